@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Errors of the compiler: a negative errno says what kind, the message names what and where.
+ * Library code fills it and returns; it never prints and never exits.
+ */
+#ifndef RVL_ERR_H
+#define RVL_ERR_H
+
+#define RVL_ERR_MAX 256
+
+struct rvl_err {
+	char msg[RVL_ERR_MAX];
+};
+
+/**
+ * Write a message (cut at the end of the field, control characters shown as '?', because names
+ * come from files of strangers) and return @code unchanged: `return rvl_fail(err, -EINVAL, ...)`.
+ * @err may be NULL.
+ */
+int rvl_fail(struct rvl_err *err, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The graph of the compiler: what the ONNX reader makes, the passes change, the interpreter runs
+ * and the back end lowers.
+ *
+ * Ownership: a graph owns one arena; nodes, tensors, names, arrays and constants live in it until
+ * rvl_graph_free(). Constant data may instead borrow from the model's bytes (zero copy), so the
+ * buffer given to rvl_onnx_load() must outlive the graph. Pointers to nodes and tensors are stable;
+ * the arrays g->nodes and g->tensors may be reallocated by any function that adds to them.
+ *
+ * Invariants, checked by rvl_graph_verify():
+ * - g->nodes is in topological order and holds only live nodes;
+ * - a tensor has at most one producer, and is exactly one of: graph input, constant, produced;
+ * - node->in[i] may be NULL (an optional input that is absent), node->out[i] for i > 0 too;
+ * - after rvl_shape_infer() every live tensor has a type and a shape without unknowns.
+ *
+ * The layout of activations is NCHW and of weights [M, C/group, kh, kw], as in ONNX; the blocked
+ * layout is the back end's.
+ *
+ * Quantised tensors: a type of U8 or S8 (S32 for a bias) and quant.n > 0. After rvl_pass_fuse()
+ * every tensor at a Q_* operator is quantised, all its parameters constant.
+ */
+#ifndef RVL_GRAPH_H
+#define RVL_GRAPH_H
+
+#include "compiler/arena.h"
+#include "compiler/err.h"
+#include "kernels/rivulet_ops.h"
+
+struct rvl_node;
+
+/* Hard limits on what a model may ask for. Every one is checked where the thing is made. */
+#define RVL_MAX_NODES 16384
+#define RVL_MAX_TENSORS 65536
+#define RVL_MAX_DIM (1 << 24)
+#define RVL_MAX_NAME 1024
+#define RVL_MAX_TENSOR_BYTES ((int64_t)1 << 30)
+#define RVL_MAX_GRAPH_BYTES ((size_t)2 << 30)
+
+/*
+ * Quantisation of a tensor: real = (q - zp[c]) * scale[c].
+ * n = 0: not quantised. n = 1: per tensor. n > 1: per channel along @axis (n = dim[axis]).
+ * zp is always given as int32, whatever the tensor's type. After BatchNorm folding a scale of
+ * weights may be negative; it is never 0, NaN or infinite.
+ */
+struct rvl_quant {
+	uint32_t n;
+	int32_t axis;
+	const float *scale;
+	const int32_t *zp;
+};
+
+struct rvl_tensor {
+	const char *name;		/* never NULL, unique in the graph */
+	uint32_t id;			/* index in g->tensors */
+	enum rvl_type type;		/* NONE until known */
+	bool shaped;			/* shape is known */
+	bool is_input;			/* a graph input */
+	bool is_output;			/* a graph output (also when it is a constant or an input) */
+	bool declared;			/* the model declared type and shape (value_info) */
+	struct rvl_shape shape;
+	struct rvl_quant quant;
+	const void *data;		/* constant, else NULL; little endian, dense, element aligned */
+	struct rvl_node *producer;	/* NULL for graph inputs and constants */
+	struct rvl_node **users;	/* nodes that read it, one entry for each use */
+	uint32_t n_users;
+	uint32_t cap_users;
+};
+
+enum rvl_place {
+	RVL_PLACE_CPU = 0,
+	RVL_PLACE_NPU = 1,
+};
+
+struct rvl_node {
+	const char *name;		/* never NULL; "Conv_12" style when the model gave none */
+	const char *op_type;		/* as the model wrote it, for messages ("QLinearConv") */
+	uint32_t id;			/* stable number, order of creation */
+	enum rvl_op op;
+	struct rvl_attr attr;
+	uint32_t n_in;
+	uint32_t n_out;
+	struct rvl_tensor *in[RVL_MAX_IN];
+	struct rvl_tensor *out[RVL_MAX_OUT];
+	enum rvl_place place;		/* set by rvl_pass_partition() */
+	uint32_t segment;		/* index in g->segs, set by rvl_pass_partition() */
+	/*
+	 * One line. UNSUPPORTED: why nothing runs it. On the CPU: why not on the NPU. On the NPU:
+	 * NULL. Owned by the arena or static.
+	 */
+	const char *reason;
+	const char *fused;		/* names of the nodes fused into it, "a+b+c", or NULL */
+};
+
+/* A run of nodes g->nodes[first .. first + count) of one place, in order of execution. */
+struct rvl_segment {
+	enum rvl_place place;
+	uint32_t first;
+	uint32_t count;
+};
+
+struct rvl_graph {
+	struct rvl_arena *arena;
+	const char *name;
+	const char *producer;		/* producer_name of the model, may be "" */
+	int64_t ir_version;
+	int64_t opset;			/* of the ai.onnx domain */
+	struct rvl_node **nodes;
+	uint32_t n_nodes, cap_nodes;
+	struct rvl_tensor **tensors;
+	uint32_t n_tensors, cap_tensors;
+	struct rvl_tensor **inputs;	/* without those that have an initialiser */
+	uint32_t n_inputs;
+	struct rvl_tensor **outputs;
+	uint32_t n_outputs;
+	struct rvl_segment *segs;	/* after rvl_pass_partition() */
+	uint32_t n_segs;
+	uint32_t next_node_id;
+	uint32_t next_name;
+	void *name_index;		/* hash of names, private to graph.c */
+};
+
+/* ---- graph.c: making and changing a graph ---- */
+
+/** An empty graph, or NULL. Free with rvl_graph_free(). */
+struct rvl_graph *rvl_graph_new(void);
+
+/** NULL is allowed. */
+void rvl_graph_free(struct rvl_graph *g);
+
+/**
+ * A new tensor without type, shape, data or producer. @name is copied; NULL makes up a unique one.
+ * -EEXIST if the name is taken, -E2BIG beyond the limits, -ENOMEM.
+ */
+int rvl_tensor_new(struct rvl_graph *g, const char *name, struct rvl_tensor **out,
+		   struct rvl_err *err);
+
+/** The tensor of this name, or NULL. */
+struct rvl_tensor *rvl_tensor_find(const struct rvl_graph *g, const char *name);
+
+/** A new tensor with the type, shape and quantisation of @like. */
+int rvl_tensor_like(struct rvl_graph *g, const struct rvl_tensor *like, struct rvl_tensor **out,
+		    struct rvl_err *err);
+
+/** A new constant; @data of rvl_tensor_bytes() is copied into the arena. */
+int rvl_tensor_const(struct rvl_graph *g, const char *name, enum rvl_type type,
+		     const struct rvl_shape *shape, const void *data, struct rvl_tensor **out,
+		     struct rvl_err *err);
+
+/** Bytes of the dense tensor (0 is possible), or -1 when type or shape are unknown or too large. */
+int64_t rvl_tensor_bytes(const struct rvl_tensor *t);
+
+/** Sets per-tensor (n = 1) or per-channel parameters, copied. -EINVAL on a scale that is 0 or NaN. */
+int rvl_tensor_set_quant(struct rvl_graph *g, struct rvl_tensor *t, uint32_t n, int32_t axis,
+			 const float *scale, const int32_t *zp, struct rvl_err *err);
+
+/**
+ * A new node, appended to g->nodes (caller keeps the order topological; rvl_graph_sort() restores
+ * it). Attributes are neutral, inputs and outputs absent.
+ */
+int rvl_node_new(struct rvl_graph *g, enum rvl_op op, const char *name, struct rvl_node **out,
+		 struct rvl_err *err);
+
+/** Sets input @i (NULL = absent), keeping users[] of the old and the new tensor right. */
+int rvl_node_set_in(struct rvl_graph *g, struct rvl_node *n, uint32_t i, struct rvl_tensor *t,
+		    struct rvl_err *err);
+
+/** Sets output @i; the tensor's producer becomes @n. A former output loses its producer. */
+void rvl_node_set_out(struct rvl_node *n, uint32_t i, struct rvl_tensor *t);
+
+/** Takes a node out of the graph: its inputs lose a user, its outputs their producer. */
+void rvl_node_remove(struct rvl_graph *g, struct rvl_node *n);
+
+/** All readers of @from (graph outputs included) read @to from now on. */
+int rvl_tensor_replace(struct rvl_graph *g, struct rvl_tensor *from, struct rvl_tensor *to,
+		       struct rvl_err *err);
+
+/** Adds to the list of graph inputs or outputs. */
+int rvl_graph_add_input(struct rvl_graph *g, struct rvl_tensor *t, struct rvl_err *err);
+int rvl_graph_add_output(struct rvl_graph *g, struct rvl_tensor *t, struct rvl_err *err);
+
+/**
+ * Turns a graph input into a constant with a copy of @data (@bytes must match its declared type
+ * and shape). -ENOENT if there is no such input, -EINVAL if the size differs.
+ */
+int rvl_graph_freeze(struct rvl_graph *g, const char *input, const void *data, size_t bytes,
+		     struct rvl_err *err);
+
+/** Stable topological sort of g->nodes. -ELOOP names a node on a cycle. */
+int rvl_graph_sort(struct rvl_graph *g, struct rvl_err *err);
+
+/** Checks every invariant above; -EINVAL names the node or tensor that breaks one. */
+int rvl_graph_verify(const struct rvl_graph *g, struct rvl_err *err);
+
+/** A deep copy of structure and attributes; constant data is shared, so @g must outlive the copy. */
+int rvl_graph_clone(const struct rvl_graph *g, struct rvl_graph **out, struct rvl_err *err);
+
+/** -EOPNOTSUPP naming the first UNSUPPORTED node with its reason and how many more there are. */
+int rvl_graph_check_supported(const struct rvl_graph *g, struct rvl_err *err);
+
+/** printf into the arena, for reasons and names; NULL without memory. */
+const char *rvl_graph_printf(struct rvl_graph *g, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* ---- small questions ---- */
+
+/** 8-bit type with parameters. */
+static inline bool rvl_is_quant8(const struct rvl_tensor *t)
+{
+	return t && (t->type == RVL_TYPE_U8 || t->type == RVL_TYPE_S8) && t->quant.n > 0;
+}
+
+/** 8-bit type with one scale and one zero point for the whole tensor. */
+static inline bool rvl_is_quant8_tensor(const struct rvl_tensor *t)
+{
+	return rvl_is_quant8(t) && t->quant.n == 1;
+}
+
+/*
+ * How a device that computes on int8 sees a quantised tensor: the same bytes XOR @flip read as
+ * int8, with zero point @zp. For a uint8 tensor flip is 0x80 and zp the zero point - 128, for int8
+ * flip is 0. Scales and real values are untouched, so nothing changes numerically.
+ */
+struct rvl_as_s8 {
+	uint8_t flip;
+	int32_t zp;
+};
+
+static inline struct rvl_as_s8 rvl_tensor_as_s8(const struct rvl_tensor *t)
+{
+	bool u8 = t->type == RVL_TYPE_U8;
+	int32_t zp = t->quant.n ? t->quant.zp[0] : 0;
+
+	return (struct rvl_as_s8) { .flip = u8 ? 0x80 : 0, .zp = u8 ? zp - 128 : zp };
+}
+
+/** The clamp of a node's quantised output, in units of its type, type range included. */
+void rvl_node_q_range(const struct rvl_node *n, int32_t *lo, int32_t *hi);
+
+/* ---- onnx_load.c: reading a model ---- */
+
+struct rvl_onnx_opts {
+	int64_t batch;		/* value for a symbolic first dimension; 0 = 1 */
+	int64_t symbol;		/* value for any other symbolic dimension; 0 = refuse it */
+};
+
+/**
+ * Reads an ONNX ModelProto. @buf must outlive the graph (initialisers are not copied where their
+ * alignment allows). @opts may be NULL. Operators that are unknown or have unsupported attributes
+ * become RVL_OP_UNSUPPORTED nodes with a reason; malformed bytes are -EBADMSG with the field and
+ * byte offset, limits -E2BIG, external data -EOPNOTSUPP. Shapes are not inferred yet.
+ */
+int rvl_onnx_load(const void *buf, size_t len, const struct rvl_onnx_opts *opts,
+		  struct rvl_graph **out, struct rvl_err *err);
+
+/** A TensorProto file (ONNX test data). The tensor is a constant in @g, named @name or its own. */
+int rvl_onnx_load_tensor(struct rvl_graph *g, const void *buf, size_t len, const char *name,
+			 struct rvl_tensor **out, struct rvl_err *err);
+
+/* ---- shape.c ---- */
+
+/**
+ * Types and shapes of all tensors from those of the graph inputs; resolves auto_pad, negative axes
+ * and default permutations in the attributes; checks every node's arguments against each other.
+ * A node whose rank or types no kernel takes becomes UNSUPPORTED with a reason (its outputs keep
+ * the declared shape); inconsistent shapes are -EINVAL naming node and tensors.
+ */
+int rvl_shape_infer(struct rvl_graph *g, struct rvl_err *err);
+
+/* ---- passes: one file each ---- */
+
+/** Evaluates nodes whose inputs are all constant (not those that only blow weights up to float). */
+int rvl_pass_fold(struct rvl_graph *g, struct rvl_err *err);
+
+/** Removes Identity, reshapes that change nothing, and nodes that no output depends on. */
+int rvl_pass_clean(struct rvl_graph *g, struct rvl_err *err);
+
+/** Float Conv|Gemm + BatchNormalization, and + Relu|Clip into the node's clamp. */
+int rvl_pass_fold_bn(struct rvl_graph *g, struct rvl_err *err);
+
+/** Moves DequantizeLinear below, and QuantizeLinear above, operators that only move values. */
+int rvl_pass_commute(struct rvl_graph *g, struct rvl_err *err);
+
+/** DequantizeLinear - op [- BN] [- Relu|Clip] - QuantizeLinear and QLinear forms -> Q_* operators. */
+int rvl_pass_fuse(struct rvl_graph *g, struct rvl_err *err);
+
+/** uint8 weights and weights with a zero point -> int8 with zero point 0 where that is exact. */
+int rvl_pass_s8_weights(struct rvl_graph *g, struct rvl_err *err);
+
+/*
+ * What the back end may add to the NPU's constraints (geometry, scratchpad sizes).
+ * Returns NULL if the device can run the node, else one line why not (static or in the arena).
+ */
+typedef const char *(*rvl_npu_fits_fn)(struct rvl_graph *g, const struct rvl_node *n, void *arg);
+
+/**
+ * Places every node and groups them into the fewest segments: grown depth first over the consumers
+ * of a segment, refused where a path through a CPU node would close a cycle. Reorders g->nodes so
+ * that every segment is contiguous, fills g->segs and the reasons. @fits may be NULL.
+ */
+int rvl_pass_partition(struct rvl_graph *g, rvl_npu_fits_fn fits, void *arg, struct rvl_err *err);
+
+/* The passes before partition, in order: a table so that tests and `explain` can walk it. */
+struct rvl_pass {
+	const char *name;
+	int (*run)(struct rvl_graph *g, struct rvl_err *err);
+};
+
+extern const struct rvl_pass rvl_passes[];
+extern const unsigned int rvl_n_passes;
+
+/** rvl_shape_infer(), then all of rvl_passes with rvl_graph_verify() after each. */
+int rvl_optimise(struct rvl_graph *g, struct rvl_err *err);
+
+/* ---- constraint.c: what runs where, as code; docs/operators.md comes from its tables ---- */
+
+/** NULL if the NPU's datapath computes this node, else one line why not. Geometry is not asked. */
+const char *rvl_npu_reject(struct rvl_graph *g, const struct rvl_node *n);
+
+/* ---- interp.c: the reference interpreter ---- */
+
+struct rvl_interp;
+
+/** Prepares a graph (shapes inferred, nothing UNSUPPORTED). @reference: only rvl_ref_* kernels. */
+int rvl_interp_new(const struct rvl_graph *g, bool reference, struct rvl_interp **out,
+		   struct rvl_err *err);
+void rvl_interp_free(struct rvl_interp *it);
+
+/** Copies @bytes into graph input @i. -EINVAL if the size is not the tensor's. */
+int rvl_interp_set(struct rvl_interp *it, uint32_t i, const void *data, size_t bytes,
+		   struct rvl_err *err);
+
+/** Runs all nodes in order. */
+int rvl_interp_run(struct rvl_interp *it, struct rvl_err *err);
+
+/** The bytes of any tensor of the graph after a run; NULL if it has none. Owned by @it. */
+const void *rvl_interp_data(const struct rvl_interp *it, const struct rvl_tensor *t);
+
+#endif

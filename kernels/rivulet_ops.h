@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The operators of Rivulet: one table of them, the element types, shapes and the attribute record.
+ * These are shared by the graph of the compiler, the kernels, and the CPU steps of a program file,
+ * so numbers in this file are part of the program format and never change their meaning.
+ */
+#ifndef RIVULET_OPS_H
+#define RIVULET_OPS_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RVL_MAX_RANK 8
+#define RVL_MAX_IN 9
+#define RVL_MAX_OUT 2
+
+/*
+ * Element types. X(identifier, number, name, bytes of one element)
+ */
+#define RVL_TYPES(X) \
+	X(NONE, 0, "none", 0) \
+	X(F32, 1, "float32", 4) \
+	X(U8, 2, "uint8", 1) \
+	X(S8, 3, "int8", 1) \
+	X(S32, 4, "int32", 4) \
+	X(S64, 5, "int64", 8) \
+	X(BOOL, 6, "bool", 1)
+
+enum rvl_type {
+#define RVL_TYPE_ENUM(id, num, name, size) RVL_TYPE_##id = (num),
+	RVL_TYPES(RVL_TYPE_ENUM)
+#undef RVL_TYPE_ENUM
+	RVL_TYPE_COUNT
+};
+
+/*
+ * Operators. X(identifier, number, name, domain, least inputs, most inputs, summary)
+ *
+ * Domain "" and "com.microsoft" are operators of ONNX and of ONNX Runtime with exactly their inputs
+ * (after normalisation to the newest form: what an older opset gave as an attribute is an attribute
+ * here only if struct rvl_attr has it). Domain "rivulet" are the quantised operators that fusion
+ * makes: their scales and zero points are those of their tensors, and all of them are constant.
+ */
+#define RVL_OPS(X) \
+	X(UNSUPPORTED, 0, "Unsupported", "rivulet", 0, 9, "an operator that nothing here executes; the reason is on the node") \
+	X(QUANTIZE, 1, "QuantizeLinear", "", 2, 3, "y = saturate(rint(x / scale) + zero point)") \
+	X(DEQUANTIZE, 2, "DequantizeLinear", "", 2, 3, "y = (x - zero point) * scale") \
+	X(QLINEAR_CONV, 3, "QLinearConv", "", 8, 9, "quantised convolution, scales as inputs") \
+	X(QLINEAR_MATMUL, 4, "QLinearMatMul", "", 8, 8, "quantised matrix product, scales as inputs") \
+	X(CONV, 5, "Conv", "", 2, 3, "float 2-D convolution") \
+	X(GEMM, 6, "Gemm", "", 2, 3, "alpha * op(A) * op(B) + beta * C") \
+	X(MATMUL, 7, "MatMul", "", 2, 2, "matrix product, batched with broadcasting") \
+	X(RELU, 8, "Relu", "", 1, 1, "max(x, 0)") \
+	X(CLIP, 9, "Clip", "", 1, 3, "min(max(x, low), high)") \
+	X(ADD, 10, "Add", "", 2, 2, "a + b with broadcasting") \
+	X(MUL, 11, "Mul", "", 2, 2, "a * b with broadcasting") \
+	X(MAX_POOL, 12, "MaxPool", "", 1, 1, "largest value under a 2-D window; also on quantised tensors") \
+	X(AVERAGE_POOL, 13, "AveragePool", "", 1, 1, "mean under a 2-D window") \
+	X(GLOBAL_AVERAGE_POOL, 14, "GlobalAveragePool", "", 1, 1, "mean of every channel") \
+	X(GLOBAL_MAX_POOL, 15, "GlobalMaxPool", "", 1, 1, "largest value of every channel") \
+	X(FLATTEN, 16, "Flatten", "", 1, 1, "reshape to a matrix, split at an axis") \
+	X(RESHAPE, 17, "Reshape", "", 1, 2, "the same elements in another shape") \
+	X(TRANSPOSE, 18, "Transpose", "", 1, 1, "permute the axes") \
+	X(SOFTMAX, 19, "Softmax", "", 1, 1, "softmax along an axis, or over all axes from one on (before opset 13)") \
+	X(BATCH_NORM, 20, "BatchNormalization", "", 5, 5, "(x - mean) / sqrt(var + eps) * scale + bias per channel") \
+	X(IDENTITY, 21, "Identity", "", 1, 1, "copy") \
+	X(CONSTANT, 22, "Constant", "", 0, 0, "a constant; becomes an initialiser when the model is read") \
+	X(QLINEAR_ADD, 23, "QLinearAdd", "com.microsoft", 7, 8, "quantised a + b, scales as inputs") \
+	X(QLINEAR_MUL, 24, "QLinearMul", "com.microsoft", 7, 8, "quantised a * b, scales as inputs") \
+	X(QGEMM, 25, "QGemm", "com.microsoft", 6, 9, "quantised Gemm, scales as inputs") \
+	X(QLINEAR_GLOBAL_AVERAGE_POOL, 26, "QLinearGlobalAveragePool", "com.microsoft", 5, 5, "quantised mean of every channel, scales as inputs") \
+	X(QLINEAR_AVERAGE_POOL, 27, "QLinearAveragePool", "com.microsoft", 4, 5, "quantised mean under a window, scales as inputs") \
+	X(Q_CONV, 40, "QConv", "rivulet", 2, 3, "quantised convolution (x, w[, bias int32])") \
+	X(Q_MATMUL, 41, "QMatMul", "rivulet", 2, 3, "quantised matrix product (a, b[, bias int32])") \
+	X(Q_ADD, 42, "QAdd", "rivulet", 2, 2, "quantised a + b") \
+	X(Q_MUL, 43, "QMul", "rivulet", 2, 2, "quantised a * b") \
+	X(Q_AVERAGE_POOL, 44, "QAveragePool", "rivulet", 1, 1, "quantised mean under a 2-D window") \
+	X(Q_GLOBAL_AVERAGE_POOL, 45, "QGlobalAveragePool", "rivulet", 1, 1, "quantised mean of every channel") \
+	X(Q_RESCALE, 46, "QRescale", "rivulet", 1, 1, "dequantise, clamp, quantise: 8 bits to 8 bits")
+
+enum rvl_op {
+#define RVL_OP_ENUM(id, num, name, domain, lo, hi, doc) RVL_OP_##id = (num),
+	RVL_OPS(RVL_OP_ENUM)
+#undef RVL_OP_ENUM
+};
+
+/* A shape. rank 0 is a scalar with one element; a dimension may be 0. */
+struct rvl_shape {
+	int32_t rank;
+	int64_t dim[RVL_MAX_RANK];
+};
+
+enum rvl_auto_pad {
+	RVL_PAD_EXPLICIT = 0,	/* pad[] holds */
+	RVL_PAD_SAME_UPPER = 1,
+	RVL_PAD_SAME_LOWER = 2,
+	RVL_PAD_VALID = 3,
+};
+
+/*
+ * Attributes of a node: one flat record for all operators, so that it is copied, compared and
+ * serialised as bytes. rvl_attr_init() gives every field its neutral value.
+ */
+struct rvl_attr {
+	int32_t kernel[2];	/* height, width */
+	int32_t stride[2];
+	int32_t dilation[2];
+	int32_t pad[4];		/* top, left, bottom, right; final after shape inference */
+	int32_t auto_pad;	/* enum rvl_auto_pad; EXPLICIT after shape inference */
+	int32_t group;
+	int32_t ceil_mode;
+	int32_t count_include_pad;
+	int32_t storage_order;	/* MaxPool with indices: 1 = column major */
+	int32_t axis;		/* non-negative after shape inference */
+	int32_t flat_softmax;	/* Softmax before opset 13: normalise over all axes >= axis together */
+	int32_t allowzero;	/* Reshape: a 0 is a 0 */
+	int32_t trans_a;
+	int32_t trans_b;
+	int32_t channels_last;
+	int32_t perm_rank;	/* Transpose: 0 = reverse all axes (until shape inference) */
+	int32_t perm[RVL_MAX_RANK];
+	float alpha;
+	float beta;
+	float epsilon;
+	float f_lo;		/* fused clamp of a float result, and bounds of Clip; -INFINITY = none */
+	float f_hi;
+	int32_t q_lo;		/* fused clamp of a quantised result, in units of the output type; */
+	int32_t q_hi;		/* q_lo = zero point is a fused Relu. INT32_MIN/MAX = the type's range */
+};
+
+/** Attributes that change nothing: kernel 1, stride 1, no padding, no clamp. */
+static inline void rvl_attr_init(struct rvl_attr *a)
+{
+	*a = (struct rvl_attr) {
+		.kernel = { 1, 1 }, .stride = { 1, 1 }, .dilation = { 1, 1 }, .group = 1,
+		.alpha = 1.0f, .beta = 1.0f, .epsilon = 1e-5f,
+		.f_lo = -INFINITY, .f_hi = INFINITY, .q_lo = INT32_MIN, .q_hi = INT32_MAX,
+	};
+}
+
+/** Name of a type ("uint8"); "none" for a number outside the table. */
+const char *rvl_type_name(enum rvl_type t);
+
+/** Bytes of one element; 0 for RVL_TYPE_NONE or a number outside the table. */
+size_t rvl_type_size(enum rvl_type t);
+
+/** The ONNX or internal name of an operator; NULL if the number is not in the table. */
+const char *rvl_op_name(enum rvl_op op);
+
+/**
+ * Elements of a shape, or -1 if the product overflows 2^40 or a dimension is negative.
+ * A hostile shape must never get to an allocation, so every size goes through here.
+ */
+int64_t rvl_shape_count(const struct rvl_shape *s);
+
+/** Same rank and dimensions. */
+bool rvl_shape_equal(const struct rvl_shape *a, const struct rvl_shape *b);
+
+/** Numpy broadcasting of two shapes into *out. -EINVAL when they do not fit together. */
+int rvl_shape_broadcast(const struct rvl_shape *a, const struct rvl_shape *b,
+			struct rvl_shape *out);
+
+#endif
