@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT
+#
+#   make          build everything but the kernel module
+#   make demo     install what is needed, build, boot a VM with our driver and daemon, classify images
+#   make check    install what is needed, build, run all tests
+#   make modules  build rivulet.ko for the running or newest installed 6.12 headers
+#   make install  DESTDIR=... PREFIX=/usr
+#   make help     all targets
+#
+# Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan SAN=1 and
+# BUILD=build/cov COV=1 build the same with sanitizers or coverage. A folder sees only the headers that
+# docs/architecture allows: INC_<folder>.
+
+BUILD ?= build
+PREFIX ?= /usr
+LIBDIR ?= $(PREFIX)/lib/$(shell $(CC) -print-multiarch 2>/dev/null || echo x86_64-linux-gnu)
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+MAKEFLAGS += --no-builtin-rules
+
+VERSION := 0.1.0
+OPT ?= -O2
+WARN := -Wall -Wextra -Werror -Wvla -Wmissing-prototypes -Wundef -Wshadow=local
+CFLAGS_ALL := -std=gnu11 -g $(OPT) $(WARN) -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -pthread
+CPPFLAGS_ALL := -D_GNU_SOURCE -DRIVULET_VERSION='"$(VERSION)"' -DRIVULET_SOURCE_BOARDS='"$(CURDIR)/sim/boards"'
+LDFLAGS_ALL := -pthread
+ifdef SAN
+CFLAGS_ALL += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+LDFLAGS_ALL += -fsanitize=address,undefined
+endif
+ifdef COV
+CFLAGS_ALL += --coverage
+LDFLAGS_ALL += --coverage
+endif
+
+INC_uapi := -Iuapi
+INC_sim := -Iuapi -Isim
+INC_kernels := -Iuapi -Ikernels
+INC_libclient := -Iuapi -Ilibclient
+INC_compiler := -Iuapi -Ikernels -Icompiler
+INC_runtime := -Iuapi -Ikernels -Icompiler -Isim -Ilibclient -Iruntime
+INC_daemon := $(INC_runtime) -Idaemon
+INC_tool := $(INC_runtime) -Itool
+INC_tests := $(INC_runtime) -Idaemon -Itool -Itests
+
+PKGS := libdrm
+CPPFLAGS_ALL += $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+
+# $(call objects,sources): their object files
+objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+# $(call static_lib,NAME,sources): $(BUILD)/libNAME.a
+define static_lib
+$(BUILD)/lib$(1).a: $(call objects,$(2))
+	@mkdir -p $$(@D)
+	@rm -f $$@
+	@echo "  AR      $$@"
+	@ar rcs $$@ $$^
+ALL_SOURCES += $(2)
+LIBS_ALL += $(BUILD)/lib$(1).a
+endef
+# $(call program,PATH,sources,static libs by name,linker flags): $(BUILD)/PATH
+define program
+$(BUILD)/$(1): $(call objects,$(2)) $(foreach l,$(3),$(BUILD)/lib$(l).a)
+	@mkdir -p $$(@D)
+	@echo "  LD      $$@"
+	@$$(CC) $$(LDFLAGS_ALL) -o $$@ $(call objects,$(2)) -Wl,--start-group $(foreach l,$(3),$(BUILD)/lib$(l).a) -Wl,--end-group $(4)
+ALL_SOURCES += $(2)
+endef
+# $(call unit_test,AREA,static libs,linker flags): tests/unit/test_AREA.c, run by make unit
+define unit_test
+$(call program,unit/test_$(1),tests/unit/test_$(1).c,$(2),$(3) $(CHECK_LIBS))
+UNIT_TESTS += $(BUILD)/unit/test_$(1)
+endef
+CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
+
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC      $<"
+	@$(CC) $(CPPFLAGS_ALL) $(INC_$(firstword $(subst /, ,$<))) $(CPPFLAGS_$(subst /,_,$(basename $<))) $(CFLAGS_ALL) $(CFLAGS_$(subst /,_,$(basename $<))) -MMD -MP -c -o $@ $<
+
+PARTS := uapi sim kernels compiler libclient runtime daemon tool kmod tests
+-include $(PARTS:%=%/part.mk)
+
+DEPS := $(patsubst %.c,$(BUILD)/obj/%.d,$(ALL_SOURCES))
+-include $(DEPS)
+
+.PHONY: all clean help unit
+all: $(LIBS_ALL) $(PROGRAMS)
+
+# One line per test binary; stops nothing, fails at the end.
+unit: $(UNIT_TESTS)
+	@scripts/run-unit $(UNIT_TESTS)
+
+clean:
+	rm -rf $(BUILD)/obj $(BUILD)/unit $(LIBS_ALL) $(PROGRAMS)
+
+help:
+	@sed -n '3,12s/^# \{0,1\}//p' Makefile

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
+/* Packing and unpacking of instructions, driven by the tables of rivulet_isa.h. */
+#include "rivulet_isa.h"
+#include "rivulet_dev.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+/* A struct of a form has one int64_t per field in table order, so field i is int64_t number i. */
+#define FIELD(fname, lsb_, width_, sgn_, doc_)                                                     \
+	{ .name = #fname, .lsb = (lsb_), .width = (width_), .sgn = (sgn_), .doc = (doc_) },
+#define FIELDS(name, table)                                                                        \
+	static const struct rivulet_field fields_##name[] = { RIVULET_ISA_HEADER(FIELD) table(FIELD) };
+RIVULET_ISA_FORMS(FIELDS)
+
+#define FORM(name_, table)                                                                         \
+	[RIVULET_FORM_##name_] = {                                                                 \
+		.name = #name_,                                                                    \
+		.field = fields_##name_,                                                           \
+		.fields = sizeof(fields_##name_) / sizeof(fields_##name_[0]),                      \
+		.op = RIVULET_OP_CFG,                                                              \
+		.index = -1,                                                                       \
+		.queue = -1,                                                                       \
+	},
+static struct rivulet_form_info forms[] = { RIVULET_ISA_FORMS(FORM) };
+
+#define CFG_NAME(name_, index_, queue_) { #name_, index_, #queue_ },
+static const struct {
+	const char *name;
+	int index;
+	const char *queue;
+} cfgs[] = { RIVULET_ISA_CFGS(CFG_NAME) };
+
+static const struct {
+	enum rivulet_form form;
+	int op;
+	int queue;
+} engines[] = {
+	{ RIVULET_FORM_load, RIVULET_OP_LOAD, RIVULET_Q_LOAD },
+	{ RIVULET_FORM_conv, RIVULET_OP_CONV, RIVULET_Q_CONV },
+	{ RIVULET_FORM_alu, RIVULET_OP_ALU, RIVULET_Q_ALU },
+	{ RIVULET_FORM_store, RIVULET_OP_STORE, RIVULET_Q_STORE },
+	{ RIVULET_FORM_sync, RIVULET_OP_SYNC, -1 },
+};
+
+static int8_t form_of_cfg[RIVULET_CFG_COUNT];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static int queue_by_name(const char *name)
+{
+	static const char *const names[] = { "LOAD", "CONV", "ALU", "STORE" };
+
+	for (int q = 0; q < RIVULET_QUEUES; q++)
+		if (!strcmp(name, names[q]))
+			return q;
+	return -1;
+}
+
+static void set_mask(uint64_t mask[2], unsigned int lsb, unsigned int width)
+{
+	for (unsigned int b = lsb; b < lsb + width; b++)
+		mask[b / 64] |= UINT64_C(1) << b % 64;
+}
+
+/* The CFG forms follow the engines' and SYNC's in the same order as RIVULET_ISA_CFGS. */
+static void init_forms(void)
+{
+	memset(form_of_cfg, -1, sizeof(form_of_cfg));
+	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
+		forms[engines[i].form].op = engines[i].op;
+		forms[engines[i].form].queue = engines[i].queue;
+	}
+	for (size_t i = 0; i < sizeof(cfgs) / sizeof(cfgs[0]); i++) {
+		int form = RIVULET_FORM_l_src + (int)i;
+
+		forms[form].index = cfgs[i].index;
+		forms[form].queue = queue_by_name(cfgs[i].queue);
+		form_of_cfg[cfgs[i].index] = form;
+	}
+	for (int form = 0; form < RIVULET_FORM_COUNT; form++) {
+		for (int f = 0; f < forms[form].fields; f++)
+			set_mask(forms[form].mask, forms[form].field[f].lsb,
+				 forms[form].field[f].width);
+		if (forms[form].op == RIVULET_OP_CFG)
+			set_mask(forms[form].mask, 16, 6);
+	}
+}
+
+const struct rivulet_form_info *rivulet_form_table(enum rivulet_form form)
+{
+	pthread_once(&once, init_forms);
+	return (unsigned int)form < RIVULET_FORM_COUNT ? &forms[form] : NULL;
+}
+
+int rivulet_cfg_form(unsigned int index)
+{
+	pthread_once(&once, init_forms);
+	return index < RIVULET_CFG_COUNT ? form_of_cfg[index] : -1;
+}
+
+static uint64_t get_bits(const struct rivulet_insn *in, unsigned int lsb, unsigned int width)
+{
+	unsigned int word = lsb / 64, shift = lsb % 64;
+	uint64_t v = in->w[word] >> shift;
+
+	if (shift + width > 64)
+		v |= in->w[word + 1] << (64 - shift);
+	return v & ((UINT64_C(1) << width) - 1);
+}
+
+static void put_bits(struct rivulet_insn *out, unsigned int lsb, unsigned int width, uint64_t v)
+{
+	unsigned int word = lsb / 64, shift = lsb % 64;
+
+	v &= (UINT64_C(1) << width) - 1;
+	out->w[word] |= v << shift;
+	if (shift + width > 64)
+		out->w[word + 1] |= v >> (64 - shift);
+}
+
+static int fits(const struct rivulet_field *f, int64_t v)
+{
+	if (f->sgn)
+		return v >= -(INT64_C(1) << (f->width - 1)) && v < INT64_C(1) << (f->width - 1);
+	return v >= 0 && v < INT64_C(1) << f->width;
+}
+
+int rivulet_encode(const struct rivulet_decoded *d, struct rivulet_insn *out, const char **bad)
+{
+	const struct rivulet_form_info *info = rivulet_form_table(d->form);
+	struct rivulet_decoded copy = *d;
+	const int64_t *value = (const int64_t *)&copy.h;
+
+	memset(out, 0, sizeof(*out));
+	copy.h.op = info->op;
+	if (info->queue >= 0)
+		copy.h.queue = info->queue;
+	if (info->index >= 0)
+		put_bits(out, 16, 6, info->index);
+	for (int i = 0; i < info->fields; i++) {
+		const struct rivulet_field *f = &info->field[i];
+
+		if (!fits(f, value[i])) {
+			if (bad)
+				*bad = f->name;
+			return -ERANGE;
+		}
+		put_bits(out, f->lsb, f->width, value[i]);
+	}
+	return 0;
+}
+
+static int form_of(const struct rivulet_insn *in)
+{
+	unsigned int op = get_bits(in, 0, 4);
+
+	if (op == RIVULET_OP_CFG)
+		return rivulet_cfg_form(get_bits(in, 16, 6));
+	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
+		if ((unsigned int)engines[i].op == op)
+			return engines[i].form;
+	return -1;
+}
+
+int rivulet_decode(const struct rivulet_insn *in, struct rivulet_decoded *d)
+{
+	int form = form_of(in);
+	const struct rivulet_form_info *info;
+	int64_t *value = (int64_t *)&d->h;
+
+	if (form < 0)
+		return RIVULET_FAULT_OPCODE;
+	info = rivulet_form_table(form);
+	if (in->w[0] & ~info->mask[0] || in->w[1] & ~info->mask[1])
+		return RIVULET_FAULT_RESERVED;
+	d->form = form;
+	for (int i = 0; i < info->fields; i++) {
+		const struct rivulet_field *f = &info->field[i];
+		uint64_t v = get_bits(in, f->lsb, f->width);
+
+		if (f->sgn && v >> (f->width - 1))
+			v |= ~UINT64_C(0) << f->width;
+		value[i] = (int64_t)v;
+	}
+	if (info->queue >= 0 && d->h.queue != info->queue)
+		return RIVULET_FAULT_OPCODE;
+	if ((d->h.pop | d->h.push) >> d->h.queue & 1)
+		return RIVULET_FAULT_RESERVED;
+	return 0;
+}

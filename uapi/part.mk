@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+$(eval $(call static_lib,uapi,$(wildcard uapi/*.c)))
