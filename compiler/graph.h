@@ -61,6 +61,7 @@ struct rvl_tensor {
 	struct rvl_shape shape;
 	struct rvl_quant quant;
 	const void *data;		/* constant, else NULL; little endian, dense, element aligned */
+	const char *bad;		/* why no kernel can take this tensor ("element type double"); else NULL */
 	struct rvl_node *producer;	/* NULL for graph inputs and constants */
 	struct rvl_node **users;	/* nodes that read it, one entry for each use */
 	uint32_t n_users;
