@@ -1,0 +1,85 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# install-deps.sh [--oracle]
+#
+# Installs what `make`, `make demo` and `make check` need on a Debian 12 that has only git and
+# make.  Does nothing, quickly, where all of it is there.  --oracle adds a Python environment
+# with onnxruntime in build/venv, which only `make check-conv` and the model scripts use.
+
+set -euo pipefail
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+
+packages=(
+	gcc libc6-dev make pkg-config binutils
+	# kernel module and the machine that runs it, by meta-package: next month's kernel works too
+	linux-image-6.12-amd64 linux-headers-6.12-amd64 kmod
+	qemu-system-x86 mmdebstrap fakeroot e2fsprogs busybox-static cpio xz-utils zstd
+	# libraries of the daemon and the client
+	libdrm-dev libsystemd-dev libudev-dev
+	# tests
+	check libumockdev-dev umockdev sparse python3-minimal systemd
+	libonnx-testdata dataset-fashion-mnist
+)
+oracle_packages=(python3-venv python3-pip)
+
+die() {
+	echo "install-deps: $*" >&2
+	exit 1
+}
+
+# The packages of the arguments that are not installed.
+missing() {
+	local p
+	for p in "$@"; do
+		[ "$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || echo "$p"
+	done
+}
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	else
+		command -v sudo >/dev/null || die "not root and no sudo; as root run: $*"
+		sudo "$@"
+	fi
+}
+
+install_packages() {
+	local want
+	want=$(missing "$@")
+	[ -n "$want" ] || return 0
+	echo "install-deps: installing" ${want//$'\n'/ }
+	as_root apt-get -q update >/dev/null || die "apt-get update failed: check the network and the package sources"
+	# shellcheck disable=SC2086 # one word per package
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends \
+		$want >"$log" 2>&1 || {
+		tail -n 20 "$log" >&2
+		die "apt-get could not install:" $want
+	}
+}
+
+install_oracle() {
+	local venv=$top/build/venv
+	install_packages "${oracle_packages[@]}"
+	"$venv/bin/python" -c 'import numpy, onnx, onnxruntime' 2>/dev/null && return
+	mkdir -p "$top/build"
+	python3 -m venv "$venv" || die "python3 -m venv failed"
+	"$venv/bin/pip" -q install numpy onnx onnxruntime || die "pip could not install onnxruntime"
+}
+
+main() {
+	command -v dpkg-query >/dev/null || die "this is no Debian system"
+	[ "$(dpkg --print-architecture)" = amd64 ] || die "the demo's kernel and VM are amd64 only"
+	log=$(mktemp)
+	trap 'rm -f "$log"' EXIT
+	install_packages "${packages[@]}"
+	case ${1:-} in
+	'') ;;
+	--oracle) install_oracle ;;
+	*) die "usage: install-deps.sh [--oracle]" ;;
+	esac
+}
+
+main "$@"

@@ -1,0 +1,196 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# vm-run.sh [OPTION]... check|demo SCRIPT [ARG]...
+#
+# Boots Debian's kernel under QEMU (TCG, two processors) with the model of the NPU, runs SCRIPT
+# (a path below the repository) as root in it with the repository read-only at /host, streams
+# its output, and exits with its status.
+#
+#   check   the kernel's own checkers are on and a warning panics
+#   demo    without them
+#
+#   --board FILE     board profile (default boards/zu3eg-64.board)
+#   --pace real|fast device time or results at once (default real)
+#   --no-npu         no model
+#   --foreign        two ivshmem devices that are not ours: a plain one and another server's
+#   --timeout S      give up after S seconds (default 300)
+#
+# 124 = timed out, 125 = the machine could not be started or died without a status.
+# ARGs must not hold blanks or commas: they travel on the kernel command line.
+
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(dirname "$here")
+vm=${RIVULET_VM_DIR:-$top/build/vm}
+sim=${RIVULET_SIM:-$top/build/rivulet-sim}
+board=$top/boards/zu3eg-64.board
+pace=real
+npu=1
+foreign=0
+limit=300
+memory=1024
+sim_pid='' stranger_pid='' qemu_pid='' status=125
+
+die() {
+	echo "vm-run: $*" >&2
+	exit 125
+}
+
+usage() {
+	sed -n '4,22s/^# \{0,1\}//p' "$0" >&2
+	exit 125
+}
+
+parse() {
+	while [ $# -gt 0 ]; do
+		case $1 in
+		--board) board=$2; shift ;;
+		--pace) pace=$2; shift ;;
+		--timeout) limit=$2; shift ;;
+		--no-npu) npu=0 ;;
+		--foreign) foreign=1 ;;
+		-*) usage ;;
+		*) break ;;
+		esac
+		shift
+	done
+	[ $# -ge 2 ] || usage
+	mode=$1
+	script=${2#"$top"/}
+	shift 2
+	args=$(IFS=,; echo "$*")
+	[ -r "$top/$script" ] || die "no script $script below $top"
+	case $mode in
+	check) extra='kfence.sample_interval=10 slub_debug=FZPU panic_on_warn=1' ;;
+	demo) extra= ;;
+	*) usage ;;
+	esac
+}
+
+# A pid is ours only until it was waited for, so each is forgotten where it ends.
+stop() {
+	[ -n "$1" ] || return 0
+	kill "$1" 2>/dev/null || true
+	wait "$1" 2>/dev/null || true
+}
+
+cleanup() {
+	stop "$qemu_pid"
+	stop "$sim_pid"
+	stop "$stranger_pid"
+	rm -rf "$dir"
+}
+
+# wait_for SOCKET PID NAME
+wait_for() {
+	local n
+	for n in $(seq 1 200); do
+		[ -S "$1" ] && return
+		kill -0 "$2" 2>/dev/null || break
+		sleep 0.05
+	done
+	cat "$dir"/*.log >&2
+	die "$3 did not open $1"
+}
+
+start_model() {
+	[ -x "$sim" ] || die "no $sim: build it first (make)"
+	"$sim" --board "$board" --socket "$dir/npu.sock" --mem "$dir/ram" --pace "$pace" \
+		>"$dir/sim.log" 2>&1 &
+	sim_pid=$!
+	wait_for "$dir/npu.sock" "$sim_pid" rivulet-sim
+	devices+=(-device pcie-root-port,id=rp0,chassis=1
+		-chardev "socket,id=npu,path=$dir/npu.sock"
+		-device ivshmem-doorbell,id=npu0,bus=rp0,chardev=npu,vectors=${RIVULET_VECTORS:-2})
+}
+
+# Devices with our PCI id that are none of ours, one of them as alike as can be.
+start_strangers() {
+	"$top/build/tests/vm/stranger" "$dir/stranger.sock" "$dir/plain" >"$dir/stranger.log" 2>&1 &
+	stranger_pid=$!
+	wait_for "$dir/stranger.sock" "$stranger_pid" stranger
+	devices+=(-object "memory-backend-file,id=plain,size=1M,mem-path=$dir/plain,share=on"
+		-device ivshmem-plain,memdev=plain
+		-chardev "socket,id=other,path=$dir/stranger.sock"
+		-device ivshmem-doorbell,chardev=other,vectors=1)
+}
+
+# Guest memory lies where the model maps it too; the disk is a poor place for it.
+make_dir() {
+	local base=${TMPDIR:-/tmp} free
+	free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -1) || free=0
+	[ "${free:-0}" -lt $(((memory + 64) * 1024)) ] || base=/dev/shm
+	dir=$(mktemp -d "$base/rivulet-vm.XXXXXX")
+	trap cleanup EXIT
+	trap 'exit 125' INT TERM
+	truncate -s ${memory}M "$dir/ram"
+}
+
+start_machine() {
+	# An input that never ends: at its end QEMU would tell the guest that nobody listens.
+	mkfifo "$dir/input"
+	exec 3<>"$dir/input"
+	qemu-system-x86_64 -M q35,memory-backend=ram -accel tcg,thread=multi -cpu max -smp 2 \
+		-m $memory -object "memory-backend-file,id=ram,size=${memory}M,mem-path=$dir/ram,share=on" \
+		-nodefaults -no-reboot -display none -monitor none \
+		-kernel "$vm/vmlinux" -initrd "$vm/initrd" \
+		-drive "file=$vm/root.ext4,if=none,id=root,format=raw,snapshot=on" \
+		-device virtio-blk-pci,drive=root -device virtio-rng-pci \
+		-virtfs "local,path=$top,mount_tag=host,security_model=none,readonly=on,multidevs=remap" \
+		-serial "file:$dir/console.log" -device virtio-serial-pci \
+		-chardev stdio,id=out,signal=off -device virtserialport,chardev=out,name=rivulet.out \
+		-chardev "file,id=status,path=$dir/status" \
+		-device virtserialport,chardev=status,name=rivulet.status \
+		"${devices[@]}" \
+		-append "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic mitigations=off nokaslr \
+tsc=reliable no_timer_check random.trust_cpu=on ${RIVULET_VM_APPEND:-systemd.show_status=false} $extra \
+rivulet.mode=$mode rivulet.script=$script${args:+ rivulet.args=$args}" \
+		<&3 2>"$dir/qemu.log" &
+	qemu_pid=$!
+}
+
+wait_machine() {
+	local end=$((SECONDS + limit))
+	while kill -0 "$qemu_pid" 2>/dev/null; do
+		if [ $SECONDS -ge $end ]; then
+			echo "vm-run: timed out after $limit s" >&2
+			status=124
+			return
+		fi
+		sleep 0.2
+	done
+	wait "$qemu_pid" || true
+	qemu_pid=
+	status=$(tr -cd 0-9 <"$dir/status" 2>/dev/null) || true
+	status=${status:-125}
+}
+
+report_failure() {
+	local log
+	for log in console qemu sim stranger; do
+		[ -s "$dir/$log.log" ] || continue
+		echo "--- $log (last lines)" >&2
+		tail -n 60 "$dir/$log.log" | tr -d '\r' >&2
+	done
+}
+
+main() {
+	parse "$@"
+	command -v qemu-system-x86_64 >/dev/null || die "qemu-system-x86 is missing: run scripts/install-deps.sh"
+	"$here/vm-rootfs.sh" >&2
+	make_dir
+	devices=()
+	[ $foreign = 0 ] || start_strangers
+	[ $npu = 0 ] || start_model
+	start_machine
+	wait_machine
+	mkdir -p "$vm"
+	cat "$dir/console.log" >"$vm/console.log" 2>/dev/null || true
+	[ -z "$sim_pid" ] || cp "$dir/sim.log" "$vm/sim.log"
+	[ "$status" = 0 ] || report_failure
+	exit "$status"
+}
+
+main "$@"
