@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "compiler/arena.h"
+#include "arena.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "compiler/err.h"
+#include "err.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "compiler/graph.h"
+#include "graph.h"
 
 #include <errno.h>
 #include <stdarg.h>

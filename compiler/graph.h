@@ -23,9 +23,9 @@
 #ifndef RVL_GRAPH_H
 #define RVL_GRAPH_H
 
-#include "compiler/arena.h"
-#include "compiler/err.h"
-#include "kernels/rivulet_ops.h"
+#include "arena.h"
+#include "err.h"
+#include "rivulet_ops.h"
 
 struct rvl_node;
 
@@ -116,6 +116,11 @@ struct rvl_graph {
 	uint32_t n_outputs;
 	struct rvl_segment *segs;	/* after rvl_pass_partition() */
 	uint32_t n_segs;
+	/*
+	 * The user accepts average pools that differ by one from onnxruntime, which sums them in
+	 * float: without it Q_AVERAGE_POOL stays on the CPU (docs/numerics.md, 4).
+	 */
+	bool npu_average_pool;
 	uint32_t next_node_id;
 	uint32_t next_name;
 	void *name_index;		/* hash of names, private to graph.c */

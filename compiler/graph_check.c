@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Order, invariants and copies of a graph. */
-#include "compiler/graph.h"
+#include "graph.h"
 
 #include <errno.h>
 #include <stdlib.h>

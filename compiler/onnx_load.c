@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "compiler/onnx_model.h"
+#include "onnx_model.h"
 
 #include <errno.h>
 #include <string.h>

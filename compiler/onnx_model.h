@@ -6,8 +6,8 @@
 #ifndef RVL_ONNX_MODEL_H
 #define RVL_ONNX_MODEL_H
 
-#include "compiler/graph.h"
-#include "compiler/onnx_wire.h"
+#include "graph.h"
+#include "onnx_wire.h"
 
 #define RVL_ONNX_MAX_INTS 64	/* values of an integer list attribute that is looked at */
 #define RVL_ONNX_MAX_ATTRS 64

@@ -3,7 +3,7 @@
  * From NodeProto to node. Two tables say what is understood: operators with the opsets they are
  * known in, and the attributes of each. Whatever is not in a table makes the node UNSUPPORTED.
  */
-#include "compiler/onnx_model.h"
+#include "onnx_model.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "compiler/onnx_wire.h"
+#include "onnx_wire.h"
 
 #include <errno.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "compiler/err.h"
+#include "err.h"
 
 /* Wire types of protobuf that may appear in a proto3 file. */
 enum rvl_wire {

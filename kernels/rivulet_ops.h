@@ -78,7 +78,9 @@ enum rvl_type {
 	X(Q_MUL, 43, "QMul", "rivulet", 2, 2, "quantised a * b") \
 	X(Q_AVERAGE_POOL, 44, "QAveragePool", "rivulet", 1, 1, "quantised mean under a 2-D window") \
 	X(Q_GLOBAL_AVERAGE_POOL, 45, "QGlobalAveragePool", "rivulet", 1, 1, "quantised mean of every channel") \
-	X(Q_RESCALE, 46, "QRescale", "rivulet", 1, 1, "dequantise, clamp, quantise: 8 bits to 8 bits")
+	X(Q_RESCALE, 46, "QRescale", "rivulet", 1, 1, "dequantise, clamp, quantise: 8 bits to 8 bits") \
+	X(PACK_BLOCKED, 60, "PackBlocked", "rivulet", 1, 1, "NCHW bytes to the device's channel blocks; made by the back end") \
+	X(UNPACK_BLOCKED, 61, "UnpackBlocked", "rivulet", 1, 1, "the device's channel blocks to NCHW bytes; made by the back end")
 
 enum rvl_op {
 #define RVL_OP_ENUM(id, num, name, domain, lo, hi, doc) RVL_OP_##id = (num),
@@ -119,6 +121,7 @@ struct rvl_attr {
 	int32_t trans_a;
 	int32_t trans_b;
 	int32_t channels_last;
+	int32_t block;		/* PackBlocked, UnpackBlocked: channels of a block (tn) */
 	int32_t perm_rank;	/* Transpose: 0 = reverse all axes (until shape inference) */
 	int32_t perm[RVL_MAX_RANK];
 	float alpha;

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#include "rivulet_ops.h"
+
+#include <errno.h>
+
+#define MAX_ELEMENTS ((int64_t)1 << 40)
+
+const char *rvl_type_name(enum rvl_type t)
+{
+	switch (t) {
+#define TYPE_NAME(id, num, name, size) case RVL_TYPE_##id: return name;
+	RVL_TYPES(TYPE_NAME)
+#undef TYPE_NAME
+	default:
+		return "none";
+	}
+}
+
+size_t rvl_type_size(enum rvl_type t)
+{
+	switch (t) {
+#define TYPE_SIZE(id, num, name, size) case RVL_TYPE_##id: return size;
+	RVL_TYPES(TYPE_SIZE)
+#undef TYPE_SIZE
+	default:
+		return 0;
+	}
+}
+
+const char *rvl_op_name(enum rvl_op op)
+{
+	switch (op) {
+#define OP_NAME(id, num, name, domain, lo, hi, doc) case RVL_OP_##id: return name;
+	RVL_OPS(OP_NAME)
+#undef OP_NAME
+	default:
+		return NULL;
+	}
+}
+
+int64_t rvl_shape_count(const struct rvl_shape *s)
+{
+	int64_t n = 1;
+
+	if (s->rank < 0 || s->rank > RVL_MAX_RANK)
+		return -1;
+	for (int i = 0; i < s->rank; i++) {
+		if (s->dim[i] < 0 || __builtin_mul_overflow(n, s->dim[i], &n) || n > MAX_ELEMENTS)
+			return -1;
+	}
+	return n;
+}
+
+bool rvl_shape_equal(const struct rvl_shape *a, const struct rvl_shape *b)
+{
+	if (a->rank != b->rank)
+		return false;
+	for (int i = 0; i < a->rank; i++)
+		if (a->dim[i] != b->dim[i])
+			return false;
+	return true;
+}
+
+/* Dimension @i of the shape seen with @rank dimensions, 1 in front. */
+static int64_t dim_from_right(const struct rvl_shape *s, int rank, int i)
+{
+	int j = i - (rank - s->rank);
+
+	return j < 0 ? 1 : s->dim[j];
+}
+
+int rvl_shape_broadcast(const struct rvl_shape *a, const struct rvl_shape *b,
+			struct rvl_shape *out)
+{
+	struct rvl_shape r = { .rank = a->rank > b->rank ? a->rank : b->rank };
+
+	for (int i = 0; i < r.rank; i++) {
+		int64_t da = dim_from_right(a, r.rank, i);
+		int64_t db = dim_from_right(b, r.rank, i);
+
+		if (da != db && da != 1 && db != 1)
+			return -EINVAL;
+		r.dim[i] = da == 1 ? db : da;
+	}
+	*out = r;
+	return 0;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * CPU operators. An operator is prepared once (weights packed, tables made, the fastest kernel of
+ * this processor chosen) and run many times on plain pointers. Arithmetic: docs/numerics.md.
+ *
+ * Nothing here knows the graph or the program file: a struct rvl_kernel_desc says it all, and
+ * rvl_desc_pack() turns one into bytes for a program file and back.
+ */
+#ifndef RIVULET_KERNELS_H
+#define RIVULET_KERNELS_H
+
+#include "rivulet_ops.h"
+
+/* Quantisation of an argument: n = 0 none, 1 per tensor, dim[axis] per channel. Borrowed. */
+struct rvl_kernel_quant {
+	uint32_t n;
+	int32_t axis;
+	const float *scale;
+	const int32_t *zp;
+};
+
+/* One operand. type NONE = absent (an optional input). */
+struct rvl_kernel_arg {
+	enum rvl_type type;
+	struct rvl_shape shape;
+	struct rvl_kernel_quant quant;
+	const void *data;	/* bytes of a constant input, else NULL; must outlive the kernel */
+};
+
+struct rvl_kernel_desc {
+	enum rvl_op op;
+	uint32_t n_in;
+	uint32_t n_out;
+	struct rvl_attr attr;	/* as after shape inference: pads explicit, axes not negative */
+	struct rvl_kernel_arg in[RVL_MAX_IN];
+	struct rvl_kernel_arg out[RVL_MAX_OUT];
+};
+
+/* Splits work over threads: calls fn(arg, i) once for every i < n, in any order, then returns. */
+struct rvl_pool {
+	void (*parallel)(void *ctx, uint32_t n, void (*fn)(void *arg, uint32_t i), void *arg);
+	void *ctx;
+	uint32_t threads;	/* about how many run at once */
+};
+
+struct rvl_kernel;
+
+/**
+ * Prepares an operator. @reference: use only the scalar rvl_ref_* code. The kernel owns what it
+ * packs, borrows constant data, and copies quantisation parameters.
+ * -EINVAL: shapes, types or attributes that do not fit together, with one line in @why (96 bytes,
+ * may be NULL); -EOPNOTSUPP: no kernel for this operator with these types; -ENOMEM.
+ */
+int rvl_kernel_new(const struct rvl_kernel_desc *d, bool reference, struct rvl_kernel **out,
+		   char *why);
+
+/** NULL is allowed. */
+void rvl_kernel_free(struct rvl_kernel *k);
+
+/** Bytes of workspace one run needs. */
+size_t rvl_kernel_scratch(const struct rvl_kernel *k);
+
+/**
+ * Runs once. in[i]/out[i] are dense and aligned to their element, absent ones NULL, a constant's
+ * entry is ignored or equal to its data; outputs do not overlap inputs (they may be the same
+ * pointer for Identity, Reshape and Flatten). @scratch: rvl_kernel_scratch() bytes, 64-byte
+ * aligned. @pool may be NULL (one thread). A kernel may run on several threads at once with
+ * different @scratch.
+ * -EINVAL only when operands that are data (QLinear scales, a Reshape's shape) hold nonsense.
+ */
+int rvl_kernel_run(const struct rvl_kernel *k, const void *const *in, void *const *out,
+		   void *scratch, const struct rvl_pool *pool);
+
+/** Names of the instruction sets in use ("avx2", "scalar"). */
+const char *rvl_kernel_isa(void);
+
+/* ---- descriptors as bytes ---- */
+
+/**
+ * Writes a descriptor without constant data as position-independent little-endian bytes.
+ * Returns the size; with @buf NULL or @size too small nothing is written. -E2BIG beyond 1 MiB.
+ */
+int64_t rvl_desc_pack(const struct rvl_kernel_desc *d, void *buf, size_t size);
+
+/**
+ * Reads it back, checking every number and bound; quantisation points into @buf, which must be
+ * 4-byte aligned and outlive the descriptor. -EBADMSG on anything wrong. The caller adds in[].data.
+ */
+int rvl_desc_unpack(const void *buf, size_t size, struct rvl_kernel_desc *d);
+
+#endif
