@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: MIT
+# One line per Check binary: $(eval $(call unit_test,AREA,static libs by name,linker flags)) builds
+# tests/unit/test_AREA.c. Other test programs follow below.
