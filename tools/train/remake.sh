@@ -1,0 +1,20 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Makes every file of models/ and tests/data/ again: sh tools/train/remake.sh [PYTHON]
+# PYTHON is an interpreter with tools/train/requirements.txt installed.
+set -eu
+python=${1:-python3}
+cd "$(dirname "$0")/../.."
+t=tools/train
+mkdir -p build/models
+$python $t/check_numerics.py --count 300
+for m in lenet resnet; do
+	$python $t/train.py $m -o build/models/$m.float.onnx
+done
+$python $t/quantise.py build/models/lenet.float.onnx -o models/lenet.onnx --type uint8 --keep-relu
+$python $t/quantise.py build/models/resnet.float.onnx -o models/resnet.onnx --type int8
+for m in lenet resnet; do
+	$python $t/record.py models/$m.onnx -o models/$m.expected
+done
+$python $t/gen_conv_cases.py --count 500 --seed 20261121 --max-bytes 9000 -o tests/data/conv_500.bin
+$python $t/gen_qdq_models.py -o tests/data/qdq
