@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The compiler as its users see it: an ONNX model in, a program file for one board out, and an
+ * account of what runs where, why, and how long it will take. Nothing here prints, exits, opens a
+ * file or knows an ioctl.
+ */
+#ifndef RIVULET_COMPILER_H
+#define RIVULET_COMPILER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+#include "rivulet_board.h"
+#include "rivulet_program.h"
+
+/** struct rivulet_blob - bytes owned by the caller; release with rivulet_blob_free() */
+struct rivulet_blob {
+	void *data;
+	size_t size;
+};
+
+/** rivulet_blob_free() - free the bytes and clear the blob; an empty blob is fine */
+void rivulet_blob_free(struct rivulet_blob *b);
+
+/** struct rivulet_frozen - a graph input that becomes a constant of the program */
+struct rivulet_frozen {
+	const char *name;
+	const void *data;	/* dense, little endian, of the input's type; borrowed during the call */
+	size_t size;		/* bytes; must equal the input's */
+};
+
+/** struct rivulet_compile_options - all zero is the default */
+struct rivulet_compile_options {
+	int64_t batch;		/* value of a symbolic first dimension; 0: 1 */
+	int64_t symbol;		/* value of other symbolic dimensions; 0: refuse them */
+	const struct rivulet_frozen *frozen;
+	uint32_t n_frozen;
+	bool serial;		/* one instruction at a time on the NPU, for debugging */
+	bool prof;		/* every instruction writes a PROF record to RIVULET_SLOT_PROF */
+	bool require_npu;	/* -EOPNOTSUPP naming the first node that would run on the CPU */
+	bool cpu_only;		/* everything on the CPU; needs no board */
+};
+
+/** struct rivulet_explain_row - one layer: a node of the optimised graph with what was fused into it */
+struct rivulet_explain_row {
+	const char *node;
+	const char *op;
+	const char *where;	/* "npu" or "cpu" */
+	const char *reason;	/* cpu: why not on the NPU; npu: "" or what was decided ("gather", "alias") */
+	const char *fused;	/* names of the nodes fused into it, "" if none */
+	const char *out;	/* output shape, "1x64x112x112" */
+	uint32_t step;		/* index in the program's steps */
+	uint64_t macs;		/* of the model, padding not counted */
+	uint64_t cycles;	/* estimate; by how much the layer delays the end of its segment */
+	uint64_t read_bytes;
+	uint64_t write_bytes;
+	double utilisation;	/* macs / (cycles * peak), 0..1; 0 on the CPU */
+};
+
+/** struct rivulet_explain_segment - one NPU step in total */
+struct rivulet_explain_segment {
+	uint32_t step;
+	uint32_t layers;
+	uint32_t instructions;
+	uint64_t macs;
+	uint64_t cycles;
+	uint64_t busy[4];	/* by enum rivulet_queue */
+	uint64_t port_busy;
+	uint64_t read_bytes, write_bytes;
+	double utilisation;
+};
+
+/** struct rivulet_estimate_row - all NPU steps of a program at one level, run one after the other */
+struct rivulet_estimate_row {
+	uint32_t level;
+	uint64_t hz;
+	uint64_t cycles;
+	double seconds;
+	double joule;
+};
+
+/** struct rivulet_explain - filled by rivulet_compile(); strings and arrays belong to it */
+struct rivulet_explain {
+	char board[32];
+	uint32_t peak;		/* MACs per cycle */
+	uint32_t n_rows;
+	struct rivulet_explain_row *rows;
+	uint32_t n_segments;
+	struct rivulet_explain_segment *segments;
+	uint32_t n_levels;
+	struct rivulet_estimate_row level[RIVULET_LEVELS];
+	uint64_t program_bytes, weight_bytes, arena_bytes;
+	void *priv;		/* owns what the rows point to */
+};
+
+/** rivulet_explain_free() - free what it owns and clear it; a zeroed one is fine */
+void rivulet_explain_free(struct rivulet_explain *e);
+
+/**
+ * rivulet_explain_text() - aligned table with units, NPU segments and levels behind it
+ * rivulet_explain_json() - the same as one JSON object
+ * Both return 0 with a NUL-terminated @out (size without the NUL), or -ENOMEM.
+ */
+int rivulet_explain_text(const struct rivulet_explain *e, struct rivulet_blob *out);
+int rivulet_explain_json(const struct rivulet_explain *e, struct rivulet_blob *out);
+
+/**
+ * rivulet_compile() - compile a model for a board
+ * @onnx, @size: the model file; not needed after the call
+ * @board: from rivulet_board_load() or from what a device reports
+ * @opt: NULL for defaults
+ * @program: receives the program file; passes rivulet_program_check()
+ * @explain: may be NULL
+ * Returns 0; -EBADMSG (not an ONNX file), -EINVAL (a model that contradicts itself), -EOPNOTSUPP
+ * (an operator nothing here executes, named with node and reason), -ENOENT (no input of a frozen
+ * name), -E2BIG (beyond a limit), -ENOMEM; @err says what and where.
+ */
+int rivulet_compile(const void *onnx, size_t size, const struct rivulet_board *board,
+		    const struct rivulet_compile_options *opt, struct rivulet_blob *program,
+		    struct rivulet_explain *explain, struct rvl_err *err);
+
+/**
+ * rivulet_explain_model() - what runs where and why, also of a model that cannot be compiled
+ * Unsupported nodes get where "none" and their reason. Otherwise as rivulet_compile().
+ */
+int rivulet_explain_model(const void *onnx, size_t size, const struct rivulet_board *board,
+			  const struct rivulet_compile_options *opt, struct rivulet_explain *explain,
+			  struct rvl_err *err);
+
+/**
+ * rivulet_estimate() - time and energy of a checked program's NPU steps on a board, by walking the
+ * command streams; executes nothing
+ * @rows: RIVULET_LEVELS entries, board->levels of them filled
+ * Returns the number of rows, or -EINVAL when a stream is malformed.
+ */
+int rivulet_estimate(const struct rivulet_program *program, const struct rivulet_board *board,
+		     struct rivulet_estimate_row *rows, struct rvl_err *err);
+
+/**
+ * rivulet_target_of() - what a program for @board demands, to compare with rivulet_program_fits()
+ */
+void rivulet_target_of(const struct rivulet_board *board, struct rivulet_target *t);
+
+#endif
