@@ -57,7 +57,17 @@ enum rivulet_pool {
 	RIVULET_POOL_AVG_BORDER,	/* sum x (mult / positions inside the divisor rectangle) */
 };
 
-enum rivulet_bin { RIVULET_BIN_NONE, RIVULET_BIN_ADD, RIVULET_BIN_MUL };
+/*
+ * Stage 4 on v = the result of the stages before, and b. All three end in: clamp to [lo - zp, hi - zp] as a
+ * float, round half to even, + zp. az, bz = -128 and zp = -128 compute on the raw bytes of uint8 tensors,
+ * which docs/numerics.md 2 and 3 demand.
+ */
+enum rivulet_bin {
+	RIVULET_BIN_NONE,
+	RIVULET_BIN_ADD,	/* fma(v - az, ra, fma(b - bz, rb, c)) */
+	RIVULET_BIN_MUL,	/* float((v - az) * (b - bz)) * ra + c, each rounded */
+	RIVULET_BIN_ADD_REV,	/* fma(b - bz, rb, fma(v - az, ra, c)): A is the graph's second operand */
+};
 
 /*
  * Fields: F(name, low bit, width, signed, meaning). Bits of no field are reserved: zero and checked.
@@ -210,13 +220,13 @@ enum rivulet_bin { RIVULET_BIN_NONE, RIVULET_BIN_ADD, RIVULET_BIN_MUL };
 #define RIVULET_CFG_A_SCALE(F)                                                                     \
 	F(ra, 32, 32, 0, "ADD: float factor of A; MUL: of the product")                            \
 	F(rb, 64, 32, 0, "ADD: float factor of B")                                                 \
-	F(c, 96, 32, 0, "ADD: float constant, all zero points folded in")
+	F(c, 96, 32, 0, "ADD, MUL: float constant added before rounding")
 #define RIVULET_CFG_A_OUT(F)                                                                       \
-	F(zp, 32, 8, 1, "average pool, MUL: zero point of the result")                             \
+	F(zp, 32, 8, 1, "average pool, ADD, MUL: added after rounding")                            \
 	F(lo, 40, 8, 1, "average pool, ADD, MUL: lowest result")                                   \
 	F(hi, 48, 8, 1, "highest result")                                                          \
-	F(az, 56, 8, 1, "MUL: zero point of A")                                                    \
-	F(bz, 64, 8, 1, "MUL: zero point of B")
+	F(az, 56, 8, 1, "ADD, MUL: taken off A")                                                    \
+	F(bz, 64, 8, 1, "ADD, MUL: taken off B")
 #define RIVULET_CFG_A_POOL(F)                                                                      \
 	F(kh, 32, 8, 0, "window height, 1..255")                                                   \
 	F(kw, 40, 8, 0, "window width, 1..255")                                                    \
