@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * librivulet: the Rivulet NPU for programs. Two doors:
+ *
+ *   struct rivulet_device   the accel node itself: buffers, jobs, fences by ioctl
+ *   struct rivulet_client   the daemon: load an ONNX model, bind tensors, run, wait or poll one fd
+ *
+ * Conventions. Functions return 0 (or a documented non-negative number) or a negative errno;
+ * rivulet_last_error() then has one line that says what and which. Objects are opaque and counted:
+ * _ref() returns its argument, _unref() returns NULL, both accept NULL. The library never logs, never
+ * exits, installs no signal handler and starts no thread. All fds it returns are close-on-exec and belong
+ * to the caller; fds it is given stay the caller's.
+ *
+ * Threads. A device, its buffers and its fences may be used by any thread at any time. A client and the
+ * models and requests made from it belong to one thread at a time (the caller locks); different clients
+ * are independent. rivulet_last_error() is per thread.
+ */
+#ifndef RIVULET_H
+#define RIVULET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rivulet_accel.h"
+#include "rivulet_dev.h"
+#include "rivulet_program.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct rivulet_device;
+struct rivulet_buffer;
+struct rivulet_fence;
+struct rivulet_client;
+struct rivulet_model;
+struct rivulet_request;
+
+/**
+ * rivulet_last_error() - one line about the last call of this thread that failed, "" if none did
+ * Valid until the thread's next call into the library.
+ */
+const char *rivulet_last_error(void);
+
+/** rivulet_version() - version of the library, "0.1.0" */
+const char *rivulet_version(void);
+
+/* ---- devices ---- */
+
+/**
+ * rivulet_device_open() - open an accel node
+ * @path: the node, or NULL for the first /dev/accel/accelN, then /dev/dri/renderDN, whose driver is "rivulet"
+ * -ENOENT: no such node; -ENODEV: the node belongs to another driver, or (NULL) no node is a Rivulet's;
+ * -EACCES: the node is there but not for this user; -EPROTO: the driver speaks another version.
+ */
+int rivulet_device_open(const char *path, struct rivulet_device **out);
+/** rivulet_device_open_fd() - the same on an open node; the fd is duplicated */
+int rivulet_device_open_fd(int fd, struct rivulet_device **out);
+struct rivulet_device *rivulet_device_ref(struct rivulet_device *dev);
+struct rivulet_device *rivulet_device_unref(struct rivulet_device *dev);
+/** rivulet_device_fd() - the DRM fd, owned by the device */
+int rivulet_device_fd(const struct rivulet_device *dev);
+/** rivulet_device_path() - the node's path, or "fd:N" */
+const char *rivulet_device_path(const struct rivulet_device *dev);
+/** rivulet_device_info() - geometry and levels as read at open; current_level may be stale */
+const struct drm_rivulet_device *rivulet_device_info(const struct rivulet_device *dev);
+/** rivulet_device_query() - geometry read again, with the level in force */
+int rivulet_device_query(struct rivulet_device *dev, struct drm_rivulet_device *out);
+/** rivulet_device_counters() - totals since power on, in the order of RIVULET_COUNTERS */
+int rivulet_device_counters(struct rivulet_device *dev, struct drm_rivulet_counters *out);
+
+/* ---- buffers ---- */
+
+/** rivulet_buffer_create() - zeroed memory of the device; @size bytes, rounded up to pages */
+int rivulet_buffer_create(struct rivulet_device *dev, uint64_t size, struct rivulet_buffer **out);
+/**
+ * rivulet_buffer_import() - a dma-buf of anybody (camera, udmabuf, DMA heap, another device)
+ * Importing the same dma-buf twice returns the same buffer with one more reference. A dma-buf opened
+ * read-only becomes a read-only buffer.
+ */
+int rivulet_buffer_import(struct rivulet_device *dev, int dmabuf, struct rivulet_buffer **out);
+/** rivulet_buffer_export() - a new dma-buf fd; @writable is refused with -EACCES on a read-only buffer */
+int rivulet_buffer_export(struct rivulet_buffer *buf, bool writable, int *dmabuf);
+/**
+ * rivulet_buffer_map() - CPU address, mapped once and kept until the last unref
+ * A read-only buffer is mapped for reading. Reads and writes race with running jobs: wait first.
+ */
+int rivulet_buffer_map(struct rivulet_buffer *buf, void **ptr);
+struct rivulet_buffer *rivulet_buffer_ref(struct rivulet_buffer *buf);
+struct rivulet_buffer *rivulet_buffer_unref(struct rivulet_buffer *buf);
+/** rivulet_buffer_size() - bytes */
+uint64_t rivulet_buffer_size(const struct rivulet_buffer *buf);
+/** rivulet_buffer_flags() - DRM_RIVULET_BO_* */
+uint32_t rivulet_buffer_flags(const struct rivulet_buffer *buf);
+/** rivulet_buffer_handle() - GEM handle on the device's fd; do not close it */
+uint32_t rivulet_buffer_handle(const struct rivulet_buffer *buf);
+
+/* ---- jobs and fences: programs submitted without the daemon ---- */
+
+/** rivulet_fence_new() - a syncobj without a fence yet; put its handle into a job's out_syncs */
+int rivulet_fence_new(struct rivulet_device *dev, struct rivulet_fence **out);
+struct rivulet_fence *rivulet_fence_ref(struct rivulet_fence *fence);
+struct rivulet_fence *rivulet_fence_unref(struct rivulet_fence *fence);
+/** rivulet_fence_handle() - the syncobj */
+uint32_t rivulet_fence_handle(const struct rivulet_fence *fence);
+/**
+ * rivulet_fence_wait() - until the job is done or @deadline (CLOCK_MONOTONIC ns; 0 polls, INT64_MAX waits)
+ * -ETIME when it is not done by then; a job's own failure is in rivulet_fence_status().
+ */
+int rivulet_fence_wait(struct rivulet_fence *fence, int64_t deadline);
+/** rivulet_fence_fd() - a sync_file: readable once the job is done; -EINVAL before it was submitted */
+int rivulet_fence_fd(struct rivulet_fence *fence, int *sync_file);
+/**
+ * rivulet_fence_status() - 1: done, 0: not yet, negative: the errno the job ended with
+ * @sync_file: of rivulet_fence_fd()
+ */
+int rivulet_fence_status(int sync_file);
+
+/**
+ * rivulet_device_submit() - queue jobs, see struct drm_rivulet_submit
+ * @queued: jobs queued; on error the index of the one refused. May be NULL. jobs[i].error is filled in.
+ */
+int rivulet_device_submit(struct rivulet_device *dev, struct drm_rivulet_job *jobs, uint32_t count,
+			  uint32_t *queued);
+/**
+ * rivulet_job_from_step() - a job for one NPU step of a checked program
+ * Fills @job, @regions (RIVULET_SLOTS) and @variants (RIVULET_LEVELS), which must outlive the submit: slot 0
+ * is @program, slot 1 @arena (NULL when the program has none), slots of inputs and outputs io[i] from offset
+ * 0 on, slot 15 @report at @report_offset. Syncs and deadline are left for the caller.
+ * -EINVAL: not an NPU step, or it names a slot that was not given.
+ */
+int rivulet_job_from_step(const struct rivulet_program *prog, uint32_t step,
+			  struct rivulet_buffer *program, struct rivulet_buffer *arena,
+			  struct rivulet_buffer *const *io, uint32_t io_count,
+			  struct rivulet_buffer *report, uint64_t report_offset,
+			  struct drm_rivulet_job *job, struct drm_rivulet_region *regions,
+			  struct drm_rivulet_variant *variants);
+
+/* ---- the daemon ---- */
+
+/** RIVULET_DEFAULT_SOCKET - where rivuletd listens; $RIVULET_SOCKET overrides it for unprivileged callers */
+#define RIVULET_DEFAULT_SOCKET "/run/rivuletd/rivuletd.sock"
+
+/**
+ * rivulet_open() - connect to the daemon and agree on a protocol version
+ * @socket: path, or NULL for the default
+ * -ENOENT or -ECONNREFUSED: no daemon; -EACCES: not for this user; -EPROTO: no common version.
+ */
+int rivulet_open(const char *socket, struct rivulet_client **out);
+struct rivulet_client *rivulet_client_ref(struct rivulet_client *c);
+struct rivulet_client *rivulet_client_unref(struct rivulet_client *c);
+/** rivulet_client_fd() - one fd to poll for input; then call rivulet_client_dispatch() */
+int rivulet_client_fd(const struct rivulet_client *c);
+/**
+ * rivulet_client_dispatch() - handle what has arrived, without blocking; calls the requests' callbacks
+ * Returns the number of requests that ended, or negative when the connection is lost (-ECONNRESET, -EBADMSG):
+ * every request in flight has then ended with that error.
+ */
+int rivulet_client_dispatch(struct rivulet_client *c);
+
+/** struct rivulet_daemon_info - what answers */
+struct rivulet_daemon_info {
+	uint32_t protocol;	/* version agreed on */
+	char version[32];	/* of the daemon */
+	char board[32];		/* name of the device it serves; "" when none is present */
+	char node[64];		/* of the accel node */
+};
+int rivulet_client_info(struct rivulet_client *c, struct rivulet_daemon_info *info);
+
+/** struct rivulet_load_options - how to load; all zero is the default */
+struct rivulet_load_options {
+	const char *name;	/* for the journal and error texts; NULL: the file's name */
+	uint32_t flags;		/* 0 */
+	uint32_t timeout_ms;	/* 0: 60,000 */
+};
+
+/**
+ * rivulet_model_load() - compile (or find in the cache) a model on the daemon; blocks
+ * @path: an ONNX file. -EINVAL and -EOPNOTSUPP carry the compiler's line about node, operator, reason.
+ */
+int rivulet_model_load(struct rivulet_client *c, const char *path,
+		       const struct rivulet_load_options *opts, struct rivulet_model **out);
+/** rivulet_model_load_memory() - the same from memory, by a sealed memfd */
+int rivulet_model_load_memory(struct rivulet_client *c, const void *data, size_t size,
+			      const struct rivulet_load_options *opts, struct rivulet_model **out);
+struct rivulet_model *rivulet_model_ref(struct rivulet_model *m);
+struct rivulet_model *rivulet_model_unref(struct rivulet_model *m);
+
+/** struct rivulet_tensor_info - a graph input or output; @name lives as long as the model */
+struct rivulet_tensor_info {
+	const char *name;
+	enum rivulet_dtype dtype;
+	bool output;
+	uint32_t ndim;
+	uint64_t dim[RIVULET_MAX_DIMS];
+	uint64_t size;		/* bytes, dense, row major */
+	float scale;		/* 0: not quantised */
+	int32_t zero_point;
+};
+
+/** rivulet_model_inputs(), rivulet_model_outputs() - their numbers; tensor numbers are inputs first */
+uint32_t rivulet_model_inputs(const struct rivulet_model *m);
+uint32_t rivulet_model_outputs(const struct rivulet_model *m);
+/** rivulet_model_tensor() - -ERANGE when @index is inputs + outputs or more */
+int rivulet_model_tensor(const struct rivulet_model *m, uint32_t index,
+			 struct rivulet_tensor_info *info);
+/** rivulet_model_find() - number of a tensor by name, or -ENOENT */
+int rivulet_model_find(const struct rivulet_model *m, const char *name);
+/** rivulet_model_program() - a read-only fd of the compiled program, for direct submission */
+int rivulet_model_program(struct rivulet_model *m, int *fd);
+
+/** rivulet_request_new() - a set of bindings of a model, run any number of times, one run at a time */
+int rivulet_request_new(struct rivulet_model *m, struct rivulet_request **out);
+/** _unref() of a request in flight cancels it; plain memory bound to it is not touched after that */
+struct rivulet_request *rivulet_request_ref(struct rivulet_request *r);
+struct rivulet_request *rivulet_request_unref(struct rivulet_request *r);
+
+/** rivulet_bind_buffer() - zero copy: the tensor lives at @offset of a buffer, which is kept referenced */
+int rivulet_bind_buffer(struct rivulet_request *r, uint32_t tensor, struct rivulet_buffer *buf,
+			uint64_t offset);
+/** rivulet_bind_dmabuf() - zero copy: the tensor lives at @offset of a dma-buf (duplicated) */
+int rivulet_bind_dmabuf(struct rivulet_request *r, uint32_t tensor, int dmabuf, uint64_t offset);
+/**
+ * rivulet_bind_memory() - plain memory of at least the tensor's size
+ * Inputs are copied when the run starts, outputs when it ends; @data stays the caller's and must live till then.
+ */
+int rivulet_bind_memory(struct rivulet_request *r, uint32_t tensor, void *data, size_t size);
+
+/** struct rivulet_run_options - all zero is the default */
+struct rivulet_run_options {
+	int64_t deadline;	/* CLOCK_MONOTONIC ns, 0: none. A run that misses it ends with -ETIME */
+	int32_t priority;	/* larger first; above 0 the daemon asks for CAP_SYS_NICE */
+	uint32_t flags;		/* 0 */
+};
+
+/** rivulet_request_start() - queue a run; -EBUSY while one is in flight, -EINVAL names an unbound tensor */
+int rivulet_request_start(struct rivulet_request *r, const struct rivulet_run_options *opts);
+/** rivulet_request_wait() - until the run ends; its result, or -ETIMEDOUT after @timeout_ms (-1: no limit) */
+int rivulet_request_wait(struct rivulet_request *r, int timeout_ms);
+/** rivulet_request_run() - start and wait */
+int rivulet_request_run(struct rivulet_request *r, const struct rivulet_run_options *opts);
+/** rivulet_request_cancel() - ask for the end; the run still ends, with -ECANCELED unless it was faster */
+int rivulet_request_cancel(struct rivulet_request *r);
+/** rivulet_request_result() - of the last run: 0, -EINPROGRESS, or its negative errno */
+int rivulet_request_result(const struct rivulet_request *r);
+/** rivulet_request_error() - the daemon's line about a run that failed: step, layer, fault, slot, offset; or "" */
+const char *rivulet_request_error(const struct rivulet_request *r);
+/** rivulet_request_on_done() - @fn is called from dispatch or wait when a run ends; NULL: none */
+void rivulet_request_on_done(struct rivulet_request *r,
+			     void (*fn)(struct rivulet_request *r, void *data), void *data);
+
+/** struct rivulet_run_stats - of the last run */
+struct rivulet_run_stats {
+	uint64_t queue_ns;	/* in the daemon, before its first step */
+	uint64_t run_ns;	/* from there to the end */
+	uint64_t device_ns;	/* device time of its NPU steps */
+	uint64_t cycles;	/* device cycles */
+	uint64_t energy_pj;	/* of the device */
+	uint64_t macs;
+	uint64_t conv_busy;	/* cycles in which the array worked */
+	uint32_t npu_steps;
+	uint32_t cpu_steps;
+	uint32_t level_min;	/* lowest and highest V/F level its NPU steps ran at */
+	uint32_t level_max;
+};
+int rivulet_request_stats(const struct rivulet_request *r, struct rivulet_run_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The runtime executes program files: NPU steps through a back end (the kernel by libclient, or the
+ * linked device model), CPU steps on a worker pool, both overlapping as far as the steps' tensors allow.
+ *
+ *   pool      worker threads; shared by any number of runtimes
+ *   runtime   one back end (one DRM file, or one linked model) and one pollable fd
+ *   image     a checked program in the back end's memory (slot 0), kernels prepared
+ *   exec      one instance of an image: arena, bindings, one run at a time
+ *
+ * Threads. A runtime with its images and execs belongs to one thread at a time. Nothing here blocks but
+ * rivulet_exec_wait() and the _unref() of what still runs; workers and the model's thread only hand completions over.
+ * Poll rivulet_runtime_fd() for input and call rivulet_runtime_dispatch(): it advances every run and calls back.
+ *
+ * Errors: negative errno, one line in @err (struct rivulet_runtime_error), no logging.
+ */
+#ifndef RIVULET_RUNTIME_H
+#define RIVULET_RUNTIME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rivulet_board.h"
+#include "rivulet_dev.h"
+#include "rivulet_program.h"
+
+struct rivulet_device;
+struct rivulet_buffer;
+struct rivulet_pool;
+struct rivulet_runtime;
+struct rivulet_image;
+struct rivulet_exec;
+
+#define RIVULET_RUNTIME_ERROR_SIZE 512
+
+struct rivulet_runtime_error {
+	char text[RIVULET_RUNTIME_ERROR_SIZE];
+};
+
+/* ---- pool ---- */
+
+/** rivulet_pool_new() - @threads workers, 0: one per processor of this process, at most 64 */
+int rivulet_pool_new(uint32_t threads, struct rivulet_pool **out);
+struct rivulet_pool *rivulet_pool_ref(struct rivulet_pool *p);
+/** rivulet_pool_unref() - the last one waits for the workers */
+struct rivulet_pool *rivulet_pool_unref(struct rivulet_pool *p);
+uint32_t rivulet_pool_threads(const struct rivulet_pool *p);
+
+/* ---- runtime ---- */
+
+/** rivulet_runtime_new_device() - back end: the kernel. Both arguments are referenced */
+int rivulet_runtime_new_device(struct rivulet_device *dev, struct rivulet_pool *pool,
+			       struct rivulet_runtime **out, struct rivulet_runtime_error *err);
+/** rivulet_runtime_new_sim() - back end: the model linked in, unpaced, at the highest level; @board is copied */
+int rivulet_runtime_new_sim(const struct rivulet_board *board, struct rivulet_pool *pool,
+			    struct rivulet_runtime **out, struct rivulet_runtime_error *err);
+struct rivulet_runtime *rivulet_runtime_ref(struct rivulet_runtime *rt);
+struct rivulet_runtime *rivulet_runtime_unref(struct rivulet_runtime *rt);
+/** rivulet_runtime_fd() - readable when rivulet_runtime_dispatch() has something to do; owned by the runtime */
+int rivulet_runtime_fd(const struct rivulet_runtime *rt);
+/** rivulet_runtime_dispatch() - advance without blocking. Runs that ended by it, or negative errno */
+int rivulet_runtime_dispatch(struct rivulet_runtime *rt);
+/** rivulet_runtime_board() - geometry, levels and name of the back end */
+const struct rivulet_board *rivulet_runtime_board(const struct rivulet_runtime *rt);
+/** rivulet_runtime_target() - what the compiler must make programs for */
+void rivulet_runtime_target(const struct rivulet_runtime *rt, struct rivulet_target *t);
+/** rivulet_runtime_set_level() - model only (-EOPNOTSUPP else: devfreq's job); takes effect at the next NPU step */
+int rivulet_runtime_set_level(struct rivulet_runtime *rt, uint32_t level);
+/** rivulet_runtime_device() - the device of the kernel back end, or NULL */
+struct rivulet_device *rivulet_runtime_device(const struct rivulet_runtime *rt);
+
+/** struct rivulet_level_total - NPU work done at one level since the runtime began, from status reports */
+struct rivulet_level_total {
+	uint64_t jobs;
+	uint64_t cycles;
+	uint64_t device_ns;	/* promotion to last write, summed */
+	uint64_t energy_pj;
+	uint64_t macs;
+	uint64_t conv_busy;	/* cycles */
+	uint64_t read_bytes;
+	uint64_t write_bytes;
+};
+/** rivulet_runtime_totals() - RIVULET_LEVELS entries, owned by the runtime */
+const struct rivulet_level_total *rivulet_runtime_totals(const struct rivulet_runtime *rt);
+
+/* ---- image ---- */
+
+/**
+ * rivulet_image_load() - check a program file, hold it against the target, copy it into the back end
+ * @data: untrusted bytes, not kept. -EINVAL: the file is damaged; -ENOEXEC: made for another target;
+ * -EOPNOTSUPP: a CPU step has no kernel.
+ */
+int rivulet_image_load(struct rivulet_runtime *rt, const void *data, size_t size,
+		       struct rivulet_image **out, struct rivulet_runtime_error *err);
+/** rivulet_image_load_fd() - the same from a regular file or a memfd */
+int rivulet_image_load_fd(struct rivulet_runtime *rt, int fd, struct rivulet_image **out,
+			  struct rivulet_runtime_error *err);
+struct rivulet_image *rivulet_image_ref(struct rivulet_image *img);
+struct rivulet_image *rivulet_image_unref(struct rivulet_image *img);
+/** rivulet_image_program() - the checked file; tensors 0 .. inputs + outputs - 1 are the graph's */
+const struct rivulet_program *rivulet_image_program(const struct rivulet_image *img);
+
+/* ---- exec ---- */
+
+/** rivulet_exec_new() - allocates the arena and the report buffer; every input and output starts unbound */
+int rivulet_exec_new(struct rivulet_image *img, struct rivulet_exec **out,
+		     struct rivulet_runtime_error *err);
+struct rivulet_exec *rivulet_exec_ref(struct rivulet_exec *x);
+/** rivulet_exec_unref() - the last one cancels a run and waits for the steps that are under way; no callback */
+struct rivulet_exec *rivulet_exec_unref(struct rivulet_exec *x);
+struct rivulet_image *rivulet_exec_image(const struct rivulet_exec *x);
+
+/* Binding: @tensor 0 .. inputs + outputs - 1; -EBUSY during a run; -EINVAL when it does not fit. */
+
+/**
+ * rivulet_exec_bind_memory() - plain memory, the caller's, alive until it is bound anew
+ * The model works in it directly; for the kernel it is copied into a buffer at the start, and out at the end.
+ */
+int rivulet_exec_bind_memory(struct rivulet_exec *x, uint32_t tensor, void *data, size_t size,
+			     struct rivulet_runtime_error *err);
+/** rivulet_exec_bind_buffer() - a buffer of the runtime's device, from @offset on; referenced (kernel only) */
+int rivulet_exec_bind_buffer(struct rivulet_exec *x, uint32_t tensor, struct rivulet_buffer *buf,
+			     uint64_t offset, struct rivulet_runtime_error *err);
+/**
+ * rivulet_exec_bind_fd() - a dma-buf (imported) or a memfd (mapped, then as plain memory), from @offset on
+ * A memfd must be sealed against shrinking (-EPERM), or its owner could kill the process by truncating it.
+ * Outputs need a writable fd. The fd stays the caller's.
+ */
+int rivulet_exec_bind_fd(struct rivulet_exec *x, uint32_t tensor, int fd, uint64_t offset,
+			 struct rivulet_runtime_error *err);
+
+/** struct rivulet_exec_params - of one run; all zero is the default */
+struct rivulet_exec_params {
+	int64_t deadline;	/* CLOCK_MONOTONIC ns, 0: none; passed on as the fences' hint */
+	void (*done)(struct rivulet_exec *x, void *data);	/* from dispatch or wait, once; may be NULL */
+	void *data;
+};
+
+/**
+ * rivulet_exec_start() - begin a run. 0: it will end and call back (never from in here)
+ * -EBUSY: one is under way; -EINVAL: a tensor is not bound (named).
+ */
+int rivulet_exec_start(struct rivulet_exec *x, const struct rivulet_exec_params *params,
+		       struct rivulet_runtime_error *err);
+/** rivulet_exec_cancel() - no further step starts; ends with -ECANCELED once those under way are done */
+void rivulet_exec_cancel(struct rivulet_exec *x);
+/** rivulet_exec_wait() - dispatch until this run ended; its result, or -ETIMEDOUT (-1: no limit) */
+int rivulet_exec_wait(struct rivulet_exec *x, int timeout_ms);
+
+/**
+ * struct rivulet_exec_result - of the last run
+ * @error: 0, -ETIME (deadline), -ECANCELED, -EIO (a step failed), -EINPROGRESS
+ * @step, @status: the step at fault and its report; step is RIVULET_NO_STEP when there is none
+ * @text: one line: step, layer, fault, slot, offset
+ */
+#define RIVULET_NO_STEP 0xffffffffu
+struct rivulet_exec_result {
+	int error;
+	uint32_t step;
+	struct rivulet_status status;
+	char text[RIVULET_RUNTIME_ERROR_SIZE];
+	uint64_t start_ns;	/* CLOCK_MONOTONIC */
+	uint64_t end_ns;
+	uint64_t cpu_ns;	/* summed over CPU steps */
+	uint64_t device_ns;	/* summed over NPU steps, as are the rest */
+	uint64_t cycles;
+	uint64_t energy_pj;
+	uint64_t macs;
+	uint64_t conv_busy;
+	uint64_t read_bytes;
+	uint64_t write_bytes;
+	uint32_t npu_steps;
+	uint32_t cpu_steps;
+	uint32_t level_min;	/* of its NPU steps; 0 without any */
+	uint32_t level_max;
+};
+const struct rivulet_exec_result *rivulet_exec_result(const struct rivulet_exec *x);
+
+/** struct rivulet_step_report - one step of the last run */
+struct rivulet_step_report {
+	bool ran;
+	uint64_t start_ns;	/* CLOCK_MONOTONIC: issued */
+	uint64_t end_ns;	/* completion seen */
+	struct rivulet_status status;	/* NPU steps; host byte order */
+};
+/** rivulet_exec_step() - NULL when @step is out of range */
+const struct rivulet_step_report *rivulet_exec_step(const struct rivulet_exec *x, uint32_t step);
+
+#endif
