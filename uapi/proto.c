@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
+/* Checks of the socket's messages, for both ends; all follows from the tables in the header. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rivulet_proto.h"
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+/* A struct is as long as its fields together, on every ABI: nothing leaks by padding. */
+#define SIZE_SCALAR(type, name, doc) + sizeof(type)
+#define SIZE_ARRAY(type, name, count, doc) + sizeof(type) * (count)
+#define BODY_SIZE(BODY) (sizeof(struct rivulet_msg) RIVULET_BODY_##BODY(SIZE_SCALAR, SIZE_ARRAY))
+#define ASSERT_PACKED(name, BODY)                                                                  \
+	_Static_assert(sizeof(struct rivulet_msg_##name) == BODY_SIZE(BODY), "padding in " #name); \
+	_Static_assert(BODY_SIZE(BODY) <= RIVULET_MSG_MAX, #name " is too long");
+RIVULET_BODIES(ASSERT_PACKED)
+
+#define FIELD_SCALAR(type, name, doc) { #name, doc, RIVULET_PROTO_##type, sizeof(type), 0 },
+#define FIELD_ARRAY(type, name, count, doc)                                                        \
+	{ #name, doc, RIVULET_PROTO_##type, sizeof(type), count },
+#define FIELD_TABLE(name, BODY)                                                                    \
+	static const struct rivulet_proto_field fields_##BODY[] = {                                \
+		RIVULET_BODY_##BODY(FIELD_SCALAR, FIELD_ARRAY)                                     \
+	};
+RIVULET_BODIES(FIELD_TABLE)
+
+#define INFO(name, doc, type, BODY, min_fds, max_fds)                                              \
+	{ name, doc, type, BODY_SIZE(BODY), min_fds, max_fds, fields_##BODY,                       \
+	  ARRAY_SIZE(fields_##BODY) },
+#define INFO_REQUEST(name, type, REQ, fds, REP, min_fds, max_fds, doc)                             \
+	INFO(#name, doc, type, REQ, fds, fds)                                                      \
+	INFO(#name " reply", "", (type) | RIVULET_REPLY, REP, min_fds, max_fds)
+#define INFO_EVENT(name, type, BODY, doc) INFO(#name, doc, type, BODY, 0, 0)
+
+static const struct rivulet_proto_info infos[] = {
+	RIVULET_REQUESTS(INFO_REQUEST)
+	RIVULET_EVENTS(INFO_EVENT)
+};
+
+const struct rivulet_proto_info *rivulet_proto_list(int n)
+{
+	return n >= 0 && (size_t)n < ARRAY_SIZE(infos) ? &infos[n] : NULL;
+}
+
+const struct rivulet_proto_info *rivulet_proto_info(uint16_t type)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(infos); i++)
+		if (infos[i].type == type)
+			return &infos[i];
+	return NULL;
+}
+
+__attribute__((format(printf, 4, 5)))
+static int refuse(int code, char *err, size_t errsize, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(err, errsize, fmt, ap);
+	va_end(ap);
+	return code;
+}
+
+static bool is_event(uint16_t type)
+{
+	return type == RIVULET_MSG_DEVICE || type == RIVULET_MSG_ERROR;
+}
+
+static int check_header(const struct rivulet_msg *h, const struct rivulet_proto_info *info,
+			bool from_client, uint16_t version, char *err, size_t errsize)
+{
+	bool hello = (h->type & ~RIVULET_REPLY) == RIVULET_MSG_HELLO;
+	bool request = !(h->type & RIVULET_REPLY) && !is_event(h->type);
+
+	if (request != from_client)
+		return refuse(-EPROTO, err, errsize, "%s is not sent by the %s", info->name,
+			      from_client ? "client" : "daemon");
+	if (h->type != RIVULET_MSG_ERROR && h->version != (hello ? 0 : version))
+		return refuse(-EPROTO, err, errsize, "%s: version %u instead of %u", info->name,
+			      h->version, hello ? 0 : version);
+	if (from_client && !hello && !version)
+		return refuse(-EPROTO, err, errsize, "%s before HELLO", info->name);
+	if (from_client && hello && version)
+		return refuse(-EPROTO, err, errsize, "a second HELLO");
+	if (h->type != RIVULET_MSG_ERROR && is_event(h->type) != !h->serial)
+		return refuse(-EPROTO, err, errsize, "%s: serial %u", info->name, h->serial);
+	if (h->type == RIVULET_MSG_ERROR ? h->error >= 0 || h->error < -4095 : h->error != 0)
+		return refuse(-EPROTO, err, errsize, "%s: error field %d", info->name, h->error);
+	return 0;
+}
+
+static bool all_zero(const unsigned char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (p[i])
+			return false;
+	return true;
+}
+
+/* Strings end, and nothing hides behind the end; reserved fields are zero. */
+static int check_fields(const unsigned char *p, const struct rivulet_proto_info *info, char *err,
+			size_t errsize)
+{
+	size_t at = sizeof(struct rivulet_msg);
+	int r = 0;
+
+	for (int i = 0; i < info->fields; i++) {
+		const struct rivulet_proto_field *f = &info->field[i];
+		size_t bytes = (size_t)f->width * (f->count ? f->count : 1);
+
+		if (f->type == RIVULET_PROTO_char && f->count) {
+			size_t len = strnlen((const char *)p + at, bytes);
+
+			if (len == bytes || !all_zero(p + at + len, bytes - len))
+				return refuse(-EPROTO, err, errsize, "%s: %s does not end", info->name,
+					      f->name);
+		} else if (!strcmp(f->name, "rsvd") && !all_zero(p + at, bytes) && !r) {
+			r = refuse(-EINVAL, err, errsize, "%s: a reserved field is not zero",
+				   info->name);
+		}
+		at += bytes;
+	}
+	return r;
+}
+
+int rivulet_proto_check(const void *packet, size_t size, int nfds, bool from_client,
+			uint16_t version, char *err, size_t errsize)
+{
+	const struct rivulet_proto_info *info;
+	struct rivulet_msg h;
+	int r;
+
+	if (size < sizeof(h))
+		return refuse(-EPROTO, err, errsize, "a packet of %zu bytes has no header", size);
+	memcpy(&h, packet, sizeof(h));
+	info = rivulet_proto_info(h.type);
+	if (!info)
+		return refuse(-EPROTO, err, errsize, "unknown message type 0x%04x", h.type);
+	if (size != info->size || h.length != size)
+		return refuse(-EPROTO, err, errsize, "%s: %zu bytes, length field %u, instead of %u",
+			      info->name, size, h.length, info->size);
+	if (nfds < info->min_fds || nfds > info->max_fds)
+		return refuse(-EPROTO, err, errsize, "%s: %d file descriptors instead of %u",
+			      info->name, nfds, info->max_fds);
+	r = check_header(&h, info, from_client, version, err, errsize);
+	return r ? r : check_fields(packet, info, err, errsize);
+}
+
+size_t rivulet_proto_init(void *packet, uint16_t type, uint16_t version, uint32_t serial)
+{
+	const struct rivulet_proto_info *info = rivulet_proto_info(type);
+	struct rivulet_msg h = { .type = type, .version = version, .serial = serial };
+
+	if (!info)
+		return 0;
+	memset(packet, 0, info->size);
+	h.length = info->size;
+	memcpy(packet, &h, sizeof(h));
+	return info->size;
+}
+
+void rivulet_proto_name(char *field, size_t size, const char *text)
+{
+	size_t i = 0;
+
+	memset(field, 0, size);
+	for (; text[i] && i + 1 < size; i++)
+		field[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
+	/* Not in the middle of a UTF-8 character. */
+	if (text[i])
+		while (i && ((unsigned char)field[i - 1] & 0xc0) == 0x80)
+			field[--i] = 0;
+	if (text[i] && i && ((unsigned char)field[i - 1] & 0xc0) == 0xc0)
+		field[--i] = 0;
+}
