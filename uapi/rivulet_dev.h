@@ -69,6 +69,8 @@
 	R(CURRENT_SEQ, 0x804, DEV, "seq of the promoted entry; equals DONE_SEQ when idle")         \
 	R(FROZEN, 0x808, DEV, "1: nothing is promoted until RESUME or RESET")                      \
 	R(FROZEN_SEQ, 0x80c, DEV, "seq of the entry that froze the queue; valid while FROZEN")     \
+	R(FROZEN_FAULT, 0x834, DEV,                                                                \
+	  "enum rivulet_fault of that entry, 0 if it was aborted; valid while FROZEN")             \
 	R(RESET_ACK, 0x810, DEV, "last RESET_REQ served")                                          \
 	R(ABORT_ACK, 0x814, DEV, "last ABORT_REQ served: the entry's DMA is drained")              \
 	R(ABORT_RESULT, 0x818, DEV, "enum rivulet_abort; valid with ABORT_ACK")                    \
