@@ -115,8 +115,8 @@ static int check_fields(const unsigned char *p, const struct rivulet_proto_info 
 			size_t len = strnlen((const char *)p + at, bytes);
 
 			if (len == bytes || !all_zero(p + at + len, bytes - len))
-				return refuse(-EPROTO, err, errsize, "%s: %s does not end", info->name,
-					      f->name);
+				return refuse(-EPROTO, err, errsize, "%s: %s does not end",
+					      info->name, f->name);
 		} else if (!strcmp(f->name, "rsvd") && !all_zero(p + at, bytes) && !r) {
 			r = refuse(-EINVAL, err, errsize, "%s: a reserved field is not zero",
 				   info->name);
@@ -140,7 +140,7 @@ int rivulet_proto_check(const void *packet, size_t size, int nfds, bool from_cli
 	if (!info)
 		return refuse(-EPROTO, err, errsize, "unknown message type 0x%04x", h.type);
 	if (size != info->size || h.length != size)
-		return refuse(-EPROTO, err, errsize, "%s: %zu bytes, length field %u, instead of %u",
+		return refuse(-EPROTO, err, errsize, "%s: %zu bytes, length field %u, not %u",
 			      info->name, size, h.length, info->size);
 	if (nfds < info->min_fds || nfds > info->max_fds)
 		return refuse(-EPROTO, err, errsize, "%s: %d file descriptors instead of %u",

@@ -18,13 +18,13 @@
 #include "rivulet_program.h"
 
 #define RIVULET_SOCKET_PATH	"/run/rivuletd/rivuletd.sock"
-#define RIVULET_SOCKET_ENV	"RIVULETD_SOCKET"	/* overrides the path, for tests */
+#define RIVULET_SOCKET_ENV	"RIVULET_SOCKET"	/* overrides the path, for tests */
 #define RIVULET_PROTO_MIN	1u	/* versions this header can speak */
 #define RIVULET_PROTO_MAX	1u
 #define RIVULET_MSG_MAX		4096u	/* bytes of a packet, header included */
 #define RIVULET_MSG_FDS		1	/* file descriptors of a packet */
 #define RIVULET_NAME_MAX	64	/* bytes of a name, NUL included */
-#define RIVULET_MODEL_MAX	(1u << 30)	/* bytes of a model file; the configuration may say less */
+#define RIVULET_MODEL_MAX	(1u << 30)	/* bytes of a model file */
 #define RIVULET_REPLY		0x8000u	/* type of the answer to request T: T | RIVULET_REPLY */
 
 /** enum rivulet_feature - HELLO: what the daemon can do; unknown bits are to be ignored */
@@ -32,7 +32,7 @@ enum rivulet_feature {
 	RIVULET_FEATURE_MEMFD = 1u << 0,	/* BIND takes memfds sealed against shrinking */
 	RIVULET_FEATURE_DMABUF = 1u << 1,	/* BIND takes dma-bufs */
 	RIVULET_FEATURE_PROGRAM = 1u << 2,	/* LOAD takes compiled programs, and returns them */
-	RIVULET_FEATURE_DEADLINE = 1u << 3,	/* RUN orders by deadline and refuses hopeless hard ones */
+	RIVULET_FEATURE_DEADLINE = 1u << 3,	/* RUN goes by deadlines, see docs/protocol.md */
 	RIVULET_FEATURE_NPU = 1u << 4,		/* a device is there now */
 	RIVULET_FEATURE_SIM = 1u << 5,		/* it is the model linked into the daemon */
 };
@@ -115,10 +115,11 @@ struct rivulet_msg {
 
 #define RIVULET_BODY_LOAD(S, A)                                                                    \
 	S(uint64_t, size, "bytes of the file, from its start")                                     \
+	S(uint64_t, batch, "value of a symbolic first dimension; 0: 1")                            \
+	S(uint64_t, symbol, "value of other symbolic dimensions; 0: refuse them")                  \
 	S(uint32_t, flags, "enum rivulet_load_flag")                                               \
-	S(uint32_t, optimize, "0: default; else as the compiler's option")                         \
 	A(char, name, RIVULET_NAME_MAX, "for status, journal and explain")                         \
-	A(uint32_t, rsvd, 8, "")
+	A(uint32_t, rsvd, 9, "")
 
 #define RIVULET_BODY_LOAD_REPLY(S, A)                                                              \
 	S(uint32_t, model, "id, of this connection")                                               \
@@ -187,12 +188,14 @@ struct rivulet_msg {
 	S(uint64_t, expected_ns, "what admission reckoned for start to end")                       \
 	S(uint64_t, cycles, "device cycles")                                                       \
 	S(uint64_t, macs, "multiplications on the device, padding included")                       \
-	S(uint64_t, bytes, "the device's reads and writes")                                        \
+	S(uint64_t, conv_busy, "cycles in which the array worked")                                 \
+	S(uint64_t, read_bytes, "by the device")                                                   \
+	S(uint64_t, write_bytes, "by the device")                                                  \
 	S(uint64_t, energy, "picojoule of the device, static part included")                       \
 	S(uint32_t, npu_jobs, "jobs of the device")                                                \
 	S(uint32_t, cpu_steps, "steps on the CPU")                                                 \
-	S(uint32_t, level, "voltage/frequency level of the last job")                              \
-	S(uint32_t, variant, "the program's variant that ran")                                     \
+	S(uint32_t, level_min, "lowest voltage/frequency level of its jobs")                       \
+	S(uint32_t, level_max, "highest")                                                          \
 	S(uint32_t, length, "stochastic bitstream length, bits; 0: none in this model")            \
 	S(uint32_t, accuracy, "parts per million expected of this variant; 0: unknown")            \
 	A(uint32_t, rsvd, 8, "")
@@ -224,22 +227,22 @@ struct rivulet_msg {
  * they are done, later requests possibly before; all others in order.
  */
 #define RIVULET_REQUESTS(M)                                                                        \
-	M(HELLO, 1, HELLO, 0, HELLO_REPLY, 0, 0, "first message of a connection: agree on a version") \
+	M(HELLO, 1, HELLO, 0, HELLO_REPLY, 0, 0, "first message: agree on a version")              \
 	M(PING, 2, EMPTY, 0, EMPTY, 0, 0, "is the daemon alive")                                   \
 	M(LOAD, 3, LOAD, 1, LOAD_REPLY, 0, 1, "compile a model: a memfd sealed SHRINK|GROW|WRITE") \
 	M(TENSOR, 4, TENSOR, 0, TENSOR_REPLY, 0, 0, "describe an input or output")                 \
 	M(OPEN, 5, MODEL, 0, INSTANCE, 0, 0, "make an instance: bindings and working memory")      \
-	M(BIND, 6, BIND, 1, EMPTY, 0, 0, "bind memory to a tensor: a dma-buf, or a memfd sealed SHRINK") \
+	M(BIND, 6, BIND, 1, EMPTY, 0, 0, "bind a tensor to a dma-buf or a memfd sealed SHRINK")    \
 	M(RUN, 7, RUN, 0, RUN_REPLY, 0, 0, "queue one inference")                                  \
 	M(CANCEL, 8, CANCEL, 0, EMPTY, 0, 0, "give up a queued or running inference")              \
 	M(CLOSE, 9, INSTANCE, 0, EMPTY, 0, 0, "drop an instance; its runs are cancelled first")    \
 	M(UNLOAD, 10, MODEL, 0, EMPTY, 0, 0, "drop a model and its instances")                     \
-	M(STATUS, 11, EMPTY, 0, STATUS_REPLY, 1, 1, "state of daemon, device and models: a memfd of JSON")
+	M(STATUS, 11, EMPTY, 0, STATUS_REPLY, 1, 1, "state of daemon, device, models: memfd of JSON")
 
 /* What only the daemon sends. E(NAME, type, body, meaning) */
 #define RIVULET_EVENTS(E)                                                                          \
-	E(DEVICE, 0x4001, DEVICE, "the device came or went; runs fail with -ENODEV while it is away") \
-	E(ERROR, 0xffff, ERROR, "a request failed: header.error is the errno; serial 0: the connection ends")
+	E(DEVICE, 0x4001, DEVICE, "the device came or went; runs fail with -ENODEV without it")    \
+	E(ERROR, 0xffff, ERROR, "a request failed, by header.error; serial 0: the connection ends")
 
 #define RIVULET_PROTO_TYPE(name, type, ...) RIVULET_MSG_##name = (type),
 enum rivulet_msg_type {
