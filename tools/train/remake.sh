@@ -18,3 +18,8 @@ for m in lenet resnet; do
 done
 $python $t/gen_conv_cases.py --count 500 --seed 20261121 --max-bytes 9000 -o tests/data/conv_500.bin
 $python $t/gen_qdq_models.py -o tests/data/qdq
+for m in mobilenet:mobilenetv2 vgg16:vgg16; do
+	out=build/${m#*:}
+	$python $t/gen_${m%:*}.py -o $out.onnx --image $out.npy
+	$python $t/record_one.py $out.onnx $out.npy -o tests/data/${m#*:}.npy
+done
