@@ -29,6 +29,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 struct rivulet_device;
 struct rivulet_buffer;
@@ -124,6 +125,12 @@ int rivulet_fence_status(int sync_file);
 int rivulet_device_submit(struct rivulet_device *dev, struct drm_rivulet_job *jobs, uint32_t count,
 			  uint32_t *queued);
 /**
+ * rivulet_check_program() - validate an untrusted program file, and that it was made for this device
+ * @dev: NULL skips the second. -EINVAL: damaged; -ENOEXEC: for another target, the property is named.
+ * Offsets, counts and references of struct rivulet_program can be used without further checks then.
+ */
+int rivulet_check_program(const struct rivulet_device *dev, const void *data, size_t size);
+/**
  * rivulet_job_from_step() - a job for one NPU step of a checked program
  * Fills @job, @regions (RIVULET_SLOTS) and @variants (RIVULET_LEVELS), which must outlive the submit: slot 0
  * is @program, slot 1 @arena (NULL when the program has none), slots of inputs and outputs io[i] from offset
@@ -139,12 +146,9 @@ int rivulet_job_from_step(const struct rivulet_program *prog, uint32_t step,
 
 /* ---- the daemon ---- */
 
-/** RIVULET_DEFAULT_SOCKET - where rivuletd listens; $RIVULET_SOCKET overrides it for unprivileged callers */
-#define RIVULET_DEFAULT_SOCKET "/run/rivuletd/rivuletd.sock"
-
 /**
  * rivulet_open() - connect to the daemon and agree on a protocol version
- * @socket: path, or NULL for the default
+ * @socket: path, or NULL for $RIVULETD_SOCKET (ignored in set-id programs), else /run/rivuletd/rivuletd.sock
  * -ENOENT or -ECONNREFUSED: no daemon; -EACCES: not for this user; -EPROTO: no common version.
  */
 int rivulet_open(const char *socket, struct rivulet_client **out);
@@ -159,20 +163,37 @@ int rivulet_client_fd(const struct rivulet_client *c);
  */
 int rivulet_client_dispatch(struct rivulet_client *c);
 
-/** struct rivulet_daemon_info - what answers */
+/** struct rivulet_daemon_info - what answers; the device fields follow hot-plug as events are dispatched */
 struct rivulet_daemon_info {
 	uint32_t protocol;	/* version agreed on */
-	char version[32];	/* of the daemon */
-	char board[32];		/* name of the device it serves; "" when none is present */
-	char node[64];		/* of the accel node */
+	uint32_t features;	/* enum rivulet_feature of rivulet_proto.h */
+	bool present;		/* a device is there */
+	uint32_t levels;	/* of the device */
+	uint64_t max_model;	/* limits of this user: bytes of one model file */
+	uint64_t max_bytes;	/* bytes of bound memory */
+	uint32_t max_models;
+	uint32_t max_requests;
+	uint32_t max_runs;
+	char version[64];	/* of the daemon */
+	char device[64];	/* node, or sim:BOARD; "" without one */
+	char board[64];
 };
-int rivulet_client_info(struct rivulet_client *c, struct rivulet_daemon_info *info);
+/** rivulet_client_info() - as known now, without asking */
+void rivulet_client_info(const struct rivulet_client *c, struct rivulet_daemon_info *info);
+/** rivulet_client_ping() - 0 when the daemon answers in @timeout_ms */
+int rivulet_client_ping(struct rivulet_client *c, int timeout_ms);
+/** rivulet_client_status() - a memfd of @size bytes of JSON: daemon, device, models */
+int rivulet_client_status(struct rivulet_client *c, int *fd, uint64_t *size);
 
 /** struct rivulet_load_options - how to load; all zero is the default */
 struct rivulet_load_options {
-	const char *name;	/* for the journal and error texts; NULL: the file's name */
-	uint32_t flags;		/* 0 */
-	uint32_t timeout_ms;	/* 0: 60,000 */
+	const char *name;	/* for status and journal; NULL: the file's name */
+	bool program;		/* the file is a compiled program, not ONNX */
+	bool require_npu;	/* refuse a model with steps on the CPU */
+	uint32_t batch;		/* value of a symbolic first dimension; 0: 1 */
+	uint32_t symbol;	/* value of other symbolic dimensions; 0: refuse them */
+	bool keep_program;	/* for rivulet_model_program() */
+	uint32_t timeout_ms;	/* 0: 120,000 */
 };
 
 /**
@@ -199,6 +220,20 @@ struct rivulet_tensor_info {
 	int32_t zero_point;
 };
 
+/** struct rivulet_model_info - what the daemon says about a loaded model */
+struct rivulet_model_info {
+	uint32_t npu_steps;
+	uint32_t cpu_steps;
+	bool cached;		/* the program was there already */
+	uint64_t program_size;	/* bytes */
+	uint64_t arena_size;	/* bytes of a request besides its inputs and outputs */
+	uint64_t compile_ns;	/* 0 when cached */
+	uint64_t macs;		/* of one run */
+	uint64_t cycles;	/* of one run at the highest level, estimated */
+	uint64_t expected_ns;	/* likewise; 0: no device */
+	uint8_t hash[32];	/* SHA-256 of the file */
+};
+void rivulet_model_info(const struct rivulet_model *m, struct rivulet_model_info *info);
 /** rivulet_model_inputs(), rivulet_model_outputs() - their numbers; tensor numbers are inputs first */
 uint32_t rivulet_model_inputs(const struct rivulet_model *m);
 uint32_t rivulet_model_outputs(const struct rivulet_model *m);
@@ -207,7 +242,7 @@ int rivulet_model_tensor(const struct rivulet_model *m, uint32_t index,
 			 struct rivulet_tensor_info *info);
 /** rivulet_model_find() - number of a tensor by name, or -ENOENT */
 int rivulet_model_find(const struct rivulet_model *m, const char *name);
-/** rivulet_model_program() - a read-only fd of the compiled program, for direct submission */
+/** rivulet_model_program() - a new read-only fd of the compiled program; -ENODATA without keep_program */
 int rivulet_model_program(struct rivulet_model *m, int *fd);
 
 /** rivulet_request_new() - a set of bindings of a model, run any number of times, one run at a time */
@@ -216,10 +251,10 @@ int rivulet_request_new(struct rivulet_model *m, struct rivulet_request **out);
 struct rivulet_request *rivulet_request_ref(struct rivulet_request *r);
 struct rivulet_request *rivulet_request_unref(struct rivulet_request *r);
 
-/** rivulet_bind_buffer() - zero copy: the tensor lives at @offset of a buffer, which is kept referenced */
+/** rivulet_bind_buffer() - zero copy: the tensor lives at @offset (multiple of 64) of a buffer */
 int rivulet_bind_buffer(struct rivulet_request *r, uint32_t tensor, struct rivulet_buffer *buf,
 			uint64_t offset);
-/** rivulet_bind_dmabuf() - zero copy: the tensor lives at @offset of a dma-buf (duplicated) */
+/** rivulet_bind_dmabuf() - zero copy: the tensor lives at @offset (multiple of 64) of a dma-buf */
 int rivulet_bind_dmabuf(struct rivulet_request *r, uint32_t tensor, int dmabuf, uint64_t offset);
 /**
  * rivulet_bind_memory() - plain memory of at least the tensor's size
@@ -229,9 +264,10 @@ int rivulet_bind_memory(struct rivulet_request *r, uint32_t tensor, void *data, 
 
 /** struct rivulet_run_options - all zero is the default */
 struct rivulet_run_options {
-	int64_t deadline;	/* CLOCK_MONOTONIC ns, 0: none. A run that misses it ends with -ETIME */
-	int32_t priority;	/* larger first; above 0 the daemon asks for CAP_SYS_NICE */
-	uint32_t flags;		/* 0 */
+	int64_t deadline;	/* CLOCK_MONOTONIC ns, 0: none; the daemon runs the earliest first */
+	bool hard;		/* end with -ETIME at once rather than miss the deadline */
+	int32_t priority;	/* -1 low, 0 normal, 1 high (uid 0 or HighPriorityUsers= of the daemon) */
+	uint32_t min_accuracy;	/* parts per million wanted of the model's best; 0: any */
 };
 
 /** rivulet_request_start() - queue a run; -EBUSY while one is in flight, -EINVAL names an unbound tensor */
@@ -250,22 +286,31 @@ const char *rivulet_request_error(const struct rivulet_request *r);
 void rivulet_request_on_done(struct rivulet_request *r,
 			     void (*fn)(struct rivulet_request *r, void *data), void *data);
 
-/** struct rivulet_run_stats - of the last run */
+/** struct rivulet_run_stats - of the last run that ended well; times in ns */
 struct rivulet_run_stats {
-	uint64_t queue_ns;	/* in the daemon, before its first step */
-	uint64_t run_ns;	/* from there to the end */
-	uint64_t device_ns;	/* device time of its NPU steps */
-	uint64_t cycles;	/* device cycles */
-	uint64_t energy_pj;	/* of the device */
-	uint64_t macs;
+	uint64_t start, end;	/* CLOCK_MONOTONIC: first step started, last one finished */
+	uint64_t queue_ns;	/* in the daemon, before @start */
+	uint64_t npu_ns;	/* device time of its NPU steps */
+	uint64_t cpu_ns;
+	uint64_t expected_ns;	/* what admission reckoned for start to end */
+	uint64_t cycles;	/* of the device */
+	uint64_t macs;		/* padding included */
 	uint64_t conv_busy;	/* cycles in which the array worked */
+	uint64_t read_bytes;	/* by the device */
+	uint64_t write_bytes;
+	uint64_t energy_pj;	/* of the device */
 	uint32_t npu_steps;
 	uint32_t cpu_steps;
-	uint32_t level_min;	/* lowest and highest V/F level its NPU steps ran at */
+	uint32_t level_min;	/* V/F levels its NPU steps ran at */
 	uint32_t level_max;
+	uint32_t length;	/* stochastic bitstream length, bits; 0: none */
+	uint32_t accuracy;	/* parts per million expected; 0: unknown */
+	bool late;		/* ended after its deadline */
 };
+/** rivulet_request_stats() - -ENODATA before a run has ended well */
 int rivulet_request_stats(const struct rivulet_request *r, struct rivulet_run_stats *stats);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

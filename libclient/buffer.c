@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Buffers. The kernel gives one handle for a dma-buf however often it is imported, and closing a handle
+ * closes it for every user of it: so a device keeps its buffers in a list, an import that returns a known
+ * handle returns the known buffer, and the lock spans lookup and close.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <xf86drm.h>
+
+#include "priv.h"
+
+static void gem_close(struct rivulet_device *dev, uint32_t handle)
+{
+	struct drm_gem_close c = { .handle = handle };
+
+	drmIoctl(dev->fd, DRM_IOCTL_GEM_CLOSE, &c);
+}
+
+/* With dev->lock. NULL without memory. */
+static struct rivulet_buffer *buffer_new(struct rivulet_device *dev, uint32_t handle, uint64_t size,
+					 uint32_t flags)
+{
+	struct rivulet_buffer *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	atomic_init(&b->refs, 1);
+	b->dev = rivulet_device_ref(dev);
+	b->handle = handle;
+	b->size = size;
+	b->flags = flags;
+	b->next = dev->buffers;
+	dev->buffers = b;
+	return b;
+}
+
+int rivulet_buffer_create(struct rivulet_device *dev, uint64_t size, struct rivulet_buffer **out)
+{
+	struct drm_rivulet_bo_create c = { .size = size };
+	struct rivulet_buffer *b;
+
+	if (!size || size > DRM_RIVULET_MAX_BO_SIZE)
+		return rvl_lib_fail(EINVAL, "a buffer has 1 to %llu bytes, not %llu",
+				DRM_RIVULET_MAX_BO_SIZE, (unsigned long long)size);
+	if (drmIoctl(dev->fd, DRM_IOCTL_RIVULET_BO_CREATE, &c))
+		return rvl_lib_fail(errno, "%s: no buffer of %llu bytes: %s", dev->path,
+				(unsigned long long)size, strerror(errno));
+	pthread_mutex_lock(&dev->lock);
+	b = buffer_new(dev, c.handle, c.size, 0);
+	if (!b)
+		gem_close(dev, c.handle);
+	pthread_mutex_unlock(&dev->lock);
+	if (!b)
+		return rvl_lib_fail(ENOMEM, "out of memory");
+	*out = b;
+	return 0;
+}
+
+/* A handle that nobody here knew yet, with dev->lock; closes it on error. */
+static int adopt(struct rivulet_device *dev, uint32_t handle, struct rivulet_buffer **out)
+{
+	struct drm_rivulet_bo_info info = { .handle = handle };
+	int err = 0;
+
+	if (drmIoctl(dev->fd, DRM_IOCTL_RIVULET_BO_INFO, &info)) {
+		err = errno;
+	} else {
+		*out = buffer_new(dev, handle, info.size, info.flags);
+		if (!*out)
+			err = ENOMEM;
+	}
+	if (err)
+		gem_close(dev, handle);
+	return -err;
+}
+
+/* With dev->lock; a later writable import of a read-only dma-buf lifts the right of the shared handle. */
+static int known_again(struct rivulet_buffer *b)
+{
+	struct drm_rivulet_bo_info info = { .handle = b->handle };
+
+	if (drmIoctl(b->dev->fd, DRM_IOCTL_RIVULET_BO_INFO, &info))
+		return -errno;
+	b->flags = info.flags;
+	atomic_fetch_add(&b->refs, 1);
+	return 0;
+}
+
+int rivulet_buffer_import(struct rivulet_device *dev, int dmabuf, struct rivulet_buffer **out)
+{
+	struct rivulet_buffer *b;
+	uint32_t handle;
+	int r = 0;
+
+	pthread_mutex_lock(&dev->lock);
+	if (drmPrimeFDToHandle(dev->fd, dmabuf, &handle)) {
+		r = -errno;
+	} else {
+		for (b = dev->buffers; b && b->handle != handle; b = b->next)
+			;
+		r = b ? known_again(b) : adopt(dev, handle, &b);
+		if (!r)
+			*out = b;
+	}
+	pthread_mutex_unlock(&dev->lock);
+	if (r)
+		return rvl_lib_fail(-r, "%s: cannot import dma-buf fd %d: %s", dev->path, dmabuf,
+				strerror(-r));
+	return 0;
+}
+
+int rivulet_buffer_export(struct rivulet_buffer *buf, bool writable, int *dmabuf)
+{
+	if (writable && buf->flags & DRM_RIVULET_BO_READONLY)
+		return rvl_lib_fail(EACCES, "%s: buffer %u is read-only", buf->dev->path, buf->handle);
+	if (drmPrimeHandleToFD(buf->dev->fd, buf->handle, DRM_CLOEXEC | (writable ? DRM_RDWR : 0),
+			       dmabuf))
+		return rvl_lib_fail(errno, "%s: cannot export buffer %u: %s", buf->dev->path,
+				buf->handle, strerror(errno));
+	return 0;
+}
+
+/* With dev->lock. */
+static int map_locked(struct rivulet_buffer *buf)
+{
+	struct drm_rivulet_bo_map m = { .handle = buf->handle };
+	int prot = PROT_READ | (buf->flags & DRM_RIVULET_BO_READONLY ? 0 : PROT_WRITE);
+	void *p;
+
+	if (drmIoctl(buf->dev->fd, DRM_IOCTL_RIVULET_BO_MAP, &m))
+		return -errno;
+	p = mmap(NULL, buf->size, prot, MAP_SHARED, buf->dev->fd, m.offset);
+	if (p == MAP_FAILED)
+		return -errno;
+	buf->map = p;
+	return 0;
+}
+
+int rivulet_buffer_map(struct rivulet_buffer *buf, void **ptr)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&buf->dev->lock);
+	if (!buf->map)
+		r = map_locked(buf);
+	*ptr = buf->map;
+	pthread_mutex_unlock(&buf->dev->lock);
+	if (r)
+		return rvl_lib_fail(-r, "%s: cannot map buffer %u (%llu bytes): %s", buf->dev->path,
+				buf->handle, (unsigned long long)buf->size, strerror(-r));
+	return 0;
+}
+
+struct rivulet_buffer *rivulet_buffer_ref(struct rivulet_buffer *buf)
+{
+	if (buf)
+		atomic_fetch_add(&buf->refs, 1);
+	return buf;
+}
+
+static void unlink_buffer(struct rivulet_buffer *buf)
+{
+	struct rivulet_buffer **p = &buf->dev->buffers;
+
+	while (*p != buf)
+		p = &(*p)->next;
+	*p = buf->next;
+}
+
+struct rivulet_buffer *rivulet_buffer_unref(struct rivulet_buffer *buf)
+{
+	struct rivulet_device *dev;
+	bool last;
+
+	if (!buf)
+		return NULL;
+	dev = buf->dev;
+	pthread_mutex_lock(&dev->lock);
+	last = atomic_fetch_sub(&buf->refs, 1) == 1;
+	if (last) {
+		unlink_buffer(buf);
+		if (buf->map)
+			munmap(buf->map, buf->size);
+		gem_close(dev, buf->handle);
+		free(buf);
+	}
+	pthread_mutex_unlock(&dev->lock);
+	if (last)
+		rivulet_device_unref(dev);
+	return NULL;
+}
+
+uint64_t rivulet_buffer_size(const struct rivulet_buffer *buf)
+{
+	return buf->size;
+}
+
+uint32_t rivulet_buffer_flags(const struct rivulet_buffer *buf)
+{
+	return buf->flags;
+}
+
+uint32_t rivulet_buffer_handle(const struct rivulet_buffer *buf)
+{
+	return buf->handle;
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+/* The connection to the daemon: open, agree on a version, ask for its state, dispatch. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "session.h"
+
+static int connect_to(const char *path, int *out)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd, err;
+
+	if (strlen(path) >= sizeof(a.sun_path))
+		return rvl_lib_fail(ENAMETOOLONG, "%s: too long for a socket", path);
+	strcpy(a.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return rvl_lib_fail(errno, "socket: %s", strerror(errno));
+	if (!connect(fd, (struct sockaddr *)&a, sizeof(a))) {
+		*out = fd;
+		return 0;
+	}
+	err = errno;
+	rvl_lib_close(fd);
+	if (err == ENOENT || err == ECONNREFUSED)
+		return rvl_lib_fail(err, "%s: no daemon listens here: %s", path, strerror(err));
+	if (err == EACCES)
+		return rvl_lib_fail(err, "%s: permission denied: is this user in the socket's group?",
+				    path);
+	return rvl_lib_fail(err, "%s: %s", path, strerror(err));
+}
+
+static int add(int epoll, int fd)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+
+	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e);
+}
+
+/* Everything of a client but the greeting; the fd is taken in any case. */
+static int client_new(int sock, struct rivulet_client **out)
+{
+	struct rivulet_client *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		rvl_lib_close(sock);
+		return rvl_lib_fail(ENOMEM, "out of memory");
+	}
+	c->refs = 1;
+	c->sock = sock;
+	c->epoll = epoll_create1(EPOLL_CLOEXEC);
+	c->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->epoll < 0 || c->event < 0 || add(c->epoll, sock) || add(c->epoll, c->event)) {
+		int err = errno;
+
+		rivulet_client_unref(c);
+		return rvl_lib_fail(err, "epoll: %s", strerror(err));
+	}
+	*out = c;
+	return 0;
+}
+
+static void keep_info(struct rivulet_client *c, const struct rivulet_msg_hello_reply *h)
+{
+	struct rivulet_daemon_info *i = &c->info;
+
+	c->version = (uint16_t)h->version;
+	*i = (struct rivulet_daemon_info) { .protocol = h->version,
+		.features = (uint32_t)h->features, .levels = h->levels,
+		.present = h->device_state == RIVULET_DEVICE_PRESENT,
+		.max_model = h->max_model, .max_bytes = h->max_bytes,
+		.max_models = h->max_models, .max_requests = h->max_instances,
+		.max_runs = h->max_runs };
+	memcpy(i->version, h->daemon, sizeof(i->version));
+	memcpy(i->device, h->device, sizeof(i->device));
+	memcpy(i->board, h->board, sizeof(i->board));
+}
+
+static int hello(struct rivulet_client *c)
+{
+	union rivulet_packet req, reply;
+	int r;
+
+	rvl_session_init(c, &req, RIVULET_MSG_HELLO);
+	req.hello.min_version = RIVULET_PROTO_MIN;
+	req.hello.max_version = RIVULET_PROTO_MAX;
+	rivulet_proto_name(req.hello.name, sizeof(req.hello.name), program_invocation_short_name);
+	r = rvl_session_call(c, &req, -1, RVL_CALL_TIMEOUT, &reply, NULL);
+	if (r)
+		return r;
+	if (reply.hello_reply.version < RIVULET_PROTO_MIN ||
+	    reply.hello_reply.version > RIVULET_PROTO_MAX)
+		return rvl_lib_fail(EPROTO, "the daemon chose protocol version %u, this library speaks "
+				    "%u to %u", reply.hello_reply.version, RIVULET_PROTO_MIN,
+				    RIVULET_PROTO_MAX);
+	keep_info(c, &reply.hello_reply);
+	return 0;
+}
+
+int rivulet_open(const char *socket, struct rivulet_client **out)
+{
+	struct rivulet_client *c = NULL;
+	int fd = -1, r;
+
+	if (!socket)
+		socket = secure_getenv(RIVULET_SOCKET_ENV);
+	r = connect_to(socket && *socket ? socket : RIVULET_SOCKET_PATH, &fd);
+	if (!r)
+		r = client_new(fd, &c);
+	if (r)
+		return r;
+	r = hello(c);
+	if (r) {
+		rivulet_client_unref(c);
+		return r;
+	}
+	*out = c;
+	return 0;
+}
+
+struct rivulet_client *rivulet_client_ref(struct rivulet_client *c)
+{
+	if (c)
+		c->refs++;
+	return c;
+}
+
+struct rivulet_client *rivulet_client_unref(struct rivulet_client *c)
+{
+	if (!c || --c->refs)
+		return NULL;
+	rvl_lib_close(c->sock);
+	rvl_lib_close(c->epoll);
+	rvl_lib_close(c->event);
+	free(c);
+	return NULL;
+}
+
+int rivulet_client_fd(const struct rivulet_client *c)
+{
+	return c->epoll;
+}
+
+int rivulet_client_dispatch(struct rivulet_client *c)
+{
+	int r = rvl_session_pump(c, 0);
+	int n = rvl_request_deliver(c);
+
+	/* The runs that a lost connection ended are told first; the next call says why. */
+	return r < 0 && !n ? r : n;
+}
+
+void rivulet_client_info(const struct rivulet_client *c, struct rivulet_daemon_info *info)
+{
+	*info = c->info;
+}
+
+int rivulet_client_ping(struct rivulet_client *c, int timeout_ms)
+{
+	union rivulet_packet req;
+
+	rvl_session_init(c, &req, RIVULET_MSG_PING);
+	return rvl_session_call(c, &req, -1, timeout_ms, NULL, NULL);
+}
+
+int rivulet_client_status(struct rivulet_client *c, int *fd, uint64_t *size)
+{
+	union rivulet_packet req, reply;
+	int r;
+
+	rvl_session_init(c, &req, RIVULET_MSG_STATUS);
+	r = rvl_session_call(c, &req, -1, RVL_CALL_TIMEOUT, &reply, fd);
+	if (!r)
+		*size = reply.status_reply.size;
+	return r;
+}
