@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Writes seeded random quantised convolutions with onnxruntime's results.
 
-The format is tests/conv/conv_cases.h. Every result is also computed by the
-int64 oracle of numerics.py; the first difference ends the run.
+The format is tests/conv/conv_cases.h; --compact leaves out what a reader can
+draw again from the case's seed, and records a CRC32C of the result. Every
+result is also computed by the int64 oracle of numerics.py; the first
+difference ends the run.
 """
 import argparse
 import multiprocessing
@@ -18,6 +20,7 @@ import numerics as nm
 F = np.float32
 FILE = struct.Struct("<4sII")
 CASE = struct.Struct("<II18H3h6B2f")
+SEED = struct.Struct("<QIIHBBB3x")
 TYPES = {np.dtype(np.uint8): 0, np.dtype(np.int8): 1}
 KINDS = ["dense", "pointwise", "first", "depthwise", "grouped", "large"]
 SHARES = [0.36, 0.16, 0.12, 0.16, 0.12, 0.08]
@@ -81,16 +84,36 @@ def fits(v, max_bytes):
     return x + w + y + 8 * v["m"] <= max_bytes and y <= 3000 and y * w // v["m"] <= 1500000
 
 
-def draw_data(rng, dtype, shape):
-    """Full range, extremes only, or small values around zero."""
+def words(seed, first, count):
+    """Words first.. of the SplitMix64 stream of seed; the reader in C has the same."""
+    with np.errstate(over="ignore"):
+        z = np.uint64(seed) + (np.arange(first, first + count, dtype=np.uint64) + np.uint64(1)) \
+            * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+
+def fill(stream, kind, dtype):
+    """0: the full range, 1: the two extremes, 2: small values around the middle."""
     lo, hi = nm.qrange(dtype)
-    kind = rng.choice(3, p=[0.7, 0.15, 0.15])
     if kind == 0:
-        return rng.integers(lo, hi + 1, shape).astype(dtype)
+        return (stream >> np.uint64(56)).astype(np.uint8).view(dtype)
     if kind == 1:
-        return rng.choice([lo, hi], shape).astype(dtype)
-    mid = (lo + hi + 1) // 2
-    return (mid + rng.integers(-3, 4, shape)).astype(dtype)
+        return np.where(stream >> np.uint64(63), hi, lo).astype(dtype)
+    small = (stream >> np.uint64(32)) % np.uint64(7)
+    return ((lo + hi + 1) // 2 - 3 + small.astype(np.int64)).astype(dtype)
+
+
+def weight_scales(stream, kind, div):
+    """0: powers of two, 1: a small integer / div, 2: any mantissa."""
+    high = stream >> np.uint64(32)
+    if kind == 0:
+        return np.ldexp(F(1), (high % np.uint64(3)).astype(np.int32) - 9).astype(F)
+    if kind == 1:
+        return (high % np.uint64(29) + np.uint64(1)).astype(F) / F(div)
+    mantissa = ((stream >> np.uint64(41)) | np.uint64(0x800000)).astype(F)
+    return np.ldexp(mantissa, (stream & np.uint64(3)).astype(np.int32) - 32).astype(F)
 
 
 def draw_zp(rng, dtype):
@@ -99,29 +122,38 @@ def draw_zp(rng, dtype):
                           p=[0.15, 0.03, 0.27, 0.55]))
 
 
-def draw_scales(rng, acc, per_channel, m):
-    """(xs, ws, ys): ties, near ties, ordinary, saturating, vanishing."""
+def draw_output_scale(rng, acc, kind, xs, ws):
+    """ys for ties, near ties, ordinary, saturating or vanishing results."""
     spread = float(np.abs(acc).max(initial=1)) or 1.0
-    count = m if per_channel else 1
-    kind = rng.choice(["tie", "ratio", "plain", "saturate", "vanish"],
-                      p=[0.25, 0.17, 0.47, 0.07, 0.04])
     if kind == "tie":
         fit = int(np.ceil(np.log2(max(spread / 127, 1))))
-        total = max(1, fit + int(rng.integers(-2, 2)))
-        ws = np.exp2(rng.integers(-9, -6, count)).astype(F)
-        xs = F(2.0 ** rng.integers(-7, 1))
-        return xs, ws, F(xs * ws[0] * F(2.0 ** total))
+        return F(xs * ws[0] * F(2.0 ** max(1, fit + int(rng.integers(-2, 2)))))
     if kind == "ratio":
-        ws = (rng.integers(1, 30, count).astype(F) / F(rng.choice([100, 300, 700]))).astype(F)
-        xs = F(rng.integers(1, 30)) / F(rng.choice([10, 30, 70]))
-        step = max(1, round(spread * float(ws.max()) * float(xs) / 100 * 10))
-        return xs, ws, F(step) / F(10)
-    ws = np.exp2(rng.uniform(-9, -5, count)).astype(F)
-    xs = F(np.exp2(rng.uniform(-8, 1)))
-    real = spread * float(xs) * float(ws.max())
+        return F(max(1, round(spread * float(ws.max()) * float(xs) / 100 * 10))) / F(10)
     times = {"plain": rng.uniform(40, 160), "saturate": rng.uniform(500, 40000),
-             "vanish": rng.uniform(0.01, 2)}[str(kind)]
-    return xs, ws, F(real / times)
+             "vanish": rng.uniform(0.01, 2)}[kind]
+    return F(spread * float(xs) * float(ws.max()) / times)
+
+
+def draw_tensors(rng, v):
+    """x, w and the bias from the stream of v["seed"]."""
+    v["seed"] = int(rng.integers(0, 2 ** 63))
+    v["fill"] = ints(rng, 0, 0, 2) if rng.random() < 0.6 else ints(rng, 0, 2, 2)
+    shapes = [(v["n"], v["c"], *v["hw"]), (v["m"], v["c"] // v["group"], *v["k"])]
+    v["drawn"] = 0
+    for name, shape, kind in zip("xw", shapes, v["fill"]):
+        count = int(np.prod(shape))
+        v[name] = fill(words(v["seed"], v["drawn"], count), kind, v[name + "t"]).reshape(shape)
+        v["drawn"] += count
+
+
+def draw_bias(rng, v, acc):
+    v["bias"], v["top"] = None, 0
+    if rng.random() < 0.6:
+        v["top"] = int(np.abs(acc).max(initial=0)) // 2 + 2
+        high = words(v["seed"], v["drawn"], v["m"]) >> np.uint64(32)
+        v["bias"] = ((high % np.uint64(2 * v["top"])).astype(np.int64) - v["top"]).astype(np.int32)
+        v["drawn"] += v["m"]
 
 
 def draw_case(rng, max_bytes):
@@ -130,19 +162,23 @@ def draw_case(rng, max_bytes):
         v = draw_shape(rng)
     v["xt"] = np.dtype(rng.choice([np.uint8, np.int8]))
     v["wt"] = np.dtype(np.uint8 if v["xt"] == np.uint8 and rng.random() < 0.35 else np.int8)
-    v["x"] = draw_data(rng, v["xt"], (v["n"], v["c"], *v["hw"]))
-    v["w"] = draw_data(rng, v["wt"], (v["m"], v["c"] // v["group"], *v["k"]))
+    draw_tensors(rng, v)
     v["xz"], v["yz"] = draw_zp(rng, v["xt"]), draw_zp(rng, v["xt"])
     any_wz = rng.random() < (0.9 if v["wt"] == np.uint8 else 0.08)
     v["wz"] = draw_zp(rng, v["wt"]) if any_wz else 0
-    v["bias"] = None
     acc = nm.conv_acc(v["x"], v["xz"], v["w"], v["wz"], None, v["s"], v["p"], v["d"], v["group"])
-    if rng.random() < 0.6:
-        top = int(np.abs(acc).max(initial=0)) // 2 + 2
-        v["bias"] = rng.integers(-top, top, v["m"]).astype(np.int32)
-    per_channel = rng.random() < 0.5
-    v["xs"], v["ws"], v["ys"] = draw_scales(rng, acc, per_channel, v["m"])
-    v["per_channel"] = per_channel
+    draw_bias(rng, v, acc)
+    v["per_channel"] = rng.random() < 0.5
+    kind = str(rng.choice(["tie", "ratio", "plain", "saturate", "vanish"],
+                          p=[0.25, 0.17, 0.47, 0.07, 0.04]))
+    v["ws_kind"] = {"tie": 0, "ratio": 1}.get(kind, 2)
+    v["ws_div"] = int(rng.choice([100, 300, 700]))
+    v["ws"] = weight_scales(words(v["seed"], v["drawn"], v["m"] if v["per_channel"] else 1),
+                            v["ws_kind"], v["ws_div"])
+    v["xs"] = {"tie": F(2.0 ** rng.integers(-7, 1)),
+               "ratio": F(rng.integers(1, 30)) / F(rng.choice([10, 30, 70]))
+               }.get(kind, F(np.exp2(rng.uniform(-8, 1))))
+    v["ys"] = draw_output_scale(rng, acc, kind, v["xs"], v["ws"])
     return v
 
 
@@ -181,21 +217,47 @@ def pad4(data):
     return data + bytes(-len(data) % 4)
 
 
-def pack(v, index, y):
-    payload = pad4(v["x"].tobytes() + v["w"].tobytes())
+def crc32c(data):
+    """As rivulet_crc32c(0, data)."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = CRC_TABLE[(crc ^ byte) & 255] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+def crc_table():
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+CRC_TABLE = crc_table()
+
+
+def payload(v, y, compact):
+    if compact:
+        return SEED.pack(v["seed"], crc32c(y.tobytes()), v["top"], v["ws_div"], *v["fill"],
+                         v["ws_kind"])
+    data = pad4(v["x"].tobytes() + v["w"].tobytes())
     if v["bias"] is not None:
-        payload += v["bias"].astype("<i4").tobytes()
-    payload += np.asarray(v["ws"], "<f4").tobytes() + y.tobytes()
-    payload = pad4(payload)
-    flags = (v["bias"] is not None) | v["per_channel"] << 1
-    return CASE.pack(len(payload), index, *v["x"].shape, v["m"], v["group"], *v["k"], *v["s"],
+        data += v["bias"].astype("<i4").tobytes()
+    return pad4(data + np.asarray(v["ws"], "<f4").tobytes() + y.tobytes())
+
+
+def pack(v, index, y, compact):
+    data = payload(v, y, compact)
+    flags = (v["bias"] is not None) | v["per_channel"] << 1 | compact << 2
+    return CASE.pack(len(data), index, *v["x"].shape, v["m"], v["group"], *v["k"], *v["s"],
                      *v["d"], *v["p"], *y.shape[2:], v["xz"], v["wz"], v["yz"], TYPES[v["xt"]],
-                     TYPES[v["wt"]], flags, 0, 0, 0, v["xs"], v["ys"]) + payload
+                     TYPES[v["wt"]], flags, 0, 0, 0, v["xs"], v["ys"]) + data
 
 
 def make_case(job):
-    """Bytes of one case and whether it holds an exact tie; raises if the oracle disagrees."""
-    seed, index, max_bytes = job
+    """(bytes, holds an exact tie, saturates, values); stops if the oracle disagrees."""
+    seed, index, max_bytes, compact = job
     v = draw_case(np.random.default_rng([seed, index]), max_bytes)
     y = run_ort(v)
     want = nm.qlinear_conv(v["x"], v["xs"], v["xz"], v["w"], v["ws"], v["wz"], v["ys"], v["yz"],
@@ -208,7 +270,7 @@ def make_case(job):
     lo, hi = nm.qrange(v["xt"])
     inside = (real > lo - v["yz"]) & (real < hi - v["yz"])
     tie = bool((inside & (np.abs(real - np.trunc(real)) == 0.5)).any())
-    return pack(v, index, y), tie, bool((~inside).any()), y.size
+    return pack(v, index, y, compact), tie, bool((~inside).any()), y.size
 
 
 def main():
@@ -216,9 +278,10 @@ def main():
     ap.add_argument("--count", type=int, default=10000)
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--max-bytes", type=int, default=16000, help="largest case (default 16000)")
+    ap.add_argument("--compact", action="store_true", help="seeds and checksums only")
     ap.add_argument("-o", "--output", required=True)
     opt = ap.parse_args()
-    jobs = [(opt.seed, i, opt.max_bytes) for i in range(opt.count)]
+    jobs = [(opt.seed, i, opt.max_bytes, opt.compact) for i in range(opt.count)]
     ties = clamped = values = size = 0
     with multiprocessing.Pool(2) as pool, open(opt.output, "wb") as out:
         out.write(FILE.pack(b"RVCC", 1, opt.count))

@@ -16,7 +16,9 @@ $python $t/quantise.py build/models/resnet.float.onnx -o models/resnet.onnx --ty
 for m in lenet resnet; do
 	$python $t/record.py models/$m.onnx -o models/$m.expected
 done
-$python $t/gen_conv_cases.py --count 500 --seed 20261121 --max-bytes 9000 -o tests/data/conv_500.bin
+cases="$t/gen_conv_cases.py --seed 20261121 --max-bytes 9000"
+$python $cases --count 500 -o tests/data/conv_500.bin
+$python $cases --count 10000 --compact -o tests/data/conv_10000.bin
 $python $t/gen_qdq_models.py -o tests/data/qdq
 for m in mobilenet:mobilenetv2 vgg16:vgg16; do
 	out=build/${m#*:}
