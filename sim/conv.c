@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The CONV engine, dense int8. The scalar code is the definition; the vector code of conv_simd.c takes
+ * over where the host and the shape allow it, with the same bits.
+ */
+#include "conv_simd.h"
+
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "accumulators leave as host integers");
+
+/* Position in the input of one tap: the INP word, or -1 in the padding. */
+static int64_t input_row(const struct rivulet_insn_c_input *in, int64_t y)
+{
+	if (y < 0 || y >= in->rows)
+		return -1;
+	return (in->wrap ? (in->phase + y) % in->wrap : y) * in->row_pitch;
+}
+
+static uint32_t dot(const int8_t *x, const int8_t *w, uint32_t n)
+{
+	int32_t sum = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		sum += x[i] * w[i];
+	return sum;
+}
+
+/* One tap of one input block into the tm sums of an output word. */
+static void add_tap(const struct rvl_core *c, const uint8_t *x, const uint8_t *w, uint32_t *sum)
+{
+	uint32_t tn = c->board->tn;
+
+	for (uint32_t m = 0; m < c->board->tm; m++)
+		sum[m] += dot((const int8_t *)x, (const int8_t *)w + m * tn, tn);
+}
+
+struct site {
+	const struct rvl_core *c;
+	const struct rivulet_config *cfg;
+	const struct rivulet_insn_conv *v;
+	uint8_t pad[64];	/* a word of the padding value */
+	int64_t o, y, x;
+};
+
+/* Contribution of input block i. */
+static void add_block(const struct site *s, int64_t i, uint32_t *sum)
+{
+	const struct rivulet_insn_c_kernel *k = &s->cfg->c_kernel;
+	const struct rivulet_insn_c_out *out = &s->cfg->c_out;
+	int64_t base = s->v->inp + s->o * out->inp_oc_pitch + i * s->cfg->c_input.blk_pitch;
+	const uint8_t *w = s->c->wgt + RIVULET_WGT_WORD * (s->v->wgt + s->o * out->wgt_oc_pitch +
+							   i * out->wgt_ic_pitch);
+
+	for (int64_t ky = 0; ky < k->kh; ky++) {
+		int64_t row = input_row(&s->cfg->c_input, s->y * k->sy + ky * k->dy + k->org_y);
+
+		for (int64_t kx = 0; kx < k->kw; kx++, w += s->c->board->tm * s->c->board->tn) {
+			int64_t tx = s->x * k->sx + kx * k->dx + k->org_x;
+			bool in = row >= 0 && tx >= 0 && tx < s->cfg->c_input.cols;
+
+			add_tap(s->c, in ? s->c->inp + (base + row + tx) * s->c->board->tn : s->pad,
+				w, sum);
+		}
+	}
+}
+
+static void output_word(const struct site *s)
+{
+	uint32_t tm = s->c->board->tm, sum[64] = { 0 };
+	uint64_t at = s->v->acc + s->o * s->cfg->c_out.blk_pitch +
+		      s->y * s->cfg->c_out.row_pitch + s->x;
+	uint32_t *acc = (uint32_t *)s->c->acc + at * tm;
+
+	for (int64_t i = 0; i < s->v->icb; i++)
+		add_block(s, i, sum);
+	for (uint32_t m = 0; m < tm; m++)
+		acc[m] = s->v->keep ? acc[m] + sum[m] : sum[m];
+}
+
+int rvl_conv_scalar(struct rvl_core *c, const struct rivulet_config *cfg,
+		    const struct rivulet_insn_conv *v)
+{
+	struct site s = { .c = c, .cfg = cfg, .v = v };
+
+	memset(s.pad, cfg->c_pad.value, sizeof(s.pad));
+	for (s.o = 0; s.o < v->ocb; s.o++) {
+		for (s.y = 0; s.y < v->rows; s.y++) {
+			for (s.x = 0; s.x < v->cols; s.x++) {
+				if (rvl_core_aborted(c))
+					return RVL_ABORTED;
+				output_word(&s);
+			}
+		}
+	}
+	return 0;
+}
+
+int rvl_conv(struct rvl_core *c, const struct rivulet_config *cfg,
+	     const struct rivulet_insn_conv *v)
+{
+	int r = rvl_conv_simd(c, cfg, v);
+
+	return r == RVL_CONV_SCALAR ? rvl_conv_scalar(c, cfg, v) : r;
+}

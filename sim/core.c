@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+/* One job from its first instruction to END, a fault or an abort: the timeline says what runs when. */
+#include "engine.h"
+
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PIECE 4096u	/* of the command stream, mapped at a time */
+
+/* The command stream as the timeline fetches it, index after index, never behind @base. */
+struct stream {
+	struct rvl_regions *regions;
+	const struct rivulet_variant *variant;
+	const uint8_t *piece;	/* mapped bytes [base, base + len) of the stream */
+	uint64_t base;
+	uint64_t len;
+};
+
+struct rvl_core *rvl_core_new(const struct rivulet_board *b)
+{
+	struct rvl_core *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->board = b;
+	/* a word of the vector code may reach past the last one */
+	c->inp = calloc(1, b->inp_bytes + 64);
+	c->wgt = calloc(1, b->wgt_bytes + 64);
+	c->acc = calloc(1, b->acc_bytes + 64);
+	c->row = malloc(RVL_ROW_BYTES);
+	return c->inp && c->wgt && c->acc && c->row ? c : rvl_core_free(c);
+}
+
+struct rvl_core *rvl_core_free(struct rvl_core *c)
+{
+	if (!c)
+		return NULL;
+	free(c->inp);
+	free(c->wgt);
+	free(c->acc);
+	free(c->row);
+	free(c->conv);
+	free(c);
+	return NULL;
+}
+
+void rvl_core_clear(struct rvl_core *c)
+{
+	memset(c->inp, 0, c->board->inp_bytes);
+	memset(c->wgt, 0, c->board->wgt_bytes);
+	memset(c->acc, 0, c->board->acc_bytes);
+}
+
+/* Map the piece at @at: to the end of a page if that is accessible, else one instruction. */
+static int map_piece(struct stream *s, uint64_t at)
+{
+	uint64_t offset = s->variant->offset + at, left = s->variant->length - at;
+	uint64_t len = PIECE - offset % PIECE, got;
+	void *p;
+
+	if (len > left)
+		len = left;
+	if (rvl_region_span(s->regions, s->variant->slot, offset, len, false, &p, &got)) {
+		int fault = rvl_region_span(s->regions, s->variant->slot, offset,
+					    RIVULET_INSN_BYTES, false, &p, &got);
+
+		if (fault)
+			return -RIVULET_FAULT_FETCH;
+	}
+	s->piece = p;
+	s->base = at;
+	s->len = got;
+	return 0;
+}
+
+/* A list whose first byte is not 16-byte aligned in its page can split an instruction. */
+static int fetch_split(struct stream *s, uint64_t at, void *raw)
+{
+	if (rvl_region_read(s->regions, s->variant->slot, s->variant->offset + at, raw,
+			    RIVULET_INSN_BYTES))
+		return -RIVULET_FAULT_FETCH;
+	return 0;
+}
+
+static int fetch(void *ctx, uint32_t index, struct rivulet_insn *out)
+{
+	struct stream *s = ctx;
+	uint64_t at = (uint64_t)index * RIVULET_INSN_BYTES;
+	uint64_t raw[2];
+	int r = 0;
+
+	if (at >= s->variant->length)
+		return 1;
+	if (!s->piece || at < s->base || at + RIVULET_INSN_BYTES > s->base + s->len)
+		r = map_piece(s, at);
+	if (r)
+		return r;
+	if (at + RIVULET_INSN_BYTES > s->base + s->len)
+		r = fetch_split(s, at, raw);
+	else
+		memcpy(raw, s->piece + (at - s->base), sizeof(raw));
+	out->w[0] = le64toh(raw[0]);
+	out->w[1] = le64toh(raw[1]);
+	return r;
+}
+
+static int write_prof(struct rvl_core *c, const struct rivulet_config *cfg,
+		      const struct rivulet_event *e)
+{
+	unsigned int q = e->insn.h.queue;
+	struct rvl_prof_target *t = &c->prof[q];
+	struct rivulet_prof rec = {
+		.tag = htole32((uint32_t)cfg->q_tag[q].tag),
+		.queue = htole32(q),
+		.start = htole64(e->start),
+		.end = htole64(e->end),
+	};
+	int fault;
+
+	if (!t->limit)
+		return 0;
+	fault = rvl_region_write(c->regions, t->slot, t->offset, &rec, sizeof(rec));
+	if (fault)
+		return fault;
+	t->limit--;
+	t->offset += sizeof(rec);
+	return 0;
+}
+
+static int run_engine(struct rvl_core *c, const struct rivulet_config *cfg,
+		      const struct rivulet_decoded *d)
+{
+	struct rivulet_footprint foot;
+	int fault = rivulet_footprint_of(c->board, cfg, d, &foot);
+
+	if (fault)
+		return fault;
+	switch (d->form) {
+	case RIVULET_FORM_load:
+		return rvl_load(c, cfg, &d->load);
+	case RIVULET_FORM_conv:
+		return rvl_conv(c, cfg, &d->conv);
+	case RIVULET_FORM_alu:
+		return rvl_alu(c, cfg, &d->alu);
+	case RIVULET_FORM_store:
+		return rvl_store(c, cfg, &d->store);
+	case RIVULET_FORM_q_prof:
+		c->prof[d->h.queue] = (struct rvl_prof_target){ d->q_prof.slot, d->q_prof.offset,
+								d->q_prof.limit };
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+/* Run all events; 0, a fault with @index, or RVL_ABORTED. */
+static int run_events(struct rvl_core *c, struct rvl_job *job, struct rivulet_timeline *t,
+		      uint32_t *index)
+{
+	const struct rivulet_config *cfg = rivulet_timeline_config(t);
+	struct rivulet_event e = { 0 };
+	int r;
+
+	while ((r = rivulet_timeline_next(t, &e)) == 1) {
+		int fault = rvl_core_aborted(c) ? RVL_ABORTED : run_engine(c, cfg, &e.insn);
+
+		if (!fault && e.insn.h.prof)
+			fault = write_prof(c, cfg, &e);
+		*index = e.index;
+		if (fault)
+			return fault;
+		if (job->progress)
+			atomic_fetch_add_explicit(job->progress, 1, memory_order_relaxed);
+	}
+	*index = e.index;
+	return -r;
+}
+
+static void report(struct rivulet_status *st, const struct rivulet_timeline_stats *s)
+{
+	st->cycles = htole64(s->cycles);
+	st->load_busy = htole64(s->busy[RIVULET_Q_LOAD]);
+	st->conv_busy = htole64(s->busy[RIVULET_Q_CONV]);
+	st->alu_busy = htole64(s->busy[RIVULET_Q_ALU]);
+	st->store_busy = htole64(s->busy[RIVULET_Q_STORE]);
+	st->stalls = htole64(s->stalls[0] + s->stalls[1] + s->stalls[2] + s->stalls[3]);
+	st->read_bytes = htole64(s->read_bytes);
+	st->write_bytes = htole64(s->write_bytes);
+	st->macs = htole64(s->macs);
+}
+
+static bool names_slot(int fault)
+{
+#define SLOT(name, value, slot, doc)                                                               \
+	case value:                                                                                \
+		return slot;
+	switch (fault) {
+	RIVULET_FAULTS(SLOT)
+	default:
+		return false;
+	}
+#undef SLOT
+}
+
+static void outcome(struct rvl_core *c, struct rivulet_status *st, int r, uint32_t index,
+		    uint32_t retired)
+{
+	bool slot = r > 0 && names_slot(r);
+
+	st->state = htole32(!r ? RIVULET_STATE_DONE :
+			    r == RVL_ABORTED ? RIVULET_STATE_ABORTED : RIVULET_STATE_FAULT);
+	st->fault = htole32(r > 0 ? r : RIVULET_FAULT_NONE);
+	st->fault_slot = htole32(slot ? c->regions->bad.slot : RIVULET_NO_SLOT);
+	st->fault_offset = htole64(slot ? c->regions->bad.offset : 0);
+	st->insn = htole32(r > 0 ? index : retired);
+}
+
+/* Whole instructions, at offsets that can be counted in 64 bits. */
+static bool stream_ok(const struct rivulet_variant *v)
+{
+	uint64_t end;
+
+	return v->offset % RIVULET_INSN_BYTES == 0 && v->length % RIVULET_INSN_BYTES == 0 &&
+	       !__builtin_add_overflow(v->offset, (uint64_t)v->length, &end);
+}
+
+void rvl_core_run(struct rvl_core *c, struct rvl_job *job, struct rivulet_status *st)
+{
+	struct stream s = { .regions = &job->regions, .variant = &job->variant };
+	struct rivulet_timeline *t = rivulet_timeline_new(c->board, fetch, &s);
+	struct rivulet_timeline_stats none = { 0 };
+	uint32_t index = 0;
+	int r = RIVULET_FAULT_INTERNAL;
+
+	c->regions = &job->regions;
+	c->abort = job->abort;
+	memset(c->prof, 0, sizeof(c->prof));
+	if (!stream_ok(&job->variant)) {
+		c->regions->bad = (struct rvl_access){ job->variant.slot, job->variant.offset };
+		r = RIVULET_FAULT_FETCH;
+	} else if (t) {
+		r = run_events(c, job, t, &index);
+	}
+	report(st, t ? rivulet_timeline_stats(t) : &none);
+	outcome(c, st, r, index, t ? rivulet_timeline_stats(t)->retired : 0);
+	rivulet_timeline_free(t);
+	c->regions = NULL;
+	c->abort = NULL;
+}

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
+/* Legality and footprint of single instructions. */
+#include "rivulet_footprint.h"
+
+#include <string.h>
+
+uint32_t rivulet_mem_word(const struct rivulet_board *b, enum rivulet_mem mem)
+{
+	switch (mem) {
+	case RIVULET_MEM_INP:
+		return b->tn;
+	case RIVULET_MEM_WGT:
+		return RIVULET_WGT_WORD;
+	default:
+		return 4 * b->tm;
+	}
+}
+
+uint32_t rivulet_mem_words(const struct rivulet_board *b, enum rivulet_mem mem)
+{
+	const uint32_t bytes[] = { b->inp_bytes, b->wgt_bytes, b->acc_bytes };
+
+	return bytes[mem] / rivulet_mem_word(b, mem);
+}
+
+
+struct rivulet_span rivulet_taps(int64_t org, int64_t n, int64_t stride, int64_t taps,
+				 int64_t dilation, int64_t bound)
+{
+	struct rivulet_span s = { org, org + (n - 1) * stride + (taps - 1) * dilation + 1 };
+
+	if (s.lo < 0)
+		s.lo = 0;
+	if (s.hi > bound)
+		s.hi = bound;
+	return s;
+}
+
+static int field(bool ok)
+{
+	return ok ? 0 : RIVULET_FAULT_FIELD;
+}
+
+static bool mask_ok(const struct rivulet_board *b, int64_t src, int64_t dst, int64_t count)
+{
+	return !count || (src + count <= b->tn && dst + count <= b->tn);
+}
+
+static int check_gather(const struct rivulet_board *b, const struct rivulet_config *c,
+			const struct rivulet_insn_load *l)
+{
+	const struct rivulet_insn_l_gather *g = &c->l_gather;
+
+	return field(g->kh && g->kw && g->sy && g->sx && g->dy && g->dx && g->ch &&
+		     g->ch * g->kh * g->kw <= l->blks * b->tn);
+}
+
+static int check_load(const struct rivulet_board *b, const struct rivulet_config *c,
+		      const struct rivulet_insn_load *l)
+{
+	const struct rivulet_insn_l_chan *ch = &c->l_chan;
+
+	if (l->mem >= RIVULET_MEMS || l->kind >= RIVULET_XFERS || !l->rows || !l->cols || !l->blks)
+		return RIVULET_FAULT_FIELD;
+	if (l->mem != RIVULET_MEM_INP)
+		return field(l->kind == RIVULET_XFER_BLOCK && !l->flip);
+	switch (l->kind) {
+	case RIVULET_XFER_BLOCK:
+		return field(mask_ok(b, ch->src_ch, ch->dst_ch, ch->count));
+	case RIVULET_XFER_GATHER:
+		return check_gather(b, c, l);
+	default:
+		return field(ch->channels && ch->channels <= l->blks * b->tn);
+	}
+}
+
+static int check_store(const struct rivulet_board *b, const struct rivulet_config *c,
+		       const struct rivulet_insn_store *s)
+{
+	const struct rivulet_insn_s_chan *ch = &c->s_chan;
+	bool acc = s->mem == RIVULET_MEM_ACC;
+
+	if ((s->mem != RIVULET_MEM_INP && !acc) || s->kind >= RIVULET_XFER_GATHER || !s->rows ||
+	    !s->cols || !s->blks || (acc && s->flip))
+		return RIVULET_FAULT_FIELD;
+	if (s->kind == RIVULET_XFER_BLOCK)
+		return field(acc || mask_ok(b, ch->src_ch, ch->dst_ch, ch->count));
+	return field(ch->channels && ch->channels <= s->blks * (acc ? b->tm : b->tn));
+}
+
+static int check_conv(const struct rivulet_board *b, const struct rivulet_config *c,
+		      const struct rivulet_insn_conv *v)
+{
+	const struct rivulet_insn_c_kernel *k = &c->c_kernel;
+	const struct rivulet_insn_c_mode *m = &c->c_mode;
+
+	if (v->mode != RIVULET_MODE_DENSE || !(b->modes >> v->mode & 1))
+		return RIVULET_FAULT_MODE;
+	if (m->wfmt || m->lane_ch || m->lane_taps)
+		return RIVULET_FAULT_MODE;
+	return field(v->rows && v->cols && v->icb && v->ocb && k->kh && k->kw && k->sy && k->sx &&
+		     k->dy && k->dx);
+}
+
+static int check_alu(const struct rivulet_board *b, const struct rivulet_config *c,
+		     const struct rivulet_insn_alu *a)
+{
+	const struct rivulet_insn_a_pool *p = &c->a_pool;
+
+	if (a->pack)
+		return RIVULET_FAULT_MODE;
+	if (!a->rows || !a->cols || !a->blks)
+		return RIVULET_FAULT_FIELD;
+	if ((a->src && !a->rq) || (a->dst && (a->src || b->tn != b->tm)))
+		return RIVULET_FAULT_FIELD;
+	if ((!a->bin && a->b) || (!a->rq && a->prm))
+		return RIVULET_FAULT_FIELD;
+	return field(!a->pool || (p->kh && p->kw && p->sy && p->sx));
+}
+
+static int check_sync(const struct rivulet_insn_sync *s)
+{
+	if (s->kind > RIVULET_SYNC_END)
+		return RIVULET_FAULT_FIELD;
+	return field(s->kind != RIVULET_SYNC_END || !(s->pop | s->push));
+}
+
+int rivulet_insn_check(const struct rivulet_board *b, const struct rivulet_config *c,
+		       const struct rivulet_decoded *d)
+{
+	switch (d->form) {
+	case RIVULET_FORM_load:
+		return check_load(b, c, &d->load);
+	case RIVULET_FORM_conv:
+		return check_conv(b, c, &d->conv);
+	case RIVULET_FORM_alu:
+		return check_alu(b, c, &d->alu);
+	case RIVULET_FORM_store:
+		return check_store(b, c, &d->store);
+	case RIVULET_FORM_sync:
+		return check_sync(&d->sync);
+	case RIVULET_FORM_q_prof:
+		return field(d->q_prof.offset % 8 == 0);
+	default:
+		return 0;
+	}
+}
+
+static struct rivulet_access *add(struct rivulet_footprint *f, enum rivulet_mem mem, uint64_t addr)
+{
+	struct rivulet_access *a = &f->access[f->count++];
+
+	*a = (struct rivulet_access){ .mem = mem, .addr = addr, .grps = 1, .blks = 1, .rows = 1,
+				      .cols = 1 };
+	return a;
+}
+
+static void blocks(struct rivulet_access *a, uint64_t blks, uint64_t pitch)
+{
+	a->blks = blks;
+	a->blk_pitch = pitch;
+}
+
+static void rows(struct rivulet_access *a, uint64_t n, uint64_t pitch, uint64_t cols)
+{
+	a->rows = n;
+	a->row_pitch = pitch;
+	a->cols = cols;
+}
+
+static void load_words(const struct rivulet_config *c, const struct rivulet_insn_load *l,
+		       struct rivulet_footprint *f)
+{
+	struct rivulet_access *a = add(f, l->mem, l->addr);
+	uint64_t y = l->rows, x = l->cols;
+
+	if (l->mem == RIVULET_MEM_INP) {
+		y = y * (c->l_chan.rep_y + 1) + c->l_pad.top + c->l_pad.bottom;
+		x = x * (c->l_chan.rep_x + 1) + c->l_pad.left + c->l_pad.right;
+	}
+	a->write = true;
+	blocks(a, l->blks, c->l_dst.blk_pitch);
+	rows(a, y, c->l_dst.row_pitch, x);
+}
+
+struct layout {
+	int64_t kind, rows, cols, blks, channels, src, count;
+	uint64_t row_pitch, blk_pitch, ch_pitch, word, elem;
+};
+
+/* Bytes from the first byte accessed to one past the last. */
+static void layout_extent(const struct layout *l, uint64_t offset, struct rivulet_extent *e)
+{
+	e->first = offset;
+	e->end = offset + (l->rows - 1) * l->row_pitch;
+	switch (l->kind) {
+	case RIVULET_XFER_BLOCK:
+		e->first += l->src;
+		e->end += (l->blks - 1) * l->blk_pitch + (l->cols - 1) * l->word + l->src +
+			  (l->count ? (uint64_t)l->count : l->word);
+		break;
+	case RIVULET_XFER_PLANAR:
+		e->end += (l->channels - 1) * l->ch_pitch + l->cols * l->elem;
+		break;
+	default:
+		e->end += (l->cols - 1) * l->ch_pitch + l->channels * l->elem;
+		break;
+	}
+}
+
+static void gather_extent(const struct rivulet_config *c, const struct rivulet_insn_load *l,
+			  struct rivulet_extent *e)
+{
+	const struct rivulet_insn_l_gather *g = &c->l_gather;
+	const struct rivulet_insn_l_bounds *b = &c->l_bounds;
+	struct rivulet_span y = rivulet_taps(b->org_y, l->rows, g->sy, g->kh, g->dy, b->rows);
+	struct rivulet_span x = rivulet_taps(b->org_x, l->cols, g->sx, g->kw, g->dx, b->cols);
+
+	if (y.lo >= y.hi || x.lo >= x.hi) {
+		e->used = false;
+		return;
+	}
+	e->first = l->offset + y.lo * c->l_src.row_pitch + x.lo;
+	e->end = l->offset + (g->ch - 1) * c->l_src.ch_pitch + (y.hi - 1) * c->l_src.row_pitch + x.hi;
+}
+
+static void load_bytes(const struct rivulet_board *b, const struct rivulet_config *c,
+		       const struct rivulet_insn_load *l, struct rivulet_footprint *f)
+{
+	bool masked = l->mem == RIVULET_MEM_INP && c->l_chan.count;
+	struct layout y = {
+		.kind = l->kind, .rows = l->rows, .cols = l->cols, .blks = l->blks,
+		.channels = c->l_chan.channels,
+		.src = masked ? c->l_chan.src_ch : 0, .count = masked ? c->l_chan.count : 0,
+		.row_pitch = c->l_src.row_pitch, .blk_pitch = c->l_src.blk_pitch,
+		.ch_pitch = c->l_src.ch_pitch, .word = rivulet_mem_word(b, l->mem), .elem = 1,
+	};
+
+	f->dma = (struct rivulet_extent){ .used = true, .slot = l->slot };
+	if (l->kind == RIVULET_XFER_GATHER)
+		gather_extent(c, l, &f->dma);
+	else
+		layout_extent(&y, l->offset, &f->dma);
+}
+
+static void store_words(const struct rivulet_config *c, const struct rivulet_insn_store *s,
+			struct rivulet_footprint *f)
+{
+	struct rivulet_access *a = add(f, s->mem, s->addr);
+
+	a->read = true;
+	blocks(a, s->blks, c->s_src.blk_pitch);
+	rows(a, s->rows, c->s_src.row_pitch, s->cols);
+}
+
+static void store_bytes(const struct rivulet_board *b, const struct rivulet_config *c,
+			const struct rivulet_insn_store *s, struct rivulet_footprint *f)
+{
+	bool acc = s->mem == RIVULET_MEM_ACC, masked = !acc && c->s_chan.count;
+	struct layout y = {
+		.kind = s->kind, .rows = s->rows, .cols = s->cols, .blks = s->blks,
+		.channels = c->s_chan.channels,
+		.src = masked ? c->s_chan.dst_ch : 0, .count = masked ? c->s_chan.count : 0,
+		.row_pitch = c->s_dst.row_pitch, .blk_pitch = c->s_dst.blk_pitch,
+		.ch_pitch = c->s_dst.ch_pitch, .word = rivulet_mem_word(b, s->mem),
+		.elem = acc ? 4 : 1,
+	};
+
+	f->dma = (struct rivulet_extent){ .used = true, .write = true, .slot = s->slot };
+	layout_extent(&y, s->offset, &f->dma);
+}
+
+/* One access for a run of ring rows; x covers the columns. */
+static void conv_rows(const struct rivulet_config *c, const struct rivulet_insn_conv *v,
+		      struct rivulet_footprint *f, uint64_t row, uint64_t n, struct rivulet_span x)
+{
+	const struct rivulet_insn_c_input *in = &c->c_input;
+	struct rivulet_access *a = add(f, RIVULET_MEM_INP, v->inp + row * in->row_pitch + x.lo);
+
+	a->read = true;
+	a->grps = c->c_out.inp_oc_pitch ? v->ocb : 1;
+	a->grp_pitch = c->c_out.inp_oc_pitch;
+	blocks(a, v->icb, in->blk_pitch);
+	rows(a, n, in->row_pitch, x.hi - x.lo);
+}
+
+static void conv_input(const struct rivulet_config *c, const struct rivulet_insn_conv *v,
+		       struct rivulet_footprint *f)
+{
+	const struct rivulet_insn_c_kernel *k = &c->c_kernel;
+	const struct rivulet_insn_c_input *in = &c->c_input;
+	struct rivulet_span y = rivulet_taps(k->org_y, v->rows, k->sy, k->kh, k->dy, in->rows);
+	struct rivulet_span x = rivulet_taps(k->org_x, v->cols, k->sx, k->kw, k->dx, in->cols);
+	int64_t n = y.hi - y.lo, first, low;
+
+	if (n <= 0 || x.lo >= x.hi)
+		return;
+	if (!in->wrap || n >= in->wrap) {
+		conv_rows(c, v, f, in->wrap ? 0 : y.lo, in->wrap ? in->wrap : n, x);
+		return;
+	}
+	first = (in->phase + y.lo) % in->wrap;
+	low = first + n > in->wrap ? first + n - in->wrap : 0;
+	conv_rows(c, v, f, first, n - low, x);
+	if (low)
+		conv_rows(c, v, f, 0, low, x);
+}
+
+static void conv_words(const struct rivulet_board *b, const struct rivulet_config *c,
+		       const struct rivulet_insn_conv *v, struct rivulet_footprint *f)
+{
+	struct rivulet_access *a;
+
+	conv_input(c, v, f);
+	a = add(f, RIVULET_MEM_WGT, v->wgt);
+	a->read = true;
+	blocks(a, v->ocb, c->c_out.wgt_oc_pitch);
+	rows(a, v->icb, c->c_out.wgt_ic_pitch,
+	     c->c_kernel.kh * c->c_kernel.kw * (b->tm * b->tn / RIVULET_WGT_WORD));
+	a = add(f, RIVULET_MEM_ACC, v->acc);
+	a->read = v->keep;
+	a->write = true;
+	blocks(a, v->ocb, c->c_out.blk_pitch);
+	rows(a, v->rows, c->c_out.row_pitch, v->cols);
+}
+
+static void alu_operand_a(const struct rivulet_config *c, const struct rivulet_insn_alu *a,
+			  struct rivulet_footprint *f)
+{
+	const struct rivulet_insn_a_pool *p = &c->a_pool;
+	int64_t dy = c->a_div.dy ? c->a_div.dy : 1, dx = c->a_div.dx ? c->a_div.dx : 1;
+	struct rivulet_span y = { 0, a->rows }, x = { 0, a->cols };
+	struct rivulet_access *w;
+
+	if (a->pool) {
+		y = rivulet_taps(p->org_y, a->rows, p->sy, p->kh, dy, p->rows);
+		x = rivulet_taps(p->org_x, a->cols, p->sx, p->kw, dx, p->cols);
+	}
+	if (y.lo >= y.hi || x.lo >= x.hi)
+		return;
+	w = add(f, a->src ? RIVULET_MEM_ACC : RIVULET_MEM_INP,
+		a->a + y.lo * c->a_src.a_row + x.lo);
+	w->read = true;
+	blocks(w, a->blks, c->a_src.a_blk);
+	rows(w, y.hi - y.lo, c->a_src.a_row, x.hi - x.lo);
+}
+
+static void alu_words(const struct rivulet_board *b, const struct rivulet_config *c,
+		      const struct rivulet_insn_alu *a, struct rivulet_footprint *f)
+{
+	uint64_t lanes = a->src ? b->tm : b->tn, dblks = a->blks * (lanes / b->tn);
+	struct rivulet_access *w;
+
+	alu_operand_a(c, a, f);
+	if (a->rq) {
+		w = add(f, RIVULET_MEM_WGT, a->prm);
+		w->read = true;
+		w->cols = a->blks * (lanes * 8 / RIVULET_WGT_WORD);
+	}
+	if (a->lut) {
+		w = add(f, RIVULET_MEM_WGT, c->a_lut.addr);
+		w->read = true;
+		w->cols = 256 / RIVULET_WGT_WORD;
+	}
+	if (a->bin) {
+		w = add(f, RIVULET_MEM_INP, a->b);
+		w->read = true;
+		blocks(w, dblks, c->a_src.b_blk);
+		rows(w, a->rows, c->a_src.b_row, a->cols);
+	}
+	w = add(f, a->dst ? RIVULET_MEM_ACC : RIVULET_MEM_INP, a->d);
+	w->write = true;
+	blocks(w, dblks, c->a_dst.blk);
+	rows(w, a->rows, c->a_dst.row, a->cols);
+}
+
+static bool inside(const struct rivulet_board *b, const struct rivulet_access *a)
+{
+	uint64_t last = a->addr + (a->grps - 1) * a->grp_pitch + (a->blks - 1) * a->blk_pitch +
+			(a->rows - 1) * a->row_pitch + a->cols - 1;
+
+	return last < rivulet_mem_words(b, a->mem);
+}
+
+int rivulet_footprint_of(const struct rivulet_board *b, const struct rivulet_config *c,
+			 const struct rivulet_decoded *d, struct rivulet_footprint *f)
+{
+	f->count = 0;
+	f->dma.used = false;
+	if (d->form == RIVULET_FORM_load) {
+		load_words(c, &d->load, f);
+		load_bytes(b, c, &d->load, f);
+	} else if (d->form == RIVULET_FORM_store) {
+		store_words(c, &d->store, f);
+		store_bytes(b, c, &d->store, f);
+	} else if (d->form == RIVULET_FORM_conv) {
+		conv_words(b, c, &d->conv, f);
+	} else if (d->form == RIVULET_FORM_alu) {
+		alu_words(b, c, &d->alu, f);
+	}
+	for (int i = 0; i < f->count; i++)
+		if (!inside(b, &f->access[i]))
+			return RIVULET_FAULT_SPAD;
+	return 0;
+}
