@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* Geometry: windows, matrix products and broadcasting, from shapes and attributes. */
+#include "internal.h"
+
+#include <string.h>
+
+static int check_window(const struct rvl_conv_geom *g, const int32_t *pad, char *why)
+{
+	int64_t in[2] = { g->h, g->w };
+	int64_t out[2] = { g->oh, g->ow };
+
+	for (int i = 0; i < 2; i++) {
+		int64_t reach = g->d[i] * (g->k[i] - 1) + 1;
+
+		if (g->k[i] < 1 || g->s[i] < 1 || g->d[i] < 1 || pad[i] < 0 || pad[i + 2] < 0 ||
+		    g->k[i] > 65535 || g->s[i] > 65535 || g->d[i] > 65535 || pad[i] > 65535)
+			return rvl_why(why, "window %lldx%lld is not in range", (long long)g->k[0],
+				       (long long)g->k[1]);
+		/* A window of ceil_mode may hang over, but every window begins inside. */
+		if (out[i] > 0 && (out[i] - 1) * g->s[i] >= in[i] + pad[i])
+			return rvl_why(why, "output is larger than the windows of its input");
+		if (out[i] > 0 && (out[i] - 1) * g->s[i] + reach > in[i] + pad[i] + pad[i + 2] +
+		    g->s[i] - 1)
+			return rvl_why(why, "output is larger than its padded input");
+	}
+	return 0;
+}
+
+int rvl_conv_geometry(const struct rvl_kernel_desc *d, const struct rvl_kernel_arg *w,
+		      struct rvl_conv_geom *g, char *why)
+{
+	const struct rvl_shape *x = &d->in[0].shape;
+	const struct rvl_shape *y = &d->out[0].shape;
+	const struct rvl_attr *a = &d->attr;
+
+	if (x->rank != 4 || y->rank != 4 || (w && w->shape.rank != 4))
+		return rvl_why(why, "operands are not 2-D images");
+	*g = (struct rvl_conv_geom) {
+		.n = x->dim[0], .c = x->dim[1], .h = x->dim[2], .w = x->dim[3],
+		.m = y->dim[1], .oh = y->dim[2], .ow = y->dim[3],
+		.group = w ? a->group : 1,
+		.k = { a->kernel[0], a->kernel[1] }, .s = { a->stride[0], a->stride[1] },
+		.d = { a->dilation[0], a->dilation[1] }, .pad = { a->pad[0], a->pad[1] },
+	};
+	if (y->dim[0] != g->n || (!w && g->m != g->c))
+		return rvl_why(why, "batch or channels of input and output differ");
+	if (w && (g->group < 1 || g->c % g->group || g->m % g->group ||
+		  w->shape.dim[0] != g->m || w->shape.dim[1] != g->c / g->group ||
+		  w->shape.dim[2] != g->k[0] || w->shape.dim[3] != g->k[1]))
+		return rvl_why(why, "weights do not fit input, output and group");
+	return check_window(g, a->pad, why);
+}
+
+/* Rows, columns and their strides of a matrix that may be transposed or a vector. */
+static void matrix(const struct rvl_shape *s, bool trans, bool left, int64_t *rows, int64_t *cols,
+		   int64_t *row_stride, int64_t *col_stride)
+{
+	if (s->rank == 1) {	/* numpy: a row in front, a column behind */
+		*rows = left ? 1 : s->dim[0];
+		*cols = left ? s->dim[0] : 1;
+		*row_stride = left ? s->dim[0] : 1;
+		*col_stride = 1;
+		return;
+	}
+	*rows = s->dim[s->rank - 2];
+	*cols = s->dim[s->rank - 1];
+	*row_stride = *cols;
+	*col_stride = 1;
+	if (trans) {
+		int64_t t = *rows;
+
+		*rows = *cols;
+		*cols = t;
+		*col_stride = *row_stride;
+		*row_stride = 1;
+	}
+}
+
+static struct rvl_shape batch_of(const struct rvl_shape *s)
+{
+	struct rvl_shape b = *s;
+
+	b.rank = s->rank > 2 ? s->rank - 2 : 0;
+	return b;
+}
+
+/* Strides of the batch dimensions of an operand seen through the result's. */
+static void batch_strides(const struct rvl_shape *s, const struct rvl_shape *out, int64_t *stride)
+{
+	struct rvl_shape b = batch_of(s);
+	int64_t step = s->rank >= 2 ? s->dim[s->rank - 1] * s->dim[s->rank - 2] : 0;
+
+	memset(stride, 0, RVL_MAX_RANK * sizeof(*stride));
+	for (int i = 1; i <= b.rank; i++) {
+		if (b.dim[b.rank - i] != 1)
+			stride[out->rank - i] = step;
+		step *= b.dim[b.rank - i];
+	}
+}
+
+int rvl_matmul_geometry(const struct rvl_kernel_desc *d, const struct rvl_kernel_arg *a,
+			const struct rvl_kernel_arg *b, const struct rvl_kernel_arg *y,
+			struct rvl_matmul_geom *g, char *why)
+{
+	struct rvl_shape ba = batch_of(&a->shape);
+	struct rvl_shape bb = batch_of(&b->shape);
+	int64_t ka, kb;
+
+	*g = (struct rvl_matmul_geom) { .m = 0 };
+	if (a->shape.rank < 1 || b->shape.rank < 1)
+		return rvl_why(why, "an operand is a scalar");
+	matrix(&a->shape, d->attr.trans_a, true, &g->m, &ka, &g->a_row, &g->a_k);
+	matrix(&b->shape, d->attr.trans_b, false, &kb, &g->n, &g->b_k, &g->b_col);
+	g->k = ka;
+	if (ka != kb)
+		return rvl_why(why, "inner dimensions %lld and %lld differ", (long long)ka,
+			       (long long)kb);
+	if (rvl_shape_broadcast(&ba, &bb, &g->batch))
+		return rvl_why(why, "batch dimensions do not broadcast");
+	if (rvl_shape_count(&g->batch) * g->m * g->n != rvl_shape_count(&y->shape))
+		return rvl_why(why, "result has another size than the product");
+	batch_strides(&a->shape, &g->batch, g->a_batch);
+	batch_strides(&b->shape, &g->batch, g->b_batch);
+	return 0;
+}
+
+void rvl_matmul_batch(const struct rvl_matmul_geom *g, int64_t i, int64_t *a, int64_t *b)
+{
+	*a = 0;
+	*b = 0;
+	for (int r = g->batch.rank - 1; r >= 0; r--) {
+		int64_t pos = i % g->batch.dim[r];
+
+		i /= g->batch.dim[r];
+		*a += pos * g->a_batch[r];
+		*b += pos * g->b_batch[r];
+	}
+}
+
+/* Strides of @s inside @out, 0 where it is broadcast. */
+static int strides_in(const struct rvl_shape *s, const struct rvl_shape *out, int64_t *stride)
+{
+	int64_t step = 1;
+
+	if (s->rank > out->rank)
+		return -EINVAL;
+	for (int i = 1; i <= out->rank; i++) {
+		int64_t dim = i <= s->rank ? s->dim[s->rank - i] : 1;
+
+		if (dim != 1 && dim != out->dim[out->rank - i])
+			return -EINVAL;
+		stride[out->rank - i] = dim == 1 ? 0 : step;
+		step *= dim;
+	}
+	return 0;
+}
+
+/* Joins a dimension to the run when both operands go on as in it. */
+static bool joins(const struct rvl_bcast *bc, int i)
+{
+	bool a = bc->ia ? bc->sa[i] == bc->span : bc->sa[i] == 0;
+	bool b = bc->ib ? bc->sb[i] == bc->span : bc->sb[i] == 0;
+
+	return a && b;
+}
+
+int rvl_bcast_init(struct rvl_bcast *bc, const struct rvl_shape *a, const struct rvl_shape *b,
+		   const struct rvl_shape *out)
+{
+	int64_t sa[RVL_MAX_RANK], sb[RVL_MAX_RANK];
+
+	*bc = (struct rvl_bcast) { .span = 1 };
+	if (strides_in(a, out, sa) || strides_in(b, out, sb))
+		return -EINVAL;
+	for (int i = 0; i < out->rank; i++) {
+		if (out->dim[i] == 1)
+			continue;	/* says nothing about who is broadcast */
+		bc->dim[bc->rank] = out->dim[i];
+		bc->sa[bc->rank] = sa[i];
+		bc->sb[bc->rank++] = sb[i];
+	}
+	if (bc->rank) {
+		bc->ia = bc->sa[bc->rank - 1] != 0;
+		bc->ib = bc->sb[bc->rank - 1] != 0;
+	}
+	while (bc->rank && (bc->span == 1 || joins(bc, bc->rank - 1)))
+		bc->span *= bc->dim[--bc->rank];
+	return 0;
+}
+
+void rvl_bcast_walk(const struct rvl_bcast *bc,
+		    void (*fn)(void *ctx, int64_t a, int64_t b, int64_t y), void *ctx)
+{
+	int64_t pos[RVL_MAX_RANK] = { 0 };
+	int64_t a = 0, b = 0, y = 0;
+
+	for (;;) {
+		int i = bc->rank - 1;
+
+		fn(ctx, a, b, y);
+		y += bc->span;
+		for (; i >= 0; i--) {
+			a += bc->sa[i];
+			b += bc->sb[i];
+			if (++pos[i] < bc->dim[i])
+				break;
+			a -= bc->sa[i] * bc->dim[i];
+			b -= bc->sb[i] * bc->dim[i];
+			pos[i] = 0;
+		}
+		if (i < 0)
+			return;
+	}
+}

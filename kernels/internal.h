@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of this folder share. */
+#ifndef RVL_KERNELS_INTERNAL_H
+#define RVL_KERNELS_INTERNAL_H
+
+#include <errno.h>
+
+#include "rivulet_kernels.h"
+
+#define RVL_WHY_MAX 96
+#define RVL_KERNEL_MEM 8
+
+/* A 2-D convolution or window, NCHW. */
+struct rvl_conv_geom {
+	int64_t n, c, h, w;	/* input */
+	int64_t m, oh, ow;	/* output */
+	int64_t group;
+	int64_t k[2], s[2], d[2];
+	int64_t pad[2];		/* top, left: what lies beyond the other edges follows from oh, ow */
+};
+
+/* A batch of matrix products, [m, k] by [k, n]; strides in elements. */
+struct rvl_matmul_geom {
+	int64_t m, n, k;
+	int64_t a_row, a_k;
+	int64_t b_k, b_col;
+	struct rvl_shape batch;		/* of the result */
+	int64_t a_batch[RVL_MAX_RANK];	/* stride of each batch dimension, 0 = broadcast */
+	int64_t b_batch[RVL_MAX_RANK];
+};
+
+/* The numbers of a quantised convolution or matrix product. wz, bias, scale: one per output channel. */
+struct rvl_qparams {
+	bool x_u8, w_u8, y_u8;
+	int32_t xz;
+	const int32_t *wz;
+	const int32_t *bias;	/* NULL = none */
+	const float *scale;
+	int32_t yz;
+	int32_t lo, hi;		/* clamp, within the type of y */
+};
+
+/* The numbers of QLinearAdd (docs/numerics.md 2) or QLinearMul (3). */
+struct rvl_qbinary {
+	bool a_u8, b_u8, y_u8;
+	float sa, sb, sy;
+	int32_t az, bz, yz;
+	int32_t lo, hi;
+};
+
+/* One broadcast operation, walked span by span. Strides in elements; 0 along what is broadcast. */
+struct rvl_bcast {
+	int rank;
+	int64_t dim[RVL_MAX_RANK];
+	int64_t sa[RVL_MAX_RANK];
+	int64_t sb[RVL_MAX_RANK];
+	int64_t span;		/* elements of the innermost run */
+	int64_t ia, ib;		/* strides inside it: 0 or 1 */
+};
+
+struct rvl_gemm;
+struct rvl_dwconv;
+
+struct rvl_kernel {
+	struct rvl_kernel_desc d;
+	int (*run)(const struct rvl_kernel *k, const void *const *in, void *const *out,
+		   void *scratch, const struct rvl_pool *pool);
+	size_t scratch;
+	struct rvl_conv_geom g;
+	struct rvl_matmul_geom mm;
+	struct rvl_qparams q;
+	struct rvl_qbinary qb;
+	struct rvl_bcast bc;
+	struct rvl_gemm *gemm;
+	struct rvl_dwconv *dw;
+	bool reference;
+	bool swapped;		/* operands of an addition are exchanged */
+	float *table;		/* dequantised values of the 256 bytes */
+	uint8_t *lut;		/* results for the 256 bytes */
+	void *mem[RVL_KERNEL_MEM];
+	uint32_t n_mem;
+};
+
+/* Prepares one operator: checks, packs, sets k->run and k->scratch. */
+typedef int (*rvl_setup_fn)(struct rvl_kernel *k, bool reference, char *why);
+
+/** Zeroed, 64-byte aligned memory freed with the kernel; NULL without memory or on overflow. */
+void *rvl_kernel_mem(struct rvl_kernel *k, int64_t n, size_t size);
+
+/** Writes a line into @why (may be NULL) and returns -EINVAL. */
+int rvl_why(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/** Runs fn(arg, i) for i < n on the pool, or here without one. */
+void rvl_parallel(const struct rvl_pool *pool, uint32_t n, void (*fn)(void *arg, uint32_t i),
+		  void *arg);
+
+/** Whether the AVX2 kernels run on this processor. */
+bool rvl_have_avx2(void);
+
+int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_qmatmul(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_qlinear(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_conv(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_gemm(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_matmul(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_binary(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_qbinary(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_unary(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_pool(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_global_pool(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_move(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_transpose(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_blocked(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_softmax(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_bn(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_quantize(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_dequantize(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_rescale(struct rvl_kernel *k, bool reference, char *why);
+
+/** Geometry of a Conv or pool from the descriptor; @w NULL for a pool (then m = c). */
+int rvl_conv_geometry(const struct rvl_kernel_desc *d, const struct rvl_kernel_arg *w,
+		      struct rvl_conv_geom *g, char *why);
+
+/** Geometry of a MatMul or Gemm with operands @a and @b and result @y. */
+int rvl_matmul_geometry(const struct rvl_kernel_desc *d, const struct rvl_kernel_arg *a,
+			const struct rvl_kernel_arg *b, const struct rvl_kernel_arg *y,
+			struct rvl_matmul_geom *g, char *why);
+
+/** Offsets of the operands of batch number @i (row-major) of a batched product. */
+void rvl_matmul_batch(const struct rvl_matmul_geom *g, int64_t i, int64_t *a, int64_t *b);
+
+/** Strides for @a and @b broadcast into @out; -EINVAL if they do not fit it. */
+int rvl_bcast_init(struct rvl_bcast *bc, const struct rvl_shape *a, const struct rvl_shape *b,
+		   const struct rvl_shape *out);
+
+/** Calls fn(ctx, offset in a, in b, in the result) for every span. */
+void rvl_bcast_walk(const struct rvl_bcast *bc,
+		    void (*fn)(void *ctx, int64_t a, int64_t b, int64_t y), void *ctx);
+
+/* ---- the quantised matrix core: gemm.c ---- */
+
+#define RVL_MR 4
+#define RVL_NR 16
+
+/* Weights of one group packed for the micro-kernel, and what follows the accumulators. */
+struct rvl_gemm {
+	int64_t taps, kc, n;		/* kernel positions, channels of a position, output channels */
+	int64_t groups;
+	int64_t n_tiles;		/* of RVL_NR, per group */
+	int16_t *w;			/* [group][tile][tap][pair of channels][NR][2] */
+	int32_t *bias;			/* [group][tile * NR] */
+	float *scale;
+	int64_t *tap_off;		/* offset of each tap from a pixel's base, in elements */
+	float f_lo, f_hi;		/* clamp before rounding */
+	int32_t yz;
+};
+
+/* c[MR][NR] = bias + sum over taps and channel pairs of a[i][tap_off + .] * w. */
+typedef void (*rvl_ukernel_fn)(const int16_t *const a[RVL_MR], const struct rvl_gemm *g,
+			       const int16_t *w, const int32_t *bias, int32_t c[RVL_MR * RVL_NR]);
+
+/* dst[i] = requantised c[i], i < RVL_NR (docs/numerics.md 1). */
+typedef void (*rvl_requant_fn)(const int32_t *c, const float *scale, const struct rvl_gemm *g,
+			       uint8_t *dst);
+
+void rvl_ukernel_scalar(const int16_t *const a[RVL_MR], const struct rvl_gemm *g, const int16_t *w,
+			const int32_t *bias, int32_t c[RVL_MR * RVL_NR]);
+void rvl_ukernel_avx2(const int16_t *const a[RVL_MR], const struct rvl_gemm *g, const int16_t *w,
+		      const int32_t *bias, int32_t c[RVL_MR * RVL_NR]);
+void rvl_requant_scalar(const int32_t *c, const float *scale, const struct rvl_gemm *g,
+			uint8_t *dst);
+void rvl_requant_avx2(const int32_t *c, const float *scale, const struct rvl_gemm *g,
+		      uint8_t *dst);
+
+/*
+ * Packs weights for the core. weight(ctx, n, tap, c) gives w - wz of output channel n (over all
+ * groups), which fits 16 bits. q->bias, q->scale, q->lo.. are taken over.
+ */
+struct rvl_gemm *rvl_gemm_new(struct rvl_kernel *k, int64_t groups, int64_t n_per_group,
+			      int64_t taps, int64_t kc, const struct rvl_qparams *q,
+			      int32_t (*weight)(const void *ctx, int64_t n, int64_t tap, int64_t c),
+			      const void *ctx);
+
+/** Up to RVL_MR rows: y[row * y_stride + n] for all output channels of @group. */
+void rvl_gemm_rows(const struct rvl_gemm *g, int64_t group, const int16_t *const a[RVL_MR],
+		   int rows, uint8_t *y, int64_t y_stride);
+
+/* ---- depthwise: dwconv.c ---- */
+
+struct rvl_dwconv *rvl_dwconv_new(struct rvl_kernel *k, const struct rvl_conv_geom *g,
+				  const struct rvl_qparams *q, const void *w);
+
+/** One row of outputs, channels last: y[ox * c + channel]; x is the padded 16-bit image. */
+void rvl_dwconv_row(const struct rvl_dwconv *dw, const int16_t *x, int64_t row_stride, uint8_t *y);
+
+/* acc = bias + sum over taps of x[tap][i] * w, 16 channels; @taps is even, w [pair][2][16]. */
+void rvl_dw_tile_scalar(const int16_t *const *x, int64_t taps, const int16_t *w,
+			const int32_t *bias, int32_t acc[16]);
+void rvl_dw_tile_avx2(const int16_t *const *x, int64_t taps, const int16_t *w,
+		      const int32_t *bias, int32_t acc[16]);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/* Choosing, making and running kernels. */
+#include "internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct dispatch {
+	enum rvl_op op;
+	rvl_setup_fn setup;
+	uint32_t least, most;	/* inputs */
+};
+
+#define MAX_KERNEL_BYTES ((int64_t)1 << 33)
+
+static const struct dispatch table[] = {
+	{ RVL_OP_QUANTIZE, rvl_setup_quantize, 3, 3 },
+	{ RVL_OP_DEQUANTIZE, rvl_setup_dequantize, 2, 3 },
+	{ RVL_OP_QLINEAR_CONV, rvl_setup_qlinear, 8, 9 },
+	{ RVL_OP_QLINEAR_MATMUL, rvl_setup_qlinear, 8, 8 },
+	{ RVL_OP_QLINEAR_ADD, rvl_setup_qlinear, 7, 8 },
+	{ RVL_OP_QLINEAR_MUL, rvl_setup_qlinear, 7, 8 },
+	{ RVL_OP_QGEMM, rvl_setup_qlinear, 6, 9 },
+	{ RVL_OP_QLINEAR_GLOBAL_AVERAGE_POOL, rvl_setup_qlinear, 4, 5 },
+	{ RVL_OP_QLINEAR_AVERAGE_POOL, rvl_setup_qlinear, 4, 5 },
+	{ RVL_OP_CONV, rvl_setup_conv, 2, 3 },
+	{ RVL_OP_GEMM, rvl_setup_gemm, 2, 3 },
+	{ RVL_OP_MATMUL, rvl_setup_matmul, 2, 2 },
+	{ RVL_OP_RELU, rvl_setup_unary, 1, 1 },
+	{ RVL_OP_CLIP, rvl_setup_unary, 1, 3 },
+	{ RVL_OP_ADD, rvl_setup_binary, 2, 2 },
+	{ RVL_OP_MUL, rvl_setup_binary, 2, 2 },
+	{ RVL_OP_MAX_POOL, rvl_setup_pool, 1, 1 },
+	{ RVL_OP_AVERAGE_POOL, rvl_setup_pool, 1, 1 },
+	{ RVL_OP_GLOBAL_AVERAGE_POOL, rvl_setup_global_pool, 1, 1 },
+	{ RVL_OP_GLOBAL_MAX_POOL, rvl_setup_global_pool, 1, 1 },
+	{ RVL_OP_FLATTEN, rvl_setup_move, 1, 1 },
+	{ RVL_OP_RESHAPE, rvl_setup_move, 1, 2 },
+	{ RVL_OP_IDENTITY, rvl_setup_move, 1, 1 },
+	{ RVL_OP_TRANSPOSE, rvl_setup_transpose, 1, 1 },
+	{ RVL_OP_SOFTMAX, rvl_setup_softmax, 1, 1 },
+	{ RVL_OP_BATCH_NORM, rvl_setup_bn, 5, 5 },
+	{ RVL_OP_Q_CONV, rvl_setup_qconv, 2, 3 },
+	{ RVL_OP_Q_MATMUL, rvl_setup_qmatmul, 2, 3 },
+	{ RVL_OP_Q_ADD, rvl_setup_qbinary, 2, 2 },
+	{ RVL_OP_Q_MUL, rvl_setup_qbinary, 2, 2 },
+	{ RVL_OP_Q_AVERAGE_POOL, rvl_setup_pool, 1, 1 },
+	{ RVL_OP_Q_GLOBAL_AVERAGE_POOL, rvl_setup_global_pool, 1, 1 },
+	{ RVL_OP_Q_RESCALE, rvl_setup_rescale, 1, 1 },
+	{ RVL_OP_PACK_BLOCKED, rvl_setup_blocked, 1, 1 },
+	{ RVL_OP_UNPACK_BLOCKED, rvl_setup_blocked, 1, 1 },
+};
+
+static const struct dispatch *find(enum rvl_op op)
+{
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (table[i].op == op)
+			return &table[i];
+	return NULL;
+}
+
+int rvl_why(char *why, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!why)
+		return -EINVAL;
+	va_start(ap, fmt);
+	vsnprintf(why, RVL_WHY_MAX, fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+void *rvl_kernel_mem(struct rvl_kernel *k, int64_t n, size_t size)
+{
+	int64_t bytes;
+	void *p;
+
+	if (k->n_mem == RVL_KERNEL_MEM || n < 0 ||
+	    __builtin_mul_overflow(n, (int64_t)size, &bytes) || bytes > MAX_KERNEL_BYTES)
+		return NULL;
+	bytes = (bytes + 63) / 64 * 64 + 64;	/* vector loads may look past the end */
+	p = aligned_alloc(64, (size_t)bytes);
+	if (!p)
+		return NULL;
+	k->mem[k->n_mem++] = p;
+	return memset(p, 0, (size_t)bytes);
+}
+
+void rvl_parallel(const struct rvl_pool *pool, uint32_t n, void (*fn)(void *arg, uint32_t i),
+		  void *arg)
+{
+	if (pool && n > 1) {
+		pool->parallel(pool->ctx, n, fn, arg);
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		fn(arg, i);
+}
+
+bool rvl_have_avx2(void)
+{
+#ifdef __x86_64__
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+	return false;
+#endif
+}
+
+const char *rvl_kernel_isa(void)
+{
+	return rvl_have_avx2() ? "avx2" : "scalar";
+}
+
+static int check_arg(const struct rvl_kernel_arg *a, const char *what, uint32_t i, char *why)
+{
+	const struct rvl_kernel_quant *q = &a->quant;
+	int64_t n = rvl_shape_count(&a->shape);
+
+	if (a->type == RVL_TYPE_NONE)
+		return 0;
+	if (!rvl_type_size(a->type) || n < 0 || n > MAX_KERNEL_BYTES / 8)
+		return rvl_why(why, "%s %u has no valid type or shape", what, i);
+	if (q->n && (!q->scale || !q->zp))
+		return rvl_why(why, "%s %u lacks quantisation parameters", what, i);
+	if (q->n > 1 && (q->axis < 0 || q->axis >= a->shape.rank ||
+			 a->shape.dim[q->axis] != (int64_t)q->n))
+		return rvl_why(why, "%s %u has %u scales, which is not its channels", what, i, q->n);
+	for (uint32_t c = 0; c < q->n; c++) {
+		if (!isfinite(q->scale[c]) || q->scale[c] == 0.0f)
+			return rvl_why(why, "%s %u has a scale that is no number", what, i);
+		if ((a->type == RVL_TYPE_U8 && (q->zp[c] < 0 || q->zp[c] > 255)) ||
+		    (a->type == RVL_TYPE_S8 && (q->zp[c] < -128 || q->zp[c] > 127)))
+			return rvl_why(why, "%s %u has zero point %d", what, i, q->zp[c]);
+	}
+	return 0;
+}
+
+static int check_desc(const struct rvl_kernel_desc *d, const struct dispatch *row, char *why)
+{
+	int rc = 0;
+
+	if (d->n_in < row->least || d->n_in > row->most || d->n_out < 1 || d->n_out > RVL_MAX_OUT)
+		return rvl_why(why, "%u inputs and %u outputs", d->n_in, d->n_out);
+	if (d->n_out > 1 && d->op != RVL_OP_MAX_POOL)
+		return rvl_why(why, "a second output");
+	if (d->in[0].type == RVL_TYPE_NONE || d->out[0].type == RVL_TYPE_NONE)
+		return rvl_why(why, "no first input or output");
+	for (uint32_t i = 0; i < d->n_in && !rc; i++)
+		rc = check_arg(&d->in[i], "input", i, why);
+	for (uint32_t i = 0; i < d->n_out && !rc; i++)
+		rc = check_arg(&d->out[i], "output", i, why);
+	return rc;
+}
+
+/* The scales and zero points of all arguments, in one block the kernel owns. */
+static int copy_quant(struct rvl_kernel *k)
+{
+	struct rvl_kernel_arg *arg[RVL_MAX_IN + RVL_MAX_OUT];
+	uint32_t n = 0;
+	int64_t total = 0;
+	int32_t *p;
+
+	for (uint32_t i = 0; i < k->d.n_in; i++)
+		arg[n++] = &k->d.in[i];
+	for (uint32_t i = 0; i < k->d.n_out; i++)
+		arg[n++] = &k->d.out[i];
+	for (uint32_t i = 0; i < n; i++)
+		total += arg[i]->quant.n;
+	p = rvl_kernel_mem(k, total * 2, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n; i++) {
+		struct rvl_kernel_quant *q = &arg[i]->quant;
+
+		if (!q->n)
+			continue;
+		memcpy(p, q->scale, q->n * sizeof(float));
+		q->scale = (const float *)p;
+		p += q->n;
+		memcpy(p, q->zp, q->n * sizeof(int32_t));
+		q->zp = p;
+		p += q->n;
+	}
+	return 0;
+}
+
+int rvl_kernel_new(const struct rvl_kernel_desc *d, bool reference, struct rvl_kernel **out,
+		   char *why)
+{
+	const struct dispatch *row = find(d->op);
+	struct rvl_kernel *k;
+	int rc;
+
+	if (!row) {
+		rvl_why(why, "no kernel for this operator");
+		return -EOPNOTSUPP;
+	}
+	rc = check_desc(d, row, why);
+	if (rc)
+		return rc;
+	k = calloc(1, sizeof(*k));
+	if (!k)
+		return -ENOMEM;
+	k->d = *d;
+	rc = copy_quant(k);
+	if (!rc)
+		rc = row->setup(k, reference, why);
+	if (rc) {
+		rvl_kernel_free(k);
+		return rc;
+	}
+	*out = k;
+	return 0;
+}
+
+void rvl_kernel_free(struct rvl_kernel *k)
+{
+	if (!k)
+		return;
+	for (uint32_t i = 0; i < k->n_mem; i++)
+		free(k->mem[i]);
+	free(k);
+}
+
+size_t rvl_kernel_scratch(const struct rvl_kernel *k)
+{
+	return k->scratch;
+}
+
+int rvl_kernel_run(const struct rvl_kernel *k, const void *const *in, void *const *out,
+		   void *scratch, const struct rvl_pool *pool)
+{
+	const void *ptr[RVL_MAX_IN] = { NULL };
+
+	for (uint32_t i = 0; i < k->d.n_in; i++)
+		ptr[i] = k->d.in[i].data ? k->d.in[i].data : in[i];
+	if (rvl_shape_count(&k->d.out[0].shape) == 0)
+		return 0;
+	return k->run(k, ptr, out, scratch, pool);
+}

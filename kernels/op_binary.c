@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/* Add and Mul with broadcasting: plain, and quantised with a scale for each operand. */
+#include <string.h>
+
+#include "internal.h"
+#include "qmath.h"
+#include "ref.h"
+
+struct span_ctx {
+	const struct rvl_kernel *k;
+	const void *a, *b;
+	void *y;
+};
+
+/* One span of a plain operation; the unsigned casts make integers wrap instead of overflow. */
+#define SPAN(name, type, wide) \
+static void name(const struct rvl_kernel *k, const type *a, const type *b, type *y) \
+{ \
+	const struct rvl_bcast *bc = &k->bc; \
+	bool mul = k->d.op == RVL_OP_MUL; \
+	for (int64_t i = 0; i < bc->span; i++) { \
+		wide va = (wide)a[i * bc->ia], vb = (wide)b[i * bc->ib]; \
+		y[i] = (type)(mul ? va * vb : va + vb); \
+	} \
+}
+
+SPAN(span_u8, uint8_t, uint32_t)
+SPAN(span_s8, int8_t, uint32_t)
+SPAN(span_s32, int32_t, uint32_t)
+SPAN(span_s64, int64_t, uint64_t)
+
+static void span_f32(const struct rvl_kernel *k, const float *a, const float *b, float *y)
+{
+	const struct rvl_bcast *bc = &k->bc;
+	bool mul = k->d.op == RVL_OP_MUL;
+	float lo = k->d.attr.f_lo, hi = k->d.attr.f_hi;
+
+	for (int64_t i = 0; i < bc->span; i++) {
+		float va = a[i * bc->ia], vb = b[i * bc->ib];
+		float v = mul ? va * vb : va + vb;
+
+		y[i] = v < lo ? lo : v > hi ? hi : v;
+	}
+}
+
+static void span(void *ctx, int64_t a, int64_t b, int64_t y)
+{
+	const struct span_ctx *s = ctx;
+
+	switch (s->k->d.out[0].type) {
+	case RVL_TYPE_F32:
+		span_f32(s->k, (const float *)s->a + a, (const float *)s->b + b, (float *)s->y + y);
+		break;
+	case RVL_TYPE_U8:
+		span_u8(s->k, (const uint8_t *)s->a + a, (const uint8_t *)s->b + b,
+			(uint8_t *)s->y + y);
+		break;
+	case RVL_TYPE_S8:
+		span_s8(s->k, (const int8_t *)s->a + a, (const int8_t *)s->b + b,
+			(int8_t *)s->y + y);
+		break;
+	case RVL_TYPE_S32:
+		span_s32(s->k, (const int32_t *)s->a + a, (const int32_t *)s->b + b,
+			 (int32_t *)s->y + y);
+		break;
+	default:
+		span_s64(s->k, (const int64_t *)s->a + a, (const int64_t *)s->b + b,
+			 (int64_t *)s->y + y);
+		break;
+	}
+}
+
+static int run_plain(const struct rvl_kernel *k, const void *const *in, void *const *out,
+		     void *scratch, const struct rvl_pool *pool)
+{
+	struct span_ctx s = { .k = k, .a = in[0], .b = in[1], .y = out[0] };
+
+	(void)scratch;
+	(void)pool;
+	rvl_bcast_walk(&k->bc, span, &s);
+	return 0;
+}
+
+int rvl_setup_binary(struct rvl_kernel *k, bool reference, char *why)
+{
+	const struct rvl_kernel_desc *d = &k->d;
+	enum rvl_type t = d->out[0].type;
+
+	(void)reference;
+	if (d->in[0].type != t || d->in[1].type != t)
+		return rvl_why(why, "operands have different types");
+	if (t == RVL_TYPE_BOOL)
+		return rvl_why(why, "no arithmetic on bool");
+	if (rvl_bcast_init(&k->bc, &d->in[0].shape, &d->in[1].shape, &d->out[0].shape))
+		return rvl_why(why, "operands do not broadcast to the output");
+	k->run = run_plain;
+	return 0;
+}
+
+/* ---- quantised ---- */
+
+struct qspan_ctx {
+	const struct rvl_qbinary *p;
+	const struct rvl_bcast *bc;
+	const uint8_t *a, *b;
+	uint8_t *y;
+	void (*fn)(const struct rvl_qbinary *p, int64_t n, const void *a, int64_t ia, const void *b,
+		   int64_t ib, void *y);
+};
+
+static void qspan(void *ctx, int64_t a, int64_t b, int64_t y)
+{
+	const struct qspan_ctx *s = ctx;
+
+	s->fn(s->p, s->bc->span, s->a + a, s->bc->ia, s->b + b, s->bc->ib, s->y + y);
+}
+
+#ifdef __x86_64__
+/* The same arithmetic with fma and rounding as instructions instead of calls. */
+__attribute__((target("avx2,fma")))
+static void qadd_avx2(const struct rvl_qbinary *p, int64_t n, const void *a, int64_t ia,
+		      const void *b, int64_t ib, void *y)
+{
+	float ra = p->sa / p->sy;
+	float rb = p->sb / p->sy;
+	float fixed = (float)p->yz - fmaf(ra, (float)p->az, rb * (float)p->bz);
+
+	for (int64_t i = 0; i < n; i++) {
+		float va = (float)rvl_ld8(a, i * ia, p->a_u8);
+		float vb = (float)rvl_ld8(b, i * ib, p->b_u8);
+		float v = fmaf(va, ra, fmaf(vb, rb, fixed));
+
+		rvl_st8(y, i, rvl_clamp(rvl_cvt(v), p->lo, p->hi));
+	}
+}
+#endif
+
+static int run_quant(const struct rvl_kernel *k, const void *const *in, void *const *out,
+		     void *scratch, const struct rvl_pool *pool)
+{
+	bool swap = k->swapped;
+	struct qspan_ctx s = {
+		.p = &k->qb, .bc = &k->bc, .a = in[swap], .b = in[!swap], .y = out[0],
+		.fn = k->d.op == RVL_OP_Q_MUL ? rvl_ref_qmul : rvl_ref_qadd,
+	};
+
+	(void)scratch;
+	(void)pool;
+#ifdef __x86_64__
+	if (k->d.op == RVL_OP_Q_ADD && !k->reference && rvl_have_avx2())
+		s.fn = qadd_avx2;
+#endif
+	rvl_bcast_walk(&k->bc, qspan, &s);
+	return 0;
+}
+
+static bool tensor_q8(const struct rvl_kernel_arg *a)
+{
+	return (a->type == RVL_TYPE_U8 || a->type == RVL_TYPE_S8) && a->quant.n == 1;
+}
+
+static void binary_params(struct rvl_kernel *k, const struct rvl_kernel_arg *a,
+			  const struct rvl_kernel_arg *b)
+{
+	const struct rvl_kernel_arg *y = &k->d.out[0];
+	bool u8 = y->type == RVL_TYPE_U8;
+
+	k->qb = (struct rvl_qbinary) {
+		.a_u8 = a->type == RVL_TYPE_U8, .b_u8 = b->type == RVL_TYPE_U8, .y_u8 = u8,
+		.sa = a->quant.scale[0], .sb = b->quant.scale[0], .sy = y->quant.scale[0],
+		.az = a->quant.zp[0], .bz = b->quant.zp[0], .yz = y->quant.zp[0],
+		.lo = rvl_clamp(k->d.attr.q_lo, rvl_qmin(u8), rvl_qmax(u8)),
+		.hi = rvl_clamp(k->d.attr.q_hi, rvl_qmin(u8), rvl_qmax(u8)),
+	};
+}
+
+/* A broadcast operand is always b (docs/numerics.md 2). */
+int rvl_setup_qbinary(struct rvl_kernel *k, bool reference, char *why)
+{
+	const struct rvl_kernel_arg *a = &k->d.in[0], *b = &k->d.in[1];
+
+	if (!tensor_q8(a) || !tensor_q8(b) || !tensor_q8(&k->d.out[0]))
+		return rvl_why(why, "operands are not quantised to 8 bits per tensor");
+	if (rvl_bcast_init(&k->bc, &a->shape, &b->shape, &k->d.out[0].shape))
+		return rvl_why(why, "operands do not broadcast to the output");
+	if (!k->bc.ia && k->bc.ib && k->d.op == RVL_OP_Q_ADD) {
+		const struct rvl_kernel_arg *t = a;
+
+		a = b;
+		b = t;
+		rvl_bcast_init(&k->bc, &a->shape, &b->shape, &k->d.out[0].shape);
+		k->swapped = true;
+	}
+	k->reference = reference;
+	binary_params(k, a, b);
+	k->run = run_quant;
+	return 0;
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/* Max and average pools over 2-D windows and over whole channels. */
+#include <string.h>
+
+#include "internal.h"
+#include "pool.h"
+#include "qmath.h"
+#include "ref.h"
+
+/* The taps of one window along one axis: first and one past the last that lie inside. */
+struct taps {
+	int64_t at;	/* input position of tap 0, may be negative */
+	int64_t first, last;
+	int64_t padded;	/* taps that lie inside the padded input */
+};
+
+static struct taps taps_of(const struct rvl_conv_geom *g, const int32_t pad[4], int axis,
+			   int64_t out)
+{
+	int64_t n = axis ? g->w : g->h;
+	struct taps t = { .at = out * g->s[axis] - pad[axis] };
+
+	t.last = g->k[axis];
+	t.padded = g->k[axis];
+	if (t.at < 0)
+		t.first = (-t.at + g->d[axis] - 1) / g->d[axis];
+	if (t.at + (t.last - 1) * g->d[axis] >= n)
+		t.last = (n - 1 - t.at) / g->d[axis] + 1;
+	if (t.at + (t.padded - 1) * g->d[axis] >= n + pad[axis + 2])
+		t.padded = (n + pad[axis + 2] - 1 - t.at) / g->d[axis] + 1;
+	if (t.first > t.last)
+		t.first = t.last;
+	return t;
+}
+
+struct window {
+	const struct rvl_conv_geom *g;
+	struct taps v, h;
+};
+
+/* Index in the plane of the largest element under a window, -1 if it covers nothing. */
+#define LARGEST(name, type) \
+static int64_t name(const struct window *w, const void *plane) \
+{ \
+	const type *x = plane; \
+	int64_t best = -1; \
+	for (int64_t ky = w->v.first; ky < w->v.last; ky++) { \
+		int64_t row = (w->v.at + ky * w->g->d[0]) * w->g->w; \
+		for (int64_t kx = w->h.first; kx < w->h.last; kx++) { \
+			int64_t i = row + w->h.at + kx * w->g->d[1]; \
+			if (best < 0 || x[i] > x[best]) \
+				best = i; \
+		} \
+	} \
+	return best; \
+}
+
+LARGEST(largest_f32, float)
+LARGEST(largest_u8, uint8_t)
+LARGEST(largest_s8, int8_t)
+
+static int64_t largest(enum rvl_type t, const struct window *w, const void *plane)
+{
+	if (t == RVL_TYPE_F32)
+		return largest_f32(w, plane);
+	return t == RVL_TYPE_U8 ? largest_u8(w, plane) : largest_s8(w, plane);
+}
+
+struct pool_run {
+	const struct rvl_kernel *k;
+	const char *x;
+	char *y;
+	int64_t *indices;	/* MaxPool's second output, or NULL */
+};
+
+static void put_max(const struct pool_run *r, int64_t plane, int64_t out, int64_t best)
+{
+	const struct rvl_conv_geom *g = &r->k->g;
+	size_t size = rvl_type_size(r->k->d.in[0].type);
+	int64_t at = plane * g->oh * g->ow + out;
+	int64_t pos = best;
+
+	if (best < 0) {		/* a window that lies wholly in the padding */
+		memset(r->y + (size_t)at * size, 0, size);
+		pos = 0;
+	} else {
+		memcpy(r->y + (size_t)at * size,
+		       r->x + (size_t)(plane * g->h * g->w + best) * size, size);
+	}
+	if (!r->indices)
+		return;
+	if (r->k->d.attr.storage_order)
+		pos = pos % g->w * g->h + pos / g->w;
+	r->indices[at] = plane * g->h * g->w + pos;
+}
+
+static void max_plane(void *arg, uint32_t i)
+{
+	const struct pool_run *r = arg;
+	const struct rvl_conv_geom *g = &r->k->g;
+	enum rvl_type t = r->k->d.in[0].type;
+	const char *plane = r->x + (size_t)(i * g->h * g->w) * rvl_type_size(t);
+	struct window w = { .g = g };
+
+	for (int64_t oy = 0; oy < g->oh; oy++) {
+		w.v = taps_of(g, r->k->d.attr.pad, 0, oy);
+		for (int64_t ox = 0; ox < g->ow; ox++) {
+			w.h = taps_of(g, r->k->d.attr.pad, 1, ox);
+			put_max(r, i, oy * g->ow + ox, largest(t, &w, plane));
+		}
+	}
+}
+
+static int64_t divisor(const struct window *w, bool include_pad)
+{
+	if (include_pad)
+		return w->v.padded * w->h.padded;
+	return (w->v.last - w->v.first) * (w->h.last - w->h.first);
+}
+
+static float mean_f32(const struct window *w, const float *x, bool include_pad)
+{
+	float sum = 0;
+	int64_t n = divisor(w, include_pad);
+
+	for (int64_t ky = w->v.first; ky < w->v.last; ky++) {
+		const float *row = x + (w->v.at + ky * w->g->d[0]) * w->g->w + w->h.at;
+
+		for (int64_t kx = w->h.first; kx < w->h.last; kx++)
+			sum += row[kx * w->g->d[1]];
+	}
+	return n ? sum / (float)n : 0;
+}
+
+static void average_plane(void *arg, uint32_t i)
+{
+	const struct pool_run *r = arg;
+	const struct rvl_conv_geom *g = &r->k->g;
+	const struct rvl_attr *a = &r->k->d.attr;
+	const float *plane = (const float *)r->x + i * g->h * g->w;
+	float *y = (float *)r->y + i * g->oh * g->ow;
+	struct window w = { .g = g };
+
+	for (int64_t oy = 0; oy < g->oh; oy++) {
+		w.v = taps_of(g, a->pad, 0, oy);
+		for (int64_t ox = 0; ox < g->ow; ox++) {
+			w.h = taps_of(g, a->pad, 1, ox);
+			*y++ = mean_f32(&w, plane, a->count_include_pad);
+		}
+	}
+}
+
+static int32_t qmean_window(const struct window *w, const uint8_t *x, const float *value,
+			    bool include_pad, const struct rvl_qaverage *p)
+{
+	float sum = 0;
+	int64_t n = divisor(w, include_pad);
+	float v;
+
+	for (int64_t ky = w->v.first; ky < w->v.last; ky++) {
+		const uint8_t *row = x + (w->v.at + ky * w->g->d[0]) * w->g->w;
+
+		for (int64_t kx = w->h.first; kx < w->h.last; kx++)
+			sum += value[row[w->h.at + kx * w->g->d[1]]];
+	}
+	v = n ? sum / (float)n : 0;
+	v = v / p->ys;
+	v = v + (float)p->yz;
+	return rvl_clamp(rvl_cvt(v), p->lo, p->hi);
+}
+
+void rvl_ref_qaverage_pool(const struct rvl_conv_geom *g, const int32_t pad[4],
+			   bool include_pad, const struct rvl_qaverage *p, const void *x, void *y)
+{
+	struct window w = { .g = g };
+	uint8_t *out = y;
+	float value[256];
+
+	for (int i = 0; i < 256; i++)
+		value[i] = p->xs * (float)((p->x_u8 ? i : (int8_t)i) - p->xz);
+	for (int64_t plane = 0; plane < g->n * g->c; plane++) {
+		const uint8_t *in = (const uint8_t *)x + plane * g->h * g->w;
+
+		for (int64_t o = 0; o < g->oh * g->ow; o++) {
+			w.v = taps_of(g, pad, 0, o / g->ow);
+			w.h = taps_of(g, pad, 1, o % g->ow);
+			rvl_st8(out++, 0, qmean_window(&w, in, value, include_pad, p));
+		}
+	}
+}
+
+static int run_max(const struct rvl_kernel *k, const void *const *in, void *const *out,
+		   void *scratch, const struct rvl_pool *pool)
+{
+	struct pool_run r = { .k = k, .x = in[0], .y = out[0] };
+
+	(void)scratch;
+	r.indices = k->d.n_out > 1 ? out[1] : NULL;
+	rvl_parallel(pool, (uint32_t)(k->g.n * k->g.c), max_plane, &r);
+	return 0;
+}
+
+static int run_average(const struct rvl_kernel *k, const void *const *in, void *const *out,
+		       void *scratch, const struct rvl_pool *pool)
+{
+	struct pool_run r = { .k = k, .x = in[0], .y = out[0] };
+
+	(void)scratch;
+	rvl_parallel(pool, (uint32_t)(k->g.n * k->g.c), average_plane, &r);
+	return 0;
+}
+
+static int run_qaverage(const struct rvl_kernel *k, const void *const *in, void *const *out,
+			void *scratch, const struct rvl_pool *pool)
+{
+	const struct rvl_kernel_arg *x = &k->d.in[0], *y = &k->d.out[0];
+	bool u8 = y->type == RVL_TYPE_U8;
+	struct rvl_qaverage p = {
+		.x_u8 = x->type == RVL_TYPE_U8, .y_u8 = u8,
+		.xs = x->quant.scale[0], .xz = x->quant.zp[0],
+		.ys = y->quant.scale[0], .yz = y->quant.zp[0],
+		.lo = rvl_clamp(k->d.attr.q_lo, rvl_qmin(u8), rvl_qmax(u8)),
+		.hi = rvl_clamp(k->d.attr.q_hi, rvl_qmin(u8), rvl_qmax(u8)),
+	};
+
+	(void)scratch;
+	(void)pool;
+	rvl_ref_qaverage_pool(&k->g, k->d.attr.pad, k->d.attr.count_include_pad, &p, in[0],
+			      out[0]);
+	return 0;
+}
+
+static bool tensor_q8(const struct rvl_kernel_arg *a)
+{
+	return (a->type == RVL_TYPE_U8 || a->type == RVL_TYPE_S8) && a->quant.n == 1;
+}
+
+int rvl_setup_pool(struct rvl_kernel *k, bool reference, char *why)
+{
+	const struct rvl_kernel_desc *d = &k->d;
+	enum rvl_type t = d->in[0].type;
+	int rc = rvl_conv_geometry(d, NULL, &k->g, why);
+
+	(void)reference;
+	if (rc)
+		return rc;
+	if (d->op == RVL_OP_Q_AVERAGE_POOL) {
+		k->run = run_qaverage;
+		return tensor_q8(&d->in[0]) && tensor_q8(&d->out[0]) ? 0 :
+		       rvl_why(why, "operands are not quantised to 8 bits per tensor");
+	}
+	if (d->out[0].type != t || (t != RVL_TYPE_F32 && (d->op == RVL_OP_AVERAGE_POOL ||
+						       (t != RVL_TYPE_U8 && t != RVL_TYPE_S8))))
+		return rvl_why(why, "no pool on %s", rvl_type_name(t));
+	if (d->n_out > 1 && d->out[1].type != RVL_TYPE_S64)
+		return rvl_why(why, "indices are not int64");
+	k->run = d->op == RVL_OP_MAX_POOL ? run_max : run_average;
+	return 0;
+}
+
+/* ---- whole channels ---- */
+
+static int64_t plane_size(const struct rvl_kernel *k)
+{
+	return rvl_shape_count(&k->d.in[0].shape) / rvl_shape_count(&k->d.out[0].shape);
+}
+
+static void global_max(enum rvl_type t, const void *x, int64_t n, void *y)
+{
+	int64_t best = 0;
+
+	for (int64_t i = 1; i < n; i++) {
+		bool more;
+
+		if (t == RVL_TYPE_F32)
+			more = ((const float *)x)[i] > ((const float *)x)[best];
+		else
+			more = rvl_ld8(x, i, t == RVL_TYPE_U8) > rvl_ld8(x, best, t == RVL_TYPE_U8);
+		if (more)
+			best = i;
+	}
+	memcpy(y, (const char *)x + (size_t)best * rvl_type_size(t), rvl_type_size(t));
+}
+
+static float global_mean(const float *x, int64_t n)
+{
+	double sum = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		sum += (double)x[i];
+	return (float)(sum / (double)n);
+}
+
+static int32_t global_qmean(const struct rvl_kernel *k, const void *x, int64_t n)
+{
+	const struct rvl_kernel_arg *a = &k->d.in[0], *y = &k->d.out[0];
+	bool u8 = y->type == RVL_TYPE_U8;
+	float scale = a->quant.scale[0] / (y->quant.scale[0] * (float)n);
+
+	return rvl_ref_qmean(x, n, a->type == RVL_TYPE_U8, a->quant.zp[0], scale,
+			     y->quant.zp[0],
+			     rvl_clamp(k->d.attr.q_lo, rvl_qmin(u8), rvl_qmax(u8)),
+			     rvl_clamp(k->d.attr.q_hi, rvl_qmin(u8), rvl_qmax(u8)));
+}
+
+static int run_global(const struct rvl_kernel *k, const void *const *in, void *const *out,
+		      void *scratch, const struct rvl_pool *pool)
+{
+	enum rvl_type t = k->d.in[0].type;
+	int64_t n = plane_size(k);
+	int64_t planes = rvl_shape_count(&k->d.out[0].shape);
+
+	(void)scratch;
+	(void)pool;
+	for (int64_t i = 0; i < planes; i++) {
+		const char *x = (const char *)in[0] + (size_t)(i * n) * rvl_type_size(t);
+		char *y = (char *)out[0] + (size_t)i * rvl_type_size(t);
+
+		if (k->d.op == RVL_OP_GLOBAL_MAX_POOL)
+			global_max(t, x, n, y);
+		else if (k->d.op == RVL_OP_GLOBAL_AVERAGE_POOL)
+			((float *)out[0])[i] = global_mean((const float *)in[0] + i * n, n);
+		else
+			rvl_st8(out[0], i, global_qmean(k, x, n));
+	}
+	return 0;
+}
+
+int rvl_setup_global_pool(struct rvl_kernel *k, bool reference, char *why)
+{
+	const struct rvl_kernel_desc *d = &k->d;
+	const struct rvl_shape *x = &d->in[0].shape;
+	enum rvl_type t = d->in[0].type;
+
+	(void)reference;
+	if (x->rank < 3 || rvl_shape_count(&d->out[0].shape) != x->dim[0] * x->dim[1] ||
+	    rvl_shape_count(x) == 0)
+		return rvl_why(why, "output is not one value per channel");
+	if (d->op == RVL_OP_Q_GLOBAL_AVERAGE_POOL) {
+		if (!tensor_q8(&d->in[0]) || !tensor_q8(&d->out[0]))
+			return rvl_why(why, "operands are not quantised to 8 bits per tensor");
+	} else if (d->out[0].type != t || (t != RVL_TYPE_F32 &&
+		   (d->op == RVL_OP_GLOBAL_AVERAGE_POOL ||
+		    (t != RVL_TYPE_U8 && t != RVL_TYPE_S8)))) {
+		return rvl_why(why, "no pool on %s", rvl_type_name(t));
+	}
+	k->run = run_global;
+	return 0;
+}

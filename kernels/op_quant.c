@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* QuantizeLinear, DequantizeLinear (scale and zero point as operands) and QRescale. */
+#include <string.h>
+
+#include "internal.h"
+#include "qmath.h"
+
+/* Per tensor, or per channel along attr.axis: the channel of element i. */
+struct channels {
+	int64_t n, inner;	/* n = 1: per tensor */
+};
+
+static int channels_of(const struct rvl_kernel *k, struct channels *c, char *why)
+{
+	const struct rvl_kernel_desc *d = &k->d;
+	const struct rvl_shape *x = &d->in[0].shape;
+	int64_t scales = rvl_shape_count(&d->in[1].shape);
+	int32_t axis = d->attr.axis;
+
+	*c = (struct channels) { .n = 1, .inner = 1 };
+	if (d->in[1].type != RVL_TYPE_F32 || d->in[1].shape.rank > 1)
+		return rvl_why(why, "scale is not one float per tensor or per channel");
+	if (d->n_in > 2 && d->in[2].type != RVL_TYPE_NONE &&
+	    rvl_shape_count(&d->in[2].shape) != scales)
+		return rvl_why(why, "as many zero points as scales are needed");
+	if (scales == 1)
+		return 0;
+	if (axis < 0 || axis >= x->rank || x->dim[axis] != scales)
+		return rvl_why(why, "%lld scales do not fit axis %d", (long long)scales, axis);
+	c->n = scales;
+	for (int i = axis + 1; i < x->rank; i++)
+		c->inner *= x->dim[i];
+	return 0;
+}
+
+static int run_quantize(const struct rvl_kernel *k, const void *const *in, void *const *out,
+			void *scratch, const struct rvl_pool *pool)
+{
+	int64_t count = rvl_shape_count(&k->d.out[0].shape);
+	bool u8 = k->d.out[0].type == RVL_TYPE_U8;
+	bool from_int = k->d.in[0].type == RVL_TYPE_S32;
+	const float *scale = in[1];
+	struct channels c;
+
+	(void)scratch;
+	(void)pool;
+	channels_of(k, &c, NULL);
+	for (int64_t i = 0; i < count; i++) {
+		int64_t ch = i / c.inner % c.n;
+		float x = from_int ? (float)((const int32_t *)in[0])[i] : ((const float *)in[0])[i];
+
+		rvl_st8(out[0], i, rvl_quantize(x, scale[ch], rvl_ld8(in[2], ch, u8),
+						rvl_qmin(u8), rvl_qmax(u8)));
+	}
+	return 0;
+}
+
+int rvl_setup_quantize(struct rvl_kernel *k, bool reference, char *why)
+{
+	const struct rvl_kernel_desc *d = &k->d;
+	enum rvl_type t = d->out[0].type;
+	struct channels c;
+
+	(void)reference;
+	if ((d->in[0].type != RVL_TYPE_F32 && d->in[0].type != RVL_TYPE_S32) ||
+	    (t != RVL_TYPE_U8 && t != RVL_TYPE_S8) || d->in[2].type != t ||
+	    !rvl_shape_equal(&d->in[0].shape, &d->out[0].shape))
+		return rvl_why(why, "not a quantisation of floats to 8 bits");
+	k->run = run_quantize;
+	return channels_of(k, &c, why);
+}
+
+static int32_t int_at(const void *p, int64_t i, enum rvl_type t)
+{
+	if (!p)
+		return 0;
+	return t == RVL_TYPE_S32 ? ((const int32_t *)p)[i] : rvl_ld8(p, i, t == RVL_TYPE_U8);
+}
+
+static int run_dequantize(const struct rvl_kernel *k, const void *const *in, void *const *out,
+			  void *scratch, const struct rvl_pool *pool)
+{
+	int64_t count = rvl_shape_count(&k->d.out[0].shape);
+	enum rvl_type t = k->d.in[0].type;
+	const void *zp = k->d.n_in > 2 ? in[2] : NULL;
+	const float *scale = in[1];
+	float *y = out[0];
+	struct channels c;
+
+	(void)scratch;
+	(void)pool;
+	channels_of(k, &c, NULL);
+	for (int64_t i = 0; i < count; i++) {
+		int64_t ch = i / c.inner % c.n;
+
+		y[i] = rvl_dequantize(int_at(in[0], i, t), scale[ch], int_at(zp, ch, t));
+	}
+	return 0;
+}
+
+int rvl_setup_dequantize(struct rvl_kernel *k, bool reference, char *why)
+{
+	const struct rvl_kernel_desc *d = &k->d;
+	enum rvl_type t = d->in[0].type;
+	struct channels c;
+
+	(void)reference;
+	if (d->out[0].type != RVL_TYPE_F32 ||
+	    (t != RVL_TYPE_U8 && t != RVL_TYPE_S8 && t != RVL_TYPE_S32) ||
+	    (d->n_in > 2 && d->in[2].type != RVL_TYPE_NONE && d->in[2].type != t) ||
+	    !rvl_shape_equal(&d->in[0].shape, &d->out[0].shape))
+		return rvl_why(why, "not a dequantisation to float");
+	k->run = run_dequantize;
+	return channels_of(k, &c, why);
+}
+
+static int run_rescale(const struct rvl_kernel *k, const void *const *in, void *const *out,
+		       void *scratch, const struct rvl_pool *pool)
+{
+	int64_t n = rvl_shape_count(&k->d.out[0].shape);
+	const uint8_t *x = in[0];
+	uint8_t *y = out[0];
+
+	(void)scratch;
+	(void)pool;
+	for (int64_t i = 0; i < n; i++)
+		y[i] = k->lut[x[i]];
+	return 0;
+}
+
+static bool tensor_q8(const struct rvl_kernel_arg *a)
+{
+	return (a->type == RVL_TYPE_U8 || a->type == RVL_TYPE_S8) && a->quant.n == 1;
+}
+
+/* One byte in, one byte out: Q(DQ(x)) clamped, as a table. */
+int rvl_setup_rescale(struct rvl_kernel *k, bool reference, char *why)
+{
+	const struct rvl_kernel_arg *x = &k->d.in[0], *y = &k->d.out[0];
+	bool u8 = y->type == RVL_TYPE_U8;
+	int32_t lo = rvl_clamp(k->d.attr.q_lo, rvl_qmin(u8), rvl_qmax(u8));
+	int32_t hi = rvl_clamp(k->d.attr.q_hi, rvl_qmin(u8), rvl_qmax(u8));
+
+	(void)reference;
+	if (!tensor_q8(x) || !tensor_q8(y) || rvl_shape_count(&x->shape) !=
+	    rvl_shape_count(&y->shape))
+		return rvl_why(why, "operands are not quantised to 8 bits per tensor");
+	k->lut = rvl_kernel_mem(k, 256, 1);
+	if (!k->lut)
+		return -ENOMEM;
+	for (int i = 0; i < 256; i++) {
+		int32_t q = x->type == RVL_TYPE_U8 ? i : (int8_t)i;
+		float v = rvl_dequantize(q, x->quant.scale[0], x->quant.zp[0]);
+
+		rvl_st8(k->lut, i, rvl_quantize(v, y->quant.scale[0], y->quant.zp[0], lo, hi));
+	}
+	k->run = run_rescale;
+	return 0;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef RVL_POOL_H
+#define RVL_POOL_H
+
+#include "internal.h"
+
+/* The numbers of QLinearAveragePool. */
+struct rvl_qaverage {
+	bool x_u8, y_u8;
+	float xs, ys;
+	int32_t xz, yz;
+	int32_t lo, hi;
+};
+
+/** QLinearAveragePool as onnxruntime computes it: in float32, in this order (numerics 4). */
+void rvl_ref_qaverage_pool(const struct rvl_conv_geom *g, const int32_t pad[4],
+			   bool include_pad, const struct rvl_qaverage *p, const void *x, void *y);
+
+#endif
