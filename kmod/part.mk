@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+# Kbuild writes beside its sources, so they are copied to $(BUILD)/kmod first.
+
+KVER ?= $(shell ls /lib/modules 2>/dev/null | sort -rV | while read v; do \
+	[ -d /lib/modules/$$v/build/include ] && echo $$v && break; done)
+KDIR ?= /lib/modules/$(KVER)/build
+KMOD_SOURCES := $(wildcard kmod/*.c kmod/*.h) kmod/Kbuild
+KMOD_UAPI := uapi/rivulet_accel.h uapi/rivulet_dev.h
+KMOD := $(BUILD)/kmod/rivulet.ko
+KBUILD = $(MAKE) -C $(KDIR) M=$(abspath $(BUILD)/kmod) RVL_VERSION=$(VERSION) MAKEFLAGS=
+
+$(KMOD): $(KMOD_SOURCES) $(KMOD_UAPI)
+	@test -n "$(KVER)" || { echo "no kernel headers: run scripts/install-deps.sh" >&2; exit 1; }
+	@mkdir -p $(@D)/uapi
+	@cp -u $(KMOD_SOURCES) $(@D)/
+	@cp -u $(KMOD_UAPI) $(@D)/uapi/
+	@echo "  KBUILD  $@ ($(KVER))"
+	@$(KBUILD) W=1 modules >$(@D)/log 2>&1 || { cat $(@D)/log >&2; exit 1; }
+	@! grep -E 'warning:' $(@D)/log || exit 1
+
+.PHONY: modules modules-install check-sparse
+modules: $(KMOD)
+
+modules-install: $(KMOD)
+	install -D -m 644 $(KMOD) $(DESTDIR)/usr/lib/modules/$(KVER)/updates/rivulet.ko
+
+# sparse must have nothing to say; the render-node build must compile too.
+check-sparse: $(KMOD_SOURCES) $(KMOD_UAPI)
+	@for node in '' 1; do \
+		rm -rf $(BUILD)/kmod-sparse && mkdir -p $(BUILD)/kmod-sparse/uapi && \
+		cp $(KMOD_SOURCES) $(BUILD)/kmod-sparse/ && \
+		cp $(KMOD_UAPI) $(BUILD)/kmod-sparse/uapi/ && \
+		$(MAKE) -C $(KDIR) M=$(abspath $(BUILD)/kmod-sparse) RVL_VERSION=$(VERSION) \
+			RVL_RENDER_NODE=$$node MAKEFLAGS= W=1 C=2 modules >$(BUILD)/kmod-sparse.log 2>&1 || \
+			{ cat $(BUILD)/kmod-sparse.log >&2; exit 1; }; \
+		! grep -E 'warning:|error:' $(BUILD)/kmod-sparse.log || exit 1; \
+	done

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* One name for what kernels spell differently; Kbuild probes the headers. */
+#ifndef RIVULET_COMPAT_H
+#define RIVULET_COMPAT_H
+
+#include <drm/gpu_scheduler.h>
+#include <linux/module.h>
+
+#ifdef RVL_HAVE_NS_TOKEN
+#define RVL_IMPORT_DMA_BUF	MODULE_IMPORT_NS(DMA_BUF)
+#else
+#define RVL_IMPORT_DMA_BUF	MODULE_IMPORT_NS("DMA_BUF")
+#endif
+
+#ifdef RVL_HAVE_SCHED_STAT_RESET
+#define RVL_SCHED_STAT_OK	DRM_GPU_SCHED_STAT_RESET
+#else
+#define RVL_SCHED_STAT_OK	DRM_GPU_SCHED_STAT_NOMINAL
+#endif
+
+static inline int rvl_sched_init(struct drm_gpu_scheduler *sched,
+				 const struct drm_sched_backend_ops *ops, u32 credits,
+				 long timeout, const char *name, struct device *dev)
+{
+#ifdef RVL_HAVE_SCHED_INIT_ARGS
+	const struct drm_sched_init_args args = {
+		.ops = ops,
+		.num_rqs = DRM_SCHED_PRIORITY_COUNT,
+		.credit_limit = credits,
+		.timeout = timeout,
+		.name = name,
+		.dev = dev,
+	};
+
+	return drm_sched_init(sched, &args);
+#else
+	return drm_sched_init(sched, ops, NULL, DRM_SCHED_PRIORITY_COUNT, credits, 0, timeout,
+			      NULL, NULL, name, dev);
+#endif
+}
+
+static inline int rvl_sched_job_init(struct drm_sched_job *job, struct drm_sched_entity *entity,
+				     void *owner, u64 client_id)
+{
+#ifdef RVL_HAVE_SCHED_CLIENT_ID
+	return drm_sched_job_init(job, entity, 1, owner, client_id);
+#else
+	return drm_sched_job_init(job, entity, 1, owner);
+#endif
+}
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef RIVULET_DEVICE_H
+#define RIVULET_DEVICE_H
+
+#include <drm/drm_device.h>
+#include <drm/drm_file.h>
+#include <drm/gpu_scheduler.h>
+#include <linux/fs.h>
+#include <linux/kref.h>
+#include <linux/ktime.h>
+#include <linux/mutex.h>
+#include <linux/spinlock.h>
+#include <linux/xarray.h>
+
+#include "rivulet_accel.h"
+#include "rivulet_dev.h"
+
+struct devfreq;
+struct pci_dev;
+struct rvl_job;
+
+/* Entries of the device's queue: CURRENT and NEXT. */
+#define RVL_QUEUE_SLOTS		2
+/* Jobs that one file may have queued; each pins its buffers. */
+#define RVL_MAX_QUEUED		4096
+
+/* What the device reads and writes for one queue slot, in coherent memory. */
+struct rvl_slot_mem {
+	struct rivulet_desc desc __aligned(RIVULET_DESC_ALIGN);
+	struct rivulet_status status __aligned(RIVULET_DESC_ALIGN);
+};
+
+/* Time the queue held at least one job, for devfreq. */
+struct rvl_load {
+	ktime_t since;		/* start of the present state */
+	ktime_t busy;
+	ktime_t idle;
+};
+
+/* One NPU. Lives until the last file, buffer and dma-buf of it are gone. */
+struct rvl_device {
+	struct drm_device drm;
+	struct pci_dev *pdev;
+	void __iomem *win;		/* register window */
+	void __iomem *bell;		/* ivshmem registers */
+	int irq;
+	struct drm_rivulet_device info;	/* constant after probe, but for current_level */
+
+	struct drm_gpu_scheduler sched;
+	struct rvl_slot_mem *mem;	/* RVL_QUEUE_SLOTS of them */
+	dma_addr_t mem_dma;
+
+	spinlock_t lock;		/* all of the following, and the DRV registers of the queue */
+	struct rvl_job *slot[RVL_QUEUE_SLOTS];	/* in the device's hands, by seq & 1 */
+	u32 seq;			/* last one issued */
+	u64 fence_seqno;
+	bool dead;			/* wedged or unplugged: no job is issued any more */
+	int dead_error;			/* what its jobs get */
+	struct rvl_load load;
+
+	struct mutex request_lock;	/* one ABORT or RESET at a time; may sleep */
+	spinlock_t level_lock;		/* LEVEL_VALUE and LEVEL_REQ as a pair */
+
+	u64 fence_context;
+	atomic_t next_client;
+	struct devfreq *devfreq;
+};
+
+/* One open file. Jobs keep it, so it may outlive the file. */
+struct rvl_client {
+	struct kref ref;
+	u32 tag;			/* told to the device, never 0 */
+	struct drm_sched_entity entity;
+	struct mutex submit_lock;	/* order of arming = order of pushing, per entity */
+	struct xarray writable;		/* handle -> object that it may write; absent: read-only */
+	atomic_t queued;		/* jobs not yet freed */
+	atomic64_t busy_ns;		/* device time of retired jobs */
+	atomic64_t cycles;
+};
+
+static inline struct rvl_device *to_rvl(struct drm_device *drm)
+{
+	return container_of(drm, struct rvl_device, drm);
+}
+
+extern const struct file_operations rvl_fops;
+
+void rvl_client_put(struct rvl_client *client);
+
+#endif

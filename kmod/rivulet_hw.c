@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Register access. The window is words of memory with one writer each (docs/device.md): a slot
+ * or request is complete when its sequence word, written last, is, and the doorbell says "look".
+ */
+#include <drm/drm_print.h>
+#include <linux/crc32c.h>
+#include <linux/delay.h>
+#include <linux/io.h>
+#include <linux/jiffies.h>
+#include <linux/pci.h>
+
+#include "rivulet_hw.h"
+
+#define IVSHMEM_DOORBELL	12
+
+/* An ABORT waits for DMA in flight and a RESET for whatever runs; beyond this the device hangs. */
+#define RVL_ABORT_MS		2000
+#define RVL_RESET_MS		5000
+/* A writer holds COUNT_SEQ odd for some microseconds. */
+#define RVL_COUNT_TRIES		100
+
+static u32 rvl_rd(struct rvl_device *rdev, u32 reg)
+{
+	return readl(rdev->win + reg);
+}
+
+static void rvl_wr(struct rvl_device *rdev, u32 reg, u32 value)
+{
+	writel(value, rdev->win + reg);
+}
+
+static u64 rvl_rd64(struct rvl_device *rdev, u32 reg)
+{
+	return rvl_rd(rdev, reg) | (u64)rvl_rd(rdev, reg + 4) << 32;
+}
+
+/* On ivshmem the doorbell is a register of QEMU's, else a word whose change is noticed. */
+static void rvl_ring(struct rvl_device *rdev)
+{
+	u32 peer = rvl_rd(rdev, RIVULET_REG_DOORBELL_PEER);
+
+	if (peer != RIVULET_NO_PEER)
+		writel(peer, rdev->bell + IVSHMEM_DOORBELL);
+	else
+		rvl_wr(rdev, RIVULET_REG_DOORBELL, rvl_rd(rdev, RIVULET_REG_DOORBELL) + 1);
+}
+
+static u32 rvl_crc(const void *data, size_t len)
+{
+	return ~crc32c(~0u, data, len);
+}
+
+/**
+ * rvl_hw_identify - is this our device? Reads 16 bytes and touches nothing.
+ * @win: start of the window
+ * @size: bytes of the BAR
+ *
+ * Returns 0, or -ENODEV for anything else's memory or another major version.
+ */
+int rvl_hw_identify(void __iomem *win, size_t size)
+{
+	__le32 head[3];
+	int i;
+
+	if (size < RIVULET_WINDOW_SIZE)
+		return -ENODEV;
+	for (i = 0; i < ARRAY_SIZE(head); i++)
+		head[i] = cpu_to_le32(readl(win + 4 * i));
+	if (le32_to_cpu(head[0]) != RIVULET_MAGIC ||
+	    le32_to_cpu(head[1]) >> 16 != RIVULET_DEV_VERSION >> 16 ||
+	    le32_to_cpu(head[2]) != RIVULET_WINDOW_SIZE ||
+	    readl(win + RIVULET_REG_ID_CRC) != rvl_crc(head, sizeof(head)))
+		return -ENODEV;
+	return 0;
+}
+
+static void rvl_read_level(struct rvl_device *rdev, u32 index)
+{
+	u32 at = RIVULET_REG_LEVEL_TABLE + index * sizeof(struct rivulet_level);
+	struct drm_rivulet_level *l = &rdev->info.level[index];
+
+	l->hz = rvl_rd64(rdev, at + offsetof(struct rivulet_level, hz_lo));
+	l->microvolt = rvl_rd(rdev, at + offsetof(struct rivulet_level, microvolt));
+	l->fj_per_mac = rvl_rd(rdev, at + offsetof(struct rivulet_level, fj_per_mac));
+	l->fj_per_byte = rvl_rd(rdev, at + offsetof(struct rivulet_level, fj_per_byte));
+	l->static_uw = rvl_rd(rdev, at + offsetof(struct rivulet_level, static_uw));
+}
+
+/* Every level is an operating point of its own, so frequencies must rise. */
+static int rvl_read_levels(struct rvl_device *rdev)
+{
+	struct drm_rivulet_device *d = &rdev->info;
+	u32 i;
+
+	d->level_count = rvl_rd(rdev, RIVULET_REG_LEVEL_COUNT);
+	if (!d->level_count || d->level_count > RIVULET_LEVELS) {
+		drm_err(&rdev->drm, "device reports %u levels, 1 to %u are possible\n",
+			d->level_count, RIVULET_LEVELS);
+		return -EPROTO;
+	}
+	for (i = 0; i < d->level_count; i++) {
+		rvl_read_level(rdev, i);
+		if (d->level[i].hz <= (i ? d->level[i - 1].hz : 0) ||
+		    d->level[i].hz > ULONG_MAX) {
+			drm_err(&rdev->drm, "level %u: %llu Hz is out of order\n", i,
+				d->level[i].hz);
+			return -EPROTO;
+		}
+	}
+	return 0;
+}
+
+/**
+ * rvl_hw_read_info - read geometry, levels and name into rdev->info
+ * @rdev: the NPU
+ *
+ * Returns 0, or -EPROTO when the device contradicts its specification.
+ */
+int rvl_hw_read_info(struct rvl_device *rdev)
+{
+	struct drm_rivulet_device *d = &rdev->info;
+
+	d->dev_version = rvl_rd(rdev, RIVULET_REG_VERSION);
+	d->isa_version = rvl_rd(rdev, RIVULET_REG_ISA_VERSION);
+	d->tm = rvl_rd(rdev, RIVULET_REG_TM);
+	d->tn = rvl_rd(rdev, RIVULET_REG_TN);
+	d->dn = rvl_rd(rdev, RIVULET_REG_DN);
+	d->inp_bytes = rvl_rd(rdev, RIVULET_REG_INP_BYTES);
+	d->wgt_bytes = rvl_rd(rdev, RIVULET_REG_WGT_BYTES);
+	d->acc_bytes = rvl_rd(rdev, RIVULET_REG_ACC_BYTES);
+	d->port_bytes = rvl_rd(rdev, RIVULET_REG_PORT_BYTES);
+	d->mem_latency = rvl_rd(rdev, RIVULET_REG_MEM_LATENCY);
+	d->queue_depth = rvl_rd(rdev, RIVULET_REG_QUEUE_DEPTH);
+	d->modes = rvl_rd(rdev, RIVULET_REG_MODES);
+	d->cycle_cap = rvl_rd(rdev, RIVULET_REG_CYCLE_CAP);
+	d->flags = rvl_rd(rdev, RIVULET_REG_FLAGS);
+	memcpy_fromio(d->name, rdev->win + RIVULET_REG_NAME, sizeof(d->name));
+	d->name[sizeof(d->name) - 1] = '\0';
+	return rvl_read_levels(rdev);
+}
+
+/**
+ * rvl_hw_read_counters - a consistent set of the device's counters
+ * @rdev: the NPU
+ * @out: result
+ *
+ * Returns 0, or -EIO when the device never leaves them in peace.
+ */
+int rvl_hw_read_counters(struct rvl_device *rdev, struct drm_rivulet_counters *out)
+{
+	u32 before, tries, i;
+
+	BUILD_BUG_ON(sizeof(out->value) != sizeof(struct rivulet_counters));
+	for (tries = 0; tries < RVL_COUNT_TRIES; tries++) {
+		before = rvl_rd(rdev, RIVULET_REG_COUNT_SEQ);
+		if (!(before & 1)) {
+			for (i = 0; i < ARRAY_SIZE(out->value); i++)
+				out->value[i] = rvl_rd64(rdev, RIVULET_REG_COUNTERS + 8 * i);
+			out->epoch = rvl_rd(rdev, RIVULET_REG_EPOCH);
+			if (rvl_rd(rdev, RIVULET_REG_COUNT_SEQ) == before)
+				return 0;
+		}
+		usleep_range(10, 50);
+	}
+	return -EIO;
+}
+
+/**
+ * rvl_hw_level - level in force, always below the number of levels
+ * @rdev: the NPU
+ */
+u32 rvl_hw_level(struct rvl_device *rdev)
+{
+	return min(rvl_rd(rdev, RIVULET_REG_LEVEL_CUR), rdev->info.level_count - 1);
+}
+
+/**
+ * rvl_hw_progress - a number that changes while the device gets on with a job
+ * @rdev: the NPU
+ */
+u32 rvl_hw_progress(struct rvl_device *rdev)
+{
+	return rvl_rd(rdev, RIVULET_REG_PROGRESS);
+}
+
+/**
+ * rvl_hw_gone - was the device pulled? Its window then reads all ones
+ * @rdev: the NPU
+ */
+bool rvl_hw_gone(struct rvl_device *rdev)
+{
+	return rvl_rd(rdev, RIVULET_REG_MAGIC) == ~0u;
+}
+
+/**
+ * rvl_hw_done - last retired seq; what the device wrote before it is visible after this
+ * @rdev: the NPU
+ */
+u32 rvl_hw_done(struct rvl_device *rdev)
+{
+	u32 done = rvl_rd(rdev, RIVULET_REG_DONE_SEQ);
+
+	dma_rmb();
+	return done;
+}
+
+/**
+ * rvl_hw_issue - put a job into its queue slot and ring
+ * @rdev: the NPU
+ * @seq: the job's; the slot is seq & 1 and must be free
+ * @desc: all but seq, status and crc, which are set in the copy that the device reads
+ *
+ * Called with rdev->lock held; allocates nothing.
+ */
+void rvl_hw_issue(struct rvl_device *rdev, u32 seq, const struct rivulet_desc *desc)
+{
+	u32 n = seq & 1, regs = n ? RIVULET_REG_SLOT1_ADDR_LO : RIVULET_REG_SLOT0_ADDR_LO;
+	dma_addr_t dma = rdev->mem_dma + n * sizeof(struct rvl_slot_mem);
+	struct rvl_slot_mem *mem = &rdev->mem[n];
+
+	memset(&mem->status, 0, sizeof(mem->status));
+	mem->desc = *desc;
+	mem->desc.seq = cpu_to_le32(seq);
+	mem->desc.status = cpu_to_le64(dma + offsetof(struct rvl_slot_mem, status));
+	mem->desc.crc = cpu_to_le32(rvl_crc(&mem->desc, offsetof(struct rivulet_desc, crc)));
+	dma_wmb();
+	rvl_wr(rdev, regs, lower_32_bits(dma));
+	rvl_wr(rdev, regs + 4, upper_32_bits(dma));
+	rvl_wr(rdev, regs + 8, seq);
+	rvl_ring(rdev);
+}
+
+static int rvl_state_error(u32 state)
+{
+	switch (state) {
+	case RIVULET_STATE_DONE:
+		return 0;
+	case RIVULET_STATE_ABORTED:
+		return -ECANCELED;
+	case RIVULET_STATE_NO_VARIANT:
+		return -ENOEXEC;
+	default:
+		return -EIO;
+	}
+}
+
+/**
+ * rvl_hw_outcome - read the status of a retired job
+ * @rdev: the NPU
+ * @seq: the job's
+ * @out: result
+ *
+ * The device is not trusted more than a wire: a status that is not the job's or fails its
+ * checksum is the device's fault and reads as -EIO. Called with rdev->lock held.
+ */
+void rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rvl_outcome *out)
+{
+	struct rivulet_status st = rdev->mem[seq & 1].status;
+	u64 start = le64_to_cpu(st.start), end = le64_to_cpu(st.end);
+
+	memset(out, 0, sizeof(*out));
+	if (le32_to_cpu(st.seq) != seq ||
+	    le32_to_cpu(st.crc) != rvl_crc(&st, offsetof(struct rivulet_status, crc))) {
+		drm_err_ratelimited(&rdev->drm, "job %u: no valid status (frozen %u, fault %u)\n",
+				    seq, rvl_rd(rdev, RIVULET_REG_FROZEN),
+				    rvl_rd(rdev, RIVULET_REG_FROZEN_FAULT));
+		out->error = -EIO;
+		return;
+	}
+	out->error = rvl_state_error(le32_to_cpu(st.state));
+	out->device_ns = end > start ? end - start : 0;
+	out->cycles = le64_to_cpu(st.cycles);
+	if (out->error)
+		drm_dbg(&rdev->drm, "job %u: state %u fault %u slot %d offset 0x%llx insn %u\n",
+			seq, le32_to_cpu(st.state), le32_to_cpu(st.fault),
+			(int)le32_to_cpu(st.fault_slot), le64_to_cpu(st.fault_offset),
+			le32_to_cpu(st.insn));
+}
+
+/**
+ * rvl_hw_frozen_at - does the queue stand still at this retired entry?
+ * @rdev: the NPU
+ * @seq: the job's
+ *
+ * Meaningful after rvl_hw_done() was seen to pass @seq: the device says so before that.
+ */
+bool rvl_hw_frozen_at(struct rvl_device *rdev, u32 seq)
+{
+	return rvl_rd(rdev, RIVULET_REG_FROZEN) && rvl_rd(rdev, RIVULET_REG_FROZEN_SEQ) == seq;
+}
+
+/* The next number of a request pair; what it is about was written before. */
+static u32 rvl_request(struct rvl_device *rdev, u32 reg)
+{
+	u32 number = rvl_rd(rdev, reg) + 1;
+
+	rvl_wr(rdev, reg, number);
+	rvl_ring(rdev);
+	return number;
+}
+
+/**
+ * rvl_hw_resume - let the queue go on after the fault of @seq; not waited for
+ * @rdev: the NPU
+ * @seq: the job's
+ */
+void rvl_hw_resume(struct rvl_device *rdev, u32 seq)
+{
+	rvl_wr(rdev, RIVULET_REG_RESUME_SEQ, seq);
+	rvl_request(rdev, RIVULET_REG_RESUME_REQ);
+}
+
+static int rvl_wait_ack(struct rvl_device *rdev, u32 reg, u32 number, unsigned int ms)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(ms);
+
+	while (rvl_rd(rdev, reg) != number) {
+		if (rvl_hw_gone(rdev))
+			return -ENODEV;
+		if (time_after(jiffies, end))
+			return -ETIMEDOUT;
+		usleep_range(50, 200);
+	}
+	/* What the device did before it acknowledged is visible from here on. */
+	dma_rmb();
+	return 0;
+}
+
+/**
+ * rvl_hw_abort - take one entry out of the queue and wait until its DMA has drained
+ * @rdev: the NPU
+ * @seq: the job's
+ *
+ * Returns 0, -ETIMEDOUT when the device does not answer, -ENODEV when it is gone. May sleep.
+ */
+int rvl_hw_abort(struct rvl_device *rdev, u32 seq)
+{
+	u32 number;
+
+	lockdep_assert_held(&rdev->request_lock);
+	rvl_wr(rdev, RIVULET_REG_ABORT_SEQ, seq);
+	number = rvl_request(rdev, RIVULET_REG_ABORT_REQ);
+	return rvl_wait_ack(rdev, RIVULET_REG_ABORT_ACK, number, RVL_ABORT_MS);
+}
+
+/**
+ * rvl_hw_reset - stop the device, forget its queue
+ * @rdev: the NPU
+ * @base: DONE_SEQ afterwards; the next job has base + 1
+ *
+ * Returns 0, -ETIMEDOUT when the device does not answer, -ENODEV when it is gone. May sleep.
+ */
+int rvl_hw_reset(struct rvl_device *rdev, u32 base)
+{
+	u32 number;
+
+	lockdep_assert_held(&rdev->request_lock);
+	/* No seq but the next one may stand in a slot when the device starts to look again. */
+	rvl_wr(rdev, RIVULET_REG_SLOT0_SEQ, base);
+	rvl_wr(rdev, RIVULET_REG_SLOT1_SEQ, base);
+	rvl_wr(rdev, RIVULET_REG_RESET_BASE, base);
+	number = rvl_request(rdev, RIVULET_REG_RESET_REQ);
+	return rvl_wait_ack(rdev, RIVULET_REG_RESET_ACK, number, RVL_RESET_MS);
+}
+
+/**
+ * rvl_hw_set_level - ask for a V/F level; the device takes it at a job boundary
+ * @rdev: the NPU
+ * @level: index in the level table
+ *
+ * Not waited for: the device defers a level that a queued job could not run at.
+ */
+void rvl_hw_set_level(struct rvl_device *rdev, u32 level)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&rdev->level_lock, flags);
+	rvl_wr(rdev, RIVULET_REG_LEVEL_VALUE, level);
+	rvl_request(rdev, RIVULET_REG_LEVEL_REQ);
+	spin_unlock_irqrestore(&rdev->level_lock, flags);
+}
+
+/**
+ * rvl_hw_irq_enable - interrupts wanted, or not
+ * @rdev: the NPU
+ * @on: wanted?
+ */
+void rvl_hw_irq_enable(struct rvl_device *rdev, bool on)
+{
+	rvl_wr(rdev, RIVULET_REG_IRQ_ENABLE, on);
+	rvl_ring(rdev);
+}

@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A job's life after submit: run, retire, time out, be freed; then the queue's, the client's and
+ * the scheduler's own.
+ */
+#include <drm/drm_drv.h>
+#include <drm/drm_gem.h>
+#include <drm/drm_managed.h>
+#include <drm/drm_print.h>
+#include <linux/interrupt.h>
+#include <linux/moduleparam.h>
+#include <linux/pci.h>
+#include <linux/slab.h>
+
+#include "rivulet_compat.h"
+#include "rivulet_devfreq.h"
+#include "rivulet_hw.h"
+#include "rivulet_job.h"
+
+static unsigned int rvl_timeout_ms = 2000;
+module_param_named(timeout_ms, rvl_timeout_ms, uint, 0444);
+MODULE_PARM_DESC(timeout_ms, "a job that makes no progress for so long is aborted (2000)");
+
+static unsigned int rvl_cap_ms = 120000;
+module_param_named(cap_ms, rvl_cap_ms, uint, 0444);
+MODULE_PARM_DESC(cap_ms, "a job that runs for so long is aborted, progress or not (120000)");
+
+/* Near the wrap, so that a thousand jobs cross it. */
+#define RVL_FIRST_SEQ	((u32)-32)
+
+#define rvl_warn_ratelimited(rdev, ...) dev_warn_ratelimited((rdev)->drm.dev, __VA_ARGS__)
+
+static const char *rvl_fence_driver(struct dma_fence *fence)
+{
+	return "rivulet";
+}
+
+static const char *rvl_fence_timeline(struct dma_fence *fence)
+{
+	return "npu";
+}
+
+static void rvl_fence_release(struct dma_fence *fence)
+{
+	dma_fence_free(fence);
+	module_put(THIS_MODULE);
+}
+
+static const struct dma_fence_ops rvl_fence_ops = {
+	.get_driver_name = rvl_fence_driver,
+	.get_timeline_name = rvl_fence_timeline,
+	.release = rvl_fence_release,
+};
+
+static void rvl_client_release(struct kref *ref)
+{
+	struct rvl_client *client = container_of(ref, struct rvl_client, ref);
+
+	mutex_destroy(&client->submit_lock);
+	xa_destroy(&client->writable);
+	kfree(client);
+}
+
+/**
+ * rvl_client_put - drop a reference; the last one frees
+ * @client: the file
+ */
+void rvl_client_put(struct rvl_client *client)
+{
+	kref_put(&client->ref, rvl_client_release);
+}
+
+/**
+ * rvl_job_alloc - an empty job and all memory that running it will need
+ * @rdev: the NPU
+ * @client: the file
+ *
+ * Returns the job, or an ERR_PTR: -EBUSY when the file has RVL_MAX_QUEUED of them.
+ */
+struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client)
+{
+	struct rvl_job *job;
+
+	if (!atomic_add_unless(&client->queued, 1, RVL_MAX_QUEUED))
+		return ERR_PTR(-EBUSY);
+	job = kzalloc(sizeof(*job), GFP_KERNEL);
+	if (!job)
+		goto err_count;
+	job->fence = kzalloc(sizeof(*job->fence), GFP_KERNEL);
+	if (!job->fence)
+		goto err_job;
+	job->rdev = rdev;
+	job->client = client;
+	kref_get(&client->ref);
+	return job;
+
+err_job:
+	kfree(job);
+err_count:
+	atomic_dec(&client->queued);
+	return ERR_PTR(-ENOMEM);
+}
+
+/**
+ * rvl_job_free - free a job that the scheduler does not know (any more)
+ * @job: the job
+ */
+void rvl_job_free(struct rvl_job *job)
+{
+	u32 i;
+
+	for (i = 0; i < job->obj_count; i++)
+		drm_gem_object_put(job->obj[i]);
+	if (job->issued)
+		dma_fence_put(&job->fence->base);
+	else
+		kfree(job->fence);
+	atomic_dec(&job->client->queued);
+	rvl_client_put(job->client);
+	kfree(job);
+}
+
+static void rvl_sched_free_job(struct drm_sched_job *sched_job)
+{
+	drm_sched_job_cleanup(sched_job);
+	rvl_job_free(to_rvl_job(sched_job));
+}
+
+/* Give a job the next seq and the slot of its parity. Called with rdev->lock held. */
+static void rvl_queue_issue(struct rvl_device *rdev, struct rvl_job *job)
+{
+	job->seq = ++rdev->seq;
+	job->progress = rvl_hw_progress(rdev);
+	job->issued_at = ktime_get();
+	if (!rdev->slot[0] && !rdev->slot[1])
+		rvl_load_switch(&rdev->load, false);
+	rdev->slot[job->seq & 1] = job;
+	rvl_hw_issue(rdev, job->seq, &job->desc);
+}
+
+/* In the fence-signalling path: no allocation that may wait, no lock that others hold for long. */
+static struct dma_fence *rvl_sched_run_job(struct drm_sched_job *sched_job)
+{
+	struct rvl_job *job = to_rvl_job(sched_job);
+	struct rvl_device *rdev = job->rdev;
+	unsigned long flags;
+	int ret = 0;
+
+	/* Its file was closed before its turn came. */
+	if (sched_job->s_fence->finished.error)
+		return ERR_PTR(sched_job->s_fence->finished.error);
+
+	spin_lock_irqsave(&rdev->lock, flags);
+	if (rdev->dead) {
+		ret = rdev->dead_error;
+	} else if (drm_WARN_ON_ONCE(&rdev->drm, rdev->slot[(rdev->seq + 1) & 1])) {
+		ret = -EBUSY;
+	} else {
+		spin_lock_init(&job->fence->lock);
+		dma_fence_init(&job->fence->base, &rvl_fence_ops, &job->fence->lock,
+			       rdev->fence_context, ++rdev->fence_seqno);
+		__module_get(THIS_MODULE);
+		job->issued = true;
+		rvl_queue_issue(rdev, job);
+	}
+	spin_unlock_irqrestore(&rdev->lock, flags);
+	/* One reference for the scheduler, one stays the job's. */
+	return ret ? ERR_PTR(ret) : dma_fence_get(&job->fence->base);
+}
+
+/* End a job that the device no longer has. Called with rdev->lock held. */
+static void rvl_queue_finish(struct rvl_device *rdev, struct rvl_job *job, int error)
+{
+	rdev->slot[job->seq & 1] = NULL;
+	if (!rdev->slot[0] && !rdev->slot[1])
+		rvl_load_switch(&rdev->load, true);
+	if (error)
+		dma_fence_set_error(&job->fence->base, error);
+	dma_fence_signal(&job->fence->base);
+}
+
+static void rvl_queue_retire(struct rvl_device *rdev, struct rvl_job *job)
+{
+	struct rvl_outcome out;
+
+	rvl_hw_outcome(rdev, job->seq, &out);
+	atomic64_add(out.device_ns, &job->client->busy_ns);
+	atomic64_add(out.cycles, &job->client->cycles);
+	/* Asked once for each freeze, because each job is retired once. */
+	if (rvl_hw_frozen_at(rdev, job->seq))
+		rvl_hw_resume(rdev, job->seq);
+	rvl_queue_finish(rdev, job, out.error ? job->verdict ?: out.error : 0);
+}
+
+/*
+ * Retire whatever the device is done with, oldest first. An interrupt may stand for two jobs, for
+ * one that was seen already, or for none. Called with rdev->lock held.
+ */
+static void rvl_queue_service(struct rvl_device *rdev)
+{
+	u32 done = rvl_hw_done(rdev), seq;
+
+	if (rvl_hw_gone(rdev))
+		return;
+	for (seq = rdev->seq - 1; (s32)(rdev->seq - seq) >= 0; seq++) {
+		struct rvl_job *job = rdev->slot[seq & 1];
+
+		if (!job || job->seq != seq || (s32)(done - seq) < 0)
+			continue;
+		rvl_queue_retire(rdev, job);
+	}
+}
+
+/**
+ * rvl_irq - the device raised its interrupt: fences are signalled right here
+ * @irq: number
+ * @arg: the NPU
+ */
+irqreturn_t rvl_irq(int irq, void *arg)
+{
+	struct rvl_device *rdev = arg;
+
+	spin_lock(&rdev->lock);
+	rvl_queue_service(rdev);
+	spin_unlock(&rdev->lock);
+	/* A message interrupt is nobody else's; acknowledges raise it too. */
+	return IRQ_HANDLED;
+}
+
+static bool rvl_job_ended(struct rvl_job *job)
+{
+	return dma_fence_is_signaled(&job->fence->base);
+}
+
+/* Look for completions whose interrupt has not come (yet). */
+static void rvl_queue_poll(struct rvl_device *rdev)
+{
+	unsigned long flags;
+
+	synchronize_irq(rdev->irq);
+	spin_lock_irqsave(&rdev->lock, flags);
+	rvl_queue_service(rdev);
+	spin_unlock_irqrestore(&rdev->lock, flags);
+}
+
+/* Fail what the device has, and all that comes. Its DMA is off before pages are let go. */
+static void rvl_queue_die(struct rvl_device *rdev, int error)
+{
+	unsigned long flags;
+	u32 i;
+
+	pci_clear_master(rdev->pdev);
+	spin_lock_irqsave(&rdev->lock, flags);
+	if (!rdev->dead)
+		rdev->dead_error = error;
+	rdev->dead = true;
+	for (i = 0; i < RVL_QUEUE_SLOTS; i++) {
+		struct rvl_job *job = rdev->slot[(rdev->seq + 1 + i) & 1];
+
+		if (job)
+			rvl_queue_finish(rdev, job, job->verdict ?: error);
+	}
+	spin_unlock_irqrestore(&rdev->lock, flags);
+}
+
+/* After a reset: the guilty job ends, the one behind it is issued again. */
+static void rvl_queue_reissue(struct rvl_device *rdev, struct rvl_job *guilty)
+{
+	struct rvl_job *old[RVL_QUEUE_SLOTS];
+	unsigned long flags;
+	u32 i;
+
+	spin_lock_irqsave(&rdev->lock, flags);
+	for (i = 0; i < RVL_QUEUE_SLOTS; i++) {
+		old[i] = rdev->slot[(rdev->seq + 1 + i) & 1];
+		if (old[i] == guilty) {
+			rvl_queue_finish(rdev, guilty, guilty->verdict);
+			old[i] = NULL;
+		}
+	}
+	memset(rdev->slot, 0, sizeof(rdev->slot));
+	for (i = 0; i < RVL_QUEUE_SLOTS; i++) {
+		if (old[i])
+			rvl_queue_issue(rdev, old[i]);
+	}
+	spin_unlock_irqrestore(&rdev->lock, flags);
+}
+
+/* The scheduler is stopped: nothing is issued meanwhile, so rdev->seq stays. */
+static void rvl_recover(struct rvl_device *rdev, struct rvl_job *job)
+{
+	int ret;
+
+	mutex_lock(&rdev->request_lock);
+	job->verdict = -ETIME;
+	rvl_warn_ratelimited(rdev, "job %u of client %u hangs: aborting it\n", job->seq,
+			     job->client->tag);
+	ret = rvl_hw_abort(rdev, job->seq);
+	rvl_queue_poll(rdev);
+	if (!rvl_job_ended(job)) {
+		rvl_warn_ratelimited(rdev, "abort %s: resetting the device\n",
+				     ret ? "not answered" : "without effect");
+		ret = rvl_hw_reset(rdev, rdev->seq);
+		if (ret) {
+			drm_err(&rdev->drm, "the device is %s\n",
+				ret == -ENODEV ? "gone" : "lost: it answers no reset");
+			rvl_queue_die(rdev, ret == -ENODEV ? ret : -EIO);
+		} else {
+			rvl_queue_reissue(rdev, job);
+		}
+	}
+	mutex_unlock(&rdev->request_lock);
+}
+
+static bool rvl_job_hangs(struct rvl_device *rdev, struct rvl_job *job)
+{
+	u32 progress = rvl_hw_progress(rdev);
+	bool moved = progress != job->progress;
+
+	job->progress = progress;
+	return !moved || ktime_ms_delta(ktime_get(), job->issued_at) > rvl_cap_ms;
+}
+
+/*
+ * The core took the job off its list before it called us. With the work queue stopped nothing can
+ * free the job under us or issue another; at the end the job goes back, and the work that may have
+ * looked for it meanwhile is started again.
+ */
+static enum drm_gpu_sched_stat rvl_sched_timedout(struct drm_sched_job *sched_job)
+{
+	struct rvl_job *job = to_rvl_job(sched_job);
+	struct drm_gpu_scheduler *sched = sched_job->sched;
+	struct rvl_device *rdev = job->rdev;
+
+	drm_sched_wqueue_stop(sched);
+	if (job->issued) {
+		rvl_queue_poll(rdev);
+		if (!rvl_job_ended(job) && rvl_job_hangs(rdev, job))
+			rvl_recover(rdev, job);
+	}
+	spin_lock(&sched->job_list_lock);
+	list_add(&sched_job->list, &sched->pending_list);
+	spin_unlock(&sched->job_list_lock);
+	drm_sched_wqueue_start(sched);
+	return RVL_SCHED_STAT_OK;
+}
+
+static const struct drm_sched_backend_ops rvl_sched_ops = {
+	.run_job = rvl_sched_run_job,
+	.timedout_job = rvl_sched_timedout,
+	.free_job = rvl_sched_free_job,
+};
+
+static void rvl_sched_release(struct drm_device *drm, void *arg)
+{
+	struct rvl_device *rdev = arg;
+
+	drm_sched_fini(&rdev->sched);
+}
+
+/**
+ * rvl_sched_setup - the scheduler of the device's one queue; freed with the last file
+ * @rdev: the NPU
+ */
+int rvl_sched_setup(struct rvl_device *rdev)
+{
+	int ret;
+
+	rdev->fence_context = dma_fence_context_alloc(1);
+	ret = rvl_sched_init(&rdev->sched, &rvl_sched_ops, RVL_QUEUE_SLOTS,
+			     msecs_to_jiffies(rvl_timeout_ms), "rivulet", rdev->drm.dev);
+	if (ret)
+		return ret;
+	return drmm_add_action_or_reset(&rdev->drm, rvl_sched_release, rdev);
+}
+
+/**
+ * rvl_client_open - drm_driver.open: one client, one scheduler entity, one tag per file
+ * @drm: DRM device
+ * @file: the caller's file
+ */
+int rvl_client_open(struct drm_device *drm, struct drm_file *file)
+{
+	struct rvl_device *rdev = to_rvl(drm);
+	struct drm_gpu_scheduler *sched = &rdev->sched;
+	struct rvl_client *client;
+	int ret;
+
+	client = kzalloc(sizeof(*client), GFP_KERNEL);
+	if (!client)
+		return -ENOMEM;
+	kref_init(&client->ref);
+	mutex_init(&client->submit_lock);
+	xa_init(&client->writable);
+	do {
+		client->tag = atomic_inc_return(&rdev->next_client);
+	} while (!client->tag);
+	ret = drm_sched_entity_init(&client->entity, DRM_SCHED_PRIORITY_NORMAL, &sched, 1, NULL);
+	if (ret) {
+		rvl_client_put(client);
+		return ret;
+	}
+	file->driver_priv = client;
+	return 0;
+}
+
+/**
+ * rvl_client_close - drm_driver.postclose: jobs not yet issued are dropped, issued ones run out
+ * @drm: DRM device
+ * @file: the caller's file
+ */
+void rvl_client_close(struct drm_device *drm, struct drm_file *file)
+{
+	struct rvl_client *client = file->driver_priv;
+
+	drm_sched_entity_destroy(&client->entity);
+	rvl_client_put(client);
+}
+
+/**
+ * rvl_queue_start - bring the device into a known state
+ * @rdev: the NPU
+ *
+ * Returns 0, or -ETIMEDOUT when it does not answer.
+ */
+int rvl_queue_start(struct rvl_device *rdev)
+{
+	int ret;
+
+	rdev->seq = RVL_FIRST_SEQ;
+	rdev->load.since = ktime_get();
+	mutex_lock(&rdev->request_lock);
+	ret = rvl_hw_reset(rdev, rdev->seq);
+	mutex_unlock(&rdev->request_lock);
+	return ret;
+}
+
+/**
+ * rvl_queue_stop - stop the device for good and fail with @error what it had
+ * @rdev: the NPU
+ * @error: negative errno
+ */
+void rvl_queue_stop(struct rvl_device *rdev, int error)
+{
+	mutex_lock(&rdev->request_lock);
+	if (rvl_hw_reset(rdev, rdev->seq))
+		drm_warn(&rdev->drm, "the device does not answer a reset\n");
+	rvl_queue_die(rdev, error);
+	mutex_unlock(&rdev->request_lock);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef RIVULET_JOB_H
+#define RIVULET_JOB_H
+
+#include <drm/gpu_scheduler.h>
+
+#include "rivulet_device.h"
+
+struct drm_exec;
+
+/* The hardware's fence. It keeps the module: its ops are called when the last holder drops it. */
+struct rvl_fence {
+	struct dma_fence base;
+	spinlock_t lock;	/* the fence's own, so that it may outlive the device */
+};
+
+/* One job. Made by submit, owned by the scheduler from the push to free_job. */
+struct rvl_job {
+	struct drm_sched_job base;
+	struct rvl_device *rdev;
+	struct rvl_client *client;	/* counted */
+	struct rivulet_desc desc;	/* all but seq, status, crc */
+
+	/* Buffers, each once however many slots show it; @write if any slot may write it. */
+	struct drm_gem_object *obj[DRM_RIVULET_MAX_REGIONS];
+	bool write[DRM_RIVULET_MAX_REGIONS];
+	u32 obj_count;
+
+	struct rvl_fence *fence;	/* unborn until run_job, which gives it away */
+	bool issued;			/* @fence is initialised */
+
+	/* While in the device's hands, under rvl_device.lock. */
+	u32 seq;
+	int verdict;			/* error decided by the driver, before the device's */
+	u32 progress;			/* the device's progress when last looked at */
+	ktime_t issued_at;
+};
+
+static inline struct rvl_job *to_rvl_job(struct drm_sched_job *job)
+{
+	return container_of(job, struct rvl_job, base);
+}
+
+int rvl_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file);
+
+struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client);
+void rvl_job_free(struct rvl_job *job);
+
+int rvl_sched_setup(struct rvl_device *rdev);
+int rvl_client_open(struct drm_device *drm, struct drm_file *file);
+void rvl_client_close(struct drm_device *drm, struct drm_file *file);
+
+irqreturn_t rvl_irq(int irq, void *arg);
+int rvl_queue_start(struct rvl_device *rdev);
+void rvl_queue_stop(struct rvl_device *rdev, int error);
+
+#endif

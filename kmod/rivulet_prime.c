@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Sharing buffers as dma-bufs without losing access rights. A dma-buf has one struct file and
+ * with it one mode, but the core caches one dma-buf per object and imports its own exports as the
+ * object itself. So: the cached dma-buf is always the writable one; each read-only export is a
+ * dma-buf of its own, known by its ops; and what a handle may do follows from the mode of the
+ * dma-buf it came from.
+ */
+#include <drm/drm_gem.h>
+#include <drm/drm_prime.h>
+#include <linux/dma-buf.h>
+#include <linux/file.h>
+
+#include "rivulet_compat.h"
+#include "rivulet_gem.h"
+
+RVL_IMPORT_DMA_BUF;
+
+static const struct dma_buf_ops rvl_readonly_ops = {
+	.cache_sgt_mapping = true,
+	.attach = drm_gem_map_attach,
+	.detach = drm_gem_map_detach,
+	.map_dma_buf = drm_gem_map_dma_buf,
+	.unmap_dma_buf = drm_gem_unmap_dma_buf,
+	.release = drm_gem_dmabuf_release,
+	.mmap = drm_gem_dmabuf_mmap,
+	.vmap = drm_gem_dmabuf_vmap,
+	.vunmap = drm_gem_dmabuf_vunmap,
+};
+
+static bool rvl_file_writable(struct dma_buf *buf)
+{
+	return buf->file->f_mode & FMODE_WRITE;
+}
+
+static struct dma_buf *rvl_export_readonly(struct drm_gem_object *obj)
+{
+	struct dma_buf_export_info info = {
+		.exp_name = KBUILD_MODNAME,
+		.owner = THIS_MODULE,
+		.ops = &rvl_readonly_ops,
+		.size = obj->size,
+		.flags = O_RDONLY | O_CLOEXEC,
+		.priv = obj,
+		.resv = obj->resv,
+	};
+
+	/* Another exporter's memory cannot be offered with fewer rights than it has. */
+	if (obj->import_attach) {
+		if (rvl_file_writable(obj->import_attach->dmabuf))
+			return ERR_PTR(-EOPNOTSUPP);
+		get_dma_buf(obj->import_attach->dmabuf);
+		return obj->import_attach->dmabuf;
+	}
+	return drm_gem_dmabuf_export(obj->dev, &info);
+}
+
+/* The core looks the handle up again; it may have become another object's since our check. */
+static struct dma_buf *rvl_export_writable(struct drm_file *file, struct drm_gem_object *obj,
+					   u32 handle, u32 flags)
+{
+	struct dma_buf *buf;
+	bool same;
+
+	if (!rvl_rights_writable(file->driver_priv, handle, obj))
+		return ERR_PTR(-EACCES);
+	buf = drm_gem_prime_handle_to_dmabuf(obj->dev, file, handle, flags);
+	if (IS_ERR(buf))
+		return buf;
+	same = obj->import_attach ? buf == obj->import_attach->dmabuf : buf->priv == obj;
+	if (same && rvl_file_writable(buf))
+		return buf;
+	dma_buf_put(buf);
+	return ERR_PTR(same ? -EACCES : -ENOENT);
+}
+
+/**
+ * rvl_prime_handle_to_fd - drm_driver.prime_handle_to_fd
+ * @drm: DRM device
+ * @file: the caller's file
+ * @handle: GEM handle
+ * @flags: DRM_CLOEXEC, DRM_RDWR
+ * @prime_fd: the new descriptor
+ *
+ * With DRM_RDWR the handle must be writable (-EACCES). Without, the dma-buf is read-only for
+ * everyone who gets it, whatever the handle may do.
+ */
+int rvl_prime_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 handle, u32 flags,
+			   int *prime_fd)
+{
+	struct drm_gem_object *obj;
+	struct dma_buf *buf;
+	int fd;
+
+	obj = drm_gem_object_lookup(file, handle);
+	if (!obj)
+		return -ENOENT;
+	fd = get_unused_fd_flags(flags & O_CLOEXEC);
+	if (fd < 0)
+		goto out;
+	buf = flags & DRM_RDWR ? rvl_export_writable(file, obj, handle, flags)
+			       : rvl_export_readonly(obj);
+	if (IS_ERR(buf)) {
+		put_unused_fd(fd);
+		fd = PTR_ERR(buf);
+		goto out;
+	}
+	fd_install(fd, buf->file);
+	*prime_fd = fd;
+out:
+	drm_gem_object_put(obj);
+	return fd < 0 ? fd : 0;
+}
+
+/* Our own read-only export: the same object under a new handle without the right to write. */
+static int rvl_import_own_readonly(struct drm_file *file, struct dma_buf *buf, u32 *handle)
+{
+	struct drm_gem_object *obj = buf->priv;
+	int ret;
+
+	ret = drm_gem_handle_create(file, obj, handle);
+	if (ret)
+		return ret;
+	return rvl_rights_set(file->driver_priv, *handle, obj, false);
+}
+
+/*
+ * May whoever holds @buf write the object that the core's import gave? Descriptor and handle may
+ * both have become others meanwhile, by the caller's second thread, so neither is trusted: an
+ * imported object has the mode of its own dma-buf, an own one must be the one that @buf offers.
+ */
+static bool rvl_import_writable(struct drm_gem_object *obj, struct dma_buf *buf)
+{
+	if (obj->import_attach)
+		return rvl_file_writable(obj->import_attach->dmabuf);
+	return READ_ONCE(obj->dma_buf) == buf && rvl_file_writable(buf);
+}
+
+static int rvl_import_other(struct drm_device *drm, struct drm_file *file, int fd,
+			    struct dma_buf *buf, u32 *handle)
+{
+	struct drm_gem_object *obj;
+	int ret;
+
+	ret = drm_gem_prime_fd_to_handle(drm, file, fd, handle);
+	if (ret)
+		return ret;
+	obj = drm_gem_object_lookup(file, *handle);
+	if (!obj)
+		return -ENOENT;
+	/* On failure the handle stays, read-only: it may be one that the file had before. */
+	ret = rvl_rights_set(file->driver_priv, *handle, obj, rvl_import_writable(obj, buf));
+	drm_gem_object_put(obj);
+	return ret;
+}
+
+/**
+ * rvl_prime_fd_to_handle - drm_driver.prime_fd_to_handle
+ * @drm: DRM device
+ * @file: the caller's file
+ * @fd: descriptor of a dma-buf
+ * @handle: GEM handle
+ */
+int rvl_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd, u32 *handle)
+{
+	struct dma_buf *buf = dma_buf_get(fd);
+	struct drm_gem_object *obj;
+	int ret;
+
+	if (IS_ERR(buf))
+		return PTR_ERR(buf);
+	obj = buf->ops == &rvl_readonly_ops ? buf->priv : NULL;
+	if (obj && obj->dev == drm)
+		ret = rvl_import_own_readonly(file, buf, handle);
+	else
+		ret = rvl_import_other(drm, file, fd, buf, handle);
+	dma_buf_put(buf);
+	return ret;
+}
