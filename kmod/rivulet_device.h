@@ -50,7 +50,8 @@ struct rvl_device {
 	struct rvl_slot_mem *mem;	/* RVL_QUEUE_SLOTS of them */
 	dma_addr_t mem_dma;
 
-	spinlock_t lock;		/* all of the following, and the DRV registers of the queue */
+	/* Guards what follows up to @load, and the DRV registers of the queue; taken in the IRQ. */
+	spinlock_t lock;
 	struct rvl_job *slot[RVL_QUEUE_SLOTS];	/* in the device's hands, by seq & 1 */
 	u32 seq;			/* last one issued */
 	u64 fence_seqno;
@@ -63,12 +64,14 @@ struct rvl_device {
 
 	u64 fence_context;
 	atomic_t next_client;
+	atomic_t buffers, jobs, clients;	/* alive, for debugfs and the last look at removal */
 	struct devfreq *devfreq;
 };
 
 /* One open file. Jobs keep it, so it may outlive the file. */
 struct rvl_client {
 	struct kref ref;
+	struct rvl_device *rdev;
 	u32 tag;			/* told to the device, never 0 */
 	struct drm_sched_entity entity;
 	struct mutex submit_lock;	/* order of arming = order of pushing, per entity */
@@ -84,6 +87,8 @@ static inline struct rvl_device *to_rvl(struct drm_device *drm)
 }
 
 extern const struct file_operations rvl_fops;
+
+void rvl_debugfs_init(struct rvl_device *rdev);
 
 void rvl_client_put(struct rvl_client *client);
 

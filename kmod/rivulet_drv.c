@@ -215,6 +215,17 @@ static void rvl_irq_teardown(struct rvl_device *rdev)
 	pci_free_irq_vectors(rdev->pdev);
 }
 
+static void rvl_last_look(struct drm_device *drm, void *arg)
+{
+	struct rvl_device *rdev = arg;
+	int buffers = atomic_read(&rdev->buffers), jobs = atomic_read(&rdev->jobs);
+	int clients = atomic_read(&rdev->clients);
+
+	if (buffers || jobs || clients)
+		dev_err(drm->dev, "leaked: %d buffers, %d jobs, %d clients\n", buffers, jobs,
+			clients);
+}
+
 static void rvl_init_locks(struct rvl_device *rdev)
 {
 	spin_lock_init(&rdev->lock);
@@ -234,7 +245,9 @@ static int rvl_bring_up(struct rvl_device *rdev)
 	ret = rvl_queue_start(rdev);
 	if (ret)
 		return dev_err_probe(rdev->drm.dev, ret, "the NPU does not answer a reset\n");
-	ret = rvl_mem_setup(rdev);
+	ret = drmm_add_action_or_reset(&rdev->drm, rvl_last_look, rdev);
+	if (!ret)
+		ret = rvl_mem_setup(rdev);
 	if (!ret)
 		ret = rvl_sched_setup(rdev);
 	if (ret)
@@ -272,6 +285,7 @@ static int rvl_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	ret = drm_dev_register(&rdev->drm, 0);
 	if (ret)
 		goto err_irq;
+	rvl_debugfs_init(rdev);
 	drm_info(&rdev->drm, "%s: %u x %u array, %u lanes, %u levels to %llu MHz\n",
 		 rdev->info.name, rdev->info.tm, rdev->info.tn, rdev->info.dn,
 		 rdev->info.level_count,

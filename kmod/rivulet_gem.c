@@ -19,6 +19,8 @@ static void rvl_gem_free(struct drm_gem_object *obj)
 
 	if (bo->list)
 		dma_free_coherent(obj->dev->dev, bo->list_bytes, bo->list, bo->list_dma);
+	if (bo->counted)
+		atomic_dec(&to_rvl(obj->dev)->buffers);
 	drm_gem_shmem_free(&bo->base);
 }
 
@@ -131,6 +133,9 @@ static int rvl_gem_describe(struct rvl_bo *bo, struct sg_table *sgt)
 	bool contiguous;
 	int ret;
 
+	/* From here on every way out is rvl_gem_free(). */
+	bo->counted = true;
+	atomic_inc(&to_rvl(obj->dev)->buffers);
 	ret = rvl_sgt_check(sgt, obj->size, &contiguous);
 	if (ret)
 		return ret;

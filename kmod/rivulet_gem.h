@@ -18,6 +18,7 @@ struct rvl_bo {
 	__le64 *list;		/* page addresses for the device, or NULL */
 	dma_addr_t list_dma;
 	size_t list_bytes;
+	bool counted;		/* in rvl_device.buffers */
 };
 
 static inline struct rvl_bo *to_rvl_bo(struct drm_gem_object *obj)

@@ -56,6 +56,7 @@ static void rvl_client_release(struct kref *ref)
 {
 	struct rvl_client *client = container_of(ref, struct rvl_client, ref);
 
+	atomic_dec(&client->rdev->clients);
 	mutex_destroy(&client->submit_lock);
 	xa_destroy(&client->writable);
 	kfree(client);
@@ -92,6 +93,7 @@ struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client
 	job->rdev = rdev;
 	job->client = client;
 	kref_get(&client->ref);
+	atomic_inc(&rdev->jobs);
 	return job;
 
 err_job:
@@ -117,6 +119,7 @@ void rvl_job_free(struct rvl_job *job)
 		kfree(job->fence);
 	atomic_dec(&job->client->queued);
 	rvl_client_put(job->client);
+	atomic_dec(&job->rdev->jobs);
 	kfree(job);
 }
 
@@ -390,6 +393,8 @@ int rvl_client_open(struct drm_device *drm, struct drm_file *file)
 	if (!client)
 		return -ENOMEM;
 	kref_init(&client->ref);
+	client->rdev = rdev;
+	atomic_inc(&rdev->clients);
 	mutex_init(&client->submit_lock);
 	xa_init(&client->writable);
 	do {

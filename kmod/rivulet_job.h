@@ -3,6 +3,7 @@
 #define RIVULET_JOB_H
 
 #include <drm/gpu_scheduler.h>
+#include <linux/interrupt.h>
 
 #include "rivulet_device.h"
 
