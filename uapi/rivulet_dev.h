@@ -69,8 +69,6 @@
 	R(CURRENT_SEQ, 0x804, DEV, "seq of the promoted entry; equals DONE_SEQ when idle")         \
 	R(FROZEN, 0x808, DEV, "1: nothing is promoted until RESUME or RESET")                      \
 	R(FROZEN_SEQ, 0x80c, DEV, "seq of the entry that froze the queue; valid while FROZEN")     \
-	R(FROZEN_FAULT, 0x834, DEV,                                                                \
-	  "enum rivulet_fault of that entry, 0 if it was aborted; valid while FROZEN")             \
 	R(RESET_ACK, 0x810, DEV, "last RESET_REQ served")                                          \
 	R(ABORT_ACK, 0x814, DEV, "last ABORT_REQ served: the entry's DMA is drained")              \
 	R(ABORT_RESULT, 0x818, DEV, "enum rivulet_abort; valid with ABORT_ACK")                    \
@@ -80,6 +78,8 @@
 	R(HOLD_ACK, 0x828, DEV, "last HOLD_REQ served")                                            \
 	R(HELD, 0x82c, DEV, "1: held, nothing runs")                                               \
 	R(PROGRESS, 0x830, DEV, "instructions retired, wraps; for the progress check")             \
+	R(FROZEN_FAULT, 0x834, DEV,                                                                \
+	  "enum rivulet_fault of that entry, 0 if it was aborted; valid while FROZEN")             \
 	R(COUNT_SEQ, 0x83c, DEV, "odd while the counters below are being written")                 \
 	R(COUNTERS, 0x840, DEV, "struct rivulet_counters")
 

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The control socket: one command a line, answered by lines of which the last is "ok" or "error: ...".
+ *   inject SPEC   as --inject, at run time
+ *   unplug        the window turns all ones, doorbells are ignored
+ *   stat          "NAME VALUE" lines
+ */
+#include "serve.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void close_control(struct rvl_control *c)
+{
+	close(c->fd);
+	*c = (struct rvl_control){ .fd = -1 };
+}
+
+static void print_stat(struct rvl_server *s, FILE *f)
+{
+	struct rivulet_sim *d = s->sim;
+
+	fprintf(f, "board %s\npace %s\nconnected %d\n", s->opt.board.name,
+		s->opt.board.pace_real ? "real" : "fast", d != NULL);
+	if (!d)
+		return;
+	fprintf(f, "gone %d\nstarted %llu\ndone_seq %u\ncurrent_seq %u\nfrozen %d\nheld %d\nlevel %u\n",
+		d->gone, (unsigned long long)d->started, d->queue.done, d->queue.current,
+		d->queue.frozen, d->queue.held, d->queue.level);
+#define COUNTER(name, unit, doc) fprintf(f, #name " %llu\n", (unsigned long long)d->count.name);
+	RIVULET_COUNTERS(COUNTER)
+#undef COUNTER
+}
+
+static int inject(struct rvl_server *s, const char *spec, char *err, size_t errsize)
+{
+	if (s->sim)
+		return rvl_inject_add(&s->sim->inject, spec, s->sim->started, err, errsize);
+	return rvl_inject_add(&s->opt.inject, spec, 0, err, errsize);
+}
+
+static void command(struct rvl_server *s, const char *line, FILE *f)
+{
+	char err[160] = "";
+
+	rvl_server_log(s, "control: %s", line);
+	if (!strncmp(line, "inject ", 7)) {
+		if (inject(s, line + 7, err, sizeof(err)))
+			fprintf(f, "error: %s\n", err);
+		else
+			fprintf(f, "ok\n");
+	} else if (!strcmp(line, "unplug") && s->sim) {
+		rvl_device_unplug(s->sim);
+		fprintf(f, "ok\n");
+	} else if (!strcmp(line, "unplug")) {
+		fprintf(f, "error: no machine is connected\n");
+	} else if (!strcmp(line, "stat")) {
+		print_stat(s, f);
+		fprintf(f, "ok\n");
+	} else {
+		fprintf(f, "error: \"%.40s\": expected inject SPEC, unplug or stat\n", line);
+	}
+}
+
+/* The answer to one command; whoever does not read it loses it. */
+static int answer(struct rvl_server *s, struct rvl_control *c)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+	ssize_t n;
+
+	if (!f)
+		return -errno;
+	command(s, c->line, f);
+	fclose(f);
+	n = send(c->fd, text, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+	free(text);
+	return n < 0 ? -errno : 0;
+}
+
+void rvl_control_accept(struct rvl_server *s)
+{
+	int fd = accept4(s->control_listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	for (int i = 0; fd >= 0 && i < RVL_CONTROLS; i++) {
+		if (s->control[i].fd < 0) {
+			s->control[i] = (struct rvl_control){ .fd = fd };
+			return;
+		}
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+void rvl_control_read(struct rvl_server *s, struct rvl_control *c)
+{
+	ssize_t n = recv(c->fd, c->line + c->len, sizeof(c->line) - 1 - c->len, 0);
+	char *end;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		close_control(c);
+		return;
+	}
+	c->len += n;
+	c->line[c->len] = 0;
+	while ((end = memchr(c->line, '\n', c->len))) {
+		*end = 0;
+		if (answer(s, c)) {
+			close_control(c);
+			return;
+		}
+		c->len -= end + 1 - c->line;
+		memmove(c->line, end + 1, c->len + 1);
+	}
+	if (c->len == sizeof(c->line) - 1)
+		close_control(c);
+}

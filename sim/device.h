@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* Inside the model: the device around the queue, as server and tests drive it beyond rivulet_sim.h. */
+#ifndef RVL_SIM_DEVICE_H
+#define RVL_SIM_DEVICE_H
+
+#include <stdio.h>
+
+#include "inject.h"
+#include "queue.h"
+#include "rivulet_sim.h"
+
+/** struct rvl_exec - one program on the core; after start() only the runner touches it until @done */
+struct rvl_exec {
+	struct rvl_core *core;
+	struct rvl_job job;
+	struct rivulet_status st;
+	bool clear;		/* another client's scratchpads: clear them first */
+	atomic_bool abort;
+	atomic_bool done;
+};
+
+/** rvl_exec_run() - run it here and now; sets @done last */
+void rvl_exec_run(struct rvl_exec *x);
+
+/** struct rvl_runner - who runs programs; without one, rivulet_sim_step() does */
+struct rvl_runner {
+	void (*start)(void *ctx, struct rvl_exec *x);
+	void *ctx;
+};
+
+/** struct rvl_timing - of CURRENT, device time in ns */
+struct rvl_timing {
+	uint64_t start;
+	uint64_t end;		/* known once @settled */
+	uint64_t due;		/* host time, ns: not retired before */
+	bool settled;
+};
+
+/** struct rivulet_sim - the device */
+struct rivulet_sim {
+	struct rivulet_board board;
+	struct rvl_window window;
+	struct rivulet_sim_ops ops;
+	struct rvl_queue queue;
+	struct rvl_exec exec;
+	struct rvl_runner runner;
+	struct rivulet_desc desc[2];	/* by seq & 1, copied once */
+	struct rvl_inject inject;
+	struct rvl_timing t;
+	struct rivulet_counters count;
+	uint32_t client;
+	bool has_client;
+	bool stopped;		/* ABORT or RESET wants CURRENT to end */
+	bool reset;		/* RESET does */
+	bool dead;		/* injected */
+	bool gone;		/* the window is all ones */
+	uint64_t power_on;	/* host time, ns */
+	uint64_t fast_time;	/* device time at pace=fast */
+	uint64_t chain;		/* end of the entry that retires now; 0: none, or it was late */
+	uint64_t seen;		/* device time up to which idle energy is counted */
+	uint64_t busy_seen;
+	double idle_pj;
+	uint64_t started;	/* jobs, for injections */
+	uint64_t retired;	/* number of the job that retires now; 0: none that ran */
+	_Atomic uint32_t insns;	/* retired, counted by the core */
+	uint32_t ticks;		/* of waiting for device time */
+	_Atomic uint32_t nowhere[RVL_WINDOW_WORDS];	/* the window of a device that is gone */
+};
+
+/** rvl_device_run_by() - have programs run elsewhere, e.g. in a thread; before the first step */
+void rvl_device_run_by(struct rivulet_sim *s, const struct rvl_runner *r);
+
+/** rvl_device_unplug() - the window turns all ones and the device is gone for good */
+void rvl_device_unplug(struct rivulet_sim *s);
+
+/** rvl_device_doorbell() - the value of DOORBELL_PEER, before the driver looks */
+void rvl_device_doorbell(struct rivulet_sim *s, uint32_t value);
+
+/* desc.c: copy and check the descriptor at @addr; 0 or an enum rivulet_fault */
+uint32_t rvl_desc_fetch(const struct rvl_bus *bus, uint64_t addr, uint32_t seq, uint32_t levels,
+			struct rivulet_desc *d);
+
+/* pace.c: host time; device time now; duration of @cycles at a level; all ns */
+uint64_t rvl_pace_host(const struct rivulet_sim *s);
+uint64_t rvl_pace_now(const struct rivulet_sim *s);
+uint64_t rvl_pace_ns(const struct rivulet_board_level *l, uint64_t cycles);
+/* pace.c: a job starts; may it retire?; how long until it may (ns); it retires */
+void rvl_pace_start(struct rivulet_sim *s);
+bool rvl_pace_over(struct rivulet_sim *s);
+uint64_t rvl_pace_wait(const struct rivulet_sim *s);
+void rvl_pace_retire(struct rivulet_sim *s);
+
+/* counters.c: add a retired entry; bring the window up to date */
+void rvl_count_retired(struct rivulet_sim *s, const struct rivulet_status *st);
+void rvl_count_publish(struct rivulet_sim *s);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The register window: 32-bit words of memory shared with the driver, each with one writer. Loads acquire
+ * and stores release, so that a word written last publishes all before it (docs/device.md, 2.1).
+ */
+#ifndef RVL_SIM_REGS_H
+#define RVL_SIM_REGS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "rivulet_dev.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the model runs on little-endian hosts");
+
+#define RVL_WINDOW_WORDS (RIVULET_WINDOW_SIZE / 4)
+
+/** struct rvl_window - the words, and who wants to hear of the device's writes (NULL: nobody) */
+struct rvl_window {
+	_Atomic uint32_t *word;
+	void (*trace)(void *ctx, uint32_t reg, uint32_t value);
+	void *ctx;
+};
+
+static inline uint32_t rvl_rd(const struct rvl_window *w, uint32_t reg)
+{
+	return atomic_load_explicit(&w->word[reg / 4], memory_order_acquire);
+}
+
+static inline void rvl_wr(const struct rvl_window *w, uint32_t reg, uint32_t value)
+{
+	atomic_store_explicit(&w->word[reg / 4], value, memory_order_release);
+	if (w->trace)
+		w->trace(w->ctx, reg, value);
+}
+
+#endif

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: MIT
+#include "serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define REFRESH_NS 250000000ull		/* counters are at most so old */
+
+void rvl_server_log(struct rvl_server *s, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!s->opt.log)
+		return;
+	va_start(ap, fmt);
+	fputs("rivulet-sim: ", s->opt.log);
+	vfprintf(s->opt.log, fmt, ap);
+	fputc('\n', s->opt.log);
+	fflush(s->opt.log);
+	va_end(ap);
+}
+
+static const char *reg_name(uint32_t reg)
+{
+	switch (reg) {
+#define NAME(name, off, writer, doc)                                                               \
+	case off:                                                                                  \
+		return #name;
+	RIVULET_REGS(NAME)
+#undef NAME
+	}
+	return "?";
+}
+
+static void trace(void *ctx, uint32_t reg, uint32_t value)
+{
+	rvl_server_log(ctx, "%s = 0x%x", reg_name(reg), value);
+}
+
+static void raise_irq(void *ctx)
+{
+	struct rvl_server *s = ctx;
+
+	if (s->opt.trace)
+		rvl_server_log(s, "interrupt");
+	eventfd_write(s->irq_fd, 1);
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* The machine is gone: stop its program before its memory and window go. */
+static void power_off(struct rvl_server *s)
+{
+	if (s->sim) {
+		atomic_store(&s->sim->exec.abort, true);
+		rvl_worker_wait(&s->worker);
+	}
+	s->sim = rivulet_sim_free(s->sim);
+	if (s->window)
+		munmap(s->window, RIVULET_WINDOW_SIZE);
+	s->window = NULL;
+	rvl_memory_drop(&s->mem);
+	close_fd(&s->client_fd);
+	close_fd(&s->window_fd);
+	close_fd(&s->doorbell_fd);
+	close_fd(&s->irq_fd);
+}
+
+static int open_window(struct rvl_server *s)
+{
+	void *p;
+
+	s->window_fd = memfd_create("rivulet-window", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (s->window_fd < 0 || ftruncate(s->window_fd, RIVULET_WINDOW_SIZE) ||
+	    fcntl(s->window_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return -errno;
+	p = mmap(NULL, RIVULET_WINDOW_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, s->window_fd, 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	s->window = p;
+	s->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	s->irq_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return s->doorbell_fd < 0 || s->irq_fd < 0 ? -errno : 0;
+}
+
+static int power_on(struct rvl_server *s)
+{
+	struct rivulet_sim_ops ops = {
+		.bus = { .map = rvl_memory_map, .ctx = &s->mem },
+		.irq = raise_irq,
+		.ctx = s,
+	};
+	struct rvl_runner runner = { .start = rvl_worker_start, .ctx = &s->worker };
+	int r = open_window(s);
+
+	if (r)
+		return r;
+	s->sim = rivulet_sim_new(&s->opt.board, s->window, &ops);
+	if (!s->sim)
+		return -ENOMEM;
+	rvl_device_run_by(s->sim, &runner);
+	/* peer 0, vector 0 */
+	rvl_device_doorbell(s->sim, 0);
+	s->sim->inject = s->opt.inject;
+	if (s->opt.trace) {
+		s->sim->window.trace = trace;
+		s->sim->window.ctx = s;
+	}
+	return 0;
+}
+
+/* A device that was unplugged is only waiting to be replaced; one in use is not given away. */
+static void accept_client(struct rvl_server *s)
+{
+	int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), r;
+
+	if (fd < 0)
+		return;
+	if (s->sim && !s->sim->gone) {
+		rvl_server_log(s, "refused a second machine: one is connected");
+		close(fd);
+		return;
+	}
+	power_off(s);
+	s->client_fd = fd;
+	/* Ids are 16 bits; 0 is the model's. */
+	s->client_id = s->client_id == UINT16_MAX ? 1 : s->client_id + 1;
+	r = power_on(s);
+	if (!r)
+		r = rvl_ivshmem_greet(fd, s->client_id, s->window_fd, s->doorbell_fd, s->irq_fd);
+	if (r)
+		power_off(s);
+	rvl_server_log(s, r ? "machine %u: %s" : "machine %u connected", s->client_id, strerror(-r));
+}
+
+/* QEMU never sends anything. */
+static void read_client(struct rvl_server *s)
+{
+	char buf[64];
+	ssize_t n = recv(s->client_fd, buf, sizeof(buf), 0);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	rvl_server_log(s, n > 0 ? "machine %u dropped: it sent data" : "machine %u hung up",
+		       s->client_id);
+	power_off(s);
+}
+
+int rvl_listen(const char *path)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd, r;
+	mode_t mask;
+
+	if (strlen(path) >= sizeof(a.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(a.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	/* A socket that nobody listens on is what a killed server left behind. */
+	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) && errno == ECONNREFUSED)
+		unlink(path);
+	close(fd);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	mask = umask(0177);
+	r = bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, 4) ? -errno : 0;
+	umask(mask);
+	if (!r)
+		return fd;
+	close(fd);
+	return r;
+}
+
+static int open_socket(const char *path, int *fd, char *err, size_t errsize)
+{
+	int r = rvl_listen(path);
+
+	*fd = r < 0 ? -1 : r;
+	if (r < 0)
+		snprintf(err, errsize, "cannot listen on %s: %s", path, strerror(-r));
+	return r < 0 ? r : 0;
+}
+
+static int open_signals(void)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+int rvl_server_open(struct rvl_server *s, const struct rvl_server_options *opt, char *err,
+		    size_t errsize)
+{
+	int r;
+
+	*s = (struct rvl_server){ .opt = *opt, .mem.path = opt->mem, .listen_fd = -1,
+				  .control_listen_fd = -1, .client_fd = -1, .window_fd = -1,
+				  .doorbell_fd = -1, .irq_fd = -1 };
+	for (int i = 0; i < RVL_CONTROLS; i++)
+		s->control[i].fd = -1;
+	s->signal_fd = open_signals();
+	r = s->signal_fd < 0 ? s->signal_fd : rvl_worker_open(&s->worker);
+	if (r) {
+		snprintf(err, errsize, "cannot start: %s", strerror(-r));
+		close_fd(&s->signal_fd);
+		return r;
+	}
+	r = open_socket(opt->socket, &s->listen_fd, err, errsize);
+	if (!r && opt->control)
+		r = open_socket(opt->control, &s->control_listen_fd, err, errsize);
+	if (r)
+		rvl_server_close(s);
+	return r;
+}
+
+void rvl_server_close(struct rvl_server *s)
+{
+	power_off(s);
+	for (int i = 0; i < RVL_CONTROLS; i++)
+		close_fd(&s->control[i].fd);
+	if (s->control_listen_fd >= 0)
+		unlink(s->opt.control);
+	if (s->listen_fd >= 0)
+		unlink(s->opt.socket);
+	close_fd(&s->control_listen_fd);
+	close_fd(&s->listen_fd);
+	close_fd(&s->signal_fd);
+	rvl_worker_close(&s->worker);
+}
+
+enum { P_SIGNAL, P_LISTEN, P_CLIENT, P_DOORBELL, P_WORKER, P_CONTROL, P_COUNT = P_CONTROL + 1 + RVL_CONTROLS };
+
+/* poll() ignores negative descriptors. */
+static int wait_events(struct rvl_server *s, struct pollfd *p, uint64_t ns)
+{
+	struct timespec ts = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
+	int fds[P_COUNT] = { s->signal_fd, s->listen_fd, s->client_fd, s->doorbell_fd,
+			     s->worker.done_fd, s->control_listen_fd };
+
+	for (int i = 0; i < RVL_CONTROLS; i++)
+		fds[P_CONTROL + 1 + i] = s->control[i].fd;
+	for (int i = 0; i < P_COUNT; i++)
+		p[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+	if (ppoll(p, P_COUNT, ns == UINT64_MAX ? NULL : &ts, NULL) < 0)
+		return errno == EINTR ? 0 : -errno;
+	return 0;
+}
+
+/* Doorbells and ends of programs only say "look": the step that follows does. */
+static void drain(int fd)
+{
+	eventfd_t n;
+
+	if (fd >= 0)
+		eventfd_read(fd, &n);
+}
+
+static void handle(struct rvl_server *s, const struct pollfd *p)
+{
+	if (p[P_DOORBELL].revents)
+		drain(s->doorbell_fd);
+	if (p[P_WORKER].revents)
+		drain(s->worker.done_fd);
+	for (int i = 0; i < RVL_CONTROLS; i++)
+		if (p[P_CONTROL + 1 + i].revents)
+			rvl_control_read(s, &s->control[i]);
+	if (p[P_CONTROL].revents)
+		rvl_control_accept(s);
+	if (p[P_CLIENT].revents)
+		read_client(s);
+	if (p[P_LISTEN].revents)
+		accept_client(s);
+}
+
+/* How long may we sleep? An idle clock still moves the counters. */
+static uint64_t step(struct rvl_server *s)
+{
+	uint64_t due = s->sim ? rivulet_sim_step(s->sim) : UINT64_MAX;
+
+	if (s->sim && !s->sim->gone && s->opt.board.pace_real && due > REFRESH_NS)
+		due = REFRESH_NS;
+	return due;
+}
+
+int rvl_server_run(struct rvl_server *s)
+{
+	struct pollfd p[P_COUNT];
+	int r;
+
+	/* pace=real wants its wake-ups on time */
+	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+	for (;;) {
+		r = wait_events(s, p, step(s));
+		if (r || p[P_SIGNAL].revents)
+			return r;
+		handle(s, p);
+	}
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rivulet-sim's server: the device model behind QEMU's ivshmem-doorbell. Peer 0 is the model; QEMU, the one
+ * client at a time, gets a fresh device (a power on) with each connection.
+ */
+#ifndef RVL_SIM_SERVE_H
+#define RVL_SIM_SERVE_H
+
+#include <stdio.h>
+
+#include "memory.h"
+#include "worker.h"
+
+#define RVL_CONTROLS 4		/* control connections at a time */
+
+/** struct rvl_control - one connection of the control socket and the line it is sending */
+struct rvl_control {
+	int fd;
+	size_t len;
+	char line[512];
+};
+
+/** struct rvl_server_options - strings outlive the server */
+struct rvl_server_options {
+	struct rivulet_board board;
+	struct rvl_inject inject;
+	const char *socket;
+	const char *mem;
+	const char *control;	/* NULL: none */
+	FILE *log;		/* connections, and what clients do wrong; NULL: silent */
+	bool trace;		/* also every register that the device writes */
+};
+
+/** struct rvl_server - owned by the caller; descriptors are -1 when there is none */
+struct rvl_server {
+	struct rvl_server_options opt;
+	struct rvl_memory mem;
+	struct rvl_worker worker;
+	struct rivulet_sim *sim;	/* of the connected client, else NULL */
+	void *window;
+	int listen_fd;
+	int control_listen_fd;
+	int signal_fd;
+	int client_fd;
+	int window_fd;
+	int doorbell_fd;
+	int irq_fd;
+	uint16_t client_id;
+	struct rvl_control control[RVL_CONTROLS];
+};
+
+/** rvl_server_open() - bind the sockets and start the worker; SIGTERM and SIGINT must be blocked before */
+int rvl_server_open(struct rvl_server *s, const struct rvl_server_options *opt, char *err,
+		    size_t errsize);
+/** rvl_server_run() - serve until SIGTERM or SIGINT; 0 or a negative errno */
+int rvl_server_run(struct rvl_server *s);
+void rvl_server_close(struct rvl_server *s);
+
+/** rvl_listen() - a listening unix socket at @path, mode 0600, replacing one that nobody serves; or -errno */
+int rvl_listen(const char *path);
+
+/* ivshmem.c: greet a new client; 0 or a negative errno */
+int rvl_ivshmem_greet(int fd, uint16_t id, int window_fd, int doorbell_fd, int irq_fd);
+
+/* control.c: accept, serve what came on connection @c */
+void rvl_control_accept(struct rvl_server *s);
+void rvl_control_read(struct rvl_server *s, struct rvl_control *c);
+
+/** rvl_server_log() - one line, if somebody listens */
+__attribute__((format(printf, 2, 3))) void rvl_server_log(struct rvl_server *s, const char *fmt,
+							   ...);
+
+#endif
