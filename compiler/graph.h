@@ -25,7 +25,7 @@
 
 #include "arena.h"
 #include "err.h"
-#include "rivulet_ops.h"
+#include "rivulet_kernels.h"
 
 struct rvl_node;
 
@@ -243,6 +243,12 @@ static inline struct rvl_as_s8 rvl_tensor_as_s8(const struct rvl_tensor *t)
 /** The clamp of a node's quantised output, in units of its type, type range included. */
 void rvl_node_q_range(const struct rvl_node *n, int32_t *lo, int32_t *hi);
 
+/**
+ * What a kernel needs to know of a node: types, shapes, quantisation and constant data of its
+ * tensors. Everything is borrowed from the graph.
+ */
+void rvl_node_desc(const struct rvl_node *n, struct rvl_kernel_desc *d);
+
 /* ---- onnx_load.c: reading a model ---- */
 
 struct rvl_onnx_opts {
@@ -281,7 +287,10 @@ int rvl_pass_fold(struct rvl_graph *g, struct rvl_err *err);
 /** Removes Identity, reshapes that change nothing, and nodes that no output depends on. */
 int rvl_pass_clean(struct rvl_graph *g, struct rvl_err *err);
 
-/** Float Conv|Gemm + BatchNormalization, and + Relu|Clip into the node's clamp. */
+/**
+ * BatchNormalization into the float weights of the Conv or Gemm before it; Relu and Clip into the
+ * clamp (f_lo, f_hi) of the Conv, Gemm, MatMul, Add, Mul or BatchNormalization before them.
+ */
 int rvl_pass_fold_bn(struct rvl_graph *g, struct rvl_err *err);
 
 /** Moves DequantizeLinear below, and QuantizeLinear above, operators that only move values. */
@@ -292,6 +301,9 @@ int rvl_pass_fuse(struct rvl_graph *g, struct rvl_err *err);
 
 /** uint8 weights and weights with a zero point -> int8 with zero point 0 where that is exact. */
 int rvl_pass_s8_weights(struct rvl_graph *g, struct rvl_err *err);
+
+/** Dequantises once what is left of constant DequantizeLinear: weights of float operators. */
+int rvl_pass_fold_weights(struct rvl_graph *g, struct rvl_err *err);
 
 /*
  * What the back end may add to the NPU's constraints (geometry, scratchpad sizes).
@@ -323,7 +335,16 @@ int rvl_optimise(struct rvl_graph *g, struct rvl_err *err);
 /** NULL if the NPU's datapath computes this node, else one line why not. Geometry is not asked. */
 const char *rvl_npu_reject(struct rvl_graph *g, const struct rvl_node *n);
 
+/** Text of docs/operators.md, made from the tables; freed by the caller, NULL without memory. */
+char *rvl_operators_doc(void);
+
 /* ---- interp.c: the reference interpreter ---- */
+
+/**
+ * Runs a node whose inputs are all constant and makes its outputs constants; the node is removed.
+ * Returns 1 if that was done, 0 if the node is not of that kind, or a negative errno.
+ */
+int rvl_node_evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err);
 
 struct rvl_interp;
 

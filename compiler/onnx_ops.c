@@ -418,6 +418,23 @@ static uint32_t most_inputs(enum rvl_op op)
 	}
 }
 
+/* Bit i: input i must be there. Zero points in the middle of com.microsoft's operators need not. */
+static uint32_t required_inputs(enum rvl_op op)
+{
+	switch (op) {
+	case RVL_OP_QLINEAR_ADD:
+	case RVL_OP_QLINEAR_MUL:
+		return 1u << 0 | 1u << 1 | 1u << 3 | 1u << 4 | 1u << 6;
+	case RVL_OP_QGEMM:
+		return 1u << 0 | 1u << 1 | 1u << 3 | 1u << 4;
+	case RVL_OP_QLINEAR_GLOBAL_AVERAGE_POOL:
+	case RVL_OP_QLINEAR_AVERAGE_POOL:
+		return 1u << 0 | 1u << 1 | 1u << 3;
+	default:
+		return (1u << least_inputs(op)) - 1;
+	}
+}
+
 static int check_arity(struct import *im)
 {
 	const struct rvl_onnx_node *on = im->on;
@@ -429,12 +446,9 @@ static int check_arity(struct import *im)
 		return rvl_fail(im->err, -EBADMSG, "node '%s' (%s) has %u inputs, not %u to %u",
 				im->n->name, im->n->op_type, on->n_in, least,
 				most_inputs(im->n->op));
-	/* QLinearAdd and its kin may leave out zero points in the middle; others may not. */
-	for (uint32_t i = 0; i < least; i++)
-		if (!on->in[i].len && strcmp(im->n->op_type, "QLinearAdd") &&
-		    strcmp(im->n->op_type, "QLinearMul") && im->n->op != RVL_OP_QGEMM &&
-		    im->n->op != RVL_OP_QLINEAR_GLOBAL_AVERAGE_POOL &&
-		    im->n->op != RVL_OP_QLINEAR_AVERAGE_POOL)
+	for (uint32_t i = 0; i < RVL_MAX_IN; i++)
+		if ((required_inputs(im->n->op) & (1u << i)) &&
+		    (i >= on->n_in || !on->in[i].len))
 			return rvl_fail(im->err, -EBADMSG, "node '%s' (%s) lacks input %u",
 					im->n->name, im->n->op_type, i);
 	if (on->n_out > 1 && im->n->op == RVL_OP_BATCH_NORM)

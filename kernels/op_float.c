@@ -180,8 +180,14 @@ static void products(const struct rvl_kernel *k, const float *a, const float *b,
 static int run_matmul(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		      void *scratch, const struct rvl_pool *pool)
 {
+	float *y = out[0];
+	int64_t n = rvl_shape_count(&k->d.out[0].shape);
+	float lo = k->d.attr.f_lo, hi = k->d.attr.f_hi;
+
 	(void)scratch;
 	products(k, in[0], in[1], out[0], pool);
+	for (int64_t i = 0; i < n; i++)
+		y[i] = y[i] < lo ? lo : y[i] > hi ? hi : y[i];
 	return 0;
 }
 

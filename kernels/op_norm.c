@@ -86,8 +86,12 @@ static int run_bn(const struct rvl_kernel *k, const void *const *in, void *const
 		const float *x = (const float *)in[0] + i * plane;
 		float *y = (float *)out[0] + i * plane;
 
-		for (int64_t p = 0; p < plane; p++)
-			y[p] = x[p] * a + b;
+		for (int64_t p = 0; p < plane; p++) {
+			float v = x[p] * a + b;
+
+			y[p] = v < k->d.attr.f_lo ? k->d.attr.f_lo :
+			       v > k->d.attr.f_hi ? k->d.attr.f_hi : v;
+		}
 	}
 	return 0;
 }

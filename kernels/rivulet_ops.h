@@ -70,7 +70,7 @@ enum rvl_type {
 	X(QLINEAR_ADD, 23, "QLinearAdd", "com.microsoft", 7, 8, "quantised a + b, scales as inputs") \
 	X(QLINEAR_MUL, 24, "QLinearMul", "com.microsoft", 7, 8, "quantised a * b, scales as inputs") \
 	X(QGEMM, 25, "QGemm", "com.microsoft", 6, 9, "quantised Gemm, scales as inputs") \
-	X(QLINEAR_GLOBAL_AVERAGE_POOL, 26, "QLinearGlobalAveragePool", "com.microsoft", 5, 5, "quantised mean of every channel, scales as inputs") \
+	X(QLINEAR_GLOBAL_AVERAGE_POOL, 26, "QLinearGlobalAveragePool", "com.microsoft", 4, 5, "quantised mean of every channel, scales as inputs") \
 	X(QLINEAR_AVERAGE_POOL, 27, "QLinearAveragePool", "com.microsoft", 4, 5, "quantised mean under a window, scales as inputs") \
 	X(Q_CONV, 40, "QConv", "rivulet", 2, 3, "quantised convolution (x, w[, bias int32])") \
 	X(Q_MATMUL, 41, "QMatMul", "rivulet", 2, 3, "quantised matrix product (a, b[, bias int32])") \

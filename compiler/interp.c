@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs a graph node by node with the CPU kernels: what every pass and back end is compared with. */
+#include "graph.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rvl_interp {
+	const struct rvl_graph *g;
+	struct rvl_kernel **kernel;	/* by position in g->nodes */
+	void **buf;			/* by tensor id; NULL for constants */
+	void *scratch;
+	uint32_t n_tensors;
+	uint32_t n_nodes;
+};
+
+static int no_memory(struct rvl_err *err)
+{
+	return rvl_fail(err, -ENOMEM, "no memory to run the graph");
+}
+
+static void *aligned(size_t bytes)
+{
+	size_t size = (bytes + 63) / 64 * 64 + 64;
+	void *p = aligned_alloc(64, size);
+
+	return p ? memset(p, 0, size) : NULL;
+}
+
+static int make_kernel(struct rvl_interp *it, uint32_t i, bool reference, size_t *scratch,
+		       struct rvl_err *err)
+{
+	const struct rvl_node *n = it->g->nodes[i];
+	struct rvl_kernel_desc d;
+	char why[96] = "out of memory";
+	int rc;
+
+	rvl_node_desc(n, &d);
+	rc = rvl_kernel_new(&d, reference, &it->kernel[i], why);
+	if (rc)
+		return rvl_fail(err, rc, "node '%s' (%s): %s", n->name, n->op_type, why);
+	if (rvl_kernel_scratch(it->kernel[i]) > *scratch)
+		*scratch = rvl_kernel_scratch(it->kernel[i]);
+	return 0;
+}
+
+static int make_buffers(struct rvl_interp *it, struct rvl_err *err)
+{
+	for (uint32_t i = 0; i < it->n_tensors; i++) {
+		const struct rvl_tensor *t = it->g->tensors[i];
+		int64_t bytes = rvl_tensor_bytes(t);
+
+		if (t->data || (!t->producer && !t->is_input))
+			continue;
+		if (bytes < 0)
+			return rvl_fail(err, -EINVAL, "tensor '%s' has no static shape", t->name);
+		it->buf[i] = aligned((size_t)bytes);
+		if (!it->buf[i])
+			return no_memory(err);
+	}
+	return 0;
+}
+
+static int prepare(struct rvl_interp *it, bool reference, struct rvl_err *err)
+{
+	size_t scratch = 0;
+	int rc = rvl_graph_check_supported(it->g, err);
+
+	it->kernel = calloc(it->n_nodes + 1u, sizeof(*it->kernel));
+	it->buf = calloc(it->n_tensors + 1u, sizeof(*it->buf));
+	if (!it->kernel || !it->buf)
+		return no_memory(err);
+	if (!rc)
+		rc = make_buffers(it, err);
+	for (uint32_t i = 0; i < it->n_nodes && !rc; i++)
+		rc = make_kernel(it, i, reference, &scratch, err);
+	if (rc)
+		return rc;
+	it->scratch = aligned(scratch);
+	return it->scratch ? 0 : no_memory(err);
+}
+
+int rvl_interp_new(const struct rvl_graph *g, bool reference, struct rvl_interp **out,
+		   struct rvl_err *err)
+{
+	struct rvl_interp *it = calloc(1, sizeof(*it));
+	int rc;
+
+	if (!it)
+		return no_memory(err);
+	it->g = g;
+	it->n_tensors = g->n_tensors;
+	it->n_nodes = g->n_nodes;
+	rc = prepare(it, reference, err);
+	if (rc) {
+		rvl_interp_free(it);
+		return rc;
+	}
+	*out = it;
+	return 0;
+}
+
+void rvl_interp_free(struct rvl_interp *it)
+{
+	if (!it)
+		return;
+	for (uint32_t i = 0; it->kernel && i < it->n_nodes; i++)
+		rvl_kernel_free(it->kernel[i]);
+	for (uint32_t i = 0; it->buf && i < it->n_tensors; i++)
+		free(it->buf[i]);
+	free(it->kernel);
+	free(it->buf);
+	free(it->scratch);
+	free(it);
+}
+
+int rvl_interp_set(struct rvl_interp *it, uint32_t i, const void *data, size_t bytes,
+		   struct rvl_err *err)
+{
+	const struct rvl_tensor *t;
+
+	if (i >= it->g->n_inputs)
+		return rvl_fail(err, -EINVAL, "the model has no input %u", i);
+	t = it->g->inputs[i];
+	if (rvl_tensor_bytes(t) != (int64_t)bytes)
+		return rvl_fail(err, -EINVAL, "input '%s' takes %lld bytes, not %zu", t->name,
+				(long long)rvl_tensor_bytes(t), bytes);
+	if (bytes)
+		memcpy(it->buf[t->id], data, bytes);
+	return 0;
+}
+
+const void *rvl_interp_data(const struct rvl_interp *it, const struct rvl_tensor *t)
+{
+	if (t->id >= it->n_tensors)
+		return NULL;
+	return t->data ? t->data : it->buf[t->id];
+}
+
+static int run_node(struct rvl_interp *it, uint32_t i, struct rvl_err *err)
+{
+	const struct rvl_node *n = it->g->nodes[i];
+	const void *in[RVL_MAX_IN] = { NULL };
+	void *out[RVL_MAX_OUT] = { NULL };
+	int rc;
+
+	for (uint32_t k = 0; k < n->n_in; k++)
+		in[k] = n->in[k] ? rvl_interp_data(it, n->in[k]) : NULL;
+	for (uint32_t k = 0; k < n->n_out; k++)
+		out[k] = n->out[k] ? it->buf[n->out[k]->id] : NULL;
+	rc = rvl_kernel_run(it->kernel[i], in, out, it->scratch, NULL);
+	if (rc)
+		return rvl_fail(err, rc, "node '%s' (%s): a scale or shape operand is not valid",
+				n->name, n->op_type);
+	return 0;
+}
+
+int rvl_interp_run(struct rvl_interp *it, struct rvl_err *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < it->n_nodes && !rc; i++)
+		rc = run_node(it, i, err);
+	return rc;
+}
+
+static bool all_constant(const struct rvl_node *n)
+{
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (n->in[i] && (!n->in[i]->data || n->in[i]->bad))
+			return false;
+	return n->op != RVL_OP_UNSUPPORTED;
+}
+
+/* The kernel's result straight into the arena, where constants live. */
+static int evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_kernel *k,
+		    struct rvl_err *err)
+{
+	const void *in[RVL_MAX_IN] = { NULL };
+	void *out[RVL_MAX_OUT] = { NULL };
+	void *scratch = rvl_arena_alloc(g->arena, rvl_kernel_scratch(k));
+
+	for (uint32_t i = 0; i < n->n_in; i++)
+		in[i] = n->in[i] ? n->in[i]->data : NULL;
+	for (uint32_t i = 0; i < n->n_out; i++) {
+		if (!n->out[i])
+			continue;
+		out[i] = rvl_arena_alloc(g->arena, (size_t)rvl_tensor_bytes(n->out[i]));
+		if (!out[i])
+			return no_memory(err);
+	}
+	if (!scratch)
+		return no_memory(err);
+	if (rvl_kernel_run(k, in, out, scratch, NULL))
+		return 0;	/* its operands are nonsense: running the model will say so */
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i])
+			n->out[i]->data = out[i];
+	rvl_node_remove(g, n);
+	return 1;
+}
+
+int rvl_node_evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
+{
+	struct rvl_kernel_desc d;
+	struct rvl_kernel *k;
+	int rc;
+
+	if (!all_constant(n))
+		return 0;
+	rvl_node_desc(n, &d);
+	if (rvl_kernel_new(&d, true, &k, NULL))
+		return 0;
+	rc = evaluate(g, n, k, err);
+	rvl_kernel_free(k);
+	return rc;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#include "graph.h"
+
+static void fill_arg(const struct rvl_tensor *t, struct rvl_kernel_arg *a)
+{
+	*a = (struct rvl_kernel_arg) { .type = RVL_TYPE_NONE };
+	if (!t)
+		return;
+	a->type = t->type;
+	a->shape = t->shape;
+	a->quant = (struct rvl_kernel_quant) {
+		.n = t->quant.n, .axis = t->quant.axis, .scale = t->quant.scale, .zp = t->quant.zp,
+	};
+	a->data = t->data;
+}
+
+void rvl_node_desc(const struct rvl_node *n, struct rvl_kernel_desc *d)
+{
+	*d = (struct rvl_kernel_desc) {
+		.op = n->op, .attr = n->attr, .n_in = n->n_in, .n_out = n->n_out,
+	};
+	for (uint32_t i = 0; i < n->n_in; i++)
+		fill_arg(n->in[i], &d->in[i]);
+	for (uint32_t i = 0; i < n->n_out; i++)
+		fill_arg(n->out[i], &d->out[i]);
+}

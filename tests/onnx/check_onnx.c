@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The node tests of ONNX itself, from Debian's libonnx-testdata: every one-node model whose
+ * operator is in the list below. Each is run twice: with all its inputs at run time, and with all
+ * but the first frozen into the model and every pass run, which is how weights reach the NPU.
+ *
+ * A test counts as unsupported only if the compiler names node, operator and reason; as wrong if
+ * it ran and the result differs, or if anything else went wrong.
+ *
+ *   check_onnx [-v] DIRECTORY
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+
+static const char * const operators[] = {
+	"Add", "AveragePool", "BatchNormalization", "Clip", "Conv", "DequantizeLinear",
+	"QuantizeLinear", "Flatten", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "MatMul",
+	"MaxPool", "QLinearConv", "QLinearMatMul", "Relu", "Reshape", "Softmax", "Transpose",
+	"Mul", "Identity", "Constant",
+};
+
+enum verdict { SKIPPED, PASSED, UNSUPPORTED, WRONG };
+
+struct file {
+	void *data;
+	size_t size;
+};
+
+#define MAX_VALUES 16
+
+/* One test: the model and its recorded inputs and outputs, tensors of a graph of their own. */
+struct test {
+	const char *name;
+	struct file model;
+	struct rvl_graph *data;
+	struct rvl_tensor *in[MAX_VALUES];
+	uint32_t n_in;
+	struct rvl_tensor *want[MAX_VALUES];
+	uint32_t n_want;
+	struct file files[2 * MAX_VALUES];
+	uint32_t n_files;
+	struct rvl_err err;
+};
+
+static int read_file(const char *path, struct file *f)
+{
+	FILE *fp = fopen(path, "rb");
+	long size;
+
+	if (!fp)
+		return -errno;
+	fseek(fp, 0, SEEK_END);
+	size = ftell(fp);
+	rewind(fp);
+	f->data = malloc(size > 0 ? (size_t)size : 1);
+	f->size = f->data ? fread(f->data, 1, (size_t)size, fp) : 0;
+	fclose(fp);
+	return f->data && f->size == (size_t)size ? 0 : -EIO;
+}
+
+static bool listed(const char *op)
+{
+	for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++)
+		if (!strcmp(op, operators[i]))
+			return true;
+	return false;
+}
+
+static double value_at(const struct rvl_tensor *t, const void *data, int64_t i)
+{
+	switch (t->type) {
+	case RVL_TYPE_F32:
+		return (double)((const float *)data)[i];
+	case RVL_TYPE_U8:
+	case RVL_TYPE_BOOL:
+		return ((const uint8_t *)data)[i];
+	case RVL_TYPE_S8:
+		return ((const int8_t *)data)[i];
+	case RVL_TYPE_S32:
+		return ((const int32_t *)data)[i];
+	default:
+		return (double)((const int64_t *)data)[i];
+	}
+}
+
+static bool close_enough(const struct rvl_tensor *t, double got, double want)
+{
+	if (t->type != RVL_TYPE_F32)
+		return got == want;
+	if (isnan(want))
+		return isnan(got);
+	return got == want || fabs(got - want) <= 1e-5 + 1e-3 * fabs(want);
+}
+
+static int compare(struct test *t, const struct rvl_tensor *got, const void *data,
+		   const struct rvl_tensor *want)
+{
+	int64_t n = rvl_shape_count(&want->shape);
+
+	if (got->type != want->type || !rvl_shape_equal(&got->shape, &want->shape))
+		return rvl_fail(&t->err, -EINVAL, "output '%s' has another type or shape", got->name);
+	for (int64_t i = 0; i < n; i++) {
+		double a = value_at(got, data, i), b = value_at(want, want->data, i);
+
+		if (!close_enough(want, a, b))
+			return rvl_fail(&t->err, -EINVAL, "output '%s' element %lld is %g, not %g",
+					got->name, (long long)i, a, b);
+	}
+	return 0;
+}
+
+/* Runs a prepared graph on the recorded inputs it still has. */
+static int run_and_compare(struct test *t, const struct rvl_graph *g, uint32_t first_input)
+{
+	struct rvl_interp *it;
+	int rc = rvl_interp_new(g, false, &it, &t->err);
+
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < g->n_inputs && !rc; i++)
+		rc = rvl_interp_set(it, i, t->in[first_input + i]->data,
+				    (size_t)rvl_tensor_bytes(t->in[first_input + i]), &t->err);
+	if (!rc)
+		rc = rvl_interp_run(it, &t->err);
+	for (uint32_t i = 0; i < t->n_want && !rc; i++)
+		rc = compare(t, g->outputs[i], rvl_interp_data(it, g->outputs[i]), t->want[i]);
+	rvl_interp_free(it);
+	return rc;
+}
+
+static int freeze_all_but_first(struct test *t, struct rvl_graph *g)
+{
+	int rc = 0;
+
+	for (uint32_t i = 1; i < t->n_in && !rc; i++)
+		rc = rvl_graph_freeze(g, g->inputs[1]->name, t->in[i]->data,
+				      (size_t)rvl_tensor_bytes(t->in[i]), &t->err);
+	return rc;
+}
+
+static int one_way(struct test *t, bool frozen)
+{
+	struct rvl_graph *g;
+	int rc = rvl_onnx_load(t->model.data, t->model.size, NULL, &g, &t->err);
+
+	if (rc)
+		return rc;
+	if (frozen)
+		rc = freeze_all_but_first(t, g);
+	if (!rc)
+		rc = frozen ? rvl_optimise(g, &t->err) : rvl_shape_infer(g, &t->err);
+	if (!rc)
+		rc = rvl_graph_check_supported(g, &t->err);
+	if (!rc && frozen)
+		rc = rvl_pass_partition(g, NULL, NULL, &t->err);
+	if (!rc)
+		rc = run_and_compare(t, g, 0);
+	rvl_graph_free(g);
+	return rc;
+}
+
+static int load_values(struct test *t, const char *dir, const char *kind,
+		       struct rvl_tensor **list, uint32_t *n)
+{
+	for (*n = 0; *n < MAX_VALUES; (*n)++) {
+		char path[1024], name[32];
+		struct file *f = &t->files[t->n_files];
+		int rc;
+
+		snprintf(path, sizeof(path), "%s/test_data_set_0/%s_%u.pb", dir, kind, *n);
+		if (read_file(path, f))
+			return 0;
+		t->n_files++;
+		snprintf(name, sizeof(name), "%s_%u", kind, *n);
+		rc = rvl_onnx_load_tensor(t->data, f->data, f->size, name, &list[*n], &t->err);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* Whether this is a test of one of the listed operators. */
+static bool ours(struct test *t)
+{
+	struct rvl_graph *g;
+	bool yes;
+
+	if (rvl_onnx_load(t->model.data, t->model.size, NULL, &g, NULL))
+		return false;
+	yes = (g->n_nodes == 1 && listed(g->nodes[0]->op_type)) ||
+	      (g->n_nodes == 0 && !strcmp(t->name, "test_constant"));
+	rvl_graph_free(g);
+	return yes;
+}
+
+/* Asked first: the data of a test that is not of tensors cannot even be read. */
+static int supported(struct test *t)
+{
+	struct rvl_graph *g;
+	int rc = rvl_onnx_load(t->model.data, t->model.size, NULL, &g, &t->err);
+
+	if (rc)
+		return rc;
+	rc = rvl_shape_infer(g, &t->err);
+	if (!rc)
+		rc = rvl_graph_check_supported(g, &t->err);
+	rvl_graph_free(g);
+	return rc;
+}
+
+static enum verdict run_test(struct test *t, const char *dir)
+{
+	char path[1024];
+	int rc;
+
+	snprintf(path, sizeof(path), "%s/model.onnx", dir);
+	if (read_file(path, &t->model) || !ours(t))
+		return SKIPPED;
+	rc = supported(t);
+	t->data = rvl_graph_new();
+	if (!rc)
+		rc = t->data ? load_values(t, dir, "input", t->in, &t->n_in) : -ENOMEM;
+	if (!rc)
+		rc = load_values(t, dir, "output", t->want, &t->n_want);
+	if (!rc)
+		rc = one_way(t, false);
+	if (!rc)
+		rc = one_way(t, true);
+	if (!rc && !t->n_want)
+		rc = rvl_fail(&t->err, -ENOENT, "no recorded output");
+	if (rc == -EOPNOTSUPP)
+		return UNSUPPORTED;
+	return rc ? WRONG : PASSED;
+}
+
+static void free_test(struct test *t)
+{
+	rvl_graph_free(t->data);
+	free(t->model.data);
+	for (uint32_t i = 0; i < t->n_files; i++)
+		free(t->files[i].data);
+}
+
+static int only_tests(const struct dirent *d)
+{
+	return !strncmp(d->d_name, "test_", 5);
+}
+
+static void one_directory(const char *root, const char *name, bool verbose, unsigned int *count)
+{
+	struct test t = { .name = name };
+	char dir[900];
+	enum verdict v;
+
+	snprintf(dir, sizeof(dir), "%.500s/%.300s", root, name);
+	v = run_test(&t, dir);
+	count[v]++;
+	if (v == WRONG)
+		printf("wrong        %s: %s\n", name, t.err.msg);
+	else if (v == UNSUPPORTED)
+		printf("unsupported  %s: %s\n", name, t.err.msg);
+	else if (v == PASSED && verbose)
+		printf("passed       %s\n", name);
+	free_test(&t);
+}
+
+int main(int argc, char **argv)
+{
+	bool verbose = argc > 2 && !strcmp(argv[1], "-v");
+	const char *root = argc > 1 ? argv[argc - 1] : "/usr/share/libonnx-testdata/data/node";
+	unsigned int count[4] = { 0 };
+	struct dirent **list;
+	int n = scandir(root, &list, only_tests, alphasort);
+
+	if (n < 0) {
+		fprintf(stderr, "check_onnx: %s: %s (package libonnx-testdata)\n", root,
+			strerror(errno));
+		return 2;
+	}
+	for (int i = 0; i < n; i++) {
+		one_directory(root, list[i]->d_name, verbose, count);
+		free(list[i]);
+	}
+	free(list);
+	printf("figure onnx.node.passed %u tests\n", count[PASSED]);
+	printf("figure onnx.node.unsupported %u tests\n", count[UNSUPPORTED]);
+	printf("figure onnx.node.wrong %u tests\n", count[WRONG]);
+	return count[WRONG] || count[PASSED] < 90;
+}
