@@ -21,7 +21,7 @@ suite=bookworm
 packages=(systemd-sysv udev kmod libudev1 libdrm2 libsystemd0 libseccomp2)
 
 # What udev and the tests may load; dependencies follow by themselves.
-modules=(virtio_blk ext4 9p 9pnet_virtio virtio-rng gpu-sched drm_shmem_helper drm_exec
+modules=(virtio_blk ext4 9p 9pnet_virtio virtio-rng gpu-sched drm_shmem_helper drm_exec libcrc32c
 	governor_simpleondemand battery ac uhid)
 # What the initrd inserts before there is a root.
 early=(virtio_blk ext4 9p 9pnet_virtio)

@@ -10,7 +10,8 @@
 #   check   the kernel's own checkers are on and a warning panics
 #   demo    without them
 #
-#   --board FILE     board profile (default boards/zu3eg-64.board)
+#   --board NAME     board profile, a name or a path (default zu3eg-64)
+#   --stage DIR      installed into the guest before systemd starts (default build/stage)
 #   --pace real|fast device time or results at once (default real)
 #   --no-npu         no model
 #   --foreign        two ivshmem devices that are not ours: a plain one and another server's
@@ -25,7 +26,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 top=$(dirname "$here")
 vm=${RIVULET_VM_DIR:-$top/build/vm}
 sim=${RIVULET_SIM:-$top/build/rivulet-sim}
-board=$top/boards/zu3eg-64.board
+board=zu3eg-64
+stage=build/stage
 pace=real
 npu=1
 foreign=0
@@ -39,7 +41,7 @@ die() {
 }
 
 usage() {
-	sed -n '4,22s/^# \{0,1\}//p' "$0" >&2
+	sed -n '4,23s/^# \{0,1\}//p' "$0" >&2
 	exit 125
 }
 
@@ -47,6 +49,7 @@ parse() {
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--board) board=$2; shift ;;
+		--stage) stage=${2#"$top"/}; shift ;;
 		--pace) pace=$2; shift ;;
 		--timeout) limit=$2; shift ;;
 		--no-npu) npu=0 ;;
@@ -98,12 +101,15 @@ wait_for() {
 start_model() {
 	[ -x "$sim" ] || die "no $sim: build it first (make)"
 	"$sim" --board "$board" --socket "$dir/npu.sock" --mem "$dir/ram" --pace "$pace" \
+		--control "$dir/control.sock" \
 		>"$dir/sim.log" 2>&1 &
 	sim_pid=$!
 	wait_for "$dir/npu.sock" "$sim_pid" rivulet-sim
 	devices+=(-device pcie-root-port,id=rp0,chassis=1
 		-chardev "socket,id=npu,path=$dir/npu.sock"
-		-device ivshmem-doorbell,id=npu0,bus=rp0,chardev=npu,vectors=${RIVULET_VECTORS:-2})
+		-device ivshmem-doorbell,id=npu0,bus=rp0,chardev=npu,vectors=1
+		-chardev "socket,id=control,path=$dir/control.sock"
+		-device virtserialport,chardev=control,name=rivulet.control)
 }
 
 # Devices with our PCI id that are none of ours, one of them as alike as can be.
@@ -146,7 +152,7 @@ start_machine() {
 		"${devices[@]}" \
 		-append "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic mitigations=off nokaslr \
 tsc=reliable no_timer_check random.trust_cpu=on ${RIVULET_VM_APPEND:-systemd.show_status=false} $extra \
-rivulet.mode=$mode rivulet.script=$script${args:+ rivulet.args=$args}" \
+rvvm.stage=$stage rvvm.mode=$mode rvvm.script=$script${args:+ rvvm.args=$args}" \
 		<&3 2>"$dir/qemu.log" &
 	qemu_pid=$!
 }
