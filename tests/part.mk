@@ -1,3 +1,4 @@
 # SPDX-License-Identifier: MIT
 # One line per Check binary: $(eval $(call unit_test,AREA,static libs by name,linker flags)) builds
 # tests/unit/test_AREA.c. Other test programs follow below.
+$(eval $(call unit_test,serve,sim uapi,-lm))

@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: MIT
+/* rivulet-sim's server as QEMU sees it: a client that speaks ivshmem, maps the window, rings, waits. */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "dut.h"
+#include "serve.h"
+
+#define MEM_BYTES 0x200000u
+
+/* A QEMU: what it received, and guest memory. */
+struct client {
+	int sock;
+	int64_t version, id, peer;
+	int window_fd, doorbell, irq;
+	_Atomic uint32_t *window;
+	uint8_t *mem;
+};
+
+static char dir[64], sock_path[96], mem_path[96], control_path[96];
+static struct rvl_server server;
+static pthread_t thread;
+
+static void *serve(void *arg)
+{
+	(void)arg;
+	ck_assert_int_eq(rvl_server_run(&server), 0);
+	return NULL;
+}
+
+static void make_memory(void)
+{
+	int fd = open(mem_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, MEM_BYTES), 0);
+	close(fd);
+}
+
+static void start_server(const char *board, bool real)
+{
+	struct rvl_server_options opt = { .socket = sock_path, .mem = mem_path,
+					  .control = control_path };
+	char err[200];
+	sigset_t set;
+
+	strcpy(dir, "/tmp/rivulet-serve.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	sprintf(sock_path, "%s/sock", dir);
+	sprintf(mem_path, "%s/mem", dir);
+	sprintf(control_path, "%s/control", dir);
+	ck_assert_msg(!rivulet_board_load(&opt.board, board, err, sizeof(err)), "%s", err);
+	opt.board.pace_real = real;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	ck_assert_msg(!rvl_server_open(&server, &opt, err, sizeof(err)), "%s", err);
+	pthread_create(&thread, NULL, serve, NULL);
+}
+
+static void setup(void)
+{
+	start_server("zu3eg-64", true);
+	make_memory();
+}
+
+static void teardown(void)
+{
+	kill(getpid(), SIGTERM);
+	pthread_join(thread, NULL);
+	rvl_server_close(&server);
+	ck_assert_int_ne(access(sock_path, F_OK), 0);
+	ck_assert_int_ne(access(control_path, F_OK), 0);
+	unlink(mem_path);
+	rmdir(dir);
+}
+
+static int dial(const char *path)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	strcpy(a.sun_path, path);
+	ck_assert_int_eq(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	return fd;
+}
+
+/* One message; the number in @value, the descriptor or -1 in @fd. False: the server hung up. */
+static bool receive(int sock, int64_t *value, int *fd)
+{
+	union {
+		char buf[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} u;
+	struct iovec iov = { .iov_base = value, .iov_len = sizeof(*value) };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = u.buf,
+			    .msg_controllen = sizeof(u.buf) };
+	ssize_t n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC | MSG_WAITALL);
+
+	*fd = -1;
+	if (n <= 0)
+		return false;
+	ck_assert_int_eq(n, 8);
+	if (CMSG_FIRSTHDR(&m))
+		memcpy(fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(int));
+	return true;
+}
+
+static bool join(struct client *c)
+{
+	int64_t value;
+	int fd;
+
+	memset(c, 0, sizeof(*c));
+	c->sock = dial(sock_path);
+	if (!receive(c->sock, &c->version, &fd))
+		return false;
+	ck_assert(receive(c->sock, &c->id, &fd) && fd < 0);
+	ck_assert(receive(c->sock, &value, &c->window_fd) && value == -1 && c->window_fd >= 0);
+	ck_assert(receive(c->sock, &c->peer, &c->doorbell) && c->doorbell >= 0);
+	ck_assert(receive(c->sock, &value, &c->irq) && value == c->id && c->irq >= 0);
+	c->window = mmap(NULL, RIVULET_WINDOW_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+			 c->window_fd, 0);
+	ck_assert_ptr_ne(c->window, MAP_FAILED);
+	return true;
+}
+
+static void map_memory(struct client *c)
+{
+	int fd = open(mem_path, O_RDWR | O_CLOEXEC);
+
+	c->mem = mmap(NULL, MEM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(c->mem, MAP_FAILED);
+	close(fd);
+}
+
+static void leave(struct client *c)
+{
+	close(c->sock);
+	if (c->window) {
+		munmap(c->window, RIVULET_WINDOW_SIZE);
+		close(c->window_fd);
+		close(c->doorbell);
+		close(c->irq);
+	}
+	if (c->mem)
+		munmap(c->mem, MEM_BYTES);
+}
+
+static uint32_t rd(struct client *c, uint32_t reg)
+{
+	return atomic_load(&c->window[reg / 4]);
+}
+
+static void wr(struct client *c, uint32_t reg, uint32_t value)
+{
+	atomic_store(&c->window[reg / 4], value);
+}
+
+static void ring(struct client *c)
+{
+	ck_assert_int_eq(eventfd_write(c->doorbell, 1), 0);
+}
+
+static void wait_irq(struct client *c)
+{
+	struct pollfd p = { .fd = c->irq, .events = POLLIN };
+	eventfd_t n;
+
+	ck_assert_msg(poll(&p, 1, 10000) == 1, "no interrupt");
+	eventfd_read(c->irq, &n);
+}
+
+/* Interrupts may be late or early: wait until the word has the value. */
+static void wait_reg(struct client *c, uint32_t reg, uint32_t value)
+{
+	while (rd(c, reg) != value)
+		wait_irq(c);
+}
+
+static void reset(struct client *c, uint32_t base)
+{
+	wr(c, RIVULET_REG_IRQ_ENABLE, 1);
+	wr(c, RIVULET_REG_SLOT0_SEQ, base);
+	wr(c, RIVULET_REG_SLOT1_SEQ, base);
+	wr(c, RIVULET_REG_RESET_BASE, base);
+	wr(c, RIVULET_REG_RESET_REQ, rd(c, RIVULET_REG_RESET_ACK) + 1);
+	ring(c);
+	wait_reg(c, RIVULET_REG_RESET_ACK, rd(c, RIVULET_REG_RESET_REQ));
+}
+
+/* Assemble @text at 0x10000, a descriptor for @seq at 0x1000, its status at 0x8000; put it in its slot. */
+static void submit(struct client *c, uint32_t seq, const char *text)
+{
+	struct rivulet_insn *code = (struct rivulet_insn *)(c->mem + 0x10000);
+	struct rivulet_desc *d = (struct rivulet_desc *)(c->mem + 0x1000 + (seq & 1) * 0x400);
+	uint32_t slot = seq & 1 ? RIVULET_REG_SLOT1_ADDR_LO : RIVULET_REG_SLOT0_ADDR_LO;
+	char *copy = strdup(text), *next = copy, *line, err[100];
+
+	*d = (struct rivulet_desc){ .magic = RIVULET_DESC_MAGIC, .size = sizeof(*d), .seq = seq,
+				    .client = 7, .flags = RIVULET_DESC_IRQ,
+				    .report_slot = RIVULET_NO_SLOT, .status = 0x8000 };
+	while ((line = strsep(&next, "\n")))
+		code += rivulet_assemble(line, code, err, sizeof(err));
+	free(copy);
+	for (int l = 0; l < 4; l++)
+		d->variant[l].length = (uint8_t *)code - (c->mem + 0x10000);
+	d->region[0] = (struct rivulet_region){ .addr = 0x10000, .limit = 0x1000,
+						.flags = RIVULET_REGION_VALID };
+	d->region[1] = (struct rivulet_region){ .addr = 0x40000, .limit = 0x10000,
+						.flags = RIVULET_REGION_VALID | RIVULET_REGION_WRITE };
+	dut_seal(d);
+	wr(c, slot, 0x1000 + (seq & 1) * 0x400);
+	wr(c, slot + 4, 0);
+	wr(c, slot + 8, seq);
+	ring(c);
+}
+
+#define COPY                                                                                       \
+	"load load slot=1 rows=1 cols=16 blks=1 push=store\n"                                      \
+	"store store slot=1 offset=4096 rows=1 cols=16 blks=1 pop=load\n" DUT_END
+
+static void run_copy(struct client *c, uint32_t seq)
+{
+	const struct rivulet_status *st = (const void *)(c->mem + 0x8000);
+
+	for (int i = 0; i < 256; i++)
+		c->mem[0x40000 + i] = i + seq;
+	submit(c, seq, COPY);
+	wait_reg(c, RIVULET_REG_DONE_SEQ, seq);
+	ck_assert_int_eq(memcmp(c->mem + 0x41000, c->mem + 0x40000, 256), 0);
+	ck_assert(dut_sealed(st) && st->seq == seq && st->state == RIVULET_STATE_DONE);
+}
+
+START_TEST(test_job_by_doorbell_and_interrupt)
+{
+	struct client c;
+
+	ck_assert(join(&c));
+	map_memory(&c);
+	ck_assert(c.version == 0 && c.id == 1 && c.peer == 0);
+	ck_assert_uint_eq(rd(&c, RIVULET_REG_MAGIC), RIVULET_MAGIC);
+	ck_assert_uint_eq(rd(&c, RIVULET_REG_DOORBELL_PEER), 0);
+	ck_assert_uint_eq(rd(&c, RIVULET_REG_FLAGS), 1);
+	reset(&c, 0xfffffff0);
+	for (uint32_t i = 1; i <= 40; i++)
+		run_copy(&c, 0xfffffff0 + i);
+	leave(&c);
+}
+END_TEST
+
+START_TEST(test_reconnect_is_power_on)
+{
+	struct client a, b;
+
+	ck_assert(join(&a));
+	map_memory(&a);
+	reset(&a, 5);
+	run_copy(&a, 6);
+	ck_assert_msg(!join(&b), "a second machine was let in");
+	leave(&b);
+	leave(&a);
+	/* the server notices the hang-up on its own time */
+	while (!join(&b))
+		leave(&b);
+	map_memory(&b);
+	ck_assert_int_eq(b.id, 2);
+	ck_assert_uint_eq(rd(&b, RIVULET_REG_EPOCH), 0);
+	reset(&b, 0);
+	run_copy(&b, 1);
+	leave(&b);
+}
+END_TEST
+
+START_TEST(test_client_that_talks_is_dropped)
+{
+	struct client c;
+	int64_t value;
+	int fd;
+
+	ck_assert(join(&c));
+	ck_assert_int_eq(send(c.sock, "garbage", 7, 0), 7);
+	ck_assert(!receive(c.sock, &value, &fd));
+	leave(&c);
+	ck_assert(join(&c));
+	map_memory(&c);
+	reset(&c, 0);
+	run_copy(&c, 1);
+	leave(&c);
+}
+END_TEST
+
+/* A command's answer, up to its last line. */
+static void control(const char *line, char *answer, size_t size)
+{
+	int fd = dial(control_path);
+	size_t len = 0;
+	ssize_t n;
+
+	dprintf(fd, "%s\n", line);
+	do {
+		n = recv(fd, answer + len, size - 1 - len, 0);
+		ck_assert_int_gt(n, 0);
+		len += n;
+		answer[len] = 0;
+	} while (!strstr(answer, "ok\n") && !strstr(answer, "error"));
+	close(fd);
+}
+
+START_TEST(test_abort_and_reset_reach_a_busy_device)
+{
+	struct client c;
+	char a[2000];
+
+	ck_assert(join(&c));
+	map_memory(&c);
+	reset(&c, 0);
+	control("inject hang@+1,stuck@+2", a, sizeof(a));
+	ck_assert_str_eq(a, "ok\n");
+	submit(&c, 1, COPY);
+	while (rd(&c, RIVULET_REG_CURRENT_SEQ) != 1)
+		usleep(1000);
+	wr(&c, RIVULET_REG_ABORT_SEQ, 1);
+	wr(&c, RIVULET_REG_ABORT_REQ, 1);
+	ring(&c);
+	wait_reg(&c, RIVULET_REG_ABORT_ACK, 1);
+	ck_assert_uint_eq(rd(&c, RIVULET_REG_ABORT_RESULT), RIVULET_ABORT_CURRENT);
+	ck_assert_uint_eq(rd(&c, RIVULET_REG_FROZEN), 1);
+	wr(&c, RIVULET_REG_RESUME_SEQ, 1);
+	wr(&c, RIVULET_REG_RESUME_REQ, 1);
+	submit(&c, 2, COPY);
+	while (rd(&c, RIVULET_REG_CURRENT_SEQ) != 2)
+		usleep(1000);
+	wr(&c, RIVULET_REG_ABORT_SEQ, 2);
+	wr(&c, RIVULET_REG_ABORT_REQ, 2);
+	ring(&c);
+	usleep(50000);
+	ck_assert_uint_eq(rd(&c, RIVULET_REG_ABORT_ACK), 1);
+	reset(&c, 2);
+	ck_assert_uint_eq(rd(&c, RIVULET_REG_ABORT_ACK), 2);
+	run_copy(&c, 3);
+	leave(&c);
+}
+END_TEST
+
+/* A program of minutes must not keep ABORT waiting for long: 10 s cover a loaded machine. */
+START_TEST(test_abort_stops_a_long_instruction)
+{
+	struct client c;
+
+	ck_assert(join(&c));
+	map_memory(&c);
+	reset(&c, 0);
+	submit(&c, 1, "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1\n"
+		      "conv c_input rows=64 cols=64\n"
+		      "conv conv rows=64 cols=64 icb=1000 ocb=1000\n" DUT_END);
+	while (rd(&c, RIVULET_REG_CURRENT_SEQ) != 1)
+		usleep(1000);
+	wr(&c, RIVULET_REG_ABORT_SEQ, 1);
+	wr(&c, RIVULET_REG_ABORT_REQ, 1);
+	ring(&c);
+	wait_reg(&c, RIVULET_REG_ABORT_ACK, 1);
+	ck_assert_uint_eq(rd(&c, RIVULET_REG_DONE_SEQ), 1);
+	ck_assert_uint_eq(((struct rivulet_status *)(c.mem + 0x8000))->state, RIVULET_STATE_ABORTED);
+	leave(&c);
+}
+END_TEST
+
+START_TEST(test_unplug_and_replug)
+{
+	struct client a, b;
+	char text[4000];
+
+	control("unplug", text, sizeof(text));
+	ck_assert_str_eq(text, "error: no machine is connected\n");
+	ck_assert(join(&a));
+	map_memory(&a);
+	reset(&a, 0);
+	run_copy(&a, 1);
+	control("unplug", text, sizeof(text));
+	ck_assert_str_eq(text, "ok\n");
+	for (uint32_t i = 0; i < RVL_WINDOW_WORDS; i++)
+		ck_assert_uint_eq(rd(&a, 4 * i), UINT32_MAX);
+	ring(&a);
+	control("stat", text, sizeof(text));
+	ck_assert_ptr_nonnull(strstr(text, "\ngone 1\n"));
+	ck_assert_ptr_nonnull(strstr(text, "\njobs 1\n"));
+	/* the old connection is still there while the machine plugs the new device */
+	ck_assert(join(&b));
+	map_memory(&b);
+	reset(&b, 0);
+	run_copy(&b, 1);
+	for (uint32_t i = 0; i < RVL_WINDOW_WORDS; i++)
+		ck_assert_uint_eq(rd(&a, 4 * i), UINT32_MAX);
+	leave(&a);
+	leave(&b);
+}
+END_TEST
+
+START_TEST(test_control_refuses_nonsense)
+{
+	char text[4000], big[600];
+	int fd;
+
+	control("hello", text, sizeof(text));
+	ck_assert_str_eq(text, "error: \"hello\": expected inject SPEC, unplug or stat\n");
+	control("inject hang@0", text, sizeof(text));
+	ck_assert_ptr_nonnull(strstr(text, "error: injection \"hang@0\""));
+	control("stat", text, sizeof(text));
+	ck_assert_ptr_nonnull(strstr(text, "board zu3eg-64\npace real\nconnected 0\nok\n"));
+	fd = dial(control_path);
+	memset(big, 'x', sizeof(big));
+	ck_assert_int_eq(send(fd, big, sizeof(big), MSG_NOSIGNAL), sizeof(big));
+	ck_assert_int_le(recv(fd, text, sizeof(text), 0), 0);
+	close(fd);
+}
+END_TEST
+
+START_TEST(test_memory_may_come_late)
+{
+	struct client c;
+
+	start_server("zu3eg-64", false);
+	ck_assert(join(&c));
+	reset(&c, 0);
+	wr(&c, RIVULET_REG_SLOT1_ADDR_LO, 0x1400);
+	wr(&c, RIVULET_REG_SLOT1_SEQ, 1);
+	ring(&c);
+	wait_reg(&c, RIVULET_REG_DONE_SEQ, 1);
+	ck_assert_uint_eq(rd(&c, RIVULET_REG_FROZEN_FAULT), RIVULET_FAULT_DESC_BUS);
+	make_memory();
+	map_memory(&c);
+	reset(&c, 1);
+	run_copy(&c, 2);
+	leave(&c);
+	teardown();
+}
+END_TEST
+
+START_TEST(test_guest_physical_addresses)
+{
+	const uint64_t mib = 1 << 20, gib = 1 << 30;
+
+	ck_assert_uint_eq(rvl_memory_offset(gib, 0, 4096), 0);
+	ck_assert_uint_eq(rvl_memory_offset(gib, gib - 4096, 4096), gib - 4096);
+	ck_assert_uint_eq(rvl_memory_offset(gib, gib - 4096, 4097), UINT64_MAX);
+	ck_assert_uint_eq(rvl_memory_offset(gib, gib, 1), UINT64_MAX);
+	ck_assert_uint_eq(rvl_memory_offset(gib, 4 * gib, 1), UINT64_MAX);
+	ck_assert_uint_eq(rvl_memory_offset(gib, UINT64_MAX, 2), UINT64_MAX);
+	ck_assert_uint_eq(rvl_memory_offset(gib, 1, UINT64_MAX), UINT64_MAX);
+	ck_assert_uint_eq(rvl_memory_offset(2815 * mib, 2814 * mib, mib), 2814 * mib);
+	ck_assert_uint_eq(rvl_memory_offset(2816 * mib, 2 * gib - 4096, 4096), 2 * gib - 4096);
+	ck_assert_uint_eq(rvl_memory_offset(2816 * mib, 2 * gib - 4096, 8192), UINT64_MAX);
+	ck_assert_uint_eq(rvl_memory_offset(2816 * mib, 2 * gib, 1), UINT64_MAX);
+	ck_assert_uint_eq(rvl_memory_offset(2816 * mib, 4 * gib, 1), 2 * gib);
+	ck_assert_uint_eq(rvl_memory_offset(4 * gib, 4 * gib, 2 * gib), 2 * gib);
+	ck_assert_uint_eq(rvl_memory_offset(4 * gib, 4 * gib, 2 * gib + 1), UINT64_MAX);
+}
+END_TEST
+
+START_TEST(test_listen_errors)
+{
+	char path[64] = "/tmp/rivulet-listen.XXXXXX", at[96], long_path[200];
+	int fd;
+
+	ck_assert_ptr_nonnull(mkdtemp(path));
+	sprintf(at, "%s/s", path);
+	memset(long_path, 'a', sizeof(long_path));
+	long_path[sizeof(long_path) - 1] = 0;
+	ck_assert_int_eq(rvl_listen(long_path), -ENAMETOOLONG);
+	ck_assert_int_eq(rvl_listen("/nonexistent/s"), -ENOENT);
+	fd = rvl_listen(at);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(rvl_listen(at), -EADDRINUSE);
+	close(fd);
+	/* left behind by a server that was killed */
+	fd = rvl_listen(at);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	unlink(at);
+	rmdir(path);
+}
+END_TEST
+
+static Suite *serve_suite(void)
+{
+	Suite *s = suite_create("serve");
+	TCase *tc = tcase_create("machine"), *alone = tcase_create("alone");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, test_job_by_doorbell_and_interrupt);
+	tcase_add_test(tc, test_reconnect_is_power_on);
+	tcase_add_test(tc, test_client_that_talks_is_dropped);
+	tcase_add_test(tc, test_abort_and_reset_reach_a_busy_device);
+	tcase_add_test(tc, test_abort_stops_a_long_instruction);
+	tcase_add_test(tc, test_unplug_and_replug);
+	tcase_add_test(tc, test_control_refuses_nonsense);
+	tcase_add_test(alone, test_memory_may_come_late);
+	tcase_add_test(alone, test_guest_physical_addresses);
+	tcase_add_test(alone, test_listen_errors);
+	suite_add_tcase(s, tc);
+	suite_add_tcase(s, alone);
+	return s;
+}
+
+int main(void)
+{
+	SRunner *r = srunner_create(serve_suite());
+	int failed;
+
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
