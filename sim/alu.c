@@ -148,6 +148,8 @@ static void stage_bin(const struct alu *u, const int8_t *b, int8_t *v)
 
 		if (u->a->bin == RIVULET_BIN_ADD)
 			t = fmaf((float)x, u->ra, fmaf((float)y, u->rb, u->bias));
+		else if (u->a->bin == RIVULET_BIN_ADD_REV)
+			t = fmaf((float)y, u->rb, fmaf((float)x, u->ra, u->bias));
 		else
 			t = (float)(x * y) * u->ra + u->bias;
 		v[m] = quantise(t, o->zp, o->lo, o->hi);
