@@ -2,3 +2,4 @@
 # One line per Check binary: $(eval $(call unit_test,AREA,static libs by name,linker flags)) builds
 # tests/unit/test_AREA.c. Other test programs follow below.
 $(eval $(call unit_test,serve,sim uapi,-lm))
+$(eval $(call unit_test,core,sim uapi,-lm))

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What docs/isa.md says, element by element and with no thought of speed: the reference that the
+ * engines are compared with. Written from the text, sharing no code with sim/.
+ */
+#ifndef RVL_TEST_NPU_REF_H
+#define RVL_TEST_NPU_REF_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "rivulet_board.h"
+#include "rivulet_cost.h"
+
+struct ref {
+	const struct rivulet_board *b;
+	const struct rivulet_config *c;
+	int8_t *inp;
+	uint8_t *wgt;
+	int32_t *acc;
+	uint8_t *mem;
+};
+
+/* ---- LOAD ---- */
+
+/* Value of channel @n of source pixel (y, x) of block @blk, or the fill where there is none. */
+static inline int8_t ref_load_value(const struct ref *r, const struct rivulet_insn_load *l, int blk,
+				    int n, int64_t y, int64_t x)
+{
+	const struct rivulet_insn_l_src *s = &r->c->l_src;
+	const struct rivulet_insn_l_gather *g = &r->c->l_gather;
+	const struct rivulet_insn_l_bounds *o = &r->c->l_bounds;
+	int64_t k = (int64_t)blk * r->b->tn + n, at, row, col;
+
+	switch (l->kind) {
+	case RIVULET_XFER_BLOCK:
+		at = blk * s->blk_pitch + y * s->row_pitch + x * r->b->tn + n;
+		break;
+	case RIVULET_XFER_PLANAR:
+		if (k >= r->c->l_chan.channels)
+			return r->c->l_chan.fill;
+		at = k * s->ch_pitch + y * s->row_pitch + x;
+		break;
+	case RIVULET_XFER_INTERLEAVED:
+		if (k >= r->c->l_chan.channels)
+			return r->c->l_chan.fill;
+		at = y * s->row_pitch + x * s->ch_pitch + k;
+		break;
+	default:
+		row = o->org_y + y * g->sy + k / g->kw % g->kh * g->dy;
+		col = o->org_x + x * g->sx + k % g->kw * g->dx;
+		if (k >= g->ch * g->kh * g->kw || row < 0 || row >= o->rows || col < 0 ||
+		    col >= o->cols)
+			return r->c->l_chan.fill;
+		at = k / (g->kh * g->kw) * s->ch_pitch + row * s->row_pitch + col;
+	}
+	return (int8_t)(r->mem[l->offset + at] ^ (l->flip ? 0x80 : 0));
+}
+
+static inline void ref_load_word(const struct ref *r, const struct rivulet_insn_load *l, int blk,
+				 int64_t y, int64_t x)
+{
+	const struct rivulet_insn_l_chan *ch = &r->c->l_chan;
+	const struct rivulet_insn_l_pad *p = &r->c->l_pad;
+	int64_t w = l->addr + blk * r->c->l_dst.blk_pitch + y * r->c->l_dst.row_pitch + x;
+	int64_t sy = (y - p->top + 512 * (ch->rep_y + 1)) / (ch->rep_y + 1) - 512;
+	int64_t sx = (x - p->left + 512 * (ch->rep_x + 1)) / (ch->rep_x + 1) - 512;
+	bool inside = sy >= 0 && sy < l->rows && sx >= 0 && sx < l->cols;
+	bool mask = l->kind == RIVULET_XFER_BLOCK && ch->count;
+
+	for (int n = 0; n < (int)r->b->tn; n++) {
+		int from = mask ? n - ch->dst_ch + ch->src_ch : n;
+
+		if (mask && (n < ch->dst_ch || n >= ch->dst_ch + ch->count))
+			continue;
+		r->inp[w * r->b->tn + n] = inside ? ref_load_value(r, l, blk, from, sy, sx) :
+						    ch->fill;
+	}
+}
+
+static inline void ref_load_plain(const struct ref *r, const struct rivulet_insn_load *l)
+{
+	bool wgt = l->mem == RIVULET_MEM_WGT;
+	int64_t bytes = wgt ? 16 : 4 * r->b->tm;
+	uint8_t *base = wgt ? r->wgt : (uint8_t *)r->acc;
+
+	for (int64_t b = 0; b < l->blks; b++)
+		for (int64_t y = 0; y < l->rows; y++)
+			for (int64_t i = 0; i < l->cols * bytes; i++)
+				base[(l->addr + b * r->c->l_dst.blk_pitch +
+				      y * r->c->l_dst.row_pitch) * bytes + i] =
+					r->mem[l->offset + b * r->c->l_src.blk_pitch +
+					       y * r->c->l_src.row_pitch + i];
+}
+
+static inline void ref_load(const struct ref *r, const struct rivulet_insn_load *l)
+{
+	const struct rivulet_insn_l_pad *p = &r->c->l_pad;
+	int64_t rows = l->rows * (r->c->l_chan.rep_y + 1) + p->top + p->bottom;
+	int64_t cols = l->cols * (r->c->l_chan.rep_x + 1) + p->left + p->right;
+
+	if (l->mem != RIVULET_MEM_INP) {
+		ref_load_plain(r, l);
+		return;
+	}
+	for (int b = 0; b < l->blks; b++)
+		for (int64_t y = 0; y < rows; y++)
+			for (int64_t x = 0; x < cols; x++)
+				ref_load_word(r, l, b, y, x);
+}
+
+/* ---- STORE ---- */
+
+static inline void ref_store_channel(const struct ref *r, const struct rivulet_insn_store *s,
+				     int64_t b, int64_t y, int64_t x, int n)
+{
+	const struct rivulet_insn_s_dst *d = &r->c->s_dst;
+	const struct rivulet_insn_s_chan *ch = &r->c->s_chan;
+	bool acc = s->mem == RIVULET_MEM_ACC;
+	int64_t lanes = acc ? r->b->tm : r->b->tn, elem = acc ? 4 : 1, k = b * lanes + n, to = n, at;
+	int64_t w = s->addr + b * r->c->s_src.blk_pitch + y * r->c->s_src.row_pitch + x;
+	const uint8_t *from = (acc ? (uint8_t *)r->acc : (uint8_t *)r->inp) + (w * lanes + n) * elem;
+
+	if (s->kind == RIVULET_XFER_BLOCK && !acc && ch->count) {
+		if (n < ch->src_ch || n >= ch->src_ch + ch->count)
+			return;
+		to = n - ch->src_ch + ch->dst_ch;
+	}
+	if (s->kind != RIVULET_XFER_BLOCK && k >= ch->channels)
+		return;
+	if (s->kind == RIVULET_XFER_BLOCK)
+		at = b * d->blk_pitch + y * d->row_pitch + (x * lanes + to) * elem;
+	else if (s->kind == RIVULET_XFER_PLANAR)
+		at = k * d->ch_pitch + y * d->row_pitch + x * elem;
+	else
+		at = y * d->row_pitch + x * d->ch_pitch + k * elem;
+	for (int64_t i = 0; i < elem; i++)
+		r->mem[s->offset + at + i] = from[i] ^ (s->flip ? 0x80 : 0);
+}
+
+static inline void ref_store(const struct ref *r, const struct rivulet_insn_store *s)
+{
+	int lanes = s->mem == RIVULET_MEM_ACC ? r->b->tm : r->b->tn;
+
+	for (int64_t b = 0; b < s->blks; b++)
+		for (int64_t y = 0; y < s->rows; y++)
+			for (int64_t x = 0; x < s->cols; x++)
+				for (int n = 0; n < lanes; n++)
+					ref_store_channel(r, s, b, y, x, n);
+}
+
+/* ---- CONV ---- */
+
+static inline int64_t ref_conv_x(const struct ref *r, const struct rivulet_insn_conv *v, int64_t o,
+				 int64_t i, int64_t ty, int64_t tx, int n)
+{
+	const struct rivulet_insn_c_input *in = &r->c->c_input;
+	int64_t ring = in->wrap ? (in->phase + ty) % in->wrap : ty;
+
+	if (ty < 0 || ty >= in->rows || tx < 0 || tx >= in->cols)
+		return r->c->c_pad.value;
+	return r->inp[(v->inp + o * r->c->c_out.inp_oc_pitch + i * in->blk_pitch +
+		       ring * in->row_pitch + tx) * r->b->tn + n];
+}
+
+static inline int64_t ref_conv_sum(const struct ref *r, const struct rivulet_insn_conv *v, int64_t o,
+				   int64_t y, int64_t x, int m)
+{
+	const struct rivulet_insn_c_kernel *k = &r->c->c_kernel;
+	int64_t area = r->b->tm * r->b->tn, sum = 0;
+
+	for (int64_t i = 0; i < v->icb; i++) {
+		const int8_t *w = (const int8_t *)r->wgt + 16 * (v->wgt + o * r->c->c_out.wgt_oc_pitch +
+								 i * r->c->c_out.wgt_ic_pitch);
+
+		for (int64_t t = 0; t < k->kh * k->kw; t++) {
+			int64_t ty = y * k->sy + t / k->kw * k->dy + k->org_y;
+			int64_t tx = x * k->sx + t % k->kw * k->dx + k->org_x;
+
+			for (int n = 0; n < (int)r->b->tn; n++)
+				sum += w[t * area + m * r->b->tn + n] *
+				       ref_conv_x(r, v, o, i, ty, tx, n);
+		}
+	}
+	return sum;
+}
+
+static inline void ref_conv(const struct ref *r, const struct rivulet_insn_conv *v)
+{
+	for (int64_t o = 0; o < v->ocb; o++) {
+		for (int64_t y = 0; y < v->rows; y++) {
+			for (int64_t x = 0; x < v->cols * (int64_t)r->b->tm; x++) {
+				int64_t w = v->acc + o * r->c->c_out.blk_pitch + y * r->c->c_out.row_pitch;
+				int32_t *a = r->acc + w * r->b->tm + x;
+				int64_t s = ref_conv_sum(r, v, o, y, x / r->b->tm, x % r->b->tm);
+
+				*a = (int32_t)(uint32_t)((v->keep ? *a : 0) + s);
+			}
+		}
+	}
+}
+
+/* ---- ALU ---- */
+
+static inline float ref_float(int64_t bits)
+{
+	uint32_t u = (uint32_t)bits;
+	float f;
+
+	memcpy(&f, &u, 4);
+	return f;
+}
+
+static inline int ref_round(float v, int zp, int lo, int hi)
+{
+	if (v != v)
+		return zp;
+	v = v < (float)(lo - zp) ? (float)(lo - zp) : v;
+	v = v > (float)(hi - zp) ? (float)(hi - zp) : v;
+	return (int)nearbyintf(v) + zp;
+}
+
+/* Channel m of A at (y, x) after stages 1 and 2. */
+static inline int ref_alu_a(const struct ref *r, const struct rivulet_insn_alu *a, int64_t blk,
+			    int64_t y, int64_t x, int m)
+{
+	int lanes = a->src ? r->b->tm : r->b->tn;
+	int64_t w = a->a + blk * r->c->a_src.a_blk + y * r->c->a_src.a_row + x;
+	int64_t v = a->src ? r->acc[w * lanes + m] : r->inp[w * lanes + m];
+	int32_t bias;
+	float mult;
+
+	if (a->rq) {
+		memcpy(&bias, r->wgt + a->prm * 16 + (blk * lanes + m) * 8, 4);
+		memcpy(&mult, r->wgt + a->prm * 16 + (blk * lanes + m) * 8 + 4, 4);
+		v = ref_round((float)(int32_t)(uint32_t)(v + bias) * mult, r->c->a_rq.zp,
+			      r->c->a_rq.lo, r->c->a_rq.hi);
+	}
+	if (a->lut)
+		v = (int8_t)r->wgt[r->c->a_lut.addr * 16 + v + 128];
+	return v;
+}
+
+static inline int ref_alu_pool(const struct ref *r, const struct rivulet_insn_alu *a, int64_t blk,
+			       int64_t y, int64_t x, int m)
+{
+	const struct rivulet_insn_a_pool *p = &r->c->a_pool;
+	const struct rivulet_insn_a_rect *e = &r->c->a_rect;
+	const struct rivulet_insn_a_out *o = &r->c->a_out;
+	int64_t dy = r->c->a_div.dy ? r->c->a_div.dy : 1, dx = r->c->a_div.dx ? r->c->a_div.dx : 1;
+	int max = -128, sum = 0, n = 0;
+	float mult = ref_float(r->c->a_div.mult);
+
+	for (int64_t k = 0; k < p->kh * p->kw; k++) {
+		int64_t row = y * p->sy + k / p->kw * dy + p->org_y;
+		int64_t col = x * p->sx + k % p->kw * dx + p->org_x;
+		int v;
+
+		n += row >= e->y_lo && row < e->y_hi && col >= e->x_lo && col < e->x_hi;
+		if (row < 0 || row >= p->rows || col < 0 || col >= p->cols)
+			continue;
+		v = ref_alu_a(r, a, blk, row, col, m);
+		max = v > max ? v : max;
+		sum += v - (int)r->c->a_div.zp;
+	}
+	if (a->pool == RIVULET_POOL_MAX)
+		return max;
+	if (a->pool == RIVULET_POOL_AVG_BORDER && !n)
+		return o->zp;
+	if (a->pool == RIVULET_POOL_AVG_BORDER)
+		mult = mult / (float)n;
+	return ref_round((float)sum * mult, o->zp, o->lo, o->hi);
+}
+
+static inline int ref_alu_bin(const struct ref *r, const struct rivulet_insn_alu *a, int64_t dblk,
+			      int64_t y, int64_t x, int n, int v)
+{
+	const struct rivulet_insn_a_out *o = &r->c->a_out;
+	const struct rivulet_insn_a_scale *s = &r->c->a_scale;
+	int64_t w = a->b + dblk * r->c->a_src.b_blk + y * r->c->a_src.b_row + x;
+	int b = r->inp[w * r->b->tn + n] - (int)o->bz;
+	float t;
+
+	v -= (int)o->az;
+	if (a->bin == RIVULET_BIN_ADD) {
+		t = fmaf((float)v, ref_float(s->ra), fmaf((float)b, ref_float(s->rb), ref_float(s->c)));
+	} else {
+		t = (float)(v * b) * ref_float(s->ra);
+		t = t + ref_float(s->c);
+	}
+	return ref_round(t, o->zp, o->lo, o->hi);
+}
+
+static inline void ref_alu_channel(const struct ref *r, const struct rivulet_insn_alu *a,
+				   int64_t blk, int64_t y, int64_t x, int m, int8_t *old)
+{
+	int tn = r->b->tn, lanes = a->src ? (int)r->b->tm : tn;
+	int64_t dblk = blk * (lanes / tn) + m / tn;
+	int64_t d = a->d + dblk * r->c->a_dst.blk + y * r->c->a_dst.row + x;
+	struct ref before = *r;
+	int v;
+
+	before.inp = old;
+	v = a->pool ? ref_alu_pool(&before, a, blk, y, x, m) : ref_alu_a(&before, a, blk, y, x, m);
+	if (a->bin)
+		v = ref_alu_bin(&before, a, dblk, y, x, m % tn, v);
+	if (a->dst)
+		r->acc[d * tn + m] = v;
+	else
+		r->inp[d * tn + m % tn] = v;
+}
+
+/** ref_alu() - @old: INP before the instruction; the tests keep A and B apart from the destination */
+static inline void ref_alu(const struct ref *r, const struct rivulet_insn_alu *a, int8_t *old)
+{
+	int lanes = a->src ? r->b->tm : r->b->tn;
+
+	for (int64_t b = 0; b < a->blks; b++)
+		for (int64_t y = 0; y < a->rows; y++)
+			for (int64_t x = 0; x < a->cols; x++)
+				for (int m = 0; m < lanes; m++)
+					ref_alu_channel(r, a, b, y, x, m, old);
+}
+
+#endif

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Every engine against the element-by-element reference of npu_ref.h, over random shapes on four
+ * geometries: after each instruction all scratchpads and all of memory must be equal.
+ */
+#include "npu_ref.h"
+#include "npu_rig.h"
+
+#define CASES 250	/* of each engine and board */
+
+static const struct {
+	uint32_t tm, tn, dn;
+} geometry[] = { { 16, 16, 4 }, { 32, 32, 8 }, { 8, 4, 4 }, { 64, 16, 16 } };
+#define GEOMETRIES ((int)(sizeof(geometry) / sizeof(geometry[0])))
+
+/* The bench and the reference's own copy of everything. */
+struct pair {
+	struct rig g;
+	struct ref r;
+	int8_t *old;
+};
+
+static void pair_copy(struct pair *p)
+{
+	memcpy(p->r.inp, p->g.core->inp, p->g.board.inp_bytes);
+	memcpy(p->r.wgt, p->g.core->wgt, p->g.board.wgt_bytes);
+	memcpy(p->r.acc, p->g.core->acc, p->g.board.acc_bytes);
+	memcpy(p->r.mem, p->g.mem, RIG_MEM);
+}
+
+static void pair_open(struct pair *p, int which)
+{
+	rig_open(&p->g, rig_board(geometry[which].tm, geometry[which].tn, geometry[which].dn));
+	p->g.seed = 77 + which;
+	p->r = (struct ref){ .b = &p->g.board, .c = &p->g.config };
+	p->r.inp = malloc(p->g.board.inp_bytes);
+	p->r.wgt = malloc(p->g.board.wgt_bytes);
+	p->r.acc = malloc(p->g.board.acc_bytes);
+	p->r.mem = malloc(RIG_MEM);
+	p->old = malloc(p->g.board.inp_bytes);
+	ck_assert(p->r.inp && p->r.wgt && p->r.acc && p->r.mem && p->old);
+	rig_fill(&p->g);
+	pair_copy(p);
+}
+
+static void pair_close(struct pair *p)
+{
+	rig_close(&p->g);
+	free(p->r.inp);
+	free(p->r.wgt);
+	free(p->r.acc);
+	free(p->r.mem);
+	free(p->old);
+}
+
+static void pair_compare(struct pair *p, const char *what, int n)
+{
+	const struct rvl_core *c = p->g.core;
+
+	if (memcmp(p->r.inp, c->inp, p->g.board.inp_bytes) ||
+	    memcmp(p->r.wgt, c->wgt, p->g.board.wgt_bytes) ||
+	    memcmp(p->r.acc, c->acc, p->g.board.acc_bytes) || memcmp(p->r.mem, p->g.mem, RIG_MEM)) {
+		char text[512] = "";
+
+		for (uint32_t i = 0; i < p->g.count; i++) {
+			rivulet_disassemble(&p->g.code[i], text, sizeof(text));
+			fprintf(stderr, "%s\n", text);
+		}
+		ck_abort_msg("%s %u x %u case %d differs from the reference", what, p->g.board.tm,
+			     p->g.board.tn, n);
+	}
+}
+
+/* Whether @d can run: legal, inside the scratchpads, inside memory. */
+static bool runs(struct pair *p, const struct rivulet_decoded *d)
+{
+	struct rivulet_footprint f;
+
+	if (rivulet_insn_check(&p->g.board, &p->g.config, d) ||
+	    rivulet_footprint_of(&p->g.board, &p->g.config, d, &f))
+		return false;
+	return !f.dma.used || f.dma.end <= RIG_MEM;
+}
+
+/* Run @d on both sides; false when the generator made something that cannot run. */
+static bool step(struct pair *p, const struct rivulet_decoded *d, const char *what, int n)
+{
+	if (!runs(p, d))
+		return false;
+	rig_put(&p->g, *d);
+	rig_end(&p->g);
+	ck_assert_int_eq(rig_run(&p->g), RIVULET_FAULT_NONE);
+	if (d->form == RIVULET_FORM_load)
+		ref_load(&p->r, &d->load);
+	else if (d->form == RIVULET_FORM_store)
+		ref_store(&p->r, &d->store);
+	else if (d->form == RIVULET_FORM_conv)
+		ref_conv(&p->r, &d->conv);
+	else
+		ref_alu(&p->r, &d->alu, p->old);
+	pair_compare(p, what, n);
+	return true;
+}
+
+/* Each gen_*() puts random configuration and returns the instruction to try. */
+static struct rivulet_decoded gen_conv(struct pair *p)
+{
+	struct rig *g = &p->g;
+	bool tight = rig_pick(g, 0, 1);
+	int64_t rows = rig_pick(g, 1, 12), cols = rig_pick(g, 1, 24), pitch = cols + rig_pick(g, 0, 3);
+	int64_t block = g->board.tm * g->board.tn / 16, kh = rig_pick(g, 1, 5), kw = rig_pick(g, 1, 5);
+	int64_t out_cols = rig_pick(g, 1, 21), out_rows = rig_pick(g, 1, 6), icb = rig_pick(g, 1, 3);
+
+	PUT(g, c_kernel, .kh = kh, .kw = kw, .sy = rig_pick(g, 1, 3), .sx = rig_pick(g, 1, 3),
+	    .dy = rig_pick(g, 1, 3), .dx = rig_pick(g, 1, 3), .org_y = rig_pick(g, -6, 4),
+	    .org_x = rig_pick(g, -6, 4));
+	PUT(g, c_input, .row_pitch = pitch, .blk_pitch = tight ? pitch * rows : rig_pick(g, 0, 60),
+	    .rows = rows, .cols = cols, .wrap = rig_pick(g, 0, 1) ? rig_pick(g, 1, rows + 2) : 0,
+	    .phase = rig_pick(g, 0, 40));
+	PUT(g, c_pad, .value = rig_pick(g, -128, 127));
+	PUT(g, c_out, .row_pitch = tight ? out_cols : rig_pick(g, 0, 30),
+	    .blk_pitch = tight ? out_cols * out_rows : rig_pick(g, 0, 60),
+	    .wgt_oc_pitch = tight ? icb * block * kh * kw : rig_pick(g, 0, 40),
+	    .wgt_ic_pitch = tight ? block * kh * kw : rig_pick(g, 0, 40),
+	    .inp_oc_pitch = rig_pick(g, 0, 1) ? rig_pick(g, 0, 70) : 0);
+	return (struct rivulet_decoded){
+		.form = RIVULET_FORM_conv,
+		.conv = { .keep = rig_pick(g, 0, 1), .inp = rig_pick(g, 0, 99),
+			  .wgt = rig_pick(g, 0, 99), .acc = rig_pick(g, 0, 99), .rows = out_rows,
+			  .cols = out_cols, .icb = icb, .ocb = rig_pick(g, 1, 3) },
+	};
+}
+
+static struct rivulet_decoded gen_load(struct pair *p)
+{
+	struct rig *g = &p->g;
+	int64_t kind = rig_pick(g, 0, 3), rows = rig_pick(g, 1, 8), cols = rig_pick(g, 1, 20);
+	int64_t blks = rig_pick(g, 1, 5), tn = g->board.tn, top = rig_pick(g, 0, 2);
+	int64_t left = rig_pick(g, 0, 2), ry = rig_pick(g, 0, 3) ? 0 : rig_pick(g, 0, 3);
+	int64_t rx = rig_pick(g, 0, 3) ? 0 : rig_pick(g, 0, 3), count = rig_pick(g, 0, tn);
+	int64_t pitch = cols * (rx + 1) + left + rig_pick(g, 0, 5), channels = rig_pick(g, 1, blks * tn);
+	int64_t mem = rig_pick(g, 0, 3);
+
+	mem = mem < RIVULET_MEMS && kind == RIVULET_XFER_BLOCK ? mem : RIVULET_MEM_INP;
+	PUT(g, l_src, .row_pitch = rig_pick(g, 0, 700), .blk_pitch = rig_pick(g, 0, 7000),
+	    .ch_pitch = rig_pick(g, 0, 1) ? channels : rig_pick(g, 0, 3000));
+	PUT(g, l_dst, .row_pitch = pitch + 2,
+	    .blk_pitch = (pitch + 2) * (rows * (ry + 1) + top + 2) + rig_pick(g, 0, 9));
+	PUT(g, l_pad, .top = top, .left = left, .bottom = rig_pick(g, 0, 2), .right = rig_pick(g, 0, 2));
+	PUT(g, l_chan, .channels = channels, .count = rig_pick(g, 0, 1) ? count : 0,
+	    .src_ch = rig_pick(g, 0, tn - count > 31 ? 31 : tn - count),
+	    .dst_ch = rig_pick(g, 0, tn - count > 31 ? 31 : tn - count), .rep_x = rx, .rep_y = ry,
+	    .fill = rig_pick(g, -128, 127));
+	PUT(g, l_gather, .kh = rig_pick(g, 1, 4), .kw = rig_pick(g, 1, 4), .sy = rig_pick(g, 1, 3),
+	    .sx = rig_pick(g, 1, 3), .dy = rig_pick(g, 1, 3), .dx = rig_pick(g, 1, 3),
+	    .ch = rig_pick(g, 1, 4));
+	PUT(g, l_bounds, .org_y = rig_pick(g, -5, 5), .org_x = rig_pick(g, -5, 5),
+	    .rows = rig_pick(g, 0, 30), .cols = rig_pick(g, 0, 40));
+	return (struct rivulet_decoded){
+		.form = RIVULET_FORM_load,
+		.load = { .mem = mem, .addr = rig_pick(g, 0, 200), .slot = 1, .kind = kind,
+			  .flip = mem == RIVULET_MEM_INP && rig_pick(g, 0, 1),
+			  .offset = rig_pick(g, 0, 5000), .rows = rows, .cols = cols, .blks = blks },
+	};
+}
+
+static struct rivulet_decoded gen_store(struct pair *p)
+{
+	struct rig *g = &p->g;
+	bool acc = rig_pick(g, 0, 2) == 0;
+	int64_t kind = rig_pick(g, 0, 2), rows = rig_pick(g, 1, 8), cols = rig_pick(g, 1, 20);
+	int64_t blks = rig_pick(g, 1, 5), lanes = acc ? g->board.tm : g->board.tn, elem = acc ? 4 : 1;
+	int64_t channels = rig_pick(g, 1, blks * lanes), count = rig_pick(g, 1, g->board.tn);
+	int64_t row = cols * lanes * elem + rig_pick(g, 0, 50), most = g->board.tn - count;
+
+	most = most > 31 ? 31 : most;
+	if (kind == RIVULET_XFER_INTERLEAVED)
+		PUT(g, s_dst, .row_pitch = cols * (channels * elem + 7), .ch_pitch = channels * elem + 5);
+	else
+		PUT(g, s_dst, .row_pitch = row, .blk_pitch = row * rows + rig_pick(g, 0, 50),
+		    .ch_pitch = row * rows);
+	PUT(g, s_src, .row_pitch = rig_pick(g, 0, 30), .blk_pitch = rig_pick(g, 0, 90));
+	PUT(g, s_chan, .channels = channels, .count = rig_pick(g, 0, 1) ? count : 0,
+	    .src_ch = rig_pick(g, 0, most), .dst_ch = rig_pick(g, 0, most));
+	return (struct rivulet_decoded){
+		.form = RIVULET_FORM_store,
+		.store = { .mem = acc ? RIVULET_MEM_ACC : RIVULET_MEM_INP,
+			   .addr = rig_pick(g, 0, 99), .slot = 1, .kind = kind,
+			   .flip = !acc && rig_pick(g, 0, 1), .offset = rig_pick(g, 0, 5000),
+			   .rows = rows, .cols = cols, .blks = blks },
+	};
+}
+
+/* Factors that make ties, overflow the range, or are no numbers at all. */
+static float gen_factor(struct rig *g)
+{
+	static const float odd[] = { 0.5f, 0.25f, -0.5f, 1e30f, -1e30f, 0.0f, INFINITY, NAN };
+	int64_t pick = rig_pick(g, 0, 15);
+
+	return pick < 8 ? odd[pick] : (float)rig_pick(g, 1, 1 << 20) / (float)(1 << rig_pick(g, 20, 40) / 2);
+}
+
+static int64_t bits(float f)
+{
+	uint32_t u;
+
+	memcpy(&u, &f, 4);
+	return u;
+}
+
+/* Parameters of channels at WGT word @word, the same on both sides. */
+static void gen_params(struct pair *p, uint32_t word, uint32_t channels)
+{
+	for (uint32_t i = 0; i < channels; i++) {
+		uint8_t *at = p->g.core->wgt + word * 16 + i * 8;
+		int32_t bias = (int32_t)rig_random(&p->g) >> rig_pick(&p->g, 0, 31);
+		float mult = gen_factor(&p->g) / (float)(1u << rig_pick(&p->g, 0, 24));
+
+		memcpy(at, &bias, 4);
+		memcpy(at + 4, &mult, 4);
+	}
+	memcpy(p->r.wgt, p->g.core->wgt, p->g.board.wgt_bytes);
+}
+
+/* Accumulators as layers leave them: far below 2^31. */
+static void gen_acc(struct pair *p)
+{
+	for (uint32_t i = 0; i < p->g.board.acc_bytes / 4; i++)
+		p->g.core->acc[i] >>= rig_pick(&p->g, 8, 20);
+	memcpy(p->r.acc, p->g.core->acc, p->g.board.acc_bytes);
+}
+
+static void gen_alu_config(struct pair *p)
+{
+	struct rig *g = &p->g;
+	int64_t lo = rig_pick(g, -128, 127);
+
+	PUT(g, a_src, .a_row = rig_pick(g, 0, 30), .a_blk = rig_pick(g, 0, 70),
+	    .b_row = rig_pick(g, 0, 30), .b_blk = rig_pick(g, 0, 70));
+	PUT(g, a_rq, .zp = rig_pick(g, -128, 127), .lo = lo, .hi = rig_pick(g, lo, 127));
+	PUT(g, a_scale, .ra = bits(gen_factor(g)), .rb = bits(gen_factor(g)), .c = bits(gen_factor(g)));
+	PUT(g, a_out, .zp = rig_pick(g, -128, 127), .lo = lo, .hi = rig_pick(g, lo, 127),
+	    .az = rig_pick(g, -128, 127), .bz = rig_pick(g, -128, 127));
+	PUT(g, a_pool, .kh = rig_pick(g, 1, 4), .kw = rig_pick(g, 1, 4), .sy = rig_pick(g, 1, 3),
+	    .sx = rig_pick(g, 1, 3), .org_y = rig_pick(g, -9, 3), .org_x = rig_pick(g, -4, 3),
+	    .rows = rig_pick(g, 1, 14), .cols = rig_pick(g, 1, 20));
+	PUT(g, a_div, .mult = bits(gen_factor(g)), .zp = rig_pick(g, -128, 127),
+	    .dy = rig_pick(g, 0, 2), .dx = rig_pick(g, 0, 2));
+	PUT(g, a_rect, .y_lo = rig_pick(g, -5, 3), .y_hi = rig_pick(g, 0, 9),
+	    .x_lo = rig_pick(g, -5, 3), .x_hi = rig_pick(g, 0, 9));
+	PUT(g, a_lut, .addr = rig_pick(g, 0, 300));
+}
+
+static struct rivulet_decoded gen_alu(struct pair *p)
+{
+	struct rig *g = &p->g;
+	bool src = rig_pick(g, 0, 1), rq = src || rig_pick(g, 0, 1);
+	bool dst = !src && g->board.tm == g->board.tn && rig_pick(g, 0, 3) == 0;
+	int64_t rows = rig_pick(g, 1, 5), cols = rig_pick(g, 1, 9), blks = rig_pick(g, 1, 3);
+	int64_t bin = rig_pick(g, 0, 2), prm = rq ? rig_pick(g, 0, 200) : 0;
+	int64_t half = g->board.inp_bytes / g->board.tn / 2;
+
+	gen_alu_config(p);
+	if (rq)
+		gen_params(p, prm, blks * (src ? g->board.tm : g->board.tn));
+	PUT(g, a_dst, .row = cols, .blk = cols * rows);
+	return (struct rivulet_decoded){
+		.form = RIVULET_FORM_alu,
+		.alu = { .src = src, .dst = dst, .a = rig_pick(g, 0, 60),
+			 .b = bin ? rig_pick(g, 0, 60) : 0, .d = dst ? rig_pick(g, 0, 50) : half,
+			 .prm = prm, .rows = rows, .cols = cols, .blks = blks, .rq = rq,
+			 .lut = rig_pick(g, 0, 1), .pool = rig_pick(g, 0, 3), .bin = bin },
+	};
+}
+
+static void sweep(int board, struct rivulet_decoded (*gen)(struct pair *), const char *what)
+{
+	struct pair p;
+	int done = 0, tries = 0;
+
+	pair_open(&p, board);
+	if (gen == gen_alu)
+		gen_acc(&p);
+	while (done < CASES && tries++ < 20 * CASES) {
+		struct rivulet_decoded d;
+
+		rig_reset(&p.g);
+		d = gen(&p);
+		memcpy(p.old, p.r.inp, p.g.board.inp_bytes);
+		done += step(&p, &d, what, done);
+	}
+	ck_assert_int_eq(done, CASES);
+	pair_close(&p);
+}
+
+START_TEST(load_equals_reference)
+{
+	sweep(_i, gen_load, "LOAD");
+}
+END_TEST
+
+START_TEST(store_equals_reference)
+{
+	sweep(_i, gen_store, "STORE");
+}
+END_TEST
+
+START_TEST(alu_equals_reference)
+{
+	sweep(_i, gen_alu, "ALU");
+}
+END_TEST
+
+/* The scalar code and every vector code that this host has. */
+START_TEST(conv_equals_reference)
+{
+	enum rvl_simd want = _i / GEOMETRIES;
+
+	if (rvl_conv_force(want) == want)
+		sweep(_i % GEOMETRIES, gen_conv, "CONV");
+	rvl_conv_force(RVL_SIMD_VNNI);
+}
+END_TEST
+
+/* Extreme values in long sums: the vector codes must wrap as the scalar one does. */
+START_TEST(conv_wraps)
+{
+	struct pair p;
+
+	pair_open(&p, 0);
+	memset(p.g.core->inp, 0x80, p.g.board.inp_bytes);
+	memset(p.g.core->wgt, 0x80, p.g.board.wgt_bytes);
+	for (uint32_t i = 0; i < p.g.board.acc_bytes / 4; i++)
+		p.g.core->acc[i] = INT32_MAX - 5;
+	pair_copy(&p);
+	for (int s = RVL_SIMD_NONE; s <= RVL_SIMD_VNNI; s++) {
+		struct rivulet_decoded d = { .form = RIVULET_FORM_conv,
+					     .conv = { .keep = 1, .rows = 2, .cols = 9, .icb = 3,
+						       .ocb = 1 } };
+
+		rvl_conv_force(s);
+		rig_reset(&p.g);
+		PUT(&p.g, c_kernel, .kh = 3, .kw = 3, .sy = 1, .sx = 1, .dy = 1, .dx = 1);
+		PUT(&p.g, c_input, .row_pitch = 20, .blk_pitch = 100, .rows = 4, .cols = 11);
+		PUT(&p.g, c_out, .row_pitch = 9, .wgt_ic_pitch = 144);
+		ck_assert(step(&p, &d, "CONV wrap", s));
+	}
+	pair_close(&p);
+}
+END_TEST
+
+/* Tiles larger than the working memory of the vector code go to the scalar code, with equal results. */
+START_TEST(conv_of_any_size)
+{
+	struct pair p;
+	struct rivulet_decoded d = { .form = RIVULET_FORM_conv,
+				     .conv = { .rows = 2, .cols = 2, .icb = 400, .ocb = 1 } };
+
+	pair_open(&p, 0);
+	rig_reset(&p.g);
+	PUT(&p.g, c_kernel, .kh = 5, .kw = 5, .sy = 31, .sx = 31, .dy = 63, .dx = 63, .org_y = -100,
+	    .org_x = -100);
+	PUT(&p.g, c_input, .row_pitch = 10, .rows = 20, .cols = 20);
+	PUT(&p.g, c_out, .row_pitch = 2);
+	ck_assert(step(&p, &d, "CONV large", 0));
+	pair_close(&p);
+}
+END_TEST
+
+/* A kernel larger than the fields hold, split into parts that keep the accumulator. */
+START_TEST(conv_split_keeps_accumulator)
+{
+	struct pair p;
+
+	pair_open(&p, 0);
+	for (int part = 0; part < 3; part++) {
+		struct rivulet_decoded d = { .form = RIVULET_FORM_conv,
+					     .conv = { .keep = part > 0, .wgt = part * 16 * 31, .rows = 3,
+						       .cols = 3, .icb = 1, .ocb = 1 } };
+
+		rig_reset(&p.g);
+		PUT(&p.g, c_kernel, .kh = 1, .kw = 31, .sy = 1, .sx = 1, .dy = 1, .dx = 1,
+		    .org_x = part * 31 - 40);
+		PUT(&p.g, c_input, .row_pitch = 32, .rows = 3, .cols = 32);
+		PUT(&p.g, c_out, .row_pitch = 3);
+		ck_assert(step(&p, &d, "CONV split", part));
+	}
+	pair_close(&p);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("core");
+	TCase *t = tcase_create("engines");
+
+	tcase_set_timeout(t, 300);
+	tcase_add_loop_test(t, load_equals_reference, 0, GEOMETRIES);
+	tcase_add_loop_test(t, store_equals_reference, 0, GEOMETRIES);
+	tcase_add_loop_test(t, alu_equals_reference, 0, GEOMETRIES);
+	tcase_add_loop_test(t, conv_equals_reference, 0, 3 * GEOMETRIES);
+	tcase_add_test(t, conv_wraps);
+	tcase_add_test(t, conv_of_any_size);
+	tcase_add_test(t, conv_split_keeps_accumulator);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+int main(void)
+{
+	SRunner *r = srunner_create(suite());
+	int failed;
+
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
