@@ -3,7 +3,7 @@
  * The runtime executes program files: NPU steps through a back end (the kernel by libclient, or the
  * linked device model), CPU steps on a worker pool, both overlapping as far as the steps' tensors allow.
  *
- *   pool      worker threads; shared by any number of runtimes
+ *   workers   worker threads; shared by any number of runtimes
  *   runtime   one back end (one DRM file, or one linked model) and one pollable fd
  *   image     a checked program in the back end's memory (slot 0), kernels prepared
  *   exec      one instance of an image: arena, bindings, one run at a time
@@ -27,7 +27,7 @@
 
 struct rivulet_device;
 struct rivulet_buffer;
-struct rivulet_pool;
+struct rivulet_workers;
 struct rivulet_runtime;
 struct rivulet_image;
 struct rivulet_exec;
@@ -38,22 +38,22 @@ struct rivulet_runtime_error {
 	char text[RIVULET_RUNTIME_ERROR_SIZE];
 };
 
-/* ---- pool ---- */
+/* ---- workers ---- */
 
-/** rivulet_pool_new() - @threads workers, 0: one per processor of this process, at most 64 */
-int rivulet_pool_new(uint32_t threads, struct rivulet_pool **out);
-struct rivulet_pool *rivulet_pool_ref(struct rivulet_pool *p);
-/** rivulet_pool_unref() - the last one waits for the workers */
-struct rivulet_pool *rivulet_pool_unref(struct rivulet_pool *p);
-uint32_t rivulet_pool_threads(const struct rivulet_pool *p);
+/** rivulet_workers_new() - @threads workers, 0: one per processor of this process, at most 64 */
+int rivulet_workers_new(uint32_t threads, struct rivulet_workers **out);
+struct rivulet_workers *rivulet_workers_ref(struct rivulet_workers *p);
+/** rivulet_workers_unref() - the last one waits for the workers */
+struct rivulet_workers *rivulet_workers_unref(struct rivulet_workers *p);
+uint32_t rivulet_workers_threads(const struct rivulet_workers *p);
 
 /* ---- runtime ---- */
 
 /** rivulet_runtime_new_device() - back end: the kernel. Both arguments are referenced */
-int rivulet_runtime_new_device(struct rivulet_device *dev, struct rivulet_pool *pool,
+int rivulet_runtime_new_device(struct rivulet_device *dev, struct rivulet_workers *pool,
 			       struct rivulet_runtime **out, struct rivulet_runtime_error *err);
 /** rivulet_runtime_new_sim() - back end: the model linked in, unpaced, at the highest level; @board is copied */
-int rivulet_runtime_new_sim(const struct rivulet_board *board, struct rivulet_pool *pool,
+int rivulet_runtime_new_sim(const struct rivulet_board *board, struct rivulet_workers *pool,
 			    struct rivulet_runtime **out, struct rivulet_runtime_error *err);
 struct rivulet_runtime *rivulet_runtime_ref(struct rivulet_runtime *rt);
 struct rivulet_runtime *rivulet_runtime_unref(struct rivulet_runtime *rt);
@@ -133,6 +133,7 @@ int rivulet_exec_bind_fd(struct rivulet_exec *x, uint32_t tensor, int fd, uint64
 /** struct rivulet_exec_params - of one run; all zero is the default */
 struct rivulet_exec_params {
 	int64_t deadline;	/* CLOCK_MONOTONIC ns, 0: none; passed on as the fences' hint */
+	bool soft;		/* the deadline is only that hint: a late run goes on to its end */
 	void (*done)(struct rivulet_exec *x, void *data);	/* from dispatch or wait, once; may be NULL */
 	void *data;
 };
@@ -184,6 +185,11 @@ struct rivulet_step_report {
 	uint64_t end_ns;	/* completion seen */
 	struct rivulet_status status;	/* NPU steps; host byte order */
 };
+/**
+ * rivulet_exec_prof() - PROF records of the last run, of a program compiled with them; NULL without
+ * @count: records of struct rivulet_prof there is room for; unused ones are zero
+ */
+const void *rivulet_exec_prof(const struct rivulet_exec *x, size_t *count);
 /** rivulet_exec_step() - NULL when @step is out of range */
 const struct rivulet_step_report *rivulet_exec_step(const struct rivulet_exec *x, uint32_t step);
 

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+/* Inputs and outputs: plain memory, buffers, dma-bufs, memfds. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "internal.h"
+#include "rivulet.h"
+
+static const struct rivulet_tensor *io_tensor(const struct rivulet_exec *x, uint32_t i)
+{
+	return &rivulet_program_tensors(x->img->prog)[i];
+}
+
+static bool is_output(const struct rivulet_exec *x, uint32_t tensor)
+{
+	return tensor >= x->img->prog->inputs;
+}
+
+static int check_bind(const struct rivulet_exec *x, uint32_t tensor, uint64_t offset, uint64_t have,
+		      struct rivulet_runtime_error *err)
+{
+	const struct rivulet_program *p = x->img->prog;
+	const struct rivulet_tensor *t = io_tensor(x, tensor);
+
+	if (tensor >= p->inputs + p->outputs)
+		return rvl_rt_fail(err, ERANGE, "tensor %u of %u", tensor, p->inputs + p->outputs);
+	if (x->busy)
+		return rvl_rt_fail(err, EBUSY, "tensor %s cannot be bound during a run",
+				   rivulet_program_string(p, t->name));
+	if (offset % 64)
+		return rvl_rt_fail(err, EINVAL, "tensor %s: offset %llu is no multiple of 64",
+				   rivulet_program_string(p, t->name), (unsigned long long)offset);
+	if (offset > have || t->size > have - offset)
+		return rvl_rt_fail(err, EINVAL,
+				   "tensor %s has %llu bytes; the memory has %llu from offset %llu on",
+				   rivulet_program_string(p, t->name), (unsigned long long)t->size,
+				   (unsigned long long)have, (unsigned long long)offset);
+	return 0;
+}
+
+/* Whether an NPU step reaches this tensor, so that the back end must. */
+static bool npu_sees(const struct rivulet_exec *x, uint32_t tensor)
+{
+	return tensor < RIVULET_MAX_IO && x->img->io_slots >> (RIVULET_SLOT_IO + tensor) & 1;
+}
+
+static void set_binding(struct rivulet_exec *x, uint32_t tensor, const struct rvl_rt_mem *m, void *user)
+{
+	struct rvl_rt_binding *b = &x->bind[tensor];
+
+	rvl_rt_mem_free(&b->mem);
+	*b = (struct rvl_rt_binding) { .bound = true, .mem = *m, .user = user };
+}
+
+/* Plain bytes that live as long as @m says; the kernel's NPU steps need a copy in a buffer. */
+static int bind_plain(struct rivulet_exec *x, uint32_t tensor, struct rvl_rt_mem *m,
+		      struct rivulet_runtime_error *err)
+{
+	struct rivulet_runtime *rt = x->img->rt;
+	struct rvl_rt_mem copy;
+	int r;
+
+	if (rt->backend->plain_memory || !npu_sees(x, tensor)) {
+		set_binding(x, tensor, m, NULL);
+		return 0;
+	}
+	r = rt->backend->mem_alloc(rt, m->size, &copy, err);
+	if (r)
+		return r;
+	/* The copy now carries the mapping that the plain bytes may need. */
+	copy.map = m->map;
+	copy.map_size = m->map_size;
+	set_binding(x, tensor, &copy, m->host);
+	return 0;
+}
+
+int rivulet_exec_bind_memory(struct rivulet_exec *x, uint32_t tensor, void *data, size_t size,
+			     struct rivulet_runtime_error *err)
+{
+	int r = check_bind(x, tensor, 0, size, err);
+	struct rvl_rt_mem m = { .host = data };
+
+	if (r)
+		return r;
+	m.size = io_tensor(x, tensor)->size;
+	if ((uintptr_t)data % 8)
+		return rvl_rt_fail(err, EINVAL, "tensor %s: memory is not aligned to 8 bytes",
+				   rivulet_program_string(x->img->prog, io_tensor(x, tensor)->name));
+	return bind_plain(x, tensor, &m, err);
+}
+
+int rivulet_exec_bind_buffer(struct rivulet_exec *x, uint32_t tensor, struct rivulet_buffer *buf,
+			     uint64_t offset, struct rivulet_runtime_error *err)
+{
+	struct rvl_rt_mem m = { .offset = offset };
+	void *base;
+	int r = check_bind(x, tensor, offset, rivulet_buffer_size(buf), err);
+
+	if (r)
+		return r;
+	if (!x->img->rt->dev)
+		return rvl_rt_fail(err, EOPNOTSUPP, "the model has no buffers; bind memory");
+	if (is_output(x, tensor) && rivulet_buffer_flags(buf) & DRM_RIVULET_BO_READONLY)
+		return rvl_rt_fail(err, EACCES, "output %s: the buffer is read-only",
+				   rivulet_program_string(x->img->prog, io_tensor(x, tensor)->name));
+	if (rivulet_buffer_map(buf, &base))
+		return rvl_rt_fail(err, EIO, "%s", rivulet_last_error());
+	m.host = (char *)base + offset;
+	m.size = io_tensor(x, tensor)->size;
+	m.buf = rivulet_buffer_ref(buf);
+	set_binding(x, tensor, &m, NULL);
+	return 0;
+}
+
+/* -ENOTTY: not a memfd. Sealed, so that it cannot shrink under a running step. */
+static int map_memfd(struct rivulet_exec *x, uint32_t tensor, int fd, uint64_t offset,
+		     struct rvl_rt_mem *m, struct rivulet_runtime_error *err)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	int prot = PROT_READ | (is_output(x, tensor) ? PROT_WRITE : 0);
+	struct stat st;
+	int r;
+
+	if (seals < 0)
+		return -ENOTTY;
+	if (!(seals & F_SEAL_SHRINK))
+		return rvl_rt_fail(err, EPERM, "tensor %s: the memfd is not sealed against shrinking",
+				   rivulet_program_string(x->img->prog, io_tensor(x, tensor)->name));
+	if (fstat(fd, &st))
+		return rvl_rt_fail(err, errno, "memfd: %s", strerror(errno));
+	r = check_bind(x, tensor, offset, (uint64_t)st.st_size, err);
+	if (r)
+		return r;
+	m->size = io_tensor(x, tensor)->size;
+	m->map_size = offset % RIVULET_PAGE_SIZE + (m->size ? m->size : 1);
+	m->map = mmap(NULL, m->map_size, prot, MAP_SHARED, fd,
+		      (off_t)(offset - offset % RIVULET_PAGE_SIZE));
+	if (m->map == MAP_FAILED)
+		return rvl_rt_fail(err, errno, "tensor %s: mapping the memfd: %s",
+				   rivulet_program_string(x->img->prog, io_tensor(x, tensor)->name),
+				   strerror(errno));
+	m->host = (char *)m->map + offset % RIVULET_PAGE_SIZE;
+	return 0;
+}
+
+int rivulet_exec_bind_fd(struct rivulet_exec *x, uint32_t tensor, int fd, uint64_t offset,
+			 struct rivulet_runtime_error *err)
+{
+	struct rvl_rt_mem m = { 0 };
+	struct rivulet_buffer *buf;
+	int r = check_bind(x, tensor, offset, UINT64_MAX, err);
+
+	if (!r)
+		r = map_memfd(x, tensor, fd, offset, &m, err);
+	if (!r) {
+		r = bind_plain(x, tensor, &m, err);
+		if (r)
+			rvl_rt_mem_free(&m);
+		return r;
+	}
+	if (r != -ENOTTY)
+		return r;
+	if (!x->img->rt->dev)
+		return rvl_rt_fail(err, EOPNOTSUPP, "fd %d is no memfd, and the model takes no dma-buf",
+				   fd);
+	r = rivulet_buffer_import(x->img->rt->dev, fd, &buf);
+	if (r)
+		return rvl_rt_fail(err, -r, "%s", rivulet_last_error());
+	r = rivulet_exec_bind_buffer(x, tensor, buf, offset, err);
+	rivulet_buffer_unref(buf);
+	return r;
+}
+
+void rvl_rt_copy_bound(struct rivulet_exec *x, bool outputs)
+{
+	uint32_t inputs = x->img->prog->inputs;
+	uint32_t first = outputs ? inputs : 0;
+	uint32_t end = outputs ? inputs + x->img->prog->outputs : inputs;
+
+	for (uint32_t i = first; i < end; i++) {
+		struct rvl_rt_binding *b = &x->bind[i];
+
+		if (b->user && outputs)
+			memcpy(b->user, b->mem.host, b->mem.size);
+		else if (b->user)
+			memcpy(b->mem.host, b->user, b->mem.size);
+	}
+}

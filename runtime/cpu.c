@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+/* CPU steps: from tensors to pointers, on a worker or in place. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+void *rvl_rt_tensor_host(const struct rivulet_exec *x, uint32_t tensor)
+{
+	const struct rivulet_program *p = x->img->prog;
+	const struct rivulet_tensor *t = &rivulet_program_tensors(p)[tensor];
+
+	switch (t->place) {
+	case RIVULET_PLACE_INPUT:
+		return x->bind[t->offset].mem.host;
+	case RIVULET_PLACE_OUTPUT:
+		return x->bind[p->inputs + t->offset].mem.host;
+	case RIVULET_PLACE_ARENA:
+		return (char *)x->arena.host + t->offset;
+	default:
+		return (char *)x->img->mem.host + t->offset;
+	}
+}
+
+/* Workspace of this thread, kept from step to step; the thread frees it when it ends. */
+static pthread_key_t scratch_key;
+static pthread_once_t scratch_once = PTHREAD_ONCE_INIT;
+
+struct scratch {
+	size_t size;
+	char pad[56];
+	char bytes[] __attribute__((aligned(64)));
+};
+
+static void make_key(void)
+{
+	pthread_key_create(&scratch_key, free);
+}
+
+static void *get_scratch(size_t size)
+{
+	struct scratch *s;
+
+	pthread_once(&scratch_once, make_key);
+	s = pthread_getspecific(scratch_key);
+	if (s && s->size >= size)
+		return s->bytes;
+	free(s);
+	pthread_setspecific(scratch_key, NULL);
+	if (posix_memalign((void **)&s, 64, sizeof(*s) + size))
+		return NULL;
+	s->size = size;
+	pthread_setspecific(scratch_key, s);
+	return s->bytes;
+}
+
+void rvl_rt_cpu_run(struct rvl_rt_task *t)
+{
+	const struct rvl_rt_cpu_step *c = &t->x->img->cpu[t->step];
+	const void *in[RVL_MAX_IN] = { NULL };
+	void *out[RVL_MAX_OUT] = { NULL };
+	void *scratch = get_scratch(c->scratch);
+
+	t->report.start_ns = (uint64_t)rvl_rt_now();
+	for (uint32_t i = 0; i < c->n_in; i++)
+		in[i] = c->in[i] == UINT32_MAX ? NULL : rvl_rt_tensor_host(t->x, c->in[i]);
+	for (uint32_t i = 0; i < c->n_out; i++)
+		out[i] = c->out[i] == UINT32_MAX ? NULL : rvl_rt_tensor_host(t->x, c->out[i]);
+	t->error = scratch ? rvl_kernel_run(c->kernel, in, out, scratch,
+					    rvl_rt_workers_kernel(t->x->img->rt->pool)) : -ENOMEM;
+	t->report.end_ns = (uint64_t)rvl_rt_now();
+}

@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The life of one run, in order: start, advance (issue every step whose forerunners are done), done
+ * (a step came back), stop (deadline, cancel, error), finish. An NPU step does not wait for an earlier
+ * NPU step that is in the queue already: the device runs them in order, so its second slot stays filled.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "internal.h"
+#include "rivulet.h"
+#include "rivulet_crc32c.h"
+#include "rivulet_isa.h"
+
+#define MAX_IN_FLIGHT 8	/* NPU steps of one run in the kernel's queue */
+
+_Static_assert(sizeof(struct rivulet_status) <= RVL_RT_REPORT, "a report has room for a status");
+
+/* ---- making one ---- */
+
+static int alloc_memory(struct rivulet_exec *x, struct rivulet_runtime_error *err)
+{
+	struct rivulet_image *img = x->img;
+	struct rivulet_runtime *rt = img->rt;
+	int r = 0;
+
+	if (img->prog->arena_size)
+		r = rt->backend->mem_alloc(rt, img->prog->arena_size, &x->arena, err);
+	if (!r && img->npu_steps)
+		r = rt->backend->mem_alloc(rt, (uint64_t)img->npu_steps * RVL_RT_REPORT,
+					   &x->reports, err);
+	if (!r && img->prof_size)
+		r = rt->backend->mem_alloc(rt, img->prof_size, &x->prof, err);
+	return r;
+}
+
+int rivulet_exec_new(struct rivulet_image *img, struct rivulet_exec **out,
+		     struct rivulet_runtime_error *err)
+{
+	struct rivulet_exec *x = calloc(1, sizeof(*x));
+	int r;
+
+	if (!x)
+		return rvl_rt_fail(err, ENOMEM, "out of memory");
+	x->refs = 1;
+	x->img = rivulet_image_ref(img);
+	x->bind = calloc(img->prog->inputs + img->prog->outputs + 1, sizeof(*x->bind));
+	x->task = calloc(img->prog->steps + 1, sizeof(*x->task));
+	r = x->bind && x->task ? alloc_memory(x, err) : rvl_rt_fail(err, ENOMEM, "out of memory");
+	if (r) {
+		rivulet_exec_unref(x);
+		return r;
+	}
+	for (uint32_t i = 0; i < img->prog->steps; i++) {
+		x->task[i].x = x;
+		x->task[i].step = i;
+		x->task[i].sync_fd = -1;
+	}
+	*out = x;
+	return 0;
+}
+
+struct rivulet_exec *rivulet_exec_ref(struct rivulet_exec *x)
+{
+	if (x)
+		x->refs++;
+	return x;
+}
+
+/* Takes the run off the list of the runtime it is on. */
+static void unlink_exec(struct rivulet_exec *x)
+{
+	if (!x->link)
+		return;
+	*x->link = x->next;
+	if (x->next)
+		x->next->link = x->link;
+	x->next = NULL;
+	x->link = NULL;
+}
+
+static void link_exec(struct rivulet_exec *x, struct rivulet_exec **list)
+{
+	x->next = *list;
+	if (x->next)
+		x->next->link = &x->next;
+	*list = x;
+	x->link = list;
+}
+
+static void exec_free(struct rivulet_exec *x)
+{
+	const struct rivulet_program *p = x->img->prog;
+
+	unlink_exec(x);
+	for (uint32_t i = 0; x->bind && i < p->inputs + p->outputs; i++)
+		rvl_rt_mem_free(&x->bind[i].mem);
+	for (uint32_t i = 0; x->task && i < p->steps; i++)
+		rivulet_fence_unref(x->task[i].fence);
+	rvl_rt_mem_free(&x->arena);
+	rvl_rt_mem_free(&x->reports);
+	rvl_rt_mem_free(&x->prof);
+	rivulet_image_unref(x->img);
+	free(x->bind);
+	free(x->task);
+	free(x);
+}
+
+struct rivulet_exec *rivulet_exec_unref(struct rivulet_exec *x)
+{
+	if (!x || --x->refs)
+		return NULL;
+	if (x->busy)
+		rivulet_exec_cancel(x);
+	/* Other runs that end meanwhile stay due for the next dispatch. */
+	while (x->running)
+		rvl_rt_poll(x->img->rt, -1);
+	exec_free(x);
+	return NULL;
+}
+
+struct rivulet_image *rivulet_exec_image(const struct rivulet_exec *x)
+{
+	return x->img;
+}
+
+/* ---- its end ---- */
+
+static void finish(struct rivulet_exec *x)
+{
+	struct rivulet_runtime *rt = x->img->rt;
+	uint64_t one = 1;
+
+	if (!x->result.error || x->result.error == -EINPROGRESS) {
+		rvl_rt_copy_bound(x, true);
+		x->result.error = 0;
+	}
+	x->result.end_ns = (uint64_t)rvl_rt_now();
+	unlink_exec(x);
+	link_exec(x, &rt->finished);
+	rvl_rt_arm(rt);
+	/* The eventfd makes the caller dispatch; it cannot fail below 2^64 - 1 runs. */
+	if (write(rt->event, &one, sizeof(one)) < 0)
+		return;
+}
+
+void rvl_rt_exec_stop(struct rivulet_exec *x, int error, const char *text)
+{
+	if (x->stopping)
+		return;
+	x->stopping = true;
+	x->result.error = error;
+	snprintf(x->result.text, sizeof(x->result.text), "%s", text);
+	if (!x->running)
+		finish(x);
+}
+
+void rivulet_exec_cancel(struct rivulet_exec *x)
+{
+	if (x->busy && x->result.error == -EINPROGRESS)
+		rvl_rt_exec_stop(x, -ECANCELED, "cancelled");
+}
+
+static void step_failed(struct rivulet_exec *x, uint32_t i, int error, const char *why)
+{
+	const struct rivulet_program *p = x->img->prog;
+	const struct rivulet_step *s = &rivulet_program_steps(p)[i];
+	char text[RIVULET_RUNTIME_ERROR_SIZE];
+
+	snprintf(text, sizeof(text), "step %u of %u, %s (%s): %s", i, p->steps,
+		 rivulet_program_string(p, s->name), s->kind == RIVULET_STEP_NPU ? "NPU" : "CPU", why);
+	if (!x->stopping) {
+		x->result.step = i;
+		x->result.status = x->task[i].report.status;
+	}
+	rvl_rt_exec_stop(x, error, text);
+}
+
+/* ---- status reports ---- */
+
+static const char *fault_text(uint32_t fault)
+{
+	switch (fault) {
+#define FAULT_TEXT(name, value, slot, doc) case value: return #name ": " doc;
+	RIVULET_FAULTS(FAULT_TEXT)
+#undef FAULT_TEXT
+	default:
+		return "a fault this version does not know";
+	}
+}
+
+static bool fault_has_slot(uint32_t fault)
+{
+	switch (fault) {
+#define FAULT_SLOT(name, value, slot, doc) case value: return slot;
+	RIVULET_FAULTS(FAULT_SLOT)
+#undef FAULT_SLOT
+	default:
+		return true;
+	}
+}
+
+static void describe(const struct rivulet_status *st, int error, char *why, size_t size)
+{
+	int n;
+
+	if (st->state == RIVULET_STATE_NO_VARIANT) {
+		snprintf(why, size, "the program has no command stream for level %u", st->level);
+		return;
+	}
+	if (st->state != RIVULET_STATE_FAULT) {
+		snprintf(why, size, "%s", st->state == RIVULET_STATE_ABORTED ? "aborted by the driver" :
+			 strerror(-error));
+		return;
+	}
+	n = snprintf(why, size, "fault %u %s", st->fault, fault_text(st->fault));
+	if (n > 0 && (size_t)n < size && fault_has_slot(st->fault))
+		n += snprintf(why + n, size - (size_t)n, ", slot %u, offset 0x%llx", st->fault_slot,
+			      (unsigned long long)st->fault_offset);
+	if (n > 0 && (size_t)n < size)
+		snprintf(why + n, size - (size_t)n, ", instruction %u", st->insn);
+}
+
+/* Little endian to the host's order, field by field, as the device specification lays it out. */
+static void status_to_host(struct rivulet_status *s)
+{
+	uint32_t *w = (uint32_t *)s;
+
+	_Static_assert(sizeof(*s) % 4 == 0, "a status is words");
+	if (__BYTE_ORDER == __LITTLE_ENDIAN)
+		return;
+	for (size_t i = 0; i < sizeof(*s) / 4; i++)
+		w[i] = le32toh(w[i]);
+}
+
+void rvl_rt_report(struct rvl_rt_task *t)
+{
+	struct rivulet_exec *x = t->x;
+	struct rivulet_status *st = &t->report.status;
+
+	memcpy(st, (char *)x->reports.host + (size_t)x->img->report[t->step] * RVL_RT_REPORT,
+	       sizeof(*st));
+	if (le32toh(st->crc) != rivulet_crc32c(0, st, offsetof(struct rivulet_status, crc))) {
+		memset(st, 0, sizeof(*st));
+		t->error = t->error ? t->error : -EIO;
+		return;
+	}
+	status_to_host(st);
+	if (st->state != RIVULET_STATE_DONE)
+		t->error = -EIO;
+}
+
+static void add_totals(struct rivulet_exec *x, const struct rivulet_status *st)
+{
+	struct rivulet_exec_result *r = &x->result;
+	struct rivulet_level_total *t = &x->img->rt->total[st->level % RIVULET_LEVELS];
+	uint64_t ns = st->end - st->start;
+
+	r->level_min = !r->npu_steps || st->level < r->level_min ? st->level : r->level_min;
+	r->level_max = st->level > r->level_max ? st->level : r->level_max;
+	r->npu_steps++;
+	r->device_ns += ns;
+	r->cycles += st->cycles;
+	r->energy_pj += st->energy;
+	r->macs += st->macs;
+	r->conv_busy += st->conv_busy;
+	r->read_bytes += st->read_bytes;
+	r->write_bytes += st->write_bytes;
+	t->jobs++;
+	t->device_ns += ns;
+	t->cycles += st->cycles;
+	t->energy_pj += st->energy;
+	t->macs += st->macs;
+	t->conv_busy += st->conv_busy;
+	t->read_bytes += st->read_bytes;
+	t->write_bytes += st->write_bytes;
+}
+
+/* ---- its steps ---- */
+
+static uint32_t npu_in_flight(const struct rivulet_exec *x)
+{
+	const struct rivulet_step *s = rivulet_program_steps(x->img->prog);
+	uint32_t n = 0;
+
+	for (uint32_t i = x->first; i < x->img->prog->steps && i < x->first + RVL_RT_WINDOW; i++)
+		n += s[i].kind == RIVULET_STEP_NPU && x->task[i].state == RVL_RT_RUNNING;
+	return n;
+}
+
+static bool is_ready(const struct rivulet_exec *x, uint32_t i)
+{
+	const struct rivulet_step *s = rivulet_program_steps(x->img->prog);
+	bool npu = s[i].kind == RIVULET_STEP_NPU;
+
+	for (uint32_t j = x->first; j < i; j++) {
+		if (x->task[j].state == RVL_RT_DONE || !rvl_rt_depends(x->img, i, j))
+			continue;
+		if (!(npu && s[j].kind == RIVULET_STEP_NPU && x->task[j].state == RVL_RT_RUNNING))
+			return false;
+	}
+	return !npu || npu_in_flight(x) < MAX_IN_FLIGHT;
+}
+
+static void cpu_work(struct rvl_rt_task *t)
+{
+	rvl_rt_cpu_run(t);
+	rvl_rt_complete(t->x->img->rt, t);
+}
+
+static void step_done(struct rvl_rt_task *t)
+{
+	struct rivulet_exec *x = t->x;
+	char why[300];
+
+	t->state = RVL_RT_DONE;
+	t->report.ran = true;
+	while (x->first < x->img->prog->steps && x->task[x->first].state == RVL_RT_DONE)
+		x->first++;
+	if (rivulet_program_steps(x->img->prog)[t->step].kind == RIVULET_STEP_CPU) {
+		x->result.cpu_steps++;
+		x->result.cpu_ns += t->report.end_ns - t->report.start_ns;
+		snprintf(why, sizeof(why), "%s", t->error ? strerror(-t->error) : "");
+	} else {
+		t->report.end_ns = (uint64_t)rvl_rt_now();
+		rvl_rt_report(t);
+		describe(&t->report.status, t->error, why, sizeof(why));
+		if (t->report.status.state)
+			add_totals(x, &t->report.status);
+	}
+	if (t->error)
+		step_failed(x, t->step, t->error, why);
+}
+
+static int submit_npu(struct rivulet_exec *x, uint32_t i, struct rivulet_runtime_error *err)
+{
+	struct rivulet_image *img = x->img;
+	struct rvl_rt_npu_job job = { .step = &rivulet_program_steps(img->prog)[i],
+		.report_offset = (uint64_t)img->report[i] * RVL_RT_REPORT,
+		.deadline = x->params.deadline };
+	uint32_t io = img->prog->inputs + img->prog->outputs;
+
+	for (uint32_t s = 0; s < RIVULET_SLOTS; s++) {
+		if (!(job.step->slots >> s & 1))
+			continue;
+		if (s >= RIVULET_SLOT_IO && s - RIVULET_SLOT_IO < io && s < RIVULET_SLOT_PROF)
+			job.slot[s] = &x->bind[s - RIVULET_SLOT_IO].mem;
+	}
+	job.slot[RIVULET_SLOT_PROGRAM] = &img->mem;
+	job.slot[RIVULET_SLOT_ARENA] = x->arena.size ? &x->arena : NULL;
+	job.slot[RIVULET_SLOT_REPORT] = &x->reports;
+	job.slot[RIVULET_SLOT_PROF] = x->prof.size ? &x->prof : NULL;
+	memset((char *)x->reports.host + job.report_offset, 0, RVL_RT_REPORT);
+	return img->rt->backend->submit(img->rt, &job, &x->task[i], err);
+}
+
+/* Issues step @i; a small CPU step is done when this returns. */
+static void issue(struct rivulet_exec *x, uint32_t i)
+{
+	struct rvl_rt_task *t = &x->task[i];
+	struct rivulet_runtime_error err = { "" };
+	bool npu = rivulet_program_steps(x->img->prog)[i].kind == RIVULET_STEP_NPU;
+
+	t->state = RVL_RT_RUNNING;
+	t->error = 0;
+	if (!npu && x->img->cpu[i].inlined) {
+		rvl_rt_cpu_run(t);
+		step_done(t);
+		return;
+	}
+	x->running++;
+	if (!npu) {
+		t->work = cpu_work;
+		rvl_rt_workers_push(x->img->rt->pool, t);
+		return;
+	}
+	t->report.start_ns = (uint64_t)rvl_rt_now();
+	t->error = submit_npu(x, i, &err);
+	if (t->error) {
+		t->state = RVL_RT_WAITING;
+		x->running--;
+		step_failed(x, i, t->error, err.text);
+	}
+}
+
+/* Issues what can be issued; an inlined step may make others ready, so until nothing changes. */
+static void advance(struct rivulet_exec *x)
+{
+	uint32_t n = x->img->prog->steps;
+	bool more = true;
+
+	while (more && !x->stopping) {
+		more = false;
+		for (uint32_t i = x->first; i < n && i < x->first + RVL_RT_WINDOW && !x->stopping; i++)
+			if (x->task[i].state == RVL_RT_WAITING && is_ready(x, i)) {
+				issue(x, i);
+				more = true;
+			}
+	}
+	if (!x->stopping && x->first == n) {
+		x->stopping = true;
+		finish(x);
+	}
+}
+
+void rvl_rt_exec_done(struct rvl_rt_task *t)
+{
+	struct rivulet_exec *x = t->x;
+	bool was_stopping = x->stopping;
+
+	x->running--;
+	step_done(t);
+	if (!x->stopping)
+		advance(x);
+	else if (was_stopping && !x->running)
+		finish(x);
+}
+
+static int check_start(const struct rivulet_exec *x, struct rivulet_runtime_error *err)
+{
+	const struct rivulet_program *p = x->img->prog;
+
+	if (x->busy)
+		return rvl_rt_fail(err, EBUSY, "a run is under way");
+	for (uint32_t i = 0; i < p->inputs + p->outputs; i++)
+		if (!x->bind[i].bound)
+			return rvl_rt_fail(err, EINVAL, "%s %s is not bound",
+					   i < p->inputs ? "input" : "output",
+					   rivulet_program_string(p,
+						rivulet_program_tensors(p)[i].name));
+	return 0;
+}
+
+int rivulet_exec_start(struct rivulet_exec *x, const struct rivulet_exec_params *params,
+		       struct rivulet_runtime_error *err)
+{
+	static const struct rivulet_exec_params defaults;
+	int r = check_start(x, err);
+
+	if (r)
+		return r;
+	x->params = params ? *params : defaults;
+	x->result = (struct rivulet_exec_result) { .error = -EINPROGRESS, .step = RIVULET_NO_STEP,
+						   .start_ns = (uint64_t)rvl_rt_now() };
+	x->busy = true;
+	x->stopping = false;
+	x->first = 0;
+	for (uint32_t i = 0; i < x->img->prog->steps; i++) {
+		x->task[i].state = RVL_RT_WAITING;
+		memset(&x->task[i].report, 0, sizeof(x->task[i].report));
+	}
+	if (x->prof.size)
+		memset(x->prof.host, 0, x->prof.size);
+	rvl_rt_copy_bound(x, false);
+	link_exec(x, &x->img->rt->active);
+	if (x->params.deadline && !x->params.soft) {
+		if (x->params.deadline <= rvl_rt_now()) {
+			rvl_rt_exec_stop(x, -ETIME, "the deadline had passed before the run began");
+			return 0;
+		}
+		rvl_rt_arm(x->img->rt);
+	}
+	advance(x);
+	return 0;
+}
+
+int rivulet_exec_wait(struct rivulet_exec *x, int timeout_ms)
+{
+	int64_t end = timeout_ms < 0 ? INT64_MAX : rvl_rt_now() + timeout_ms * 1000000ll;
+
+	while (x->busy) {
+		int64_t left = end == INT64_MAX ? -1 : (end - rvl_rt_now() + 999999) / 1000000;
+		int r;
+
+		if (end != INT64_MAX && left < 0)
+			return -ETIMEDOUT;
+		r = x->link && x->stopping && !x->running ? 0 : rvl_rt_poll(x->img->rt, (int)left);
+		if (r < 0)
+			return r;
+		if (!r && end != INT64_MAX && x->running)
+			return -ETIMEDOUT;
+		rvl_rt_deliver(x->img->rt);
+	}
+	return x->result.error;
+}
+
+const struct rivulet_exec_result *rivulet_exec_result(const struct rivulet_exec *x)
+{
+	return &x->result;
+}
+
+const struct rivulet_step_report *rivulet_exec_step(const struct rivulet_exec *x, uint32_t step)
+{
+	return step < x->img->prog->steps ? &x->task[step].report : NULL;
+}
+
+const void *rivulet_exec_prof(const struct rivulet_exec *x, size_t *count)
+{
+	*count = x->prof.size / sizeof(struct rivulet_prof);
+	return x->prof.host;
+}

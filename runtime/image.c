@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Images: a program file copied into the back end's memory, then checked there (nobody else can change
+ * that copy), its CPU steps prepared. rivulet_program_check() vouches for the file's structure; what a CPU
+ * step's parameters say about its operands is held against the tensors here.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "internal.h"
+#include "rivulet_isa.h"
+
+#define INLINE_BYTES 16384u
+#define INLINE_MACS 65536u
+
+/* The bytes of a tensor lie where the run will have memory for it. */
+static int check_place(const struct rivulet_program *p, const struct rivulet_tensor *t)
+{
+	const struct rivulet_tensor *all = rivulet_program_tensors(p);
+	uint64_t limit = 0;
+
+	if (t->place == RIVULET_PLACE_ARENA || t->place == RIVULET_PLACE_CONST) {
+		limit = t->place == RIVULET_PLACE_ARENA ? p->arena_size : p->size;
+		return t->offset <= limit && t->size <= limit - t->offset ? 0 : -EINVAL;
+	}
+	if (t->place == RIVULET_PLACE_INPUT && t->offset < p->inputs)
+		limit = all[t->offset].size;
+	if (t->place == RIVULET_PLACE_OUTPUT && t->offset < p->outputs)
+		limit = all[p->inputs + t->offset].size;
+	return t->size <= limit ? 0 : -EINVAL;
+}
+
+/* An operand of the step's parameters and the tensor that stands for it agree in type and bytes. */
+static int check_operand(const struct rivulet_program *p, const struct rvl_kernel_arg *a,
+			 uint32_t tensor, bool write)
+{
+	const struct rivulet_tensor *t = &rivulet_program_tensors(p)[tensor];
+	int64_t n = rvl_shape_count(&a->shape);
+
+	if (tensor >= p->tensors || (uint32_t)a->type != t->dtype || n < 0 || check_place(p, t))
+		return -EINVAL;
+	if ((uint64_t)n * rvl_type_size(a->type) != t->size || t->offset % rvl_type_size(a->type))
+		return -EINVAL;
+	if (write && t->place != RIVULET_PLACE_ARENA && t->place != RIVULET_PLACE_OUTPUT)
+		return -EINVAL;
+	return 0;
+}
+
+/*
+ * Operands of a side in order; an absent one (type NONE) has no entry in the step's list. Constants get
+ * their address in the file.
+ */
+static int bind_operands(const struct rivulet_image *img, struct rvl_kernel_arg *arg, uint32_t n,
+			 const uint32_t *list, uint32_t count, bool write, uint32_t *tensor)
+{
+	uint32_t used = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct rivulet_tensor *t;
+
+		tensor[i] = UINT32_MAX;
+		if (arg[i].type == RVL_TYPE_NONE)
+			continue;
+		if (used == count || list[used] >= img->prog->tensors ||
+		    check_operand(img->prog, &arg[i], list[used], write))
+			return -EINVAL;
+		tensor[i] = list[used++];
+		t = &rivulet_program_tensors(img->prog)[tensor[i]];
+		if (t->place == RIVULET_PLACE_CONST)
+			arg[i].data = (const char *)img->mem.host + t->offset;
+	}
+	return used == count ? 0 : -EINVAL;
+}
+
+static bool is_small(const struct rivulet_image *img, const struct rivulet_step *s)
+{
+	const struct rivulet_tensor *t = rivulet_program_tensors(img->prog);
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < s->nread; i++)
+		bytes += t[s->read[i]].size;
+	for (uint32_t i = 0; i < s->nwrite; i++)
+		bytes += t[s->write[i]].size;
+	return bytes <= INLINE_BYTES && s->macs <= INLINE_MACS;
+}
+
+static int fail_step(const struct rivulet_image *img, uint32_t i, int code, const char *why,
+		     struct rivulet_runtime_error *err)
+{
+	const struct rivulet_step *s = &rivulet_program_steps(img->prog)[i];
+
+	return rvl_rt_fail(err, code, "step %u (%s, %s): %s", i,
+			   rivulet_program_string(img->prog, s->name),
+			   rvl_op_name(s->op) ? rvl_op_name(s->op) : "unknown operator", why);
+}
+
+static int prepare_cpu(struct rivulet_image *img, uint32_t i, struct rivulet_runtime_error *err)
+{
+	const struct rivulet_step *s = &rivulet_program_steps(img->prog)[i];
+	struct rvl_rt_cpu_step *c = &img->cpu[i];
+	struct rvl_kernel_desc d;
+	char why[96] = "no kernel for these types";
+	int r;
+
+	r = rvl_desc_unpack((const char *)img->mem.host + img->prog->params_off + s->params,
+			    s->params_size, &d);
+	if (r || (uint32_t)d.op != s->op)
+		return fail_step(img, i, EINVAL, "its parameters are damaged", err);
+	c->n_in = d.n_in;
+	c->n_out = d.n_out;
+	if (bind_operands(img, d.in, d.n_in, s->read, s->nread, false, c->in) ||
+	    bind_operands(img, d.out, d.n_out, s->write, s->nwrite, true, c->out))
+		return fail_step(img, i, EINVAL, "its operands are not what its parameters say", err);
+	r = rvl_kernel_new(&d, false, &c->kernel, why);
+	if (r)
+		return fail_step(img, i, -r, r == -ENOMEM ? "out of memory" : why, err);
+	c->scratch = rvl_kernel_scratch(c->kernel);
+	c->inlined = is_small(img, s);
+	return 0;
+}
+
+/* Room for a PROF record of every instruction of the step's longest variant. */
+static void prepare_npu(struct rivulet_image *img, uint32_t i)
+{
+	const struct rivulet_step *s = &rivulet_program_steps(img->prog)[i];
+
+	img->report[i] = img->npu_steps++;
+	img->io_slots |= s->slots;
+	if (!(s->slots >> RIVULET_SLOT_PROF & 1))
+		return;
+	for (uint32_t l = 0; l < RIVULET_LEVELS; l++) {
+		uint64_t need = s->variant[l].length / sizeof(struct rivulet_insn) *
+				sizeof(struct rivulet_prof);
+
+		if (need > img->prof_size)
+			img->prof_size = need;
+	}
+}
+
+static int prepare_steps(struct rivulet_image *img, struct rivulet_runtime_error *err)
+{
+	uint32_t n = img->prog->steps;
+	int r = 0;
+
+	img->cpu = calloc(n + 1, sizeof(*img->cpu));
+	img->report = calloc(n + 1, sizeof(*img->report));
+	if (!img->cpu || !img->report || rvl_rt_deps(img))
+		return rvl_rt_fail(err, ENOMEM, "out of memory");
+	for (uint32_t i = 0; !r && i < n; i++) {
+		if (rivulet_program_steps(img->prog)[i].kind == RIVULET_STEP_CPU)
+			r = prepare_cpu(img, i, err);
+		else
+			prepare_npu(img, i);
+	}
+	return r;
+}
+
+static int check_image(struct rivulet_image *img, struct rivulet_runtime_error *err)
+{
+	struct rivulet_target t;
+	char why[400];
+	int r = rivulet_program_check(img->mem.host, img->mem.size, why, sizeof(why));
+
+	if (!r) {
+		img->prog = img->mem.host;
+		rivulet_runtime_target(img->rt, &t);
+		r = rivulet_program_fits(img->prog, &t, why, sizeof(why));
+	}
+	if (r)
+		return rvl_rt_fail(err, -r, "%s", why);
+	return prepare_steps(img, err);
+}
+
+static int image_new(struct rivulet_runtime *rt, uint64_t size, struct rivulet_image **out,
+		     struct rivulet_runtime_error *err)
+{
+	struct rivulet_image *img;
+	int r;
+
+	if (size < sizeof(struct rivulet_program) || size > RIVULET_PROGRAM_MAX)
+		return rvl_rt_fail(err, EINVAL, "a program file has %zu to %u bytes, not %llu",
+				   sizeof(struct rivulet_program), RIVULET_PROGRAM_MAX,
+				   (unsigned long long)size);
+	img = calloc(1, sizeof(*img));
+	if (!img)
+		return rvl_rt_fail(err, ENOMEM, "out of memory");
+	img->refs = 1;
+	img->rt = rivulet_runtime_ref(rt);
+	r = rt->backend->mem_alloc(rt, size, &img->mem, err);
+	if (r) {
+		rivulet_image_unref(img);
+		return r;
+	}
+	*out = img;
+	return 0;
+}
+
+int rivulet_image_load(struct rivulet_runtime *rt, const void *data, size_t size,
+		       struct rivulet_image **out, struct rivulet_runtime_error *err)
+{
+	struct rivulet_image *img;
+	int r = image_new(rt, size, &img, err);
+
+	if (r)
+		return r;
+	memcpy(img->mem.host, data, size);
+	r = check_image(img, err);
+	if (r) {
+		rivulet_image_unref(img);
+		return r;
+	}
+	*out = img;
+	return 0;
+}
+
+static int read_all(int fd, char *p, uint64_t size, struct rivulet_runtime_error *err)
+{
+	uint64_t at = 0;
+
+	while (at < size) {
+		ssize_t n = pread(fd, p + at, size - at, (off_t)at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return rvl_rt_fail(err, n ? errno : EIO, "reading a program: %s",
+					   n ? strerror(errno) : "the file became shorter");
+		at += (uint64_t)n;
+	}
+	return 0;
+}
+
+int rivulet_image_load_fd(struct rivulet_runtime *rt, int fd, struct rivulet_image **out,
+			  struct rivulet_runtime_error *err)
+{
+	struct rivulet_image *img;
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st))
+		return rvl_rt_fail(err, errno, "fd %d: %s", fd, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return rvl_rt_fail(err, EINVAL, "fd %d is no regular file", fd);
+	r = image_new(rt, (uint64_t)st.st_size, &img, err);
+	if (r)
+		return r;
+	r = read_all(fd, img->mem.host, img->mem.size, err);
+	if (!r)
+		r = check_image(img, err);
+	if (r) {
+		rivulet_image_unref(img);
+		return r;
+	}
+	*out = img;
+	return 0;
+}
+
+struct rivulet_image *rivulet_image_ref(struct rivulet_image *img)
+{
+	if (img)
+		img->refs++;
+	return img;
+}
+
+struct rivulet_image *rivulet_image_unref(struct rivulet_image *img)
+{
+	if (!img || --img->refs)
+		return NULL;
+	for (uint32_t i = 0; img->prog && img->cpu && i < img->prog->steps; i++)
+		rvl_kernel_free(img->cpu[i].kernel);
+	free(img->cpu);
+	free(img->report);
+	free(img->deps);
+	rvl_rt_mem_free(&img->mem);
+	rivulet_runtime_unref(img->rt);
+	free(img);
+	return NULL;
+}
+
+const struct rivulet_program *rivulet_image_program(const struct rivulet_image *img)
+{
+	return img->prog;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inside the runtime. One thread owns a runtime and all state of its runs: it issues steps and, in
+ * dispatch, takes completions. Workers and the model's thread touch only the struct rvl_rt_task they
+ * were given, and hand it back through the completion list. So the only locks are the pool's and that list's.
+ */
+#ifndef RVL_RUNTIME_INTERNAL_H
+#define RVL_RUNTIME_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "rivulet_kernels.h"
+#include "rivulet_runtime.h"
+
+#define RVL_RT_WINDOW 256	/* steps that may be looked at ahead of the first one not done */
+#define RVL_RT_WORDS (RVL_RT_WINDOW / 64)
+#define RVL_RT_REPORT 256	/* bytes between status reports */
+
+/** rvl_rt_fail() - write @err (may be NULL) and return -@code; @code is a positive errno */
+int rvl_rt_fail(struct rivulet_runtime_error *err, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/** rvl_rt_now() - CLOCK_MONOTONIC, ns */
+int64_t rvl_rt_now(void);
+
+/* ---- memory of a back end ---- */
+
+/** struct rvl_rt_mem - bytes that CPU and NPU can reach; plain data, released by backend->mem_free */
+struct rvl_rt_mem {
+	void *host;
+	uint64_t size;
+	struct rivulet_buffer *buf;	/* kernel back end; referenced */
+	uint64_t offset;		/* of byte 0 in @buf */
+	void *heap;			/* to free, or NULL */
+	void *map;			/* own mapping to undo (memfds), or NULL */
+	uint64_t map_size;
+};
+
+/* ---- one step of one run ---- */
+
+enum rvl_rt_state { RVL_RT_WAITING = 0, RVL_RT_RUNNING, RVL_RT_DONE };
+
+/** struct rvl_rt_task - a step of an exec, as it travels to a worker or the back end and back */
+struct rvl_rt_task {
+	void (*work)(struct rvl_rt_task *t);	/* run by a pool thread */
+	struct rvl_rt_task *next;		/* pool queue, model queue or completion list */
+	struct rivulet_exec *x;
+	uint32_t step;
+	uint32_t state;				/* enum rvl_rt_state; the owner's thread only */
+	int error;				/* filled by who ran it: 0 or negative errno */
+	struct rivulet_step_report report;
+	int sync_fd;				/* kernel back end: registered in the runtime's epoll, or -1 */
+	struct rivulet_fence *fence;		/* kernel back end: kept from run to run */
+};
+
+/** struct rvl_rt_npu_job - what a back end needs to run an NPU step */
+struct rvl_rt_npu_job {
+	const struct rivulet_step *step;
+	const struct rvl_rt_mem *slot[RIVULET_SLOTS];	/* NULL: not used */
+	uint64_t report_offset;
+	int64_t deadline;
+};
+
+/** struct rvl_rt_backend - who runs NPU steps; all are called by the runtime's thread */
+struct rvl_rt_backend {
+	int (*mem_alloc)(struct rivulet_runtime *rt, uint64_t size, struct rvl_rt_mem *out,
+			 struct rivulet_runtime_error *err);
+	/** submit - start a job; its end comes by rvl_rt_complete() or by t->sync_fd. Jobs run in order */
+	int (*submit)(struct rivulet_runtime *rt, const struct rvl_rt_npu_job *job,
+		      struct rvl_rt_task *t, struct rivulet_runtime_error *err);
+	/** synced - t->sync_fd is readable: close it, fill t->error */
+	void (*synced)(struct rivulet_runtime *rt, struct rvl_rt_task *t);
+	int (*set_level)(struct rivulet_runtime *rt, uint32_t level);
+	void (*destroy)(struct rivulet_runtime *rt);
+	bool plain_memory;	/* NPU steps reach any memory of the process */
+};
+
+struct rivulet_runtime {
+	int refs;
+	const struct rvl_rt_backend *backend;
+	struct rivulet_workers *pool;	/* referenced */
+	struct rivulet_board board;
+	struct rivulet_device *dev;	/* kernel back end */
+	struct rvl_rt_sim *sim;		/* model back end */
+	int epoll;
+	int event;			/* eventfd: completions, or finished runs not yet told */
+	int timer;			/* timerfd: the earliest deadline */
+	pthread_mutex_t lock;		/* @completed, from any thread */
+	struct rvl_rt_task *completed;
+	struct rivulet_exec *active;	/* runs under way */
+	struct rivulet_exec *finished;	/* ended, callback due */
+	struct rivulet_level_total total[RIVULET_LEVELS];
+};
+
+/** rvl_rt_new() - the part of a runtime that is the same for all back ends */
+int rvl_rt_new(struct rivulet_workers *pool, const struct rvl_rt_backend *b,
+	       struct rivulet_runtime **out, struct rivulet_runtime_error *err);
+/** rvl_rt_complete() - a task is done; from any thread */
+void rvl_rt_complete(struct rivulet_runtime *rt, struct rvl_rt_task *t);
+/** rvl_rt_mem_free() - release and clear; cleared memory is fine */
+void rvl_rt_mem_free(struct rvl_rt_mem *m);
+/** rvl_rt_poll() - take events, waiting up to @timeout_ms; finished runs stay on rt->finished */
+int rvl_rt_poll(struct rivulet_runtime *rt, int timeout_ms);
+/** rvl_rt_deliver() - call back for runs on rt->finished. Returns their number */
+int rvl_rt_deliver(struct rivulet_runtime *rt);
+/** rvl_rt_arm() - set the timer to the earliest deadline of the active runs */
+void rvl_rt_arm(struct rivulet_runtime *rt);
+
+/* ---- workers.c ---- */
+
+/** rvl_rt_workers_push() - run t->work(t) on a worker */
+void rvl_rt_workers_push(struct rivulet_workers *p, struct rvl_rt_task *t);
+/** rvl_rt_workers_kernel() - the pool as the kernels know it; valid as long as @p */
+const struct rvl_pool *rvl_rt_workers_kernel(struct rivulet_workers *p);
+
+/* ---- image.c ---- */
+
+/** struct rvl_rt_cpu_step - a CPU step, prepared */
+struct rvl_rt_cpu_step {
+	struct rvl_kernel *kernel;
+	size_t scratch;
+	bool inlined;		/* so little work that handing it to a worker costs more */
+	uint8_t n_in, n_out;
+	uint32_t in[RVL_MAX_IN];	/* tensor numbers, UINT32_MAX: absent */
+	uint32_t out[RVL_MAX_OUT];
+};
+
+struct rivulet_image {
+	int refs;
+	struct rivulet_runtime *rt;		/* referenced */
+	struct rvl_rt_mem mem;			/* the file; slot 0 */
+	const struct rivulet_program *prog;	/* in mem.host */
+	struct rvl_rt_cpu_step *cpu;		/* by step; empty for NPU steps */
+	uint64_t (*deps)[RVL_RT_WORDS];		/* by step: bit b: step - 1 - b comes first */
+	uint32_t *report;			/* by step: number among the NPU steps */
+	uint32_t npu_steps;
+	uint32_t io_slots;			/* slots that any NPU step uses */
+	uint64_t prof_size;			/* 0: the program writes no PROF records */
+};
+
+/** rvl_rt_deps() - fill img->deps. -ENOMEM */
+int rvl_rt_deps(struct rivulet_image *img);
+/** rvl_rt_depends() - whether step @i must wait for step @j < i */
+bool rvl_rt_depends(const struct rivulet_image *img, uint32_t i, uint32_t j);
+
+/* ---- exec.c, bind.c ---- */
+
+/** struct rvl_rt_binding - where an input or output is */
+struct rvl_rt_binding {
+	bool bound;
+	bool writable;
+	struct rvl_rt_mem mem;		/* what CPU and NPU steps use */
+	void *user;			/* plain memory that @mem is a copy of, or NULL */
+};
+
+struct rivulet_exec {
+	int refs;
+	struct rivulet_image *img;	/* referenced */
+	struct rvl_rt_mem arena, reports, prof;
+	struct rvl_rt_binding *bind;
+	struct rvl_rt_task *task;	/* by step */
+	struct rivulet_exec_params params;
+	struct rivulet_exec_result result;
+	bool busy;			/* from start until the callback */
+	bool stopping;			/* no further step is issued */
+	uint32_t first;			/* first step that is not done */
+	uint32_t running;
+	struct rivulet_exec *next, **link;	/* rt->active or rt->finished */
+};
+
+/** rvl_rt_exec_done() - a task of a run came back */
+void rvl_rt_exec_done(struct rvl_rt_task *t);
+/** rvl_rt_exec_stop() - issue nothing more, remember the first reason */
+void rvl_rt_exec_stop(struct rivulet_exec *x, int error, const char *text);
+/** rvl_rt_copy_bound() - plain memory in (inputs) or out (outputs) of the back end's copies */
+void rvl_rt_copy_bound(struct rivulet_exec *x, bool outputs);
+/** rvl_rt_tensor_host() - CPU address of a tensor */
+void *rvl_rt_tensor_host(const struct rivulet_exec *x, uint32_t tensor);
+/** rvl_rt_cpu_run() - run a CPU step on this thread; fills t->error and times */
+void rvl_rt_cpu_run(struct rvl_rt_task *t);
+/** rvl_rt_report() - the status of an NPU step from its report; fills t->error when it tells of one */
+void rvl_rt_report(struct rvl_rt_task *t);
+
+#endif
