@@ -3,6 +3,7 @@
  * From NodeProto to node. Two tables say what is understood: operators with the opsets they are
  * known in, and the attributes of each. Whatever is not in a table makes the node UNSUPPORTED.
  */
+#include "constraint.h"
 #include "onnx_model.h"
 
 #include <errno.h>
@@ -156,6 +157,22 @@ static const struct importer importers[] = {
 	{ "Identity", "", RVL_OP_IDENTITY, 1, none_attrs },
 	{ "Constant", "", RVL_OP_CONSTANT, 1, constant_attrs },
 };
+
+bool rvl_onnx_op(size_t i, struct rvl_onnx_op *out)
+{
+	if (i >= sizeof(importers) / sizeof(importers[0]))
+		return false;
+	*out = (struct rvl_onnx_op) {
+		.op_type = importers[i].op_type, .domain = importers[i].domain,
+		.op = importers[i].op, .since = importers[i].since,
+	};
+	return true;
+}
+
+const char *rvl_onnx_op_attr(size_t i, size_t k)
+{
+	return importers[i].attrs[k].name;
+}
 
 static const struct importer *find_importer(const struct rvl_onnx_node *on, bool *other_domain)
 {
