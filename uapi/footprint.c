@@ -109,7 +109,7 @@ static int check_alu(const struct rivulet_board *b, const struct rivulet_config 
 
 	if (a->pack)
 		return RIVULET_FAULT_MODE;
-	if (!a->rows || !a->cols || !a->blks)
+	if (!a->rows || !a->cols || !a->blks || a->bin > RIVULET_BIN_MUL)
 		return RIVULET_FAULT_FIELD;
 	if ((a->src && !a->rq) || (a->dst && (a->src || b->tn != b->tm)))
 		return RIVULET_FAULT_FIELD;
@@ -382,6 +382,14 @@ static bool inside(const struct rivulet_board *b, const struct rivulet_access *a
 	return last < rivulet_mem_words(b, a->mem);
 }
 
+/* A LOAD that fills costs no port time, so nothing else bounds what it writes over and over. */
+static bool overfull(const struct rivulet_board *b, const struct rivulet_decoded *d,
+		     const struct rivulet_access *a)
+{
+	return d->form == RIVULET_FORM_load &&
+	       a->blks * a->rows * a->cols > rivulet_mem_words(b, a->mem);
+}
+
 int rivulet_footprint_of(const struct rivulet_board *b, const struct rivulet_config *c,
 			 const struct rivulet_decoded *d, struct rivulet_footprint *f)
 {
@@ -399,7 +407,7 @@ int rivulet_footprint_of(const struct rivulet_board *b, const struct rivulet_con
 		alu_words(b, c, &d->alu, f);
 	}
 	for (int i = 0; i < f->count; i++)
-		if (!inside(b, &f->access[i]))
+		if (!inside(b, &f->access[i]) || overfull(b, d, &f->access[i]))
 			return RIVULET_FAULT_SPAD;
 	return 0;
 }
