@@ -94,10 +94,10 @@ static bool serve_reset(struct step *s)
 {
 	struct rvl_outcome o;
 
-	if (s->q->running && !s->ops->ended(s->ctx, &o)) {
+	if (s->q->running)
 		stop(s, true);
+	if (s->q->running && !s->ops->ended(s->ctx, &o))
 		return false;
-	}
 	finish_reset(s);
 	return true;
 }
