@@ -17,7 +17,7 @@ packages=(
 	linux-image-6.12-amd64 linux-headers-6.12-amd64 kmod
 	qemu-system-x86 mmdebstrap fakeroot e2fsprogs busybox-static cpio xz-utils zstd
 	# libraries of the daemon and the client
-	libdrm-dev libsystemd-dev libudev-dev
+	libdrm-dev libsystemd-dev libudev-dev libpng-dev zlib1g-dev
 	# tests
 	check libumockdev-dev umockdev sparse python3-minimal systemd
 	libonnx-testdata dataset-fashion-mnist

@@ -18,7 +18,7 @@ top=$(dirname "$here")
 out=${RIVULET_VM_DIR:-$top/build/vm}
 suite=bookworm
 
-packages=(systemd-sysv udev kmod libudev1 libdrm2 libsystemd0 libseccomp2)
+packages=(systemd-sysv udev kmod libudev1 libdrm2 libpng16-16 libsystemd0 libseccomp2)
 
 # What udev and the tests may load; dependencies follow by themselves.
 modules=(virtio_blk ext4 9p 9pnet_virtio virtio-rng gpu-sched drm_shmem_helper drm_exec libcrc32c
