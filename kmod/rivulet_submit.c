@@ -413,7 +413,8 @@ int rvl_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file)
 	s->client = file->driver_priv;
 	ret = -ENODEV;
 	if (drm_dev_enter(drm, &idx)) {
-		ret = rvl_submit_all(s, args);
+		/* Not exact, nor need it be: what slips through ends with the same error. */
+		ret = READ_ONCE(s->rdev->dead) ? s->rdev->dead_error : rvl_submit_all(s, args);
 		drm_dev_exit(idx);
 	}
 	kfree(s);

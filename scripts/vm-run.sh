@@ -173,6 +173,17 @@ wait_machine() {
 	status=${status:-125}
 }
 
+# Were the devices that are not ours left alone?
+ask_stranger() {
+	local verdict=0
+	[ -n "$stranger_pid" ] || return 0
+	kill "$stranger_pid"
+	wait "$stranger_pid" || verdict=$?
+	stranger_pid=
+	cat "$dir/stranger.log"
+	[ $verdict = 0 ] || status=1
+}
+
 report_failure() {
 	local log
 	for log in console qemu sim stranger; do
@@ -192,6 +203,7 @@ main() {
 	[ $npu = 0 ] || start_model
 	start_machine
 	wait_machine
+	ask_stranger
 	mkdir -p "$vm"
 	cat "$dir/console.log" >"$vm/console.log" 2>/dev/null || true
 	[ -z "$sim_pid" ] || cp "$dir/sim.log" "$vm/sim.log"

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Tests of the kernel driver, from userspace. Each test is a child process; after each, nothing of
+ * it may live in the driver. Output is TAP; "kmod_test PATTERN" runs the tests whose name holds it.
+ */
+#include "vm.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SKIP		77
+#define LIMIT_S		60	/* of one test */
+
+void vm_fail(const char *file, int line, const char *fmt, ...)
+{
+	va_list ap;
+
+	printf("# %s:%d: ", file, line);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf("\n");
+	fflush(stdout);
+	_exit(1);
+}
+
+void vm_skip(const char *why)
+{
+	printf("# skipped: %s\n", why);
+	fflush(stdout);
+	_exit(SKIP);
+}
+
+static int run(const struct vm_test *t)
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		alarm(LIMIT_S);
+		t->run();
+		fflush(stdout);
+		_exit(0);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return 1;
+	if (WIFSIGNALED(status)) {
+		printf("# killed by signal %d%s\n", WTERMSIG(status),
+		       WTERMSIG(status) == SIGALRM ? " (too slow)" : "");
+		return 1;
+	}
+	return WEXITSTATUS(status);
+}
+
+/* The scheduler frees jobs a moment after their fences. */
+static int leaks(void)
+{
+	static const char *const names[] = { "buffers", "jobs", "clients" };
+	int bad = 0;
+
+	for (int i = 0; i < 3; i++) {
+		long n = -1;
+
+		for (int tries = 0; tries < 300 && n; tries++) {
+			n = vm_objects(names[i]);
+			if (n)
+				usleep(10000);
+		}
+		if (n > 0)
+			printf("# %ld %s left in the driver\n", n, names[i]);
+		bad |= n > 0;
+	}
+	return bad;
+}
+
+static const struct vm_test *const lists[] = {
+	vm_buffer_tests, vm_submit_tests, vm_prime_tests, vm_job_tests, vm_isolation_tests,
+	vm_recovery_tests, vm_last_tests,
+};
+
+int main(int argc, char **argv)
+{
+	unsigned int n = 0, failed = 0, skipped = 0;
+
+	if (!vm_node()) {
+		printf("not ok 1 - node: no node of the rivulet driver\n0 passed, 1 failed\n");
+		return EXIT_FAILURE;
+	}
+	for (size_t l = 0; l < sizeof(lists) / sizeof(lists[0]); l++) {
+		for (const struct vm_test *t = lists[l]; t->name; t++) {
+			int result;
+
+			if (argc > 1 && !strstr(t->name, argv[1]))
+				continue;
+			result = run(t);
+			if (result != SKIP && leaks())
+				result = 1;
+			failed += result && result != SKIP;
+			skipped += result == SKIP;
+			printf("%s %u - %s: %s%s\n", result && result != SKIP ? "not ok" : "ok", ++n,
+			       t->name, t->proves, result == SKIP ? " # SKIP" : "");
+		}
+	}
+	printf("1..%u\n%u passed, %u failed, %u skipped\n", n, n - failed - skipped, failed,
+	       skipped);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: MIT
+/* The NPU through raw ioctls, for tests: whatever fails here fails the test. */
+#include "vm.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/sync_file.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+static bool is_rivulet(int fd)
+{
+	char name[16] = "";
+	struct drm_version v = { .name = name, .name_len = sizeof(name) - 1 };
+
+	return !ioctl(fd, DRM_IOCTL_VERSION, &v) && !strcmp(name, "rivulet");
+}
+
+/** vm_node() - path of the first node whose driver is ours, or NULL */
+const char *vm_node(void)
+{
+	static char path[64];
+
+	for (int i = 0; i < 16; i++) {
+		snprintf(path, sizeof(path), i < 8 ? "/dev/accel/accel%d" : "/dev/dri/renderD%d",
+			 i < 8 ? i : 120 + i);
+		int fd = open(path, O_RDWR | O_CLOEXEC);
+		bool ours = fd >= 0 && is_rivulet(fd);
+
+		if (fd >= 0)
+			close(fd);
+		if (ours)
+			return path;
+	}
+	return NULL;
+}
+
+int vm_open(void)
+{
+	const char *node = vm_node();
+	int fd = node ? open(node, O_RDWR | O_CLOEXEC) : -1;
+
+	OK(fd >= 0);
+	return fd;
+}
+
+int vm_ioctl(int fd, unsigned long request, void *arg)
+{
+	return ioctl(fd, request, arg);
+}
+
+static void query(int fd, uint32_t type, void *data, uint32_t size)
+{
+	struct drm_rivulet_query q = { .type = type, .size = size, .pointer = (uintptr_t)data };
+
+	OK(!ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q));
+	EQ(q.size, size);
+}
+
+void vm_info(int fd, struct drm_rivulet_device *info)
+{
+	query(fd, DRM_RIVULET_QUERY_DEVICE, info, sizeof(*info));
+}
+
+void vm_counters(int fd, struct drm_rivulet_counters *c)
+{
+	query(fd, DRM_RIVULET_QUERY_COUNTERS, c, sizeof(*c));
+}
+
+struct vm_buf vm_buf_new(int fd, uint64_t size)
+{
+	struct drm_rivulet_bo_create c = { .size = size };
+	struct vm_buf b = { .fd = fd };
+
+	OK(!ioctl(fd, DRM_IOCTL_RIVULET_BO_CREATE, &c));
+	b.handle = c.handle;
+	b.size = c.size;
+	vm_buf_map(&b);
+	return b;
+}
+
+int vm_map_offset(int fd, uint32_t handle, uint64_t *offset)
+{
+	struct drm_rivulet_bo_map m = { .handle = handle };
+	int ret = ioctl(fd, DRM_IOCTL_RIVULET_BO_MAP, &m);
+
+	*offset = m.offset;
+	return ret;
+}
+
+void vm_buf_map(struct vm_buf *b)
+{
+	uint64_t offset;
+
+	OK(!vm_map_offset(b->fd, b->handle, &offset));
+	b->map = mmap(NULL, b->size, PROT_READ | PROT_WRITE, MAP_SHARED, b->fd, (off_t)offset);
+	OK(b->map != MAP_FAILED);
+}
+
+void vm_buf_free(struct vm_buf *b)
+{
+	OK(!munmap(b->map, b->size));
+	vm_close_handle(b->fd, b->handle);
+}
+
+uint32_t vm_buf_flags(int fd, uint32_t handle)
+{
+	struct drm_rivulet_bo_info i = { .handle = handle };
+
+	OK(!ioctl(fd, DRM_IOCTL_RIVULET_BO_INFO, &i));
+	return i.flags;
+}
+
+int vm_export(int fd, uint32_t handle, uint32_t flags, int *out)
+{
+	struct drm_prime_handle p = { .handle = handle, .flags = flags | DRM_CLOEXEC };
+	int ret = ioctl(fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &p);
+
+	*out = ret ? -1 : p.fd;
+	return ret;
+}
+
+int vm_import(int fd, int dmabuf, uint32_t *handle)
+{
+	struct drm_prime_handle p = { .fd = dmabuf };
+	int ret = ioctl(fd, DRM_IOCTL_PRIME_FD_TO_HANDLE, &p);
+
+	*handle = p.handle;
+	return ret;
+}
+
+void vm_close_handle(int fd, uint32_t handle)
+{
+	struct drm_gem_close c = { .handle = handle };
+
+	OK(!ioctl(fd, DRM_IOCTL_GEM_CLOSE, &c));
+}
+
+/** vm_noise() - bytes that depend on @seed and look like chance */
+void vm_noise(void *p, size_t n, uint64_t seed)
+{
+	uint8_t *b = p;
+
+	seed = seed * 0x9e3779b97f4a7c15ull + 1;
+	for (size_t i = 0; i < n; i++) {
+		seed ^= seed << 13;
+		seed ^= seed >> 7;
+		seed ^= seed << 17;
+		b[i] = (uint8_t)(seed >> 24);
+	}
+}
+
+void vm_put(struct vm_prog *p, struct rivulet_decoded d)
+{
+	const char *bad = "";
+
+	OK(p->count < sizeof(p->code) / sizeof(p->code[0]));
+	if (rivulet_encode(&d, &p->code[p->count], &bad))
+		vm_fail(__FILE__, __LINE__, "field %s does not fit", bad);
+	p->count++;
+}
+
+/** vm_put_copy() - @words scratchpad words from slot @from to slot @to, by LOAD and STORE */
+void vm_put_copy(struct vm_prog *p, uint32_t tn, uint32_t from, uint64_t from_off, uint32_t to,
+		 uint64_t to_off, uint32_t words)
+{
+	int64_t pitch = (int64_t)words * tn;
+
+	PUT(p, l_src, .row_pitch = pitch, .blk_pitch = pitch);
+	PUT(p, l_dst, .row_pitch = words, .blk_pitch = words);
+	PUT(p, load, .push = 1 << RIVULET_Q_STORE, .mem = RIVULET_MEM_INP, .slot = from,
+	    .offset = (int64_t)from_off, .rows = 1, .cols = words, .blks = 1);
+	PUT(p, s_dst, .row_pitch = pitch, .blk_pitch = pitch);
+	PUT(p, s_src, .row_pitch = words, .blk_pitch = words);
+	PUT(p, store, .pop = 1 << RIVULET_Q_LOAD, .mem = RIVULET_MEM_INP, .slot = to,
+	    .offset = (int64_t)to_off, .rows = 1, .cols = words, .blks = 1);
+}
+
+void vm_put_end(struct vm_prog *p)
+{
+	PUT(p, sync, .kind = RIVULET_SYNC_END);
+}
+
+void vm_job_init(struct vm_job *j)
+{
+	memset(j, 0, sizeof(*j));
+	j->job.regions = (uintptr_t)j->region;
+	j->job.variants = (uintptr_t)j->variant;
+	j->job.in_syncs = (uintptr_t)j->in;
+	j->job.out_syncs = (uintptr_t)j->out;
+	j->job.report_slot = DRM_RIVULET_NO_REPORT;
+}
+
+void vm_job_region(struct vm_job *j, uint32_t slot, const struct vm_buf *b, uint64_t offset,
+		   uint64_t size, uint32_t flags)
+{
+	j->region[j->job.region_count++] = (struct drm_rivulet_region){
+		.slot = slot, .handle = b->handle, .offset = offset, .size = size, .flags = flags,
+	};
+}
+
+/** vm_job_commands() - the same commands at every level */
+void vm_job_commands(struct vm_job *j, int fd, uint32_t slot, uint64_t offset, uint32_t length)
+{
+	struct drm_rivulet_device info;
+
+	vm_info(fd, &info);
+	j->job.variant_count = info.level_count;
+	for (uint32_t i = 0; i < info.level_count; i++)
+		j->variant[i] = (struct drm_rivulet_variant){ offset, length, slot };
+}
+
+/** vm_job_code() - write the program to @b, bind that as slot 0, run it at every level */
+void vm_job_code(struct vm_job *j, const struct vm_buf *b, const struct vm_prog *p)
+{
+	uint32_t bytes = p->count * RIVULET_INSN_BYTES;
+
+	OK(bytes <= b->size);
+	memcpy(b->map, p->code, bytes);
+	vm_job_region(j, 0, b, 0, b->size, 0);
+	vm_job_commands(j, b->fd, 0, 0, bytes);
+}
+
+void vm_job_in(struct vm_job *j, uint32_t sync, uint64_t point)
+{
+	j->in[j->job.in_sync_count++] = (struct drm_rivulet_sync){ sync, 0, point };
+}
+
+void vm_job_out(struct vm_job *j, uint32_t sync, uint64_t point)
+{
+	j->out[j->job.out_sync_count++] = (struct drm_rivulet_sync){ sync, 0, point };
+}
+
+int vm_submit(int fd, struct vm_job *j)
+{
+	struct drm_rivulet_submit s = {
+		.jobs = (uintptr_t)&j->job, .count = 1, .stride = sizeof(j->job),
+	};
+	int ret;
+
+	j->job.error = 1;
+	ret = ioctl(fd, DRM_IOCTL_RIVULET_SUBMIT, &s);
+	/* The job's own error tells the same as the call. */
+	EQ(j->job.error, ret ? -errno : 0);
+	EQ(s.queued, ret ? 0 : 1);
+	return ret;
+}
+
+/** vm_copy_job() - copy @bytes (a multiple of tn) from slot 1 to slot 2 */
+void vm_copy_job(struct vm_job *j, const struct vm_buf *code, const struct vm_buf *from,
+		 const struct vm_buf *to, uint32_t bytes)
+{
+	struct drm_rivulet_device info;
+	struct vm_prog p = {};
+
+	vm_info(code->fd, &info);
+	vm_put_copy(&p, info.tn, 1, 0, 2, 0, bytes / info.tn);
+	vm_put_end(&p);
+	vm_job_init(j);
+	vm_job_code(j, code, &p);
+	vm_job_region(j, 1, from, 0, from->size, 0);
+	vm_job_region(j, 2, to, 0, to->size, DRM_RIVULET_REGION_WRITE);
+}
+
+uint32_t vm_sync_new(int fd)
+{
+	struct drm_syncobj_create c = {};
+
+	OK(!ioctl(fd, DRM_IOCTL_SYNCOBJ_CREATE, &c));
+	return c.handle;
+}
+
+/** vm_sync_wait() - 0, or -1 with errno (ETIME: not in @ms) */
+int vm_sync_wait(int fd, uint32_t sync, uint64_t point, unsigned int ms)
+{
+	struct drm_syncobj_timeline_wait w = {
+		.handles = (uintptr_t)&sync, .points = (uintptr_t)&point, .count_handles = 1,
+	};
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	w.timeout_nsec = now.tv_sec * 1000000000ll + now.tv_nsec + ms * 1000000ll;
+	return ioctl(fd, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &w);
+}
+
+/** vm_sync_result() - wait for the fence in a syncobj and return 0 or its negative errno */
+int vm_sync_result(int fd, uint32_t sync)
+{
+	struct drm_syncobj_handle h = {
+		.handle = sync, .flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE,
+	};
+	struct sync_file_info info = {};
+	struct pollfd p;
+
+	OK(!ioctl(fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &h));
+	p = (struct pollfd){ .fd = h.fd, .events = POLLIN };
+	EQ(poll(&p, 1, VM_WAIT_MS), 1);
+	OK(!ioctl(h.fd, SYNC_IOC_FILE_INFO, &info));
+	close(h.fd);
+	return info.status == 1 ? 0 : info.status;
+}
+
+/** vm_control() - one command to the model, which must answer "ok"; skips where there is none */
+void vm_control(const char *command)
+{
+	char answer[256];
+	size_t n = 0;
+	int fd = open("/dev/virtio-ports/rivulet.control", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		vm_skip("no control port to the model");
+	OK(dprintf(fd, "%s\n", command) > 0);
+	while (n < sizeof(answer) - 1 && read(fd, answer + n, 1) == 1 && answer[n] != '\n')
+		n++;
+	answer[n] = '\0';
+	close(fd);
+	if (strcmp(answer, "ok"))
+		vm_fail(__FILE__, __LINE__, "model says \"%s\" to \"%s\"", answer, command);
+}
+
+void vm_sysfs_write(const char *file, const char *text)
+{
+	int fd = open(file, O_WRONLY | O_CLOEXEC);
+
+	OK(fd >= 0);
+	EQ(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+}
+
+static void set_limit(const char *which, uint64_t hz)
+{
+	char dir[] = "/sys/class/devfreq", path[400], text[32];
+	struct dirent *e;
+	DIR *d = opendir(dir);
+
+	OK(d);
+	while ((e = readdir(d)) && e->d_name[0] == '.')
+		;
+	OK(e);
+	snprintf(path, sizeof(path), "%s/%s/%s", dir, e->d_name, which);
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)hz);
+	closedir(d);
+	vm_sysfs_write(path, text);
+}
+
+/** vm_pin_level() - ask devfreq for one level and wait until the device is there */
+void vm_pin_level(int fd, uint32_t level)
+{
+	struct drm_rivulet_device info;
+
+	vm_unpin_level(fd);
+	vm_info(fd, &info);
+	set_limit("max_freq", info.level[level].hz);
+	set_limit("min_freq", info.level[level].hz);
+	for (int i = 0; i < 200; i++) {
+		vm_info(fd, &info);
+		if (info.current_level == level)
+			return;
+		usleep(10000);
+	}
+	vm_fail(__FILE__, __LINE__, "level is %u, not %u", info.current_level, level);
+}
+
+void vm_unpin_level(int fd)
+{
+	struct drm_rivulet_device info;
+
+	vm_info(fd, &info);
+	set_limit("min_freq", info.level[0].hz);
+	set_limit("max_freq", info.level[info.level_count - 1].hz);
+}
+
+/** vm_objects() - how many "buffers", "jobs" or "clients" are alive in the driver, or -1 */
+long vm_objects(const char *name)
+{
+	char path[64], line[64], word[32];
+	long value, result = -1;
+	FILE *f = NULL;
+
+	for (int i = 0; i < 8 && !f; i++) {
+		snprintf(path, sizeof(path), "/sys/kernel/debug/accel/%d/objects", i);
+		f = fopen(path, "re");
+	}
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%31s %ld", word, &value) == 2 && !strcmp(word, name))
+			result = value;
+	if (f)
+		fclose(f);
+	return result;
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+/* Queries and buffers. */
+#include "vm.h"
+
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static void query_device(void)
+{
+	struct drm_rivulet_device d;
+
+	vm_info(vm_open(), &d);
+	EQ(d.dev_version, RIVULET_DEV_VERSION);
+	OK(d.tm && d.tn && d.dn && d.tn % d.dn == 0);
+	OK(d.inp_bytes && d.wgt_bytes && d.acc_bytes && d.port_bytes && d.queue_depth);
+	OK(d.modes & 1);
+	OK(d.level_count >= 1 && d.level_count <= DRM_RIVULET_MAX_LEVELS);
+	OK(d.current_level < d.level_count);
+	OK(memchr(d.name, 0, sizeof(d.name)) && d.name[0]);
+	for (uint32_t i = 1; i < d.level_count; i++)
+		OK(d.level[i].hz > d.level[i - 1].hz && d.level[i].microvolt);
+}
+
+static void query_sizes(void)
+{
+	struct drm_rivulet_query q = { .type = DRM_RIVULET_QUERY_DEVICE };
+	uint8_t part[64];
+	int fd = vm_open();
+
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q));
+	EQ(q.size, sizeof(struct drm_rivulet_device));
+	memset(part, 0xee, sizeof(part));
+	q = (struct drm_rivulet_query){ .size = 8, .pointer = (uintptr_t)part };
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q));
+	OK(part[7] != 0xee || part[4] != 0xee);
+	for (size_t i = 8; i < sizeof(part); i++)
+		EQ(part[i], 0xee);
+	q = (struct drm_rivulet_query){ .type = 99 };
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q), EINVAL);
+	q = (struct drm_rivulet_query){ .size = 8, .pointer = 8 };
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q), EFAULT);
+}
+
+static void version(void)
+{
+	char name[16] = "";
+	struct drm_version v = { .name = name, .name_len = sizeof(name) - 1 };
+
+	OK(!vm_ioctl(vm_open(), DRM_IOCTL_VERSION, &v));
+	OK(!strcmp(name, "rivulet"));
+	EQ(v.version_major, 1);
+}
+
+static void create(void)
+{
+	static const uint64_t bad[] = { 0, DRM_RIVULET_MAX_BO_SIZE + 1, 1ull << 63, ~0ull, ~0xfffull };
+	struct drm_rivulet_bo_create c;
+	int fd = vm_open();
+	struct vm_buf b = vm_buf_new(fd, 4097);
+
+	EQ(b.size, 8192);
+	EQ(vm_buf_flags(fd, b.handle), 0);
+	for (size_t i = 0; i < b.size; i++)
+		EQ(b.map[i], 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		c = (struct drm_rivulet_bo_create){ .size = bad[i] };
+		FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_CREATE, &c), EINVAL);
+	}
+	c = (struct drm_rivulet_bo_create){ .size = 4096, .flags = 1 };
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_CREATE, &c), EINVAL);
+}
+
+static void zeroed_again(void)
+{
+	int fd = vm_open();
+
+	for (int round = 0; round < 4; round++) {
+		struct vm_buf b = vm_buf_new(fd, 1 << 20);
+
+		for (size_t i = 0; i < b.size; i++)
+			OK(b.map[i] == 0);
+		memset(b.map, 0xa5, b.size);
+		vm_buf_free(&b);
+	}
+}
+
+static void mapping(void)
+{
+	int fd = vm_open(), other = vm_open();
+	struct vm_buf b = vm_buf_new(fd, 65536);
+	uint64_t offset;
+	uint8_t *second;
+
+	OK(!vm_map_offset(fd, b.handle, &offset));
+	second = mmap(NULL, b.size, PROT_READ, MAP_SHARED, fd, (off_t)offset);
+	OK(second != MAP_FAILED);
+	vm_noise(b.map, b.size, 1);
+	OK(!memcmp(second, b.map, b.size));
+	OK(mmap(NULL, b.size + 4096, PROT_READ, MAP_SHARED, fd, (off_t)offset) == MAP_FAILED);
+	EQ(errno, EINVAL);
+	/* Another file has no handle of it, whatever it knows. */
+	OK(mmap(NULL, b.size, PROT_READ, MAP_SHARED, other, (off_t)offset) == MAP_FAILED);
+	EQ(errno, EACCES);
+	/* The mapping outlives handle and file. */
+	vm_close_handle(fd, b.handle);
+	close(fd);
+	second[0] == b.map[0] ? (void)0 : vm_fail(__FILE__, __LINE__, "mapping changed");
+}
+
+static void bad_handles(void)
+{
+	struct drm_rivulet_bo_info i = { .handle = 77 };
+	struct drm_rivulet_bo_map m = { .handle = 77 };
+	uint64_t offset;
+	int fd = vm_open(), dmabuf;
+
+	FAILS(vm_map_offset(fd, 0, &offset), ENOENT);
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_INFO, &i), ENOENT);
+	FAILS(vm_export(fd, 77, 0, &dmabuf), ENOENT);
+	FAILS(vm_export(fd, 77, DRM_RDWR, &dmabuf), ENOENT);
+	m.pad = 1;
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_MAP, &m), EINVAL);
+	FAILS(ioctl(fd, DRM_IOWR(DRM_COMMAND_BASE + 0x1f, struct drm_rivulet_bo_map), &m), EINVAL);
+}
+
+/* A handle of one file means nothing in another. */
+static void handles_are_private(void)
+{
+	int fd = vm_open(), other = vm_open();
+	struct vm_buf b = vm_buf_new(fd, 4096);
+	struct drm_rivulet_bo_info i = { .handle = b.handle };
+
+	FAILS(vm_ioctl(other, DRM_IOCTL_RIVULET_BO_INFO, &i), ENOENT);
+}
+
+const struct vm_test vm_buffer_tests[] = {
+	{ "query_device", "geometry and levels arrive whole and plausible", query_device },
+	{ "query_sizes", "a query tells its size, copies no more than asked, refuses bad types and pointers",
+	  query_sizes },
+	{ "version", "the interface declares its name and version", version },
+	{ "bo_create", "sizes are rounded up to pages, zeroed and limited, flags refused", create },
+	{ "bo_zeroed", "memory of a freed buffer never shows in a new one", zeroed_again },
+	{ "bo_mapping", "mappings share memory, stay inside the buffer, and need a handle", mapping },
+	{ "bo_bad_handles", "unknown handles are ENOENT, padding is checked, unknown ioctls refused",
+	  bad_handles },
+	{ "bo_private", "a handle is valid in its own file only", handles_are_private },
+	{ 0 },
+};

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT
+/* Hostile programs through the real kernel: the fault is told, nothing else is touched. */
+#include "vm.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define SIZE	8192		/* of every buffer */
+#define LIMIT	4096		/* of slots 1 (read) and 2 (write): the rest of the buffer is guard */
+#define REPORT	14		/* slot of the status copy */
+#define STALE	7		/* bound by the job before, not by the attack */
+
+struct attacker {
+	int fd;
+	struct drm_rivulet_device info;
+	struct vm_buf code, from, to, report;
+	uint32_t sync;
+	struct vm_prog prog;
+};
+
+/* A bystander with a client of its own. */
+struct victim {
+	int fd;
+	struct vm_buf code, from, to;
+	uint32_t sync;
+};
+
+static void attacker_open(struct attacker *a)
+{
+	memset(a, 0, sizeof(*a));
+	a->fd = vm_open();
+	vm_info(a->fd, &a->info);
+	a->code = vm_buf_new(a->fd, SIZE);
+	a->from = vm_buf_new(a->fd, SIZE);
+	a->to = vm_buf_new(a->fd, SIZE);
+	a->report = vm_buf_new(a->fd, SIZE);
+	a->sync = vm_sync_new(a->fd);
+	vm_noise(a->from.map, SIZE, 31);
+	memset(a->to.map, 0x5a, SIZE);
+}
+
+static void victim_open(struct victim *v)
+{
+	v->fd = vm_open();
+	v->code = vm_buf_new(v->fd, SIZE);
+	v->from = vm_buf_new(v->fd, SIZE);
+	v->to = vm_buf_new(v->fd, SIZE);
+	v->sync = vm_sync_new(v->fd);
+	vm_noise(v->from.map, SIZE, 32);
+}
+
+static void victim_submit(struct victim *v)
+{
+	struct vm_job j;
+
+	memset(v->to.map, 0, SIZE);
+	vm_copy_job(&j, &v->code, &v->from, &v->to, 4096);
+	vm_job_out(&j, v->sync, 0);
+	OK(!vm_submit(v->fd, &j));
+}
+
+/* Row and block of a LOAD or STORE of one word, which attacks then spoil. */
+static void pitches(struct attacker *a, int64_t row, int64_t blk)
+{
+	PUT(&a->prog, l_src, .row_pitch = row, .blk_pitch = blk);
+	PUT(&a->prog, l_dst, .row_pitch = 1, .blk_pitch = 1);
+	PUT(&a->prog, s_dst, .row_pitch = row, .blk_pitch = blk);
+	PUT(&a->prog, s_src, .row_pitch = 1, .blk_pitch = 1);
+}
+
+static void load(struct attacker *a, int64_t slot, int64_t offset, int64_t rows, int64_t blks)
+{
+	PUT(&a->prog, load, .mem = RIVULET_MEM_INP, .slot = slot, .offset = offset, .rows = rows,
+	    .cols = 1, .blks = blks);
+}
+
+static void store(struct attacker *a, int64_t slot, int64_t offset, int64_t rows, int64_t blks)
+{
+	PUT(&a->prog, store, .mem = RIVULET_MEM_INP, .slot = slot, .offset = offset, .rows = rows,
+	    .cols = 1, .blks = blks);
+}
+
+#define TOP		((1ll << 36) - 16)	/* the largest aligned offset that encodes */
+#define PITCH		0xfffffff0ll
+#define NONE		RIVULET_NO_SLOT
+
+/* A(name, fault, slot, offset, program) */
+#define ATTACKS(A)                                                                                 \
+	A(load_at_limit, SLOT_LIMIT, 1, LIMIT, load(a, 1, LIMIT, 1, 1))                            \
+	A(load_across_limit, SLOT_LIMIT, 1, LIMIT - 1, load(a, 1, LIMIT - 1, 1, 1))                \
+	A(load_far, SLOT_LIMIT, 1, TOP, load(a, 1, TOP, 1, 1))                                     \
+	A(load_row_pitch, SLOT_LIMIT, 1, PITCH, load(a, 1, 0, 2, 1))                               \
+	A(load_blk_pitch, SLOT_LIMIT, 1, PITCH, load(a, 1, 0, 1, 2))                               \
+	A(load_farthest, SLOT_LIMIT, 1, TOP, load(a, 1, TOP, 4095, 4095))                          \
+	A(load_unbound, SLOT_INVALID, 9, 0, load(a, 9, 0, 1, 1))                                   \
+	A(load_stale, SLOT_INVALID, STALE, 0, load(a, STALE, 0, 1, 1))                             \
+	A(store_at_limit, SLOT_LIMIT, 2, LIMIT, store(a, 2, LIMIT, 1, 1))                          \
+	A(store_across_limit, SLOT_LIMIT, 2, LIMIT - 15, store(a, 2, LIMIT - 15, 1, 1))            \
+	A(store_far, SLOT_LIMIT, 2, TOP, store(a, 2, TOP, 1, 1))                                   \
+	A(store_row_pitch, SLOT_LIMIT, 2, PITCH + 64, store(a, 2, 64, 2, 1))                       \
+	A(store_blk_pitch, SLOT_LIMIT, 2, PITCH, store(a, 2, 0, 1, 2))                             \
+	A(store_readonly, SLOT_WRITE, 1, 0, store(a, 1, 0, 1, 1))                                  \
+	A(store_commands, SLOT_WRITE, 0, 0, store(a, 0, 0, 1, 1))                                  \
+	A(store_unbound, SLOT_INVALID, 15, 0, store(a, 15, 0, 1, 1))                               \
+	A(store_stale, SLOT_INVALID, STALE, 16, store(a, STALE, 16, 1, 1))                         \
+	A(prof_readonly, SLOT_WRITE, 1, 8, prof(a, 1, 8))                                          \
+	A(prof_unbound, SLOT_INVALID, 12, 8, prof(a, 12, 8))                                       \
+	A(prof_limit, SLOT_LIMIT, 2, LIMIT - 8, prof(a, 2, LIMIT - 8))                             \
+	A(scratchpad, SPAD, NONE, 0, PUT(&a->prog, load, .mem = RIVULET_MEM_INP, .slot = 1,        \
+					 .addr = 65535, .rows = 1, .cols = 1, .blks = 1))          \
+	A(deadlock, DEADLOCK, NONE, 0, PUT(&a->prog, store, .pop = 1 << RIVULET_Q_LOAD,            \
+					   .mem = RIVULET_MEM_INP, .slot = 2, .rows = 1, .cols = 1,\
+					   .blks = 1))                                             \
+	A(reserved, RESERVED, NONE, 0, raw(a, 0x1, 1ull << 63))                                    \
+	A(opcode, OPCODE, NONE, 0, raw(a, 0xf, 0))
+
+static void prof(struct attacker *a, int64_t slot, int64_t offset)
+{
+	PUT(&a->prog, q_prof, .queue = RIVULET_Q_LOAD, .slot = slot, .offset = offset, .limit = 8);
+	PUT(&a->prog, load, .mem = RIVULET_MEM_INP, .prof = 1, .slot = 1, .rows = 1, .cols = 1,
+	    .blks = 1);
+}
+
+static void raw(struct attacker *a, uint64_t low, uint64_t high)
+{
+	a->prog.code[a->prog.count++] = (struct rivulet_insn){ { low, high } };
+}
+
+#define FUNCTION(name_, fault_, slot_, offset_, program_)                                          \
+	static void attack_##name_(struct attacker *a)                                             \
+	{                                                                                          \
+		program_;                                                                          \
+	}
+ATTACKS(FUNCTION)
+
+static const struct attack {
+	const char *name;
+	uint32_t fault, slot;
+	uint64_t offset;
+	void (*build)(struct attacker *a);
+} attacks[] = {
+#define ROW(name_, fault_, slot_, offset_, program_)                                               \
+	{ #name_, RIVULET_FAULT_##fault_, slot_, offset_, attack_##name_ },
+	ATTACKS(ROW)
+};
+
+/* Bind slot 7 in a job that succeeds, so that the attack may hope it is still there. */
+static void leave_stale_slot(struct attacker *a)
+{
+	struct vm_prog p = {};
+	struct vm_job j;
+
+	vm_put_copy(&p, a->info.tn, 1, 0, STALE, 0, 1);
+	vm_put_end(&p);
+	vm_job_init(&j);
+	vm_job_code(&j, &a->code, &p);
+	vm_job_region(&j, 1, &a->from, 0, LIMIT, 0);
+	vm_job_region(&j, STALE, &a->report, 4096, LIMIT, DRM_RIVULET_REGION_WRITE);
+	vm_job_out(&j, a->sync, 0);
+	OK(!vm_submit(a->fd, &j));
+	EQ(vm_sync_result(a->fd, a->sync), 0);
+}
+
+static void submit_attack(struct attacker *a, const struct attack *t)
+{
+	struct vm_job j;
+
+	a->prog.count = 0;
+	pitches(a, PITCH, PITCH);
+	t->build(a);
+	vm_put_end(&a->prog);
+	vm_job_init(&j);
+	vm_job_code(&j, &a->code, &a->prog);
+	vm_job_region(&j, 1, &a->from, 0, LIMIT, 0);
+	vm_job_region(&j, 2, &a->to, 0, LIMIT, DRM_RIVULET_REGION_WRITE);
+	vm_job_region(&j, REPORT, &a->report, 0, 4096, DRM_RIVULET_REGION_WRITE);
+	j.job.report_slot = REPORT;
+	vm_job_out(&j, a->sync, 0);
+	memset(a->report.map, 0, sizeof(struct rivulet_status));
+	OK(!vm_submit(a->fd, &j));
+}
+
+static void judge(struct attacker *a, const struct attack *t)
+{
+	const struct rivulet_status *st = (const void *)a->report.map;
+	uint8_t clean[SIZE];
+	int result = vm_sync_result(a->fd, a->sync);
+
+	if (result != -EIO || st->state != RIVULET_STATE_FAULT || st->fault != t->fault ||
+	    st->fault_slot != t->slot || (t->slot != NONE && st->fault_offset != t->offset))
+		vm_fail(__FILE__, __LINE__,
+			"%s: result %d state %u fault %u (not %u) slot %d (not %d) offset 0x%llx (not 0x%llx)",
+			t->name, result, st->state, st->fault, t->fault, (int)st->fault_slot,
+			(int)t->slot, (unsigned long long)st->fault_offset,
+			(unsigned long long)t->offset);
+	vm_noise(clean, SIZE, 31);
+	OK(!memcmp(clean, a->from.map, SIZE));
+	for (int i = LIMIT; i < SIZE; i++)
+		EQ(a->to.map[i], 0x5a);
+}
+
+static void hostile_programs(void)
+{
+	struct attacker a;
+	struct victim v;
+	uint8_t clean[SIZE];
+
+	attacker_open(&a);
+	victim_open(&v);
+	vm_noise(clean, SIZE, 32);
+	for (size_t i = 0; i < sizeof(attacks) / sizeof(attacks[0]); i++) {
+		leave_stale_slot(&a);
+		submit_attack(&a, &attacks[i]);
+		/* The victim's job waits behind the attack and must come through it. */
+		victim_submit(&v);
+		judge(&a, &attacks[i]);
+		EQ(vm_sync_result(v.fd, v.sync), 0);
+		OK(!memcmp(v.to.map, clean, 4096));
+		OK(!memcmp(v.from.map, clean, SIZE));
+	}
+	printf("figure isolation.kernel.attacks %zu attacks\nfigure isolation.kernel.escapes 0 attacks\n",
+	       sizeof(attacks) / sizeof(attacks[0]));
+}
+
+/* What a client left in the scratchpads is gone for the next, and still there for itself. */
+static void scratchpads(void)
+{
+	struct attacker spy, owner;
+	struct attacker *who[] = { &owner, &owner, &spy };
+
+	attacker_open(&spy);
+	attacker_open(&owner);
+	for (int i = 0; i < 3; i++) {
+		struct attacker *a = who[i];
+		struct vm_job j;
+
+		a->prog.count = 0;
+		pitches(a, 0, 0);
+		if (i == 0)
+			load(a, 1, 0, 1, 1);
+		else
+			store(a, 2, 0, 1, 1);
+		vm_put_end(&a->prog);
+		vm_job_init(&j);
+		vm_job_code(&j, &a->code, &a->prog);
+		vm_job_region(&j, 1, &a->from, 0, LIMIT, 0);
+		vm_job_region(&j, 2, &a->to, 0, LIMIT, DRM_RIVULET_REGION_WRITE);
+		vm_job_out(&j, a->sync, 0);
+		OK(!vm_submit(a->fd, &j));
+		EQ(vm_sync_result(a->fd, a->sync), 0);
+	}
+	OK(!memcmp(owner.to.map, owner.from.map, owner.info.tn));
+	for (uint32_t i = 0; i < spy.info.tn; i++)
+		EQ(spy.to.map[i], 0);
+}
+
+/* No END: the device must not run on into what follows the commands. */
+static void no_end(void)
+{
+	struct attacker a;
+	struct vm_job j;
+
+	attacker_open(&a);
+	memset(a.code.map, 0xff, SIZE);
+	load(&a, 1, 0, 1, 1);
+	vm_job_init(&j);
+	vm_job_code(&j, &a.code, &a.prog);
+	vm_job_region(&j, 1, &a.from, 0, LIMIT, 0);
+	vm_job_region(&j, REPORT, &a.report, 0, 4096, DRM_RIVULET_REGION_WRITE);
+	j.job.report_slot = REPORT;
+	vm_job_out(&j, a.sync, 0);
+	OK(!vm_submit(a.fd, &j));
+	EQ(vm_sync_result(a.fd, a.sync), -EIO);
+	EQ(((const struct rivulet_status *)a.report.map)->fault, RIVULET_FAULT_NO_END);
+}
+
+const struct vm_test vm_isolation_tests[] = {
+	{ "isolation_attacks", "each hostile program is stopped with slot and offset; guards, read-only memory and the "
+	  "other client's job are untouched", hostile_programs },
+	{ "isolation_scratchpad", "scratchpads are cleared when the client changes", scratchpads },
+	{ "isolation_no_end", "commands end where the job says", no_end },
+	{ 0 },
+};

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: MIT
+/* Jobs that run: data, fences, queue depth, levels. */
+#include "vm.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct copier {
+	int fd;
+	struct vm_buf code, from, to;
+	uint32_t sync;
+};
+
+static struct copier copier(uint64_t size)
+{
+	struct copier c = { .fd = vm_open() };
+
+	c.code = vm_buf_new(c.fd, 4096);
+	c.from = vm_buf_new(c.fd, size);
+	c.to = vm_buf_new(c.fd, size);
+	c.sync = vm_sync_new(c.fd);
+	return c;
+}
+
+/* Submit the copy and wait for it; the result is 0 or a negative errno. */
+static int copy_once(struct copier *c, uint32_t bytes)
+{
+	struct vm_job j;
+
+	vm_copy_job(&j, &c->code, &c->from, &c->to, bytes);
+	vm_job_out(&j, c->sync, 0);
+	OK(!vm_submit(c->fd, &j));
+	return vm_sync_result(c->fd, c->sync);
+}
+
+static void copy(void)
+{
+	struct copier c = copier(65536);
+
+	for (uint32_t i = 1; i <= 4; i++) {
+		vm_noise(c.from.map, 65536, i);
+		EQ(copy_once(&c, 16384 * i), 0);
+		OK(!memcmp(c.to.map, c.from.map, 16384 * i));
+		if (i < 4)
+			OK(memcmp(c.to.map + 16384 * i, c.from.map + 16384 * i, 65536 - 16384 * i));
+	}
+}
+
+/* Slots that begin and end anywhere in a buffer of scattered pages. */
+static void offsets(void)
+{
+	struct copier c = copier(1 << 20);
+	struct drm_rivulet_device info;
+
+	vm_info(c.fd, &info);
+	vm_noise(c.from.map, c.from.size, 5);
+	for (uint32_t i = 0; i < 16; i++) {
+		uint64_t at = 4096 * 13 * i + 997 * i, to = 4096 * 11 * i + 4095;
+		uint32_t bytes = 5 * 4096 / info.tn * info.tn;
+		struct vm_prog p = {};
+		struct vm_job j;
+
+		memset(c.to.map, 0xcc, c.to.size);
+		vm_put_copy(&p, info.tn, 3, 0, 15, 0, bytes / info.tn);
+		vm_put_end(&p);
+		vm_job_init(&j);
+		vm_job_code(&j, &c.code, &p);
+		vm_job_region(&j, 3, &c.from, at, bytes, 0);
+		vm_job_region(&j, 15, &c.to, to, bytes, DRM_RIVULET_REGION_WRITE);
+		vm_job_out(&j, c.sync, 0);
+		OK(!vm_submit(c.fd, &j));
+		EQ(vm_sync_result(c.fd, c.sync), 0);
+		OK(!memcmp(c.to.map + to, c.from.map + at, bytes));
+		EQ(c.to.map[to - 1], 0xcc);
+		EQ(c.to.map[to + bytes], 0xcc);
+	}
+}
+
+static void report(void)
+{
+	struct copier c = copier(4096);
+	struct drm_rivulet_counters before, after;
+	struct rivulet_status st;
+	struct vm_job j;
+
+	vm_counters(c.fd, &before);
+	vm_copy_job(&j, &c.code, &c.from, &c.to, 1024);
+	j.job.report_slot = 2;
+	j.job.report_offset = 2048;
+	vm_job_out(&j, c.sync, 0);
+	OK(!vm_submit(c.fd, &j));
+	EQ(vm_sync_result(c.fd, c.sync), 0);
+	memcpy(&st, c.to.map + 2048, sizeof(st));
+	EQ(st.state, RIVULET_STATE_DONE);
+	EQ(st.fault, RIVULET_FAULT_NONE);
+	EQ(st.variant, st.level);
+	EQ(st.insn, 7);
+	OK(st.cycles && st.end > st.start && st.read_bytes >= 1024 && st.write_bytes >= 1024);
+	vm_counters(c.fd, &after);
+	OK(after.value[0] > before.value[0]);
+	EQ(after.epoch, before.epoch);
+}
+
+static void syncs_binary(void)
+{
+	struct copier c = copier(4096);
+	uint32_t second = vm_sync_new(c.fd);
+	struct vm_job a, b;
+
+	vm_noise(c.from.map, 256, 21);
+	vm_copy_job(&a, &c.code, &c.from, &c.to, 256);
+	vm_job_out(&a, c.sync, 0);
+	vm_copy_job(&b, &c.code, &c.from, &c.to, 256);
+	vm_job_in(&b, c.sync, 0);
+	vm_job_out(&b, second, 0);
+	OK(!vm_submit(c.fd, &a));
+	OK(!vm_submit(c.fd, &b));
+	EQ(vm_sync_result(c.fd, second), 0);
+	/* Its dependency cannot be later than the job. */
+	OK(!vm_sync_wait(c.fd, c.sync, 0, 0));
+}
+
+static void syncs_timeline(void)
+{
+	struct copier c = copier(4096);
+	uint64_t big = 1ull << 40;	/* beyond 32 bits */
+	struct vm_job j;
+
+	for (uint64_t i = 0; i < 4; i++) {
+		vm_copy_job(&j, &c.code, &c.from, &c.to, 256);
+		if (i)
+			vm_job_in(&j, c.sync, big + i - 1);
+		vm_job_out(&j, c.sync, big + i);
+		OK(!vm_submit(c.fd, &j));
+	}
+	OK(!vm_sync_wait(c.fd, c.sync, big + 3, VM_WAIT_MS));
+	vm_job_init(&j);
+	vm_copy_job(&j, &c.code, &c.from, &c.to, 256);
+	vm_job_in(&j, c.sync, big + 4);
+	FAILS(vm_submit(c.fd, &j), EINVAL);
+}
+
+/* A chain through four buffers and two files with no fence but the buffers' own. */
+static void implicit(void)
+{
+	int fd[2] = { vm_open(), vm_open() }, dmabuf;
+	struct vm_buf code[2], own[5], shared[5];
+	struct vm_job j;
+
+	for (int f = 0; f < 2; f++)
+		code[f] = vm_buf_new(fd[f], 4096);
+	for (int i = 0; i < 5; i++) {
+		own[i] = vm_buf_new(fd[0], 65536);
+		shared[i] = (struct vm_buf){ .fd = fd[1], .size = 65536 };
+		OK(!vm_export(fd[0], own[i].handle, DRM_RDWR, &dmabuf));
+		OK(!vm_import(fd[1], dmabuf, &shared[i].handle));
+	}
+	for (int round = 0; round < 8; round++) {
+		struct pollfd p = { .events = POLLIN };
+
+		vm_noise(own[0].map, 65536, 100 + round);
+		for (int i = 0; i < 4; i++) {
+			struct vm_buf *b = i & 1 ? shared : own;
+
+			vm_copy_job(&j, &code[i & 1], &b[i], &b[i + 1], 65536);
+			OK(!vm_submit(fd[i & 1], &j));
+		}
+		/* Polling a dma-buf for reading waits for its last writer. */
+		OK(!vm_export(fd[0], own[4].handle, DRM_RDWR, &p.fd));
+		EQ(poll(&p, 1, VM_WAIT_MS), 1);
+		close(p.fd);
+		OK(!memcmp(own[4].map, own[0].map, 65536));
+	}
+}
+
+/* All jobs of one submit, and far more than the queue holds: seq numbers cross their wrap. */
+static void thousand(void)
+{
+	struct copier c = copier(4096);
+	struct drm_rivulet_counters before, after;
+	struct drm_rivulet_job array[DRM_RIVULET_MAX_JOBS];
+	struct drm_rivulet_submit s = {
+		.jobs = (uintptr_t)array, .count = DRM_RIVULET_MAX_JOBS, .stride = sizeof(array[0]),
+	};
+	struct vm_job j;
+
+	vm_counters(c.fd, &before);
+	vm_noise(c.from.map, 256, 9);
+	vm_copy_job(&j, &c.code, &c.from, &c.to, 256);
+	for (int i = 0; i < DRM_RIVULET_MAX_JOBS; i++)
+		array[i] = j.job;
+	for (int n = 0; n < 16; n++) {
+		OK(!vm_ioctl(c.fd, DRM_IOCTL_RIVULET_SUBMIT, &s));
+		EQ(s.queued, DRM_RIVULET_MAX_JOBS);
+	}
+	EQ(copy_once(&c, 256), 0);
+	OK(!memcmp(c.to.map, c.from.map, 256));
+	vm_counters(c.fd, &after);
+	EQ(after.value[0] - before.value[0], 16 * DRM_RIVULET_MAX_JOBS + 1);
+	EQ(after.value[1], before.value[1]);
+}
+
+static void queue_limit(void)
+{
+	struct copier c = copier(4096);
+	struct drm_rivulet_job array[DRM_RIVULET_MAX_JOBS];
+	struct drm_rivulet_submit s = {
+		.jobs = (uintptr_t)array, .count = DRM_RIVULET_MAX_JOBS, .stride = sizeof(array[0]),
+	};
+	struct vm_job j;
+	int n, ret = 0;
+
+	vm_control("inject slow@+1:1500");
+	vm_copy_job(&j, &c.code, &c.from, &c.to, 256);
+	for (int i = 0; i < DRM_RIVULET_MAX_JOBS; i++)
+		array[i] = j.job;
+	for (n = 0; n < 1000 && !ret; n++)
+		ret = vm_ioctl(c.fd, DRM_IOCTL_RIVULET_SUBMIT, &s);
+	EQ(ret, -1);
+	EQ(errno, EBUSY);
+	OK(n > 16 && n < 1000);
+	/* Closing with all of them queued drops those that did not start. */
+}
+
+static void two_clients(void)
+{
+	struct copier c[2] = { copier(65536), copier(65536) };
+	struct vm_job j;
+
+	for (int round = 0; round < 32; round++) {
+		for (int i = 0; i < 2; i++) {
+			vm_noise(c[i].from.map, 4096, round * 2 + i);
+			vm_copy_job(&j, &c[i].code, &c[i].from, &c[i].to, 4096);
+			vm_job_out(&j, c[i].sync, 0);
+			OK(!vm_submit(c[i].fd, &j));
+		}
+		for (int i = 0; i < 2; i++) {
+			EQ(vm_sync_result(c[i].fd, c[i].sync), 0);
+			OK(!memcmp(c[i].to.map, c[i].from.map, 4096));
+		}
+	}
+}
+
+static void levels(void)
+{
+	struct copier c = copier(4096);
+	struct drm_rivulet_device info;
+	struct rivulet_status st;
+	uint64_t cycles = 0;
+	struct vm_job j;
+
+	vm_info(c.fd, &info);
+	for (uint32_t level = 0; level < info.level_count; level++) {
+		vm_pin_level(c.fd, level);
+		vm_copy_job(&j, &c.code, &c.from, &c.to, 1024);
+		j.job.report_slot = 2;
+		j.job.report_offset = 2048;
+		vm_job_out(&j, c.sync, 0);
+		OK(!vm_submit(c.fd, &j));
+		EQ(vm_sync_result(c.fd, c.sync), 0);
+		memcpy(&st, c.to.map + 2048, sizeof(st));
+		EQ(st.level, level);
+		EQ(st.variant, level);
+		OK(!cycles || st.cycles == cycles);
+		cycles = st.cycles;
+	}
+	vm_unpin_level(c.fd);
+}
+
+/* A job has a command stream for one level only: elsewhere it ends as such, and harms nobody. */
+static void no_variant(void)
+{
+	struct copier c = copier(4096);
+	struct drm_rivulet_device info;
+	struct vm_job j;
+
+	vm_info(c.fd, &info);
+	if (info.level_count < 2)
+		vm_skip("one level only");
+	vm_pin_level(c.fd, 0);
+	vm_copy_job(&j, &c.code, &c.from, &c.to, 256);
+	memset(&j.variant[0], 0, sizeof(j.variant[0]));
+	vm_job_out(&j, c.sync, 0);
+	OK(!vm_submit(c.fd, &j));
+	EQ(vm_sync_result(c.fd, c.sync), -ENOEXEC);
+	EQ(copy_once(&c, 256), 0);
+	vm_unpin_level(c.fd);
+}
+
+static unsigned long long fdinfo(int fd, const char *key)
+{
+	char path[64], line[128];
+	unsigned long long value = 0;
+	size_t n = strlen(key);
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "re");
+	OK(f);
+	while (fgets(line, sizeof(line), f))
+		if (!strncmp(line, key, n) && line[n] == ':')
+			value = strtoull(line + n + 1, NULL, 10);
+	fclose(f);
+	return value;
+}
+
+static void usage(void)
+{
+	struct copier c = copier(65536);
+	int other = vm_open();
+
+	EQ(fdinfo(c.fd, "drm-engine-npu"), 0);
+	EQ(copy_once(&c, 65536), 0);
+	OK(fdinfo(c.fd, "drm-engine-npu") > 0);
+	OK(fdinfo(c.fd, "drm-cycles-npu") > 0);
+	OK(fdinfo(c.fd, "drm-maxfreq-npu") > 1000000);
+	EQ(fdinfo(c.fd, "drm-total-memory"), (4096 + 2 * 65536) / 1024);
+	EQ(fdinfo(other, "drm-engine-npu"), 0);
+}
+
+/* A client that dies with work queued leaves nothing behind and stops nobody. */
+static void killed_client(void)
+{
+	struct copier c = copier(4096);
+	int status, ready[2];
+	char go;
+	pid_t pid;
+
+	OK(!pipe(ready));
+	pid = fork();
+	if (pid == 0) {
+		struct copier mine = copier(4096);
+		struct vm_job j;
+
+		vm_copy_job(&j, &mine.code, &mine.from, &mine.to, 256);
+		for (int i = 0; i < 200; i++)
+			OK(!vm_submit(mine.fd, &j));
+		OK(write(ready[1], "g", 1) == 1);
+		pause();
+		_exit(0);
+	}
+	OK(pid > 0 && read(ready[0], &go, 1) == 1);
+	OK(!kill(pid, 9) && waitpid(pid, &status, 0) == pid);
+	EQ(copy_once(&c, 256), 0);
+}
+
+const struct vm_test vm_job_tests[] = {
+	{ "job_copy", "a program of LOAD and STORE moves exactly the bytes it should", copy },
+	{ "job_offsets", "slots may begin and end at any byte of scattered pages", offsets },
+	{ "job_report", "the status copy arrives in its slot and tells cycles, bytes and times", report },
+	{ "job_syncobj", "binary syncobjs order jobs and tell their end", syncs_binary },
+	{ "job_timeline", "timeline points beyond 32 bits order jobs; a point without a fence is refused",
+	  syncs_timeline },
+	{ "job_implicit", "buffers order their readers and writers across files without any syncobj", implicit },
+	{ "job_thousand", "1,025 jobs back to back, across the wrap of the seq, each retired once", thousand },
+	{ "job_two_clients", "two clients take turns and each gets its own data", two_clients },
+	{ "job_levels", "devfreq limits reach the device, and the variant follows the level", levels },
+	{ "job_no_variant", "a job without commands for the level ends as ENOEXEC and stops nothing", no_variant },
+	{ "job_fdinfo", "fdinfo accounts device time, cycles and memory to the right file", usage },
+	{ "job_queue_limit", "a file can queue only so many jobs, and may close with all of them queued",
+	  queue_limit },
+	{ "job_killed", "a client killed with work queued leaves nothing behind", killed_client },
+	{ 0 },
+};

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+/* Sharing: dma-bufs between files, read-only rights, other exporters' memory. */
+#include "vm.h"
+
+#include <fcntl.h>
+#include <linux/dma-buf.h>
+#include <linux/dma-heap.h>
+#include <linux/udmabuf.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define RDONLY_EXPORT	0
+
+static void share_writable(void)
+{
+	int a = vm_open(), b = vm_open(), dmabuf;
+	struct vm_buf one = vm_buf_new(a, 16384), two = { .fd = b, .size = 16384 };
+	uint32_t again;
+
+	OK(!vm_export(a, one.handle, DRM_RDWR, &dmabuf));
+	OK(!vm_import(b, dmabuf, &two.handle));
+	EQ(vm_buf_flags(b, two.handle), 0);
+	vm_buf_map(&two);
+	vm_noise(one.map, one.size, 3);
+	OK(!memcmp(one.map, two.map, one.size));
+	two.map[5] ^= 1;
+	EQ(one.map[5], two.map[5]);
+	OK(!vm_import(b, dmabuf, &again));
+	EQ(again, two.handle);
+	OK(!vm_import(a, dmabuf, &again));
+	EQ(again, one.handle);
+	/* The memory lives while anyone has it. */
+	close(dmabuf);
+	close(a);
+	two.map[6] ^= 1;
+}
+
+/* Nothing a file has through a read-only dma-buf lets it write, on any way. */
+static void check_readonly(int fd, uint32_t handle, uint64_t size)
+{
+	struct vm_buf code = vm_buf_new(fd, 4096), from = vm_buf_new(fd, 4096);
+	struct vm_buf ro = { .fd = fd, .handle = handle, .size = size };
+	struct vm_job j;
+	uint64_t offset;
+	void *p;
+	int out;
+
+	OK(vm_buf_flags(fd, handle) & DRM_RIVULET_BO_READONLY);
+	OK(!vm_map_offset(fd, handle, &offset));
+	OK(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset) == MAP_FAILED);
+	EQ(errno, EACCES);
+	p = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, (off_t)offset);
+	OK(p != MAP_FAILED);
+	FAILS(mprotect(p, size, PROT_READ | PROT_WRITE), EACCES);
+	vm_copy_job(&j, &code, &from, &ro, 256);
+	FAILS(vm_submit(fd, &j), EACCES);
+	FAILS(vm_export(fd, handle, DRM_RDWR, &out), EACCES);
+	/* Reading is fine. */
+	vm_copy_job(&j, &code, &ro, &from, 256);
+	OK(!vm_submit(fd, &j));
+}
+
+static void readonly_own(void)
+{
+	int a = vm_open(), b = vm_open(), ro, again;
+	struct vm_buf one = vm_buf_new(a, 8192);
+	uint32_t handle;
+	void *p;
+
+	OK(!vm_export(a, one.handle, RDONLY_EXPORT, &ro));
+	OK(mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, ro, 0) == MAP_FAILED);
+	EQ(errno, EACCES);
+	p = mmap(NULL, 8192, PROT_READ, MAP_SHARED, ro, 0);
+	OK(p != MAP_FAILED);
+	one.map[9] = 42;
+	EQ(((uint8_t *)p)[9], 42);
+	FAILS(mprotect(p, 8192, PROT_READ | PROT_WRITE), EACCES);
+	OK(!vm_import(b, ro, &handle));
+	check_readonly(b, handle, 8192);
+	/* Passed on, it stays what it is. */
+	OK(!vm_export(b, handle, RDONLY_EXPORT, &again));
+	close(b);
+	b = vm_open();
+	OK(!vm_import(b, again, &handle));
+	check_readonly(b, handle, 8192);
+}
+
+/* In one file, a handle with and one without the right do not mix. */
+static void readonly_beside_writable(void)
+{
+	int fd = vm_open(), ro, rw;
+	struct vm_buf one = vm_buf_new(fd, 4096), code = vm_buf_new(fd, 4096);
+	struct vm_buf weak = { .fd = fd, .size = 4096 };
+	uint32_t handle;
+	struct vm_job j;
+	int out;
+
+	/* In either order of exports. */
+	OK(!vm_export(fd, one.handle, RDONLY_EXPORT, &ro));
+	OK(!vm_export(fd, one.handle, DRM_RDWR, &rw));
+	OK(!vm_import(fd, ro, &weak.handle));
+	OK(weak.handle != one.handle);
+	OK(vm_buf_flags(fd, weak.handle) & DRM_RIVULET_BO_READONLY);
+	EQ(vm_buf_flags(fd, one.handle), 0);
+	FAILS(vm_export(fd, weak.handle, DRM_RDWR, &out), EACCES);
+	vm_copy_job(&j, &code, &one, &weak, 256);
+	FAILS(vm_submit(fd, &j), EACCES);
+	OK(!vm_import(fd, rw, &handle));
+	EQ(handle, one.handle);
+	/* The writable handle gone, its mapping right is gone too. */
+	vm_buf_free(&one);
+	check_readonly(fd, weak.handle, 4096);
+	/* A number used again carries nothing over. */
+	OK(!vm_import(fd, ro, &handle));
+	check_readonly(fd, handle, 4096);
+	/* The writable dma-buf gives the right back. */
+	OK(!vm_import(fd, rw, &handle));
+	EQ(vm_buf_flags(fd, handle), 0);
+}
+
+static int udmabuf(uint64_t size, int *memfd)
+{
+	struct udmabuf_create c = { .size = size };
+	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), fd;
+
+	if (dev < 0)
+		vm_skip("no /dev/udmabuf");
+	*memfd = memfd_create("camera", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+	OK(*memfd >= 0 && !ftruncate(*memfd, (off_t)size));
+	OK(!fcntl(*memfd, F_ADD_SEALS, F_SEAL_SHRINK));
+	c.memfd = (uint32_t)*memfd;
+	fd = ioctl(dev, UDMABUF_CREATE, &c);
+	OK(fd >= 0);
+	close(dev);
+	return fd;
+}
+
+static void import_udmabuf(void)
+{
+	int fd = vm_open(), memfd, dmabuf = udmabuf(65536, &memfd), out;
+	struct vm_buf code = vm_buf_new(fd, 4096), from = vm_buf_new(fd, 65536);
+	struct vm_buf to = { .fd = fd, .size = 65536 };
+	uint32_t sync = vm_sync_new(fd);
+	struct vm_job j;
+	uint8_t *seen;
+
+	OK(!vm_import(fd, dmabuf, &to.handle));
+	EQ(vm_buf_flags(fd, to.handle), DRM_RIVULET_BO_IMPORTED);
+	vm_buf_map(&to);
+	vm_noise(from.map, 65536, 11);
+	vm_copy_job(&j, &code, &from, &to, 65536);
+	vm_job_out(&j, sync, 0);
+	OK(!vm_submit(fd, &j));
+	EQ(vm_sync_result(fd, sync), 0);
+	seen = mmap(NULL, 65536, PROT_READ, MAP_SHARED, memfd, 0);
+	OK(seen != MAP_FAILED);
+	OK(!memcmp(seen, from.map, 65536));
+	OK(!memcmp(to.map, from.map, 65536));
+	/* We cannot make another's dma-buf weaker than it is. */
+	FAILS(vm_export(fd, to.handle, RDONLY_EXPORT, &out), EOPNOTSUPP);
+	OK(!vm_export(fd, to.handle, DRM_RDWR, &out));
+}
+
+static void import_readonly_heap(void)
+{
+	struct dma_heap_allocation_data a = { .len = 8192, .fd_flags = O_RDONLY | O_CLOEXEC };
+	int heap = open("/dev/dma_heap/system", O_RDWR | O_CLOEXEC), fd = vm_open(), again;
+	uint32_t handle;
+
+	if (heap < 0)
+		vm_skip("no system heap");
+	OK(!ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &a));
+	OK(!vm_import(fd, (int)a.fd, &handle));
+	EQ(vm_buf_flags(fd, handle), DRM_RIVULET_BO_READONLY | DRM_RIVULET_BO_IMPORTED);
+	check_readonly(fd, handle, 8192);
+	OK(!vm_export(fd, handle, RDONLY_EXPORT, &again));
+	EQ(fcntl(again, F_GETFL) & O_ACCMODE, O_RDONLY);
+}
+
+/* Two threads' race in one: another dma-buf or handle than the one that was checked. */
+static void bad_imports(void)
+{
+	int fd = vm_open(), plain = memfd_create("plain", MFD_CLOEXEC);
+	uint32_t handle;
+
+	FAILS(vm_import(fd, plain, &handle), EINVAL);
+	FAILS(vm_import(fd, -1, &handle), EBADF);
+	FAILS(vm_import(fd, fd, &handle), EINVAL);
+}
+
+const struct vm_test vm_prime_tests[] = {
+	{ "prime_writable", "a buffer shared between two files is one memory with one handle per file",
+	  share_writable },
+	{ "prime_readonly", "a read-only export can be neither mapped, bound nor exported writable, at any remove",
+	  readonly_own },
+	{ "prime_rights", "rights belong to the handle: one file's two handles of one buffer do not mix",
+	  readonly_beside_writable },
+	{ "prime_udmabuf", "the device writes another exporter's scattered pages, zero copy", import_udmabuf },
+	{ "prime_heap_readonly", "another exporter's read-only dma-buf stays read-only", import_readonly_heap },
+	{ "prime_bad", "what is no dma-buf is refused", bad_imports },
+	{ 0 },
+};

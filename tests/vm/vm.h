@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* What the VM tests share: a check that tells where it failed, and the NPU through raw ioctls. */
+#ifndef RIVULET_TEST_VM_H
+#define RIVULET_TEST_VM_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rivulet_accel.h"
+#include "rivulet_dev.h"
+#include "rivulet_isa.h"
+
+/* Tests run in a child of their own and leave by the first failed check. */
+void vm_fail(const char *file, int line, const char *fmt, ...)
+	__attribute__((noreturn, format(printf, 3, 4)));
+void vm_skip(const char *why) __attribute__((noreturn));
+
+#define OK(cond)                                                                                   \
+	do {                                                                                       \
+		if (!(cond))                                                                       \
+			vm_fail(__FILE__, __LINE__, "%s (errno %s)", #cond, strerror(errno));      \
+	} while (0)
+/* Two numbers are equal, else both are told. */
+#define EQ(got, want)                                                                              \
+	do {                                                                                       \
+		long long g_ = (long long)(got), w_ = (long long)(want);                           \
+		if (g_ != w_)                                                                      \
+			vm_fail(__FILE__, __LINE__, "%s is %lld, not %lld", #got, g_, w_);         \
+	} while (0)
+/* A call fails with this errno. */
+#define FAILS(call, err)                                                                           \
+	do {                                                                                       \
+		errno = 0;                                                                         \
+		if ((call) != -1 || errno != (err))                                                \
+			vm_fail(__FILE__, __LINE__, "%s: got %s, not %s", #call, strerror(errno),  \
+				strerror(err));                                                    \
+	} while (0)
+
+/** struct vm_test - one row of the list in kmod_test.c */
+struct vm_test {
+	const char *name;
+	const char *proves;
+	void (*run)(void);
+};
+
+/** struct vm_buf - a buffer and its mapping in this process */
+struct vm_buf {
+	int fd;			/* file that owns the handle */
+	uint32_t handle;
+	uint64_t size;
+	uint8_t *map;
+};
+
+/** struct vm_prog - instructions being put together */
+struct vm_prog {
+	struct rivulet_insn code[64];
+	uint32_t count;
+};
+
+/** struct vm_job - a submit of one job with its arrays */
+struct vm_job {
+	struct drm_rivulet_job job;
+	struct drm_rivulet_region region[DRM_RIVULET_MAX_REGIONS];
+	struct drm_rivulet_variant variant[DRM_RIVULET_MAX_LEVELS];
+	struct drm_rivulet_sync in[DRM_RIVULET_MAX_SYNCS];
+	struct drm_rivulet_sync out[DRM_RIVULET_MAX_SYNCS];
+};
+
+/* The node, opened anew: one client. Closed at exit of the test. */
+int vm_open(void);
+const char *vm_node(void);
+int vm_ioctl(int fd, unsigned long request, void *arg);
+void vm_info(int fd, struct drm_rivulet_device *info);
+void vm_counters(int fd, struct drm_rivulet_counters *c);
+
+struct vm_buf vm_buf_new(int fd, uint64_t size);
+void vm_buf_map(struct vm_buf *b);
+void vm_buf_free(struct vm_buf *b);
+uint32_t vm_buf_flags(int fd, uint32_t handle);
+int vm_map_offset(int fd, uint32_t handle, uint64_t *offset);
+int vm_export(int fd, uint32_t handle, uint32_t flags, int *out);
+int vm_import(int fd, int dmabuf, uint32_t *handle);
+void vm_close_handle(int fd, uint32_t handle);
+void vm_noise(void *p, size_t n, uint64_t seed);
+
+void vm_put(struct vm_prog *p, struct rivulet_decoded d);
+#define PUT(p_, form_, ...)                                                                        \
+	vm_put(p_, (struct rivulet_decoded){ .form = RIVULET_FORM_##form_,                         \
+					     .form_ = { __VA_ARGS__ } })
+void vm_put_copy(struct vm_prog *p, uint32_t tn, uint32_t from, uint64_t from_off, uint32_t to,
+		 uint64_t to_off, uint32_t words);
+void vm_put_end(struct vm_prog *p);
+
+void vm_job_init(struct vm_job *j);
+void vm_job_region(struct vm_job *j, uint32_t slot, const struct vm_buf *b, uint64_t offset,
+		   uint64_t size, uint32_t flags);
+void vm_job_commands(struct vm_job *j, int fd, uint32_t slot, uint64_t offset, uint32_t length);
+void vm_job_code(struct vm_job *j, const struct vm_buf *b, const struct vm_prog *p);
+void vm_job_in(struct vm_job *j, uint32_t sync, uint64_t point);
+void vm_job_out(struct vm_job *j, uint32_t sync, uint64_t point);
+int vm_submit(int fd, struct vm_job *j);
+void vm_copy_job(struct vm_job *j, const struct vm_buf *code, const struct vm_buf *from,
+		 const struct vm_buf *to, uint32_t bytes);
+
+uint32_t vm_sync_new(int fd);
+int vm_sync_wait(int fd, uint32_t sync, uint64_t point, unsigned int ms);
+int vm_sync_result(int fd, uint32_t sync);
+
+void vm_control(const char *command);
+void vm_sysfs_write(const char *file, const char *text);
+void vm_pin_level(int fd, uint32_t level);
+void vm_unpin_level(int fd);
+long vm_objects(const char *name);
+
+#define VM_WAIT_MS	20000	/* longer than any recovery */
+
+extern const struct vm_test vm_buffer_tests[], vm_submit_tests[], vm_prime_tests[], vm_job_tests[],
+	vm_isolation_tests[], vm_recovery_tests[], vm_last_tests[];
+
+#endif
