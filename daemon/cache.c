@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+/* Programs by what made them. Whoever loads the same model for the same device shares one memfd. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "manager.h"
+
+#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+void rvl_cache_init(struct rvl_cache *c, uint64_t max_idle)
+{
+	memset(c, 0, sizeof(*c));
+	rvl_list_init(&c->programs);
+	c->max_idle = max_idle;
+}
+
+static void program_free(struct rvl_program *p)
+{
+	rvl_list_del(&p->link);
+	if (p->file)
+		munmap((void *)p->file, p->size);
+	rvl_close(p->fd);
+	free(p);
+}
+
+/* The least recently used come first. */
+static void evict(struct rvl_cache *c)
+{
+	struct rvl_program *p;
+
+	rvl_list_each(p, &c->programs, link) {
+		if (c->idle_bytes <= c->max_idle)
+			return;
+		if (p->refs)
+			continue;
+		c->idle_bytes -= p->size;
+		c->evictions++;
+		program_free(p);
+	}
+}
+
+void rvl_cache_limit(struct rvl_cache *c, uint64_t max_idle)
+{
+	c->max_idle = max_idle;
+	evict(c);
+}
+
+void rvl_cache_clear(struct rvl_cache *c)
+{
+	struct rvl_program *p;
+
+	rvl_list_each(p, &c->programs, link)
+		program_free(p);
+	c->idle_bytes = 0;
+}
+
+struct rvl_program *rvl_cache_find(struct rvl_cache *c, const struct rvl_key *key)
+{
+	struct rvl_program *p;
+
+	rvl_list_each(p, &c->programs, link) {
+		if (memcmp(&p->key, key, sizeof(*key)))
+			continue;
+		if (!p->refs++)
+			c->idle_bytes -= p->size;
+		c->hits++;
+		rvl_list_del(&p->link);
+		rvl_list_add_tail(&c->programs, &p->link);
+		return p;
+	}
+	c->misses++;
+	return NULL;
+}
+
+struct rvl_program *rvl_program_put(struct rvl_program *p)
+{
+	if (p && !--p->refs) {
+		rvl_list_del(&p->link);
+		rvl_list_add_tail(&p->cache->programs, &p->link);
+		p->cache->idle_bytes += p->size;
+		evict(p->cache);
+	}
+	return NULL;
+}
+
+/* A second, read-only description of the file: what clients get can never be written through. */
+static int reopen_read_only(int memfd)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", memfd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int map_program(struct rvl_program *p, int memfd, struct rvl_text *err)
+{
+	struct stat st;
+	void *map;
+
+	/* The worker is gone, and with it every writable mapping: from here on nothing changes. */
+	if (fcntl(memfd, F_ADD_SEALS, SEALS) || fstat(memfd, &st))
+		return rvl_say(err, -errno, "sealing the program: %m");
+	if (!st.st_size || st.st_size > RIVULET_PROGRAM_MAX)
+		return rvl_say(err, -EINVAL, "a program of %lld bytes", (long long)st.st_size);
+	p->fd = reopen_read_only(memfd);
+	if (p->fd < 0)
+		return rvl_say(err, p->fd, "opening the program read only: %s", strerror(-p->fd));
+	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, p->fd, 0);
+	if (map == MAP_FAILED)
+		return rvl_say(err, -errno, "mapping the program: %m");
+	p->file = map;
+	p->size = (size_t)st.st_size;
+	return rivulet_program_check(map, p->size, err->s, sizeof(err->s));
+}
+
+static uint64_t top_cycles(const struct rivulet_step *s)
+{
+	uint64_t cycles = 0;
+
+	for (int level = 0; level < RIVULET_LEVELS; level++)
+		if (s->variant[level].length)
+			cycles = s->variant[level].cycles;
+	return cycles;
+}
+
+static void sum_steps(struct rvl_program *p)
+{
+	const struct rivulet_step *s = rivulet_program_steps(p->file);
+
+	for (uint32_t i = 0; i < p->file->steps; i++) {
+		bool npu = s[i].kind == RIVULET_STEP_NPU;
+
+		p->npu_steps += npu;
+		p->cpu_steps += !npu;
+		p->macs += s[i].macs;
+		p->cycles += npu ? top_cycles(&s[i]) : 0;
+	}
+}
+
+int rvl_cache_add(struct rvl_cache *c, const struct rvl_key *key, const char *name, int memfd,
+		  struct rvl_program **out, struct rvl_text *err)
+{
+	_cleanup_close_ int fd = memfd;
+	struct rvl_program *p = calloc(1, sizeof(*p));
+	int r;
+
+	if (!p)
+		return rvl_say(err, -ENOMEM, "out of memory");
+	p->fd = -1;
+	p->cache = c;
+	p->key = *key;
+	p->refs = 1;
+	r = map_program(p, fd, err);
+	if (r) {
+		program_free(p);
+		return r;
+	}
+	rivulet_proto_name(p->name, sizeof(p->name), name);
+	sum_steps(p);
+	rvl_list_add_tail(&c->programs, &p->link);
+	*out = p;
+	return 0;
+}
+
+uint64_t rvl_program_expected_ns(const struct rvl_program *p, uint64_t hz)
+{
+	if (p->measured_ns)
+		return p->measured_ns;
+	if (!hz)
+		return 0;
+	return (uint64_t)((double)p->cycles * 1e9 / (double)hz);
+}

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: MIT
+/*
+ * LOAD: a queue of models, a few worker processes, one per user. Nothing a worker says is trusted
+ * but the hash of the file, which it sends before it has read a byte of it as anything but bytes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "manager.h"
+
+#define SEALS_NEEDED (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+static void kick(struct rvl_manager *m);
+
+static void compile_free(struct rvl_compile *c)
+{
+	sd_event_source_disable_unref(c->child);
+	sd_event_source_disable_unref(c->control);
+	sd_event_source_disable_unref(c->timer);
+	rvl_close(c->model_fd);
+	rvl_close(c->program_fd);
+	rvl_close(c->control_fd);
+	rvl_program_put(c->hit);
+	rvl_list_del(&c->link);
+	c->user->compiles--;
+	c->user->bytes -= c->req.size;
+	rvl_user_put(c->user);
+	free(c);
+}
+
+static struct rvl_about about(const struct rvl_compile *c)
+{
+	struct rvl_about a = { 0 };
+
+	if (c->session)
+		a = rvl_session_about(c->session);
+	a.model = c->req.name;
+	return a;
+}
+
+static void refuse(struct rvl_compile *c, enum rvl_log_id id, int error, const char *text)
+{
+	struct rvl_about a = about(c);
+
+	c->m->compiler.refused++;
+	rvl_log(id == RVL_LOG_COMPILER_DIED ? LOG_WARNING : LOG_INFO, id, &a,
+		"model \"%s\" refused: %s", c->req.name, text);
+	if (c->session)
+		rvl_send_error(c->session, RIVULET_MSG_LOAD, c->serial, error, text);
+}
+
+/* ---- the end of a worker ---- */
+
+static void kill_worker(struct rvl_compile *c)
+{
+	if (c->pid > 0)
+		kill(c->pid, SIGKILL);
+}
+
+static void explain_death(const struct rvl_compile *c, const siginfo_t *si, struct rvl_text *t)
+{
+	const struct rvl_config *cfg = &c->m->cfg;
+
+	if (si->si_code == CLD_EXITED)
+		rvl_say(t, 0, "the compiler ended with status %d without an answer", si->si_status);
+	else if (c->timed_out || si->si_status == SIGXCPU)
+		rvl_say(t, 0, "compiling took more than TimeMax=%llu s",
+			(unsigned long long)cfg->worker_seconds);
+	else if (si->si_status == SIGXFSZ)
+		rvl_say(t, 0, "the program is larger than ProgramSizeMax=%llu",
+			(unsigned long long)cfg->program_size);
+	else if (si->si_status == SIGSYS)
+		rvl_say(t, 0, "the compiler made a forbidden system call and was stopped");
+	else
+		rvl_say(t, 0, "the compiler crashed (signal %d, %s)", si->si_status,
+			strsignal(si->si_status));
+}
+
+static int death_errno(const struct rvl_compile *c, const siginfo_t *si)
+{
+	if (c->timed_out || si->si_status == SIGXCPU)
+		return -ETIMEDOUT;
+	return si->si_status == SIGXFSZ ? -E2BIG : -EFAULT;
+}
+
+static void accept_program(struct rvl_compile *c)
+{
+	struct rvl_manager *m = c->m;
+	struct rvl_about a = about(c);
+	struct rvl_program *p;
+	struct rvl_text err;
+	int r = rvl_cache_add(&m->cache, &c->key, c->req.name, c->program_fd, &p, &err);
+
+	c->program_fd = -1;
+	if (r) {
+		m->compiler.died++;
+		refuse(c, RVL_LOG_COMPILER_DIED, r, err.s);
+		return;
+	}
+	m->compiler.compiled++;
+	p->compile_ns = rvl_now() - c->started;
+	rvl_log(LOG_INFO, RVL_LOG_MODEL_LOADED, &a,
+		"model \"%s\" compiled in %llu ms: %zu bytes, %u NPU steps, %u CPU steps",
+		c->req.name, (unsigned long long)(p->compile_ns / NSEC_PER_MSEC), p->size,
+		p->npu_steps, p->cpu_steps);
+	if (c->session)
+		rvl_model_add(c->session, c, p);
+	rvl_program_put(p);
+}
+
+static void take_result(struct rvl_compile *c, const struct rvl_worker_result *res)
+{
+	c->result = *res;
+	c->have_result = true;
+	c->result.text[sizeof(c->result.text) - 1] = 0;
+	for (char *p = c->result.text; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = '?';
+}
+
+/* The hash comes first. Known content needs no compiling. */
+static void take_hash(struct rvl_compile *c, const struct rvl_worker_hash *hash)
+{
+	const uint32_t go = RVL_WORKER_GO;
+
+	c->hashed = true;
+	memcpy(c->key.sha256, hash->sha256, sizeof(c->key.sha256));
+	c->hit = rvl_cache_find(&c->m->cache, &c->key);
+	if (c->hit || send(c->control_fd, &go, sizeof(go), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		kill_worker(c);
+}
+
+/* One message, told by its length; anything else, or out of turn, ends the worker. */
+static void read_control(struct rvl_compile *c)
+{
+	union {
+		struct rvl_worker_hash hash;
+		struct rvl_worker_result result;
+	} u;
+	ssize_t n = recv(c->control_fd, &u, sizeof(u), MSG_DONTWAIT | MSG_TRUNC);
+
+	if (n == sizeof(u.result) && !c->have_result)
+		take_result(c, &u.result);
+	else if (n == sizeof(u.hash) && !c->hashed)
+		take_hash(c, &u.hash);
+	else if (n > 0)
+		kill_worker(c);
+}
+
+static void finish(struct rvl_compile *c, const siginfo_t *si)
+{
+	struct rvl_text t;
+
+	/* What it said last may still be in the socket. */
+	if (!c->have_result && !c->hit)
+		read_control(c);
+	if (c->hit) {
+		if (c->session)
+			rvl_model_add(c->session, c, c->hit);
+	} else if (!c->have_result) {
+		c->m->compiler.died++;
+		explain_death(c, si, &t);
+		refuse(c, RVL_LOG_COMPILER_DIED, death_errno(c, si), t.s);
+	} else if (c->result.error) {
+		refuse(c, RVL_LOG_MODEL_REFUSED,
+		       c->result.error < 0 && c->result.error >= -4095 ? c->result.error : -EINVAL,
+		       c->result.text);
+	} else {
+		accept_program(c);
+	}
+}
+
+static int on_child(sd_event_source *source, const siginfo_t *si, void *data)
+{
+	struct rvl_compile *c = data;
+	struct rvl_manager *m = c->m;
+
+	(void)source;
+	m->compiler.working--;
+	c->user->compiling = false;
+	if (c->session)
+		finish(c, si);
+	compile_free(c);
+	kick(m);
+	return 0;
+}
+
+/* ---- a worker at work ---- */
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *data)
+{
+	struct rvl_compile *c = data;
+
+	(void)source;
+	(void)usec;
+	c->timed_out = true;
+	kill_worker(c);
+	return 0;
+}
+
+static int on_control(sd_event_source *source, int fd, uint32_t events, void *data)
+{
+	struct rvl_compile *c = data;
+
+	(void)fd;
+	if (events & EPOLLIN)
+		read_control(c);
+	/* Only the end is left to wait for: that is the child's source. */
+	if (c->hit || c->have_result || events & (EPOLLHUP | EPOLLERR))
+		sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	return 0;
+}
+
+static int spawn(struct rvl_compile *c, int control, const char *exe)
+{
+	char *const argv[] = { (char *)"rivuletd", (char *)"--worker", NULL };
+	char *const envp[] = { NULL };
+	posix_spawn_file_actions_t fa;
+	posix_spawnattr_t attr;
+	sigset_t none, all;
+	int r;
+
+	sigemptyset(&none);
+	sigfillset(&all);
+	posix_spawn_file_actions_init(&fa);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setsigdefault(&attr, &all);
+	/* Out of the way of 3 to 5 first: a source could be another's target. */
+	r = posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDWR, 0);
+	r = r ?: posix_spawn_file_actions_adddup2(&fa, c->model_fd, 13);
+	r = r ?: posix_spawn_file_actions_adddup2(&fa, c->program_fd, 14);
+	r = r ?: posix_spawn_file_actions_adddup2(&fa, control, 15);
+	r = r ?: posix_spawn_file_actions_adddup2(&fa, 13, RVL_WORKER_MODEL_FD);
+	r = r ?: posix_spawn_file_actions_adddup2(&fa, 14, RVL_WORKER_PROGRAM_FD);
+	r = r ?: posix_spawn_file_actions_adddup2(&fa, 15, RVL_WORKER_CONTROL_FD);
+	r = r ?: posix_spawn_file_actions_addclosefrom_np(&fa, RVL_WORKER_CONTROL_FD + 1);
+	r = r ?: posix_spawn(&c->pid, exe, &fa, &attr, argv, envp);
+	posix_spawn_file_actions_destroy(&fa);
+	posix_spawnattr_destroy(&attr);
+	if (r)
+		c->pid = 0;
+	return -r;
+}
+
+static void fill_job(const struct rvl_compile *c, struct rvl_worker_job *job)
+{
+	const struct rvl_config *cfg = &c->m->cfg;
+
+	memset(job, 0, sizeof(*job));
+	job->board = c->m->device.board;
+	job->model_size = c->req.size;
+	job->batch = c->req.batch;
+	job->symbol = c->req.symbol;
+	job->flags = c->req.flags;
+	job->memory = cfg->worker_memory;
+	job->seconds = cfg->worker_seconds;
+	job->program_max = cfg->program_size;
+}
+
+static int watch_worker(struct rvl_compile *c)
+{
+	sd_event *ev = c->m->event;
+	uint64_t usec = c->m->cfg.worker_seconds * USEC_PER_SEC;
+	int r = sd_event_add_child(ev, &c->child, c->pid, WEXITED, on_child, c);
+
+	if (r < 0)
+		return r;
+	r = sd_event_add_io(ev, &c->control, c->control_fd, EPOLLIN, on_control, c);
+	if (r >= 0)
+		r = sd_event_add_time_relative(ev, &c->timer, CLOCK_MONOTONIC, usec, 0, on_timer, c);
+	/* The child's source reaps it in any case. */
+	if (r < 0)
+		kill_worker(c);
+	return 0;
+}
+
+static int start(struct rvl_compile *c)
+{
+	struct rvl_worker_job job;
+	int pair[2] = { -1, -1 }, r;
+
+	fill_job(c, &job);
+	c->program_fd = memfd_create("rivulet-program", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (c->program_fd < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return -errno;
+	c->control_fd = pair[0];
+	r = send(pair[0], &job, sizeof(job), MSG_NOSIGNAL) == sizeof(job) ? 0 : -errno;
+	r = r ?: spawn(c, pair[1], c->m->compiler.exe);
+	close(pair[1]);
+	if (r)
+		return r;
+	r = watch_worker(c);
+	if (r < 0) {
+		kill_worker(c);
+		waitpid(c->pid, NULL, 0);
+		return r;
+	}
+	c->started = rvl_now();
+	c->user->compiling = true;
+	c->m->compiler.working++;
+	return 0;
+}
+
+static void kick(struct rvl_manager *m)
+{
+	struct rvl_compile *c;
+	struct rvl_text t;
+	int r;
+
+	rvl_list_each(c, &m->compiler.queue, link) {
+		if (m->compiler.working >= m->cfg.workers)
+			return;
+		if (c->pid || c->user->compiling)
+			continue;
+		r = start(c);
+		if (!r)
+			continue;
+		rvl_say(&t, 0, "cannot start the compiler: %s", strerror(-r));
+		refuse(c, RVL_LOG_COMPILER_DIED, r, t.s);
+		compile_free(c);
+	}
+}
+
+/* ---- requests ---- */
+
+static int check_model_fd(int fd, const struct rivulet_msg_load *req, const struct rvl_config *cfg,
+			  struct rvl_text *err)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	if (seals < 0 || (seals & SEALS_NEEDED) != SEALS_NEEDED)
+		return rvl_say(err, -EPERM,
+			       "a model comes as a memfd sealed F_SEAL_SHRINK|GROW|WRITE");
+	if (req->size > cfg->model_size)
+		return rvl_say(err, -E2BIG, "the model has %llu bytes, ModelSizeMax=%llu",
+			       (unsigned long long)req->size, (unsigned long long)cfg->model_size);
+	if (fstat(fd, &st) || !req->size || req->size > (uint64_t)st.st_size)
+		return rvl_say(err, -EINVAL, "the model is said to have %llu bytes, the file has %lld",
+			       (unsigned long long)req->size, (long long)st.st_size);
+	return 0;
+}
+
+static int check_request(struct rvl_manager *m, const struct rivulet_msg_load *req,
+			 struct rvl_text *err)
+{
+	if (req->flags & ~RIVULET_LOAD_FLAGS)
+		return rvl_say(err, -EINVAL, "unknown flags 0x%x", req->flags);
+	if (req->batch > INT32_MAX || req->symbol > INT32_MAX)
+		return rvl_say(err, -EINVAL, "batch %llu or symbol %llu is above %d",
+			       (unsigned long long)req->batch, (unsigned long long)req->symbol,
+			       INT32_MAX);
+	if (!m->device.present)
+		return rvl_say(err, -ENODEV, "no device is there to compile for");
+	return 0;
+}
+
+static void make_key(struct rvl_compile *c, const struct rivulet_target *target)
+{
+	memset(&c->key, 0, sizeof(c->key));
+	c->key.target = *target;
+	c->key.batch = c->req.batch;
+	c->key.symbol = c->req.symbol;
+	c->key.flags = c->req.flags & ~RIVULET_LOAD_WANT_FD;
+}
+
+static int charge(struct rvl_session *s, const struct rivulet_msg_load *req, struct rvl_text *err)
+{
+	struct rvl_user *u = s->user;
+	int r = rvl_user_count(&u->compiles, s->m->cfg.user_compiles, "CompilesPerUser", err);
+
+	if (r)
+		return r;
+	r = rvl_user_charge(s->m, u, req->size, "the model file", err);
+	if (r)
+		u->compiles--;
+	return r;
+}
+
+int rvl_compile_submit(struct rvl_session *s, const struct rivulet_msg_load *req, int fd,
+		       struct rvl_text *err)
+{
+	_cleanup_close_ int model = fd;
+	struct rvl_manager *m = s->m;
+	struct rvl_compile *c;
+	int r;
+
+	r = check_request(m, req, err);
+	r = r ?: check_model_fd(fd, req, &m->cfg, err);
+	if (r)
+		return r;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return rvl_say(err, -ENOMEM, "out of memory");
+	r = charge(s, req, err);
+	if (r) {
+		free(c);
+		return r;
+	}
+	c->m = m;
+	c->session = s;
+	c->user = s->user;
+	c->user->refs++;
+	c->serial = req->h.serial;
+	c->req = *req;
+	c->model_fd = rvl_take_fd(&model);
+	c->program_fd = c->control_fd = -1;
+	make_key(c, &m->device.target);
+	rvl_list_add_tail(&m->compiler.queue, &c->link);
+	kick(m);
+	return 0;
+}
+
+void rvl_compile_abandon(struct rvl_manager *m, struct rvl_session *s)
+{
+	struct rvl_compile *c;
+
+	rvl_list_each(c, &m->compiler.queue, link) {
+		if (c->session != s)
+			continue;
+		c->session = NULL;
+		if (c->pid)
+			kill_worker(c);
+		else
+			compile_free(c);
+	}
+}
+
+void rvl_compile_stop(struct rvl_manager *m)
+{
+	struct rvl_compile *c;
+
+	rvl_list_each(c, &m->compiler.queue, link) {
+		if (c->pid) {
+			kill_worker(c);
+			waitpid(c->pid, NULL, 0);
+		}
+		compile_free(c);
+	}
+}

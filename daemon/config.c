@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: MIT
+#include "config.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FILE_MAX_BYTES (1u << 20)
+#define DROPINS_MAX 256
+
+enum kind { KIND_COUNT, KIND_SIZE, KIND_SECONDS, KIND_USERS, KIND_NODE };
+
+struct key {
+	const char *section, *name;
+	enum kind kind;
+	size_t offset;
+	const char *def;
+	uint64_t lo, hi;
+	const char *doc;
+};
+
+static const struct key keys[] = {
+#define KEY_ROW(section, key, member, kind, def, lo, hi, doc)                                      \
+	{ #section, #key, KIND_##kind, offsetof(struct rvl_config, member), def, lo, hi, doc },
+	RVL_CONFIG_KEYS(KEY_ROW)
+};
+
+static const struct {
+	char suffix;
+	unsigned int shift;
+} units[] = { { 'K', 10 }, { 'M', 20 }, { 'G', 30 } };
+
+static int parse_number(const struct key *k, const char *value, uint64_t *out, struct rvl_text *err)
+{
+	unsigned long long v;
+	unsigned int shift = 0;
+	char *end;
+
+	errno = 0;
+	v = strtoull(value, &end, 10);
+	if (!isdigit((unsigned char)*value) || errno)
+		return rvl_say(err, -EINVAL, "%s=%s is no number", k->name, value);
+	for (size_t i = 0; k->kind == KIND_SIZE && i < ARRAY_SIZE(units); i++)
+		if (*end == units[i].suffix)
+			shift = units[i].shift;
+	end += shift != 0 || (k->kind == KIND_SECONDS && *end == 's');
+	if (*end)
+		return rvl_say(err, -EINVAL, "%s=%s: what is \"%s\"?", k->name, value, end);
+	if (v > UINT64_MAX >> shift || v << shift < k->lo || v << shift > k->hi)
+		return rvl_say(err, -EINVAL, "%s=%s is not within %llu to %llu", k->name, value,
+			       (unsigned long long)k->lo, (unsigned long long)k->hi);
+	*out = v << shift;
+	return 0;
+}
+
+static int parse_user(const char *word, uid_t *uid)
+{
+	struct passwd *pw;
+	char *end;
+	unsigned long v = strtoul(word, &end, 10);
+
+	if (isdigit((unsigned char)*word) && !*end && v < UINT32_MAX) {
+		*uid = (uid_t)v;
+		return 0;
+	}
+	/* Known without asking anybody: the name service may be slow, or not there in a sandbox. */
+	if (!strcmp(word, "root")) {
+		*uid = 0;
+		return 0;
+	}
+	pw = getpwnam(word);
+	if (!pw)
+		return -ENOENT;
+	*uid = pw->pw_uid;
+	return 0;
+}
+
+static int parse_users(const struct key *k, const char *value, struct rvl_users *out,
+		       struct rvl_text *err)
+{
+	_cleanup_free_ char *copy = strdup(value);
+	struct rvl_users u = { .n = 0 };
+	char *save = NULL;
+
+	if (!copy)
+		return rvl_say(err, -ENOMEM, "out of memory");
+	for (char *w = strtok_r(copy, " \t,", &save); w; w = strtok_r(NULL, " \t,", &save)) {
+		if (u.n == RVL_CONFIG_USERS)
+			return rvl_say(err, -EINVAL, "%s= has more than %d users", k->name,
+				       RVL_CONFIG_USERS);
+		if (parse_user(w, &u.uid[u.n]))
+			return rvl_say(err, -EINVAL, "%s=: no user \"%s\"", k->name, w);
+		u.n++;
+	}
+	*out = u;
+	return 0;
+}
+
+static int parse_node(const struct key *k, const char *value, struct rvl_node *out,
+		      struct rvl_text *err)
+{
+	if (strcmp(value, "auto") && *value != '/' && strncmp(value, "sim:", 4))
+		return rvl_say(err, -EINVAL, "%s=%s is neither auto, nor a path, nor sim:BOARD",
+			       k->name, value);
+	if (strlen(value) >= sizeof(out->s))
+		return rvl_say(err, -EINVAL, "%s= is longer than %zu bytes", k->name,
+			       sizeof(out->s) - 1);
+	memset(out, 0, sizeof(*out));
+	strcpy(out->s, value);
+	return 0;
+}
+
+static int set_key(struct rvl_config *c, const struct key *k, const char *value,
+		   struct rvl_text *err)
+{
+	void *field = (char *)c + k->offset;
+
+	if (!*value)
+		value = k->def;
+	switch (k->kind) {
+	case KIND_USERS:
+		return parse_users(k, value, field, err);
+	case KIND_NODE:
+		return parse_node(k, value, field, err);
+	default:
+		return parse_number(k, value, field, err);
+	}
+}
+
+void rvl_config_default(struct rvl_config *c)
+{
+	struct rvl_text err;
+
+	memset(c, 0, sizeof(*c));
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (set_key(c, &keys[i], keys[i].def, &err))
+			abort();	/* the table contradicts itself */
+}
+
+/* One file being read: where we are, and whom to tell. */
+struct reader {
+	const char *origin;
+	unsigned int line;
+	char section[64];
+	bool section_known;
+	rvl_config_warn_fn warn;
+	void *data;
+};
+
+static void warn_of(const struct reader *rd, const char *what, const char *name)
+{
+	struct rvl_text t;
+
+	rvl_say(&t, 0, "%s:%u: unknown %s \"%.64s\", ignored", rd->origin, rd->line, what, name);
+	if (rd->warn)
+		rd->warn(t.s, rd->data);
+}
+
+static char *strip(char *s)
+{
+	size_t n;
+
+	while (isspace((unsigned char)*s))
+		s++;
+	for (n = strlen(s); n && isspace((unsigned char)s[n - 1]); n--)
+		s[n - 1] = 0;
+	return s;
+}
+
+static int refuse_line(const struct reader *rd, struct rvl_text *err, const char *why)
+{
+	return rvl_say(err, -EINVAL, "%s:%u: %s", rd->origin, rd->line, why);
+}
+
+static int enter_section(struct reader *rd, char *s, struct rvl_text *err)
+{
+	size_t n = strlen(s);
+
+	if (s[n - 1] != ']' || n < 3 || n - 2 >= sizeof(rd->section))
+		return refuse_line(rd, err, "a section is [Name]");
+	memcpy(rd->section, s + 1, n - 2);
+	rd->section[n - 2] = 0;
+	rd->section_known = false;
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		rd->section_known |= !strcmp(keys[i].section, rd->section);
+	if (!rd->section_known)
+		warn_of(rd, "section", rd->section);
+	return 0;
+}
+
+static int assign(struct rvl_config *c, struct reader *rd, const char *name, const char *value,
+		  struct rvl_text *err)
+{
+	struct rvl_text why;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		if (strcmp(keys[i].section, rd->section) || strcmp(keys[i].name, name))
+			continue;
+		r = set_key(c, &keys[i], value, &why);
+		return r ? rvl_say(err, r, "%s:%u: %.380s", rd->origin, rd->line, why.s) : 0;
+	}
+	if (rd->section_known)
+		warn_of(rd, "key", name);
+	return 0;
+}
+
+static int parse_line(struct rvl_config *c, struct reader *rd, char *line, struct rvl_text *err)
+{
+	char *s = strip(line), *eq;
+
+	if (!*s || *s == '#' || *s == ';')
+		return 0;
+	if (*s == '[')
+		return enter_section(rd, s, err);
+	eq = strchr(s, '=');
+	if (!eq || eq == s)
+		return refuse_line(rd, err, "neither [Section] nor Key=value");
+	if (!*rd->section)
+		return refuse_line(rd, err, "a key before the first [Section]");
+	*eq = 0;
+	return assign(c, rd, strip(s), strip(eq + 1), err);
+}
+
+int rvl_config_parse(struct rvl_config *c, const char *origin, const char *text, size_t len,
+		     rvl_config_warn_fn warn, void *data, struct rvl_text *err)
+{
+	struct reader rd = { .origin = origin, .warn = warn, .data = data };
+	const char *end = text + len;
+	int r = 0;
+
+	while (!r && text < end) {
+		const char *nl = memchr(text, '\n', (size_t)(end - text));
+		size_t n = (size_t)((nl ? nl : end) - text);
+		char line[1024];
+
+		rd.line++;
+		if (n >= sizeof(line))
+			return refuse_line(&rd, err, "the line is longer than 1023 bytes");
+		if (memchr(text, 0, n))
+			return refuse_line(&rd, err, "a NUL byte");
+		memcpy(line, text, n);
+		line[n] = 0;
+		r = parse_line(c, &rd, line, err);
+		text += n + 1;
+	}
+	return r;
+}
+
+static int read_all(const char *path, char **text, size_t *len, struct rvl_text *err)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0)
+		return errno == ENOENT ? -ENOENT : rvl_say(err, -errno, "%s: %m", path);
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > FILE_MAX_BYTES)
+		return rvl_say(err, -EINVAL, "%s: no regular file, or above 1 MiB", path);
+	*text = malloc((size_t)st.st_size + 1);
+	if (!*text)
+		return rvl_say(err, -ENOMEM, "out of memory");
+	n = read(fd, *text, (size_t)st.st_size);
+	if (n < 0)
+		return rvl_say(err, -errno, "%s: %m", path);
+	*len = (size_t)n;
+	return 0;
+}
+
+static int apply_file(struct rvl_config *c, const char *path, rvl_config_warn_fn warn, void *data,
+		      struct rvl_text *err)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len = 0;
+	int r = read_all(path, &text, &len, err);
+
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	return rvl_config_parse(c, path, text, len, warn, data, err);
+}
+
+/* Drop-ins by name; what comes later in dirs[] wins over the same name before. */
+struct dropins {
+	char *path[DROPINS_MAX];
+	int n;
+};
+
+static const char *base_name(const char *path)
+{
+	return strrchr(path, '/') + 1;
+}
+
+static int add_dropin(struct dropins *d, const char *dir, const char *name, struct rvl_text *err)
+{
+	char *path;
+
+	if (asprintf(&path, "%s/%s", dir, name) < 0)
+		return rvl_say(err, -ENOMEM, "out of memory");
+	for (int i = 0; i < d->n; i++)
+		if (!strcmp(base_name(d->path[i]), name)) {
+			free(d->path[i]);
+			d->path[i] = path;
+			return 0;
+		}
+	if (d->n == DROPINS_MAX) {
+		free(path);
+		return rvl_say(err, -E2BIG, "%s: more than %d drop-ins", dir, DROPINS_MAX);
+	}
+	d->path[d->n++] = path;
+	return 0;
+}
+
+static int scan_dir(struct dropins *d, const char *dir, struct rvl_text *err)
+{
+	DIR *dp = opendir(dir);
+	struct dirent *e;
+	size_t n;
+	int r = 0;
+
+	if (!dp)
+		return errno == ENOENT ? 0 : rvl_say(err, -errno, "%s: %m", dir);
+	while (!r && (e = readdir(dp))) {
+		n = strlen(e->d_name);
+		if (n > 5 && *e->d_name != '.' && !strcmp(e->d_name + n - 5, ".conf"))
+			r = add_dropin(d, dir, e->d_name, err);
+	}
+	closedir(dp);
+	return r;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(base_name(*(char *const *)a), base_name(*(char *const *)b));
+}
+
+static bool masked(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISCHR(st.st_mode);
+}
+
+static int apply_dropins(struct rvl_config *c, const char *root, rvl_config_warn_fn warn,
+			 void *data, struct rvl_text *err)
+{
+	static const char *const dirs[] = { "/usr/lib", "/run", "/etc" };
+	struct dropins d = { .n = 0 };
+	char dir[512];
+	int r = 0;
+
+	for (size_t i = 0; !r && i < ARRAY_SIZE(dirs); i++) {
+		snprintf(dir, sizeof(dir), "%s%s/rivuletd/rivuletd.conf.d", root, dirs[i]);
+		r = scan_dir(&d, dir, err);
+	}
+	qsort(d.path, (size_t)d.n, sizeof(*d.path), by_name);
+	for (int i = 0; i < d.n; i++) {
+		if (!r && !masked(d.path[i]))
+			r = apply_file(c, d.path[i], warn, data, err);
+		free(d.path[i]);
+	}
+	return r;
+}
+
+int rvl_config_load(struct rvl_config *c, const char *root, rvl_config_warn_fn warn, void *data,
+		    struct rvl_text *err)
+{
+	static const char *const files[] = { "/usr/lib", "/etc" };
+	struct rvl_config fresh;
+	char path[512];
+	int r = 0;
+
+	rvl_config_default(&fresh);
+	for (size_t i = 0; !r && i < ARRAY_SIZE(files); i++) {
+		snprintf(path, sizeof(path), "%s%s/rivuletd/rivuletd.conf", root, files[i]);
+		r = apply_file(&fresh, path, warn, data, err);
+	}
+	if (!r)
+		r = apply_dropins(&fresh, root, warn, data, err);
+	if (!r)
+		*c = fresh;
+	return r;
+}
+
+static void print_value(const struct rvl_config *c, const struct key *k, FILE *out)
+{
+	const void *field = (const char *)c + k->offset;
+	const struct rvl_users *u = field;
+
+	if (k->kind == KIND_NODE)
+		fprintf(out, "%s", ((const struct rvl_node *)field)->s);
+	for (uint32_t i = 0; k->kind == KIND_USERS && i < u->n; i++)
+		fprintf(out, "%s%u", i ? " " : "", u->uid[i]);
+	if (k->kind < KIND_USERS)
+		fprintf(out, "%llu", (unsigned long long)*(const uint64_t *)field);
+}
+
+void rvl_config_print(const struct rvl_config *c, FILE *out)
+{
+	const char *section = "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		if (strcmp(section, keys[i].section))
+			fprintf(out, "%s[%s]\n", i ? "\n" : "", keys[i].section);
+		section = keys[i].section;
+		fprintf(out, "# %s\n%s=", keys[i].doc, keys[i].name);
+		print_value(c, &keys[i], out);
+		fputc('\n', out);
+	}
+}

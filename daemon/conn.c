@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+/* Packets over a session's socket. Sending never blocks and never ends a session by itself. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "manager.h"
+
+#define FDS_ROOM 8	/* more than any message has: the rest is closed by the kernel */
+#define OUT_MAX 4096	/* answers that wait; runs and loads in flight are fewer by far */
+
+static void take_fds(struct msghdr *msg, int *fd, int *nfds)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		const unsigned char *p = CMSG_DATA(c);
+		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < n; i++, ++*nfds) {
+			int got;
+
+			memcpy(&got, p + i * sizeof(int), sizeof(got));
+			if (*fd < 0)
+				*fd = got;
+			else
+				close(got);
+		}
+	}
+}
+
+ssize_t rvl_receive(int sock, union rivulet_packet *p, int *fd, int *nfds)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(FDS_ROOM * sizeof(int))];
+	struct iovec iov = { .iov_base = p, .iov_len = sizeof(*p) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+			      .msg_controllen = sizeof(control) };
+	ssize_t n;
+
+	*fd = -1;
+	*nfds = 0;
+	n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	if (n < 0)
+		return errno == EINTR ? -EAGAIN : -errno;
+	take_fds(&msg, fd, nfds);
+	if (msg.msg_flags & MSG_CTRUNC)
+		*nfds = FDS_ROOM + 1;
+	if (msg.msg_flags & MSG_TRUNC)
+		return -EPROTO;
+	return n;
+}
+
+static int send_one(int sock, const void *packet, size_t size, int fd)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec iov = { .iov_base = (void *)packet, .iov_len = size };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct cmsghdr *c;
+
+	if (fd >= 0) {
+		msg.msg_control = control;
+		msg.msg_controllen = sizeof(control);
+		c = CMSG_FIRSTHDR(&msg);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	}
+	if (sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return errno == EINTR ? -EAGAIN : -errno;
+	return 0;
+}
+
+static void packet_free(struct rvl_session *s, struct rvl_packet *q)
+{
+	rvl_list_del(&q->link);
+	rvl_close(q->fd);
+	free(q);
+	s->queued_out--;
+}
+
+static void drop_out(struct rvl_session *s)
+{
+	struct rvl_packet *q;
+
+	rvl_list_each(q, &s->out, link)
+		packet_free(s, q);
+}
+
+/* While answers wait, nothing more is read: who does not listen is not asked for more. */
+static void update_events(struct rvl_session *s)
+{
+	if (s->source)
+		sd_event_source_set_io_events(s->source, s->queued_out ? EPOLLOUT : EPOLLIN);
+}
+
+/* The loop will see the hang-up and close the session, when no caller is in the middle of it. */
+static void break_off(struct rvl_session *s)
+{
+	drop_out(s);
+	if (s->fd >= 0)
+		shutdown(s->fd, SHUT_RDWR);
+	update_events(s);
+}
+
+int rvl_flush(struct rvl_session *s)
+{
+	struct rvl_packet *q;
+	int r = 0;
+
+	rvl_list_each(q, &s->out, link) {
+		r = send_one(s->fd, &q->p, q->size, q->fd);
+		if (r)
+			break;
+		packet_free(s, q);
+	}
+	update_events(s);
+	return r == -EAGAIN ? 0 : r;
+}
+
+static void enqueue(struct rvl_session *s, const void *packet, size_t size, int fd)
+{
+	struct rvl_packet *q = s->queued_out < OUT_MAX ? calloc(1, sizeof(*q)) : NULL;
+
+	if (!q) {
+		break_off(s);
+		return;
+	}
+	q->size = size;
+	memcpy(&q->p, packet, size);
+	q->fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	rvl_list_add_tail(&s->out, &q->link);
+	s->queued_out++;
+	if (fd >= 0 && q->fd < 0)
+		break_off(s);
+	update_events(s);
+}
+
+void rvl_send(struct rvl_session *s, const void *packet, int fd)
+{
+	struct rivulet_msg h;
+	int r = -EAGAIN;
+
+	if (s->fd < 0)
+		return;
+	memcpy(&h, packet, sizeof(h));
+	if (!s->queued_out)
+		r = send_one(s->fd, packet, h.length, fd);
+	if (r == -EAGAIN)
+		enqueue(s, packet, h.length, fd);
+	else if (r)
+		break_off(s);
+}
+
+void rvl_send_error(struct rvl_session *s, uint16_t type, uint32_t serial, int error,
+		    const char *text)
+{
+	struct rivulet_msg_error e;
+
+	rivulet_proto_init(&e, RIVULET_MSG_ERROR, s->version, serial);
+	e.h.error = error;
+	e.request = type;
+	rivulet_proto_name(e.text, sizeof(e.text), text);
+	rvl_send(s, &e, -1);
+}

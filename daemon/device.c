@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+/* Finding the NPU, by its driver, whenever it comes; and the runtimes that sessions get of it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "manager.h"
+#include "rivulet.h"
+
+#define DRIVER "rivulet"
+
+static int on_runtime(sd_event_source *source, int fd, uint32_t events, void *data)
+{
+	struct rvl_engine *e = data;
+	int r = rivulet_runtime_dispatch(e->rt);
+
+	(void)fd;
+	(void)events;
+	if (r >= 0)
+		return 0;
+	/* Level triggered: it would come back for ever. Its runs end by their own errors or removal. */
+	rvl_log(LOG_ERR, RVL_LOG_NONE, &(struct rvl_about){ .device = e->device->node },
+		"the runtime of %s failed: %s", e->device->node, strerror(-r));
+	sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	return 0;
+}
+
+static void add_past(struct rivulet_level_total *sum, const struct rivulet_level_total *t)
+{
+	for (int i = 0; i < RIVULET_LEVELS; i++) {
+		sum[i].jobs += t[i].jobs;
+		sum[i].cycles += t[i].cycles;
+		sum[i].device_ns += t[i].device_ns;
+		sum[i].energy_pj += t[i].energy_pj;
+		sum[i].macs += t[i].macs;
+		sum[i].conv_busy += t[i].conv_busy;
+		sum[i].read_bytes += t[i].read_bytes;
+		sum[i].write_bytes += t[i].write_bytes;
+	}
+}
+
+struct rvl_engine *rvl_engine_put(struct rvl_engine *e)
+{
+	if (!e || --e->refs)
+		return NULL;
+	add_past(e->device->past, rivulet_runtime_totals(e->rt));
+	sd_event_source_disable_unref(e->source);
+	rivulet_runtime_unref(e->rt);
+	free(e);
+	return NULL;
+}
+
+/* Takes over @rt. */
+static int engine_new(struct rvl_device *d, struct rivulet_runtime *rt, struct rvl_engine **out)
+{
+	struct rvl_engine *e = calloc(1, sizeof(*e));
+	int r = -ENOMEM;
+
+	if (e) {
+		e->refs = 1;
+		e->device = d;
+		e->rt = rt;
+		r = sd_event_add_io(d->m->event, &e->source, rivulet_runtime_fd(rt), EPOLLIN,
+				    on_runtime, e);
+	}
+	if (r < 0) {
+		rivulet_runtime_unref(rt);
+		free(e);
+		return r;
+	}
+	*out = e;
+	return 0;
+}
+
+static int open_runtime(struct rvl_device *d, const char *node, struct rivulet_runtime **out,
+			struct rvl_text *err)
+{
+	struct rivulet_runtime_error why = { .text = "" };
+	struct rivulet_device *dev;
+	int r = rivulet_device_open(node, &dev);
+
+	if (r)
+		return rvl_say(err, r, "%s: %.400s", node, rivulet_last_error());
+	r = rivulet_runtime_new_device(dev, d->pool, out, &why);
+	rivulet_device_unref(dev);
+	return r ? rvl_say(err, r, "%s: %.400s", node, why.text) : 0;
+}
+
+int rvl_device_engine(struct rvl_device *d, struct rvl_engine **out, struct rvl_text *err)
+{
+	struct rivulet_runtime *rt;
+	int r;
+
+	if (!d->present)
+		return rvl_say(err, -ENODEV, "no device with driver " DRIVER " is there");
+	if (d->shared) {
+		d->shared->refs++;
+		*out = d->shared;
+		return 0;
+	}
+	r = open_runtime(d, d->node, &rt, err);
+	if (r)
+		return r;
+	r = engine_new(d, rt, out);
+	return r ? rvl_say(err, r, "event loop: %s", strerror(-r)) : 0;
+}
+
+uint64_t rvl_device_hz(const struct rvl_device *d)
+{
+	return d->present && d->board.levels ? d->board.level[d->board.levels - 1].hz : 0;
+}
+
+static void came(struct rvl_device *d, const struct rivulet_runtime *rt, const char *node)
+{
+	d->board = *rivulet_runtime_board(rt);
+	rivulet_runtime_target(rt, &d->target);
+	rivulet_proto_name(d->node, sizeof(d->node), node);
+	d->present = true;
+	d->epoch++;
+	rvl_log(LOG_NOTICE, RVL_LOG_DEVICE_ADDED, &(struct rvl_about){ .device = d->node },
+		"serving %s: board %s, %u x %u array, %u MACs per cycle, %u levels", d->node,
+		d->board.name, d->board.tm, d->board.tn, rivulet_board_peak(&d->board),
+		d->board.levels);
+	rvl_device_event(d->m);
+}
+
+static void gone(struct rvl_device *d)
+{
+	rvl_log(LOG_NOTICE, RVL_LOG_DEVICE_REMOVED, &(struct rvl_about){ .device = d->node },
+		"%s is gone; runs fail until it comes back", d->node);
+	d->present = false;
+	d->node[0] = d->syspath[0] = 0;
+	rvl_device_event(d->m);
+}
+
+/* ---- discovery ---- */
+
+static bool ours(sd_device *dev)
+{
+	const char *driver, *node;
+	sd_device *parent;
+
+	return sd_device_get_parent(dev, &parent) >= 0 &&
+	       sd_device_get_driver(parent, &driver) >= 0 && !strcmp(driver, DRIVER) &&
+	       sd_device_get_devname(dev, &node) >= 0 &&
+	       (!strncmp(node, "/dev/accel/", 11) || strstr(node, "/renderD"));
+}
+
+static void adopt(struct rvl_device *d, sd_device *dev)
+{
+	const char *node, *syspath;
+	struct rivulet_runtime *rt;
+	struct rvl_text err;
+
+	if (d->present || !ours(dev) || sd_device_get_devname(dev, &node) < 0 ||
+	    sd_device_get_syspath(dev, &syspath) < 0)
+		return;
+	if (strcmp(d->wanted.s, "auto") && strcmp(d->wanted.s, node))
+		return;
+	if (open_runtime(d, node, &rt, &err)) {
+		rvl_log(LOG_WARNING, RVL_LOG_NONE, &(struct rvl_about){ .device = node },
+			"cannot serve %s", err.s);
+		return;
+	}
+	snprintf(d->syspath, sizeof(d->syspath), "%s", syspath);
+	came(d, rt, node);
+	rivulet_runtime_unref(rt);
+}
+
+static void enumerate(struct rvl_device *d)
+{
+	static const char *const subsystems[] = { "accel", "drm" };
+	sd_device_enumerator *e = NULL;
+	int r = sd_device_enumerator_new(&e);
+
+	if (r >= 0)
+		r = sd_device_enumerator_allow_uninitialized(e);
+	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(subsystems); i++)
+		r = sd_device_enumerator_add_match_subsystem(e, subsystems[i], true);
+	if (r < 0)
+		rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL, "cannot list devices: %s", strerror(-r));
+	else
+		for (sd_device *dev = sd_device_enumerator_get_device_first(e); dev;
+		     dev = sd_device_enumerator_get_device_next(e))
+			adopt(d, dev);
+	sd_device_enumerator_unref(e);
+}
+
+static int on_uevent(sd_device_monitor *monitor, sd_device *dev, void *data)
+{
+	sd_device_action_t action;
+	struct rvl_device *d = data;
+	const char *syspath;
+
+	(void)monitor;
+	if (sd_device_get_action(dev, &action) < 0 || sd_device_get_syspath(dev, &syspath) < 0)
+		return 0;
+	if (action != SD_DEVICE_REMOVE) {
+		adopt(d, dev);
+	} else if (d->present && !strcmp(syspath, d->syspath)) {
+		gone(d);
+		enumerate(d);	/* a second one may be waiting */
+	}
+	return 0;
+}
+
+static int watch(struct rvl_device *d)
+{
+	int r = sd_device_monitor_new(&d->monitor);
+
+	r = r < 0 ? r : sd_device_monitor_filter_add_match_subsystem_devtype(d->monitor, "accel", NULL);
+	r = r < 0 ? r : sd_device_monitor_filter_add_match_subsystem_devtype(d->monitor, "drm", NULL);
+	r = r < 0 ? r : sd_device_monitor_attach_event(d->monitor, d->m->event);
+	return r < 0 ? r : sd_device_monitor_start(d->monitor, on_uevent, d);
+}
+
+static int start_sim(struct rvl_device *d, struct rvl_text *err)
+{
+	struct rivulet_runtime_error why = { .text = "" };
+	struct rivulet_runtime *rt;
+	struct rivulet_board board;
+	int r = rivulet_board_load(&board, d->wanted.s + strlen("sim:"), err->s, sizeof(err->s));
+
+	if (r)
+		return r;
+	r = rivulet_runtime_new_sim(&board, d->pool, &rt, &why);
+	if (r)
+		return rvl_say(err, r, "%s: %.400s", d->wanted.s, why.text);
+	r = engine_new(d, rt, &d->shared);
+	if (r)
+		return rvl_say(err, r, "event loop: %s", strerror(-r));
+	d->sim = true;
+	came(d, rt, d->wanted.s);
+	return 0;
+}
+
+int rvl_device_start(struct rvl_manager *m, struct rvl_text *err)
+{
+	struct rvl_device *d = &m->device;
+	int r;
+
+	d->m = m;
+	d->wanted = m->cfg.node;
+	if (m->node)
+		snprintf(d->wanted.s, sizeof(d->wanted.s), "%s", m->node);
+	r = rivulet_workers_new((uint32_t)m->cfg.threads, &d->pool);
+	if (r)
+		return rvl_say(err, r, "starting worker threads: %s", strerror(-r));
+	if (!strncmp(d->wanted.s, "sim:", 4))
+		return start_sim(d, err);
+	/* First listen, then look: what comes in between is seen twice, never missed. */
+	r = watch(d);
+	if (r < 0)
+		return rvl_say(err, r, "cannot watch devices by netlink: %s", strerror(-r));
+	enumerate(d);
+	return 0;
+}
+
+void rvl_device_stop(struct rvl_device *d)
+{
+	sd_device_monitor_unref(d->monitor);
+	d->monitor = NULL;
+	d->shared = rvl_engine_put(d->shared);
+	d->pool = rivulet_workers_unref(d->pool);
+}

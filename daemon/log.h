@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The journal. An entry has a priority, a text, and where it is known the device, model, job and
+ * client in fields of their own; kinds of events that an administrator may look for have a
+ * MESSAGE_ID, explained in systemd/rivulet.catalog.
+ */
+#ifndef RVL_LOG_H
+#define RVL_LOG_H
+
+#include <stdint.h>
+#include <sys/types.h>
+#include <syslog.h>
+
+/* X(NAME, MESSAGE_ID, meaning). */
+#define RVL_LOG_IDS(X)                                                                             \
+	X(NONE, "", "")                                                                            \
+	X(STARTED, "195d5859cad74dd786f3737263593ddc", "the daemon is ready")                      \
+	X(DEVICE_ADDED, "43d39e46261d44b0af5ff2b0d490b38e", "a device is served")                  \
+	X(DEVICE_REMOVED, "8c2eef4192e04c759625fb02d24c814b", "the device is gone")                \
+	X(CONFIG_RELOADED, "5ce357dfb5584e519a5ea4288c01477a", "a new configuration is in force")  \
+	X(CONFIG_REFUSED, "0c078b2cfe894b8d8506776ce8dfebc5", "a reload failed, nothing changed")  \
+	X(MODEL_LOADED, "add8accb0c4d48bb8f83f2761dcafdbf", "a model was compiled")                \
+	X(MODEL_REFUSED, "a11b7491662a4cc8bf49168b4b7be2dc", "a model could not be compiled")      \
+	X(COMPILER_DIED, "85e24bf78c41492b8c76be64b25cc804", "a model broke the compiler or a limit") \
+	X(RUN_FAILED, "1bb8e9450dad4edab25bfefe41296c89", "an inference failed")                   \
+	X(PROTOCOL, "759ba8f39bec4fc9abf69b45e238ac71", "a client was disconnected")
+
+#define RVL_LOG_ENUM(name, id, doc) RVL_LOG_##name,
+enum rvl_log_id { RVL_LOG_IDS(RVL_LOG_ENUM) RVL_LOG_COUNT };
+
+/** struct rvl_about - what an entry is about; zero and NULL mean unknown */
+struct rvl_about {
+	const char *device;
+	const char *model;
+	uint32_t job;		/* serial of the run */
+	const char *client;	/* as it calls itself */
+	pid_t pid;
+	uid_t uid;		/* with pid */
+};
+
+/** rvl_log_init() - to the journal if stderr leads there, else to stderr; @max: least urgent priority shown */
+void rvl_log_init(int max);
+
+/** rvl_log() - write an entry; @about may be NULL */
+void rvl_log(int priority, enum rvl_log_id id, const struct rvl_about *about, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/** rvl_log_message_id() - the 32 hex digits, "" for NONE */
+const char *rvl_log_message_id(enum rvl_log_id id);
+
+#endif

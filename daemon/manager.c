@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+#include "manager.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <systemd/sd-daemon.h>
+
+static void warn_line(const char *text, void *data)
+{
+	(void)data;
+	rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL, "%s", text);
+}
+
+void rvl_manager_notify(struct rvl_manager *m)
+{
+	const struct rvl_device *d = &m->device;
+
+	if (d->present)
+		sd_notifyf(0, "STATUS=Serving board %s on %s.", d->board.name, d->node);
+	else
+		sd_notify(0, "STATUS=Waiting for a device.");
+}
+
+/* What takes a restart is said, not silently ignored. */
+static void warn_fixed(const struct rvl_config *old, const struct rvl_config *now)
+{
+	if (strcmp(old->node.s, now->node.s) || old->threads != now->threads)
+		rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL,
+			"Node= and Threads= take effect when rivuletd is restarted");
+}
+
+static int on_reload(sd_event_source *source, const struct signalfd_siginfo *si, void *data)
+{
+	struct rvl_manager *m = data;
+	struct rvl_config fresh = m->cfg;
+	struct rvl_text err;
+
+	(void)source;
+	(void)si;
+	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)rvl_now() / 1000);
+	if (rvl_config_load(&fresh, m->config_root, warn_line, NULL, &err)) {
+		rvl_log(LOG_ERR, RVL_LOG_CONFIG_REFUSED, NULL,
+			"reload refused, the old configuration stays: %s", err.s);
+	} else {
+		warn_fixed(&m->cfg, &fresh);
+		m->cfg = fresh;
+		rvl_cache_limit(&m->cache, fresh.cache_bytes);
+		rvl_log(LOG_NOTICE, RVL_LOG_CONFIG_RELOADED, NULL, "configuration reloaded");
+	}
+	sd_notify(0, "READY=1");
+	return 0;
+}
+
+static int on_connection(sd_event_source *source, int fd, uint32_t events, void *data)
+{
+	struct rvl_manager *m = data;
+	int r, sock = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	(void)source;
+	(void)events;
+	if (sock < 0) {
+		if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+			rvl_log(LOG_ERR, RVL_LOG_NONE, NULL, "accept: %m");
+		return 0;
+	}
+	r = rvl_session_new(m, sock);
+	if (r)
+		rvl_log(LOG_ERR, RVL_LOG_NONE, NULL, "new connection: %s", strerror(-r));
+	return 0;
+}
+
+static int add_sources(struct rvl_manager *m, int listen_fd)
+{
+	int r = sd_event_add_signal(m->event, NULL, SIGTERM, NULL, NULL);
+
+	r = r < 0 ? r : sd_event_add_signal(m->event, NULL, SIGINT, NULL, NULL);
+	r = r < 0 ? r : sd_event_add_signal(m->event, NULL, SIGHUP, on_reload, m);
+	r = r < 0 ? r : sd_event_add_io(m->event, &m->listen, listen_fd, EPOLLIN, on_connection, m);
+	r = r < 0 ? r : sd_event_source_set_io_fd_own(m->listen, true);
+	/* New connections wait while those that are there are served. */
+	r = r < 0 ? r : sd_event_source_set_priority(m->listen, SD_EVENT_PRIORITY_NORMAL + 10);
+	return r < 0 ? r : sd_event_set_watchdog(m->event, true);
+}
+
+static int set_up(struct rvl_manager *m, int listen_fd, struct rvl_text *err)
+{
+	int r = rvl_config_load(&m->cfg, m->config_root, warn_line, NULL, err);
+
+	if (r)
+		return r;
+	rvl_cache_init(&m->cache, m->cfg.cache_bytes);
+	r = sd_event_new(&m->event);
+	r = r < 0 ? r : add_sources(m, listen_fd);
+	r = r < 0 ? r : rvl_sched_start(m);
+	if (r < 0)
+		return rvl_say(err, r, "event loop: %s", strerror(-r));
+	return rvl_device_start(m, err);
+}
+
+int rvl_manager_new(const struct rvl_options *opt, int listen_fd, struct rvl_manager **out,
+		    struct rvl_text *err)
+{
+	struct rvl_manager *m = calloc(1, sizeof(*m));
+	int r;
+
+	if (!m) {
+		close(listen_fd);
+		return rvl_say(err, -ENOMEM, "out of memory");
+	}
+	m->config_root = opt->config_root;
+	m->node = opt->node;
+	m->started = rvl_now();
+	m->compiler.exe = opt->exe;
+	m->device.m = m;
+	rvl_list_init(&m->users);
+	rvl_list_init(&m->sessions);
+	rvl_list_init(&m->compiler.queue);
+	rvl_list_init(&m->cache.programs);
+	r = set_up(m, listen_fd, err);
+	if (r) {
+		if (!m->listen)
+			close(listen_fd);
+		rvl_manager_free(m);
+		return r;
+	}
+	*out = m;
+	return 0;
+}
+
+int rvl_manager_run(struct rvl_manager *m)
+{
+	rvl_log(LOG_INFO, RVL_LOG_STARTED, &(struct rvl_about){ .device = m->device.node },
+		"rivuletd " RIVULET_VERSION " is ready, protocol %u", RIVULET_PROTO_MAX);
+	sd_notify(0, "READY=1");
+	rvl_manager_notify(m);
+	return sd_event_loop(m->event);
+}
+
+struct rvl_manager *rvl_manager_free(struct rvl_manager *m)
+{
+	struct rvl_session *s;
+
+	if (!m)
+		return NULL;
+	sd_notify(0, "STOPPING=1");
+	m->listen = sd_event_source_disable_unref(m->listen);
+	rvl_list_each(s, &m->sessions, link)
+		rvl_session_close(s);
+	rvl_compile_stop(m);
+	rvl_sched_stop(m);
+	rvl_device_stop(&m->device);
+	rvl_cache_clear(&m->cache);
+	sd_event_unref(m->event);
+	free(m);
+	return NULL;
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who owns what in the daemon:
+ *
+ *   manager ─┬─ device      the accel node or the linked model, as it comes and goes
+ *            ├─ users       one per uid with something open: what it uses of its limits
+ *            ├─ cache       compiled programs, shared by content
+ *            ├─ compiler    models being loaded, and the processes that do it
+ *            ├─ sched       runs queued and under way
+ *            └─ sessions    one per connection ─┬─ engine     a runtime: one DRM file
+ *                                               ├─ models     a program and its image in the engine
+ *                                               └─ instances  bindings and working memory ── run
+ *
+ * One thread runs all of this on one sd-event loop; the runtime's workers only hand over completions.
+ * What has work under way outlives its owner's end: a session, instance or model that was dropped
+ * is marked dead, its runs are cancelled, and the last completion frees it. So nothing ever waits.
+ */
+#ifndef RVL_MANAGER_H
+#define RVL_MANAGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <systemd/sd-device.h>
+#include <systemd/sd-event.h>
+
+#include "config.h"
+#include "log.h"
+#include "rivulet_program.h"
+#include "rivulet_proto.h"
+#include "rivulet_runtime.h"
+#include "util.h"
+#include "worker.h"
+
+struct rvl_manager;
+struct rvl_session;
+
+/* ---- users (user.c) ---- */
+
+/** struct rvl_user - what one uid uses; freed when refs is 0 */
+struct rvl_user {
+	struct rvl_list link;
+	uid_t uid;
+	uint32_t refs;	/* sessions and compiles */
+	uint32_t sessions, models, instances, runs, compiles;
+	bool compiling;	/* a worker is busy for it */
+	uint64_t bytes;
+};
+
+/** rvl_user_get() - find or make, with one more reference; NULL: out of memory */
+struct rvl_user *rvl_user_get(struct rvl_manager *m, uid_t uid);
+struct rvl_user *rvl_user_put(struct rvl_user *u);
+/** rvl_user_charge() - take @bytes of MemoryPerUser=, or -EDQUOT with both numbers in @err */
+int rvl_user_charge(struct rvl_manager *m, struct rvl_user *u, uint64_t bytes, const char *what,
+		    struct rvl_text *err);
+/** rvl_user_count() - one more of @counter, or -EDQUOT naming @key, the limit's name */
+int rvl_user_count(uint32_t *counter, uint64_t limit, const char *key, struct rvl_text *err);
+
+/* ---- programs (cache.c) ---- */
+
+/** struct rvl_key - what decides a program; compared as bytes, so made by zeroing first */
+struct rvl_key {
+	uint8_t sha256[32];
+	struct rivulet_target target;
+	uint64_t batch, symbol;
+	uint32_t flags;	/* of LOAD, without WANT_FD */
+	uint32_t rsvd;
+};
+
+/** struct rvl_totals - sums over runs */
+struct rvl_totals {
+	uint64_t runs, failed, cancelled, late, refused;
+	uint64_t queue_ns, run_ns, npu_ns, cpu_ns;
+	uint64_t cycles, energy_pj, macs;
+};
+
+/** struct rvl_program - a compiled model; immutable but for its statistics */
+struct rvl_program {
+	struct rvl_list link;	/* in the cache, most recently used last */
+	uint32_t refs;		/* users; 0: only cached */
+	struct rvl_cache *cache;
+	struct rvl_key key;
+	int fd;			/* sealed memfd, opened read only */
+	const struct rivulet_program *file;	/* mapped */
+	size_t size;
+	char name[RIVULET_NAME_MAX];	/* as first loaded */
+	uint32_t npu_steps, cpu_steps;
+	uint64_t macs, cycles;	/* cycles at the highest level */
+	uint64_t compile_ns;
+	uint64_t measured_ns;	/* moving average of start to end; 0: never ran */
+	struct rvl_totals totals;
+};
+
+struct rvl_cache {
+	struct rvl_list programs;
+	uint64_t idle_bytes;	/* of those with refs 0 */
+	uint64_t max_idle;
+	uint64_t hits, misses, evictions;
+};
+
+void rvl_cache_init(struct rvl_cache *c, uint64_t max_idle);
+void rvl_cache_clear(struct rvl_cache *c);
+/** rvl_cache_limit() - new limit of idle bytes; evicts at once */
+void rvl_cache_limit(struct rvl_cache *c, uint64_t max_idle);
+/** rvl_cache_find() - with one more reference, or NULL */
+struct rvl_program *rvl_cache_find(struct rvl_cache *c, const struct rvl_key *key);
+/**
+ * rvl_cache_add() - check what a worker wrote, seal and keep it; the caller gets one reference
+ * @memfd: taken over, also on error. -EINVAL: not a valid program (a worker is not trusted).
+ */
+int rvl_cache_add(struct rvl_cache *c, const struct rvl_key *key, const char *name, int memfd,
+		  struct rvl_program **out, struct rvl_text *err);
+struct rvl_program *rvl_program_put(struct rvl_program *p);
+/** rvl_program_expected_ns() - of one run: as measured, else as the compiler reckoned at @hz */
+uint64_t rvl_program_expected_ns(const struct rvl_program *p, uint64_t hz);
+
+/* ---- device (device.c) ---- */
+
+/** struct rvl_engine - a runtime on the event loop; one per session, or one for all on the model */
+struct rvl_engine {
+	uint32_t refs;
+	struct rvl_device *device;
+	struct rivulet_runtime *rt;
+	sd_event_source *source;
+};
+
+struct rvl_device {
+	struct rvl_manager *m;
+	struct rvl_node wanted;		/* Node= */
+	bool present, sim;
+	uint32_t epoch;			/* counts arrivals: an engine of another epoch is dead */
+	char node[RIVULET_NAME_MAX];	/* "" when absent */
+	char syspath[256];
+	struct rivulet_board board;
+	struct rivulet_target target;
+	struct rivulet_workers *pool;
+	struct rvl_engine *shared;	/* the model's */
+	sd_device_monitor *monitor;
+	struct rivulet_level_total past[RIVULET_LEVELS];	/* of engines that are gone */
+};
+
+/** rvl_device_start() - look for the device, and on for ever; absence is no error */
+int rvl_device_start(struct rvl_manager *m, struct rvl_text *err);
+void rvl_device_stop(struct rvl_device *d);
+/** rvl_device_engine() - a runtime for one session; -ENODEV without a device */
+int rvl_device_engine(struct rvl_device *d, struct rvl_engine **out, struct rvl_text *err);
+struct rvl_engine *rvl_engine_put(struct rvl_engine *e);
+/** rvl_device_hz() - clock of the highest level; 0 without a device */
+uint64_t rvl_device_hz(const struct rvl_device *d);
+
+/* ---- compiler (compile.c) ---- */
+
+/** struct rvl_compile - one LOAD under way */
+struct rvl_compile {
+	struct rvl_list link;
+	struct rvl_manager *m;
+	struct rvl_session *session;	/* NULL: it left */
+	struct rvl_user *user;
+	uint32_t serial;		/* of the request */
+	struct rivulet_msg_load req;
+	struct rvl_key key;
+	int model_fd, program_fd, control_fd;
+	pid_t pid;			/* 0: waiting for a worker */
+	uint64_t started;
+	bool hashed, timed_out, answered;
+	struct rvl_program *hit;
+	struct rvl_worker_result result;
+	bool have_result;
+	sd_event_source *child, *control, *timer;
+};
+
+struct rvl_compiler {
+	struct rvl_list queue;		/* waiting and working */
+	uint32_t working;
+	const char *exe;		/* what to start as worker */
+	uint64_t compiled, refused, died;
+};
+
+/**
+ * rvl_compile_submit() - begin a LOAD; it will be answered
+ * @fd: taken over, also on error, which the caller answers
+ */
+int rvl_compile_submit(struct rvl_session *s, const struct rivulet_msg_load *req, int fd,
+		       struct rvl_text *err);
+/** rvl_compile_abandon() - a session leaves: kill what works for it */
+void rvl_compile_abandon(struct rvl_manager *m, struct rvl_session *s);
+void rvl_compile_stop(struct rvl_manager *m);
+
+/* ---- sessions (session.c, conn.c, request.c, instance.c) ---- */
+
+/** struct rvl_model - a program as a session loaded it */
+struct rvl_model {
+	struct rvl_list link;
+	struct rvl_session *session;
+	uint32_t id, refs;	/* the session's, and its instances' */
+	bool dead;		/* unloaded */
+	char name[RIVULET_NAME_MAX];
+	struct rvl_program *program;
+	struct rivulet_image *image;	/* NULL until the first instance on this device */
+	uint32_t epoch;			/* of the device it is for */
+	uint64_t charged;
+};
+
+struct rvl_run;
+
+/** struct rvl_instance - bindings of a model */
+struct rvl_instance {
+	struct rvl_list link;
+	struct rvl_session *session;
+	struct rvl_model *model;
+	uint32_t id;
+	bool dead;		/* closed while a run was under way */
+	uint32_t epoch;
+	struct rvl_engine *engine;
+	struct rivulet_exec *exec;
+	struct rvl_run *run;	/* queued or under way, or NULL */
+	uint64_t arena_bytes;	/* charged */
+	uint32_t tensors;
+	uint64_t *bound;	/* bytes charged per tensor; 0: not bound */
+};
+
+/** struct rvl_packet - an answer that did not fit into the socket yet */
+struct rvl_packet {
+	struct rvl_list link;
+	size_t size;
+	int fd;
+	union rivulet_packet p;
+};
+
+struct rvl_session {
+	struct rvl_list link;
+	struct rvl_manager *m;
+	struct rvl_user *user;
+	int fd;			/* -1: closed, waiting for runs to end */
+	sd_event_source *source;
+	pid_t pid;
+	uint16_t version;	/* 0 before HELLO */
+	char name[RIVULET_NAME_MAX];
+	uint32_t next_id;
+	struct rvl_engine *engine;
+	uint32_t engine_epoch;
+	struct rvl_list models, instances, out;
+	uint32_t queued_out;
+};
+
+/** rvl_session_new() - on an accepted socket, taken over; refuses above the limits by closing it */
+int rvl_session_new(struct rvl_manager *m, int fd);
+/** rvl_session_close() - the connection ends now; the object when its last run has */
+void rvl_session_close(struct rvl_session *s);
+/** rvl_session_reap() - free a closed session once nothing of it is under way */
+void rvl_session_reap(struct rvl_session *s);
+/** rvl_session_about() - for the journal */
+struct rvl_about rvl_session_about(const struct rvl_session *s);
+
+/** rvl_send() - queue a packet that rivulet_proto_init() began; @fd (or -1) stays the caller's */
+void rvl_send(struct rvl_session *s, const void *packet, int fd);
+/** rvl_send_error() - answer request @type, @serial by ERROR */
+void rvl_send_error(struct rvl_session *s, uint16_t type, uint32_t serial, int error,
+		    const char *text);
+/** rvl_flush() - send what waits; 0, or negative errno when the connection is lost */
+int rvl_flush(struct rvl_session *s);
+/** rvl_receive() - one packet. Returns its size, 0 at the end, -EAGAIN, -EPROTO; @fd -1 or the caller's */
+ssize_t rvl_receive(int sock, union rivulet_packet *p, int *fd, int *nfds);
+
+/** rvl_request() - serve a checked request; @fd is taken over. 0, or negative errno to be answered */
+int rvl_request(struct rvl_session *s, const union rivulet_packet *p, int fd, struct rvl_text *err);
+/** rvl_device_event() - tell every session that the device came or went */
+void rvl_device_event(struct rvl_manager *m);
+
+/** rvl_model_add() - a program for a session: the answer to LOAD */
+void rvl_model_add(struct rvl_session *s, const struct rvl_compile *c, struct rvl_program *p);
+void rvl_model_unload(struct rvl_model *model);
+int rvl_instance_open(struct rvl_model *model, uint32_t *id, struct rvl_text *err);
+int rvl_instance_bind(struct rvl_instance *x, const struct rivulet_msg_bind *req, int fd,
+		      struct rvl_text *err);
+void rvl_instance_close(struct rvl_instance *x);
+/** rvl_session_detach() - the device is gone: runs end with -ENODEV, nothing of it is held open */
+void rvl_session_detach(struct rvl_session *s);
+/** rvl_instance_run_ended() - the scheduler lets go of its run */
+void rvl_instance_run_ended(struct rvl_instance *x);
+
+/* ---- scheduler (sched.c, admit.c) ---- */
+
+/** struct rvl_slot - what admission must know of a run */
+struct rvl_slot {
+	uint32_t priority;	/* enum rivulet_priority */
+	uint64_t deadline;	/* ns; UINT64_MAX: none */
+	uint64_t arrival;	/* ns; first come among equals */
+	uint64_t expected;	/* ns of work */
+	bool hard;
+};
+
+/** rvl_slot_before() - earliest deadline first within a priority, then first come */
+bool rvl_slot_before(const struct rvl_slot *a, const struct rvl_slot *b);
+
+/**
+ * rvl_admit() - may @fresh join the queue
+ * @queue: in order; @busy: ns of work left of what is under way; work is done one after the other.
+ * Returns 0 or -ETIME with @err: which deadline would be missed, and by how much.
+ */
+int rvl_admit(const struct rvl_slot *const *queue, size_t n, const struct rvl_slot *fresh,
+	      uint64_t now, uint64_t busy, struct rvl_text *err);
+
+struct rvl_run {
+	struct rvl_list link;	/* in the queue, or among those under way */
+	struct rvl_instance *instance;
+	struct rvl_user *user;
+	uint32_t serial;
+	struct rvl_slot slot;
+	bool running, ended;
+	int error;		/* 0: as the runtime says; or why it was given up */
+	struct rvl_text text;	/* with @error */
+	uint64_t started;
+};
+
+struct rvl_sched {
+	struct rvl_list queue;		/* in order */
+	struct rvl_list running;
+	struct rvl_list ended;		/* called back, not yet answered */
+	uint32_t queued, n_running;
+	sd_event_source *kick;		/* answers and starts runs, outside of the runtime's callbacks */
+	struct rvl_totals totals;
+};
+
+/** rvl_sched_submit() - queue a run, or say why not */
+int rvl_sched_submit(struct rvl_instance *x, const struct rivulet_msg_run *req,
+		     struct rvl_text *err);
+/** rvl_sched_cancel() - end a run by @why, -ECANCELED or -ENODEV; it is answered and freed later */
+void rvl_sched_cancel(struct rvl_run *run, int why, const char *text);
+int rvl_sched_start(struct rvl_manager *m);
+void rvl_sched_stop(struct rvl_manager *m);
+
+/* ---- the whole (manager.c, status.c) ---- */
+
+struct rvl_manager {
+	sd_event *event;
+	struct rvl_config cfg;
+	const char *config_root;
+	const char *node;	/* of the command line, instead of Node= */
+	uint64_t started;
+	uint64_t refused_sessions, protocol_errors;
+	struct rvl_list users;
+	struct rvl_list sessions;
+	uint32_t n_sessions;
+	sd_event_source *listen;
+	struct rvl_device device;
+	struct rvl_cache cache;
+	struct rvl_compiler compiler;
+	struct rvl_sched sched;
+};
+
+/** struct rvl_options - of the command line */
+struct rvl_options {
+	const char *config_root;	/* "" or a directory that stands for / */
+	const char *node;		/* NULL: as configured */
+	const char *exe;		/* this program, to start workers */
+};
+
+/**
+ * rvl_manager_new() - configuration read, device looked for, loop ready
+ * @listen_fd: a listening SOCK_SEQPACKET socket, taken over
+ */
+int rvl_manager_new(const struct rvl_options *opt, int listen_fd, struct rvl_manager **out,
+		    struct rvl_text *err);
+/** rvl_manager_run() - until SIGTERM or SIGINT */
+int rvl_manager_run(struct rvl_manager *m);
+struct rvl_manager *rvl_manager_free(struct rvl_manager *m);
+/** rvl_manager_notify() - tell systemd what the daemon serves */
+void rvl_manager_notify(struct rvl_manager *m);
+
+/** rvl_status_fd() - JSON in a sealed memfd; users other than root see only their own sessions */
+int rvl_status_fd(struct rvl_manager *m, uid_t uid, int *fd, uint64_t *size);
+
+#endif

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT
+/* What each request does. Handlers take over the file descriptor, and return errno and a line. */
+#include <errno.h>
+#include <string.h>
+
+#include "manager.h"
+
+static int no_such(struct rvl_text *err, const char *what, uint32_t id)
+{
+	return rvl_say(err, -ENOENT, "no %s %u in this session", what, id);
+}
+
+static struct rvl_model *find_model(struct rvl_session *s, uint32_t id)
+{
+	struct rvl_model *model;
+
+	rvl_list_each(model, &s->models, link)
+		if (model->id == id && !model->dead)
+			return model;
+	return NULL;
+}
+
+static struct rvl_instance *find_instance(struct rvl_session *s, uint32_t id)
+{
+	struct rvl_instance *x;
+
+	rvl_list_each(x, &s->instances, link)
+		if (x->id == id && !x->dead)
+			return x;
+	return NULL;
+}
+
+/* Replies without a body. */
+static void acknowledge(struct rvl_session *s, const struct rivulet_msg *h)
+{
+	struct rivulet_msg_empty e;
+
+	rivulet_proto_init(&e, h->type | RIVULET_REPLY, s->version, h->serial);
+	rvl_send(s, &e, -1);
+}
+
+static uint64_t features(const struct rvl_device *d)
+{
+	uint64_t f = RIVULET_FEATURE_MEMFD | RIVULET_FEATURE_DMABUF | RIVULET_FEATURE_PROGRAM |
+		     RIVULET_FEATURE_DEADLINE;
+
+	if (d->present)
+		f |= RIVULET_FEATURE_NPU | (d->sim ? RIVULET_FEATURE_SIM : 0);
+	return f;
+}
+
+static void fill_hello(const struct rvl_session *s, struct rivulet_msg_hello_reply *r)
+{
+	const struct rvl_device *d = &s->m->device;
+	const struct rvl_config *c = &s->m->cfg;
+
+	r->version = s->version;
+	r->device_state = d->present ? RIVULET_DEVICE_PRESENT : RIVULET_DEVICE_ABSENT;
+	r->features = features(d);
+	r->max_model = c->model_size;
+	r->max_bytes = c->user_bytes;
+	r->max_models = (uint32_t)c->user_models;
+	r->max_instances = (uint32_t)c->user_instances;
+	r->max_runs = (uint32_t)c->user_runs;
+	r->levels = d->present ? d->board.levels : 0;
+	rivulet_proto_name(r->daemon, sizeof(r->daemon), RIVULET_VERSION);
+	rivulet_proto_name(r->device, sizeof(r->device), d->present ? d->node : "");
+	rivulet_proto_name(r->board, sizeof(r->board), d->present ? d->board.name : "");
+}
+
+static int do_hello(struct rvl_session *s, const union rivulet_packet *p, int fd,
+		    struct rvl_text *err)
+{
+	const struct rivulet_msg_hello *q = &p->hello;
+	struct rivulet_msg_hello_reply reply;
+
+	(void)fd;
+	if (q->min_version > q->max_version || q->min_version > RIVULET_PROTO_MAX ||
+	    q->max_version < RIVULET_PROTO_MIN)
+		return rvl_say(err, -EPROTONOSUPPORT,
+			       "the client speaks versions %u to %u, this daemon %u to %u",
+			       q->min_version, q->max_version, RIVULET_PROTO_MIN,
+			       RIVULET_PROTO_MAX);
+	s->version = q->max_version < RIVULET_PROTO_MAX ? (uint16_t)q->max_version :
+							  RIVULET_PROTO_MAX;
+	rivulet_proto_name(s->name, sizeof(s->name), q->name);
+	rivulet_proto_init(&reply, RIVULET_MSG_HELLO | RIVULET_REPLY, 0, q->h.serial);
+	fill_hello(s, &reply);
+	rvl_send(s, &reply, -1);
+	return 0;
+}
+
+static int do_ping(struct rvl_session *s, const union rivulet_packet *p, int fd,
+		   struct rvl_text *err)
+{
+	(void)fd;
+	(void)err;
+	acknowledge(s, &p->h);
+	return 0;
+}
+
+static int do_load(struct rvl_session *s, const union rivulet_packet *p, int fd,
+		   struct rvl_text *err)
+{
+	return rvl_compile_submit(s, &p->load, fd, err);
+}
+
+static int do_tensor(struct rvl_session *s, const union rivulet_packet *p, int fd,
+		     struct rvl_text *err)
+{
+	const struct rivulet_msg_tensor *q = &p->tensor;
+	struct rvl_model *model = find_model(s, q->model);
+	const struct rivulet_program *prog;
+	struct rivulet_msg_tensor_reply reply;
+	const struct rivulet_tensor *t;
+	uint32_t count;
+
+	(void)fd;
+	if (!model)
+		return no_such(err, "model", q->model);
+	prog = model->program->file;
+	count = q->dir == RIVULET_DIR_INPUT ? prog->inputs : prog->outputs;
+	if (q->dir > RIVULET_DIR_OUTPUT || q->index >= count)
+		return rvl_say(err, -ERANGE, "model %u has %u inputs and %u outputs", q->model,
+			       prog->inputs, prog->outputs);
+	t = rivulet_program_tensors(prog) +
+	    (q->dir == RIVULET_DIR_INPUT ? q->index : prog->inputs + q->index);
+	rivulet_proto_init(&reply, RIVULET_MSG_TENSOR | RIVULET_REPLY, s->version, q->h.serial);
+	reply.size = t->size;
+	reply.ndim = t->ndim;
+	memcpy(reply.dim, t->dim, sizeof(reply.dim));
+	reply.dtype = t->dtype;
+	reply.scale = t->scale;
+	reply.zero_point = t->zero_point;
+	rivulet_proto_name(reply.name, sizeof(reply.name), rivulet_program_string(prog, t->name));
+	rvl_send(s, &reply, -1);
+	return 0;
+}
+
+static int do_open(struct rvl_session *s, const union rivulet_packet *p, int fd,
+		   struct rvl_text *err)
+{
+	struct rvl_model *model = find_model(s, p->model.model);
+	struct rivulet_msg_instance reply;
+	uint32_t id;
+	int r;
+
+	(void)fd;
+	if (!model)
+		return no_such(err, "model", p->model.model);
+	r = rvl_instance_open(model, &id, err);
+	if (r)
+		return r;
+	rivulet_proto_init(&reply, RIVULET_MSG_OPEN | RIVULET_REPLY, s->version, p->h.serial);
+	reply.instance = id;
+	rvl_send(s, &reply, -1);
+	return 0;
+}
+
+static int do_bind(struct rvl_session *s, const union rivulet_packet *p, int fd,
+		   struct rvl_text *err)
+{
+	_cleanup_close_ int memory = fd;
+	struct rvl_instance *x = find_instance(s, p->bind.instance);
+	int r = x ? rvl_instance_bind(x, &p->bind, memory, err) :
+		    no_such(err, "instance", p->bind.instance);
+
+	if (!r)
+		acknowledge(s, &p->h);
+	return r;
+}
+
+static int do_run(struct rvl_session *s, const union rivulet_packet *p, int fd,
+		  struct rvl_text *err)
+{
+	struct rvl_instance *x = find_instance(s, p->run.instance);
+
+	(void)fd;
+	return x ? rvl_sched_submit(x, &p->run, err) : no_such(err, "instance", p->run.instance);
+}
+
+static int do_cancel(struct rvl_session *s, const union rivulet_packet *p, int fd,
+		     struct rvl_text *err)
+{
+	struct rvl_instance *x;
+
+	(void)fd;
+	rvl_list_each(x, &s->instances, link) {
+		if (x->dead || !x->run || x->run->serial != p->cancel.run)
+			continue;
+		acknowledge(s, &p->h);
+		rvl_sched_cancel(x->run, -ECANCELED, "cancelled by the client");
+		return 0;
+	}
+	return rvl_say(err, -ENOENT, "no run with serial %u is queued or under way", p->cancel.run);
+}
+
+static int do_close(struct rvl_session *s, const union rivulet_packet *p, int fd,
+		    struct rvl_text *err)
+{
+	struct rvl_instance *x = find_instance(s, p->instance.instance);
+
+	(void)fd;
+	if (!x)
+		return no_such(err, "instance", p->instance.instance);
+	rvl_instance_close(x);
+	acknowledge(s, &p->h);
+	return 0;
+}
+
+static int do_unload(struct rvl_session *s, const union rivulet_packet *p, int fd,
+		     struct rvl_text *err)
+{
+	struct rvl_model *model = find_model(s, p->model.model);
+
+	(void)fd;
+	if (!model)
+		return no_such(err, "model", p->model.model);
+	rvl_model_unload(model);
+	acknowledge(s, &p->h);
+	return 0;
+}
+
+static int do_status(struct rvl_session *s, const union rivulet_packet *p, int fd,
+		     struct rvl_text *err)
+{
+	struct rivulet_msg_status_reply reply;
+	int r;
+
+	rivulet_proto_init(&reply, RIVULET_MSG_STATUS | RIVULET_REPLY, s->version, p->h.serial);
+	r = rvl_status_fd(s->m, s->user->uid, &fd, &reply.size);
+	if (r)
+		return rvl_say(err, r, "writing the status: %s", strerror(-r));
+	rvl_send(s, &reply, fd);
+	close(fd);
+	return 0;
+}
+
+int rvl_request(struct rvl_session *s, const union rivulet_packet *p, int fd, struct rvl_text *err)
+{
+	static int (*const handler[])(struct rvl_session *, const union rivulet_packet *, int,
+				      struct rvl_text *) = {
+		[RIVULET_MSG_HELLO] = do_hello, [RIVULET_MSG_PING] = do_ping,
+		[RIVULET_MSG_LOAD] = do_load, [RIVULET_MSG_TENSOR] = do_tensor,
+		[RIVULET_MSG_OPEN] = do_open, [RIVULET_MSG_BIND] = do_bind,
+		[RIVULET_MSG_RUN] = do_run, [RIVULET_MSG_CANCEL] = do_cancel,
+		[RIVULET_MSG_CLOSE] = do_close, [RIVULET_MSG_UNLOAD] = do_unload,
+		[RIVULET_MSG_STATUS] = do_status,
+	};
+
+	/* The check let only requests through; the table is complete by its test. */
+	return handler[p->h.type](s, p, fd, err);
+}
+
+static void fill_device(const struct rvl_device *d, struct rivulet_msg_device *e)
+{
+	e->device_state = d->present ? RIVULET_DEVICE_PRESENT : RIVULET_DEVICE_ABSENT;
+	e->levels = d->present ? d->board.levels : 0;
+	rivulet_proto_name(e->device, sizeof(e->device), d->present ? d->node : "");
+	rivulet_proto_name(e->board, sizeof(e->board), d->present ? d->board.name : "");
+}
+
+void rvl_device_event(struct rvl_manager *m)
+{
+	struct rivulet_msg_device e;
+	struct rvl_session *s;
+
+	rvl_list_each(s, &m->sessions, link) {
+		if (!m->device.present)
+			rvl_session_detach(s);
+		if (!s->version || s->fd < 0)
+			continue;
+		rivulet_proto_init(&e, RIVULET_MSG_DEVICE, s->version, 0);
+		fill_device(&m->device, &e);
+		rvl_send(s, &e, -1);
+	}
+	rvl_manager_notify(m);
+}

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A run's way: submit (admitted, queued in order) -> start (a few at a time, so that CPU steps of
+ * one overlap NPU steps of another) -> ended (called back or given up) -> answered and freed, from
+ * an event source of its own, so that nothing disappears under the runtime's feet.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "manager.h"
+
+static struct rvl_sched *sched_of(const struct rvl_run *run)
+{
+	return &run->instance->session->m->sched;
+}
+
+static void wake(struct rvl_sched *sc)
+{
+	sd_event_source_set_enabled(sc->kick, SD_EVENT_ONESHOT);
+}
+
+static void to_ended(struct rvl_run *run)
+{
+	struct rvl_sched *sc = sched_of(run);
+
+	if (run->ended)
+		return;
+	if (run->running)
+		sc->n_running--;
+	else
+		sc->queued--;
+	run->ended = true;
+	rvl_list_del(&run->link);
+	rvl_list_add_tail(&sc->ended, &run->link);
+	wake(sc);
+}
+
+static void give_up(struct rvl_run *run, int error, const char *text)
+{
+	run->error = error;
+	rvl_say(&run->text, 0, "%.500s", text);
+	to_ended(run);
+}
+
+/* From the runtime's dispatch. */
+static void on_done(struct rivulet_exec *exec, void *data)
+{
+	(void)exec;
+	to_ended(data);
+}
+
+/* ---- the answer ---- */
+
+static void count(struct rvl_totals *t, const struct rivulet_exec_result *res, int error,
+		  uint64_t queue_ns, bool late)
+{
+	t->runs++;
+	if (error) {
+		t->cancelled += error == -ECANCELED;
+		t->refused += error == -ETIME;
+		t->failed += error != -ECANCELED && error != -ETIME;
+		return;
+	}
+	t->late += late;
+	t->queue_ns += queue_ns;
+	t->run_ns += res->end_ns - res->start_ns;
+	t->npu_ns += res->device_ns;
+	t->cpu_ns += res->cpu_ns;
+	t->cycles += res->cycles;
+	t->energy_pj += res->energy_pj;
+	t->macs += res->macs;
+}
+
+static void fill_reply(const struct rvl_run *run, const struct rivulet_exec_result *res, bool late,
+		       struct rivulet_msg_run_reply *r)
+{
+	r->instance = run->instance->id;
+	r->flags = (late ? RIVULET_RAN_LATE : 0) | (res->cpu_steps ? RIVULET_RAN_CPU : 0) |
+		   (res->npu_steps ? RIVULET_RAN_NPU : 0);
+	r->start = res->start_ns;
+	r->end = res->end_ns;
+	r->queue_ns = run->started - run->slot.arrival;
+	r->npu_ns = res->device_ns;
+	r->cpu_ns = res->cpu_ns;
+	r->expected_ns = run->slot.expected;
+	r->cycles = res->cycles;
+	r->macs = res->macs;
+	r->conv_busy = res->conv_busy;
+	r->read_bytes = res->read_bytes;
+	r->write_bytes = res->write_bytes;
+	r->energy = res->energy_pj;
+	r->npu_jobs = res->npu_steps;
+	r->cpu_steps = res->cpu_steps;
+	r->level_min = res->level_min;
+	r->level_max = res->level_max;
+}
+
+static void answer_done(struct rvl_run *run, const struct rivulet_exec_result *res, bool late)
+{
+	struct rvl_session *s = run->instance->session;
+	struct rivulet_msg_run_reply reply;
+
+	rivulet_proto_init(&reply, RIVULET_MSG_RUN | RIVULET_REPLY, s->version, run->serial);
+	fill_reply(run, res, late, &reply);
+	rvl_send(s, &reply, -1);
+}
+
+static void answer_error(struct rvl_run *run, int error, const char *text)
+{
+	struct rvl_session *s = run->instance->session;
+	struct rvl_about a = rvl_session_about(s);
+
+	a.model = run->instance->model->name;
+	a.job = run->serial;
+	if (error != -ECANCELED && error != -ETIME)
+		rvl_log(LOG_WARNING, RVL_LOG_RUN_FAILED, &a, "a run of \"%s\" failed: %s",
+			a.model, text);
+	rvl_send_error(s, RIVULET_MSG_RUN, run->serial, error, text);
+}
+
+static void learn(struct rvl_program *p, uint64_t ns)
+{
+	p->measured_ns = p->measured_ns ? p->measured_ns - p->measured_ns / 8 + ns / 8 : ns;
+}
+
+static void finish(struct rvl_run *run)
+{
+	struct rvl_instance *x = run->instance;
+	struct rvl_session *s = x->session;
+	const struct rivulet_exec_result *res = rivulet_exec_result(x->exec);
+	int error = run->error ? run->error : res->error;
+	bool late = !error && res->end_ns > run->slot.deadline;
+	uint64_t queue_ns = run->started ? run->started - run->slot.arrival : 0;
+
+	count(&s->m->sched.totals, res, error, queue_ns, late);
+	count(&x->model->program->totals, res, error, queue_ns, late);
+	if (error) {
+		answer_error(run, error, run->error ? run->text.s : res->text);
+	} else {
+		learn(x->model->program, res->end_ns - res->start_ns);
+		answer_done(run, res, late);
+	}
+	run->user->runs--;
+	rvl_list_del(&run->link);
+	free(run);
+	rvl_instance_run_ended(x);
+	rvl_session_reap(s);
+}
+
+/* ---- starting ---- */
+
+static void start(struct rvl_sched *sc, struct rvl_run *run)
+{
+	struct rivulet_exec_params params = { .done = on_done, .data = run };
+	struct rivulet_runtime_error why = { .text = "" };
+	uint64_t now = rvl_now();
+	int r;
+
+	if (run->slot.hard && (run->slot.expected > run->slot.deadline ||
+			       now > run->slot.deadline - run->slot.expected)) {
+		give_up(run, -ETIME, "what ran before took longer than reckoned: too late to start");
+		return;
+	}
+	if (run->slot.deadline != UINT64_MAX && run->slot.deadline <= INT64_MAX)
+		params.deadline = (int64_t)run->slot.deadline;
+	r = rivulet_exec_start(run->instance->exec, &params, &why);
+	if (r) {
+		give_up(run, r, why.text);
+		return;
+	}
+	run->running = true;
+	run->started = now;
+	rvl_list_del(&run->link);
+	rvl_list_add_tail(&sc->running, &run->link);
+	sc->queued--;
+	sc->n_running++;
+}
+
+static void finish_ended(struct rvl_sched *sc)
+{
+	while (sc->ended.next != &sc->ended)
+		finish(rvl_container(sc->ended.next, struct rvl_run, link));
+}
+
+static int on_kick(sd_event_source *source, void *data)
+{
+	struct rvl_manager *m = data;
+	struct rvl_sched *sc = &m->sched;
+
+	(void)source;
+	finish_ended(sc);
+	while (sc->queued && sc->n_running < m->cfg.parallel)
+		start(sc, rvl_container(sc->queue.next, struct rvl_run, link));
+	return 0;
+}
+
+/* ---- submitting ---- */
+
+static bool may_go_first(const struct rvl_config *cfg, uid_t uid)
+{
+	for (uint32_t i = 0; i < cfg->high_users.n; i++)
+		if (cfg->high_users.uid[i] == uid)
+			return true;
+	return false;
+}
+
+static int check_bound(const struct rvl_instance *x, struct rvl_text *err)
+{
+	const struct rivulet_program *prog = x->model->program->file;
+	const struct rivulet_tensor *t = rivulet_program_tensors(prog);
+
+	for (uint32_t i = 0; i < x->tensors; i++)
+		if (!x->bound[i])
+			return rvl_say(err, -EINVAL, "%s \"%.200s\" is not bound",
+				       i < prog->inputs ? "input" : "output",
+				       rivulet_program_string(prog, t[i].name));
+	return 0;
+}
+
+static int check_run(const struct rvl_instance *x, const struct rivulet_msg_run *req,
+		     struct rvl_text *err)
+{
+	const struct rvl_manager *m = x->session->m;
+
+	if (req->flags & ~RIVULET_RUN_FLAGS || req->priority >= RIVULET_PRIOS)
+		return rvl_say(err, -EINVAL, "unknown flags 0x%x or priority %u", req->flags,
+			       req->priority);
+	if (req->flags & RIVULET_RUN_HARD && !req->deadline)
+		return rvl_say(err, -EINVAL, "a hard run without a deadline");
+	if (req->min_accuracy > 1000000)
+		return rvl_say(err, -EINVAL, "min_accuracy %u is above 1000000 ppm",
+			       req->min_accuracy);
+	if (req->priority > RIVULET_PRIO_NORMAL && !may_go_first(&m->cfg, x->session->user->uid))
+		return rvl_say(err, -EPERM, "priority %u is for HighPriorityUsers= only",
+			       req->priority);
+	if (x->run)
+		return rvl_say(err, -EBUSY, "instance %u has a run under way", x->id);
+	if (!m->device.present || x->epoch != m->device.epoch)
+		return rvl_say(err, -ENODEV, "the device of instance %u went away: open it anew",
+			       x->id);
+	return check_bound(x, err);
+}
+
+static uint64_t work_left(const struct rvl_sched *sc, uint64_t now)
+{
+	struct rvl_run *run;
+	uint64_t sum = 0;
+
+	rvl_list_each(run, &sc->running, link) {
+		uint64_t spent = now - run->started;
+
+		sum += spent < run->slot.expected ? run->slot.expected - spent : 0;
+	}
+	return sum;
+}
+
+static int admit(const struct rvl_sched *sc, const struct rvl_slot *fresh, struct rvl_text *err)
+{
+	_cleanup_free_ const struct rvl_slot **order = calloc(sc->queued + 1u, sizeof(*order));
+	uint64_t now = rvl_now();
+	struct rvl_run *run;
+	size_t n = 0;
+
+	if (!order)
+		return rvl_say(err, -ENOMEM, "out of memory");
+	rvl_list_each(run, &sc->queue, link)
+		order[n++] = &run->slot;
+	return rvl_admit(order, n, fresh, now, work_left(sc, now), err);
+}
+
+static void enqueue(struct rvl_sched *sc, struct rvl_run *run)
+{
+	struct rvl_list *at = &sc->queue;
+	struct rvl_run *other;
+
+	rvl_list_each(other, &sc->queue, link) {
+		if (rvl_slot_before(&run->slot, &other->slot)) {
+			at = &other->link;
+			break;
+		}
+	}
+	rvl_list_add_tail(at, &run->link);
+	sc->queued++;
+	wake(sc);
+}
+
+int rvl_sched_submit(struct rvl_instance *x, const struct rivulet_msg_run *req,
+		     struct rvl_text *err)
+{
+	struct rvl_manager *m = x->session->m;
+	struct rvl_user *u = x->session->user;
+	struct rvl_run *run;
+	int r = check_run(x, req, err);
+
+	if (r)
+		return r;
+	run = calloc(1, sizeof(*run));
+	if (!run)
+		return rvl_say(err, -ENOMEM, "out of memory");
+	run->slot = (struct rvl_slot){
+		.priority = req->priority,
+		.deadline = req->deadline ? req->deadline : UINT64_MAX,
+		.arrival = rvl_now(),
+		.expected = rvl_program_expected_ns(x->model->program, rvl_device_hz(&m->device)),
+		.hard = req->flags & RIVULET_RUN_HARD,
+	};
+	r = admit(&m->sched, &run->slot, err);
+	m->sched.totals.refused += r == -ETIME;
+	r = r ?: rvl_user_count(&u->runs, m->cfg.user_runs, "RunsPerUser", err);
+	if (r) {
+		free(run);
+		return r;
+	}
+	run->instance = x;
+	run->user = u;
+	run->serial = req->h.serial;
+	x->run = run;
+	enqueue(&m->sched, run);
+	return 0;
+}
+
+void rvl_sched_cancel(struct rvl_run *run, int why, const char *text)
+{
+	if (run->ended)
+		return;
+	if (!run->running) {
+		give_up(run, why, text);
+		return;
+	}
+	/* Ends by its callback; if its last step was done before this, that is what counts. */
+	if (why != -ECANCELED) {
+		run->error = why;
+		rvl_say(&run->text, 0, "%.500s", text);
+	}
+	rivulet_exec_cancel(run->instance->exec);
+}
+
+int rvl_sched_start(struct rvl_manager *m)
+{
+	struct rvl_sched *sc = &m->sched;
+	int r;
+
+	rvl_list_init(&sc->queue);
+	rvl_list_init(&sc->running);
+	rvl_list_init(&sc->ended);
+	r = sd_event_add_defer(m->event, &sc->kick, on_kick, m);
+	return r < 0 ? r : sd_event_source_set_enabled(sc->kick, SD_EVENT_OFF);
+}
+
+void rvl_sched_stop(struct rvl_manager *m)
+{
+	struct rvl_sched *sc = &m->sched;
+	struct rvl_run *run;
+
+	if (!sc->kick)
+		return;
+	rvl_list_each(run, &sc->running, link)
+		rivulet_exec_cancel(run->instance->exec);
+	/* Waiting for one may end others too. */
+	while (sc->running.next != &sc->running) {
+		run = rvl_container(sc->running.next, struct rvl_run, link);
+		rivulet_exec_wait(run->instance->exec, -1);
+	}
+	finish_ended(sc);
+	sc->kick = sd_event_source_disable_unref(sc->kick);
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT
+/* STATUS: one JSON object. Schema 1; keys are only ever added. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "manager.h"
+
+static void put_string(FILE *f, const char *s)
+{
+	fputc('"', f);
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)*s;
+
+		if (c == '"' || c == '\\')
+			fprintf(f, "\\%c", c);
+		else if (c < 0x20)
+			fprintf(f, "\\u%04x", c);
+		else
+			fputc(c, f);
+	}
+	fputc('"', f);
+}
+
+static void put_text(FILE *f, const char *key, const char *value)
+{
+	fprintf(f, "\"%s\":", key);
+	put_string(f, value);
+}
+
+static void put_number(FILE *f, const char *key, uint64_t value)
+{
+	fprintf(f, "\"%s\":%llu", key, (unsigned long long)value);
+}
+
+struct item {
+	const char *key;
+	uint64_t value;
+};
+
+static void put_items(FILE *f, const struct item *items, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			fputc(',', f);
+		put_number(f, items[i].key, items[i].value);
+	}
+}
+
+#define PUT(f, ...)                                                                                \
+	put_items(f, (const struct item[]){ __VA_ARGS__ },                                         \
+		  sizeof((const struct item[]){ __VA_ARGS__ }) / sizeof(struct item))
+
+static void put_totals(FILE *f, const struct rvl_totals *t)
+{
+	PUT(f, { "runs", t->runs }, { "failed", t->failed }, { "cancelled", t->cancelled },
+	    { "late", t->late }, { "refused", t->refused }, { "queue_ns", t->queue_ns },
+	    { "run_ns", t->run_ns }, { "npu_ns", t->npu_ns }, { "cpu_ns", t->cpu_ns },
+	    { "cycles", t->cycles }, { "energy_pj", t->energy_pj }, { "macs", t->macs });
+}
+
+static void add_level(struct rivulet_level_total *sum, const struct rivulet_level_total *t)
+{
+	sum->jobs += t->jobs;
+	sum->cycles += t->cycles;
+	sum->device_ns += t->device_ns;
+	sum->energy_pj += t->energy_pj;
+	sum->macs += t->macs;
+	sum->conv_busy += t->conv_busy;
+	sum->read_bytes += t->read_bytes;
+	sum->write_bytes += t->write_bytes;
+}
+
+/* The engines that are there, each once, and those that were. */
+static struct rivulet_level_total level_total(const struct rvl_manager *m, uint32_t level)
+{
+	struct rivulet_level_total sum = m->device.past[level];
+	struct rvl_session *s;
+
+	if (m->device.shared) {
+		add_level(&sum, &rivulet_runtime_totals(m->device.shared->rt)[level]);
+		return sum;
+	}
+	rvl_list_each(s, &m->sessions, link)
+		if (s->engine)
+			add_level(&sum, &rivulet_runtime_totals(s->engine->rt)[level]);
+	return sum;
+}
+
+static void put_level(FILE *f, const struct rvl_manager *m, uint32_t level)
+{
+	const struct rivulet_board_level *l = &m->device.board.level[level];
+	struct rivulet_level_total t = level_total(m, level);
+
+	fprintf(f, "%s{", level ? "," : "");
+	PUT(f, { "hz", l->hz }, { "microvolt", l->microvolt }, { "jobs", t.jobs },
+	    { "cycles", t.cycles }, { "device_ns", t.device_ns }, { "energy_pj", t.energy_pj },
+	    { "macs", t.macs }, { "conv_busy", t.conv_busy }, { "read_bytes", t.read_bytes },
+	    { "write_bytes", t.write_bytes });
+	fputc('}', f);
+}
+
+static void put_device(FILE *f, const struct rvl_manager *m)
+{
+	const struct rvl_device *d = &m->device;
+
+	fprintf(f, "\"device\":{\"present\":%s,", d->present ? "true" : "false");
+	put_text(f, "node", d->node);
+	fprintf(f, ",\"model\":%s,", d->sim ? "true" : "false");
+	put_text(f, "board", d->present ? d->board.name : "");
+	if (d->present) {
+		fputc(',', f);
+		PUT(f, { "tm", d->board.tm }, { "tn", d->board.tn }, { "dn", d->board.dn },
+		    { "arrivals", d->epoch });
+		fputs(",\"levels\":[", f);
+		for (uint32_t i = 0; i < d->board.levels; i++)
+			put_level(f, m, i);
+		fputc(']', f);
+	}
+	fputs("},", f);
+}
+
+static void put_sessions(FILE *f, const struct rvl_manager *m, uid_t uid)
+{
+	const char *comma = "";
+	struct rvl_session *s;
+
+	fputs("\"sessions\":[", f);
+	rvl_list_each(s, &m->sessions, link) {
+		uint64_t models = 0, instances = 0;
+
+		if (s->fd < 0 || (uid && s->user->uid != uid))
+			continue;
+		for (struct rvl_list *l = s->models.next; l != &s->models; l = l->next)
+			models++;
+		for (struct rvl_list *l = s->instances.next; l != &s->instances; l = l->next)
+			instances++;
+		fprintf(f, "%s{", comma);
+		comma = ",";
+		put_text(f, "name", s->name);
+		fputc(',', f);
+		PUT(f, { "pid", (uint64_t)s->pid }, { "uid", s->user->uid },
+		    { "version", s->version }, { "models", models }, { "instances", instances });
+		fputc('}', f);
+	}
+	fputs("],", f);
+}
+
+static void put_users(FILE *f, const struct rvl_manager *m, uid_t uid)
+{
+	const char *comma = "";
+	struct rvl_user *u;
+
+	fputs("\"users\":[", f);
+	rvl_list_each(u, &m->users, link) {
+		if (uid && u->uid != uid)
+			continue;
+		fprintf(f, "%s{", comma);
+		comma = ",";
+		PUT(f, { "uid", u->uid }, { "sessions", u->sessions }, { "models", u->models },
+		    { "instances", u->instances }, { "runs", u->runs },
+		    { "compiles", u->compiles }, { "bytes", u->bytes });
+		fputc('}', f);
+	}
+	fputs("],", f);
+}
+
+static bool loaded_by(const struct rvl_manager *m, const struct rvl_program *p, uid_t uid)
+{
+	struct rvl_session *s;
+	struct rvl_model *model;
+
+	rvl_list_each(s, &m->sessions, link) {
+		if (s->user->uid != uid)
+			continue;
+		rvl_list_each(model, &s->models, link)
+			if (model->program == p)
+				return true;
+	}
+	return false;
+}
+
+static void put_model(FILE *f, const struct rvl_manager *m, const struct rvl_program *p)
+{
+	put_text(f, "name", p->name);
+	fputs(",\"sha256\":\"", f);
+	for (size_t i = 0; i < sizeof(p->key.sha256); i++)
+		fprintf(f, "%02x", p->key.sha256[i]);
+	fputs("\",", f);
+	PUT(f, { "loaded", p->refs }, { "size", p->size }, { "npu_steps", p->npu_steps },
+	    { "cpu_steps", p->cpu_steps }, { "model_macs", p->macs },
+	    { "estimated_cycles", p->cycles }, { "compile_ns", p->compile_ns },
+	    { "expected_ns", rvl_program_expected_ns(p, rvl_device_hz(&m->device)) });
+	fputc(',', f);
+	put_totals(f, &p->totals);
+}
+
+static void put_models(FILE *f, const struct rvl_manager *m, uid_t uid)
+{
+	const char *comma = "";
+	struct rvl_program *p;
+
+	fputs("\"models\":[", f);
+	rvl_list_each(p, &m->cache.programs, link) {
+		if (uid && !loaded_by(m, p, uid))
+			continue;
+		fprintf(f, "%s{", comma);
+		comma = ",";
+		put_model(f, m, p);
+		fputc('}', f);
+	}
+	fputs("],", f);
+}
+
+static void put_parts(FILE *f, const struct rvl_manager *m)
+{
+	const struct rvl_compiler *c = &m->compiler;
+	uint64_t programs = 0;
+
+	for (struct rvl_list *l = m->cache.programs.next; l != &m->cache.programs; l = l->next)
+		programs++;
+	fputs("\"scheduler\":{", f);
+	PUT(f, { "queued", m->sched.queued }, { "running", m->sched.n_running });
+	fputc(',', f);
+	put_totals(f, &m->sched.totals);
+	fputs("},\"cache\":{", f);
+	PUT(f, { "programs", programs }, { "idle_bytes", m->cache.idle_bytes },
+	    { "hits", m->cache.hits }, { "misses", m->cache.misses },
+	    { "evictions", m->cache.evictions });
+	fputs("},\"compiler\":{", f);
+	PUT(f, { "working", c->working }, { "compiled", c->compiled }, { "refused", c->refused },
+	    { "died", c->died });
+	fputs("},\"connections\":{", f);
+	PUT(f, { "open", m->n_sessions }, { "refused", m->refused_sessions },
+	    { "violations", m->protocol_errors });
+	fputc('}', f);
+}
+
+static void put_all(FILE *f, const struct rvl_manager *m, uid_t uid)
+{
+	fputs("{\"schema\":1,", f);
+	put_text(f, "version", RIVULET_VERSION);
+	fputc(',', f);
+	PUT(f, { "protocol", RIVULET_PROTO_MAX }, { "uptime_ns", rvl_now() - m->started });
+	fputc(',', f);
+	put_device(f, m);
+	put_sessions(f, m, uid);
+	put_users(f, m, uid);
+	put_models(f, m, uid);
+	put_parts(f, m);
+	fputs("}\n", f);
+}
+
+int rvl_status_fd(struct rvl_manager *m, uid_t uid, int *fd, uint64_t *size)
+{
+	_cleanup_close_ int mem = memfd_create("rivulet-status", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	_cleanup_fclose_ FILE *f = NULL;
+	int copy = mem < 0 ? -1 : fcntl(mem, F_DUPFD_CLOEXEC, 3);
+
+	if (copy < 0)
+		return -errno;
+	f = fdopen(copy, "w");
+	if (!f) {
+		close(copy);
+		return -ENOMEM;
+	}
+	put_all(f, m, uid);
+	if (fflush(f) || ferror(f))
+		return -ENOSPC;
+	*size = (uint64_t)lseek(mem, 0, SEEK_END);
+	if (lseek(mem, 0, SEEK_SET) < 0 ||
+	    fcntl(mem, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE))
+		return -errno;
+	*fd = rvl_take_fd(&mem);
+	return 0;
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#include <errno.h>
+#include <stdlib.h>
+
+#include "manager.h"
+
+struct rvl_user *rvl_user_get(struct rvl_manager *m, uid_t uid)
+{
+	struct rvl_user *u;
+
+	rvl_list_each(u, &m->users, link) {
+		if (u->uid == uid) {
+			u->refs++;
+			return u;
+		}
+	}
+	u = calloc(1, sizeof(*u));
+	if (!u)
+		return NULL;
+	u->uid = uid;
+	u->refs = 1;
+	rvl_list_add_tail(&m->users, &u->link);
+	return u;
+}
+
+struct rvl_user *rvl_user_put(struct rvl_user *u)
+{
+	if (u && !--u->refs) {
+		rvl_list_del(&u->link);
+		free(u);
+	}
+	return NULL;
+}
+
+int rvl_user_charge(struct rvl_manager *m, struct rvl_user *u, uint64_t bytes, const char *what,
+		    struct rvl_text *err)
+{
+	if (u->bytes > m->cfg.user_bytes || bytes > m->cfg.user_bytes - u->bytes)
+		return rvl_say(err, -EDQUOT,
+			       "%s needs %llu bytes, user %u has %llu of MemoryPerUser=%llu left",
+			       what, (unsigned long long)bytes, u->uid,
+			       u->bytes > m->cfg.user_bytes ?
+				       0 :
+				       (unsigned long long)(m->cfg.user_bytes - u->bytes),
+			       (unsigned long long)m->cfg.user_bytes);
+	u->bytes += bytes;
+	return 0;
+}
+
+int rvl_user_count(uint32_t *counter, uint64_t limit, const char *key, struct rvl_text *err)
+{
+	if (*counter >= limit)
+		return rvl_say(err, -EDQUOT, "%u in use, %s=%llu allows no more", *counter, key,
+			       (unsigned long long)limit);
+	++*counter;
+	return 0;
+}

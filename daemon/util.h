@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/* Small helpers of the daemon: cleanup attributes, intrusive lists, clocks, error texts. */
+#ifndef RVL_UTIL_H
+#define RVL_UTIL_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define NSEC_PER_SEC 1000000000ull
+#define NSEC_PER_MSEC 1000000ull
+#define USEC_PER_SEC 1000000ull
+
+static inline void rvl_closep(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+
+static inline void rvl_freep(void *p)
+{
+	free(*(void **)p);
+}
+
+static inline void rvl_fclosep(FILE **f)
+{
+	if (*f)
+		fclose(*f);
+}
+
+#define _cleanup_close_ __attribute__((cleanup(rvl_closep)))
+#define _cleanup_free_ __attribute__((cleanup(rvl_freep)))
+#define _cleanup_fclose_ __attribute__((cleanup(rvl_fclosep)))
+
+/** rvl_take_fd() - hand a descriptor on out of its cleanup attribute */
+static inline int rvl_take_fd(int *fd)
+{
+	int r = *fd;
+
+	*fd = -1;
+	return r;
+}
+
+/** rvl_close() - close if open; returns -1 for assignment */
+static inline int rvl_close(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+/** rvl_now() - CLOCK_MONOTONIC, ns */
+static inline uint64_t rvl_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+}
+
+/** struct rvl_text - the one line that explains a negative errno */
+struct rvl_text {
+	char s[512];
+};
+
+/** rvl_say() - write the line (cut at its end) and return @code: `return rvl_say(t, -EINVAL, ...)` */
+__attribute__((format(printf, 3, 4)))
+static inline int rvl_say(struct rvl_text *t, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(t->s, sizeof(t->s), fmt, ap);
+	va_end(ap);
+	return code;
+}
+
+/* Doubly linked lists, circular, with the links inside the members. */
+struct rvl_list {
+	struct rvl_list *next, *prev;
+};
+
+static inline void rvl_list_init(struct rvl_list *l)
+{
+	l->next = l->prev = l;
+}
+
+static inline void rvl_list_add_tail(struct rvl_list *head, struct rvl_list *l)
+{
+	l->prev = head->prev;
+	l->next = head;
+	head->prev->next = l;
+	head->prev = l;
+}
+
+/** rvl_list_del() - take out; a member that is in no list stays in none */
+static inline void rvl_list_del(struct rvl_list *l)
+{
+	if (!l->next)
+		return;
+	l->prev->next = l->next;
+	l->next->prev = l->prev;
+	l->next = l->prev = NULL;
+}
+
+#define rvl_container(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+/* Safe against removal of the current member, not of its neighbours. @pos is a plain name. */
+#define rvl_list_each(pos, head, member)                                                           \
+	for (struct rvl_list *l_##pos = (head)->next, *n_##pos;                                    \
+	     n_##pos = l_##pos->next, pos = rvl_container(l_##pos, __typeof__(*pos), member),      \
+	     l_##pos != (head);                                                                    \
+	     l_##pos = n_##pos)
+
+#endif
