@@ -1,35 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
 /*
- * Checks of an untrusted program file. After rivulet_program_check() every offset, count and reference
- * can be used as it stands; what the commands do is the device's to check.
+ * The program file as received from a stranger. Everything a reader of the file relies on is proved here
+ * once: sections inside the file and apart, counts below their limits, strings terminated, references to
+ * tensors that exist, steps whose slots are those they may name.
  */
+#include "rivulet_program.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "rivulet_board.h"
 #include "rivulet_crc32c.h"
-#include "rivulet_program.h"
+#include "rivulet_isa.h"
 
-#define ARENA_MAX (1ull << 31)	/* DRM_RIVULET_MAX_BO_SIZE */
-#define LIMIT_SLOTS ((1u << RIVULET_SLOTS) - 1)
+#define MAX_NAME 4096
+#define SHAPE_MAX (UINT64_C(1) << 40)
 
-/** struct ctx - the file under check and where a complaint goes */
-struct ctx {
+struct check {
+	const uint8_t *base;
 	const struct rivulet_program *p;
 	char *err;
 	size_t errsize;
 };
 
-static int __attribute__((format(printf, 2, 3))) bad(const struct ctx *c, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static int bad(const struct check *c, const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(c->err, c->errsize, fmt, ap);
+	if (c->err && c->errsize)
+		vsnprintf(c->err, c->errsize, fmt, ap);
 	va_end(ap);
 	return -EINVAL;
+}
+
+const struct rivulet_tensor *rivulet_program_tensors(const struct rivulet_program *p)
+{
+	return (const void *)((const uint8_t *)p + p->tensors_off);
+}
+
+const struct rivulet_step *rivulet_program_steps(const struct rivulet_program *p)
+{
+	return (const void *)((const uint8_t *)p + p->steps_off);
 }
 
 const char *rivulet_program_string(const struct rivulet_program *p, uint32_t name)
@@ -37,266 +52,389 @@ const char *rivulet_program_string(const struct rivulet_program *p, uint32_t nam
 	return (const char *)p + p->strings_off + name;
 }
 
-const struct rivulet_tensor *rivulet_program_tensors(const struct rivulet_program *p)
+static bool inside(uint64_t off, uint64_t size, uint64_t limit)
 {
-	return (const void *)((const char *)p + p->tensors_off);
+	return off <= limit && size <= limit - off;
 }
 
-const struct rivulet_step *rivulet_program_steps(const struct rivulet_program *p)
-{
-	return (const void *)((const char *)p + p->steps_off);
-}
+/* ---- header ---- */
 
-static int check_crc(const struct ctx *c)
+static int check_crc(const struct check *c, size_t size)
 {
 	static const uint32_t zero;
-	size_t at = offsetof(struct rivulet_program, crc), after = at + sizeof(zero);
-	uint32_t crc = rivulet_crc32c(0, c->p, at);
+	size_t at = offsetof(struct rivulet_program, crc);
+	uint32_t crc = rivulet_crc32c(0, c->base, at);
 
 	crc = rivulet_crc32c(crc, &zero, sizeof(zero));
-	crc = rivulet_crc32c(crc, (const char *)c->p + after, c->p->size - after);
+	crc = rivulet_crc32c(crc, c->base + at + sizeof(zero), size - at - sizeof(zero));
 	if (crc != c->p->crc)
-		return bad(c, "program file: checksum %08x, its bytes say %08x", c->p->crc, crc);
+		return bad(c, "checksum 0x%08x, expected 0x%08x: the file is damaged", crc, c->p->crc);
 	return 0;
 }
 
-static int check_header(const struct ctx *c, size_t size)
+static int check_identity(const struct check *c, size_t size)
 {
 	const struct rivulet_program *p = c->p;
 
-	if (size < sizeof(*p) || size > RIVULET_PROGRAM_MAX)
-		return bad(c, "program file: %zu bytes; it has %zu to %u", size, sizeof(*p),
-			   RIVULET_PROGRAM_MAX);
-	if ((uintptr_t)p % 8)
-		return bad(c, "program file: not aligned in memory");
+	if (size < sizeof(*p))
+		return bad(c, "%zu bytes are no program file: the header alone has %zu", size, sizeof(*p));
 	if (p->magic != RIVULET_PROGRAM_MAGIC)
-		return bad(c, "not a program file");
-	if (p->version != RIVULET_PROGRAM_VERSION || p->header_size != sizeof(*p))
-		return bad(c, "program file of version %u, this is version %u: compile the model again",
-			   p->version, RIVULET_PROGRAM_VERSION);
+		return bad(c, "no program file: magic 0x%08x", p->magic);
+	if (p->version != RIVULET_PROGRAM_VERSION)
+		return bad(c, "program file of version %u; this is version %u", p->version,
+			   RIVULET_PROGRAM_VERSION);
+	if (p->header_size != sizeof(*p))
+		return bad(c, "header of %u bytes, expected %zu", p->header_size, sizeof(*p));
 	if (p->size != size)
-		return bad(c, "program file: header says %llu bytes, there are %zu",
-			   (unsigned long long)p->size, size);
-	return check_crc(c);
+		return bad(c, "%zu bytes; the header says %llu", size, (unsigned long long)p->size);
+	return check_crc(c, size);
 }
 
-/* A section of @count entries of @each bytes, inside the file and aligned. */
-static int check_section(const struct ctx *c, const char *name, uint64_t off, uint64_t count,
-			 uint64_t each)
-{
-	uint64_t size = c->p->size;
-
-	if (off % RIVULET_PROGRAM_ALIGN || off > size || count > (size - off) / each)
-		return bad(c, "program file: section %s (offset %llu) is not inside the file", name,
-			   (unsigned long long)off);
-	return 0;
-}
-
-static int check_sections(const struct ctx *c)
+static int check_counts(const struct check *c)
 {
 	const struct rivulet_program *p = c->p;
 
-	if (p->tensors > RIVULET_MAX_TENSORS || p->steps > RIVULET_MAX_STEPS ||
-	    p->inputs > p->tensors || p->outputs > p->tensors - p->inputs)
-		return bad(c, "program file: %u inputs, %u outputs, %u tensors, %u steps", p->inputs,
-			   p->outputs, p->tensors, p->steps);
-	if (p->arena_size > ARENA_MAX || p->cpu_scratch > ARENA_MAX)
-		return bad(c, "program file: it wants an arena of %llu bytes, the limit is %llu",
-			   (unsigned long long)p->arena_size, ARENA_MAX);
-	if (check_section(c, "tensors", p->tensors_off, p->tensors, sizeof(struct rivulet_tensor)) ||
-	    check_section(c, "steps", p->steps_off, p->steps, sizeof(struct rivulet_step)) ||
-	    check_section(c, "strings", p->strings_off, p->strings_size, 1) ||
-	    check_section(c, "params", p->params_off, p->params_size, 1) ||
-	    check_section(c, "const", p->const_off, p->const_size, 1) ||
-	    check_section(c, "commands", p->cmd_off, p->cmd_size, 1))
-		return -EINVAL;
-	if (!p->strings_size || *rivulet_program_string(p, p->strings_size - 1))
-		return bad(c, "program file: the strings do not end");
-	if (p->board_name >= p->strings_size || p->model_name >= p->strings_size)
-		return bad(c, "program file: a name is outside the strings");
+	if (p->tensors > RIVULET_MAX_TENSORS || p->steps > RIVULET_MAX_STEPS)
+		return bad(c, "%u tensors and %u steps; at most %u and %u", p->tensors, p->steps,
+			   RIVULET_MAX_TENSORS, RIVULET_MAX_STEPS);
+	if (p->inputs > p->tensors || p->outputs > p->tensors - p->inputs)
+		return bad(c, "%u inputs and %u outputs among %u tensors", p->inputs, p->outputs,
+			   p->tensors);
+	if (p->arena_size > RIVULET_PROGRAM_MAX || p->cpu_scratch > RIVULET_PROGRAM_MAX)
+		return bad(c, "arena of %llu bytes, workspace of %llu; at most %u",
+			   (unsigned long long)p->arena_size, (unsigned long long)p->cpu_scratch,
+			   RIVULET_PROGRAM_MAX);
+	for (size_t i = 0; i < sizeof(p->rsvd) / sizeof(p->rsvd[0]); i++)
+		if (p->rsvd[i])
+			return bad(c, "a reserved word of the header is not zero");
 	return 0;
 }
 
-static uint64_t element_size(uint32_t dtype)
+struct section {
+	const char *name;
+	uint64_t off, size;
+};
+
+static int check_sections(const struct check *c)
 {
-	static const uint8_t size[] = { [RIVULET_F32] = 4, [RIVULET_U8] = 1, [RIVULET_S8] = 1,
-					[RIVULET_S32] = 4, [RIVULET_S64] = 8, [RIVULET_BOOL] = 1 };
+	const struct rivulet_program *p = c->p;
+	const struct section s[] = {
+		{ "tensor", p->tensors_off, (uint64_t)p->tensors * sizeof(struct rivulet_tensor) },
+		{ "step", p->steps_off, (uint64_t)p->steps * sizeof(struct rivulet_step) },
+		{ "string", p->strings_off, p->strings_size },
+		{ "parameter", p->params_off, p->params_size },
+		{ "constant", p->const_off, p->const_size },
+		{ "command", p->cmd_off, p->cmd_size },
+	};
+	uint64_t past = sizeof(*p);
 
-	return dtype < sizeof(size) ? size[dtype] : 0;
-}
-
-static int check_tensor_size(const struct ctx *c, uint32_t i, const struct rivulet_tensor *t)
-{
-	uint64_t n = element_size(t->dtype);
-
-	if (!n || t->ndim > RIVULET_MAX_DIMS || t->layout > RIVULET_LAYOUT_BLOCKED)
-		return bad(c, "program file: tensor %u has type %u, %u dimensions, layout %u", i,
-			   t->dtype, t->ndim, t->layout);
-	for (uint32_t d = 0; d < t->ndim; d++)
-		if (__builtin_mul_overflow(n, t->dim[d], &n))
-			return bad(c, "program file: tensor %u: its shape overflows", i);
-	/* The blocks of a blocked tensor are padded to tn channels. */
-	if (t->layout == RIVULET_LAYOUT_PLAIN ? t->size != n : t->size < n)
-		return bad(c, "program file: tensor %u has %llu bytes, its shape says %llu", i,
-			   (unsigned long long)t->size, (unsigned long long)n);
-	return 0;
-}
-
-/* The bytes lie inside their place. Offsets of inputs and outputs are their index. */
-static int check_tensor_place(const struct ctx *c, uint32_t i, const struct rivulet_tensor *t)
-{
-	const struct rivulet_tensor *all = rivulet_program_tensors(c->p);
-	uint64_t offset = t->offset, room = 0;
-
-	if (t->place == RIVULET_PLACE_ARENA) {
-		room = c->p->arena_size;
-	} else if (t->place == RIVULET_PLACE_CONST) {
-		room = c->p->size;
-	} else if (t->place == RIVULET_PLACE_INPUT && offset < c->p->inputs) {
-		room = all[offset].size;
-		offset = 0;
-	} else if (t->place == RIVULET_PLACE_OUTPUT && offset < c->p->outputs) {
-		room = all[c->p->inputs + offset].size;
-		offset = 0;
-	} else {
-		return bad(c, "program file: tensor %u is in no place", i);
+	for (size_t i = 0; i < sizeof(s) / sizeof(s[0]); i++) {
+		if (s[i].off % RIVULET_PROGRAM_ALIGN || s[i].off < past ||
+		    !inside(s[i].off, s[i].size, p->size))
+			return bad(c, "%s section at %llu, %llu bytes: not inside the file behind %llu",
+				   s[i].name, (unsigned long long)s[i].off,
+				   (unsigned long long)s[i].size, (unsigned long long)past);
+		past = s[i].off + s[i].size;
 	}
-	if (offset > room || t->size > room - offset)
-		return bad(c, "program file: tensor %u (%llu bytes at %llu) is not inside its place", i,
-			   (unsigned long long)t->size, (unsigned long long)offset);
+	if (!p->strings_size || c->base[p->strings_off + p->strings_size - 1])
+		return bad(c, "the string section does not end in NUL");
 	return 0;
 }
 
-static int check_tensor(const struct ctx *c, uint32_t i)
+static int check_string(const struct check *c, const char *what, uint32_t name)
+{
+	if (name >= c->p->strings_size)
+		return bad(c, "name of %s at %u, behind %llu bytes of strings", what, name,
+			   (unsigned long long)c->p->strings_size);
+	if (strnlen(rivulet_program_string(c->p, name), MAX_NAME + 1) > MAX_NAME)
+		return bad(c, "name of %s longer than %d bytes", what, MAX_NAME);
+	return 0;
+}
+
+/* ---- tensors ---- */
+
+static uint64_t dtype_bytes(uint32_t dtype)
+{
+	switch (dtype) {
+	case RIVULET_F32:
+	case RIVULET_S32:
+		return 4;
+	case RIVULET_U8:
+	case RIVULET_S8:
+	case RIVULET_BOOL:
+		return 1;
+	case RIVULET_S64:
+		return 8;
+	default:
+		return 0;
+	}
+}
+
+/* Bytes that the tensor's shape, type and layout take; false when they overflow. */
+static bool shape_bytes(const struct check *c, const struct rivulet_tensor *t, uint64_t *bytes)
+{
+	uint64_t n = dtype_bytes(t->dtype);
+	bool blocked = t->layout == RIVULET_LAYOUT_BLOCKED;
+
+	for (uint32_t i = 0; i < t->ndim; i++) {
+		uint64_t d = t->dim[i];
+
+		if (blocked && i + 3 == t->ndim) {
+			if (d > SHAPE_MAX)
+				return false;
+			d = (d + c->p->target.tn - 1) / c->p->target.tn * c->p->target.tn;
+		}
+		if (__builtin_mul_overflow(n, d, &n) || n > SHAPE_MAX)
+			return false;
+	}
+	*bytes = n;
+	return true;
+}
+
+static int check_shape(const struct check *c, uint32_t i, const struct rivulet_tensor *t)
+{
+	uint64_t bytes = 0;
+
+	if (!dtype_bytes(t->dtype) || t->layout > RIVULET_LAYOUT_BLOCKED || t->rsvd ||
+	    t->ndim > RIVULET_MAX_DIMS)
+		return bad(c, "tensor %u: type %u, layout %u, %u dimensions", i, t->dtype, t->layout,
+			   t->ndim);
+	for (uint32_t d = t->ndim; d < RIVULET_MAX_DIMS; d++)
+		if (t->dim[d])
+			return bad(c, "tensor %u: a dimension beyond its %u is not zero", i, t->ndim);
+	if (t->layout == RIVULET_LAYOUT_BLOCKED &&
+	    (t->ndim < 3 || !c->p->target.tn || dtype_bytes(t->dtype) != 1))
+		return bad(c, "tensor %u cannot be in channel blocks", i);
+	if (!shape_bytes(c, t, &bytes) || bytes != t->size)
+		return bad(c, "tensor %u: %llu bytes are not what its shape takes", i,
+			   (unsigned long long)t->size);
+	if (!__builtin_isfinite(t->scale))
+		return bad(c, "tensor %u: its scale is no number", i);
+	return 0;
+}
+
+static int check_place(const struct check *c, uint32_t i, const struct rivulet_tensor *t)
+{
+	const struct rivulet_program *p = c->p;
+	bool ok = false;
+
+	switch (t->place) {
+	case RIVULET_PLACE_INPUT:
+		ok = t->offset < p->inputs;
+		break;
+	case RIVULET_PLACE_OUTPUT:
+		ok = t->offset < p->outputs;
+		break;
+	case RIVULET_PLACE_ARENA:
+		ok = t->offset % 8 == 0 && inside(t->offset, t->size, p->arena_size);
+		break;
+	case RIVULET_PLACE_CONST:
+		ok = t->offset % 8 == 0 && t->offset >= p->const_off &&
+		     inside(t->offset - p->const_off, t->size, p->const_size);
+		break;
+	}
+	if (!ok)
+		return bad(c, "tensor %u: %llu bytes at %llu of place %u", i,
+			   (unsigned long long)t->size, (unsigned long long)t->offset, t->place);
+	if (t->layout == RIVULET_LAYOUT_BLOCKED && t->place != RIVULET_PLACE_ARENA)
+		return bad(c, "tensor %u is in channel blocks outside the arena", i);
+	return 0;
+}
+
+/* The first tensors are the inputs and outputs in order; others share their bytes at most. */
+static int check_io(const struct check *c, uint32_t i, const struct rivulet_tensor *t)
+{
+	const struct rivulet_program *p = c->p;
+	const struct rivulet_tensor *all = rivulet_program_tensors(p);
+
+	if (i < p->inputs)
+		return t->place == RIVULET_PLACE_INPUT && t->offset == i ? 0 :
+			bad(c, "tensor %u is not input %u", i, i);
+	if (i < p->inputs + p->outputs)
+		return t->place == RIVULET_PLACE_OUTPUT && t->offset == i - p->inputs ? 0 :
+			bad(c, "tensor %u is not output %u", i, i - p->inputs);
+	if (t->place == RIVULET_PLACE_INPUT && t->size > all[t->offset].size)
+		return bad(c, "tensor %u is larger than input %llu", i, (unsigned long long)t->offset);
+	if (t->place == RIVULET_PLACE_OUTPUT && t->size > all[p->inputs + t->offset].size)
+		return bad(c, "tensor %u is larger than output %llu", i, (unsigned long long)t->offset);
+	return 0;
+}
+
+static int check_tensor(const struct check *c, uint32_t i)
 {
 	const struct rivulet_tensor *t = &rivulet_program_tensors(c->p)[i];
-	uint32_t io = c->p->inputs + c->p->outputs;
-	bool output = i >= c->p->inputs;
+	int rc = check_string(c, "a tensor", t->name);
 
-	if (t->name >= c->p->strings_size || t->rsvd)
-		return bad(c, "program file: tensor %u: name or reserved field", i);
-	if (i < io && (t->place != (output ? RIVULET_PLACE_OUTPUT : RIVULET_PLACE_INPUT) ||
-		       t->offset != (output ? i - c->p->inputs : i) ||
-		       t->layout != RIVULET_LAYOUT_PLAIN))
-		return bad(c, "program file: tensor %u is not the graph's %s", i,
-			   output ? "output" : "input");
-	return check_tensor_size(c, i, t) ? -EINVAL : check_tensor_place(c, i, t);
+	if (!rc)
+		rc = check_shape(c, i, t);
+	if (!rc)
+		rc = check_place(c, i, t);
+	return rc ? rc : check_io(c, i, t);
 }
 
-static int check_refs(const struct ctx *c, uint32_t i, const struct rivulet_step *s)
-{
-	const struct rivulet_tensor *t = rivulet_program_tensors(c->p);
+/* ---- steps ---- */
 
-	if (s->nread > RIVULET_STEP_REFS || s->nwrite > RIVULET_STEP_REFS)
-		return bad(c, "program file: step %u reads %u and writes %u tensors", i, s->nread,
-			   s->nwrite);
-	for (uint32_t k = 0; k < s->nread; k++)
-		if (s->read[k] >= c->p->tensors)
-			return bad(c, "program file: step %u reads tensor %u of %u", i, s->read[k],
-				   c->p->tensors);
-	for (uint32_t k = 0; k < s->nwrite; k++)
-		if (s->write[k] >= c->p->tensors || t[s->write[k]].place == RIVULET_PLACE_CONST ||
-		    t[s->write[k]].place == RIVULET_PLACE_INPUT)
-			return bad(c, "program file: step %u writes tensor %u, which it must not", i,
-				   s->write[k]);
+static uint32_t known_slots(const struct rivulet_program *p)
+{
+	uint64_t io = (UINT64_C(1) << (p->inputs + p->outputs < RIVULET_MAX_IO ?
+				       p->inputs + p->outputs : RIVULET_MAX_IO)) - 1;
+
+	return 1u << RIVULET_SLOT_PROGRAM | 1u << RIVULET_SLOT_ARENA | (uint32_t)io << RIVULET_SLOT_IO |
+	       1u << RIVULET_SLOT_PROF | 1u << RIVULET_SLOT_REPORT;
+}
+
+static uint32_t input_slots(const struct rivulet_program *p)
+{
+	uint32_t n = p->inputs < RIVULET_MAX_IO ? p->inputs : RIVULET_MAX_IO;
+
+	return ((1u << n) - 1) << RIVULET_SLOT_IO;
+}
+
+static int check_slots(const struct check *c, uint32_t i, const struct rivulet_step *s)
+{
+	if (s->slots & ~known_slots(c->p) || s->writes_mask & ~s->slots)
+		return bad(c, "step %u: slots 0x%x, written 0x%x", i, s->slots, s->writes_mask);
+	if (s->writes_mask & (1u << RIVULET_SLOT_PROGRAM | input_slots(c->p)))
+		return bad(c, "step %u writes its program or an input", i);
 	return 0;
 }
 
-static int check_cpu(const struct ctx *c, uint32_t i, const struct rivulet_step *s)
+static int check_variants(const struct check *c, uint32_t i, const struct rivulet_step *s)
 {
-	if (s->params % 4 || s->params > c->p->params_size ||
-	    s->params_size > c->p->params_size - s->params)
-		return bad(c, "program file: step %u: its parameters are outside the section", i);
-	if (s->slots || s->writes_mask)
-		return bad(c, "program file: step %u is a CPU step with slots", i);
-	return 0;
-}
-
-/* The slots that the file may make the kernel bind: its own conventions, inputs never writable. */
-static uint32_t allowed_slots(const struct rivulet_program *p, bool write)
-{
-	uint32_t io = p->inputs + p->outputs;
-	uint32_t mask = 1u << RIVULET_SLOT_ARENA | 1u << RIVULET_SLOT_PROF;
-
-	mask |= write ? 0 : 1u << RIVULET_SLOT_PROGRAM;
-	for (uint32_t i = write ? p->inputs : 0; i < io && i < RIVULET_MAX_IO; i++)
-		mask |= 1u << (RIVULET_SLOT_IO + i);
-	return mask & LIMIT_SLOTS;
-}
-
-static int check_npu(const struct ctx *c, uint32_t i, const struct rivulet_step *s)
-{
+	const struct rivulet_program *p = c->p;
 	bool any = false;
 
-	if (s->slots & ~allowed_slots(c->p, false) || s->writes_mask & ~s->slots ||
-	    s->writes_mask & ~allowed_slots(c->p, true) || s->min_level >= RIVULET_LEVELS)
-		return bad(c, "program file: step %u: slots 0x%x, written 0x%x, least level %u", i,
-			   s->slots, s->writes_mask, s->min_level);
-	for (uint32_t l = 0; l < RIVULET_LEVELS; l++) {
+	for (int l = 0; l < RIVULET_LEVELS; l++) {
 		const struct rivulet_step_variant *v = &s->variant[l];
 
 		any |= v->length != 0;
-		if (v->offset % 64 || v->length % 16 || v->rsvd || v->offset > c->p->size ||
-		    v->length > c->p->size - v->offset)
-			return bad(c, "program file: step %u: variant %u is not inside the file", i, l);
+		if (v->rsvd || (!v->length && (v->offset || v->cycles)))
+			return bad(c, "step %u: a reserved word of variant %d is not zero", i, l);
+		if (v->length && (s->kind != RIVULET_STEP_NPU || v->offset % 64 || v->length % 16 ||
+				  v->offset < p->cmd_off ||
+				  !inside(v->offset - p->cmd_off, v->length, p->cmd_size)))
+			return bad(c, "step %u: variant %d has %u bytes of commands at %llu", i, l,
+				   v->length, (unsigned long long)v->offset);
 	}
-	return any ? 0 : bad(c, "program file: step %u has no commands", i);
+	if (s->kind == RIVULET_STEP_NPU && !any)
+		return bad(c, "step %u has no command stream at any level", i);
+	return 0;
 }
 
-static int check_step(const struct ctx *c, uint32_t i)
+static int check_refs(const struct check *c, uint32_t i, const struct rivulet_step *s)
+{
+	const struct rivulet_program *p = c->p;
+	const struct rivulet_tensor *t = rivulet_program_tensors(p);
+
+	if (s->nread > RIVULET_STEP_REFS || s->nwrite > RIVULET_STEP_REFS)
+		return bad(c, "step %u: %u reads and %u writes", i, s->nread, s->nwrite);
+	for (uint32_t j = 0; j < RIVULET_STEP_REFS; j++) {
+		if ((j >= s->nread && s->read[j]) || (j >= s->nwrite && s->write[j]))
+			return bad(c, "step %u: a reference behind the last is not zero", i);
+		if ((j < s->nread && s->read[j] >= p->tensors) ||
+		    (j < s->nwrite && s->write[j] >= p->tensors))
+			return bad(c, "step %u names a tensor that does not exist", i);
+		if (j < s->nwrite && (t[s->write[j]].place == RIVULET_PLACE_INPUT ||
+				      t[s->write[j]].place == RIVULET_PLACE_CONST))
+			return bad(c, "step %u writes tensor %u, an input or a constant", i, s->write[j]);
+	}
+	return 0;
+}
+
+static int check_step(const struct check *c, uint32_t i)
 {
 	const struct rivulet_step *s = &rivulet_program_steps(c->p)[i];
+	int rc = check_string(c, "a step", s->name);
 
-	if (s->name >= c->p->strings_size)
-		return bad(c, "program file: step %u: its name is outside the strings", i);
-	if (check_refs(c, i, s))
-		return -EINVAL;
-	if (s->kind == RIVULET_STEP_CPU)
-		return check_cpu(c, i, s);
-	if (s->kind == RIVULET_STEP_NPU)
-		return check_npu(c, i, s);
-	return bad(c, "program file: step %u is of kind %u", i, s->kind);
+	if (rc)
+		return rc;
+	if (s->kind != RIVULET_STEP_CPU && s->kind != RIVULET_STEP_NPU)
+		return bad(c, "step %u is of kind %u", i, s->kind);
+	if (s->kind == RIVULET_STEP_CPU && (s->slots || s->writes_mask || s->min_level))
+		return bad(c, "step %u runs on the CPU but has slots", i);
+	if (s->kind == RIVULET_STEP_NPU && (s->params || s->params_size || s->op))
+		return bad(c, "step %u runs on the NPU but has parameters", i);
+	if (!inside(s->params, s->params_size, c->p->params_size) || s->params % 8)
+		return bad(c, "step %u: parameters of %llu bytes at %llu", i,
+			   (unsigned long long)s->params_size, (unsigned long long)s->params);
+	if (s->min_level >= RIVULET_LEVELS)
+		return bad(c, "step %u: least level %u", i, s->min_level);
+	rc = check_slots(c, i, s);
+	if (!rc)
+		rc = check_variants(c, i, s);
+	return rc ? rc : check_refs(c, i, s);
 }
 
 int rivulet_program_check(const void *p, size_t size, char *err, size_t errsize)
 {
-	struct ctx c = { .p = p, .err = err, .errsize = errsize };
-	int r = check_header(&c, size);
+	struct check c = { .base = p, .p = p, .err = err, .errsize = errsize };
+	int rc;
 
-	if (!r)
-		r = check_sections(&c);
-	for (uint32_t i = 0; !r && i < c.p->tensors; i++)
-		r = check_tensor(&c, i);
-	for (uint32_t i = 0; !r && i < c.p->steps; i++)
-		r = check_step(&c, i);
-	return r;
+	if (!p || size > RIVULET_PROGRAM_MAX || (uintptr_t)p % 8)
+		return bad(&c, "%zu bytes: not an aligned program file of at most %u bytes", size,
+			   RIVULET_PROGRAM_MAX);
+	rc = check_identity(&c, size);
+	if (!rc)
+		rc = check_counts(&c);
+	if (!rc)
+		rc = check_sections(&c);
+	if (!rc)
+		rc = check_string(&c, "the board", c.p->board_name);
+	if (!rc)
+		rc = check_string(&c, "the model", c.p->model_name);
+	for (uint32_t i = 0; !rc && i < c.p->tensors; i++)
+		rc = check_tensor(&c, i);
+	for (uint32_t i = 0; !rc && i < c.p->steps; i++)
+		rc = check_step(&c, i);
+	return rc;
+}
+
+/* ---- target ---- */
+
+static int differs(char *err, size_t errsize, const char *what, uint32_t want, uint32_t have)
+{
+	if (err && errsize)
+		snprintf(err, errsize, "the program was compiled for %s %u; the device has %u", what, want,
+			 have);
+	return -ENOEXEC;
+}
+
+static bool has_npu_step(const struct rivulet_program *p)
+{
+	const struct rivulet_step *s = rivulet_program_steps(p);
+
+	for (uint32_t i = 0; i < p->steps; i++)
+		if (s[i].kind == RIVULET_STEP_NPU)
+			return true;
+	return false;
 }
 
 int rivulet_program_fits(const struct rivulet_program *p, const struct rivulet_target *device,
 			 char *err, size_t errsize)
 {
-#define EQUAL(field) { #field, p->target.field, device->field }
-	const struct { const char *name; uint32_t want, have; } equal[] = {
-		EQUAL(isa_version), EQUAL(tm), EQUAL(tn), EQUAL(dn), EQUAL(inp_bytes),
-		EQUAL(wgt_bytes), EQUAL(acc_bytes),
+	const struct rivulet_target *t = &p->target;
+	const struct {
+		const char *name;
+		uint32_t want, have;
+	} same[] = {
+		{ "ISA version", t->isa_version, device->isa_version },
+		{ "tm =", t->tm, device->tm },
+		{ "tn =", t->tn, device->tn },
+		{ "dn =", t->dn, device->dn },
+		{ "inp_bytes =", t->inp_bytes, device->inp_bytes },
+		{ "wgt_bytes =", t->wgt_bytes, device->wgt_bytes },
+		{ "acc_bytes =", t->acc_bytes, device->acc_bytes },
 	};
-#undef EQUAL
 
-	for (size_t i = 0; i < sizeof(equal) / sizeof(equal[0]); i++)
-		if (equal[i].want != equal[i].have) {
-			snprintf(err, errsize, "program made for %s %u, the device has %u: compile the "
-				 "model for this device", equal[i].name, equal[i].want, equal[i].have);
-			return -ENOEXEC;
-		}
-	if (p->target.modes & ~device->modes) {
-		snprintf(err, errsize, "program uses CONV modes 0x%x, the device has 0x%x",
-			 p->target.modes, device->modes);
-		return -ENOEXEC;
-	}
-	if (p->target.queue_depth > device->queue_depth) {
-		snprintf(err, errsize, "program needs a queue depth of %u, the device has %u",
-			 p->target.queue_depth, device->queue_depth);
-		return -ENOEXEC;
-	}
+	if (!has_npu_step(p))
+		return 0;
+	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
+		if (same[i].want != same[i].have)
+			return differs(err, errsize, same[i].name, same[i].want, same[i].have);
+	if (t->modes & ~device->modes)
+		return differs(err, errsize, "CONV modes", t->modes, device->modes);
+	if (t->queue_depth > device->queue_depth)
+		return differs(err, errsize, "a queue depth of at least", t->queue_depth,
+			       device->queue_depth);
 	return 0;
 }

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* Who last wrote and read each word of a scratchpad, kept as intervals of equal history. */
+#ifndef RVL_ISA_WORDS_H
+#define RVL_ISA_WORDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rivulet_isa.h"
+
+/** struct rvl_touch - an instruction as its place in its queue; @at is 1 + position, 0: none */
+struct rvl_touch {
+	uint32_t at;
+	uint8_t queue;
+};
+
+/** struct rvl_history - of the words of one interval */
+struct rvl_history {
+	struct rvl_touch writer;
+	uint32_t reader[RIVULET_QUEUES];	/* 1 + position of the last one since that write */
+};
+
+/* Interval [w, next set bit of @start) has the history @of[w]. */
+struct rvl_words {
+	uint32_t count;
+	uint64_t *start;
+	struct rvl_history *of;
+};
+
+int rvl_words_init(struct rvl_words *w, uint32_t count);
+void rvl_words_done(struct rvl_words *w);
+
+/** rvl_words_cut() - make @at the start of an interval; @at == count is fine */
+void rvl_words_cut(struct rvl_words *w, uint32_t at);
+/** rvl_words_next() - the first start of an interval after @at, or count */
+uint32_t rvl_words_next(const struct rvl_words *w, uint32_t at);
+/** rvl_words_write() - give [lo, hi), both cut, one new history */
+void rvl_words_write(struct rvl_words *w, uint32_t lo, uint32_t hi, struct rvl_touch by);
+
+#endif

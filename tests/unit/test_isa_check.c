@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The static checker: a sound layer passes, each single fault put into it is named, and whatever it
+ * calls sound gives the same bytes however slow memory and array are.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "isa_check.h"
+#include "npu_rig.h"
+
+static struct rig rig;
+static struct rvl_isa_report report;
+static struct rvl_isa_slot slots[RIVULET_SLOTS];
+
+static void setup(void)
+{
+	rig_open(&rig, rig_board(16, 16, 4));
+	memset(slots, 0, sizeof(slots));
+	slots[1] = (struct rvl_isa_slot){ .size = RIG_MEM, .write = true };
+}
+
+static void teardown(void)
+{
+	rig_close(&rig);
+}
+
+static int check(void)
+{
+	return rvl_isa_check(&rig.board, rig.code, rig.count, slots, &report);
+}
+
+static void expect(enum rvl_isa_problem p, uint32_t first, uint32_t second)
+{
+	int r = check();
+
+	if (report.problem != p)
+		ck_abort_msg("found %s: %s", rvl_isa_problem_name(report.problem), report.text);
+	ck_assert_int_eq(r, p ? -EINVAL : 0);
+	ck_assert_uint_eq(report.first, first);
+	ck_assert_uint_eq(report.second, second);
+}
+
+#define NO RVL_ISA_NO_INSN
+
+/*
+ * Two tiles through a double-buffered input and one accumulator: 20 instructions with every kind of
+ * dependency. The indices in the comments are used below.
+ */
+static const char *const layer[] = {
+	"load l_dst row_pitch=8 blk_pitch=64",					/* 0 */
+	"load l_src row_pitch=128 blk_pitch=1024",
+	"conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1",
+	"conv c_input row_pitch=8 rows=8 cols=8",
+	"conv c_out row_pitch=8",
+	"alu a_src a_row=8",							/* 5 */
+	"alu a_dst row=8",
+	"alu a_rq lo=-128 hi=127",
+	"store s_src row_pitch=8",
+	"store s_dst row_pitch=128",
+	"load load mem=1 slot=1 rows=1 cols=16 blks=1",				/* 10 weights */
+	"load load mem=1 addr=16 slot=1 offset=4096 rows=1 cols=8 blks=1 push=alu",
+	"load load slot=1 offset=8192 rows=8 cols=8 blks=1 push=conv",
+	"conv conv rows=8 cols=8 icb=1 ocb=1 pop=load push=alu",
+	"alu sync pop=load",
+	"alu alu src=1 d=1000 prm=16 rows=8 cols=8 blks=1 rq=1 pop=conv push=conv,store", /* 15 */
+	"load load addr=100 slot=1 offset=16384 rows=8 cols=8 blks=1 push=conv",
+	"store store addr=1000 slot=1 offset=65536 rows=8 cols=8 blks=1 pop=alu push=alu",
+	"conv sync pop=load",
+	"conv conv inp=100 rows=8 cols=8 icb=1 ocb=1 pop=alu push=alu",
+	"alu sync pop=conv",							/* 20 */
+	"alu alu src=1 d=1000 prm=16 rows=8 cols=8 blks=1 rq=1 pop=store push=store",
+	"store store addr=1000 slot=1 offset=73728 rows=8 cols=8 blks=1 pop=alu",
+};
+#define LAYER ((int)(sizeof(layer) / sizeof(layer[0])))
+
+static void put_layer(int skip)
+{
+	rig_reset(&rig);
+	for (int i = 0; i < LAYER; i++)
+		if (i != skip)
+			rig_asm(&rig, layer[i]);
+	rig_end(&rig);
+}
+
+START_TEST(sound_layer)
+{
+	put_layer(-1);
+	expect(RVL_ISA_NONE, NO, NO);
+	ck_assert_int_eq(rig_run(&rig), RIVULET_FAULT_NONE);
+}
+END_TEST
+
+/* Take the token between two instructions away and the hazard it guarded is named. */
+static const struct {
+	int pusher, popper;
+	const char *without_push, *without_pop;
+	enum rvl_isa_problem problem;
+	uint32_t first, second;
+} cuts[] = {
+	{ 12, 13, "load load slot=1 offset=8192 rows=8 cols=8 blks=1",
+	  "conv conv rows=8 cols=8 icb=1 ocb=1 push=alu", RVL_ISA_RAW, 12, 13 },
+	{ 13, 15, "conv conv rows=8 cols=8 icb=1 ocb=1 pop=load",
+	  "alu alu src=1 d=1000 prm=16 rows=8 cols=8 blks=1 rq=1 push=conv,store", RVL_ISA_RAW, 13, 15 },
+	{ 15, 19, "alu alu src=1 d=1000 prm=16 rows=8 cols=8 blks=1 rq=1 pop=conv push=store",
+	  "conv conv inp=100 rows=8 cols=8 icb=1 ocb=1 push=alu", RVL_ISA_WAR, 15, 19 },
+	{ 17, 21, "store store addr=1000 slot=1 offset=65536 rows=8 cols=8 blks=1 pop=alu",
+	  "alu alu src=1 d=1000 prm=16 rows=8 cols=8 blks=1 rq=1 push=store", RVL_ISA_WAR, 17, 21 },
+	{ 11, 14, "load load mem=1 addr=16 slot=1 offset=4096 rows=1 cols=8 blks=1", "alu sync",
+	  RVL_ISA_NONE, NO, NO },	/* the CONV's token brings it: in-order retirement */
+};
+
+START_TEST(missing_order)
+{
+	rig_reset(&rig);
+	for (int i = 0; i < LAYER; i++)
+		rig_asm(&rig, i == cuts[_i].pusher ? cuts[_i].without_push :
+			      i == cuts[_i].popper ? cuts[_i].without_pop : layer[i]);
+	rig_end(&rig);
+	expect(cuts[_i].problem, cuts[_i].first, cuts[_i].second);
+}
+END_TEST
+
+/* Without one of the token-carrying instructions the count no longer adds up. */
+START_TEST(unbalanced)
+{
+	static const int skip[] = { 11, 13, 14, 15, 17, 18, 20, 21, 22 };
+
+	put_layer(skip[_i]);
+	ck_assert_int_eq(check(), -EINVAL);
+	ck_assert_int_ne(report.problem, RVL_ISA_NONE);
+}
+END_TEST
+
+START_TEST(two_writers)
+{
+	rig_asm(&rig, "load load slot=1 rows=1 cols=8 blks=1");
+	rig_asm(&rig, "load load slot=1 rows=1 cols=1 addr=200 blks=1 push=alu");
+	rig_asm(&rig, "alu alu a=200 d=7 rows=1 cols=1 blks=1 pop=load");
+	rig_asm(&rig, "load load slot=1 rows=1 cols=8 blks=1");
+	rig_end(&rig);
+	expect(RVL_ISA_WAW, 2, 3);
+	ck_assert_int_eq(report.mem, RIVULET_MEM_INP);
+	ck_assert_uint_eq(report.word, 7);
+	ck_assert_ptr_nonnull(strstr(report.text, "#2 alu alu a=200 d=7"));
+	ck_assert_ptr_nonnull(strstr(report.text, "#3 load load"));
+}
+END_TEST
+
+START_TEST(never_written)
+{
+	rig_asm(&rig, "load load slot=1 rows=1 cols=8 blks=1 push=store");
+	rig_asm(&rig, "store store slot=1 addr=1 rows=1 cols=8 blks=1 pop=load");
+	rig_end(&rig);
+	expect(RVL_ISA_UNWRITTEN, 1, NO);
+	ck_assert_uint_eq(report.word, 8);
+}
+END_TEST
+
+START_TEST(outside)
+{
+	rig_asm(&rig, "load load slot=1 rows=1 cols=8 addr=4089 blks=1");
+	rig_end(&rig);
+	expect(RVL_ISA_SPAD, 0, NO);
+	rig_reset(&rig);
+	rig_asm(&rig, "load load slot=1 offset=1048561 rows=1 cols=1 blks=1");
+	rig_end(&rig);
+	expect(RVL_ISA_SLOT, 0, NO);
+	rig_reset(&rig);
+	rig_asm(&rig, "load load slot=2 rows=1 cols=1 blks=1");
+	rig_end(&rig);
+	expect(RVL_ISA_SLOT, 0, NO);
+	rig_reset(&rig);
+	slots[1].write = false;
+	rig_asm(&rig, "load load slot=1 rows=1 cols=1 blks=1 push=store");
+	rig_asm(&rig, "store store slot=1 rows=1 cols=1 blks=1 pop=load");
+	rig_end(&rig);
+	expect(RVL_ISA_SLOT, 1, NO);
+	rig_reset(&rig);
+	rig_asm(&rig, "load q_prof slot=1 limit=1");
+	rig_end(&rig);
+	expect(RVL_ISA_SLOT, 0, NO);
+}
+END_TEST
+
+START_TEST(illegal)
+{
+	rig_asm(&rig, "conv conv rows=1 cols=1 icb=1 ocb=1");
+	rig_end(&rig);
+	expect(RVL_ISA_ILLEGAL, 0, NO);
+	rig_reset(&rig);
+	rig_asm(&rig, ".insn 0 0");
+	rig_end(&rig);
+	expect(RVL_ISA_ILLEGAL, 0, NO);
+	rig_reset(&rig);
+	rig_asm(&rig, "alu sync kind=1 pop=load");
+	expect(RVL_ISA_ILLEGAL, 0, NO);
+}
+END_TEST
+
+START_TEST(end_of_stream)
+{
+	expect(RVL_ISA_NO_END, NO, NO);
+	rig_asm(&rig, "load sync");
+	expect(RVL_ISA_NO_END, 0, NO);
+	rig_reset(&rig);
+	rig_end(&rig);
+	rig_end(&rig);
+	expect(RVL_ISA_NO_END, 0, NO);
+}
+END_TEST
+
+START_TEST(tokens)
+{
+	rig_asm(&rig, "load sync push=conv");
+	rig_end(&rig);
+	expect(RVL_ISA_TOKEN_LEFT, 0, NO);
+	rig_reset(&rig);
+	rig_asm(&rig, "conv sync pop=load");
+	rig_end(&rig);
+	expect(RVL_ISA_TOKEN_MISSING, 0, NO);
+	rig_reset(&rig);
+	rig_asm(&rig, "conv sync pop=alu push=alu");
+	rig_asm(&rig, "alu sync pop=conv push=conv");
+	rig_end(&rig);
+	expect(RVL_ISA_DEADLOCK, 0, 1);
+}
+END_TEST
+
+/* 16 instructions fit the queue; with 17 the push behind them is never fetched. */
+START_TEST(depth)
+{
+	for (int i = 0; i < 16; i++)
+		rig_asm(&rig, i ? "conv sync" : "conv sync pop=load");
+	rig_asm(&rig, "load sync push=conv");
+	rig_end(&rig);
+	expect(RVL_ISA_NONE, NO, NO);
+	rig.board.queue_depth = 15;
+	expect(RVL_ISA_DEADLOCK, 0, 16);
+}
+END_TEST
+
+/* 300 tokens are too many if nobody need have taken any, but not if the queue's depth forces it. */
+START_TEST(overflow)
+{
+	rig_asm(&rig, "alu sync push=conv");
+	for (int i = 0; i < 300; i++)
+		rig_asm(&rig, "load sync push=conv");
+	for (int i = 0; i < 300; i++)
+		rig_asm(&rig, i ? "conv sync pop=load" : "conv sync pop=load,alu");
+	rig_end(&rig);
+	expect(RVL_ISA_TOKEN_OVERFLOW, 256, NO);
+	rig_reset(&rig);
+	for (int i = 0; i < 300; i++) {
+		rig_asm(&rig, "load sync push=conv");
+		rig_asm(&rig, "conv sync pop=load");
+	}
+	rig_end(&rig);
+	expect(RVL_ISA_NONE, NO, NO);
+}
+END_TEST
+
+/* ---- soundness against the model ---- */
+
+/* A random small program on a few buffers, tokens thrown in by chance. */
+static void random_program(void)
+{
+	int pending[4][4] = { 0 };
+	int n = rig_pick(&rig, 3, 14);
+
+	rig_reset(&rig);
+	for (int i = 0; i < n; i++) {
+		struct rivulet_decoded d = { 0 };
+		int q = rig_pick(&rig, 0, 2), words = rig_pick(&rig, 1, 3), b = rig_pick(&rig, 0, 3) * 4;
+
+		if (q == 0) {
+			d.form = RIVULET_FORM_load;
+			d.load = (struct rivulet_insn_load){ .addr = b, .slot = 1, .rows = 1, .cols = words,
+							     .offset = rig_pick(&rig, 0, 99) * 16,
+							     .blks = 1 };
+		} else if (q == 1) {
+			q = RIVULET_Q_ALU;
+			d.form = RIVULET_FORM_alu;
+			d.alu = (struct rivulet_insn_alu){ .a = rig_pick(&rig, 0, 3) * 4, .d = b, .rows = 1,
+							   .cols = words, .blks = 1, .bin = 1,
+							   .b = rig_pick(&rig, 0, 3) * 4 };
+		} else {
+			q = RIVULET_Q_STORE;
+			d.form = RIVULET_FORM_store;
+			d.store = (struct rivulet_insn_store){ .addr = b, .slot = 1, .rows = 1, .cols = words,
+							       .offset = 32768 + i * 64, .blks = 1 };
+		}
+		for (int o = 0; o < 4; o++) {
+			if (o == q || o == RIVULET_Q_CONV)
+				continue;
+			if (pending[o][q] && rig_pick(&rig, 0, 3)) {
+				d.h.pop |= 1 << o;
+				pending[o][q]--;
+			}
+			if (rig_pick(&rig, 0, 1)) {
+				d.h.push |= 1 << o;
+				pending[q][o]++;
+			}
+		}
+		rig_put(&rig, d);
+	}
+	for (int q = 0; q < 4; q++)
+		for (int o = 0; o < 4; o++)
+			for (; pending[o][q]; pending[o][q]--)
+				PUT(&rig, sync, .queue = q, .pop = 1 << o);
+	rig_end(&rig);
+}
+
+static void result_of(uint32_t latency, uint32_t port, uint8_t *out)
+{
+	rig.board.mem_latency = latency;
+	rig.board.port_bytes = port;
+	rvl_core_clear(rig.core);
+	memset(rig.mem + 32768, 0, 4096);
+	ck_assert_int_eq(rig_run(&rig), RIVULET_FAULT_NONE);
+	memcpy(out, rig.mem + 32768, 4096);
+}
+
+/* The model acts in the order of starts, so a hazard shows when the timing changes. */
+START_TEST(sound_means_timeless)
+{
+	uint8_t a[4096], b[4096];
+	int sound = 0, refused = 0, differ = 0;
+
+	rig.seed = 5;
+	rig_noise(&rig, rig.mem, 4096);
+	for (int n = 0; n < 20000; n++) {
+		bool ok;
+
+		random_program();
+		ok = !check();
+		result_of(0, 64, a);
+		result_of(900, 1, b);
+		if (ok && memcmp(a, b, sizeof(a)))
+			ck_abort_msg("program %d was called sound but depends on time", n);
+		sound += ok;
+		refused += !ok;
+		differ += memcmp(a, b, sizeof(a)) != 0;
+	}
+	ck_assert_int_gt(sound, 100);
+	ck_assert_int_gt(refused, 100);
+	ck_assert_int_gt(differ, 0);
+}
+END_TEST
+
+/* Any stream of chance ends in a report. */
+START_TEST(any_stream)
+{
+	rig.seed = 8;
+	for (int n = 0; n < 20000; n++) {
+		put_layer(-1);
+		for (int i = rig_pick(&rig, 1, 4); i; i--)
+			rig.code[rig_pick(&rig, 0, rig.count - 1)].w[rig_pick(&rig, 0, 1)] ^=
+				UINT64_C(1) << rig_pick(&rig, 0, 63);
+		if (check())
+			ck_assert_int_ne(report.problem, RVL_ISA_NONE);
+	}
+}
+END_TEST
+
+/* A stream as long as a large network's, in seconds. */
+START_TEST(quick)
+{
+	struct rivulet_insn *code = calloc(110000, sizeof(*code));
+	uint32_t n = 0;
+	clock_t begin;
+
+	put_layer(-1);
+	for (int k = 0; k < 4500; k++) {
+		memcpy(code + n, rig.code, LAYER * sizeof(*code));
+		n += LAYER;
+		/* the next layer's writers wait for this one's readers */
+		rig_reset(&rig);
+		PUT(&rig, sync, .queue = RIVULET_Q_STORE, .push = 7);
+		rig_asm(&rig, "load sync pop=store");
+		rig_asm(&rig, "conv sync pop=store");
+		rig_asm(&rig, "alu sync pop=store");
+		if (n + 40 > 110000)
+			break;
+		memcpy(code + n, rig.code, 4 * sizeof(*code));
+		n += 4;
+		put_layer(-1);
+	}
+	code[n++] = rig.code[LAYER];
+	begin = clock();
+	ck_assert_msg(!rvl_isa_check(&rig.board, code, n, slots, &report), "%s", report.text);
+	printf("figure isa.check.speed %.0f insn/s\n", n / ((double)(clock() - begin + 1) / CLOCKS_PER_SEC));
+	free(code);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("isa_check");
+	TCase *t = tcase_create("checker");
+	SRunner *r;
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 300);
+	tcase_add_test(t, sound_layer);
+	tcase_add_loop_test(t, missing_order, 0, sizeof(cuts) / sizeof(cuts[0]));
+	tcase_add_loop_test(t, unbalanced, 0, 9);
+	tcase_add_test(t, two_writers);
+	tcase_add_test(t, never_written);
+	tcase_add_test(t, outside);
+	tcase_add_test(t, illegal);
+	tcase_add_test(t, end_of_stream);
+	tcase_add_test(t, tokens);
+	tcase_add_test(t, depth);
+	tcase_add_test(t, overflow);
+	tcase_add_test(t, sound_means_timeless);
+	tcase_add_test(t, any_stream);
+	tcase_add_test(t, quick);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
