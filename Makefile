@@ -5,7 +5,10 @@
 #   make check    install what is needed, build, run all tests
 #   make modules  build rivulet.ko for the running or newest installed 6.12 headers
 #   make install  DESTDIR=... PREFIX=/usr
-#   make help     all targets
+#   make help     this text
+#
+#   make check-STAGE alone: unit asan model conv onnx docs dts security nspawn style; scripts/vm-check.sh for the VM
+#   make coverage, make bench-npu
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan SAN=1 and
 # BUILD=build/cov COV=1 build the same with sanitizers or coverage. A folder sees only the headers that
@@ -85,15 +88,36 @@ PARTS := uapi sim kernels compiler libclient runtime daemon tool kmod tests
 DEPS := $(patsubst %.c,$(BUILD)/obj/%.d,$(ALL_SOURCES))
 -include $(DEPS)
 
-.PHONY: all clean help unit
+.PHONY: all clean help unit demo check check-unit check-asan check-dts check-style coverage
 all: $(LIBS_ALL) $(PROGRAMS)
+
+# Sub-makes, because what pkg-config knows changes with the packages.
+demo:
+	@scripts/install-deps.sh
+	@scripts/demo
+
+check:
+	@scripts/install-deps.sh
+	@scripts/check
+
+coverage:
+	@scripts/install-deps.sh
+	@scripts/coverage
+
+check-unit: unit
+check-asan:
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan SAN=1 OPT=-O1 unit
+check-dts:
+	@scripts/check-dts
+check-style:
+	@scripts/check-style
 
 # One line per test binary; stops nothing, fails at the end.
 unit: $(UNIT_TESTS)
 	@scripts/run-unit $(UNIT_TESTS)
 
 clean:
-	rm -rf $(BUILD)/obj $(BUILD)/unit $(LIBS_ALL) $(PROGRAMS)
+	rm -rf $(BUILD)/obj $(BUILD)/unit $(BUILD)/asan $(BUILD)/cov $(LIBS_ALL) $(PROGRAMS)
 
 help:
-	@sed -n '3,12s/^# \{0,1\}//p' Makefile
+	@sed -n '3,16s/^# \{0,1\}//p' Makefile

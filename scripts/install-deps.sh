@@ -17,9 +17,10 @@ packages=(
 	linux-image-6.12-amd64 linux-headers-6.12-amd64 kmod
 	qemu-system-x86 mmdebstrap fakeroot e2fsprogs busybox-static cpio xz-utils zstd
 	# libraries of the daemon and the client
-	libdrm-dev libsystemd-dev libudev-dev libpng-dev zlib1g-dev
+	libdrm-dev libsystemd-dev libudev-dev libseccomp-dev libpng-dev zlib1g-dev
 	# tests
-	check libumockdev-dev umockdev sparse python3-minimal systemd
+	check libumockdev-dev umockdev sparse python3-minimal systemd systemd-container
+	dt-schema device-tree-compiler universal-ctags lcov
 	libonnx-testdata dataset-fashion-mnist
 )
 oracle_packages=(python3-venv python3-pip)
