@@ -86,6 +86,11 @@ void *rvl_arena_alloc(struct rvl_arena *a, size_t bytes)
 	return memset(p, 0, need);
 }
 
+size_t rvl_arena_held(const struct rvl_arena *a)
+{
+	return a->held;
+}
+
 void *rvl_arena_array(struct rvl_arena *a, size_t n, size_t size)
 {
 	size_t bytes;

@@ -22,6 +22,9 @@ void *rvl_arena_alloc(struct rvl_arena *a, size_t bytes);
 /** As rvl_arena_alloc for @n elements of @size bytes; the product is checked. */
 void *rvl_arena_array(struct rvl_arena *a, size_t n, size_t size);
 
+/** Bytes the arena holds, its own bookkeeping left out. */
+size_t rvl_arena_held(const struct rvl_arena *a);
+
 /** A copy of @len bytes with a NUL behind them; NULL as above. */
 char *rvl_arena_strndup(struct rvl_arena *a, const char *s, size_t len);
 

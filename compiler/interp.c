@@ -165,12 +165,43 @@ int rvl_interp_run(struct rvl_interp *it, struct rvl_err *err)
 	return rc;
 }
 
-static bool all_constant(const struct rvl_node *n)
+/* Work and results in proportion to the operands: a model must not cost more to read than it is. */
+static bool cheap(enum rvl_op op)
 {
-	for (uint32_t i = 0; i < n->n_in; i++)
+	switch (op) {
+	case RVL_OP_QUANTIZE:
+	case RVL_OP_DEQUANTIZE:
+	case RVL_OP_RELU:
+	case RVL_OP_CLIP:
+	case RVL_OP_ADD:
+	case RVL_OP_MUL:
+	case RVL_OP_FLATTEN:
+	case RVL_OP_RESHAPE:
+	case RVL_OP_TRANSPOSE:
+	case RVL_OP_BATCH_NORM:
+	case RVL_OP_SOFTMAX:
+	case RVL_OP_IDENTITY:
+		return true;
+	default:
+		return false;
+	}
+}
+
+#define MAX_FOLD_GROWTH 4
+#define MAX_FOLD_SMALL (1 << 20)
+
+static bool foldable(const struct rvl_node *n)
+{
+	int64_t in = 0;
+
+	for (uint32_t i = 0; i < n->n_in; i++) {
 		if (n->in[i] && (!n->in[i]->data || n->in[i]->bad))
 			return false;
-	return n->op != RVL_OP_UNSUPPORTED;
+		in += n->in[i] ? rvl_tensor_bytes(n->in[i]) : 0;
+	}
+	return cheap(n->op) && n->n_out == 1 &&
+	       (rvl_tensor_bytes(n->out[0]) <= MAX_FOLD_GROWTH * in ||
+		rvl_tensor_bytes(n->out[0]) <= MAX_FOLD_SMALL);
 }
 
 /* The kernel's result straight into the arena, where constants live. */
@@ -207,7 +238,7 @@ int rvl_node_evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *e
 	struct rvl_kernel *k;
 	int rc;
 
-	if (!all_constant(n))
+	if (!foldable(n))
 		return 0;
 	rvl_node_desc(n, &d);
 	if (rvl_kernel_new(&d, true, &k, NULL))

@@ -86,6 +86,8 @@ static void write_reader_table(FILE *f)
 		fprintf(f, "%s | ", fused != op.op ? rvl_op_name(fused) : "itself");
 		if (op.op == RVL_OP_CONSTANT)
 			fprintf(f, "an initializer; nothing runs |\n");
+		else if (op.op == RVL_OP_BATCH_NORM)
+			fprintf(f, "fused into the Conv or Gemm before it; alone CPU only |\n");
 		else
 			write_conditions(f, fused);
 	}

@@ -11,6 +11,7 @@
 #include "ref.h"
 
 #define MAX_DW_TAPS 255
+#define MAX_IMAGE ((int64_t)1 << 28)	/* elements of a padded image that is worth making */
 
 /* The padded image: enough rows and columns for every window, plus what a vector may overread. */
 struct image {
@@ -25,7 +26,11 @@ static struct image image_of(const struct rvl_conv_geom *g)
 		.pw = (g->ow - 1) * g->s[1] + g->d[1] * (g->k[1] - 1) + 1,
 	};
 
-	im.elements = im.ph * im.pw * g->c + 64;
+	if (__builtin_mul_overflow(im.ph, im.pw, &im.elements) ||
+	    __builtin_mul_overflow(im.elements, g->c, &im.elements) ||
+	    im.elements > INT64_MAX - 64)
+		im.elements = INT64_MAX - 64;
+	im.elements += 64;
 	return im;
 }
 
@@ -224,14 +229,14 @@ static int setup_dense(struct rvl_kernel *k)
 	return 0;
 }
 
-static int setup_fast(struct rvl_kernel *k, char *why)
+static int setup_fast(struct rvl_kernel *k)
 {
 	const struct rvl_conv_geom *g = &k->g;
 	struct image im = image_of(g);
 	int64_t elements = g->oh && g->ow ? im.elements : 64;
 
-	if (elements > (int64_t)1 << 31 || im.ph > INT32_MAX || g->oh > INT32_MAX)
-		return rvl_why(why, "the padded image is too large");
+	if (im.ph > MAX_IMAGE || im.pw > MAX_IMAGE || elements > MAX_IMAGE)
+		return 0;	/* absurd padding or stride: the reference does without the copy */
 	k->scratch = (size_t)((elements + 31) / 32 * 32 * 2 + g->oh * g->ow * g->m + 64);
 	k->run = run_fast;
 	if (g->group > 1 && g->group == g->c && g->group == g->m &&
@@ -258,7 +263,7 @@ int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why)
 	k->run = run_ref;
 	if (reference || !d->in[1].data || (d->n_in > 2 && !d->in[2].data))
 		return 0;
-	return setup_fast(k, why);
+	return setup_fast(k);
 }
 
 /* ---- matrix product: the same core, rows for pixels ---- */
