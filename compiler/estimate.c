@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* Time of command streams by the device's timeline: nothing is executed, no data is touched. */
+#include "backend.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct stream {
+	const uint8_t *cmd;
+	uint32_t n;
+};
+
+static int fetch(void *ctx, uint32_t index, struct rivulet_insn *out)
+{
+	const struct stream *s = ctx;
+
+	if (index >= s->n)
+		return 1;
+	memcpy(out, s->cmd + (size_t)index * sizeof(*out), sizeof(*out));
+	return 0;
+}
+
+/* A layer costs by how much it moves the end of all that has run before. */
+static void charge(struct rvl_layer_cost *c, const struct rivulet_event *e, uint64_t *end)
+{
+	if (e->end > *end) {
+		c->cycles += e->end - *end;
+		*end = e->end;
+	}
+	c->read_bytes += e->cost.read_bytes;
+	c->write_bytes += e->cost.write_bytes;
+}
+
+static void take_stats(const struct rivulet_timeline_stats *s, struct rivulet_explain_segment *seg,
+		       uint32_t instructions)
+{
+	seg->instructions = instructions;
+	seg->cycles = s->cycles;
+	memcpy(seg->busy, s->busy, sizeof(seg->busy));
+	seg->port_busy = s->port_busy;
+	seg->read_bytes = s->read_bytes;
+	seg->write_bytes = s->write_bytes;
+	seg->array_macs = s->macs;
+}
+
+int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t bytes,
+			const uint32_t *layer, struct rvl_layer_cost *cost,
+			struct rivulet_explain_segment *seg, struct rvl_err *err)
+{
+	struct stream s = { .cmd = cmd, .n = bytes / sizeof(struct rivulet_insn) };
+	struct rivulet_timeline *t = rivulet_timeline_new(b, fetch, &s);
+	struct rivulet_event e = { 0 };
+	uint64_t end = 0;
+	int rc;
+
+	if (!t)
+		return -ENOMEM;
+	while ((rc = rivulet_timeline_next(t, &e)) == 1)
+		if (layer && layer[e.index] != RVL_NONE)
+			charge(&cost[layer[e.index]], &e, &end);
+	take_stats(rivulet_timeline_stats(t), seg, s.n);
+	rivulet_timeline_free(t);
+	if (rc < 0)
+		return rvl_fail(err, -EINVAL, "instruction %u of %u: fault %d", e.index, s.n, -rc);
+	return 0;
+}
+
+void rvl_estimate_levels(const struct rivulet_board *b, uint64_t macs, uint64_t bytes,
+			 uint64_t cycles, struct rivulet_estimate_row *rows)
+{
+	for (uint32_t i = 0; i < b->levels; i++) {
+		rows[i].level = i;
+		rows[i].hz = b->level[i].hz;
+		rows[i].cycles = cycles;
+		rows[i].seconds = (double)cycles / (double)b->level[i].hz;
+		rows[i].joule = (double)rivulet_board_energy_pj(&b->level[i], macs, bytes, cycles) * 1e-12;
+	}
+}
+
+int rivulet_estimate(const struct rivulet_program *program, const struct rivulet_board *board,
+		     struct rivulet_estimate_row *rows, struct rvl_err *err)
+{
+	const struct rivulet_step *s = rivulet_program_steps(program);
+	const uint8_t *base = (const uint8_t *)program;
+	uint64_t macs = 0, bytes = 0, cycles = 0;
+
+	for (uint32_t i = 0; i < program->steps; i++) {
+		const struct rivulet_step_variant *v = &s[i].variant[board->levels - 1];
+		struct rivulet_explain_segment seg = { 0 };
+		int rc;
+
+		if (s[i].kind != RIVULET_STEP_NPU || !v->length)
+			continue;
+		rc = rvl_estimate_stream(board, base + v->offset, v->length, NULL, NULL, &seg, err);
+		if (rc)
+			return rc;
+		macs += seg.array_macs;
+		bytes += seg.read_bytes + seg.write_bytes;
+		cycles += seg.cycles;
+	}
+	rvl_estimate_levels(board, macs, bytes, cycles, rows);
+	return board->levels;
+}

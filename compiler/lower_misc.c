@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* Layers without weights: pools, element-wise operators, tables, copies. */
+#include "backend.h"
+
+#include "rivulet_kernels.h"
+
+#include <math.h>
+
+bool rvl_view_of(const struct rvl_tensor *t, struct rvl_view *v)
+{
+	const int64_t *d = t->shape.dim;
+	int64_t count = rvl_shape_count(&t->shape);
+
+	if (!t->shaped || count <= 0)
+		return false;
+	switch (t->shape.rank) {
+	case 4:
+		*v = (struct rvl_view){ d[0], d[1], d[2], d[3], d[2] * d[3] == 1 };
+		return true;
+	case 3:
+		*v = (struct rvl_view){ 1, d[0], d[1], d[2], d[1] * d[2] == 1 };
+		return true;
+	case 2:
+		*v = (struct rvl_view){ 1, d[1], 1, d[0], true };
+		return true;
+	default:
+		*v = (struct rvl_view){ 1, count, 1, 1, true };
+		return t->shape.rank < 2;
+	}
+}
+
+bool rvl_operand_of(const struct rvl_tensor *t, struct rvl_operand *o)
+{
+	struct rvl_as_s8 s8;
+
+	if (!rvl_is_quant8_tensor(t) || !rvl_view_of(t, &o->v))
+		return false;
+	s8 = rvl_tensor_as_s8(t);
+	o->zp = s8.zp;
+	o->flip = s8.flip;
+	o->s = NULL;
+	return true;
+}
+
+static struct rvl_layer *new_layer(struct rvl_graph *g, const struct rvl_node *n,
+				   enum rvl_layer_kind kind, const char **why)
+{
+	struct rvl_layer *l = rvl_arena_alloc(g->arena, sizeof(*l));
+
+	*why = l ? NULL : "not enough memory";
+	if (!l)
+		return NULL;
+	l->kind = kind;
+	l->node = n;
+	if (rvl_operand_of(n->in[0], &l->in) && rvl_operand_of(n->out[0], &l->out))
+		return l;
+	*why = "its input or output is not 8 bits with one scale, or has more than four dimensions";
+	return NULL;
+}
+
+/* The clamp of the node, in the device's int8. */
+static void out_clamp(struct rvl_layer *l, const struct rvl_node *n)
+{
+	int32_t lo, hi, shift = n->out[0]->type == RVL_TYPE_U8 ? 128 : 0;
+
+	rvl_node_q_range(n, &lo, &hi);
+	l->out_lo = lo - shift;
+	l->out_hi = hi - shift;
+}
+
+/* docs/numerics.md 4: xs / (ys * count), the sum being exact. */
+static void average(struct rvl_layer *l, const struct rvl_node *n)
+{
+	float count = (float)(l->in.v.h * l->in.v.w);
+	float den = n->out[0]->quant.scale[0] * count;
+
+	l->pool = RIVULET_POOL_AVG_FIXED;
+	l->pool_mult = n->in[0]->quant.scale[0] / den;
+	l->pool_zp = l->in.zp;
+	l->out_zp = l->out.zp;
+	out_clamp(l, n);
+}
+
+static void global_window(struct rvl_layer *l)
+{
+	l->pwin = (struct rvl_window){ l->in.v.h, l->in.v.w, 1, 1, 1, 1, 0, 0 };
+}
+
+struct rvl_layer *rvl_build_pool(struct rvl_graph *g, const struct rvl_node *n, const char **why)
+{
+	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_POOL, why);
+	const struct rvl_attr *a = &n->attr;
+
+	if (!l)
+		return NULL;
+	if (n->in[0]->shape.rank != 4) {
+		*why = "only two-dimensional pooling";
+		return NULL;
+	}
+	if (n->op == RVL_OP_Q_GLOBAL_AVERAGE_POOL) {
+		global_window(l);
+		average(l, n);
+	} else if (n->op == RVL_OP_GLOBAL_MAX_POOL) {
+		global_window(l);
+		l->pool = RIVULET_POOL_MAX;
+	} else {
+		l->pwin = (struct rvl_window){ a->kernel[0], a->kernel[1], a->stride[0],
+					       a->stride[1], a->dilation[0], a->dilation[1],
+					       a->pad[0], a->pad[1] };
+		l->pool = RIVULET_POOL_MAX;
+	}
+	if (l->pwin.kh > 255 || l->pwin.kw > 255 || l->pwin.sy > 255 || l->pwin.sx > 255 ||
+	    l->pwin.dy > 31 || l->pwin.dx > 31) {
+		*why = "the pooling window is larger than 255, or its dilation than 31";
+		return NULL;
+	}
+	return l;
+}
+
+static int32_t raw_offset(const struct rvl_tensor *t)
+{
+	return t->type == RVL_TYPE_U8 ? -128 : 0;
+}
+
+/* docs/numerics.md 2, on the graph's own bytes: uint8 - 128 + 128. */
+static void add_factors(struct rvl_layer *l, const struct rvl_node *n)
+{
+	const struct rvl_quant *a = &n->in[0]->quant, *b = &n->in[1]->quant, *y = &n->out[0]->quant;
+	float inner;
+
+	l->bin = RIVULET_BIN_ADD;
+	l->ra = a->scale[0] / y->scale[0];
+	l->rb = b->scale[0] / y->scale[0];
+	inner = l->rb * (float)b->zp[0];
+	l->rc = (float)y->zp[0] - fmaf(l->ra, (float)a->zp[0], inner);
+	l->az = raw_offset(n->in[0]);
+	l->bz = raw_offset(n->in[1]);
+}
+
+/* docs/numerics.md 3. */
+static void mul_factors(struct rvl_layer *l, const struct rvl_node *n)
+{
+	float p = n->in[0]->quant.scale[0] * n->in[1]->quant.scale[0];
+
+	l->bin = RIVULET_BIN_MUL;
+	l->ra = p / n->out[0]->quant.scale[0];
+	l->rc = (float)n->out[0]->quant.zp[0];
+	l->az = l->in.zp;
+	l->bz = l->b.zp;
+}
+
+struct rvl_layer *rvl_build_bin(struct rvl_graph *g, const struct rvl_node *n, const char **why)
+{
+	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_BIN, why);
+
+	if (!l)
+		return NULL;
+	if (!rvl_operand_of(n->in[1], &l->b) || !rvl_shape_equal(&n->in[0]->shape, &n->in[1]->shape) ||
+	    !rvl_shape_equal(&n->in[0]->shape, &n->out[0]->shape)) {
+		*why = "its operands differ in shape (the device does not broadcast)";
+		return NULL;
+	}
+	if (n->in[1]->data || n->in[0]->data) {
+		*why = "an operand is constant";
+		return NULL;
+	}
+	l->has_b = true;
+	l->out_zp = raw_offset(n->out[0]);
+	out_clamp(l, n);
+	if (n->op == RVL_OP_Q_ADD)
+		add_factors(l, n);
+	else
+		mul_factors(l, n);
+	return l;
+}
+
+/* All 256 answers of the CPU kernel, so that the two cannot differ; 0 or a negative errno. */
+static int tabulate(const struct rvl_node *n, uint8_t *table)
+{
+	uint8_t x[256];
+	const void *in[RVL_MAX_IN] = { x };
+	void *out[RVL_MAX_OUT] = { table };
+	struct rvl_kernel_desc d;
+	struct rvl_kernel *k;
+	int rc;
+
+	rvl_node_desc(n, &d);
+	d.in[0].shape = (struct rvl_shape){ .rank = 1, .dim = { 256 } };
+	d.out[0].shape = d.in[0].shape;
+	for (int i = 0; i < 256; i++)
+		x[i] = i;
+	rc = rvl_kernel_new(&d, true, &k, NULL);
+	if (rc)
+		return rc;
+	rc = rvl_kernel_run(k, in, out, NULL, NULL);
+	rvl_kernel_free(k);
+	return rc;
+}
+
+struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, const char **why)
+{
+	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_LUT, why);
+	uint8_t table[256];
+
+	if (!l)
+		return NULL;
+	if (tabulate(n, table)) {
+		*why = "its table could not be made";
+		return NULL;
+	}
+	for (int i = 0; i < 256; i++)	/* entry i belongs to int8 value i - 128 */
+		l->lut[i] = table[(uint8_t)(i - 128) ^ l->in.flip] ^ l->out.flip;
+	return l;
+}
+
+/* Both sides are read as the input's image, of the same bytes. */
+struct rvl_layer *rvl_build_copy(struct rvl_graph *g, const struct rvl_node *n, const char **why)
+{
+	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_COPY, why);
+
+	if (!l)
+		return NULL;
+	l->out.v = l->in.v;
+	l->out.flip = l->in.flip;
+	return l;
+}
+
+struct rvl_layer *rvl_layer_build(struct rvl_graph *g, const struct rivulet_board *b,
+				  const struct rvl_node *n, bool values, const char **why)
+{
+	(void)b;
+	switch (n->op) {
+	case RVL_OP_Q_CONV:
+		return rvl_build_conv(g, n, values, why);
+	case RVL_OP_Q_MATMUL:
+		return rvl_build_matmul(g, n, values, why);
+	case RVL_OP_MAX_POOL:
+	case RVL_OP_GLOBAL_MAX_POOL:
+	case RVL_OP_Q_GLOBAL_AVERAGE_POOL:
+		return rvl_build_pool(g, n, why);
+	case RVL_OP_Q_ADD:
+	case RVL_OP_Q_MUL:
+		return rvl_build_bin(g, n, why);
+	case RVL_OP_Q_RESCALE:
+		return rvl_build_lut(g, n, why);
+	case RVL_OP_RESHAPE:
+	case RVL_OP_FLATTEN:
+	case RVL_OP_IDENTITY:
+		return rvl_build_copy(g, n, why);
+	default:
+		*why = "no layer of the device computes this operator";
+		return NULL;
+	}
+}
