@@ -7,3 +7,5 @@ $(eval $(call unit_test,boundary,sim uapi,-lm))
 $(eval $(call unit_test,core_faults,sim uapi,-lm))
 include tests/vm/part.mk
 $(eval $(call unit_test,isa_check,compiler sim uapi,-lm))
+$(eval $(call unit_test,proto,uapi,))
+$(eval $(call unit_test,config,daemon uapi,$(DAEMON_LIBS)))

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT
+/* The socket's messages: every rule of rivulet_proto_check(), each message by the table, then chance. */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rivulet_proto.h"
+
+#define CASES 300000
+
+static char err[256];
+
+static bool sent_by_client(const struct rivulet_proto_info *info)
+{
+	return !(info->type & RIVULET_REPLY) && info->type != RIVULET_MSG_DEVICE;
+}
+
+static uint16_t version_of(const struct rivulet_proto_info *info)
+{
+	return (info->type & ~RIVULET_REPLY) == RIVULET_MSG_HELLO ? 0 : 1;
+}
+
+/* What the receiver has agreed on when the message comes. */
+static uint16_t agreed(const struct rivulet_proto_info *info)
+{
+	return info->type == RIVULET_MSG_HELLO ? 0 : 1;
+}
+
+static void make(union rivulet_packet *p, const struct rivulet_proto_info *info)
+{
+	bool event = info->type == RIVULET_MSG_DEVICE;
+
+	ck_assert_uint_eq(rivulet_proto_init(p, info->type, version_of(info), event ? 0 : 7),
+			  info->size);
+	if (info->type == RIVULET_MSG_ERROR)
+		p->h.error = -EIO;
+}
+
+static int check(const union rivulet_packet *p, const struct rivulet_proto_info *info)
+{
+	return rivulet_proto_check(p, info->size, info->min_fds, sent_by_client(info), agreed(info),
+				   err, sizeof(err));
+}
+
+/* Proves that the table is well formed: types differ, a reply follows its request, sizes fit. */
+START_TEST(table)
+{
+	const struct rivulet_proto_info *a, *b;
+	int n, k;
+
+	for (n = 0; (a = rivulet_proto_list(n)); n++) {
+		ck_assert_uint_le(a->size, RIVULET_MSG_MAX);
+		ck_assert_int_le(a->max_fds, RIVULET_MSG_FDS);
+		ck_assert_int_le(a->min_fds, a->max_fds);
+		ck_assert_ptr_eq(rivulet_proto_info(a->type), a);
+		for (k = 0; k < n; k++) {
+			b = rivulet_proto_list(k);
+			ck_assert_uint_ne(a->type, b->type);
+		}
+		if (sent_by_client(a))
+			ck_assert_ptr_eq(rivulet_proto_info(a->type | RIVULET_REPLY),
+					 rivulet_proto_list(n + 1));
+	}
+	ck_assert_int_eq(n, 2 * 11 + 2);
+	ck_assert_ptr_null(rivulet_proto_list(-1));
+	ck_assert_ptr_null(rivulet_proto_info(0x7abc));
+}
+END_TEST
+
+/* Proves that each message as its sender makes it is accepted, and any other length is not. */
+START_TEST(lengths)
+{
+	const struct rivulet_proto_info *info;
+	union rivulet_packet p;
+
+	for (int n = 0; (info = rivulet_proto_list(n)); n++) {
+		make(&p, info);
+		ck_assert_msg(!check(&p, info), "%s: %s", info->name, err);
+		for (size_t size = 0; size <= sizeof(p); size++) {
+			int r = rivulet_proto_check(&p, size, info->min_fds, sent_by_client(info),
+						    agreed(info), err, sizeof(err));
+
+			ck_assert_int_eq(r, size == info->size ? 0 : -EPROTO);
+		}
+		p.h.length++;
+		ck_assert_int_eq(check(&p, info), -EPROTO);
+	}
+}
+END_TEST
+
+/* Proves that descriptors are counted, in both directions. */
+START_TEST(descriptors)
+{
+	const struct rivulet_proto_info *info;
+	union rivulet_packet p;
+
+	for (int n = 0; (info = rivulet_proto_list(n)); n++) {
+		make(&p, info);
+		for (int fds = 0; fds < 4; fds++) {
+			bool ok = fds >= info->min_fds && fds <= info->max_fds;
+
+			ck_assert_int_eq(rivulet_proto_check(&p, info->size, fds,
+							     sent_by_client(info), agreed(info),
+							     err, sizeof(err)),
+					 ok ? 0 : -EPROTO);
+		}
+	}
+}
+END_TEST
+
+/* Proves the header's rules: direction, version, serial, error field. */
+START_TEST(headers)
+{
+	const struct rivulet_proto_info *info;
+	union rivulet_packet p;
+
+	for (int n = 0; (info = rivulet_proto_list(n)); n++) {
+		bool is_error = info->type == RIVULET_MSG_ERROR;
+
+		make(&p, info);
+		ck_assert_int_eq(rivulet_proto_check(&p, info->size, info->min_fds,
+						     !sent_by_client(info), agreed(info), err,
+						     sizeof(err)),
+				 -EPROTO);
+		p.h.version += 1;
+		ck_assert_int_eq(check(&p, info), is_error ? 0 : -EPROTO);
+		make(&p, info);
+		p.h.serial = p.h.serial ? 0 : 7;
+		ck_assert_int_eq(check(&p, info), is_error ? 0 : -EPROTO);
+		make(&p, info);
+		p.h.error = is_error ? 0 : -1;
+		ck_assert_int_eq(check(&p, info), -EPROTO);
+		p.h.error = INT32_MIN;
+		ck_assert_int_eq(check(&p, info), -EPROTO);
+	}
+}
+END_TEST
+
+/* Proves that nothing goes before HELLO, and HELLO only once. */
+START_TEST(hello_first)
+{
+	union rivulet_packet p;
+	size_t size = rivulet_proto_init(&p, RIVULET_MSG_PING, 0, 1);
+
+	ck_assert_int_eq(rivulet_proto_check(&p, size, 0, true, 0, err, sizeof(err)), -EPROTO);
+	ck_assert_ptr_nonnull(strstr(err, "before HELLO"));
+	size = rivulet_proto_init(&p, RIVULET_MSG_HELLO, 0, 1);
+	ck_assert_int_eq(rivulet_proto_check(&p, size, 0, true, 0, err, sizeof(err)), 0);
+	ck_assert_int_eq(rivulet_proto_check(&p, size, 0, true, 1, err, sizeof(err)), -EPROTO);
+}
+END_TEST
+
+/* Byte offset of field @i. */
+static size_t offset_of(const struct rivulet_proto_info *info, int i)
+{
+	size_t at = sizeof(struct rivulet_msg);
+
+	for (int k = 0; k < i; k++)
+		at += (size_t)info->field[k].width *
+		      (info->field[k].count ? info->field[k].count : 1);
+	return at;
+}
+
+/* Proves for every field: a reserved one must be zero (answered), a string must end (disconnected). */
+START_TEST(fields)
+{
+	const struct rivulet_proto_info *info;
+	unsigned char raw[sizeof(union rivulet_packet)];
+	union rivulet_packet p;
+
+	for (int n = 0; (info = rivulet_proto_list(n)); n++) {
+		for (int i = 0; i < info->fields; i++) {
+			const struct rivulet_proto_field *f = &info->field[i];
+			size_t at = offset_of(info, i);
+			size_t bytes = (size_t)f->width * (f->count ? f->count : 1);
+
+			make(&p, info);
+			memcpy(raw, &p, sizeof(raw));
+			memset(raw + at, 'x', bytes);
+			memcpy(&p, raw, sizeof(raw));
+			if (f->type == RIVULET_PROTO_char)
+				ck_assert_int_eq(check(&p, info), -EPROTO);
+			else
+				ck_assert_int_eq(check(&p, info), strcmp(f->name, "rsvd") ? 0 : -EINVAL);
+			if (f->type != RIVULET_PROTO_char)
+				continue;
+			/* Bytes behind the end of a string are a hiding place. */
+			memset(raw + at, 0, bytes);
+			raw[at + bytes - 1] = 'x';
+			memcpy(&p, raw, sizeof(raw));
+			ck_assert_int_eq(check(&p, info), -EPROTO);
+		}
+		if (info->fields)
+			ck_assert_uint_eq(offset_of(info, info->fields), info->size);
+	}
+}
+END_TEST
+
+static uint64_t seed = 0x243f6a8885a308d3ull;
+
+static uint32_t chance(uint32_t below)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (uint32_t)((seed >> 16) % below);
+}
+
+static void mutate(unsigned char *raw, size_t size)
+{
+	for (uint32_t k = chance(4); k; k--)
+		switch (chance(3)) {
+		case 0:
+			raw[chance((uint32_t)size)] = (unsigned char)chance(256);
+			break;
+		case 1:
+			raw[chance(16)] ^= (unsigned char)(1u << chance(8));
+			break;
+		default:
+			memset(raw + chance((uint32_t)size), (int)chance(256), 1);
+		}
+}
+
+/* Proves that whatever comes, the outcome is one of three, and what is accepted keeps the rules. */
+START_TEST(fuzz)
+{
+	const struct rivulet_proto_info *info;
+	union rivulet_packet p;
+	int accepted = 0;
+
+	for (int i = 0; i < CASES; i++) {
+		bool client = chance(2);
+		uint16_t version = (uint16_t)chance(2);
+		int fds = (int)chance(3), r;
+		unsigned char *raw;
+		size_t size;
+
+		info = rivulet_proto_list((int)chance(2 * 11 + 2));
+		make(&p, info);
+		size = chance(8) ? info->size : chance(sizeof(p));
+		/* A copy of exactly this length, so that reading beyond it is seen. */
+		raw = malloc(size ? size : 1);
+		ck_assert_ptr_nonnull(raw);
+		memcpy(raw, &p, size);
+		if (size >= 16)
+			mutate(raw, size);
+		err[0] = 0;
+		r = rivulet_proto_check(raw, size, fds, client, version, err, sizeof(err));
+		ck_assert(r == 0 || ((r == -EPROTO || r == -EINVAL) && err[0]));
+		if (!r) {
+			struct rivulet_msg h;
+
+			memcpy(&h, raw, sizeof(h));
+			info = rivulet_proto_info(h.type);
+			ck_assert(size == info->size && h.length == size);
+			ck_assert(client == sent_by_client(info));
+			ck_assert(fds >= info->min_fds && fds <= info->max_fds);
+			accepted++;
+		}
+		free(raw);
+	}
+	ck_assert_int_gt(accepted, CASES / 50);
+}
+END_TEST
+
+/* Proves that names are cut at a character, NUL padded, and cannot carry control characters. */
+START_TEST(names)
+{
+	char field[8];
+
+	memset(field, 'x', sizeof(field));
+	rivulet_proto_name(field, sizeof(field), "ab\nc\x7f");
+	ck_assert_mem_eq(field, "ab?c?\0\0\0", 8);
+	rivulet_proto_name(field, sizeof(field), "abcdefghij");
+	ck_assert_str_eq(field, "abcdefg");
+	rivulet_proto_name(field, sizeof(field), "abcdef\xc3\xa9z");
+	ck_assert_str_eq(field, "abcdef");
+	rivulet_proto_name(field, sizeof(field), "");
+	ck_assert_mem_eq(field, "\0\0\0\0\0\0\0\0", 8);
+	ck_assert_uint_eq(rivulet_proto_init(field, 0x7abc, 1, 1), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("proto");
+	TCase *t = tcase_create("messages");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, table);
+	tcase_add_test(t, lengths);
+	tcase_add_test(t, descriptors);
+	tcase_add_test(t, headers);
+	tcase_add_test(t, hello_first);
+	tcase_add_test(t, fields);
+	tcase_add_test(t, names);
+	tcase_add_test(t, fuzz);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
