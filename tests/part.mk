@@ -9,3 +9,5 @@ include tests/vm/part.mk
 $(eval $(call unit_test,isa_check,compiler sim uapi,-lm))
 $(eval $(call unit_test,proto,uapi,))
 $(eval $(call unit_test,config,daemon uapi,$(DAEMON_LIBS)))
+$(eval $(call unit_test,isa,uapi))
+$(eval $(call unit_test,timeline,sim uapi,-lm))
