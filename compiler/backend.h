@@ -121,7 +121,7 @@ struct rvl_chunk {
 #define RVL_OP_ACCESSES 4
 
 /* What an operation reads or writes: words [lo, hi) of a scratchpad, or a box of a store. */
-struct rvl_access {
+struct rvl_op_access {
 	enum { RVL_AT_INP, RVL_AT_WGT, RVL_AT_ACC, RVL_AT_STORE } at;
 	bool write;
 	uint64_t lo, hi;
@@ -137,7 +137,7 @@ struct rvl_insn_op {
 	uint32_t layer;
 	uint32_t accesses;
 	uint32_t seq[4];	/* operations of each queue done before this one starts */
-	struct rvl_access access[RVL_OP_ACCESSES];
+	struct rvl_op_access access[RVL_OP_ACCESSES];
 };
 
 struct rvl_mempool {	/* ring of a scratchpad, from which layers take their buffers */

@@ -160,25 +160,25 @@ int64_t rvl_take(struct rvl_stream *s, enum rivulet_mem mem, int64_t words)
 	return at;
 }
 
-static struct rvl_access *touch(struct rvl_insn_op *op)
+static struct rvl_op_access *touch(struct rvl_insn_op *op)
 {
 	return &op->access[op->accesses < RVL_OP_ACCESSES ? op->accesses++ : RVL_OP_ACCESSES - 1];
 }
 
 void rvl_touch_spad(struct rvl_insn_op *op, int at, int64_t lo, int64_t words, bool write)
 {
-	struct rvl_access *a = touch(op);
+	struct rvl_op_access *a = touch(op);
 
-	*a = (struct rvl_access){ .at = at, .write = write, .lo = lo, .hi = lo + words };
+	*a = (struct rvl_op_access){ .at = at, .write = write, .lo = lo, .hi = lo + words };
 }
 
 static void touch_store(const struct rvl_stream *s, struct rvl_insn_op *op,
 			const struct rvl_operand *o, const struct rvl_box *b, bool write)
 {
 	int64_t tn = s->board->tn;
-	struct rvl_access *a = touch(op);
+	struct rvl_op_access *a = touch(op);
 
-	*a = (struct rvl_access){
+	*a = (struct rvl_op_access){
 		.at = RVL_AT_STORE, .write = write, .s = o->s, .v = o->v,
 		.box = { { b->n, b->n + 1 }, { b->b0 * tn, (b->b0 + b->bn) * tn },
 			 { b->y, b->y + b->h }, { b->x, b->x + b->w } },

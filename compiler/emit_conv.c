@@ -131,7 +131,7 @@ static void load_gather(const struct conv *c, const struct tile *t, int64_t bloc
 	rvl_emit_cfg(c->s, RIVULET_FORM_l_bounds, &bounds);
 	op = rvl_emit(c->s, RIVULET_FORM_load, RIVULET_Q_LOAD, &d);
 	rvl_touch_spad(op, RVL_AT_INP, addr, blocks * t->ch * t->cw, true);
-	op->access[op->accesses++] = (struct rvl_access){
+	op->access[op->accesses++] = (struct rvl_op_access){
 		.at = RVL_AT_STORE, .s = l->in.s, .v = *v,
 		.box = { { t->n, t->n + 1 }, { 0, v->c }, { 0, v->h }, { 0, v->w } } };
 }
@@ -173,7 +173,7 @@ static struct feed feed_direct(struct conv *c, const struct tile *t, const struc
 		.words = b.bn * b.h * b.w,
 	};
 
-	if (!cached(&c->in, t->index, (uint64_t)k->part << 32 | b.b0, &f.addr))
+	if (!cached(&c->in, t->index, (uint64_t)k->part << 36 | (uint64_t)b.b0 << 13 | b.bn, &f.addr))
 		rvl_emit_load(c->s, &c->l->in, &b, f.addr);
 	return f;
 }

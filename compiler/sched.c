@@ -30,7 +30,7 @@ struct sched {
 	struct lane lane[RIVULET_QUEUES];
 };
 
-static bool boxes_meet(const struct rvl_access *a, const struct rvl_access *b)
+static bool boxes_meet(const struct rvl_op_access *a, const struct rvl_op_access *b)
 {
 	for (int i = 0; i < 4; i++)
 		if (a->box[i][0] >= b->box[i][1] || b->box[i][0] >= a->box[i][1])
@@ -45,7 +45,7 @@ static bool stores_meet(const struct rvl_store *a, const struct rvl_store *b)
 	return a->offset < b->offset + b->size && b->offset < a->offset + a->size;
 }
 
-static bool accesses_meet(const struct rvl_access *a, const struct rvl_access *b)
+static bool accesses_meet(const struct rvl_op_access *a, const struct rvl_op_access *b)
 {
 	if (a->at != b->at || !(a->write || b->write))
 		return false;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static int check_window(const struct rvl_conv_geom *g, const int32_t *pad, char *why)
+static int check_window(const struct rvl_conv_geom *g, const int32_t *pad, bool pool, char *why)
 {
 	int64_t in[2] = { g->h, g->w };
 	int64_t out[2] = { g->oh, g->ow };
@@ -16,8 +16,8 @@ static int check_window(const struct rvl_conv_geom *g, const int32_t *pad, char 
 		    g->k[i] > 65535 || g->s[i] > 65535 || g->d[i] > 65535 || pad[i] > 65535)
 			return rvl_why(why, "window %lldx%lld is not in range", (long long)g->k[0],
 				       (long long)g->k[1]);
-		/* A window of ceil_mode may hang over, but every window begins inside. */
-		if (out[i] > 0 && (out[i] - 1) * g->s[i] >= in[i] + pad[i])
+		/* A window of ceil_mode may hang over, but every one of a pool begins inside. */
+		if (pool && out[i] > 0 && (out[i] - 1) * g->s[i] >= in[i] + pad[i])
 			return rvl_why(why, "output is larger than the windows of its input");
 		if (out[i] > 0 && (out[i] - 1) * g->s[i] + reach > in[i] + pad[i] + pad[i + 2] +
 		    g->s[i] - 1)
@@ -48,7 +48,7 @@ int rvl_conv_geometry(const struct rvl_kernel_desc *d, const struct rvl_kernel_a
 		  w->shape.dim[0] != g->m || w->shape.dim[1] != g->c / g->group ||
 		  w->shape.dim[2] != g->k[0] || w->shape.dim[3] != g->k[1]))
 		return rvl_why(why, "weights do not fit input, output and group");
-	return check_window(g, a->pad, why);
+	return check_window(g, a->pad, !w, why);
 }
 
 /* Rows, columns and their strides of a matrix that may be transposed or a vector. */

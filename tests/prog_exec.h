@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs a program file in the plainest way: steps in order, CPU steps by their kernels, NPU steps on
+ * the linked compute core. For tests of the compiler, which must not depend on the runtime.
+ */
+#ifndef RVL_TEST_PROG_EXEC_H
+#define RVL_TEST_PROG_EXEC_H
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+#include "rivulet_kernels.h"
+#include "rivulet_program.h"
+
+struct prog_exec {
+	const struct rivulet_board *board;
+	struct rvl_core *core;
+	const struct rivulet_program *p;
+	uint8_t *arena;
+	void *io[64];		/* inputs, then outputs; owned by the caller */
+	uint8_t *prof;
+	uint64_t prof_size;
+	uint64_t cycles;	/* of all NPU steps of the last run */
+	char err[256];
+};
+
+/* Bus addresses are host addresses; the region table alone limits the device here. */
+static inline void *prog_map(void *ctx, uint64_t addr, uint64_t len, bool write)
+{
+	(void)ctx;
+	(void)len;
+	(void)write;
+	return (void *)(uintptr_t)addr;
+}
+
+static inline void *prog_tensor(const struct prog_exec *x, uint32_t i)
+{
+	const struct rivulet_tensor *t = &rivulet_program_tensors(x->p)[i];
+
+	switch (t->place) {
+	case RIVULET_PLACE_INPUT:
+		return x->io[t->offset];
+	case RIVULET_PLACE_OUTPUT:
+		return x->io[x->p->inputs + t->offset];
+	case RIVULET_PLACE_ARENA:
+		return x->arena + t->offset;
+	default:
+		return (uint8_t *)(uintptr_t)x->p + t->offset;
+	}
+}
+
+static inline int prog_cpu_step(struct prog_exec *x, const struct rivulet_step *s)
+{
+	const void *in[RVL_MAX_IN] = { NULL };
+	void *out[RVL_MAX_OUT] = { NULL };
+	struct rvl_kernel_desc d;
+	struct rvl_kernel *k;
+	uint32_t r = 0, w = 0;
+	void *scratch;
+	int rc = rvl_desc_unpack((const uint8_t *)x->p + x->p->params_off + s->params, s->params_size, &d);
+
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < d.n_in; i++) {
+		if (d.in[i].type == RVL_TYPE_NONE)
+			continue;
+		if (rivulet_program_tensors(x->p)[s->read[r]].place == RIVULET_PLACE_CONST)
+			d.in[i].data = prog_tensor(x, s->read[r]);
+		in[i] = prog_tensor(x, s->read[r++]);
+	}
+	for (uint32_t i = 0; i < d.n_out; i++)
+		if (d.out[i].type != RVL_TYPE_NONE)
+			out[i] = prog_tensor(x, s->write[w++]);
+	rc = rvl_kernel_new(&d, true, &k, x->err);
+	if (rc)
+		return rc;
+	scratch = aligned_alloc(64, (rvl_kernel_scratch(k) + 127) / 64 * 64);
+	rc = scratch ? rvl_kernel_run(k, in, out, scratch, NULL) : -ENOMEM;
+	free(scratch);
+	rvl_kernel_free(k);
+	return rc;
+}
+
+static inline void prog_bind(struct rvl_job *j, uint32_t slots, uint32_t written, uint32_t slot,
+			     void *p, uint64_t size)
+{
+	if (slots >> slot & 1)
+		j->regions.region[slot] = (struct rivulet_region){
+			.addr = (uintptr_t)p, .limit = size,
+			.flags = RIVULET_REGION_VALID | (written >> slot & 1 ? RIVULET_REGION_WRITE : 0) };
+}
+
+static inline int prog_npu_step(struct prog_exec *x, const struct rivulet_step *s)
+{
+	const struct rivulet_tensor *t = rivulet_program_tensors(x->p);
+	struct rvl_bus bus = { .map = prog_map };
+	struct rvl_job job = { .variant = { s->variant[0].offset, s->variant[0].length, 0 } };
+	struct rivulet_status st = { 0 };
+
+	job.regions.bus = &bus;
+	prog_bind(&job, s->slots, s->writes_mask, RIVULET_SLOT_PROGRAM, (void *)(uintptr_t)x->p, x->p->size);
+	prog_bind(&job, s->slots, s->writes_mask, RIVULET_SLOT_ARENA, x->arena, x->p->arena_size);
+	prog_bind(&job, s->slots, s->writes_mask, RIVULET_SLOT_PROF, x->prof, x->prof_size);
+	for (uint32_t i = 0; i < x->p->inputs + x->p->outputs && i < RIVULET_MAX_IO; i++)
+		prog_bind(&job, s->slots, s->writes_mask, RIVULET_SLOT_IO + i, x->io[i], t[i].size);
+	rvl_core_run(x->core, &job, &st);
+	x->cycles += st.cycles;
+	if (st.state == RIVULET_STATE_DONE)
+		return 0;
+	snprintf(x->err, sizeof(x->err), "state %u fault %u slot %u offset %llu instruction %u", st.state,
+		 st.fault, st.fault_slot, (unsigned long long)st.fault_offset, st.insn);
+	return -EIO;
+}
+
+/** Runs all steps. io[] is filled by the caller. 0, or a negative errno with x->err. */
+static inline int prog_run(struct prog_exec *x)
+{
+	const struct rivulet_step *s = rivulet_program_steps(x->p);
+	int rc = 0;
+
+	x->cycles = 0;
+	x->err[0] = '\0';
+	for (uint32_t i = 0; i < x->p->steps && !rc; i++)
+		rc = s[i].kind == RIVULET_STEP_NPU ? prog_npu_step(x, &s[i]) : prog_cpu_step(x, &s[i]);
+	return rc;
+}
+
+/** @core: NULL makes one. The program must have been checked. */
+static inline int prog_open(struct prog_exec *x, const struct rivulet_board *b, struct rvl_core *core,
+			    const void *program)
+{
+	memset(x, 0, sizeof(*x));
+	x->board = b;
+	x->core = core ? core : rvl_core_new(b);
+	x->p = program;
+	x->prof_size = x->p->cmd_size / 16 * 24 + 8;
+	x->arena = aligned_alloc(64, (x->p->arena_size + 127) / 64 * 64);
+	x->prof = malloc(x->prof_size);
+	if (!x->core || !x->arena || !x->prof)
+		return -ENOMEM;
+	memset(x->arena, 0x5a, x->p->arena_size);	/* nothing may depend on what was there */
+	return 0;
+}
+
+static inline void prog_close(struct prog_exec *x, bool core)
+{
+	if (core)
+		rvl_core_free(x->core);
+	free(x->arena);
+	free(x->prof);
+}
+
+#endif
