@@ -13,7 +13,8 @@ static int check_window(const struct rvl_conv_geom *g, const int32_t *pad, bool 
 		int64_t reach = g->d[i] * (g->k[i] - 1) + 1;
 
 		if (g->k[i] < 1 || g->s[i] < 1 || g->d[i] < 1 || pad[i] < 0 || pad[i + 2] < 0 ||
-		    g->k[i] > 65535 || g->s[i] > 65535 || g->d[i] > 65535 || pad[i] > 65535)
+		    g->k[i] > 65535 || g->s[i] > 65535 || g->d[i] > 65535 || pad[i] > 65535 ||
+		    pad[i + 2] > 65535)
 			return rvl_why(why, "window %lldx%lld is not in range", (long long)g->k[0],
 				       (long long)g->k[1]);
 		/* A window of ceil_mode may hang over, but every one of a pool begins inside. */

@@ -25,7 +25,7 @@ static struct taps taps_of(const struct rvl_conv_geom *g, const int32_t pad[4], 
 	if (t.at < 0)
 		t.first = (-t.at + g->d[axis] - 1) / g->d[axis];
 	if (t.at + (t.last - 1) * g->d[axis] >= n)
-		t.last = (n - 1 - t.at) / g->d[axis] + 1;
+		t.last = t.at < n ? (n - 1 - t.at) / g->d[axis] + 1 : 0;
 	if (t.at + (t.padded - 1) * g->d[axis] >= n + pad[axis + 2])
 		t.padded = (n + pad[axis + 2] - 1 - t.at) / g->d[axis] + 1;
 	if (t.first > t.last)

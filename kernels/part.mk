@@ -4,3 +4,6 @@ $(eval $(call static_lib,kernels,$(sort $(wildcard kernels/*.c))))
 CFLAGS_kernels_op_float := -O3
 CFLAGS_kernels_op_binary := -O3
 
+
+$(eval $(call program,unit/test_kernels,tests/unit/test_kernels.c tests/conv/conv_cases.c,kernels uapi,-lm $(CHECK_LIBS)))
+UNIT_TESTS += $(BUILD)/unit/test_kernels

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "graph.h"
-#include "pbuild.h"
+#include "unit/pbuild.h"
 
 #define F32 1
 #define U8 2
