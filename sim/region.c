@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Isolation: the only way from the engines to memory. Every range is checked against its slot before
- * the first byte moves: valid, writable, inside the limit, no wrap on the final address, mapped.
+ * the first byte moves: valid, inside the limit, writable, no wrap on the final address, mapped.
  */
 #include "core.h"
 
@@ -20,11 +20,11 @@ static int check_range(const struct rivulet_region *g, uint64_t offset, uint64_t
 
 	if (!(g->flags & RIVULET_REGION_VALID))
 		return RIVULET_FAULT_SLOT_INVALID;
-	if (write && !(g->flags & RIVULET_REGION_WRITE))
-		return RIVULET_FAULT_SLOT_WRITE;
 	if (__builtin_add_overflow(offset, len, &end))
 		return RIVULET_FAULT_SLOT_WRAP;
-	return end > g->limit ? RIVULET_FAULT_SLOT_LIMIT : 0;
+	if (end > g->limit)
+		return RIVULET_FAULT_SLOT_LIMIT;
+	return write && !(g->flags & RIVULET_REGION_WRITE) ? RIVULET_FAULT_SLOT_WRITE : 0;
 }
 
 static int page_entry(struct rvl_regions *r, const struct rivulet_region *g, uint64_t index,

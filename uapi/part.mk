@@ -1,2 +1,11 @@
 # SPDX-License-Identifier: MIT
 $(eval $(call static_lib,uapi,$(wildcard uapi/*.c)))
+
+# Tables of the documentation come from the headers. sim/boundary.h is the one table of the device that is not here.
+CPPFLAGS_uapi_gen_docgen := -Isim
+$(eval $(call program,gen/docgen,uapi/gen/docgen.c,uapi))
+.PHONY: docs check-docs
+docs: $(BUILD)/gen/docgen
+	@$< uapi/rivulet_dev.h $(wildcard docs/*.md)
+check-docs: $(BUILD)/gen/docgen
+	@$< --check uapi/rivulet_dev.h $(wildcard docs/*.md)
