@@ -9,7 +9,21 @@ docs/operators.md: $(BUILD)/gen/operators
 $(eval $(call unit_test,onnx,compiler kernels uapi,-lm))
 $(eval $(call unit_test,graph,compiler kernels uapi,-lm))
 
-$(eval $(call program,tests/check_onnx,tests/onnx/check_onnx.c,compiler kernels uapi,-lm))
+$(eval $(call program,tests/check_onnx,tests/onnx/check_onnx.c,compiler kernels sim uapi,-lm))
 .PHONY: check-onnx
 check-onnx: $(BUILD)/tests/check_onnx
 	@$< /usr/share/libonnx-testdata/data/node
+
+$(eval $(call unit_test,lower,compiler kernels sim uapi,-lm))
+$(eval $(call unit_test,program,compiler kernels sim uapi,-lm))
+
+# 10,000 seeded convolutions against what onnxruntime answered, the boards taking turns case by case.
+$(eval $(call program,tests/check_conv,tests/conv/check_conv.c tests/conv/conv_cases.c,compiler kernels sim uapi,-lm))
+CONV_BOARDS ?= zu3eg-64 zu3eg-128 zu3eg-256 cyclonev-64
+.PHONY: check-conv bench-npu
+check-conv: $(BUILD)/tests/check_conv
+	@$< tests/data/conv_10000.bin $(CONV_BOARDS)
+
+$(eval $(call program,tests/bench_npu,tests/bench/bench_npu.c,compiler kernels sim uapi,-lm))
+bench-npu: $(BUILD)/tests/bench_npu
+	@$<

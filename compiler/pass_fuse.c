@@ -399,6 +399,16 @@ static int fuse_node(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *er
 	}
 }
 
+/* Bytes that nobody scales are the numbers they are. */
+static void plain_numbers(struct rvl_tensor *t)
+{
+	static const float one = 1.0f;
+	static const int32_t zero;
+
+	if ((t->type == RVL_TYPE_U8 || t->type == RVL_TYPE_S8) && !t->quant.n)
+		t->quant = (struct rvl_quant) { .n = 1, .scale = &one, .zp = &zero };
+}
+
 /* Bytes that an operator only moves keep their meaning: parameters spread through it. */
 static void spread(struct rvl_graph *g)
 {
@@ -415,6 +425,12 @@ static void spread(struct rvl_graph *g)
 		if (rvl_op_moves(n) && rvl_is_quant8_tensor(n->out[0]) && !n->in[0]->quant.n &&
 		    n->out[0]->type == n->in[0]->type)
 			n->in[0]->quant = n->out[0]->quant;
+	}
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		if (rvl_op_moves(g->nodes[i]) && !g->nodes[i]->in[0]->quant.n) {
+			plain_numbers(g->nodes[i]->in[0]);
+			plain_numbers(g->nodes[i]->out[0]);
+		}
 	}
 }
 

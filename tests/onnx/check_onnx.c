@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The node tests of ONNX itself, from Debian's libonnx-testdata: every one-node model whose
- * operator is in the list below. Each is run twice: with all its inputs at run time, and with all
- * but the first frozen into the model and every pass run, which is how weights reach the NPU.
+ * operator is in the list below. Each is run with all its inputs at run time and with all but the
+ * first frozen into the model, which is how weights reach the NPU; and both by the interpreter (the
+ * frozen one after every pass) and as a compiled program whose NPU steps run on the linked model.
  *
  * A test counts as unsupported only if the compiler names node, operator and reason; as wrong if
  * it ran and the result differs, or if anything else went wrong.
@@ -17,6 +18,8 @@
 #include <string.h>
 
 #include "graph.h"
+#include "prog_exec.h"
+#include "rivulet_compiler.h"
 
 static const char * const operators[] = {
 	"Add", "AveragePool", "BatchNormalization", "Clip", "Conv", "DequantizeLinear",
@@ -25,7 +28,7 @@ static const char * const operators[] = {
 	"Mul", "Identity", "Constant",
 };
 
-enum verdict { SKIPPED, PASSED, UNSUPPORTED, WRONG };
+enum verdict { SKIPPED, PASSED, UNSUPPORTED, WRONG, ON_NPU };
 
 struct file {
 	void *data;
@@ -45,6 +48,8 @@ struct test {
 	uint32_t n_want;
 	struct file files[2 * MAX_VALUES];
 	uint32_t n_files;
+	const struct rivulet_board *board;
+	bool on_npu;		/* the frozen program has an NPU step */
 	struct rvl_err err;
 };
 
@@ -165,6 +170,98 @@ static int one_way(struct test *t, bool frozen)
 	return rc;
 }
 
+/* Inputs 1 and on, as options of the compiler. */
+static uint32_t frozen_inputs(const struct test *t, const struct rvl_graph *g,
+			      struct rivulet_frozen *f)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 1; i < t->n_in && i < g->n_inputs; i++)
+		f[n++] = (struct rivulet_frozen) {
+			.name = g->inputs[i]->name, .data = t->in[i]->data,
+			.size = (size_t)rvl_tensor_bytes(t->in[i]),
+		};
+	return n;
+}
+
+static void *copy_of(const void *data, size_t bytes)
+{
+	void *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
+
+	if (p && data && bytes)
+		memcpy(p, data, bytes);
+	return p;
+}
+
+/* Buffers of the caller: the inputs that are left, then the outputs. */
+static int bind(struct test *t, struct prog_exec *x)
+{
+	for (uint32_t i = 0; i < x->p->inputs; i++)
+		x->io[i] = copy_of(t->in[i]->data, (size_t)rvl_tensor_bytes(t->in[i]));
+	for (uint32_t i = 0; i < x->p->outputs; i++)
+		x->io[x->p->inputs + i] =
+			copy_of(NULL, (size_t)rivulet_program_tensors(x->p)[x->p->inputs + i].size);
+	return 0;
+}
+
+/* What the program says of an output, in the words of the graph. */
+static struct rvl_tensor output_of(const struct rivulet_program *p, uint32_t i)
+{
+	const struct rivulet_tensor *pt = &rivulet_program_tensors(p)[p->inputs + i];
+	struct rvl_tensor t = {
+		.name = rivulet_program_string(p, pt->name), .type = (enum rvl_type)pt->dtype,
+		.shaped = true, .shape = { .rank = (int32_t)pt->ndim },
+	};
+
+	for (uint32_t k = 0; k < pt->ndim; k++)
+		t.shape.dim[k] = (int64_t)pt->dim[k];
+	return t;
+}
+
+static int run_program(struct test *t, const struct rivulet_program *p)
+{
+	struct prog_exec x;
+	int rc = prog_open(&x, t->board, NULL, p);
+
+	if (!rc)
+		rc = bind(t, &x);
+	if (!rc && (rc = prog_run(&x)))
+		rvl_fail(&t->err, rc, "program: %.200s", x.err);
+	for (uint32_t i = 0; i < t->n_want && !rc; i++) {
+		struct rvl_tensor got = output_of(p, i);
+
+		rc = compare(t, &got, x.io[p->inputs + i], t->want[i]);
+	}
+	for (uint32_t i = 0; i < p->steps; i++)
+		t->on_npu |= rivulet_program_steps(p)[i].kind == RIVULET_STEP_NPU;
+	for (uint32_t i = 0; i < p->inputs + p->outputs; i++)
+		free(x.io[i]);
+	prog_close(&x, true);
+	return rc;
+}
+
+static int compiled_way(struct test *t, bool frozen)
+{
+	struct rivulet_frozen list[MAX_VALUES];
+	struct rivulet_compile_options opt = { .frozen = list };
+	struct rivulet_blob program = { .data = NULL };
+	struct rvl_graph *g;
+	char why[200] = "";
+	int rc = rvl_onnx_load(t->model.data, t->model.size, NULL, &g, &t->err);
+
+	if (rc)
+		return rc;
+	opt.n_frozen = frozen ? frozen_inputs(t, g, list) : 0;
+	rc = rivulet_compile(t->model.data, t->model.size, t->board, &opt, &program, NULL, &t->err);
+	if (!rc && (rc = rivulet_program_check(program.data, program.size, why, sizeof(why))))
+		rvl_fail(&t->err, rc, "program: %s", why);
+	if (!rc)
+		rc = run_program(t, program.data);
+	rivulet_blob_free(&program);
+	rvl_graph_free(g);
+	return rc;
+}
+
 static int load_values(struct test *t, const char *dir, const char *kind,
 		       struct rvl_tensor **list, uint32_t *n)
 {
@@ -232,6 +329,11 @@ static enum verdict run_test(struct test *t, const char *dir)
 		rc = one_way(t, false);
 	if (!rc)
 		rc = one_way(t, true);
+	if (!rc)
+		rc = compiled_way(t, false);
+	t->on_npu = false;
+	if (!rc)
+		rc = compiled_way(t, true);
 	if (!rc && !t->n_want)
 		rc = rvl_fail(&t->err, -ENOENT, "no recorded output");
 	if (rc == -EOPNOTSUPP)
@@ -252,9 +354,10 @@ static int only_tests(const struct dirent *d)
 	return !strncmp(d->d_name, "test_", 5);
 }
 
-static void one_directory(const char *root, const char *name, bool verbose, unsigned int *count)
+static void one_directory(const char *root, const char *name, bool verbose,
+			  const struct rivulet_board *board, unsigned int *count)
 {
-	struct test t = { .name = name };
+	struct test t = { .name = name, .board = board };
 	char dir[900];
 	enum verdict v;
 
@@ -266,7 +369,8 @@ static void one_directory(const char *root, const char *name, bool verbose, unsi
 	else if (v == UNSUPPORTED)
 		printf("unsupported  %s: %s\n", name, t.err.msg);
 	else if (v == PASSED && verbose)
-		printf("passed       %s\n", name);
+		printf("passed       %s%s\n", name, t.on_npu ? " (NPU)" : "");
+	count[ON_NPU] += v == PASSED && t.on_npu;
 	free_test(&t);
 }
 
@@ -274,7 +378,9 @@ int main(int argc, char **argv)
 {
 	bool verbose = argc > 2 && !strcmp(argv[1], "-v");
 	const char *root = argc > 1 ? argv[argc - 1] : "/usr/share/libonnx-testdata/data/node";
-	unsigned int count[4] = { 0 };
+	unsigned int count[5] = { 0 };
+	struct rivulet_board board;
+	char why[256];
 	struct dirent **list;
 	int n = scandir(root, &list, only_tests, alphasort);
 
@@ -283,13 +389,18 @@ int main(int argc, char **argv)
 			strerror(errno));
 		return 2;
 	}
+	if (rivulet_board_load(&board, "zu3eg-64", why, sizeof(why))) {
+		fprintf(stderr, "check_onnx: %s\n", why);
+		return 2;
+	}
 	for (int i = 0; i < n; i++) {
-		one_directory(root, list[i]->d_name, verbose, count);
+		one_directory(root, list[i]->d_name, verbose, &board, count);
 		free(list[i]);
 	}
 	free(list);
 	printf("figure onnx.node.passed %u tests\n", count[PASSED]);
 	printf("figure onnx.node.unsupported %u tests\n", count[UNSUPPORTED]);
 	printf("figure onnx.node.wrong %u tests\n", count[WRONG]);
-	return count[WRONG] || count[PASSED] < 90;
+	printf("figure onnx.node.npu %u tests\n", count[ON_NPU]);
+	return count[WRONG] || count[PASSED] < 90 || !count[ON_NPU];
 }
