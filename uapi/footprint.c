@@ -109,7 +109,7 @@ static int check_alu(const struct rivulet_board *b, const struct rivulet_config 
 
 	if (a->pack)
 		return RIVULET_FAULT_MODE;
-	if (!a->rows || !a->cols || !a->blks || a->bin > RIVULET_BIN_MUL)
+	if (!a->rows || !a->cols || !a->blks || a->bin > RIVULET_BIN_ADD_REV)
 		return RIVULET_FAULT_FIELD;
 	if ((a->src && !a->rq) || (a->dst && (a->src || b->tn != b->tm)))
 		return RIVULET_FAULT_FIELD;
