@@ -220,7 +220,28 @@ static int on_control(sd_event_source *source, int fd, uint32_t events, void *da
 	return 0;
 }
 
-static int spawn(struct rvl_compile *c, int control, const char *exe)
+/* Descriptors for the worker, all above those that they shall become. */
+static int dup_high(const int from[3], int to[3])
+{
+	for (int i = 0; i < 3; i++) {
+		to[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 16);
+		if (to[i] < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+static int file_actions(posix_spawn_file_actions_t *fa, const int fd[3])
+{
+	int r = posix_spawn_file_actions_addopen(fa, 0, "/dev/null", O_RDWR, 0);
+
+	r = r ?: posix_spawn_file_actions_adddup2(fa, fd[0], RVL_WORKER_MODEL_FD);
+	r = r ?: posix_spawn_file_actions_adddup2(fa, fd[1], RVL_WORKER_PROGRAM_FD);
+	r = r ?: posix_spawn_file_actions_adddup2(fa, fd[2], RVL_WORKER_CONTROL_FD);
+	return r ?: posix_spawn_file_actions_addclosefrom_np(fa, RVL_WORKER_CONTROL_FD + 1);
+}
+
+static int spawn_with(struct rvl_compile *c, const int fd[3], const char *exe)
 {
 	char *const argv[] = { (char *)"rivuletd", (char *)"--worker", NULL };
 	char *const envp[] = { NULL };
@@ -236,21 +257,25 @@ static int spawn(struct rvl_compile *c, int control, const char *exe)
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setsigdefault(&attr, &all);
-	/* Out of the way of 3 to 5 first: a source could be another's target. */
-	r = posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDWR, 0);
-	r = r ?: posix_spawn_file_actions_adddup2(&fa, c->model_fd, 13);
-	r = r ?: posix_spawn_file_actions_adddup2(&fa, c->program_fd, 14);
-	r = r ?: posix_spawn_file_actions_adddup2(&fa, control, 15);
-	r = r ?: posix_spawn_file_actions_adddup2(&fa, 13, RVL_WORKER_MODEL_FD);
-	r = r ?: posix_spawn_file_actions_adddup2(&fa, 14, RVL_WORKER_PROGRAM_FD);
-	r = r ?: posix_spawn_file_actions_adddup2(&fa, 15, RVL_WORKER_CONTROL_FD);
-	r = r ?: posix_spawn_file_actions_addclosefrom_np(&fa, RVL_WORKER_CONTROL_FD + 1);
+	r = file_actions(&fa, fd);
 	r = r ?: posix_spawn(&c->pid, exe, &fa, &attr, argv, envp);
 	posix_spawn_file_actions_destroy(&fa);
 	posix_spawnattr_destroy(&attr);
 	if (r)
 		c->pid = 0;
 	return -r;
+}
+
+static int spawn(struct rvl_compile *c, int control, const char *exe)
+{
+	const int from[3] = { c->model_fd, c->program_fd, control };
+	int fd[3] = { -1, -1, -1 };
+	int r = dup_high(from, fd);
+
+	r = r ?: spawn_with(c, fd, exe);
+	for (int i = 0; i < 3; i++)
+		rvl_close(fd[i]);
+	return r;
 }
 
 static void fill_job(const struct rvl_compile *c, struct rvl_worker_job *job)

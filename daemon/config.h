@@ -27,7 +27,7 @@
 	K(Limits, RunsPerUser, user_runs, COUNT, "64", 1, 65536, "queued and running inferences")  \
 	K(Limits, MemoryPerUser, user_bytes, SIZE, "1G", 4096, 1ull << 40,                         \
 	  "bound memory, loaded programs and working memory of one user")                          \
-	K(Limits, CompilesPerUser, user_compiles, COUNT, "4", 1, 4096, "models being loaded")      \
+	K(Limits, CompilesPerUser, user_compiles, COUNT, "16", 1, 4096, "models being loaded")      \
 	K(Limits, ModelSizeMax, model_size, SIZE, "256M", 1, 1ull << 30, "bytes of one model file") \
 	K(Compiler, Workers, workers, COUNT, "2", 1, 64, "compilers at a time, one per user")      \
 	K(Compiler, MemoryMax, worker_memory, SIZE, "2G", 1ull << 24, 1ull << 40,                  \

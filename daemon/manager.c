@@ -150,7 +150,7 @@ struct rvl_manager *rvl_manager_free(struct rvl_manager *m)
 	sd_notify(0, "STOPPING=1");
 	m->listen = sd_event_source_disable_unref(m->listen);
 	rvl_list_each(s, &m->sessions, link)
-		rvl_session_close(s);
+		rvl_session_end(s);
 	rvl_compile_stop(m);
 	rvl_sched_stop(m);
 	rvl_device_stop(&m->device);

@@ -246,8 +246,8 @@ struct rvl_session {
 
 /** rvl_session_new() - on an accepted socket, taken over; refuses above the limits by closing it */
 int rvl_session_new(struct rvl_manager *m, int fd);
-/** rvl_session_close() - the connection ends now; the object when its last run has */
-void rvl_session_close(struct rvl_session *s);
+/** rvl_session_end() - the connection ends now; the object when its last run has */
+void rvl_session_end(struct rvl_session *s);
 /** rvl_session_reap() - free a closed session once nothing of it is under way */
 void rvl_session_reap(struct rvl_session *s);
 /** rvl_session_about() - for the journal */

@@ -41,12 +41,11 @@ static void acknowledge(struct rvl_session *s, const struct rivulet_msg *h)
 
 static uint64_t features(const struct rvl_device *d)
 {
-	uint64_t f = RIVULET_FEATURE_MEMFD | RIVULET_FEATURE_DMABUF | RIVULET_FEATURE_PROGRAM |
-		     RIVULET_FEATURE_DEADLINE;
+	uint64_t f = RIVULET_FEATURE_MEMFD | RIVULET_FEATURE_PROGRAM | RIVULET_FEATURE_DEADLINE;
 
-	if (d->present)
-		f |= RIVULET_FEATURE_NPU | (d->sim ? RIVULET_FEATURE_SIM : 0);
-	return f;
+	/* The model works in mapped memory only. */
+	f |= d->sim ? RIVULET_FEATURE_SIM : RIVULET_FEATURE_DMABUF;
+	return d->present ? f | RIVULET_FEATURE_NPU : f;
 }
 
 static void fill_hello(const struct rvl_session *s, struct rivulet_msg_hello_reply *r)

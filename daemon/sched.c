@@ -152,7 +152,8 @@ static void finish(struct rvl_run *run)
 
 static void start(struct rvl_sched *sc, struct rvl_run *run)
 {
-	struct rivulet_exec_params params = { .done = on_done, .data = run };
+	struct rivulet_exec_params params = { .done = on_done, .data = run,
+					      .soft = !run->slot.hard };
 	struct rivulet_runtime_error why = { .text = "" };
 	uint64_t now = rvl_now();
 	int r;

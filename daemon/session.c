@@ -30,7 +30,7 @@ void rvl_session_reap(struct rvl_session *s)
 	free(s);
 }
 
-void rvl_session_close(struct rvl_session *s)
+void rvl_session_end(struct rvl_session *s)
 {
 	struct rvl_model *model;
 	struct rvl_packet *q;
@@ -56,7 +56,7 @@ static void violation(struct rvl_session *s, const char *text)
 	s->m->protocol_errors++;
 	rvl_log(LOG_NOTICE, RVL_LOG_PROTOCOL, &a, "disconnected: %s", text);
 	rvl_send_error(s, 0, 0, -EPROTO, text);
-	rvl_session_close(s);
+	rvl_session_end(s);
 }
 
 /* One packet. Returns 1 when there may be more, 0 when the session waits or is closed. */
@@ -76,7 +76,7 @@ static int serve_one(struct rvl_session *s)
 	}
 	if (n <= 0) {
 		rvl_close(fd);
-		rvl_session_close(s);
+		rvl_session_end(s);
 		return 0;
 	}
 	r = rivulet_proto_check(&p, (size_t)n, nfds, true, s->version, err.s, sizeof(err.s));
@@ -93,7 +93,7 @@ static int serve_one(struct rvl_session *s)
 		rvl_send_error(s, p.h.type, p.h.serial, r, err.s);
 	/* Without an agreed version there is nothing more to say. */
 	if (!s->version) {
-		rvl_session_close(s);
+		rvl_session_end(s);
 		return 0;
 	}
 	return !s->queued_out;
@@ -106,7 +106,7 @@ static int on_socket(sd_event_source *source, int fd, uint32_t events, void *dat
 	(void)source;
 	(void)fd;
 	if (events & EPOLLOUT && rvl_flush(s)) {
-		rvl_session_close(s);
+		rvl_session_end(s);
 		return 0;
 	}
 	if (events & EPOLLIN) {
@@ -114,7 +114,7 @@ static int on_socket(sd_event_source *source, int fd, uint32_t events, void *dat
 			if (!serve_one(s))
 				return 0;
 	} else if (events & (EPOLLHUP | EPOLLERR)) {
-		rvl_session_close(s);
+		rvl_session_end(s);
 	}
 	return 0;
 }

@@ -162,6 +162,13 @@ void rvl_worker_translate(const struct rvl_worker_job *job, const void *model, i
 		compile(job, model, program_fd, res);
 }
 
+int rvl_worker_sandbox(const struct rvl_worker_job *job)
+{
+	int r = set_limits(job);
+
+	return r ?: filter_system_calls();
+}
+
 static bool hash_and_wait(const void *model, size_t size)
 {
 	struct rvl_worker_hash hash;
@@ -192,12 +199,9 @@ int rvl_worker_main(void)
 	model = mmap(NULL, job.model_size, PROT_READ, MAP_SHARED, RVL_WORKER_MODEL_FD, 0);
 	if (model == MAP_FAILED)
 		return fail(&res, -errno, "mapping the model");
-	r = set_limits(&job);
+	r = rvl_worker_sandbox(&job);
 	if (r)
-		return fail(&res, r, "setting limits");
-	r = filter_system_calls();
-	if (r)
-		return fail(&res, r, "filtering system calls");
+		return fail(&res, r, "locking the compiler in");
 	if (!hash_and_wait(model, job.model_size))
 		_exit(EXIT_FAILURE);
 	rvl_worker_translate(&job, model, RVL_WORKER_PROGRAM_FD, &res);

@@ -47,6 +47,9 @@ struct rvl_worker_result {
 /** rvl_worker_main() - the whole life of the process; its exit status */
 int rvl_worker_main(void);
 
+/** rvl_worker_sandbox() - from here on the process can compute and use its three descriptors */
+int rvl_worker_sandbox(const struct rvl_worker_job *job);
+
 /**
  * rvl_worker_translate() - model to program, without the sandbox
  * @res: error and text, or 0 and the size; the program is written to @program_fd

@@ -11,3 +11,8 @@ $(eval $(call unit_test,proto,uapi,))
 $(eval $(call unit_test,config,daemon uapi,$(DAEMON_LIBS)))
 $(eval $(call unit_test,isa,uapi))
 $(eval $(call unit_test,timeline,sim uapi,-lm))
+$(eval $(call unit_test,daemon,$(DAEMON_STATIC),$(DAEMON_LIBS)))
+$(eval $(call program,check-queue,tests/model/check_queue.c,sim uapi,-lm))
+.PHONY: check-model
+check-model: $(BUILD)/check-queue
+	@$<

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A daemon for a test: the real manager in a process of its own, on the linked model, with a socket
+ * and a configuration in a temporary directory. And a client that speaks the protocol by hand, so
+ * that it can speak it wrongly.
+ */
+#ifndef RVL_DAEMON_RIG_H
+#define RVL_DAEMON_RIG_H
+
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "manager.h"
+#include "rivulet.h"
+
+#define WAIT_MS 60000	/* for an answer; sanitizers and a busy machine are slow */
+
+struct rig {
+	char dir[64];
+	char sock[96];
+	pid_t pid;
+};
+
+static struct rig rig;
+
+static inline void rig_config(const char *text)
+{
+	char path[160];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/etc", rig.dir);
+	mkdir(path, 0755);
+	snprintf(path, sizeof(path), "%s/etc/rivuletd", rig.dir);
+	mkdir(path, 0755);
+	snprintf(path, sizeof(path), "%s/etc/rivuletd/rivuletd.conf", rig.dir);
+	f = fopen(path, "w");
+	ck_assert_ptr_nonnull(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static inline int rig_listen(void)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", rig.sock);
+	ck_assert(fd >= 0 && !bind(fd, (struct sockaddr *)&a, sizeof(a)) && !listen(fd, 128));
+	return fd;
+}
+
+/* The daemon's process. Leaves by exit(), so that sanitizer and coverage have their say. */
+static inline void rig_serve(int fd, const char *node)
+{
+	struct rvl_options opt = { .config_root = rig.dir, .node = node, .exe = "/proc/self/exe" };
+	struct rvl_manager *m;
+	struct rvl_text err;
+	sigset_t set;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	rvl_log_init(getenv("RIG_VERBOSE") ? LOG_DEBUG : LOG_EMERG);
+	if (rvl_manager_new(&opt, fd, &m, &err)) {
+		fprintf(stderr, "manager: %s\n", err.s);
+		exit(3);
+	}
+	if (rvl_manager_run(m) < 0)
+		exit(4);
+	rvl_manager_free(m);
+	exit(0);
+}
+
+static inline void rig_dir(void)
+{
+	snprintf(rig.dir, sizeof(rig.dir), "/tmp/rivuletd-test-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(rig.dir));
+	snprintf(rig.sock, sizeof(rig.sock), "%s/sock", rig.dir);
+	setenv("RIVULET_SOCKET", rig.sock, 1);
+}
+
+static inline void rig_start_on(const char *config, const char *node)
+{
+	int fd;
+
+	rig_dir();
+	rig_config(config);
+	fd = rig_listen();
+	fflush(NULL);
+	rig.pid = fork();
+	ck_assert_int_ge(rig.pid, 0);
+	if (!rig.pid)
+		rig_serve(fd, node);
+	close(fd);
+}
+
+static inline void rig_start(const char *config)
+{
+	rig_start_on(config, "sim:zu3eg-64");
+}
+
+/* Asserts that the daemon ended well: no crash, no leak, no error. */
+static inline void rig_stop(void)
+{
+	char cmd[128];
+	int status;
+
+	ck_assert_int_eq(kill(rig.pid, SIGTERM), 0);
+	ck_assert_int_eq(waitpid(rig.pid, &status, 0), rig.pid);
+	ck_assert_msg(WIFEXITED(status) && !WEXITSTATUS(status), "the daemon ended with 0x%x", status);
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", rig.dir);
+	ck_assert_int_eq(system(cmd), 0);
+}
+
+/* File descriptors that the daemon has open. */
+static inline int rig_fds(void)
+{
+	char path[64];
+	int n = -2;	/* . and .. */
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", rig.pid);
+	d = opendir(path);
+	ck_assert_ptr_nonnull(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* The daemon sees a hang-up in its time: waits until it has @want open, asserts that it comes to that. */
+static inline void rig_settle(int want)
+{
+	for (int i = 0; rig_fds() != want; i++) {
+		ck_assert_msg(i < 500, "%d descriptors open instead of %d", rig_fds(), want);
+		usleep(10000);
+	}
+}
+
+/* ---- a client by hand ---- */
+
+static uint32_t raw_serial = 1000;
+
+static inline int raw_connect(void)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", rig.sock);
+	ck_assert(fd >= 0 && !connect(fd, (struct sockaddr *)&a, sizeof(a)));
+	return fd;
+}
+
+/* Returns bytes sent, or negative errno. */
+static inline ssize_t raw_send(int sock, const void *p, size_t size, const int *fds, int nfds)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(64 * sizeof(int))] = { 0 };
+	struct iovec iov = { .iov_base = (void *)p, .iov_len = size };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n;
+
+	if (nfds) {
+		struct cmsghdr *c;
+
+		m.msg_control = control;
+		m.msg_controllen = CMSG_SPACE((size_t)nfds * sizeof(int));
+		c = CMSG_FIRSTHDR(&m);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN((size_t)nfds * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, (size_t)nfds * sizeof(int));
+	}
+	n = sendmsg(sock, &m, MSG_NOSIGNAL);
+	return n < 0 ? -errno : n;
+}
+
+/* One packet; 0 at the end of the connection, -ETIMEDOUT when none comes. */
+static inline ssize_t raw_recv(int sock, union rivulet_packet *p, int *fd)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+	struct iovec iov = { .iov_base = p, .iov_len = sizeof(*p) };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+			    .msg_controllen = sizeof(control) };
+	struct pollfd pfd = { .fd = sock, .events = POLLIN };
+	struct cmsghdr *c;
+	ssize_t n;
+
+	if (poll(&pfd, 1, WAIT_MS) <= 0)
+		return -ETIMEDOUT;
+	n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+	if (n < 0)
+		return errno == ECONNRESET ? 0 : -errno;
+	c = CMSG_FIRSTHDR(&m);
+	if (c && fd)
+		memcpy(fd, CMSG_DATA(c), sizeof(*fd));
+	return n;
+}
+
+/* The answer to @serial; events on the way are dropped. Returns 0 or the ERROR's errno. */
+static inline int raw_answer(int sock, uint32_t serial, union rivulet_packet *p, int *fd)
+{
+	char err[256];
+
+	for (;;) {
+		int got = -1;
+		ssize_t n = raw_recv(sock, p, &got);
+
+		ck_assert_msg(n > 0, "no answer: %zd", n);
+		if (p->h.type != (RIVULET_MSG_HELLO | RIVULET_REPLY))
+			ck_assert_msg(!rivulet_proto_check(p, (size_t)n, got >= 0, false, 1, err,
+							   sizeof(err)),
+				      "%s", err);
+		if (p->h.serial != serial) {
+			ck_assert_uint_eq(p->h.type, RIVULET_MSG_DEVICE);
+			continue;
+		}
+		if (fd)
+			*fd = got;
+		else if (got >= 0)
+			close(got);
+		return p->h.type == RIVULET_MSG_ERROR ? p->h.error : 0;
+	}
+}
+
+/* A request by its type; the caller filled the body after rivulet_proto_init(). */
+static inline int raw_call(int sock, union rivulet_packet *p, int fd, int *reply_fd)
+{
+	uint32_t serial = p->h.serial;
+
+	ck_assert_int_eq(raw_send(sock, p, p->h.length, &fd, fd >= 0), p->h.length);
+	return raw_answer(sock, serial, p, reply_fd);
+}
+
+static inline void raw_init(union rivulet_packet *p, uint16_t type)
+{
+	rivulet_proto_init(p, type, type == RIVULET_MSG_HELLO ? 0 : 1, ++raw_serial);
+}
+
+static inline int raw_hello(int sock)
+{
+	union rivulet_packet p;
+
+	raw_init(&p, RIVULET_MSG_HELLO);
+	p.hello.min_version = 1;
+	p.hello.max_version = 1;
+	rivulet_proto_name(p.hello.name, sizeof(p.hello.name), "test");
+	return raw_call(sock, &p, -1, NULL);
+}
+
+static inline int raw_open(void)
+{
+	int sock = raw_connect();
+
+	ck_assert_int_eq(raw_hello(sock), 0);
+	return sock;
+}
+
+static inline int raw_ping(int sock)
+{
+	union rivulet_packet p;
+
+	raw_init(&p, RIVULET_MSG_PING);
+	return raw_call(sock, &p, -1, NULL);
+}
+
+static inline int memfd_of(const void *data, size_t size, unsigned int seals)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, (off_t)size), 0);
+	if (data)
+		ck_assert_int_eq(pwrite(fd, data, size, 0), size);
+	if (seals)
+		ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+#define MODEL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+/* LOAD from memory; @p receives the answer. */
+static inline int raw_load(int sock, const void *data, size_t size, uint32_t flags,
+			   union rivulet_packet *p, int *program)
+{
+	int fd = memfd_of(data, size, MODEL_SEALS), r;
+
+	raw_init(p, RIVULET_MSG_LOAD);
+	p->load.size = size;
+	p->load.flags = flags;
+	rivulet_proto_name(p->load.name, sizeof(p->load.name), "m");
+	r = raw_call(sock, p, fd, program);
+	close(fd);
+	return r;
+}
+
+static inline void *read_file(const char *path, size_t *size)
+{
+	FILE *f = fopen(path, "r");
+	struct stat st;
+	char *p;
+
+	ck_assert_msg(f && !fstat(fileno(f), &st), "%s: %s", path, strerror(errno));
+	p = malloc((size_t)st.st_size);
+	ck_assert_ptr_nonnull(p);
+	*size = fread(p, 1, (size_t)st.st_size, f);
+	fclose(f);
+	return p;
+}
+
+/* The number behind "key": in STATUS, the first after @where. */
+static inline uint64_t status_number(const char *where, const char *key)
+{
+	static char text[1 << 20];
+	int sock = raw_open(), fd = -1;
+	union rivulet_packet p;
+	char quoted[64], *at;
+	ssize_t n;
+
+	raw_init(&p, RIVULET_MSG_STATUS);
+	ck_assert_int_eq(raw_call(sock, &p, -1, &fd), 0);
+	n = pread(fd, text, sizeof(text) - 1, 0);
+	ck_assert_int_eq(n, p.status_reply.size);
+	text[n] = 0;
+	close(fd);
+	close(sock);
+	snprintf(quoted, sizeof(quoted), "\"%s\":", key);
+	at = strstr(text, where);
+	ck_assert_msg(at && (at = strstr(at, quoted)), "no %s %s in %s", where, key, text);
+	return strtoull(at + strlen(quoted), NULL, 10);
+}
+
+#endif
