@@ -174,6 +174,8 @@ static bool serve_level(struct step *s)
 		return false;
 	value = rvl_rd(s->w, RIVULET_REG_LEVEL_VALUE);
 	level = value & ~RIVULET_LEVEL_FORCE;
+	/* The value may be a newer request's already; then what was queued before that one counts too. */
+	take(s);
 	if (level < q->levels) {
 		if (!(value & RIVULET_LEVEL_FORCE) && level_deferred(q, level))
 			return false;

@@ -15,15 +15,18 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the model runs on lit
 
 #define RVL_WINDOW_WORDS (RIVULET_WINDOW_SIZE / 4)
 
-/** struct rvl_window - the words, and who wants to hear of the device's writes (NULL: nobody) */
+/** struct rvl_window - the words, and who wants to hear of the device's accesses (NULL: nobody) */
 struct rvl_window {
 	_Atomic uint32_t *word;
-	void (*trace)(void *ctx, uint32_t reg, uint32_t value);
+	void (*reading)(void *ctx, uint32_t reg);	/* before the read */
+	void (*trace)(void *ctx, uint32_t reg, uint32_t value);	/* after the write */
 	void *ctx;
 };
 
 static inline uint32_t rvl_rd(const struct rvl_window *w, uint32_t reg)
 {
+	if (w->reading)
+		w->reading(w->ctx, reg);
 	return atomic_load_explicit(&w->word[reg / 4], memory_order_acquire);
 }
 
