@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT
+/*
+ * rivulet bench: latency with one run in flight, throughput with several, and what the NPU part costs at
+ * each level. Inputs are seeded noise: quantised layers take the same time whatever the data.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tool.h"
+
+#define MAX_RUNS 1000000u
+#define MAX_DEPTH 64u
+
+struct bench {
+	const char *device, *figures;
+	uint64_t runs, warmup, depth, batch, threads;
+	struct rvl_engine *engine;
+	uint64_t *wall;
+	struct rvl_run_stats sum;
+	double rate;	/* inferences a second, @depth in flight */
+};
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void noise(struct rvl_engine *e, uint32_t instance)
+{
+	uint32_t x = 0x2545f491;
+
+	for (uint32_t i = 0; i < rvl_engine_inputs(e); i++) {
+		const struct rivulet_tensor_info *t = rvl_engine_tensor(e, i);
+		uint8_t *p = rvl_engine_memory(e, instance, i);
+
+		for (uint64_t k = 0; k < t->size; k += t->dtype == RIVULET_F32 ? 4 : 1) {
+			x ^= x << 13;
+			x ^= x >> 17;
+			x ^= x << 5;
+			if (t->dtype == RIVULET_F32)
+				*(float *)(void *)(p + k) = (float)(x >> 8) / 16777216.0f;
+			else
+				p[k] = t->dtype == RIVULET_U8 || t->dtype == RIVULET_S8 ?
+				       (uint8_t)(x >> 24) : 0;
+		}
+	}
+}
+
+static int latency(struct bench *b)
+{
+	struct rvl_run_stats s;
+	int e = 0;
+
+	for (uint64_t i = 0; !e && i < b->warmup + b->runs; i++) {
+		e = rvl_engine_start(b->engine, 0, 0, 0);
+		if (!e)
+			e = rvl_engine_wait(b->engine, 0, &s);
+		if (e || i < b->warmup)
+			continue;
+		b->wall[i - b->warmup] = s.wall_ns;
+		b->sum.cycles += s.cycles;
+		b->sum.npu_ns += s.npu_ns;
+		b->sum.cpu_ns += s.cpu_ns;
+		b->sum.queue_ns += s.queue_ns;
+		b->sum.macs += s.macs;
+		b->sum.conv_busy += s.conv_busy;
+		b->sum.energy_pj += s.energy_pj;
+		b->sum.read_bytes += s.read_bytes;
+		b->sum.write_bytes += s.write_bytes;
+		b->sum.level_max = s.level_max;
+	}
+	return e;
+}
+
+/* Keeps @depth runs in flight until @runs have ended. */
+static int throughput(struct bench *b)
+{
+	double start = now();
+	uint64_t started = 0, ended = 0;
+	int e = 0;
+
+	for (; !e && started < b->depth && started < b->runs; started++)
+		e = rvl_engine_start(b->engine, (uint32_t)started, 0, 0);
+	while (!e && ended < b->runs) {
+		int i = rvl_engine_any(b->engine);
+
+		if (i < 0)
+			return -i;
+		e = rvl_engine_wait(b->engine, (uint32_t)i, NULL);
+		ended++;
+		if (!e && started < b->runs) {
+			e = rvl_engine_start(b->engine, (uint32_t)i, 0, 0);
+			started++;
+		}
+	}
+	b->rate = (double)b->runs / (now() - start);
+	return e;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static double each(const struct bench *b, uint64_t sum)
+{
+	return (double)sum / (double)b->runs;
+}
+
+static double quantile(const struct bench *b, double q)
+{
+	return 1e-9 * (double)b->wall[(uint64_t)(q * (double)(b->runs - 1) + 0.5)];
+}
+
+static double level_seconds(const struct bench *b, uint32_t level)
+{
+	return each(b, b->sum.cycles) / (double)rvl_engine_board(b->engine)->level[level].hz;
+}
+
+static double level_joule(const struct bench *b, uint32_t level)
+{
+	return 1e-12 * (double)rivulet_board_energy_pj(&rvl_engine_board(b->engine)->level[level],
+		(uint64_t)each(b, b->sum.macs),
+		(uint64_t)each(b, b->sum.read_bytes + b->sum.write_bytes),
+		(uint64_t)each(b, b->sum.cycles));
+}
+
+static void text_report(const struct bench *b, const char *model)
+{
+	static const char *const heads[] = { ">level", ">clock", ">NPU time", ">energy", ">per joule" };
+	const struct rivulet_board *board = rvl_engine_board(b->engine);
+	char u[4][32];
+	struct rvl_table t;
+
+	printf("%s on %s, %llu runs\n", model, rvl_engine_name(b->engine), (unsigned long long)b->runs);
+	printf("  latency     min %s, median %s, p99 %s\n", rvl_unit(u[0], quantile(b, 0), "s"),
+	       rvl_unit(u[1], quantile(b, 0.5), "s"), rvl_unit(u[2], quantile(b, 0.99), "s"));
+	printf("  throughput  %.1f inferences/s with %llu in flight\n", b->rate,
+	       (unsigned long long)b->depth);
+	printf("  of a run    NPU %s (%.0f cycles), CPU %s\n",
+	       rvl_unit(u[0], each(b, b->sum.npu_ns) * 1e-9, "s"), each(b, b->sum.cycles),
+	       rvl_unit(u[1], each(b, b->sum.cpu_ns) * 1e-9, "s"));
+	if (rvl_engine_is_sim(b->engine))
+		printf("  latency and throughput are the model's on this computer; the table is the device's\n");
+	if (!board || !b->sum.cycles)
+		return;
+	rvl_table_init(&t, 5, heads);
+	for (uint32_t i = 0; i < board->levels; i++) {
+		rvl_table_cell(&t, "%u", i);
+		rvl_table_cell(&t, "%s", rvl_unit(u[0], (double)board->level[i].hz, "Hz"));
+		rvl_table_cell(&t, "%s", rvl_unit(u[1], level_seconds(b, i), "s"));
+		rvl_table_cell(&t, "%s", rvl_unit(u[2], level_joule(b, i), "J"));
+		rvl_table_cell(&t, "%.1f", 1 / level_joule(b, i));
+	}
+	rvl_table_print(&t, 2);
+}
+
+static void json_report(const struct bench *b, const char *model)
+{
+	const struct rivulet_board *board = rvl_engine_board(b->engine);
+
+	rvl_json_begin("bench");
+	rvl_json_str("model", model);
+	rvl_json_str("device", rvl_engine_name(b->engine));
+	rvl_json_u64("runs", b->runs);
+	rvl_json_u64("depth", b->depth);
+	rvl_json_num("latency_min_s", quantile(b, 0));
+	rvl_json_num("latency_median_s", quantile(b, 0.5));
+	rvl_json_num("latency_p99_s", quantile(b, 0.99));
+	rvl_json_num("per_second", b->rate);
+	rvl_json_num("cycles", each(b, b->sum.cycles));
+	rvl_json_num("npu_s", each(b, b->sum.npu_ns) * 1e-9);
+	rvl_json_num("cpu_s", each(b, b->sum.cpu_ns) * 1e-9);
+	rvl_json_open("levels", '[');
+	for (uint32_t i = 0; board && b->sum.cycles && i < board->levels; i++) {
+		rvl_json_open(NULL, '{');
+		rvl_json_u64("hz", board->level[i].hz);
+		rvl_json_num("seconds", level_seconds(b, i));
+		rvl_json_num("joule", level_joule(b, i));
+		rvl_json_close();
+	}
+	rvl_json_close();
+	rvl_json_end();
+}
+
+static void report(const struct bench *b, const char *model)
+{
+	if (rvl_tool_json) {
+		json_report(b, model);
+		return;
+	}
+	text_report(b, model);
+	rvl_figure(b->figures, "latency.min", quantile(b, 0) * 1e3, "ms");
+	rvl_figure(b->figures, "latency.median", quantile(b, 0.5) * 1e3, "ms");
+	rvl_figure(b->figures, "latency.p99", quantile(b, 0.99) * 1e3, "ms");
+	rvl_figure(b->figures, "throughput", b->rate, "1/s");
+	rvl_figure(b->figures, "cycles", each(b, b->sum.cycles), "cycles");
+}
+
+static int bench(struct bench *b, const char *model)
+{
+	struct rvl_engine_options o = { .device = b->device, .batch = (uint32_t)b->batch,
+		.threads = (uint32_t)b->threads, .instances = (uint32_t)b->depth };
+	int e = rvl_engine_open(model, &o, &b->engine);
+
+	if (e)
+		return e;
+	b->wall = calloc(b->runs, sizeof(*b->wall));
+	if (!b->wall)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	for (uint32_t i = 0; i < b->depth; i++)
+		noise(b->engine, i);
+	e = latency(b);
+	if (!e)
+		e = throughput(b);
+	if (!e) {
+		qsort(b->wall, b->runs, sizeof(*b->wall), by_value);
+		report(b, model);
+	}
+	return e;
+}
+
+int rvl_cmd_bench(int argc, char **argv)
+{
+	struct bench b = { .runs = 200, .warmup = 5, .depth = 4 };
+	const struct rvl_option o[] = {
+		{ "device", 'd', "WHERE", "daemon, /dev/accel/accelN, or sim:BOARD", .text = &b.device },
+		{ "runs", 'n', "N", "runs to measure (200)", .number = &b.runs },
+		{ "warmup", 0, "N", "runs before that (5)", .number = &b.warmup },
+		{ "depth", 0, "N", "runs in flight for the throughput (4)", .number = &b.depth },
+		{ "batch", 0, "N", "value of a symbolic first dimension (1)", .number = &b.batch },
+		{ "threads", 0, "N", "workers for CPU steps, not with the daemon", .number = &b.threads },
+		{ "figures", 0, "PREFIX", "print `figure PREFIX.NAME VALUE UNIT` lines", .text = &b.figures },
+		{ 0 }
+	};
+	int n = rvl_tool_options(argc, argv, o, "MODEL [options]"), e;
+
+	if (n < 0)
+		return -1 - n;
+	if (n != 1)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "rivulet bench takes one model");
+	if (!b.runs || b.runs > MAX_RUNS || !b.depth || b.depth > MAX_DEPTH || b.warmup > MAX_RUNS ||
+	    b.batch > UINT32_MAX || b.threads > MAX_DEPTH)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--runs is 1 to %u, --depth and --threads at most %u",
+				     MAX_RUNS, MAX_DEPTH);
+	e = bench(&b, argv[1]);
+	rvl_engine_close(b.engine);
+	free(b.wall);
+	return e;
+}

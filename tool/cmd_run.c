@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT
+/*
+ * rivulet run: pictures or tensors through a model. The way: parse, open the engine, feed one picture (or
+ * one set of tensors) after the other, look at each answer, sum up.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "run.h"
+
+#define MAX_INPUTS 64
+
+static int add_input(void *ctx, const char *value)
+{
+	struct rvl_run *r = ctx;
+
+	if (!strchr(value, '=') || r->n_inputs == RVL_RUN_INPUTS)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--input takes NAME=FILE, not \"%s\"", value);
+	r->input[r->n_inputs++] = value;
+	return 0;
+}
+
+static int add_image(void *ctx, const char *value)
+{
+	struct rvl_run *r = ctx;
+
+	if (r->n_files == RVL_RUN_FILES)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "at most %d --image", RVL_RUN_FILES);
+	r->file[r->n_files++] = value;
+	return 0;
+}
+
+static int parse(int argc, char **argv, struct rvl_run *r)
+{
+	const struct rvl_option o[] = {
+		{ "device", 'd', "WHERE", "daemon, /dev/accel/accelN, or sim:BOARD", .text = &r->device },
+		{ "input", 'i', "NAME=FILE", "an input, .npy or ONNX tensor; repeatable",
+		  .fn = add_input, .ctx = r },
+		{ "image", 0, "FILE", "a PNG, PGM or PPM of the model's size; repeatable",
+		  .fn = add_image, .ctx = r },
+		{ "images", 0, "FILE", "an IDX file of pictures (Fashion-MNIST), plain or .gz",
+		  .text = &r->images },
+		{ "labels", 0, "FILE", "its labels, or with --image one class name a line",
+		  .text = &r->labels },
+		{ "names", 0, "FILE", "class names, one a line", .text = &r->names },
+		{ "first", 0, "N", "first picture of --images (0)", .number = &r->first },
+		{ "count", 'n', "N", "pictures of --images (all)", .number = &r->count },
+		{ "output", 'o', "DIR", "write every output there as NAME.npy", .text = &r->output },
+		{ "expect", 0, "FILE", "recorded outputs to equal bit for bit", .text = &r->expect },
+		{ "level", 0, "N", "V/F level (sim:BOARD only)", .number = &r->level },
+		{ "deadline", 0, "MS", "give a run up after so many ms", .number = &r->deadline_ms },
+		{ "priority", 0, "low|high", "of the runs, with the daemon (normal)", .text = &r->priority },
+		{ "pictures", 0, "N", "pictures to show (4); in colour also when piped",
+		  .text = &r->pictures },
+		{ "figures", 0, "PREFIX", "print `figure PREFIX.NAME VALUE UNIT` lines", .text = &r->figures },
+		{ "require-npu", 0, NULL, "refuse a model with steps on the CPU", .flag = &r->require_npu },
+		{ "batch", 0, "N", "value of a symbolic first dimension (1)", .number = &r->batch },
+		{ 0 }
+	};
+
+	return rvl_tool_options(argc, argv, o, "MODEL [options]: MODEL is ONNX or a compiled program");
+}
+
+static int check_args(const struct rvl_run *r)
+{
+	if (!!r->images + !!r->n_files + !!r->n_inputs != 1)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "give one of --images, --image, --input");
+	if (r->priority && strcmp(r->priority, "low") && strcmp(r->priority, "high") &&
+	    strcmp(r->priority, "normal"))
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--priority is low, normal or high");
+	if (r->expect && !r->images)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--expect goes with --images");
+	if (r->batch > UINT32_MAX || r->deadline_ms > UINT32_MAX)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--batch and --deadline are below 2^32");
+	return 0;
+}
+
+/* ---- one run ---- */
+
+static int priority_of(const struct rvl_run *r)
+{
+	return !r->priority || !strcmp(r->priority, "normal") ? 0 : *r->priority == 'h' ? 1 : -1;
+}
+
+static void add_stats(struct rvl_run_stats *sum, const struct rvl_run_stats *s, bool first)
+{
+	sum->wall_ns += s->wall_ns;
+	sum->queue_ns += s->queue_ns;
+	sum->npu_ns += s->npu_ns;
+	sum->cpu_ns += s->cpu_ns;
+	sum->cycles += s->cycles;
+	sum->macs += s->macs;
+	sum->conv_busy += s->conv_busy;
+	sum->read_bytes += s->read_bytes;
+	sum->write_bytes += s->write_bytes;
+	sum->energy_pj += s->energy_pj;
+	sum->npu_steps += s->npu_steps;
+	sum->cpu_steps += s->cpu_steps;
+	if (first || s->level_min < sum->level_min)
+		sum->level_min = s->level_min;
+	if (s->level_max > sum->level_max)
+		sum->level_max = s->level_max;
+}
+
+int rvl_run_once(struct rvl_run *r)
+{
+	struct rvl_run_stats s;
+	int e = rvl_engine_start(r->engine, 0, r->deadline_ms * 1000000, priority_of(r));
+
+	if (!e)
+		e = rvl_engine_wait(r->engine, 0, &s);
+	if (e)
+		return e;
+	add_stats(&r->sum, &s, !r->runs);
+	r->wall[r->runs++ % RVL_RUN_WALLS] = s.wall_ns;
+	return 0;
+}
+
+/* ---- outputs as .npy ---- */
+
+static void file_name(char *out, size_t size, const char *dir, const char *tensor)
+{
+	int n = snprintf(out, size, "%s/", dir);
+
+	for (const char *p = tensor; *p && (size_t)n < size - 5; p++)
+		out[n++] = *p == '/' || (unsigned char)*p < 0x20 ? '_' : *p;
+	strcpy(out + n, ".npy");
+}
+
+/* Several runs are stacked along a new first dimension. */
+static int keep_output(struct rvl_run *r, uint32_t output, uint64_t run, uint64_t runs)
+{
+	uint32_t t = rvl_engine_inputs(r->engine) + output;
+	const struct rivulet_tensor_info *info = rvl_engine_tensor(r->engine, t);
+	struct rvl_array *a = &r->kept[output];
+	bool stack = runs > 1 && info->ndim < RIVULET_MAX_DIMS;
+
+	if (!a->data) {
+		*a = (struct rvl_array) { .dtype = info->dtype, .ndim = info->ndim + stack };
+		memcpy(a->dim + stack, info->dim, info->ndim * sizeof(info->dim[0]));
+		if (stack)
+			a->dim[0] = runs;
+		if (rvl_array_alloc(a))
+			return rvl_tool_fail(RVL_EXIT_FAILED, "no memory for %llu outputs",
+					     (unsigned long long)runs);
+	}
+	memcpy((char *)a->data + (stack ? run : 0) * info->size,
+	       rvl_engine_memory(r->engine, 0, t), info->size);
+	return 0;
+}
+
+int rvl_run_keep(struct rvl_run *r, uint64_t run, uint64_t runs)
+{
+	uint32_t n = rvl_engine_outputs(r->engine);
+	int e = 0;
+
+	if (!r->output)
+		return 0;
+	if (!r->kept)
+		r->kept = calloc(n + 1, sizeof(*r->kept));
+	if (!r->kept)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	for (uint32_t i = 0; !e && i < n; i++)
+		e = keep_output(r, i, run, runs);
+	return e;
+}
+
+static int write_outputs(struct rvl_run *r)
+{
+	char path[4096];
+	int e = 0;
+
+	if (!r->output || !r->kept)
+		return 0;
+	if (mkdir(r->output, 0777) && errno != EEXIST)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "%s: %s", r->output, strerror(errno));
+	for (uint32_t i = 0; !e && i < rvl_engine_outputs(r->engine); i++) {
+		uint32_t t = rvl_engine_inputs(r->engine) + i;
+
+		file_name(path, sizeof(path), r->output, rvl_engine_tensor(r->engine, t)->name);
+		e = rvl_npy_write(path, &r->kept[i]);
+	}
+	return e;
+}
+
+/* ---- tensors ---- */
+
+static bool same_shape(const struct rivulet_tensor_info *t, const struct rvl_array *a)
+{
+	return t->dtype == a->dtype && t->ndim == a->ndim &&
+	       !memcmp(t->dim, a->dim, t->ndim * sizeof(t->dim[0]));
+}
+
+static int feed_tensor(struct rvl_run *r, const char *spec)
+{
+	const char *eq = strrchr(spec, '=');
+	char name[1024], want[128], have[128];
+	struct rvl_array a;
+	int i, e;
+
+	snprintf(name, sizeof(name), "%.*s", (int)(eq - spec), spec);
+	i = rvl_engine_find_input(r->engine, name);
+	if (i < 0)
+		return RVL_EXIT_USAGE;
+	e = rvl_array_read(eq + 1, &a);
+	if (e)
+		return e;
+	if (same_shape(rvl_engine_tensor(r->engine, (uint32_t)i), &a)) {
+		memcpy(rvl_engine_memory(r->engine, 0, (uint32_t)i), a.data, a.size);
+		r->fed |= 1ull << i;
+	} else {
+		const struct rivulet_tensor_info *t = rvl_engine_tensor(r->engine, (uint32_t)i);
+
+		e = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s %s, input %s is %s %s", eq + 1,
+				  rvl_dtype_name(a.dtype), rvl_shape_text(have, a.ndim, a.dim), name,
+				  rvl_dtype_name(t->dtype), rvl_shape_text(want, t->ndim, t->dim));
+	}
+	rvl_array_clear(&a);
+	return e;
+}
+
+static int run_tensors(struct rvl_run *r)
+{
+	int e = 0;
+
+	if (rvl_engine_inputs(r->engine) > MAX_INPUTS)
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "more than %d inputs", MAX_INPUTS);
+	for (uint32_t i = 0; !e && i < r->n_inputs; i++)
+		e = feed_tensor(r, r->input[i]);
+	for (uint32_t i = 0; !e && i < rvl_engine_inputs(r->engine); i++)
+		if (!(r->fed >> i & 1))
+			e = rvl_tool_fail(RVL_EXIT_USAGE, "input \"%s\" is missing: --input %s=FILE",
+					  rvl_engine_tensor(r->engine, i)->name,
+					  rvl_engine_tensor(r->engine, i)->name);
+	if (!e)
+		e = rvl_run_once(r);
+	return e ? e : rvl_run_keep(r, 0, 1);
+}
+
+/* ---- all ---- */
+
+static int open_engine(struct rvl_run *r, const char *model)
+{
+	struct rvl_engine_options o = { .device = r->device, .require_npu = r->require_npu,
+					.batch = (uint32_t)r->batch };
+	int e = rvl_engine_open(model, &o, &r->engine);
+
+	if (!e && r->level != UINT64_MAX)
+		e = rvl_engine_set_level(r->engine, r->level > UINT32_MAX ? UINT32_MAX : (uint32_t)r->level);
+	return e;
+}
+
+static void clear(struct rvl_run *r)
+{
+	for (uint32_t i = 0; r->kept && i < rvl_engine_outputs(r->engine); i++)
+		rvl_array_clear(&r->kept[i]);
+	free(r->kept);
+	rvl_engine_close(r->engine);
+	rvl_blob_clear(&r->names_blob);
+	free(r);
+}
+
+int rvl_cmd_run(int argc, char **argv)
+{
+	struct rvl_run *r = calloc(1, sizeof(*r));
+	int n, e;
+
+	if (!r)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	r->level = UINT64_MAX;
+	n = parse(argc, argv, r);
+	e = n < 0 ? -1 - n : n != 1 ? rvl_tool_fail(RVL_EXIT_USAGE, "rivulet run takes one model") :
+	    check_args(r);
+	if (n < 0 || e) {
+		clear(r);
+		return e;
+	}
+	r->model = argv[1];
+	e = open_engine(r, argv[1]);
+	if (!e)
+		e = r->n_inputs ? run_tensors(r) : rvl_run_pictures(r);
+	if (!e)
+		e = write_outputs(r);
+	if (!e)
+		e = rvl_run_report(r);
+	clear(r);
+	return e;
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+/* What the user sees: JSON as it comes, tables with aligned columns, values with units. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool.h"
+
+#define MAX_DEPTH 16
+
+static char closing[MAX_DEPTH];
+static int depth;
+static bool first = true;
+
+static void put_string(const char *s)
+{
+	putchar('"');
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)*s;
+
+		if (c == '"' || c == '\\')
+			printf("\\%c", c);
+		else if (c < 0x20)
+			printf("\\u%04x", c);
+		else
+			putchar(c);
+	}
+	putchar('"');
+}
+
+static void key_of(const char *key)
+{
+	if (!first)
+		putchar(',');
+	first = false;
+	if (key) {
+		put_string(key);
+		putchar(':');
+	}
+}
+
+void rvl_json_open(const char *key, char bracket)
+{
+	if (depth == MAX_DEPTH)
+		abort();
+	key_of(key);
+	putchar(bracket);
+	closing[depth++] = bracket == '{' ? '}' : ']';
+	first = true;
+}
+
+void rvl_json_close(void)
+{
+	putchar(closing[--depth]);
+	first = false;
+}
+
+void rvl_json_str(const char *key, const char *value)
+{
+	key_of(key);
+	put_string(value);
+}
+
+void rvl_json_u64(const char *key, uint64_t value)
+{
+	key_of(key);
+	printf("%llu", (unsigned long long)value);
+}
+
+void rvl_json_i64(const char *key, int64_t value)
+{
+	key_of(key);
+	printf("%lld", (long long)value);
+}
+
+void rvl_json_num(const char *key, double value)
+{
+	key_of(key);
+	if (isfinite(value))
+		printf("%.9g", value);
+	else
+		fputs("null", stdout);
+}
+
+void rvl_json_bool(const char *key, bool value)
+{
+	key_of(key);
+	fputs(value ? "true" : "false", stdout);
+}
+
+void rvl_json_raw(const char *key, const char *text)
+{
+	key_of(key);
+	fputs(text, stdout);
+}
+
+void rvl_json_begin(const char *name)
+{
+	char schema[64];
+
+	snprintf(schema, sizeof(schema), "rivulet.%s/1", name);
+	rvl_json_open(NULL, '{');
+	rvl_json_str("schema", schema);
+}
+
+void rvl_json_end(void)
+{
+	rvl_json_close();
+	putchar('\n');
+	first = true;
+}
+
+/* ---- tables ---- */
+
+static void *need(void *p)
+{
+	if (!p) {
+		fputs("rivulet: out of memory\n", stderr);
+		exit(RVL_EXIT_FAILED);
+	}
+	return p;
+}
+
+static void add_cell(struct rvl_table *t, const char *text)
+{
+	if (t->rows == t->room) {
+		t->room = t->room ? 2 * t->room : 64;
+		t->cell = need(realloc(t->cell, t->room * sizeof(*t->cell)));
+	}
+	t->cell[t->rows++] = need(strdup(text));
+}
+
+void rvl_table_init(struct rvl_table *t, int cols, const char *const *heads)
+{
+	*t = (struct rvl_table) { .cols = cols };
+	for (int i = 0; i < cols; i++) {
+		t->right[i] = heads[i][0] == '>';
+		add_cell(t, heads[i] + t->right[i]);
+	}
+}
+
+void rvl_table_cell(struct rvl_table *t, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	add_cell(t, text);
+}
+
+void rvl_table_print(struct rvl_table *t, int indent)
+{
+	size_t width[RVL_TABLE_COLS] = { 0 };
+	bool headless = true;
+
+	for (int i = 0; i < t->cols; i++)
+		headless &= !*t->cell[i];
+	for (size_t i = 0; i < t->rows; i++)
+		if (strlen(t->cell[i]) > width[i % t->cols])
+			width[i % t->cols] = strlen(t->cell[i]);
+	for (size_t i = headless ? (size_t)t->cols : 0; i < t->rows; i++) {
+		int c = (int)(i % t->cols);
+		bool last = c == t->cols - 1;
+
+		printf("%*s", c ? 2 : indent, "");
+		if (t->right[c])
+			printf("%*s", (int)width[c], t->cell[i]);
+		else
+			printf("%-*s", last ? 0 : (int)width[c], t->cell[i]);
+		if (last)
+			putchar('\n');
+	}
+	for (size_t i = 0; i < t->rows; i++)
+		free(t->cell[i]);
+	free(t->cell);
+}
+
+/* ---- values ---- */
+
+const char *rvl_unit(char *buf, double value, const char *unit)
+{
+	static const struct { double scale; const char *prefix; } si[] = {
+		{ 1e12, "T" }, { 1e9, "G" }, { 1e6, "M" }, { 1e3, "k" }, { 1, "" }, { 1e-3, "m" },
+		{ 1e-6, "u" }, { 1e-9, "n" }, { 1e-12, "p" },
+	};
+	size_t i = 0;
+
+	if (value == 0 || !isfinite(value)) {
+		snprintf(buf, 32, "%g %s", value, unit);
+		return buf;
+	}
+	while (i < sizeof(si) / sizeof(si[0]) - 1 && fabs(value) < si[i].scale)
+		i++;
+	value /= si[i].scale;
+	snprintf(buf, 32, "%.*f %s%s", fabs(value) < 10 ? 3 : fabs(value) < 100 ? 2 : 1, value,
+		 si[i].prefix, unit);
+	return buf;
+}
+
+const char *rvl_bytes(char *buf, uint64_t n)
+{
+	if (n < 1024)
+		snprintf(buf, 32, "%llu B", (unsigned long long)n);
+	else if (n < 1048576)
+		snprintf(buf, 32, "%.1f KiB", (double)n / 1024);
+	else if (n < 1ull << 30)
+		snprintf(buf, 32, "%.1f MiB", (double)n / 1048576);
+	else
+		snprintf(buf, 32, "%.2f GiB", (double)n / (1ull << 30));
+	return buf;
+}
+
+void rvl_figure(const char *prefix, const char *name, double value, const char *unit)
+{
+	if (prefix)
+		printf("figure %s.%s %.9g %s\n", prefix, name, value, unit);
+}
