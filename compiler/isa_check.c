@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The static checker. The stream is executed without time: a queue's head may go when its tokens are
- * there, the lowest index first. The network is deterministic, so if this order gets to the end, every
- * order does. Each instruction has a vector clock: how many instructions of each queue have certainly
- * ended when it starts. A k-th pop meets the k-th push of its pair, and a queue retires in order.
+ * The static checker. The stream is executed without time: a queue's head may go when its tokens
+ * are there, the lowest index first. The network is deterministic, so if this order gets to the
+ * end, every order does. Each instruction has a vector clock: how many instructions of each queue
+ * have certainly ended when it starts. A k-th pop meets the k-th push of its pair, and a queue
+ * retires in order.
  */
 #include "isa_check.h"
 
@@ -23,18 +24,18 @@
 /* What the token protocol needs of one instruction, and what was found out about it. */
 struct node {
 	uint8_t queue, pop, push;
-	uint32_t position;		/* in its queue */
-	uint32_t before[QUEUES];	/* instructions of each queue with a lower index */
-	uint32_t pops[QUEUES];		/* tokens from each queue that its queue took before it */
+	uint32_t position;	 /* in its queue */
+	uint32_t before[QUEUES]; /* instructions of each queue with a lower index */
+	uint32_t pops[QUEUES];	 /* tokens from each queue that its queue took before it */
 	uint32_t clock[QUEUES];
 };
 
 /* Tokens from one queue to another, by number. */
 struct pair {
-	uint32_t *pusher;	/* index of the instruction that pushes token k */
-	uint32_t pushes;	/* in the whole stream */
+	uint32_t *pusher; /* index of the instruction that pushes token k */
+	uint32_t pushes;  /* in the whole stream */
 	uint32_t pops;
-	uint32_t given, taken;	/* so far */
+	uint32_t given, taken; /* so far */
 };
 
 struct checker {
@@ -44,11 +45,11 @@ struct checker {
 	const struct rvl_isa_slot *slots;
 	struct rvl_isa_report *report;
 	struct node *node;
-	uint32_t *list[QUEUES];		/* indices of each queue's instructions */
+	uint32_t *list[QUEUES]; /* indices of each queue's instructions */
 	uint32_t len[QUEUES];
 	uint32_t dispatched[QUEUES], started[QUEUES];
-	uint32_t next;			/* to dispatch */
-	struct pair pair[QUEUES][QUEUES];	/* [from][to] */
+	uint32_t next;			  /* to dispatch */
+	struct pair pair[QUEUES][QUEUES]; /* [from][to] */
 	struct rivulet_config config;
 	struct rvl_words words[RIVULET_MEMS];
 };
@@ -79,8 +80,8 @@ static void append_insn(struct checker *c, uint32_t index)
 }
 
 __attribute__((format(printf, 5, 6))) static int problem(struct checker *c, enum rvl_isa_problem p,
-							  uint32_t first, uint32_t second,
-							  const char *fmt, ...)
+							 uint32_t first, uint32_t second,
+							 const char *fmt, ...)
 {
 	struct rvl_isa_report *r = c->report;
 	int n = snprintf(r->text, sizeof(r->text), "%s: ", problem_doc[p]);
@@ -110,7 +111,7 @@ static const char *fault_name(int fault)
 	case value:                                                                                \
 		return #name;
 	switch (fault) {
-	RIVULET_FAULTS(FAULT)
+		RIVULET_FAULTS(FAULT)
 	default:
 		return "?";
 	}
@@ -126,7 +127,8 @@ static int scan_insn(struct checker *c, uint32_t i, uint32_t pops[QUEUES][QUEUES
 	if (fault)
 		return problem(c, RVL_ISA_ILLEGAL, i, RVL_ISA_NO_INSN, "%s", fault_name(fault));
 	if (is_end(&d) != (i == c->count - 1))
-		return problem(c, RVL_ISA_NO_END, i, RVL_ISA_NO_INSN, "of %u instructions", c->count);
+		return problem(c, RVL_ISA_NO_END, i, RVL_ISA_NO_INSN, "of %u instructions",
+			       c->count);
 	if (is_end(&d) && (d.h.pop | d.h.push))
 		return problem(c, RVL_ISA_ILLEGAL, i, RVL_ISA_NO_INSN, "END with tokens");
 	n->queue = d.h.queue;
@@ -149,7 +151,8 @@ static int scan(struct checker *c)
 	int r = 0;
 
 	if (!c->count)
-		return problem(c, RVL_ISA_NO_END, RVL_ISA_NO_INSN, RVL_ISA_NO_INSN, "the stream is empty");
+		return problem(c, RVL_ISA_NO_END, RVL_ISA_NO_INSN, RVL_ISA_NO_INSN,
+			       "the stream is empty");
 	for (uint32_t i = 0; !r && i < c->count; i++)
 		r = scan_insn(c, i, pops);
 	return r;
@@ -186,7 +189,8 @@ static int make_lists(struct checker *c)
 static bool ready(const struct checker *c, const struct node *n)
 {
 	for (int from = 0; from < QUEUES; from++)
-		if (n->pop >> from & 1 && c->pair[from][n->queue].given == c->pair[from][n->queue].taken)
+		if (n->pop >> from & 1 &&
+		    c->pair[from][n->queue].given == c->pair[from][n->queue].taken)
 			return false;
 	return true;
 }
@@ -201,7 +205,8 @@ static void raise(uint32_t *to, uint32_t at_least)
 static void start(struct checker *c, struct node *n)
 {
 	if (n->position)
-		memcpy(n->clock, c->node[c->list[n->queue][n->position - 1]].clock, sizeof(n->clock));
+		memcpy(n->clock, c->node[c->list[n->queue][n->position - 1]].clock,
+		       sizeof(n->clock));
 	for (int from = 0; from < QUEUES; from++) {
 		struct pair *p = &c->pair[from][n->queue];
 		const struct node *pusher;
@@ -222,7 +227,7 @@ static uint32_t taken_before(const struct checker *c, uint32_t i, int from, int 
 	const struct node *n = &c->node[i];
 	uint32_t begun = n->clock[to];
 
-	/* it was dispatched, so of those before it in the stream all but a queue's depth have begun */
+	/* all before it are dispatched, and only a queue's depth can wait */
 	if (n->before[to] > c->board->queue_depth)
 		raise(&begun, n->before[to] - c->board->queue_depth);
 	return begun < c->len[to] ? c->node[c->list[to][begun]].pops[from] : c->pair[from][to].pops;
@@ -239,10 +244,11 @@ static int give(struct checker *c, uint32_t i)
 			continue;
 		p->given++;
 		if (p->given > taken_before(c, i, n->queue, to) + RIVULET_TOKEN_MAX)
-			return problem(c, RVL_ISA_TOKEN_OVERFLOW, i, RVL_ISA_NO_INSN,
-				       "token %u from %s to %s, of which only %u must have been taken",
-				       p->given, queue_name[n->queue], queue_name[to],
-				       taken_before(c, i, n->queue, to));
+			return problem(
+				c, RVL_ISA_TOKEN_OVERFLOW, i, RVL_ISA_NO_INSN,
+				"token %u from %s to %s, of which only %u must have been taken",
+				p->given, queue_name[n->queue], queue_name[to],
+				taken_before(c, i, n->queue, to));
 	}
 	return 0;
 }
@@ -261,7 +267,8 @@ static int hazard(struct checker *c, enum rivulet_mem mem, uint32_t word, uint32
 	uint32_t other = c->list[queue][at - 1], first = i < other ? i : other;
 	bool first_writes = first == i ? writes : other_writes;
 	enum rvl_isa_problem p = writes && other_writes ? RVL_ISA_WAW :
-				 first_writes ? RVL_ISA_RAW : RVL_ISA_WAR;
+				 first_writes		? RVL_ISA_RAW :
+							  RVL_ISA_WAR;
 
 	c->report->mem = mem;
 	c->report->word = word;
@@ -276,8 +283,8 @@ static int check_read(struct checker *c, enum rivulet_mem mem, uint32_t word, ui
 	if (!h->writer.at) {
 		c->report->mem = mem;
 		c->report->word = word;
-		return problem(c, RVL_ISA_UNWRITTEN, i, RVL_ISA_NO_INSN, "%s word %u", mem_name[mem],
-			       word);
+		return problem(c, RVL_ISA_UNWRITTEN, i, RVL_ISA_NO_INSN, "%s word %u",
+			       mem_name[mem], word);
 	}
 	if (!ordered(n, h->writer.queue, h->writer.at))
 		return hazard(c, mem, word, i, h->writer.queue, h->writer.at, true, false);
@@ -315,8 +322,8 @@ static int touch_run(struct checker *c, const struct rivulet_access *a, uint64_t
 			r = check_write(c, a->mem, at, i);
 	}
 	if (!r && a->write)
-		rvl_words_write(w, lo, hi, (struct rvl_touch){ c->node[i].position + 1,
-							       c->node[i].queue });
+		rvl_words_write(w, lo, hi,
+				(struct rvl_touch){ c->node[i].position + 1, c->node[i].queue });
 	return r;
 }
 
@@ -342,8 +349,10 @@ static int touch(struct checker *c, struct rivulet_access a, uint32_t i)
 	for (uint64_t g = 0; g < a.grps; g++)
 		for (uint64_t b = 0; b < a.blks; b++)
 			for (uint64_t y = 0; !r && y < a.rows; y++)
-				r = touch_run(c, &a, a.addr + g * a.grp_pitch + b * a.blk_pitch +
-						     y * a.row_pitch, a.cols, i);
+				r = touch_run(c, &a,
+					      a.addr + g * a.grp_pitch + b * a.blk_pitch +
+						      y * a.row_pitch,
+					      a.cols, i);
 	return r;
 }
 
@@ -374,13 +383,16 @@ static int check_slot(struct checker *c, const struct rivulet_extent *e, uint32_
 			       "bytes %" PRIu64 "..%" PRIu64 " of slot %u, which has %" PRIu64,
 			       e->first, e->end - 1, e->slot, s->size);
 	if (e->write && !s->write)
-		return problem(c, RVL_ISA_SLOT, i, RVL_ISA_NO_INSN, "slot %u is read only", e->slot);
+		return problem(c, RVL_ISA_SLOT, i, RVL_ISA_NO_INSN, "slot %u is read only",
+			       e->slot);
 	return 0;
 }
 
 static int check_prof(struct checker *c, const struct rivulet_insn_q_prof *p, uint32_t i)
 {
-	struct rivulet_extent e = { .used = p->limit > 0, .write = true, .slot = p->slot,
+	struct rivulet_extent e = { .used = p->limit > 0,
+				    .write = true,
+				    .slot = p->slot,
 				    .first = p->offset,
 				    .end = p->offset + p->limit * sizeof(struct rivulet_prof) };
 
@@ -399,8 +411,9 @@ static int check_insn(struct checker *c, uint32_t i)
 		return problem(c, RVL_ISA_ILLEGAL, i, RVL_ISA_NO_INSN, "%s", fault_name(r));
 	rivulet_config_set(&c->config, &d);
 	if (rivulet_footprint_of(c->board, &c->config, &d, &f))
-		return problem(c, RVL_ISA_SPAD, i, RVL_ISA_NO_INSN, "of %u INP, %u WGT, %u ACC words",
-			       c->words[0].count, c->words[1].count, c->words[2].count);
+		return problem(c, RVL_ISA_SPAD, i, RVL_ISA_NO_INSN,
+			       "of %u INP, %u WGT, %u ACC words", c->words[0].count,
+			       c->words[1].count, c->words[2].count);
 	if (d.form == RIVULET_FORM_q_prof)
 		return check_prof(c, &d.q_prof, i);
 	r = check_slot(c, &f.dma, i);
@@ -550,8 +563,9 @@ static void release(struct checker *c)
 int rvl_isa_check(const struct rivulet_board *b, const struct rivulet_insn *stream, uint32_t count,
 		  const struct rvl_isa_slot *slots, struct rvl_isa_report *out)
 {
-	struct checker c = { .board = b, .stream = stream, .count = count, .slots = slots,
-			     .report = out };
+	struct checker c = {
+		.board = b, .stream = stream, .count = count, .slots = slots, .report = out
+	};
 	int r;
 
 	*out = (struct rvl_isa_report){ .first = RVL_ISA_NO_INSN, .second = RVL_ISA_NO_INSN };

@@ -25,7 +25,8 @@
 	P(TOKEN_MISSING, "a pop that no push serves")                                              \
 	P(TOKEN_LEFT, "a push that no pop takes")                                                  \
 	P(TOKEN_OVERFLOW, "a counter could pass 255")                                              \
-	P(DEADLOCK, "queues that wait for each other, or a queue too short for the order of the stream") \
+	P(DEADLOCK,                                                                                \
+	  "queues that wait for each other, or a queue too short for the order of the stream")     \
 	P(RAW, "a read that nothing orders after a write it may need")                             \
 	P(WAR, "a write that nothing orders after a read of the old value")                        \
 	P(WAW, "two writes that nothing orders")                                                   \

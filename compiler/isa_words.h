@@ -17,7 +17,7 @@ struct rvl_touch {
 /** struct rvl_history - of the words of one interval */
 struct rvl_history {
 	struct rvl_touch writer;
-	uint32_t reader[RIVULET_QUEUES];	/* 1 + position of the last one since that write */
+	uint32_t reader[RIVULET_QUEUES]; /* 1 + position of the last one since that write */
 };
 
 /* Interval [w, next set bit of @start) has the history @of[w]. */

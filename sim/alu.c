@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * The ALU engine: requantise, table, pool, add or multiply, one A word at a time. Float arithmetic is
- * IEEE single precision in exactly this order; this file is built without contraction.
+ * The ALU engine: requantise, table, pool, add or multiply, one A word at a time. Float arithmetic
+ * is IEEE single precision in exactly this order; this file is built without contraction.
  */
 #include "engine.h"
 
 #include <math.h>
 #include <string.h>
 
-#define LANES 64	/* tm and tn at most */
+#define LANES 64 /* tm and tn at most */
 
 struct param {
-	uint32_t bias;	/* added modulo 2^32 */
+	uint32_t bias; /* added modulo 2^32 */
 	float mult;
 };
 
@@ -20,11 +20,11 @@ struct alu {
 	struct rvl_core *c;
 	const struct rivulet_config *cfg;
 	const struct rivulet_insn_alu *a;
-	uint32_t lanes;		/* channels of an A word */
+	uint32_t lanes; /* channels of an A word */
 	uint32_t tn;
-	const uint8_t *lut;	/* NULL: no stage 2 */
-	float ra, rb, bias;	/* A_SCALE */
-	float mult;		/* A_DIV */
+	const uint8_t *lut; /* NULL: no stage 2 */
+	float ra, rb, bias; /* A_SCALE */
+	float mult;	    /* A_DIV */
 };
 
 static float as_float(int64_t bits)
@@ -36,7 +36,7 @@ static float as_float(int64_t bits)
 	return f;
 }
 
-/* rint(clamp(v, lo - zp, hi - zp)) + zp; the bounds are applied in this order, so lo > hi gives hi. */
+/* rint(clamp(v, lo - zp, hi - zp)) + zp; the upper bound is applied last. */
 static int8_t quantise(float v, int64_t zp, int64_t lo, int64_t hi)
 {
 	float low = lo - zp, high = hi - zp;
@@ -65,7 +65,8 @@ static void stage_a(const struct alu *u, uint64_t word, uint64_t blk, int8_t *ou
 			struct param p;
 
 			memcpy(&p, prm + m * sizeof(p), sizeof(p));
-			out[m] = quantise((float)(int32_t)(v + p.bias) * p.mult, q->zp, q->lo, q->hi);
+			out[m] = quantise((float)(int32_t)(v + p.bias) * p.mult, q->zp, q->lo,
+					  q->hi);
 		} else {
 			out[m] = v;
 		}
@@ -80,12 +81,11 @@ static uint64_t a_word(const struct alu *u, uint64_t blk, int64_t y, int64_t x)
 }
 
 struct window {
-	int32_t value[LANES];	/* maximum or sum */
-	int64_t counted;	/* positions inside the divisor rectangle */
+	int32_t value[LANES]; /* maximum or sum */
+	int64_t counted;      /* positions inside the divisor rectangle */
 };
 
-static void pool_position(const struct alu *u, uint64_t blk, int64_t y, int64_t x,
-			  struct window *w)
+static void pool_position(const struct alu *u, uint64_t blk, int64_t y, int64_t x, struct window *w)
 {
 	const struct rivulet_insn_a_rect *r = &u->cfg->a_rect;
 	const struct rivulet_insn_a_pool *p = &u->cfg->a_pool;
@@ -189,11 +189,16 @@ static void position(const struct alu *u, uint64_t blk, int64_t y, int64_t x)
 int rvl_alu(struct rvl_core *c, const struct rivulet_config *cfg, const struct rivulet_insn_alu *a)
 {
 	struct alu u = {
-		.c = c, .cfg = cfg, .a = a, .tn = c->board->tn,
+		.c = c,
+		.cfg = cfg,
+		.a = a,
+		.tn = c->board->tn,
 		.lanes = a->src ? c->board->tm : c->board->tn,
 		.lut = a->lut ? c->wgt + cfg->a_lut.addr * RIVULET_WGT_WORD : NULL,
-		.ra = as_float(cfg->a_scale.ra), .rb = as_float(cfg->a_scale.rb),
-		.bias = as_float(cfg->a_scale.c), .mult = as_float(cfg->a_div.mult),
+		.ra = as_float(cfg->a_scale.ra),
+		.rb = as_float(cfg->a_scale.rb),
+		.bias = as_float(cfg->a_scale.c),
+		.mult = as_float(cfg->a_div.mult),
 	};
 
 	for (int64_t b = 0; b < a->blks; b++) {

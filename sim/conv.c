@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The CONV engine, dense int8. The scalar code is the definition; the vector code of conv_simd.c takes
- * over where the host and the shape allow it, with the same bits.
+ * The CONV engine, dense int8. The scalar code is the definition; the vector code of conv_simd.c
+ * takes over where the host and the shape allow it, with the same bits.
  */
 #include "conv_simd.h"
 
@@ -39,7 +39,7 @@ struct site {
 	const struct rvl_core *c;
 	const struct rivulet_config *cfg;
 	const struct rivulet_insn_conv *v;
-	uint8_t pad[64];	/* a word of the padding value */
+	uint8_t pad[64]; /* a word of the padding value */
 	int64_t o, y, x;
 };
 
@@ -68,8 +68,8 @@ static void add_block(const struct site *s, int64_t i, uint32_t *sum)
 static void output_word(const struct site *s)
 {
 	uint32_t tm = s->c->board->tm, sum[64] = { 0 };
-	uint64_t at = s->v->acc + s->o * s->cfg->c_out.blk_pitch +
-		      s->y * s->cfg->c_out.row_pitch + s->x;
+	uint64_t at =
+		s->v->acc + s->o * s->cfg->c_out.blk_pitch + s->y * s->cfg->c_out.row_pitch + s->x;
 	uint32_t *acc = (uint32_t *)s->c->acc + at * tm;
 
 	for (int64_t i = 0; i < s->v->icb; i++)

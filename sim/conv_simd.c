@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Dense convolution with vector instructions. The input tile is copied out with its padding, so that
- * each tap is a constant distance; weights are transposed so that a vector holds the same input
+ * Dense convolution with vector instructions. The input tile is copied out with its padding, so
+ *that each tap is a constant distance; weights are transposed so that a vector holds the same input
  * channels of neighbouring output channels. Both are made of 32-bit units:
  *
  *	VNNI	4 channels as bytes, input offset by 128 to be unsigned (taken back through @start)
@@ -12,10 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TILE_BYTES	(8u << 20)	/* of the copied input; shapes beyond it are left to the scalar code */
-#define WEIGHT_BYTES	(4u << 20)
-#define TAPS_MAX	65536u
-#define PIXELS		8		/* accumulated at once */
+#define TILE_BYTES                                                                                 \
+	(8u << 20) /* of the copied input; shapes beyond it are left to the scalar code */
+#define WEIGHT_BYTES (4u << 20)
+#define TAPS_MAX     65536u
+#define PIXELS	     8 /* accumulated at once */
 
 /* Working memory, allocated once per core. */
 struct work {
@@ -26,17 +27,17 @@ struct work {
 
 /* One row of outputs for one vector of output channels. */
 struct strip {
-	int32_t *acc;		/* of the first pixel and channel */
-	uint32_t acc_step;	/* int32 from pixel to pixel: tm */
-	const uint8_t *x;	/* tap 0 of the first pixel */
-	uint64_t x_step;	/* bytes from pixel to pixel */
-	const int32_t *tap;	/* byte distance of each tap */
+	int32_t *acc;	    /* of the first pixel and channel */
+	uint32_t acc_step;  /* int32 from pixel to pixel: tm */
+	const uint8_t *x;   /* tap 0 of the first pixel */
+	uint64_t x_step;    /* bytes from pixel to pixel */
+	const int32_t *tap; /* byte distance of each tap */
 	uint32_t taps;
-	uint32_t units;		/* per tap */
-	const uint32_t *w;	/* of the first channel */
-	uint32_t w_step;	/* units from one input unit to the next: tm */
+	uint32_t units;	   /* per tap */
+	const uint32_t *w; /* of the first channel */
+	uint32_t w_step;   /* units from one input unit to the next: tm */
 	bool keep;
-	int32_t start[16];	/* of each sum */
+	int32_t start[16]; /* of each sum */
 };
 
 struct plan {
@@ -45,9 +46,9 @@ struct plan {
 	const struct rivulet_insn_conv *v;
 	struct work *work;
 	enum rvl_simd simd;
-	uint32_t elem;		/* bytes of an input channel in the tile */
-	uint32_t units;		/* per INP word */
-	uint64_t rows, cols;	/* of the tile */
+	uint32_t elem;	     /* bytes of an input channel in the tile */
+	uint32_t units;	     /* per INP word */
+	uint64_t rows, cols; /* of the tile */
 	uint32_t taps;
 };
 
@@ -80,8 +81,8 @@ enum rvl_simd rvl_conv_force(enum rvl_simd most)
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define VNNI __attribute__((target("avx512f,avx512vl,avx512vnni")))
-#define AVX2 __attribute__((target("avx2")))
+#define VNNI   __attribute__((target("avx512f,avx512vl,avx512vnni")))
+#define AVX2   __attribute__((target("avx2")))
 #define UNROLL _Pragma("GCC unroll 8")
 #define INLINE static inline __attribute__((always_inline))
 
@@ -112,7 +113,8 @@ VNNI INLINE void vnni_pixels(const struct strip *s, int64_t x, const int n)
 			for (int p = 0; p < n; p++)
 				sum[p] = _mm512_dpbusd_epi32(
 					sum[p],
-					_mm512_set1_epi32(unit_at(in + s->tap[t] + p * s->x_step + 4 * u)),
+					_mm512_set1_epi32(
+						unit_at(in + s->tap[t] + p * s->x_step + 4 * u)),
 					wv);
 		}
 	}
@@ -164,11 +166,10 @@ AVX2 INLINE void avx2_pixels(const struct strip *s, int64_t x, const int n)
 			UNROLL
 			for (int p = 0; p < n; p++)
 				sum[p] = _mm256_add_epi32(
-					sum[p],
-					_mm256_madd_epi16(
-						_mm256_set1_epi32(unit_at(in + s->tap[t] +
+					sum[p], _mm256_madd_epi16(_mm256_set1_epi32(unit_at(
+									  in + s->tap[t] +
 									  p * s->x_step + 4 * u)),
-						wv));
+								  wv));
 		}
 	}
 	UNROLL
@@ -247,7 +248,8 @@ static void pad_channels(const struct plan *p, uint8_t *to, uint64_t n)
 		wide[i] = p->cfg->c_pad.value;
 }
 
-/* One row of the tile: padding, input, padding. @word: INP word of column 0, or -1 for a row of padding. */
+/* One row of the tile: padding, input, padding. @word: INP word of column 0, or -1 for a row of
+ * padding. */
 static void copy_row(const struct plan *p, uint8_t *to, int64_t word)
 {
 	const struct rivulet_insn_c_input *in = &p->cfg->c_input;
@@ -309,9 +311,9 @@ static void copy_all_weights(const struct plan *p, int64_t o)
 	uint32_t *to = p->work->weight;
 
 	for (int64_t i = 0; i < p->v->icb; i++) {
-		const uint8_t *from = p->c->wgt + RIVULET_WGT_WORD *
-				      (p->v->wgt + o * p->cfg->c_out.wgt_oc_pitch +
-				       i * p->cfg->c_out.wgt_ic_pitch);
+		const uint8_t *from =
+			p->c->wgt + RIVULET_WGT_WORD * (p->v->wgt + o * p->cfg->c_out.wgt_oc_pitch +
+							i * p->cfg->c_out.wgt_ic_pitch);
 
 		for (uint64_t k = 0; k < area; k++, to += p->units * p->c->board->tm)
 			copy_weights(p, to, from + k * block);
@@ -336,13 +338,20 @@ static int run_channels(const struct plan *p, int64_t o, uint32_t m)
 	const struct rivulet_insn_c_kernel *k = &p->cfg->c_kernel;
 	uint64_t step = p->c->board->tn * p->elem, tm = p->c->board->tm;
 	struct strip s = {
-		.acc_step = tm, .x_step = k->sx * step, .tap = p->work->tap, .taps = p->taps,
-		.units = p->units, .w = p->work->weight + m, .w_step = tm, .keep = p->v->keep,
+		.acc_step = tm,
+		.x_step = k->sx * step,
+		.tap = p->work->tap,
+		.taps = p->taps,
+		.units = p->units,
+		.w = p->work->weight + m,
+		.w_step = tm,
+		.keep = p->v->keep,
 	};
 
 	start_strip(p->simd, &s);
 	for (int64_t y = 0; y < p->v->rows; y++) {
-		uint64_t word = p->v->acc + o * p->cfg->c_out.blk_pitch + y * p->cfg->c_out.row_pitch;
+		uint64_t word =
+			p->v->acc + o * p->cfg->c_out.blk_pitch + y * p->cfg->c_out.row_pitch;
 
 		if (rvl_core_aborted(p->c))
 			return RVL_ABORTED;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* One job from its first instruction to END, a fault or an abort: the timeline says what runs when. */
+/* One job, from its first instruction to END, fault or abort, along the timeline. */
 #include "engine.h"
 
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECE 4096u	/* of the command stream, mapped at a time */
+#define PIECE 4096u /* of the command stream, mapped at a time */
 
 /* The command stream as the timeline fetches it, index after index, never behind @base. */
 struct stream {
 	struct rvl_regions *regions;
 	const struct rivulet_variant *variant;
-	const uint8_t *piece;	/* mapped bytes [base, base + len) of the stream */
+	const uint8_t *piece; /* mapped bytes [base, base + len) of the stream */
 	uint64_t base;
 	uint64_t len;
 };
@@ -196,7 +196,7 @@ static bool names_slot(int fault)
 	case value:                                                                                \
 		return slot;
 	switch (fault) {
-	RIVULET_FAULTS(SLOT)
+		RIVULET_FAULTS(SLOT)
 	default:
 		return false;
 	}
@@ -208,8 +208,9 @@ static void outcome(struct rvl_core *c, struct rivulet_status *st, int r, uint32
 {
 	bool slot = r > 0 && names_slot(r);
 
-	st->state = htole32(!r ? RIVULET_STATE_DONE :
-			    r == RVL_ABORTED ? RIVULET_STATE_ABORTED : RIVULET_STATE_FAULT);
+	st->state = htole32(!r		     ? RIVULET_STATE_DONE :
+			    r == RVL_ABORTED ? RIVULET_STATE_ABORTED :
+					       RIVULET_STATE_FAULT);
 	st->fault = htole32(r > 0 ? r : RIVULET_FAULT_NONE);
 	st->fault_slot = htole32(slot ? c->regions->bad.slot : RIVULET_NO_SLOT);
 	st->fault_offset = htole64(slot ? c->regions->bad.offset : 0);

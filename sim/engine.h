@@ -7,7 +7,7 @@
 #include "rivulet_cost.h"
 #include "rivulet_footprint.h"
 
-#define RVL_ABORTED (-1)	/* returned by an engine beside 0 and enum rivulet_fault */
+#define RVL_ABORTED (-1) /* returned by an engine beside 0 and enum rivulet_fault */
 
 /** struct rvl_prof_target - where a queue's PROF records go */
 struct rvl_prof_target {
@@ -33,7 +33,8 @@ struct rvl_core {
 	struct rvl_prof_target prof[RIVULET_QUEUES];
 };
 
-#define RVL_ROW_BYTES (16384u * 64u)	/* the longest row of INP words: 14 bits of columns, tn <= 64 */
+#define RVL_ROW_BYTES                                                                              \
+	(16384u * 64u) /* the longest row of INP words: 14 bits of columns, tn <= 64 */
 
 static inline bool rvl_core_aborted(const struct rvl_core *c)
 {

@@ -10,9 +10,9 @@ struct tile {
 	const struct rivulet_config *cfg;
 	const struct rivulet_insn_load *l;
 	uint64_t tn;
-	uint64_t rows, cols;		/* padding and replication included */
-	uint64_t rep_y, rep_x;		/* pixels written per source pixel */
-	uint64_t first, count;		/* bytes of a word */
+	uint64_t rows, cols;   /* padding and replication included */
+	uint64_t rep_y, rep_x; /* pixels written per source pixel */
+	uint64_t first, count; /* bytes of a word */
 	uint8_t flip;
 };
 
@@ -21,8 +21,12 @@ static struct tile tile_of(struct rvl_core *c, const struct rivulet_config *cfg,
 {
 	bool masked = l->kind == RIVULET_XFER_BLOCK && cfg->l_chan.count;
 	struct tile t = {
-		.inp = c->inp, .cfg = cfg, .l = l, .tn = c->board->tn,
-		.rep_y = cfg->l_chan.rep_y + 1, .rep_x = cfg->l_chan.rep_x + 1,
+		.inp = c->inp,
+		.cfg = cfg,
+		.l = l,
+		.tn = c->board->tn,
+		.rep_y = cfg->l_chan.rep_y + 1,
+		.rep_x = cfg->l_chan.rep_x + 1,
 		.first = masked ? cfg->l_chan.dst_ch : 0,
 		.count = masked ? cfg->l_chan.count : c->board->tn,
 		.flip = l->flip ? 0x80 : 0,
@@ -35,7 +39,8 @@ static struct tile tile_of(struct rvl_core *c, const struct rivulet_config *cfg,
 
 static uint8_t *word(const struct tile *t, uint64_t blk, uint64_t row, uint64_t col)
 {
-	uint64_t w = t->l->addr + blk * t->cfg->l_dst.blk_pitch + row * t->cfg->l_dst.row_pitch + col;
+	uint64_t w =
+		t->l->addr + blk * t->cfg->l_dst.blk_pitch + row * t->cfg->l_dst.row_pitch + col;
 
 	return t->inp + w * t->tn;
 }
@@ -98,12 +103,13 @@ static int block_words(struct rvl_core *c, const struct rivulet_config *cfg,
 	for (int64_t b = 0; b < l->blks; b++) {
 		for (int64_t y = 0; y < l->rows; y++) {
 			uint64_t w = l->addr + b * cfg->l_dst.blk_pitch + y * cfg->l_dst.row_pitch;
-			uint64_t off = l->offset + b * cfg->l_src.blk_pitch +
-				       y * cfg->l_src.row_pitch;
-			int fault = rvl_core_aborted(c) ? RVL_ABORTED :
-				    rvl_region_read(c->regions, l->slot, off,
-						    base + (w + skip) * word_bytes,
-						    l->cols * word_bytes);
+			uint64_t off =
+				l->offset + b * cfg->l_src.blk_pitch + y * cfg->l_src.row_pitch;
+			int fault = rvl_core_aborted(c) ?
+					    RVL_ABORTED :
+					    rvl_region_read(c->regions, l->slot, off,
+							    base + (w + skip) * word_bytes,
+							    l->cols * word_bytes);
 
 			if (fault)
 				return fault;
@@ -125,8 +131,8 @@ static int block_row(struct rvl_core *c, const struct tile *t, uint64_t b, uint6
 	const struct rivulet_config *cfg = t->cfg;
 	uint64_t src = t->count == t->tn ? 0 : cfg->l_chan.src_ch, cols = t->l->cols;
 	uint64_t off = t->l->offset + b * cfg->l_src.blk_pitch + y * cfg->l_src.row_pitch + src;
-	int fault = rvl_region_read(c->regions, t->l->slot, off, c->row,
-				    (cols - 1) * t->tn + t->count);
+	int fault =
+		rvl_region_read(c->regions, t->l->slot, off, c->row, (cols - 1) * t->tn + t->count);
 
 	for (uint64_t x = 0; !fault && x < cols; x++)
 		put(t, b, y, x, t->first, c->row + x * t->tn, t->count);
@@ -162,8 +168,8 @@ static int load_planar(struct rvl_core *c, const struct tile *t)
 		for (int64_t y = 0; y < t->l->rows; y++) {
 			uint64_t off = t->l->offset + ch * s->ch_pitch + y * s->row_pitch;
 			int fault = rvl_core_aborted(c) ? RVL_ABORTED :
-				    rvl_region_read(c->regions, t->l->slot, off, c->row,
-						    t->l->cols);
+							  rvl_region_read(c->regions, t->l->slot,
+									  off, c->row, t->l->cols);
 
 			if (fault)
 				return fault;
@@ -236,8 +242,8 @@ static int gather_channel(struct rvl_core *c, const struct tile *t, int64_t ch,
 			if (row < 0 || row >= o->rows)
 				continue;
 			fault = rvl_core_aborted(c) ? RVL_ABORTED :
-				rvl_region_read(c->regions, t->l->slot, off, c->row,
-						cols.hi - cols.lo);
+						      rvl_region_read(c->regions, t->l->slot, off,
+								      c->row, cols.hi - cols.lo);
 			if (fault)
 				return fault;
 			gather_row(c, t, ch, y, ky, cols);

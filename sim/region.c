@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Isolation: the only way from the engines to memory. Every range is checked against its slot before
- * the first byte moves: valid, inside the limit, writable, no wrap on the final address, mapped.
+ * Isolation: the only way from the engines to memory. Every range is checked against its slot
+ * before the first byte moves: valid, inside the limit, writable, no wrap on the final address,
+ * mapped.
  */
 #include "core.h"
 

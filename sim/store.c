@@ -9,8 +9,8 @@ struct source {
 	const uint8_t *base;
 	const struct rivulet_config *cfg;
 	const struct rivulet_insn_store *s;
-	uint64_t word, elem;	/* bytes */
-	uint64_t lanes;		/* channels of a word */
+	uint64_t word, elem; /* bytes */
+	uint64_t lanes;	     /* channels of a word */
 	uint8_t flip;
 };
 
@@ -125,9 +125,13 @@ int rvl_store(struct rvl_core *c, const struct rivulet_config *cfg,
 {
 	bool acc = insn->mem == RIVULET_MEM_ACC;
 	struct source s = {
-		.base = acc ? (const uint8_t *)c->acc : c->inp, .cfg = cfg, .s = insn,
-		.word = rivulet_mem_word(c->board, insn->mem), .elem = acc ? 4 : 1,
-		.lanes = acc ? c->board->tm : c->board->tn, .flip = insn->flip ? 0x80 : 0,
+		.base = acc ? (const uint8_t *)c->acc : c->inp,
+		.cfg = cfg,
+		.s = insn,
+		.word = rivulet_mem_word(c->board, insn->mem),
+		.elem = acc ? 4 : 1,
+		.lanes = acc ? c->board->tm : c->board->tn,
+		.flip = insn->flip ? 0x80 : 0,
 	};
 
 	if (insn->kind == RIVULET_XFER_BLOCK)

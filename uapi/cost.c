@@ -12,6 +12,7 @@ void rivulet_config_set(struct rivulet_config *c, const struct rivulet_decoded *
 		c->member_ = d->form_;                                                             \
 		break;
 	switch (d->form) {
+	/* clang-format off */
 	TAKE(l_src, l_src) TAKE(l_dst, l_dst) TAKE(l_chan, l_chan) TAKE(l_pad, l_pad)
 	TAKE(l_gather, l_gather) TAKE(l_bounds, l_bounds)
 	TAKE(c_kernel, c_kernel) TAKE(c_input, c_input) TAKE(c_pad, c_pad) TAKE(c_out, c_out)
@@ -21,6 +22,7 @@ void rivulet_config_set(struct rivulet_config *c, const struct rivulet_decoded *
 	TAKE(a_lut, a_lut) TAKE(a_pack, a_pack)
 	TAKE(s_dst, s_dst) TAKE(s_src, s_src) TAKE(s_chan, s_chan)
 	TAKE(q_tag, q_tag[d->h.queue]) TAKE(q_prof, q_prof[d->h.queue])
+	/* clang-format on */
 	default:
 		break;
 	}
@@ -45,7 +47,7 @@ static void runs(const struct rivulet_board *b, uint64_t n, uint64_t len, struct
 struct shape {
 	uint64_t rows, cols, blks;
 	uint64_t row_pitch, blk_pitch, ch_pitch;
-	uint64_t channels, count;	/* count: bytes moved of each word, 0: all */
+	uint64_t channels, count; /* count: bytes moved of each word, 0: all */
 	uint64_t word, elem;
 };
 
@@ -129,11 +131,16 @@ static void load_cost(const struct rivulet_board *b, const struct rivulet_config
 		      const struct rivulet_insn_load *l, struct rivulet_cost *cost)
 {
 	struct shape s = {
-		.rows = l->rows, .cols = l->cols, .blks = l->blks,
-		.row_pitch = c->l_src.row_pitch, .blk_pitch = c->l_src.blk_pitch,
-		.ch_pitch = c->l_src.ch_pitch, .channels = c->l_chan.channels,
+		.rows = l->rows,
+		.cols = l->cols,
+		.blks = l->blks,
+		.row_pitch = c->l_src.row_pitch,
+		.blk_pitch = c->l_src.blk_pitch,
+		.ch_pitch = c->l_src.ch_pitch,
+		.channels = c->l_chan.channels,
 		.count = l->mem == RIVULET_MEM_INP ? c->l_chan.count : 0,
-		.word = rivulet_mem_word(b, l->mem), .elem = 1,
+		.word = rivulet_mem_word(b, l->mem),
+		.elem = 1,
 	};
 
 	if (l->kind == RIVULET_XFER_GATHER)
@@ -147,11 +154,16 @@ static void store_cost(const struct rivulet_board *b, const struct rivulet_confi
 {
 	bool acc = t->mem == RIVULET_MEM_ACC;
 	struct shape s = {
-		.rows = t->rows, .cols = t->cols, .blks = t->blks,
-		.row_pitch = c->s_dst.row_pitch, .blk_pitch = c->s_dst.blk_pitch,
-		.ch_pitch = c->s_dst.ch_pitch, .channels = c->s_chan.channels,
+		.rows = t->rows,
+		.cols = t->cols,
+		.blks = t->blks,
+		.row_pitch = c->s_dst.row_pitch,
+		.blk_pitch = c->s_dst.blk_pitch,
+		.ch_pitch = c->s_dst.ch_pitch,
+		.channels = c->s_chan.channels,
 		.count = acc ? 0 : c->s_chan.count,
-		.word = rivulet_mem_word(b, t->mem), .elem = acc ? 4 : 1,
+		.word = rivulet_mem_word(b, t->mem),
+		.elem = acc ? 4 : 1,
 	};
 
 	xfer_cost(b, t->kind, &s, cost, &cost->write_bytes);

@@ -23,7 +23,6 @@ uint32_t rivulet_mem_words(const struct rivulet_board *b, enum rivulet_mem mem)
 	return bytes[mem] / rivulet_mem_word(b, mem);
 }
 
-
 struct rivulet_span rivulet_taps(int64_t org, int64_t n, int64_t stride, int64_t taps,
 				 int64_t dilation, int64_t bound)
 {
@@ -109,7 +108,7 @@ static int check_alu(const struct rivulet_board *b, const struct rivulet_config 
 
 	if (a->pack)
 		return RIVULET_FAULT_MODE;
-	if (!a->rows || !a->cols || !a->blks || a->bin > RIVULET_BIN_ADD_REV)
+	if (!a->rows || !a->cols || !a->blks)
 		return RIVULET_FAULT_FIELD;
 	if ((a->src && !a->rq) || (a->dst && (a->src || b->tn != b->tm)))
 		return RIVULET_FAULT_FIELD;
@@ -150,8 +149,9 @@ static struct rivulet_access *add(struct rivulet_footprint *f, enum rivulet_mem 
 {
 	struct rivulet_access *a = &f->access[f->count++];
 
-	*a = (struct rivulet_access){ .mem = mem, .addr = addr, .grps = 1, .blks = 1, .rows = 1,
-				      .cols = 1 };
+	*a = (struct rivulet_access){
+		.mem = mem, .addr = addr, .grps = 1, .blks = 1, .rows = 1, .cols = 1
+	};
 	return a;
 }
 
@@ -221,7 +221,8 @@ static void gather_extent(const struct rivulet_config *c, const struct rivulet_i
 		return;
 	}
 	e->first = l->offset + y.lo * c->l_src.row_pitch + x.lo;
-	e->end = l->offset + (g->ch - 1) * c->l_src.ch_pitch + (y.hi - 1) * c->l_src.row_pitch + x.hi;
+	e->end = l->offset + (g->ch - 1) * c->l_src.ch_pitch + (y.hi - 1) * c->l_src.row_pitch +
+		 x.hi;
 }
 
 static void load_bytes(const struct rivulet_board *b, const struct rivulet_config *c,
@@ -229,11 +230,18 @@ static void load_bytes(const struct rivulet_board *b, const struct rivulet_confi
 {
 	bool masked = l->mem == RIVULET_MEM_INP && c->l_chan.count;
 	struct layout y = {
-		.kind = l->kind, .rows = l->rows, .cols = l->cols, .blks = l->blks,
+		.kind = l->kind,
+		.rows = l->rows,
+		.cols = l->cols,
+		.blks = l->blks,
 		.channels = c->l_chan.channels,
-		.src = masked ? c->l_chan.src_ch : 0, .count = masked ? c->l_chan.count : 0,
-		.row_pitch = c->l_src.row_pitch, .blk_pitch = c->l_src.blk_pitch,
-		.ch_pitch = c->l_src.ch_pitch, .word = rivulet_mem_word(b, l->mem), .elem = 1,
+		.src = masked ? c->l_chan.src_ch : 0,
+		.count = masked ? c->l_chan.count : 0,
+		.row_pitch = c->l_src.row_pitch,
+		.blk_pitch = c->l_src.blk_pitch,
+		.ch_pitch = c->l_src.ch_pitch,
+		.word = rivulet_mem_word(b, l->mem),
+		.elem = 1,
 	};
 
 	f->dma = (struct rivulet_extent){ .used = true, .slot = l->slot };
@@ -258,11 +266,17 @@ static void store_bytes(const struct rivulet_board *b, const struct rivulet_conf
 {
 	bool acc = s->mem == RIVULET_MEM_ACC, masked = !acc && c->s_chan.count;
 	struct layout y = {
-		.kind = s->kind, .rows = s->rows, .cols = s->cols, .blks = s->blks,
+		.kind = s->kind,
+		.rows = s->rows,
+		.cols = s->cols,
+		.blks = s->blks,
 		.channels = c->s_chan.channels,
-		.src = masked ? c->s_chan.dst_ch : 0, .count = masked ? c->s_chan.count : 0,
-		.row_pitch = c->s_dst.row_pitch, .blk_pitch = c->s_dst.blk_pitch,
-		.ch_pitch = c->s_dst.ch_pitch, .word = rivulet_mem_word(b, s->mem),
+		.src = masked ? c->s_chan.dst_ch : 0,
+		.count = masked ? c->s_chan.count : 0,
+		.row_pitch = c->s_dst.row_pitch,
+		.blk_pitch = c->s_dst.blk_pitch,
+		.ch_pitch = c->s_dst.ch_pitch,
+		.word = rivulet_mem_word(b, s->mem),
 		.elem = acc ? 4 : 1,
 	};
 
@@ -338,8 +352,7 @@ static void alu_operand_a(const struct rivulet_config *c, const struct rivulet_i
 	}
 	if (y.lo >= y.hi || x.lo >= x.hi)
 		return;
-	w = add(f, a->src ? RIVULET_MEM_ACC : RIVULET_MEM_INP,
-		a->a + y.lo * c->a_src.a_row + x.lo);
+	w = add(f, a->src ? RIVULET_MEM_ACC : RIVULET_MEM_INP, a->a + y.lo * c->a_src.a_row + x.lo);
 	w->read = true;
 	blocks(w, a->blks, c->a_src.a_blk);
 	rows(w, y.hi - y.lo, c->a_src.a_row, x.hi - x.lo);

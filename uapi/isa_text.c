@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
-/* Instructions as text and back: one line each, from the tables of rivulet_isa.h (docs/isa.md, "Text"). */
+/* Instructions as text and back: one line each, from the tables of rivulet_isa.h (docs/isa.md,
+ * "Text"). */
 #include "rivulet_isa.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 
 #define HEADER_FIELDS ((int)(sizeof(struct rivulet_header) / sizeof(int64_t)))
-#define WORD_MAX 40
+#define WORD_MAX      40
 
 static const char *const queue_name[RIVULET_QUEUES] = { "load", "conv", "alu", "store" };
 
@@ -96,7 +97,8 @@ __attribute__((format(printf, 3, 4))) static int fail(struct line *l, const char
 	return -EINVAL;
 }
 
-/* The next word, empty at the end of the line; one that is too long gets a tail that nothing accepts. */
+/* The next word, empty at the end of the line; one that is too long gets a tail that nothing
+ * accepts. */
 static const char *next_word(struct line *l, char word[WORD_MAX])
 {
 	const char *from = l->at + strspn(l->at, " \t\r\n");
@@ -145,7 +147,8 @@ static int parse_queues(struct line *l, const char *where, char *text, int64_t *
 		int q = find_queue(name);
 
 		if (q < 0)
-			return fail(l, where, "\"%s\" is not a queue (load, conv, alu, store)", name);
+			return fail(l, where, "\"%s\" is not a queue (load, conv, alu, store)",
+				    name);
 		*mask |= 1 << q;
 	}
 	return 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
 /*
- * What one instruction touches: words of the scratchpads and bytes of a slot, and whether its fields
- * are legal. The model faults by it, the static checker proves by it.
+ * What one instruction touches: words of the scratchpads and bytes of a slot, and whether its
+ * fields are legal. The model faults by it, the static checker proves by it.
  */
 #ifndef RIVULET_FOOTPRINT_H
 #define RIVULET_FOOTPRINT_H
 
 #include "rivulet_cost.h"
 
-#define RIVULET_ACCESSES 8	/* of one instruction at most */
+#define RIVULET_ACCESSES 8 /* of one instruction at most */
 
 /**
  * struct rivulet_access - words of one scratchpad
@@ -28,10 +28,10 @@ struct rivulet_access {
 
 /** struct rivulet_extent - the smallest range of bytes that holds all DMA of an instruction */
 struct rivulet_extent {
-	bool used;	/* the instruction accesses memory */
+	bool used; /* the instruction accesses memory */
 	bool write;
 	uint32_t slot;
-	uint64_t first;	/* byte offset */
+	uint64_t first; /* byte offset */
 	uint64_t end;	/* one past the last byte */
 };
 
@@ -48,8 +48,8 @@ struct rivulet_span {
 };
 
 /**
- * rivulet_taps() - hull of the positions org + i * stride + k * dilation, i < n, k < taps, inside [0, bound)
- * n and taps are 1 or more.
+ * rivulet_taps() - hull of the positions org + i * stride + k * dilation, i < n, k < taps, inside
+ * [0, bound) n and taps are 1 or more.
  */
 struct rivulet_span rivulet_taps(int64_t org, int64_t n, int64_t stride, int64_t taps,
 				 int64_t dilation, int64_t bound);
@@ -69,7 +69,8 @@ int rivulet_insn_check(const struct rivulet_board *b, const struct rivulet_confi
 
 /**
  * rivulet_footprint_of() - what a legal instruction touches
- * Returns 0, or RIVULET_FAULT_SPAD when a word lies outside its scratchpad (@f is complete all the same).
+ * Returns 0, or RIVULET_FAULT_SPAD when a word lies outside its scratchpad (@f is complete all the
+ * same).
  */
 int rivulet_footprint_of(const struct rivulet_board *b, const struct rivulet_config *c,
 			 const struct rivulet_decoded *d, struct rivulet_footprint *f);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
 /*
- * When each instruction starts and ends. Events come out in the order of their start, so every token
- * that a queue head could have by that time is known: a head without one starts later than the event
- * that will push it. Tokens and FIFO places therefore need no simulation cycle by cycle.
+ * When each instruction starts and ends. Events come out in the order of their start, so every
+ * token that a queue head could have by that time is known: a head without one starts later than
+ * the event that will push it. Tokens and FIFO places therefore need no simulation cycle by cycle.
  */
 #include "rivulet_cost.h"
 #include "rivulet_dev.h"
@@ -13,20 +13,20 @@
 
 struct token {
 	uint64_t time;
-	uint32_t index;		/* of the instruction that pushed it */
+	uint32_t index; /* of the instruction that pushed it */
 };
 
 /* Tokens of one (from, to) pair in the order of their time, in flight included. */
 struct channel {
 	struct token *ring;
-	uint32_t size;		/* power of two */
+	uint32_t size; /* power of two */
 	uint32_t head;
 	uint32_t count;
 };
 
 struct entry {
 	struct rivulet_insn raw;
-	uint64_t time;		/* of dispatch */
+	uint64_t time; /* of dispatch */
 	uint32_t index;
 };
 
@@ -35,8 +35,8 @@ struct queue {
 	uint32_t head;
 	uint32_t count;
 	uint64_t engine_free;
-	uint64_t retired;	/* end of the last instruction */
-	bool decoded;		/* insn and fault are those of the head */
+	uint64_t retired; /* end of the last instruction */
+	bool decoded;	  /* insn and fault are those of the head */
 	int fault;
 	struct rivulet_decoded insn;
 };
@@ -50,14 +50,14 @@ struct rivulet_timeline {
 	struct rivulet_config config;
 	struct rivulet_timeline_stats stats;
 	struct queue queue[RIVULET_QUEUES];
-	struct channel channel[RIVULET_QUEUES][RIVULET_QUEUES];	/* [from][to] */
+	struct channel channel[RIVULET_QUEUES][RIVULET_QUEUES]; /* [from][to] */
 	uint64_t port_free;
 	/* the dispatcher */
 	enum fetch_state state;
 	int fetch_fault;
-	uint64_t fetch_time;	/* earliest dispatch of the next instruction */
-	uint32_t next;		/* its index */
-	bool held;		/* it was fetched, and waits for a place in queue @full */
+	uint64_t fetch_time; /* earliest dispatch of the next instruction */
+	uint32_t next;	     /* its index */
+	bool held;	     /* it was fetched, and waits for a place in queue @full */
 	int full;
 	struct rivulet_insn raw;
 };
@@ -208,7 +208,8 @@ static void decode_head(struct queue *q)
 	q->decoded = true;
 }
 
-/* Earliest start of the head of @to, without tokens in @free; false when a token was not pushed yet. */
+/* Earliest start of the head of @to, without tokens in @free; false when a token was not pushed
+ * yet. */
 static bool earliest(struct rivulet_timeline *t, int to, uint64_t *free_at, uint64_t *start)
 {
 	struct queue *q = &t->queue[to];

@@ -90,9 +90,10 @@ static inline void ref_load_plain(const struct ref *r, const struct rivulet_insn
 		for (int64_t y = 0; y < l->rows; y++)
 			for (int64_t i = 0; i < l->cols * bytes; i++)
 				base[(l->addr + b * r->c->l_dst.blk_pitch +
-				      y * r->c->l_dst.row_pitch) * bytes + i] =
-					r->mem[l->offset + b * r->c->l_src.blk_pitch +
-					       y * r->c->l_src.row_pitch + i];
+				      y * r->c->l_dst.row_pitch) *
+					     bytes +
+				     i] = r->mem[l->offset + b * r->c->l_src.blk_pitch +
+						 y * r->c->l_src.row_pitch + i];
 }
 
 static inline void ref_load(const struct ref *r, const struct rivulet_insn_load *l)
@@ -119,9 +120,11 @@ static inline void ref_store_channel(const struct ref *r, const struct rivulet_i
 	const struct rivulet_insn_s_dst *d = &r->c->s_dst;
 	const struct rivulet_insn_s_chan *ch = &r->c->s_chan;
 	bool acc = s->mem == RIVULET_MEM_ACC;
-	int64_t lanes = acc ? r->b->tm : r->b->tn, elem = acc ? 4 : 1, k = b * lanes + n, to = n, at;
+	int64_t lanes = acc ? r->b->tm : r->b->tn, elem = acc ? 4 : 1, k = b * lanes + n, to = n,
+		at;
 	int64_t w = s->addr + b * r->c->s_src.blk_pitch + y * r->c->s_src.row_pitch + x;
-	const uint8_t *from = (acc ? (uint8_t *)r->acc : (uint8_t *)r->inp) + (w * lanes + n) * elem;
+	const uint8_t *from =
+		(acc ? (uint8_t *)r->acc : (uint8_t *)r->inp) + (w * lanes + n) * elem;
 
 	if (s->kind == RIVULET_XFER_BLOCK && !acc && ch->count) {
 		if (n < ch->src_ch || n >= ch->src_ch + ch->count)
@@ -162,18 +165,21 @@ static inline int64_t ref_conv_x(const struct ref *r, const struct rivulet_insn_
 	if (ty < 0 || ty >= in->rows || tx < 0 || tx >= in->cols)
 		return r->c->c_pad.value;
 	return r->inp[(v->inp + o * r->c->c_out.inp_oc_pitch + i * in->blk_pitch +
-		       ring * in->row_pitch + tx) * r->b->tn + n];
+		       ring * in->row_pitch + tx) *
+			      r->b->tn +
+		      n];
 }
 
-static inline int64_t ref_conv_sum(const struct ref *r, const struct rivulet_insn_conv *v, int64_t o,
-				   int64_t y, int64_t x, int m)
+static inline int64_t ref_conv_sum(const struct ref *r, const struct rivulet_insn_conv *v,
+				   int64_t o, int64_t y, int64_t x, int m)
 {
 	const struct rivulet_insn_c_kernel *k = &r->c->c_kernel;
 	int64_t area = r->b->tm * r->b->tn, sum = 0;
 
 	for (int64_t i = 0; i < v->icb; i++) {
-		const int8_t *w = (const int8_t *)r->wgt + 16 * (v->wgt + o * r->c->c_out.wgt_oc_pitch +
-								 i * r->c->c_out.wgt_ic_pitch);
+		const int8_t *w =
+			(const int8_t *)r->wgt +
+			16 * (v->wgt + o * r->c->c_out.wgt_oc_pitch + i * r->c->c_out.wgt_ic_pitch);
 
 		for (int64_t t = 0; t < k->kh * k->kw; t++) {
 			int64_t ty = y * k->sy + t / k->kw * k->dy + k->org_y;
@@ -192,7 +198,8 @@ static inline void ref_conv(const struct ref *r, const struct rivulet_insn_conv 
 	for (int64_t o = 0; o < v->ocb; o++) {
 		for (int64_t y = 0; y < v->rows; y++) {
 			for (int64_t x = 0; x < v->cols * (int64_t)r->b->tm; x++) {
-				int64_t w = v->acc + o * r->c->c_out.blk_pitch + y * r->c->c_out.row_pitch;
+				int64_t w = v->acc + o * r->c->c_out.blk_pitch +
+					    y * r->c->c_out.row_pitch;
 				int32_t *a = r->acc + w * r->b->tm + x;
 				int64_t s = ref_conv_sum(r, v, o, y, x / r->b->tm, x % r->b->tm);
 
@@ -285,7 +292,11 @@ static inline int ref_alu_bin(const struct ref *r, const struct rivulet_insn_alu
 
 	v -= (int)o->az;
 	if (a->bin == RIVULET_BIN_ADD) {
-		t = fmaf((float)v, ref_float(s->ra), fmaf((float)b, ref_float(s->rb), ref_float(s->c)));
+		t = fmaf((float)v, ref_float(s->ra),
+			 fmaf((float)b, ref_float(s->rb), ref_float(s->c)));
+	} else if (a->bin == RIVULET_BIN_ADD_REV) {
+		t = fmaf((float)b, ref_float(s->rb),
+			 fmaf((float)v, ref_float(s->ra), ref_float(s->c)));
 	} else {
 		t = (float)(v * b) * ref_float(s->ra);
 		t = t + ref_float(s->c);
@@ -312,7 +323,7 @@ static inline void ref_alu_channel(const struct ref *r, const struct rivulet_ins
 		r->inp[d * tn + m % tn] = v;
 }
 
-/** ref_alu() - @old: INP before the instruction; the tests keep A and B apart from the destination */
+/** ref_alu() - @old: INP before the instruction; A and B lie apart from the destination */
 static inline void ref_alu(const struct ref *r, const struct rivulet_insn_alu *a, int8_t *old)
 {
 	int lanes = a->src ? r->b->tm : r->b->tn;

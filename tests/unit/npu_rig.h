@@ -13,10 +13,10 @@
 
 #include "engine.h"
 
-#define RIG_MEM		(1u << 20)
-#define RIG_CODE	(1u << 16)	/* instructions */
-#define RIG_CODE_AT	0x100000000ull	/* bus addresses */
-#define RIG_MEM_AT	0x200000000ull
+#define RIG_MEM	    (1u << 20)
+#define RIG_CODE    (1u << 16)	   /* instructions */
+#define RIG_CODE_AT 0x100000000ull /* bus addresses */
+#define RIG_MEM_AT  0x200000000ull
 
 struct rig {
 	struct rivulet_board board;
@@ -24,7 +24,7 @@ struct rig {
 	struct rvl_bus bus;
 	struct rvl_job job;
 	struct rivulet_status status;
-	struct rivulet_config config;	/* as after what was put */
+	struct rivulet_config config; /* as after what was put */
 	struct rivulet_insn *code;
 	uint32_t count;
 	uint8_t *mem;
@@ -46,9 +46,19 @@ static inline void *rig_map(void *ctx, uint64_t addr, uint64_t len, bool write)
 static inline struct rivulet_board rig_board(uint32_t tm, uint32_t tn, uint32_t dn)
 {
 	return (struct rivulet_board){
-		.name = "bench", .tm = tm, .tn = tn, .dn = dn, .inp_bytes = 16384 * (tn / 4),
-		.wgt_bytes = 65536, .acc_bytes = 32768 * (tm / 4), .port_bytes = 16,
-		.mem_latency = 64, .queue_depth = 16, .modes = 1, .cycle_cap = 1024, .levels = 1,
+		.name = "bench",
+		.tm = tm,
+		.tn = tn,
+		.dn = dn,
+		.inp_bytes = 16384 * (tn / 4),
+		.wgt_bytes = 65536,
+		.acc_bytes = 32768 * (tm / 4),
+		.port_bytes = 16,
+		.mem_latency = 64,
+		.queue_depth = 16,
+		.modes = 1,
+		.cycle_cap = 1024,
+		.levels = 1,
 	};
 }
 
@@ -60,9 +70,11 @@ static inline void rig_reset(struct rig *g)
 	memset(&g->config, 0, sizeof(g->config));
 	g->count = 0;
 	g->job.regions.bus = &g->bus;
-	r[0] = (struct rivulet_region){ .addr = RIG_CODE_AT, .limit = RIG_CODE * 16,
+	r[0] = (struct rivulet_region){ .addr = RIG_CODE_AT,
+					.limit = RIG_CODE * 16,
 					.flags = RIVULET_REGION_VALID };
-	r[1] = (struct rivulet_region){ .addr = RIG_MEM_AT, .limit = RIG_MEM,
+	r[1] = (struct rivulet_region){ .addr = RIG_MEM_AT,
+					.limit = RIG_MEM,
 					.flags = RIVULET_REGION_VALID | RIVULET_REGION_WRITE };
 }
 

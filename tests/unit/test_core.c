@@ -6,7 +6,7 @@
 #include "npu_ref.h"
 #include "npu_rig.h"
 
-#define CASES 250	/* of each engine and board */
+#define CASES 250 /* of each engine and board */
 
 static const struct {
 	uint32_t tm, tn, dn;
@@ -107,9 +107,12 @@ static struct rivulet_decoded gen_conv(struct pair *p)
 {
 	struct rig *g = &p->g;
 	bool tight = rig_pick(g, 0, 1);
-	int64_t rows = rig_pick(g, 1, 12), cols = rig_pick(g, 1, 24), pitch = cols + rig_pick(g, 0, 3);
-	int64_t block = g->board.tm * g->board.tn / 16, kh = rig_pick(g, 1, 5), kw = rig_pick(g, 1, 5);
-	int64_t out_cols = rig_pick(g, 1, 21), out_rows = rig_pick(g, 1, 6), icb = rig_pick(g, 1, 3);
+	int64_t rows = rig_pick(g, 1, 12), cols = rig_pick(g, 1, 24),
+		pitch = cols + rig_pick(g, 0, 3);
+	int64_t block = g->board.tm * g->board.tn / 16, kh = rig_pick(g, 1, 5),
+		kw = rig_pick(g, 1, 5);
+	int64_t out_cols = rig_pick(g, 1, 21), out_rows = rig_pick(g, 1, 6),
+		icb = rig_pick(g, 1, 3);
 
 	PUT(g, c_kernel, .kh = kh, .kw = kw, .sy = rig_pick(g, 1, 3), .sx = rig_pick(g, 1, 3),
 	    .dy = rig_pick(g, 1, 3), .dx = rig_pick(g, 1, 3), .org_y = rig_pick(g, -6, 4),
@@ -125,9 +128,14 @@ static struct rivulet_decoded gen_conv(struct pair *p)
 	    .inp_oc_pitch = rig_pick(g, 0, 1) ? rig_pick(g, 0, 70) : 0);
 	return (struct rivulet_decoded){
 		.form = RIVULET_FORM_conv,
-		.conv = { .keep = rig_pick(g, 0, 1), .inp = rig_pick(g, 0, 99),
-			  .wgt = rig_pick(g, 0, 99), .acc = rig_pick(g, 0, 99), .rows = out_rows,
-			  .cols = out_cols, .icb = icb, .ocb = rig_pick(g, 1, 3) },
+		.conv = { .keep = rig_pick(g, 0, 1),
+			  .inp = rig_pick(g, 0, 99),
+			  .wgt = rig_pick(g, 0, 99),
+			  .acc = rig_pick(g, 0, 99),
+			  .rows = out_rows,
+			  .cols = out_cols,
+			  .icb = icb,
+			  .ocb = rig_pick(g, 1, 3) },
 	};
 }
 
@@ -138,7 +146,8 @@ static struct rivulet_decoded gen_load(struct pair *p)
 	int64_t blks = rig_pick(g, 1, 5), tn = g->board.tn, top = rig_pick(g, 0, 2);
 	int64_t left = rig_pick(g, 0, 2), ry = rig_pick(g, 0, 3) ? 0 : rig_pick(g, 0, 3);
 	int64_t rx = rig_pick(g, 0, 3) ? 0 : rig_pick(g, 0, 3), count = rig_pick(g, 0, tn);
-	int64_t pitch = cols * (rx + 1) + left + rig_pick(g, 0, 5), channels = rig_pick(g, 1, blks * tn);
+	int64_t pitch = cols * (rx + 1) + left + rig_pick(g, 0, 5),
+		channels = rig_pick(g, 1, blks * tn);
 	int64_t mem = rig_pick(g, 0, 3);
 
 	mem = mem < RIVULET_MEMS && kind == RIVULET_XFER_BLOCK ? mem : RIVULET_MEM_INP;
@@ -146,7 +155,8 @@ static struct rivulet_decoded gen_load(struct pair *p)
 	    .ch_pitch = rig_pick(g, 0, 1) ? channels : rig_pick(g, 0, 3000));
 	PUT(g, l_dst, .row_pitch = pitch + 2,
 	    .blk_pitch = (pitch + 2) * (rows * (ry + 1) + top + 2) + rig_pick(g, 0, 9));
-	PUT(g, l_pad, .top = top, .left = left, .bottom = rig_pick(g, 0, 2), .right = rig_pick(g, 0, 2));
+	PUT(g, l_pad, .top = top, .left = left, .bottom = rig_pick(g, 0, 2),
+	    .right = rig_pick(g, 0, 2));
 	PUT(g, l_chan, .channels = channels, .count = rig_pick(g, 0, 1) ? count : 0,
 	    .src_ch = rig_pick(g, 0, tn - count > 31 ? 31 : tn - count),
 	    .dst_ch = rig_pick(g, 0, tn - count > 31 ? 31 : tn - count), .rep_x = rx, .rep_y = ry,
@@ -158,9 +168,15 @@ static struct rivulet_decoded gen_load(struct pair *p)
 	    .rows = rig_pick(g, 0, 30), .cols = rig_pick(g, 0, 40));
 	return (struct rivulet_decoded){
 		.form = RIVULET_FORM_load,
-		.load = { .mem = mem, .addr = rig_pick(g, 0, 200), .slot = 1, .kind = kind,
+		.load = { .mem = mem,
+			  .addr = rig_pick(g, 0, 200),
+			  .slot = 1,
+			  .kind = kind,
 			  .flip = mem == RIVULET_MEM_INP && rig_pick(g, 0, 1),
-			  .offset = rig_pick(g, 0, 5000), .rows = rows, .cols = cols, .blks = blks },
+			  .offset = rig_pick(g, 0, 5000),
+			  .rows = rows,
+			  .cols = cols,
+			  .blks = blks },
 	};
 }
 
@@ -169,13 +185,15 @@ static struct rivulet_decoded gen_store(struct pair *p)
 	struct rig *g = &p->g;
 	bool acc = rig_pick(g, 0, 2) == 0;
 	int64_t kind = rig_pick(g, 0, 2), rows = rig_pick(g, 1, 8), cols = rig_pick(g, 1, 20);
-	int64_t blks = rig_pick(g, 1, 5), lanes = acc ? g->board.tm : g->board.tn, elem = acc ? 4 : 1;
+	int64_t blks = rig_pick(g, 1, 5), lanes = acc ? g->board.tm : g->board.tn,
+		elem = acc ? 4 : 1;
 	int64_t channels = rig_pick(g, 1, blks * lanes), count = rig_pick(g, 1, g->board.tn);
 	int64_t row = cols * lanes * elem + rig_pick(g, 0, 50), most = g->board.tn - count;
 
 	most = most > 31 ? 31 : most;
 	if (kind == RIVULET_XFER_INTERLEAVED)
-		PUT(g, s_dst, .row_pitch = cols * (channels * elem + 7), .ch_pitch = channels * elem + 5);
+		PUT(g, s_dst, .row_pitch = cols * (channels * elem + 7),
+		    .ch_pitch = channels * elem + 5);
 	else
 		PUT(g, s_dst, .row_pitch = row, .blk_pitch = row * rows + rig_pick(g, 0, 50),
 		    .ch_pitch = row * rows);
@@ -185,9 +203,14 @@ static struct rivulet_decoded gen_store(struct pair *p)
 	return (struct rivulet_decoded){
 		.form = RIVULET_FORM_store,
 		.store = { .mem = acc ? RIVULET_MEM_ACC : RIVULET_MEM_INP,
-			   .addr = rig_pick(g, 0, 99), .slot = 1, .kind = kind,
-			   .flip = !acc && rig_pick(g, 0, 1), .offset = rig_pick(g, 0, 5000),
-			   .rows = rows, .cols = cols, .blks = blks },
+			   .addr = rig_pick(g, 0, 99),
+			   .slot = 1,
+			   .kind = kind,
+			   .flip = !acc && rig_pick(g, 0, 1),
+			   .offset = rig_pick(g, 0, 5000),
+			   .rows = rows,
+			   .cols = cols,
+			   .blks = blks },
 	};
 }
 
@@ -197,7 +220,8 @@ static float gen_factor(struct rig *g)
 	static const float odd[] = { 0.5f, 0.25f, -0.5f, 1e30f, -1e30f, 0.0f, INFINITY, NAN };
 	int64_t pick = rig_pick(g, 0, 15);
 
-	return pick < 8 ? odd[pick] : (float)rig_pick(g, 1, 1 << 20) / (float)(1 << rig_pick(g, 20, 40) / 2);
+	return pick < 8 ? odd[pick] :
+			  (float)rig_pick(g, 1, 1 << 20) / (float)(1 << rig_pick(g, 20, 40) / 2);
 }
 
 static int64_t bits(float f)
@@ -238,7 +262,8 @@ static void gen_alu_config(struct pair *p)
 	PUT(g, a_src, .a_row = rig_pick(g, 0, 30), .a_blk = rig_pick(g, 0, 70),
 	    .b_row = rig_pick(g, 0, 30), .b_blk = rig_pick(g, 0, 70));
 	PUT(g, a_rq, .zp = rig_pick(g, -128, 127), .lo = lo, .hi = rig_pick(g, lo, 127));
-	PUT(g, a_scale, .ra = bits(gen_factor(g)), .rb = bits(gen_factor(g)), .c = bits(gen_factor(g)));
+	PUT(g, a_scale, .ra = bits(gen_factor(g)), .rb = bits(gen_factor(g)),
+	    .c = bits(gen_factor(g)));
 	PUT(g, a_out, .zp = rig_pick(g, -128, 127), .lo = lo, .hi = rig_pick(g, lo, 127),
 	    .az = rig_pick(g, -128, 127), .bz = rig_pick(g, -128, 127));
 	PUT(g, a_pool, .kh = rig_pick(g, 1, 4), .kw = rig_pick(g, 1, 4), .sy = rig_pick(g, 1, 3),
@@ -257,7 +282,7 @@ static struct rivulet_decoded gen_alu(struct pair *p)
 	bool src = rig_pick(g, 0, 1), rq = src || rig_pick(g, 0, 1);
 	bool dst = !src && g->board.tm == g->board.tn && rig_pick(g, 0, 3) == 0;
 	int64_t rows = rig_pick(g, 1, 5), cols = rig_pick(g, 1, 9), blks = rig_pick(g, 1, 3);
-	int64_t bin = rig_pick(g, 0, 2), prm = rq ? rig_pick(g, 0, 200) : 0;
+	int64_t bin = rig_pick(g, 0, 3), prm = rq ? rig_pick(g, 0, 200) : 0;
 	int64_t half = g->board.inp_bytes / g->board.tn / 2;
 
 	gen_alu_config(p);
@@ -266,10 +291,19 @@ static struct rivulet_decoded gen_alu(struct pair *p)
 	PUT(g, a_dst, .row = cols, .blk = cols * rows);
 	return (struct rivulet_decoded){
 		.form = RIVULET_FORM_alu,
-		.alu = { .src = src, .dst = dst, .a = rig_pick(g, 0, 60),
-			 .b = bin ? rig_pick(g, 0, 60) : 0, .d = dst ? rig_pick(g, 0, 50) : half,
-			 .prm = prm, .rows = rows, .cols = cols, .blks = blks, .rq = rq,
-			 .lut = rig_pick(g, 0, 1), .pool = rig_pick(g, 0, 3), .bin = bin },
+		.alu = { .src = src,
+			 .dst = dst,
+			 .a = rig_pick(g, 0, 60),
+			 .b = bin ? rig_pick(g, 0, 60) : 0,
+			 .d = dst ? rig_pick(g, 0, 50) : half,
+			 .prm = prm,
+			 .rows = rows,
+			 .cols = cols,
+			 .blks = blks,
+			 .rq = rq,
+			 .lut = rig_pick(g, 0, 1),
+			 .pool = rig_pick(g, 0, 3),
+			 .bin = bin },
 	};
 }
 
@@ -334,9 +368,10 @@ START_TEST(conv_wraps)
 		p.g.core->acc[i] = INT32_MAX - 5;
 	pair_copy(&p);
 	for (int s = RVL_SIMD_NONE; s <= RVL_SIMD_VNNI; s++) {
-		struct rivulet_decoded d = { .form = RIVULET_FORM_conv,
-					     .conv = { .keep = 1, .rows = 2, .cols = 9, .icb = 3,
-						       .ocb = 1 } };
+		struct rivulet_decoded d = {
+			.form = RIVULET_FORM_conv,
+			.conv = { .keep = 1, .rows = 2, .cols = 9, .icb = 3, .ocb = 1 }
+		};
 
 		rvl_conv_force(s);
 		rig_reset(&p.g);
@@ -349,7 +384,8 @@ START_TEST(conv_wraps)
 }
 END_TEST
 
-/* Tiles larger than the working memory of the vector code go to the scalar code, with equal results. */
+/* Tiles larger than the working memory of the vector code go to the scalar code, with equal
+ * results. */
 START_TEST(conv_of_any_size)
 {
 	struct pair p;
@@ -375,8 +411,12 @@ START_TEST(conv_split_keeps_accumulator)
 	pair_open(&p, 0);
 	for (int part = 0; part < 3; part++) {
 		struct rivulet_decoded d = { .form = RIVULET_FORM_conv,
-					     .conv = { .keep = part > 0, .wgt = part * 16 * 31, .rows = 3,
-						       .cols = 3, .icb = 1, .ocb = 1 } };
+					     .conv = { .keep = part > 0,
+						       .wgt = part * 16 * 31,
+						       .rows = 3,
+						       .cols = 3,
+						       .icb = 1,
+						       .ocb = 1 } };
 
 		rig_reset(&p.g);
 		PUT(&p.g, c_kernel, .kh = 1, .kw = 31, .sy = 1, .sx = 1, .dy = 1, .dx = 1,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * What stops a program: every fault code an instruction can cause, with index, slot and offset; the
- * region table attacked from all sides; and streams of chance that must end in a report, never in a crash.
+ * region table attacked from all sides; and streams of chance that must end in a report, never in a
+ * crash.
  */
 #include <pthread.h>
 #include <time.h>
@@ -23,8 +24,8 @@ static void teardown(void)
 /* A store of one INP word to @slot at @offset. */
 static void put_store(uint32_t slot, uint64_t offset)
 {
-	PUT(&rig, store, .mem = RIVULET_MEM_INP, .slot = slot, .offset = offset, .rows = 1, .cols = 1,
-	    .blks = 1);
+	PUT(&rig, store, .mem = RIVULET_MEM_INP, .slot = slot, .offset = offset, .rows = 1,
+	    .cols = 1, .blks = 1);
 }
 
 static void put_load(uint32_t slot, uint64_t offset, uint32_t cols)
@@ -37,8 +38,7 @@ static void expect(int fault, uint32_t insn)
 {
 	ck_assert_int_eq(rig_run(&rig), fault);
 	ck_assert_uint_eq(rig.status.insn, insn);
-	ck_assert_uint_eq(rig.status.state,
-			  fault ? RIVULET_STATE_FAULT : RIVULET_STATE_DONE);
+	ck_assert_uint_eq(rig.status.state, fault ? RIVULET_STATE_FAULT : RIVULET_STATE_DONE);
 }
 
 static void expect_at(int fault, uint32_t insn, uint32_t slot, uint64_t offset)
@@ -107,16 +107,18 @@ END_TEST
 
 START_TEST(final_address_wraps)
 {
-	rig.job.regions.region[1] = (struct rivulet_region){
-		.addr = UINT64_MAX - 100, .limit = UINT64_MAX,
-		.flags = RIVULET_REGION_VALID | RIVULET_REGION_WRITE };
+	rig.job.regions.region[1] =
+		(struct rivulet_region){ .addr = UINT64_MAX - 100,
+					 .limit = UINT64_MAX,
+					 .flags = RIVULET_REGION_VALID | RIVULET_REGION_WRITE };
 	put_store(1, 4096);
 	rig_end(&rig);
 	expect_at(RIVULET_FAULT_SLOT_WRAP, 0, 1, 4096);
 	rig_reset(&rig);
-	rig.job.regions.region[1] = (struct rivulet_region){
-		.addr = UINT64_MAX - 8, .limit = 1 << 20,
-		.flags = RIVULET_REGION_VALID | RIVULET_REGION_LIST };
+	rig.job.regions.region[1] =
+		(struct rivulet_region){ .addr = UINT64_MAX - 8,
+					 .limit = 1 << 20,
+					 .flags = RIVULET_REGION_VALID | RIVULET_REGION_LIST };
 	put_load(1, 8192, 1);
 	rig_end(&rig);
 	expect_at(RIVULET_FAULT_SLOT_WRAP, 0, 1, 8192);
@@ -138,9 +140,12 @@ static void use_list(uint64_t page1)
 	uint64_t list[3] = { RIG_MEM_AT + 9 * 4096, page1, RIG_MEM_AT + 4 * 4096 };
 
 	memcpy(rig.mem + RIG_MEM - 4096, list, sizeof(list));
-	rig.job.regions.region[2] = (struct rivulet_region){
-		.addr = RIG_MEM_AT + RIG_MEM - 4096, .limit = 3 * 4096 - 100, .first = 100,
-		.flags = RIVULET_REGION_VALID | RIVULET_REGION_WRITE | RIVULET_REGION_LIST };
+	rig.job.regions.region[2] =
+		(struct rivulet_region){ .addr = RIG_MEM_AT + RIG_MEM - 4096,
+					 .limit = 3 * 4096 - 100,
+					 .first = 100,
+					 .flags = RIVULET_REGION_VALID | RIVULET_REGION_WRITE |
+						  RIVULET_REGION_LIST };
 }
 
 START_TEST(list_is_followed)
@@ -149,7 +154,8 @@ START_TEST(list_is_followed)
 	rig_noise(&rig, rig.core->inp, 16);
 	put_store(2, 4096 - 100 - 5);
 	put_load(2, 4096 - 100 - 5, 1);
-	PUT(&rig, store, .addr = 0, .slot = 2, .offset = 8192 - 100 - 3, .rows = 1, .cols = 1, .blks = 1);
+	PUT(&rig, store, .addr = 0, .slot = 2, .offset = 8192 - 100 - 3, .rows = 1, .cols = 1,
+	    .blks = 1);
 	rig_end(&rig);
 	expect(RIVULET_FAULT_NONE, 4);
 	ck_assert_mem_eq(rig.mem + 10 * 4096 - 5, rig.core->inp, 5);
@@ -233,12 +239,12 @@ static const struct {
 	const char *line;
 	int fault;
 } bad_insns[] = {
-	{ ".insn 0x8000000000000006 0", RIVULET_FAULT_RESERVED },	/* above SYNC's fields */
-	{ ".insn 0x0000000000000046 0", RIVULET_FAULT_RESERVED },	/* LOAD pops from LOAD */
+	{ ".insn 0x8000000000000006 0", RIVULET_FAULT_RESERVED }, /* above SYNC's fields */
+	{ ".insn 0x0000000000000046 0", RIVULET_FAULT_RESERVED }, /* LOAD pops from LOAD */
 	{ ".insn 0 0", RIVULET_FAULT_OPCODE },
 	{ ".insn 0xf 0", RIVULET_FAULT_OPCODE },
-	{ ".insn 0x11 0", RIVULET_FAULT_OPCODE },			/* LOAD in the CONV queue */
-	{ ".insn 0x3f0005 0", RIVULET_FAULT_OPCODE },			/* CFG 63 */
+	{ ".insn 0x11 0", RIVULET_FAULT_OPCODE },     /* LOAD in the CONV queue */
+	{ ".insn 0x3f0005 0", RIVULET_FAULT_OPCODE }, /* CFG 63 */
 	{ "load sync kind=2", RIVULET_FAULT_FIELD },
 	{ "load load slot=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
 	{ "load load slot=1 rows=1 blks=1", RIVULET_FAULT_FIELD },
@@ -247,20 +253,19 @@ static const struct {
 	{ "load load kind=4 slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
 	{ "load load mem=1 kind=1 slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
 	{ "load load mem=2 flip=1 slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
-	{ "load load kind=1 slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },	/* no channels */
-	{ "load load kind=3 slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },	/* no kernel */
+	{ "load load kind=1 slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD }, /* no channels */
+	{ "load load kind=3 slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD }, /* no kernel */
 	{ "store store mem=1 slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
 	{ "store store kind=3 slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
 	{ "store store mem=2 flip=1 slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
-	{ "conv conv rows=1 cols=1 icb=1 ocb=1", RIVULET_FAULT_FIELD },	/* no kernel */
+	{ "conv conv rows=1 cols=1 icb=1 ocb=1", RIVULET_FAULT_FIELD }, /* no kernel */
 	{ "conv conv mode=1 rows=1 cols=1 icb=1 ocb=1", RIVULET_FAULT_MODE },
 	{ "alu alu rows=1 cols=1 blks=1 pack=1", RIVULET_FAULT_MODE },
-	{ "alu alu src=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },	/* ACC needs rq */
+	{ "alu alu src=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD }, /* ACC needs rq */
 	{ "alu alu src=1 dst=1 rq=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
-	{ "alu alu rows=1 cols=1 blks=1 bin=3", RIVULET_FAULT_FIELD },
 	{ "alu alu rows=1 cols=1 blks=1 b=1", RIVULET_FAULT_FIELD },
 	{ "alu alu rows=1 cols=1 blks=1 prm=1", RIVULET_FAULT_FIELD },
-	{ "alu alu rows=1 cols=1 blks=1 pool=1", RIVULET_FAULT_FIELD },	/* no window */
+	{ "alu alu rows=1 cols=1 blks=1 pool=1", RIVULET_FAULT_FIELD }, /* no window */
 	{ "alu q_prof slot=1 offset=4 limit=1", RIVULET_FAULT_FIELD },
 	{ "load load slot=1 rows=1 cols=1 blks=1 addr=65535", RIVULET_FAULT_SPAD },
 	{ "load load mem=1 slot=1 rows=1 cols=4097 blks=1", RIVULET_FAULT_SPAD },
@@ -286,24 +291,29 @@ static const struct {
 	const char *cfg, *line;
 	int fault;
 } bad_configs[] = {
-	{ "load l_chan src_ch=10 count=7", "load load slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
-	{ "load l_chan dst_ch=10 count=7", "load load slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
-	{ "load l_chan channels=17", "load load kind=2 slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
+	{ "load l_chan src_ch=10 count=7", "load load slot=1 rows=1 cols=1 blks=1",
+	  RIVULET_FAULT_FIELD },
+	{ "load l_chan dst_ch=10 count=7", "load load slot=1 rows=1 cols=1 blks=1",
+	  RIVULET_FAULT_FIELD },
+	{ "load l_chan channels=17", "load load kind=2 slot=1 rows=1 cols=1 blks=1",
+	  RIVULET_FAULT_FIELD },
 	{ "load l_gather kh=3 kw=3 sy=1 sx=1 dy=1 dx=1 ch=2",
 	  "load load kind=3 slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
 	{ "store s_chan count=17", "store store slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
-	{ "store s_chan channels=17", "store store kind=1 slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
+	{ "store s_chan channels=17", "store store kind=1 slot=1 rows=1 cols=1 blks=1",
+	  RIVULET_FAULT_FIELD },
 	{ "conv c_mode lane_ch=16", "conv conv rows=1 cols=1 icb=1 ocb=1", RIVULET_FAULT_MODE },
 	{ "conv c_mode lane_taps=2", "conv conv rows=1 cols=1 icb=1 ocb=1", RIVULET_FAULT_MODE },
 	{ "conv c_mode wfmt=1", "conv conv rows=1 cols=1 icb=1 ocb=1", RIVULET_FAULT_MODE },
-	{ "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1", "conv conv rows=1 cols=1 icb=1 ocb=1 acc=2048",
-	  RIVULET_FAULT_SPAD },
-	{ "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1", "conv conv rows=1 cols=1 icb=1 ocb=1 wgt=4081",
-	  RIVULET_FAULT_SPAD },
+	{ "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1",
+	  "conv conv rows=1 cols=1 icb=1 ocb=1 acc=2048", RIVULET_FAULT_SPAD },
+	{ "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1",
+	  "conv conv rows=1 cols=1 icb=1 ocb=1 wgt=4081", RIVULET_FAULT_SPAD },
 	{ "alu a_lut addr=4081", "alu alu rows=1 cols=1 blks=1 lut=1", RIVULET_FAULT_SPAD },
-	{ "load l_gather kh=1 kw=1 sy=1 sx=1 dy=1 dx=1 ch=1",	/* fills one word over and over */
+	{ "load l_gather kh=1 kw=1 sy=1 sx=1 dy=1 dx=1 ch=1", /* fills one word over and over */
 	  "load load kind=3 slot=1 rows=4095 cols=1 blks=4095", RIVULET_FAULT_SPAD },
-	{ "load l_pad right=1", "load load slot=1 rows=1 cols=1 blks=1 addr=4095", RIVULET_FAULT_SPAD },
+	{ "load l_pad right=1", "load load slot=1 rows=1 cols=1 blks=1 addr=4095",
+	  RIVULET_FAULT_SPAD },
 };
 
 START_TEST(bad_configuration)
@@ -511,8 +521,11 @@ static void random_regions(struct rig *g)
 		g->job.regions.region[i] = (struct rivulet_region){
 			.addr = rig_pick(g, 0, 3) ? RIG_MEM_AT + rig_random(g) % RIG_MEM :
 						    (uint64_t)rig_random(g) << rig_pick(g, 0, 32),
-			.limit = (uint64_t)rig_random(g) << rig_pick(g, 0, 32) >> rig_pick(g, 0, 40),
-			.first = rig_pick(g, 0, 4095), .flags = rig_pick(g, 0, 7) };
+			.limit = (uint64_t)rig_random(g) << rig_pick(g, 0, 32) >>
+				 rig_pick(g, 0, 40),
+			.first = rig_pick(g, 0, 4095),
+			.flags = rig_pick(g, 0, 7)
+		};
 }
 
 static void fuzz_check(struct rig *g)
@@ -527,7 +540,7 @@ static void fuzz_check(struct rig *g)
 START_TEST(random_streams)
 {
 	rig.seed = 4711 + _i;
-	rig.board.cycle_cap = 1;	/* an instruction of chance may be as long as it gets */
+	rig.board.cycle_cap = 1; /* an instruction of chance may be as long as it gets */
 	for (int n = 0; n < STREAMS / 4; n++) {
 		int len = rig_pick(&rig, 1, 12);
 
@@ -542,23 +555,33 @@ START_TEST(random_streams)
 }
 END_TEST
 
-/* A small layer with everything in it: load, weights, parameters, convolution, requantise and pool, store. */
+/* A small layer with everything in it: load, weights, parameters, convolution, requantise and pool,
+ * store. */
 static void put_layer(void)
 {
 	static const char *const lines[] = {
-		"load l_src row_pitch=160 blk_pitch=1600", "load l_dst row_pitch=10 blk_pitch=100",
+		"load l_src row_pitch=160 blk_pitch=1600",
+		"load l_dst row_pitch=10 blk_pitch=100",
 		"load load slot=1 rows=10 cols=10 blks=2 push=conv",
-		"load l_src row_pitch=4608", "load l_dst row_pitch=288",
+		"load l_src row_pitch=4608",
+		"load l_dst row_pitch=288",
 		"load load mem=1 slot=1 offset=8192 rows=1 cols=288 blks=1 push=conv",
 		"load load mem=1 slot=1 addr=400 offset=16384 rows=1 cols=8 blks=1 push=alu",
 		"conv c_kernel kh=3 kw=3 sy=1 sx=1 dy=1 dx=1 org_y=-1 org_x=-1",
-		"conv c_input row_pitch=10 blk_pitch=100 rows=10 cols=10", "conv c_pad value=-3",
-		"conv c_out row_pitch=10 wgt_ic_pitch=144", "conv sync pop=load",
+		"conv c_input row_pitch=10 blk_pitch=100 rows=10 cols=10",
+		"conv c_pad value=-3",
+		"conv c_out row_pitch=10 wgt_ic_pitch=144",
+		"conv sync pop=load",
 		"conv conv rows=10 cols=10 icb=2 ocb=1 pop=load push=alu",
-		"alu a_src a_row=10", "alu a_dst row=5", "alu a_rq zp=-5 lo=-128 hi=127",
+		"alu a_src a_row=10",
+		"alu a_dst row=5",
+		"alu a_rq zp=-5 lo=-128 hi=127",
 		"alu a_pool kh=2 kw=2 sy=2 sx=2 rows=10 cols=10",
-		"alu alu src=1 d=1000 prm=400 rows=5 cols=5 blks=1 rq=1 pool=1 pop=load,conv push=store",
-		"store s_src row_pitch=5", "store s_dst row_pitch=5 ch_pitch=25", "store s_chan channels=13",
+		"alu alu src=1 d=1000 prm=400 rows=5 cols=5 blks=1 rq=1 pool=1 pop=load,conv "
+		"push=store",
+		"store s_src row_pitch=5",
+		"store s_dst row_pitch=5 ch_pitch=25",
+		"store s_chan channels=13",
 		"store store kind=1 addr=1000 slot=1 offset=65536 rows=5 cols=5 blks=1 pop=alu",
 	};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The encoding: tables without overlap, every field and reserved bit, and text that comes back as it was. */
+/* The encoding: tables without overlap, every field and reserved bit, and text that comes back as
+ * it was. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -119,9 +120,10 @@ START_TEST(values_out_of_range)
 		const char *bad = NULL;
 
 		if (info->queue >= 0 && !strcmp(f->name, "queue"))
-			continue;	/* follows from the form */
+			continue; /* follows from the form */
 		random_insn(_i, &d);
-		((int64_t *)&d.h)[i] = f->sgn ? INT64_C(1) << (f->width - 1) : INT64_C(1) << f->width;
+		((int64_t *)&d.h)[i] = f->sgn ? INT64_C(1) << (f->width - 1) :
+						INT64_C(1) << f->width;
 		ck_assert_int_eq(rivulet_encode(&d, &in, &bad), -ERANGE);
 		ck_assert_str_eq(bad, f->name);
 		((int64_t *)&d.h)[i] = f->sgn ? -(INT64_C(1) << (f->width - 1)) - 1 : -1;
@@ -154,7 +156,7 @@ START_TEST(wrong_queue_or_opcode)
 		in = (struct rivulet_insn){ { RIVULET_OP_CFG | index << 16, 0 } };
 		ck_assert_int_eq(rivulet_decode(&in, &back) == RIVULET_FAULT_OPCODE,
 				 rivulet_cfg_form(index) < 0 ||
-				 rivulet_form_table(rivulet_cfg_form(index))->queue > 0);
+					 rivulet_form_table(rivulet_cfg_form(index))->queue > 0);
 	}
 	ck_assert_int_eq(rivulet_cfg_form(64), -1);
 	ck_assert_ptr_null(rivulet_form_table(RIVULET_FORM_COUNT));
@@ -250,7 +252,8 @@ static const struct {
 	{ "load load rows=1x", "column 11: \"1x\" is not a number" },
 	{ "load load rows=4096", "column 1: rows is out of range" },
 	{ "load load rows=-1", "column 1: rows is out of range" },
-	{ "load load rows=99999999999999999999", "column 11: \"99999999999999999999\" is not a number" },
+	{ "load load rows=99999999999999999999",
+	  "column 11: \"99999999999999999999\" is not a number" },
 	{ "load sync pop=conv,npu", "column 11: \"npu\" is not a queue (load, conv, alu, store)" },
 	{ "load sync pop=load", "column 1: a queue cannot pop from or push to itself" },
 	{ "load sync prof=2", "column 1: prof is out of range" },

@@ -48,17 +48,17 @@ static void expect(enum rvl_isa_problem p, uint32_t first, uint32_t second)
  * dependency. The indices in the comments are used below.
  */
 static const char *const layer[] = {
-	"load l_dst row_pitch=8 blk_pitch=64",					/* 0 */
+	"load l_dst row_pitch=8 blk_pitch=64", /* 0 */
 	"load l_src row_pitch=128 blk_pitch=1024",
 	"conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1",
 	"conv c_input row_pitch=8 rows=8 cols=8",
 	"conv c_out row_pitch=8",
-	"alu a_src a_row=8",							/* 5 */
+	"alu a_src a_row=8", /* 5 */
 	"alu a_dst row=8",
 	"alu a_rq lo=-128 hi=127",
 	"store s_src row_pitch=8",
 	"store s_dst row_pitch=128",
-	"load load mem=1 slot=1 rows=1 cols=16 blks=1",				/* 10 weights */
+	"load load mem=1 slot=1 rows=1 cols=16 blks=1", /* 10 weights */
 	"load load mem=1 addr=16 slot=1 offset=4096 rows=1 cols=8 blks=1 push=alu",
 	"load load slot=1 offset=8192 rows=8 cols=8 blks=1 push=conv",
 	"conv conv rows=8 cols=8 icb=1 ocb=1 pop=load push=alu",
@@ -68,7 +68,7 @@ static const char *const layer[] = {
 	"store store addr=1000 slot=1 offset=65536 rows=8 cols=8 blks=1 pop=alu push=alu",
 	"conv sync pop=load",
 	"conv conv inp=100 rows=8 cols=8 icb=1 ocb=1 pop=alu push=alu",
-	"alu sync pop=conv",							/* 20 */
+	"alu sync pop=conv", /* 20 */
 	"alu alu src=1 d=1000 prm=16 rows=8 cols=8 blks=1 rq=1 pop=store push=store",
 	"store store addr=1000 slot=1 offset=73728 rows=8 cols=8 blks=1 pop=alu",
 };
@@ -101,13 +101,14 @@ static const struct {
 	{ 12, 13, "load load slot=1 offset=8192 rows=8 cols=8 blks=1",
 	  "conv conv rows=8 cols=8 icb=1 ocb=1 push=alu", RVL_ISA_RAW, 12, 13 },
 	{ 13, 15, "conv conv rows=8 cols=8 icb=1 ocb=1 pop=load",
-	  "alu alu src=1 d=1000 prm=16 rows=8 cols=8 blks=1 rq=1 push=conv,store", RVL_ISA_RAW, 13, 15 },
+	  "alu alu src=1 d=1000 prm=16 rows=8 cols=8 blks=1 rq=1 push=conv,store", RVL_ISA_RAW, 13,
+	  15 },
 	{ 15, 19, "alu alu src=1 d=1000 prm=16 rows=8 cols=8 blks=1 rq=1 pop=conv push=store",
 	  "conv conv inp=100 rows=8 cols=8 icb=1 ocb=1 push=alu", RVL_ISA_WAR, 15, 19 },
 	{ 17, 21, "store store addr=1000 slot=1 offset=65536 rows=8 cols=8 blks=1 pop=alu",
 	  "alu alu src=1 d=1000 prm=16 rows=8 cols=8 blks=1 rq=1 push=store", RVL_ISA_WAR, 17, 21 },
 	{ 11, 14, "load load mem=1 addr=16 slot=1 offset=4096 rows=1 cols=8 blks=1", "alu sync",
-	  RVL_ISA_NONE, NO, NO },	/* the CONV's token brings it: in-order retirement */
+	  RVL_ISA_NONE, NO, NO }, /* the CONV's token brings it: in-order retirement */
 };
 
 START_TEST(missing_order)
@@ -115,7 +116,8 @@ START_TEST(missing_order)
 	rig_reset(&rig);
 	for (int i = 0; i < LAYER; i++)
 		rig_asm(&rig, i == cuts[_i].pusher ? cuts[_i].without_push :
-			      i == cuts[_i].popper ? cuts[_i].without_pop : layer[i]);
+			      i == cuts[_i].popper ? cuts[_i].without_pop :
+						     layer[i]);
 	rig_end(&rig);
 	expect(cuts[_i].problem, cuts[_i].first, cuts[_i].second);
 }
@@ -271,24 +273,36 @@ static void random_program(void)
 	rig_reset(&rig);
 	for (int i = 0; i < n; i++) {
 		struct rivulet_decoded d = { 0 };
-		int q = rig_pick(&rig, 0, 2), words = rig_pick(&rig, 1, 3), b = rig_pick(&rig, 0, 3) * 4;
+		int q = rig_pick(&rig, 0, 2), words = rig_pick(&rig, 1, 3),
+		    b = rig_pick(&rig, 0, 3) * 4;
 
 		if (q == 0) {
 			d.form = RIVULET_FORM_load;
-			d.load = (struct rivulet_insn_load){ .addr = b, .slot = 1, .rows = 1, .cols = words,
+			d.load = (struct rivulet_insn_load){ .addr = b,
+							     .slot = 1,
+							     .rows = 1,
+							     .cols = words,
 							     .offset = rig_pick(&rig, 0, 99) * 16,
 							     .blks = 1 };
 		} else if (q == 1) {
 			q = RIVULET_Q_ALU;
 			d.form = RIVULET_FORM_alu;
-			d.alu = (struct rivulet_insn_alu){ .a = rig_pick(&rig, 0, 3) * 4, .d = b, .rows = 1,
-							   .cols = words, .blks = 1, .bin = 1,
+			d.alu = (struct rivulet_insn_alu){ .a = rig_pick(&rig, 0, 3) * 4,
+							   .d = b,
+							   .rows = 1,
+							   .cols = words,
+							   .blks = 1,
+							   .bin = 1,
 							   .b = rig_pick(&rig, 0, 3) * 4 };
 		} else {
 			q = RIVULET_Q_STORE;
 			d.form = RIVULET_FORM_store;
-			d.store = (struct rivulet_insn_store){ .addr = b, .slot = 1, .rows = 1, .cols = words,
-							       .offset = 32768 + i * 64, .blks = 1 };
+			d.store = (struct rivulet_insn_store){ .addr = b,
+							       .slot = 1,
+							       .rows = 1,
+							       .cols = words,
+							       .offset = 32768 + i * 64,
+							       .blks = 1 };
 		}
 		for (int o = 0; o < 4; o++) {
 			if (o == q || o == RIVULET_Q_CONV)
@@ -389,7 +403,8 @@ START_TEST(quick)
 	code[n++] = rig.code[LAYER];
 	begin = clock();
 	ck_assert_msg(!rvl_isa_check(&rig.board, code, n, slots, &report), "%s", report.text);
-	printf("figure isa.check.speed %.0f insn/s\n", n / ((double)(clock() - begin + 1) / CLOCKS_PER_SEC));
+	printf("figure isa.check.speed %.0f insn/s\n",
+	       n / ((double)(clock() - begin + 1) / CLOCKS_PER_SEC));
 	free(code);
 }
 END_TEST

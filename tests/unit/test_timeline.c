@@ -53,22 +53,22 @@ START_TEST(cost_of_block)
 	rig.board.port_bytes = 64;
 	PUT(&rig, l_src, .row_pitch = 1000, .blk_pitch = 10000);
 	PUT(&rig, load, .slot = 1, .rows = 3, .cols = 5, .blks = 2);
-	expect_dma(6 * 2, 480, 0);	/* 80 bytes a row */
+	expect_dma(6 * 2, 480, 0); /* 80 bytes a row */
 	PUT(&rig, l_src, .row_pitch = 80, .blk_pitch = 10000);
 	PUT(&rig, load, .slot = 1, .rows = 3, .cols = 5, .blks = 2);
-	expect_dma(2 * 4, 480, 0);	/* rows abut: 240 bytes a block */
+	expect_dma(2 * 4, 480, 0); /* rows abut: 240 bytes a block */
 	PUT(&rig, l_src, .row_pitch = 80, .blk_pitch = 240);
 	PUT(&rig, load, .slot = 1, .rows = 3, .cols = 5, .blks = 2);
-	expect_dma(8, 480, 0);		/* all abut */
+	expect_dma(8, 480, 0); /* all abut */
 	PUT(&rig, l_pad, .top = 9, .left = 9);
 	PUT(&rig, l_chan, .rep_x = 1);
 	PUT(&rig, load, .slot = 1, .rows = 3, .cols = 5, .blks = 2);
-	expect_dma(8, 480, 0);		/* fill and copies cost nothing */
+	expect_dma(8, 480, 0); /* fill and copies cost nothing */
 	PUT(&rig, l_chan, .count = 3);
 	PUT(&rig, load, .slot = 1, .rows = 3, .cols = 5, .blks = 2);
-	expect_dma(30, 90, 0);		/* a run per word */
+	expect_dma(30, 90, 0); /* a run per word */
 	PUT(&rig, load, .mem = RIVULET_MEM_ACC, .slot = 1, .rows = 1, .cols = 5, .blks = 1);
-	expect_dma(5, 320, 0);		/* no mask on ACC */
+	expect_dma(5, 320, 0); /* no mask on ACC */
 }
 END_TEST
 
@@ -78,15 +78,17 @@ START_TEST(cost_of_other_layouts)
 	PUT(&rig, l_src, .row_pitch = 100, .ch_pitch = 5);
 	PUT(&rig, load, .kind = RIVULET_XFER_PLANAR, .slot = 1, .rows = 3, .cols = 17, .blks = 1);
 	expect_dma(5 * 3 * 2, 5 * 3 * 17, 0);
-	PUT(&rig, load, .kind = RIVULET_XFER_INTERLEAVED, .slot = 1, .rows = 3, .cols = 17, .blks = 1);
-	expect_dma(3 * 6, 5 * 3 * 17, 0);	/* 85 bytes a row */
+	PUT(&rig, load, .kind = RIVULET_XFER_INTERLEAVED, .slot = 1, .rows = 3, .cols = 17,
+	    .blks = 1);
+	expect_dma(3 * 6, 5 * 3 * 17, 0); /* 85 bytes a row */
 	PUT(&rig, l_src, .row_pitch = 100, .ch_pitch = 6);
-	PUT(&rig, load, .kind = RIVULET_XFER_INTERLEAVED, .slot = 1, .rows = 3, .cols = 17, .blks = 1);
+	PUT(&rig, load, .kind = RIVULET_XFER_INTERLEAVED, .slot = 1, .rows = 3, .cols = 17,
+	    .blks = 1);
 	expect_dma(3 * 17, 5 * 3 * 17, 0);
 	PUT(&rig, s_chan, .channels = 5);
 	PUT(&rig, s_dst, .ch_pitch = 20);
-	PUT(&rig, store, .mem = RIVULET_MEM_ACC, .kind = RIVULET_XFER_INTERLEAVED, .slot = 1, .rows = 1,
-	    .cols = 2, .blks = 1);
+	PUT(&rig, store, .mem = RIVULET_MEM_ACC, .kind = RIVULET_XFER_INTERLEAVED, .slot = 1,
+	    .rows = 1, .cols = 2, .blks = 1);
 	expect_dma(3, 0, 40);
 	PUT(&rig, store, .mem = RIVULET_MEM_ACC, .kind = RIVULET_XFER_PLANAR, .slot = 1, .rows = 2,
 	    .cols = 5, .blks = 1);
@@ -99,13 +101,13 @@ START_TEST(cost_of_gather)
 	PUT(&rig, l_gather, .kh = 3, .kw = 3, .sy = 2, .sx = 2, .dy = 1, .dx = 1, .ch = 3);
 	PUT(&rig, l_bounds, .org_y = -1, .org_x = -1, .rows = 28, .cols = 28);
 	PUT(&rig, load, .kind = RIVULET_XFER_GATHER, .slot = 1, .rows = 4, .cols = 4, .blks = 2);
-	expect_dma(3 * 8, 3 * 8 * 8, 0);	/* rows and columns 0..7 of three planes */
+	expect_dma(3 * 8, 3 * 8 * 8, 0); /* rows and columns 0..7 of three planes */
 	PUT(&rig, l_gather, .kh = 2, .kw = 1, .sy = 5, .sx = 1, .dy = 2, .dx = 1, .ch = 1);
 	PUT(&rig, load, .kind = RIVULET_XFER_GATHER, .slot = 1, .rows = 2, .cols = 20, .blks = 1);
-	expect_dma(3 * 2, 3 * 19, 0);		/* rows 1, 4, 6; -1 is outside */
+	expect_dma(3 * 2, 3 * 19, 0); /* rows 1, 4, 6; -1 is outside */
 	PUT(&rig, l_bounds, .org_y = 100, .rows = 28, .cols = 28);
 	PUT(&rig, load, .kind = RIVULET_XFER_GATHER, .slot = 1, .rows = 2, .cols = 20, .blks = 1);
-	expect_dma(1, 0, 0);			/* nothing but fill still takes its turn */
+	expect_dma(1, 0, 0); /* nothing but fill still takes its turn */
 }
 END_TEST
 
@@ -143,7 +145,7 @@ static void expect_event(struct walk *w, uint32_t index, uint64_t start, uint64_
 	ck_assert_uint_eq(w->e.end, end);
 }
 
-/* Latency 64: the first instruction is there at 64; two loads share the port; tokens wait for data. */
+/* The first instruction is there at 64; loads share the port; tokens wait for data. */
 START_TEST(overlap_by_hand)
 {
 	struct walk w = { .t = rivulet_timeline_new(&rig.board, fetch, &rig) };
@@ -158,12 +160,12 @@ START_TEST(overlap_by_hand)
 	expect_event(&w, 0, 64, 64 + 10 + 64);
 	expect_event(&w, 1, 74, 74 + 10 + 64);
 	expect_event(&w, 3, 84, 148);		/* retires behind the load before it */
-	expect_event(&w, 2, 138, 138 + 3 + 64);	/* its token came at 138 */
+	expect_event(&w, 2, 138, 138 + 3 + 64); /* its token came at 138 */
 	expect_event(&w, 4, 148, 149);
 	expect_event(&w, 5, 205, 206);
 	ck_assert_int_eq(rivulet_timeline_next(w.t, &w.e), 0);
 	ck_assert_uint_eq(s->cycles, 206);
-	ck_assert_uint_eq(s->busy[RIVULET_Q_LOAD], 21 + 1);	/* END is in this queue */
+	ck_assert_uint_eq(s->busy[RIVULET_Q_LOAD], 21 + 1); /* END is in this queue */
 	ck_assert_uint_eq(s->busy[RIVULET_Q_STORE], 3);
 	ck_assert_uint_eq(s->stalls[RIVULET_Q_STORE], 138 - 66);
 	ck_assert_uint_eq(s->stalls[RIVULET_Q_ALU], 148 - 68);
@@ -184,7 +186,7 @@ struct slow_queue {
 
 struct slow {
 	struct slow_queue q[4];
-	uint64_t tokens[4][4][512];	/* times */
+	uint64_t tokens[4][4][512]; /* times */
 	int given[4][4], taken[4][4];
 	uint64_t port_free;
 	uint32_t next;
@@ -274,19 +276,24 @@ static void random_insn(int pending[4][4])
 	d.form = RIVULET_FORM_sync;
 	if (q == RIVULET_Q_LOAD && rig_pick(&rig, 0, 1)) {
 		d.form = RIVULET_FORM_load;
-		d.load = (struct rivulet_insn_load){ .slot = 1, .rows = 1, .blks = 1,
-						     .cols = rig_pick(&rig, 1, 30) };
+		d.load = (struct rivulet_insn_load){
+			.slot = 1, .rows = 1, .blks = 1, .cols = rig_pick(&rig, 1, 30)
+		};
 	} else if (q == RIVULET_Q_STORE && rig_pick(&rig, 0, 1)) {
 		d.form = RIVULET_FORM_store;
-		d.store = (struct rivulet_insn_store){ .slot = 1, .rows = 1, .blks = 1,
-						       .cols = rig_pick(&rig, 1, 30) };
+		d.store = (struct rivulet_insn_store){
+			.slot = 1, .rows = 1, .blks = 1, .cols = rig_pick(&rig, 1, 30)
+		};
 	} else if (q == RIVULET_Q_ALU && rig_pick(&rig, 0, 1)) {
 		d.form = RIVULET_FORM_alu;
-		d.alu = (struct rivulet_insn_alu){ .rows = rig_pick(&rig, 1, 9), .cols = 5, .blks = 1 };
+		d.alu = (struct rivulet_insn_alu){ .rows = rig_pick(&rig, 1, 9),
+						   .cols = 5,
+						   .blks = 1 };
 	} else if (q == RIVULET_Q_CONV && rig_pick(&rig, 0, 1)) {
 		d.form = RIVULET_FORM_conv;
-		d.conv = (struct rivulet_insn_conv){ .rows = rig_pick(&rig, 1, 9), .cols = 1, .icb = 1,
-						     .ocb = 1 };
+		d.conv = (struct rivulet_insn_conv){
+			.rows = rig_pick(&rig, 1, 9), .cols = 1, .icb = 1, .ocb = 1
+		};
 	}
 	d.h.queue = q;
 	if (pending[o][q]) {
@@ -340,7 +347,7 @@ START_TEST(overflow_counts_arrivals)
 	rig.board.mem_latency = 5000;
 	rig_asm(&rig, "load load slot=1 rows=1 cols=10 blks=1");
 	for (int i = 0; i < 300; i++)
-		rig_asm(&rig, "load sync push=conv");	/* all arrive when the load does */
+		rig_asm(&rig, "load sync push=conv"); /* all arrive when the load does */
 	rig_end(&rig);
 	ck_assert_int_eq(rig_run(&rig), RIVULET_FAULT_TOKEN_OVERFLOW);
 	ck_assert_uint_eq(rig.status.insn, 256);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fills the tables of docs: between "<!-- table NAME -->" and "<!-- end -->" it puts what the headers
- * say. docgen FILE... rewrites files; docgen --check FILE... fails when one would change.
+ * Fills the tables of docs: between "<!-- table NAME -->" and "<!-- end -->" it puts what the
+ * headers say. docgen FILE... rewrites files; docgen --check FILE... fails when one would change.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -46,7 +46,8 @@ static void row(FILE *f, ...)
 	va_end(ap);
 }
 
-static char *text_of(char *buf, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static char *text_of(char *buf, size_t size, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 static char *text_of(char *buf, size_t size, const char *fmt, ...)
 {
 	va_list ap;
@@ -85,12 +86,14 @@ static void table_faults(FILE *f)
 {
 	row(f, "code", "name", "slot and offset", "meaning", NULL);
 	row(f, "---", "---", "---", "---", NULL);
-#define FAULT(name, value, slot, doc) row(f, TEXT("%d", value), #name, slot ? "yes" : "", doc, NULL);
+#define FAULT(name, value, slot, doc)                                                              \
+	row(f, TEXT("%d", value), #name, slot ? "yes" : "", doc, NULL);
 	RIVULET_FAULTS(FAULT)
 #undef FAULT
 }
 
 /* M(struct, field): fields of the structures in memory. */
+/* clang-format off */
 #define DESC_FIELDS(M)                                                                             \
 	M(desc, magic) M(desc, size) M(desc, seq) M(desc, client) M(desc, flags) M(desc, min_level) \
 	M(desc, report_slot) M(desc, rsvd) M(desc, report_offset) M(desc, status) M(desc, variant)  \
@@ -104,6 +107,7 @@ static void table_faults(FILE *f)
 	M(status, load_busy) M(status, conv_busy) M(status, alu_busy) M(status, store_busy)        \
 	M(status, stalls) M(status, read_bytes) M(status, write_bytes) M(status, macs)             \
 	M(status, rsvd2) M(status, crc)
+/* clang-format on */
 
 /* The kernel-doc text "@member: ..." of a structure in rivulet_dev.h. */
 static const char *member_doc(const char *header, const char *type, const char *member, char *out,
@@ -216,7 +220,9 @@ static void fields(FILE *f, const struct rivulet_form_info *info, int first, int
 	for (int i = first; i < last; i++) {
 		const struct rivulet_field *d = &info->field[i];
 
-		row(f, d->width == 1 ? TEXT("%d", d->lsb) : TEXT("%d..%d", d->lsb, d->lsb + d->width - 1),
+		row(f,
+		    d->width == 1 ? TEXT("%d", d->lsb) :
+				    TEXT("%d..%d", d->lsb, d->lsb + d->width - 1),
 		    d->name, d->sgn ? "yes" : "", d->doc, NULL);
 	}
 }
@@ -230,10 +236,12 @@ static const struct {
 	const char *name;
 	void (*write)(FILE *f);
 } tables[] = {
-	{ "regs", table_regs }, { "counters", table_counters }, { "faults", table_faults },
-	{ "descriptor", table_descriptor }, { "region", table_region }, { "variant", table_variant },
-	{ "status", table_status }, { "boundary", table_boundary }, { "board", table_board },
-	{ "ops", table_ops }, { "cfgs", table_cfgs }, { "header", table_header },
+	{ "regs", table_regs },	    { "counters", table_counters },
+	{ "faults", table_faults }, { "descriptor", table_descriptor },
+	{ "region", table_region }, { "variant", table_variant },
+	{ "status", table_status }, { "boundary", table_boundary },
+	{ "board", table_board },   { "ops", table_ops },
+	{ "cfgs", table_cfgs },	    { "header", table_header },
 };
 
 /* A table by name; "insn FORM" is the fields of a form. */
@@ -277,7 +285,8 @@ static bool table_mark(const char *line, char name[64])
 {
 	char close[8] = "";
 
-	return sscanf(line, "<!-- table %63[a-z0-9_ ]%7s", name, close) == 2 && !strcmp(close, "-->");
+	return sscanf(line, "<!-- table %63[a-z0-9_ ]%7s", name, close) == 2 &&
+	       !strcmp(close, "-->");
 }
 
 static void trim(char *name)
