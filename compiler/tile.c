@@ -14,7 +14,8 @@
 #define MAX_KERNEL 31
 #define MAX_DILATION 63
 #define MAX_SLOTS 512
-#define LAYER_SEARCH_GOOD 103	/* per cent of the lower bound that ends the search */
+#define TRAFFIC_WEIGHT 4	/* a beat of the port counts a quarter of a cycle even where it is hidden: it costs energy */
+#define LAYER_SEARCH_GOOD 101	/* per cent of the lower bound that ends the search */
 
 struct budget {
 	const struct rivulet_board *b;
@@ -228,7 +229,7 @@ static uint64_t conv_cost(const struct budget *u, const struct rvl_tiling *t, in
 	}
 	if (t->acc_slots < 2 || t->out_slots < 2)
 		conv += alu;
-	conv = rvl_max(rvl_max(conv, port), alu);
+	conv = rvl_max(rvl_max(conv, port), alu) + port / TRAFFIC_WEIGHT;
 	return conv + 2 * lat + d.wgt_once / (groups * d.steps) + d.in_once / d.parts +
 	       (alu + out_beats) / (d.tiles * groups);
 }
@@ -408,12 +409,18 @@ static void count_blocks(struct budget *u)
 	}
 }
 
+/* The array's work and every byte moved once. */
 static uint64_t lower_bound(const struct budget *u)
 {
 	const struct rvl_layer *l = u->l;
 	int64_t taps = l->gather ? 1 : l->win.kh * l->win.kw;
+	int64_t blocks = taps * u->icb_sum * l->terms;
+	int64_t work = l->in.v.n * l->oh * l->ow * blocks * (u->b->tn / u->b->dn);
+	int64_t port = blocks * rvl_div_up(u->wpb * 16, u->b->port_bytes) +
+		       l->in.v.n * (move_beats(u->b, &l->in, l->in.v.h, l->in.v.w, rvl_div_up(l->in.v.c, u->b->tn)) +
+				    move_beats(u->b, &l->out, u->oh, u->ow, u->ocb * u->ratio) * (1 + l->has_b));
 
-	return l->in.v.n * l->oh * l->ow * taps * u->icb_sum * l->terms * (u->b->tn / u->b->dn);
+	return rvl_max(work, port) + port / TRAFFIC_WEIGHT;
 }
 
 static bool tile_conv(const struct rivulet_board *b, struct rvl_layer *l)

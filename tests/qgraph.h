@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* Small quantised graphs made in memory from a seed, for tests and benches of the compiler. */
+#ifndef RVL_TEST_QGRAPH_H
+#define RVL_TEST_QGRAPH_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+
+struct qg {
+	struct rvl_graph *g;
+	uint64_t seed;
+	int rc;			/* first error */
+	struct rvl_err err;
+};
+
+static inline uint64_t qg_random(struct qg *q)
+{
+	uint64_t z = q->seed += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+/* Uniform in [lo, hi]. */
+static inline int64_t qg_range(struct qg *q, int64_t lo, int64_t hi)
+{
+	return lo + (int64_t)(qg_random(q) % (uint64_t)(hi - lo + 1));
+}
+
+static inline void qg_open(struct qg *q, uint64_t seed)
+{
+	*q = (struct qg){ .g = rvl_graph_new(), .seed = seed };
+	if (!q->g)
+		q->rc = -1;
+}
+
+/* An activation with one scale and zero point; named when @name is not NULL. */
+static inline struct rvl_tensor *qg_tensor(struct qg *q, const char *name, enum rvl_type type,
+					   struct rvl_shape shape, float scale, int32_t zp)
+{
+	struct rvl_tensor *t = NULL;
+
+	if (!q->rc)
+		q->rc = rvl_tensor_new(q->g, name, &t, &q->err);
+	if (q->rc)
+		return NULL;
+	t->type = type;
+	t->shape = shape;
+	t->shaped = true;
+	q->rc = rvl_tensor_set_quant(q->g, t, 1, 0, &scale, &zp, &q->err);
+	return t;
+}
+
+static inline int32_t qg_zp(struct qg *q, enum rvl_type type)
+{
+	return type == RVL_TYPE_U8 ? qg_range(q, 0, 255) : qg_range(q, -128, 127);
+}
+
+/* Constant bytes in [lo, hi] around a zero point; @channels > 1: a scale of its own for each along @axis. */
+static inline struct rvl_tensor *qg_weights(struct qg *q, enum rvl_type type, struct rvl_shape shape,
+					    uint32_t channels, int axis, float scale, int32_t zp)
+{
+	int64_t n = rvl_shape_count(&shape);
+	uint8_t *data = malloc(n);
+	float *s = calloc(channels, sizeof(*s));
+	int32_t *z = calloc(channels, sizeof(*z));
+	struct rvl_tensor *t = NULL;
+
+	for (int64_t i = 0; data && i < n; i++)
+		data[i] = qg_random(q);
+	for (uint32_t i = 0; s && z && i < channels; i++) {
+		s[i] = scale * (1.0f + (float)qg_range(q, 0, 1000) / 1000.0f);
+		z[i] = zp;
+	}
+	if (!q->rc)
+		q->rc = data && s && z ? rvl_tensor_const(q->g, NULL, type, &shape, data, &t, &q->err) : -1;
+	if (!q->rc)
+		q->rc = rvl_tensor_set_quant(q->g, t, channels, axis, s, z, &q->err);
+	free(data);
+	free(s);
+	free(z);
+	return t;
+}
+
+static inline struct rvl_tensor *qg_bias(struct qg *q, int64_t m, int32_t top)
+{
+	struct rvl_shape shape = { 1, { m } };
+	int32_t *data = calloc(m, sizeof(*data));
+	struct rvl_tensor *t = NULL;
+
+	for (int64_t i = 0; data && i < m; i++)
+		data[i] = qg_range(q, -top, top);
+	if (!q->rc)
+		q->rc = data ? rvl_tensor_const(q->g, NULL, RVL_TYPE_S32, &shape, data, &t, &q->err) : -1;
+	free(data);
+	return t;
+}
+
+static inline struct rvl_node *qg_node(struct qg *q, enum rvl_op op, const char *name, uint32_t n_in,
+				       struct rvl_tensor *const *in, struct rvl_tensor *out)
+{
+	struct rvl_node *n = NULL;
+
+	if (!q->rc)
+		q->rc = rvl_node_new(q->g, op, name, &n, &q->err);
+	for (uint32_t i = 0; i < n_in && !q->rc; i++)
+		q->rc = rvl_node_set_in(q->g, n, i, in[i], &q->err);
+	if (q->rc)
+		return NULL;
+	n->n_in = n_in;
+	n->op_type = rvl_op_name(op);
+	rvl_node_set_out(n, 0, out);
+	n->n_out = 1;
+	return n;
+}
+
+static inline int64_t qg_out_dim(int64_t in, int64_t k, int64_t s, int64_t d, int64_t p0, int64_t p1)
+{
+	return (in + p0 + p1 - d * (k - 1) - 1) / s + 1;
+}
+
+/** struct qg_conv - a convolution to add; zero fields are 1 where that is neutral */
+struct qg_conv {
+	int64_t m, kh, kw, sy, sx, dy, dx, pad[4], group;
+	enum rvl_type wtype;
+	int32_t wzp;
+	bool per_channel, bias, relu;
+	enum rvl_type ytype;
+	float wscale, yscale;
+};
+
+static inline struct rvl_tensor *qg_conv(struct qg *q, const char *name, struct rvl_tensor *x,
+					 const struct qg_conv *c)
+{
+	const int64_t *d;
+	struct rvl_tensor *in[3], *y;
+	struct rvl_shape ws, ys;
+	struct rvl_node *n;
+
+	if (q->rc)
+		return NULL;
+	d = x->shape.dim;
+	ws = (struct rvl_shape){ 4, { c->m, d[1] / c->group, c->kh, c->kw } };
+	ys = (struct rvl_shape){ 4, { d[0], c->m,
+		qg_out_dim(d[2], c->kh, c->sy, c->dy, c->pad[0], c->pad[2]),
+		qg_out_dim(d[3], c->kw, c->sx, c->dx, c->pad[1], c->pad[3]) } };
+	in[0] = x;
+	in[1] = qg_weights(q, c->wtype, ws, c->per_channel ? c->m : 1, 0, c->wscale, c->wzp);
+	in[2] = c->bias ? qg_bias(q, c->m, 20000) : NULL;
+	y = qg_tensor(q, NULL, c->ytype, ys, c->yscale, qg_zp(q, c->ytype));
+	n = qg_node(q, RVL_OP_Q_CONV, name, c->bias ? 3 : 2, in, y);
+	if (q->rc)
+		return NULL;
+	n->attr.group = c->group;
+	for (int i = 0; i < 4; i++)
+		n->attr.pad[i] = c->pad[i];
+	n->attr.kernel[0] = c->kh;
+	n->attr.kernel[1] = c->kw;
+	n->attr.stride[0] = c->sy;
+	n->attr.stride[1] = c->sx;
+	n->attr.dilation[0] = c->dy;
+	n->attr.dilation[1] = c->dx;
+	if (c->relu)
+		n->attr.q_lo = y->quant.zp[0];
+	return y;
+}
+
+static inline struct rvl_tensor *qg_max_pool(struct qg *q, const char *name, struct rvl_tensor *x,
+					     int64_t k, int64_t s, int64_t pad)
+{
+	struct rvl_tensor *y;
+	struct rvl_shape ys;
+	struct rvl_node *n;
+
+	if (q->rc)
+		return NULL;
+	ys = x->shape;
+	ys.dim[2] = qg_out_dim(x->shape.dim[2], k, s, 1, pad, pad);
+	ys.dim[3] = qg_out_dim(x->shape.dim[3], k, s, 1, pad, pad);
+	y = qg_tensor(q, NULL, x->type, ys, x->quant.scale[0], x->quant.zp[0]);
+	n = qg_node(q, RVL_OP_MAX_POOL, name, 1, &x, y);
+	if (q->rc)
+		return NULL;
+	n->attr.kernel[0] = n->attr.kernel[1] = k;
+	n->attr.stride[0] = n->attr.stride[1] = s;
+	for (int i = 0; i < 4; i++)
+		n->attr.pad[i] = pad;
+	return y;
+}
+
+static inline void qg_input(struct qg *q, struct rvl_tensor *t)
+{
+	if (!q->rc)
+		q->rc = rvl_graph_add_input(q->g, t, &q->err);
+}
+
+static inline void qg_output(struct qg *q, struct rvl_tensor *t)
+{
+	if (!q->rc)
+		q->rc = rvl_graph_add_output(q->g, t, &q->err);
+}
+
+#endif

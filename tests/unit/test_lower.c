@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The compiler's back end against the reference interpreter, bit for bit, on random graphs and on boards
+ * from tiny to large: tiny scratchpads force every split, odd geometries every padding.
+ */
+#include <check.h>
+#include <stdio.h>
+
+#include "backend.h"
+#include "prog_exec.h"
+#include "qgraph.h"
+
+/* tm, tn, dn, scratchpads in bytes, latency, depth */
+struct geometry {
+	uint32_t tm, tn, dn, inp, wgt, acc, latency, depth;
+};
+
+static const struct geometry geometries[] = {
+	{ 16, 16, 4, 98304, 98304, 65536, 64, 64 },
+	{ 32, 16, 4, 98304, 196608, 131072, 64, 64 },
+	{ 32, 32, 8, 262144, 212992, 131072, 64, 64 },
+	{ 16, 16, 16, 98304, 98304, 65536, 0, 4 },
+	{ 16, 16, 4, 2048, 2048, 1024, 64, 2 },		/* 128 INP, 128 WGT, 16 ACC words */
+	{ 32, 16, 4, 1024, 4096, 1024, 10, 3 },
+	{ 8, 8, 8, 1024, 1024, 1024, 200, 64 },
+	{ 64, 4, 1, 4096, 8192, 4096, 64, 64 },
+	{ 4, 4, 2, 1024, 1024, 1024, 64, 8 },
+};
+
+#define GEOMETRIES ((int)(sizeof(geometries) / sizeof(geometries[0])))
+
+static struct rivulet_board board_of(int i)
+{
+	const struct geometry *g = &geometries[i];
+
+	return (struct rivulet_board){
+		.name = "test", .tm = g->tm, .tn = g->tn, .dn = g->dn, .inp_bytes = g->inp,
+		.wgt_bytes = g->wgt, .acc_bytes = g->acc, .port_bytes = 16, .mem_latency = g->latency,
+		.queue_depth = g->depth, .modes = 1, .cycle_cap = 16384, .levels = 1,
+		.level = { { .hz = 100000000, .microvolt = 850000 } } };
+}
+
+/* ---- running a graph both ways ---- */
+
+struct io {
+	void *data[16];
+	size_t size[16];
+};
+
+static void fill_inputs(struct qg *q, struct io *io)
+{
+	for (uint32_t i = 0; i < q->g->n_inputs; i++) {
+		io->size[i] = rvl_tensor_bytes(q->g->inputs[i]);
+		io->data[i] = malloc(io->size[i] + 1);
+		for (size_t j = 0; j < io->size[i]; j++)
+			((uint8_t *)io->data[i])[j] = qg_random(q);
+	}
+}
+
+/* Outputs by the scalar reference, appended to @io behind the inputs. */
+static void interpret(struct qg *q, struct io *io)
+{
+	struct rvl_interp *it;
+	struct rvl_graph *g = q->g;
+	uint32_t n = g->n_inputs;
+
+	ck_assert_msg(!rvl_shape_infer(g, &q->err), "%s", q->err.msg);
+	ck_assert_msg(!rvl_interp_new(g, true, &it, &q->err), "%s", q->err.msg);
+	for (uint32_t i = 0; i < n; i++)
+		ck_assert(!rvl_interp_set(it, i, io->data[i], io->size[i], NULL));
+	ck_assert_msg(!rvl_interp_run(it, &q->err), "%s", q->err.msg);
+	for (uint32_t i = 0; i < g->n_outputs; i++) {
+		io->size[n + i] = rvl_tensor_bytes(g->outputs[i]);
+		io->data[n + i] = malloc(io->size[n + i] + 1);
+		memcpy(io->data[n + i], rvl_interp_data(it, g->outputs[i]), io->size[n + i]);
+	}
+	rvl_interp_free(it);
+}
+
+struct outcome {
+	uint64_t cycles;
+	uint32_t npu_steps, cpu_steps;
+};
+
+static void count_steps(const struct rivulet_program *p, struct outcome *o)
+{
+	for (uint32_t i = 0; i < p->steps; i++) {
+		if (rivulet_program_steps(p)[i].kind == RIVULET_STEP_NPU)
+			o->npu_steps++;
+		else
+			o->cpu_steps++;
+	}
+}
+
+static void compare(const struct prog_exec *x, const struct io *io, uint32_t ins, uint32_t outs,
+		    const char *what)
+{
+	for (uint32_t i = 0; i < outs; i++) {
+		const uint8_t *have = x->io[ins + i], *want = io->data[ins + i];
+
+		for (size_t j = 0; j < io->size[ins + i]; j++)
+			ck_assert_msg(have[j] == want[j], "%s: output %u element %zu is %u, expected %u", what, i,
+				      j, have[j], want[j]);
+	}
+}
+
+/* Compiles a copy of the graph, checks and runs the program, compares all outputs. */
+static struct outcome run(const struct qg *q, const struct io *io, const struct rivulet_board *b,
+			  const struct rivulet_compile_options *opt, const char *what)
+{
+	uint32_t ins = q->g->n_inputs, outs = q->g->n_outputs;
+	struct rivulet_blob program = { 0 };
+	struct rivulet_estimate_row row[RIVULET_LEVELS];
+	struct outcome o = { 0 };
+	struct rvl_err err = { "" };
+	struct rvl_graph *g;
+	struct prog_exec x;
+	char why[256] = "";
+
+	ck_assert(!rvl_graph_clone(q->g, &g, &err));
+	ck_assert_msg(!rvl_compile_graph(g, b, opt, &program, NULL, &err), "%s: %s", what, err.msg);
+	ck_assert_msg(!rivulet_program_check(program.data, program.size, why, sizeof(why)), "%s: %s", what,
+		      why);
+	ck_assert(!prog_open(&x, b, NULL, program.data));
+	for (uint32_t i = 0; i < ins; i++)
+		x.io[i] = io->data[i];
+	for (uint32_t i = 0; i < outs; i++)
+		x.io[ins + i] = calloc(1, io->size[ins + i] + 1);
+	ck_assert_msg(!prog_run(&x), "%s: %s", what, x.err);
+	compare(&x, io, ins, outs, what);
+	o.cycles = x.cycles;
+	count_steps(program.data, &o);
+	ck_assert_int_eq(rivulet_estimate(program.data, b, row, &err), 1);
+	ck_assert_uint_eq(row[0].cycles, x.cycles);
+	for (uint32_t i = 0; i < outs; i++)
+		free(x.io[ins + i]);
+	prog_close(&x, true);
+	rivulet_blob_free(&program);
+	return o;
+}
+
+static void finish(struct qg *q, struct io *io)
+{
+	for (uint32_t i = 0; i < q->g->n_inputs + q->g->n_outputs; i++)
+		free(io->data[i]);
+	rvl_graph_free(q->g);
+}
+
+/* ---- random parts ---- */
+
+static enum rvl_type any_type(struct qg *q)
+{
+	return qg_range(q, 0, 1) ? RVL_TYPE_U8 : RVL_TYPE_S8;
+}
+
+static struct rvl_tensor *any_input(struct qg *q, const char *name, int64_t c, int64_t h, int64_t w)
+{
+	enum rvl_type type = any_type(q);
+	struct rvl_shape s = { 4, { qg_range(q, 0, 5) ? 1 : 2, c, h, w } };
+	struct rvl_tensor *t = qg_tensor(q, name, type, s, 0.02f, qg_zp(q, type));
+
+	qg_input(q, t);
+	return t;
+}
+
+static void any_dim(struct qg *q, int64_t in, int64_t *k, int64_t *s, int64_t *d, int64_t *p0, int64_t *p1)
+{
+	do {
+		*k = qg_range(q, 1, 5);
+		*s = qg_range(q, 1, 3);
+		*d = qg_range(q, 0, 3) ? 1 : qg_range(q, 1, 4);
+		*p0 = qg_range(q, 0, *k);
+		*p1 = qg_range(q, 0, *k);
+	} while (in + *p0 + *p1 < *d * (*k - 1) + 1);
+}
+
+static struct qg_conv any_conv(struct qg *q, const struct rvl_tensor *x)
+{
+	struct qg_conv c = { .m = qg_range(q, 1, 70), .group = 1, .ytype = any_type(q),
+			     .wtype = any_type(q), .per_channel = qg_range(q, 0, 1),
+			     .bias = qg_range(q, 0, 1), .relu = qg_range(q, 0, 1),
+			     .wscale = 0.002f, .yscale = 0.03f };
+
+	any_dim(q, x->shape.dim[2], &c.kh, &c.sy, &c.dy, &c.pad[0], &c.pad[2]);
+	any_dim(q, x->shape.dim[3], &c.kw, &c.sx, &c.dx, &c.pad[1], &c.pad[3]);
+	c.wzp = qg_range(q, 0, 2) ? 0 : qg_zp(q, c.wtype);
+	if (!qg_range(q, 0, 3)) {	/* grouped, often depthwise */
+		int64_t ch = x->shape.dim[1];
+
+		for (c.group = qg_range(q, 0, 1) ? ch : qg_range(q, 1, ch); ch % c.group; )
+			c.group--;
+		c.m = c.group * qg_range(q, 1, 2);
+	}
+	return c;
+}
+
+START_TEST(random_convolutions)
+{
+	for (int i = 0; i < 60; i++) {
+		struct rivulet_board b = board_of(_i);
+		struct io io = { 0 };
+		struct qg q;
+		struct qg_conv c;
+		struct rvl_tensor *x;
+		char what[64];
+
+		qg_open(&q, _i * 1000 + i);
+		x = any_input(&q, "x", qg_range(&q, 1, 40), qg_range(&q, 1, 20), qg_range(&q, 1, 20));
+		c = any_conv(&q, x);
+		qg_output(&q, qg_conv(&q, "conv", x, &c));
+		ck_assert_msg(!q.rc, "%s", q.err.msg);
+		snprintf(what, sizeof(what), "seed %d", _i * 1000 + i);
+		fill_inputs(&q, &io);
+		interpret(&q, &io);
+		ck_assert_uint_eq(run(&q, &io, &b, NULL, what).npu_steps, 1);
+		finish(&q, &io);
+	}
+}
+END_TEST
+
+/* conv, conv + add, pool, second branch: everything that is fused, in both orders of the addition. */
+static void residual_block(struct qg *q, int flavour)
+{
+	struct rvl_tensor *x = any_input(q, "x", qg_range(q, 1, 24), qg_range(q, 4, 14), qg_range(q, 4, 14));
+	struct qg_conv c = { .m = qg_range(q, 1, 40), .kh = 3, .kw = 3, .sy = 1, .sx = 1, .dy = 1, .dx = 1,
+			     .pad = { 1, 1, 1, 1 }, .group = 1, .wtype = RVL_TYPE_S8, .per_channel = true,
+			     .bias = true, .relu = true, .ytype = any_type(q), .wscale = 0.002f,
+			     .yscale = 0.03f };
+	struct rvl_tensor *a = qg_conv(q, "first", x, &c), *b, *in[2], *y;
+
+	c.ytype = any_type(q);
+	b = qg_conv(q, "second", a, &c);
+	in[flavour & 1] = a;
+	in[!(flavour & 1)] = b;
+	y = qg_tensor(q, NULL, any_type(q), a->shape, 0.04f, 0);
+	ck_assert_msg(!q->rc, "%s", q->err.msg);
+	qg_node(q, flavour & 2 ? RVL_OP_Q_MUL : RVL_OP_Q_ADD, "join", 2, in, y);
+	if (flavour & 4)
+		y = qg_max_pool(q, "pool", y, 3, 2, 1);
+	c.ytype = any_type(q);
+	c.relu = false;
+	y = qg_conv(q, "third", y, &c);
+	y = qg_max_pool(q, "pool2", y, 2, 2, 0);
+	if (flavour & 8)
+		qg_output(q, b);	/* the second convolution is seen, so nothing may swallow it */
+	qg_output(q, y);
+}
+
+START_TEST(random_blocks)
+{
+	for (int flavour = 0; flavour < 16; flavour++) {
+		struct rivulet_board b = board_of(_i);
+		struct rivulet_compile_options serial = { .serial = true }, prof = { .prof = true };
+		struct outcome fast, slow;
+		struct io io = { 0 };
+		struct qg q;
+		char what[64];
+
+		qg_open(&q, 500000 + _i * 100 + flavour);
+		residual_block(&q, flavour);
+		ck_assert_msg(!q.rc, "%s", q.err.msg);
+		snprintf(what, sizeof(what), "flavour %d", flavour);
+		fill_inputs(&q, &io);
+		interpret(&q, &io);
+		fast = run(&q, &io, &b, NULL, what);
+		slow = run(&q, &io, &b, &serial, what);
+		run(&q, &io, &b, &prof, what);
+		ck_assert_uint_le(fast.cycles, slow.cycles);
+		finish(&q, &io);
+	}
+}
+END_TEST
+
+static struct rvl_tensor *flat(struct qg *q, struct rvl_tensor *x)
+{
+	struct rvl_shape s = { 2, { x->shape.dim[0], x->shape.dim[1] * x->shape.dim[2] * x->shape.dim[3] } };
+	struct rvl_tensor *y = qg_tensor(q, NULL, x->type, s, x->quant.scale[0], x->quant.zp[0]);
+	struct rvl_node *n = qg_node(q, RVL_OP_FLATTEN, "flatten", 1, &x, y);
+
+	if (n)
+		n->attr.axis = 1;
+	return y;
+}
+
+static struct rvl_tensor *matmul(struct qg *q, struct rvl_tensor *x, int64_t n, bool trans)
+{
+	int64_t k = x->shape.dim[1];
+	struct rvl_shape ws = { 2, { trans ? n : k, trans ? k : n } };
+	struct rvl_tensor *in[3] = { x, qg_weights(q, RVL_TYPE_S8, ws, n, trans ? 0 : 1, 0.002f, 0),
+				     qg_bias(q, n, 5000) };
+	struct rvl_tensor *y = qg_tensor(q, NULL, x->type, (struct rvl_shape){ 2, { x->shape.dim[0], n } },
+					 0.05f, 3);
+	struct rvl_node *node = qg_node(q, RVL_OP_Q_MATMUL, NULL, 3, in, y);
+
+	if (node)
+		node->attr.trans_b = trans;
+	return y;
+}
+
+/* A whole small classifier: few channels (gather), pool on drain, flatten, two matrix products. */
+START_TEST(classifier)
+{
+	for (int i = 0; i < 12; i++) {
+		struct rivulet_board b = board_of(_i);
+		struct qg_conv c = { .m = i & 1 ? 16 : 6, .kh = 5, .kw = 5, .sy = 1, .sx = 1, .dy = 1,
+				     .dx = 1, .pad = { 2, 2, 2, 2 }, .group = 1, .wtype = RVL_TYPE_S8,
+				     .per_channel = true, .bias = true, .relu = true,
+				     .ytype = i & 2 ? RVL_TYPE_U8 : RVL_TYPE_S8, .wscale = 0.002f,
+				     .yscale = 0.03f };
+		struct io io = { 0 };
+		struct rvl_tensor *t;
+		struct qg q;
+		char what[64];
+
+		qg_open(&q, 900000 + _i * 100 + i);
+		t = any_input(&q, "image", i & 4 ? 3 : 1, 14, 14);
+		t = qg_max_pool(&q, NULL, qg_conv(&q, NULL, t, &c), 2, 2, 0);
+		c.m = i & 1 ? 32 : 16;
+		t = qg_max_pool(&q, NULL, qg_conv(&q, NULL, t, &c), 2, 2, 0);
+		t = matmul(&q, flat(&q, t), 40, i & 1);
+		t = matmul(&q, t, 10, !(i & 1));
+		qg_output(&q, t);
+		ck_assert_msg(!q.rc, "%s", q.err.msg);
+		snprintf(what, sizeof(what), "classifier %d", i);
+		fill_inputs(&q, &io);
+		interpret(&q, &io);
+		ck_assert_uint_eq(run(&q, &io, &b, NULL, what).cpu_steps, 0);
+		finish(&q, &io);
+	}
+}
+END_TEST
+
+static struct rvl_tensor *global(struct qg *q, struct rvl_tensor *x, enum rvl_op op)
+{
+	struct rvl_shape s = { 4, { x->shape.dim[0], x->shape.dim[1], 1, 1 } };
+	bool mean = op == RVL_OP_Q_GLOBAL_AVERAGE_POOL;
+	struct rvl_tensor *y = qg_tensor(q, NULL, x->type, s, mean ? 0.011f : x->quant.scale[0],
+					 mean ? qg_zp(q, x->type) : x->quant.zp[0]);
+
+	qg_node(q, op, NULL, 1, &x, y);
+	return y;
+}
+
+static struct rvl_tensor *rescale(struct qg *q, struct rvl_tensor *x)
+{
+	enum rvl_type type = any_type(q);
+	struct rvl_tensor *y = qg_tensor(q, NULL, type, x->shape, 0.013f, qg_zp(q, type));
+
+	qg_node(q, RVL_OP_Q_RESCALE, NULL, 1, &x, y);
+	return y;
+}
+
+/* Operators that have no convolution to ride on, and means that have. */
+START_TEST(pools_and_tables)
+{
+	for (int i = 0; i < 10; i++) {
+		struct rivulet_board b = board_of(_i);
+		struct qg_conv c = { .m = 20, .kh = 1, .kw = 1, .sy = 1, .sx = 1, .dy = 1, .dx = 1, .group = 1,
+				     .wtype = RVL_TYPE_S8, .ytype = i & 1 ? RVL_TYPE_U8 : RVL_TYPE_S8,
+				     .wscale = 0.002f, .yscale = 0.03f };
+		struct rvl_tensor *x, *t, *in[2];
+		struct io io = { 0 };
+		struct qg q;
+
+		qg_open(&q, 700000 + _i * 100 + i);
+		x = any_input(&q, "x", qg_range(&q, 1, 33), 5, 6);
+		qg_output(&q, global(&q, x, RVL_OP_Q_GLOBAL_AVERAGE_POOL));
+		qg_output(&q, global(&q, x, RVL_OP_GLOBAL_MAX_POOL));
+		t = qg_max_pool(&q, NULL, rescale(&q, x), 3, 1, 1);
+		in[0] = t;
+		in[1] = x;
+		qg_node(&q, RVL_OP_Q_ADD, NULL, 2, in,
+			t = qg_tensor(&q, NULL, any_type(&q), x->shape, 0.05f, 9));
+		qg_output(&q, t);
+		qg_output(&q, global(&q, qg_conv(&q, NULL, t, &c), RVL_OP_Q_GLOBAL_AVERAGE_POOL));
+		ck_assert_msg(!q.rc, "%s", q.err.msg);
+		fill_inputs(&q, &io);
+		interpret(&q, &io);
+		ck_assert_uint_ge(run(&q, &io, &b, NULL, "pools").npu_steps, 1);
+		finish(&q, &io);
+	}
+}
+END_TEST
+
+/* Kernels, strides and dilations beyond the instruction's fields. */
+START_TEST(beyond_the_fields)
+{
+	static const struct qg_conv odd[] = {
+		{ .m = 3, .kh = 40, .kw = 33, .sy = 1, .sx = 2, .dy = 1, .dx = 1, .pad = { 20, 16, 19, 16 } },
+		{ .m = 5, .kh = 2, .kw = 3, .sy = 40, .sx = 33, .dy = 1, .dx = 1, .pad = { 0, 1, 0, 1 } },
+		{ .m = 17, .kh = 3, .kw = 2, .sy = 1, .sx = 1, .dy = 1, .dx = 70, .pad = { 1, 0, 1, 0 } },
+		{ .m = 4, .kh = 3, .kw = 1, .sy = 2, .sx = 1, .dy = 64, .dx = 1, .pad = { 60, 0, 64, 0 } },
+	};
+	struct rivulet_board b = board_of(_i);
+
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		struct qg_conv c = odd[i];
+		struct io io = { 0 };
+		struct rvl_tensor *x;
+		struct qg q;
+		char what[32];
+
+		c.group = 1;
+		c.wtype = RVL_TYPE_U8;
+		c.wzp = 100;
+		c.ytype = RVL_TYPE_U8;
+		c.wscale = 0.0005f;
+		c.yscale = 0.05f;
+		qg_open(&q, 40 + i);
+		x = any_input(&q, "x", 5, 90, 85);
+		qg_output(&q, qg_conv(&q, "odd", x, &c));
+		ck_assert_msg(!q.rc, "%s", q.err.msg);
+		snprintf(what, sizeof(what), "odd %zu", i);
+		fill_inputs(&q, &io);
+		interpret(&q, &io);
+		ck_assert_uint_eq(run(&q, &io, &b, NULL, what).npu_steps, 1);
+		finish(&q, &io);
+	}
+}
+END_TEST
+
+/* Something that no tile can hold goes to the CPU with a reason, and still gives the same bits. */
+START_TEST(too_large_for_the_board)
+{
+	struct rivulet_board b = board_of(4);
+	struct rivulet_compile_options must = { .require_npu = true };
+	struct io io = { 0 };
+	struct rvl_err err = { "" };
+	struct rivulet_blob program = { 0 };
+	struct rvl_graph *g;
+	struct rvl_tensor *x;
+	struct outcome o;
+	struct qg q;
+
+	qg_open(&q, 5);
+	x = any_input(&q, "x", 16, 40, 40);
+	qg_output(&q, global(&q, x, RVL_OP_Q_GLOBAL_AVERAGE_POOL));
+	fill_inputs(&q, &io);
+	interpret(&q, &io);
+	o = run(&q, &io, &b, NULL, "large");
+	ck_assert_uint_eq(o.npu_steps, 0);
+	ck_assert_uint_eq(o.cpu_steps, 1);
+	ck_assert(!rvl_graph_clone(q.g, &g, &err));
+	ck_assert_int_eq(rvl_compile_graph(g, &b, &must, &program, NULL, &err), -EOPNOTSUPP);
+	ck_assert_ptr_nonnull(strstr(err.msg, "scratchpads"));
+	finish(&q, &io);
+}
+END_TEST
+
+/* cpu_only and NPU give the same bytes; explain names the side. */
+START_TEST(explain_says_where)
+{
+	struct rivulet_board b = board_of(0);
+	struct rivulet_compile_options cpu = { .cpu_only = true };
+	struct rivulet_explain e;
+	struct rivulet_blob text, json;
+	struct rvl_err err = { "" };
+	struct rvl_graph *g;
+	struct io io = { 0 };
+	struct qg q;
+
+	qg_open(&q, 77);
+	residual_block(&q, 0);
+	fill_inputs(&q, &io);
+	interpret(&q, &io);
+	ck_assert_uint_eq(run(&q, &io, &b, &cpu, "cpu").npu_steps, 0);
+	ck_assert(!rvl_graph_clone(q.g, &g, &err));
+	ck_assert(!rvl_compile_graph(g, &b, NULL, &text, &e, &err));
+	rivulet_blob_free(&text);
+	ck_assert_uint_eq(e.n_segments, 1);
+	ck_assert_uint_eq(e.segments[0].macs, e.rows[0].macs + e.rows[1].macs + e.rows[2].macs);
+	ck_assert_str_eq(e.rows[1].fused, "join");
+	ck_assert(!rivulet_explain_text(&e, &text));
+	ck_assert(!rivulet_explain_json(&e, &json));
+	ck_assert_ptr_nonnull(strstr(text.data, "with join"));
+	ck_assert_ptr_nonnull(strstr(json.data, "\"fused\": \"join\""));
+	rivulet_blob_free(&text);
+	rivulet_blob_free(&json);
+	rivulet_explain_free(&e);
+	finish(&q, &io);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("lower");
+	TCase *t = tcase_create("bits");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(t, 300);
+	tcase_add_loop_test(t, random_convolutions, 0, GEOMETRIES);
+	tcase_add_loop_test(t, random_blocks, 0, GEOMETRIES);
+	tcase_add_loop_test(t, classifier, 0, GEOMETRIES);
+	tcase_add_loop_test(t, pools_and_tables, 0, GEOMETRIES);
+	tcase_add_loop_test(t, beyond_the_fields, 0, GEOMETRIES);
+	tcase_add_test(t, too_large_for_the_board);
+	tcase_add_test(t, explain_says_where);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
