@@ -77,11 +77,12 @@ static int64_t window_size(struct rvl_attr *a, int axis, int64_t n, bool pool)
 	if (a->auto_pad == RVL_PAD_VALID)
 		a->pad[axis] = a->pad[axis + 2] = 0;
 	room = n + a->pad[axis] + a->pad[axis + 2] - reach;
+	if (pool && a->ceil_mode)
+		room += s - 1;		/* the last window may hang over, even if it is the first */
 	if (room < 0)
 		return -1;
 	out = room / s + 1;
 	if (pool && a->ceil_mode) {
-		out = (room + s - 1) / s + 1;
 		if ((out - 1) * s >= n + a->pad[axis])
 			out--;	/* a window must not begin behind the input */
 	}
