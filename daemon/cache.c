@@ -78,12 +78,18 @@ struct rvl_program *rvl_cache_find(struct rvl_cache *c, const struct rvl_key *ke
 
 struct rvl_program *rvl_program_put(struct rvl_program *p)
 {
-	if (p && !--p->refs) {
-		rvl_list_del(&p->link);
-		rvl_list_add_tail(&p->cache->programs, &p->link);
-		p->cache->idle_bytes += p->size;
-		evict(p->cache);
+	if (!p || --p->refs)
+		return NULL;
+	/* One that cannot stay must not drive out those that can. */
+	if (p->size > p->cache->max_idle) {
+		p->cache->evictions++;
+		program_free(p);
+		return NULL;
 	}
+	rvl_list_del(&p->link);
+	rvl_list_add_tail(&p->cache->programs, &p->link);
+	p->cache->idle_bytes += p->size;
+	evict(p->cache);
 	return NULL;
 }
 

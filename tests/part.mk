@@ -16,3 +16,5 @@ $(eval $(call program,check-queue,tests/model/check_queue.c,sim uapi,-lm))
 .PHONY: check-model
 check-model: $(BUILD)/check-queue
 	@$<
+$(eval $(call unit_test,worker,$(DAEMON_STATIC),$(DAEMON_LIBS)))
+$(eval $(call unit_test,sched,$(DAEMON_STATIC),$(DAEMON_LIBS)))

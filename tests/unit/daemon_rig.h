@@ -155,6 +155,20 @@ static inline void rig_settle(int want)
 	}
 }
 
+/* Descriptors once nothing changes any more. */
+static inline int rig_quiet(void)
+{
+	int last = -1;
+
+	for (int same = 0; same < 10; usleep(10000)) {
+		int now = rig_fds();
+
+		same = now == last ? same + 1 : 0;
+		last = now;
+	}
+	return last;
+}
+
 /* ---- a client by hand ---- */
 
 static uint32_t raw_serial = 1000;

@@ -516,7 +516,7 @@ START_TEST(broken_messages)
 	union rivulet_packet p;
 
 	ck_assert_int_eq(raw_ping(bystander), 0);
-	before = rig_fds();
+	before = rig_quiet();
 	for (int i = 0; i < 110; i++) {
 		int sock = raw_open();
 
@@ -725,9 +725,12 @@ START_TEST(death)
 {
 	int bystander = raw_open(), before;
 	uint64_t deadline = rvl_now() + 60 * NSEC_PER_SEC;
+	struct ready warm;
 
-	ck_assert_int_eq(raw_ping(bystander), 0);
-	before = rig_fds();
+	/* The first load leaves a program in the cache and a timer in the loop. */
+	make_ready(&warm);
+	close(warm.sock);
+	before = rig_quiet();
 	for (int i = 0; i < 6; i++) {
 		pid_t pid = fork();
 		struct ready r;

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The compiler's process, as hostile models would have it. The daemon under test starts this program
+ * as its worker; the first bytes of the "model" say what it does. What is tried from inside the
+ * sandbox is tried after the real one was entered.
+ */
+#include "daemon_rig.h"
+
+#include <linux/seccomp.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+/* ---- the worker's side ---- */
+
+static struct rvl_worker_job job;
+
+static void say_hash(const char *model)
+{
+	struct rvl_worker_hash hash;
+	uint32_t go;
+
+	memset(&hash, 0, sizeof(hash));
+	memcpy(&hash, model, 16);
+	send(RVL_WORKER_CONTROL_FD, &hash, sizeof(hash), 0);
+	if (recv(RVL_WORKER_CONTROL_FD, &go, sizeof(go), 0) != sizeof(go))
+		_exit(1);
+}
+
+static void say_result(int error, const char *text, uint64_t size)
+{
+	struct rvl_worker_result res = { .error = error, .size = size };
+
+	snprintf(res.text, sizeof(res.text), "%s", text);
+	send(RVL_WORKER_CONTROL_FD, &res, sizeof(res), 0);
+}
+
+static void write_garbage(size_t size)
+{
+	static char block[4096];
+
+	memset(block, 0x5a, sizeof(block));
+	for (size_t at = 0; at < size; at += sizeof(block))
+		if (pwrite(RVL_WORKER_PROGRAM_FD, block, sizeof(block), (off_t)at) < 0)
+			_exit(9);
+}
+
+static void lie_about_text(void)
+{
+	struct rvl_worker_result res = { .error = 12345 };
+
+	memset(res.text, '\n', sizeof(res.text));
+	send(RVL_WORKER_CONTROL_FD, &res, sizeof(res), 0);
+}
+
+static void eat_time(void)
+{
+	for (volatile unsigned long i = 0;; i++)
+		;
+}
+
+static void eat_memory(void)
+{
+	size_t got = 0;
+
+	for (;;) {
+		char *p = malloc(1 << 20);
+
+		if (!p) {
+			say_result(-ENOMEM, "out of memory", got);
+			_exit(0);
+		}
+		memset(p, 1, 1 << 20);
+		got += 1 << 20;
+	}
+}
+
+/* System calls that a worker must not make; each would come back if the filter let it. */
+static void forbidden(int which)
+{
+	switch (which) {
+	case 0:
+		syscall(SYS_openat, AT_FDCWD, "/etc/passwd", O_RDONLY);
+		break;
+	case 1:
+		syscall(SYS_socket, AF_UNIX, SOCK_STREAM, 0);
+		break;
+	case 2:
+		syscall(SYS_execve, "/bin/true", NULL, NULL);
+		break;
+	case 3:
+		syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+		break;
+	case 4:
+		syscall(SYS_kill, getppid(), 0);
+		break;
+	case 5:
+		syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			0);
+		break;
+	case 6:
+		syscall(SYS_ptrace, 0, 0, 0, 0);
+		break;
+	case 7:
+		syscall(SYS_prlimit64, 0, RLIMIT_AS, NULL, NULL);
+		break;
+	case 8:
+		syscall(SYS_memfd_create, "x", 0);
+		break;
+	default:
+		syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGKILL);
+	}
+}
+
+static void act(const char *model)
+{
+	if (!strncmp(model, "!crash", 6))
+		raise(SIGSEGV);
+	else if (!strncmp(model, "!exit", 5))
+		_exit(7);
+	else if (!strncmp(model, "!hang", 5))
+		pause();
+	else if (!strncmp(model, "!time", 5) && !rvl_worker_sandbox(&job))
+		eat_time();
+	else if (!strncmp(model, "!memory", 7) && !rvl_worker_sandbox(&job))
+		eat_memory();
+	else if (!strncmp(model, "!big", 4) && !rvl_worker_sandbox(&job))
+		write_garbage(1 << 20);
+	else if (!strncmp(model, "!lie", 4))
+		write_garbage(8192), say_result(0, "", 8192);
+	else if (!strncmp(model, "!empty", 6))
+		say_result(0, "", 8192);
+	else if (!strncmp(model, "!chatter", 8))
+		send(RVL_WORKER_CONTROL_FD, "?", 1, 0), pause();
+	else if (!strncmp(model, "!text", 5))
+		lie_about_text();
+	else if (!strncmp(model, "!call", 5) && !rvl_worker_sandbox(&job))
+		forbidden(model[5] - '0'), say_result(-EALREADY, "it came back", 0);
+	_exit(0);
+}
+
+static int worker(void)
+{
+	const char *model;
+
+	if (recv(RVL_WORKER_CONTROL_FD, &job, sizeof(job), MSG_PEEK) != sizeof(job))
+		return 1;
+	model = mmap(NULL, 4096, PROT_READ, MAP_SHARED, RVL_WORKER_MODEL_FD, 0);
+	if (model == MAP_FAILED)
+		return 1;
+	if (*model != '!')
+		return rvl_worker_main();
+	recv(RVL_WORKER_CONTROL_FD, &job, sizeof(job), 0);
+	say_hash(model);
+	act(model);
+	return 0;
+}
+
+/* ---- the client's side ---- */
+
+static int load(int sock, const char *what, union rivulet_packet *p)
+{
+	char model[4096] = { 0 };
+
+	snprintf(model, sizeof(model), "%s", what);
+	return raw_load(sock, model, sizeof(model), 0, p, NULL);
+}
+
+static const struct {
+	const char *model;
+	int error;
+	const char *says;
+} ends[] = {
+	{ "!crash", -EFAULT, "crashed (signal 11" },
+	{ "!exit", -EFAULT, "ended with status 7 without an answer" },
+	{ "!none", -EFAULT, "ended with status 0 without an answer" },
+	{ "!hang", -ETIMEDOUT, "more than TimeMax=1 s" },
+	{ "!time", -ETIMEDOUT, "more than TimeMax=1 s" },
+	{ "!big", -E2BIG, "larger than ProgramSizeMax=65536" },
+	{ "!lie", -EINVAL, "" },
+	{ "!empty", -EINVAL, "a program of 0 bytes" },
+	{ "!chatter", -EFAULT, "crashed (signal 9" },
+	{ "!text", -EINVAL, "????" },
+};
+
+/* Proves that each end of a worker is one error that says which, and nobody else's trouble. */
+START_TEST(ending)
+{
+	int sock = raw_open(), bystander = raw_open();
+	union rivulet_packet p;
+
+	ck_assert_int_eq(load(sock, ends[_i].model, &p), ends[_i].error);
+	ck_assert_msg(strstr(p.error.text, ends[_i].says), "said: %s", p.error.text);
+	ck_assert_int_eq(raw_ping(bystander), 0);
+	ck_assert_uint_eq(status_number("\"compiler\"", "refused"), 1);
+	ck_assert_uint_eq(status_number("\"compiler\"", "working"), 0);
+	ck_assert_uint_eq(status_number("\"users\"", "bytes"), 0);
+	ck_assert_uint_eq(status_number("\"cache\"", "programs"), 0);
+	/* And a decent model is compiled right after. */
+	ck_assert_int_eq(load(sock, "no model, but a worker that says so", &p), -EBADMSG);
+}
+END_TEST
+
+/* Proves that memory ends where MemoryMax= says. */
+START_TEST(memory)
+{
+	int sock = raw_open();
+	union rivulet_packet p;
+
+	if (SANITIZED)
+		return;	/* no address space limit there */
+	ck_assert_int_eq(load(sock, "!memory", &p), -ENOMEM);
+}
+END_TEST
+
+/* Proves that the filter stops each of these, and what a client hears of it. */
+START_TEST(system_call)
+{
+	int sock = raw_open(), r;
+	union rivulet_packet p;
+	char model[8];
+
+	snprintf(model, sizeof(model), "!call%d", _i);
+	r = load(sock, model, &p);
+	if (SANITIZED) {	/* refused by errno there, so that reports get out */
+		ck_assert_int_eq(r, -EALREADY);
+		return;
+	}
+	ck_assert_int_eq(r, -EFAULT);
+	ck_assert_ptr_nonnull(strstr(p.error.text, "forbidden system call"));
+}
+END_TEST
+
+/* Proves that one user's hanging compiler keeps neither others' connections nor their own waiting long. */
+START_TEST(patience)
+{
+	int sock = raw_open(), other = raw_open(), fd;
+	uint64_t begin = rvl_now();
+	union rivulet_packet p;
+	uint32_t serial;
+
+	fd = memfd_of("!hang", 5, 0);
+	ck_assert_int_eq(ftruncate(fd, 4096), 0);
+	fcntl(fd, F_ADD_SEALS, MODEL_SEALS);
+	raw_init(&p, RIVULET_MSG_LOAD);
+	p.load.size = 4096;
+	serial = p.h.serial;
+	raw_send(sock, &p, p.h.length, &fd, 1);
+	for (int i = 0; i < 100; i++)
+		ck_assert_int_eq(raw_ping(other), 0);
+	ck_assert_uint_lt(rvl_now() - begin, NSEC_PER_SEC);
+	/* The same user's next model waits for the first to end. */
+	ck_assert_int_eq(load(other, "!exit", &p), -EFAULT);
+	ck_assert_int_eq(raw_answer(sock, serial, &p, NULL), -ETIMEDOUT);
+	close(fd);
+}
+END_TEST
+
+/* Proves that a session that leaves takes its worker along. */
+START_TEST(leaving)
+{
+	uint64_t deadline = rvl_now() + 60 * NSEC_PER_SEC;
+	int sock = raw_open(), fd = memfd_of(NULL, 4096, 0);
+	union rivulet_packet p;
+
+	ck_assert_int_eq(pwrite(fd, "!hang", 5, 0), 5);
+	fcntl(fd, F_ADD_SEALS, MODEL_SEALS);
+	raw_init(&p, RIVULET_MSG_LOAD);
+	p.load.size = 4096;
+	raw_send(sock, &p, p.h.length, &fd, 1);
+	close(fd);
+	while (!status_number("\"compiler\"", "working"))
+		ck_assert_uint_lt(rvl_now(), deadline);
+	close(sock);
+	deadline = rvl_now() + NSEC_PER_SEC * 9 / 10;
+	while (status_number("\"compiler\"", "working"))
+		ck_assert_uint_lt(rvl_now(), deadline);
+	ck_assert_uint_eq(status_number("\"users\"", "compiles"), 0);
+}
+END_TEST
+
+/* Proves that models above CompilesPerUser= are refused while others wait. */
+START_TEST(too_many)
+{
+	int sock = raw_open(), fd = memfd_of(NULL, 4096, 0), refused = 0;
+	union rivulet_packet p;
+
+	ck_assert_int_eq(pwrite(fd, "!hang", 5, 0), 5);
+	fcntl(fd, F_ADD_SEALS, MODEL_SEALS);
+	for (int i = 0; i < 5; i++) {
+		raw_init(&p, RIVULET_MSG_LOAD);
+		p.load.size = 4096;
+		raw_send(sock, &p, p.h.length, &fd, 1);
+	}
+	for (int i = 0; i < 5; i++) {
+		ck_assert_int_gt(raw_recv(sock, &p, NULL), 0);
+		ck_assert_uint_eq(p.h.type, RIVULET_MSG_ERROR);
+		refused += p.h.error == -EDQUOT && strstr(p.error.text, "CompilesPerUser=3");
+	}
+	ck_assert_int_eq(refused, 2);
+	close(fd);
+}
+END_TEST
+
+static void start(void)
+{
+	rig_start("[Compiler]\nTimeMax=1\nMemoryMax=128M\nProgramSizeMax=64K\n"
+		  "[Limits]\nCompilesPerUser=3\n");
+}
+
+int main(int argc, char **argv)
+{
+	Suite *s = suite_create("worker");
+	TCase *t = tcase_create("hostile");
+	SRunner *r;
+	int failed;
+
+	if (argc == 2 && !strcmp(argv[1], "--worker"))
+		return worker();
+	tcase_set_timeout(t, 120);
+	tcase_add_checked_fixture(t, start, rig_stop);
+	tcase_add_loop_test(t, ending, 0, (int)ARRAY_SIZE(ends));
+	tcase_add_test(t, memory);
+	tcase_add_loop_test(t, system_call, 0, 10);
+	tcase_add_test(t, patience);
+	tcase_add_test(t, leaving);
+	tcase_add_test(t, too_many);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
