@@ -1,0 +1,694 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The runtime on the linked model: program files made here by hand (to have any steps wanted) and by
+ * the compiler (to have real ones).
+ */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../../runtime/internal.h"
+#include "rivulet_compiler.h"
+#include "rivulet_crc32c.h"
+#include "rivulet_isa.h"
+
+#define BOARD "zu3eg-64"
+
+static struct rivulet_workers *workers;
+static struct rivulet_runtime *rt;
+static struct rivulet_runtime_error err;
+
+static void setup(void)
+{
+	struct rivulet_board b;
+	char text[256];
+
+	ck_assert_msg(!rivulet_board_load(&b, BOARD, text, sizeof(text)), "%s", text);
+	ck_assert(!rivulet_workers_new(2, &workers));
+	ck_assert_msg(!rivulet_runtime_new_sim(&b, workers, &rt, &err), "%s", err.text);
+}
+
+static void teardown(void)
+{
+	ck_assert_ptr_null(rivulet_runtime_unref(rt));
+	ck_assert_ptr_null(rivulet_workers_unref(workers));
+}
+
+/* ---- program files by hand: CPU steps on float vectors ---- */
+
+struct made {
+	struct rivulet_tensor t[700];
+	struct rivulet_step s[700];
+	uint8_t params[1 << 20];
+	uint32_t tensors, steps, inputs, outputs;
+	uint64_t params_size, arena;
+	char *file;
+	size_t size;
+};
+
+static uint32_t add_tensor(struct made *m, enum rivulet_place place, uint64_t offset, uint64_t n)
+{
+	m->t[m->tensors] = (struct rivulet_tensor) { .dtype = RIVULET_F32, .place = place,
+		.offset = offset, .size = 4 * n, .ndim = 1, .dim = { n } };
+	m->inputs += place == RIVULET_PLACE_INPUT;
+	m->outputs += place == RIVULET_PLACE_OUTPUT;
+	if (place == RIVULET_PLACE_ARENA && offset + 4 * n > m->arena)
+		m->arena = offset + 4 * n;
+	return m->tensors++;
+}
+
+/* c = a + b, or c = relu(a) with b = UINT32_MAX. */
+static void add_step(struct made *m, uint32_t a, uint32_t b, uint32_t c)
+{
+	bool two = b != UINT32_MAX;
+	struct rvl_kernel_desc d = { .op = two ? RVL_OP_ADD : RVL_OP_RELU, .n_in = 1 + two, .n_out = 1 };
+	struct rivulet_step *s = &m->s[m->steps++];
+	int64_t n;
+
+	rvl_attr_init(&d.attr);
+	for (uint32_t i = 0; i < d.n_in + 1; i++) {
+		struct rvl_kernel_arg *arg = i < d.n_in ? &d.in[i] : &d.out[0];
+
+		arg->type = RVL_TYPE_F32;
+		arg->shape.rank = 1;
+		arg->shape.dim[0] = (int64_t)m->t[i == d.n_in ? c : i ? b : a].dim[0];
+	}
+	n = rvl_desc_pack(&d, m->params + m->params_size, sizeof(m->params) - m->params_size);
+	ck_assert(n > 0);
+	*s = (struct rivulet_step) { .kind = RIVULET_STEP_CPU, .op = d.op, .params = m->params_size,
+		.params_size = (uint64_t)n, .nread = d.n_in, .nwrite = 1, .read = { a, two ? b : 0 },
+		.write = { c } };
+	m->params_size += ((uint64_t)n + 7) / 8 * 8;
+}
+
+static void seal(void *file, size_t size)
+{
+	struct rivulet_program *p = file;
+
+	p->crc = 0;
+	p->crc = rivulet_crc32c(0, file, size);
+}
+
+static uint64_t put(struct made *m, const void *data, uint64_t size)
+{
+	uint64_t at = (m->size + 63) / 64 * 64;
+
+	memcpy(m->file + at, data, size);
+	m->size = at + size;
+	return at;
+}
+
+static void make_file(struct made *m)
+{
+	static const char strings[] = "\0board\0model";
+	struct rivulet_program h = { .magic = RIVULET_PROGRAM_MAGIC, .version = RIVULET_PROGRAM_VERSION,
+		.header_size = sizeof(h), .inputs = m->inputs, .outputs = m->outputs,
+		.tensors = m->tensors, .steps = m->steps, .strings_size = sizeof(strings),
+		.params_size = m->params_size, .arena_size = m->arena, .board_name = 1,
+		.model_name = 7 };
+
+	m->file = calloc(1, 4 << 20);
+	m->size = sizeof(h);
+	h.tensors_off = put(m, m->t, m->tensors * sizeof(m->t[0]));
+	h.steps_off = put(m, m->s, m->steps * sizeof(m->s[0]));
+	h.strings_off = put(m, strings, sizeof(strings));
+	h.params_off = put(m, m->params, m->params_size);
+	h.const_off = h.cmd_off = put(m, "", 0);
+	h.size = m->size;
+	memcpy(m->file, &h, sizeof(h));
+	seal(m->file, m->size);
+}
+
+static struct rivulet_exec *exec_of(const void *file, size_t size)
+{
+	struct rivulet_image *img;
+	struct rivulet_exec *x;
+
+	ck_assert_msg(!rivulet_image_load(rt, file, size, &img, &err), "%s", err.text);
+	ck_assert_msg(!rivulet_exec_new(img, &x, &err), "%s", err.text);
+	rivulet_image_unref(img);
+	return x;
+}
+
+static void bind(struct rivulet_exec *x, uint32_t tensor, void *p, size_t size)
+{
+	ck_assert_msg(!rivulet_exec_bind_memory(x, tensor, p, size, &err), "%s", err.text);
+}
+
+static int run(struct rivulet_exec *x, const struct rivulet_exec_params *params)
+{
+	int r = rivulet_exec_start(x, params, &err);
+
+	return r ? r : rivulet_exec_wait(x, 60000);
+}
+
+#define BIG 8192	/* floats: more than an inlined step touches */
+
+/* A chain longer than the look-ahead window, its arena bytes reused: y = 600 * x only in order. */
+START_TEST(long_chain)
+{
+	struct made *m = calloc(1, sizeof(*m));
+	uint32_t n = _i ? BIG : 8, in, out, last;
+	float *x = calloc(n, 4), *y = calloc(n, 4);
+	struct rivulet_exec *e;
+
+	in = add_tensor(m, RIVULET_PLACE_INPUT, 0, n);
+	out = add_tensor(m, RIVULET_PLACE_OUTPUT, 0, n);
+	last = in;
+	for (uint32_t i = 0; i < 599; i++) {
+		uint32_t to = i == 598 ? out : add_tensor(m, RIVULET_PLACE_ARENA, 4ull * n * (i % 2), n);
+
+		add_step(m, last, in, to);
+		last = to;
+	}
+	make_file(m);
+	e = exec_of(m->file, m->size);
+	for (uint32_t i = 0; i < n; i++)
+		x[i] = (float)(i % 100);
+	bind(e, 0, x, 4 * n);
+	bind(e, 1, y, 4 * n);
+	for (int again = 0; again < 2; again++) {
+		ck_assert_int_eq(run(e, NULL), 0);
+		for (uint32_t i = 0; i < n; i++)
+			ck_assert_float_eq(y[i], 600 * x[i]);
+		memset(y, 0, 4 * n);
+	}
+	ck_assert_uint_eq(rivulet_exec_result(e)->cpu_steps, 599);
+	rivulet_exec_unref(e);
+	free(m->file);
+	free(m);
+	free(x);
+	free(y);
+}
+END_TEST
+
+/* Two branches that nothing connects run at once: with one of them held up, the other still ends. */
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+
+static void wait_at_gate(struct rvl_rt_task *t)
+{
+	(void)t;
+	pthread_mutex_lock(&gate);
+	pthread_mutex_unlock(&gate);
+}
+
+START_TEST(deadline_and_cancel)
+{
+	struct made *m = calloc(1, sizeof(*m));
+	float *x = calloc(BIG, 4), *y = calloc(BIG, 4);
+	struct rvl_rt_task block[2] = { { .work = wait_at_gate }, { .work = wait_at_gate } };
+	struct rivulet_exec_params p = { 0 };
+	struct rivulet_exec *e;
+
+	add_tensor(m, RIVULET_PLACE_INPUT, 0, BIG);
+	add_tensor(m, RIVULET_PLACE_OUTPUT, 0, BIG);
+	add_tensor(m, RIVULET_PLACE_ARENA, 0, BIG);
+	add_step(m, 0, UINT32_MAX, 2);
+	add_step(m, 2, UINT32_MAX, 1);
+	make_file(m);
+	e = exec_of(m->file, m->size);
+	bind(e, 0, x, 4 * BIG);
+	bind(e, 1, y, 4 * BIG);
+	p.deadline = 1;
+	ck_assert_int_eq(run(e, &p), -ETIME);
+	/* Both workers wait at the gate, so the first step is queued when the deadline passes. */
+	pthread_mutex_lock(&gate);
+	rvl_rt_workers_push(workers, &block[0]);
+	rvl_rt_workers_push(workers, &block[1]);
+	p.deadline = rvl_rt_now() + 20000000;
+	ck_assert_int_eq(rivulet_exec_start(e, &p, &err), 0);
+	ck_assert_int_eq(rivulet_exec_start(e, &p, &err), -EBUSY);
+	ck_assert_int_eq(rivulet_exec_bind_memory(e, 0, x, 4 * BIG, &err), -EBUSY);
+	ck_assert_int_eq(rivulet_exec_wait(e, 100), -ETIMEDOUT);
+	ck_assert_int_eq(rivulet_exec_result(e)->error, -ETIME);
+	pthread_mutex_unlock(&gate);
+	ck_assert_int_eq(rivulet_exec_wait(e, 60000), -ETIME);
+	ck_assert_uint_eq(rivulet_exec_result(e)->cpu_steps, 1);
+	ck_assert(!rivulet_exec_step(e, 1)->ran);
+	/* Soft: only a hint. */
+	p.soft = true;
+	p.deadline = 1;
+	ck_assert_int_eq(run(e, &p), 0);
+	/* Cancel under way. */
+	ck_assert_int_eq(rivulet_exec_start(e, NULL, &err), 0);
+	rivulet_exec_cancel(e);
+	ck_assert_int_eq(rivulet_exec_wait(e, 60000), -ECANCELED);
+	/* Dropped under way: waits, no leak, nobody is called. */
+	ck_assert_int_eq(rivulet_exec_start(e, NULL, &err), 0);
+	rivulet_exec_unref(e);
+	free(m->file);
+	free(m);
+	free(x);
+	free(y);
+}
+END_TEST
+
+/* What overlaps in the arena must wait, what does not must not. */
+START_TEST(dependencies)
+{
+	struct made *m = calloc(1, sizeof(*m));
+	struct rivulet_exec *e;
+	struct rivulet_image *img;
+
+	add_tensor(m, RIVULET_PLACE_INPUT, 0, 16);
+	add_tensor(m, RIVULET_PLACE_OUTPUT, 0, 16);
+	add_tensor(m, RIVULET_PLACE_ARENA, 0, 16);
+	add_tensor(m, RIVULET_PLACE_ARENA, 64, 16);
+	add_tensor(m, RIVULET_PLACE_ARENA, 32, 16);
+	add_step(m, 0, UINT32_MAX, 2);		/* 0: writes [0, 64) */
+	add_step(m, 0, UINT32_MAX, 3);		/* 1: writes [64, 128): apart from 0 */
+	add_step(m, 2, 3, 1);			/* 2: reads both */
+	add_step(m, 0, UINT32_MAX, 4);		/* 3: writes [32, 96): after 0, 1 (WAW) and 2 (WAR) */
+	add_step(m, 4, UINT32_MAX, 1);		/* 4: after 3, and after 2 (the output again) */
+	make_file(m);
+	e = exec_of(m->file, m->size);
+	img = rivulet_exec_image(e);
+	ck_assert(!rvl_rt_depends(img, 1, 0));
+	ck_assert(rvl_rt_depends(img, 2, 0) && rvl_rt_depends(img, 2, 1));
+	ck_assert(rvl_rt_depends(img, 3, 0) && rvl_rt_depends(img, 3, 1) && rvl_rt_depends(img, 3, 2));
+	ck_assert(rvl_rt_depends(img, 4, 3) && rvl_rt_depends(img, 4, 2));
+	rivulet_exec_unref(e);
+	free(m->file);
+	free(m);
+}
+END_TEST
+
+START_TEST(binding)
+{
+	struct made *m = calloc(1, sizeof(*m));
+	float x[16] = { 1, -2, 3 }, y[17];
+	struct rivulet_exec *e;
+	int fd = memfd_create("t", MFD_CLOEXEC | MFD_ALLOW_SEALING), pipefd[2];
+	float *map;
+
+	add_tensor(m, RIVULET_PLACE_INPUT, 0, 16);
+	add_tensor(m, RIVULET_PLACE_OUTPUT, 0, 16);
+	add_step(m, 0, UINT32_MAX, 1);
+	make_file(m);
+	e = exec_of(m->file, m->size);
+	ck_assert_int_eq(rivulet_exec_start(e, NULL, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "input"));
+	ck_assert_int_eq(rivulet_exec_bind_memory(e, 2, x, sizeof(x), &err), -ERANGE);
+	ck_assert_int_eq(rivulet_exec_bind_memory(e, 0, x, 63, &err), -EINVAL);
+	ck_assert_int_eq(rivulet_exec_bind_memory(e, 0, (char *)x + 1, 64, &err), -EINVAL);
+	bind(e, 0, x, sizeof(x));
+	ck_assert_int_eq(rivulet_exec_start(e, NULL, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "output"));
+	/* A memfd: sealed, long enough, aligned; its owner sees the answer. */
+	ck_assert(!ftruncate(fd, 8192));
+	ck_assert_int_eq(rivulet_exec_bind_fd(e, 1, fd, 4096, &err), -EPERM);
+	ck_assert(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
+	ck_assert_int_eq(rivulet_exec_bind_fd(e, 1, fd, 8160, &err), -EINVAL);
+	ck_assert_int_eq(rivulet_exec_bind_fd(e, 1, fd, 8192, &err), -EINVAL);
+	ck_assert_int_eq(rivulet_exec_bind_fd(e, 1, fd, 32, &err), -EINVAL);
+	ck_assert_int_eq(rivulet_exec_bind_fd(e, 1, fd, UINT64_MAX - 63, &err), -EINVAL);
+	ck_assert_msg(!rivulet_exec_bind_fd(e, 1, fd, 4096 + 64, &err), "%s", err.text);
+	ck_assert_int_eq(run(e, NULL), 0);
+	map = mmap(NULL, 8192, PROT_READ, MAP_SHARED, fd, 0);
+	ck_assert(map[1040] == 1 && map[1041] == 0 && map[1042] == 3);
+	munmap(map, 8192);
+	ck_assert(!pipe(pipefd));
+	ck_assert_int_eq(rivulet_exec_bind_fd(e, 1, pipefd[0], 0, &err), -EOPNOTSUPP);
+	bind(e, 1, y, sizeof(y));
+	ck_assert_int_eq(run(e, NULL), 0);
+	ck_assert_float_eq(y[2], 3);
+	rivulet_exec_unref(e);
+	close(fd);
+	close(pipefd[0]);
+	close(pipefd[1]);
+	free(m->file);
+	free(m);
+}
+END_TEST
+
+/* Parameters and tensors that contradict each other must be found at load. */
+START_TEST(contradictions)
+{
+	struct made *m = calloc(1, sizeof(*m));
+	struct rivulet_image *img;
+	struct rivulet_program *p;
+	struct rivulet_tensor *t;
+	struct rivulet_step *s;
+
+	add_tensor(m, RIVULET_PLACE_INPUT, 0, 16);
+	add_tensor(m, RIVULET_PLACE_OUTPUT, 0, 16);
+	add_tensor(m, RIVULET_PLACE_ARENA, 0, 8);
+	add_step(m, 0, UINT32_MAX, 1);
+	make_file(m);
+	p = (void *)m->file;
+	t = (void *)(m->file + p->tensors_off);
+	s = (void *)(m->file + p->steps_off);
+	switch (_i) {
+	case 0: s->write[0] = 2; break;			/* 16 elements into 8 */
+	case 1: s->nread = 0; break;
+	case 2: s->op = RVL_OP_ADD; break;
+	case 3: m->file[p->params_off + 20] ^= 0x7f; s->params_size -= 8; break;
+	case 4: t[2].offset = 4; s->nwrite = 2; break;	/* beyond the arena */
+	case 5: s->write[0] = 0; break;			/* into an input */
+	case 6: t[1].dtype = RIVULET_S32; break;
+	case 7: t[1].size = 1ull << 40; t[1].dim[0] = 1ull << 38; break;
+	}
+	seal(m->file, m->size);
+	ck_assert_int_eq(rivulet_image_load(rt, m->file, m->size, &img, &err), -EINVAL);
+	ck_assert_uint_gt(strlen(err.text), 10);
+	free(m->file);
+	free(m);
+}
+END_TEST
+
+/* ---- the compiler's programs ---- */
+
+static void compile(const char *model, bool cpu_only, struct rivulet_blob *out)
+{
+	struct rivulet_compile_options o = { .cpu_only = cpu_only };
+	struct rvl_err e = { "" };
+	FILE *f = fopen(model, "rbe");
+	static char data[1 << 20];
+	size_t n;
+
+	ck_assert_msg(f != NULL, "%s: run from the top of the tree", model);
+	n = fread(data, 1, sizeof(data), f);
+	fclose(f);
+	ck_assert_msg(!rivulet_compile(data, n, rivulet_runtime_board(rt), &o, out, NULL, &e), "%s", e.msg);
+}
+
+#define PIXELS 784
+#define SCORES 10
+
+static void picture(float *x, uint32_t seed)
+{
+	for (int i = 0; i < PIXELS; i++) {
+		seed = seed * 1664525 + 1013904223;
+		x[i] = (float)(seed >> 24) / 255.0f;
+	}
+}
+
+static const char *const models[] = { "models/lenet.onnx", "models/resnet.onnx" };
+
+/* Device and CPU kernels give the same bits, and several runs in flight do not disturb each other. */
+START_TEST(many_in_flight)
+{
+	struct rivulet_blob npu = { 0 }, cpu = { 0 };
+	float (*x)[PIXELS] = calloc(8, sizeof(*x)), y[8][SCORES], want[SCORES];
+	struct rivulet_exec *e[8], *c;
+
+	compile(models[_i], false, &npu);
+	compile(models[_i], true, &cpu);
+	c = exec_of(cpu.data, cpu.size);
+	for (int i = 0; i < 8; i++) {
+		picture(x[i], (uint32_t)i);
+		e[i] = exec_of(npu.data, npu.size);
+		bind(e[i], 0, x[i], sizeof(x[i]));
+		bind(e[i], 1, y[i], sizeof(y[i]));
+	}
+	for (int i = 0; i < 8; i++)
+		ck_assert_int_eq(rivulet_exec_start(e[i], NULL, &err), 0);
+	for (int i = 7; i >= 0; i--) {
+		ck_assert_int_eq(rivulet_exec_wait(e[i], 60000), 0);
+		bind(c, 0, x[i], sizeof(x[i]));
+		bind(c, 1, want, sizeof(want));
+		ck_assert_int_eq(run(c, NULL), 0);
+		ck_assert_mem_eq(y[i], want, sizeof(want));
+		ck_assert_uint_gt(rivulet_exec_result(e[i])->npu_steps, 0);
+		ck_assert_uint_gt(rivulet_exec_result(e[i])->cycles, 10000);
+		rivulet_exec_unref(e[i]);
+	}
+	ck_assert_uint_eq(rivulet_exec_result(c)->npu_steps, 0);
+	rivulet_exec_unref(c);
+	rivulet_blob_free(&npu);
+	rivulet_blob_free(&cpu);
+	free(x);
+}
+END_TEST
+
+static int told;
+
+static void count_told(struct rivulet_exec *x, void *data)
+{
+	ck_assert_ptr_eq(data, &told);
+	ck_assert_int_eq(rivulet_exec_result(x)->error, 0);
+	told++;
+}
+
+/* The way of an event loop: poll the fd, dispatch, be called once. */
+START_TEST(event_loop)
+{
+	struct rivulet_exec_params p = { .done = count_told, .data = &told };
+	struct pollfd pfd = { .fd = rivulet_runtime_fd(rt), .events = POLLIN };
+	struct rivulet_blob npu = { 0 };
+	float x[PIXELS], y[SCORES];
+	struct rivulet_exec *e;
+
+	compile(models[0], false, &npu);
+	e = exec_of(npu.data, npu.size);
+	picture(x, 7);
+	bind(e, 0, x, sizeof(x));
+	bind(e, 1, y, sizeof(y));
+	ck_assert_int_eq(rivulet_runtime_dispatch(rt), 0);
+	ck_assert_int_eq(poll(&pfd, 1, 0), 0);
+	ck_assert_int_eq(rivulet_exec_start(e, &p, &err), 0);
+	ck_assert_int_eq(told, 0);
+	while (!told) {
+		ck_assert_int_eq(poll(&pfd, 1, 60000), 1);
+		ck_assert_int_ge(rivulet_runtime_dispatch(rt), 0);
+	}
+	ck_assert_int_eq(rivulet_runtime_dispatch(rt), 0);
+	ck_assert_int_eq(told, 1);
+	rivulet_exec_unref(e);
+	rivulet_blob_free(&npu);
+}
+END_TEST
+
+START_TEST(levels)
+{
+	struct rivulet_blob npu = { 0 };
+	float x[PIXELS], y[SCORES];
+	const struct rivulet_board *b = rivulet_runtime_board(rt);
+	struct rivulet_exec *e;
+	uint64_t cycles = 0;
+
+	compile(models[0], false, &npu);
+	e = exec_of(npu.data, npu.size);
+	picture(x, 1);
+	bind(e, 0, x, sizeof(x));
+	bind(e, 1, y, sizeof(y));
+	ck_assert_int_eq(rivulet_runtime_set_level(rt, b->levels), -EINVAL);
+	for (uint32_t l = 0; l < b->levels; l++) {
+		const struct rivulet_exec_result *r = rivulet_exec_result(e);
+
+		ck_assert_int_eq(rivulet_runtime_set_level(rt, l), 0);
+		ck_assert_int_eq(run(e, NULL), 0);
+		ck_assert_uint_eq(r->level_min, l);
+		ck_assert_uint_eq(r->level_max, l);
+		ck_assert(!cycles || cycles == r->cycles);
+		cycles = r->cycles;
+		ck_assert_double_eq_tol((double)r->device_ns, 1e9 * (double)cycles / (double)b->level[l].hz, 2);
+		ck_assert_uint_eq(r->energy_pj, rivulet_board_energy_pj(&b->level[l], r->macs,
+				  r->read_bytes + r->write_bytes, r->cycles));
+		ck_assert_uint_eq(rivulet_runtime_totals(rt)[l].jobs, 1);
+		ck_assert_uint_eq(rivulet_runtime_totals(rt)[l].cycles, cycles);
+		ck_assert_uint_eq(rivulet_exec_step(e, 1)->status.level, l);
+	}
+	ck_assert_ptr_null(rivulet_exec_step(e, 100));
+	rivulet_exec_unref(e);
+	rivulet_blob_free(&npu);
+}
+END_TEST
+
+/* The first LOAD of the program reads far outside slot 0. */
+static void spoil_load(struct rivulet_blob *p)
+{
+	const struct rivulet_program *h = p->data;
+
+	for (uint32_t i = 0; i < h->steps; i++) {
+		const struct rivulet_step *s = &rivulet_program_steps(h)[i];
+		struct rivulet_insn *in = (void *)((char *)p->data + s->variant[0].offset);
+
+		for (uint32_t k = 0; s->kind == RIVULET_STEP_NPU && k < s->variant[0].length / 16; k++) {
+			struct rivulet_decoded d;
+
+			if (rivulet_decode(&in[k], &d) || d.form != RIVULET_FORM_load)
+				continue;
+			d.load.offset = 0x7fffffff;
+			ck_assert_int_eq(rivulet_encode(&d, &in[k], NULL), 0);
+			seal(p->data, p->size);
+			return;
+		}
+	}
+	ck_abort_msg("no LOAD in the program");
+}
+
+/* A fault names step, layer, code, slot and offset; the next run of another program is fine. */
+START_TEST(fault)
+{
+	struct rivulet_blob bad = { 0 }, good = { 0 };
+	const struct rivulet_exec_result *r;
+	float x[PIXELS], y[SCORES];
+	struct rivulet_exec *e, *g;
+
+	compile(models[0], false, &bad);
+	compile(models[0], false, &good);
+	spoil_load(&bad);
+	e = exec_of(bad.data, bad.size);
+	g = exec_of(good.data, good.size);
+	picture(x, 3);
+	for (int i = 0; i < 2; i++) {
+		bind(i ? g : e, 0, x, sizeof(x));
+		bind(i ? g : e, 1, y, sizeof(y));
+	}
+	ck_assert_int_eq(run(e, NULL), -EIO);
+	r = rivulet_exec_result(e);
+	ck_assert_uint_eq(r->status.state, RIVULET_STATE_FAULT);
+	ck_assert_uint_eq(r->status.fault, RIVULET_FAULT_SLOT_LIMIT);
+	ck_assert_uint_eq(r->status.fault_slot, RIVULET_SLOT_PROGRAM);
+	ck_assert_uint_eq(r->step, 1);
+	ck_assert_ptr_nonnull(strstr(r->text, "SLOT_LIMIT"));
+	ck_assert_ptr_nonnull(strstr(r->text, "slot 0, offset 0x7fffffff"));
+	ck_assert_ptr_nonnull(strstr(r->text, "c1 .. f3"));
+	ck_assert_int_eq(run(g, NULL), 0);
+	rivulet_exec_unref(e);
+	rivulet_exec_unref(g);
+	rivulet_blob_free(&bad);
+	rivulet_blob_free(&good);
+}
+END_TEST
+
+/*
+ * Hostile files: bytes changed at random anywhere, the checksum made right again. Most are refused;
+ * what is taken runs to some end. Nothing may crash, which the sanitizers watch.
+ */
+START_TEST(hostile)
+{
+	struct rivulet_blob p = { 0 };
+	float x[PIXELS], y[SCORES];
+	uint32_t seed = 12345u + (uint32_t)_i, taken = 0, refused = 0;
+	char *copy;
+
+	compile(models[0], false, &p);
+	copy = aligned_alloc(64, (p.size + 63) / 64 * 64);
+	picture(x, 3);
+	for (int round = 0; round < 150; round++) {
+		struct rivulet_image *img;
+		struct rivulet_exec *e;
+
+		memcpy(copy, p.data, p.size);
+		for (int k = 0; k < 1 + round % 3; k++) {
+			/* Tables and commands, where a byte matters; the weights are most of the file. */
+			uint32_t at;
+
+			seed = seed * 1664525 + 1013904223;
+			at = (seed >> 8) % (round % 2 ? 4096 : (uint32_t)p.size);
+			if (at < 24)
+				continue;
+			seed = seed * 1664525 + 1013904223;
+			copy[at] ^= (char)(1u << (seed >> 29));
+		}
+		seal(copy, p.size);
+		if (rivulet_image_load(rt, copy, p.size, &img, &err)) {
+			ck_assert_uint_gt(strlen(err.text), 5);
+			refused++;
+			continue;
+		}
+		if (!rivulet_exec_new(img, &e, &err)) {
+			for (uint32_t i = 0; i < rivulet_image_program(img)->inputs +
+						 rivulet_image_program(img)->outputs; i++)
+				rivulet_exec_bind_memory(e, i, i ? (void *)y : (void *)x,
+							 i ? sizeof(y) : sizeof(x), &err);
+			if (!rivulet_exec_start(e, NULL, &err))
+				ck_assert_int_ne(rivulet_exec_wait(e, 60000), -ETIMEDOUT);
+			rivulet_exec_unref(e);
+			taken++;
+		}
+		rivulet_image_unref(img);
+	}
+	ck_assert_uint_gt(refused, 20);
+	ck_assert_uint_gt(taken, 20);
+	/* Every truncation is refused. */
+	for (size_t n = 0; n < p.size; n += 97) {
+		struct rivulet_image *img;
+
+		ck_assert_int_eq(rivulet_image_load(rt, p.data, n, &img, &err), -EINVAL);
+	}
+	free(copy);
+	rivulet_blob_free(&p);
+}
+END_TEST
+
+START_TEST(other_target)
+{
+	struct rivulet_blob p = { 0 };
+	struct rivulet_image *img;
+
+	compile(models[0], false, &p);
+	((struct rivulet_program *)p.data)->target.tm = 32;
+	seal(p.data, p.size);
+	ck_assert_int_eq(rivulet_image_load(rt, p.data, p.size, &img, &err), -ENOEXEC);
+	ck_assert_msg(strstr(err.text, "tm") && strstr(err.text, "32"), "%s", err.text);
+	rivulet_blob_free(&p);
+}
+END_TEST
+
+/* ---- workers ---- */
+
+static void add_index(void *arg, uint32_t i)
+{
+	atomic_fetch_add((atomic_uint *)arg, i + 1);
+}
+
+static void nested(void *arg, uint32_t i)
+{
+	const struct rvl_pool *k = rvl_rt_workers_kernel(workers);
+
+	(void)i;
+	k->parallel(k->ctx, 50, add_index, arg);
+}
+
+/* Loops inside loops on two workers: every index once, and it ends. */
+START_TEST(parallel_loops)
+{
+	const struct rvl_pool *k = rvl_rt_workers_kernel(workers);
+	atomic_uint sum = 0;
+
+	for (int i = 0; i < 200; i++)
+		k->parallel(k->ctx, 5, nested, &sum);
+	ck_assert_uint_eq(sum, 200 * 5 * 1275);
+	k->parallel(k->ctx, 0, add_index, &sum);
+	ck_assert_uint_eq(sum, 200 * 5 * 1275);
+	ck_assert_uint_eq(rivulet_workers_threads(workers), 2);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("runtime");
+	TCase *t = tcase_create("all");
+	SRunner *r;
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 120);
+	tcase_add_loop_test(t, long_chain, 0, 2);
+	tcase_add_test(t, deadline_and_cancel);
+	tcase_add_test(t, dependencies);
+	tcase_add_test(t, binding);
+	tcase_add_loop_test(t, contradictions, 0, 8);
+	tcase_add_loop_test(t, many_in_flight, 0, 2);
+	tcase_add_test(t, event_loop);
+	tcase_add_test(t, levels);
+	tcase_add_test(t, fault);
+	tcase_add_loop_test(t, hostile, 0, 2);
+	tcase_add_test(t, other_target);
+	tcase_add_test(t, parallel_loops);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
