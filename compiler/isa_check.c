@@ -21,6 +21,11 @@
 
 #define QUEUES RIVULET_QUEUES
 
+/* What has a history: the scratchpads, and each slot that the stream both loads and stores. */
+#define SPACE_OF_SLOT(slot) (RIVULET_MEMS + (slot))
+#define SPACES		    SPACE_OF_SLOT(RIVULET_SLOTS)
+#define GRANULE		    16u
+
 /* What the token protocol needs of one instruction, and what was found out about it. */
 struct node {
 	uint8_t queue, pop, push;
@@ -51,7 +56,9 @@ struct checker {
 	uint32_t next;			  /* to dispatch */
 	struct pair pair[QUEUES][QUEUES]; /* [from][to] */
 	struct rivulet_config config;
-	struct rvl_words words[RIVULET_MEMS];
+	struct rvl_words words[SPACES];
+	uint32_t granule; /* bytes of memory that one word of a slot's history stands for */
+	bool loads[RIVULET_SLOTS], stores[RIVULET_SLOTS];
 };
 
 static const char *const queue_name[] = { "LOAD", "CONV", "ALU", "STORE" };
@@ -131,6 +138,10 @@ static int scan_insn(struct checker *c, uint32_t i, uint32_t pops[QUEUES][QUEUES
 			       c->count);
 	if (is_end(&d) && (d.h.pop | d.h.push))
 		return problem(c, RVL_ISA_ILLEGAL, i, RVL_ISA_NO_INSN, "END with tokens");
+	if (d.form == RIVULET_FORM_load)
+		c->loads[d.load.slot] = true;
+	if (d.form == RIVULET_FORM_store)
+		c->stores[d.store.slot] = true;
 	n->queue = d.h.queue;
 	n->pop = d.h.pop;
 	n->push = d.h.push;
@@ -261,65 +272,73 @@ static bool ordered(const struct node *n, int queue, uint32_t at)
 	return !at || queue == n->queue || at <= n->clock[queue];
 }
 
-static int hazard(struct checker *c, enum rivulet_mem mem, uint32_t word, uint32_t i, int queue,
-		  uint32_t at, bool other_writes, bool writes)
+/* "INP word 7" or "slot 1 byte 4096". */
+static int word_problem(struct checker *c, enum rvl_isa_problem p, uint32_t first, uint32_t second,
+			int space, uint32_t word)
+{
+	if (space < RIVULET_MEMS) {
+		c->report->mem = space;
+		c->report->word = word;
+		return problem(c, p, first, second, "%s word %u", mem_name[space], word);
+	}
+	c->report->mem = RIVULET_MEMS;
+	c->report->word = (uint64_t)word * c->granule;
+	return problem(c, p, first, second, "slot %d, about byte %" PRIu64, space - RIVULET_MEMS,
+		       c->report->word);
+}
+
+static int hazard(struct checker *c, int space, uint32_t word, uint32_t i, int queue, uint32_t at,
+		  bool other_writes, bool writes)
 {
 	uint32_t other = c->list[queue][at - 1], first = i < other ? i : other;
 	bool first_writes = first == i ? writes : other_writes;
-	enum rvl_isa_problem p = writes && other_writes ? RVL_ISA_WAW :
-				 first_writes		? RVL_ISA_RAW :
-							  RVL_ISA_WAR;
+	enum rvl_isa_problem p = first_writes ? RVL_ISA_RAW : RVL_ISA_WAR;
 
-	c->report->mem = mem;
-	c->report->word = word;
-	return problem(c, p, first, i < other ? other : i, "%s word %u", mem_name[mem], word);
+	if (writes && other_writes)
+		p = RVL_ISA_WAW;
+	return word_problem(c, p, first, i < other ? other : i, space, word);
 }
 
-static int check_read(struct checker *c, enum rivulet_mem mem, uint32_t word, uint32_t i)
+static int check_read(struct checker *c, int space, uint32_t word, uint32_t i)
 {
 	const struct node *n = &c->node[i];
-	struct rvl_history *h = &c->words[mem].of[word];
+	struct rvl_history *h = &c->words[space].of[word];
 
-	if (!h->writer.at) {
-		c->report->mem = mem;
-		c->report->word = word;
-		return problem(c, RVL_ISA_UNWRITTEN, i, RVL_ISA_NO_INSN, "%s word %u",
-			       mem_name[mem], word);
-	}
+	if (!h->writer.at && space < RIVULET_MEMS)
+		return word_problem(c, RVL_ISA_UNWRITTEN, i, RVL_ISA_NO_INSN, space, word);
 	if (!ordered(n, h->writer.queue, h->writer.at))
-		return hazard(c, mem, word, i, h->writer.queue, h->writer.at, true, false);
+		return hazard(c, space, word, i, h->writer.queue, h->writer.at, true, false);
 	h->reader[n->queue] = n->position + 1;
 	return 0;
 }
 
-static int check_write(struct checker *c, enum rivulet_mem mem, uint32_t word, uint32_t i)
+static int check_write(struct checker *c, int space, uint32_t word, uint32_t i)
 {
 	const struct node *n = &c->node[i];
-	const struct rvl_history *h = &c->words[mem].of[word];
+	const struct rvl_history *h = &c->words[space].of[word];
 
 	if (!ordered(n, h->writer.queue, h->writer.at))
-		return hazard(c, mem, word, i, h->writer.queue, h->writer.at, true, true);
+		return hazard(c, space, word, i, h->writer.queue, h->writer.at, true, true);
 	for (int q = 0; q < QUEUES; q++)
 		if (!ordered(n, q, h->reader[q]))
-			return hazard(c, mem, word, i, q, h->reader[q], false, true);
+			return hazard(c, space, word, i, q, h->reader[q], false, true);
 	return 0;
 }
 
-/* One contiguous run of words. */
-static int touch_run(struct checker *c, const struct rivulet_access *a, uint64_t lo, uint64_t n,
-		     uint32_t i)
+/* One contiguous run of words, of a scratchpad or of a slot's history. */
+static int touch_run(struct checker *c, int space, const struct rivulet_access *a, uint32_t lo,
+		     uint32_t hi, uint32_t i)
 {
-	struct rvl_words *w = &c->words[a->mem];
-	uint32_t hi = lo + n;
+	struct rvl_words *w = &c->words[space];
 	int r = 0;
 
 	rvl_words_cut(w, lo);
 	rvl_words_cut(w, hi);
 	for (uint32_t at = lo; !r && at < hi; at = rvl_words_next(w, at)) {
 		if (a->read)
-			r = check_read(c, a->mem, at, i);
+			r = check_read(c, space, at, i);
 		if (!r && a->write)
-			r = check_write(c, a->mem, at, i);
+			r = check_write(c, space, at, i);
 	}
 	if (!r && a->write)
 		rvl_words_write(w, lo, hi,
@@ -341,19 +360,43 @@ static void merge_runs(struct rivulet_access *a)
 	}
 }
 
-static int touch(struct checker *c, struct rivulet_access a, uint32_t i)
+/* All runs of @a; @unit of its words are one word of the history. */
+static int touch(struct checker *c, int space, struct rivulet_access a, uint64_t unit, uint32_t i)
 {
 	int r = 0;
 
 	merge_runs(&a);
-	for (uint64_t g = 0; g < a.grps; g++)
-		for (uint64_t b = 0; b < a.blks; b++)
-			for (uint64_t y = 0; !r && y < a.rows; y++)
-				r = touch_run(c, &a,
-					      a.addr + g * a.grp_pitch + b * a.blk_pitch +
-						      y * a.row_pitch,
-					      a.cols, i);
+	for (uint64_t g = 0; g < a.grps; g++) {
+		for (uint64_t b = 0; b < a.blks; b++) {
+			uint64_t at = a.addr + g * a.grp_pitch + b * a.blk_pitch;
+
+			for (uint64_t y = 0; !r && y < a.rows; y++, at += a.row_pitch)
+				r = touch_run(c, space, &a, at / unit,
+					      (at + a.cols + unit - 1) / unit, i);
+		}
+	}
 	return r;
+}
+
+/* Memory that LOAD and STORE share. Whoever only reads or only writes a slot is in order by its
+ * queue. */
+static int touch_memory(struct checker *c, const struct rivulet_extent *e, uint32_t i)
+{
+	struct rivulet_access a = {
+		.read = !e->write,
+		.write = e->write,
+		.addr = e->first,
+		.grps = 1,
+		.blks = e->blks,
+		.blk_pitch = e->blk_pitch,
+		.rows = e->rows,
+		.row_pitch = e->row_pitch,
+		.cols = e->run,
+	};
+
+	if (!e->used || !c->words[SPACE_OF_SLOT(e->slot)].count)
+		return 0;
+	return touch(c, SPACE_OF_SLOT(e->slot), a, c->granule, i);
 }
 
 /* Reads first: an instruction may overwrite what it has read. */
@@ -363,11 +406,11 @@ static int touch_all(struct checker *c, const struct rivulet_footprint *f, uint3
 
 	for (int k = 0; !r && k < f->count; k++)
 		if (f->access[k].read)
-			r = touch(c, f->access[k], i);
+			r = touch(c, f->access[k].mem, f->access[k], 1, i);
 	for (int k = 0; !r && k < f->count; k++)
 		if (f->access[k].write && !f->access[k].read)
-			r = touch(c, f->access[k], i);
-	return r;
+			r = touch(c, f->access[k].mem, f->access[k], 1, i);
+	return r ? r : touch_memory(c, &f->dma, i);
 }
 
 /* ---- single instructions ---- */
@@ -548,9 +591,24 @@ static int prepare(struct checker *c)
 	return 0;
 }
 
+/* Histories of the slots that are both loaded and stored, in units no larger than an INP word. */
+static int prepare_slots(struct checker *c)
+{
+	c->granule = c->board->tn < GRANULE ? c->board->tn : GRANULE;
+	for (int s = 0; c->slots && s < RIVULET_SLOTS; s++) {
+		uint64_t words = c->slots[s].size / c->granule + 1;
+
+		if (!c->loads[s] || !c->stores[s])
+			continue;
+		if (words > UINT32_MAX - 64 || rvl_words_init(&c->words[SPACE_OF_SLOT(s)], words))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static void release(struct checker *c)
 {
-	for (int m = 0; m < RIVULET_MEMS; m++)
+	for (int m = 0; m < SPACES; m++)
 		rvl_words_done(&c->words[m]);
 	for (int q = 0; q < QUEUES; q++) {
 		free(c->list[q]);
@@ -574,6 +632,8 @@ int rvl_isa_check(const struct rivulet_board *b, const struct rivulet_insn *stre
 		r = scan(&c);
 	if (!r)
 		r = make_lists(&c);
+	if (!r)
+		r = prepare_slots(&c);
 	if (!r)
 		r = execute(&c);
 	if (!r)

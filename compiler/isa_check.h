@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Static proof that a command stream is sound: legal instructions, balanced tokens, no deadlock, no
- * scratchpad hazard. Independent of time: only what tokens order counts as ordered.
+ * hazard in a scratchpad or in memory. Independent of time: only what tokens order counts as
+ * ordered.
  */
 #ifndef RVL_ISA_CHECK_H
 #define RVL_ISA_CHECK_H
@@ -44,7 +45,7 @@ struct rvl_isa_slot {
 /**
  * struct rvl_isa_report - the first problem found
  * @first, @second: instructions by index in the stream, RVL_ISA_NO_INSN where there is none
- * @mem, @word: for scratchpad problems
+ * @mem, @word: where in a scratchpad; RIVULET_MEMS and a byte offset where in memory
  * @text: one line that names the problem and disassembles both
  */
 struct rvl_isa_report {
@@ -57,7 +58,7 @@ struct rvl_isa_report {
 
 /**
  * rvl_isa_check() - prove a command stream sound on @b
- * @slots: RIVULET_SLOTS entries, or NULL to leave slot ranges unchecked
+ * @slots: RIVULET_SLOTS entries, no two of the same memory; NULL leaves slots unchecked
  * Scratchpads count as unwritten when the stream starts. Time is linear in instructions and in the
  * contiguous pieces that they touch. Returns 0, -EINVAL with @out, or -ENOMEM.
  */

@@ -188,22 +188,33 @@ struct layout {
 	uint64_t row_pitch, blk_pitch, ch_pitch, word, elem;
 };
 
-/* Bytes from the first byte accessed to one past the last. */
+/* @blks x @rows runs of @run bytes. */
+static void extent(struct rivulet_extent *e, uint64_t first, uint64_t blks, uint64_t blk_pitch,
+		   uint64_t rows_, uint64_t row_pitch, uint64_t run)
+{
+	e->first = first;
+	e->blks = blks;
+	e->blk_pitch = blk_pitch;
+	e->rows = rows_;
+	e->row_pitch = row_pitch;
+	e->run = run;
+	e->end = first + (blks - 1) * blk_pitch + (rows_ - 1) * row_pitch + run;
+}
+
 static void layout_extent(const struct layout *l, uint64_t offset, struct rivulet_extent *e)
 {
-	e->first = offset;
-	e->end = offset + (l->rows - 1) * l->row_pitch;
 	switch (l->kind) {
 	case RIVULET_XFER_BLOCK:
-		e->first += l->src;
-		e->end += (l->blks - 1) * l->blk_pitch + (l->cols - 1) * l->word + l->src +
-			  (l->count ? (uint64_t)l->count : l->word);
+		extent(e, offset + l->src, l->blks, l->blk_pitch, l->rows, l->row_pitch,
+		       (l->cols - 1) * l->word + (l->count ? (uint64_t)l->count : l->word));
 		break;
 	case RIVULET_XFER_PLANAR:
-		e->end += (l->channels - 1) * l->ch_pitch + l->cols * l->elem;
+		extent(e, offset, l->channels, l->ch_pitch, l->rows, l->row_pitch,
+		       l->cols * l->elem);
 		break;
 	default:
-		e->end += (l->cols - 1) * l->ch_pitch + l->channels * l->elem;
+		extent(e, offset, l->rows, l->row_pitch, l->cols, l->ch_pitch,
+		       l->channels * l->elem);
 		break;
 	}
 }
@@ -220,9 +231,8 @@ static void gather_extent(const struct rivulet_config *c, const struct rivulet_i
 		e->used = false;
 		return;
 	}
-	e->first = l->offset + y.lo * c->l_src.row_pitch + x.lo;
-	e->end = l->offset + (g->ch - 1) * c->l_src.ch_pitch + (y.hi - 1) * c->l_src.row_pitch +
-		 x.hi;
+	extent(e, l->offset + y.lo * c->l_src.row_pitch + x.lo, g->ch, c->l_src.ch_pitch,
+	       y.hi - y.lo, c->l_src.row_pitch, x.hi - x.lo);
 }
 
 static void load_bytes(const struct rivulet_board *b, const struct rivulet_config *c,
@@ -407,7 +417,7 @@ int rivulet_footprint_of(const struct rivulet_board *b, const struct rivulet_con
 			 const struct rivulet_decoded *d, struct rivulet_footprint *f)
 {
 	f->count = 0;
-	f->dma.used = false;
+	f->dma = (struct rivulet_extent){ .used = false };
 	if (d->form == RIVULET_FORM_load) {
 		load_words(c, &d->load, f);
 		load_bytes(b, c, &d->load, f);

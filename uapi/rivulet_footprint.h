@@ -26,13 +26,21 @@ struct rivulet_access {
 	uint64_t cols;
 };
 
-/** struct rivulet_extent - the smallest range of bytes that holds all DMA of an instruction */
+/**
+ * struct rivulet_extent - the bytes of a slot that an instruction accesses
+ *
+ * All DMA lies in blks x rows runs of @run bytes that begin at @first, at the pitches given in
+ * bytes; only a mask (count below tn) leaves bytes of a run alone.
+ */
 struct rivulet_extent {
 	bool used; /* the instruction accesses memory */
 	bool write;
 	uint32_t slot;
 	uint64_t first; /* byte offset */
-	uint64_t end;	/* one past the last byte */
+	uint64_t end;	/* one past the last byte of the last run */
+	uint64_t blks, blk_pitch;
+	uint64_t rows, row_pitch;
+	uint64_t run;
 };
 
 /** struct rivulet_footprint - everything an instruction touches */

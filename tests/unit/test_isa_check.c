@@ -185,6 +185,82 @@ START_TEST(outside)
 }
 END_TEST
 
+/* Results of one instruction that another one loads from memory, byte ranges apart and not. */
+static void put_through_memory(const char *store_push, const char *load_pop, int offset)
+{
+	char line[128];
+
+	rig_reset(&rig);
+	rig_asm(&rig, "load load slot=1 rows=1 cols=4 blks=1 push=store");
+	snprintf(line, sizeof(line),
+		 "store store slot=1 offset=4096 rows=1 cols=4 blks=1 pop=load %s", store_push);
+	rig_asm(&rig, line);
+	snprintf(line, sizeof(line), "load load slot=1 offset=%d addr=100 rows=1 cols=2 blks=1 %s",
+		 offset, load_pop);
+	rig_asm(&rig, line);
+	rig_end(&rig);
+}
+
+START_TEST(through_memory)
+{
+	put_through_memory("push=load", "pop=store", 4128);
+	expect(RVL_ISA_NONE, NO, NO);
+	put_through_memory("", "", 4096 + 64);
+	expect(RVL_ISA_NONE, NO, NO);
+	put_through_memory("", "", 4096 - 32);
+	expect(RVL_ISA_NONE, NO, NO);
+	put_through_memory("", "", 4096 + 48);
+	expect(RVL_ISA_RAW, 1, 2);
+	ck_assert_int_eq(report.mem, RIVULET_MEMS);
+	ck_assert_uint_eq(report.word, 4096 + 48);
+	ck_assert_ptr_nonnull(strstr(report.text, "slot 1"));
+	rig_reset(&rig);
+	rig_asm(&rig, "load load slot=1 rows=1 cols=4 blks=1 push=store");
+	rig_asm(&rig, "load load slot=1 addr=10 offset=4096 rows=1 cols=4 blks=1");
+	rig_asm(&rig, "store store slot=1 offset=4096 rows=1 cols=4 blks=1 pop=load");
+	rig_end(&rig);
+	expect(RVL_ISA_WAR, 1, 2);
+}
+END_TEST
+
+/* Each layout's runs, against bytes just beside and just inside them. */
+static const struct {
+	const char *cfg, *load;
+	int inside, outside; /* byte offsets that a STORE of one word hits */
+} shapes[] = {
+	{ "load l_src row_pitch=100 blk_pitch=1000",
+	  "load load slot=1 offset=64 addr=64 rows=2 cols=1 blks=2", 1152, 192 },
+	{ "load l_src row_pitch=64 ch_pitch=640",
+	  "load load kind=1 slot=1 offset=64 addr=64 rows=2 cols=16 blks=1", 768, 80 },
+	{ "load l_src row_pitch=640 ch_pitch=64",
+	  "load load kind=2 slot=1 offset=64 addr=64 rows=2 cols=3 blks=1", 832, 80 },
+	{ "load l_src row_pitch=64 ch_pitch=640",
+	  "load load kind=3 slot=1 offset=64 addr=64 rows=2 cols=15 blks=1", 1472, 80 },
+};
+
+START_TEST(shapes_in_memory)
+{
+	for (int hit = 0; hit < 2; hit++) {
+		char line[128];
+
+		rig_reset(&rig);
+		rig_asm(&rig, "load l_chan channels=3");
+		rig_asm(&rig, "load l_gather kh=2 kw=2 sy=1 sx=1 dy=1 dx=1 ch=3");
+		rig_asm(&rig, "load l_bounds rows=3 cols=16");
+		rig_asm(&rig, "load l_dst row_pitch=20 blk_pitch=100");
+		rig_asm(&rig, "load load slot=1 offset=65536 rows=1 cols=1 blks=1 push=store");
+		rig_asm(&rig, shapes[_i].cfg);
+		rig_asm(&rig, shapes[_i].load);
+		snprintf(line, sizeof(line),
+			 "store store slot=1 offset=%d rows=1 cols=1 blks=1 pop=load",
+			 hit ? shapes[_i].inside : shapes[_i].outside);
+		rig_asm(&rig, line);
+		rig_end(&rig);
+		expect(hit ? RVL_ISA_WAR : RVL_ISA_NONE, hit ? 6 : NO, hit ? 7 : NO);
+	}
+}
+END_TEST
+
 START_TEST(illegal)
 {
 	rig_asm(&rig, "conv conv rows=1 cols=1 icb=1 ocb=1");
@@ -282,7 +358,8 @@ static void random_program(void)
 							     .slot = 1,
 							     .rows = 1,
 							     .cols = words,
-							     .offset = rig_pick(&rig, 0, 99) * 16,
+							     .offset = rig_pick(&rig, 0, 80) * 16 +
+								       32768,
 							     .blks = 1 };
 		} else if (q == 1) {
 			q = RIVULET_Q_ALU;
@@ -301,7 +378,8 @@ static void random_program(void)
 							       .slot = 1,
 							       .rows = 1,
 							       .cols = words,
-							       .offset = 32768 + i * 64,
+							       .offset = rig_pick(&rig, 0, 9) * 64 +
+									 32768,
 							       .blks = 1 };
 		}
 		for (int o = 0; o < 4; o++) {
@@ -330,7 +408,8 @@ static void result_of(uint32_t latency, uint32_t port, uint8_t *out)
 	rig.board.mem_latency = latency;
 	rig.board.port_bytes = port;
 	rvl_core_clear(rig.core);
-	memset(rig.mem + 32768, 0, 4096);
+	for (int i = 0; i < 4096; i++)
+		rig.mem[32768 + i] = i * 37 + i / 256;
 	ck_assert_int_eq(rig_run(&rig), RIVULET_FAULT_NONE);
 	memcpy(out, rig.mem + 32768, 4096);
 }
@@ -342,7 +421,6 @@ START_TEST(sound_means_timeless)
 	int sound = 0, refused = 0, differ = 0;
 
 	rig.seed = 5;
-	rig_noise(&rig, rig.mem, 4096);
 	for (int n = 0; n < 20000; n++) {
 		bool ok;
 
@@ -424,6 +502,8 @@ int main(void)
 	tcase_add_test(t, two_writers);
 	tcase_add_test(t, never_written);
 	tcase_add_test(t, outside);
+	tcase_add_test(t, through_memory);
+	tcase_add_loop_test(t, shapes_in_memory, 0, sizeof(shapes) / sizeof(shapes[0]));
 	tcase_add_test(t, illegal);
 	tcase_add_test(t, end_of_stream);
 	tcase_add_test(t, tokens);
