@@ -124,10 +124,9 @@ struct rvl_chunk {
 struct rvl_op_access {
 	enum { RVL_AT_INP, RVL_AT_WGT, RVL_AT_ACC, RVL_AT_STORE } at;
 	bool write;
-	uint64_t lo, hi;
-	const struct rvl_store *s;
-	struct rvl_view v;
-	int64_t box[4][2];	/* image, channel, row, column: [first, past) */
+	uint32_t lo, hi;
+	const struct rvl_operand *o;
+	int32_t box[4][2];	/* image, channel, row, column: [first, past) */
 };
 
 struct rvl_insn_op {
@@ -182,6 +181,7 @@ struct rvl_bstep {
 /* Cycles and traffic of one layer, from the timeline. */
 struct rvl_layer_cost {
 	uint64_t cycles, read_bytes, write_bytes;
+	bool array;		/* uses CONV */
 };
 
 struct rvl_backend {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_OPS (1u << 24)
+#define MAX_OPS (1u << 21)
 #define PROF_RECORDS_MAX 1048575
 #define MAX_WORDS 16383		/* columns of one LOAD or STORE */
 
@@ -179,7 +179,7 @@ static void touch_store(const struct rvl_stream *s, struct rvl_insn_op *op,
 	struct rvl_op_access *a = touch(op);
 
 	*a = (struct rvl_op_access){
-		.at = RVL_AT_STORE, .write = write, .s = o->s, .v = o->v,
+		.at = RVL_AT_STORE, .write = write, .o = o,
 		.box = { { b->n, b->n + 1 }, { b->b0 * tn, (b->b0 + b->bn) * tn },
 			 { b->y, b->y + b->h }, { b->x, b->x + b->w } },
 	};

@@ -132,7 +132,7 @@ static void load_gather(const struct conv *c, const struct tile *t, int64_t bloc
 	op = rvl_emit(c->s, RIVULET_FORM_load, RIVULET_Q_LOAD, &d);
 	rvl_touch_spad(op, RVL_AT_INP, addr, blocks * t->ch * t->cw, true);
 	op->access[op->accesses++] = (struct rvl_op_access){
-		.at = RVL_AT_STORE, .s = l->in.s, .v = *v,
+		.at = RVL_AT_STORE, .o = &l->in,
 		.box = { { t->n, t->n + 1 }, { 0, v->c }, { 0, v->h }, { 0, v->w } } };
 }
 

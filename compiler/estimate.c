@@ -20,15 +20,32 @@ static int fetch(void *ctx, uint32_t index, struct rivulet_insn *out)
 	return 0;
 }
 
-/* A layer costs by how much it moves the end of all that has run before. */
+/* Which layers use the array. */
+static void mark_array(const struct stream *s, const uint32_t *layer, struct rvl_layer_cost *cost)
+{
+	for (uint32_t i = 0; i < s->n; i++) {
+		struct rivulet_insn in;
+
+		fetch((void *)s, i, &in);
+		if ((in.w[0] & 0xf) == RIVULET_OP_CONV && layer[i] != RVL_NONE)
+			cost[layer[i]].array = true;
+	}
+}
+
+/*
+ * Every cycle of the segment is one layer's: the array's work and what it waited for are the layer's whose work
+ * it is; layers without it get the cycles that they alone add.
+ */
 static void charge(struct rvl_layer_cost *c, const struct rivulet_event *e, uint64_t *end)
 {
+	c->read_bytes += e->cost.read_bytes;
+	c->write_bytes += e->cost.write_bytes;
+	if (c->array && e->insn.h.queue != RIVULET_Q_CONV)
+		return;
 	if (e->end > *end) {
 		c->cycles += e->end - *end;
 		*end = e->end;
 	}
-	c->read_bytes += e->cost.read_bytes;
-	c->write_bytes += e->cost.write_bytes;
 }
 
 static void take_stats(const struct rivulet_timeline_stats *s, struct rivulet_explain_segment *seg,
@@ -50,14 +67,25 @@ int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t b
 	struct stream s = { .cmd = cmd, .n = bytes / sizeof(struct rivulet_insn) };
 	struct rivulet_timeline *t = rivulet_timeline_new(b, fetch, &s);
 	struct rivulet_event e = { 0 };
-	uint64_t end = 0;
+	uint64_t end = 0, last_end = 0;
+	uint32_t last = RVL_NONE;
 	int rc;
 
 	if (!t)
 		return -ENOMEM;
-	while ((rc = rivulet_timeline_next(t, &e)) == 1)
-		if (layer && layer[e.index] != RVL_NONE)
-			charge(&cost[layer[e.index]], &e, &end);
+	if (layer)
+		mark_array(&s, layer, cost);
+	while ((rc = rivulet_timeline_next(t, &e)) == 1) {
+		if (!layer || layer[e.index] == RVL_NONE)
+			continue;
+		charge(&cost[layer[e.index]], &e, &end);
+		if (e.end >= last_end) {
+			last_end = e.end;
+			last = layer[e.index];
+		}
+	}
+	if (last != RVL_NONE)	/* what drains at the end */
+		cost[last].cycles += rivulet_timeline_stats(t)->cycles - end;
 	take_stats(rivulet_timeline_stats(t), seg, s.n);
 	rivulet_timeline_free(t);
 	if (rc < 0)

@@ -51,9 +51,9 @@ static bool accesses_meet(const struct rvl_op_access *a, const struct rvl_op_acc
 		return false;
 	if (a->at != RVL_AT_STORE)
 		return a->lo < b->hi && b->lo < a->hi;
-	if (a->s == b->s)
-		return !rvl_view_equal(&a->v, &b->v) || boxes_meet(a, b);
-	return stores_meet(a->s, b->s);
+	if (a->o->s == b->o->s)	/* neighbours of a PLAIN value share beats of the port */
+		return !a->o->s->blocked || !rvl_view_equal(&a->o->v, &b->o->v) || boxes_meet(a, b);
+	return stores_meet(a->o->s, b->o->s);
 }
 
 static bool ops_meet(const struct rvl_insn_op *a, const struct rvl_insn_op *b)

@@ -14,6 +14,7 @@
 #define MAX_KERNEL 31
 #define MAX_DILATION 63
 #define MAX_SLOTS 512
+#define MAX_STREAM 100000	/* CONV instructions of a layer */
 #define TRAFFIC_WEIGHT 4	/* a beat of the port counts a quarter of a cycle even where it is hidden: it costs energy */
 #define LAYER_SEARCH_GOOD 101	/* per cent of the lower bound that ends the search */
 
@@ -218,6 +219,8 @@ static uint64_t conv_cost(const struct budget *u, const struct rvl_tiling *t, in
 	      d.tiles * groups * RIVULET_ALU_FILL;
 	/* a step that waits for its own transfer while the one before is worked on */
 	streams = d.tiles * groups * d.steps;
+	if (streams > MAX_STREAM)
+		return UINT64_MAX;
 	step = conv / streams;
 	beats = (d.in_loads * d.in_once + d.wgt_loads * d.wgt_once) / streams;
 	if (d.in_loads > 1 || d.wgt_loads > 1 || d.steps > 1) {
@@ -279,6 +282,8 @@ static void consider(struct search *s, const struct rvl_tiling *t, int64_t group
 	struct rvl_tiling c = *t;
 
 	c.cost = conv_cost(&s->u, &c, groups);
+	if (c.cost == UINT64_MAX)
+		return;
 	if (!s->found || c.cost < s->best.cost) {
 		s->best = c;
 		s->found = true;

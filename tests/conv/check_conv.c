@@ -35,7 +35,8 @@ static void put_const(struct maker *m, enum rvl_type type, int rank, const int64
 	struct rvl_shape s = { .rank = rank };
 	struct rvl_tensor *t = NULL;
 
-	memcpy(s.dim, dim, rank * sizeof(*dim));
+	for (int i = 0; i < rank; i++)
+		s.dim[i] = dim[i];
 	if (!m->rc)
 		m->rc = rvl_tensor_const(m->g, NULL, type, &s, data, &t, NULL);
 	if (!m->rc)

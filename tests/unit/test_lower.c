@@ -386,9 +386,9 @@ END_TEST
 START_TEST(beyond_the_fields)
 {
 	static const struct qg_conv odd[] = {
-		{ .m = 3, .kh = 40, .kw = 33, .sy = 1, .sx = 2, .dy = 1, .dx = 1, .pad = { 20, 16, 19, 16 } },
+		{ .m = 3, .kh = 34, .kw = 33, .sy = 2, .sx = 2, .dy = 1, .dx = 1, .pad = { 4, 6, 9, 3 } },
 		{ .m = 5, .kh = 2, .kw = 3, .sy = 40, .sx = 33, .dy = 1, .dx = 1, .pad = { 0, 1, 0, 1 } },
-		{ .m = 17, .kh = 3, .kw = 2, .sy = 1, .sx = 1, .dy = 1, .dx = 70, .pad = { 1, 0, 1, 0 } },
+		{ .m = 17, .kh = 3, .kw = 2, .sy = 1, .sx = 1, .dy = 1, .dx = 70, .pad = { 1, 40, 1, 9 } },
 		{ .m = 4, .kh = 3, .kw = 1, .sy = 2, .sx = 1, .dy = 64, .dx = 1, .pad = { 60, 0, 64, 0 } },
 	};
 	struct rivulet_board b = board_of(_i);
@@ -407,7 +407,7 @@ START_TEST(beyond_the_fields)
 		c.wscale = 0.0005f;
 		c.yscale = 0.05f;
 		qg_open(&q, 40 + i);
-		x = any_input(&q, "x", 5, 90, 85);
+		x = any_input(&q, "x", 5, _i < 4 ? 90 : 50, _i < 4 ? 85 : 45);
 		qg_output(&q, qg_conv(&q, "odd", x, &c));
 		ck_assert_msg(!q.rc, "%s", q.err.msg);
 		snprintf(what, sizeof(what), "odd %zu", i);
