@@ -146,13 +146,32 @@ static float bound(float v, float lo, float hi)
 	return v < lo ? lo : v > hi ? hi : v;
 }
 
+/*
+ * The operator that can take the clamp: right before it, or behind operators that only move or pick
+ * values, which give the same with values clamped before or after.
+ */
+static struct rvl_node *clamp_target(const struct rvl_node *act)
+{
+	const struct rvl_node *user = act;
+	struct rvl_node *n = act->in[0]->producer;
+
+	while (n && rvl_only_user(n->out[0]) == user) {
+		if (takes_clamp(n))
+			return n;
+		if (!rvl_op_moves(n))
+			return NULL;
+		user = n;
+		n = n->in[0]->producer;
+	}
+	return NULL;
+}
+
 static int fold_clamp(struct rvl_graph *g, struct rvl_node *act, struct rvl_err *err)
 {
-	struct rvl_node *n = act->in[0]->producer;
+	struct rvl_node *n = clamp_target(act);
 	float lo, hi;
 
-	if (!n || !takes_clamp(n) || rvl_only_user(n->out[0]) != act ||
-	    !clamp_bounds(act, &lo, &hi))
+	if (!n || !clamp_bounds(act, &lo, &hi))
 		return 0;
 	n->attr.f_lo = bound(n->attr.f_lo, lo, hi);
 	n->attr.f_hi = bound(n->attr.f_hi, lo, hi);

@@ -74,6 +74,9 @@ int rvl_kernel_run(const struct rvl_kernel *k, const void *const *in, void *cons
 /** Names of the instruction sets in use ("avx2", "scalar"). */
 const char *rvl_kernel_isa(void);
 
+/** For tests and benches: act as on a processor without vector units. Not while kernels run. */
+void rvl_kernel_scalar_only(bool on);
+
 /* ---- descriptors as bytes ---- */
 
 /**

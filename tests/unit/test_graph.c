@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "graph.h"
+#include "unit/pbuild.h"
 
 #define QDQ "tests/data/qdq"
 
@@ -387,6 +388,338 @@ START_TEST(frozen_inputs_become_constants)
 }
 END_TEST
 
+/* ---- small models built here ---- */
+
+#define F32 1
+#define U8 2
+#define S8 3
+#define DIMS(...) ((const int64_t[]) { __VA_ARGS__, -1 })
+#define SCALAR ((const int64_t[]) { -1 })
+
+static uint32_t rnd_state = 1;
+
+static float rnd_float(void)
+{
+	rnd_state = rnd_state * 1664525u + 1013904223u;
+	return (float)(rnd_state >> 8) / (float)(1 << 24) * 2 - 1;
+}
+
+struct model {
+	struct pb graph;
+	struct file bytes;
+	struct rvl_graph *g;
+};
+
+static void put_node(struct model *m, struct pb *n)
+{
+	pb_msg(&m->graph, 1, n);
+}
+
+/* An initializer of @n random floats; positive ones for variances. */
+static void put_floats(struct model *m, const char *name, const int64_t *dims, bool positive)
+{
+	float v[512];
+	int64_t n = 1;
+	struct pb t;
+
+	for (const int64_t *d = dims; *d >= 0; d++)
+		n *= *d;
+	ck_assert_int_le(n, 512);
+	for (int64_t i = 0; i < n; i++)
+		v[i] = positive ? fabsf(rnd_float()) + 0.1f : rnd_float();
+	t = pb_tensor(name, F32, dims, v, (size_t)n * 4);
+	pb_msg(&m->graph, 5, &t);
+}
+
+static void put_bytes(struct model *m, const char *name, int type, const int64_t *dims,
+		      const void *data, size_t n)
+{
+	struct pb t = pb_tensor(name, type, dims, data, n);
+
+	pb_msg(&m->graph, 5, &t);
+}
+
+static void put_scalar(struct model *m, const char *name, float v)
+{
+	put_bytes(m, name, F32, SCALAR, &v, sizeof(v));
+}
+
+/* Input x of @dims, output y; loads and infers. */
+static void finish(struct model *m, int type, const int64_t *dims)
+{
+	struct pb in = pb_value("x", type, dims), out = { .p = NULL }, bytes;
+	struct rvl_err err;
+
+	pb_msg(&m->graph, 11, &in);
+	pb_str(&out, 1, "y");
+	pb_msg(&m->graph, 12, &out);
+	bytes = pb_model(&m->graph, 8, 13);
+	m->bytes = (struct file) { bytes.p, bytes.n };
+	m->g = load(&m->bytes);
+	ck_assert_msg(rvl_shape_infer(m->g, &err) == 0, "%s", err.msg);
+	ck_assert_msg(rvl_graph_check_supported(m->g, &err) == 0, "%s", err.msg);
+}
+
+static void model_free(struct model *m)
+{
+	rvl_graph_free(m->g);
+	free(m->bytes.data);
+}
+
+/* Runs before and after optimisation on random input: equal within @tol; @nodes are left. */
+static void optimises_to(struct model *m, uint32_t nodes, float tol)
+{
+	size_t bytes = (size_t)rvl_tensor_bytes(m->g->inputs[0]), n;
+	float *x = malloc(bytes), *before, *after;
+	struct rvl_err err;
+
+	for (size_t i = 0; i < bytes / 4; i++)
+		x[i] = rnd_float();
+	n = run(m->g, false, x, bytes, (uint8_t **)&before);
+	ck_assert_msg(rvl_optimise(m->g, &err) == 0, "%s", err.msg);
+	ck_assert_uint_eq(run(m->g, false, x, bytes, (uint8_t **)&after), n);
+	for (size_t i = 0; i < n / 4; i++)
+		ck_assert(fabsf(before[i] - after[i]) <= tol);
+	ck_assert_msg(m->g->n_nodes == nodes, "%u nodes are left", m->g->n_nodes);
+	free(x);
+	free(before);
+	free(after);
+}
+
+static void put_bn(struct model *m, const char *in, const char *out, int64_t channels)
+{
+	struct pb n;
+	char inputs[64];
+
+	snprintf(inputs, sizeof(inputs), "%s gamma beta mean var", in);
+	n = pb_node("BatchNormalization", inputs, out);
+	put_node(m, &n);
+	put_floats(m, "gamma", DIMS(channels), false);
+	put_floats(m, "beta", DIMS(channels), false);
+	put_floats(m, "mean", DIMS(channels), false);
+	put_floats(m, "var", DIMS(channels), true);
+}
+
+START_TEST(batch_norm_and_clip_go_into_a_float_convolution)
+{
+	for (int bias = 0; bias < 2; bias++) {
+		struct model m = { .g = NULL };
+		struct pb n = pb_node("Conv", bias ? "x w b" : "x w", "c");
+
+		put_node(&m, &n);
+		put_bn(&m, "c", "d", 5);
+		n = pb_node("Clip", "d lo hi", "e");
+		put_node(&m, &n);
+		n = pb_node("Relu", "e", "y");
+		put_node(&m, &n);
+		put_floats(&m, "w", DIMS(5, 3, 3, 3), false);
+		put_floats(&m, "b", DIMS(5), false);
+		put_scalar(&m, "lo", -0.5f);
+		put_scalar(&m, "hi", 0.75f);
+		finish(&m, F32, DIMS(1, 3, 6, 6));
+		optimises_to(&m, 1, 1e-4f);
+		ck_assert_float_eq(m.g->nodes[0]->attr.f_lo, 0);
+		ck_assert_float_eq(m.g->nodes[0]->attr.f_hi, 0.75f);
+		ck_assert_ptr_nonnull(strstr(m.g->nodes[0]->fused, "Relu"));
+		model_free(&m);
+	}
+}
+END_TEST
+
+START_TEST(batch_norm_goes_into_a_gemm_either_way_round)
+{
+	for (int trans = 0; trans < 2; trans++) {
+		struct model m = { .g = NULL };
+		struct pb n = pb_node("Gemm", "x w b", "c");
+
+		pb_attr_int(&n, "transB", trans);
+		put_node(&m, &n);
+		put_bn(&m, "c", "y", 7);
+		put_floats(&m, "w", trans ? DIMS(7, 4) : DIMS(4, 7), false);
+		put_floats(&m, "b", DIMS(1, 7), false);
+		finish(&m, F32, DIMS(3, 4));
+		optimises_to(&m, 1, 1e-4f);
+		model_free(&m);
+	}
+}
+END_TEST
+
+START_TEST(a_result_with_two_readers_keeps_its_batch_norm)
+{
+	struct model m = { .g = NULL };
+	struct pb n = pb_node("Conv", "x w", "c");
+
+	put_node(&m, &n);
+	put_bn(&m, "c", "d", 5);
+	n = pb_node("Add", "c d", "y");
+	put_node(&m, &n);
+	put_floats(&m, "w", DIMS(5, 3, 3, 3), false);
+	finish(&m, F32, DIMS(1, 3, 6, 6));
+	optimises_to(&m, 3, 0);
+	model_free(&m);
+}
+END_TEST
+
+START_TEST(a_relu_behind_a_pool_goes_into_the_convolution)
+{
+	const int64_t two[] = { 2, 2 };
+	struct model m = { .g = NULL };
+	struct pb n = pb_node("Conv", "x w", "c");
+
+	put_node(&m, &n);
+	n = pb_node("MaxPool", "c", "p");
+	pb_attr_ints(&n, "kernel_shape", two, 2);
+	put_node(&m, &n);
+	n = pb_node("Relu", "p", "y");
+	put_node(&m, &n);
+	put_floats(&m, "w", DIMS(5, 3, 3, 3), false);
+	finish(&m, F32, DIMS(1, 3, 6, 6));
+	optimises_to(&m, 2, 0);
+	ck_assert_float_eq(m.g->nodes[0]->attr.f_lo, 0);
+	model_free(&m);
+}
+END_TEST
+
+START_TEST(identities_and_dead_nodes_go)
+{
+	struct model m = { .g = NULL };
+	struct pb n = pb_node("Identity", "x", "a");
+
+	put_node(&m, &n);
+	n = pb_node("Relu", "a", "b");
+	put_node(&m, &n);
+	n = pb_node("Softmax", "a", "unused");
+	put_node(&m, &n);
+	n = pb_node("Identity", "b", "y");
+	put_node(&m, &n);
+	finish(&m, F32, DIMS(2, 3));
+	optimises_to(&m, 1, 0);
+	ck_assert_str_eq(m.g->nodes[0]->out[0]->name, "y");
+	model_free(&m);
+}
+END_TEST
+
+/* x (bytes) - DQ - op - Q: one quantised operator with a scale of 1/8 everywhere. */
+static void put_quantised(struct model *m, const char *op, const char *in, const char *out)
+{
+	char name[3][64], list[256];
+	struct pb n;
+
+	snprintf(name[0], 64, "%s_f", out);
+	snprintf(name[1], 64, "%s_r", out);
+	snprintf(list, sizeof(list), "%s s z", in);
+	n = pb_node("DequantizeLinear", list, name[0]);
+	put_node(m, &n);
+	n = pb_node(op, name[0], name[1]);
+	put_node(m, &n);
+	snprintf(list, sizeof(list), "%s s z", name[1]);
+	n = pb_node("QuantizeLinear", list, out);
+	put_node(m, &n);
+}
+
+/* a, b: global pools on the NPU; soft: a softmax between them that only the CPU has. */
+START_TEST(side_branches_do_not_cost_segments)
+{
+	const uint8_t zero = 0;
+	struct model m = { .g = NULL };
+	struct rvl_err err;
+	struct pb n;
+	uint32_t npu = 0;
+
+	put_scalar(&m, "s", 0.125f);
+	put_bytes(&m, "z", U8, SCALAR, &zero, 1);
+	put_quantised(&m, "GlobalAveragePool", "x", "a");
+	put_quantised(&m, "Softmax", "a", "soft");
+	put_quantised(&m, "GlobalAveragePool", "x", "b");
+	put_quantised(&m, "GlobalAveragePool", "soft", "c");
+	n = pb_node("DequantizeLinear", "b s z", "b_d");
+	put_node(&m, &n);
+	n = pb_node("DequantizeLinear", "c s z", "c_d");
+	put_node(&m, &n);
+	n = pb_node("Add", "b_d c_d", "sum");
+	put_node(&m, &n);
+	n = pb_node("QuantizeLinear", "sum s z", "y");
+	put_node(&m, &n);
+	finish(&m, U8, DIMS(1, 3, 4, 4));
+	ck_assert_msg(rvl_optimise(m.g, &err) == 0, "%s", err.msg);
+	ck_assert_msg(rvl_pass_partition(m.g, NULL, NULL, &err) == 0, "%s", err.msg);
+	ck_assert_int_eq(rvl_graph_verify(m.g, &err), 0);
+	for (uint32_t i = 0; i < m.g->n_segs; i++)
+		npu += m.g->segs[i].place == RVL_PLACE_NPU;
+	/* a and b together, then the softmax, then c and the sum: b must not stand alone */
+	ck_assert_uint_eq(m.g->n_segs, 3);
+	ck_assert_uint_eq(npu, 2);
+	ck_assert_uint_eq(m.g->segs[0].count, 2);
+	ck_assert_uint_eq(m.g->segs[2].count, 2);
+	model_free(&m);
+}
+END_TEST
+
+static const char *nothing_fits(struct rvl_graph *g, const struct rvl_node *n, void *arg)
+{
+	(void)g;
+	(void)n;
+	return arg;
+}
+
+START_TEST(the_back_end_has_the_last_word)
+{
+	struct example e = example("conv_relu_u8");
+	struct rvl_graph *g = load(&e.model);
+	struct rvl_err err;
+
+	ck_assert_int_eq(rvl_optimise(g, &err), 0);
+	ck_assert_int_eq(rvl_pass_partition(g, nothing_fits, "too big", &err), 0);
+	ck_assert_uint_eq(g->n_segs, 1);
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		if (g->nodes[i]->op == RVL_OP_Q_CONV)
+			ck_assert_str_eq(g->nodes[i]->reason, "too big");
+	rvl_graph_free(g);
+	example_free(&e);
+}
+END_TEST
+
+/* Quantised weights of every kind keep their values whatever bytes they become. */
+static void weights_case(int type, uint8_t zp, uint8_t lowest, bool becomes_s8)
+{
+	const int8_t zero = 0;
+	struct model m = { .g = NULL };
+	uint8_t w[12], x[8] = { 1, 2, 3, 4, 250, 251, 252, 253 }, *before, *after;
+	struct rvl_err err;
+	const struct rvl_tensor *t;
+	struct pb n;
+
+	for (int i = 0; i < 12; i++)
+		w[i] = (uint8_t)(lowest + i * 20);
+	put_scalar(&m, "s", 0.125f);
+	put_bytes(&m, "z", S8, SCALAR, &zero, 1);
+	put_bytes(&m, "wz", type, SCALAR, &zp, 1);
+	put_bytes(&m, "w", type, DIMS(4, 3), w, sizeof(w));
+	n = pb_node("QLinearMatMul", "x s z w s wz s z", "y");
+	put_node(&m, &n);
+	finish(&m, S8, DIMS(2, 4));
+	run(m.g, false, x, sizeof(x), &before);
+	ck_assert_int_eq(rvl_optimise(m.g, &err), 0);
+	run(m.g, false, x, sizeof(x), &after);
+	ck_assert_int_eq(memcmp(before, after, 6), 0);
+	ck_assert_int_eq(m.g->nodes[0]->op, RVL_OP_Q_MATMUL);
+	t = m.g->nodes[0]->in[1];
+	ck_assert_int_eq(t->type, RVL_TYPE_S8);
+	ck_assert_int_eq(t->quant.zp[0] == 0, becomes_s8);
+	free(before);
+	free(after);
+	model_free(&m);
+}
+
+START_TEST(weights_become_int8)
+{
+	weights_case(U8, 128, 10, true);
+	weights_case(U8, 30, 10, false);
+	weights_case(S8, 5, 0, true);
+	weights_case(S8, 0, 0, true);
+}
+END_TEST
+
 START_TEST(names_are_unique_and_bounded)
 {
 	struct rvl_graph *g = rvl_graph_new();
@@ -465,6 +798,14 @@ int main(void)
 	tcase_add_test(models, every_model_is_one_npu_segment);
 	tcase_add_test(models, a_clone_computes_the_same);
 	tcase_add_test(models, demo_models_keep_only_the_ends_on_the_cpu);
+	tcase_add_test(models, batch_norm_and_clip_go_into_a_float_convolution);
+	tcase_add_test(models, batch_norm_goes_into_a_gemm_either_way_round);
+	tcase_add_test(models, a_result_with_two_readers_keeps_its_batch_norm);
+	tcase_add_test(models, a_relu_behind_a_pool_goes_into_the_convolution);
+	tcase_add_test(models, identities_and_dead_nodes_go);
+	tcase_add_test(models, side_branches_do_not_cost_segments);
+	tcase_add_test(models, the_back_end_has_the_last_word);
+	tcase_add_test(models, weights_become_int8);
 	tcase_add_test(graph, sort_restores_order);
 	tcase_add_test(graph, a_cycle_is_named);
 	tcase_add_test(graph, frozen_inputs_become_constants);

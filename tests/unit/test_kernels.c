@@ -196,6 +196,11 @@ START_TEST(fast_convolutions_equal_the_reference)
 		run_kernel(&c.d, false, in, (void *[]) { fast }, i % 2 ? &pool : NULL);
 		run_kernel(&c.d, true, in, (void *[]) { ref }, NULL);
 		ck_assert_msg(!memcmp(fast, ref, n), "case %d", i);
+		memset(fast, 0, n);
+		rvl_kernel_scalar_only(true);
+		run_kernel(&c.d, false, in, (void *[]) { fast }, NULL);
+		rvl_kernel_scalar_only(false);
+		ck_assert_msg(!memcmp(fast, ref, n), "case %d without vectors", i);
 		free(fast);
 		free(ref);
 		free_conv(&c);
@@ -244,6 +249,162 @@ START_TEST(qlinear_conv_equals_qconv)
 		free(a);
 		free(b);
 		free_conv(&c);
+	}
+}
+END_TEST
+
+/* The operands of a QLinear operator: value, scale, zero point of each, by the input's number. */
+struct qlinear {
+	struct rvl_kernel_desc d;
+	const void *in[RVL_MAX_IN];
+	uint8_t zp[3];
+};
+
+static void qlinear_value(struct qlinear *q, uint32_t at, const struct rvl_kernel_arg *a,
+			  const void *data)
+{
+	q->d.in[at] = *a;
+	q->d.in[at].quant.n = 0;
+	q->d.in[at].data = NULL;
+	q->in[at] = data;
+	if (q->d.n_in <= at)
+		q->d.n_in = at + 1;
+}
+
+static void qlinear_params(struct qlinear *q, uint32_t at, const struct rvl_kernel_arg *a, int k)
+{
+	q->zp[k] = (uint8_t)a->quant.zp[0];
+	q->d.in[at] = ARG(F32, 1);
+	q->in[at] = a->quant.scale;
+	q->d.in[at + 1] = arg(a->type, 0, NULL);
+	q->in[at + 1] = &q->zp[k];
+	if (q->d.n_in <= at + 1)
+		q->d.n_in = at + 2;
+}
+
+/* Runs the Q_* operator and its QLinear form on the same operands; the results must be equal. */
+static void both_forms(const struct rvl_kernel_desc *d, enum rvl_op op, const void *const *in)
+{
+	struct qlinear q = { .d = { .op = op, .n_out = 1, .attr = d->attr } };
+	bool two = d->n_in > 1, gemm = op == RVL_OP_QGEMM;
+	uint8_t a[256], b[256];
+
+	q.d.out[0] = d->out[0];
+	q.d.out[0].quant.n = 0;
+	qlinear_value(&q, 0, &d->in[0], in[0]);
+	qlinear_params(&q, 1, &d->in[0], 0);
+	if (two) {
+		qlinear_value(&q, 3, &d->in[1], in[1]);
+		qlinear_params(&q, 4, &d->in[1], 1);
+	}
+	if (gemm && d->n_in > 2)
+		qlinear_value(&q, 6, &d->in[2], in[2]);
+	qlinear_params(&q, gemm ? 7 : two ? 6 : 3, &d->out[0], 2);
+	ck_assert_uint_le(bytes_of(&d->out[0]), sizeof(a));
+	run_kernel(d, false, in, (void *[]) { a }, NULL);
+	run_kernel(&q.d, false, q.in, (void *[]) { b }, NULL);
+	ck_assert_msg(!memcmp(a, b, bytes_of(&d->out[0])), "%s", rvl_op_name(op));
+}
+
+START_TEST(qlinear_forms_equal_the_quantised_operators)
+{
+	static struct param pa, pb, py;
+	uint8_t x[256], w[256];
+	int32_t c[8];
+	const void *in[3] = { x, w, c };
+
+	for (int i = 0; i < 60; i++) {
+		struct rvl_kernel_desc d = { .n_in = 2, .n_out = 1 };
+
+		fill_bytes(x, sizeof(x));
+		fill_bytes(w, sizeof(w));
+		for (int k = 0; k < 8; k++)
+			c[k] = (int32_t)rnd(2000) - 1000;
+		rvl_attr_init(&d.attr);
+		d.in[0] = with_quant(i % 2 ? ARG(U8, 1, 1, 3, 8) : ARG(U8, 2, 4, 3, 8), &pa, 1, 0);
+		d.in[1] = with_quant(i % 3 ? ARG(U8, 2, 4, 3, 8) : ARG(U8, 4, 1, 1), &pb, 1, 0);
+		d.out[0] = with_quant(i % 2 && i % 3 == 0 ? ARG(S8, 1, 4, 3, 8) :
+				      ARG(S8, 2, 4, 3, 8), &py, 1, 0);
+		d.op = RVL_OP_Q_ADD;
+		both_forms(&d, RVL_OP_QLINEAR_ADD, in);
+		d.op = RVL_OP_Q_MUL;
+		both_forms(&d, RVL_OP_QLINEAR_MUL, in);
+		d.op = RVL_OP_Q_MATMUL;
+		d.in[0] = with_quant(ARG(U8, 5, 9), &pa, 1, 0);
+		d.in[1] = with_quant(ARG(S8, 9, 8), &pb, 1, 0);
+		d.out[0] = with_quant(ARG(U8, 5, 8), &py, 1, 0);
+		both_forms(&d, RVL_OP_QLINEAR_MATMUL, in);
+		d.n_in = 3;
+		d.in[2] = ARG(S32, 8);
+		both_forms(&d, RVL_OP_QGEMM, in);
+		d.n_in = 1;
+		d.in[0] = with_quant(ARG(U8, 1, 4, 5, 6), &pa, 1, 0);
+		d.out[0] = with_quant(ARG(U8, 1, 4, 1, 1), &py, 1, 0);
+		d.op = RVL_OP_Q_GLOBAL_AVERAGE_POOL;
+		both_forms(&d, RVL_OP_QLINEAR_GLOBAL_AVERAGE_POOL, in);
+		memcpy(d.attr.kernel, (int32_t[]) { 2, 3 }, 8);
+		d.out[0] = with_quant(ARG(U8, 1, 4, 4, 4), &py, 1, 0);
+		d.op = RVL_OP_Q_AVERAGE_POOL;
+		both_forms(&d, RVL_OP_QLINEAR_AVERAGE_POOL, in);
+	}
+}
+END_TEST
+
+START_TEST(scales_computed_at_run_time_are_checked_then)
+{
+	struct rvl_kernel_desc d = { .op = RVL_OP_QLINEAR_MUL, .n_in = 8, .n_out = 1 };
+	const uint8_t v = 3;
+	float scale[3] = { 1, 1, 1 };
+	const void *in[8] = { &v, &scale[0], &v, &v, &scale[1], &v, &scale[2], &v };
+	struct rvl_kernel *k;
+	uint8_t y;
+
+	rvl_attr_init(&d.attr);
+	for (int i = 0; i < 8; i++)
+		d.in[i] = i == 1 || i == 4 || i == 6 ? ARG(F32, 1) : ARG(U8, 1);
+	d.out[0] = ARG(U8, 1);
+	ck_assert_int_eq(rvl_kernel_new(&d, false, &k, NULL), 0);
+	ck_assert_int_eq(rvl_kernel_run(k, in, (void *[]) { &y }, NULL, NULL), 0);
+	ck_assert_uint_eq(y, 3);
+	for (int i = 0; i < 3; i++) {
+		scale[i] = i ? NAN : 0;
+		ck_assert_int_eq(rvl_kernel_run(k, in, (void *[]) { &y }, NULL, NULL), -EINVAL);
+		scale[i] = 1;
+	}
+	rvl_kernel_free(k);
+}
+END_TEST
+
+/* Add, Mul, Relu and Clip on every type they take. */
+START_TEST(integers_wrap_and_clip)
+{
+	static const enum rvl_type types[] = { RVL_TYPE_U8, RVL_TYPE_S8, RVL_TYPE_S32, RVL_TYPE_S64 };
+
+	for (int i = 0; i < 4; i++) {
+		enum rvl_type t = types[i];
+		struct rvl_kernel_desc d = { .op = RVL_OP_ADD, .n_in = 2, .n_out = 1 };
+		int64_t a = 100, b = 3, y = 0, lo = 2, hi = 50;
+		const void *in[3] = { &a, &b, NULL };
+
+		rvl_attr_init(&d.attr);
+		d.in[0] = d.in[1] = d.in[2] = d.out[0] = arg(t, 0, NULL);
+		run_kernel(&d, false, in, (void *[]) { &y }, NULL);
+		ck_assert_int_eq(y, 103);
+		d.op = RVL_OP_MUL;
+		run_kernel(&d, false, in, (void *[]) { &y }, NULL);
+		ck_assert_int_eq((int8_t)y, (int8_t)300);
+		d.op = RVL_OP_CLIP;
+		d.n_in = 3;
+		memcpy(in, (const void *[]) { &a, &lo, &hi }, sizeof(in));
+		y = 0;
+		run_kernel(&d, false, in, (void *[]) { &y }, NULL);
+		ck_assert_int_eq(y, 50);
+		d.op = RVL_OP_RELU;
+		d.n_in = 1;
+		a = t == RVL_TYPE_U8 ? 7 : -7;
+		y = 0;
+		run_kernel(&d, false, in, (void *[]) { &y }, NULL);
+		ck_assert_int_eq(y, t == RVL_TYPE_U8 ? 7 : 0);
 	}
 }
 END_TEST
@@ -861,6 +1022,8 @@ static void add_tests(Suite *s)
 	tcase_set_timeout(q, 240);
 	tcase_add_test(q, fast_convolutions_equal_the_reference);
 	tcase_add_test(q, qlinear_conv_equals_qconv);
+	tcase_add_test(q, qlinear_forms_equal_the_quantised_operators);
+	tcase_add_test(q, scales_computed_at_run_time_are_checked_then);
 	tcase_add_test(q, recorded_convolutions_equal_onnxruntime);
 	tcase_add_test(q, fast_matrix_products_equal_the_reference);
 	tcase_add_test(q, additions_follow_onnxruntime);
@@ -869,6 +1032,7 @@ static void add_tests(Suite *s)
 	tcase_add_test(q, global_pools);
 	tcase_add_test(q, quantisation_rounds_ties_to_even_and_saturates);
 	tcase_add_test(q, rescaling_is_quantising_what_was_dequantised);
+	tcase_add_test(f, integers_wrap_and_clip);
 	tcase_add_test(f, average_pools_divide_by_what_they_cover);
 	tcase_add_test(f, float_convolutions_agree);
 	tcase_add_test(f, float_products_agree);
