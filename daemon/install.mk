@@ -49,7 +49,7 @@ install-man:
 install-module:
 	@for ko in $(firstword $(INSTALL_MODULES)); do \
 		release=$$(modinfo -F vermagic $$ko | cut -d' ' -f1); \
-		install -D -m 644 -t $(DESTDIR)/lib/modules/$$release/updates $$ko; \
+		install -D -m 644 -t $(DESTDIR)/usr/lib/modules/$$release/updates $$ko; \
 		[ -n "$(DESTDIR)" ] || depmod $$release; \
 	done
 	@[ -n "$(INSTALL_MODULES)" ] || echo "rivulet.ko is not built (make modules): left out"
