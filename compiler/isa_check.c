@@ -57,7 +57,7 @@ struct checker {
 	struct pair pair[QUEUES][QUEUES]; /* [from][to] */
 	struct rivulet_config config;
 	struct rvl_words words[SPACES];
-	uint32_t granule; /* bytes of memory that one word of a slot's history stands for */
+	uint32_t granule[RIVULET_SLOTS]; /* divides all places and lengths of its DMA */
 	bool loads[RIVULET_SLOTS], stores[RIVULET_SLOTS];
 };
 
@@ -125,26 +125,15 @@ static const char *fault_name(int fault)
 #undef FAULT
 }
 
-static int scan_insn(struct checker *c, uint32_t i, uint32_t pops[QUEUES][QUEUES])
+/* Tokens and place in its queue. */
+static void scan_tokens(struct checker *c, uint32_t i, const struct rivulet_header *h,
+			uint32_t pops[QUEUES][QUEUES])
 {
 	struct node *n = &c->node[i];
-	struct rivulet_decoded d;
-	int fault = rivulet_decode(&c->stream[i], &d);
 
-	if (fault)
-		return problem(c, RVL_ISA_ILLEGAL, i, RVL_ISA_NO_INSN, "%s", fault_name(fault));
-	if (is_end(&d) != (i == c->count - 1))
-		return problem(c, RVL_ISA_NO_END, i, RVL_ISA_NO_INSN, "of %u instructions",
-			       c->count);
-	if (is_end(&d) && (d.h.pop | d.h.push))
-		return problem(c, RVL_ISA_ILLEGAL, i, RVL_ISA_NO_INSN, "END with tokens");
-	if (d.form == RIVULET_FORM_load)
-		c->loads[d.load.slot] = true;
-	if (d.form == RIVULET_FORM_store)
-		c->stores[d.store.slot] = true;
-	n->queue = d.h.queue;
-	n->pop = d.h.pop;
-	n->push = d.h.push;
+	n->queue = h->queue;
+	n->pop = h->pop;
+	n->push = h->push;
 	n->position = c->len[n->queue]++;
 	for (int q = 0; q < QUEUES; q++) {
 		n->before[q] = c->len[q] - (q == n->queue);
@@ -153,7 +142,81 @@ static int scan_insn(struct checker *c, uint32_t i, uint32_t pops[QUEUES][QUEUES
 		c->pair[n->queue][q].pushes += n->push >> q & 1;
 		c->pair[q][n->queue].pops += n->pop >> q & 1;
 	}
+}
+
+static int check_slot(struct checker *c, const struct rivulet_extent *e, uint32_t i)
+{
+	const struct rvl_isa_slot *s = c->slots ? &c->slots[e->slot] : NULL;
+
+	if (!s || !e->used)
+		return 0;
+	if (e->end > s->size)
+		return problem(c, RVL_ISA_SLOT, i, RVL_ISA_NO_INSN,
+			       "bytes %" PRIu64 "..%" PRIu64 " of slot %u, which has %" PRIu64,
+			       e->first, e->end - 1, e->slot, s->size);
+	if (e->write && !s->write)
+		return problem(c, RVL_ISA_SLOT, i, RVL_ISA_NO_INSN, "slot %u is read only",
+			       e->slot);
 	return 0;
+}
+
+static int check_prof(struct checker *c, const struct rivulet_insn_q_prof *p, uint32_t i)
+{
+	struct rivulet_extent e = { .used = p->limit > 0,
+				    .write = true,
+				    .slot = p->slot,
+				    .first = p->offset,
+				    .end = p->offset + p->limit * sizeof(struct rivulet_prof) };
+
+	return check_slot(c, &e, i);
+}
+
+static uint32_t gcd(uint64_t a, uint32_t b)
+{
+	while (b) {
+		uint32_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+/* What of memory it touches, and in which units. */
+static void scan_memory(struct checker *c, const struct rivulet_extent *e)
+{
+	uint32_t *g = &c->granule[e->slot];
+
+	if (!e->used)
+		return;
+	*(e->write ? &c->stores[e->slot] : &c->loads[e->slot]) = true;
+	*g = gcd(e->first, gcd(e->run, *g));
+	if (e->blks > 1)
+		*g = gcd(e->blk_pitch, *g);
+	if (e->rows > 1)
+		*g = gcd(e->row_pitch, *g);
+}
+
+/* Everything that can be said of an instruction by itself. */
+static int scan_insn(struct checker *c, uint32_t i, const struct rivulet_decoded *d)
+{
+	struct rivulet_footprint f;
+	int r = rivulet_insn_check(c->board, &c->config, d);
+
+	if (r)
+		return problem(c, RVL_ISA_ILLEGAL, i, RVL_ISA_NO_INSN, "%s", fault_name(r));
+	if (is_end(d) != (i == c->count - 1))
+		return problem(c, RVL_ISA_NO_END, i, RVL_ISA_NO_INSN, "of %u instructions",
+			       c->count);
+	rivulet_config_set(&c->config, d);
+	if (rivulet_footprint_of(c->board, &c->config, d, &f))
+		return problem(c, RVL_ISA_SPAD, i, RVL_ISA_NO_INSN,
+			       "of %u INP, %u WGT, %u ACC words", c->words[0].count,
+			       c->words[1].count, c->words[2].count);
+	if (d->form == RIVULET_FORM_q_prof)
+		return check_prof(c, &d->q_prof, i);
+	scan_memory(c, &f.dma);
+	return check_slot(c, &f.dma, i);
 }
 
 static int scan(struct checker *c)
@@ -164,8 +227,19 @@ static int scan(struct checker *c)
 	if (!c->count)
 		return problem(c, RVL_ISA_NO_END, RVL_ISA_NO_INSN, RVL_ISA_NO_INSN,
 			       "the stream is empty");
-	for (uint32_t i = 0; !r && i < c->count; i++)
-		r = scan_insn(c, i, pops);
+	for (int slot = 0; slot < RIVULET_SLOTS; slot++)
+		c->granule[slot] = GRANULE;
+	for (uint32_t i = 0; !r && i < c->count; i++) {
+		struct rivulet_decoded d;
+		int fault = rivulet_decode(&c->stream[i], &d);
+
+		if (fault)
+			return problem(c, RVL_ISA_ILLEGAL, i, RVL_ISA_NO_INSN, "%s",
+				       fault_name(fault));
+		r = scan_insn(c, i, &d);
+		scan_tokens(c, i, &d.h, pops);
+	}
+	memset(&c->config, 0, sizeof(c->config));
 	return r;
 }
 
@@ -282,8 +356,8 @@ static int word_problem(struct checker *c, enum rvl_isa_problem p, uint32_t firs
 		return problem(c, p, first, second, "%s word %u", mem_name[space], word);
 	}
 	c->report->mem = RIVULET_MEMS;
-	c->report->word = (uint64_t)word * c->granule;
-	return problem(c, p, first, second, "slot %d, about byte %" PRIu64, space - RIVULET_MEMS,
+	c->report->word = (uint64_t)word * c->granule[space - RIVULET_MEMS];
+	return problem(c, p, first, second, "slot %d byte %" PRIu64, space - RIVULET_MEMS,
 		       c->report->word);
 }
 
@@ -302,7 +376,7 @@ static int hazard(struct checker *c, int space, uint32_t word, uint32_t i, int q
 static int check_read(struct checker *c, int space, uint32_t word, uint32_t i)
 {
 	const struct node *n = &c->node[i];
-	struct rvl_history *h = &c->words[space].of[word];
+	struct rvl_history *h = rvl_words_at(&c->words[space], word);
 
 	if (!h->writer.at && space < RIVULET_MEMS)
 		return word_problem(c, RVL_ISA_UNWRITTEN, i, RVL_ISA_NO_INSN, space, word);
@@ -315,7 +389,7 @@ static int check_read(struct checker *c, int space, uint32_t word, uint32_t i)
 static int check_write(struct checker *c, int space, uint32_t word, uint32_t i)
 {
 	const struct node *n = &c->node[i];
-	const struct rvl_history *h = &c->words[space].of[word];
+	const struct rvl_history *h = rvl_words_at(&c->words[space], word);
 
 	if (!ordered(n, h->writer.queue, h->writer.at))
 		return hazard(c, space, word, i, h->writer.queue, h->writer.at, true, true);
@@ -330,10 +404,10 @@ static int touch_run(struct checker *c, int space, const struct rivulet_access *
 		     uint32_t hi, uint32_t i)
 {
 	struct rvl_words *w = &c->words[space];
-	int r = 0;
+	int r = rvl_words_cut(w, lo);
 
-	rvl_words_cut(w, lo);
-	rvl_words_cut(w, hi);
+	if (!r)
+		r = rvl_words_cut(w, hi);
 	for (uint32_t at = lo; !r && at < hi; at = rvl_words_next(w, at)) {
 		if (a->read)
 			r = check_read(c, space, at, i);
@@ -396,7 +470,7 @@ static int touch_memory(struct checker *c, const struct rivulet_extent *e, uint3
 
 	if (!e->used || !c->words[SPACE_OF_SLOT(e->slot)].count)
 		return 0;
-	return touch(c, SPACE_OF_SLOT(e->slot), a, c->granule, i);
+	return touch(c, SPACE_OF_SLOT(e->slot), a, c->granule[e->slot], i);
 }
 
 /* Reads first: an instruction may overwrite what it has read. */
@@ -413,54 +487,16 @@ static int touch_all(struct checker *c, const struct rivulet_footprint *f, uint3
 	return r ? r : touch_memory(c, &f->dma, i);
 }
 
-/* ---- single instructions ---- */
-
-static int check_slot(struct checker *c, const struct rivulet_extent *e, uint32_t i)
-{
-	const struct rvl_isa_slot *s = c->slots ? &c->slots[e->slot] : NULL;
-
-	if (!s || !e->used)
-		return 0;
-	if (e->end > s->size)
-		return problem(c, RVL_ISA_SLOT, i, RVL_ISA_NO_INSN,
-			       "bytes %" PRIu64 "..%" PRIu64 " of slot %u, which has %" PRIu64,
-			       e->first, e->end - 1, e->slot, s->size);
-	if (e->write && !s->write)
-		return problem(c, RVL_ISA_SLOT, i, RVL_ISA_NO_INSN, "slot %u is read only",
-			       e->slot);
-	return 0;
-}
-
-static int check_prof(struct checker *c, const struct rivulet_insn_q_prof *p, uint32_t i)
-{
-	struct rivulet_extent e = { .used = p->limit > 0,
-				    .write = true,
-				    .slot = p->slot,
-				    .first = p->offset,
-				    .end = p->offset + p->limit * sizeof(struct rivulet_prof) };
-
-	return check_slot(c, &e, i);
-}
-
-static int check_insn(struct checker *c, uint32_t i)
+/* Scratchpads and memory of one instruction, under the configuration of its turn. */
+static int touch_insn(struct checker *c, uint32_t i)
 {
 	struct rivulet_footprint f;
 	struct rivulet_decoded d;
-	int r = rivulet_decode(&c->stream[i], &d);
 
-	if (!r)
-		r = rivulet_insn_check(c->board, &c->config, &d);
-	if (r)
-		return problem(c, RVL_ISA_ILLEGAL, i, RVL_ISA_NO_INSN, "%s", fault_name(r));
+	rivulet_decode(&c->stream[i], &d);
 	rivulet_config_set(&c->config, &d);
-	if (rivulet_footprint_of(c->board, &c->config, &d, &f))
-		return problem(c, RVL_ISA_SPAD, i, RVL_ISA_NO_INSN,
-			       "of %u INP, %u WGT, %u ACC words", c->words[0].count,
-			       c->words[1].count, c->words[2].count);
-	if (d.form == RIVULET_FORM_q_prof)
-		return check_prof(c, &d.q_prof, i);
-	r = check_slot(c, &f.dma, i);
-	return r ? r : touch_all(c, &f, i);
+	rivulet_footprint_of(c->board, &c->config, &d, &f);
+	return touch_all(c, &f, i);
 }
 
 /* ---- execution without time ---- */
@@ -500,7 +536,7 @@ static int run_one(struct checker *c, uint32_t i)
 
 	c->started[c->node[i].queue]++;
 	start(c, &c->node[i]);
-	r = check_insn(c, i);
+	r = touch_insn(c, i);
 	return r ? r : give(c, i);
 }
 
@@ -591,12 +627,11 @@ static int prepare(struct checker *c)
 	return 0;
 }
 
-/* Histories of the slots that are both loaded and stored, in units no larger than an INP word. */
+/* Histories of the slots that are both loaded and stored. */
 static int prepare_slots(struct checker *c)
 {
-	c->granule = c->board->tn < GRANULE ? c->board->tn : GRANULE;
 	for (int s = 0; c->slots && s < RIVULET_SLOTS; s++) {
-		uint64_t words = c->slots[s].size / c->granule + 1;
+		uint64_t words = c->slots[s].size / c->granule[s] + 1;
 
 		if (!c->loads[s] || !c->stores[s])
 			continue;

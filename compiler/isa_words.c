@@ -8,9 +8,12 @@
 int rvl_words_init(struct rvl_words *w, uint32_t count)
 {
 	w->count = count;
+	w->size = 64;
+	w->used = 1; /* entry 0: all words, at first without history */
 	w->start = calloc(count / 64 + 1, sizeof(*w->start));
-	w->of = calloc(count + 1, sizeof(*w->of));
-	if (!w->start || !w->of)
+	w->id = calloc((size_t)count + 1, sizeof(*w->id));
+	w->pool = calloc(w->size, sizeof(*w->pool));
+	if (!w->start || !w->id || !w->pool)
 		return -ENOMEM;
 	w->start[0] = 1;
 	return 0;
@@ -19,7 +22,8 @@ int rvl_words_init(struct rvl_words *w, uint32_t count)
 void rvl_words_done(struct rvl_words *w)
 {
 	free(w->start);
-	free(w->of);
+	free(w->id);
+	free(w->pool);
 	memset(w, 0, sizeof(*w));
 }
 
@@ -42,12 +46,38 @@ static uint32_t start_of(const struct rvl_words *w, uint32_t at)
 	return i * 64 + 63 - __builtin_clzll(w->start[i]);
 }
 
-void rvl_words_cut(struct rvl_words *w, uint32_t at)
+/* An entry of the pool. Entry 0 stays with word 0, so that 0 can end the list of free ones. */
+static int take_entry(struct rvl_words *w, uint32_t *id)
 {
+	if (w->free) {
+		*id = w->free;
+		w->free = w->pool[*id].next_free;
+		return 0;
+	}
+	if (w->used == w->size) {
+		struct rvl_history *pool = reallocarray(w->pool, 2 * w->size, sizeof(*pool));
+
+		if (!pool)
+			return -ENOMEM;
+		w->pool = pool;
+		w->size *= 2;
+	}
+	*id = w->used++;
+	return 0;
+}
+
+int rvl_words_cut(struct rvl_words *w, uint32_t at)
+{
+	uint32_t id;
+
 	if (at >= w->count || is_start(w, at))
-		return;
-	w->of[at] = w->of[start_of(w, at)];
+		return 0;
+	if (take_entry(w, &id))
+		return -ENOMEM;
+	w->pool[id] = w->pool[w->id[start_of(w, at)]];
+	w->id[at] = id;
 	w->start[at / 64] |= UINT64_C(1) << at % 64;
+	return 0;
 }
 
 uint32_t rvl_words_next(const struct rvl_words *w, uint32_t at)
@@ -60,9 +90,17 @@ uint32_t rvl_words_next(const struct rvl_words *w, uint32_t at)
 	return bits ? i * 64 + __builtin_ctzll(bits) : w->count;
 }
 
+struct rvl_history *rvl_words_at(struct rvl_words *w, uint32_t at)
+{
+	return &w->pool[w->id[at]];
+}
+
 void rvl_words_write(struct rvl_words *w, uint32_t lo, uint32_t hi, struct rvl_touch by)
 {
-	w->of[lo] = (struct rvl_history){ .writer = by };
-	for (uint32_t at = rvl_words_next(w, lo); at < hi; at = rvl_words_next(w, at))
+	*rvl_words_at(w, lo) = (struct rvl_history){ .writer = by };
+	for (uint32_t at = rvl_words_next(w, lo); at < hi; at = rvl_words_next(w, at)) {
 		w->start[at / 64] &= ~(UINT64_C(1) << at % 64);
+		w->pool[w->id[at]].next_free = w->free;
+		w->free = w->id[at];
+	}
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Who last wrote and read each word of a scratchpad, kept as intervals of equal history. */
+/*
+ * Who last wrote and read each word of a scratchpad or a piece of memory, kept as intervals of
+ * equal history: memory that is touched in few large pieces costs little.
+ */
 #ifndef RVL_ISA_WORDS_H
 #define RVL_ISA_WORDS_H
 
@@ -18,22 +21,30 @@ struct rvl_touch {
 struct rvl_history {
 	struct rvl_touch writer;
 	uint32_t reader[RIVULET_QUEUES]; /* 1 + position of the last one since that write */
+	uint32_t next_free;
 };
 
-/* Interval [w, next set bit of @start) has the history @of[w]. */
+/* Interval [w, next set bit of @start) has the history pool[id[w]]. */
 struct rvl_words {
 	uint32_t count;
 	uint64_t *start;
-	struct rvl_history *of;
+	uint32_t *id;
+	struct rvl_history *pool;
+	uint32_t used, size; /* of the pool */
+	uint32_t free;	     /* head of the list of returned entries, 0: none */
 };
 
+/** rvl_words_init() - @count words without history; 0 or -ENOMEM, rvl_words_done() in either case
+ */
 int rvl_words_init(struct rvl_words *w, uint32_t count);
 void rvl_words_done(struct rvl_words *w);
 
-/** rvl_words_cut() - make @at the start of an interval; @at == count is fine */
-void rvl_words_cut(struct rvl_words *w, uint32_t at);
+/** rvl_words_cut() - make @at the start of an interval; @at == count is fine; 0 or -ENOMEM */
+int rvl_words_cut(struct rvl_words *w, uint32_t at);
 /** rvl_words_next() - the first start of an interval after @at, or count */
 uint32_t rvl_words_next(const struct rvl_words *w, uint32_t at);
+/** rvl_words_at() - the history of the interval that starts at @at; valid until the next cut */
+struct rvl_history *rvl_words_at(struct rvl_words *w, uint32_t at);
 /** rvl_words_write() - give [lo, hi), both cut, one new history */
 void rvl_words_write(struct rvl_words *w, uint32_t lo, uint32_t hi, struct rvl_touch by);
 
