@@ -90,6 +90,7 @@ struct rvl_layer {
 	/* POOL, or pool on drain of CONV */
 	enum rivulet_pool pool;
 	struct rvl_window pwin;
+	int64_t rect[4];		/* top, bottom, left, right: positions that the divisor counts */
 	float pool_mult;
 	int32_t pool_zp;
 	/* BIN, or bin on drain of CONV */
@@ -323,6 +324,9 @@ void rvl_emit_load_wgt(struct rvl_stream *s, uint64_t offset, int64_t words, int
 void rvl_emit_layer(struct rvl_stream *s, const struct rvl_layer *l);
 void rvl_emit_conv_layer(struct rvl_stream *s, const struct rvl_layer *l);
 void rvl_emit_plain_layer(struct rvl_stream *s, const struct rvl_layer *l);
+/** Window of a pool for the result rectangle @r, whose source is the tile @src. */
+void rvl_emit_pool(struct rvl_stream *s, const struct rvl_layer *l, const struct rvl_box *r,
+		   const struct rvl_box *src);
 /** Configuration of the ALU stages 1 to 4 that a layer uses. */
 void rvl_emit_alu_stages(struct rvl_stream *s, const struct rvl_layer *l);
 

@@ -240,8 +240,10 @@ static void backend_init(struct rvl_backend *be, const struct rivulet_board *boa
 
 static int middle(struct rvl_backend *be)
 {
-	int rc = rvl_optimise(be->g, be->err);
+	int rc;
 
+	be->g->npu_average_pool = be->opt->average_within_1;
+	rc = rvl_optimise(be->g, be->err);
 	return rc ? rc : own_outputs(be);
 }
 

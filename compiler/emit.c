@@ -322,13 +322,32 @@ void rvl_emit_alu_stages(struct rvl_stream *s, const struct rvl_layer *l)
 
 	if (l->kind == RVL_LAYER_CONV)
 		rvl_emit_cfg(s, RIVULET_FORM_a_rq, &rq);
-	if (l->bin || l->pool == RIVULET_POOL_AVG_FIXED)
+	if (l->bin || l->pool > RIVULET_POOL_MAX)
 		alu_outputs(s, l);
 	if (!l->pool)
 		return;
 	memcpy(&bits, &l->pool_mult, 4);
 	div.a_div.mult = bits;
 	rvl_emit_cfg(s, RIVULET_FORM_a_div, &div);
+}
+
+void rvl_emit_pool(struct rvl_stream *s, const struct rvl_layer *l, const struct rvl_box *r,
+		   const struct rvl_box *src)
+{
+	const struct rvl_window *w = &l->pwin;
+	struct rivulet_decoded pool = { .a_pool = {
+		.kh = w->kh, .kw = w->kw, .sy = w->sy, .sx = w->sx,
+		.org_y = r->y * w->sy - w->top - src->y, .org_x = r->x * w->sx - w->left - src->x,
+		.rows = src->h, .cols = src->w } };
+	struct rivulet_decoded rect = { .a_rect = {
+		.y_lo = l->rect[0] - src->y, .y_hi = l->rect[1] - src->y,
+		.x_lo = l->rect[2] - src->x, .x_hi = l->rect[3] - src->x } };
+
+	if (!l->pool)
+		return;
+	rvl_emit_cfg(s, RIVULET_FORM_a_pool, &pool);
+	if (l->pool == RIVULET_POOL_AVG_BORDER)
+		rvl_emit_cfg(s, RIVULET_FORM_a_rect, &rect);
 }
 
 void rvl_emit_layer(struct rvl_stream *s, const struct rvl_layer *l)

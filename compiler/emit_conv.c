@@ -237,22 +237,12 @@ static void reduce(struct conv *c, const struct tile *t, int64_t gi, int64_t acc
 	}
 }
 
-static void pool_config(struct conv *c, const struct tile *t)
-{
-	const struct rvl_window *p = &c->l->pwin;
-	struct rivulet_decoded d = { .a_pool = {
-		.kh = p->kh, .kw = p->kw, .sy = p->sy, .sx = p->sx,
-		.org_y = t->y * p->sy - p->top - t->cy, .org_x = t->x * p->sx - p->left - t->cx,
-		.rows = t->ch, .cols = t->cw } };
-
-	if (c->l->pool)
-		rvl_emit_cfg(c->s, RIVULET_FORM_a_pool, &d);
-}
-
 static void drain(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g, int64_t acc,
 		  int64_t prm, int64_t b, int64_t out)
 {
 	int64_t px = t->h * t->w, words = g->on * c->ratio * px;
+	const struct rvl_box res = { .y = t->y, .x = t->x };
+	const struct rvl_box full = { .y = t->cy, .h = t->ch, .x = t->cx, .w = t->cw };
 	struct rivulet_decoded src = { .a_src = { .a_row = t->cw, .a_blk = t->ch * t->cw,
 						  .b_row = t->w, .b_blk = px } };
 	struct rivulet_decoded dst = { .a_dst = { .row = t->w, .blk = px } };
@@ -263,7 +253,7 @@ static void drain(struct conv *c, const struct tile *t, const struct rvl_ocgroup
 
 	rvl_emit_cfg(c->s, RIVULET_FORM_a_src, &src);
 	rvl_emit_cfg(c->s, RIVULET_FORM_a_dst, &dst);
-	pool_config(c, t);
+	rvl_emit_pool(c->s, c->l, &res, &full);
 	op = rvl_emit(c->s, RIVULET_FORM_alu, RIVULET_Q_ALU, &d);
 	rvl_touch_spad(op, RVL_AT_ACC, acc, g->on * t->ch * t->cw, false);
 	rvl_touch_spad(op, RVL_AT_WGT, prm, c->l->t.prm_words, false);

@@ -43,15 +43,10 @@ static void pass(struct plain *p, const struct rvl_box *r, const struct rvl_box 
 		 int64_t b, int64_t out)
 {
 	const struct rvl_layer *l = p->l;
-	const struct rvl_window *w = &l->pwin;
 	int64_t px = r->h * r->w, lut = l->kind == RVL_LAYER_LUT;
 	struct rivulet_decoded a = { .a_src = { .a_row = src->w, .a_blk = src->h * src->w,
 						.b_row = r->w, .b_blk = px } };
 	struct rivulet_decoded dst = { .a_dst = { .row = r->w, .blk = px } };
-	struct rivulet_decoded pool = { .a_pool = {
-		.kh = w->kh, .kw = w->kw, .sy = w->sy, .sx = w->sx,
-		.org_y = r->y * w->sy - w->top - src->y, .org_x = r->x * w->sx - w->left - src->x,
-		.rows = src->h, .cols = src->w } };
 	struct rivulet_decoded d = { .alu = {
 		.a = in, .b = l->bin ? b : 0, .d = out, .rows = r->h, .cols = r->w, .blks = r->bn,
 		.lut = lut, .pool = l->pool, .bin = l->bin } };
@@ -59,8 +54,7 @@ static void pass(struct plain *p, const struct rvl_box *r, const struct rvl_box 
 
 	rvl_emit_cfg(p->s, RIVULET_FORM_a_src, &a);
 	rvl_emit_cfg(p->s, RIVULET_FORM_a_dst, &dst);
-	if (l->pool)
-		rvl_emit_cfg(p->s, RIVULET_FORM_a_pool, &pool);
+	rvl_emit_pool(p->s, l, r, src);
 	op = rvl_emit(p->s, RIVULET_FORM_alu, RIVULET_Q_ALU, &d);
 	rvl_touch_spad(op, RVL_AT_INP, in, src->bn * src->h * src->w, false);
 	rvl_touch_spad(op, RVL_AT_INP, out, r->bn * px, true);

@@ -107,6 +107,7 @@ static bool fuse_pool(struct rvl_backend *be, struct rvl_layer *l, const struct 
 		return false;
 	l->pool = p->pool;
 	l->pwin = p->pwin;
+	memcpy(l->rect, p->rect, sizeof(l->rect));
 	l->pool_mult = p->pool_mult;
 	l->pool_zp = p->pool_zp;
 	l->out_zp = p->out_zp;
@@ -129,7 +130,7 @@ static struct rvl_node *fuse_one(struct rvl_backend *be, const struct rvl_segmen
 	if (u->op == RVL_OP_Q_ADD || u->op == RVL_OP_Q_MUL)
 		ok = fuse_bin(be, s, l, u);
 	else if (u->op == RVL_OP_MAX_POOL || u->op == RVL_OP_GLOBAL_MAX_POOL ||
-		 u->op == RVL_OP_Q_GLOBAL_AVERAGE_POOL)
+		 u->op == RVL_OP_Q_GLOBAL_AVERAGE_POOL || u->op == RVL_OP_Q_AVERAGE_POOL)
 		ok = fuse_pool(be, l, u);
 	if (ok && rvl_tile(be->board, l))
 		return u;

@@ -81,6 +81,30 @@ static void average(struct rvl_layer *l, const struct rvl_node *n)
 	out_clamp(l, n);
 }
 
+/* Sum times xs / ys / positions; within 1 of onnxruntime, which sums in float (docs/numerics.md 4). */
+static void border_average(struct rvl_layer *l, const struct rvl_node *n)
+{
+	const struct rvl_attr *a = &n->attr;
+	bool pad = a->count_include_pad;
+
+	l->pool = RIVULET_POOL_AVG_BORDER;
+	l->pool_mult = n->in[0]->quant.scale[0] / n->out[0]->quant.scale[0];
+	l->pool_zp = l->in.zp;
+	l->out_zp = l->out.zp;
+	l->rect[0] = pad ? -a->pad[0] : 0;
+	l->rect[1] = l->in.v.h + (pad ? a->pad[2] : 0);
+	l->rect[2] = pad ? -a->pad[1] : 0;
+	l->rect[3] = l->in.v.w + (pad ? a->pad[3] : 0);
+	out_clamp(l, n);
+}
+
+static bool rect_fits(const struct rvl_layer *l)
+{
+	return l->pool != RIVULET_POOL_AVG_BORDER ||
+	       (l->in.v.h < 16384 && l->in.v.w < 16384 && l->rect[0] > -8192 && l->rect[2] > -8192 &&
+		l->rect[1] < 24576 && l->rect[3] < 24576);
+}
+
 static void global_window(struct rvl_layer *l)
 {
 	l->pwin = (struct rvl_window){ l->in.v.h, l->in.v.w, 1, 1, 1, 1, 0, 0 };
@@ -108,6 +132,12 @@ struct rvl_layer *rvl_build_pool(struct rvl_graph *g, const struct rvl_node *n, 
 					       a->stride[1], a->dilation[0], a->dilation[1],
 					       a->pad[0], a->pad[1] };
 		l->pool = RIVULET_POOL_MAX;
+		if (n->op == RVL_OP_Q_AVERAGE_POOL)
+			border_average(l, n);
+	}
+	if (!rect_fits(l)) {
+		*why = "the image of an average pool is larger than 16384";
+		return NULL;
 	}
 	if (l->pwin.kh > 255 || l->pwin.kw > 255 || l->pwin.sy > 255 || l->pwin.sx > 255 ||
 	    l->pwin.dy > 31 || l->pwin.dx > 31) {
@@ -237,6 +267,7 @@ struct rvl_layer *rvl_layer_build(struct rvl_graph *g, const struct rivulet_boar
 	case RVL_OP_MAX_POOL:
 	case RVL_OP_GLOBAL_MAX_POOL:
 	case RVL_OP_Q_GLOBAL_AVERAGE_POOL:
+	case RVL_OP_Q_AVERAGE_POOL:
 		return rvl_build_pool(g, n, why);
 	case RVL_OP_Q_ADD:
 	case RVL_OP_Q_MUL:

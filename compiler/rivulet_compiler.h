@@ -40,6 +40,7 @@ struct rivulet_compile_options {
 	bool serial;		/* one instruction at a time on the NPU, for debugging */
 	bool prof;		/* every instruction writes a PROF record to RIVULET_SLOT_PROF */
 	bool require_npu;	/* -EOPNOTSUPP naming the first node that would run on the CPU */
+	bool average_within_1;	/* accept average pools on the NPU that differ by 1 from onnxruntime's float sums */
 	bool cpu_only;		/* everything on the CPU; needs no board */
 };
 

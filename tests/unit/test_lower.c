@@ -92,6 +92,8 @@ static void count_steps(const struct rivulet_program *p, struct outcome *o)
 	}
 }
 
+static int tolerance;	/* 0 but where a test says otherwise */
+
 static void compare(const struct prog_exec *x, const struct io *io, uint32_t ins, uint32_t outs,
 		    const char *what)
 {
@@ -99,7 +101,7 @@ static void compare(const struct prog_exec *x, const struct io *io, uint32_t ins
 		const uint8_t *have = x->io[ins + i], *want = io->data[ins + i];
 
 		for (size_t j = 0; j < io->size[ins + i]; j++)
-			ck_assert_msg(have[j] == want[j], "%s: output %u element %zu is %u, expected %u", what, i,
+			ck_assert_msg(abs((int8_t)(have[j] - want[j])) <= tolerance, "%s: output %u element %zu is %u, expected %u", what, i,
 				      j, have[j], want[j]);
 	}
 }
@@ -382,6 +384,49 @@ START_TEST(pools_and_tables)
 }
 END_TEST
 
+/* Average pools alone and on drain: accepted within 1 of the reference's float sums, never more. */
+START_TEST(averages_within_one)
+{
+	struct rivulet_compile_options opt = { .average_within_1 = true };
+
+	for (int i = 0; i < 12; i++) {
+		struct rivulet_board b = board_of(_i);
+		struct qg_conv c = { .m = 9, .kh = 1, .kw = 1, .sy = 1, .sx = 1, .dy = 1, .dx = 1, .group = 1,
+				     .wtype = RVL_TYPE_S8, .ytype = any_type(&(struct qg){ .seed = i }),
+				     .wscale = 0.002f, .yscale = 0.03f };
+		struct rvl_tensor *x, *y;
+		struct rvl_shape s;
+		struct rvl_node *n;
+		struct io io = { 0 };
+		struct qg q;
+
+		qg_open(&q, 800000 + _i * 100 + i);
+		x = any_input(&q, "x", qg_range(&q, 1, 33), 9, 8);
+		if (i & 1)
+			x = qg_conv(&q, NULL, x, &c);
+		s = x->shape;
+		s.dim[2] = i & 2 ? 3 : 9;
+		s.dim[3] = i & 2 ? 4 : 8;
+		y = qg_tensor(&q, NULL, x->type, s, 0.02f, 5);
+		n = qg_node(&q, RVL_OP_Q_AVERAGE_POOL, "average", 1, &x, y);
+		ck_assert_msg(!q.rc, "%s", q.err.msg);
+		n->attr.count_include_pad = i >> 2 & 1;
+		n->attr.kernel[0] = n->attr.kernel[1] = 3;
+		n->attr.stride[0] = i & 2 ? 3 : 1;
+		n->attr.stride[1] = i & 2 ? 2 : 1;
+		for (int k = 0; k < 4; k++)
+			n->attr.pad[k] = i & 2 && !(k & 1) ? 0 : 1;
+		qg_output(&q, y);
+		fill_inputs(&q, &io);
+		interpret(&q, &io);
+		tolerance = 1;
+		ck_assert_uint_eq(run(&q, &io, &b, &opt, "average").npu_steps, 1);
+		tolerance = 0;
+		finish(&q, &io);
+	}
+}
+END_TEST
+
 /* Kernels, strides and dilations beyond the instruction's fields. */
 START_TEST(beyond_the_fields)
 {
@@ -493,6 +538,7 @@ int main(void)
 	tcase_add_loop_test(t, random_blocks, 0, GEOMETRIES);
 	tcase_add_loop_test(t, classifier, 0, GEOMETRIES);
 	tcase_add_loop_test(t, pools_and_tables, 0, GEOMETRIES);
+	tcase_add_loop_test(t, averages_within_one, 0, GEOMETRIES);
 	tcase_add_loop_test(t, beyond_the_fields, 0, GEOMETRIES);
 	tcase_add_test(t, too_large_for_the_board);
 	tcase_add_test(t, explain_says_where);
