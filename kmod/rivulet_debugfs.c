@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What is alive and where the queue stands, for people and for the tests' search for leaks. */
 #include <drm/drm_debugfs.h>
+#include <drm/drm_drv.h>
 #include <drm/drm_file.h>
 #include <linux/seq_file.h>
 
@@ -22,9 +23,10 @@ static int rvl_show_queue(struct seq_file *m, void *data)
 	struct drm_debugfs_entry *entry = m->private;
 	struct rvl_device *rdev = to_rvl(entry->dev);
 	unsigned long flags;
+	int idx;
 	u32 i;
 
-	if (READ_ONCE(rdev->dead))
+	if (!drm_dev_enter(&rdev->drm, &idx))
 		return -ENODEV;
 	spin_lock_irqsave(&rdev->lock, flags);
 	seq_printf(m, "issued %u\ndone %u\nlevel %u\nprogress %u\n", rdev->seq,
@@ -35,6 +37,7 @@ static int rvl_show_queue(struct seq_file *m, void *data)
 				   rdev->slot[i]->client->tag);
 	}
 	spin_unlock_irqrestore(&rdev->lock, flags);
+	drm_dev_exit(idx);
 	return 0;
 }
 

@@ -64,7 +64,8 @@ struct rvl_device {
 
 	u64 fence_context;
 	atomic_t next_client;
-	atomic_t buffers, jobs, clients;	/* alive, for debugfs and the last look at removal */
+	/* Alive, for debugfs and the last look at removal. */
+	atomic_t buffers, jobs, clients;
 	struct devfreq *devfreq;
 };
 

@@ -246,8 +246,24 @@ static void rvl_queue_poll(struct rvl_device *rdev)
 	spin_unlock_irqrestore(&rdev->lock, flags);
 }
 
-/* Fail what the device has, and all that comes. Its DMA is off before pages are let go. */
-static void rvl_queue_die(struct rvl_device *rdev, int error)
+/*
+ * Take the jobs out of the device's hands, oldest first. A reset moves DONE_SEQ past them, which
+ * must not look as if they had ended.
+ */
+static void rvl_queue_take(struct rvl_device *rdev, struct rvl_job **jobs)
+{
+	unsigned long flags;
+	u32 i;
+
+	spin_lock_irqsave(&rdev->lock, flags);
+	for (i = 0; i < RVL_QUEUE_SLOTS; i++)
+		jobs[i] = rdev->slot[(rdev->seq + 1 + i) & 1];
+	memset(rdev->slot, 0, sizeof(rdev->slot));
+	spin_unlock_irqrestore(&rdev->lock, flags);
+}
+
+/* Fail the jobs taken, and all that come. The device's DMA is off before their pages are let go. */
+static void rvl_queue_die(struct rvl_device *rdev, struct rvl_job **jobs, int error)
 {
 	unsigned long flags;
 	u32 i;
@@ -258,35 +274,42 @@ static void rvl_queue_die(struct rvl_device *rdev, int error)
 		rdev->dead_error = error;
 	rdev->dead = true;
 	for (i = 0; i < RVL_QUEUE_SLOTS; i++) {
-		struct rvl_job *job = rdev->slot[(rdev->seq + 1 + i) & 1];
-
-		if (job)
-			rvl_queue_finish(rdev, job, job->verdict ?: error);
+		if (jobs[i])
+			rvl_queue_finish(rdev, jobs[i], jobs[i]->verdict ?: error);
 	}
 	spin_unlock_irqrestore(&rdev->lock, flags);
 }
 
 /* After a reset: the guilty job ends, the one behind it is issued again. */
-static void rvl_queue_reissue(struct rvl_device *rdev, struct rvl_job *guilty)
+static void rvl_queue_reissue(struct rvl_device *rdev, struct rvl_job **jobs)
 {
-	struct rvl_job *old[RVL_QUEUE_SLOTS];
 	unsigned long flags;
 	u32 i;
 
 	spin_lock_irqsave(&rdev->lock, flags);
 	for (i = 0; i < RVL_QUEUE_SLOTS; i++) {
-		old[i] = rdev->slot[(rdev->seq + 1 + i) & 1];
-		if (old[i] == guilty) {
-			rvl_queue_finish(rdev, guilty, guilty->verdict);
-			old[i] = NULL;
-		}
-	}
-	memset(rdev->slot, 0, sizeof(rdev->slot));
-	for (i = 0; i < RVL_QUEUE_SLOTS; i++) {
-		if (old[i])
-			rvl_queue_issue(rdev, old[i]);
+		if (jobs[i] && jobs[i]->verdict)
+			rvl_queue_finish(rdev, jobs[i], jobs[i]->verdict);
+		else if (jobs[i])
+			rvl_queue_issue(rdev, jobs[i]);
 	}
 	spin_unlock_irqrestore(&rdev->lock, flags);
+}
+
+static void rvl_recover_by_reset(struct rvl_device *rdev)
+{
+	struct rvl_job *jobs[RVL_QUEUE_SLOTS];
+	int ret;
+
+	rvl_queue_take(rdev, jobs);
+	ret = rvl_hw_reset(rdev, rdev->seq);
+	if (!ret) {
+		rvl_queue_reissue(rdev, jobs);
+		return;
+	}
+	drm_err(&rdev->drm, "the device is %s\n",
+		ret == -ENODEV ? "gone" : "lost: it answers no reset");
+	rvl_queue_die(rdev, jobs, ret == -ENODEV ? ret : -EIO);
 }
 
 /* The scheduler is stopped: nothing is issued meanwhile, so rdev->seq stays. */
@@ -295,6 +318,8 @@ static void rvl_recover(struct rvl_device *rdev, struct rvl_job *job)
 	int ret;
 
 	mutex_lock(&rdev->request_lock);
+	if (rvl_job_ended(job))
+		goto out;
 	job->verdict = -ETIME;
 	rvl_warn_ratelimited(rdev, "job %u of client %u hangs: aborting it\n", job->seq,
 			     job->client->tag);
@@ -303,15 +328,9 @@ static void rvl_recover(struct rvl_device *rdev, struct rvl_job *job)
 	if (!rvl_job_ended(job)) {
 		rvl_warn_ratelimited(rdev, "abort %s: resetting the device\n",
 				     ret ? "not answered" : "without effect");
-		ret = rvl_hw_reset(rdev, rdev->seq);
-		if (ret) {
-			drm_err(&rdev->drm, "the device is %s\n",
-				ret == -ENODEV ? "gone" : "lost: it answers no reset");
-			rvl_queue_die(rdev, ret == -ENODEV ? ret : -EIO);
-		} else {
-			rvl_queue_reissue(rdev, job);
-		}
+		rvl_recover_by_reset(rdev);
 	}
+out:
 	mutex_unlock(&rdev->request_lock);
 }
 
@@ -334,12 +353,15 @@ static enum drm_gpu_sched_stat rvl_sched_timedout(struct drm_sched_job *sched_jo
 	struct rvl_job *job = to_rvl_job(sched_job);
 	struct drm_gpu_scheduler *sched = sched_job->sched;
 	struct rvl_device *rdev = job->rdev;
+	int idx;
 
 	drm_sched_wqueue_stop(sched);
-	if (job->issued) {
+	/* Of a device that was removed, all jobs have been failed, and its registers are gone. */
+	if (job->issued && drm_dev_enter(&rdev->drm, &idx)) {
 		rvl_queue_poll(rdev);
 		if (!rvl_job_ended(job) && rvl_job_hangs(rdev, job))
 			rvl_recover(rdev, job);
+		drm_dev_exit(idx);
 	}
 	spin_lock(&sched->job_list_lock);
 	list_add(&sched_job->list, &sched->pending_list);
@@ -447,9 +469,17 @@ int rvl_queue_start(struct rvl_device *rdev)
  */
 void rvl_queue_stop(struct rvl_device *rdev, int error)
 {
+	struct rvl_job *jobs[RVL_QUEUE_SLOTS];
+	unsigned long flags;
+
 	mutex_lock(&rdev->request_lock);
-	if (rvl_hw_reset(rdev, rdev->seq))
+	spin_lock_irqsave(&rdev->lock, flags);
+	rdev->dead_error = error;
+	rdev->dead = true;
+	spin_unlock_irqrestore(&rdev->lock, flags);
+	rvl_queue_take(rdev, jobs);
+	if (rvl_hw_reset(rdev, rdev->seq) == -ETIMEDOUT)
 		drm_warn(&rdev->drm, "the device does not answer a reset\n");
-	rvl_queue_die(rdev, error);
+	rvl_queue_die(rdev, jobs, error);
 	mutex_unlock(&rdev->request_lock);
 }

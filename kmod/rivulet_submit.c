@@ -347,6 +347,9 @@ static int rvl_submit_job(struct rvl_submit *s, u32 exec_flags)
 {
 	int ret;
 
+	/* Not exact, nor need it be: what slips through ends with the same error. */
+	if (READ_ONCE(s->rdev->dead))
+		return s->rdev->dead_error;
 	ret = rvl_check_args(s);
 	if (ret)
 		return ret;
@@ -413,8 +416,7 @@ int rvl_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file)
 	s->client = file->driver_priv;
 	ret = -ENODEV;
 	if (drm_dev_enter(drm, &idx)) {
-		/* Not exact, nor need it be: what slips through ends with the same error. */
-		ret = READ_ONCE(s->rdev->dead) ? s->rdev->dead_error : rvl_submit_all(s, args);
+		ret = rvl_submit_all(s, args);
 		drm_dev_exit(idx);
 	}
 	kfree(s);

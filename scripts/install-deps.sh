@@ -15,7 +15,7 @@ packages=(
 	gcc libc6-dev make pkg-config binutils
 	# kernel module and the machine that runs it, by meta-package: next month's kernel works too
 	linux-image-6.12-amd64 linux-headers-6.12-amd64 kmod
-	qemu-system-x86 mmdebstrap fakeroot e2fsprogs busybox-static cpio xz-utils zstd
+	qemu-system-x86 mmdebstrap fakeroot uidmap e2fsprogs busybox-static cpio xz-utils zstd
 	# libraries of the daemon and the client
 	libdrm-dev libsystemd-dev libudev-dev libseccomp-dev libpng-dev zlib1g-dev
 	# tests

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SKIP		77
@@ -71,11 +72,19 @@ static int leaks(void)
 			if (n)
 				usleep(10000);
 		}
-		if (n > 0)
+		if (n)
 			printf("# %ld %s left in the driver\n", n, names[i]);
-		bad |= n > 0;
+		bad |= n != 0;
 	}
 	return bad;
+}
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 static const struct vm_test *const lists[] = {
@@ -88,11 +97,12 @@ int main(int argc, char **argv)
 	unsigned int n = 0, failed = 0, skipped = 0;
 
 	if (!vm_node()) {
-		printf("not ok 1 - node: no node of the rivulet driver\n0 passed, 1 failed\n");
+		printf("not ok 1 - node: no node of the rivulet driver\n# 0 passed, 1 failed\n");
 		return EXIT_FAILURE;
 	}
 	for (size_t l = 0; l < sizeof(lists) / sizeof(lists[0]); l++) {
 		for (const struct vm_test *t = lists[l]; t->name; t++) {
+			double start = seconds();
 			int result;
 
 			if (argc > 1 && !strstr(t->name, argv[1]))
@@ -102,11 +112,12 @@ int main(int argc, char **argv)
 				result = 1;
 			failed += result && result != SKIP;
 			skipped += result == SKIP;
-			printf("%s %u - %s: %s%s\n", result && result != SKIP ? "not ok" : "ok", ++n,
-			       t->name, t->proves, result == SKIP ? " # SKIP" : "");
+			printf("%s %u - %s: %s # %s%.1f s\n",
+			       result && result != SKIP ? "not ok" : "ok", ++n, t->name, t->proves,
+			       result == SKIP ? "SKIP " : "", seconds() - start);
 		}
 	}
-	printf("1..%u\n%u passed, %u failed, %u skipped\n", n, n - failed - skipped, failed,
+	printf("1..%u\n# %u passed, %u failed, %u skipped\n", n, n - failed - skipped, failed,
 	       skipped);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

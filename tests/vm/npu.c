@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <linux/sync_file.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -287,21 +288,33 @@ int vm_sync_wait(int fd, uint32_t sync, uint64_t point, unsigned int ms)
 	return ioctl(fd, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &w);
 }
 
-/** vm_sync_result() - wait for the fence in a syncobj and return 0 or its negative errno */
-int vm_sync_result(int fd, uint32_t sync)
+/** vm_sync_file() - the fence in a syncobj as a sync_file */
+int vm_sync_file(int fd, uint32_t sync)
 {
 	struct drm_syncobj_handle h = {
 		.handle = sync, .flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE,
 	};
-	struct sync_file_info info = {};
-	struct pollfd p;
 
 	OK(!ioctl(fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &h));
-	p = (struct pollfd){ .fd = h.fd, .events = POLLIN };
+	return h.fd;
+}
+
+/** vm_file_result() - wait for a sync_file, close it, return 0 or its negative errno */
+int vm_file_result(int file)
+{
+	struct pollfd p = { .fd = file, .events = POLLIN };
+	struct sync_file_info info = {};
+
 	EQ(poll(&p, 1, VM_WAIT_MS), 1);
-	OK(!ioctl(h.fd, SYNC_IOC_FILE_INFO, &info));
-	close(h.fd);
+	OK(!ioctl(file, SYNC_IOC_FILE_INFO, &info));
+	close(file);
 	return info.status == 1 ? 0 : info.status;
+}
+
+/** vm_sync_result() - wait for the fence in a syncobj, return 0 or its negative errno */
+int vm_sync_result(int fd, uint32_t sync)
+{
+	return vm_file_result(vm_sync_file(fd, sync));
 }
 
 /** vm_control() - one command to the model, which must answer "ok"; skips where there is none */
@@ -377,13 +390,14 @@ void vm_unpin_level(int fd)
 /** vm_objects() - how many "buffers", "jobs" or "clients" are alive in the driver, or -1 */
 long vm_objects(const char *name)
 {
-	char path[64], line[64], word[32];
+	char line[64], word[32];
 	long value, result = -1;
 	FILE *f = NULL;
+	glob_t g;
 
-	for (int i = 0; i < 8 && !f; i++) {
-		snprintf(path, sizeof(path), "/sys/kernel/debug/accel/%d/objects", i);
-		f = fopen(path, "re");
+	if (!glob("/sys/kernel/debug/accel/*/objects", 0, NULL, &g)) {
+		f = fopen(g.gl_pathv[0], "re");
+		globfree(&g);
 	}
 	while (f && fgets(line, sizeof(line), f))
 		if (sscanf(line, "%31s %ld", word, &value) == 2 && !strcmp(word, name))

@@ -91,7 +91,7 @@ static void store(struct attacker *a, int64_t slot, int64_t offset, int64_t rows
 	A(load_far, SLOT_LIMIT, 1, TOP, load(a, 1, TOP, 1, 1))                                     \
 	A(load_row_pitch, SLOT_LIMIT, 1, PITCH, load(a, 1, 0, 2, 1))                               \
 	A(load_blk_pitch, SLOT_LIMIT, 1, PITCH, load(a, 1, 0, 1, 2))                               \
-	A(load_farthest, SLOT_LIMIT, 1, TOP, load(a, 1, TOP, 4095, 4095))                          \
+	A(load_farthest, SLOT_LIMIT, 1, TOP, load(a, 1, TOP, 40, 40))                          \
 	A(load_unbound, SLOT_INVALID, 9, 0, load(a, 9, 0, 1, 1))                                   \
 	A(load_stale, SLOT_INVALID, STALE, 0, load(a, STALE, 0, 1, 1))                             \
 	A(store_at_limit, SLOT_LIMIT, 2, LIMIT, store(a, 2, LIMIT, 1, 1))                          \

@@ -169,9 +169,9 @@ static void unbind(void)
 	char link[128], target[512];
 	struct client c = client();
 	struct drm_rivulet_query q = {};
-	struct vm_job j;
 	ssize_t n;
 	char *bdf;
+	int fence;
 
 	snprintf(link, sizeof(link), "/sys/class/accel/%s/device", basename(strdup(vm_node())));
 	n = readlink(link, target, sizeof(target) - 1);
@@ -180,11 +180,10 @@ static void unbind(void)
 	bdf = basename(target);
 	vm_control("inject slow@+1:1500");
 	submit(&c, 1);
-	vm_copy_job(&j, &c.code, &c.from, &c.to, 4096);
+	fence = vm_sync_file(c.fd, c.sync);
 	driver_file("unbind", bdf);
-	EQ(vm_sync_result(c.fd, c.sync), -ENODEV);
+	EQ(vm_file_result(fence), -ENODEV);
 	FAILS(vm_ioctl(c.fd, DRM_IOCTL_RIVULET_QUERY, &q), ENODEV);
-	EQ(ioctl(c.fd, DRM_IOCTL_RIVULET_SUBMIT, &j), -1);
 	vm_noise(c.to.map, 4096, 1);
 	OK(!memcmp(c.from.map, c.to.map, 4096));
 	driver_file("bind", bdf);

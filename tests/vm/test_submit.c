@@ -12,15 +12,14 @@ struct fixture {
 	struct vm_job job;
 };
 
-static struct fixture fixture(void)
+/* Not by value: the job holds pointers into itself. */
+static void open_fixture(struct fixture *f)
 {
-	struct fixture f = { .fd = vm_open() };
-
-	f.code = vm_buf_new(f.fd, 4096);
-	f.from = vm_buf_new(f.fd, 4096);
-	f.to = vm_buf_new(f.fd, 4096);
-	vm_copy_job(&f.job, &f.code, &f.from, &f.to, 256);
-	return f;
+	f->fd = vm_open();
+	f->code = vm_buf_new(f->fd, 4096);
+	f->from = vm_buf_new(f->fd, 4096);
+	f->to = vm_buf_new(f->fd, 4096);
+	vm_copy_job(&f->job, &f->code, &f->from, &f->to, 256);
 }
 
 #define M(name_, errno_, code_)                                                                    \
@@ -93,9 +92,10 @@ static void bad_fields(void)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct fixture f = fixture();
+		struct fixture f;
 		int ret;
 
+		open_fixture(&f);
 		rows[i].apply(&f);
 		errno = 0;
 		ret = vm_submit(f.fd, &f.job);
@@ -108,11 +108,12 @@ static void bad_fields(void)
 
 static void bad_arrays(void)
 {
-	struct fixture f = fixture();
+	struct fixture f;
 	struct drm_rivulet_submit good = {
 		.jobs = (uintptr_t)&f.job.job, .count = 1, .stride = sizeof(f.job.job),
 	}, s;
 
+	open_fixture(&f);
 #define TRY(error_, ...)                                                                           \
 	do {                                                                                       \
 		s = good;                                                                          \
@@ -134,15 +135,17 @@ static void bad_arrays(void)
 /* A newer caller's longer struct is welcome while what we do not know of is zero. */
 static void longer_struct(void)
 {
-	struct fixture f = fixture();
 	struct {
 		struct drm_rivulet_job job;
 		uint64_t future;
-	} longer = { .job = f.job.job };
+	} longer = {};
 	struct drm_rivulet_submit s = {
 		.jobs = (uintptr_t)&longer, .count = 1, .stride = sizeof(longer),
 	};
+	struct fixture f;
 
+	open_fixture(&f);
+	longer.job = f.job.job;
 	OK(!vm_ioctl(f.fd, DRM_IOCTL_RIVULET_SUBMIT, &s));
 	longer.future = 1;
 	FAILS(vm_ioctl(f.fd, DRM_IOCTL_RIVULET_SUBMIT, &s), E2BIG);
@@ -151,14 +154,16 @@ static void longer_struct(void)
 /* Of an array, the jobs before the bad one run and the ones after it do not. */
 static void refused_in_the_middle(void)
 {
-	struct fixture f = fixture();
-	uint32_t sync = vm_sync_new(f.fd);
+	struct fixture f;
+	uint32_t sync;
 	struct vm_job jobs[4];
 	struct drm_rivulet_job array[4];
 	struct drm_rivulet_submit s = {
 		.jobs = (uintptr_t)array, .count = 4, .stride = sizeof(array[0]),
 	};
 
+	open_fixture(&f);
+	sync = vm_sync_new(f.fd);
 	vm_noise(f.from.map, 256, 7);
 	for (int i = 0; i < 4; i++) {
 		vm_copy_job(&jobs[i], &f.code, &f.from, &f.to, 256);

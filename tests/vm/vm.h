@@ -109,6 +109,8 @@ void vm_copy_job(struct vm_job *j, const struct vm_buf *code, const struct vm_bu
 
 uint32_t vm_sync_new(int fd);
 int vm_sync_wait(int fd, uint32_t sync, uint64_t point, unsigned int ms);
+int vm_sync_file(int fd, uint32_t sync);
+int vm_file_result(int file);
 int vm_sync_result(int fd, uint32_t sync);
 
 void vm_control(const char *command);
