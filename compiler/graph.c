@@ -24,7 +24,7 @@ static uint64_t hash_name(const char *s)
 
 static int no_memory(struct rvl_err *err)
 {
-	return rvl_fail(err, -ENOMEM, "the graph needs more than %zu MiB of memory or the machine has none",
+	return rvl_fail(err, -ENOMEM, "the graph needs more memory than %zu MiB or the machine has",
 			RVL_MAX_GRAPH_BYTES >> 20);
 }
 
@@ -247,7 +247,7 @@ int rvl_tensor_set_quant(struct rvl_graph *g, struct rvl_tensor *t, uint32_t n, 
 		return no_memory(err);
 	for (uint32_t i = 0; i < n; i++) {
 		if (bad_scale(scale[i]))
-			return rvl_fail(err, -EINVAL, "tensor '%s': scale %g of channel %u is no scale",
+			return rvl_fail(err, -EINVAL, "tensor '%s': %g is no scale (channel %u)",
 					t->name, (double)scale[i], i);
 		s[i] = scale[i];
 		z[i] = zp[i];
@@ -262,8 +262,8 @@ int rvl_node_new(struct rvl_graph *g, enum rvl_op op, const char *name, struct r
 	struct rvl_node **list;
 	struct rvl_node *n;
 
-	if (g->n_nodes >= RVL_MAX_NODES)
-		return rvl_fail(err, -E2BIG, "more than %d nodes", RVL_MAX_NODES);
+	if (g->n_nodes >= RVL_MAX_GRAPH_NODES)
+		return rvl_fail(err, -E2BIG, "more than %d nodes", RVL_MAX_GRAPH_NODES);
 	list = grow(g->arena, g->nodes, g->n_nodes, &g->cap_nodes);
 	n = rvl_arena_alloc(g->arena, sizeof(*n));
 	if (!list || !n)
@@ -387,14 +387,18 @@ int rvl_tensor_replace(struct rvl_graph *g, struct rvl_tensor *from, struct rvl_
 static int list_add(struct rvl_graph *g, struct rvl_tensor ***list, uint32_t *n,
 		    struct rvl_tensor *t, struct rvl_err *err)
 {
-	struct rvl_tensor **p = rvl_arena_array(g->arena, *n + 1u, sizeof(*p));
+	bool full = (*n & (*n - 1)) == 0;	/* room is always a power of two */
+	struct rvl_tensor **p = *list;
 
-	if (!p)
-		return no_memory(err);
-	if (*n)
-		memcpy(p, *list, *n * sizeof(*p));
+	if (full) {
+		p = rvl_arena_array(g->arena, *n ? *n * 2u : 1u, sizeof(*p));
+		if (!p)
+			return no_memory(err);
+		if (*n)
+			memcpy(p, *list, *n * sizeof(*p));
+		*list = p;
+	}
 	p[(*n)++] = t;
-	*list = p;
 	return 0;
 }
 

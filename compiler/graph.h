@@ -30,7 +30,8 @@
 struct rvl_node;
 
 /* Hard limits on what a model may ask for. Every one is checked where the thing is made. */
-#define RVL_MAX_NODES 16384
+#define RVL_MAX_NODES 16384		/* of a model */
+#define RVL_MAX_GRAPH_NODES 65536	/* of a graph: passes may add some before they take many away */
 #define RVL_MAX_TENSORS 65536
 #define RVL_MAX_DIM (1 << 24)
 #define RVL_MAX_NAME 1024

@@ -25,7 +25,7 @@ struct sorter {
 	uint32_t *pending;
 	struct rvl_node **sorted;
 	uint32_t n_sorted;
-	uint32_t *heap;			/* old positions of nodes that may be placed, smallest first */
+	uint32_t *heap;			/* old positions of placeable nodes, smallest first */
 	uint32_t n_heap;
 	uint32_t *pos;			/* id -> old position */
 };
@@ -153,7 +153,7 @@ static int verify_node(const struct rvl_node *n, unsigned char *made, struct rvl
 		if (!t)
 			continue;
 		if (t->producer != n || made[t->id])
-			return rvl_fail(err, -EINVAL, "tensor '%s' has two sources, one is node '%s'",
+			return rvl_fail(err, -EINVAL, "tensor '%s' has two sources, one is '%s'",
 					t->name, n->name);
 		made[t->id] = 1;
 	}
@@ -166,7 +166,7 @@ static int verify_users(const struct rvl_tensor *t, struct rvl_err *err)
 {
 	for (uint32_t i = 0; i < t->n_users; i++)
 		if (!uses_of(t->users[i], t))
-			return rvl_fail(err, -EINVAL, "node '%s' is listed as user of '%s' and is not",
+			return rvl_fail(err, -EINVAL, "node '%s' is listed as user of '%s', wrongly",
 					t->users[i]->name, t->name);
 	return 0;
 }

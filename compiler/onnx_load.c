@@ -15,7 +15,8 @@ static int load_initializers(struct rvl_graph *g, const struct rvl_onnx_model *m
 		if (rc)
 			return rc;
 		if (!*t->name)
-			return rvl_fail(err, -EBADMSG, "malformed ONNX: the initializer at byte %zu has no name",
+			return rvl_fail(err, -EBADMSG,
+					"malformed ONNX: the initializer at byte %zu has no name",
 					m->initializers.f[i].at);
 	}
 	return 0;

@@ -20,43 +20,55 @@ int rvl_span_name(struct rvl_graph *g, struct rvl_span s, const char **out, stru
 	return *out ? 0 : rvl_fail(err, -ENOMEM, "no memory for a name");
 }
 
+struct opset {
+	struct rvl_span domain;
+	int64_t version;
+};
+
+static int opset_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
+{
+	struct opset *o = arg;
+
+	if (f->num == 1) {
+		o->domain = f->s;
+		return rvl_field_is(m, f, RVL_WIRE_BYTES);
+	}
+	if (f->num == 2) {
+		o->version = (int64_t)f->u;
+		return rvl_field_is(m, f, RVL_WIRE_VARINT);
+	}
+	return 0;
+}
+
 /* Domain and version of one OperatorSetIdProto. */
 static int scan_opset(const struct rvl_msg *file, const struct rvl_field *f,
 		      struct rvl_onnx_model *m)
 {
-	struct rvl_msg sub = rvl_msg_sub(file, f, "OperatorSetIdProto");
-	struct rvl_span domain = { 0 };
-	int64_t version = 0;
-	struct rvl_field x;
-	int rc;
+	struct opset o = { .version = 0 };
+	int rc = rvl_msg_each(rvl_msg_sub(file, f, "OperatorSetIdProto"), opset_field, &o);
 
-	while ((rc = rvl_msg_next(&sub, &x)) > 0) {
-		if (x.num == 1 && !(rc = rvl_field_is(&sub, &x, RVL_WIRE_BYTES)))
-			domain = x.s;
-		else if (x.num == 2 && !(rc = rvl_field_is(&sub, &x, RVL_WIRE_VARINT)))
-			version = (int64_t)x.u;
-		if (rc < 0)
-			return rc;
-	}
-	if (!domain.len || rvl_span_is(domain, "ai.onnx"))
-		m->opset = version;
-	else if (rvl_span_is(domain, "com.microsoft"))
-		m->ms_opset = version;
+	if (!o.domain.len || rvl_span_is(o.domain, "ai.onnx"))
+		m->opset = o.version;
+	else if (rvl_span_is(o.domain, "com.microsoft"))
+		m->ms_opset = o.version;
 	return rc;
 }
 
-static int scan_model_field(const struct rvl_msg *file, const struct rvl_field *f,
-			    struct rvl_onnx_model *m)
+/* The wire type a ModelProto field that is read must have; -1 for the others. */
+static int wire_of_model(uint32_t num)
 {
-	int rc;
+	if (num == 1)
+		return RVL_WIRE_VARINT;
+	return num == 2 || num == 7 || num == 8 ? RVL_WIRE_BYTES : -1;
+}
 
-	if (f->num == 1)
-		rc = rvl_field_is(file, f, RVL_WIRE_VARINT);
-	else if (f->num == 2 || f->num == 7 || f->num == 8)
-		rc = rvl_field_is(file, f, RVL_WIRE_BYTES);
-	else
-		return 0;
-	if (rc)
+static int model_field(const struct rvl_msg *file, const struct rvl_field *f, void *arg)
+{
+	struct rvl_onnx_model *m = arg;
+	int wire = wire_of_model(f->num);
+	int rc = wire < 0 ? 0 : rvl_field_is(file, f, (enum rvl_wire)wire);
+
+	if (rc || wire < 0)
 		return rc;
 	if (f->num == 1)
 		m->ir_version = (int64_t)f->u;
@@ -93,34 +105,30 @@ static struct rvl_onnx_list *graph_list(struct rvl_onnx_model *m, uint32_t num, 
 	}
 }
 
-/* One walk over the graph: counts (fill = false), then stores the fields. */
-static int scan_graph(struct rvl_onnx_model *m, bool fill)
+/* Puts a field into its list; a list without room yet only counts. */
+static int graph_field(const struct rvl_msg *g, const struct rvl_field *f, void *arg)
 {
-	struct rvl_msg g = m->graph;
-	struct rvl_field f;
-	int rc;
+	struct rvl_onnx_model *m = arg;
+	uint32_t max;
+	struct rvl_onnx_list *l = graph_list(m, f->num, &max);
+	int rc = l || f->num == 2 ? rvl_field_is(g, f, RVL_WIRE_BYTES) : 0;
 
-	while ((rc = rvl_msg_next(&g, &f)) > 0) {
-		uint32_t max;
-		struct rvl_onnx_list *l = graph_list(m, f.num, &max);
-
-		if (f.num == 15)
-			return rvl_fail(g.err, -EOPNOTSUPP,
-					"sparse initializers are not supported (byte %zu)", f.at);
-		if ((l || f.num == 2) && (rc = rvl_field_is(&g, &f, RVL_WIRE_BYTES)))
-			return rc;
-		if (f.num == 2)
-			m->graph_name = f.s;
-		if (!l)
-			continue;
-		if (l->n >= max)
-			return rvl_fail(g.err, -E2BIG, "GraphProto field %u has more than %u entries",
-					f.num, max);
-		if (fill)
-			l->f[l->n] = f;
-		l->n++;
-	}
-	return rc;
+	if (rc)
+		return rc;
+	if (f->num == 15)
+		return rvl_fail(g->err, -EOPNOTSUPP,
+				"sparse initializers are not supported (byte %zu)", f->at);
+	if (f->num == 2)
+		m->graph_name = f->s;
+	if (!l)
+		return 0;
+	if (l->n >= max)
+		return rvl_fail(g->err, -E2BIG, "GraphProto field %u has more than %u entries",
+				f->num, max);
+	if (l->f)
+		l->f[l->n] = *f;
+	l->n++;
+	return 0;
 }
 
 static int alloc_list(struct rvl_graph *g, struct rvl_onnx_list *l, struct rvl_err *err)
@@ -149,17 +157,14 @@ int rvl_onnx_scan(struct rvl_graph *g, const void *buf, size_t len, struct rvl_o
 		  struct rvl_err *err)
 {
 	struct rvl_msg file = rvl_msg_file(buf, len, "ModelProto", err);
-	struct rvl_field f;
 	int rc;
 
 	*m = (struct rvl_onnx_model) { .file = file };
-	while ((rc = rvl_msg_next(&file, &f)) > 0)
-		if ((rc = scan_model_field(&file, &f, m)) < 0)
-			return rc;
+	rc = rvl_msg_each(file, model_field, m);
 	if (!rc)
 		rc = check_versions(m, err);
 	if (!rc)
-		rc = scan_graph(m, false);
+		rc = rvl_msg_each(m->graph, graph_field, m);
 	for (uint32_t i = 1; i <= 13 && !rc; i++) {
 		uint32_t max;
 		struct rvl_onnx_list *l = graph_list(m, i, &max);
@@ -167,106 +172,82 @@ int rvl_onnx_scan(struct rvl_graph *g, const void *buf, size_t len, struct rvl_o
 		if (l)
 			rc = alloc_list(g, l, err);
 	}
-	return rc ? rc : scan_graph(m, true);
+	return rc ? rc : rvl_msg_each(m->graph, graph_field, m);
 }
 
 /* TensorShapeProto.Dimension: the value, or -1 for a symbol or nothing. */
-static int read_dim(const struct rvl_msg *parent, const struct rvl_field *f, int64_t *dim)
+static int dim_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
 {
-	struct rvl_msg m = rvl_msg_sub(parent, f, "Dimension");
-	struct rvl_field x;
-	int rc;
+	int64_t *dim = arg;
+	int rc = f->num == 1 ? rvl_field_is(m, f, RVL_WIRE_VARINT) : 0;
 
-	*dim = -1;
-	while ((rc = rvl_msg_next(&m, &x)) > 0) {
-		if (x.num == 1 && (rc = rvl_field_is(&m, &x, RVL_WIRE_VARINT)))
-			return rc;
-		if (x.num == 1 && (int64_t)x.u >= 0)
-			*dim = (int64_t)x.u;
-		if (x.num == 1 && (x.u > RVL_MAX_DIM))
-			return rvl_fail(m.err, -E2BIG, "a dimension of %lld at byte %zu is beyond %d",
-					(long long)x.u, x.at, RVL_MAX_DIM);
-	}
+	if (rc || f->num != 1)
+		return rc;
+	if (f->u > RVL_MAX_DIM)
+		return rvl_fail(m->err, -E2BIG, "a dimension of %lld at byte %zu is not in 0..%d",
+				(long long)f->u, f->at, RVL_MAX_DIM);
+	*dim = (int64_t)f->u;
+	return 0;
+}
+
+static int shape_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
+{
+	struct rvl_onnx_value *v = arg;
+	int64_t dim = -1;
+	int rc = f->num == 1 ? rvl_field_is(m, f, RVL_WIRE_BYTES) : 0;
+
+	if (rc || f->num != 1)
+		return rc;
+	rc = rvl_msg_each(rvl_msg_sub(m, f, "Dimension"), dim_field, &dim);
+	if (v->shape.rank == RVL_MAX_RANK)
+		v->too_deep = true;
+	else
+		v->shape.dim[v->shape.rank++] = dim;
 	return rc;
 }
 
-static int read_shape(const struct rvl_msg *parent, const struct rvl_field *f,
-		      struct rvl_onnx_value *v)
+static int tensor_type_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
 {
-	struct rvl_msg m = rvl_msg_sub(parent, f, "TensorShapeProto");
-	struct rvl_field x;
+	struct rvl_onnx_value *v = arg;
 	int rc;
 
+	if (f->num == 1) {
+		v->elem_type = (int64_t)f->u;
+		return rvl_field_is(m, f, RVL_WIRE_VARINT);
+	}
+	if (f->num != 2)
+		return 0;
 	v->has_shape = true;
-	while ((rc = rvl_msg_next(&m, &x)) > 0) {
-		int64_t dim;
-
-		if (x.num != 1)
-			continue;
-		rc = rvl_field_is(&m, &x, RVL_WIRE_BYTES);
-		if (!rc)
-			rc = read_dim(&m, &x, &dim);
-		if (rc)
-			return rc;
-		if (v->shape.rank == RVL_MAX_RANK)
-			v->too_deep = true;
-		else
-			v->shape.dim[v->shape.rank++] = dim;
-	}
-	return rc;
+	rc = rvl_field_is(m, f, RVL_WIRE_BYTES);
+	return rc ? rc : rvl_msg_each(rvl_msg_sub(m, f, "TensorShapeProto"), shape_field, v);
 }
 
-static int read_tensor_type(const struct rvl_msg *parent, const struct rvl_field *f,
-			    struct rvl_onnx_value *v)
+static int type_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
 {
-	struct rvl_msg m = rvl_msg_sub(parent, f, "TypeProto.Tensor");
-	struct rvl_field x;
-	int rc;
+	int rc = f->num == 1 ? rvl_field_is(m, f, RVL_WIRE_BYTES) : 0;
 
-	while ((rc = rvl_msg_next(&m, &x)) > 0) {
-		if (x.num == 1 && !(rc = rvl_field_is(&m, &x, RVL_WIRE_VARINT)))
-			v->elem_type = (int64_t)x.u;
-		if (x.num == 2 && !(rc = rvl_field_is(&m, &x, RVL_WIRE_BYTES)))
-			rc = read_shape(&m, &x, v);
-		if (rc < 0)
-			return rc;
-	}
-	return rc;
+	if (rc || f->num != 1)
+		return rc;
+	return rvl_msg_each(rvl_msg_sub(m, f, "TypeProto.Tensor"), tensor_type_field, arg);
 }
 
-static int read_type(const struct rvl_msg *parent, const struct rvl_field *f,
-		     struct rvl_onnx_value *v)
+static int value_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
 {
-	struct rvl_msg m = rvl_msg_sub(parent, f, "TypeProto");
-	struct rvl_field x;
-	int rc;
+	struct rvl_onnx_value *v = arg;
+	int rc = f->num == 1 || f->num == 2 ? rvl_field_is(m, f, RVL_WIRE_BYTES) : 0;
 
-	while ((rc = rvl_msg_next(&m, &x)) > 0) {
-		if (x.num == 1 && !(rc = rvl_field_is(&m, &x, RVL_WIRE_BYTES)))
-			rc = read_tensor_type(&m, &x, v);
-		if (rc < 0)
-			return rc;
-	}
-	return rc;
+	if (rc)
+		return rc;
+	if (f->num == 1)
+		v->name = f->s;
+	if (f->num == 2)
+		return rvl_msg_each(rvl_msg_sub(m, f, "TypeProto"), type_field, v);
+	return 0;
 }
 
 int rvl_onnx_value(const struct rvl_onnx_model *m, const struct rvl_field *f,
 		   struct rvl_onnx_value *v)
 {
-	struct rvl_msg msg = rvl_msg_sub(&m->file, f, "ValueInfoProto");
-	struct rvl_field x;
-	int rc;
-
 	*v = (struct rvl_onnx_value) { .elem_type = 0 };
-	while ((rc = rvl_msg_next(&msg, &x)) > 0) {
-		if ((x.num == 1 || x.num == 2) && (rc = rvl_field_is(&msg, &x, RVL_WIRE_BYTES)))
-			return rc;
-		if (x.num == 1)
-			v->name = x.s;
-		if (x.num == 2)
-			rc = read_type(&msg, &x, v);
-		if (rc < 0)
-			return rc;
-	}
-	return rc;
+	return rvl_msg_each(rvl_msg_sub(&m->file, f, "ValueInfoProto"), value_field, v);
 }

@@ -63,9 +63,9 @@ static int wire_of_attr(uint32_t num)
 	}
 }
 
-static int read_attr_field(const struct rvl_msg *m, const struct rvl_field *f,
-			   struct rvl_onnx_attr *a)
+static int attr_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
 {
+	struct rvl_onnx_attr *a = arg;
 	int wire = wire_of_attr(f->num);
 	int rc = wire < 0 ? 0 : rvl_field_is(m, f, (enum rvl_wire)wire);
 
@@ -105,21 +105,14 @@ static int read_attr(const struct rvl_msg *parent, const struct rvl_field *f,
 {
 	struct rvl_msg m = rvl_msg_sub(parent, f, "AttributeProto");
 	struct rvl_onnx_attr *a = &n->attr[n->n_attr];
-	struct rvl_field x;
-	int rc;
 
 	if (n->n_attr == RVL_ONNX_MAX_ATTRS)
 		return rvl_fail(m.err, -E2BIG, "the node at byte %zu has more than %d attributes",
 				n->at, RVL_ONNX_MAX_ATTRS);
 	memset(a, 0, sizeof(*a));
 	a->at = f->at;
-	while ((rc = rvl_msg_next(&m, &x)) > 0) {
-		rc = read_attr_field(&m, &x, a);
-		if (rc)
-			return rc;
-	}
 	n->n_attr++;
-	return rc;
+	return rvl_msg_each(m, attr_field, a);
 }
 
 static int add_name(const struct rvl_msg *m, struct rvl_span s, struct rvl_span *list, uint32_t *n)
@@ -131,9 +124,9 @@ static int add_name(const struct rvl_msg *m, struct rvl_span s, struct rvl_span 
 	return 0;
 }
 
-static int read_node_field(const struct rvl_msg *m, const struct rvl_field *f,
-			   struct rvl_onnx_node *n)
+static int node_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
 {
+	struct rvl_onnx_node *n = arg;
 	int rc = f->num <= 7 ? rvl_field_is(m, f, RVL_WIRE_BYTES) : 0;
 
 	if (rc)
@@ -162,19 +155,14 @@ static int read_node_field(const struct rvl_msg *m, const struct rvl_field *f,
 int rvl_onnx_node(const struct rvl_onnx_model *m, const struct rvl_field *f,
 		  struct rvl_onnx_node *n)
 {
-	struct rvl_msg msg = rvl_msg_sub(&m->file, f, "NodeProto");
-	struct rvl_field x;
-	int rc;
-
 	n->at = f->at;
-	n->name = n->op_type = n->domain = (struct rvl_span) { 0 };
-	n->n_in = n->n_out = n->n_attr = 0;
-	while ((rc = rvl_msg_next(&msg, &x)) > 0) {
-		rc = read_node_field(&msg, &x, n);
-		if (rc)
-			return rc;
-	}
-	return rc;
+	n->name = (struct rvl_span) { 0 };
+	n->op_type = (struct rvl_span) { 0 };
+	n->domain = (struct rvl_span) { 0 };
+	n->n_in = 0;
+	n->n_out = 0;
+	n->n_attr = 0;
+	return rvl_msg_each(rvl_msg_sub(&m->file, f, "NodeProto"), node_field, n);
 }
 
 const struct rvl_onnx_attr *rvl_onnx_attr(const struct rvl_onnx_node *n, const char *name)

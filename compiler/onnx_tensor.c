@@ -49,12 +49,12 @@ static const uint8_t no_data[8];
 
 /* A TensorProto, its typed data not decoded yet. */
 struct view {
+	int64_t data_type;
 	const struct onnx_type *type;
 	struct rvl_shape shape;
 	struct rvl_span name;
 	struct rvl_span raw;
 	bool has_raw;
-	int64_t n_typed;	/* elements in the typed field */
 };
 
 static const struct onnx_type *find_type(int64_t num)
@@ -105,18 +105,16 @@ static int read_dims(const struct rvl_msg *m, const struct rvl_field *f, struct 
 	return rc;
 }
 
-static int read_head_field(const struct rvl_msg *m, const struct rvl_field *f, struct view *v,
-			   int64_t *data_type)
+static int head_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
 {
-	int rc = 0;
+	struct view *v = arg;
 
 	switch (f->num) {
 	case 1:
 		return read_dims(m, f, v);
 	case 2:
-		rc = rvl_field_is(m, f, RVL_WIRE_VARINT);
-		*data_type = (int64_t)f->u;
-		return rc;
+		v->data_type = (int64_t)f->u;
+		return rvl_field_is(m, f, RVL_WIRE_VARINT);
 	case 8:
 		v->name = f->s;
 		return rvl_field_is(m, f, RVL_WIRE_BYTES);
@@ -140,23 +138,17 @@ static int read_head_field(const struct rvl_msg *m, const struct rvl_field *f, s
 
 static int read_head(struct rvl_msg m, struct view *v)
 {
-	int64_t data_type = 0;
-	struct rvl_field f;
 	int rc;
 
-	*v = (struct view) { .n_typed = 0 };
-	while ((rc = rvl_msg_next(&m, &f)) > 0) {
-		rc = read_head_field(&m, &f, v, &data_type);
-		if (rc)
-			return rc;
-	}
+	*v = (struct view) { .data_type = 0 };
+	rc = rvl_msg_each(m, head_field, v);
 	if (rc)
 		return rc;
-	v->type = find_type(data_type);
+	v->type = find_type(v->data_type);
 	if (!v->type)
 		return rvl_fail(m.err, -EBADMSG, "malformed ONNX: '%.*s' has element type %lld",
 				(int)(v->name.len < 60 ? v->name.len : 60), (const char *)v->name.p,
-				(long long)data_type);
+				(long long)v->data_type);
 	return 0;
 }
 

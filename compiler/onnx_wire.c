@@ -108,6 +108,21 @@ int rvl_msg_next(struct rvl_msg *m, struct rvl_field *f)
 	return read_value(m, f);
 }
 
+int rvl_msg_each(struct rvl_msg m, int (*fn)(const struct rvl_msg *m, const struct rvl_field *f,
+					     void *arg), void *arg)
+{
+	struct rvl_field f;
+	int rc = rvl_msg_next(&m, &f);
+
+	while (rc > 0) {
+		rc = fn(&m, &f, arg);
+		if (rc)
+			return rc;
+		rc = rvl_msg_next(&m, &f);
+	}
+	return rc;
+}
+
 int rvl_field_is(const struct rvl_msg *m, const struct rvl_field *f, enum rvl_wire wire)
 {
 	if (f->wire == wire)

@@ -55,6 +55,13 @@ struct rvl_msg rvl_msg_sub(const struct rvl_msg *parent, const struct rvl_field 
 /** Reads the next field: 1 = *f is set, 0 = end of the message, -EBADMSG = malformed. */
 int rvl_msg_next(struct rvl_msg *m, struct rvl_field *f);
 
+/**
+ * Calls fn(m, field, arg) for every field of the message; the first result that is not 0 ends the
+ * walk and is returned.
+ */
+int rvl_msg_each(struct rvl_msg m, int (*fn)(const struct rvl_msg *m, const struct rvl_field *f,
+					     void *arg), void *arg);
+
 /** 0 if the field has this wire type, else -EBADMSG with a message that says so. */
 int rvl_field_is(const struct rvl_msg *m, const struct rvl_field *f, enum rvl_wire wire);
 

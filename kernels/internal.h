@@ -16,7 +16,7 @@ struct rvl_conv_geom {
 	int64_t m, oh, ow;	/* output */
 	int64_t group;
 	int64_t k[2], s[2], d[2];
-	int64_t pad[2];		/* top, left: what lies beyond the other edges follows from oh, ow */
+	int64_t pad[2];		/* top, left; the other edges follow from oh, ow */
 };
 
 /* A batch of matrix products, [m, k] by [k, n]; strides in elements. */
@@ -29,7 +29,7 @@ struct rvl_matmul_geom {
 	int64_t b_batch[RVL_MAX_RANK];
 };
 
-/* The numbers of a quantised convolution or matrix product. wz, bias, scale: one per output channel. */
+/* The numbers of a quantised product. wz, bias, scale: one for each output channel. */
 struct rvl_qparams {
 	bool x_u8, w_u8, y_u8;
 	int32_t xz;
@@ -144,7 +144,7 @@ void rvl_bcast_walk(const struct rvl_bcast *bc,
 
 /* Weights of one group packed for the micro-kernel, and what follows the accumulators. */
 struct rvl_gemm {
-	int64_t taps, kc, n;		/* kernel positions, channels of a position, output channels */
+	int64_t taps, kc, n;		/* kernel positions, channels of each, output channels */
 	int64_t groups;
 	int64_t n_tiles;		/* of RVL_NR, per group */
 	int16_t *w;			/* [group][tile][tap][pair of channels][NR][2] */

@@ -134,7 +134,7 @@ static int check_arg(const struct rvl_kernel_arg *a, const char *what, uint32_t 
 		return rvl_why(why, "%s %u lacks quantisation parameters", what, i);
 	if (q->n > 1 && (q->axis < 0 || q->axis >= a->shape.rank ||
 			 a->shape.dim[q->axis] != (int64_t)q->n))
-		return rvl_why(why, "%s %u has %u scales, which is not its channels", what, i, q->n);
+		return rvl_why(why, "%s %u has %u scales for other channels", what, i, q->n);
 	for (uint32_t c = 0; c < q->n; c++) {
 		if (!isfinite(q->scale[c]) || q->scale[c] == 0.0f)
 			return rvl_why(why, "%s %u has a scale that is no number", what, i);

@@ -27,10 +27,10 @@ static int32_t conv_acc(const struct rvl_conv_geom *g, const struct rvl_qparams 
 			int64_t iy = oy * g->s[0] + t / g->k[1] * g->d[0] - g->pad[0];
 			int64_t ix = ox * g->s[1] + t % g->k[1] * g->d[1] - g->pad[1];
 			int64_t wi = (m * cg + c) * g->k[0] * g->k[1] + t;
+			int64_t xi = ((c0 + c) * g->h + iy) * g->w + ix;
 
 			if (inside(iy, g->h) && inside(ix, g->w))
-				acc = rvl_wrap_add(acc, (rvl_ld8(x, ((c0 + c) * g->h + iy) * g->w + ix,
-								q->x_u8) - q->xz) *
+				acc = rvl_wrap_add(acc, (rvl_ld8(x, xi, q->x_u8) - q->xz) *
 							(rvl_ld8(w, wi, q->w_u8) - q->wz[m]));
 		}
 	}

@@ -44,11 +44,13 @@ enum rvl_type {
  * makes: their scales and zero points are those of their tensors, and all of them are constant.
  */
 #define RVL_OPS(X) \
-	X(UNSUPPORTED, 0, "Unsupported", "rivulet", 0, 9, "an operator that nothing here executes; the reason is on the node") \
+	X(UNSUPPORTED, 0, "Unsupported", "rivulet", 0, 9, \
+	  "an operator that nothing here executes; the reason is on the node") \
 	X(QUANTIZE, 1, "QuantizeLinear", "", 2, 3, "y = saturate(rint(x / scale) + zero point)") \
 	X(DEQUANTIZE, 2, "DequantizeLinear", "", 2, 3, "y = (x - zero point) * scale") \
 	X(QLINEAR_CONV, 3, "QLinearConv", "", 8, 9, "quantised convolution, scales as inputs") \
-	X(QLINEAR_MATMUL, 4, "QLinearMatMul", "", 8, 8, "quantised matrix product, scales as inputs") \
+	X(QLINEAR_MATMUL, 4, "QLinearMatMul", "", 8, 8, \
+	  "quantised matrix product, scales as inputs") \
 	X(CONV, 5, "Conv", "", 2, 3, "float 2-D convolution") \
 	X(GEMM, 6, "Gemm", "", 2, 3, "alpha * op(A) * op(B) + beta * C") \
 	X(MATMUL, 7, "MatMul", "", 2, 2, "matrix product, batched with broadcasting") \
@@ -56,31 +58,45 @@ enum rvl_type {
 	X(CLIP, 9, "Clip", "", 1, 3, "min(max(x, low), high)") \
 	X(ADD, 10, "Add", "", 2, 2, "a + b with broadcasting") \
 	X(MUL, 11, "Mul", "", 2, 2, "a * b with broadcasting") \
-	X(MAX_POOL, 12, "MaxPool", "", 1, 1, "largest value under a 2-D window; also on quantised tensors") \
+	X(MAX_POOL, 12, "MaxPool", "", 1, 1, \
+	  "largest value under a 2-D window; also on quantised tensors") \
 	X(AVERAGE_POOL, 13, "AveragePool", "", 1, 1, "mean under a 2-D window") \
 	X(GLOBAL_AVERAGE_POOL, 14, "GlobalAveragePool", "", 1, 1, "mean of every channel") \
 	X(GLOBAL_MAX_POOL, 15, "GlobalMaxPool", "", 1, 1, "largest value of every channel") \
 	X(FLATTEN, 16, "Flatten", "", 1, 1, "reshape to a matrix, split at an axis") \
 	X(RESHAPE, 17, "Reshape", "", 1, 2, "the same elements in another shape") \
 	X(TRANSPOSE, 18, "Transpose", "", 1, 1, "permute the axes") \
-	X(SOFTMAX, 19, "Softmax", "", 1, 1, "softmax along an axis, or over all axes from one on (before opset 13)") \
-	X(BATCH_NORM, 20, "BatchNormalization", "", 5, 5, "(x - mean) / sqrt(var + eps) * scale + bias per channel") \
+	X(SOFTMAX, 19, "Softmax", "", 1, 1, \
+	  "softmax along an axis, or over all axes from one on (before opset 13)") \
+	X(BATCH_NORM, 20, "BatchNormalization", "", 5, 5, \
+	  "(x - mean) / sqrt(var + eps) * scale + bias per channel") \
 	X(IDENTITY, 21, "Identity", "", 1, 1, "copy") \
-	X(CONSTANT, 22, "Constant", "", 0, 0, "a constant; becomes an initialiser when the model is read") \
-	X(QLINEAR_ADD, 23, "QLinearAdd", "com.microsoft", 7, 8, "quantised a + b, scales as inputs") \
-	X(QLINEAR_MUL, 24, "QLinearMul", "com.microsoft", 7, 8, "quantised a * b, scales as inputs") \
+	X(CONSTANT, 22, "Constant", "", 0, 0, \
+	  "a constant; becomes an initialiser when the model is read") \
+	X(QLINEAR_ADD, 23, "QLinearAdd", "com.microsoft", 7, 8, \
+	  "quantised a + b, scales as inputs") \
+	X(QLINEAR_MUL, 24, "QLinearMul", "com.microsoft", 7, 8, \
+	  "quantised a * b, scales as inputs") \
 	X(QGEMM, 25, "QGemm", "com.microsoft", 6, 9, "quantised Gemm, scales as inputs") \
-	X(QLINEAR_GLOBAL_AVERAGE_POOL, 26, "QLinearGlobalAveragePool", "com.microsoft", 4, 5, "quantised mean of every channel, scales as inputs") \
-	X(QLINEAR_AVERAGE_POOL, 27, "QLinearAveragePool", "com.microsoft", 4, 5, "quantised mean under a window, scales as inputs") \
+	X(QLINEAR_GLOBAL_AVERAGE_POOL, 26, "QLinearGlobalAveragePool", "com.microsoft", 4, 5, \
+	  "quantised mean of every channel, scales as inputs") \
+	X(QLINEAR_AVERAGE_POOL, 27, "QLinearAveragePool", "com.microsoft", 4, 5, \
+	  "quantised mean under a window, scales as inputs") \
 	X(Q_CONV, 40, "QConv", "rivulet", 2, 3, "quantised convolution (x, w[, bias int32])") \
-	X(Q_MATMUL, 41, "QMatMul", "rivulet", 2, 3, "quantised matrix product (a, b[, bias int32])") \
+	X(Q_MATMUL, 41, "QMatMul", "rivulet", 2, 3, \
+	  "quantised matrix product (a, b[, bias int32])") \
 	X(Q_ADD, 42, "QAdd", "rivulet", 2, 2, "quantised a + b") \
 	X(Q_MUL, 43, "QMul", "rivulet", 2, 2, "quantised a * b") \
-	X(Q_AVERAGE_POOL, 44, "QAveragePool", "rivulet", 1, 1, "quantised mean under a 2-D window") \
-	X(Q_GLOBAL_AVERAGE_POOL, 45, "QGlobalAveragePool", "rivulet", 1, 1, "quantised mean of every channel") \
-	X(Q_RESCALE, 46, "QRescale", "rivulet", 1, 1, "dequantise, clamp, quantise: 8 bits to 8 bits") \
-	X(PACK_BLOCKED, 60, "PackBlocked", "rivulet", 1, 1, "NCHW bytes to the device's channel blocks; made by the back end") \
-	X(UNPACK_BLOCKED, 61, "UnpackBlocked", "rivulet", 1, 1, "the device's channel blocks to NCHW bytes; made by the back end")
+	X(Q_AVERAGE_POOL, 44, "QAveragePool", "rivulet", 1, 1, \
+	  "quantised mean under a 2-D window") \
+	X(Q_GLOBAL_AVERAGE_POOL, 45, "QGlobalAveragePool", "rivulet", 1, 1, \
+	  "quantised mean of every channel") \
+	X(Q_RESCALE, 46, "QRescale", "rivulet", 1, 1, \
+	  "dequantise, clamp, quantise: 8 bits to 8 bits") \
+	X(PACK_BLOCKED, 60, "PackBlocked", "rivulet", 1, 1, \
+	  "NCHW bytes to the device's channel blocks; made by the back end") \
+	X(UNPACK_BLOCKED, 61, "UnpackBlocked", "rivulet", 1, 1, \
+	  "the device's channel blocks to NCHW bytes; made by the back end")
 
 enum rvl_op {
 #define RVL_OP_ENUM(id, num, name, domain, lo, hi, doc) RVL_OP_##id = (num),
@@ -116,7 +132,7 @@ struct rvl_attr {
 	int32_t count_include_pad;
 	int32_t storage_order;	/* MaxPool with indices: 1 = column major */
 	int32_t axis;		/* non-negative after shape inference */
-	int32_t flat_softmax;	/* Softmax before opset 13: normalise over all axes >= axis together */
+	int32_t flat_softmax;	/* Softmax before opset 13: all axes >= axis together */
 	int32_t allowzero;	/* Reshape: a 0 is a 0 */
 	int32_t trans_a;
 	int32_t trans_b;
