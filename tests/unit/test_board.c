@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+/* Board profiles: every line that can be wrong is refused by line and reason; and the two checksums
+ * by their standards. */
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rivulet_board.h"
+#include "rivulet_crc32c.h"
+#include "rivulet_sha256.h"
+
+static const char good[] = "# a board\n"
+			   "tm = 32\ntn = 16\ndn = 4\n"
+			   "inp_bytes = 0x18000   # 96 KiB\n"
+			   "wgt_bytes = 98304\nacc_bytes = 65536\n"
+			   "port_bytes = 16\r\nmem_latency = 64\nqueue_depth = 64\n"
+			   "modes = 1\ncycle_cap = 16384\n"
+			   "fj_per_mac = 1000\nfj_per_byte = 4000\nstatic_uw = 2000000\n"
+			   "\n"
+			   "level = 100000000 500000\nlevel = 200000000 1000000\n";
+
+static struct rivulet_board board;
+static char err[256];
+
+static int parse(const char *text)
+{
+	err[0] = 0;
+	return rivulet_board_parse(&board, "b", "b.board", text, strlen(text), err, sizeof(err));
+}
+
+START_TEST(good_profile)
+{
+	ck_assert_int_eq(parse(good), 0);
+	ck_assert_str_eq(board.name, "b");
+	ck_assert_uint_eq(board.tm, 32);
+	ck_assert_uint_eq(board.inp_bytes, 98304);
+	ck_assert_uint_eq(board.port_bytes, 16);
+	ck_assert_uint_eq(board.levels, 2);
+	ck_assert(board.pace_real);
+	ck_assert_uint_eq(rivulet_board_peak(&board), 128);
+}
+END_TEST
+
+/* Half the voltage: a quarter of the energy. */
+START_TEST(energy)
+{
+	ck_assert_int_eq(parse(good), 0);
+	ck_assert_uint_eq(board.level[1].fj_per_mac, 1000);
+	ck_assert_uint_eq(board.level[0].fj_per_mac, 250);
+	ck_assert_uint_eq(board.level[0].fj_per_byte, 1000);
+	ck_assert_uint_eq(board.level[0].static_uw, 500000);
+	/* 10^6 MACs, 1 nJ per 1000; 500 bytes, 2 nJ; 200 cycles of 5 ns at 2 W */
+	ck_assert_uint_eq(rivulet_board_energy_pj(&board.level[1], 1000000, 500, 200),
+			  1000000 + 2000 + 2000000);
+}
+END_TEST
+
+/* The good profile with its first @from replaced by @to. */
+static int parse_with(const char *from, const char *to)
+{
+	char text[1024];
+	const char *at = strstr(good, from);
+
+	ck_assert_ptr_nonnull(at);
+	snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - good), good, to, at + strlen(from));
+	return parse(text);
+}
+
+static const struct {
+	const char *from, *to, *err;
+} bad[] = {
+	{ "tm = 32\n", "", "b.board: tm is missing" },
+	{ "tm = 32", "tm = 0", "b.board:2: tm: 0 is outside 1..64" },
+	{ "tm = 32", "tm = 65", "b.board:2: tm: 65 is outside 1..64" },
+	{ "tm = 32", "tm = -1", "b.board:2: tm: expected a number, found \"-1\"" },
+	{ "tm = 32", "tm = many", "b.board:2: tm: expected a number, found \"many\"" },
+	{ "tm = 32", "tm = 32 rows", "b.board:2: tm: \"rows\" after the number" },
+	{ "tm = 32", "tm = 99999999999999999999",
+	  "b.board:2: tm: 99999999999999999999 is outside 1..64" },
+	{ "tm = 32", "tm = 32\ntm = 32", "b.board:3: tm is given twice" },
+	{ "tm = 32", "tm: 32", "b.board:2: expected \"key = value\", found \"tm: 32\"" },
+	{ "tm = 32", "tm = 32\nspeed = 9", "b.board:3: unknown key \"speed\"" },
+	{ "tm = 32", "tm = 24", "b.board: tm = 24 is not a multiple of tn = 16" },
+	{ "dn = 4", "dn = 5", "b.board: dn = 5 does not divide tn = 16" },
+	{ "tm = 32\ntn = 16\ndn = 4", "tm = 12\ntn = 6\ndn = 3",
+	  "b.board: tm x tn must be a multiple of 16, tn of 4" },
+	{ "# a board", "pace = slow", "b.board:1: pace: expected real or fast, found \"slow\"" },
+	{ "level = 100000000 500000", "level = 100000000",
+	  "b.board:17: level voltage: expected a number, found \"\"" },
+	{ "level = 100000000 500000", "level = 100000000 500000 1",
+	  "b.board:17: level: \"1\" after the voltage" },
+	{ "level = 100000000 500000", "level = 200000000 500000",
+	  "b.board:18: levels go from slow to fast: 200000000 Hz follows 200000000 Hz" },
+	{ "level = 100000000 500000\nlevel = 200000000 1000000\n", "", "b.board: no level" },
+};
+
+START_TEST(bad_profile)
+{
+	ck_assert_int_eq(parse_with(bad[_i].from, bad[_i].to), -EINVAL);
+	ck_assert_str_eq(err, bad[_i].err);
+}
+END_TEST
+
+START_TEST(limits)
+{
+	char text[2048] = "", *huge = calloc(1, 70000);
+
+	strcpy(text, good);
+	for (int i = 3; i <= 9; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text),
+			 "level = %d00000000 1000000\n", i);
+	ck_assert_int_eq(parse(text), -EINVAL);
+	ck_assert_str_eq(err, "b.board:25: more than 8 levels");
+	memset(huge, '#', 69999);
+	ck_assert_int_eq(parse(huge), -EINVAL);
+	ck_assert_str_eq(err, "b.board: not a board profile: too long, or binary");
+	ck_assert_int_eq(rivulet_board_parse(&board, "b", "b.board", "tm\0 = 3", 7, err,
+					     sizeof(err)),
+			 -EINVAL);
+	ck_assert_int_eq(rivulet_board_parse(&board, "a name that does not fit into 32 bytes", "x",
+					     good, strlen(good), err, sizeof(err)),
+			 -EINVAL);
+	free(huge);
+}
+END_TEST
+
+/* Any damage to a profile is an error or a board that is consistent. */
+START_TEST(damage)
+{
+	uint64_t seed = 7;
+	char text[sizeof(good)];
+
+	for (int n = 0; n < 20000; n++) {
+		memcpy(text, good, sizeof(good));
+		for (int k = 0; k < 3; k++) {
+			seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+			text[(seed >> 33) % (sizeof(good) - 1)] = (seed >> 20) % 127 + 1;
+		}
+		if (parse(text)) {
+			ck_assert_uint_gt(strlen(err), 0);
+			continue;
+		}
+		ck_assert_uint_eq(board.tm % board.tn, 0);
+		ck_assert_uint_eq(board.tn % board.dn, 0);
+		ck_assert_uint_ge(board.levels, 1);
+	}
+}
+END_TEST
+
+static const char *const shipped[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64",
+				       "sc-edge" };
+
+START_TEST(shipped_boards)
+{
+	ck_assert_msg(!rivulet_board_load(&board, shipped[_i], err, sizeof(err)), "%s", err);
+	ck_assert_str_eq(board.name, shipped[_i]);
+}
+END_TEST
+
+START_TEST(loading)
+{
+	char dir[] = "/tmp/rvl-board-XXXXXX", path[64];
+	FILE *f;
+
+	ck_assert_int_eq(rivulet_board_load(&board, "no-such", err, sizeof(err)), -ENOENT);
+	ck_assert_ptr_nonnull(strstr(err, "no board \"no-such\"; known:"));
+	ck_assert_ptr_nonnull(strstr(err, " zu3eg-64"));
+	ck_assert_int_eq(rivulet_board_load(&board, "/no/such.board", err, sizeof(err)), -ENOENT);
+	ck_assert_str_eq(err, "/no/such.board: No such file or directory");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/mine.board", dir);
+	f = fopen(path, "we");
+	ck_assert_ptr_nonnull(f);
+	fputs(good, f);
+	fclose(f);
+	ck_assert_int_eq(rivulet_board_load(&board, path, err, sizeof(err)), 0);
+	ck_assert_str_eq(board.name, "mine");
+	setenv("RIVULET_BOARD_PATH", dir, 1);
+	ck_assert_int_eq(rivulet_board_load(&board, "mine", err, sizeof(err)), 0);
+	unlink(path);
+	rmdir(dir);
+}
+END_TEST
+
+/* RFC 3720 B.4, and in pieces. */
+START_TEST(crc32c)
+{
+	uint8_t b[32] = { 0 };
+
+	ck_assert_uint_eq(rivulet_crc32c(0, b, 32), 0x8a9136aa);
+	memset(b, 0xff, 32);
+	ck_assert_uint_eq(rivulet_crc32c(0, b, 32), 0x62a8ab43);
+	for (int i = 0; i < 32; i++)
+		b[i] = i;
+	ck_assert_uint_eq(rivulet_crc32c(0, b, 32), 0x46dd794e);
+	for (int i = 0; i <= 32; i++)
+		ck_assert_uint_eq(rivulet_crc32c(rivulet_crc32c(0, b, i), b + i, 32 - i),
+				  0x46dd794e);
+}
+END_TEST
+
+static void expect_sha(const char *text, size_t n, const char *hex)
+{
+	uint8_t out[32];
+	char got[65];
+
+	rivulet_sha256(text, n, out);
+	for (int i = 0; i < 32; i++)
+		snprintf(got + 2 * i, 3, "%02x", out[i]);
+	ck_assert_str_eq(got, hex);
+}
+
+/* FIPS 180-4 examples. */
+START_TEST(sha256)
+{
+	char *million = malloc(1000000);
+
+	expect_sha("", 0, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+	expect_sha("abc", 3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+	expect_sha("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56,
+		   "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+	memset(million, 'a', 1000000);
+	expect_sha(million, 1000000,
+		   "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+	free(million);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("board");
+	TCase *t = tcase_create("board");
+	SRunner *r;
+	int failed;
+
+	tcase_add_test(t, good_profile);
+	tcase_add_test(t, energy);
+	tcase_add_loop_test(t, bad_profile, 0, sizeof(bad) / sizeof(bad[0]));
+	tcase_add_test(t, limits);
+	tcase_add_test(t, damage);
+	tcase_add_loop_test(t, shipped_boards, 0, sizeof(shipped) / sizeof(shipped[0]));
+	tcase_add_test(t, loading);
+	tcase_add_test(t, crc32c);
+	tcase_add_test(t, sha256);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
