@@ -142,6 +142,8 @@ build_root() {
 		tar -C "$root" --exclude="./dev/*" -xf "$tar"
 		mkdir -p "$root/usr/lib/modules" "$root/host"
 		cp -r "$tmp/mod/lib/modules/$kernel" "$root/usr/lib/modules/"
+		# What was packed with mode 0, nobody but root could copy.
+		find "$root" -type f ! -perm -u=r -exec chmod u+r {} +
 		"$files/customise" "$root"
 		rm -rf "$root"/var/lib/apt/lists/* "$root"/var/cache/apt/*
 		mke2fs -q -t ext4 -L rivulet -O ^has_journal,^metadata_csum -E lazy_itable_init=1 \

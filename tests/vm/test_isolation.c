@@ -180,46 +180,71 @@ static void submit_attack(struct attacker *a, const struct attack *t)
 	OK(!vm_submit(a->fd, &j));
 }
 
-static void judge(struct attacker *a, const struct attack *t)
+static bool is_fill(const uint8_t *p, size_t n, uint8_t value)
+{
+	for (size_t i = 0; i < n; i++)
+		if (p[i] != value)
+			return false;
+	return true;
+}
+
+/* Was the attack stopped, named, and without effect on what it must not reach? */
+static bool stopped(struct attacker *a, const struct attack *t)
 {
 	const struct rivulet_status *st = (const void *)a->report.map;
-	uint8_t clean[SIZE];
 	int result = vm_sync_result(a->fd, a->sync);
+	uint8_t clean[SIZE];
+	bool told, untouched;
 
-	if (result != -EIO || st->state != RIVULET_STATE_FAULT || st->fault != t->fault ||
-	    st->fault_slot != t->slot || (t->slot != NONE && st->fault_offset != t->offset))
-		vm_fail(__FILE__, __LINE__,
-			"%s: result %d state %u fault %u (not %u) slot %d (not %d) offset 0x%llx (not 0x%llx)",
-			t->name, result, st->state, st->fault, t->fault, (int)st->fault_slot,
-			(int)t->slot, (unsigned long long)st->fault_offset,
-			(unsigned long long)t->offset);
+	told = result == -EIO && st->state == RIVULET_STATE_FAULT && st->fault == t->fault &&
+	       st->fault_slot == t->slot && (t->slot == NONE || st->fault_offset == t->offset);
+	if (!told)
+		printf("# %s: result %d state %u fault %u (not %u) slot %d (not %d) offset 0x%llx (not 0x%llx)\n",
+		       t->name, result, st->state, st->fault, t->fault, (int)st->fault_slot,
+		       (int)t->slot, (unsigned long long)st->fault_offset,
+		       (unsigned long long)t->offset);
 	vm_noise(clean, SIZE, 31);
-	OK(!memcmp(clean, a->from.map, SIZE));
-	for (int i = LIMIT; i < SIZE; i++)
-		EQ(a->to.map[i], 0x5a);
+	untouched = !memcmp(clean, a->from.map, SIZE) &&
+		    is_fill(a->to.map + LIMIT, SIZE - LIMIT, 0x5a);
+	if (!untouched)
+		printf("# %s: read-only memory or guard was written\n", t->name);
+	return told && untouched;
+}
+
+static bool victim_well(struct victim *v)
+{
+	uint8_t clean[SIZE];
+
+	vm_noise(clean, SIZE, 32);
+	return !vm_sync_result(v->fd, v->sync) && !memcmp(v->to.map, clean, 4096) &&
+	       is_fill(v->to.map + 4096, SIZE - 4096, 0) && !memcmp(v->from.map, clean, SIZE);
 }
 
 static void hostile_programs(void)
 {
+	size_t count = sizeof(attacks) / sizeof(attacks[0]), escapes = 0;
 	struct attacker a;
 	struct victim v;
-	uint8_t clean[SIZE];
 
 	attacker_open(&a);
 	victim_open(&v);
-	vm_noise(clean, SIZE, 32);
-	for (size_t i = 0; i < sizeof(attacks) / sizeof(attacks[0]); i++) {
+	for (size_t i = 0; i < count; i++) {
+		bool good;
+
 		leave_stale_slot(&a);
 		submit_attack(&a, &attacks[i]);
 		/* The victim's job waits behind the attack and must come through it. */
 		victim_submit(&v);
-		judge(&a, &attacks[i]);
-		EQ(vm_sync_result(v.fd, v.sync), 0);
-		OK(!memcmp(v.to.map, clean, 4096));
-		OK(!memcmp(v.from.map, clean, SIZE));
+		good = stopped(&a, &attacks[i]);
+		if (!victim_well(&v)) {
+			printf("# %s: the victim's job or memory suffered\n", attacks[i].name);
+			good = false;
+		}
+		escapes += !good;
 	}
-	printf("figure isolation.kernel.attacks %zu attacks\nfigure isolation.kernel.escapes 0 attacks\n",
-	       sizeof(attacks) / sizeof(attacks[0]));
+	printf("figure isolation.kernel.attacks %zu attacks\n", count);
+	printf("figure isolation.kernel.escapes %zu attacks\n", escapes);
+	EQ(escapes, 0);
 }
 
 /* What a client left in the scratchpads is gone for the next, and still there for itself. */
