@@ -193,6 +193,62 @@ static void table_board(FILE *f)
 #undef KEY
 }
 
+/* All profiles of the source tree, in a fixed order; docgen runs at its root. */
+static void each_profile(FILE *f, void (*write)(FILE *f, const struct rivulet_board *b))
+{
+	static const char *const names[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64",
+					     "sc-edge" };
+	struct rivulet_board b;
+	char path[64], err[256];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "sim/boards/%s.board", names[i]);
+		if (rivulet_board_load(&b, path, err, sizeof(err))) {
+			fprintf(stderr, "docgen: %s\n", err);
+			exit(1);
+		}
+		write(f, &b);
+	}
+}
+
+static void profile(FILE *f, const struct rivulet_board *b)
+{
+	row(f, b->name, TEXT("%u, %u, %u", b->tm, b->tn, b->dn), TEXT("%u", rivulet_board_peak(b)),
+	    TEXT("%u / %u / %u", b->inp_bytes >> 10, b->wgt_bytes >> 10, b->acc_bytes >> 10),
+	    TEXT("%u, %u", b->port_bytes, b->mem_latency), NULL);
+}
+
+static void table_profiles(FILE *f)
+{
+	row(f, "board", "tm, tn, dn", "MACs a cycle", "INP / WGT / ACC, KiB",
+	    "port bytes a cycle, latency", NULL);
+	row(f, "---", "---", "---", "---", "---", NULL);
+	each_profile(f, profile);
+}
+
+static void profile_levels(FILE *f, const struct rivulet_board *b)
+{
+	for (uint32_t i = 0; i < b->levels; i++) {
+		const struct rivulet_board_level *l = &b->level[i];
+		double mac = (double)rivulet_board_peak(b) * l->hz * l->fj_per_mac * 1e-12;
+		double port = (double)b->port_bytes * l->hz * l->fj_per_byte * 1e-12;
+
+		row(f, i ? "" : b->name, TEXT("%u", i), TEXT("%.1f", l->hz / 1e6),
+		    TEXT("%u", l->microvolt / 1000), TEXT("%.2f", l->fj_per_mac / 1e3),
+		    TEXT("%.2f", l->fj_per_byte / 1e3), TEXT("%.0f", mac), TEXT("%.0f", port),
+		    TEXT("%.0f", l->static_uw / 1e3), TEXT("%.0f", mac + port + l->static_uw / 1e3),
+		    NULL);
+	}
+}
+
+static void table_levels(FILE *f)
+{
+	row(f, "board", "level", "MHz", "mV", "pJ per MAC", "pJ per byte", "array, mW", "port, mW",
+	    "static, mW", "at most, mW", NULL);
+	row(f, "---", "---", "---", "---", "---", "---", "---", "---", "---", "---", NULL);
+	each_profile(f, profile_levels);
+}
+
 /* ---- rivulet_isa.h ---- */
 
 static void table_ops(FILE *f)
@@ -240,7 +296,8 @@ static const struct {
 	{ "faults", table_faults }, { "descriptor", table_descriptor },
 	{ "region", table_region }, { "variant", table_variant },
 	{ "status", table_status }, { "boundary", table_boundary },
-	{ "board", table_board },   { "ops", table_ops },
+	{ "board", table_board },   { "profiles", table_profiles },
+	{ "levels", table_levels }, { "ops", table_ops },
 	{ "cfgs", table_cfgs },	    { "header", table_header },
 };
 
