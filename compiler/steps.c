@@ -201,6 +201,12 @@ static bool in_part(const struct part *p, const struct rvl_node *n)
 	return n->place == RVL_PLACE_NPU && l != RVL_NONE && l >= p->l0 && l < p->l0 + p->n;
 }
 
+/* A new name of an input is there from the start: nobody writes it. */
+static bool written(const struct rvl_backend *be, const struct rvl_tensor *t)
+{
+	return be->store[t->id]->place != RIVULET_PLACE_INPUT;
+}
+
 static bool seen_outside(const struct part *p, const struct rvl_tensor *t)
 {
 	if (t->is_output)
@@ -241,7 +247,7 @@ static bool list_refs(struct rvl_backend *be, const struct part *p, struct rvl_b
 				return false;
 		}
 		for (uint32_t j = 0; j < n->n_out; j++)
-			if (n->out[j] && seen_outside(p, n->out[j]) &&
+			if (n->out[j] && seen_outside(p, n->out[j]) && written(be, n->out[j]) &&
 			    !list_add(s->write, &s->nwrite, n->out[j]))
 				return false;
 	}

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whole graphs: NPU segments and CPU steps mixed at random, run in every order that the data allows (so
+ * the memory plan must hold without the runtime's help), and the corners of inputs, outputs and names.
+ */
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+
+#include "backend.h"
+#include "prog_exec.h"
+#include "qgraph.h"
+
+#define MAX_LIVE 64
+
+static struct rivulet_board board;
+
+static void load_board(void)
+{
+	char why[256];
+
+	ck_assert_msg(!rivulet_board_load(&board, "zu3eg-64", why, sizeof(why)), "%s", why);
+}
+
+/* ---- random graphs ---- */
+
+struct pool {
+	struct qg q;
+	struct rvl_tensor *t[MAX_LIVE];
+	uint32_t n;
+};
+
+static struct rvl_tensor *pick(struct pool *p)
+{
+	return p->t[qg_range(&p->q, 0, p->n - 1)];
+}
+
+static struct rvl_tensor *like(struct pool *p, const struct rvl_tensor *x, struct rvl_shape shape,
+			       bool same)
+{
+	enum rvl_type type = same ? x->type : qg_range(&p->q, 0, 1) ? RVL_TYPE_U8 : RVL_TYPE_S8;
+
+	return qg_tensor(&p->q, NULL, type, shape, same ? x->quant.scale[0] : 0.03f,
+			 same ? x->quant.zp[0] : qg_zp(&p->q, type));
+}
+
+static struct rvl_tensor *add_conv(struct pool *p, struct rvl_tensor *x)
+{
+	struct qg_conv c = { .m = qg_range(&p->q, 1, 24), .kh = 3, .kw = 3, .sy = 1, .sx = 1, .dy = 1, .dx = 1,
+			     .pad = { 1, 1, 1, 1 }, .group = 1, .wtype = RVL_TYPE_S8, .bias = true,
+			     .per_channel = true, .ytype = qg_range(&p->q, 0, 1) ? RVL_TYPE_U8 : RVL_TYPE_S8,
+			     .wscale = 0.003f, .yscale = 0.03f };
+
+	if (qg_range(&p->q, 0, 1)) {
+		c.kh = c.kw = 1;
+		memset(c.pad, 0, sizeof(c.pad));
+		c.m = x->shape.dim[1];	/* so that additions find partners */
+	}
+	return qg_conv(&p->q, NULL, x, &c);
+}
+
+static struct rvl_tensor *add_pair(struct pool *p, struct rvl_tensor *x, enum rvl_op op)
+{
+	struct rvl_tensor *in[2] = { x, x }, *y;
+
+	for (int i = 0; i < 20; i++) {
+		struct rvl_tensor *other = pick(p);
+
+		if (other != x && rvl_shape_equal(&other->shape, &x->shape)) {
+			in[qg_range(&p->q, 0, 1)] = other;
+			break;
+		}
+	}
+	y = like(p, x, x->shape, false);
+	qg_node(&p->q, op, NULL, 2, in, y);
+	return y;
+}
+
+/* On the CPU, because the graph does not accept the NPU's average. */
+static struct rvl_tensor *add_average(struct pool *p, struct rvl_tensor *x)
+{
+	struct rvl_tensor *y = like(p, x, x->shape, false);
+	struct rvl_node *n = qg_node(&p->q, RVL_OP_Q_AVERAGE_POOL, NULL, 1, &x, y);
+
+	if (!n)
+		return NULL;
+	n->attr.kernel[0] = n->attr.kernel[1] = 3;
+	for (int i = 0; i < 4; i++)
+		n->attr.pad[i] = 1;
+	return y;
+}
+
+static struct rvl_tensor *add_transpose(struct pool *p, struct rvl_tensor *x)
+{
+	struct rvl_shape s = x->shape;
+	struct rvl_tensor *y;
+	struct rvl_node *n;
+
+	s.dim[2] = x->shape.dim[3];
+	s.dim[3] = x->shape.dim[2];
+	y = like(p, x, s, true);
+	n = qg_node(&p->q, RVL_OP_TRANSPOSE, NULL, 1, &x, y);
+	if (!n)
+		return NULL;
+	n->attr.perm_rank = 4;
+	for (int i = 0; i < 4; i++)
+		n->attr.perm[i] = i < 2 ? i : 5 - i;
+	return y;
+}
+
+static struct rvl_tensor *add_reshape(struct pool *p, struct rvl_tensor *x)
+{
+	struct rvl_shape one = { 1, { 4 } }, s = x->shape;
+	int64_t dim[4] = { s.dim[0], s.dim[2], s.dim[1], s.dim[3] };
+	struct rvl_tensor *in[2] = { x, NULL }, *y;
+
+	memcpy(s.dim, dim, sizeof(dim));
+	y = like(p, x, s, true);
+	if (!p->q.rc)
+		p->q.rc = rvl_tensor_const(p->q.g, NULL, RVL_TYPE_S64, &one, dim, &in[1], &p->q.err);
+	qg_node(&p->q, RVL_OP_RESHAPE, NULL, 2, in, y);
+	return y;
+}
+
+static void grow(struct pool *p)
+{
+	struct rvl_tensor *x = pick(p), *y;
+
+	switch (qg_range(&p->q, 0, 9)) {
+	case 0:
+		y = add_average(p, x);
+		break;
+	case 1:
+		y = add_transpose(p, x);
+		break;
+	case 2:
+		y = add_reshape(p, x);
+		break;
+	case 3:
+	case 4:
+		y = add_pair(p, x, RVL_OP_Q_ADD);
+		break;
+	case 5:
+		y = add_pair(p, x, RVL_OP_Q_MUL);
+		break;
+	case 6:
+		y = x->shape.dim[2] > 2 && x->shape.dim[3] > 2 ? qg_max_pool(&p->q, NULL, x, 2, 1, 0) :
+								 add_conv(p, x);
+		break;
+	default:
+		y = add_conv(p, x);
+		break;
+	}
+	ck_assert_msg(!p->q.rc, "%s", p->q.err.msg);
+	p->t[p->n++] = y;
+}
+
+/* A graph of @nodes operators; whatever nobody reads is an output. */
+static void random_graph(struct pool *p, uint64_t seed, uint32_t nodes)
+{
+	uint32_t inputs;
+
+	p->n = 0;
+	qg_open(&p->q, seed);
+	inputs = qg_range(&p->q, 1, 2);
+	for (uint32_t i = 0; i < inputs; i++) {
+		struct rvl_shape s = { 4, { 1, qg_range(&p->q, 1, 20), qg_range(&p->q, 3, 9), qg_range(&p->q, 3, 9) } };
+
+		p->t[p->n] = qg_tensor(&p->q, i ? "b" : "a", i ? RVL_TYPE_S8 : RVL_TYPE_U8, s, 0.03f, 3);
+		qg_input(&p->q, p->t[p->n++]);
+	}
+	for (uint32_t i = 0; i < nodes; i++)
+		grow(p);
+	for (uint32_t i = inputs; i < p->n; i++)
+		if (!p->t[i]->n_users || !qg_range(&p->q, 0, 9))
+			qg_output(&p->q, p->t[i]);
+	ck_assert_msg(!p->q.rc, "%s", p->q.err.msg);
+}
+
+/* ---- running in any order ---- */
+
+struct io {
+	void *data[MAX_LIVE];
+	size_t size[MAX_LIVE];
+};
+
+static void reference(struct qg *q, struct io *io)
+{
+	struct rvl_graph *g = q->g;
+	struct rvl_interp *it;
+
+	memset(io, 0, sizeof(*io));
+	ck_assert_msg(!rvl_shape_infer(g, &q->err), "%s", q->err.msg);
+	ck_assert_msg(!rvl_interp_new(g, true, &it, &q->err), "%s", q->err.msg);
+	for (uint32_t i = 0; i < g->n_inputs; i++) {
+		io->size[i] = rvl_tensor_bytes(g->inputs[i]);
+		io->data[i] = malloc(io->size[i]);
+		for (size_t j = 0; j < io->size[i]; j++)
+			((uint8_t *)io->data[i])[j] = qg_random(q);
+		ck_assert(!rvl_interp_set(it, i, io->data[i], io->size[i], NULL));
+	}
+	ck_assert_msg(!rvl_interp_run(it, &q->err), "%s", q->err.msg);
+	for (uint32_t i = 0; i < g->n_outputs; i++) {
+		uint32_t o = g->n_inputs + i;
+
+		io->size[o] = rvl_tensor_bytes(g->outputs[i]);
+		io->data[o] = malloc(io->size[o]);
+		memcpy(io->data[o], rvl_interp_data(it, g->outputs[i]), io->size[o]);
+	}
+	rvl_interp_free(it);
+}
+
+static bool ready(const struct rivulet_program *p, uint32_t i, const bool *done)
+{
+	const struct rivulet_step *s = rivulet_program_steps(p);
+
+	for (uint32_t j = 0; j < p->steps; j++) {
+		for (uint32_t w = 0; w < s[j].nwrite && !done[j]; w++)
+			for (uint32_t r = 0; r < s[i].nread; r++)
+				if (s[j].write[w] == s[i].read[r])
+					return false;
+	}
+	return true;
+}
+
+/* Steps in a random order among those whose operands are there. */
+static int run_shuffled(struct prog_exec *x, struct qg *q)
+{
+	const struct rivulet_step *s = rivulet_program_steps(x->p);
+	bool done[256] = { false };
+	int rc = 0;
+
+	ck_assert_uint_le(x->p->steps, 256);
+	for (uint32_t left = x->p->steps; left && !rc; left--) {
+		uint32_t i;
+
+		do {
+			i = qg_range(q, 0, x->p->steps - 1);
+		} while (done[i] || !ready(x->p, i, done));
+		rc = s[i].kind == RIVULET_STEP_NPU ? prog_npu_step(x, &s[i]) : prog_cpu_step(x, &s[i]);
+		done[i] = true;
+	}
+	return rc;
+}
+
+static void check_program(struct qg *q, const struct io *io, const struct rivulet_blob *program, uint64_t seed)
+{
+	uint32_t ins = q->g->n_inputs, outs = q->g->n_outputs;
+	struct prog_exec x;
+
+	for (int turn = 0; turn < 3; turn++) {
+		ck_assert(!prog_open(&x, &board, NULL, program->data));
+		for (uint32_t i = 0; i < ins; i++)
+			x.io[i] = io->data[i];
+		for (uint32_t i = 0; i < outs; i++)
+			x.io[ins + i] = calloc(1, io->size[ins + i]);
+		ck_assert_msg(!(turn ? run_shuffled(&x, q) : prog_run(&x)), "seed %llu: %s",
+			      (unsigned long long)seed, x.err);
+		for (uint32_t i = 0; i < outs; i++) {
+			ck_assert_msg(!memcmp(x.io[ins + i], io->data[ins + i], io->size[ins + i]),
+				      "seed %llu turn %d: output %u differs", (unsigned long long)seed, turn, i);
+			free(x.io[ins + i]);
+		}
+		prog_close(&x, true);
+	}
+}
+
+static void compile_and_check(struct qg *q, uint64_t seed)
+{
+	struct rivulet_blob program = { 0 };
+	struct rvl_err err = { "" };
+	struct rvl_graph *g;
+	struct io io;
+	char why[256] = "";
+
+	reference(q, &io);
+	ck_assert(!rvl_graph_clone(q->g, &g, &err));
+	ck_assert_msg(!rvl_compile_graph(g, &board, NULL, &program, NULL, &err), "seed %llu: %s",
+		      (unsigned long long)seed, err.msg);
+	ck_assert_msg(!rivulet_program_check(program.data, program.size, why, sizeof(why)), "seed %llu: %s",
+		      (unsigned long long)seed, why);
+	check_program(q, &io, &program, seed);
+	for (uint32_t i = 0; i < q->g->n_inputs + q->g->n_outputs; i++)
+		free(io.data[i]);
+	rivulet_blob_free(&program);
+	rvl_graph_free(q->g);
+}
+
+START_TEST(random_graphs)
+{
+	for (uint64_t i = 0; i < 30; i++) {
+		uint64_t seed = _i * 1000 + i;
+		struct pool p;
+
+		random_graph(&p, seed, 3 + seed % 20);
+		compile_and_check(&p.q, seed);
+	}
+}
+END_TEST
+
+/* ---- corners ---- */
+
+static struct rvl_tensor *small_input(struct qg *q, const char *name)
+{
+	struct rvl_tensor *t = qg_tensor(q, name, RVL_TYPE_U8, (struct rvl_shape){ 4, { 1, 5, 4, 3 } }, 0.03f, 7);
+
+	qg_input(q, t);
+	return t;
+}
+
+/* An input that is an output, an output asked for twice, both names of one value. */
+START_TEST(outputs_without_a_maker)
+{
+	struct pool p = { .n = 0 };
+	struct rvl_tensor *x, *y;
+
+	qg_open(&p.q, 1);
+	x = small_input(&p.q, "x");
+	y = add_conv(&p, x);
+	qg_output(&p.q, x);
+	qg_output(&p.q, y);
+	qg_output(&p.q, add_reshape(&p, y));
+	qg_output(&p.q, add_reshape(&p, x));
+	ck_assert_msg(!p.q.rc, "%s", p.q.err.msg);
+	compile_and_check(&p.q, 1);
+}
+END_TEST
+
+/* Names are the model's, also where a copy was put in between. */
+START_TEST(names_survive)
+{
+	struct rivulet_blob program = { 0 };
+	const struct rivulet_program *f;
+	struct rvl_err err = { "" };
+	struct pool p = { .n = 0 };
+
+	qg_open(&p.q, 1);
+	qg_output(&p.q, small_input(&p.q, "both"));
+	ck_assert_msg(!rvl_compile_graph(p.q.g, &board, NULL, &program, NULL, &err), "%s", err.msg);
+	f = program.data;
+	ck_assert_str_eq(rivulet_program_string(f, rivulet_program_tensors(f)[0].name), "both");
+	ck_assert_str_eq(rivulet_program_string(f, rivulet_program_tensors(f)[1].name), "both");
+	rivulet_blob_free(&program);
+}
+END_TEST
+
+/* More inputs than the device has slots, more operands than a step can name. */
+START_TEST(many_inputs)
+{
+	struct pool p = { .n = 0 };
+
+	qg_open(&p.q, 3);
+	for (int i = 0; i < 20; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "in%d", i);
+		p.t[p.n++] = small_input(&p.q, name);
+	}
+	for (int i = 0; i < 20; i++)
+		qg_output(&p.q, add_conv(&p, p.t[i]));
+	ck_assert_msg(!p.q.rc, "%s", p.q.err.msg);
+	compile_and_check(&p.q, 3);
+}
+END_TEST
+
+START_TEST(many_values_between_segments)
+{
+	struct pool p = { .n = 0 };
+	struct rvl_tensor *x, *sum;
+
+	qg_open(&p.q, 4);
+	x = small_input(&p.q, "x");
+	sum = add_average(&p, x);
+	for (int i = 0; i < 20; i++)	/* twenty convolutions in one segment, each read by the CPU */
+		p.t[p.n++] = add_average(&p, add_conv(&p, x));
+	for (int i = 0; i < 20; i++) {
+		struct rvl_tensor *in[2] = { sum, p.t[i] };
+
+		if (!rvl_shape_equal(&sum->shape, &p.t[i]->shape)) {
+			qg_output(&p.q, p.t[i]);
+			continue;
+		}
+		sum = like(&p, sum, sum->shape, false);
+		qg_node(&p.q, RVL_OP_Q_ADD, NULL, 2, in, sum);
+	}
+	qg_output(&p.q, sum);
+	ck_assert_msg(!p.q.rc, "%s", p.q.err.msg);
+	compile_and_check(&p.q, 4);
+}
+END_TEST
+
+/* ---- the public entry ---- */
+
+START_TEST(garbage_is_one_error)
+{
+	struct rivulet_blob program = { 0 };
+	struct rivulet_explain e;
+	struct rvl_err err = { "" };
+	uint8_t junk[256];
+
+	for (size_t i = 0; i < sizeof(junk); i++)
+		junk[i] = i * 37;
+	ck_assert_int_lt(rivulet_compile(junk, sizeof(junk), &board, NULL, &program, NULL, &err), 0);
+	ck_assert_uint_gt(strlen(err.msg), 5);
+	ck_assert_ptr_null(program.data);
+	ck_assert_int_lt(rivulet_explain_model(junk, sizeof(junk), &board, NULL, &e, &err), 0);
+}
+END_TEST
+
+static void *slurp(const char *path, size_t *size)
+{
+	FILE *f = fopen(path, "rb");
+	char *p;
+
+	ck_assert_msg(f != NULL, "%s", path);
+	fseek(f, 0, SEEK_END);
+	*size = ftell(f);
+	rewind(f);
+	p = malloc(*size);
+	ck_assert_uint_eq(fread(p, 1, *size, f), *size);
+	fclose(f);
+	return p;
+}
+
+/* The recorded models: bytes of the last quantised tensor are compared by test_graph; here every board compiles. */
+START_TEST(every_board_compiles_the_demo_models)
+{
+	static const char *const boards[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64", "sc-edge" };
+	static const char *const models[] = { "models/lenet.onnx", "models/resnet.onnx" };
+
+	for (int m = 0; m < 2; m++) {
+		size_t size;
+		void *onnx = slurp(models[m], &size);
+
+		for (int i = 0; i < 5; i++) {
+			struct rivulet_blob program = { 0 }, text, json;
+			struct rivulet_explain e, f;
+			struct rivulet_board b;
+			struct rvl_err err = { "" };
+			char why[256];
+
+			ck_assert(!rivulet_board_load(&b, boards[i], why, sizeof(why)));
+			ck_assert_msg(!rivulet_compile(onnx, size, &b, NULL, &program, &e, &err), "%s", err.msg);
+			ck_assert_msg(!rivulet_program_check(program.data, program.size, why, 256), "%s", why);
+			ck_assert_uint_eq(e.n_segments, 1);
+			ck_assert(!rivulet_explain_model(onnx, size, &b, NULL, &f, &err));
+			ck_assert_uint_eq(f.segments[0].cycles, e.segments[0].cycles);
+			ck_assert(!rivulet_explain_text(&e, &text) && !rivulet_explain_json(&e, &json));
+			rivulet_blob_free(&text);
+			rivulet_blob_free(&json);
+			rivulet_explain_free(&e);
+			rivulet_explain_free(&f);
+			rivulet_blob_free(&program);
+		}
+		free(onnx);
+	}
+}
+END_TEST
+
+/* The same model and options give the same file, byte for byte: caches depend on it. */
+START_TEST(compiling_is_deterministic)
+{
+	struct rivulet_blob a = { 0 }, b = { 0 };
+	struct rvl_err err = { "" };
+	size_t size;
+	void *onnx = slurp("models/lenet.onnx", &size);
+
+	ck_assert(!rivulet_compile(onnx, size, &board, NULL, &a, NULL, &err));
+	ck_assert(!rivulet_compile(onnx, size, &board, NULL, &b, NULL, &err));
+	ck_assert_uint_eq(a.size, b.size);
+	ck_assert_mem_eq(a.data, b.data, a.size);
+	rivulet_blob_free(&a);
+	rivulet_blob_free(&b);
+	free(onnx);
+}
+END_TEST
+
+/* Explaining a model that cannot be compiled names the operator and why. */
+START_TEST(unsupported_is_named)
+{
+	struct rivulet_explain e;
+	struct rvl_backend be = { .board = &board, .opt = &(struct rivulet_compile_options){ 0 } };
+	struct rivulet_blob text;
+	struct pool p = { .n = 0 };
+	struct rvl_tensor *x;
+	struct rvl_node *n;
+
+	qg_open(&p.q, 1);
+	x = small_input(&p.q, "x");
+	n = qg_node(&p.q, RVL_OP_UNSUPPORTED, "strange", 1, &x, like(&p, x, x->shape, true));
+	ck_assert_ptr_nonnull(n);
+	n->op_type = "Wobble";
+	n->reason = "nobody knows it";
+	qg_output(&p.q, add_conv(&p, n->out[0]));
+	be.g = p.q.g;
+	ck_assert(!rvl_explain_nodes(&be, &e));
+	ck_assert_uint_eq(e.n_rows, 2);
+	ck_assert_str_eq(e.rows[0].where, "none");
+	ck_assert_str_eq(e.rows[0].op, "Wobble");
+	ck_assert_str_eq(e.rows[0].reason, "nobody knows it");
+	ck_assert_str_eq(e.rows[1].where, "npu");
+	ck_assert(!rivulet_explain_text(&e, &text));
+	ck_assert_ptr_nonnull(strstr(text.data, "nobody knows it"));
+	rivulet_blob_free(&text);
+	rivulet_explain_free(&e);
+	rvl_graph_free(p.q.g);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("compile");
+	TCase *t = tcase_create("graphs");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(t, 300);
+	tcase_add_checked_fixture(t, load_board, NULL);
+	tcase_add_loop_test(t, random_graphs, 0, 10);
+	tcase_add_test(t, outputs_without_a_maker);
+	tcase_add_test(t, names_survive);
+	tcase_add_test(t, many_inputs);
+	tcase_add_test(t, many_values_between_segments);
+	tcase_add_test(t, garbage_is_one_error);
+	tcase_add_test(t, every_board_compiles_the_demo_models);
+	tcase_add_test(t, compiling_is_deterministic);
+	tcase_add_test(t, unsupported_is_named);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
