@@ -462,7 +462,8 @@ int rvl_pass_fuse(struct rvl_graph *g, struct rvl_err *err)
 
 	if (!list)
 		return rvl_fail(err, -ENOMEM, "no memory for fusion");
-	memcpy(list, g->nodes, old * sizeof(*list));	/* nodes come and go meanwhile */
+	if (old)
+		memcpy(list, g->nodes, old * sizeof(*list));	/* nodes come and go meanwhile */
 	for (uint32_t i = 0; i < old && !rc; i++)
 		if (list[i]->n_out)
 			rc = fuse_node(g, list[i], err);
