@@ -47,9 +47,11 @@ static int scan_opset(const struct rvl_msg *file, const struct rvl_field *f,
 	struct opset o = { .version = 0 };
 	int rc = rvl_msg_each(rvl_msg_sub(file, f, "OperatorSetIdProto"), opset_field, &o);
 
-	if (!o.domain.len || rvl_span_is(o.domain, "ai.onnx"))
+	if (!o.domain.len || rvl_span_is(o.domain, "ai.onnx")) {
 		m->opset = o.version;
-	else if (rvl_span_is(o.domain, "com.microsoft"))
+		m->imports_onnx = true;
+	}
+	if (rvl_span_is(o.domain, "com.microsoft"))
 		m->ms_opset = o.version;
 	return rc;
 }
@@ -147,7 +149,8 @@ static int check_versions(const struct rvl_onnx_model *m, struct rvl_err *err)
 	if (m->ir_version < RVL_ONNX_MIN_IR || m->ir_version > RVL_ONNX_MAX_IR)
 		return rvl_fail(err, -EOPNOTSUPP, "ONNX IR version %lld is not one of %d to %d",
 				(long long)m->ir_version, RVL_ONNX_MIN_IR, RVL_ONNX_MAX_IR);
-	if (m->opset < 1 || m->opset > RVL_ONNX_MAX_OPSET)
+	if (m->opset < 0 || m->opset > RVL_ONNX_MAX_OPSET ||
+	    (!m->opset && m->imports_onnx))
 		return rvl_fail(err, -EOPNOTSUPP, "ONNX opset %lld is not one of 1 to %d",
 				(long long)m->opset, RVL_ONNX_MAX_OPSET);
 	return 0;

@@ -24,7 +24,8 @@ struct rvl_onnx_list {
 
 struct rvl_onnx_model {
 	int64_t ir_version;
-	int64_t opset;		/* of ai.onnx; 0 = not imported */
+	int64_t opset;		/* of ai.onnx; 0 = not imported, its operators are refused then */
+	bool imports_onnx;
 	int64_t ms_opset;	/* of com.microsoft; 0 = not imported */
 	struct rvl_span producer;
 	struct rvl_msg file;

@@ -380,10 +380,10 @@ static int connect_inputs(struct import *im)
 }
 
 /* Results beyond RVL_MAX_OUT exist only as names that nothing can use. */
-static int connect_output(struct import *im, uint32_t i)
+static int connect_output(struct import *im, struct rvl_span name, uint32_t i)
 {
 	struct rvl_tensor *t;
-	int rc = tensor_of(im, im->on->out[i], &t);
+	int rc = tensor_of(im, name, &t);
 
 	if (rc)
 		return rc;
@@ -402,11 +402,16 @@ static int connect_output(struct import *im, uint32_t i)
 
 static int connect_outputs(struct import *im)
 {
+	bool close_up = im->n->op == RVL_OP_UNSUPPORTED;	/* any of its results may be absent */
+	uint32_t at = 0;
 	int rc = 0;
 
-	for (uint32_t i = 0; i < im->on->n_out && !rc; i++)
+	for (uint32_t i = 0; i < im->on->n_out && !rc; i++, at++) {
 		if (im->on->out[i].len)
-			rc = connect_output(im, i);
+			rc = connect_output(im, im->on->out[i], at);
+		else if (close_up)
+			at--;
+	}
 	if (!rc && (!im->n->n_out || !im->n->out[0]))
 		return rvl_fail(im->err, -EBADMSG, "node '%s' (%s) has no first output", im->n->name,
 				im->n->op_type);
