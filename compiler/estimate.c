@@ -20,6 +20,19 @@ static int fetch(void *ctx, uint32_t index, struct rivulet_insn *out)
 	return 0;
 }
 
+static const char *fault_meaning(int fault)
+{
+#define MEANING(name, value, slot, doc)                                                            \
+	case value:                                                                                \
+		return doc;
+	switch (fault) {
+	RIVULET_FAULTS(MEANING)
+	default:
+		return "unknown fault";
+	}
+#undef MEANING
+}
+
 /* Which layers use the array. */
 static void mark_array(const struct stream *s, const uint32_t *layer, struct rvl_layer_cost *cost)
 {
@@ -89,7 +102,8 @@ int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t b
 	take_stats(rivulet_timeline_stats(t), seg, s.n);
 	rivulet_timeline_free(t);
 	if (rc < 0)
-		return rvl_fail(err, -EINVAL, "instruction %u of %u: fault %d", e.index, s.n, -rc);
+		return rvl_fail(err, -EINVAL, "the device would refuse instruction %u of %u: %s", e.index,
+				s.n, fault_meaning(-rc));
 	return 0;
 }
 

@@ -496,6 +496,9 @@ static bool tile_plain(const struct rivulet_board *b, struct rvl_layer *l)
 	}
 	return false;
 found:
+	if (t.og >= 4 && t.og == blocks && t.in_words > 512)	/* some of it loads while some is stored */
+		t.og = rvl_div_up(t.og, 4);
+	plain_fits(&u, &t);
 	l->t = t;
 	return true;
 }

@@ -220,6 +220,83 @@ START_TEST(random_convolutions)
 }
 END_TEST
 
+/* Any board that the profile's limits allow: the compiler must not know the four that exist. */
+START_TEST(random_boards)
+{
+	for (int i = 0; i < 60; i++) {
+		struct qg q, pick = { .seed = 31337 + _i * 100 + i };
+		struct rivulet_board b = board_of(0);
+		struct io io = { 0 };
+		struct qg_conv c;
+		struct rvl_tensor *x;
+		char what[96];
+
+		b.tn = 4 << qg_range(&pick, 0, 4);
+		b.tm = rvl_min(64, b.tn << qg_range(&pick, 0, 3));
+		b.dn = b.tn >> qg_range(&pick, 0, 2);
+		b.inp_bytes = b.tn * qg_range(&pick, 24, 3000);
+		b.wgt_bytes = 2 * b.tm * b.tn + 16 * b.tm + 16 * qg_range(&pick, 0, 4000);
+		b.acc_bytes = 4 * b.tm * qg_range(&pick, 2, 700);
+		b.port_bytes = 1 << qg_range(&pick, 0, 6);
+		b.mem_latency = qg_range(&pick, 0, 300);
+		b.queue_depth = qg_range(&pick, 2, 70);
+		qg_open(&q, 7000 + _i * 100 + i);
+		x = any_input(&q, "x", qg_range(&q, 1, 90), qg_range(&q, 1, 16), qg_range(&q, 1, 30));
+		c = any_conv(&q, x);
+		x = qg_max_pool(&q, "pool", qg_conv(&q, "conv", x, &c), 1, 1, 0);
+		c = any_conv(&q, x);
+		qg_output(&q, qg_conv(&q, "conv2", x, &c));
+		ck_assert_msg(!q.rc, "%s", q.err.msg);
+		snprintf(what, sizeof(what), "%d: tm %u tn %u dn %u inp %u wgt %u acc %u", i, b.tm, b.tn, b.dn,
+			 b.inp_bytes, b.wgt_bytes, b.acc_bytes);
+		fill_inputs(&q, &io);
+		interpret(&q, &io);
+		run(&q, &io, &b, NULL, what);
+		finish(&q, &io);
+	}
+}
+END_TEST
+
+/* Every operation leaves a record, within the run, with the tag of its layer. */
+START_TEST(profile_records)
+{
+	struct rivulet_compile_options prof = { .prof = true };
+	struct rivulet_board b = board_of(0);
+	struct rivulet_blob program = { 0 };
+	struct rvl_err err = { "" };
+	const struct rivulet_prof *r;
+	struct prog_exec x;
+	uint8_t in[6 * 14 * 14 * 2], out[64 * 14 * 14 * 2];
+	uint32_t seen = 0, convs = 0;
+	struct qg q;
+	struct qg_conv c;
+
+	qg_open(&q, 12);
+	c = (struct qg_conv){ .m = 30, .kh = 3, .kw = 3, .sy = 1, .sx = 1, .dy = 1, .dx = 1, .group = 1,
+			      .wtype = RVL_TYPE_S8, .ytype = RVL_TYPE_U8, .wscale = 0.01f, .yscale = 0.1f };
+	qg_output(&q, qg_conv(&q, "b", qg_conv(&q, "a", any_input(&q, "x", 6, 14, 14), &c), &c));
+	ck_assert_msg(!q.rc, "%s", q.err.msg);
+	ck_assert_msg(!rvl_compile_graph(q.g, &b, &prof, &program, NULL, &err), "%s", err.msg);
+	ck_assert(!prog_open(&x, &b, NULL, program.data));
+	memset(in, 1, sizeof(in));
+	memset(x.prof, 0, x.prof_size);
+	x.io[0] = in;
+	x.io[1] = out;
+	ck_assert_msg(!prog_run(&x), "%s", x.err);
+	r = (const void *)x.prof;
+	for (; seen < x.prof_size / sizeof(*r) && r[seen].end; seen++) {
+		ck_assert_uint_lt(r[seen].start, r[seen].end);
+		ck_assert_uint_le(r[seen].end, x.cycles);
+		ck_assert_uint_le(r[seen].tag, 1);
+		convs += r[seen].queue == RIVULET_Q_CONV;
+	}
+	ck_assert_uint_ge(seen, 8);
+	ck_assert_uint_ge(convs, 2);
+	prog_close(&x, true);
+	rivulet_blob_free(&program);
+}
+END_TEST
+
 /* conv, conv + add, pool, second branch: everything that is fused, in both orders of the addition. */
 static void residual_block(struct qg *q, int flavour)
 {
@@ -535,6 +612,8 @@ int main(void)
 
 	tcase_set_timeout(t, 300);
 	tcase_add_loop_test(t, random_convolutions, 0, GEOMETRIES);
+	tcase_add_loop_test(t, random_boards, 0, 8);
+	tcase_add_test(t, profile_records);
 	tcase_add_loop_test(t, random_blocks, 0, GEOMETRIES);
 	tcase_add_loop_test(t, classifier, 0, GEOMETRIES);
 	tcase_add_loop_test(t, pools_and_tables, 0, GEOMETRIES);
