@@ -27,3 +27,4 @@ CPPFLAGS_tests_unit_test_libclient := $(shell pkg-config --cflags umockdev-1.0 2
 $(eval $(call unit_test,libclient,client uapi,$(shell pkg-config --libs umockdev-1.0 libdrm 2>/dev/null)))
 $(BUILD)/unit/test_libclient: $(LIBRIVULET)
 $(eval $(call unit_test,board,uapi))
+$(eval $(call unit_test,tool,tool $(TOOL_STATIC),$(TOOL_LIBS)))

@@ -155,7 +155,10 @@ static void check_not_loaded(struct doctor *d)
 	char fix[256];
 
 	if (!module_installed(d)) {
-		if (!rvl_sys_exists("lib/modules/%s/build", d->release))
+		if (!strstr(d->release, "deb"))
+			snprintf(fix, sizeof(fix), "apt install linux-image-6.12-amd64 and boot it; or build "
+				 "for this kernel with its headers: make modules KVER=%s", d->release);
+		else if (!rvl_sys_exists("lib/modules/%s/build", d->release))
 			snprintf(fix, sizeof(fix), "apt install linux-headers-%s, then make modules && "
 				 "make modules-install in Rivulet's source", d->release);
 		else

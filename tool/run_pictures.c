@@ -188,7 +188,7 @@ static void progress(const struct rvl_run *r, uint64_t done, uint64_t total)
 	bool tty = isatty(STDERR_FILENO);
 	uint64_t step = tty ? total / 200 + 1 : (total + 9) / 10;
 
-	if (rvl_tool_json || total < 20 || (done % step && done != total))
+	if (rvl_tool_json || total < 100 || (done % step && done != total))
 		return;
 	if (tty)
 		fprintf(stderr, "\r%llu of %llu pictures%s", (unsigned long long)done,

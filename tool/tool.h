@@ -41,14 +41,16 @@ int rvl_cmd_bench(int argc, char **argv);
 int rvl_cmd_doctor(int argc, char **argv);
 int rvl_cmd_disasm(int argc, char **argv);
 
-/* ---- errors (main.c): the first failure is kept, and told once at the end ---- */
+/* ---- errors (options.c): the first failure is kept, and told once at the end ---- */
 
 /** rvl_tool_fail() - note what failed. Returns @code, an enum rvl_exit; a second call changes nothing */
 int rvl_tool_fail(enum rvl_exit code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/** rvl_tool_error - its text, "" while all is well */
+extern char rvl_tool_error[1200];
 /** rvl_tool_json - --json was given */
 extern bool rvl_tool_json;
 
-/* ---- options (main.c) ---- */
+/* ---- options (options.c) ---- */
 
 /** struct rvl_option - --NAME, with a value when @value is not NULL; may be given often when @fn is set */
 struct rvl_option {

@@ -1,0 +1,884 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The `rivulet` command: its readers of files from strangers, its output, and its verbs on the linked
+ * model with what they print looked at.
+ */
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <png.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../tool/sysfs.h"
+#include "../../tool/tool.h"
+
+#define DATA "/usr/share/datasets/fashion-mnist/"
+#define NODES "/usr/share/libonnx-testdata/data/node"
+
+static char dir[64];
+static char out[1 << 20];	/* what the last verb printed */
+
+static void setup(void)
+{
+	strcpy(dir, "/tmp/rvl-tool-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static void teardown(void)
+{
+	char cmd[128];
+
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+	ck_assert_int_eq(system(cmd), 0);
+}
+
+static const char *in_dir(const char *name)
+{
+	static char path[4][160];
+	static int n;
+
+	n = (n + 1) % 4;
+	snprintf(path[n], sizeof(path[n]), "%s/%s", dir, name);
+	return path[n];
+}
+
+static void write_file(const char *path, const void *data, size_t size)
+{
+	FILE *f = fopen(path, "wbe");
+
+	ck_assert_msg(f != NULL, "%s", path);
+	ck_assert_uint_eq(fwrite(data, 1, size, f), size);
+	fclose(f);
+}
+
+/* Runs a verb with its words, standard output into @out. */
+static int verb(int (*fn)(int argc, char **argv), const char *words)
+{
+	static char copy[2048];
+	char *argv[64], *save = NULL;
+	int argc = 0, saved = dup(STDOUT_FILENO), r;
+	size_t n;
+	FILE *f;
+
+	snprintf(copy, sizeof(copy), "%s", words);
+	for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
+		argv[argc++] = w;
+	rvl_tool_json = strstr(words, "--json") != NULL;
+	*rvl_tool_error = 0;
+	fflush(stdout);
+	ck_assert_ptr_nonnull(freopen(in_dir("stdout"), "w", stdout));
+	r = fn(argc, argv);
+	fflush(stdout);
+	dup2(saved, STDOUT_FILENO);
+	close(saved);
+	f = fopen(in_dir("stdout"), "re");
+	n = fread(out, 1, sizeof(out) - 1, f);
+	out[n] = 0;
+	fclose(f);
+	return r;
+}
+
+#define EXPECT(fn, words, code)                                                                    \
+	do {                                                                                       \
+		int r_ = verb(fn, words);                                                          \
+		ck_assert_msg(r_ == (code), "%s: exit %d (%s)", words, r_, rvl_tool_error);       \
+	} while (0)
+#define SAYS(text) ck_assert_msg(strstr(out, text) != NULL, "no \"%s\" in:\n%.2000s", text, out)
+
+/* ---- a JSON reader, to hold the writer against ---- */
+
+static const char *json_value(const char *p);
+
+static const char *json_string(const char *p)
+{
+	if (!p || *p++ != '"')
+		return NULL;
+	while (*p != '"') {
+		if ((unsigned char)*p < 0x20 || (*p == '\\' && !strchr("\"\\/bfnrtu", p[1])))
+			return NULL;
+		p += *p == '\\' ? 2 : 1;
+	}
+	return p + 1;
+}
+
+static const char *json_space(const char *p)
+{
+	return p ? p + strspn(p, " \n") : NULL;
+}
+
+static const char *json_list(const char *p, char end, bool keys)
+{
+	p = json_space(p + 1);
+	if (*p == end)
+		return p + 1;
+	for (;;) {
+		if (keys) {
+			p = json_space(json_string(json_space(p)));
+			if (!p || *p++ != ':')
+				return NULL;
+		}
+		p = json_value(p);
+		if (!p || (*p != ',' && *p != end))
+			return NULL;
+		if (*p++ == end)
+			return p;
+	}
+}
+
+static const char *json_value(const char *p)
+{
+	static const char *const words[] = { "true", "false", "null" };
+	char *end;
+
+	p += strspn(p, " \n");
+	if (*p == '{' || *p == '[') {
+		p = json_list(p, *p == '{' ? '}' : ']', *p == '{');
+	} else if (*p == '"') {
+		p = json_string(p);
+	} else {
+		for (int i = 0; i < 3; i++)
+			if (!strncmp(p, words[i], strlen(words[i])))
+				return json_space(p + strlen(words[i]));
+		strtod(p, &end);
+		p = end == p ? NULL : end;
+	}
+	return json_space(p);
+}
+
+static void is_json(const char *schema)
+{
+	const char *end = json_value(out);
+
+	ck_assert_msg(end && !*end, "not one JSON value: %.300s", out);
+	ck_assert_msg(!strncmp(out + 11, schema, strlen(schema)), "schema: %.60s", out);
+}
+
+/* ---- files ---- */
+
+START_TEST(npy)
+{
+	float data[6] = { 1, 2, 3, 4, 5, -6.5f };
+	struct rvl_array a = { .dtype = RIVULET_F32, .ndim = 2, .dim = { 2, 3 }, .size = 24, .data = data };
+	struct rvl_array b, scalar = { .dtype = RIVULET_S64, .size = 8, .data = &(int64_t){ -9 } };
+	struct rvl_blob f;
+	char why[160];
+
+	ck_assert_int_eq(rvl_npy_write(in_dir("a.npy"), &a), 0);
+	ck_assert_int_eq(rvl_array_read(in_dir("a.npy"), &b), 0);
+	ck_assert(b.dtype == a.dtype && b.ndim == 2 && b.dim[1] == 3 && !memcmp(b.data, data, 24));
+	rvl_array_clear(&b);
+	ck_assert_int_eq(rvl_npy_write(in_dir("s.npy"), &scalar), 0);
+	ck_assert_int_eq(rvl_array_read(in_dir("s.npy"), &b), 0);
+	ck_assert(b.ndim == 0 && *(int64_t *)b.data == -9);
+	rvl_array_clear(&b);
+	/* Every truncation is refused. */
+	ck_assert_int_eq(rvl_read_file(in_dir("a.npy"), 1 << 20, &f), 0);
+	ck_assert_uint_eq(f.size % 8, 0);
+	for (size_t n = 0; n < f.size; n++)
+		ck_assert_int_lt(rvl_npy_parse(f.data, n, &b, why), 0);
+	rvl_blob_clear(&f);
+}
+END_TEST
+
+static const struct { const char *dict; int want; } dicts[] = {
+	{ "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", 0 },
+	{ "{'shape': (1, 1), 'descr': \"<f4\", 'fortran_order': False}", 0 },
+	{ "{'descr': '<f4', 'fortran_order': False, 'shape': (), }", 0 },
+	{ "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }", -EOPNOTSUPP },
+	{ "{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", -EOPNOTSUPP },
+	{ "{'descr': '<f4', 'fortran_order': True, 'shape': (1, 1), }", -EOPNOTSUPP },
+	{ "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", -EINVAL },
+	{ "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", -EOVERFLOW },
+	{ "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", -EINVAL },
+	{ "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1), }", -EINVAL },
+	{ "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", -EINVAL },
+	{ "{'descr': '<f4', 'fortran_order': False, }", -EINVAL },
+	{ "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", -EINVAL },
+	{ "{'descr': '<f4', 'fortran_order': None, 'shape': (1,), }", -EINVAL },
+	{ "{'descr': '<f4', 'evil': 1, 'fortran_order': False, 'shape': (1,), }", -EINVAL },
+	{ "{'descr': '<f4'", -EINVAL },
+	{ "", -EINVAL },
+};
+
+START_TEST(npy_header)
+{
+	uint8_t file[300] = "\x93NUMPY\x01\x00";
+	struct rvl_array a = { 0 };
+	size_t n = strlen(dicts[_i].dict);
+	char why[160];
+	int r;
+
+	file[8] = (uint8_t)n;
+	memcpy(file + 10, dicts[_i].dict, n);
+	r = rvl_npy_parse(file, 10 + n + 4, &a, why);
+	ck_assert_msg(r == dicts[_i].want, "%s: %d, %s", dicts[_i].dict, r, why);
+	rvl_array_clear(&a);
+}
+END_TEST
+
+static bool read_pb(const char *path)
+{
+	struct rvl_array a = { 0 };
+	struct rvl_blob b;
+	char why[160];
+	int r;
+
+	ck_assert_int_eq(rvl_read_file(path, 1 << 26, &b), 0);
+	r = rvl_pb_parse(b.data, b.size, &a, why);
+	ck_assert_msg(r == 0 || r == -EOPNOTSUPP || strstr(path, "sequence") || strstr(path, "optional"),
+		      "%s: %d %s", path, r, why);
+	/* Truncations: an error, or (cut between fields) a smaller message that is consistent. */
+	for (size_t n = 0; n < b.size && n < 64; n++) {
+		struct rvl_array cut = { 0 };
+
+		if (!rvl_pb_parse(b.data, n, &cut, why))
+			rvl_array_clear(&cut);
+	}
+	rvl_array_clear(&a);
+	rvl_blob_clear(&b);
+	return !r;
+}
+
+/* The operators that this stack takes have tensors that the tool reads. */
+START_TEST(onnx_tensors)
+{
+	DIR *d = opendir(NODES);
+	struct dirent *e;
+	int read = 0;
+
+	ck_assert_msg(d != NULL, NODES);
+	while ((e = readdir(d))) {
+		char path[600];
+
+		snprintf(path, sizeof(path), NODES "/%s/test_data_set_0/input_0.pb", e->d_name);
+		if ((strstr(e->d_name, "conv") || strstr(e->d_name, "pool") || strstr(e->d_name, "add") ||
+		     strstr(e->d_name, "quantize")) && !access(path, R_OK))
+			read += read_pb(path);
+	}
+	closedir(d);
+	ck_assert_int_gt(read, 60);
+}
+END_TEST
+
+static const struct { const char *name, *bytes; size_t size; int want; } tensors[] = {
+	{ "floats packed", "\x08\x02\x10\x01\x22\x08\0\0\x80\x3f\0\0\0\x40", 14, 0 },
+	{ "int32 unpacked", "\x08\x02\x10\x06\x28\x05\x28\x06", 8, 0 },
+	{ "int64 packed", "\x08\x02\x10\x07\x3a\x02\x05\x06", 8, 0 },
+	{ "uint8 in int32_data", "\x08\x01\x10\x02\x2a\x02\xff\x01", 8, 0 },
+	{ "raw too short", "\x08\x02\x10\x01\x4a\x04\0\0\0\0", 10, -EINVAL },
+	{ "too many values", "\x08\x01\x10\x06\x28\x05\x28\x06", 8, -EINVAL },
+	{ "no values", "\x08\x01\x10\x06", 4, -EINVAL },
+	{ "double", "\x08\x01\x10\x0b", 4, -EOPNOTSUPP },
+	{ "no type", "\x08\x01", 2, -EOPNOTSUPP },
+	{ "huge shape", "\x08\xff\xff\xff\xff\x07\x08\xff\xff\xff\xff\x07\x10\x01\x4a\x00", 16, -EOVERFLOW },
+	{ "negative dimension", "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x10\x01\x4a\x00", 15, -EINVAL },
+	{ "nine dimensions", "\x08\1\x08\1\x08\1\x08\1\x08\1\x08\1\x08\1\x08\1\x08\1\x10\x01\x4a\x00", 22,
+	  -EINVAL },
+	{ "length beyond the end", "\x08\x01\x10\x01\x4a\x7f\0\0", 8, -EINVAL },
+	{ "endless varint", "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 13, -EINVAL },
+	{ "external data", "\x08\x01\x10\x02\x4a\x01\x01\x70\x01", 9, -EINVAL },
+	{ "field 0", "\x00\x00", 2, -EINVAL },
+};
+
+START_TEST(onnx_tensor)
+{
+	struct rvl_array a = { 0 };
+	char why[160];
+	/* A copy of exact size, so that the sanitizer sees a read beyond it. */
+	uint8_t *p = malloc(tensors[_i].size);
+	int r;
+
+	memcpy(p, tensors[_i].bytes, tensors[_i].size);
+	r = rvl_pb_parse(p, tensors[_i].size, &a, why);
+	ck_assert_msg(r == tensors[_i].want, "%s: %d, %s", tensors[_i].name, r, why);
+	if (_i == 0)
+		ck_assert(((float *)a.data)[1] == 2);
+	if (_i == 3)
+		ck_assert_uint_eq(*(uint8_t *)a.data, 255);
+	free(p);
+	rvl_array_clear(&a);
+}
+END_TEST
+
+/* Seeded noise over valid files: any end but a crash. */
+START_TEST(noise)
+{
+	static const char npy_file[] = "\x93NUMPY\x01\x00\x36\x00"
+		"{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}\0\0\0\0";
+	static const char pgm[] = "P5 # c\n2 2\n255\nabcd";
+	uint32_t seed = 99;
+
+	for (int round = 0; round < 30000; round++) {
+		const char *from = round % 3 == 0 ? npy_file : round % 3 == 1 ? tensors[0].bytes : pgm;
+		size_t n = round % 3 == 0 ? sizeof(npy_file) - 1 : round % 3 == 1 ? 14 : sizeof(pgm) - 1;
+		uint8_t *p = malloc(n);
+		struct rvl_array a = { 0 };
+		struct rvl_image img = { 0 };
+		char why[160];
+
+		memcpy(p, from, n);
+		for (int k = 0; k < 1 + round % 4; k++) {
+			seed = seed * 1664525 + 1013904223;
+			p[(seed >> 8) % n] = (uint8_t)(seed >> 24);
+		}
+		if (round % 3 == 0)
+			rvl_npy_parse(p, n, &a, why);
+		else if (round % 3 == 1)
+			rvl_pb_parse(p, n, &a, why);
+		else
+			rvl_pnm_parse(p, n, &img, why);
+		rvl_array_clear(&a);
+		free(img.data);
+		free(p);
+	}
+}
+END_TEST
+
+START_TEST(pictures)
+{
+	png_image png = { .version = PNG_IMAGE_VERSION, .width = 2, .height = 1, .format = PNG_FORMAT_RGB };
+	uint8_t rgb[6] = { 10, 20, 30, 40, 50, 60 };
+	struct rvl_image img;
+
+	ck_assert(png_image_write_to_file(&png, in_dir("a.png"), 0, rgb, 0, NULL));
+	ck_assert_int_eq(rvl_image_read(in_dir("a.png"), &img), 0);
+	ck_assert(img.w == 2 && img.h == 1 && img.channels == 3 && !memcmp(img.data, rgb, 6));
+	free(img.data);
+	png.format = PNG_FORMAT_GRAY;
+	ck_assert(png_image_write_to_file(&png, in_dir("g.png"), 0, rgb, 0, NULL));
+	ck_assert_int_eq(rvl_image_read(in_dir("g.png"), &img), 0);
+	ck_assert(img.channels == 1 && !memcmp(img.data, rgb, 2));
+	free(img.data);
+	write_file(in_dir("cut.png"), "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
+	ck_assert_int_eq(rvl_image_read(in_dir("cut.png"), &img), RVL_EXIT_REFUSED);
+	write_file(in_dir("a.pgm"), "P5\n# hello\n2 1\n255\nxy", 21);
+	ck_assert_int_eq(rvl_image_read(in_dir("a.pgm"), &img), 0);
+	ck_assert(img.w == 2 && img.data[1] == 'y');
+	free(img.data);
+	write_file(in_dir("b.pgm"), "P5 2 2 255 xy", 13);
+	*rvl_tool_error = 0;
+	ck_assert_int_eq(rvl_image_read(in_dir("b.pgm"), &img), RVL_EXIT_REFUSED);
+	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "cut off"));
+	write_file(in_dir("c.pgm"), "P5 99999 2 255 xy", 17);
+	ck_assert_int_eq(rvl_image_read(in_dir("c.pgm"), &img), RVL_EXIT_REFUSED);
+}
+END_TEST
+
+START_TEST(idx)
+{
+	struct rvl_array a;
+
+	ck_assert_int_eq(rvl_idx_read(DATA "t10k-images-idx3-ubyte.gz", 3, &a), 0);
+	ck_assert(a.dim[0] == 10000 && a.dim[1] == 28 && a.dim[2] == 28 && a.size == 7840000);
+	rvl_array_clear(&a);
+	ck_assert_int_eq(rvl_idx_read(DATA "t10k-images-idx3-ubyte.gz", 1, &a), RVL_EXIT_REFUSED);
+	write_file(in_dir("i"), "\0\0\x08\x01\0\0\0\x03" "abc", 11);
+	ck_assert_int_eq(rvl_idx_read(in_dir("i"), 1, &a), 0);
+	ck_assert(a.size == 3 && ((char *)a.data)[2] == 'c');
+	rvl_array_clear(&a);
+	write_file(in_dir("j"), "\0\0\x08\x01\0\0\0\x04" "abc", 11);
+	ck_assert_int_eq(rvl_idx_read(in_dir("j"), 1, &a), RVL_EXIT_REFUSED);
+	write_file(in_dir("k"), "\0\0\x08\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 16);
+	ck_assert_int_eq(rvl_idx_read(in_dir("k"), 3, &a), RVL_EXIT_REFUSED);
+	write_file(in_dir("l"), "\0\0\x0d\x01\0\0\0\0", 8);
+	ck_assert_int_eq(rvl_idx_read(in_dir("l"), 1, &a), RVL_EXIT_REFUSED);
+}
+END_TEST
+
+START_TEST(records)
+{
+	static const char good[] = "RVEX\1\0\0\0\2\0\0\0\3\0\0\0abcdef";
+	struct rvl_expect x;
+
+	write_file(in_dir("x"), good, 22);
+	ck_assert_int_eq(rvl_expect_read(in_dir("x"), &x), 0);
+	ck_assert(x.images == 2 && x.classes == 3 && !x.is_signed && x.q[5] == 'f');
+	rvl_blob_clear(&x.blob);
+	write_file(in_dir("y"), good, 21);
+	ck_assert_int_eq(rvl_expect_read(in_dir("y"), &x), RVL_EXIT_REFUSED);
+	write_file(in_dir("z"), "RVEX\1\0\0\0\xff\xff\xff\xff\xff\xff\0\0", 16);
+	ck_assert_int_eq(rvl_expect_read(in_dir("z"), &x), RVL_EXIT_REFUSED);
+	ck_assert_int_eq(rvl_expect_read("models/README", &x), RVL_EXIT_REFUSED);
+}
+END_TEST
+
+/* float -> byte undoes DequantizeLinear for every byte and any scale. */
+START_TEST(requantise)
+{
+	uint32_t seed = 4;
+
+	for (int round = 0; round < 20000; round++) {
+		struct rvl_quant_params q = { .is_signed = round & 1 };
+		uint32_t bits;
+
+		seed = seed * 1664525 + 1013904223;
+		bits = 0x10000000 + (seed >> 2) % 0x60000000;	/* normal floats, small to large */
+		memcpy(&q.scale, &bits, 4);
+		q.zero_point = q.is_signed ? (int)(seed >> 24) - 128 : (int)(seed >> 24);
+		for (int b = 0; b < 256; b++) {
+			int v = q.is_signed ? (int8_t)b : b;
+			float f = (float)(v - q.zero_point) * q.scale;
+
+			if (isfinite(f) && rvl_requantise(f, &q) != (uint8_t)b)
+				ck_abort_msg("scale %g zp %d byte %d", (double)q.scale, q.zero_point, b);
+		}
+	}
+	/* What no byte gives is a value, not undefined behaviour. */
+	rvl_requantise(INFINITY, &(struct rvl_quant_params){ .scale = 1 });
+	rvl_requantise(NAN, &(struct rvl_quant_params){ .scale = 1 });
+}
+END_TEST
+
+/* ---- output ---- */
+
+START_TEST(units)
+{
+	char b[128];
+
+	ck_assert_str_eq(rvl_unit(b, 333333333, "Hz"), "333.3 MHz");
+	ck_assert_str_eq(rvl_unit(b, 4.6224e-5, "s"), "46.22 us");
+	ck_assert_str_eq(rvl_unit(b, 0, "s"), "0 s");
+	ck_assert_str_eq(rvl_bytes(b, 1536), "1.5 KiB");
+	ck_assert_str_eq(rvl_bytes(b, 12), "12 B");
+	ck_assert_str_eq(rvl_shape_text(b, 3, (uint64_t[]){ 1, 2, 3 }), "1x2x3");
+	ck_assert_str_eq(rvl_dtype_name(99), "?");
+	ck_assert_uint_eq(rvl_dtype_size(RIVULET_S64), 8);
+}
+END_TEST
+
+static int print_things(int argc, char **argv)
+{
+	static const char *const heads[] = { "name", ">n" };
+	struct rvl_table t;
+
+	(void)argc;
+	(void)argv;
+	rvl_json_begin("test");
+	rvl_json_str("odd", "a\"b\\c\n\x01");
+	rvl_json_num("nan", (double)NAN);
+	rvl_json_open("list", '[');
+	rvl_json_u64(NULL, 1);
+	rvl_json_bool(NULL, false);
+	rvl_json_close();
+	rvl_json_end();
+	rvl_table_init(&t, 2, heads);
+	rvl_table_cell(&t, "longer");
+	rvl_table_cell(&t, "%d", 12345);
+	rvl_table_cell(&t, "x");
+	rvl_table_cell(&t, "7");
+	rvl_table_print(&t, 1);
+	return 0;
+}
+
+START_TEST(writers)
+{
+	char *table;
+
+	EXPECT(print_things, "x", 0);
+	table = strchr(out, '\n') + 1;
+	ck_assert_str_eq(table, " name        n\n longer  12345\n x           7\n");
+	*table = 0;
+	is_json("rivulet.test/1");
+	SAYS("\"odd\":\"a\\\"b\\\\c\\u000a\\u0001\",\"nan\":null,\"list\":[1,false]");
+}
+END_TEST
+
+START_TEST(picture)
+{
+	static const uint8_t p[8] = { 0, 255, 128, 64, 255, 255, 0, 0 };
+	const uint8_t *pixels[] = { p };
+	const char *labels[] = { "Bag" };
+	FILE *f = fopen(in_dir("pic"), "we");
+	struct rvl_blob b;
+
+	rvl_picture(f, 1, pixels, 2, 4, labels, false);
+	fclose(f);
+	rvl_read_file(in_dir("pic"), 1000, &b);
+	ck_assert_uint_eq(b.size, 5 + 5 + 5 + 1);
+	ck_assert_mem_eq(b.data, "  :*\n  ==\n  Ba\n\n", 16);
+	rvl_blob_clear(&b);
+	setenv("COLORTERM", "truecolor", 1);
+	f = fopen(in_dir("pic"), "we");
+	rvl_picture(f, 1, pixels, 2, 4, labels, true);
+	fclose(f);
+	rvl_read_file(in_dir("pic"), 1000, &b);
+	ck_assert_ptr_nonnull(memmem(b.data, b.size, "\x1b[38;2;255;255;255m\x1b[48;2;64;64;64m\xe2\x96\x80", 37));
+	rvl_blob_clear(&b);
+}
+END_TEST
+
+/* ---- verbs ---- */
+
+#define SET "--images " DATA "t10k-images-idx3-ubyte.gz --labels " DATA "t10k-labels-idx1-ubyte.gz "
+#define SIM "--device sim:zu3eg-64 "
+
+START_TEST(run_set)
+{
+	char words[600];
+	struct rvl_array a;
+
+	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM SET "--expect models/lenet.expected "
+		 "--count 6 --names tool/fashion-mnist.names --figures t --output %s/o", dir);
+	EXPECT(rvl_cmd_run, words, 0);
+	SAYS("6 of 6");
+	SAYS("figure t.bitexact 6 images");
+	SAYS("Ankle boot");
+	SAYS("measured here");
+	ck_assert_int_eq(rvl_array_read(in_dir("o/scores.npy"), &a), 0);
+	ck_assert(a.ndim == 3 && a.dim[0] == 6 && a.dim[2] == 10);
+	rvl_array_clear(&a);
+	EXPECT(rvl_cmd_run, "run models/resnet.onnx " SIM SET "--expect models/resnet.expected --first 990 "
+	       "--count 10 --level 0 --json", 0);
+	is_json("rivulet.run/1");
+	SAYS("\"bitexact\":10");
+	SAYS("\"seconds\":0.0014");
+}
+END_TEST
+
+/* A record that differs in one byte is noticed, by picture and exit status. */
+START_TEST(run_differs)
+{
+	struct rvl_blob b;
+	char words[600];
+
+	ck_assert_int_eq(rvl_read_file("models/lenet.expected", 1 << 20, &b), 0);
+	b.data[16 + 10 * 3 + 4] ^= 1;
+	write_file(in_dir("bent"), b.data, b.size);
+	rvl_blob_clear(&b);
+	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM SET "--count 6 --expect %s/bent", dir);
+	EXPECT(rvl_cmd_run, words, RVL_EXIT_DIFFERENT);
+	SAYS("5 of 6");
+	SAYS("FIRST DIFFERENCE: picture 3");
+}
+END_TEST
+
+START_TEST(run_tensors_and_pictures)
+{
+	struct rvl_array a = { .dtype = RIVULET_F32, .ndim = 4, .dim = { 1, 1, 28, 28 } };
+	char words[700];
+	png_image png = { .version = PNG_IMAGE_VERSION, .width = 28, .height = 28, .format = PNG_FORMAT_GRAY };
+	struct rvl_array set, one, two;
+
+	ck_assert_int_eq(rvl_idx_read(DATA "t10k-images-idx3-ubyte.gz", 3, &set), 0);
+	ck_assert_int_eq(rvl_array_alloc(&a), 0);
+	for (int i = 0; i < 784; i++)
+		((float *)a.data)[i] = (float)((uint8_t *)set.data)[i] / 255.0f;
+	rvl_npy_write(in_dir("in.npy"), &a);
+	ck_assert(png_image_write_to_file(&png, in_dir("in.png"), 0, set.data, 0, NULL));
+	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM "--input image=%s/in.npy -o %s/a", dir, dir);
+	EXPECT(rvl_cmd_run, words, 0);
+	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM "--image %s/in.png -o %s/b "
+		 "--labels tool/fashion-mnist.names", dir, dir);
+	EXPECT(rvl_cmd_run, words, 0);
+	SAYS("in.png: Ankle boot");
+	ck_assert_int_eq(rvl_array_read(in_dir("a/scores.npy"), &one), 0);
+	ck_assert_int_eq(rvl_array_read(in_dir("b/scores.npy"), &two), 0);
+	ck_assert(one.size == 40 && two.size == 40 && !memcmp(one.data, two.data, 40));
+	/* The other way round: wrong shape, wrong name, wrong picture, nothing. */
+	a.dim[2] = 784;
+	a.dim[3] = 1;
+	rvl_npy_write(in_dir("bad.npy"), &a);
+	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM "--input image=%s/bad.npy", dir);
+	EXPECT(rvl_cmd_run, words, RVL_EXIT_REFUSED);
+	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "1x1x784x1"));
+	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM "--input pic=%s/in.npy", dir);
+	EXPECT(rvl_cmd_run, words, RVL_EXIT_USAGE);
+	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "\"image\""));
+	write_file(in_dir("s.pgm"), "P5 2 2 255 abcd", 15);
+	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM "--image %s/s.pgm", dir);
+	EXPECT(rvl_cmd_run, words, RVL_EXIT_REFUSED);
+	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "28 x 28"));
+	rvl_array_clear(&a);
+	rvl_array_clear(&set);
+	rvl_array_clear(&one);
+	rvl_array_clear(&two);
+}
+END_TEST
+
+static const struct { const char *words; int (*fn)(int, char **); int code; const char *says; } wrong[] = {
+	{ "run", rvl_cmd_run, RVL_EXIT_USAGE, "one model" },
+	{ "run a b", rvl_cmd_run, RVL_EXIT_USAGE, "one model" },
+	{ "run models/lenet.onnx " SIM, rvl_cmd_run, RVL_EXIT_USAGE, "give one of" },
+	{ "run models/lenet.onnx --image a --images b", rvl_cmd_run, RVL_EXIT_USAGE, "give one of" },
+	{ "run models/lenet.onnx --frob", rvl_cmd_run, RVL_EXIT_USAGE, "--frob" },
+	{ "run models/lenet.onnx --count", rvl_cmd_run, RVL_EXIT_USAGE, "--count needs N" },
+	{ "run models/lenet.onnx --count -1 --images x", rvl_cmd_run, RVL_EXIT_USAGE, "no whole number" },
+	{ "run models/lenet.onnx --count 9x --images x", rvl_cmd_run, RVL_EXIT_USAGE, "no whole number" },
+	{ "run models/lenet.onnx --require-npu=1", rvl_cmd_run, RVL_EXIT_USAGE, "no value" },
+	{ "run models/lenet.onnx --priority urgent --image x", rvl_cmd_run, RVL_EXIT_USAGE, "--priority" },
+	{ "run models/lenet.onnx --device tpu --image x", rvl_cmd_run, RVL_EXIT_USAGE, "tpu" },
+	{ "run models/lenet.onnx --device sim:z80 --image x", rvl_cmd_run, RVL_EXIT_REFUSED, "zu3eg-64" },
+	{ "run models/lenet.onnx " SIM "--level 9 --image x", rvl_cmd_run, RVL_EXIT_USAGE, "0 to 3" },
+	{ "run models/lenet.onnx --device /dev/null --image x", rvl_cmd_run, RVL_EXIT_ABSENT, "/dev/null" },
+	{ "run models/lenet.onnx --device /dev/accel/accel63 --image x", rvl_cmd_run, RVL_EXIT_ABSENT,
+	  "accel63" },
+	{ "run models/lenet.onnx --device daemon --image x", rvl_cmd_run, RVL_EXIT_ABSENT, "no daemon" },
+	{ "run models/README " SIM "--image x", rvl_cmd_run, RVL_EXIT_REFUSED, "models/README" },
+	{ "run /nonexistent " SIM "--image x", rvl_cmd_run, RVL_EXIT_REFUSED, "/nonexistent" },
+	{ "run models " SIM "--image x", rvl_cmd_run, RVL_EXIT_REFUSED, "regular" },
+	{ "run models/lenet.onnx " SIM "--input image=/nonexistent", rvl_cmd_run, RVL_EXIT_REFUSED,
+	  "/nonexistent" },
+	{ "run models/lenet.onnx " SIM "--require-npu --image x", rvl_cmd_run, RVL_EXIT_REFUSED, "Quantize" },
+	{ "run models/lenet.onnx " SIM SET "--first 10000", rvl_cmd_run, RVL_EXIT_USAGE, "10000 pictures" },
+	{ "run models/lenet.onnx " SIM SET "--expect models/lenet.expected", rvl_cmd_run, RVL_EXIT_USAGE,
+	  "--count 1000" },
+	{ "compile models/lenet.onnx -o /nonexistent/x", rvl_cmd_compile, RVL_EXIT_FAILED, "/nonexistent/x" },
+	{ "compile models/lenet.onnx --freeze image", rvl_cmd_compile, RVL_EXIT_USAGE, "NAME=FILE" },
+	{ "compile models/lenet.onnx --board z80", rvl_cmd_compile, RVL_EXIT_REFUSED, "z80" },
+	{ "explain models/README", rvl_cmd_explain, RVL_EXIT_REFUSED, "models/README" },
+	{ "disasm models/lenet.onnx", rvl_cmd_disasm, RVL_EXIT_REFUSED, "models/lenet.onnx" },
+	{ "bench models/lenet.onnx --runs 0 " SIM, rvl_cmd_bench, RVL_EXIT_USAGE, "--runs" },
+	{ "bench models/lenet.onnx --depth 65 " SIM, rvl_cmd_bench, RVL_EXIT_USAGE, "--depth" },
+	{ "info a b", rvl_cmd_info, RVL_EXIT_USAGE, "one model" },
+	{ "info --device /dev/accel/accel63", rvl_cmd_info, RVL_EXIT_ABSENT, "accel63" },
+	{ "info --device daemon", rvl_cmd_info, RVL_EXIT_ABSENT, "no daemon" },
+	{ "doctor now", rvl_cmd_doctor, RVL_EXIT_USAGE, "no operand" },
+};
+
+START_TEST(mistakes)
+{
+	setenv("RIVULETD_SOCKET", "/nonexistent/sock", 1);
+	EXPECT(wrong[_i].fn, wrong[_i].words, wrong[_i].code);
+	ck_assert_msg(strstr(rvl_tool_error, wrong[_i].says) != NULL, "%s: %s", wrong[_i].words,
+		      rvl_tool_error);
+	ck_assert_ptr_null(strchr(rvl_tool_error, '\n'));
+}
+END_TEST
+
+START_TEST(compile_and_list)
+{
+	char words[400];
+
+	snprintf(words, sizeof(words), "compile models/lenet.onnx -o %s/l.rvp", dir);
+	EXPECT(rvl_cmd_compile, words, 0);
+	SAYS("1 NPU and 2 CPU steps");
+	snprintf(words, sizeof(words), "compile models/lenet.onnx -o %s/l.rvp --json", dir);
+	EXPECT(rvl_cmd_compile, words, 0);
+	is_json("rivulet.compile/1");
+	snprintf(words, sizeof(words), "disasm %s/l.rvp", dir);
+	EXPECT(rvl_cmd_disasm, words, 0);
+	SAYS("conv c_kernel");
+	SAYS("store sync kind=1");
+	snprintf(words, sizeof(words), "disasm %s/l.rvp --json", dir);
+	EXPECT(rvl_cmd_disasm, words, 0);
+	is_json("rivulet.disasm/1");
+	snprintf(words, sizeof(words), "info %s/l.rvp", dir);
+	EXPECT(rvl_cmd_info, words, 0);
+	SAYS("1x1x28x28");
+	/* A compiled program runs as the model does, but only on its board. */
+	snprintf(words, sizeof(words), "run %s/l.rvp " SIM SET "--count 3 --expect models/lenet.expected", dir);
+	EXPECT(rvl_cmd_run, words, 0);
+	snprintf(words, sizeof(words), "run %s/l.rvp --device sim:zu3eg-256 " SET "--count 3", dir);
+	EXPECT(rvl_cmd_run, words, RVL_EXIT_REFUSED);
+	snprintf(words, sizeof(words), "compile models/lenet.onnx -q --cpu-only -o %s/c.rvp", dir);
+	EXPECT(rvl_cmd_compile, words, 0);
+	ck_assert_str_eq(out, "");
+	snprintf(words, sizeof(words), "run %s/c.rvp --device sim:zu3eg-256 " SET "--count 3 "
+		 "--expect models/lenet.expected", dir);
+	EXPECT(rvl_cmd_run, words, 0);
+}
+END_TEST
+
+START_TEST(other_verbs)
+{
+	EXPECT(rvl_cmd_explain, "explain models/lenet.onnx", 0);
+	SAYS("float in");
+	EXPECT(rvl_cmd_explain, "explain models/resnet.onnx --board zu3eg-256 --json", 0);
+	is_json("rivulet.explain/1");
+	EXPECT(rvl_cmd_info, "info models/lenet.onnx --json", 0);
+	is_json("rivulet.model/1");
+	SAYS("\"shape\":[1,1,28,28]");
+	EXPECT(rvl_cmd_info, "info --device sim:cyclonev-64", 0);
+	SAYS("peak");
+	EXPECT(rvl_cmd_info, "info --device sim:cyclonev-64 --json", 0);
+	is_json("rivulet.info/1");
+	EXPECT(rvl_cmd_bench, "bench models/lenet.onnx -n 20 --depth 3 --threads 2 --figures b " SIM, 0);
+	SAYS("figure b.latency.p99");
+	EXPECT(rvl_cmd_bench, "bench models/lenet.onnx -n 20 --json " SIM, 0);
+	is_json("rivulet.bench/1");
+	EXPECT(rvl_cmd_run, "run --help", 0);
+	SAYS("--expect FILE");
+}
+END_TEST
+
+/* ---- doctor: a fake system for each diagnosis ---- */
+
+static void put(const char *path, const char *text)
+{
+	char full[512], *slash = full;
+
+	snprintf(full, sizeof(full), "%s/%s", dir, path);
+	while ((slash = strchr(slash + 1, '/'))) {
+		*slash = 0;
+		mkdir(full, 0755);
+		*slash = '/';
+	}
+	if (text)
+		write_file(full, text, strlen(text));
+	else
+		mkdir(full, 0755);
+}
+
+static void put_link(const char *path, const char *target)
+{
+	char full[512];
+
+	put(path, "");
+	snprintf(full, sizeof(full), "%s/%s", dir, path);
+	unlink(full);
+	ck_assert_int_eq(symlink(target, full), 0);
+}
+
+static void doctor(int code)
+{
+	char words[200];
+
+	snprintf(words, sizeof(words), "doctor --root %s", dir);
+	EXPECT(rvl_cmd_doctor, words, code);
+}
+
+static void device_and_module(void)
+{
+	put("sys/bus/pci/devices/0000:00:04.0/vendor", "0x1af4\n");
+	put("sys/bus/pci/devices/0000:00:04.0/device", "0x1110\n");
+	put("lib/modules/6.12.9+deb12-amd64/updates/rivulet.ko", "");
+}
+
+START_TEST(doctor_kernel)
+{
+	put("proc/sys/kernel/osrelease", "6.12.9+deb12-cloud-amd64\n");
+	doctor(RVL_EXIT_DIFFERENT);
+	SAYS("-cloud- flavour");
+	SAYS("apt install linux-image-6.12-amd64");
+	ck_assert_ptr_null(strstr(out, "modprobe"));
+	put("proc/sys/kernel/osrelease", "6.1.0-40-amd64\n");
+	doctor(RVL_EXIT_DIFFERENT);
+	SAYS("older than 6.12");
+}
+END_TEST
+
+START_TEST(doctor_module)
+{
+	put("proc/sys/kernel/osrelease", "6.12.9+deb12-amd64\n");
+	doctor(RVL_EXIT_DIFFERENT);
+	SAYS("no hardware here");
+	SAYS("apt install linux-headers-6.12.9+deb12-amd64");
+	put("lib/modules/6.12.9+deb12-amd64/build", NULL);
+	doctor(RVL_EXIT_DIFFERENT);
+	ck_assert_ptr_null(strstr(out, "linux-headers"));
+	device_and_module();
+	doctor(RVL_EXIT_DIFFERENT);
+	SAYS("installed for kernel 6.12.9+deb12-amd64 but not loaded");
+	SAYS("mend it: modprobe rivulet");
+	put("sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", "\6\1\1\1\1");
+	doctor(RVL_EXIT_DIFFERENT);
+	SAYS("mokutil");
+}
+END_TEST
+
+START_TEST(doctor_node)
+{
+	char node[200];
+
+	put("proc/sys/kernel/osrelease", "6.12.9+deb12-amd64\n");
+	device_and_module();
+	put("sys/module/rivulet/version", "0.1.0\n");
+	doctor(RVL_EXIT_DIFFERENT);
+	SAYS("took no device");
+	/* A stranger's accelerator is not ours. */
+	put_link("sys/class/accel/accel0/device/driver", "../../bus/pci/drivers/intel_vpu");
+	doctor(RVL_EXIT_DIFFERENT);
+	SAYS("took no device");
+	put_link("sys/class/accel/accel1/device/driver", "../../bus/pci/drivers/rivulet");
+	doctor(RVL_EXIT_DIFFERENT);
+	SAYS("/dev/accel/accel1 is missing");
+	put("dev/accel/accel1", "");
+	snprintf(node, sizeof(node), "%s/dev/accel/accel1", dir);
+	chmod(node, 0600);
+	doctor(RVL_EXIT_DIFFERENT);
+	SAYS("the udev rule is not installed");
+	put("usr/lib/udev/rules.d/70-rivulet.rules", "");
+	doctor(RVL_EXIT_DIFFERENT);
+	SAYS("though the udev rule is there");
+	SAYS("udevadm trigger");
+}
+END_TEST
+
+START_TEST(doctor_daemon)
+{
+	char words[200];
+
+	put("proc/sys/kernel/osrelease", "6.12.9+deb12-amd64\n");
+	put("sys/module/rivulet/version", "0.1.0\n");
+	doctor(RVL_EXIT_DIFFERENT);
+	SAYS("systemctl enable --now rivuletd.socket");
+	SAYS("waits for a device");
+	put("run/rivuletd/rivuletd.sock", "");
+	doctor(RVL_EXIT_OK);
+	snprintf(words, sizeof(words), "doctor --json --root %s", dir);
+	EXPECT(rvl_cmd_doctor, words, RVL_EXIT_OK);
+	is_json("rivulet.doctor/1");
+	SAYS("\"problems\":0");
+}
+END_TEST
+
+START_TEST(devfreq)
+{
+	char name[64];
+
+	put_link("sys/class/accel/accel0/device", "../../../0000:00:04.0");
+	put_link("sys/class/devfreq/other/device", "../../../0000:00:05.0");
+	put_link("sys/class/devfreq/ours/device", "../../../0000:00:04.0");
+	rvl_sys_root = dir;
+	ck_assert(rvl_sys_devfreq("accel0", name, sizeof(name)));
+	ck_assert_str_eq(name, "ours");
+	ck_assert(!rvl_sys_devfreq("accel1", name, sizeof(name)));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("tool");
+	TCase *files = tcase_create("files"), *verbs = tcase_create("verbs");
+	SRunner *r;
+	int failed;
+
+	tcase_add_checked_fixture(files, setup, teardown);
+	tcase_add_checked_fixture(verbs, setup, teardown);
+	tcase_set_timeout(files, 60);
+	tcase_set_timeout(verbs, 120);
+	tcase_add_test(files, npy);
+	tcase_add_loop_test(files, npy_header, 0, (int)(sizeof(dicts) / sizeof(dicts[0])));
+	tcase_add_test(files, onnx_tensors);
+	tcase_add_loop_test(files, onnx_tensor, 0, (int)(sizeof(tensors) / sizeof(tensors[0])));
+	tcase_add_test(files, noise);
+	tcase_add_test(files, pictures);
+	tcase_add_test(files, idx);
+	tcase_add_test(files, records);
+	tcase_add_test(files, requantise);
+	tcase_add_test(files, units);
+	tcase_add_test(files, writers);
+	tcase_add_test(files, picture);
+	tcase_add_test(verbs, run_set);
+	tcase_add_test(verbs, run_differs);
+	tcase_add_test(verbs, run_tensors_and_pictures);
+	tcase_add_loop_test(verbs, mistakes, 0, (int)(sizeof(wrong) / sizeof(wrong[0])));
+	tcase_add_test(verbs, compile_and_list);
+	tcase_add_test(verbs, other_verbs);
+	tcase_add_test(verbs, doctor_kernel);
+	tcase_add_test(verbs, doctor_module);
+	tcase_add_test(verbs, doctor_node);
+	tcase_add_test(verbs, doctor_daemon);
+	tcase_add_test(verbs, devfreq);
+	suite_add_tcase(s, files);
+	suite_add_tcase(s, verbs);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
