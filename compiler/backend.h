@@ -5,8 +5,8 @@
  * A segment of the graph becomes a list of layers; a layer is one pass of the engines over an
  * activation: convolution (with what is done on drain), pool, element-wise, table or copy. Layers
  * become operations, one per LOAD, CONV, ALU and STORE, in an order that is correct when executed
- * one by one; sched.c finds out from what each reads and writes which must wait for which, and turns
- * that into tokens. So overlap is never a question of correctness.
+ * one by one; sched.c finds out from what each reads and writes which must wait for which, and
+ * turns that into tokens. So overlap is never a question of correctness.
  */
 #ifndef RVL_BACKEND_H
 #define RVL_BACKEND_H
@@ -26,30 +26,30 @@
 /* An activation as the engines see it: @n images of @c channels, @h rows, @w columns. */
 struct rvl_view {
 	int64_t n, c, h, w;
-	bool inter;		/* the plain bytes have the channels innermost: a matrix [w, c] */
+	bool inter; /* the plain bytes have the channels innermost: a matrix [w, c] */
 };
 
 /* The bytes of one value. Tensors that are the same bytes in another shape share a store. */
 struct rvl_store {
 	struct rvl_tensor *root;
 	enum rivulet_place place;
-	uint32_t io;		/* INPUT, OUTPUT: its index */
-	bool blocked;		/* BLOCKED in @view, else PLAIN */
-	bool plain;		/* something needs it PLAIN */
-	bool viewed;		/* @view is set: all NPU layers so far agree on it */
-	bool used;		/* by any step */
-	uint32_t plan;		/* memplan.c's index */
+	uint32_t io;   /* INPUT, OUTPUT: its index */
+	bool blocked;  /* BLOCKED in @view, else PLAIN */
+	bool plain;    /* something needs it PLAIN */
+	bool viewed;   /* @view is set: all NPU layers so far agree on it */
+	bool used;     /* by any step */
+	uint32_t plan; /* memplan.c's index */
 	struct rvl_view view;
 	uint32_t slot;
-	uint64_t offset;	/* ARENA: after planning; CONST: in the file */
+	uint64_t offset; /* ARENA: after planning; CONST: in the file */
 	uint64_t size;
 };
 
 struct rvl_operand {
 	struct rvl_store *s;
 	struct rvl_view v;
-	int32_t zp;		/* of the bytes as int8 */
-	uint8_t flip;		/* XOR that turns the plain bytes into int8 */
+	int32_t zp;   /* of the bytes as int8 */
+	uint8_t flip; /* XOR that turns the plain bytes into int8 */
 };
 
 struct rvl_window {
@@ -59,56 +59,62 @@ struct rvl_window {
 
 /* How a layer is cut: see tile.c. */
 struct rvl_tiling {
-	int64_t th, tw;		/* result rows and columns of a tile */
-	int64_t og;		/* convolution: ACC blocks (tm) of a group; others: INP blocks (tn) */
-	int64_t ig;		/* INP blocks of a chunk of the reduction */
-	int64_t ph, pw;		/* kernel rows and columns of a piece */
+	int64_t th, tw; /* result rows and columns of a tile */
+	int64_t og;	/* convolution: ACC blocks (tm) of a group; others: INP blocks (tn) */
+	int64_t ig;	/* INP blocks of a chunk of the reduction */
+	int64_t ph, pw; /* kernel rows and columns of a piece */
 	int64_t in_slots, wgt_slots, prm_slots, acc_slots, out_slots, b_slots;
-	int64_t in_words, wgt_words, prm_words, acc_words, out_words;	/* of one slot */
-	bool oc_outer;		/* output channel groups outside, tiles inside */
-	uint64_t cost;		/* cycles, estimated without the schedule */
+	int64_t in_words, wgt_words, prm_words, acc_words, out_words; /* of one slot */
+	bool oc_outer; /* output channel groups outside, tiles inside */
+	uint64_t cost; /* cycles, estimated without the schedule */
 };
 
-enum rvl_layer_kind { RVL_LAYER_CONV, RVL_LAYER_POOL, RVL_LAYER_BIN, RVL_LAYER_LUT, RVL_LAYER_COPY };
+enum rvl_layer_kind {
+	RVL_LAYER_CONV,
+	RVL_LAYER_POOL,
+	RVL_LAYER_BIN,
+	RVL_LAYER_LUT,
+	RVL_LAYER_COPY
+};
 
 struct rvl_layer {
 	enum rvl_layer_kind kind;
-	const struct rvl_node *node;	/* named in `explain` */
-	const char *fused;		/* nodes done in the same pass, or NULL */
-	const char *note;		/* what was decided, or NULL */
+	const struct rvl_node *node; /* named in `explain` */
+	const char *fused;	     /* nodes done in the same pass, or NULL */
+	const char *note;	     /* what was decided, or NULL */
 	struct rvl_operand in, b, out;
 	bool has_b;
 	/* CONV: the product before anything is done on drain */
 	struct rvl_window win;
 	int64_t group, m, oh, ow;
 	bool gather;
-	uint32_t terms;			/* int8 summands that a weight needs */
-	int16_t *w;			/* w - zp: [m][c / group][kh][kw] */
-	int32_t *bias;			/* [m], input zero point folded in */
-	float *mult;			/* [m] */
+	uint32_t terms; /* int8 summands that a weight needs */
+	int16_t *w;	/* w - zp: [m][c / group][kh][kw] */
+	int32_t *bias;	/* [m], input zero point folded in */
+	float *mult;	/* [m] */
 	int32_t rq_zp, rq_lo, rq_hi;
 	/* POOL, or pool on drain of CONV */
 	enum rivulet_pool pool;
 	struct rvl_window pwin;
-	int64_t rect[4];		/* top, bottom, left, right: positions that the divisor counts */
+	int64_t rect[4]; /* top, bottom, left, right: positions that the divisor counts */
 	float pool_mult;
 	int32_t pool_zp;
 	/* BIN, or bin on drain of CONV */
 	enum rivulet_bin bin;
 	float ra, rb, rc;
 	int32_t az, bz;
-	int32_t out_zp, out_lo, out_hi;	/* A_OUT */
+	int32_t out_zp, out_lo, out_hi; /* A_OUT */
 	uint8_t lut[256];
 	struct rvl_tiling t;
-	uint64_t prm_off, wgt_off, lut_off;	/* in the file */
+	uint64_t prm_off, wgt_off, lut_off; /* in the file */
 	uint64_t macs;
 };
 
 /* Input blocks that a run of output blocks reads (grouped convolutions read only a part). */
 struct rvl_ocgroup {
-	int64_t o0, on;		/* ACC blocks */
-	int64_t ib0, ibn;	/* INP blocks of the first of them */
-	int64_t step;		/* by which the next one's blocks advance */
+	int64_t o0, on;	  /* ACC blocks */
+	int64_t ib0, ibn; /* INP blocks of the first of them */
+	int64_t step;	  /* by which the next one's blocks advance */
 };
 
 /* A part of the reduction: kernel piece and run of input blocks, relative to the group's ib0. */
@@ -116,7 +122,7 @@ struct rvl_chunk {
 	int64_t ky, kh, kx, kw;
 	int64_t i0, in;
 	uint32_t term;
-	uint32_t part;		/* number of (piece, blocks), the same for all terms */
+	uint32_t part; /* number of (piece, blocks), the same for all terms */
 };
 
 #define RVL_OP_ACCESSES 4
@@ -127,7 +133,7 @@ struct rvl_op_access {
 	bool write;
 	uint32_t lo, hi;
 	const struct rvl_operand *o;
-	int32_t box[4][2];	/* image, channel, row, column: [first, past) */
+	int32_t box[4][2]; /* image, channel, row, column: [first, past) */
 };
 
 struct rvl_insn_op {
@@ -136,11 +142,11 @@ struct rvl_insn_op {
 	bool cfg;
 	uint32_t layer;
 	uint32_t accesses;
-	uint32_t seq[4];	/* operations of each queue done before this one starts */
+	uint32_t seq[4]; /* operations of each queue done before this one starts */
 	struct rvl_op_access access[RVL_OP_ACCESSES];
 };
 
-struct rvl_mempool {	/* ring of a scratchpad, from which layers take their buffers */
+struct rvl_mempool { /* ring of a scratchpad, from which layers take their buffers */
 	int64_t size, next;
 };
 
@@ -154,8 +160,8 @@ struct rvl_stream {
 	struct rivulet_insn shadow[4][RIVULET_CFG_COUNT];
 	bool shadowed[4][RIVULET_CFG_COUNT];
 	struct rvl_mempool pool[RIVULET_MEMS];
-	struct rvl_insn_op sink;	/* what is touched after an error */
-	int rc;			/* first error; later calls do nothing */
+	struct rvl_insn_op sink; /* what is touched after an error */
+	int rc;			 /* first error; later calls do nothing */
 	struct rvl_err *err;
 };
 
@@ -167,10 +173,10 @@ struct rvl_bytes {
 /* One step of the program being built. */
 struct rvl_bstep {
 	bool npu;
-	const struct rvl_node *node;	/* CPU: the node; NPU: of the first layer */
-	uint32_t layer0, layers;	/* NPU: of be->layer */
+	const struct rvl_node *node; /* CPU: the node; NPU: of the first layer */
+	uint32_t layer0, layers;     /* NPU: of be->layer */
 	uint32_t nread, nwrite;
-	struct rvl_tensor *read[RIVULET_STEP_REFS];	/* CPU: by operand, NULL where absent */
+	struct rvl_tensor *read[RIVULET_STEP_REFS]; /* CPU: by operand, NULL where absent */
 	struct rvl_tensor *write[RIVULET_STEP_REFS];
 	uint64_t cmd_off, cmd_len;
 	uint64_t params_off, params_size;
@@ -182,26 +188,26 @@ struct rvl_bstep {
 /* Cycles and traffic of one layer, from the timeline. */
 struct rvl_layer_cost {
 	uint64_t cycles, read_bytes, write_bytes;
-	bool array;		/* uses CONV */
+	bool array; /* uses CONV */
 };
 
 struct rvl_backend {
 	struct rvl_graph *g;
-	const struct rivulet_board *board;	/* NULL: CPU only */
+	const struct rivulet_board *board; /* NULL: CPU only */
 	const struct rivulet_compile_options *opt;
-	const char **out_name;			/* of each output, as the model names it */
-	struct rvl_store **store;	/* by tensor id; NULL: weights and other private constants */
+	const char **out_name;	  /* of each output, as the model names it */
+	struct rvl_store **store; /* by tensor id; NULL: weights and other private constants */
 	struct rvl_layer **layer;
 	uint32_t n_layers, cap_layers;
 	struct rvl_bstep *step;
 	uint32_t n_steps, cap_steps;
 	uint64_t arena_size;
 	struct rvl_bytes consts, params, cmds;
-	uint64_t const_off;		/* of consts in the file */
+	uint64_t const_off; /* of consts in the file */
 	uint64_t weight_bytes;
 	uint64_t cpu_scratch;
-	struct rvl_layer_cost *cost;	/* by layer */
-	struct rivulet_explain_segment *seg;	/* by step; zero for CPU steps */
+	struct rvl_layer_cost *cost;	     /* by layer */
+	struct rivulet_explain_segment *seg; /* by step; zero for CPU steps */
 	struct rvl_err *err;
 };
 
@@ -285,8 +291,8 @@ bool rvl_tile(const struct rivulet_board *b, struct rvl_layer *l);
 int64_t rvl_ocgroups(const struct rivulet_board *b, const struct rvl_layer *l, int64_t og,
 		     struct rvl_ocgroup *out);
 /** The parts of the reduction of @g in order; returns how many, @out may be NULL. */
-int64_t rvl_chunks(const struct rvl_layer *l, const struct rvl_tiling *t, const struct rvl_ocgroup *g,
-		   struct rvl_chunk *out);
+int64_t rvl_chunks(const struct rvl_layer *l, const struct rvl_tiling *t,
+		   const struct rvl_ocgroup *g, struct rvl_chunk *out);
 int64_t rvl_chunk_words(const struct rivulet_board *b, const struct rvl_chunk *c, int64_t on);
 /** Input blocks (tn) of the layer's product: of the image, or of gathered patches. */
 int64_t rvl_in_blocks(const struct rivulet_board *b, const struct rvl_layer *l);
@@ -307,7 +313,8 @@ struct rvl_insn_op *rvl_emit(struct rvl_stream *s, enum rivulet_form form, enum 
 /** PROF records of a stream: before the first operation, and after the last. */
 void rvl_emit_prof_setup(struct rvl_stream *s);
 void rvl_emit_prof_finish(struct rvl_stream *s);
-/** Base word of @words words that no other buffer of this layer has; sizes were checked by tile.c. */
+/** Base word of @words words that no other buffer of this layer has; sizes were checked by tile.c.
+ */
 int64_t rvl_take(struct rvl_stream *s, enum rivulet_mem mem, int64_t words);
 void rvl_touch_spad(struct rvl_insn_op *op, int at, int64_t lo, int64_t words, bool write);
 
@@ -354,7 +361,8 @@ int rvl_compile_graph(struct rvl_graph *g, const struct rivulet_board *board,
 		      const struct rivulet_compile_options *opt, struct rivulet_blob *program,
 		      struct rivulet_explain *explain, struct rvl_err *err);
 
-/** Command streams of all NPU steps, checked and estimated; offsets of everything else are final. */
+/** Command streams of all NPU steps, checked and estimated; offsets of everything else are final.
+ */
 int rvl_emit_steps(struct rvl_backend *be);
 /** The name of a tensor as the model knows it. */
 const char *rvl_public_name(const struct rvl_backend *be, const struct rvl_tensor *t);

@@ -30,7 +30,8 @@ static void backend_free(struct rvl_backend *be)
 static int append_stream(struct rvl_backend *be, const struct rvl_stream *s, struct rvl_bstep *step)
 {
 	struct rivulet_decoded end = { .form = RIVULET_FORM_sync,
-				       .sync.kind = RIVULET_SYNC_END, .sync.queue = RIVULET_Q_STORE };
+				       .sync.kind = RIVULET_SYNC_END,
+				       .sync.queue = RIVULET_Q_STORE };
 	struct rivulet_insn insn;
 	int rc = rivulet_encode(&end, &insn, NULL);
 
@@ -55,8 +56,8 @@ static int estimate_step(struct rvl_backend *be, const struct rvl_stream *s, str
 	for (uint32_t i = 0; i < s->n; i++)
 		layer[i] = s->op[i].layer;
 	layer[s->n] = RVL_NONE;
-	rc = rvl_estimate_stream(be->board, be->cmds.data + step->cmd_off, step->cmd_len, layer, be->cost,
-				 seg, be->err);
+	rc = rvl_estimate_stream(be->board, be->cmds.data + step->cmd_off, step->cmd_len, layer,
+				 be->cost, seg, be->err);
 	seg->step = step - be->step;
 	seg->layers = step->layers;
 	seg->macs = step->macs;
@@ -118,7 +119,8 @@ static bool needs_copy(const struct rvl_graph *g, uint32_t i)
 
 /*
  * An output that is an input, a constant or a second name of another output is copied by an
- * Identity, because every output is memory of its own. The file shows the model's name all the same.
+ * Identity, because every output is memory of its own. The file shows the model's name all the
+ * same.
  */
 static int copy_output(struct rvl_graph *g, uint32_t i, struct rvl_err *err)
 {
@@ -177,8 +179,8 @@ static int load(struct rvl_backend *be, const void *onnx, size_t size)
 	int rc = rvl_onnx_load(onnx, size, &opts, &be->g, be->err);
 
 	for (uint32_t i = 0; i < o->n_frozen && !rc; i++)
-		rc = rvl_graph_freeze(be->g, o->frozen[i].name, o->frozen[i].data, o->frozen[i].size,
-				      be->err);
+		rc = rvl_graph_freeze(be->g, o->frozen[i].name, o->frozen[i].data,
+				      o->frozen[i].size, be->err);
 	return rc;
 }
 
@@ -203,8 +205,9 @@ static int demand_npu(const struct rvl_backend *be)
 		const struct rvl_node *n = be->g->nodes[i];
 
 		if (n->place != RVL_PLACE_NPU)
-			return rvl_fail(be->err, -EOPNOTSUPP, "node \"%s\" (%s) cannot run on the NPU: %s",
-					n->name, n->op_type, n->reason ? n->reason : "no reason given");
+			return rvl_fail(be->err, -EOPNOTSUPP,
+					"node \"%s\" (%s) cannot run on the NPU: %s", n->name,
+					n->op_type, n->reason ? n->reason : "no reason given");
 	}
 	return 0;
 }
@@ -247,8 +250,8 @@ static int middle(struct rvl_backend *be)
 	return rc ? rc : own_outputs(be);
 }
 
-static int whole(struct rvl_backend *be, const void *onnx, size_t size, struct rivulet_blob *program,
-		 struct rivulet_explain *explain)
+static int whole(struct rvl_backend *be, const void *onnx, size_t size,
+		 struct rivulet_blob *program, struct rivulet_explain *explain)
 {
 	struct rivulet_blob out = { 0 };
 	int rc = rvl_graph_check_supported(be->g, be->err);
@@ -302,8 +305,8 @@ int rvl_compile_graph(struct rvl_graph *g, const struct rivulet_board *board,
 }
 
 int rivulet_explain_model(const void *onnx, size_t size, const struct rivulet_board *board,
-			  const struct rivulet_compile_options *opt, struct rivulet_explain *explain,
-			  struct rvl_err *err)
+			  const struct rivulet_compile_options *opt,
+			  struct rivulet_explain *explain, struct rvl_err *err)
 {
 	struct rvl_backend be;
 	int rc;

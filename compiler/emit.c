@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operations into a stream: configuration is written only where it changes, every operation records what
- * it reads and writes.
+ * Operations into a stream: configuration is written only where it changes, every operation records
+ * what it reads and writes.
  */
 #include "backend.h"
 
@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_OPS (1u << 21)
+#define MAX_OPS		 (1u << 21)
 #define PROF_RECORDS_MAX 1048575
-#define MAX_WORDS 16383		/* columns of one LOAD or STORE */
+#define MAX_WORDS	 16383 /* columns of one LOAD or STORE */
 
 void rvl_stream_init(struct rvl_stream *s, const struct rivulet_board *b, bool prof,
 		     struct rvl_err *err)
@@ -63,8 +63,8 @@ static int encode(struct rvl_stream *s, enum rivulet_form form, enum rivulet_que
 	t.h.queue = q;
 	rc = rivulet_encode(&t, out, &bad);
 	if (rc)
-		s->rc = rvl_fail(s->err, rc, "internal: field %s of %s does not fit in layer %u", bad,
-				 rivulet_form_table(form)->name, s->layer);
+		s->rc = rvl_fail(s->err, rc, "internal: field %s of %s does not fit in layer %u",
+				 bad, rivulet_form_table(form)->name, s->layer);
 	return rc;
 }
 
@@ -80,7 +80,7 @@ static void config(struct rvl_stream *s, enum rivulet_form form, enum rivulet_qu
 	if (s->shadowed[q][index] && !memcmp(&s->shadow[q][index], &insn, sizeof(insn)))
 		return;
 	if (!s->shadowed[q][index] && !(insn.w[0] >> 32) && insn.w[1] == none.w[1])
-		return;		/* all zero is the state at the start */
+		return; /* all zero is the state at the start */
 	op = append(s);
 	if (!op)
 		return;
@@ -96,7 +96,8 @@ void rvl_emit_cfg(struct rvl_stream *s, enum rivulet_form form, const struct riv
 	config(s, form, rivulet_form_table(form)->queue, d);
 }
 
-/* The first instructions of a profiled stream: where each queue's records go, patched at the end. */
+/* The first instructions of a profiled stream: where each queue's records go, patched at the end.
+ */
 void rvl_emit_prof_setup(struct rvl_stream *s)
 {
 	for (int q = 0; s->prof && q < RIVULET_QUEUES; q++) {
@@ -114,9 +115,10 @@ void rvl_emit_prof_finish(struct rvl_stream *s)
 	for (uint32_t i = 0; i < s->n; i++)
 		count[s->op[i].queue] += !s->op[i].cfg;
 	for (int q = 0; s->prof && !s->rc && q < RIVULET_QUEUES; q++) {
-		struct rivulet_decoded d = { .q_prof = {
-			.slot = RIVULET_SLOT_PROF, .offset = at,
-			.limit = rvl_min(count[q], PROF_RECORDS_MAX) } };
+		struct rivulet_decoded d = { .q_prof = { .slot = RIVULET_SLOT_PROF,
+							 .offset = at,
+							 .limit = rvl_min(count[q],
+									  PROF_RECORDS_MAX) } };
 
 		encode(s, RIVULET_FORM_q_prof, q, &d, &s->op[q].insn);
 		at += d.q_prof.limit * sizeof(struct rivulet_prof);
@@ -154,7 +156,8 @@ int64_t rvl_take(struct rvl_stream *s, enum rivulet_mem mem, int64_t words)
 	int64_t at = p->next + words <= p->size ? p->next : 0;
 
 	if (words > p->size && !s->rc)
-		s->rc = rvl_fail(s->err, -EINVAL, "internal: layer %u needs %lld words of a scratchpad of %lld",
+		s->rc = rvl_fail(s->err, -EINVAL,
+				 "internal: layer %u needs %lld words of a scratchpad of %lld",
 				 s->layer, (long long)words, (long long)p->size);
 	p->next = at + words;
 	return at;
@@ -179,9 +182,13 @@ static void touch_store(const struct rvl_stream *s, struct rvl_insn_op *op,
 	struct rvl_op_access *a = touch(op);
 
 	*a = (struct rvl_op_access){
-		.at = RVL_AT_STORE, .write = write, .o = o,
-		.box = { { b->n, b->n + 1 }, { b->b0 * tn, (b->b0 + b->bn) * tn },
-			 { b->y, b->y + b->h }, { b->x, b->x + b->w } },
+		.at = RVL_AT_STORE,
+		.write = write,
+		.o = o,
+		.box = { { b->n, b->n + 1 },
+			 { b->b0 * tn, (b->b0 + b->bn) * tn },
+			 { b->y, b->y + b->h },
+			 { b->x, b->x + b->w } },
 	};
 }
 
@@ -201,7 +208,8 @@ static struct place blocked_place(const struct rvl_operand *o, const struct rvl_
 	return (struct place){
 		.kind = RIVULET_XFER_BLOCK,
 		.offset = o->s->offset + b->n * image + b->b0 * blk + b->y * row + b->x * tn,
-		.row_pitch = row, .blk_pitch = blk,
+		.row_pitch = row,
+		.blk_pitch = blk,
 	};
 }
 
@@ -210,7 +218,8 @@ static struct place plain_place(const struct rvl_operand *o, const struct rvl_bo
 	const struct rvl_view *v = &o->v;
 	int64_t c0 = b->b0 * tn;
 	struct place p = {
-		.channels = rvl_min(v->c - c0, b->bn * tn), .flip = o->flip,
+		.channels = rvl_min(v->c - c0, b->bn * tn),
+		.flip = o->flip,
 		.offset = o->s->offset + (uint64_t)b->n * v->c * v->h * v->w,
 	};
 
@@ -240,13 +249,21 @@ void rvl_emit_load(struct rvl_stream *s, const struct rvl_operand *o, const stru
 		   int64_t addr)
 {
 	struct place p = place_of(s, o, box);
-	struct rivulet_decoded src = { .l_src = { .row_pitch = p.row_pitch, .blk_pitch = p.blk_pitch,
+	struct rivulet_decoded src = { .l_src = { .row_pitch = p.row_pitch,
+						  .blk_pitch = p.blk_pitch,
 						  .ch_pitch = p.ch_pitch } };
-	struct rivulet_decoded dst = { .l_dst = { .row_pitch = box->w, .blk_pitch = box->h * box->w } };
+	struct rivulet_decoded dst = { .l_dst = { .row_pitch = box->w,
+						  .blk_pitch = box->h * box->w } };
 	struct rivulet_decoded ch = { .l_chan = { .channels = p.channels, .fill = o->zp } };
-	struct rivulet_decoded d = { .load = {
-		.mem = RIVULET_MEM_INP, .addr = addr, .slot = o->s->slot, .kind = p.kind, .flip = !!p.flip,
-		.offset = p.offset, .rows = box->h, .cols = box->w, .blks = box->bn } };
+	struct rivulet_decoded d = { .load = { .mem = RIVULET_MEM_INP,
+					       .addr = addr,
+					       .slot = o->s->slot,
+					       .kind = p.kind,
+					       .flip = !!p.flip,
+					       .offset = p.offset,
+					       .rows = box->h,
+					       .cols = box->w,
+					       .blks = box->bn } };
 	struct rvl_insn_op *op;
 
 	rvl_emit_cfg(s, RIVULET_FORM_l_src, &src);
@@ -262,13 +279,21 @@ void rvl_emit_store(struct rvl_stream *s, const struct rvl_operand *o, const str
 		    int64_t addr, int64_t row_pitch, int64_t blk_pitch)
 {
 	struct place p = place_of(s, o, box);
-	struct rivulet_decoded dst = { .s_dst = { .row_pitch = p.row_pitch, .blk_pitch = p.blk_pitch,
+	struct rivulet_decoded dst = { .s_dst = { .row_pitch = p.row_pitch,
+						  .blk_pitch = p.blk_pitch,
 						  .ch_pitch = p.ch_pitch } };
-	struct rivulet_decoded src = { .s_src = { .row_pitch = row_pitch, .blk_pitch = blk_pitch } };
+	struct rivulet_decoded src = { .s_src = { .row_pitch = row_pitch,
+						  .blk_pitch = blk_pitch } };
 	struct rivulet_decoded ch = { .s_chan = { .channels = p.channels } };
-	struct rivulet_decoded d = { .store = {
-		.mem = RIVULET_MEM_INP, .addr = addr, .slot = o->s->slot, .kind = p.kind,
-		.flip = !!p.flip, .offset = p.offset, .rows = box->h, .cols = box->w, .blks = box->bn } };
+	struct rivulet_decoded d = { .store = { .mem = RIVULET_MEM_INP,
+						.addr = addr,
+						.slot = o->s->slot,
+						.kind = p.kind,
+						.flip = !!p.flip,
+						.offset = p.offset,
+						.rows = box->h,
+						.cols = box->w,
+						.blks = box->bn } };
 	struct rvl_insn_op *op;
 
 	rvl_emit_cfg(s, RIVULET_FORM_s_dst, &dst);
@@ -276,8 +301,8 @@ void rvl_emit_store(struct rvl_stream *s, const struct rvl_operand *o, const str
 	if (p.kind != RIVULET_XFER_BLOCK)
 		rvl_emit_cfg(s, RIVULET_FORM_s_chan, &ch);
 	op = rvl_emit(s, RIVULET_FORM_store, RIVULET_Q_STORE, &d);
-	rvl_touch_spad(op, RVL_AT_INP, addr, (box->bn - 1) * blk_pitch + (box->h - 1) * row_pitch + box->w,
-		       false);
+	rvl_touch_spad(op, RVL_AT_INP, addr,
+		       (box->bn - 1) * blk_pitch + (box->h - 1) * row_pitch + box->w, false);
 	touch_store(s, op, o, box, true);
 }
 
@@ -285,9 +310,14 @@ void rvl_emit_load_wgt(struct rvl_stream *s, uint64_t offset, int64_t words, int
 {
 	while (words > 0) {
 		int64_t n = rvl_min(words, MAX_WORDS);
-		struct rivulet_decoded d = { .load = {
-			.mem = RIVULET_MEM_WGT, .addr = addr, .slot = RIVULET_SLOT_PROGRAM,
-			.kind = RIVULET_XFER_BLOCK, .offset = offset, .rows = 1, .cols = n, .blks = 1 } };
+		struct rivulet_decoded d = { .load = { .mem = RIVULET_MEM_WGT,
+						       .addr = addr,
+						       .slot = RIVULET_SLOT_PROGRAM,
+						       .kind = RIVULET_XFER_BLOCK,
+						       .offset = offset,
+						       .rows = 1,
+						       .cols = n,
+						       .blks = 1 } };
 		struct rvl_insn_op *op = rvl_emit(s, RIVULET_FORM_load, RIVULET_Q_LOAD, &d);
 
 		rvl_touch_spad(op, RVL_AT_WGT, addr, n, true);
@@ -299,8 +329,11 @@ void rvl_emit_load_wgt(struct rvl_stream *s, uint64_t offset, int64_t words, int
 
 static void alu_outputs(struct rvl_stream *s, const struct rvl_layer *l)
 {
-	struct rivulet_decoded scale = { 0 }, out = { .a_out = {
-		.zp = l->out_zp, .lo = l->out_lo, .hi = l->out_hi, .az = l->az, .bz = l->bz } };
+	struct rivulet_decoded scale = { 0 }, out = { .a_out = { .zp = l->out_zp,
+								 .lo = l->out_lo,
+								 .hi = l->out_hi,
+								 .az = l->az,
+								 .bz = l->bz } };
 	uint32_t bits[3];
 
 	memcpy(&bits[0], &l->ra, 4);
@@ -317,7 +350,9 @@ static void alu_outputs(struct rvl_stream *s, const struct rvl_layer *l)
 void rvl_emit_alu_stages(struct rvl_stream *s, const struct rvl_layer *l)
 {
 	struct rivulet_decoded rq = { .a_rq = { .zp = l->rq_zp, .lo = l->rq_lo, .hi = l->rq_hi } };
-	struct rivulet_decoded div = { .a_div = { .zp = l->pool_zp, .dy = l->pwin.dy, .dx = l->pwin.dx } };
+	struct rivulet_decoded div = {
+		.a_div = { .zp = l->pool_zp, .dy = l->pwin.dy, .dx = l->pwin.dx }
+	};
 	uint32_t bits;
 
 	if (l->kind == RVL_LAYER_CONV)
@@ -335,13 +370,18 @@ void rvl_emit_pool(struct rvl_stream *s, const struct rvl_layer *l, const struct
 		   const struct rvl_box *src)
 {
 	const struct rvl_window *w = &l->pwin;
-	struct rivulet_decoded pool = { .a_pool = {
-		.kh = w->kh, .kw = w->kw, .sy = w->sy, .sx = w->sx,
-		.org_y = r->y * w->sy - w->top - src->y, .org_x = r->x * w->sx - w->left - src->x,
-		.rows = src->h, .cols = src->w } };
-	struct rivulet_decoded rect = { .a_rect = {
-		.y_lo = l->rect[0] - src->y, .y_hi = l->rect[1] - src->y,
-		.x_lo = l->rect[2] - src->x, .x_hi = l->rect[3] - src->x } };
+	struct rivulet_decoded pool = { .a_pool = { .kh = w->kh,
+						    .kw = w->kw,
+						    .sy = w->sy,
+						    .sx = w->sx,
+						    .org_y = r->y * w->sy - w->top - src->y,
+						    .org_x = r->x * w->sx - w->left - src->x,
+						    .rows = src->h,
+						    .cols = src->w } };
+	struct rivulet_decoded rect = { .a_rect = { .y_lo = l->rect[0] - src->y,
+						    .y_hi = l->rect[1] - src->y,
+						    .x_lo = l->rect[2] - src->x,
+						    .x_hi = l->rect[3] - src->x } };
 
 	if (!l->pool)
 		return;

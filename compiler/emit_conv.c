@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The operations of a convolution layer: tiles, groups of output blocks, chunks of the reduction. */
+/* The operations of a convolution layer: tiles, groups of output blocks, chunks of the reduction.
+ */
 #include "backend.h"
 
 #include <errno.h>
@@ -26,9 +27,9 @@ struct conv {
 	int64_t ratio, nty, ntx, tiles, groups;
 	struct rvl_ocgroup *group;
 	struct rvl_chunk *chunk;
-	uint64_t *wgt_off;		/* of each group, in the file */
+	uint64_t *wgt_off; /* of each group, in the file */
 	struct cache in, wgt, prm;
-	int64_t acc, out, b;		/* first words of these slots */
+	int64_t acc, out, b; /* first words of these slots */
 	uint64_t turn;
 };
 
@@ -111,17 +112,30 @@ static void load_gather(const struct conv *c, const struct tile *t, int64_t bloc
 	const struct rvl_window *w = &l->win;
 	const struct rvl_view *v = &l->in.v;
 	struct rivulet_decoded src = { .l_src = { .row_pitch = v->w, .ch_pitch = v->h * v->w } };
-	struct rivulet_decoded dst = { .l_dst = { .row_pitch = t->cw, .blk_pitch = t->ch * t->cw } };
+	struct rivulet_decoded dst = { .l_dst = { .row_pitch = t->cw,
+						  .blk_pitch = t->ch * t->cw } };
 	struct rivulet_decoded chan = { .l_chan = { .fill = l->in.zp } };
-	struct rivulet_decoded gat = { .l_gather = { .kh = w->kh, .kw = w->kw, .sy = w->sy, .sx = w->sx,
-						     .dy = w->dy, .dx = w->dx, .ch = v->c } };
-	struct rivulet_decoded bounds = { .l_bounds = {
-		.org_y = t->cy * w->sy - w->top, .org_x = t->cx * w->sx - w->left,
-		.rows = v->h, .cols = v->w } };
-	struct rivulet_decoded d = { .load = {
-		.mem = RIVULET_MEM_INP, .addr = addr, .slot = l->in.s->slot, .kind = RIVULET_XFER_GATHER,
-		.flip = !!l->in.flip, .offset = l->in.s->offset + t->n * v->c * v->h * v->w,
-		.rows = t->ch, .cols = t->cw, .blks = blocks } };
+	struct rivulet_decoded gat = { .l_gather = { .kh = w->kh,
+						     .kw = w->kw,
+						     .sy = w->sy,
+						     .sx = w->sx,
+						     .dy = w->dy,
+						     .dx = w->dx,
+						     .ch = v->c } };
+	struct rivulet_decoded bounds = { .l_bounds = { .org_y = t->cy * w->sy - w->top,
+							.org_x = t->cx * w->sx - w->left,
+							.rows = v->h,
+							.cols = v->w } };
+	struct rivulet_decoded d = { .load = { .mem = RIVULET_MEM_INP,
+					       .addr = addr,
+					       .slot = l->in.s->slot,
+					       .kind = RIVULET_XFER_GATHER,
+					       .flip = !!l->in.flip,
+					       .offset =
+						       l->in.s->offset + t->n * v->c * v->h * v->w,
+					       .rows = t->ch,
+					       .cols = t->cw,
+					       .blks = blocks } };
 	struct rvl_insn_op *op;
 
 	rvl_emit_cfg(c->s, RIVULET_FORM_l_src, &src);
@@ -132,8 +146,10 @@ static void load_gather(const struct conv *c, const struct tile *t, int64_t bloc
 	op = rvl_emit(c->s, RIVULET_FORM_load, RIVULET_Q_LOAD, &d);
 	rvl_touch_spad(op, RVL_AT_INP, addr, blocks * t->ch * t->cw, true);
 	op->access[op->accesses++] = (struct rvl_op_access){
-		.at = RVL_AT_STORE, .o = &l->in,
-		.box = { { t->n, t->n + 1 }, { 0, v->c }, { 0, v->h }, { 0, v->w } } };
+		.at = RVL_AT_STORE,
+		.o = &l->in,
+		.box = { { t->n, t->n + 1 }, { 0, v->c }, { 0, v->h }, { 0, v->w } }
+	};
 }
 
 /* Where the tile's input is in INP, and how CONV walks it. */
@@ -147,7 +163,10 @@ static struct feed feed_gather(struct conv *c, const struct tile *t, const struc
 {
 	struct feed f = {
 		.kernel = { .kh = 1, .kw = 1, .sy = 1, .sx = 1, .dy = 1, .dx = 1 },
-		.input = { .row_pitch = t->cw, .blk_pitch = t->ch * t->cw, .rows = t->ch, .cols = t->cw },
+		.input = { .row_pitch = t->cw,
+			   .blk_pitch = t->ch * t->cw,
+			   .rows = t->ch,
+			   .cols = t->cw },
 		.words = k->in * t->ch * t->cw,
 	};
 
@@ -173,7 +192,8 @@ static struct feed feed_direct(struct conv *c, const struct tile *t, const struc
 		.words = b.bn * b.h * b.w,
 	};
 
-	if (!cached(&c->in, t->index, (uint64_t)k->part << 36 | (uint64_t)b.b0 << 13 | b.bn, &f.addr))
+	if (!cached(&c->in, t->index, (uint64_t)k->part << 36 | (uint64_t)b.b0 << 13 | b.bn,
+		    &f.addr))
 		rvl_emit_load(c->s, &c->l->in, &b, f.addr);
 	return f;
 }
@@ -186,13 +206,22 @@ static void run_chunk(struct conv *c, const struct tile *t, const struct rvl_ocg
 	int64_t block = c->s->board->tm * c->s->board->tn / RIVULET_WGT_WORD;
 	struct rivulet_decoded kernel = { .c_kernel = f->kernel }, input = { .c_input = f->input };
 	struct rivulet_decoded pad = { .c_pad = { .value = c->l->in.zp } };
-	struct rivulet_decoded out = { .c_out = {
-		.row_pitch = t->cw, .blk_pitch = t->ch * t->cw, .wgt_ic_pitch = k->kh * k->kw * block,
-		.wgt_oc_pitch = words / g->on,
-		.inp_oc_pitch = g->on > 1 ? g->step * f->input.blk_pitch : 0 } };
-	struct rivulet_decoded d = { .conv = {
-		.mode = RIVULET_MODE_DENSE, .keep = keep, .inp = f->addr, .wgt = wgt, .acc = acc,
-		.rows = t->ch, .cols = t->cw, .icb = k->in, .ocb = g->on } };
+	struct rivulet_decoded out = {
+		.c_out = { .row_pitch = t->cw,
+			   .blk_pitch = t->ch * t->cw,
+			   .wgt_ic_pitch = k->kh * k->kw * block,
+			   .wgt_oc_pitch = words / g->on,
+			   .inp_oc_pitch = g->on > 1 ? g->step * f->input.blk_pitch : 0 }
+	};
+	struct rivulet_decoded d = { .conv = { .mode = RIVULET_MODE_DENSE,
+					       .keep = keep,
+					       .inp = f->addr,
+					       .wgt = wgt,
+					       .acc = acc,
+					       .rows = t->ch,
+					       .cols = t->cw,
+					       .icb = k->in,
+					       .ocb = g->on } };
 	struct rvl_insn_op *op;
 
 	rvl_emit_cfg(c->s, RIVULET_FORM_c_kernel, &kernel);
@@ -243,12 +272,21 @@ static void drain(struct conv *c, const struct tile *t, const struct rvl_ocgroup
 	int64_t px = t->h * t->w, words = g->on * c->ratio * px;
 	const struct rvl_box res = { .y = t->y, .x = t->x };
 	const struct rvl_box full = { .y = t->cy, .h = t->ch, .x = t->cx, .w = t->cw };
-	struct rivulet_decoded src = { .a_src = { .a_row = t->cw, .a_blk = t->ch * t->cw,
-						  .b_row = t->w, .b_blk = px } };
+	struct rivulet_decoded src = {
+		.a_src = { .a_row = t->cw, .a_blk = t->ch * t->cw, .b_row = t->w, .b_blk = px }
+	};
 	struct rivulet_decoded dst = { .a_dst = { .row = t->w, .blk = px } };
-	struct rivulet_decoded d = { .alu = {
-		.src = 1, .a = acc, .b = c->l->bin ? b : 0, .d = out, .prm = prm, .rows = t->h,
-		.cols = t->w, .blks = g->on, .rq = 1, .pool = c->l->pool, .bin = c->l->bin } };
+	struct rivulet_decoded d = { .alu = { .src = 1,
+					      .a = acc,
+					      .b = c->l->bin ? b : 0,
+					      .d = out,
+					      .prm = prm,
+					      .rows = t->h,
+					      .cols = t->w,
+					      .blks = g->on,
+					      .rq = 1,
+					      .pool = c->l->pool,
+					      .bin = c->l->bin } };
 	struct rvl_insn_op *op;
 
 	rvl_emit_cfg(c->s, RIVULET_FORM_a_src, &src);
@@ -283,7 +321,9 @@ static void unit(struct conv *c, uint64_t tile, int64_t gi)
 	int64_t out = c->out + c->turn % tl->out_slots * tl->out_words;
 	int64_t b = tl->b_slots ? c->b + c->turn % tl->b_slots * tl->out_words : 0, prm = 0;
 	int64_t blocks = rvl_div_up(c->l->m, c->s->board->tn);
-	struct rvl_box box = { .n = t.n, .b0 = g->o0 * c->ratio, .y = t.y, .h = t.h, .x = t.x, .w = t.w };
+	struct rvl_box box = {
+		.n = t.n, .b0 = g->o0 * c->ratio, .y = t.y, .h = t.h, .x = t.x, .w = t.w
+	};
 
 	box.bn = rvl_min(g->on * c->ratio, blocks - box.b0);
 	reduce(c, &t, gi, acc, &prm);

@@ -5,7 +5,7 @@
 struct plain {
 	struct rvl_stream *s;
 	const struct rvl_layer *l;
-	int64_t in, b, out, lut;	/* first words */
+	int64_t in, b, out, lut; /* first words */
 	uint64_t turn;
 };
 
@@ -20,7 +20,8 @@ static void source(const struct rvl_layer *l, int64_t at, int64_t n, int dim, in
 	if (l->kind != RVL_LAYER_POOL)
 		return;
 	lo = at * (dim ? p->sx : p->sy) - (dim ? p->left : p->top);
-	hi = lo + (n - 1) * (dim ? p->sx : p->sy) + ((dim ? p->kw : p->kh) - 1) * (dim ? p->dx : p->dy) + 1;
+	hi = lo + (n - 1) * (dim ? p->sx : p->sy) +
+	     ((dim ? p->kw : p->kh) - 1) * (dim ? p->dx : p->dy) + 1;
 	out[0] = rvl_clamp(lo, 0, bound - 1);
 	out[1] = rvl_clamp(hi, out[0] + 1, bound);
 }
@@ -44,12 +45,19 @@ static void pass(struct plain *p, const struct rvl_box *r, const struct rvl_box 
 {
 	const struct rvl_layer *l = p->l;
 	int64_t px = r->h * r->w, lut = l->kind == RVL_LAYER_LUT;
-	struct rivulet_decoded a = { .a_src = { .a_row = src->w, .a_blk = src->h * src->w,
-						.b_row = r->w, .b_blk = px } };
+	struct rivulet_decoded a = {
+		.a_src = { .a_row = src->w, .a_blk = src->h * src->w, .b_row = r->w, .b_blk = px }
+	};
 	struct rivulet_decoded dst = { .a_dst = { .row = r->w, .blk = px } };
-	struct rivulet_decoded d = { .alu = {
-		.a = in, .b = l->bin ? b : 0, .d = out, .rows = r->h, .cols = r->w, .blks = r->bn,
-		.lut = lut, .pool = l->pool, .bin = l->bin } };
+	struct rivulet_decoded d = { .alu = { .a = in,
+					      .b = l->bin ? b : 0,
+					      .d = out,
+					      .rows = r->h,
+					      .cols = r->w,
+					      .blks = r->bn,
+					      .lut = lut,
+					      .pool = l->pool,
+					      .bin = l->bin } };
 	struct rvl_insn_op *op;
 
 	rvl_emit_cfg(p->s, RIVULET_FORM_a_src, &a);
@@ -102,8 +110,8 @@ void rvl_emit_plain_layer(struct rvl_stream *s, const struct rvl_layer *l)
 	struct plain p = { .s = s, .l = l };
 	struct rvl_box r;
 
-	p.in = rvl_take(s, RIVULET_MEM_INP, t->in_slots * t->in_words +
-			(t->out_slots + t->b_slots) * t->out_words);
+	p.in = rvl_take(s, RIVULET_MEM_INP,
+			t->in_slots * t->in_words + (t->out_slots + t->b_slots) * t->out_words);
 	p.out = p.in + t->in_slots * t->in_words;
 	p.b = p.out + t->out_slots * t->out_words;
 	if (l->kind == RVL_LAYER_LUT)

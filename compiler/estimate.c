@@ -26,7 +26,7 @@ static const char *fault_meaning(int fault)
 	case value:                                                                                \
 		return doc;
 	switch (fault) {
-	RIVULET_FAULTS(MEANING)
+		RIVULET_FAULTS(MEANING)
 	default:
 		return "unknown fault";
 	}
@@ -46,8 +46,8 @@ static void mark_array(const struct stream *s, const uint32_t *layer, struct rvl
 }
 
 /*
- * Every cycle of the segment is one layer's: the array's work and what it waited for are the layer's whose work
- * it is; layers without it get the cycles that they alone add.
+ * Every cycle of the segment is one layer's: the array's work and what it waited for are the
+ * layer's whose work it is; layers without it get the cycles that they alone add.
  */
 static void charge(struct rvl_layer_cost *c, const struct rivulet_event *e, uint64_t *end)
 {
@@ -97,13 +97,13 @@ int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t b
 			last = layer[e.index];
 		}
 	}
-	if (last != RVL_NONE)	/* what drains at the end */
+	if (last != RVL_NONE) /* what drains at the end */
 		cost[last].cycles += rivulet_timeline_stats(t)->cycles - end;
 	take_stats(rivulet_timeline_stats(t), seg, s.n);
 	rivulet_timeline_free(t);
 	if (rc < 0)
-		return rvl_fail(err, -EINVAL, "the device would refuse instruction %u of %u: %s", e.index,
-				s.n, fault_meaning(-rc));
+		return rvl_fail(err, -EINVAL, "the device would refuse instruction %u of %u: %s",
+				e.index, s.n, fault_meaning(-rc));
 	return 0;
 }
 
@@ -115,7 +115,8 @@ void rvl_estimate_levels(const struct rivulet_board *b, uint64_t macs, uint64_t 
 		rows[i].hz = b->level[i].hz;
 		rows[i].cycles = cycles;
 		rows[i].seconds = (double)cycles / (double)b->level[i].hz;
-		rows[i].joule = (double)rivulet_board_energy_pj(&b->level[i], macs, bytes, cycles) * 1e-12;
+		rows[i].joule =
+			(double)rivulet_board_energy_pj(&b->level[i], macs, bytes, cycles) * 1e-12;
 	}
 }
 

@@ -63,10 +63,13 @@ static const struct rvl_tensor *result_of(const struct rvl_node *n)
 static void node_row(struct rivulet_explain *e, const struct rvl_node *n, const char *where,
 		     const char *why, uint32_t step)
 {
-	e->rows[e->n_rows++] = (struct rivulet_explain_row){
-		.node = keep(e, n->name), .op = keep(e, rvl_op_name(n->op)), .where = where,
-		.reason = keep(e, why), .fused = keep(e, n->fused), .out = shape_text(e, result_of(n)),
-		.step = step };
+	e->rows[e->n_rows++] = (struct rivulet_explain_row){ .node = keep(e, n->name),
+							     .op = keep(e, rvl_op_name(n->op)),
+							     .where = where,
+							     .reason = keep(e, why),
+							     .fused = keep(e, n->fused),
+							     .out = shape_text(e, result_of(n)),
+							     .step = step };
 	if (n->op == RVL_OP_UNSUPPORTED)
 		e->rows[e->n_rows - 1].op = keep(e, n->op_type);
 }
@@ -80,8 +83,8 @@ static void layer_row(struct rivulet_explain *e, const struct rvl_backend *be, u
 	char out[128];
 
 	node_row(e, l->node, "npu", l->note, step);
-	snprintf(out, sizeof(out), "%lldx%lldx%lldx%lld", (long long)l->out.v.n, (long long)l->out.v.c,
-		 (long long)l->out.v.h, (long long)l->out.v.w);
+	snprintf(out, sizeof(out), "%lldx%lldx%lldx%lld", (long long)l->out.v.n,
+		 (long long)l->out.v.c, (long long)l->out.v.h, (long long)l->out.v.w);
 	r->out = keep(e, out);
 	r->fused = keep(e, l->fused);
 	r->macs = l->macs;
@@ -145,7 +148,8 @@ int rvl_explain_nodes(const struct rvl_backend *be, struct rivulet_explain *e)
 	}
 	for (uint32_t i = 0; i < be->g->n_nodes; i++) {
 		const struct rvl_node *n = be->g->nodes[i];
-		const char *why = n->op == RVL_OP_UNSUPPORTED ? n->reason : rvl_npu_reject(be->g, n);
+		const char *why = n->op == RVL_OP_UNSUPPORTED ? n->reason :
+								rvl_npu_reject(be->g, n);
 
 		node_row(e, n, n->op == RVL_OP_UNSUPPORTED ? "none" : why ? "cpu" : "npu", why, 0);
 	}
@@ -182,7 +186,7 @@ static int finish(struct out *o, struct rivulet_blob *out)
 		rvl_bytes_free(&o->b);
 		return o->rc;
 	}
-	o->b.data[o->b.size - 1] = '\0';	/* the line feed made room for it */
+	o->b.data[o->b.size - 1] = '\0'; /* the line feed made room for it */
 	*out = (struct rivulet_blob){ o->b.data, o->b.size - 1 };
 	return 0;
 }
@@ -223,8 +227,8 @@ static void text_rows(const struct rivulet_explain *e, struct out *o)
 	int op = widest(e, offsetof(struct rivulet_explain_row, op), 2, 24);
 	int shape = widest(e, offsetof(struct rivulet_explain_row, out), 6, 24);
 
-	put(o, "%4s  %-*s  %-*s  %-*s  %-4s %8s %8s %8s %8s %6s  %s\n", "step", name, "layer", op, "op",
-	    shape, "result", "on", "MACs", "cycles", "read B", "write B", "array", "notes");
+	put(o, "%4s  %-*s  %-*s  %-*s  %-4s %8s %8s %8s %8s %6s  %s\n", "step", name, "layer", op,
+	    "op", shape, "result", "on", "MACs", "cycles", "read B", "write B", "array", "notes");
 	for (uint32_t i = 0; i < e->n_rows; i++) {
 		const struct rivulet_explain_row *r = &e->rows[i];
 		char m[16], c[16], rd[16], wr[16], use[16] = "-";
@@ -232,8 +236,9 @@ static void text_rows(const struct rivulet_explain *e, struct out *o)
 
 		if (npu && r->macs)
 			snprintf(use, sizeof(use), "%.1f %%", 100 * r->utilisation);
-		put(o, "%4u  %-*.*s  %-*s  %-*s  %-4s %8s %8s %8s %8s %6s  %s%s%s%s\n", r->step, name, name,
-		    r->node, op, r->op, shape, r->out, r->where, r->macs ? human(r->macs, m, sizeof(m)) : "-",
+		put(o, "%4u  %-*.*s  %-*s  %-*s  %-4s %8s %8s %8s %8s %6s  %s%s%s%s\n", r->step,
+		    name, name, r->node, op, r->op, shape, r->out, r->where,
+		    r->macs ? human(r->macs, m, sizeof(m)) : "-",
 		    npu ? human(r->cycles, c, sizeof(c)) : "-",
 		    npu ? human(r->read_bytes, rd, sizeof(rd)) : "-",
 		    npu ? human(r->write_bytes, wr, sizeof(wr)) : "-", use, r->reason,
@@ -244,28 +249,30 @@ static void text_rows(const struct rivulet_explain *e, struct out *o)
 static void text_segments(const struct rivulet_explain *e, struct out *o)
 {
 	if (e->n_segments)
-		put(o, "\n%-8s %7s %9s %9s %9s %9s %9s %9s %9s %8s\n", "NPU step", "layers", "insns",
-		    "cycles", "LOAD", "CONV", "ALU", "STORE", "port", "array");
+		put(o, "\n%-8s %7s %9s %9s %9s %9s %9s %9s %9s %8s\n", "NPU step", "layers",
+		    "insns", "cycles", "LOAD", "CONV", "ALU", "STORE", "port", "array");
 	for (uint32_t i = 0; i < e->n_segments; i++) {
 		const struct rivulet_explain_segment *s = &e->segments[i];
 		char t[6][16];
 
-		put(o, "%8u %7u %9u %9s %9s %9s %9s %9s %9s %6.1f %%\n", s->step, s->layers, s->instructions,
-		    human(s->cycles, t[0], 16), human(s->busy[0], t[1], 16),
+		put(o, "%8u %7u %9u %9s %9s %9s %9s %9s %9s %6.1f %%\n", s->step, s->layers,
+		    s->instructions, human(s->cycles, t[0], 16), human(s->busy[0], t[1], 16),
 		    human(s->busy[1], t[2], 16), human(s->busy[2], t[3], 16),
-		    human(s->busy[3], t[4], 16), human(s->port_busy, t[5], 16), 100 * s->utilisation);
+		    human(s->busy[3], t[4], 16), human(s->port_busy, t[5], 16),
+		    100 * s->utilisation);
 	}
 }
 
 static void text_levels(const struct rivulet_explain *e, struct out *o)
 {
 	if (e->n_segments && e->n_levels)
-		put(o, "\n%-8s %10s %12s %12s %14s\n", "level", "clock", "cycles", "NPU time", "NPU energy");
+		put(o, "\n%-8s %10s %12s %12s %14s\n", "level", "clock", "cycles", "NPU time",
+		    "NPU energy");
 	for (uint32_t i = 0; e->n_segments && i < e->n_levels; i++) {
 		const struct rivulet_estimate_row *r = &e->level[i];
 
-		put(o, "%8u %6.0f MHz %12" PRIu64 " %9.3f ms %11.3f mJ\n", r->level, (double)r->hz / 1e6,
-		    r->cycles, 1e3 * r->seconds, 1e3 * r->joule);
+		put(o, "%8u %6.0f MHz %12" PRIu64 " %9.3f ms %11.3f mJ\n", r->level,
+		    (double)r->hz / 1e6, r->cycles, 1e3 * r->seconds, 1e3 * r->joule);
 	}
 }
 
@@ -279,8 +286,9 @@ int rivulet_explain_text(const struct rivulet_explain *e, struct rivulet_blob *o
 	text_segments(e, &o);
 	text_levels(e, &o);
 	if (e->program_bytes)
-		put(&o, "\nprogram %sB, weights %sB, arena %sB\n", human(e->program_bytes, p, sizeof(p)),
-		    human(e->weight_bytes, w, sizeof(w)), human(e->arena_bytes, a, sizeof(a)));
+		put(&o, "\nprogram %sB, weights %sB, arena %sB\n",
+		    human(e->program_bytes, p, sizeof(p)), human(e->weight_bytes, w, sizeof(w)),
+		    human(e->arena_bytes, a, sizeof(a)));
 	return finish(&o, out);
 }
 
@@ -309,20 +317,23 @@ static void json_row(struct out *o, const struct rivulet_explain_row *r, bool la
 	json_string(o, "reason", r->reason, ", ");
 	json_string(o, "fused", r->fused, ", ");
 	json_string(o, "out", r->out, ", ");
-	put(o, "\"macs\": %" PRIu64 ", \"cycles\": %" PRIu64 ", \"read_bytes\": %" PRIu64
-	    ", \"write_bytes\": %" PRIu64 ", \"utilisation\": %.6f}%s\n", r->macs, r->cycles, r->read_bytes,
-	    r->write_bytes, r->utilisation, last ? "" : ",");
+	put(o,
+	    "\"macs\": %" PRIu64 ", \"cycles\": %" PRIu64 ", \"read_bytes\": %" PRIu64
+	    ", \"write_bytes\": %" PRIu64 ", \"utilisation\": %.6f}%s\n",
+	    r->macs, r->cycles, r->read_bytes, r->write_bytes, r->utilisation, last ? "" : ",");
 }
 
 static void json_segment(struct out *o, const struct rivulet_explain_segment *s, bool last)
 {
-	put(o, "    {\"step\": %u, \"layers\": %u, \"instructions\": %u, \"macs\": %" PRIu64
+	put(o,
+	    "    {\"step\": %u, \"layers\": %u, \"instructions\": %u, \"macs\": %" PRIu64
 	    ", \"array_macs\": %" PRIu64 ", \"cycles\": %" PRIu64 ", \"load_busy\": %" PRIu64
 	    ", \"conv_busy\": %" PRIu64 ", \"alu_busy\": %" PRIu64 ", \"store_busy\": %" PRIu64
 	    ", \"port_busy\": %" PRIu64 ", \"read_bytes\": %" PRIu64 ", \"write_bytes\": %" PRIu64
-	    ", \"utilisation\": %.6f}%s\n", s->step, s->layers, s->instructions, s->macs, s->array_macs,
-	    s->cycles, s->busy[0], s->busy[1], s->busy[2], s->busy[3], s->port_busy, s->read_bytes,
-	    s->write_bytes, s->utilisation, last ? "" : ",");
+	    ", \"utilisation\": %.6f}%s\n",
+	    s->step, s->layers, s->instructions, s->macs, s->array_macs, s->cycles, s->busy[0],
+	    s->busy[1], s->busy[2], s->busy[3], s->port_busy, s->read_bytes, s->write_bytes,
+	    s->utilisation, last ? "" : ",");
 }
 
 int rivulet_explain_json(const struct rivulet_explain *e, struct rivulet_blob *out)
@@ -339,11 +350,14 @@ int rivulet_explain_json(const struct rivulet_explain *e, struct rivulet_blob *o
 		json_segment(&o, &e->segments[i], i + 1 == e->n_segments);
 	put(&o, "  ],\n  \"levels\": [\n");
 	for (uint32_t i = 0; i < e->n_levels; i++)
-		put(&o, "    {\"level\": %u, \"hz\": %" PRIu64 ", \"cycles\": %" PRIu64
-		    ", \"seconds\": %.9f, \"joule\": %.9f}%s\n", e->level[i].level, e->level[i].hz,
-		    e->level[i].cycles, e->level[i].seconds, e->level[i].joule,
-		    i + 1 == e->n_levels ? "" : ",");
-	put(&o, "  ],\n  \"program_bytes\": %" PRIu64 ",\n  \"weight_bytes\": %" PRIu64
-	    ",\n  \"arena_bytes\": %" PRIu64 "\n}\n", e->program_bytes, e->weight_bytes, e->arena_bytes);
+		put(&o,
+		    "    {\"level\": %u, \"hz\": %" PRIu64 ", \"cycles\": %" PRIu64
+		    ", \"seconds\": %.9f, \"joule\": %.9f}%s\n",
+		    e->level[i].level, e->level[i].hz, e->level[i].cycles, e->level[i].seconds,
+		    e->level[i].joule, i + 1 == e->n_levels ? "" : ",");
+	put(&o,
+	    "  ],\n  \"program_bytes\": %" PRIu64 ",\n  \"weight_bytes\": %" PRIu64
+	    ",\n  \"arena_bytes\": %" PRIu64 "\n}\n",
+	    e->program_bytes, e->weight_bytes, e->arena_bytes);
 	return finish(&o, out);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NPU segments to layers: what is fused into one pass, which tensors are the same bytes, and in which
- * form each value lies in memory.
+ * NPU segments to layers: what is fused into one pass, which tensors are the same bytes, and in
+ * which form each value lies in memory.
  */
 #include "backend.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_STRIDE 31
+#define MAX_STRIDE   31
 #define MAX_DILATION 63
 
 /* ---- what fits ---- */
@@ -213,7 +213,7 @@ static int lower_segment(struct rvl_backend *be, const struct rvl_segment *s, ui
 		int rc;
 
 		if (node_layer[n->id] != RVL_NONE)
-			continue;	/* fused into an earlier one */
+			continue; /* fused into an earlier one */
 		if (is_alias(be, n)) {
 			bool inside = p && position(be->g, s, p) >= 0;
 
@@ -271,8 +271,8 @@ static bool can_gather(const struct rivulet_board *b, const struct rvl_layer *l)
 {
 	const struct rvl_window *w = &l->win;
 
-	return l->kind == RVL_LAYER_CONV && l->group == 1 && !l->in.v.inter &&
-	       w->kh * w->kw > 1 && l->in.v.c <= 255 && w->kh <= MAX_STRIDE && w->kw <= MAX_STRIDE &&
+	return l->kind == RVL_LAYER_CONV && l->group == 1 && !l->in.v.inter && w->kh * w->kw > 1 &&
+	       l->in.v.c <= 255 && w->kh <= MAX_STRIDE && w->kw <= MAX_STRIDE &&
 	       w->sy <= MAX_STRIDE && w->sx <= MAX_STRIDE && w->dy <= MAX_DILATION &&
 	       w->dx <= MAX_DILATION && l->in.v.h <= 65535 && l->in.v.w <= 65535 &&
 	       w->top <= 32768 && w->left <= 32768 && gather_blocks(b, l) <= 4095;

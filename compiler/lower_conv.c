@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Convolutions and matrix products. Everything that docs/numerics.md 1 allows to be folded is: the
- * zero point of the input goes into the bias (a padded position holds the zero point, so that it adds
- * nothing), that of the weights into the weights, which then may need several int8 summands.
+ * zero point of the input goes into the bias (a padded position holds the zero point, so that it
+ * adds nothing), that of the weights into the weights, which then may need several int8 summands.
  */
 #include "backend.h"
 
@@ -172,15 +172,17 @@ struct rvl_layer *rvl_build_conv(struct rvl_graph *g, const struct rvl_node *n, 
 		return NULL;
 	}
 	cpg = n->in[1]->shape.dim[1];
-	l->win = (struct rvl_window){ n->in[1]->shape.dim[2], n->in[1]->shape.dim[3], a->stride[0],
-				      a->stride[1], a->dilation[0], a->dilation[1], a->pad[0],
-				      a->pad[1] };
+	l->win = (struct rvl_window){
+		n->in[1]->shape.dim[2], n->in[1]->shape.dim[3], a->stride[0], a->stride[1],
+		a->dilation[0],		a->dilation[1],		a->pad[0],    a->pad[1]
+	};
 	l->group = a->group;
 	l->m = l->out.v.c;
 	l->oh = l->out.v.h;
 	l->ow = l->out.v.w;
-	w = (struct weights){ .t = n->in[1], .m = l->m, .k = cpg * l->win.kh * l->win.kw,
-			      .k_stride = 1 };
+	w = (struct weights){
+		.t = n->in[1], .m = l->m, .k = cpg * l->win.kh * l->win.kw, .k_stride = 1
+	};
 	w.m_stride = w.k;
 	l->macs = (uint64_t)l->out.v.n * l->oh * l->ow * l->m * w.k;
 	return finish(g, l, n, &w, values, why);
@@ -201,11 +203,15 @@ struct rvl_layer *rvl_build_matmul(struct rvl_graph *g, const struct rvl_node *n
 		*why = "only a matrix with constant two-dimensional weights";
 		return NULL;
 	}
-	w = (struct weights){ .t = n->in[1], .m = b->dim[1], .k = b->dim[0], .m_stride = 1,
-			      .k_stride = b->dim[1] };
+	w = (struct weights){
+		.t = n->in[1], .m = b->dim[1], .k = b->dim[0], .m_stride = 1, .k_stride = b->dim[1]
+	};
 	if (n->attr.trans_b)
-		w = (struct weights){ .t = n->in[1], .m = b->dim[0], .k = b->dim[1],
-				      .m_stride = b->dim[1], .k_stride = 1 };
+		w = (struct weights){ .t = n->in[1],
+				      .m = b->dim[0],
+				      .k = b->dim[1],
+				      .m_stride = b->dim[1],
+				      .k_stride = 1 };
 	l->in.v = (struct rvl_view){ 1, w.k, 1, rvl_shape_count(a) / w.k, true };
 	l->out.v = (struct rvl_view){ 1, w.m, 1, l->in.v.w, true };
 	l->m = w.m;

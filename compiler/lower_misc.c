@@ -81,7 +81,8 @@ static void average(struct rvl_layer *l, const struct rvl_node *n)
 	out_clamp(l, n);
 }
 
-/* Sum times xs / ys / positions; within 1 of onnxruntime, which sums in float (docs/numerics.md 4). */
+/* Sum times xs / ys / positions; within 1 of onnxruntime, which sums in float (docs/numerics.md 4).
+ */
 static void border_average(struct rvl_layer *l, const struct rvl_node *n)
 {
 	const struct rvl_attr *a = &n->attr;
@@ -101,8 +102,8 @@ static void border_average(struct rvl_layer *l, const struct rvl_node *n)
 static bool rect_fits(const struct rvl_layer *l)
 {
 	return l->pool != RIVULET_POOL_AVG_BORDER ||
-	       (l->in.v.h < 16384 && l->in.v.w < 16384 && l->rect[0] > -8192 && l->rect[2] > -8192 &&
-		l->rect[1] < 24576 && l->rect[3] < 24576);
+	       (l->in.v.h < 16384 && l->in.v.w < 16384 && l->rect[0] > -8192 &&
+		l->rect[2] > -8192 && l->rect[1] < 24576 && l->rect[3] < 24576);
 }
 
 static void global_window(struct rvl_layer *l)
@@ -128,9 +129,9 @@ struct rvl_layer *rvl_build_pool(struct rvl_graph *g, const struct rvl_node *n, 
 		global_window(l);
 		l->pool = RIVULET_POOL_MAX;
 	} else {
-		l->pwin = (struct rvl_window){ a->kernel[0], a->kernel[1], a->stride[0],
+		l->pwin = (struct rvl_window){ a->kernel[0], a->kernel[1],   a->stride[0],
 					       a->stride[1], a->dilation[0], a->dilation[1],
-					       a->pad[0], a->pad[1] };
+					       a->pad[0],    a->pad[1] };
 		l->pool = RIVULET_POOL_MAX;
 		if (n->op == RVL_OP_Q_AVERAGE_POOL)
 			border_average(l, n);
@@ -185,7 +186,8 @@ struct rvl_layer *rvl_build_bin(struct rvl_graph *g, const struct rvl_node *n, c
 
 	if (!l)
 		return NULL;
-	if (!rvl_operand_of(n->in[1], &l->b) || !rvl_shape_equal(&n->in[0]->shape, &n->in[1]->shape) ||
+	if (!rvl_operand_of(n->in[1], &l->b) ||
+	    !rvl_shape_equal(&n->in[0]->shape, &n->in[1]->shape) ||
 	    !rvl_shape_equal(&n->in[0]->shape, &n->out[0]->shape)) {
 		*why = "its operands differ in shape (the device does not broadcast)";
 		return NULL;
@@ -238,7 +240,7 @@ struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, c
 		*why = "its table could not be made";
 		return NULL;
 	}
-	for (int i = 0; i < 256; i++)	/* entry i belongs to int8 value i - 128 */
+	for (int i = 0; i < 256; i++) /* entry i belongs to int8 value i - 128 */
 		l->lut[i] = table[(uint8_t)(i - 128) ^ l->in.flip] ^ l->out.flip;
 	return l;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Offsets in the arena. Two values may share bytes when one is dead before the other is born, whatever
- * the runtime overlaps: every step that touches the first is an ancestor, by data, of the step that
- * makes the second; or both belong to one NPU step, whose tokens keep its layers in order. Largest first,
- * each at the lowest offset that is free of all it may meet.
+ * Offsets in the arena. Two values may share bytes when one is dead before the other is born,
+ * whatever the runtime overlaps: every step that touches the first is an ancestor, by data, of the
+ * step that makes the second; or both belong to one NPU step, whose tokens keep its layers in
+ * order. Largest first, each at the lowest offset that is free of all it may meet.
  */
 #include "backend.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_PLANNED 4096	/* stores or steps; beyond, nothing is shared */
+#define MAX_PLANNED 4096 /* stores or steps; beyond, nothing is shared */
 
 /* One step's use of a store: layers [first, last] of it. */
 struct use {
@@ -22,14 +22,14 @@ struct life {
 	struct rvl_store *s;
 	struct use *use;
 	uint32_t n, cap;
-	uint32_t order;		/* stable sort */
+	uint32_t order; /* stable sort */
 };
 
 struct plan {
 	struct rvl_backend *be;
 	struct life *life;
 	uint32_t n;
-	uint64_t *ancestors;	/* bitset of words per step; NULL: nothing is shared */
+	uint64_t *ancestors; /* bitset of words per step; NULL: nothing is shared */
 	size_t words;
 };
 
@@ -177,7 +177,8 @@ static bool dies_before(const struct plan *p, const struct life *a, const struct
 	for (uint32_t i = 0; i < a->n; i++) {
 		const struct use *u = &a->use[i];
 
-		if (u->step == born->step ? u->last >= born->first : !is_ancestor(p, u->step, born->step))
+		if (u->step == born->step ? u->last >= born->first :
+					    !is_ancestor(p, u->step, born->step))
 			return false;
 	}
 	return true;
@@ -285,7 +286,8 @@ int rvl_memplan_check(struct rvl_backend *be)
 
 			if (a->offset < b->offset + b->size && b->offset < a->offset + a->size &&
 			    may_meet(&p, &p.life[i], &p.life[j]))
-				rc = rvl_fail(be->err, -EINVAL, "internal: \"%s\" and \"%s\" share the arena",
+				rc = rvl_fail(be->err, -EINVAL,
+					      "internal: \"%s\" and \"%s\" share the arena",
 					      a->root->name, b->root->name);
 		}
 	}

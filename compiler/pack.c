@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Constants of the layers as the device reads them: weight blocks of tm x tn bytes in the order the stream
- * loads them, {bias, factor} of each output channel, tables.
+ * Constants of the layers as the device reads them: weight blocks of tm x tn bytes in the order the
+ * stream loads them, {bias, factor} of each output channel, tables.
  */
 #include "backend.h"
 
@@ -18,7 +18,7 @@ static int8_t summand(int v, uint32_t term)
 }
 
 struct block {
-	int64_t oc, ib;		/* output block (tm), input block (tn) of the whole layer */
+	int64_t oc, ib; /* output block (tm), input block (tn) of the whole layer */
 	int64_t ky, kx;
 	uint32_t term;
 };
@@ -30,7 +30,7 @@ static int weight(const struct rvl_layer *l, int64_t m, int64_t k, int64_t ky, i
 
 	if (m >= l->m)
 		return 0;
-	if (l->gather)		/* k is (c * kh + ky) * kw + kx already */
+	if (l->gather) /* k is (c * kh + ky) * kw + kx already */
 		return k < l->in.v.c * taps ? l->w[m * l->in.v.c * taps + k] : 0;
 	c0 = m / (l->m / l->group) * cpg;
 	if (k < c0 || k >= c0 + cpg)
@@ -43,7 +43,8 @@ static void pack_block(const struct rivulet_board *b, const struct rvl_layer *l,
 {
 	for (int64_t m = 0; m < b->tm; m++)
 		for (int64_t n = 0; n < b->tn; n++)
-			*out++ = summand(weight(l, k->oc * b->tm + m, k->ib * b->tn + n, k->ky, k->kx),
+			*out++ = summand(weight(l, k->oc * b->tm + m, k->ib * b->tn + n, k->ky,
+						k->kx),
 					 k->term);
 }
 
@@ -53,10 +54,11 @@ static void pack_chunk(const struct rivulet_board *b, const struct rvl_layer *l,
 	for (int64_t o = 0; o < g->on; o++) {
 		for (int64_t i = 0; i < c->in; i++) {
 			for (int64_t tap = 0; tap < c->kh * c->kw; tap++) {
-				struct block k = {
-					.oc = g->o0 + o, .ib = g->ib0 + o * g->step + c->i0 + i,
-					.ky = c->ky + tap / c->kw, .kx = c->kx + tap % c->kw,
-					.term = c->term };
+				struct block k = { .oc = g->o0 + o,
+						   .ib = g->ib0 + o * g->step + c->i0 + i,
+						   .ky = c->ky + tap / c->kw,
+						   .kx = c->kx + tap % c->kw,
+						   .term = c->term };
 
 				pack_block(b, l, &k, out);
 				out += b->tm * b->tn;
@@ -65,7 +67,8 @@ static void pack_chunk(const struct rivulet_board *b, const struct rvl_layer *l,
 	}
 }
 
-static int pack_group(struct rvl_backend *be, const struct rvl_layer *l, const struct rvl_ocgroup *g)
+static int pack_group(struct rvl_backend *be, const struct rvl_layer *l,
+		      const struct rvl_ocgroup *g)
 {
 	int64_t n = rvl_chunks(l, &l->t, g, NULL);
 	struct rvl_chunk *c = calloc(n, sizeof(*c));
@@ -131,7 +134,8 @@ int rvl_pack_layer(struct rvl_backend *be, struct rvl_layer *l)
 		l->prm_off += be->const_off;
 		l->wgt_off += be->const_off;
 	} else if (l->kind == RVL_LAYER_LUT) {
-		rc = rvl_bytes_add(&be->consts, l->lut, sizeof(l->lut), RIVULET_PROGRAM_ALIGN, &l->lut_off);
+		rc = rvl_bytes_add(&be->consts, l->lut, sizeof(l->lut), RIVULET_PROGRAM_ALIGN,
+				   &l->lut_off);
 		l->lut_off += be->const_off;
 	}
 	return rc;

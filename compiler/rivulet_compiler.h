@@ -27,37 +27,40 @@ void rivulet_blob_free(struct rivulet_blob *b);
 /** struct rivulet_frozen - a graph input that becomes a constant of the program */
 struct rivulet_frozen {
 	const char *name;
-	const void *data;	/* dense, little endian, of the input's type; borrowed during the call */
-	size_t size;		/* bytes; must equal the input's */
+	const void *data; /* dense, little endian, of the input's type; borrowed during the call */
+	size_t size;	  /* bytes; must equal the input's */
 };
 
 /** struct rivulet_compile_options - all zero is the default */
 struct rivulet_compile_options {
-	int64_t batch;		/* value of a symbolic first dimension; 0: 1 */
-	int64_t symbol;		/* value of other symbolic dimensions; 0: refuse them */
+	int64_t batch;	/* value of a symbolic first dimension; 0: 1 */
+	int64_t symbol; /* value of other symbolic dimensions; 0: refuse them */
 	const struct rivulet_frozen *frozen;
 	uint32_t n_frozen;
-	bool serial;		/* one instruction at a time on the NPU, for debugging */
-	bool prof;		/* every instruction writes a PROF record to RIVULET_SLOT_PROF */
-	bool require_npu;	/* -EOPNOTSUPP naming the first node that would run on the CPU */
-	bool average_within_1;	/* accept average pools on the NPU that differ by 1 from onnxruntime's float sums */
-	bool cpu_only;		/* everything on the CPU; needs no board */
+	bool serial;	       /* one instruction at a time on the NPU, for debugging */
+	bool prof;	       /* every instruction writes a PROF record to RIVULET_SLOT_PROF */
+	bool require_npu;      /* -EOPNOTSUPP naming the first node that would run on the CPU */
+	bool average_within_1; /* accept average pools on the NPU that differ by 1 from
+				  onnxruntime's float sums */
+	bool cpu_only;	       /* everything on the CPU; needs no board */
 };
 
-/** struct rivulet_explain_row - one layer: a node of the optimised graph with what was fused into it */
+/** struct rivulet_explain_row - one layer: a node of the optimised graph with what was fused into
+ * it */
 struct rivulet_explain_row {
 	const char *node;
 	const char *op;
-	const char *where;	/* "npu" or "cpu" */
-	const char *reason;	/* cpu: why not on the NPU; npu: "" or what was decided ("gather", "alias") */
-	const char *fused;	/* names of the nodes fused into it, "" if none */
-	const char *out;	/* output shape, "1x64x112x112" */
-	uint32_t step;		/* index in the program's steps */
-	uint64_t macs;		/* of the model, padding not counted */
-	uint64_t cycles;	/* estimate; by how much the layer delays the end of its segment */
+	const char *where;  /* "npu" or "cpu" */
+	const char *reason; /* cpu: why not on the NPU; npu: "" or what was decided ("gather",
+			       "alias") */
+	const char *fused;  /* names of the nodes fused into it, "" if none */
+	const char *out;    /* output shape, "1x64x112x112" */
+	uint32_t step;	    /* index in the program's steps */
+	uint64_t macs;	    /* of the model, padding not counted */
+	uint64_t cycles;    /* estimate; by how much the layer delays the end of its segment */
 	uint64_t read_bytes;
 	uint64_t write_bytes;
-	double utilisation;	/* macs / (cycles * peak), 0..1; 0 on the CPU */
+	double utilisation; /* macs / (cycles * peak), 0..1; 0 on the CPU */
 };
 
 /** struct rivulet_explain_segment - one NPU step in total */
@@ -65,16 +68,17 @@ struct rivulet_explain_segment {
 	uint32_t step;
 	uint32_t layers;
 	uint32_t instructions;
-	uint64_t macs;		/* of the model */
-	uint64_t array_macs;	/* of the array, padding included */
+	uint64_t macs;	     /* of the model */
+	uint64_t array_macs; /* of the array, padding included */
 	uint64_t cycles;
-	uint64_t busy[4];	/* by enum rivulet_queue */
+	uint64_t busy[4]; /* by enum rivulet_queue */
 	uint64_t port_busy;
 	uint64_t read_bytes, write_bytes;
 	double utilisation;
 };
 
-/** struct rivulet_estimate_row - all NPU steps of a program at one level, run one after the other */
+/** struct rivulet_estimate_row - all NPU steps of a program at one level, run one after the other
+ */
 struct rivulet_estimate_row {
 	uint32_t level;
 	uint64_t hz;
@@ -86,7 +90,7 @@ struct rivulet_estimate_row {
 /** struct rivulet_explain - filled by rivulet_compile(); strings and arrays belong to it */
 struct rivulet_explain {
 	char board[32];
-	uint32_t peak;		/* MACs per cycle */
+	uint32_t peak; /* MACs per cycle */
 	uint32_t n_rows;
 	struct rivulet_explain_row *rows;
 	uint32_t n_segments;
@@ -94,7 +98,7 @@ struct rivulet_explain {
 	uint32_t n_levels;
 	struct rivulet_estimate_row level[RIVULET_LEVELS];
 	uint64_t program_bytes, weight_bytes, arena_bytes;
-	void *priv;		/* owns what the rows point to */
+	void *priv; /* owns what the rows point to */
 };
 
 /** rivulet_explain_free() - free what it owns and clear it; a zeroed one is fine */
@@ -128,8 +132,8 @@ int rivulet_compile(const void *onnx, size_t size, const struct rivulet_board *b
  * Unsupported nodes get where "none" and their reason. Otherwise as rivulet_compile().
  */
 int rivulet_explain_model(const void *onnx, size_t size, const struct rivulet_board *board,
-			  const struct rivulet_compile_options *opt, struct rivulet_explain *explain,
-			  struct rvl_err *err);
+			  const struct rivulet_compile_options *opt,
+			  struct rivulet_explain *explain, struct rvl_err *err);
 
 /**
  * rivulet_estimate() - time and energy of a checked program's NPU steps on a board, by walking the

@@ -4,11 +4,11 @@
  * queues instead, so an operation must wait for every earlier one of another queue that touches the
  * same bytes, one of the two writing.
  *
- * For each pair of queues only the newest such operation matters, and only if the waiting queue does
- * not know already that it is done: op->seq[] holds, for each queue, how many of its operations are done
- * before this one starts. A wait is one push and one pop, in the same order on both sides, so
- * counters balance by construction. Nothing can deadlock at any queue depth: the oldest operation
- * not retired waits only for older ones, and all before it have been dispatched.
+ * For each pair of queues only the newest such operation matters, and only if the waiting queue
+ * does not know already that it is done: op->seq[] holds, for each queue, how many of its
+ * operations are done before this one starts. A wait is one push and one pop, in the same order on
+ * both sides, so counters balance by construction. Nothing can deadlock at any queue depth: the
+ * oldest operation not retired waits only for older ones, and all before it have been dispatched.
  */
 #include "backend.h"
 
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POP_BIT 6
+#define POP_BIT	 6
 #define PUSH_BIT 10
 
 /* Operations (not CFG) of one queue in order. */
@@ -51,7 +51,7 @@ static bool accesses_meet(const struct rvl_op_access *a, const struct rvl_op_acc
 		return false;
 	if (a->at != RVL_AT_STORE)
 		return a->lo < b->hi && b->lo < a->hi;
-	if (a->o->s == b->o->s)	/* neighbours of a PLAIN value share beats of the port */
+	if (a->o->s == b->o->s) /* neighbours of a PLAIN value share beats of the port */
 		return !a->o->s->blocked || !rvl_view_equal(&a->o->v, &b->o->v) || boxes_meet(a, b);
 	return stores_meet(a->o->s, b->o->s);
 }

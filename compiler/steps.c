@@ -30,7 +30,8 @@ static void demote_idle_segments(struct rvl_graph *g)
 		s->place = RVL_PLACE_CPU;
 		for (uint32_t j = 0; j < s->count; j++) {
 			g->nodes[s->first + j]->place = RVL_PLACE_CPU;
-			g->nodes[s->first + j]->reason = "nothing but a change of shape between steps on the CPU";
+			g->nodes[s->first + j]->reason =
+				"nothing but a change of shape between steps on the CPU";
 		}
 	}
 }
@@ -290,7 +291,7 @@ static int npu_step(struct rvl_backend *be, const struct part *whole, uint32_t l
 	if (rc)
 		return rc;
 	if (!list_refs(be, &p, s)) {
-		for (p.n = 1; p.n < left; p.n++) {	/* as many layers as one step can name */
+		for (p.n = 1; p.n < left; p.n++) { /* as many layers as one step can name */
 			struct part more = { whole->seg, whole->node_layer, l0, p.n + 1 };
 
 			if (!list_refs(be, &more, s))
@@ -305,7 +306,8 @@ static int npu_step(struct rvl_backend *be, const struct part *whole, uint32_t l
 	s->layer0 = l0;
 	s->layers = p.n;
 	s->name = p.n == 1 ? s->node->name :
-		  rvl_graph_printf(be->g, "%s .. %s", s->node->name, be->layer[l0 + p.n - 1]->node->name);
+			     rvl_graph_printf(be->g, "%s .. %s", s->node->name,
+					      be->layer[l0 + p.n - 1]->node->name);
 	sum_layers(be, s);
 	*taken = p.n;
 	return s->name ? 0 : -ENOMEM;

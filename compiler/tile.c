@@ -1,31 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How a layer is cut so that its buffers fit the scratchpads, and which of the cuts that fit is
- * fastest. Buffers come in slots of equal size: two let the next transfer run beside the work on the
- * one before, as many as there are parts keep an operand resident. The estimate knows engines, port and
- * latency, but not the schedule; explain's numbers come from the schedule (estimate.c).
+ * fastest. Buffers come in slots of equal size: two let the next transfer run beside the work on
+ * the one before, as many as there are parts keep an operand resident. The estimate knows engines,
+ * port and latency, but not the schedule; explain's numbers come from the schedule (estimate.c).
  */
 #include "backend.h"
 
 #include <string.h>
 
-#define MAX_COUNT 4095		/* rows, columns, blocks of one instruction */
-#define MAX_OCB 1023
-#define MAX_KERNEL 31
+#define MAX_COUNT    4095 /* rows, columns, blocks of one instruction */
+#define MAX_OCB	     1023
+#define MAX_KERNEL   31
 #define MAX_DILATION 63
-#define MAX_SLOTS 512
-#define MAX_STREAM 100000	/* CONV instructions of a layer */
-#define TRAFFIC_WEIGHT 4	/* a beat of the port counts a quarter of a cycle even where it is hidden: it costs energy */
-#define LAYER_SEARCH_GOOD 101	/* per cent of the lower bound that ends the search */
+#define MAX_SLOTS    512
+#define MAX_STREAM   100000 /* CONV instructions of a layer */
+#define LAYER_SEARCH_GOOD 101 /* per cent of the lower bound that ends the search */
+
+/* A beat of the port counts a quarter of a cycle even where it is hidden: it costs energy. */
+#define TRAFFIC_WEIGHT 4
 
 struct budget {
 	const struct rivulet_board *b;
 	const struct rvl_layer *l;
-	int64_t inp, wgt, acc;		/* words */
-	int64_t wpb;			/* WGT words of a weight block */
-	int64_t ratio;			/* INP words of an ACC word */
-	int64_t icb, ocb, icb_sum;	/* largest run of input blocks; output blocks; blocks of all of them */
-	int64_t oh, ow;			/* result on drain */
+	int64_t inp, wgt, acc; /* words */
+	int64_t wpb;	       /* WGT words of a weight block */
+	int64_t ratio;	       /* INP words of an ACC word */
+	int64_t ocb, icb;      /* output blocks; the most input blocks that one of them reads */
+	int64_t icb_sum;       /* blocks that all of them read */
+	int64_t oh, ow;	       /* result on drain */
 };
 
 /* ---- geometry shared with the emitter ---- */
@@ -89,8 +92,8 @@ int64_t rvl_ocgroups(const struct rivulet_board *b, const struct rvl_layer *l, i
 	return n;
 }
 
-int64_t rvl_chunks(const struct rvl_layer *l, const struct rvl_tiling *t, const struct rvl_ocgroup *g,
-		   struct rvl_chunk *out)
+int64_t rvl_chunks(const struct rvl_layer *l, const struct rvl_tiling *t,
+		   const struct rvl_ocgroup *g, struct rvl_chunk *out)
 {
 	int64_t kh = l->gather ? 1 : l->win.kh, kw = l->gather ? 1 : l->win.kw, n = 0;
 	uint32_t part = 0;
@@ -101,11 +104,15 @@ int64_t rvl_chunks(const struct rvl_layer *l, const struct rvl_tiling *t, const 
 				for (uint32_t term = 0; term < l->terms; term++, n++) {
 					if (!out)
 						continue;
-					out[n] = (struct rvl_chunk){
-						.ky = ky, .kh = rvl_min(t->ph, kh - ky),
-						.kx = kx, .kw = rvl_min(t->pw, kw - kx),
-						.i0 = i, .in = rvl_min(t->ig, g->ibn - i),
-						.term = term, .part = part };
+					out[n] = (struct rvl_chunk){ .ky = ky,
+								     .kh = rvl_min(t->ph, kh - ky),
+								     .kx = kx,
+								     .kw = rvl_min(t->pw, kw - kx),
+								     .i0 = i,
+								     .in = rvl_min(t->ig,
+										   g->ibn - i),
+								     .term = term,
+								     .part = part };
 				}
 			}
 		}
@@ -129,7 +136,7 @@ static int64_t before_pool(const struct rvl_layer *l, int64_t n, int dim)
 	if (!l->pool)
 		return n;
 	return rvl_min(full, (n - 1) * (dim ? p->sx : p->sy) +
-			     ((dim ? p->kw : p->kh) - 1) * (dim ? p->dx : p->dy) + 1);
+				     ((dim ? p->kw : p->kh) - 1) * (dim ? p->dx : p->dy) + 1);
 }
 
 /* Input rows that @n output rows read through @k taps. */
@@ -162,7 +169,8 @@ static int64_t move_beats(const struct rivulet_board *b, const struct rvl_operan
 	return ch * rows * rvl_div_up(cols, port);
 }
 
-static int64_t input_beats(const struct budget *u, const struct rvl_tiling *t, int64_t ch, int64_t cw)
+static int64_t input_beats(const struct budget *u, const struct rvl_tiling *t, int64_t ch,
+			   int64_t cw)
 {
 	const struct rvl_layer *l = u->l;
 
@@ -174,9 +182,9 @@ static int64_t input_beats(const struct budget *u, const struct rvl_tiling *t, i
 }
 
 struct load {
-	int64_t tiles, groups, parts, steps;	/* steps: chunks of one tile and group */
-	int64_t in_once, wgt_once;		/* beats: all input of a tile; all weights */
-	int64_t in_loads, wgt_loads;		/* times that this is moved */
+	int64_t tiles, groups, parts, steps; /* steps: chunks of one tile and group */
+	int64_t in_once, wgt_once;	     /* beats: all input of a tile; all weights */
+	int64_t in_loads, wgt_loads;	     /* times that this is moved */
 };
 
 /* How often operands are moved, from the slots they have. */
@@ -243,7 +251,7 @@ struct search {
 	struct budget u;
 	struct rvl_tiling best;
 	bool found;
-	uint64_t bound;		/* no cut can be faster */
+	uint64_t bound; /* no cut can be faster */
 };
 
 static bool good_enough(const struct search *s)
@@ -324,7 +332,7 @@ static void set_slots(const struct budget *u, struct rvl_tiling *t, int64_t grou
 	t->wgt_slots = keep_wgt == 2 ? steps * groups : keep_wgt ? copies * steps : copies;
 	t->wgt_slots = rvl_min(t->wgt_slots, steps * groups);
 	t->prm_slots = rvl_min(copies, groups);
-	if (groups * t->og * u->b->tm * 8 <= u->wgt * 2)	/* an eighth */
+	if (groups * t->og * u->b->tm * 8 <= u->wgt * 2) /* an eighth */
 		t->prm_slots = groups;
 	t->acc_slots = copies;
 	t->out_slots = copies;
@@ -370,7 +378,8 @@ static void try_piece(struct search *s, int64_t ph, int64_t pw, int copies)
 		for (t.ig = u->icb; t.ig >= 1; t.ig = t.ig > 1 ? next_cut(u->icb, t.ig) : 0) {
 			if (!chunk_allowed(u, &t) || (u->l->gather && t.ig < u->icb))
 				continue;
-			for (t.tw = widest; t.tw >= 1; t.tw = t.tw > 1 ? next_cut(u->ow, t.tw) : 0) {
+			for (t.tw = widest; t.tw >= 1;
+			     t.tw = t.tw > 1 ? next_cut(u->ow, t.tw) : 0) {
 				try_keeps(s, &t, groups, copies);
 				if (good_enough(s))
 					return;
@@ -422,19 +431,26 @@ static uint64_t lower_bound(const struct budget *u)
 	int64_t blocks = taps * u->icb_sum * l->terms;
 	int64_t work = l->in.v.n * l->oh * l->ow * blocks * (u->b->tn / u->b->dn);
 	int64_t port = blocks * rvl_div_up(u->wpb * 16, u->b->port_bytes) +
-		       l->in.v.n * (move_beats(u->b, &l->in, l->in.v.h, l->in.v.w, rvl_div_up(l->in.v.c, u->b->tn)) +
-				    move_beats(u->b, &l->out, u->oh, u->ow, u->ocb * u->ratio) * (1 + l->has_b));
+		       l->in.v.n * (move_beats(u->b, &l->in, l->in.v.h, l->in.v.w,
+					       rvl_div_up(l->in.v.c, u->b->tn)) +
+				    move_beats(u->b, &l->out, u->oh, u->ow, u->ocb * u->ratio) *
+					    (1 + l->has_b));
 
 	return rvl_max(work, port) + port / TRAFFIC_WEIGHT;
 }
 
 static bool tile_conv(const struct rivulet_board *b, struct rvl_layer *l)
 {
-	struct search s = { .u = { .b = b, .l = l, .inp = b->inp_bytes / b->tn,
+	struct search s = { .u = { .b = b,
+				   .l = l,
+				   .inp = b->inp_bytes / b->tn,
 				   .wgt = b->wgt_bytes / RIVULET_WGT_WORD,
 				   .acc = b->acc_bytes / (4 * b->tm),
-				   .wpb = b->tm * b->tn / RIVULET_WGT_WORD, .ratio = b->tm / b->tn,
-				   .ocb = rvl_div_up(l->m, b->tm), .oh = l->out.v.h, .ow = l->out.v.w } };
+				   .wpb = b->tm * b->tn / RIVULET_WGT_WORD,
+				   .ratio = b->tm / b->tn,
+				   .ocb = rvl_div_up(l->m, b->tm),
+				   .oh = l->out.v.h,
+				   .ow = l->out.v.w } };
 
 	if (b->tm * b->tn % RIVULET_WGT_WORD || b->tm * 8 % RIVULET_WGT_WORD)
 		return false;
@@ -483,7 +499,8 @@ static bool tile_plain(const struct rivulet_board *b, struct rvl_layer *l)
 	if (l->kind == RVL_LAYER_LUT && b->wgt_bytes < 256)
 		return false;
 	for (int copies = 2; copies >= 1; copies--) {
-		t = (struct rvl_tiling){ .in_slots = copies, .out_slots = copies,
+		t = (struct rvl_tiling){ .in_slots = copies,
+					 .out_slots = copies,
 					 .b_slots = l->has_b ? copies : 0 };
 		for (t.tw = rvl_min(l->out.v.w, MAX_COUNT); t.tw >= 1; t.tw /= 2) {
 			for (t.th = rvl_min(l->out.v.h, MAX_COUNT); t.th >= 1; t.th /= 2) {
@@ -496,7 +513,8 @@ static bool tile_plain(const struct rivulet_board *b, struct rvl_layer *l)
 	}
 	return false;
 found:
-	if (t.og >= 4 && t.og == blocks && t.in_words > 512)	/* some of it loads while some is stored */
+	if (t.og >= 4 && t.og == blocks &&
+	    t.in_words > 512) /* some of it loads while some is stored */
 		t.og = rvl_div_up(t.og, 4);
 	plain_fits(&u, &t);
 	l->t = t;

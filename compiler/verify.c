@@ -26,7 +26,8 @@ int rvl_check_stream(const struct rvl_backend *be, const struct rvl_bstep *step)
 		[RIVULET_SLOT_PROGRAM] = { be->const_off + be->consts.size, false },
 		[RIVULET_SLOT_ARENA] = { be->arena_size, true },
 		[RIVULET_SLOT_PROF] = { step->cmd_len / sizeof(struct rivulet_insn) *
-					sizeof(struct rivulet_prof), true },
+						sizeof(struct rivulet_prof),
+					true },
 	};
 	struct rvl_isa_report *r = calloc(1, sizeof(*r));
 	int rc;

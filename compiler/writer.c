@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program file. Sections stand in the order of rivulet_program.h's offsets; everything before the
- * constants is made first, because instructions name weights by their offset in the file.
+ * The program file. Sections stand in the order of rivulet_program.h's offsets; everything before
+ * the constants is made first, because instructions name weights by their offset in the file.
  */
 #include "backend.h"
 
@@ -16,9 +16,9 @@
 /* The tables while they grow. */
 struct writer {
 	struct rvl_backend *be;
-	struct rvl_tensor **tensor;	/* by number in the file */
+	struct rvl_tensor **tensor; /* by number in the file */
 	uint32_t n_tensors;
-	uint32_t *number;		/* by tensor id, RVL_NONE: not in the file */
+	uint32_t *number; /* by tensor id, RVL_NONE: not in the file */
 	struct rvl_bytes strings;
 	uint32_t *step_name;
 	struct rivulet_program h;
@@ -84,12 +84,14 @@ static int pack_params(struct writer *w, struct rvl_bstep *s)
 	rc = rvl_kernel_new(&d, false, &k, why);
 	if (rc)
 		return rvl_fail(be->err, rc == -ENOMEM ? rc : -EOPNOTSUPP, "node \"%s\" (%s): %s",
-				s->node->name, s->node->op_type, rc == -ENOMEM ? "out of memory" : why);
+				s->node->name, s->node->op_type,
+				rc == -ENOMEM ? "out of memory" : why);
 	be->cpu_scratch = rvl_max(be->cpu_scratch, rvl_kernel_scratch(k));
 	rvl_kernel_free(k);
 	size = rvl_desc_pack(&d, NULL, 0);
 	if (size < 0)
-		return rvl_fail(be->err, size, "node \"%s\": its parameters are too large", s->node->name);
+		return rvl_fail(be->err, size, "node \"%s\": its parameters are too large",
+				s->node->name);
 	rc = rvl_bytes_add(&be->params, NULL, size, 8, &s->params_off);
 	if (rc)
 		return rc;
@@ -139,7 +141,8 @@ static int place_sections(struct writer *w, uint32_t *names)
 	h->tensors = w->n_tensors;
 	h->steps = w->be->n_steps;
 	h->tensors_off = aligned(sizeof(*h));
-	h->steps_off = aligned(h->tensors_off + (uint64_t)h->tensors * sizeof(struct rivulet_tensor));
+	h->steps_off =
+		aligned(h->tensors_off + (uint64_t)h->tensors * sizeof(struct rivulet_tensor));
 	h->strings_off = aligned(h->steps_off + (uint64_t)h->steps * sizeof(struct rivulet_step));
 	h->strings_size = w->strings.size;
 	h->params_off = aligned(h->strings_off + h->strings_size);
@@ -159,7 +162,8 @@ static int pack_constants(struct writer *w)
 
 		if (!s || !s->used || s->place != RIVULET_PLACE_CONST || s->root->id != i)
 			continue;
-		rc = rvl_bytes_add(&be->consts, s->root->data, s->size, RIVULET_PROGRAM_ALIGN, &s->offset);
+		rc = rvl_bytes_add(&be->consts, s->root->data, s->size, RIVULET_PROGRAM_ALIGN,
+				   &s->offset);
 		s->offset += be->const_off;
 	}
 	for (uint32_t i = 0; i < be->n_layers && !rc; i++)
@@ -167,7 +171,8 @@ static int pack_constants(struct writer *w)
 	return rc;
 }
 
-static void write_tensor(const struct writer *w, uint32_t i, uint32_t name, struct rivulet_tensor *out)
+static void write_tensor(const struct writer *w, uint32_t i, uint32_t name,
+			 struct rivulet_tensor *out)
 {
 	const struct rvl_tensor *t = w->tensor[i];
 	const struct rvl_store *s = w->be->store[t->id];
@@ -175,9 +180,13 @@ static void write_tensor(const struct writer *w, uint32_t i, uint32_t name, stru
 	int64_t dim[4] = { v->n, v->c, v->h, v->w };
 
 	*out = (struct rivulet_tensor){
-		.name = name, .dtype = (uint32_t)t->type, .place = s->place, .size = s->size,
+		.name = name,
+		.dtype = (uint32_t)t->type,
+		.place = s->place,
+		.size = s->size,
 		.offset = s->place == RIVULET_PLACE_INPUT || s->place == RIVULET_PLACE_OUTPUT ?
-			  s->io : s->offset,
+				  s->io :
+				  s->offset,
 		.layout = s->blocked ? RIVULET_LAYOUT_BLOCKED : RIVULET_LAYOUT_PLAIN,
 		.ndim = s->blocked ? 4 : t->shape.rank,
 	};
@@ -194,18 +203,26 @@ static void write_step(const struct writer *w, uint32_t i, struct rivulet_step *
 	const struct rvl_bstep *s = &w->be->step[i];
 
 	*out = (struct rivulet_step){
-		.kind = s->npu ? RIVULET_STEP_NPU : RIVULET_STEP_CPU, .name = w->step_name[i],
-		.op = s->npu ? 0 : (uint32_t)s->node->op, .slots = s->slots,
-		.writes_mask = s->writes_mask, .params = s->params_off, .params_size = s->params_size,
-		.nread = s->nread, .nwrite = s->nwrite, .macs = s->macs,
+		.kind = s->npu ? RIVULET_STEP_NPU : RIVULET_STEP_CPU,
+		.name = w->step_name[i],
+		.op = s->npu ? 0 : (uint32_t)s->node->op,
+		.slots = s->slots,
+		.writes_mask = s->writes_mask,
+		.params = s->params_off,
+		.params_size = s->params_size,
+		.nread = s->nread,
+		.nwrite = s->nwrite,
+		.macs = s->macs,
 	};
 	for (uint32_t j = 0; j < s->nread; j++)
 		out->read[j] = w->number[s->read[j]->id];
 	for (uint32_t j = 0; j < s->nwrite; j++)
 		out->write[j] = w->number[s->write[j]->id];
 	for (uint32_t l = 0; s->npu && l < w->be->board->levels; l++)
-		out->variant[l] = (struct rivulet_step_variant){
-			.offset = w->h.cmd_off + s->cmd_off, .length = s->cmd_len, .cycles = s->cycles };
+		out->variant[l] =
+			(struct rivulet_step_variant){ .offset = w->h.cmd_off + s->cmd_off,
+						       .length = s->cmd_len,
+						       .cycles = s->cycles };
 }
 
 static uint32_t options_hash(const struct rivulet_compile_options *o)
@@ -253,7 +270,8 @@ static int write_file(struct writer *w, const uint32_t *names, struct rivulet_bl
 	uint32_t crc;
 
 	if (h->size > RIVULET_PROGRAM_MAX)
-		return rvl_fail(be->err, -E2BIG, "a program of more than %u MiB", RIVULET_PROGRAM_MAX >> 20);
+		return rvl_fail(be->err, -E2BIG, "a program of more than %u MiB",
+				RIVULET_PROGRAM_MAX >> 20);
 	p = aligned_alloc(RIVULET_PROGRAM_ALIGN, aligned(h->size));
 	if (!p)
 		return -ENOMEM;
@@ -285,7 +303,8 @@ static int prepare(struct writer *w)
 	return rc ? rc : collect_strings(w);
 }
 
-int rvl_write_program(struct rvl_backend *be, const void *onnx, size_t size, struct rivulet_blob *out)
+int rvl_write_program(struct rvl_backend *be, const void *onnx, size_t size,
+		      struct rivulet_blob *out)
 {
 	struct writer w = { .be = be };
 	uint32_t *names = NULL;
@@ -314,8 +333,14 @@ int rvl_write_program(struct rvl_backend *be, const void *onnx, size_t size, str
 void rivulet_target_of(const struct rivulet_board *board, struct rivulet_target *t)
 {
 	*t = (struct rivulet_target){
-		.isa_version = RIVULET_ISA_VERSION, .tm = board->tm, .tn = board->tn, .dn = board->dn,
-		.inp_bytes = board->inp_bytes, .wgt_bytes = board->wgt_bytes,
-		.acc_bytes = board->acc_bytes, .modes = 1u << RIVULET_MODE_DENSE, .queue_depth = 1,
+		.isa_version = RIVULET_ISA_VERSION,
+		.tm = board->tm,
+		.tn = board->tn,
+		.dn = board->dn,
+		.inp_bytes = board->inp_bytes,
+		.wgt_bytes = board->wgt_bytes,
+		.acc_bytes = board->acc_bytes,
+		.modes = 1u << RIVULET_MODE_DENSE,
+		.queue_depth = 1,
 	};
 }

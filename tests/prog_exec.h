@@ -20,10 +20,10 @@ struct prog_exec {
 	struct rvl_core *core;
 	const struct rivulet_program *p;
 	uint8_t *arena;
-	void *io[64];		/* inputs, then outputs; owned by the caller */
+	void *io[64]; /* inputs, then outputs; owned by the caller */
 	uint8_t *prof;
 	uint64_t prof_size;
-	uint64_t cycles;	/* of all NPU steps of the last run */
+	uint64_t cycles; /* of all NPU steps of the last run */
 	char err[256];
 };
 
@@ -60,7 +60,8 @@ static inline int prog_cpu_step(struct prog_exec *x, const struct rivulet_step *
 	struct rvl_kernel *k;
 	uint32_t r = 0, w = 0;
 	void *scratch;
-	int rc = rvl_desc_unpack((const uint8_t *)x->p + x->p->params_off + s->params, s->params_size, &d);
+	int rc = rvl_desc_unpack((const uint8_t *)x->p + x->p->params_off + s->params,
+				 s->params_size, &d);
 
 	if (rc)
 		return rc;
@@ -89,8 +90,11 @@ static inline void prog_bind(struct rvl_job *j, uint32_t slots, uint32_t written
 {
 	if (slots >> slot & 1)
 		j->regions.region[slot] = (struct rivulet_region){
-			.addr = (uintptr_t)p, .limit = size,
-			.flags = RIVULET_REGION_VALID | (written >> slot & 1 ? RIVULET_REGION_WRITE : 0) };
+			.addr = (uintptr_t)p,
+			.limit = size,
+			.flags = RIVULET_REGION_VALID |
+				 (written >> slot & 1 ? RIVULET_REGION_WRITE : 0)
+		};
 }
 
 static inline int prog_npu_step(struct prog_exec *x, const struct rivulet_step *s)
@@ -101,7 +105,8 @@ static inline int prog_npu_step(struct prog_exec *x, const struct rivulet_step *
 	struct rivulet_status st = { 0 };
 
 	job.regions.bus = &bus;
-	prog_bind(&job, s->slots, s->writes_mask, RIVULET_SLOT_PROGRAM, (void *)(uintptr_t)x->p, x->p->size);
+	prog_bind(&job, s->slots, s->writes_mask, RIVULET_SLOT_PROGRAM, (void *)(uintptr_t)x->p,
+		  x->p->size);
 	prog_bind(&job, s->slots, s->writes_mask, RIVULET_SLOT_ARENA, x->arena, x->p->arena_size);
 	prog_bind(&job, s->slots, s->writes_mask, RIVULET_SLOT_PROF, x->prof, x->prof_size);
 	for (uint32_t i = 0; i < x->p->inputs + x->p->outputs && i < RIVULET_MAX_IO; i++)
@@ -110,8 +115,8 @@ static inline int prog_npu_step(struct prog_exec *x, const struct rivulet_step *
 	x->cycles += st.cycles;
 	if (st.state == RIVULET_STATE_DONE)
 		return 0;
-	snprintf(x->err, sizeof(x->err), "state %u fault %u slot %u offset %llu instruction %u", st.state,
-		 st.fault, st.fault_slot, (unsigned long long)st.fault_offset, st.insn);
+	snprintf(x->err, sizeof(x->err), "state %u fault %u slot %u offset %llu instruction %u",
+		 st.state, st.fault, st.fault_slot, (unsigned long long)st.fault_offset, st.insn);
 	return -EIO;
 }
 
@@ -124,13 +129,14 @@ static inline int prog_run(struct prog_exec *x)
 	x->cycles = 0;
 	x->err[0] = '\0';
 	for (uint32_t i = 0; i < x->p->steps && !rc; i++)
-		rc = s[i].kind == RIVULET_STEP_NPU ? prog_npu_step(x, &s[i]) : prog_cpu_step(x, &s[i]);
+		rc = s[i].kind == RIVULET_STEP_NPU ? prog_npu_step(x, &s[i]) :
+						     prog_cpu_step(x, &s[i]);
 	return rc;
 }
 
 /** @core: NULL makes one. The program must have been checked. */
-static inline int prog_open(struct prog_exec *x, const struct rivulet_board *b, struct rvl_core *core,
-			    const void *program)
+static inline int prog_open(struct prog_exec *x, const struct rivulet_board *b,
+			    struct rvl_core *core, const void *program)
 {
 	memset(x, 0, sizeof(*x));
 	x->board = b;
@@ -141,7 +147,7 @@ static inline int prog_open(struct prog_exec *x, const struct rivulet_board *b, 
 	x->prof = malloc(x->prof_size);
 	if (!x->core || !x->arena || !x->prof)
 		return -ENOMEM;
-	memset(x->arena, 0x5a, x->p->arena_size);	/* nothing may depend on what was there */
+	memset(x->arena, 0x5a, x->p->arena_size); /* nothing may depend on what was there */
 	return 0;
 }
 

@@ -11,7 +11,7 @@
 struct qg {
 	struct rvl_graph *g;
 	uint64_t seed;
-	int rc;			/* first error */
+	int rc; /* first error */
 	struct rvl_err err;
 };
 
@@ -59,9 +59,11 @@ static inline int32_t qg_zp(struct qg *q, enum rvl_type type)
 	return type == RVL_TYPE_U8 ? qg_range(q, 0, 255) : qg_range(q, -128, 127);
 }
 
-/* Constant bytes in [lo, hi] around a zero point; @channels > 1: a scale of its own for each along @axis. */
-static inline struct rvl_tensor *qg_weights(struct qg *q, enum rvl_type type, struct rvl_shape shape,
-					    uint32_t channels, int axis, float scale, int32_t zp)
+/* Constant bytes in [lo, hi] around a zero point; @channels > 1: a scale of its own for each along
+ * @axis. */
+static inline struct rvl_tensor *qg_weights(struct qg *q, enum rvl_type type,
+					    struct rvl_shape shape, uint32_t channels, int axis,
+					    float scale, int32_t zp)
 {
 	int64_t n = rvl_shape_count(&shape);
 	uint8_t *data = malloc(n);
@@ -76,7 +78,9 @@ static inline struct rvl_tensor *qg_weights(struct qg *q, enum rvl_type type, st
 		z[i] = zp;
 	}
 	if (!q->rc)
-		q->rc = data && s && z ? rvl_tensor_const(q->g, NULL, type, &shape, data, &t, &q->err) : -1;
+		q->rc = data && s && z ?
+				rvl_tensor_const(q->g, NULL, type, &shape, data, &t, &q->err) :
+				-1;
 	if (!q->rc)
 		q->rc = rvl_tensor_set_quant(q->g, t, channels, axis, s, z, &q->err);
 	free(data);
@@ -94,13 +98,16 @@ static inline struct rvl_tensor *qg_bias(struct qg *q, int64_t m, int32_t top)
 	for (int64_t i = 0; data && i < m; i++)
 		data[i] = qg_range(q, -top, top);
 	if (!q->rc)
-		q->rc = data ? rvl_tensor_const(q->g, NULL, RVL_TYPE_S32, &shape, data, &t, &q->err) : -1;
+		q->rc = data ? rvl_tensor_const(q->g, NULL, RVL_TYPE_S32, &shape, data, &t,
+						&q->err) :
+			       -1;
 	free(data);
 	return t;
 }
 
-static inline struct rvl_node *qg_node(struct qg *q, enum rvl_op op, const char *name, uint32_t n_in,
-				       struct rvl_tensor *const *in, struct rvl_tensor *out)
+static inline struct rvl_node *qg_node(struct qg *q, enum rvl_op op, const char *name,
+				       uint32_t n_in, struct rvl_tensor *const *in,
+				       struct rvl_tensor *out)
 {
 	struct rvl_node *n = NULL;
 
@@ -117,7 +124,8 @@ static inline struct rvl_node *qg_node(struct qg *q, enum rvl_op op, const char 
 	return n;
 }
 
-static inline int64_t qg_out_dim(int64_t in, int64_t k, int64_t s, int64_t d, int64_t p0, int64_t p1)
+static inline int64_t qg_out_dim(int64_t in, int64_t k, int64_t s, int64_t d, int64_t p0,
+				 int64_t p1)
 {
 	return (in + p0 + p1 - d * (k - 1) - 1) / s + 1;
 }
@@ -144,9 +152,10 @@ static inline struct rvl_tensor *qg_conv(struct qg *q, const char *name, struct 
 		return NULL;
 	d = x->shape.dim;
 	ws = (struct rvl_shape){ 4, { c->m, d[1] / c->group, c->kh, c->kw } };
-	ys = (struct rvl_shape){ 4, { d[0], c->m,
-		qg_out_dim(d[2], c->kh, c->sy, c->dy, c->pad[0], c->pad[2]),
-		qg_out_dim(d[3], c->kw, c->sx, c->dx, c->pad[1], c->pad[3]) } };
+	ys = (struct rvl_shape){ 4,
+				 { d[0], c->m,
+				   qg_out_dim(d[2], c->kh, c->sy, c->dy, c->pad[0], c->pad[2]),
+				   qg_out_dim(d[3], c->kw, c->sx, c->dx, c->pad[1], c->pad[3]) } };
 	in[0] = x;
 	in[1] = qg_weights(q, c->wtype, ws, c->per_channel ? c->m : 1, 0, c->wscale, c->wzp);
 	in[2] = c->bias ? qg_bias(q, c->m, 20000) : NULL;

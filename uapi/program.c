@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
 /*
- * The program file as received from a stranger. Everything a reader of the file relies on is proved here
- * once: sections inside the file and apart, counts below their limits, strings terminated, references to
- * tensors that exist, steps whose slots are those they may name.
+ * The program file as received from a stranger. Everything a reader of the file relies on is proved
+ * here once: sections inside the file and apart, counts below their limits, strings terminated,
+ * references to tensors that exist, steps whose slots are those they may name.
  */
 #include "rivulet_program.h"
 
@@ -16,7 +16,7 @@
 #include "rivulet_crc32c.h"
 #include "rivulet_isa.h"
 
-#define MAX_NAME 4096
+#define MAX_NAME  4096
 #define SHAPE_MAX (UINT64_C(1) << 40)
 
 struct check {
@@ -68,7 +68,8 @@ static int check_crc(const struct check *c, size_t size)
 	crc = rivulet_crc32c(crc, &zero, sizeof(zero));
 	crc = rivulet_crc32c(crc, c->base + at + sizeof(zero), size - at - sizeof(zero));
 	if (crc != c->p->crc)
-		return bad(c, "checksum 0x%08x, expected 0x%08x: the file is damaged", crc, c->p->crc);
+		return bad(c, "checksum 0x%08x, expected 0x%08x: the file is damaged", crc,
+			   c->p->crc);
 	return 0;
 }
 
@@ -77,7 +78,8 @@ static int check_identity(const struct check *c, size_t size)
 	const struct rivulet_program *p = c->p;
 
 	if (size < sizeof(*p))
-		return bad(c, "%zu bytes are no program file: the header alone has %zu", size, sizeof(*p));
+		return bad(c, "%zu bytes are no program file: the header alone has %zu", size,
+			   sizeof(*p));
 	if (p->magic != RIVULET_PROGRAM_MAGIC)
 		return bad(c, "no program file: magic 0x%08x", p->magic);
 	if (p->version != RIVULET_PROGRAM_VERSION)
@@ -131,9 +133,11 @@ static int check_sections(const struct check *c)
 	for (size_t i = 0; i < sizeof(s) / sizeof(s[0]); i++) {
 		if (s[i].off % RIVULET_PROGRAM_ALIGN || s[i].off < past ||
 		    !inside(s[i].off, s[i].size, p->size))
-			return bad(c, "%s section at %llu, %llu bytes: not inside the file behind %llu",
-				   s[i].name, (unsigned long long)s[i].off,
-				   (unsigned long long)s[i].size, (unsigned long long)past);
+			return bad(
+				c,
+				"%s section at %llu, %llu bytes: not inside the file behind %llu",
+				s[i].name, (unsigned long long)s[i].off,
+				(unsigned long long)s[i].size, (unsigned long long)past);
 		past = s[i].off + s[i].size;
 	}
 	if (!p->strings_size || c->base[p->strings_off + p->strings_size - 1])
@@ -197,11 +201,12 @@ static int check_shape(const struct check *c, uint32_t i, const struct rivulet_t
 
 	if (!dtype_bytes(t->dtype) || t->layout > RIVULET_LAYOUT_BLOCKED || t->rsvd ||
 	    t->ndim > RIVULET_MAX_DIMS)
-		return bad(c, "tensor %u: type %u, layout %u, %u dimensions", i, t->dtype, t->layout,
-			   t->ndim);
+		return bad(c, "tensor %u: type %u, layout %u, %u dimensions", i, t->dtype,
+			   t->layout, t->ndim);
 	for (uint32_t d = t->ndim; d < RIVULET_MAX_DIMS; d++)
 		if (t->dim[d])
-			return bad(c, "tensor %u: a dimension beyond its %u is not zero", i, t->ndim);
+			return bad(c, "tensor %u: a dimension beyond its %u is not zero", i,
+				   t->ndim);
 	if (t->layout == RIVULET_LAYOUT_BLOCKED &&
 	    (t->ndim < 3 || !c->p->target.tn || dtype_bytes(t->dtype) != 1))
 		return bad(c, "tensor %u cannot be in channel blocks", i);
@@ -248,15 +253,19 @@ static int check_io(const struct check *c, uint32_t i, const struct rivulet_tens
 	const struct rivulet_tensor *all = rivulet_program_tensors(p);
 
 	if (i < p->inputs)
-		return t->place == RIVULET_PLACE_INPUT && t->offset == i ? 0 :
-			bad(c, "tensor %u is not input %u", i, i);
+		return t->place == RIVULET_PLACE_INPUT && t->offset == i ?
+			       0 :
+			       bad(c, "tensor %u is not input %u", i, i);
 	if (i < p->inputs + p->outputs)
-		return t->place == RIVULET_PLACE_OUTPUT && t->offset == i - p->inputs ? 0 :
-			bad(c, "tensor %u is not output %u", i, i - p->inputs);
+		return t->place == RIVULET_PLACE_OUTPUT && t->offset == i - p->inputs ?
+			       0 :
+			       bad(c, "tensor %u is not output %u", i, i - p->inputs);
 	if (t->place == RIVULET_PLACE_INPUT && t->size > all[t->offset].size)
-		return bad(c, "tensor %u is larger than input %llu", i, (unsigned long long)t->offset);
+		return bad(c, "tensor %u is larger than input %llu", i,
+			   (unsigned long long)t->offset);
 	if (t->place == RIVULET_PLACE_OUTPUT && t->size > all[p->inputs + t->offset].size)
-		return bad(c, "tensor %u is larger than output %llu", i, (unsigned long long)t->offset);
+		return bad(c, "tensor %u is larger than output %llu", i,
+			   (unsigned long long)t->offset);
 	return 0;
 }
 
@@ -276,11 +285,14 @@ static int check_tensor(const struct check *c, uint32_t i)
 
 static uint32_t known_slots(const struct rivulet_program *p)
 {
-	uint64_t io = (UINT64_C(1) << (p->inputs + p->outputs < RIVULET_MAX_IO ?
-				       p->inputs + p->outputs : RIVULET_MAX_IO)) - 1;
+	uint64_t io =
+		(UINT64_C(1) << (p->inputs + p->outputs < RIVULET_MAX_IO ? p->inputs + p->outputs :
+									   RIVULET_MAX_IO)) -
+		1;
 
-	return 1u << RIVULET_SLOT_PROGRAM | 1u << RIVULET_SLOT_ARENA | (uint32_t)io << RIVULET_SLOT_IO |
-	       1u << RIVULET_SLOT_PROF | 1u << RIVULET_SLOT_REPORT;
+	return 1u << RIVULET_SLOT_PROGRAM | 1u << RIVULET_SLOT_ARENA |
+	       (uint32_t)io << RIVULET_SLOT_IO | 1u << RIVULET_SLOT_PROF |
+	       1u << RIVULET_SLOT_REPORT;
 }
 
 static uint32_t input_slots(const struct rivulet_program *p)
@@ -336,7 +348,8 @@ static int check_refs(const struct check *c, uint32_t i, const struct rivulet_st
 			return bad(c, "step %u names a tensor that does not exist", i);
 		if (j < s->nwrite && (t[s->write[j]].place == RIVULET_PLACE_INPUT ||
 				      t[s->write[j]].place == RIVULET_PLACE_CONST))
-			return bad(c, "step %u writes tensor %u, an input or a constant", i, s->write[j]);
+			return bad(c, "step %u writes tensor %u, an input or a constant", i,
+				   s->write[j]);
 	}
 	return 0;
 }
@@ -394,8 +407,8 @@ int rivulet_program_check(const void *p, size_t size, char *err, size_t errsize)
 static int differs(char *err, size_t errsize, const char *what, uint32_t want, uint32_t have)
 {
 	if (err && errsize)
-		snprintf(err, errsize, "the program was compiled for %s %u; the device has %u", what, want,
-			 have);
+		snprintf(err, errsize, "the program was compiled for %s %u; the device has %u",
+			 what, want, have);
 	return -ENOEXEC;
 }
 

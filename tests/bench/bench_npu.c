@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * VGG16's thirteen 3x3 layers with random weights, dense int8, compiled as one network (pools on drain) and run on
- * the model: share of the array's peak, and how far the compiler's estimate is from the simulated
- * cycles; once more with the memory latency doubled. bench_npu [BOARD]
+ * VGG16's thirteen 3x3 layers with random weights, dense int8, compiled as one network (pools on
+ * drain) and run on the model: share of the array's peak, and how far the compiler's estimate is
+ * from the simulated cycles; once more with the memory latency doubled. bench_npu [BOARD]
  */
 #include <inttypes.h>
 
@@ -17,15 +17,15 @@ struct layer {
 };
 
 static const struct layer vgg16[] = {
-	{ "conv1_1", 64, false }, { "conv1_2", 64, true }, { "conv2_1", 128, false },
+	{ "conv1_1", 64, false }, { "conv1_2", 64, true },   { "conv2_1", 128, false },
 	{ "conv2_2", 128, true }, { "conv3_1", 256, false }, { "conv3_2", 256, false },
 	{ "conv3_3", 256, true }, { "conv4_1", 512, false }, { "conv4_2", 512, false },
 	{ "conv4_3", 512, true }, { "conv5_1", 512, false }, { "conv5_2", 512, false },
 	{ "conv5_3", 512, true },
 };
 
-#define LAYERS (sizeof(vgg16) / sizeof(vgg16[0]))
-#define INPUT_BYTES (3u * 224 * 224)
+#define LAYERS	     (sizeof(vgg16) / sizeof(vgg16[0]))
+#define INPUT_BYTES  (3u * 224 * 224)
 #define OUTPUT_BYTES (512u * 7 * 7)
 
 static struct rvl_graph *make_vgg16(void)
@@ -34,13 +34,26 @@ static struct rvl_graph *make_vgg16(void)
 	struct rvl_tensor *t;
 
 	qg_open(&q, 16);
-	t = qg_tensor(&q, "image", RVL_TYPE_U8, (struct rvl_shape){ 4, { 1, 3, 224, 224 } }, 1 / 64.0f, 128);
+	t = qg_tensor(&q, "image", RVL_TYPE_U8, (struct rvl_shape){ 4, { 1, 3, 224, 224 } },
+		      1 / 64.0f, 128);
 	qg_input(&q, t);
 	for (size_t i = 0; i < LAYERS; i++) {
-		struct qg_conv c = { .m = vgg16[i].m, .kh = 3, .kw = 3, .sy = 1, .sx = 1, .dy = 1, .dx = 1,
-				     .pad = { 1, 1, 1, 1 }, .group = 1, .wtype = RVL_TYPE_S8,
-				     .per_channel = true, .bias = true, .relu = true,
-				     .ytype = RVL_TYPE_U8, .wscale = 1 / 4096.0f, .yscale = 1 / 64.0f };
+		struct qg_conv c = { .m = vgg16[i].m,
+				     .kh = 3,
+				     .kw = 3,
+				     .sy = 1,
+				     .sx = 1,
+				     .dy = 1,
+				     .dx = 1,
+				     .pad = { 1, 1, 1, 1 },
+				     .group = 1,
+				     .wtype = RVL_TYPE_S8,
+				     .per_channel = true,
+				     .bias = true,
+				     .relu = true,
+				     .ytype = RVL_TYPE_U8,
+				     .wscale = 1 / 4096.0f,
+				     .yscale = 1 / 64.0f };
 
 		t = qg_conv(&q, vgg16[i].name, t, &c);
 		if (vgg16[i].pool)
@@ -58,7 +71,8 @@ struct result {
 	uint64_t macs, estimate, simulated;
 };
 
-static int simulate(const struct rivulet_board *b, const struct rivulet_blob *program, struct result *r)
+static int simulate(const struct rivulet_board *b, const struct rivulet_blob *program,
+		    struct result *r)
 {
 	struct prog_exec x;
 	uint8_t *in = malloc(INPUT_BYTES), *out = malloc(OUTPUT_BYTES);
@@ -128,7 +142,9 @@ static double error_of(const struct result *r)
 
 static double share_of(const struct rivulet_board *b, const struct result *r)
 {
-	return r->simulated ? 100.0 * (double)r->macs / ((double)r->simulated * rivulet_board_peak(b)) : 0;
+	return r->simulated ?
+		       100.0 * (double)r->macs / ((double)r->simulated * rivulet_board_peak(b)) :
+		       0;
 }
 
 int main(int argc, char **argv)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compiles every random convolution of a case file for a board, runs it on the model and compares with what
- * onnxruntime answered: check_conv FILE [BOARD...]. Several boards take turns, case by case.
+ * Compiles every random convolution of a case file for a board, runs it on the model and compares
+ * with what onnxruntime answered: check_conv FILE [BOARD...]. Several boards take turns, case by
+ * case.
  */
 #include "conv_cases.h"
 
@@ -11,7 +12,7 @@
 #include "prog_exec.h"
 
 #define MAX_BOARDS 8
-#define MAX_SHOWN 10
+#define MAX_SHOWN  10
 
 struct runner {
 	struct rivulet_board board[MAX_BOARDS];
@@ -142,10 +143,12 @@ static struct rvl_graph *make_graph(const struct rvl_conv *d)
 
 static void describe(const struct rvl_conv_case *c, const char *board, const char *what)
 {
-	printf("case %u on %s: %ux%ux%ux%u, %u of %ux%u, group %u, stride %ux%u, dilation %ux%u, pad %u %u %u %u, "
-	       "zero points %d %d %d, types %u %u: %s\n", c->index, board, c->n, c->c, c->h, c->w, c->m, c->kh,
-	       c->kw, c->group, c->stride_h, c->stride_w, c->dilation_h, c->dilation_w, c->pad_top, c->pad_left,
-	       c->pad_bottom, c->pad_right, c->x_zp, c->w_zp, c->y_zp, c->x_type, c->w_type, what);
+	printf("case %u on %s: %ux%ux%ux%u, %u of %ux%u, group %u, stride %ux%u, dilation %ux%u, "
+	       "pad %u %u %u %u, "
+	       "zero points %d %d %d, types %u %u: %s\n",
+	       c->index, board, c->n, c->c, c->h, c->w, c->m, c->kh, c->kw, c->group, c->stride_h,
+	       c->stride_w, c->dilation_h, c->dilation_w, c->pad_top, c->pad_left, c->pad_bottom,
+	       c->pad_right, c->x_zp, c->w_zp, c->y_zp, c->x_type, c->w_type, what);
 }
 
 static int execute(struct runner *r, uint32_t b, const struct rvl_conv *d, const void *program,
@@ -186,8 +189,8 @@ static bool one(struct runner *r, uint32_t b, const struct rvl_conv *d, char *wh
 		while (d->y && i < d->y_bytes && y[i] == ((const uint8_t *)d->y)[i])
 			i++;
 		if (d->y)
-			snprintf(why, size, "element %zu of %zu is %u, expected %u", i, d->y_bytes, y[i],
-				 ((const uint8_t *)d->y)[i]);
+			snprintf(why, size, "element %zu of %zu is %u, expected %u", i, d->y_bytes,
+				 y[i], ((const uint8_t *)d->y)[i]);
 		else
 			snprintf(why, size, "its checksum differs");
 		rc = -EIO;
@@ -220,8 +223,11 @@ static int add_board(struct runner *r, const char *name)
 {
 	char err[256];
 
-	if (r->boards == MAX_BOARDS || rivulet_board_load(&r->board[r->boards], name, err, sizeof(err)))
-		return fprintf(stderr, "check_conv: %s\n", r->boards == MAX_BOARDS ? "too many boards" : err), 1;
+	if (r->boards == MAX_BOARDS ||
+	    rivulet_board_load(&r->board[r->boards], name, err, sizeof(err)))
+		return fprintf(stderr, "check_conv: %s\n",
+			       r->boards == MAX_BOARDS ? "too many boards" : err),
+		       1;
 	r->core[r->boards] = rvl_core_new(&r->board[r->boards]);
 	return !r->core[r->boards++];
 }
@@ -256,7 +262,8 @@ int main(int argc, char **argv)
 	for (uint32_t i = 0; i < r->boards; i++)
 		rvl_core_free(r->core[i]);
 	printf("figure conv.cases %" PRIu64 " cases\nfigure conv.mismatches %" PRIu64 " cases\n"
-	       "figure conv.on_cpu %" PRIu64 " cases\n", r->cases, r->mismatches, r->on_cpu);
+	       "figure conv.on_cpu %" PRIu64 " cases\n",
+	       r->cases, r->mismatches, r->on_cpu);
 	rc = rc || r->mismatches || !r->cases;
 	free(r);
 	return rc;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole graphs: NPU segments and CPU steps mixed at random, run in every order that the data allows (so
- * the memory plan must hold without the runtime's help), and the corners of inputs, outputs and names.
+ * Whole graphs: NPU segments and CPU steps mixed at random, run in every order that the data allows
+ * (so the memory plan must hold without the runtime's help), and the corners of inputs, outputs and
+ * names.
  */
 #include <check.h>
 #include <errno.h>
@@ -46,15 +47,26 @@ static struct rvl_tensor *like(struct pool *p, const struct rvl_tensor *x, struc
 
 static struct rvl_tensor *add_conv(struct pool *p, struct rvl_tensor *x)
 {
-	struct qg_conv c = { .m = qg_range(&p->q, 1, 24), .kh = 3, .kw = 3, .sy = 1, .sx = 1, .dy = 1, .dx = 1,
-			     .pad = { 1, 1, 1, 1 }, .group = 1, .wtype = RVL_TYPE_S8, .bias = true,
-			     .per_channel = true, .ytype = qg_range(&p->q, 0, 1) ? RVL_TYPE_U8 : RVL_TYPE_S8,
-			     .wscale = 0.003f, .yscale = 0.03f };
+	struct qg_conv c = { .m = qg_range(&p->q, 1, 24),
+			     .kh = 3,
+			     .kw = 3,
+			     .sy = 1,
+			     .sx = 1,
+			     .dy = 1,
+			     .dx = 1,
+			     .pad = { 1, 1, 1, 1 },
+			     .group = 1,
+			     .wtype = RVL_TYPE_S8,
+			     .bias = true,
+			     .per_channel = true,
+			     .ytype = qg_range(&p->q, 0, 1) ? RVL_TYPE_U8 : RVL_TYPE_S8,
+			     .wscale = 0.003f,
+			     .yscale = 0.03f };
 
 	if (qg_range(&p->q, 0, 1)) {
 		c.kh = c.kw = 1;
 		memset(c.pad, 0, sizeof(c.pad));
-		c.m = x->shape.dim[1];	/* so that additions find partners */
+		c.m = x->shape.dim[1]; /* so that additions find partners */
 	}
 	return qg_conv(&p->q, NULL, x, &c);
 }
@@ -117,7 +129,8 @@ static struct rvl_tensor *add_reshape(struct pool *p, struct rvl_tensor *x)
 	memcpy(s.dim, dim, sizeof(dim));
 	y = like(p, x, s, true);
 	if (!p->q.rc)
-		p->q.rc = rvl_tensor_const(p->q.g, NULL, RVL_TYPE_S64, &one, dim, &in[1], &p->q.err);
+		p->q.rc =
+			rvl_tensor_const(p->q.g, NULL, RVL_TYPE_S64, &one, dim, &in[1], &p->q.err);
 	qg_node(&p->q, RVL_OP_RESHAPE, NULL, 2, in, y);
 	return y;
 }
@@ -144,8 +157,9 @@ static void grow(struct pool *p)
 		y = add_pair(p, x, RVL_OP_Q_MUL);
 		break;
 	case 6:
-		y = x->shape.dim[2] > 2 && x->shape.dim[3] > 2 ? qg_max_pool(&p->q, NULL, x, 2, 1, 0) :
-								 add_conv(p, x);
+		y = x->shape.dim[2] > 2 && x->shape.dim[3] > 2 ?
+			    qg_max_pool(&p->q, NULL, x, 2, 1, 0) :
+			    add_conv(p, x);
 		break;
 	default:
 		y = add_conv(p, x);
@@ -164,9 +178,12 @@ static void random_graph(struct pool *p, uint64_t seed, uint32_t nodes)
 	qg_open(&p->q, seed);
 	inputs = qg_range(&p->q, 1, 2);
 	for (uint32_t i = 0; i < inputs; i++) {
-		struct rvl_shape s = { 4, { 1, qg_range(&p->q, 1, 20), qg_range(&p->q, 3, 9), qg_range(&p->q, 3, 9) } };
+		struct rvl_shape s = { 4,
+				       { 1, qg_range(&p->q, 1, 20), qg_range(&p->q, 3, 9),
+					 qg_range(&p->q, 3, 9) } };
 
-		p->t[p->n] = qg_tensor(&p->q, i ? "b" : "a", i ? RVL_TYPE_S8 : RVL_TYPE_U8, s, 0.03f, 3);
+		p->t[p->n] =
+			qg_tensor(&p->q, i ? "b" : "a", i ? RVL_TYPE_S8 : RVL_TYPE_U8, s, 0.03f, 3);
 		qg_input(&p->q, p->t[p->n++]);
 	}
 	for (uint32_t i = 0; i < nodes; i++)
@@ -237,13 +254,15 @@ static int run_shuffled(struct prog_exec *x, struct qg *q)
 		do {
 			i = qg_range(q, 0, x->p->steps - 1);
 		} while (done[i] || !ready(x->p, i, done));
-		rc = s[i].kind == RIVULET_STEP_NPU ? prog_npu_step(x, &s[i]) : prog_cpu_step(x, &s[i]);
+		rc = s[i].kind == RIVULET_STEP_NPU ? prog_npu_step(x, &s[i]) :
+						     prog_cpu_step(x, &s[i]);
 		done[i] = true;
 	}
 	return rc;
 }
 
-static void check_program(struct qg *q, const struct io *io, const struct rivulet_blob *program, uint64_t seed)
+static void check_program(struct qg *q, const struct io *io, const struct rivulet_blob *program,
+			  uint64_t seed)
 {
 	uint32_t ins = q->g->n_inputs, outs = q->g->n_outputs;
 	struct prog_exec x;
@@ -258,7 +277,8 @@ static void check_program(struct qg *q, const struct io *io, const struct rivule
 			      (unsigned long long)seed, x.err);
 		for (uint32_t i = 0; i < outs; i++) {
 			ck_assert_msg(!memcmp(x.io[ins + i], io->data[ins + i], io->size[ins + i]),
-				      "seed %llu turn %d: output %u differs", (unsigned long long)seed, turn, i);
+				      "seed %llu turn %d: output %u differs",
+				      (unsigned long long)seed, turn, i);
 			free(x.io[ins + i]);
 		}
 		prog_close(&x, true);
@@ -277,8 +297,8 @@ static void compile_and_check(struct qg *q, uint64_t seed)
 	ck_assert(!rvl_graph_clone(q->g, &g, &err));
 	ck_assert_msg(!rvl_compile_graph(g, &board, NULL, &program, NULL, &err), "seed %llu: %s",
 		      (unsigned long long)seed, err.msg);
-	ck_assert_msg(!rivulet_program_check(program.data, program.size, why, sizeof(why)), "seed %llu: %s",
-		      (unsigned long long)seed, why);
+	ck_assert_msg(!rivulet_program_check(program.data, program.size, why, sizeof(why)),
+		      "seed %llu: %s", (unsigned long long)seed, why);
 	check_program(q, &io, &program, seed);
 	for (uint32_t i = 0; i < q->g->n_inputs + q->g->n_outputs; i++)
 		free(io.data[i]);
@@ -302,7 +322,8 @@ END_TEST
 
 static struct rvl_tensor *small_input(struct qg *q, const char *name)
 {
-	struct rvl_tensor *t = qg_tensor(q, name, RVL_TYPE_U8, (struct rvl_shape){ 4, { 1, 5, 4, 3 } }, 0.03f, 7);
+	struct rvl_tensor *t =
+		qg_tensor(q, name, RVL_TYPE_U8, (struct rvl_shape){ 4, { 1, 5, 4, 3 } }, 0.03f, 7);
 
 	qg_input(q, t);
 	return t;
@@ -371,7 +392,7 @@ START_TEST(many_values_between_segments)
 	qg_open(&p.q, 4);
 	x = small_input(&p.q, "x");
 	sum = add_average(&p, x);
-	for (int i = 0; i < 20; i++)	/* twenty convolutions in one segment, each read by the CPU */
+	for (int i = 0; i < 20; i++) /* twenty convolutions in one segment, each read by the CPU */
 		p.t[p.n++] = add_average(&p, add_conv(&p, x));
 	for (int i = 0; i < 20; i++) {
 		struct rvl_tensor *in[2] = { sum, p.t[i] };
@@ -400,7 +421,8 @@ START_TEST(garbage_is_one_error)
 
 	for (size_t i = 0; i < sizeof(junk); i++)
 		junk[i] = i * 37;
-	ck_assert_int_lt(rivulet_compile(junk, sizeof(junk), &board, NULL, &program, NULL, &err), 0);
+	ck_assert_int_lt(rivulet_compile(junk, sizeof(junk), &board, NULL, &program, NULL, &err),
+			 0);
 	ck_assert_uint_gt(strlen(err.msg), 5);
 	ck_assert_ptr_null(program.data);
 	ck_assert_int_lt(rivulet_explain_model(junk, sizeof(junk), &board, NULL, &e, &err), 0);
@@ -422,10 +444,12 @@ static void *slurp(const char *path, size_t *size)
 	return p;
 }
 
-/* The recorded models: bytes of the last quantised tensor are compared by test_graph; here every board compiles. */
+/* The recorded models: bytes of the last quantised tensor are compared by test_graph; here every
+ * board compiles. */
 START_TEST(every_board_compiles_the_demo_models)
 {
-	static const char *const boards[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64", "sc-edge" };
+	static const char *const boards[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64",
+					      "sc-edge" };
 	static const char *const models[] = { "models/lenet.onnx", "models/resnet.onnx" };
 
 	for (int m = 0; m < 2; m++) {
@@ -440,12 +464,15 @@ START_TEST(every_board_compiles_the_demo_models)
 			char why[256];
 
 			ck_assert(!rivulet_board_load(&b, boards[i], why, sizeof(why)));
-			ck_assert_msg(!rivulet_compile(onnx, size, &b, NULL, &program, &e, &err), "%s", err.msg);
-			ck_assert_msg(!rivulet_program_check(program.data, program.size, why, 256), "%s", why);
+			ck_assert_msg(!rivulet_compile(onnx, size, &b, NULL, &program, &e, &err),
+				      "%s", err.msg);
+			ck_assert_msg(!rivulet_program_check(program.data, program.size, why, 256),
+				      "%s", why);
 			ck_assert_uint_eq(e.n_segments, 1);
 			ck_assert(!rivulet_explain_model(onnx, size, &b, NULL, &f, &err));
 			ck_assert_uint_eq(f.segments[0].cycles, e.segments[0].cycles);
-			ck_assert(!rivulet_explain_text(&e, &text) && !rivulet_explain_json(&e, &json));
+			ck_assert(!rivulet_explain_text(&e, &text) &&
+				  !rivulet_explain_json(&e, &json));
 			rivulet_blob_free(&text);
 			rivulet_blob_free(&json);
 			rivulet_explain_free(&e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The compiler's back end against the reference interpreter, bit for bit, on random graphs and on boards
- * from tiny to large: tiny scratchpads force every split, odd geometries every padding.
+ * The compiler's back end against the reference interpreter, bit for bit, on random graphs and on
+ * boards from tiny to large: tiny scratchpads force every split, odd geometries every padding.
  */
 #include <check.h>
 #include <stdio.h>
@@ -16,15 +16,11 @@ struct geometry {
 };
 
 static const struct geometry geometries[] = {
-	{ 16, 16, 4, 98304, 98304, 65536, 64, 64 },
-	{ 32, 16, 4, 98304, 196608, 131072, 64, 64 },
-	{ 32, 32, 8, 262144, 212992, 131072, 64, 64 },
-	{ 16, 16, 16, 98304, 98304, 65536, 0, 4 },
-	{ 16, 16, 4, 2048, 2048, 1024, 64, 2 },		/* 128 INP, 128 WGT, 16 ACC words */
-	{ 32, 16, 4, 1024, 4096, 1024, 10, 3 },
-	{ 8, 8, 8, 1024, 1024, 1024, 200, 64 },
-	{ 64, 4, 1, 4096, 8192, 4096, 64, 64 },
-	{ 4, 4, 2, 1024, 1024, 1024, 64, 8 },
+	{ 16, 16, 4, 98304, 98304, 65536, 64, 64 },    { 32, 16, 4, 98304, 196608, 131072, 64, 64 },
+	{ 32, 32, 8, 262144, 212992, 131072, 64, 64 }, { 16, 16, 16, 98304, 98304, 65536, 0, 4 },
+	{ 16, 16, 4, 2048, 2048, 1024, 64, 2 }, /* 128 INP, 128 WGT, 16 ACC words */
+	{ 32, 16, 4, 1024, 4096, 1024, 10, 3 },	       { 8, 8, 8, 1024, 1024, 1024, 200, 64 },
+	{ 64, 4, 1, 4096, 8192, 4096, 64, 64 },	       { 4, 4, 2, 1024, 1024, 1024, 64, 8 },
 };
 
 #define GEOMETRIES ((int)(sizeof(geometries) / sizeof(geometries[0])))
@@ -33,11 +29,20 @@ static struct rivulet_board board_of(int i)
 {
 	const struct geometry *g = &geometries[i];
 
-	return (struct rivulet_board){
-		.name = "test", .tm = g->tm, .tn = g->tn, .dn = g->dn, .inp_bytes = g->inp,
-		.wgt_bytes = g->wgt, .acc_bytes = g->acc, .port_bytes = 16, .mem_latency = g->latency,
-		.queue_depth = g->depth, .modes = 1, .cycle_cap = 16384, .levels = 1,
-		.level = { { .hz = 100000000, .microvolt = 850000 } } };
+	return (struct rivulet_board){ .name = "test",
+				       .tm = g->tm,
+				       .tn = g->tn,
+				       .dn = g->dn,
+				       .inp_bytes = g->inp,
+				       .wgt_bytes = g->wgt,
+				       .acc_bytes = g->acc,
+				       .port_bytes = 16,
+				       .mem_latency = g->latency,
+				       .queue_depth = g->depth,
+				       .modes = 1,
+				       .cycle_cap = 16384,
+				       .levels = 1,
+				       .level = { { .hz = 100000000, .microvolt = 850000 } } };
 }
 
 /* ---- running a graph both ways ---- */
@@ -92,7 +97,7 @@ static void count_steps(const struct rivulet_program *p, struct outcome *o)
 	}
 }
 
-static int tolerance;	/* 0 but where a test says otherwise */
+static int tolerance; /* 0 but where a test says otherwise */
 
 static void compare(const struct prog_exec *x, const struct io *io, uint32_t ins, uint32_t outs,
 		    const char *what)
@@ -101,8 +106,9 @@ static void compare(const struct prog_exec *x, const struct io *io, uint32_t ins
 		const uint8_t *have = x->io[ins + i], *want = io->data[ins + i];
 
 		for (size_t j = 0; j < io->size[ins + i]; j++)
-			ck_assert_msg(abs((int8_t)(have[j] - want[j])) <= tolerance, "%s: output %u element %zu is %u, expected %u", what, i,
-				      j, have[j], want[j]);
+			ck_assert_msg(abs((int8_t)(have[j] - want[j])) <= tolerance,
+				      "%s: output %u element %zu is %u, expected %u", what, i, j,
+				      have[j], want[j]);
 	}
 }
 
@@ -121,8 +127,8 @@ static struct outcome run(const struct qg *q, const struct io *io, const struct 
 
 	ck_assert(!rvl_graph_clone(q->g, &g, &err));
 	ck_assert_msg(!rvl_compile_graph(g, b, opt, &program, NULL, &err), "%s: %s", what, err.msg);
-	ck_assert_msg(!rivulet_program_check(program.data, program.size, why, sizeof(why)), "%s: %s", what,
-		      why);
+	ck_assert_msg(!rivulet_program_check(program.data, program.size, why, sizeof(why)),
+		      "%s: %s", what, why);
 	ck_assert(!prog_open(&x, b, NULL, program.data));
 	for (uint32_t i = 0; i < ins; i++)
 		x.io[i] = io->data[i];
@@ -165,7 +171,8 @@ static struct rvl_tensor *any_input(struct qg *q, const char *name, int64_t c, i
 	return t;
 }
 
-static void any_dim(struct qg *q, int64_t in, int64_t *k, int64_t *s, int64_t *d, int64_t *p0, int64_t *p1)
+static void any_dim(struct qg *q, int64_t in, int64_t *k, int64_t *s, int64_t *d, int64_t *p0,
+		    int64_t *p1)
 {
 	do {
 		*k = qg_range(q, 1, 5);
@@ -178,18 +185,23 @@ static void any_dim(struct qg *q, int64_t in, int64_t *k, int64_t *s, int64_t *d
 
 static struct qg_conv any_conv(struct qg *q, const struct rvl_tensor *x)
 {
-	struct qg_conv c = { .m = qg_range(q, 1, 70), .group = 1, .ytype = any_type(q),
-			     .wtype = any_type(q), .per_channel = qg_range(q, 0, 1),
-			     .bias = qg_range(q, 0, 1), .relu = qg_range(q, 0, 1),
-			     .wscale = 0.002f, .yscale = 0.03f };
+	struct qg_conv c = { .m = qg_range(q, 1, 70),
+			     .group = 1,
+			     .ytype = any_type(q),
+			     .wtype = any_type(q),
+			     .per_channel = qg_range(q, 0, 1),
+			     .bias = qg_range(q, 0, 1),
+			     .relu = qg_range(q, 0, 1),
+			     .wscale = 0.002f,
+			     .yscale = 0.03f };
 
 	any_dim(q, x->shape.dim[2], &c.kh, &c.sy, &c.dy, &c.pad[0], &c.pad[2]);
 	any_dim(q, x->shape.dim[3], &c.kw, &c.sx, &c.dx, &c.pad[1], &c.pad[3]);
 	c.wzp = qg_range(q, 0, 2) ? 0 : qg_zp(q, c.wtype);
-	if (!qg_range(q, 0, 3)) {	/* grouped, often depthwise */
+	if (!qg_range(q, 0, 3)) { /* grouped, often depthwise */
 		int64_t ch = x->shape.dim[1];
 
-		for (c.group = qg_range(q, 0, 1) ? ch : qg_range(q, 1, ch); ch % c.group; )
+		for (c.group = qg_range(q, 0, 1) ? ch : qg_range(q, 1, ch); ch % c.group;)
 			c.group--;
 		c.m = c.group * qg_range(q, 1, 2);
 	}
@@ -207,7 +219,8 @@ START_TEST(random_convolutions)
 		char what[64];
 
 		qg_open(&q, _i * 1000 + i);
-		x = any_input(&q, "x", qg_range(&q, 1, 40), qg_range(&q, 1, 20), qg_range(&q, 1, 20));
+		x = any_input(&q, "x", qg_range(&q, 1, 40), qg_range(&q, 1, 20),
+			      qg_range(&q, 1, 20));
 		c = any_conv(&q, x);
 		qg_output(&q, qg_conv(&q, "conv", x, &c));
 		ck_assert_msg(!q.rc, "%s", q.err.msg);
@@ -241,14 +254,15 @@ START_TEST(random_boards)
 		b.mem_latency = qg_range(&pick, 0, 300);
 		b.queue_depth = qg_range(&pick, 2, 70);
 		qg_open(&q, 7000 + _i * 100 + i);
-		x = any_input(&q, "x", qg_range(&q, 1, 90), qg_range(&q, 1, 16), qg_range(&q, 1, 30));
+		x = any_input(&q, "x", qg_range(&q, 1, 90), qg_range(&q, 1, 16),
+			      qg_range(&q, 1, 30));
 		c = any_conv(&q, x);
 		x = qg_max_pool(&q, "pool", qg_conv(&q, "conv", x, &c), 1, 1, 0);
 		c = any_conv(&q, x);
 		qg_output(&q, qg_conv(&q, "conv2", x, &c));
 		ck_assert_msg(!q.rc, "%s", q.err.msg);
-		snprintf(what, sizeof(what), "%d: tm %u tn %u dn %u inp %u wgt %u acc %u", i, b.tm, b.tn, b.dn,
-			 b.inp_bytes, b.wgt_bytes, b.acc_bytes);
+		snprintf(what, sizeof(what), "%d: tm %u tn %u dn %u inp %u wgt %u acc %u", i, b.tm,
+			 b.tn, b.dn, b.inp_bytes, b.wgt_bytes, b.acc_bytes);
 		fill_inputs(&q, &io);
 		interpret(&q, &io);
 		run(&q, &io, &b, NULL, what);
@@ -272,8 +286,18 @@ START_TEST(profile_records)
 	struct qg_conv c;
 
 	qg_open(&q, 12);
-	c = (struct qg_conv){ .m = 30, .kh = 3, .kw = 3, .sy = 1, .sx = 1, .dy = 1, .dx = 1, .group = 1,
-			      .wtype = RVL_TYPE_S8, .ytype = RVL_TYPE_U8, .wscale = 0.01f, .yscale = 0.1f };
+	c = (struct qg_conv){ .m = 30,
+			      .kh = 3,
+			      .kw = 3,
+			      .sy = 1,
+			      .sx = 1,
+			      .dy = 1,
+			      .dx = 1,
+			      .group = 1,
+			      .wtype = RVL_TYPE_S8,
+			      .ytype = RVL_TYPE_U8,
+			      .wscale = 0.01f,
+			      .yscale = 0.1f };
 	qg_output(&q, qg_conv(&q, "b", qg_conv(&q, "a", any_input(&q, "x", 6, 14, 14), &c), &c));
 	ck_assert_msg(!q.rc, "%s", q.err.msg);
 	ck_assert_msg(!rvl_compile_graph(q.g, &b, &prof, &program, NULL, &err), "%s", err.msg);
@@ -297,13 +321,27 @@ START_TEST(profile_records)
 }
 END_TEST
 
-/* conv, conv + add, pool, second branch: everything that is fused, in both orders of the addition. */
+/* conv, conv + add, pool, second branch: everything that is fused, in both orders of the addition.
+ */
 static void residual_block(struct qg *q, int flavour)
 {
-	struct rvl_tensor *x = any_input(q, "x", qg_range(q, 1, 24), qg_range(q, 4, 14), qg_range(q, 4, 14));
-	struct qg_conv c = { .m = qg_range(q, 1, 40), .kh = 3, .kw = 3, .sy = 1, .sx = 1, .dy = 1, .dx = 1,
-			     .pad = { 1, 1, 1, 1 }, .group = 1, .wtype = RVL_TYPE_S8, .per_channel = true,
-			     .bias = true, .relu = true, .ytype = any_type(q), .wscale = 0.002f,
+	struct rvl_tensor *x =
+		any_input(q, "x", qg_range(q, 1, 24), qg_range(q, 4, 14), qg_range(q, 4, 14));
+	struct qg_conv c = { .m = qg_range(q, 1, 40),
+			     .kh = 3,
+			     .kw = 3,
+			     .sy = 1,
+			     .sx = 1,
+			     .dy = 1,
+			     .dx = 1,
+			     .pad = { 1, 1, 1, 1 },
+			     .group = 1,
+			     .wtype = RVL_TYPE_S8,
+			     .per_channel = true,
+			     .bias = true,
+			     .relu = true,
+			     .ytype = any_type(q),
+			     .wscale = 0.002f,
 			     .yscale = 0.03f };
 	struct rvl_tensor *a = qg_conv(q, "first", x, &c), *b, *in[2], *y;
 
@@ -321,7 +359,7 @@ static void residual_block(struct qg *q, int flavour)
 	y = qg_conv(q, "third", y, &c);
 	y = qg_max_pool(q, "pool2", y, 2, 2, 0);
 	if (flavour & 8)
-		qg_output(q, b);	/* the second convolution is seen, so nothing may swallow it */
+		qg_output(q, b); /* the second convolution is seen, so nothing may swallow it */
 	qg_output(q, y);
 }
 
@@ -352,7 +390,9 @@ END_TEST
 
 static struct rvl_tensor *flat(struct qg *q, struct rvl_tensor *x)
 {
-	struct rvl_shape s = { 2, { x->shape.dim[0], x->shape.dim[1] * x->shape.dim[2] * x->shape.dim[3] } };
+	struct rvl_shape s = {
+		2, { x->shape.dim[0], x->shape.dim[1] * x->shape.dim[2] * x->shape.dim[3] }
+	};
 	struct rvl_tensor *y = qg_tensor(q, NULL, x->type, s, x->quant.scale[0], x->quant.zp[0]);
 	struct rvl_node *n = qg_node(q, RVL_OP_FLATTEN, "flatten", 1, &x, y);
 
@@ -367,8 +407,8 @@ static struct rvl_tensor *matmul(struct qg *q, struct rvl_tensor *x, int64_t n, 
 	struct rvl_shape ws = { 2, { trans ? n : k, trans ? k : n } };
 	struct rvl_tensor *in[3] = { x, qg_weights(q, RVL_TYPE_S8, ws, n, trans ? 0 : 1, 0.002f, 0),
 				     qg_bias(q, n, 5000) };
-	struct rvl_tensor *y = qg_tensor(q, NULL, x->type, (struct rvl_shape){ 2, { x->shape.dim[0], n } },
-					 0.05f, 3);
+	struct rvl_tensor *y = qg_tensor(q, NULL, x->type,
+					 (struct rvl_shape){ 2, { x->shape.dim[0], n } }, 0.05f, 3);
 	struct rvl_node *node = qg_node(q, RVL_OP_Q_MATMUL, NULL, 3, in, y);
 
 	if (node)
@@ -381,10 +421,21 @@ START_TEST(classifier)
 {
 	for (int i = 0; i < 12; i++) {
 		struct rivulet_board b = board_of(_i);
-		struct qg_conv c = { .m = i & 1 ? 16 : 6, .kh = 5, .kw = 5, .sy = 1, .sx = 1, .dy = 1,
-				     .dx = 1, .pad = { 2, 2, 2, 2 }, .group = 1, .wtype = RVL_TYPE_S8,
-				     .per_channel = true, .bias = true, .relu = true,
-				     .ytype = i & 2 ? RVL_TYPE_U8 : RVL_TYPE_S8, .wscale = 0.002f,
+		struct qg_conv c = { .m = i & 1 ? 16 : 6,
+				     .kh = 5,
+				     .kw = 5,
+				     .sy = 1,
+				     .sx = 1,
+				     .dy = 1,
+				     .dx = 1,
+				     .pad = { 2, 2, 2, 2 },
+				     .group = 1,
+				     .wtype = RVL_TYPE_S8,
+				     .per_channel = true,
+				     .bias = true,
+				     .relu = true,
+				     .ytype = i & 2 ? RVL_TYPE_U8 : RVL_TYPE_S8,
+				     .wscale = 0.002f,
 				     .yscale = 0.03f };
 		struct io io = { 0 };
 		struct rvl_tensor *t;
@@ -434,9 +485,18 @@ START_TEST(pools_and_tables)
 {
 	for (int i = 0; i < 10; i++) {
 		struct rivulet_board b = board_of(_i);
-		struct qg_conv c = { .m = 20, .kh = 1, .kw = 1, .sy = 1, .sx = 1, .dy = 1, .dx = 1, .group = 1,
-				     .wtype = RVL_TYPE_S8, .ytype = i & 1 ? RVL_TYPE_U8 : RVL_TYPE_S8,
-				     .wscale = 0.002f, .yscale = 0.03f };
+		struct qg_conv c = { .m = 20,
+				     .kh = 1,
+				     .kw = 1,
+				     .sy = 1,
+				     .sx = 1,
+				     .dy = 1,
+				     .dx = 1,
+				     .group = 1,
+				     .wtype = RVL_TYPE_S8,
+				     .ytype = i & 1 ? RVL_TYPE_U8 : RVL_TYPE_S8,
+				     .wscale = 0.002f,
+				     .yscale = 0.03f };
 		struct rvl_tensor *x, *t, *in[2];
 		struct io io = { 0 };
 		struct qg q;
@@ -468,9 +528,18 @@ START_TEST(averages_within_one)
 
 	for (int i = 0; i < 12; i++) {
 		struct rivulet_board b = board_of(_i);
-		struct qg_conv c = { .m = 9, .kh = 1, .kw = 1, .sy = 1, .sx = 1, .dy = 1, .dx = 1, .group = 1,
-				     .wtype = RVL_TYPE_S8, .ytype = any_type(&(struct qg){ .seed = i }),
-				     .wscale = 0.002f, .yscale = 0.03f };
+		struct qg_conv c = { .m = 9,
+				     .kh = 1,
+				     .kw = 1,
+				     .sy = 1,
+				     .sx = 1,
+				     .dy = 1,
+				     .dx = 1,
+				     .group = 1,
+				     .wtype = RVL_TYPE_S8,
+				     .ytype = any_type(&(struct qg){ .seed = i }),
+				     .wscale = 0.002f,
+				     .yscale = 0.03f };
 		struct rvl_tensor *x, *y;
 		struct rvl_shape s;
 		struct rvl_node *n;
@@ -508,10 +577,38 @@ END_TEST
 START_TEST(beyond_the_fields)
 {
 	static const struct qg_conv odd[] = {
-		{ .m = 3, .kh = 34, .kw = 33, .sy = 2, .sx = 2, .dy = 1, .dx = 1, .pad = { 4, 6, 9, 3 } },
-		{ .m = 5, .kh = 2, .kw = 3, .sy = 40, .sx = 33, .dy = 1, .dx = 1, .pad = { 0, 1, 0, 1 } },
-		{ .m = 17, .kh = 3, .kw = 2, .sy = 1, .sx = 1, .dy = 1, .dx = 70, .pad = { 1, 40, 1, 9 } },
-		{ .m = 4, .kh = 3, .kw = 1, .sy = 2, .sx = 1, .dy = 64, .dx = 1, .pad = { 60, 0, 64, 0 } },
+		{ .m = 3,
+		  .kh = 34,
+		  .kw = 33,
+		  .sy = 2,
+		  .sx = 2,
+		  .dy = 1,
+		  .dx = 1,
+		  .pad = { 4, 6, 9, 3 } },
+		{ .m = 5,
+		  .kh = 2,
+		  .kw = 3,
+		  .sy = 40,
+		  .sx = 33,
+		  .dy = 1,
+		  .dx = 1,
+		  .pad = { 0, 1, 0, 1 } },
+		{ .m = 17,
+		  .kh = 3,
+		  .kw = 2,
+		  .sy = 1,
+		  .sx = 1,
+		  .dy = 1,
+		  .dx = 70,
+		  .pad = { 1, 40, 1, 9 } },
+		{ .m = 4,
+		  .kh = 3,
+		  .kw = 1,
+		  .sy = 2,
+		  .sx = 1,
+		  .dy = 64,
+		  .dx = 1,
+		  .pad = { 60, 0, 64, 0 } },
 	};
 	struct rivulet_board b = board_of(_i);
 

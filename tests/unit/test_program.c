@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Program files from strangers: whatever is changed in one, rivulet_program_check() either refuses it with a
- * sentence or everything it vouches for holds.
+ * Program files from strangers: whatever is changed in one, rivulet_program_check() either refuses
+ * it with a sentence or everything it vouches for holds.
  */
 #include <check.h>
 #include <errno.h>
@@ -17,9 +17,20 @@ static struct rivulet_blob good;
 /* conv - add, on the NPU; an average on the CPU; a second output. */
 static void make_program(void)
 {
-	struct qg_conv c = { .m = 6, .kh = 3, .kw = 3, .sy = 1, .sx = 1, .dy = 1, .dx = 1,
-			     .pad = { 1, 1, 1, 1 }, .group = 1, .wtype = RVL_TYPE_S8, .ytype = RVL_TYPE_U8,
-			     .bias = true, .wscale = 0.01f, .yscale = 0.1f };
+	struct qg_conv c = { .m = 6,
+			     .kh = 3,
+			     .kw = 3,
+			     .sy = 1,
+			     .sx = 1,
+			     .dy = 1,
+			     .dx = 1,
+			     .pad = { 1, 1, 1, 1 },
+			     .group = 1,
+			     .wtype = RVL_TYPE_S8,
+			     .ytype = RVL_TYPE_U8,
+			     .bias = true,
+			     .wscale = 0.01f,
+			     .yscale = 0.1f };
 	struct rvl_err err = { "" };
 	struct rvl_tensor *x, *t;
 	struct rvl_node *n;
@@ -165,7 +176,7 @@ START_TEST(sealed_mutations)
 		}
 	}
 	ck_assert_uint_gt(refused, 1000);
-	ck_assert_uint_gt(used, 1000);	/* names and most of a float may be anything */
+	ck_assert_uint_gt(used, 1000); /* names and most of a float may be anything */
 	free(p);
 }
 END_TEST
@@ -177,19 +188,39 @@ struct edit {
 	int bytes;
 };
 
-#define HEAD(field, v) { #field, offsetof(struct rivulet_program, field), v, sizeof(((struct rivulet_program *)0)->field) }
+#define HEAD(field, v)                                                                             \
+	{                                                                                          \
+#field, offsetof(struct rivulet_program, field), v,                                \
+			sizeof(((struct rivulet_program *)0)->field)                               \
+	}
 
 /* The lies worth telling, each answered by a sentence. */
 START_TEST(refuses_lies_in_the_header)
 {
 	static const struct edit edits[] = {
-		HEAD(magic, 1), HEAD(version, 99), HEAD(size, 1), HEAD(size, UINT64_MAX), HEAD(header_size, 8),
-		HEAD(tensors, UINT32_MAX), HEAD(steps, UINT32_MAX), HEAD(inputs, UINT32_MAX),
-		HEAD(outputs, UINT32_MAX), HEAD(tensors_off, UINT64_MAX - 63), HEAD(steps_off, 64),
-		HEAD(strings_off, UINT64_MAX - 63), HEAD(strings_size, UINT64_MAX), HEAD(strings_size, 0),
-		HEAD(params_size, UINT64_MAX), HEAD(const_off, 1), HEAD(const_size, UINT64_MAX),
-		HEAD(cmd_size, UINT64_MAX), HEAD(arena_size, UINT64_MAX), HEAD(arena_size, 0),
-		HEAD(cpu_scratch, UINT64_MAX), HEAD(board_name, UINT32_MAX), HEAD(model_name, UINT32_MAX),
+		HEAD(magic, 1),
+		HEAD(version, 99),
+		HEAD(size, 1),
+		HEAD(size, UINT64_MAX),
+		HEAD(header_size, 8),
+		HEAD(tensors, UINT32_MAX),
+		HEAD(steps, UINT32_MAX),
+		HEAD(inputs, UINT32_MAX),
+		HEAD(outputs, UINT32_MAX),
+		HEAD(tensors_off, UINT64_MAX - 63),
+		HEAD(steps_off, 64),
+		HEAD(strings_off, UINT64_MAX - 63),
+		HEAD(strings_size, UINT64_MAX),
+		HEAD(strings_size, 0),
+		HEAD(params_size, UINT64_MAX),
+		HEAD(const_off, 1),
+		HEAD(const_size, UINT64_MAX),
+		HEAD(cmd_size, UINT64_MAX),
+		HEAD(arena_size, UINT64_MAX),
+		HEAD(arena_size, 0),
+		HEAD(cpu_scratch, UINT64_MAX),
+		HEAD(board_name, UINT32_MAX),
+		HEAD(model_name, UINT32_MAX),
 	};
 
 	for (size_t i = 0; i < sizeof(edits) / sizeof(edits[0]); i++) {
@@ -240,8 +271,18 @@ END_TEST
 /* A long chain must reuse its memory: two values live at a time, not twelve. */
 START_TEST(arena_is_reused)
 {
-	struct qg_conv c = { .m = 16, .kh = 1, .kw = 1, .sy = 1, .sx = 1, .dy = 1, .dx = 1, .group = 1,
-			     .wtype = RVL_TYPE_S8, .ytype = RVL_TYPE_S8, .wscale = 0.01f, .yscale = 0.1f };
+	struct qg_conv c = { .m = 16,
+			     .kh = 1,
+			     .kw = 1,
+			     .sy = 1,
+			     .sx = 1,
+			     .dy = 1,
+			     .dx = 1,
+			     .group = 1,
+			     .wtype = RVL_TYPE_S8,
+			     .ytype = RVL_TYPE_S8,
+			     .wscale = 0.01f,
+			     .yscale = 0.1f };
 	struct rivulet_blob program = { 0 };
 	struct rvl_err err = { "" };
 	struct rvl_tensor *t;
@@ -255,7 +296,8 @@ START_TEST(arena_is_reused)
 	qg_output(&q, t);
 	ck_assert_msg(!q.rc, "%s", q.err.msg);
 	ck_assert_msg(!rvl_compile_graph(q.g, &board, NULL, &program, NULL, &err), "%s", err.msg);
-	ck_assert_uint_eq(((const struct rivulet_program *)program.data)->arena_size, 2 * 16 * 32 * 32);
+	ck_assert_uint_eq(((const struct rivulet_program *)program.data)->arena_size,
+			  2 * 16 * 32 * 32);
 	rivulet_blob_free(&program);
 }
 END_TEST
