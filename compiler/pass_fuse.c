@@ -427,10 +427,13 @@ static void spread(struct rvl_graph *g)
 			n->in[0]->quant = n->out[0]->quant;
 	}
 	for (uint32_t i = 0; i < g->n_nodes; i++) {
-		if (rvl_op_moves(g->nodes[i]) && !g->nodes[i]->in[0]->quant.n) {
-			plain_numbers(g->nodes[i]->in[0]);
-			plain_numbers(g->nodes[i]->out[0]);
-		}
+		struct rvl_node *n = g->nodes[i];
+
+		if (!rvl_op_moves(n) || n->out[0]->quant.n)
+			continue;
+		plain_numbers(n->in[0]);
+		if (rvl_is_quant8_tensor(n->in[0]))
+			n->out[0]->quant = n->in[0]->quant;
 	}
 }
 
