@@ -263,6 +263,8 @@ struct rvl_layer *rvl_build_matmul(struct rvl_graph *g, const struct rvl_node *n
 struct rvl_layer *rvl_build_pool(struct rvl_graph *g, const struct rvl_node *n, const char **why);
 struct rvl_layer *rvl_build_bin(struct rvl_graph *g, const struct rvl_node *n, const char **why);
 struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, const char **why);
+struct rvl_layer *rvl_build_transpose(struct rvl_graph *g, const struct rvl_node *n,
+				      const char **why);
 struct rvl_layer *rvl_build_copy(struct rvl_graph *g, const struct rvl_node *n, const char **why);
 /** Zero point, flip and view of a quantised tensor as operand. */
 bool rvl_operand_of(const struct rvl_tensor *t, struct rvl_operand *o);

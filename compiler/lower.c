@@ -196,6 +196,8 @@ static int lower_node(struct rvl_backend *be, const struct rvl_segment *s, struc
 		l->b.s = store[u->in[u->in[1] == n->out[0] ? 0 : 1]->id];
 	else if (l->has_b)
 		l->b.s = store[n->in[1]->id];
+	if (n->op == RVL_OP_TRANSPOSE) /* one side is not seen as its tensor's own image */
+		(l->in.v.inter ? l->in.s : l->out.s)->plain = true;
 	return add_layer(be, l);
 }
 

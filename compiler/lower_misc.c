@@ -5,6 +5,7 @@
 #include "rivulet_kernels.h"
 
 #include <math.h>
+#include <string.h>
 
 bool rvl_view_of(const struct rvl_tensor *t, struct rvl_view *v)
 {
@@ -257,6 +258,34 @@ struct rvl_layer *rvl_build_copy(struct rvl_graph *g, const struct rvl_node *n, 
 	return l;
 }
 
+/*
+ * Channels last and channels first are the same image, whose plain bytes have the channels inside
+ * or outside: LOAD and STORE do the rest.
+ */
+struct rvl_layer *rvl_build_transpose(struct rvl_graph *g, const struct rvl_node *n,
+				      const char **why)
+{
+	static const int32_t to_last[4] = { 0, 2, 3, 1 }, to_first[4] = { 0, 3, 1, 2 };
+	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_COPY, why);
+	const struct rvl_view *v;
+
+	if (!l)
+		return NULL;
+	v = &l->in.v;
+	if (n->attr.perm_rank == 4 && !memcmp(n->attr.perm, to_last, sizeof(to_last))) {
+		l->out.v = (struct rvl_view){ v->n, v->c, v->h, v->w, true };
+	} else if (n->attr.perm_rank == 4 && !memcmp(n->attr.perm, to_first, sizeof(to_first))) {
+		l->out.v = (struct rvl_view){ v->n, v->w, v->c, v->h, false };
+		l->in.v = l->out.v;
+		l->in.v.inter = true;
+	} else {
+		*why = "only channels first to channels last and back";
+		return NULL;
+	}
+	l->out.flip = l->in.flip;
+	return l;
+}
+
 struct rvl_layer *rvl_layer_build(struct rvl_graph *g, const struct rivulet_board *b,
 				  const struct rvl_node *n, bool values, const char **why)
 {
@@ -280,6 +309,8 @@ struct rvl_layer *rvl_layer_build(struct rvl_graph *g, const struct rivulet_boar
 	case RVL_OP_FLATTEN:
 	case RVL_OP_IDENTITY:
 		return rvl_build_copy(g, n, why);
+	case RVL_OP_TRANSPOSE:
+		return rvl_build_transpose(g, n, why);
 	default:
 		*why = "no layer of the device computes this operator";
 		return NULL;
