@@ -168,10 +168,12 @@ static void adopt(struct rvl_device *d, sd_device *dev)
 	rivulet_runtime_unref(rt);
 }
 
-static void enumerate(struct rvl_device *d)
+/* All but @except, which may linger in sysfs while it goes. */
+static void enumerate(struct rvl_device *d, const char *except)
 {
 	static const char *const subsystems[] = { "accel", "drm" };
 	sd_device_enumerator *e = NULL;
+	const char *syspath;
 	int r = sd_device_enumerator_new(&e);
 
 	if (r >= 0)
@@ -183,7 +185,8 @@ static void enumerate(struct rvl_device *d)
 	else
 		for (sd_device *dev = sd_device_enumerator_get_device_first(e); dev;
 		     dev = sd_device_enumerator_get_device_next(e))
-			adopt(d, dev);
+			if (sd_device_get_syspath(dev, &syspath) >= 0 && strcmp(syspath, except))
+				adopt(d, dev);
 	sd_device_enumerator_unref(e);
 }
 
@@ -200,7 +203,7 @@ static int on_uevent(sd_device_monitor *monitor, sd_device *dev, void *data)
 		adopt(d, dev);
 	} else if (d->present && !strcmp(syspath, d->syspath)) {
 		gone(d);
-		enumerate(d);	/* a second one may be waiting */
+		enumerate(d, syspath);	/* a second one may be waiting */
 	}
 	return 0;
 }
@@ -253,7 +256,7 @@ int rvl_device_start(struct rvl_manager *m, struct rvl_text *err)
 	r = watch(d);
 	if (r < 0)
 		return rvl_say(err, r, "cannot watch devices by netlink: %s", strerror(-r));
-	enumerate(d);
+	enumerate(d, "");
 	return 0;
 }
 

@@ -71,7 +71,6 @@ static inline void rig_serve(int fd, const char *node)
 	struct rvl_text err;
 	sigset_t set;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
@@ -87,6 +86,37 @@ static inline void rig_serve(int fd, const char *node)
 		exit(4);
 	rvl_manager_free(m);
 	exit(0);
+}
+
+/*
+ * A program of its own: a test may have threads, of umockdev, say, and a fork of those is half a
+ * process.
+ */
+static inline void rig_exec(int fd, const char *node)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%d", fd);
+	fcntl(fd, F_SETFD, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	execl("/proc/self/exe", "rivuletd", "--daemon", number, rig.dir, node ? node : "", NULL);
+	_exit(5);
+}
+
+/* At the start of main(): does what the program was started for, unless that is the tests. */
+static inline void rig_main(int argc, char **argv, int (*worker)(void))
+{
+	int fd;
+
+	/* The daemon under test starts this program as its compiler. */
+	if (argc == 2 && !strcmp(argv[1], "--worker"))
+		exit(worker());
+	if (argc != 5 || strcmp(argv[1], "--daemon"))
+		return;
+	fd = atoi(argv[2]);
+	fcntl(fd, F_SETFD, FD_CLOEXEC);
+	snprintf(rig.dir, sizeof(rig.dir), "%s", argv[3]);
+	rig_serve(fd, *argv[4] ? argv[4] : NULL);
 }
 
 static inline void rig_dir(void)
@@ -108,7 +138,7 @@ static inline void rig_start_on(const char *config, const char *node)
 	rig.pid = fork();
 	ck_assert_int_ge(rig.pid, 0);
 	if (!rig.pid)
-		rig_serve(fd, node);
+		rig_exec(fd, node);
 	close(fd);
 }
 

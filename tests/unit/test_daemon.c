@@ -968,14 +968,13 @@ static TCase *add_case(Suite *s, const char *name, void (*start)(void))
 
 int main(int argc, char **argv)
 {
-	Suite *s = suite_create("daemon");
+	Suite *s;
 	TCase *t;
 	SRunner *r;
 	int failed;
 
-	/* The daemon under test starts this program as its compiler. */
-	if (argc == 2 && !strcmp(argv[1], "--worker"))
-		return rvl_worker_main();
+	rig_main(argc, argv, rvl_worker_main);
+	s = suite_create("daemon");
 	t = add_case(s, "service", default_rig);
 	tcase_add_loop_test(t, same_answer, 0, 2);
 	tcase_add_test(t, several_clients);

@@ -315,13 +315,14 @@ static void start(void)
 
 int main(int argc, char **argv)
 {
-	Suite *s = suite_create("worker");
-	TCase *t = tcase_create("hostile");
+	Suite *s;
+	TCase *t;
 	SRunner *r;
 	int failed;
 
-	if (argc == 2 && !strcmp(argv[1], "--worker"))
-		return worker();
+	rig_main(argc, argv, worker);
+	s = suite_create("worker");
+	t = tcase_create("hostile");
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, start, rig_stop);
 	tcase_add_loop_test(t, ending, 0, (int)ARRAY_SIZE(ends));

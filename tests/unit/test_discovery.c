@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: MIT
+/*
+ * rivuletd finds its device by driver, and follows it as it comes and goes: on umockdev's sysfs and
+ * uevents, with the two ioctls that opening a node takes. The program starts itself again under
+ * umockdev's preload library.
+ */
+#include "daemon_rig.h"
+
+#include <drm.h>
+#include <umockdev.h>
+
+#include "rivulet_accel.h"
+
+#define PRELOAD "libumockdev-preload.so.0"
+
+static UMockdevTestbed *bed;
+static UMockdevIoctlBase *ioctls;
+static const char *driver_name = "rivulet";
+static int driver_major = 1;
+static bool refuse_query;
+
+/* ---- the driver ---- */
+
+static void fill_device(struct drm_rivulet_device *d)
+{
+	memset(d, 0, sizeof(*d));
+	d->dev_version = RIVULET_DEV_VERSION;
+	d->isa_version = 1;
+	d->tm = d->tn = 16;
+	d->dn = 4;
+	d->inp_bytes = d->wgt_bytes = 96 << 10;
+	d->acc_bytes = 64 << 10;
+	d->port_bytes = 16;
+	d->mem_latency = 64;
+	d->queue_depth = 64;
+	d->modes = 1;
+	d->cycle_cap = 1024;
+	d->level_count = 2;
+	d->level[0].hz = 100000000;
+	d->level[1].hz = 200000000;
+	strcpy(d->name, "mock-board");
+}
+
+static void put_text(UMockdevIoctlData *arg, size_t pointer_at, const char *text)
+{
+	GError *error = NULL;
+	UMockdevIoctlData *d = umockdev_ioctl_data_resolve(arg, pointer_at, strlen(text), &error);
+
+	umockdev_ioctl_data_update(d, 0, (guint8 *)text, (gint)strlen(text));
+	umockdev_ioctl_data_unref(d);
+}
+
+/* libdrm asks twice: for the lengths, then with room for them. */
+static int do_version(UMockdevIoctlData *arg)
+{
+	struct drm_version v;
+
+	memcpy(&v, arg->data, sizeof(v));
+	if (v.name_len) {
+		put_text(arg, offsetof(struct drm_version, name), driver_name);
+		put_text(arg, offsetof(struct drm_version, date), "20260101");
+		put_text(arg, offsetof(struct drm_version, desc), "mock");
+	}
+	v.version_major = driver_major;
+	v.version_minor = 0;
+	v.name_len = strlen(driver_name);
+	v.date_len = 8;
+	v.desc_len = 4;
+	umockdev_ioctl_data_update(arg, 0, (guint8 *)&v, sizeof(v));
+	return 0;
+}
+
+static int do_query(UMockdevIoctlData *arg)
+{
+	struct drm_rivulet_query q;
+	struct drm_rivulet_device d;
+	UMockdevIoctlData *out;
+	GError *error = NULL;
+
+	memcpy(&q, arg->data, sizeof(q));
+	if (refuse_query || q.type != DRM_RIVULET_QUERY_DEVICE || q.size != sizeof(d))
+		return EINVAL;
+	fill_device(&d);
+	out = umockdev_ioctl_data_resolve(arg, offsetof(struct drm_rivulet_query, pointer),
+					  sizeof(d), &error);
+	umockdev_ioctl_data_update(out, 0, (guint8 *)&d, sizeof(d));
+	umockdev_ioctl_data_unref(out);
+	return 0;
+}
+
+static gboolean on_ioctl(UMockdevIoctlBase *base, UMockdevIoctlClient *client, gpointer data)
+{
+	gulong request = umockdev_ioctl_client_get_request(client);
+	UMockdevIoctlData *ptr = umockdev_ioctl_client_get_arg(client), *arg;
+	GError *error = NULL;
+	int err = ENOTTY;
+
+	(void)base;
+	(void)data;
+	arg = umockdev_ioctl_data_resolve(ptr, 0, _IOC_SIZE(request), &error);
+	if (request == DRM_IOCTL_VERSION)
+		err = do_version(arg);
+	else if (request == DRM_IOCTL_RIVULET_QUERY)
+		err = do_query(arg);
+	umockdev_ioctl_data_unref(arg);
+	umockdev_ioctl_client_complete(client, err ? -1 : 0, err);
+	return TRUE;
+}
+
+/* ---- the machine ---- */
+
+#define CARD "/sys/devices/pci0000:00/0000:00:05.0"
+#define ACCEL CARD "/accel/accel0"
+
+static void add(const char *text)
+{
+	GError *error = NULL;
+
+	ck_assert_msg(umockdev_testbed_add_from_string(bed, text, &error), "%s", error->message);
+}
+
+/* The ioctls first: adding a device also announces it. */
+static void plug(const char *driver, const char *subsystem, const char *name, const char *number)
+{
+	const char *dir = !strcmp(subsystem, "drm") ? "dri" : subsystem;
+	GError *error = NULL;
+	char text[512];
+
+	snprintf(text, sizeof(text), "/dev/%s/%s", dir, name);
+	ck_assert_msg(umockdev_testbed_attach_ioctl(bed, text, ioctls, &error), "%s",
+		      error->message);
+	snprintf(text, sizeof(text),
+		 "P: /devices/pci0000:00/0000:00:05.0\n"
+		 "E: SUBSYSTEM=pci\n"
+		 "E: DRIVER=%s\n"
+		 "L: driver=../../../bus/pci/drivers/%s\n\n", driver, driver);
+	add(text);
+	snprintf(text, sizeof(text),
+		 "P: /devices/pci0000:00/0000:00:05.0/%s/%s\n"
+		 "N: %s/%s\n"
+		 "E: DEVNAME=/dev/%s/%s\n"
+		 "E: SUBSYSTEM=%s\n"
+		 "A: dev=%s\n", subsystem, name, dir, name, dir, name, subsystem, number);
+	add(text);
+}
+
+static void unplug(const char *path)
+{
+	umockdev_testbed_uevent(bed, path, "remove");
+	umockdev_testbed_remove_device(bed, path);
+	umockdev_testbed_remove_device(bed, CARD);
+}
+
+static void machine(void)
+{
+	bed = umockdev_testbed_new();
+	ioctls = umockdev_ioctl_base_new();
+	g_signal_connect(ioctls, "handle-ioctl", G_CALLBACK(on_ioctl), NULL);
+}
+
+static void power_off(void)
+{
+	g_object_unref(ioctls);
+	g_object_unref(bed);
+}
+
+/* The next DEVICE event. */
+static struct rivulet_msg_device next_event(int sock)
+{
+	union rivulet_packet p;
+
+	ck_assert_int_gt(raw_recv(sock, &p, NULL), 0);
+	ck_assert_uint_eq(p.h.type, RIVULET_MSG_DEVICE);
+	return p.device;
+}
+
+/* No event after everything sent before was answered. */
+static void no_event(int sock)
+{
+	struct pollfd pfd = { .fd = sock, .events = POLLIN };
+
+	ck_assert_int_eq(raw_ping(sock), 0);
+	ck_assert_int_eq(poll(&pfd, 1, 300), 0);
+}
+
+/* Proves that a device that is there is found, and models are compiled for what it reports. */
+START_TEST(there)
+{
+	struct rivulet_msg_hello_reply *h;
+	union rivulet_packet p;
+	size_t size;
+	void *onnx;
+	int sock;
+
+	plug("rivulet", "accel", "accel0", "261:0");
+	rig_start_on("", NULL);
+	sock = raw_connect();
+	raw_init(&p, RIVULET_MSG_HELLO);
+	p.hello.max_version = 1;
+	ck_assert_int_eq(raw_call(sock, &p, -1, NULL), 0);
+	h = &p.hello_reply;
+	ck_assert_uint_eq(h->device_state, RIVULET_DEVICE_PRESENT);
+	ck_assert_str_eq(h->device, "/dev/accel/accel0");
+	ck_assert_str_eq(h->board, "mock-board");
+	ck_assert_uint_eq(h->levels, 2);
+	ck_assert_uint_eq(h->features & (RIVULET_FEATURE_DMABUF | RIVULET_FEATURE_SIM),
+			  RIVULET_FEATURE_DMABUF);
+	onnx = read_file("models/lenet.onnx", &size);
+	ck_assert_msg(!raw_load(sock, onnx, size, 0, &p, NULL), "%s", p.error.text);
+	ck_assert_uint_gt(p.load_reply.expected_ns, 0);
+	free(onnx);
+	rig_stop();
+}
+END_TEST
+
+/* Proves that clients hear of it when the device comes, goes and comes again. */
+START_TEST(coming_and_going)
+{
+	struct rivulet_msg_device e;
+	union rivulet_packet p;
+	int sock;
+
+	rig_start_on("", NULL);
+	sock = raw_open();
+	ck_assert_int_eq(raw_load(sock, "x", 1, 0, &p, NULL), -ENODEV);
+	/* Another number each time, as a kernel may do, and umockdev must. */
+	for (int i = 0; i < 3; i++) {
+		char name[16], path[96], node[32];
+
+		snprintf(name, sizeof(name), "accel%d", i);
+		snprintf(path, sizeof(path), CARD "/accel/%s", name);
+		snprintf(node, sizeof(node), "/dev/accel/%s", name);
+		plug("rivulet", "accel", name, "261:0");
+		e = next_event(sock);
+		ck_assert_uint_eq(e.device_state, RIVULET_DEVICE_PRESENT);
+		ck_assert_str_eq(e.device, node);
+		ck_assert_str_eq(e.board, "mock-board");
+		/* Said once, also when it changes. */
+		umockdev_testbed_uevent(bed, path, "change");
+		no_event(sock);
+		unplug(path);
+		e = next_event(sock);
+		ck_assert_uint_eq(e.device_state, RIVULET_DEVICE_ABSENT);
+		ck_assert_str_eq(e.device, "");
+		ck_assert_int_eq(raw_load(sock, "x", 1, 0, &p, NULL), -ENODEV);
+	}
+	rig_stop();
+}
+END_TEST
+
+/* Proves that a loaded model survives its device; nothing can be opened meanwhile. */
+START_TEST(models_stay)
+{
+	union rivulet_packet p;
+	uint32_t model;
+	size_t size;
+	void *onnx = read_file("models/lenet.onnx", &size);
+	int sock;
+
+	plug("rivulet", "accel", "accel0", "261:0");
+	rig_start_on("", NULL);
+	sock = raw_open();
+	ck_assert_int_eq(raw_load(sock, onnx, size, 0, &p, NULL), 0);
+	model = p.load_reply.model;
+	unplug(ACCEL);
+	ck_assert_uint_eq(next_event(sock).device_state, RIVULET_DEVICE_ABSENT);
+	raw_init(&p, RIVULET_MSG_OPEN);
+	p.model.model = model;
+	ck_assert_int_eq(raw_call(sock, &p, -1, NULL), -ENODEV);
+	raw_init(&p, RIVULET_MSG_TENSOR);
+	p.tensor.model = model;
+	ck_assert_int_eq(raw_call(sock, &p, -1, NULL), 0);
+	plug("rivulet", "accel", "accel1", "261:1");
+	ck_assert_uint_eq(next_event(sock).device_state, RIVULET_DEVICE_PRESENT);
+	ck_assert_int_eq(raw_load(sock, onnx, size, 0, &p, NULL), 0);
+	ck_assert_uint_eq(p.load_reply.cached, 1);
+	free(onnx);
+	rig_stop();
+}
+END_TEST
+
+/* Proves that a kernel without accel nodes is served through its render node. */
+START_TEST(render_node)
+{
+	struct rivulet_msg_device e;
+	int sock;
+
+	rig_start_on("", NULL);
+	sock = raw_open();
+	plug("rivulet", "drm", "renderD128", "226:128");
+	e = next_event(sock);
+	ck_assert_str_eq(e.device, "/dev/dri/renderD128");
+	rig_stop();
+}
+END_TEST
+
+/* Proves that others' devices, and drivers that it cannot speak to, are left alone. */
+START_TEST(not_ours)
+{
+	int sock;
+
+	if (_i == 1)
+		driver_name = "intel_vpu";
+	if (_i == 2)
+		driver_major = 2;
+	if (_i == 3)
+		refuse_query = true;
+	rig_start_on("", NULL);
+	sock = raw_open();
+	plug(_i == 0 ? "intel_vpu" : "rivulet", "accel", "accel0", "261:0");
+	no_event(sock);
+	rig_stop();
+}
+END_TEST
+
+/* Proves that Node= binds the daemon to that one. */
+START_TEST(other_node)
+{
+	int sock;
+
+	rig_start_on("[Device]\nNode=/dev/accel/accel7\n", NULL);
+	sock = raw_open();
+	plug("rivulet", "accel", "accel0", "261:0");
+	no_event(sock);
+	rig_stop();
+}
+END_TEST
+
+static int again_with_preload(char **argv)
+{
+	setenv("LD_PRELOAD", PRELOAD, 1);
+	setenv("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0", 1);
+	execv("/proc/self/exe", argv);
+	perror("test_discovery");
+	return EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+	Suite *s;
+	TCase *t;
+	SRunner *r;
+	int failed;
+
+	rig_main(argc, argv, rvl_worker_main);
+	if (!getenv("LD_PRELOAD") || !strstr(getenv("LD_PRELOAD"), PRELOAD))
+		return again_with_preload(argv);
+	s = suite_create("discovery");
+	t = tcase_create("uevents");
+	tcase_set_timeout(t, 120);
+	tcase_add_checked_fixture(t, machine, power_off);
+	tcase_add_test(t, there);
+	tcase_add_test(t, coming_and_going);
+	tcase_add_test(t, models_stay);
+	tcase_add_test(t, render_node);
+	tcase_add_loop_test(t, not_ours, 0, 4);
+	tcase_add_test(t, other_node);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
