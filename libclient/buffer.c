@@ -78,7 +78,7 @@ static int adopt(struct rivulet_device *dev, uint32_t handle, struct rivulet_buf
 	return -err;
 }
 
-/* With dev->lock; a later writable import of a read-only dma-buf lifts the right of the shared handle. */
+/* With dev->lock. The kernel may have widened or narrowed the shared handle's right: ask again. */
 static int known_again(struct rivulet_buffer *b)
 {
 	struct drm_rivulet_bo_info info = { .handle = b->handle };

@@ -148,10 +148,12 @@ static uint32_t fill_variants(const struct rivulet_step *s, struct drm_rivulet_v
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < RIVULET_LEVELS; i++) {
+		v[i] = (struct drm_rivulet_variant) { 0 };
+		if (!s->variant[i].length)
+			continue;
 		v[i] = (struct drm_rivulet_variant) { .offset = s->variant[i].offset,
 			.length = s->variant[i].length, .slot = RIVULET_SLOT_PROGRAM };
-		if (s->variant[i].length)
-			count = i + 1;
+		count = i + 1;
 	}
 	return count;
 }

@@ -26,3 +26,14 @@ install-libclient: $(LIBRIVULET) $(BUILD)/librivulet.pc
 	install -D -m 644 -t $(DESTDIR)$(LIBDIR)/pkgconfig $(BUILD)/librivulet.pc
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/rivulet libclient/rivulet.h uapi/rivulet_accel.h \
 		uapi/rivulet_dev.h uapi/rivulet_program.h
+
+# The tables of docs/uapi.md come from the header.
+.PHONY: docs-uapi check-docs-uapi
+docs: docs-uapi
+docs-uapi:
+	@awk -f libclient/gen/uapi.awk uapi/rivulet_accel.h docs/uapi.md >$(BUILD)/uapi.md
+	@cmp -s $(BUILD)/uapi.md docs/uapi.md || cp $(BUILD)/uapi.md docs/uapi.md
+check-docs: check-docs-uapi
+check-docs-uapi:
+	@awk -f libclient/gen/uapi.awk uapi/rivulet_accel.h docs/uapi.md | diff -u docs/uapi.md - || \
+		{ echo "docs/uapi.md: tables differ from uapi/rivulet_accel.h: make docs" >&2; exit 1; }

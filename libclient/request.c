@@ -154,9 +154,15 @@ int rivulet_bind_buffer(struct rivulet_request *r, uint32_t tensor, struct rivul
 			uint64_t offset)
 {
 	int fd, e = check_bind(r, tensor);
+	bool output;
 
-	if (!e)
-		e = rivulet_buffer_export(buf, r->model->tensor[tensor].info.output, &fd);
+	if (e)
+		return e;
+	output = r->model->tensor[tensor].info.output;
+	e = rivulet_buffer_export(buf, output, &fd);
+	/* Another exporter's memory keeps the rights it came with. */
+	if (e == -EOPNOTSUPP && !output)
+		e = rivulet_buffer_export(buf, true, &fd);
 	if (e)
 		return e;
 	e = send_bind(r, tensor, fd, offset);

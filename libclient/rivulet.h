@@ -81,7 +81,10 @@ int rivulet_buffer_create(struct rivulet_device *dev, uint64_t size, struct rivu
  * read-only becomes a read-only buffer.
  */
 int rivulet_buffer_import(struct rivulet_device *dev, int dmabuf, struct rivulet_buffer **out);
-/** rivulet_buffer_export() - a new dma-buf fd; @writable is refused with -EACCES on a read-only buffer */
+/**
+ * rivulet_buffer_export() - a new dma-buf fd
+ * -EACCES: @writable, of a read-only buffer; -EOPNOTSUPP: not @writable, of imported memory that is.
+ */
 int rivulet_buffer_export(struct rivulet_buffer *buf, bool writable, int *dmabuf);
 /**
  * rivulet_buffer_map() - CPU address, mapped once and kept until the last unref

@@ -38,7 +38,7 @@ static void pictures(struct rvl_run *r)
 	const uint8_t *grey[RVL_RUN_SHOWN];
 	const char *label[RVL_RUN_SHOWN];
 	bool colour = isatty(STDOUT_FILENO) || r->pictures;
-	uint32_t per_row = r->shown_w && r->shown_w < 120 ? 118 / (r->shown_w + 2) : 1;
+	uint32_t per_row = r->shown_w && r->shown_w < 120 ? 120 / (r->shown_w + 2) : 1;
 
 	if (rvl_tool_json || !r->n_shown)
 		return;
