@@ -1,26 +1,27 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# vm-check.sh [PATTERN]: all tests of the driver in one boot of the VM; with PATTERN, only those
-# whose name holds it.  The last line is "N passed, N failed".
+# vm-check.sh [PATTERN]: everything that needs our kernel, in one boot of the VM: driver, daemon and
+# client together, then the driver alone.  With PATTERN, only the driver's tests whose name holds it.
+# The last line is "N passed, N failed".
 
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(dirname "$here")
-stage=$top/build/stage-kmod
+stage=$top/build/stage-vm
 
 cd "$top"
-make --no-print-directory -s modules build/rivulet-sim build/tests/vm/kmod_test \
-	build/tests/vm/stranger
+make --no-print-directory -s all modules build/tests/vm/kmod_test build/tests/vm/stranger
 rm -rf "$stage"
-make --no-print-directory -s modules-install "DESTDIR=$stage"
-install -D -m 644 daemon/udev/70-rivulet.rules "$stage/usr/lib/udev/rules.d/70-rivulet.rules"
+make --no-print-directory -s install "DESTDIR=$stage" >/dev/null
+mkdir -p build/vm-data
+cp -u /usr/share/datasets/fashion-mnist/t10k-*-ubyte.gz build/vm-data/
 start=$SECONDS
 status=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # The verdict comes last, after what the host has to say.
-scripts/vm-run.sh --stage build/stage-kmod --pace real --foreign --timeout 400 check \
+scripts/vm-run.sh --stage build/stage-vm --pace real --foreign --timeout 400 check \
 	tests/vm/guest-check "$@" | tee "$log" | sed -uE '/^[0-9]+ passed, [0-9]+ failed$/d' ||
 	status=$?
 echo "figure vm.check.time $((SECONDS - start)) s"

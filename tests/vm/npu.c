@@ -72,6 +72,17 @@ void vm_counters(int fd, struct drm_rivulet_counters *c)
 	query(fd, DRM_RIVULET_QUERY_COUNTERS, c, sizeof(*c));
 }
 
+/** vm_counters_after() - counters once they tell of @jobs, or after a second: they follow a job's end */
+void vm_counters_after(int fd, struct drm_rivulet_counters *c, uint64_t jobs)
+{
+	for (int i = 0; i < 100; i++) {
+		vm_counters(fd, c);
+		if (c->value[0] >= jobs)
+			return;
+		usleep(10000);
+	}
+}
+
 struct vm_buf vm_buf_new(int fd, uint64_t size)
 {
 	struct drm_rivulet_bo_create c = { .size = size };

@@ -77,6 +77,7 @@ const char *vm_node(void);
 int vm_ioctl(int fd, unsigned long request, void *arg);
 void vm_info(int fd, struct drm_rivulet_device *info);
 void vm_counters(int fd, struct drm_rivulet_counters *c);
+void vm_counters_after(int fd, struct drm_rivulet_counters *c, uint64_t jobs);
 
 struct vm_buf vm_buf_new(int fd, uint64_t size);
 void vm_buf_map(struct vm_buf *b);
