@@ -327,6 +327,165 @@ static void sweep(int board, struct rivulet_decoded (*gen)(struct pair *), const
 	pair_close(&p);
 }
 
+/* ---- the footprint: what it does not name neither matters nor changes ---- */
+
+/* One byte for each word of the scratchpads and each byte of memory. */
+struct marks {
+	uint8_t *mem[RIVULET_MEMS];
+	uint8_t *bytes;
+};
+
+enum { READ = 1, WRITTEN = 2 };
+
+static void mark_words(struct marks *m, const struct rivulet_access *a)
+{
+	uint8_t how = (a->read ? READ : 0) | (a->write ? WRITTEN : 0);
+
+	ck_assert_uint_lt(a->mem, RIVULET_MEMS);
+	for (uint64_t g = 0; g < a->grps; g++)
+		for (uint64_t b = 0; b < a->blks; b++)
+			for (uint64_t y = 0; y < a->rows; y++)
+				for (uint64_t x = 0; x < a->cols; x++)
+					m->mem[a->mem][a->addr + g * a->grp_pitch +
+						       b * a->blk_pitch + y * a->row_pitch + x] |=
+						how;
+}
+
+static void mark_bytes(struct marks *m, const struct rivulet_extent *e)
+{
+	if (!e->used)
+		return;
+	for (uint64_t b = 0; b < e->blks; b++)
+		for (uint64_t y = 0; y < e->rows; y++)
+			memset(m->bytes + e->first + b * e->blk_pitch + y * e->row_pitch,
+			       e->write ? WRITTEN : READ, e->run);
+}
+
+/* A new value where there is no mark. */
+static void perturb(struct rig *g, void *data, const uint8_t *mark, uint32_t words, uint32_t size)
+{
+	uint8_t *b = data;
+
+	for (uint32_t w = 0; w < words; w++)
+		if (!mark[w])
+			for (uint32_t i = 0; i < size; i++)
+				b[w * size + i] ^= rig_random(g) | 1;
+}
+
+/* Written words equal in both runs, all others as they were before each. */
+static bool agrees(const void *before1, const void *after1, const void *before2, const void *after2,
+		   const uint8_t *mark, uint32_t words, uint32_t size)
+{
+	const uint8_t *b1 = before1, *a1 = after1, *b2 = before2, *a2 = after2;
+
+	for (uint32_t w = 0; w < words; w++, b1 += size, a1 += size, b2 += size, a2 += size) {
+		if (mark[w] & WRITTEN ? memcmp(a1, a2, size) :
+					memcmp(b1, a1, size) || memcmp(b2, a2, size))
+			return false;
+	}
+	return true;
+}
+
+struct state {
+	uint8_t *mem[RIVULET_MEMS];
+	uint8_t *bytes;
+};
+
+static struct state snapshot(struct pair *p)
+{
+	const void *from[] = { p->g.core->inp, p->g.core->wgt, p->g.core->acc };
+	const uint32_t size[] = { p->g.board.inp_bytes, p->g.board.wgt_bytes,
+				  p->g.board.acc_bytes };
+	struct state s;
+
+	for (int m = 0; m < RIVULET_MEMS; m++) {
+		s.mem[m] = malloc(size[m]);
+		memcpy(s.mem[m], from[m], size[m]);
+	}
+	s.bytes = malloc(RIG_MEM);
+	memcpy(s.bytes, p->g.mem, RIG_MEM);
+	return s;
+}
+
+static void drop(struct state *s)
+{
+	for (int m = 0; m < RIVULET_MEMS; m++)
+		free(s->mem[m]);
+	free(s->bytes);
+}
+
+static void two_runs(struct pair *p, const struct marks *m)
+{
+	void *live[] = { p->g.core->inp, p->g.core->wgt, p->g.core->acc };
+	struct state s[4];
+
+	s[0] = snapshot(p);
+	rig_run(&p->g);
+	s[1] = snapshot(p);
+	for (int i = 0; i < RIVULET_MEMS; i++) {
+		uint32_t words = rivulet_mem_words(&p->g.board, i);
+
+		memcpy(live[i], s[0].mem[i], words * rivulet_mem_word(&p->g.board, i));
+		perturb(&p->g, live[i], m->mem[i], words, rivulet_mem_word(&p->g.board, i));
+	}
+	memcpy(p->g.mem, s[0].bytes, RIG_MEM);
+	perturb(&p->g, p->g.mem, m->bytes, RIG_MEM, 1);
+	s[2] = snapshot(p);
+	rig_run(&p->g);
+	s[3] = snapshot(p);
+	for (int i = 0; i < RIVULET_MEMS; i++)
+		ck_assert(agrees(s[0].mem[i], s[1].mem[i], s[2].mem[i], s[3].mem[i], m->mem[i],
+				 rivulet_mem_words(&p->g.board, i),
+				 rivulet_mem_word(&p->g.board, i)));
+	ck_assert(agrees(s[0].bytes, s[1].bytes, s[2].bytes, s[3].bytes, m->bytes, RIG_MEM, 1));
+	for (int i = 0; i < 4; i++)
+		drop(&s[i]);
+}
+
+static void footprint_case(struct pair *p, const struct rivulet_decoded *d)
+{
+	struct rivulet_footprint f;
+	struct marks m;
+
+	for (int i = 0; i < RIVULET_MEMS; i++)
+		m.mem[i] = calloc(1, rivulet_mem_words(&p->g.board, i));
+	m.bytes = calloc(1, RIG_MEM);
+	rivulet_footprint_of(&p->g.board, &p->g.config, d, &f);
+	for (int i = 0; i < f.count; i++)
+		mark_words(&m, &f.access[i]);
+	mark_bytes(&m, &f.dma);
+	rig_put(&p->g, *d);
+	rig_end(&p->g);
+	two_runs(p, &m);
+	for (int i = 0; i < RIVULET_MEMS; i++)
+		free(m.mem[i]);
+	free(m.bytes);
+}
+
+static struct rivulet_decoded (*const gens[])(struct pair *) = { gen_load, gen_store, gen_conv,
+								 gen_alu };
+
+START_TEST(footprint_is_complete)
+{
+	struct pair p;
+	int done = 0;
+
+	pair_open(&p, _i / 4);
+	for (int tries = 0; done < 12 && tries < 2000; tries++) {
+		struct rivulet_decoded d;
+
+		rig_reset(&p.g);
+		d = gens[_i % 4](&p);
+		if (!runs(&p, &d))
+			continue;
+		footprint_case(&p, &d);
+		done++;
+	}
+	ck_assert_int_eq(done, 12);
+	pair_close(&p);
+}
+END_TEST
+
 START_TEST(load_equals_reference)
 {
 	sweep(_i, gen_load, "LOAD");
@@ -439,6 +598,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, store_equals_reference, 0, GEOMETRIES);
 	tcase_add_loop_test(t, alu_equals_reference, 0, GEOMETRIES);
 	tcase_add_loop_test(t, conv_equals_reference, 0, 3 * GEOMETRIES);
+	tcase_add_loop_test(t, footprint_is_complete, 0, 4 * GEOMETRIES);
 	tcase_add_test(t, conv_wraps);
 	tcase_add_test(t, conv_of_any_size);
 	tcase_add_test(t, conv_split_keeps_accumulator);
