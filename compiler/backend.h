@@ -88,6 +88,7 @@ struct rvl_layer {
 	struct rvl_window win;
 	int64_t group, m, oh, ow;
 	bool gather;
+	bool too_long; /* a cut was refused for the length of its command stream */
 	uint32_t terms; /* int8 summands that a weight needs */
 	int16_t *w;	/* w - zp: [m][c / group][kh][kw] */
 	int32_t *bias;	/* [m], input zero point folded in */

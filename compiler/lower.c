@@ -40,7 +40,12 @@ const char *rvl_backend_fits(struct rvl_graph *g, const struct rvl_node *n, void
 	l = rvl_layer_build(g, b, n, false, &why);
 	if (!l)
 		return why;
-	return rvl_tile(b, l) ? NULL : "no tile of it fits this board's scratchpads";
+	if (l->macs / rivulet_board_peak(b) >= (uint64_t)b->cycle_cap << 20)
+		return "it takes more cycles than this board allows a program";
+	if (rvl_tile(b, l))
+		return NULL;
+	return l->too_long ? "its command stream would be longer than the compiler allows a layer" :
+			     "no tile of it fits this board's scratchpads";
 }
 
 /* ---- fusion ---- */

@@ -23,29 +23,34 @@ struct block {
 	uint32_t term;
 };
 
-/* Weight of output @m and product channel @k at one tap; 0 where there is none. */
-static int weight(const struct rvl_layer *l, int64_t m, int64_t k, int64_t ky, int64_t kx)
+/*
+ * One row of a block: the weights of output @m for product channels [k, k + n); those that are not
+ * there stay 0. Of gathered patches, k is (c * kh + ky) * kw + kx already.
+ */
+static void pack_row(const struct rvl_layer *l, const struct block *b, int64_t m, int64_t k,
+		     int64_t n, int8_t *out)
 {
-	int64_t cpg = l->in.v.c / l->group, taps = l->win.kh * l->win.kw, c0;
+	int64_t taps = l->win.kh * l->win.kw, cpg = l->in.v.c / l->group;
+	int64_t c0 = m / (l->m / l->group) * cpg, c1 = c0 + cpg, stride = taps;
+	const int16_t *w = l->w + (m * cpg - c0) * taps + b->ky * l->win.kw + b->kx;
 
-	if (m >= l->m)
-		return 0;
-	if (l->gather) /* k is (c * kh + ky) * kw + kx already */
-		return k < l->in.v.c * taps ? l->w[m * l->in.v.c * taps + k] : 0;
-	c0 = m / (l->m / l->group) * cpg;
-	if (k < c0 || k >= c0 + cpg)
-		return 0;
-	return l->w[((m * cpg + k - c0) * l->win.kh + ky) * l->win.kw + kx];
+	if (l->gather) {
+		w = l->w + m * cpg * taps;
+		c1 = cpg * taps;
+		stride = 1;
+	}
+	for (int64_t i = rvl_max(k, c0); i < rvl_min(k + n, c1); i++)
+		out[i - k] = summand(w[i * stride], b->term);
 }
 
+/* The memory at @out is zero. */
 static void pack_block(const struct rivulet_board *b, const struct rvl_layer *l,
 		       const struct block *k, int8_t *out)
 {
-	for (int64_t m = 0; m < b->tm; m++)
-		for (int64_t n = 0; n < b->tn; n++)
-			*out++ = summand(weight(l, k->oc * b->tm + m, k->ib * b->tn + n, k->ky,
-						k->kx),
-					 k->term);
+	int64_t m0 = k->oc * b->tm;
+
+	for (int64_t m = m0; m < rvl_min(m0 + b->tm, l->m); m++)
+		pack_row(l, k, m, k->ib * b->tn, b->tn, out + (m - m0) * b->tn);
 }
 
 static void pack_chunk(const struct rivulet_board *b, const struct rvl_layer *l,

@@ -281,6 +281,17 @@ static void sum_layers(struct rvl_backend *be, struct rvl_bstep *s)
 	}
 }
 
+/* How many of the layers from @l0 on stay well below the longest program that the board runs. */
+static uint32_t within_cycles(const struct rvl_backend *be, uint32_t l0, uint32_t left)
+{
+	uint64_t cap = ((uint64_t)be->board->cycle_cap << 20) / 2, sum = be->layer[l0]->t.cost;
+	uint32_t n = 1;
+
+	while (n < left && sum + be->layer[l0 + n]->t.cost <= cap)
+		sum += be->layer[l0 + n++]->t.cost;
+	return n;
+}
+
 static int npu_step(struct rvl_backend *be, const struct part *whole, uint32_t l0, uint32_t left,
 		    uint32_t *taken)
 {
@@ -290,6 +301,7 @@ static int npu_step(struct rvl_backend *be, const struct part *whole, uint32_t l
 
 	if (rc)
 		return rc;
+	p.n = left = within_cycles(be, l0, left);
 	if (!list_refs(be, &p, s)) {
 		for (p.n = 1; p.n < left; p.n++) { /* as many layers as one step can name */
 			struct part more = { whole->seg, whole->node_layer, l0, p.n + 1 };

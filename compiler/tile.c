@@ -9,13 +9,15 @@
 
 #include <string.h>
 
-#define MAX_COUNT    4095 /* rows, columns, blocks of one instruction */
-#define MAX_OCB	     1023
-#define MAX_KERNEL   31
-#define MAX_DILATION 63
-#define MAX_SLOTS    512
-#define MAX_STREAM   100000 /* CONV instructions of a layer */
-#define LAYER_SEARCH_GOOD 101 /* per cent of the lower bound that ends the search */
+#define MAX_COUNT	  4095 /* rows, columns, blocks of one instruction */
+#define MAX_OCB		  1023
+#define MAX_KERNEL	  31
+#define MAX_DILATION	  63
+#define MAX_SLOTS	  512
+#define MAX_STREAM	  100000 /* CONV instructions of a layer */
+#define LAYER_SEARCH_GOOD 101	 /* per cent of the lower bound that ends the search */
+#define MAX_MACS                                                                                   \
+	(UINT64_C(1) << 48) /* far beyond any board's cycle cap; sums below cannot overflow */
 
 /* A beat of the port counts a quarter of a cycle even where it is hidden: it costs energy. */
 #define TRAFFIC_WEIGHT 4
@@ -251,6 +253,7 @@ struct search {
 	struct budget u;
 	struct rvl_tiling best;
 	bool found;
+	bool too_long;
 	uint64_t bound; /* no cut can be faster */
 };
 
@@ -290,8 +293,10 @@ static void consider(struct search *s, const struct rvl_tiling *t, int64_t group
 	struct rvl_tiling c = *t;
 
 	c.cost = conv_cost(&s->u, &c, groups);
-	if (c.cost == UINT64_MAX)
+	if (c.cost == UINT64_MAX) {
+		s->too_long = true;
 		return;
+	}
 	if (!s->found || c.cost < s->best.cost) {
 		s->best = c;
 		s->found = true;
@@ -452,7 +457,7 @@ static bool tile_conv(const struct rivulet_board *b, struct rvl_layer *l)
 				   .oh = l->out.v.h,
 				   .ow = l->out.v.w } };
 
-	if (b->tm * b->tn % RIVULET_WGT_WORD || b->tm * 8 % RIVULET_WGT_WORD)
+	if (l->macs > MAX_MACS || b->tm * b->tn % RIVULET_WGT_WORD || b->tm * 8 % RIVULET_WGT_WORD)
 		return false;
 	if (!l->pool) {
 		s.u.oh = l->oh;
@@ -462,6 +467,7 @@ static bool tile_conv(const struct rivulet_board *b, struct rvl_layer *l)
 	s.bound = lower_bound(&s.u);
 	search_conv(&s);
 	l->t = s.best;
+	l->too_long = s.too_long;
 	return s.found;
 }
 
