@@ -15,6 +15,12 @@ struct rvl_constraint {
 /** The table of all conditions. */
 const struct rvl_constraint *rvl_constraints(size_t *n);
 
+/**
+ * Whether the NPU's average pool gives onnxruntime's result for every possible image: tries all sums
+ * that the window, scales and zero points allow. The node's tensors must be quantised.
+ */
+bool rvl_average_exact(const struct rvl_node *n);
+
 /* What the reader knows of one operator. */
 struct rvl_onnx_op {
 	const char *op_type;

@@ -119,9 +119,11 @@ struct rvl_graph {
 	uint32_t n_segs;
 	/*
 	 * The user accepts average pools that differ by one from onnxruntime, which sums them in
-	 * float: without it Q_AVERAGE_POOL stays on the CPU (docs/numerics.md, 4).
+	 * float: without it a Q_AVERAGE_POOL that is not provably exact stays on the CPU
+	 * (average.c; docs/numerics.md, 4).
 	 */
 	bool npu_average_pool;
+	uint32_t average_tries;		/* pools tried for exactness; bounded, because it takes time */
 	uint32_t next_node_id;
 	uint32_t next_name;
 	void *name_index;		/* hash of names, private to graph.c */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "constraint.h"
 #include "graph.h"
 #include "unit/pbuild.h"
 
@@ -720,6 +721,105 @@ START_TEST(weights_become_int8)
 }
 END_TEST
 
+/* A 2x2 average pool of a 5x5 image, built by hand; @pad on the left and top. */
+static struct rvl_graph *average_pool(float xs, int xz, float ys, int yz, int pad)
+{
+	const struct rvl_shape in = { .rank = 4, .dim = { 1, 1, 5, 5 } };
+	const struct rvl_shape out = { .rank = 4, .dim = { 1, 1, 4 + pad, 4 + pad } };
+	const float s[2] = { xs, ys };
+	const int32_t z[2] = { xz, yz };
+	struct rvl_graph *g = rvl_graph_new();
+	struct rvl_tensor *t[2];
+	struct rvl_node *n;
+
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(rvl_tensor_new(g, i ? "y" : "x", &t[i], NULL), 0);
+		t[i]->type = RVL_TYPE_U8;
+		t[i]->shape = i ? out : in;
+		t[i]->shaped = true;
+		ck_assert_int_eq(rvl_tensor_set_quant(g, t[i], 1, 0, &s[i], &z[i], NULL), 0);
+	}
+	ck_assert_int_eq(rvl_graph_add_input(g, t[0], NULL), 0);
+	ck_assert_int_eq(rvl_graph_add_output(g, t[1], NULL), 0);
+	ck_assert_int_eq(rvl_node_new(g, RVL_OP_Q_AVERAGE_POOL, NULL, &n, NULL), 0);
+	memcpy(n->attr.kernel, (int32_t[]) { 2, 2 }, 8);
+	memcpy(n->attr.pad, (int32_t[]) { pad, pad, 0, 0 }, 16);
+	ck_assert_int_eq(rvl_node_set_in(g, n, 0, t[0], NULL), 0);
+	rvl_node_set_out(n, 0, t[1]);
+	return g;
+}
+
+/* docs/isa.md: the sum without its zero points times (xs / ys) / n, rounded, clamped. */
+static int integer_average(const uint8_t *x, int oy, int ox, int pad, const float s[2],
+			   const int32_t z[2])
+{
+	int sum = 0, n = 0;
+	float m = s[0] / s[1], v;
+
+	for (int k = 0; k < 4; k++) {
+		int y = oy + k / 2 - pad, c = ox + k % 2 - pad;
+
+		if (y < 0 || c < 0)
+			continue;
+		sum += x[y * 5 + c] - z[0];
+		n++;
+	}
+	m = m / (float)n;
+	v = rintf((float)sum * m) + (float)z[1];
+	return v < 0 ? 0 : v > 255 ? 255 : (int)v;
+}
+
+START_TEST(proved_average_pools_are_exact)
+{
+	unsigned int proved = 0;
+
+	for (int i = 0; i < 400; i++) {
+		int pad = i % 2;
+		float s[2] = { i % 5 ? 0.02f + 0.01f * rnd_float() : 0.03125f,
+			       0.02f + 0.01f * rnd_float() };
+		int32_t z[2] = { i % 3 ? 0 : (int)(rnd_float() * 127 + 128), i % 7 * 20 };
+		struct rvl_graph *g = average_pool(s[0], z[0], s[1], z[1], pad);
+		bool exact = rvl_average_exact(g->nodes[0]);
+		int side = 4 + pad;
+
+		proved += exact;
+		for (int k = 0; k < 20; k++) {
+			uint8_t x[25], *y;
+
+			for (int j = 0; j < 25; j++)
+				x[j] = (uint8_t)(rnd_float() * 127 + 128);
+			run(g, true, x, sizeof(x), &y);
+			for (int j = 0; j < side * side; j++) {
+				bool same = y[j] == integer_average(x, j / side, j % side, pad, s, z);
+
+				ck_assert_msg(same || !exact, "case %d", i);
+			}
+			free(y);
+		}
+		rvl_graph_free(g);
+	}
+	ck_assert_uint_gt(proved, 100);
+	ck_assert_uint_lt(proved, 400);
+}
+END_TEST
+
+START_TEST(ties_decide_whether_an_average_is_exact)
+{
+	static const struct { float xs; int yz; bool exact; } cases[] = {
+		{ 0.125f, 4, true },	/* float sums are exact, ties go the same way */
+		{ 0.125f, 5, false },	/* odd zero point: onnxruntime's ties go the other way */
+		{ 0.1f, 4, false },	/* rounding errors decide the ties */
+	};
+
+	for (int i = 0; i < 3; i++) {
+		struct rvl_graph *g = average_pool(cases[i].xs, 0, cases[i].xs, cases[i].yz, 0);
+
+		ck_assert_msg(rvl_average_exact(g->nodes[0]) == cases[i].exact, "case %d", i);
+		rvl_graph_free(g);
+	}
+}
+END_TEST
+
 START_TEST(names_are_unique_and_bounded)
 {
 	struct rvl_graph *g = rvl_graph_new();
@@ -806,6 +906,8 @@ int main(void)
 	tcase_add_test(models, side_branches_do_not_cost_segments);
 	tcase_add_test(models, the_back_end_has_the_last_word);
 	tcase_add_test(models, weights_become_int8);
+	tcase_add_test(models, proved_average_pools_are_exact);
+	tcase_add_test(models, ties_decide_whether_an_average_is_exact);
 	tcase_add_test(graph, sort_restores_order);
 	tcase_add_test(graph, a_cycle_is_named);
 	tcase_add_test(graph, frozen_inputs_become_constants);
