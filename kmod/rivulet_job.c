@@ -380,6 +380,9 @@ static void rvl_sched_release(struct drm_device *drm, void *arg)
 {
 	struct rvl_device *rdev = arg;
 
+	/* drm_sched_fini() forgets jobs that ended but whose turn to be freed has not come. */
+	cancel_delayed_work_sync(&rdev->sched.work_tdr);
+	drain_workqueue(rdev->sched.submit_wq);
 	drm_sched_fini(&rdev->sched);
 }
 

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 struct copier {
@@ -204,6 +205,92 @@ static void thousand(void)
 	EQ(after.value[1], before.value[1]);
 }
 
+/*
+ * Jobs of some milliseconds each: with one entry in the queue at a time every job would wait for an
+ * interrupt and the scheduler; with two, the device goes from one to the next by itself.
+ */
+static void back_to_back(void)
+{
+	enum { JOBS = 16, PAIRS = 64 };
+	struct copier c = copier(65536);
+	struct vm_buf code = vm_buf_new(c.fd, 16384), reports = vm_buf_new(c.fd, 4096 * JOBS);
+	struct drm_rivulet_device info;
+	struct drm_rivulet_job array[JOBS];
+	struct vm_job jobs[JOBS];
+	struct vm_prog p = {};
+	struct drm_rivulet_submit s = {
+		.jobs = (uintptr_t)array, .count = JOBS, .stride = sizeof(array[0]),
+	};
+	int gapless = 0;
+
+	vm_pin_level(c.fd, 0);
+	vm_info(c.fd, &info);
+	for (int i = 0; i < PAIRS; i++)
+		vm_put_copy(&p, info.tn, 1, 0, 2, 0, 65536 / info.tn);
+	vm_put_end(&p);
+	for (int i = 0; i < JOBS; i++) {
+		vm_job_init(&jobs[i]);
+		vm_job_code(&jobs[i], &code, &p);
+		vm_job_region(&jobs[i], 1, &c.from, 0, 65536, 0);
+		vm_job_region(&jobs[i], 2, &c.to, 0, 65536, DRM_RIVULET_REGION_WRITE);
+		vm_job_region(&jobs[i], 3, &reports, 4096 * i, 4096, DRM_RIVULET_REGION_WRITE);
+		jobs[i].job.report_slot = 3;
+		if (i == JOBS - 1)
+			vm_job_out(&jobs[i], c.sync, 0);
+		array[i] = jobs[i].job;
+	}
+	OK(!vm_ioctl(c.fd, DRM_IOCTL_RIVULET_SUBMIT, &s));
+	EQ(vm_sync_result(c.fd, c.sync), 0);
+	for (int i = 1; i < JOBS; i++) {
+		const struct rivulet_status *before = (const void *)(reports.map + 4096 * (i - 1));
+		const struct rivulet_status *st = (const void *)(reports.map + 4096 * i);
+
+		OK(st->start >= before->end);
+		gapless += st->start == before->end;
+	}
+	printf("figure driver.gapless %d %%\n", 100 * gapless / (JOBS - 1));
+	OK(gapless >= JOBS / 3);
+	vm_unpin_level(c.fd);
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/* From the ioctl to the woken waiter, for a job of a few hundred cycles. */
+static void latency(void)
+{
+	enum { ROUNDS = 200 };
+	struct copier c = copier(4096);
+	uint64_t ns[ROUNDS];
+	struct vm_job j;
+
+	vm_copy_job(&j, &c.code, &c.from, &c.to, 256);
+	vm_job_out(&j, c.sync, 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t start = now_ns();
+
+		OK(!vm_submit(c.fd, &j));
+		OK(!vm_sync_wait(c.fd, c.sync, 0, VM_WAIT_MS));
+		ns[i] = now_ns() - start;
+	}
+	qsort(ns, ROUNDS, sizeof(ns[0]), compare_u64);
+	printf("figure driver.latency.median %.1f us\n", (double)ns[ROUNDS / 2] / 1e3);
+	printf("figure driver.latency.best %.1f us\n", (double)ns[0] / 1e3);
+	OK(ns[ROUNDS / 2] < 1000000000);
+}
+
 static void queue_limit(void)
 {
 	struct copier c = copier(4096);
@@ -357,6 +444,9 @@ const struct vm_test vm_job_tests[] = {
 	  syncs_timeline },
 	{ "job_implicit", "buffers order their readers and writers across files without any syncobj", implicit },
 	{ "job_thousand", "1,025 jobs back to back, across the wrap of the seq, each retired once", thousand },
+	{ "job_back_to_back", "the device goes from one job to the next by itself: the queue is two deep",
+	  back_to_back },
+	{ "job_latency", "from submit to wake-up, measured", latency },
 	{ "job_two_clients", "two clients take turns and each gets its own data", two_clients },
 	{ "job_levels", "devfreq limits reach the device, and the variant follows the level", levels },
 	{ "job_no_variant", "a job without commands for the level ends as ENOEXEC and stops nothing", no_variant },

@@ -58,7 +58,7 @@ struct vm_buf {
 
 /** struct vm_prog - instructions being put together */
 struct vm_prog {
-	struct rivulet_insn code[64];
+	struct rivulet_insn code[512];
 	uint32_t count;
 };
 
