@@ -13,6 +13,9 @@
 #include "qgraph.h"
 
 #define MAX_LIVE 64
+#ifndef MUTANTS
+#define MUTANTS 300
+#endif
 
 static struct rivulet_board board;
 
@@ -537,6 +540,49 @@ START_TEST(recorded_models_equal_onnxruntime)
 }
 END_TEST
 
+/* A model with a few bytes changed: one error, or a program that is sound. */
+static void compile_mutant(struct qg *q, const uint8_t *model, size_t size)
+{
+	struct rivulet_blob program = { 0 };
+	struct rvl_err err = { "" };
+	uint8_t *m = malloc(size);
+	char why[256] = "";
+	int rc;
+
+	memcpy(m, model, size);
+	for (int64_t n = qg_range(q, 1, 4); n; n--)
+		m[qg_range(q, 0, size - 1)] ^= 1u << qg_range(q, 0, 7);
+	rc = rivulet_compile(m, size - (qg_range(q, 0, 9) ? 0 : qg_range(q, 0, size - 1)), &board,
+			     NULL, &program, NULL, &err);
+	if (rc)
+		ck_assert_uint_gt(strlen(err.msg), 5);
+	else
+		ck_assert_msg(!rivulet_program_check(program.data, program.size, why, sizeof(why)),
+			      "%s", why);
+	rivulet_blob_free(&program);
+	free(m);
+}
+
+START_TEST(mutants_are_refused_or_sound)
+{
+	static const char *const names[] = { "residual_u8", "pools_u8",	       "mlp_u8",
+					     "qlinear_s8",  "conv_grouped_s8", "transpose_s8" };
+	struct qg q = { .seed = 99 };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char path[256];
+		size_t size;
+		void *model;
+
+		snprintf(path, sizeof(path), "tests/data/qdq/%s/model.onnx", names[i]);
+		model = slurp(path, &size);
+		for (int k = 0; k < MUTANTS; k++)
+			compile_mutant(&q, model, size);
+		free(model);
+	}
+}
+END_TEST
+
 /* Every board gets a program of both demo models, in one NPU step, and the same account twice. */
 START_TEST(every_board_compiles_the_demo_models)
 {
@@ -642,6 +688,7 @@ int main(void)
 	tcase_add_test(t, many_values_between_segments);
 	tcase_add_test(t, garbage_is_one_error);
 	tcase_add_loop_test(t, recorded_models_equal_onnxruntime, 0, 3);
+	tcase_add_test(t, mutants_are_refused_or_sound);
 	tcase_add_test(t, every_board_compiles_the_demo_models);
 	tcase_add_test(t, compiling_is_deterministic);
 	tcase_add_test(t, unsupported_is_named);
