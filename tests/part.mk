@@ -28,3 +28,5 @@ $(eval $(call unit_test,libclient,client uapi,$(shell pkg-config --libs umockdev
 $(BUILD)/unit/test_libclient: $(LIBRIVULET)
 $(eval $(call unit_test,board,uapi))
 $(eval $(call unit_test,tool,tool $(TOOL_STATIC),$(TOOL_LIBS)))
+include tests/vm/client/part.mk
+$(eval $(call unit_test,asm,tool $(TOOL_STATIC),$(TOOL_LIBS)))

@@ -13,6 +13,7 @@ static const struct rvl_command commands[] = {
 	{ "info", "the device, its levels and counters, or a model's tensors", rvl_cmd_info },
 	{ "doctor", "find out why it does not work, and what mends it", rvl_cmd_doctor },
 	{ "disasm", "list the instructions of a program file", rvl_cmd_disasm },
+	{ "asm", "assemble instructions, prove and time them", rvl_cmd_asm },
 };
 
 static void usage(FILE *f)

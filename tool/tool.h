@@ -40,6 +40,7 @@ int rvl_cmd_run(int argc, char **argv);
 int rvl_cmd_bench(int argc, char **argv);
 int rvl_cmd_doctor(int argc, char **argv);
 int rvl_cmd_disasm(int argc, char **argv);
+int rvl_cmd_asm(int argc, char **argv);
 
 /* ---- errors (options.c): the first failure is kept, and told once at the end ---- */
 
