@@ -11,7 +11,8 @@ top=$(dirname "$here")
 stage=$top/build/stage-vm
 
 cd "$top"
-make --no-print-directory -s all modules build/tests/vm/kmod_test build/tests/vm/stranger
+make --no-print-directory -s all modules build/tests/vm/kmod_test build/tests/vm/stranger \
+	build/tests/vm/client_test build/tests/vm/qconv.rvp
 rm -rf "$stage"
 make --no-print-directory -s install "DESTDIR=$stage" >/dev/null
 mkdir -p build/vm-data
