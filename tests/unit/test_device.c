@@ -110,7 +110,7 @@ START_TEST(test_each_level_has_its_variant)
 {
 	static const char *const marks[] = { "11", "22", "33", "44" };
 	struct rivulet_desc *d;
-	char text[100];
+	char text[300];
 
 	for (uint32_t level = 0; level < 4; level++) {
 		memset(t->mem + DUT_DATA + 4096, 0, 16);
