@@ -40,6 +40,8 @@ static struct {
 	struct drm_rivulet_job job;	/* last one submitted */
 	struct drm_rivulet_region region[RIVULET_SLOTS];
 	uint32_t syncobjs;
+	int export_error, map_error;	/* errno, or 0 */
+	int memory;			/* what every export gives, duplicated; or -1 */
 } fake;
 
 static void *field(UMockdevIoctlData *d)
@@ -172,6 +174,38 @@ static int do_syncobj(UMockdevIoctlData *d, gulong request)
 	return 0;
 }
 
+static int do_export(UMockdevIoctlData *d)
+{
+	struct drm_prime_handle h = *(struct drm_prime_handle *)field(d);
+
+	/* Foreign memory that is writable is not offered read-only, as the driver has it. */
+	if (fake.export_error && !(h.flags & DRM_RDWR))
+		return fake.export_error;
+	h.fd = dup(fake.memory);
+	reply(d, &h, sizeof(h));
+	return 0;
+}
+
+static int do_map(UMockdevIoctlData *d)
+{
+	struct drm_rivulet_bo_map m = *(struct drm_rivulet_bo_map *)field(d);
+
+	m.offset = 0;
+	reply(d, &m, sizeof(m));
+	return fake.map_error;
+}
+
+static int do_sync_file(UMockdevIoctlData *d)
+{
+	struct drm_syncobj_handle h = *(struct drm_syncobj_handle *)field(d);
+
+	if (!fake.job.region_count)
+		return EINVAL;	/* nothing was submitted */
+	h.fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	reply(d, &h, sizeof(h));
+	return 0;
+}
+
 static int answer_ioctl(UMockdevIoctlData *d, gulong request)
 {
 	switch (request) {
@@ -181,6 +215,9 @@ static int answer_ioctl(UMockdevIoctlData *d, gulong request)
 	case DRM_IOCTL_RIVULET_BO_INFO: return do_info(d);
 	case DRM_IOCTL_RIVULET_SUBMIT: return do_submit(d);
 	case DRM_IOCTL_PRIME_FD_TO_HANDLE: return do_import(d);
+	case DRM_IOCTL_PRIME_HANDLE_TO_FD: return do_export(d);
+	case DRM_IOCTL_RIVULET_BO_MAP: return do_map(d);
+	case DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD: return do_sync_file(d);
 	case DRM_IOCTL_GEM_CLOSE: fake.open_handles--; return 0;
 	case DRM_IOCTL_SYNCOBJ_CREATE:
 	case DRM_IOCTL_SYNCOBJ_DESTROY:
@@ -209,6 +246,7 @@ static void driver_setup(void)
 	fake.driver = "rivulet";
 	fake.major = 1;
 	fake.refuse_job = UINT32_MAX;
+	fake.memory = -1;
 	fake.bed = umockdev_testbed_new();
 	ck_assert(umockdev_testbed_add_from_string(fake.bed,
 		"P: /devices/pci0000:00/0000:00:04.0/accel/accel0\nN: accel/accel0\n"
@@ -346,7 +384,11 @@ START_TEST(job_of_step)
 	struct drm_rivulet_region region[RIVULET_SLOTS];
 	struct drm_rivulet_variant variant[RIVULET_LEVELS];
 	struct drm_rivulet_job job;
+	struct rivulet_fence *f;
+	int fd;
 
+	ck_assert(!rivulet_fence_new(dev, &f));
+	ck_assert_int_eq(rivulet_fence_fd(f, &fd), -EINVAL);
 	file.p.steps_off = offsetof(typeof(file), s);
 	file.s[0].kind = RIVULET_STEP_CPU;
 	file.s[1] = (struct rivulet_step) { .kind = RIVULET_STEP_NPU, .slots = 0xf, .writes_mask = 0xa,
@@ -370,6 +412,9 @@ START_TEST(job_of_step)
 	ck_assert_uint_eq(fake.job.variant_count, 2);
 	ck_assert_uint_eq(fake.job.min_level, 1);
 	ck_assert_uint_eq(fake.job.report_offset, 512);
+	ck_assert(!rivulet_fence_fd(f, &fd) && fd >= 0);
+	close(fd);
+	rivulet_fence_unref(f);
 	for (uint32_t i = 0; i < 5; i++) {
 		static const uint32_t slot[] = { 0, 1, 2, 3, 15 }, write[] = { 0, 1, 0, 1, 1 };
 
@@ -379,6 +424,26 @@ START_TEST(job_of_step)
 	}
 	for (int i = 0; i < 4; i++)
 		rivulet_buffer_unref(b[i]);
+	rivulet_device_unref(dev);
+}
+END_TEST
+
+/* A refused mapping says which buffer. (umockdev's node cannot be mapped; the VM's tests map.) */
+START_TEST(maps)
+{
+	struct rivulet_device *dev = device();
+	struct rivulet_buffer *b;
+	void *p;
+
+	ck_assert(!rivulet_buffer_create(dev, 4096, &b));
+	fake.map_error = EPERM;
+	ck_assert_int_eq(rivulet_buffer_map(b, &p), -EPERM);
+	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "4096 bytes"));
+	fake.map_error = 0;
+	ck_assert_int_eq(rivulet_buffer_map(b, &p), -ENODEV);
+	ck_assert_ptr_eq(rivulet_buffer_ref(b), b);
+	rivulet_buffer_unref(b);
+	rivulet_buffer_unref(b);
 	rivulet_device_unref(dev);
 }
 END_TEST
@@ -414,6 +479,7 @@ static struct daemon {
 	uint32_t held, loads, closes, unloads, priority;
 	uint64_t deadline;
 	char name[RIVULET_NAME_MAX];
+	int give;		/* passed with the answers to LOAD and STATUS, or -1 */
 } dm;
 
 static void send_packet(int fd, void *p, size_t size, int pass)
@@ -446,8 +512,12 @@ static int receive_packet(int fd, union rivulet_packet *p)
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf,
 			    .msg_controllen = sizeof(control.buf) };
 	int got = -1;
-	ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+	ssize_t n;
 
+	/* A client that leaves answers unread resets the connection; what it sent before is still there. */
+	do {
+		n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+	} while (n < 0 && errno == ECONNRESET);
 	if (n <= 0)
 		return -2;
 	if (CMSG_FIRSTHDR(&m))
@@ -521,6 +591,7 @@ static void fill_reply(const union rivulet_packet *q, union rivulet_packet *a, i
 		a->run_reply.cycles = 77;
 		a->run_reply.flags = RIVULET_RAN_LATE;
 		break;
+	case RIVULET_MSG_STATUS: a->status_reply.size = 4; break;
 	case RIVULET_MSG_CLOSE: dm.closes++; break;
 	case RIVULET_MSG_UNLOAD: dm.unloads++; break;
 	}
@@ -557,7 +628,8 @@ static bool send_answer(int fd, const union rivulet_packet *q, union rivulet_pac
 	if (f == ERRNO || f == GOODBYE)
 		send_error(fd, f == ERRNO ? q->h.serial : 0, 1, faults[f].want);
 	else if (f != CLOSED && f != SILENT)
-		send_packet(fd, a, size, f == EXTRA_FD ? 0 : -1);
+		send_packet(fd, a, size, f == EXTRA_FD ? 0 : q->h.type == RIVULET_MSG_LOAD ||
+			    q->h.type == RIVULET_MSG_STATUS ? dm.give : -1);
 	return f != CLOSED && f != GOODBYE;
 }
 
@@ -597,7 +669,7 @@ static void daemon_start(enum fault fault)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 
-	dm = (struct daemon) { .fault = fault, .bound = { -1, -1 } };
+	dm = (struct daemon) { .fault = fault, .bound = { -1, -1 }, .give = -1 };
 	snprintf(dm.path, sizeof(dm.path), "/tmp/rvl-test-%d", getpid());
 	strcpy(a.sun_path, dm.path);
 	unlink(dm.path);
@@ -728,6 +800,62 @@ static struct rivulet_request *request(struct rivulet_client **c, uint8_t *in, u
 	ck_assert(!rivulet_bind_memory(q, 0, in, BYTES) && !rivulet_bind_memory(q, 1, out, BYTES));
 	return q;
 }
+
+/* Buffers and dma-bufs reach the daemon as they are; a file is loaded, its program and status come back. */
+START_TEST(zero_copy)
+{
+	struct rivulet_load_options o = { .keep_program = true, .name = "x" };
+	struct rivulet_client *c;
+	struct rivulet_model *m;
+	struct rivulet_request *q;
+	struct rivulet_device *dev;
+	struct rivulet_buffer *b;
+	uint64_t size;
+	uint8_t *map;
+	int fd;
+
+	driver_setup();
+	daemon_start(NONE);
+	fake.memory = memfd_create("m", MFD_CLOEXEC);
+	dm.give = fake.memory;
+	ck_assert(!ftruncate(fake.memory, 4096) && write(fake.memory, "[{}]", 4) == 4);
+	map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fake.memory, 0);
+	ck_assert(!rivulet_open(dm.path, &c));
+	ck_assert(!rivulet_client_status(c, &fd, &size) && size == 4);
+	close(fd);
+	ck_assert_msg(!rivulet_model_load(c, "models/README", &o, &m), "%s", rivulet_last_error());
+	ck_assert(!rivulet_model_program(m, &fd) && lseek(fd, 0, SEEK_END) == 4096);
+	close(fd);
+	ck_assert(!rivulet_request_new(m, &q));
+	dev = device();
+	ck_assert(!rivulet_buffer_import(dev, fake.memory, &b));
+	fake.export_error = EOPNOTSUPP;
+	ck_assert_msg(!rivulet_bind_buffer(q, 0, b, 0), "%s", rivulet_last_error());
+	ck_assert(!rivulet_bind_dmabuf(q, 1, fake.memory, 1024));
+	ck_assert_int_eq(rivulet_bind_buffer(q, 7, b, 0), -ERANGE);
+	rivulet_buffer_unref(b);
+	ck_assert_uint_eq(fake.open_handles, 1);	/* the request keeps it */
+	memset(map, 9, BYTES);
+	ck_assert_int_eq(rivulet_request_run(q, NULL), 0);
+	ck_assert(map[1024] == 10 && map[1024 + BYTES - 1] == 10 && !map[1024 + BYTES]);
+	fake.export_error = EIO;
+	ck_assert(!rivulet_buffer_import(dev, fake.memory, &b));
+	fake.open_handles--;
+	ck_assert_int_eq(rivulet_bind_buffer(q, 0, b, 0), -EIO);
+	rivulet_buffer_unref(b);
+	ck_assert_ptr_eq(rivulet_request_ref(q), q);
+	rivulet_request_unref(q);
+	rivulet_request_unref(q);
+	ck_assert_uint_eq(fake.open_handles, 0);
+	rivulet_model_unref(m);
+	rivulet_client_unref(c);
+	rivulet_device_unref(dev);
+	daemon_stop();
+	munmap(map, 4096);
+	close(fake.memory);
+	driver_teardown();
+}
+END_TEST
 
 static int ended;
 
@@ -905,8 +1033,10 @@ int main(int argc, char **argv)
 	tcase_add_test(node, buffers);
 	tcase_add_test(node, jobs);
 	tcase_add_test(node, job_of_step);
+	tcase_add_test(node, maps);
 	tcase_add_loop_test(socket, wrong_answers, 0, FAULTS);
 	tcase_add_test(socket, whole_way);
+	tcase_add_test(socket, zero_copy);
 	tcase_add_test(socket, asynchronous);
 	tcase_add_test(socket, cancel);
 	tcase_add_test(socket, daemon_dies);
