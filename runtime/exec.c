@@ -364,6 +364,7 @@ static void issue(struct rivulet_exec *x, uint32_t i)
 	struct rvl_rt_task *t = &x->task[i];
 	struct rivulet_runtime_error err = { "" };
 	bool npu = rivulet_program_steps(x->img->prog)[i].kind == RIVULET_STEP_NPU;
+	int r;
 
 	t->state = RVL_RT_RUNNING;
 	t->error = 0;
@@ -379,11 +380,12 @@ static void issue(struct rivulet_exec *x, uint32_t i)
 		return;
 	}
 	t->report.start_ns = (uint64_t)rvl_rt_now();
-	t->error = submit_npu(x, i, &err);
-	if (t->error) {
+	/* Once it is submitted, the task belongs to the back end. */
+	r = submit_npu(x, i, &err);
+	if (r) {
 		t->state = RVL_RT_WAITING;
 		x->running--;
-		step_failed(x, i, t->error, err.text);
+		step_failed(x, i, r, err.text);
 	}
 }
 
