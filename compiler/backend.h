@@ -84,6 +84,8 @@ struct rvl_layer {
 	const char *note;	     /* what was decided, or NULL */
 	struct rvl_operand in, b, out;
 	bool has_b;
+	bool spread;  /* B is one value, or one for each channel, written to every pixel */
+	bool swapped; /* A is the node's second operand */
 	/* CONV: the product before anything is done on drain */
 	struct rvl_window win;
 	int64_t group, m, oh, ow;
@@ -161,6 +163,7 @@ struct rvl_stream {
 	struct rivulet_insn shadow[4][RIVULET_CFG_COUNT];
 	bool shadowed[4][RIVULET_CFG_COUNT];
 	struct rvl_mempool pool[RIVULET_MEMS];
+	bool replicates;	 /* the last LOAD of INP wrote each pixel more than once */
 	struct rvl_insn_op sink; /* what is touched after an error */
 	int rc;			 /* first error; later calls do nothing */
 	struct rvl_err *err;
@@ -328,6 +331,9 @@ struct rvl_box {
 
 void rvl_emit_load(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
 		   int64_t addr);
+/** One pixel of @o to all of @box's pixels; of a single value, to all channels too. */
+void rvl_emit_spread(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
+		     int64_t addr);
 void rvl_emit_store(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
 		    int64_t addr, int64_t row_pitch, int64_t blk_pitch);
 void rvl_emit_load_wgt(struct rvl_stream *s, uint64_t offset, int64_t words, int64_t addr);

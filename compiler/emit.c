@@ -245,22 +245,29 @@ static struct place place_of(const struct rvl_stream *s, const struct rvl_operan
 	return o->s->blocked ? blocked_place(o, b, tn) : plain_place(o, b, tn);
 }
 
-void rvl_emit_load(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
-		   int64_t addr)
+/* Pixels of INP written for each one read. */
+struct spread {
+	int64_t rows, cols;
+};
+
+static void emit_load(struct rvl_stream *s, const struct rvl_operand *o, const struct place *p,
+		      const struct rvl_box *box, struct spread rep, int64_t addr)
 {
-	struct place p = place_of(s, o, box);
-	struct rivulet_decoded src = { .l_src = { .row_pitch = p.row_pitch,
-						  .blk_pitch = p.blk_pitch,
-						  .ch_pitch = p.ch_pitch } };
-	struct rivulet_decoded dst = { .l_dst = { .row_pitch = box->w,
-						  .blk_pitch = box->h * box->w } };
-	struct rivulet_decoded ch = { .l_chan = { .channels = p.channels, .fill = o->zp } };
+	int64_t w = box->w * rep.cols, h = box->h * rep.rows;
+	struct rivulet_decoded src = { .l_src = { .row_pitch = p->row_pitch,
+						  .blk_pitch = p->blk_pitch,
+						  .ch_pitch = p->ch_pitch } };
+	struct rivulet_decoded dst = { .l_dst = { .row_pitch = w, .blk_pitch = h * w } };
+	struct rivulet_decoded ch = { .l_chan = { .channels = p->channels,
+						  .fill = o->zp,
+						  .rep_x = rep.cols - 1,
+						  .rep_y = rep.rows - 1 } };
 	struct rivulet_decoded d = { .load = { .mem = RIVULET_MEM_INP,
 					       .addr = addr,
 					       .slot = o->s->slot,
-					       .kind = p.kind,
-					       .flip = !!p.flip,
-					       .offset = p.offset,
+					       .kind = p->kind,
+					       .flip = !!p->flip,
+					       .offset = p->offset,
 					       .rows = box->h,
 					       .cols = box->w,
 					       .blks = box->bn } };
@@ -268,11 +275,38 @@ void rvl_emit_load(struct rvl_stream *s, const struct rvl_operand *o, const stru
 
 	rvl_emit_cfg(s, RIVULET_FORM_l_src, &src);
 	rvl_emit_cfg(s, RIVULET_FORM_l_dst, &dst);
-	if (p.kind != RIVULET_XFER_BLOCK)
+	if (p->kind != RIVULET_XFER_BLOCK || s->replicates || h * w > box->h * box->w)
 		rvl_emit_cfg(s, RIVULET_FORM_l_chan, &ch);
+	s->replicates = h * w > box->h * box->w;
 	op = rvl_emit(s, RIVULET_FORM_load, RIVULET_Q_LOAD, &d);
-	rvl_touch_spad(op, RVL_AT_INP, addr, box->bn * box->h * box->w, true);
+	rvl_touch_spad(op, RVL_AT_INP, addr, box->bn * h * w, true);
 	touch_store(s, op, o, box, false);
+}
+
+void rvl_emit_load(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
+		   int64_t addr)
+{
+	struct place p = place_of(s, o, box);
+
+	emit_load(s, o, &p, box, (struct spread){ 1, 1 }, addr);
+}
+
+void rvl_emit_spread(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
+		     int64_t addr)
+{
+	struct rvl_box pixel = { .b0 = box->b0, .bn = box->bn, .h = 1, .w = 1 };
+	struct place p;
+
+	if (o->v.c > 1) {
+		p = place_of(s, o, &pixel);
+	} else {
+		pixel.b0 = 0;
+		p = place_of(s, o, &pixel);
+		p.kind = RIVULET_XFER_PLANAR;
+		p.channels = box->bn * s->board->tn;
+		p.ch_pitch = 0;
+	}
+	emit_load(s, o, &p, &pixel, (struct spread){ box->h, box->w }, addr);
 }
 
 void rvl_emit_store(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,

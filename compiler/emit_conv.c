@@ -141,6 +141,7 @@ static void load_gather(const struct conv *c, const struct tile *t, int64_t bloc
 	rvl_emit_cfg(c->s, RIVULET_FORM_l_src, &src);
 	rvl_emit_cfg(c->s, RIVULET_FORM_l_dst, &dst);
 	rvl_emit_cfg(c->s, RIVULET_FORM_l_chan, &chan);
+	c->s->replicates = false;
 	rvl_emit_cfg(c->s, RIVULET_FORM_l_gather, &gat);
 	rvl_emit_cfg(c->s, RIVULET_FORM_l_bounds, &bounds);
 	op = rvl_emit(c->s, RIVULET_FORM_load, RIVULET_Q_LOAD, &d);

@@ -83,7 +83,9 @@ static void rectangle(struct plain *p, const struct rvl_box *r)
 
 	p->turn++;
 	rvl_emit_load(p->s, &l->in, &src, in);
-	if (l->has_b)
+	if (l->spread)
+		rvl_emit_spread(p->s, &l->b, r, b);
+	else if (l->has_b)
 		rvl_emit_load(p->s, &l->b, r, b);
 	if (l->kind != RVL_LAYER_COPY)
 		pass(p, r, &src, in, b, out);

@@ -19,10 +19,35 @@ void rivulet_explain_free(struct rivulet_explain *e)
 
 /* ---- filling ---- */
 
+/* Bytes of the UTF-8 character at @s, 0 when it is none that may be shown. */
+static size_t character(const unsigned char *s)
+{
+	static const uint32_t least[] = { 0, 0x20, 0x80, 0x800, 0x10000 };
+	size_t n = *s < 0x80 ? 1 : *s >> 5 == 6 ? 2 : *s >> 4 == 14 ? 3 : *s >> 3 == 30 ? 4 : 0;
+	uint32_t c = n > 1 ? *s & (0x7f >> n) : *s;
+
+	for (size_t i = 1; i < n; i++) {
+		if (s[i] >> 6 != 2)
+			return 0;
+		c = c << 6 | (s[i] & 0x3f);
+	}
+	if (c < least[n] || c == 0x7f || (c >= 0x80 && c < 0xa0) || c > 0x10ffff || c >> 11 == 27)
+		return 0;
+	return n;
+}
+
+/* A copy fit for terminals and JSON: names come from files of strangers. */
 static const char *keep(struct rivulet_explain *e, const char *s)
 {
-	const char *p = s && *s ? rvl_arena_strndup(e->priv, s, strlen(s)) : "";
+	char *p = s && *s ? rvl_arena_strndup(e->priv, s, strlen(s)) : NULL;
 
+	for (char *c = p; c && *c;) {
+		size_t n = character((const unsigned char *)c);
+
+		if (!n)
+			*c = '?';
+		c += n ? n : 1;
+	}
 	return p ? p : "";
 }
 

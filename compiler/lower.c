@@ -81,7 +81,7 @@ static bool fuse_bin(struct rvl_backend *be, const struct rvl_segment *s, struct
 	if (other->producer && position(g, s, other->producer) > position(g, s, l->node))
 		return false;
 	e = rvl_build_bin(g, bin, &why);
-	if (!e || !rvl_view_equal(&e->out.v, &l->out.v))
+	if (!e || e->spread || !rvl_view_equal(&e->out.v, &l->out.v))
 		return false;
 	l->has_b = true;
 	l->b = rev ? e->in : e->b;
@@ -195,12 +195,12 @@ static int lower_node(struct rvl_backend *be, const struct rvl_segment *s, struc
 	u = fuse_one(be, s, l);
 	name_fused(be, l, u);
 	*consumed = u;
-	l->in.s = store[n->in[0]->id];
+	l->in.s = store[n->in[l->swapped]->id];
 	l->out.s = store[(u ? u : n)->out[0]->id];
 	if (l->has_b && u)
 		l->b.s = store[u->in[u->in[1] == n->out[0] ? 0 : 1]->id];
 	else if (l->has_b)
-		l->b.s = store[n->in[1]->id];
+		l->b.s = store[n->in[!l->swapped]->id];
 	if (n->op == RVL_OP_TRANSPOSE) /* one side is not seen as its tensor's own image */
 		(l->in.v.inter ? l->in.s : l->out.s)->plain = true;
 	return add_layer(be, l);
@@ -338,6 +338,8 @@ static int choose_forms(struct rvl_backend *be)
 		see(l->out.s, &l->out.v);
 		if (l->has_b)
 			see(l->b.s, &l->b.v);
+		if (l->spread && l->b.v.c == 1)
+			l->b.s->plain = true;
 	}
 	prefer_plain(be);
 	for (uint32_t i = 0; i < be->n_layers; i++) {

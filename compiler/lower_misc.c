@@ -155,55 +155,88 @@ static int32_t raw_offset(const struct rvl_tensor *t)
 }
 
 /* docs/numerics.md 2, on the graph's own bytes: uint8 - 128 + 128. */
-static void add_factors(struct rvl_layer *l, const struct rvl_node *n)
+static void add_factors(struct rvl_layer *l, const struct rvl_tensor *a, const struct rvl_tensor *b,
+			const struct rvl_tensor *y)
 {
-	const struct rvl_quant *a = &n->in[0]->quant, *b = &n->in[1]->quant, *y = &n->out[0]->quant;
-	float inner;
+	float ys = y->quant.scale[0], inner;
 
 	l->bin = RIVULET_BIN_ADD;
-	l->ra = a->scale[0] / y->scale[0];
-	l->rb = b->scale[0] / y->scale[0];
-	inner = l->rb * (float)b->zp[0];
-	l->rc = (float)y->zp[0] - fmaf(l->ra, (float)a->zp[0], inner);
-	l->az = raw_offset(n->in[0]);
-	l->bz = raw_offset(n->in[1]);
+	l->ra = a->quant.scale[0] / ys;
+	l->rb = b->quant.scale[0] / ys;
+	inner = l->rb * (float)b->quant.zp[0];
+	l->rc = (float)y->quant.zp[0] - fmaf(l->ra, (float)a->quant.zp[0], inner);
+	l->az = raw_offset(a);
+	l->bz = raw_offset(b);
 }
 
 /* docs/numerics.md 3. */
-static void mul_factors(struct rvl_layer *l, const struct rvl_node *n)
+static void mul_factors(struct rvl_layer *l, const struct rvl_tensor *a, const struct rvl_tensor *b,
+			const struct rvl_tensor *y)
 {
-	float p = n->in[0]->quant.scale[0] * n->in[1]->quant.scale[0];
+	float p = a->quant.scale[0] * b->quant.scale[0];
 
 	l->bin = RIVULET_BIN_MUL;
-	l->ra = p / n->out[0]->quant.scale[0];
-	l->rc = (float)n->out[0]->quant.zp[0];
+	l->ra = p / y->quant.scale[0];
+	l->rc = (float)y->quant.zp[0];
 	l->az = l->in.zp;
 	l->bz = l->b.zp;
+}
+
+/* One value for all, or one for each channel, of an image with more than one pixel. */
+static bool spreads(const struct rvl_tensor *b, const struct rvl_tensor *y, struct rvl_view *v)
+{
+	int64_t n = rvl_shape_count(&b->shape), c;
+
+	if (y->shape.rank != 4 || b->shape.rank > 4 || rvl_shape_count(&y->shape) == n)
+		return false;
+	c = y->shape.dim[1];
+	*v = (struct rvl_view){ 1, n, 1, 1, true };
+	if (n == 1)
+		return true;
+	return n == c && b->shape.rank >= 3 && b->shape.dim[b->shape.rank - 3] == c &&
+	       y->shape.dim[2] * y->shape.dim[3] > 1;
+}
+
+/* Sets l->b; a broadcast operand is always the second (docs/numerics.md 2). */
+static const char *second_operand(struct rvl_layer *l, const struct rvl_node *n)
+{
+	const struct rvl_tensor *a = n->in[0], *b = n->in[1], *y = n->out[0];
+	struct rvl_view v = { 0 };
+
+	if (!rvl_is_quant8_tensor(b))
+		return "its second operand is not 8 bits with one scale";
+	if (rvl_shape_equal(&a->shape, &b->shape) && rvl_shape_equal(&a->shape, &y->shape))
+		return rvl_operand_of(b, &l->b) ? NULL : "its second operand has no image form";
+	l->swapped = !rvl_shape_equal(&a->shape, &y->shape);
+	if (!rvl_shape_equal(&(l->swapped ? b : a)->shape, &y->shape) ||
+	    !spreads(l->swapped ? a : b, y, &v))
+		return "its operands differ in shape, and neither is one value for each channel";
+	rvl_operand_of(l->swapped ? b : a, &l->in);
+	rvl_operand_of(l->swapped ? a : b, &l->b);
+	l->b.v = v;
+	l->spread = true;
+	return NULL;
 }
 
 struct rvl_layer *rvl_build_bin(struct rvl_graph *g, const struct rvl_node *n, const char **why)
 {
 	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_BIN, why);
+	const struct rvl_tensor *a, *b;
 
 	if (!l)
 		return NULL;
-	if (!rvl_operand_of(n->in[1], &l->b) ||
-	    !rvl_shape_equal(&n->in[0]->shape, &n->in[1]->shape) ||
-	    !rvl_shape_equal(&n->in[0]->shape, &n->out[0]->shape)) {
-		*why = "its operands differ in shape (the device does not broadcast)";
+	*why = second_operand(l, n);
+	if (*why)
 		return NULL;
-	}
-	if (n->in[1]->data || n->in[0]->data) {
-		*why = "an operand is constant";
-		return NULL;
-	}
+	a = n->in[l->swapped];
+	b = n->in[!l->swapped];
 	l->has_b = true;
 	l->out_zp = raw_offset(n->out[0]);
 	out_clamp(l, n);
 	if (n->op == RVL_OP_Q_ADD)
-		add_factors(l, n);
+		add_factors(l, a, b, n->out[0]);
 	else
-		mul_factors(l, n);
+		mul_factors(l, a, b, n->out[0]);
 	return l;
 }
 

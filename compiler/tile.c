@@ -12,6 +12,7 @@
 #define MAX_COUNT	  4095 /* rows, columns, blocks of one instruction */
 #define MAX_OCB		  1023
 #define MAX_KERNEL	  31
+#define MAX_SPREAD	  32 /* pixels that LOAD writes for one, each way */
 #define MAX_DILATION	  63
 #define MAX_SLOTS	  512
 #define MAX_STREAM	  100000 /* CONV instructions of a layer */
@@ -500,6 +501,7 @@ static bool tile_plain(const struct rivulet_board *b, struct rvl_layer *l)
 {
 	struct budget u = { .b = b, .l = l, .inp = b->inp_bytes / b->tn };
 	int64_t blocks = rvl_div_up(l->in.v.c, b->tn);
+	int64_t most = l->spread ? MAX_SPREAD : MAX_COUNT;
 	struct rvl_tiling t;
 
 	if (l->kind == RVL_LAYER_LUT && b->wgt_bytes < 256)
@@ -508,8 +510,8 @@ static bool tile_plain(const struct rivulet_board *b, struct rvl_layer *l)
 		t = (struct rvl_tiling){ .in_slots = copies,
 					 .out_slots = copies,
 					 .b_slots = l->has_b ? copies : 0 };
-		for (t.tw = rvl_min(l->out.v.w, MAX_COUNT); t.tw >= 1; t.tw /= 2) {
-			for (t.th = rvl_min(l->out.v.h, MAX_COUNT); t.th >= 1; t.th /= 2) {
+		for (t.tw = rvl_min(l->out.v.w, most); t.tw >= 1; t.tw /= 2) {
+			for (t.th = rvl_min(l->out.v.h, most); t.th >= 1; t.th /= 2) {
 				for (t.og = rvl_min(blocks, MAX_OCB); t.og >= 1; t.og /= 2) {
 					if (plain_fits(&u, &t))
 						goto found;

@@ -91,6 +91,30 @@ static struct rvl_tensor *add_pair(struct pool *p, struct rvl_tensor *x, enum rv
 	return y;
 }
 
+/* A partner that broadcasts: a constant or another value, one number or one for each channel. */
+static struct rvl_tensor *add_broadcast(struct pool *p, struct rvl_tensor *x, enum rvl_op op)
+{
+	int64_t c = x->shape.dim[1];
+	struct rvl_shape shapes[] = {
+		{ 4, { 1, c, 1, 1 } }, { 3, { c, 1, 1 } },    { 1, { 1 } },
+		{ 0, { 0 } },	       { 4, { 1, 1, 1, 1 } },
+	};
+	struct rvl_tensor *in[2], *b, *y;
+	bool first = qg_range(&p->q, 0, 1);
+
+	if (qg_range(&p->q, 0, 1)) {
+		b = qg_weights(&p->q, RVL_TYPE_U8, shapes[qg_range(&p->q, 0, 4)], 1, 0, 0.02f, 130);
+	} else {
+		b = like(p, x, shapes[0], true);
+		qg_node(&p->q, RVL_OP_GLOBAL_MAX_POOL, NULL, 1, &x, b);
+	}
+	in[first] = b;
+	in[!first] = x;
+	y = like(p, x, x->shape, false);
+	qg_node(&p->q, op, NULL, 2, in, y);
+	return y;
+}
+
 /* On the CPU, because the graph does not accept the NPU's average. */
 static struct rvl_tensor *add_average(struct pool *p, struct rvl_tensor *x)
 {
@@ -144,7 +168,13 @@ static void grow(struct pool *p)
 {
 	struct rvl_tensor *x = pick(p), *y;
 
-	switch (qg_range(&p->q, 0, 9)) {
+	switch (qg_range(&p->q, 0, 11)) {
+	case 10:
+		y = add_broadcast(p, x, RVL_OP_Q_ADD);
+		break;
+	case 11:
+		y = add_broadcast(p, x, RVL_OP_Q_MUL);
+		break;
 	case 0:
 		y = add_average(p, x);
 		break;
@@ -656,11 +686,13 @@ START_TEST(unsupported_is_named)
 	ck_assert_ptr_nonnull(n);
 	n->op_type = "Wobble";
 	n->reason = "nobody knows it";
+	n->name = "a\x1b[31m\xff\xc3\xa4\xed\xa0\x80\"";
 	qg_output(&p.q, add_conv(&p, n->out[0]));
 	be.g = p.q.g;
 	ck_assert(!rvl_explain_nodes(&be, &e));
 	ck_assert_uint_eq(e.n_rows, 2);
 	ck_assert_str_eq(e.rows[0].where, "none");
+	ck_assert_str_eq(e.rows[0].node, "a?[31m?\xc3\xa4???\"");
 	ck_assert_str_eq(e.rows[0].op, "Wobble");
 	ck_assert_str_eq(e.rows[0].reason, "nobody knows it");
 	ck_assert_str_eq(e.rows[1].where, "npu");
