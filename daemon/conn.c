@@ -54,6 +54,21 @@ ssize_t rvl_receive(int sock, union rivulet_packet *p, int *fd, int *nfds)
 	return n;
 }
 
+void rvl_farewell(int sock)
+{
+	union rivulet_packet p;
+	ssize_t n;
+	int fd, nfds;
+
+	/* A socket closed with something unread takes back what it has sent. */
+	shutdown(sock, SHUT_RD);
+	do {
+		n = rvl_receive(sock, &p, &fd, &nfds);
+		rvl_close(fd);
+	} while (n > 0 || n == -EPROTO);
+	close(sock);
+}
+
 static int send_one(int sock, const void *packet, size_t size, int fd)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = { 0 };

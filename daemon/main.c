@@ -19,6 +19,7 @@
 static const char *arg_root = "";
 static const char *arg_socket;
 static const char *arg_device;
+static const char *arg_reload;
 static bool arg_check, arg_show, arg_verbose;
 
 static const char usage[] =
@@ -30,18 +31,20 @@ static const char usage[] =
 	"  --socket PATH     listen there, without systemd\n"
 	"  --config-root DIR read DIR/etc/rivuletd/rivuletd.conf and so on\n"
 	"  --check-config    read the configuration, say what is wrong, exit\n"
+	"  --reload PID      as --check-config, then tell the daemon of this number to read it\n"
 	"  --show-config     print the merged configuration, exit\n"
 	"  --verbose         log debug messages too\n"
 	"  --version, --help\n";
 
-enum option_code { OPT_DEVICE = 1, OPT_SOCKET, OPT_ROOT, OPT_CHECK, OPT_SHOW, OPT_VERBOSE,
-		   OPT_VERSION, OPT_HELP };
+enum option_code { OPT_DEVICE = 1, OPT_SOCKET, OPT_ROOT, OPT_CHECK, OPT_RELOAD, OPT_SHOW,
+		   OPT_VERBOSE, OPT_VERSION, OPT_HELP };
 
 static const struct option options[] = {
 	{ "device", required_argument, NULL, OPT_DEVICE },
 	{ "socket", required_argument, NULL, OPT_SOCKET },
 	{ "config-root", required_argument, NULL, OPT_ROOT },
 	{ "check-config", no_argument, NULL, OPT_CHECK },
+	{ "reload", required_argument, NULL, OPT_RELOAD },
 	{ "show-config", no_argument, NULL, OPT_SHOW },
 	{ "verbose", no_argument, NULL, OPT_VERBOSE },
 	{ "version", no_argument, NULL, OPT_VERSION },
@@ -64,6 +67,9 @@ static int apply_option(int opt)
 		return -1;
 	case OPT_CHECK:
 		arg_check = true;
+		return -1;
+	case OPT_RELOAD:
+		arg_reload = optarg;
 		return -1;
 	case OPT_SHOW:
 		arg_show = true;
@@ -113,6 +119,22 @@ static int check_config(void)
 	}
 	if (arg_show)
 		rvl_config_print(&c, stdout);
+	return EXIT_SUCCESS;
+}
+
+/* systemd's ExecReload=: a mistake fails the reload; and no machine need have a kill command. */
+static int reload(void)
+{
+	char *end;
+	long pid = strtol(arg_reload, &end, 10);
+	int r = check_config();
+
+	if (r)
+		return r;
+	if (*end || pid <= 1 || pid > INT_MAX || kill((pid_t)pid, SIGHUP)) {
+		rvl_log(LOG_ERR, RVL_LOG_NONE, NULL, "cannot tell process \"%s\" to reload", arg_reload);
+		return EXIT_FAILURE;
+	}
 	return EXIT_SUCCESS;
 }
 
@@ -219,6 +241,8 @@ int main(int argc, char **argv)
 	if (r >= 0)
 		return r;
 	rvl_log_init(arg_verbose ? LOG_DEBUG : LOG_INFO);
+	if (arg_reload)
+		return reload();
 	if (arg_check || arg_show)
 		return check_config();
 	if (serve(&err)) {

@@ -119,6 +119,7 @@ int rvl_manager_new(const struct rvl_options *opt, int listen_fd, struct rvl_man
 	m->device.m = m;
 	rvl_list_init(&m->users);
 	rvl_list_init(&m->sessions);
+	rvl_list_init(&m->lobby);
 	rvl_list_init(&m->compiler.queue);
 	rvl_list_init(&m->cache.programs);
 	r = set_up(m, listen_fd, err);
@@ -149,6 +150,7 @@ struct rvl_manager *rvl_manager_free(struct rvl_manager *m)
 		return NULL;
 	sd_notify(0, "STOPPING=1");
 	m->listen = sd_event_source_disable_unref(m->listen);
+	rvl_lobby_clear(m);
 	rvl_list_each(s, &m->sessions, link)
 		rvl_session_end(s);
 	rvl_compile_stop(m);

@@ -244,8 +244,10 @@ struct rvl_session {
 	uint32_t queued_out;
 };
 
-/** rvl_session_new() - on an accepted socket, taken over; refuses above the limits by closing it */
+/** rvl_session_new() - on an accepted socket, taken over; above a limit its HELLO is refused */
 int rvl_session_new(struct rvl_manager *m, int fd);
+/** rvl_lobby_clear() - hang up on all who wait to be refused */
+void rvl_lobby_clear(struct rvl_manager *m);
 /** rvl_session_end() - the connection ends now; the object when its last run has */
 void rvl_session_end(struct rvl_session *s);
 /** rvl_session_reap() - free a closed session once nothing of it is under way */
@@ -262,6 +264,9 @@ void rvl_send_error(struct rvl_session *s, uint16_t type, uint32_t serial, int e
 int rvl_flush(struct rvl_session *s);
 /** rvl_receive() - one packet. Returns its size, 0 at the end, -EAGAIN, -EPROTO; @fd -1 or the caller's */
 ssize_t rvl_receive(int sock, union rivulet_packet *p, int *fd, int *nfds);
+
+/** rvl_farewell() - close a socket so that its peer can still read what was sent */
+void rvl_farewell(int sock);
 
 /** rvl_request() - serve a checked request; @fd is taken over. 0, or negative errno to be answered */
 int rvl_request(struct rvl_session *s, const union rivulet_packet *p, int fd, struct rvl_text *err);
@@ -343,6 +348,8 @@ struct rvl_manager {
 	struct rvl_list users;
 	struct rvl_list sessions;
 	uint32_t n_sessions;
+	struct rvl_list lobby;	/* connections above a limit, until they were told */
+	uint32_t n_lobby;
 	sd_event_source *listen;
 	struct rvl_device device;
 	struct rvl_cache cache;

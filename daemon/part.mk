@@ -16,7 +16,8 @@ docs/protocol.md: $(BUILD)/gen/protocol
 check-security: $(BUILD)/rivuletd
 	@BUILD=$(BUILD) scripts/check-security
 
-check-nspawn: all
+$(eval $(call program,nspawn-client,tests/nspawn/client.c,client uapi,$(shell pkg-config --libs libdrm 2>/dev/null) -lm))
+check-nspawn: $(BUILD)/rivuletd $(BUILD)/nspawn-client
 	@BUILD=$(BUILD) tests/nspawn/run
 
 include daemon/install.mk

@@ -48,6 +48,15 @@ void rvl_session_end(struct rvl_session *s)
 	rvl_session_reap(s);
 }
 
+/* Ends a session whose last answer must arrive. */
+static void hang_up(struct rvl_session *s)
+{
+	s->source = sd_event_source_disable_unref(s->source);
+	rvl_farewell(s->fd);
+	s->fd = -1;
+	rvl_session_end(s);
+}
+
 /* The connection is no more; the reason goes to both the client and the journal. */
 static void violation(struct rvl_session *s, const char *text)
 {
@@ -56,7 +65,7 @@ static void violation(struct rvl_session *s, const char *text)
 	s->m->protocol_errors++;
 	rvl_log(LOG_NOTICE, RVL_LOG_PROTOCOL, &a, "disconnected: %s", text);
 	rvl_send_error(s, 0, 0, -EPROTO, text);
-	rvl_session_end(s);
+	hang_up(s);
 }
 
 /* One packet. Returns 1 when there may be more, 0 when the session waits or is closed. */
@@ -93,7 +102,7 @@ static int serve_one(struct rvl_session *s)
 		rvl_send_error(s, p.h.type, p.h.serial, r, err.s);
 	/* Without an agreed version there is nothing more to say. */
 	if (!s->version) {
-		rvl_session_end(s);
+		hang_up(s);
 		return 0;
 	}
 	return !s->queued_out;
@@ -126,16 +135,75 @@ static int identify(int fd, struct ucred *peer)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &len) ? -errno : 0;
 }
 
-/* A refusal before there is a session. */
-static void turn_away(struct rvl_manager *m, int fd, int error, const char *text)
+/* ---- those above a limit: they learn why when they say HELLO ---- */
+
+#define LOBBY_MAX 32
+
+struct lobby {
+	struct rvl_list link;
+	struct rvl_manager *m;
+	int fd;
+	sd_event_source *source;
+	int error;
+	struct rvl_text why;
+};
+
+static void lobby_free(struct lobby *l)
 {
+	rvl_list_del(&l->link);
+	l->m->n_lobby--;
+	sd_event_source_disable_unref(l->source);
+	rvl_farewell(l->fd);
+	free(l);
+}
+
+void rvl_lobby_clear(struct rvl_manager *m)
+{
+	struct lobby *l;
+
+	rvl_list_each(l, &m->lobby, link)
+		lobby_free(l);
+}
+
+static int on_lobby(sd_event_source *source, int fd, uint32_t events, void *data)
+{
+	struct lobby *l = data;
 	struct rivulet_msg_error e;
-	size_t size = rivulet_proto_init(&e, RIVULET_MSG_ERROR, 0, 0);
+	union rivulet_packet p;
+	int got, nfds;
+
+	(void)source;
+	(void)events;
+	if (rvl_receive(fd, &p, &got, &nfds) >= (ssize_t)sizeof(p.h)) {
+		rivulet_proto_init(&e, RIVULET_MSG_ERROR, 0, p.h.serial);
+		e.h.error = l->error;
+		e.request = p.h.type;
+		rivulet_proto_name(e.text, sizeof(e.text), l->why.s);
+		send(fd, &e, sizeof(e), MSG_DONTWAIT | MSG_NOSIGNAL);
+	}
+	rvl_close(got);
+	lobby_free(l);
+	return 0;
+}
+
+/* Takes over the socket. A crowd is not a way around the limits: the one who waited longest goes. */
+static void turn_away(struct rvl_manager *m, int fd, int error, const struct rvl_text *why)
+{
+	struct lobby *l = calloc(1, sizeof(*l));
 
 	m->refused_sessions++;
-	e.h.error = error;
-	rivulet_proto_name(e.text, sizeof(e.text), text);
-	send(fd, &e, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (!l || sd_event_add_io(m->event, &l->source, fd, EPOLLIN, on_lobby, l) < 0) {
+		close(fd);
+		free(l);
+		return;
+	}
+	l->m = m;
+	l->fd = fd;
+	l->error = error;
+	l->why = *why;
+	rvl_list_add_tail(&m->lobby, &l->link);
+	if (++m->n_lobby > LOBBY_MAX)
+		lobby_free(rvl_container(m->lobby.next, struct lobby, link));
 }
 
 static int count_session(struct rvl_manager *m, struct rvl_user *u, struct rvl_text *err)
@@ -187,7 +255,7 @@ int rvl_session_new(struct rvl_manager *m, int sock)
 		return -ENOMEM;
 	r = count_session(m, u, &err);
 	if (r) {
-		turn_away(m, fd, r, err.s);
+		turn_away(m, rvl_take_fd(&fd), r, &err);
 		rvl_user_put(u);
 		return 0;
 	}

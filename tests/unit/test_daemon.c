@@ -807,9 +807,11 @@ START_TEST(limits)
 	for (int i = 1; i < 4; i++)
 		sock[i] = raw_open();
 	sock[0] = raw_connect();
-	ck_assert_int_gt(raw_recv(sock[0], &p, NULL), 0);
-	ck_assert_int_eq(p.h.error, -EDQUOT);
+	raw_init(&p, RIVULET_MSG_HELLO);
+	p.hello.max_version = 1;
+	ck_assert_int_eq(raw_call(sock[0], &p, -1, NULL), -EDQUOT);
 	ck_assert_ptr_nonnull(strstr(p.error.text, "SessionsPerUser=4"));
+	ck_assert_int_eq(raw_recv(sock[0], &p, NULL), 0);
 	close(sock[3]);
 	close(sock[2]);
 	/* Closing is seen by the daemon in its time. */
@@ -822,6 +824,29 @@ START_TEST(limits)
 		ck_assert_int_gt(raw_recv(sock[0], &p, NULL), 0);
 	} while (p.h.type == RIVULET_MSG_ERROR);
 	free(onnx);
+}
+END_TEST
+
+/* Proves that a crowd above the limit costs the daemon little, and each who asks learns why. */
+START_TEST(crowd)
+{
+	enum { N = 100 };
+	union rivulet_packet p;
+	int sock[N], last, before = rig_quiet();
+
+	for (int i = 0; i < 4; i++)
+		sock[i] = raw_open();
+	for (int i = 4; i < N; i++)
+		sock[i] = raw_connect();
+	last = raw_connect();
+	raw_init(&p, RIVULET_MSG_HELLO);
+	p.hello.max_version = 1;
+	ck_assert_int_eq(raw_call(last, &p, -1, NULL), -EDQUOT);
+	ck_assert_int_le(rig_fds(), before + 4 + 33);
+	ck_assert_int_eq(raw_ping(sock[0]), 0);
+	for (int i = 0; i < N; i++)
+		close(sock[i]);
+	rig_settle(before);
 }
 END_TEST
 
@@ -994,6 +1019,7 @@ int main(int argc, char **argv)
 	tcase_add_test(t, status_json);
 	t = add_case(s, "limits", small_limits);
 	tcase_add_test(t, limits);
+	tcase_add_test(t, crowd);
 	t = add_case(s, "absent", rig_without_device);
 	tcase_add_test(t, no_device);
 	r = srunner_create(s);
