@@ -212,9 +212,12 @@ static void describe(const struct rivulet_status *st, int error, char *why, size
 		snprintf(why, size, "the program has no command stream for level %u", st->level);
 		return;
 	}
+	if (st->state == RIVULET_STATE_ABORTED) {
+		snprintf(why, size, "aborted by the driver: no end in sight");
+		return;
+	}
 	if (st->state != RIVULET_STATE_FAULT) {
-		snprintf(why, size, "%s", st->state == RIVULET_STATE_ABORTED ? "aborted by the driver" :
-			 strerror(-error));
+		snprintf(why, size, "no report, the driver says: %s", strerror(-error));
 		return;
 	}
 	n = snprintf(why, size, "fault %u %s", st->fault, fault_text(st->fault));
@@ -329,6 +332,9 @@ static void step_done(struct rvl_rt_task *t)
 		t->report.end_ns = (uint64_t)rvl_rt_now();
 		rvl_rt_report(t);
 		describe(&t->report.status, t->error, why, sizeof(why));
+		/* These two are words about the run's deadline and cancellation, not about a step. */
+		if (t->error == -ETIME || t->error == -ECANCELED)
+			t->error = -EIO;
 		if (t->report.status.state)
 			add_totals(x, &t->report.status);
 	}

@@ -151,7 +151,8 @@ int rivulet_exec_wait(struct rivulet_exec *x, int timeout_ms);
 
 /**
  * struct rivulet_exec_result - of the last run
- * @error: 0, -ETIME (deadline), -ECANCELED, -EIO (a step failed), -EINPROGRESS
+ * @error: 0, -ETIME (deadline), -ECANCELED, -EIO (a step failed), -ENODEV (the device is gone), another
+ * errno with which the driver or a CPU kernel refused a step, or -EINPROGRESS
  * @step, @status: the step at fault and its report; step is RIVULET_NO_STEP when there is none
  * @text: one line: step, layer, fault, slot, offset
  */

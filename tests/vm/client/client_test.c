@@ -211,8 +211,8 @@ static void bindings(void)
 	struct rivulet_exec *x = exec_of(rt, program, program_size);
 	struct rivulet_buffer *b;
 	uint8_t in[64] __attribute__((aligned(8))), out[64] __attribute__((aligned(8))), want[64];
-	int rw, ro;
-	char *p;
+	int rw, ro, mem;
+	char *p, *q;
 
 	pattern(in, 2);
 	expected(in, want);
@@ -225,6 +225,14 @@ static void bindings(void)
 	OK(!rivulet_exec_bind_fd(x, 0, ro, 128, &err));
 	OK(!rivulet_exec_bind_buffer(x, 1, b, 1024, &err));
 	OK(!run(x) && !memcmp(p + 1024, want, N) && !p[1023] && !p[1024 + N]);
+	/* Memfds, as the daemon gets them from clients: copied for the NPU. */
+	mem = memfd_create("client", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	OK(!ftruncate(mem, 8192) && !fcntl(mem, F_ADD_SEALS, F_SEAL_SHRINK));
+	q = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, mem, 0);
+	pattern((uint8_t *)q + 64, 6);
+	expected((uint8_t *)q + 64, want);
+	OK(!rivulet_exec_bind_fd(x, 0, mem, 64, &err) && !rivulet_exec_bind_fd(x, 1, mem, 4096 + 64, &err));
+	OK(!run(x) && !memcmp(q + 4096 + 64, want, N) && !q[4096 + 64 + N]);
 	OK(rivulet_exec_bind_buffer(x, 1, b, 4096 - 48, &err) == -EINVAL);
 	OK(rivulet_exec_bind_buffer(x, 1, b, 4096, &err) == -EINVAL);
 	rivulet_exec_unref(x);
