@@ -309,6 +309,7 @@ static uint64_t step(struct rvl_server *s)
 
 int rvl_server_run(struct rvl_server *s)
 {
+	struct signalfd_siginfo signal;
 	struct pollfd p[P_COUNT];
 	int r;
 
@@ -316,8 +317,10 @@ int rvl_server_run(struct rvl_server *s)
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 	for (;;) {
 		r = wait_events(s, p, step(s));
-		if (r || p[P_SIGNAL].revents)
+		if (r)
 			return r;
+		if (p[P_SIGNAL].revents && read(s->signal_fd, &signal, sizeof(signal)) > 0)
+			return 0;
 		handle(s, p);
 	}
 }
