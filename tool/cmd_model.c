@@ -188,12 +188,21 @@ int rvl_cmd_compile(int argc, char **argv)
 
 /* ---- explain ---- */
 
-static bool any_unsupported(const struct rivulet_explain *e)
+/* The table names them all with their reasons; the error counts them and names the first. */
+static int refuse_unsupported(const struct rivulet_explain *e)
 {
-	for (uint32_t i = 0; i < e->n_rows; i++)
-		if (!strcmp(e->rows[i].where, "none"))
-			return true;
-	return false;
+	const struct rivulet_explain_row *first = NULL;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < e->n_rows; i++) {
+		if (strcmp(e->rows[i].where, "none"))
+			continue;
+		first = first ? first : &e->rows[i];
+		n++;
+	}
+	return !n ? RVL_EXIT_OK : rvl_tool_fail(RVL_EXIT_REFUSED, "%u of %u layers cannot run, first "
+						"\"%s\" (%s): %s", n, e->n_rows, first->node,
+						first->op, first->reason);
 }
 
 static int print_explain(const struct rivulet_explain *e)
@@ -211,7 +220,7 @@ static int print_explain(const struct rivulet_explain *e)
 		fwrite(text.data, 1, text.size, stdout);
 	}
 	rivulet_blob_free(&text);
-	return any_unsupported(e) ? RVL_EXIT_REFUSED : RVL_EXIT_OK;
+	return refuse_unsupported(e);
 }
 
 static int explain_model(const struct model_args *a, const char *model)

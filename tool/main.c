@@ -30,7 +30,7 @@ static void usage(FILE *f)
 
 static int finish(int code)
 {
-	if (*rvl_tool_error && rvl_tool_json && code != RVL_EXIT_DIFFERENT) {
+	if (*rvl_tool_error && rvl_tool_json && !rvl_json_written()) {
 		rvl_json_begin("error");
 		rvl_json_str("error", rvl_tool_error);
 		rvl_json_i64("exit", code);

@@ -12,6 +12,7 @@
 static char closing[MAX_DEPTH];
 static int depth;
 static bool first = true;
+static bool written;
 
 static void put_string(const char *s)
 {
@@ -109,6 +110,12 @@ void rvl_json_end(void)
 	rvl_json_close();
 	putchar('\n');
 	first = true;
+	written = true;
+}
+
+bool rvl_json_written(void)
+{
+	return written;
 }
 
 /* ---- tables ---- */

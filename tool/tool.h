@@ -89,6 +89,8 @@ void rvl_json_raw(const char *key, const char *text);
 void rvl_json_begin(const char *name);
 /** rvl_json_end() - close it, newline */
 void rvl_json_end(void);
+/** rvl_json_written() - whether a whole object went out: an error then goes to standard error only */
+bool rvl_json_written(void);
 
 #define RVL_TABLE_COLS 12
 /** struct rvl_table - rows are kept, then printed aligned; numbers to the right */

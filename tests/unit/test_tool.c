@@ -689,6 +689,9 @@ START_TEST(other_verbs)
 	SAYS("float in");
 	EXPECT(rvl_cmd_explain, "explain models/resnet.onnx --board zu3eg-256 --json", 0);
 	is_json("rivulet.explain/1");
+	EXPECT(rvl_cmd_explain, "explain " NODES "/test_acos/model.onnx", RVL_EXIT_REFUSED);
+	SAYS("none");
+	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "1 of 1 layers cannot run"));
 	EXPECT(rvl_cmd_info, "info models/lenet.onnx --json", 0);
 	is_json("rivulet.model/1");
 	SAYS("\"shape\":[1,1,28,28]");
