@@ -6,11 +6,17 @@ $(eval $(call static_lib,daemon,$(DAEMON_SOURCES)))
 $(eval $(call program,rivuletd,daemon/main.c,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 PROGRAMS += $(BUILD)/rivuletd
 
-# The tables of docs/protocol.md come from uapi/rivulet_proto.h, those of rivuletd.conf.5 from daemon/config.h.
+# The tables of docs/protocol.md come from uapi/rivulet_proto.h.
 $(eval $(call program,gen/protocol,daemon/gen/protocol.c,uapi,))
-docs/protocol.md: $(BUILD)/gen/protocol
-	@echo "  GEN     $@"
-	@$< $@ > $@.tmp && mv $@.tmp $@
+.PHONY: docs-protocol check-docs-protocol
+docs: docs-protocol
+docs-protocol: $(BUILD)/gen/protocol
+	@$< docs/protocol.md >$(BUILD)/protocol.md
+	@cmp -s $(BUILD)/protocol.md docs/protocol.md || cp $(BUILD)/protocol.md docs/protocol.md
+check-docs: check-docs-protocol
+check-docs-protocol: $(BUILD)/gen/protocol
+	@$< docs/protocol.md | diff -u docs/protocol.md - || \
+		{ echo "docs/protocol.md: tables differ from uapi/rivulet_proto.h: make docs" >&2; exit 1; }
 
 .PHONY: check-security check-nspawn
 check-security: $(BUILD)/rivuletd
@@ -19,5 +25,8 @@ check-security: $(BUILD)/rivuletd
 $(eval $(call program,nspawn-client,tests/nspawn/client.c,client uapi,$(shell pkg-config --libs libdrm 2>/dev/null) -lm))
 check-nspawn: $(BUILD)/rivuletd $(BUILD)/nspawn-client
 	@BUILD=$(BUILD) tests/nspawn/run
+
+# It starts the daemon itself, too.
+$(BUILD)/unit/test_rivuletd: | $(BUILD)/rivuletd
 
 include daemon/install.mk

@@ -2,6 +2,7 @@
 # One line per Check binary: $(eval $(call unit_test,AREA,static libs by name,linker flags)) builds
 # tests/unit/test_AREA.c. Other test programs follow below.
 $(eval $(call unit_test,serve,sim uapi,-lm))
+$(BUILD)/unit/test_serve: | $(BUILD)/rivulet-sim
 $(eval $(call unit_test,core,sim uapi,-lm))
 $(eval $(call unit_test,boundary,sim uapi,-lm))
 $(eval $(call unit_test,core_faults,sim uapi,-lm))
@@ -16,6 +17,7 @@ $(eval $(call program,check-queue,tests/model/check_queue.c,sim uapi,-lm))
 .PHONY: check-model
 check-model: $(BUILD)/check-queue
 	@$<
+$(eval $(call unit_test,rivuletd,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,worker,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,sched,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,runtime,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))

@@ -369,6 +369,30 @@ static inline void *read_file(const char *path, size_t *size)
 	return p;
 }
 
+static inline uint32_t load_lenet(int sock)
+{
+	union rivulet_packet p;
+	size_t size;
+	void *onnx = read_file("models/lenet.onnx", &size);
+
+	ck_assert_msg(!raw_load(sock, onnx, size, 0, &p, NULL), "%s", p.error.text);
+	free(onnx);
+	return p.load_reply.model;
+}
+
+/* HELLO's max_models. */
+static inline uint32_t hello_models(void)
+{
+	union rivulet_packet p;
+	int sock = raw_connect();
+
+	raw_init(&p, RIVULET_MSG_HELLO);
+	p.hello.max_version = 1;
+	ck_assert_int_eq(raw_call(sock, &p, -1, NULL), 0);
+	close(sock);
+	return p.hello_reply.max_models;
+}
+
 /* The number behind "key": in STATUS, the first after @where. */
 static inline uint64_t status_number(const char *where, const char *key)
 {

@@ -205,17 +205,6 @@ static int bind_fd(int sock, uint32_t instance, uint32_t dir, int fd, uint64_t o
 	return raw_call(sock, &p, fd, NULL);
 }
 
-static uint32_t load_lenet(int sock)
-{
-	union rivulet_packet p;
-	size_t size;
-	void *onnx = read_file("models/lenet.onnx", &size);
-
-	ck_assert_msg(!raw_load(sock, onnx, size, 0, &p, NULL), "%s", p.error.text);
-	free(onnx);
-	return p.load_reply.model;
-}
-
 static void make_ready(struct ready *r)
 {
 	r->sock = raw_open();
@@ -849,19 +838,6 @@ START_TEST(crowd)
 	rig_settle(before);
 }
 END_TEST
-
-/* HELLO's max_models. */
-static uint32_t hello_models(void)
-{
-	union rivulet_packet p;
-	int sock = raw_connect();
-
-	raw_init(&p, RIVULET_MSG_HELLO);
-	p.hello.max_version = 1;
-	ck_assert_int_eq(raw_call(sock, &p, -1, NULL), 0);
-	close(sock);
-	return p.hello_reply.max_models;
-}
 
 /* Proves that SIGHUP takes a good configuration over, and keeps the old one on a mistake. */
 START_TEST(reload)
