@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "dut.h"
@@ -490,6 +491,67 @@ START_TEST(test_listen_errors)
 }
 END_TEST
 
+/* The program beside this test: its exit status, and in @out what it said on both streams. */
+static int program(const char *args, char *out, size_t size)
+{
+	char exe[200], command[600];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	size_t len;
+	FILE *f;
+
+	ck_assert_int_gt(n, 0);
+	exe[n] = 0;
+	*strrchr(exe, '/') = 0;
+	snprintf(command, sizeof(command), "exec 2>&1; %s/../rivulet-sim %s", exe, args);
+	f = popen(command, "r");
+	len = fread(out, 1, size - 1, f);
+	out[len] = 0;
+	return WEXITSTATUS(pclose(f));
+}
+
+static const struct {
+	const char *args, *says;
+} refused[] = {
+	{ "", "rivulet-sim: --board, --socket and --mem are needed; see --help\n" },
+	{ "--board zu3eg-64 --socket /tmp/x", "are needed" },
+	{ "--board nosuch --socket /tmp/x --mem /tmp/y", "no board \"nosuch\"; known:" },
+	{ "--board ./nosuch.board --socket /tmp/x --mem /tmp/y", "nosuch.board: No such file" },
+	{ "--board zu3eg-64 --socket /tmp/x --mem /tmp/y --pace slow", "--pace slow: expected real or fast" },
+	{ "--board zu3eg-64 --socket /tmp/x --mem /tmp/y --inject hung@1", "--inject: injection \"hung@1\"" },
+	{ "--board zu3eg-64 --socket /nonexistent/x --mem /tmp/y", "cannot listen on /nonexistent/x" },
+	{ "extra", "unexpected argument \"extra\"" },
+	{ "--nosuch", "unrecognized option" },
+};
+
+START_TEST(test_program_refuses)
+{
+	char out[4000];
+
+	ck_assert_int_eq(program(refused[_i].args, out, sizeof(out)), 1);
+	ck_assert_msg(strstr(out, refused[_i].says) != NULL, "%s", out);
+	ck_assert_msg(strchr(out, '\n') == out + strlen(out) - 1, "more than one line: %s", out);
+}
+END_TEST
+
+START_TEST(test_program_helps_and_ends)
+{
+	char out[4000], args[400];
+
+	ck_assert_int_eq(program("--help", out, sizeof(out)), 0);
+	ck_assert(strstr(out, "usage: rivulet-sim") && strstr(out, "corrupt_status"));
+	ck_assert_int_eq(program("--version", out, sizeof(out)), 0);
+	ck_assert_str_eq(out, "rivulet-sim " RIVULET_VERSION "\n");
+	strcpy(dir, "/tmp/rivulet-serve.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(args, sizeof(args),
+		 "--board sc-edge --pace fast --verbose --socket %s/s --control %s/c --mem %s/m & "
+		 "p=$!; sleep 0.3; kill -TERM $p; wait $p", dir, dir, dir);
+	ck_assert_int_eq(program(args, out, sizeof(out)), 0);
+	ck_assert_ptr_nonnull(strstr(out, "board sc-edge, pace fast, listening on"));
+	ck_assert_msg(!rmdir(dir), "it left something behind");
+}
+END_TEST
+
 static Suite *serve_suite(void)
 {
 	Suite *s = suite_create("serve");
@@ -507,6 +569,8 @@ static Suite *serve_suite(void)
 	tcase_add_test(alone, test_memory_may_come_late);
 	tcase_add_test(alone, test_guest_physical_addresses);
 	tcase_add_test(alone, test_listen_errors);
+	tcase_add_loop_test(alone, test_program_refuses, 0, sizeof(refused) / sizeof(refused[0]));
+	tcase_add_test(alone, test_program_helps_and_ends);
 	suite_add_tcase(s, tc);
 	suite_add_tcase(s, alone);
 	return s;
