@@ -40,6 +40,8 @@ const char *rvl_backend_fits(struct rvl_graph *g, const struct rvl_node *n, void
 	l = rvl_layer_build(g, b, n, false, &why);
 	if (!l)
 		return why;
+	if (l->kind == RVL_LAYER_CONV && !(b->modes >> RIVULET_MODE_DENSE & 1))
+		return "this board's array has no dense mode";
 	if (l->macs / rivulet_board_peak(b) >= (uint64_t)b->cycle_cap << 20)
 		return "it takes more cycles than this board allows a program";
 	if (rvl_tile(b, l))

@@ -206,46 +206,77 @@ static void count_loads(const struct rvl_tiling *t, struct load *d)
 	}
 }
 
-static uint64_t conv_cost(const struct budget *u, const struct rvl_tiling *t, int64_t groups)
+static struct load loads_of(const struct budget *u, const struct rvl_tiling *t, int64_t groups)
 {
 	const struct rvl_layer *l = u->l;
-	const struct rivulet_board *b = u->b;
 	int64_t ch = before_pool(l, t->th, 0), cw = before_pool(l, t->tw, 1);
-	int64_t nty = rvl_div_up(u->oh, t->th), ntx = rvl_div_up(u->ow, t->tw);
 	int64_t kh = l->gather ? 1 : l->win.kh, kw = l->gather ? 1 : l->win.kw;
-	struct load d = { .tiles = l->in.v.n * nty * ntx, .groups = groups };
-	int64_t px = l->in.v.n * (l->pool ? nty * ntx * ch * cw : u->oh * u->ow);
-	int64_t conv, alu, port, streams, step, beats, out_beats, lat = b->mem_latency;
+	int64_t pieces = rvl_div_up(kh, t->ph) * rvl_div_up(kw, t->pw);
+	struct load d = { .groups = groups };
 
-	d.parts = rvl_div_up(kh, t->ph) * rvl_div_up(kw, t->pw) * rvl_div_up(u->icb, t->ig);
+	d.tiles = l->in.v.n * rvl_div_up(u->oh, t->th) * rvl_div_up(u->ow, t->tw);
+	d.parts = pieces * rvl_div_up(u->icb, t->ig);
 	d.steps = d.parts * l->terms;
+	d.in_once = input_beats(u, t, ch, cw) * pieces;
+	d.wgt_once = u->icb_sum * kh * kw * l->terms * rvl_div_up(u->wpb * 16, u->b->port_bytes);
 	count_loads(t, &d);
-	conv = px * kh * kw * u->icb_sum * l->terms * (b->tn / b->dn) +
-	       d.tiles * groups * d.steps * RIVULET_CONV_FILL;
-	d.in_once = input_beats(u, t, ch, cw) * rvl_div_up(kh, t->ph) * rvl_div_up(kw, t->pw);
-	d.wgt_once = u->icb_sum * kh * kw * l->terms * rvl_div_up(u->wpb * 16, b->port_bytes);
-	out_beats = move_beats(b, &l->out, t->th, t->tw, u->ocb * u->ratio) * d.tiles;
-	port = d.in_loads * d.in_once + d.wgt_loads * d.wgt_once + out_beats * (1 + l->has_b);
-	alu = (l->pool ? l->in.v.n * u->oh * u->ow * l->pwin.kh * l->pwin.kw : px) * u->ocb +
-	      d.tiles * groups * RIVULET_ALU_FILL;
-	/* a step that waits for its own transfer while the one before is worked on */
-	streams = d.tiles * groups * d.steps;
-	if (streams > MAX_STREAM)
-		return UINT64_MAX;
-	step = conv / streams;
-	beats = (d.in_loads * d.in_once + d.wgt_loads * d.wgt_once) / streams;
-	if (d.in_loads > 1 || d.wgt_loads > 1 || d.steps > 1) {
-		bool single = t->in_slots < 2 || t->wgt_slots < 2;
-		int64_t wait = single ? step + lat + beats : (step + lat + beats) / 2;
+	return d;
+}
 
-		if (beats && wait > step)
-			conv = streams * wait;
+/* Cycles of the engines and of the port if nothing waited. */
+struct busy {
+	int64_t array, alu, in, out;
+};
+
+static struct busy busy_of(const struct budget *u, const struct rvl_tiling *t, const struct load *d)
+{
+	const struct rvl_layer *l = u->l;
+	int64_t px = l->in.v.n * u->oh * u->ow, before = px, window = 1;
+	int64_t taps = l->gather ? 1 : l->win.kh * l->win.kw;
+	struct busy e;
+
+	if (l->pool) {
+		before = d->tiles * before_pool(l, t->th, 0) * before_pool(l, t->tw, 1);
+		window = l->pwin.kh * l->pwin.kw;
 	}
+	e.array = before * taps * u->icb_sum * l->terms * (u->b->tn / u->b->dn) +
+		  d->tiles * d->groups * d->steps * RIVULET_CONV_FILL;
+	e.alu = px * window * u->ocb + d->tiles * d->groups * RIVULET_ALU_FILL;
+	e.in = d->in_loads * d->in_once + d->wgt_loads * d->wgt_once;
+	e.out = move_beats(u->b, &l->out, t->th, t->tw, u->ocb * u->ratio) * d->tiles *
+		(1 + l->has_b);
+	return e;
+}
+
+/* The array's time when every step waits for its own transfer, made beside the step before it. */
+static int64_t with_waits(const struct budget *u, const struct rvl_tiling *t, const struct load *d,
+			  const struct busy *e)
+{
+	int64_t streams = d->tiles * d->groups * d->steps, step = e->array / streams;
+	int64_t beats = e->in / streams, wait = step + u->b->mem_latency + beats;
+
+	if (t->in_slots >= 2 && t->wgt_slots >= 2)
+		wait /= 2;
+	if (!beats || wait <= step || (d->in_loads == 1 && d->wgt_loads == 1 && d->steps == 1))
+		return e->array;
+	return streams * wait;
+}
+
+/* Estimated cycles, and a little for every byte; UINT64_MAX when the stream would be too long. */
+static uint64_t conv_cost(const struct budget *u, const struct rvl_tiling *t, int64_t groups)
+{
+	struct load d = loads_of(u, t, groups);
+	struct busy e = busy_of(u, t, &d);
+	int64_t time, port = e.in + e.out;
+
+	if (d.tiles * groups * d.steps > MAX_STREAM)
+		return UINT64_MAX;
+	time = with_waits(u, t, &d, &e);
 	if (t->acc_slots < 2 || t->out_slots < 2)
-		conv += alu;
-	conv = rvl_max(rvl_max(conv, port), alu) + port / TRAFFIC_WEIGHT;
-	return conv + 2 * lat + d.wgt_once / (groups * d.steps) + d.in_once / d.parts +
-	       (alu + out_beats) / (d.tiles * groups);
+		time += e.alu;
+	time = rvl_max(rvl_max(time, port), e.alu) + port / TRAFFIC_WEIGHT;
+	return time + 2 * u->b->mem_latency + d.wgt_once / (groups * d.steps) +
+	       d.in_once / d.parts + (e.alu + e.out) / (d.tiles * groups);
 }
 
 /* ---- the search ---- */

@@ -666,6 +666,25 @@ START_TEST(too_large_for_the_board)
 }
 END_TEST
 
+/* A board whose array cannot multiply int8 still runs the model, on the CPU. */
+START_TEST(board_without_dense_mode)
+{
+	struct rivulet_board b = board_of(0);
+	struct io io = { 0 };
+	struct outcome o;
+	struct qg q;
+
+	b.modes = 2;
+	qg_open(&q, 6);
+	residual_block(&q, 0);
+	fill_inputs(&q, &io);
+	interpret(&q, &io);
+	o = run(&q, &io, &b, NULL, "binary board");
+	ck_assert_uint_ge(o.cpu_steps, 3);
+	finish(&q, &io);
+}
+END_TEST
+
 /* cpu_only and NPU give the same bytes; explain names the side. */
 START_TEST(explain_says_where)
 {
@@ -717,6 +736,7 @@ int main(void)
 	tcase_add_loop_test(t, averages_within_one, 0, GEOMETRIES);
 	tcase_add_loop_test(t, beyond_the_fields, 0, GEOMETRIES);
 	tcase_add_test(t, too_large_for_the_board);
+	tcase_add_test(t, board_without_dense_mode);
 	tcase_add_test(t, explain_says_where);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
