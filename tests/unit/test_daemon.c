@@ -526,8 +526,8 @@ END_TEST
 /* Proves that packets of chance end one connection at most, and the daemon never. */
 START_TEST(random_packets)
 {
+	uint64_t deadline = rvl_now() + 60 * NSEC_PER_SEC;
 	int bystander = raw_open();
-	int ended = 0;
 
 	for (int i = 0; i < 400; i++) {
 		int sock = raw_open(), fd = memfd_of(NULL, 64, F_SEAL_SHRINK);
@@ -545,10 +545,8 @@ START_TEST(random_packets)
 				raw[chance(info->size)] = (unsigned char)chance(256);
 			n = raw_send(sock, raw, chance(10) ? info->size : chance(400) + 1, &fd,
 				     chance(4) ? info->max_fds : 1 - info->max_fds);
-			if (n < 0) {
-				ended++;
+			if (n < 0)
 				break;
-			}
 		}
 		close(fd);
 		close(sock);
@@ -556,7 +554,9 @@ START_TEST(random_packets)
 			ck_assert_int_eq(raw_ping(bystander), 0);
 	}
 	ck_assert_int_eq(raw_ping(bystander), 0);
-	ck_assert_int_gt(ended, 10);
+	/* Most were wrong; the daemon comes to the last of them in its time. */
+	while (status_number("\"connections\"", "violations") < 200)
+		ck_assert_uint_lt(rvl_now(), deadline);
 }
 END_TEST
 
