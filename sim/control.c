@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The control socket: one command a line, answered by lines of which the last is "ok" or "error: ...".
- *   inject SPEC   as --inject, at run time
- *   unplug        the window turns all ones, doorbells are ignored
- *   stat          "NAME VALUE" lines
+ * The control socket: one command a line, answered by lines of which the last is "ok" or "error:
+ * ...". inject SPEC   as --inject, at run time unplug        the window turns all ones, doorbells
+ * are ignored stat          "NAME VALUE" lines
  */
 #include "serve.h"
 
@@ -27,7 +26,9 @@ static void print_stat(struct rvl_server *s, FILE *f)
 		s->opt.board.pace_real ? "real" : "fast", d != NULL);
 	if (!d)
 		return;
-	fprintf(f, "gone %d\nstarted %llu\ndone_seq %u\ncurrent_seq %u\nfrozen %d\nheld %d\nlevel %u\n",
+	fprintf(f,
+		"gone %d\nstarted %llu\ndone_seq %u\ncurrent_seq %u\nfrozen %d\nheld %d\nlevel "
+		"%u\n",
 		d->gone, (unsigned long long)d->started, d->queue.done, d->queue.current,
 		d->queue.frozen, d->queue.held, d->queue.level);
 #define COUNTER(name, unit, doc) fprintf(f, #name " %llu\n", (unsigned long long)d->count.name);

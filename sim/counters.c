@@ -48,7 +48,7 @@ void rvl_count_publish(struct rivulet_sim *s)
 {
 	struct rivulet_counters c = s->count;
 	uint64_t before = s->busy_seen;
-	uint32_t words[sizeof(c) / 4], seq = rvl_rd(&s->window, RIVULET_REG_COUNT_SEQ);
+	uint32_t words[sizeof(c) / 4];
 
 	c.time = rvl_pace_now(s);
 	c.busy = busy_now(s, c.time);
@@ -56,11 +56,11 @@ void rvl_count_publish(struct rivulet_sim *s)
 	c.energy += (uint64_t)s->idle_pj;
 	memcpy(words, &c, sizeof(c));
 	/* Not traced: a log of every counter would hide the rest. */
-	atomic_store(&s->window.word[RIVULET_REG_COUNT_SEQ / 4], seq + 1);
+	atomic_store(&s->window.word[RIVULET_REG_COUNT_SEQ / 4], ++s->count_seq);
 	for (size_t i = 0; i < sizeof(c) / 4; i++)
 		atomic_store_explicit(&s->window.word[RIVULET_REG_COUNTERS / 4 + i], words[i],
 				      memory_order_release);
-	atomic_store_explicit(&s->window.word[RIVULET_REG_COUNT_SEQ / 4], seq + 2,
+	atomic_store_explicit(&s->window.word[RIVULET_REG_COUNT_SEQ / 4], ++s->count_seq,
 			      memory_order_release);
 	atomic_store_explicit(&s->window.word[RIVULET_REG_PROGRESS / 4],
 			      atomic_load_explicit(&s->insns, memory_order_relaxed) + s->ticks,

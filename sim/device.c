@@ -9,8 +9,8 @@
 
 #include "rivulet_crc32c.h"
 
-#define TICK_NS 20000000ull	/* PROGRESS moves at least so often while a job makes progress */
-#define LOOK_MAX 64		/* transitions of one step: a driver that keeps asking must not hold us */
+#define TICK_NS	 20000000ull /* PROGRESS moves at least so often while a job makes progress */
+#define LOOK_MAX 64 /* transitions of one step: a driver that keeps asking must not hold us */
 
 void rvl_exec_run(struct rvl_exec *x)
 {
@@ -31,7 +31,7 @@ static void dev_fetch(void *ctx, uint64_t addr, struct rvl_entry *e)
 	e->min_level = d->min_level;
 	e->irq = d->flags & RIVULET_DESC_IRQ;
 	for (uint32_t i = 0; i < RIVULET_LEVELS; i++)
-		e->variants |= (uint32_t)!!d->variant[i].length << i;
+		e->variants |= (uint32_t) !!d->variant[i].length << i;
 }
 
 static void start_injected(struct rivulet_sim *s)
@@ -98,7 +98,8 @@ static void dev_stop(void *ctx, bool reset)
 	atomic_store(&s->exec.abort, true);
 }
 
-/* Seal @st, copy it through the report slot; a copy that fails is a fault of an entry that had none. */
+/* Seal @st, copy it through the report slot; a copy that fails is a fault of an entry that had
+ * none. */
 static void write_report(struct rivulet_sim *s, const struct rivulet_desc *d,
 			 struct rivulet_status *st)
 {
@@ -121,9 +122,11 @@ static void write_status(struct rivulet_sim *s, const struct rivulet_desc *d,
 	void *p = s->ops.bus.map(s->ops.bus.ctx, d->status, sizeof(*st), true);
 
 	st->crc = rivulet_crc32c(0, st, offsetof(struct rivulet_status, crc));
-	if (s->queue.running && rvl_inject_hit(&s->inject, RVL_INJECT_corrupt_status, s->started, NULL))
+	if (s->queue.running &&
+	    rvl_inject_hit(&s->inject, RVL_INJECT_corrupt_status, s->started, NULL))
 		st->crc ^= 1;
-	/* It was there when the descriptor was checked; memory that went away since is nobody's to read. */
+	/* It was there when the descriptor was checked; memory that went away since is nobody's to
+	 * read. */
 	if (p)
 		memcpy(p, st, sizeof(*st));
 }
@@ -135,8 +138,8 @@ static void finish_run(struct rivulet_sim *s, struct rivulet_status *st)
 	s->retired = s->started;
 	rvl_pace_retire(s);
 	*st = s->exec.st;
-	st->energy = rivulet_board_energy_pj(l, st->macs, st->read_bytes + st->write_bytes,
-					     st->cycles);
+	st->energy =
+		rivulet_board_energy_pj(l, st->macs, st->read_bytes + st->write_bytes, st->cycles);
 	/* Only an entry that was not late hands its end on as the start of the next. */
 	s->chain = rvl_pace_now(s) - st->end < TICK_NS ? st->end : 0;
 }
@@ -176,7 +179,7 @@ static void dev_clear(void *ctx)
 
 static void dev_level(void *ctx, uint32_t level)
 {
-	(void)level;	/* idle energy up to now is the old level's */
+	(void)level; /* idle energy up to now is the old level's */
 	rvl_count_publish(ctx);
 }
 

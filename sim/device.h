@@ -48,6 +48,7 @@ struct rivulet_sim {
 	struct rvl_inject inject;
 	struct rvl_timing t;
 	struct rivulet_counters count;
+	uint32_t count_seq;
 	uint32_t client;
 	bool has_client;
 	bool stopped;		/* ABORT or RESET wants CURRENT to end */

@@ -82,7 +82,8 @@ int rvl_inject_add(struct rvl_inject *in, const char *spec, uint64_t started, ch
 		s = parse_one(&all, s, started);
 		if (!s) {
 			snprintf(err, errsize,
-				 "injection \"%.40s\": expected KIND@[+]JOB, or slow@[+]JOB:MS", from);
+				 "injection \"%.40s\": expected KIND@[+]JOB, or slow@[+]JOB:MS",
+				 from);
 			return -EINVAL;
 		}
 		if (!*s)

@@ -14,7 +14,8 @@ static void usage(FILE *f)
 	      "  --board NAME|FILE  board profile\n"
 	      "  --socket PATH      ivshmem server socket: -chardev socket,id=npu,path=PATH\n"
 	      "                     -device ivshmem-doorbell,chardev=npu,vectors=1\n"
-	      "  --mem FILE         the machine's memory: -object memory-backend-file,share=on,mem-path=FILE\n"
+	      "  --mem FILE         the machine's memory: -object "
+	      "memory-backend-file,share=on,mem-path=FILE\n"
 	      "  --pace real|fast   completions wait for device time, or come when computed\n"
 	      "  --control PATH     socket for commands: inject SPEC, unplug, stat\n"
 	      "  --inject SPEC      faults on purpose, KIND@JOB[:MS],...; KIND is one of\n",
@@ -23,7 +24,8 @@ static void usage(FILE *f)
 	RVL_INJECTIONS(KIND)
 #undef KIND
 	fputs("  --verbose          connections and every register the device writes\n"
-	      "  --version, --help\n", f);
+	      "  --version, --help\n",
+	      f);
 }
 
 static int bad(const char *fmt, const char *arg)
@@ -39,19 +41,22 @@ struct arguments {
 	const char *board;
 	const char *pace;
 	const char *inject;
-	bool done;	/* --help or --version was all that was asked */
+	bool done; /* --help or --version was all that was asked */
 };
 
 static int parse(struct arguments *a, int argc, char **argv)
 {
 	static const struct option longopts[] = {
-		{ "board", 1, NULL, 'b' },   { "socket", 1, NULL, 's' }, { "mem", 1, NULL, 'm' },
-		{ "pace", 1, NULL, 'p' },    { "inject", 1, NULL, 'i' }, { "control", 1, NULL, 'c' },
-		{ "verbose", 0, NULL, 'v' }, { "help", 0, NULL, 'h' },   { "version", 0, NULL, 'V' },
-		{ NULL, 0, NULL, 0 },
+		{ "board", 1, NULL, 'b' },   { "socket", 1, NULL, 's' },
+		{ "mem", 1, NULL, 'm' },     { "pace", 1, NULL, 'p' },
+		{ "inject", 1, NULL, 'i' },  { "control", 1, NULL, 'c' },
+		{ "verbose", 0, NULL, 'v' }, { "help", 0, NULL, 'h' },
+		{ "version", 0, NULL, 'V' }, { NULL, 0, NULL, 0 },
 	};
-	const char **text[256] = { ['b'] = &a->board, ['s'] = &a->opt.socket, ['m'] = &a->opt.mem,
-				   ['p'] = &a->pace, ['i'] = &a->inject, ['c'] = &a->opt.control };
+	const char **text[256] = {
+		['b'] = &a->board, ['s'] = &a->opt.socket, ['m'] = &a->opt.mem,
+		['p'] = &a->pace,  ['i'] = &a->inject,	   ['c'] = &a->opt.control
+	};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", longopts, NULL)) != -1) {

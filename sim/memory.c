@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define GIB (1ull << 30)
-#define Q35_ALL_LOW 0xb0000000ull	/* with less RAM than this, all of it is below 4 GiB */
+#define GIB	    (1ull << 30)
+#define Q35_ALL_LOW 0xb0000000ull /* with less RAM than this, all of it is below 4 GiB */
 
 uint64_t rvl_memory_offset(uint64_t size, uint64_t addr, uint64_t len)
 {
@@ -43,7 +43,7 @@ void *rvl_memory_map(void *ctx, uint64_t addr, uint64_t len, bool write)
 	struct rvl_memory *m = ctx;
 	uint64_t at;
 
-	(void)write;	/* all RAM is writable */
+	(void)write; /* all RAM is writable */
 	if (!m->base)
 		map_file(m);
 	if (!m->base)

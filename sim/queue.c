@@ -9,7 +9,8 @@ struct step {
 	const struct rvl_window *w;
 	const struct rvl_queue_ops *ops;
 	void *ctx;
-	/* Request numbers, read before the slots: what a driver wrote before a request is then seen. */
+	/* Request numbers, read before the slots: what a driver wrote before a request is then
+	 * seen. */
 	uint32_t reset, abort, resume, level, hold;
 };
 
@@ -174,7 +175,8 @@ static bool serve_level(struct step *s)
 		return false;
 	value = rvl_rd(s->w, RIVULET_REG_LEVEL_VALUE);
 	level = value & ~RIVULET_LEVEL_FORCE;
-	/* The value may be a newer request's already; then what was queued before that one counts too. */
+	/* The value may be a newer request's already; then what was queued before that one counts
+	 * too. */
 	take(s);
 	if (level < q->levels) {
 		if (!(value & RIVULET_LEVEL_FORCE) && level_deferred(q, level))

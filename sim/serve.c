@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define REFRESH_NS 250000000ull		/* counters are at most so old */
+#define REFRESH_NS 250000000ull /* counters are at most so old */
 
 void rvl_server_log(struct rvl_server *s, const char *fmt, ...)
 {
@@ -38,7 +38,7 @@ static const char *reg_name(uint32_t reg)
 #define NAME(name, off, writer, doc)                                                               \
 	case off:                                                                                  \
 		return #name;
-	RIVULET_REGS(NAME)
+		RIVULET_REGS(NAME)
 #undef NAME
 	}
 	return "?";
@@ -147,7 +147,8 @@ static void accept_client(struct rvl_server *s)
 		r = rvl_ivshmem_greet(fd, s->client_id, s->window_fd, s->doorbell_fd, s->irq_fd);
 	if (r)
 		power_off(s);
-	rvl_server_log(s, r ? "machine %u: %s" : "machine %u connected", s->client_id, strerror(-r));
+	rvl_server_log(s, r ? "machine %u: %s" : "machine %u connected", s->client_id,
+		       strerror(-r));
 }
 
 /* QEMU never sends anything. */
@@ -218,9 +219,14 @@ int rvl_server_open(struct rvl_server *s, const struct rvl_server_options *opt, 
 {
 	int r;
 
-	*s = (struct rvl_server){ .opt = *opt, .mem.path = opt->mem, .listen_fd = -1,
-				  .control_listen_fd = -1, .client_fd = -1, .window_fd = -1,
-				  .doorbell_fd = -1, .irq_fd = -1 };
+	*s = (struct rvl_server){ .opt = *opt,
+				  .mem.path = opt->mem,
+				  .listen_fd = -1,
+				  .control_listen_fd = -1,
+				  .client_fd = -1,
+				  .window_fd = -1,
+				  .doorbell_fd = -1,
+				  .irq_fd = -1 };
 	for (int i = 0; i < RVL_CONTROLS; i++)
 		s->control[i].fd = -1;
 	s->signal_fd = open_signals();
@@ -253,14 +259,22 @@ void rvl_server_close(struct rvl_server *s)
 	rvl_worker_close(&s->worker);
 }
 
-enum { P_SIGNAL, P_LISTEN, P_CLIENT, P_DOORBELL, P_WORKER, P_CONTROL, P_COUNT = P_CONTROL + 1 + RVL_CONTROLS };
+enum {
+	P_SIGNAL,
+	P_LISTEN,
+	P_CLIENT,
+	P_DOORBELL,
+	P_WORKER,
+	P_CONTROL,
+	P_COUNT = P_CONTROL + 1 + RVL_CONTROLS
+};
 
 /* poll() ignores negative descriptors. */
 static int wait_events(struct rvl_server *s, struct pollfd *p, uint64_t ns)
 {
 	struct timespec ts = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
-	int fds[P_COUNT] = { s->signal_fd, s->listen_fd, s->client_fd, s->doorbell_fd,
-			     s->worker.done_fd, s->control_listen_fd };
+	int fds[P_COUNT] = { s->signal_fd,   s->listen_fd,	s->client_fd,
+			     s->doorbell_fd, s->worker.done_fd, s->control_listen_fd };
 
 	for (int i = 0; i < RVL_CONTROLS; i++)
 		fds[P_CONTROL + 1 + i] = s->control[i].fd;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * Model checker of the queue protocol: an abstract driver and the device's own queue.c through every
- * interleaving of their single writes, within bounds. Every word that either side writes becomes visible to the
- * other at a moment of its own, in order (both sides have a store buffer), between any two reads of the
- * device too; doorbells and interrupts coalesce and may be lost once; a running job may end, fault or be
- * drained at any time.
+ * Model checker of the queue protocol: an abstract driver and the device's own queue.c through
+ * every interleaving of their single writes, within bounds. Every word that either side writes
+ * becomes visible to the other at a moment of its own, in order (both sides have a store buffer),
+ * between any two reads of the device too; doorbells and interrupts coalesce and may be lost once;
+ * a running job may end, fault or be drained at any time.
  *
- * Checked in every state: each job retires once, with its status visible first; nothing starts while
- * frozen, held, or after an ABORT or RESET of it was acknowledged; only live descriptors are fetched;
- * a queued job never meets a level below its min_level unless forced. In every final state: all jobs
- * retired, all requests acknowledged, nothing runs: no deadlock, nothing lost.
+ * Checked in every state: each job retires once, with its status visible first; nothing starts
+ * while frozen, held, or after an ABORT or RESET of it was acknowledged; only live descriptors are
+ * fetched; a queued job never meets a level below its min_level unless forced. In every final
+ * state: all jobs retired, all requests acknowledged, nothing runs: no deadlock, nothing lost.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +17,12 @@
 
 #include "queue.h"
 
-#define JOBS 4
-#define FIFO 20
-#define BASE 0xfffffffdu
-#define STACK 4096
-#define DRV_WORDS 20
-#define RACE_READS 8	/* of one look; later ones find the same as a look of their own */
+#define JOBS	    4
+#define FIFO	    20
+#define BASE	    0xfffffffdu
+#define STACK	    4096
+#define DRV_WORDS   20
+#define RACE_READS  8 /* of one look; later ones find the same as a look of their own */
 #define RACE_WRITES 5
 
 /* One write on its way: a register, or one of these. */
@@ -45,12 +45,12 @@ enum runner { IDLE, RUNNING, ENDED };
 struct job {
 	uint32_t seq;
 	uint8_t kind;
-	uint8_t submitted;	/* the driver gave it to the device and keeps its descriptor */
+	uint8_t submitted; /* the driver gave it to the device and keeps its descriptor */
 	uint8_t retired;
-	uint8_t status;		/* visible state; 0: none */
+	uint8_t status; /* visible state; 0: none */
 	uint8_t abort_asked;
-	uint8_t dead;		/* its ABORT or RESET was acknowledged: it must not run */
-	uint8_t low;		/* a level below its min_level was asked for before it was visible */
+	uint8_t dead; /* its ABORT or RESET was acknowledged: it must not run */
+	uint8_t low;  /* a level below its min_level was asked for before it was visible */
 	uint8_t ran;
 };
 
@@ -62,8 +62,8 @@ struct limits {
 
 struct state {
 	struct rvl_queue q;
-	uint32_t drv[DRV_WORDS];	/* 0x400..0x44f as the device sees them */
-	uint32_t dev[16];	/* 0x800..0x83f as the driver sees them */
+	uint32_t drv[DRV_WORDS]; /* 0x400..0x44f as the device sees them */
+	uint32_t dev[16];	 /* 0x800..0x83f as the driver sees them */
 	struct fifo from_drv, from_dev;
 	struct job job[JOBS];
 	struct limits left;
@@ -74,10 +74,10 @@ struct state {
 	uint8_t irq, phase, abort_open, reset_open, hold_open, holding, level_open, forced;
 	uint8_t irq_was_lost, bell_was_lost;
 	uint32_t last, done, abort_seq;
-	uint32_t req[5];	/* reset, abort, resume, level, hold */
+	uint32_t req[5]; /* reset, abort, resume, level, hold */
 };
 
-static struct state *now;	/* the state that the operations of queue.c act on */
+static struct state *now; /* the state that the operations of queue.c act on */
 static _Atomic uint32_t words[RVL_WINDOW_WORDS];
 static const char *violation;
 static const struct limits *current_limits;
@@ -229,9 +229,10 @@ static void dev_irq(void *ctx)
 	push(&now->from_dev, W_IRQ, 0, 0);
 }
 
-static const struct rvl_queue_ops ops = { dev_fetch, dev_start,	 dev_ended, dev_stop,
+static const struct rvl_queue_ops ops = { dev_fetch,  dev_start, dev_ended, dev_stop,
 					  dev_report, dev_clear, dev_level, dev_irq };
-static const struct rvl_window window = { .word = words, .trace = dev_trace,
+static const struct rvl_window window = { .word = words,
+					  .trace = dev_trace,
 					  .reading = dev_reading };
 
 /* One look; after @reads of its reads, @writes of the driver's become visible. */
@@ -366,7 +367,8 @@ static void handle_acks(struct state *s)
 		s->level_open = 0;
 }
 
-/* The handler reads in three steps; while a RESET is under way it looks for its acknowledge only. */
+/* The handler reads in three steps; while a RESET is under way it looks for its acknowledge only.
+ */
 static void interrupt(struct state *s)
 {
 	if (s->phase == 0)
@@ -431,7 +433,8 @@ static void flush_drv(struct state *s)
 		job_visible(s, w.value);
 }
 
-/* What DONE_SEQ passes: its status is there, and the freeze that its fault made. A RESET sets it too. */
+/* What DONE_SEQ passes: its status is there, and the freeze that its fault made. A RESET sets it
+ * too. */
 static void check_done(struct state *s, uint32_t seq)
 {
 	const struct job *j = job_of_seq(s, seq);
@@ -463,16 +466,49 @@ static void flush_dev(struct state *s)
 /* Everything that can happen in a state. */
 
 enum event {
-	EV_DEV_STEP, EV_DEV_FLUSH, EV_DRV_FLUSH, EV_IRQ, EV_SUBMIT, EV_END, EV_FAULT, EV_DRAINED,
-	EV_ABORT_A, EV_ABORT_B, EV_RESET, EV_HOLD, EV_RELEASE, EV_LEVEL_0, EV_LEVEL_1, EV_LEVEL_FORCE,
-	EV_LOSE_IRQ, EV_LOSE_BELL, EV_TIMER, EV_RACE,
+	EV_DEV_STEP,
+	EV_DEV_FLUSH,
+	EV_DRV_FLUSH,
+	EV_IRQ,
+	EV_SUBMIT,
+	EV_END,
+	EV_FAULT,
+	EV_DRAINED,
+	EV_ABORT_A,
+	EV_ABORT_B,
+	EV_RESET,
+	EV_HOLD,
+	EV_RELEASE,
+	EV_LEVEL_0,
+	EV_LEVEL_1,
+	EV_LEVEL_FORCE,
+	EV_LOSE_IRQ,
+	EV_LOSE_BELL,
+	EV_TIMER,
+	EV_RACE,
 	EV_COUNT = EV_RACE + RACE_READS * RACE_WRITES
 };
 
 static const char *const event_names[EV_RACE + 1] = {
-	"device looks", "device's write visible", "driver's write visible", "interrupt handler",
-	"submit", "job ends", "job faults", "job drained", "ABORT older", "ABORT newer", "RESET", "HOLD",
-	"release", "LEVEL 0", "LEVEL 1", "LEVEL 0 forced", "interrupt lost", "doorbell lost", "timer",
+	"device looks",
+	"device's write visible",
+	"driver's write visible",
+	"interrupt handler",
+	"submit",
+	"job ends",
+	"job faults",
+	"job drained",
+	"ABORT older",
+	"ABORT newer",
+	"RESET",
+	"HOLD",
+	"release",
+	"LEVEL 0",
+	"LEVEL 1",
+	"LEVEL 0 forced",
+	"interrupt lost",
+	"doorbell lost",
+	"timer",
 	"device looks while the driver writes",
 };
 
@@ -717,8 +753,8 @@ static bool visit(struct set *v, const struct state *s)
 
 struct frame {
 	struct state s;
-	int next;	/* event to try next */
-	bool any;	/* one was possible */
+	int next; /* event to try next */
+	bool any; /* one was possible */
 };
 
 static struct frame *stack;
@@ -810,7 +846,11 @@ static const struct limits scenarios[] = {
 	{ .name = "hold, reset", .jobs = 2, .holds = 1, .resets = 1 },
 	{ .name = "hold, abort", .jobs = 2, .holds = 1, .aborts = 1, .faults = 1 },
 	{ .name = "level", .jobs = 3, .levels = 2, .faults = 1, .kind = { GOOD, MIN1, GOOD } },
-	{ .name = "level forced", .jobs = 3, .levels = 1, .forces = 1, .kind = { GOOD, MIN1, MIN1 } },
+	{ .name = "level forced",
+	  .jobs = 3,
+	  .levels = 1,
+	  .forces = 1,
+	  .kind = { GOOD, MIN1, MIN1 } },
 	{ .name = "level, abort", .jobs = 3, .levels = 1, .aborts = 1, .kind = { GOOD, MIN1 } },
 	{ .name = "level, hold", .jobs = 2, .levels = 1, .holds = 1, .kind = { GOOD, MIN1 } },
 	{ .name = "level, reset", .jobs = 2, .levels = 1, .resets = 1, .kind = { MIN1, MIN1 } },

@@ -15,8 +15,8 @@ static const struct row rows[] = {
 	RVL_BOUNDARY(ROW)
 };
 
-#define ROWS (sizeof(rows) / sizeof(rows[0]))
-#define HIGHEST 3
+#define ROWS	   (sizeof(rows) / sizeof(rows[0]))
+#define HIGHEST	   3
 #define RESET_BASE 4
 
 static const char run[] = "load load slot=1 rows=1 cols=64 blks=1\n" DUT_END;

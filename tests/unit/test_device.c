@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The device around its queue: identity, descriptors, status, order of writes, time, counters, injections. */
+/* The device around its queue: identity, descriptors, status, order of writes, time, counters,
+ * injections. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -117,8 +118,11 @@ START_TEST(test_each_level_has_its_variant)
 		d = dut_job(t, level + 1, DUT_END, 1);
 		for (int v = 0; v < 4; v++) {
 			memset(t->mem + DUT_DATA + 16 * v, atoi(marks[v]), 16);
-			sprintf(text, "load load slot=1 offset=%d rows=1 cols=1 blks=1 push=store\n", 16 * v);
-			strcat(text, "store store slot=1 offset=4096 rows=1 cols=1 blks=1 pop=load\n");
+			sprintf(text,
+				"load load slot=1 offset=%d rows=1 cols=1 blks=1 push=store\n",
+				16 * v);
+			strcat(text,
+			       "store store slot=1 offset=4096 rows=1 cols=1 blks=1 pop=load\n");
 			strcat(text, DUT_END);
 			dut_program(t, v + 8, text);
 			d->variant[v] = (struct rivulet_variant){ 0x1000 * v, 48, 0 };
@@ -144,7 +148,8 @@ START_TEST(test_report_copy)
 	dut_submit(t, 1);
 	dut_settle(t);
 	ck_assert_uint_eq(dut_status(t, 1)->state, RIVULET_STATE_DONE);
-	ck_assert(!memcmp(t->mem + DUT_DATA + 0x3008, dut_status(t, 1), sizeof(struct rivulet_status)));
+	ck_assert(!memcmp(t->mem + DUT_DATA + 0x3008, dut_status(t, 1),
+			  sizeof(struct rivulet_status)));
 	/* a fault of the program is not hidden by one of the copy */
 	d = dut_job(t, 2, "load load slot=3 rows=1 cols=1 blks=1\n" DUT_END, 1);
 	d->report_slot = 9;
@@ -418,7 +423,8 @@ static void inject(const char *spec)
 {
 	char err[200];
 
-	ck_assert_int_eq(rvl_inject_add(&t->sim->inject, spec, t->sim->started, err, sizeof(err)), 0);
+	ck_assert_int_eq(rvl_inject_add(&t->sim->inject, spec, t->sim->started, err, sizeof(err)),
+			 0);
 }
 
 static void submit(uint32_t n)
@@ -518,8 +524,10 @@ END_TEST
 
 START_TEST(test_inject_refuses_nonsense)
 {
-	static const char *const bad[] = { "", "hang", "hang@", "hang@0", "hang@x", "hang@1:2", "hung@1",
-					   "slow@1", "slow@1:", "hang@1,", "hang@99999999999", "hang@1x" };
+	static const char *const bad[] = {
+		"",	  "hang",   "hang@",   "hang@0",  "hang@x",	      "hang@1:2",
+		"hung@1", "slow@1", "slow@1:", "hang@1,", "hang@99999999999", "hang@1x"
+	};
 	struct rvl_inject in = { .count = 0 };
 	char err[200] = "";
 
@@ -534,7 +542,8 @@ START_TEST(test_inject_refuses_nonsense)
 }
 END_TEST
 
-/* Whatever a driver writes, the device answers in bounded time and serves a sane driver afterwards. */
+/* Whatever a driver writes, the device answers in bounded time and serves a sane driver afterwards.
+ */
 START_TEST(test_any_driver_words)
 {
 	uint32_t seed = 1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* rivulet-sim's server as QEMU sees it: a client that speaks ivshmem, maps the window, rings, waits. */
+/* rivulet-sim's server as QEMU sees it: a client that speaks ivshmem, maps the window, rings,
+ * waits. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +49,8 @@ static void make_memory(void)
 
 static void start_server(const char *board, bool real)
 {
-	struct rvl_server_options opt = { .socket = sock_path, .mem = mem_path,
+	struct rvl_server_options opt = { .socket = sock_path,
+					  .mem = mem_path,
 					  .control = control_path };
 	char err[200];
 	sigset_t set;
@@ -102,7 +104,9 @@ static bool receive(int sock, int64_t *value, int *fd)
 		struct cmsghdr align;
 	} u;
 	struct iovec iov = { .iov_base = value, .iov_len = sizeof(*value) };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = u.buf,
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = u.buf,
 			    .msg_controllen = sizeof(u.buf) };
 	ssize_t n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC | MSG_WAITALL);
 
@@ -198,7 +202,8 @@ static void reset(struct client *c, uint32_t base)
 	wait_reg(c, RIVULET_REG_RESET_ACK, rd(c, RIVULET_REG_RESET_REQ));
 }
 
-/* Assemble @text at 0x10000, a descriptor for @seq at 0x1000, its status at 0x8000; put it in its slot. */
+/* Assemble @text at 0x10000, a descriptor for @seq at 0x1000, its status at 0x8000; put it in its
+ * slot. */
 static void submit(struct client *c, uint32_t seq, const char *text)
 {
 	struct rivulet_insn *code = (struct rivulet_insn *)(c->mem + 0x10000);
@@ -206,18 +211,25 @@ static void submit(struct client *c, uint32_t seq, const char *text)
 	uint32_t slot = seq & 1 ? RIVULET_REG_SLOT1_ADDR_LO : RIVULET_REG_SLOT0_ADDR_LO;
 	char *copy = strdup(text), *next = copy, *line, err[100];
 
-	*d = (struct rivulet_desc){ .magic = RIVULET_DESC_MAGIC, .size = sizeof(*d), .seq = seq,
-				    .client = 7, .flags = RIVULET_DESC_IRQ,
-				    .report_slot = RIVULET_NO_SLOT, .status = 0x8000 };
+	*d = (struct rivulet_desc){ .magic = RIVULET_DESC_MAGIC,
+				    .size = sizeof(*d),
+				    .seq = seq,
+				    .client = 7,
+				    .flags = RIVULET_DESC_IRQ,
+				    .report_slot = RIVULET_NO_SLOT,
+				    .status = 0x8000 };
 	while ((line = strsep(&next, "\n")))
 		code += rivulet_assemble(line, code, err, sizeof(err));
 	free(copy);
 	for (int l = 0; l < 4; l++)
 		d->variant[l].length = (uint8_t *)code - (c->mem + 0x10000);
-	d->region[0] = (struct rivulet_region){ .addr = 0x10000, .limit = 0x1000,
+	d->region[0] = (struct rivulet_region){ .addr = 0x10000,
+						.limit = 0x1000,
 						.flags = RIVULET_REGION_VALID };
-	d->region[1] = (struct rivulet_region){ .addr = 0x40000, .limit = 0x10000,
-						.flags = RIVULET_REGION_VALID | RIVULET_REGION_WRITE };
+	d->region[1] =
+		(struct rivulet_region){ .addr = 0x40000,
+					 .limit = 0x10000,
+					 .flags = RIVULET_REGION_VALID | RIVULET_REGION_WRITE };
 	dut_seal(d);
 	wr(c, slot, 0x1000 + (seq & 1) * 0x400);
 	wr(c, slot + 4, 0);
@@ -360,9 +372,10 @@ START_TEST(test_abort_stops_a_long_instruction)
 	ck_assert(join(&c));
 	map_memory(&c);
 	reset(&c, 0);
-	submit(&c, 1, "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1\n"
-		      "conv c_input rows=64 cols=64\n"
-		      "conv conv rows=64 cols=64 icb=1000 ocb=1000\n" DUT_END);
+	submit(&c, 1,
+	       "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1\n"
+	       "conv c_input rows=64 cols=64\n"
+	       "conv conv rows=64 cols=64 icb=1000 ocb=1000\n" DUT_END);
 	while (rd(&c, RIVULET_REG_CURRENT_SEQ) != 1)
 		usleep(1000);
 	wr(&c, RIVULET_REG_ABORT_SEQ, 1);
@@ -370,7 +383,8 @@ START_TEST(test_abort_stops_a_long_instruction)
 	ring(&c);
 	wait_reg(&c, RIVULET_REG_ABORT_ACK, 1);
 	ck_assert_uint_eq(rd(&c, RIVULET_REG_DONE_SEQ), 1);
-	ck_assert_uint_eq(((struct rivulet_status *)(c.mem + 0x8000))->state, RIVULET_STATE_ABORTED);
+	ck_assert_uint_eq(((struct rivulet_status *)(c.mem + 0x8000))->state,
+			  RIVULET_STATE_ABORTED);
 	leave(&c);
 }
 END_TEST
@@ -516,9 +530,12 @@ static const struct {
 	{ "--board zu3eg-64 --socket /tmp/x", "are needed" },
 	{ "--board nosuch --socket /tmp/x --mem /tmp/y", "no board \"nosuch\"; known:" },
 	{ "--board ./nosuch.board --socket /tmp/x --mem /tmp/y", "nosuch.board: No such file" },
-	{ "--board zu3eg-64 --socket /tmp/x --mem /tmp/y --pace slow", "--pace slow: expected real or fast" },
-	{ "--board zu3eg-64 --socket /tmp/x --mem /tmp/y --inject hung@1", "--inject: injection \"hung@1\"" },
-	{ "--board zu3eg-64 --socket /nonexistent/x --mem /tmp/y", "cannot listen on /nonexistent/x" },
+	{ "--board zu3eg-64 --socket /tmp/x --mem /tmp/y --pace slow",
+	  "--pace slow: expected real or fast" },
+	{ "--board zu3eg-64 --socket /tmp/x --mem /tmp/y --inject hung@1",
+	  "--inject: injection \"hung@1\"" },
+	{ "--board zu3eg-64 --socket /nonexistent/x --mem /tmp/y",
+	  "cannot listen on /nonexistent/x" },
 	{ "extra", "unexpected argument \"extra\"" },
 	{ "--nosuch", "unrecognized option" },
 };
@@ -545,7 +562,8 @@ START_TEST(test_program_helps_and_ends)
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	snprintf(args, sizeof(args),
 		 "--board sc-edge --pace fast --verbose --socket %s/s --control %s/c --mem %s/m & "
-		 "p=$!; sleep 0.3; kill -TERM $p; wait $p", dir, dir, dir);
+		 "p=$!; sleep 0.3; kill -TERM $p; wait $p",
+		 dir, dir, dir);
 	ck_assert_int_eq(program(args, out, sizeof(out)), 0);
 	ck_assert_ptr_nonnull(strstr(out, "board sc-edge, pace fast, listening on"));
 	ck_assert_msg(!rmdir(dir), "it left something behind");
