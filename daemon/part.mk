@@ -23,6 +23,7 @@ check-security: $(BUILD)/rivuletd
 	@BUILD=$(BUILD) scripts/check-security
 
 $(eval $(call program,nspawn-client,tests/nspawn/client.c,client uapi,$(shell pkg-config --libs libdrm 2>/dev/null) -lm))
+PROGRAMS += $(BUILD)/nspawn-client
 check-nspawn: $(BUILD)/rivuletd $(BUILD)/nspawn-client
 	@BUILD=$(BUILD) tests/nspawn/run
 
