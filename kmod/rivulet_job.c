@@ -320,7 +320,7 @@ static void rvl_recover(struct rvl_device *rdev, struct rvl_job *job)
 	mutex_lock(&rdev->request_lock);
 	if (rvl_job_ended(job))
 		goto out;
-	job->verdict = -ETIME;
+	job->verdict = rvl_hw_gone(rdev) ? -ENODEV : -ETIME;
 	rvl_warn_ratelimited(rdev, "job %u of client %u hangs: aborting it\n", job->seq,
 			     job->client->tag);
 	ret = rvl_hw_abort(rdev, job->seq);
@@ -340,7 +340,8 @@ static bool rvl_job_hangs(struct rvl_device *rdev, struct rvl_job *job)
 	bool moved = progress != job->progress;
 
 	job->progress = progress;
-	return !moved || ktime_ms_delta(ktime_get(), job->issued_at) > rvl_cap_ms;
+	return !moved || rvl_hw_gone(rdev) ||
+	       ktime_ms_delta(ktime_get(), job->issued_at) > rvl_cap_ms;
 }
 
 /*

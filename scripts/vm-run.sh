@@ -106,10 +106,14 @@ start_model() {
 	sim_pid=$!
 	wait_for "$dir/npu.sock" "$sim_pid" rivulet-sim
 	devices+=(-device pcie-root-port,id=rp0,chassis=1
-		-chardev "socket,id=npu,path=$dir/npu.sock"
+		-chardev socket,id=npu,path=npu.sock
 		-device ivshmem-doorbell,id=npu0,bus=rp0,chardev=npu,vectors=1
 		-chardev "socket,id=control,path=$dir/control.sock"
-		-device virtserialport,chardev=control,name=rivulet.control)
+		-device virtserialport,chardev=control,name=rivulet.control
+		-chardev "socket,id=monitor,path=$dir/monitor.sock,server=on,wait=off"
+		-mon chardev=monitor,mode=readline
+		-chardev "socket,id=monport,path=$dir/monitor.sock"
+		-device virtserialport,chardev=monport,name=rivulet.monitor)
 }
 
 # Devices with our PCI id that are none of ours, one of them as alike as can be.
@@ -138,6 +142,8 @@ start_machine() {
 	# An input that never ends: at its end QEMU would tell the guest that nobody listens.
 	mkfifo "$dir/input"
 	exec 3<>"$dir/input"
+	# In its own directory: a test that plugs the NPU in again names the socket without a path.
+	cd "$dir"
 	qemu-system-x86_64 -M q35,memory-backend=ram -accel tcg,thread=multi -cpu max -smp 2 \
 		-m $memory -object "memory-backend-file,id=ram,size=${memory}M,mem-path=$dir/ram,share=on" \
 		-nodefaults -no-reboot -display none -monitor none \
@@ -155,6 +161,7 @@ tsc=reliable no_timer_check random.trust_cpu=on ${RIVULET_VM_APPEND:-systemd.sho
 rvvm.stage=$stage rvvm.mode=$mode rvvm.script=$script${args:+ rvvm.args=$args}" \
 		<&3 2>"$dir/qemu.log" &
 	qemu_pid=$!
+	cd "$top"
 }
 
 wait_machine() {

@@ -346,6 +346,34 @@ void vm_control(const char *command)
 		vm_fail(__FILE__, __LINE__, "model says \"%s\" to \"%s\"", answer, command);
 }
 
+/** vm_monitor() - one command to QEMU's monitor; true if it had nothing to object */
+bool vm_monitor(const char *command)
+{
+	static char answer[65536];	/* the monitor echoes the line at every key */
+	int fd = open("/dev/virtio-ports/rivulet.monitor", O_RDWR | O_CLOEXEC);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	const char *error;
+	bool done = false;
+	size_t n = 0;
+
+	if (fd < 0)
+		vm_skip("no port to QEMU's monitor");
+	/* A greeting, or an answer that nobody waited for. */
+	while (poll(&p, 1, 200) == 1 && read(fd, answer, sizeof(answer)) > 0)
+		;
+	OK(dprintf(fd, "%s\n", command) > 0);
+	while (!done && n < sizeof(answer) - 1 && read(fd, answer + n, 1) == 1) {
+		answer[++n] = '\0';
+		done = n >= 8 && !strcmp(answer + n - 8, "\n(qemu) ");
+	}
+	close(fd);
+	OK(done);
+	error = strstr(answer, "Error");
+	if (error && !strstr(error, "busy"))
+		printf("# QEMU, asked to %s: %.*s\n", command, (int)strcspn(error, "\r\n"), error);
+	return !error;
+}
+
 void vm_sysfs_write(const char *file, const char *text)
 {
 	int fd = open(file, O_WRONLY | O_CLOEXEC);

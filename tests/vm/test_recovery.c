@@ -223,7 +223,79 @@ static void dead(void)
 	FAILS(vm_submit(c.fd, &j), EIO);
 }
 
+static void await_node(bool there)
+{
+	for (int i = 0; i < 400 && (vm_node() != NULL) != there; i++)
+		usleep(50000);
+	EQ(vm_node() != NULL, there);
+}
+
+/*
+ * Take the NPU out of its slot and put a new one in: the model starts anew with the connection.
+ * QEMU never forgets the name of a connection (@old, @new).
+ */
+static void replug(const char *old, const char *new)
+{
+	char remove[64], add[64], plug[96];
+	bool removed = false;
+
+	snprintf(remove, sizeof(remove), "chardev-remove %s", old);
+	snprintf(add, sizeof(add), "chardev-add socket,id=%s,path=npu.sock", new);
+	snprintf(plug, sizeof(plug),
+		 "device_add ivshmem-doorbell,id=npu0,bus=rp0,chardev=%s,vectors=1", new);
+
+	OK(vm_monitor("device_del npu0"));
+	await_node(false);
+	/* QEMU is done with it a little later than the kernel. */
+	for (int i = 0; i < 200 && !removed; i++) {
+		removed = vm_monitor(remove);
+		usleep(removed ? 0 : 50000);
+	}
+	OK(removed);
+	OK(vm_monitor(add));
+	OK(vm_monitor(plug));
+	await_node(true);
+}
+
+static void plug_again(void)
+{
+	replug("npu", "npu1");
+	struct client c = client();
+
+	submit(&c, 3);
+	good(&c);
+}
+
+/* Pulled without warning: first the registers are gone, later the kernel is told. */
+static void surprise(void)
+{
+	struct client c = client(), d = client();
+	struct drm_rivulet_query q = {};
+	struct vm_job j;
+	int fence[2];
+
+	vm_control("inject allones@+1");
+	submit(&c, 1);
+	fence[0] = vm_sync_file(c.fd, c.sync);
+	submit(&d, 2);
+	fence[1] = vm_sync_file(d.fd, d.sync);
+	EQ(vm_file_result(fence[0]), -ENODEV);
+	EQ(vm_file_result(fence[1]), -ENODEV);
+	vm_copy_job(&j, &c.code, &c.from, &c.to, 4096);
+	FAILS(vm_submit(c.fd, &j), ENODEV);
+	replug("npu1", "npu2");
+	FAILS(vm_ioctl(c.fd, DRM_IOCTL_RIVULET_QUERY, &q), ENODEV);
+	vm_noise(d.to.map, 4096, 2);
+	OK(!memcmp(d.from.map, d.to.map, 4096));
+	struct client e = client();
+
+	submit(&e, 4);
+	good(&e);
+}
+
 const struct vm_test vm_last_tests[] = {
-	{ "dead_device", "a device that answers neither ABORT nor RESET fails its jobs and refuses new ones", dead },
+	{ "last_dead_device", "a device that answers neither ABORT nor RESET fails its jobs and refuses new ones", dead },
+	{ "last_plug_again", "a lost device can be taken out and a new one plugged in", plug_again },
+	{ "last_surprise", "a device pulled while jobs run ends them as ENODEV; memory stays, a new one works", surprise },
 	{ 0 },
 };

@@ -115,6 +115,7 @@ int vm_file_result(int file);
 int vm_sync_result(int fd, uint32_t sync);
 
 void vm_control(const char *command);
+bool vm_monitor(const char *command);
 void vm_sysfs_write(const char *file, const char *text);
 void vm_pin_level(int fd, uint32_t level);
 void vm_unpin_level(int fd);
