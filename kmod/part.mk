@@ -17,7 +17,7 @@ $(KMOD): $(KMOD_SOURCES) $(KMOD_UAPI)
 	@cp -u $(KMOD_UAPI) $(@D)/uapi/
 	@echo "  KBUILD  $@ ($(KVER))"
 	@$(KBUILD) W=1 modules >$(@D)/log 2>&1 || { cat $(@D)/log >&2; exit 1; }
-	@! grep -E 'warning:' $(@D)/log || exit 1
+	@! grep -E 'rivulet_[a-z]+\.[ch]:.*warning:' $(@D)/log || exit 1
 
 .PHONY: modules modules-install check-sparse
 modules: $(KMOD)
