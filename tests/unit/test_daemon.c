@@ -3,6 +3,7 @@
 #include "daemon_rig.h"
 
 #include "rivulet_compiler.h"
+#include "rivulet_crc32c.h"
 
 #define PIXELS (28 * 28)
 #define SCORES 10
@@ -323,6 +324,115 @@ START_TEST(program_files)
 	close(fd);
 	free(copy);
 	free(onnx);
+}
+END_TEST
+
+/* Damages a program where it counts, and makes its checksum right again. */
+static void damage(char *copy, size_t size)
+{
+	static const uint32_t words[] = { 0, 1, 2, 7, 255, 65536, 0x7fffffff, 0x80000000, ~0u };
+	struct rivulet_program *p = (struct rivulet_program *)copy;
+	struct { uint64_t at, size; } part[] = {
+		{ 0, sizeof(*p) },
+		{ p->tensors_off, p->tensors * sizeof(struct rivulet_tensor) },
+		{ p->steps_off, p->steps * sizeof(struct rivulet_step) },
+		{ p->params_off, p->params_size },
+		{ p->params_off, p->params_size },
+		{ p->cmd_off, p->cmd_size },
+	};
+
+	for (uint32_t n = 1 + chance(3); n; n--) {
+		size_t k = chance(ARRAY_SIZE(part)), at;
+		uint32_t word = words[chance(ARRAY_SIZE(words))];
+
+		if (part[k].size < 8)
+			continue;
+		at = part[k].at + chance((uint32_t)part[k].size - 4);
+		if (chance(2))
+			memcpy(copy + (at & ~3ull), &word, sizeof(word));
+		else
+			copy[at] ^= (char)(1u << chance(8));
+	}
+	p->size = size;
+	p->crc = 0;
+	p->crc = rivulet_crc32c(0, copy, size);
+}
+
+/* Goes as far with a program as the daemon lets it. Returns whether it ran to a good end. */
+static bool use_program(int sock, const char *copy, size_t size, int memory)
+{
+	union rivulet_packet p;
+	uint32_t model, instance;
+	bool ran = false;
+
+	if (raw_load(sock, copy, size, RIVULET_LOAD_PROGRAM, &p, NULL))
+		return false;
+	model = p.load_reply.model;
+	raw_init(&p, RIVULET_MSG_OPEN);
+	p.model.model = model;
+	if (!raw_call(sock, &p, -1, NULL)) {
+		instance = p.instance.instance;
+		if (!bind_fd(sock, instance, RIVULET_DIR_INPUT, memory, 0, 65536) &&
+		    !bind_fd(sock, instance, RIVULET_DIR_OUTPUT, memory, 65536, 65536)) {
+			init_run(&p, instance);
+			ran = !raw_call(sock, &p, -1, NULL);
+		}
+	}
+	raw_init(&p, RIVULET_MSG_UNLOAD);
+	p.model.model = model;
+	ck_assert_int_eq(raw_call(sock, &p, -1, NULL), 0);
+	return ran;
+}
+
+/* Models for the NPU, and the same on the CPU only, where a step runs in the daemon's own memory. */
+static const struct {
+	const char *path;
+	bool cpu_only;
+} prey[] = {
+	{ "models/lenet.onnx", false },
+	{ "models/lenet.onnx", true },
+	{ "models/resnet.onnx", true },
+};
+
+static void compile_prey(int i, struct rivulet_blob *prog)
+{
+	struct rivulet_compile_options opt = { .cpu_only = prey[i].cpu_only };
+	struct rivulet_board board;
+	struct rvl_err why;
+	size_t size;
+	void *onnx = read_file(prey[i].path, &size);
+
+	ck_assert_int_eq(rivulet_board_load(&board, "zu3eg-64", why.msg, sizeof(why.msg)), 0);
+	ck_assert_msg(!rivulet_compile(onnx, size, &board, &opt, prog, NULL, &why), "%s", why.msg);
+	free(onnx);
+}
+
+/* Proves that a program file of a stranger, checksum and all, cannot hurt the daemon that runs it. */
+START_TEST(hostile_programs)
+{
+	const char *env = getenv("RIG_CASES");	/* a longer hunt, by hand */
+	int cases = env ? atoi(env) : 150, ran = 0;
+	int sock = raw_open(), bystander = raw_open();
+	int memory = memfd_of(NULL, 131072, F_SEAL_SHRINK);
+	struct rivulet_blob good = { .data = NULL };
+	char *copy;
+
+	compile_prey(_i, &good);
+	copy = malloc(good.size);
+	ck_assert(use_program(sock, good.data, good.size, memory));
+	if (env)
+		seed = strtoull(getenv("RIG_SEED") ?: "1", NULL, 0) * 0x9e3779b97f4a7c15ull;
+	for (int i = 0; i < cases; i++) {
+		memcpy(copy, good.data, good.size);
+		damage(copy, good.size);
+		ran += use_program(sock, copy, good.size, memory);
+		ck_assert_int_eq(raw_ping(bystander), 0);
+	}
+	/* Some damage is harmless: the test does reach the steps. */
+	ck_assert_int_gt(ran, cases / 50);
+	ck_assert_int_lt(ran, cases * 9 / 10);
+	free(copy);
+	rivulet_blob_free(&good);
 }
 END_TEST
 
@@ -982,6 +1092,7 @@ int main(int argc, char **argv)
 	tcase_add_test(t, versions);
 	tcase_add_test(t, tensors);
 	tcase_add_test(t, program_files);
+	tcase_add_loop_test(t, hostile_programs, 0, (int)ARRAY_SIZE(prey));
 	tcase_add_test(t, bad_memory);
 	tcase_add_test(t, bad_models);
 	tcase_add_test(t, damaged_models);
