@@ -434,7 +434,7 @@ long vm_objects(const char *name)
 	FILE *f = NULL;
 	glob_t g;
 
-	if (!glob("/sys/kernel/debug/accel/*/objects", 0, NULL, &g)) {
+	if (!glob("/sys/kernel/debug/{accel,dri}/*/objects", GLOB_BRACE, NULL, &g)) {
 		f = fopen(g.gl_pathv[0], "re");
 		globfree(&g);
 	}

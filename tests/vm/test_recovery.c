@@ -173,7 +173,8 @@ static void unbind(void)
 	char *bdf;
 	int fence;
 
-	snprintf(link, sizeof(link), "/sys/class/accel/%s/device", basename(strdup(vm_node())));
+	snprintf(link, sizeof(link), "/sys/class/%s/%s/device",
+		 strstr(vm_node(), "/dri/") ? "drm" : "accel", strrchr(vm_node(), '/') + 1);
 	n = readlink(link, target, sizeof(target) - 1);
 	OK(n > 0);
 	target[n] = '\0';
