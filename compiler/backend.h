@@ -250,9 +250,6 @@ void rvl_bytes_free(struct rvl_bytes *b);
 
 /* ---- lower.c, lower_conv.c, lower_misc.c: nodes to layers ---- */
 
-/** The engines' view of a tensor; false when it has none (rank above 4, dimension 0). */
-bool rvl_view_of(const struct rvl_tensor *t, struct rvl_view *v);
-
 /**
  * rvl_layer_build() - the layer of one node by itself, nothing fused
  * @values: also weights, tables and factors, else shapes only
@@ -266,10 +263,6 @@ struct rvl_layer *rvl_build_matmul(struct rvl_graph *g, const struct rvl_node *n
 				   const char **why);
 struct rvl_layer *rvl_build_pool(struct rvl_graph *g, const struct rvl_node *n, const char **why);
 struct rvl_layer *rvl_build_bin(struct rvl_graph *g, const struct rvl_node *n, const char **why);
-struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, const char **why);
-struct rvl_layer *rvl_build_transpose(struct rvl_graph *g, const struct rvl_node *n,
-				      const char **why);
-struct rvl_layer *rvl_build_copy(struct rvl_graph *g, const struct rvl_node *n, const char **why);
 /** Zero point, flip and view of a quantised tensor as operand. */
 bool rvl_operand_of(const struct rvl_tensor *t, struct rvl_operand *o);
 /** Reads a matmul over a flattened image as a convolution whose kernel is the image. */
@@ -300,8 +293,6 @@ int64_t rvl_ocgroups(const struct rivulet_board *b, const struct rvl_layer *l, i
 int64_t rvl_chunks(const struct rvl_layer *l, const struct rvl_tiling *t,
 		   const struct rvl_ocgroup *g, struct rvl_chunk *out);
 int64_t rvl_chunk_words(const struct rivulet_board *b, const struct rvl_chunk *c, int64_t on);
-/** Input blocks (tn) of the layer's product: of the image, or of gathered patches. */
-int64_t rvl_in_blocks(const struct rivulet_board *b, const struct rvl_layer *l);
 
 /* ---- pack.c ---- */
 

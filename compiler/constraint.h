@@ -35,7 +35,4 @@ bool rvl_onnx_op(size_t i, struct rvl_onnx_op *out);
 /** Name of attribute @k of operator @i of the reader's table; NULL behind the last. */
 const char *rvl_onnx_op_attr(size_t i, size_t k);
 
-/** The Q_* operator that fusion makes of an ONNX operator; the operator itself if there is none. */
-enum rvl_op rvl_fused_op(enum rvl_op op);
-
 #endif

@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-bool rvl_view_of(const struct rvl_tensor *t, struct rvl_view *v)
+/* The engines' view of a tensor; false when it has none (rank above 4, dimension 0). */
+static bool view_of(const struct rvl_tensor *t, struct rvl_view *v)
 {
 	const int64_t *d = t->shape.dim;
 	int64_t count = rvl_shape_count(&t->shape);
@@ -34,7 +35,7 @@ bool rvl_operand_of(const struct rvl_tensor *t, struct rvl_operand *o)
 {
 	struct rvl_as_s8 s8;
 
-	if (!rvl_is_quant8_tensor(t) || !rvl_view_of(t, &o->v))
+	if (!rvl_is_quant8_tensor(t) || !view_of(t, &o->v))
 		return false;
 	s8 = rvl_tensor_as_s8(t);
 	o->zp = s8.zp;
@@ -263,7 +264,7 @@ static int tabulate(const struct rvl_node *n, uint8_t *table)
 	return rc;
 }
 
-struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, const char **why)
+static struct rvl_layer *build_lut(struct rvl_graph *g, const struct rvl_node *n, const char **why)
 {
 	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_LUT, why);
 	uint8_t table[256];
@@ -280,7 +281,7 @@ struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, c
 }
 
 /* Both sides are read as the input's image, of the same bytes. */
-struct rvl_layer *rvl_build_copy(struct rvl_graph *g, const struct rvl_node *n, const char **why)
+static struct rvl_layer *build_copy(struct rvl_graph *g, const struct rvl_node *n, const char **why)
 {
 	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_COPY, why);
 
@@ -295,8 +296,8 @@ struct rvl_layer *rvl_build_copy(struct rvl_graph *g, const struct rvl_node *n, 
  * Channels last and channels first are the same image, whose plain bytes have the channels inside
  * or outside: LOAD and STORE do the rest.
  */
-struct rvl_layer *rvl_build_transpose(struct rvl_graph *g, const struct rvl_node *n,
-				      const char **why)
+static struct rvl_layer *build_transpose(struct rvl_graph *g, const struct rvl_node *n,
+					     const char **why)
 {
 	static const int32_t to_last[4] = { 0, 2, 3, 1 }, to_first[4] = { 0, 3, 1, 2 };
 	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_COPY, why);
@@ -337,13 +338,13 @@ struct rvl_layer *rvl_layer_build(struct rvl_graph *g, const struct rivulet_boar
 	case RVL_OP_Q_MUL:
 		return rvl_build_bin(g, n, why);
 	case RVL_OP_Q_RESCALE:
-		return rvl_build_lut(g, n, why);
+		return build_lut(g, n, why);
 	case RVL_OP_RESHAPE:
 	case RVL_OP_FLATTEN:
 	case RVL_OP_IDENTITY:
-		return rvl_build_copy(g, n, why);
+		return build_copy(g, n, why);
 	case RVL_OP_TRANSPOSE:
-		return rvl_build_transpose(g, n, why);
+		return build_transpose(g, n, why);
 	default:
 		*why = "no layer of the device computes this operator";
 		return NULL;

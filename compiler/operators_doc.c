@@ -8,7 +8,8 @@
 
 #include "onnx_model.h"
 
-enum rvl_op rvl_fused_op(enum rvl_op op)
+/* The Q_* operator that fusion makes of an ONNX operator; the operator itself if there is none. */
+static enum rvl_op fused_op(enum rvl_op op)
 {
 	switch (op) {
 	case RVL_OP_CONV:
@@ -78,7 +79,7 @@ static void write_reader_table(FILE *f)
 	fprintf(f, "| operator | domain | from opset | attributes | becomes | on the NPU if |\n");
 	fprintf(f, "|---|---|---|---|---|---|\n");
 	for (size_t i = 0; rvl_onnx_op(i, &op); i++) {
-		enum rvl_op fused = rvl_fused_op(op.op);
+		enum rvl_op fused = fused_op(op.op);
 
 		fprintf(f, "| %s | %s | %d | ", op.op_type, *op.domain ? op.domain : "ai.onnx",
 			op.since);

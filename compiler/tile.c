@@ -36,7 +36,8 @@ struct budget {
 
 /* ---- geometry shared with the emitter ---- */
 
-int64_t rvl_in_blocks(const struct rivulet_board *b, const struct rvl_layer *l)
+/* Input blocks (tn) of the layer's product: of the image, or of gathered patches. */
+static int64_t in_blocks(const struct rivulet_board *b, const struct rvl_layer *l)
 {
 	int64_t k = l->in.v.c;
 
@@ -53,7 +54,7 @@ static void oc_range(const struct rivulet_board *b, const struct rvl_layer *l, i
 	int64_t first = o * b->tm, last = rvl_min(l->m, first + b->tm) - 1;
 
 	*lo = 0;
-	*hi = rvl_in_blocks(b, l);
+	*hi = in_blocks(b, l);
 	if (l->group == 1)
 		return;
 	*lo = first / mpg * cpg / b->tn;
@@ -298,7 +299,7 @@ static void slot_sizes(const struct budget *u, struct rvl_tiling *t)
 {
 	const struct rvl_layer *l = u->l;
 	int64_t ch = before_pool(l, t->th, 0), cw = before_pool(l, t->tw, 1);
-	int64_t blocks = l->group > 1 ? rvl_min(t->ig * t->og, rvl_in_blocks(u->b, l)) : t->ig;
+	int64_t blocks = l->group > 1 ? rvl_min(t->ig * t->og, in_blocks(u->b, l)) : t->ig;
 
 	t->in_words = in_rows(l, t, ch) * in_cols(l, t, cw) * blocks;
 	t->wgt_words = t->og * t->ig * t->ph * t->pw * u->wpb;

@@ -55,8 +55,8 @@ struct rvl_dwconv *rvl_dwconv_new(struct rvl_kernel *k, const struct rvl_conv_ge
 	return dw;
 }
 
-void rvl_dw_tile_scalar(const int16_t *const *x, int64_t taps, const int16_t *w,
-			const int32_t *bias, int32_t acc[16])
+static void dw_tile_scalar(const int16_t *const *x, int64_t taps, const int16_t *w,
+			   const int32_t *bias, int32_t acc[16])
 {
 	memcpy(acc, bias, DW_TILE * sizeof(*acc));
 	for (int64_t t = 0; t < taps; t++)
@@ -95,7 +95,7 @@ static void one_pixel(const struct rvl_dwconv *dw, const int16_t **p, uint8_t *y
 		} else
 #endif
 		{
-			rvl_dw_tile_scalar(p, dw->taps, w, dw->g.bias + c, acc);
+			dw_tile_scalar(p, dw->taps, w, dw->g.bias + c, acc);
 			rvl_requant_scalar(acc, dw->g.scale + c, &dw->g, out);
 		}
 		memcpy(y + c, out, left < DW_TILE ? (size_t)left : DW_TILE);

@@ -86,8 +86,8 @@ struct rvl_gemm *rvl_gemm_new(struct rvl_kernel *k, int64_t groups, int64_t n_pe
 	return g;
 }
 
-void rvl_ukernel_scalar(const int16_t *const a[RVL_MR], const struct rvl_gemm *g, const int16_t *w,
-			const int32_t *bias, int32_t c[RVL_MR * RVL_NR])
+static void ukernel_scalar(const int16_t *const a[RVL_MR], const struct rvl_gemm *g,
+			   const int16_t *w, const int32_t *bias, int32_t c[RVL_MR * RVL_NR])
 {
 	for (int i = 0; i < RVL_MR; i++) {
 		const int16_t *wp = w;
@@ -121,7 +121,7 @@ static rvl_ukernel_fn choose_ukernel(void)
 	if (rvl_have_avx2())
 		return rvl_ukernel_avx2;
 #endif
-	return rvl_ukernel_scalar;
+	return ukernel_scalar;
 }
 
 static rvl_requant_fn choose_requant(void)

@@ -163,8 +163,6 @@ typedef void (*rvl_ukernel_fn)(const int16_t *const a[RVL_MR], const struct rvl_
 typedef void (*rvl_requant_fn)(const int32_t *c, const float *scale, const struct rvl_gemm *g,
 			       uint8_t *dst);
 
-void rvl_ukernel_scalar(const int16_t *const a[RVL_MR], const struct rvl_gemm *g, const int16_t *w,
-			const int32_t *bias, int32_t c[RVL_MR * RVL_NR]);
 void rvl_ukernel_avx2(const int16_t *const a[RVL_MR], const struct rvl_gemm *g, const int16_t *w,
 		      const int32_t *bias, int32_t c[RVL_MR * RVL_NR]);
 void rvl_requant_scalar(const int32_t *c, const float *scale, const struct rvl_gemm *g,
@@ -194,8 +192,6 @@ struct rvl_dwconv *rvl_dwconv_new(struct rvl_kernel *k, const struct rvl_conv_ge
 void rvl_dwconv_row(const struct rvl_dwconv *dw, const int16_t *x, int64_t row_stride, uint8_t *y);
 
 /* acc = bias + sum over taps of x[tap][i] * w, 16 channels; @taps is even, w [pair][2][16]. */
-void rvl_dw_tile_scalar(const int16_t *const *x, int64_t taps, const int16_t *w,
-			const int32_t *bias, int32_t acc[16]);
 void rvl_dw_tile_avx2(const int16_t *const *x, int64_t taps, const int16_t *w,
 		      const int32_t *bias, int32_t acc[16]);
 

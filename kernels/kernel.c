@@ -116,11 +116,6 @@ bool rvl_have_avx2(void)
 #endif
 }
 
-const char *rvl_kernel_isa(void)
-{
-	return rvl_have_avx2() ? "avx2" : "scalar";
-}
-
 static int check_arg(const struct rvl_kernel_arg *a, const char *what, uint32_t i, char *why)
 {
 	const struct rvl_kernel_quant *q = &a->quant;

@@ -71,9 +71,6 @@ size_t rvl_kernel_scratch(const struct rvl_kernel *k);
 int rvl_kernel_run(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		   void *scratch, const struct rvl_pool *pool);
 
-/** Names of the instruction sets in use ("avx2", "scalar"). */
-const char *rvl_kernel_isa(void);
-
 /** For tests and benches: act as on a processor without vector units. Not while kernels run. */
 void rvl_kernel_scalar_only(bool on);
 

@@ -5,7 +5,8 @@
 
 #include "internal.h"
 
-void *rvl_rt_tensor_host(const struct rivulet_exec *x, uint32_t tensor)
+/* CPU address of a tensor. */
+static void *tensor_host(const struct rivulet_exec *x, uint32_t tensor)
 {
 	const struct rivulet_program *p = x->img->prog;
 	const struct rivulet_tensor *t = &rivulet_program_tensors(p)[tensor];
@@ -63,9 +64,9 @@ void rvl_rt_cpu_run(struct rvl_rt_task *t)
 
 	t->report.start_ns = (uint64_t)rvl_rt_now();
 	for (uint32_t i = 0; i < c->n_in; i++)
-		in[i] = c->in[i] == UINT32_MAX ? NULL : rvl_rt_tensor_host(t->x, c->in[i]);
+		in[i] = c->in[i] == UINT32_MAX ? NULL : tensor_host(t->x, c->in[i]);
 	for (uint32_t i = 0; i < c->n_out; i++)
-		out[i] = c->out[i] == UINT32_MAX ? NULL : rvl_rt_tensor_host(t->x, c->out[i]);
+		out[i] = c->out[i] == UINT32_MAX ? NULL : tensor_host(t->x, c->out[i]);
 	t->error = scratch ? rvl_kernel_run(c->kernel, in, out, scratch,
 					    rvl_rt_workers_kernel(t->x->img->rt->pool)) : -ENOMEM;
 	t->report.end_ns = (uint64_t)rvl_rt_now();

@@ -240,7 +240,8 @@ static void status_to_host(struct rivulet_status *s)
 		w[i] = le32toh(w[i]);
 }
 
-void rvl_rt_report(struct rvl_rt_task *t)
+/* The status of an NPU step from its report; fills t->error when it tells of one. */
+static void read_report(struct rvl_rt_task *t)
 {
 	struct rivulet_exec *x = t->x;
 	struct rivulet_status *st = &t->report.status;
@@ -330,7 +331,7 @@ static void step_done(struct rvl_rt_task *t)
 		snprintf(why, sizeof(why), "%s", t->error ? strerror(-t->error) : "");
 	} else {
 		t->report.end_ns = (uint64_t)rvl_rt_now();
-		rvl_rt_report(t);
+		read_report(t);
 		describe(&t->report.status, t->error, why, sizeof(why));
 		/* These two are words about the run's deadline and cancellation, not about a step. */
 		if (t->error == -ETIME || t->error == -ECANCELED)

@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "internal.h"
 #include "rivulet_isa.h"
@@ -201,55 +199,13 @@ static int image_new(struct rivulet_runtime *rt, uint64_t size, struct rivulet_i
 int rivulet_image_load(struct rivulet_runtime *rt, const void *data, size_t size,
 		       struct rivulet_image **out, struct rivulet_runtime_error *err)
 {
-	struct rivulet_image *img;
+	struct rivulet_image *img = NULL;
 	int r = image_new(rt, size, &img, err);
 
 	if (r)
 		return r;
 	memcpy(img->mem.host, data, size);
 	r = check_image(img, err);
-	if (r) {
-		rivulet_image_unref(img);
-		return r;
-	}
-	*out = img;
-	return 0;
-}
-
-static int read_all(int fd, char *p, uint64_t size, struct rivulet_runtime_error *err)
-{
-	uint64_t at = 0;
-
-	while (at < size) {
-		ssize_t n = pread(fd, p + at, size - at, (off_t)at);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return rvl_rt_fail(err, n ? errno : EIO, "reading a program: %s",
-					   n ? strerror(errno) : "the file became shorter");
-		at += (uint64_t)n;
-	}
-	return 0;
-}
-
-int rivulet_image_load_fd(struct rivulet_runtime *rt, int fd, struct rivulet_image **out,
-			  struct rivulet_runtime_error *err)
-{
-	struct rivulet_image *img;
-	struct stat st;
-	int r;
-
-	if (fstat(fd, &st))
-		return rvl_rt_fail(err, errno, "fd %d: %s", fd, strerror(errno));
-	if (!S_ISREG(st.st_mode))
-		return rvl_rt_fail(err, EINVAL, "fd %d is no regular file", fd);
-	r = image_new(rt, (uint64_t)st.st_size, &img, err);
-	if (r)
-		return r;
-	r = read_all(fd, img->mem.host, img->mem.size, err);
-	if (!r)
-		r = check_image(img, err);
 	if (r) {
 		rivulet_image_unref(img);
 		return r;

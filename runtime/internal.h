@@ -174,11 +174,7 @@ void rvl_rt_exec_done(struct rvl_rt_task *t);
 void rvl_rt_exec_stop(struct rivulet_exec *x, int error, const char *text);
 /** rvl_rt_copy_bound() - plain memory in (inputs) or out (outputs) of the back end's copies */
 void rvl_rt_copy_bound(struct rivulet_exec *x, bool outputs);
-/** rvl_rt_tensor_host() - CPU address of a tensor */
-void *rvl_rt_tensor_host(const struct rivulet_exec *x, uint32_t tensor);
 /** rvl_rt_cpu_run() - run a CPU step on this thread; fills t->error and times */
 void rvl_rt_cpu_run(struct rvl_rt_task *t);
-/** rvl_rt_report() - the status of an NPU step from its report; fills t->error when it tells of one */
-void rvl_rt_report(struct rvl_rt_task *t);
 
 #endif

@@ -67,8 +67,6 @@ const struct rivulet_board *rivulet_runtime_board(const struct rivulet_runtime *
 void rivulet_runtime_target(const struct rivulet_runtime *rt, struct rivulet_target *t);
 /** rivulet_runtime_set_level() - model only (-EOPNOTSUPP else: devfreq's job); takes effect at the next NPU step */
 int rivulet_runtime_set_level(struct rivulet_runtime *rt, uint32_t level);
-/** rivulet_runtime_device() - the device of the kernel back end, or NULL */
-struct rivulet_device *rivulet_runtime_device(const struct rivulet_runtime *rt);
 
 /** struct rivulet_level_total - NPU work done at one level since the runtime began, from status reports */
 struct rivulet_level_total {
@@ -93,9 +91,6 @@ const struct rivulet_level_total *rivulet_runtime_totals(const struct rivulet_ru
  */
 int rivulet_image_load(struct rivulet_runtime *rt, const void *data, size_t size,
 		       struct rivulet_image **out, struct rivulet_runtime_error *err);
-/** rivulet_image_load_fd() - the same from a regular file or a memfd */
-int rivulet_image_load_fd(struct rivulet_runtime *rt, int fd, struct rivulet_image **out,
-			  struct rivulet_runtime_error *err);
 struct rivulet_image *rivulet_image_ref(struct rivulet_image *img);
 struct rivulet_image *rivulet_image_unref(struct rivulet_image *img);
 /** rivulet_image_program() - the checked file; tensors 0 .. inputs + outputs - 1 are the graph's */

@@ -247,11 +247,6 @@ int rivulet_runtime_set_level(struct rivulet_runtime *rt, uint32_t level)
 	return rt->backend->set_level(rt, level);
 }
 
-struct rivulet_device *rivulet_runtime_device(const struct rivulet_runtime *rt)
-{
-	return rt->dev;
-}
-
 const struct rivulet_level_total *rivulet_runtime_totals(const struct rivulet_runtime *rt)
 {
 	return rt->total;

@@ -78,8 +78,9 @@ static void output_word(const struct site *s)
 		acc[m] = s->v->keep ? acc[m] + sum[m] : sum[m];
 }
 
-int rvl_conv_scalar(struct rvl_core *c, const struct rivulet_config *cfg,
-		    const struct rivulet_insn_conv *v)
+/* The reference that rvl_conv() equals bit for bit, whatever it runs on. */
+static int conv_scalar(struct rvl_core *c, const struct rivulet_config *cfg,
+		       const struct rivulet_insn_conv *v)
 {
 	struct site s = { .c = c, .cfg = cfg, .v = v };
 
@@ -101,5 +102,5 @@ int rvl_conv(struct rvl_core *c, const struct rivulet_config *cfg,
 {
 	int r = rvl_conv_simd(c, cfg, v);
 
-	return r == RVL_CONV_SCALAR ? rvl_conv_scalar(c, cfg, v) : r;
+	return r == RVL_CONV_SCALAR ? conv_scalar(c, cfg, v) : r;
 }

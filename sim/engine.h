@@ -53,10 +53,6 @@ int rvl_alu(struct rvl_core *c, const struct rivulet_config *cfg, const struct r
 int rvl_store(struct rvl_core *c, const struct rivulet_config *cfg,
 	      const struct rivulet_insn_store *s);
 
-/** rvl_conv_scalar() - the reference that rvl_conv() equals bit for bit, whatever it runs on */
-int rvl_conv_scalar(struct rvl_core *c, const struct rivulet_config *cfg,
-		    const struct rivulet_insn_conv *v);
-
 /** enum rvl_simd - instruction sets of the host that the vector convolution can use */
 enum rvl_simd { RVL_SIMD_NONE, RVL_SIMD_AVX2, RVL_SIMD_VNNI };
 /** rvl_conv_force() - use at most this from now on, for tests; returns what will really be used */
