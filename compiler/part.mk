@@ -2,6 +2,7 @@
 $(eval $(call static_lib,compiler,$(sort $(wildcard compiler/*.c))))
 
 $(eval $(call program,gen/operators,compiler/gen/operators.c,compiler kernels uapi,-lm))
+docs: docs/operators.md
 docs/operators.md: $(BUILD)/gen/operators
 	@echo "  GEN     $@"
 	@$< > $@.tmp && mv $@.tmp $@
