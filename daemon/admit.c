@@ -4,13 +4,29 @@
 
 #include "manager.h"
 
+static uint64_t add_sat(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
 bool rvl_slot_before(const struct rvl_slot *a, const struct rvl_slot *b)
 {
 	if (a->priority != b->priority)
 		return a->priority > b->priority;
 	if (a->deadline != b->deadline)
 		return a->deadline < b->deadline;
+	if (a->turn != b->turn)
+		return a->turn < b->turn;
 	return a->arrival < b->arrival;
+}
+
+uint64_t rvl_turn(uint64_t *user_turn, uint64_t now, uint64_t expected)
+{
+	uint64_t turn = *user_turn > now ? *user_turn : now;
+
+	/* A run of unknown length counts, too. */
+	*user_turn = add_sat(turn, expected ? expected : 1);
+	return turn;
 }
 
 static int check_finish(const struct rvl_slot *s, const struct rvl_slot *fresh, uint64_t now,
@@ -32,11 +48,6 @@ static int check_finish(const struct rvl_slot *s, const struct rvl_slot *fresh, 
 		       "would end in %llu us (%llu us of it its own), %llu us after its deadline",
 		       (unsigned long long)(finish - now) / 1000,
 		       (unsigned long long)s->expected / 1000, (unsigned long long)late);
-}
-
-static uint64_t add_sat(uint64_t a, uint64_t b)
-{
-	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
 int rvl_admit(const struct rvl_slot *const *queue, size_t n, const struct rvl_slot *fresh,

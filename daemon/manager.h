@@ -46,6 +46,7 @@ struct rvl_user {
 	uint32_t sessions, models, instances, runs, compiles;
 	bool compiling;	/* a worker is busy for it */
 	uint64_t bytes;
+	uint64_t turn;	/* where its next run stands among those without a deadline */
 };
 
 /** rvl_user_get() - find or make, with one more reference; NULL: out of memory */
@@ -291,13 +292,21 @@ void rvl_instance_run_ended(struct rvl_instance *x);
 struct rvl_slot {
 	uint32_t priority;	/* enum rivulet_priority */
 	uint64_t deadline;	/* ns; UINT64_MAX: none */
+	uint64_t turn;		/* of its user, among those without a deadline */
 	uint64_t arrival;	/* ns; first come among equals */
 	uint64_t expected;	/* ns of work */
 	bool hard;
 };
 
-/** rvl_slot_before() - earliest deadline first within a priority, then first come */
+/** rvl_slot_before() - earliest deadline first within a priority, then users in turn, then first come */
 bool rvl_slot_before(const struct rvl_slot *a, const struct rvl_slot *b);
+
+/**
+ * rvl_turn() - the turn of a user's next run: whoever has queued less work comes earlier
+ * @user_turn: of the user, moved on by @expected ns; @now: turn of the run that started last, so
+ * that who was away gains nothing by it.
+ */
+uint64_t rvl_turn(uint64_t *user_turn, uint64_t now, uint64_t expected);
 
 /**
  * rvl_admit() - may @fresh join the queue
@@ -324,6 +333,7 @@ struct rvl_sched {
 	struct rvl_list running;
 	struct rvl_list ended;		/* called back, not yet answered */
 	uint32_t queued, n_running;
+	uint64_t turn;			/* of the last run started without a deadline */
 	sd_event_source *kick;		/* answers and starts runs, outside of the runtime's callbacks */
 	struct rvl_totals totals;
 };

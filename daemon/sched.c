@@ -172,6 +172,8 @@ static void start(struct rvl_sched *sc, struct rvl_run *run)
 	}
 	run->running = true;
 	run->started = now;
+	if (run->slot.turn > sc->turn)
+		sc->turn = run->slot.turn;
 	rvl_list_del(&run->link);
 	rvl_list_add_tail(&sc->running, &run->link);
 	sc->queued--;
@@ -291,6 +293,7 @@ int rvl_sched_submit(struct rvl_instance *x, const struct rivulet_msg_run *req,
 {
 	struct rvl_manager *m = x->session->m;
 	struct rvl_user *u = x->session->user;
+	uint64_t turn = u->turn;
 	struct rvl_run *run;
 	int r = check_run(x, req, err);
 
@@ -306,6 +309,8 @@ int rvl_sched_submit(struct rvl_instance *x, const struct rivulet_msg_run *req,
 		.expected = rvl_program_expected_ns(x->model->program, rvl_device_hz(&m->device)),
 		.hard = req->flags & RIVULET_RUN_HARD,
 	};
+	if (!req->deadline)
+		run->slot.turn = rvl_turn(&turn, m->sched.turn, run->slot.expected);
 	r = admit(&m->sched, &run->slot, err);
 	m->sched.totals.refused += r == -ETIME;
 	r = r ?: rvl_user_count(&u->runs, m->cfg.user_runs, "RunsPerUser", err);
@@ -313,6 +318,7 @@ int rvl_sched_submit(struct rvl_instance *x, const struct rivulet_msg_run *req,
 		free(run);
 		return r;
 	}
+	u->turn = turn;
 	run->instance = x;
 	run->user = u;
 	run->serial = req->h.serial;

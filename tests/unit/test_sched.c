@@ -16,8 +16,9 @@ static struct rvl_text err;
 static struct rvl_slot slot(uint32_t priority, uint64_t deadline_ms, uint64_t arrival,
 			    uint64_t work_ms, bool hard)
 {
-	return (struct rvl_slot){ priority, deadline_ms ? deadline_ms * MS : UINT64_MAX, arrival,
-				  work_ms * MS, hard };
+	return (struct rvl_slot){ .priority = priority,
+				  .deadline = deadline_ms ? deadline_ms * MS : UINT64_MAX,
+				  .arrival = arrival, .expected = work_ms * MS, .hard = hard };
 }
 
 /* Proves the order: priority, then deadline (none is last), then arrival. */
@@ -31,6 +32,31 @@ START_TEST(order)
 	for (size_t i = 0; i < ARRAY_SIZE(sorted); i++)
 		for (size_t k = 0; k < ARRAY_SIZE(sorted); k++)
 			ck_assert(rvl_slot_before(sorted[i], sorted[k]) == (i < k));
+}
+END_TEST
+
+/* Proves that users share: who queues much waits behind who queues little, and waiting is no credit. */
+START_TEST(turns)
+{
+	uint64_t much = 0, little = 0, late = 0, now = 0;
+	struct rvl_slot a[3], b;
+
+	for (int i = 0; i < 3; i++) {
+		a[i] = slot(1, 0, (uint64_t)i, 10, false);
+		a[i].turn = rvl_turn(&much, now, a[i].expected);
+	}
+	b = slot(1, 0, 99, 10, false);
+	b.turn = rvl_turn(&little, now, b.expected);
+	ck_assert(rvl_slot_before(&a[0], &b));	/* came first, same turn */
+	ck_assert(rvl_slot_before(&b, &a[1]));
+	ck_assert(rvl_slot_before(&a[1], &a[2]));
+	/* After a[2] has started, a user who was away stands behind it, not before everybody. */
+	now = a[2].turn;
+	ck_assert_uint_eq(rvl_turn(&late, now, 0), a[2].turn);
+	ck_assert_uint_eq(late, now + 1);
+	late = UINT64_MAX - 1;
+	rvl_turn(&late, 0, 10);
+	ck_assert_uint_eq(late, UINT64_MAX);
 }
 END_TEST
 
@@ -272,6 +298,7 @@ int main(void)
 	int failed;
 
 	tcase_add_test(t, order);
+	tcase_add_test(t, turns);
 	tcase_add_test(t, promise);
 	tcase_add_test(t, keeping);
 	tcase_add_test(t, cache_checks);
