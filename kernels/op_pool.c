@@ -252,8 +252,9 @@ int rvl_setup_pool(struct rvl_kernel *k, bool reference, char *why)
 	if (d->out[0].type != t || (t != RVL_TYPE_F32 && (d->op == RVL_OP_AVERAGE_POOL ||
 						       (t != RVL_TYPE_U8 && t != RVL_TYPE_S8))))
 		return rvl_why(why, "no pool on %s", rvl_type_name(t));
-	if (d->n_out > 1 && d->out[1].type != RVL_TYPE_S64)
-		return rvl_why(why, "indices are not int64");
+	if (d->n_out > 1 && (d->out[1].type != RVL_TYPE_S64 ||
+			     !rvl_shape_equal(&d->out[1].shape, &d->out[0].shape)))
+		return rvl_why(why, "indices are not one int64 for each result");
 	k->run = d->op == RVL_OP_MAX_POOL ? run_max : run_average;
 	return 0;
 }

@@ -41,14 +41,18 @@ const char *rvl_op_name(enum rvl_op op)
 int64_t rvl_shape_count(const struct rvl_shape *s)
 {
 	int64_t n = 1;
+	bool empty = false;
 
 	if (s->rank < 0 || s->rank > RVL_MAX_RANK)
 		return -1;
+	/* A 0 hides no other dimension: products of some of them are strides and sizes too. */
 	for (int i = 0; i < s->rank; i++) {
-		if (s->dim[i] < 0 || __builtin_mul_overflow(n, s->dim[i], &n) || n > MAX_ELEMENTS)
+		if (s->dim[i] < 0 || __builtin_mul_overflow(n, s->dim[i] ? s->dim[i] : 1, &n) ||
+		    n > MAX_ELEMENTS)
 			return -1;
+		empty |= !s->dim[i];
 	}
-	return n;
+	return empty ? 0 : n;
 }
 
 bool rvl_shape_equal(const struct rvl_shape *a, const struct rvl_shape *b)

@@ -169,7 +169,8 @@ size_t rvl_type_size(enum rvl_type t);
 const char *rvl_op_name(enum rvl_op op);
 
 /**
- * Elements of a shape, or -1 if the product overflows 2^40 or a dimension is negative.
+ * Elements of a shape, or -1 if a dimension is negative or the product of those that are not 0
+ * exceeds 2^40.
  * A hostile shape must never get to an allocation, so every size goes through here.
  */
 int64_t rvl_shape_count(const struct rvl_shape *s);

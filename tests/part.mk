@@ -32,3 +32,4 @@ $(eval $(call unit_test,board,uapi))
 $(eval $(call unit_test,tool,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 include tests/vm/client/part.mk
 $(eval $(call unit_test,asm,tool $(TOOL_STATIC),$(TOOL_LIBS)))
+$(eval $(call unit_test,fuzz_program,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))

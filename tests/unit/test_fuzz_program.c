@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Hostile program files, their checksum made right again: kernel descriptors of every CPU operator, then
+ * whole files on the linked model. Whatever is changed, it is refused with a sentence, or runs to an end
+ * inside the memory it was given: every operand ends at a page that faults.
+ */
+#include <check.h>
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "rivulet_compiler.h"
+#include "rivulet_crc32c.h"
+#include "rivulet_kernels.h"
+#include "rivulet_runtime.h"
+
+#define ROOM	     (1u << 20)	/* bytes of an operand that a case may have */
+#define OPERANDS     (RVL_MAX_IN + RVL_MAX_OUT)
+#define DESC_CASES   6000
+#define FILE_CASES   1500
+#define SCRATCH_MOST (32u << 20)
+
+static uint64_t state;
+
+static uint32_t rnd(uint32_t n)
+{
+	state = state * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)((state >> 33) % n);
+}
+
+/* Numbers at which arithmetic goes wrong. */
+static uint32_t nasty(uint32_t old)
+{
+	static const uint32_t v[] = { 0, 1, 2, 3, 4, 7, 8, 16, 255, 256, 4096, 65535, 65536, 1u << 20,
+				      1u << 24, 1u << 28, 1u << 30, 0x7fffffff, 0x80000000, 0xffffffff,
+				      0x7fc00000, 0x7f800000, 0xff800000, 0x00000001, 0x3f800000 };
+
+	switch (rnd(4)) {
+	case 0:
+		return old + 1;
+	case 1:
+		return old - 1;
+	case 2:
+		return old ^ 1u << rnd(32);
+	default:
+		return v[rnd(sizeof(v) / sizeof(v[0]))];
+	}
+}
+
+/* @n, or more of them for a longer hunt by hand. */
+static int cases(int n)
+{
+	const char *times = getenv("FUZZ_TIMES");
+
+	return times ? n * atoi(times) : n;
+}
+
+/* ---- memory that ends at a guard page ---- */
+
+static uint8_t *room[OPERANDS];
+
+static void make_rooms(void)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	for (int i = 0; i < OPERANDS; i++) {
+		room[i] = mmap(NULL, ROOM + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			       -1, 0);
+		ck_assert(room[i] != MAP_FAILED);
+		ck_assert(!mprotect(room[i] + ROOM, page, PROT_NONE));
+		for (uint32_t j = 0; j < ROOM / 8; j++)
+			((uint32_t *)room[i])[j] = rnd(2) ? nasty(0x3f000000) : rnd(UINT32_MAX);
+	}
+}
+
+static void *operand(int i, size_t size)
+{
+	return room[i] + ROOM - size;
+}
+
+/* ---- descriptors ---- */
+
+/*
+ * One sound case of each operator. Operands: type (f32, u8, b = s8, i = s32, l = s64), dimensions, then q
+ * for one scale or Q for one by the first axis; - is an absent one.
+ */
+struct seed {
+	enum rvl_op op;
+	const char *in, *out;
+	int32_t kernel, pad, group;
+};
+
+static const struct seed seeds[] = {
+	{ RVL_OP_QUANTIZE, "f2x3x4 f3 u3", "u2x3x4", 1, 0, 1 },
+	{ RVL_OP_DEQUANTIZE, "b2x3x4 f3 b3", "f2x3x4", 1, 0, 1 },
+	{ RVL_OP_QLINEAR_CONV, "u1x4x6x6 f u b4x2x3x3 f4 b4 f u i4", "u1x4x6x6", 3, 1, 2 },
+	{ RVL_OP_QLINEAR_MATMUL, "u2x3x4 f u b2x4x5 f b f u", "u2x3x5", 1, 0, 1 },
+	{ RVL_OP_QLINEAR_ADD, "u2x3x4 f u u4 f u f u", "u2x3x4", 1, 0, 1 },
+	{ RVL_OP_QLINEAR_MUL, "u1x4 f u u3x4 f u f u", "u3x4", 1, 0, 1 },
+	{ RVL_OP_QGEMM, "u3x4 f u b4x5 f5 b5 i5 f u", "u3x5", 1, 0, 1 },
+	{ RVL_OP_QLINEAR_GLOBAL_AVERAGE_POOL, "u1x3x4x4 f u f u", "u1x3x1x1", 1, 0, 1 },
+	{ RVL_OP_QLINEAR_AVERAGE_POOL, "u1x3x5x5 f u f u", "u1x3x5x5", 3, 1, 1 },
+	{ RVL_OP_CONV, "f1x4x6x6 f4x2x3x3 f4", "f1x4x6x6", 3, 1, 2 },
+	{ RVL_OP_GEMM, "f3x4 f4x5 f5", "f3x5", 1, 0, 1 },
+	{ RVL_OP_MATMUL, "f2x3x4 f4x5", "f2x3x5", 1, 0, 1 },
+	{ RVL_OP_RELU, "b2x3", "b2x3", 1, 0, 1 },
+	{ RVL_OP_CLIP, "f2x3 f -", "f2x3", 1, 0, 1 },
+	{ RVL_OP_ADD, "l2x3x1 l3x4", "l2x3x4", 1, 0, 1 },
+	{ RVL_OP_MUL, "f2x1x4 f3x4", "f2x3x4", 1, 0, 1 },
+	{ RVL_OP_MAX_POOL, "u1x3x5x5", "u1x3x5x5 l1x3x5x5", 3, 1, 1 },
+	{ RVL_OP_AVERAGE_POOL, "f1x3x5x5", "f1x3x5x5", 3, 1, 1 },
+	{ RVL_OP_GLOBAL_AVERAGE_POOL, "f1x3x5x5", "f1x3x1x1", 1, 0, 1 },
+	{ RVL_OP_GLOBAL_MAX_POOL, "f1x3x5x5", "f1x3x1x1", 1, 0, 1 },
+	{ RVL_OP_FLATTEN, "f2x3x4", "f2x12", 1, 0, 1 },
+	{ RVL_OP_RESHAPE, "f2x3x4 l2", "f6x4", 1, 0, 1 },
+	{ RVL_OP_IDENTITY, "i7", "i7", 1, 0, 1 },
+	{ RVL_OP_TRANSPOSE, "f2x3x4", "f3x4x2", 1, 0, 1 },
+	{ RVL_OP_SOFTMAX, "f2x3x4", "f2x3x4", 1, 0, 1 },
+	{ RVL_OP_BATCH_NORM, "f2x3x4 f3 f3 f3 f3", "f2x3x4", 1, 0, 1 },
+	{ RVL_OP_Q_CONV, "u1x4x6x6q b4x2x3x3Q i4", "u1x4x6x6q", 3, 1, 2 },
+	{ RVL_OP_Q_CONV, "b1x4x6x6q b4x1x3x3q", "b1x4x6x6q", 3, 1, 4 },
+	{ RVL_OP_Q_MATMUL, "u3x4q b4x5q i5", "u3x5q", 1, 0, 1 },
+	{ RVL_OP_Q_ADD, "u2x3x4q u4q", "u2x3x4q", 1, 0, 1 },
+	{ RVL_OP_Q_MUL, "b2x3q b2x3q", "b2x3q", 1, 0, 1 },
+	{ RVL_OP_Q_AVERAGE_POOL, "u1x3x5x5q", "u1x3x5x5q", 3, 1, 1 },
+	{ RVL_OP_Q_GLOBAL_AVERAGE_POOL, "u1x3x5x5q", "u1x3x1x1q", 1, 0, 1 },
+	{ RVL_OP_Q_RESCALE, "u2x3q", "b2x3q", 1, 0, 1 },
+	{ RVL_OP_PACK_BLOCKED, "u1x5x3x3q", "b1x2x3x3x4q", 1, 0, 1 },
+	{ RVL_OP_UNPACK_BLOCKED, "b1x2x3x3x4q", "u1x5x3x3q", 1, 0, 1 },
+};
+
+#define SEEDS (int)(sizeof(seeds) / sizeof(seeds[0]))
+
+static const float scales[8] = { 0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f, 0.7f, 0.8f };
+static const int32_t zps[8];
+
+static const char *parse_operand(const char *p, struct rvl_kernel_arg *a)
+{
+	static const char letters[] = "-fubil";
+
+	*a = (struct rvl_kernel_arg) { .type = (enum rvl_type)(strchr(letters, *p++) - letters) };
+	while (isdigit((unsigned char)*p)) {
+		a->shape.dim[a->shape.rank++] = strtol(p, (char **)&p, 10);
+		p += *p == 'x';
+	}
+	if (*p == 'q' || *p == 'Q')
+		a->quant = (struct rvl_kernel_quant) { .n = *p++ == 'q' ? 1 : (uint32_t)a->shape.dim[0],
+						       .scale = scales, .zp = zps };
+	return *p == ' ' ? p + 1 : p;
+}
+
+static void seed_desc(const struct seed *s, struct rvl_kernel_desc *d)
+{
+	*d = (struct rvl_kernel_desc) { .op = s->op };
+	rvl_attr_init(&d->attr);
+	for (const char *p = s->in; *p;)
+		p = parse_operand(p, &d->in[d->n_in++]);
+	for (const char *p = s->out; *p;)
+		p = parse_operand(p, &d->out[d->n_out++]);
+	d->attr.group = s->group;
+	d->attr.block = 4;
+	d->attr.axis = 1;
+	d->attr.perm_rank = 3;
+	memcpy(d->attr.perm, (int32_t[]) { 1, 2, 0 }, 3 * sizeof(int32_t));
+	for (int i = 0; i < 2; i++) {
+		d->attr.kernel[i] = s->kernel;
+		d->attr.pad[i] = d->attr.pad[i + 2] = s->pad;
+	}
+}
+
+/* Guarded memory for every operand of a sound kernel; false: too large to try. */
+static bool give_operands(const struct rvl_kernel_desc *d, const void **in, void **out)
+{
+	for (uint32_t i = 0; i < d->n_in + d->n_out; i++) {
+		const struct rvl_kernel_arg *a = i < d->n_in ? &d->in[i] : &d->out[i - d->n_in];
+		uint64_t n = (uint64_t)rvl_shape_count(&a->shape) * rvl_type_size(a->type);
+		void *p = a->type == RVL_TYPE_NONE ? NULL : operand((int)i, n < ROOM ? n : 0);
+
+		if (n > ROOM)
+			return false;
+		if (i < d->n_in)
+			in[i] = p;
+		else
+			out[i - d->n_in] = p;
+	}
+	return true;
+}
+
+static void bind_constants(struct rvl_kernel_desc *d, const void *const *in)
+{
+	for (uint32_t i = 1; i < d->n_in; i++)
+		d->in[i].data = in[i];
+}
+
+/* What an image does with a descriptor, then a run. Returns whether it ran. */
+static bool try_desc(struct rvl_kernel_desc *d)
+{
+	const void *in[RVL_MAX_IN] = { NULL };
+	void *out[RVL_MAX_OUT] = { NULL };
+	struct rvl_kernel *k;
+	void *scratch = NULL;
+	char why[96] = "";
+	bool fits = give_operands(d, in, out);
+	bool ran = false;
+	int rc;
+
+	if (fits && rnd(2))
+		bind_constants(d, in);
+	rc = rvl_kernel_new(d, rnd(2), &k, why);
+	if (rc) {
+		ck_assert_msg(rc != -EINVAL || why[0], "refused without a reason");
+		return false;
+	}
+	if (fits && rvl_kernel_scratch(k) <= SCRATCH_MOST &&
+	    !posix_memalign(&scratch, 64, rvl_kernel_scratch(k) + 1)) {
+		rvl_kernel_run(k, in, out, scratch, NULL);
+		ran = true;
+	}
+	free(scratch);
+	rvl_kernel_free(k);
+	return ran;
+}
+
+/* Another size or number everywhere that it stands, so that operands go on fitting each other. */
+static void replace_all(uint32_t *word, uint32_t n, uint32_t at)
+{
+	uint32_t old = word[at], fresh = rnd(12);
+
+	for (uint32_t i = 2; i < n; i++)
+		if (word[i] == old)
+			word[i] = fresh;
+}
+
+static void damage(uint32_t *word, uint32_t n)
+{
+	for (uint32_t i = 1 + rnd(3); i; i--) {
+		uint32_t at = 2 + rnd(n - 2);
+
+		if (!rnd(4))
+			replace_all(word, n, at);
+		else
+			word[at] = rnd(8) ? nasty(word[at]) : word[2 + rnd(n - 2)];
+	}
+}
+
+START_TEST(descriptors)
+{
+	struct rvl_kernel_desc d;
+	uint32_t sound[512], copy[512], ran = 0;
+	int64_t size;
+
+	state = 77 + (uint64_t)_i;
+	make_rooms();
+	seed_desc(&seeds[_i], &d);
+	ck_assert_msg(try_desc(&d), "the seed of %s does not run", rvl_op_name(d.op));
+	seed_desc(&seeds[_i], &d);
+	size = rvl_desc_pack(&d, sound, sizeof(sound));
+	ck_assert(size > 0 && size <= (int64_t)sizeof(sound));
+	for (int i = 0; i < cases(DESC_CASES); i++) {
+		memcpy(copy, sound, (size_t)size);
+		damage(copy, (uint32_t)size / 4);
+		if (!rvl_desc_unpack(copy, (size_t)size, &d))
+			ran += try_desc(&d);
+	}
+	ck_assert_uint_gt(ran, DESC_CASES / 100);
+}
+END_TEST
+
+/* ---- whole files ---- */
+
+static const char *const models[] = {
+	"models/lenet.onnx", "tests/data/qdq/residual_u8/model.onnx",
+	"tests/data/qdq/gap_gemm_s8/model.onnx", "tests/data/qdq/qlinear_u8/model.onnx",
+};
+
+#define MODELS (int)(sizeof(models) / sizeof(models[0]))
+
+static void *slurp(const char *path, size_t *size)
+{
+	FILE *f = fopen(path, "r");
+	char *p = malloc(ROOM);
+
+	ck_assert_msg(f && p, "%s", path);
+	*size = fread(p, 1, ROOM, f);
+	fclose(f);
+	return p;
+}
+
+static void compile(const char *path, bool cpu_only, const struct rivulet_board *board,
+		    struct rivulet_blob *out)
+{
+	struct rivulet_compile_options opt = { .cpu_only = cpu_only };
+	struct rvl_err err = { "" };
+	size_t size;
+	void *onnx = slurp(path, &size);
+
+	ck_assert_msg(!rivulet_compile(onnx, size, board, &opt, out, NULL, &err), "%s", err.msg);
+	free(onnx);
+}
+
+/* Where lies hurt: mostly the tables, now and then parameters, commands and weights. */
+static uint64_t place(const struct rivulet_program *p)
+{
+	switch (rnd(8)) {
+	case 0:
+		return rnd(sizeof(*p));
+	case 1:
+	case 2:
+		return p->tensors_off + rnd(p->tensors * (uint32_t)sizeof(struct rivulet_tensor));
+	case 3:
+	case 4:
+		return p->steps_off + rnd(p->steps * (uint32_t)sizeof(struct rivulet_step));
+	case 5:
+		return p->cmd_size ? p->cmd_off + rnd((uint32_t)p->cmd_size) : 0;
+	case 6:
+		return p->params_size ? p->params_off + rnd((uint32_t)p->params_size) : 0;
+	default:
+		return rnd((uint32_t)p->size);
+	}
+}
+
+static void mutate(const struct rivulet_blob *good, uint8_t *file)
+{
+	struct rivulet_program *h = (void *)file;
+
+	memcpy(file, good->data, good->size);
+	for (uint32_t n = 1 + rnd(3); n; n--) {
+		uint64_t at = place(good->data) / 4 * 4;
+		uint32_t v;
+
+		memcpy(&v, file + at, sizeof(v));
+		v = nasty(v);
+		memcpy(file + at, &v, sizeof(v));
+	}
+	h->crc = 0;
+	h->crc = rivulet_crc32c(0, file, good->size);
+}
+
+/* Guarded memory for what a caller binds; false: more than a case has. */
+static bool bind_all(struct rivulet_exec *x)
+{
+	const struct rivulet_program *p = rivulet_image_program(rivulet_exec_image(x));
+	const struct rivulet_tensor *t = rivulet_program_tensors(p);
+	struct rivulet_runtime_error err = { "" };
+
+	if (p->inputs + p->outputs > OPERANDS)
+		return false;
+	for (uint32_t i = 0; i < p->inputs + p->outputs; i++) {
+		uint64_t size = (t[i].size + 7) / 8 * 8;
+
+		if (size > ROOM)
+			return false;
+		ck_assert_msg(!rivulet_exec_bind_memory(x, i, operand((int)i, size), t[i].size, &err),
+			      "%s", err.text);
+	}
+	return true;
+}
+
+/* 0: refused, 1: loaded, 2: ran to its end, 3: failed at run time, with a sentence */
+static int try_file(struct rivulet_runtime *rt, const void *file, size_t size)
+{
+	struct rivulet_runtime_error err = { "" };
+	struct rivulet_image *img;
+	struct rivulet_exec *x;
+	int rc = rivulet_image_load(rt, file, size, &img, &err);
+
+	if (rc) {
+		ck_assert_uint_gt(strlen(err.text), 10);
+		return 0;
+	}
+	rc = rivulet_exec_new(img, &x, &err);
+	rivulet_image_unref(img);
+	if (rc)
+		return 0;
+	rc = 1;
+	if (bind_all(x) && !rivulet_exec_start(x, NULL, &err)) {
+		rc = rivulet_exec_wait(x, 60000) ? 3 : 2;
+		if (rc == 3)
+			ck_assert_uint_gt(strlen(rivulet_exec_result(x)->text), 10);
+	}
+	rivulet_exec_unref(x);
+	return rc;
+}
+
+/* Half of the tests without the NPU, so that every layer is a CPU step. */
+START_TEST(files)
+{
+	struct rivulet_blob good = { 0 };
+	struct rivulet_workers *workers;
+	struct rivulet_runtime_error err;
+	struct rivulet_runtime *rt;
+	struct rivulet_board board;
+	uint32_t count[4] = { 0 };
+	char why[256];
+	uint8_t *file;
+
+	state = 1000 + (uint64_t)_i;
+	make_rooms();
+	ck_assert_msg(!rivulet_board_load(&board, "zu3eg-64", why, sizeof(why)), "%s", why);
+	compile(models[_i / 2], _i % 2, &board, &good);
+	ck_assert(!rivulet_workers_new(2, &workers));
+	ck_assert_msg(!rivulet_runtime_new_sim(&board, workers, &rt, &err), "%s", err.text);
+	file = aligned_alloc(64, (good.size + 63) / 64 * 64);
+	memcpy(file, good.data, good.size);
+	ck_assert_int_eq(try_file(rt, file, good.size), 2);
+	for (int i = 0; i < cases(FILE_CASES); i++) {
+		mutate(&good, file);
+		count[try_file(rt, file, good.size)]++;
+	}
+	printf("%s, %s: %u refused, %u loaded only, %u ran, %u failed in the run\n", models[_i / 2],
+	       _i % 2 ? "CPU" : "NPU", count[0], count[1], count[2], count[3]);
+	ck_assert_uint_gt(count[0], FILE_CASES / 20);
+	ck_assert_uint_gt(count[2], FILE_CASES / 20);
+	memcpy(file, good.data, good.size);
+	ck_assert_int_eq(try_file(rt, file, good.size), 2);
+	free(file);
+	rivulet_runtime_unref(rt);
+	rivulet_workers_unref(workers);
+	rivulet_blob_free(&good);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("fuzz_program");
+	TCase *t = tcase_create("hostile");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(t, 300);
+	tcase_add_loop_test(t, descriptors, 0, SEEDS);
+	tcase_add_loop_test(t, files, 0, 2 * MODELS);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
