@@ -48,13 +48,16 @@ static int set_limits(const struct rvl_worker_job *job)
 	return r;
 }
 
-/* What computing needs: memory, the three descriptors, time, and the end. */
+/*
+ * What computing needs: memory, the three descriptors, time, and the end. glibc's qsort() asks
+ * sysinfo() how much memory there is.
+ */
 static const int allowed[] = {
 	SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(futex),
 	SCMP_SYS(read), SCMP_SYS(write), SCMP_SYS(pwrite64), SCMP_SYS(sendto), SCMP_SYS(recvfrom),
 	SCMP_SYS(close), SCMP_SYS(clock_gettime), SCMP_SYS(getrandom), SCMP_SYS(rt_sigreturn),
 	SCMP_SYS(rt_sigprocmask), SCMP_SYS(gettid), SCMP_SYS(getpid), SCMP_SYS(exit),
-	SCMP_SYS(exit_group),
+	SCMP_SYS(exit_group), SCMP_SYS(sysinfo),
 };
 
 /* An abort() must show as one. */

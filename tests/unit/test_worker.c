@@ -236,6 +236,47 @@ START_TEST(system_call)
 }
 END_TEST
 
+/* Every model.onnx one level below @dir, in a session of its own. Returns how many. */
+static int load_all(const char *dir)
+{
+	union rivulet_packet p;
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	char path[512];
+	int n = 0, sock;
+
+	while (d && (e = readdir(d))) {
+		size_t size;
+		void *onnx;
+
+		snprintf(path, sizeof(path), "%s/%s/model.onnx", dir, e->d_name);
+		if (*e->d_name == '.' || access(path, R_OK))
+			continue;
+		sock = raw_open();
+		onnx = read_file(path, &size);
+		raw_load(sock, onnx, size, 0, &p, NULL);
+		free(onnx);
+		close(sock);
+		n++;
+	}
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* Proves that the filter lets the compiler do its work: a thousand decent models, and none dies of it. */
+START_TEST(decent_models)
+{
+	int n = load_all("tests/data/qdq");
+
+	n += load_all("/usr/share/libonnx-testdata/data/node");
+	n += load_all("/usr/share/libonnx-testdata/data/pytorch-converted");
+	ck_assert_int_gt(n, 5);
+	ck_assert_uint_eq(status_number("\"compiler\"", "died"), 0);
+	ck_assert_uint_gt(status_number("\"compiler\"", "compiled"), 5);
+}
+END_TEST
+
 /* Proves that one user's hanging compiler keeps neither others' connections nor their own waiting long. */
 START_TEST(patience)
 {
@@ -313,6 +354,11 @@ static void start(void)
 		  "[Limits]\nCompilesPerUser=3\n");
 }
 
+static void start_plain(void)
+{
+	rig_start("");
+}
+
 int main(int argc, char **argv)
 {
 	Suite *s;
@@ -323,7 +369,7 @@ int main(int argc, char **argv)
 	rig_main(argc, argv, worker);
 	s = suite_create("worker");
 	t = tcase_create("hostile");
-	tcase_set_timeout(t, 120);
+	tcase_set_timeout(t, 240);
 	tcase_add_checked_fixture(t, start, rig_stop);
 	tcase_add_loop_test(t, ending, 0, (int)ARRAY_SIZE(ends));
 	tcase_add_test(t, memory);
@@ -331,6 +377,11 @@ int main(int argc, char **argv)
 	tcase_add_test(t, patience);
 	tcase_add_test(t, leaving);
 	tcase_add_test(t, too_many);
+	suite_add_tcase(s, t);
+	t = tcase_create("decent");
+	tcase_set_timeout(t, 240);
+	tcase_add_checked_fixture(t, start_plain, rig_stop);
+	tcase_add_test(t, decent_models);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);
