@@ -145,7 +145,7 @@ int rivulet_estimate(const struct rivulet_program *program, const struct rivulet
 		     struct rivulet_estimate_row *rows, struct rvl_err *err);
 
 /**
- * rivulet_target_of() - what a program for @board demands, to compare with rivulet_program_fits()
+ * rivulet_target_of() - what a program for @board may demand, to compare with rivulet_program_fits()
  */
 void rivulet_target_of(const struct rivulet_board *board, struct rivulet_target *t);
 

@@ -240,6 +240,14 @@ static uint32_t options_hash(const struct rivulet_compile_options *o)
 	return h;
 }
 
+static uint32_t modes_used(const struct rvl_backend *be)
+{
+	for (uint32_t i = 0; i < be->n_layers; i++)
+		if (be->layer[i]->kind == RVL_LAYER_CONV)
+			return 1u << RIVULET_MODE_DENSE;
+	return 0;
+}
+
 static void finish_header(struct writer *w, const void *onnx, size_t size)
 {
 	struct rvl_backend *be = w->be;
@@ -260,6 +268,7 @@ static void finish_header(struct writer *w, const void *onnx, size_t size)
 	rivulet_sha256(onnx, size, h->model_hash);
 	if (be->board)
 		rivulet_target_of(be->board, &h->target);
+	h->target.modes &= modes_used(be);
 }
 
 static int write_file(struct writer *w, const uint32_t *names, struct rivulet_blob *out)
@@ -340,7 +349,7 @@ void rivulet_target_of(const struct rivulet_board *board, struct rivulet_target 
 		.inp_bytes = board->inp_bytes,
 		.wgt_bytes = board->wgt_bytes,
 		.acc_bytes = board->acc_bytes,
-		.modes = 1u << RIVULET_MODE_DENSE,
+		.modes = board->modes,
 		.queue_depth = 1,
 	};
 }

@@ -119,6 +119,7 @@ static struct outcome run(const struct qg *q, const struct io *io, const struct 
 	uint32_t ins = q->g->n_inputs, outs = q->g->n_outputs;
 	struct rivulet_blob program = { 0 };
 	struct rivulet_estimate_row row[RIVULET_LEVELS];
+	struct rivulet_target target;
 	struct outcome o = { 0 };
 	struct rvl_err err = { "" };
 	struct rvl_graph *g;
@@ -129,6 +130,9 @@ static struct outcome run(const struct qg *q, const struct io *io, const struct 
 	ck_assert_msg(!rvl_compile_graph(g, b, opt, &program, NULL, &err), "%s: %s", what, err.msg);
 	ck_assert_msg(!rivulet_program_check(program.data, program.size, why, sizeof(why)),
 		      "%s: %s", what, why);
+	rivulet_target_of(b, &target);
+	ck_assert_msg(!rivulet_program_fits(program.data, &target, why, sizeof(why)), "%s: %s",
+		      what, why);
 	ck_assert(!prog_open(&x, b, NULL, program.data));
 	for (uint32_t i = 0; i < ins; i++)
 		x.io[i] = io->data[i];
