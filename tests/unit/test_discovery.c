@@ -225,7 +225,7 @@ START_TEST(coming_and_going)
 	ck_assert_int_eq(raw_load(sock, "x", 1, 0, &p, NULL), -ENODEV);
 	/* Another number each time, as a kernel may do, and umockdev must. */
 	for (int i = 0; i < 3; i++) {
-		char name[16], path[96], node[32];
+		char name[24], path[96], node[40];
 
 		snprintf(name, sizeof(name), "accel%d", i);
 		snprintf(path, sizeof(path), CARD "/accel/%s", name);
