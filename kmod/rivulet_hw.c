@@ -245,6 +245,27 @@ static int rvl_state_error(u32 state)
 	}
 }
 
+static bool rvl_status_valid(const struct rivulet_status *st, u32 seq)
+{
+	return le32_to_cpu(st->seq) == seq &&
+	       le32_to_cpu(st->crc) == rvl_crc(st, offsetof(struct rivulet_status, crc));
+}
+
+/**
+ * rvl_hw_retired - did the device retire a job before it was reset?
+ * @rdev: the NPU
+ * @seq: the job's
+ *
+ * Of a reset that was acknowledged, DONE_SEQ says nothing any more, but a status does: it was
+ * zeroed when the job was issued.
+ */
+bool rvl_hw_retired(struct rvl_device *rdev, u32 seq)
+{
+	struct rivulet_status st = rdev->mem[seq & 1].status;
+
+	return rvl_status_valid(&st, seq) && le32_to_cpu(st.state) != RIVULET_STATE_NONE;
+}
+
 /**
  * rvl_hw_outcome - read the status of a retired job
  * @rdev: the NPU
@@ -260,8 +281,7 @@ void rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rvl_outcome *out)
 	u64 start = le64_to_cpu(st.start), end = le64_to_cpu(st.end);
 
 	memset(out, 0, sizeof(*out));
-	if (le32_to_cpu(st.seq) != seq ||
-	    le32_to_cpu(st.crc) != rvl_crc(&st, offsetof(struct rivulet_status, crc))) {
+	if (!rvl_status_valid(&st, seq)) {
 		drm_err_ratelimited(&rdev->drm, "job %u: no valid status (frozen %u, fault %u)\n",
 				    seq, rvl_rd(rdev, RIVULET_REG_FROZEN),
 				    rvl_rd(rdev, RIVULET_REG_FROZEN_FAULT));
@@ -362,6 +382,24 @@ int rvl_hw_reset(struct rvl_device *rdev, u32 base)
 	rvl_wr(rdev, RIVULET_REG_RESET_BASE, base);
 	number = rvl_request(rdev, RIVULET_REG_RESET_REQ);
 	return rvl_wait_ack(rdev, RIVULET_REG_RESET_ACK, number, RVL_RESET_MS);
+}
+
+/**
+ * rvl_hw_release - end a HOLD that an earlier driver left
+ * @rdev: the NPU
+ *
+ * A reset does not. Returns 0, -ETIMEDOUT or -ENODEV, as rvl_hw_reset(). May sleep.
+ */
+int rvl_hw_release(struct rvl_device *rdev)
+{
+	u32 number;
+
+	lockdep_assert_held(&rdev->request_lock);
+	if (!rvl_rd(rdev, RIVULET_REG_HELD) && !rvl_rd(rdev, RIVULET_REG_HOLD_VALUE))
+		return 0;
+	rvl_wr(rdev, RIVULET_REG_HOLD_VALUE, 0);
+	number = rvl_request(rdev, RIVULET_REG_HOLD_REQ);
+	return rvl_wait_ack(rdev, RIVULET_REG_HOLD_ACK, number, RVL_RESET_MS);
 }
 
 /**

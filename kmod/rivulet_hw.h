@@ -21,11 +21,13 @@ bool rvl_hw_gone(struct rvl_device *rdev);
 bool rvl_hw_frozen_at(struct rvl_device *rdev, u32 seq);
 
 void rvl_hw_issue(struct rvl_device *rdev, u32 seq, const struct rivulet_desc *desc);
+bool rvl_hw_retired(struct rvl_device *rdev, u32 seq);
 void rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rvl_outcome *out);
 void rvl_hw_resume(struct rvl_device *rdev, u32 seq);
 
 int rvl_hw_abort(struct rvl_device *rdev, u32 seq);
 int rvl_hw_reset(struct rvl_device *rdev, u32 base);
+int rvl_hw_release(struct rvl_device *rdev);
 void rvl_hw_set_level(struct rvl_device *rdev, u32 level);
 void rvl_hw_irq_enable(struct rvl_device *rdev, bool on);
 

@@ -280,7 +280,10 @@ static void rvl_queue_die(struct rvl_device *rdev, struct rvl_job **jobs, int er
 	spin_unlock_irqrestore(&rdev->lock, flags);
 }
 
-/* After a reset: the guilty job ends, the one behind it is issued again. */
+/*
+ * After a reset: the guilty job ends, the one behind it is issued again, and either is retired
+ * instead when the device was done with it just before.
+ */
 static void rvl_queue_reissue(struct rvl_device *rdev, struct rvl_job **jobs)
 {
 	unsigned long flags;
@@ -288,9 +291,13 @@ static void rvl_queue_reissue(struct rvl_device *rdev, struct rvl_job **jobs)
 
 	spin_lock_irqsave(&rdev->lock, flags);
 	for (i = 0; i < RVL_QUEUE_SLOTS; i++) {
-		if (jobs[i] && jobs[i]->verdict)
+		if (!jobs[i])
+			continue;
+		if (rvl_hw_retired(rdev, jobs[i]->seq))
+			rvl_queue_retire(rdev, jobs[i]);
+		else if (jobs[i]->verdict)
 			rvl_queue_finish(rdev, jobs[i], jobs[i]->verdict);
-		else if (jobs[i])
+		else
 			rvl_queue_issue(rdev, jobs[i]);
 	}
 	spin_unlock_irqrestore(&rdev->lock, flags);
@@ -461,7 +468,7 @@ int rvl_queue_start(struct rvl_device *rdev)
 	rdev->seq = RVL_FIRST_SEQ;
 	rdev->load.since = ktime_get();
 	mutex_lock(&rdev->request_lock);
-	ret = rvl_hw_reset(rdev, rdev->seq);
+	ret = rvl_hw_reset(rdev, rdev->seq) ?: rvl_hw_release(rdev);
 	mutex_unlock(&rdev->request_lock);
 	return ret;
 }
