@@ -40,7 +40,7 @@ static int check_operand(const struct rivulet_program *p, const struct rvl_kerne
 
 	if (tensor >= p->tensors || (uint32_t)a->type != t->dtype || n < 0 || check_place(p, t))
 		return -EINVAL;
-	if ((uint64_t)n * rvl_type_size(a->type) != t->size || t->offset % rvl_type_size(a->type))
+	if ((uint64_t)n * rvl_type_size(a->type) != t->size)
 		return -EINVAL;
 	if (write && t->place != RIVULET_PLACE_ARENA && t->place != RIVULET_PLACE_OUTPUT)
 		return -EINVAL;

@@ -327,6 +327,33 @@ START_TEST(binding)
 }
 END_TEST
 
+/* Floats straight from the second input, straight to the second output: their numbers are no addresses. */
+START_TEST(second_of_each)
+{
+	struct made *m = calloc(1, sizeof(*m));
+	float a[16] = { 1, 2 }, b[16] = { 10, -20 }, y[2][16];
+	struct rivulet_exec *e;
+
+	add_tensor(m, RIVULET_PLACE_INPUT, 0, 16);
+	add_tensor(m, RIVULET_PLACE_INPUT, 1, 16);
+	add_tensor(m, RIVULET_PLACE_OUTPUT, 0, 16);
+	add_tensor(m, RIVULET_PLACE_OUTPUT, 1, 16);
+	add_step(m, 0, 1, 2);
+	add_step(m, 1, UINT32_MAX, 3);
+	make_file(m);
+	e = exec_of(m->file, m->size);
+	bind(e, 0, a, sizeof(a));
+	bind(e, 1, b, sizeof(b));
+	bind(e, 2, y[0], sizeof(y[0]));
+	bind(e, 3, y[1], sizeof(y[1]));
+	ck_assert_int_eq(run(e, NULL), 0);
+	ck_assert(y[0][0] == 11 && y[0][1] == -18 && y[1][0] == 10 && y[1][1] == 0);
+	rivulet_exec_unref(e);
+	free(m->file);
+	free(m);
+}
+END_TEST
+
 /* Parameters and tensors that contradict each other must be found at load. */
 START_TEST(contradictions)
 {
@@ -677,6 +704,7 @@ int main(void)
 	tcase_add_test(t, deadline_and_cancel);
 	tcase_add_test(t, dependencies);
 	tcase_add_test(t, binding);
+	tcase_add_test(t, second_of_each);
 	tcase_add_loop_test(t, contradictions, 0, 8);
 	tcase_add_loop_test(t, many_in_flight, 0, 2);
 	tcase_add_test(t, event_loop);
