@@ -14,7 +14,7 @@
 
 struct bench {
 	const char *device, *figures;
-	uint64_t runs, warmup, depth, batch, threads;
+	uint64_t runs, warmup, depth, batch, symbol, threads;
 	struct rvl_engine *engine;
 	uint64_t *wall;
 	struct rvl_run_stats sum;
@@ -206,6 +206,7 @@ static void report(const struct bench *b, const char *model)
 static int bench(struct bench *b, const char *model)
 {
 	struct rvl_engine_options o = { .device = b->device, .batch = (uint32_t)b->batch,
+		.symbol = (uint32_t)b->symbol,
 		.threads = (uint32_t)b->threads, .instances = (uint32_t)b->depth };
 	int e = rvl_engine_open(model, &o, &b->engine);
 
@@ -235,6 +236,7 @@ int rvl_cmd_bench(int argc, char **argv)
 		{ "warmup", 0, "N", "runs before that (5)", .number = &b.warmup },
 		{ "depth", 0, "N", "runs in flight for the throughput (4)", .number = &b.depth },
 		{ "batch", 0, "N", "value of a symbolic first dimension (1)", .number = &b.batch },
+		{ "symbol", 0, "N", "value of other symbolic dimensions", .number = &b.symbol },
 		{ "threads", 0, "N", "workers for CPU steps, not with the daemon", .number = &b.threads },
 		{ "figures", 0, "PREFIX", "print `figure PREFIX.NAME VALUE UNIT` lines", .text = &b.figures },
 		{ 0 }
@@ -246,7 +248,7 @@ int rvl_cmd_bench(int argc, char **argv)
 	if (n != 1)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "rivulet bench takes one model");
 	if (!b.runs || b.runs > MAX_RUNS || !b.depth || b.depth > MAX_DEPTH || b.warmup > MAX_RUNS ||
-	    b.batch > UINT32_MAX || b.threads > MAX_DEPTH)
+	    b.batch > INT32_MAX || b.symbol > INT32_MAX || b.threads > MAX_DEPTH)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--runs is 1 to %u, --depth and --threads at most %u",
 				     MAX_RUNS, MAX_DEPTH);
 	e = bench(&b, argv[1]);

@@ -59,6 +59,7 @@ static int parse(int argc, char **argv, struct rvl_run *r)
 		{ "figures", 0, "PREFIX", "print `figure PREFIX.NAME VALUE UNIT` lines", .text = &r->figures },
 		{ "require-npu", 0, NULL, "refuse a model with steps on the CPU", .flag = &r->require_npu },
 		{ "batch", 0, "N", "value of a symbolic first dimension (1)", .number = &r->batch },
+		{ "symbol", 0, "N", "value of other symbolic dimensions", .number = &r->symbol },
 		{ 0 }
 	};
 
@@ -74,8 +75,11 @@ static int check_args(const struct rvl_run *r)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--priority is low, normal or high");
 	if (r->expect && !r->images)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--expect goes with --images");
-	if (r->batch > UINT32_MAX || r->deadline_ms > UINT32_MAX)
-		return rvl_tool_fail(RVL_EXIT_USAGE, "--batch and --deadline are below 2^32");
+	if (!r->count || !r->deadline_ms)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--count and --deadline are at least 1");
+	if (r->batch > INT32_MAX || r->symbol > INT32_MAX ||
+	    (r->deadline_ms > INT32_MAX && r->deadline_ms != UINT64_MAX))
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--batch, --symbol and --deadline are below 2^31");
 	return 0;
 }
 
@@ -108,8 +112,9 @@ static void add_stats(struct rvl_run_stats *sum, const struct rvl_run_stats *s, 
 
 int rvl_run_once(struct rvl_run *r)
 {
+	uint64_t timeout = r->deadline_ms == UINT64_MAX ? 0 : r->deadline_ms * 1000000;
 	struct rvl_run_stats s;
-	int e = rvl_engine_start(r->engine, 0, r->deadline_ms * 1000000, priority_of(r));
+	int e = rvl_engine_start(r->engine, 0, timeout, priority_of(r));
 
 	if (!e)
 		e = rvl_engine_wait(r->engine, 0, &s);
@@ -206,6 +211,8 @@ static int feed_tensor(struct rvl_run *r, const char *spec)
 	i = rvl_engine_find_input(r->engine, name);
 	if (i < 0)
 		return RVL_EXIT_USAGE;
+	if (r->fed >> i & 1)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "input %s is given twice", name);
 	e = rvl_array_read(eq + 1, &a);
 	if (e)
 		return e;
@@ -246,7 +253,7 @@ static int run_tensors(struct rvl_run *r)
 static int open_engine(struct rvl_run *r, const char *model)
 {
 	struct rvl_engine_options o = { .device = r->device, .require_npu = r->require_npu,
-					.batch = (uint32_t)r->batch };
+					.batch = (uint32_t)r->batch, .symbol = (uint32_t)r->symbol };
 	int e = rvl_engine_open(model, &o, &r->engine);
 
 	if (!e && r->level != UINT64_MAX)
@@ -271,7 +278,7 @@ int rvl_cmd_run(int argc, char **argv)
 
 	if (!r)
 		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
-	r->level = UINT64_MAX;
+	r->level = r->count = r->deadline_ms = UINT64_MAX;
 	n = parse(argc, argv, r);
 	e = n < 0 ? -1 - n : n != 1 ? rvl_tool_fail(RVL_EXIT_USAGE, "rivulet run takes one model") :
 	    check_args(r);

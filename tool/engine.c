@@ -318,8 +318,6 @@ static int open_daemon(struct rvl_engine *e)
 /* Without --device: the daemon where one answers, else the first node; never the model, unasked. */
 static int open_device(struct rvl_engine *e, const struct rvl_engine_options *o)
 {
-	int r;
-
 	if (o->device && !strcmp(o->device, "daemon"))
 		return open_daemon(e);
 	if (o->device && (!strncmp(o->device, "sim:", 4) || o->device[0] == '/'))
@@ -331,9 +329,7 @@ static int open_device(struct rvl_engine *e, const struct rvl_engine_options *o)
 		e->client = rivulet_client_unref(e->client);
 		return open_daemon(e);
 	}
-	r = open_local(e, "", o->threads);
-	return r != RVL_EXIT_ABSENT ? r :
-	       rvl_tool_fail(r, "no daemon and no device; `rivulet doctor` says why");
+	return open_local(e, "", o->threads);
 }
 
 static int new_instance(struct rvl_engine *e, struct instance *in)

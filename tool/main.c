@@ -37,7 +37,8 @@ static int finish(int code)
 		rvl_json_end();
 	}
 	if (*rvl_tool_error)
-		fprintf(stderr, "rivulet: %s\n", rvl_tool_error);
+		fprintf(stderr, "rivulet: %s%s\n", rvl_tool_error, code != RVL_EXIT_ABSENT ? "" :
+			"; `rivulet doctor` says what mends it, --device sim:zu3eg-64 does without");
 	if (fflush(stdout) || ferror(stdout)) {
 		fprintf(stderr, "rivulet: cannot write the output: %s\n", strerror(errno));
 		return code ? code : RVL_EXIT_FAILED;

@@ -22,7 +22,7 @@ struct rvl_run {
 		*figures;
 	const char *input[RVL_RUN_INPUTS], *file[RVL_RUN_FILES];
 	uint32_t n_inputs, n_files;
-	uint64_t first, count, level, deadline_ms, batch;
+	uint64_t first, count, level, deadline_ms, batch, symbol;
 	bool require_npu;
 	/* state */
 	struct rvl_engine *engine;

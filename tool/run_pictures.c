@@ -310,7 +310,7 @@ static int load_set(struct rvl_run *r, struct set *s)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--first %llu: %s has %llu pictures",
 				     (unsigned long long)r->first, r->images,
 				     (unsigned long long)s->images.dim[0]);
-	if (!r->count || r->count > s->images.dim[0] - r->first)
+	if (r->count > s->images.dim[0] - r->first)
 		r->count = s->images.dim[0] - r->first;
 	if (r->labels && s->labels.dim[0] != s->images.dim[0])
 		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s has %llu labels for %llu pictures", r->labels,

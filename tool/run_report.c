@@ -144,6 +144,78 @@ static void level_table(const struct rvl_run *r)
 	rvl_table_print(&t, 2);
 }
 
+/* ---- outputs of --input ---- */
+
+#define VALUES_SHOWN 10u
+
+static double value_at(const struct rivulet_tensor_info *t, const void *p, uint64_t i)
+{
+	switch (t->dtype) {
+	case RIVULET_F32:
+		return (double)((const float *)p)[i];
+	case RIVULET_S8:
+		return ((const int8_t *)p)[i];
+	case RIVULET_S32:
+		return ((const int32_t *)p)[i];
+	case RIVULET_S64:
+		return (double)((const int64_t *)p)[i];
+	default:
+		return ((const uint8_t *)p)[i];
+	}
+}
+
+static uint64_t elements(const struct rivulet_tensor_info *t)
+{
+	uint64_t n = 1;
+
+	for (uint32_t i = 0; i < t->ndim; i++)
+		n *= t->dim[i];
+	return n;
+}
+
+/* The answer, or how it begins. */
+static void text_outputs(const struct rvl_run *r)
+{
+	uint32_t first = rvl_engine_inputs(r->engine);
+	char shape[128];
+
+	for (uint32_t i = first; r->n_inputs && i < first + rvl_engine_outputs(r->engine); i++) {
+		const struct rivulet_tensor_info *t = rvl_engine_tensor(r->engine, i);
+		const void *p = rvl_engine_memory(r->engine, 0, i);
+		uint64_t n = elements(t);
+
+		printf("\noutput %s, %s %s:", t->name, rvl_dtype_name(t->dtype),
+		       rvl_shape_text(shape, t->ndim, t->dim));
+		for (uint64_t k = 0; k < n && k < VALUES_SHOWN; k++)
+			printf(" %g", value_at(t, p, k));
+		printf("%s\n", n <= VALUES_SHOWN ? "" : r->output ? " ..." : " ... (--output DIR keeps all)");
+	}
+}
+
+static void json_outputs(const struct rvl_run *r)
+{
+	uint32_t first = rvl_engine_inputs(r->engine);
+
+	rvl_json_open("outputs", '[');
+	for (uint32_t i = first; r->n_inputs && i < first + rvl_engine_outputs(r->engine); i++) {
+		const struct rivulet_tensor_info *t = rvl_engine_tensor(r->engine, i);
+
+		rvl_json_open(NULL, '{');
+		rvl_json_str("name", t->name);
+		rvl_json_str("type", rvl_dtype_name(t->dtype));
+		rvl_json_open("shape", '[');
+		for (uint32_t d = 0; d < t->ndim; d++)
+			rvl_json_u64(NULL, t->dim[d]);
+		rvl_json_close();
+		rvl_json_open("first", '[');
+		for (uint64_t k = 0; k < elements(t) && k < VALUES_SHOWN; k++)
+			rvl_json_num(NULL, value_at(t, rvl_engine_memory(r->engine, 0, i), k));
+		rvl_json_close();
+		rvl_json_close();
+	}
+	rvl_json_close();
+}
+
 static void text_report(const struct rvl_run *r)
 {
 	static const char *const heads[] = { "", ">", "" };
@@ -156,6 +228,7 @@ static void text_report(const struct rvl_run *r)
 	cost_rows(r, &t);
 	rvl_table_print(&t, 2);
 	level_table(r);
+	text_outputs(r);
 }
 
 static void json_levels(const struct rvl_run *r)
@@ -198,6 +271,7 @@ static void json_report(const struct rvl_run *r)
 	rvl_json_num("cpu_s", per_run(r, r->sum.cpu_ns) * 1e-9);
 	rvl_json_num("energy_j", per_run(r, r->sum.energy_pj) * 1e-12);
 	json_levels(r);
+	json_outputs(r);
 	rvl_json_end();
 }
 

@@ -607,6 +607,8 @@ static const struct { const char *words; int (*fn)(int, char **); int code; cons
 	{ "run models/lenet.onnx --image a --images b", rvl_cmd_run, RVL_EXIT_USAGE, "give one of" },
 	{ "run models/lenet.onnx --frob", rvl_cmd_run, RVL_EXIT_USAGE, "--frob" },
 	{ "run models/lenet.onnx --count", rvl_cmd_run, RVL_EXIT_USAGE, "--count needs N" },
+	{ "run models/lenet.onnx --count 0 --images x", rvl_cmd_run, RVL_EXIT_USAGE, "at least 1" },
+	{ "run models/lenet.onnx --deadline 0 --images x", rvl_cmd_run, RVL_EXIT_USAGE, "at least 1" },
 	{ "run models/lenet.onnx --count -1 --images x", rvl_cmd_run, RVL_EXIT_USAGE, "no whole number" },
 	{ "run models/lenet.onnx --count 9x --images x", rvl_cmd_run, RVL_EXIT_USAGE, "no whole number" },
 	{ "run models/lenet.onnx --require-npu=1", rvl_cmd_run, RVL_EXIT_USAGE, "no value" },
