@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* The order of runs, and whether one more can be promised. Pure: knows neither device nor session. */
+/*
+ * The order of runs, and whether one more can be promised. Pure: knows neither device nor session.
+ */
 #include <errno.h>
 
 #include "manager.h"

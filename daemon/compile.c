@@ -303,7 +303,8 @@ static int watch_worker(struct rvl_compile *c)
 		return r;
 	r = sd_event_add_io(ev, &c->control, c->control_fd, EPOLLIN, on_control, c);
 	if (r >= 0)
-		r = sd_event_add_time_relative(ev, &c->timer, CLOCK_MONOTONIC, usec, 0, on_timer, c);
+		r = sd_event_add_time_relative(ev, &c->timer, CLOCK_MONOTONIC, usec, 0, on_timer,
+					       c);
 	/* The child's source reaps it in any case. */
 	if (r < 0)
 		kill_worker(c);
@@ -372,7 +373,7 @@ static int check_model_fd(int fd, const struct rivulet_msg_load *req, const stru
 		return rvl_say(err, -E2BIG, "the model has %llu bytes, ModelSizeMax=%llu",
 			       (unsigned long long)req->size, (unsigned long long)cfg->model_size);
 	if (fstat(fd, &st) || !req->size || req->size > (uint64_t)st.st_size)
-		return rvl_say(err, -EINVAL, "the model is said to have %llu bytes, the file has %lld",
+		return rvl_say(err, -EINVAL, "the model shall have %llu bytes, the file has %lld",
 			       (unsigned long long)req->size, (long long)st.st_size);
 	return 0;
 }

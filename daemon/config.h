@@ -78,7 +78,7 @@ int rvl_config_parse(struct rvl_config *c, const char *origin, const char *text,
 
 /**
  * rvl_config_load() - defaults, then all files below @root ("" or a directory, for tests)
- * A file that is not there is skipped. Returns 0, or negative errno with @err; @c is then unchanged.
+ * A file that is not there is skipped. Returns 0, or negative errno with @err and @c unchanged.
  */
 int rvl_config_load(struct rvl_config *c, const char *root, rvl_config_warn_fn warn, void *data,
 		    struct rvl_text *err);

@@ -19,7 +19,10 @@ static int on_runtime(sd_event_source *source, int fd, uint32_t events, void *da
 	(void)events;
 	if (r >= 0)
 		return 0;
-	/* Level triggered: it would come back for ever. Its runs end by their own errors or removal. */
+	/*
+	 * Level triggered: it would come back for ever. Its runs end by their own errors or
+	 * removal.
+	 */
 	rvl_log(LOG_ERR, RVL_LOG_NONE, &(struct rvl_about){ .device = e->device->node },
 		"the runtime of %s failed: %s", e->device->node, strerror(-r));
 	sd_event_source_set_enabled(source, SD_EVENT_OFF);
@@ -136,6 +139,8 @@ static void gone(struct rvl_device *d)
 
 /* ---- discovery ---- */
 
+static const char *const subsystems[] = { "accel", "drm" };
+
 static bool ours(sd_device *dev)
 {
 	const char *driver, *node;
@@ -171,7 +176,6 @@ static void adopt(struct rvl_device *d, sd_device *dev)
 /* All but @except, which may linger in sysfs while it goes. */
 static void enumerate(struct rvl_device *d, const char *except)
 {
-	static const char *const subsystems[] = { "accel", "drm" };
 	sd_device_enumerator *e = NULL;
 	const char *syspath;
 	int r = sd_device_enumerator_new(&e);
@@ -212,8 +216,9 @@ static int watch(struct rvl_device *d)
 {
 	int r = sd_device_monitor_new(&d->monitor);
 
-	r = r < 0 ? r : sd_device_monitor_filter_add_match_subsystem_devtype(d->monitor, "accel", NULL);
-	r = r < 0 ? r : sd_device_monitor_filter_add_match_subsystem_devtype(d->monitor, "drm", NULL);
+	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(subsystems); i++)
+		r = sd_device_monitor_filter_add_match_subsystem_devtype(d->monitor, subsystems[i],
+									 NULL);
 	r = r < 0 ? r : sd_device_monitor_attach_event(d->monitor, d->m->event);
 	return r < 0 ? r : sd_device_monitor_start(d->monitor, on_uevent, d);
 }

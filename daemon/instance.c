@@ -13,13 +13,20 @@
 
 /* ---- models ---- */
 
+static void drop_image(struct rvl_model *model)
+{
+	model->image = rivulet_image_unref(model->image);
+	model->session->user->bytes -= model->image_bytes;
+	model->image_bytes = 0;
+}
+
 static void model_put(struct rvl_model *model)
 {
 	struct rvl_user *u = model->session->user;
 
 	if (--model->refs)
 		return;
-	rivulet_image_unref(model->image);
+	drop_image(model);
 	rvl_program_put(model->program);
 	u->models--;
 	u->bytes -= model->charged;
@@ -115,14 +122,23 @@ static int model_image(struct rvl_model *model, struct rvl_text *err)
 	struct rvl_session *s = model->session;
 	struct rivulet_runtime_error why = { .text = "" };
 	int r = session_engine(s, err);
+	uint64_t bytes;
 
 	if (r || (model->image && model->epoch == s->engine_epoch))
 		return r;
-	model->image = rivulet_image_unref(model->image);
+	drop_image(model);
 	model->epoch = s->engine_epoch;
 	r = rivulet_image_load(s->engine->rt, model->program->file, model->program->size,
 			       &model->image, &why);
-	return r ? rvl_say(err, r, "%.500s", why.text) : 0;
+	if (r)
+		return rvl_say(err, r, "%.500s", why.text);
+	bytes = rivulet_image_bytes(model->image);
+	r = rvl_user_charge(s->m, s->user, bytes, "what the CPU steps pack", err);
+	if (r)
+		model->image = rivulet_image_unref(model->image);
+	else
+		model->image_bytes = bytes;
+	return r;
 }
 
 /* ---- instances ---- */
@@ -177,7 +193,7 @@ static struct rvl_instance *instance_new(struct rvl_model *model)
 static int charge_instance(struct rvl_instance *x, struct rvl_text *err)
 {
 	struct rvl_user *u = x->session->user;
-	uint64_t bytes = x->model->program->file->arena_size;
+	uint64_t bytes = rivulet_image_exec_bytes(x->model->image);
 	int r = rvl_user_charge(x->session->m, u, bytes, "the working memory", err);
 
 	if (!r)
@@ -188,10 +204,8 @@ static int charge_instance(struct rvl_instance *x, struct rvl_text *err)
 static int make_exec(struct rvl_instance *x, struct rvl_text *err)
 {
 	struct rivulet_runtime_error why = { .text = "" };
-	int r = model_image(x->model, err);
+	int r;
 
-	if (r)
-		return r;
 	x->engine = x->session->engine;
 	x->engine->refs++;
 	x->epoch = x->session->engine_epoch;
@@ -213,7 +227,8 @@ int rvl_instance_open(struct rvl_model *model, uint32_t *id, struct rvl_text *er
 		s->user->instances--;
 		return rvl_say(err, -ENOMEM, "out of memory");
 	}
-	r = charge_instance(x, err);
+	r = model_image(model, err);
+	r = r ?: charge_instance(x, err);
 	r = r ?: make_exec(x, err);
 	if (r) {
 		instance_free(x);
@@ -258,7 +273,7 @@ void rvl_session_detach(struct rvl_session *s)
 			detach(x);
 	}
 	rvl_list_each(model, &s->models, link)
-		model->image = rivulet_image_unref(model->image);
+		drop_image(model);
 	s->engine = rvl_engine_put(s->engine);
 }
 
@@ -277,7 +292,7 @@ static int check_memory(int fd, bool writable, struct rvl_text *err)
 	if (flags < 0 || fstatfs(fd, &fs))
 		return rvl_say(err, -errno, "the file descriptor: %m");
 	if (writable && (flags & O_ACCMODE) != O_RDWR)
-		return rvl_say(err, -EACCES, "an output needs a file descriptor opened for writing");
+		return rvl_say(err, -EACCES, "an output needs a descriptor opened for writing");
 	if ((unsigned long)fs.f_type == 0x444d4142ul)	/* DMA_BUF_MAGIC */
 		return 0;
 	seals = (unsigned long)fs.f_type == TMPFS_MAGIC ? fcntl(fd, F_GET_SEALS) : -1;

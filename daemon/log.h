@@ -38,7 +38,10 @@ struct rvl_about {
 	uid_t uid;		/* with pid */
 };
 
-/** rvl_log_init() - to the journal if stderr leads there, else to stderr; @max: least urgent priority shown */
+/**
+ * rvl_log_init() - to the journal if stderr leads there, else to stderr; @max: least urgent
+ * priority shown
+ */
 void rvl_log_init(int max);
 
 /** rvl_log() - write an entry; @about may be NULL */

@@ -27,7 +27,7 @@ static const char usage[] =
 	"\n"
 	"Serves the Rivulet NPU to programs. Started by rivuletd.socket; see rivuletd(8).\n"
 	"\n"
-	"  --device NODE     a device node, or sim:BOARD for the model linked in, instead of Node=\n"
+	"  --device NODE     a device node, or sim:BOARD for the linked model, instead of Node=\n"
 	"  --socket PATH     listen there, without systemd\n"
 	"  --config-root DIR read DIR/etc/rivuletd/rivuletd.conf and so on\n"
 	"  --check-config    read the configuration, say what is wrong, exit\n"
@@ -132,7 +132,8 @@ static int reload(void)
 	if (r)
 		return r;
 	if (*end || pid <= 1 || pid > INT_MAX || kill((pid_t)pid, SIGHUP)) {
-		rvl_log(LOG_ERR, RVL_LOG_NONE, NULL, "cannot tell process \"%s\" to reload", arg_reload);
+		rvl_log(LOG_ERR, RVL_LOG_NONE, NULL, "cannot tell process \"%s\" to reload",
+			arg_reload);
 		return EXIT_FAILURE;
 	}
 	return EXIT_SUCCESS;
@@ -152,7 +153,7 @@ static int check_memfd(struct rvl_text *err)
 static int check_system(struct rvl_text *err)
 {
 	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0)
-		return rvl_say(err, -errno, "the kernel has no seccomp, models cannot be sandboxed");
+		return rvl_say(err, -errno, "no seccomp in the kernel to sandbox models with");
 	if (access("/proc/self/fd", X_OK))
 		return rvl_say(err, -errno, "/proc is not mounted: %m");
 	return check_memfd(err);
@@ -169,7 +170,7 @@ static int from_systemd(struct rvl_text *err)
 			       "no socket: start rivuletd.socket, or give --socket PATH");
 	if (n != 1 || sd_is_socket_unix(SD_LISTEN_FDS_START, SOCK_SEQPACKET, 1, NULL, 0) <= 0)
 		return rvl_say(err, -EINVAL,
-			       "systemd gave %d sockets; one ListenSequentialPacket= is expected", n);
+			       "systemd gave %d sockets, not one ListenSequentialPacket=", n);
 	return SD_LISTEN_FDS_START;
 }
 

@@ -11,7 +11,7 @@
  *                                               ├─ models     a program and its image in the engine
  *                                               └─ instances  bindings and working memory ── run
  *
- * One thread runs all of this on one sd-event loop; the runtime's workers only hand over completions.
+ * One thread runs all of this on one sd-event loop; the runtime's workers only hand completions over.
  * What has work under way outlives its owner's end: a session, instance or model that was dropped
  * is marked dead, its runs are cancelled, and the last completion frees it. So nothing ever waits.
  */
@@ -200,7 +200,8 @@ struct rvl_model {
 	struct rvl_program *program;
 	struct rivulet_image *image;	/* NULL until the first instance on this device */
 	uint32_t epoch;			/* of the device it is for */
-	uint64_t charged;
+	uint64_t charged;		/* for the program */
+	uint64_t image_bytes;		/* charged for the image */
 };
 
 struct rvl_run;
@@ -263,13 +264,18 @@ void rvl_send_error(struct rvl_session *s, uint16_t type, uint32_t serial, int e
 		    const char *text);
 /** rvl_flush() - send what waits; 0, or negative errno when the connection is lost */
 int rvl_flush(struct rvl_session *s);
-/** rvl_receive() - one packet. Returns its size, 0 at the end, -EAGAIN, -EPROTO; @fd -1 or the caller's */
+/**
+ * rvl_receive() - one packet. Returns its size, 0 at the end, -EAGAIN, -EPROTO; @fd -1 or the
+ * caller's
+ */
 ssize_t rvl_receive(int sock, union rivulet_packet *p, int *fd, int *nfds);
 
 /** rvl_farewell() - close a socket so that its peer can still read what was sent */
 void rvl_farewell(int sock);
 
-/** rvl_request() - serve a checked request; @fd is taken over. 0, or negative errno to be answered */
+/**
+ * rvl_request() - serve a checked request; @fd is taken over. 0, or negative errno to be answered
+ */
 int rvl_request(struct rvl_session *s, const union rivulet_packet *p, int fd, struct rvl_text *err);
 /** rvl_device_event() - tell every session that the device came or went */
 void rvl_device_event(struct rvl_manager *m);
@@ -298,7 +304,10 @@ struct rvl_slot {
 	bool hard;
 };
 
-/** rvl_slot_before() - earliest deadline first within a priority, then users in turn, then first come */
+/**
+ * rvl_slot_before() - earliest deadline first within a priority, then users in turn, then first
+ * come
+ */
 bool rvl_slot_before(const struct rvl_slot *a, const struct rvl_slot *b);
 
 /**
@@ -334,7 +343,7 @@ struct rvl_sched {
 	struct rvl_list ended;		/* called back, not yet answered */
 	uint32_t queued, n_running;
 	uint64_t turn;			/* of the last run started without a deadline */
-	sd_event_source *kick;		/* answers and starts runs, outside of the runtime's callbacks */
+	sd_event_source *kick;		/* answers and starts runs, not in the runtime's callbacks */
 	struct rvl_totals totals;
 };
 

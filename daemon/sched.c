@@ -160,7 +160,7 @@ static void start(struct rvl_sched *sc, struct rvl_run *run)
 
 	if (run->slot.hard && (run->slot.expected > run->slot.deadline ||
 			       now > run->slot.deadline - run->slot.expected)) {
-		give_up(run, -ETIME, "what ran before took longer than reckoned: too late to start");
+		give_up(run, -ETIME, "what ran before took too long: no time left");
 		return;
 	}
 	if (run->slot.deadline != UINT64_MAX && run->slot.deadline <= INT64_MAX)

@@ -186,7 +186,9 @@ static int on_lobby(sd_event_source *source, int fd, uint32_t events, void *data
 	return 0;
 }
 
-/* Takes over the socket. A crowd is not a way around the limits: the one who waited longest goes. */
+/*
+ * Takes over the socket. A crowd is not a way around the limits: the one who waited longest goes.
+ */
 static void turn_away(struct rvl_manager *m, int fd, int error, const struct rvl_text *why)
 {
 	struct lobby *l = calloc(1, sizeof(*l));

@@ -68,7 +68,9 @@ struct rvl_text {
 	char s[512];
 };
 
-/** rvl_say() - write the line (cut at its end) and return @code: `return rvl_say(t, -EINVAL, ...)` */
+/**
+ * rvl_say() - write the line (cut at its end) and return @code: `return rvl_say(t, -EINVAL, ...)`
+ */
 __attribute__((format(printf, 3, 4)))
 static inline int rvl_say(struct rvl_text *t, int code, const char *fmt, ...)
 {

@@ -76,7 +76,9 @@ static int allow_data_only(scmp_filter_ctx ctx, int syscall)
 
 static int filter_system_calls(void)
 {
-	/* A sanitizer's report opens files and walks /proc: it may fail there, but must be heard. */
+	/*
+	 * A sanitizer's report opens files and walks /proc: it may fail there, but must be heard.
+	 */
 	scmp_filter_ctx ctx = seccomp_init(SANITIZED ? SCMP_ACT_ERRNO(EPERM) :
 						       SCMP_ACT_KILL_PROCESS);
 	int r = ctx ? 0 : -ENOMEM;
@@ -149,7 +151,8 @@ static void compile(const struct rvl_worker_job *job, const void *model, int fd,
 	struct rivulet_blob program = { .data = NULL };
 	struct rvl_err err = { .msg = "" };
 
-	res->error = rivulet_compile(model, job->model_size, &job->board, &opt, &program, NULL, &err);
+	res->error = rivulet_compile(model, job->model_size, &job->board, &opt, &program, NULL,
+				     &err);
 	if (res->error)
 		snprintf(res->text, sizeof(res->text), "%s", err.msg);
 	else

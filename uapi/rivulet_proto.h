@@ -302,7 +302,9 @@ struct rivulet_proto_info {
 
 /** rivulet_proto_info() - description of a message type as it stands in a header, or NULL */
 const struct rivulet_proto_info *rivulet_proto_info(uint16_t type);
-/** rivulet_proto_list() - the n-th message: requests, each with its reply, then events, then NULL */
+/**
+ * rivulet_proto_list() - the n-th message: requests, each with its reply, then events, then NULL
+ */
 const struct rivulet_proto_info *rivulet_proto_list(int n);
 
 /**
@@ -321,7 +323,9 @@ int rivulet_proto_check(const void *packet, size_t size, int nfds, bool from_cli
 /** rivulet_proto_init() - zero a message, fill its header, return its size; @packet has the room */
 size_t rivulet_proto_init(void *packet, uint16_t type, uint16_t version, uint32_t serial);
 
-/** rivulet_proto_name() - fill a name field: cut at its end, NUL padded, control characters as '?' */
+/**
+ * rivulet_proto_name() - fill a name field: cut at its end, NUL padded, control characters as '?'
+ */
 void rivulet_proto_name(char *field, size_t size, const char *text);
 
 #endif

@@ -155,7 +155,8 @@ static inline void rig_stop(void)
 
 	ck_assert_int_eq(kill(rig.pid, SIGTERM), 0);
 	ck_assert_int_eq(waitpid(rig.pid, &status, 0), rig.pid);
-	ck_assert_msg(WIFEXITED(status) && !WEXITSTATUS(status), "the daemon ended with 0x%x", status);
+	ck_assert_msg(WIFEXITED(status) && !WEXITSTATUS(status), "the daemon ended with 0x%x",
+		      status);
 	snprintf(cmd, sizeof(cmd), "rm -rf %s", rig.dir);
 	ck_assert_int_eq(system(cmd), 0);
 }
@@ -176,7 +177,10 @@ static inline int rig_fds(void)
 	return n;
 }
 
-/* The daemon sees a hang-up in its time: waits until it has @want open, asserts that it comes to that. */
+/*
+ * The daemon sees a hang-up in its time: waits until it has @want open, asserts that it comes to
+ * that.
+ */
 static inline void rig_settle(int want)
 {
 	for (int i = 0; rig_fds() != want; i++) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* rivuletd's configuration: values, mistakes with file and line, precedence of files, then chance. */
+/*
+ * rivuletd's configuration: values, mistakes with file and line, precedence of files, then chance.
+ */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -141,7 +143,10 @@ static void remove_root(void)
 	ck_assert_int_eq(system(cmd), 0);
 }
 
-/* Proves the order: vendor, /etc, drop-ins by name; /etc hides /run hides /usr/lib; /dev/null masks. */
+/*
+ * Proves the order: vendor, /etc, drop-ins by name; /etc hides /run hides /usr/lib; /dev/null
+ * masks.
+ */
 START_TEST(precedence)
 {
 	char link[128];
@@ -165,7 +170,9 @@ START_TEST(precedence)
 }
 END_TEST
 
-/* Proves that a load that fails changes nothing, and names the file; that no file is the default. */
+/*
+ * Proves that a load that fails changes nothing, and names the file; that no file is the default.
+ */
 START_TEST(atomic)
 {
 	struct rvl_config before;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* rivuletd end to end on the linked model: right answers to many, limits, and strangers at the door. */
+/*
+ * rivuletd end to end on the linked model: right answers to many, limits, and strangers at the
+ * door.
+ */
 #include "daemon_rig.h"
 
 #include "rivulet_compiler.h"
@@ -163,7 +166,8 @@ START_TEST(several_clients)
 	}
 	for (int k = 0; k < 6; k++) {
 		ck_assert_int_eq(waitpid(pid[k], &status, 0), pid[k]);
-		ck_assert_msg(WIFEXITED(status) && !WEXITSTATUS(status), "client %d: 0x%x", k, status);
+		ck_assert_msg(WIFEXITED(status) && !WEXITSTATUS(status), "client %d: 0x%x", k,
+			      status);
 	}
 	ck_assert_uint_eq(status_number("\"compiler\"", "compiled"), 2);
 	ck_assert_uint_eq(status_number("\"cache\"", "hits"), 4);
@@ -224,7 +228,10 @@ static void init_run(union rivulet_packet *p, uint32_t instance)
 	p->run.priority = RIVULET_PRIO_NORMAL;
 }
 
-/* Proves HELLO's negotiation: an old client, a future one that still speaks ours, one that does not. */
+/*
+ * Proves HELLO's negotiation: an old client, a future one that still speaks ours, one that does
+ * not.
+ */
 START_TEST(versions)
 {
 	union rivulet_packet p;
@@ -293,7 +300,9 @@ START_TEST(tensors)
 }
 END_TEST
 
-/* Proves that a program comes back read-only for ever, loads again as it is, and damaged does not. */
+/*
+ * Proves that a program comes back read-only for ever, loads again as it is, and damaged does not.
+ */
 START_TEST(program_files)
 {
 	union rivulet_packet p;
@@ -384,7 +393,9 @@ static bool use_program(int sock, const char *copy, size_t size, int memory)
 	return ran;
 }
 
-/* Models for the NPU, and the same on the CPU only, where a step runs in the daemon's own memory. */
+/*
+ * Models for the NPU, and the same on the CPU only, where a step runs in the daemon's own memory.
+ */
 static const struct {
 	const char *path;
 	bool cpu_only;
@@ -407,7 +418,9 @@ static void compile_prey(int i, struct rivulet_blob *prog)
 	free(onnx);
 }
 
-/* Proves that a program file of a stranger, checksum and all, cannot hurt the daemon that runs it. */
+/*
+ * Proves that a program file of a stranger, checksum and all, cannot hurt the daemon that runs it.
+ */
 START_TEST(hostile_programs)
 {
 	const char *env = getenv("RIG_CASES");	/* a longer hunt, by hand */

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The socket's messages: every rule of rivulet_proto_check(), each message by the table, then chance. */
+/*
+ * The socket's messages: every rule of rivulet_proto_check(), each message by the table, then
+ * chance.
+ */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -162,7 +165,10 @@ static size_t offset_of(const struct rivulet_proto_info *info, int i)
 	return at;
 }
 
-/* Proves for every field: a reserved one must be zero (answered), a string must end (disconnected). */
+/*
+ * Proves for every field: a reserved one must be zero (answered), a string must end
+ * (disconnected).
+ */
 START_TEST(fields)
 {
 	const struct rivulet_proto_info *info;
@@ -182,7 +188,8 @@ START_TEST(fields)
 			if (f->type == RIVULET_PROTO_char)
 				ck_assert_int_eq(check(&p, info), -EPROTO);
 			else
-				ck_assert_int_eq(check(&p, info), strcmp(f->name, "rsvd") ? 0 : -EINVAL);
+				ck_assert_int_eq(check(&p, info),
+						 strcmp(f->name, "rsvd") ? 0 : -EINVAL);
 			if (f->type != RIVULET_PROTO_char)
 				continue;
 			/* Bytes behind the end of a string are a hiding place. */

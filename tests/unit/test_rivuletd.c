@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The program rivuletd: its options and their mistakes, alone without systemd; and a worker's work. */
+/*
+ * The program rivuletd: its options and their mistakes, alone without systemd; and a worker's
+ * work.
+ */
 #include "daemon_rig.h"
 
 #include "rivulet_compiler.h"
@@ -7,7 +10,10 @@
 
 /* ---- the program ---- */
 
-/* Runs build/rivuletd with a shell line behind it; its output goes to @out. Returns the exit status. */
+/*
+ * Runs build/rivuletd with a shell line behind it; its output goes to @out. Returns the exit
+ * status.
+ */
 static int program(const char *args, char *out, size_t size)
 {
 	char self[256], cmd[600];
@@ -83,7 +89,10 @@ START_TEST(check_config)
 }
 END_TEST
 
-/* Proves that the program serves without systemd, reloads by --reload, and leaves no socket behind. */
+/*
+ * Proves that the program serves without systemd, reloads by --reload, and leaves no socket
+ * behind.
+ */
 START_TEST(stand_alone)
 {
 	static char out[8192];
@@ -149,7 +158,10 @@ static void translate(const void *model, size_t size, uint32_t flags, uint64_t p
 	rvl_worker_translate(&job, model, fd, res);
 }
 
-/* Proves that a worker makes a program, or one line; takes programs for its board only; knows its limit. */
+/*
+ * Proves that a worker makes a program, or one line; takes programs for its board only; knows its
+ * limit.
+ */
 START_TEST(translation)
 {
 	struct rvl_worker_result res;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The daemon's rules without the daemon: order and admission of runs, the cache, users, message ids. */
+/*
+ * The daemon's rules without the daemon: order and admission of runs, the cache, users, message
+ * ids.
+ */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +38,10 @@ START_TEST(order)
 }
 END_TEST
 
-/* Proves that users share: who queues much waits behind who queues little, and waiting is no credit. */
+/*
+ * Proves that users share: who queues much waits behind who queues little, and waiting is no
+ * credit.
+ */
 START_TEST(turns)
 {
 	uint64_t much = 0, little = 0, late = 0, now = 0;
@@ -87,7 +93,10 @@ START_TEST(promise)
 }
 END_TEST
 
-/* Proves that a promise given holds: what would break it is refused, even without a deadline of its own. */
+/*
+ * Proves that a promise given holds: what would break it is refused, even without a deadline of
+ * its own.
+ */
 START_TEST(keeping)
 {
 	struct rvl_slot promised = slot(1, 20, 0, 10, true), late = slot(1, 5, 0, 10, true);
@@ -213,7 +222,10 @@ START_TEST(expected)
 }
 END_TEST
 
-/* Proves that quotas cannot be passed by arithmetic, and users disappear with their last reference. */
+/*
+ * Proves that quotas cannot be passed by arithmetic, and users disappear with their last
+ * reference.
+ */
 START_TEST(users)
 {
 	struct rvl_manager m = { .cfg.user_bytes = 1000 };
@@ -242,7 +254,9 @@ START_TEST(users)
 }
 END_TEST
 
-/* Proves that every message id is explained by the catalog, and the catalog explains nothing else. */
+/*
+ * Proves that every message id is explained by the catalog, and the catalog explains nothing else.
+ */
 START_TEST(catalog)
 {
 	static char text[16384];

@@ -264,7 +264,10 @@ static int load_all(const char *dir)
 	return n;
 }
 
-/* Proves that the filter lets the compiler do its work: a thousand decent models, and none dies of it. */
+/*
+ * Proves that the filter lets the compiler do its work: a thousand decent models, and none dies of
+ * it.
+ */
 START_TEST(decent_models)
 {
 	int n = load_all("tests/data/qdq");
@@ -277,7 +280,10 @@ START_TEST(decent_models)
 }
 END_TEST
 
-/* Proves that one user's hanging compiler keeps neither others' connections nor their own waiting long. */
+/*
+ * Proves that one user's hanging compiler keeps neither others' connections nor their own waiting
+ * long.
+ */
 START_TEST(patience)
 {
 	int sock = raw_open(), other = raw_open(), fd;
