@@ -42,23 +42,32 @@ as_root() {
 	if [ "$(id -u)" = 0 ]; then
 		"$@"
 	else
-		command -v sudo >/dev/null || die "not root and no sudo; as root run: $*"
 		sudo "$@"
 	fi
 }
 
+# One line that says why: what could not be fetched, else what apt complained of first.
+die_of_log() {
+	local why
+	why=$(grep -aE '^(Err:|W: Failed to fetch|E: Failed to fetch)' "$log" | tail -n 1) ||
+		why=$(grep -m 1 -aE '^(E|dpkg: error)' "$log") || why=$(tail -n 1 "$log")
+	mkdir -p "$top/build"
+	cp "$log" "$top/build/install-deps.log"
+	die "$1: $why (all of it: build/install-deps.log)"
+}
+
+# A source that cannot be reached need not be one that is needed: installing decides.
 install_packages() {
 	local want
 	want=$(missing "$@")
 	[ -n "$want" ] || return 0
+	[ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
+		die "packages are missing, and this is not root and has no sudo: as root run $top/scripts/install-deps.sh"
 	echo "install-deps: installing" ${want//$'\n'/ }
-	as_root apt-get -q update >/dev/null || die "apt-get update failed: check the network and the package sources"
+	as_root apt-get -q update >"$log" 2>&1 || die_of_log "apt-get update failed"
 	# shellcheck disable=SC2086 # one word per package
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends \
-		$want >"$log" 2>&1 || {
-		tail -n 20 "$log" >&2
-		die "apt-get could not install:" $want
-	}
+		$want >>"$log" 2>&1 </dev/null || die_of_log "apt-get could not install what is missing"
 }
 
 install_oracle() {
