@@ -79,6 +79,7 @@ struct rvl_kernel {
 	uint8_t *lut;		/* results for the 256 bytes */
 	void *mem[RVL_KERNEL_MEM];
 	uint32_t n_mem;
+	size_t mem_bytes;
 };
 
 /* Prepares one operator: checks, packs, sets k->run and k->scratch. */

@@ -13,7 +13,8 @@ struct dispatch {
 	uint32_t least, most;	/* inputs */
 };
 
-#define MAX_KERNEL_BYTES ((int64_t)1 << 33)
+#define MAX_KERNEL_BYTES ((int64_t)1 << 30)	/* as a program file */
+#define MAX_ELEMENTS ((int64_t)1 << 30)
 
 static const struct dispatch table[] = {
 	{ RVL_OP_QUANTIZE, rvl_setup_quantize, 3, 3 },
@@ -86,6 +87,7 @@ void *rvl_kernel_mem(struct rvl_kernel *k, int64_t n, size_t size)
 	if (!p)
 		return NULL;
 	k->mem[k->n_mem++] = p;
+	k->mem_bytes += (size_t)bytes;
 	return memset(p, 0, (size_t)bytes);
 }
 
@@ -123,7 +125,7 @@ static int check_arg(const struct rvl_kernel_arg *a, const char *what, uint32_t 
 
 	if (a->type == RVL_TYPE_NONE)
 		return 0;
-	if (!rvl_type_size(a->type) || n < 0 || n > MAX_KERNEL_BYTES / 8)
+	if (!rvl_type_size(a->type) || n < 0 || n > MAX_ELEMENTS)
 		return rvl_why(why, "%s %u has no valid type or shape", what, i);
 	if (q->n && (!q->scale || !q->zp))
 		return rvl_why(why, "%s %u lacks quantisation parameters", what, i);
@@ -225,6 +227,11 @@ void rvl_kernel_free(struct rvl_kernel *k)
 	for (uint32_t i = 0; i < k->n_mem; i++)
 		free(k->mem[i]);
 	free(k);
+}
+
+size_t rvl_kernel_bytes(const struct rvl_kernel *k)
+{
+	return k->mem_bytes;
 }
 
 size_t rvl_kernel_scratch(const struct rvl_kernel *k)

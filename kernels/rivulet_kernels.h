@@ -57,6 +57,9 @@ int rvl_kernel_new(const struct rvl_kernel_desc *d, bool reference, struct rvl_k
 /** NULL is allowed. */
 void rvl_kernel_free(struct rvl_kernel *k);
 
+/** Bytes of what it has packed, at most 1 GiB for each of a few blocks. */
+size_t rvl_kernel_bytes(const struct rvl_kernel *k);
+
 /** Bytes of workspace one run needs. */
 size_t rvl_kernel_scratch(const struct rvl_kernel *k);
 

@@ -23,6 +23,8 @@ static void *tensor_host(const struct rivulet_exec *x, uint32_t tensor)
 	}
 }
 
+#define SCRATCH_KEPT (16u << 20)
+
 /* Workspace of this thread, kept from step to step; the thread frees it when it ends. */
 static pthread_key_t scratch_key;
 static pthread_once_t scratch_once = PTHREAD_ONCE_INIT;
@@ -36,6 +38,17 @@ struct scratch {
 static void make_key(void)
 {
 	pthread_key_create(&scratch_key, free);
+}
+
+/* A large one is not worth keeping: the memory of a model goes with it. */
+static void drop_large_scratch(void)
+{
+	struct scratch *s = pthread_getspecific(scratch_key);
+
+	if (s && s->size > SCRATCH_KEPT) {
+		free(s);
+		pthread_setspecific(scratch_key, NULL);
+	}
 }
 
 static void *get_scratch(size_t size)
@@ -69,5 +82,6 @@ void rvl_rt_cpu_run(struct rvl_rt_task *t)
 		out[i] = c->out[i] == UINT32_MAX ? NULL : tensor_host(t->x, c->out[i]);
 	t->error = scratch ? rvl_kernel_run(c->kernel, in, out, scratch,
 					    rvl_rt_workers_kernel(t->x->img->rt->pool)) : -ENOMEM;
+	drop_large_scratch();
 	t->report.end_ns = (uint64_t)rvl_rt_now();
 }

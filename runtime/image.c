@@ -13,6 +13,7 @@
 
 #define INLINE_BYTES 16384u
 #define INLINE_MACS 65536u
+#define MOST_PACKED (1ull << 30)	/* packed weights grow, but a file of a few bytes must not be a bomb */
 
 /* The bytes of a tensor lie where the run will have memory for it. */
 static int check_place(const struct rivulet_program *p, const struct rivulet_tensor *t)
@@ -116,6 +117,11 @@ static int prepare_cpu(struct rivulet_image *img, uint32_t i, struct rivulet_run
 	if (r)
 		return fail_step(img, i, -r, r == -ENOMEM ? "out of memory" : why, err);
 	c->scratch = rvl_kernel_scratch(c->kernel);
+	if (c->scratch > img->scratch)
+		img->scratch = c->scratch;
+	img->packed += rvl_kernel_bytes(c->kernel) + sizeof(*c);
+	if (img->packed > MOST_PACKED || c->scratch > MOST_PACKED)
+		return fail_step(img, i, E2BIG, "the CPU steps up to it need more than 1 GiB", err);
 	c->inlined = is_small(img, s);
 	return 0;
 }
@@ -239,4 +245,16 @@ struct rivulet_image *rivulet_image_unref(struct rivulet_image *img)
 const struct rivulet_program *rivulet_image_program(const struct rivulet_image *img)
 {
 	return img->prog;
+}
+
+uint64_t rivulet_image_bytes(const struct rivulet_image *img)
+{
+	return img->packed + img->scratch * rivulet_workers_threads(img->rt->pool) +
+	       img->prog->steps * (uint64_t)(sizeof(*img->cpu) + sizeof(*img->deps));
+}
+
+uint64_t rivulet_image_exec_bytes(const struct rivulet_image *img)
+{
+	return img->prog->arena_size + img->prof_size + (uint64_t)img->npu_steps * RVL_RT_REPORT +
+	       img->prog->steps * (uint64_t)sizeof(struct rvl_rt_task);
 }

@@ -136,6 +136,8 @@ struct rivulet_image {
 	uint32_t npu_steps;
 	uint32_t io_slots;			/* slots that any NPU step uses */
 	uint64_t prof_size;			/* 0: the program writes no PROF records */
+	uint64_t packed;			/* bytes of all kernels */
+	uint64_t scratch;			/* most that a CPU step needs */
 };
 
 /** rvl_rt_deps() - fill img->deps. -ENOMEM */

@@ -95,6 +95,10 @@ struct rivulet_image *rivulet_image_ref(struct rivulet_image *img);
 struct rivulet_image *rivulet_image_unref(struct rivulet_image *img);
 /** rivulet_image_program() - the checked file; tensors 0 .. inputs + outputs - 1 are the graph's */
 const struct rivulet_program *rivulet_image_program(const struct rivulet_image *img);
+/** rivulet_image_bytes() - what its prepared CPU steps hold or will, workspace of the workers included */
+uint64_t rivulet_image_bytes(const struct rivulet_image *img);
+/** rivulet_image_exec_bytes() - what each rivulet_exec_new() of it takes */
+uint64_t rivulet_image_exec_bytes(const struct rivulet_image *img);
 
 /* ---- exec ---- */
 

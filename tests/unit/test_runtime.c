@@ -47,7 +47,7 @@ struct made {
 	struct rivulet_step s[700];
 	uint8_t params[1 << 20];
 	uint32_t tensors, steps, inputs, outputs;
-	uint64_t params_size, arena;
+	uint64_t params_size, const_size, arena;
 	char *file;
 	size_t size;
 };
@@ -119,7 +119,12 @@ static void make_file(struct made *m)
 	h.steps_off = put(m, m->s, m->steps * sizeof(m->s[0]));
 	h.strings_off = put(m, strings, sizeof(strings));
 	h.params_off = put(m, m->params, m->params_size);
-	h.const_off = h.cmd_off = put(m, "", 0);
+	h.const_off = put(m, m->params, m->const_size);
+	h.const_size = m->const_size;
+	h.cmd_off = put(m, "", 0);
+	for (uint32_t i = 0; i < m->tensors; i++)
+		if (m->t[i].place == RIVULET_PLACE_CONST)
+			((struct rivulet_tensor *)(m->file + h.tensors_off))[i].offset = h.const_off;
 	h.size = m->size;
 	memcpy(m->file, &h, sizeof(h));
 	seal(m->file, m->size);
@@ -384,6 +389,58 @@ START_TEST(contradictions)
 	seal(m->file, m->size);
 	ck_assert_int_eq(rivulet_image_load(rt, m->file, m->size, &img, &err), -EINVAL);
 	ck_assert_uint_gt(strlen(err.text), 10);
+	free(m->file);
+	free(m);
+}
+END_TEST
+
+/* One u8 matrix product of @rows x 32768 by a constant column: its workspace is the whole widened matrix. */
+static void make_product(struct made *m, uint64_t rows)
+{
+	static const float scale = 0.1f;
+	static const int32_t zp;
+	struct rvl_kernel_desc d = { .op = RVL_OP_Q_MATMUL, .n_in = 2, .n_out = 1 };
+	struct rvl_kernel_arg *arg[] = { &d.in[0], &d.in[1], &d.out[0] };
+	const uint64_t dim[3][2] = { { rows, 32768 }, { 32768, 1 }, { rows, 1 } };
+
+	rvl_attr_init(&d.attr);
+	add_tensor(m, RIVULET_PLACE_INPUT, 0, 1);
+	add_tensor(m, RIVULET_PLACE_OUTPUT, 0, 1);
+	add_tensor(m, RIVULET_PLACE_CONST, 0, 1);
+	for (int i = 0; i < 3; i++) {
+		struct rivulet_tensor *t = &m->t[i == 2 ? 1 : i == 1 ? 2 : 0];
+
+		*arg[i] = (struct rvl_kernel_arg) { .type = RVL_TYPE_U8, .shape = { .rank = 2,
+			.dim = { (int64_t)dim[i][0], (int64_t)dim[i][1] } },
+			.quant = { .n = 1, .scale = &scale, .zp = &zp } };
+		*t = (struct rivulet_tensor) { .dtype = RIVULET_U8, .place = t->place, .ndim = 2,
+			.size = dim[i][0] * dim[i][1], .dim = { dim[i][0], dim[i][1] } };
+	}
+	m->params_size = (uint64_t)rvl_desc_pack(&d, m->params, sizeof(m->params));
+	m->s[m->steps++] = (struct rivulet_step) { .kind = RIVULET_STEP_CPU, .op = d.op,
+		.params_size = m->params_size, .nread = 2, .nwrite = 1, .read = { 0, 2 }, .write = { 1 } };
+	m->const_size = 32768;
+	make_file(m);
+}
+
+/* A file of 40 KiB must neither take gigabytes nor hide from its owner's account what it takes. */
+START_TEST(packed_memory)
+{
+	struct made *m = calloc(1, sizeof(*m));
+	struct rivulet_image *img;
+
+	make_product(m, _i ? 32768 : 8);
+	if (_i) {
+		ck_assert_int_eq(rivulet_image_load(rt, m->file, m->size, &img, &err), -E2BIG);
+		ck_assert_ptr_nonnull(strstr(err.text, "more than 1 GiB"));
+	} else {
+		ck_assert_msg(!rivulet_image_load(rt, m->file, m->size, &img, &err), "%s", err.text);
+		/* Weights as 16 bits in tiles of 16, and for each worker the widened rows. */
+		ck_assert_uint_ge(rivulet_image_bytes(img), 32768 * 2 * 16 + 2 * 8 * 32768 * 2);
+		ck_assert_uint_lt(rivulet_image_bytes(img), 4 << 20);
+		ck_assert_uint_lt(rivulet_image_exec_bytes(img), 1 << 20);
+		rivulet_image_unref(img);
+	}
 	free(m->file);
 	free(m);
 }
@@ -705,6 +762,7 @@ int main(void)
 	tcase_add_test(t, dependencies);
 	tcase_add_test(t, binding);
 	tcase_add_test(t, second_of_each);
+	tcase_add_loop_test(t, packed_memory, 0, 2);
 	tcase_add_loop_test(t, contradictions, 0, 8);
 	tcase_add_loop_test(t, many_in_flight, 0, 2);
 	tcase_add_test(t, event_loop);
