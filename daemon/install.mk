@@ -6,6 +6,8 @@ INSTALL_MODULES := $(wildcard $(BUILD)/kmod/rivulet.ko kmod/rivulet.ko)
 
 .PHONY: install install-daemon install-tool install-boards install-man install-module
 install: install-daemon install-tool install-boards install-man install-module install-libclient
+	@[ -n "$(DESTDIR)" ] || echo "Next, as root: systemd-sysusers && udevadm control --reload &&" \
+		"systemctl daemon-reload && systemctl enable --now rivuletd.socket && ldconfig"
 
 $(BUILD)/units/%: daemon/systemd/%.in
 	@mkdir -p $(@D)
