@@ -7,7 +7,7 @@
 #   make install  DESTDIR=... PREFIX=/usr
 #   make help     this text
 #
-#   make check-STAGE alone: unit asan model conv onnx docs dts security nspawn style; scripts/vm-check.sh for the VM
+#   make check-STAGE alone: unit asan model conv onnx models docs dts security nspawn style; scripts/vm-check.sh for the VM
 #   make coverage, make bench-npu
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan SAN=1 and
@@ -88,7 +88,7 @@ PARTS := uapi sim kernels compiler libclient runtime daemon tool kmod tests
 DEPS := $(patsubst %.c,$(BUILD)/obj/%.d,$(ALL_SOURCES))
 -include $(DEPS)
 
-.PHONY: all clean help unit demo check check-unit check-asan check-dts check-style coverage
+.PHONY: all clean help unit demo check check-unit check-asan check-models check-dts check-style coverage
 all: $(LIBS_ALL) $(PROGRAMS)
 
 # Sub-makes, because what pkg-config knows changes with the packages.
@@ -107,6 +107,8 @@ coverage:
 check-unit: unit
 check-asan:
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan SAN=1 OPT=-O1 unit
+check-models: all
+	@BUILD=$(BUILD) scripts/check-models
 check-dts:
 	@scripts/check-dts
 check-style:

@@ -23,6 +23,7 @@ def main():
     ap.add_argument("--size", type=int, default=224, help="a multiple of 32 (default 224)")
     ap.add_argument("--type", choices=["int8", "uint8"], default="int8", help="of activations")
     ap.add_argument("--image", help="also write an input of this model as .npy")
+    ap.add_argument("--quantised", action="store_true", help="end before the last DequantizeLinear")
     ap.add_argument("--seed", type=int, default=20261121)
     opt = ap.parse_args()
     net = onnx_writer.Net(opt.seed, opt.type, [1, 3, opt.size, opt.size])
@@ -34,7 +35,7 @@ def main():
     x = net.same("GlobalAveragePool", x, x[2] * 0.6, net.qmin)
     x = net.same("Flatten", x, x[2], net.qmin)
     x = net.layer("Gemm", x, 1000, [1000, 1280], None, transB=1)
-    size = net.save(opt.output, x[0], [1, 1000], "mobilenet_v2")
+    size = net.save(opt.output, x[0], [1, 1000], "mobilenet_v2", opt.quantised)
     if opt.image:
         onnx_writer.write_image(opt.image, net.dims, opt.seed)
     print(f"{opt.output}: {size} bytes")

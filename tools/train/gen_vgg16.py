@@ -22,6 +22,7 @@ def main():
     ap.add_argument("--to", dest="last", type=int, default=12, help="last layer (default 12)")
     ap.add_argument("--type", choices=["int8", "uint8"], default="int8", help="of activations")
     ap.add_argument("--image", help="also write an input of this model as .npy")
+    ap.add_argument("--quantised", action="store_true", help="end before the last DequantizeLinear")
     ap.add_argument("--seed", type=int, default=20261121)
     opt = ap.parse_args()
     if not 0 <= opt.first <= opt.last < len(LAYERS):
@@ -35,7 +36,7 @@ def main():
         if i in POOL_AFTER and side > 1:
             x = net.same("MaxPool", x, x[2] * 1.5, net.qmin, kernel_shape=[2, 2], strides=[2, 2])
             side //= 2
-    size = net.save(opt.output, x[0], [1, LAYERS[opt.last][1], side, side], "vgg16")
+    size = net.save(opt.output, x[0], [1, LAYERS[opt.last][1], side, side], "vgg16", opt.quantised)
     if opt.image:
         onnx_writer.write_image(opt.image, net.dims, opt.seed)
     print(f"{opt.output}: {size} bytes")

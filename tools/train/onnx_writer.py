@@ -82,8 +82,8 @@ class Net:
 
     def qdq(self, x, scale, zp, rms):
         s, z = self.scalar(FLOAT, scale), self.scalar(self.kind, zp)
-        q = self.op("QuantizeLinear", [x, s, z])
-        return self.op("DequantizeLinear", [q, s, z]), scale, rms
+        self.quantised = self.op("QuantizeLinear", [x, s, z])
+        return self.op("DequantizeLinear", [self.quantised, s, z]), scale, rms
 
     def image(self):
         """Pixels 0..1, uniform."""
@@ -132,11 +132,14 @@ class Net:
     def same(self, op, x, rms, zp, **attrs):
         return self.qdq(self.op(op, [x[0]], **attrs), x[1], zp, rms)
 
-    def save(self, path, output, out_dims, name):
-        graph = (b"".join(field(1, n) for n in self.nodes) + field(2, name)
+    def save(self, path, output, out_dims, name, quantised=False):
+        """@quantised: the model ends before its last DequantizeLinear, as the record of it does."""
+        nodes, kind = (self.nodes[:-1], self.kind) if quantised else (self.nodes, FLOAT)
+        output = self.quantised if quantised else output
+        graph = (b"".join(field(1, n) for n in nodes) + field(2, name)
                  + b"".join(field(5, t) for t in self.init)
                  + field(11, value_info("image", FLOAT, self.dims))
-                 + field(12, value_info(output, FLOAT, out_dims)))
+                 + field(12, value_info(output, kind, out_dims)))
         opset = field_int(2, 13)
         model = field_int(1, 8) + field(2, "rivulet-gen") + field(7, graph) + field(8, opset)
         with open(path, "wb") as f:
