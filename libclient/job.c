@@ -143,7 +143,7 @@ static struct rivulet_buffer *slot_buffer(uint32_t slot, struct rivulet_buffer *
 	return slot - RIVULET_SLOT_IO < io_count ? io[slot - RIVULET_SLOT_IO] : NULL;
 }
 
-static uint32_t fill_variants(const struct rivulet_step *s, struct drm_rivulet_variant *v)
+uint32_t rivulet_job_variants(const struct rivulet_step *s, struct drm_rivulet_variant *v)
 {
 	uint32_t count = 0;
 
@@ -186,7 +186,7 @@ int rivulet_job_from_step(const struct rivulet_program *prog, uint32_t step,
 				 DRM_RIVULET_REGION_WRITE : 0 };
 	}
 	*job = (struct drm_rivulet_job) { .regions = (uintptr_t)regions, .region_count = n,
-		.variants = (uintptr_t)variants, .variant_count = fill_variants(s, variants),
+		.variants = (uintptr_t)variants, .variant_count = rivulet_job_variants(s, variants),
 		.min_level = s->min_level, .report_offset = report ? report_offset : 0,
 		.report_slot = report ? RIVULET_SLOT_REPORT : DRM_RIVULET_NO_REPORT };
 	return 0;

@@ -133,6 +133,8 @@ int rivulet_device_submit(struct rivulet_device *dev, struct drm_rivulet_job *jo
  * Offsets, counts and references of struct rivulet_program can be used without further checks then.
  */
 int rivulet_check_program(const struct rivulet_device *dev, const void *data, size_t size);
+/** rivulet_job_variants() - commands of an NPU step in RIVULET_SLOT_PROGRAM; RIVULET_LEVELS are written. How many count */
+uint32_t rivulet_job_variants(const struct rivulet_step *step, struct drm_rivulet_variant *variants);
 /**
  * rivulet_job_from_step() - a job for one NPU step of a checked program
  * Fills @job, @regions (RIVULET_SLOTS) and @variants (RIVULET_LEVELS), which must outlive the submit: slot 0

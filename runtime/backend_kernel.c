@@ -44,21 +44,6 @@ static uint32_t fill_regions(const struct rvl_rt_npu_job *job, struct drm_rivule
 	return n;
 }
 
-static uint32_t fill_variants(const struct rivulet_step *s, struct drm_rivulet_variant *v)
-{
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < RIVULET_LEVELS; i++) {
-		v[i] = (struct drm_rivulet_variant) { 0 };
-		if (!s->variant[i].length)
-			continue;
-		v[i] = (struct drm_rivulet_variant) { .offset = s->variant[i].offset,
-			.length = s->variant[i].length, .slot = RIVULET_SLOT_PROGRAM };
-		count = i + 1;
-	}
-	return count;
-}
-
 /* From here to the epoll the job is in flight: an error waits for its end before it is told. */
 static int watch_job(struct rivulet_runtime *rt, struct rvl_rt_task *t,
 		     struct rivulet_runtime_error *err)
@@ -93,7 +78,7 @@ static int kernel_submit(struct rivulet_runtime *rt, const struct rvl_rt_npu_job
 		return rvl_rt_fail(err, -r, "%s", rivulet_last_error());
 	out.handle = rivulet_fence_handle(t->fence);
 	j.region_count = fill_regions(job, region);
-	j.variant_count = fill_variants(job->step, variant);
+	j.variant_count = rivulet_job_variants(job->step, variant);
 	if (j.variant_count > rt->board.levels)
 		j.variant_count = rt->board.levels;
 	r = rivulet_device_submit(rt->dev, &j, 1, NULL);
