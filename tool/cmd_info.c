@@ -8,8 +8,6 @@
 #include "sysfs.h"
 #include "tool.h"
 
-#define MAX_MODEL (1u << 30)
-
 static const struct { const char *name, *unit, *doc; } counters[] = {
 #define COUNTER(name, unit, doc) { #name, unit, doc },
 	RIVULET_COUNTERS(COUNTER)
@@ -313,7 +311,7 @@ static int info_model(const char *path)
 	struct rvl_blob b;
 	const void *p;
 	char why[256];
-	int r = rvl_read_file(path, MAX_MODEL, &b);
+	int r = rvl_read_file(path, RIVULET_MODEL_MAX, &b);
 
 	if (r)
 		return r;

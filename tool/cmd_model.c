@@ -7,7 +7,6 @@
 #include "rivulet_isa.h"
 #include "tool.h"
 
-#define MAX_MODEL (1u << 30)
 #define DEFAULT_BOARD "zu3eg-64"
 #define MAX_FROZEN 256
 
@@ -154,7 +153,7 @@ static int compile_to(const struct model_args *a, const char *model, const char 
 	int r = load_board(a, &board);
 
 	if (!r)
-		r = rvl_read_file(model, MAX_MODEL, &b);
+		r = rvl_read_file(model, RIVULET_MODEL_MAX, &b);
 	if (r)
 		return r;
 	fill_options(a, &o);
@@ -233,7 +232,7 @@ static int explain_model(const struct model_args *a, const char *model)
 	int r = load_board(a, &board);
 
 	if (!r)
-		r = rvl_read_file(model, MAX_MODEL, &b);
+		r = rvl_read_file(model, RIVULET_MODEL_MAX, &b);
 	if (r)
 		return r;
 	fill_options(a, &o);
@@ -312,7 +311,7 @@ static int list_program(const char *path)
 {
 	struct rvl_blob b;
 	char why[256];
-	int r = rvl_read_file(path, MAX_MODEL, &b);
+	int r = rvl_read_file(path, RIVULET_MODEL_MAX, &b);
 
 	if (r)
 		return r;

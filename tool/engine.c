@@ -17,7 +17,6 @@
 #include "rivulet_runtime.h"
 #include "tool.h"
 
-#define MAX_MODEL (1u << 30)
 
 struct instance {
 	struct rivulet_exec *exec;
@@ -143,7 +142,7 @@ static int load_local(struct rvl_engine *e, const char *path, const struct rvl_e
 {
 	struct rivulet_blob program = { 0 };
 	struct rvl_blob b;
-	int r = rvl_read_file(path, MAX_MODEL, &b);
+	int r = rvl_read_file(path, RIVULET_MODEL_MAX, &b);
 
 	if (r)
 		return r;
@@ -221,7 +220,7 @@ static int load_daemon(struct rvl_engine *e, const char *path, const struct rvl_
 
 	if (o->n_frozen)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--freeze needs a local device; compile first");
-	r = rvl_read_file(path, MAX_MODEL, &b);
+	r = rvl_read_file(path, RIVULET_MODEL_MAX, &b);
 	if (r)
 		return r;
 	l.program = is_program(&b);

@@ -12,6 +12,7 @@
 #include "rivulet_board.h"
 #include "rivulet_compiler.h"
 #include "rivulet_program.h"
+#include "rivulet_proto.h"
 
 /* Exit codes, documented in rivulet(1). X(NAME, value, meaning) */
 #define RVL_EXITS(X)                                                                               \
