@@ -2,7 +2,6 @@
 # make install DESTDIR=... PREFIX=/usr: everything a machine needs but the packages. The kernel module
 # goes with it when it has been built (make modules), for the kernels it was built for.
 SYSTEMD_UNITS := $(PREFIX)/lib/systemd/system
-INSTALL_MODULES := $(wildcard $(BUILD)/kmod/rivulet.ko kmod/rivulet.ko)
 
 .PHONY: install install-daemon install-tool install-boards install-man install-module
 install: install-daemon install-tool install-boards install-man install-module install-libclient
@@ -26,19 +25,9 @@ install-daemon: $(BUILD)/rivuletd $(INSTALL_UNITS)
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/rivuletd daemon/conf/rivuletd.conf
 	install -d -m 755 $(DESTDIR)/etc/rivuletd/rivuletd.conf.d
 
-# sim: the model for QEMU; rivulet: the command. Either is skipped with a word where it is not built.
-install-tool:
-	@for p in rivulet rivulet-sim; do \
-		if [ -x $(BUILD)/$$p ]; then \
-			echo "install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(BUILD)/$$p"; \
-			install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(BUILD)/$$p; \
-		else \
-			echo "$$p is not built: left out"; \
-		fi; \
-	done
-	@if [ -f tool/completion/rivulet.bash ]; then \
-		install -D -m 644 tool/completion/rivulet.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rivulet; \
-	fi
+install-tool: $(BUILD)/rivulet $(BUILD)/rivulet-sim
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $^
+	install -D -m 644 tool/completion/rivulet.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rivulet
 
 install-boards:
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/rivulet/boards $(sort $(wildcard sim/boards/*.board))
@@ -49,9 +38,10 @@ install-man:
 	done
 
 install-module:
-	@for ko in $(firstword $(INSTALL_MODULES)); do \
-		release=$$(modinfo -F vermagic $$ko | cut -d' ' -f1); \
-		install -D -m 644 -t $(DESTDIR)/usr/lib/modules/$$release/updates $$ko; \
+	@set -e; if [ -f $(KMOD) ]; then \
+		release=$$(modinfo -F vermagic $(KMOD) | cut -d' ' -f1); \
+		install -D -m 644 -t $(DESTDIR)/usr/lib/modules/$$release/updates $(KMOD); \
 		[ -n "$(DESTDIR)" ] || depmod $$release; \
-	done
-	@[ -n "$(INSTALL_MODULES)" ] || echo "rivulet.ko is not built (make modules): left out"
+	else \
+		echo "rivulet.ko is not built (make modules): left out"; \
+	fi

@@ -23,7 +23,7 @@ $(KMOD): $(KMOD_SOURCES) $(KMOD_UAPI)
 modules: $(KMOD)
 
 modules-install: $(KMOD)
-	install -D -m 644 $(KMOD) $(DESTDIR)/usr/lib/modules/$(KVER)/updates/rivulet.ko
+	@$(MAKE) --no-print-directory install-module
 
 # sparse must have nothing to say; the render-node build must compile too.
 check-sparse: $(KMOD_SOURCES) $(KMOD_UAPI)
