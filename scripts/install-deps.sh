@@ -82,6 +82,9 @@ install_oracle() {
 main() {
 	command -v dpkg-query >/dev/null || die "this is no Debian system"
 	[ "$(dpkg --print-architecture)" = amd64 ] || die "the demo's kernel and VM are amd64 only"
+	case $top in
+	*[[:space:]:]*) die "'$top' holds a blank or a colon, and Kbuild builds nothing below such a path: clone elsewhere" ;;
+	esac
 	log=$(mktemp)
 	trap 'rm -f "$log"' EXIT
 	install_packages "${packages[@]}"
