@@ -448,9 +448,9 @@ END_TEST
 
 /* ---- the compiler's programs ---- */
 
-static void compile(const char *model, bool cpu_only, struct rivulet_blob *out)
+static void compile_with(const char *model, const struct rivulet_compile_options *o,
+			 struct rivulet_blob *out)
 {
-	struct rivulet_compile_options o = { .cpu_only = cpu_only };
 	struct rvl_err e = { "" };
 	FILE *f = fopen(model, "rbe");
 	static char data[1 << 20];
@@ -459,7 +459,12 @@ static void compile(const char *model, bool cpu_only, struct rivulet_blob *out)
 	ck_assert_msg(f != NULL, "%s: run from the top of the tree", model);
 	n = fread(data, 1, sizeof(data), f);
 	fclose(f);
-	ck_assert_msg(!rivulet_compile(data, n, rivulet_runtime_board(rt), &o, out, NULL, &e), "%s", e.msg);
+	ck_assert_msg(!rivulet_compile(data, n, rivulet_runtime_board(rt), o, out, NULL, &e), "%s", e.msg);
+}
+
+static void compile(const char *model, bool cpu_only, struct rivulet_blob *out)
+{
+	compile_with(model, &(struct rivulet_compile_options) { .cpu_only = cpu_only }, out);
 }
 
 #define PIXELS 784
@@ -508,6 +513,42 @@ START_TEST(many_in_flight)
 	rivulet_blob_free(&npu);
 	rivulet_blob_free(&cpu);
 	free(x);
+}
+END_TEST
+
+/* A program compiled with records leaves them in every run, inside its cycles; a program without has none. */
+START_TEST(profile)
+{
+	struct rivulet_compile_options o = { .prof = true };
+	struct rivulet_blob with = { 0 }, without = { 0 };
+	float x[PIXELS], y[SCORES];
+	const struct rivulet_prof *p;
+	struct rivulet_exec *e;
+	size_t count, used;
+
+	compile_with(models[0], &o, &with);
+	e = exec_of(with.data, with.size);
+	picture(x, 1);
+	bind(e, 0, x, sizeof(x));
+	bind(e, 1, y, sizeof(y));
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(run(e, NULL), 0);
+		p = rivulet_exec_prof(e, &count);
+		ck_assert_ptr_nonnull(p);
+		for (used = 0; used < count && p[used].end; used++) {
+			ck_assert_uint_lt(p[used].start, p[used].end);
+			ck_assert_uint_le(p[used].end, rivulet_exec_result(e)->cycles);
+		}
+		ck_assert_uint_gt(used, 20);
+	}
+	rivulet_exec_unref(e);
+	compile(models[0], false, &without);
+	e = exec_of(without.data, without.size);
+	ck_assert_ptr_null(rivulet_exec_prof(e, &count));
+	ck_assert_uint_eq(count, 0);
+	rivulet_exec_unref(e);
+	rivulet_blob_free(&with);
+	rivulet_blob_free(&without);
 }
 END_TEST
 
@@ -765,6 +806,7 @@ int main(void)
 	tcase_add_loop_test(t, packed_memory, 0, 2);
 	tcase_add_loop_test(t, contradictions, 0, 8);
 	tcase_add_loop_test(t, many_in_flight, 0, 2);
+	tcase_add_test(t, profile);
 	tcase_add_test(t, event_loop);
 	tcase_add_test(t, levels);
 	tcase_add_test(t, fault);
