@@ -226,7 +226,7 @@ static int load_daemon(struct rvl_engine *e, const char *path, const struct rvl_
 	l.program = is_program(&b);
 	rvl_blob_clear(&b);
 	r = rivulet_model_load(e->client, path, &l, &e->model);
-	return r ? fail_lib(r) : map_program(e);
+	return r ? rvl_tool_fail(rvl_exit_of(r), "%s: %s", path, rivulet_last_error()) : map_program(e);
 }
 
 static int describe_daemon(struct rvl_engine *e)
