@@ -25,7 +25,8 @@ $(eval $(call unit_test,isolation,sim uapi,-lm))
 CPPFLAGS_tests_unit_test_discovery := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,discovery,$(DAEMON_STATIC),$(DAEMON_LIBS) $(shell pkg-config --libs umockdev-1.0 2>/dev/null)))
 $(eval $(call unit_test,device,sim uapi,-lm))
-CPPFLAGS_tests_unit_test_libclient := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
+CPPFLAGS_tests_unit_test_libclient := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null) \
+	-DRVL_LIBRIVULET='"$(LIBRIVULET)"'
 $(eval $(call unit_test,libclient,client uapi,$(shell pkg-config --libs umockdev-1.0 libdrm 2>/dev/null)))
 $(BUILD)/unit/test_libclient: $(LIBRIVULET)
 $(eval $(call unit_test,board,uapi))
