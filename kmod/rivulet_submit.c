@@ -8,9 +8,11 @@
 #include <drm/drm_gem.h>
 #include <drm/drm_syncobj.h>
 #include <linux/dma-fence-chain.h>
+#include <linux/file.h>
 #include <linux/nospec.h>
 #include <linux/overflow.h>
 #include <linux/slab.h>
+#include <linux/sync_file.h>
 
 #include "rivulet_compat.h"
 #include "rivulet_gem.h"
@@ -40,6 +42,8 @@ struct rvl_submit {
 	u32 out_count;
 	u64 size[RIVULET_SLOTS];	/* bytes of each bound slot, else 0 */
 	bool write[RIVULET_SLOTS];
+	bool keep;			/* the caller wants the last job's fence: */
+	struct dma_fence *last;
 };
 
 static int rvl_copy_array(void *dst, u64 user, u32 count, size_t size)
@@ -301,6 +305,10 @@ static void rvl_publish(struct rvl_submit *s, struct dma_fence *finished)
 			drm_syncobj_replace_fence(out->syncobj, finished);
 		out->chain = NULL;
 	}
+	if (s->keep) {
+		dma_fence_put(s->last);
+		s->last = dma_fence_get(finished);
+	}
 	if (s->args.deadline)
 		dma_fence_set_deadline(finished, ns_to_ktime(s->args.deadline));
 }
@@ -392,6 +400,32 @@ static int rvl_submit_all(struct rvl_submit *s, struct drm_rivulet_submit *args)
 	return ret;
 }
 
+/*
+ * A fence has no file before it is armed, and armed is too late to fail. So the number, which a
+ * user can run out of, is taken first; only without memory are jobs queued and the call fails.
+ */
+static int rvl_submit_fd(struct rvl_submit *s, struct drm_rivulet_submit *args)
+{
+	int fd = get_unused_fd_flags(O_CLOEXEC);
+	struct sync_file *file;
+	int ret;
+
+	args->queued = 0;
+	if (fd < 0)
+		return fd;
+	s->keep = true;
+	ret = rvl_submit_all(s, args);
+	file = ret ? NULL : sync_file_create(s->last);
+	dma_fence_put(s->last);
+	if (!file) {
+		put_unused_fd(fd);
+		return ret ?: -ENOMEM;
+	}
+	fd_install(fd, file->file);
+	args->fence_fd = fd;
+	return 0;
+}
+
 /**
  * rvl_ioctl_submit - DRM_IOCTL_RIVULET_SUBMIT
  * @drm: DRM device
@@ -404,7 +438,7 @@ int rvl_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file)
 	struct rvl_submit *s;
 	int ret, idx;
 
-	if (args->flags || !args->count || args->count > DRM_RIVULET_MAX_JOBS ||
+	if ((args->flags & ~DRM_RIVULET_SUBMIT_FENCE_FD) || args->rsvd || !args->count || args->count > DRM_RIVULET_MAX_JOBS ||
 	    args->stride < offsetofend(struct drm_rivulet_job, error) ||
 	    args->stride > RVL_MAX_STRIDE)
 		return -EINVAL;
@@ -416,7 +450,7 @@ int rvl_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file)
 	s->client = file->driver_priv;
 	ret = -ENODEV;
 	if (drm_dev_enter(drm, &idx)) {
-		ret = rvl_submit_all(s, args);
+		ret = args->flags ? rvl_submit_fd(s, args) : rvl_submit_all(s, args);
 		drm_dev_exit(idx);
 	}
 	kfree(s);

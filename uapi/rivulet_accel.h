@@ -218,6 +218,9 @@ struct drm_rivulet_job {
 	__s32 error;
 };
 
+/** DRM_RIVULET_SUBMIT_FENCE_FD - @fence_fd wanted */
+#define DRM_RIVULET_SUBMIT_FENCE_FD 0x1
+
 /**
  * struct drm_rivulet_submit - queue an array of jobs
  *
@@ -231,10 +234,14 @@ struct drm_rivulet_submit {
 	__u32 count;
 	/** @stride: Input: sizeof(struct drm_rivulet_job) as the caller knows it */
 	__u32 stride;
-	/** @flags: Input: 0 */
+	/** @flags: Input: DRM_RIVULET_SUBMIT_* */
 	__u32 flags;
 	/** @queued: Output: jobs queued; on error, the index of the one refused */
 	__u32 queued;
+	/** @fence_fd: Output, with DRM_RIVULET_SUBMIT_FENCE_FD and no error: sync_file of the last job's fence */
+	__s32 fence_fd;
+	/** @rsvd: zero */
+	__u32 rsvd;
 };
 
 #define DRM_IOCTL_RIVULET_QUERY                                                                    \

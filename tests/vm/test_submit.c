@@ -3,6 +3,7 @@
 #include "vm.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* A good job: code in slot 0, copy 256 bytes from slot 1 to slot 2. */
@@ -121,7 +122,8 @@ static void bad_arrays(void)
 		FAILS(vm_ioctl(f.fd, DRM_IOCTL_RIVULET_SUBMIT, &s), error_);                       \
 		EQ(s.queued, 0);                                                                   \
 	} while (0)
-	TRY(EINVAL, s.flags = 1);
+	TRY(EINVAL, s.flags = 2);
+	TRY(EINVAL, s.rsvd = 1);
 	TRY(EINVAL, s.count = 0);
 	TRY(EINVAL, s.count = DRM_RIVULET_MAX_JOBS + 1);
 	TRY(EINVAL, s.count = 0xffffffff);
@@ -183,6 +185,38 @@ static void refused_in_the_middle(void)
 	FAILS(vm_sync_wait(f.fd, sync, 3, 10), EINVAL);
 }
 
+static void fence_fd(void)
+{
+	struct rlimit limit;
+	struct fixture f;
+	struct drm_rivulet_submit s = {
+		.jobs = (uintptr_t)&f.job.job, .count = 1, .stride = sizeof(f.job.job),
+		.flags = DRM_RIVULET_SUBMIT_FENCE_FD,
+	};
+
+	open_fixture(&f);
+	vm_noise(f.from.map, 256, 8);
+	OK(!vm_ioctl(f.fd, DRM_IOCTL_RIVULET_SUBMIT, &s));
+	OK(fcntl(s.fence_fd, F_GETFD) & FD_CLOEXEC);
+	EQ(vm_file_result(s.fence_fd), 0);
+	OK(!memcmp(f.from.map, f.to.map, 256));
+	/* Not ours to use is not ours to get: a refused job, or no number left, gives none. */
+	f.job.job.flags = 1;
+	s.fence_fd = -1;
+	FAILS(vm_ioctl(f.fd, DRM_IOCTL_RIVULET_SUBMIT, &s), EINVAL);
+	EQ(s.fence_fd, -1);
+	f.job.job.flags = 0;
+	OK(!getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = dup(f.fd);
+	close((int)limit.rlim_cur);
+	OK(!setrlimit(RLIMIT_NOFILE, &limit));
+	memset(f.to.map, 0, 256);
+	s.queued = 77;
+	FAILS(vm_ioctl(f.fd, DRM_IOCTL_RIVULET_SUBMIT, &s), EMFILE);
+	EQ(s.queued, 0);
+	OK(memcmp(f.from.map, f.to.map, 256));
+}
+
 const struct vm_test vm_submit_tests[] = {
 	{ "submit_fields", "each bad field of job, region, variant and sync has its errno; nothing leaks",
 	  bad_fields },
@@ -191,5 +225,7 @@ const struct vm_test vm_submit_tests[] = {
 	{ "submit_longer", "a longer struct is taken if its unknown tail is zero, else E2BIG", longer_struct },
 	{ "submit_partial", "the first refused job stops the array and is named; those before it run",
 	  refused_in_the_middle },
+	{ "submit_fence_fd", "a sync_file of the last job comes with the call, or nothing is queued",
+	  fence_fd },
 	{ 0 },
 };
