@@ -184,23 +184,31 @@ static inline int rig_fds(void)
 static inline void rig_settle(int want)
 {
 	for (int i = 0; rig_fds() != want; i++) {
-		ck_assert_msg(i < 500, "%d descriptors open instead of %d", rig_fds(), want);
+		ck_assert_msg(i < WAIT_MS / 10, "%d descriptors open instead of %d", rig_fds(),
+			      want);
 		usleep(10000);
 	}
 }
 
-/* Descriptors once nothing changes any more. */
-static inline int rig_quiet(void)
+/*
+ * Between these two the daemon sees nothing. What is sent meanwhile over one connection, up to
+ * RIG_TURN packets, it finds all together, and takes in before it does any work: so "while the
+ * first is still under way" holds without a race.
+ */
+#define RIG_TURN 15
+
+static inline void rig_hold(void)
 {
-	int last = -1;
+	int status;
 
-	for (int same = 0; same < 10; usleep(10000)) {
-		int now = rig_fds();
+	ck_assert_int_eq(kill(rig.pid, SIGSTOP), 0);
+	ck_assert_int_eq(waitpid(rig.pid, &status, WUNTRACED), rig.pid);
+	ck_assert(WIFSTOPPED(status));
+}
 
-		same = now == last ? same + 1 : 0;
-		last = now;
-	}
-	return last;
+static inline void rig_go(void)
+{
+	ck_assert_int_eq(kill(rig.pid, SIGCONT), 0);
 }
 
 /* ---- a client by hand ---- */
@@ -327,6 +335,16 @@ static inline int raw_ping(int sock)
 
 	raw_init(&p, RIVULET_MSG_PING);
 	return raw_call(sock, &p, -1, NULL);
+}
+
+/*
+ * Returns once the daemon has seen all that happened before on any connection: it takes the
+ * longest-waiting event first, and some packets of a connection at a time.
+ */
+static inline void raw_barrier(int sock)
+{
+	for (int i = 0; i < 2 * (RIG_TURN + 1); i++)
+		ck_assert_int_eq(raw_ping(sock), 0);
 }
 
 static inline int memfd_of(const void *data, size_t size, unsigned int seals)

@@ -5,6 +5,7 @@
  * crash.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 #include "npu_rig.h"
@@ -455,18 +456,27 @@ START_TEST(clear_leaves_nothing)
 }
 END_TEST
 
-static void *abort_soon(void *flag)
+struct interruption {
+	atomic_bool flag;
+	_Atomic uint32_t progress;
+};
+
+/* Once what comes before the long instruction is done; a little later, to be inside it. */
+static void *abort_soon(void *arg)
 {
+	struct interruption *i = arg;
+
+	while (atomic_load(&i->progress) < 2)
+		sched_yield();
 	nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
-	atomic_store((atomic_bool *)flag, true);
+	atomic_store(&i->flag, true);
 	return NULL;
 }
 
 /* The abort arrives within one long instruction; both convolution codes look for it. */
 START_TEST(abort_long_instruction)
 {
-	atomic_bool flag = false;
-	_Atomic uint32_t progress = 0;
+	struct interruption i = { .flag = false };
 	pthread_t th;
 
 	rvl_conv_force(_i ? RVL_SIMD_VNNI : RVL_SIMD_NONE);
@@ -475,13 +485,13 @@ START_TEST(abort_long_instruction)
 	PUT(&rig, c_input, .rows = 4095, .cols = 4095);
 	PUT(&rig, conv, .rows = 4095, .cols = 1000, .icb = 20, .ocb = 200);
 	rig_end(&rig);
-	rig.job.abort = &flag;
-	rig.job.progress = &progress;
-	ck_assert_int_eq(pthread_create(&th, NULL, abort_soon, &flag), 0);
+	rig.job.abort = &i.flag;
+	rig.job.progress = &i.progress;
+	ck_assert_int_eq(pthread_create(&th, NULL, abort_soon, &i), 0);
 	ck_assert_int_eq(rig_run(&rig), RIVULET_FAULT_NONE);
 	pthread_join(th, NULL);
 	ck_assert_uint_eq(rig.status.state, RIVULET_STATE_ABORTED);
-	ck_assert_uint_eq(progress, 2);
+	ck_assert_uint_eq(i.progress, 2);
 	rvl_conv_force(RVL_SIMD_VNNI);
 }
 END_TEST

@@ -628,7 +628,7 @@ START_TEST(broken_messages)
 	union rivulet_packet p;
 
 	ck_assert_int_eq(raw_ping(bystander), 0);
-	before = rig_quiet();
+	before = rig_fds();
 	for (int i = 0; i < 110; i++) {
 		int sock = raw_open();
 
@@ -800,7 +800,8 @@ START_TEST(cancel)
 		ck_assert_int_eq(bind_fd(r.sock, instance[i], 0, r.in, 0, 4096), 0);
 		ck_assert_int_eq(bind_fd(r.sock, instance[i], 1, r.out, 0, 4096), 0);
 	}
-	/* All in one breath, so that they are queued behind the first. */
+	/* All in one breath, so that they are queued when the rest comes. */
+	rig_hold();
 	for (int i = 0; i < N; i++) {
 		init_run(&p, instance[i]);
 		serial[i] = p.h.serial;
@@ -817,6 +818,8 @@ START_TEST(cancel)
 	init_run(&p, instance[N - 3]);
 	serial[N + 2] = p.h.serial;
 	raw_send(r.sock, &p, p.h.length, NULL, 0);
+	_Static_assert(N + 3 <= RIG_TURN, "more than the daemon takes in at once");
+	rig_go();
 	collect(r.sock, serial, result, N + 3);
 	for (int i = 0; i < N - 2; i++)
 		ck_assert_int_eq(result[i], 0);
@@ -842,7 +845,8 @@ START_TEST(death)
 	/* The first load leaves a program in the cache and a timer in the loop. */
 	make_ready(&warm);
 	close(warm.sock);
-	before = rig_quiet();
+	raw_barrier(bystander);
+	before = rig_fds();
 	for (int i = 0; i < 6; i++) {
 		pid_t pid = fork();
 		struct ready r;
@@ -905,11 +909,14 @@ START_TEST(limits)
 	ck_assert_int_eq(bind_fd(r.sock, instance[1], 0, fd, 0, 3 << 20), -EDQUOT);
 	ck_assert_int_eq(bind_fd(r.sock, instance[1], 0, fd, 0, 4096), 0);
 	ck_assert_int_eq(bind_fd(r.sock, instance[1], 1, fd, 4096, 4096), 0);
+	/* The second is refused while the first is under way. */
+	rig_hold();
 	for (int i = 0; i < 2; i++) {
 		init_run(&p, instance[i]);
 		serial[i] = p.h.serial;
 		raw_send(r.sock, &p, p.h.length, NULL, 0);
 	}
+	rig_go();
 	collect(r.sock, serial, result, 2);
 	ck_assert_int_eq(result[0], 0);
 	ck_assert_int_eq(result[1], -EDQUOT);
@@ -944,10 +951,11 @@ START_TEST(crowd)
 {
 	enum { N = 100 };
 	union rivulet_packet p;
-	int sock[N], last, before = rig_quiet();
+	int sock[N], last, before;
 
 	for (int i = 0; i < 4; i++)
 		sock[i] = raw_open();
+	before = rig_fds() - 4;
 	for (int i = 4; i < N; i++)
 		sock[i] = raw_connect();
 	last = raw_connect();

@@ -5,6 +5,7 @@
  * not a byte of anybody else's memory changed, and after RESUME the other client's job right.
  */
 #include <check.h>
+#include <sched.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -680,6 +681,16 @@ static void long_job(struct dut *t)
 	variant(d, 0, 0, 0x70000);
 }
 
+/* Holds the core amidst its stores until the device wants it to end, however late that is. */
+static void *map_until_stopped(void *ctx, uint64_t addr, uint64_t len, bool write)
+{
+	struct dut *t = ctx;
+
+	while (write && atomic_load(&t->sim->insns) >= 100 && !atomic_load(&t->sim->exec.abort))
+		sched_yield();
+	return dut_map(ctx, addr, len, write);
+}
+
 static void attack_after_ack(bool reset)
 {
 	struct dut *t = dut_open(false);
@@ -690,10 +701,11 @@ static void attack_after_ack(bool reset)
 	ck_assert_int_eq(rvl_worker_open(&w), 0);
 	runner.ctx = &w;
 	rvl_device_run_by(t->sim, &runner);
+	t->sim->ops.bus.map = map_until_stopped;
 	long_job(t);
 	dut_submit(t, 1);
 	dut_look(t);
-	while (!atomic_load(&t->sim->insns))
+	while (atomic_load(&t->sim->insns) < 100)
 		usleep(100);
 	if (reset)
 		dut_reset(t, t->base + 1);

@@ -188,12 +188,30 @@ static const struct {
 	{ "!text", -EINVAL, "????" },
 };
 
+#define HOSTILE_CONFIG							\
+	"[Compiler]\nTimeMax=%d\nMemoryMax=128M\nProgramSizeMax=64K\n"	\
+	"[Limits]\nCompilesPerUser=3\nModelsPerUser=%d\n"
+#define PATIENCE 600	/* s: longer than any test */
+
+static void time_limit(int seconds)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text), HOSTILE_CONFIG, seconds, seconds);
+	rig_config(text);
+	ck_assert_int_eq(kill(rig.pid, SIGHUP), 0);
+	while (hello_models() != (uint32_t)seconds)
+		usleep(1000);
+}
+
 /* Proves that each end of a worker is one error that says which, and nobody else's trouble. */
 START_TEST(ending)
 {
 	int sock = raw_open(), bystander = raw_open();
 	union rivulet_packet p;
 
+	if (ends[_i].error == -ETIMEDOUT)
+		time_limit(1);
 	ck_assert_int_eq(load(sock, ends[_i].model, &p), ends[_i].error);
 	ck_assert_msg(strstr(p.error.text, ends[_i].says), "said: %s", p.error.text);
 	ck_assert_int_eq(raw_ping(bystander), 0);
@@ -202,6 +220,7 @@ START_TEST(ending)
 	ck_assert_uint_eq(status_number("\"users\"", "bytes"), 0);
 	ck_assert_uint_eq(status_number("\"cache\"", "programs"), 0);
 	/* And a decent model is compiled right after. */
+	time_limit(PATIENCE);
 	ck_assert_int_eq(load(sock, "no model, but a worker that says so", &p), -EBADMSG);
 }
 END_TEST
@@ -280,53 +299,67 @@ START_TEST(decent_models)
 }
 END_TEST
 
-/*
- * Proves that one user's hanging compiler keeps neither others' connections nor their own waiting
- * long.
- */
-START_TEST(patience)
+/* LOAD of a model that hangs its worker, without waiting. Returns the serial. */
+static uint32_t send_hang(int sock)
 {
-	int sock = raw_open(), other = raw_open(), fd;
-	uint64_t begin = rvl_now();
-	union rivulet_packet p;
-	uint32_t serial;
-
-	fd = memfd_of("!hang", 5, 0);
-	ck_assert_int_eq(ftruncate(fd, 4096), 0);
-	fcntl(fd, F_ADD_SEALS, MODEL_SEALS);
-	raw_init(&p, RIVULET_MSG_LOAD);
-	p.load.size = 4096;
-	serial = p.h.serial;
-	raw_send(sock, &p, p.h.length, &fd, 1);
-	for (int i = 0; i < 100; i++)
-		ck_assert_int_eq(raw_ping(other), 0);
-	ck_assert_uint_lt(rvl_now() - begin, NSEC_PER_SEC);
-	/* The same user's next model waits for the first to end. */
-	ck_assert_int_eq(load(other, "!exit", &p), -EFAULT);
-	ck_assert_int_eq(raw_answer(sock, serial, &p, NULL), -ETIMEDOUT);
-	close(fd);
-}
-END_TEST
-
-/* Proves that a session that leaves takes its worker along. */
-START_TEST(leaving)
-{
-	uint64_t deadline = rvl_now() + 60 * NSEC_PER_SEC;
-	int sock = raw_open(), fd = memfd_of(NULL, 4096, 0);
+	int fd = memfd_of(NULL, 4096, 0);
 	union rivulet_packet p;
 
 	ck_assert_int_eq(pwrite(fd, "!hang", 5, 0), 5);
 	fcntl(fd, F_ADD_SEALS, MODEL_SEALS);
 	raw_init(&p, RIVULET_MSG_LOAD);
 	p.load.size = 4096;
-	raw_send(sock, &p, p.h.length, &fd, 1);
+	ck_assert_int_eq(raw_send(sock, &p, p.h.length, &fd, 1), p.h.length);
 	close(fd);
-	while (!status_number("\"compiler\"", "working"))
+	return p.h.serial;
+}
+
+static void await_working(uint64_t n)
+{
+	uint64_t deadline = rvl_now() + 60 * NSEC_PER_SEC;
+
+	while (status_number("\"compiler\"", "working") != n)
 		ck_assert_uint_lt(rvl_now(), deadline);
+}
+
+/*
+ * Proves that one user's hanging compiler keeps no connection waiting, and their own next model only
+ * for TimeMax=.
+ */
+START_TEST(patience)
+{
+	int sock = raw_open(), other = raw_open();
+	union rivulet_packet p;
+	uint32_t serial;
+
+	send_hang(other);
+	await_working(1);
+	for (int i = 0; i < 100; i++)
+		ck_assert_int_eq(raw_ping(other), 0);
+	ck_assert_uint_eq(status_number("\"compiler\"", "working"), 1);
+	close(other);
+	await_working(0);
+	time_limit(1);
+	other = raw_open();
+	serial = send_hang(sock);
+	raw_barrier(sock);
+	/* The same user's next model waits for the first to end. */
+	time_limit(PATIENCE);
+	ck_assert_int_eq(load(other, "!exit", &p), -EFAULT);
+	ck_assert_int_eq(raw_answer(sock, serial, &p, NULL), -ETIMEDOUT);
+}
+END_TEST
+
+/* Proves that a session that leaves takes its worker along. */
+START_TEST(leaving)
+{
+	int sock = raw_open();
+
+	send_hang(sock);
+	await_working(1);
 	close(sock);
-	deadline = rvl_now() + NSEC_PER_SEC * 9 / 10;
-	while (status_number("\"compiler\"", "working"))
-		ck_assert_uint_lt(rvl_now(), deadline);
+	/* Long before TimeMax= would end it. */
+	await_working(0);
 	ck_assert_uint_eq(status_number("\"users\"", "compiles"), 0);
 }
 END_TEST
@@ -334,30 +367,28 @@ END_TEST
 /* Proves that models above CompilesPerUser= are refused while others wait. */
 START_TEST(too_many)
 {
-	int sock = raw_open(), fd = memfd_of(NULL, 4096, 0), refused = 0;
+	int sock = raw_open();
 	union rivulet_packet p;
 
-	ck_assert_int_eq(pwrite(fd, "!hang", 5, 0), 5);
-	fcntl(fd, F_ADD_SEALS, MODEL_SEALS);
-	for (int i = 0; i < 5; i++) {
-		raw_init(&p, RIVULET_MSG_LOAD);
-		p.load.size = 4096;
-		raw_send(sock, &p, p.h.length, &fd, 1);
-	}
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < 5; i++)
+		send_hang(sock);
+	/* Nothing of the three comes to an end in this test. */
+	for (int i = 0; i < 2; i++) {
 		ck_assert_int_gt(raw_recv(sock, &p, NULL), 0);
 		ck_assert_uint_eq(p.h.type, RIVULET_MSG_ERROR);
-		refused += p.h.error == -EDQUOT && strstr(p.error.text, "CompilesPerUser=3");
+		ck_assert_int_eq(p.h.error, -EDQUOT);
+		ck_assert_ptr_nonnull(strstr(p.error.text, "CompilesPerUser=3"));
 	}
-	ck_assert_int_eq(refused, 2);
-	close(fd);
+	ck_assert_uint_eq(status_number("\"users\"", "compiles"), 3);
 }
 END_TEST
 
 static void start(void)
 {
-	rig_start("[Compiler]\nTimeMax=1\nMemoryMax=128M\nProgramSizeMax=64K\n"
-		  "[Limits]\nCompilesPerUser=3\n");
+	char text[256];
+
+	snprintf(text, sizeof(text), HOSTILE_CONFIG, PATIENCE, PATIENCE);
+	rig_start(text);
 }
 
 static void start_plain(void)

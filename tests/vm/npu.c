@@ -72,10 +72,10 @@ void vm_counters(int fd, struct drm_rivulet_counters *c)
 	query(fd, DRM_RIVULET_QUERY_COUNTERS, c, sizeof(*c));
 }
 
-/** vm_counters_after() - counters once they tell of @jobs, or after a second: they follow a job's end */
+/** vm_counters_after() - counters once they tell of @jobs, or after VM_WAIT_MS: they follow a job's end */
 void vm_counters_after(int fd, struct drm_rivulet_counters *c, uint64_t jobs)
 {
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < VM_WAIT_MS / 10; i++) {
 		vm_counters(fd, c);
 		if (c->value[0] >= jobs)
 			return;
@@ -408,7 +408,7 @@ void vm_pin_level(int fd, uint32_t level)
 	vm_info(fd, &info);
 	set_limit("max_freq", info.level[level].hz);
 	set_limit("min_freq", info.level[level].hz);
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < VM_WAIT_MS / 10; i++) {
 		vm_info(fd, &info);
 		if (info.current_level == level)
 			return;
