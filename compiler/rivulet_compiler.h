@@ -43,6 +43,7 @@ struct rivulet_compile_options {
 	bool average_within_1; /* accept average pools on the NPU that differ by 1 from
 				  onnxruntime's float sums */
 	bool cpu_only;	       /* everything on the CPU; needs no board */
+	uint32_t accuracy[RIVULET_LEVELS]; /* ppm expected at each level, of a plan; 0: unknown */
 };
 
 /** struct rivulet_explain_row - one layer: a node of the optimised graph with what was fused into

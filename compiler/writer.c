@@ -233,6 +233,7 @@ static uint32_t options_hash(const struct rivulet_compile_options *o)
 
 	h = rivulet_crc32c(h, &o->batch, sizeof(o->batch));
 	h = rivulet_crc32c(h, &o->symbol, sizeof(o->symbol));
+	h = rivulet_crc32c(h, o->accuracy, sizeof(o->accuracy));
 	for (uint32_t i = 0; i < o->n_frozen; i++) {
 		h = rivulet_crc32c(h, o->frozen[i].name, strlen(o->frozen[i].name));
 		h = rivulet_crc32c(h, o->frozen[i].data, o->frozen[i].size);
@@ -268,6 +269,8 @@ static void finish_header(struct writer *w, const void *onnx, size_t size)
 	rivulet_sha256(onnx, size, h->model_hash);
 	if (be->board)
 		rivulet_target_of(be->board, &h->target);
+	for (uint32_t l = 0; be->board && l < be->board->levels; l++)
+		h->level[l].accuracy = be->opt->accuracy[l];
 	h->target.modes &= modes_used(be);
 }
 

@@ -57,6 +57,18 @@ static bool inside(uint64_t off, uint64_t size, uint64_t limit)
 	return off <= limit && size <= limit - off;
 }
 
+uint32_t rivulet_program_levels(const struct rivulet_program *p)
+{
+	const struct rivulet_step *s = rivulet_program_steps(p);
+	uint32_t mask = (1u << RIVULET_LEVELS) - 1;
+
+	for (uint32_t i = 0; i < p->steps; i++)
+		for (uint32_t l = 0; s[i].kind == RIVULET_STEP_NPU && l < RIVULET_LEVELS; l++)
+			if (!s[i].variant[l].length || l < s[i].min_level)
+				mask &= ~(1u << l);
+	return mask;
+}
+
 /* ---- header ---- */
 
 static int check_crc(const struct check *c, size_t size)
@@ -109,6 +121,21 @@ static int check_counts(const struct check *c)
 	for (size_t i = 0; i < sizeof(p->rsvd) / sizeof(p->rsvd[0]); i++)
 		if (p->rsvd[i])
 			return bad(c, "a reserved word of the header is not zero");
+	return 0;
+}
+
+static int check_levels(const struct check *c)
+{
+	for (uint32_t i = 0; i < RIVULET_LEVELS; i++) {
+		const struct rivulet_level_info *l = &c->p->level[i];
+
+		if (l->length && (l->length < RIVULET_SC_LENGTH_MIN ||
+				  l->length > RIVULET_SC_LENGTH_MAX))
+			return bad(c, "level %u: a bitstream of %u bits, not %u to %u", i,
+				   l->length, RIVULET_SC_LENGTH_MIN, RIVULET_SC_LENGTH_MAX);
+		if (l->accuracy > 1000000)
+			return bad(c, "level %u: an accuracy of %u ppm", i, l->accuracy);
+	}
 	return 0;
 }
 
@@ -389,6 +416,8 @@ int rivulet_program_check(const void *p, size_t size, char *err, size_t errsize)
 	rc = check_identity(&c, size);
 	if (!rc)
 		rc = check_counts(&c);
+	if (!rc)
+		rc = check_levels(&c);
 	if (!rc)
 		rc = check_sections(&c);
 	if (!rc)

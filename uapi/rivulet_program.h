@@ -13,7 +13,7 @@
 #include "rivulet_dev.h"
 
 #define RIVULET_PROGRAM_MAGIC	0x50565652u	/* "RVVP" */
-#define RIVULET_PROGRAM_VERSION	1u
+#define RIVULET_PROGRAM_VERSION	2u
 #define RIVULET_PROGRAM_MAX	(1u << 30)	/* bytes */
 #define RIVULET_MAX_TENSORS	65536u
 #define RIVULET_MAX_STEPS	65536u
@@ -21,6 +21,8 @@
 #define RIVULET_MAX_DIMS	8
 #define RIVULET_STEP_REFS	16		/* tensors a step reads or writes */
 #define RIVULET_PROGRAM_ALIGN	64
+#define RIVULET_SC_LENGTH_MIN	8u		/* bits of a stochastic bitstream */
+#define RIVULET_SC_LENGTH_MAX	256u
 
 /* Slots of every NPU step. Inputs and outputs follow in the order of their index. */
 #define RIVULET_SLOT_PROGRAM	0		/* this file, read only */
@@ -54,6 +56,12 @@ struct rivulet_target {
 	uint32_t modes;		/* CONV modes used; a subset of the device's */
 	uint32_t queue_depth;	/* least depth that cannot block */
 	uint32_t rsvd;
+};
+
+/** struct rivulet_level_info - what a run at one V/F level is worth; zero at levels without variants */
+struct rivulet_level_info {
+	uint32_t length;	/* shortest stochastic bitstream of its layers, 8..256 bits; 0: none */
+	uint32_t accuracy;	/* parts per million expected, as measured for the plan; 0: unknown */
 };
 
 /**
@@ -90,6 +98,7 @@ struct rivulet_program {
 	uint8_t model_hash[32];
 	uint32_t options_hash;
 	uint32_t rsvd[7];
+	struct rivulet_level_info level[RIVULET_LEVELS];
 };
 
 /** struct rivulet_tensor - one tensor of the program; the first inputs + outputs are the graph's, in order */
@@ -142,6 +151,11 @@ struct rivulet_step {
  */
 int rivulet_program_check(const void *p, size_t size, char *err, size_t errsize);
 
+/**
+ * rivulet_program_levels() - bit n: a checked program can run with the device at level n, because
+ * every NPU step has a variant there and asks for no higher level
+ */
+uint32_t rivulet_program_levels(const struct rivulet_program *p);
 /** rivulet_program_string() - a string of a checked program */
 const char *rivulet_program_string(const struct rivulet_program *p, uint32_t name);
 /** rivulet_program_tensors(), rivulet_program_steps() - tables of a checked program */

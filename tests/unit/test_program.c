@@ -221,6 +221,9 @@ START_TEST(refuses_lies_in_the_header)
 		HEAD(cpu_scratch, UINT64_MAX),
 		HEAD(board_name, UINT32_MAX),
 		HEAD(model_name, UINT32_MAX),
+		HEAD(level[0].length, 7),
+		HEAD(level[7].length, 257),
+		HEAD(level[3].accuracy, 1000001),
 	};
 
 	for (size_t i = 0; i < sizeof(edits) / sizeof(edits[0]); i++) {
@@ -302,6 +305,37 @@ START_TEST(arena_is_reused)
 }
 END_TEST
 
+/* What a plan measured travels in the program; levels are those that the board has. */
+START_TEST(levels_and_accuracy)
+{
+	struct rivulet_compile_options o = { .accuracy = { 790000, 0, 870000 } };
+	struct rivulet_blob program = { 0 };
+	const struct rivulet_program *p;
+	struct rvl_err err = { "" };
+	struct rvl_tensor *t;
+	struct qg q;
+
+	ck_assert_uint_eq(rivulet_program_levels(good.data), (1u << board.levels) - 1);
+	qg_open(&q, 2);
+	t = qg_tensor(&q, "x", RVL_TYPE_S8, (struct rvl_shape){ 4, { 1, 16, 4, 4 } }, 0.1f, 0);
+	qg_input(&q, t);
+	qg_output(&q, qg_conv(&q, NULL, t, &(struct qg_conv){ .m = 16, .kh = 1, .kw = 1, .sy = 1,
+			.sx = 1, .dy = 1, .dx = 1, .group = 1, .wtype = RVL_TYPE_S8,
+			.ytype = RVL_TYPE_S8, .wscale = 0.01f, .yscale = 0.1f }));
+	ck_assert_msg(!q.rc, "%s", q.err.msg);
+	ck_assert_msg(!rvl_compile_graph(q.g, &board, &o, &program, NULL, &err), "%s", err.msg);
+	p = program.data;
+	for (uint32_t l = 0; l < 3; l++)
+		ck_assert_uint_eq(p->level[l].accuracy, o.accuracy[l]);
+	ck_assert_uint_eq(p->level[0].length, 0);
+	ck_assert_uint_eq(rivulet_program_levels(p), (1u << board.levels) - 1);
+	((struct rivulet_step *)rivulet_program_steps(p))->variant[1].length = 0;
+	((struct rivulet_step *)rivulet_program_steps(p))->min_level = 1;
+	ck_assert_uint_eq(rivulet_program_levels(p), ((1u << board.levels) - 1) & ~3u);
+	rivulet_blob_free(&program);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("program");
@@ -319,6 +353,7 @@ int main(void)
 	tcase_add_test(t, refuses_a_misaligned_file);
 	tcase_add_test(t, fits_names_what_differs);
 	tcase_add_test(t, arena_is_reused);
+	tcase_add_test(t, levels_and_accuracy);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
