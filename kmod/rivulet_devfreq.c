@@ -6,7 +6,6 @@
  */
 #include <drm/drm_print.h>
 #include <linux/devfreq.h>
-#include <linux/pci.h>
 #include <linux/pm_opp.h>
 
 #include "rivulet_devfreq.h"

@@ -16,7 +16,7 @@
 #include "rivulet_dev.h"
 
 struct devfreq;
-struct pci_dev;
+struct rvl_bus_ops;
 struct rvl_job;
 
 /* Entries of the device's queue: CURRENT and NEXT. */
@@ -40,10 +40,10 @@ struct rvl_load {
 /* One NPU. Lives until the last file, buffer and dma-buf of it are gone. */
 struct rvl_device {
 	struct drm_device drm;
-	struct pci_dev *pdev;
+	const struct rvl_bus_ops *bus;
 	void __iomem *win;		/* register window */
-	void __iomem *bell;		/* ivshmem registers */
-	int irq;
+	void __iomem *bell;		/* ivshmem registers; absent elsewhere */
+	int irq;			/* 0: none, the queue is polled */
 	struct drm_rivulet_device info;	/* constant after probe, but for current_level */
 
 	struct drm_gpu_scheduler sched;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Probe, the ioctl table, queries. 1af4:1110 is any ivshmem device, so probe looks before it
- * touches: a device that does not carry our magic is left as it was found.
+ * The ioctl table, queries, and what brings a device up and down whatever bus it sits on; the
+ * bus is in rivulet_pci.c.
  */
 #include <drm/drm_accel.h>
 #include <drm/drm_drv.h>
@@ -11,19 +11,13 @@
 #include <drm/drm_managed.h>
 #include <linux/dma-mapping.h>
 #include <linux/module.h>
-#include <linux/pci.h>
 
 #include "rivulet_compat.h"
 #include "rivulet_devfreq.h"
+#include "rivulet_drv.h"
 #include "rivulet_gem.h"
 #include "rivulet_hw.h"
 #include "rivulet_job.h"
-
-#define IVSHMEM_VENDOR		0x1af4
-#define IVSHMEM_DEVICE		0x1110
-#define IVSHMEM_REGS		0	/* BAR of the doorbell */
-#define IVSHMEM_MEMORY		2	/* BAR of the shared memory */
-#define IVSHMEM_REGS_SIZE	256
 
 static int rvl_copy_out(struct drm_rivulet_query *q, const void *data, u32 size)
 {
@@ -133,48 +127,6 @@ static const struct drm_driver rvl_driver = {
 	.minor = 0,
 };
 
-/* Read the magic through a mapping of its own, with the device as firmware or user left it. */
-static int rvl_pci_look(struct pci_dev *pdev)
-{
-	size_t size = pci_resource_len(pdev, IVSHMEM_MEMORY);
-	void __iomem *win;
-	u16 command;
-	int ret;
-
-	if (pdev->class >> 8 != PCI_CLASS_MEMORY_RAM || size < RIVULET_WINDOW_SIZE ||
-	    pci_resource_len(pdev, IVSHMEM_REGS) != IVSHMEM_REGS_SIZE ||
-	    !(pci_resource_flags(pdev, IVSHMEM_MEMORY) & IORESOURCE_MEM))
-		return -ENODEV;
-	pci_read_config_word(pdev, PCI_COMMAND, &command);
-	if (!(command & PCI_COMMAND_MEMORY) && pci_enable_device_mem(pdev))
-		return -ENODEV;
-	win = ioremap(pci_resource_start(pdev, IVSHMEM_MEMORY), RIVULET_WINDOW_SIZE);
-	ret = win ? rvl_hw_identify(win, size) : -ENODEV;
-	if (win)
-		iounmap(win);
-	if (!(command & PCI_COMMAND_MEMORY)) {
-		pci_disable_device(pdev);
-		pci_write_config_word(pdev, PCI_COMMAND, command);
-	}
-	return ret;
-}
-
-static int rvl_pci_map(struct rvl_device *rdev)
-{
-	struct pci_dev *pdev = rdev->pdev;
-	int ret;
-
-	ret = pcim_enable_device(pdev);
-	if (ret)
-		return ret;
-	ret = pcim_iomap_regions(pdev, BIT(IVSHMEM_REGS) | BIT(IVSHMEM_MEMORY), "rivulet");
-	if (ret)
-		return ret;
-	rdev->bell = pcim_iomap_table(pdev)[IVSHMEM_REGS];
-	rdev->win = pcim_iomap_table(pdev)[IVSHMEM_MEMORY];
-	return dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
-}
-
 static void rvl_mem_release(struct drm_device *drm, void *arg)
 {
 	struct rvl_device *rdev = arg;
@@ -191,28 +143,6 @@ static int rvl_mem_setup(struct rvl_device *rdev)
 	if (!rdev->mem)
 		return -ENOMEM;
 	return drmm_add_action_or_reset(&rdev->drm, rvl_mem_release, rdev);
-}
-
-static int rvl_irq_setup(struct rvl_device *rdev)
-{
-	struct pci_dev *pdev = rdev->pdev;
-	int ret;
-
-	ret = pci_alloc_irq_vectors(pdev, 1, 1, PCI_IRQ_MSIX | PCI_IRQ_MSI);
-	if (ret < 0)
-		return ret;
-	rdev->irq = pci_irq_vector(pdev, 0);
-	ret = request_irq(rdev->irq, rvl_irq, 0, "rivulet", rdev);
-	if (ret)
-		pci_free_irq_vectors(pdev);
-	return ret;
-}
-
-static void rvl_irq_teardown(struct rvl_device *rdev)
-{
-	rvl_hw_irq_enable(rdev, false);
-	free_irq(rdev->irq, rdev);
-	pci_free_irq_vectors(rdev->pdev);
 }
 
 static void rvl_last_look(struct drm_device *drm, void *arg)
@@ -234,6 +164,24 @@ static void rvl_init_locks(struct rvl_device *rdev)
 	mutex_init(&rdev->request_lock);
 }
 
+/**
+ * rvl_bus_master - let the device master the bus, or see to it that it cannot
+ * @rdev: the NPU
+ * @on: may it?
+ */
+void rvl_bus_master(struct rvl_device *rdev, bool on)
+{
+	if (rdev->bus->master)
+		rdev->bus->master(rdev, on);
+}
+
+static void rvl_irq_teardown(struct rvl_device *rdev)
+{
+	rvl_hw_irq_enable(rdev, false);
+	if (rdev->irq)
+		rdev->bus->irq_teardown(rdev);
+}
+
 /* Reset first, DMA and interrupts after: what ran before us must not write into our pages. */
 static int rvl_bring_up(struct rvl_device *rdev)
 {
@@ -252,31 +200,43 @@ static int rvl_bring_up(struct rvl_device *rdev)
 		ret = rvl_sched_setup(rdev);
 	if (ret)
 		return ret;
-	pci_set_master(rdev->pdev);
-	ret = rvl_irq_setup(rdev);
+	rvl_bus_master(rdev, true);
+	ret = rdev->bus->irq_setup(rdev);
 	if (ret)
 		return dev_err_probe(rdev->drm.dev, ret, "no interrupt\n");
-	rvl_hw_irq_enable(rdev, true);
+	rvl_hw_irq_enable(rdev, rdev->irq);
 	return 0;
 }
 
-static int rvl_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+/**
+ * rvl_device_alloc - an NPU that nobody knows yet, freed with @dev and its last user
+ * @dev: the bus's device; its driver data becomes the result
+ * @bus: the attachment
+ *
+ * Returns the NPU, whose windows the caller sets, or an ERR_PTR.
+ */
+struct rvl_device *rvl_device_alloc(struct device *dev, const struct rvl_bus_ops *bus)
 {
-	struct rvl_device *rdev;
-	int ret;
+	struct rvl_device *rdev = devm_drm_dev_alloc(dev, &rvl_driver, struct rvl_device, drm);
 
-	ret = rvl_pci_look(pdev);
-	if (ret)
-		return ret;
-	rdev = devm_drm_dev_alloc(&pdev->dev, &rvl_driver, struct rvl_device, drm);
 	if (IS_ERR(rdev))
-		return PTR_ERR(rdev);
-	rdev->pdev = pdev;
+		return rdev;
+	rdev->bus = bus;
 	rvl_init_locks(rdev);
-	pci_set_drvdata(pdev, rdev);
-	ret = rvl_pci_map(rdev);
-	if (!ret)
-		ret = rvl_bring_up(rdev);
+	dev_set_drvdata(dev, rdev);
+	return rdev;
+}
+
+/**
+ * rvl_device_start - bring up an NPU whose windows are mapped, and publish it
+ * @rdev: the NPU; powered
+ *
+ * Returns 0 or a negative errno, after which the device is quiet.
+ */
+int rvl_device_start(struct rvl_device *rdev)
+{
+	int ret = rvl_bring_up(rdev);
+
 	if (ret)
 		return ret;
 	ret = rvl_devfreq_init(rdev);
@@ -298,38 +258,40 @@ err_irq:
 	return ret;
 }
 
-/* Files may stay open: their jobs end with -ENODEV and their calls fail from here on. */
-static void rvl_remove(struct pci_dev *pdev)
+/**
+ * rvl_device_remove - undo rvl_device_start()
+ * @rdev: the NPU
+ *
+ * Files may stay open: their jobs end with -ENODEV and their calls fail from here on.
+ */
+void rvl_device_remove(struct rvl_device *rdev)
 {
-	struct rvl_device *rdev = pci_get_drvdata(pdev);
-
 	drm_dev_unplug(&rdev->drm);
 	rvl_devfreq_fini(rdev);
 	rvl_queue_stop(rdev, -ENODEV);
 	rvl_irq_teardown(rdev);
 }
 
-static void rvl_shutdown(struct pci_dev *pdev)
+/**
+ * rvl_device_shutdown - no DMA from here on: the next kernel's memory is not ours
+ * @rdev: the NPU
+ */
+void rvl_device_shutdown(struct rvl_device *rdev)
 {
-	struct rvl_device *rdev = pci_get_drvdata(pdev);
-
 	rvl_queue_stop(rdev, -ENODEV);
 }
 
-static const struct pci_device_id rvl_ids[] = {
-	{ PCI_DEVICE_SUB(IVSHMEM_VENDOR, IVSHMEM_DEVICE, IVSHMEM_VENDOR, 0x1100) },
-	{ }
-};
-MODULE_DEVICE_TABLE(pci, rvl_ids);
+static int __init rvl_init(void)
+{
+	return rvl_pci_register();
+}
+module_init(rvl_init);
 
-static struct pci_driver rvl_pci_driver = {
-	.name = "rivulet",
-	.id_table = rvl_ids,
-	.probe = rvl_probe,
-	.remove = rvl_remove,
-	.shutdown = rvl_shutdown,
-};
-module_pci_driver(rvl_pci_driver);
+static void __exit rvl_exit(void)
+{
+	rvl_pci_unregister();
+}
+module_exit(rvl_exit);
 
 MODULE_DESCRIPTION("Rivulet NPU");
 MODULE_LICENSE("GPL");

@@ -8,7 +8,6 @@
 #include <linux/delay.h>
 #include <linux/io.h>
 #include <linux/jiffies.h>
-#include <linux/pci.h>
 
 #include "rivulet_hw.h"
 
@@ -40,7 +39,7 @@ static void rvl_ring(struct rvl_device *rdev)
 {
 	u32 peer = rvl_rd(rdev, RIVULET_REG_DOORBELL_PEER);
 
-	if (peer != RIVULET_NO_PEER)
+	if (rdev->bell && peer != RIVULET_NO_PEER)
 		writel(peer, rdev->bell + IVSHMEM_DOORBELL);
 	else
 		rvl_wr(rdev, RIVULET_REG_DOORBELL, rvl_rd(rdev, RIVULET_REG_DOORBELL) + 1);

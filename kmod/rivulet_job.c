@@ -9,11 +9,11 @@
 #include <drm/drm_print.h>
 #include <linux/interrupt.h>
 #include <linux/moduleparam.h>
-#include <linux/pci.h>
 #include <linux/slab.h>
 
 #include "rivulet_compat.h"
 #include "rivulet_devfreq.h"
+#include "rivulet_drv.h"
 #include "rivulet_hw.h"
 #include "rivulet_job.h"
 
@@ -240,7 +240,8 @@ static void rvl_queue_poll(struct rvl_device *rdev)
 {
 	unsigned long flags;
 
-	synchronize_irq(rdev->irq);
+	if (rdev->irq)
+		synchronize_irq(rdev->irq);
 	spin_lock_irqsave(&rdev->lock, flags);
 	rvl_queue_service(rdev);
 	spin_unlock_irqrestore(&rdev->lock, flags);
@@ -268,7 +269,7 @@ static void rvl_queue_die(struct rvl_device *rdev, struct rvl_job **jobs, int er
 	unsigned long flags;
 	u32 i;
 
-	pci_clear_master(rdev->pdev);
+	rvl_bus_master(rdev, false);
 	spin_lock_irqsave(&rdev->lock, flags);
 	if (!rdev->dead)
 		rdev->dead_error = error;
