@@ -13,8 +13,9 @@ static int rvl_show_objects(struct seq_file *m, void *data)
 	struct drm_debugfs_entry *entry = m->private;
 	struct rvl_device *rdev = to_rvl(entry->dev);
 
-	seq_printf(m, "buffers %d\njobs %d\nclients %d\n", atomic_read(&rdev->buffers),
-		   atomic_read(&rdev->jobs), atomic_read(&rdev->clients));
+	seq_printf(m, "buffers %d\njobs %d\nclients %d\nlist_bytes %ld\n",
+		   atomic_read(&rdev->buffers), atomic_read(&rdev->jobs),
+		   atomic_read(&rdev->clients), atomic_long_read(&rdev->list_bytes));
 	return 0;
 }
 

@@ -66,6 +66,7 @@ struct rvl_device {
 	atomic_t next_client;
 	/* Alive, for debugfs and the last look at removal. */
 	atomic_t buffers, jobs, clients;
+	atomic_long_t list_bytes;	/* of all page lists */
 	struct devfreq *devfreq;
 };
 

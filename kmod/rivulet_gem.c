@@ -17,8 +17,10 @@ static void rvl_gem_free(struct drm_gem_object *obj)
 {
 	struct rvl_bo *bo = to_rvl_bo(obj);
 
-	if (bo->list)
+	if (bo->list) {
+		atomic_long_sub(bo->list_bytes, &to_rvl(obj->dev)->list_bytes);
 		dma_free_coherent(obj->dev->dev, bo->list_bytes, bo->list, bo->list_dma);
+	}
 	if (bo->counted)
 		atomic_dec(&to_rvl(obj->dev)->buffers);
 	drm_gem_shmem_free(&bo->base);
@@ -148,6 +150,7 @@ static int rvl_gem_describe(struct rvl_bo *bo, struct sg_table *sgt)
 				      GFP_KERNEL | __GFP_NOWARN);
 	if (!bo->list)
 		return -ENOMEM;
+	atomic_long_add(bo->list_bytes, &to_rvl(obj->dev)->list_bytes);
 	rvl_fill_list(bo, sgt, pages);
 	return 0;
 }

@@ -25,6 +25,10 @@ static unsigned int rvl_cap_ms = 120000;
 module_param_named(cap_ms, rvl_cap_ms, uint, 0444);
 MODULE_PARM_DESC(cap_ms, "a job that runs for so long is aborted, progress or not (120000)");
 
+static unsigned int rvl_queue_depth = RVL_QUEUE_SLOTS;
+module_param_named(queue_depth, rvl_queue_depth, uint, 0644);
+MODULE_PARM_DESC(queue_depth, "jobs given to a device at a time, 1 or 2, from its next probe on (2)");
+
 /* Near the wrap, so that a thousand jobs cross it. */
 #define RVL_FIRST_SEQ	((u32)-32)
 
@@ -404,7 +408,8 @@ int rvl_sched_setup(struct rvl_device *rdev)
 	int ret;
 
 	rdev->fence_context = dma_fence_context_alloc(1);
-	ret = rvl_sched_init(&rdev->sched, &rvl_sched_ops, RVL_QUEUE_SLOTS,
+	ret = rvl_sched_init(&rdev->sched, &rvl_sched_ops,
+			     clamp(READ_ONCE(rvl_queue_depth), 1, RVL_QUEUE_SLOTS),
 			     msecs_to_jiffies(rvl_timeout_ms), "rivulet", rdev->drm.dev);
 	if (ret)
 		return ret;

@@ -438,7 +438,8 @@ int rvl_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file)
 	struct rvl_submit *s;
 	int ret, idx;
 
-	if ((args->flags & ~DRM_RIVULET_SUBMIT_FENCE_FD) || args->rsvd || !args->count || args->count > DRM_RIVULET_MAX_JOBS ||
+	if ((args->flags & ~DRM_RIVULET_SUBMIT_FENCE_FD) || args->rsvd ||
+	    !args->count || args->count > DRM_RIVULET_MAX_JOBS ||
 	    args->stride < offsetofend(struct drm_rivulet_job, error) ||
 	    args->stride > RVL_MAX_STRIDE)
 		return -EINVAL;

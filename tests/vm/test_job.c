@@ -253,44 +253,6 @@ static void back_to_back(void)
 	vm_unpin_level(c.fd);
 }
 
-static int compare_u64(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
-
-/* From the ioctl to the woken waiter, for a job of a few hundred cycles. */
-static void latency(void)
-{
-	enum { ROUNDS = 200 };
-	struct copier c = copier(4096);
-	uint64_t ns[ROUNDS];
-	struct vm_job j;
-
-	vm_copy_job(&j, &c.code, &c.from, &c.to, 256);
-	vm_job_out(&j, c.sync, 0);
-	for (int i = 0; i < ROUNDS; i++) {
-		uint64_t start = now_ns();
-
-		OK(!vm_submit(c.fd, &j));
-		OK(!vm_sync_wait(c.fd, c.sync, 0, VM_WAIT_MS));
-		ns[i] = now_ns() - start;
-	}
-	qsort(ns, ROUNDS, sizeof(ns[0]), compare_u64);
-	printf("figure driver.latency.median %.1f us\n", (double)ns[ROUNDS / 2] / 1e3);
-	printf("figure driver.latency.best %.1f us\n", (double)ns[0] / 1e3);
-	OK(ns[ROUNDS / 2] < 1000000000);
-}
-
 static void queue_limit(void)
 {
 	struct copier c = copier(4096);
@@ -446,7 +408,6 @@ const struct vm_test vm_job_tests[] = {
 	{ "job_thousand", "1,025 jobs back to back, across the wrap of the seq, each retired once", thousand },
 	{ "job_back_to_back", "the device goes from one job to the next by itself: the queue is two deep",
 	  back_to_back },
-	{ "job_latency", "from submit to wake-up, measured", latency },
 	{ "job_two_clients", "two clients take turns and each gets its own data", two_clients },
 	{ "job_levels", "devfreq limits reach the device, and the variant follows the level", levels },
 	{ "job_no_variant", "a job without commands for the level ends as ENOEXEC and stops nothing", no_variant },

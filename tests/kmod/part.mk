@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT
+# A module that only a bench loads is built like the driver, beside copies of its sources.
+FLOOR := $(BUILD)/tests/kmod/floor/floor.ko
+FLOOR_SOURCES := $(wildcard tests/kmod/floor/*.[ch]) tests/kmod/floor/Kbuild kmod/rivulet_compat.h
+
+$(FLOOR): $(FLOOR_SOURCES) kmod/Kbuild $(KMOD_UAPI)
+	@mkdir -p $(@D)/uapi
+	@cp -u $(FLOOR_SOURCES) $(@D)/
+	@cp -u kmod/Kbuild $(@D)/rivulet.Kbuild
+	@cp -u $(KMOD_UAPI) $(@D)/uapi/
+	@echo "  KBUILD  $@ ($(KVER))"
+	@env -u MAKEFLAGS -u MFLAGS $(MAKE) -C $(KDIR) M=$(abspath $(@D)) W=1 modules >$(@D)/log 2>&1 || { cat $(@D)/log >&2; exit 1; }
+	@! grep -E 'floor\.[ch]:.*warning:' $(@D)/log || exit 1
+
+$(eval $(call program,tests/bench_driver,tests/bench/bench_driver.c tests/vm/npu.c,uapi,))
+.PHONY: bench-driver
+bench-driver:
+	@scripts/install-deps.sh
+	@scripts/bench-driver
