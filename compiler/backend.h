@@ -378,8 +378,11 @@ int rvl_check_stream(const struct rvl_backend *be, const struct rvl_bstep *step)
 int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t bytes,
 			const uint32_t *layer, struct rvl_layer_cost *cost,
 			struct rivulet_explain_segment *seg, struct rvl_err *err);
-void rvl_estimate_levels(const struct rivulet_board *b, uint64_t macs, uint64_t bytes,
-			 uint64_t cycles, struct rivulet_estimate_row *rows);
+/** Adds a segment to the work of a program. */
+void rvl_add_work(struct rivulet_work *w, const struct rivulet_explain_segment *seg);
+/** Time and energy of @w at one level. */
+void rvl_estimate_level(const struct rivulet_board *b, uint32_t level,
+			const struct rivulet_work *w, struct rivulet_estimate_row *row);
 
 /* ---- explain.c ---- */
 

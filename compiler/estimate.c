@@ -71,6 +71,8 @@ static void take_stats(const struct rivulet_timeline_stats *s, struct rivulet_ex
 	seg->read_bytes = s->read_bytes;
 	seg->write_bytes = s->write_bytes;
 	seg->array_macs = s->macs;
+	seg->stream_macs = s->stream_macs;
+	seg->stream_fj = s->stream_fj;
 }
 
 int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t bytes,
@@ -107,28 +109,35 @@ int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t b
 	return 0;
 }
 
-void rvl_estimate_levels(const struct rivulet_board *b, uint64_t macs, uint64_t bytes,
-			 uint64_t cycles, struct rivulet_estimate_row *rows)
+void rvl_add_work(struct rivulet_work *w, const struct rivulet_explain_segment *seg)
 {
-	for (uint32_t i = 0; i < b->levels; i++) {
-		rows[i].level = i;
-		rows[i].hz = b->level[i].hz;
-		rows[i].cycles = cycles;
-		rows[i].seconds = (double)cycles / (double)b->level[i].hz;
-		rows[i].joule =
-			(double)rivulet_board_energy_pj(&b->level[i], macs, bytes, cycles) * 1e-12;
-	}
+	w->macs += seg->array_macs - seg->stream_macs;
+	w->bytes += seg->read_bytes + seg->write_bytes;
+	w->cycles += seg->cycles;
+	w->stream_macs += seg->stream_macs;
+	w->stream_fj += seg->stream_fj;
 }
 
-int rivulet_estimate(const struct rivulet_program *program, const struct rivulet_board *board,
-		     struct rivulet_estimate_row *rows, struct rvl_err *err)
+void rvl_estimate_level(const struct rivulet_board *b, uint32_t level,
+			const struct rivulet_work *w, struct rivulet_estimate_row *row)
+{
+	row->level = level;
+	row->hz = b->level[level].hz;
+	row->cycles = w->cycles;
+	row->seconds = (double)w->cycles / (double)row->hz;
+	row->joule = (double)rivulet_board_energy_pj(b, level, w) * 1e-12;
+}
+
+/* The work of all NPU steps at one level. */
+static int work_at(const struct rivulet_program *program, const struct rivulet_board *board,
+		   uint32_t level, struct rivulet_work *w, struct rvl_err *err)
 {
 	const struct rivulet_step *s = rivulet_program_steps(program);
 	const uint8_t *base = (const uint8_t *)program;
-	uint64_t macs = 0, bytes = 0, cycles = 0;
 
+	*w = (struct rivulet_work){ 0 };
 	for (uint32_t i = 0; i < program->steps; i++) {
-		const struct rivulet_step_variant *v = &s[i].variant[board->levels - 1];
+		const struct rivulet_step_variant *v = &s[i].variant[level];
 		struct rivulet_explain_segment seg = { 0 };
 		int rc;
 
@@ -137,10 +146,35 @@ int rivulet_estimate(const struct rivulet_program *program, const struct rivulet
 		rc = rvl_estimate_stream(board, base + v->offset, v->length, NULL, NULL, &seg, err);
 		if (rc)
 			return rc;
-		macs += seg.array_macs;
-		bytes += seg.read_bytes + seg.write_bytes;
-		cycles += seg.cycles;
+		rvl_add_work(w, &seg);
 	}
-	rvl_estimate_levels(board, macs, bytes, cycles, rows);
+	return 0;
+}
+
+/* Whether two levels run the same command streams. */
+static bool same_streams(const struct rivulet_program *program, uint32_t a, uint32_t b)
+{
+	const struct rivulet_step *s = rivulet_program_steps(program);
+
+	for (uint32_t i = 0; i < program->steps; i++)
+		if (s[i].variant[a].offset != s[i].variant[b].offset ||
+		    s[i].variant[a].length != s[i].variant[b].length)
+			return false;
+	return true;
+}
+
+int rivulet_estimate(const struct rivulet_program *program, const struct rivulet_board *board,
+		     struct rivulet_estimate_row *rows, struct rvl_err *err)
+{
+	struct rivulet_work w = { 0 };
+
+	for (uint32_t l = 0; l < board->levels; l++) {
+		int rc = l && same_streams(program, l, l - 1) ? 0 :
+								work_at(program, board, l, &w, err);
+
+		if (rc)
+			return rc;
+		rvl_estimate_level(board, l, &w, &rows[l]);
+	}
 	return board->levels;
 }

@@ -121,17 +121,15 @@ static void layer_row(struct rivulet_explain *e, const struct rvl_backend *be, u
 
 static void fill_levels(const struct rvl_backend *be, struct rivulet_explain *e)
 {
-	uint64_t macs = 0, bytes = 0, cycles = 0;
+	struct rivulet_work w = { 0 };
 
-	for (uint32_t i = 0; i < e->n_segments; i++) {
-		macs += e->segments[i].array_macs;
-		bytes += e->segments[i].read_bytes + e->segments[i].write_bytes;
-		cycles += e->segments[i].cycles;
-	}
+	for (uint32_t i = 0; i < e->n_segments; i++)
+		rvl_add_work(&w, &e->segments[i]);
 	if (!be->board)
 		return;
 	e->n_levels = be->board->levels;
-	rvl_estimate_levels(be->board, macs, bytes, cycles, e->level);
+	for (uint32_t i = 0; i < e->n_levels; i++)
+		rvl_estimate_level(be->board, i, &w, &e->level[i]);
 }
 
 int rvl_explain_fill(const struct rvl_backend *be, size_t program_bytes, struct rivulet_explain *e)

@@ -71,6 +71,8 @@ struct rivulet_explain_segment {
 	uint32_t instructions;
 	uint64_t macs;	     /* of the model */
 	uint64_t array_macs; /* of the array, padding included */
+	uint64_t stream_macs; /* of these, stochastic */
+	uint64_t stream_fj;   /* their energy at the highest level */
 	uint64_t cycles;
 	uint64_t busy[4]; /* by enum rivulet_queue */
 	uint64_t port_busy;

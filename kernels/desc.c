@@ -4,7 +4,7 @@
 
 #include "internal.h"
 
-#define DESC_MAGIC 0x314b5652u	/* "RVK1" */
+#define DESC_MAGIC 0x324b5652u	/* "RVK2" */
 #define DESC_MAX (1 << 20)
 
 struct packed_arg {

@@ -133,6 +133,11 @@ static rvl_requant_fn choose_requant(void)
 	return rvl_requant_scalar;
 }
 
+void rvl_requant_tile(const int32_t *c, const float *scale, const struct rvl_gemm *g, uint8_t *dst)
+{
+	choose_requant()(c, scale, g, dst);
+}
+
 void rvl_gemm_rows(const struct rvl_gemm *g, int64_t group, const int16_t *const a[RVL_MR],
 		   int rows, uint8_t *y, int64_t y_stride)
 {

@@ -8,7 +8,7 @@
 #include "rivulet_kernels.h"
 
 #define RVL_WHY_MAX 96
-#define RVL_KERNEL_MEM 8
+#define RVL_KERNEL_MEM 16
 
 /* A 2-D convolution or window, NCHW. */
 struct rvl_conv_geom {
@@ -60,6 +60,7 @@ struct rvl_bcast {
 
 struct rvl_gemm;
 struct rvl_dwconv;
+struct rvl_sc;
 
 struct rvl_kernel {
 	struct rvl_kernel_desc d;
@@ -73,6 +74,7 @@ struct rvl_kernel {
 	struct rvl_bcast bc;
 	struct rvl_gemm *gemm;
 	struct rvl_dwconv *dw;
+	struct rvl_sc *sc;
 	bool reference;
 	bool swapped;		/* operands of an addition are exchanged */
 	float *table;		/* dequantised values of the 256 bytes */
@@ -100,6 +102,8 @@ bool rvl_have_avx2(void);
 
 int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_qmatmul(struct rvl_kernel *k, bool reference, char *why);
+/** Q_CONV and Q_MATMUL with attr.sc_length; k->q and the geometry are there already. */
+int rvl_setup_sc(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_qlinear(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_conv(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_gemm(struct rvl_kernel *k, bool reference, char *why);
@@ -159,6 +163,9 @@ struct rvl_gemm {
 /* c[MR][NR] = bias + sum over taps and channel pairs of a[i][tap_off + .] * w. */
 typedef void (*rvl_ukernel_fn)(const int16_t *const a[RVL_MR], const struct rvl_gemm *g,
 			       const int16_t *w, const int32_t *bias, int32_t c[RVL_MR * RVL_NR]);
+
+/** The fastest requantisation of this processor, on RVL_NR sums. */
+void rvl_requant_tile(const int32_t *c, const float *scale, const struct rvl_gemm *g, uint8_t *dst);
 
 /* dst[i] = requantised c[i], i < RVL_NR (docs/numerics.md 1). */
 typedef void (*rvl_requant_fn)(const int32_t *c, const float *scale, const struct rvl_gemm *g,

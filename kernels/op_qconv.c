@@ -260,6 +260,8 @@ int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why)
 	rc = quant_params(k, k->g.m, 1.0f, why);
 	if (rc)
 		return rc;
+	if (d->attr.sc_length)
+		return rvl_setup_sc(k, reference, why);
 	k->run = run_ref;
 	if (reference || !d->in[1].data || (d->n_in > 2 && !d->in[2].data))
 		return 0;
@@ -366,6 +368,8 @@ int rvl_setup_qmatmul(struct rvl_kernel *k, bool reference, char *why)
 	rc = quant_params(k, k->mm.n, d->attr.alpha, why);
 	if (rc)
 		return rc;
+	if (d->attr.sc_length)
+		return rvl_setup_sc(k, reference, why);
 	k->run = run_matmul_ref;
 	if (reference || !d->in[1].data || (d->n_in > 2 && !d->in[2].data) ||
 	    d->in[1].shape.rank > 2)

@@ -147,6 +147,10 @@ struct rvl_attr {
 	float f_hi;
 	int32_t q_lo;		/* fused clamp of a quantised result, in units of the output type; */
 	int32_t q_hi;		/* q_lo = zero point is a fused Relu. INT32_MIN/MAX = the type's range */
+	int32_t sc_length;	/* Q_CONV, Q_MATMUL: bits of a stream, 8..256; 0: int8 arithmetic */
+	int32_t sc_circuit;	/* enum rivulet_sc_circuit */
+	int32_t sc_scale;	/* log2 of the adder's scale, where the circuit has one */
+	int32_t sc_blocks;	/* parts of a stream; 0: 1 */
 };
 
 /** Attributes that change nothing: kernel 1, stride 1, no padding, no clamp. */

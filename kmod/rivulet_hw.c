@@ -119,6 +119,7 @@ static int rvl_read_levels(struct rvl_device *rdev)
 int rvl_hw_read_info(struct rvl_device *rdev)
 {
 	struct drm_rivulet_device *d = &rdev->info;
+	u32 i;
 
 	d->dev_version = rvl_rd(rdev, RIVULET_REG_VERSION);
 	d->isa_version = rvl_rd(rdev, RIVULET_REG_ISA_VERSION);
@@ -134,6 +135,9 @@ int rvl_hw_read_info(struct rvl_device *rdev)
 	d->modes = rvl_rd(rdev, RIVULET_REG_MODES);
 	d->cycle_cap = rvl_rd(rdev, RIVULET_REG_CYCLE_CAP);
 	d->flags = rvl_rd(rdev, RIVULET_REG_FLAGS);
+	BUILD_BUG_ON(ARRAY_SIZE(d->stream) != RIVULET_STREAM_WORDS);
+	for (i = 0; i < ARRAY_SIZE(d->stream); i++)
+		d->stream[i] = rvl_rd(rdev, RIVULET_REG_STREAM + 4 * i);
 	memcpy_fromio(d->name, rdev->win + RIVULET_REG_NAME, sizeof(d->name));
 	d->name[sizeof(d->name) - 1] = '\0';
 	return rvl_read_levels(rdev);

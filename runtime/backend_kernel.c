@@ -131,6 +131,7 @@ static void board_of(const struct drm_rivulet_device *d, struct rivulet_board *b
 			.microvolt = d->level[i].microvolt, .fj_per_mac = d->level[i].fj_per_mac,
 			.fj_per_byte = d->level[i].fj_per_byte,
 			.static_uw = d->level[i].static_uw };
+	memcpy(b->stream, d->stream, sizeof(b->stream));
 	b->fj_per_mac = d->level[b->levels - 1].fj_per_mac;
 	b->fj_per_byte = d->level[b->levels - 1].fj_per_byte;
 	b->static_uw = d->level[b->levels - 1].static_uw;

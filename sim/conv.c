@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The CONV engine, dense int8. The scalar code is the definition; the vector code of conv_simd.c
+ * The CONV engine, dense int8 (conv_sc.c: stochastic). The scalar code is the definition; the vector code of conv_simd.c
  * takes over where the host and the shape allow it, with the same bits.
  */
 #include "conv_simd.h"
@@ -100,7 +100,10 @@ static int conv_scalar(struct rvl_core *c, const struct rivulet_config *cfg,
 int rvl_conv(struct rvl_core *c, const struct rivulet_config *cfg,
 	     const struct rivulet_insn_conv *v)
 {
-	int r = rvl_conv_simd(c, cfg, v);
+	int r;
 
+	if (v->mode == RIVULET_MODE_STOCHASTIC)
+		return rvl_conv_stochastic(c, cfg, v);
+	r = rvl_conv_simd(c, cfg, v);
 	return r == RVL_CONV_SCALAR ? conv_scalar(c, cfg, v) : r;
 }

@@ -41,6 +41,7 @@ struct rvl_core *rvl_core_free(struct rvl_core *c)
 	free(c->acc);
 	free(c->row);
 	free(c->conv);
+	free(c->sc);
 	free(c);
 	return NULL;
 }
@@ -244,6 +245,7 @@ void rvl_core_run(struct rvl_core *c, struct rvl_job *job, struct rivulet_status
 		r = run_events(c, job, t, &index);
 	}
 	report(st, t ? rivulet_timeline_stats(t) : &none);
+	job->work = rivulet_timeline_work(t ? rivulet_timeline_stats(t) : &none);
 	outcome(c, st, r, index, t ? rivulet_timeline_stats(t)->retired : 0);
 	rivulet_timeline_free(t);
 	c->regions = NULL;

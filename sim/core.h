@@ -55,6 +55,7 @@ struct rvl_job {
 	struct rivulet_variant variant;		/* host byte order, validated: length > 0 */
 	const atomic_bool *abort;		/* checked between instructions; NULL: never */
 	_Atomic uint32_t *progress;		/* incremented per instruction; NULL: not wanted */
+	struct rivulet_work work;		/* filled by rvl_core_run(), for its energy */
 };
 
 struct rvl_core;

@@ -133,13 +133,13 @@ static void write_status(struct rivulet_sim *s, const struct rivulet_desc *d,
 
 static void finish_run(struct rivulet_sim *s, struct rivulet_status *st)
 {
-	const struct rivulet_board_level *l = &s->board.level[s->queue.level];
+	struct rivulet_work *w = &s->exec.job.work;
 
 	s->retired = s->started;
 	rvl_pace_retire(s);
 	*st = s->exec.st;
-	st->energy =
-		rivulet_board_energy_pj(l, st->macs, st->read_bytes + st->write_bytes, st->cycles);
+	w->cycles = st->cycles; /* what was stopped took the time that has passed */
+	st->energy = rivulet_board_energy_pj(&s->board, s->queue.level, w);
 	/* Only an entry that was not late hands its end on as the start of the next. */
 	s->chain = rvl_pace_now(s) - st->end < TICK_NS ? st->end : 0;
 }
@@ -260,6 +260,8 @@ static void put_geometry(struct rivulet_sim *s)
 	put(s, RIVULET_REG_LEVEL_COUNT, b->levels);
 	put(s, RIVULET_REG_CYCLE_CAP, b->cycle_cap);
 	put(s, RIVULET_REG_FLAGS, b->pace_real);
+	for (uint32_t i = 0; i < RIVULET_STREAM_WORDS; i++)
+		put(s, RIVULET_REG_STREAM + 4 * i, b->stream[i]);
 }
 
 /* The magic comes last: a driver that sees it sees the rest. */
@@ -382,8 +384,7 @@ void rivulet_sim_run(struct rivulet_sim *s, struct rvl_job *job, uint32_t client
 		rvl_core_run(s->exec.core, job, st);
 		st->start = s->fast_time;
 		st->end = st->start + rvl_pace_ns(l, st->cycles);
-		st->energy = rivulet_board_energy_pj(l, st->macs, st->read_bytes + st->write_bytes,
-						     st->cycles);
+		st->energy = rivulet_board_energy_pj(&s->board, level, &job->work);
 		s->fast_time = st->end;
 	}
 	st->level = st->variant = level;

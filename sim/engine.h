@@ -20,6 +20,7 @@ struct rvl_prof_target {
  * struct rvl_core - scratchpads and the job in progress
  * @row: one line of bytes on its way between memory and a scratchpad, RVL_ROW_BYTES
  * @conv: working memory of the vector convolution, NULL until it first runs
+ * @sc: tables of the stochastic lanes, likewise
  */
 struct rvl_core {
 	const struct rivulet_board *board;
@@ -28,6 +29,7 @@ struct rvl_core {
 	int32_t *acc;
 	uint8_t *row;
 	void *conv;
+	struct rvl_sc *sc;
 	struct rvl_regions *regions;
 	const atomic_bool *abort;
 	struct rvl_prof_target prof[RIVULET_QUEUES];
@@ -49,6 +51,9 @@ int rvl_load(struct rvl_core *c, const struct rivulet_config *cfg,
 	     const struct rivulet_insn_load *l);
 int rvl_conv(struct rvl_core *c, const struct rivulet_config *cfg,
 	     const struct rivulet_insn_conv *v);
+/** rvl_conv_stochastic() - the stochastic lanes; FAULT_INTERNAL without memory for their tables */
+int rvl_conv_stochastic(struct rvl_core *c, const struct rivulet_config *cfg,
+			const struct rivulet_insn_conv *v);
 int rvl_alu(struct rvl_core *c, const struct rivulet_config *cfg, const struct rivulet_insn_alu *a);
 int rvl_store(struct rvl_core *c, const struct rivulet_config *cfg,
 	      const struct rivulet_insn_store *s);

@@ -120,15 +120,12 @@ static double quantile(const struct bench *b, double q)
 
 static double level_seconds(const struct bench *b, uint32_t level)
 {
-	return each(b, b->sum.cycles) / (double)rvl_engine_board(b->engine)->level[level].hz;
+	return rvl_engine_level(b->engine, level)->seconds;
 }
 
 static double level_joule(const struct bench *b, uint32_t level)
 {
-	return 1e-12 * (double)rivulet_board_energy_pj(&rvl_engine_board(b->engine)->level[level],
-		(uint64_t)each(b, b->sum.macs),
-		(uint64_t)each(b, b->sum.read_bytes + b->sum.write_bytes),
-		(uint64_t)each(b, b->sum.cycles));
+	return rvl_engine_level(b->engine, level)->joule;
 }
 
 static void text_report(const struct bench *b, const char *model)
@@ -148,7 +145,7 @@ static void text_report(const struct bench *b, const char *model)
 	       rvl_unit(u[1], each(b, b->sum.cpu_ns) * 1e-9, "s"));
 	if (rvl_engine_is_sim(b->engine))
 		printf("  latency and throughput are the model's on this computer; the table is the device's\n");
-	if (!board || !b->sum.cycles)
+	if (!board || !b->sum.cycles || !rvl_engine_level(b->engine, 0))
 		return;
 	rvl_table_init(&t, 5, heads);
 	for (uint32_t i = 0; i < board->levels; i++) {
@@ -178,7 +175,7 @@ static void json_report(const struct bench *b, const char *model)
 	rvl_json_num("npu_s", each(b, b->sum.npu_ns) * 1e-9);
 	rvl_json_num("cpu_s", each(b, b->sum.cpu_ns) * 1e-9);
 	rvl_json_open("levels", '[');
-	for (uint32_t i = 0; board && b->sum.cycles && i < board->levels; i++) {
+	for (uint32_t i = 0; board && rvl_engine_level(b->engine, i); i++) {
 		rvl_json_open(NULL, '{');
 		rvl_json_u64("hz", board->level[i].hz);
 		rvl_json_num("seconds", level_seconds(b, i));

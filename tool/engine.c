@@ -44,6 +44,7 @@ struct rvl_engine {
 	struct rivulet_tensor_info *tensor;
 	uint32_t instances;
 	struct instance *inst;
+	struct rivulet_estimate_row *level;	/* made when first asked for */
 };
 
 static uint64_t now(void)
@@ -391,6 +392,7 @@ void rvl_engine_close(struct rvl_engine *e)
 		instance_clear(e, &e->inst[i]);
 	free(e->inst);
 	free(e->tensor);
+	free(e->level);
 	if (e->program_map)
 		munmap(e->program_map, e->program_size);
 	rivulet_model_unref(e->model);
@@ -410,6 +412,20 @@ const char *rvl_engine_name(const struct rvl_engine *e)
 const struct rivulet_board *rvl_engine_board(const struct rvl_engine *e)
 {
 	return e->have_board ? &e->board : NULL;
+}
+
+const struct rivulet_estimate_row *rvl_engine_level(struct rvl_engine *e, uint32_t level)
+{
+	struct rvl_err err;
+
+	if (!e->have_board || level >= e->board.levels)
+		return NULL;
+	if (!e->level) {
+		e->level = calloc(RIVULET_LEVELS, sizeof(*e->level));
+		if (e->level && rivulet_estimate(e->prog, &e->board, e->level, &err) < 0)
+			memset(e->level, 0, RIVULET_LEVELS * sizeof(*e->level));
+	}
+	return e->level && e->level[level].cycles ? &e->level[level] : NULL;
 }
 
 const struct rivulet_program *rvl_engine_program(const struct rvl_engine *e)

@@ -103,15 +103,16 @@ struct level {
 	double seconds, joule, watt;
 };
 
-/* Cycles, MACs and bytes do not depend on the level; time and energy follow from its clock and voltage. */
-static struct level level_cost(const struct rvl_run *r, const struct rivulet_board_level *l)
+/* Of the level's own command streams, by the timeline that the device follows. */
+static struct level level_cost(const struct rvl_run *r, uint32_t level)
 {
-	double cycles = per_run(r, r->sum.cycles);
-	struct level c;
+	const struct rivulet_estimate_row *e = rvl_engine_level(r->engine, level);
+	struct level c = { 0 };
 
-	c.seconds = cycles / (double)l->hz;
-	c.joule = 1e-12 * (double)rivulet_board_energy_pj(l, (uint64_t)per_run(r, r->sum.macs),
-			(uint64_t)per_run(r, r->sum.read_bytes + r->sum.write_bytes), (uint64_t)cycles);
+	if (!e)
+		return c;
+	c.seconds = e->seconds;
+	c.joule = e->joule;
 	c.watt = c.seconds > 0 ? c.joule / c.seconds : 0;
 	return c;
 }
@@ -129,7 +130,7 @@ static void level_table(const struct rvl_run *r)
 	printf("\nNPU part of one inference at every V/F level:\n");
 	rvl_table_init(&t, 8, heads);
 	for (uint32_t i = 0; i < b->levels; i++) {
-		struct level c = level_cost(r, &b->level[i]);
+		struct level c = level_cost(r, i);
 
 		rvl_table_cell(&t, "%u", i);
 		rvl_table_cell(&t, "%s", rvl_unit(u[0], (double)b->level[i].hz, "Hz"));
@@ -139,7 +140,7 @@ static void level_table(const struct rvl_run *r)
 		rvl_table_cell(&t, "%s", rvl_unit(u[2], c.joule, "J"));
 		rvl_table_cell(&t, "%s", rvl_unit(u[3], c.watt, "W"));
 		rvl_table_cell(&t, "%s", i >= r->sum.level_min && i <= r->sum.level_max ?
-			       "measured here" : "from the same cycles");
+			       "measured here" : "estimated");
 	}
 	rvl_table_print(&t, 2);
 }
@@ -237,7 +238,7 @@ static void json_levels(const struct rvl_run *r)
 
 	rvl_json_open("levels", '[');
 	for (uint32_t i = 0; b && r->sum.cycles && i < b->levels; i++) {
-		struct level c = level_cost(r, &b->level[i]);
+		struct level c = level_cost(r, i);
 
 		rvl_json_open(NULL, '{');
 		rvl_json_u64("level", i);
@@ -292,7 +293,7 @@ static void figures(const struct rvl_run *r)
 	rvl_figure(r->figures, "utilisation", 100 * utilisation(r), "%");
 	rvl_figure(r->figures, "latency", (double)r->wall[n / 2] * 1e-6, "ms");
 	for (uint32_t i = 0; b && r->sum.cycles && i < b->levels; i++) {
-		struct level c = level_cost(r, &b->level[i]);
+		struct level c = level_cost(r, i);
 
 		snprintf(name, sizeof(name), "level%u.time", i);
 		rvl_figure(r->figures, name, c.seconds * 1e3, "ms");

@@ -208,6 +208,8 @@ void rvl_engine_close(struct rvl_engine *e);
 const char *rvl_engine_name(const struct rvl_engine *e);
 /** rvl_engine_board() - NULL when the daemon's device is unknown here */
 const struct rivulet_board *rvl_engine_board(const struct rvl_engine *e);
+/** rvl_engine_level() - time and energy of all NPU steps at one level, estimated; NULL without board or NPU steps */
+const struct rivulet_estimate_row *rvl_engine_level(struct rvl_engine *e, uint32_t level);
 /** rvl_engine_program() - the program file */
 const struct rivulet_program *rvl_engine_program(const struct rvl_engine *e);
 uint32_t rvl_engine_inputs(const struct rvl_engine *e);

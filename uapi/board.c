@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
 #include "rivulet_board.h"
+#include "rivulet_isa.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,10 +24,15 @@ struct key {
 	const char *name;
 	size_t offset;
 	uint32_t lo, hi;
+	bool stream; /* needed with stochastic lanes only */
 };
 
-#define KEY(key_, lo_, hi_, unit, doc) { #key_, offsetof(struct rivulet_board, key_), lo_, hi_ },
-static const struct key keys[] = { RIVULET_BOARD_KEYS(KEY) };
+#define KEY(key_, lo_, hi_, unit, doc) { #key_, offsetof(struct rivulet_board, key_), lo_, hi_, false },
+#define STREAM(key_, lo_, hi_, unit, doc) { #key_, offsetof(struct rivulet_board, key_), lo_, hi_, true },
+static const struct key keys[] = { RIVULET_BOARD_KEYS(KEY) RIVULET_BOARD_STREAM_KEYS(STREAM) };
+_Static_assert(offsetof(struct rivulet_board, sc_xnor_mux_fj) ==
+		       offsetof(struct rivulet_board, stream[3 + 2 * RIVULET_SC_XNOR_MUX]),
+	       "STREAM has the keys' order");
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
 
 struct parser {
@@ -168,7 +174,7 @@ static int check_board(struct parser *p)
 
 	p->line = 0;
 	for (size_t i = 0; i < KEYS; i++)
-		if (!p->seen[i])
+		if (!p->seen[i] && (!keys[i].stream || b->modes >> RIVULET_MODE_STOCHASTIC & 1))
 			return fail(p, "%s is missing", keys[i].name);
 	if (!b->levels)
 		return fail(p, "no level");
@@ -292,11 +298,14 @@ uint32_t rivulet_board_peak(const struct rivulet_board *b)
 	return b->tm * b->dn;
 }
 
-uint64_t rivulet_board_energy_pj(const struct rivulet_board_level *l, uint64_t macs,
-				 uint64_t bytes, uint64_t cycles)
+uint64_t rivulet_board_energy_pj(const struct rivulet_board *b, uint32_t level,
+				 const struct rivulet_work *w)
 {
-	double fj = (double)macs * l->fj_per_mac + (double)bytes * l->fj_per_byte;
-	double s = (double)cycles / (double)l->hz;
+	const struct rivulet_board_level *l = &b->level[level];
+	double k = (double)l->microvolt / b->level[b->levels - 1].microvolt;
+	double fj = (double)w->macs * l->fj_per_mac + (double)w->bytes * l->fj_per_byte +
+		    (w->stream_fj ? (double)w->stream_fj * k * k : 0);
+	double s = (double)w->cycles / (double)l->hz;
 
 	return (uint64_t)(fj / 1e3 + s * l->static_uw * 1e6 + 0.5);
 }

@@ -169,13 +169,47 @@ static void store_cost(const struct rivulet_board *b, const struct rivulet_confi
 	xfer_cost(b, t->kind, &s, cost, &cost->write_bytes);
 }
 
-static void conv_cost(const struct rivulet_board *b, const struct rivulet_config *c,
+void rivulet_conv_channels(const struct rivulet_board *b, const struct rivulet_insn_c_mode *m,
+			   const struct rivulet_insn_conv *v, uint64_t *in, uint64_t *out)
+{
+	*in = m->valid ? (uint64_t)m->valid : (uint64_t)v->icb * b->tn;
+	*out = m->out ? (uint64_t)m->out : (uint64_t)v->ocb * b->tm;
+}
+
+/* Lanes make one product after the other, its blocks side by side: no padding is multiplied. */
+static void stream_cost(const struct rivulet_board *b, const struct rivulet_config *c,
+			const struct rivulet_insn_conv *v, struct rivulet_cost *cost)
+{
+	const struct rivulet_insn_c_mode *m = &c->c_mode;
+	uint64_t bits = (m->length + b->sc_blocks - 1) / b->sc_blocks, in, out, time;
+	uint64_t per = (uint64_t)1000 * b->sc_lanes;
+
+	rivulet_conv_channels(b, m, v, &in, &out);
+	cost->macs = mul(v->rows * v->cols * c->c_kernel.kh * c->c_kernel.kw, in * out);
+	cost->stream_macs = cost->macs;
+	cost->stream_fj = mul(mul(cost->macs, m->length), rivulet_board_bit_fj(b, m->circuit));
+	time = mul(mul(cost->macs, bits), rivulet_board_mcycles(b, m->circuit));
+	cost->engine = time / per + !!(time % per);
+	if (time == UINT64_MAX)
+		cost->engine = UINT64_MAX;
+}
+
+static void dense_cost(const struct rivulet_board *b, const struct rivulet_config *c,
 		      const struct rivulet_insn_conv *v, struct rivulet_cost *cost)
 {
 	uint64_t blocks = mul(v->rows * v->cols * c->c_kernel.kh * c->c_kernel.kw, v->icb * v->ocb);
 
 	cost->macs = mul(blocks, b->tm * b->tn);
 	cost->engine = mul(blocks, b->tn / b->dn);
+}
+
+static void conv_cost(const struct rivulet_board *b, const struct rivulet_config *c,
+		      const struct rivulet_insn_conv *v, struct rivulet_cost *cost)
+{
+	if (v->mode == RIVULET_MODE_STOCHASTIC)
+		stream_cost(b, c, v, cost);
+	else
+		dense_cost(b, c, v, cost);
 	if (cost->engine < UINT64_MAX - RIVULET_CONV_FILL)
 		cost->engine += RIVULET_CONV_FILL;
 }

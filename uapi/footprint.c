@@ -4,6 +4,10 @@
 
 #include <string.h>
 
+#include "rivulet_sc.h"
+
+#define SCALE_MAX 20 /* log2: sums stay below 2^31 */
+
 uint32_t rivulet_mem_word(const struct rivulet_board *b, enum rivulet_mem mem)
 {
 	switch (mem) {
@@ -87,18 +91,38 @@ static int check_store(const struct rivulet_board *b, const struct rivulet_confi
 	return field(ch->channels && ch->channels <= s->blks * (acc ? b->tm : b->tn));
 }
 
+/* What the streams' configuration must say; circuits with state need the whole sum at once. */
+static int check_stream(const struct rivulet_board *b, const struct rivulet_config *c,
+			const struct rivulet_insn_conv *v)
+{
+	const struct rivulet_insn_c_mode *m = &c->c_mode;
+	uint64_t in, out, taps = c->c_kernel.kh * c->c_kernel.kw;
+
+	if (m->circuit >= RIVULET_SC_CIRCUIT_COUNT)
+		return RIVULET_FAULT_MODE;
+	rivulet_conv_channels(b, m, v, &in, &out);
+	if (m->length < RIVULET_SC_MIN || m->length > RIVULET_SC_MAX || m->scale > SCALE_MAX ||
+	    in > (uint64_t)v->icb * b->tn || out > (uint64_t)v->ocb * b->tm)
+		return RIVULET_FAULT_FIELD;
+	return field(m->circuit == RIVULET_SC_AND_BIN ||
+		     (!v->keep && in * taps <= RIVULET_SC_TERMS_MAX));
+}
+
 static int check_conv(const struct rivulet_board *b, const struct rivulet_config *c,
 		      const struct rivulet_insn_conv *v)
 {
 	const struct rivulet_insn_c_kernel *k = &c->c_kernel;
 	const struct rivulet_insn_c_mode *m = &c->c_mode;
 
-	if (v->mode != RIVULET_MODE_DENSE || !(b->modes >> v->mode & 1))
+	if ((v->mode != RIVULET_MODE_DENSE && v->mode != RIVULET_MODE_STOCHASTIC) ||
+	    !(b->modes >> v->mode & 1))
 		return RIVULET_FAULT_MODE;
 	if (m->wfmt || m->lane_ch || m->lane_taps)
 		return RIVULET_FAULT_MODE;
-	return field(v->rows && v->cols && v->icb && v->ocb && k->kh && k->kw && k->sy && k->sx &&
-		     k->dy && k->dx);
+	if (!v->rows || !v->cols || !v->icb || !v->ocb || !k->kh || !k->kw || !k->sy || !k->sx ||
+	    !k->dy || !k->dx)
+		return RIVULET_FAULT_FIELD;
+	return v->mode == RIVULET_MODE_STOCHASTIC ? check_stream(b, c, v) : 0;
 }
 
 static int check_alu(const struct rivulet_board *b, const struct rivulet_config *c,

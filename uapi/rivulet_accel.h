@@ -27,6 +27,7 @@ extern "C" {
 #define DRM_RIVULET_MAX_SYNCS	64	/* in, and out, syncobjs of one job */
 #define DRM_RIVULET_MAX_REGIONS	16	/* slots of a job */
 #define DRM_RIVULET_MAX_LEVELS	8
+#define DRM_RIVULET_STREAM_WORDS	14
 #define DRM_RIVULET_MAX_BO_SIZE	(1ull << 31)
 
 /** enum drm_rivulet_query_type - what DRM_IOCTL_RIVULET_QUERY returns */
@@ -99,6 +100,8 @@ struct drm_rivulet_device {
 	__u32 current_level;
 	/** @flags: bit 0: the device paces completions to real time */
 	__u32 flags;
+	/** @stream: stochastic lanes, as register STREAM has them; zero without */
+	__u32 stream[DRM_RIVULET_STREAM_WORDS];
 };
 
 /** struct drm_rivulet_counters - device totals since power on, see docs/device.md; all output */

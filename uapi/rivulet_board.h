@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "rivulet_dev.h"
+#include "rivulet_sc.h"
 
 /*
  * Scalar keys: K(key, lowest, highest, unit, meaning); every one must be given once.
@@ -32,6 +33,26 @@
 	K(fj_per_byte, 0, 10000000, "fJ", "one DMA byte at the highest level's voltage")           \
 	K(static_uw, 0, 100000000, "uW", "leakage and clock tree at the highest level's voltage")
 
+/*
+ * The stochastic lanes, in the order of RIVULET_REG_STREAM; demanded when @modes has them. Per circuit:
+ * thousandths of a cycle that a lane needs for a bit of a product, and energy of that bit.
+ */
+#define RIVULET_BOARD_STREAM_KEYS(K)                                                               \
+	K(sc_lanes, 1, 65536, "lanes", "products that are made at once")                           \
+	K(sc_blocks, 1, 32, "blocks", "parts of a stream that a lane makes at once")               \
+	K(sc_and_bin_mcycles, 1, 1000000, "cycles/1000", "AND-BIN: one bit of a product")          \
+	K(sc_and_bin_fj, 0, 1000000000, "fJ", "at the highest level's voltage")                    \
+	K(sc_and_loop_mcycles, 1, 1000000, "cycles/1000", "AND-LOOP")                              \
+	K(sc_and_loop_fj, 0, 1000000000, "fJ", "")                                                 \
+	K(sc_and_acc_mcycles, 1, 1000000, "cycles/1000", "AND-ACC")                                \
+	K(sc_and_acc_fj, 0, 1000000000, "fJ", "")                                                  \
+	K(sc_and_sep_mcycles, 1, 1000000, "cycles/1000", "AND-SEP")                                \
+	K(sc_and_sep_fj, 0, 1000000000, "fJ", "")                                                  \
+	K(sc_ugemm_mcycles, 1, 1000000, "cycles/1000", "uGEMM")                                    \
+	K(sc_ugemm_fj, 0, 1000000000, "fJ", "")                                                    \
+	K(sc_xnor_mux_mcycles, 1, 1000000, "cycles/1000", "XNOR-MUX")                              \
+	K(sc_xnor_mux_fj, 0, 1000000000, "fJ", "")
+
 struct rivulet_board_level {
 	uint64_t hz;
 	uint32_t microvolt;
@@ -45,6 +66,12 @@ struct rivulet_board_level {
 struct rivulet_board {
 	char name[32];
 	RIVULET_BOARD_KEYS(RIVULET_BOARD_FIELD)
+	union { /* zero without stochastic lanes */
+		struct {
+			RIVULET_BOARD_STREAM_KEYS(RIVULET_BOARD_FIELD)
+		};
+		uint32_t stream[RIVULET_STREAM_WORDS];
+	};
 	bool pace_real;		/* "pace = real" (default) or "pace = fast" */
 	uint32_t levels;
 	struct rivulet_board_level level[RIVULET_LEVELS];
@@ -69,8 +96,28 @@ int rivulet_board_load(struct rivulet_board *b, const char *which, char *err, si
 /** rivulet_board_peak() - multiplications per cycle, dense: tm x dn */
 uint32_t rivulet_board_peak(const struct rivulet_board *b);
 
+/** rivulet_board_mcycles(), rivulet_board_bit_fj() - one bit of a product by a circuit of rivulet_sc.h */
+static inline uint32_t rivulet_board_mcycles(const struct rivulet_board *b, uint32_t circuit)
+{
+	return b->stream[2 + 2 * circuit];
+}
+
+static inline uint32_t rivulet_board_bit_fj(const struct rivulet_board *b, uint32_t circuit)
+{
+	return b->stream[3 + 2 * circuit];
+}
+
+/** struct rivulet_work - what a job did, as energy and reports count it */
+struct rivulet_work {
+	uint64_t macs;	/* int8 products */
+	uint64_t bytes;	/* DMA, both ways */
+	uint64_t cycles;
+	uint64_t stream_macs;	/* stochastic products */
+	uint64_t stream_fj;	/* their energy at the highest level's voltage */
+};
+
 /** rivulet_board_energy_pj() - dynamic and static energy of a job at one level, picojoule */
-uint64_t rivulet_board_energy_pj(const struct rivulet_board_level *l, uint64_t macs,
-				 uint64_t bytes, uint64_t cycles);
+uint64_t rivulet_board_energy_pj(const struct rivulet_board *b, uint32_t level,
+				 const struct rivulet_work *w);
 
 #endif

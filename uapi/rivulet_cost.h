@@ -57,7 +57,13 @@ struct rivulet_cost {
 	uint64_t read_bytes;
 	uint64_t write_bytes;
 	uint64_t macs;		/* padding included */
+	uint64_t stream_macs;	/* of these, stochastic */
+	uint64_t stream_fj;	/* their energy at the highest level */
 };
+
+/** rivulet_conv_channels() - input and output channels that a stochastic CONV multiplies */
+void rivulet_conv_channels(const struct rivulet_board *b, const struct rivulet_insn_c_mode *m,
+			   const struct rivulet_insn_conv *v, uint64_t *in, uint64_t *out);
 
 /** rivulet_cost_of() - cost of @d under configuration @c; fields were range-checked by the caller */
 void rivulet_cost_of(const struct rivulet_board *b, const struct rivulet_config *c,
@@ -81,6 +87,7 @@ struct rivulet_timeline_stats {
 	uint64_t stalls[RIVULET_QUEUES];	/* waiting for tokens with an instruction at hand */
 	uint64_t port_busy;
 	uint64_t read_bytes, write_bytes, macs;
+	uint64_t stream_macs, stream_fj;
 	uint32_t retired;
 };
 
@@ -109,5 +116,7 @@ struct rivulet_timeline *rivulet_timeline_free(struct rivulet_timeline *t);
 int rivulet_timeline_next(struct rivulet_timeline *t, struct rivulet_event *e);
 const struct rivulet_config *rivulet_timeline_config(const struct rivulet_timeline *t);
 const struct rivulet_timeline_stats *rivulet_timeline_stats(const struct rivulet_timeline *t);
+/** rivulet_timeline_work() - the same for rivulet_board_energy_pj() */
+struct rivulet_work rivulet_timeline_work(const struct rivulet_timeline_stats *s);
 
 #endif

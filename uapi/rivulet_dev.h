@@ -17,6 +17,7 @@
 #define RIVULET_PAGE_SIZE	4096u
 #define RIVULET_NO_PEER		0xffffffffu
 #define RIVULET_NO_SLOT		0xffffffffu
+#define RIVULET_STREAM_WORDS	14u		/* of STREAM */
 #define RIVULET_LEVEL_FORCE	0x80000000u	/* LEVEL_VALUE: do not defer for min_level */
 
 /*
@@ -46,6 +47,7 @@
 	R(CYCLE_CAP, 0x070, DEV, "cycles / 2^20 after which a program is ENDLESS")                 \
 	R(FLAGS, 0x074, DEV, "bit 0: completions wait for real time (pace=real)")                  \
 	R(NAME, 0x080, DEV, "board name, 32 bytes, zero padded (8 words)")                         \
+	R(STREAM, 0x0a0, DEV, "stochastic lanes, blocks, then per circuit cycles/1000 and fJ of a bit; 14 words") \
 	R(LEVEL_TABLE, 0x100, DEV, "8 x struct rivulet_level")                                     \
 	R(SLOT0_ADDR_LO, 0x400, DRV, "descriptor address of the entry with an even seq, low")      \
 	R(SLOT0_ADDR_HI, 0x404, DRV, "high half")                                                  \

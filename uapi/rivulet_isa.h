@@ -46,7 +46,7 @@ enum rivulet_mode {
 	RIVULET_MODE_SPARSE,	/* dn (value, index) pairs kept per row and tn-block */
 	RIVULET_MODE_BINARY,	/* +-1 x +-1, XNOR-popcount */
 	RIVULET_MODE_BITPLANE,	/* weights as 0/1 planes, a columns at a time */
-	RIVULET_MODE_STOCHASTIC,	/* sign-magnitude bitstreams; the length comes from CFG C_MODE of the variant */
+	RIVULET_MODE_STOCHASTIC,	/* sign-magnitude bitstreams; the length comes from C_MODE of the variant */
 	RIVULET_MODES
 };
 
@@ -200,10 +200,12 @@ enum rivulet_bin {
 	F(lane_taps, 48, 5, 0, "lane map: taps of one channel taken at once; 0: one")              \
 	F(planes, 53, 4, 0, "bit-plane: weight bits, 1..8")                                        \
 	F(group, 57, 4, 0, "bit-plane: columns a at a time")                                       \
-	F(circuit, 61, 3, 0, "stochastic: circuit")                                                \
+	F(circuit, 61, 3, 0, "stochastic: enum rivulet_sc_circuit")                                \
 	F(length, 64, 9, 0, "stochastic: bitstream length 8..256")                                 \
-	F(valid, 73, 16, 0, "binary: valid input channels of the layer")                           \
-	F(border, 89, 1, 0, "binary: taps outside the bounds contribute nothing")
+	F(valid, 73, 16, 0, "binary, stochastic: valid input channels; 0: all")                    \
+	F(border, 89, 1, 0, "binary: taps outside the bounds contribute nothing")                  \
+	F(out, 90, 14, 0, "stochastic: valid output channels; 0: all")                             \
+	F(scale, 104, 5, 0, "stochastic: log2 of the adder's scale S, 0..20")
 
 #define RIVULET_CFG_A_SRC(F)                                                                       \
 	F(a_row, 32, 16, 0, "words between rows of A")                                             \

@@ -104,6 +104,15 @@ const struct rivulet_timeline_stats *rivulet_timeline_stats(const struct rivulet
 	return &t->stats;
 }
 
+struct rivulet_work rivulet_timeline_work(const struct rivulet_timeline_stats *s)
+{
+	return (struct rivulet_work){ .macs = s->macs - s->stream_macs,
+				      .bytes = s->read_bytes + s->write_bytes,
+				      .cycles = s->cycles,
+				      .stream_macs = s->stream_macs,
+				      .stream_fj = s->stream_fj };
+}
+
 static const struct token *peek(const struct channel *c, uint32_t i)
 {
 	return &c->ring[(c->head + i) & (c->size - 1)];
@@ -304,6 +313,8 @@ static void account(struct rivulet_timeline *t, int queue, const struct rivulet_
 	s->read_bytes += e->cost.read_bytes;
 	s->write_bytes += e->cost.write_bytes;
 	s->macs += e->cost.macs;
+	s->stream_macs += e->cost.stream_macs;
+	s->stream_fj += e->cost.stream_fj;
 	if (s->cycles < e->end)
 		s->cycles = e->end;
 	s->retired++;

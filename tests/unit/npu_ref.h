@@ -13,6 +13,7 @@
 
 #include "rivulet_board.h"
 #include "rivulet_cost.h"
+#include "rivulet_sc.h"
 
 struct ref {
 	const struct rivulet_board *b;
@@ -170,6 +171,41 @@ static inline int64_t ref_conv_x(const struct ref *r, const struct rivulet_insn_
 		      n];
 }
 
+/* The codes of all valid products in order, handed to the circuit of docs/isa.md 5. */
+static inline int64_t ref_stream_sum(const struct ref *r, const struct rivulet_insn_conv *v,
+				     int64_t o, int64_t y, int64_t x, int m)
+{
+	const struct rivulet_insn_c_kernel *k = &r->c->c_kernel;
+	const struct rivulet_insn_c_mode *mode = &r->c->c_mode;
+	int64_t tn = r->b->tn, valid = mode->valid ? mode->valid : v->icb * tn, n = 0;
+	struct rivulet_sc_adder a = { mode->circuit, r->b->sc_blocks, 1u << mode->scale };
+	static struct rivulet_sc s;
+	static uint16_t cx[65536];
+	static int16_t cw[65536];
+
+	if (mode->out && o * r->b->tm + m >= mode->out)
+		return 0;
+	if (s.length != mode->length)
+		rivulet_sc_init(&s, 8, mode->length);
+	for (int64_t i = 0; i < v->icb; i++) {
+		const int8_t *w = (const int8_t *)r->wgt + 16 * (v->wgt + o * r->c->c_out.wgt_oc_pitch +
+								i * r->c->c_out.wgt_ic_pitch);
+
+		for (int64_t t = 0; t < k->kh * k->kw; t++) {
+			int64_t ty = y * k->sy + t / k->kw * k->dy + k->org_y;
+			int64_t tx = x * k->sx + t % k->kw * k->dx + k->org_x;
+
+			for (int64_t c = 0; c < tn && i * tn + c < valid; c++, n++) {
+				cx[n] = rivulet_sc_x(mode->circuit,
+						     ref_conv_x(r, v, o, i, ty, tx, c) + 128);
+				cw[n] = rivulet_sc_w(mode->circuit,
+						     w[t * r->b->tm * tn + m * tn + c]);
+			}
+		}
+	}
+	return rivulet_sc_sum(&s, &a, cx, cw, n);
+}
+
 static inline int64_t ref_conv_sum(const struct ref *r, const struct rivulet_insn_conv *v,
 				   int64_t o, int64_t y, int64_t x, int m)
 {
@@ -201,7 +237,11 @@ static inline void ref_conv(const struct ref *r, const struct rivulet_insn_conv 
 				int64_t w = v->acc + o * r->c->c_out.blk_pitch +
 					    y * r->c->c_out.row_pitch;
 				int32_t *a = r->acc + w * r->b->tm + x;
-				int64_t s = ref_conv_sum(r, v, o, y, x / r->b->tm, x % r->b->tm);
+				int64_t s = v->mode == RIVULET_MODE_STOCHASTIC ?
+						    ref_stream_sum(r, v, o, y, x / r->b->tm,
+								   x % r->b->tm) :
+						    ref_conv_sum(r, v, o, y, x / r->b->tm,
+								 x % r->b->tm);
 
 				*a = (int32_t)(uint32_t)((v->keep ? *a : 0) + s);
 			}

@@ -56,7 +56,8 @@ static inline struct rivulet_board rig_board(uint32_t tm, uint32_t tn, uint32_t 
 		.port_bytes = 16,
 		.mem_latency = 64,
 		.queue_depth = 16,
-		.modes = 1,
+		.modes = 1 << RIVULET_MODE_DENSE | 1 << RIVULET_MODE_STOCHASTIC,
+		.stream = { 1, 4, 1000, 1, 1000, 1, 1000, 1, 1000, 1, 1000, 1, 1000, 1 },
 		.cycle_cap = 1024,
 		.levels = 1,
 	};

@@ -47,14 +47,19 @@ END_TEST
 /* Half the voltage: a quarter of the energy. */
 START_TEST(energy)
 {
+	struct rivulet_work w = { .macs = 1000000, .bytes = 500, .cycles = 200 };
+
 	ck_assert_int_eq(parse(good), 0);
 	ck_assert_uint_eq(board.level[1].fj_per_mac, 1000);
 	ck_assert_uint_eq(board.level[0].fj_per_mac, 250);
 	ck_assert_uint_eq(board.level[0].fj_per_byte, 1000);
 	ck_assert_uint_eq(board.level[0].static_uw, 500000);
 	/* 10^6 MACs, 1 nJ per 1000; 500 bytes, 2 nJ; 200 cycles of 5 ns at 2 W */
-	ck_assert_uint_eq(rivulet_board_energy_pj(&board.level[1], 1000000, 500, 200),
-			  1000000 + 2000 + 2000000);
+	ck_assert_uint_eq(rivulet_board_energy_pj(&board, 1, &w), 1000000 + 2000 + 2000000);
+	/* 4 uJ of stochastic lanes at the highest level are a quarter of that at half the voltage */
+	w = (struct rivulet_work){ .stream_macs = 1000, .stream_fj = 4000000000 };
+	ck_assert_uint_eq(rivulet_board_energy_pj(&board, 1, &w), 4000000);
+	ck_assert_uint_eq(rivulet_board_energy_pj(&board, 0, &w), 1000000);
 }
 END_TEST
 

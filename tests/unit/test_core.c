@@ -516,6 +516,33 @@ START_TEST(conv_equals_reference)
 END_TEST
 
 /* Extreme values in long sums: the vector codes must wrap as the scalar one does. */
+/* Circuit, length, valid channels and scale at random over random convolutions. */
+static struct rivulet_decoded gen_stream(struct pair *p)
+{
+	struct rivulet_decoded d = gen_conv(p);
+	struct rig *g = &p->g;
+	int64_t circuit = rig_pick(g, 0, 1) ? RIVULET_SC_AND_BIN :
+					      rig_pick(g, 0, RIVULET_SC_CIRCUIT_COUNT - 1);
+
+	PUT(g, c_mode, .circuit = circuit, .length = rig_pick(g, 8, 256),
+	    .valid = rig_pick(g, 0, 1) ? rig_pick(g, 1, g->board.tn) : 0,
+	    .out = rig_pick(g, 0, 1) ? rig_pick(g, 1, d.conv.ocb * g->board.tm) : 0,
+	    .scale = rig_pick(g, 0, 10));
+	d.conv.mode = RIVULET_MODE_STOCHASTIC;
+	d.conv.keep &= circuit == RIVULET_SC_AND_BIN;
+	d.conv.rows = rig_pick(g, 1, 2);
+	d.conv.cols = rig_pick(g, 1, 4);
+	if (circuit != RIVULET_SC_AND_BIN) /* slow on both sides */
+		d.conv.rows = d.conv.cols = d.conv.icb = 1;
+	return d;
+}
+
+START_TEST(stochastic_conv_equals_reference)
+{
+	sweep(_i, gen_stream, "stochastic CONV");
+}
+END_TEST
+
 START_TEST(conv_wraps)
 {
 	struct pair p;
@@ -599,6 +626,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, alu_equals_reference, 0, GEOMETRIES);
 	tcase_add_loop_test(t, conv_equals_reference, 0, 3 * GEOMETRIES);
 	tcase_add_loop_test(t, footprint_is_complete, 0, 4 * GEOMETRIES);
+	tcase_add_loop_test(t, stochastic_conv_equals_reference, 0, GEOMETRIES);
 	tcase_add_test(t, conv_wraps);
 	tcase_add_test(t, conv_of_any_size);
 	tcase_add_test(t, conv_split_keeps_accumulator);

@@ -326,6 +326,55 @@ START_TEST(bad_configuration)
 }
 END_TEST
 
+/* What C_MODE may not say before a stochastic CONV, and what it may. */
+static const struct {
+	const char *cfg, *more;
+	int fault;
+} streams[] = {
+	{ "conv c_mode length=7", "", RIVULET_FAULT_FIELD },
+	{ "conv c_mode length=257", "", RIVULET_FAULT_FIELD },
+	{ "conv c_mode length=511", "", RIVULET_FAULT_FIELD },
+	{ "conv c_mode", "", RIVULET_FAULT_FIELD },
+	{ "conv c_mode length=8", "", RIVULET_FAULT_NONE },
+	{ "conv c_mode length=256 valid=16 out=16", "", RIVULET_FAULT_NONE },
+	{ "conv c_mode length=256 valid=17", "", RIVULET_FAULT_FIELD },
+	{ "conv c_mode length=256 out=17", "", RIVULET_FAULT_FIELD },
+	{ "conv c_mode length=256 circuit=6", "", RIVULET_FAULT_MODE },
+	{ "conv c_mode length=256 circuit=7", "", RIVULET_FAULT_MODE },
+	{ "conv c_mode length=256 circuit=5", "", RIVULET_FAULT_NONE },
+	{ "conv c_mode length=256 scale=20 circuit=1", "", RIVULET_FAULT_NONE },
+	{ "conv c_mode length=256 scale=21 circuit=1", "", RIVULET_FAULT_FIELD },
+	{ "conv c_mode length=256", " keep=1", RIVULET_FAULT_NONE },
+	{ "conv c_mode length=256 circuit=2", " keep=1", RIVULET_FAULT_FIELD },
+	{ "conv c_mode length=256 wfmt=1", "", RIVULET_FAULT_MODE },
+};
+
+START_TEST(stream_configuration)
+{
+	char line[128];
+
+	snprintf(line, sizeof(line), "conv conv mode=4 rows=1 cols=1 icb=1 ocb=1%s",
+		 streams[_i].more);
+	rig_asm(&rig, "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1");
+	rig_asm(&rig, streams[_i].cfg);
+	rig_asm(&rig, line);
+	rig_end(&rig);
+	expect(streams[_i].fault, streams[_i].fault ? 2 : 4);
+}
+END_TEST
+
+/* A board without stochastic lanes has no such mode, whatever C_MODE says. */
+START_TEST(no_stream_lanes)
+{
+	rig.board.modes = 1 << RIVULET_MODE_DENSE;
+	rig_asm(&rig, "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1");
+	rig_asm(&rig, "conv c_mode length=64");
+	rig_asm(&rig, "conv conv mode=4 rows=1 cols=1 icb=1 ocb=1");
+	rig_end(&rig);
+	expect(RIVULET_FAULT_MODE, 2);
+}
+END_TEST
+
 /* Reading the padding alone needs no input words; one tap inside does. */
 START_TEST(conv_input_outside)
 {
@@ -637,6 +686,9 @@ static void add_faults(TCase *t)
 	tcase_add_test(t, fetch_misaligned);
 	tcase_add_test(t, fetch_across_pages);
 	tcase_add_loop_test(t, bad_instruction, 0, sizeof(bad_insns) / sizeof(bad_insns[0]));
+	tcase_add_loop_test(t, stream_configuration, 0,
+			     (int)(sizeof(streams) / sizeof(streams[0])));
+	tcase_add_test(t, no_stream_lanes);
 	tcase_add_loop_test(t, bad_configuration, 0, sizeof(bad_configs) / sizeof(bad_configs[0]));
 	tcase_add_test(t, conv_input_outside);
 	tcase_add_test(t, tokens_overflow);

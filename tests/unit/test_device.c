@@ -82,6 +82,7 @@ START_TEST(test_status_of_a_job)
 {
 	const struct rivulet_status *st = dut_status(t, 1);
 	const struct rivulet_board_level *l = &t->sim->board.level[3];
+	struct rivulet_work w = { .bytes = 2048 };
 
 	for (int i = 0; i < 1024; i++)
 		t->mem[DUT_DATA + i] = i * 7;
@@ -95,7 +96,8 @@ START_TEST(test_status_of_a_job)
 	/* two transfers of 64 beats, each with the latency, and fetch */
 	ck_assert(st->cycles >= 2 * (64 + 64) && st->cycles < 400);
 	ck_assert_uint_eq(st->end - st->start, st->cycles * 1000000000 / l->hz);
-	ck_assert_uint_eq(st->energy, rivulet_board_energy_pj(l, 0, 2048, st->cycles));
+	w.cycles = st->cycles;
+	ck_assert_uint_eq(st->energy, rivulet_board_energy_pj(&t->sim->board, 3, &w));
 	ck_assert_uint_eq(COUNTER(jobs), 1);
 	ck_assert_uint_eq(COUNTER(cycles), st->cycles);
 	ck_assert_uint_eq(COUNTER(energy), st->energy);

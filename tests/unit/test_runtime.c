@@ -610,6 +610,7 @@ START_TEST(levels)
 	ck_assert_int_eq(rivulet_runtime_set_level(rt, b->levels), -EINVAL);
 	for (uint32_t l = 0; l < b->levels; l++) {
 		const struct rivulet_exec_result *r = rivulet_exec_result(e);
+		struct rivulet_work w;
 
 		ck_assert_int_eq(rivulet_runtime_set_level(rt, l), 0);
 		ck_assert_int_eq(run(e, NULL), 0);
@@ -618,8 +619,8 @@ START_TEST(levels)
 		ck_assert(!cycles || cycles == r->cycles);
 		cycles = r->cycles;
 		ck_assert_double_eq_tol((double)r->device_ns, 1e9 * (double)cycles / (double)b->level[l].hz, 2);
-		ck_assert_uint_eq(r->energy_pj, rivulet_board_energy_pj(&b->level[l], r->macs,
-				  r->read_bytes + r->write_bytes, r->cycles));
+		w = (struct rivulet_work){ r->macs, r->read_bytes + r->write_bytes, r->cycles, 0, 0 };
+		ck_assert_uint_eq(r->energy_pj, rivulet_board_energy_pj(b, l, &w));
 		ck_assert_uint_eq(rivulet_runtime_totals(rt)[l].jobs, 1);
 		ck_assert_uint_eq(rivulet_runtime_totals(rt)[l].cycles, cycles);
 		ck_assert_uint_eq(rivulet_exec_step(e, 1)->status.level, l);

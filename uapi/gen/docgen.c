@@ -190,6 +190,13 @@ static void table_board(FILE *f)
 	row(f, "---", "---", "---", "---", "---", NULL);
 #define KEY(key, lo, hi, unit, doc) row(f, #key, #lo, #hi, unit, doc, NULL);
 	RIVULET_BOARD_KEYS(KEY)
+}
+
+static void table_board_stream(FILE *f)
+{
+	row(f, "key", "lowest", "highest", "unit", "meaning", NULL);
+	row(f, "---", "---", "---", "---", "---", NULL);
+	RIVULET_BOARD_STREAM_KEYS(KEY)
 #undef KEY
 }
 
@@ -296,7 +303,8 @@ static const struct {
 	{ "faults", table_faults }, { "descriptor", table_descriptor },
 	{ "region", table_region }, { "variant", table_variant },
 	{ "status", table_status }, { "boundary", table_boundary },
-	{ "board", table_board },   { "profiles", table_profiles },
+	{ "board", table_board },
+	{ "board_stream", table_board_stream },   { "profiles", table_profiles },
 	{ "levels", table_levels }, { "ops", table_ops },
 	{ "cfgs", table_cfgs },	    { "header", table_header },
 };

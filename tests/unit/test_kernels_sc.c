@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Q_CONV and Q_MATMUL with a stream length: the fast and the plain path against sums taken from the
+ * counts of the definition, for every circuit; and what such an operator refuses.
+ */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rivulet_kernels.h"
+#include "rivulet_sc.h"
+
+#define MAX 4096
+
+static uint16_t counts[257 * 257];
+static uint8_t in[MAX * 4];
+static int8_t w[MAX * 16];
+static int32_t bias[256];
+static float ws[256];
+static int32_t wz[256];
+static const int32_t zero, out_zp = 100;
+static const float xs = 0.01f, ys = 0.5f;
+
+static int pick(int lo, int hi)
+{
+	return lo + rand() % (hi - lo + 1);
+}
+
+static struct rvl_kernel_arg arg4(enum rvl_type t, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+	return (struct rvl_kernel_arg) { .type = t, .shape = { .rank = 4, .dim = { a, b, c, d } } };
+}
+
+static void fill(int channels, bool wide)
+{
+	for (size_t i = 0; i < sizeof(in); i++)
+		in[i] = (uint8_t)(rand() % 3 ? rand() : 0);
+	for (size_t i = 0; i < sizeof(w); i++) {
+		w[i] = (int8_t)rand();
+		if (!wide && w[i] == -128)
+			w[i] = 1;
+	}
+	for (int i = 0; i < channels; i++) {
+		bias[i] = pick(-300000, 300000);
+		ws[i] = 0.002f + 0.0001f * (float)i;
+		wz[i] = 0;
+	}
+}
+
+static void quantise(struct rvl_kernel_desc *d, int channels)
+{
+	d->in[0].quant = (struct rvl_kernel_quant) { .n = 1, .scale = &xs, .zp = &zero };
+	d->in[1].quant = (struct rvl_kernel_quant) { .n = (uint32_t)channels, .scale = ws, .zp = wz };
+	d->in[1].data = w;
+	d->in[2] = (struct rvl_kernel_arg) { .type = RVL_TYPE_S32, .data = bias,
+		.shape = { .rank = 1, .dim = { channels } } };
+	d->out[0].quant = (struct rvl_kernel_quant) { .n = 1, .scale = &ys, .zp = &out_zp };
+	d->n_in = 3;
+	d->n_out = 1;
+}
+
+/* Requantisation as docs/numerics.md 1 and 8 write it. */
+static uint8_t requantise(int32_t sum, int channel, uint32_t length)
+{
+	float f = xs * ws[channel], k = 32768.0f / (float)length, v;
+
+	f = f / ys;
+	f = f * k;
+	v = (float)(sum + rivulet_sc_bias(bias[channel], length)) * f;
+	v = v < (float)-out_zp ? (float)-out_zp : v > (float)(255 - out_zp) ? (float)(255 - out_zp) : v;
+	return (uint8_t)((int)rintf(v) + out_zp);
+}
+
+static int32_t product(uint8_t xv, int8_t wv)
+{
+	int32_t n = counts[xv * 257 + 2 * abs(wv)];
+
+	return wv < 0 ? -n : n;
+}
+
+/* One output of a convolution, from the definition. */
+static int32_t conv_sum(const struct rvl_kernel_desc *d, int64_t m, int64_t oy, int64_t ox)
+{
+	const int64_t *xd = d->in[0].shape.dim, *wd = d->in[1].shape.dim;
+	int64_t first = m / (wd[0] / d->attr.group) * wd[1];
+	int32_t sum = 0;
+
+	for (int64_t c = 0; c < wd[1]; c++) {
+		for (int64_t t = 0; t < wd[2] * wd[3]; t++) {
+			int64_t y = oy * d->attr.stride[0] + t / wd[3] * d->attr.dilation[0] - d->attr.pad[0];
+			int64_t x = ox * d->attr.stride[1] + t % wd[3] * d->attr.dilation[1] - d->attr.pad[1];
+
+			if (y >= 0 && y < xd[2] && x >= 0 && x < xd[3])
+				sum += product(in[((first + c) * xd[2] + y) * xd[3] + x],
+					       w[(m * wd[1] + c) * wd[2] * wd[3] + t]);
+		}
+	}
+	return sum;
+}
+
+static void run_kernel(const struct rvl_kernel_desc *d, bool reference, uint8_t *out)
+{
+	const void *ins[3] = { in, w, bias };
+	void *outs[1] = { out };
+	struct rvl_kernel *k;
+	char why[96] = "";
+	void *scratch;
+
+	ck_assert_msg(!rvl_kernel_new(d, reference, &k, why), "%s", why);
+	scratch = aligned_alloc(64, (rvl_kernel_scratch(k) + 127) / 64 * 64);
+	ck_assert_int_eq(rvl_kernel_run(k, ins, outs, scratch, NULL), 0);
+	free(scratch);
+	rvl_kernel_free(k);
+}
+
+/* @d without shapes of the result: kernel, stride, padding at random. */
+static void random_conv(struct rvl_kernel_desc *d)
+{
+	int64_t kh = pick(1, 3), kw = pick(1, 3), h = pick(3, 9), x = pick(3, 9);
+	int group = pick(1, 3), cg = pick(1, 7), mg = pick(1, 40);
+
+	*d = (struct rvl_kernel_desc) { .op = RVL_OP_Q_CONV };
+	rvl_attr_init(&d->attr);
+	d->attr.kernel[0] = (int32_t)kh;
+	d->attr.kernel[1] = (int32_t)kw;
+	d->attr.group = group;
+	for (int i = 0; i < 2; i++) {
+		d->attr.stride[i] = pick(1, 2);
+		d->attr.dilation[i] = kh == 1 || kw == 1 ? pick(1, 2) : 1;
+	}
+	for (int i = 0; i < 4; i++)
+		d->attr.pad[i] = pick(0, 2);
+	d->in[0] = arg4(RVL_TYPE_U8, 1, group * cg, h, x);
+	d->in[1] = arg4(RVL_TYPE_S8, group * mg, cg, kh, kw);
+	d->out[0] = arg4(RVL_TYPE_U8, 1, group * mg,
+		(h + d->attr.pad[0] + d->attr.pad[2] - d->attr.dilation[0] * (kh - 1) - 1) /
+			d->attr.stride[0] + 1,
+		(x + d->attr.pad[1] + d->attr.pad[3] - d->attr.dilation[1] * (kw - 1) - 1) /
+			d->attr.stride[1] + 1);
+	quantise(d, group * mg);
+}
+
+static void check_conv(const struct rvl_kernel_desc *d, const uint8_t *out)
+{
+	const int64_t *o = d->out[0].shape.dim;
+
+	for (int64_t m = 0; m < o[1]; m++)
+		for (int64_t y = 0; y < o[2]; y++)
+			for (int64_t x = 0; x < o[3]; x++)
+				ck_assert_uint_eq(out[(m * o[2] + y) * o[3] + x],
+						  requantise(conv_sum(d, m, y, x), (int)m,
+							     (uint32_t)d->attr.sc_length));
+}
+
+START_TEST(convolutions_follow_the_definition)
+{
+	static uint8_t fast[MAX * 64], plain[MAX * 64];
+	struct rvl_kernel_desc d;
+
+	for (int n = 0; n < 150; n++) {
+		random_conv(&d);
+		fill((int)d.in[1].shape.dim[0], n % 8 == 0);
+		d.attr.sc_length = pick(8, 256);
+		rivulet_sc_counts(8, (uint32_t)d.attr.sc_length, counts);
+		run_kernel(&d, false, fast);
+		check_conv(&d, fast);
+		run_kernel(&d, true, plain);
+		ck_assert_mem_eq(fast, plain, (size_t)rvl_shape_count(&d.out[0].shape));
+	}
+}
+END_TEST
+
+static void matmul(struct rvl_kernel_desc *d, int rows, int k, int n)
+{
+	*d = (struct rvl_kernel_desc) { .op = RVL_OP_Q_MATMUL };
+	rvl_attr_init(&d->attr);
+	d->attr.trans_b = 1;
+	d->in[0] = (struct rvl_kernel_arg) { .type = RVL_TYPE_U8, .shape = { 2, { rows, k } } };
+	d->in[1] = (struct rvl_kernel_arg) { .type = RVL_TYPE_S8, .shape = { 2, { n, k } } };
+	d->out[0] = (struct rvl_kernel_arg) { .type = RVL_TYPE_U8, .shape = { 2, { rows, n } } };
+	quantise(d, n);
+}
+
+START_TEST(products_follow_the_definition)
+{
+	static uint8_t out[MAX];
+	struct rvl_kernel_desc d;
+
+	for (int i = 0; i < 100; i++) {
+		int rows = pick(1, 4), k = pick(1, 300), n = pick(1, 200);
+
+		matmul(&d, rows, k, n);
+		fill(n, i % 8 == 0);
+		d.attr.sc_length = pick(8, 256);
+		rivulet_sc_counts(8, (uint32_t)d.attr.sc_length, counts);
+		run_kernel(&d, i % 2, out);
+		for (int r = 0; r < rows * n; r++) {
+			int32_t sum = 0;
+
+			for (int c = 0; c < k; c++)
+				sum += product(in[r / n * k + c], w[r % n * k + c]);
+			ck_assert_uint_eq(out[r], requantise(sum, r % n, (uint32_t)d.attr.sc_length));
+		}
+	}
+}
+END_TEST
+
+/* Every circuit on one row: the operator is rivulet_sc_sum() and the requantisation. */
+START_TEST(circuits)
+{
+	static struct rivulet_sc s;
+	struct rvl_kernel_desc d;
+	uint16_t cx[200];
+	int16_t cw[200];
+	uint8_t out[8];
+
+	matmul(&d, 1, 200, 8);
+	fill(8, true);
+	d.attr.sc_circuit = _i;
+	d.attr.sc_length = 96;
+	d.attr.sc_scale = 5;
+	d.attr.sc_blocks = 4;
+	run_kernel(&d, false, out);
+	rivulet_sc_init(&s, 8, 96);
+	for (int n = 0; n < 8; n++) {
+		struct rivulet_sc_adder a = { (uint32_t)_i, 4, 32 };
+
+		for (int c = 0; c < 200; c++) {
+			cx[c] = rivulet_sc_x((uint32_t)_i, in[c]);
+			cw[c] = rivulet_sc_w((uint32_t)_i, w[n * 200 + c]);
+		}
+		ck_assert_uint_eq(out[n], requantise(rivulet_sc_sum(&s, &a, cx, cw, 200), n, 96));
+	}
+}
+END_TEST
+
+static void refused(struct rvl_kernel_desc *d, const char *what)
+{
+	struct rvl_kernel *k;
+	char why[96] = "";
+
+	ck_assert_int_eq(rvl_kernel_new(d, false, &k, why), -EINVAL);
+	ck_assert_msg(strstr(why, what), "%s", why);
+}
+
+START_TEST(what_has_no_streams_is_refused)
+{
+	struct rvl_kernel_desc d;
+	const int32_t seven = 7;
+
+	matmul(&d, 1, 16, 8);
+	fill(8, true);
+	d.attr.sc_length = 7;
+	refused(&d, "length");
+	d.attr.sc_length = 257;
+	refused(&d, "length");
+	d.attr.sc_length = 64;
+	d.attr.sc_circuit = RIVULET_SC_CIRCUIT_COUNT;
+	refused(&d, "circuit");
+	d.attr.sc_circuit = 0;
+	wz[3] = 2;
+	refused(&d, "zero point 2");
+	wz[3] = 0;
+	d.in[1].data = NULL;
+	refused(&d, "constant");
+	d.in[1].data = w;
+	d.in[0].quant.zp = &seven;
+	refused(&d, "uint8 with zero point 0");
+	d.in[0].quant.zp = &zero;
+	d.in[0].type = RVL_TYPE_S8;
+	refused(&d, "uint8 with zero point 0");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("kernels_sc");
+	TCase *t = tcase_create("kernels_sc");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	srand(20261121);
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, convolutions_follow_the_definition);
+	tcase_add_test(t, products_follow_the_definition);
+	tcase_add_loop_test(t, circuits, 0, RIVULET_SC_CIRCUIT_COUNT);
+	tcase_add_test(t, what_has_no_streams_is_refused);
+	suite_add_tcase(s, t);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
