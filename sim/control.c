@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
  * The control socket: one command a line, answered by lines of which the last is "ok" or "error:
- * ...". inject SPEC   as --inject, at run time unplug        the window turns all ones, doorbells
- * are ignored stat          "NAME VALUE" lines
+ * ..."
+ *
+ *   inject SPEC   as --inject, at run time
+ *   unplug        the window turns all ones, doorbells are ignored
+ *   power         off and on again: a fresh device; of a platform only
+ *   stat          "NAME VALUE" lines
  */
 #include "serve.h"
 
@@ -43,6 +47,18 @@ static int inject(struct rvl_server *s, const char *spec, char *err, size_t errs
 	return rvl_inject_add(&s->opt.inject, spec, 0, err, errsize);
 }
 
+static void power(struct rvl_server *s, FILE *f)
+{
+	int r = rvl_server_power(s);
+
+	if (r == -EOPNOTSUPP)
+		fprintf(f, "error: on ivshmem, a new connection is a power on\n");
+	else if (r)
+		fprintf(f, "error: no window: %s\n", strerror(-r));
+	else
+		fprintf(f, "ok\n");
+}
+
 static void command(struct rvl_server *s, const char *line, FILE *f)
 {
 	char err[160] = "";
@@ -56,13 +72,15 @@ static void command(struct rvl_server *s, const char *line, FILE *f)
 	} else if (!strcmp(line, "unplug") && s->sim) {
 		rvl_device_unplug(s->sim);
 		fprintf(f, "ok\n");
+	} else if (!strcmp(line, "power")) {
+		power(s, f);
 	} else if (!strcmp(line, "unplug")) {
 		fprintf(f, "error: no machine is connected\n");
 	} else if (!strcmp(line, "stat")) {
 		print_stat(s, f);
 		fprintf(f, "ok\n");
 	} else {
-		fprintf(f, "error: \"%.40s\": expected inject SPEC, unplug or stat\n", line);
+		fprintf(f, "error: \"%.40s\": expected inject SPEC, unplug, power or stat\n", line);
 	}
 }
 

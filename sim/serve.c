@@ -55,7 +55,10 @@ static void raise_irq(void *ctx)
 
 	if (s->opt.trace)
 		rvl_server_log(s, "interrupt");
-	eventfd_write(s->irq_fd, 1);
+	if (s->opt.platform.on)
+		rvl_platform_raise(s);
+	else
+		eventfd_write(s->irq_fd, 1);
 }
 
 static void close_fd(int *fd)
@@ -73,7 +76,7 @@ static void power_off(struct rvl_server *s)
 		rvl_worker_wait(&s->worker);
 	}
 	s->sim = rivulet_sim_free(s->sim);
-	if (s->window)
+	if (s->window && !s->opt.platform.on)
 		munmap(s->window, RIVULET_WINDOW_SIZE);
 	s->window = NULL;
 	rvl_memory_drop(&s->mem);
@@ -108,7 +111,7 @@ static int power_on(struct rvl_server *s)
 		.ctx = s,
 	};
 	struct rvl_runner runner = { .start = rvl_worker_start, .ctx = &s->worker };
-	int r = open_window(s);
+	int r = s->opt.platform.on ? rvl_platform_power(s) : open_window(s);
 
 	if (r)
 		return r;
@@ -117,13 +120,24 @@ static int power_on(struct rvl_server *s)
 		return -ENOMEM;
 	rvl_device_run_by(s->sim, &runner);
 	/* peer 0, vector 0 */
-	rvl_device_doorbell(s->sim, 0);
+	if (!s->opt.platform.on)
+		rvl_device_doorbell(s->sim, 0);
+	s->bell = 0;
+	s->look = true;
 	s->sim->inject = s->opt.inject;
 	if (s->opt.trace) {
 		s->sim->window.trace = trace;
 		s->sim->window.ctx = s;
 	}
 	return 0;
+}
+
+int rvl_server_power(struct rvl_server *s)
+{
+	if (!s->opt.platform.on)
+		return -EOPNOTSUPP;
+	power_off(s);
+	return power_on(s);
 }
 
 /* A device that was unplugged is only waiting to be replaced; one in use is not given away. */
@@ -149,6 +163,17 @@ static void accept_client(struct rvl_server *s)
 		power_off(s);
 	rvl_server_log(s, r ? "machine %u: %s" : "machine %u connected", s->client_id,
 		       strerror(-r));
+}
+
+/* The machine has ended: the next one finds a fresh device. */
+static void read_platform(struct rvl_server *s)
+{
+	int r;
+
+	if (rvl_platform_read(s))
+		return;
+	r = rvl_server_power(s);
+	rvl_server_log(s, "the machine hung up%s%s", r ? ": " : "", r ? strerror(-r) : "");
 }
 
 /* QEMU never sends anything. */
@@ -214,6 +239,17 @@ static int open_signals(void)
 	return fd < 0 ? -errno : fd;
 }
 
+/* Whoever boots later must find the device, so its page must be there now. */
+static int open_platform(struct rvl_server *s, char *err, size_t errsize)
+{
+	int r = power_on(s);
+
+	if (r)
+		snprintf(err, errsize, "no window at 0x%llx of %s: %s",
+			 (unsigned long long)s->opt.platform.window, s->opt.mem, strerror(-r));
+	return r;
+}
+
 int rvl_server_open(struct rvl_server *s, const struct rvl_server_options *opt, char *err,
 		    size_t errsize)
 {
@@ -236,7 +272,10 @@ int rvl_server_open(struct rvl_server *s, const struct rvl_server_options *opt, 
 		close_fd(&s->signal_fd);
 		return r;
 	}
-	r = open_socket(opt->socket, &s->listen_fd, err, errsize);
+	if (opt->platform.on)
+		r = open_platform(s, err, errsize);
+	else
+		r = open_socket(opt->socket, &s->listen_fd, err, errsize);
 	if (!r && opt->control)
 		r = open_socket(opt->control, &s->control_listen_fd, err, errsize);
 	if (r)
@@ -296,6 +335,7 @@ static void drain(int fd)
 
 static void handle(struct rvl_server *s, const struct pollfd *p)
 {
+	s->look |= p[P_WORKER].revents;
 	if (p[P_DOORBELL].revents)
 		drain(s->doorbell_fd);
 	if (p[P_WORKER].revents)
@@ -305,7 +345,9 @@ static void handle(struct rvl_server *s, const struct pollfd *p)
 			rvl_control_read(s, &s->control[i]);
 	if (p[P_CONTROL].revents)
 		rvl_control_accept(s);
-	if (p[P_CLIENT].revents)
+	if (p[P_CLIENT].revents && s->opt.platform.on)
+		read_platform(s);
+	else if (p[P_CLIENT].revents)
 		read_client(s);
 	if (p[P_LISTEN].revents)
 		accept_client(s);
@@ -321,6 +363,27 @@ static uint64_t step(struct rvl_server *s)
 	return due;
 }
 
+/*
+ * As step(), for a window that tells nobody when it is written: DOORBELL is looked at often, and
+ * the device looks at the rest only when that changed, so that a driver that does not ring is found
+ * out.
+ */
+static uint64_t step_platform(struct rvl_server *s)
+{
+	uint64_t now, due, slice;
+
+	if (!s->sim)
+		return UINT64_MAX;
+	now = rvl_pace_host(s->sim);
+	if (s->look || now >= s->due || (!s->sim->gone && rvl_platform_rang(s))) {
+		s->look = false;
+		due = step(s);
+		s->due = due < UINT64_MAX - now ? now + due : UINT64_MAX;
+	}
+	slice = rvl_platform_slice(s, now);
+	return s->due <= now ? 0 : s->due - now < slice ? s->due - now : slice;
+}
+
 int rvl_server_run(struct rvl_server *s)
 {
 	struct signalfd_siginfo signal;
@@ -330,7 +393,7 @@ int rvl_server_run(struct rvl_server *s)
 	/* pace=real wants its wake-ups on time */
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 	for (;;) {
-		r = wait_events(s, p, step(s));
+		r = wait_events(s, p, s->opt.platform.on ? step_platform(s) : step(s));
 		if (r)
 			return r;
 		if (p[P_SIGNAL].revents && read(s->signal_fd, &signal, sizeof(signal)) > 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rivulet-sim's server: the device model behind QEMU's ivshmem-doorbell. Peer 0 is the model; QEMU, the one
- * client at a time, gets a fresh device (a power on) with each connection.
+ * rivulet-sim's server: the device model behind QEMU's ivshmem-doorbell, or in a page of the machine's memory
+ * (platform attachment). On ivshmem, peer 0 is the model; QEMU, the one client at a time, gets a fresh device
+ * (a power on) with each connection. A platform's device is there from the start.
  */
 #ifndef RVL_SIM_SERVE_H
 #define RVL_SIM_SERVE_H
@@ -20,11 +21,20 @@ struct rvl_control {
 	char line[512];
 };
 
+/** struct rvl_platform - the platform attachment */
+struct rvl_platform {
+	bool on;
+	uint64_t window;	/* guest physical address of the window */
+	const char *qtest;	/* QEMU's qtest socket; NULL: no interrupt */
+	uint32_t spi;		/* shared peripheral interrupt to raise there */
+};
+
 /** struct rvl_server_options - strings outlive the server */
 struct rvl_server_options {
 	struct rivulet_board board;
 	struct rvl_inject inject;
-	const char *socket;
+	const char *socket;	/* of ivshmem; unused by a platform */
+	struct rvl_platform platform;
 	const char *mem;
 	const char *control;	/* NULL: none */
 	FILE *log;		/* connections, and what clients do wrong; NULL: silent */
@@ -41,11 +51,15 @@ struct rvl_server {
 	int listen_fd;
 	int control_listen_fd;
 	int signal_fd;
-	int client_fd;
+	int client_fd;		/* the machine: ivshmem client, or qtest server */
 	int window_fd;
 	int doorbell_fd;
 	int irq_fd;
 	uint16_t client_id;
+	uint32_t bell;		/* platform: DOORBELL as last seen, */
+	uint64_t rang_at;	/* host time of its last change, */
+	uint64_t due;		/* and when the device wants to be looked at */
+	bool look;		/* something else wants it to */
 	struct rvl_control control[RVL_CONTROLS];
 };
 
@@ -54,6 +68,8 @@ int rvl_server_open(struct rvl_server *s, const struct rvl_server_options *opt, 
 		    size_t errsize);
 /** rvl_server_run() - serve until SIGTERM or SIGINT; 0 or a negative errno */
 int rvl_server_run(struct rvl_server *s);
+/** rvl_server_power() - a platform's device is switched off and on; 0 or a negative errno */
+int rvl_server_power(struct rvl_server *s);
 void rvl_server_close(struct rvl_server *s);
 
 /** rvl_listen() - a listening unix socket at @path, mode 0600, replacing one that nobody serves; or -errno */
@@ -61,6 +77,14 @@ int rvl_listen(const char *path);
 
 /* ivshmem.c: greet a new client; 0 or a negative errno */
 int rvl_ivshmem_greet(int fd, uint16_t id, int window_fd, int doorbell_fd, int irq_fd);
+
+/* platform.c: find the window (0 or a negative errno); raise the interrupt; did DOORBELL change?; how long may it
+ * go unwatched?; read what QEMU says: false when it hung up */
+int rvl_platform_power(struct rvl_server *s);
+void rvl_platform_raise(struct rvl_server *s);
+bool rvl_platform_rang(struct rvl_server *s);
+uint64_t rvl_platform_slice(struct rvl_server *s, uint64_t now);
+bool rvl_platform_read(struct rvl_server *s);
 
 /* control.c: accept, serve what came on connection @c */
 void rvl_control_accept(struct rvl_server *s);

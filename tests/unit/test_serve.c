@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* rivulet-sim's server as QEMU sees it: a client that speaks ivshmem, maps the window, rings,
- * waits. */
+/*
+ * rivulet-sim's server as QEMU sees it: a client that speaks ivshmem, maps the window, rings, waits; and a
+ * machine with the window in its memory, whose interrupts come as lines on a qtest socket, or not at all.
+ */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,9 +19,15 @@
 #include "serve.h"
 
 #define MEM_BYTES 0x200000u
+#define WINDOW	  0x1ff000u /* of a platform: the last page */
+#define SPI	  89u
+#define UP_DOWN                                                                                    \
+	"set_irq_in /machine/soc/gic unnamed-gpio-in 89 1\n"                                       \
+	"set_irq_in /machine/soc/gic unnamed-gpio-in 89 0\n"
 
 /* A QEMU: what it received, and guest memory. */
 struct client {
+	enum { IVSHMEM, PLATFORM, POLLED } kind;
 	int sock;
 	int64_t version, id, peer;
 	int window_fd, doorbell, irq;
@@ -28,6 +36,7 @@ struct client {
 };
 
 static char dir[64], sock_path[96], mem_path[96], control_path[96];
+static int qtest_fd = -1;
 static struct rvl_server server;
 static pthread_t thread;
 
@@ -47,19 +56,22 @@ static void make_memory(void)
 	close(fd);
 }
 
-static void start_server(const char *board, bool real)
+static void make_paths(void)
 {
-	struct rvl_server_options opt = { .socket = sock_path,
-					  .mem = mem_path,
-					  .control = control_path };
-	char err[200];
-	sigset_t set;
-
 	strcpy(dir, "/tmp/rivulet-serve.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	sprintf(sock_path, "%s/sock", dir);
 	sprintf(mem_path, "%s/mem", dir);
 	sprintf(control_path, "%s/control", dir);
+}
+
+static void start(struct rvl_server_options opt, const char *board, bool real)
+{
+	char err[200];
+	sigset_t set;
+
+	opt.mem = mem_path;
+	opt.control = control_path;
 	ck_assert_msg(!rivulet_board_load(&opt.board, board, err, sizeof(err)), "%s", err);
 	opt.board.pace_real = real;
 	sigemptyset(&set);
@@ -67,6 +79,27 @@ static void start_server(const char *board, bool real)
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	ck_assert_msg(!rvl_server_open(&server, &opt, err, sizeof(err)), "%s", err);
 	pthread_create(&thread, NULL, serve, NULL);
+}
+
+static void start_server(const char *board, bool real)
+{
+	make_paths();
+	start((struct rvl_server_options){ .socket = sock_path }, board, real);
+}
+
+/* The memory of the machine comes first, because the window is in it. */
+static void start_platform(bool irq, bool real)
+{
+	struct rvl_platform p = { .on = true, .window = WINDOW, .spi = SPI };
+
+	make_paths();
+	make_memory();
+	if (irq) {
+		p.qtest = sock_path;
+		qtest_fd = rvl_listen(sock_path);
+		ck_assert_int_ge(qtest_fd, 0);
+	}
+	start((struct rvl_server_options){ .platform = p }, "zu3eg-64", real);
 }
 
 static void setup(void)
@@ -80,6 +113,11 @@ static void teardown(void)
 	kill(getpid(), SIGTERM);
 	pthread_join(thread, NULL);
 	rvl_server_close(&server);
+	if (qtest_fd >= 0) {
+		close(qtest_fd);
+		unlink(sock_path);
+	}
+	qtest_fd = -1;
 	ck_assert_int_ne(access(sock_path, F_OK), 0);
 	ck_assert_int_ne(access(control_path, F_OK), 0);
 	unlink(mem_path);
@@ -147,9 +185,22 @@ static void map_memory(struct client *c)
 	close(fd);
 }
 
+/* A machine with its window in memory; the model dials when it has something to say. */
+static void boot(struct client *c, bool irq)
+{
+	*c = (struct client){ .kind = irq ? PLATFORM : POLLED, .sock = -1 };
+	map_memory(c);
+	c->window = (void *)(c->mem + WINDOW);
+}
+
 static void leave(struct client *c)
 {
-	close(c->sock);
+	if (c->sock >= 0)
+		close(c->sock);
+	if (c->kind != IVSHMEM) {
+		munmap(c->mem, MEM_BYTES);
+		return;
+	}
 	if (c->window) {
 		munmap(c->window, RIVULET_WINDOW_SIZE);
 		close(c->window_fd);
@@ -172,7 +223,26 @@ static void wr(struct client *c, uint32_t reg, uint32_t value)
 
 static void ring(struct client *c)
 {
+	if (c->kind != IVSHMEM) {
+		wr(c, RIVULET_REG_DOORBELL, rd(c, RIVULET_REG_DOORBELL) + 1);
+		return;
+	}
 	ck_assert_int_eq(eventfd_write(c->doorbell, 1), 0);
+}
+
+/* One interrupt as QEMU's qtest hears it: up and down; answered as QEMU does. */
+static void wait_qtest(struct client *c)
+{
+	struct pollfd p = { .fd = c->sock < 0 ? qtest_fd : c->sock, .events = POLLIN };
+	char text[sizeof(UP_DOWN)] = "";
+
+	ck_assert_msg(poll(&p, 1, 60000) == 1, "no interrupt");
+	if (c->sock < 0)
+		c->sock = accept(qtest_fd, NULL, NULL);
+	ck_assert_int_ge(c->sock, 0);
+	ck_assert_int_eq(recv(c->sock, text, sizeof(UP_DOWN) - 1, MSG_WAITALL), sizeof(UP_DOWN) - 1);
+	ck_assert_str_eq(text, UP_DOWN);
+	ck_assert_int_eq(send(c->sock, "OK\nOK\n", 6, MSG_NOSIGNAL), 6);
 }
 
 static void wait_irq(struct client *c)
@@ -180,6 +250,14 @@ static void wait_irq(struct client *c)
 	struct pollfd p = { .fd = c->irq, .events = POLLIN };
 	eventfd_t n;
 
+	if (c->kind == PLATFORM) {
+		wait_qtest(c);
+		return;
+	}
+	if (c->kind == POLLED) {
+		usleep(100);
+		return;
+	}
 	ck_assert_msg(poll(&p, 1, 60000) == 1, "no interrupt");
 	eventfd_read(c->irq, &n);
 }
@@ -193,7 +271,7 @@ static void wait_reg(struct client *c, uint32_t reg, uint32_t value)
 
 static void reset(struct client *c, uint32_t base)
 {
-	wr(c, RIVULET_REG_IRQ_ENABLE, 1);
+	wr(c, RIVULET_REG_IRQ_ENABLE, c->kind != POLLED);
 	wr(c, RIVULET_REG_SLOT0_SEQ, base);
 	wr(c, RIVULET_REG_SLOT1_SEQ, base);
 	wr(c, RIVULET_REG_RESET_BASE, base);
@@ -420,13 +498,86 @@ START_TEST(test_unplug_and_replug)
 }
 END_TEST
 
+START_TEST(test_platform_by_interrupt)
+{
+	struct client c;
+
+	start_platform(true, true);
+	boot(&c, true);
+	ck_assert_uint_eq(rd(&c, RIVULET_REG_MAGIC), RIVULET_MAGIC);
+	ck_assert_uint_eq(rd(&c, RIVULET_REG_DOORBELL_PEER), RIVULET_NO_PEER);
+	reset(&c, 0xfffffff0);
+	for (uint32_t i = 1; i <= 40; i++)
+		run_copy(&c, 0xfffffff0 + i);
+	leave(&c);
+	teardown();
+}
+END_TEST
+
+/* Without a qtest socket, and at a pace that makes nothing due: only the doorbell can have done it. */
+START_TEST(test_platform_polled_looks_when_rung)
+{
+	struct client c;
+	uint32_t bell;
+
+	start_platform(false, false);
+	boot(&c, false);
+	reset(&c, 0);
+	for (uint32_t i = 1; i <= 40; i++)
+		run_copy(&c, i);
+	bell = rd(&c, RIVULET_REG_DOORBELL);
+	wr(&c, RIVULET_REG_HOLD_VALUE, 1);
+	wr(&c, RIVULET_REG_HOLD_REQ, 1);
+	usleep(50000);
+	ck_assert_uint_eq(rd(&c, RIVULET_REG_HOLD_ACK), 0);
+	wr(&c, RIVULET_REG_DOORBELL, bell - 7);
+	wait_reg(&c, RIVULET_REG_HOLD_ACK, 1);
+	leave(&c);
+	teardown();
+}
+END_TEST
+
+START_TEST(test_platform_power)
+{
+	struct client c;
+	char text[200];
+
+	start_platform(true, true);
+	boot(&c, true);
+	reset(&c, 5);
+	run_copy(&c, 6);
+	control("unplug", text, sizeof(text));
+	ck_assert_str_eq(text, "ok\n");
+	ck_assert_uint_eq(rd(&c, RIVULET_REG_MAGIC), UINT32_MAX);
+	control("power", text, sizeof(text));
+	ck_assert_str_eq(text, "ok\n");
+	ck_assert_uint_eq(rd(&c, RIVULET_REG_EPOCH), 0);
+	close(c.sock);
+	c.sock = -1;
+	reset(&c, 0);
+	run_copy(&c, 1);
+	/* the machine ends, and the next one finds the device as after power on */
+	ck_assert_uint_eq(rd(&c, RIVULET_REG_EPOCH), 1);
+	close(c.sock);
+	c.sock = -1;
+	while (rd(&c, RIVULET_REG_EPOCH))
+		usleep(1000);
+	reset(&c, 0);
+	run_copy(&c, 1);
+	leave(&c);
+	teardown();
+}
+END_TEST
+
 START_TEST(test_control_refuses_nonsense)
 {
 	char text[4000], big[600];
 	int fd;
 
 	control("hello", text, sizeof(text));
-	ck_assert_str_eq(text, "error: \"hello\": expected inject SPEC, unplug or stat\n");
+	ck_assert_str_eq(text, "error: \"hello\": expected inject SPEC, unplug, power or stat\n");
+	control("power", text, sizeof(text));
+	ck_assert_str_eq(text, "error: on ivshmem, a new connection is a power on\n");
 	control("inject hang@0", text, sizeof(text));
 	ck_assert_ptr_nonnull(strstr(text, "error: injection \"hang@0\""));
 	control("stat", text, sizeof(text));
@@ -526,7 +677,7 @@ static int program(const char *args, char *out, size_t size)
 static const struct {
 	const char *args, *says;
 } refused[] = {
-	{ "", "rivulet-sim: --board, --socket and --mem are needed; see --help\n" },
+	{ "", "rivulet-sim: --board, --mem and one of --socket, --window are needed; see --help\n" },
 	{ "--board zu3eg-64 --socket /tmp/x", "are needed" },
 	{ "--board nosuch --socket /tmp/x --mem /tmp/y", "no board \"nosuch\"; known:" },
 	{ "--board ./nosuch.board --socket /tmp/x --mem /tmp/y", "nosuch.board: No such file" },
@@ -536,6 +687,15 @@ static const struct {
 	  "--inject: injection \"hung@1\"" },
 	{ "--board zu3eg-64 --socket /nonexistent/x --mem /tmp/y",
 	  "cannot listen on /nonexistent/x" },
+	{ "--board zu3eg-64 --mem /tmp/y --window 0x1000 --socket /tmp/x", "give one" },
+	{ "--board zu3eg-64 --mem /tmp/y --window 0x1001", "--window 0x1001: expected" },
+	{ "--board zu3eg-64 --mem /tmp/y --window -4096", "--window -4096: expected" },
+	{ "--board zu3eg-64 --mem /nonexistent/y --window 0x1000",
+	  "no window at 0x1000 of /nonexistent/y" },
+	{ "--board zu3eg-64 --mem /tmp/y --window 0x1000 --qtest /tmp/q", "--irq go together" },
+	{ "--board zu3eg-64 --mem /tmp/y --window 0x1000 --qtest /tmp/q --irq 988",
+	  "--irq 988: expected 0 to 987" },
+	{ "--board zu3eg-64 --mem /tmp/y --socket /tmp/x --irq 3", "go with --window" },
 	{ "extra", "unexpected argument \"extra\"" },
 	{ "--nosuch", "unrecognized option" },
 };
@@ -584,6 +744,10 @@ static Suite *serve_suite(void)
 	tcase_add_test(tc, test_abort_stops_a_long_instruction);
 	tcase_add_test(tc, test_unplug_and_replug);
 	tcase_add_test(tc, test_control_refuses_nonsense);
+	tcase_set_timeout(alone, 120);
+	tcase_add_test(alone, test_platform_by_interrupt);
+	tcase_add_test(alone, test_platform_polled_looks_when_rung);
+	tcase_add_test(alone, test_platform_power);
 	tcase_add_test(alone, test_memory_may_come_late);
 	tcase_add_test(alone, test_guest_physical_addresses);
 	tcase_add_test(alone, test_listen_errors);
