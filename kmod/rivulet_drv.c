@@ -15,6 +15,7 @@
 #include "rivulet_compat.h"
 #include "rivulet_devfreq.h"
 #include "rivulet_drv.h"
+#include "rivulet_dump.h"
 #include "rivulet_gem.h"
 #include "rivulet_hw.h"
 #include "rivulet_job.h"
@@ -197,6 +198,8 @@ static int rvl_bring_up(struct rvl_device *rdev)
 	if (!ret)
 		ret = rvl_mem_setup(rdev);
 	if (!ret)
+		ret = rvl_dump_setup(rdev);
+	if (!ret)
 		ret = rvl_sched_setup(rdev);
 	if (ret)
 		return ret;
@@ -246,6 +249,7 @@ int rvl_device_start(struct rvl_device *rdev)
 	if (ret)
 		goto err_irq;
 	rvl_debugfs_init(rdev);
+	rvl_hwmon_init(rdev);
 	drm_info(&rdev->drm, "%s: %u x %u array, %u lanes, %u levels to %llu MHz\n",
 		 rdev->info.name, rdev->info.tm, rdev->info.tn, rdev->info.dn,
 		 rdev->info.level_count,

@@ -575,9 +575,11 @@ START_TEST(test_control_refuses_nonsense)
 	int fd;
 
 	control("hello", text, sizeof(text));
-	ck_assert_str_eq(text, "error: \"hello\": expected inject SPEC, unplug, power or stat\n");
+	ck_assert_str_eq(text, "error: \"hello\": expected inject SPEC, temp MDEG, unplug, power or stat\n");
 	control("power", text, sizeof(text));
 	ck_assert_str_eq(text, "error: on ivshmem, a new connection is a power on\n");
+	control("temp hot", text, sizeof(text));
+	ck_assert_str_eq(text, "error: temp \"hot\": expected -273150 to 1000000\n");
 	control("inject hang@0", text, sizeof(text));
 	ck_assert_ptr_nonnull(strstr(text, "error: injection \"hang@0\""));
 	control("stat", text, sizeof(text));

@@ -124,6 +124,6 @@ long vm_objects(const char *name);
 #define VM_WAIT_MS	20000	/* longer than any recovery */
 
 extern const struct vm_test vm_buffer_tests[], vm_submit_tests[], vm_prime_tests[], vm_job_tests[],
-	vm_isolation_tests[], vm_recovery_tests[], vm_last_tests[];
+	vm_isolation_tests[], vm_recovery_tests[], vm_observe_tests[], vm_last_tests[];
 
 #endif
