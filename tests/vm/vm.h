@@ -117,6 +117,7 @@ int vm_sync_result(int fd, uint32_t sync);
 void vm_control(const char *command);
 bool vm_monitor(const char *command);
 void vm_sysfs_write(const char *file, const char *text);
+void vm_limit_level(const struct drm_rivulet_device *info, uint32_t lowest, uint32_t highest);
 void vm_pin_level(int fd, uint32_t level);
 void vm_unpin_level(int fd);
 long vm_objects(const char *name);
