@@ -125,16 +125,6 @@ static int map_program(struct rvl_program *p, int memfd, struct rvl_text *err)
 	return rivulet_program_check(map, p->size, err->s, sizeof(err->s));
 }
 
-static uint64_t top_cycles(const struct rivulet_step *s)
-{
-	uint64_t cycles = 0;
-
-	for (int level = 0; level < RIVULET_LEVELS; level++)
-		if (s->variant[level].length)
-			cycles = s->variant[level].cycles;
-	return cycles;
-}
-
 static void sum_steps(struct rvl_program *p)
 {
 	const struct rivulet_step *s = rivulet_program_steps(p->file);
@@ -145,8 +135,13 @@ static void sum_steps(struct rvl_program *p)
 		p->npu_steps += npu;
 		p->cpu_steps += !npu;
 		p->macs += s[i].macs;
-		p->cycles += npu ? top_cycles(&s[i]) : 0;
+		for (int l = 0; npu && l < RIVULET_LEVELS; l++)
+			p->cycles_at[l] += s[i].variant[l].cycles;
 	}
+	p->levels = rivulet_program_levels(p->file);
+	for (int l = 0; l < RIVULET_LEVELS; l++)
+		if (p->levels >> l & 1 && p->cycles_at[l])
+			p->cycles = p->cycles_at[l];
 }
 
 int rvl_cache_add(struct rvl_cache *c, const struct rvl_key *key, const char *name, int memfd,
@@ -174,11 +169,47 @@ int rvl_cache_add(struct rvl_cache *c, const struct rvl_key *key, const char *na
 	return 0;
 }
 
-uint64_t rvl_program_expected_ns(const struct rvl_program *p, uint64_t hz)
+/* By the compiler; 0 when the program cannot run there. */
+static uint64_t reckoned_ns(const struct rvl_program *p, const struct rivulet_board *b, uint32_t level)
 {
-	if (p->measured_ns)
-		return p->measured_ns;
-	if (!hz)
+	if (level >= b->levels || !b->level[level].hz)
 		return 0;
-	return (uint64_t)((double)p->cycles * 1e9 / (double)hz);
+	return (uint64_t)((double)p->cycles_at[level] * 1e9 / (double)b->level[level].hz);
+}
+
+uint64_t rvl_program_expected_ns(const struct rvl_program *p, const struct rivulet_board *board,
+				 uint32_t level)
+{
+	uint64_t here = reckoned_ns(p, board, level), there, best = here;
+
+	if (level >= board->levels)
+		return 0;
+	if (p->at[level].measured_ns)
+		return p->at[level].measured_ns;
+	/* Of what was measured at other levels, the longest: host and CPU steps are in it. */
+	for (uint32_t l = 0; l < board->levels; l++) {
+		if (!p->at[l].measured_ns)
+			continue;
+		there = reckoned_ns(p, board, l);
+		there = p->at[l].measured_ns > there ? p->at[l].measured_ns - there : 0;
+		best = here + there > best ? here + there : best;
+	}
+	return best;
+}
+
+uint32_t rvl_program_accurate(const struct rvl_program *p, uint32_t ppm)
+{
+	uint32_t mask = 0;
+
+	for (uint32_t l = RIVULET_LEVELS; l-- > 0;) {
+		if (!(p->levels >> l & 1))
+			continue;
+		/* Levels that this board does not have say nothing. */
+		if (!p->file->level[l].accuracy && !mask)
+			continue;
+		if (p->file->level[l].accuracy < ppm)
+			break;
+		mask |= 1u << l;
+	}
+	return mask;
 }

@@ -10,10 +10,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "policy.h"
+
 #define FILE_MAX_BYTES (1u << 20)
 #define DROPINS_MAX 256
 
-enum kind { KIND_COUNT, KIND_SIZE, KIND_SECONDS, KIND_USERS, KIND_NODE };
+enum kind {
+	KIND_COUNT, KIND_SIZE, KIND_SECONDS, KIND_TIME, KIND_PERCENT, KIND_SWITCH, KIND_FOREIGN,
+	KIND_ADMITS, KIND_USERS, KIND_NODE, KIND_PATH, KIND_MODE, KIND_NUMBERS, KIND_PERCENTS,
+};
+
+/* The words of those kinds that are one of a few; the value is the index. */
+static const char *const words[][4] = {
+	[KIND_SWITCH] = { "no", "yes" },
+	[KIND_FOREIGN] = { "yield", "reassert" },
+	[KIND_ADMITS] = { "high", "none", "all" },
+};
 
 struct key {
 	const char *section, *name;
@@ -55,6 +67,126 @@ static int parse_number(const struct key *k, const char *value, uint64_t *out, s
 		return rvl_say(err, -EINVAL, "%s=%s is not within %llu to %llu", k->name, value,
 			       (unsigned long long)k->lo, (unsigned long long)k->hi);
 	*out = v << shift;
+	return 0;
+}
+
+/* A decimal, times @unit; more digits than that has are refused, not rounded. */
+static int parse_fraction(const char *s, uint64_t unit, uint64_t *out, const char **end)
+{
+	uint64_t v = 0, scale = unit;
+	bool point = false, digit = false;
+
+	for (; isdigit((unsigned char)*s) || (*s == '.' && !point); s++) {
+		uint64_t d = (uint64_t)(*s - '0');
+
+		if (*s == '.') {
+			point = true;
+			continue;
+		}
+		digit = true;
+		if (point && scale % 10)
+			return -EINVAL;
+		scale = point ? scale / 10 : scale;
+		if ((!point && __builtin_mul_overflow(v, 10, &v)) ||
+		    __builtin_add_overflow(v, d * scale, &v))
+			return -EINVAL;
+	}
+	*end = s;
+	*out = v;
+	return digit ? 0 : -EINVAL;
+}
+
+static int parse_time(const struct key *k, const char *value, uint64_t *out, struct rvl_text *err)
+{
+	const char *end;
+
+	if (parse_fraction(value, NSEC_PER_SEC, out, &end))
+		return rvl_say(err, -EINVAL, "%s=%s is no time", k->name, value);
+	if (!strcmp(end, "ms"))
+		*out /= 1000;
+	else if (*end && strcmp(end, "s"))
+		return rvl_say(err, -EINVAL, "%s=%s: what is \"%s\"?", k->name, value, end);
+	if (*out < k->lo || *out > k->hi)
+		return rvl_say(err, -EINVAL, "%s=%s is not within %gs to %gs", k->name, value,
+			       (double)k->lo / 1e9, (double)k->hi / 1e9);
+	return 0;
+}
+
+static int parse_percent(const struct key *k, const char *value, uint64_t *out,
+			 struct rvl_text *err)
+{
+	const char *end;
+
+	if (parse_fraction(value, 10000, out, &end) || (*end && strcmp(end, "%")))
+		return rvl_say(err, -EINVAL, "%s=%s is no percentage", k->name, value);
+	if (*out < k->lo || *out > k->hi)
+		return rvl_say(err, -EINVAL, "%s=%s is not within %g to %g %%", k->name, value,
+			       (double)k->lo / 1e4, (double)k->hi / 1e4);
+	return 0;
+}
+
+static int parse_word(const struct key *k, const char *value, uint64_t *out, struct rvl_text *err)
+{
+	const char *const *list = words[k->kind];
+	char all[64] = "";
+
+	for (uint64_t i = 0; list[i]; i++) {
+		if (!strcmp(list[i], value)) {
+			*out = i;
+			return 0;
+		}
+		snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", i ? ", " : "",
+			 list[i]);
+	}
+	return rvl_say(err, -EINVAL, "%s=%s is none of: %s", k->name, value, all);
+}
+
+static int parse_list(const struct key *k, const char *value, struct rvl_numbers *out,
+		      struct rvl_text *err)
+{
+	_cleanup_free_ char *copy = strdup(value);
+	struct rvl_numbers list = { .n = 0 };
+	char *save = NULL;
+	uint64_t v;
+	int r = 0;
+
+	if (!copy)
+		return rvl_say(err, -ENOMEM, "out of memory");
+	for (char *w = strcmp(copy, "auto") ? strtok_r(copy, " \t,", &save) : NULL; w && !r;
+	     w = strtok_r(NULL, " \t,", &save)) {
+		if (list.n == ARRAY_SIZE(list.v))
+			return rvl_say(err, -EINVAL, "%s= has more than %zu numbers", k->name,
+				       ARRAY_SIZE(list.v));
+		r = k->kind == KIND_PERCENTS ? parse_percent(k, w, &v, err) :
+					       parse_number(k, w, &v, err);
+		list.v[list.n++] = (uint32_t)v;
+	}
+	if (!r)
+		*out = list;
+	return r;
+}
+
+static int parse_mode(const struct key *k, const char *value, struct rvl_mode *out,
+		      struct rvl_text *err)
+{
+	if (rvl_policy_mode_parse(value, &out->mode, &out->fixed))
+		return rvl_say(err, -EINVAL,
+			       "%s=%s is not auto, performance, balanced, powersave or a level",
+			       k->name, value);
+	return 0;
+}
+
+static int parse_path(const struct key *k, const char *value, struct rvl_node *out,
+		      struct rvl_text *err)
+{
+	if (strcmp(value, "auto") && strcmp(value, "off") && *value != '/')
+		return rvl_say(err, -EINVAL, "%s=%s is neither auto, nor off, nor a path", k->name,
+			       value);
+	if (strlen(value) >= sizeof(out->s))
+		return rvl_say(err, -EINVAL, "%s= is longer than %zu bytes", k->name,
+			       sizeof(out->s) - 1);
+	memset(out, 0, sizeof(*out));
+	strcpy(out->s, value);
 	return 0;
 }
 
@@ -127,6 +259,21 @@ static int set_key(struct rvl_config *c, const struct key *k, const char *value,
 		return parse_users(k, value, field, err);
 	case KIND_NODE:
 		return parse_node(k, value, field, err);
+	case KIND_PATH:
+		return parse_path(k, value, field, err);
+	case KIND_MODE:
+		return parse_mode(k, value, field, err);
+	case KIND_NUMBERS:
+	case KIND_PERCENTS:
+		return parse_list(k, value, field, err);
+	case KIND_TIME:
+		return parse_time(k, value, field, err);
+	case KIND_PERCENT:
+		return parse_percent(k, value, field, err);
+	case KIND_SWITCH:
+	case KIND_FOREIGN:
+	case KIND_ADMITS:
+		return parse_word(k, value, field, err);
 	default:
 		return parse_number(k, value, field, err);
 	}
@@ -140,6 +287,14 @@ void rvl_config_default(struct rvl_config *c)
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 		if (set_key(c, &keys[i], keys[i].def, &err))
 			abort();	/* the table contradicts itself */
+}
+
+bool rvl_users_have(const struct rvl_users *u, uid_t uid)
+{
+	for (uint32_t i = 0; i < u->n; i++)
+		if (u->uid[i] == uid)
+			return true;
+	return false;
 }
 
 /* One file being read: where we are, and whom to tell. */
@@ -386,17 +541,62 @@ int rvl_config_load(struct rvl_config *c, const char *root, rvl_config_warn_fn w
 	return r;
 }
 
+static void print_mode(const struct rvl_mode *mode, FILE *out)
+{
+	if (mode->mode == RIVULET_POLICY_FIXED)
+		fprintf(out, "%u", mode->fixed);
+	else
+		fprintf(out, "%s", rvl_policy_mode_name(mode->mode));
+}
+
+static void print_list(const struct key *k, const struct rvl_numbers *list, FILE *out)
+{
+	if (!list->n)
+		fprintf(out, "auto");
+	for (uint32_t i = 0; i < list->n; i++)
+		fprintf(out, "%s%g", i ? " " : "",
+			k->kind == KIND_PERCENTS ? list->v[i] / 1e4 : list->v[i]);
+}
+
+static void print_users(const struct rvl_users *u, FILE *out)
+{
+	for (uint32_t i = 0; i < u->n; i++)
+		fprintf(out, "%s%u", i ? " " : "", u->uid[i]);
+}
+
 static void print_value(const struct rvl_config *c, const struct key *k, FILE *out)
 {
 	const void *field = (const char *)c + k->offset;
-	const struct rvl_users *u = field;
 
-	if (k->kind == KIND_NODE)
+	switch (k->kind) {
+	case KIND_NODE:
+	case KIND_PATH:
 		fprintf(out, "%s", ((const struct rvl_node *)field)->s);
-	for (uint32_t i = 0; k->kind == KIND_USERS && i < u->n; i++)
-		fprintf(out, "%s%u", i ? " " : "", u->uid[i]);
-	if (k->kind < KIND_USERS)
+		break;
+	case KIND_USERS:
+		print_users(field, out);
+		break;
+	case KIND_MODE:
+		print_mode(field, out);
+		break;
+	case KIND_NUMBERS:
+	case KIND_PERCENTS:
+		print_list(k, field, out);
+		break;
+	case KIND_SWITCH:
+	case KIND_FOREIGN:
+	case KIND_ADMITS:
+		fprintf(out, "%s", words[k->kind][*(const uint64_t *)field]);
+		break;
+	case KIND_PERCENT:
+		fprintf(out, "%.10g", (double)*(const uint64_t *)field / 1e4);
+		break;
+	case KIND_TIME:
+		fprintf(out, "%.12gs", (double)*(const uint64_t *)field / 1e9);
+		break;
+	default:
 		fprintf(out, "%llu", (unsigned long long)*(const uint64_t *)field);
+	}
 }
 
 void rvl_config_print(const struct rvl_config *c, FILE *out)

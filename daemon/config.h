@@ -16,7 +16,9 @@
 
 /*
  * K(section, key, member, kind, default, lowest, highest, meaning). Kinds: COUNT, SIZE (bytes, with
- * K, M or G), SECONDS; USERS and NODE are lists and text. rivuletd.conf.5 is checked against this.
+ * K, M or G), SECONDS, TIME (ns, with ms or s), PERCENT (parts per million); USERS, NODE, PATH, MODE,
+ * NUMBERS and PERCENTS are lists and text; SWITCH, FOREIGN and ADMITS one of a few words.
+ * rivuletd.conf.5 is checked against this.
  */
 #define RVL_CONFIG_KEYS(K)                                                                         \
 	K(Device, Node, node, NODE, "auto", 0, 0, "auto, a device node, or sim:BOARD")             \
@@ -38,7 +40,27 @@
 	K(Cache, MemoryMax, cache_bytes, SIZE, "256M", 0, 1ull << 40, "programs nobody has loaded") \
 	K(Scheduler, ParallelRuns, parallel, COUNT, "2", 1, 64, "inferences under way at a time")  \
 	K(Scheduler, Threads, threads, COUNT, "0", 0, 64, "for CPU steps; 0: one per processor")   \
-	K(Scheduler, HighPriorityUsers, high_users, USERS, "root", 0, 0, "names or numbers")
+	K(Scheduler, HighPriorityUsers, high_users, USERS, "root", 0, 0, "names or numbers")       \
+	K(Power, Mode, power_mode, MODE, "auto", 0, 0,                                             \
+	  "auto, performance, balanced, powersave, or the number of a level")                      \
+	K(Power, Levels, power_levels, NUMBERS, "auto", 0, 7, "levels in use, fastest first")      \
+	K(Power, Thresholds, power_thresholds, PERCENTS, "auto", 0, 1000000,                       \
+	  "of charge, one between two levels: at or below it the slower one")                      \
+	K(Power, Hysteresis, power_hysteresis, PERCENT, "2", 0, 500000, "above it before rising")  \
+	K(Power, Dwell, power_dwell, TIME, "10s", 0, 3600000000000ull, "between a change and a rise") \
+	K(Power, Reserve, power_reserve, PERCENT, "5", 0, 500000, "of charge, kept; 0: none")      \
+	K(Power, ReserveAdmits, power_admits, ADMITS, "high", 0, 0, "runs in it: high, none, all")  \
+	K(Power, Heat, power_heat, SWITCH, "yes", 0, 0, "obey thermal zones")                      \
+	K(Power, TemperatureLimit, power_temp, COUNT, "0", 0, 150, "degrees Celsius; 0: trips only") \
+	K(Power, HeatStep, power_heat_step, TIME, "5s", 1000000, 3600000000000ull,                 \
+	  "between two levels down while it is too hot")                                           \
+	K(Power, PollMax, poll_max, TIME, "30s", 1000000, 3600000000000ull, "between two readings") \
+	K(Power, PollMin, poll_min, TIME, "100ms", 1000000, 60000000000ull, "when charge falls fast") \
+	K(Power, ForeignWriter, foreign, FOREIGN, "yield", 0, 0, "yield or reassert")              \
+	K(Power, PowerProfiles, profiles, SWITCH, "yes", 0, 0, "obey power-profiles-daemon in auto") \
+	K(Power, PolicyUsers, policy_users, USERS, "root", 0, 0, "may change the mode")             \
+	K(Power, StateDirectory, state_dir, PATH, "auto", 0, 0, "auto, off or a directory")         \
+	K(Metrics, Socket, metrics, PATH, "auto", 0, 0, "auto, off or a path")
 
 #define RVL_CONFIG_USERS 16
 
@@ -51,9 +73,33 @@ struct rvl_node {
 	char s[128];
 };
 
+/** struct rvl_numbers - a short list; n 0: auto */
+struct rvl_numbers {
+	uint32_t v[8];
+	uint32_t n;
+};
+
+/** struct rvl_mode - of the power policy */
+struct rvl_mode {
+	uint32_t mode;	/* enum rivulet_policy_mode */
+	uint32_t fixed;
+};
+
+enum rvl_foreign { RVL_FOREIGN_YIELD = 0, RVL_FOREIGN_REASSERT };
+enum rvl_admits { RVL_ADMITS_HIGH = 0, RVL_ADMITS_NONE, RVL_ADMITS_ALL };
+
 #define RVL_KIND_COUNT uint64_t
 #define RVL_KIND_SIZE uint64_t
 #define RVL_KIND_SECONDS uint64_t
+#define RVL_KIND_TIME uint64_t
+#define RVL_KIND_PERCENT uint64_t
+#define RVL_KIND_SWITCH uint64_t
+#define RVL_KIND_FOREIGN uint64_t
+#define RVL_KIND_ADMITS uint64_t
+#define RVL_KIND_MODE struct rvl_mode
+#define RVL_KIND_NUMBERS struct rvl_numbers
+#define RVL_KIND_PERCENTS struct rvl_numbers
+#define RVL_KIND_PATH struct rvl_node
 #define RVL_KIND_USERS struct rvl_users
 #define RVL_KIND_NODE struct rvl_node
 #define RVL_CONFIG_MEMBER(section, key, member, kind, def, lo, hi, doc) RVL_KIND_##kind member;
@@ -61,6 +107,9 @@ struct rvl_node {
 struct rvl_config {
 	RVL_CONFIG_KEYS(RVL_CONFIG_MEMBER)
 };
+
+/** rvl_users_have() - whether @uid is on a list */
+bool rvl_users_have(const struct rvl_users *u, uid_t uid);
 
 /** rvl_config_warn - told of each line that is skipped; @text has file and line */
 typedef void (*rvl_config_warn_fn)(const char *text, void *data);

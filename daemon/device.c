@@ -109,11 +109,6 @@ int rvl_device_engine(struct rvl_device *d, struct rvl_engine **out, struct rvl_
 	return r ? rvl_say(err, r, "event loop: %s", strerror(-r)) : 0;
 }
 
-uint64_t rvl_device_hz(const struct rvl_device *d)
-{
-	return d->present && d->board.levels ? d->board.level[d->board.levels - 1].hz : 0;
-}
-
 static void came(struct rvl_device *d, const struct rivulet_runtime *rt, const char *node)
 {
 	d->board = *rivulet_runtime_board(rt);
@@ -135,6 +130,12 @@ static void gone(struct rvl_device *d)
 	d->present = false;
 	d->node[0] = d->syspath[0] = 0;
 	rvl_device_event(d->m);
+}
+
+uint64_t rvl_device_expected_ns(const struct rvl_device *d, const struct rvl_program *p)
+{
+	return d->present && d->board.levels ?
+		       rvl_program_expected_ns(p, &d->board, d->board.levels - 1) : 0;
 }
 
 /* ---- discovery ---- */

@@ -87,7 +87,7 @@ void rvl_model_add(struct rvl_session *s, const struct rvl_compile *c, struct rv
 	reply.compile_ns = c->hit == p ? 0 : p->compile_ns;
 	reply.macs = p->macs;
 	reply.cycles = p->cycles;
-	reply.expected_ns = rvl_program_expected_ns(p, rvl_device_hz(&s->m->device));
+	reply.expected_ns = rvl_device_expected_ns(&s->m->device, p);
 	memcpy(reply.hash, p->key.sha256, sizeof(reply.hash));
 	rvl_send(s, &reply, c->req.flags & RIVULET_LOAD_WANT_FD ? p->fd : -1);
 }

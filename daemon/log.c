@@ -14,7 +14,7 @@
 #include "util.h"
 
 #define FIELD_MAX 640
-#define FIELDS 10
+#define FIELDS 14
 
 static bool to_journal;
 static int max_priority = LOG_INFO;
@@ -78,6 +78,12 @@ static void add_about(struct entry *e, const struct rvl_about *about)
 		add(e, "RIVULET_MODEL=%s", about->model);
 	if (about->job)
 		add(e, "RIVULET_JOB=%u", about->job);
+	if (about->have_level)
+		add(e, "RIVULET_LEVEL=%d", about->level);
+	if (about->have_charge)
+		add(e, "RIVULET_CHARGE=%u.%04u", about->charge / 10000, about->charge % 10000);
+	if (about->reason)
+		add(e, "RIVULET_REASON=%s", about->reason);
 	if (about->client && *about->client)
 		add(e, "RIVULET_CLIENT=%s", about->client);
 	if (about->pid > 0) {

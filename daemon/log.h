@@ -7,6 +7,7 @@
 #ifndef RVL_LOG_H
 #define RVL_LOG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <syslog.h>
@@ -22,6 +23,12 @@
 	X(MODEL_LOADED, "add8accb0c4d48bb8f83f2761dcafdbf", "a model was compiled")                \
 	X(MODEL_REFUSED, "a11b7491662a4cc8bf49168b4b7be2dc", "a model could not be compiled")      \
 	X(COMPILER_DIED, "85e24bf78c41492b8c76be64b25cc804", "a model broke the compiler or a limit") \
+	X(POLICY_LEVEL, "27e9d6aa6fe24b9f9d3aaf6f0fb8fbb1", "another voltage/frequency level")      \
+	X(POLICY_UNSTEERED, "f1d8cf1a85b94cb9a1c20aa6c9b5b6d4", "the level cannot be set")         \
+	X(POLICY_REFUSED, "5a0f0c4c26f6481e8e4b1f6a2f4ad4f2", "devfreq refused a level")           \
+	X(POLICY_FOREIGN, "c8e3a4c2e8f84d6f8f3f1dbb5a0c8e17", "somebody else set the limits")      \
+	X(POLICY_RECOVERED, "93f5b1d3c7a54f0f8c3a2f6f4b7d9e28", "taken over from a killed daemon") \
+	X(POLICY_MODE, "d0b7c6a9e1f24f3ab5d48c9e7f61a2b3", "another policy mode")                  \
 	X(RUN_FAILED, "1bb8e9450dad4edab25bfefe41296c89", "an inference failed")                   \
 	X(PROTOCOL, "759ba8f39bec4fc9abf69b45e238ac71", "a client was disconnected")
 
@@ -36,6 +43,10 @@ struct rvl_about {
 	const char *client;	/* as it calls itself */
 	pid_t pid;
 	uid_t uid;		/* with pid */
+	bool have_level, have_charge;
+	int level;
+	uint32_t charge;	/* parts per million */
+	const char *reason;	/* of the level */
 };
 
 /**

@@ -50,6 +50,7 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *si,
 		warn_fixed(&m->cfg, &fresh);
 		m->cfg = fresh;
 		rvl_cache_limit(&m->cache, fresh.cache_bytes);
+		rvl_power_reload(&m->power);
 		rvl_log(LOG_NOTICE, RVL_LOG_CONFIG_RELOADED, NULL, "configuration reloaded");
 	}
 	sd_notify(0, "READY=1");
@@ -99,7 +100,11 @@ static int set_up(struct rvl_manager *m, int listen_fd, struct rvl_text *err)
 	r = r < 0 ? r : rvl_sched_start(m);
 	if (r < 0)
 		return rvl_say(err, r, "event loop: %s", strerror(-r));
-	return rvl_device_start(m, err);
+	r = rvl_device_start(m, err);
+	r = r ?: rvl_power_start(m, err);
+	if (!r)
+		m->metrics = rvl_metrics_start(m);
+	return r;
 }
 
 int rvl_manager_new(const struct rvl_options *opt, int listen_fd, struct rvl_manager **out,
@@ -114,6 +119,8 @@ int rvl_manager_new(const struct rvl_options *opt, int listen_fd, struct rvl_man
 	}
 	m->config_root = opt->config_root;
 	m->node = opt->node;
+	m->power.sys = opt->sys ? opt->sys : "/sys";
+	m->power.m = m;
 	m->started = rvl_now();
 	m->compiler.exe = opt->exe;
 	m->device.m = m;
@@ -155,6 +162,8 @@ struct rvl_manager *rvl_manager_free(struct rvl_manager *m)
 		rvl_session_end(s);
 	rvl_compile_stop(m);
 	rvl_sched_stop(m);
+	m->metrics = rvl_metrics_stop(m->metrics);
+	rvl_power_stop(&m->power);
 	rvl_device_stop(&m->device);
 	rvl_cache_clear(&m->cache);
 	sd_event_unref(m->event);

@@ -27,6 +27,7 @@
 
 #include "config.h"
 #include "log.h"
+#include "power.h"
 #include "rivulet_program.h"
 #include "rivulet_proto.h"
 #include "rivulet_runtime.h"
@@ -76,6 +77,13 @@ struct rvl_totals {
 	uint64_t cycles, energy_pj, macs;
 };
 
+/** struct rvl_level_stat - runs of one model whose slowest job was at one level */
+struct rvl_level_stat {
+	uint64_t runs, late;
+	uint64_t run_ns, npu_ns, energy_pj;
+	uint64_t measured_ns;	/* moving average of start to end; 0: never ran here */
+};
+
 /** struct rvl_program - a compiled model; immutable but for its statistics */
 struct rvl_program {
 	struct rvl_list link;	/* in the cache, most recently used last */
@@ -89,7 +97,9 @@ struct rvl_program {
 	uint32_t npu_steps, cpu_steps;
 	uint64_t macs, cycles;	/* cycles at the highest level */
 	uint64_t compile_ns;
-	uint64_t measured_ns;	/* moving average of start to end; 0: never ran */
+	uint32_t levels;	/* bit n: can run at level n */
+	uint64_t cycles_at[RIVULET_LEVELS];	/* estimated */
+	struct rvl_level_stat at[RIVULET_LEVELS];
 	struct rvl_totals totals;
 };
 
@@ -113,8 +123,18 @@ struct rvl_program *rvl_cache_find(struct rvl_cache *c, const struct rvl_key *ke
 int rvl_cache_add(struct rvl_cache *c, const struct rvl_key *key, const char *name, int memfd,
 		  struct rvl_program **out, struct rvl_text *err);
 struct rvl_program *rvl_program_put(struct rvl_program *p);
-/** rvl_program_expected_ns() - of one run: as measured, else as the compiler reckoned at @hz */
-uint64_t rvl_program_expected_ns(const struct rvl_program *p, uint64_t hz);
+/**
+ * rvl_program_expected_ns() - of one run at @level of @board
+ * As measured there; else as measured elsewhere, with what the compiler reckons the level costs;
+ * else as the compiler reckons. 0: @board has no such level (no device).
+ */
+uint64_t rvl_program_expected_ns(const struct rvl_program *p, const struct rivulet_board *board,
+				 uint32_t level);
+/**
+ * rvl_program_accurate() - levels from which on upward the program's expected accuracy is @ppm
+ * Returns a mask within @p->levels; 0: no level reaches it, or it is not known.
+ */
+uint32_t rvl_program_accurate(const struct rvl_program *p, uint32_t ppm);
 
 /* ---- device (device.c) ---- */
 
@@ -147,8 +167,8 @@ void rvl_device_stop(struct rvl_device *d);
 /** rvl_device_engine() - a runtime for one session; -ENODEV without a device */
 int rvl_device_engine(struct rvl_device *d, struct rvl_engine **out, struct rvl_text *err);
 struct rvl_engine *rvl_engine_put(struct rvl_engine *e);
-/** rvl_device_hz() - clock of the highest level; 0 without a device */
-uint64_t rvl_device_hz(const struct rvl_device *d);
+/** rvl_device_expected_ns() - of one run at the highest level; 0 without a device */
+uint64_t rvl_device_expected_ns(const struct rvl_device *d, const struct rvl_program *p);
 
 /* ---- compiler (compile.c) ---- */
 
@@ -238,6 +258,7 @@ struct rvl_session {
 	sd_event_source *source;
 	pid_t pid;
 	uint16_t version;	/* 0 before HELLO */
+	uint64_t features;	/* enum rivulet_feature that the client knows */
 	char name[RIVULET_NAME_MAX];
 	uint32_t next_id;
 	struct rvl_engine *engine;
@@ -330,6 +351,8 @@ struct rvl_run {
 	struct rvl_instance *instance;
 	struct rvl_user *user;
 	uint32_t serial;
+	uint32_t levels;	/* that it can run at */
+	uint32_t min_level;	/* lower ones wait in the device until it has run */
 	struct rvl_slot slot;
 	bool running, ended;
 	int error;		/* 0: as the runtime says; or why it was given up */
@@ -355,7 +378,10 @@ void rvl_sched_cancel(struct rvl_run *run, int why, const char *text);
 int rvl_sched_start(struct rvl_manager *m);
 void rvl_sched_stop(struct rvl_manager *m);
 
-/* ---- the whole (manager.c, status.c) ---- */
+/** rvl_power_event() - tell one session the level, if it wants to know */
+void rvl_power_event(const struct rvl_power *pw, struct rvl_session *s);
+
+/* ---- the whole (manager.c, status.c, metrics.c) ---- */
 
 struct rvl_manager {
 	sd_event *event;
@@ -374,6 +400,8 @@ struct rvl_manager {
 	struct rvl_cache cache;
 	struct rvl_compiler compiler;
 	struct rvl_sched sched;
+	struct rvl_power power;
+	struct rvl_metrics *metrics;
 };
 
 /** struct rvl_options - of the command line */
@@ -381,6 +409,7 @@ struct rvl_options {
 	const char *config_root;	/* "" or a directory that stands for / */
 	const char *node;		/* NULL: as configured */
 	const char *exe;		/* this program, to start workers */
+	const char *sys;		/* NULL: /sys */
 };
 
 /**
@@ -397,5 +426,15 @@ void rvl_manager_notify(struct rvl_manager *m);
 
 /** rvl_status_fd() - JSON in a sealed memfd; users other than root see only their own sessions */
 int rvl_status_fd(struct rvl_manager *m, uid_t uid, int *fd, uint64_t *size);
+/** rvl_status_sees() - whether STATUS and metrics show this model to @uid */
+bool rvl_status_sees(const struct rvl_manager *m, const struct rvl_program *p, uid_t uid);
+/** rvl_level_total() - work at one level, of engines that are there and that were */
+struct rivulet_level_total rvl_level_total(const struct rvl_manager *m, uint32_t level);
+
+/** rvl_metrics_start() - OpenMetrics on a Unix socket; NULL: switched off, or it cannot be made */
+struct rvl_metrics *rvl_metrics_start(struct rvl_manager *m);
+struct rvl_metrics *rvl_metrics_stop(struct rvl_metrics *x);
+/** rvl_metrics_text() - what it answers to @uid; the caller frees */
+char *rvl_metrics_text(struct rvl_manager *m, uid_t uid, size_t *size);
 
 #endif

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 DAEMON_SOURCES := $(filter-out daemon/main.c,$(sort $(wildcard daemon/*.c)))
-DAEMON_STATIC := daemon runtime compiler kernels client sim uapi
+DAEMON_STATIC := daemon policy runtime compiler kernels client sim uapi
 DAEMON_LIBS := $(shell pkg-config --libs libsystemd libseccomp libdrm 2>/dev/null) -lm
+$(eval $(call static_lib,policy,$(sort $(wildcard daemon/policy/*.c))))
 $(eval $(call static_lib,daemon,$(DAEMON_SOURCES)))
 $(eval $(call program,rivuletd,daemon/main.c,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 PROGRAMS += $(BUILD)/rivuletd

@@ -41,7 +41,8 @@ static void acknowledge(struct rvl_session *s, const struct rivulet_msg *h)
 
 static uint64_t features(const struct rvl_device *d)
 {
-	uint64_t f = RIVULET_FEATURE_MEMFD | RIVULET_FEATURE_PROGRAM | RIVULET_FEATURE_DEADLINE;
+	uint64_t f = RIVULET_FEATURE_MEMFD | RIVULET_FEATURE_PROGRAM | RIVULET_FEATURE_DEADLINE |
+		     RIVULET_FEATURE_POLICY;
 
 	/* The model works in mapped memory only. */
 	f |= d->sim ? RIVULET_FEATURE_SIM : RIVULET_FEATURE_DMABUF;
@@ -80,12 +81,14 @@ static int do_hello(struct rvl_session *s, const union rivulet_packet *p, int fd
 			       "the client speaks versions %u to %u, this daemon %u to %u",
 			       q->min_version, q->max_version, RIVULET_PROTO_MIN,
 			       RIVULET_PROTO_MAX);
+	s->features = q->features;
 	s->version = q->max_version < RIVULET_PROTO_MAX ? (uint16_t)q->max_version :
 							  RIVULET_PROTO_MAX;
 	rivulet_proto_name(s->name, sizeof(s->name), q->name);
 	rivulet_proto_init(&reply, RIVULET_MSG_HELLO | RIVULET_REPLY, 0, q->h.serial);
 	fill_hello(s, &reply);
 	rvl_send(s, &reply, -1);
+	rvl_power_event(&s->m->power, s);
 	return 0;
 }
 
@@ -235,6 +238,67 @@ static int do_status(struct rvl_session *s, const union rivulet_packet *p, int f
 	return 0;
 }
 
+static void fill_policy(const struct rvl_power *pw, struct rivulet_msg_policy_reply *r)
+{
+	const struct rvl_policy *p = &pw->policy;
+	const struct rvl_device *d = &pw->m->device;
+
+	r->mode = rvl_power_mode(pw, &r->fixed, &r->source);
+	r->flags = rvl_power_flags(pw);
+	r->charge = pw->gauge.charge;
+	r->drain = pw->gauge.drain;
+	r->temperature = pw->zones.temp == RVL_NO_VALUE ? INT32_MIN : (int32_t)pw->zones.temp;
+	if (!pw->ready)
+		return;
+	r->level = p->level;
+	r->levels = d->board.levels;
+	r->reason = p->reason;
+	r->allowed = rvl_power_allowed(pw);
+	r->hysteresis = p->cfg.hysteresis;
+	r->reserve = p->cfg.reserve;
+	r->dwell = p->cfg.dwell;
+	r->changed = p->changed;
+	r->used = p->cfg.n;
+	memcpy(r->use, p->cfg.level, p->cfg.n * sizeof(*r->use));
+	memcpy(r->threshold, p->cfg.threshold, (p->cfg.n - 1) * sizeof(*r->threshold));
+	memcpy(r->residency, p->residency, sizeof(r->residency));
+	memcpy(r->entries, p->entries, sizeof(r->entries));
+	for (uint32_t l = 0; l < d->board.levels; l++)
+		r->hz[l] = d->board.level[l].hz;
+}
+
+static int set_policy(struct rvl_session *s, const struct rivulet_msg_policy *q,
+		      struct rvl_text *err)
+{
+	struct rvl_about a = rvl_session_about(s);
+	int r;
+
+	if (!rvl_users_have(&s->m->cfg.policy_users, s->user->uid))
+		return rvl_say(err, -EPERM, "the policy's mode is for PolicyUsers= to change");
+	r = rvl_power_set_mode(&s->m->power, q->mode, q->level, err);
+	if (!r)
+		rvl_log(LOG_NOTICE, RVL_LOG_POLICY_MODE, &a, "policy mode %s",
+			rvl_policy_mode_name(q->mode));
+	return r;
+}
+
+static int do_policy(struct rvl_session *s, const union rivulet_packet *p, int fd,
+		     struct rvl_text *err)
+{
+	struct rivulet_msg_policy_reply reply;
+	int r = 0;
+
+	(void)fd;
+	if (p->policy.mode != RIVULET_POLICY_KEEP)
+		r = set_policy(s, &p->policy, err);
+	if (r)
+		return r;
+	rivulet_proto_init(&reply, RIVULET_MSG_POLICY | RIVULET_REPLY, s->version, p->h.serial);
+	fill_policy(&s->m->power, &reply);
+	rvl_send(s, &reply, -1);
+	return 0;
+}
+
 int rvl_request(struct rvl_session *s, const union rivulet_packet *p, int fd, struct rvl_text *err)
 {
 	static int (*const handler[])(struct rvl_session *, const union rivulet_packet *, int,
@@ -244,7 +308,7 @@ int rvl_request(struct rvl_session *s, const union rivulet_packet *p, int fd, st
 		[RIVULET_MSG_OPEN] = do_open, [RIVULET_MSG_BIND] = do_bind,
 		[RIVULET_MSG_RUN] = do_run, [RIVULET_MSG_CANCEL] = do_cancel,
 		[RIVULET_MSG_CLOSE] = do_close, [RIVULET_MSG_UNLOAD] = do_unload,
-		[RIVULET_MSG_STATUS] = do_status,
+		[RIVULET_MSG_STATUS] = do_status, [RIVULET_MSG_POLICY] = do_policy,
 	};
 
 	/* The check let only requests through; the table is complete by its test. */
@@ -273,5 +337,6 @@ void rvl_device_event(struct rvl_manager *m)
 		fill_device(&m->device, &e);
 		rvl_send(s, &e, -1);
 	}
+	rvl_power_device(&m->power);
 	rvl_manager_notify(m);
 }

@@ -72,6 +72,22 @@ static void count(struct rvl_totals *t, const struct rivulet_exec_result *res, i
 	t->macs += res->macs;
 }
 
+/* Of the levels that its jobs ran at, the worst. */
+static void fill_worth(const struct rvl_run *run, const struct rivulet_exec_result *res,
+		       struct rivulet_msg_run_reply *r)
+{
+	const struct rivulet_level_info *info = run->instance->model->program->file->level;
+
+	r->length = info[res->level_min].length;
+	r->accuracy = info[res->level_min].accuracy;
+	for (uint32_t l = res->level_min; l <= res->level_max && l < RIVULET_LEVELS; l++) {
+		if (!(run->levels >> l & 1))
+			continue;
+		r->length = info[l].length < r->length ? info[l].length : r->length;
+		r->accuracy = info[l].accuracy < r->accuracy ? info[l].accuracy : r->accuracy;
+	}
+}
+
 static void fill_reply(const struct rvl_run *run, const struct rivulet_exec_result *res, bool late,
 		       struct rivulet_msg_run_reply *r)
 {
@@ -94,6 +110,7 @@ static void fill_reply(const struct rvl_run *run, const struct rivulet_exec_resu
 	r->cpu_steps = res->cpu_steps;
 	r->level_min = res->level_min;
 	r->level_max = res->level_max;
+	fill_worth(run, res, r);
 }
 
 static void answer_done(struct rvl_run *run, const struct rivulet_exec_result *res, bool late)
@@ -119,9 +136,17 @@ static void answer_error(struct rvl_run *run, int error, const char *text)
 	rvl_send_error(s, RIVULET_MSG_RUN, run->serial, error, text);
 }
 
-static void learn(struct rvl_program *p, uint64_t ns)
+static void learn(struct rvl_program *p, const struct rivulet_exec_result *res, bool late)
 {
-	p->measured_ns = p->measured_ns ? p->measured_ns - p->measured_ns / 8 + ns / 8 : ns;
+	struct rvl_level_stat *at = &p->at[res->level_min % RIVULET_LEVELS];
+	uint64_t ns = res->end_ns - res->start_ns;
+
+	at->runs++;
+	at->late += late;
+	at->run_ns += ns;
+	at->npu_ns += res->device_ns;
+	at->energy_pj += res->energy_pj;
+	at->measured_ns = at->measured_ns ? at->measured_ns - at->measured_ns / 8 + ns / 8 : ns;
 }
 
 static void finish(struct rvl_run *run)
@@ -138,11 +163,12 @@ static void finish(struct rvl_run *run)
 	if (error) {
 		answer_error(run, error, run->error ? run->text.s : res->text);
 	} else {
-		learn(x->model->program, res->end_ns - res->start_ns);
+		learn(x->model->program, res, late);
 		answer_done(run, res, late);
 	}
 	run->user->runs--;
 	rvl_list_del(&run->link);
+	rvl_power_release(&s->m->power, run->levels);
 	free(run);
 	rvl_instance_run_ended(x);
 	rvl_session_reap(s);
@@ -163,6 +189,7 @@ static void start(struct rvl_sched *sc, struct rvl_run *run)
 		give_up(run, -ETIME, "what ran before took too long: no time left");
 		return;
 	}
+	params.min_level = run->min_level;
 	if (run->slot.deadline != UINT64_MAX && run->slot.deadline <= INT64_MAX)
 		params.deadline = (int64_t)run->slot.deadline;
 	r = rivulet_exec_start(run->instance->exec, &params, &why);
@@ -200,14 +227,6 @@ static int on_kick(sd_event_source *source, void *data)
 
 /* ---- submitting ---- */
 
-static bool may_go_first(const struct rvl_config *cfg, uid_t uid)
-{
-	for (uint32_t i = 0; i < cfg->high_users.n; i++)
-		if (cfg->high_users.uid[i] == uid)
-			return true;
-	return false;
-}
-
 static int check_bound(const struct rvl_instance *x, struct rvl_text *err)
 {
 	const struct rivulet_program *prog = x->model->program->file;
@@ -234,7 +253,7 @@ static int check_run(const struct rvl_instance *x, const struct rivulet_msg_run 
 	if (req->min_accuracy > 1000000)
 		return rvl_say(err, -EINVAL, "min_accuracy %u is above 1000000 ppm",
 			       req->min_accuracy);
-	if (req->priority > RIVULET_PRIO_NORMAL && !may_go_first(&m->cfg, x->session->user->uid))
+	if (req->priority > RIVULET_PRIO_NORMAL && !rvl_users_have(&m->cfg.high_users, x->session->user->uid))
 		return rvl_say(err, -EPERM, "priority %u is for HighPriorityUsers= only",
 			       req->priority);
 	if (x->run)
@@ -243,6 +262,26 @@ static int check_run(const struct rvl_instance *x, const struct rivulet_msg_run 
 		return rvl_say(err, -ENODEV, "the device of instance %u went away: open it anew",
 			       x->id);
 	return check_bound(x, err);
+}
+
+/* The levels that will do, and the lowest that may not be undercut while it waits in the device. */
+static int choose_levels(const struct rvl_instance *x, const struct rivulet_msg_run *req,
+			 struct rvl_run *run, struct rvl_text *err)
+{
+	const struct rvl_program *p = x->model->program;
+	const struct rvl_manager *m = x->session->m;
+
+	run->levels = p->levels;
+	if (req->min_accuracy) {
+		run->levels = rvl_program_accurate(p, req->min_accuracy);
+		if (!run->levels)
+			return rvl_say(err, -EOPNOTSUPP,
+				       "no level of \"%s\" has an expected accuracy of %.4f %%, or none "
+				       "is known (rivulet compile --plan)", p->name,
+				       req->min_accuracy / 1e4);
+		run->min_level = (uint32_t)__builtin_ctz(run->levels);
+	}
+	return rvl_power_admit(&m->power, run->levels, req->priority, err);
 }
 
 static uint64_t work_left(const struct rvl_sched *sc, uint64_t now)
@@ -302,13 +341,19 @@ int rvl_sched_submit(struct rvl_instance *x, const struct rivulet_msg_run *req,
 	run = calloc(1, sizeof(*run));
 	if (!run)
 		return rvl_say(err, -ENOMEM, "out of memory");
+	r = choose_levels(x, req, run, err);
+	if (r) {
+		free(run);
+		return r;
+	}
 	run->slot = (struct rvl_slot){
 		.priority = req->priority,
 		.deadline = req->deadline ? req->deadline : UINT64_MAX,
 		.arrival = rvl_now(),
-		.expected = rvl_program_expected_ns(x->model->program, rvl_device_hz(&m->device)),
 		.hard = req->flags & RIVULET_RUN_HARD,
 	};
+	run->slot.expected = rvl_program_expected_ns(x->model->program, &m->device.board,
+			rvl_power_floor(&m->power, run->levels, run->slot.deadline));
 	if (!req->deadline)
 		run->slot.turn = rvl_turn(&turn, m->sched.turn, run->slot.expected);
 	r = admit(&m->sched, &run->slot, err);
@@ -323,6 +368,7 @@ int rvl_sched_submit(struct rvl_instance *x, const struct rivulet_msg_run *req,
 	run->user = u;
 	run->serial = req->h.serial;
 	x->run = run;
+	rvl_power_hold(&m->power, run->levels);
 	enqueue(&m->sched, run);
 	return 0;
 }

@@ -8,6 +8,16 @@
 
 #include "manager.h"
 
+static const struct {
+	uint32_t flag;
+	const char *name;
+} flag_names[] = {
+	{ RIVULET_POLICY_EXTERNAL, "external" }, { RIVULET_POLICY_BATTERY, "battery" },
+	{ RIVULET_POLICY_KNOWN, "charge_known" }, { RIVULET_POLICY_RESERVE, "reserve" },
+	{ RIVULET_POLICY_EMERGENCY, "emergency" }, { RIVULET_POLICY_STEERED, "steered" },
+	{ RIVULET_POLICY_YIELDED, "yielded" },
+};
+
 static void put_string(FILE *f, const char *s)
 {
 	fputc('"', f);
@@ -74,7 +84,7 @@ static void add_level(struct rivulet_level_total *sum, const struct rivulet_leve
 }
 
 /* The engines that are there, each once, and those that were. */
-static struct rivulet_level_total level_total(const struct rvl_manager *m, uint32_t level)
+struct rivulet_level_total rvl_level_total(const struct rvl_manager *m, uint32_t level)
 {
 	struct rivulet_level_total sum = m->device.past[level];
 	struct rvl_session *s;
@@ -92,13 +102,14 @@ static struct rivulet_level_total level_total(const struct rvl_manager *m, uint3
 static void put_level(FILE *f, const struct rvl_manager *m, uint32_t level)
 {
 	const struct rivulet_board_level *l = &m->device.board.level[level];
-	struct rivulet_level_total t = level_total(m, level);
+	struct rivulet_level_total t = rvl_level_total(m, level);
 
 	fprintf(f, "%s{", level ? "," : "");
 	PUT(f, { "hz", l->hz }, { "microvolt", l->microvolt }, { "jobs", t.jobs },
 	    { "cycles", t.cycles }, { "device_ns", t.device_ns }, { "energy_pj", t.energy_pj },
 	    { "macs", t.macs }, { "conv_busy", t.conv_busy }, { "read_bytes", t.read_bytes },
-	    { "write_bytes", t.write_bytes });
+	    { "write_bytes", t.write_bytes }, { "residency_ns", m->power.policy.residency[level] },
+	    { "entries", m->power.policy.entries[level] });
 	fputc('}', f);
 }
 
@@ -167,11 +178,13 @@ static void put_users(FILE *f, const struct rvl_manager *m, uid_t uid)
 	fputs("],", f);
 }
 
-static bool loaded_by(const struct rvl_manager *m, const struct rvl_program *p, uid_t uid)
+bool rvl_status_sees(const struct rvl_manager *m, const struct rvl_program *p, uid_t uid)
 {
 	struct rvl_session *s;
 	struct rvl_model *model;
 
+	if (!uid)
+		return true;
 	rvl_list_each(s, &m->sessions, link) {
 		if (s->user->uid != uid)
 			continue;
@@ -192,9 +205,22 @@ static void put_model(FILE *f, const struct rvl_manager *m, const struct rvl_pro
 	PUT(f, { "loaded", p->refs }, { "size", p->size }, { "npu_steps", p->npu_steps },
 	    { "cpu_steps", p->cpu_steps }, { "model_macs", p->macs },
 	    { "estimated_cycles", p->cycles }, { "compile_ns", p->compile_ns },
-	    { "expected_ns", rvl_program_expected_ns(p, rvl_device_hz(&m->device)) });
+	    { "expected_ns", rvl_device_expected_ns(&m->device, p) });
 	fputc(',', f);
 	put_totals(f, &p->totals);
+	fputs(",\"levels\":[", f);
+	for (uint32_t l = 0; m->device.present && l < m->device.board.levels; l++) {
+		const struct rivulet_level_info *i = &p->file->level[l];
+		const struct rvl_level_stat *at = &p->at[l];
+
+		fputs(l ? ",{" : "{", f);
+		PUT(f, { "level", l }, { "length", i->length }, { "accuracy_ppm", i->accuracy },
+		    { "runs", at->runs }, { "late", at->late }, { "run_ns", at->run_ns },
+		    { "npu_ns", at->npu_ns }, { "energy_pj", at->energy_pj },
+		    { "latency_ns", at->measured_ns });
+		fputc('}', f);
+	}
+	fputc(']', f);
 }
 
 static void put_models(FILE *f, const struct rvl_manager *m, uid_t uid)
@@ -204,7 +230,7 @@ static void put_models(FILE *f, const struct rvl_manager *m, uid_t uid)
 
 	fputs("\"models\":[", f);
 	rvl_list_each(p, &m->cache.programs, link) {
-		if (uid && !loaded_by(m, p, uid))
+		if (!rvl_status_sees(m, p, uid))
 			continue;
 		fprintf(f, "%s{", comma);
 		comma = ",";
@@ -212,6 +238,30 @@ static void put_models(FILE *f, const struct rvl_manager *m, uid_t uid)
 		fputc('}', f);
 	}
 	fputs("],", f);
+}
+
+static void put_policy(FILE *f, const struct rvl_power *pw)
+{
+	static const char *const sources[] = { "configuration", "tool", "power-profiles-daemon" };
+	uint32_t flags = rvl_power_flags(pw), fixed, source, mode;
+
+	mode = rvl_power_mode(pw, &fixed, &source);
+	fputs("\"policy\":{", f);
+	put_text(f, "mode", rvl_policy_mode_name(mode));
+	fputc(',', f);
+	put_text(f, "mode_from", sources[source]);
+	fputc(',', f);
+	put_text(f, "reason", pw->ready ? rvl_policy_reason_name(pw->policy.reason) : "no device");
+	fputc(',', f);
+	PUT(f, { "level", pw->policy.level }, { "fixed", fixed },
+	    { "charge_ppm", pw->gauge.charge }, { "drain_ppm_s", pw->gauge.drain },
+	    { "rejected_readings", pw->gauge.rejected });
+	for (size_t i = 0; i < ARRAY_SIZE(flag_names); i++)
+		fprintf(f, ",\"%s\":%s", flag_names[i].name,
+			flags & flag_names[i].flag ? "true" : "false");
+	if (pw->zones.temp != RVL_NO_VALUE)
+		fprintf(f, ",\"temperature_mc\":%lld", (long long)pw->zones.temp);
+	fputs("},", f);
 }
 
 static void put_parts(FILE *f, const struct rvl_manager *m)
@@ -246,6 +296,7 @@ static void put_all(FILE *f, const struct rvl_manager *m, uid_t uid)
 	PUT(f, { "protocol", RIVULET_PROTO_MAX }, { "uptime_ns", rvl_now() - m->started });
 	fputc(',', f);
 	put_device(f, m);
+	put_policy(f, &m->power);
 	put_sessions(f, m, uid);
 	put_users(f, m, uid);
 	put_models(f, m, uid);

@@ -272,7 +272,7 @@ struct rivulet_run_options {
 	int64_t deadline;	/* CLOCK_MONOTONIC ns, 0: none; the daemon runs the earliest first */
 	bool hard;		/* end with -ETIME at once rather than miss the deadline */
 	int32_t priority;	/* -1 low, 0 normal, 1 high (uid 0 or HighPriorityUsers= of the daemon) */
-	uint32_t min_accuracy;	/* parts per million wanted of the model's best; 0: any */
+	uint32_t min_accuracy;	/* least expected accuracy, parts per million; 0: any */
 };
 
 /** rivulet_request_start() - queue a run; -EBUSY while one is in flight, -EINVAL names an unbound tensor */

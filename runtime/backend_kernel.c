@@ -70,7 +70,7 @@ static int kernel_submit(struct rivulet_runtime *rt, const struct rvl_rt_npu_job
 	struct drm_rivulet_sync out = { 0 };
 	struct drm_rivulet_job j = { .regions = (uintptr_t)region, .variants = (uintptr_t)variant,
 		.out_syncs = (uintptr_t)&out, .out_sync_count = 1,
-		.min_level = job->step->min_level, .report_slot = RIVULET_SLOT_REPORT,
+		.min_level = job->min_level, .report_slot = RIVULET_SLOT_REPORT,
 		.report_offset = job->report_offset, .deadline = job->deadline };
 	int r = t->fence ? 0 : rivulet_fence_new(rt->dev, &t->fence);
 

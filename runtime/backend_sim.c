@@ -137,10 +137,11 @@ static int sim_submit(struct rivulet_runtime *rt, const struct rvl_rt_npu_job *j
 	if (!j)
 		return rvl_rt_fail(err, ENOMEM, "out of memory");
 	/* As the driver does it: a level below what the job demands waits until the job has run. */
-	j->level = s->level < job->step->min_level ? job->step->min_level : s->level;
+	j->level = s->level < job->min_level ? job->min_level : s->level;
 	if (pick_variant(job->step, j->level, &j->job.variant)) {
+		rvl_rt_fail(err, EOPNOTSUPP, "no command stream for level %u", j->level);
 		free(j);
-		return rvl_rt_fail(err, EOPNOTSUPP, "no command stream for level %u", s->level);
+		return -EOPNOTSUPP;
 	}
 	fill_regions(s, job, &j->job);
 	j->task = t;

@@ -349,8 +349,10 @@ static int submit_npu(struct rivulet_exec *x, uint32_t i, struct rivulet_runtime
 	struct rvl_rt_npu_job job = { .step = &rivulet_program_steps(img->prog)[i],
 		.report_offset = (uint64_t)img->report[i] * RVL_RT_REPORT,
 		.deadline = x->params.deadline };
+	uint32_t least = job.step->min_level;
 	uint32_t io = img->prog->inputs + img->prog->outputs;
 
+	job.min_level = x->params.min_level > least ? x->params.min_level : least;
 	for (uint32_t s = 0; s < RIVULET_SLOTS; s++) {
 		if (!(job.step->slots >> s & 1))
 			continue;

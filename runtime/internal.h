@@ -59,6 +59,7 @@ struct rvl_rt_npu_job {
 	const struct rvl_rt_mem *slot[RIVULET_SLOTS];	/* NULL: not used */
 	uint64_t report_offset;
 	int64_t deadline;
+	uint32_t min_level;
 };
 
 /** struct rvl_rt_backend - who runs NPU steps; all are called by the runtime's thread */

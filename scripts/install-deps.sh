@@ -1,12 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# install-deps.sh [--oracle] [--kernel-style]
+# install-deps.sh [--oracle]
 #
 # Installs what `make`, `make demo` and `make check` need on a Debian 12 that has only git and
 # make.  Does nothing, quickly, where all of it is there.  --oracle adds a Python environment
-# with onnxruntime in build/venv, which only `make check-conv` and the model scripts use;
-# --kernel-style what `make check-style` looks at the driver with (300 MB, most of it the kernel's source).
+# with onnxruntime in build/venv, which only `make check-conv` and the model scripts use.
 
 set -euo pipefail
 
@@ -24,7 +23,6 @@ packages=(
 	dt-schema device-tree-compiler universal-ctags lcov
 	libonnx-testdata dataset-fashion-mnist
 )
-kernel_style_packages=(linux-source-6.12 coccinelle ocaml-nox perl)
 oracle_packages=(python3-venv python3-pip)
 
 die() {
@@ -90,14 +88,11 @@ main() {
 	log=$(mktemp)
 	trap 'rm -f "$log"' EXIT
 	install_packages "${packages[@]}"
-	while [ $# -gt 0 ]; do
-		case $1 in
-		--oracle) install_oracle ;;
-		--kernel-style) install_packages "${kernel_style_packages[@]}" ;;
-		*) die "usage: install-deps.sh [--oracle] [--kernel-style]" ;;
-		esac
-		shift
-	done
+	case ${1:-} in
+	'') ;;
+	--oracle) install_oracle ;;
+	*) die "usage: install-deps.sh [--oracle]" ;;
+	esac
 }
 
 main "$@"

@@ -11,7 +11,8 @@ include tests/kmod/part.mk
 include tests/vm/part.mk
 $(eval $(call unit_test,isa_check,compiler sim uapi,-lm))
 $(eval $(call unit_test,proto,uapi,))
-$(eval $(call unit_test,config,daemon uapi,$(DAEMON_LIBS)))
+$(eval $(call unit_test,config,daemon policy uapi,$(DAEMON_LIBS)))
+$(eval $(call unit_test,policy,policy uapi,-lm))
 $(eval $(call unit_test,isa,uapi))
 $(eval $(call unit_test,timeline,sim uapi,-lm))
 $(eval $(call unit_test,daemon,$(DAEMON_STATIC),$(DAEMON_LIBS)))

@@ -15,6 +15,7 @@
 #include "rivulet_board.h"
 #include "rivulet_crc32c.h"
 #include "rivulet_isa.h"
+#include "rivulet_sc.h"
 
 #define MAX_NAME  4096
 #define SHAPE_MAX (UINT64_C(1) << 40)
@@ -129,10 +130,10 @@ static int check_levels(const struct check *c)
 	for (uint32_t i = 0; i < RIVULET_LEVELS; i++) {
 		const struct rivulet_level_info *l = &c->p->level[i];
 
-		if (l->length && (l->length < RIVULET_SC_LENGTH_MIN ||
-				  l->length > RIVULET_SC_LENGTH_MAX))
+		if (l->length && (l->length < RIVULET_SC_MIN ||
+				  l->length > RIVULET_SC_MAX))
 			return bad(c, "level %u: a bitstream of %u bits, not %u to %u", i,
-				   l->length, RIVULET_SC_LENGTH_MIN, RIVULET_SC_LENGTH_MAX);
+				   l->length, RIVULET_SC_MIN, RIVULET_SC_MAX);
 		if (l->accuracy > 1000000)
 			return bad(c, "level %u: an accuracy of %u ppm", i, l->accuracy);
 	}

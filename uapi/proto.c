@@ -66,7 +66,7 @@ static int refuse(int code, char *err, size_t errsize, const char *fmt, ...)
 
 static bool is_event(uint16_t type)
 {
-	return type == RIVULET_MSG_DEVICE || type == RIVULET_MSG_ERROR;
+	return type == RIVULET_MSG_DEVICE || type == RIVULET_MSG_LEVEL || type == RIVULET_MSG_ERROR;
 }
 
 static int check_header(const struct rivulet_msg *h, const struct rivulet_proto_info *info,

@@ -21,8 +21,6 @@
 #define RIVULET_MAX_DIMS	8
 #define RIVULET_STEP_REFS	16		/* tensors a step reads or writes */
 #define RIVULET_PROGRAM_ALIGN	64
-#define RIVULET_SC_LENGTH_MIN	8u		/* bits of a stochastic bitstream */
-#define RIVULET_SC_LENGTH_MAX	256u
 
 /* Slots of every NPU step. Inputs and outputs follow in the order of their index. */
 #define RIVULET_SLOT_PROGRAM	0		/* this file, read only */

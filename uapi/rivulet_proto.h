@@ -35,6 +35,7 @@ enum rivulet_feature {
 	RIVULET_FEATURE_DEADLINE = 1u << 3,	/* RUN goes by deadlines, see docs/protocol.md */
 	RIVULET_FEATURE_NPU = 1u << 4,		/* a device is there now */
 	RIVULET_FEATURE_SIM = 1u << 5,		/* it is the model linked into the daemon */
+	RIVULET_FEATURE_POLICY = 1u << 6,	/* POLICY; LEVEL events to clients that say so too */
 };
 
 /** enum rivulet_load_flag - LOAD */
@@ -67,6 +68,45 @@ enum rivulet_run_result {
 
 /** enum rivulet_device_state - DEVICE event and HELLO reply */
 enum rivulet_device_state { RIVULET_DEVICE_ABSENT = 0, RIVULET_DEVICE_PRESENT = 1 };
+
+/* What the level goes by. X(NAME, value, text, meaning) */
+#define RIVULET_POLICY_MODES(X)                                                                    \
+	X(AUTO, 1, "auto", "by battery, mains and heat")                                           \
+	X(PERFORMANCE, 2, "performance", "the fastest level in use")                               \
+	X(BALANCED, 3, "balanced", "as auto, but never above the middle level in use")             \
+	X(POWERSAVE, 4, "powersave", "the slowest level in use")                                   \
+	X(FIXED, 5, "fixed", "one level")
+
+/* Why it is the level that it is. X(NAME, value, text, meaning) */
+#define RIVULET_POLICY_REASONS(X)                                                                  \
+	X(MAINS, 1, "mains", "power comes from outside, or there is no battery")                   \
+	X(BATTERY, 2, "battery", "charge against the thresholds")                                  \
+	X(HEAT, 3, "heat", "a thermal zone is at its limit")                                       \
+	X(MODE, 4, "mode", "the mode asks for it")                                                 \
+	X(VARIANT, 5, "variant", "the level wanted has no variant of an admitted model, or was refused")
+
+#define RIVULET_POLICY_ENUM(name, value, text, doc) RIVULET_POLICY_##name = (value),
+/** enum rivulet_policy_mode - POLICY; KEEP in a request changes nothing */
+enum rivulet_policy_mode { RIVULET_POLICY_KEEP = 0, RIVULET_POLICY_MODES(RIVULET_POLICY_ENUM) };
+#define RIVULET_REASON_ENUM(name, value, text, doc) RIVULET_REASON_##name = (value),
+/** enum rivulet_policy_reason - POLICY reply and LEVEL event; NONE without a device */
+enum rivulet_policy_reason { RIVULET_REASON_NONE = 0, RIVULET_POLICY_REASONS(RIVULET_REASON_ENUM) };
+
+/** enum rivulet_policy_source - POLICY reply: who chose the mode */
+enum rivulet_policy_source {
+	RIVULET_SOURCE_CONFIG = 0, RIVULET_SOURCE_TOOL = 1, RIVULET_SOURCE_PROFILES = 2,
+};
+
+/** enum rivulet_policy_flag - POLICY reply and LEVEL event */
+enum rivulet_policy_flag {
+	RIVULET_POLICY_EXTERNAL = 1u << 0,	/* power comes from outside */
+	RIVULET_POLICY_BATTERY = 1u << 1,	/* there is a battery */
+	RIVULET_POLICY_KNOWN = 1u << 2,		/* its charge is known */
+	RIVULET_POLICY_RESERVE = 1u << 3,	/* in the reserve: few runs are admitted */
+	RIVULET_POLICY_EMERGENCY = 1u << 4,	/* too hot: as in the reserve */
+	RIVULET_POLICY_STEERED = 1u << 5,	/* the daemon sets the device's level */
+	RIVULET_POLICY_YIELDED = 1u << 6,	/* it did, until somebody else did */
+};
 
 /**
  * struct rivulet_msg - header of every message
@@ -173,7 +213,7 @@ struct rivulet_msg {
 	S(uint32_t, instance, "id; every input and output is bound")                               \
 	S(uint32_t, flags, "enum rivulet_run_flag")                                                \
 	S(uint32_t, priority, "enum rivulet_priority")                                             \
-	S(uint32_t, min_accuracy, "parts per million wanted of the model's best; 0: any")          \
+	S(uint32_t, min_accuracy, "least expected accuracy, parts per million; 0: any")            \
 	S(uint64_t, deadline, "when it must have finished; 0: none")                               \
 	A(uint32_t, rsvd, 6, "")
 
@@ -215,6 +255,43 @@ struct rivulet_msg {
 	A(char, board, RIVULET_NAME_MAX, "empty: no device")                                       \
 	A(uint32_t, rsvd, 4, "")
 
+#define RIVULET_BODY_POLICY(S, A)                                                                  \
+	S(uint32_t, mode, "enum rivulet_policy_mode to change to; 0: only tell")                   \
+	S(uint32_t, level, "of mode FIXED, else 0")                                                \
+	A(uint32_t, rsvd, 2, "")
+
+#define RIVULET_BODY_POLICY_REPLY(S, A)                                                            \
+	S(uint32_t, mode, "enum rivulet_policy_mode")                                              \
+	S(uint32_t, fixed, "level of mode FIXED")                                                  \
+	S(uint32_t, source, "enum rivulet_policy_source")                                          \
+	S(uint32_t, flags, "enum rivulet_policy_flag")                                             \
+	S(uint32_t, level, "that the policy chose")                                                \
+	S(uint32_t, levels, "of the device; 0: no device, what follows is of no meaning")          \
+	S(uint32_t, reason, "enum rivulet_policy_reason")                                          \
+	S(uint32_t, allowed, "bit n: every admitted model has a variant of level n")               \
+	S(uint32_t, charge, "parts per million, over all batteries by energy")                     \
+	S(uint32_t, drain, "parts per million a second")                                           \
+	S(int32_t, temperature, "millidegrees Celsius of the hottest zone; INT32_MIN: none")       \
+	S(uint32_t, hysteresis, "parts per million, upward")                                       \
+	S(uint32_t, reserve, "parts per million; 0: none")                                         \
+	S(uint32_t, used, "count of levels in use")                                                \
+	S(uint64_t, dwell, "ns after a change before the level may rise")                          \
+	S(uint64_t, changed, "when the level changed; 0: never")                                   \
+	A(uint32_t, use, RIVULET_LEVELS, "levels in use, fastest first")                           \
+	A(uint32_t, threshold, RIVULET_LEVELS, "ppm; at or below [i] level use[i + 1]")            \
+	A(uint64_t, hz, RIVULET_LEVELS, "clock by level")                                          \
+	A(uint64_t, residency, RIVULET_LEVELS, "ns by level")                                      \
+	A(uint64_t, entries, RIVULET_LEVELS, "changes to each level")                              \
+	A(uint32_t, rsvd, 8, "")
+
+#define RIVULET_BODY_LEVEL(S, A)                                                                   \
+	S(uint32_t, level, "that jobs run at from now on")                                         \
+	S(uint32_t, reason, "enum rivulet_policy_reason")                                          \
+	S(uint32_t, flags, "enum rivulet_policy_flag")                                             \
+	S(uint32_t, charge, "parts per million; 0 unless KNOWN")                                   \
+	S(uint64_t, hz, "clock of the level")                                                      \
+	A(uint32_t, rsvd, 4, "")
+
 #define RIVULET_BODY_ERROR(S, A)                                                                   \
 	S(uint32_t, request, "type of the request it answers")                                     \
 	A(uint32_t, rsvd, 1, "")                                                                   \
@@ -237,11 +314,13 @@ struct rivulet_msg {
 	M(CANCEL, 8, CANCEL, 0, EMPTY, 0, 0, "give up a queued or running inference")              \
 	M(CLOSE, 9, INSTANCE, 0, EMPTY, 0, 0, "drop an instance; its runs are cancelled first")    \
 	M(UNLOAD, 10, MODEL, 0, EMPTY, 0, 0, "drop a model and its instances")                     \
-	M(STATUS, 11, EMPTY, 0, STATUS_REPLY, 1, 1, "state of daemon, device, models: memfd of JSON")
+	M(STATUS, 11, EMPTY, 0, STATUS_REPLY, 1, 1, "state of daemon, device, models: memfd of JSON") \
+	M(POLICY, 12, POLICY, 0, POLICY_REPLY, 0, 0, "power policy: state, and another mode")
 
 /* What only the daemon sends. E(NAME, type, body, meaning) */
 #define RIVULET_EVENTS(E)                                                                          \
 	E(DEVICE, 0x4001, DEVICE, "the device came or went; runs fail with -ENODEV without it")    \
+	E(LEVEL, 0x4002, LEVEL, "level, reserve or emergency changed; to clients with FEATURE_POLICY") \
 	E(ERROR, 0xffff, ERROR, "a request failed, by header.error; serial 0: the connection ends")
 
 #define RIVULET_PROTO_TYPE(name, type, ...) RIVULET_MSG_##name = (type),
@@ -256,7 +335,8 @@ enum rivulet_msg_type {
 	B(load_reply, LOAD_REPLY) B(model, MODEL) B(tensor, TENSOR)                                \
 	B(tensor_reply, TENSOR_REPLY) B(instance, INSTANCE) B(bind, BIND) B(run, RUN)              \
 	B(run_reply, RUN_REPLY) B(cancel, CANCEL) B(status_reply, STATUS_REPLY)                    \
-	B(device, DEVICE) B(error, ERROR)
+	B(device, DEVICE) B(error, ERROR) B(policy, POLICY) B(policy_reply, POLICY_REPLY)          \
+	B(level, LEVEL)
 
 #define RIVULET_PROTO_SCALAR(type, name, doc) type name;
 #define RIVULET_PROTO_ARRAY(type, name, count, doc) type name[count];

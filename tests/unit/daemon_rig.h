@@ -67,10 +67,14 @@ static inline int rig_listen(void)
 static inline void rig_serve(int fd, const char *node)
 {
 	struct rvl_options opt = { .config_root = rig.dir, .node = node, .exe = "/proc/self/exe" };
+	char sys[80];
 	struct rvl_manager *m;
 	struct rvl_text err;
 	sigset_t set;
 
+	/* Not this machine's battery: the test's, or none. */
+	snprintf(sys, sizeof(sys), "%s/sys", rig.dir);
+	opt.sys = getenv("RIG_SYS") ? getenv("RIG_SYS") : sys;
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);

@@ -16,7 +16,8 @@ static char err[256];
 
 static bool sent_by_client(const struct rivulet_proto_info *info)
 {
-	return !(info->type & RIVULET_REPLY) && info->type != RIVULET_MSG_DEVICE;
+	return !(info->type & RIVULET_REPLY) && info->type != RIVULET_MSG_DEVICE &&
+	       info->type != RIVULET_MSG_LEVEL;
 }
 
 static uint16_t version_of(const struct rivulet_proto_info *info)
@@ -32,7 +33,7 @@ static uint16_t agreed(const struct rivulet_proto_info *info)
 
 static void make(union rivulet_packet *p, const struct rivulet_proto_info *info)
 {
-	bool event = info->type == RIVULET_MSG_DEVICE;
+	bool event = info->type == RIVULET_MSG_DEVICE || info->type == RIVULET_MSG_LEVEL;
 
 	ck_assert_uint_eq(rivulet_proto_init(p, info->type, version_of(info), event ? 0 : 7),
 			  info->size);
@@ -65,7 +66,7 @@ START_TEST(table)
 			ck_assert_ptr_eq(rivulet_proto_info(a->type | RIVULET_REPLY),
 					 rivulet_proto_list(n + 1));
 	}
-	ck_assert_int_eq(n, 2 * 11 + 2);
+	ck_assert_int_eq(n, 2 * 12 + 3);
 	ck_assert_ptr_null(rivulet_proto_list(-1));
 	ck_assert_ptr_null(rivulet_proto_info(0x7abc));
 }
@@ -243,7 +244,7 @@ START_TEST(fuzz)
 		unsigned char *raw;
 		size_t size;
 
-		info = rivulet_proto_list((int)chance(2 * 11 + 2));
+		info = rivulet_proto_list((int)chance(2 * 12 + 3));
 		make(&p, info);
 		size = chance(8) ? info->size : chance(sizeof(p));
 		/* A copy of exactly this length, so that reading beyond it is seen. */

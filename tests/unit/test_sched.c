@@ -213,12 +213,37 @@ END_TEST
 /* Proves that a time is reckoned from cycles until it has been measured. */
 START_TEST(expected)
 {
-	struct rvl_program p = { .cycles = 333 };
+	struct rivulet_board b = { .levels = 2, .level = { { .hz = 111000000 }, { .hz = 333000000 } } };
+	struct rvl_program p = { .cycles_at = { 333, 333 } };
 
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, 333000000), 1000);
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, 0), 0);
-	p.measured_ns = 77;
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, 333000000), 77);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1), 1000);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0), 3000);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 2), 0);
+	p.at[1].measured_ns = 77;
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1), 77);
+	/* Faster than the device can be: measured on the model. */
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0), 3000);
+	/* What is not the device's stays as it was measured. */
+	p.at[1].measured_ns = 1500;
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0), 3500);
+}
+END_TEST
+
+/* Proves which levels a wish for accuracy leaves: those from which on upward it is met. */
+START_TEST(accurate)
+{
+	struct rivulet_program file = { .level = { { 0, 900000 }, { 0, 800000 }, { 0, 850000 },
+						   { 0, 870000 } } };
+	struct rvl_program p = { .levels = 0xf, .file = &file };
+
+	ck_assert_uint_eq(rvl_program_accurate(&p, 870000), 8);
+	ck_assert_uint_eq(rvl_program_accurate(&p, 850000), 8 | 4);
+	ck_assert_uint_eq(rvl_program_accurate(&p, 800000), 0xf);
+	ck_assert_uint_eq(rvl_program_accurate(&p, 870001), 0);
+	p.levels = 0xd;
+	ck_assert_uint_eq(rvl_program_accurate(&p, 850000), 0xd);
+	memset(file.level, 0, sizeof(file.level));
+	ck_assert_uint_eq(rvl_program_accurate(&p, 1), 0);
 }
 END_TEST
 
@@ -318,6 +343,7 @@ int main(void)
 	tcase_add_test(t, cache_checks);
 	tcase_add_test(t, cache_evicts);
 	tcase_add_test(t, expected);
+	tcase_add_test(t, accurate);
 	tcase_add_test(t, users);
 	tcase_add_test(t, catalog);
 	tcase_add_test(t, log_lines);

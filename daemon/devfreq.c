@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+/*
+ * One device's min_freq and max_freq. The kernel keeps them as requests in kHz, the minimum rounded
+ * down and the maximum up, and answers with the range that all requests together leave; so what a
+ * write led to is read back, and anything else read later is somebody else's doing.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "power.h"
+
+static int read_hz(const struct rvl_devfreq *d, const char *name, uint64_t *hz, struct rvl_text *err)
+{
+	char path[400], text[32], *end;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%s/%s", d->dir, name);
+	{
+		_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+		n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	}
+	if (n < 0)
+		return rvl_say(err, -errno, "%s: %m", path);
+	text[n] = 0;
+	errno = 0;
+	*hz = strtoull(text, &end, 10);
+	if (end == text || errno)
+		return rvl_say(err, -EINVAL, "%s: \"%.20s\" is no frequency", path, text);
+	return 0;
+}
+
+static int write_hz(const struct rvl_devfreq *d, const char *name, uint64_t hz, struct rvl_text *err)
+{
+	_cleanup_close_ int fd = -1;
+	char path[400], text[32];
+	int n = snprintf(text, sizeof(text), "%llu\n", (unsigned long long)hz);
+
+	snprintf(path, sizeof(path), "%s/%s", d->dir, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, text, (size_t)n) != n)
+		return rvl_say(err, errno ? -errno : -EIO, "writing %llu to %s: %m",
+			       (unsigned long long)hz, path);
+	return 0;
+}
+
+/*
+ * Crossed requests leave the range at the maximum. So a range that moves down shrinks to its new
+ * place at once when the maximum goes first, and one that moves up stays where it is until both are
+ * written when the minimum does: never is a range in force in which the governor could choose.
+ */
+static int write_range(const struct rvl_devfreq *d, uint64_t min, uint64_t max, uint64_t old_max,
+		       struct rvl_text *err)
+{
+	bool up = min > old_max;
+	int r = write_hz(d, up ? "min_freq" : "max_freq", up ? min : max, err);
+
+	return r ?: write_hz(d, up ? "max_freq" : "min_freq", up ? max : min, err);
+}
+
+static bool find_dir(struct rvl_devfreq *d, const char *syspath)
+{
+	char path[280];
+	struct dirent *e;
+	bool found = false;
+	DIR *dir;
+
+	/* .../DEVICE/accel/accel0 -> .../DEVICE/devfreq/NAME */
+	snprintf(path, sizeof(path), "%s", syspath);
+	for (int i = 0; i < 2; i++) {
+		char *slash = strrchr(path, '/');
+
+		if (!slash)
+			return false;
+		*slash = 0;
+	}
+	strncat(path, "/devfreq", sizeof(path) - strlen(path) - 1);
+	dir = opendir(path);
+	while (dir && !found && (e = readdir(dir))) {
+		if (*e->d_name == '.')
+			continue;
+		found = snprintf(d->dir, sizeof(d->dir), "%s/%s", path, e->d_name) <
+			(int)sizeof(d->dir);
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+int rvl_devfreq_open(struct rvl_devfreq *d, const char *syspath, struct rvl_text *err)
+{
+	int r;
+
+	memset(d, 0, sizeof(*d));
+	if (!find_dir(d, syspath)) {
+		d->dir[0] = 0;
+		return rvl_say(err, -ENOENT, "%.200s: its device has no devfreq", syspath);
+	}
+	r = read_hz(d, "min_freq", &d->orig_min, err);
+	r = r ?: read_hz(d, "max_freq", &d->orig_max, err);
+	if (r)
+		d->dir[0] = 0;
+	return r;
+}
+
+static int read_back(struct rvl_devfreq *d, uint64_t hz, struct rvl_text *err)
+{
+	int r = read_hz(d, "min_freq", &d->seen_min, err);
+
+	r = r ?: read_hz(d, "max_freq", &d->seen_max, err);
+	if (r)
+		return r;
+	/* Rounded to kHz: less than one below, less than one above. */
+	if (d->seen_min + 1000 <= hz || d->seen_min > hz || d->seen_max < hz ||
+	    d->seen_max >= hz + 1000)
+		return rvl_say(err, -ERANGE, "%s: %llu Hz asked for, %llu to %llu Hz granted", d->dir,
+			       (unsigned long long)hz, (unsigned long long)d->seen_min,
+			       (unsigned long long)d->seen_max);
+	return 0;
+}
+
+int rvl_devfreq_pin(struct rvl_devfreq *d, uint64_t hz, struct rvl_text *err)
+{
+	uint64_t max;
+	int r = read_hz(d, "max_freq", &max, err);
+
+	r = r ?: write_range(d, hz, hz, max, err);
+	r = r ?: read_back(d, hz, err);
+	/* Also when it was refused: what we wrote is there, and is to be undone one day. */
+	d->hz = hz;
+	return r;
+}
+
+bool rvl_devfreq_foreign(const struct rvl_devfreq *d, struct rvl_text *err)
+{
+	uint64_t min, max;
+
+	if (!d->hz || read_hz(d, "min_freq", &min, err) || read_hz(d, "max_freq", &max, err))
+		return false;
+	if (min == d->seen_min && max == d->seen_max)
+		return false;
+	rvl_say(err, 0, "%s: somebody set %llu to %llu Hz", d->dir, (unsigned long long)min,
+		(unsigned long long)max);
+	return true;
+}
+
+int rvl_devfreq_restore(struct rvl_devfreq *d, struct rvl_text *err)
+{
+	uint64_t max;
+	int r;
+
+	if (!*d->dir || !d->hz)
+		return 0;
+	r = read_hz(d, "max_freq", &max, err);
+	r = r ?: write_range(d, d->orig_min, d->orig_max, max, err);
+	if (!r)
+		d->hz = 0;
+	return r;
+}

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: MIT
+/*
+ * OpenMetrics on a Unix stream socket. A connection gets one answer: HTTP/1.0 to a GET, so that
+ * `curl --unix-socket` and scrapers understand it, the text alone to who only hangs up its side.
+ * As with STATUS, users other than root see totals and the models that they have loaded.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "manager.h"
+#include "rivulet_crc32c.h"
+
+#define PEERS_MAX	16
+#define REQUEST_MAX	4096
+#define PATIENCE_US	(5 * USEC_PER_SEC)	/* for a whole conversation */
+
+/* ---- the text ---- */
+
+static void head(FILE *f, const char *name, const char *type, const char *unit, const char *help)
+{
+	fprintf(f, "# TYPE rivulet_%s %s\n", name, type);
+	if (unit)
+		fprintf(f, "# UNIT rivulet_%s %s\n", name, unit);
+	fprintf(f, "# HELP rivulet_%s %s\n", name, help);
+}
+
+static void label(FILE *f, const char *s)
+{
+	for (; *s; s++) {
+		if (*s == '\\' || *s == '"')
+			fprintf(f, "\\%c", *s);
+		else if (*s == '\n')
+			fputs("\\n", f);
+		else
+			fputc(*s, f);
+	}
+}
+
+static void put_power(FILE *f, const struct rvl_manager *m)
+{
+	const struct rvl_power *pw = &m->power;
+	uint32_t fixed, source, mode = rvl_power_mode(pw, &fixed, &source);
+
+	head(f, "policy_mode", "stateset", NULL, "Mode of the power policy.");
+#define MODE_LINE(name, value, text, doc)                                                          \
+	fprintf(f, "rivulet_policy_mode{rivulet_policy_mode=\"%s\"} %d\n", text, mode == (value));
+	RIVULET_POLICY_MODES(MODE_LINE)
+	if (pw->gauge.known) {
+		head(f, "battery_charge_ratio", "gauge", "ratio", "Charge of all batteries by energy.");
+		fprintf(f, "rivulet_battery_charge_ratio %.6f\n", pw->gauge.charge / 1e6);
+	}
+	head(f, "power_external", "gauge", NULL, "1 while power comes from outside.");
+	fprintf(f, "rivulet_power_external %d\n", pw->gauge.external);
+	head(f, "policy_reserve", "gauge", NULL, "1 while the reserve or heat keeps runs out.");
+	fprintf(f, "rivulet_policy_reserve %d\n", pw->policy.reserve || pw->policy.emergency);
+	if (pw->zones.temp != RVL_NO_VALUE) {
+		head(f, "temperature_celsius", "gauge", "celsius", "Hottest thermal zone.");
+		fprintf(f, "rivulet_temperature_celsius %.3f\n", (double)pw->zones.temp / 1e3);
+	}
+}
+
+/* L(metric, type, unit, help, printf format, value of level l) */
+#define LEVEL_METRICS(L)                                                                           \
+	L("level_hertz", "gauge", "hertz", "Clock.", "%.0f", (double)b->level[l].hz)               \
+	L("level_current", "gauge", NULL, "1 for the level that the policy chose.", "%.0f",        \
+	  (double)(m->power.policy.level == l))                                                    \
+	L("level_residency_seconds", "counter", "seconds", "Time at the level.", "%.9f",           \
+	  (double)m->power.policy.residency[l] / 1e9)                                              \
+	L("level_entries", "counter", NULL, "Changes to the level.", "%.0f",                       \
+	  (double)m->power.policy.entries[l])                                                      \
+	L("level_jobs", "counter", NULL, "Jobs of the device.", "%.0f", (double)t[l].jobs)         \
+	L("level_busy_seconds", "counter", "seconds", "Device time of jobs.", "%.9f",              \
+	  (double)t[l].device_ns / 1e9)                                                            \
+	L("level_energy_joules", "counter", "joules", "Energy of jobs.", "%.12f",                  \
+	  (double)t[l].energy_pj / 1e12)
+
+static void put_levels(FILE *f, const struct rvl_manager *m)
+{
+	const struct rivulet_board *b = &m->device.board;
+	struct rivulet_level_total t[RIVULET_LEVELS];
+	uint32_t levels = m->device.present ? b->levels : 0;
+
+	head(f, "device_present", "gauge", NULL, "1 while there is a device.");
+	fprintf(f, "rivulet_device_present %d\n", m->device.present);
+	for (uint32_t l = 0; l < levels; l++)
+		t[l] = rvl_level_total(m, l);
+#define LEVEL_LINES(name, type, unit, help, format, value)                                         \
+	if (levels)                                                                                \
+		head(f, name, type, unit, help);                                                   \
+	for (uint32_t l = 0; l < levels; l++)                                                      \
+		fprintf(f, "rivulet_%s%s{level=\"%u\"} " format "\n", name,                        \
+			*type == 'c' ? "_total" : "", l, value);
+	LEVEL_METRICS(LEVEL_LINES)
+}
+
+/* T(metric, unit, help, format, value of totals t) */
+#define MODEL_METRICS(T)                                                                           \
+	T("model_runs", NULL, "Runs that ended.", "%.0f", (double)t->runs)                         \
+	T("model_runs_failed", NULL, "Of these, failed.", "%.0f", (double)t->failed)               \
+	T("model_runs_cancelled", NULL, "Of these, cancelled.", "%.0f", (double)t->cancelled)      \
+	T("model_runs_refused", NULL, "Given up before their start.", "%.0f", (double)t->refused)  \
+	T("model_deadline_misses", NULL, "Ended after their deadline.", "%.0f", (double)t->late)   \
+	T("model_queue_seconds", "seconds", "Waiting.", "%.9f", (double)t->queue_ns / 1e9)         \
+	T("model_run_seconds", "seconds", "First step to last.", "%.9f", (double)t->run_ns / 1e9)  \
+	T("model_npu_seconds", "seconds", "Device time.", "%.9f", (double)t->npu_ns / 1e9)         \
+	T("model_cpu_seconds", "seconds", "CPU steps.", "%.9f", (double)t->cpu_ns / 1e9)           \
+	T("model_energy_joules", "joules", "Of the device.", "%.12f", (double)t->energy_pj / 1e12)
+
+static void put_model_labels(FILE *f, const struct rvl_program *p)
+{
+	fputs("{model=\"", f);
+	label(f, p->name);
+	/* Two of one name are told apart by what they are. */
+	fprintf(f, "\",program=\"%08x\"", rivulet_crc32c(0, &p->key, sizeof(p->key)));
+}
+
+static void put_models(FILE *f, const struct rvl_manager *m, uid_t uid)
+{
+	const struct rvl_totals *t;
+	struct rvl_program *p;
+
+#define MODEL_LINES(name, unit, help, format, value)                                               \
+	head(f, name, "counter", unit, help);                                                      \
+	rvl_list_each(p, &m->cache.programs, link) {                                               \
+		t = &p->totals;                                                                    \
+		if (!rvl_status_sees(m, p, uid))                                                   \
+			continue;                                                                  \
+		fprintf(f, "rivulet_%s_total", name);                                              \
+		put_model_labels(f, p);                                                            \
+		fprintf(f, "} " format "\n", value);                                               \
+	}
+	MODEL_METRICS(MODEL_LINES)
+}
+
+/* A(metric, type, unit, help, format, value of level l with statistics at) */
+#define MODEL_LEVEL_METRICS(A)                                                                     \
+	A("model_level_length_bits", "gauge", "bits", "Bitstream length; 0: no stochastic layer.", \
+	  "%.0f", (double)p->file->level[l].length)                                                \
+	A("model_level_accuracy_ratio", "gauge", "ratio", "Expected accuracy; 0: unknown.",        \
+	  "%.6f", p->file->level[l].accuracy / 1e6)                                                \
+	A("model_level_runs", "counter", NULL, "Runs.", "%.0f", (double)at->runs)                  \
+	A("model_level_deadline_misses", "counter", NULL, "Late runs.", "%.0f", (double)at->late)  \
+	A("model_level_npu_seconds", "counter", "seconds", "Device time.", "%.9f",                 \
+	  (double)at->npu_ns / 1e9)                                                                \
+	A("model_level_energy_joules", "counter", "joules", "Of the device.", "%.12f",             \
+	  (double)at->energy_pj / 1e12)                                                            \
+	A("model_level_latency_seconds", "gauge", "seconds", "Moving average.", "%.9f",            \
+	  (double)at->measured_ns / 1e9)
+
+static void put_model_levels(FILE *f, const struct rvl_manager *m, uid_t uid)
+{
+	uint32_t levels = m->device.present ? m->device.board.levels : 0;
+	struct rvl_program *p;
+
+#define MODEL_LEVEL_LINES(name, type, unit, help, format, value)                                   \
+	head(f, name, type, unit, help);                                                           \
+	rvl_list_each(p, &m->cache.programs, link) {                                               \
+		for (uint32_t l = 0; rvl_status_sees(m, p, uid) && l < levels; l++) {              \
+			const struct rvl_level_stat *at = &p->at[l];                               \
+                                                                                                   \
+			fprintf(f, "rivulet_%s%s", name, *type == 'c' ? "_total" : "");            \
+			put_model_labels(f, p);                                                    \
+			(void)at;                                                                  \
+			fprintf(f, ",level=\"%u\"} " format "\n", l, value);                       \
+		}                                                                                  \
+	}
+	MODEL_LEVEL_METRICS(MODEL_LEVEL_LINES)
+}
+
+char *rvl_metrics_text(struct rvl_manager *m, uid_t uid, size_t *size)
+{
+	char *text = NULL;
+	FILE *f = open_memstream(&text, size);
+
+	if (!f)
+		return NULL;
+	head(f, "build", "info", NULL, "The daemon.");
+	fputs("rivulet_build_info{version=\"" RIVULET_VERSION "\"} 1\n", f);
+	put_power(f, m);
+	put_levels(f, m);
+	put_models(f, m, uid);
+	put_model_levels(f, m, uid);
+	fputs("# EOF\n", f);
+	if (fclose(f)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+/* ---- the conversation ---- */
+
+struct rvl_metrics {
+	struct rvl_manager *m;
+	struct rvl_list peers;
+	uint32_t n_peers;
+	char path[108];
+	sd_event_source *listen;
+};
+
+struct peer {
+	struct rvl_list link;
+	struct rvl_metrics *x;
+	int fd;
+	uid_t uid;
+	char request[REQUEST_MAX];
+	size_t got;
+	char *answer;
+	size_t size, sent;
+	sd_event_source *source, *timer;
+};
+
+static void peer_free(struct peer *p)
+{
+	rvl_list_del(&p->link);
+	p->x->n_peers--;
+	sd_event_source_disable_unref(p->source);
+	sd_event_source_disable_unref(p->timer);
+	close(p->fd);
+	free(p->answer);
+	free(p);
+}
+
+static int on_patience(sd_event_source *source, uint64_t usec, void *data)
+{
+	(void)source;
+	(void)usec;
+	peer_free(data);
+	return 0;
+}
+
+#define HEADER "HTTP/1.0 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n"
+#define METRICS_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+static int wrap(struct peer *p, const char *status, const char *type, const char *body, size_t size)
+{
+	int n = asprintf(&p->answer, HEADER, status, type, size);
+	char *all = n < 0 ? NULL : realloc(p->answer, (size_t)n + size);
+
+	if (!all)
+		return -ENOMEM;
+	memcpy(all + n, body, size);
+	p->answer = all;
+	p->size = (size_t)n + size;
+	return 0;
+}
+
+static int make_answer(struct peer *p, bool http)
+{
+	static const char no[] = "only GET is served here\n";
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+
+	if (http && strncmp(p->request, "GET ", 4))
+		return wrap(p, "405 Method Not Allowed", "text/plain", no, sizeof(no) - 1);
+	text = rvl_metrics_text(p->x->m, p->uid, &size);
+	if (!text)
+		return -ENOMEM;
+	if (http)
+		return wrap(p, "200 OK", METRICS_TYPE, text, size);
+	p->answer = text;
+	p->size = size;
+	text = NULL;
+	return 0;
+}
+
+/* Returns 1 to wait for more, 0 when the request is whole, negative to hang up. */
+static int read_request(struct peer *p, bool *http)
+{
+	ssize_t n = recv(p->fd, p->request + p->got, sizeof(p->request) - 1 - p->got, 0);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 1 : -errno;
+	p->got += (size_t)n;
+	p->request[p->got] = 0;
+	*http = p->got > 0;
+	if (!n || strstr(p->request, "\r\n\r\n") || strstr(p->request, "\n\n"))
+		return 0;
+	return p->got < sizeof(p->request) - 1 ? 1 : -E2BIG;
+}
+
+/* Returns 1 to wait, 0 or negative when the conversation is over. */
+static int converse(struct peer *p)
+{
+	bool http = false;
+	ssize_t n;
+	int r;
+
+	if (!p->answer) {
+		r = read_request(p, &http);
+		r = r ?: make_answer(p, http);
+		if (r)
+			return r;
+		sd_event_source_set_io_events(p->source, EPOLLOUT);
+	}
+	n = send(p->fd, p->answer + p->sent, p->size - p->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 1 : -errno;
+	p->sent += (size_t)n;
+	return p->sent < p->size;
+}
+
+static int on_peer(sd_event_source *source, int fd, uint32_t events, void *data)
+{
+	(void)source;
+	(void)fd;
+	(void)events;
+	if (converse(data) <= 0)
+		peer_free(data);
+	return 0;
+}
+
+/* Takes over @fd. */
+static int peer_new(struct rvl_metrics *x, int fd)
+{
+	struct peer *p = calloc(1, sizeof(*p));
+	struct ucred who;
+	socklen_t len = sizeof(who);
+	sd_event *e = x->m->event;
+	int r;
+
+	if (!p || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len)) {
+		free(p);
+		close(fd);
+		return -ENOMEM;
+	}
+	p->x = x;
+	p->fd = fd;
+	p->uid = who.uid;
+	rvl_list_add_tail(&x->peers, &p->link);
+	x->n_peers++;
+	r = sd_event_add_io(e, &p->source, fd, EPOLLIN, on_peer, p);
+	r = r < 0 ? r : sd_event_add_time_relative(e, &p->timer, CLOCK_MONOTONIC, PATIENCE_US, 0,
+						   on_patience, p);
+	if (r < 0)
+		peer_free(p);
+	return r;
+}
+
+static int on_listen(sd_event_source *source, int fd, uint32_t events, void *data)
+{
+	struct rvl_metrics *x = data;
+	int sock = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	(void)source;
+	(void)events;
+	if (sock < 0)
+		return 0;
+	/* The one who has talked longest makes room. */
+	if (x->n_peers == PEERS_MAX)
+		peer_free(rvl_container(x->peers.next, struct peer, link));
+	peer_new(x, sock);
+	return 0;
+}
+
+static bool find_path(struct rvl_metrics *x)
+{
+	const char *path = x->m->cfg.metrics.s, *dir = getenv("RUNTIME_DIRECTORY");
+	int n;
+
+	if (!strcmp(path, "off") || (!strcmp(path, "auto") && (!dir || *dir != '/')))
+		return false;
+	n = strcmp(path, "auto") ? snprintf(x->path, sizeof(x->path), "%s", path) :
+				   snprintf(x->path, sizeof(x->path), "%s/metrics.sock", dir);
+	return n > 0 && n < (int)sizeof(x->path);
+}
+
+static int listen_at(const char *path)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	strcpy(a.sun_path, path);
+	if (!lstat(path, &st) && !S_ISSOCK(st.st_mode))
+		return -EEXIST;
+	unlink(path);
+	/* Who may see what is told by the peer's credentials. */
+	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) || chmod(path, 0666) || listen(fd, 16))
+		return -errno;
+	return rvl_take_fd(&fd);
+}
+
+struct rvl_metrics *rvl_metrics_start(struct rvl_manager *m)
+{
+	struct rvl_metrics *x = calloc(1, sizeof(*x));
+	int fd, r;
+
+	if (!x)
+		return NULL;
+	x->m = m;
+	rvl_list_init(&x->peers);
+	if (!find_path(x))
+		return rvl_metrics_stop(x);
+	fd = listen_at(x->path);
+	r = fd < 0 ? fd : sd_event_add_io(m->event, &x->listen, fd, EPOLLIN, on_listen, x);
+	if (r < 0) {
+		rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL, "no metrics at %s: %s", x->path,
+			strerror(-r));
+		rvl_close(fd);
+		return rvl_metrics_stop(x);
+	}
+	sd_event_source_set_io_fd_own(x->listen, true);
+	return x;
+}
+
+struct rvl_metrics *rvl_metrics_stop(struct rvl_metrics *x)
+{
+	struct peer *p;
+
+	if (!x)
+		return NULL;
+	rvl_list_each(p, &x->peers, link)
+		peer_free(p);
+	if (x->listen)
+		unlink(x->path);
+	sd_event_source_disable_unref(x->listen);
+	free(x);
+	return NULL;
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From battery, mains and heat to a voltage/frequency level. Pure: every function is told the time
+ * and everything else it needs, so that a recorded trace gives the same levels as the day itself.
+ *
+ *   attributes of sysfs -> supply -> reading (all supplies) -> gauge (what is believed) -> policy
+ *
+ * Charge is in parts per million of full, time in nanoseconds of one monotonic clock, temperature
+ * in millidegrees Celsius. Level numbers are the board's, 0 the slowest.
+ */
+#ifndef RVL_POLICY_H
+#define RVL_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rivulet_board.h"
+#include "rivulet_proto.h"
+
+#define RVL_PPM		1000000u
+#define RVL_NO_VALUE	INT64_MIN
+
+/* ---- supplies (battery.c) ---- */
+
+enum rvl_supply_kind { RVL_SUPPLY_IGNORED = 0, RVL_SUPPLY_BATTERY, RVL_SUPPLY_MAINS };
+enum rvl_supply_status {
+	RVL_STATUS_UNKNOWN = 0, RVL_STATUS_DISCHARGING, RVL_STATUS_CHARGING, RVL_STATUS_IDLE,
+};
+
+/** struct rvl_supply - one power supply as its attributes tell; absurd values are left out */
+struct rvl_supply {
+	enum rvl_supply_kind kind;
+	enum rvl_supply_status status;	/* batteries; IDLE: full or not charging */
+	bool online;			/* mains */
+	bool online_known;
+	int64_t ratio;			/* batteries: ppm, or RVL_NO_VALUE */
+	int64_t full;			/* microwatthours, or RVL_NO_VALUE */
+};
+
+/** rvl_attr_fn - value of an attribute as text without its line end; false: it is not there */
+typedef bool (*rvl_attr_fn)(void *ctx, const char *name, char *buf, size_t size);
+
+/** rvl_supply_read() - what the attributes of one supply say */
+void rvl_supply_read(rvl_attr_fn get, void *ctx, struct rvl_supply *out);
+
+/** struct rvl_reading - all supplies of the machine at one moment */
+struct rvl_reading {
+	uint32_t batteries;	/* that power the system */
+	uint32_t readable;	/* of these */
+	uint32_t charge;	/* ppm over the readable ones, by energy; 0 without any */
+	bool mains_known, mains;
+	bool charging, discharging, idle;	/* some battery says so */
+};
+
+/** rvl_reading_sum() - @n supplies into one reading */
+void rvl_reading_sum(const struct rvl_supply *s, size_t n, struct rvl_reading *out);
+
+/* ---- what to believe (battery.c) ---- */
+
+#define RVL_GAUGE_GRACE		(60ull * 1000000000ull)	/* a battery that vanished may come back */
+#define RVL_GAUGE_JUMP		100000u			/* ppm at once that must be seen again */
+#define RVL_GAUGE_CONFIRM	3u			/* readings that agree on a jump, and */
+#define RVL_GAUGE_CONFIRM_NS	(2ull * 1000000000ull)	/* how long they must span */
+
+/** struct rvl_gauge - the charge that is believed, and how fast it falls */
+struct rvl_gauge {
+	bool known;		/* @charge is */
+	bool external;		/* power comes from outside */
+	bool battery;		/* there is, or was a moment ago, a battery */
+	uint32_t charge;	/* ppm */
+	uint64_t at;		/* of the last reading believed */
+	uint32_t drain;		/* ppm a second, 0 or more */
+	uint64_t lost;		/* since when no battery is there; 0: one is */
+	uint32_t odd;		/* readings in a row that jumped to about @odd_charge */
+	uint32_t odd_charge;
+	uint64_t odd_since;
+	uint64_t rejected;	/* readings that were not believed */
+};
+
+/** rvl_gauge_update() - take a reading; returns whether its charge is believed */
+bool rvl_gauge_update(struct rvl_gauge *g, const struct rvl_reading *r, uint64_t now);
+
+/**
+ * rvl_gauge_interval() - ns until the next reading, so that less than a quarter percent is used up
+ * @least, @most: bounds; an odd reading is looked into sooner
+ */
+uint64_t rvl_gauge_interval(const struct rvl_gauge *g, uint64_t least, uint64_t most);
+
+/* ---- heat (battery.c) ---- */
+
+/** enum rvl_heat - WARM: below the trip, not yet by the hysteresis */
+enum rvl_heat { RVL_HEAT_NONE = 0, RVL_HEAT_WARM, RVL_HEAT_PASSIVE, RVL_HEAT_HOT };
+
+/**
+ * rvl_zone_heat() - judge a thermal zone by its attributes
+ * @limit: a limit besides the zone's own passive trips, 0: none; @temp: the temperature, or
+ * RVL_NO_VALUE when it is none that silicon has. HOT: a hot trip, or 5 degrees below a critical one.
+ */
+enum rvl_heat rvl_zone_heat(rvl_attr_fn get, void *ctx, int64_t limit, int64_t hysteresis,
+			    int64_t *temp);
+
+/* ---- the policy (policy.c) ---- */
+
+/** struct rvl_policy_config - checked by rvl_policy_configure() */
+struct rvl_policy_config {
+	uint32_t n;				/* levels in use */
+	uint32_t level[RIVULET_LEVELS];		/* fastest first */
+	uint32_t threshold[RIVULET_LEVELS];	/* ppm, n - 1: at or below [i], level[i + 1] */
+	uint32_t hysteresis;			/* ppm, upward only */
+	uint32_t reserve;			/* ppm at or below which few runs are admitted; 0: none */
+	uint64_t dwell;				/* ns after a change before the level may rise */
+	uint64_t heat_step;			/* ns between two steps down while it is too hot */
+};
+
+/**
+ * rvl_policy_configure() - levels and thresholds for a board
+ * @levels: fastest first, @n_levels 0: all of the board but those that a faster one beats at the
+ * same voltage; @thresholds: ppm, falling, one fewer than levels; @n_thresholds 0: equal shares.
+ * The other fields of @c are the caller's. Returns 0, or -EINVAL with @err.
+ */
+int rvl_policy_configure(struct rvl_policy_config *c, const struct rivulet_board *board,
+			 const uint32_t *levels, size_t n_levels, const uint32_t *thresholds,
+			 size_t n_thresholds, char *err, size_t errsize);
+
+/** struct rvl_policy_input - the world at one moment */
+struct rvl_policy_input {
+	uint64_t now;
+	bool external, battery, known;	/* as in struct rvl_gauge */
+	uint32_t charge;
+	enum rvl_heat heat;
+	uint32_t allowed;		/* bit n: level n can be had; 0: no matter */
+	uint32_t mode;			/* enum rivulet_policy_mode */
+	uint32_t fixed;			/* level of FIXED */
+	bool asked;			/* somebody asked for this mode just now: no dwell */
+};
+
+/** struct rvl_policy - state; survives a restart by the members marked * */
+struct rvl_policy {
+	struct rvl_policy_config cfg;
+	bool started;			/* a first level was chosen */
+	uint32_t step;			/* * of the battery: index in cfg.level */
+	uint32_t cap;			/* * of the heat: no index below this */
+	uint64_t cap_since;		/* last change of @cap */
+	bool reserve;			/* * charge is in the reserve */
+	bool emergency;			/* too hot to admit */
+	uint32_t level;			/* * */
+	uint32_t reason;		/* enum rivulet_policy_reason */
+	uint64_t changed;		/* * when @level changed */
+	uint64_t since;			/* of the last step, for @residency */
+	uint64_t residency[RIVULET_LEVELS];	/* ns */
+	uint64_t entries[RIVULET_LEVELS];
+};
+
+/** rvl_policy_init() - before the first step; @cfg is copied */
+void rvl_policy_init(struct rvl_policy *p, const struct rvl_policy_config *cfg);
+/** rvl_policy_reconfigure() - other levels or thresholds; the level in force is judged anew */
+void rvl_policy_reconfigure(struct rvl_policy *p, const struct rvl_policy_config *cfg);
+
+/**
+ * rvl_policy_step() - look at the world, change the level if it must be
+ * Down at once, exactly at the threshold. Up only behind the hysteresis and @dwell after the last
+ * change, unless the level in force is not allowed any more or the mode was asked for. Returns
+ * whether level, reserve or emergency changed.
+ */
+bool rvl_policy_step(struct rvl_policy *p, const struct rvl_policy_input *in);
+
+/** rvl_policy_wake() - when a step is due even if nothing new is read; UINT64_MAX: never */
+uint64_t rvl_policy_wake(const struct rvl_policy *p, const struct rvl_policy_input *in);
+
+/**
+ * rvl_policy_floor() - slowest level that may be in force before @deadline
+ * By the drain, a mains plug that may be pulled at any time, and heat that is there already. A
+ * change of mode and a sudden emergency cannot be foreseen.
+ */
+uint32_t rvl_policy_floor(const struct rvl_policy *p, const struct rvl_policy_input *in,
+			  uint32_t drain, uint64_t deadline);
+
+/** rvl_policy_mode_name(), rvl_policy_reason_name() - "auto"; "?" outside the table */
+const char *rvl_policy_mode_name(uint32_t mode);
+const char *rvl_policy_reason_name(uint32_t reason);
+/** rvl_policy_mode_parse() - a name, or the number of a level for FIXED. 0 or -EINVAL */
+int rvl_policy_mode_parse(const char *s, uint32_t *mode, uint32_t *fixed);
+
+/* ---- traces (trace.c): docs/policy.md has the format ---- */
+
+/** struct rvl_trace_row - one line */
+struct rvl_trace_row {
+	uint64_t time;			/* ns */
+	struct rvl_reading reading;
+	int64_t temp;			/* RVL_NO_VALUE: none */
+};
+
+/**
+ * rvl_trace_parse() - the next row of a text
+ * @at: position, moved on; @line: counts lines. Returns 1 with @row, 0 at the end, or -EINVAL with
+ * @err = "line N: what is wrong".
+ */
+int rvl_trace_parse(const char **at, unsigned int *line, struct rvl_trace_row *row, char *err,
+		    size_t errsize);
+
+/** struct rvl_replay - a policy that lives through a trace */
+struct rvl_replay {
+	struct rvl_gauge gauge;
+	struct rvl_policy policy;
+	uint32_t mode, fixed;
+	int64_t limit, heat_hysteresis;	/* for the trace's temperature */
+};
+
+/** rvl_replay_row() - live until @row's time and take it; returns whether something changed */
+bool rvl_replay_row(struct rvl_replay *r, const struct rvl_trace_row *row);
+
+#endif

@@ -1,0 +1,559 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The loop around the policy: read, judge, steer, tell. A tick comes by uevent, by the timer whose
+ * interval follows the drain, and when something that the policy must know happens in the daemon.
+ */
+#include "power.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+
+#include "manager.h"
+
+#define REFUSED_NS	(60 * NSEC_PER_SEC)	/* then a level is tried again */
+#define HEAT_HYSTERESIS	3000			/* millidegrees below a trip */
+#define NO_LEVEL	RIVULET_LEVELS
+
+/* ---- what is in force ---- */
+
+uint32_t rvl_power_mode(const struct rvl_power *pw, uint32_t *fixed, uint32_t *source)
+{
+	const struct rvl_mode *cfg = &pw->m->cfg.power_mode;
+
+	*fixed = pw->tool_fixed;
+	*source = RIVULET_SOURCE_TOOL;
+	if (pw->tool_mode != RIVULET_POLICY_KEEP)
+		return pw->tool_mode;
+	*fixed = cfg->fixed;
+	*source = RIVULET_SOURCE_CONFIG;
+	if (cfg->mode != RIVULET_POLICY_AUTO || pw->profile == RIVULET_POLICY_KEEP)
+		return cfg->mode;
+	*source = RIVULET_SOURCE_PROFILES;
+	return pw->profile;
+}
+
+uint32_t rvl_power_flags(const struct rvl_power *pw)
+{
+	return (pw->gauge.external ? RIVULET_POLICY_EXTERNAL : 0) |
+	       (pw->gauge.battery ? RIVULET_POLICY_BATTERY : 0) |
+	       (pw->gauge.known ? RIVULET_POLICY_KNOWN : 0) |
+	       (pw->policy.reserve ? RIVULET_POLICY_RESERVE : 0) |
+	       (pw->policy.emergency ? RIVULET_POLICY_EMERGENCY : 0) |
+	       (pw->steered ? RIVULET_POLICY_STEERED : 0) |
+	       (pw->yielded ? RIVULET_POLICY_YIELDED : 0);
+}
+
+static uint32_t board_mask(const struct rvl_power *pw)
+{
+	return (1u << pw->m->device.board.levels) - 1;
+}
+
+uint32_t rvl_power_allowed(const struct rvl_power *pw)
+{
+	uint32_t mask = board_mask(pw);
+
+	for (uint32_t l = 0; l < RIVULET_LEVELS; l++)
+		if (pw->lacking[l])
+			mask &= ~(1u << l);
+	return mask;
+}
+
+static void fill_input(const struct rvl_power *pw, struct rvl_policy_input *in)
+{
+	uint32_t have = rvl_power_allowed(pw), source;
+
+	*in = (struct rvl_policy_input){ .now = rvl_now(), .external = pw->gauge.external,
+					 .battery = pw->gauge.battery, .known = pw->gauge.known,
+					 .charge = pw->gauge.charge, .heat = pw->zones.heat,
+					 .asked = pw->asked };
+	/* A model must have its variant; a level that was refused may be tried if it is the last. */
+	in->allowed = have & ~pw->refused ? have & ~pw->refused : have;
+	in->mode = rvl_power_mode(pw, &in->fixed, &source);
+	/* A level that this board does not have: its fastest. */
+	if (in->fixed >= pw->m->device.board.levels)
+		in->fixed = pw->m->device.board.levels - 1;
+}
+
+/* ---- steering ---- */
+
+static void save(struct rvl_power *pw)
+{
+	struct rvl_power_state st = { .devfreq = pw->devfreq, .step = pw->policy.step,
+				      .cap = pw->policy.cap, .level = pw->policy.level,
+				      .reserve = pw->policy.reserve, .changed = pw->policy.changed,
+				      .mode = pw->tool_mode, .fixed = pw->tool_fixed };
+	int r = *pw->state_path ? rvl_power_save(pw->state_path, &st) : 0;
+
+	if (r)
+		rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL,
+			"%s: %s; a restart would not know the limits to restore", pw->state_path,
+			strerror(-r));
+}
+
+static struct rvl_about about(const struct rvl_power *pw)
+{
+	return (struct rvl_about){ .device = pw->m->device.node, .level = (int)pw->policy.level,
+				   .have_level = true, .charge = pw->gauge.charge,
+				   .have_charge = pw->gauge.known,
+				   .reason = rvl_policy_reason_name(pw->policy.reason) };
+}
+
+static void unsteered(struct rvl_power *pw, const struct rvl_text *why)
+{
+	struct rvl_about a = about(pw);
+
+	pw->steered = false;
+	if (pw->told_unsteered)
+		return;
+	pw->told_unsteered = true;
+	rvl_log(LOG_WARNING, RVL_LOG_POLICY_UNSTEERED, &a,
+		"the level is not the daemon's to choose: %s", why->s);
+}
+
+static int pin(struct rvl_power *pw, uint32_t level, struct rvl_text *err)
+{
+	struct rvl_device *d = &pw->m->device;
+
+	if (d->sim)
+		return rivulet_runtime_set_level(d->shared->rt, level);
+	if (!*pw->devfreq.dir)
+		return rvl_say(err, -ENOENT, "%s has no devfreq", d->node);
+	return rvl_devfreq_pin(&pw->devfreq, d->board.level[level].hz, err);
+}
+
+/* Returns true when another level must be looked for. */
+static bool refused(struct rvl_power *pw, uint32_t level, const struct rvl_text *why)
+{
+	struct rvl_about a = about(pw);
+
+	/* Once all are refused there is nothing left to try. */
+	if (!(rvl_power_allowed(pw) & ~(pw->refused | 1u << level)))
+		return false;
+	pw->refused |= 1u << level;
+	pw->refused_until = rvl_now() + REFUSED_NS;
+	if (!pw->told_refused)
+		rvl_log(LOG_WARNING, RVL_LOG_POLICY_REFUSED, &a, "level %u was refused: %s", level,
+			why->s);
+	pw->told_refused = true;
+	return true;
+}
+
+/* Makes the device run at the policy's level. Returns true when another level must be looked for. */
+static bool apply(struct rvl_power *pw)
+{
+	uint32_t level = pw->policy.level;
+	struct rvl_text err;
+	int r;
+
+	if (pw->yielded || (pw->steered && pw->applied == level))
+		return false;
+	r = pin(pw, level, &err);
+	if (r == -ERANGE || r == -EINVAL)
+		return refused(pw, level, &err);
+	pw->applied = r ? NO_LEVEL : level;
+	if (r) {
+		unsteered(pw, &err);
+		return false;
+	}
+	pw->steered = true;
+	return false;
+}
+
+static void foreign(struct rvl_power *pw)
+{
+	bool yield = pw->m->cfg.foreign == RVL_FOREIGN_YIELD;
+	struct rvl_about a = about(pw);
+	struct rvl_text what;
+
+	if (pw->yielded || !pw->steered || pw->m->device.sim ||
+	    !rvl_devfreq_foreign(&pw->devfreq, &what))
+		return;
+	if (!pw->told_writer)
+		rvl_log(LOG_WARNING, RVL_LOG_POLICY_FOREIGN, &a, "%s; %s", what.s,
+			yield ? "the policy yields until a mode is set" : "set again");
+	pw->told_writer = true;
+	pw->applied = NO_LEVEL;
+	pw->yielded = yield;
+	pw->steered = !yield;
+}
+
+/* ---- telling ---- */
+
+static void fill_event(const struct rvl_power *pw, struct rivulet_msg_level *e)
+{
+	e->level = pw->policy.level;
+	e->reason = pw->policy.reason;
+	e->flags = rvl_power_flags(pw);
+	e->charge = pw->gauge.known ? pw->gauge.charge : 0;
+	e->hz = pw->m->device.board.level[pw->policy.level].hz;
+}
+
+void rvl_power_event(const struct rvl_power *pw, struct rvl_session *s)
+{
+	struct rivulet_msg_level e;
+
+	if (!pw->ready || !s->version || s->fd < 0 || !(s->features & RIVULET_FEATURE_POLICY))
+		return;
+	rivulet_proto_init(&e, RIVULET_MSG_LEVEL, s->version, 0);
+	fill_event(pw, &e);
+	rvl_send(s, &e, -1);
+}
+
+static void log_change(const struct rvl_power *pw)
+{
+	const struct rivulet_board_level *l = &pw->m->device.board.level[pw->policy.level];
+	struct rvl_about a = about(pw);
+
+	rvl_log(LOG_INFO, RVL_LOG_POLICY_LEVEL, &a, "level %u (%llu MHz) by %s%s%s",
+		pw->policy.level, (unsigned long long)l->hz / 1000000, a.reason,
+		pw->policy.reserve ? ", in the reserve" : "",
+		pw->policy.emergency ? ", too hot" : "");
+}
+
+static void tell(struct rvl_power *pw)
+{
+	const uint32_t matter = RIVULET_POLICY_RESERVE | RIVULET_POLICY_EMERGENCY |
+				RIVULET_POLICY_STEERED | RIVULET_POLICY_YIELDED;
+	uint32_t flags = rvl_power_flags(pw) & matter;
+	struct rvl_session *s;
+
+	if (flags == pw->told_flags && pw->policy.level == pw->told_level)
+		return;
+	pw->told_flags = flags;
+	pw->told_level = pw->policy.level;
+	log_change(pw);
+	rvl_list_each(s, &pw->m->sessions, link)
+		rvl_power_event(pw, s);
+	save(pw);
+}
+
+/* ---- the tick ---- */
+
+static void arm(struct rvl_power *pw, const struct rvl_policy_input *in)
+{
+	const struct rvl_config *c = &pw->m->cfg;
+	uint64_t at = in->now + rvl_gauge_interval(&pw->gauge, c->poll_min, c->poll_max), wake;
+
+	wake = pw->ready ? rvl_policy_wake(&pw->policy, in) : UINT64_MAX;
+	if (wake > in->now && wake < at)
+		at = wake;
+	sd_event_source_set_time(pw->timer, at / 1000 + 1);
+	sd_event_source_set_enabled(pw->timer, SD_EVENT_ONESHOT);
+}
+
+void rvl_power_judge(struct rvl_power *pw)
+{
+	struct rvl_policy_input in = { .now = rvl_now() };
+
+	if (!pw->ready) {
+		arm(pw, &in);
+		return;
+	}
+	foreign(pw);
+	if (pw->refused && in.now >= pw->refused_until)
+		pw->refused = 0;
+	do {
+		fill_input(pw, &in);
+		rvl_policy_step(&pw->policy, &in);
+	} while (apply(pw));
+	pw->asked = false;
+	tell(pw);
+	fill_input(pw, &in);
+	arm(pw, &in);
+}
+
+static void attach(struct rvl_power *pw)
+{
+	const struct rvl_device *d = &pw->m->device;
+	struct rvl_devfreq *old = &pw->recovered.devfreq;
+	struct rvl_text err;
+
+	if (!pw->ready || d->sim || *pw->devfreq.dir || rvl_devfreq_open(&pw->devfreq, d->syspath, &err))
+		return;
+	/* What stands there now was written by the daemon that was killed. */
+	if (old->hz && !strcmp(old->dir, pw->devfreq.dir))
+		pw->devfreq = *old;
+	memset(old, 0, sizeof(*old));
+}
+
+void rvl_power_tick(struct rvl_power *pw)
+{
+	const struct rvl_config *c = &pw->m->cfg;
+	struct rvl_reading reading;
+
+	rvl_supplies_read(pw->sys, &reading);
+	rvl_gauge_update(&pw->gauge, &reading, rvl_now());
+	if (c->power_heat)
+		rvl_zones_read(pw->sys, (int64_t)c->power_temp * 1000, HEAT_HYSTERESIS, &pw->zones);
+	else
+		pw->zones = (struct rvl_zones){ .temp = RVL_NO_VALUE };
+	attach(pw);
+	rvl_power_judge(pw);
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *data)
+{
+	(void)source;
+	(void)usec;
+	rvl_power_tick(data);
+	return 0;
+}
+
+static int on_uevent(sd_device_monitor *monitor, sd_device *dev, void *data)
+{
+	(void)monitor;
+	(void)dev;
+	rvl_power_tick(data);
+	return 0;
+}
+
+/* ---- the device comes and goes, the configuration changes ---- */
+
+static int configure(struct rvl_power *pw, struct rvl_policy_config *out, struct rvl_text *err)
+{
+	const struct rvl_config *c = &pw->m->cfg;
+
+	*out = (struct rvl_policy_config){ .hysteresis = (uint32_t)c->power_hysteresis,
+					   .reserve = (uint32_t)c->power_reserve,
+					   .dwell = c->power_dwell,
+					   .heat_step = c->power_heat_step };
+	return rvl_policy_configure(out, &pw->m->device.board, c->power_levels.v,
+				    c->power_levels.n, c->power_thresholds.v,
+				    c->power_thresholds.n, err->s, sizeof(err->s));
+}
+
+/* Lists that do not suit this board must not leave it without a policy. */
+static void configure_or_default(struct rvl_power *pw, struct rvl_policy_config *out)
+{
+	struct rvl_text err, unused;
+
+	if (!configure(pw, out, &err))
+		return;
+	rvl_log(LOG_ERR, RVL_LOG_CONFIG_REFUSED, NULL,
+		"Levels= and Thresholds= of [Power] do not suit the board, auto instead: %s", err.s);
+	rvl_policy_configure(out, &pw->m->device.board, NULL, 0, NULL, 0, unused.s,
+			     sizeof(unused.s));
+}
+
+static void resume(struct rvl_power *pw)
+{
+	const struct rvl_power_state *st = &pw->recovered;
+	struct rvl_policy *p = &pw->policy;
+
+	if (!st->changed || st->level >= pw->m->device.board.levels || st->step >= p->cfg.n ||
+	    st->cap >= p->cfg.n)
+		return;
+	p->step = st->step;
+	p->cap = st->cap;
+	p->cap_since = p->changed = st->changed;
+	p->level = st->level;
+	p->reserve = st->reserve;
+	p->entries[p->level] = 1;
+}
+
+static void forget_device(struct rvl_power *pw)
+{
+	pw->ready = pw->steered = pw->yielded = false;
+	pw->told_writer = pw->told_refused = pw->told_unsteered = false;
+	pw->refused = 0;
+	pw->applied = pw->told_level = NO_LEVEL;
+	memset(&pw->devfreq, 0, sizeof(pw->devfreq));
+}
+
+void rvl_power_device(struct rvl_power *pw)
+{
+	struct rvl_policy_config cfg;
+
+	forget_device(pw);
+	if (!pw->m->device.present || !pw->m->device.board.levels || !pw->timer)
+		return;
+	configure_or_default(pw, &cfg);
+	rvl_policy_init(&pw->policy, &cfg);
+	resume(pw);
+	pw->recovered.changed = 0;
+	pw->ready = true;
+	rvl_power_tick(pw);
+}
+
+void rvl_power_reload(struct rvl_power *pw)
+{
+	struct rvl_policy_config cfg;
+
+	if (!pw->ready)
+		return;
+	configure_or_default(pw, &cfg);
+	rvl_policy_reconfigure(&pw->policy, &cfg);
+	pw->yielded = false;
+	pw->told_writer = false;
+	rvl_power_tick(pw);
+}
+
+/* ---- modes ---- */
+
+int rvl_power_set_mode(struct rvl_power *pw, uint32_t mode, uint32_t fixed, struct rvl_text *err)
+{
+	if (mode > RIVULET_POLICY_FIXED)
+		return rvl_say(err, -EINVAL, "no policy mode has the number %u", mode);
+	if (mode == RIVULET_POLICY_FIXED &&
+	    fixed >= (pw->ready ? pw->m->device.board.levels : RIVULET_LEVELS))
+		return rvl_say(err, -ERANGE, "the device has no level %u", fixed);
+	if (mode != RIVULET_POLICY_FIXED && fixed)
+		return rvl_say(err, -EINVAL, "mode %s takes no level", rvl_policy_mode_name(mode));
+	pw->tool_mode = mode;
+	pw->tool_fixed = fixed;
+	pw->asked = true;
+	pw->yielded = pw->told_writer = false;
+	pw->told_level = NO_LEVEL;
+	rvl_power_tick(pw);
+	return 0;
+}
+
+void rvl_power_set_profile(struct rvl_power *pw, uint32_t mode)
+{
+	if (pw->profile == mode)
+		return;
+	pw->profile = mode;
+	pw->asked = true;
+	rvl_power_judge(pw);
+}
+
+/* ---- for the scheduler ---- */
+
+int rvl_power_admit(const struct rvl_power *pw, uint32_t levels, uint32_t priority,
+		    struct rvl_text *err)
+{
+	uint64_t admits = pw->m->cfg.power_admits;
+	bool few = pw->policy.reserve || pw->policy.emergency;
+
+	if (!pw->ready)
+		return 0;
+	if (few && admits != RVL_ADMITS_ALL &&
+	    (admits == RVL_ADMITS_NONE || priority <= RIVULET_PRIO_NORMAL))
+		return rvl_say(err, -EAGAIN, "%s: %s", pw->policy.emergency ? "too hot" :
+			       "the battery is in its reserve", admits == RVL_ADMITS_NONE ?
+			       "no runs are admitted" : "only runs of high priority are admitted");
+	if (!(rvl_power_allowed(pw) & levels))
+		return rvl_say(err, -EBUSY, "no level has a variant for this model and for all that are "
+			       "queued or under way");
+	if (!pw->steered && (levels & board_mask(pw)) != board_mask(pw))
+		return rvl_say(err, -EOPNOTSUPP, "the model lacks a variant of some level, and the "
+			       "device's level is not the daemon's to choose (journal says why)");
+	return 0;
+}
+
+static void count(struct rvl_power *pw, uint32_t levels, int by)
+{
+	for (uint32_t l = 0; l < RIVULET_LEVELS; l++)
+		if (!(levels >> l & 1))
+			pw->lacking[l] += (uint32_t)by;
+}
+
+void rvl_power_hold(struct rvl_power *pw, uint32_t levels)
+{
+	count(pw, levels, 1);
+	if (pw->ready && !(levels >> pw->policy.level & 1))
+		rvl_power_judge(pw);
+}
+
+void rvl_power_release(struct rvl_power *pw, uint32_t levels)
+{
+	count(pw, levels, -1);
+	if (pw->ready && (levels & board_mask(pw)) != board_mask(pw))
+		rvl_power_judge(pw);
+}
+
+uint32_t rvl_power_floor(const struct rvl_power *pw, uint32_t levels, uint64_t deadline)
+{
+	uint32_t mask = rvl_power_allowed(pw) & levels;
+	struct rvl_policy_input in;
+
+	if (!pw->ready || !mask)
+		return 0;
+	/* The governor's choice: any. */
+	if (!pw->steered)
+		return (uint32_t)__builtin_ctz(mask);
+	fill_input(pw, &in);
+	in.allowed = mask & ~pw->refused ? mask & ~pw->refused : mask;
+	return rvl_policy_floor(&pw->policy, &in, pw->gauge.external ? 0 : pw->gauge.drain,
+				deadline == UINT64_MAX ? in.now : deadline);
+}
+
+/* ---- start and stop ---- */
+
+static void find_state(struct rvl_power *pw)
+{
+	const char *dir = pw->m->cfg.state_dir.s;
+	int r;
+
+	if (!strcmp(dir, "auto"))
+		dir = getenv("RUNTIME_DIRECTORY");
+	if (!dir || *dir != '/' || strlen(dir) > sizeof(pw->state_path) - 16)
+		return;
+	snprintf(pw->state_path, sizeof(pw->state_path), "%s/policy.state", dir);
+	r = rvl_power_load(pw->state_path, &pw->recovered);
+	if (r == -EINVAL)
+		rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL, "%s is damaged, ignored", pw->state_path);
+	if (r)
+		return;
+	pw->tool_mode = pw->recovered.mode;
+	pw->tool_fixed = pw->recovered.fixed;
+	rvl_log(LOG_NOTICE, RVL_LOG_POLICY_RECOVERED, NULL,
+		"the daemon before was killed: level %u and the device's limits are taken over",
+		pw->recovered.level);
+}
+
+static int watch(struct rvl_power *pw)
+{
+	static const char *const subsystems[] = { "power_supply", "thermal" };
+	int r = sd_device_monitor_new(&pw->monitor);
+
+	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(subsystems); i++)
+		r = sd_device_monitor_filter_add_match_subsystem_devtype(pw->monitor, subsystems[i],
+									 NULL);
+	r = r < 0 ? r : sd_device_monitor_attach_event(pw->monitor, pw->m->event);
+	return r < 0 ? r : sd_device_monitor_start(pw->monitor, on_uevent, pw);
+}
+
+int rvl_power_start(struct rvl_manager *m, struct rvl_text *err)
+{
+	struct rvl_power *pw = &m->power;
+	int r;
+
+	pw->m = m;
+	pw->applied = pw->told_level = NO_LEVEL;
+	pw->zones.temp = RVL_NO_VALUE;
+	find_state(pw);
+	r = sd_event_add_time(m->event, &pw->timer, CLOCK_MONOTONIC, UINT64_MAX, 1000, on_timer, pw);
+	if (r < 0)
+		return rvl_say(err, r, "event loop: %s", strerror(-r));
+	/* The linked model is for machines without udev, too: there the timer alone has to do. */
+	r = watch(pw);
+	if (r < 0)
+		rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL,
+			"no uevents of batteries (%s): they are polled only", strerror(-r));
+	if (m->cfg.profiles)
+		pw->profiles = rvl_profiles_start(pw);
+	rvl_power_device(pw);
+	if (!pw->ready)
+		rvl_power_tick(pw);
+	return 0;
+}
+
+void rvl_power_stop(struct rvl_power *pw)
+{
+	struct rvl_text err;
+
+	if (!pw->timer)
+		return;
+	if (!pw->yielded && rvl_devfreq_restore(&pw->devfreq, &err))
+		rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL, "cannot restore the limits: %s", err.s);
+	else if (*pw->state_path)
+		unlink(pw->state_path);
+	pw->profiles = rvl_profiles_stop(pw->profiles);
+	sd_device_monitor_unref(pw->monitor);
+	pw->monitor = NULL;
+	pw->timer = sd_event_source_disable_unref(pw->timer);
+}
