@@ -7,8 +7,8 @@
 #   make install  DESTDIR=... PREFIX=/usr
 #   make help     this text
 #
-#   make check-STAGE alone: unit asan model conv onnx models docs dts security nspawn style; scripts/vm-check.sh for the VM
-#   make coverage, make bench-npu, make bench-driver
+#   make check-STAGE alone: unit asan model conv onnx models docs dts security nspawn style kernel-style; scripts/vm-check.sh for the VM
+#   make coverage, make bench-npu, make bench-driver, make fuzz-ioctl
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan SAN=1 and
 # BUILD=build/cov COV=1 build the same with sanitizers or coverage. A folder sees only the headers that
@@ -88,7 +88,7 @@ PARTS := uapi sim kernels compiler libclient runtime daemon tool kmod tests
 DEPS := $(patsubst %.c,$(BUILD)/obj/%.d,$(ALL_SOURCES))
 -include $(DEPS)
 
-.PHONY: all clean help unit demo check check-unit check-asan check-models check-man check-dts check-style coverage
+.PHONY: all clean help unit demo check check-unit check-asan check-models check-man check-dts check-style check-kernel-style coverage
 all: $(LIBS_ALL) $(PROGRAMS)
 
 # Sub-makes, because what pkg-config knows changes with the packages.
@@ -97,7 +97,7 @@ demo:
 	@scripts/demo
 
 check:
-	@scripts/install-deps.sh
+	@scripts/install-deps.sh --kernel-style
 	@scripts/check
 
 coverage:
@@ -114,8 +114,10 @@ check-man: $(PROGRAMS)
 	@BUILD=$(BUILD) scripts/check-man
 check-dts:
 	@scripts/check-dts
-check-style:
+check-style: check-kernel-style
 	@scripts/check-style
+check-kernel-style:
+	@scripts/check-kernel-style
 
 # One line per test binary; stops nothing, fails at the end.
 unit: $(UNIT_TESTS)

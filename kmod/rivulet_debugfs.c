@@ -3,8 +3,14 @@
 #include <drm/drm_debugfs.h>
 #include <drm/drm_drv.h>
 #include <drm/drm_file.h>
+#include <drm/drm_gem.h>
+#include <drm/drm_print.h>
+#include <linux/debugfs.h>
+#include <linux/idr.h>
 #include <linux/seq_file.h>
 
+#include "rivulet_dump.h"
+#include "rivulet_gem.h"
 #include "rivulet_hw.h"
 #include "rivulet_job.h"
 
@@ -19,16 +25,11 @@ static int rvl_show_objects(struct seq_file *m, void *data)
 	return 0;
 }
 
-static int rvl_show_queue(struct seq_file *m, void *data)
+static void rvl_print_queue(struct seq_file *m, struct rvl_device *rdev)
 {
-	struct drm_debugfs_entry *entry = m->private;
-	struct rvl_device *rdev = to_rvl(entry->dev);
 	unsigned long flags;
-	int idx;
 	u32 i;
 
-	if (!drm_dev_enter(&rdev->drm, &idx))
-		return -ENODEV;
 	spin_lock_irqsave(&rdev->lock, flags);
 	seq_printf(m, "issued %u\ndone %u\nlevel %u\nprogress %u\n", rdev->seq,
 		   rvl_hw_done(rdev), rvl_hw_level(rdev), rvl_hw_progress(rdev));
@@ -38,13 +39,91 @@ static int rvl_show_queue(struct seq_file *m, void *data)
 				   rdev->slot[i]->client->tag);
 	}
 	spin_unlock_irqrestore(&rdev->lock, flags);
+}
+
+static int rvl_show_queue(struct seq_file *m, void *data)
+{
+	struct drm_debugfs_entry *entry = m->private;
+	int idx;
+
+	if (!drm_dev_enter(entry->dev, &idx))
+		return -ENODEV;
+	rvl_print_queue(m, to_rvl(entry->dev));
 	drm_dev_exit(idx);
 	return 0;
 }
 
+static int rvl_show_registers(struct seq_file *m, void *data)
+{
+	struct drm_debugfs_entry *entry = m->private;
+	struct drm_printer p = drm_seq_file_printer(m);
+	u32 value[RVL_REGS];
+	int idx;
+
+	if (!drm_dev_enter(entry->dev, &idx))
+		return -ENODEV;
+	rvl_regs_read(to_rvl(entry->dev), value);
+	drm_dev_exit(idx);
+	rvl_regs_print(&p, value);
+	return 0;
+}
+
+static void rvl_show_handles(struct seq_file *m, struct drm_file *file)
+{
+	struct rvl_client *client = file->driver_priv;
+	struct drm_gem_object *obj;
+	int handle;
+
+	spin_lock(&file->table_lock);
+	idr_for_each_entry(&file->object_idr, obj, handle) {
+		if (!obj)
+			continue;
+		seq_printf(m, "client %u handle %d size %zu %s%s%s\n", client->tag, handle,
+			   obj->size, to_rvl_bo(obj)->list ? "pages" : "span",
+			   obj->import_attach ? " imported" : "",
+			   rvl_rights_writable(client, handle, obj) ? "" : " readonly");
+	}
+	spin_unlock(&file->table_lock);
+}
+
+/* A buffer is listed for each of its handles. */
+static int rvl_show_buffers(struct seq_file *m, void *data)
+{
+	struct drm_debugfs_entry *entry = m->private;
+	struct drm_file *file;
+	int ret;
+
+	ret = mutex_lock_interruptible(&entry->dev->filelist_mutex);
+	if (ret)
+		return ret;
+	list_for_each_entry(file, &entry->dev->filelist, lhead) {
+		if (file->driver_priv)
+			rvl_show_handles(m, file);
+	}
+	mutex_unlock(&entry->dev->filelist_mutex);
+	return 0;
+}
+
+static int rvl_force_reset(void *data, u64 value)
+{
+	struct rvl_device *rdev = data;
+	int ret, idx;
+
+	if (value != 1)
+		return -EINVAL;
+	if (!drm_dev_enter(&rdev->drm, &idx))
+		return -ENODEV;
+	ret = rvl_queue_force_reset(rdev);
+	drm_dev_exit(idx);
+	return ret;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(rvl_force_reset_fops, NULL, rvl_force_reset, "%llu\n");
+
 static const struct drm_debugfs_info rvl_debugfs_files[] = {
 	{ "objects", rvl_show_objects },
 	{ "queue", rvl_show_queue },
+	{ "registers", rvl_show_registers },
+	{ "buffers", rvl_show_buffers },
 };
 
 /**
@@ -54,4 +133,6 @@ static const struct drm_debugfs_info rvl_debugfs_files[] = {
 void rvl_debugfs_init(struct rvl_device *rdev)
 {
 	drm_debugfs_add_files(&rdev->drm, rvl_debugfs_files, ARRAY_SIZE(rvl_debugfs_files));
+	debugfs_create_file("force_reset", 0200, rdev->drm.debugfs_root, rdev,
+			    &rvl_force_reset_fops);
 }

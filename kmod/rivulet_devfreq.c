@@ -14,19 +14,41 @@
 #define RVL_POLL_MS	50
 
 /**
- * rvl_load_switch - the queue became empty or filled; account the time until now
- * @load: account
- * @was_busy: the state that ends
+ * rvl_load_update - account the time until now; the state may have changed
+ * @rdev: the NPU
  *
  * Called with rvl_device.lock held.
  */
-void rvl_load_switch(struct rvl_load *load, bool was_busy)
+void rvl_load_update(struct rvl_device *rdev)
 {
-	ktime_t now = ktime_get();
-	ktime_t *sum = was_busy ? &load->busy : &load->idle;
+	struct rvl_load *load = &rdev->load;
+	ktime_t now = ktime_get(), step = ktime_sub(now, load->since);
 
-	*sum = ktime_add(*sum, ktime_sub(now, load->since));
+	lockdep_assert_held(&rdev->lock);
+	if (load->is_busy) {
+		load->busy = ktime_add(load->busy, step);
+		load->busy_total = ktime_add(load->busy_total, step);
+	} else {
+		load->idle = ktime_add(load->idle, step);
+	}
 	load->since = now;
+	load->is_busy = rdev->slot[0] || rdev->slot[1];
+}
+
+/**
+ * rvl_load_busy - time for which the device had a job, since probe
+ * @rdev: the NPU
+ */
+ktime_t rvl_load_busy(struct rvl_device *rdev)
+{
+	unsigned long flags;
+	ktime_t busy;
+
+	spin_lock_irqsave(&rdev->lock, flags);
+	rvl_load_update(rdev);
+	busy = rdev->load.busy_total;
+	spin_unlock_irqrestore(&rdev->lock, flags);
+	return busy;
 }
 
 static u32 rvl_level_of(struct rvl_device *rdev, unsigned long hz)
@@ -67,7 +89,7 @@ static int rvl_devfreq_status(struct device *dev, struct devfreq_dev_status *st)
 
 	rvl_devfreq_current(dev, &st->current_frequency);
 	spin_lock_irqsave(&rdev->lock, flags);
-	rvl_load_switch(load, rdev->slot[0] || rdev->slot[1]);
+	rvl_load_update(rdev);
 	st->busy_time = ktime_to_ns(load->busy);
 	st->total_time = ktime_to_ns(ktime_add(load->busy, load->idle));
 	load->busy = 0;

@@ -4,7 +4,8 @@
 
 #include "rivulet_device.h"
 
-void rvl_load_switch(struct rvl_load *load, bool was_busy);
+void rvl_load_update(struct rvl_device *rdev);
+ktime_t rvl_load_busy(struct rvl_device *rdev);
 int rvl_devfreq_init(struct rvl_device *rdev);
 void rvl_devfreq_fini(struct rvl_device *rdev);
 

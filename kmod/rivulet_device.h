@@ -17,6 +17,7 @@
 
 struct devfreq;
 struct rvl_bus_ops;
+struct rvl_dump;
 struct rvl_job;
 
 /* Entries of the device's queue: CURRENT and NEXT. */
@@ -30,11 +31,13 @@ struct rvl_slot_mem {
 	struct rivulet_status status __aligned(RIVULET_DESC_ALIGN);
 };
 
-/* Time the queue held at least one job, for devfreq. */
+/* Time the device had at least one job, for devfreq. */
 struct rvl_load {
 	ktime_t since;		/* start of the present state */
+	bool is_busy;		/* the present state */
 	ktime_t busy;
 	ktime_t idle;
+	ktime_t busy_total;	/* since probe */
 };
 
 /* One NPU. Lives until the last file, buffer and dma-buf of it are gone. */
@@ -53,6 +56,10 @@ struct rvl_device {
 	/* Guards what follows up to @load, and the DRV registers of the queue; taken in the IRQ. */
 	spinlock_t lock;
 	struct rvl_job *slot[RVL_QUEUE_SLOTS];	/* in the device's hands, by seq & 1 */
+	/* While not @live (a reset, sleep), jobs wait here, oldest first, and none is issued. */
+	struct rvl_job *wait[RVL_QUEUE_SLOTS];
+	u32 waiting;
+	bool live;			/* written with request_lock held too */
 	u32 seq;			/* last one issued */
 	u64 fence_seqno;
 	bool dead;			/* wedged or unplugged: no job is issued any more */
@@ -68,6 +75,8 @@ struct rvl_device {
 	atomic_t buffers, jobs, clients;
 	atomic_long_t list_bytes;	/* of all page lists */
 	struct devfreq *devfreq;
+	struct rvl_dump *dump;
+	struct rvl_sense *sense;	/* NULL: no hwmon */
 };
 
 /* One open file. Jobs keep it, so it may outlive the file. */
@@ -89,8 +98,10 @@ static inline struct rvl_device *to_rvl(struct drm_device *drm)
 }
 
 extern const struct file_operations rvl_fops;
+extern const struct attribute_group *rvl_groups[];
 
 void rvl_debugfs_init(struct rvl_device *rdev);
+void rvl_hwmon_init(struct rvl_device *rdev);
 
 void rvl_client_put(struct rvl_client *client);
 

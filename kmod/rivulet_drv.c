@@ -15,6 +15,7 @@
 #include "rivulet_compat.h"
 #include "rivulet_devfreq.h"
 #include "rivulet_drv.h"
+#include "rivulet_dump.h"
 #include "rivulet_gem.h"
 #include "rivulet_hw.h"
 #include "rivulet_job.h"
@@ -91,18 +92,50 @@ static void rvl_show_fdinfo(struct drm_printer *p, struct drm_file *file)
 	drm_show_memory_stats(p, file);
 }
 
+/*
+ * The core denies a render node what takes a master, but not an accel node, whose files have none
+ * either: these two follow the pointer.
+ */
+static bool rvl_needs_master(unsigned int cmd)
+{
+	return _IOC_NR(cmd) == _IOC_NR(DRM_IOCTL_GET_UNIQUE) ||
+	       _IOC_NR(cmd) == _IOC_NR(DRM_IOCTL_GET_MAGIC);
+}
+
+static long rvl_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
+{
+	return rvl_needs_master(cmd) ? -EACCES : drm_ioctl(filp, cmd, arg);
+}
+
+#ifdef CONFIG_COMPAT
+static long rvl_compat_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
+{
+	return rvl_needs_master(cmd) ? -EACCES : drm_compat_ioctl(filp, cmd, arg);
+}
+#else
+#define rvl_compat_ioctl	NULL
+#endif
+
 #if IS_ENABLED(CONFIG_DRM_ACCEL) && !defined(RVL_RENDER_NODE)
 #define RVL_NODE_FEATURE	DRIVER_COMPUTE_ACCEL
-#define RVL_NODE_FOPS		DRM_ACCEL_FOPS
+#define RVL_NODE_OPEN		accel_open
 #else
 #define RVL_NODE_FEATURE	DRIVER_RENDER
-#define RVL_NODE_FOPS		DRM_GEM_FOPS
+#define RVL_NODE_OPEN		drm_open
 #endif
 
 const struct file_operations rvl_fops = {
 	.owner = THIS_MODULE,
-	RVL_NODE_FOPS,
+	.open = RVL_NODE_OPEN,
+	.release = drm_release,
+	.unlocked_ioctl = rvl_ioctl,
+	.compat_ioctl = rvl_compat_ioctl,
+	.poll = drm_poll,
+	.read = drm_read,
+	.llseek = noop_llseek,
+	.mmap = drm_gem_mmap,
 	.show_fdinfo = drm_show_fdinfo,
+	.fop_flags = FOP_UNSIGNED_OFFSET,
 };
 
 static const struct drm_driver rvl_driver = {
@@ -197,6 +230,8 @@ static int rvl_bring_up(struct rvl_device *rdev)
 	if (!ret)
 		ret = rvl_mem_setup(rdev);
 	if (!ret)
+		ret = rvl_dump_setup(rdev);
+	if (!ret)
 		ret = rvl_sched_setup(rdev);
 	if (ret)
 		return ret;
@@ -246,6 +281,7 @@ int rvl_device_start(struct rvl_device *rdev)
 	if (ret)
 		goto err_irq;
 	rvl_debugfs_init(rdev);
+	rvl_hwmon_init(rdev);
 	drm_info(&rdev->drm, "%s: %u x %u array, %u lanes, %u levels to %llu MHz\n",
 		 rdev->info.name, rdev->info.tm, rdev->info.tn, rdev->info.dn,
 		 rdev->info.level_count,

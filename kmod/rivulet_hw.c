@@ -170,6 +170,21 @@ int rvl_hw_read_counters(struct rvl_device *rdev, struct drm_rivulet_counters *o
 }
 
 /**
+ * rvl_hw_temperature - the die's
+ * @rdev: the NPU
+ * @millidegree: result, Celsius
+ *
+ * Returns 0, or -ENODEV without a sensor.
+ */
+int rvl_hw_temperature(struct rvl_device *rdev, long *millidegree)
+{
+	if (!(rdev->info.flags & RIVULET_FLAG_SENSOR))
+		return -ENODEV;
+	*millidegree = (s32)rvl_rd(rdev, RIVULET_REG_TEMPERATURE);
+	return 0;
+}
+
+/**
  * rvl_hw_level - level in force, always below the number of levels
  * @rdev: the NPU
  */
@@ -273,32 +288,32 @@ bool rvl_hw_retired(struct rvl_device *rdev, u32 seq)
  * rvl_hw_outcome - read the status of a retired job
  * @rdev: the NPU
  * @seq: the job's
+ * @st: what the device wrote; zero if that is not to be believed
  * @out: result
  *
  * The device is not trusted more than a wire: a status that is not the job's or fails its
  * checksum is the device's fault and reads as -EIO. Called with rdev->lock held.
  */
-void rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rvl_outcome *out)
+void rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rivulet_status *st,
+		    struct rvl_outcome *out)
 {
-	struct rivulet_status st = rdev->mem[seq & 1].status;
-	u64 start = le64_to_cpu(st.start), end = le64_to_cpu(st.end);
+	u64 start, end;
 
 	memset(out, 0, sizeof(*out));
-	if (!rvl_status_valid(&st, seq)) {
+	*st = rdev->mem[seq & 1].status;
+	if (!rvl_status_valid(st, seq)) {
+		memset(st, 0, sizeof(*st));
 		drm_err_ratelimited(&rdev->drm, "job %u: no valid status (frozen %u, fault %u)\n",
 				    seq, rvl_rd(rdev, RIVULET_REG_FROZEN),
 				    rvl_rd(rdev, RIVULET_REG_FROZEN_FAULT));
 		out->error = -EIO;
 		return;
 	}
-	out->error = rvl_state_error(le32_to_cpu(st.state));
+	start = le64_to_cpu(st->start);
+	end = le64_to_cpu(st->end);
+	out->error = rvl_state_error(le32_to_cpu(st->state));
 	out->device_ns = end > start ? end - start : 0;
-	out->cycles = le64_to_cpu(st.cycles);
-	if (out->error)
-		drm_dbg(&rdev->drm, "job %u: state %u fault %u slot %d offset 0x%llx insn %u\n",
-			seq, le32_to_cpu(st.state), le32_to_cpu(st.fault),
-			(int)le32_to_cpu(st.fault_slot), le64_to_cpu(st.fault_offset),
-			le32_to_cpu(st.insn));
+	out->cycles = le64_to_cpu(st->cycles);
 }
 
 /**

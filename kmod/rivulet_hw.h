@@ -14,6 +14,7 @@ struct rvl_outcome {
 int rvl_hw_identify(void __iomem *win, size_t size);
 int rvl_hw_read_info(struct rvl_device *rdev);
 int rvl_hw_read_counters(struct rvl_device *rdev, struct drm_rivulet_counters *out);
+int rvl_hw_temperature(struct rvl_device *rdev, long *millidegree);
 u32 rvl_hw_level(struct rvl_device *rdev);
 u32 rvl_hw_progress(struct rvl_device *rdev);
 u32 rvl_hw_done(struct rvl_device *rdev);
@@ -22,7 +23,8 @@ bool rvl_hw_frozen_at(struct rvl_device *rdev, u32 seq);
 
 void rvl_hw_issue(struct rvl_device *rdev, u32 seq, const struct rivulet_desc *desc);
 bool rvl_hw_retired(struct rvl_device *rdev, u32 seq);
-void rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rvl_outcome *out);
+void rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rivulet_status *st,
+		    struct rvl_outcome *out);
 void rvl_hw_resume(struct rvl_device *rdev, u32 seq);
 
 int rvl_hw_abort(struct rvl_device *rdev, u32 seq);

@@ -14,8 +14,12 @@
 #include "rivulet_compat.h"
 #include "rivulet_devfreq.h"
 #include "rivulet_drv.h"
+#include "rivulet_dump.h"
 #include "rivulet_hw.h"
 #include "rivulet_job.h"
+
+#define CREATE_TRACE_POINTS
+#include "rivulet_trace.h"
 
 static unsigned int rvl_timeout_ms = 2000;
 module_param_named(timeout_ms, rvl_timeout_ms, uint, 0444);
@@ -139,9 +143,9 @@ static void rvl_queue_issue(struct rvl_device *rdev, struct rvl_job *job)
 	job->seq = ++rdev->seq;
 	job->progress = rvl_hw_progress(rdev);
 	job->issued_at = ktime_get();
-	if (!rdev->slot[0] && !rdev->slot[1])
-		rvl_load_switch(&rdev->load, false);
 	rdev->slot[job->seq & 1] = job;
+	rvl_load_update(rdev);
+	trace_rivulet_job_start(job, rvl_hw_level(rdev));
 	rvl_hw_issue(rdev, job->seq, &job->desc);
 }
 
@@ -160,7 +164,8 @@ static struct dma_fence *rvl_sched_run_job(struct drm_sched_job *sched_job)
 	spin_lock_irqsave(&rdev->lock, flags);
 	if (rdev->dead) {
 		ret = rdev->dead_error;
-	} else if (drm_WARN_ON_ONCE(&rdev->drm, rdev->slot[(rdev->seq + 1) & 1])) {
+	} else if (drm_WARN_ON_ONCE(&rdev->drm, rdev->slot[(rdev->seq + 1) & 1] ||
+				    rdev->waiting == RVL_QUEUE_SLOTS)) {
 		ret = -EBUSY;
 	} else {
 		spin_lock_init(&job->fence->lock);
@@ -168,7 +173,10 @@ static struct dma_fence *rvl_sched_run_job(struct drm_sched_job *sched_job)
 			       rdev->fence_context, ++rdev->fence_seqno);
 		__module_get(THIS_MODULE);
 		job->issued = true;
-		rvl_queue_issue(rdev, job);
+		if (rdev->live)
+			rvl_queue_issue(rdev, job);
+		else
+			rdev->wait[rdev->waiting++] = job;
 	}
 	spin_unlock_irqrestore(&rdev->lock, flags);
 	/* One reference for the scheduler, one stays the job's. */
@@ -178,24 +186,38 @@ static struct dma_fence *rvl_sched_run_job(struct drm_sched_job *sched_job)
 /* End a job that the device no longer has. Called with rdev->lock held. */
 static void rvl_queue_finish(struct rvl_device *rdev, struct rvl_job *job, int error)
 {
-	rdev->slot[job->seq & 1] = NULL;
-	if (!rdev->slot[0] && !rdev->slot[1])
-		rvl_load_switch(&rdev->load, true);
+	if (rdev->slot[job->seq & 1] == job)
+		rdev->slot[job->seq & 1] = NULL;
+	rvl_load_update(rdev);
+	rvl_dump_seal(rdev, job);
 	if (error)
 		dma_fence_set_error(&job->fence->base, error);
+	trace_rivulet_job_done(job, error);
 	dma_fence_signal(&job->fence->base);
+}
+
+/* A program's fault is its owner's business; the device's own is kept for whoever mends it. */
+static void rvl_queue_fault(struct rvl_device *rdev, struct rvl_job *job)
+{
+	u32 fault = le32_to_cpu(job->status.fault);
+
+	trace_rivulet_job_fault(job, -EIO);
+	if (fault == RIVULET_FAULT_NONE || fault == RIVULET_FAULT_INTERNAL)
+		rvl_dump_take(rdev, job, "device");
 }
 
 static void rvl_queue_retire(struct rvl_device *rdev, struct rvl_job *job)
 {
 	struct rvl_outcome out;
 
-	rvl_hw_outcome(rdev, job->seq, &out);
+	rvl_hw_outcome(rdev, job->seq, &job->status, &out);
 	atomic64_add(out.device_ns, &job->client->busy_ns);
 	atomic64_add(out.cycles, &job->client->cycles);
 	/* Asked once for each freeze, because each job is retired once. */
 	if (rvl_hw_frozen_at(rdev, job->seq))
 		rvl_hw_resume(rdev, job->seq);
+	if (out.error == -EIO)
+		rvl_queue_fault(rdev, job);
 	rvl_queue_finish(rdev, job, out.error ? job->verdict ?: out.error : 0);
 }
 
@@ -252,23 +274,30 @@ static void rvl_queue_poll(struct rvl_device *rdev)
 }
 
 /*
- * Take the jobs out of the device's hands, oldest first. A reset moves DONE_SEQ past them, which
- * must not look as if they had ended.
+ * Take the jobs out of the device's hands, behind those that wait already. A reset moves DONE_SEQ
+ * past them, which must not look as if they had ended.
  */
-static void rvl_queue_take(struct rvl_device *rdev, struct rvl_job **jobs)
+static void rvl_queue_take(struct rvl_device *rdev)
 {
+	struct rvl_job *job;
 	unsigned long flags;
 	u32 i;
 
+	lockdep_assert_held(&rdev->request_lock);
 	spin_lock_irqsave(&rdev->lock, flags);
-	for (i = 0; i < RVL_QUEUE_SLOTS; i++)
-		jobs[i] = rdev->slot[(rdev->seq + 1 + i) & 1];
+	rdev->live = false;
+	for (i = 0; i < RVL_QUEUE_SLOTS; i++) {
+		job = rdev->slot[(rdev->seq + 1 + i) & 1];
+		if (job)
+			rdev->wait[rdev->waiting++] = job;
+	}
 	memset(rdev->slot, 0, sizeof(rdev->slot));
+	rvl_load_update(rdev);
 	spin_unlock_irqrestore(&rdev->lock, flags);
 }
 
 /* Fail the jobs taken, and all that come. The device's DMA is off before their pages are let go. */
-static void rvl_queue_die(struct rvl_device *rdev, struct rvl_job **jobs, int error)
+static void rvl_queue_die(struct rvl_device *rdev, int error)
 {
 	unsigned long flags;
 	u32 i;
@@ -278,72 +307,83 @@ static void rvl_queue_die(struct rvl_device *rdev, struct rvl_job **jobs, int er
 	if (!rdev->dead)
 		rdev->dead_error = error;
 	rdev->dead = true;
-	for (i = 0; i < RVL_QUEUE_SLOTS; i++) {
-		if (jobs[i])
-			rvl_queue_finish(rdev, jobs[i], jobs[i]->verdict ?: error);
-	}
+	for (i = 0; i < rdev->waiting; i++)
+		rvl_queue_finish(rdev, rdev->wait[i], rdev->wait[i]->verdict ?: error);
+	rdev->waiting = 0;
 	spin_unlock_irqrestore(&rdev->lock, flags);
 }
 
 /*
  * After a reset: the guilty job ends, the one behind it is issued again, and either is retired
- * instead when the device was done with it just before.
+ * instead when the device was done with it just before. What came meanwhile follows.
  */
-static void rvl_queue_reissue(struct rvl_device *rdev, struct rvl_job **jobs)
+static void rvl_queue_reissue(struct rvl_device *rdev)
 {
+	struct rvl_job *job;
 	unsigned long flags;
 	u32 i;
 
 	spin_lock_irqsave(&rdev->lock, flags);
-	for (i = 0; i < RVL_QUEUE_SLOTS; i++) {
-		if (!jobs[i])
-			continue;
-		if (rvl_hw_retired(rdev, jobs[i]->seq))
-			rvl_queue_retire(rdev, jobs[i]);
-		else if (jobs[i]->verdict)
-			rvl_queue_finish(rdev, jobs[i], jobs[i]->verdict);
+	rdev->live = true;
+	for (i = 0; i < rdev->waiting; i++) {
+		job = rdev->wait[i];
+		if (job->issued_at && rvl_hw_retired(rdev, job->seq))
+			rvl_queue_retire(rdev, job);
+		else if (job->verdict)
+			rvl_queue_finish(rdev, job, job->verdict);
 		else
-			rvl_queue_issue(rdev, jobs[i]);
+			rvl_queue_issue(rdev, job);
 	}
+	rdev->waiting = 0;
 	spin_unlock_irqrestore(&rdev->lock, flags);
 }
 
-static void rvl_recover_by_reset(struct rvl_device *rdev)
+static int rvl_queue_reset(struct rvl_device *rdev, enum rvl_event event)
 {
-	struct rvl_job *jobs[RVL_QUEUE_SLOTS];
 	int ret;
 
-	rvl_queue_take(rdev, jobs);
+	rvl_queue_take(rdev);
 	ret = rvl_hw_reset(rdev, rdev->seq);
 	if (!ret) {
-		rvl_queue_reissue(rdev, jobs);
-		return;
+		rvl_event_send(rdev, event);
+		rvl_queue_reissue(rdev);
+		return 0;
 	}
 	drm_err(&rdev->drm, "the device is %s\n",
 		ret == -ENODEV ? "gone" : "lost: it answers no reset");
-	rvl_queue_die(rdev, jobs, ret == -ENODEV ? ret : -EIO);
+	rvl_event_send(rdev, RVL_EVENT_LOST);
+	ret = ret == -ENODEV ? ret : -EIO;
+	rvl_queue_die(rdev, ret);
+	return ret;
+}
+
+/* Decide that a job ends with an error, and keep the state of the device for the dump. */
+static void rvl_job_condemn(struct rvl_device *rdev, struct rvl_job *job, int error,
+			    const char *reason)
+{
+	lockdep_assert_held(&rdev->lock);
+	job->verdict = error;
+	rvl_dump_take(rdev, job, reason);
 }
 
 /* The scheduler is stopped: nothing is issued meanwhile, so rdev->seq stays. */
 static void rvl_recover(struct rvl_device *rdev, struct rvl_job *job)
 {
+	unsigned long flags;
 	int ret;
 
-	mutex_lock(&rdev->request_lock);
-	if (rvl_job_ended(job))
-		goto out;
-	job->verdict = rvl_hw_gone(rdev) ? -ENODEV : -ETIME;
+	spin_lock_irqsave(&rdev->lock, flags);
+	rvl_job_condemn(rdev, job, rvl_hw_gone(rdev) ? -ENODEV : -ETIME, "hang");
+	spin_unlock_irqrestore(&rdev->lock, flags);
 	rvl_warn_ratelimited(rdev, "job %u of client %u hangs: aborting it\n", job->seq,
 			     job->client->tag);
 	ret = rvl_hw_abort(rdev, job->seq);
 	rvl_queue_poll(rdev);
-	if (!rvl_job_ended(job)) {
-		rvl_warn_ratelimited(rdev, "abort %s: resetting the device\n",
-				     ret ? "not answered" : "without effect");
-		rvl_recover_by_reset(rdev);
-	}
-out:
-	mutex_unlock(&rdev->request_lock);
+	if (rvl_job_ended(job))
+		return;
+	rvl_warn_ratelimited(rdev, "abort %s: resetting the device\n",
+			     ret ? "not answered" : "without effect");
+	rvl_queue_reset(rdev, RVL_EVENT_HANG);
 }
 
 static bool rvl_job_hangs(struct rvl_device *rdev, struct rvl_job *job)
@@ -354,6 +394,18 @@ static bool rvl_job_hangs(struct rvl_device *rdev, struct rvl_job *job)
 	job->progress = progress;
 	return !moved || rvl_hw_gone(rdev) ||
 	       ktime_ms_delta(ktime_get(), job->issued_at) > rvl_cap_ms;
+}
+
+/* Nothing is asked of a device that sleeps: its jobs go on when it wakes. */
+static void rvl_job_check(struct rvl_device *rdev, struct rvl_job *job)
+{
+	mutex_lock(&rdev->request_lock);
+	if (rdev->live) {
+		rvl_queue_poll(rdev);
+		if (!rvl_job_ended(job) && rvl_job_hangs(rdev, job))
+			rvl_recover(rdev, job);
+	}
+	mutex_unlock(&rdev->request_lock);
 }
 
 /*
@@ -371,9 +423,7 @@ static enum drm_gpu_sched_stat rvl_sched_timedout(struct drm_sched_job *sched_jo
 	drm_sched_wqueue_stop(sched);
 	/* Of a device that was removed, all jobs have been failed, and its registers are gone. */
 	if (job->issued && drm_dev_enter(&rdev->drm, &idx)) {
-		rvl_queue_poll(rdev);
-		if (!rvl_job_ended(job) && rvl_job_hangs(rdev, job))
-			rvl_recover(rdev, job);
+		rvl_job_check(rdev, job);
 		drm_dev_exit(idx);
 	}
 	spin_lock(&sched->job_list_lock);
@@ -475,6 +525,31 @@ int rvl_queue_start(struct rvl_device *rdev)
 	rdev->load.since = ktime_get();
 	mutex_lock(&rdev->request_lock);
 	ret = rvl_hw_reset(rdev, rdev->seq) ?: rvl_hw_release(rdev);
+	rdev->live = !ret;
+	mutex_unlock(&rdev->request_lock);
+	return ret;
+}
+
+/**
+ * rvl_queue_force_reset - reset the device at a person's request
+ * @rdev: the NPU, powered
+ *
+ * The job that runs ends with -ECANCELED, because it may have overwritten its own input; the one
+ * behind it is issued again. Returns 0, or why the device is lost.
+ */
+int rvl_queue_force_reset(struct rvl_device *rdev)
+{
+	struct rvl_job *job;
+	unsigned long flags;
+	int ret;
+
+	mutex_lock(&rdev->request_lock);
+	spin_lock_irqsave(&rdev->lock, flags);
+	job = rdev->slot[(rdev->seq + 1) & 1] ?: rdev->slot[rdev->seq & 1];
+	if (job && !job->verdict)
+		rvl_job_condemn(rdev, job, -ECANCELED, "forced");
+	spin_unlock_irqrestore(&rdev->lock, flags);
+	ret = rdev->dead ? rdev->dead_error : rvl_queue_reset(rdev, RVL_EVENT_FORCED);
 	mutex_unlock(&rdev->request_lock);
 	return ret;
 }
@@ -486,7 +561,6 @@ int rvl_queue_start(struct rvl_device *rdev)
  */
 void rvl_queue_stop(struct rvl_device *rdev, int error)
 {
-	struct rvl_job *jobs[RVL_QUEUE_SLOTS];
 	unsigned long flags;
 
 	mutex_lock(&rdev->request_lock);
@@ -494,9 +568,10 @@ void rvl_queue_stop(struct rvl_device *rdev, int error)
 	rdev->dead_error = error;
 	rdev->dead = true;
 	spin_unlock_irqrestore(&rdev->lock, flags);
-	rvl_queue_take(rdev, jobs);
+	rvl_queue_take(rdev);
 	if (rvl_hw_reset(rdev, rdev->seq) == -ETIMEDOUT)
 		drm_warn(&rdev->drm, "the device does not answer a reset\n");
-	rvl_queue_die(rdev, jobs, error);
+	rvl_queue_die(rdev, error);
 	mutex_unlock(&rdev->request_lock);
+	rvl_dump_stop(rdev);
 }

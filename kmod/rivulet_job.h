@@ -35,6 +35,7 @@ struct rvl_job {
 	int verdict;			/* error decided by the driver, before the device's */
 	u32 progress;			/* the device's progress when last looked at */
 	ktime_t issued_at;
+	struct rivulet_status status;	/* of a retired job */
 };
 
 static inline struct rvl_job *to_rvl_job(struct drm_sched_job *job)
@@ -53,6 +54,7 @@ void rvl_client_close(struct drm_device *drm, struct drm_file *file);
 
 irqreturn_t rvl_irq(int irq, void *arg);
 int rvl_queue_start(struct rvl_device *rdev);
+int rvl_queue_force_reset(struct rvl_device *rdev);
 void rvl_queue_stop(struct rvl_device *rdev, int error);
 
 #endif

@@ -131,6 +131,7 @@ static struct pci_driver rvl_pci_driver = {
 	.probe = rvl_pci_probe,
 	.remove = rvl_pci_remove,
 	.shutdown = rvl_pci_shutdown,
+	.dev_groups = rvl_groups,
 };
 
 /**

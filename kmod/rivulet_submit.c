@@ -17,6 +17,7 @@
 #include "rivulet_compat.h"
 #include "rivulet_gem.h"
 #include "rivulet_job.h"
+#include "rivulet_trace.h"
 
 /* Largest struct drm_rivulet_job of a newer userspace that is looked at. */
 #define RVL_MAX_STRIDE	PAGE_SIZE
@@ -324,6 +325,7 @@ static int rvl_push(struct rvl_submit *s, u32 exec_flags)
 	if (!ret) {
 		mutex_lock(&s->client->submit_lock);
 		drm_sched_job_arm(&job->base);
+		trace_rivulet_job_submit(job);
 		rvl_publish(s, &job->base.s_fence->finished);
 		drm_sched_entity_push_job(&job->base);
 		mutex_unlock(&s->client->submit_lock);

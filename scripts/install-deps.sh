@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# install-deps.sh [--oracle]
+# install-deps.sh [--oracle] [--kernel-style]
 #
 # Installs what `make`, `make demo` and `make check` need on a Debian 12 that has only git and
 # make.  Does nothing, quickly, where all of it is there.  --oracle adds a Python environment
-# with onnxruntime in build/venv, which only `make check-conv` and the model scripts use.
+# with onnxruntime in build/venv, which only `make check-conv` and the model scripts use;
+# --kernel-style what `make check-style` looks at the driver with (300 MB, most of it the kernel's source).
 
 set -euo pipefail
 
@@ -23,6 +24,7 @@ packages=(
 	dt-schema device-tree-compiler universal-ctags lcov
 	libonnx-testdata dataset-fashion-mnist
 )
+kernel_style_packages=(linux-source-6.12 coccinelle ocaml-nox perl)
 oracle_packages=(python3-venv python3-pip)
 
 die() {
@@ -88,11 +90,14 @@ main() {
 	log=$(mktemp)
 	trap 'rm -f "$log"' EXIT
 	install_packages "${packages[@]}"
-	case ${1:-} in
-	'') ;;
-	--oracle) install_oracle ;;
-	*) die "usage: install-deps.sh [--oracle]" ;;
-	esac
+	while [ $# -gt 0 ]; do
+		case $1 in
+		--oracle) install_oracle ;;
+		--kernel-style) install_packages "${kernel_style_packages[@]}" ;;
+		*) die "usage: install-deps.sh [--oracle] [--kernel-style]" ;;
+		esac
+		shift
+	done
 }
 
 main "$@"

@@ -12,7 +12,7 @@ stage=$top/build/stage-vm
 
 build() {
 	make --no-print-directory -s all modules build/tests/vm/kmod_test \
-		build/tests/vm/stranger build/tests/vm/client_test build/tests/vm/qconv.rvp
+		build/tests/vm/fuzz_ioctl build/tests/vm/stranger build/tests/vm/client_test build/tests/vm/qconv.rvp
 	rm -rf "$stage"
 	make --no-print-directory -s install "DESTDIR=$stage" >/dev/null
 	mkdir -p build/vm-data

@@ -4,6 +4,7 @@
  * ..."
  *
  *   inject SPEC   as --inject, at run time
+ *   temp MDEG     what the temperature sensor reports, millidegree Celsius
  *   unplug        the window turns all ones, doorbells are ignored
  *   power         off and on again: a fresh device; of a platform only
  *   stat          "NAME VALUE" lines
@@ -59,6 +60,21 @@ static void power(struct rvl_server *s, FILE *f)
 		fprintf(f, "ok\n");
 }
 
+static void temperature(struct rvl_server *s, const char *arg, FILE *f)
+{
+	char *end;
+	long mdeg = strtol(arg, &end, 10);
+
+	if (end == arg || *end || mdeg < -273150 || mdeg > 1000000) {
+		fprintf(f, "error: temp \"%.40s\": expected -273150 to 1000000\n", arg);
+	} else if (!s->sim) {
+		fprintf(f, "error: no machine is connected\n");
+	} else {
+		rvl_device_temperature(s->sim, mdeg);
+		fprintf(f, "ok\n");
+	}
+}
+
 static void command(struct rvl_server *s, const char *line, FILE *f)
 {
 	char err[160] = "";
@@ -69,6 +85,8 @@ static void command(struct rvl_server *s, const char *line, FILE *f)
 			fprintf(f, "error: %s\n", err);
 		else
 			fprintf(f, "ok\n");
+	} else if (!strncmp(line, "temp ", 5)) {
+		temperature(s, line + 5, f);
 	} else if (!strcmp(line, "unplug") && s->sim) {
 		rvl_device_unplug(s->sim);
 		fprintf(f, "ok\n");
@@ -80,7 +98,7 @@ static void command(struct rvl_server *s, const char *line, FILE *f)
 		print_stat(s, f);
 		fprintf(f, "ok\n");
 	} else {
-		fprintf(f, "error: \"%.40s\": expected inject SPEC, unplug, power or stat\n", line);
+		fprintf(f, "error: \"%.40s\": expected inject SPEC, temp MDEG, unplug, power or stat\n", line);
 	}
 }
 

@@ -48,7 +48,7 @@ void rvl_count_publish(struct rivulet_sim *s)
 {
 	struct rivulet_counters c = s->count;
 	uint64_t before = s->busy_seen;
-	uint32_t words[sizeof(c) / 4];
+	uint32_t words[sizeof(c) / 4], insns;
 
 	c.time = rvl_pace_now(s);
 	c.busy = busy_now(s, c.time);
@@ -62,7 +62,9 @@ void rvl_count_publish(struct rivulet_sim *s)
 				      memory_order_release);
 	atomic_store_explicit(&s->window.word[RIVULET_REG_COUNT_SEQ / 4], ++s->count_seq,
 			      memory_order_release);
-	atomic_store_explicit(&s->window.word[RIVULET_REG_PROGRESS / 4],
-			      atomic_load_explicit(&s->insns, memory_order_relaxed) + s->ticks,
+	insns = atomic_load_explicit(&s->insns, memory_order_relaxed);
+	atomic_store_explicit(&s->window.word[RIVULET_REG_INSN / 4], insns - s->insns_before,
+			      memory_order_release);
+	atomic_store_explicit(&s->window.word[RIVULET_REG_PROGRESS / 4], insns + s->ticks,
 			      memory_order_release);
 }

@@ -61,6 +61,7 @@ static void dev_start(void *ctx, const struct rvl_entry *e, uint32_t level)
 	s->has_client = true;
 	s->client = d->client;
 	s->stopped = s->reset = false;
+	s->insns_before = atomic_load_explicit(&s->insns, memory_order_relaxed);
 	atomic_store(&x->abort, false);
 	atomic_store(&x->done, false);
 	rvl_pace_start(s);
@@ -259,9 +260,10 @@ static void put_geometry(struct rivulet_sim *s)
 	put(s, RIVULET_REG_ISA_VERSION, RIVULET_ISA_VERSION);
 	put(s, RIVULET_REG_LEVEL_COUNT, b->levels);
 	put(s, RIVULET_REG_CYCLE_CAP, b->cycle_cap);
-	put(s, RIVULET_REG_FLAGS, b->pace_real);
 	for (uint32_t i = 0; i < RIVULET_STREAM_WORDS; i++)
 		put(s, RIVULET_REG_STREAM + 4 * i, b->stream[i]);
+	put(s, RIVULET_REG_FLAGS, RIVULET_FLAG_SENSOR | (b->pace_real ? RIVULET_FLAG_REAL : 0));
+	put(s, RIVULET_REG_TEMPERATURE, RVL_ROOM_MDEG);
 }
 
 /* The magic comes last: a driver that sees it sees the rest. */
@@ -332,6 +334,11 @@ void rvl_device_unplug(struct rivulet_sim *s)
 	for (uint32_t i = 0; i < RVL_WINDOW_WORDS; i++)
 		atomic_store_explicit(&s->window.word[i], UINT32_MAX, memory_order_release);
 	s->window.word = s->nowhere;
+}
+
+void rvl_device_temperature(struct rivulet_sim *s, int32_t millidegree)
+{
+	put(s, RIVULET_REG_TEMPERATURE, (uint32_t)millidegree);
 }
 
 /* When does the running entry need us next, if nobody rings? */

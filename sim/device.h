@@ -9,6 +9,8 @@
 #include "queue.h"
 #include "rivulet_sim.h"
 
+#define RVL_ROOM_MDEG	25000	/* the sensor, until it is told otherwise; the model makes no heat */
+
 /** struct rvl_exec - one program on the core; after start() only the runner touches it until @done */
 struct rvl_exec {
 	struct rvl_core *core;
@@ -64,6 +66,7 @@ struct rivulet_sim {
 	uint64_t started;	/* jobs, for injections */
 	uint64_t retired;	/* number of the job that retires now; 0: none that ran */
 	_Atomic uint32_t insns;	/* retired, counted by the core */
+	uint32_t insns_before;	/* CURRENT started */
 	uint32_t ticks;		/* of waiting for device time */
 	_Atomic uint32_t nowhere[RVL_WINDOW_WORDS];	/* the window of a device that is gone */
 };
@@ -76,6 +79,9 @@ void rvl_device_unplug(struct rivulet_sim *s);
 
 /** rvl_device_doorbell() - the value of DOORBELL_PEER, before the driver looks */
 void rvl_device_doorbell(struct rivulet_sim *s, uint32_t value);
+
+/** rvl_device_temperature() - what the sensor reports from now on */
+void rvl_device_temperature(struct rivulet_sim *s, int32_t millidegree);
 
 /* desc.c: copy and check the descriptor at @addr; 0 or an enum rivulet_fault */
 uint32_t rvl_desc_fetch(const struct rvl_bus *bus, uint64_t addr, uint32_t seq, uint32_t levels,

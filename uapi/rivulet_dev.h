@@ -18,6 +18,8 @@
 #define RIVULET_NO_PEER		0xffffffffu
 #define RIVULET_NO_SLOT		0xffffffffu
 #define RIVULET_STREAM_WORDS	14u		/* of STREAM */
+#define RIVULET_FLAG_REAL	0x1u		/* FLAGS: pace=real */
+#define RIVULET_FLAG_SENSOR	0x2u		/* FLAGS: TEMPERATURE is measured */
 #define RIVULET_LEVEL_FORCE	0x80000000u	/* LEVEL_VALUE: do not defer for min_level */
 
 /*
@@ -45,7 +47,7 @@
 	R(ISA_VERSION, 0x068, DEV, "RIVULET_ISA_VERSION of the instructions it decodes")           \
 	R(LEVEL_COUNT, 0x06c, DEV, "entries of the level table, 1..8; 0 is the slowest")           \
 	R(CYCLE_CAP, 0x070, DEV, "cycles / 2^20 after which a program is ENDLESS")                 \
-	R(FLAGS, 0x074, DEV, "bit 0: completions wait for real time (pace=real)")                  \
+	R(FLAGS, 0x074, DEV, "bit 0: completions wait for real time (pace=real); bit 1: TEMPERATURE") \
 	R(NAME, 0x080, DEV, "board name, 32 bytes, zero padded (8 words)")                         \
 	R(STREAM, 0x0a0, DEV, "stochastic lanes, blocks, then per circuit cycles/1000 and fJ of a bit; 14 words") \
 	R(LEVEL_TABLE, 0x100, DEV, "8 x struct rivulet_level")                                     \
@@ -82,8 +84,10 @@
 	R(PROGRESS, 0x830, DEV, "instructions retired, wraps; for the progress check")             \
 	R(FROZEN_FAULT, 0x834, DEV,                                                                \
 	  "enum rivulet_fault of that entry, 0 if it was aborted; valid while FROZEN")             \
+	R(INSN, 0x838, DEV, "instructions retired of the last entry that was started, as PROGRESS")\
 	R(COUNT_SEQ, 0x83c, DEV, "odd while the counters below are being written")                 \
-	R(COUNTERS, 0x840, DEV, "struct rivulet_counters")
+	R(COUNTERS, 0x840, DEV, "struct rivulet_counters")                                         \
+	R(TEMPERATURE, 0x8f0, DEV, "of the die, millidegree Celsius, signed; with bit 1 of FLAGS")
 
 #define RIVULET_REG_ENUM(name, off, writer, doc) RIVULET_REG_##name = (off),
 enum rivulet_reg { RIVULET_REGS(RIVULET_REG_ENUM) };

@@ -340,7 +340,7 @@ START_TEST(test_job_by_doorbell_and_interrupt)
 	ck_assert(c.version == 0 && c.id == 1 && c.peer == 0);
 	ck_assert_uint_eq(rd(&c, RIVULET_REG_MAGIC), RIVULET_MAGIC);
 	ck_assert_uint_eq(rd(&c, RIVULET_REG_DOORBELL_PEER), 0);
-	ck_assert_uint_eq(rd(&c, RIVULET_REG_FLAGS), 1);
+	ck_assert_uint_eq(rd(&c, RIVULET_REG_FLAGS), RIVULET_FLAG_REAL | RIVULET_FLAG_SENSOR);
 	reset(&c, 0xfffffff0);
 	for (uint32_t i = 1; i <= 40; i++)
 		run_copy(&c, 0xfffffff0 + i);
@@ -569,15 +569,32 @@ START_TEST(test_platform_power)
 }
 END_TEST
 
+START_TEST(test_control_sets_temperature)
+{
+	struct client c;
+	char text[200];
+
+	ck_assert(join(&c));
+	ck_assert_int_eq((int32_t)rd(&c, RIVULET_REG_TEMPERATURE), 25000);
+	control("temp -1500", text, sizeof(text));
+	ck_assert_str_eq(text, "ok\n");
+	ck_assert_int_eq((int32_t)rd(&c, RIVULET_REG_TEMPERATURE), -1500);
+	leave(&c);
+}
+END_TEST
+
 START_TEST(test_control_refuses_nonsense)
 {
 	char text[4000], big[600];
 	int fd;
 
 	control("hello", text, sizeof(text));
-	ck_assert_str_eq(text, "error: \"hello\": expected inject SPEC, unplug, power or stat\n");
+	ck_assert_str_eq(text, "error: \"hello\": expected inject SPEC, temp MDEG, unplug, power "
+			       "or stat\n");
 	control("power", text, sizeof(text));
 	ck_assert_str_eq(text, "error: on ivshmem, a new connection is a power on\n");
+	control("temp hot", text, sizeof(text));
+	ck_assert_str_eq(text, "error: temp \"hot\": expected -273150 to 1000000\n");
 	control("inject hang@0", text, sizeof(text));
 	ck_assert_ptr_nonnull(strstr(text, "error: injection \"hang@0\""));
 	control("stat", text, sizeof(text));
@@ -743,6 +760,7 @@ static Suite *serve_suite(void)
 	tcase_add_test(tc, test_abort_and_reset_reach_a_busy_device);
 	tcase_add_test(tc, test_abort_stops_a_long_instruction);
 	tcase_add_test(tc, test_unplug_and_replug);
+	tcase_add_test(tc, test_control_sets_temperature);
 	tcase_add_test(tc, test_control_refuses_nonsense);
 	tcase_set_timeout(alone, 120);
 	tcase_add_test(alone, test_platform_by_interrupt);

@@ -89,7 +89,7 @@ static double seconds(void)
 
 static const struct vm_test *const lists[] = {
 	vm_buffer_tests, vm_submit_tests, vm_prime_tests, vm_job_tests, vm_isolation_tests,
-	vm_recovery_tests, vm_last_tests,
+	vm_recovery_tests, vm_observe_tests, vm_last_tests,
 };
 
 int main(int argc, char **argv)

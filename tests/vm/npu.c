@@ -399,6 +399,14 @@ static void set_limit(const char *which, uint64_t hz)
 	vm_sysfs_write(path, text);
 }
 
+/** vm_limit_level() - ask devfreq to stay between two levels of the device that @info describes */
+void vm_limit_level(const struct drm_rivulet_device *info, uint32_t lowest, uint32_t highest)
+{
+	set_limit("min_freq", 0);
+	set_limit("max_freq", info->level[highest].hz);
+	set_limit("min_freq", info->level[lowest].hz);
+}
+
 /** vm_pin_level() - ask devfreq for one level and wait until the device is there */
 void vm_pin_level(int fd, uint32_t level)
 {

@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: MIT
-$(eval $(call program,tests/vm/kmod_test,$(filter-out tests/vm/stranger.c,$(wildcard tests/vm/*.c)),uapi,))
+VM_FUZZ := $(wildcard tests/vm/fuzz_*.c)
+$(eval $(call program,tests/vm/kmod_test,$(filter-out tests/vm/stranger.c $(VM_FUZZ),$(wildcard tests/vm/*.c)),uapi,))
+$(eval $(call program,tests/vm/fuzz_ioctl,$(VM_FUZZ) tests/vm/npu.c,uapi,))
 $(eval $(call program,tests/vm/stranger,tests/vm/stranger.c,uapi,))
-VM_TESTS := $(BUILD)/tests/vm/kmod_test $(BUILD)/tests/vm/stranger
+VM_TESTS := $(BUILD)/tests/vm/kmod_test $(BUILD)/tests/vm/fuzz_ioctl $(BUILD)/tests/vm/stranger
 
 .PHONY: check-vm
 check-vm: # the driver's tests, in one boot
 	@scripts/vm-check.sh
+
+.PHONY: fuzz-ioctl
+fuzz-ioctl: # a million calls, in a boot of its own; CALLS=N, SEED=S
+	@scripts/install-deps.sh
+	@scripts/fuzz-ioctl $(or $(CALLS),1000000) $(or $(SEED),1)

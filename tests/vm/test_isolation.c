@@ -299,10 +299,23 @@ static void no_end(void)
 	EQ(((const struct rivulet_status *)a.report.map)->fault, RIVULET_FAULT_NO_END);
 }
 
+/* The core of 6.12 follows the file's master in these two, and a file of an accel node has none. */
+static void no_master(void)
+{
+	char name[16] = "";
+	struct drm_unique u = { .unique_len = sizeof(name), .unique = name };
+	struct drm_auth auth = {};
+	int fd = vm_open();
+
+	FAILS(vm_ioctl(fd, DRM_IOCTL_GET_UNIQUE, &u), EACCES);
+	FAILS(vm_ioctl(fd, DRM_IOCTL_GET_MAGIC, &auth), EACCES);
+}
+
 const struct vm_test vm_isolation_tests[] = {
 	{ "isolation_attacks", "each hostile program is stopped with slot and offset; guards, read-only memory and the "
 	  "other client's job are untouched", hostile_programs },
 	{ "isolation_scratchpad", "scratchpads are cleared when the client changes", scratchpads },
+	{ "isolation_no_master", "the core's calls that take a DRM master are refused", no_master },
 	{ "isolation_no_end", "commands end where the job says", no_end },
 	{ 0 },
 };

@@ -117,6 +117,7 @@ int vm_sync_result(int fd, uint32_t sync);
 void vm_control(const char *command);
 bool vm_monitor(const char *command);
 void vm_sysfs_write(const char *file, const char *text);
+void vm_limit_level(const struct drm_rivulet_device *info, uint32_t lowest, uint32_t highest);
 void vm_pin_level(int fd, uint32_t level);
 void vm_unpin_level(int fd);
 long vm_objects(const char *name);
@@ -124,6 +125,6 @@ long vm_objects(const char *name);
 #define VM_WAIT_MS	20000	/* longer than any recovery */
 
 extern const struct vm_test vm_buffer_tests[], vm_submit_tests[], vm_prime_tests[], vm_job_tests[],
-	vm_isolation_tests[], vm_recovery_tests[], vm_last_tests[];
+	vm_isolation_tests[], vm_recovery_tests[], vm_observe_tests[], vm_last_tests[];
 
 #endif

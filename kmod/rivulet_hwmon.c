@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What the device measures, for sensors(1) and for whoever counts joules: hwmon and sysfs. */
+#include <drm/drm_drv.h>
+#include <drm/drm_managed.h>
+#include <drm/drm_print.h>
+#include <linux/hwmon.h>
+#include <linux/math64.h>
+#include <linux/sysfs.h>
+
+#include "rivulet_devfreq.h"
+#include "rivulet_hw.h"
+
+/* Power is an average over at least so much device time. */
+#define RVL_POWER_NS	(100 * NSEC_PER_MSEC)
+
+struct rvl_sense {
+	struct mutex lock;	/* guards the rest */
+	u64 time, energy;	/* when power was computed last; ns, pJ */
+	long microwatt;
+};
+
+/* struct rivulet_counters has 64-bit words only. */
+#define RVL_COUNTER(counters, name) \
+	((counters)->value[offsetof(struct rivulet_counters, name) / sizeof(__le64)])
+
+static long rvl_power(struct rvl_sense *sense, const struct drm_rivulet_counters *c)
+{
+	u64 time = RVL_COUNTER(c, time) - sense->time;
+	u64 energy = RVL_COUNTER(c, energy) - sense->energy;
+
+	lockdep_assert_held(&sense->lock);
+	if (time >= RVL_POWER_NS) {
+		/* pJ/ns is mW. */
+		sense->microwatt = div64_u64(energy * 1000, time);
+		sense->time += time;
+		sense->energy += energy;
+	}
+	return sense->microwatt;
+}
+
+static int rvl_hwmon_measure(struct rvl_device *rdev, enum hwmon_sensor_types type, long *value)
+{
+	struct drm_rivulet_counters c;
+	int ret;
+
+	if (type == hwmon_temp)
+		return rvl_hw_temperature(rdev, value);
+	ret = rvl_hw_read_counters(rdev, &c);
+	if (ret)
+		return ret;
+	mutex_lock(&rdev->sense->lock);
+	if (type == hwmon_power)
+		*value = rvl_power(rdev->sense, &c);
+	else
+		*value = min_t(u64, div_u64(RVL_COUNTER(&c, energy), 1000000), LONG_MAX);
+	mutex_unlock(&rdev->sense->lock);
+	return 0;
+}
+
+static int rvl_hwmon_read(struct device *dev, enum hwmon_sensor_types type, u32 attr, int channel,
+			  long *value)
+{
+	struct rvl_device *rdev = dev_get_drvdata(dev);
+	int ret, idx;
+
+	if (!drm_dev_enter(&rdev->drm, &idx))
+		return -ENODEV;
+	ret = rvl_hwmon_measure(rdev, type, value);
+	drm_dev_exit(idx);
+	return ret;
+}
+
+static umode_t rvl_hwmon_visible(const void *data, enum hwmon_sensor_types type, u32 attr,
+				 int channel)
+{
+	const struct rvl_device *rdev = data;
+
+	return type == hwmon_temp && !(rdev->info.flags & RIVULET_FLAG_SENSOR) ? 0 : 0444;
+}
+
+static const struct hwmon_ops rvl_hwmon_ops = {
+	.is_visible = rvl_hwmon_visible,
+	.read = rvl_hwmon_read,
+};
+
+static const struct hwmon_channel_info *const rvl_hwmon_channels[] = {
+	HWMON_CHANNEL_INFO(power, HWMON_P_AVERAGE),
+	HWMON_CHANNEL_INFO(energy, HWMON_E_INPUT),
+	HWMON_CHANNEL_INFO(temp, HWMON_T_INPUT),
+	NULL
+};
+
+static const struct hwmon_chip_info rvl_hwmon_chip = {
+	.ops = &rvl_hwmon_ops,
+	.info = rvl_hwmon_channels,
+};
+
+/**
+ * rvl_hwmon_init - power, energy and, where the device has a sensor, temperature
+ * @rdev: the NPU
+ *
+ * Without it the NPU works too. Undone with the driver's binding.
+ */
+void rvl_hwmon_init(struct rvl_device *rdev)
+{
+	struct device *dev = rdev->drm.dev, *hwmon;
+
+	rdev->sense = drmm_kzalloc(&rdev->drm, sizeof(*rdev->sense), GFP_KERNEL);
+	if (!rdev->sense || drmm_mutex_init(&rdev->drm, &rdev->sense->lock))
+		return;
+	hwmon = devm_hwmon_device_register_with_info(dev, "rivulet", rdev, &rvl_hwmon_chip, NULL);
+	if (IS_ERR(hwmon) && PTR_ERR(hwmon) != -EOPNOTSUPP)
+		drm_warn(&rdev->drm, "no hwmon (%pe)\n", hwmon);
+}
+
+static ssize_t npu_busy_time_us_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct rvl_device *rdev = dev_get_drvdata(dev);
+
+	return sysfs_emit(buf, "%lld\n", ktime_to_us(rvl_load_busy(rdev)));
+}
+static DEVICE_ATTR_RO(npu_busy_time_us);
+
+static struct attribute *rvl_attrs[] = {
+	&dev_attr_npu_busy_time_us.attr,
+	NULL
+};
+
+static const struct attribute_group rvl_group = {
+	.attrs = rvl_attrs,
+};
+
+/* Of the device that the driver is bound to. */
+const struct attribute_group *rvl_groups[] = {
+	&rvl_group,
+	NULL
+};

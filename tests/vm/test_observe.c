@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: MIT
+/* What the driver tells about itself: traces, dumps, events, debugfs, sysfs, sensors. */
+#include "vm.h"
+
+#include <glob.h>
+#include <libgen.h>
+#include <linux/netlink.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TRACING "/sys/kernel/debug/tracing/"
+
+struct worker {
+	int fd;
+	struct vm_buf code, from, to;
+	uint32_t sync;
+};
+
+static struct worker worker(void)
+{
+	struct worker w = { .fd = vm_open() };
+
+	w.code = vm_buf_new(w.fd, 4096);
+	w.from = vm_buf_new(w.fd, 4096);
+	w.to = vm_buf_new(w.fd, 4096);
+	w.sync = vm_sync_new(w.fd);
+	return w;
+}
+
+static void start(struct worker *w)
+{
+	struct vm_job j;
+
+	vm_noise(w->from.map, 1024, (uint64_t)w->fd);
+	vm_copy_job(&j, &w->code, &w->from, &w->to, 1024);
+	j.job.report_slot = 2;
+	j.job.report_offset = 2048;
+	vm_job_out(&j, w->sync, 0);
+	OK(!vm_submit(w->fd, &j));
+}
+
+static const struct rivulet_status *status(const struct worker *w)
+{
+	return (const struct rivulet_status *)(w->to.map + 2048);
+}
+
+/* All of a file, NUL terminated, in memory that the test's end frees. */
+static char *slurp(const char *path)
+{
+	size_t size = 1 << 20, n = 0;
+	char *text = malloc(size);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t r;
+
+	if (fd < 0)
+		vm_fail(__FILE__, __LINE__, "%s: %s", path, strerror(errno));
+	OK(text);
+	while ((r = read(fd, text + n, size - 1 - n)) > 0)
+		n += (size_t)r;
+	OK(!r);
+	close(fd);
+	text[n] = '\0';
+	return text;
+}
+
+/* The only path that fits, or NULL. */
+static const char *find(const char *pattern)
+{
+	static char path[512];
+	glob_t g;
+
+	if (glob(pattern, GLOB_BRACE, NULL, &g))
+		return NULL;
+	snprintf(path, sizeof(path), "%s", g.gl_pathv[0]);
+	globfree(&g);
+	return path;
+}
+
+static const char *debugfs(const char *name)
+{
+	char pattern[128];
+	const char *path;
+
+	snprintf(pattern, sizeof(pattern), "/sys/kernel/debug/{accel,dri}/*/%s", name);
+	path = find(pattern);
+	OK(path);
+	return path;
+}
+
+/* A file of the device that the driver is bound to. */
+static const char *sysfs(const char *name)
+{
+	char pattern[192];
+	const char *path;
+
+	snprintf(pattern, sizeof(pattern), "/sys/class/{accel,drm}/%s/device/%s",
+		 strrchr(vm_node(), '/') + 1, name);
+	path = find(pattern);
+	if (!path)
+		vm_fail(__FILE__, __LINE__, "no %s", pattern);
+	return path;
+}
+
+static uint32_t reg(const char *name)
+{
+	char *text = slurp(debugfs("registers")), word[64];
+	unsigned int offset, value;
+
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+		if (sscanf(line, "%x %63s %x", &offset, word, &value) == 3 && !strcmp(word, name))
+			return value;
+	vm_fail(__FILE__, __LINE__, "no register %s", name);
+}
+
+static void await_running(void)
+{
+	for (int i = 0; i < 500 && reg("CURRENT_SEQ") == reg("DONE_SEQ"); i++)
+		usleep(10000);
+	OK(reg("CURRENT_SEQ") != reg("DONE_SEQ"));
+}
+
+/* The number after "KEY" in @text, which must be there. */
+static long long number(const char *text, const char *key)
+{
+	const char *at = strstr(text, key);
+
+	if (!at)
+		vm_fail(__FILE__, __LINE__, "no \"%s\" in: %.400s", key, text);
+	return strtoll(at + strlen(key), NULL, 0);
+}
+
+/* The line of an event that holds @key, cut out. */
+static char *event(const char *trace, const char *name, const char *key)
+{
+	char *copy = strdup(trace), *line;
+
+	OK(copy);
+	for (line = strtok(copy, "\n"); line; line = strtok(NULL, "\n"))
+		if (strstr(line, name) && strstr(line, key))
+			return line;
+	vm_fail(__FILE__, __LINE__, "no event %s with %s", name, key);
+}
+
+static void check_end(const char *trace, const char *name, const struct rivulet_status *st)
+{
+	char key[64], fence[64];
+	char *end;
+
+	snprintf(key, sizeof(key), " seq=%u ", st->seq);
+	end = event(trace, name, key);
+	EQ(number(end, "level="), st->level);
+	OK(sscanf(strstr(end, "fence="), "%63s", fence) == 1);
+	EQ(number(event(trace, "rivulet_job_submit:", fence), "client="), number(end, "client="));
+	EQ(number(event(trace, "rivulet_job_start:", fence), "seq="), st->seq);
+	EQ(number(event(trace, "rivulet_job_done:", fence), "cycles="), (long long)st->cycles);
+	EQ(number(event(trace, "rivulet_job_done:", fence), "variant="), st->variant);
+}
+
+static void trace(void)
+{
+	struct worker good = worker(), bad = worker();
+	struct drm_rivulet_device info;
+	struct vm_prog p = {};
+	struct vm_job j;
+	char *text, *line;
+
+	vm_info(good.fd, &info);
+	vm_sysfs_write(TRACING "events/rivulet/enable", "1");
+	vm_sysfs_write(TRACING "trace", "\n");
+	start(&good);
+	EQ(vm_sync_result(good.fd, good.sync), 0);
+	/* Reads 1 KiB of a slot of 512 bytes. */
+	vm_put_copy(&p, info.tn, 1, 0, 2, 0, 1024 / info.tn);
+	vm_put_end(&p);
+	vm_job_init(&j);
+	vm_job_code(&j, &bad.code, &p);
+	vm_job_region(&j, 1, &bad.from, 0, 512, 0);
+	vm_job_region(&j, 2, &bad.to, 0, 4096, DRM_RIVULET_REGION_WRITE);
+	j.job.report_slot = 2;
+	j.job.report_offset = 2048;
+	vm_job_out(&j, bad.sync, 0);
+	OK(!vm_submit(bad.fd, &j));
+	EQ(vm_sync_result(bad.fd, bad.sync), -EIO);
+	vm_sysfs_write(TRACING "events/rivulet/enable", "0");
+	text = slurp(TRACING "trace");
+	check_end(text, "rivulet_job_done:", status(&good));
+	check_end(text, "rivulet_job_fault:", status(&bad));
+	line = event(text, "rivulet_job_fault:", "");
+	EQ(number(line, "fault="), RIVULET_FAULT_SLOT_LIMIT);
+	EQ(number(line, "slot="), 1);
+	EQ(number(line, "offset="), (long long)status(&bad)->fault_offset);
+	EQ(number(line, "insn="), status(&bad)->insn);
+	EQ(number(event(text, "rivulet_job_done:", " error=-5"), "error="), -EIO);
+}
+
+/* Dumps that earlier tests left would keep ours out. */
+static void drop_dumps(void)
+{
+	const char *path;
+
+	while ((path = find("/sys/class/devcoredump/devcd*/data"))) {
+		vm_sysfs_write(path, "0");
+		usleep(10000);
+	}
+}
+
+static char *await_dump(void)
+{
+	const char *path = NULL;
+
+	for (int i = 0; i < 500 && !path; i++) {
+		path = find("/sys/class/devcoredump/devcd*/data");
+		if (!path)
+			usleep(10000);
+	}
+	OK(path);
+	return slurp(path);
+}
+
+static int listen_events(void)
+{
+	struct sockaddr_nl a = { .nl_family = AF_NETLINK, .nl_groups = 1 };
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_KOBJECT_UEVENT);
+
+	OK(fd >= 0 && !bind(fd, (struct sockaddr *)&a, sizeof(a)));
+	return fd;
+}
+
+/* An event of ours with this reason. */
+static void await_event(int fd, const char *what, const char *reason)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char text[8192], want[64], why[64];
+	ssize_t n;
+
+	snprintf(want, sizeof(want), "RIVULET_EVENT=%s", what);
+	snprintf(why, sizeof(why), "RIVULET_REASON=%s", reason);
+	for (;;) {
+		bool event = false, because = false;
+
+		EQ(poll(&p, 1, VM_WAIT_MS), 1);
+		n = recv(fd, text, sizeof(text) - 1, 0);
+		OK(n > 0);
+		text[n] = '\0';
+		for (char *s = text; s < text + n; s += strlen(s) + 1) {
+			event |= !strcmp(s, want);
+			because |= !strcmp(s, why);
+		}
+		if (event && because)
+			return;
+	}
+}
+
+/* A job that hangs and answers ABORT: its own status is in the dump. */
+static void dump_hang(void)
+{
+	struct worker w = worker();
+	char *text, slot[64];
+
+	drop_dumps();
+	vm_control("inject hang@+1");
+	start(&w);
+	EQ(vm_sync_result(w.fd, w.sync), -ETIME);
+	text = await_dump();
+	OK(!strncmp(text, "rivulet coredump 1\nreason hang\n", 31));
+	EQ(number(text, "\nseq "), status(&w)->seq);
+	EQ(number(text, "\nstate "), RIVULET_STATE_ABORTED);
+	EQ(number(text, "\ninsn "), status(&w)->insn);
+	EQ(number(text, " INSN "), status(&w)->insn);
+	EQ(number(text, " MAGIC "), RIVULET_MAGIC);
+	EQ(number(text, "\nreport_offset "), 2048);
+	OK(number(text, "\nage_us ") >= 1000000);
+	/* Slot 2 is 4096 bytes that may be written. */
+	snprintf(slot, sizeof(slot), "\nregion 2 addr ");
+	OK(strstr(text, slot) && strstr(strstr(text, slot), " limit 0x1000 "));
+	EQ(number(strstr(text, slot), " flags ") & RIVULET_REGION_WRITE, RIVULET_REGION_WRITE);
+	drop_dumps();
+}
+
+/* A job that ends by a reset: what the registers said is all there is. */
+static void dump_reset(void)
+{
+	struct worker w = worker();
+	int events = listen_events();
+	char *text;
+
+	drop_dumps();
+	vm_control("inject stuck@+1");
+	start(&w);
+	EQ(vm_sync_result(w.fd, w.sync), -ETIME);
+	await_event(events, "RESET", "hang");
+	text = await_dump();
+	EQ(number(text, "\nstate "), RIVULET_STATE_NONE);
+	EQ(number(text, " INSN "), 7);
+	EQ(number(text, " CURRENT_SEQ "), (uint32_t)number(text, "\nseq "));
+	drop_dumps();
+}
+
+static void force_reset(void)
+{
+	struct worker w = worker(), other = worker();
+	struct drm_rivulet_counters before, after;
+	int events = listen_events();
+
+	vm_counters(w.fd, &before);
+	vm_control("inject slow@+1:10000");
+	start(&w);
+	await_running();
+	start(&other);
+	vm_sysfs_write(debugfs("force_reset"), "1");
+	await_event(events, "RESET", "forced");
+	EQ(vm_sync_result(w.fd, w.sync), -ECANCELED);
+	EQ(vm_sync_result(other.fd, other.sync), 0);
+	OK(!memcmp(other.to.map, other.from.map, 1024));
+	vm_counters(w.fd, &after);
+	EQ(after.epoch, before.epoch + 1);
+	start(&w);
+	EQ(vm_sync_result(w.fd, w.sync), 0);
+	drop_dumps();
+}
+
+static void debugfs_files(void)
+{
+	struct worker w = worker();
+	char *text, line[64];
+
+	EQ(reg("MAGIC"), RIVULET_MAGIC);
+	EQ(reg("DONE_SEQ"), reg("CURRENT_SEQ"));
+	snprintf(line, sizeof(line), " handle %u size 4096 ", w.to.handle);
+	OK(strstr(slurp(debugfs("buffers")), line));
+	vm_control("inject slow@+1:500");
+	start(&w);
+	await_running();
+	text = slurp(debugfs("queue"));
+	OK(strstr(text, "slot ") && strstr(text, " client "));
+	EQ(vm_sync_result(w.fd, w.sync), 0);
+	OK(!strstr(slurp(debugfs("queue")), "slot "));
+}
+
+static void busy_time(void)
+{
+	struct worker w = worker();
+	long long before, after;
+
+	before = number(slurp(sysfs("npu_busy_time_us")), "");
+	vm_control("inject slow@+1:300");
+	start(&w);
+	EQ(vm_sync_result(w.fd, w.sync), 0);
+	after = number(slurp(sysfs("npu_busy_time_us")), "");
+	OK(after - before >= 300000);
+	usleep(50000);
+	EQ(number(slurp(sysfs("npu_busy_time_us")), ""), after);
+}
+
+static void sensors(void)
+{
+	struct worker w = worker();
+	struct drm_rivulet_device info;
+	long long energy, power;
+
+	vm_info(w.fd, &info);
+	energy = number(slurp(sysfs("hwmon/hwmon*/energy1_input")), "");
+	usleep(200000);
+	vm_control("inject slow@+1:300");
+	start(&w);
+	EQ(vm_sync_result(w.fd, w.sync), 0);
+	OK(number(slurp(sysfs("hwmon/hwmon*/energy1_input")), "") > energy);
+	power = number(slurp(sysfs("hwmon/hwmon*/power1_average")), "");
+	/* Between nothing and ten times what the chip burns at rest at its highest level. */
+	OK(power > 0 && power < 10ll * info.level[info.level_count - 1].static_uw);
+	vm_control("temp 61500");
+	EQ(number(slurp(sysfs("hwmon/hwmon*/temp1_input")), ""), 61500);
+	vm_control("temp -5250");
+	EQ(number(slurp(sysfs("hwmon/hwmon*/temp1_input")), ""), -5250);
+	vm_control("temp 25000");
+}
+
+const struct vm_test vm_observe_tests[] = {
+	{ "trace", "tracepoints tell submit, start, done and fault of a job as its own status does", trace },
+	{ "dump_hang", "a hang leaves a dump with job, descriptor, regions, status, registers", dump_hang },
+	{ "dump_reset", "a reset for a job that ignores ABORT is told by uevent and leaves a dump", dump_reset },
+	{ "force_reset", "a forced reset cancels the running job only, and is told by uevent", force_reset },
+	{ "debugfs", "debugfs shows registers, queue and buffers as they are", debugfs_files },
+	{ "busy_time", "npu_busy_time_us counts while a job runs and at no other time", busy_time },
+	{ "sensors", "hwmon has energy that grows, a power in range, and the sensor's temperature", sensors },
+	{ 0 },
+};
