@@ -16,7 +16,8 @@ $(KMOD): $(KMOD_SOURCES) $(KMOD_UAPI)
 	@cp -u $(KMOD_SOURCES) $(@D)/
 	@cp -u $(KMOD_UAPI) $(@D)/uapi/
 	@echo "  KBUILD  $@ ($(KVER))"
-	@$(KBUILD) W=1 modules >$(@D)/log 2>&1 || { cat $(@D)/log >&2; exit 1; }
+	@$(KBUILD) W=1 modules >$(@D)/log 2>&1 || { \
+		sed -n 's/.*\(rivulet cannot be built .*\)  Stop\.$$/\1/p' $(@D)/log | grep . >&2 || cat $(@D)/log >&2; exit 1; }
 	@! grep -E 'rivulet_[a-z]+\.[ch]:.*warning:' $(@D)/log || exit 1
 
 .PHONY: modules modules-install check-sparse
@@ -36,3 +37,19 @@ check-sparse: $(KMOD_SOURCES) $(KMOD_UAPI)
 			{ cat $(BUILD)/kmod-sparse.log >&2; exit 1; }; \
 		! grep -E 'warning:|error:' $(BUILD)/kmod-sparse.log || exit 1; \
 	done
+
+# The sources in the layout that DKMS builds from at every new kernel. Into the running system they are
+# also given to it, which builds, signs and installs at once; a package's postinst does that with DESTDIR.
+DKMS := $(DESTDIR)/usr/src/rivulet-$(VERSION)
+.PHONY: install-dkms check-headers
+install-dkms: $(KMOD_SOURCES) $(KMOD_UAPI) kmod/dkms.conf.in
+	@[ -n "$(DESTDIR)" ] || command -v dkms >/dev/null || { echo "DKMS is not installed: apt install dkms" >&2; exit 1; }
+	rm -rf $(DKMS)
+	install -D -m 644 -t $(DKMS) $(KMOD_SOURCES)
+	install -D -m 644 -t $(DKMS)/uapi $(KMOD_UAPI)
+	sed 's/@VERSION@/$(VERSION)/' kmod/dkms.conf.in >$(DKMS)/dkms.conf
+	@[ -n "$(DESTDIR)" ] || dkms install --force rivulet/$(VERSION)
+
+check-headers:
+	@scripts/install-deps.sh --headers
+	@scripts/check-headers

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# install-deps.sh [--oracle] [--kernel-style]
+# install-deps.sh [--oracle] [--kernel-style] [--headers]
 #
 # Installs what `make`, `make demo` and `make check` need on a Debian 12 that has only git and
 # make.  Does nothing, quickly, where all of it is there.  --oracle adds a Python environment
 # with onnxruntime in build/venv, which only `make check-conv` and the model scripts use;
-# --kernel-style what `make check-style` looks at the driver with (300 MB, most of it the kernel's source).
+# --kernel-style what `make check-style` looks at the driver with (300 MB, most of it the kernel's source);
+# --headers what `make check-headers` tries besides building.
 
 set -euo pipefail
 
@@ -25,6 +26,7 @@ packages=(
 	libonnx-testdata dataset-fashion-mnist
 )
 kernel_style_packages=(linux-source-6.12 coccinelle ocaml-nox perl)
+header_packages=(dkms)
 oracle_packages=(python3-venv python3-pip)
 
 die() {
@@ -94,7 +96,8 @@ main() {
 		case $1 in
 		--oracle) install_oracle ;;
 		--kernel-style) install_packages "${kernel_style_packages[@]}" ;;
-		*) die "usage: install-deps.sh [--oracle] [--kernel-style]" ;;
+		--headers) install_packages "${header_packages[@]}" ;;
+		*) die "usage: install-deps.sh [--oracle] [--kernel-style] [--headers]" ;;
 		esac
 		shift
 	done

@@ -150,8 +150,40 @@ static bool secure_boot(void)
 	return n == 5 && v[4] == 1;
 }
 
+/* Why this kernel takes only modules signed with a key that it knows; NULL if it takes any. */
+static const char *signing_forced(void)
+{
+	char text[80];
+
+	if (rvl_sys_read(text, sizeof(text), "sys/module/module/parameters/sig_enforce") &&
+	    text[0] == 'Y')
+		return "the kernel was started with module.sig_enforce=1";
+	/* What is in force stands in brackets; Secure Boot locks down unless shim was told not to check. */
+	if (rvl_sys_read(text, sizeof(text), "sys/kernel/security/lockdown") && strchr(text, '[')) {
+		if (strstr(text, "[none]"))
+			return NULL;
+		return secure_boot() ? "Secure Boot is on" : "the kernel is locked down";
+	}
+	return secure_boot() ? "Secure Boot is on" : NULL;
+}
+
+static void tell_unsigned(struct doctor *d, const char *why)
+{
+	const char *fix = "make install-dkms in Rivulet's source, which signs it with this machine's key; then "
+			  "mokutil --import /var/lib/dkms/mok.pub, reboot, and confirm the key at the blue screen";
+
+	if (rvl_sys_exists("lib/modules/%s/updates/dkms/rivulet.ko", d->release) ||
+	    rvl_sys_exists("lib/modules/%s/updates/dkms/rivulet.ko.xz", d->release))
+		fix = "enrol the key that DKMS signed it with: mokutil --import /var/lib/dkms/mok.pub, reboot, "
+		      "and confirm the key at the blue screen";
+	tell(d, PROBLEM, "secure-boot", fix,
+	     "module rivulet is installed but not loaded: %s, so that a module is refused "
+	     "(\"Key was rejected by service\") unless it is signed with an enrolled key", why);
+}
+
 static void check_not_loaded(struct doctor *d)
 {
+	const char *why = signing_forced();
 	char fix[256];
 
 	if (!module_installed(d)) {
@@ -168,10 +200,8 @@ static void check_not_loaded(struct doctor *d)
 		     d->release);
 		return;
 	}
-	if (secure_boot())
-		tell(d, PROBLEM, "secure-boot",
-		     "sign rivulet.ko with a key of yours and enrol it: mokutil --import KEY.der, reboot",
-		     "module rivulet is installed but not loaded, and Secure Boot refuses unsigned modules");
+	if (why)
+		tell_unsigned(d, why);
 	else
 		tell(d, PROBLEM, "module", "modprobe rivulet",
 		     "module rivulet is installed for kernel %s but not loaded", d->release);

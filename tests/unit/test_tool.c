@@ -780,9 +780,39 @@ START_TEST(doctor_module)
 	doctor(RVL_EXIT_DIFFERENT);
 	SAYS("installed for kernel 6.12.9+deb12-amd64 but not loaded");
 	SAYS("mend it: modprobe rivulet");
+}
+END_TEST
+
+/* Who refuses an unsigned module, and what to do about it; the four ways a system says so. */
+START_TEST(doctor_unsigned)
+{
+	put("proc/sys/kernel/osrelease", "6.12.9+deb12-amd64\n");
+	device_and_module();
 	put("sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", "\6\1\1\1\1");
 	doctor(RVL_EXIT_DIFFERENT);
+	SAYS("Secure Boot is on");
+	SAYS("make install-dkms");
+	SAYS("mokutil --import /var/lib/dkms/mok.pub");
+	put("sys/kernel/security/lockdown", "none [integrity] confidentiality\n");
+	put("lib/modules/6.12.9+deb12-amd64/updates/dkms/rivulet.ko.xz", "");
+	doctor(RVL_EXIT_DIFFERENT);
+	SAYS("Secure Boot is on");
+	SAYS("the key that DKMS signed it with");
+	ck_assert_ptr_null(strstr(out, "make install-dkms"));
+	/* shim's validation is off: the firmware's variable alone refuses nothing. */
+	put("sys/kernel/security/lockdown", "[none] integrity confidentiality\n");
+	doctor(RVL_EXIT_DIFFERENT);
+	SAYS("mend it: modprobe rivulet");
+	ck_assert_ptr_null(strstr(out, "mokutil"));
+	put("sys/module/module/parameters/sig_enforce", "Y\n");
+	doctor(RVL_EXIT_DIFFERENT);
+	SAYS("module.sig_enforce=1");
 	SAYS("mokutil");
+	put("sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", "\6\1\1\1");
+	put("sys/module/module/parameters/sig_enforce", "N\n");
+	put("sys/kernel/security/lockdown", "none integrity [confidentiality]\n");
+	doctor(RVL_EXIT_DIFFERENT);
+	SAYS("the kernel is locked down");
 }
 END_TEST
 
@@ -877,6 +907,7 @@ int main(void)
 	tcase_add_test(verbs, other_verbs);
 	tcase_add_test(verbs, doctor_kernel);
 	tcase_add_test(verbs, doctor_module);
+	tcase_add_test(verbs, doctor_unsigned);
 	tcase_add_test(verbs, doctor_node);
 	tcase_add_test(verbs, doctor_daemon);
 	tcase_add_test(verbs, devfreq);
