@@ -32,9 +32,9 @@ static void print_stat(struct rvl_server *s, FILE *f)
 	if (!d)
 		return;
 	fprintf(f,
-		"gone %d\nstarted %llu\ndone_seq %u\ncurrent_seq %u\nfrozen %d\nheld %d\nlevel "
+		"gone %d\nstarted %llu\nclient %u\ndone_seq %u\ncurrent_seq %u\nfrozen %d\nheld %d\nlevel "
 		"%u\n",
-		d->gone, (unsigned long long)d->started, d->queue.done, d->queue.current,
+		d->gone, (unsigned long long)d->started, d->client, d->queue.done, d->queue.current,
 		d->queue.frozen, d->queue.held, d->queue.level);
 #define COUNTER(name, unit, doc) fprintf(f, #name " %llu\n", (unsigned long long)d->count.name);
 	RIVULET_COUNTERS(COUNTER)

@@ -15,6 +15,7 @@ struct stream {
 	const uint8_t *piece; /* mapped bytes [base, base + len) of the stream */
 	uint64_t base;
 	uint64_t len;
+	bool lose_token;
 };
 
 struct rvl_core *rvl_core_new(const struct rivulet_board *b)
@@ -84,6 +85,17 @@ static int fetch_split(struct stream *s, uint64_t at, void *raw)
 	return 0;
 }
 
+/* The instruction pushes nothing any more; did it? */
+static bool take_token(struct rivulet_insn *in)
+{
+	struct rivulet_decoded d;
+
+	if (rivulet_decode(in, &d) || !d.h.push)
+		return false;
+	d.h.push = 0;
+	return !rivulet_encode(&d, in, NULL);
+}
+
 static int fetch(void *ctx, uint32_t index, struct rivulet_insn *out)
 {
 	struct stream *s = ctx;
@@ -103,6 +115,8 @@ static int fetch(void *ctx, uint32_t index, struct rivulet_insn *out)
 		memcpy(raw, s->piece + (at - s->base), sizeof(raw));
 	out->w[0] = le64toh(raw[0]);
 	out->w[1] = le64toh(raw[1]);
+	if (s->lose_token)
+		s->lose_token = !take_token(out);
 	return r;
 }
 
@@ -229,7 +243,8 @@ static bool stream_ok(const struct rivulet_variant *v)
 
 void rvl_core_run(struct rvl_core *c, struct rvl_job *job, struct rivulet_status *st)
 {
-	struct stream s = { .regions = &job->regions, .variant = &job->variant };
+	struct stream s = { .regions = &job->regions, .variant = &job->variant,
+			    .lose_token = job->lose_token };
 	struct rivulet_timeline *t = rivulet_timeline_new(c->board, fetch, &s);
 	struct rivulet_timeline_stats none = { 0 };
 	uint32_t index = 0;

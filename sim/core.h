@@ -56,6 +56,7 @@ struct rvl_job {
 	const atomic_bool *abort;		/* checked between instructions; NULL: never */
 	_Atomic uint32_t *progress;		/* incremented per instruction; NULL: not wanted */
 	struct rivulet_work work;		/* filled by rvl_core_run(), for its energy */
+	bool lose_token;			/* injected: the first one that is pushed is lost */
 };
 
 struct rvl_core;

@@ -50,8 +50,7 @@ static bool regions_ok(const struct rivulet_desc *d)
 	return true;
 }
 
-uint32_t rvl_desc_fetch(const struct rvl_bus *bus, uint64_t addr, uint32_t seq, uint32_t levels,
-			struct rivulet_desc *d)
+uint32_t rvl_desc_copy(const struct rvl_bus *bus, uint64_t addr, struct rivulet_desc *d)
 {
 	const void *p;
 
@@ -59,6 +58,12 @@ uint32_t rvl_desc_fetch(const struct rvl_bus *bus, uint64_t addr, uint32_t seq, 
 	if (!p)
 		return RIVULET_FAULT_DESC_BUS;
 	memcpy(d, p, sizeof(*d));
+	return RIVULET_FAULT_NONE;
+}
+
+uint32_t rvl_desc_check(const struct rvl_bus *bus, uint32_t seq, uint32_t levels,
+			const struct rivulet_desc *d)
+{
 	if (rivulet_crc32c(0, d, offsetof(struct rivulet_desc, crc)) != d->crc)
 		return RIVULET_FAULT_DESC_CRC;
 	if (!header_ok(d, seq, levels) || !report_ok(d) || !variants_ok(d, levels) ||

@@ -10,6 +10,8 @@
 #include "rivulet_crc32c.h"
 
 #define TICK_NS	 20000000ull /* PROGRESS moves at least so often while a job makes progress */
+_Static_assert(RVL_DESC_BITS == 8 * sizeof(struct rivulet_desc), "a bit of it can be flipped");
+
 #define LOOK_MAX 64 /* transitions of one step: a driver that keeps asking must not hold us */
 
 void rvl_exec_run(struct rvl_exec *x)
@@ -20,12 +22,26 @@ void rvl_exec_run(struct rvl_exec *x)
 	atomic_store_explicit(&x->done, true, memory_order_release);
 }
 
+/* The number that entry @seq will have among the jobs started, if what is ahead of it starts. */
+static uint64_t next_number(const struct rivulet_sim *s, uint32_t seq)
+{
+	const struct rvl_queue *q = &s->queue;
+	uint32_t other = ~seq & 1;
+	bool ahead = q->slot[other].queued && !q->slot[other].e.fault && !q->slot[other].aborted;
+
+	return s->started + ahead + 1;
+}
+
 static void dev_fetch(void *ctx, uint64_t addr, struct rvl_entry *e)
 {
 	struct rivulet_sim *s = ctx;
 	struct rivulet_desc *d = &s->desc[e->seq & 1];
 
-	e->fault = rvl_desc_fetch(&s->ops.bus, addr, e->seq, s->board.levels, d);
+	e->fault = rvl_desc_copy(&s->ops.bus, addr, d);
+	if (e->fault)
+		return;
+	rvl_inject_flip(&s->inject, d->client, next_number(s, e->seq), d);
+	e->fault = rvl_desc_check(&s->ops.bus, e->seq, s->board.levels, d);
 	if (e->fault)
 		return;
 	e->min_level = d->min_level;
@@ -37,10 +53,16 @@ static void dev_fetch(void *ctx, uint64_t addr, struct rvl_entry *e)
 static void start_injected(struct rivulet_sim *s)
 {
 	s->started++;
+	rvl_inject_bind(&s->inject, s->client, s->started);
 	if (rvl_inject_hit(&s->inject, RVL_INJECT_dead, s->started, NULL))
 		s->dead = true;
 	if (rvl_inject_hit(&s->inject, RVL_INJECT_allones, s->started, NULL))
 		rvl_device_unplug(s);
+}
+
+static bool late_dma(const struct rivulet_sim *s)
+{
+	return rvl_inject_hit(&s->inject, RVL_INJECT_late_dma, s->started, NULL);
 }
 
 static void dev_start(void *ctx, const struct rvl_entry *e, uint32_t level)
@@ -66,13 +88,16 @@ static void dev_start(void *ctx, const struct rvl_entry *e, uint32_t level)
 	atomic_store(&x->done, false);
 	rvl_pace_start(s);
 	start_injected(s);
-	s->runner.start(s->runner.ctx, x);
+	x->job.lose_token = rvl_inject_hit(&s->inject, RVL_INJECT_lost_token, s->started, NULL);
+	/* Its time comes with RESET. */
+	if (!late_dma(s))
+		s->runner.start(s->runner.ctx, x);
 }
 
 /* Held by an injection that neither its ABORT nor RESET has overcome? */
 static bool hangs(const struct rivulet_sim *s)
 {
-	if (rvl_inject_hit(&s->inject, RVL_INJECT_stuck, s->started, NULL))
+	if (late_dma(s) || rvl_inject_hit(&s->inject, RVL_INJECT_stuck, s->started, NULL))
 		return !s->reset;
 	return rvl_inject_hit(&s->inject, RVL_INJECT_hang, s->started, NULL) && !s->stopped;
 }
@@ -94,6 +119,13 @@ static void dev_stop(void *ctx, bool reset)
 {
 	struct rivulet_sim *s = ctx;
 
+	if (late_dma(s)) {
+		if (reset && !s->reset)
+			s->runner.start(s->runner.ctx, &s->exec);
+		s->reset |= reset;
+		s->stopped = s->reset;
+		return;
+	}
 	s->stopped = true;
 	s->reset |= reset;
 	atomic_store(&s->exec.abort, true);
@@ -348,10 +380,10 @@ static uint64_t next_due(struct rivulet_sim *s)
 
 	if (!s->queue.running || s->gone || s->dead)
 		return UINT64_MAX;
-	if (!atomic_load(&s->exec.done))
-		return TICK_NS;
 	if (hangs(s))
 		return UINT64_MAX;
+	if (!atomic_load(&s->exec.done))
+		return TICK_NS;
 	s->ticks++;
 	wait = rvl_pace_wait(s);
 	return wait < TICK_NS ? wait : TICK_NS;

@@ -83,9 +83,10 @@ void rvl_device_doorbell(struct rivulet_sim *s, uint32_t value);
 /** rvl_device_temperature() - what the sensor reports from now on */
 void rvl_device_temperature(struct rivulet_sim *s, int32_t millidegree);
 
-/* desc.c: copy and check the descriptor at @addr; 0 or an enum rivulet_fault */
-uint32_t rvl_desc_fetch(const struct rvl_bus *bus, uint64_t addr, uint32_t seq, uint32_t levels,
-			struct rivulet_desc *d);
+/* desc.c: copy the descriptor at @addr, then check the copy; 0 or an enum rivulet_fault */
+uint32_t rvl_desc_copy(const struct rvl_bus *bus, uint64_t addr, struct rivulet_desc *d);
+uint32_t rvl_desc_check(const struct rvl_bus *bus, uint32_t seq, uint32_t levels,
+			const struct rivulet_desc *d);
 
 /* pace.c: host time; device time now; duration of @cycles at a level; all ns */
 uint64_t rvl_pace_host(const struct rivulet_sim *s);

@@ -8,9 +8,9 @@
 
 static const struct {
 	const char *name;
-	bool arg;
+	uint32_t max_arg;	/* 0: takes none */
 } kinds[] = {
-#define KIND(name, arg, doc) { #name, arg },
+#define KIND(name, max_arg, doc) { #name, max_arg },
 	RVL_INJECTIONS(KIND)
 };
 
@@ -39,31 +39,61 @@ static bool number(const char **s, uint64_t *out)
 	return !errno && *out <= UINT32_MAX;
 }
 
-/* One "KIND@[+]N[:ARG]" up to a comma or the end. */
+/* "N", "+N" or "=TAG" */
+static bool parse_job(struct rvl_inject *in, const char **s, uint64_t started)
+{
+	char how = **s;
+	uint64_t n;
+
+	*s += how == '+' || how == '=';
+	if (!number(s, &n))
+		return false;
+	in->item[in->count].by_client = how == '=';
+	if (how == '=')
+		in->item[in->count].client = (uint32_t)n;
+	else
+		in->item[in->count].job = n + (how == '+' ? started : 0);
+	return n || how == '=';
+}
+
+/* One "KIND@JOB[:ARG]" up to a comma or the end. */
 static const char *parse_one(struct rvl_inject *in, const char *s, uint64_t started)
 {
 	size_t len = strcspn(s, "@,");
 	int kind = find_kind(s, len);
-	uint64_t job = 0, arg = 0;
-	bool relative;
+	uint64_t arg = 0;
 
 	if (kind < 0 || s[len] != '@')
 		return NULL;
+	memset(&in->item[in->count], 0, sizeof(in->item[0]));
+	in->item[in->count].kind = kind;
 	s += len + 1;
-	relative = *s == '+';
-	s += relative;
-	if (!number(&s, &job) || !job)
+	if (!parse_job(in, &s, started))
 		return NULL;
-	if (kinds[kind].arg) {
-		if (*s++ != ':' || !number(&s, &arg))
+	if (kinds[kind].max_arg) {
+		if (*s++ != ':' || !number(&s, &arg) || arg > kinds[kind].max_arg)
 			return NULL;
 	}
 	if (*s && *s != ',')
 		return NULL;
-	in->item[in->count].kind = kind;
-	in->item[in->count].job = job + (relative ? started : 0);
 	in->item[in->count++].arg = arg;
 	return s;
+}
+
+static void drop(struct rvl_inject *in, unsigned int i)
+{
+	in->item[i] = in->item[--in->count];
+}
+
+/* The interrupt of a job comes when the next one has started already. */
+static void forget(struct rvl_inject *in, uint64_t started)
+{
+	for (unsigned int i = 0; i < in->count;) {
+		if (!in->item[i].by_client && in->item[i].job + 1 < started)
+			drop(in, i);
+		else
+			i++;
+	}
 }
 
 int rvl_inject_add(struct rvl_inject *in, const char *spec, uint64_t started, char *err,
@@ -72,6 +102,7 @@ int rvl_inject_add(struct rvl_inject *in, const char *spec, uint64_t started, ch
 	struct rvl_inject all = *in;
 	const char *s = spec;
 
+	forget(&all, started);
 	for (;;) {
 		const char *from = s;
 
@@ -82,7 +113,8 @@ int rvl_inject_add(struct rvl_inject *in, const char *spec, uint64_t started, ch
 		s = parse_one(&all, s, started);
 		if (!s) {
 			snprintf(err, errsize,
-				 "injection \"%.40s\": expected KIND@[+]JOB, or slow@[+]JOB:MS",
+				 "injection \"%.40s\": expected KIND@[+]JOB or KIND@=CLIENT, with "
+				 ":MS for slow, :BIT for flip_desc",
 				 from);
 			return -EINVAL;
 		}
@@ -98,11 +130,41 @@ bool rvl_inject_hit(const struct rvl_inject *in, enum rvl_inject_kind kind, uint
 		    uint64_t *arg)
 {
 	for (unsigned int i = 0; i < in->count; i++) {
-		if (in->item[i].kind != kind || in->item[i].job != job)
+		if (in->item[i].kind != kind || in->item[i].by_client || in->item[i].job != job)
 			continue;
 		if (arg)
 			*arg = in->item[i].arg;
 		return true;
 	}
 	return false;
+}
+
+void rvl_inject_bind(struct rvl_inject *in, uint32_t client, uint64_t job)
+{
+	uint32_t bound = 0;
+
+	for (unsigned int i = 0; i < in->count; i++) {
+		uint32_t kind = 1u << in->item[i].kind;
+
+		if (!in->item[i].by_client || in->item[i].client != client || bound & kind ||
+		    in->item[i].kind == RVL_INJECT_flip_desc)
+			continue;
+		in->item[i].by_client = false;
+		in->item[i].job = job;
+		bound |= kind;
+	}
+}
+
+void rvl_inject_flip(struct rvl_inject *in, uint32_t client, uint64_t job, void *desc)
+{
+	for (unsigned int i = 0; i < in->count; i++) {
+		uint64_t bit = in->item[i].arg;
+
+		if (in->item[i].kind != RVL_INJECT_flip_desc ||
+		    (in->item[i].by_client ? in->item[i].client != client : in->item[i].job != job))
+			continue;
+		((uint8_t *)desc)[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		drop(in, i);
+		return;
+	}
 }

@@ -29,7 +29,7 @@ static void usage(FILE *f)
 	      "  --irq N            number of that interrupt at the GIC: an SPI, 0..987\n"
 	      "  --pace real|fast   completions wait for device time, or come when computed\n"
 	      "  --control PATH     socket for commands: inject SPEC, temp MDEG, unplug, power, stat\n"
-	      "  --inject SPEC      faults on purpose, KIND@JOB[:MS],...; KIND is one of\n",
+	      "  --inject SPEC      faults on purpose, KIND@JOB[:ARG],...; KIND is one of\n",
 	      f);
 #define KIND(name, arg, doc) fprintf(f, "                       %-15s " doc "\n", #name);
 	RVL_INJECTIONS(KIND)

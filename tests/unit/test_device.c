@@ -524,9 +524,103 @@ START_TEST(test_inject_slow)
 }
 END_TEST
 
+static bool copied(void)
+{
+	return !memcmp(t->mem + DUT_DATA, t->mem + DUT_DATA + 4096, 64);
+}
+
+/* What was to be written is written after the driver's patience has ended, but before the acknowledge. */
+START_TEST(test_inject_late_dma)
+{
+	inject("late_dma@1");
+	t->mem[DUT_DATA] = 1;
+	submit(1);
+	t->now += 10000000000;
+	dut_request(t, RIVULET_REG_ABORT_REQ, t->base + 1);
+	dut_settle(t);
+	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_ABORT_ACK), 0);
+	ck_assert(!copied());
+	dut_reset(t, t->base + 1);
+	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_RESET_ACK), 2);
+	ck_assert(copied());
+	ck_assert_uint_eq(dut_status(t, 1)->state, RIVULET_STATE_NONE);
+	run_one(1);
+}
+END_TEST
+
+START_TEST(test_inject_lost_token)
+{
+	inject("lost-token@1");
+	submit(1);
+	ck_assert_uint_eq(dut_status(t, 1)->state, RIVULET_STATE_FAULT);
+	ck_assert_uint_eq(dut_status(t, 1)->fault, RIVULET_FAULT_DEADLOCK);
+	dut_request(t, RIVULET_REG_RESUME_REQ, t->base + 1);
+	run_one(2);
+}
+END_TEST
+
+/* Every bit of a descriptor: refused, memory as it was, and the next one, with the same number, is run. */
+START_TEST(test_inject_flip_desc)
+{
+	for (uint32_t bit = 0; bit < RVL_DESC_BITS; bit++) {
+		char spec[40];
+
+		snprintf(spec, sizeof(spec), "flip_desc@+1:%u", bit);
+		inject(spec);
+		t->mem[DUT_DATA] = (uint8_t)(bit + 1);
+		submit(1);
+		ck_assert_uint_eq(dut_rd(t, RIVULET_REG_DONE_SEQ), t->base + 1);
+		ck_assert_uint_eq(dut_rd(t, RIVULET_REG_FROZEN_FAULT), RIVULET_FAULT_DESC_CRC);
+		ck_assert(!copied());
+		dut_request(t, RIVULET_REG_RESUME_REQ, t->base + 1);
+		run_one(2);
+		ck_assert(copied());
+		ck_assert_uint_eq(t->sim->started, bit + 1);
+		t->base += 2;
+	}
+}
+END_TEST
+
+/* By its client's tag a job is found among others', queued before it; once. */
+START_TEST(test_inject_by_client)
+{
+	inject("internal@=7,flip-desc@=9:0,lost_irq@=5");
+	dut_job(t, 1, COPY, 1);
+	dut_job(t, 2, COPY, 7);
+	dut_submit(t, 1);
+	dut_submit(t, 2);
+	dut_settle(t);
+	ck_assert_uint_eq(dut_status(t, 1)->state, RIVULET_STATE_DONE);
+	ck_assert_uint_eq(dut_status(t, 2)->fault, RIVULET_FAULT_INTERNAL);
+	dut_request(t, RIVULET_REG_RESUME_REQ, t->base + 2);
+	t->base += 2;
+	dut_job(t, 1, COPY, 7);
+	dut_job(t, 2, COPY, 9);
+	dut_submit(t, 1);
+	dut_submit(t, 2);
+	dut_settle(t);
+	ck_assert_uint_eq(dut_status(t, 1)->state, RIVULET_STATE_DONE);
+	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_FROZEN_FAULT), RIVULET_FAULT_DESC_CRC);
+	dut_request(t, RIVULET_REG_RESUME_REQ, t->base + 2);
+	t->base += 2;
+	dut_job(t, 1, COPY, 9);
+	dut_submit(t, 1);
+	dut_settle(t);
+	ck_assert_uint_eq(dut_status(t, 1)->state, RIVULET_STATE_DONE);
+	/* Only what still waits is remembered. */
+	t->base++;
+	run_one(1);
+	t->base++;
+	run_one(1);
+	inject("hang@+100");
+	ck_assert_uint_eq(t->sim->inject.count, 2);
+}
+END_TEST
+
 START_TEST(test_inject_refuses_nonsense)
 {
 	static const char *const bad[] = {
+		"flip_desc@1", "flip_desc@1:4608", "hang@=", "hang@=x", "hang@+=1", "slow@=1",
 		"",	  "hang",   "hang@",   "hang@0",  "hang@x",	      "hang@1:2",
 		"hung@1", "slow@1", "slow@1:", "hang@1,", "hang@99999999999", "hang@1x"
 	};
@@ -618,6 +712,10 @@ static void add_fast(TCase *tc)
 	tcase_add_test(tc, test_inject_interrupts);
 	tcase_add_test(tc, test_inject_status);
 	tcase_add_test(tc, test_inject_slow);
+	tcase_add_test(tc, test_inject_late_dma);
+	tcase_add_test(tc, test_inject_lost_token);
+	tcase_add_test(tc, test_inject_flip_desc);
+	tcase_add_test(tc, test_inject_by_client);
 	tcase_add_test(tc, test_inject_refuses_nonsense);
 	tcase_add_test(tc, test_run_without_queue);
 }
