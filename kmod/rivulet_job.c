@@ -562,14 +562,17 @@ int rvl_queue_force_reset(struct rvl_device *rdev)
 void rvl_queue_stop(struct rvl_device *rdev, int error)
 {
 	unsigned long flags;
+	bool lost;
 
 	mutex_lock(&rdev->request_lock);
 	spin_lock_irqsave(&rdev->lock, flags);
+	lost = rdev->dead;
 	rdev->dead_error = error;
 	rdev->dead = true;
 	spin_unlock_irqrestore(&rdev->lock, flags);
 	rvl_queue_take(rdev);
-	if (rvl_hw_reset(rdev, rdev->seq) == -ETIMEDOUT)
+	/* What answered no reset before is not waited for again. */
+	if (!lost && rvl_hw_reset(rdev, rdev->seq) == -ETIMEDOUT)
 		drm_warn(&rdev->drm, "the device does not answer a reset\n");
 	rvl_queue_die(rdev, error);
 	mutex_unlock(&rdev->request_lock);

@@ -328,30 +328,16 @@ static void unbind(void)
 	find_device();
 }
 
-/* Pulled out and plugged in by QEMU, which never forgets the name of a connection. */
 static void replug(const char *name)
 {
-	char remove[64], add[64], plug[96];
-	bool removed = false;
+	char old[32], fresh[32];
 
 	if (plugged)
-		snprintf(remove, sizeof(remove), "chardev-remove fuzz%u", plugged);
+		snprintf(old, sizeof(old), "fuzz%u", plugged);
 	else
-		snprintf(remove, sizeof(remove), "chardev-remove %s", name);
-	plugged++;
-	snprintf(add, sizeof(add), "chardev-add socket,id=fuzz%u,path=npu.sock", plugged);
-	snprintf(plug, sizeof(plug),
-		 "device_add ivshmem-doorbell,id=npu0,bus=rp0,chardev=fuzz%u,vectors=1", plugged);
-	OK(vm_monitor("device_del npu0"));
-	await_node(false);
-	for (int i = 0; i < 200 && !removed; i++) {
-		removed = vm_monitor(remove);
-		usleep(removed ? 0 : 50000);
-	}
-	OK(removed);
-	OK(vm_monitor(add));
-	OK(vm_monitor(plug));
-	await_node(true);
+		snprintf(old, sizeof(old), "%s", name);
+	snprintf(fresh, sizeof(fresh), "fuzz%u", ++plugged);
+	vm_replug(old, fresh);
 	find_device();
 }
 

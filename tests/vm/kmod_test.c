@@ -8,12 +8,15 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define SKIP		77
 #define LIMIT_S		60	/* of one test */
+
+struct vm_totals *vm_totals;
 
 void vm_fail(const char *file, int line, const char *fmt, ...)
 {
@@ -67,7 +70,7 @@ static int leaks(void)
 	for (int i = 0; i < 3; i++) {
 		long n = -1;
 
-		for (int tries = 0; tries < 300 && n; tries++) {
+		for (int tries = 0; tries < VM_WAIT_MS / 10 && n; tries++) {
 			n = vm_objects(names[i]);
 			if (n)
 				usleep(10000);
@@ -89,7 +92,7 @@ static double seconds(void)
 
 static const struct vm_test *const lists[] = {
 	vm_buffer_tests, vm_submit_tests, vm_prime_tests, vm_job_tests, vm_isolation_tests,
-	vm_recovery_tests, vm_observe_tests, vm_last_tests,
+	vm_recovery_tests, vm_fault_tests, vm_observe_tests, vm_last_tests,
 };
 
 int main(int argc, char **argv)
@@ -100,6 +103,10 @@ int main(int argc, char **argv)
 		printf("not ok 1 - node: no node of the rivulet driver\n# 0 passed, 1 failed\n");
 		return EXIT_FAILURE;
 	}
+	vm_totals = mmap(NULL, sizeof(*vm_totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			 -1, 0);
+	if (vm_totals == MAP_FAILED)
+		return EXIT_FAILURE;
 	for (size_t l = 0; l < sizeof(lists) / sizeof(lists[0]); l++) {
 		for (const struct vm_test *t = lists[l]; t->name; t++) {
 			double start = seconds();

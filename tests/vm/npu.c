@@ -328,22 +328,51 @@ int vm_sync_result(int fd, uint32_t sync)
 	return vm_file_result(vm_sync_file(fd, sync));
 }
 
-/** vm_control() - one command to the model, which must answer "ok"; skips where there is none */
-void vm_control(const char *command)
+/* One command to the model; its last line must be "ok". Those before it are in @answer. */
+static void control(const char *command, char *answer, size_t size)
 {
-	char answer[256];
-	size_t n = 0;
+	size_t n = 0, line = 0;
 	int fd = open("/dev/virtio-ports/rivulet.control", O_RDWR | O_CLOEXEC);
 
 	if (fd < 0)
 		vm_skip("no control port to the model");
 	OK(dprintf(fd, "%s\n", command) > 0);
-	while (n < sizeof(answer) - 1 && read(fd, answer + n, 1) == 1 && answer[n] != '\n')
-		n++;
+	while (n < size - 1 && read(fd, answer + n, 1) == 1) {
+		if (answer[n++] != '\n')
+			continue;
+		answer[n] = '\0';
+		if (!strcmp(answer + line, "ok\n") || !strncmp(answer + line, "error", 5))
+			break;
+		line = n;
+	}
 	answer[n] = '\0';
 	close(fd);
-	if (strcmp(answer, "ok"))
+	if (strcmp(answer + line, "ok\n"))
 		vm_fail(__FILE__, __LINE__, "model says \"%s\" to \"%s\"", answer, command);
+}
+
+/** vm_control() - one command to the model; skips where there is none */
+void vm_control(const char *command)
+{
+	char answer[256];
+
+	control(command, answer, sizeof(answer));
+}
+
+/** vm_control_stat() - a number of the model's state by its name */
+long vm_control_stat(const char *name)
+{
+	char answer[4096], *at = answer;
+	size_t n = strlen(name);
+
+	control("stat", answer, sizeof(answer));
+	while (at && (strncmp(at, name, n) || at[n] != ' ')) {
+		at = strchr(at, '\n');
+		at += at != NULL;
+	}
+	if (!at)
+		vm_fail(__FILE__, __LINE__, "the model tells no %s", name);
+	return atol(at + n);
 }
 
 /** vm_monitor() - one command to QEMU's monitor; true if it had nothing to object */
@@ -364,7 +393,8 @@ bool vm_monitor(const char *command)
 	OK(dprintf(fd, "%s\n", command) > 0);
 	while (!done && n < sizeof(answer) - 1 && read(fd, answer + n, 1) == 1) {
 		answer[++n] = '\0';
-		done = n >= 8 && !strcmp(answer + n - 8, "\n(qemu) ");
+		/* The prompt after our command, not a late one of the greeting. */
+		done = n >= 8 && !strcmp(answer + n - 8, "\n(qemu) ") && strstr(answer, command);
 	}
 	close(fd);
 	OK(done);
@@ -372,6 +402,41 @@ bool vm_monitor(const char *command)
 	if (error && !strstr(error, "busy"))
 		printf("# QEMU, asked to %s: %.*s\n", command, (int)strcspn(error, "\r\n"), error);
 	return !error;
+}
+
+static void await_node(bool there)
+{
+	for (int i = 0; i < VM_WAIT_MS / 10 && (vm_node() != NULL) != there; i++)
+		usleep(10000);
+	EQ(vm_node() != NULL, there);
+}
+
+/**
+ * vm_replug() - take the NPU out of its slot and put a new one in
+ * @old, @fresh: names of QEMU's connections to the model. It never forgets one.
+ *
+ * The model starts anew with the connection.
+ */
+void vm_replug(const char *old, const char *fresh)
+{
+	char command[96];
+	bool removed = false;
+
+	OK(vm_monitor("device_del npu0"));
+	await_node(false);
+	snprintf(command, sizeof(command), "chardev-remove %s", old);
+	/* QEMU is done with it a little later than the kernel. */
+	for (int i = 0; i < VM_WAIT_MS / 50 && !removed; i++) {
+		removed = vm_monitor(command);
+		usleep(removed ? 0 : 50000);
+	}
+	OK(removed);
+	snprintf(command, sizeof(command), "chardev-add socket,id=%s,path=npu.sock", fresh);
+	OK(vm_monitor(command));
+	snprintf(command, sizeof(command),
+		 "device_add ivshmem-doorbell,id=npu0,bus=rp0,chardev=%s,vectors=1", fresh);
+	OK(vm_monitor(command));
+	await_node(true);
 }
 
 void vm_sysfs_write(const char *file, const char *text)

@@ -115,6 +115,8 @@ int vm_file_result(int file);
 int vm_sync_result(int fd, uint32_t sync);
 
 void vm_control(const char *command);
+long vm_control_stat(const char *name);
+void vm_replug(const char *old, const char *fresh);
 bool vm_monitor(const char *command);
 void vm_sysfs_write(const char *file, const char *text);
 void vm_limit_level(const struct drm_rivulet_device *info, uint32_t lowest, uint32_t highest);
@@ -124,7 +126,15 @@ long vm_objects(const char *name);
 
 #define VM_WAIT_MS	20000	/* longer than any recovery */
 
+/** struct vm_totals - what tests, each a process, leave for those after them */
+struct vm_totals {
+	uint32_t kinds, survived, correct;
+};
+
+extern struct vm_totals *vm_totals;
+
 extern const struct vm_test vm_buffer_tests[], vm_submit_tests[], vm_prime_tests[], vm_job_tests[],
-	vm_isolation_tests[], vm_recovery_tests[], vm_observe_tests[], vm_last_tests[];
+	vm_isolation_tests[], vm_recovery_tests[], vm_fault_tests[], vm_observe_tests[],
+	vm_last_tests[];
 
 #endif

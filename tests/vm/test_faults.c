@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The model misbehaves on purpose, one test a kind: a guilty client's job is hit while a neighbour, a process of
+ * its own, has a thousand jobs run. The guilty job gets its error, and every one of the thousand is right. Where
+ * the device itself is lost, the neighbour goes on with a new one.
+ */
+#include "vm.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	JOBS = 1000,	/* of the neighbour */
+	BEFORE = 200,	/* of them at least before the fault */
+	DURING = 700,	/* at most until it is over */
+	DEPTH = 4,	/* of them queued */
+	BYTES = 4096,
+};
+
+struct client {
+	int fd;
+	struct vm_buf code, from, to;
+	uint32_t sync;
+};
+
+static struct client client(void)
+{
+	struct client c = { .fd = vm_open() };
+
+	c.code = vm_buf_new(c.fd, 4096);
+	c.from = vm_buf_new(c.fd, BYTES);
+	c.to = vm_buf_new(c.fd, BYTES);
+	c.sync = vm_sync_new(c.fd);
+	return c;
+}
+
+static int submit(struct client *c, uint64_t seed)
+{
+	struct vm_job j;
+
+	vm_noise(c->from.map, BYTES, seed);
+	vm_copy_job(&j, &c->code, &c->from, &c->to, BYTES);
+	vm_job_out(&j, c->sync, 0);
+	return vm_submit(c->fd, &j);
+}
+
+static bool right(const struct client *c)
+{
+	return !memcmp(c->to.map, c->from.map, BYTES);
+}
+
+static void good(struct client *c, uint64_t seed)
+{
+	OK(!submit(c, seed));
+	EQ(vm_sync_result(c->fd, c->sync), 0);
+	OK(right(c));
+}
+
+/* What both processes of a test see. */
+struct beat {
+	_Atomic uint32_t done;		/* the neighbour's jobs whose output was right */
+	_Atomic bool over;		/* the guilty has its answer */
+	_Atomic uint32_t devices;	/* plugged since the test began */
+	_Atomic uint32_t lost;		/* the neighbour's jobs that went with a device */
+	bool may_lose;
+	pid_t neighbour;		/* the guilty's knowledge */
+};
+
+/* ---- the neighbour ---- */
+
+static void open_all(struct client *c)
+{
+	c[0] = client();
+	for (int i = 1; i < DEPTH; i++) {
+		c[i].fd = c[0].fd;
+		c[i].code = vm_buf_new(c->fd, 4096);
+		c[i].from = vm_buf_new(c->fd, BYTES);
+		c[i].to = vm_buf_new(c->fd, BYTES);
+		c[i].sync = vm_sync_new(c->fd);
+	}
+}
+
+/* The device is lost, with all that it had: lets go of it, waits for the next. */
+static void change_device(struct beat *b, struct client *c, uint32_t *devices)
+{
+	OK(b->may_lose);
+	close(c->fd);
+	for (int i = 0; i < VM_WAIT_MS && b->devices == *devices; i++)
+		usleep(1000);
+	EQ(b->devices, *devices + 1);
+	*devices = b->devices;
+	open_all(c);
+}
+
+/* @n jobs at once, again if the device is lost meanwhile. Returns how many of them were right. */
+static uint32_t burst(struct beat *b, struct client *c, uint32_t n, uint64_t seed, uint32_t *devices)
+{
+	uint32_t right_ones = 0, queued = 0;
+	bool lost = false;
+
+	while (queued < n && !submit(&c[queued], seed + queued))
+		queued++;
+	lost = queued < n;
+	OK(!lost || b->may_lose);
+	for (uint32_t i = 0; i < queued; i++) {
+		int result = vm_sync_result(c->fd, c[i].sync);
+
+		if (!b->may_lose)
+			EQ(result, 0);
+		if (!result)
+			OK(right(&c[i]));
+		right_ones += !result;
+		lost |= result != 0;
+	}
+	if (lost) {
+		b->lost += n - right_ones;
+		change_device(b, c, devices);
+	}
+	return right_ones;
+}
+
+static void be_neighbour(struct beat *b)
+{
+	struct client c[DEPTH];
+	uint32_t done = 0, devices = 0;
+
+	alarm(60);
+	open_all(c);
+	while (done < JOBS) {
+		uint32_t n = JOBS - done < DEPTH ? JOBS - done : DEPTH;
+
+		if (done >= DURING && !b->over) {
+			usleep(1000);
+			continue;
+		}
+		done += burst(b, c, n, 1000 + done, &devices);
+		b->done = done;
+	}
+	EQ(b->lost != 0, b->may_lose);
+	_exit(0);
+}
+
+static struct beat *neighbour(bool may_lose)
+{
+	struct beat *b = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	pid_t pid;
+
+	OK(b != MAP_FAILED);
+	b->may_lose = may_lose;
+	fflush(stdout);
+	pid = fork();
+	OK(pid >= 0);
+	if (!pid)
+		be_neighbour(b);
+	b->neighbour = pid;
+	return b;
+}
+
+static void started(struct beat *b)
+{
+	for (int i = 0; i < VM_WAIT_MS && b->done < BEFORE; i++)
+		usleep(1000);
+	OK(b->done >= BEFORE);
+}
+
+/* The thousand are done, all right; the kind is survived. */
+static void finished(struct beat *b)
+{
+	int status;
+
+	b->over = true;
+	OK(waitpid(b->neighbour, &status, 0) == b->neighbour);
+	EQ(status, 0);
+	EQ(b->done, JOBS);
+	vm_totals->correct += b->done;
+	vm_totals->survived++;
+}
+
+/* ---- the guilty ---- */
+
+struct guilty {
+	struct client c;
+	uint32_t tag;
+};
+
+/* Nobody else has a job now, so that the model can tell our tag. */
+static struct guilty guilty(void)
+{
+	struct guilty g = { .c = client() };
+
+	good(&g.c, 1);
+	g.tag = (uint32_t)vm_control_stat("client");
+	return g;
+}
+
+static void hit(const struct guilty *g, const char *kind, const char *arg)
+{
+	char spec[80];
+
+	snprintf(spec, sizeof(spec), "inject %s@=%u%s", kind, g->tag, arg);
+	vm_control(spec);
+}
+
+static uint64_t epoch(int fd)
+{
+	struct drm_rivulet_counters n;
+
+	vm_counters(fd, &n);
+	return n.epoch;
+}
+
+/* The guilty's job ends with @result after @resets of the device; a later one of the same file is good. */
+static void beside(const char *kind, const char *arg, int result, uint64_t resets)
+{
+	struct guilty g;
+	struct beat *b;
+	uint64_t before;
+
+	vm_totals->kinds++;
+	g = guilty();
+	before = epoch(g.c.fd);
+	b = neighbour(false);
+	started(b);
+	hit(&g, kind, arg);
+	OK(!submit(&g.c, 2));
+	EQ(vm_sync_result(g.c.fd, g.c.sync), result);
+	OK(result || right(&g.c));
+	good(&g.c, 3);
+	EQ(epoch(g.c.fd), before + resets);
+	finished(b);
+}
+
+static void hang(void)
+{
+	beside("hang", "", -ETIME, 0);
+}
+
+static void stuck(void)
+{
+	beside("stuck", "", -ETIME, 1);
+}
+
+static void lost_token(void)
+{
+	beside("lost_token", "", -EIO, 0);
+}
+
+static void corrupt_status(void)
+{
+	beside("corrupt_status", "", -EIO, 0);
+}
+
+static void internal(void)
+{
+	beside("internal", "", -EIO, 0);
+}
+
+/* Slow is not hanging. */
+static void slow(void)
+{
+	beside("slow", ":1500", 0, 0);
+}
+
+static void dup_irq(void)
+{
+	beside("dup_irq", "", 0, 0);
+}
+
+static void lost_irq(void)
+{
+	beside("lost_irq", "", 0, 0);
+	/* Alone in the queue, no later interrupt makes up for it. */
+	struct guilty g = guilty();
+
+	hit(&g, "lost_irq", "");
+	good(&g.c, 4);
+}
+
+/* Magic, seq, flags, report, status, a variant, a region's address and limit, the checksum itself. */
+static void flip_desc(void)
+{
+	static const size_t at[] = {
+		offsetof(struct rivulet_desc, magic), offsetof(struct rivulet_desc, seq),
+		offsetof(struct rivulet_desc, flags), offsetof(struct rivulet_desc, report_slot),
+		offsetof(struct rivulet_desc, status), offsetof(struct rivulet_desc, variant[0].length),
+		offsetof(struct rivulet_desc, region[0].addr),
+		offsetof(struct rivulet_desc, region[2].limit), offsetof(struct rivulet_desc, crc),
+	};
+	enum { FLIPS = sizeof(at) / sizeof(at[0]) };
+	struct guilty g[FLIPS];
+	struct beat *b;
+
+	vm_totals->kinds++;
+	for (int i = 0; i < FLIPS; i++)
+		g[i] = guilty();
+	b = neighbour(false);
+	started(b);
+	for (int i = 0; i < FLIPS; i++) {
+		char bit[20];
+
+		snprintf(bit, sizeof(bit), ":%zu", 8 * at[i] + 2 * (size_t)i);
+		memset(g[i].c.to.map, 0, BYTES);
+		hit(&g[i], "flip_desc", bit);
+		OK(!submit(&g[i].c, 2));
+		EQ(vm_sync_result(g[i].c.fd, g[i].c.sync), -EIO);
+		OK(!right(&g[i].c));
+		good(&g[i].c, 3);
+	}
+	finished(b);
+}
+
+/*
+ * What the device writes after the driver gave the job up, but before it acknowledged the reset, goes where the
+ * job was to write, also when its client is gone: nobody else has those pages yet.
+ */
+static void late_dma(void)
+{
+	enum { MINE = 64 };
+	struct vm_buf mine[MINE];
+	struct guilty g;
+	struct beat *b;
+	uint64_t before;
+	int fd, fence;
+
+	vm_totals->kinds++;
+	g = guilty();
+	fd = vm_open();
+	before = epoch(fd);
+	b = neighbour(false);
+	started(b);
+	hit(&g, "late_dma", "");
+	OK(!submit(&g.c, 2));
+	fence = vm_sync_file(g.c.fd, g.c.sync);
+	OK(!munmap(g.c.from.map, BYTES) && !munmap(g.c.to.map, BYTES) && !close(g.c.fd));
+	for (int i = 0; i < MINE; i++) {
+		mine[i] = vm_buf_new(fd, 65536);
+		memset(mine[i].map, 0xa5, 65536);
+	}
+	EQ(vm_file_result(fence), -ETIME);
+	EQ(epoch(fd), before + 1);
+	for (int i = 0; i < MINE; i++)
+		for (int k = 0; k < 65536; k++)
+			OK(mine[i].map[k] == 0xa5);
+	finished(b);
+}
+
+const struct vm_test vm_fault_tests[] = {
+	{ "fault_hang", "a hanging job is aborted as ETIME without a reset; 1,000 jobs beside it are right", hang },
+	{ "fault_stuck", "a job that ignores ABORT costs one reset; the same", stuck },
+	{ "fault_late_dma", "what is written until the reset is acknowledged hits nobody, even if the client left",
+	  late_dma },
+	{ "fault_lost_token", "queues that wait for each other are a fault of their job; the same", lost_token },
+	{ "fault_flip_desc", "a descriptor with a bit flipped on its way is refused, nothing of it is done; the same",
+	  flip_desc },
+	{ "fault_corrupt_status", "a status with a wrong checksum fails its job only; the same", corrupt_status },
+	{ "fault_internal", "a fault of the device fails its job only; the same", internal },
+	{ "fault_slow", "a slow job is not taken for a hanging one; the same", slow },
+	{ "fault_lost_irq", "a completion without interrupt is found, not called a hang; the same", lost_irq },
+	{ "fault_dup_irq", "an interrupt too many retires nothing twice; the same", dup_irq },
+	{ 0 },
+};
+
+/* ---- faults that take the device away: its jobs are lost, and repeated on the next ---- */
+
+static void lose(const char *kind, int first, int later, const char *old, const char *fresh)
+{
+	struct drm_rivulet_query q = {};
+	struct guilty g;
+	struct beat *b;
+
+	vm_totals->kinds++;
+	g = guilty();
+	b = neighbour(true);
+	started(b);
+	hit(&g, kind, "");
+	OK(!submit(&g.c, 2));
+	EQ(vm_sync_result(g.c.fd, g.c.sync), first);
+	FAILS(submit(&g.c, 3), -later);
+	vm_replug(old, fresh);
+	b->devices++;
+	/* Of the old one only memory is left. */
+	FAILS(vm_ioctl(g.c.fd, DRM_IOCTL_RIVULET_QUERY, &q), ENODEV);
+	vm_noise(g.c.to.map, BYTES, 3);
+	OK(right(&g.c));
+	struct client next = client();
+
+	good(&next, 4);
+	finished(b);
+}
+
+/* It answers nothing any more. Nothing can follow but removal. */
+static void dead(void)
+{
+	lose("dead", -ETIME, -EIO, "npu", "npu1");
+}
+
+/* Pulled without warning: first the registers are gone, later the kernel is told. */
+static void allones(void)
+{
+	lose("allones", -ENODEV, -ENODEV, "npu1", "npu2");
+}
+
+static void figures(void)
+{
+	printf("figure faults.kinds %u kinds\n", vm_totals->kinds);
+	printf("figure faults.survived %u kinds\n", vm_totals->survived);
+	printf("figure faults.neighbour.correct %u jobs\n", vm_totals->correct);
+	EQ(vm_totals->survived, vm_totals->kinds);
+	EQ(vm_totals->correct, JOBS * vm_totals->kinds);
+}
+
+const struct vm_test vm_last_tests[] = {
+	{ "fault_dead", "a device that answers neither ABORT nor RESET fails its jobs; with a new one all goes on", dead },
+	{ "fault_allones", "a device pulled while jobs run ends them as ENODEV; memory stays, a new one works", allones },
+	{ "fault_figures", "every kind of fault was survived, every job of the neighbours right", figures },
+	{ 0 },
+};
