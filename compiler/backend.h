@@ -94,6 +94,7 @@ struct rvl_layer {
 	uint32_t terms; /* int8 summands that a weight needs */
 	int16_t *w;	/* w - zp: [m][c / group][kh][kw] */
 	int32_t *bias;	/* [m], input zero point folded in */
+	int32_t *raw_bias; /* [m], without */
 	float *mult;	/* [m] */
 	int32_t rq_zp, rq_lo, rq_hi;
 	/* POOL, or pool on drain of CONV */
@@ -109,7 +110,9 @@ struct rvl_layer {
 	int32_t out_zp, out_lo, out_hi; /* A_OUT */
 	uint8_t lut[256];
 	struct rvl_tiling t;
-	uint64_t prm_off, wgt_off, lut_off; /* in the file */
+	bool stochastic; /* in variants that have a length */
+	uint64_t prm_off[RIVULET_LEVELS]; /* by variant, in the file */
+	uint64_t wgt_off, lut_off;
 	uint64_t macs;
 };
 
@@ -157,6 +160,7 @@ struct rvl_mempool { /* ring of a scratchpad, from which layers take their buffe
 struct rvl_stream {
 	const struct rivulet_board *board;
 	bool prof;
+	uint32_t variant, length; /* being emitted; length 0: int8 */
 	struct rvl_insn_op *op;
 	uint32_t n, cap;
 	uint32_t layer;
@@ -174,6 +178,11 @@ struct rvl_bytes {
 	size_t size, cap;
 };
 
+/* A command stream: bytes of be->cmds. */
+struct rvl_bcmd {
+	uint64_t off, len, cycles;
+};
+
 /* One step of the program being built. */
 struct rvl_bstep {
 	bool npu;
@@ -182,10 +191,10 @@ struct rvl_bstep {
 	uint32_t nread, nwrite;
 	struct rvl_tensor *read[RIVULET_STEP_REFS]; /* CPU: by operand, NULL where absent */
 	struct rvl_tensor *write[RIVULET_STEP_REFS];
-	uint64_t cmd_off, cmd_len;
+	struct rvl_bcmd cmd[RIVULET_LEVELS]; /* by variant */
 	uint64_t params_off, params_size;
 	uint32_t slots, writes_mask;
-	uint64_t macs, cycles;
+	uint64_t macs;
 	const char *name;
 };
 
@@ -205,13 +214,17 @@ struct rvl_backend {
 	uint32_t n_layers, cap_layers;
 	struct rvl_bstep *step;
 	uint32_t n_steps, cap_steps;
+	/* Variants: one for each length that some level asks for; the last is the highest level's. */
+	uint32_t n_variants;
+	uint32_t length[RIVULET_LEVELS];   /* by variant; 0: int8 */
+	uint32_t of_level[RIVULET_LEVELS]; /* variant, or RVL_NONE */
 	uint64_t arena_size;
 	struct rvl_bytes consts, params, cmds;
 	uint64_t const_off; /* of consts in the file */
 	uint64_t weight_bytes;
 	uint64_t cpu_scratch;
 	struct rvl_layer_cost *cost;	     /* by layer */
-	struct rivulet_explain_segment *seg; /* by step; zero for CPU steps */
+	struct rivulet_explain_segment *seg; /* by variant and step; zero for CPU steps */
 	struct rvl_err *err;
 };
 
@@ -349,6 +362,25 @@ int rvl_memplan(struct rvl_backend *be);
 /** Proves the plan: no two stores whose lives may overlap share a byte. -EINVAL names two. */
 int rvl_memplan_check(struct rvl_backend *be);
 
+/* ---- variant.c ---- */
+
+/** Variants and levels from the options; marks the graph's nodes. -EINVAL: lengths out of range. */
+int rvl_variants_choose(struct rvl_backend *be);
+/** The one length of CPU steps. -EOPNOTSUPP naming @n when levels differ: the CPU has no level. */
+int rvl_variants_of_cpu(const struct rvl_backend *be, const struct rvl_node *n, int32_t *length);
+/** Cycles of @macs products: of streams of @length bits, or of the int8 array with 0. */
+uint64_t rvl_stream_cycles(const struct rivulet_board *b, uint32_t length, uint64_t macs);
+/** Cycles of a layer in the longest of the variants. */
+uint64_t rvl_layer_cycles(const struct rvl_backend *be, const struct rvl_layer *l);
+/** Whether any layer of the step is stochastic. */
+bool rvl_step_stochastic(const struct rvl_backend *be, const struct rvl_bstep *s);
+/** Segment of step @i in variant @v. */
+static inline struct rivulet_explain_segment *rvl_seg(const struct rvl_backend *be, uint32_t v,
+						      uint32_t i)
+{
+	return &be->seg[v * be->n_steps + i];
+}
+
 /* ---- writer.c ---- */
 
 int rvl_write_program(struct rvl_backend *be, const void *onnx, size_t size,
@@ -370,7 +402,8 @@ const char *rvl_public_name(const struct rvl_backend *be, const struct rvl_tenso
 /* ---- verify.c ---- */
 
 /** -EINVAL with the checker's words when the step's stream is not sound. */
-int rvl_check_stream(const struct rvl_backend *be, const struct rvl_bstep *step);
+int rvl_check_stream(const struct rvl_backend *be, const struct rvl_bstep *step,
+		     const struct rvl_bcmd *cmd);
 
 /* ---- estimate.c ---- */
 

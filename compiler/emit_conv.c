@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "rivulet_sc.h"
+
 #define MAX_KEYS 512
 
 /* Slots of one operand; what each holds. The oldest is replaced. */
@@ -199,6 +201,22 @@ static struct feed feed_direct(struct conv *c, const struct tile *t, const struc
 	return f;
 }
 
+/* Streams, and which channels there are: padding would take their time too. 0 says all. */
+static void emit_stream_mode(struct conv *c, const struct rvl_ocgroup *g, const struct rvl_chunk *k)
+{
+	const struct rvl_layer *l = c->l;
+	int64_t tn = c->s->board->tn, tm = c->s->board->tm;
+	int64_t channels = l->gather ? l->in.v.c * l->win.kh * l->win.kw : l->in.v.c;
+	int64_t in = rvl_min(channels - (g->ib0 + k->i0) * tn, k->in * tn);
+	int64_t out = rvl_min(l->m - g->o0 * tm, g->on * tm);
+	struct rivulet_decoded mode = { .c_mode = { .circuit = RIVULET_SC_AND_BIN,
+						    .length = c->s->length } };
+
+	mode.c_mode.valid = l->group > 1 || in == k->in * tn ? 0 : in;
+	mode.c_mode.out = out == g->on * tm ? 0 : out;
+	rvl_emit_cfg(c->s, RIVULET_FORM_c_mode, &mode);
+}
+
 static void run_chunk(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
 		      const struct rvl_chunk *k, const struct feed *f, int64_t wgt, int64_t acc,
 		      bool keep)
@@ -214,7 +232,9 @@ static void run_chunk(struct conv *c, const struct tile *t, const struct rvl_ocg
 			   .wgt_oc_pitch = words / g->on,
 			   .inp_oc_pitch = g->on > 1 ? g->step * f->input.blk_pitch : 0 }
 	};
-	struct rivulet_decoded d = { .conv = { .mode = RIVULET_MODE_DENSE,
+	bool streams = c->l->stochastic && c->s->length;
+	struct rivulet_decoded d = { .conv = { .mode = streams ? RIVULET_MODE_STOCHASTIC :
+								 RIVULET_MODE_DENSE,
 					       .keep = keep,
 					       .inp = f->addr,
 					       .wgt = wgt,
@@ -229,6 +249,8 @@ static void run_chunk(struct conv *c, const struct tile *t, const struct rvl_ocg
 	rvl_emit_cfg(c->s, RIVULET_FORM_c_input, &input);
 	rvl_emit_cfg(c->s, RIVULET_FORM_c_pad, &pad);
 	rvl_emit_cfg(c->s, RIVULET_FORM_c_out, &out);
+	if (streams)
+		emit_stream_mode(c, g, k);
 	op = rvl_emit(c->s, RIVULET_FORM_conv, RIVULET_Q_CONV, &d);
 	rvl_touch_spad(op, RVL_AT_INP, f->addr, f->words, false);
 	rvl_touch_spad(op, RVL_AT_WGT, wgt, words, false);
@@ -240,7 +262,7 @@ static int64_t load_params(struct conv *c, const struct rvl_ocgroup *g)
 	int64_t bytes = c->s->board->tm * 8, addr;
 
 	if (!cached(&c->prm, g->o0, 0, &addr))
-		rvl_emit_load_wgt(c->s, c->l->prm_off + g->o0 * bytes,
+		rvl_emit_load_wgt(c->s, c->l->prm_off[c->s->variant] + g->o0 * bytes,
 				  g->on * bytes / RIVULET_WGT_WORD, addr);
 	return addr;
 }

@@ -175,6 +175,7 @@ int rivulet_estimate(const struct rivulet_program *program, const struct rivulet
 		if (rc)
 			return rc;
 		rvl_estimate_level(board, l, &w, &rows[l]);
+		rows[l].length = program->level[l].length;
 	}
 	return board->levels;
 }

@@ -51,6 +51,18 @@ static const char *keep(struct rivulet_explain *e, const char *s)
 	return p ? p : "";
 }
 
+__attribute__((format(printf, 2, 3))) static const char *keep_text(struct rivulet_explain *e,
+								   const char *fmt, ...)
+{
+	char text[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return keep(e, text);
+}
+
 static const char *shape_text(struct rivulet_explain *e, const struct rvl_tensor *t)
 {
 	char text[RVL_MAX_RANK * 22 + 8] = "";
@@ -108,6 +120,9 @@ static void layer_row(struct rivulet_explain *e, const struct rvl_backend *be, u
 	char out[128];
 
 	node_row(e, l->node, "npu", l->note, step);
+	if (l->stochastic && be->length[be->n_variants - 1])
+		r->reason = keep_text(e, "streams of %u bits%s%s", be->length[be->n_variants - 1],
+				      l->note ? "; " : "", l->note ? l->note : "");
 	snprintf(out, sizeof(out), "%lldx%lldx%lldx%lld", (long long)l->out.v.n,
 		 (long long)l->out.v.c, (long long)l->out.v.h, (long long)l->out.v.w);
 	r->out = keep(e, out);
@@ -121,15 +136,18 @@ static void layer_row(struct rivulet_explain *e, const struct rvl_backend *be, u
 
 static void fill_levels(const struct rvl_backend *be, struct rivulet_explain *e)
 {
-	struct rivulet_work w = { 0 };
-
-	for (uint32_t i = 0; i < e->n_segments; i++)
-		rvl_add_work(&w, &e->segments[i]);
 	if (!be->board)
 		return;
 	e->n_levels = be->board->levels;
-	for (uint32_t i = 0; i < e->n_levels; i++)
-		rvl_estimate_level(be->board, i, &w, &e->level[i]);
+	for (uint32_t l = 0; l < e->n_levels; l++) {
+		uint32_t v = be->of_level[l];
+		struct rivulet_work w = { 0 };
+
+		for (uint32_t i = 0; v != RVL_NONE && i < be->n_steps; i++)
+			rvl_add_work(&w, rvl_seg(be, v, i));
+		rvl_estimate_level(be->board, l, &w, &e->level[l]);
+		e->level[l].length = v == RVL_NONE ? 0 : be->length[v];
+	}
 }
 
 int rvl_explain_fill(const struct rvl_backend *be, size_t program_bytes, struct rivulet_explain *e)
@@ -142,16 +160,20 @@ int rvl_explain_fill(const struct rvl_backend *be, size_t program_bytes, struct 
 	}
 	for (uint32_t i = 0; i < be->n_steps; i++) {
 		const struct rvl_bstep *s = &be->step[i];
+		const struct rivulet_explain_segment *seg = rvl_seg(be, be->n_variants - 1, i);
 
 		if (!s->npu) {
 			node_row(e, s->node, "cpu", s->node->reason, i);
+			if (s->node->stochastic && be->length[0])
+				e->rows[e->n_rows - 1].reason = keep_text(e, "streams of %u bits; %s", be->length[0],
+									  s->node->reason ? s->node->reason : "");
 			continue;
 		}
 		for (uint32_t l = 0; l < s->layers; l++)
 			layer_row(e, be, s->layer0 + l, i);
-		e->segments[e->n_segments] = be->seg[i];
+		e->segments[e->n_segments] = *seg;
 		e->segments[e->n_segments].utilisation =
-			share(be->seg[i].macs, be->seg[i].cycles, e->peak);
+			share(seg->macs, seg->cycles, e->peak);
 		e->n_segments++;
 	}
 	fill_levels(be, e);
@@ -289,13 +311,19 @@ static void text_segments(const struct rivulet_explain *e, struct out *o)
 static void text_levels(const struct rivulet_explain *e, struct out *o)
 {
 	if (e->n_segments && e->n_levels)
-		put(o, "\n%-8s %10s %12s %12s %14s\n", "level", "clock", "cycles", "NPU time",
-		    "NPU energy");
+		put(o, "\n%-8s %10s %6s %12s %12s %14s\n", "level", "clock", "bits", "cycles",
+		    "NPU time", "NPU energy");
 	for (uint32_t i = 0; e->n_segments && i < e->n_levels; i++) {
 		const struct rivulet_estimate_row *r = &e->level[i];
 
-		put(o, "%8u %6.0f MHz %12" PRIu64 " %9.3f ms %11.3f mJ\n", r->level,
-		    (double)r->hz / 1e6, r->cycles, 1e3 * r->seconds, 1e3 * r->joule);
+		char bits[16] = "int8";
+
+		if (r->length)
+			snprintf(bits, sizeof(bits), "%u", r->length);
+		if (!r->cycles)
+			strcpy(bits, "none");
+		put(o, "%8u %6.0f MHz %6s %12" PRIu64 " %9.3f ms %11.3f mJ\n", r->level,
+		    (double)r->hz / 1e6, bits, r->cycles, 1e3 * r->seconds, 1e3 * r->joule);
 	}
 }
 
@@ -374,9 +402,9 @@ int rivulet_explain_json(const struct rivulet_explain *e, struct rivulet_blob *o
 	put(&o, "  ],\n  \"levels\": [\n");
 	for (uint32_t i = 0; i < e->n_levels; i++)
 		put(&o,
-		    "    {\"level\": %u, \"hz\": %" PRIu64 ", \"cycles\": %" PRIu64
+		    "    {\"level\": %u, \"hz\": %" PRIu64 ", \"length\": %u, \"cycles\": %" PRIu64
 		    ", \"seconds\": %.9f, \"joule\": %.9f}%s\n",
-		    e->level[i].level, e->level[i].hz, e->level[i].cycles, e->level[i].seconds,
+		    e->level[i].level, e->level[i].hz, e->level[i].length, e->level[i].cycles, e->level[i].seconds,
 		    e->level[i].joule, i + 1 == e->n_levels ? "" : ",");
 	put(&o,
 	    "  ],\n  \"program_bytes\": %" PRIu64 ",\n  \"weight_bytes\": %" PRIu64

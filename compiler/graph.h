@@ -92,6 +92,7 @@ struct rvl_node {
 	 */
 	const char *reason;
 	const char *fused;		/* names of the nodes fused into it, "a+b+c", or NULL */
+	bool stochastic;		/* its products are streams where a variant has a length */
 };
 
 /* A run of nodes g->nodes[first .. first + count) of one place, in order of execution. */
@@ -123,6 +124,7 @@ struct rvl_graph {
 	 * (average.c; docs/numerics.md, 4).
 	 */
 	bool npu_average_pool;
+	uint32_t sc_longest;		/* longest stream of any variant; 0: none */
 	uint32_t average_tries;		/* pools tried for exactness; bounded, because it takes time */
 	uint32_t next_node_id;
 	uint32_t next_name;
@@ -304,6 +306,15 @@ int rvl_pass_fuse(struct rvl_graph *g, struct rvl_err *err);
 
 /** uint8 weights and weights with a zero point -> int8 with zero point 0 where that is exact. */
 int rvl_pass_s8_weights(struct rvl_graph *g, struct rvl_err *err);
+
+/**
+ * Marks every quantised convolution and matrix product stochastic but those of @keep: names, or "first",
+ * "last". -EOPNOTSUPP names a node that has no streams, -ENOENT a word of @keep that names nothing.
+ */
+int rvl_sc_mark(struct rvl_graph *g, const char *const *keep, uint32_t n_keep, struct rvl_err *err);
+
+/** Why a quantised product cannot be made of streams, or NULL. */
+const char *rvl_sc_reject(const struct rvl_node *n);
 
 /** Dequantises once what is left of constant DequantizeLinear: weights of float operators. */
 int rvl_pass_fold_weights(struct rvl_graph *g, struct rvl_err *err);

@@ -42,7 +42,10 @@ const char *rvl_backend_fits(struct rvl_graph *g, const struct rvl_node *n, void
 		return why;
 	if (l->kind == RVL_LAYER_CONV && !(b->modes >> RIVULET_MODE_DENSE & 1))
 		return "this board's array has no dense mode";
-	if (l->macs / rivulet_board_peak(b) >= (uint64_t)b->cycle_cap << 20)
+	if (n->stochastic && !(b->modes >> RIVULET_MODE_STOCHASTIC & 1))
+		return "this board has no stochastic lanes";
+	if (rvl_stream_cycles(b, n->stochastic ? g->sc_longest : 0, l->macs) >=
+	    (uint64_t)b->cycle_cap << 20)
 		return "it takes more cycles than this board allows a program";
 	if (rvl_tile(b, l))
 		return NULL;

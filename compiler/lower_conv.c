@@ -69,6 +69,7 @@ static void fold_bias(struct rvl_layer *l, const struct rvl_tensor *bias, int64_
 
 		for (int64_t i = 0; i < k; i++)
 			sum += l->w[m * k + i];
+		l->raw_bias[m] = (int32_t)b;
 		l->bias[m] = (int32_t)(b - (uint32_t)l->in.zp * sum);
 	}
 }
@@ -102,8 +103,9 @@ static bool allocate(struct rvl_graph *g, struct rvl_layer *l, int64_t k)
 {
 	l->w = rvl_arena_array(g->arena, l->m * k, sizeof(*l->w));
 	l->bias = rvl_arena_array(g->arena, l->m, sizeof(*l->bias));
+	l->raw_bias = rvl_arena_array(g->arena, l->m, sizeof(*l->raw_bias));
 	l->mult = rvl_arena_array(g->arena, l->m, sizeof(*l->mult));
-	return l->w && l->bias && l->mult;
+	return l->w && l->bias && l->raw_bias && l->mult;
 }
 
 static struct rvl_layer *finish(struct rvl_graph *g, struct rvl_layer *l, const struct rvl_node *n,
@@ -149,6 +151,7 @@ static struct rvl_layer *new_conv(struct rvl_graph *g, const struct rvl_node *n,
 		return NULL;
 	l->kind = RVL_LAYER_CONV;
 	l->node = n;
+	l->stochastic = n->stochastic;
 	l->win = (struct rvl_window){ 1, 1, 1, 1, 1, 1, 0, 0 };
 	l->group = 1;
 	if (rvl_operand_of(n->in[0], &l->in) && rvl_operand_of(n->out[0], &l->out))

@@ -31,6 +31,8 @@ struct rivulet_frozen {
 	size_t size;	  /* bytes; must equal the input's */
 };
 
+#define RIVULET_NO_VARIANT UINT32_MAX
+
 /** struct rivulet_compile_options - all zero is the default */
 struct rivulet_compile_options {
 	int64_t batch;	/* value of a symbolic first dimension; 0: 1 */
@@ -43,6 +45,11 @@ struct rivulet_compile_options {
 	bool average_within_1; /* accept average pools on the NPU that differ by 1 from
 				  onnxruntime's float sums */
 	bool cpu_only;	       /* everything on the CPU; needs no board */
+	bool stochastic;       /* products by bitstreams, of the length of the level's variant */
+	const char *const *keep_int8; /* names of nodes that stay int8, or "first", "last" */
+	uint32_t n_keep_int8;
+	uint32_t length[RIVULET_LEVELS]; /* stochastic: bits by level (8..256), 0: int8 there,
+					    RIVULET_NO_VARIANT: the program does not run there */
 	uint32_t accuracy[RIVULET_LEVELS]; /* ppm expected at each level, of a plan; 0: unknown */
 };
 
@@ -84,6 +91,7 @@ struct rivulet_explain_segment {
  */
 struct rivulet_estimate_row {
 	uint32_t level;
+	uint32_t length; /* of the bitstreams; 0: int8 */
 	uint64_t hz;
 	uint64_t cycles;
 	double seconds;

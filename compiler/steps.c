@@ -284,11 +284,11 @@ static void sum_layers(struct rvl_backend *be, struct rvl_bstep *s)
 /* How many of the layers from @l0 on stay well below the longest program that the board runs. */
 static uint32_t within_cycles(const struct rvl_backend *be, uint32_t l0, uint32_t left)
 {
-	uint64_t cap = ((uint64_t)be->board->cycle_cap << 20) / 2, sum = be->layer[l0]->t.cost;
+	uint64_t cap = ((uint64_t)be->board->cycle_cap << 20) / 2, sum = rvl_layer_cycles(be, be->layer[l0]);
 	uint32_t n = 1;
 
-	while (n < left && sum + be->layer[l0 + n]->t.cost <= cap)
-		sum += be->layer[l0 + n++]->t.cost;
+	while (n < left && sum + rvl_layer_cycles(be, be->layer[l0 + n]) <= cap)
+		sum += rvl_layer_cycles(be, be->layer[l0 + n++]);
 	return n;
 }
 

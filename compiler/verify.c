@@ -20,12 +20,13 @@ static void io_slots(const struct rvl_backend *be, struct rvl_isa_slot *slot)
 	}
 }
 
-int rvl_check_stream(const struct rvl_backend *be, const struct rvl_bstep *step)
+int rvl_check_stream(const struct rvl_backend *be, const struct rvl_bstep *step,
+		     const struct rvl_bcmd *cmd)
 {
 	struct rvl_isa_slot slot[RIVULET_SLOTS] = {
 		[RIVULET_SLOT_PROGRAM] = { be->const_off + be->consts.size, false },
 		[RIVULET_SLOT_ARENA] = { be->arena_size, true },
-		[RIVULET_SLOT_PROF] = { step->cmd_len / sizeof(struct rivulet_insn) *
+		[RIVULET_SLOT_PROF] = { cmd->len / sizeof(struct rivulet_insn) *
 						sizeof(struct rivulet_prof),
 					true },
 	};
@@ -35,8 +36,8 @@ int rvl_check_stream(const struct rvl_backend *be, const struct rvl_bstep *step)
 	if (!r)
 		return -ENOMEM;
 	io_slots(be, slot);
-	rc = rvl_isa_check(be->board, (const void *)(be->cmds.data + step->cmd_off),
-			   step->cmd_len / sizeof(struct rivulet_insn), slot, r);
+	rc = rvl_isa_check(be->board, (const void *)(be->cmds.data + cmd->off),
+			   cmd->len / sizeof(struct rivulet_insn), slot, r);
 	if (rc == -EINVAL)
 		rvl_fail(be->err, rc, "internal: step \"%.60s\": %s", step->name, r->text);
 	free(r);

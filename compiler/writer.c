@@ -81,6 +81,11 @@ static int pack_params(struct writer *w, struct rvl_bstep *s)
 	int rc;
 
 	rvl_node_desc(s->node, &d);
+	if (s->node->stochastic) {
+		rc = rvl_variants_of_cpu(be, s->node, &d.attr.sc_length);
+		if (rc)
+			return rc;
+	}
 	rc = rvl_kernel_new(&d, false, &k, why);
 	if (rc)
 		return rvl_fail(be->err, rc == -ENOMEM ? rc : -EOPNOTSUPP, "node \"%s\" (%s): %s",
@@ -218,22 +223,29 @@ static void write_step(const struct writer *w, uint32_t i, struct rivulet_step *
 		out->read[j] = w->number[s->read[j]->id];
 	for (uint32_t j = 0; j < s->nwrite; j++)
 		out->write[j] = w->number[s->write[j]->id];
-	for (uint32_t l = 0; s->npu && l < w->be->board->levels; l++)
-		out->variant[l] =
-			(struct rivulet_step_variant){ .offset = w->h.cmd_off + s->cmd_off,
-						       .length = s->cmd_len,
-						       .cycles = s->cycles };
+	for (uint32_t l = 0; s->npu && l < w->be->board->levels; l++) {
+		const struct rvl_bcmd *c = &s->cmd[w->be->of_level[l] % RIVULET_LEVELS];
+
+		if (w->be->of_level[l] != RVL_NONE)
+			out->variant[l] =
+				(struct rivulet_step_variant){ .offset = w->h.cmd_off + c->off,
+							       .length = c->len,
+							       .cycles = c->cycles };
+	}
 }
 
 static uint32_t options_hash(const struct rivulet_compile_options *o)
 {
 	const uint32_t flags = o->serial | o->prof << 1 | o->require_npu << 2 | o->cpu_only << 3 |
-			       o->average_within_1 << 4;
+			       o->average_within_1 << 4 | o->stochastic << 5;
 	uint32_t h = rivulet_crc32c(0, &flags, sizeof(flags));
 
 	h = rivulet_crc32c(h, &o->batch, sizeof(o->batch));
 	h = rivulet_crc32c(h, &o->symbol, sizeof(o->symbol));
 	h = rivulet_crc32c(h, o->accuracy, sizeof(o->accuracy));
+	h = rivulet_crc32c(h, o->length, sizeof(o->length));
+	for (uint32_t i = 0; i < o->n_keep_int8; i++)
+		h = rivulet_crc32c(h, o->keep_int8[i], strlen(o->keep_int8[i]) + 1);
 	for (uint32_t i = 0; i < o->n_frozen; i++) {
 		h = rivulet_crc32c(h, o->frozen[i].name, strlen(o->frozen[i].name));
 		h = rivulet_crc32c(h, o->frozen[i].data, o->frozen[i].size);
@@ -243,10 +255,16 @@ static uint32_t options_hash(const struct rivulet_compile_options *o)
 
 static uint32_t modes_used(const struct rvl_backend *be)
 {
-	for (uint32_t i = 0; i < be->n_layers; i++)
-		if (be->layer[i]->kind == RVL_LAYER_CONV)
-			return 1u << RIVULET_MODE_DENSE;
-	return 0;
+	uint32_t modes = 0;
+
+	for (uint32_t i = 0; i < be->n_layers; i++) {
+		const struct rvl_layer *l = be->layer[i];
+
+		for (uint32_t v = 0; l->kind == RVL_LAYER_CONV && v < be->n_variants; v++)
+			modes |= 1u << (l->stochastic && be->length[v] ? RIVULET_MODE_STOCHASTIC :
+									 RIVULET_MODE_DENSE);
+	}
+	return modes;
 }
 
 static void finish_header(struct writer *w, const void *onnx, size_t size)
@@ -269,8 +287,12 @@ static void finish_header(struct writer *w, const void *onnx, size_t size)
 	rivulet_sha256(onnx, size, h->model_hash);
 	if (be->board)
 		rivulet_target_of(be->board, &h->target);
-	for (uint32_t l = 0; be->board && l < be->board->levels; l++)
+	for (uint32_t l = 0; be->board && l < be->board->levels; l++) {
+		if (be->of_level[l] == RVL_NONE)
+			continue;
 		h->level[l].accuracy = be->opt->accuracy[l];
+		h->level[l].length = be->length[be->of_level[l]];
+	}
 	h->target.modes &= modes_used(be);
 }
 

@@ -19,6 +19,7 @@ struct bench {
 	uint64_t *wall;
 	struct rvl_run_stats sum;
 	double rate;	/* inferences a second, @depth in flight */
+	struct rvl_mode mode;
 };
 
 static double now(void)
@@ -204,7 +205,7 @@ static int bench(struct bench *b, const char *model)
 {
 	struct rvl_engine_options o = { .device = b->device, .batch = (uint32_t)b->batch,
 		.symbol = (uint32_t)b->symbol,
-		.threads = (uint32_t)b->threads, .instances = (uint32_t)b->depth };
+		.mode = &b->mode, .threads = (uint32_t)b->threads, .instances = (uint32_t)b->depth };
 	int e = rvl_engine_open(model, &o, &b->engine);
 
 	if (e)
@@ -234,6 +235,7 @@ int rvl_cmd_bench(int argc, char **argv)
 		{ "depth", 0, "N", "runs in flight for the throughput (4)", .number = &b.depth },
 		{ "batch", 0, "N", "value of a symbolic first dimension (1)", .number = &b.batch },
 		{ "symbol", 0, "N", "value of other symbolic dimensions", .number = &b.symbol },
+		RVL_MODE_OPTIONS(&b.mode),
 		{ "threads", 0, "N", "workers for CPU steps, not with the daemon", .number = &b.threads },
 		{ "figures", 0, "PREFIX", "print `figure PREFIX.NAME VALUE UNIT` lines", .text = &b.figures },
 		{ 0 }

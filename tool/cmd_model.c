@@ -53,14 +53,17 @@ struct model_args {
 	uint64_t batch, symbol;
 	bool require_npu, cpu_only, serial, prof, quiet;
 	struct frozen frozen;
+	struct rvl_mode mode;
 };
 
-static void fill_options(const struct model_args *a, struct rivulet_compile_options *o)
+static int fill_options(struct model_args *a, const struct rivulet_board *b,
+			struct rivulet_compile_options *o)
 {
 	*o = (struct rivulet_compile_options) { .batch = (int64_t)a->batch,
 		.symbol = (int64_t)a->symbol, .frozen = a->frozen.f, .n_frozen = a->frozen.n,
 		.require_npu = a->require_npu, .cpu_only = a->cpu_only, .serial = a->serial,
 		.prof = a->prof };
+	return rvl_mode_fill(&a->mode, a->cpu_only ? 1 : b->levels, o);
 }
 
 static int parse_model_args(int argc, char **argv, struct model_args *a, const char *usage)
@@ -78,6 +81,7 @@ static int parse_model_args(int argc, char **argv, struct model_args *a, const c
 		{ "serial", 0, NULL, "one instruction at a time, for debugging", .flag = &a->serial },
 		{ "prof", 0, NULL, "every instruction writes a PROF record", .flag = &a->prof },
 		{ "quiet", 'q', NULL, "compile: no summary", .flag = &a->quiet },
+		RVL_MODE_OPTIONS(&a->mode),
 		{ 0 }
 	};
 	int n = rvl_tool_options(argc, argv, o, usage);
@@ -142,7 +146,7 @@ static void summary(const char *path, const struct rivulet_program *p, const str
 		       (unsigned long long)top->cycles, rvl_unit(d, top->seconds, "s"));
 }
 
-static int compile_to(const struct model_args *a, const char *model, const char *path)
+static int compile_to(struct model_args *a, const char *model, const char *path)
 {
 	struct rivulet_compile_options o;
 	struct rivulet_blob program = { 0 };
@@ -156,8 +160,8 @@ static int compile_to(const struct model_args *a, const char *model, const char 
 		r = rvl_read_file(model, RIVULET_MODEL_MAX, &b);
 	if (r)
 		return r;
-	fill_options(a, &o);
-	if (rivulet_compile(b.data, b.size, a->cpu_only ? NULL : &board, &o, &program, &explain, &err))
+	r = fill_options(a, &board, &o);
+	if (!r && rivulet_compile(b.data, b.size, a->cpu_only ? NULL : &board, &o, &program, &explain, &err))
 		r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", model, err.msg);
 	if (!r)
 		r = write_program(path, &program);
@@ -222,7 +226,7 @@ static int print_explain(const struct rivulet_explain *e)
 	return refuse_unsupported(e);
 }
 
-static int explain_model(const struct model_args *a, const char *model)
+static int explain_model(struct model_args *a, const char *model)
 {
 	struct rivulet_compile_options o;
 	struct rivulet_explain e = { 0 };
@@ -235,10 +239,10 @@ static int explain_model(const struct model_args *a, const char *model)
 		r = rvl_read_file(model, RIVULET_MODEL_MAX, &b);
 	if (r)
 		return r;
-	fill_options(a, &o);
-	if (rivulet_explain_model(b.data, b.size, &board, &o, &e, &err))
+	r = fill_options(a, &board, &o);
+	if (!r && rivulet_explain_model(b.data, b.size, &board, &o, &e, &err))
 		r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", model, err.msg);
-	else
+	else if (!r)
 		r = print_explain(&e);
 	rivulet_explain_free(&e);
 	rvl_blob_clear(&b);

@@ -60,6 +60,7 @@ static int parse(int argc, char **argv, struct rvl_run *r)
 		{ "require-npu", 0, NULL, "refuse a model with steps on the CPU", .flag = &r->require_npu },
 		{ "batch", 0, "N", "value of a symbolic first dimension (1)", .number = &r->batch },
 		{ "symbol", 0, "N", "value of other symbolic dimensions", .number = &r->symbol },
+		RVL_MODE_OPTIONS(&r->mode),
 		{ 0 }
 	};
 
@@ -253,7 +254,8 @@ static int run_tensors(struct rvl_run *r)
 static int open_engine(struct rvl_run *r, const char *model)
 {
 	struct rvl_engine_options o = { .device = r->device, .require_npu = r->require_npu,
-					.batch = (uint32_t)r->batch, .symbol = (uint32_t)r->symbol };
+					.batch = (uint32_t)r->batch, .symbol = (uint32_t)r->symbol,
+					.mode = &r->mode };
 	int e = rvl_engine_open(model, &o, &r->engine);
 
 	if (!e && r->level != UINT64_MAX)

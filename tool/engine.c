@@ -122,7 +122,11 @@ static int compile_here(struct rvl_engine *e, const char *path, const struct rvl
 	struct rivulet_compile_options c = { .batch = o->batch, .symbol = o->symbol,
 		.frozen = o->frozen, .n_frozen = o->n_frozen, .require_npu = o->require_npu };
 	struct rvl_err err = { "" };
-	int r = rivulet_compile(b->data, b->size, rivulet_runtime_board(e->rt), &c, program, NULL,
+	int r = o->mode ? rvl_mode_fill(o->mode, e->board.levels, &c) : 0;
+
+	if (r)
+		return r;
+	r = rivulet_compile(b->data, b->size, rivulet_runtime_board(e->rt), &c, program, NULL,
 				&err);
 
 	return r ? rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", path, err.msg) : 0;
@@ -147,7 +151,9 @@ static int load_local(struct rvl_engine *e, const char *path, const struct rvl_e
 
 	if (r)
 		return r;
-	if (is_program(&b)) {
+	if (is_program(&b) && o->mode && rvl_mode_given(o->mode)) {
+		r = rvl_tool_fail(RVL_EXIT_USAGE, "%s is compiled already: --mode is for models", path);
+	} else if (is_program(&b)) {
 		r = load_image(e, path, b.data, b.size);
 	} else {
 		r = compile_here(e, path, &b, o, &program);
@@ -219,8 +225,9 @@ static int load_daemon(struct rvl_engine *e, const char *path, const struct rvl_
 	struct rvl_blob b;
 	int r;
 
-	if (o->n_frozen)
-		return rvl_tool_fail(RVL_EXIT_USAGE, "--freeze needs a local device; compile first");
+	if (o->n_frozen || (o->mode && rvl_mode_given(o->mode)))
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--freeze and --mode need a local device; compile "
+				     "first and give the daemon the program");
 	r = rvl_read_file(path, RIVULET_MODEL_MAX, &b);
 	if (r)
 		return r;

@@ -24,6 +24,7 @@ struct rvl_run {
 	uint32_t n_inputs, n_files;
 	uint64_t first, count, level, deadline_ms, batch, symbol;
 	bool require_npu;
+	struct rvl_mode mode;
 	/* state */
 	struct rvl_engine *engine;
 	uint64_t fed;			/* inputs that have data */

@@ -178,6 +178,32 @@ int rvl_expect_read(const char *path, struct rvl_expect *out);
 void rvl_picture(FILE *f, uint32_t count, const uint8_t *const *pixels, uint32_t w, uint32_t h,
 		 const char *const *labels, bool colour);
 
+/* ---- how products are computed (mode.c) ---- */
+
+#define RVL_MODE_KEEP 256
+
+/** struct rvl_mode - --mode and what goes with it; all zero is int8 */
+struct rvl_mode {
+	const char *mode, *lengths;
+	uint64_t length;
+	const char *keep[RVL_MODE_KEEP];
+	uint32_t n_keep;
+};
+/** rvl_mode_keep() - an option's function for --keep-int8, @ctx a struct rvl_mode */
+int rvl_mode_keep(void *ctx, const char *value);
+/** RVL_MODE_OPTIONS() - entries of an option table */
+#define RVL_MODE_OPTIONS(m)                                                                        \
+	{ "mode", 0, "int8|sc", "products: int8, or stochastic bitstreams (int8)", .text = &(m)->mode }, \
+	{ "length", 0, "BITS", "sc: of a bitstream at every level (64)", .number = &(m)->length },  \
+	{ "lengths", 0, "L0,L1,...", "sc: by level, slowest first: bits, int8, or - for no variant", \
+	  .text = &(m)->lengths },                                                                 \
+	{ "keep-int8", 0, "NODE", "sc: a node, first or last stays int8; repeatable",              \
+	  .fn = rvl_mode_keep, .ctx = (m) }
+/** rvl_mode_fill() - into compile options for a board of so many levels. 0 or an enum rvl_exit */
+int rvl_mode_fill(struct rvl_mode *m, uint32_t levels, struct rivulet_compile_options *o);
+/** rvl_mode_given() - whether any of them was given */
+bool rvl_mode_given(const struct rvl_mode *m);
+
 /* ---- where a model runs (engine.c) ---- */
 
 struct rvl_engine;
@@ -199,6 +225,7 @@ struct rvl_engine_options {
 	uint32_t n_frozen;
 	uint32_t threads;	/* of the CPU steps; 0: one per processor */
 	uint32_t instances;	/* runs that may be in flight; 0: 1 */
+	struct rvl_mode *mode;	/* NULL: int8; local devices only */
 };
 
 /** rvl_engine_open() - connect and load the model or program file at @path. 0 or an enum rvl_exit */
