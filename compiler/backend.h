@@ -111,7 +111,7 @@ struct rvl_layer {
 	uint8_t lut[256];
 	struct rvl_tiling t;
 	bool stochastic; /* in variants that have a length */
-	uint64_t prm_off[RIVULET_LEVELS]; /* by variant, in the file */
+	uint64_t prm_off[2]; /* in the file: for int8 products, for streams */
 	uint64_t wgt_off, lut_off;
 	uint64_t macs;
 };
@@ -372,6 +372,8 @@ int rvl_variants_of_cpu(const struct rvl_backend *be, const struct rvl_node *n, 
 uint64_t rvl_stream_cycles(const struct rivulet_board *b, uint32_t length, uint64_t macs);
 /** Cycles of a layer in the longest of the variants. */
 uint64_t rvl_layer_cycles(const struct rvl_backend *be, const struct rvl_layer *l);
+/** Whether some variant computes in int8 throughout. */
+bool rvl_variants_have_int8(const struct rvl_backend *be);
 /** Whether any layer of the step is stochastic. */
 bool rvl_step_stochastic(const struct rvl_backend *be, const struct rvl_bstep *s);
 /** Segment of step @i in variant @v. */

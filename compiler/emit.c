@@ -383,7 +383,8 @@ static void alu_outputs(struct rvl_stream *s, const struct rvl_layer *l)
 
 void rvl_emit_alu_stages(struct rvl_stream *s, const struct rvl_layer *l)
 {
-	struct rivulet_decoded rq = { .a_rq = { .zp = l->rq_zp, .lo = l->rq_lo, .hi = l->rq_hi } };
+	struct rivulet_decoded rq = { .a_rq = { .zp = l->rq_zp, .lo = l->rq_lo, .hi = l->rq_hi,
+						 .length = l->stochastic ? s->length : 0 } };
 	struct rivulet_decoded div = {
 		.a_div = { .zp = l->pool_zp, .dy = l->pwin.dy, .dx = l->pwin.dx }
 	};

@@ -201,6 +201,11 @@ static struct feed feed_direct(struct conv *c, const struct tile *t, const struc
 	return f;
 }
 
+static bool uses_streams(const struct conv *c)
+{
+	return c->l->stochastic && c->s->length;
+}
+
 /* Streams, and which channels there are: padding would take their time too. 0 says all. */
 static void emit_stream_mode(struct conv *c, const struct rvl_ocgroup *g, const struct rvl_chunk *k)
 {
@@ -232,7 +237,7 @@ static void run_chunk(struct conv *c, const struct tile *t, const struct rvl_ocg
 			   .wgt_oc_pitch = words / g->on,
 			   .inp_oc_pitch = g->on > 1 ? g->step * f->input.blk_pitch : 0 }
 	};
-	bool streams = c->l->stochastic && c->s->length;
+	bool streams = uses_streams(c);
 	struct rivulet_decoded d = { .conv = { .mode = streams ? RIVULET_MODE_STOCHASTIC :
 								 RIVULET_MODE_DENSE,
 					       .keep = keep,
@@ -262,7 +267,7 @@ static int64_t load_params(struct conv *c, const struct rvl_ocgroup *g)
 	int64_t bytes = c->s->board->tm * 8, addr;
 
 	if (!cached(&c->prm, g->o0, 0, &addr))
-		rvl_emit_load_wgt(c->s, c->l->prm_off[c->s->variant] + g->o0 * bytes,
+		rvl_emit_load_wgt(c->s, c->l->prm_off[uses_streams(c)] + g->o0 * bytes,
 				  g->on * bytes / RIVULET_WGT_WORD, addr);
 	return addr;
 }

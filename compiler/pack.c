@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rivulet_sc.h"
-
 /* Summand @term of a weight in [-255, 255]. */
 static int8_t summand(int v, uint32_t term)
 {
@@ -115,10 +113,10 @@ static int pack_weights(struct rvl_backend *be, struct rvl_layer *l)
 }
 
 /*
- * {bias, factor} for products of @length bits, 0: int8. The bias of int8 products has the input's zero point
- * folded in; streams have none (X is the byte of the uint8 tensor), so that it is taken out again.
+ * {bias, factor} of each channel. The bias of int8 products has the input's zero point folded in; streams
+ * have none, because X is the byte of the uint8 tensor.
  */
-static int pack_params(struct rvl_backend *be, const struct rvl_layer *l, uint32_t length,
+static int pack_params(struct rvl_backend *be, const struct rvl_layer *l, const int32_t *bias,
 		       uint64_t *off)
 {
 	int64_t tm = be->board->tm, lanes = rvl_div_up(l->m, tm) * tm;
@@ -129,25 +127,23 @@ static int pack_params(struct rvl_backend *be, const struct rvl_layer *l, uint32
 		return rc;
 	p = be->consts.data + *off;
 	for (int64_t m = 0; m < l->m; m++) {
-		int32_t bias = length ? rivulet_sc_bias(l->raw_bias[m], length) : l->bias[m];
-		float mult = length ? rivulet_sc_mult(l->mult[m], length) : l->mult[m];
-
-		memcpy(p + m * 8, &bias, 4);
-		memcpy(p + m * 8 + 4, &mult, 4);
+		memcpy(p + m * 8, &bias[m], 4);
+		memcpy(p + m * 8 + 4, &l->mult[m], 4);
 	}
+	*off += be->const_off;
 	return 0;
 }
 
+/* One set serves all lengths: the ALU turns it into that of streams. */
 static int pack_all_params(struct rvl_backend *be, struct rvl_layer *l)
 {
+	bool streams = l->stochastic && be->g->sc_longest;
 	int rc = 0;
 
-	for (uint32_t v = 0; v < be->n_variants && !rc; v++) {
-		if (v && !l->stochastic)
-			l->prm_off[v] = l->prm_off[0];
-		else
-			rc = pack_params(be, l, l->stochastic ? be->length[v] : 0, &l->prm_off[v]);
-	}
+	if (streams)
+		rc = pack_params(be, l, l->raw_bias, &l->prm_off[1]);
+	if (!rc && (!streams || rvl_variants_have_int8(be)))
+		rc = pack_params(be, l, l->bias, &l->prm_off[0]);
 	return rc;
 }
 
@@ -159,8 +155,6 @@ int rvl_pack_layer(struct rvl_backend *be, struct rvl_layer *l)
 		rc = pack_all_params(be, l);
 		if (!rc)
 			rc = pack_weights(be, l);
-		for (uint32_t v = 0; v < be->n_variants; v++)
-			l->prm_off[v] += be->const_off;
 		l->wgt_off += be->const_off;
 	} else if (l->kind == RVL_LAYER_LUT) {
 		rc = rvl_bytes_add(&be->consts, l->lut, sizeof(l->lut), RIVULET_PROGRAM_ALIGN,

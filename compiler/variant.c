@@ -108,6 +108,14 @@ uint64_t rvl_layer_cycles(const struct rvl_backend *be, const struct rvl_layer *
 	return l->t.cost + streams;
 }
 
+bool rvl_variants_have_int8(const struct rvl_backend *be)
+{
+	for (uint32_t v = 0; v < be->n_variants; v++)
+		if (!be->length[v])
+			return true;
+	return false;
+}
+
 bool rvl_step_stochastic(const struct rvl_backend *be, const struct rvl_bstep *s)
 {
 	for (uint32_t i = 0; i < s->layers; i++)

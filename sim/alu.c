@@ -4,6 +4,7 @@
  * is IEEE single precision in exactly this order; this file is built without contraction.
  */
 #include "engine.h"
+#include "rivulet_sc.h"
 
 #include <math.h>
 #include <string.h>
@@ -50,6 +51,13 @@ static int8_t quantise(float v, int64_t zp, int64_t lo, int64_t hi)
 	return (int8_t)((int64_t)rintf(v) + zp);
 }
 
+/* Parameters of int8 products for sums of product bits. */
+static void to_streams(struct param *p, uint32_t length)
+{
+	p->bias = rivulet_sc_bias((int32_t)p->bias, length);
+	p->mult = rivulet_sc_mult(p->mult, length);
+}
+
 /* Stages 1 and 2 of the A word at @word of block @blk. */
 static void stage_a(const struct alu *u, uint64_t word, uint64_t blk, int8_t *out)
 {
@@ -65,6 +73,8 @@ static void stage_a(const struct alu *u, uint64_t word, uint64_t blk, int8_t *ou
 			struct param p;
 
 			memcpy(&p, prm + m * sizeof(p), sizeof(p));
+			if (q->length)
+				to_streams(&p, (uint32_t)q->length);
 			out[m] = quantise((float)(int32_t)(v + p.bias) * p.mult, q->zp, q->lo,
 					  q->hi);
 		} else {

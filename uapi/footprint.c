@@ -129,6 +129,7 @@ static int check_alu(const struct rivulet_board *b, const struct rivulet_config 
 		     const struct rivulet_insn_alu *a)
 {
 	const struct rivulet_insn_a_pool *p = &c->a_pool;
+	uint64_t length = c->a_rq.length;
 
 	if (a->pack)
 		return RIVULET_FAULT_MODE;
@@ -137,6 +138,8 @@ static int check_alu(const struct rivulet_board *b, const struct rivulet_config 
 	if ((a->src && !a->rq) || (a->dst && (a->src || b->tn != b->tm)))
 		return RIVULET_FAULT_FIELD;
 	if ((!a->bin && a->b) || (!a->rq && a->prm))
+		return RIVULET_FAULT_FIELD;
+	if (a->rq && length && (length < RIVULET_SC_MIN || length > RIVULET_SC_MAX))
 		return RIVULET_FAULT_FIELD;
 	return field(!a->pool || (p->kh && p->kw && p->sy && p->sx));
 }

@@ -218,7 +218,8 @@ enum rivulet_bin {
 #define RIVULET_CFG_A_RQ(F)                                                                        \
 	F(zp, 32, 8, 1, "stage 1: zero point added after rounding")                                \
 	F(lo, 40, 8, 1, "stage 1: lowest result")                                                  \
-	F(hi, 48, 8, 1, "stage 1: highest result")
+	F(hi, 48, 8, 1, "stage 1: highest result")                                                 \
+	F(length, 56, 9, 0, "stage 1: A is of streams of so many bits, parameters of int8 products; 0: both int8")
 #define RIVULET_CFG_A_SCALE(F)                                                                     \
 	F(ra, 32, 32, 0, "ADD: float factor of A; MUL: of the product")                            \
 	F(rb, 64, 32, 0, "ADD: float factor of B")                                                 \

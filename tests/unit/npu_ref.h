@@ -282,6 +282,12 @@ static inline int ref_alu_a(const struct ref *r, const struct rivulet_insn_alu *
 	if (a->rq) {
 		memcpy(&bias, r->wgt + a->prm * 16 + (blk * lanes + m) * 8, 4);
 		memcpy(&mult, r->wgt + a->prm * 16 + (blk * lanes + m) * 8 + 4, 4);
+		if (r->c->a_rq.length) { /* floor(bias L / 2^15 + 1/2), and two roundings */
+			float k = 32768.0f / (float)r->c->a_rq.length;
+
+			bias = (int32_t)floor((double)bias * r->c->a_rq.length / 32768 + 0.5);
+			mult = mult * k;
+		}
 		v = ref_round((float)(int32_t)(uint32_t)(v + bias) * mult, r->c->a_rq.zp,
 			      r->c->a_rq.lo, r->c->a_rq.hi);
 	}

@@ -261,7 +261,8 @@ static void gen_alu_config(struct pair *p)
 
 	PUT(g, a_src, .a_row = rig_pick(g, 0, 30), .a_blk = rig_pick(g, 0, 70),
 	    .b_row = rig_pick(g, 0, 30), .b_blk = rig_pick(g, 0, 70));
-	PUT(g, a_rq, .zp = rig_pick(g, -128, 127), .lo = lo, .hi = rig_pick(g, lo, 127));
+	PUT(g, a_rq, .zp = rig_pick(g, -128, 127), .lo = lo, .hi = rig_pick(g, lo, 127),
+	    .length = rig_pick(g, 0, 1) ? rig_pick(g, 8, 256) : 0);
 	PUT(g, a_scale, .ra = bits(gen_factor(g)), .rb = bits(gen_factor(g)),
 	    .c = bits(gen_factor(g)));
 	PUT(g, a_out, .zp = rig_pick(g, -128, 127), .lo = lo, .hi = rig_pick(g, lo, 127),
