@@ -10,6 +10,7 @@ static const struct rvl_command commands[] = {
 	{ "explain", "what of a model runs where, why, and at what cost", rvl_cmd_explain },
 	{ "compile", "make a program file of an ONNX model", rvl_cmd_compile },
 	{ "bench", "latency, throughput, energy of a model", rvl_cmd_bench },
+	{ "eval", "accuracy of a model over a data set, by bitstream length", rvl_cmd_eval },
 	{ "info", "the device, its levels and counters, or a model's tensors", rvl_cmd_info },
 	{ "doctor", "find out why it does not work, and what mends it", rvl_cmd_doctor },
 	{ "disasm", "list the instructions of a program file", rvl_cmd_disasm },

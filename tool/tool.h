@@ -39,6 +39,7 @@ int rvl_cmd_compile(int argc, char **argv);
 int rvl_cmd_explain(int argc, char **argv);
 int rvl_cmd_run(int argc, char **argv);
 int rvl_cmd_bench(int argc, char **argv);
+int rvl_cmd_eval(int argc, char **argv);
 int rvl_cmd_doctor(int argc, char **argv);
 int rvl_cmd_disasm(int argc, char **argv);
 int rvl_cmd_asm(int argc, char **argv);

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT
+/* rivulet eval: accuracy over a data set by the CPU operators, which give the device's bits. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rivulet_eval.h"
+#include "tool.h"
+
+struct eval {
+	/* options */
+	const char *data, *labels, *length, *circuit, *figures;
+	uint64_t blocks, first, count, threads, batch, symbol;
+	struct rvl_mode keep; /* --keep-int8 alone */
+	/* state */
+	struct rvl_array examples, answers;
+	uint8_t *label;
+	struct rivulet_eval_data set;
+	struct rivulet_eval *e;
+	bool circuits[RIVULET_SC_CIRCUIT_COUNT], lengths[RIVULET_SC_MAX + 1];
+	struct rvl_table table;
+};
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- what to evaluate ---- */
+
+/* "64", "8-256", or several with commas. */
+static int parse_lengths(struct eval *v)
+{
+	const char *s = v->length ? v->length : "256,128,64,32,20";
+
+	for (;;) {
+		char *end;
+		unsigned long lo = strtoul(s, &end, 10), hi = lo;
+
+		if (*end == '-')
+			hi = strtoul(end + 1, &end, 10);
+		if (*s < '0' || *s > '9' || (*end && *end != ',') || lo < RIVULET_SC_MIN ||
+		    hi > RIVULET_SC_MAX || lo > hi)
+			return rvl_tool_fail(RVL_EXIT_USAGE, "--length: \"%s\" is no length of 8 to 256, "
+					     "range, or list of these", s);
+		for (unsigned long l = lo; l <= hi; l++)
+			v->lengths[l] = true;
+		if (!*end)
+			return 0;
+		s = end + 1;
+	}
+}
+
+static int parse_circuit(struct eval *v)
+{
+	int c = v->circuit ? rivulet_sc_circuit_find(v->circuit) : RIVULET_SC_AND_BIN;
+
+	for (int i = 0; v->circuit && !strcmp(v->circuit, "all") && i < RIVULET_SC_CIRCUIT_COUNT; i++)
+		v->circuits[i] = true;
+	if (c >= 0)
+		v->circuits[c] = true;
+	else if (strcmp(v->circuit, "all"))
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--circuit is and-bin, and-loop, and-acc, and-sep, "
+				     "ugemm, xnor-mux or all, not \"%s\"", v->circuit);
+	return 0;
+}
+
+/* ---- data ---- */
+
+static bool is_npy(const char *path)
+{
+	size_t n = strlen(path);
+
+	return n > 4 && !strcmp(path + n - 4, ".npy");
+}
+
+static int read_labels(struct eval *v)
+{
+	const struct rvl_array *a = &v->answers;
+	int r = is_npy(v->labels) ? rvl_array_read(v->labels, &v->answers) :
+				    rvl_idx_read(v->labels, 1, &v->answers);
+
+	if (r)
+		return r;
+	if (a->ndim != 1 || (a->dtype != RIVULET_U8 && a->dtype != RIVULET_S64))
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: labels are one row of uint8 or int64", v->labels);
+	v->label = malloc(a->dim[0] + 1);
+	if (!v->label)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	for (uint64_t i = 0; i < a->dim[0]; i++)
+		v->label[i] = a->dtype == RIVULET_U8 ? ((const uint8_t *)a->data)[i] :
+						       (uint8_t)((const int64_t *)a->data)[i];
+	return 0;
+}
+
+static int read_data(struct eval *v)
+{
+	struct rivulet_eval_data *s = &v->set;
+	const struct rvl_array *a = &v->examples;
+	int r = is_npy(v->data) ? rvl_array_read(v->data, &v->examples) :
+				  rvl_idx_read(v->data, 3, &v->examples);
+
+	if (!r)
+		r = read_labels(v);
+	if (r)
+		return r;
+	if (a->ndim < 2 || !a->dim[0] || (a->dtype != RIVULET_U8 && a->dtype != RIVULET_F32))
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: examples are uint8 or float32, one in each row",
+				     v->data);
+	if (a->dim[0] != v->answers.dim[0])
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "%llu examples but %llu labels",
+				     (unsigned long long)a->dim[0],
+				     (unsigned long long)v->answers.dim[0]);
+	if (v->first >= a->dim[0] || !v->count)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--first and --count leave no examples of %llu",
+				     (unsigned long long)a->dim[0]);
+	s->size = a->size / a->dim[0] / rvl_dtype_size(a->dtype);
+	s->count = a->dim[0] - v->first < v->count ? a->dim[0] - v->first : v->count;
+	s->labels = v->label + v->first;
+	if (a->dtype == RIVULET_F32)
+		s->f32 = (const float *)a->data + v->first * s->size;
+	else
+		s->u8 = (const uint8_t *)a->data + v->first * s->size;
+	return 0;
+}
+
+/* ---- evaluation ---- */
+
+static void tell(struct eval *v, const struct rivulet_eval_spec *s, uint64_t right, double seconds)
+{
+	const char *circuit = s->length ? rivulet_sc_circuit_name(s->circuit) : "int8";
+	double accuracy = (double)right / (double)v->set.count;
+	char name[64];
+
+	if (rvl_tool_json) {
+		rvl_json_open(NULL, '{');
+		rvl_json_str("circuit", circuit);
+		rvl_json_u64("length", s->length);
+		rvl_json_num("accuracy", accuracy);
+		rvl_json_u64("right", right);
+		rvl_json_num("seconds", seconds);
+		rvl_json_close();
+		return;
+	}
+	rvl_table_cell(&v->table, "%s", circuit);
+	rvl_table_cell(&v->table, s->length ? "%u" : "", s->length);
+	rvl_table_cell(&v->table, "%.2f %%", 100 * accuracy);
+	rvl_table_cell(&v->table, "%llu", (unsigned long long)right);
+	rvl_table_cell(&v->table, "%.2f s", seconds);
+	if (s->circuit == RIVULET_SC_AND_BIN)
+		snprintf(name, sizeof(name), s->length ? "accuracy.%u" : "accuracy.int8", s->length);
+	else
+		snprintf(name, sizeof(name), "accuracy.%s.%u", circuit, s->length);
+	rvl_figure(v->figures, name, 100 * accuracy, "%");
+}
+
+static int one(struct eval *v, uint32_t circuit, uint32_t length)
+{
+	struct rivulet_eval_spec s = { .length = length, .circuit = circuit,
+				       .blocks = (uint32_t)v->blocks };
+	struct rvl_err err = { "" };
+	double start = now();
+	uint64_t right;
+
+	if (rivulet_eval_accuracy(v->e, &s, &v->set, (uint32_t)v->threads, &right, &err))
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s", err.msg);
+	tell(v, &s, right, now() - start);
+	return 0;
+}
+
+static bool has_scale(int circuit)
+{
+	return circuit != RIVULET_SC_AND_BIN && circuit != RIVULET_SC_XNOR_MUX;
+}
+
+static int all(struct eval *v)
+{
+	struct rvl_err err = { "" };
+	int r = one(v, RIVULET_SC_AND_BIN, 0);
+
+	for (int c = 0; !r && c < RIVULET_SC_CIRCUIT_COUNT; c++) {
+		if (!v->circuits[c])
+			continue;
+		if (has_scale(c) && rivulet_eval_scales(v->e, (uint32_t)c, &v->set, &err))
+			return rvl_tool_fail(RVL_EXIT_REFUSED, "%s", err.msg);
+		for (uint32_t l = RIVULET_SC_MAX; !r && l >= RIVULET_SC_MIN; l--)
+			if (v->lengths[l])
+				r = one(v, (uint32_t)c, l);
+	}
+	return r;
+}
+
+static int load(struct eval *v, const char *model)
+{
+	struct rivulet_compile_options o = { .stochastic = true, .keep_int8 = v->keep.keep,
+		.n_keep_int8 = v->keep.n_keep, .batch = (int64_t)v->batch, .symbol = (int64_t)v->symbol };
+	struct rvl_err err = { "" };
+	struct rvl_blob b;
+	int r = rvl_read_file(model, RIVULET_MODEL_MAX, &b);
+
+	if (r)
+		return r;
+	if (rivulet_eval_new(b.data, b.size, &o, &v->e, &err))
+		r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", model, err.msg);
+	rvl_blob_clear(&b);
+	return r;
+}
+
+static int evaluate(struct eval *v, const char *model)
+{
+	static const char *const heads[] = { "circuit", ">bits", ">accuracy", ">right", ">time" };
+	uint64_t streams, macs;
+	int r = load(v, model);
+
+	if (!r)
+		r = read_data(v);
+	if (r)
+		return r;
+	macs = rivulet_eval_macs(v->e, &streams);
+	if (rvl_tool_json) {
+		rvl_json_begin("eval");
+		rvl_json_str("model", model);
+		rvl_json_u64("examples", v->set.count);
+		rvl_json_u64("macs", macs);
+		rvl_json_u64("stream_macs", streams);
+		rvl_json_open("results", '[');
+		r = all(v);
+		rvl_json_close();
+		rvl_json_end();
+		return r;
+	}
+	printf("%s: %llu examples, %llu products each, %llu of them stochastic\n", model,
+	       (unsigned long long)v->set.count, (unsigned long long)macs,
+	       (unsigned long long)streams);
+	rvl_table_init(&v->table, 5, heads);
+	r = all(v);
+	rvl_table_print(&v->table, 2);
+	return r;
+}
+
+static int check_args(struct eval *v, int operands)
+{
+	int r;
+
+	if (operands != 1 || !v->data || !v->labels)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "rivulet eval takes one model, --data and --labels");
+	if (v->blocks < 1 || v->blocks > RIVULET_SC_BLOCKS_MAX || v->threads > 64 ||
+	    v->batch > INT32_MAX || v->symbol > INT32_MAX)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--blocks is 1 to %u, --threads at most 64",
+				     RIVULET_SC_BLOCKS_MAX);
+	if (!v->threads)
+		v->threads = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+	r = parse_lengths(v);
+	return r ? r : parse_circuit(v);
+}
+
+int rvl_cmd_eval(int argc, char **argv)
+{
+	struct eval v = { .blocks = 1, .count = UINT64_MAX };
+	const struct rvl_option o[] = {
+		{ "data", 0, "FILE", "examples: IDX of bytes (plain or .gz), or .npy of uint8 or float32",
+		  .text = &v.data },
+		{ "labels", 0, "FILE", "their classes: IDX, or .npy of uint8 or int64", .text = &v.labels },
+		{ "length", 0, "LIST", "bits of a stream: 64, 8-256, or several (256,128,64,32,20)",
+		  .text = &v.length },
+		{ "circuit", 0, "NAME", "and-bin (default), and-loop, and-acc, and-sep, ugemm, xnor-mux, all",
+		  .text = &v.circuit },
+		{ "blocks", 0, "K", "and-acc: parts of a stream (1)", .number = &v.blocks },
+		{ "keep-int8", 0, "NODE", "a node, first or last stays int8; repeatable",
+		  .fn = rvl_mode_keep, .ctx = &v.keep },
+		{ "first", 0, "N", "first example (0)", .number = &v.first },
+		{ "count", 'n', "N", "examples (all)", .number = &v.count },
+		{ "batch", 0, "N", "value of a symbolic first dimension (50)", .number = &v.batch },
+		{ "symbol", 0, "N", "value of other symbolic dimensions", .number = &v.symbol },
+		{ "threads", 0, "N", "threads (one per processor)", .number = &v.threads },
+		{ "figures", 0, "PREFIX", "print `figure PREFIX.NAME VALUE UNIT` lines", .text = &v.figures },
+		{ 0 }
+	};
+	int n = rvl_tool_options(argc, argv, o, "MODEL.onnx --data FILE --labels FILE"), r;
+
+	if (n < 0)
+		return -1 - n;
+	r = check_args(&v, n);
+	if (!r)
+		r = evaluate(&v, argv[1]);
+	rivulet_eval_free(v.e);
+	rvl_array_clear(&v.examples);
+	rvl_array_clear(&v.answers);
+	free(v.label);
+	return r;
+}
