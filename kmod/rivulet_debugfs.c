@@ -35,8 +35,9 @@ static void rvl_print_queue(struct seq_file *m, struct rvl_device *rdev)
 		   rvl_hw_done(rdev), rvl_hw_level(rdev), rvl_hw_progress(rdev));
 	for (i = 0; i < RVL_QUEUE_SLOTS; i++) {
 		if (rdev->slot[i])
-			seq_printf(m, "slot %u: seq %u client %u\n", i, rdev->slot[i]->seq,
-				   rdev->slot[i]->client->tag);
+			seq_printf(m, "slot %u: seq %u client %u for %lld ms\n", i,
+				   rdev->slot[i]->seq, rdev->slot[i]->client->tag,
+				   ktime_ms_delta(ktime_get(), rdev->slot[i]->issued_at));
 	}
 	spin_unlock_irqrestore(&rdev->lock, flags);
 }

@@ -22,6 +22,8 @@ struct rvl_job;
 
 /* Entries of the device's queue: CURRENT and NEXT. */
 #define RVL_QUEUE_SLOTS		2
+/* Of jobs: high, normal, low. */
+#define RVL_PRIORITIES		3
 /* Jobs that one file may have queued; each pins its buffers. */
 #define RVL_MAX_QUEUED		4096
 
@@ -84,12 +86,18 @@ struct rvl_client {
 	struct kref ref;
 	struct rvl_device *rdev;
 	u32 tag;			/* told to the device, never 0 */
-	struct drm_sched_entity entity;
-	struct mutex submit_lock;	/* order of arming = order of pushing, per entity */
+	struct rvl_queue {
+		struct drm_sched_entity entity;
+		struct mutex submit_lock;	/* order of arming = order of pushing */
+	} queue[RVL_PRIORITIES];	/* highest first */
+	struct xarray perfmons;		/* struct rvl_perfmon */
 	struct xarray writable;		/* handle -> object that it may write; absent: read-only */
 	atomic_t queued;		/* jobs not yet freed */
 	atomic64_t busy_ns;		/* device time of retired jobs */
 	atomic64_t cycles;
+	unsigned int hangs;		/* since @hang_since; under rvl_device.request_lock */
+	unsigned long hang_since;	/* jiffies */
+	bool banned;			/* for good */
 };
 
 static inline struct rvl_device *to_rvl(struct drm_device *drm)
@@ -102,7 +110,5 @@ extern const struct attribute_group *rvl_groups[];
 
 void rvl_debugfs_init(struct rvl_device *rdev);
 void rvl_hwmon_init(struct rvl_device *rdev);
-
-void rvl_client_put(struct rvl_client *client);
 
 #endif

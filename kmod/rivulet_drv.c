@@ -48,6 +48,16 @@ static int rvl_query_counters(struct rvl_device *rdev, struct drm_rivulet_query 
 	return ret ?: rvl_copy_out(q, &counters, sizeof(counters));
 }
 
+static int rvl_query_client(struct rvl_client *client, struct drm_rivulet_query *q)
+{
+	struct drm_rivulet_client info = {
+		.flags = READ_ONCE(client->banned) ? DRM_RIVULET_CLIENT_BANNED : 0,
+		.hangs = READ_ONCE(client->hangs),
+	};
+
+	return rvl_copy_out(q, &info, sizeof(info));
+}
+
 static int rvl_ioctl_query(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_rivulet_query *q = data;
@@ -61,6 +71,9 @@ static int rvl_ioctl_query(struct drm_device *drm, void *data, struct drm_file *
 		break;
 	case DRM_RIVULET_QUERY_COUNTERS:
 		ret = rvl_query_counters(to_rvl(drm), q);
+		break;
+	case DRM_RIVULET_QUERY_CLIENT:
+		ret = rvl_query_client(file->driver_priv, q);
 		break;
 	default:
 		ret = -EINVAL;
@@ -78,6 +91,10 @@ static const struct drm_ioctl_desc rvl_ioctls[] = {
 	RVL_IOCTL(BO_MAP, rvl_ioctl_bo_map),
 	RVL_IOCTL(BO_INFO, rvl_ioctl_bo_info),
 	RVL_IOCTL(SUBMIT, rvl_ioctl_submit),
+	RVL_IOCTL(BO_ACCESS, rvl_ioctl_bo_access),
+	RVL_IOCTL(PERFMON_CREATE, rvl_ioctl_perfmon_create),
+	RVL_IOCTL(PERFMON_DESTROY, rvl_ioctl_perfmon_destroy),
+	RVL_IOCTL(PERFMON_READ, rvl_ioctl_perfmon_read),
 };
 
 static void rvl_show_fdinfo(struct drm_printer *p, struct drm_file *file)
@@ -144,6 +161,7 @@ static const struct drm_driver rvl_driver = {
 	.open = rvl_client_open,
 	.postclose = rvl_client_close,
 	.gem_create_object = rvl_gem_create_object,
+	.gem_prime_import = rvl_prime_import,
 	.gem_prime_import_sg_table = rvl_gem_import_sg_table,
 	.prime_handle_to_fd = rvl_prime_handle_to_fd,
 	.prime_fd_to_handle = rvl_prime_fd_to_handle,
@@ -157,7 +175,7 @@ static const struct drm_driver rvl_driver = {
 	.date = "20261121",
 #endif
 	.major = 1,
-	.minor = 0,
+	.minor = 1,
 };
 
 static void rvl_mem_release(struct drm_device *drm, void *arg)

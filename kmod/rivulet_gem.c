@@ -69,6 +69,7 @@ static enum drm_gem_object_status rvl_gem_status(struct drm_gem_object *obj)
 
 static const struct drm_gem_object_funcs rvl_gem_funcs = {
 	.free = rvl_gem_free,
+	.export = rvl_prime_export,
 	.print_info = drm_gem_shmem_object_print_info,
 	.pin = drm_gem_shmem_object_pin,
 	.unpin = drm_gem_shmem_object_unpin,
@@ -245,7 +246,7 @@ bool rvl_rights_writable(struct rvl_client *client, u32 handle, struct drm_gem_o
 	return xa_load(&client->writable, handle) == obj;
 }
 
-static struct rvl_bo *rvl_gem_create(struct drm_device *drm, size_t size)
+static struct rvl_bo *rvl_gem_create(struct drm_device *drm, size_t size, u32 flags)
 {
 	struct drm_gem_shmem_object *shmem;
 	struct sg_table *sgt;
@@ -254,7 +255,7 @@ static struct rvl_bo *rvl_gem_create(struct drm_device *drm, size_t size)
 	shmem = drm_gem_shmem_create(drm, size);
 	if (IS_ERR(shmem))
 		return ERR_CAST(shmem);
-	shmem->map_wc = !dev_is_dma_coherent(drm->dev);
+	shmem->map_wc = flags ? flags & DRM_RIVULET_BO_WC : !dev_is_dma_coherent(drm->dev);
 	sgt = drm_gem_shmem_get_pages_sgt(shmem);
 	ret = PTR_ERR_OR_ZERO(sgt);
 	if (!ret)
@@ -265,12 +266,7 @@ static struct rvl_bo *rvl_gem_create(struct drm_device *drm, size_t size)
 	return ERR_PTR(ret);
 }
 
-/**
- * rvl_ioctl_bo_create - DRM_IOCTL_RIVULET_BO_CREATE
- * @drm: DRM device
- * @data: the ioctl's argument, in and out
- * @file: the caller's file
- */
+/* DRM_IOCTL_RIVULET_BO_CREATE */
 int rvl_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_rivulet_bo_create *args = data;
@@ -278,11 +274,13 @@ int rvl_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fil
 	struct rvl_bo *bo;
 	int ret, idx;
 
-	if (args->flags || !args->size || args->size > DRM_RIVULET_MAX_BO_SIZE)
+	if ((args->flags && args->flags != DRM_RIVULET_BO_WC &&
+	     args->flags != DRM_RIVULET_BO_CACHED) || !args->size ||
+	    args->size > DRM_RIVULET_MAX_BO_SIZE)
 		return -EINVAL;
 	if (!drm_dev_enter(drm, &idx))
 		return -ENODEV;
-	bo = rvl_gem_create(drm, args->size);
+	bo = rvl_gem_create(drm, args->size, args->flags);
 	drm_dev_exit(idx);
 	if (IS_ERR(bo))
 		return PTR_ERR(bo);
@@ -299,12 +297,7 @@ int rvl_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fil
 	return ret;
 }
 
-/**
- * rvl_ioctl_bo_map - DRM_IOCTL_RIVULET_BO_MAP
- * @drm: DRM device
- * @data: the ioctl's argument, in and out
- * @file: the caller's file
- */
+/* DRM_IOCTL_RIVULET_BO_MAP */
 int rvl_ioctl_bo_map(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_rivulet_bo_map *args = data;
@@ -320,12 +313,7 @@ int rvl_ioctl_bo_map(struct drm_device *drm, void *data, struct drm_file *file)
 	return 0;
 }
 
-/**
- * rvl_ioctl_bo_info - DRM_IOCTL_RIVULET_BO_INFO
- * @drm: DRM device
- * @data: the ioctl's argument, in and out
- * @file: the caller's file
- */
+/* DRM_IOCTL_RIVULET_BO_INFO */
 int rvl_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_rivulet_bo_info *args = data;
@@ -340,6 +328,10 @@ int rvl_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file)
 		args->flags |= DRM_RIVULET_BO_READONLY;
 	if (obj->import_attach)
 		args->flags |= DRM_RIVULET_BO_IMPORTED;
+	else if (to_rvl_bo(obj)->base.map_wc)
+		args->flags |= DRM_RIVULET_BO_WC;
+	else if (rvl_access_needed(to_rvl_bo(obj)))
+		args->flags |= DRM_RIVULET_BO_CACHED;
 	drm_gem_object_put(obj);
 	return 0;
 }

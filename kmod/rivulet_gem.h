@@ -33,10 +33,16 @@ struct drm_gem_object *rvl_gem_import_sg_table(struct drm_device *drm,
 void rvl_gem_region(struct drm_gem_object *obj, u64 offset, u64 size, bool write,
 		    struct rivulet_region *out);
 
+bool rvl_access_needed(struct rvl_bo *bo);
+int rvl_access_wait(struct drm_gem_object *obj, bool write, unsigned long timeout);
+void rvl_access_sync(struct rvl_bo *bo, u64 at, u64 size, bool end);
+
 int rvl_rights_set(struct rvl_client *client, u32 handle, struct drm_gem_object *obj,
 		   bool writable);
 bool rvl_rights_writable(struct rvl_client *client, u32 handle, struct drm_gem_object *obj);
 
+struct dma_buf *rvl_prime_export(struct drm_gem_object *obj, int flags);
+struct drm_gem_object *rvl_prime_import(struct drm_device *drm, struct dma_buf *buf);
 int rvl_prime_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 handle, u32 flags,
 			   int *prime_fd);
 int rvl_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd, u32 *handle);
@@ -44,5 +50,6 @@ int rvl_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd
 int rvl_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *file);
 int rvl_ioctl_bo_map(struct drm_device *drm, void *data, struct drm_file *file);
 int rvl_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file);
+int rvl_ioctl_bo_access(struct drm_device *drm, void *data, struct drm_file *file);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A job's life after submit: run, retire, time out, be freed; then the queue's, the client's and
- * the scheduler's own.
+ * A job's life after submit: run, retire, time out, be freed; then the queue's and the scheduler's
+ * own.
  */
 #include <drm/drm_drv.h>
 #include <drm/drm_gem.h>
@@ -26,7 +26,7 @@ module_param_named(timeout_ms, rvl_timeout_ms, uint, 0444);
 MODULE_PARM_DESC(timeout_ms, "a job that makes no progress for so long is aborted (2000)");
 
 static unsigned int rvl_cap_ms = 120000;
-module_param_named(cap_ms, rvl_cap_ms, uint, 0444);
+module_param_named(cap_ms, rvl_cap_ms, uint, 0644);
 MODULE_PARM_DESC(cap_ms, "a job that runs for so long is aborted, progress or not (120000)");
 
 static unsigned int rvl_queue_depth = RVL_QUEUE_SLOTS;
@@ -59,25 +59,6 @@ static const struct dma_fence_ops rvl_fence_ops = {
 	.get_timeline_name = rvl_fence_timeline,
 	.release = rvl_fence_release,
 };
-
-static void rvl_client_release(struct kref *ref)
-{
-	struct rvl_client *client = container_of(ref, struct rvl_client, ref);
-
-	atomic_dec(&client->rdev->clients);
-	mutex_destroy(&client->submit_lock);
-	xa_destroy(&client->writable);
-	kfree(client);
-}
-
-/**
- * rvl_client_put - drop a reference; the last one frees
- * @client: the file
- */
-void rvl_client_put(struct rvl_client *client)
-{
-	kref_put(&client->ref, rvl_client_release);
-}
 
 /**
  * rvl_job_alloc - an empty job and all memory that running it will need
@@ -126,6 +107,7 @@ void rvl_job_free(struct rvl_job *job)
 	else
 		kfree(job->fence);
 	atomic_dec(&job->client->queued);
+	rvl_perfmon_put(job->perfmon);
 	rvl_client_put(job->client);
 	atomic_dec(&job->rdev->jobs);
 	kfree(job);
@@ -157,9 +139,11 @@ static struct dma_fence *rvl_sched_run_job(struct drm_sched_job *sched_job)
 	unsigned long flags;
 	int ret = 0;
 
-	/* Its file was closed before its turn came. */
+	/* Its file was closed before its turn came, or banned. */
 	if (sched_job->s_fence->finished.error)
 		return ERR_PTR(sched_job->s_fence->finished.error);
+	if (READ_ONCE(job->client->banned))
+		return ERR_PTR(-ECANCELED);
 
 	spin_lock_irqsave(&rdev->lock, flags);
 	if (rdev->dead) {
@@ -186,8 +170,13 @@ static struct dma_fence *rvl_sched_run_job(struct drm_sched_job *sched_job)
 /* End a job that the device no longer has. Called with rdev->lock held. */
 static void rvl_queue_finish(struct rvl_device *rdev, struct rvl_job *job, int error)
 {
+	struct rvl_job *next = rdev->slot[~job->seq & 1];
+
 	if (rdev->slot[job->seq & 1] == job)
 		rdev->slot[job->seq & 1] = NULL;
+	/* The one behind did not run until now. */
+	if (next)
+		next->issued_at = ktime_get();
 	rvl_load_update(rdev);
 	rvl_dump_seal(rdev, job);
 	if (error)
@@ -213,6 +202,8 @@ static void rvl_queue_retire(struct rvl_device *rdev, struct rvl_job *job)
 	rvl_hw_outcome(rdev, job->seq, &job->status, &out);
 	atomic64_add(out.device_ns, &job->client->busy_ns);
 	atomic64_add(out.cycles, &job->client->cycles);
+	if (job->perfmon)
+		rvl_perfmon_add(job->perfmon, &job->status, &out);
 	/* Asked once for each freeze, because each job is retired once. */
 	if (rvl_hw_frozen_at(rdev, job->seq))
 		rvl_hw_resume(rdev, job->seq);
@@ -366,6 +357,17 @@ static void rvl_job_condemn(struct rvl_device *rdev, struct rvl_job *job, int er
 	rvl_dump_take(rdev, job, reason);
 }
 
+/* A banned client's job behind the hanging one does not start; it stands in its slot till then. */
+static void rvl_abort_next(struct rvl_device *rdev, struct rvl_job *job)
+{
+	struct rvl_job *next = rdev->slot[~job->seq & 1];
+
+	if (!next || next->client != job->client)
+		return;
+	next->verdict = -ECANCELED;
+	rvl_hw_abort(rdev, next->seq);
+}
+
 /* The scheduler is stopped: nothing is issued meanwhile, so rdev->seq stays. */
 static void rvl_recover(struct rvl_device *rdev, struct rvl_job *job)
 {
@@ -377,6 +379,8 @@ static void rvl_recover(struct rvl_device *rdev, struct rvl_job *job)
 	spin_unlock_irqrestore(&rdev->lock, flags);
 	rvl_warn_ratelimited(rdev, "job %u of client %u hangs: aborting it\n", job->seq,
 			     job->client->tag);
+	if (job->verdict == -ETIME && rvl_client_blame(job->client))
+		rvl_abort_next(rdev, job);
 	ret = rvl_hw_abort(rdev, job->seq);
 	rvl_queue_poll(rdev);
 	if (rvl_job_ended(job))
@@ -464,51 +468,6 @@ int rvl_sched_setup(struct rvl_device *rdev)
 	if (ret)
 		return ret;
 	return drmm_add_action_or_reset(&rdev->drm, rvl_sched_release, rdev);
-}
-
-/**
- * rvl_client_open - drm_driver.open: one client, one scheduler entity, one tag per file
- * @drm: DRM device
- * @file: the caller's file
- */
-int rvl_client_open(struct drm_device *drm, struct drm_file *file)
-{
-	struct rvl_device *rdev = to_rvl(drm);
-	struct drm_gpu_scheduler *sched = &rdev->sched;
-	struct rvl_client *client;
-	int ret;
-
-	client = kzalloc(sizeof(*client), GFP_KERNEL);
-	if (!client)
-		return -ENOMEM;
-	kref_init(&client->ref);
-	client->rdev = rdev;
-	atomic_inc(&rdev->clients);
-	mutex_init(&client->submit_lock);
-	xa_init(&client->writable);
-	do {
-		client->tag = atomic_inc_return(&rdev->next_client);
-	} while (!client->tag);
-	ret = drm_sched_entity_init(&client->entity, DRM_SCHED_PRIORITY_NORMAL, &sched, 1, NULL);
-	if (ret) {
-		rvl_client_put(client);
-		return ret;
-	}
-	file->driver_priv = client;
-	return 0;
-}
-
-/**
- * rvl_client_close - drm_driver.postclose: jobs not yet issued are dropped, issued ones run out
- * @drm: DRM device
- * @file: the caller's file
- */
-void rvl_client_close(struct drm_device *drm, struct drm_file *file)
-{
-	struct rvl_client *client = file->driver_priv;
-
-	drm_sched_entity_destroy(&client->entity);
-	rvl_client_put(client);
 }
 
 /**

@@ -8,6 +8,13 @@
 #include "rivulet_device.h"
 
 struct drm_exec;
+struct rvl_outcome;
+
+/* What the jobs attached to it did, summed. */
+struct rvl_perfmon {
+	struct kref ref;	/* the file's, and each attached job's */
+	u64 value[DRM_RIVULET_PERF_COUNT];	/* under rvl_device.lock */
+};
 
 /* The hardware's fence. It keeps the module: its ops are called when the last holder drops it. */
 struct rvl_fence {
@@ -20,6 +27,7 @@ struct rvl_job {
 	struct drm_sched_job base;
 	struct rvl_device *rdev;
 	struct rvl_client *client;	/* counted */
+	struct rvl_perfmon *perfmon;	/* counted, or NULL */
 	struct rivulet_desc desc;	/* all but seq, status, crc */
 
 	/* Buffers, each once however many slots show it; @write if any slot may write it. */
@@ -34,7 +42,7 @@ struct rvl_job {
 	u32 seq;
 	int verdict;			/* error decided by the driver, before the device's */
 	u32 progress;			/* the device's progress when last looked at */
-	ktime_t issued_at;
+	ktime_t issued_at;		/* or later: when it became the first in the queue */
 	struct rivulet_status status;	/* of a retired job */
 };
 
@@ -49,8 +57,18 @@ struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client
 void rvl_job_free(struct rvl_job *job);
 
 int rvl_sched_setup(struct rvl_device *rdev);
+
+struct rvl_perfmon *rvl_perfmon_get(struct rvl_client *client, u32 id);
+void rvl_perfmon_put(struct rvl_perfmon *perfmon);
+void rvl_perfmon_add(struct rvl_perfmon *perfmon, const struct rivulet_status *st,
+		     const struct rvl_outcome *out);
+bool rvl_client_blame(struct rvl_client *client);
+void rvl_client_put(struct rvl_client *client);
 int rvl_client_open(struct drm_device *drm, struct drm_file *file);
 void rvl_client_close(struct drm_device *drm, struct drm_file *file);
+int rvl_ioctl_perfmon_create(struct drm_device *drm, void *data, struct drm_file *file);
+int rvl_ioctl_perfmon_destroy(struct drm_device *drm, void *data, struct drm_file *file);
+int rvl_ioctl_perfmon_read(struct drm_device *drm, void *data, struct drm_file *file);
 
 irqreturn_t rvl_irq(int irq, void *arg);
 int rvl_queue_start(struct rvl_device *rdev);

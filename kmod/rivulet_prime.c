@@ -3,7 +3,7 @@
  * Sharing buffers as dma-bufs without losing access rights. A dma-buf has one struct file and
  * with it one mode, but the core caches one dma-buf per object and imports its own exports as the
  * object itself. So: the cached dma-buf is always the writable one; each read-only export is a
- * dma-buf of its own, known by its ops; and what a handle may do follows from the mode of the
+ * dma-buf of its own, known by its mode; and what a handle may do follows from the mode of the
  * dma-buf it came from.
  */
 #include <drm/drm_gem.h>
@@ -16,7 +16,25 @@
 
 RVL_IMPORT_DMA_BUF;
 
-static const struct dma_buf_ops rvl_readonly_ops = {
+static int rvl_begin_cpu_access(struct dma_buf *buf, enum dma_data_direction dir)
+{
+	struct drm_gem_object *obj = buf->priv;
+	int ret;
+
+	ret = rvl_access_wait(obj, dir != DMA_FROM_DEVICE, MAX_SCHEDULE_TIMEOUT);
+	if (!ret)
+		rvl_access_sync(to_rvl_bo(obj), 0, obj->size, false);
+	return ret;
+}
+
+static int rvl_end_cpu_access(struct dma_buf *buf, enum dma_data_direction dir)
+{
+	if (dir != DMA_FROM_DEVICE)
+		rvl_access_sync(to_rvl_bo(buf->priv), 0, buf->size, true);
+	return 0;
+}
+
+static const struct dma_buf_ops rvl_dma_buf_ops = {
 	.cache_sgt_mapping = true,
 	.attach = drm_gem_map_attach,
 	.detach = drm_gem_map_detach,
@@ -26,6 +44,8 @@ static const struct dma_buf_ops rvl_readonly_ops = {
 	.mmap = drm_gem_dmabuf_mmap,
 	.vmap = drm_gem_dmabuf_vmap,
 	.vunmap = drm_gem_dmabuf_vunmap,
+	.begin_cpu_access = rvl_begin_cpu_access,
+	.end_cpu_access = rvl_end_cpu_access,
 };
 
 static bool rvl_file_writable(struct dma_buf *buf)
@@ -33,18 +53,46 @@ static bool rvl_file_writable(struct dma_buf *buf)
 	return buf->file->f_mode & FMODE_WRITE;
 }
 
-static struct dma_buf *rvl_export_readonly(struct drm_gem_object *obj)
+static bool rvl_is_own(struct dma_buf *buf, struct drm_device *drm)
+{
+	return buf->ops == &rvl_dma_buf_ops && ((struct drm_gem_object *)buf->priv)->dev == drm;
+}
+
+/**
+ * rvl_prime_export - drm_gem_object_funcs.export: the one dma-buf that the core caches
+ * @obj: buffer, not imported
+ * @flags: DRM_CLOEXEC, DRM_RDWR
+ */
+struct dma_buf *rvl_prime_export(struct drm_gem_object *obj, int flags)
 {
 	struct dma_buf_export_info info = {
 		.exp_name = KBUILD_MODNAME,
 		.owner = THIS_MODULE,
-		.ops = &rvl_readonly_ops,
+		.ops = &rvl_dma_buf_ops,
 		.size = obj->size,
-		.flags = O_RDONLY | O_CLOEXEC,
+		.flags = flags,
 		.priv = obj,
 		.resv = obj->resv,
 	};
 
+	return drm_gem_dmabuf_export(obj->dev, &info);
+}
+
+/**
+ * rvl_prime_import - drm_driver.gem_prime_import: our own writable export is the object itself
+ * @drm: DRM device
+ * @buf: dma-buf, not one of our read-only exports
+ */
+struct drm_gem_object *rvl_prime_import(struct drm_device *drm, struct dma_buf *buf)
+{
+	if (!rvl_is_own(buf, drm) || !rvl_file_writable(buf))
+		return drm_gem_prime_import_dev(drm, buf, drm->dev);
+	drm_gem_object_get(buf->priv);
+	return buf->priv;
+}
+
+static struct dma_buf *rvl_export_readonly(struct drm_gem_object *obj)
+{
 	/* Another exporter's memory cannot be offered with fewer rights than it has. */
 	if (obj->import_attach) {
 		if (rvl_file_writable(obj->import_attach->dmabuf))
@@ -52,7 +100,7 @@ static struct dma_buf *rvl_export_readonly(struct drm_gem_object *obj)
 		get_dma_buf(obj->import_attach->dmabuf);
 		return obj->import_attach->dmabuf;
 	}
-	return drm_gem_dmabuf_export(obj->dev, &info);
+	return rvl_prime_export(obj, O_RDONLY | O_CLOEXEC);
 }
 
 /* The core looks the handle up again; it may have become another object's since our check. */
@@ -164,13 +212,11 @@ static int rvl_import_other(struct drm_device *drm, struct drm_file *file, int f
 int rvl_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd, u32 *handle)
 {
 	struct dma_buf *buf = dma_buf_get(fd);
-	struct drm_gem_object *obj;
 	int ret;
 
 	if (IS_ERR(buf))
 		return PTR_ERR(buf);
-	obj = buf->ops == &rvl_readonly_ops ? buf->priv : NULL;
-	if (obj && obj->dev == drm)
+	if (rvl_is_own(buf, drm) && !rvl_file_writable(buf))
 		ret = rvl_import_own_readonly(file, buf, handle);
 	else
 		ret = rvl_import_other(drm, file, fd, buf, handle);

@@ -7,6 +7,7 @@
 #include <drm/drm_exec.h>
 #include <drm/drm_gem.h>
 #include <drm/drm_syncobj.h>
+#include <linux/capability.h>
 #include <linux/dma-fence-chain.h>
 #include <linux/file.h>
 #include <linux/nospec.h>
@@ -34,6 +35,7 @@ struct rvl_submit {
 	struct rvl_device *rdev;
 	struct drm_file *file;
 	struct rvl_client *client;
+	struct rvl_queue *queue;
 	struct rvl_job *job;
 	struct drm_rivulet_job args;
 	struct drm_rivulet_region region[DRM_RIVULET_MAX_REGIONS];
@@ -58,7 +60,7 @@ static int rvl_check_args(struct rvl_submit *s)
 {
 	const struct drm_rivulet_job *a = &s->args;
 
-	if (a->flags || a->deadline < 0 ||
+	if (a->flags || a->pad || a->deadline < 0 ||
 	    !a->region_count || a->region_count > DRM_RIVULET_MAX_REGIONS ||
 	    !a->variant_count || a->variant_count > DRM_RIVULET_MAX_LEVELS ||
 	    a->in_sync_count > DRM_RIVULET_MAX_SYNCS ||
@@ -196,7 +198,13 @@ static int rvl_fill_desc(struct rvl_submit *s)
 	ret = rvl_bind_regions(s);
 	if (!ret)
 		ret = rvl_set_variants(s);
-	return ret ?: rvl_set_report(s);
+	if (!ret)
+		ret = rvl_set_report(s);
+	if (!ret && s->args.perfmon) {
+		s->job->perfmon = rvl_perfmon_get(s->client, s->args.perfmon);
+		ret = s->job->perfmon ? 0 : -ENOENT;
+	}
+	return ret;
 }
 
 static int rvl_get_syncs(struct rvl_submit *s, u64 user, u32 count)
@@ -314,6 +322,18 @@ static void rvl_publish(struct rvl_submit *s, struct dma_fence *finished)
 		dma_fence_set_deadline(finished, ns_to_ktime(s->args.deadline));
 }
 
+/* Whom the job waits for should hurry too. */
+static void rvl_hint_deadline(struct rvl_submit *s)
+{
+	struct dma_fence *fence;
+	unsigned long i;
+
+	if (!s->args.deadline)
+		return;
+	xa_for_each(&s->job->base.dependencies, i, fence)
+		dma_fence_set_deadline(fence, ns_to_ktime(s->args.deadline));
+}
+
 static int rvl_push(struct rvl_submit *s, u32 exec_flags)
 {
 	struct rvl_job *job = s->job;
@@ -323,12 +343,13 @@ static int rvl_push(struct rvl_submit *s, u32 exec_flags)
 	drm_exec_init(&exec, DRM_EXEC_IGNORE_DUPLICATES | exec_flags, job->obj_count);
 	ret = rvl_lock_objects(job, &exec);
 	if (!ret) {
-		mutex_lock(&s->client->submit_lock);
+		rvl_hint_deadline(s);
+		mutex_lock(&s->queue->submit_lock);
 		drm_sched_job_arm(&job->base);
 		trace_rivulet_job_submit(job);
 		rvl_publish(s, &job->base.s_fence->finished);
 		drm_sched_entity_push_job(&job->base);
-		mutex_unlock(&s->client->submit_lock);
+		mutex_unlock(&s->queue->submit_lock);
 	}
 	drm_exec_fini(&exec);
 	return ret;
@@ -338,7 +359,7 @@ static int rvl_submit_armed(struct rvl_submit *s, u32 exec_flags)
 {
 	int ret;
 
-	ret = rvl_sched_job_init(&s->job->base, &s->client->entity, s->client,
+	ret = rvl_sched_job_init(&s->job->base, &s->queue->entity, s->client,
 				 s->file->client_id);
 	if (ret)
 		return ret;
@@ -360,6 +381,8 @@ static int rvl_submit_job(struct rvl_submit *s, u32 exec_flags)
 	/* Not exact, nor need it be: what slips through ends with the same error. */
 	if (READ_ONCE(s->rdev->dead))
 		return s->rdev->dead_error;
+	if (READ_ONCE(s->client->banned))
+		return -ECANCELED;
 	ret = rvl_check_args(s);
 	if (ret)
 		return ret;
@@ -428,29 +451,28 @@ static int rvl_submit_fd(struct rvl_submit *s, struct drm_rivulet_submit *args)
 	return 0;
 }
 
-/**
- * rvl_ioctl_submit - DRM_IOCTL_RIVULET_SUBMIT
- * @drm: DRM device
- * @data: the ioctl's argument, in and out
- * @file: the caller's file
- */
+/* DRM_IOCTL_RIVULET_SUBMIT */
 int rvl_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_rivulet_submit *args = data;
 	struct rvl_submit *s;
 	int ret, idx;
 
-	if ((args->flags & ~DRM_RIVULET_SUBMIT_FENCE_FD) || args->rsvd ||
-	    !args->count || args->count > DRM_RIVULET_MAX_JOBS ||
+	if ((args->flags & ~DRM_RIVULET_SUBMIT_FENCE_FD) || !args->count ||
+	    args->count > DRM_RIVULET_MAX_JOBS ||
 	    args->stride < offsetofend(struct drm_rivulet_job, error) ||
-	    args->stride > RVL_MAX_STRIDE)
+	    args->stride > RVL_MAX_STRIDE || args->priority < DRM_RIVULET_PRIORITY_LOW ||
+	    args->priority > DRM_RIVULET_PRIORITY_HIGH)
 		return -EINVAL;
+	if (args->priority > DRM_RIVULET_PRIORITY_NORMAL && !capable(CAP_SYS_NICE))
+		return -EACCES;
 	s = kzalloc(sizeof(*s), GFP_KERNEL);
 	if (!s)
 		return -ENOMEM;
 	s->rdev = to_rvl(drm);
 	s->file = file;
 	s->client = file->driver_priv;
+	s->queue = &s->client->queue[DRM_RIVULET_PRIORITY_HIGH - args->priority];
 	ret = -ENODEV;
 	if (drm_dev_enter(drm, &idx)) {
 		ret = args->flags ? rvl_submit_fd(s, args) : rvl_submit_all(s, args);

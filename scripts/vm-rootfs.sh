@@ -22,7 +22,7 @@ packages=(systemd-sysv udev kmod libudev1 libdrm2 libpng16-16 libsystemd0 libsec
 
 # What udev and the tests may load; dependencies follow by themselves.
 modules=(virtio_blk ext4 9p 9pnet_virtio virtio-rng gpu-sched drm_shmem_helper drm_exec libcrc32c
-	governor_simpleondemand battery ac uhid)
+	governor_simpleondemand battery ac uhid vgem)
 # What the initrd inserts before there is a root.
 early=(virtio_blk ext4 9p 9pnet_virtio)
 

@@ -22,6 +22,10 @@ extern "C" {
 #define DRM_RIVULET_BO_MAP	0x02
 #define DRM_RIVULET_BO_INFO	0x03
 #define DRM_RIVULET_SUBMIT	0x04
+#define DRM_RIVULET_BO_ACCESS	0x05
+#define DRM_RIVULET_PERFMON_CREATE	0x06
+#define DRM_RIVULET_PERFMON_DESTROY	0x07
+#define DRM_RIVULET_PERFMON_READ	0x08
 
 #define DRM_RIVULET_MAX_JOBS	64	/* jobs of one submit */
 #define DRM_RIVULET_MAX_SYNCS	64	/* in, and out, syncobjs of one job */
@@ -29,6 +33,8 @@ extern "C" {
 #define DRM_RIVULET_MAX_LEVELS	8
 #define DRM_RIVULET_STREAM_WORDS	14
 #define DRM_RIVULET_MAX_BO_SIZE	(1ull << 31)
+#define DRM_RIVULET_MAX_RANGES	64	/* ranges of one CPU access */
+#define DRM_RIVULET_MAX_PERFMONS 64	/* of one file */
 
 /** enum drm_rivulet_query_type - what DRM_IOCTL_RIVULET_QUERY returns */
 enum drm_rivulet_query_type {
@@ -36,6 +42,8 @@ enum drm_rivulet_query_type {
 	DRM_RIVULET_QUERY_DEVICE = 0,
 	/** @DRM_RIVULET_QUERY_COUNTERS: struct drm_rivulet_counters */
 	DRM_RIVULET_QUERY_COUNTERS = 1,
+	/** @DRM_RIVULET_QUERY_CLIENT: struct drm_rivulet_client */
+	DRM_RIVULET_QUERY_CLIENT = 2,
 };
 
 /** struct drm_rivulet_query - read a property set of the device */
@@ -112,11 +120,34 @@ struct drm_rivulet_counters {
 	__u64 epoch;
 };
 
+/** DRM_RIVULET_CLIENT_BANNED - the file hung the device too often: its jobs are refused with -ECANCELED */
+#define DRM_RIVULET_CLIENT_BANNED	0x1
+
+/** struct drm_rivulet_client - what the driver thinks of the calling file; all output */
+struct drm_rivulet_client {
+	/** @flags: DRM_RIVULET_CLIENT_* */
+	__u32 flags;
+	/** @hangs: its jobs that were aborted because they hung, of the window that counts */
+	__u32 hangs;
+};
+
+/** DRM_RIVULET_BO_READONLY - the handle's right: no writable mapping, no rw slot, no rw export */
+#define DRM_RIVULET_BO_READONLY	0x1
+/** DRM_RIVULET_BO_IMPORTED - the memory belongs to another exporter */
+#define DRM_RIVULET_BO_IMPORTED	0x2
+/** DRM_RIVULET_BO_WC - the CPU maps it write-combined: fast to fill, slow to read, never needs BO_ACCESS */
+#define DRM_RIVULET_BO_WC	0x4
+/**
+ * DRM_RIVULET_BO_CACHED - the CPU maps it cached even where the device does not see the CPU's caches: there
+ * what it does stands between calls of BO_ACCESS. BO_INFO shows the flag only there
+ */
+#define DRM_RIVULET_BO_CACHED	0x8
+
 /** struct drm_rivulet_bo_create - allocate a zeroed buffer */
 struct drm_rivulet_bo_create {
 	/** @size: Input: bytes, 1 to DRM_RIVULET_MAX_BO_SIZE. Output: rounded up to pages */
 	__u64 size;
-	/** @flags: Input: 0 */
+	/** @flags: Input: DRM_RIVULET_BO_WC, DRM_RIVULET_BO_CACHED, or 0: what needs no BO_ACCESS here */
 	__u32 flags;
 	/** @handle: Output */
 	__u32 handle;
@@ -132,11 +163,6 @@ struct drm_rivulet_bo_map {
 	__u64 offset;
 };
 
-/** DRM_RIVULET_BO_READONLY - the handle's right: no writable mapping, no rw slot, no rw export */
-#define DRM_RIVULET_BO_READONLY	0x1
-/** DRM_RIVULET_BO_IMPORTED - the memory belongs to another exporter */
-#define DRM_RIVULET_BO_IMPORTED	0x2
-
 /** struct drm_rivulet_bo_info - what a handle is */
 struct drm_rivulet_bo_info {
 	/** @handle: Input */
@@ -145,6 +171,97 @@ struct drm_rivulet_bo_info {
 	__u32 flags;
 	/** @size: Output: bytes */
 	__u64 size;
+};
+
+/** DRM_RIVULET_ACCESS_READ - the CPU will read, or has read */
+#define DRM_RIVULET_ACCESS_READ		0x1
+/** DRM_RIVULET_ACCESS_WRITE - the CPU will write, or has written */
+#define DRM_RIVULET_ACCESS_WRITE	0x2
+/** DRM_RIVULET_ACCESS_END - the access is over; without it, it begins */
+#define DRM_RIVULET_ACCESS_END		0x4
+
+/** struct drm_rivulet_range - some bytes of a buffer */
+struct drm_rivulet_range {
+	/** @offset: Input: first byte */
+	__u64 offset;
+	/** @size: Input: bytes, 1 or more */
+	__u64 size;
+};
+
+/**
+ * struct drm_rivulet_bo_access - begin or end the CPU's access to parts of a buffer
+ *
+ * The beginning waits for the jobs and other drivers that write the buffer and, for a write, that read it.
+ * Where the device does not see the CPU's caches only these bytes are written back or thrown away.
+ */
+struct drm_rivulet_bo_access {
+	/** @handle: Input: buffer */
+	__u32 handle;
+	/** @flags: Input: DRM_RIVULET_ACCESS_*, one of READ and WRITE at least */
+	__u32 flags;
+	/** @ranges: Input: array of struct drm_rivulet_range, ascending, none overlapping the one before */
+	__u64 ranges;
+	/** @count: Input: ranges, up to DRM_RIVULET_MAX_RANGES; 0: the whole buffer */
+	__u32 count;
+	/** @pad: zero */
+	__u32 pad;
+	/** @timeout: Input: CLOCK_MONOTONIC ns until which the beginning waits, then -ETIME; 0: not at all */
+	__s64 timeout;
+};
+
+/** DRM_RIVULET_PRIORITY_LOW - behind all others */
+#define DRM_RIVULET_PRIORITY_LOW	(-1)
+/** DRM_RIVULET_PRIORITY_NORMAL - what needs no thought */
+#define DRM_RIVULET_PRIORITY_NORMAL	0
+/** DRM_RIVULET_PRIORITY_HIGH - before all others; needs CAP_SYS_NICE, else -EACCES */
+#define DRM_RIVULET_PRIORITY_HIGH	1
+
+/*
+ * What a performance monitor counts of the jobs it is attached to. C(NAME, unit, meaning); appended to,
+ * never reordered.
+ */
+#define DRM_RIVULET_PERF_COUNTERS(C)                                                               \
+	C(JOBS, "jobs", "jobs that ended on the device")                                           \
+	C(FAILED, "jobs", "of these, with an error")                                               \
+	C(TIME, "ns", "device time of the jobs")                                                   \
+	C(CYCLES, "cycles", "cycles of the jobs")                                                  \
+	C(LOAD_BUSY, "cycles", "LOAD engine working")                                              \
+	C(CONV_BUSY, "cycles", "CONV engine working")                                              \
+	C(ALU_BUSY, "cycles", "ALU engine working")                                                \
+	C(STORE_BUSY, "cycles", "STORE engine working")                                            \
+	C(STALLS, "cycles", "engines waiting for tokens, summed")                                  \
+	C(READ_BYTES, "bytes", "DMA from memory")                                                  \
+	C(WRITE_BYTES, "bytes", "DMA to memory")                                                   \
+	C(MACS, "MACs", "multiplications done, padding included")                                  \
+	C(ENERGY, "pJ", "energy, static part included")
+
+#define DRM_RIVULET_PERF_ENUM(name, unit, doc) DRM_RIVULET_PERF_##name,
+enum drm_rivulet_perf { DRM_RIVULET_PERF_COUNTERS(DRM_RIVULET_PERF_ENUM) DRM_RIVULET_PERF_COUNT };
+#undef DRM_RIVULET_PERF_ENUM
+
+/** struct drm_rivulet_perfmon - make or destroy a set of counters that jobs can be attached to */
+struct drm_rivulet_perfmon {
+	/** @id: Output of PERFMON_CREATE, never 0; input of PERFMON_DESTROY, jobs attached still run */
+	__u32 id;
+	/** @flags: Input: 0 */
+	__u32 flags;
+};
+
+/** DRM_RIVULET_PERFMON_RESET - start again from zero after this reading; nothing is lost in between */
+#define DRM_RIVULET_PERFMON_RESET	0x1
+
+/** struct drm_rivulet_perfmon_read - a consistent set; a job is in it before its fence is signalled */
+struct drm_rivulet_perfmon_read {
+	/** @id: Input */
+	__u32 id;
+	/** @flags: Input: DRM_RIVULET_PERFMON_* */
+	__u32 flags;
+	/** @values: Input: where the array of __u64 goes, in the order of enum drm_rivulet_perf */
+	__u64 values;
+	/** @count: Input: room at @values. Output: counters the kernel knows of; the fewer are copied */
+	__u32 count;
+	/** @pad: zero */
+	__u32 pad;
 };
 
 /** DRM_RIVULET_REGION_WRITE - the job may write through the slot */
@@ -213,12 +330,16 @@ struct drm_rivulet_job {
 	__u32 report_slot;
 	/** @report_offset: Input: bytes in that slot, multiple of 8 */
 	__u64 report_offset;
-	/** @deadline: Input: CLOCK_MONOTONIC ns, a hint passed with the fence; 0: none */
+	/** @deadline: Input: CLOCK_MONOTONIC ns, a hint for its fence and those it waits for; 0: none */
 	__s64 deadline;
 	/** @flags: Input: 0 */
 	__u32 flags;
 	/** @error: Output: 0, or the negative errno that refused this job */
 	__s32 error;
+	/** @perfmon: Input: performance monitor that counts it, or 0 */
+	__u32 perfmon;
+	/** @pad: zero */
+	__u32 pad;
 };
 
 /** DRM_RIVULET_SUBMIT_FENCE_FD - @fence_fd wanted */
@@ -227,7 +348,7 @@ struct drm_rivulet_job {
 /**
  * struct drm_rivulet_submit - queue an array of jobs
  *
- * Jobs of one file run in order. Each slot's buffer is fenced for the job, as a writer when the slot is
+ * Each file has one queue for each priority, whose jobs run in order. Each slot's buffer is fenced for the job, as a writer when the slot is
  * written. When a job is refused, none after it is queued; those before it are.
  */
 struct drm_rivulet_submit {
@@ -243,8 +364,8 @@ struct drm_rivulet_submit {
 	__u32 queued;
 	/** @fence_fd: Output, with DRM_RIVULET_SUBMIT_FENCE_FD and no error: sync_file of the last job's fence */
 	__s32 fence_fd;
-	/** @rsvd: zero */
-	__u32 rsvd;
+	/** @priority: Input: DRM_RIVULET_PRIORITY_* */
+	__s32 priority;
 };
 
 #define DRM_IOCTL_RIVULET_QUERY                                                                    \
@@ -257,6 +378,14 @@ struct drm_rivulet_submit {
 	DRM_IOWR(DRM_COMMAND_BASE + DRM_RIVULET_BO_INFO, struct drm_rivulet_bo_info)
 #define DRM_IOCTL_RIVULET_SUBMIT                                                                   \
 	DRM_IOWR(DRM_COMMAND_BASE + DRM_RIVULET_SUBMIT, struct drm_rivulet_submit)
+#define DRM_IOCTL_RIVULET_BO_ACCESS                                                                \
+	DRM_IOW(DRM_COMMAND_BASE + DRM_RIVULET_BO_ACCESS, struct drm_rivulet_bo_access)
+#define DRM_IOCTL_RIVULET_PERFMON_CREATE                                                           \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_RIVULET_PERFMON_CREATE, struct drm_rivulet_perfmon)
+#define DRM_IOCTL_RIVULET_PERFMON_DESTROY                                                          \
+	DRM_IOW(DRM_COMMAND_BASE + DRM_RIVULET_PERFMON_DESTROY, struct drm_rivulet_perfmon)
+#define DRM_IOCTL_RIVULET_PERFMON_READ                                                             \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_RIVULET_PERFMON_READ, struct drm_rivulet_perfmon_read)
 
 #if defined(__cplusplus)
 }

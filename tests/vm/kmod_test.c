@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Tests of the kernel driver, from userspace. Each test is a child process; after each, nothing of
- * it may live in the driver. Output is TAP; "kmod_test PATTERN" runs the tests whose name holds it.
+ * it may live in the driver. Output is TAP; "kmod_test PATTERN..." runs those whose name holds one.
  */
 #include "vm.h"
 
@@ -61,6 +61,31 @@ static int run(const struct vm_test *t)
 	return WEXITSTATUS(status);
 }
 
+/* What tests may set: read before the first, set back after each. */
+static struct {
+	const char *name;
+	char value[16];
+} params[] = { { .name = "cap_ms" }, { .name = "ban_hangs" } };
+
+static void read_params(void)
+{
+	char path[96];
+
+	for (size_t i = 0; i < sizeof(params) / sizeof(params[0]); i++) {
+		snprintf(path, sizeof(path), "/sys/module/rivulet/parameters/%s", params[i].name);
+		FILE *f = fopen(path, "re");
+
+		OK(f && fgets(params[i].value, sizeof(params[i].value), f));
+		fclose(f);
+	}
+}
+
+static void restore_params(void)
+{
+	for (size_t i = 0; i < sizeof(params) / sizeof(params[0]); i++)
+		vm_param(params[i].name, params[i].value);
+}
+
 /* The scheduler frees jobs a moment after their fences. */
 static int leaks(void)
 {
@@ -90,12 +115,23 @@ static double seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+/* Is a test wanted by any of the patterns, or are there none? */
+static bool wanted(const char *name, char **patterns)
+{
+	if (!*patterns)
+		return true;
+	while (*patterns && !strstr(name, *patterns))
+		patterns++;
+	return *patterns;
+}
+
 static const struct vm_test *const lists[] = {
-	vm_buffer_tests, vm_submit_tests, vm_prime_tests, vm_job_tests, vm_isolation_tests,
-	vm_recovery_tests, vm_fault_tests, vm_observe_tests, vm_last_tests,
+	vm_buffer_tests, vm_submit_tests, vm_prime_tests, vm_access_tests, vm_job_tests,
+	vm_sync_tests, vm_client_tests, vm_isolation_tests, vm_recovery_tests, vm_fault_tests,
+	vm_observe_tests, vm_last_tests,
 };
 
-int main(int argc, char **argv)
+int main(int argc __attribute__((unused)), char **argv)
 {
 	unsigned int n = 0, failed = 0, skipped = 0;
 
@@ -107,14 +143,16 @@ int main(int argc, char **argv)
 			 -1, 0);
 	if (vm_totals == MAP_FAILED)
 		return EXIT_FAILURE;
+	read_params();
 	for (size_t l = 0; l < sizeof(lists) / sizeof(lists[0]); l++) {
 		for (const struct vm_test *t = lists[l]; t->name; t++) {
 			double start = seconds();
 			int result;
 
-			if (argc > 1 && !strstr(t->name, argv[1]))
+			if (!wanted(t->name, argv + 1))
 				continue;
 			result = run(t);
+			restore_params();
 			if (result != SKIP && leaks())
 				result = 1;
 			failed += result && result != SKIP;

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <drm_mode.h>
 #include <linux/sync_file.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -278,6 +279,40 @@ void vm_copy_job(struct vm_job *j, const struct vm_buf *code, const struct vm_bu
 	vm_job_region(j, 2, to, 0, to->size, DRM_RIVULET_REGION_WRITE);
 }
 
+struct vm_client vm_client(void)
+{
+	struct vm_client c = { .fd = vm_open() };
+
+	c.code = vm_buf_new(c.fd, 4096);
+	c.from = vm_buf_new(c.fd, 4096);
+	c.to = vm_buf_new(c.fd, 4096);
+	c.sync = vm_sync_new(c.fd);
+	return c;
+}
+
+/** vm_client_job() - copy 4096 bytes and signal the client's syncobj */
+void vm_client_job(struct vm_client *c, struct vm_job *j)
+{
+	vm_copy_job(j, &c->code, &c->from, &c->to, 4096);
+	vm_job_out(j, c->sync, 0);
+}
+
+void vm_client_submit(struct vm_client *c, uint64_t seed)
+{
+	struct vm_job j;
+
+	vm_noise(c->from.map, 4096, seed);
+	vm_client_job(c, &j);
+	OK(!vm_submit(c->fd, &j));
+}
+
+/** vm_client_good() - the last job ended well and did what it should */
+void vm_client_good(struct vm_client *c)
+{
+	EQ(vm_sync_result(c->fd, c->sync), 0);
+	OK(!memcmp(c->to.map, c->from.map, 4096));
+}
+
 uint32_t vm_sync_new(int fd)
 {
 	struct drm_syncobj_create c = {};
@@ -326,6 +361,102 @@ int vm_file_result(int file)
 int vm_sync_result(int fd, uint32_t sync)
 {
 	return vm_file_result(vm_sync_file(fd, sync));
+}
+
+/** vm_file_waits() - is a sync_file or dma-buf not ready to be read? Looks for 100 ms */
+bool vm_file_waits(int file)
+{
+	struct pollfd p = { .fd = file, .events = POLLIN };
+
+	return poll(&p, 1, 100) == 0;
+}
+
+/* Of the kernel's vgem_drm.h, which no package brings. */
+struct vgem_attach {
+	uint32_t handle;
+	uint32_t flags;		/* 1: a writer's */
+	uint32_t out_fence;
+	uint32_t pad;
+};
+struct vgem_signal {
+	uint32_t fence;
+	uint32_t flags;
+};
+#define VGEM_ATTACH	DRM_IOWR(DRM_COMMAND_BASE + 1, struct vgem_attach)
+#define VGEM_SIGNAL	DRM_IOW(DRM_COMMAND_BASE + 2, struct vgem_signal)
+
+static int vgem_open(void)
+{
+	char name[16], path[32];
+
+	if (system("modprobe -q vgem"))
+		vm_skip("no module vgem");
+	for (int i = 0; i < 16; i++) {
+		struct drm_version v = { .name = name, .name_len = sizeof(name) - 1 };
+
+		snprintf(path, sizeof(path), "/dev/dri/card%d", i);
+		int fd = open(path, O_RDWR | O_CLOEXEC);
+
+		memset(name, 0, sizeof(name));
+		if (fd >= 0 && !ioctl(fd, DRM_IOCTL_VERSION, &v) && !strcmp(name, "vgem"))
+			return fd;
+		if (fd >= 0)
+			close(fd);
+	}
+	vm_fail(__FILE__, __LINE__, "vgem is loaded but has no node");
+}
+
+/**
+ * vm_gate() - memory whose dma-buf has a fence (@write: a writer's) until vm_gate_open()
+ * It holds jobs still for as long as a test wants, at most the 10 s after which vgem gives up.
+ */
+struct vm_gate vm_gate(uint64_t size, bool write)
+{
+	struct drm_mode_create_dumb d = { .width = (uint32_t)(size / 4096), .height = 1024, .bpp = 32 };
+	struct vm_gate g = { .vgem = vgem_open() };
+	struct vgem_attach a = { .flags = write };
+
+	OK(!ioctl(g.vgem, DRM_IOCTL_MODE_CREATE_DUMB, &d));
+	EQ(d.size, size);
+	OK(!vm_export(g.vgem, d.handle, DRM_RDWR, &g.dmabuf));
+	a.handle = d.handle;
+	OK(!ioctl(g.vgem, VGEM_ATTACH, &a));
+	g.fence = a.out_fence;
+	return g;
+}
+
+void vm_gate_open(struct vm_gate *g)
+{
+	struct vgem_signal s = { .fence = g->fence };
+
+	OK(!ioctl(g->vgem, VGEM_SIGNAL, &s));
+}
+
+/** vm_fdinfo() - the number at @key of a file's fdinfo, or 0 */
+unsigned long long vm_fdinfo(int fd, const char *key)
+{
+	char path[64], line[128];
+	unsigned long long value = 0;
+	size_t n = strlen(key);
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "re");
+	OK(f);
+	while (fgets(line, sizeof(line), f))
+		if (!strncmp(line, key, n) && line[n] == ':')
+			value = strtoull(line + n + 1, NULL, 10);
+	fclose(f);
+	return value;
+}
+
+/** vm_param() - set a parameter of the module; kmod_test sets it back after the test */
+void vm_param(const char *name, const char *value)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "/sys/module/rivulet/parameters/%s", name);
+	vm_sysfs_write(path, value);
 }
 
 /* One command to the model; its last line must be "ok". Those before it are in @answer. */
@@ -497,6 +628,48 @@ void vm_unpin_level(int fd)
 	vm_info(fd, &info);
 	set_limit("min_freq", info.level[0].hz);
 	set_limit("max_freq", info.level[info.level_count - 1].hz);
+}
+
+/* Jobs in the device, and for how many ms the youngest has been there. */
+static unsigned int queue_slots(int64_t *ms)
+{
+	unsigned int n = 0;
+	char line[96];
+	FILE *f = NULL;
+	glob_t g;
+
+	if (!glob("/sys/kernel/debug/{accel,dri}/*/queue", GLOB_BRACE, NULL, &g)) {
+		f = fopen(g.gl_pathv[0], "re");
+		globfree(&g);
+	}
+	OK(f);
+	*ms = INT64_MAX;
+	while (fgets(line, sizeof(line), f)) {
+		long long age;
+
+		if (sscanf(line, "slot %*u: seq %*u client %*u for %lld", &age) != 1)
+			continue;
+		n++;
+		*ms = age < *ms ? age : *ms;
+	}
+	fclose(f);
+	return n;
+}
+
+/** vm_queue_holds() - wait until the device has @jobs jobs, running and next; false after 2 s */
+bool vm_queue_holds(unsigned int jobs)
+{
+	int64_t ms;
+
+	for (int i = 0; i < 200 && queue_slots(&ms) != jobs; i++)
+		usleep(10000);
+	return queue_slots(&ms) == jobs;
+}
+
+/** vm_queue_age() - since when the one job in the device is the first there; false if it is not one */
+bool vm_queue_age(int64_t *ms)
+{
+	return queue_slots(ms) == 1;
 }
 
 /** vm_objects() - how many "buffers", "jobs" or "clients" are alive in the driver, or -1 */

@@ -348,35 +348,18 @@ static void no_variant(void)
 	vm_unpin_level(c.fd);
 }
 
-static unsigned long long fdinfo(int fd, const char *key)
-{
-	char path[64], line[128];
-	unsigned long long value = 0;
-	size_t n = strlen(key);
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	f = fopen(path, "re");
-	OK(f);
-	while (fgets(line, sizeof(line), f))
-		if (!strncmp(line, key, n) && line[n] == ':')
-			value = strtoull(line + n + 1, NULL, 10);
-	fclose(f);
-	return value;
-}
-
 static void usage(void)
 {
 	struct copier c = copier(65536);
 	int other = vm_open();
 
-	EQ(fdinfo(c.fd, "drm-engine-npu"), 0);
+	EQ(vm_fdinfo(c.fd, "drm-engine-npu"), 0);
 	EQ(copy_once(&c, 65536), 0);
-	OK(fdinfo(c.fd, "drm-engine-npu") > 0);
-	OK(fdinfo(c.fd, "drm-cycles-npu") > 0);
-	OK(fdinfo(c.fd, "drm-maxfreq-npu") > 1000000);
-	EQ(fdinfo(c.fd, "drm-total-memory"), (4096 + 2 * 65536) / 1024);
-	EQ(fdinfo(other, "drm-engine-npu"), 0);
+	OK(vm_fdinfo(c.fd, "drm-engine-npu") > 0);
+	OK(vm_fdinfo(c.fd, "drm-cycles-npu") > 0);
+	OK(vm_fdinfo(c.fd, "drm-maxfreq-npu") > 1000000);
+	EQ(vm_fdinfo(c.fd, "drm-total-memory"), (4096 + 2 * 65536) / 1024);
+	EQ(vm_fdinfo(other, "drm-engine-npu"), 0);
 }
 
 /* A client that dies with work queued leaves nothing behind and stops nobody. */

@@ -71,6 +71,13 @@ struct vm_job {
 	struct drm_rivulet_sync out[DRM_RIVULET_MAX_SYNCS];
 };
 
+/** struct vm_client - a file with what a copy of 4096 bytes needs */
+struct vm_client {
+	int fd;
+	struct vm_buf code, from, to;
+	uint32_t sync;
+};
+
 /* The node, opened anew: one client. Closed at exit of the test. */
 int vm_open(void);
 const char *vm_node(void);
@@ -108,11 +115,25 @@ int vm_submit(int fd, struct vm_job *j);
 void vm_copy_job(struct vm_job *j, const struct vm_buf *code, const struct vm_buf *from,
 		 const struct vm_buf *to, uint32_t bytes);
 
+struct vm_client vm_client(void);
+void vm_client_job(struct vm_client *c, struct vm_job *j);
+void vm_client_submit(struct vm_client *c, uint64_t seed);
+void vm_client_good(struct vm_client *c);
+
 uint32_t vm_sync_new(int fd);
 int vm_sync_wait(int fd, uint32_t sync, uint64_t point, unsigned int ms);
 int vm_sync_file(int fd, uint32_t sync);
 int vm_file_result(int file);
 int vm_sync_result(int fd, uint32_t sync);
+bool vm_file_waits(int file);
+
+/** struct vm_gate - memory of vgem's with a fence that the test signals */
+struct vm_gate {
+	int vgem, dmabuf;
+	uint32_t fence;
+};
+struct vm_gate vm_gate(uint64_t size, bool write);
+void vm_gate_open(struct vm_gate *g);
 
 void vm_control(const char *command);
 long vm_control_stat(const char *name);
@@ -123,6 +144,10 @@ void vm_limit_level(const struct drm_rivulet_device *info, uint32_t lowest, uint
 void vm_pin_level(int fd, uint32_t level);
 void vm_unpin_level(int fd);
 long vm_objects(const char *name);
+bool vm_queue_holds(unsigned int jobs);
+bool vm_queue_age(int64_t *ms);
+unsigned long long vm_fdinfo(int fd, const char *key);
+void vm_param(const char *name, const char *value);
 
 #define VM_WAIT_MS	20000	/* longer than any recovery */
 
@@ -134,7 +159,7 @@ struct vm_totals {
 extern struct vm_totals *vm_totals;
 
 extern const struct vm_test vm_buffer_tests[], vm_submit_tests[], vm_prime_tests[], vm_job_tests[],
-	vm_isolation_tests[], vm_recovery_tests[], vm_fault_tests[], vm_observe_tests[],
-	vm_last_tests[];
+	vm_access_tests[], vm_sync_tests[], vm_client_tests[], vm_isolation_tests[],
+	vm_recovery_tests[], vm_fault_tests[], vm_observe_tests[], vm_last_tests[];
 
 #endif

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A client is an open file: its queues, its performance monitors, and what becomes of one that
+ * hangs the device again and again.
+ */
+#include <drm/drm_file.h>
+#include <drm/drm_print.h>
+#include <linux/jiffies.h>
+#include <linux/moduleparam.h>
+#include <linux/slab.h>
+
+#include "rivulet_hw.h"
+#include "rivulet_job.h"
+
+static unsigned int rvl_ban_hangs = 3;
+module_param_named(ban_hangs, rvl_ban_hangs, uint, 0644);
+MODULE_PARM_DESC(ban_hangs, "hangs in ten minutes after which a file is banned, 0: never (3)");
+
+#define RVL_BAN_WINDOW	(600 * HZ)
+
+static void rvl_perfmon_release(struct kref *ref)
+{
+	kfree(container_of(ref, struct rvl_perfmon, ref));
+}
+
+/**
+ * rvl_perfmon_get - a performance monitor by its number
+ * @client: the file
+ * @id: number
+ *
+ * Returns a reference for rvl_perfmon_put(), or NULL.
+ */
+struct rvl_perfmon *rvl_perfmon_get(struct rvl_client *client, u32 id)
+{
+	struct rvl_perfmon *perfmon;
+
+	xa_lock(&client->perfmons);
+	perfmon = xa_load(&client->perfmons, id);
+	if (perfmon)
+		kref_get(&perfmon->ref);
+	xa_unlock(&client->perfmons);
+	return perfmon;
+}
+
+/**
+ * rvl_perfmon_put - drop a reference; the last one frees
+ * @perfmon: performance monitor, or NULL
+ */
+void rvl_perfmon_put(struct rvl_perfmon *perfmon)
+{
+	if (perfmon)
+		kref_put(&perfmon->ref, rvl_perfmon_release);
+}
+
+/**
+ * rvl_perfmon_add - count a job that ended on the device
+ * @perfmon: performance monitor
+ * @st: what the device wrote of it, zero if that was not to be believed
+ * @out: how it ended
+ *
+ * Called with rvl_device.lock held.
+ */
+void rvl_perfmon_add(struct rvl_perfmon *perfmon, const struct rivulet_status *st,
+		     const struct rvl_outcome *out)
+{
+	const __le64 *counted = &st->load_busy;
+	u64 *value = perfmon->value;
+	u32 i;
+
+	value[DRM_RIVULET_PERF_JOBS]++;
+	value[DRM_RIVULET_PERF_FAILED] += !!out->error;
+	value[DRM_RIVULET_PERF_TIME] += out->device_ns;
+	value[DRM_RIVULET_PERF_CYCLES] += out->cycles;
+	value[DRM_RIVULET_PERF_ENERGY] += le64_to_cpu(st->energy);
+	/* In both in the same order. */
+	BUILD_BUG_ON(offsetof(struct rivulet_status, macs) -
+		     offsetof(struct rivulet_status, load_busy) !=
+		     8 * (DRM_RIVULET_PERF_MACS - DRM_RIVULET_PERF_LOAD_BUSY));
+	for (i = DRM_RIVULET_PERF_LOAD_BUSY; i <= DRM_RIVULET_PERF_MACS; i++)
+		value[i] += le64_to_cpu(counted[i - DRM_RIVULET_PERF_LOAD_BUSY]);
+}
+
+/* DRM_IOCTL_RIVULET_PERFMON_CREATE */
+int rvl_ioctl_perfmon_create(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_rivulet_perfmon *args = data;
+	struct rvl_client *client = file->driver_priv;
+	struct rvl_perfmon *perfmon;
+	int ret;
+
+	if (args->flags)
+		return -EINVAL;
+	perfmon = kzalloc(sizeof(*perfmon), GFP_KERNEL);
+	if (!perfmon)
+		return -ENOMEM;
+	kref_init(&perfmon->ref);
+	ret = xa_alloc(&client->perfmons, &args->id, perfmon,
+		       XA_LIMIT(1, DRM_RIVULET_MAX_PERFMONS), GFP_KERNEL);
+	if (ret)
+		rvl_perfmon_put(perfmon);
+	return ret;
+}
+
+/* DRM_IOCTL_RIVULET_PERFMON_DESTROY */
+int rvl_ioctl_perfmon_destroy(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_rivulet_perfmon *args = data;
+	struct rvl_client *client = file->driver_priv;
+	struct rvl_perfmon *perfmon;
+
+	if (args->flags)
+		return -EINVAL;
+	perfmon = xa_erase(&client->perfmons, args->id);
+	rvl_perfmon_put(perfmon);
+	return perfmon ? 0 : -ENOENT;
+}
+
+/* DRM_IOCTL_RIVULET_PERFMON_READ */
+int rvl_ioctl_perfmon_read(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_rivulet_perfmon_read *args = data;
+	u32 count = min_t(u32, args->count, DRM_RIVULET_PERF_COUNT);
+	struct rvl_device *rdev = to_rvl(drm);
+	u64 value[DRM_RIVULET_PERF_COUNT];
+	struct rvl_perfmon *perfmon;
+
+	if ((args->flags & ~DRM_RIVULET_PERFMON_RESET) || args->pad)
+		return -EINVAL;
+	perfmon = rvl_perfmon_get(file->driver_priv, args->id);
+	if (!perfmon)
+		return -ENOENT;
+	spin_lock_irq(&rdev->lock);
+	memcpy(value, perfmon->value, sizeof(value));
+	if (args->flags & DRM_RIVULET_PERFMON_RESET)
+		memset(perfmon->value, 0, sizeof(value));
+	spin_unlock_irq(&rdev->lock);
+	rvl_perfmon_put(perfmon);
+	args->count = DRM_RIVULET_PERF_COUNT;
+	return copy_to_user(u64_to_user_ptr(args->values), value, count * sizeof(*value)) ?
+	       -EFAULT : 0;
+}
+
+/**
+ * rvl_client_blame - a job of the client hung the device
+ * @client: the file
+ *
+ * Too many in a while and it is banned: what it has queued ends with -ECANCELED and what it submits
+ * is refused. Called with rvl_device.request_lock held. Returns whether it is banned.
+ */
+bool rvl_client_blame(struct rvl_client *client)
+{
+	if (!client->hangs || time_after(jiffies, client->hang_since + RVL_BAN_WINDOW)) {
+		client->hangs = 0;
+		client->hang_since = jiffies;
+	}
+	client->hangs++;
+	if (!client->banned && rvl_ban_hangs && client->hangs >= rvl_ban_hangs) {
+		dev_notice_ratelimited(client->rdev->drm.dev, "client %u banned after %u hangs\n",
+				       client->tag, client->hangs);
+		WRITE_ONCE(client->banned, true);
+	}
+	return client->banned;
+}
+
+static void rvl_client_release(struct kref *ref)
+{
+	struct rvl_client *client = container_of(ref, struct rvl_client, ref);
+
+	atomic_dec(&client->rdev->clients);
+	xa_destroy(&client->perfmons);
+	xa_destroy(&client->writable);
+	kfree(client);
+}
+
+/**
+ * rvl_client_put - drop a reference; the last one frees
+ * @client: the file
+ */
+void rvl_client_put(struct rvl_client *client)
+{
+	kref_put(&client->ref, rvl_client_release);
+}
+
+/**
+ * rvl_client_open - drm_driver.open: one client, one tag, a queue for each priority
+ * @drm: DRM device
+ * @file: the caller's file
+ */
+int rvl_client_open(struct drm_device *drm, struct drm_file *file)
+{
+	struct rvl_device *rdev = to_rvl(drm);
+	struct drm_gpu_scheduler *sched = &rdev->sched;
+	struct rvl_client *client;
+	u32 i;
+
+	client = kzalloc(sizeof(*client), GFP_KERNEL);
+	if (!client)
+		return -ENOMEM;
+	kref_init(&client->ref);
+	client->rdev = rdev;
+	atomic_inc(&rdev->clients);
+	xa_init_flags(&client->perfmons, XA_FLAGS_ALLOC1);
+	xa_init(&client->writable);
+	do {
+		client->tag = atomic_inc_return(&rdev->next_client);
+	} while (!client->tag);
+	for (i = 0; i < RVL_PRIORITIES; i++) {
+		mutex_init(&client->queue[i].submit_lock);
+		/* Fails on bad arguments only. */
+		drm_sched_entity_init(&client->queue[i].entity, DRM_SCHED_PRIORITY_HIGH + i,
+				      &sched, 1, NULL);
+	}
+	file->driver_priv = client;
+	return 0;
+}
+
+/**
+ * rvl_client_close - drm_driver.postclose: jobs not yet issued are dropped, issued ones run out
+ * @drm: DRM device
+ * @file: the caller's file
+ */
+void rvl_client_close(struct drm_device *drm, struct drm_file *file)
+{
+	struct rvl_client *client = file->driver_priv;
+	struct rvl_perfmon *perfmon;
+	unsigned long id;
+	u32 i;
+
+	for (i = 0; i < RVL_PRIORITIES; i++) {
+		drm_sched_entity_destroy(&client->queue[i].entity);
+		mutex_destroy(&client->queue[i].submit_lock);
+	}
+	xa_for_each(&client->perfmons, id, perfmon)
+		rvl_perfmon_put(perfmon);
+	rvl_client_put(client);
+}

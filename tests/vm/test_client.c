@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: MIT
+/* What a file has besides buffers: queues, performance monitors, a reputation. */
+#include "vm.h"
+
+#include <linux/capability.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static int submit_to(int fd, int priority, struct vm_job *j)
+{
+	struct drm_rivulet_submit s = {
+		.jobs = (uintptr_t)&j->job, .count = 1, .stride = sizeof(j->job),
+		.priority = priority,
+	};
+
+	return vm_ioctl(fd, DRM_IOCTL_RIVULET_SUBMIT, &s);
+}
+
+static void drop_privileges(void)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[2] = {};
+
+	OK(!syscall(SYS_capset, &h, none));
+}
+
+static void priority_privilege(void)
+{
+	struct vm_client c = vm_client();
+	struct vm_job j;
+
+	vm_client_job(&c, &j);
+	FAILS(submit_to(c.fd, 2, &j), EINVAL);
+	FAILS(submit_to(c.fd, -2, &j), EINVAL);
+	FAILS(submit_to(c.fd, INT32_MIN, &j), EINVAL);
+	FAILS(submit_to(c.fd, INT32_MAX, &j), EINVAL);
+	OK(!submit_to(c.fd, DRM_RIVULET_PRIORITY_HIGH, &j));
+	drop_privileges();
+	FAILS(submit_to(c.fd, DRM_RIVULET_PRIORITY_HIGH, &j), EACCES);
+	OK(!submit_to(c.fd, DRM_RIVULET_PRIORITY_NORMAL, &j));
+	OK(!submit_to(c.fd, DRM_RIVULET_PRIORITY_LOW, &j));
+	EQ(vm_sync_result(c.fd, c.sync), 0);
+}
+
+struct ranked {
+	struct vm_buf to;
+	uint32_t sync;
+};
+
+/* One job with a target of its own, so that nothing but the queue orders it. */
+static void submit_ranked(struct vm_client *c, int priority, struct ranked *r)
+{
+	struct vm_job j;
+
+	r->to = vm_buf_new(c->fd, 8192);
+	r->sync = vm_sync_new(c->fd);
+	vm_copy_job(&j, &c->code, &c->from, &r->to, 4096);
+	j.job.report_slot = 2;
+	j.job.report_offset = 4096;
+	vm_job_out(&j, r->sync, 0);
+	OK(!submit_to(c->fd, priority, &j));
+}
+
+static uint32_t seq_of(struct vm_client *c, struct ranked *r)
+{
+	EQ(vm_sync_result(c->fd, r->sync), 0);
+	return ((const struct rivulet_status *)(r->to.map + 4096))->seq;
+}
+
+/*
+ * Behind a job that takes @ms: one more in the device, then in this order normal, low, normal and
+ * high ones in the scheduler. False if the first was over before all of them were there.
+ */
+static bool overtaken(unsigned int ms)
+{
+	struct vm_client c = vm_client();
+	static const int order[] = { 0, 0, -1, 0, 0, 1, 1 };
+	enum { JOBS = sizeof(order) / sizeof(order[0]) };
+	struct ranked r[JOBS];
+	uint32_t first, place[JOBS];
+	char slow[32];
+
+	snprintf(slow, sizeof(slow), "inject slow@+1:%u", ms);
+	vm_control(slow);
+	for (int i = 0; i < JOBS; i++) {
+		submit_ranked(&c, order[i], &r[i]);
+		if (i < 2 && !vm_queue_holds(i + 1))
+			return false;
+	}
+	if (!vm_sync_wait(c.fd, r[0].sync, 0, 0))
+		return false;
+	first = seq_of(&c, &r[0]);
+	for (int i = 0; i < JOBS; i++)
+		place[i] = seq_of(&c, &r[i]) - first;
+	EQ(place[1], 1);
+	EQ(place[5], 2);
+	EQ(place[6], 3);
+	EQ(place[3], 4);
+	EQ(place[4], 5);
+	EQ(place[2], 6);
+	return true;
+}
+
+static void priority_order(void)
+{
+	unsigned int ms = 400;
+
+	/* A machine too busy to submit seven jobs in that time gets more of it. */
+	while (!overtaken(ms)) {
+		ms *= 4;
+		OK(ms < 30000);
+	}
+}
+
+static long unreclaimable_kib(void)
+{
+	char line[128];
+	long kib = -1;
+	FILE *f = fopen("/proc/meminfo", "re");
+
+	OK(f);
+	while (fgets(line, sizeof(line), f))
+		if (!strncmp(line, "SUnreclaim:", 11))
+			kib = strtol(line + 11, NULL, 10);
+	fclose(f);
+	OK(kib > 0);
+	return kib;
+}
+
+/* What an open file costs comes back: the scheduler's entities own nothing that they forget. */
+static void churn(void)
+{
+	enum { WARM = 500, ROUNDS = 4000 };
+	long before = 0;
+
+	for (int i = 0; i < WARM + ROUNDS; i++) {
+		close(vm_open());
+		if (i == WARM)
+			before = unreclaimable_kib();
+	}
+	/* A leak of the smallest object, 8 bytes, for each would be 31 KiB: more than noise it is not. */
+	OK(unreclaimable_kib() - before < 1024);
+}
+
+static void read_perfmon(int fd, uint32_t id, uint32_t flags, uint64_t *value)
+{
+	struct drm_rivulet_perfmon_read r = {
+		.id = id, .flags = flags, .values = (uintptr_t)value,
+		.count = DRM_RIVULET_PERF_COUNT,
+	};
+
+	memset(value, 0xee, 8 * DRM_RIVULET_PERF_COUNT);
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_READ, &r));
+	EQ(r.count, DRM_RIVULET_PERF_COUNT);
+}
+
+static uint32_t perfmon(int fd)
+{
+	struct drm_rivulet_perfmon p = {};
+
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_CREATE, &p));
+	OK(p.id);
+	return p.id;
+}
+
+/* A monitor's values are the sum of the reports of just the jobs attached to it. */
+static void perfmon_values(void)
+{
+	struct vm_client c = vm_client();
+	struct vm_buf reports = vm_buf_new(c.fd, 4096);
+	uint64_t got[DRM_RIVULET_PERF_COUNT], sum[DRM_RIVULET_PERF_COUNT] = {};
+	uint32_t mine = perfmon(c.fd), idle = perfmon(c.fd);
+	struct vm_job j;
+
+	for (int i = 0; i < 8; i++) {
+		const struct rivulet_status *st = (const void *)(reports.map + 256 * i);
+
+		vm_client_job(&c, &j);
+		vm_job_region(&j, 3, &reports, 0, 4096, DRM_RIVULET_REGION_WRITE);
+		j.job.report_slot = 3;
+		j.job.report_offset = 256 * i;
+		j.job.perfmon = i % 2 ? 0 : mine;
+		OK(!vm_submit(c.fd, &j));
+		vm_client_good(&c);
+		if (i % 2)
+			continue;
+		sum[DRM_RIVULET_PERF_JOBS]++;
+		sum[DRM_RIVULET_PERF_TIME] += st->end - st->start;
+		sum[DRM_RIVULET_PERF_CYCLES] += st->cycles;
+		sum[DRM_RIVULET_PERF_LOAD_BUSY] += st->load_busy;
+		sum[DRM_RIVULET_PERF_CONV_BUSY] += st->conv_busy;
+		sum[DRM_RIVULET_PERF_ALU_BUSY] += st->alu_busy;
+		sum[DRM_RIVULET_PERF_STORE_BUSY] += st->store_busy;
+		sum[DRM_RIVULET_PERF_STALLS] += st->stalls;
+		sum[DRM_RIVULET_PERF_READ_BYTES] += st->read_bytes;
+		sum[DRM_RIVULET_PERF_WRITE_BYTES] += st->write_bytes;
+		sum[DRM_RIVULET_PERF_MACS] += st->macs;
+		sum[DRM_RIVULET_PERF_ENERGY] += st->energy;
+	}
+	read_perfmon(c.fd, mine, DRM_RIVULET_PERFMON_RESET, got);
+	for (int i = 0; i < DRM_RIVULET_PERF_COUNT; i++)
+		EQ(got[i], sum[i]);
+	OK(got[DRM_RIVULET_PERF_CYCLES] && got[DRM_RIVULET_PERF_WRITE_BYTES] >= 4 * 4096);
+	read_perfmon(c.fd, mine, 0, got);
+	for (int i = 0; i < DRM_RIVULET_PERF_COUNT; i++)
+		EQ(got[i], 0);
+	read_perfmon(c.fd, idle, 0, got);
+	EQ(got[DRM_RIVULET_PERF_JOBS], 0);
+}
+
+/* A job that fails counts as such; a monitor destroyed under its jobs is nobody's loss. */
+static void perfmon_life(void)
+{
+	struct vm_client c = vm_client();
+	uint64_t got[DRM_RIVULET_PERF_COUNT];
+	struct drm_rivulet_perfmon p = { .id = perfmon(c.fd) };
+	struct vm_job j;
+
+	vm_control("inject internal@+1");
+	vm_client_job(&c, &j);
+	j.job.perfmon = p.id;
+	OK(!vm_submit(c.fd, &j));
+	EQ(vm_sync_result(c.fd, c.sync), -EIO);
+	read_perfmon(c.fd, p.id, 0, got);
+	EQ(got[DRM_RIVULET_PERF_JOBS], 1);
+	EQ(got[DRM_RIVULET_PERF_FAILED], 1);
+	for (int i = 0; i < 20; i++)
+		OK(!vm_submit(c.fd, &j));
+	OK(!vm_ioctl(c.fd, DRM_IOCTL_RIVULET_PERFMON_DESTROY, &p));
+	FAILS(vm_ioctl(c.fd, DRM_IOCTL_RIVULET_PERFMON_DESTROY, &p), ENOENT);
+	FAILS(vm_submit(c.fd, &j), ENOENT);
+	vm_client_good(&c);
+}
+
+static void perfmon_args(void)
+{
+	int fd = vm_open(), other = vm_open();
+	uint64_t value[DRM_RIVULET_PERF_COUNT + 1];
+	struct drm_rivulet_perfmon p = { .flags = 1 };
+	struct drm_rivulet_perfmon_read good = {
+		.id = perfmon(fd), .values = (uintptr_t)value, .count = 2,
+	}, r = good;
+
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_CREATE, &p), EINVAL);
+	p.id = good.id;
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_DESTROY, &p), EINVAL);
+	FAILS(vm_ioctl(other, DRM_IOCTL_RIVULET_PERFMON_READ, &r), ENOENT);
+	r.flags = 2;
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_READ, &r), EINVAL);
+	r = good;
+	r.pad = 1;
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_READ, &r), EINVAL);
+	r = good;
+	r.values = 8;
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_READ, &r), EFAULT);
+	/* No more than there is room for, nor more than there is. */
+	memset(value, 0xee, sizeof(value));
+	r = good;
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_READ, &r));
+	EQ(r.count, DRM_RIVULET_PERF_COUNT);
+	EQ(value[1], 0);
+	EQ(value[2], 0xeeeeeeeeeeeeeeeell);
+	r.count = 0xffffffff;
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_READ, &r));
+	EQ(value[DRM_RIVULET_PERF_COUNT - 1], 0);
+	EQ(value[DRM_RIVULET_PERF_COUNT], 0xeeeeeeeeeeeeeeeell);
+	p.flags = 0;
+	for (int i = 1; i < DRM_RIVULET_MAX_PERFMONS; i++)
+		perfmon(fd);
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_CREATE, &p), EBUSY);
+}
+
+static struct drm_rivulet_client client_state(int fd)
+{
+	struct drm_rivulet_client s = { 9, 9 };
+	struct drm_rivulet_query q = {
+		.type = DRM_RIVULET_QUERY_CLIENT, .size = sizeof(s), .pointer = (uintptr_t)&s,
+	};
+
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q));
+	EQ(q.size, sizeof(s));
+	return s;
+}
+
+/* @count jobs in one call, each with a syncobj of its own. */
+static void submit_many(struct vm_client *c, uint32_t *sync, uint32_t count)
+{
+	struct drm_rivulet_job array[16];
+	struct vm_job j[16];
+	struct drm_rivulet_submit s = {
+		.jobs = (uintptr_t)array, .count = count, .stride = sizeof(array[0]),
+	};
+
+	vm_noise(c->from.map, 4096, 17);
+	for (uint32_t i = 0; i < count; i++) {
+		sync[i] = vm_sync_new(c->fd);
+		vm_copy_job(&j[i], &c->code, &c->from, &c->to, 4096);
+		vm_job_out(&j[i], sync[i], 0);
+		array[i] = j[i].job;
+	}
+	OK(!vm_ioctl(c->fd, DRM_IOCTL_RIVULET_SUBMIT, &s));
+}
+
+/* @what makes the first two jobs hang; the third stands behind the second in the device. */
+static void ban_after_two(const char *what)
+{
+	struct vm_client guilty = vm_client(), good = vm_client(), again;
+	uint32_t sync[10];
+	struct vm_job j;
+
+	vm_param("ban_hangs", "2");
+	vm_control(what);
+	EQ(client_state(guilty.fd).flags, 0);
+	EQ(client_state(guilty.fd).hangs, 0);
+	submit_many(&guilty, sync, 10);
+	vm_client_submit(&good, 3);
+	EQ(vm_sync_result(guilty.fd, sync[0]), -ETIME);
+	EQ(vm_sync_result(guilty.fd, sync[1]), -ETIME);
+	for (int i = 2; i < 10; i++)
+		EQ(vm_sync_result(guilty.fd, sync[i]), -ECANCELED);
+	vm_client_good(&good);
+	EQ(client_state(guilty.fd).flags, DRM_RIVULET_CLIENT_BANNED);
+	EQ(client_state(guilty.fd).hangs, 2);
+	vm_client_job(&guilty, &j);
+	FAILS(vm_submit(guilty.fd, &j), ECANCELED);
+	/* Its buffers are still its own, and another file of the same process starts clean. */
+	vm_noise(guilty.to.map, 4096, 17);
+	OK(!memcmp(guilty.to.map, guilty.from.map, 4096));
+	EQ(client_state(good.fd).flags, 0);
+	again = vm_client();
+	vm_client_submit(&again, 4);
+	vm_client_good(&again);
+}
+
+static void ban(void)
+{
+	ban_after_two("inject hang@+1,hang@+2");
+}
+
+static void ban_by_reset(void)
+{
+	ban_after_two("inject stuck@+1,stuck@+2");
+}
+
+static void ban_never(void)
+{
+	struct vm_client c = vm_client();
+
+	vm_param("ban_hangs", "0");
+	for (int i = 1; i <= 2; i++) {
+		vm_control("inject hang@+1");
+		vm_client_submit(&c, 1);
+		EQ(vm_sync_result(c.fd, c.sync), -ETIME);
+		EQ(client_state(c.fd).hangs, i);
+	}
+	vm_client_submit(&c, 2);
+	vm_client_good(&c);
+}
+
+/* A job that never stops making progress ends all the same, and alone. */
+static void cap(void)
+{
+	struct vm_client guilty = vm_client(), good = vm_client();
+
+	vm_param("cap_ms", "1000");
+	vm_control("inject slow@+1:20000");
+	vm_client_submit(&guilty, 1);
+	vm_client_submit(&good, 2);
+	EQ(vm_sync_result(guilty.fd, guilty.sync), -ETIME);
+	vm_client_good(&good);
+}
+
+/* At several looks of the timer a job has made progress each time. */
+static void slow_for_long(void)
+{
+	struct vm_client c = vm_client();
+
+	vm_control("inject slow@+1:6000");
+	vm_client_submit(&c, 1);
+	vm_client_good(&c);
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000ll + t.tv_nsec / 1000000;
+}
+
+/*
+ * What cap_ms looks at. While the first of two slow jobs runs, the second grows old with it; once the
+ * first has ended the second is no older than the time since then.
+ */
+static void cap_is_per_job(void)
+{
+	struct vm_client a = vm_client(), b = vm_client();
+	int64_t running, age;
+
+	vm_control("inject slow@+1:1000,slow@+2:3000");
+	vm_client_submit(&a, 1);
+	vm_client_submit(&b, 2);
+	OK(vm_queue_holds(2));
+	do {
+		running = now_ms();
+	} while (vm_sync_wait(a.fd, a.sync, 0, 1));
+	if (!vm_sync_wait(b.fd, b.sync, 0, 0))
+		vm_skip("too slow a machine to look between two jobs 3 s apart");
+	OK(vm_queue_age(&age));
+	OK(age <= now_ms() - running + 1);
+	vm_client_good(&b);
+}
+
+const struct vm_test vm_client_tests[] = {
+	{ "priority_privilege", "raising the priority needs CAP_SYS_NICE, lowering it does not", priority_privilege },
+	{ "priority_order", "queued jobs of a higher priority overtake, those of one priority never do",
+	  priority_order },
+	{ "client_churn", "thousands of files opened and closed cost no memory", churn },
+	{ "perfmon_values", "a monitor holds the sum over its jobs, before their fences tell", perfmon_values },
+	{ "perfmon_life", "failed jobs are counted; a monitor may go before its jobs", perfmon_life },
+	{ "perfmon_args", "monitors belong to their file, are limited, and copy no more than asked", perfmon_args },
+	{ "ban", "two hangs of two: jobs queued end as ECANCELED, new ones are refused, others never notice", ban },
+	{ "ban_by_reset", "the same when each hang costs a reset", ban_by_reset },
+	{ "ban_never", "hangs are counted, and with ban_hangs=0 forgiven", ban_never },
+	{ "cap", "progress does not outlive cap_ms", cap },
+	{ "cap_slow", "a job that makes progress is left alone at every look", slow_for_long },
+	{ "cap_per_job", "a job is not charged for the one that it stood behind", cap_is_per_job },
+	{ 0 },
+};
