@@ -4,6 +4,7 @@
 $(eval $(call unit_test,serve,sim uapi,-lm))
 $(BUILD)/unit/test_serve: | $(BUILD)/rivulet-sim
 $(eval $(call unit_test,sc,uapi))
+$(eval $(call unit_test,stochastic,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,core,sim uapi,-lm))
 $(eval $(call unit_test,boundary,sim uapi,-lm))
 $(eval $(call unit_test,core_faults,sim uapi,-lm))
@@ -37,3 +38,12 @@ $(eval $(call unit_test,tool,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 include tests/vm/client/part.mk
 $(eval $(call unit_test,asm,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(eval $(call unit_test,fuzz_program,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
+
+# The stochastic mode: errors and accuracies, speed and memory.
+$(eval $(call program,tests/sc_rmse,tests/sc/rmse.c,uapi,-lm))
+$(eval $(call program,tests/bench_sc,tests/bench/bench_sc.c,compiler kernels sim uapi,-lm))
+.PHONY: eval-sc bench-sc
+eval-sc: $(BUILD)/tests/sc_rmse $(BUILD)/rivulet
+	@BUILD=$(BUILD) scripts/eval-sc
+bench-sc: $(BUILD)/tests/bench_sc
+	@$<

@@ -19,6 +19,7 @@ struct prog_exec {
 	const struct rivulet_board *board;
 	struct rvl_core *core;
 	const struct rivulet_program *p;
+	uint32_t level; /* whose variants run */
 	uint8_t *arena;
 	void *io[64]; /* inputs, then outputs; owned by the caller */
 	uint8_t *prof;
@@ -101,7 +102,8 @@ static inline int prog_npu_step(struct prog_exec *x, const struct rivulet_step *
 {
 	const struct rivulet_tensor *t = rivulet_program_tensors(x->p);
 	struct rvl_bus bus = { .map = prog_map };
-	struct rvl_job job = { .variant = { s->variant[0].offset, s->variant[0].length, 0 } };
+	const struct rivulet_step_variant *v = &s->variant[x->level];
+	struct rvl_job job = { .variant = { v->offset, v->length, 0 } };
 	struct rivulet_status st = { 0 };
 
 	job.regions.bus = &bus;

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Programs with a stochastic variant per level: on the model each variant gives the bits of the CPU
+ * operators at its length, the estimate is exact, weights are there once, and what has no streams is
+ * refused by name.
+ */
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+
+#include "backend.h"
+#include "prog_exec.h"
+#include "qgraph.h"
+#include "rivulet_eval.h"
+
+static struct rivulet_board board;
+static struct rvl_err err;
+
+static void load_board(void)
+{
+	char why[256];
+
+	ck_assert_msg(!rivulet_board_load(&board, "sc-edge", why, sizeof(why)), "%s", why);
+}
+
+/* ---- random networks ---- */
+
+static void zero_point_0(struct rvl_tensor *t)
+{
+	*(int32_t *)(uintptr_t)t->quant.zp = 0;
+}
+
+static struct rvl_tensor *random_layer(struct qg *q, struct rvl_tensor *x)
+{
+	int64_t k = qg_range(q, 1, 3), pad = qg_range(q, 0, 1);
+	struct qg_conv c = { .m = qg_range(q, 1, 40),
+			     .kh = k,
+			     .kw = k,
+			     .sy = qg_range(q, 1, 2),
+			     .sx = 1,
+			     .dy = 1,
+			     .dx = 1,
+			     .pad = { pad, pad, pad, pad },
+			     .group = 1,
+			     .wtype = RVL_TYPE_S8,
+			     .bias = true,
+			     .per_channel = true,
+			     .relu = true,
+			     .ytype = RVL_TYPE_U8,
+			     .wscale = 0.004f,
+			     .yscale = 0.05f };
+	struct rvl_tensor *y;
+
+	if (x->shape.dim[1] % 2 == 0 && qg_range(q, 0, 3) == 0) {
+		c.group = 2;
+		c.m *= 2;
+	}
+	y = qg_conv(q, NULL, x, &c);
+	zero_point_0(y);
+	return qg_range(q, 0, 2) || y->shape.dim[2] < 3 || y->shape.dim[3] < 3 ?
+		       y :
+		       qg_max_pool(q, NULL, y, qg_range(q, 1, 2), 2, 0);
+}
+
+static struct rvl_graph *random_net(uint64_t seed)
+{
+	struct qg q;
+	struct rvl_tensor *x;
+	struct rvl_shape s = { 4, { 1, 0, 0, 0 } };
+	int layers;
+
+	qg_open(&q, seed);
+	for (int i = 1; i < 4; i++)
+		s.dim[i] = qg_range(&q, i == 1 ? 1 : 6, i == 1 ? 20 : 14);
+	layers = (int)qg_range(&q, 1, 4);
+	x = qg_tensor(&q, "x", RVL_TYPE_U8, s, 0.02f, 0);
+	qg_input(&q, x);
+	for (int i = 0; i < layers && x->shape.dim[2] >= 4 && x->shape.dim[3] >= 4; i++)
+		x = random_layer(&q, x);
+	qg_output(&q, x);
+	ck_assert_int_eq(q.rc, 0);
+	return q.g;
+}
+
+static void random_lengths(struct qg *q, struct rivulet_compile_options *o)
+{
+	*o = (struct rivulet_compile_options){ .stochastic = true };
+	for (uint32_t l = 0; l < RIVULET_LEVELS; l++) {
+		int64_t kind = qg_range(q, 0, 9);
+
+		o->length[l] = kind == 0 ? 0 : kind == 1 ? RIVULET_NO_VARIANT : qg_range(q, 8, 256);
+		if (l + 1 == board.levels && kind == 1)
+			o->length[l] = 64;
+	}
+}
+
+/* The first output of the CPU operators at one length, 0: int8. */
+static void reference(uint64_t seed, uint32_t length, const uint8_t *x, uint8_t *y)
+{
+	struct rvl_graph *g = random_net(seed);
+	struct rvl_interp *it;
+	const struct rvl_tensor *in, *out;
+
+	ck_assert_int_eq(rvl_optimise(g, &err), 0);
+	ck_assert_int_eq(rvl_sc_mark(g, NULL, 0, &err), 0);
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		if (g->nodes[i]->stochastic)
+			g->nodes[i]->attr.sc_length = (int32_t)length;
+	in = g->inputs[0];
+	out = g->outputs[0];
+	ck_assert_int_eq(rvl_interp_new(g, false, &it, &err), 0);
+	ck_assert_int_eq(rvl_interp_set(it, 0, x, (size_t)rvl_tensor_bytes(in), &err), 0);
+	ck_assert_int_eq(rvl_interp_run(it, &err), 0);
+	memcpy(y, rvl_interp_data(it, out), (size_t)rvl_tensor_bytes(out));
+	rvl_interp_free(it);
+	rvl_graph_free(g);
+}
+
+static void check_level(struct prog_exec *x, uint64_t seed, uint32_t level, uint32_t length,
+			uint64_t cycles)
+{
+	static uint8_t want[1 << 16];
+	uint64_t n = rivulet_program_tensors(x->p)[1].size;
+
+	x->level = level;
+	memset(x->io[1], 0x77, n);
+	ck_assert_msg(!prog_run(x), "%s", x->err);
+	reference(seed, length, x->io[0], want);
+	ck_assert_msg(!memcmp(x->io[1], want, n), "seed %llu level %u length %u",
+		      (unsigned long long)seed, level, length);
+	ck_assert_uint_eq(x->cycles, cycles);
+}
+
+START_TEST(every_variant_equals_the_cpu)
+{
+	struct qg pick = { .seed = 1000 + (uint64_t)_i };
+	struct rivulet_estimate_row row[RIVULET_LEVELS];
+	struct rivulet_compile_options o;
+	struct rivulet_blob p = { 0 };
+	struct prog_exec x;
+	static uint8_t in[1 << 16], out[1 << 16];
+	char why[256];
+
+	board.sc_lanes = 1u << qg_range(&pick, 0, 4);
+	board.sc_blocks = qg_range(&pick, 1, 5);
+	random_lengths(&pick, &o);
+	ck_assert_msg(!rvl_compile_graph(random_net(_i), &board, &o, &p, NULL, &err), "%s", err.msg);
+	ck_assert_msg(!rivulet_program_check(p.data, p.size, why, sizeof(why)), "%s", why);
+	ck_assert_int_eq(rivulet_estimate(p.data, &board, row, &err), (int)board.levels);
+	ck_assert(!prog_open(&x, &board, NULL, p.data));
+	for (size_t i = 0; i < sizeof(in); i++)
+		in[i] = (uint8_t)qg_random(&pick);
+	x.io[0] = in;
+	x.io[1] = out;
+	for (uint32_t l = 0; l < board.levels; l++) {
+		bool there = rivulet_program_levels(p.data) >> l & 1;
+
+		ck_assert_int_eq(there, o.length[l] != RIVULET_NO_VARIANT);
+		ck_assert_uint_eq(x.p->level[l].length, there ? o.length[l] : 0);
+		if (there)
+			check_level(&x, _i, l, o.length[l], row[l].cycles);
+		else
+			ck_assert_uint_eq(row[l].cycles, 0);
+	}
+	prog_close(&x, true);
+	rivulet_blob_free(&p);
+}
+END_TEST
+
+/* A board without lanes, and no board at all: CPU steps with the same bits, and one length only. */
+START_TEST(without_lanes_the_cpu_has_the_same_bits)
+{
+	struct rivulet_compile_options o = { .stochastic = true };
+	static uint8_t in[1 << 16], out[1 << 16], want[1 << 16];
+	struct rivulet_blob p = { 0 };
+	struct prog_exec x;
+	uint64_t n;
+
+	for (uint32_t l = 0; l < RIVULET_LEVELS; l++)
+		o.length[l] = 40;
+	o.cpu_only = _i;
+	board.modes = 1;
+	for (size_t i = 0; i < sizeof(in); i++)
+		in[i] = (uint8_t)(i * 37);
+	ck_assert_msg(!rvl_compile_graph(random_net(3), &board, &o, &p, NULL, &err), "%s", err.msg);
+	ck_assert(!prog_open(&x, &board, NULL, p.data));
+	x.io[0] = in;
+	x.io[1] = out;
+	n = rivulet_program_tensors(x.p)[1].size;
+	ck_assert_msg(!prog_run(&x), "%s", x.err);
+	reference(3, 40, in, want);
+	ck_assert_mem_eq(out, want, n);
+	prog_close(&x, true);
+	rivulet_blob_free(&p);
+	if (o.cpu_only)
+		return;
+	o.length[2] = 41;
+	ck_assert_int_eq(rvl_compile_graph(random_net(3), &board, &o, &p, NULL, &err), -EOPNOTSUPP);
+	ck_assert_ptr_nonnull(strstr(err.msg, "the CPU (this board has no stochastic lanes)"));
+}
+END_TEST
+
+/* ---- what is refused ---- */
+
+static void refused(struct rvl_graph *g, const struct rivulet_compile_options *o, int rc,
+		    const char *what)
+{
+	struct rivulet_blob p = { 0 };
+
+	ck_assert_int_eq(rvl_compile_graph(g, &board, o, &p, NULL, &err), rc);
+	ck_assert_msg(strstr(err.msg, what), "%s", err.msg);
+}
+
+START_TEST(what_has_no_streams_is_refused)
+{
+	struct rivulet_compile_options o = { .stochastic = true };
+	const char *keep[] = { "first", "nobody" };
+	struct rvl_graph *g = random_net(5);
+
+	for (uint32_t l = 0; l < RIVULET_LEVELS; l++)
+		o.length[l] = 64;
+	*(int32_t *)(uintptr_t)g->inputs[0]->quant.zp = 7;
+	refused(g, &o, -EOPNOTSUPP, "not uint8 with zero point 0");
+	o.length[3] = 7;
+	refused(random_net(5), &o, -EINVAL, "level 3: a bitstream of 7 bits");
+	o.length[3] = 257;
+	refused(random_net(5), &o, -EINVAL, "level 3: a bitstream of 257 bits");
+	o.length[3] = 64;
+	o.keep_int8 = keep;
+	o.n_keep_int8 = 2;
+	refused(random_net(5), &o, -ENOENT, "nobody");
+	for (uint32_t l = 0; l < RIVULET_LEVELS; l++)
+		o.length[l] = RIVULET_NO_VARIANT;
+	o.n_keep_int8 = 0;
+	refused(random_net(5), &o, -EINVAL, "no level has a variant");
+}
+END_TEST
+
+/* ---- the models of the experiment ---- */
+
+static void *slurp(const char *path, size_t *size)
+{
+	FILE *f = fopen(path, "rb");
+	void *p = malloc(1 << 20);
+
+	ck_assert_msg(f && p, "%s", path);
+	*size = fread(p, 1, 1 << 20, f);
+	fclose(f);
+	return p;
+}
+
+static const char *const models[] = { "models/mlp.onnx", "models/lenet540.onnx" };
+
+static size_t program_size(const void *onnx, size_t size, const uint32_t *length)
+{
+	struct rivulet_compile_options o = { .stochastic = true };
+	struct rivulet_blob p = { 0 };
+	size_t bytes;
+
+	memcpy(o.length, length, sizeof(o.length));
+	ck_assert_msg(!rivulet_compile(onnx, size, &board, &o, &p, NULL, &err), "%s", err.msg);
+	bytes = p.size;
+	rivulet_blob_free(&p);
+	return bytes;
+}
+
+/* Levels l3, l4, l6 of the experiment: weights and parameters once, commands for each. */
+START_TEST(variants_share_their_weights)
+{
+	const uint32_t no = RIVULET_NO_VARIANT;
+	const uint32_t one[RIVULET_LEVELS] = { no, no, no, no, no, 64 };
+	const uint32_t three[RIVULET_LEVELS] = { no, no, 20, 32, no, 64 };
+	size_t size;
+	void *onnx = slurp(models[_i], &size);
+	size_t a = program_size(onnx, size, one), b = program_size(onnx, size, three);
+
+	ck_assert_msg(b * 10 <= a * 11, "%zu bytes for one level, %zu for three", a, b);
+	free(onnx);
+}
+END_TEST
+
+/* Scores of whole models: device at each level against the evaluator, int8 at the top. */
+START_TEST(models_equal_the_evaluator)
+{
+	const uint32_t lengths[RIVULET_LEVELS] = { 8, 20, 33, 64, 256, 0 };
+	struct rivulet_compile_options o = { .stochastic = true, .batch = 1 };
+	static float image[784], want[10], got[10];
+	struct rivulet_eval_data d = { .f32 = image, .count = 1, .size = 784 };
+	struct rivulet_eval *e;
+	struct rivulet_blob p = { 0 };
+	struct prog_exec x;
+	size_t size;
+	void *onnx = slurp(models[_i], &size);
+
+	memcpy(o.length, lengths, sizeof(o.length));
+	for (int i = 0; i < 784; i++)
+		image[i] = i / 28 > 4 && i / 28 < 24 && i % 28 > 6 && i % 28 < 20 ? (float)(i % 7) / 6 : 0;
+	ck_assert_msg(!rivulet_compile(onnx, size, &board, &o, &p, NULL, &err), "%s", err.msg);
+	ck_assert_msg(!rivulet_eval_new(onnx, size, &o, &e, &err), "%s", err.msg);
+	ck_assert_uint_eq(rivulet_eval_score_bytes(e), sizeof(want));
+	ck_assert(!prog_open(&x, &board, NULL, p.data));
+	x.io[0] = image;
+	x.io[1] = got;
+	for (uint32_t l = 0; l < board.levels; l++) {
+		struct rivulet_eval_spec s = { .length = lengths[l] };
+
+		x.level = l;
+		ck_assert_msg(!prog_run(&x), "%s", x.err);
+		ck_assert_int_eq(rivulet_eval_scores(e, &s, &d, 0, want, &err), 1);
+		ck_assert_mem_eq(got, want, sizeof(want));
+	}
+	prog_close(&x, true);
+	rivulet_eval_free(e);
+	rivulet_blob_free(&p);
+	free(onnx);
+}
+END_TEST
+
+/* First and last layer stay int8; the device and the evaluator agree on that too. */
+START_TEST(layers_may_stay_int8)
+{
+	const char *keep[] = { "first", "fc2" };
+	struct rivulet_compile_options o = { .stochastic = true, .keep_int8 = keep, .n_keep_int8 = 2 };
+	struct rivulet_explain e;
+	struct rivulet_eval *v;
+	uint64_t streams;
+	size_t size;
+	void *onnx = slurp(models[0], &size);
+
+	for (uint32_t l = 0; l < RIVULET_LEVELS; l++)
+		o.length[l] = 32;
+	ck_assert_msg(!rivulet_compile(onnx, size, &board, &o, NULL, &e, &err), "%s", err.msg);
+	ck_assert_str_eq(e.rows[1].reason, "");
+	ck_assert_ptr_nonnull(strstr(e.rows[2].reason, "streams of 32 bits"));
+	ck_assert_str_eq(e.rows[3].reason, "");
+	ck_assert_uint_eq(e.level[0].length, 32);
+	rivulet_explain_free(&e);
+	ck_assert(!rivulet_eval_new(onnx, size, &o, &v, &err));
+	ck_assert_uint_eq(rivulet_eval_macs(v, &streams), 163520);
+	ck_assert_uint_eq(streams, 6400);
+	rivulet_eval_free(v);
+	free(onnx);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("stochastic");
+	TCase *t = tcase_create("stochastic");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	tcase_set_timeout(t, 300);
+	tcase_add_checked_fixture(t, load_board, NULL);
+	tcase_add_loop_test(t, every_variant_equals_the_cpu, 0, 40);
+	tcase_add_loop_test(t, without_lanes_the_cpu_has_the_same_bits, 0, 2);
+	tcase_add_test(t, what_has_no_streams_is_refused);
+	tcase_add_loop_test(t, variants_share_their_weights, 0, 2);
+	tcase_add_loop_test(t, models_equal_the_evaluator, 0, 2);
+	tcase_add_test(t, layers_may_stay_int8);
+	suite_add_tcase(s, t);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
