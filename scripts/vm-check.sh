@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# vm-check.sh [PATTERN]: everything that needs our kernel, in one boot of the VM: driver, daemon and
-# client together, then the driver alone.  With PATTERN, only the driver's tests whose name holds it.
+# vm-check.sh [--render] [PATTERN]: everything that needs our kernel, in one boot of the VM: driver,
+# daemon and client together, then the driver alone.  With PATTERN, only the driver's tests whose name
+# holds it.  --render: the driver built as for a kernel without CONFIG_DRM_ACCEL, on a render node.
 # The last line is "N passed, N failed".
 
 set -euo pipefail
@@ -15,13 +16,21 @@ build() {
 		build/tests/vm/fuzz_ioctl build/tests/vm/stranger build/tests/vm/client_test build/tests/vm/qconv.rvp
 	rm -rf "$stage"
 	make --no-print-directory -s install "DESTDIR=$stage" >/dev/null
+	if [ -n "$render" ]; then
+		make --no-print-directory -s modules BUILD=build/render RVL_RENDER_NODE=1
+		make --no-print-directory -s install-module BUILD=build/render "DESTDIR=$stage" >/dev/null
+	fi
 	mkdir -p build/vm-data
 	cp -u /usr/share/datasets/fashion-mnist/t10k-*-ubyte.gz build/vm-data/
 }
 
 main() {
-	local start status=0 passed failed log
+	local start status=0 passed failed log render=''
 
+	if [ "${1:-}" = --render ]; then
+		render=$1
+		shift
+	fi
 	cd "$top"
 	build
 	start=$SECONDS
@@ -30,13 +39,14 @@ main() {
 	trap "rm -f '$log'" EXIT
 	# The verdict comes last, after what the host has to say.
 	scripts/vm-run.sh --stage build/stage-vm --pace real --foreign --timeout 400 check \
-		tests/vm/guest-check "$@" | tee "$log" |
+		tests/vm/guest-check $render "$@" | tee "$log" |
 		sed -uE '/^[0-9]+ passed, [0-9]+ failed$/d' || status=$?
-	echo "figure vm.check.time $((SECONDS - start)) s"
+	[ -n "$render" ] || echo "figure vm.check.time $((SECONDS - start)) s"
 	read -r passed _ failed _ < <(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -1 ||
 		echo 0 passed, 0)
 	# A machine that died, or a stranger's device that was touched, is a failure of its own.
 	[ $status = 0 ] || [ "$failed" != 0 ] || failed=1
+	[ -z "$render" ] || echo "figure render.tests $passed tests"
 	echo "$passed passed, $failed failed"
 	exit $status
 }

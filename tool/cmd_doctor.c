@@ -35,7 +35,8 @@ struct doctor {
 	uint32_t n, problems;
 	char release[128];
 	bool cloud, loaded, device_seen;
-	char node[64];		/* "accel0", of our driver; "" without */
+	char node[64];		/* "accel0" or "renderD128", of our driver; "" without */
+	char path[80];		/* its node */
 };
 
 /* "rule" is the fix, "" when there is nothing to mend. */
@@ -228,10 +229,15 @@ static bool is_ours(void *ctx, const char *name)
 	struct doctor *d = ctx;
 	char driver[64];
 
-	if (!rvl_sys_link(driver, sizeof(driver), "sys/class/accel/%s/device/driver", name) ||
+	/* A kernel without CONFIG_DRM_ACCEL has render nodes, with a card beside each. */
+	bool render = !strncmp(name, "renderD", 7);
+
+	if (!rvl_sys_link(driver, sizeof(driver), "sys/class/%s/%s/device/driver",
+			  render ? "drm" : "accel", name) ||
 	    strcmp(driver, "rivulet"))
 		return false;
 	snprintf(d->node, sizeof(d->node), "%.63s", name);
+	snprintf(d->path, sizeof(d->path), "/dev/%s/%s", render ? "dri" : "accel", d->node);
 	return true;
 }
 
@@ -272,30 +278,28 @@ static void check_rights(struct doctor *d, const struct stat *st)
 		if (!udev_rule_installed())
 			tell(d, PROBLEM, "udev", "make install in Rivulet's source, then "
 			     "udevadm control --reload && udevadm trigger",
-			     "/dev/accel/%s does not belong to group " GROUP
-			     ": the udev rule is not installed", d->node);
+			     "%s does not belong to group " GROUP
+			     ": the udev rule is not installed", d->path);
 		else
 			tell(d, PROBLEM, "udev", "udevadm control --reload && udevadm trigger",
-			     "/dev/accel/%s does not belong to group " GROUP
-			     ", though the udev rule is there", d->node);
+			     "%s does not belong to group " GROUP
+			     ", though the udev rule is there", d->path);
 		return;
 	}
 	if (geteuid() == 0 || in_group(g->gr_gid))
 		return;
 	snprintf(fix, sizeof(fix), "usermod -aG " GROUP " %s, then log in again",
 		 pw ? pw->pw_name : "USER");
-	tell(d, PROBLEM, "permission", fix, "/dev/accel/%s: this user is not in group " GROUP, d->node);
+	tell(d, PROBLEM, "permission", fix, "%s: this user is not in group " GROUP, d->path);
 }
 
 /* Opens the node for real: the driver's version and what it says. Only on the running system. */
 static void check_open(struct doctor *d)
 {
 	struct rivulet_device *dev;
-	char path[80];
-	int r;
+	int r = *rvl_sys_root ? 1 : rivulet_device_open(d->path, &dev);
 
-	snprintf(path, sizeof(path), "/dev/accel/%s", d->node);
-	r = *rvl_sys_root ? 1 : rivulet_device_open(path, &dev);
+
 	if (r == -EPROTO)
 		tell(d, PROBLEM, "version", "install driver and library from the same source, then reload "
 		     "the module: modprobe -r rivulet && modprobe rivulet", "%s", rivulet_last_error());
@@ -303,7 +307,7 @@ static void check_open(struct doctor *d)
 		tell(d, PROBLEM, "node", "see dmesg | grep rivulet", "%s", rivulet_last_error());
 	if (r)
 		return;
-	tell(d, FINE, "node", "", "%s: board %s, level %u of %u", path, rivulet_device_info(dev)->name,
+	tell(d, FINE, "node", "", "%s: board %s, level %u of %u", d->path, rivulet_device_info(dev)->name,
 	     rivulet_device_info(dev)->current_level, rivulet_device_info(dev)->level_count - 1);
 	rivulet_device_unref(dev);
 }
@@ -315,7 +319,7 @@ static void check_node(struct doctor *d)
 
 	if (!d->loaded)
 		return;
-	if (!rvl_sys_each("sys/class/accel", is_ours, d)) {
+	if (!rvl_sys_each("sys/class/accel", is_ours, d) && !rvl_sys_each("sys/class/drm", is_ours, d)) {
 		if (d->device_seen)
 			tell(d, PROBLEM, "node", "see dmesg | grep rivulet",
 			     "the module is loaded, but took no device");
@@ -323,9 +327,9 @@ static void check_node(struct doctor *d)
 			tell(d, NOTE, "node", "", "the module is loaded and waits for a device");
 		return;
 	}
-	if (stat(rvl_sys_path(path, "dev/accel/%s", d->node), &st)) {
+	if (stat(rvl_sys_path(path, "%s", d->path + 1), &st)) {
 		tell(d, PROBLEM, "node", "mount -t devtmpfs devtmpfs /dev, or systemctl start systemd-udevd",
-		     "/dev/accel/%s is missing, though the driver made it", d->node);
+		     "%s is missing, though the driver made it", d->path);
 		return;
 	}
 	check_rights(d, &st);

@@ -118,6 +118,7 @@ bool rvl_sys_devfreq(const char *node, char *out, size_t size)
 {
 	struct devfreq d = { .out = out, .size = size };
 
-	return rvl_sys_link(d.device, sizeof(d.device), "sys/class/accel/%s/device", node) &&
+	return (rvl_sys_link(d.device, sizeof(d.device), "sys/class/accel/%s/device", node) ||
+		rvl_sys_link(d.device, sizeof(d.device), "sys/class/drm/%s/device", node)) &&
 	       rvl_sys_each("sys/class/devfreq", same_device, &d);
 }

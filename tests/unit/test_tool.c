@@ -844,6 +844,22 @@ START_TEST(doctor_node)
 }
 END_TEST
 
+/* Where the kernel has no accel nodes, ours is a render node, beside another vendor's. */
+START_TEST(doctor_render_node)
+{
+	put("proc/sys/kernel/osrelease", "6.12.9+deb12-arm64\n");
+	put("sys/module/rivulet/version", "0.1.0\n");
+	put_link("sys/class/drm/card0/device/driver", "../../bus/pci/drivers/rivulet");
+	put_link("sys/class/drm/renderD128/device/driver", "../../bus/pci/drivers/panfrost");
+	put_link("sys/class/drm/renderD129/device/driver", "../../bus/pci/drivers/rivulet");
+	doctor(RVL_EXIT_DIFFERENT);
+	SAYS("/dev/dri/renderD129 is missing");
+	put("dev/dri/renderD129", "");
+	doctor(RVL_EXIT_DIFFERENT);
+	SAYS("/dev/dri/renderD129 does not belong to group render");
+}
+END_TEST
+
 START_TEST(doctor_daemon)
 {
 	char words[200];
@@ -909,6 +925,7 @@ int main(void)
 	tcase_add_test(verbs, doctor_module);
 	tcase_add_test(verbs, doctor_unsigned);
 	tcase_add_test(verbs, doctor_node);
+	tcase_add_test(verbs, doctor_render_node);
 	tcase_add_test(verbs, doctor_daemon);
 	tcase_add_test(verbs, devfreq);
 	suite_add_tcase(s, files);

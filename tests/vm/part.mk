@@ -5,7 +5,10 @@ $(eval $(call program,tests/vm/fuzz_ioctl,$(VM_FUZZ) tests/vm/npu.c,uapi,))
 $(eval $(call program,tests/vm/stranger,tests/vm/stranger.c,uapi,))
 VM_TESTS := $(BUILD)/tests/vm/kmod_test $(BUILD)/tests/vm/fuzz_ioctl $(BUILD)/tests/vm/stranger
 
-.PHONY: check-vm
+.PHONY: check-vm check-render
+check-render: # the same on a render node, as where the kernel has no CONFIG_DRM_ACCEL
+	@scripts/install-deps.sh
+	@scripts/vm-check.sh --render
 check-vm: # the driver's tests, in one boot
 	@scripts/vm-check.sh
 
