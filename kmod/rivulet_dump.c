@@ -40,10 +40,12 @@ static const struct {
 	const char *name;
 	u32 offset;
 } rvl_regs[] = {
-#define RVL_REG(name, offset, writer, doc) { #name, offset },
+#define RVL_REG(name, offset, ...) { #name, offset },
 	RIVULET_REGS(RVL_REG)
 #undef RVL_REG
 };
+
+static_assert(ARRAY_SIZE(rvl_regs) == RVL_REGS);
 
 /**
  * rvl_regs_read - all named registers, of tables their first word
@@ -75,7 +77,8 @@ static void rvl_print_desc(struct drm_printer *p, const struct rivulet_desc *d)
 {
 	u32 i;
 
-	drm_printf(p, "\n[descriptor]\nflags 0x%x\nmin_level %u\nreport_slot %d\nreport_offset 0x%llx\n",
+	drm_puts(p, "\n[descriptor]\n");
+	drm_printf(p, "flags 0x%x\nmin_level %u\nreport_slot %d\nreport_offset 0x%llx\n",
 		   le32_to_cpu(d->flags), le32_to_cpu(d->min_level),
 		   (int)le32_to_cpu(d->report_slot), le64_to_cpu(d->report_offset));
 	for (i = 0; i < RIVULET_LEVELS; i++) {
@@ -133,10 +136,11 @@ static void rvl_dump_publish(struct rvl_dump *d)
 
 static void rvl_event_publish(struct rvl_device *rdev, enum rvl_event event)
 {
-#define RVL_EVENT_ENV(name, event, reason)				\
-	{ "RIVULET_EVENT=" event, "RIVULET_REASON=" reason, NULL },
-	static const char *const env[][3] = { RVL_EVENTS(RVL_EVENT_ENV) };
-#undef RVL_EVENT_ENV
+	static const char *const env[][3] = {
+		[RVL_EVENT_HANG] = { "RIVULET_EVENT=RESET", "RIVULET_REASON=hang" },
+		[RVL_EVENT_FORCED] = { "RIVULET_EVENT=RESET", "RIVULET_REASON=forced" },
+		[RVL_EVENT_LOST] = { "RIVULET_EVENT=LOST", "RIVULET_REASON=unresponsive" },
+	};
 
 	kobject_uevent_env(&rdev->drm.dev->kobj, KOBJ_CHANGE, (char **)env[event]);
 }

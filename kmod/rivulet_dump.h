@@ -6,20 +6,11 @@
 
 struct drm_printer;
 
-#define RVL_REG_ONE(name, offset, writer, doc) +1
 /* Registers with a name. */
-enum { RVL_REGS = 0 RIVULET_REGS(RVL_REG_ONE) };
-#undef RVL_REG_ONE
+#define RVL_REGS	59
 
-/* What userspace is told by uevent. E(NAME, RIVULET_EVENT, RIVULET_REASON) */
-#define RVL_EVENTS(E)				\
-	E(HANG, "RESET", "hang")		\
-	E(FORCED, "RESET", "forced")		\
-	E(LOST, "LOST", "unresponsive")
-
-#define RVL_EVENT_ENUM(name, event, reason) RVL_EVENT_##name,
-enum rvl_event { RVL_EVENTS(RVL_EVENT_ENUM) RVL_EVENT_COUNT };
-#undef RVL_EVENT_ENUM
+/* What userspace is told by uevent. */
+enum rvl_event { RVL_EVENT_HANG, RVL_EVENT_FORCED, RVL_EVENT_LOST, RVL_EVENT_COUNT };
 
 int rvl_dump_setup(struct rvl_device *rdev);
 void rvl_dump_stop(struct rvl_device *rdev);

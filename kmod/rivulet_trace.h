@@ -100,17 +100,17 @@ DECLARE_EVENT_CLASS(rivulet_job_end,
 );
 
 DEFINE_EVENT(rivulet_job_end, rivulet_job_done,
-	TP_PROTO(struct rvl_job *job, int error),
-	TP_ARGS(job, error)
+	     TP_PROTO(struct rvl_job *job, int error),
+	     TP_ARGS(job, error)
 );
 
 DEFINE_EVENT_PRINT(rivulet_job_end, rivulet_job_fault,
-	TP_PROTO(struct rvl_job *job, int error),
-	TP_ARGS(job, error),
-	TP_printk("dev=%s fence=%llu:%llu client=%u seq=%u level=%u fault=%u slot=%d offset=0x%llx insn=%u",
-		  __get_str(dev), __entry->context, __entry->seqno, __entry->client,
-		  __entry->seq, __entry->level, __entry->fault, (int)__entry->slot,
-		  __entry->offset, __entry->insn)
+		   TP_PROTO(struct rvl_job *job, int error),
+		   TP_ARGS(job, error),
+		   TP_printk("dev=%s fence=%llu:%llu client=%u seq=%u level=%u fault=%u slot=%d offset=0x%llx insn=%u",
+			     __get_str(dev), __entry->context, __entry->seqno, __entry->client,
+			     __entry->seq, __entry->level, __entry->fault, (int)__entry->slot,
+			     __entry->offset, __entry->insn)
 );
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
 /*
- * Userspace interface of rivulet.ko, a DRM accel driver. docs/uapi.md tells how the calls fit together.
- * Every struct has the same layout for 32- and 64-bit callers; reserved and pad fields must be zero;
- * unknown flags are refused with -EINVAL. Handles are GEM handles, syncobjs are the core's.
+ * Userspace interface of rivulet.ko, a DRM accel driver. docs/uapi.md tells how the calls fit
+ * together. Every struct has the same layout for 32- and 64-bit callers; reserved and pad fields
+ * must be zero; unknown flags are refused with -EINVAL. Handles are GEM handles, syncobjs are the
+ * core's.
  */
 #ifndef RIVULET_ACCEL_H
 #define RIVULET_ACCEL_H
@@ -32,7 +33,7 @@ extern "C" {
 #define DRM_RIVULET_MAX_REGIONS	16	/* slots of a job */
 #define DRM_RIVULET_MAX_LEVELS	8
 #define DRM_RIVULET_STREAM_WORDS	14
-#define DRM_RIVULET_MAX_BO_SIZE	(1ull << 31)
+#define DRM_RIVULET_MAX_BO_SIZE	0x80000000ull
 #define DRM_RIVULET_MAX_RANGES	64	/* ranges of one CPU access */
 #define DRM_RIVULET_MAX_PERFMONS 64	/* of one file */
 
@@ -50,7 +51,7 @@ enum drm_rivulet_query_type {
 struct drm_rivulet_query {
 	/** @type: Input: enum drm_rivulet_query_type */
 	__u32 type;
-	/** @size: Input: bytes at @pointer. Output: bytes the kernel knows of; the shorter is copied */
+	/** @size: Input: bytes at @pointer. Output: bytes the kernel knows; the shorter wins */
 	__u32 size;
 	/** @pointer: Input: where the struct goes; 0 asks only for @size */
 	__u64 pointer;
@@ -70,7 +71,7 @@ struct drm_rivulet_level {
 	__u32 static_uw;
 };
 
-/** struct drm_rivulet_device - geometry and abilities; all output, constant but for the last fields */
+/** struct drm_rivulet_device - geometry and abilities; output, constant but for the last fields */
 struct drm_rivulet_device {
 	/** @dev_version: of the device specification, major << 16 | minor */
 	__u32 dev_version;
@@ -120,7 +121,7 @@ struct drm_rivulet_counters {
 	__u64 epoch;
 };
 
-/** DRM_RIVULET_CLIENT_BANNED - the file hung the device too often: its jobs are refused with -ECANCELED */
+/** DRM_RIVULET_CLIENT_BANNED - hung the device too often: its jobs are refused, -ECANCELED */
 #define DRM_RIVULET_CLIENT_BANNED	0x1
 
 /** struct drm_rivulet_client - what the driver thinks of the calling file; all output */
@@ -135,11 +136,11 @@ struct drm_rivulet_client {
 #define DRM_RIVULET_BO_READONLY	0x1
 /** DRM_RIVULET_BO_IMPORTED - the memory belongs to another exporter */
 #define DRM_RIVULET_BO_IMPORTED	0x2
-/** DRM_RIVULET_BO_WC - the CPU maps it write-combined: fast to fill, slow to read, never needs BO_ACCESS */
+/** DRM_RIVULET_BO_WC - write-combined for the CPU: fast to fill, slow to read, no BO_ACCESS */
 #define DRM_RIVULET_BO_WC	0x4
 /**
- * DRM_RIVULET_BO_CACHED - the CPU maps it cached even where the device does not see the CPU's caches: there
- * what it does stands between calls of BO_ACCESS. BO_INFO shows the flag only there
+ * DRM_RIVULET_BO_CACHED - the CPU maps it cached even where the device does not see the CPU's
+ * caches: there what it does stands between calls of BO_ACCESS. BO_INFO shows the flag only there
  */
 #define DRM_RIVULET_BO_CACHED	0x8
 
@@ -147,7 +148,7 @@ struct drm_rivulet_client {
 struct drm_rivulet_bo_create {
 	/** @size: Input: bytes, 1 to DRM_RIVULET_MAX_BO_SIZE. Output: rounded up to pages */
 	__u64 size;
-	/** @flags: Input: DRM_RIVULET_BO_WC, DRM_RIVULET_BO_CACHED, or 0: what needs no BO_ACCESS here */
+	/** @flags: Input: DRM_RIVULET_BO_WC, _CACHED, or 0: what needs no BO_ACCESS here */
 	__u32 flags;
 	/** @handle: Output */
 	__u32 handle;
@@ -191,21 +192,22 @@ struct drm_rivulet_range {
 /**
  * struct drm_rivulet_bo_access - begin or end the CPU's access to parts of a buffer
  *
- * The beginning waits for the jobs and other drivers that write the buffer and, for a write, that read it.
- * Where the device does not see the CPU's caches only these bytes are written back or thrown away.
+ * The beginning waits for the jobs and other drivers that write the buffer and, for a write, that
+ * read it. Where the device does not see the CPU's caches only these bytes are written back or
+ * thrown away.
  */
 struct drm_rivulet_bo_access {
 	/** @handle: Input: buffer */
 	__u32 handle;
 	/** @flags: Input: DRM_RIVULET_ACCESS_*, one of READ and WRITE at least */
 	__u32 flags;
-	/** @ranges: Input: array of struct drm_rivulet_range, ascending, none overlapping the one before */
+	/** @ranges: Input: array of struct drm_rivulet_range, ascending, without overlap */
 	__u64 ranges;
 	/** @count: Input: ranges, up to DRM_RIVULET_MAX_RANGES; 0: the whole buffer */
 	__u32 count;
 	/** @pad: zero */
 	__u32 pad;
-	/** @timeout: Input: CLOCK_MONOTONIC ns until which the beginning waits, then -ETIME; 0: not at all */
+	/** @timeout: Input: CLOCK_MONOTONIC ns; the beginning waits so long, then -ETIME */
 	__s64 timeout;
 };
 
@@ -217,8 +219,8 @@ struct drm_rivulet_bo_access {
 #define DRM_RIVULET_PRIORITY_HIGH	1
 
 /*
- * What a performance monitor counts of the jobs it is attached to. C(NAME, unit, meaning); appended to,
- * never reordered.
+ * What a performance monitor counts of the jobs it is attached to. C(NAME, unit, meaning);
+ * appended to, never reordered.
  */
 #define DRM_RIVULET_PERF_COUNTERS(C)                                                               \
 	C(JOBS, "jobs", "jobs that ended on the device")                                           \
@@ -241,16 +243,16 @@ enum drm_rivulet_perf { DRM_RIVULET_PERF_COUNTERS(DRM_RIVULET_PERF_ENUM) DRM_RIV
 
 /** struct drm_rivulet_perfmon - make or destroy a set of counters that jobs can be attached to */
 struct drm_rivulet_perfmon {
-	/** @id: Output of PERFMON_CREATE, never 0; input of PERFMON_DESTROY, jobs attached still run */
+	/** @id: Output of PERFMON_CREATE, never 0; input of PERFMON_DESTROY: its jobs run on */
 	__u32 id;
 	/** @flags: Input: 0 */
 	__u32 flags;
 };
 
-/** DRM_RIVULET_PERFMON_RESET - start again from zero after this reading; nothing is lost in between */
+/** DRM_RIVULET_PERFMON_RESET - from zero again after this reading; nothing is lost between */
 #define DRM_RIVULET_PERFMON_RESET	0x1
 
-/** struct drm_rivulet_perfmon_read - a consistent set; a job is in it before its fence is signalled */
+/** struct drm_rivulet_perfmon_read - a consistent set; a job counts before its fence signals */
 struct drm_rivulet_perfmon_read {
 	/** @id: Input */
 	__u32 id;
@@ -258,7 +260,7 @@ struct drm_rivulet_perfmon_read {
 	__u32 flags;
 	/** @values: Input: where the array of __u64 goes, in the order of enum drm_rivulet_perf */
 	__u64 values;
-	/** @count: Input: room at @values. Output: counters the kernel knows of; the fewer are copied */
+	/** @count: Input: room at @values. Output: counters the kernel has; the fewer win */
 	__u32 count;
 	/** @pad: zero */
 	__u32 pad;
@@ -326,11 +328,11 @@ struct drm_rivulet_job {
 	__u32 out_sync_count;
 	/** @min_level: Input: lower level requests wait for this job; below the device's count */
 	__u32 min_level;
-	/** @report_slot: Input: writable slot that receives struct rivulet_status, or DRM_RIVULET_NO_REPORT */
+	/** @report_slot: Input: writable, gets struct rivulet_status; or DRM_RIVULET_NO_REPORT */
 	__u32 report_slot;
 	/** @report_offset: Input: bytes in that slot, multiple of 8 */
 	__u64 report_offset;
-	/** @deadline: Input: CLOCK_MONOTONIC ns, a hint for its fence and those it waits for; 0: none */
+	/** @deadline: Input: CLOCK_MONOTONIC ns, a hint for its and the awaited fences; 0: none */
 	__s64 deadline;
 	/** @flags: Input: 0 */
 	__u32 flags;
@@ -348,8 +350,9 @@ struct drm_rivulet_job {
 /**
  * struct drm_rivulet_submit - queue an array of jobs
  *
- * Each file has one queue for each priority, whose jobs run in order. Each slot's buffer is fenced for the job, as a writer when the slot is
- * written. When a job is refused, none after it is queued; those before it are.
+ * Each file has one queue for each priority, whose jobs run in order. Each slot's buffer is fenced
+ * for the job, as a writer when the slot is written. When a job is refused, none after it is
+ * queued; those before it are.
  */
 struct drm_rivulet_submit {
 	/** @jobs: Input: array of @count structs of @stride bytes */
@@ -362,7 +365,7 @@ struct drm_rivulet_submit {
 	__u32 flags;
 	/** @queued: Output: jobs queued; on error, the index of the one refused */
 	__u32 queued;
-	/** @fence_fd: Output, with DRM_RIVULET_SUBMIT_FENCE_FD and no error: sync_file of the last job's fence */
+	/** @fence_fd: Output, if asked for and without error: sync_file of the last job's fence */
 	__s32 fence_fd;
 	/** @priority: Input: DRM_RIVULET_PRIORITY_* */
 	__s32 priority;
