@@ -1,4 +1,299 @@
 // SPDX-License-Identifier: MIT
+/* The CPU's turn at buffers: kinds of mapping, begin and end of access, other exporters' memory, accounts. */
 #include "vm.h"
 
-const struct vm_test vm_access_tests[] = { { 0 } };
+#include <linux/dma-buf.h>
+#include <linux/dma-heap.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct vm_buf buf_with(int fd, uint64_t size, uint32_t flags)
+{
+	struct drm_rivulet_bo_create c = { .size = size, .flags = flags };
+	struct vm_buf b = { .fd = fd, .size = size };
+
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_CREATE, &c));
+	b.handle = c.handle;
+	vm_buf_map(&b);
+	return b;
+}
+
+static int access_range(const struct vm_buf *b, uint32_t flags, uint64_t offset, uint64_t size)
+{
+	struct drm_rivulet_range r = { offset, size };
+	struct drm_rivulet_bo_access a = {
+		.handle = b->handle, .flags = flags, .count = 1, .ranges = (uintptr_t)&r,
+		.timeout = INT64_MAX,
+	};
+
+	return vm_ioctl(b->fd, DRM_IOCTL_RIVULET_BO_ACCESS, &a);
+}
+
+static int access_all(int fd, uint32_t handle, uint32_t flags, int64_t timeout)
+{
+	struct drm_rivulet_bo_access a = { .handle = handle, .flags = flags, .timeout = timeout };
+
+	return vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_ACCESS, &a);
+}
+
+#define READ_BEGIN	DRM_RIVULET_ACCESS_READ
+#define READ_END	(DRM_RIVULET_ACCESS_READ | DRM_RIVULET_ACCESS_END)
+#define WRITE_BEGIN	DRM_RIVULET_ACCESS_WRITE
+#define WRITE_END	(DRM_RIVULET_ACCESS_WRITE | DRM_RIVULET_ACCESS_END)
+
+/* The device copies between buffers of any kind; the CPU keeps to begin and end where it must. */
+static void copy_between(uint32_t from_flags, uint32_t to_flags)
+{
+	struct vm_client c = vm_client();
+	struct vm_buf from = buf_with(c.fd, 65536, from_flags), to = buf_with(c.fd, 65536, to_flags);
+	struct vm_job j;
+
+	OK(!access_range(&from, WRITE_BEGIN, 4096, 32768));
+	vm_noise(from.map + 4096, 32768, from_flags + to_flags);
+	OK(!access_range(&from, WRITE_END, 4096, 32768));
+	vm_copy_job(&j, &c.code, &from, &to, 65536);
+	vm_job_out(&j, c.sync, 0);
+	OK(!vm_submit(c.fd, &j));
+	/* Begin waits for the job: no other wait is needed. */
+	OK(!access_range(&to, READ_BEGIN, 0, 65536));
+	OK(!memcmp(to.map, from.map, 65536));
+	OK(!access_range(&to, READ_END, 0, 65536));
+}
+
+static void kinds(void)
+{
+	static const uint32_t kind[] = { 0, DRM_RIVULET_BO_WC, DRM_RIVULET_BO_CACHED };
+	struct drm_rivulet_bo_create both = {
+		.size = 4096, .flags = DRM_RIVULET_BO_WC | DRM_RIVULET_BO_CACHED,
+	};
+	int fd = vm_open();
+
+	for (int i = 0; i < 3; i++) {
+		struct vm_buf b = buf_with(fd, 4096, kind[i]);
+		uint32_t flags = vm_buf_flags(fd, b.handle);
+
+		/* What was asked for, unless it is as good as ordinary memory here. */
+		EQ(flags & ~(DRM_RIVULET_BO_WC | DRM_RIVULET_BO_CACHED), 0);
+		OK(!(kind[i] & DRM_RIVULET_BO_WC) || flags == DRM_RIVULET_BO_WC);
+		OK(kind[i] || !(flags & DRM_RIVULET_BO_CACHED));
+		for (int k = 0; k < 3; k++)
+			copy_between(kind[i], kind[k]);
+	}
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_CREATE, &both), EINVAL);
+	both.flags = DRM_RIVULET_BO_READONLY;
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_CREATE, &both), EINVAL);
+	both.flags = DRM_RIVULET_BO_WC | 0x80000000;
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_CREATE, &both), EINVAL);
+}
+
+/* Write-combined memory stays so for whoever gets it as a dma-buf, and is given back clean. */
+static void write_combined_export(void)
+{
+	int fd = vm_open(), other = vm_open(), dmabuf;
+	struct vm_buf b = buf_with(fd, 65536, DRM_RIVULET_BO_WC), theirs = { .fd = other, .size = 65536 };
+	uint8_t *map;
+
+	OK(!vm_export(fd, b.handle, DRM_RDWR, &dmabuf));
+	OK(!vm_import(other, dmabuf, &theirs.handle));
+	EQ(vm_buf_flags(other, theirs.handle), DRM_RIVULET_BO_WC);
+	vm_noise(b.map, 65536, 3);
+	map = mmap(NULL, 65536, PROT_READ, MAP_SHARED, dmabuf, 0);
+	OK(map != MAP_FAILED);
+	OK(!memcmp(map, b.map, 65536));
+}
+
+static void args(void)
+{
+	int fd = vm_open();
+	struct vm_buf b = vm_buf_new(fd, 65536);
+	struct drm_rivulet_range two[2] = { { 0, 4096 }, { 8192, 1 } };
+	struct drm_rivulet_range many[DRM_RIVULET_MAX_RANGES + 1];
+	struct drm_rivulet_bo_access good = {
+		.handle = b.handle, .flags = READ_BEGIN, .ranges = (uintptr_t)two, .count = 2,
+	}, a;
+
+#define TRY(error_, ...)                                                                           \
+	do {                                                                                       \
+		a = good;                                                                          \
+		__VA_ARGS__;                                                                       \
+		FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_ACCESS, &a), error_);                      \
+	} while (0)
+	a = good;
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_ACCESS, &a));
+	TRY(EINVAL, a.flags = 0);
+	TRY(EINVAL, a.flags = DRM_RIVULET_ACCESS_END);
+	TRY(EINVAL, a.flags = READ_BEGIN | 8);
+	TRY(EINVAL, a.pad = 1);
+	TRY(EINVAL, a.count = DRM_RIVULET_MAX_RANGES + 1);
+	TRY(EINVAL, a.count = 0xffffffff);
+	TRY(EFAULT, a.ranges = 8);
+	TRY(ENOENT, a.handle = 77);
+	/* Ascending, apart, not empty, inside, and no sum that wraps. */
+	TRY(EINVAL, two[1].offset = 4095);
+	TRY(EINVAL, two[1].offset = 0);
+	TRY(EINVAL, two[1] = ((struct drm_rivulet_range){ 8192, 0 }));
+	TRY(EINVAL, two[1] = ((struct drm_rivulet_range){ 65535, 2 }));
+	TRY(EINVAL, two[1] = ((struct drm_rivulet_range){ 65536, 1 }));
+	TRY(EINVAL, two[1] = ((struct drm_rivulet_range){ ~0ull, 2 }));
+	TRY(EINVAL, two[1] = ((struct drm_rivulet_range){ 8192, ~0ull }));
+	TRY(EINVAL, two[0] = ((struct drm_rivulet_range){ ~0ull - 4095, 4096 }));
+#undef TRY
+	for (int i = 0; i <= DRM_RIVULET_MAX_RANGES; i++)
+		many[i] = (struct drm_rivulet_range){ i * 16, 16 };
+	a = good;
+	a.ranges = (uintptr_t)many;
+	a.count = DRM_RIVULET_MAX_RANGES;
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_ACCESS, &a));
+}
+
+/* Readers and writers are waited for as the access needs it, and no longer than asked. */
+static void waits(void)
+{
+	struct vm_gate g = vm_gate(4096, true);
+	struct vm_client c = vm_client();
+	struct vm_buf gated = { .fd = c.fd, .size = 4096 };
+	struct vm_job j;
+
+	OK(!vm_import(c.fd, g.dmabuf, &gated.handle));
+	vm_copy_job(&j, &c.code, &c.from, &c.to, 4096);
+	vm_job_region(&j, 9, &gated, 0, 4096, 0);
+	vm_job_out(&j, c.sync, 0);
+	OK(!vm_submit(c.fd, &j));
+	FAILS(access_all(c.fd, c.to.handle, READ_BEGIN, 0), ETIME);
+	FAILS(access_all(c.fd, c.to.handle, READ_BEGIN, 1), ETIME);
+	FAILS(access_all(c.fd, c.to.handle, READ_BEGIN, -1), ETIME);
+	OK(!access_all(c.fd, c.from.handle, READ_BEGIN, 0));
+	FAILS(access_all(c.fd, c.from.handle, WRITE_BEGIN, 0), ETIME);
+	FAILS(access_all(c.fd, gated.handle, READ_BEGIN, 0), ETIME);
+	/* To end needs no wait. */
+	OK(!access_all(c.fd, c.to.handle, WRITE_END, 0));
+	vm_gate_open(&g);
+	OK(!access_all(c.fd, c.to.handle, READ_BEGIN | WRITE_BEGIN, INT64_MAX));
+	OK(!access_all(c.fd, gated.handle, WRITE_BEGIN, INT64_MAX));
+	OK(!access_all(c.fd, gated.handle, WRITE_END, 0));
+}
+
+static void rights(void)
+{
+	int a = vm_open(), b = vm_open(), ro;
+	struct vm_buf one = vm_buf_new(a, 4096);
+	uint32_t handle;
+
+	OK(!vm_export(a, one.handle, 0, &ro));
+	OK(!vm_import(b, ro, &handle));
+	OK(!access_all(b, handle, READ_BEGIN, 0));
+	FAILS(access_all(b, handle, WRITE_BEGIN, 0), EACCES);
+	FAILS(access_all(b, handle, WRITE_END, 0), EACCES);
+	FAILS(access_all(b, handle, READ_BEGIN | WRITE_BEGIN, 0), EACCES);
+	OK(!access_all(b, handle, READ_END, 0));
+}
+
+/* DMA_BUF_IOCTL_SYNC on what we export waits as our own call does, for readers and writers. */
+static void exported(void)
+{
+	struct vm_client c = vm_client();
+	struct dma_buf_sync begin = { DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW };
+	struct dma_buf_sync end = { DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW };
+	int writable, readonly;
+	uint8_t *map;
+
+	OK(!vm_export(c.fd, c.to.handle, DRM_RDWR, &writable));
+	OK(!vm_export(c.fd, c.to.handle, 0, &readonly));
+	map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, readonly, 0);
+	OK(map != MAP_FAILED);
+	for (int i = 0; i < 50; i++) {
+		vm_client_submit(&c, 100 + i);
+		OK(!ioctl(i & 1 ? writable : readonly, DMA_BUF_IOCTL_SYNC, &begin));
+		OK(!memcmp(map, c.from.map, 4096));
+		OK(!ioctl(i & 1 ? writable : readonly, DMA_BUF_IOCTL_SYNC, &end));
+	}
+}
+
+/* Memory of the system's DMA heap: the device reads and writes it in place. */
+static void heap(void)
+{
+	struct dma_heap_allocation_data a = { .len = 1 << 20, .fd_flags = O_RDWR | O_CLOEXEC };
+	int heap = open("/dev/dma_heap/system", O_RDWR | O_CLOEXEC);
+	struct vm_client c = vm_client();
+	struct vm_buf b = { .fd = c.fd, .size = 1 << 20 };
+	struct dma_buf_sync begin = { DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW };
+	struct vm_job j;
+	uint8_t *map;
+
+	if (heap < 0)
+		vm_skip("no system heap");
+	OK(!ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &a));
+	map = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, (int)a.fd, 0);
+	OK(map != MAP_FAILED);
+	OK(!vm_import(c.fd, (int)a.fd, &b.handle));
+	EQ(vm_buf_flags(c.fd, b.handle), DRM_RIVULET_BO_IMPORTED);
+	OK(!access_all(c.fd, b.handle, WRITE_BEGIN, INT64_MAX));
+	vm_noise(map, 65536, 9);
+	OK(!access_all(c.fd, b.handle, WRITE_END, 0));
+	/* From its first 64 KiB to its last, in one job with two slots of one buffer. */
+	vm_copy_job(&j, &c.code, &c.from, &c.to, 65536);
+	j.region[1] = (struct drm_rivulet_region){ .slot = 1, .handle = b.handle, .size = 65536 };
+	j.region[2] = (struct drm_rivulet_region){
+		.slot = 2, .handle = b.handle, .offset = (1 << 20) - 65536, .size = 65536,
+		.flags = DRM_RIVULET_REGION_WRITE,
+	};
+	OK(!vm_submit(c.fd, &j));
+	OK(!ioctl((int)a.fd, DMA_BUF_IOCTL_SYNC, &begin));
+	OK(!memcmp(map, map + (1 << 20) - 65536, 65536));
+	/* It lives as long as we have it. */
+	close((int)a.fd);
+	vm_buf_map(&b);
+	OK(!memcmp(map, b.map, 1 << 20));
+}
+
+/* Not whole MiB, in which fdinfo would count then. */
+#define MIB_AND_PAGE	((1 << 20) + 4096)
+
+/* fdinfo: every handle's memory, what is shared, what jobs use at this moment. */
+static void memory_account(void)
+{
+	struct vm_gate g = vm_gate(4096, true);
+	struct vm_client c = vm_client();
+	struct vm_buf gated = { .fd = c.fd, .size = 4096 }, big = vm_buf_new(c.fd, MIB_AND_PAGE);
+	struct vm_job j;
+	int other = vm_open(), dmabuf;
+	uint32_t handle;
+
+	EQ(vm_fdinfo(c.fd, "drm-total-memory"), 12 + 1028);
+	EQ(vm_fdinfo(c.fd, "drm-resident-memory"), 12 + 1028);
+	EQ(vm_fdinfo(c.fd, "drm-shared-memory"), 0);
+	EQ(vm_fdinfo(c.fd, "drm-active-memory"), 0);
+	OK(!vm_export(c.fd, big.handle, DRM_RDWR, &dmabuf));
+	OK(!vm_import(other, dmabuf, &handle));
+	EQ(vm_fdinfo(c.fd, "drm-shared-memory"), 1028);
+	EQ(vm_fdinfo(other, "drm-total-memory"), 1028);
+	OK(!vm_import(c.fd, g.dmabuf, &gated.handle));
+	EQ(vm_fdinfo(c.fd, "drm-total-memory"), 16 + 1028);
+	vm_copy_job(&j, &c.code, &gated, &big, 4096);
+	vm_job_out(&j, c.sync, 0);
+	OK(!vm_submit(c.fd, &j));
+	/* Commands, source and target of the job that waits. */
+	EQ(vm_fdinfo(c.fd, "drm-active-memory"), 8 + 1028);
+	EQ(vm_fdinfo(other, "drm-active-memory"), 1028);
+	vm_gate_open(&g);
+	EQ(vm_sync_result(c.fd, c.sync), 0);
+	EQ(vm_fdinfo(c.fd, "drm-active-memory"), 0);
+	vm_close_handle(other, handle);
+	EQ(vm_fdinfo(other, "drm-total-memory"), 0);
+	vm_buf_free(&big);
+	EQ(vm_fdinfo(c.fd, "drm-total-memory"), 16);
+}
+
+const struct vm_test vm_access_tests[] = {
+	{ "access_kinds", "the device copies between cached, write-combined and ordinary buffers", kinds },
+	{ "access_wc_export", "a write-combined buffer is one for whoever it is shared with", write_combined_export },
+	{ "access_args", "ranges ascend, do not overlap, stay inside and are few; flags and padding are checked", args },
+	{ "access_waits", "a read waits for writers, a write for readers too, no longer than asked", waits },
+	{ "access_rights", "a read-only handle gives no write access", rights },
+	{ "access_exported", "DMA_BUF_IOCTL_SYNC on our dma-bufs waits for jobs", exported },
+	{ "access_heap", "memory of the system's DMA heap is read and written in place", heap },
+	{ "access_memory", "fdinfo tells total, shared, resident and active memory of a file", memory_account },
+	{ 0 },
+};

@@ -1,4 +1,329 @@
 // SPDX-License-Identifier: MIT
+/*
+ * Fences of others: implicit ones of imported and exported buffers, sync_files, the core's waits.
+ * Jobs are held still by a fence of vgem's that the test signals, so that no time is measured.
+ */
 #include "vm.h"
 
-const struct vm_test vm_sync_tests[] = { { 0 } };
+#include <linux/dma-buf.h>
+#include <linux/sync_file.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A client whose job reads (@write: writes) gated memory in place of its own. */
+static struct vm_client gated(struct vm_gate *g, bool write)
+{
+	struct vm_client c = vm_client();
+	struct vm_buf *b = write ? &c.to : &c.from;
+
+	vm_buf_free(b);
+	b->size = 4096;
+	OK(!vm_import(c.fd, g->dmabuf, &b->handle));
+	EQ(vm_buf_flags(c.fd, b->handle), DRM_RIVULET_BO_IMPORTED);
+	vm_buf_map(b);
+	return c;
+}
+
+static int submit(struct vm_client *c)
+{
+	struct vm_job j;
+
+	vm_client_job(c, &j);
+	OK(!vm_submit(c->fd, &j));
+	return vm_sync_file(c->fd, c->sync);
+}
+
+/* Another driver's writer is waited for, and what it wrote is what the job reads. */
+static void implicit_reader(void)
+{
+	struct vm_gate g = vm_gate(4096, true);
+	struct vm_client c = gated(&g, false);
+	int file = submit(&c);
+
+	OK(vm_file_waits(file));
+	vm_noise(c.from.map, 4096, 71);
+	vm_gate_open(&g);
+	EQ(vm_file_result(file), 0);
+	OK(!memcmp(c.to.map, c.from.map, 4096));
+}
+
+/* Another driver's reader holds up a job that writes, and not one that reads. */
+static void implicit_writer(void)
+{
+	struct vm_gate g = vm_gate(4096, false);
+	struct vm_client reader = gated(&g, false), writer = gated(&g, true);
+	int file;
+
+	EQ(vm_file_result(submit(&reader)), 0);
+	file = submit(&writer);
+	OK(vm_file_waits(file));
+	vm_gate_open(&g);
+	EQ(vm_file_result(file), 0);
+}
+
+static int export_sync_file(int dmabuf, uint32_t flags)
+{
+	struct dma_buf_export_sync_file e = { .flags = flags };
+
+	OK(!ioctl(dmabuf, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &e));
+	return e.fd;
+}
+
+/* Others see our jobs on the memory that they share with us, as writers and as readers. */
+static void implicit_out(void)
+{
+	struct vm_gate g = vm_gate(4096, true), other = vm_gate(4096, false);
+	struct vm_client c = gated(&g, false);
+	int own, files[4];
+
+	vm_gate_open(&other);
+	vm_buf_free(&c.to);
+	c.to.size = 4096;
+	OK(!vm_import(c.fd, other.dmabuf, &c.to.handle));
+	vm_buf_map(&c.to);
+	OK(!vm_export(c.fd, c.code.handle, DRM_RDWR, &own));
+	files[0] = submit(&c);
+	/* A reader of the target waits for us; so does a writer of the commands, but no reader. */
+	files[1] = export_sync_file(other.dmabuf, DMA_BUF_SYNC_READ);
+	files[2] = export_sync_file(own, DMA_BUF_SYNC_WRITE);
+	files[3] = export_sync_file(own, DMA_BUF_SYNC_READ);
+	EQ(vm_file_result(files[3]), 0);
+	OK(vm_file_waits(files[1]));
+	OK(vm_file_waits(files[2]));
+	OK(vm_file_waits(other.dmabuf));
+	vm_gate_open(&g);
+	for (int i = 0; i < 3; i++)
+		EQ(vm_file_result(files[i]), 0);
+	OK(!vm_file_waits(other.dmabuf));
+}
+
+/* A fence put on our exported buffer by hand orders another file's job that knows nothing of it. */
+static void implicit_import(void)
+{
+	struct vm_gate g = vm_gate(4096, true);
+	struct vm_client held = gated(&g, false), other = vm_client();
+	struct dma_buf_import_sync_file i = { .flags = DMA_BUF_SYNC_WRITE };
+	int dmabuf, file;
+
+	i.fd = submit(&held);
+	OK(!vm_export(other.fd, other.from.handle, DRM_RDWR, &dmabuf));
+	OK(!ioctl(dmabuf, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &i));
+	close(i.fd);
+	file = submit(&other);
+	OK(vm_file_waits(file));
+	vm_gate_open(&g);
+	EQ(vm_file_result(file), 0);
+}
+
+/* From a syncobj into a sync_file, through another file's syncobj, into a job. */
+static void sync_file(void)
+{
+	struct vm_gate g = vm_gate(4096, true);
+	struct vm_client first = gated(&g, false), second = vm_client();
+	struct drm_syncobj_handle h = {
+		.handle = vm_sync_new(second.fd),
+		.flags = DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE,
+	};
+	struct vm_job j;
+
+	h.fd = submit(&first);
+	OK(!ioctl(second.fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &h));
+	vm_client_job(&second, &j);
+	vm_job_in(&j, h.handle, 0);
+	OK(!vm_submit(second.fd, &j));
+	FAILS(vm_sync_wait(second.fd, second.sync, 0, 100), ETIME);
+	vm_gate_open(&g);
+	EQ(vm_sync_result(second.fd, second.sync), 0);
+	OK(!vm_sync_wait(first.fd, first.sync, 0, 0));
+}
+
+/* 0 or a negative errno. Of binary syncobjs the points are 0. */
+static int wait_syncs(int fd, const uint32_t *sync, const uint64_t *points, uint32_t count,
+		      int64_t until, uint32_t flags, uint32_t *first)
+{
+	struct drm_syncobj_timeline_wait w = {
+		.handles = (uintptr_t)sync, .points = (uintptr_t)points, .count_handles = count,
+		.timeout_nsec = until, .flags = flags,
+	};
+	int ret = ioctl(fd, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &w) ? -errno : 0;
+
+	if (first)
+		*first = w.first_signaled;
+	return ret;
+}
+
+static uint64_t point_reached(int fd, uint32_t sync)
+{
+	uint64_t value = 99;
+	struct drm_syncobj_timeline_array q = {
+		.handles = (uintptr_t)&sync, .points = (uintptr_t)&value, .count_handles = 1,
+	};
+
+	OK(!ioctl(fd, DRM_IOCTL_SYNCOBJ_QUERY, &q));
+	return value;
+}
+
+struct waiter {
+	int fd;
+	uint32_t sync;
+	int result;
+};
+
+/* Waits for a fence that does not exist yet. */
+static void *wait_ahead(void *arg)
+{
+	struct waiter *w = arg;
+	uint64_t point = 0;
+
+	w->result = wait_syncs(w->fd, &w->sync, &point, 1, INT64_MAX,
+			       DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT, NULL);
+	return NULL;
+}
+
+/* DRM_IOCTL_SYNCOBJ_EVENTFD, which the release's headers do not know yet. */
+struct syncobj_eventfd {
+	uint32_t handle;
+	uint32_t flags;
+	uint64_t point;
+	int32_t fd;
+	uint32_t pad;
+};
+#define SYNCOBJ_EVENTFD	DRM_IOWR(0xcf, struct syncobj_eventfd)
+
+/* The core's ways to wait: all, any, ahead of the submit, by eventfd; points asked and copied. */
+static void core_waits(void)
+{
+	struct vm_gate g = vm_gate(4096, true);
+	struct vm_client held = gated(&g, false), quick = vm_client();
+	uint32_t timeline = vm_sync_new(held.fd), copy = vm_sync_new(held.fd), first = 9;
+	uint32_t both[2] = { vm_sync_new(held.fd), timeline };
+	struct syncobj_eventfd ev = { .handle = timeline, .point = 7 };
+	struct waiter w = { .fd = held.fd, .sync = both[0] };
+	struct drm_syncobj_transfer t = {
+		.src_handle = timeline, .dst_handle = copy, .src_point = 7, .dst_point = 3,
+	};
+	struct drm_syncobj_array now = { .handles = (uintptr_t)both, .count_handles = 1 };
+	uint64_t points[2] = { 0, 7 };
+	pthread_t thread;
+	struct vm_job j;
+
+	ev.fd = eventfd(0, EFD_CLOEXEC);
+	OK(ev.fd >= 0 && !pthread_create(&thread, NULL, wait_ahead, &w));
+	vm_client_job(&held, &j);
+	vm_job_out(&j, timeline, 7);
+	OK(!vm_submit(held.fd, &j));
+	vm_client_submit(&quick, 1);
+	OK(!ioctl(held.fd, SYNCOBJ_EVENTFD, &ev));
+	OK(!ioctl(held.fd, DRM_IOCTL_SYNCOBJ_TRANSFER, &t));
+	EQ(wait_syncs(quick.fd, &quick.sync, points, 1, INT64_MAX, 0, &first), 0);
+	EQ(first, 0);
+	OK(vm_file_waits(ev.fd));
+	EQ(point_reached(held.fd, timeline), 0);
+	/* An array of which one is there: any of them is enough, all of them are not. */
+	OK(!ioctl(held.fd, DRM_IOCTL_SYNCOBJ_SIGNAL, &now));
+	EQ(wait_syncs(held.fd, both, points, 2, INT64_MAX, 0, &first), 0);
+	EQ(first, 0);
+	EQ(wait_syncs(held.fd, both, points, 2, 0, DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL, NULL), -ETIME);
+	vm_gate_open(&g);
+	EQ(wait_syncs(held.fd, both, points, 2, INT64_MAX, DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL, NULL),
+	   0);
+	OK(!vm_file_waits(ev.fd));
+	EQ(point_reached(held.fd, timeline), 7);
+	OK(!vm_sync_wait(held.fd, copy, 3, VM_WAIT_MS));
+	OK(!pthread_join(thread, NULL));
+	EQ(w.result, 0);
+}
+
+/* SYNC_IOC_SET_DEADLINE, likewise. */
+struct set_deadline {
+	uint64_t deadline_ns;
+	uint64_t pad;
+};
+#define SET_DEADLINE	_IOW(SYNC_IOC_MAGIC, 5, struct set_deadline)
+
+/* sw_sync, which only debugging kernels have, tells which deadline its fence was given. */
+struct sw_create {
+	uint32_t value;
+	char name[32];
+	int32_t fence;
+};
+struct sw_deadline {
+	uint64_t ns;
+	uint32_t pad;
+	int32_t fence;
+};
+#define SW_CREATE	_IOWR('W', 0, struct sw_create)
+#define SW_INC		_IOW('W', 1, uint32_t)
+#define SW_DEADLINE	_IOWR('W', 2, struct sw_deadline)
+
+static void deadline_reaches(struct vm_client *c, int timeline, int64_t deadline)
+{
+	struct sw_create point = { .value = 1, .name = "camera" };
+	struct sw_deadline got = {};
+	struct drm_syncobj_handle h = {
+		.handle = vm_sync_new(c->fd),
+		.flags = DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE,
+	};
+	uint32_t one = 1;
+	struct vm_job j;
+
+	OK(!ioctl(timeline, SW_CREATE, &point));
+	h.fd = point.fence;
+	OK(!ioctl(c->fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &h));
+	vm_client_job(c, &j);
+	vm_job_in(&j, h.handle, 0);
+	j.job.deadline = deadline;
+	OK(!vm_submit(c->fd, &j));
+	got.fence = point.fence;
+	OK(!ioctl(timeline, SW_DEADLINE, &got));
+	EQ(got.ns, deadline);
+	OK(!ioctl(timeline, SW_INC, &one));
+	vm_client_good(c);
+}
+
+/* A deadline is taken of any job, early, late or past, and passed to whom the job waits for. */
+static void deadlines(void)
+{
+	int timeline = open("/sys/kernel/debug/sync/sw_sync", O_RDWR | O_CLOEXEC);
+	struct vm_client c = vm_client();
+	struct set_deadline later = {};
+	struct timespec now;
+	struct vm_job j;
+	int file;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	vm_client_job(&c, &j);
+	j.job.deadline = 1;
+	OK(!vm_submit(c.fd, &j));
+	vm_client_good(&c);
+	j.job.deadline = INT64_MAX;
+	OK(!vm_submit(c.fd, &j));
+	file = vm_sync_file(c.fd, c.sync);
+	later.deadline_ns = (uint64_t)now.tv_sec * 1000000000 + 1;
+	OK(!ioctl(file, SET_DEADLINE, &later));
+	EQ(vm_file_result(file), 0);
+	if (timeline < 0)
+		printf("# no sw_sync: not seen how the deadline arrives\n");
+	else
+		deadline_reaches(&c, timeline, (now.tv_sec + 5) * 1000000000ll + 17);
+}
+
+const struct vm_test vm_sync_tests[] = {
+	{ "sync_implicit_reader", "a job waits for another driver's writer of the memory that it reads",
+	  implicit_reader },
+	{ "sync_implicit_writer", "a job that writes waits for another driver's readers, one that reads does not",
+	  implicit_writer },
+	{ "sync_implicit_out", "others can wait for our jobs on shared memory: poll and EXPORT_SYNC_FILE",
+	  implicit_out },
+	{ "sync_implicit_import", "IMPORT_SYNC_FILE on our export orders jobs that know nothing of it",
+	  implicit_import },
+	{ "sync_file", "a fence goes from syncobj to sync_file to another file's job", sync_file },
+	{ "sync_core_waits", "the core's waits: any, all, ahead of the submit, eventfd, query, transfer", core_waits },
+	{ "sync_deadline", "a deadline is passed to the fences that the job waits for", deadlines },
+	{ 0 },
+};
