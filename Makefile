@@ -88,7 +88,7 @@ PARTS := uapi sim kernels compiler libclient runtime daemon tool kmod tests
 DEPS := $(patsubst %.c,$(BUILD)/obj/%.d,$(ALL_SOURCES))
 -include $(DEPS)
 
-.PHONY: all clean help unit demo check check-unit check-asan check-models check-man check-dts check-style check-kernel-style coverage
+.PHONY: all clean help unit demo check check-unit check-asan check-models check-man check-driver-checks check-dts check-style check-kernel-style coverage
 all: $(LIBS_ALL) $(PROGRAMS)
 
 # Sub-makes, because what pkg-config knows changes with the packages.
@@ -109,7 +109,9 @@ check-asan:
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan SAN=1 OPT=-O1 unit
 check-models: all
 	@BUILD=$(BUILD) scripts/check-models
-check-docs: check-man
+check-docs: check-man check-driver-checks
+check-driver-checks:
+	@scripts/check-driver-checks
 check-man: $(PROGRAMS)
 	@BUILD=$(BUILD) scripts/check-man
 check-dts:
