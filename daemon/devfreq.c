@@ -11,38 +11,56 @@
 
 #include "power.h"
 
+static int read_file(const char *path, char *buf, size_t size)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, buf, size - 1);
+
+	if (n < 0)
+		return -errno;
+	buf[n] = 0;
+	return 0;
+}
+
+static int write_file(const char *path, const char *text, size_t size)
+{
+	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : write(fd, text, size);
+
+	if (n < 0)
+		return -errno;
+	return (size_t)n == size ? 0 : -EIO;
+}
+
+static const struct rvl_devfreq_io sysfs = { read_file, write_file };
+const struct rvl_devfreq_io *rvl_devfreq_io = &sysfs;
+
 static int read_hz(const struct rvl_devfreq *d, const char *name, uint64_t *hz, struct rvl_text *err)
 {
 	char path[400], text[32], *end;
-	ssize_t n;
+	int r;
 
 	snprintf(path, sizeof(path), "%s/%s", d->dir, name);
-	{
-		_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-		n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	}
-	if (n < 0)
-		return rvl_say(err, -errno, "%s: %m", path);
-	text[n] = 0;
+	r = rvl_devfreq_io->read(path, text, sizeof(text));
+	if (r)
+		return rvl_say(err, r, "%s: %s", path, strerror(-r));
 	errno = 0;
 	*hz = strtoull(text, &end, 10);
 	if (end == text || errno)
-		return rvl_say(err, -EINVAL, "%s: \"%.20s\" is no frequency", path, text);
+		return rvl_say(err, -EIO, "%s: \"%.20s\" is no frequency", path, text);
 	return 0;
 }
 
 static int write_hz(const struct rvl_devfreq *d, const char *name, uint64_t hz, struct rvl_text *err)
 {
-	_cleanup_close_ int fd = -1;
 	char path[400], text[32];
-	int n = snprintf(text, sizeof(text), "%llu\n", (unsigned long long)hz);
+	int n = snprintf(text, sizeof(text), "%llu\n", (unsigned long long)hz), r;
 
 	snprintf(path, sizeof(path), "%s/%s", d->dir, name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, text, (size_t)n) != n)
-		return rvl_say(err, errno ? -errno : -EIO, "writing %llu to %s: %m",
-			       (unsigned long long)hz, path);
+	r = rvl_devfreq_io->write(path, text, (size_t)n);
+	if (r)
+		return rvl_say(err, r, "writing %llu to %s: %s", (unsigned long long)hz, path,
+			       strerror(-r));
 	return 0;
 }
 
@@ -133,29 +151,27 @@ int rvl_devfreq_pin(struct rvl_devfreq *d, uint64_t hz, struct rvl_text *err)
 	return r;
 }
 
-bool rvl_devfreq_foreign(const struct rvl_devfreq *d, struct rvl_text *err)
+bool rvl_devfreq_changed(const struct rvl_devfreq *d, uint64_t *min, uint64_t *max)
 {
-	uint64_t min, max;
+	struct rvl_text unused;
 
-	if (!d->hz || read_hz(d, "min_freq", &min, err) || read_hz(d, "max_freq", &max, err))
-		return false;
-	if (min == d->seen_min && max == d->seen_max)
-		return false;
-	rvl_say(err, 0, "%s: somebody set %llu to %llu Hz", d->dir, (unsigned long long)min,
-		(unsigned long long)max);
-	return true;
+	return d->hz && !read_hz(d, "min_freq", min, &unused) &&
+	       !read_hz(d, "max_freq", max, &unused) &&
+	       (*min != d->seen_min || *max != d->seen_max);
+}
+
+int rvl_devfreq_put(struct rvl_devfreq *d, uint64_t min, uint64_t max, struct rvl_text *err)
+{
+	uint64_t old;
+	int r = read_hz(d, "max_freq", &old, err);
+
+	r = r ?: write_range(d, min, max, old, err);
+	if (!r)
+		d->hz = 0;
+	return r;
 }
 
 int rvl_devfreq_restore(struct rvl_devfreq *d, struct rvl_text *err)
 {
-	uint64_t max;
-	int r;
-
-	if (!*d->dir || !d->hz)
-		return 0;
-	r = read_hz(d, "max_freq", &max, err);
-	r = r ?: write_range(d, d->orig_min, d->orig_max, max, err);
-	if (!r)
-		d->hz = 0;
-	return r;
+	return *d->dir && d->hz ? rvl_devfreq_put(d, d->orig_min, d->orig_max, err) : 0;
 }

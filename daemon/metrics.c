@@ -72,7 +72,7 @@ static void put_power(FILE *f, const struct rvl_manager *m)
 	L("level_current", "gauge", NULL, "1 for the level that the policy chose.", "%.0f",        \
 	  (double)(m->power.policy.level == l))                                                    \
 	L("level_residency_seconds", "counter", "seconds", "Time at the level.", "%.9f",           \
-	  (double)m->power.policy.residency[l] / 1e9)                                              \
+	  (double)rvl_policy_residency(&m->power.policy, l, rvl_now()) / 1e9)                                              \
 	L("level_entries", "counter", NULL, "Changes to the level.", "%.0f",                       \
 	  (double)m->power.policy.entries[l])                                                      \
 	L("level_jobs", "counter", NULL, "Jobs of the device.", "%.0f", (double)t[l].jobs)         \

@@ -28,6 +28,12 @@ PROGRAMS += $(BUILD)/nspawn-client
 check-nspawn: $(BUILD)/rivuletd $(BUILD)/nspawn-client
 	@BUILD=$(BUILD) tests/nspawn/run
 
+$(eval $(call program,tests/bench_policy,tests/bench/bench_policy.c,$(DAEMON_STATIC),$(DAEMON_LIBS)))
+.PHONY: bench-policy bench-sc
+bench-policy: $(BUILD)/tests/bench_policy
+	@$<
+bench-sc: bench-policy
+
 # It starts the daemon itself, too.
 $(BUILD)/unit/test_rivuletd: | $(BUILD)/rivuletd
 

@@ -162,22 +162,47 @@ static bool apply(struct rvl_power *pw)
 	return false;
 }
 
+static void give_way(struct rvl_power *pw, uint64_t min, uint64_t max)
+{
+	struct rvl_text err;
+
+	if (rvl_devfreq_put(&pw->devfreq, min, max, &err))
+		rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL, "%s", err.s);
+	pw->applied = NO_LEVEL;
+	pw->yielded = true;
+	pw->steered = false;
+}
+
+/*
+ * The files tell the range that all requests leave, so a cooling device looks like a writer. Asking
+ * again tells them apart: a writer is overwritten, the kernel stays at its limit.
+ */
 static void foreign(struct rvl_power *pw)
 {
 	bool yield = pw->m->cfg.foreign == RVL_FOREIGN_YIELD;
 	struct rvl_about a = about(pw);
-	struct rvl_text what;
+	struct rvl_text why;
+	uint64_t min, max;
+	int r;
 
 	if (pw->yielded || !pw->steered || pw->m->device.sim ||
-	    !rvl_devfreq_foreign(&pw->devfreq, &what))
+	    !rvl_devfreq_changed(&pw->devfreq, &min, &max))
 		return;
+	r = rvl_devfreq_pin(&pw->devfreq, pw->devfreq.hz, &why);
+	if (r == -ERANGE)
+		refused(pw, pw->applied, &why);
+	if (r) {
+		pw->applied = NO_LEVEL;
+		return;
+	}
 	if (!pw->told_writer)
-		rvl_log(LOG_WARNING, RVL_LOG_POLICY_FOREIGN, &a, "%s; %s", what.s,
-			yield ? "the policy yields until a mode is set" : "set again");
+		rvl_log(LOG_WARNING, RVL_LOG_POLICY_FOREIGN, &a,
+			"somebody set the limits to %llu..%llu Hz; %s", (unsigned long long)min,
+			(unsigned long long)max,
+			yield ? "the policy yields until a mode is set" : "set back");
 	pw->told_writer = true;
-	pw->applied = NO_LEVEL;
-	pw->yielded = yield;
-	pw->steered = !yield;
+	if (yield)
+		give_way(pw, min, max);
 }
 
 /* ---- telling ---- */

@@ -41,6 +41,14 @@ struct rvl_devfreq {
 	uint64_t seen_min, seen_max;	/* as read back then */
 };
 
+/** struct rvl_devfreq_io - how its files are reached; 0 or negative errno */
+struct rvl_devfreq_io {
+	int (*read)(const char *path, char *buf, size_t size);
+	int (*write)(const char *path, const char *text, size_t size);
+};
+/** rvl_devfreq_io - sysfs; tests put a kernel of their own in its place */
+extern const struct rvl_devfreq_io *rvl_devfreq_io;
+
 /**
  * rvl_devfreq_open() - the devfreq of a DRM node's device, limits read and kept for restoring
  * @syspath: of the node. -ENOENT: it has none (yet)
@@ -52,8 +60,10 @@ int rvl_devfreq_open(struct rvl_devfreq *d, const char *syspath, struct rvl_text
  * -ENOENT: it is gone. @err says which file.
  */
 int rvl_devfreq_pin(struct rvl_devfreq *d, uint64_t hz, struct rvl_text *err);
-/** rvl_devfreq_foreign() - whether somebody changed the limits since; @err says to what */
-bool rvl_devfreq_foreign(const struct rvl_devfreq *d, struct rvl_text *err);
+/** rvl_devfreq_changed() - whether the limits are others than rvl_devfreq_pin() left; tells them */
+bool rvl_devfreq_changed(const struct rvl_devfreq *d, uint64_t *min, uint64_t *max);
+/** rvl_devfreq_put() - give the limits to somebody else, whose they were; nothing to restore then */
+int rvl_devfreq_put(struct rvl_devfreq *d, uint64_t min, uint64_t max, struct rvl_text *err);
 /** rvl_devfreq_restore() - the limits as they were; forgets that we pinned */
 int rvl_devfreq_restore(struct rvl_devfreq *d, struct rvl_text *err);
 

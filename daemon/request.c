@@ -261,10 +261,11 @@ static void fill_policy(const struct rvl_power *pw, struct rivulet_msg_policy_re
 	r->used = p->cfg.n;
 	memcpy(r->use, p->cfg.level, p->cfg.n * sizeof(*r->use));
 	memcpy(r->threshold, p->cfg.threshold, (p->cfg.n - 1) * sizeof(*r->threshold));
-	memcpy(r->residency, p->residency, sizeof(r->residency));
 	memcpy(r->entries, p->entries, sizeof(r->entries));
-	for (uint32_t l = 0; l < d->board.levels; l++)
+	for (uint32_t l = 0; l < d->board.levels; l++) {
 		r->hz[l] = d->board.level[l].hz;
+		r->residency[l] = rvl_policy_residency(p, l, rvl_now());
+	}
 }
 
 static int set_policy(struct rvl_session *s, const struct rivulet_msg_policy *q,

@@ -108,7 +108,8 @@ static void put_level(FILE *f, const struct rvl_manager *m, uint32_t level)
 	PUT(f, { "hz", l->hz }, { "microvolt", l->microvolt }, { "jobs", t.jobs },
 	    { "cycles", t.cycles }, { "device_ns", t.device_ns }, { "energy_pj", t.energy_pj },
 	    { "macs", t.macs }, { "conv_busy", t.conv_busy }, { "read_bytes", t.read_bytes },
-	    { "write_bytes", t.write_bytes }, { "residency_ns", m->power.policy.residency[level] },
+	    { "write_bytes", t.write_bytes }, { "residency_ns",
+	      rvl_policy_residency(&m->power.policy, level, rvl_now()) },
 	    { "entries", m->power.policy.entries[level] });
 	fputc('}', f);
 }

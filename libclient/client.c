@@ -92,6 +92,7 @@ static int hello(struct rivulet_client *c)
 	rvl_session_init(c, &req, RIVULET_MSG_HELLO);
 	req.hello.min_version = RIVULET_PROTO_MIN;
 	req.hello.max_version = RIVULET_PROTO_MAX;
+	req.hello.features = RIVULET_FEATURE_POLICY;
 	rivulet_proto_name(req.hello.name, sizeof(req.hello.name), program_invocation_short_name);
 	r = rvl_session_call(c, &req, -1, RVL_CALL_TIMEOUT, &reply, NULL);
 	if (r)
@@ -149,10 +150,25 @@ int rivulet_client_fd(const struct rivulet_client *c)
 	return c->epoll;
 }
 
+static void deliver_level(struct rivulet_client *c)
+{
+	struct rivulet_level_state l = c->level;
+
+	if (!c->level_untold)
+		return;
+	c->level_untold = false;
+	if (c->on_level)
+		c->on_level(c, &l, c->on_level_data);
+}
+
 int rivulet_client_dispatch(struct rivulet_client *c)
 {
-	int r = rvl_session_pump(c, 0);
-	int n = rvl_request_deliver(c);
+	int r = rvl_session_pump(c, 0), n;
+
+	rivulet_client_ref(c);
+	deliver_level(c);
+	n = rvl_request_deliver(c);
+	rivulet_client_unref(c);
 
 	/* The runs that a lost connection ended are told first; the next call says why. */
 	return r < 0 && !n ? r : n;
@@ -161,6 +177,62 @@ int rivulet_client_dispatch(struct rivulet_client *c)
 void rivulet_client_info(const struct rivulet_client *c, struct rivulet_daemon_info *info)
 {
 	*info = c->info;
+}
+
+int rivulet_client_level(const struct rivulet_client *c, struct rivulet_level_state *out)
+{
+	if (!c->have_level)
+		return rvl_lib_fail(ENODATA, "the daemon told no level: it has no device, or no policy");
+	*out = c->level;
+	return 0;
+}
+
+void rivulet_client_on_level(struct rivulet_client *c,
+			     void (*fn)(struct rivulet_client *c, const struct rivulet_level_state *l,
+					void *data), void *data)
+{
+	c->on_level = fn;
+	c->on_level_data = data;
+	c->level_untold = c->level_untold && fn;
+}
+
+static void keep_policy(const struct rivulet_msg_policy_reply *p, struct rivulet_policy_state *out)
+{
+	*out = (struct rivulet_policy_state) { .mode = p->mode, .fixed = p->fixed,
+		.source = p->source, .flags = p->flags, .level = p->level, .levels = p->levels,
+		.reason = p->reason, .allowed = p->allowed, .charge = p->charge,
+		.drain = p->drain, .temperature = p->temperature, .hysteresis = p->hysteresis,
+		.reserve = p->reserve, .used = p->used, .dwell = p->dwell, .changed = p->changed };
+	_Static_assert(sizeof(out->use) == sizeof(p->use) && sizeof(out->hz) == sizeof(p->hz),
+		       "arrays of levels");
+	memcpy(out->use, p->use, sizeof(out->use));
+	memcpy(out->threshold, p->threshold, sizeof(out->threshold));
+	memcpy(out->hz, p->hz, sizeof(out->hz));
+	memcpy(out->residency, p->residency, sizeof(out->residency));
+	memcpy(out->entries, p->entries, sizeof(out->entries));
+}
+
+int rivulet_client_policy(struct rivulet_client *c, uint32_t mode, uint32_t level,
+			  struct rivulet_policy_state *out)
+{
+	union rivulet_packet req, reply;
+	int r;
+
+	/* A daemon that does not know the request would end the connection. */
+	if (!(c->info.features & RIVULET_FEATURE_POLICY))
+		return rvl_lib_fail(EOPNOTSUPP, "this daemon has no power policy");
+	rvl_session_init(c, &req, RIVULET_MSG_POLICY);
+	req.policy.mode = mode;
+	req.policy.level = level;
+	r = rvl_session_call(c, &req, -1, RVL_CALL_TIMEOUT, &reply, NULL);
+	if (r)
+		return r;
+	if (reply.policy_reply.levels > RIVULET_LEVELS ||
+	    reply.policy_reply.used > RIVULET_LEVELS || reply.policy_reply.level >= RIVULET_LEVELS)
+		return rvl_session_close(c, -EBADMSG, "a policy with more levels than there are");
+	if (out)
+		keep_policy(&reply.policy_reply, out);
+	return 0;
 }
 
 int rivulet_client_ping(struct rivulet_client *c, int timeout_ms)

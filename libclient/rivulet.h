@@ -187,6 +187,53 @@ struct rivulet_daemon_info {
 void rivulet_client_info(const struct rivulet_client *c, struct rivulet_daemon_info *info);
 /** rivulet_client_ping() - 0 when the daemon answers in @timeout_ms */
 int rivulet_client_ping(struct rivulet_client *c, int timeout_ms);
+/** struct rivulet_level_state - the voltage/frequency level that the daemon's power policy chose */
+struct rivulet_level_state {
+	uint32_t level;
+	uint32_t reason;	/* enum rivulet_policy_reason of rivulet_proto.h */
+	uint32_t flags;		/* enum rivulet_policy_flag */
+	uint32_t charge;	/* of the batteries, parts per million; 0 unless the flag KNOWN is there */
+	uint64_t hz;
+};
+/** rivulet_client_level() - as heard last, without asking; -ENODATA: the daemon has no device */
+int rivulet_client_level(const struct rivulet_client *c, struct rivulet_level_state *out);
+/**
+ * rivulet_client_on_level() - @fn is called from dispatch when level, reserve or emergency changed;
+ * NULL: none. Of several changes since the last dispatch only the last is told.
+ */
+void rivulet_client_on_level(struct rivulet_client *c,
+			     void (*fn)(struct rivulet_client *c, const struct rivulet_level_state *l,
+					void *data), void *data);
+
+/** struct rivulet_policy_state - of the power policy; times in ns, charge in parts per million */
+struct rivulet_policy_state {
+	uint32_t mode, fixed;	/* enum rivulet_policy_mode of rivulet_proto.h; level of FIXED */
+	uint32_t source;	/* enum rivulet_policy_source: who chose the mode */
+	uint32_t flags;		/* enum rivulet_policy_flag */
+	uint32_t level;
+	uint32_t levels;	/* of the device; 0: none, and what follows has no meaning */
+	uint32_t reason;	/* enum rivulet_policy_reason */
+	uint32_t allowed;	/* bit n: every admitted model can run at level n */
+	uint32_t charge, drain;	/* drain is per second */
+	int32_t temperature;	/* millidegrees Celsius; INT32_MIN: no thermal zone */
+	uint32_t hysteresis, reserve;
+	uint32_t used;		/* levels in use, fastest first in @use */
+	uint64_t dwell;
+	uint64_t changed;	/* CLOCK_MONOTONIC; 0: never */
+	uint32_t use[RIVULET_LEVELS];
+	uint32_t threshold[RIVULET_LEVELS];	/* at or below [i]: use[i + 1] */
+	uint64_t hz[RIVULET_LEVELS];
+	uint64_t residency[RIVULET_LEVELS];
+	uint64_t entries[RIVULET_LEVELS];
+};
+/**
+ * rivulet_client_policy() - ask for the policy's state, and first, unless @mode is 0, change its mode
+ * @level: of mode FIXED, else 0. -EPERM: not for this user (PolicyUsers= of the daemon); -ERANGE: the
+ * device has no such level; -EOPNOTSUPP: the daemon has no policy. @out may be NULL.
+ */
+int rivulet_client_policy(struct rivulet_client *c, uint32_t mode, uint32_t level,
+			  struct rivulet_policy_state *out);
+
 /** rivulet_client_status() - a memfd of @size bytes of JSON: daemon, device, models */
 int rivulet_client_status(struct rivulet_client *c, int *fd, uint64_t *size);
 

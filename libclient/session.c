@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include "session.h"
@@ -139,6 +140,19 @@ static void device_event(struct rivulet_client *c, const struct rivulet_msg_devi
 	c->info.levels = d->levels;
 	memcpy(c->info.device, d->device, sizeof(c->info.device));
 	memcpy(c->info.board, d->board, sizeof(c->info.board));
+	if (!c->info.present)
+		c->have_level = c->level_untold = false;
+}
+
+/* Told by dispatch, which the eventfd calls for, like the end of a run. */
+static void level_event(struct rivulet_client *c, const struct rivulet_msg_level *l)
+{
+	c->level = (struct rivulet_level_state) { .level = l->level, .reason = l->reason,
+		.flags = l->flags, .charge = l->charge, .hz = l->hz };
+	c->have_level = true;
+	c->level_untold = c->on_level;
+	if (c->level_untold)
+		eventfd_write(c->event, 1);
 }
 
 static void handle(struct rivulet_client *c, const union rivulet_packet *p, int fd)
@@ -146,12 +160,18 @@ static void handle(struct rivulet_client *c, const union rivulet_packet *p, int 
 	if (c->answer && p->h.serial == c->awaited) {
 		*c->answer = *p;
 		c->answer = NULL;
+		/* An event may follow at once, in the version that was just agreed on. */
+		if (p->h.type == (RIVULET_MSG_HELLO | RIVULET_REPLY) &&
+		    p->hello_reply.version <= RIVULET_PROTO_MAX)
+			c->version = (uint16_t)p->hello_reply.version;
 		if (c->answer_fd) {
 			*c->answer_fd = fd;
 			return;
 		}
 	} else if (p->h.type == RIVULET_MSG_DEVICE) {
 		device_event(c, &p->device);
+	} else if (p->h.type == RIVULET_MSG_LEVEL) {
+		level_event(c, &p->level);
 	} else if (p->h.type == RIVULET_MSG_ERROR && !p->h.serial) {
 		rvl_session_close(c, p->h.error < 0 ? p->h.error : -EPROTO, p->error.text);
 	} else {

@@ -23,6 +23,11 @@ struct rivulet_client {
 	int *answer_fd;
 	struct rivulet_daemon_info info;
 	struct rivulet_request *requests;
+	bool have_level;
+	bool level_untold;		/* changed, not yet told by dispatch */
+	struct rivulet_level_state level;
+	void (*on_level)(struct rivulet_client *c, const struct rivulet_level_state *l, void *data);
+	void *on_level_data;
 };
 
 /**

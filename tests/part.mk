@@ -14,6 +14,8 @@ $(eval $(call unit_test,isa_check,compiler sim uapi,-lm))
 $(eval $(call unit_test,proto,uapi,))
 $(eval $(call unit_test,config,daemon policy uapi,$(DAEMON_LIBS)))
 $(eval $(call unit_test,policy,policy uapi,-lm))
+$(eval $(call unit_test,level,$(DAEMON_STATIC),$(DAEMON_LIBS)))
+$(eval $(call unit_test,power,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,isa,uapi))
 $(eval $(call unit_test,timeline,sim uapi,-lm))
 $(eval $(call unit_test,daemon,$(DAEMON_STATIC),$(DAEMON_LIBS)))
@@ -28,6 +30,8 @@ $(eval $(call unit_test,runtime,runtime client compiler kernels sim uapi,$(TOOL_
 $(eval $(call unit_test,isolation,sim uapi,-lm))
 CPPFLAGS_tests_unit_test_discovery := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,discovery,$(DAEMON_STATIC),$(DAEMON_LIBS) $(shell pkg-config --libs umockdev-1.0 2>/dev/null)))
+CPPFLAGS_tests_unit_test_battery := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
+$(eval $(call unit_test,battery,$(DAEMON_STATIC),$(DAEMON_LIBS) $(shell pkg-config --libs umockdev-1.0 2>/dev/null)))
 $(eval $(call unit_test,device,sim uapi,-lm))
 CPPFLAGS_tests_unit_test_libclient := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null) \
 	-DRVL_LIBRIVULET='"$(LIBRIVULET)"'

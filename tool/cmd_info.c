@@ -187,7 +187,7 @@ static int info_sim(const char *device)
 
 /* ---- daemon ---- */
 
-static int read_status(struct rivulet_client *c, char **out)
+int rvl_daemon_status(struct rivulet_client *c, char **out)
 {
 	uint64_t size = 0, at = 0;
 	int fd = -1, r = rivulet_client_status(c, &fd, &size);
@@ -234,7 +234,7 @@ static int info_daemon(void)
 	if (r)
 		return rvl_tool_fail(rvl_exit_of(r), "%s", rivulet_last_error());
 	rivulet_client_info(c, &i);
-	r = read_status(c, &status);
+	r = rvl_daemon_status(c, &status);
 	if (!r && rvl_tool_json) {
 		rvl_json_begin("info");
 		rvl_json_str("device", "daemon");

@@ -12,6 +12,8 @@ static const struct rvl_command commands[] = {
 	{ "bench", "latency, throughput, energy of a model", rvl_cmd_bench },
 	{ "eval", "accuracy of a model over a data set, by bitstream length", rvl_cmd_eval },
 	{ "info", "the device, its levels and counters, or a model's tensors", rvl_cmd_info },
+	{ "status", "what the daemon serves, model by model, level by level", rvl_cmd_status },
+	{ "policy", "the power policy: its state, another mode, a recorded battery", rvl_cmd_policy },
 	{ "doctor", "find out why it does not work, and what mends it", rvl_cmd_doctor },
 	{ "disasm", "list the instructions of a program file", rvl_cmd_disasm },
 	{ "asm", "assemble instructions, prove and time them", rvl_cmd_asm },

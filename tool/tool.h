@@ -43,6 +43,8 @@ int rvl_cmd_eval(int argc, char **argv);
 int rvl_cmd_doctor(int argc, char **argv);
 int rvl_cmd_disasm(int argc, char **argv);
 int rvl_cmd_asm(int argc, char **argv);
+int rvl_cmd_status(int argc, char **argv);
+int rvl_cmd_policy(int argc, char **argv);
 
 /* ---- errors (options.c): the first failure is kept, and told once at the end ---- */
 
@@ -93,6 +95,17 @@ void rvl_json_begin(const char *name);
 void rvl_json_end(void);
 /** rvl_json_written() - whether a whole object went out: an error then goes to standard error only */
 bool rvl_json_written(void);
+
+/* JSON from the daemon (json.c): a value is where its text begins; NULL where there is none. */
+const char *rvl_json_member(const char *object, const char *key);
+const char *rvl_json_item(const char *array, size_t index);
+/** rvl_json_number(), rvl_json_true() - of a member; 0, false without it */
+uint64_t rvl_json_number(const char *object, const char *key);
+bool rvl_json_true(const char *object, const char *key);
+/** rvl_json_text() - a string member, fit for a terminal; @buf is returned, "" without it */
+const char *rvl_json_text(const char *object, const char *key, char *buf, size_t size);
+/** rvl_daemon_status() - what rivulet_client_status() gives, as text to free. 0 or an enum rvl_exit */
+int rvl_daemon_status(struct rivulet_client *c, char **out);
 
 #define RVL_TABLE_COLS 12
 /** struct rvl_table - rows are kept, then printed aligned; numbers to the right */

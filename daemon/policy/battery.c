@@ -208,7 +208,8 @@ static uint32_t distance(uint32_t a, uint32_t b)
 
 static uint64_t plausible(const struct rvl_gauge *g, uint64_t now)
 {
-	return RVL_GAUGE_JUMP + 4ull * g->drain * (now - g->at) / NSEC;
+	return RVL_GAUGE_JUMP + (RVL_GAUGE_RATE + 4ull * g->drain) * ((now - g->at) / 1000) /
+				 (NSEC / 1000);
 }
 
 /* A jump counts once several readings over some time agree on it. */
@@ -298,32 +299,35 @@ static enum rvl_heat against(int64_t temp, int64_t trip, int64_t hysteresis, enu
 	return temp >= trip - hysteresis ? RVL_HEAT_WARM : RVL_HEAT_NONE;
 }
 
-static enum rvl_heat trip_heat(rvl_attr_fn get, void *ctx, int i, int64_t temp, int64_t hysteresis)
+/* Trips are numbered without gaps: false behind the last. */
+static bool trip_heat(rvl_attr_fn get, void *ctx, int i, int64_t temp, int64_t hysteresis,
+		      enum rvl_heat *heat)
 {
+	*heat = RVL_HEAT_NONE;
 	char name[40], type[32];
 	int64_t trip;
 
 	snprintf(name, sizeof(name), "trip_point_%d_type", i);
 	if (!get(ctx, name, type, sizeof(type)))
-		return RVL_HEAT_NONE;
+		return false;
 	snprintf(name, sizeof(name), "trip_point_%d_temp", i);
 	trip = number(get, ctx, name);
 	/* Trips that are switched off are far below zero. */
 	if (trip <= 0 || !sane_temp(trip))
-		return RVL_HEAT_NONE;
+		return true;
 	if (!strcmp(type, "passive"))
-		return against(temp, trip, hysteresis, RVL_HEAT_PASSIVE);
-	if (!strcmp(type, "hot"))
-		return against(temp, trip, hysteresis, RVL_HEAT_HOT);
-	if (!strcmp(type, "critical"))
-		return against(temp, trip - CRITICAL_MARGIN, hysteresis, RVL_HEAT_HOT);
-	return RVL_HEAT_NONE;
+		*heat = against(temp, trip, hysteresis, RVL_HEAT_PASSIVE);
+	else if (!strcmp(type, "hot"))
+		*heat = against(temp, trip, hysteresis, RVL_HEAT_HOT);
+	else if (!strcmp(type, "critical"))
+		*heat = against(temp, trip - CRITICAL_MARGIN, hysteresis, RVL_HEAT_HOT);
+	return true;
 }
 
 enum rvl_heat rvl_zone_heat(rvl_attr_fn get, void *ctx, int64_t limit, int64_t hysteresis,
 			    int64_t *temp)
 {
-	enum rvl_heat heat = RVL_HEAT_NONE;
+	enum rvl_heat heat = RVL_HEAT_NONE, h;
 
 	*temp = number(get, ctx, "temp");
 	if (!sane_temp(*temp)) {
@@ -332,10 +336,7 @@ enum rvl_heat rvl_zone_heat(rvl_attr_fn get, void *ctx, int64_t limit, int64_t h
 	}
 	if (limit)
 		heat = against(*temp, limit, hysteresis, RVL_HEAT_PASSIVE);
-	for (int i = 0; i < TRIPS_MAX; i++) {
-		enum rvl_heat h = trip_heat(get, ctx, i, *temp, hysteresis);
-
+	for (int i = 0; i < TRIPS_MAX && trip_heat(get, ctx, i, *temp, hysteresis, &h); i++)
 		heat = h > heat ? h : heat;
-	}
 	return heat;
 }

@@ -293,6 +293,13 @@ static void account(struct rvl_policy *p, uint64_t now)
 	p->since = now;
 }
 
+uint64_t rvl_policy_residency(const struct rvl_policy *p, uint32_t level, uint64_t now)
+{
+	bool on = p->started && p->level == level && now > p->since;
+
+	return p->residency[level] + (on ? now - p->since : 0);
+}
+
 static bool change(struct rvl_policy *p, const struct rvl_policy_input *in)
 {
 	uint32_t reason, want = wanted(p, in, p->step, p->cap, &reason);

@@ -60,6 +60,7 @@ void rvl_reading_sum(const struct rvl_supply *s, size_t n, struct rvl_reading *o
 
 #define RVL_GAUGE_GRACE		(60ull * 1000000000ull)	/* a battery that vanished may come back */
 #define RVL_GAUGE_JUMP		100000u			/* ppm at once that must be seen again */
+#define RVL_GAUGE_RATE		1000u			/* ppm a second more: a machine may sleep */
 #define RVL_GAUGE_CONFIRM	3u			/* readings that agree on a jump, and */
 #define RVL_GAUGE_CONFIRM_NS	(2ull * 1000000000ull)	/* how long they must span */
 
@@ -165,6 +166,9 @@ void rvl_policy_reconfigure(struct rvl_policy *p, const struct rvl_policy_config
  */
 bool rvl_policy_step(struct rvl_policy *p, const struct rvl_policy_input *in);
 
+/** rvl_policy_residency() - ns at @level until @now */
+uint64_t rvl_policy_residency(const struct rvl_policy *p, uint32_t level, uint64_t now);
+
 /** rvl_policy_wake() - when a step is due even if nothing new is read; UINT64_MAX: never */
 uint64_t rvl_policy_wake(const struct rvl_policy *p, const struct rvl_policy_input *in);
 
@@ -205,9 +209,15 @@ struct rvl_replay {
 	struct rvl_policy policy;
 	uint32_t mode, fixed;
 	int64_t limit, heat_hysteresis;	/* for the trace's temperature */
+	struct rvl_policy_input in;	/* of the last row */
 };
 
-/** rvl_replay_row() - live until @row's time and take it; returns whether something changed */
+/**
+ * rvl_replay_until() - live on what was read last, to the next change before @time
+ * Returns true with @at, or false when there is none.
+ */
+bool rvl_replay_until(struct rvl_replay *r, uint64_t time, uint64_t *at);
+/** rvl_replay_row() - take a row; returns whether something changed */
 bool rvl_replay_row(struct rvl_replay *r, const struct rvl_trace_row *row);
 
 #endif

@@ -156,16 +156,34 @@ static bool temp_attr(void *ctx, const char *name, char *buf, size_t size)
 	return snprintf(buf, size, "%lld", (long long)row->temp) > 0;
 }
 
+/* The policy's clock is one ahead of the trace's: 0 means never to it. */
+bool rvl_replay_until(struct rvl_replay *r, uint64_t time, uint64_t *at)
+{
+	uint64_t wake;
+
+	while (r->in.now) {
+		wake = rvl_policy_wake(&r->policy, &r->in);
+		if (wake > time || wake <= r->in.now)
+			return false;
+		r->in.now = wake;
+		*at = wake - 1;
+		if (rvl_policy_step(&r->policy, &r->in))
+			return true;
+	}
+	return false;
+}
+
 bool rvl_replay_row(struct rvl_replay *r, const struct rvl_trace_row *row)
 {
-	struct rvl_policy_input in = { .now = row->time + 1, .mode = r->mode, .fixed = r->fixed };
+	struct rvl_policy_input *in = &r->in;
 	int64_t temp;
 
-	rvl_gauge_update(&r->gauge, &row->reading, in.now);
-	in.external = r->gauge.external;
-	in.battery = r->gauge.battery;
-	in.known = r->gauge.known;
-	in.charge = r->gauge.charge;
-	in.heat = rvl_zone_heat(temp_attr, (void *)row, r->limit, r->heat_hysteresis, &temp);
-	return rvl_policy_step(&r->policy, &in);
+	*in = (struct rvl_policy_input){ .now = row->time + 1, .mode = r->mode, .fixed = r->fixed };
+	rvl_gauge_update(&r->gauge, &row->reading, in->now);
+	in->external = r->gauge.external;
+	in->battery = r->gauge.battery;
+	in->known = r->gauge.known;
+	in->charge = r->gauge.charge;
+	in->heat = rvl_zone_heat(temp_attr, (void *)row, r->limit, r->heat_hysteresis, &temp);
+	return rvl_policy_step(&r->policy, in);
 }

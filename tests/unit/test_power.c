@@ -1,0 +1,561 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The power policy at work in the daemon's process, on a sysfs in a temporary directory and a devfreq
+ * that behaves like the kernel's: order of writes, refusal, a foreign writer, restoring, a daemon
+ * that is killed and started again.
+ */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "manager.h"
+
+static struct rvl_manager m;
+static char dir[64], sys[80];
+
+/* ---- the kernel's devfreq: requests in kHz, the range that they leave ---- */
+
+static struct kernel {
+	uint64_t opp_min, opp_max;	/* Hz */
+	uint64_t req_min, req_max;	/* kHz, as written; 0: no limit */
+	uint64_t cooling_max;		/* kHz, of somebody else; 0: none */
+	int deny;			/* what a write is answered */
+	uint64_t wide;			/* ranges in force that left a choice, after the first pin */
+	uint64_t writes;
+	char last[2];			/* order: 'm' min_freq, 'M' max_freq */
+} k;
+
+static void range(uint64_t *min, uint64_t *max)
+{
+	*min = k.req_min * 1000 > k.opp_min ? k.req_min * 1000 : k.opp_min;
+	*max = k.req_max ? k.req_max * 1000 : UINT64_MAX;
+	if (k.cooling_max && k.cooling_max * 1000 < *max)
+		*max = k.cooling_max * 1000;
+	*max = *max < k.opp_max ? *max : k.opp_max;
+	*min = *min < *max ? *min : *max;
+}
+
+static int k_read(const char *path, char *buf, size_t size)
+{
+	uint64_t min, max;
+
+	range(&min, &max);
+	snprintf(buf, size, "%llu\n",
+		 (unsigned long long)(strstr(path, "min_freq") ? min : max));
+	return 0;
+}
+
+static int k_write(const char *path, const char *text, size_t size)
+{
+	uint64_t hz = strtoull(text, NULL, 10), min, max;
+	bool is_min = strstr(path, "min_freq");
+
+	ck_assert_uint_eq(size, strlen(text));
+	if (k.deny)
+		return k.deny;
+	k.writes++;
+	k.last[0] = k.last[1];
+	k.last[1] = is_min ? 'm' : 'M';
+	if (is_min)
+		k.req_min = hz / 1000;
+	else
+		k.req_max = (hz + 999) / 1000;
+	range(&min, &max);
+	k.wide += max - min > 1000;
+	return 0;
+}
+
+static const struct rvl_devfreq_io kernel_io = { k_read, k_write };
+
+static void plain_devfreq(void)
+{
+	struct rvl_devfreq d = { .hz = 0 };
+	struct rvl_text err;
+	char path[200];
+
+	snprintf(path, sizeof(path), "%s/accel/accel0", dir);
+	ck_assert_msg(!rvl_devfreq_open(&d, path, &err), "%s", err.s);
+}
+
+/* ---- the machine ---- */
+
+static void put(const char *name, const char *value)
+{
+	char path[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", sys, name);
+	f = fopen(path, "w");
+	ck_assert_msg(f != NULL, "%s: %s", path, strerror(errno));
+	fputs(value, f);
+	fclose(f);
+}
+
+static void make_dir(const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	ck_assert_msg(!mkdir(path, 0755) || errno == EEXIST, "%s: %s", path, strerror(errno));
+}
+
+static void charge(int percent)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d\n", percent);
+	put("class/power_supply/BAT0/capacity", text);
+	/* Long ago, so that it is no jump. */
+	m.power.gauge.at -= m.power.gauge.at > 1000 * NSEC_PER_SEC ? 1000 * NSEC_PER_SEC :
+								     m.power.gauge.at;
+	rvl_power_tick(&m.power);
+}
+
+static void machine(void)
+{
+	static const char *const dirs[] = {
+		"sys", "sys/class", "sys/class/power_supply", "sys/class/power_supply/BAT0",
+		"sys/class/thermal", "sys/class/thermal/thermal_zone0", "accel", "accel/accel0",
+		"devfreq", "devfreq/npu",
+	};
+
+	strcpy(dir, "/tmp/rivulet-power-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(sys, sizeof(sys), "%s/sys", dir);
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
+		make_dir(dirs[i]);
+	put("class/power_supply/BAT0/type", "Battery\n");
+	put("class/power_supply/BAT0/status", "Discharging\n");
+	put("class/power_supply/BAT0/capacity", "100\n");
+	put("class/thermal/thermal_zone0/temp", "40000\n");
+	put("class/thermal/thermal_zone0/trip_point_0_type", "passive\n");
+	put("class/thermal/thermal_zone0/trip_point_0_temp", "90000\n");
+	k = (struct kernel){ .opp_min = 100000000, .opp_max = 333333333 };
+	rvl_devfreq_io = &kernel_io;
+	rvl_log_init(LOG_EMERG);
+}
+
+static void start_with(const char *config)
+{
+	static const uint64_t hz[] = { 100000000, 166666666, 250000000, 333333333 };
+	struct rvl_text err;
+
+	memset(&m, 0, sizeof(m));
+	rvl_config_default(&m.cfg);
+	ck_assert_msg(!rvl_config_parse(&m.cfg, "t", config, strlen(config), NULL, NULL, &err), "%s",
+		      err.s);
+	snprintf(m.cfg.state_dir.s, sizeof(m.cfg.state_dir.s), "%s", dir);
+	rvl_list_init(&m.sessions);
+	ck_assert_int_ge(sd_event_new(&m.event), 0);
+	m.device.present = true;
+	m.device.m = &m;
+	strcpy(m.device.node, "/dev/accel/accel0");
+	snprintf(m.device.syspath, sizeof(m.device.syspath), "%s/accel/accel0", dir);
+	m.device.board.levels = 4;
+	for (uint32_t l = 0; l < 4; l++)
+		m.device.board.level[l] = (struct rivulet_board_level){ .hz = hz[l],
+									.microvolt = 700000 + l };
+	m.power.sys = sys;
+	ck_assert_msg(!rvl_power_start(&m, &err), "%s", err.s);
+}
+
+static void start(void)
+{
+	machine();
+	start_with("[Power]\nDwell=0\nPowerProfiles=no\n");
+}
+
+static void stop(void)
+{
+	rvl_power_stop(&m.power);
+	sd_event_unref(m.event);
+}
+
+static void clean(void)
+{
+	char cmd[100];
+
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+	ck_assert_int_eq(system(cmd), 0);
+}
+
+static void end(void)
+{
+	stop();
+	clean();
+}
+
+/* A kill: nothing is restored, nothing removed. */
+static void killed(void)
+{
+	m.power.profiles = rvl_profiles_stop(m.power.profiles);
+	sd_device_monitor_unref(m.power.monitor);
+	sd_event_source_disable_unref(m.power.timer);
+	sd_event_unref(m.event);
+}
+
+static void expect_pinned(uint64_t hz)
+{
+	uint64_t min, max;
+
+	range(&min, &max);
+	ck_assert_msg(min <= hz && min + 1000 > hz && max >= hz && max < hz + 1000,
+		      "%llu..%llu instead of %llu", (unsigned long long)min,
+		      (unsigned long long)max, (unsigned long long)hz);
+}
+
+/* ---- steering ---- */
+
+/*
+ * Proves that every level is pinned although the kernel rounds to kHz, and that between two levels
+ * there is never a range in which the governor could choose another.
+ */
+START_TEST(pins)
+{
+	static const struct {
+		int charge;
+		uint64_t hz;
+	} way[] = { { 80, 333333333 }, { 75, 250000000 }, { 10, 100000000 }, { 40, 166666666 },
+		    { 100, 333333333 }, { 50, 166666666 }, { 60, 250000000 } };
+
+	expect_pinned(333333333);
+	k.wide = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(way); i++) {
+		charge(way[i].charge);
+		expect_pinned(way[i].hz);
+		ck_assert(rvl_power_flags(&m.power) & RIVULET_POLICY_STEERED);
+	}
+	ck_assert_uint_eq(k.wide, 0);
+	/* Up: minimum first. */
+	ck_assert(k.last[0] == 'm' && k.last[1] == 'M');
+	charge(10);
+	ck_assert(k.last[0] == 'M' && k.last[1] == 'm');
+}
+END_TEST
+
+/* Proves that nothing is written while nothing changes. */
+START_TEST(quiet)
+{
+	uint64_t writes = k.writes;
+
+	for (int i = 0; i < 10; i++)
+		rvl_power_tick(&m.power);
+	ck_assert_uint_eq(k.writes, writes);
+}
+END_TEST
+
+/* Proves that the limits are as they were once the daemon has stopped. */
+START_TEST(restores)
+{
+	uint64_t min, max;
+
+	machine();
+	k.req_min = 166667;
+	k.req_max = 250000;
+	start_with("[Power]\nPowerProfiles=no\nMode=0\n");
+	expect_pinned(100000000);
+	stop();
+	range(&min, &max);
+	ck_assert_uint_eq(min, 166667000);
+	ck_assert_uint_eq(max, 250000000);
+	clean();
+}
+END_TEST
+
+/* Proves that a level which devfreq does not grant is left for the next, and tried again later. */
+START_TEST(refused)
+{
+	/* At once, when a cooling device comes in between: it is no foreign writer. */
+	k.cooling_max = 250000;
+	rvl_power_tick(&m.power);
+	expect_pinned(250000000);
+	ck_assert(!(rvl_power_flags(&m.power) & RIVULET_POLICY_YIELDED));
+	charge(10);
+	charge(100);
+	expect_pinned(250000000);
+	ck_assert_uint_eq(m.power.policy.level, 2);
+	ck_assert_uint_eq(m.power.policy.reason, RIVULET_REASON_VARIANT);
+	k.cooling_max = 0;
+	rvl_power_tick(&m.power);
+	ck_assert_uint_eq(m.power.policy.level, 2);
+	m.power.refused_until = rvl_now();
+	rvl_power_tick(&m.power);
+	expect_pinned(333333333);
+	/* Everything refused: the policy settles and says so, it does not spin. */
+	k.deny = -EINVAL;
+	charge(10);
+	ck_assert_uint_lt(m.power.policy.level, 4);
+}
+END_TEST
+
+/* Proves that without the right to write the level is not claimed, and admission takes the slowest. */
+START_TEST(no_right)
+{
+	struct rvl_text err;
+
+	ck_assert_uint_eq(rvl_power_floor(&m.power, 0xf, UINT64_MAX), 3);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0x8, 1, &err), 0);
+	k.deny = -EACCES;
+	charge(80);
+	charge(10);
+	ck_assert(!(rvl_power_flags(&m.power) & RIVULET_POLICY_STEERED));
+	ck_assert_uint_eq(rvl_power_floor(&m.power, 0xf, UINT64_MAX), 0);
+	/* A model that lacks a variant of a level that may come. */
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0x8, 1, &err), -EOPNOTSUPP);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0xff, 1, &err), 0);
+	k.deny = 0;
+	rvl_power_tick(&m.power);
+	expect_pinned(100000000);
+}
+END_TEST
+
+/* Proves that a foreign writer is yielded to until a mode is set, and left alone at the end. */
+START_TEST(yields)
+{
+	struct rvl_text err;
+	uint64_t writes;
+
+	k.req_min = 166666;
+	k.req_max = 166667;
+	rvl_power_tick(&m.power);
+	writes = k.writes;
+	ck_assert(rvl_power_flags(&m.power) & RIVULET_POLICY_YIELDED);
+	expect_pinned(166666666);
+	charge(10);
+	ck_assert_uint_eq(k.writes, writes);
+	ck_assert_int_eq(rvl_power_set_mode(&m.power, RIVULET_POLICY_AUTO, 0, &err), 0);
+	expect_pinned(100000000);
+	ck_assert(!(rvl_power_flags(&m.power) & RIVULET_POLICY_YIELDED));
+}
+END_TEST
+
+/* Proves that ForeignWriter=reassert sets its own again. */
+START_TEST(reasserts)
+{
+	machine();
+	start_with("[Power]\nForeignWriter=reassert\nPowerProfiles=no\n");
+	k.req_min = k.req_max = 166667;
+	rvl_power_tick(&m.power);
+	expect_pinned(333333333);
+	ck_assert(rvl_power_flags(&m.power) & RIVULET_POLICY_STEERED);
+	end();
+}
+END_TEST
+
+/* Proves that after a kill the next daemon knows level, hysteresis, mode and the limits to restore. */
+START_TEST(killed_and_restarted)
+{
+	static const char config[] = "[Power]\nDwell=3600s\nPowerProfiles=no\n";
+	uint64_t min, max, changed;
+	struct rvl_text err;
+
+	machine();
+	k.req_min = 110000;
+	k.req_max = 300000;
+	start_with(config);
+	charge(70);
+	expect_pinned(250000000);
+	changed = m.power.policy.changed;
+	killed();
+	/* Within the hysteresis: a daemon without memory would take level 3. */
+	put("class/power_supply/BAT0/capacity", "76\n");
+	start_with(config);
+	expect_pinned(250000000);
+	ck_assert_uint_eq(m.power.policy.level, 2);
+	ck_assert_uint_eq(m.power.policy.changed, changed);
+	/* Nor is the dwell time begun anew or forgotten. */
+	charge(100);
+	ck_assert_uint_eq(m.power.policy.level, 2);
+	ck_assert_int_eq(rvl_power_set_mode(&m.power, RIVULET_POLICY_FIXED, 1, &err), 0);
+	killed();
+	start_with(config);
+	ck_assert_uint_eq(m.power.tool_mode, RIVULET_POLICY_FIXED);
+	expect_pinned(166666666);
+	/* And again: the limits are those of the very first. */
+	stop();
+	range(&min, &max);
+	ck_assert_uint_eq(min, 110000000);
+	ck_assert_uint_eq(max, 300000000);
+	/* A daemon that stopped leaves nothing behind. */
+	start_with(config);
+	ck_assert_uint_eq(m.power.tool_mode, RIVULET_POLICY_KEEP);
+	ck_assert_uint_eq(m.power.policy.level, 3);
+	end();
+}
+END_TEST
+
+/* Proves that a state that is damaged, foreign or of another boot is not believed. */
+START_TEST(bad_state)
+{
+	static const char *const text[] = {
+		"", "version 1\n", "version 1\nboot x\nlevel 1\nend 0\n",
+		"version 2\nboot x\nend 0\n", "garbage\n", "version 1\nlevel 99\nend 0\n",
+		"version 1\nhz 99999999999999999999999\nend 0\n",
+	};
+	struct rvl_power_state st, back;
+	char path[100], boot[64];
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
+
+	machine();
+	ck_assert(f && fgets(boot, sizeof(boot), f));
+	fclose(f);
+	snprintf(path, sizeof(path), "%s/s", dir);
+	ck_assert_int_eq(rvl_power_load(path, &st), -ENOENT);
+	for (size_t i = 0; i < ARRAY_SIZE(text); i++) {
+		f = fopen(path, "w");
+		fputs(text[i], f);
+		fclose(f);
+		ck_assert_int_lt(rvl_power_load(path, &st), 0);
+		ck_assert_uint_eq(st.level + st.devfreq.hz + st.changed, 0);
+	}
+	st = (struct rvl_power_state){ .devfreq = { .dir = "/x y", .hz = 5, .orig_min = 1,
+						    .orig_max = 9 }, .step = 2, .cap = 1,
+				       .level = 3, .changed = 77, .mode = 5, .fixed = 3 };
+	ck_assert_int_eq(rvl_power_save(path, &st), 0);
+	ck_assert_int_eq(rvl_power_load(path, &back), 0);
+	ck_assert_int_eq(memcmp(&st, &back, sizeof(st)), 0);
+	ck_assert_int_eq(rvl_power_save("/nowhere/at/all", &st), -ENOENT);
+	clean();
+}
+END_TEST
+
+/* ---- readings that lead to a level ---- */
+
+/* Proves that heat reaches the policy from sysfs, and that Heat=no turns it off. */
+START_TEST(hot)
+{
+	put("class/thermal/thermal_zone0/temp", "90000\n");
+	rvl_power_tick(&m.power);
+	expect_pinned(250000000);
+	put("class/thermal/thermal_zone0/temp", "40000\n");
+	rvl_power_tick(&m.power);
+	expect_pinned(333333333);
+	m.cfg.power_heat = 0;
+	put("class/thermal/thermal_zone0/temp", "90000\n");
+	rvl_power_tick(&m.power);
+	expect_pinned(333333333);
+}
+END_TEST
+
+/* Proves who is admitted in the reserve, and in a thermal emergency. */
+START_TEST(reserve)
+{
+	struct rvl_text err;
+
+	charge(6);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_NORMAL, &err), 0);
+	charge(5);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_NORMAL, &err), -EAGAIN);
+	ck_assert_str_eq(err.s, "the battery is in its reserve: only runs of high priority are admitted");
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_HIGH, &err), 0);
+	m.cfg.power_admits = RVL_ADMITS_NONE;
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_HIGH, &err), -EAGAIN);
+	m.cfg.power_admits = RVL_ADMITS_ALL;
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_LOW, &err), 0);
+	m.cfg.power_admits = RVL_ADMITS_HIGH;
+	put("class/power_supply/BAT0/status", "Charging\n");
+	rvl_power_tick(&m.power);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_NORMAL, &err), 0);
+	expect_pinned(333333333);
+	put("class/thermal/thermal_zone0/trip_point_0_type", "hot\n");
+	put("class/thermal/thermal_zone0/temp", "95000\n");
+	rvl_power_tick(&m.power);
+	expect_pinned(100000000);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_NORMAL, &err), -EAGAIN);
+	ck_assert_str_eq(err.s, "too hot: only runs of high priority are admitted");
+}
+END_TEST
+
+/* Proves that the level has a variant of every admitted model, at once, and is free again after. */
+START_TEST(admitted_work)
+{
+	struct rvl_text err;
+
+	rvl_power_hold(&m.power, 0x3);
+	expect_pinned(166666666);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0xc, 1, &err), -EBUSY);
+	rvl_power_hold(&m.power, 0x2);
+	charge(10);
+	expect_pinned(166666666);
+	ck_assert_uint_eq(rvl_power_allowed(&m.power), 2);
+	rvl_power_release(&m.power, 0x2);
+	expect_pinned(100000000);
+	rvl_power_release(&m.power, 0x3);
+	charge(90);
+	expect_pinned(333333333);
+	ck_assert_uint_eq(rvl_power_allowed(&m.power), 0xf);
+}
+END_TEST
+
+/* Proves that lists made for another board do not leave this one without a policy. */
+START_TEST(lists_of_another_board)
+{
+	machine();
+	start_with("[Power]\nLevels=7 5 3\nThresholds=60 30\nPowerProfiles=no\n");
+	ck_assert_uint_eq(m.power.policy.cfg.n, 4);
+	expect_pinned(333333333);
+	end();
+	machine();
+	start_with("[Power]\nLevels=3 0\nThresholds=99\nPowerProfiles=no\n");
+	charge(99);
+	expect_pinned(100000000);
+	end();
+}
+END_TEST
+
+/* Proves that the device may go and come with the policy going on, limits untouched in between. */
+START_TEST(device_goes)
+{
+	uint64_t writes;
+
+	charge(10);
+	m.device.present = false;
+	rvl_power_device(&m.power);
+	writes = k.writes;
+	charge(100);
+	ck_assert_uint_eq(k.writes, writes);
+	k.req_min = k.req_max = 0;
+	m.device.present = true;
+	rvl_power_device(&m.power);
+	expect_pinned(333333333);
+	plain_devfreq();
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+	Suite *s = suite_create("power");
+	TCase *steer = tcase_create("steering"), *own = tcase_create("restart");
+
+	tcase_add_checked_fixture(steer, start, end);
+	tcase_add_test(steer, pins);
+	tcase_add_test(steer, quiet);
+	tcase_add_test(steer, refused);
+	tcase_add_test(steer, no_right);
+	tcase_add_test(steer, yields);
+	tcase_add_test(steer, hot);
+	tcase_add_test(steer, reserve);
+	tcase_add_test(steer, admitted_work);
+	tcase_add_test(steer, device_goes);
+	tcase_add_test(own, restores);
+	tcase_add_test(own, reasserts);
+	tcase_add_test(own, killed_and_restarted);
+	tcase_add_test(own, bad_state);
+	tcase_add_test(own, lists_of_another_board);
+	suite_add_tcase(s, steer);
+	suite_add_tcase(s, own);
+	return s;
+}
+
+int main(void)
+{
+	SRunner *r = srunner_create(make_suite());
+	int failed;
+
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+/* rivulet status: the daemon's STATUS, as it is in JSON, as tables in text. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool.h"
+
+static void text_head(const char *s)
+{
+	const char *d = rvl_json_member(s, "device"), *p = rvl_json_member(s, "policy");
+	char a[64], b[64], c[64];
+
+	printf("rivuletd %s, up %llu s\n", rvl_json_text(s, "version", a, sizeof(a)),
+	       (unsigned long long)rvl_json_number(s, "uptime_ns") / 1000000000);
+	if (!rvl_json_true(d, "present")) {
+		printf("  no device\n");
+		return;
+	}
+	printf("  device     %s, board %s\n", rvl_json_text(d, "node", a, sizeof(a)),
+	       rvl_json_text(d, "board", b, sizeof(b)));
+	printf("  policy     mode %s (%s), level %llu by %s", rvl_json_text(p, "mode", a, sizeof(a)),
+	       rvl_json_text(p, "mode_from", b, sizeof(b)),
+	       (unsigned long long)rvl_json_number(p, "level"),
+	       rvl_json_text(p, "reason", c, sizeof(c)));
+	if (rvl_json_true(p, "charge_known"))
+		printf(", battery %.1f %%", (double)rvl_json_number(p, "charge_ppm") / 1e4);
+	printf("%s%s%s\n", rvl_json_true(p, "reserve") ? ", IN THE RESERVE" : "",
+	       rvl_json_true(p, "emergency") ? ", TOO HOT" : "",
+	       rvl_json_true(p, "steered") ? "" : ", LEVEL NOT STEERED");
+}
+
+static void text_levels(const char *d)
+{
+	static const char *const heads[] = { ">level", ">clock", ">supply", ">time", ">jobs", ">busy",
+					     ">energy" };
+	struct rvl_table t;
+	const char *l;
+	char u[4][32];
+
+	printf("\n");
+	rvl_table_init(&t, 7, heads);
+	for (size_t i = 0; (l = rvl_json_item(rvl_json_member(d, "levels"), i)); i++) {
+		rvl_table_cell(&t, "%zu", i);
+		rvl_table_cell(&t, "%s", rvl_unit(u[0], (double)rvl_json_number(l, "hz"), "Hz"));
+		rvl_table_cell(&t, "%llu mV",
+			       (unsigned long long)rvl_json_number(l, "microvolt") / 1000);
+		rvl_table_cell(&t, "%.1f s", (double)rvl_json_number(l, "residency_ns") / 1e9);
+		rvl_table_cell(&t, "%llu", (unsigned long long)rvl_json_number(l, "jobs"));
+		rvl_table_cell(&t, "%s",
+			       rvl_unit(u[2], (double)rvl_json_number(l, "device_ns") * 1e-9, "s"));
+		rvl_table_cell(&t, "%s",
+			       rvl_unit(u[3], (double)rvl_json_number(l, "energy_pj") * 1e-12, "J"));
+	}
+	rvl_table_print(&t, 2);
+}
+
+static void model_row(struct rvl_table *t, const char *name, const char *l)
+{
+	uint64_t runs = rvl_json_number(l, "runs"), length = rvl_json_number(l, "length");
+	uint64_t accuracy = rvl_json_number(l, "accuracy_ppm");
+	char u[2][32];
+
+	rvl_table_cell(t, "%s", name);
+	rvl_table_cell(t, "%llu", (unsigned long long)rvl_json_number(l, "level"));
+	rvl_table_cell(t, length ? "%llu" : "int8", (unsigned long long)length);
+	rvl_table_cell(t, accuracy ? "%.2f %%" : "?", (double)accuracy / 1e4);
+	rvl_table_cell(t, "%llu", (unsigned long long)runs);
+	rvl_table_cell(t, "%llu", (unsigned long long)rvl_json_number(l, "late"));
+	rvl_table_cell(t, "%s", rvl_unit(u[0], runs ? (double)rvl_json_number(l, "npu_ns") * 1e-9 /
+					 (double)runs : 0, "s"));
+	rvl_table_cell(t, "%s", rvl_unit(u[1], runs ? (double)rvl_json_number(l, "energy_pj") * 1e-12 /
+					 (double)runs : 0, "J"));
+}
+
+static void text_models(const char *s)
+{
+	static const char *const heads[] = { "model", ">level", ">length", ">accuracy", ">runs",
+					     ">missed", ">NPU time", ">energy" };
+	const char *m, *l;
+	struct rvl_table t;
+	char name[80];
+
+	printf("\n");
+	rvl_table_init(&t, 8, heads);
+	for (size_t i = 0; (m = rvl_json_item(rvl_json_member(s, "models"), i)); i++)
+		for (size_t k = 0; (l = rvl_json_item(rvl_json_member(m, "levels"), k)); k++)
+			model_row(&t, k ? "" : rvl_json_text(m, "name", name, sizeof(name)), l);
+	rvl_table_print(&t, 2);
+}
+
+static void text_sums(const char *s)
+{
+	const char *q = rvl_json_member(s, "scheduler"), *c = rvl_json_member(s, "connections");
+
+	printf("\n  %llu connections; %llu runs queued, %llu under way; %llu ended: %llu failed, %llu "
+	       "cancelled, %llu late; %llu refused\n",
+	       (unsigned long long)rvl_json_number(c, "open"),
+	       (unsigned long long)rvl_json_number(q, "queued"),
+	       (unsigned long long)rvl_json_number(q, "running"),
+	       (unsigned long long)rvl_json_number(q, "runs"),
+	       (unsigned long long)rvl_json_number(q, "failed"),
+	       (unsigned long long)rvl_json_number(q, "cancelled"),
+	       (unsigned long long)rvl_json_number(q, "late"),
+	       (unsigned long long)rvl_json_number(q, "refused"));
+}
+
+int rvl_cmd_status(int argc, char **argv)
+{
+	const struct rvl_option o[] = { { 0 } };
+	int n = rvl_tool_options(argc, argv, o, "");
+	struct rivulet_client *c;
+	char *s = NULL;
+	int r;
+
+	if (n)
+		return n < 0 ? -1 - n :
+			       rvl_tool_fail(RVL_EXIT_USAGE, "rivulet status takes no operand");
+	r = rivulet_open(NULL, &c);
+	if (r)
+		return rvl_tool_fail(rvl_exit_of(r), "%s", rivulet_last_error());
+	r = rvl_daemon_status(c, &s);
+	if (!r && rvl_tool_json) {
+		rvl_json_begin("status");
+		rvl_json_raw("status", s);
+		rvl_json_end();
+	} else if (!r) {
+		text_head(s);
+		if (rvl_json_true(rvl_json_member(s, "device"), "present"))
+			text_levels(rvl_json_member(s, "device"));
+		text_models(s);
+		text_sums(s);
+	}
+	if (!r)
+		free(s);
+	rivulet_client_unref(c);
+	return r;
+}
