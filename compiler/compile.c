@@ -270,6 +270,11 @@ static int middle(struct rvl_backend *be)
 	int rc;
 
 	be->g->npu_average_pool = be->opt->average_within_1;
+	if (be->opt->calibration) {
+		rc = rvl_calibrate(be->g, be->opt->calibration, be->opt->calibration_size, be->err);
+		if (rc)
+			return rc;
+	}
 	rc = rvl_optimise(be->g, be->err);
 	if (!rc)
 		rc = rvl_variants_choose(be);

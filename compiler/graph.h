@@ -313,6 +313,15 @@ int rvl_pass_s8_weights(struct rvl_graph *g, struct rvl_err *err);
  */
 int rvl_sc_mark(struct rvl_graph *g, const char *const *keep, uint32_t n_keep, struct rvl_err *err);
 
+/* ---- calibrate.c ---- */
+
+/**
+ * Quantises a float model by what it computes from @data, @size values of its one input: activations
+ * uint8 (zero point 0 and the 99.9th percentile where nothing is negative), weights int8 by row. To be called
+ * before rvl_optimise(). -EINVAL: the data does not fit, or nothing is float.
+ */
+int rvl_calibrate(struct rvl_graph *g, const float *data, uint64_t size, struct rvl_err *err);
+
 /** Why a quantised product cannot be made of streams, or NULL. */
 const char *rvl_sc_reject(const struct rvl_node *n);
 

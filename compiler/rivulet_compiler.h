@@ -45,6 +45,8 @@ struct rivulet_compile_options {
 	bool average_within_1; /* accept average pools on the NPU that differ by 1 from
 				  onnxruntime's float sums */
 	bool cpu_only;	       /* everything on the CPU; needs no board */
+	const float *calibration; /* examples of the one input: quantise a float model by them */
+	uint64_t calibration_size; /* values in it; a multiple of the input's */
 	bool stochastic;       /* products by bitstreams, of the length of the level's variant */
 	const char *const *keep_int8; /* names of nodes that stay int8, or "first", "last" */
 	uint32_t n_keep_int8;

@@ -244,6 +244,8 @@ static uint32_t options_hash(const struct rivulet_compile_options *o)
 	h = rivulet_crc32c(h, &o->symbol, sizeof(o->symbol));
 	h = rivulet_crc32c(h, o->accuracy, sizeof(o->accuracy));
 	h = rivulet_crc32c(h, o->length, sizeof(o->length));
+	if (o->calibration)
+		h = rivulet_crc32c(h, o->calibration, o->calibration_size * sizeof(float));
 	for (uint32_t i = 0; i < o->n_keep_int8; i++)
 		h = rivulet_crc32c(h, o->keep_int8[i], strlen(o->keep_int8[i]) + 1);
 	for (uint32_t i = 0; i < o->n_frozen; i++) {

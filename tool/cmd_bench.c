@@ -252,6 +252,7 @@ int rvl_cmd_bench(int argc, char **argv)
 				     MAX_RUNS, MAX_DEPTH);
 	e = bench(&b, argv[1]);
 	rvl_engine_close(b.engine);
+	rvl_mode_clear(&b.mode);
 	free(b.wall);
 	return e;
 }

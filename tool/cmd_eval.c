@@ -12,7 +12,7 @@ struct eval {
 	/* options */
 	const char *data, *labels, *length, *circuit, *figures;
 	uint64_t blocks, first, count, threads, batch, symbol;
-	struct rvl_mode keep; /* --keep-int8 alone */
+	struct rvl_mode keep; /* --keep-int8 and --calibrate alone */
 	/* state */
 	struct rvl_array examples, answers;
 	uint8_t *label;
@@ -196,12 +196,13 @@ static int all(struct eval *v)
 
 static int load(struct eval *v, const char *model)
 {
-	struct rivulet_compile_options o = { .stochastic = true, .keep_int8 = v->keep.keep,
-		.n_keep_int8 = v->keep.n_keep, .batch = (int64_t)v->batch, .symbol = (int64_t)v->symbol };
+	struct rivulet_compile_options o = { .batch = (int64_t)v->batch, .symbol = (int64_t)v->symbol };
 	struct rvl_err err = { "" };
 	struct rvl_blob b;
-	int r = rvl_read_file(model, RIVULET_MODEL_MAX, &b);
+	int r = rvl_mode_fill(&v->keep, 1, &o);
 
+	if (!r)
+		r = rvl_read_file(model, RIVULET_MODEL_MAX, &b);
 	if (r)
 		return r;
 	if (rivulet_eval_new(b.data, b.size, &o, &v->e, &err))
@@ -260,7 +261,7 @@ static int check_args(struct eval *v, int operands)
 
 int rvl_cmd_eval(int argc, char **argv)
 {
-	struct eval v = { .blocks = 1, .count = UINT64_MAX };
+	struct eval v = { .blocks = 1, .count = UINT64_MAX, .keep.mode = "sc" };
 	const struct rvl_option o[] = {
 		{ "data", 0, "FILE", "examples: IDX of bytes (plain or .gz), or .npy of uint8 or float32",
 		  .text = &v.data },
@@ -272,6 +273,8 @@ int rvl_cmd_eval(int argc, char **argv)
 		{ "blocks", 0, "K", "and-acc: parts of a stream (1)", .number = &v.blocks },
 		{ "keep-int8", 0, "NODE", "a node, first or last stays int8; repeatable",
 		  .fn = rvl_mode_keep, .ctx = &v.keep },
+		{ "calibrate", 0, "FILE", "quantise a float model by examples of its input (.npy, float32)",
+		  .text = &v.keep.calibrate },
 		{ "first", 0, "N", "first example (0)", .number = &v.first },
 		{ "count", 'n', "N", "examples (all)", .number = &v.count },
 		{ "batch", 0, "N", "value of a symbolic first dimension (50)", .number = &v.batch },
@@ -288,6 +291,7 @@ int rvl_cmd_eval(int argc, char **argv)
 	if (!r)
 		r = evaluate(&v, argv[1]);
 	rivulet_eval_free(v.e);
+	rvl_mode_clear(&v.keep);
 	rvl_array_clear(&v.examples);
 	rvl_array_clear(&v.answers);
 	free(v.label);

@@ -186,6 +186,7 @@ int rvl_cmd_compile(int argc, char **argv)
 	snprintf(path, sizeof(path), "%s.rvp", argv[1]);
 	r = compile_to(&a, argv[1], a.output ? a.output : path);
 	clear_frozen(&a.frozen);
+	rvl_mode_clear(&a.mode);
 	return r;
 }
 
@@ -256,6 +257,7 @@ int rvl_cmd_explain(int argc, char **argv)
 
 	r = n < 0 ? -1 - n : explain_model(&a, argv[1]);
 	clear_frozen(&a.frozen);
+	rvl_mode_clear(&a.mode);
 	return r;
 }
 

@@ -270,6 +270,7 @@ static void clear(struct rvl_run *r)
 	free(r->kept);
 	rvl_engine_close(r->engine);
 	rvl_blob_clear(&r->names_blob);
+	rvl_mode_clear(&r->mode);
 	free(r);
 }
 

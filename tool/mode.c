@@ -63,6 +63,24 @@ static bool wants_streams(const struct rvl_mode *m)
 	return m->mode && !strcmp(m->mode, "sc");
 }
 
+static int read_examples(struct rvl_mode *m, struct rivulet_compile_options *o)
+{
+	int r = m->examples.data ? 0 : rvl_array_read(m->calibrate, &m->examples);
+
+	if (r)
+		return r;
+	if (m->examples.dtype != RIVULET_F32)
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: calibration examples are float32", m->calibrate);
+	o->calibration = m->examples.data;
+	o->calibration_size = m->examples.size / sizeof(float);
+	return 0;
+}
+
+void rvl_mode_clear(struct rvl_mode *m)
+{
+	rvl_array_clear(&m->examples);
+}
+
 int rvl_mode_fill(struct rvl_mode *m, uint32_t levels, struct rivulet_compile_options *o)
 {
 	uint64_t bits = m->length ? m->length : DEFAULT_LENGTH;
@@ -75,6 +93,12 @@ int rvl_mode_fill(struct rvl_mode *m, uint32_t levels, struct rivulet_compile_op
 		return rvl_tool_fail(RVL_EXIT_USAGE, "give --length or --lengths, not both");
 	if (bits < 8 || bits > 256)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--length is 8 to 256 bits");
+	if (m->calibrate) {
+		int r = read_examples(m, o);
+
+		if (r)
+			return r;
+	}
 	o->stochastic = wants_streams(m);
 	o->keep_int8 = m->keep;
 	o->n_keep_int8 = m->n_keep;
@@ -87,5 +111,5 @@ int rvl_mode_fill(struct rvl_mode *m, uint32_t levels, struct rivulet_compile_op
 
 bool rvl_mode_given(const struct rvl_mode *m)
 {
-	return m->mode || m->length || m->lengths || m->n_keep;
+	return m->mode || m->length || m->lengths || m->n_keep || m->calibrate;
 }

@@ -202,6 +202,8 @@ struct rvl_mode {
 	uint64_t length;
 	const char *keep[RVL_MODE_KEEP];
 	uint32_t n_keep;
+	const char *calibrate;
+	struct rvl_array examples; /* of --calibrate; rvl_mode_clear() */
 };
 /** rvl_mode_keep() - an option's function for --keep-int8, @ctx a struct rvl_mode */
 int rvl_mode_keep(void *ctx, const char *value);
@@ -212,9 +214,13 @@ int rvl_mode_keep(void *ctx, const char *value);
 	{ "lengths", 0, "L0,L1,...", "sc: by level, slowest first: bits, int8, or - for no variant", \
 	  .text = &(m)->lengths },                                                                 \
 	{ "keep-int8", 0, "NODE", "sc: a node, first or last stays int8; repeatable",              \
-	  .fn = rvl_mode_keep, .ctx = (m) }
+	  .fn = rvl_mode_keep, .ctx = (m) },                                                       \
+	{ "calibrate", 0, "FILE", "quantise a float model by examples of its input (.npy, float32)", \
+	  .text = &(m)->calibrate }
 /** rvl_mode_fill() - into compile options for a board of so many levels. 0 or an enum rvl_exit */
 int rvl_mode_fill(struct rvl_mode *m, uint32_t levels, struct rivulet_compile_options *o);
+/** rvl_mode_clear() - what rvl_mode_fill() has read */
+void rvl_mode_clear(struct rvl_mode *m);
 /** rvl_mode_given() - whether any of them was given */
 bool rvl_mode_given(const struct rvl_mode *m);
 

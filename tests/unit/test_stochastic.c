@@ -343,6 +343,130 @@ START_TEST(layers_may_stay_int8)
 }
 END_TEST
 
+/* ---- float models ---- */
+
+#define CALIB_IN  (3 * 6 * 6)
+#define CALIB_RUNS 50
+
+static struct rvl_tensor *float_tensor(struct qg *q, const char *name, struct rvl_shape s)
+{
+	struct rvl_tensor *t = NULL;
+
+	ck_assert_int_eq(rvl_tensor_new(q->g, name, &t, &err), 0);
+	t->type = RVL_TYPE_F32;
+	t->shape = s;
+	t->shaped = true;
+	return t;
+}
+
+static struct rvl_tensor *float_const(struct qg *q, struct rvl_shape s)
+{
+	struct rvl_tensor *t = NULL;
+	float v[1024];
+
+	for (int64_t i = 0; i < rvl_shape_count(&s); i++)
+		v[i] = (float)qg_range(q, -1000, 1000) / 3000;
+	ck_assert_int_eq(rvl_tensor_const(q->g, NULL, RVL_TYPE_F32, &s, v, &t, &err), 0);
+	return t;
+}
+
+/* Conv, Relu, MaxPool, Flatten, Gemm in floats. */
+static struct rvl_graph *float_net(void)
+{
+	struct qg q;
+	struct rvl_tensor *x, *y, *in[3] = { NULL };
+
+	qg_open(&q, 11);
+	x = float_tensor(&q, "x", (struct rvl_shape){ 4, { 1, 3, 6, 6 } });
+	qg_input(&q, x);
+	in[0] = x;
+	in[1] = float_const(&q, (struct rvl_shape){ 4, { 8, 3, 3, 3 } });
+	in[2] = float_const(&q, (struct rvl_shape){ 1, { 8 } });
+	y = float_tensor(&q, NULL, (struct rvl_shape){ 4, { 1, 8, 4, 4 } });
+	qg_node(&q, RVL_OP_CONV, "conv", 3, in, y)->attr.kernel[0] = 3;
+	y->producer->attr.kernel[1] = 3;
+	x = float_tensor(&q, NULL, y->shape);
+	qg_node(&q, RVL_OP_RELU, "relu", 1, &y, x);
+	y = float_tensor(&q, NULL, (struct rvl_shape){ 4, { 1, 8, 2, 2 } });
+	qg_node(&q, RVL_OP_MAX_POOL, "pool", 1, &x, y);
+	for (int i = 0; i < 2; i++)
+		y->producer->attr.kernel[i] = y->producer->attr.stride[i] = 2;
+	x = float_tensor(&q, NULL, (struct rvl_shape){ 2, { 1, 32 } });
+	qg_node(&q, RVL_OP_FLATTEN, "flat", 1, &y, x)->attr.axis = 1;
+	in[0] = x;
+	in[1] = float_const(&q, (struct rvl_shape){ 2, { 5, 32 } });
+	in[2] = float_const(&q, (struct rvl_shape){ 1, { 5 } });
+	y = float_tensor(&q, "scores", (struct rvl_shape){ 2, { 1, 5 } });
+	qg_node(&q, RVL_OP_GEMM, "fc", 3, in, y)->attr.trans_b = 1;
+	qg_output(&q, y);
+	ck_assert_int_eq(q.rc, 0);
+	return q.g;
+}
+
+static void float_scores(const float *x, float *y)
+{
+	struct rvl_graph *g = float_net();
+	struct rvl_interp *it;
+
+	ck_assert_int_eq(rvl_optimise(g, &err), 0);
+	ck_assert_int_eq(rvl_interp_new(g, false, &it, &err), 0);
+	ck_assert_int_eq(rvl_interp_set(it, 0, x, CALIB_IN * sizeof(float), &err), 0);
+	ck_assert_int_eq(rvl_interp_run(it, &err), 0);
+	memcpy(y, rvl_interp_data(it, g->outputs[0]), 5 * sizeof(float));
+	rvl_interp_free(it);
+	rvl_graph_free(g);
+}
+
+/* Calibrated, all products are the device's; int8 is near the floats, and 256 bits are near too. */
+START_TEST(float_models_are_calibrated)
+{
+	static float data[CALIB_RUNS * CALIB_IN];
+	struct rivulet_compile_options o = { .stochastic = true, .calibration = data,
+					     .calibration_size = CALIB_RUNS * CALIB_IN };
+	struct rivulet_blob p = { 0 };
+	struct prog_exec x;
+	float want[5], got[5];
+
+	for (int i = 0; i < CALIB_RUNS * CALIB_IN; i++)
+		data[i] = (float)(rand() % 256) / 255;
+	for (uint32_t l = 0; l < RIVULET_LEVELS; l++)
+		o.length[l] = l == 5 ? 0 : 256;
+	ck_assert_msg(!rvl_compile_graph(float_net(), &board, &o, &p, NULL, &err), "%s", err.msg);
+	ck_assert(!prog_open(&x, &board, NULL, p.data));
+	ck_assert_uint_eq(x.p->target.modes, 1 << RIVULET_MODE_DENSE | 1 << RIVULET_MODE_STOCHASTIC);
+	ck_assert_str_eq(rivulet_program_string(x.p, rivulet_program_tensors(x.p)[1].name), "scores");
+	for (int run = 0; run < 10; run++) {
+		x.io[0] = data + run * CALIB_IN;
+		x.io[1] = got;
+		float_scores(x.io[0], want);
+		for (x.level = 0; x.level < 6; x.level += 5) {
+			ck_assert_msg(!prog_run(&x), "%s", x.err);
+			for (int i = 0; i < 5; i++)
+				ck_assert_float_eq_tol(got[i], want[i], x.level ? 0.05f : 0.1f);
+		}
+	}
+	prog_close(&x, true);
+	rivulet_blob_free(&p);
+}
+END_TEST
+
+START_TEST(calibration_that_does_not_fit_is_refused)
+{
+	static float data[CALIB_IN];
+	struct rivulet_compile_options o = { .calibration = data, .calibration_size = CALIB_IN - 1 };
+
+	refused(float_net(), &o, -EINVAL, "no multiple of the input's 108");
+	o.calibration_size = 0;
+	refused(float_net(), &o, -EINVAL, "no multiple");
+	o.calibration_size = CALIB_IN;
+	data[5] = INFINITY;
+	refused(float_net(), &o, -EINVAL, "no numbers in");
+	refused(random_net(1), &o, -EINVAL, "one float32 input");
+	o = (struct rivulet_compile_options){ .stochastic = true };
+	refused(float_net(), &o, -EOPNOTSUPP, "calibrate the model");
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("stochastic");
@@ -358,6 +482,8 @@ int main(void)
 	tcase_add_loop_test(t, variants_share_their_weights, 0, 2);
 	tcase_add_loop_test(t, models_equal_the_evaluator, 0, 2);
 	tcase_add_test(t, layers_may_stay_int8);
+	tcase_add_test(t, float_models_are_calibrated);
+	tcase_add_test(t, calibration_that_does_not_fit_is_refused);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);

@@ -16,6 +16,7 @@ $python $t/quantise.py build/models/resnet.float.onnx -o models/resnet.onnx --ty
 $python $t/train_sc.py mlp -o models/mlp.onnx
 $python $t/train_sc.py lenet540 -o models/lenet540.onnx
 $python $t/train_sc.py mlp --length 20 --epochs 4 --lr 1e-3 --start build/models/mlp.pt -o models/mlp20.onnx
+$python $t/train_sc.py lenet540 --length 20 --epochs 1 --lr 1e-3 --start build/models/lenet540.pt -o models/lenet20.onnx
 for m in lenet resnet; do
 	$python $t/record.py models/$m.onnx -o models/$m.expected
 done
