@@ -15,6 +15,7 @@
 #define ABSURD_TEMP_HIGH	200000
 #define CRITICAL_MARGIN		5000	/* at the critical trip itself the kernel switches off */
 #define TRIPS_MAX		12
+#define AMOUNT_MAX		1000000000000000	/* no battery holds a gigawatthour */
 #define NSEC			1000000000ull
 
 /* ---- attributes ---- */
@@ -66,9 +67,16 @@ static enum rvl_supply_status status_of(rvl_attr_fn get, void *ctx)
 /* now / full in ppm; some gauges count a little past full, none count below nothing. */
 static int64_t ratio_of(int64_t now, int64_t full)
 {
-	if (now < 0 || full <= 0 || full > INT64_MAX / RVL_PPM / 2 || now > full + full / 20)
+	if (now < 0 || full <= 0 || now > full + full / 20)
 		return RVL_NO_VALUE;
 	return now >= full ? RVL_PPM : now * (int64_t)RVL_PPM / full;
+}
+
+static int64_t amount_of(rvl_attr_fn get, void *ctx, const char *name)
+{
+	int64_t v = number(get, ctx, name);
+
+	return v >= 0 && v <= AMOUNT_MAX ? v : RVL_NO_VALUE;
 }
 
 struct names {
@@ -77,8 +85,8 @@ struct names {
 
 static bool amount(rvl_attr_fn get, void *ctx, const struct names *n, struct rvl_supply *out)
 {
-	int64_t now = number(get, ctx, n->now), full = number(get, ctx, n->full);
-	int64_t design = number(get, ctx, n->design);
+	int64_t now = amount_of(get, ctx, n->now), full = amount_of(get, ctx, n->full);
+	int64_t design = amount_of(get, ctx, n->design);
 
 	if (full <= 0 || (now > full + full / 20 && now <= design))
 		full = design;
