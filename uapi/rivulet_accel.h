@@ -218,28 +218,37 @@ struct drm_rivulet_bo_access {
 /** DRM_RIVULET_PRIORITY_HIGH - before all others; needs CAP_SYS_NICE, else -EACCES */
 #define DRM_RIVULET_PRIORITY_HIGH	1
 
-/*
- * What a performance monitor counts of the jobs it is attached to. C(NAME, unit, meaning);
- * appended to, never reordered.
- */
-#define DRM_RIVULET_PERF_COUNTERS(C)                                                               \
-	C(JOBS, "jobs", "jobs that ended on the device")                                           \
-	C(FAILED, "jobs", "of these, with an error")                                               \
-	C(TIME, "ns", "device time of the jobs")                                                   \
-	C(CYCLES, "cycles", "cycles of the jobs")                                                  \
-	C(LOAD_BUSY, "cycles", "LOAD engine working")                                              \
-	C(CONV_BUSY, "cycles", "CONV engine working")                                              \
-	C(ALU_BUSY, "cycles", "ALU engine working")                                                \
-	C(STORE_BUSY, "cycles", "STORE engine working")                                            \
-	C(STALLS, "cycles", "engines waiting for tokens, summed")                                  \
-	C(READ_BYTES, "bytes", "DMA from memory")                                                  \
-	C(WRITE_BYTES, "bytes", "DMA to memory")                                                   \
-	C(MACS, "MACs", "multiplications done, padding included")                                  \
-	C(ENERGY, "pJ", "energy, static part included")
-
-#define DRM_RIVULET_PERF_ENUM(name, unit, doc) DRM_RIVULET_PERF_##name,
-enum drm_rivulet_perf { DRM_RIVULET_PERF_COUNTERS(DRM_RIVULET_PERF_ENUM) DRM_RIVULET_PERF_COUNT };
-#undef DRM_RIVULET_PERF_ENUM
+/** enum drm_rivulet_perf - what a performance monitor counts of its jobs; appended to, never reordered */
+enum drm_rivulet_perf {
+	/** @DRM_RIVULET_PERF_JOBS: jobs: jobs that ended on the device */
+	DRM_RIVULET_PERF_JOBS,
+	/** @DRM_RIVULET_PERF_FAILED: jobs: of these, with an error */
+	DRM_RIVULET_PERF_FAILED,
+	/** @DRM_RIVULET_PERF_TIME: ns: device time of the jobs */
+	DRM_RIVULET_PERF_TIME,
+	/** @DRM_RIVULET_PERF_CYCLES: cycles: cycles of the jobs */
+	DRM_RIVULET_PERF_CYCLES,
+	/** @DRM_RIVULET_PERF_LOAD_BUSY: cycles: LOAD engine working */
+	DRM_RIVULET_PERF_LOAD_BUSY,
+	/** @DRM_RIVULET_PERF_CONV_BUSY: cycles: CONV engine working */
+	DRM_RIVULET_PERF_CONV_BUSY,
+	/** @DRM_RIVULET_PERF_ALU_BUSY: cycles: ALU engine working */
+	DRM_RIVULET_PERF_ALU_BUSY,
+	/** @DRM_RIVULET_PERF_STORE_BUSY: cycles: STORE engine working */
+	DRM_RIVULET_PERF_STORE_BUSY,
+	/** @DRM_RIVULET_PERF_STALLS: cycles: engines waiting for tokens, summed */
+	DRM_RIVULET_PERF_STALLS,
+	/** @DRM_RIVULET_PERF_READ_BYTES: bytes: DMA from memory */
+	DRM_RIVULET_PERF_READ_BYTES,
+	/** @DRM_RIVULET_PERF_WRITE_BYTES: bytes: DMA to memory */
+	DRM_RIVULET_PERF_WRITE_BYTES,
+	/** @DRM_RIVULET_PERF_MACS: MACs: multiplications done, padding included */
+	DRM_RIVULET_PERF_MACS,
+	/** @DRM_RIVULET_PERF_ENERGY: pJ: energy, static part included */
+	DRM_RIVULET_PERF_ENERGY,
+	/** @DRM_RIVULET_PERF_COUNT: how many there are */
+	DRM_RIVULET_PERF_COUNT,
+};
 
 /** struct drm_rivulet_perfmon - make or destroy a set of counters that jobs can be attached to */
 struct drm_rivulet_perfmon {

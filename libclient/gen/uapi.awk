@@ -1,11 +1,22 @@
 # SPDX-License-Identifier: MIT
 # uapi.awk uapi/rivulet_accel.h docs/uapi.md: the page with each "<!-- struct NAME -->" block filled from
-# the header's kernel-doc: fields in order, with type, direction and meaning.
+# the header's kernel-doc: fields in order, with type, direction and meaning; and each "<!-- enum NAME -->".
 FNR == NR {
 	if (/^struct [a-z_]+ \{/)
 		name = $2
+	else if (/^enum [a-z_]+ \{/)
+		list = $2
 	else if (/^\};/)
-		name = ""
+		name = list = ""
+	else if (list && /^\t\/\*\* @/) {
+		sub(/^\t\/\*\* @/, "")
+		sub(/ *\*\/$/, "")
+		value = doc = $0
+		sub(/:.*/, "", value)
+		sub(/^[^:]*: */, "", doc)
+		table[list] = table[list] "| `" value "` | " doc " |\n"
+		doc = ""
+	}
 	else if (name && /^\t\/\*\* @/)
 		doc = $0
 	else if (name && doc != "" && /;/) {
@@ -30,6 +41,14 @@ FNR == NR {
 		bad = 1
 	}
 	printf "\n`struct %s`\n\n| field | type | meaning |\n|---|---|---|\n%s\n", $3, table[$3]
+	skip = 1
+	next
+}
+/^<!-- enum / {
+	print
+	printf "\n| value | meaning |\n|---|---|\n%s\n", table[$3]
+	if (!($3 in table))
+		bad = 1
 	skip = 1
 	next
 }

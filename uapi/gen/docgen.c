@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "boundary.h"
-#include "rivulet_accel.h"
 #include "rivulet_board.h"
 #include "rivulet_cost.h"
 #include "rivulet_dev.h"
@@ -81,17 +80,6 @@ static void table_counters(FILE *f)
 	    #name, unit, doc, NULL);
 	RIVULET_COUNTERS(COUNTER)
 #undef COUNTER
-}
-
-/* ---- rivulet_accel.h ---- */
-
-static void table_perf(FILE *f)
-{
-	row(f, "index", "name", "unit", "meaning", NULL);
-	row(f, "---", "---", "---", "---", NULL);
-#define PERF(name, unit, doc) row(f, TEXT("%d", DRM_RIVULET_PERF_##name), #name, unit, doc, NULL);
-	DRM_RIVULET_PERF_COUNTERS(PERF)
-#undef PERF
 }
 
 static void table_faults(FILE *f)
@@ -311,7 +299,7 @@ static const struct {
 	const char *name;
 	void (*write)(FILE *f);
 } tables[] = {
-	{ "regs", table_regs },	    { "counters", table_counters }, { "perf", table_perf },
+	{ "regs", table_regs },	    { "counters", table_counters },
 	{ "faults", table_faults }, { "descriptor", table_descriptor },
 	{ "region", table_region }, { "variant", table_variant },
 	{ "status", table_status }, { "boundary", table_boundary },
