@@ -92,7 +92,7 @@ static void make_query(struct fuzz_call *c)
 {
 	struct drm_rivulet_query *q = &c->arg->query;
 
-	q->type = fuzz_below(c->t, 2);
+	q->type = fuzz_below(c->t, 3);
 	q->size = fuzz_percent(c->t, 80) ? sizeof(struct drm_rivulet_device) : fuzz_below(c->t, 1024);
 	q->pointer = fuzz_percent(c->t, 90) ? (uintptr_t)c->t->arrays->jobs : 0;
 	fuzz_chunk(c, q, sizeof(*q), 2);
@@ -103,6 +103,8 @@ static void make_create(struct fuzz_call *c)
 	struct drm_rivulet_bo_create *b = &c->arg->bo_create;
 
 	b->size = 1 + fuzz_below(c->t, fuzz_percent(c->t, 90) ? 32768 : MAX_CREATE);
+	if (fuzz_percent(c->t, 30))
+		b->flags = fuzz_percent(c->t, 50) ? DRM_RIVULET_BO_WC : DRM_RIVULET_BO_CACHED;
 	fuzz_chunk(c, b, sizeof(*b), 0);
 }
 
@@ -124,6 +126,81 @@ static void make_handle(struct fuzz_call *c)
 {
 	*word(c) = *handle(c);
 	fuzz_chunk(c, c->arg, _IOC_SIZE(c->request), 0);
+}
+
+static void make_ranges(struct fuzz_call *c, struct drm_rivulet_range *r, uint32_t n, uint32_t size)
+{
+	uint32_t step = size / n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		r[i].offset = i * step + fuzz_below(c->t, step / 2);
+		r[i].size = 1 + fuzz_below(c->t, step / 2);
+	}
+	fuzz_chunk(c, r, n * sizeof(*r), 0);
+}
+
+/* The wait, if any, is short: what mutation makes long ends by a signal. */
+static void make_access(struct fuzz_call *c)
+{
+	struct drm_rivulet_bo_access *a = &c->arg->bo_access;
+	struct drm_rivulet_range *r = (struct drm_rivulet_range *)c->t->arrays->jobs;
+	uint32_t size = c->t->pool->size[c->file][c->slot % FUZZ_HANDLES];
+	struct timespec now;
+
+	a->handle = *handle(c);
+	a->flags = 1 + fuzz_below(c->t, 7);
+	if (size >= 4096 && fuzz_percent(c->t, 70)) {
+		a->count = 1 + fuzz_below(c->t, 5);
+		a->ranges = (uintptr_t)r;
+		make_ranges(c, r, a->count, size);
+	}
+	if (!(a->flags & DRM_RIVULET_ACCESS_END) && fuzz_percent(c->t, 60)) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		a->timeout = now.tv_sec * 1000000000ll + now.tv_nsec + fuzz_below(c->t, 3) * 1000000ll;
+	}
+	fuzz_chunk(c, a, sizeof(*a), 2);
+}
+
+/* More ranges than were made are what an earlier call left there. */
+static void fix_access(struct fuzz_call *c)
+{
+	if (!c->arg->bo_access.ranges)
+		c->wild = true;
+}
+
+static _Atomic uint32_t *perfmon(struct fuzz_call *c)
+{
+	return &c->t->pool->perfmon[c->file][c->slot % FUZZ_PERFMONS];
+}
+
+static void make_perfmon(struct fuzz_call *c)
+{
+	fuzz_chunk(c, c->arg, sizeof(c->arg->perfmon), 0);
+}
+
+static void done_perfmon(struct fuzz_call *c)
+{
+	struct drm_rivulet_perfmon old = { .id = atomic_exchange(perfmon(c), c->arg->perfmon.id) };
+
+	if (old.id)
+		ioctl(c->fd, DRM_IOCTL_RIVULET_PERFMON_DESTROY, &old);
+}
+
+static void make_perfmon_destroy(struct fuzz_call *c)
+{
+	c->arg->perfmon.id = *perfmon(c);
+	fuzz_chunk(c, c->arg, sizeof(c->arg->perfmon), 0);
+}
+
+static void make_perfmon_read(struct fuzz_call *c)
+{
+	struct drm_rivulet_perfmon_read *r = &c->arg->perfmon_read;
+
+	r->id = *perfmon(c);
+	r->flags = fuzz_below(c->t, 2);
+	r->count = fuzz_below(c->t, 16);
+	r->values = (uintptr_t)c->t->arrays->jobs;
+	fuzz_chunk(c, r, sizeof(*r), 2);
 }
 
 static void make_export(struct fuzz_call *c)
@@ -394,6 +471,12 @@ static int open_file(struct fuzz_thread *t, uint32_t file)
 		p->size[file][i] = (uint32_t)b.size;
 	}
 	load_programs(p, fd, p->handle[file][0]);
+	for (uint32_t i = 0; i < FUZZ_PERFMONS; i++) {
+		struct drm_rivulet_perfmon m = {};
+
+		ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_CREATE, &m);
+		p->perfmon[file][i] = m.id;
+	}
 	for (uint32_t i = 0; i < FUZZ_SYNCS; i++) {
 		struct drm_syncobj_create s = { .flags = i & 1 };
 
@@ -562,7 +645,9 @@ static int run_fdinfo(struct fuzz_call *c)
 
 static int run_debugfs(struct fuzz_call *c)
 {
-	static const char *const names[] = { "objects", "queue", "clients", "name", "gem_names" };
+	static const char *const names[] = {
+		"objects", "queue", "registers", "buffers", "clients", "name", "gem_names",
+	};
 	char path[128];
 
 	snprintf(path, sizeof(path), "%s/%s", c->t->shared->debugfs,
@@ -610,6 +695,14 @@ const struct fuzz_row fuzz_rows[] = {
 	  E(EINVAL) },
 	{ "bo_map", DEV(BO_MAP), FUZZ_FILE, 30, 20, make_handle, NULL, NULL, NULL, E(EINVAL, ENOENT) },
 	{ "bo_info", DEV(BO_INFO), FUZZ_FILE, 40, 20, make_handle, NULL, NULL, NULL,
+	  E(EINVAL, ENOENT) },
+	{ "bo_access", DEV(BO_ACCESS), FUZZ_FILE, 60, 20, make_access, fix_access, NULL, NULL,
+	  E(EINVAL, ENOENT, EACCES, ETIME) },
+	{ "perfmon_create", DEV(PERFMON_CREATE), FUZZ_FILE, 20, 10, make_perfmon, NULL, done_perfmon,
+	  NULL, E(EINVAL, EBUSY) },
+	{ "perfmon_destroy", DEV(PERFMON_DESTROY), FUZZ_FILE, 5, 10, make_perfmon_destroy, NULL, NULL,
+	  NULL, E(EINVAL, ENOENT) },
+	{ "perfmon_read", DEV(PERFMON_READ), FUZZ_FILE, 40, 20, make_perfmon_read, NULL, NULL, NULL,
 	  E(EINVAL, ENOENT) },
 	{ "submit", DEV(SUBMIT), FUZZ_FILE, 300, 40, fuzz_make_submit, fuzz_fix_submit, NULL, NULL,
 	  E(EINVAL, ENOENT, EACCES, EBUSY, E2BIG) },
@@ -671,7 +764,9 @@ const struct fuzz_row fuzz_rows[] = {
 	  .errors = E(EACCES, EINVAL, ENOMEM) },
 	{ .name = "fork", .target = FUZZ_NONE, .weight = 2, .run = run_fork },
 	{ .name = "fdinfo", .target = FUZZ_NONE, .weight = 8, .run = run_fdinfo, .errors = E(ENOENT) },
-	{ .name = "debugfs", .target = FUZZ_NONE, .weight = 8, .run = run_debugfs, .errors = E(ENOENT) },
+	/* Of a file that is being removed, debugfs says EIO. */
+	{ .name = "debugfs", .target = FUZZ_NONE, .weight = 8, .run = run_debugfs,
+	  .errors = E(ENOENT, EIO) },
 	{ .name = "poll", .target = FUZZ_NONE, .weight = 10, .run = run_poll },
 	{ .name = "seek", .target = FUZZ_NONE, .weight = 4, .run = run_seek },
 	{ .name = "timeline", .target = FUZZ_NONE, .weight = 3, .run = run_timeline },

@@ -137,6 +137,8 @@ static void make_job(struct fuzz_call *c, struct drm_rivulet_job *j, uint32_t se
 		j->report_slot = 2;
 		j->report_offset = 8 * fuzz_below(c->t, 400);
 	}
+	if (fuzz_percent(c->t, 20))
+		j->perfmon = c->t->pool->perfmon[c->file][fuzz_below(c->t, FUZZ_PERFMONS)];
 	j->deadline = fuzz_percent(c->t, 20) ? (int64_t)fuzz_random(c->t) >> 1 : 0;
 	fuzz_chunk(c, j, sizeof(*j), 0xf);
 }
@@ -172,6 +174,7 @@ void fuzz_make_submit(struct fuzz_call *c)
 	memset(a->jobs, 0, (size_t)s->count * stride);
 	for (uint32_t i = 0; i < s->count; i++)
 		make_job(c, (void *)(a->jobs + (size_t)i * stride), i % 4);
+	s->priority = fuzz_percent(c->t, 30) ? (int32_t)fuzz_below(c->t, 3) - 1 : 0;
 	s->jobs = (uintptr_t)a->jobs;
 	if (s->count == 1 && fuzz_percent(c->t, 3))
 		s->jobs = into_mapping(c, a->jobs, stride);
