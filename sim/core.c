@@ -8,6 +8,10 @@
 
 #define PIECE 4096u /* of the command stream, mapped at a time */
 
+/* What may run on the thread that has to answer the driver: some microseconds of the host. */
+#define BRIEF_CYCLES 1024
+#define LATER	     (-2) /* beside RVL_ABORTED: the rest is not brief */
+
 /* The command stream as the timeline fetches it, index after index, never behind @base. */
 struct stream {
 	struct rvl_regions *regions;
@@ -16,6 +20,15 @@ struct stream {
 	uint64_t base;
 	uint64_t len;
 	bool lose_token;
+};
+
+/* The program in progress, from rvl_core_begin() to the rvl_core_go() that ends it. */
+struct rvl_run {
+	struct rvl_job *job;
+	struct stream stream;
+	struct rivulet_timeline *t;
+	struct rivulet_event e;
+	bool held; /* the timeline has passed @e, which is still to be run */
 };
 
 struct rvl_core *rvl_core_new(const struct rivulet_board *b)
@@ -30,7 +43,8 @@ struct rvl_core *rvl_core_new(const struct rivulet_board *b)
 	c->wgt = calloc(1, b->wgt_bytes + 64);
 	c->acc = calloc(1, b->acc_bytes + 64);
 	c->row = malloc(RVL_ROW_BYTES);
-	return c->inp && c->wgt && c->acc && c->row ? c : rvl_core_free(c);
+	c->run = calloc(1, sizeof(*c->run));
+	return c->inp && c->wgt && c->acc && c->row && c->run ? c : rvl_core_free(c);
 }
 
 struct rvl_core *rvl_core_free(struct rvl_core *c)
@@ -41,6 +55,9 @@ struct rvl_core *rvl_core_free(struct rvl_core *c)
 	free(c->wgt);
 	free(c->acc);
 	free(c->row);
+	if (c->run)
+		rivulet_timeline_free(c->run->t);
+	free(c->run);
 	free(c->conv);
 	free(c->sc);
 	free(c);
@@ -169,26 +186,34 @@ static int run_engine(struct rvl_core *c, const struct rivulet_config *cfg,
 	}
 }
 
-/* Run all events; 0, a fault with @index, or RVL_ABORTED. */
-static int run_events(struct rvl_core *c, struct rvl_job *job, struct rivulet_timeline *t,
-		      uint32_t *index)
+/* A convolution is work at any length; all else is copying at the port's width. */
+static bool is_brief(const struct rivulet_event *e)
 {
-	const struct rivulet_config *cfg = rivulet_timeline_config(t);
-	struct rivulet_event e = { 0 };
-	int r;
+	return e->end <= BRIEF_CYCLES && e->insn.form != RIVULET_FORM_conv;
+}
 
-	while ((r = rivulet_timeline_next(t, &e)) == 1) {
-		int fault = rvl_core_aborted(c) ? RVL_ABORTED : run_engine(c, cfg, &e.insn);
+/* Run all events, or with @brief those before the first that is not; 0, a fault, RVL_ABORTED or LATER. */
+static int run_events(struct rvl_core *c, bool brief)
+{
+	struct rvl_run *run = c->run;
+	const struct rivulet_config *cfg = rivulet_timeline_config(run->t);
+	struct rivulet_event *e = &run->e;
+	int r = 1;
 
-		if (!fault && e.insn.h.prof)
-			fault = write_prof(c, cfg, &e);
-		*index = e.index;
+	while (run->held || (r = rivulet_timeline_next(run->t, e)) == 1) {
+		int fault;
+
+		run->held = brief && !is_brief(e);
+		if (run->held)
+			return LATER;
+		fault = rvl_core_aborted(c) ? RVL_ABORTED : run_engine(c, cfg, &e->insn);
+		if (!fault && e->insn.h.prof)
+			fault = write_prof(c, cfg, e);
 		if (fault)
 			return fault;
-		if (job->progress)
-			atomic_fetch_add_explicit(job->progress, 1, memory_order_relaxed);
+		if (run->job->progress)
+			atomic_fetch_add_explicit(run->job->progress, 1, memory_order_relaxed);
 	}
-	*index = e.index;
 	return -r;
 }
 
@@ -241,28 +266,46 @@ static bool stream_ok(const struct rivulet_variant *v)
 	       !__builtin_add_overflow(v->offset, (uint64_t)v->length, &end);
 }
 
-void rvl_core_run(struct rvl_core *c, struct rvl_job *job, struct rivulet_status *st)
+void rvl_core_begin(struct rvl_core *c, struct rvl_job *job)
 {
-	struct stream s = { .regions = &job->regions, .variant = &job->variant,
-			    .lose_token = job->lose_token };
-	struct rivulet_timeline *t = rivulet_timeline_new(c->board, fetch, &s);
-	struct rivulet_timeline_stats none = { 0 };
-	uint32_t index = 0;
-	int r = RIVULET_FAULT_INTERNAL;
+	struct rvl_run *run = c->run;
 
+	*run = (struct rvl_run){ .job = job };
+	run->stream = (struct stream){ .regions = &job->regions, .variant = &job->variant,
+				       .lose_token = job->lose_token };
+	run->t = rivulet_timeline_new(c->board, fetch, &run->stream);
 	c->regions = &job->regions;
 	c->abort = job->abort;
 	memset(c->prof, 0, sizeof(c->prof));
+}
+
+bool rvl_core_go(struct rvl_core *c, bool brief, struct rivulet_status *st)
+{
+	static const struct rivulet_timeline_stats none;
+	struct rvl_run *run = c->run;
+	const struct rivulet_timeline_stats *stats = run->t ? rivulet_timeline_stats(run->t) : &none;
+	struct rvl_job *job = run->job;
+	int r = RIVULET_FAULT_INTERNAL;
+
 	if (!stream_ok(&job->variant)) {
 		c->regions->bad = (struct rvl_access){ job->variant.slot, job->variant.offset };
 		r = RIVULET_FAULT_FETCH;
-	} else if (t) {
-		r = run_events(c, job, t, &index);
+	} else if (run->t) {
+		r = run_events(c, brief);
 	}
-	report(st, t ? rivulet_timeline_stats(t) : &none);
-	job->work = rivulet_timeline_work(t ? rivulet_timeline_stats(t) : &none);
-	outcome(c, st, r, index, t ? rivulet_timeline_stats(t)->retired : 0);
-	rivulet_timeline_free(t);
+	if (r == LATER)
+		return false;
+	report(st, stats);
+	job->work = rivulet_timeline_work(stats);
+	outcome(c, st, r, run->e.index, stats->retired);
+	run->t = rivulet_timeline_free(run->t);
 	c->regions = NULL;
 	c->abort = NULL;
+	return true;
+}
+
+void rvl_core_run(struct rvl_core *c, struct rvl_job *job, struct rivulet_status *st)
+{
+	rvl_core_begin(c, job);
+	rvl_core_go(c, false, st);
 }

@@ -75,4 +75,12 @@ void rvl_core_clear(struct rvl_core *c);
  */
 void rvl_core_run(struct rvl_core *c, struct rvl_job *job, struct rivulet_status *st);
 
+/**
+ * rvl_core_begin(), rvl_core_go() - the same in two parts, for a caller that cannot wait long
+ * @job lives until rvl_core_go() says true: the program has ended and @st is filled. With @brief that
+ * runs some microseconds at most, and false means that a call without @brief, from any thread, has the rest to do.
+ */
+void rvl_core_begin(struct rvl_core *c, struct rvl_job *job);
+bool rvl_core_go(struct rvl_core *c, bool brief, struct rivulet_status *st);
+
 #endif

@@ -14,11 +14,22 @@ _Static_assert(RVL_DESC_BITS == 8 * sizeof(struct rivulet_desc), "a bit of it ca
 
 #define LOOK_MAX 64 /* transitions of one step: a driver that keeps asking must not hold us */
 
-void rvl_exec_run(struct rvl_exec *x)
+bool rvl_exec_brief(struct rvl_exec *x)
 {
 	if (x->clear)
 		rvl_core_clear(x->core);
-	rvl_core_run(x->core, &x->job, &x->st);
+	rvl_core_begin(x->core, &x->job);
+	x->begun = true;
+	if (rvl_core_go(x->core, true, &x->st))
+		atomic_store_explicit(&x->done, true, memory_order_release);
+	return atomic_load(&x->done);
+}
+
+void rvl_exec_run(struct rvl_exec *x)
+{
+	if (!x->begun && rvl_exec_brief(x))
+		return;
+	rvl_core_go(x->core, false, &x->st);
 	atomic_store_explicit(&x->done, true, memory_order_release);
 }
 
@@ -82,6 +93,7 @@ static void dev_start(void *ctx, const struct rvl_entry *e, uint32_t level)
 	x->clear = !s->has_client || s->client != d->client;
 	s->has_client = true;
 	s->client = d->client;
+	x->begun = false;
 	s->stopped = s->reset = false;
 	s->insns_before = atomic_load_explicit(&s->insns, memory_order_relaxed);
 	atomic_store(&x->abort, false);

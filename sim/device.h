@@ -17,11 +17,14 @@ struct rvl_exec {
 	struct rvl_job job;
 	struct rivulet_status st;
 	bool clear;		/* another client's scratchpads: clear them first */
+	bool begun;		/* by rvl_exec_brief() */
 	atomic_bool abort;
 	atomic_bool done;
 };
 
-/** rvl_exec_run() - run it here and now; sets @done last */
+/** rvl_exec_brief() - begin it, and if it is short end it here and now; false: rvl_exec_run() does the rest */
+bool rvl_exec_brief(struct rvl_exec *x);
+/** rvl_exec_run() - run it, or the rest of it, here and now; sets @done last */
 void rvl_exec_run(struct rvl_exec *x);
 
 /** struct rvl_runner - who runs programs; without one, rivulet_sim_step() does */

@@ -21,6 +21,7 @@ struct rvl_prof_target {
  * @row: one line of bytes on its way between memory and a scratchpad, RVL_ROW_BYTES
  * @conv: working memory of the vector convolution, NULL until it first runs
  * @sc: tables of the stochastic lanes, likewise
+ * @run: how far the program is
  */
 struct rvl_core {
 	const struct rivulet_board *board;
@@ -30,6 +31,7 @@ struct rvl_core {
 	uint8_t *row;
 	void *conv;
 	struct rvl_sc *sc;
+	struct rvl_run *run;
 	struct rvl_regions *regions;
 	const atomic_bool *abort;
 	struct rvl_prof_target prof[RIVULET_QUEUES];

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define REFRESH_NS 250000000ull /* counters are at most so old */
+#define NAP_NS	   20000	/* to sleep for less takes longer: only look */
 
 void rvl_server_log(struct rvl_server *s, const char *fmt, ...)
 {
@@ -311,7 +312,8 @@ enum {
 /* poll() ignores negative descriptors. */
 static int wait_events(struct rvl_server *s, struct pollfd *p, uint64_t ns)
 {
-	struct timespec ts = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
+	struct timespec ts = { .tv_sec = ns / 1000000000,
+			       .tv_nsec = ns < NAP_NS ? 0 : ns % 1000000000 };
 	int fds[P_COUNT] = { s->signal_fd,   s->listen_fd,	s->client_fd,
 			     s->doorbell_fd, s->worker.done_fd, s->control_listen_fd };
 
