@@ -20,9 +20,11 @@ bool rvl_exec_brief(struct rvl_exec *x)
 		rvl_core_clear(x->core);
 	rvl_core_begin(x->core, &x->job);
 	x->begun = true;
-	if (rvl_core_go(x->core, true, &x->st))
-		atomic_store_explicit(&x->done, true, memory_order_release);
-	return atomic_load(&x->done);
+	if (!rvl_core_go(x->core, true, &x->st))
+		return false;
+	/* From here on @x may be the device's again. */
+	atomic_store_explicit(&x->done, true, memory_order_release);
+	return true;
 }
 
 void rvl_exec_run(struct rvl_exec *x)
