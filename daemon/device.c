@@ -138,6 +138,12 @@ uint64_t rvl_device_expected_ns(const struct rvl_device *d, const struct rvl_pro
 		       rvl_program_expected_ns(p, &d->board, d->board.levels - 1) : 0;
 }
 
+void rvl_device_lost(struct rvl_device *d)
+{
+	if (d->present && !d->sim)
+		gone(d);
+}
+
 /* ---- discovery ---- */
 
 static const char *const subsystems[] = { "accel", "drm" };

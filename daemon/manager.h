@@ -164,6 +164,8 @@ struct rvl_device {
 /** rvl_device_start() - look for the device, and on for ever; absence is no error */
 int rvl_device_start(struct rvl_manager *m, struct rvl_text *err);
 void rvl_device_stop(struct rvl_device *d);
+/** rvl_device_lost() - it says itself that it is gone: runs end, and the next to be announced is waited for */
+void rvl_device_lost(struct rvl_device *d);
 /** rvl_device_engine() - a runtime for one session; -ENODEV without a device */
 int rvl_device_engine(struct rvl_device *d, struct rvl_engine **out, struct rvl_text *err);
 struct rvl_engine *rvl_engine_put(struct rvl_engine *e);
@@ -365,6 +367,7 @@ struct rvl_sched {
 	struct rvl_list running;
 	struct rvl_list ended;		/* called back, not yet answered */
 	uint32_t queued, n_running;
+	bool device_lost;		/* a run ended with -ENODEV on the device that is there */
 	uint64_t turn;			/* of the last run started without a deadline */
 	sd_event_source *kick;		/* answers and starts runs, not in the runtime's callbacks */
 	struct rvl_totals totals;

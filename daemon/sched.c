@@ -158,6 +158,9 @@ static void finish(struct rvl_run *run)
 	bool late = !error && res->end_ns > run->slot.deadline;
 	uint64_t queue_ns = run->started ? run->started - run->slot.arrival : 0;
 
+	/* The device knows before udev does. */
+	if (!run->error && error == -ENODEV && x->epoch == s->m->device.epoch)
+		s->m->sched.device_lost = true;
 	count(&s->m->sched.totals, res, error, queue_ns, late);
 	count(&x->model->program->totals, res, error, queue_ns, late);
 	if (error) {
@@ -220,6 +223,9 @@ static int on_kick(sd_event_source *source, void *data)
 
 	(void)source;
 	finish_ended(sc);
+	if (sc->device_lost)
+		rvl_device_lost(&m->device);
+	sc->device_lost = false;
 	while (sc->queued && sc->n_running < m->cfg.parallel)
 		start(sc, rvl_container(sc->queue.next, struct rvl_run, link));
 	return 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The connection to the daemon: open, agree on a version, ask for its state, dispatch. */
 #include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,8 @@
 #include <unistd.h>
 
 #include "session.h"
+
+#define RVL_RETRY_MS 100	/* between two looks for a daemon that is away */
 
 static int connect_to(const char *path, int *out)
 {
@@ -46,11 +49,14 @@ static int add(int epoll, int fd)
 }
 
 /* Everything of a client but the greeting; the fd is taken in any case. */
-static int client_new(int sock, struct rivulet_client **out)
+static int client_new(int sock, const char *path, struct rivulet_client **out)
 {
 	struct rivulet_client *c = calloc(1, sizeof(*c));
 
-	if (!c) {
+	if (c)
+		c->path = strdup(path);
+	if (!c || !c->path) {
+		free(c);
 		rvl_lib_close(sock);
 		return rvl_lib_fail(ENOMEM, "out of memory");
 	}
@@ -113,9 +119,11 @@ int rivulet_open(const char *socket, struct rivulet_client **out)
 
 	if (!socket)
 		socket = secure_getenv(RIVULET_SOCKET_ENV);
-	r = connect_to(socket && *socket ? socket : RIVULET_SOCKET_PATH, &fd);
+	if (!socket || !*socket)
+		socket = RIVULET_SOCKET_PATH;
+	r = connect_to(socket, &fd);
 	if (!r)
-		r = client_new(fd, &c);
+		r = client_new(fd, socket, &c);
 	if (r)
 		return r;
 	r = hello(c);
@@ -125,6 +133,81 @@ int rivulet_open(const char *socket, struct rivulet_client **out)
 	}
 	*out = c;
 	return 0;
+}
+
+static bool was_cut(const struct rivulet_client *c)
+{
+	return c->lost == -ECONNRESET || c->lost == -EPIPE;
+}
+
+/* The new socket takes the place of the old one, also in what the caller polls. */
+static int replace_socket(struct rivulet_client *c)
+{
+	int fd, r = connect_to(c->path, &fd);
+
+	if (r)
+		return r;
+	if (add(c->epoll, fd)) {
+		r = rvl_lib_fail(errno, "epoll: %s", strerror(errno));
+		rvl_lib_close(fd);
+		return r;
+	}
+	rvl_lib_close(c->sock);
+	c->sock = fd;
+	c->lost = 0;
+	c->version = 0;
+	c->connection++;
+	c->epoch++;
+	return 0;
+}
+
+int rvl_client_revive(struct rivulet_client *c)
+{
+	int r = 0;
+
+	/* A connection that was cut while nothing was asked of it has not said so yet. */
+	if (!c->lost)
+		rvl_session_pump(c, 0);
+	if (!c->lost)
+		return 0;
+	if (!was_cut(c))
+		return rvl_session_close(c, c->lost, c->why);
+	r = replace_socket(c);
+	r = r ? r : hello(c);
+	/* Half greeted is not connected. */
+	if (r && !c->lost)
+		rvl_session_close(c, -ECONNRESET, "the daemon did not answer HELLO");
+	return r;
+}
+
+/* Errors that time may mend: no daemon yet, or one that just went. */
+static bool may_come(int error)
+{
+	return error == -ENOENT || error == -ECONNREFUSED || error == -ECONNRESET ||
+	       error == -EPIPE || error == -ETIMEDOUT;
+}
+
+int rivulet_client_wait_device(struct rivulet_client *c, int timeout_ms)
+{
+	int64_t deadline = timeout_ms < 0 ? INT64_MAX : rvl_lib_now() + timeout_ms * 1000000ll;
+
+	for (;;) {
+		int64_t left = deadline == INT64_MAX ? RVL_RETRY_MS :
+			       (deadline - rvl_lib_now() + 999999) / 1000000;
+		int r = rvl_client_revive(c);
+
+		if (!r && c->info.present)
+			return 0;
+		if (r && !may_come(r))
+			return r;
+		if (left <= 0)
+			return rvl_lib_fail(ETIMEDOUT, "no device in %d ms", timeout_ms);
+		left = left < RVL_RETRY_MS ? left : RVL_RETRY_MS;
+		if (r)
+			poll(NULL, 0, (int)left);
+		else
+			rvl_session_pump(c, (int)left);
+	}
 }
 
 struct rivulet_client *rivulet_client_ref(struct rivulet_client *c)
@@ -141,6 +224,7 @@ struct rivulet_client *rivulet_client_unref(struct rivulet_client *c)
 	rvl_lib_close(c->sock);
 	rvl_lib_close(c->epoll);
 	rvl_lib_close(c->event);
+	free(c->path);
 	free(c);
 	return NULL;
 }
@@ -238,7 +322,10 @@ int rivulet_client_policy(struct rivulet_client *c, uint32_t mode, uint32_t leve
 int rivulet_client_ping(struct rivulet_client *c, int timeout_ms)
 {
 	union rivulet_packet req;
+	int r = rvl_client_revive(c);
 
+	if (r)
+		return r;
 	rvl_session_init(c, &req, RIVULET_MSG_PING);
 	return rvl_session_call(c, &req, -1, timeout_ms, NULL, NULL);
 }
@@ -246,8 +333,10 @@ int rivulet_client_ping(struct rivulet_client *c, int timeout_ms)
 int rivulet_client_status(struct rivulet_client *c, int *fd, uint64_t *size)
 {
 	union rivulet_packet req, reply;
-	int r;
+	int r = rvl_client_revive(c);
 
+	if (r)
+		return r;
 	rvl_session_init(c, &req, RIVULET_MSG_STATUS);
 	r = rvl_session_call(c, &req, -1, RVL_CALL_TIMEOUT, &reply, fd);
 	if (!r)

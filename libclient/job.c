@@ -166,7 +166,7 @@ int rivulet_job_from_step(const struct rivulet_program *prog, uint32_t step,
 			  struct drm_rivulet_variant *variants)
 {
 	const struct rivulet_step *s;
-	uint32_t slots, n = 0;
+	uint32_t slots, count, n = 0;
 
 	if (step >= prog->steps || rivulet_program_steps(prog)[step].kind != RIVULET_STEP_NPU)
 		return rvl_lib_fail(EINVAL, "step %u is no NPU step of the program", step);
@@ -185,8 +185,11 @@ int rivulet_job_from_step(const struct rivulet_program *prog, uint32_t step,
 			.flags = i == RIVULET_SLOT_REPORT || s->writes_mask >> i & 1 ?
 				 DRM_RIVULET_REGION_WRITE : 0 };
 	}
+	count = rivulet_job_variants(s, variants);
+	if (count > program->dev->info.level_count)
+		count = program->dev->info.level_count;
 	*job = (struct drm_rivulet_job) { .regions = (uintptr_t)regions, .region_count = n,
-		.variants = (uintptr_t)variants, .variant_count = rivulet_job_variants(s, variants),
+		.variants = (uintptr_t)variants, .variant_count = count,
 		.min_level = s->min_level, .report_offset = report ? report_offset : 0,
 		.report_slot = report ? RIVULET_SLOT_REPORT : DRM_RIVULET_NO_REPORT };
 	return 0;

@@ -64,66 +64,112 @@ static void keep_model_info(struct rivulet_model *m, const struct rivulet_msg_lo
 	memcpy(m->info.hash, r->hash, sizeof(m->info.hash));
 }
 
-/* @fd: the program the daemon sent, or -1; taken in any case. */
-static int model_new(struct rivulet_client *c, const struct rivulet_msg_load_reply *r, int fd,
-		     struct rivulet_model **out)
+static void forget_id(struct rivulet_model *m)
 {
-	struct rivulet_model *m = calloc(1, sizeof(*m));
-	int e = 0;
+	union rivulet_packet req;
 
-	if (!m || r->inputs > MAX_GRAPH_IO || r->outputs > MAX_GRAPH_IO) {
-		e = m ? rvl_session_close(c, -EBADMSG, "a model of too many tensors") :
-			rvl_lib_fail(ENOMEM, "out of memory");
-		free(m);
-		rvl_lib_close(fd);
-		return e;
+	if (m->id && !m->client->lost && m->connection == m->client->connection) {
+		rvl_session_init(m->client, &req, RIVULET_MSG_UNLOAD);
+		req.model.model = m->id;
+		rvl_session_post(m->client, &req, -1);
 	}
-	m->refs = 1;
-	m->client = rivulet_client_ref(c);
-	m->id = r->model;
-	m->inputs = r->inputs;
-	m->count = r->inputs + r->outputs;
-	m->program = fd;
-	keep_model_info(m, r);
-	m->tensor = calloc(m->count + 1, sizeof(*m->tensor));
-	if (!m->tensor)
-		e = rvl_lib_fail(ENOMEM, "out of memory");
-	for (uint32_t i = 0; !e && i < m->count; i++)
-		e = fetch_tensor(m, i);
-	if (e) {
-		rivulet_model_unref(m);
-		return e;
-	}
-	*out = m;
-	return 0;
+	m->id = 0;
 }
 
-/* Sends a sealed memfd; closes it. */
-static int load_sealed(struct rivulet_client *c, int fd, uint64_t size, const char *name,
-		       const struct rivulet_load_options *o, struct rivulet_model **out)
+/* The daemon has the model; what does it say of its tensors? */
+static int describe(struct rivulet_model *m, const struct rivulet_msg_load_reply *r)
 {
+	int e = 0;
+
+	if (r->inputs > MAX_GRAPH_IO || r->outputs > MAX_GRAPH_IO)
+		return rvl_session_close(m->client, -EBADMSG, "a model of too many tensors");
+	m->inputs = r->inputs;
+	m->count = r->inputs + r->outputs;
+	m->tensor = calloc(m->count + 1, sizeof(*m->tensor));
+	if (!m->tensor)
+		return rvl_lib_fail(ENOMEM, "out of memory");
+	for (uint32_t i = 0; !e && i < m->count; i++)
+		e = fetch_tensor(m, i);
+	return e;
+}
+
+/* LOAD as it was asked for, for the first time or again. */
+static int load(struct rivulet_model *m)
+{
+	struct rivulet_client *c = m->client;
 	union rivulet_packet req, reply;
 	int program, r;
 
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)) {
-		r = rvl_lib_fail(errno, "sealing a memfd: %s", strerror(errno));
-		rvl_lib_close(fd);
+	rvl_session_init(c, &req, RIVULET_MSG_LOAD);
+	m->load.h = req.h;
+	req.load = m->load;
+	r = rvl_session_call(c, &req, m->file, m->timeout_ms, &reply, &program);
+	if (r) {
+		rvl_lib_close(program);
 		return r;
 	}
-	rvl_session_init(c, &req, RIVULET_MSG_LOAD);
-	req.load.size = size;
-	req.load.batch = o->batch;
-	req.load.symbol = o->symbol;
-	req.load.flags = (o->program ? RIVULET_LOAD_PROGRAM : 0) |
-			 (o->require_npu ? RIVULET_LOAD_REQUIRE_NPU : 0) |
-			 (o->keep_program ? RIVULET_LOAD_WANT_FD : 0);
-	rivulet_proto_name(req.load.name, sizeof(req.load.name), o->name ? o->name : name);
-	r = rvl_session_call(c, &req, fd, o->timeout_ms ? (int)o->timeout_ms : LOAD_TIMEOUT, &reply,
-			     &program);
-	rvl_lib_close(fd);
-	if (r)
-		rvl_lib_close(program);
-	return r ? r : model_new(c, &reply.load_reply, program, out);
+	rvl_lib_close(m->program);
+	m->program = program;
+	m->id = reply.load_reply.model;
+	m->connection = c->connection;
+	if (!m->tensor)
+		r = describe(m, &reply.load_reply);
+	else if (m->inputs != reply.load_reply.inputs ||
+		 m->count != m->inputs + reply.load_reply.outputs)
+		r = rvl_session_close(c, -EBADMSG, "a model loaded again has other tensors");
+	keep_model_info(m, &reply.load_reply);
+	return r;
+}
+
+int rvl_model_ready(struct rivulet_model *m, bool anew)
+{
+	int r = rvl_client_revive(m->client);
+
+	if (r || (m->id && !anew && m->connection == m->client->connection))
+		return r;
+	forget_id(m);
+	return load(m);
+}
+
+static void fill_load(struct rivulet_model *m, uint64_t size, const char *name,
+		      const struct rivulet_load_options *o)
+{
+	m->load.size = size;
+	m->load.batch = o->batch;
+	m->load.symbol = o->symbol;
+	m->load.flags = (o->program ? RIVULET_LOAD_PROGRAM : 0) |
+			(o->require_npu ? RIVULET_LOAD_REQUIRE_NPU : 0) |
+			(o->keep_program ? RIVULET_LOAD_WANT_FD : 0);
+	rivulet_proto_name(m->load.name, sizeof(m->load.name), o->name ? o->name : name);
+	m->timeout_ms = o->timeout_ms ? (int)o->timeout_ms : LOAD_TIMEOUT;
+}
+
+/* Seals and sends a memfd, which is taken in any case. */
+static int load_sealed(struct rivulet_client *c, int fd, uint64_t size, const char *name,
+		       const struct rivulet_load_options *o, struct rivulet_model **out)
+{
+	struct rivulet_model *m = calloc(1, sizeof(*m));
+	int r;
+
+	if (!m) {
+		rvl_lib_close(fd);
+		return rvl_lib_fail(ENOMEM, "out of memory");
+	}
+	m->refs = 1;
+	m->client = rivulet_client_ref(c);
+	m->file = fd;
+	m->program = -1;
+	fill_load(m, size, name, o);
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL))
+		r = rvl_lib_fail(errno, "sealing a memfd: %s", strerror(errno));
+	else
+		r = rvl_model_ready(m, true);
+	if (r) {
+		rivulet_model_unref(m);
+		return r;
+	}
+	*out = m;
+	return 0;
 }
 
 static int new_memfd(struct rivulet_client *c, uint64_t size, const char *name, int *out)
@@ -241,15 +287,11 @@ struct rivulet_model *rivulet_model_ref(struct rivulet_model *m)
 
 struct rivulet_model *rivulet_model_unref(struct rivulet_model *m)
 {
-	union rivulet_packet req;
-
 	if (!m || --m->refs)
 		return NULL;
-	rvl_session_init(m->client, &req, RIVULET_MSG_UNLOAD);
-	req.model.model = m->id;
-	if (!m->client->lost)
-		rvl_session_post(m->client, &req, -1);
+	forget_id(m);
 	rvl_lib_close(m->program);
+	rvl_lib_close(m->file);
 	rivulet_client_unref(m->client);
 	free(m->tensor);
 	free(m);

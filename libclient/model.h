@@ -16,8 +16,15 @@ struct rivulet_model {
 	uint32_t inputs;
 	uint32_t count;			/* inputs + outputs */
 	int program;			/* or -1 */
+	int file;			/* sealed memfd of the model, to load it again */
+	uint32_t connection;		/* that @id belongs to */
+	struct rivulet_msg_load load;	/* as it was asked for */
+	int timeout_ms;
 	struct rivulet_model_info info;
 	struct rvl_model_tensor *tensor;
 };
+
+/** rvl_model_ready() - the daemon has the model; loads it again on a new connection, or with @anew */
+int rvl_model_ready(struct rivulet_model *m, bool anew);
 
 #endif

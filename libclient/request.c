@@ -14,7 +14,10 @@
 /* One tensor of a request. Plain memory travels through a memfd that is made once. */
 struct binding {
 	bool bound;
+	bool sent;			/* to the instance that is there now */
 	struct rivulet_buffer *buf;	/* referenced, so that the handle lives while the daemon uses it */
+	int dmabuf;			/* ours, or -1 */
+	uint64_t offset;		/* in either */
 	void *user;			/* plain memory, the caller's */
 	void *shared;			/* map of the memfd, tensor's size; kept for the next bind */
 	bool shared_bound;		/* the daemon has the memfd bound now */
@@ -25,6 +28,8 @@ struct rivulet_request {
 	struct rivulet_model *model;	/* referenced */
 	struct rivulet_request *next;	/* of the client's list */
 	uint32_t id;			/* instance */
+	uint32_t connection;		/* that @id belongs to */
+	uint32_t epoch;			/* of the client when it was opened: a device may have gone since */
 	uint32_t run;			/* serial of the RUN in flight, or 0 */
 	bool untold;			/* ended, not yet delivered */
 	int result;
@@ -36,11 +41,60 @@ struct rivulet_request {
 	struct binding *bind;
 };
 
+static void close_instance(struct rivulet_request *q)
+{
+	struct rivulet_client *c = q->model->client;
+	union rivulet_packet req;
+
+	if (q->id && !c->lost && q->connection == c->connection) {
+		rvl_session_init(c, &req, RIVULET_MSG_CLOSE);
+		req.instance.instance = q->id;
+		rvl_session_post(c, &req, -1);
+	}
+	q->id = 0;
+}
+
+static int open_instance(struct rivulet_request *q)
+{
+	struct rivulet_client *c = q->model->client;
+	union rivulet_packet req, reply;
+	uint32_t epoch = c->epoch;
+	int r;
+
+	rvl_session_init(c, &req, RIVULET_MSG_OPEN);
+	req.model.model = q->model->id;
+	r = rvl_session_call(c, &req, -1, RVL_CALL_TIMEOUT, &reply, NULL);
+	if (r)
+		return r;
+	q->id = reply.instance.instance;
+	q->connection = c->connection;
+	q->epoch = epoch;
+	return 0;
+}
+
+/* An instance on the device that is there now; bindings are sent anew when they are needed. */
+static int instance_ready(struct rivulet_request *q)
+{
+	struct rivulet_model *m = q->model;
+	int r = rvl_model_ready(m, false);
+
+	if (r || (q->id && q->epoch == m->client->epoch))
+		return r;
+	close_instance(q);
+	for (uint32_t i = 0; i < m->count; i++)
+		q->bind[i].sent = q->bind[i].shared_bound = false;
+	r = open_instance(q);
+	/* A device of another kind needs other commands. */
+	if (r == -ENOEXEC) {
+		r = rvl_model_ready(m, true);
+		r = r ? r : open_instance(q);
+	}
+	return r;
+}
+
 int rivulet_request_new(struct rivulet_model *m, struct rivulet_request **out)
 {
-	struct rivulet_client *c = m->client;
 	struct rivulet_request *q = calloc(1, sizeof(*q));
-	union rivulet_packet req, reply;
 	int r;
 
 	if (q)
@@ -49,20 +103,20 @@ int rivulet_request_new(struct rivulet_model *m, struct rivulet_request **out)
 		free(q);
 		return rvl_lib_fail(ENOMEM, "out of memory");
 	}
-	rvl_session_init(c, &req, RIVULET_MSG_OPEN);
-	req.model.model = m->id;
-	r = rvl_session_call(c, &req, -1, RVL_CALL_TIMEOUT, &reply, NULL);
+	for (uint32_t i = 0; i < m->count; i++)
+		q->bind[i].dmabuf = -1;
+	q->refs = 1;
+	q->model = m;
+	r = instance_ready(q);
 	if (r) {
 		free(q->bind);
 		free(q);
 		return r;
 	}
-	q->refs = 1;
-	q->model = rivulet_model_ref(m);
-	q->id = reply.instance.instance;
+	rivulet_model_ref(m);
 	q->result = -ENODATA;
-	q->next = c->requests;
-	c->requests = q;
+	q->next = m->client->requests;
+	m->client->requests = q;
 	*out = q;
 	return 0;
 }
@@ -83,6 +137,7 @@ static void request_free(struct rivulet_request *q)
 	*p = q->next;
 	for (uint32_t i = 0; i < q->model->count; i++) {
 		rivulet_buffer_unref(q->bind[i].buf);
+		rvl_lib_close(q->bind[i].dmabuf);
 		if (q->bind[i].shared)
 			munmap(q->bind[i].shared, q->model->tensor[i].info.size);
 	}
@@ -93,27 +148,21 @@ static void request_free(struct rivulet_request *q)
 
 struct rivulet_request *rivulet_request_unref(struct rivulet_request *r)
 {
-	union rivulet_packet req;
-
 	if (!r || --r->refs)
 		return NULL;
-	if (!r->model->client->lost) {
-		rvl_session_init(r->model->client, &req, RIVULET_MSG_CLOSE);
-		req.instance.instance = r->id;
-		rvl_session_post(r->model->client, &req, -1);
-	}
+	close_instance(r);
 	request_free(r);
 	return NULL;
 }
 
-static int check_bind(const struct rivulet_request *r, uint32_t tensor)
+static int check_bind(struct rivulet_request *r, uint32_t tensor)
 {
 	if (tensor >= r->model->count)
 		return rvl_lib_fail(ERANGE, "tensor %u of %u", tensor, r->model->count);
 	if (r->run)
 		return rvl_lib_fail(EBUSY, "tensor %s cannot be bound during a run",
 				    r->model->tensor[tensor].name);
-	return 0;
+	return instance_ready(r);
 }
 
 static int send_bind(struct rivulet_request *r, uint32_t tensor, int fd, uint64_t offset)
@@ -130,36 +179,43 @@ static int send_bind(struct rivulet_request *r, uint32_t tensor, int fd, uint64_
 	return rvl_session_call(r->model->client, &req, fd, RVL_CALL_TIMEOUT, NULL, NULL);
 }
 
-static void set_binding(struct binding *b, struct rivulet_buffer *buf, void *user)
+/* What @fresh holds is taken over. */
+static void set_binding(struct binding *b, const struct binding *fresh)
 {
 	rivulet_buffer_unref(b->buf);
-	b->buf = buf;
-	b->user = user;
-	b->shared_bound = user != NULL;
-	b->bound = true;
+	rvl_lib_close(b->dmabuf);
+	b->buf = fresh->buf;
+	b->dmabuf = fresh->dmabuf;
+	b->offset = fresh->offset;
+	b->user = fresh->user;
+	b->shared_bound = fresh->user != NULL;
+	b->bound = b->sent = true;
 }
 
 int rivulet_bind_dmabuf(struct rivulet_request *r, uint32_t tensor, int dmabuf, uint64_t offset)
 {
+	struct binding fresh = { .dmabuf = -1, .offset = offset };
 	int e = check_bind(r, tensor);
-
-	if (!e)
-		e = send_bind(r, tensor, dmabuf, offset);
-	if (!e)
-		set_binding(&r->bind[tensor], NULL, NULL);
-	return e;
-}
-
-int rivulet_bind_buffer(struct rivulet_request *r, uint32_t tensor, struct rivulet_buffer *buf,
-			uint64_t offset)
-{
-	int fd, e = check_bind(r, tensor);
-	bool output;
 
 	if (e)
 		return e;
-	output = r->model->tensor[tensor].info.output;
-	e = rivulet_buffer_export(buf, output, &fd);
+	fresh.dmabuf = fcntl(dmabuf, F_DUPFD_CLOEXEC, 3);
+	if (fresh.dmabuf < 0)
+		return rvl_lib_fail(errno, "dma-buf %d: %s", dmabuf, strerror(errno));
+	e = send_bind(r, tensor, fresh.dmabuf, offset);
+	if (e)
+		rvl_lib_close(fresh.dmabuf);
+	else
+		set_binding(&r->bind[tensor], &fresh);
+	return e;
+}
+
+static int send_buffer(struct rivulet_request *r, uint32_t tensor, struct rivulet_buffer *buf,
+		       uint64_t offset)
+{
+	bool output = r->model->tensor[tensor].info.output;
+	int fd, e = rivulet_buffer_export(buf, output, &fd);
+
 	/* Another exporter's memory keeps the rights it came with. */
 	if (e == -EOPNOTSUPP && !output)
 		e = rivulet_buffer_export(buf, true, &fd);
@@ -167,9 +223,21 @@ int rivulet_bind_buffer(struct rivulet_request *r, uint32_t tensor, struct rivul
 		return e;
 	e = send_bind(r, tensor, fd, offset);
 	rvl_lib_close(fd);
-	if (!e)
-		set_binding(&r->bind[tensor], rivulet_buffer_ref(buf), NULL);
 	return e;
+}
+
+int rivulet_bind_buffer(struct rivulet_request *r, uint32_t tensor, struct rivulet_buffer *buf,
+			uint64_t offset)
+{
+	struct binding fresh = { .dmabuf = -1, .offset = offset };
+	int e = check_bind(r, tensor);
+
+	e = e ? e : send_buffer(r, tensor, buf, offset);
+	if (e)
+		return e;
+	fresh.buf = rivulet_buffer_ref(buf);
+	set_binding(&r->bind[tensor], &fresh);
+	return 0;
 }
 
 /* A memfd of the tensor's size, sealed against shrinking as the daemon demands, mapped here. */
@@ -217,6 +285,7 @@ static int bind_shared(struct rivulet_request *r, uint32_t tensor)
 
 int rivulet_bind_memory(struct rivulet_request *r, uint32_t tensor, void *data, size_t size)
 {
+	struct binding fresh = { .dmabuf = -1, .user = data };
 	const struct rivulet_tensor_info *t;
 	int e = check_bind(r, tensor);
 
@@ -228,7 +297,37 @@ int rivulet_bind_memory(struct rivulet_request *r, uint32_t tensor, void *data, 
 				    (unsigned long long)t->size, size);
 	e = bind_shared(r, tensor);
 	if (!e)
-		set_binding(&r->bind[tensor], NULL, data);
+		set_binding(&r->bind[tensor], &fresh);
+	return e;
+}
+
+static int bind_again(struct rivulet_request *r, uint32_t tensor)
+{
+	struct binding *b = &r->bind[tensor];
+	int e;
+
+	if (b->user)
+		e = bind_shared(r, tensor);
+	else if (b->buf)
+		e = send_buffer(r, tensor, b->buf, b->offset);
+	else
+		e = send_bind(r, tensor, b->dmabuf, b->offset);
+	if (e == -ENODEV && b->buf)
+		return rvl_lib_fail(ENODEV, "tensor %s is bound to a buffer of a device that is gone: "
+				    "bind it again", r->model->tensor[tensor].name);
+	b->sent = !e;
+	b->shared_bound = !e && b->user;
+	return e;
+}
+
+/* All that a run needs is with the daemon, on the device that is there. */
+static int make_ready(struct rivulet_request *r)
+{
+	int e = instance_ready(r);
+
+	for (uint32_t i = 0; !e && i < r->model->count; i++)
+		if (!r->bind[i].sent)
+			e = bind_again(r, i);
 	return e;
 }
 
@@ -271,6 +370,7 @@ int rivulet_request_start(struct rivulet_request *r, const struct rivulet_run_op
 
 	opts = opts ? opts : &defaults;
 	e = check_start(r, opts);
+	e = e ? e : make_ready(r);
 	if (e)
 		return e;
 	copy_plain(r, false);

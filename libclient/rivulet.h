@@ -139,7 +139,8 @@ uint32_t rivulet_job_variants(const struct rivulet_step *step, struct drm_rivule
  * rivulet_job_from_step() - a job for one NPU step of a checked program
  * Fills @job, @regions (RIVULET_SLOTS) and @variants (RIVULET_LEVELS), which must outlive the submit: slot 0
  * is @program, slot 1 @arena (NULL when the program has none), slots of inputs and outputs io[i] from offset
- * 0 on, slot 15 @report at @report_offset. Syncs and deadline are left for the caller.
+ * 0 on, slot 15 @report at @report_offset. Commands for levels that the device does not have are left out. Syncs
+ * and deadline are left for the caller.
  * -EINVAL: not an NPU step, or it names a slot that was not given.
  */
 int rivulet_job_from_step(const struct rivulet_program *prog, uint32_t step,
@@ -149,7 +150,17 @@ int rivulet_job_from_step(const struct rivulet_program *prog, uint32_t step,
 			  struct drm_rivulet_job *job, struct drm_rivulet_region *regions,
 			  struct drm_rivulet_variant *variants);
 
-/* ---- the daemon ---- */
+/*
+ * ---- the daemon ----
+ *
+ * It may be restarted, and the device pulled out and plugged in, under an open client. What is under way ends,
+ * once, with -ECONNRESET or -ENODEV and a line; whatever is called next works again as soon as it can: the
+ * library connects anew, loads its models again (it keeps their files in memory), opens its requests on the
+ * device that is there and binds what is bound to them. Until then calls say why not: -ENOENT or -ECONNREFUSED
+ * without a daemon, -ENODEV without a device; rivulet_client_wait_device() waits. Only a buffer of a device that
+ * is gone cannot be bound again: -ENODEV names the tensor, which needs a new one. A connection on which one side
+ * broke the protocol is not made anew: -EBADMSG, -EPROTO.
+ */
 
 /**
  * rivulet_open() - connect to the daemon and agree on a protocol version
@@ -163,8 +174,8 @@ struct rivulet_client *rivulet_client_unref(struct rivulet_client *c);
 int rivulet_client_fd(const struct rivulet_client *c);
 /**
  * rivulet_client_dispatch() - handle what has arrived, without blocking; calls the requests' callbacks
- * Returns the number of requests that ended, or negative when the connection is lost (-ECONNRESET, -EBADMSG):
- * every request in flight has then ended with that error.
+ * Returns the number of requests that ended, or negative while the connection is lost (-ECONNRESET, -EBADMSG):
+ * every request in flight has then ended with that error. Never connects anew, which may block; others do.
  */
 int rivulet_client_dispatch(struct rivulet_client *c);
 
@@ -234,6 +245,11 @@ struct rivulet_policy_state {
 int rivulet_client_policy(struct rivulet_client *c, uint32_t mode, uint32_t level,
 			  struct rivulet_policy_state *out);
 
+/**
+ * rivulet_client_wait_device() - until a daemon answers and a device is there
+ * @timeout_ms: -ETIMEDOUT after that; -1: no limit. Other errors are those that waiting does not mend.
+ */
+int rivulet_client_wait_device(struct rivulet_client *c, int timeout_ms);
 /** rivulet_client_status() - a memfd of @size bytes of JSON: daemon, device, models */
 int rivulet_client_status(struct rivulet_client *c, int *fd, uint64_t *size);
 

@@ -136,6 +136,7 @@ static int receive(struct rivulet_client *c, union rivulet_packet *p, int *fd)
 
 static void device_event(struct rivulet_client *c, const struct rivulet_msg_device *d)
 {
+	c->epoch++;
 	c->info.present = d->device_state == RIVULET_DEVICE_PRESENT;
 	c->info.levels = d->levels;
 	memcpy(c->info.device, d->device, sizeof(c->info.device));

@@ -15,7 +15,10 @@ struct rivulet_client {
 	int epoll;			/* what the caller polls: sock, and @event */
 	int event;			/* eventfd: runs ended that dispatch has not told yet */
 	uint16_t version;		/* agreed; 0 before HELLO */
+	char *path;			/* of the socket, to connect again */
 	uint32_t serial;		/* last one used */
+	uint32_t connection;		/* counts them: ids of an earlier one mean nothing */
+	uint32_t epoch;			/* counts devices' comings and goings, and connections */
 	int lost;			/* 0, or the negative errno that ended the connection */
 	char why[256];			/* and its line */
 	uint32_t awaited;		/* serial whose answer a call waits for, or 0 */
@@ -44,6 +47,12 @@ int rvl_session_post(struct rivulet_client *c, union rivulet_packet *req, int fd
 void rvl_session_init(struct rivulet_client *c, union rivulet_packet *req, uint16_t type);
 /** rvl_session_pump() - take what has arrived, waiting up to @timeout_ms for something. Negative: lost */
 int rvl_session_pump(struct rivulet_client *c, int timeout_ms);
+/**
+ * rvl_client_revive() - a connection to work with: connects again if the last one was cut
+ * What the daemon knew of us is gone then; models and requests bring it back when they are used. Not where
+ * one side broke the protocol: that would only happen again. Returns 0 or why there is no connection.
+ */
+int rvl_client_revive(struct rivulet_client *c);
 /** rvl_session_close() - end the connection with this reason; every run in flight ends with it */
 int rvl_session_close(struct rivulet_client *c, int err, const char *why);
 

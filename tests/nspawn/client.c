@@ -5,11 +5,15 @@
  *   info            prints node and board
  *   run MODEL [N]   loads an ONNX file and runs it N times on zeroed inputs
  *   load MODEL      only loads; prints the error that it gets
+ *   serve MODEL     runs it until SIGTERM; every answer must be the first one's. Where daemon or device go
+ *                   away, says "lost" with the reason, waits until both are there, says "again" after a run
  *   hold N          keeps a connection for N seconds after a line "held"
  *
  * Exit status: 0, or the errno of what failed, after a line on stderr.
  */
 #include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +49,74 @@ static int bind_all(struct rivulet_request *q, struct rivulet_model *m)
 			return r;
 	}
 	return 0;
+}
+
+static volatile sig_atomic_t stopping;
+
+static void on_term(int signal)
+{
+	(void)signal;
+	stopping = 1;
+}
+
+struct service {
+	struct rivulet_request *q;
+	void *out, *first;	/* of the last output */
+	size_t size;
+	unsigned long runs, lost;
+};
+
+/* One run, and what it says. */
+static int serve_once(struct rivulet_client *c, struct service *s, bool *away)
+{
+	int r = rivulet_request_run(s->q, NULL);
+
+	if (!r && !s->first) {
+		s->first = malloc(s->size);
+		memcpy(s->first, s->out, s->size);
+		puts("serving");
+	} else if (!r && memcmp(s->first, s->out, s->size)) {
+		return complain("serve", -EILSEQ, "another answer to the same question");
+	} else if (!r && *away) {
+		puts("again");
+	} else if (r) {
+		printf("lost %d %s\n", -r, rivulet_last_error());
+		s->lost++;
+		/* The daemon hears of an unplugged device a moment after its jobs failed. */
+		if (rivulet_client_wait_device(c, 120000))
+			return complain("wait", r, rivulet_last_error());
+	}
+	s->runs += !r;
+	*away = r != 0;
+	fflush(stdout);
+	return r == 0 || r == -ENODEV || r == -ECONNRESET || r == -EPIPE ? 0 : r;
+}
+
+static int serve(struct rivulet_client *c, const char *path)
+{
+	struct service s = { .q = NULL };
+	struct rivulet_tensor_info t;
+	struct rivulet_model *m;
+	bool away = false;
+	int r = rivulet_model_load(c, path, NULL, &m);
+
+	if (r)
+		return complain(path, r, rivulet_last_error());
+	r = rivulet_request_new(m, &s.q);
+	r = r ? r : bind_all(s.q, m);
+	r = r ? r : rivulet_model_tensor(m, rivulet_model_inputs(m), &t);
+	s.size = t.size;
+	s.out = calloc(1, t.size + 64);
+	r = r ? r : rivulet_bind_memory(s.q, rivulet_model_inputs(m), s.out, t.size);
+	if (r)
+		return complain("bind", r, rivulet_last_error());
+	signal(SIGTERM, on_term);
+	while (!r && !stopping)
+		r = serve_once(c, &s, &away);
+	printf("ran %lu lost %lu\n", s.runs, s.lost);
+	rivulet_request_unref(s.q);
+	rivulet_model_unref(m);
+	return -r;
 }
 
 static int run(struct rivulet_client *c, const char *path, int times)
@@ -86,12 +158,14 @@ int main(int argc, char **argv)
 		r = run(c, argv[2], argc > 3 ? atoi(argv[3]) : 1);
 	} else if (argc == 3 && !strcmp(argv[1], "load")) {
 		r = run(c, argv[2], 0);
+	} else if (argc == 3 && !strcmp(argv[1], "serve")) {
+		r = serve(c, argv[2]);
 	} else if (argc == 3 && !strcmp(argv[1], "hold")) {
 		puts("held");
 		fflush(stdout);
 		sleep((unsigned int)atoi(argv[2]));
 	} else {
-		fprintf(stderr, "usage: client info | run MODEL [N] | load MODEL | hold N\n");
+		fprintf(stderr, "usage: client info | run MODEL [N] | load MODEL | serve MODEL | hold N\n");
 		r = EINVAL;
 	}
 	rivulet_client_unref(c);

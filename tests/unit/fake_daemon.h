@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/* A daemon in a thread, for tests of the client library: it answers well, or wrongly in a chosen way. */
+#ifndef RVL_FAKE_DAEMON_H
+#define RVL_FAKE_DAEMON_H
+
+#include <check.h>
+#include <dirent.h>
+#include <drm.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <umockdev.h>
+#include <unistd.h>
+
+#include "rivulet.h"
+#include "rivulet_proto.h"
+
+enum fault {
+	NONE, SHORT, LONG, WRONG_TYPE, OTHER_SERIAL, EXTRA_FD, SIZE_LIE, MANY, CLOSED, ERRNO, NO_END,
+	VERSION, RESERVED, SILENT, GOODBYE, DIM_OVERFLOW, FAULTS
+};
+
+static const struct { uint16_t at; int want; } faults[FAULTS] = {
+	[NONE] = { 0, 0 }, [SHORT] = { RIVULET_MSG_TENSOR, -EBADMSG },
+	[LONG] = { RIVULET_MSG_LOAD, -EBADMSG }, [WRONG_TYPE] = { RIVULET_MSG_TENSOR, -EBADMSG },
+	[OTHER_SERIAL] = { RIVULET_MSG_TENSOR, 0 }, [EXTRA_FD] = { RIVULET_MSG_TENSOR, -EBADMSG },
+	[SIZE_LIE] = { RIVULET_MSG_TENSOR, -EBADMSG }, [MANY] = { RIVULET_MSG_LOAD, -EBADMSG },
+	[CLOSED] = { RIVULET_MSG_LOAD, -ECONNRESET }, [ERRNO] = { RIVULET_MSG_LOAD, -EOPNOTSUPP },
+	[NO_END] = { RIVULET_MSG_TENSOR, -EBADMSG }, [VERSION] = { RIVULET_MSG_HELLO, -EPROTO },
+	[RESERVED] = { RIVULET_MSG_TENSOR, 0 }, [SILENT] = { RIVULET_MSG_LOAD, -ETIMEDOUT },
+	[GOODBYE] = { RIVULET_MSG_LOAD, -EPERM }, [DIM_OVERFLOW] = { RIVULET_MSG_TENSOR, -EBADMSG },
+};
+
+#define WAIT_MS 60000	/* for an answer that comes; sanitizers and a busy machine are slow */
+#define BYTES 256	/* of the one input and the one output */
+
+static struct daemon {
+	enum fault fault;
+	int listener;
+	char path[108];
+	pthread_t thread;
+	int bound[2];		/* memfds of input and output */
+	uint64_t offset[2];
+	bool hold;		/* RUN is answered only after CANCEL */
+	uint32_t held, loads, closes, unloads, priority;
+	int connections;	/* that it will serve */
+	_Atomic uint32_t opens, binds, runs;
+	_Atomic bool die;	/* hangs up on the next RUN */
+	_Atomic bool pull;	/* the device goes at the next RUN, and comes again */
+	_Atomic bool away;	/* there is none: OPEN says so */
+	uint64_t deadline;
+	char name[RIVULET_NAME_MAX];
+	int give;		/* passed with the answers to LOAD and STATUS, or -1 */
+} dm;
+
+static void send_packet(int fd, void *p, size_t size, int pass)
+{
+	union {
+		char buf[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = { 0 };
+	struct iovec iov = { p, size };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (pass >= 0) {
+		m.msg_control = control.buf;
+		m.msg_controllen = sizeof(control.buf);
+		CMSG_FIRSTHDR(&m)->cmsg_level = SOL_SOCKET;
+		CMSG_FIRSTHDR(&m)->cmsg_type = SCM_RIGHTS;
+		CMSG_FIRSTHDR(&m)->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(CMSG_FIRSTHDR(&m)), &pass, sizeof(pass));
+	}
+	sendmsg(fd, &m, MSG_NOSIGNAL);
+}
+
+static int receive_packet(int fd, union rivulet_packet *p)
+{
+	union {
+		char buf[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = { p, sizeof(*p) };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf,
+			    .msg_controllen = sizeof(control.buf) };
+	int got = -1;
+	ssize_t n;
+
+	/* A client that leaves answers unread resets the connection; what it sent before is still there. */
+	do {
+		n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+	} while (n < 0 && errno == ECONNRESET);
+	if (n <= 0)
+		return -2;
+	if (CMSG_FIRSTHDR(&m))
+		memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(got));
+	return got;
+}
+
+/* Output byte = input byte + 1. */
+static void compute(void)
+{
+	uint8_t b[BYTES];
+
+	if (pread(dm.bound[0], b, BYTES, (off_t)dm.offset[0]) != BYTES)
+		return;
+	for (int i = 0; i < BYTES; i++)
+		b[i]++;
+	if (pwrite(dm.bound[1], b, BYTES, (off_t)dm.offset[1]) != BYTES)
+		return;
+}
+
+static void fill_reply(const union rivulet_packet *q, union rivulet_packet *a, int got)
+{
+	switch (q->h.type) {
+	case RIVULET_MSG_HELLO:
+		a->hello_reply.version = dm.fault == VERSION ? 9 : 1;
+		a->hello_reply.max_model = 1 << 20;
+		strcpy(a->hello_reply.daemon, "0.1-test");
+		strcpy(a->hello_reply.board, "fake");
+		memcpy(dm.name, q->hello.name, sizeof(dm.name));
+		break;
+	case RIVULET_MSG_LOAD:
+		dm.loads++;
+		a->load_reply.inputs = dm.fault == MANY ? 1000000 : 1;
+		a->load_reply.outputs = 1;
+		a->load_reply.model = 5;
+		/* Sealed as the protocol demands, and as long as it says. */
+		if ((fcntl(got, F_GET_SEALS) & 7) != 7 ||
+		    (uint64_t)lseek(got, 0, SEEK_END) != q->load.size)
+			a->load_reply.model = 666;
+		break;
+	case RIVULET_MSG_TENSOR:
+		strcpy(a->tensor_reply.name, q->tensor.dir ? "out" : "in");
+		a->tensor_reply.dtype = RIVULET_U8;
+		a->tensor_reply.ndim = 2;
+		a->tensor_reply.dim[0] = 4;
+		a->tensor_reply.dim[1] = 64;
+		a->tensor_reply.size = dm.fault == SIZE_LIE ? 1 << 30 : BYTES;
+		if (dm.fault == DIM_OVERFLOW) {
+			a->tensor_reply.dim[0] = 1ull << 33;
+			a->tensor_reply.dim[1] = 1ull << 33;
+			a->tensor_reply.size = 0;
+		}
+		a->tensor_reply.scale = 0.5f;
+		a->tensor_reply.zero_point = 3;
+		if (dm.fault == NO_END)
+			memset(a->tensor_reply.name, 'x', sizeof(a->tensor_reply.name));
+		a->tensor_reply.rsvd[1] = dm.fault == RESERVED;
+		break;
+	case RIVULET_MSG_OPEN:
+		a->instance.instance = 9 + dm.opens;
+		dm.opens += !dm.away;
+		break;
+	case RIVULET_MSG_BIND:
+		dm.binds++;
+		close(dm.bound[q->bind.dir]);
+		dm.bound[q->bind.dir] = dup(got);
+		dm.offset[q->bind.dir] = q->bind.offset;
+		break;
+	case RIVULET_MSG_RUN:
+		dm.runs++;
+		dm.priority = q->run.priority;
+		dm.deadline = q->run.deadline;
+		compute();
+		a->run_reply.cycles = 77;
+		a->run_reply.flags = RIVULET_RAN_LATE;
+		break;
+	case RIVULET_MSG_STATUS: a->status_reply.size = 4; break;
+	case RIVULET_MSG_CLOSE: dm.closes++; break;
+	case RIVULET_MSG_UNLOAD: dm.unloads++; break;
+	}
+}
+
+static void send_error(int fd, uint32_t serial, uint16_t version, int error)
+{
+	union rivulet_packet e;
+
+	rivulet_proto_init(&e, RIVULET_MSG_ERROR, version, serial);
+	e.h.error = error;
+	strcpy(e.error.text, "node \"Loop_7\" (Loop): no such operator here");
+	send_packet(fd, &e, e.h.length, -1);
+}
+
+/* Sends the answer, bent in the chosen way. False: the connection ends. */
+static bool send_answer(int fd, const union rivulet_packet *q, union rivulet_packet *a)
+{
+	enum fault f = faults[dm.fault].at == q->h.type ? dm.fault : NONE;
+	size_t size = a->h.length;
+
+	if (f == SHORT)
+		size -= 4;
+	if (f == LONG)
+		size += 4;
+	if (f == WRONG_TYPE)
+		size = rivulet_proto_init(a, RIVULET_MSG_PING | RIVULET_REPLY, 1, q->h.serial);
+	if (f == OTHER_SERIAL) {
+		union rivulet_packet other = *a;
+
+		other.h.serial += 100;
+		send_packet(fd, &other, size, -1);
+	}
+	if (f == ERRNO || f == GOODBYE)
+		send_error(fd, f == ERRNO ? q->h.serial : 0, 1, faults[f].want);
+	else if (f != CLOSED && f != SILENT)
+		send_packet(fd, a, size, f == EXTRA_FD ? 0 : q->h.type == RIVULET_MSG_LOAD ||
+			    q->h.type == RIVULET_MSG_STATUS ? dm.give : -1);
+	return f != CLOSED && f != GOODBYE;
+}
+
+static void send_device(int fd, bool present)
+{
+	union rivulet_packet e;
+
+	rivulet_proto_init(&e, RIVULET_MSG_DEVICE, 1, 0);
+	e.device.device_state = present ? RIVULET_DEVICE_PRESENT : RIVULET_DEVICE_ABSENT;
+	send_packet(fd, &e, e.h.length, -1);
+}
+
+/* What happens instead of the answer to a request. False: it ends the connection. */
+static bool mishap(int fd, const union rivulet_packet *q, bool *answered)
+{
+	*answered = true;
+	if (q->h.type == RIVULET_MSG_OPEN && dm.away) {
+		send_error(fd, q->h.serial, 1, -ENODEV);
+	} else if (q->h.type == RIVULET_MSG_RUN && dm.pull) {
+		dm.pull = false;
+		send_device(fd, false);
+		send_error(fd, q->h.serial, 1, -ENODEV);
+		if (!dm.away)
+			send_device(fd, true);
+	} else if (q->h.type == RIVULET_MSG_PING && dm.away) {
+		dm.away = false;
+		send_device(fd, true);
+		*answered = false;
+	} else if (q->h.type == RIVULET_MSG_RUN && dm.die) {
+		dm.die = false;
+		return false;
+	} else {
+		*answered = false;
+	}
+	return true;
+}
+
+static void serve_one(int fd)
+{
+	union rivulet_packet q, a;
+	int got;
+
+	while ((got = receive_packet(fd, &q)) != -2) {
+		char why[200];
+		bool more = true, answered;
+
+		/* Our own requests must be well formed, whatever the answers are. */
+		if (rivulet_proto_check(&q, q.h.length, got >= 0, true,
+					q.h.type == RIVULET_MSG_HELLO ? 0 : 1, why, sizeof(why)))
+			abort();
+		rivulet_proto_init(&a, q.h.type | RIVULET_REPLY, q.h.version, q.h.serial);
+		fill_reply(&q, &a, got);
+		if (got >= 0)
+			close(got);
+		if (!mishap(fd, &q, &answered))
+			break;
+		if (q.h.type == RIVULET_MSG_RUN && dm.hold)
+			dm.held = q.h.serial;
+		else if (!answered)
+			more = send_answer(fd, &q, &a);
+		if (q.h.type == RIVULET_MSG_CANCEL)
+			send_error(fd, dm.held, 1, -ECANCELED);
+		if (!more)
+			break;
+	}
+	close(fd);
+}
+
+static void *serve(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < dm.connections; i++)
+		serve_one(accept(dm.listener, NULL, NULL));
+	return NULL;
+}
+
+static void daemon_start_for(enum fault fault, int connections)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+
+	dm = (struct daemon) { .fault = fault, .bound = { -1, -1 }, .give = -1, .connections = connections };
+	snprintf(dm.path, sizeof(dm.path), "/tmp/rvl-test-%d", getpid());
+	strcpy(a.sun_path, dm.path);
+	unlink(dm.path);
+	dm.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	ck_assert(!bind(dm.listener, (struct sockaddr *)&a, sizeof(a)) && !listen(dm.listener, 1));
+	ck_assert(!pthread_create(&dm.thread, NULL, serve, NULL));
+}
+
+static void daemon_start(enum fault fault)
+{
+	daemon_start_for(fault, 1);
+}
+
+static void daemon_stop(void)
+{
+	pthread_join(dm.thread, NULL);
+	close(dm.listener);
+	close(dm.bound[0]);
+	close(dm.bound[1]);
+	unlink(dm.path);
+}
+
+static int count_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+static struct rivulet_request *request(struct rivulet_client **c, uint8_t *in, uint8_t *out)
+{
+	struct rivulet_request *q;
+	struct rivulet_model *m;
+
+	ck_assert(!rivulet_open(dm.path, c));
+	ck_assert(!rivulet_model_load_memory(*c, "onnx", 4, NULL, &m));
+	ck_assert(!rivulet_request_new(m, &q));
+	rivulet_model_unref(m);
+	ck_assert(!rivulet_bind_memory(q, 0, in, BYTES) && !rivulet_bind_memory(q, 1, out, BYTES));
+	return q;
+}
+
+#endif

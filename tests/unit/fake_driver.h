@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/* The accel node as umockdev shows it, for tests of the client library: ioctls that answer, refuse and count. */
+#ifndef RVL_FAKE_DRIVER_H
+#define RVL_FAKE_DRIVER_H
+
+#include <check.h>
+#include <dirent.h>
+#include <drm.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <umockdev.h>
+#include <unistd.h>
+
+#include "rivulet.h"
+#include "rivulet_proto.h"
+
+#define NODE "/dev/accel/accel0"
+
+static struct {
+	UMockdevTestbed *bed;
+	UMockdevIoctlBase *io;
+	const char *driver;
+	int major;
+	uint32_t handles;		/* created so far */
+	uint32_t open_handles;
+	uint32_t readonly_handle;
+	uint32_t refuse_job;		/* index, or UINT32_MAX */
+	struct drm_rivulet_job job;	/* last one submitted */
+	struct drm_rivulet_region region[RIVULET_SLOTS];
+	uint32_t syncobjs;
+	int export_error, map_error;	/* errno, or 0 */
+	int memory;			/* what every export gives, duplicated; or -1 */
+} fake;
+
+static void *field(UMockdevIoctlData *d)
+{
+	return d->data;
+}
+
+static void reply(UMockdevIoctlData *d, const void *bytes, size_t size)
+{
+	umockdev_ioctl_data_update(d, 0, (guint8 *)(uintptr_t)bytes, (gint)size);
+}
+
+static void put_string(UMockdevIoctlData *d, size_t pointer_at, const char *s)
+{
+	g_autoptr(UMockdevIoctlData) p = umockdev_ioctl_data_resolve(d, pointer_at, strlen(s), NULL);
+
+	if (p)
+		reply(p, s, strlen(s));
+}
+
+static void do_version(UMockdevIoctlData *d)
+{
+	struct drm_version v = *(struct drm_version *)field(d);
+
+	if (v.name_len) {
+		put_string(d, offsetof(struct drm_version, name), fake.driver);
+		put_string(d, offsetof(struct drm_version, date), "-");
+		put_string(d, offsetof(struct drm_version, desc), "-");
+	}
+	v.version_major = fake.major;
+	v.name_len = strlen(fake.driver);
+	v.date_len = v.desc_len = 1;
+	reply(d, &v, sizeof(v));
+}
+
+static void do_query(UMockdevIoctlData *d)
+{
+	struct drm_rivulet_query q = *(struct drm_rivulet_query *)field(d);
+	struct drm_rivulet_device dev = { .dev_version = RIVULET_DEV_VERSION, .tm = 16, .tn = 16,
+		.dn = 4, .level_count = 2, .level = { { .hz = 100 }, { .hz = 200 } },
+		.name = "fake", .current_level = 1 };
+	struct drm_rivulet_counters c = { .value = { 11, 22 }, .epoch = 3 };
+	const void *from = q.type == DRM_RIVULET_QUERY_DEVICE ? (void *)&dev : (void *)&c;
+	size_t size = q.type == DRM_RIVULET_QUERY_DEVICE ? sizeof(dev) : sizeof(c);
+	g_autoptr(UMockdevIoctlData) p = umockdev_ioctl_data_resolve(d,
+		offsetof(struct drm_rivulet_query, pointer), q.size < size ? q.size : size, NULL);
+
+	reply(p, from, q.size < size ? q.size : size);
+}
+
+static int do_create(UMockdevIoctlData *d)
+{
+	struct drm_rivulet_bo_create c = *(struct drm_rivulet_bo_create *)field(d);
+
+	if (c.size > 1 << 20)
+		return ENOMEM;
+	c.size = (c.size + 4095) / 4096 * 4096;
+	c.handle = ++fake.handles;
+	fake.open_handles++;
+	reply(d, &c, sizeof(c));
+	return 0;
+}
+
+static int do_info(UMockdevIoctlData *d)
+{
+	struct drm_rivulet_bo_info i = *(struct drm_rivulet_bo_info *)field(d);
+
+	i.size = 8192;
+	i.flags = DRM_RIVULET_BO_IMPORTED;
+	if (i.handle == fake.readonly_handle)
+		i.flags |= DRM_RIVULET_BO_READONLY;
+	reply(d, &i, sizeof(i));
+	return 0;
+}
+
+/* The handle that a dma-buf stands for is its fd number + 1000; fd 3 is none. */
+static int do_import(UMockdevIoctlData *d)
+{
+	struct drm_prime_handle h = *(struct drm_prime_handle *)field(d);
+
+	if (h.fd < 0)
+		return EBADF;
+	h.handle = (uint32_t)h.fd + 1000;
+	fake.open_handles++;
+	reply(d, &h, sizeof(h));
+	return 0;
+}
+
+static int do_submit(UMockdevIoctlData *d)
+{
+	struct drm_rivulet_submit s = *(struct drm_rivulet_submit *)field(d);
+	g_autoptr(UMockdevIoctlData) j = umockdev_ioctl_data_resolve(d,
+		offsetof(struct drm_rivulet_submit, jobs), s.count * s.stride, NULL);
+	struct drm_rivulet_job job = *(struct drm_rivulet_job *)field(j);
+	g_autoptr(UMockdevIoctlData) r = job.region_count ? umockdev_ioctl_data_resolve(j,
+		offsetof(struct drm_rivulet_job, regions),
+		job.region_count * sizeof(fake.region[0]), NULL) : NULL;
+
+	fake.job = job;
+	if (r)
+		memcpy(fake.region, field(r), job.region_count * sizeof(fake.region[0]));
+	if (fake.refuse_job < s.count) {
+		struct drm_rivulet_job bad;
+
+		memcpy(&bad, (char *)field(j) + fake.refuse_job * s.stride, sizeof(bad));
+		bad.error = -ENOSPC;
+		umockdev_ioctl_data_update(j, fake.refuse_job * s.stride, (guint8 *)&bad, sizeof(bad));
+		s.queued = fake.refuse_job;
+		reply(d, &s, sizeof(s));
+		return EINVAL;
+	}
+	s.queued = s.count;
+	reply(d, &s, sizeof(s));
+	return 0;
+}
+
+static int do_syncobj(UMockdevIoctlData *d, gulong request)
+{
+	struct drm_syncobj_create c;
+
+	if (request == DRM_IOCTL_SYNCOBJ_DESTROY) {
+		fake.syncobjs--;
+		return 0;
+	}
+	if (request == DRM_IOCTL_SYNCOBJ_WAIT)
+		return ((struct drm_syncobj_wait *)field(d))->timeout_nsec ? 0 : ETIME;
+	c = *(struct drm_syncobj_create *)field(d);
+	c.handle = 70 + fake.syncobjs++;
+	reply(d, &c, sizeof(c));
+	return 0;
+}
+
+static int do_export(UMockdevIoctlData *d)
+{
+	struct drm_prime_handle h = *(struct drm_prime_handle *)field(d);
+
+	/* Foreign memory that is writable is not offered read-only, as the driver has it. */
+	if (fake.export_error && !(h.flags & DRM_RDWR))
+		return fake.export_error;
+	h.fd = dup(fake.memory);
+	reply(d, &h, sizeof(h));
+	return 0;
+}
+
+static int do_map(UMockdevIoctlData *d)
+{
+	struct drm_rivulet_bo_map m = *(struct drm_rivulet_bo_map *)field(d);
+
+	m.offset = 0;
+	reply(d, &m, sizeof(m));
+	return fake.map_error;
+}
+
+static int do_sync_file(UMockdevIoctlData *d)
+{
+	struct drm_syncobj_handle h = *(struct drm_syncobj_handle *)field(d);
+
+	if (!fake.job.region_count)
+		return EINVAL;	/* nothing was submitted */
+	h.fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	reply(d, &h, sizeof(h));
+	return 0;
+}
+
+static int answer_ioctl(UMockdevIoctlData *d, gulong request)
+{
+	switch (request) {
+	case DRM_IOCTL_VERSION: do_version(d); return 0;
+	case DRM_IOCTL_RIVULET_QUERY: do_query(d); return 0;
+	case DRM_IOCTL_RIVULET_BO_CREATE: return do_create(d);
+	case DRM_IOCTL_RIVULET_BO_INFO: return do_info(d);
+	case DRM_IOCTL_RIVULET_SUBMIT: return do_submit(d);
+	case DRM_IOCTL_PRIME_FD_TO_HANDLE: return do_import(d);
+	case DRM_IOCTL_PRIME_HANDLE_TO_FD: return do_export(d);
+	case DRM_IOCTL_RIVULET_BO_MAP: return do_map(d);
+	case DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD: return do_sync_file(d);
+	case DRM_IOCTL_GEM_CLOSE: fake.open_handles--; return 0;
+	case DRM_IOCTL_SYNCOBJ_CREATE:
+	case DRM_IOCTL_SYNCOBJ_DESTROY:
+	case DRM_IOCTL_SYNCOBJ_WAIT: return do_syncobj(d, request);
+	default: return ENOTTY;
+	}
+}
+
+static gboolean on_ioctl(UMockdevIoctlBase *io, UMockdevIoctlClient *client, gpointer data)
+{
+	gulong request = umockdev_ioctl_client_get_request(client);
+	UMockdevIoctlData *arg = umockdev_ioctl_client_get_arg(client);
+	g_autoptr(UMockdevIoctlData) d = umockdev_ioctl_data_resolve(arg, 0, request >> 16 & 0x3fff, NULL);
+	int err = d ? answer_ioctl(d, request) : EFAULT;
+
+	(void)io;
+	(void)data;
+	umockdev_ioctl_client_complete(client, err ? -1 : 0, err);
+	return TRUE;
+}
+
+static void driver_setup(void)
+{
+	g_autoptr(GError) e = NULL;
+
+	fake.driver = "rivulet";
+	fake.major = 1;
+	fake.refuse_job = UINT32_MAX;
+	fake.memory = -1;
+	fake.bed = umockdev_testbed_new();
+	ck_assert(umockdev_testbed_add_from_string(fake.bed,
+		"P: /devices/pci0000:00/0000:00:04.0/accel/accel0\nN: accel/accel0\n"
+		"E: SUBSYSTEM=accel\nE: DEVNAME=/dev/accel/accel0\n", &e));
+	fake.io = umockdev_ioctl_base_new();
+	g_signal_connect(fake.io, "handle-ioctl", G_CALLBACK(on_ioctl), NULL);
+	ck_assert(umockdev_testbed_attach_ioctl(fake.bed, NODE, fake.io, &e));
+}
+
+static void driver_teardown(void)
+{
+	ck_assert_uint_eq(fake.open_handles, 0);
+	ck_assert_uint_eq(fake.syncobjs, 0);
+	umockdev_testbed_detach_ioctl(fake.bed, NODE, NULL);
+	g_object_unref(fake.io);
+	g_object_unref(fake.bed);
+}
+
+static struct rivulet_device *device(void)
+{
+	struct rivulet_device *dev;
+
+	ck_assert_msg(!rivulet_device_open(NODE, &dev), "%s", rivulet_last_error());
+	return dev;
+}
+
+/* umockdev works by LD_PRELOAD: start again under it. The sanitizer's runtime need not come first. */
+static void under_umockdev(char **argv)
+{
+	const char *preload = getenv("LD_PRELOAD");
+
+	if (preload && strstr(preload, "libumockdev-preload"))
+		return;
+	setenv("LD_PRELOAD", "libumockdev-preload.so.0", 1);
+	setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 0);
+	execv("/proc/self/exe", argv);
+}
+
+#endif
