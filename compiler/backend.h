@@ -415,6 +415,9 @@ int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t b
 			struct rivulet_explain_segment *seg, struct rvl_err *err);
 /** Adds a segment to the work of a program. */
 void rvl_add_work(struct rivulet_work *w, const struct rivulet_explain_segment *seg);
+/** The work of all NPU steps of a checked program at one level. */
+int rvl_work_at(const struct rivulet_program *program, const struct rivulet_board *board,
+		uint32_t level, struct rivulet_work *w, struct rvl_err *err);
 /** Time and energy of @w at one level. */
 void rvl_estimate_level(const struct rivulet_board *b, uint32_t level,
 			const struct rivulet_work *w, struct rivulet_estimate_row *row);

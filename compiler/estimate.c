@@ -128,9 +128,8 @@ void rvl_estimate_level(const struct rivulet_board *b, uint32_t level,
 	row->joule = (double)rivulet_board_energy_pj(b, level, w) * 1e-12;
 }
 
-/* The work of all NPU steps at one level. */
-static int work_at(const struct rivulet_program *program, const struct rivulet_board *board,
-		   uint32_t level, struct rivulet_work *w, struct rvl_err *err)
+int rvl_work_at(const struct rivulet_program *program, const struct rivulet_board *board,
+		uint32_t level, struct rivulet_work *w, struct rvl_err *err)
 {
 	const struct rivulet_step *s = rivulet_program_steps(program);
 	const uint8_t *base = (const uint8_t *)program;
@@ -170,7 +169,7 @@ int rivulet_estimate(const struct rivulet_program *program, const struct rivulet
 
 	for (uint32_t l = 0; l < board->levels; l++) {
 		int rc = l && same_streams(program, l, l - 1) ? 0 :
-								work_at(program, board, l, &w, err);
+								rvl_work_at(program, board, l, &w, err);
 
 		if (rc)
 			return rc;

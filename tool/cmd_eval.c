@@ -14,9 +14,7 @@ struct eval {
 	uint64_t blocks, first, count, threads, batch, symbol;
 	struct rvl_mode keep; /* --keep-int8 and --calibrate alone */
 	/* state */
-	struct rvl_array examples, answers;
-	uint8_t *label;
-	struct rivulet_eval_data set;
+	struct rvl_dataset data_set;
 	struct rivulet_eval *e;
 	bool circuits[RIVULET_SC_CIRCUIT_COUNT], lengths[RIVULET_SC_MAX + 1];
 	struct rvl_table table;
@@ -32,29 +30,6 @@ static double now(void)
 
 /* ---- what to evaluate ---- */
 
-/* "64", "8-256", or several with commas. */
-static int parse_lengths(struct eval *v)
-{
-	const char *s = v->length ? v->length : "256,128,64,32,20";
-
-	for (;;) {
-		char *end;
-		unsigned long lo = strtoul(s, &end, 10), hi = lo;
-
-		if (*end == '-')
-			hi = strtoul(end + 1, &end, 10);
-		if (*s < '0' || *s > '9' || (*end && *end != ',') || lo < RIVULET_SC_MIN ||
-		    hi > RIVULET_SC_MAX || lo > hi)
-			return rvl_tool_fail(RVL_EXIT_USAGE, "--length: \"%s\" is no length of 8 to 256, "
-					     "range, or list of these", s);
-		for (unsigned long l = lo; l <= hi; l++)
-			v->lengths[l] = true;
-		if (!*end)
-			return 0;
-		s = end + 1;
-	}
-}
-
 static int parse_circuit(struct eval *v)
 {
 	int c = v->circuit ? rivulet_sc_circuit_find(v->circuit) : RIVULET_SC_AND_BIN;
@@ -69,71 +44,12 @@ static int parse_circuit(struct eval *v)
 	return 0;
 }
 
-/* ---- data ---- */
-
-static bool is_npy(const char *path)
-{
-	size_t n = strlen(path);
-
-	return n > 4 && !strcmp(path + n - 4, ".npy");
-}
-
-static int read_labels(struct eval *v)
-{
-	const struct rvl_array *a = &v->answers;
-	int r = is_npy(v->labels) ? rvl_array_read(v->labels, &v->answers) :
-				    rvl_idx_read(v->labels, 1, &v->answers);
-
-	if (r)
-		return r;
-	if (a->ndim != 1 || (a->dtype != RIVULET_U8 && a->dtype != RIVULET_S64))
-		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: labels are one row of uint8 or int64", v->labels);
-	v->label = malloc(a->dim[0] + 1);
-	if (!v->label)
-		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
-	for (uint64_t i = 0; i < a->dim[0]; i++)
-		v->label[i] = a->dtype == RIVULET_U8 ? ((const uint8_t *)a->data)[i] :
-						       (uint8_t)((const int64_t *)a->data)[i];
-	return 0;
-}
-
-static int read_data(struct eval *v)
-{
-	struct rivulet_eval_data *s = &v->set;
-	const struct rvl_array *a = &v->examples;
-	int r = is_npy(v->data) ? rvl_array_read(v->data, &v->examples) :
-				  rvl_idx_read(v->data, 3, &v->examples);
-
-	if (!r)
-		r = read_labels(v);
-	if (r)
-		return r;
-	if (a->ndim < 2 || !a->dim[0] || (a->dtype != RIVULET_U8 && a->dtype != RIVULET_F32))
-		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: examples are uint8 or float32, one in each row",
-				     v->data);
-	if (a->dim[0] != v->answers.dim[0])
-		return rvl_tool_fail(RVL_EXIT_REFUSED, "%llu examples but %llu labels",
-				     (unsigned long long)a->dim[0],
-				     (unsigned long long)v->answers.dim[0]);
-	if (v->first >= a->dim[0] || !v->count)
-		return rvl_tool_fail(RVL_EXIT_USAGE, "--first and --count leave no examples of %llu",
-				     (unsigned long long)a->dim[0]);
-	s->size = a->size / a->dim[0] / rvl_dtype_size(a->dtype);
-	s->count = a->dim[0] - v->first < v->count ? a->dim[0] - v->first : v->count;
-	s->labels = v->label + v->first;
-	if (a->dtype == RIVULET_F32)
-		s->f32 = (const float *)a->data + v->first * s->size;
-	else
-		s->u8 = (const uint8_t *)a->data + v->first * s->size;
-	return 0;
-}
-
 /* ---- evaluation ---- */
 
 static void tell(struct eval *v, const struct rivulet_eval_spec *s, uint64_t right, double seconds)
 {
 	const char *circuit = s->length ? rivulet_sc_circuit_name(s->circuit) : "int8";
-	double accuracy = (double)right / (double)v->set.count;
+	double accuracy = (double)right / (double)v->data_set.set.count;
 	char name[64];
 
 	if (rvl_tool_json) {
@@ -166,7 +82,7 @@ static int one(struct eval *v, uint32_t circuit, uint32_t length)
 	double start = now();
 	uint64_t right;
 
-	if (rivulet_eval_accuracy(v->e, &s, &v->set, (uint32_t)v->threads, &right, &err))
+	if (rivulet_eval_accuracy(v->e, &s, &v->data_set.set, (uint32_t)v->threads, &right, &err))
 		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s", err.msg);
 	tell(v, &s, right, now() - start);
 	return 0;
@@ -185,7 +101,7 @@ static int all(struct eval *v)
 	for (int c = 0; !r && c < RIVULET_SC_CIRCUIT_COUNT; c++) {
 		if (!v->circuits[c])
 			continue;
-		if (has_scale(c) && rivulet_eval_scales(v->e, (uint32_t)c, &v->set, &err))
+		if (has_scale(c) && rivulet_eval_scales(v->e, (uint32_t)c, &v->data_set.set, &err))
 			return rvl_tool_fail(RVL_EXIT_REFUSED, "%s", err.msg);
 		for (uint32_t l = RIVULET_SC_MAX; !r && l >= RIVULET_SC_MIN; l--)
 			if (v->lengths[l])
@@ -218,14 +134,14 @@ static int evaluate(struct eval *v, const char *model)
 	int r = load(v, model);
 
 	if (!r)
-		r = read_data(v);
+		r = rvl_dataset_read(v->data, v->labels, v->first, v->count, &v->data_set);
 	if (r)
 		return r;
 	macs = rivulet_eval_macs(v->e, &streams);
 	if (rvl_tool_json) {
 		rvl_json_begin("eval");
 		rvl_json_str("model", model);
-		rvl_json_u64("examples", v->set.count);
+		rvl_json_u64("examples", v->data_set.set.count);
 		rvl_json_u64("macs", macs);
 		rvl_json_u64("stream_macs", streams);
 		rvl_json_open("results", '[');
@@ -235,7 +151,7 @@ static int evaluate(struct eval *v, const char *model)
 		return r;
 	}
 	printf("%s: %llu examples, %llu products each, %llu of them stochastic\n", model,
-	       (unsigned long long)v->set.count, (unsigned long long)macs,
+	       (unsigned long long)v->data_set.set.count, (unsigned long long)macs,
 	       (unsigned long long)streams);
 	rvl_table_init(&v->table, 5, heads);
 	r = all(v);
@@ -255,7 +171,7 @@ static int check_args(struct eval *v, int operands)
 				     RIVULET_SC_BLOCKS_MAX);
 	if (!v->threads)
 		v->threads = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
-	r = parse_lengths(v);
+	r = rvl_lengths_parse(v->length ? v->length : "256,128,64,32,20", v->lengths);
 	return r ? r : parse_circuit(v);
 }
 
@@ -292,8 +208,6 @@ int rvl_cmd_eval(int argc, char **argv)
 		r = evaluate(&v, argv[1]);
 	rivulet_eval_free(v.e);
 	rvl_mode_clear(&v.keep);
-	rvl_array_clear(&v.examples);
-	rvl_array_clear(&v.answers);
-	free(v.label);
+	rvl_dataset_clear(&v.data_set);
 	return r;
 }

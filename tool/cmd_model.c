@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rivulet_isa.h"
+#include "rivulet_plan.h"
 #include "tool.h"
 
 #define DEFAULT_BOARD "zu3eg-64"
@@ -54,6 +55,8 @@ struct model_args {
 	bool require_npu, cpu_only, serial, prof, quiet;
 	struct frozen frozen;
 	struct rvl_mode mode;
+	const char *plan_file;
+	struct rivulet_plan plan; /* of it */
 };
 
 static int fill_options(struct model_args *a, const struct rivulet_board *b,
@@ -81,6 +84,8 @@ static int parse_model_args(int argc, char **argv, struct model_args *a, const c
 		{ "serial", 0, NULL, "one instruction at a time, for debugging", .flag = &a->serial },
 		{ "prof", 0, NULL, "every instruction writes a PROF record", .flag = &a->prof },
 		{ "quiet", 'q', NULL, "compile: no summary", .flag = &a->quiet },
+		{ "plan", 0, "FILE", "a plan of rivulet plan: lengths and accuracies by level",
+		  .text = &a->plan_file },
 		RVL_MODE_OPTIONS(&a->mode),
 		{ 0 }
 	};
@@ -93,9 +98,65 @@ static int parse_model_args(int argc, char **argv, struct model_args *a, const c
 	return n;
 }
 
-static int load_board(const struct model_args *a, struct rivulet_board *b)
+/* ---- --plan ---- */
+
+static int read_plan(struct model_args *a)
 {
-	return rvl_board_of(a->board ? a->board : DEFAULT_BOARD, b);
+	struct rvl_err err = { "" };
+	struct rvl_blob b;
+	int r;
+
+	if (!a->plan_file)
+		return 0;
+	if (a->mode.mode || a->mode.length || a->mode.lengths || a->mode.n_keep || a->batch || a->symbol ||
+	    a->cpu_only || a->frozen.n)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--plan says it all: no --mode, --length, --lengths, "
+				     "--keep-int8, --freeze, --batch, --symbol or --cpu-only beside it");
+	r = rvl_read_file(a->plan_file, RIVULET_PLAN_FILE_MAX, &b);
+	if (r)
+		return r;
+	if (rivulet_plan_parse(&a->plan, b.data, b.size, &err))
+		r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", a->plan_file, err.msg);
+	rvl_blob_clear(&b);
+	return r;
+}
+
+/* Lengths, accuracies and what else a plan says; only of its own model and board. */
+static int follow_plan(const struct model_args *a, const struct rvl_blob *onnx,
+		       const struct rivulet_board *b, struct rivulet_compile_options *o)
+{
+	struct rvl_err err = { "" };
+
+	if (a->plan_file && rivulet_plan_apply(&a->plan, onnx->data, onnx->size, b, o, &err))
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", a->plan_file, err.msg);
+	return 0;
+}
+
+/* Board, model and options; the model is the caller's to clear when that went well. */
+static int prepare(struct model_args *a, const char *model, struct rivulet_board *board,
+		   struct rvl_blob *onnx, struct rivulet_compile_options *o)
+{
+	int r = read_plan(a);
+
+	if (!r)
+		r = rvl_board_of(a->board ? a->board : a->plan_file ? a->plan.board : DEFAULT_BOARD, board);
+	if (!r)
+		r = rvl_read_file(model, RIVULET_MODEL_MAX, onnx);
+	if (r)
+		return r;
+	r = fill_options(a, board, o);
+	if (!r)
+		r = follow_plan(a, onnx, board, o);
+	if (r)
+		rvl_blob_clear(onnx);
+	return r;
+}
+
+static void clear_args(struct model_args *a)
+{
+	clear_frozen(&a->frozen);
+	rvl_mode_clear(&a->mode);
+	rivulet_plan_clear(&a->plan);
 }
 
 /* ---- compile ---- */
@@ -154,14 +215,11 @@ static int compile_to(struct model_args *a, const char *model, const char *path)
 	struct rvl_err err = { "" };
 	struct rivulet_board board;
 	struct rvl_blob b;
-	int r = load_board(a, &board);
+	int r = prepare(a, model, &board, &b, &o);
 
-	if (!r)
-		r = rvl_read_file(model, RIVULET_MODEL_MAX, &b);
 	if (r)
 		return r;
-	r = fill_options(a, &board, &o);
-	if (!r && rivulet_compile(b.data, b.size, a->cpu_only ? NULL : &board, &o, &program, &explain, &err))
+	if (rivulet_compile(b.data, b.size, a->cpu_only ? NULL : &board, &o, &program, &explain, &err))
 		r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", model, err.msg);
 	if (!r)
 		r = write_program(path, &program);
@@ -180,13 +238,12 @@ int rvl_cmd_compile(int argc, char **argv)
 	int n = parse_model_args(argc, argv, &a, "MODEL.onnx [-o FILE]"), r;
 
 	if (n < 0) {
-		clear_frozen(&a.frozen);
+		clear_args(&a);
 		return -1 - n;
 	}
 	snprintf(path, sizeof(path), "%s.rvp", argv[1]);
 	r = compile_to(&a, argv[1], a.output ? a.output : path);
-	clear_frozen(&a.frozen);
-	rvl_mode_clear(&a.mode);
+	clear_args(&a);
 	return r;
 }
 
@@ -234,16 +291,13 @@ static int explain_model(struct model_args *a, const char *model)
 	struct rvl_err err = { "" };
 	struct rivulet_board board;
 	struct rvl_blob b;
-	int r = load_board(a, &board);
+	int r = prepare(a, model, &board, &b, &o);
 
-	if (!r)
-		r = rvl_read_file(model, RIVULET_MODEL_MAX, &b);
 	if (r)
 		return r;
-	r = fill_options(a, &board, &o);
-	if (!r && rivulet_explain_model(b.data, b.size, &board, &o, &e, &err))
+	if (rivulet_explain_model(b.data, b.size, &board, &o, &e, &err))
 		r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", model, err.msg);
-	else if (!r)
+	else
 		r = print_explain(&e);
 	rivulet_explain_free(&e);
 	rvl_blob_clear(&b);
@@ -256,8 +310,7 @@ int rvl_cmd_explain(int argc, char **argv)
 	int n = parse_model_args(argc, argv, &a, "MODEL.onnx"), r;
 
 	r = n < 0 ? -1 - n : explain_model(&a, argv[1]);
-	clear_frozen(&a.frozen);
-	rvl_mode_clear(&a.mode);
+	clear_args(&a);
 	return r;
 }
 

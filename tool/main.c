@@ -11,6 +11,7 @@ static const struct rvl_command commands[] = {
 	{ "compile", "make a program file of an ONNX model", rvl_cmd_compile },
 	{ "bench", "latency, throughput, energy of a model", rvl_cmd_bench },
 	{ "eval", "accuracy of a model over a data set, by bitstream length", rvl_cmd_eval },
+	{ "plan", "choose a bitstream length for each level, by time, accuracy, charge", rvl_cmd_plan },
 	{ "info", "the device, its levels and counters, or a model's tensors", rvl_cmd_info },
 	{ "status", "what the daemon serves, model by model, level by level", rvl_cmd_status },
 	{ "policy", "the power policy: its state, another mode, a recorded battery", rvl_cmd_policy },

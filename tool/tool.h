@@ -11,6 +11,7 @@
 #include "rivulet.h"
 #include "rivulet_board.h"
 #include "rivulet_compiler.h"
+#include "rivulet_eval.h"
 #include "rivulet_program.h"
 #include "rivulet_proto.h"
 
@@ -40,6 +41,7 @@ int rvl_cmd_explain(int argc, char **argv);
 int rvl_cmd_run(int argc, char **argv);
 int rvl_cmd_bench(int argc, char **argv);
 int rvl_cmd_eval(int argc, char **argv);
+int rvl_cmd_plan(int argc, char **argv);
 int rvl_cmd_doctor(int argc, char **argv);
 int rvl_cmd_disasm(int argc, char **argv);
 int rvl_cmd_asm(int argc, char **argv);
@@ -178,6 +180,22 @@ int rvl_pnm_parse(const uint8_t *p, size_t size, struct rvl_image *out, char *wh
 
 /** rvl_idx_read() - an IDX file of unsigned bytes (MNIST's), plain or gzip. @ndim: what it must have */
 int rvl_idx_read(const char *path, uint32_t ndim, struct rvl_array *out);
+
+/** struct rvl_dataset - labelled examples; @set points into the rest */
+struct rvl_dataset {
+	struct rvl_array examples, answers;
+	uint8_t *label;
+	struct rivulet_eval_data set;
+};
+/**
+ * rvl_dataset_read() - examples and labels, each an IDX file of bytes (plain or .gz) or .npy, from example @first,
+ * at most @count. 0 or an enum rvl_exit; clear it in any case
+ */
+int rvl_dataset_read(const char *data, const char *labels, uint64_t first, uint64_t count,
+		     struct rvl_dataset *d);
+void rvl_dataset_clear(struct rvl_dataset *d);
+/** rvl_lengths_parse() - "64", "8-256" or several with commas: sets entries of @lengths, RIVULET_SC_MAX + 1 long */
+int rvl_lengths_parse(const char *s, bool *lengths);
 
 /** struct rvl_expect - recorded outputs: images x classes bytes of the last quantised tensor */
 struct rvl_expect {

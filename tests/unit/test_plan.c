@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The planner's choice against all combinations, what it says when nothing is feasible, and plan files: the same
+ * after reading, refused when damaged or made for another model, other levels, another profile.
+ */
+#include <check.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rivulet_crc32c.h"
+#include "rivulet_plan.h"
+
+static struct rvl_err err;
+static uint64_t seed;
+
+static uint64_t rnd(void)
+{
+	uint64_t z = seed += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+static double uniform(double lo, double hi)
+{
+	return lo + (hi - lo) * (double)(rnd() >> 11) / 9007199254740992.0;
+}
+
+static uint32_t range(uint32_t lo, uint32_t hi)
+{
+	return lo + (uint32_t)(rnd() % (hi - lo + 1));
+}
+
+/* ---- an instance with made-up costs and accuracies ---- */
+
+struct instance {
+	struct rivulet_plan_problem p;
+	struct rivulet_plan_way way[RIVULET_PLAN_WAYS];
+	uint32_t ppm[RIVULET_PLAN_WAYS];
+	uint32_t asked[RIVULET_PLAN_WAYS];
+};
+
+static int ppm_of(void *ctx, uint32_t way, uint32_t *ppm, struct rvl_err *e)
+{
+	struct instance *x = ctx;
+
+	(void)e;
+	x->asked[way]++;
+	*ppm = x->ppm[way];
+	return 0;
+}
+
+/* Levels 7 (fastest) downward; lengths as they come, int8 perhaps; accuracy rises with steps back. */
+static void make(struct instance *x, uint64_t s, uint32_t ways, uint32_t levels)
+{
+	seed = s;
+	memset(x, 0, sizeof(*x));
+	for (uint32_t w = 0; w < ways; w++) {
+		uint32_t bits = 8 + w * 240 / ways;
+
+		x->way[w].length = w == 0 && range(0, 2) == 0 ? 0 : bits;
+		x->ppm[w] = (uint32_t)(900000 - 300000.0 * 8 / bits - uniform(0, 60000));
+		for (uint32_t l = 0; l < RIVULET_LEVELS; l++) {
+			x->way[w].seconds[l] = bits * 1e-3 / (l + 2) * uniform(0.99, 1.01);
+			x->way[w].joule[l] = bits * 1e-5 * (1 + l * l * 0.05) * uniform(0.99, 1.01);
+		}
+	}
+	x->p = (struct rivulet_plan_problem){ .way = x->way, .n_ways = ways, .n_levels = levels,
+		.constraint = uniform(0.001, 0.02), .base_power = range(0, 1) ? uniform(0, 1e-2) : 0,
+		.rate = range(0, 3) ? 0 : uniform(1, 10), .awake = range(0, 1),
+		.objective = (enum rivulet_plan_objective)range(0, 2), .best = 900000, .worst = 600000,
+		.tolerance = range(0, 2000), .penalty = uniform(0, 0.4), .accuracy = ppm_of, .ctx = x };
+	for (uint32_t i = 0; i < levels; i++)
+		x->p.level[i] = (struct rivulet_plan_level){ .level = RIVULET_LEVELS - 1 - i,
+			.least = range(500000, 860000), .joule = uniform(10, 100) };
+}
+
+/* ---- the oracle: every combination, by the definitions and nothing else ---- */
+
+static bool ok(const struct instance *x, uint32_t i, uint32_t w)
+{
+	return x->way[w].seconds[x->p.level[i].level] <= x->p.constraint &&
+	       x->ppm[w] >= x->p.level[i].least;
+}
+
+static double joules(const struct instance *x, uint32_t i, uint32_t w)
+{
+	double t = x->way[w].seconds[x->p.level[i].level], on = t;
+
+	if (x->p.rate > 0 && x->p.awake)
+		on = t > 1 / x->p.rate ? t : 1 / x->p.rate;
+	return x->way[w].joule[x->p.level[i].level] + x->p.base_power * on;
+}
+
+static double bits_of(const struct instance *x, uint32_t w)
+{
+	return x->way[w].length ? x->way[w].length : 1e9;
+}
+
+static double reward(const struct instance *x, const uint32_t *way)
+{
+	double most = 0, runs = 0, mean = 0, penalty = 0;
+
+	for (uint32_t i = 0; i < x->p.n_levels; i++) {
+		double best = 0;
+
+		for (uint32_t w = 0; w < x->p.n_ways; w++)
+			best = fmax(best, x->p.level[i].joule / joules(x, i, w));
+		most += best;
+		runs += x->p.level[i].joule / joules(x, i, way[i]);
+		mean += (x->ppm[way[i]] - 600000.0) / 300000 / x->p.n_levels;
+		for (uint32_t j = i + 1; j < x->p.n_levels; j++)
+			if (x->ppm[way[j]] > x->ppm[way[i]] + x->p.tolerance)
+				penalty = x->p.penalty;
+	}
+	return mean + runs / most - penalty;
+}
+
+/* How good a combination is: more is better, by the objective. */
+static double value(const struct instance *x, const uint32_t *way)
+{
+	double v = 0;
+
+	if (x->p.objective == RIVULET_PLAN_REWARD)
+		return reward(x, way);
+	for (uint32_t i = 0; i < x->p.n_levels; i++)
+		v += x->p.objective == RIVULET_PLAN_RUNS ? x->p.level[i].joule / joules(x, i, way[i]) :
+							   bits_of(x, way[i]);
+	return v;
+}
+
+/* The best value of all combinations; -INFINITY: none is feasible. */
+static double exhaust(const struct instance *x, uint32_t *best)
+{
+	uint32_t way[RIVULET_LEVELS] = { 0 }, i;
+	double most = -INFINITY;
+
+	for (;;) {
+		bool all = true;
+
+		for (i = 0; i < x->p.n_levels; i++)
+			all &= ok(x, i, way[i]);
+		if (all && value(x, way) > most) {
+			most = value(x, way);
+			memcpy(best, way, sizeof(way));
+		}
+		for (i = 0; i < x->p.n_levels && ++way[i] == x->p.n_ways; i++)
+			way[i] = 0;
+		if (i == x->p.n_levels)
+			return most;
+	}
+}
+
+static void check_missing(struct instance *x, const struct rivulet_plan_answer *a)
+{
+	double most = 0;
+
+	for (uint32_t i = 0; i < x->p.n_levels; i++) {
+		double least = INFINITY;
+		uint32_t high = 0;
+		bool any = false;
+
+		for (uint32_t w = 0; w < x->p.n_ways; w++) {
+			double t = x->way[w].seconds[x->p.level[i].level];
+
+			any |= ok(x, i, w);
+			if (x->ppm[w] >= x->p.level[i].least)
+				least = fmin(least, t);
+			if (t <= x->p.constraint && x->ppm[w] > high)
+				high = x->ppm[w];
+		}
+		most = fmax(most, least);
+		ck_assert_uint_eq(a->missed >> i & 1, !any);
+		ck_assert(a->level_time[i] == least);
+		ck_assert_uint_eq(a->highest[i], high);
+	}
+	ck_assert(a->least_time == most);
+}
+
+/* What a constraint just so large makes of an infeasible problem. */
+static void check_least_time(struct instance *x, double least)
+{
+	struct rivulet_plan_answer a;
+
+	if (!isfinite(least))
+		return;
+	x->p.constraint = least;
+	ck_assert_int_eq(rivulet_plan_choose(&x->p, &a, &err), 0);
+	ck_assert(a.feasible);
+	x->p.constraint = nextafter(least, 0);
+	ck_assert_int_eq(rivulet_plan_choose(&x->p, &a, &err), 0);
+	ck_assert(!a.feasible);
+}
+
+START_TEST(choice_is_the_best_of_all)
+{
+	static struct instance x;
+	struct rivulet_plan_answer a;
+	uint32_t feasible = 0, infeasible = 0, way[RIVULET_LEVELS];
+
+	for (uint64_t s = 1; s <= 600; s++) {
+		double best;
+
+		make(&x, s * 77, s % 3 ? 12 : 30, s % 3 ? 1 + s % 4 : 3);
+		best = exhaust(&x, way);
+		ck_assert_msg(!rivulet_plan_choose(&x.p, &a, &err), "%s", err.msg);
+		ck_assert_int_eq(a.feasible, isfinite(best));
+		for (uint32_t w = 0; w < x.p.n_ways; w++)
+			ck_assert_uint_le(x.asked[w], 1);
+		if (!a.feasible) {
+			infeasible++;
+			check_missing(&x, &a);
+			check_least_time(&x, a.least_time);
+			continue;
+		}
+		feasible++;
+		for (uint32_t i = 0; i < x.p.n_levels; i++) {
+			ck_assert(ok(&x, i, a.way[i]));
+			ck_assert_uint_eq(a.ppm[i], x.ppm[a.way[i]]);
+		}
+		ck_assert_double_eq_tol(value(&x, a.way), best, 1e-12 * fabs(best));
+		ck_assert_double_eq_tol(a.reward, reward(&x, a.way), 1e-9);
+	}
+	ck_assert_uint_gt(feasible, 150);
+	ck_assert_uint_gt(infeasible, 100);
+}
+END_TEST
+
+/* The search for runs starts with the cheapest and stops at the first that is good enough. */
+START_TEST(measures_no_more_than_needed)
+{
+	static struct instance x;
+	struct rivulet_plan_answer a;
+	uint32_t asked = 0;
+
+	make(&x, 5, 200, 1);
+	for (uint32_t w = 0; w < x.p.n_ways; w++) {
+		x.way[w].length = 8 + w;
+		x.ppm[w] = 500000 + 1000 * w;
+		for (uint32_t l = 0; l < RIVULET_LEVELS; l++) {
+			x.way[w].seconds[l] = 1e-3 * (8 + w);
+			x.way[w].joule[l] = 1e-6 * (8 + w);
+		}
+	}
+	x.p.base_power = 0;
+	x.p.constraint = 1;
+	x.p.objective = RIVULET_PLAN_RUNS;
+	x.p.level[0].least = 540000;
+	ck_assert_int_eq(rivulet_plan_choose(&x.p, &a, &err), 0);
+	ck_assert(a.feasible);
+	ck_assert_uint_eq(a.way[0], 40);
+	for (uint32_t w = 0; w < x.p.n_ways; w++)
+		asked += x.asked[w];
+	ck_assert_uint_eq(asked, 41);
+}
+END_TEST
+
+START_TEST(problems_that_contradict_themselves)
+{
+	static struct instance x;
+	struct rivulet_plan_answer a;
+
+#define REFUSED(change)                                                                            \
+	do {                                                                                       \
+		make(&x, 9, 10, 2);                                                                \
+		change;                                                                            \
+		ck_assert_int_eq(rivulet_plan_choose(&x.p, &a, &err), -EINVAL);                    \
+	} while (0)
+	REFUSED(x.p.n_ways = 0);
+	REFUSED(x.p.n_ways = RIVULET_PLAN_WAYS + 1);
+	REFUSED(x.p.n_levels = 0);
+	REFUSED(x.p.n_levels = RIVULET_LEVELS + 1);
+	REFUSED(x.p.constraint = 0);
+	REFUSED(x.p.constraint = NAN);
+	REFUSED(x.p.base_power = -1);
+	REFUSED(x.p.rate = NAN);
+	REFUSED(x.p.best = x.p.worst);
+	REFUSED(x.p.penalty = -1);
+	REFUSED(x.p.objective = RIVULET_PLAN_OBJECTIVE_COUNT);
+	REFUSED(x.p.level[1].level = RIVULET_LEVELS);
+	REFUSED(x.p.level[1].joule = 0);
+	REFUSED(x.p.base_power = 0; x.way[3].joule[x.p.level[1].level] = 0);
+	ck_assert_int_eq(rivulet_plan_stay(&x.p, 2, false, &a, &err), -EINVAL);
+}
+END_TEST
+
+/* The whole charge at one level, with its own accuracy or the highest that the plan promises. */
+START_TEST(staying_on_a_level)
+{
+	static struct instance x;
+	struct rivulet_plan_answer a, strict;
+
+	make(&x, 31, 30, 3);
+	x.p.objective = RIVULET_PLAN_RUNS;
+	x.p.constraint = 1;
+	for (uint32_t i = 0; i < 3; i++)
+		x.p.level[i].least = 700000 - 50000 * i;
+	ck_assert_int_eq(rivulet_plan_stay(&x.p, 2, false, &a, &err), 0);
+	ck_assert_int_eq(rivulet_plan_stay(&x.p, 2, true, &strict, &err), 0);
+	ck_assert(a.feasible && strict.feasible);
+	ck_assert(a.ppm[0] >= 600000 && strict.ppm[0] >= 700000);
+	ck_assert(strict.runs <= a.runs);
+	ck_assert_double_eq_tol(a.runs, (x.p.level[0].joule + x.p.level[1].joule + x.p.level[2].joule) /
+				joules(&x, 2, a.way[0]), 1e-6);
+}
+END_TEST
+
+START_TEST(dominated_levels)
+{
+	struct rivulet_board b;
+	char why[256];
+
+	ck_assert_msg(!rivulet_board_load(&b, "sc-edge", why, sizeof(why)), "%s", why);
+	ck_assert_int_eq(rivulet_plan_dominated(&b, 0), 1); /* 400 and 600 MHz at 1.0 V */
+	ck_assert_int_eq(rivulet_plan_dominated(&b, 1), -1);
+	ck_assert_int_eq(rivulet_plan_dominated(&b, 2), 3); /* 800 and 1000 MHz at 1.1 V */
+	ck_assert_int_eq(rivulet_plan_dominated(&b, 3), -1);
+	ck_assert_int_eq(rivulet_plan_dominated(&b, 5), -1);
+}
+END_TEST
+
+/* ---- files ---- */
+
+static const char model[] = "the bytes of a model";
+static const char *const keep[] = { "first", "a node with blanks" };
+static const float examples[] = { 1, 2, 3 };
+static struct rivulet_board board;
+
+static void make_plan(struct rivulet_plan *p)
+{
+	const struct rivulet_compile_options o = { .batch = 2, .symbol = 7, .keep_int8 = keep,
+		.n_keep_int8 = 2, .calibration = examples, .calibration_size = 3 };
+	char why[256];
+
+	ck_assert_msg(!rivulet_board_load(&board, "sc-edge", why, sizeof(why)), "%s", why);
+	*p = (struct rivulet_plan){ 0 };
+	ck_assert_int_eq(rivulet_plan_bind(p, model, sizeof(model), &board, &o, &err), 0);
+	memset(p->data, 0x5a, sizeof(p->data));
+	p->examples_chosen = 5000;
+	p->examples_held = 4000;
+	p->objective = RIVULET_PLAN_REWARD;
+	p->constraint_ns = 147247499;
+	p->n_levels = 2;
+	p->level[0] = (struct rivulet_plan_entry){ 5, 1400000000, 1275000, 33, 876000, 874200, 877800,
+						   870000, 75547244, 154548275 };
+	p->level[1] = (struct rivulet_plan_entry){ 2, 800000000, 1100000, 0, 894300, 0, 1000000, 0,
+						   52082877, 46188906 };
+}
+
+static void text_of(const struct rivulet_plan *p, struct rivulet_blob *b)
+{
+	ck_assert_int_eq(rivulet_plan_text(p, b), 0);
+	ck_assert_uint_eq(strlen(b->data), b->size);
+}
+
+START_TEST(a_file_gives_the_plan_back)
+{
+	struct rivulet_compile_options o = { .calibration = examples, .calibration_size = 3 };
+	struct rivulet_blob a = { 0 }, b = { 0 };
+	struct rivulet_plan p, q;
+
+	make_plan(&p);
+	text_of(&p, &a);
+	ck_assert_msg(!rivulet_plan_parse(&q, a.data, a.size, &err), "%s", err.msg);
+	text_of(&q, &b);
+	ck_assert_str_eq(a.data, b.data);
+	ck_assert_mem_eq(q.level, p.level, sizeof(p.level));
+	ck_assert_msg(!rivulet_plan_apply(&q, model, sizeof(model), &board, &o, &err), "%s", err.msg);
+	ck_assert(o.stochastic && o.batch == 2 && o.symbol == 7 && o.n_keep_int8 == 2);
+	ck_assert_str_eq(o.keep_int8[1], keep[1]);
+	ck_assert_uint_eq(o.length[5], 33);
+	ck_assert_uint_eq(o.length[2], 0);
+	ck_assert_uint_eq(o.length[3], RIVULET_NO_VARIANT);
+	ck_assert_uint_eq(o.accuracy[5], 876000);
+	ck_assert_uint_eq(o.accuracy[3], 0);
+	rivulet_blob_free(&a);
+	rivulet_blob_free(&b);
+	rivulet_plan_clear(&p);
+	rivulet_plan_clear(&q);
+}
+END_TEST
+
+/* Any byte changed, any tail missing. */
+START_TEST(damaged_files_are_refused)
+{
+	struct rivulet_blob b = { 0 };
+	struct rivulet_plan p, q;
+	char *copy;
+
+	make_plan(&p);
+	text_of(&p, &b);
+	copy = malloc(b.size);
+	for (size_t i = 0; i < b.size; i++) {
+		memcpy(copy, b.data, b.size);
+		copy[i] ^= 1 + i % 7;
+		ck_assert_int_eq(rivulet_plan_parse(&q, copy, b.size, &err), -EBADMSG);
+		memcpy(copy, b.data, b.size);
+		ck_assert_int_eq(rivulet_plan_parse(&q, copy, i, &err), -EBADMSG);
+	}
+	ck_assert_int_eq(rivulet_plan_parse(&q, b.data, RIVULET_PLAN_FILE_MAX + 1ul, &err), -EBADMSG);
+	free(copy);
+	rivulet_blob_free(&b);
+	rivulet_plan_clear(&p);
+}
+END_TEST
+
+/* A file with a right checksum whose line @from is @to. */
+static int parse_with(const char *from, const char *to)
+{
+	static char text[1 << 16];
+	struct rivulet_blob b = { 0 };
+	struct rivulet_plan p, q;
+	char *at, *s;
+	size_t n;
+	int rc;
+
+	make_plan(&p);
+	text_of(&p, &b);
+	s = b.data;
+	at = strstr(s, from);
+	ck_assert_msg(at != NULL, "no \"%s\"", from);
+	n = (size_t)snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - s), s, to, at + strlen(from));
+	n -= strlen("crc32c 00000000\n");
+	n += (size_t)sprintf(text + n, "crc32c %08x\n", rivulet_crc32c(0, text, n));
+	rc = rivulet_plan_parse(&q, text, n, &err);
+	if (!rc)
+		rivulet_plan_clear(&q);
+	rivulet_blob_free(&b);
+	rivulet_plan_clear(&p);
+	return rc;
+}
+
+START_TEST(wrong_lines_are_named)
+{
+	static const struct { const char *from, *to, *says; } wrong[] = {
+		{ "rivulet-plan 1", "rivulet-plan 2", "version 2, this is for version 1" },
+		{ "\nboard sc-edge", "\nboard ", "line 3: board" },
+		{ "\nopp ", "\nopp g", "line 4: opp" },
+		{ "\nbatch 2\n", "\n", "line 9: batch" },
+		{ "\nbatch 2", "\nbatch 2147483648", "line 9: batch" },
+		{ "\nsymbol 7", "\nsymbol 7 8", "line 10: symbol" },
+		{ "examples 5000 4000", "examples 5000", "line 8: examples" },
+		{ "objective reward", "objective fun", "line 13: objective" },
+		{ "constraint_ns 147247499", "constraint_ns -1", "line 14: constraint_ns" },
+		{ "length 33", "length 7", "line 15: a level's length" },
+		{ "length 33", "length 257", "line 15: length" },
+		{ "level 2 hz", "level 5 hz", "line 16: a level's length is 0 or 8 to 256, and each level has" },
+		{ "accuracy 876000", "accuracy 1000001", "line 15: accuracy" },
+		{ "energy_pj 46188906", "energy_pj 46188906 x 1", "line 16" },
+		{ "level 2", "levels 2", "line 16: level" },
+	};
+
+	ck_assert_int_eq(parse_with("length 33", "length 8"), 0);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		ck_assert_int_eq(parse_with(wrong[i].from, wrong[i].to), -EBADMSG);
+		ck_assert_msg(strstr(err.msg, wrong[i].says) != NULL, "%s: %s", wrong[i].to, err.msg);
+	}
+}
+END_TEST
+
+static void stale(const struct rivulet_board *b, const char *bytes, const float *calibration,
+		  const char *says)
+{
+	struct rivulet_compile_options o = { .calibration = calibration, .calibration_size = 3 };
+	struct rivulet_plan p;
+
+	make_plan(&p);
+	ck_assert_int_eq(rivulet_plan_apply(&p, bytes, sizeof(model), b ? b : &board, &o, &err), -ESTALE);
+	ck_assert_msg(strstr(err.msg, says) != NULL, "\"%s\" is not in: %s", says, err.msg);
+	ck_assert(!o.stochastic && !o.length[5]);
+	rivulet_plan_clear(&p);
+}
+
+START_TEST(stale_plans_say_what_differs)
+{
+	static const float others[] = { 1, 2, 4 };
+	struct rivulet_board b;
+	struct rivulet_plan p;
+
+	make_plan(&p);
+	rivulet_plan_clear(&p);
+	stale(NULL, "the bytes of a modes", examples, "of another model");
+	stale(NULL, model, NULL, "other calibration examples");
+	stale(NULL, model, others, "other calibration examples");
+	b = board;
+	b.level[2].microvolt = 1050000;
+	stale(&b, model, examples, "level 2 was 800000000 Hz at 1100000 uV, the board has 800000000 Hz at 1050000 uV");
+	b = board;
+	b.level[5].hz = 1300000000;
+	stale(&b, model, examples, "level 5 was 1400000000 Hz");
+	b = board;
+	b.levels = 5;
+	stale(&b, model, examples, "it has level 5, the board 5 levels");
+	b = board;
+	b.level[0].microvolt = 900000;
+	stale(&b, model, examples, "levels that it does not use differ");
+	b = board;
+	b.sc_and_bin_fj++;
+	stale(&b, model, examples, "the profile of sc-edge has other geometry, cycles or energies");
+	b = board;
+	b.static_uw++;
+	stale(&b, model, examples, "the profile of sc-edge has other");
+}
+END_TEST
+
+START_TEST(nodes_that_no_file_can_name)
+{
+	static const char *const bad[] = { "two\nlines" };
+	const struct rivulet_compile_options o = { .keep_int8 = bad, .n_keep_int8 = 1 };
+	struct rivulet_plan p = { 0 };
+
+	ck_assert_int_eq(rivulet_plan_bind(&p, model, sizeof(model), &board, &o, &err), -E2BIG);
+	rivulet_plan_clear(&p);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("plan");
+	TCase *choice = tcase_create("choice"), *file = tcase_create("file");
+	SRunner *r;
+	int failed;
+
+	tcase_add_test(choice, choice_is_the_best_of_all);
+	tcase_add_test(choice, measures_no_more_than_needed);
+	tcase_add_test(choice, problems_that_contradict_themselves);
+	tcase_add_test(choice, staying_on_a_level);
+	tcase_add_test(choice, dominated_levels);
+	tcase_set_timeout(choice, 300);
+	tcase_add_test(file, a_file_gives_the_plan_back);
+	tcase_add_test(file, damaged_files_are_refused);
+	tcase_add_test(file, wrong_lines_are_named);
+	tcase_add_test(file, stale_plans_say_what_differs);
+	tcase_add_test(file, nodes_that_no_file_can_name);
+	suite_add_tcase(s, choice);
+	suite_add_tcase(s, file);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
