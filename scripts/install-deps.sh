@@ -18,6 +18,7 @@ packages=(
 	# kernel module and the machine that runs it, by meta-package: next month's kernel works too
 	linux-image-6.12-amd64 linux-headers-6.12-amd64 kmod
 	qemu-system-x86 mmdebstrap fakeroot uidmap e2fsprogs busybox-static cpio xz-utils zstd
+	acpica-tools
 	# libraries of the daemon and the client
 	libdrm-dev libsystemd-dev libudev-dev libseccomp-dev libpng-dev zlib1g-dev
 	# tests

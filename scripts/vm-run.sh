@@ -13,6 +13,8 @@
 #   --board NAME     board profile, a name or a path (default zu3eg-64)
 #   --stage DIR      installed into the guest before systemd starts (default build/stage)
 #   --pace real|fast device time or results at once (default real)
+#   --battery SPEC   an ACPI battery that the NPU drains: mwh=N[,factor=X][,charge=PERCENT].  Its module
+#                    is the guest's to load under check, else udev does
 #   --no-npu         no model
 #   --foreign        two ivshmem devices that are not ours: a plain one and another server's
 #   --timeout S      give up after S seconds (default 300)
@@ -31,8 +33,11 @@ stage=build/stage
 pace=real
 npu=1
 foreign=0
+battery=
 limit=300
 memory=1024
+# Below what firmware takes of the last megabyte; in battery.asl, too.
+battery_page=0x3fe00000
 sim_pid='' stranger_pid='' qemu_pid='' status=125
 
 die() {
@@ -41,7 +46,7 @@ die() {
 }
 
 usage() {
-	sed -n '4,23s/^# \{0,1\}//p' "$0" >&2
+	sed -n '4,25s/^# \{0,1\}//p' "$0" >&2
 	exit 125
 }
 
@@ -52,6 +57,7 @@ parse() {
 		--stage) stage=${2#"$top"/}; shift ;;
 		--pace) pace=$2; shift ;;
 		--timeout) limit=$2; shift ;;
+		--battery) battery=$2; shift ;;
 		--no-npu) npu=0 ;;
 		--foreign) foreign=1 ;;
 		-*) usage ;;
@@ -102,7 +108,7 @@ start_model() {
 	[ -x "$sim" ] || die "no $sim: build it first (make)"
 	"$sim" --board "$board" --socket "$dir/npu.sock" --mem "$dir/ram" --pace "$pace" \
 		--control "$dir/control.sock" \
-		>"$dir/sim.log" 2>&1 &
+		${battery:+--battery "$battery,at=$battery_page"} >"$dir/sim.log" 2>&1 &
 	sim_pid=$!
 	wait_for "$dir/npu.sock" "$sim_pid" rivulet-sim
 	devices+=(-device pcie-root-port,id=rp0,chassis=1
@@ -114,6 +120,17 @@ start_model() {
 		-mon chardev=monitor,mode=readline
 		-chardev "socket,id=monport,path=$dir/monitor.sock"
 		-device virtserialport,chardev=monport,name=rivulet.monitor)
+}
+
+# A page that the kernel leaves alone, and the table that makes a battery of it (the address is in both).
+start_battery() {
+	command -v iasl >/dev/null || die "iasl is missing: run scripts/install-deps.sh"
+	iasl -p "$dir/battery" "$here/vm-files/battery.asl" >"$dir/iasl.log" ||
+		{ cat "$dir/iasl.log" >&2; die "battery.asl does not compile"; }
+	devices+=(-acpitable "file=$dir/battery.aml")
+	# Every reading is a fresh one: energy is compressed, the cache's second is not.
+	extra+=" memmap=4K\$$battery_page battery.cache_time=0"
+	[ "$mode" = demo ] || extra+=' modprobe.blacklist=battery'
 }
 
 # Devices with our PCI id that are none of ours, one of them as alike as can be.
@@ -207,6 +224,7 @@ main() {
 	make_dir
 	devices=()
 	[ $foreign = 0 ] || start_strangers
+	[ -z "$battery" ] || start_battery
 	[ $npu = 0 ] || start_model
 	start_machine
 	wait_machine

@@ -5,6 +5,7 @@
  *
  *   inject SPEC   as --inject, at run time
  *   temp MDEG     what the temperature sensor reports, millidegree Celsius
+ *   battery SPEC  charge=PERCENT[,factor=X] of --battery
  *   unplug        the window turns all ones, doorbells are ignored
  *   power         off and on again: a fresh device; of a platform only
  *   stat          "NAME VALUE" lines
@@ -29,6 +30,11 @@ static void print_stat(struct rvl_server *s, FILE *f)
 
 	fprintf(f, "board %s\npace %s\nconnected %d\n", s->opt.board.name,
 		s->opt.board.pace_real ? "real" : "fast", d != NULL);
+	rvl_server_drain(s);
+	if (s->battery.on)
+		fprintf(f, "battery_full_mwh %u\nbattery_left_mwh %.6f\nbattery_factor %.9g\n"
+			"battery_taken_pj %.0f\n", s->battery.full, rvl_battery_left(&s->battery),
+			s->battery.factor, s->battery.taken * 1e12);
 	if (!d)
 		return;
 	fprintf(f,
@@ -75,6 +81,21 @@ static void temperature(struct rvl_server *s, const char *arg, FILE *f)
 	}
 }
 
+static void battery(struct rvl_server *s, const char *spec, FILE *f)
+{
+	char err[160] = "";
+
+	/* What was used until now came from the old charge. */
+	rvl_server_drain(s);
+	if (!s->battery.on)
+		fprintf(f, "error: there is no battery: --battery\n");
+	else if (rvl_battery_change(&s->battery, spec, err, sizeof(err)))
+		fprintf(f, "error: %s\n", err);
+	else
+		fprintf(f, "ok\n");
+	rvl_server_drain(s);
+}
+
 static void command(struct rvl_server *s, const char *line, FILE *f)
 {
 	char err[160] = "";
@@ -87,6 +108,8 @@ static void command(struct rvl_server *s, const char *line, FILE *f)
 			fprintf(f, "ok\n");
 	} else if (!strncmp(line, "temp ", 5)) {
 		temperature(s, line + 5, f);
+	} else if (!strncmp(line, "battery ", 8)) {
+		battery(s, line + 8, f);
 	} else if (!strcmp(line, "unplug") && s->sim) {
 		rvl_device_unplug(s->sim);
 		fprintf(f, "ok\n");
@@ -98,7 +121,8 @@ static void command(struct rvl_server *s, const char *line, FILE *f)
 		print_stat(s, f);
 		fprintf(f, "ok\n");
 	} else {
-		fprintf(f, "error: \"%.40s\": expected inject SPEC, temp MDEG, unplug, power or stat\n", line);
+		fprintf(f, "error: \"%.40s\": expected inject SPEC, temp MDEG, battery SPEC, unplug, "
+			"power or stat\n", line);
 	}
 }
 

@@ -44,6 +44,11 @@ static void count_idle(struct rivulet_sim *s, uint64_t now, uint64_t busy_step)
 	s->seen = now;
 }
 
+uint64_t rvl_device_energy(const struct rivulet_sim *s)
+{
+	return s->count.energy + (uint64_t)s->idle_pj;
+}
+
 void rvl_count_publish(struct rivulet_sim *s)
 {
 	struct rivulet_counters c = s->count;
@@ -53,7 +58,7 @@ void rvl_count_publish(struct rivulet_sim *s)
 	c.time = rvl_pace_now(s);
 	c.busy = busy_now(s, c.time);
 	count_idle(s, c.time, c.busy - before);
-	c.energy += (uint64_t)s->idle_pj;
+	c.energy = rvl_device_energy(s);
 	memcpy(words, &c, sizeof(c));
 	/* Not traced: a log of every counter would hide the rest. */
 	atomic_store(&s->window.word[RIVULET_REG_COUNT_SEQ / 4], ++s->count_seq);

@@ -83,6 +83,9 @@ void rvl_device_unplug(struct rivulet_sim *s);
 /** rvl_device_doorbell() - the value of DOORBELL_PEER, before the driver looks */
 void rvl_device_doorbell(struct rivulet_sim *s, uint32_t value);
 
+/** rvl_device_energy() - that its counters tell, pJ: of jobs and of the time between them */
+uint64_t rvl_device_energy(const struct rivulet_sim *s);
+
 /** rvl_device_temperature() - what the sensor reports from now on */
 void rvl_device_temperature(struct rivulet_sim *s, int32_t millidegree);
 

@@ -28,7 +28,10 @@ static void usage(FILE *f)
 	      "                     without it there is none\n"
 	      "  --irq N            number of that interrupt at the GIC: an SPI, 0..987\n"
 	      "  --pace real|fast   completions wait for device time, or come when computed\n"
-	      "  --control PATH     socket for commands: inject SPEC, temp MDEG, unplug, power, stat\n"
+	      "  --battery SPEC     a battery that the device drains: mwh=N,at=ADDR[,factor=X][,charge=PERCENT]\n"
+	      "                     for the machine's ACPI, in the page at guest physical ADDR\n"
+	      "  --control PATH     socket for commands: inject SPEC, temp MDEG, battery SPEC, unplug,\n"
+	      "                     power, stat\n"
 	      "  --inject SPEC      faults on purpose, KIND@JOB[:ARG],...; KIND is one of\n",
 	      f);
 #define KIND(name, arg, doc) fprintf(f, "                       %-15s " doc "\n", #name);
@@ -54,6 +57,7 @@ struct arguments {
 	const char *inject;
 	const char *window;
 	const char *irq;
+	const char *battery;
 	bool done; /* --help or --version was all that was asked */
 };
 
@@ -64,7 +68,8 @@ static int parse(struct arguments *a, int argc, char **argv)
 		{ "mem", 1, NULL, 'm' },    { "pace", 1, NULL, 'p' },
 		{ "inject", 1, NULL, 'i' }, { "control", 1, NULL, 'c' },
 		{ "window", 1, NULL, 'w' }, { "qtest", 1, NULL, 'q' },
-		{ "irq", 1, NULL, 'n' },    { "verbose", 0, NULL, 'v' },
+		{ "irq", 1, NULL, 'n' },    { "battery", 1, NULL, 'B' },
+		{ "verbose", 0, NULL, 'v' },
 		{ "help", 0, NULL, 'h' },   { "version", 0, NULL, 'V' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -72,7 +77,7 @@ static int parse(struct arguments *a, int argc, char **argv)
 				   ['m'] = &a->opt.mem, ['p'] = &a->pace,
 				   ['i'] = &a->inject,	['c'] = &a->opt.control,
 				   ['w'] = &a->window,	['q'] = &a->opt.platform.qtest,
-				   ['n'] = &a->irq };
+				   ['n'] = &a->irq,	['B'] = &a->battery };
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", longopts, NULL)) != -1) {
@@ -141,6 +146,8 @@ static int check(struct arguments *a)
 		a->opt.board.pace_real = !strcmp(a->pace, "real");
 	if (a->inject && rvl_inject_add(&a->opt.inject, a->inject, 0, err, sizeof(err)))
 		return bad("--inject: %s", err);
+	if (a->battery && rvl_battery_set(&a->opt.battery, a->battery, err, sizeof(err)))
+		return bad("--battery: %s", err);
 	return 0;
 }
 

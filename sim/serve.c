@@ -50,10 +50,25 @@ static void trace(void *ctx, uint32_t reg, uint32_t value)
 	rvl_server_log(ctx, "%s = 0x%x", reg_name(reg), value);
 }
 
+void rvl_server_drain(struct rvl_server *s)
+{
+	struct rvl_battery *b = &s->battery;
+
+	if (!b->on || !s->sim)
+		return;
+	if (rvl_battery_follow(b, &s->mem, rvl_device_energy(s->sim)) || b->lost)
+		return;
+	b->lost = true;
+	rvl_server_log(s, "no battery: 0x%llx is outside the machine's memory",
+		       (unsigned long long)b->at);
+}
+
+/* The battery first: who hears of a job's end may look at it. */
 static void raise_irq(void *ctx)
 {
 	struct rvl_server *s = ctx;
 
+	rvl_server_drain(s);
 	if (s->opt.trace)
 		rvl_server_log(s, "interrupt");
 	if (s->opt.platform.on)
@@ -119,6 +134,7 @@ static int power_on(struct rvl_server *s)
 	s->sim = rivulet_sim_new(&s->opt.board, s->window, &ops);
 	if (!s->sim)
 		return -ENOMEM;
+	rvl_battery_fresh(&s->battery);
 	rvl_device_run_by(s->sim, &runner);
 	/* peer 0, vector 0 */
 	if (!s->opt.platform.on)
@@ -258,6 +274,7 @@ int rvl_server_open(struct rvl_server *s, const struct rvl_server_options *opt, 
 
 	*s = (struct rvl_server){ .opt = *opt,
 				  .mem.path = opt->mem,
+				  .battery = opt->battery,
 				  .listen_fd = -1,
 				  .control_listen_fd = -1,
 				  .client_fd = -1,
@@ -362,6 +379,7 @@ static uint64_t step(struct rvl_server *s)
 
 	if (s->sim && !s->sim->gone && s->opt.board.pace_real && due > REFRESH_NS)
 		due = REFRESH_NS;
+	rvl_server_drain(s);
 	return due;
 }
 

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "battery.h"
 #include "memory.h"
 #include "worker.h"
 
@@ -35,6 +36,7 @@ struct rvl_server_options {
 	struct rvl_inject inject;
 	const char *socket;	/* of ivshmem; unused by a platform */
 	struct rvl_platform platform;
+	struct rvl_battery battery;
 	const char *mem;
 	const char *control;	/* NULL: none */
 	FILE *log;		/* connections, and what clients do wrong; NULL: silent */
@@ -45,6 +47,7 @@ struct rvl_server_options {
 struct rvl_server {
 	struct rvl_server_options opt;
 	struct rvl_memory mem;
+	struct rvl_battery battery;
 	struct rvl_worker worker;
 	struct rivulet_sim *sim;	/* of the connected client, else NULL */
 	void *window;
@@ -70,6 +73,8 @@ int rvl_server_open(struct rvl_server *s, const struct rvl_server_options *opt, 
 int rvl_server_run(struct rvl_server *s);
 /** rvl_server_power() - a platform's device is switched off and on; 0 or a negative errno */
 int rvl_server_power(struct rvl_server *s);
+/** rvl_server_drain() - take from the battery what the device has used, show the machine what is left */
+void rvl_server_drain(struct rvl_server *s);
 void rvl_server_close(struct rvl_server *s);
 
 /** rvl_listen() - a listening unix socket at @path, mode 0600, replacing one that nobody serves; or -errno */

@@ -3,6 +3,7 @@
 # tests/unit/test_AREA.c. Other test programs follow below.
 $(eval $(call unit_test,serve,sim uapi,-lm))
 $(BUILD)/unit/test_serve: | $(BUILD)/rivulet-sim
+$(eval $(call unit_test,drain,sim uapi,-lm))
 $(eval $(call unit_test,sc,uapi))
 $(eval $(call unit_test,stochastic,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,core,sim uapi,-lm))
