@@ -170,17 +170,21 @@ int rvl_cache_add(struct rvl_cache *c, const struct rvl_key *key, const char *na
 }
 
 /* By the compiler; 0 when the program cannot run there. */
-static uint64_t reckoned_ns(const struct rvl_program *p, const struct rivulet_board *b, uint32_t level)
+static uint64_t reckoned_ns(const struct rvl_program *p, const struct rivulet_board *b, uint32_t level,
+			    struct rvl_way way)
 {
-	if (level >= b->levels || !b->level[level].hz)
+	uint32_t variant = way.variant ? way.variant - 1 : level;
+	uint32_t clock = way.clock ? way.clock - 1 : level;
+
+	if (level >= b->levels || !b->level[clock].hz)
 		return 0;
-	return (uint64_t)((double)p->cycles_at[level] * 1e9 / (double)b->level[level].hz);
+	return (uint64_t)((double)p->cycles_at[variant] * 1e9 / (double)b->level[clock].hz);
 }
 
 uint64_t rvl_program_expected_ns(const struct rvl_program *p, const struct rivulet_board *board,
-				 uint32_t level)
+				 uint32_t level, struct rvl_way way)
 {
-	uint64_t here = reckoned_ns(p, board, level), there, best = here;
+	uint64_t here = reckoned_ns(p, board, level, way), there, best = here;
 
 	if (level >= board->levels)
 		return 0;
@@ -190,7 +194,7 @@ uint64_t rvl_program_expected_ns(const struct rvl_program *p, const struct rivul
 	for (uint32_t l = 0; l < board->levels; l++) {
 		if (!p->at[l].measured_ns)
 			continue;
-		there = reckoned_ns(p, board, l);
+		there = reckoned_ns(p, board, l, way);
 		there = p->at[l].measured_ns > there ? p->at[l].measured_ns - there : 0;
 		best = here + there > best ? here + there : best;
 	}

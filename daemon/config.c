@@ -18,13 +18,15 @@
 enum kind {
 	KIND_COUNT, KIND_SIZE, KIND_SECONDS, KIND_TIME, KIND_PERCENT, KIND_SWITCH, KIND_FOREIGN,
 	KIND_ADMITS, KIND_USERS, KIND_NODE, KIND_PATH, KIND_MODE, KIND_NUMBERS, KIND_PERCENTS,
+	KIND_RECONFIGURE,
 };
 
 /* The words of those kinds that are one of a few; the value is the index. */
-static const char *const words[][4] = {
+static const char *const words[][5] = {
 	[KIND_SWITCH] = { "no", "yes" },
 	[KIND_FOREIGN] = { "yield", "reassert" },
 	[KIND_ADMITS] = { "high", "none", "all" },
+	[KIND_RECONFIGURE] = { "both", "hardware", "software", "none" },
 };
 
 struct key {
@@ -273,6 +275,7 @@ static int set_key(struct rvl_config *c, const struct key *k, const char *value,
 	case KIND_SWITCH:
 	case KIND_FOREIGN:
 	case KIND_ADMITS:
+	case KIND_RECONFIGURE:
 		return parse_word(k, value, field, err);
 	default:
 		return parse_number(k, value, field, err);
@@ -586,6 +589,7 @@ static void print_value(const struct rvl_config *c, const struct key *k, FILE *o
 	case KIND_SWITCH:
 	case KIND_FOREIGN:
 	case KIND_ADMITS:
+	case KIND_RECONFIGURE:
 		fprintf(out, "%s", words[k->kind][*(const uint64_t *)field]);
 		break;
 	case KIND_PERCENT:

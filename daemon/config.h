@@ -17,7 +17,7 @@
 /*
  * K(section, key, member, kind, default, lowest, highest, meaning). Kinds: COUNT, SIZE (bytes, with
  * K, M or G), SECONDS, TIME (ns, with ms or s), PERCENT (parts per million); USERS, NODE, PATH, MODE,
- * NUMBERS and PERCENTS are lists and text; SWITCH, FOREIGN and ADMITS one of a few words.
+ * NUMBERS and PERCENTS are lists and text; SWITCH, FOREIGN, ADMITS and RECONFIGURE one of a few words.
  * rivuletd.conf.5 is checked against this.
  */
 #define RVL_CONFIG_KEYS(K)                                                                         \
@@ -46,6 +46,8 @@
 	K(Power, Levels, power_levels, NUMBERS, "auto", 0, 7, "levels in use, fastest first")      \
 	K(Power, Thresholds, power_thresholds, PERCENTS, "auto", 0, 1000000,                       \
 	  "of charge, one between two levels: at or below it the slower one")                      \
+	K(Power, Reconfigure, reconfigure, RECONFIGURE, "both", 0, 0,                              \
+	  "what the policy changes: both, hardware (clock), software (lengths), none")             \
 	K(Power, Hysteresis, power_hysteresis, PERCENT, "2", 0, 500000, "above it before rising")  \
 	K(Power, Dwell, power_dwell, TIME, "10s", 0, 3600000000000ull, "between a change and a rise") \
 	K(Power, Reserve, power_reserve, PERCENT, "5", 0, 500000, "of charge, kept; 0: none")      \
@@ -86,6 +88,10 @@ struct rvl_mode {
 };
 
 enum rvl_foreign { RVL_FOREIGN_YIELD = 0, RVL_FOREIGN_REASSERT };
+enum rvl_reconfigure {
+	RVL_RECONFIGURE_BOTH = 0, RVL_RECONFIGURE_HARDWARE, RVL_RECONFIGURE_SOFTWARE,
+	RVL_RECONFIGURE_NONE,
+};
 enum rvl_admits { RVL_ADMITS_HIGH = 0, RVL_ADMITS_NONE, RVL_ADMITS_ALL };
 
 #define RVL_KIND_COUNT uint64_t
@@ -96,6 +102,7 @@ enum rvl_admits { RVL_ADMITS_HIGH = 0, RVL_ADMITS_NONE, RVL_ADMITS_ALL };
 #define RVL_KIND_SWITCH uint64_t
 #define RVL_KIND_FOREIGN uint64_t
 #define RVL_KIND_ADMITS uint64_t
+#define RVL_KIND_RECONFIGURE uint64_t
 #define RVL_KIND_MODE struct rvl_mode
 #define RVL_KIND_NUMBERS struct rvl_numbers
 #define RVL_KIND_PERCENTS struct rvl_numbers

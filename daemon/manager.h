@@ -123,13 +123,17 @@ struct rvl_program *rvl_cache_find(struct rvl_cache *c, const struct rvl_key *ke
 int rvl_cache_add(struct rvl_cache *c, const struct rvl_key *key, const char *name, int memfd,
 		  struct rvl_program **out, struct rvl_text *err);
 struct rvl_program *rvl_program_put(struct rvl_program *p);
+/** struct rvl_way - whose commands run at whose clock: 1 + a level that is kept, 0: each level's own */
+struct rvl_way {
+	uint32_t variant, clock;
+};
 /**
  * rvl_program_expected_ns() - of one run at @level of @board
  * As measured there; else as measured elsewhere, with what the compiler reckons the level costs;
  * else as the compiler reckons. 0: @board has no such level (no device).
  */
 uint64_t rvl_program_expected_ns(const struct rvl_program *p, const struct rivulet_board *board,
-				 uint32_t level);
+				 uint32_t level, struct rvl_way way);
 /**
  * rvl_program_accurate() - levels from which on upward the program's expected accuracy is @ppm
  * Returns a mask within @p->levels; 0: no level reaches it, or it is not known.
@@ -355,6 +359,7 @@ struct rvl_run {
 	uint32_t serial;
 	uint32_t levels;	/* that it can run at */
 	uint32_t min_level;	/* lower ones wait in the device until it has run */
+	uint32_t variant;	/* 1 + level whose commands it runs; 0: the device's level's */
 	struct rvl_slot slot;
 	bool running, ended;
 	int error;		/* 0: as the runtime says; or why it was given up */

@@ -46,6 +46,46 @@ uint32_t rvl_power_flags(const struct rvl_power *pw)
 	       (pw->yielded ? RIVULET_POLICY_YIELDED : 0);
 }
 
+struct rvl_way rvl_power_way(const struct rvl_power *pw)
+{
+	uint64_t how = pw->m->cfg.reconfigure;
+	uint32_t top = 1 + pw->policy.cfg.level[0];
+	struct rvl_way w = { 0 };
+
+	if (!pw->ready)
+		return w;
+	if (how == RVL_RECONFIGURE_HARDWARE || how == RVL_RECONFIGURE_NONE)
+		w.variant = top;
+	if (how == RVL_RECONFIGURE_SOFTWARE || how == RVL_RECONFIGURE_NONE)
+		w.clock = top;
+	return w;
+}
+
+static uint32_t clock_level(const struct rvl_power *pw)
+{
+	struct rvl_way w = rvl_power_way(pw);
+
+	return w.clock ? w.clock - 1 : pw->policy.level;
+}
+
+uint32_t rvl_power_usable(const struct rvl_power *pw, uint32_t levels)
+{
+	struct rvl_way w = rvl_power_way(pw);
+
+	if (!w.variant)
+		return levels;
+	return levels >> (w.variant - 1) & 1 ? (1u << RIVULET_LEVELS) - 1 : 0;
+}
+
+uint32_t rvl_power_forced(const struct rvl_power *pw, uint32_t min_level)
+{
+	struct rvl_way w = rvl_power_way(pw);
+
+	if (w.variant || !w.clock)
+		return w.variant;
+	return 1 + (pw->policy.level > min_level ? pw->policy.level : min_level);
+}
+
 static uint32_t board_mask(const struct rvl_power *pw)
 {
 	return (1u << pw->m->device.board.levels) - 1;
@@ -72,6 +112,8 @@ static void fill_input(const struct rvl_power *pw, struct rvl_policy_input *in)
 	/* A model must have its variant; a level that was refused may be tried if it is the last. */
 	in->allowed = have & ~pw->refused ? have & ~pw->refused : have;
 	in->mode = rvl_power_mode(pw, &in->fixed, &source);
+	if (pw->m->cfg.reconfigure == RVL_RECONFIGURE_NONE)
+		in->mode = RIVULET_POLICY_PERFORMANCE;
 	/* A level that this board does not have: its fastest. */
 	if (in->fixed >= pw->m->device.board.levels)
 		in->fixed = pw->m->device.board.levels - 1;
@@ -144,14 +186,15 @@ static bool refused(struct rvl_power *pw, uint32_t level, const struct rvl_text 
 /* Makes the device run at the policy's level. Returns true when another level must be looked for. */
 static bool apply(struct rvl_power *pw)
 {
-	uint32_t level = pw->policy.level;
+	uint32_t level = clock_level(pw);
 	struct rvl_text err;
 	int r;
 
 	if (pw->yielded || (pw->steered && pw->applied == level))
 		return false;
 	r = pin(pw, level, &err);
-	if (r == -ERANGE || r == -EINVAL)
+	/* A clock that is to be kept has no other in its place. */
+	if ((r == -ERANGE || r == -EINVAL) && !rvl_power_way(pw).clock)
 		return refused(pw, level, &err);
 	pw->applied = r ? NO_LEVEL : level;
 	if (r) {
@@ -213,7 +256,7 @@ static void fill_event(const struct rvl_power *pw, struct rivulet_msg_level *e)
 	e->reason = pw->policy.reason;
 	e->flags = rvl_power_flags(pw);
 	e->charge = pw->gauge.known ? pw->gauge.charge : 0;
-	e->hz = pw->m->device.board.level[pw->policy.level].hz;
+	e->hz = pw->m->device.board.level[clock_level(pw)].hz;
 }
 
 void rvl_power_event(const struct rvl_power *pw, struct rvl_session *s)
@@ -229,11 +272,11 @@ void rvl_power_event(const struct rvl_power *pw, struct rvl_session *s)
 
 static void log_change(const struct rvl_power *pw)
 {
-	const struct rivulet_board_level *l = &pw->m->device.board.level[pw->policy.level];
+	uint64_t hz = pw->m->device.board.level[clock_level(pw)].hz;
 	struct rvl_about a = about(pw);
 
 	rvl_log(LOG_INFO, RVL_LOG_POLICY_LEVEL, &a, "level %u (%llu MHz) by %s%s%s",
-		pw->policy.level, (unsigned long long)l->hz / 1000000, a.reason,
+		pw->policy.level, (unsigned long long)hz / 1000000, a.reason,
 		pw->policy.reserve ? ", in the reserve" : "",
 		pw->policy.emergency ? ", too hot" : "");
 }

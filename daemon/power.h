@@ -143,6 +143,15 @@ uint32_t rvl_power_flags(const struct rvl_power *pw);
  */
 int rvl_power_admit(const struct rvl_power *pw, uint32_t levels, uint32_t priority,
 		    struct rvl_text *err);
+/**
+ * rvl_power_way() - what Reconfigure= keeps; nothing before there is a device
+ * rvl_power_usable() - levels of the policy that a program with variants for @levels can run at
+ * rvl_power_forced() - 1 + the level whose commands a run that starts now must run, not below
+ * @min_level; 0: those of the level that the device is at
+ */
+struct rvl_way rvl_power_way(const struct rvl_power *pw);
+uint32_t rvl_power_usable(const struct rvl_power *pw, uint32_t levels);
+uint32_t rvl_power_forced(const struct rvl_power *pw, uint32_t min_level);
 /** rvl_power_hold(), rvl_power_release() - a run that can run at @levels was admitted, has ended */
 void rvl_power_hold(struct rvl_power *pw, uint32_t levels);
 void rvl_power_release(struct rvl_power *pw, uint32_t levels);

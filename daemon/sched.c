@@ -78,6 +78,11 @@ static void fill_worth(const struct rvl_run *run, const struct rivulet_exec_resu
 {
 	const struct rivulet_level_info *info = run->instance->model->program->file->level;
 
+	if (run->variant) {
+		r->length = info[run->variant - 1].length;
+		r->accuracy = info[run->variant - 1].accuracy;
+		return;
+	}
 	r->length = info[res->level_min].length;
 	r->accuracy = info[res->level_min].accuracy;
 	for (uint32_t l = res->level_min; l <= res->level_max && l < RIVULET_LEVELS; l++) {
@@ -136,9 +141,11 @@ static void answer_error(struct rvl_run *run, int error, const char *text)
 	rvl_send_error(s, RIVULET_MSG_RUN, run->serial, error, text);
 }
 
-static void learn(struct rvl_program *p, const struct rivulet_exec_result *res, bool late)
+/* @level: of the policy, where the device's stands still. */
+static void learn(struct rvl_program *p, const struct rivulet_exec_result *res, uint32_t level,
+		  bool late)
 {
-	struct rvl_level_stat *at = &p->at[res->level_min % RIVULET_LEVELS];
+	struct rvl_level_stat *at = &p->at[level % RIVULET_LEVELS];
 	uint64_t ns = res->end_ns - res->start_ns;
 
 	at->runs++;
@@ -147,6 +154,13 @@ static void learn(struct rvl_program *p, const struct rivulet_exec_result *res, 
 	at->npu_ns += res->device_ns;
 	at->energy_pj += res->energy_pj;
 	at->measured_ns = at->measured_ns ? at->measured_ns - at->measured_ns / 8 + ns / 8 : ns;
+}
+
+static uint32_t level_of(const struct rvl_run *run, const struct rivulet_exec_result *res)
+{
+	struct rvl_way way = rvl_power_way(&run->instance->session->m->power);
+
+	return run->variant && way.clock ? run->variant - 1 : res->level_min;
 }
 
 static void finish(struct rvl_run *run)
@@ -166,7 +180,7 @@ static void finish(struct rvl_run *run)
 	if (error) {
 		answer_error(run, error, run->error ? run->text.s : res->text);
 	} else {
-		learn(x->model->program, res, late);
+		learn(x->model->program, res, level_of(run, res), late);
 		answer_done(run, res, late);
 	}
 	run->user->runs--;
@@ -193,6 +207,8 @@ static void start(struct rvl_sched *sc, struct rvl_run *run)
 		return;
 	}
 	params.min_level = run->min_level;
+	params.variant = run->variant = rvl_power_forced(&run->instance->session->m->power,
+							 run->min_level);
 	if (run->slot.deadline != UINT64_MAX && run->slot.deadline <= INT64_MAX)
 		params.deadline = (int64_t)run->slot.deadline;
 	r = rivulet_exec_start(run->instance->exec, &params, &why);
@@ -277,9 +293,9 @@ static int choose_levels(const struct rvl_instance *x, const struct rivulet_msg_
 	const struct rvl_program *p = x->model->program;
 	const struct rvl_manager *m = x->session->m;
 
-	run->levels = p->levels;
+	run->levels = rvl_power_usable(&m->power, p->levels);
 	if (req->min_accuracy) {
-		run->levels = rvl_program_accurate(p, req->min_accuracy);
+		run->levels = rvl_power_usable(&m->power, rvl_program_accurate(p, req->min_accuracy));
 		if (!run->levels)
 			return rvl_say(err, -EOPNOTSUPP,
 				       "no level of \"%s\" has an expected accuracy of %.4f %%, or none "
@@ -333,6 +349,16 @@ static void enqueue(struct rvl_sched *sc, struct rvl_run *run)
 	wake(sc);
 }
 
+/* Where the clock stands still, the longest lengths take longest: those of the fastest level. */
+static uint64_t slowest_ns(const struct rvl_instance *x, uint32_t levels, uint64_t deadline)
+{
+	const struct rvl_manager *m = x->session->m;
+	struct rvl_way way = rvl_power_way(&m->power);
+	uint32_t level = way.clock ? way.clock - 1 : rvl_power_floor(&m->power, levels, deadline);
+
+	return rvl_program_expected_ns(x->model->program, &m->device.board, level, way);
+}
+
 int rvl_sched_submit(struct rvl_instance *x, const struct rivulet_msg_run *req,
 		     struct rvl_text *err)
 {
@@ -358,8 +384,7 @@ int rvl_sched_submit(struct rvl_instance *x, const struct rivulet_msg_run *req,
 		.arrival = rvl_now(),
 		.hard = req->flags & RIVULET_RUN_HARD,
 	};
-	run->slot.expected = rvl_program_expected_ns(x->model->program, &m->device.board,
-			rvl_power_floor(&m->power, run->levels, run->slot.deadline));
+	run->slot.expected = slowest_ns(x, run->levels, run->slot.deadline);
 	if (!req->deadline)
 		run->slot.turn = rvl_turn(&turn, m->sched.turn, run->slot.expected);
 	r = admit(&m->sched, &run->slot, err);

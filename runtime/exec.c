@@ -343,16 +343,30 @@ static void step_done(struct rvl_rt_task *t)
 		step_failed(x, t->step, t->error, why);
 }
 
+/* One level's commands at all levels. */
+static int force_variant(struct rivulet_step *step, uint32_t level, struct rivulet_runtime_error *err)
+{
+	if (level >= RIVULET_LEVELS || !step->variant[level].length)
+		return rvl_rt_fail(err, EOPNOTSUPP, "no command stream for level %u", level);
+	for (uint32_t l = 0; l < RIVULET_LEVELS; l++)
+		step->variant[l] = step->variant[level];
+	step->min_level = 0;
+	return 0;
+}
+
 static int submit_npu(struct rivulet_exec *x, uint32_t i, struct rivulet_runtime_error *err)
 {
 	struct rivulet_image *img = x->img;
-	struct rvl_rt_npu_job job = { .step = &rivulet_program_steps(img->prog)[i],
+	struct rivulet_step step = rivulet_program_steps(img->prog)[i];
+	struct rvl_rt_npu_job job = { .step = &step,
 		.report_offset = (uint64_t)img->report[i] * RVL_RT_REPORT,
 		.deadline = x->params.deadline };
-	uint32_t least = job.step->min_level;
 	uint32_t io = img->prog->inputs + img->prog->outputs;
+	int r = x->params.variant ? force_variant(&step, x->params.variant - 1, err) : 0;
 
-	job.min_level = x->params.min_level > least ? x->params.min_level : least;
+	if (r)
+		return r;
+	job.min_level = x->params.min_level > step.min_level ? x->params.min_level : step.min_level;
 	for (uint32_t s = 0; s < RIVULET_SLOTS; s++) {
 		if (!(job.step->slots >> s & 1))
 			continue;

@@ -133,6 +133,7 @@ int rivulet_exec_bind_fd(struct rivulet_exec *x, uint32_t tensor, int fd, uint64
 struct rivulet_exec_params {
 	int64_t deadline;	/* CLOCK_MONOTONIC ns, 0: none; passed on as the fences' hint */
 	uint32_t min_level;	/* the device puts off lower levels until its NPU steps have run */
+	uint32_t variant;	/* 1 + level whose commands run, whatever the device's level is; 0: its own */
 	bool soft;		/* the deadline is only that hint: a late run goes on to its end */
 	void (*done)(struct rivulet_exec *x, void *data);	/* from dispatch or wait, once; may be NULL */
 	void *data;

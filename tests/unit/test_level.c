@@ -151,6 +151,47 @@ START_TEST(replies)
 }
 END_TEST
 
+/* Runs at the policy's level @wanted, with only @kept variants; the level and length that it ran with. */
+static struct rivulet_run_stats reconfigured(const char *how, uint32_t wanted, uint32_t kept)
+{
+	struct rivulet_program *p;
+	struct rivulet_run_stats st;
+	char config[96];
+	struct job j;
+
+	snprintf(config, sizeof(config), "[Power]\nDwell=0\nPowerProfiles=no\nReconfigure=%s\n", how);
+	rig_start(config);
+	get_program();
+	p = program;
+	for (uint32_t l = 0; l < RIVULET_LEVELS; l++) {
+		p->level[l].length = l <= TOP ? 16 << l : 0;
+		if (!(kept >> l & 1))
+			no_variant(l);
+	}
+	j = load("m");
+	mode(&j, RIVULET_POLICY_FIXED, wanted);
+	ck_assert_msg(!run(&j, NULL, &st), "%s", rivulet_request_error(j.r));
+	drop(&j);
+	free(program);
+	rig_stop();
+	return st;
+}
+
+/* Proves that Reconfigure= keeps clock or lengths at the fastest level: its commands run at any clock. */
+START_TEST(in_part)
+{
+	struct rivulet_run_stats st = reconfigured("both", 1, 15);
+
+	ck_assert(st.level_min == 1 && st.level_max == 1 && st.length == 32);
+	st = reconfigured("hardware", 1, 1 << TOP);
+	ck_assert(st.level_min == 1 && st.level_max == 1 && st.length == 16 << TOP);
+	st = reconfigured("software", 1, 1 << 1);
+	ck_assert(st.level_min == TOP && st.level_max == TOP && st.length == 32);
+	st = reconfigured("none", 1, 1 << TOP);
+	ck_assert(st.level_min == TOP && st.level_max == TOP && st.length == 16 << TOP);
+}
+END_TEST
+
 /* Proves that a least accuracy raises the level for that run alone, and that none is no promise. */
 START_TEST(least_accuracy)
 {
@@ -427,6 +468,7 @@ int main(int argc, char **argv)
 	suite_add_tcase(s, t);
 	own = tcase_create("own");
 	tcase_set_timeout(own, 120);
+	tcase_add_test(own, in_part);
 	tcase_add_test(own, not_allowed);
 	tcase_add_test(own, metrics);
 	tcase_add_test(own, metrics_strangers);

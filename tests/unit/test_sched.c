@@ -215,17 +215,33 @@ START_TEST(expected)
 {
 	struct rivulet_board b = { .levels = 2, .level = { { .hz = 111000000 }, { .hz = 333000000 } } };
 	struct rvl_program p = { .cycles_at = { 333, 333 } };
+	struct rvl_way own = { 0 };
 
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1), 1000);
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0), 3000);
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 2), 0);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1, own), 1000);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, own), 3000);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 2, own), 0);
 	p.at[1].measured_ns = 77;
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1), 77);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1, own), 77);
 	/* Faster than the device can be: measured on the model. */
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0), 3000);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, own), 3000);
 	/* What is not the device's stays as it was measured. */
 	p.at[1].measured_ns = 1500;
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0), 3500);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, own), 3500);
+}
+END_TEST
+
+/* Proves that a kept variant costs its own cycles at each clock, and a kept clock each level's cycles. */
+START_TEST(expected_in_part)
+{
+	struct rivulet_board b = { .levels = 2, .level = { { .hz = 100000000 }, { .hz = 200000000 } } };
+	struct rvl_program p = { .cycles_at = { 300, 400 } };
+
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, (struct rvl_way){ .variant = 2 }), 4000);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1, (struct rvl_way){ .variant = 2 }), 2000);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, (struct rvl_way){ .clock = 2 }), 1500);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1, (struct rvl_way){ .clock = 2 }), 2000);
+	p.at[1].measured_ns = 2100;
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, (struct rvl_way){ .clock = 2 }), 1600);
 }
 END_TEST
 
@@ -343,6 +359,7 @@ int main(void)
 	tcase_add_test(t, cache_checks);
 	tcase_add_test(t, cache_evicts);
 	tcase_add_test(t, expected);
+	tcase_add_test(t, expected_in_part);
 	tcase_add_test(t, accurate);
 	tcase_add_test(t, users);
 	tcase_add_test(t, catalog);
