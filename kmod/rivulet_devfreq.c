@@ -9,6 +9,7 @@
 #include <linux/pm_opp.h>
 
 #include "rivulet_devfreq.h"
+#include "rivulet_drv.h"
 #include "rivulet_hw.h"
 
 #define RVL_POLL_MS	50
@@ -64,12 +65,16 @@ static int rvl_devfreq_target(struct device *dev, unsigned long *freq, u32 flags
 {
 	struct rvl_device *rdev = dev_get_drvdata(dev);
 	struct dev_pm_opp *opp;
+	u32 level;
 
 	opp = devfreq_recommended_opp(dev, freq, flags);
 	if (IS_ERR(opp))
 		return PTR_ERR(opp);
 	dev_pm_opp_put(opp);
-	rvl_hw_set_level(rdev, rvl_level_of(rdev, *freq));
+	level = rvl_level_of(rdev, *freq);
+	if (rdev->bus->set_level)
+		return rdev->bus->set_level(rdev, level);
+	rvl_hw_set_level(rdev, level);
 	return 0;
 }
 
@@ -106,12 +111,32 @@ static struct devfreq_dev_profile rvl_devfreq_profile = {
 	.get_dev_status = rvl_devfreq_status,
 };
 
+/* The tree's operating points, which may be fewer than the device's levels, but no others. */
+static int rvl_check_opps(struct rvl_device *rdev)
+{
+	struct device *dev = rdev->drm.dev;
+	unsigned long hz = 0;
+	struct dev_pm_opp *opp;
+
+	while (opp = dev_pm_opp_find_freq_ceil(dev, &hz), !IS_ERR(opp)) {
+		dev_pm_opp_put(opp);
+		if (rdev->info.level[rvl_level_of(rdev, hz)].hz != hz) {
+			drm_err(&rdev->drm, "operating point %lu Hz is no level\n", hz);
+			return -EINVAL;
+		}
+		hz++;
+	}
+	return 0;
+}
+
 static int rvl_add_opps(struct rvl_device *rdev)
 {
 	struct drm_rivulet_level *l;
 	u32 i;
 	int ret;
 
+	if (dev_pm_opp_get_opp_count(rdev->drm.dev) > 0)
+		return rvl_check_opps(rdev);
 	for (i = 0; i < rdev->info.level_count; i++) {
 		struct dev_pm_opp_data opp = { .level = i };
 

@@ -6,6 +6,7 @@
 #include <drm/drm_file.h>
 #include <drm/gpu_scheduler.h>
 #include <linux/fs.h>
+#include <linux/hrtimer.h>
 #include <linux/kref.h>
 #include <linux/ktime.h>
 #include <linux/mutex.h>
@@ -46,9 +47,12 @@ struct rvl_load {
 struct rvl_device {
 	struct drm_device drm;
 	const struct rvl_bus_ops *bus;
+	void *bus_data;
 	void __iomem *win;		/* register window */
 	void __iomem *bell;		/* ivshmem registers; absent elsewhere */
-	int irq;			/* 0: none, the queue is polled */
+	atomic_t rings;			/* of a doorbell that is a word */
+	int irq;			/* 0: none, the queue is polled, */
+	struct hrtimer tick;		/* by this */
 	struct drm_rivulet_device info;	/* constant after probe, but for current_level */
 
 	struct drm_gpu_scheduler sched;

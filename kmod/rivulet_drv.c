@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The ioctl table, queries, and what brings a device up and down whatever bus it sits on; the
- * bus is in rivulet_pci.c.
+ * buses are in rivulet_pci.c and rivulet_platform.c.
  */
 #include <drm/drm_accel.h>
 #include <drm/drm_drv.h>
@@ -231,6 +231,8 @@ static void rvl_irq_teardown(struct rvl_device *rdev)
 	rvl_hw_irq_enable(rdev, false);
 	if (rdev->irq)
 		rdev->bus->irq_teardown(rdev);
+	else
+		rvl_poll_stop(rdev);
 }
 
 /* Reset first, DMA and interrupts after: what ran before us must not write into our pages. */
@@ -276,6 +278,7 @@ struct rvl_device *rvl_device_alloc(struct device *dev, const struct rvl_bus_ops
 		return rdev;
 	rdev->bus = bus;
 	rvl_init_locks(rdev);
+	rvl_poll_init(rdev);
 	dev_set_drvdata(dev, rdev);
 	return rdev;
 }
@@ -337,12 +340,20 @@ void rvl_device_shutdown(struct rvl_device *rdev)
 
 static int __init rvl_init(void)
 {
-	return rvl_pci_register();
+	int ret = rvl_pci_register();
+
+	if (ret)
+		return ret;
+	ret = rvl_platform_register();
+	if (ret)
+		rvl_pci_unregister();
+	return ret;
 }
 module_init(rvl_init);
 
 static void __exit rvl_exit(void)
 {
+	rvl_platform_unregister();
 	rvl_pci_unregister();
 }
 module_exit(rvl_exit);

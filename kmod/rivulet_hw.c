@@ -16,6 +16,8 @@
 /* An ABORT waits for DMA in flight and a RESET for whatever runs; beyond this the device hangs. */
 #define RVL_ABORT_MS		2000
 #define RVL_RESET_MS		5000
+/* A HOLD waits for the job in front, but not for any longer: devfreq tries again. */
+#define RVL_HOLD_MS		200
 /* A writer holds COUNT_SEQ odd for some microseconds. */
 #define RVL_COUNT_TRIES		100
 
@@ -34,7 +36,10 @@ static u64 rvl_rd64(struct rvl_device *rdev, u32 reg)
 	return rvl_rd(rdev, reg) | (u64)rvl_rd(rdev, reg + 4) << 32;
 }
 
-/* On ivshmem the doorbell is a register of QEMU's, else a word whose change is noticed. */
+/*
+ * On ivshmem the doorbell is a register of QEMU's, else a word whose change is noticed: two rings
+ * at once must not write the same.
+ */
 static void rvl_ring(struct rvl_device *rdev)
 {
 	u32 peer = rvl_rd(rdev, RIVULET_REG_DOORBELL_PEER);
@@ -42,7 +47,7 @@ static void rvl_ring(struct rvl_device *rdev)
 	if (rdev->bell && peer != RIVULET_NO_PEER)
 		writel(peer, rdev->bell + IVSHMEM_DOORBELL);
 	else
-		rvl_wr(rdev, RIVULET_REG_DOORBELL, rvl_rd(rdev, RIVULET_REG_DOORBELL) + 1);
+		rvl_wr(rdev, RIVULET_REG_DOORBELL, atomic_inc_return(&rdev->rings));
 }
 
 static u32 rvl_crc(const void *data, size_t len)
@@ -138,8 +143,10 @@ int rvl_hw_read_info(struct rvl_device *rdev)
 	BUILD_BUG_ON(ARRAY_SIZE(d->stream) != RIVULET_STREAM_WORDS);
 	for (i = 0; i < ARRAY_SIZE(d->stream); i++)
 		d->stream[i] = rvl_rd(rdev, RIVULET_REG_STREAM + 4 * i);
-	memcpy_fromio(d->name, rdev->win + RIVULET_REG_NAME, sizeof(d->name));
+	/* Word by word: a bridge may not take the wider accesses of memcpy_fromio(). */
+	__ioread32_copy(d->name, rdev->win + RIVULET_REG_NAME, sizeof(d->name) / 4);
 	d->name[sizeof(d->name) - 1] = '\0';
+	atomic_set(&rdev->rings, rvl_rd(rdev, RIVULET_REG_DOORBELL));
 	return rvl_read_levels(rdev);
 }
 
@@ -403,7 +410,23 @@ int rvl_hw_reset(struct rvl_device *rdev, u32 base)
 }
 
 /**
- * rvl_hw_release - end a HOLD that an earlier driver left
+ * rvl_hw_hold - wait until nothing runs, and let nothing start
+ * @rdev: the NPU
+ *
+ * To be followed by rvl_hw_release() whatever this returns: 0, -ETIMEDOUT when a job is long or
+ * the device dead, -ENODEV when it is gone. May sleep. One caller at a time: devfreq.
+ */
+int rvl_hw_hold(struct rvl_device *rdev)
+{
+	u32 number;
+
+	rvl_wr(rdev, RIVULET_REG_HOLD_VALUE, 1);
+	number = rvl_request(rdev, RIVULET_REG_HOLD_REQ);
+	return rvl_wait_ack(rdev, RIVULET_REG_HOLD_ACK, number, RVL_HOLD_MS);
+}
+
+/**
+ * rvl_hw_release - end a HOLD, our own or one that an earlier driver left
  * @rdev: the NPU
  *
  * A reset does not. Returns 0, -ETIMEDOUT or -ENODEV, as rvl_hw_reset(). May sleep.
@@ -412,7 +435,6 @@ int rvl_hw_release(struct rvl_device *rdev)
 {
 	u32 number;
 
-	lockdep_assert_held(&rdev->request_lock);
 	if (!rvl_rd(rdev, RIVULET_REG_HELD) && !rvl_rd(rdev, RIVULET_REG_HOLD_VALUE))
 		return 0;
 	rvl_wr(rdev, RIVULET_REG_HOLD_VALUE, 0);
@@ -425,16 +447,32 @@ int rvl_hw_release(struct rvl_device *rdev)
  * @rdev: the NPU
  * @level: index in the level table
  *
- * Not waited for: the device defers a level that a queued job could not run at.
+ * Not waited for: the device defers a level that a queued job could not run at. Returns the
+ * number that LEVEL_ACK will have.
  */
-void rvl_hw_set_level(struct rvl_device *rdev, u32 level)
+u32 rvl_hw_set_level(struct rvl_device *rdev, u32 level)
 {
 	unsigned long flags;
+	u32 number;
 
 	spin_lock_irqsave(&rdev->level_lock, flags);
 	rvl_wr(rdev, RIVULET_REG_LEVEL_VALUE, level);
-	rvl_request(rdev, RIVULET_REG_LEVEL_REQ);
+	number = rvl_request(rdev, RIVULET_REG_LEVEL_REQ);
 	spin_unlock_irqrestore(&rdev->level_lock, flags);
+	return number;
+}
+
+/**
+ * rvl_hw_set_level_now - change level while held, and wait for it
+ * @rdev: the NPU
+ * @level: index in the level table
+ *
+ * Returns 0, -ETIMEDOUT when the device deferred it (it stays pending), -ENODEV. May sleep.
+ */
+int rvl_hw_set_level_now(struct rvl_device *rdev, u32 level)
+{
+	return rvl_wait_ack(rdev, RIVULET_REG_LEVEL_ACK, rvl_hw_set_level(rdev, level),
+			    RVL_HOLD_MS);
 }
 
 /**

@@ -29,8 +29,10 @@ void rvl_hw_resume(struct rvl_device *rdev, u32 seq);
 
 int rvl_hw_abort(struct rvl_device *rdev, u32 seq);
 int rvl_hw_reset(struct rvl_device *rdev, u32 base);
+int rvl_hw_hold(struct rvl_device *rdev);
 int rvl_hw_release(struct rvl_device *rdev);
-void rvl_hw_set_level(struct rvl_device *rdev, u32 level);
+u32 rvl_hw_set_level(struct rvl_device *rdev, u32 level);
+int rvl_hw_set_level_now(struct rvl_device *rdev, u32 level);
 void rvl_hw_irq_enable(struct rvl_device *rdev, bool on);
 
 #endif

@@ -129,6 +129,7 @@ static void rvl_queue_issue(struct rvl_device *rdev, struct rvl_job *job)
 	rvl_load_update(rdev);
 	trace_rivulet_job_start(job, rvl_hw_level(rdev));
 	rvl_hw_issue(rdev, job->seq, &job->desc);
+	rvl_poll_start(rdev);
 }
 
 /* In the fence-signalling path: no allocation that may wait, no lock that others hold for long. */

@@ -71,6 +71,9 @@ int rvl_ioctl_perfmon_destroy(struct drm_device *drm, void *data, struct drm_fil
 int rvl_ioctl_perfmon_read(struct drm_device *drm, void *data, struct drm_file *file);
 
 irqreturn_t rvl_irq(int irq, void *arg);
+void rvl_poll_init(struct rvl_device *rdev);
+void rvl_poll_start(struct rvl_device *rdev);
+void rvl_poll_stop(struct rvl_device *rdev);
 int rvl_queue_start(struct rvl_device *rdev);
 int rvl_queue_force_reset(struct rvl_device *rdev);
 void rvl_queue_stop(struct rvl_device *rdev, int error);
