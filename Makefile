@@ -8,7 +8,7 @@
 #   make help     this text
 #
 #   make check-STAGE alone: unit asan model conv onnx models docs dts security nspawn style kernel-style; scripts/vm-check.sh for the VM
-#   make coverage, bench-npu, bench-sc, eval-sc, bench-driver, check-headers, check-render, make fuzz-ioctl
+#   make coverage, bench-npu, bench-sc, eval-sc, bench-driver, check-headers, check-render, check-arm64, make fuzz-ioctl
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan SAN=1 and
 # BUILD=build/cov COV=1 build the same with sanitizers or coverage. A folder sees only the headers that
@@ -120,6 +120,12 @@ check-style: check-kernel-style
 	@scripts/check-style
 check-kernel-style:
 	@scripts/check-kernel-style
+
+# The driver with Device Tree on an emulated ZCU102: its kernel is built once.
+.PHONY: check-arm64
+check-arm64:
+	@scripts/install-deps.sh --arm64
+	@scripts/check-arm64 $(PATTERN)
 
 # One line per test binary; stops nothing, fails at the end.
 unit: $(UNIT_TESTS)

@@ -12,6 +12,18 @@ $(FLOOR): $(FLOOR_SOURCES) kmod/Kbuild $(KMOD_UAPI)
 	@env -u MAKEFLAGS -u MFLAGS $(MAKE) -C $(KDIR) M=$(abspath $(@D)) W=1 modules >$(@D)/log 2>&1 || { cat $(@D)/log >&2; exit 1; }
 	@! grep -E 'floor\.[ch]:.*warning:' $(@D)/log || exit 1
 
+# The board of make check-arm64; needs a kernel with Device Tree.
+BOARD := $(BUILD)/tests/kmod/board/board.ko
+BOARD_SOURCES := $(wildcard tests/kmod/board/*.[ch]) tests/kmod/board/Kbuild
+
+$(BOARD): $(BOARD_SOURCES) $(KMOD_UAPI)
+	@mkdir -p $(@D)/uapi
+	@cp -u $(BOARD_SOURCES) $(@D)/
+	@cp -u $(KMOD_UAPI) $(@D)/uapi/
+	@echo "  KBUILD  $@ ($(KVER))"
+	@env -u MAKEFLAGS -u MFLAGS $(MAKE) -C $(KDIR) M=$(abspath $(@D)) W=1 modules >$(@D)/log 2>&1 || { cat $(@D)/log >&2; exit 1; }
+	@! grep -E 'board\.[ch]:.*warning:' $(@D)/log || exit 1
+
 $(eval $(call program,tests/bench_driver,tests/bench/bench_driver.c tests/vm/npu.c,uapi,))
 .PHONY: bench-driver
 bench-driver:

@@ -315,15 +315,12 @@ static void await_node(bool there)
 
 static void unbind(void)
 {
-	char target[512];
-	glob_t g;
+	char name[64];
 
-	OK(!glob("/sys/bus/pci/drivers/rivulet/0000:*", 0, NULL, &g));
-	snprintf(target, sizeof(target), "%s", basename(g.gl_pathv[0]));
-	globfree(&g);
-	vm_sysfs_write("/sys/bus/pci/drivers/rivulet/unbind", target);
+	vm_device_name(name);
+	vm_driver_file("unbind", name);
 	usleep(20000);
-	vm_sysfs_write("/sys/bus/pci/drivers/rivulet/bind", target);
+	vm_driver_file("bind", name);
 	await_node(true);
 	find_device();
 }

@@ -128,7 +128,7 @@ static bool wanted(const char *name, char **patterns)
 static const struct vm_test *const lists[] = {
 	vm_buffer_tests, vm_submit_tests, vm_prime_tests, vm_access_tests, vm_job_tests,
 	vm_sync_tests, vm_client_tests, vm_isolation_tests, vm_recovery_tests, vm_fault_tests,
-	vm_observe_tests, vm_last_tests,
+	vm_observe_tests, vm_platform_tests, vm_last_tests,
 };
 
 int main(int argc __attribute__((unused)), char **argv)
@@ -145,6 +145,8 @@ int main(int argc __attribute__((unused)), char **argv)
 		return EXIT_FAILURE;
 	read_params();
 	for (size_t l = 0; l < sizeof(lists) / sizeof(lists[0]); l++) {
+		if (lists[l] == vm_platform_tests && vm_on_pci())
+			continue;
 		for (const struct vm_test *t = lists[l]; t->name; t++) {
 			double start = seconds();
 			int result;

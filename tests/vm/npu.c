@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -126,6 +127,12 @@ uint32_t vm_buf_flags(int fd, uint32_t handle)
 
 	OK(!ioctl(fd, DRM_IOCTL_RIVULET_BO_INFO, &i));
 	return i.flags;
+}
+
+/** vm_buf_rights() - right and origin only: how the CPU maps it depends on the machine's caches */
+uint32_t vm_buf_rights(int fd, uint32_t handle)
+{
+	return vm_buf_flags(fd, handle) & (DRM_RIVULET_BO_READONLY | DRM_RIVULET_BO_IMPORTED);
 }
 
 int vm_export(int fd, uint32_t handle, uint32_t flags, int *out)
@@ -385,12 +392,10 @@ struct vgem_signal {
 #define VGEM_ATTACH	DRM_IOWR(DRM_COMMAND_BASE + 1, struct vgem_attach)
 #define VGEM_SIGNAL	DRM_IOW(DRM_COMMAND_BASE + 2, struct vgem_signal)
 
-static int vgem_open(void)
+static int vgem_node(void)
 {
 	char name[16], path[32];
 
-	if (system("modprobe -q vgem"))
-		vm_skip("no module vgem");
 	for (int i = 0; i < 16; i++) {
 		struct drm_version v = { .name = name, .name_len = sizeof(name) - 1 };
 
@@ -403,7 +408,21 @@ static int vgem_open(void)
 		if (fd >= 0)
 			close(fd);
 	}
-	vm_fail(__FILE__, __LINE__, "vgem is loaded but has no node");
+	return -1;
+}
+
+/* A module, or built into the kernel. */
+static int vgem_open(void)
+{
+	int fd = vgem_node();
+
+	if (fd < 0 && system("modprobe -q vgem"))
+		vm_skip("no module vgem");
+	if (fd < 0)
+		fd = vgem_node();
+	if (fd < 0)
+		vm_fail(__FILE__, __LINE__, "vgem is loaded but has no node");
+	return fd;
 }
 
 /**
@@ -459,11 +478,58 @@ void vm_param(const char *name, const char *value)
 	vm_sysfs_write(path, value);
 }
 
+/** vm_on_pci() - is the NPU a PCI device, or one of the Device Tree? */
+bool vm_on_pci(void)
+{
+	return !access("/sys/bus/pci/drivers/rivulet", F_OK);
+}
+
+/** vm_device_name() - the NPU's name on its bus; @name: at least 64 bytes */
+void vm_device_name(char *name)
+{
+	char link[128], target[512];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/sys/class/%s/%s/device",
+		 strstr(vm_node(), "/dri/") ? "drm" : "accel", strrchr(vm_node(), '/') + 1);
+	n = readlink(link, target, sizeof(target) - 1);
+	OK(n > 0);
+	target[n] = '\0';
+	snprintf(name, 64, "%.63s", strrchr(target, '/') + 1);
+}
+
+/** vm_driver_file() - write "bind" or "unbind" of the driver; @name: as vm_device_name() told */
+void vm_driver_file(const char *what, const char *name)
+{
+	char path[80];
+
+	snprintf(path, sizeof(path), "/sys/bus/%s/drivers/rivulet/%s",
+		 vm_on_pci() ? "pci" : "platform", what);
+	vm_sysfs_write(path, name);
+}
+
+/* A virtio port; without PCI the second UART, whose line discipline is in the way. */
+static int open_control(void)
+{
+	int fd = open("/dev/virtio-ports/rivulet.control", O_RDWR | O_CLOEXEC);
+	struct termios t;
+
+	if (fd >= 0 || vm_on_pci())
+		return fd;
+	fd = open("/dev/ttyPS1", O_RDWR | O_CLOEXEC | O_NOCTTY);
+	if (fd >= 0) {
+		OK(!tcgetattr(fd, &t));
+		cfmakeraw(&t);
+		OK(!tcsetattr(fd, TCSAFLUSH, &t));
+	}
+	return fd;
+}
+
 /* One command to the model; its last line must be "ok". Those before it are in @answer. */
 static void control(const char *command, char *answer, size_t size)
 {
 	size_t n = 0, line = 0;
-	int fd = open("/dev/virtio-ports/rivulet.control", O_RDWR | O_CLOEXEC);
+	int fd = open_control();
 
 	if (fd < 0)
 		vm_skip("no control port to the model");
@@ -546,13 +612,22 @@ static void await_node(bool there)
  * vm_replug() - take the NPU out of its slot and put a new one in
  * @old, @fresh: names of QEMU's connections to the model. It never forgets one.
  *
- * The model starts anew with the connection.
+ * The model starts anew with the connection. Where the NPU is in programmable logic, that is as good as
+ * loaded anew: unbound, off and on, bound.
  */
 void vm_replug(const char *old, const char *fresh)
 {
-	char command[96];
+	char command[96], name[64];
 	bool removed = false;
 
+	if (!vm_on_pci()) {
+		vm_device_name(name);
+		vm_driver_file("unbind", name);
+		vm_control("power");
+		vm_driver_file("bind", name);
+		await_node(true);
+		return;
+	}
 	OK(vm_monitor("device_del npu0"));
 	await_node(false);
 	snprintf(command, sizeof(command), "chardev-remove %s", old);

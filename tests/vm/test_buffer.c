@@ -61,7 +61,7 @@ static void create(void)
 	struct vm_buf b = vm_buf_new(fd, 4097);
 
 	EQ(b.size, 8192);
-	EQ(vm_buf_flags(fd, b.handle), 0);
+	EQ(vm_buf_rights(fd, b.handle), 0);
 	for (size_t i = 0; i < b.size; i++)
 		EQ(b.map[i], 0);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

@@ -95,6 +95,19 @@ static void change_device(struct beat *b, struct client *c, uint32_t *devices)
 	open_all(c);
 }
 
+/* As vm_sync_result(), but the device may be unbound meanwhile: then its ioctls know nothing any more. */
+static int result_of(const struct client *c)
+{
+	struct drm_syncobj_handle h = {
+		.handle = c->sync, .flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE,
+	};
+
+	if (!vm_ioctl(c->fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &h))
+		return vm_file_result(h.fd);
+	EQ(errno, ENODEV);
+	return -ENODEV;
+}
+
 /* @n jobs at once, again if the device is lost meanwhile. Returns how many of them were right. */
 static uint32_t burst(struct beat *b, struct client *c, uint32_t n, uint64_t seed, uint32_t *devices)
 {
@@ -106,7 +119,7 @@ static uint32_t burst(struct beat *b, struct client *c, uint32_t n, uint64_t see
 	lost = queued < n;
 	OK(!lost || b->may_lose);
 	for (uint32_t i = 0; i < queued; i++) {
-		int result = vm_sync_result(c->fd, c[i].sync);
+		int result = result_of(&c[i]);
 
 		if (!b->may_lose)
 			EQ(result, 0);

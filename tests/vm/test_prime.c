@@ -21,7 +21,7 @@ static void share_writable(void)
 
 	OK(!vm_export(a, one.handle, DRM_RDWR, &dmabuf));
 	OK(!vm_import(b, dmabuf, &two.handle));
-	EQ(vm_buf_flags(b, two.handle), 0);
+	EQ(vm_buf_rights(b, two.handle), 0);
 	vm_buf_map(&two);
 	vm_noise(one.map, one.size, 3);
 	OK(!memcmp(one.map, two.map, one.size));
@@ -103,7 +103,7 @@ static void readonly_beside_writable(void)
 	OK(!vm_import(fd, ro, &weak.handle));
 	OK(weak.handle != one.handle);
 	OK(vm_buf_flags(fd, weak.handle) & DRM_RIVULET_BO_READONLY);
-	EQ(vm_buf_flags(fd, one.handle), 0);
+	EQ(vm_buf_rights(fd, one.handle), 0);
 	FAILS(vm_export(fd, weak.handle, DRM_RDWR, &out), EACCES);
 	vm_copy_job(&j, &code, &one, &weak, 256);
 	FAILS(vm_submit(fd, &j), EACCES);
@@ -117,7 +117,7 @@ static void readonly_beside_writable(void)
 	check_readonly(fd, handle, 4096);
 	/* The writable dma-buf gives the right back. */
 	OK(!vm_import(fd, rw, &handle));
-	EQ(vm_buf_flags(fd, handle), 0);
+	EQ(vm_buf_rights(fd, handle), 0);
 }
 
 static int udmabuf(uint64_t size, int *memfd)
@@ -147,7 +147,7 @@ static void import_udmabuf(void)
 	uint8_t *seen;
 
 	OK(!vm_import(fd, dmabuf, &to.handle));
-	EQ(vm_buf_flags(fd, to.handle), DRM_RIVULET_BO_IMPORTED);
+	EQ(vm_buf_rights(fd, to.handle), DRM_RIVULET_BO_IMPORTED);
 	vm_buf_map(&to);
 	vm_noise(from.map, 65536, 11);
 	vm_copy_job(&j, &code, &from, &to, 65536);
@@ -173,7 +173,7 @@ static void import_readonly_heap(void)
 		vm_skip("no system heap");
 	OK(!ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &a));
 	OK(!vm_import(fd, (int)a.fd, &handle));
-	EQ(vm_buf_flags(fd, handle), DRM_RIVULET_BO_READONLY | DRM_RIVULET_BO_IMPORTED);
+	EQ(vm_buf_rights(fd, handle), DRM_RIVULET_BO_READONLY | DRM_RIVULET_BO_IMPORTED);
 	check_readonly(fd, handle, 8192);
 	OK(!vm_export(fd, handle, RDONLY_EXPORT, &again));
 	EQ(fcntl(again, F_GETFL) & O_ACCMODE, O_RDONLY);

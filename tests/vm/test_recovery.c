@@ -3,7 +3,6 @@
 #include "vm.h"
 
 #include <fcntl.h>
-#include <libgen.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <poll.h>
@@ -113,39 +112,24 @@ static void killed_while_hanging(void)
 	good(&c);
 }
 
-static void driver_file(const char *what, const char *bdf)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/sys/bus/pci/drivers/rivulet/%s", what);
-	vm_sysfs_write(path, bdf);
-}
-
 /* Taken away under an open file with a job running: errors, no crash, and a fresh start. */
 static void unbind(void)
 {
-	char link[128], target[512];
+	char name[64];
 	struct client c = client();
 	struct drm_rivulet_query q = {};
-	ssize_t n;
-	char *bdf;
 	int fence;
 
-	snprintf(link, sizeof(link), "/sys/class/%s/%s/device",
-		 strstr(vm_node(), "/dri/") ? "drm" : "accel", strrchr(vm_node(), '/') + 1);
-	n = readlink(link, target, sizeof(target) - 1);
-	OK(n > 0);
-	target[n] = '\0';
-	bdf = basename(target);
+	vm_device_name(name);
 	vm_control("inject slow@+1:60000");
 	submit(&c, 1);
 	fence = vm_sync_file(c.fd, c.sync);
-	driver_file("unbind", bdf);
+	vm_driver_file("unbind", name);
 	EQ(vm_file_result(fence), -ENODEV);
 	FAILS(vm_ioctl(c.fd, DRM_IOCTL_RIVULET_QUERY, &q), ENODEV);
 	vm_noise(c.to.map, 4096, 1);
 	OK(!memcmp(c.from.map, c.to.map, 4096));
-	driver_file("bind", bdf);
+	vm_driver_file("bind", name);
 	struct client d = client();
 
 	submit(&d, 2);

@@ -90,6 +90,7 @@ struct vm_buf vm_buf_new(int fd, uint64_t size);
 void vm_buf_map(struct vm_buf *b);
 void vm_buf_free(struct vm_buf *b);
 uint32_t vm_buf_flags(int fd, uint32_t handle);
+uint32_t vm_buf_rights(int fd, uint32_t handle);
 int vm_map_offset(int fd, uint32_t handle, uint64_t *offset);
 int vm_export(int fd, uint32_t handle, uint32_t flags, int *out);
 int vm_import(int fd, int dmabuf, uint32_t *handle);
@@ -135,6 +136,9 @@ struct vm_gate {
 struct vm_gate vm_gate(uint64_t size, bool write);
 void vm_gate_open(struct vm_gate *g);
 
+bool vm_on_pci(void);
+void vm_device_name(char *name);
+void vm_driver_file(const char *what, const char *name);
 void vm_control(const char *command);
 long vm_control_stat(const char *name);
 void vm_replug(const char *old, const char *fresh);
@@ -160,6 +164,7 @@ extern struct vm_totals *vm_totals;
 
 extern const struct vm_test vm_buffer_tests[], vm_submit_tests[], vm_prime_tests[], vm_job_tests[],
 	vm_access_tests[], vm_sync_tests[], vm_client_tests[], vm_isolation_tests[],
-	vm_recovery_tests[], vm_fault_tests[], vm_observe_tests[], vm_last_tests[];
+	vm_recovery_tests[], vm_fault_tests[], vm_observe_tests[], vm_platform_tests[],
+	vm_last_tests[];
 
 #endif

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a board gives an NPU by Device Tree, for machines that have none of it: a clock of any rate,
+ * a supply, a reset line and a power domain. Each keeps a diary, in debugfs rivulet-board/diary,
+ * one line an event; a change of rate also tells whether the NPU was held at that moment.
+ */
+#include <linux/clk-provider.h>
+#include <linux/debugfs.h>
+#include <linux/io.h>
+#include <linux/mod_devicetable.h>
+#include <linux/module.h>
+#include <linux/of.h>
+#include <linux/platform_device.h>
+#include <linux/pm_domain.h>
+#include <linux/regulator/driver.h>
+#include <linux/regulator/of_regulator.h>
+#include <linux/reset-controller.h>
+#include <linux/seq_file.h>
+
+#include "rivulet_dev.h"
+
+#define EVENTS		4096
+#define FIRST_HZ	50000000	/* before anybody asks: no level of any board */
+
+struct event {
+	const char *what;
+	unsigned long value;
+	u32 held;
+};
+
+struct board {
+	void __iomem *win;
+	struct clk_hw clk;
+	unsigned long hz;
+	struct reset_controller_dev reset;
+	struct generic_pm_domain domain;
+	struct regulator_desc supply;
+	int microvolt;
+	struct dentry *dir;
+
+	spinlock_t lock;	/* guards the diary */
+	u32 count;
+	struct event diary[EVENTS];
+};
+
+static void note(struct board *b, const char *what, unsigned long value)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&b->lock, flags);
+	if (b->count < EVENTS)
+		b->diary[b->count++] = (struct event){ what, value,
+						       readl(b->win + RIVULET_REG_HELD) };
+	spin_unlock_irqrestore(&b->lock, flags);
+}
+
+static int diary_show(struct seq_file *m, void *data)
+{
+	struct board *b = m->private;
+	u32 i;
+
+	for (i = 0; i < b->count; i++)
+		seq_printf(m, "%s %lu held %u\n", b->diary[i].what, b->diary[i].value,
+			   b->diary[i].held);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(diary);
+
+static int clock_prepare(struct clk_hw *hw)
+{
+	note(container_of(hw, struct board, clk), "clock", 1);
+	return 0;
+}
+
+static void clock_unprepare(struct clk_hw *hw)
+{
+	note(container_of(hw, struct board, clk), "clock", 0);
+}
+
+static unsigned long clock_rate(struct clk_hw *hw, unsigned long parent)
+{
+	return container_of(hw, struct board, clk)->hz;
+}
+
+static int clock_determine(struct clk_hw *hw, struct clk_rate_request *req)
+{
+	return 0;
+}
+
+static int clock_set(struct clk_hw *hw, unsigned long hz, unsigned long parent)
+{
+	struct board *b = container_of(hw, struct board, clk);
+
+	b->hz = hz;
+	note(b, "rate", hz);
+	return 0;
+}
+
+static const struct clk_ops clock_ops = {
+	.prepare = clock_prepare,
+	.unprepare = clock_unprepare,
+	.recalc_rate = clock_rate,
+	.determine_rate = clock_determine,
+	.set_rate = clock_set,
+};
+
+static int board_clock(struct device *dev, struct board *b)
+{
+	struct clk_init_data init = { .name = "npu-core", .ops = &clock_ops };
+	int ret;
+
+	b->hz = FIRST_HZ;
+	b->clk.init = &init;
+	ret = devm_clk_hw_register(dev, &b->clk);
+	return ret ?: devm_of_clk_add_hw_provider(dev, of_clk_hw_simple_get, &b->clk);
+}
+
+static int reset_assert(struct reset_controller_dev *r, unsigned long id)
+{
+	note(container_of(r, struct board, reset), "reset", 1);
+	return 0;
+}
+
+static int reset_deassert(struct reset_controller_dev *r, unsigned long id)
+{
+	note(container_of(r, struct board, reset), "reset", 0);
+	return 0;
+}
+
+static const struct reset_control_ops reset_ops = {
+	.assert = reset_assert,
+	.deassert = reset_deassert,
+};
+
+static int reset_xlate(struct reset_controller_dev *r, const struct of_phandle_args *args)
+{
+	return 0;
+}
+
+static int board_reset(struct device *dev, struct board *b)
+{
+	b->reset.ops = &reset_ops;
+	b->reset.owner = THIS_MODULE;
+	b->reset.of_node = dev->of_node;
+	b->reset.of_xlate = reset_xlate;
+	b->reset.nr_resets = 1;
+	return devm_reset_controller_register(dev, &b->reset);
+}
+
+static int domain_on(struct generic_pm_domain *d)
+{
+	note(container_of(d, struct board, domain), "power", 1);
+	return 0;
+}
+
+static int domain_off(struct generic_pm_domain *d)
+{
+	note(container_of(d, struct board, domain), "power", 0);
+	return 0;
+}
+
+static int board_domain(struct device *dev, struct board *b)
+{
+	int ret;
+
+	b->domain.name = "npu";
+	b->domain.power_on = domain_on;
+	b->domain.power_off = domain_off;
+	ret = pm_genpd_init(&b->domain, NULL, true);
+	return ret ?: of_genpd_add_provider_simple(dev->of_node, &b->domain);
+}
+
+static int supply_set(struct regulator_dev *r, int low, int high, unsigned int *selector)
+{
+	struct board *b = rdev_get_drvdata(r);
+
+	b->microvolt = low;
+	note(b, "volt", low);
+	return 0;
+}
+
+static int supply_get(struct regulator_dev *r)
+{
+	struct board *b = rdev_get_drvdata(r);
+
+	return b->microvolt;
+}
+
+static const struct regulator_ops supply_ops = {
+	.set_voltage = supply_set,
+	.get_voltage = supply_get,
+};
+
+static int board_supply(struct device *dev, struct board *b)
+{
+	struct regulator_config config = { .dev = dev, .driver_data = b };
+
+	b->microvolt = 700000;
+	b->supply.name = "npu-core";
+	b->supply.of_match = "regulator";
+	b->supply.ops = &supply_ops;
+	b->supply.type = REGULATOR_VOLTAGE;
+	b->supply.owner = THIS_MODULE;
+	b->supply.continuous_voltage_range = true;
+	return PTR_ERR_OR_ZERO(devm_regulator_register(dev, &b->supply, &config));
+}
+
+static int board_probe(struct platform_device *pdev)
+{
+	struct resource *res = platform_get_resource(pdev, IORESOURCE_MEM, 0);
+	struct device *dev = &pdev->dev;
+	struct board *b = devm_kzalloc(dev, sizeof(*b), GFP_KERNEL);
+	int ret;
+
+	if (!b || !res)
+		return b ? -EINVAL : -ENOMEM;
+	spin_lock_init(&b->lock);
+	/* The window is the NPU's: a look at it, and no claim. */
+	b->win = devm_ioremap(dev, res->start, resource_size(res));
+	if (!b->win)
+		return -ENOMEM;
+	ret = board_clock(dev, b) ?: board_reset(dev, b) ?: board_supply(dev, b) ?:
+	      board_domain(dev, b);
+	if (ret)
+		return dev_err_probe(dev, ret, "no board\n");
+	b->dir = debugfs_create_dir("rivulet-board", NULL);
+	debugfs_create_file("diary", 0400, b->dir, b, &diary_fops);
+	return 0;
+}
+
+static const struct of_device_id board_ids[] = {
+	{ .compatible = "rivulet,test-board" },
+	{ }
+};
+MODULE_DEVICE_TABLE(of, board_ids);
+
+/* What it provides is in use as long as the machine runs: it stays. */
+static struct platform_driver board_driver = {
+	.probe = board_probe,
+	.driver = {
+		.name = "rivulet-board",
+		.of_match_table = board_ids,
+		.suppress_bind_attrs = true,
+	},
+};
+
+static int __init board_init(void)
+{
+	return platform_driver_register(&board_driver);
+}
+module_init(board_init);
+
+MODULE_DESCRIPTION("A board for the Rivulet NPU, for tests");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What only a device of the Device Tree has: clock, supply, reset line, power domain, polling. The board
+ * (tests/kmod/board) keeps a diary of what was asked of it.
+ */
+#include "vm.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define DIARY  "/sys/kernel/debug/rivulet-board/diary"
+#define EVENTS 4096
+
+struct event {
+	char what[16];
+	long value;
+	int held;
+};
+
+/* The whole diary; the number of its events. */
+static int diary(struct event *e)
+{
+	FILE *f = fopen(DIARY, "re");
+	int n = 0;
+
+	OK(f);
+	while (n < EVENTS && fscanf(f, "%15s %ld held %d", e[n].what, &e[n].value, &e[n].held) == 3)
+		n++;
+	OK(feof(f));
+	fclose(f);
+	return n;
+}
+
+/* The last value of @what before event @end, or -1. */
+static long last(const struct event *e, int end, const char *what)
+{
+	while (--end >= 0)
+		if (!strcmp(e[end].what, what))
+			return e[end].value;
+	return -1;
+}
+
+/* The level is told a moment before the clock has moved; the number of events by then. */
+static int await_rate(struct event *e, uint64_t hz)
+{
+	int n = diary(e);
+
+	for (int i = 0; i < VM_WAIT_MS / 10 && last(e, n, "rate") != (long)hz; i++) {
+		usleep(10000);
+		n = diary(e);
+	}
+	EQ(last(e, n, "rate"), hz);
+	return n;
+}
+
+/* At every level the clock has the level's rate and the supply its voltage, and no rate was changed under a job. */
+static void clocked(void)
+{
+	static struct event e[EVENTS];
+	struct drm_rivulet_device info;
+	int fd = vm_open(), from = diary(e), n = from, rates = 0;
+
+	vm_info(fd, &info);
+	for (uint32_t k = 0; k < 2 * info.level_count; k++) {
+		uint32_t l = k % 2 ? info.level_count - 1 - k / 2 : k / 2;
+
+		vm_pin_level(fd, l);
+		n = await_rate(e, info.level[l].hz);
+		EQ(last(e, n, "volt"), info.level[l].microvolt);
+	}
+	vm_unpin_level(fd);
+	for (int i = from; i < n; i++) {
+		if (strcmp(e[i].what, "rate"))
+			continue;
+		rates++;
+		EQ(e[i].held, 1);
+		/* Enough for the rate at the moment that it holds. */
+		for (uint32_t l = 0; l < info.level_count; l++)
+			if ((long)info.level[l].hz == e[i].value)
+				OK(last(e, i, "volt") >= info.level[l].microvolt);
+	}
+	OK(rates >= (int)info.level_count);
+}
+
+static void submit_copy(int fd, struct vm_buf *b, uint32_t sync)
+{
+	struct vm_job j;
+
+	vm_noise(b[1].map, 4096, 5);
+	vm_copy_job(&j, &b[0], &b[1], &b[2], 4096);
+	vm_job_out(&j, sync, 0);
+	OK(!vm_submit(fd, &j));
+}
+
+/* A job that is longer than devfreq's patience keeps level and clock, and no HOLD stays after it. */
+static void patient(void)
+{
+	static struct event e[EVENTS];
+	struct drm_rivulet_device info;
+	int fd = vm_open(), from;
+	struct vm_buf b[3];
+	uint32_t sync = vm_sync_new(fd);
+
+	for (int i = 0; i < 3; i++)
+		b[i] = vm_buf_new(fd, 4096);
+	vm_info(fd, &info);
+	vm_pin_level(fd, 0);
+	from = await_rate(e, info.level[0].hz);
+	vm_control("inject slow@+1:1500");
+	submit_copy(fd, b, sync);
+	vm_limit_level(&info, info.level_count - 1, info.level_count - 1);
+	usleep(600000);
+	for (int i = from, n = diary(e); i < n; i++)
+		OK(strcmp(e[i].what, "rate"));
+	EQ(vm_sync_result(fd, sync), 0);
+	OK(!memcmp(b[1].map, b[2].map, 4096));
+	vm_pin_level(fd, info.level_count - 1);
+	vm_unpin_level(fd);
+	submit_copy(fd, b, sync);
+	EQ(vm_sync_result(fd, sync), 0);
+}
+
+/* Clock on, reset line pulsed, before the device is spoken to; all off when the driver lets go. */
+static void powered(void)
+{
+	static struct event e[EVENTS];
+	char name[64];
+	int from, n;
+
+	vm_device_name(name);
+	from = diary(e);
+	vm_driver_file("unbind", name);
+	n = diary(e);
+	OK(n > from);
+	EQ(last(e, n, "clock"), 0);
+	/* The core turns the domain off in its own time. */
+	for (int i = 0; i < VM_WAIT_MS / 10 && last(e, n, "power"); i++) {
+		usleep(10000);
+		n = diary(e);
+	}
+	EQ(last(e, n, "power"), 0);
+	EQ(last(e, n, "reset"), 0);
+	from = n;
+	vm_driver_file("bind", name);
+	n = diary(e);
+	OK(n >= from + 4);
+	OK(!strcmp(e[from].what, "power") && e[from].value == 1);
+	OK(!strcmp(e[from + 1].what, "clock") && e[from + 1].value == 1);
+	OK(!strcmp(e[from + 2].what, "reset") && e[from + 2].value == 1);
+	OK(!strcmp(e[from + 3].what, "reset") && e[from + 3].value == 0);
+}
+
+static bool timer_runs(void)
+{
+	static char line[400];
+	FILE *f = fopen("/proc/timer_list", "re");
+	bool found = false;
+
+	OK(f);
+	while (fgets(line, sizeof(line), f))
+		found |= strstr(line, "rvl_tick") != NULL;
+	fclose(f);
+	return found;
+}
+
+/* By interrupt no timer ever looks; without one it looks while there is a job, and the device raises nothing. */
+static void polled(void)
+{
+	bool polls = !access("/proc/device-tree/npu@a0000000", F_OK) &&
+		     access("/proc/device-tree/npu@a0000000/interrupts", F_OK);
+	long before = vm_control_stat("irqs");
+	int fd = vm_open();
+	struct vm_buf b[3];
+	uint32_t sync = vm_sync_new(fd);
+
+	for (int i = 0; i < 3; i++)
+		b[i] = vm_buf_new(fd, 4096);
+	vm_control("inject slow@+1:500");
+	submit_copy(fd, b, sync);
+	usleep(100000);
+	EQ(timer_runs(), polls);
+	EQ(vm_sync_result(fd, sync), 0);
+	for (int i = 0; i < VM_WAIT_MS / 10 && timer_runs(); i++)
+		usleep(10000);
+	OK(!timer_runs());
+	OK(polls ? vm_control_stat("irqs") == 0 : vm_control_stat("irqs") > before);
+}
+
+const struct vm_test vm_platform_tests[] = {
+	{ "platform_clock", "clock and supply follow the level, and change only while the device is held", clocked },
+	{ "platform_patient", "a long job keeps its clock; the change comes after it", patient },
+	{ "platform_power", "domain, clock, reset at binding, in this order; domain and clock off at unbinding", powered },
+	{ "platform_polled", "the timer that stands for an interrupt runs only while there is a job", polled },
+	{ 0 },
+};
