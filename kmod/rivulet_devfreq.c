@@ -61,21 +61,24 @@ static u32 rvl_level_of(struct rvl_device *rdev, unsigned long hz)
 	return level;
 }
 
+static int rvl_set_level(struct rvl_device *rdev, u32 level)
+{
+	if (rdev->bus->set_level)
+		return rdev->bus->set_level(rdev, level);
+	rvl_hw_set_level(rdev, level);
+	return 0;
+}
+
 static int rvl_devfreq_target(struct device *dev, unsigned long *freq, u32 flags)
 {
 	struct rvl_device *rdev = dev_get_drvdata(dev);
 	struct dev_pm_opp *opp;
-	u32 level;
 
 	opp = devfreq_recommended_opp(dev, freq, flags);
 	if (IS_ERR(opp))
 		return PTR_ERR(opp);
 	dev_pm_opp_put(opp);
-	level = rvl_level_of(rdev, *freq);
-	if (rdev->bus->set_level)
-		return rdev->bus->set_level(rdev, level);
-	rvl_hw_set_level(rdev, level);
-	return 0;
+	return rvl_set_level(rdev, rvl_level_of(rdev, *freq));
 }
 
 static int rvl_devfreq_current(struct device *dev, unsigned long *freq)
@@ -170,6 +173,10 @@ int rvl_devfreq_init(struct rvl_device *rdev)
 	if (ret)
 		goto err_opps;
 	rvl_devfreq_current(dev, &profile->initial_freq);
+	/* A clock that is ours has the level's rate before the first job. */
+	ret = rvl_set_level(rdev, rvl_hw_level(rdev));
+	if (ret)
+		goto err_opps;
 	devfreq = devfreq_add_device(dev, profile, DEVFREQ_GOV_SIMPLE_ONDEMAND, NULL);
 	ret = PTR_ERR_OR_ZERO(devfreq);
 	if (ret)

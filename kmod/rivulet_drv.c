@@ -340,21 +340,22 @@ void rvl_device_shutdown(struct rvl_device *rdev)
 
 static int __init rvl_init(void)
 {
-	int ret = rvl_pci_register();
+	int ret = rvl_platform_register();
 
-	if (ret)
-		return ret;
-	ret = rvl_platform_register();
-	if (ret)
-		rvl_pci_unregister();
+	if (IS_ENABLED(CONFIG_PCI) && !ret) {
+		ret = rvl_pci_register();
+		if (ret)
+			rvl_platform_unregister();
+	}
 	return ret;
 }
 module_init(rvl_init);
 
 static void __exit rvl_exit(void)
 {
+	if (IS_ENABLED(CONFIG_PCI))
+		rvl_pci_unregister();
 	rvl_platform_unregister();
-	rvl_pci_unregister();
 }
 module_exit(rvl_exit);
 

@@ -26,19 +26,8 @@ void rvl_device_remove(struct rvl_device *rdev);
 void rvl_device_shutdown(struct rvl_device *rdev);
 void rvl_bus_master(struct rvl_device *rdev, bool on);
 
-#ifdef CONFIG_PCI
 int rvl_pci_register(void);
 void rvl_pci_unregister(void);
-#else
-static inline int rvl_pci_register(void)
-{
-	return 0;
-}
-
-static inline void rvl_pci_unregister(void)
-{
-}
-#endif
 int rvl_platform_register(void);
 void rvl_platform_unregister(void);
 

@@ -27,21 +27,17 @@ struct rvl_platform {
 	int rate_level;		/* level that the clock has the rate of; -1: not ours yet */
 };
 
-/* Drops whatever runs, and leaves the window as after power on. */
-static void rvl_platform_pulse(struct rvl_platform *plat)
-{
-	if (!plat->reset)
-		return;
-	reset_control_assert(plat->reset);
-	udelay(RVL_RESET_US);
-	reset_control_deassert(plat->reset);
-	udelay(RVL_RESET_US);
-}
-
+/* The reset line, where there is one, drops whatever runs: the window is as after power on. */
 static void rvl_platform_master(struct rvl_device *rdev, bool on)
 {
-	if (!on)
-		rvl_platform_pulse(rdev->bus_data);
+	struct rvl_platform *plat = rdev->bus_data;
+
+	if (on)
+		return;
+	reset_control_assert(plat->reset);
+	fsleep(RVL_RESET_US);
+	reset_control_deassert(plat->reset);
+	fsleep(RVL_RESET_US);
 }
 
 static int rvl_platform_power(struct rvl_device *rdev, bool on)
@@ -98,6 +94,10 @@ static int rvl_platform_set_level(struct rvl_device *rdev, u32 level)
 	u32 before = rvl_hw_level(rdev);
 	int ret = 0;
 
+	if (!plat->clk_count) {
+		rvl_hw_set_level(rdev, level);
+		return 0;
+	}
 	if ((before == level && plat->rate_level == level) || rvl_platform_refuses(rdev, level))
 		return 0;
 	if (!rvl_hw_hold(rdev) && !rvl_hw_set_level_now(rdev, level)) {
@@ -113,13 +113,6 @@ static int rvl_platform_set_level(struct rvl_device *rdev, u32 level)
 }
 
 static const struct rvl_bus_ops rvl_platform_bus = {
-	.irq_setup = rvl_platform_irq_setup,
-	.irq_teardown = rvl_platform_irq_teardown,
-	.master = rvl_platform_master,
-	.power = rvl_platform_power,
-};
-
-static const struct rvl_bus_ops rvl_platform_clocked_bus = {
 	.irq_setup = rvl_platform_irq_setup,
 	.irq_teardown = rvl_platform_irq_teardown,
 	.master = rvl_platform_master,
@@ -161,7 +154,7 @@ static int rvl_platform_start(struct rvl_device *rdev)
 	ret = rvl_platform_power(rdev, true);
 	if (ret)
 		return ret;
-	rvl_platform_pulse(rdev->bus_data);
+	rvl_platform_master(rdev, false);
 	ret = rvl_hw_identify(rdev->win, RIVULET_WINDOW_SIZE);
 	if (ret)
 		dev_err(rdev->drm.dev, "no NPU answers: is the programmable logic loaded?\n");
@@ -184,8 +177,7 @@ static int rvl_platform_probe(struct platform_device *pdev)
 	ret = rvl_platform_get(&pdev->dev, plat);
 	if (ret)
 		return ret;
-	rdev = rvl_device_alloc(&pdev->dev, plat->clk_count ? &rvl_platform_clocked_bus :
-							     &rvl_platform_bus);
+	rdev = rvl_device_alloc(&pdev->dev, &rvl_platform_bus);
 	if (IS_ERR(rdev))
 		return PTR_ERR(rdev);
 	rdev->bus_data = plat;

@@ -105,7 +105,8 @@ static const char *sysfs(const char *name)
 	return path;
 }
 
-static uint32_t reg(const char *name)
+/** vm_reg() - a register's value, by debugfs */
+uint32_t vm_reg(const char *name)
 {
 	char *text = slurp(debugfs("registers")), word[64];
 	unsigned int offset, value;
@@ -118,9 +119,9 @@ static uint32_t reg(const char *name)
 
 static void await_running(void)
 {
-	for (int i = 0; i < 500 && reg("CURRENT_SEQ") == reg("DONE_SEQ"); i++)
+	for (int i = 0; i < 500 && vm_reg("CURRENT_SEQ") == vm_reg("DONE_SEQ"); i++)
 		usleep(10000);
-	OK(reg("CURRENT_SEQ") != reg("DONE_SEQ"));
+	OK(vm_reg("CURRENT_SEQ") != vm_reg("DONE_SEQ"));
 }
 
 /* The number after "KEY" in @text, which must be there. */
@@ -328,8 +329,8 @@ static void debugfs_files(void)
 	struct worker w = worker();
 	char *text, line[64];
 
-	EQ(reg("MAGIC"), RIVULET_MAGIC);
-	EQ(reg("DONE_SEQ"), reg("CURRENT_SEQ"));
+	EQ(vm_reg("MAGIC"), RIVULET_MAGIC);
+	EQ(vm_reg("DONE_SEQ"), vm_reg("CURRENT_SEQ"));
 	snprintf(line, sizeof(line), " handle %u size 4096 ", w.to.handle);
 	OK(strstr(slurp(debugfs("buffers")), line));
 	vm_control("inject slow@+1:500");

@@ -150,6 +150,7 @@ void vm_unpin_level(int fd);
 long vm_objects(const char *name);
 bool vm_queue_holds(unsigned int jobs);
 bool vm_queue_age(int64_t *ms);
+uint32_t vm_reg(const char *name);
 unsigned long long vm_fdinfo(int fd, const char *key);
 void vm_param(const char *name, const char *value);
 
