@@ -575,7 +575,8 @@ static void find_state(struct rvl_power *pw)
 
 static int watch(struct rvl_power *pw)
 {
-	static const char *const subsystems[] = { "power_supply", "thermal" };
+	/* devfreq: udev gives us its files a moment after the device came. */
+	static const char *const subsystems[] = { "power_supply", "thermal", "devfreq" };
 	int r = sd_device_monitor_new(&pw->monitor);
 
 	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(subsystems); i++)

@@ -19,11 +19,19 @@
 	S(seen_min, devfreq.seen_min) S(seen_max, devfreq.seen_max) S(step, step) S(cap, cap)      \
 	S(level, level) S(reserve, reserve) S(changed, changed) S(mode, mode) S(fixed, fixed)
 
+/* The unit tells it, which leaves of /proc to the daemon only processes. */
 static int boot_id(char *buf, size_t size)
 {
-	_cleanup_close_ int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, buf, size - 1);
+	_cleanup_close_ int fd = -1;
+	const char *told = getenv("RIVULETD_BOOT_ID");
+	ssize_t n;
 
+	if (told && *told && strlen(told) < size) {
+		strcpy(buf, told);
+		return 0;
+	}
+	fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, buf, size - 1);
 	if (n <= 0)
 		return -EIO;
 	buf[n] = 0;

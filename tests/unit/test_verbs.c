@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: MIT
+/*
+ * `rivulet status` and `rivulet policy` against a daemon on the linked model with a battery in a
+ * directory; --replay without any; and the reader of the daemon's JSON.
+ */
+#include "daemon_rig.h"
+
+/* Daemon and tool each have one; they never meet but here. */
+#define rvl_mode rvl_tool_mode
+#include "../../tool/tool.h"
+
+#define SCHEMA(name) "{\"schema\":\"rivulet." name "/1\""
+
+static char dir[64];		/* of the battery and of traces */
+static char out[1 << 18];	/* what the last verb printed */
+
+static void put(const char *name, const char *text)
+{
+	char path[160];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "w");
+	ck_assert_msg(f != NULL, "%s", path);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void battery(void)
+{
+	static const char *const dirs[] = { "", "/class", "/class/power_supply",
+					    "/class/power_supply/BAT0" };
+	char path[160];
+
+	strcpy(dir, "/tmp/rivulet-verbs-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	for (size_t i = 1; i < ARRAY_SIZE(dirs); i++) {
+		snprintf(path, sizeof(path), "%s%s", dir, dirs[i]);
+		ck_assert(!mkdir(path, 0755));
+	}
+	put("class/power_supply/BAT0/type", "Battery\n");
+	put("class/power_supply/BAT0/status", "Discharging\n");
+	put("class/power_supply/BAT0/energy_full", "50000000\n");
+	put("class/power_supply/BAT0/energy_now", "30000000\n");
+	setenv("RIG_SYS", dir, 1);
+}
+
+static void clean(void)
+{
+	char cmd[100];
+
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+	ck_assert_int_eq(system(cmd), 0);
+}
+
+static void daemon_start(const char *users)
+{
+	char config[200];
+
+	snprintf(config, sizeof(config), "[Power]\nPowerProfiles=no\nPolicyUsers=%s\n", users);
+	rig_start(config);
+	setenv("RIVULETD_SOCKET", rig.sock, 1);
+}
+
+static void start(void)
+{
+	char uid[16];
+
+	battery();
+	snprintf(uid, sizeof(uid), "%u", getuid());
+	daemon_start(uid);
+}
+
+static void stop(void)
+{
+	rig_stop();
+	clean();
+}
+
+/* Runs a verb with its words, standard output into @out. */
+static int verb(int (*fn)(int argc, char **argv), const char *words)
+{
+	char copy[1024], path[100], *argv[32], *save = NULL;
+	int argc = 0, saved = dup(STDOUT_FILENO), r;
+	size_t n;
+	FILE *f;
+
+	snprintf(copy, sizeof(copy), "%s", words);
+	for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
+		argv[argc++] = w;
+	rvl_tool_json = strstr(words, "--json") != NULL;
+	*rvl_tool_error = 0;
+	fflush(stdout);
+	snprintf(path, sizeof(path), "%s/stdout", dir);
+	ck_assert_ptr_nonnull(freopen(path, "w", stdout));
+	r = fn(argc, argv);
+	fflush(stdout);
+	dup2(saved, STDOUT_FILENO);
+	close(saved);
+	f = fopen(path, "re");
+	n = fread(out, 1, sizeof(out) - 1, f);
+	out[n] = 0;
+	fclose(f);
+	return r;
+}
+
+#define EXPECT(fn, words, code)                                                                    \
+	do {                                                                                       \
+		int r_ = verb(fn, words);                                                          \
+		ck_assert_msg(r_ == (code), "%s: exit %d (%s)", words, r_, rvl_tool_error);        \
+	} while (0)
+#define SAYS(text) ck_assert_msg(strstr(out, text) != NULL, "no \"%s\" in:\n%.3000s", text, out)
+#define COMPLAINS(text) ck_assert_msg(strstr(rvl_tool_error, text) != NULL, "%s", rvl_tool_error)
+
+static const char *text_of(const char *object, const char *key)
+{
+	static char buf[8][64];
+	static int n;
+
+	n = (n + 1) % 8;
+	return rvl_json_text(object, key, buf[n], sizeof(buf[n]));
+}
+
+/* ---- the state ---- */
+
+/* Proves that the state in words and in JSON is the battery's and the board's. */
+START_TEST(policy_tells)
+{
+	const char *levels, *l;
+
+	EXPECT(rvl_cmd_policy, "policy", 0);
+	SAYS("mode auto (configuration)");
+	SAYS("power      battery, charge 60.00 %");
+	SAYS("level      2 by battery");
+	SAYS("<- now");
+	EXPECT(rvl_cmd_policy, "policy --json", 0);
+	ck_assert(!strncmp(out, SCHEMA("policy"), strlen(SCHEMA("policy"))));
+	ck_assert_str_eq(text_of(out, "mode"), "auto");
+	ck_assert_str_eq(text_of(out, "reason"), "battery");
+	ck_assert_uint_eq(rvl_json_number(out, "level"), 2);
+	ck_assert(rvl_json_true(out, "steered") && !rvl_json_true(out, "external"));
+	ck_assert(!strncmp(rvl_json_member(out, "charge"), "0.6,", 4));
+	levels = rvl_json_member(out, "levels");
+	ck_assert_ptr_nonnull(levels);
+	for (size_t i = 0; i < 4; i++) {
+		l = rvl_json_item(levels, i);
+		ck_assert_uint_eq(rvl_json_number(l, "level"), 3 - i);
+		ck_assert(rvl_json_true(l, "allowed"));
+		ck_assert_uint_eq(rvl_json_number(l, "entries"), i == 1);
+	}
+	ck_assert_ptr_null(rvl_json_item(levels, 4));
+}
+END_TEST
+
+/* Proves that set changes the mode for good, tells the state after it, and status agrees. */
+START_TEST(policy_sets)
+{
+	EXPECT(rvl_cmd_policy, "policy set 1", 0);
+	SAYS("mode fixed 1 (rivulet policy set)");
+	SAYS("level      1 by mode");
+	EXPECT(rvl_cmd_policy, "policy --json", 0);
+	ck_assert_str_eq(text_of(out, "mode"), "fixed");
+	ck_assert_uint_eq(rvl_json_number(out, "fixed"), 1);
+	EXPECT(rvl_cmd_status, "status", 0);
+	SAYS("policy     mode fixed (tool), level 1 by mode, battery 60.0 %");
+	EXPECT(rvl_cmd_policy, "policy set performance", 0);
+	SAYS("level      3 by mode");
+	EXPECT(rvl_cmd_policy, "policy set powersave", 0);
+	SAYS("level      0 by mode");
+	EXPECT(rvl_cmd_policy, "policy set auto", 0);
+	SAYS("mode auto (rivulet policy set)");
+}
+END_TEST
+
+/* Proves that what cannot be set is refused with its reason, and changes nothing. */
+START_TEST(policy_refuses)
+{
+	EXPECT(rvl_cmd_policy, "policy set turbo", RVL_EXIT_USAGE);
+	COMPLAINS("\"turbo\" is not auto, performance, balanced");
+	EXPECT(rvl_cmd_policy, "policy set 6", RVL_EXIT_USAGE);
+	COMPLAINS("the device has no level 6");
+	EXPECT(rvl_cmd_policy, "policy get", RVL_EXIT_USAGE);
+	COMPLAINS("rivulet policy [set MODE]");
+	EXPECT(rvl_cmd_policy, "policy set auto now", RVL_EXIT_USAGE);
+	EXPECT(rvl_cmd_status, "status all", RVL_EXIT_USAGE);
+	COMPLAINS("takes no operand");
+	EXPECT(rvl_cmd_policy, "policy", 0);
+	SAYS("mode auto (configuration)");
+}
+END_TEST
+
+/* Proves that changing the mode is for PolicyUsers= only; looking is for all. */
+START_TEST(policy_is_not_for_all)
+{
+	char uid[16];
+
+	battery();
+	snprintf(uid, sizeof(uid), "%u", getuid() + 1);
+	daemon_start(uid);
+	EXPECT(rvl_cmd_policy, "policy set 1", RVL_EXIT_ABSENT);
+	COMPLAINS("PolicyUsers=");
+	EXPECT(rvl_cmd_policy, "policy", 0);
+	SAYS("mode auto (configuration)");
+	stop();
+}
+END_TEST
+
+static void run_once(struct rivulet_client *c, struct rivulet_model **m)
+{
+	static uint8_t in[1 << 16], res[1 << 16];
+	struct rivulet_tensor_info t;
+	struct rivulet_request *q;
+
+	ck_assert_msg(!rivulet_model_load(c, "models/lenet.onnx", NULL, m), "%s", rivulet_last_error());
+	ck_assert(!rivulet_request_new(*m, &q));
+	for (uint32_t i = 0; !rivulet_model_tensor(*m, i, &t); i++)
+		ck_assert(!rivulet_bind_memory(q, i, t.output ? res : in, t.size));
+	ck_assert_msg(!rivulet_request_run(q, NULL), "%s", rivulet_last_error());
+	rivulet_request_unref(q);
+}
+
+/* Proves that status tells device, levels, models with their runs, and the sums. */
+START_TEST(status_tells)
+{
+	const char *s, *models, *l;
+	struct rivulet_client *c;
+	struct rivulet_model *m;
+
+	ck_assert_msg(!rivulet_open(NULL, &c), "%s", rivulet_last_error());
+	run_once(c, &m);
+	EXPECT(rvl_cmd_status, "status", 0);
+	SAYS("rivuletd " RIVULET_VERSION);
+	SAYS("device     sim:zu3eg-64, board zu3eg-64");
+	SAYS("policy     mode auto (configuration), level 2 by battery, battery 60.0 %\n");
+	SAYS("lenet.onnx");
+	SAYS("int8");
+	SAYS("1 ended: 0 failed, 0 cancelled, 0 late; 0 refused");
+	EXPECT(rvl_cmd_status, "status --json", 0);
+	ck_assert(!strncmp(out, SCHEMA("status"), strlen(SCHEMA("status"))));
+	s = rvl_json_member(out, "status");
+	ck_assert_str_eq(text_of(rvl_json_member(s, "device"), "board"), "zu3eg-64");
+	ck_assert(rvl_json_true(rvl_json_member(s, "device"), "present"));
+	models = rvl_json_member(s, "models");
+	ck_assert_str_eq(text_of(rvl_json_item(models, 0), "name"), "lenet.onnx");
+	ck_assert_ptr_null(rvl_json_item(models, 1));
+	for (size_t i = 0; (l = rvl_json_item(rvl_json_member(rvl_json_item(models, 0), "levels"), i)); i++)
+		ck_assert_uint_eq(rvl_json_number(l, "runs"), rvl_json_number(l, "level") == 2);
+	rivulet_model_unref(m);
+	rivulet_client_unref(c);
+}
+END_TEST
+
+START_TEST(no_daemon)
+{
+	battery();
+	setenv("RIVULETD_SOCKET", "/nonexistent/sock", 1);
+	setenv("RIVULET_SOCKET", "/nonexistent/sock", 1);
+	EXPECT(rvl_cmd_status, "status", RVL_EXIT_ABSENT);
+	COMPLAINS("no daemon");
+	EXPECT(rvl_cmd_policy, "policy set auto", RVL_EXIT_ABSENT);
+	COMPLAINS("no daemon");
+	ck_assert_str_eq(out, "");
+	clean();
+}
+END_TEST
+
+/* ---- a recorded battery ---- */
+
+static int replay(const char *trace, const char *options)
+{
+	char words[300];
+
+	put("trace", trace);
+	snprintf(words, sizeof(words), "policy --replay %s/trace %s", dir, options);
+	return verb(rvl_cmd_policy, words);
+}
+
+/* Proves each change with its time and reason, and that times add up. No daemon, no device. */
+START_TEST(replay_tells)
+{
+	static const char trace[] = "# a day\n0 100 discharging 0 -\n100,80,discharging,0,-\n"
+		"200 60 discharging 0 40\n300 600/1200 discharging 0 -\n"
+		"400 20 discharging 0 -\n500 21 charging 1 -\n600 30 charging 1 -\n";
+	const char *line, *residency;
+	double sum = 0;
+
+	ck_assert_int_eq(replay(trace, "--dwell 0"), 0);
+	SAYS("0.000 s  level 3");
+	SAYS("200.000 s  level 2  battery    60.00 %");
+	SAYS("300.000 s  level 1  battery    50.00 %");
+	SAYS("400.000 s  level 0  battery    20.00 %");
+	SAYS("500.000 s  level 3  mains");
+	SAYS("7 rows, 600.000 s");
+	ck_assert_int_eq(replay(trace, "--dwell 0 --json"), 0);
+	ck_assert(!strncmp(out, SCHEMA("replay"), strlen(SCHEMA("replay"))));
+	line = rvl_json_item(rvl_json_member(out, "timeline"), 1);
+	ck_assert_uint_eq(rvl_json_number(line, "time"), 200);
+	ck_assert_uint_eq(rvl_json_number(line, "level"), 2);
+	ck_assert_uint_eq(rvl_json_number(out, "rows"), 7);
+	residency = rvl_json_member(out, "residency");
+	for (size_t i = 0; rvl_json_item(residency, i); i++)
+		sum += strtod(rvl_json_item(residency, i), NULL);
+	ck_assert_double_eq_tol(sum, 600, 1e-6);
+	/* The rules are the caller's. */
+	ck_assert_int_eq(replay(trace, "--dwell 0 --levels 3,0 --thresholds 55"), 0);
+	SAYS("300.000 s  level 0");
+	ck_assert_ptr_null(strstr(out, "level 2  "));
+	ck_assert_int_eq(replay(trace, "--mode powersave"), 0);
+	SAYS("0.000 s  level 0  mode");
+	ck_assert_int_eq(replay(trace, "--board sc-edge --dwell 0"), 0);
+	SAYS("0.000 s  level 5");
+}
+END_TEST
+
+static const struct {
+	const char *trace, *options;
+	int code;
+	const char *says;
+} bad[] = {
+	{ "", "", RVL_EXIT_REFUSED, "no row in it" },
+	{ "0 100 discharging 0\n", "", RVL_EXIT_REFUSED, "line 1" },
+	{ "0 100 discharging 0 -\n1 101 discharging 0 -\n", "", RVL_EXIT_REFUSED, "line 2" },
+	{ "5 100 discharging 0 -\n4 99 discharging 0 -\n", "", RVL_EXIT_REFUSED, "line 2: time goes back" },
+	{ "0 100 falling 0 -\n", "", RVL_EXIT_REFUSED, "line 1" },
+	{ "0 100 full 1 -\n", "--mode turbo", RVL_EXIT_USAGE, "--mode" },
+	{ "0 100 full 1 -\n", "--mode 7", RVL_EXIT_USAGE, "no level 7" },
+	{ "0 100 full 1 -\n", "--board z80", RVL_EXIT_REFUSED, "z80" },
+	{ "0 100 full 1 -\n", "--levels 9", RVL_EXIT_USAGE, "--levels" },
+	{ "0 100 full 1 -\n", "--levels 3,2,1 --thresholds 50,60", RVL_EXIT_USAGE, "" },
+	{ "0 100 full 1 -\n", "--hysteresis 200", RVL_EXIT_USAGE, "--hysteresis" },
+	{ "0 100 full 1 -\n", "--dwell -1", RVL_EXIT_USAGE, "--dwell" },
+	{ "0 100 full 1 -\n", "--reserve x", RVL_EXIT_USAGE, "--reserve" },
+	{ "0 100 full 1 -\n", "--temperature-limit 500", RVL_EXIT_USAGE, "--temperature-limit" },
+	{ "0 100 full 1 -\n", "set auto", RVL_EXIT_USAGE, "takes no operand" },
+};
+
+/* Proves that a mistake in trace or rules is told by line or option, and nothing is printed before. */
+START_TEST(replay_refuses)
+{
+	ck_assert_int_eq(replay(bad[_i].trace, bad[_i].options), bad[_i].code);
+	ck_assert(*rvl_tool_error);
+	COMPLAINS(bad[_i].says);
+	ck_assert_str_eq(out, "");
+}
+END_TEST
+
+START_TEST(replay_needs_a_file)
+{
+	EXPECT(rvl_cmd_policy, "policy --replay /nonexistent", RVL_EXIT_REFUSED);
+	COMPLAINS("/nonexistent");
+	EXPECT(rvl_cmd_policy, "policy --replay", RVL_EXIT_USAGE);
+}
+END_TEST
+
+/* ---- the reader of JSON ---- */
+
+#define ODD "{ \"a\" : { \"x\" : [ 1, { \"b\" : 9 }, \"]}\" ] , \"b\" : 2 } , \"t\":true,\"f\":false,"	\
+	    "\"s\":\"q\\\"\\\\z\\u001b[0m\",\"n\":18446744073709551615,\"e\":[],\"o\":{},\"ab\":3,\"l\":-1.5e3}"
+
+/* Proves that members are found by their whole name at their own depth, whatever stands in strings. */
+START_TEST(json_members)
+{
+	char buf[16];
+
+	ck_assert_uint_eq(rvl_json_number(ODD, "b"), 0);
+	ck_assert_uint_eq(rvl_json_number(rvl_json_member(ODD, "a"), "b"), 2);
+	ck_assert_uint_eq(rvl_json_number(ODD, "ab"), 3);
+	ck_assert_uint_eq(rvl_json_number(ODD, "n"), UINT64_MAX);
+	ck_assert(rvl_json_true(ODD, "t") && !rvl_json_true(ODD, "f") && !rvl_json_true(ODD, "none"));
+	ck_assert_str_eq(rvl_json_text(ODD, "s", buf, sizeof(buf)), "q\"\\z?[0m");
+	ck_assert_str_eq(rvl_json_text(ODD, "s", buf, 3), "q\"");
+	ck_assert_str_eq(rvl_json_text(ODD, "n", buf, sizeof(buf)), "");
+	ck_assert_str_eq(rvl_json_text(ODD, "none", buf, sizeof(buf)), "");
+	ck_assert_ptr_null(rvl_json_member(rvl_json_member(ODD, "o"), "x"));
+	ck_assert_ptr_null(rvl_json_member(NULL, "x"));
+	ck_assert_ptr_null(rvl_json_member("[1]", "x"));
+}
+END_TEST
+
+START_TEST(json_items)
+{
+	const char *x = rvl_json_member(rvl_json_member(ODD, "a"), "x");
+
+	ck_assert(!strncmp(rvl_json_item(x, 0), "1,", 2));
+	ck_assert_uint_eq(rvl_json_number(rvl_json_item(x, 1), "b"), 9);
+	ck_assert(!strncmp(rvl_json_item(x, 2), "\"]}\"", 4));
+	ck_assert_ptr_null(rvl_json_item(x, 3));
+	ck_assert_ptr_null(rvl_json_item(rvl_json_member(ODD, "e"), 0));
+	ck_assert_ptr_null(rvl_json_item(ODD, 0));
+	ck_assert_ptr_null(rvl_json_item(NULL, 0));
+}
+END_TEST
+
+/* Proves that text cut off anywhere, and nesting beyond reason, end without an answer or a crash. */
+START_TEST(json_damage)
+{
+	char *deep = malloc(2000), copy[sizeof(ODD)];
+
+	for (size_t n = 0; n < sizeof(ODD); n++) {
+		memcpy(copy, ODD, n);
+		copy[n] = 0;
+		rvl_json_member(copy, "l");
+		rvl_json_item(rvl_json_member(rvl_json_member(copy, "a"), "x"), 2);
+		ck_assert(n < 60 || rvl_json_number(rvl_json_member(copy, "a"), "b") <= 2);
+	}
+	memset(deep, '[', 1999);
+	deep[1999] = 0;
+	ck_assert_ptr_null(rvl_json_item(deep, 1));
+	free(deep);
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+	Suite *s = suite_create("verbs");
+	TCase *with = tcase_create("daemon"), *own = tcase_create("own"), *json = tcase_create("json");
+	TCase *dry = tcase_create("replay");
+
+	tcase_set_timeout(with, 120);
+	tcase_add_checked_fixture(with, start, stop);
+	tcase_add_test(with, policy_tells);
+	tcase_add_test(with, policy_sets);
+	tcase_add_test(with, policy_refuses);
+	tcase_add_test(with, status_tells);
+	tcase_set_timeout(own, 120);
+	tcase_add_test(own, policy_is_not_for_all);
+	tcase_add_test(own, no_daemon);
+	tcase_add_checked_fixture(dry, battery, clean);
+	tcase_add_test(dry, replay_tells);
+	tcase_add_loop_test(dry, replay_refuses, 0, sizeof(bad) / sizeof(bad[0]));
+	tcase_add_test(dry, replay_needs_a_file);
+	tcase_add_test(json, json_members);
+	tcase_add_test(json, json_items);
+	tcase_add_test(json, json_damage);
+	suite_add_tcase(s, with);
+	suite_add_tcase(s, own);
+	suite_add_tcase(s, dry);
+	suite_add_tcase(s, json);
+	return s;
+}
+
+int main(int argc, char **argv)
+{
+	SRunner *r;
+	int failed;
+
+	rig_main(argc, argv, rvl_worker_main);
+	r = srunner_create(make_suite());
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
