@@ -56,3 +56,9 @@ eval-sc: $(BUILD)/tests/sc_rmse $(BUILD)/rivulet
 	@BUILD=$(BUILD) scripts/eval-sc
 bench-sc: $(BUILD)/tests/bench_sc
 	@$<
+
+# The planner against brute force on the linked device model.
+$(eval $(call program,tests/bench_plan,tests/bench/bench_plan.c,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
+.PHONY: bench-plan check-plan
+bench-plan check-plan: $(BUILD)/tests/bench_plan
+	@$<

@@ -449,6 +449,8 @@ static int plan(struct rvl_planning *v)
 		r = make_plan(v);
 	if (!r)
 		r = write_plan(v);
+	if (!r && v->svg)
+		r = rvl_plan_svg(v, v->svg);
 	return r ? r : rvl_plan_report(v);
 }
 
@@ -499,6 +501,7 @@ static int parse(int argc, char **argv, struct rvl_planning *v)
 		{ "symbol", 0, "N", "value of other symbolic dimensions", .number = &v->symbol },
 		{ "threads", 0, "N", "threads that measure (one per processor)", .number = &v->threads },
 		{ "output", 'o', "FILE", "the plan file, for rivulet compile --plan", .text = &v->output },
+		{ "svg", 0, "FILE", "plot accuracy, latency and runs against length", .text = &v->svg },
 		{ "cache", 0, "DIR", "where accuracies are kept (~/.cache/rivulet)", .text = &v->cache },
 		{ "no-cache", 0, NULL, "measure anew, keep nothing", .flag = &v->no_cache },
 		{ "figures", 0, "PREFIX", "print `figure PREFIX.NAME VALUE UNIT` lines", .text = &v->figures },

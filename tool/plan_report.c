@@ -77,7 +77,7 @@ int rvl_plan_refusal(const struct rvl_planning *v)
 			n = say(text, sizeof(text), n, v, i);
 	if (isfinite(v->answer.least_time))
 		snprintf(text + n, sizeof(text) - n, "; the least time constraint is %.6f ms",
-			 ceil(v->answer.least_time * 1e9) / 1e6);
+			 (floor(v->answer.least_time * 1e9) + 1) / 1e6); /* rounded up, so that it will do */
 	else
 		snprintf(text + n, sizeof(text) - n, "; no time constraint makes it feasible");
 	return rvl_tool_fail(RVL_EXIT_DIFFERENT, "%s", text);
@@ -91,7 +91,7 @@ static int add_row(struct report *r, struct row *row, const struct rivulet_plan_
 
 	row->there = row->a.feasible;
 	row->ppm = row->there ? UINT32_MAX : 0;
-	row->length = way[row->a.way[0]].length;
+	row->length = row->there ? way[row->a.way[0]].length : 0;
 	for (uint32_t i = 0; row->there && i < n; i++) {
 		uint32_t ppm;
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan_oracle.h"
 #include "rivulet_crc32c.h"
-#include "rivulet_plan.h"
 
 static struct rvl_err err;
 static uint64_t seed;
@@ -40,7 +40,7 @@ static uint32_t range(uint32_t lo, uint32_t hi)
 struct instance {
 	struct rivulet_plan_problem p;
 	struct rivulet_plan_way way[RIVULET_PLAN_WAYS];
-	uint32_t ppm[RIVULET_PLAN_WAYS];
+	struct oracle o;
 	uint32_t asked[RIVULET_PLAN_WAYS];
 };
 
@@ -50,7 +50,7 @@ static int ppm_of(void *ctx, uint32_t way, uint32_t *ppm, struct rvl_err *e)
 
 	(void)e;
 	x->asked[way]++;
-	*ppm = x->ppm[way];
+	*ppm = x->o.ppm[way];
 	return 0;
 }
 
@@ -63,12 +63,15 @@ static void make(struct instance *x, uint64_t s, uint32_t ways, uint32_t levels)
 		uint32_t bits = 8 + w * 240 / ways;
 
 		x->way[w].length = w == 0 && range(0, 2) == 0 ? 0 : bits;
-		x->ppm[w] = (uint32_t)(900000 - 300000.0 * 8 / bits - uniform(0, 60000));
+		x->o.ppm[w] = (uint32_t)(900000 - 300000.0 * 8 / bits - uniform(0, 60000));
 		for (uint32_t l = 0; l < RIVULET_LEVELS; l++) {
 			x->way[w].seconds[l] = bits * 1e-3 / (l + 2) * uniform(0.99, 1.01);
 			x->way[w].joule[l] = bits * 1e-5 * (1 + l * l * 0.05) * uniform(0.99, 1.01);
+			x->o.seconds[w][l] = x->way[w].seconds[l];
+			x->o.joule[w][l] = x->way[w].joule[l];
 		}
 	}
+	x->o.p = &x->p;
 	x->p = (struct rivulet_plan_problem){ .way = x->way, .n_ways = ways, .n_levels = levels,
 		.constraint = uniform(0.001, 0.02), .base_power = range(0, 1) ? uniform(0, 1e-2) : 0,
 		.rate = range(0, 3) ? 0 : uniform(1, 10), .awake = range(0, 1),
@@ -79,100 +82,18 @@ static void make(struct instance *x, uint64_t s, uint32_t ways, uint32_t levels)
 			.least = range(500000, 860000), .joule = uniform(10, 100) };
 }
 
-/* ---- the oracle: every combination, by the definitions and nothing else ---- */
-
-static bool ok(const struct instance *x, uint32_t i, uint32_t w)
-{
-	return x->way[w].seconds[x->p.level[i].level] <= x->p.constraint &&
-	       x->ppm[w] >= x->p.level[i].least;
-}
-
-static double joules(const struct instance *x, uint32_t i, uint32_t w)
-{
-	double t = x->way[w].seconds[x->p.level[i].level], on = t;
-
-	if (x->p.rate > 0 && x->p.awake)
-		on = t > 1 / x->p.rate ? t : 1 / x->p.rate;
-	return x->way[w].joule[x->p.level[i].level] + x->p.base_power * on;
-}
-
-static double bits_of(const struct instance *x, uint32_t w)
-{
-	return x->way[w].length ? x->way[w].length : 1e9;
-}
-
-static double reward(const struct instance *x, const uint32_t *way)
-{
-	double most = 0, runs = 0, mean = 0, penalty = 0;
-
-	for (uint32_t i = 0; i < x->p.n_levels; i++) {
-		double best = 0;
-
-		for (uint32_t w = 0; w < x->p.n_ways; w++)
-			best = fmax(best, x->p.level[i].joule / joules(x, i, w));
-		most += best;
-		runs += x->p.level[i].joule / joules(x, i, way[i]);
-		mean += (x->ppm[way[i]] - 600000.0) / 300000 / x->p.n_levels;
-		for (uint32_t j = i + 1; j < x->p.n_levels; j++)
-			if (x->ppm[way[j]] > x->ppm[way[i]] + x->p.tolerance)
-				penalty = x->p.penalty;
-	}
-	return mean + runs / most - penalty;
-}
-
-/* How good a combination is: more is better, by the objective. */
-static double value(const struct instance *x, const uint32_t *way)
-{
-	double v = 0;
-
-	if (x->p.objective == RIVULET_PLAN_REWARD)
-		return reward(x, way);
-	for (uint32_t i = 0; i < x->p.n_levels; i++)
-		v += x->p.objective == RIVULET_PLAN_RUNS ? x->p.level[i].joule / joules(x, i, way[i]) :
-							   bits_of(x, way[i]);
-	return v;
-}
-
-/* The best value of all combinations; -INFINITY: none is feasible. */
-static double exhaust(const struct instance *x, uint32_t *best)
-{
-	uint32_t way[RIVULET_LEVELS] = { 0 }, i;
-	double most = -INFINITY;
-
-	for (;;) {
-		bool all = true;
-
-		for (i = 0; i < x->p.n_levels; i++)
-			all &= ok(x, i, way[i]);
-		if (all && value(x, way) > most) {
-			most = value(x, way);
-			memcpy(best, way, sizeof(way));
-		}
-		for (i = 0; i < x->p.n_levels && ++way[i] == x->p.n_ways; i++)
-			way[i] = 0;
-		if (i == x->p.n_levels)
-			return most;
-	}
-}
-
-static void check_missing(struct instance *x, const struct rivulet_plan_answer *a)
+static void check_missing(const struct instance *x, const struct rivulet_plan_answer *a)
 {
 	double most = 0;
 
 	for (uint32_t i = 0; i < x->p.n_levels; i++) {
-		double least = INFINITY;
-		uint32_t high = 0;
+		double least;
+		uint32_t high;
 		bool any = false;
 
-		for (uint32_t w = 0; w < x->p.n_ways; w++) {
-			double t = x->way[w].seconds[x->p.level[i].level];
-
-			any |= ok(x, i, w);
-			if (x->ppm[w] >= x->p.level[i].least)
-				least = fmin(least, t);
-			if (t <= x->p.constraint && x->ppm[w] > high)
-				high = x->ppm[w];
-		}
+		for (uint32_t w = 0; w < x->p.n_ways; w++)
+			any |= oracle_ok(&x->o, i, w);
+		oracle_missing(&x->o, i, &least, &high);
 		most = fmax(most, least);
 		ck_assert_uint_eq(a->missed >> i & 1, !any);
 		ck_assert(a->level_time[i] == least);
@@ -206,7 +127,7 @@ START_TEST(choice_is_the_best_of_all)
 		double best;
 
 		make(&x, s * 77, s % 3 ? 12 : 30, s % 3 ? 1 + s % 4 : 3);
-		best = exhaust(&x, way);
+		best = oracle_exhaust(&x.o, way);
 		ck_assert_msg(!rivulet_plan_choose(&x.p, &a, &err), "%s", err.msg);
 		ck_assert_int_eq(a.feasible, isfinite(best));
 		for (uint32_t w = 0; w < x.p.n_ways; w++)
@@ -219,11 +140,11 @@ START_TEST(choice_is_the_best_of_all)
 		}
 		feasible++;
 		for (uint32_t i = 0; i < x.p.n_levels; i++) {
-			ck_assert(ok(&x, i, a.way[i]));
-			ck_assert_uint_eq(a.ppm[i], x.ppm[a.way[i]]);
+			ck_assert(oracle_ok(&x.o, i, a.way[i]));
+			ck_assert_uint_eq(a.ppm[i], x.o.ppm[a.way[i]]);
 		}
-		ck_assert_double_eq_tol(value(&x, a.way), best, 1e-12 * fabs(best));
-		ck_assert_double_eq_tol(a.reward, reward(&x, a.way), 1e-9);
+		ck_assert_double_eq_tol(oracle_value(&x.o, a.way), best, 1e-12 * fabs(best));
+		ck_assert_double_eq_tol(a.reward, oracle_reward(&x.o, a.way), 1e-9);
 	}
 	ck_assert_uint_gt(feasible, 150);
 	ck_assert_uint_gt(infeasible, 100);
@@ -240,7 +161,7 @@ START_TEST(measures_no_more_than_needed)
 	make(&x, 5, 200, 1);
 	for (uint32_t w = 0; w < x.p.n_ways; w++) {
 		x.way[w].length = 8 + w;
-		x.ppm[w] = 500000 + 1000 * w;
+		x.o.ppm[w] = 500000 + 1000 * w;
 		for (uint32_t l = 0; l < RIVULET_LEVELS; l++) {
 			x.way[w].seconds[l] = 1e-3 * (8 + w);
 			x.way[w].joule[l] = 1e-6 * (8 + w);
@@ -305,7 +226,7 @@ START_TEST(staying_on_a_level)
 	ck_assert(a.ppm[0] >= 600000 && strict.ppm[0] >= 700000);
 	ck_assert(strict.runs <= a.runs);
 	ck_assert_double_eq_tol(a.runs, (x.p.level[0].joule + x.p.level[1].joule + x.p.level[2].joule) /
-				joules(&x, 2, a.way[0]), 1e-6);
+				oracle_joules(&x.o, 2, a.way[0]), 1e-6);
 }
 END_TEST
 

@@ -878,6 +878,219 @@ START_TEST(doctor_daemon)
 }
 END_TEST
 
+/* ---- plans ---- */
+
+#define PLAN_EXAMPLES 160
+
+/* The first pictures, so that a plan takes a moment only. */
+static void plan_data(void)
+{
+	struct rvl_array a = { .dtype = RIVULET_U8, .ndim = 2, .dim = { PLAN_EXAMPLES, 784 } }, set;
+	struct rvl_array b = { .dtype = RIVULET_U8, .ndim = 1, .dim = { PLAN_EXAMPLES } };
+
+	ck_assert_int_eq(rvl_array_alloc(&a), 0);
+	ck_assert_int_eq(rvl_array_alloc(&b), 0);
+	ck_assert_int_eq(rvl_idx_read(DATA "t10k-images-idx3-ubyte.gz", 3, &set), 0);
+	memcpy(a.data, set.data, a.size);
+	rvl_array_clear(&set);
+	ck_assert_int_eq(rvl_idx_read(DATA "t10k-labels-idx1-ubyte.gz", 1, &set), 0);
+	memcpy(b.data, set.data, b.size);
+	rvl_array_clear(&set);
+	rvl_npy_write(in_dir("x.npy"), &a);
+	rvl_npy_write(in_dir("y.npy"), &b);
+	rvl_array_clear(&a);
+	rvl_array_clear(&b);
+}
+
+/* rivulet plan of the MLP with that data and cache; later words win. */
+static int plan_verb(const char *more)
+{
+	char words[1500];
+
+	snprintf(words, sizeof(words), "plan models/mlp.onnx --levels l6,l4,l3 --time-constraint 1.005*64@l6 "
+		 "--data %s/x.npy,%s/y.npy --cache %s/a/b --threads 2 %s", dir, dir, dir, more);
+	return verb(rvl_cmd_plan, words);
+}
+
+static uint8_t *slurp(const char *name, size_t *size)
+{
+	struct rvl_blob b;
+
+	ck_assert_int_eq(rvl_read_file(in_dir(name), 1 << 24, &b), 0);
+	*size = b.size;
+	return b.data;
+}
+
+static void check_planned_program(void)
+{
+	size_t size;
+	uint8_t *p = slurp("m.rvp", &size);
+	const struct rivulet_program *h = (const void *)p;
+
+	ck_assert_uint_eq(rivulet_program_levels(h), 1u << 5 | 1u << 3 | 1u << 2);
+	ck_assert_uint_eq(h->level[5].length, 64);
+	ck_assert_uint_eq(h->level[3].length, 45);
+	ck_assert_uint_eq(h->level[2].length, 36);
+	for (int l = 2; l < 6; l++)
+		ck_assert_int_eq(h->level[l].accuracy > 700000, l != 4);
+	free(p);
+}
+
+/* The longest lengths that fit are the seed's 64, 45 and 36; the program has them, and the accuracies. */
+START_TEST(plan_and_compile)
+{
+	char words[500];
+	uint8_t *p;
+	size_t size;
+
+	plan_data();
+	snprintf(words, sizeof(words), "--objective accuracy -o %s/m.plan --svg %s/m.svg --figures f", dir, dir);
+	ck_assert_msg(!plan_verb(words), "%s", rvl_tool_error);
+	SAYS("figure f.l6.length 64 bits");
+	SAYS("figure f.l4.length 45 bits");
+	SAYS("l3 (800.0 MHz) is dominated by l4 (1.000 GHz) at no higher voltage: this plan uses it all the same");
+	SAYS("int8 throughout");
+	p = slurp("m.svg", &size);
+	ck_assert(!memcmp(p, "<?xml", 5) && !memcmp(p + size - 7, "</svg>\n", 7));
+	free(p);
+	snprintf(words, sizeof(words), "compile models/mlp.onnx -q --plan %s/m.plan -o %s/m.rvp", dir, dir);
+	EXPECT(rvl_cmd_compile, words, 0);
+	check_planned_program();
+	snprintf(words, sizeof(words), "compile models/mlp20.onnx --plan %s/m.plan -o %s/x.rvp", dir, dir);
+	EXPECT(rvl_cmd_compile, words, RVL_EXIT_REFUSED);
+	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "of another model"));
+	snprintf(words, sizeof(words), "compile models/mlp.onnx --plan %s/m.plan --board zu3eg-64", dir);
+	EXPECT(rvl_cmd_compile, words, RVL_EXIT_REFUSED);
+	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "it has level 5, the board 4 levels"));
+	snprintf(words, sizeof(words), "explain models/mlp.onnx --plan %s/m.plan --length 64", dir);
+	EXPECT(rvl_cmd_explain, words, RVL_EXIT_USAGE);
+	snprintf(words, sizeof(words), "compile models/mlp.onnx --plan %s/m.svg", dir);
+	EXPECT(rvl_cmd_compile, words, RVL_EXIT_REFUSED);
+	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "not a plan file"));
+}
+END_TEST
+
+static void damage_cache(void)
+{
+	char cmd[200];
+
+	snprintf(cmd, sizeof(cmd), "for f in %s/a/b/*.accuracy; do echo 0 64 1 >> $f; done", dir);
+	ck_assert_int_eq(system(cmd), 0);
+}
+
+/* The same plan from what is measured, what is kept, and what was kept and is damaged. */
+START_TEST(plan_keeps_accuracies)
+{
+	static char first[1 << 16];
+	size_t size;
+	uint8_t *p;
+	char words[200];
+
+	plan_data();
+	snprintf(words, sizeof(words), "--accuracy 80,75,70 --objective reward -o %s/m.plan", dir);
+	for (int i = 0; i < 4; i++) {
+		ck_assert_msg(!plan_verb(i == 3 ? strcat(words, " --no-cache") : words), "%s", rvl_tool_error);
+		p = slurp("m.plan", &size);
+		if (!i)
+			memcpy(first, p, size);
+		ck_assert_mem_eq(first, p, size);
+		free(p);
+		if (i == 1)
+			damage_cache();
+	}
+}
+END_TEST
+
+/* Refused with what would do; and that does. */
+START_TEST(plan_infeasible)
+{
+	char words[200], *at;
+
+	plan_data();
+	ck_assert_int_eq(plan_verb("--time-constraint 20ms --accuracy 80,75,70"), RVL_EXIT_DIFFERENT);
+	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "l3: nothing fits the time"));
+	at = strstr(rvl_tool_error, "the least time constraint is ");
+	ck_assert_ptr_nonnull(at);
+	snprintf(words, sizeof(words), "--accuracy 80,75,70 --time-constraint %.12g", strtod(at + 29, NULL));
+	strcat(words, "ms");
+	ck_assert_msg(!plan_verb(words), "%s: %s", words, rvl_tool_error);
+	ck_assert_int_eq(plan_verb("--accuracy 100 --length 8-40"), RVL_EXIT_DIFFERENT);
+	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "100.00 % at no length"));
+	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "no time constraint makes it feasible"));
+}
+END_TEST
+
+START_TEST(plan_other_reports)
+{
+	plan_data();
+	ck_assert_msg(!plan_verb("--rate 5 --base-power 0.01 --battery 0.5 --shares 2,1,1 --choose 100"), "%s",
+		      rvl_tool_error);
+	SAYS("race to idle");
+	SAYS("awake between");
+	SAYS("100 examples choose, 60 hold out");
+	SAYS("a charge of 1.800 kJ");
+	ck_assert_msg(!plan_verb("--modes sc,int8 --accuracy 85"), "%s", rvl_tool_error);
+	SAYS("int8");
+	ck_assert_msg(!plan_verb("--rate 5 --json"), "%s", rvl_tool_error);
+	ck_assert_ptr_nonnull(json_value(out));
+	SAYS("\"schema\":\"rivulet.plan/1\"");
+	SAYS("\"dominated_by\":3");
+}
+END_TEST
+
+static const struct { const char *words; int code; const char *says; } misplanned[] = {
+	{ "second", RVL_EXIT_USAGE, "takes one model" },
+	{ "--levels l7", RVL_EXIT_USAGE, "l1 (slowest) to l6" },
+	{ "--levels l0", RVL_EXIT_USAGE, "\"l0\" is no level" },
+	{ "--levels 6", RVL_EXIT_USAGE, "0 to 5" },
+	{ "--levels l3,l4", RVL_EXIT_USAGE, "does not fall" },
+	{ "--levels l4,l4", RVL_EXIT_USAGE, "does not fall" },
+	{ "--levels l6,", RVL_EXIT_USAGE, "\"\" is no level" },
+	{ "--time-constraint 5", RVL_EXIT_USAGE, "is no time" },
+	{ "--time-constraint 0ms", RVL_EXIT_USAGE, "is no time" },
+	{ "--time-constraint nans", RVL_EXIT_USAGE, "is no time" },
+	{ "--time-constraint infs", RVL_EXIT_USAGE, "is no time" },
+	{ "--time-constraint 1*300@l6", RVL_EXIT_USAGE, "is no time" },
+	{ "--time-constraint 1*64", RVL_EXIT_USAGE, "is no time" },
+	{ "--time-constraint 1*64@l9", RVL_EXIT_USAGE, "\"l9\" is no level" },
+	{ "--accuracy 87,84", RVL_EXIT_USAGE, "2 values for 3 levels" },
+	{ "--accuracy 101", RVL_EXIT_USAGE, "no list of numbers of 0 to 100" },
+	{ "--accuracy 87,,79", RVL_EXIT_USAGE, "no list" },
+	{ "--data x.npy", RVL_EXIT_USAGE, "IMAGES,LABELS" },
+	{ "--data /nowhere/x,/nowhere/y", RVL_EXIT_REFUSED, "/nowhere/x" },
+	{ "--objective fun", RVL_EXIT_USAGE, "accuracy, runs or reward" },
+	{ "--modes fp8", RVL_EXIT_USAGE, "sc, int8 or sc,int8" },
+	{ "--modes int8 --length 8-9", RVL_EXIT_USAGE, "go with --modes sc" },
+	{ "--length 7", RVL_EXIT_USAGE, "no length of 8 to 256" },
+	{ "--rate -1", RVL_EXIT_USAGE, "--rate" },
+	{ "--base-power x", RVL_EXIT_USAGE, "--base-power" },
+	{ "--battery 0", RVL_EXIT_USAGE, "--battery" },
+	{ "--shares 1,2", RVL_EXIT_USAGE, "2 values for 3 levels" },
+	{ "--shares 0", RVL_EXIT_USAGE, "--shares" },
+	{ "--reward-range 90,60", RVL_EXIT_USAGE, "does not rise" },
+	{ "--penalty -1", RVL_EXIT_USAGE, "--penalty" },
+	{ "--tolerance 101", RVL_EXIT_USAGE, "--tolerance" },
+	{ "--threads 65", RVL_EXIT_USAGE, "at most 64" },
+	{ "--board nowhere", RVL_EXIT_REFUSED, "nowhere" },
+	{ "--board zu3eg-64 --levels l3 --time-constraint 1s", RVL_EXIT_REFUSED, "no stochastic lanes" },
+	{ "--keep-int8 nobody", RVL_EXIT_REFUSED, "nobody" },
+	{ "--rate 1000", RVL_EXIT_DIFFERENT, "nothing fits the time" },
+	{ "--output /nowhere/p", RVL_EXIT_FAILED, "/nowhere/p" },
+	{ "--svg /nowhere/p", RVL_EXIT_FAILED, "/nowhere/p" },
+};
+
+START_TEST(plan_mistakes)
+{
+	int r;
+
+	plan_data();
+	r = plan_verb(misplanned[_i].words);
+	ck_assert_msg(r == misplanned[_i].code, "%s: exit %d (%s)", misplanned[_i].words, r, rvl_tool_error);
+	ck_assert_msg(strstr(rvl_tool_error, misplanned[_i].says) != NULL, "%s: %s", misplanned[_i].words,
+		      rvl_tool_error);
+}
+END_TEST
+
 START_TEST(devfreq)
 {
 	char name[64];
@@ -927,6 +1140,11 @@ int main(void)
 	tcase_add_test(verbs, doctor_node);
 	tcase_add_test(verbs, doctor_render_node);
 	tcase_add_test(verbs, doctor_daemon);
+	tcase_add_test(verbs, plan_and_compile);
+	tcase_add_test(verbs, plan_keeps_accuracies);
+	tcase_add_test(verbs, plan_infeasible);
+	tcase_add_test(verbs, plan_other_reports);
+	tcase_add_loop_test(verbs, plan_mistakes, 0, (int)(sizeof(misplanned) / sizeof(misplanned[0])));
 	tcase_add_test(verbs, devfreq);
 	suite_add_tcase(s, files);
 	suite_add_tcase(s, verbs);

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The planner's answer by the definitions of docs/plan.md and nothing else: every combination of a way for each
+ * level is looked at. For tests that hold the planner against it.
+ */
+#ifndef RVL_TEST_PLAN_ORACLE_H
+#define RVL_TEST_PLAN_ORACLE_H
+
+#include <math.h>
+#include <string.h>
+
+#include "rivulet_plan.h"
+
+/* The question, and what every way really costs and gives; @p's own costs are not looked at. */
+struct oracle {
+	const struct rivulet_plan_problem *p;
+	double seconds[RIVULET_PLAN_WAYS][RIVULET_LEVELS]; /* by level of the board */
+	double joule[RIVULET_PLAN_WAYS][RIVULET_LEVELS];
+	uint32_t ppm[RIVULET_PLAN_WAYS];
+};
+
+static inline double oracle_seconds(const struct oracle *o, uint32_t i, uint32_t w)
+{
+	return o->seconds[w][o->p->level[i].level];
+}
+
+static inline bool oracle_ok(const struct oracle *o, uint32_t i, uint32_t w)
+{
+	return oracle_seconds(o, i, w) <= o->p->constraint && o->ppm[w] >= o->p->level[i].least;
+}
+
+static inline double oracle_joules(const struct oracle *o, uint32_t i, uint32_t w)
+{
+	double t = oracle_seconds(o, i, w), on = t;
+
+	if (o->p->rate > 0 && o->p->awake)
+		on = t > 1 / o->p->rate ? t : 1 / o->p->rate;
+	return o->joule[w][o->p->level[i].level] + o->p->base_power * on;
+}
+
+static inline double oracle_reward(const struct oracle *o, const uint32_t *way)
+{
+	double most = 0, runs = 0, mean = 0, penalty = 0;
+	const struct rivulet_plan_problem *p = o->p;
+
+	for (uint32_t i = 0; i < p->n_levels; i++) {
+		double best = 0;
+
+		for (uint32_t w = 0; w < p->n_ways; w++)
+			best = fmax(best, p->level[i].joule / oracle_joules(o, i, w));
+		most += best;
+		runs += p->level[i].joule / oracle_joules(o, i, way[i]);
+		mean += ((double)o->ppm[way[i]] - p->worst) / ((double)p->best - p->worst) / p->n_levels;
+		for (uint32_t j = i + 1; j < p->n_levels; j++)
+			if (o->ppm[way[j]] > o->ppm[way[i]] + p->tolerance)
+				penalty = p->penalty;
+	}
+	return mean + runs / most - penalty;
+}
+
+/* How good a combination is: more is better, by the objective. */
+static inline double oracle_value(const struct oracle *o, const uint32_t *way)
+{
+	const struct rivulet_plan_problem *p = o->p;
+	double v = 0;
+
+	if (p->objective == RIVULET_PLAN_REWARD)
+		return oracle_reward(o, way);
+	for (uint32_t i = 0; i < p->n_levels; i++) {
+		double bits = p->way[way[i]].length ? p->way[way[i]].length : 1e6;
+
+		v += p->objective == RIVULET_PLAN_RUNS ?
+			     p->level[i].joule / oracle_joules(o, i, way[i]) : bits;
+	}
+	return v;
+}
+
+/* The best value of all combinations, and the first that has it; -INFINITY: none is feasible. */
+static inline double oracle_exhaust(const struct oracle *o, uint32_t *best)
+{
+	uint32_t way[RIVULET_LEVELS] = { 0 }, n = o->p->n_levels, i;
+	double most = -INFINITY;
+
+	for (;;) {
+		bool all = true;
+
+		for (i = 0; i < n; i++)
+			all &= oracle_ok(o, i, way[i]);
+		if (all && oracle_value(o, way) > most) {
+			most = oracle_value(o, way);
+			memcpy(best, way, sizeof(way));
+		}
+		for (i = 0; i < n && ++way[i] == o->p->n_ways; i++)
+			way[i] = 0;
+		if (i == n)
+			return most;
+	}
+}
+
+/* Level @i alone: the least time that meets its accuracy, and the highest accuracy in time. */
+static inline void oracle_missing(const struct oracle *o, uint32_t i, double *least, uint32_t *high)
+{
+	*least = INFINITY;
+	*high = 0;
+	for (uint32_t w = 0; w < o->p->n_ways; w++) {
+		double t = oracle_seconds(o, i, w);
+
+		if (o->ppm[w] >= o->p->level[i].least)
+			*least = fmin(*least, t);
+		if (t <= o->p->constraint && o->ppm[w] > *high)
+			*high = o->ppm[w];
+	}
+}
+
+#endif
