@@ -204,12 +204,14 @@ static int parse_reward(struct rvl_planning *v)
 
 static int parse_charge(struct rvl_planning *v)
 {
-	double share[RIVULET_LEVELS], sum = 0, wh = 1, least[RIVULET_LEVELS] = { 0 };
+	double share[RIVULET_LEVELS], sum = 0, wh = 1, margin = 0, least[RIVULET_LEVELS] = { 0 };
 	struct rivulet_plan_problem *p = &v->problem;
 	int r = list("shares", v->shares ? v->shares : "1", 1e-6, 1e6, p->n_levels, share);
 
 	if (!r && v->accuracy)
 		r = list("accuracy", v->accuracy, 0, 100, p->n_levels, least);
+	if (!r)
+		r = number("margin", v->margin, 0, 100, &margin);
 	if (!r)
 		r = number("battery", v->battery, 1e-9, 1e9, &wh);
 	if (!r)
@@ -220,7 +222,8 @@ static int parse_charge(struct rvl_planning *v)
 		sum += share[i];
 	for (uint32_t i = 0; !r && i < p->n_levels; i++) {
 		p->level[i].joule = wh * WATT_HOUR * share[i] / sum;
-		p->level[i].least = (uint32_t)lround(least[i] * 1e4);
+		v->least[i] = (uint32_t)lround(least[i] * 1e4);
+		p->level[i].least = least[i] > 0 ? (uint32_t)lround((least[i] + margin) * 1e4) : 0;
 	}
 	return r;
 }
@@ -253,8 +256,9 @@ static int make_problem(struct rvl_planning *v)
 		r = make_ways(v);
 	if (!r)
 		r = parse_constraint(v);
-	if (!r && p->rate > 0)
-		p->constraint = fmin(p->constraint, 1 / p->rate);
+	v->by_rate = !r && p->rate > 0 && 1 / p->rate < p->constraint;
+	if (v->by_rate)
+		p->constraint = 1 / p->rate;
 	return r;
 }
 
@@ -347,7 +351,7 @@ static int fill_entry(struct rvl_planning *v, uint32_t i)
 
 	*e = (struct rivulet_plan_entry) { .level = l, .hz = v->board.level[l].hz,
 		.microvolt = v->board.level[l].microvolt, .chosen = v->answer.ppm[i],
-		.length = v->problem.way[v->answer.way[i]].length, .least = v->problem.level[i].least };
+		.length = v->problem.way[v->answer.way[i]].length, .least = v->least[i] };
 	if (rvl_curve_ppm(&v->curve, RVL_HELD, e->length, &e->held, &err) ||
 	    rvl_curve_ppm_all(&v->curve, e->length, &e->accuracy, &err))
 		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s", err.msg);
@@ -484,6 +488,8 @@ static int parse(int argc, char **argv, struct rvl_planning *v)
 		{ "objective", 0, "WHAT", "accuracy, runs or reward (runs)", .text = &v->objective },
 		{ "modes", 0, "LIST", "what may be chosen: sc, int8 or sc,int8 (sc)", .text = &v->modes },
 		{ "length", 0, "LIST", "lengths that may be chosen (8-256)", .text = &v->lengths },
+		{ "margin", 0, "POINTS", "by which the choosing examples must exceed --accuracy (0)",
+		  .text = &v->margin },
 		{ "rate", 0, "HZ", "inferences a second (one after the other)", .text = &v->rate },
 		{ "base-power", 0, "W", "of the rest of the board while an inference runs (0)",
 		  .text = &v->base_power },

@@ -24,7 +24,7 @@ struct rvl_curve {
 
 /** rvl_curve_open() - set the file below @dir (NULL: the user's cache) and read it; @key is set */
 void rvl_curve_open(struct rvl_curve *c, const char *dir);
-/** rvl_curve_save() - what is not yet in the file */
+/** rvl_curve_save() - what is not yet in the file; the terminal's line of progress is wiped */
 void rvl_curve_save(struct rvl_curve *c);
 /** rvl_curve_right() - right answers of a part, measured when not known; negative errno with @err */
 int rvl_curve_right(struct rvl_curve *c, enum rvl_part part, uint32_t length, uint64_t *right,
@@ -38,7 +38,7 @@ int rvl_curve_ppm_all(struct rvl_curve *c, uint32_t length, uint32_t *ppm, struc
 struct rvl_planning {
 	/* options */
 	const char *board_name, *levels, *constraint, *accuracy, *data, *objective, *modes, *lengths,
-		*rate, *base_power, *battery, *shares, *range, *penalty, *tolerance, *output, *svg,
+		*rate, *base_power, *battery, *shares, *range, *penalty, *tolerance, *margin, *output, *svg,
 		*cache, *figures;
 	uint64_t choose, threads, batch, symbol;
 	bool no_cache, quiet;
@@ -53,6 +53,8 @@ struct rvl_planning {
 	struct rivulet_plan_way way[RIVULET_PLAN_WAYS];
 	struct rivulet_plan_way int8; /* also when it may not be chosen */
 	struct rivulet_plan_problem problem;
+	uint32_t least[RIVULET_LEVELS]; /* demanded by level, ppm; the problem's has the margin in it */
+	bool by_rate; /* the rate leaves less time than --time-constraint */
 	struct rivulet_plan_answer answer;
 	struct rivulet_plan plan;
 };

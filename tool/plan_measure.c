@@ -156,10 +156,20 @@ static bool replace(const struct rvl_curve *c, const char *text, size_t n)
 	return ok;
 }
 
+/* Minutes for a large network: whoever sits before a terminal sees that it moves. */
+static void progress(const struct rvl_curve *c, enum rvl_part part, uint32_t length)
+{
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "\rmeasuring %" PRIu64 " examples with %3u bits, %u done ", c->part[part].count,
+			length, c->measured);
+}
+
 void rvl_curve_save(struct rvl_curve *c)
 {
 	char *text;
 
+	if (c->measured && isatty(STDERR_FILENO))
+		fprintf(stderr, "\r\33[K");
 	if (!c->unsaved || !c->file[0])
 		return;
 	make_parents(c->file);
@@ -182,6 +192,7 @@ int rvl_curve_right(struct rvl_curve *c, enum rvl_part part, uint32_t length, ui
 	int rc = 0;
 
 	if (!c->known[part][length] && c->part[part].count) {
+		progress(c, part, length);
 		rc = rivulet_eval_accuracy(c->eval, &s, &c->part[part], c->threads,
 					   &c->right[part][length], err);
 		if (rc)

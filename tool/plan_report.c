@@ -10,8 +10,10 @@
 struct row {
 	const char *what;
 	uint32_t level, length, ppm; /* ppm: of all examples, the least of its levels */
+	uint32_t least; /* demanded, where it is one level's */
 	struct rivulet_plan_answer a;
-	bool strict, there;
+	bool strict; /* owes the highest accuracy of the plan; so do rows of a level that owes it anyway */
+	bool there;
 };
 
 #define ROWS (2 * RIVULET_LEVELS + 4)
@@ -22,6 +24,16 @@ struct report {
 	uint32_t rows;
 	double charge; /* J */
 };
+
+/* The highest accuracy that a level owes, margin included. */
+static uint32_t strictest(const struct rivulet_plan_problem *p)
+{
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < p->n_levels; i++)
+		most = p->level[i].least > most ? p->level[i].least : most;
+	return most;
+}
 
 static double percent(uint32_t ppm)
 {
@@ -69,8 +81,9 @@ static size_t say(char *s, size_t room, size_t n, const struct rvl_planning *v, 
 int rvl_plan_refusal(const struct rvl_planning *v)
 {
 	char text[1000], u[32];
-	size_t n = (size_t)snprintf(text, sizeof(text), "infeasible within %s",
-				    rvl_unit(u, v->problem.constraint, "s"));
+	size_t n = (size_t)snprintf(text, sizeof(text), "infeasible within %s%s",
+				    rvl_unit(u, v->problem.constraint, "s"),
+				    v->by_rate ? ", which the rate leaves" : "");
 
 	for (uint32_t i = 0; i < v->problem.n_levels; i++)
 		if (v->answer.missed >> i & 1)
@@ -116,6 +129,7 @@ static int stay_row(struct report *r, uint32_t i, bool strict)
 	row->what = "one level";
 	row->level = r->v->problem.level[i].level;
 	row->strict = strict;
+	row->least = strict ? strictest(&r->v->problem) : r->v->problem.level[i].least;
 	if (rivulet_plan_stay(&r->v->problem, i, strict, &row->a, &err))
 		return fail(&err);
 	return add_row(r, row, r->v->problem.way, 1);
@@ -181,7 +195,7 @@ static int compare(struct report *r)
 	for (uint32_t i = 0; !e && i < p->n_levels; i++)
 		e = stay_row(r, i, false);
 	for (uint32_t i = 0; !e && i < p->n_levels; i++)
-		if (p->level[i].least < p->level[0].least)
+		if (p->level[i].least < strictest(p))
 			e = stay_row(r, i, true);
 	return e || !(p->rate > 0) ? e : rate_rows(r);
 }
@@ -193,10 +207,9 @@ static uint32_t best_one(const struct report *r, bool strict)
 
 	for (uint32_t i = 0; i < r->rows; i++) {
 		const struct row *row = &r->row[i];
-		bool meets = row->strict || r->v->problem.level[0].least == 0 ||
-			     row->level == r->v->problem.level[0].level;
 
-		if (strcmp(row->what, "one level") || !row->there || (strict ? !meets : row->strict))
+		if (strcmp(row->what, "one level") || !row->there || row->strict > strict ||
+		    (strict && row->least < strictest(&r->v->problem)))
 			continue;
 		if (best == r->rows || row->a.runs > r->row[best].a.runs)
 			best = i;
@@ -294,11 +307,26 @@ static void text_compare(const struct report *r)
 		       percent(r->row[best].ppm));
 	if (strict < r->rows && strict != best)
 		printf("  best on one level that keeps %.2f %% throughout: l%u, %.3f of the plan's runs\n",
-		       percent(r->v->problem.level[0].least), r->row[strict].level + 1,
+		       percent(strictest(&r->v->problem)), r->row[strict].level + 1,
 		       r->row[strict].a.runs / r->v->answer.runs);
 	if (r->row[0].there && r->v->problem.way != r->v->way && r->row[0].a.runs > r->v->answer.runs)
 		printf("  int8 gives %.1f times the runs here; --modes sc,int8 would choose it\n",
 		       r->row[0].a.runs / r->v->answer.runs);
+}
+
+static void text_int8(const struct report *r)
+{
+	const struct rivulet_plan_problem *p = &r->v->problem;
+	char u[2][32];
+
+	printf("  int8 takes");
+	for (uint32_t i = 0; i < p->n_levels; i++) {
+		uint32_t l = p->level[i].level;
+
+		printf("%s %s and %s at l%u", i ? "," : "", rvl_unit(u[0], r->v->int8.seconds[l], "s"),
+		       rvl_unit(u[1], r->v->int8.joule[l], "J"), l + 1);
+	}
+	printf("\n");
 }
 
 static void text_dominated(const struct report *r)
@@ -325,15 +353,16 @@ static void text(const struct report *r)
 	const struct rvl_planning *v = r->v;
 	char u[3][32];
 
-	printf("%s on %s: %s within %s, %u examples choose, %u hold out\n", v->model, v->board.name,
+	printf("%s on %s: %s within %s%s, %u examples choose, %u hold out\n", v->model, v->board.name,
 	       rivulet_plan_objective_name(v->plan.objective),
-	       rvl_unit(u[0], v->problem.constraint, "s"), v->plan.examples_chosen,
-	       v->plan.examples_held);
+	       rvl_unit(u[0], v->problem.constraint, "s"), v->by_rate ? " (by the rate)" : "",
+	       v->plan.examples_chosen, v->plan.examples_held);
 	text_plan(r);
 	printf("  %.0f runs of a charge of %s, which lasts %s; reward %.4f\n", v->answer.runs,
 	       rvl_unit(u[0], r->charge, "J"), lasts(u[1], v->answer.seconds), v->answer.reward);
 	text_held(r);
 	text_compare(r);
+	text_int8(r);
 	text_dominated(r);
 	if (v->output)
 		printf("written to %s: rivulet compile %s --board %s --plan %s\n", v->output, v->model,

@@ -204,15 +204,15 @@ static void accuracy(struct panel *p, const struct rvl_planning *v)
 {
 	span(v, percent_of, &p->y);
 	for (uint32_t i = 0; i < v->problem.n_levels; i++)
-		if (v->problem.level[i].least)
-			p->y.lo = fmin(p->y.lo, v->problem.level[i].least / 1e4);
+		if (v->least[i])
+			p->y.lo = fmin(p->y.lo, v->least[i] / 1e4);
 	p->y.lo = floor(p->y.lo - 1);
 	p->y.hi = fmin(ceil(p->y.hi + 1), 100);
 	frame(p, "accuracy, % (dashed: demanded)");
 	for (uint32_t i = 0; i < v->problem.n_levels; i++)
-		if (v->problem.level[i].least)
-			line(p->f, LEFT, at_y(p, v->problem.level[i].least / 1e4), WIDTH - RIGHT,
-			     at_y(p, v->problem.level[i].least / 1e4), colours[i],
+		if (v->least[i])
+			line(p->f, LEFT, at_y(p, v->least[i] / 1e4), WIDTH - RIGHT,
+			     at_y(p, v->least[i] / 1e4), colours[i],
 			     " stroke-dasharray=\"6 4\"");
 	curve(p, v, 0, percent_of, "#374151");
 	for (uint32_t i = 0; i < v->problem.n_levels; i++)

@@ -1065,6 +1065,8 @@ static const struct { const char *words; int code; const char *says; } misplanne
 	{ "--rate -1", RVL_EXIT_USAGE, "--rate" },
 	{ "--base-power x", RVL_EXIT_USAGE, "--base-power" },
 	{ "--battery 0", RVL_EXIT_USAGE, "--battery" },
+	{ "--margin x", RVL_EXIT_USAGE, "--margin" },
+	{ "--accuracy 99 --margin 2", RVL_EXIT_DIFFERENT, "at no length" },
 	{ "--shares 1,2", RVL_EXIT_USAGE, "2 values for 3 levels" },
 	{ "--shares 0", RVL_EXIT_USAGE, "--shares" },
 	{ "--reward-range 90,60", RVL_EXIT_USAGE, "does not rise" },
@@ -1074,7 +1076,7 @@ static const struct { const char *words; int code; const char *says; } misplanne
 	{ "--board nowhere", RVL_EXIT_REFUSED, "nowhere" },
 	{ "--board zu3eg-64 --levels l3 --time-constraint 1s", RVL_EXIT_REFUSED, "no stochastic lanes" },
 	{ "--keep-int8 nobody", RVL_EXIT_REFUSED, "nobody" },
-	{ "--rate 1000", RVL_EXIT_DIFFERENT, "nothing fits the time" },
+	{ "--rate 1000", RVL_EXIT_DIFFERENT, "which the rate leaves; l6: nothing fits the time" },
 	{ "--output /nowhere/p", RVL_EXIT_FAILED, "/nowhere/p" },
 	{ "--svg /nowhere/p", RVL_EXIT_FAILED, "/nowhere/p" },
 };
