@@ -8,7 +8,7 @@ KMOD_SOURCES := $(wildcard kmod/*.c kmod/*.h) kmod/Kbuild
 KMOD_UAPI := uapi/rivulet_accel.h uapi/rivulet_dev.h
 KMOD := $(BUILD)/kmod/rivulet.ko
 # Kbuild counts its own jobs: the jobserver of this make would only make it warn.
-KBUILD = env -u MAKEFLAGS -u MFLAGS $(MAKE) -C $(KDIR) M=$(abspath $(BUILD)/kmod) RVL_VERSION=$(VERSION)
+KBUILD = env -u MAKEFLAGS -u MFLAGS $(MAKE) -C $(KDIR) M=$(abspath $(dir $(KMOD))) RVL_VERSION=$(VERSION)
 
 $(KMOD): $(KMOD_SOURCES) $(KMOD_UAPI)
 	@test -n "$(KVER)" || { echo "no kernel headers: run scripts/install-deps.sh" >&2; exit 1; }

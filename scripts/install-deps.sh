@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64]
+# install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--debug-kernel]
 #
 # Installs what `make`, `make demo` and `make check` need on a Debian 12 that has only git and
 # make.  Does nothing, quickly, where all of it is there.  --oracle adds a Python environment
 # with onnxruntime in build/venv, which only `make check-conv` and the model scripts use;
 # --kernel-style what `make check-style` looks at the driver with (300 MB, most of it the kernel's source);
 # --headers what `make check-headers` tries besides building; --arm64 compiler, kernel source and
-# machine of `make check-arm64`.
+# machine of `make check-arm64`; --debug-kernel what `make check-debug` builds its kernel from and with.
 
 set -euo pipefail
 
@@ -33,6 +33,7 @@ arm64_packages=(
 	linux-source-6.12 gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-arm
 	bc bison flex libssl-dev libelf-dev
 )
+debug_kernel_packages=(linux-source-6.12 flex bison bc libelf-dev xz-utils)
 oracle_packages=(python3-venv python3-pip)
 
 die() {
@@ -104,7 +105,8 @@ main() {
 		--kernel-style) install_packages "${kernel_style_packages[@]}" ;;
 		--headers) install_packages "${header_packages[@]}" ;;
 		--arm64) install_packages "${arm64_packages[@]}" ;;
-		*) die "usage: install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64]" ;;
+		--debug-kernel) install_packages "${debug_kernel_packages[@]}" ;;
+		*) die "usage: install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--debug-kernel]" ;;
 		esac
 		shift
 	done

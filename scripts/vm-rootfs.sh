@@ -7,6 +7,9 @@
 #   initrd       busybox, a few modules and an init that mounts the root and installs build/stage
 #   root.ext4    a Debian root made by mmdebstrap, with only the kernel modules that we need
 #
+# RIVULET_VM_KERNEL=DIR takes DIR/vmlinux and DIR/lib/modules instead of an installed kernel, and
+# RIVULET_VM_DIR=DIR puts the result elsewhere.
+#
 # The result is kept until this script, the files in scripts/vm-files/, the package list, the
 # Debian release or the kernel version change.  Neither root nor loop devices are needed.
 
@@ -16,6 +19,8 @@ umask 022
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(dirname "$here")
 out=${RIVULET_VM_DIR:-$top/build/vm}
+given=${RIVULET_VM_KERNEL:-}	# as if it were /
+tar=$top/build/vm/root.tar	# the same for every kernel
 suite=bookworm
 
 packages=(systemd-sysv udev kmod libudev1 libdrm2 libpng16-16 libsystemd0 libseccomp2)
@@ -34,6 +39,10 @@ die() {
 # The newest installed kernel that has all we need: the cloud flavour lacks DRM and devfreq.
 find_kernel() {
 	local v
+	if [ -n "$given" ]; then
+		ls "$given/lib/modules"
+		return
+	fi
 	for v in $(find /lib/modules -mindepth 1 -maxdepth 1 -printf "%f\n" | sort -rV); do
 		[ -e "/boot/vmlinuz-$v" ] && [ -e "/lib/modules/$v/modules.dep" ] &&
 			grep -q '/gpu-sched\.ko' "/lib/modules/$v/modules.dep" &&
@@ -73,7 +82,7 @@ unpack_kernel() {
 with_deps() {
 	local m
 	for m in "$@"; do
-		modprobe -S "$kernel" --show-depends "$m" 2>/dev/null |
+		modprobe ${given:+-d "$given"} -S "$kernel" --show-depends "$m" 2>/dev/null |
 			awk '$1 == "insmod" { print $2 }' || die "no module $m for $kernel"
 	done | awk '!seen[$0]++'
 }
@@ -95,7 +104,7 @@ build_modules() {
 		mkdir -p "$root/$(dirname "$rel")"
 		unpack_module "$path" "$root/${rel%.zst}"
 	done
-	cp "/lib/modules/$kernel"/modules.{builtin,builtin.modinfo,order} "$root/"
+	cp "$given/lib/modules/$kernel"/modules.{builtin,builtin.modinfo,order} "$root/"
 	/sbin/depmod -b "$1" "$kernel"
 }
 
@@ -119,15 +128,18 @@ build_tar() {
 	local list key
 	list=$(IFS=,; echo "${packages[*]}")
 	key="$suite $list"
-	[ "$(cat "$out/root.tar.key" 2>/dev/null)" != "$key" ] || return 0
-	echo "vm-rootfs: unpacking a $suite root (once; kept in $out)"
+	mkdir -p "$(dirname "$tar")"
+	exec 8>"$tar.lock"
+	flock 8
+	[ "$(cat "$tar.key" 2>/dev/null)" != "$key" ] || return 0
+	echo "vm-rootfs: unpacking a $suite root (once; kept in $(dirname "$tar"))"
 	mmdebstrap --quiet --variant=minbase --include="$list" \
 		--dpkgopt='path-exclude=/usr/share/doc/*' \
 		--dpkgopt='path-exclude=/usr/share/man/*' \
 		--dpkgopt='path-exclude=/usr/share/locale/*' \
 		"$suite" "$tmp/root.tar" || die "mmdebstrap failed: see above"
-	mv "$tmp/root.tar" "$out/root.tar"
-	echo "$key" >"$out/root.tar.key"
+	mv "$tmp/root.tar" "$tar"
+	echo "$key" >"$tar.key"
 }
 
 build_root() {
@@ -147,7 +159,7 @@ build_root() {
 		"$files/customise" "$root"
 		rm -rf "$root"/var/lib/apt/lists/* "$root"/var/cache/apt/*
 		mke2fs -q -t ext4 -L rivulet -O ^has_journal,^metadata_csum -E lazy_itable_init=1 \
-			-d "$root" "$tmp/root.ext4" 1G >/dev/null' - "$dir" "$tmp" "$kernel" "$here/vm-files" "$out/root.tar"
+			-d "$root" "$tmp/root.ext4" 1G >/dev/null' - "$dir" "$tmp" "$kernel" "$here/vm-files" "$tar"
 }
 
 main() {
@@ -159,8 +171,10 @@ main() {
 	done
 	PATH=$PATH:/sbin:/usr/sbin
 	kernel=$(find_kernel)
+	image=${given:+$given/vmlinux}
+	image=${image:-/boot/vmlinuz-$kernel}
 	key=$( (cat "$0" "$here"/vm-files/*; echo "$suite $kernel"
-		sha256sum "/boot/vmlinuz-$kernel") | sha256sum | cut -c1-32)
+		sha256sum "$image") | sha256sum | cut -c1-32)
 	mkdir -p "$out"
 	exec 9>"$out/.lock"
 	flock 9
@@ -170,7 +184,11 @@ main() {
 	trap 'rm -rf "$tmp"' EXIT
 	build_root
 	build_initrd
-	unpack_kernel "/boot/vmlinuz-$kernel" "$tmp/vmlinux"
+	if [ -n "$given" ]; then
+		cp "$image" "$tmp/vmlinux"
+	else
+		unpack_kernel "$image" "$tmp/vmlinux"
+	fi
 	mv "$tmp/root.ext4" "$out/root.ext4"
 	mv "$tmp/initrd.cpio" "$out/initrd"
 	mv "$tmp/vmlinux" "$out/vmlinux"

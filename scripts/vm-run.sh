@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# vm-run.sh [OPTION]... check|demo SCRIPT [ARG]...
+# vm-run.sh [OPTION]... check|debug|demo SCRIPT [ARG]...
 #
 # Boots Debian's kernel under QEMU (TCG, two processors) with the model of the NPU, runs SCRIPT
 # (a path below the repository) as root in it with the repository read-only at /host, streams
 # its output, and exits with its status.
 #
 #   check   the kernel's own checkers are on and a warning panics
+#   debug   the kernel of scripts/debug-kernel.sh, whose complaints are counted at the end
 #   demo    without them
 #
 #   --board NAME     board profile, a name or a path (default zu3eg-64)
@@ -17,6 +18,7 @@
 #                    is the guest's to load under check, else udev does
 #   --no-npu         no model
 #   --foreign        two ivshmem devices that are not ours: a plain one and another server's
+#   --slow F         the machine is so many times slower: stretches --timeout and what tests wait for
 #   --timeout S      give up after S seconds (default 300)
 #
 # 124 = timed out, 125 = the machine could not be started or died without a status.
@@ -35,6 +37,7 @@ npu=1
 foreign=0
 battery=
 limit=300
+slow=1
 memory=1024
 # Below what firmware takes of the last megabyte; in battery.asl, too.
 battery_page=0x3fe00000
@@ -46,7 +49,7 @@ die() {
 }
 
 usage() {
-	sed -n '4,25s/^# \{0,1\}//p' "$0" >&2
+	sed -n '4,28s/^# \{0,1\}//p' "$0" >&2
 	exit 125
 }
 
@@ -58,6 +61,7 @@ parse() {
 		--pace) pace=$2; shift ;;
 		--timeout) limit=$2; shift ;;
 		--battery) battery=$2; shift ;;
+		--slow) slow=$2; shift ;;
 		--no-npu) npu=0 ;;
 		--foreign) foreign=1 ;;
 		-*) usage ;;
@@ -73,9 +77,21 @@ parse() {
 	[ -r "$top/$script" ] || die "no script $script below $top"
 	case $mode in
 	check) extra='kfence.sample_interval=10 slub_debug=FZPU panic_on_warn=1' ;;
+	debug)
+		extra='kasan_multi_shot hung_task_panic=0'
+		debug_kernel
+		;;
 	demo) extra= ;;
 	*) usage ;;
 	esac
+	limit=$((limit * slow))
+}
+
+# KASAN's shadow and the records of lockdep and kmemleak want memory of their own.
+debug_kernel() {
+	memory=2048
+	vm=${RIVULET_VM_DIR:-$top/build/vm-debug}
+	export RIVULET_VM_DIR=$vm RIVULET_VM_KERNEL=$top/build/debug-kernel/root
 }
 
 # A pid is ours only until it was waited for, so each is forgotten where it ends.
@@ -175,7 +191,7 @@ start_machine() {
 		"${devices[@]}" \
 		-append "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic mitigations=off nokaslr \
 tsc=reliable no_timer_check random.trust_cpu=on ${RIVULET_VM_APPEND:-systemd.show_status=false} $extra \
-rvvm.stage=$stage rvvm.mode=$mode rvvm.script=$script${args:+ rvvm.args=$args}" \
+rvvm.stage=$stage rvvm.mode=$mode rvvm.slow=$slow rvvm.script=$script${args:+ rvvm.args=$args}" \
 		<&3 2>"$dir/qemu.log" &
 	qemu_pid=$!
 	cd "$top"
