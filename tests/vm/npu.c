@@ -23,6 +23,14 @@ static bool is_rivulet(int fd)
 	return !ioctl(fd, DRM_IOCTL_VERSION, &v) && !strcmp(name, "rivulet");
 }
 
+/** vm_slow() - how many times slower than usual this machine is (vm-run.sh --slow) */
+unsigned int vm_slow(void)
+{
+	const char *text = getenv("RIVULET_SLOW");
+
+	return text && atoi(text) > 0 ? (unsigned int)atoi(text) : 1;
+}
+
 /** vm_node() - path of the first node whose driver is ours, or NULL */
 const char *vm_node(void)
 {

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 VM_FUZZ := $(wildcard tests/vm/fuzz_*.c)
-$(eval $(call program,tests/vm/kmod_test,$(filter-out tests/vm/stranger.c $(VM_FUZZ),$(wildcard tests/vm/*.c)),uapi,))
+$(eval $(call program,tests/vm/kmod_test,$(filter-out tests/vm/stranger.c tests/vm/fault_sweep.c $(VM_FUZZ),$(wildcard tests/vm/*.c)),uapi,))
 $(eval $(call program,tests/vm/fuzz_ioctl,$(VM_FUZZ) tests/vm/npu.c,uapi,))
+$(eval $(call program,tests/vm/fault_sweep,tests/vm/fault_sweep.c tests/vm/npu.c,uapi,))
 $(eval $(call program,tests/vm/stranger,tests/vm/stranger.c,uapi,))
-VM_TESTS := $(BUILD)/tests/vm/kmod_test $(BUILD)/tests/vm/fuzz_ioctl $(BUILD)/tests/vm/stranger
+VM_TESTS := $(BUILD)/tests/vm/kmod_test $(BUILD)/tests/vm/fuzz_ioctl $(BUILD)/tests/vm/fault_sweep $(BUILD)/tests/vm/stranger
 
 .PHONY: check-vm check-render
 check-render: # the same on a render node, as where the kernel has no CONFIG_DRM_ACCEL
@@ -16,3 +17,8 @@ check-vm: # the driver's tests, in one boot
 fuzz-ioctl: # a million calls, in a boot of its own; CALLS=N, SEED=S
 	@scripts/install-deps.sh
 	@scripts/fuzz-ioctl $(or $(CALLS),1000000) $(or $(SEED),1)
+
+.PHONY: check-debug
+check-debug: # the whole VM suite on a kernel with KASAN, lockdep and kmemleak, then failing allocations, then the fuzzer
+	@scripts/install-deps.sh --debug-kernel
+	@scripts/check-debug

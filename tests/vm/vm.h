@@ -154,7 +154,9 @@ uint32_t vm_reg(const char *name);
 unsigned long long vm_fdinfo(int fd, const char *key);
 void vm_param(const char *name, const char *value);
 
-#define VM_WAIT_MS	20000	/* longer than any recovery */
+unsigned int vm_slow(void);
+
+#define VM_WAIT_MS	((int)(20000 * vm_slow()))	/* longer than any recovery */
 
 /** struct vm_totals - what tests, each a process, leave for those after them */
 struct vm_totals {
@@ -164,7 +166,7 @@ struct vm_totals {
 extern struct vm_totals *vm_totals;
 
 extern const struct vm_test vm_buffer_tests[], vm_submit_tests[], vm_prime_tests[], vm_job_tests[],
-	vm_access_tests[], vm_sync_tests[], vm_client_tests[], vm_isolation_tests[],
+	vm_access_tests[], vm_sync_tests[], vm_swsync_tests[], vm_client_tests[], vm_isolation_tests[],
 	vm_recovery_tests[], vm_fault_tests[], vm_observe_tests[], vm_platform_tests[],
 	vm_last_tests[];
 

@@ -1,0 +1,579 @@
+// SPDX-License-Identifier: MIT
+/*
+ * fault_sweep [PATTERN]: every call of the driver with its first allocation failing, then with its second,
+ * and so on until a call comes through without one having failed (/proc/PID/fail-nth of a kernel with
+ * FAILSLAB and FAIL_PAGE_ALLOC; fails where there is none). A call that met a failure may succeed all the
+ * same or be refused for want of memory; it may leave nothing behind, and the same call must succeed once
+ * memory is there. Output is TAP.
+ */
+#include "vm.h"
+
+#include <glob.h>
+#include <libgen.h>
+#include <linux/dma-heap.h>
+#include <linux/udmabuf.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MOST	20000	/* allocations of one call; more than that never ends */
+
+/* What a scenario works with; made anew for every failure. */
+struct stage {
+	int fd;			/* the node */
+	int other;		/* a dma-buf */
+	struct vm_buf code, from, to;
+	struct vm_job job;
+	uint32_t handle, sync, perfmon;
+	uint64_t offset;
+};
+
+struct scenario {
+	const char *name;
+	void (*prepare)(struct stage *s);
+	int (*call)(struct stage *s);	/* 0, or -1 and errno */
+	void (*after)(struct stage *s, bool ok);
+	bool any_error;	/* the core of the kernel has other names for it too */
+};
+
+static int nth = -1;
+static unsigned long injected;
+
+void vm_fail(const char *file, int line, const char *fmt, ...)
+{
+	va_list ap;
+
+	printf("# %s:%d: ", file, line);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf("\n");
+	fflush(stdout);
+	_exit(1);
+}
+
+void vm_skip(const char *why)
+{
+	vm_fail(__FILE__, __LINE__, "%s", why);
+}
+
+static int udmabuf(void)
+{
+	struct udmabuf_create c = { .size = 65536 };
+	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
+	int memory = memfd_create("sweep", MFD_ALLOW_SEALING | MFD_CLOEXEC), fd;
+
+	OK(dev >= 0 && memory >= 0 && !ftruncate(memory, 65536));
+	OK(!fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK));
+	c.memfd = (uint32_t)memory;
+	fd = ioctl(dev, UDMABUF_CREATE, &c);
+	OK(fd >= 0);
+	close(memory);
+	close(dev);
+	return fd;
+}
+
+static int heap(void)
+{
+	struct dma_heap_allocation_data h = { .len = 16384, .fd_flags = O_RDWR | O_CLOEXEC };
+	int dev = open("/dev/dma_heap/system", O_RDONLY | O_CLOEXEC);
+
+	OK(dev >= 0 && !ioctl(dev, DMA_HEAP_IOCTL_ALLOC, &h));
+	close(dev);
+	return (int)h.fd;
+}
+
+/* ---- scenarios ---- */
+
+static void with_node(struct stage *s)
+{
+	s->fd = vm_open();
+}
+
+static void with_buffer(struct stage *s)
+{
+	with_node(s);
+	s->from = vm_buf_new(s->fd, 16384);
+	s->handle = s->from.handle;
+}
+
+static void with_udmabuf(struct stage *s)
+{
+	with_node(s);
+	s->other = udmabuf();
+}
+
+static void with_heap(struct stage *s)
+{
+	with_node(s);
+	s->other = heap();
+}
+
+static void with_own(struct stage *s)
+{
+	int fd = vm_open();
+	struct vm_buf b = vm_buf_new(fd, 16384);
+
+	with_node(s);
+	OK(!vm_export(fd, b.handle, DRM_RDWR, &s->other));
+	close(fd);
+}
+
+static void with_own_readonly(struct stage *s)
+{
+	int fd = vm_open();
+	struct vm_buf b = vm_buf_new(fd, 16384);
+
+	with_node(s);
+	OK(!vm_export(fd, b.handle, 0, &s->other));
+	close(fd);
+}
+
+static void with_perfmon(struct stage *s)
+{
+	struct drm_rivulet_perfmon m = {};
+
+	with_node(s);
+	OK(!ioctl(s->fd, DRM_IOCTL_RIVULET_PERFMON_CREATE, &m));
+	s->perfmon = m.id;
+}
+
+static void with_job(struct stage *s)
+{
+	with_perfmon(s);
+	s->code = vm_buf_new(s->fd, 4096);
+	s->from = vm_buf_new(s->fd, 16384);
+	s->to = (struct vm_buf){ .fd = s->fd, .size = 16384 };
+	s->other = udmabuf();
+	OK(!vm_import(s->fd, s->other, &s->to.handle));
+	vm_buf_map(&s->to);
+	vm_noise(s->from.map, s->from.size, 9);
+	vm_copy_job(&s->job, &s->code, &s->from, &s->to, 16384);
+	s->sync = vm_sync_new(s->fd);
+	vm_job_out(&s->job, s->sync, 0);
+	vm_job_out(&s->job, vm_sync_new(s->fd), 7);
+	OK(!vm_submit(s->fd, &s->job));
+	EQ(vm_sync_result(s->fd, s->sync), 0);
+	/* A second one, after the first's fences. */
+	memset(s->to.map, 0, s->to.size);
+	vm_job_in(&s->job, s->sync, 0);
+	s->job.job.out_sync_count = 0;
+	s->sync = vm_sync_new(s->fd);
+	vm_job_out(&s->job, s->sync, 0);
+	vm_job_out(&s->job, vm_sync_new(s->fd), 8);
+	s->job.job.deadline = 1;
+	s->job.job.perfmon = s->perfmon;
+}
+
+static int call_open(struct stage *s)
+{
+	s->fd = open(vm_node(), O_RDWR | O_CLOEXEC);
+	return s->fd < 0 ? -1 : 0;
+}
+
+static int create(struct stage *s, uint64_t size, uint32_t flags)
+{
+	struct drm_rivulet_bo_create c = { .size = size, .flags = flags };
+
+	return ioctl(s->fd, DRM_IOCTL_RIVULET_BO_CREATE, &c);
+}
+
+static int call_create(struct stage *s)
+{
+	return create(s, 16384, 0);
+}
+
+static int call_create_wc(struct stage *s)
+{
+	return create(s, 4096, DRM_RIVULET_BO_WC);
+}
+
+static int call_create_large(struct stage *s)
+{
+	return create(s, 1 << 20, 0);
+}
+
+static int call_map(struct stage *s)
+{
+	return vm_map_offset(s->fd, s->handle, &s->offset);
+}
+
+static int call_mmap(struct stage *s)
+{
+	void *p;
+
+	if (vm_map_offset(s->fd, s->handle, &s->offset))
+		return -1;
+	p = mmap(NULL, 16384, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, (off_t)s->offset);
+	return p == MAP_FAILED ? -1 : munmap(p, 16384);
+}
+
+static int call_info(struct stage *s)
+{
+	struct drm_rivulet_bo_info i = { .handle = s->handle };
+
+	return ioctl(s->fd, DRM_IOCTL_RIVULET_BO_INFO, &i);
+}
+
+static int call_access(struct stage *s)
+{
+	struct drm_rivulet_range r = { 4096, 64 };
+	struct drm_rivulet_bo_access a = {
+		.handle = s->handle, .flags = DRM_RIVULET_ACCESS_WRITE, .ranges = (uintptr_t)&r,
+		.count = 1,
+	};
+
+	return ioctl(s->fd, DRM_IOCTL_RIVULET_BO_ACCESS, &a);
+}
+
+static int call_export(struct stage *s)
+{
+	return vm_export(s->fd, s->handle, DRM_RDWR, &s->other);
+}
+
+static int call_export_readonly(struct stage *s)
+{
+	return vm_export(s->fd, s->handle, 0, &s->other);
+}
+
+static int call_import(struct stage *s)
+{
+	return vm_import(s->fd, s->other, &s->handle);
+}
+
+static int call_query(struct stage *s)
+{
+	struct drm_rivulet_device info;
+	struct drm_rivulet_query q = { .size = sizeof(info), .pointer = (uintptr_t)&info };
+
+	return ioctl(s->fd, DRM_IOCTL_RIVULET_QUERY, &q);
+}
+
+static int call_query_counters(struct stage *s)
+{
+	struct drm_rivulet_counters c;
+	struct drm_rivulet_query q = {
+		.type = DRM_RIVULET_QUERY_COUNTERS, .size = sizeof(c), .pointer = (uintptr_t)&c,
+	};
+
+	return ioctl(s->fd, DRM_IOCTL_RIVULET_QUERY, &q);
+}
+
+static int call_perfmon(struct stage *s)
+{
+	struct drm_rivulet_perfmon m = {};
+
+	return ioctl(s->fd, DRM_IOCTL_RIVULET_PERFMON_CREATE, &m);
+}
+
+static int call_perfmon_read(struct stage *s)
+{
+	uint64_t values[DRM_RIVULET_PERF_COUNT];
+	struct drm_rivulet_perfmon_read r = {
+		.id = s->perfmon, .values = (uintptr_t)values, .count = DRM_RIVULET_PERF_COUNT,
+	};
+
+	return ioctl(s->fd, DRM_IOCTL_RIVULET_PERFMON_READ, &r);
+}
+
+static int call_perfmon_destroy(struct stage *s)
+{
+	struct drm_rivulet_perfmon m = { .id = s->perfmon };
+
+	return ioctl(s->fd, DRM_IOCTL_RIVULET_PERFMON_DESTROY, &m);
+}
+
+static int call_submit(struct stage *s)
+{
+	return vm_submit(s->fd, &s->job);
+}
+
+/* A job that was queued runs and is right; one that was refused has touched nothing. */
+static void after_submit(struct stage *s, bool ok)
+{
+	if (!ok) {
+		FAILS(vm_sync_wait(s->fd, s->sync, 0, 0), EINVAL);
+		EQ(s->to.map[0] | s->to.map[8191], 0);
+		return;
+	}
+	EQ(vm_sync_result(s->fd, s->sync), 0);
+	OK(!memcmp(s->from.map, s->to.map, 16384));
+}
+
+static int read_path(const char *path)
+{
+	char text[4096];
+	int fd = open(path, O_RDONLY | O_CLOEXEC), n;
+
+	if (fd < 0)
+		return -1;
+	while ((n = (int)read(fd, text, sizeof(text))) > 0)
+		;
+	close(fd);
+	return n;
+}
+
+static int call_fdinfo(struct stage *s)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", s->fd);
+	return read_path(path);
+}
+
+static int call_debugfs(struct stage *s)
+{
+	static const char *const names[] = { "objects", "queue", "registers", "buffers" };
+	char path[128];
+	glob_t g;
+	int ret = 0;
+
+	(void)s;
+	if (glob("/sys/kernel/debug/{accel,dri}/*/objects", GLOB_BRACE, NULL, &g))
+		return 0;	/* memory for the directory's listing: no call of ours */
+	for (int i = 0; i < 4 && !ret; i++) {
+		snprintf(path, sizeof(path), "%s/%s", dirname(strdupa(g.gl_pathv[0])), names[i]);
+		ret = read_path(path);
+	}
+	globfree(&g);
+	return ret;
+}
+
+static char bdf[32];
+
+static void find_bdf(void)
+{
+	glob_t g;
+
+	OK(!glob("/sys/bus/pci/drivers/rivulet/0000:*", 0, NULL, &g));
+	snprintf(bdf, sizeof(bdf), "%s", basename(g.gl_pathv[0]));
+	globfree(&g);
+}
+
+static bool bound(void)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/drivers/rivulet/%s", bdf);
+	return !access(path, F_OK);
+}
+
+static int driver_file(const char *what)
+{
+	char path[64];
+	int fd, ret;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/drivers/rivulet/%s", what);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	ret = (int)write(fd, bdf, strlen(bdf));
+	close(fd);
+	return ret < 0 ? -1 : 0;
+}
+
+static void unbound(struct stage *s)
+{
+	(void)s;
+	find_bdf();
+	OK(!driver_file("unbind"));
+}
+
+static int call_bind(struct stage *s)
+{
+	(void)s;
+	return driver_file("bind");
+}
+
+/* Half a device would be worse than none. */
+static void after_bind(struct stage *s, bool ok)
+{
+	(void)s;
+	EQ(bound(), ok);
+	if (!ok)
+		OK(!driver_file("bind"));
+	for (int i = 0; i < 500 && !vm_node(); i++)
+		usleep(10000);
+	OK(vm_node());
+}
+
+static void is_bound(struct stage *s)
+{
+	(void)s;
+	find_bdf();
+}
+
+static int call_unbind(struct stage *s)
+{
+	(void)s;
+	return driver_file("unbind");
+}
+
+static void after_unbind(struct stage *s, bool ok)
+{
+	(void)s;
+	OK(ok);
+	EQ(bound(), false);
+	OK(!driver_file("bind"));
+}
+
+static const struct scenario scenarios[] = {
+	{ "open", NULL, call_open, NULL, false },
+	{ "bo_create", with_node, call_create, NULL, false },
+	{ "bo_create_wc", with_node, call_create_wc, NULL, false },
+	{ "bo_create_large", with_node, call_create_large, NULL, false },
+	{ "bo_map", with_buffer, call_map, NULL, false },
+	{ "bo_info", with_buffer, call_info, NULL, false },
+	{ "bo_access", with_buffer, call_access, NULL, false },
+	{ "mmap", with_buffer, call_mmap, NULL, false },
+	{ "export", with_buffer, call_export, NULL, false },
+	{ "export_readonly", with_buffer, call_export_readonly, NULL, false },
+	{ "import_udmabuf", with_udmabuf, call_import, NULL, false },
+	{ "import_heap", with_heap, call_import, NULL, false },
+	{ "import_own", with_own, call_import, NULL, false },
+	{ "import_own_readonly", with_own_readonly, call_import, NULL, false },
+	{ "query", with_node, call_query, NULL, false },
+	{ "query_counters", with_node, call_query_counters, NULL, false },
+	{ "perfmon_create", with_node, call_perfmon, NULL, false },
+	{ "perfmon_read", with_perfmon, call_perfmon_read, NULL, false },
+	{ "perfmon_destroy", with_perfmon, call_perfmon_destroy, NULL, false },
+	{ "submit", with_job, call_submit, after_submit, false },
+	{ "fdinfo", with_buffer, call_fdinfo, NULL, false },
+	{ "debugfs", with_buffer, call_debugfs, NULL, true },
+	{ "bind", unbound, call_bind, after_bind, true },
+	{ "unbind", is_bound, call_unbind, after_unbind, true },
+};
+
+/* ---- the sweep ---- */
+
+/* From here on, the @n-th allocation of this thread fails, once. */
+static void arm(unsigned int n)
+{
+	char text[16];
+	int len = snprintf(text, sizeof(text), "%u", n);
+
+	OK(pwrite(nth, text, (size_t)len, 0) == len);
+}
+
+/* True if it failed; none fails after this. */
+static bool disarm(void)
+{
+	char text[16] = "";
+	int error = errno;
+
+	OK(pread(nth, text, sizeof(text) - 1, 0) > 0);
+	OK(pwrite(nth, "0", 1, 0) == 1);
+	errno = error;
+	return atoi(text) == 0;
+}
+
+/* One child process for each failure: whatever it leaves open goes with it. */
+static void attempt(const struct scenario *sc, unsigned int n)
+{
+	static struct stage s;
+	bool hit;
+	int ret;
+
+	s.fd = s.other = -1;
+	if (sc->prepare)
+		sc->prepare(&s);
+	arm(n);
+	errno = 0;
+	ret = sc->call(&s);
+	hit = disarm();
+	if (ret && !hit)
+		vm_fail(__FILE__, __LINE__, "%s failed by itself: %s", sc->name, strerror(errno));
+	if (ret && errno != ENOMEM && !sc->any_error)
+		vm_fail(__FILE__, __LINE__, "%s, allocation %u: %s", sc->name, n, strerror(errno));
+	if (sc->after)
+		sc->after(&s, ret == 0);
+	else if (ret && sc->call(&s))
+		vm_fail(__FILE__, __LINE__, "%s fails after allocation %u did: %s", sc->name, n,
+			strerror(errno));
+	fflush(stdout);
+	_exit(hit ? 0 : 2);
+}
+
+static int child(const struct scenario *sc, unsigned int n)
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		char path[64];
+
+		alarm(120 * vm_slow());
+		snprintf(path, sizeof(path), "/proc/self/task/%ld/fail-nth", syscall(SYS_gettid));
+		nth = open(path, O_RDWR | O_CLOEXEC);
+		OK(nth >= 0);
+		attempt(sc, n);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+		return 1;
+	return WEXITSTATUS(status);
+}
+
+static long left(void)
+{
+	long n = -1;
+
+	for (unsigned int i = 0; i < 500 * vm_slow() && n; i++) {
+		n = vm_objects("buffers") + vm_objects("jobs") + vm_objects("clients");
+		if (n)
+			usleep(10000);
+	}
+	return n;
+}
+
+static bool sweep(const struct scenario *sc, unsigned int *count)
+{
+	int result = 0;
+
+	*count = 0;
+	for (unsigned int n = 1; n < MOST && !result; n++) {
+		result = child(sc, n);
+		*count += result == 0;
+	}
+	injected += *count;
+	if (result == 2 && left())
+		printf("# %ld objects left\n", left());
+	return result == 2 && !left();
+}
+
+static void setting(const char *file, const char *text)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/%s", file);
+	vm_sysfs_write(path, text);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned int n = 0, failed = 0, count;
+
+	/* Also those that may sleep, which are most; and no dump of each. */
+	setting("failslab/ignore-gfp-wait", "N");
+	setting("failslab/verbose", "0");
+	setting("fail_page_alloc/ignore-gfp-wait", "N");
+	setting("fail_page_alloc/ignore-gfp-highmem", "N");
+	setting("fail_page_alloc/min-order", "0");
+	setting("fail_page_alloc/verbose", "0");
+	for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
+		bool ok;
+
+		if (argc > 1 && !strstr(scenarios[i].name, argv[1]))
+			continue;
+		ok = sweep(&scenarios[i], &count);
+		failed += !ok;
+		printf("%s %u - sweep_%s: each of its %u allocations may fail\n", ok ? "ok" : "not ok",
+		       ++n, scenarios[i].name, count);
+	}
+	printf("figure debug.faults.injected %lu faults\n", injected);
+	printf("1..%u\n# %u passed, %u failed\n", n, n - failed, failed);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
