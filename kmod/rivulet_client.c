@@ -3,10 +3,11 @@
  * A client is an open file: its queues, its performance monitors, and what becomes of one that
  * hangs the device again and again.
  */
+#include <drm/drm_drv.h>
 #include <drm/drm_file.h>
 #include <drm/drm_print.h>
 #include <linux/jiffies.h>
-#include <linux/moduleparam.h>
+#include <linux/module.h>
 #include <linux/slab.h>
 
 #include "rivulet_hw.h"
@@ -162,14 +163,26 @@ bool rvl_client_blame(struct rvl_client *client)
 	return client->banned;
 }
 
-static void rvl_client_release(struct kref *ref)
+static void rvl_client_free(struct work_struct *work)
 {
-	struct rvl_client *client = container_of(ref, struct rvl_client, ref);
+	struct rvl_client *client = container_of(work, struct rvl_client, work);
+	struct drm_device *drm = &client->rdev->drm;
 
 	atomic_dec(&client->rdev->clients);
 	xa_destroy(&client->perfmons);
 	xa_destroy(&client->writable);
 	kfree(client);
+	drm_dev_put(drm);
+}
+
+/* The device's last reference stops the scheduler, whose own work may be calling: not from here. */
+static void rvl_client_release(struct kref *ref)
+{
+	struct rvl_client *client = container_of(ref, struct rvl_client, ref);
+
+	INIT_WORK(&client->work, rvl_client_free);
+	queue_work(rvl_wq, &client->work);
+	module_put(THIS_MODULE);
 }
 
 /**
@@ -198,6 +211,9 @@ int rvl_client_open(struct drm_device *drm, struct drm_file *file)
 		return -ENOMEM;
 	kref_init(&client->ref);
 	client->rdev = rdev;
+	/* Jobs that wait for another driver, and fences, may outlive file and device. */
+	drm_dev_get(drm);
+	__module_get(THIS_MODULE);
 	atomic_inc(&rdev->clients);
 	xa_init_flags(&client->perfmons, XA_FLAGS_ALLOC1);
 	xa_init(&client->writable);
@@ -227,7 +243,8 @@ void rvl_client_close(struct drm_device *drm, struct drm_file *file)
 	u32 i;
 
 	for (i = 0; i < RVL_PRIORITIES; i++) {
-		drm_sched_entity_destroy(&client->queue[i].entity);
+		/* Not destroy(), which waits for as long as another driver's fence may take. */
+		drm_sched_entity_fini(&client->queue[i].entity);
 		mutex_destroy(&client->queue[i].submit_lock);
 	}
 	xa_for_each(&client->perfmons, id, perfmon)

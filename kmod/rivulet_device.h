@@ -11,6 +11,7 @@
 #include <linux/ktime.h>
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
+#include <linux/workqueue.h>
 #include <linux/xarray.h>
 
 #include "rivulet_accel.h"
@@ -85,9 +86,10 @@ struct rvl_device {
 	struct rvl_sense *sense;	/* NULL: no hwmon */
 };
 
-/* One open file. Jobs keep it, so it may outlive the file. */
+/* One open file. Jobs and fences keep it past the file; it keeps device and module. */
 struct rvl_client {
 	struct kref ref;
+	struct work_struct work;	/* frees it */
 	struct rvl_device *rdev;
 	u32 tag;			/* told to the device, never 0 */
 	struct rvl_queue {
@@ -109,6 +111,7 @@ static inline struct rvl_device *to_rvl(struct drm_device *drm)
 	return container_of(drm, struct rvl_device, drm);
 }
 
+extern struct workqueue_struct *rvl_wq;
 extern const struct file_operations rvl_fops;
 extern const struct attribute_group *rvl_groups[];
 

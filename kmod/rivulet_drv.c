@@ -338,15 +338,23 @@ void rvl_device_shutdown(struct rvl_device *rdev)
 	rvl_queue_stop(rdev, -ENODEV);
 }
 
+struct workqueue_struct *rvl_wq;	/* clients being freed */
+
 static int __init rvl_init(void)
 {
-	int ret = rvl_platform_register();
+	int ret;
 
+	rvl_wq = alloc_workqueue("rivulet", WQ_UNBOUND, 0);
+	if (!rvl_wq)
+		return -ENOMEM;
+	ret = rvl_platform_register();
 	if (IS_ENABLED(CONFIG_PCI) && !ret) {
 		ret = rvl_pci_register();
 		if (ret)
 			rvl_platform_unregister();
 	}
+	if (ret)
+		destroy_workqueue(rvl_wq);
 	return ret;
 }
 module_init(rvl_init);
@@ -356,6 +364,7 @@ static void __exit rvl_exit(void)
 	if (IS_ENABLED(CONFIG_PCI))
 		rvl_pci_unregister();
 	rvl_platform_unregister();
+	destroy_workqueue(rvl_wq);
 }
 module_exit(rvl_exit);
 

@@ -50,8 +50,10 @@ static const char *rvl_fence_timeline(struct dma_fence *fence)
 
 static void rvl_fence_release(struct dma_fence *fence)
 {
+	struct rvl_client *client = container_of(fence, struct rvl_fence, base)->client;
+
 	dma_fence_free(fence);
-	module_put(THIS_MODULE);
+	rvl_client_put(client);
 }
 
 static const struct dma_fence_ops rvl_fence_ops = {
@@ -59,6 +61,16 @@ static const struct dma_fence_ops rvl_fence_ops = {
 	.get_timeline_name = rvl_fence_timeline,
 	.release = rvl_fence_release,
 };
+
+static void rvl_fence_init(struct rvl_job *job, u64 seqno)
+{
+	spin_lock_init(&job->fence->lock);
+	dma_fence_init(&job->fence->base, &rvl_fence_ops, &job->fence->lock,
+		       job->rdev->fence_context, seqno);
+	kref_get(&job->client->ref);
+	job->fence->client = job->client;
+	job->issued = true;
+}
 
 /**
  * rvl_job_alloc - an empty job and all memory that running it will need
@@ -108,15 +120,25 @@ void rvl_job_free(struct rvl_job *job)
 		kfree(job->fence);
 	atomic_dec(&job->client->queued);
 	rvl_perfmon_put(job->perfmon);
-	rvl_client_put(job->client);
 	atomic_dec(&job->rdev->jobs);
+	rvl_client_put(job->client);
 	kfree(job);
 }
 
+/*
+ * The core's fence may be held for long after, and asks our scheduler for its name: it keeps the
+ * device by its parent, ours, which a job that was never issued gets only here.
+ */
 static void rvl_sched_free_job(struct drm_sched_job *sched_job)
 {
+	struct rvl_job *job = to_rvl_job(sched_job);
+
+	if (!job->issued) {
+		rvl_fence_init(job, 0);
+		smp_store_release(&sched_job->s_fence->parent, dma_fence_get(&job->fence->base));
+	}
 	drm_sched_job_cleanup(sched_job);
-	rvl_job_free(to_rvl_job(sched_job));
+	rvl_job_free(job);
 }
 
 /* Give a job the next seq and the slot of its parity. Called with rdev->lock held. */
@@ -153,11 +175,7 @@ static struct dma_fence *rvl_sched_run_job(struct drm_sched_job *sched_job)
 				    rdev->waiting == RVL_QUEUE_SLOTS)) {
 		ret = -EBUSY;
 	} else {
-		spin_lock_init(&job->fence->lock);
-		dma_fence_init(&job->fence->base, &rvl_fence_ops, &job->fence->lock,
-			       rdev->fence_context, ++rdev->fence_seqno);
-		__module_get(THIS_MODULE);
-		job->issued = true;
+		rvl_fence_init(job, ++rdev->fence_seqno);
 		if (rdev->live)
 			rvl_queue_issue(rdev, job);
 		else

@@ -16,9 +16,10 @@ struct rvl_perfmon {
 	u64 value[DRM_RIVULET_PERF_COUNT];	/* under rvl_device.lock */
 };
 
-/* The hardware's fence. It keeps the module: its ops are called when the last holder drops it. */
+/* The hardware's fence; the core's, which submit gives away, keeps it. */
 struct rvl_fence {
 	struct dma_fence base;
+	struct rvl_client *client;	/* counted: keeps module and device, whose names fences tell */
 	spinlock_t lock;	/* the fence's own, so that it may outlive the device */
 };
 

@@ -343,48 +343,46 @@ static int call_debugfs(struct stage *s)
 	return ret;
 }
 
+static bool bound(void)
+{
+	glob_t g;
+	bool yes = !glob("/sys/bus/pci/drivers/rivulet/0000:*", 0, NULL, &g);
+
+	if (yes)
+		globfree(&g);
+	return yes;
+}
+
 static char bdf[32];
 
-static void find_bdf(void)
+/* Only the write itself is to meet failures. */
+static void bound_to(struct stage *s, const char *what)
 {
+	char path[64];
 	glob_t g;
 
 	OK(!glob("/sys/bus/pci/drivers/rivulet/0000:*", 0, NULL, &g));
 	snprintf(bdf, sizeof(bdf), "%s", basename(g.gl_pathv[0]));
 	globfree(&g);
-}
-
-static bool bound(void)
-{
-	char path[96];
-
-	snprintf(path, sizeof(path), "/sys/bus/pci/drivers/rivulet/%s", bdf);
-	return !access(path, F_OK);
-}
-
-static int driver_file(const char *what)
-{
-	char path[64];
-	int fd, ret;
-
 	snprintf(path, sizeof(path), "/sys/bus/pci/drivers/rivulet/%s", what);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	ret = (int)write(fd, bdf, strlen(bdf));
-	close(fd);
-	return ret < 0 ? -1 : 0;
+	s->other = open(path, O_WRONLY | O_CLOEXEC);
+	OK(s->other >= 0);
 }
 
-static void unbound(struct stage *s)
+static void to_bind(struct stage *s)
 {
-	(void)s;
-	find_bdf();
-	OK(!driver_file("unbind"));
+	bound_to(s, "bind");
+	OK(!vm_bind(false));
 }
 
-static int call_bind(struct stage *s)
+static void to_unbind(struct stage *s)
 {
-	(void)s;
-	return driver_file("bind");
+	bound_to(s, "unbind");
+}
+
+static int call_write(struct stage *s)
+{
+	return write(s->other, bdf, strlen(bdf)) < 0 ? -1 : 0;
 }
 
 /* Half a device would be worse than none. */
@@ -393,22 +391,7 @@ static void after_bind(struct stage *s, bool ok)
 	(void)s;
 	EQ(bound(), ok);
 	if (!ok)
-		OK(!driver_file("bind"));
-	for (int i = 0; i < 500 && !vm_node(); i++)
-		usleep(10000);
-	OK(vm_node());
-}
-
-static void is_bound(struct stage *s)
-{
-	(void)s;
-	find_bdf();
-}
-
-static int call_unbind(struct stage *s)
-{
-	(void)s;
-	return driver_file("unbind");
+		OK(!vm_bind(true));
 }
 
 static void after_unbind(struct stage *s, bool ok)
@@ -416,7 +399,7 @@ static void after_unbind(struct stage *s, bool ok)
 	(void)s;
 	OK(ok);
 	EQ(bound(), false);
-	OK(!driver_file("bind"));
+	OK(!vm_bind(true));
 }
 
 static const struct scenario scenarios[] = {
@@ -442,8 +425,8 @@ static const struct scenario scenarios[] = {
 	{ "submit", with_job, call_submit, after_submit, false },
 	{ "fdinfo", with_buffer, call_fdinfo, NULL, false },
 	{ "debugfs", with_buffer, call_debugfs, NULL, true },
-	{ "bind", unbound, call_bind, after_bind, true },
-	{ "unbind", is_bound, call_unbind, after_unbind, true },
+	{ "bind", to_bind, call_write, after_bind, true },
+	{ "unbind", to_unbind, call_write, after_unbind, true },
 };
 
 /* ---- the sweep ---- */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -118,6 +119,25 @@ static void implicit_import(void)
 	OK(vm_file_waits(file));
 	vm_gate_open(&g);
 	EQ(vm_file_result(file), 0);
+}
+
+/*
+ * A file whose job waits for another driver is closed at once, and its device may go. The job's end and its
+ * fence, which tells names of both, come after.
+ */
+static void closed_while_waiting(void)
+{
+	struct vm_gate g = vm_gate(4096, true);
+	struct vm_client c = gated(&g, false);
+	int file = submit(&c);
+
+	OK(!munmap(c.code.map, 4096) && !munmap(c.from.map, 4096) && !munmap(c.to.map, 4096));
+	OK(!close(c.fd));
+	OK(vm_file_waits(file));
+	OK(!vm_bind(false));
+	vm_gate_open(&g);
+	EQ(vm_file_result(file), -ESRCH);
+	OK(!vm_bind(true));
 }
 
 /* From a syncobj into a sync_file, through another file's syncobj, into a job. */
@@ -322,6 +342,8 @@ const struct vm_test vm_sync_tests[] = {
 	  implicit_out },
 	{ "sync_implicit_import", "IMPORT_SYNC_FILE on our export orders jobs that know nothing of it",
 	  implicit_import },
+	{ "sync_closed", "a file closes, and its device goes, before the fence that its job waits for",
+	  closed_while_waiting },
 	{ "sync_file", "a fence goes from syncobj to sync_file to another file's job", sync_file },
 	{ "sync_core_waits", "the core's waits: any, all, ahead of the submit, eventfd, query, transfer", core_waits },
 	{ "sync_deadline", "a deadline is passed to the fences that the job waits for", deadlines },
