@@ -343,27 +343,14 @@ static int call_debugfs(struct stage *s)
 	return ret;
 }
 
-static bool bound(void)
-{
-	glob_t g;
-	bool yes = !glob("/sys/bus/pci/drivers/rivulet/0000:*", 0, NULL, &g);
-
-	if (yes)
-		globfree(&g);
-	return yes;
-}
-
-static char bdf[32];
+static char name[64];	/* the NPU's */
 
 /* Only the write itself is to meet failures. */
 static void bound_to(struct stage *s, const char *what)
 {
 	char path[64];
-	glob_t g;
 
-	OK(!glob("/sys/bus/pci/drivers/rivulet/0000:*", 0, NULL, &g));
-	snprintf(bdf, sizeof(bdf), "%s", basename(g.gl_pathv[0]));
-	globfree(&g);
+	vm_device_name(name);
 	snprintf(path, sizeof(path), "/sys/bus/pci/drivers/rivulet/%s", what);
 	s->other = open(path, O_WRONLY | O_CLOEXEC);
 	OK(s->other >= 0);
@@ -372,7 +359,7 @@ static void bound_to(struct stage *s, const char *what)
 static void to_bind(struct stage *s)
 {
 	bound_to(s, "bind");
-	OK(!vm_bind(false));
+	vm_driver_file("unbind", name);
 }
 
 static void to_unbind(struct stage *s)
@@ -382,7 +369,21 @@ static void to_unbind(struct stage *s)
 
 static int call_write(struct stage *s)
 {
-	return write(s->other, bdf, strlen(bdf)) < 0 ? -1 : 0;
+	return write(s->other, name, strlen(name)) < 0 ? -1 : 0;
+}
+
+static bool bound(void)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/drivers/rivulet/%s", name);
+	return !access(path, F_OK);
+}
+
+static void bind_again(void)
+{
+	vm_driver_file("bind", name);
+	OK(vm_node());
 }
 
 /* Half a device would be worse than none. */
@@ -391,7 +392,7 @@ static void after_bind(struct stage *s, bool ok)
 	(void)s;
 	EQ(bound(), ok);
 	if (!ok)
-		OK(!vm_bind(true));
+		bind_again();
 }
 
 static void after_unbind(struct stage *s, bool ok)
@@ -399,7 +400,7 @@ static void after_unbind(struct stage *s, bool ok)
 	(void)s;
 	OK(ok);
 	EQ(bound(), false);
-	OK(!vm_bind(true));
+	bind_again();
 }
 
 static const struct scenario scenarios[] = {

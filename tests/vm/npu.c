@@ -653,28 +653,6 @@ void vm_replug(const char *old, const char *fresh)
 	await_node(true);
 }
 
-/** vm_bind() - unbind the driver from the NPU, or bind that again; 0, or -1 and errno */
-int vm_bind(bool on)
-{
-	static char bdf[32];
-	int fd, ret, error;
-	glob_t g;
-
-	if (!glob("/sys/bus/pci/drivers/rivulet/0000:*", 0, NULL, &g)) {
-		snprintf(bdf, sizeof(bdf), "%s", strrchr(g.gl_pathv[0], '/') + 1);
-		globfree(&g);
-	}
-	fd = open(on ? "/sys/bus/pci/drivers/rivulet/bind" : "/sys/bus/pci/drivers/rivulet/unbind",
-		  O_WRONLY | O_CLOEXEC);
-	ret = (int)write(fd, bdf, strlen(bdf));
-	error = errno;
-	close(fd);
-	if (on && ret > 0)
-		await_node(true);
-	errno = error;
-	return ret < 0 ? -1 : 0;
-}
-
 void vm_sysfs_write(const char *file, const char *text)
 {
 	int fd = open(file, O_WRONLY | O_CLOEXEC);

@@ -130,14 +130,16 @@ static void closed_while_waiting(void)
 	struct vm_gate g = vm_gate(4096, true);
 	struct vm_client c = gated(&g, false);
 	int file = submit(&c);
+	char name[64];
 
+	vm_device_name(name);
 	OK(!munmap(c.code.map, 4096) && !munmap(c.from.map, 4096) && !munmap(c.to.map, 4096));
 	OK(!close(c.fd));
 	OK(vm_file_waits(file));
-	OK(!vm_bind(false));
+	vm_driver_file("unbind", name);
 	vm_gate_open(&g);
 	EQ(vm_file_result(file), -ESRCH);
-	OK(!vm_bind(true));
+	vm_driver_file("bind", name);
 }
 
 /* From a syncobj into a sync_file, through another file's syncobj, into a job. */

@@ -143,7 +143,6 @@ void vm_control(const char *command);
 long vm_control_stat(const char *name);
 void vm_replug(const char *old, const char *fresh);
 bool vm_monitor(const char *command);
-int vm_bind(bool on);
 void vm_sysfs_write(const char *file, const char *text);
 void vm_limit_level(const struct drm_rivulet_device *info, uint32_t lowest, uint32_t highest);
 void vm_pin_level(int fd, uint32_t level);
