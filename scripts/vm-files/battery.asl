@@ -11,7 +11,7 @@ DefinitionBlock ("battery.aml", "SSDT", 2, "RIVULT", "BATTERY", 1)
             Name (_UID, Zero)
 
             // struct rvl_battery_page of sim/battery.h; the address is --battery's at=.
-            OperationRegion (PAGE, SystemMemory, 0x3FE00000, 0x28)
+            OperationRegion (PAGE, SystemMemory, 0x20000000, 0x28)
             Field (PAGE, DWordAcc, NoLock, Preserve)
             {
                 MAGC, 32,
