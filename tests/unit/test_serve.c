@@ -589,8 +589,10 @@ START_TEST(test_control_refuses_nonsense)
 	int fd;
 
 	control("hello", text, sizeof(text));
-	ck_assert_str_eq(text, "error: \"hello\": expected inject SPEC, temp MDEG, unplug, power "
-			       "or stat\n");
+	ck_assert_str_eq(text, "error: \"hello\": expected inject SPEC, temp MDEG, battery SPEC, "
+			       "unplug, power or stat\n");
+	control("battery charge=50", text, sizeof(text));
+	ck_assert_str_eq(text, "error: there is no battery: --battery\n");
 	control("power", text, sizeof(text));
 	ck_assert_str_eq(text, "error: on ivshmem, a new connection is a power on\n");
 	control("temp hot", text, sizeof(text));
