@@ -313,7 +313,8 @@ static void sum_up(const struct chooser *c, struct rivulet_plan_answer *a)
 		a->ppm[i] = c->ppm[a->way[i]];
 		a->level_runs[i] = p->level[i].joule / run_joule(c, i, a->way[i]);
 		a->runs += a->level_runs[i];
-		a->seconds += a->level_runs[i] * (p->rate > 0 ? fmax(t, 1 / p->rate) : t);
+		a->level_seconds[i] = a->level_runs[i] * (p->rate > 0 ? fmax(t, 1 / p->rate) : t);
+		a->seconds += a->level_seconds[i];
 	}
 	a->reward = rivulet_plan_reward(p, a->way, a->ppm);
 }

@@ -92,6 +92,7 @@ struct rivulet_plan_answer {
 	uint32_t way[RIVULET_LEVELS];
 	uint32_t ppm[RIVULET_LEVELS];
 	double level_runs[RIVULET_LEVELS];
+	double level_seconds[RIVULET_LEVELS]; /* that the level's share lasts */
 	double runs;	/* per charge */
 	double seconds; /* that a charge lasts */
 	double reward;

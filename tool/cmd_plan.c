@@ -186,7 +186,7 @@ static int parse_constraint(struct rvl_planning *v)
 
 static int parse_reward(struct rvl_planning *v)
 {
-	double range[2] = { 60, 90 }, tolerance = 0.1;
+	double range[2] = { 60, 90 }, tolerance = 0.25;
 	struct rivulet_plan_problem *p = &v->problem;
 	int r = v->range ? list("reward-range", v->range, 0, 100, 2, range) : 0;
 
@@ -214,6 +214,9 @@ static int parse_charge(struct rvl_planning *v)
 		r = number("margin", v->margin, 0, 100, &margin);
 	if (!r)
 		r = number("battery", v->battery, 1e-9, 1e9, &wh);
+	v->charge = 100;
+	if (!r)
+		r = number("charge", v->left, 0, 100, &v->charge);
 	if (!r)
 		r = number("rate", v->rate, 1e-6, 1e9, &p->rate);
 	if (!r)
@@ -494,11 +497,12 @@ static int parse(int argc, char **argv, struct rvl_planning *v)
 		{ "base-power", 0, "W", "of the rest of the board while an inference runs (0)",
 		  .text = &v->base_power },
 		{ "battery", 0, "WH", "energy of a charge (1)", .text = &v->battery },
+		{ "charge", 0, "PERCENT", "what of it is there: tells what is left (100)", .text = &v->left },
 		{ "shares", 0, "LIST", "of the charge by level (equal)", .text = &v->shares },
 		{ "reward-range", 0, "LO,HI", "reward: accuracies that count 0 and 1 (60,90)",
 		  .text = &v->range },
 		{ "penalty", 0, "X", "reward: when a slower level is more accurate (0.2)", .text = &v->penalty },
-		{ "tolerance", 0, "POINTS", "reward: by more than this (0.1)", .text = &v->tolerance },
+		{ "tolerance", 0, "POINTS", "reward: by more than this (0.25)", .text = &v->tolerance },
 		{ "keep-int8", 0, "NODE", "a node, first or last stays int8; repeatable",
 		  .fn = rvl_mode_keep, .ctx = &v->keep },
 		{ "calibrate", 0, "FILE", "quantise a float model by examples of its input (.npy, float32)",

@@ -38,7 +38,7 @@ int rvl_curve_ppm_all(struct rvl_curve *c, uint32_t length, uint32_t *ppm, struc
 struct rvl_planning {
 	/* options */
 	const char *board_name, *levels, *constraint, *accuracy, *data, *objective, *modes, *lengths,
-		*rate, *base_power, *battery, *shares, *range, *penalty, *tolerance, *margin, *output, *svg,
+		*rate, *base_power, *battery, *shares, *range, *penalty, *tolerance, *margin, *left, *output, *svg,
 		*cache, *figures;
 	uint64_t choose, threads, batch, symbol;
 	bool no_cache, quiet;
@@ -54,6 +54,7 @@ struct rvl_planning {
 	struct rivulet_plan_way int8; /* also when it may not be chosen */
 	struct rivulet_plan_problem problem;
 	uint32_t least[RIVULET_LEVELS]; /* demanded by level, ppm; the problem's has the margin in it */
+	double charge; /* percent, that the battery has now */
 	bool by_rate; /* the rate leaves less time than --time-constraint */
 	struct rivulet_plan_answer answer;
 	struct rivulet_plan plan;

@@ -16,7 +16,7 @@ struct row {
 	bool there;
 };
 
-#define ROWS (2 * RIVULET_LEVELS + 4)
+#define ROWS (3 * RIVULET_LEVELS + 4)
 
 struct report {
 	struct rvl_planning *v;
@@ -135,6 +135,33 @@ static int stay_row(struct report *r, uint32_t i, bool strict)
 	return add_row(r, row, r->v->problem.way, 1);
 }
 
+/* Levels that the plan does not use, unless another one makes them pointless. */
+static int other_rows(struct report *r)
+{
+	struct rivulet_plan_problem p = r->v->problem;
+	uint32_t used = 0;
+
+	for (uint32_t i = 0; i < p.n_levels; i++)
+		used |= 1u << p.level[i].level;
+	for (uint32_t l = r->v->board.levels; l-- > 0;) {
+		struct row *row = &r->row[r->rows];
+		struct rvl_err err = { "" };
+		int e;
+
+		if (used >> l & 1 || rivulet_plan_dominated(&r->v->board, l) >= 0)
+			continue;
+		*row = (struct row) { .what = "one level", .level = l, .strict = true,
+				      .least = strictest(&p) };
+		p.level[0].level = l;
+		if (rivulet_plan_stay(&p, 0, true, &row->a, &err))
+			return fail(&err);
+		e = add_row(r, row, p.way, 1);
+		if (e)
+			return e;
+	}
+	return 0;
+}
+
 static int measure_int8(void *ctx, uint32_t way, uint32_t *ppm, struct rvl_err *err)
 {
 	struct rvl_planning *v = ctx;
@@ -197,6 +224,8 @@ static int compare(struct report *r)
 	for (uint32_t i = 0; !e && i < p->n_levels; i++)
 		if (p->level[i].least < strictest(p))
 			e = stay_row(r, i, true);
+	if (!e)
+		e = other_rows(r);
 	return e || !(p->rate > 0) ? e : rate_rows(r);
 }
 
@@ -246,6 +275,26 @@ static void text_plan(const struct report *r)
 		rvl_table_cell(&t, "%.0f", r->v->answer.level_runs[i]);
 	}
 	rvl_table_print(&t, 2);
+}
+
+/* What is left of a battery that has come down to v->charge percent: the levels take it from the top. */
+static void text_left(const struct report *r)
+{
+	const struct rivulet_plan_problem *p = &r->v->problem;
+	double above = r->charge, left = r->charge * r->v->charge / 100, runs = 0, s = 0;
+	char u[32];
+
+	if (r->v->charge >= 100)
+		return;
+	for (uint32_t i = 0; i < p->n_levels; i++) {
+		double below = above - p->level[i].joule;
+		double part = fmax(fmin(left, above) - below, 0) / p->level[i].joule;
+
+		runs += part * r->v->answer.level_runs[i];
+		s += part * r->v->answer.level_seconds[i];
+		above = below;
+	}
+	printf("  at %g %% of the charge %.0f runs are left, which last %s\n", r->v->charge, runs, lasts(u, s));
 }
 
 static void text_held(const struct report *r)
@@ -360,6 +409,7 @@ static void text(const struct report *r)
 	text_plan(r);
 	printf("  %.0f runs of a charge of %s, which lasts %s; reward %.4f\n", v->answer.runs,
 	       rvl_unit(u[0], r->charge, "J"), lasts(u[1], v->answer.seconds), v->answer.reward);
+	text_left(r);
 	text_held(r);
 	text_compare(r);
 	text_int8(r);

@@ -76,7 +76,7 @@ static void make(struct instance *x, uint64_t s, uint32_t ways, uint32_t levels)
 		.constraint = uniform(0.001, 0.02), .base_power = range(0, 1) ? uniform(0, 1e-2) : 0,
 		.rate = range(0, 3) ? 0 : uniform(1, 10), .awake = range(0, 1),
 		.objective = (enum rivulet_plan_objective)range(0, 2), .best = 900000, .worst = 600000,
-		.tolerance = range(0, 2000), .penalty = uniform(0, 0.4), .accuracy = ppm_of, .ctx = x };
+		.tolerance = range(0, 30000), .penalty = uniform(0, 0.4), .accuracy = ppm_of, .ctx = x };
 	for (uint32_t i = 0; i < levels; i++)
 		x->p.level[i] = (struct rivulet_plan_level){ .level = RIVULET_LEVELS - 1 - i,
 			.least = range(500000, 860000), .joule = uniform(10, 100) };
@@ -117,6 +117,22 @@ static void check_least_time(struct instance *x, double least)
 	ck_assert(!a.feasible);
 }
 
+static void check_sums(const struct instance *x, const struct rivulet_plan_answer *a)
+{
+	double runs = 0, seconds = 0;
+
+	for (uint32_t i = 0; i < x->p.n_levels; i++) {
+		double n = x->p.level[i].joule / oracle_joules(&x->o, i, a->way[i]);
+		double t = oracle_seconds(&x->o, i, a->way[i]);
+
+		ck_assert_double_eq_tol(a->level_runs[i], n, 1e-9 * n);
+		runs += n;
+		seconds += n * (x->p.rate > 0 && 1 / x->p.rate > t ? 1 / x->p.rate : t);
+	}
+	ck_assert_double_eq_tol(a->runs, runs, 1e-9 * runs);
+	ck_assert_double_eq_tol(a->seconds, seconds, 1e-9 * seconds);
+}
+
 START_TEST(choice_is_the_best_of_all)
 {
 	static struct instance x;
@@ -145,9 +161,43 @@ START_TEST(choice_is_the_best_of_all)
 		}
 		ck_assert_double_eq_tol(oracle_value(&x.o, a.way), best, 1e-12 * fabs(best));
 		ck_assert_double_eq_tol(a.reward, oracle_reward(&x.o, a.way), 1e-9);
+		check_sums(&x, &a);
 	}
 	ck_assert_uint_gt(feasible, 150);
 	ck_assert_uint_gt(infeasible, 100);
+}
+END_TEST
+
+/* The reward ties levels together by all pairs: noisy accuracies, a tolerance, more levels. */
+START_TEST(reward_is_the_best_of_all)
+{
+	static struct instance x;
+	struct rivulet_plan_answer a;
+	uint32_t way[RIVULET_LEVELS], feasible = 0;
+
+	for (uint64_t s = 1; s <= 400; s++) {
+		double best;
+
+		make(&x, s * 991, 9, 3 + s % 3);
+		x.p.objective = RIVULET_PLAN_REWARD;
+		x.p.constraint = uniform(0.02, 0.2);
+		x.p.penalty = uniform(0, 1);
+		for (uint32_t w = 0; w < x.p.n_ways; w++)
+			x.o.ppm[w] = range(800000, 900000);
+		/* A small share wants accuracy, a large one runs: the levels' wishes go against the order. */
+		for (uint32_t i = 0; i < x.p.n_levels; i++) {
+			x.p.level[i].least = 0;
+			x.p.level[i].joule = s % 2 ? 100 / (1.0 + 3 * i) : x.p.level[i].joule;
+		}
+		best = oracle_exhaust(&x.o, way);
+		ck_assert_int_eq(rivulet_plan_choose(&x.p, &a, &err), 0);
+		ck_assert_int_eq(a.feasible, isfinite(best));
+		if (!a.feasible)
+			continue;
+		feasible++;
+		ck_assert_double_eq_tol(oracle_value(&x.o, a.way), best, 1e-12);
+	}
+	ck_assert_uint_gt(feasible, 300);
 }
 END_TEST
 
@@ -383,6 +433,44 @@ START_TEST(wrong_lines_are_named)
 }
 END_TEST
 
+/* Bytes from strangers with a right checksum: read or refused, and what is read is within its limits. */
+START_TEST(noise_in_a_file)
+{
+	static const char alphabet[] = "0123456789 \n-abcdefklmnz";
+	struct rivulet_blob b = { 0 };
+	struct rivulet_plan p, q;
+	const size_t tail = strlen("crc32c 00000000\n");
+	uint32_t taken = 0;
+	char *copy;
+
+	make_plan(&p);
+	text_of(&p, &b);
+	copy = malloc(b.size + 1);
+	seed = 20261121;
+	for (int i = 0; i < 20000; i++) {
+		memcpy(copy, b.data, b.size);
+		for (uint32_t k = range(1, 3); k; k--)
+			copy[range(0, (uint32_t)(b.size - tail - 1))] = alphabet[range(0, sizeof(alphabet) - 2)];
+		sprintf(copy + b.size - tail, "crc32c %08x\n", rivulet_crc32c(0, copy, b.size - tail));
+		if (rivulet_plan_parse(&q, copy, b.size, &err))
+			continue;
+		taken++;
+		ck_assert(q.n_levels && q.n_levels <= RIVULET_LEVELS);
+		for (uint32_t l = 0; l < q.n_levels; l++) {
+			ck_assert_uint_lt(q.level[l].level, RIVULET_LEVELS);
+			ck_assert_uint_le(q.level[l].length, 256);
+			ck_assert_uint_le(q.level[l].accuracy, 1000000);
+		}
+		rivulet_plan_clear(&q);
+	}
+	ck_assert_uint_gt(taken, 100);
+	ck_assert_uint_lt(taken, 19000);
+	free(copy);
+	rivulet_blob_free(&b);
+	rivulet_plan_clear(&p);
+}
+END_TEST
+
 static void stale(const struct rivulet_board *b, const char *bytes, const float *calibration,
 		  const char *says)
 {
@@ -447,6 +535,7 @@ int main(void)
 	int failed;
 
 	tcase_add_test(choice, choice_is_the_best_of_all);
+	tcase_add_test(choice, reward_is_the_best_of_all);
 	tcase_add_test(choice, measures_no_more_than_needed);
 	tcase_add_test(choice, problems_that_contradict_themselves);
 	tcase_add_test(choice, staying_on_a_level);
@@ -455,6 +544,7 @@ int main(void)
 	tcase_add_test(file, a_file_gives_the_plan_back);
 	tcase_add_test(file, damaged_files_are_refused);
 	tcase_add_test(file, wrong_lines_are_named);
+	tcase_add_test(file, noise_in_a_file);
 	tcase_add_test(file, stale_plans_say_what_differs);
 	tcase_add_test(file, nodes_that_no_file_can_name);
 	suite_add_tcase(s, choice);

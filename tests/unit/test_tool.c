@@ -1023,9 +1023,10 @@ END_TEST
 START_TEST(plan_other_reports)
 {
 	plan_data();
-	ck_assert_msg(!plan_verb("--rate 5 --base-power 0.01 --battery 0.5 --shares 2,1,1 --choose 100"), "%s",
-		      rvl_tool_error);
+	ck_assert_msg(!plan_verb("--rate 5 --base-power 0.01 --battery 0.5 --shares 2,1,1 --choose 100 "
+				 "--charge 25"), "%s", rvl_tool_error);
 	SAYS("race to idle");
+	SAYS("at 25 % of the charge");
 	SAYS("awake between");
 	SAYS("100 examples choose, 60 hold out");
 	SAYS("a charge of 1.800 kJ");
@@ -1065,6 +1066,7 @@ static const struct { const char *words; int code; const char *says; } misplanne
 	{ "--rate -1", RVL_EXIT_USAGE, "--rate" },
 	{ "--base-power x", RVL_EXIT_USAGE, "--base-power" },
 	{ "--battery 0", RVL_EXIT_USAGE, "--battery" },
+	{ "--charge 101", RVL_EXIT_USAGE, "--charge" },
 	{ "--margin x", RVL_EXIT_USAGE, "--margin" },
 	{ "--accuracy 99 --margin 2", RVL_EXIT_DIFFERENT, "at no length" },
 	{ "--shares 1,2", RVL_EXIT_USAGE, "2 values for 3 levels" },
