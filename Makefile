@@ -7,8 +7,8 @@
 #   make install  DESTDIR=... PREFIX=/usr
 #   make help     this text
 #
-#   make check-STAGE alone: unit asan model plan conv onnx models docs dts security nspawn style kernel-style; scripts/vm-check.sh for the VM
-#   make coverage, bench-npu, bench-sc, eval-sc, bench-driver, check-headers, check-render, check-arm64, make fuzz-ioctl
+#   make check-STAGE alone: unit asan model plan conv onnx models docs dts rrsc security nspawn style kernel-style; scripts/vm-check.sh for the VM
+#   make coverage, bench-npu, bench-sc, eval-sc, bench-driver, bench-rrsc, check-headers, check-render, check-arm64, make fuzz-ioctl
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan SAN=1 and
 # BUILD=build/cov COV=1 build the same with sanitizers or coverage. A folder sees only the headers that
@@ -82,7 +82,7 @@ $(BUILD)/obj/%.o: %.c
 	@echo "  CC      $<"
 	@$(CC) $(CPPFLAGS_ALL) $(INC_$(firstword $(subst /, ,$<))) $(CPPFLAGS_$(subst /,_,$(basename $<))) $(CFLAGS_ALL) $(CFLAGS_$(subst /,_,$(basename $<))) -MMD -MP -c -o $@ $<
 
-PARTS := uapi sim kernels compiler libclient runtime daemon tool kmod tests
+PARTS := uapi sim kernels compiler libclient runtime daemon tool kmod tests tools
 -include $(PARTS:%=%/part.mk)
 
 DEPS := $(patsubst %.c,$(BUILD)/obj/%.d,$(ALL_SOURCES))

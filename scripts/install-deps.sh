@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--debug-kernel]
+# install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--debug-kernel] [--search]
 #
 # Installs what `make`, `make demo` and `make check` need on a Debian 12 that has only git and
 # make.  Does nothing, quickly, where all of it is there.  --oracle adds a Python environment
 # with onnxruntime in build/venv, which only `make check-conv` and the model scripts use;
 # --kernel-style what `make check-style` looks at the driver with (300 MB, most of it the kernel's source);
 # --headers what `make check-headers` tries besides building; --arm64 compiler, kernel source and
-# machine of `make check-arm64`; --debug-kernel what `make check-debug` builds its kernel from and with.
+# machine of `make check-arm64`; --debug-kernel what `make check-debug` builds its kernel from and with;
+# --search PyTorch, for `make bench-rrsc` alone (540 MB).
 
 set -euo pipefail
 
@@ -23,7 +24,7 @@ packages=(
 	# libraries of the daemon and the client
 	libdrm-dev libsystemd-dev libudev-dev libseccomp-dev libpng-dev zlib1g-dev
 	# tests
-	check libumockdev-dev umockdev sparse python3-minimal systemd systemd-container
+	check libumockdev-dev umockdev sparse python3 systemd systemd-container
 	dt-schema device-tree-compiler universal-ctags lcov
 	libonnx-testdata dataset-fashion-mnist
 )
@@ -34,6 +35,7 @@ arm64_packages=(
 	bc bison flex libssl-dev libelf-dev
 )
 debug_kernel_packages=(linux-source-6.12 flex bison bc libelf-dev xz-utils)
+search_packages=(python3-torch)
 oracle_packages=(python3-venv python3-pip)
 
 die() {
@@ -106,7 +108,8 @@ main() {
 		--headers) install_packages "${header_packages[@]}" ;;
 		--arm64) install_packages "${arm64_packages[@]}" ;;
 		--debug-kernel) install_packages "${debug_kernel_packages[@]}" ;;
-		*) die "usage: install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--debug-kernel]" ;;
+		--search) install_packages "${search_packages[@]}" ;;
+		*) die "usage: install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--debug-kernel] [--search]" ;;
 		esac
 		shift
 	done

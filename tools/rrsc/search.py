@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT
+"""Searches backbone, circuit and bitstream lengths together.
+
+    python3 tools/rrsc/search.py mlp                       exhaustive: exact, and needs the standard library alone
+    python3 tools/rrsc/search.py mlp --method rl --seed 1  seed 003's, with PyTorch
+    python3 tools/rrsc/search.py mlp --method random --seed 1
+
+With --state FILE a search writes down after every update where it is, and goes on there when started again.
+"""
+import argparse
+import hashlib
+import io
+import pathlib
+import random
+import sys
+import time
+
+import reward
+import space as spaces
+import table as tables
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class Memory:
+    """What each of several searches has evaluated. No search knows what another one does."""
+
+    KEPT = 16   # of the best, in order
+
+    def __init__(self, judge, searches):
+        self.judge, self.outcomes = judge, {}
+        self.known = [{} for _ in range(searches)]      # point: outcome
+        self.top = [[] for _ in range(searches)]
+
+    def _order(self, point):
+        """Best first; among equals the first of the space."""
+        feasible, reward_of = self.outcomes[point].rank
+        return not feasible, -reward_of, point
+
+    def evaluate(self, search, point):
+        """Asks for a point that this search has not evaluated."""
+        if point not in self.outcomes:
+            self.outcomes[point] = self.judge.of(point)
+        self.known[search][point] = self.outcomes[point]
+        top = self.top[search]
+        top.append(point)
+        top.sort(key=self._order)
+        del top[self.KEPT:]
+
+    def best(self, search, n):
+        """The n best points, of KEPT at most."""
+        return self.top[search][:n]
+
+    def best_of(self, searches):
+        return min((self.top[i][0] for i in searches), key=self._order)
+
+
+def at_random(judge, seeds, budget):
+    """The best of `budget` different points for each seed."""
+    memory, space = Memory(judge, len(seeds)), judge.space
+    for i, seed in enumerate(seeds):
+        for index in random.Random(seed).sample(range(space.size), min(budget, space.size)):
+            memory.evaluate(i, space.point(index))
+    return [memory.best_of([i]) for i in range(len(seeds))]
+
+
+def fingerprint(judge, seeds, settings):
+    """What a state belongs to."""
+    what = (judge.space, judge.rules, tables.text(judge.table), list(seeds), settings)
+    return hashlib.sha256(repr(what).encode()).hexdigest()
+
+
+class State:
+    """A file that a search goes on from. The old one stays whole until the new one is."""
+
+    def __init__(self, path, key):
+        self.path, self.key = path, key
+
+    def read(self):
+        if not self.path or not self.path.exists():
+            return None
+        import torch
+        try:
+            kept = torch.load(io.BytesIO(self.path.read_bytes()), weights_only=True)
+        except Exception as e:      # torch names no class of its own for this
+            raise ValueError(f"{self.path}: no state of a search: {e}") from None
+        if not isinstance(kept, dict) or kept.get("key") != self.key:
+            raise ValueError(f"{self.path}: of another search (table, rules, seeds or settings differ)")
+        return kept
+
+    def write(self, **what):
+        if not self.path:
+            return
+        import torch
+        data = io.BytesIO()
+        torch.save({"key": self.key, **what}, data)
+        tables.replace(self.path, data.getvalue())
+
+
+def draw(control, memory):
+    """Lets the controllers draw, evaluates what is new and allowed, lets them learn."""
+    import torch
+    settings, elite = control.settings, None
+    if control.update:
+        elite = torch.tensor([memory.best(g, settings.elite) for g in range(len(control.groups))])
+    choices, logs, entropies = control.draw(elite)
+    first = 0 if elite is None else elite.shape[1]
+    allowed, rewards, known = settings.allowed(control.update), [], []
+    for g, points in enumerate(choices[:, first:].tolist()):
+        mine = memory.known[g]
+        for point in map(tuple, points):
+            if point not in mine and len(mine) < allowed:
+                memory.evaluate(g, point)
+        rewards.append([mine[p].reward if p in mine else 0.0 for p in map(tuple, points)])
+        known.append([float(p in mine) for p in map(tuple, points)])
+    control.learn(logs, entropies, torch.tensor(rewards), torch.tensor(known), first)
+
+
+def rl(judge, seeds, settings, state=None, stop=None, progress=None):
+    """
+    The best point of each seed's restarts; None when `stop` updates were made before the end.
+    progress(update, updates, memory), after each.
+    """
+    from controller import Controllers
+
+    file = State(state, fingerprint(judge, seeds, settings))
+    control = Controllers(judge.space.options, seeds, settings)
+    memory = Memory(judge, len(control.groups))
+    kept = file.read()
+    if kept:
+        control.restore(kept["control"])
+        for g, known in enumerate(kept["known"]):
+            for index in known:
+                memory.evaluate(g, judge.space.point(index))
+    while not control.finished:
+        if stop is not None and control.update >= stop:
+            return None
+        draw(control, memory)
+        file.write(control=control.state(), known=[[judge.space.index(p) for p in k] for k in memory.known])
+        if progress:
+            progress(control.update, settings.updates, memory)
+    r = settings.restarts
+    return [memory.best_of(range(i * r, (i + 1) * r)) for i in range(len(seeds))]
+
+
+def report(judge, point):
+    """A found point in words."""
+    config, o = judge.space.config(point), judge.of(point)
+    lines = [f"{config}: " + (f"reward {o.reward:.4f}" if o.feasible else f"infeasible: {o.why}")]
+    for (name, _, hz), n, a, t in zip(judge.table.levels, config.lengths, o.accuracy, o.latency):
+        lines.append(f"  {name} {hz / 1e6:.0f} MHz: {n:3} bits, {a:.2f} %, {1e3 * t:.1f} ms of "
+                     f"{1e3 * judge.rules.constraint:.1f} ms")
+    lines.append(f"  {o.runs:.0f} runs a joule")
+    return "\n".join(lines)
+
+
+def numbers(text):
+    return tuple(float(v) for v in text.split(","))
+
+
+def arguments():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("space", choices=list(spaces.SPACES))
+    ap.add_argument("--table", type=pathlib.Path, help="of evaluations (default: SPACE.table beside this program)")
+    ap.add_argument("--method", choices=("exhaustive", "rl", "random"), default="exhaustive")
+    ap.add_argument("--accuracy", type=numbers, help="least at each level in percent, fastest first: 87,84,79")
+    ap.add_argument("--time-constraint", type=float, help="ms")
+    ap.add_argument("--penalty", type=float, default=0.2)
+    ap.add_argument("--seed", type=int, default=1)
+    ap.add_argument("--restarts", type=int, default=5)
+    ap.add_argument("--evaluations", type=int, default=400, help="of a restart")
+    ap.add_argument("--state", type=pathlib.Path, help="rl: write down where the search is, and go on from there")
+    return ap.parse_args()
+
+
+def judge_of(opt):
+    space = spaces.SPACES[opt.space]
+    table = tables.load(opt.table or HERE / f"{space.name}.table")
+    other = {"penalty": opt.penalty}
+    if opt.accuracy:
+        other["accuracy"] = opt.accuracy
+    if opt.time_constraint:
+        other["constraint"] = opt.time_constraint / 1e3
+    return reward.Judge(space, table, reward.rules_of(space, table, **other))
+
+
+def search(opt, judge):
+    if opt.method == "exhaustive":
+        best, _, ranks, feasible = reward.exhaustive(judge)
+        print(f"{len(ranks)} points, {feasible} feasible", file=sys.stderr)
+        return best
+    if opt.method == "random":
+        return at_random(judge, [opt.seed], opt.restarts * opt.evaluations)[0]
+    from controller import Settings
+    start = time.monotonic()
+
+    def progress(update, updates, memory):
+        if update % 10 == 0 or update == updates:
+            best = judge.of(memory.best_of(range(opt.restarts)))
+            print(f"update {update} of {updates}: {sum(map(len, memory.known))} evaluations, "
+                  f"{'reward' if best.feasible else 'infeasible,'} {best.reward:.4f}, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+
+    settings = Settings(restarts=opt.restarts, evaluations=opt.evaluations)
+    return rl(judge, [opt.seed], settings, opt.state, progress=progress)[0]
+
+
+def main():
+    opt = arguments()
+    try:
+        judge = judge_of(opt)
+        best = search(opt, judge)
+    except (ValueError, OSError) as e:
+        sys.exit(f"rrsc: {e}")
+    print(report(judge, best))
+    if not judge.of(best).feasible:
+        sys.exit("rrsc: infeasible: no point that was tried meets all constraints; above is the best of them")
+
+
+if __name__ == "__main__":
+    main()
