@@ -38,7 +38,7 @@ main() {
 	# shellcheck disable=SC2064 # the name as it is now
 	trap "rm -f '$log'" EXIT
 	# The verdict comes last, after what the host has to say.
-	scripts/vm-run.sh --stage build/stage-vm --pace real --foreign --battery mwh=20000,factor=0 --timeout 400 check \
+	scripts/vm-run.sh --stage build/stage-vm --pace real --foreign --battery mwh=20000,factor=0 --timeout 900 check \
 		tests/vm/guest-check $render "$@" | tee "$log" |
 		sed -uE '/^[0-9]+ passed, [0-9]+ failed$/d' || status=$?
 	[ -n "$render" ] || echo "figure vm.check.time $((SECONDS - start)) s"

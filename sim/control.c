@@ -6,6 +6,7 @@
  *   inject SPEC   as --inject, at run time
  *   temp MDEG     what the temperature sensor reports, millidegree Celsius
  *   battery SPEC  charge=PERCENT[,factor=X] of --battery
+ *   hurry         the job that runs is slow no longer
  *   unplug        the window turns all ones, doorbells are ignored
  *   power         off and on again: a fresh device; of a platform only
  *   stat          "NAME VALUE" lines
@@ -37,11 +38,10 @@ static void print_stat(struct rvl_server *s, FILE *f)
 			s->battery.factor, s->battery.taken * 1e12);
 	if (!d)
 		return;
-	fprintf(f,
-		"gone %d\nstarted %llu\nclient %u\ndone_seq %u\ncurrent_seq %u\nfrozen %d\nheld %d\nlevel "
-		"%u\n",
-		d->gone, (unsigned long long)d->started, d->client, d->queue.done, d->queue.current,
-		d->queue.frozen, d->queue.held, d->queue.level);
+	fprintf(f, "gone %d\nstarted %llu\nfollowed %llu\nclient %u\n", d->gone,
+		(unsigned long long)d->started, (unsigned long long)d->followed, d->client);
+	fprintf(f, "done_seq %u\ncurrent_seq %u\nfrozen %d\nheld %d\nlevel %u\n", d->queue.done,
+		d->queue.current, d->queue.frozen, d->queue.held, d->queue.level);
 #define COUNTER(name, unit, doc) fprintf(f, #name " %llu\n", (unsigned long long)d->count.name);
 	RIVULET_COUNTERS(COUNTER)
 #undef COUNTER
@@ -96,6 +96,16 @@ static void battery(struct rvl_server *s, const char *spec, FILE *f)
 	rvl_server_drain(s);
 }
 
+/* Where DOORBELL is polled, only then the device is looked at. */
+static void hurry(struct rvl_server *s, FILE *f)
+{
+	s->look = true;
+	if (s->sim && rvl_device_hurry(s->sim))
+		fprintf(f, "ok\n");
+	else
+		fprintf(f, "error: no job runs\n");
+}
+
 static void command(struct rvl_server *s, const char *line, FILE *f)
 {
 	char err[160] = "";
@@ -110,6 +120,8 @@ static void command(struct rvl_server *s, const char *line, FILE *f)
 		temperature(s, line + 5, f);
 	} else if (!strncmp(line, "battery ", 8)) {
 		battery(s, line + 8, f);
+	} else if (!strcmp(line, "hurry")) {
+		hurry(s, f);
 	} else if (!strcmp(line, "unplug") && s->sim) {
 		rvl_device_unplug(s->sim);
 		fprintf(f, "ok\n");
@@ -121,7 +133,7 @@ static void command(struct rvl_server *s, const char *line, FILE *f)
 		print_stat(s, f);
 		fprintf(f, "ok\n");
 	} else {
-		fprintf(f, "error: \"%.40s\": expected inject SPEC, temp MDEG, battery SPEC, unplug, "
+		fprintf(f, "error: \"%.40s\": expected inject SPEC, temp MDEG, battery SPEC, hurry, unplug, "
 			"power or stat\n", line);
 	}
 }

@@ -101,6 +101,7 @@ static void dev_start(void *ctx, const struct rvl_entry *e, uint32_t level)
 	atomic_store(&x->abort, false);
 	atomic_store(&x->done, false);
 	rvl_pace_start(s);
+	s->followed += s->retires;
 	start_injected(s);
 	x->job.lose_token = rvl_inject_hit(&s->inject, RVL_INJECT_lost_token, s->started, NULL);
 	/* Its time comes with RESET. */
@@ -214,6 +215,7 @@ static void dev_report(void *ctx, const struct rvl_entry *e, bool ran, struct rv
 	o->state = st.state;
 	o->fault = st.fault;
 	rvl_count_retired(s, &st);
+	s->retires = true;
 }
 
 static void dev_clear(void *ctx)
@@ -382,6 +384,15 @@ void rvl_device_unplug(struct rivulet_sim *s)
 	s->window.word = s->nowhere;
 }
 
+bool rvl_device_hurry(struct rivulet_sim *s)
+{
+	/* What was queued before may not have started yet. */
+	rivulet_sim_step(s);
+	s->t.hurried = true;
+	s->t.late = 0;
+	return s->queue.running;
+}
+
 void rvl_device_temperature(struct rivulet_sim *s, int32_t millidegree)
 {
 	put(s, RIVULET_REG_TEMPERATURE, (uint32_t)millidegree);
@@ -411,9 +422,11 @@ uint64_t rivulet_sim_step(struct rivulet_sim *s)
 	while (!s->gone && !s->dead && n < LOOK_MAX &&
 	       rvl_queue_step(&s->queue, &s->window, &queue_ops, s)) {
 		s->chain = 0;
+		s->retires = false;
 		n++;
 	}
 	s->chain = 0;
+	s->retires = false;
 	due = n == LOOK_MAX ? 0 : next_due(s);
 	rvl_count_publish(s);
 	return due;

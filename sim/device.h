@@ -38,6 +38,8 @@ struct rvl_timing {
 	uint64_t start;
 	uint64_t end;		/* known once @settled */
 	uint64_t due;		/* host time, ns: not retired before */
+	uint64_t late;		/* by "slow", ns; 0 once it is hurried */
+	bool hurried;
 	bool settled;
 };
 
@@ -63,6 +65,8 @@ struct rivulet_sim {
 	uint64_t power_on;	/* host time, ns */
 	uint64_t fast_time;	/* device time at pace=fast */
 	uint64_t chain;		/* end of the entry that retires now; 0: none, or it was late */
+	bool retires;		/* an entry does: what starts now was next and follows by itself */
+	uint64_t followed;	/* jobs that did */
 	uint64_t seen;		/* device time up to which idle energy is counted */
 	uint64_t busy_seen;
 	double idle_pj;
@@ -79,6 +83,9 @@ void rvl_device_run_by(struct rivulet_sim *s, const struct rvl_runner *r);
 
 /** rvl_device_unplug() - the window turns all ones and the device is gone for good */
 void rvl_device_unplug(struct rivulet_sim *s);
+
+/** rvl_device_hurry() - the job that runs is "slow" no longer; false: none runs */
+bool rvl_device_hurry(struct rivulet_sim *s);
 
 /** rvl_device_doorbell() - the value of DOORBELL_PEER, before the driver looks */
 void rvl_device_doorbell(struct rivulet_sim *s, uint32_t value);

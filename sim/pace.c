@@ -47,22 +47,22 @@ static void settle(struct rivulet_sim *s)
 	s->t.due = s->board.pace_real ? s->power_on + s->t.end : host;
 	if (s->board.pace_real && host > s->t.due)
 		s->count.overruns++;
-	if (rvl_inject_hit(&s->inject, RVL_INJECT_slow, s->started, &late_ms))
-		s->t.due += late_ms * 1000000;
+	if (rvl_inject_hit(&s->inject, RVL_INJECT_slow, s->started, &late_ms) && !s->t.hurried)
+		s->t.late = late_ms * 1000000;
 }
 
 bool rvl_pace_over(struct rivulet_sim *s)
 {
 	if (!s->t.settled)
 		settle(s);
-	return s->stopped || rvl_pace_host(s) >= s->t.due;
+	return s->stopped || rvl_pace_host(s) >= s->t.due + s->t.late;
 }
 
 uint64_t rvl_pace_wait(const struct rivulet_sim *s)
 {
-	uint64_t host = rvl_pace_host(s);
+	uint64_t host = rvl_pace_host(s), due = s->t.due + s->t.late;
 
-	return host < s->t.due ? s->t.due - host : 0;
+	return host < due ? due - host : 0;
 }
 
 /* What was stopped took the time that has passed. */

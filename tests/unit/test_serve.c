@@ -583,6 +583,33 @@ START_TEST(test_control_sets_temperature)
 }
 END_TEST
 
+/* Slow for longer than any test: each ends when it is hurried, and the one behind it follows by itself. */
+START_TEST(test_control_hurries_slow_jobs)
+{
+	struct client c;
+	char text[4000];
+
+	ck_assert(join(&c));
+	map_memory(&c);
+	reset(&c, 0);
+	control("inject slow@1:600000,slow@2:600000", text, sizeof(text));
+	ck_assert_str_eq(text, "ok\n");
+	submit(&c, 1, COPY);
+	submit(&c, 2, COPY);
+	for (uint32_t seq = 1; seq <= 2; seq++) {
+		wait_reg(&c, RIVULET_REG_CURRENT_SEQ, seq);
+		ck_assert_uint_eq(rd(&c, RIVULET_REG_DONE_SEQ), seq - 1);
+		control("hurry", text, sizeof(text));
+		ck_assert_str_eq(text, "ok\n");
+		wait_reg(&c, RIVULET_REG_DONE_SEQ, seq);
+	}
+	run_copy(&c, 3);
+	control("stat", text, sizeof(text));
+	ck_assert_ptr_nonnull(strstr(text, "started 3\nfollowed 1\n"));
+	leave(&c);
+}
+END_TEST
+
 START_TEST(test_control_refuses_nonsense)
 {
 	char text[4000], big[600];
@@ -590,9 +617,11 @@ START_TEST(test_control_refuses_nonsense)
 
 	control("hello", text, sizeof(text));
 	ck_assert_str_eq(text, "error: \"hello\": expected inject SPEC, temp MDEG, battery SPEC, "
-			       "unplug, power or stat\n");
+			       "hurry, unplug, power or stat\n");
 	control("battery charge=50", text, sizeof(text));
 	ck_assert_str_eq(text, "error: there is no battery: --battery\n");
+	control("hurry", text, sizeof(text));
+	ck_assert_str_eq(text, "error: no job runs\n");
 	control("power", text, sizeof(text));
 	ck_assert_str_eq(text, "error: on ivshmem, a new connection is a power on\n");
 	control("temp hot", text, sizeof(text));
@@ -763,6 +792,7 @@ static Suite *serve_suite(void)
 	tcase_add_test(tc, test_abort_stops_a_long_instruction);
 	tcase_add_test(tc, test_unplug_and_replug);
 	tcase_add_test(tc, test_control_sets_temperature);
+	tcase_add_test(tc, test_control_hurries_slow_jobs);
 	tcase_add_test(tc, test_control_refuses_nonsense);
 	tcase_set_timeout(alone, 120);
 	tcase_add_test(alone, test_platform_by_interrupt);

@@ -739,12 +739,12 @@ static unsigned int queue_slots(int64_t *ms)
 	return n;
 }
 
-/** vm_queue_holds() - wait until the device has @jobs jobs, running and next; false after 2 s */
+/** vm_queue_holds() - wait until the device has @jobs jobs, running and next; false after VM_WAIT_MS */
 bool vm_queue_holds(unsigned int jobs)
 {
 	int64_t ms;
 
-	for (int i = 0; i < 200 && queue_slots(&ms) != jobs; i++)
+	for (int i = 0; i < VM_WAIT_MS / 10 && queue_slots(&ms) != jobs; i++)
 		usleep(10000);
 	return queue_slots(&ms) == jobs;
 }

@@ -140,7 +140,7 @@ static void be_neighbour(struct beat *b)
 	struct client c[DEPTH];
 	uint32_t done = 0, devices = 0;
 
-	alarm(60 * vm_slow());
+	alarm(180 * vm_slow());
 	open_all(c);
 	while (done < JOBS) {
 		uint32_t n = JOBS - done < DEPTH ? JOBS - done : DEPTH;

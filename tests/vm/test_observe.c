@@ -119,7 +119,7 @@ uint32_t vm_reg(const char *name)
 
 static void await_running(void)
 {
-	for (int i = 0; i < 500 && vm_reg("CURRENT_SEQ") == vm_reg("DONE_SEQ"); i++)
+	for (int i = 0; i < VM_WAIT_MS / 10 && vm_reg("CURRENT_SEQ") == vm_reg("DONE_SEQ"); i++)
 		usleep(10000);
 	OK(vm_reg("CURRENT_SEQ") != vm_reg("DONE_SEQ"));
 }
@@ -213,7 +213,7 @@ static char *await_dump(void)
 {
 	const char *path = NULL;
 
-	for (int i = 0; i < 500 && !path; i++) {
+	for (int i = 0; i < VM_WAIT_MS / 10 && !path; i++) {
 		path = find("/sys/class/devcoredump/devcd*/data");
 		if (!path)
 			usleep(10000);
@@ -308,7 +308,7 @@ static void force_reset(void)
 	int events = listen_events();
 
 	vm_counters(w.fd, &before);
-	vm_control("inject slow@+1:10000");
+	vm_control("inject slow@+1:60000");
 	start(&w);
 	await_running();
 	start(&other);
@@ -333,11 +333,12 @@ static void debugfs_files(void)
 	EQ(vm_reg("DONE_SEQ"), vm_reg("CURRENT_SEQ"));
 	snprintf(line, sizeof(line), " handle %u size 4096 ", w.to.handle);
 	OK(strstr(slurp(debugfs("buffers")), line));
-	vm_control("inject slow@+1:500");
+	vm_control("inject slow@+1:60000");
 	start(&w);
 	await_running();
 	text = slurp(debugfs("queue"));
 	OK(strstr(text, "slot ") && strstr(text, " client "));
+	vm_control("hurry");
 	EQ(vm_sync_result(w.fd, w.sync), 0);
 	OK(!strstr(slurp(debugfs("queue")), "slot "));
 }

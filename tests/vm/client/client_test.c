@@ -434,7 +434,7 @@ int main(int argc, char **argv)
 		fflush(stdout);
 		pid = fork();
 		if (!pid) {
-			alarm(60 * slow);
+			alarm(180 * slow);
 			tests[i].run();
 			fflush(stdout);
 			_exit(0);
