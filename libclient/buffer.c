@@ -38,28 +38,6 @@ static struct rivulet_buffer *buffer_new(struct rivulet_device *dev, uint32_t ha
 	return b;
 }
 
-int rivulet_buffer_create(struct rivulet_device *dev, uint64_t size, struct rivulet_buffer **out)
-{
-	struct drm_rivulet_bo_create c = { .size = size };
-	struct rivulet_buffer *b;
-
-	if (!size || size > DRM_RIVULET_MAX_BO_SIZE)
-		return rvl_lib_fail(EINVAL, "a buffer has 1 to %llu bytes, not %llu",
-				DRM_RIVULET_MAX_BO_SIZE, (unsigned long long)size);
-	if (drmIoctl(dev->fd, DRM_IOCTL_RIVULET_BO_CREATE, &c))
-		return rvl_lib_fail(errno, "%s: no buffer of %llu bytes: %s", dev->path,
-				(unsigned long long)size, strerror(errno));
-	pthread_mutex_lock(&dev->lock);
-	b = buffer_new(dev, c.handle, c.size, 0);
-	if (!b)
-		gem_close(dev, c.handle);
-	pthread_mutex_unlock(&dev->lock);
-	if (!b)
-		return rvl_lib_fail(ENOMEM, "out of memory");
-	*out = b;
-	return 0;
-}
-
 /* A handle that nobody here knew yet, with dev->lock; closes it on error. */
 static int adopt(struct rivulet_device *dev, uint32_t handle, struct rivulet_buffer **out)
 {
@@ -76,6 +54,35 @@ static int adopt(struct rivulet_device *dev, uint32_t handle, struct rivulet_buf
 	if (err)
 		gem_close(dev, handle);
 	return -err;
+}
+
+int rivulet_buffer_create_as(struct rivulet_device *dev, uint64_t size, uint32_t flags,
+			     struct rivulet_buffer **out)
+{
+	struct drm_rivulet_bo_create c = { .size = size, .flags = flags };
+	struct rivulet_buffer *b;
+	int r;
+
+	if (!size || size > DRM_RIVULET_MAX_BO_SIZE)
+		return rvl_lib_fail(EINVAL, "a buffer has 1 to %llu bytes, not %llu",
+				DRM_RIVULET_MAX_BO_SIZE, (unsigned long long)size);
+	if (drmIoctl(dev->fd, DRM_IOCTL_RIVULET_BO_CREATE, &c))
+		return rvl_lib_fail(errno, "%s: no buffer of %llu bytes: %s", dev->path,
+				(unsigned long long)size, strerror(errno));
+	pthread_mutex_lock(&dev->lock);
+	/* The driver tells which of the flags make a difference on this platform. */
+	r = adopt(dev, c.handle, &b);
+	pthread_mutex_unlock(&dev->lock);
+	if (r)
+		return rvl_lib_fail(-r, "%s: no buffer of %llu bytes: %s", dev->path,
+				(unsigned long long)size, strerror(-r));
+	*out = b;
+	return 0;
+}
+
+int rivulet_buffer_create(struct rivulet_device *dev, uint64_t size, struct rivulet_buffer **out)
+{
+	return rivulet_buffer_create_as(dev, size, 0, out);
 }
 
 /* With dev->lock. The kernel may have widened or narrowed the shared handle's right: ask again. */
@@ -153,6 +160,37 @@ int rivulet_buffer_map(struct rivulet_buffer *buf, void **ptr)
 		return rvl_lib_fail(-r, "%s: cannot map buffer %u (%llu bytes): %s", buf->dev->path,
 				buf->handle, (unsigned long long)buf->size, strerror(-r));
 	return 0;
+}
+
+static int access_buffer(struct rivulet_buffer *buf, uint32_t flags,
+			 const struct drm_rivulet_range *ranges, uint32_t count, int64_t deadline)
+{
+	struct drm_rivulet_bo_access a = {
+		.handle = buf->handle,
+		.flags = flags,
+		.ranges = (uintptr_t)ranges,
+		.count = count,
+		.timeout = deadline,
+	};
+
+	if (!drmIoctl(buf->dev->fd, DRM_IOCTL_RIVULET_BO_ACCESS, &a))
+		return 0;
+	if (errno == ETIME)
+		return rvl_lib_fail(ETIME, "%s: buffer %u is still in use", buf->dev->path, buf->handle);
+	return rvl_lib_fail(errno, "%s: CPU access to buffer %u: %s", buf->dev->path, buf->handle,
+			strerror(errno));
+}
+
+int rivulet_buffer_begin(struct rivulet_buffer *buf, uint32_t access,
+			 const struct drm_rivulet_range *ranges, uint32_t count, int64_t deadline)
+{
+	return access_buffer(buf, access & ~DRM_RIVULET_ACCESS_END, ranges, count, deadline);
+}
+
+int rivulet_buffer_end(struct rivulet_buffer *buf, uint32_t access,
+		       const struct drm_rivulet_range *ranges, uint32_t count)
+{
+	return access_buffer(buf, access | DRM_RIVULET_ACCESS_END, ranges, count, 0);
 }
 
 struct rivulet_buffer *rivulet_buffer_ref(struct rivulet_buffer *buf)

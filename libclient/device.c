@@ -192,3 +192,8 @@ int rivulet_device_counters(struct rivulet_device *dev, struct drm_rivulet_count
 {
 	return query(dev->fd, DRM_RIVULET_QUERY_COUNTERS, out, sizeof(*out), dev->path);
 }
+
+int rivulet_device_standing(struct rivulet_device *dev, struct drm_rivulet_client *out)
+{
+	return query(dev->fd, DRM_RIVULET_QUERY_CLIENT, out, sizeof(*out), dev->path);
+}

@@ -94,21 +94,35 @@ static int refused(const struct rivulet_device *dev, const struct drm_rivulet_jo
 			strerror(err));
 }
 
-int rivulet_device_submit(struct rivulet_device *dev, struct drm_rivulet_job *jobs, uint32_t count,
-			  uint32_t *queued)
+int rivulet_device_submit_with(struct rivulet_device *dev, struct drm_rivulet_job *jobs, uint32_t count,
+			       const struct rivulet_submit_options *opts, uint32_t *queued)
 {
+	static const struct rivulet_submit_options none;
 	struct drm_rivulet_submit s = { .jobs = (uintptr_t)jobs, .count = count,
-					.stride = sizeof(*jobs) };
+					.stride = sizeof(*jobs), .fence_fd = -1 };
 	int r = 0;
 
+	opts = opts ? opts : &none;
+	s.priority = opts->priority;
+	s.flags = opts->fence_fd ? DRM_RIVULET_SUBMIT_FENCE_FD : 0;
+	if (opts->fence_fd)
+		*opts->fence_fd = -1;
 	if (!count || count > DRM_RIVULET_MAX_JOBS)
 		return rvl_lib_fail(EINVAL, "a submit has 1 to %u jobs, not %u", DRM_RIVULET_MAX_JOBS,
 				count);
 	if (drmIoctl(dev->fd, DRM_IOCTL_RIVULET_SUBMIT, &s))
 		r = refused(dev, jobs, count, s.queued, errno);
+	else if (opts->fence_fd)
+		*opts->fence_fd = s.fence_fd;
 	if (queued)
 		*queued = s.queued;
 	return r;
+}
+
+int rivulet_device_submit(struct rivulet_device *dev, struct drm_rivulet_job *jobs, uint32_t count,
+			  uint32_t *queued)
+{
+	return rivulet_device_submit_with(dev, jobs, count, NULL, queued);
 }
 
 int rivulet_check_program(const struct rivulet_device *dev, const void *data, size_t size)

@@ -34,6 +34,7 @@ extern "C" {
 struct rivulet_device;
 struct rivulet_buffer;
 struct rivulet_fence;
+struct rivulet_perfmon;
 struct rivulet_client;
 struct rivulet_model;
 struct rivulet_request;
@@ -70,11 +71,20 @@ const struct drm_rivulet_device *rivulet_device_info(const struct rivulet_device
 int rivulet_device_query(struct rivulet_device *dev, struct drm_rivulet_device *out);
 /** rivulet_device_counters() - totals since power on, in the order of RIVULET_COUNTERS */
 int rivulet_device_counters(struct rivulet_device *dev, struct drm_rivulet_counters *out);
+/** rivulet_device_standing() - what the driver thinks of this device object as a client: its hangs, and if it is banned */
+int rivulet_device_standing(struct rivulet_device *dev, struct drm_rivulet_client *out);
 
 /* ---- buffers ---- */
 
 /** rivulet_buffer_create() - zeroed memory of the device; @size bytes, rounded up to pages */
 int rivulet_buffer_create(struct rivulet_device *dev, uint64_t size, struct rivulet_buffer **out);
+/**
+ * rivulet_buffer_create_as() - the same, with a kind of CPU mapping
+ * @flags: DRM_RIVULET_BO_WC, write-combined: fast to fill, slow to read; DRM_RIVULET_BO_CACHED: cached on every
+ * platform, with rivulet_buffer_begin() and _end() around what the CPU does; or 0: cached where that needs neither.
+ */
+int rivulet_buffer_create_as(struct rivulet_device *dev, uint64_t size, uint32_t flags,
+			     struct rivulet_buffer **out);
 /**
  * rivulet_buffer_import() - a dma-buf of anybody (camera, udmabuf, DMA heap, another device)
  * Importing the same dma-buf twice returns the same buffer with one more reference. A dma-buf opened
@@ -91,6 +101,20 @@ int rivulet_buffer_export(struct rivulet_buffer *buf, bool writable, int *dmabuf
  * A read-only buffer is mapped for reading. Reads and writes race with running jobs: wait first.
  */
 int rivulet_buffer_map(struct rivulet_buffer *buf, void **ptr);
+/**
+ * rivulet_buffer_begin() - the CPU's turn at a buffer: wait for who uses it, then see what was written
+ * @access: DRM_RIVULET_ACCESS_READ waits for jobs and other drivers that write the buffer, DRM_RIVULET_ACCESS_WRITE
+ * also for those that read it, or both
+ * @ranges: @count of them, ascending, without overlap, up to DRM_RIVULET_MAX_RANGES; count 0: the whole buffer
+ * @deadline: CLOCK_MONOTONIC ns; 0 polls, INT64_MAX waits
+ * -ETIME: still in use at @deadline; -EACCES: to write a read-only buffer. Where the device does not see the CPU's
+ * caches, only these bytes are made so. A wait that a signal interrupts goes on.
+ */
+int rivulet_buffer_begin(struct rivulet_buffer *buf, uint32_t access,
+			 const struct drm_rivulet_range *ranges, uint32_t count, int64_t deadline);
+/** rivulet_buffer_end() - the turn is over: what the CPU wrote there is the device's to see; never waits */
+int rivulet_buffer_end(struct rivulet_buffer *buf, uint32_t access,
+		       const struct drm_rivulet_range *ranges, uint32_t count);
 struct rivulet_buffer *rivulet_buffer_ref(struct rivulet_buffer *buf);
 struct rivulet_buffer *rivulet_buffer_unref(struct rivulet_buffer *buf);
 /** rivulet_buffer_size() - bytes */
@@ -127,6 +151,37 @@ int rivulet_fence_status(int sync_file);
  */
 int rivulet_device_submit(struct rivulet_device *dev, struct drm_rivulet_job *jobs, uint32_t count,
 			  uint32_t *queued);
+/** struct rivulet_submit_options - how jobs are queued; all zero is the default */
+struct rivulet_submit_options {
+	int32_t priority;	/* DRM_RIVULET_PRIORITY_*; HIGH needs CAP_SYS_NICE, else -EACCES */
+	int *fence_fd;		/* not NULL: gets a sync_file of the last job, as of rivulet_fence_fd() */
+};
+/**
+ * rivulet_device_submit_with() - the same with options; NULL are the defaults
+ * Without an error *@fence_fd is the caller's to close; with one it is -1, and jobs before the one refused run.
+ */
+int rivulet_device_submit_with(struct rivulet_device *dev, struct drm_rivulet_job *jobs, uint32_t count,
+			       const struct rivulet_submit_options *opts, uint32_t *queued);
+
+/**
+ * rivulet_perfmon_new() - a set of counters, all zero; put its id into the perfmon field of jobs to be counted
+ * -EBUSY: this device object has DRM_RIVULET_MAX_PERFMONS of them.
+ */
+int rivulet_perfmon_new(struct rivulet_device *dev, struct rivulet_perfmon **out);
+struct rivulet_perfmon *rivulet_perfmon_ref(struct rivulet_perfmon *mon);
+/** rivulet_perfmon_unref() - jobs that it counted run on */
+struct rivulet_perfmon *rivulet_perfmon_unref(struct rivulet_perfmon *mon);
+uint32_t rivulet_perfmon_id(const struct rivulet_perfmon *mon);
+/**
+ * rivulet_perfmon_read() - sums over its jobs that have ended, in the order of enum drm_rivulet_perf
+ * @reset: count from zero again after this; no job is lost or counted twice
+ * @count: of @values, DRM_RIVULET_PERF_COUNT for all; what the driver does not have is 0. A job is in the sums
+ * before its fence tells.
+ */
+int rivulet_perfmon_read(struct rivulet_perfmon *mon, bool reset, uint64_t *values, uint32_t count);
+/** rivulet_perfmon_counter() - name of a value, "conv_busy", and if asked its unit, "cycles"; NULL: there is none */
+const char *rivulet_perfmon_counter(uint32_t counter, const char **unit);
+
 /**
  * rivulet_check_program() - validate an untrusted program file, and that it was made for this device
  * @dev: NULL skips the second. -EINVAL: damaged; -ENOEXEC: for another target, the property is named.

@@ -71,7 +71,8 @@ static int kernel_submit(struct rivulet_runtime *rt, const struct rvl_rt_npu_job
 	struct drm_rivulet_job j = { .regions = (uintptr_t)region, .variants = (uintptr_t)variant,
 		.out_syncs = (uintptr_t)&out, .out_sync_count = 1,
 		.min_level = job->min_level, .report_slot = RIVULET_SLOT_REPORT,
-		.report_offset = job->report_offset, .deadline = job->deadline };
+		.report_offset = job->report_offset, .deadline = job->deadline,
+		.perfmon = rt->mon ? rivulet_perfmon_id(rt->mon) : 0 };
 	int r = t->fence ? 0 : rivulet_fence_new(rt->dev, &t->fence);
 
 	if (r)
@@ -106,6 +107,7 @@ static int kernel_set_level(struct rivulet_runtime *rt, uint32_t level)
 
 static void kernel_destroy(struct rivulet_runtime *rt)
 {
+	rivulet_perfmon_unref(rt->mon);
 	rivulet_device_unref(rt->dev);
 }
 

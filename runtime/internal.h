@@ -82,6 +82,7 @@ struct rivulet_runtime {
 	struct rivulet_workers *pool;	/* referenced */
 	struct rivulet_board board;
 	struct rivulet_device *dev;	/* kernel back end */
+	struct rivulet_perfmon *mon;	/* kernel back end; referenced, or NULL */
 	struct rvl_rt_sim *sim;		/* model back end */
 	int epoll;
 	int event;			/* eventfd: completions, or finished runs not yet told */

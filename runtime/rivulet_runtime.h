@@ -27,6 +27,7 @@
 
 struct rivulet_device;
 struct rivulet_buffer;
+struct rivulet_perfmon;
 struct rivulet_workers;
 struct rivulet_runtime;
 struct rivulet_image;
@@ -67,6 +68,11 @@ const struct rivulet_board *rivulet_runtime_board(const struct rivulet_runtime *
 void rivulet_runtime_target(const struct rivulet_runtime *rt, struct rivulet_target *t);
 /** rivulet_runtime_set_level() - model only (-EOPNOTSUPP else: devfreq's job); takes effect at the next NPU step */
 int rivulet_runtime_set_level(struct rivulet_runtime *rt, uint32_t level);
+/**
+ * rivulet_runtime_monitor() - count the NPU steps that start from now on in @mon; NULL: in none
+ * @mon: of the runtime's device; referenced. -EOPNOTSUPP: the model has no monitors.
+ */
+int rivulet_runtime_monitor(struct rivulet_runtime *rt, struct rivulet_perfmon *mon);
 
 /** struct rivulet_level_total - NPU work done at one level since the runtime began, from status reports */
 struct rivulet_level_total {

@@ -251,3 +251,13 @@ const struct rivulet_level_total *rivulet_runtime_totals(const struct rivulet_ru
 {
 	return rt->total;
 }
+
+int rivulet_runtime_monitor(struct rivulet_runtime *rt, struct rivulet_perfmon *mon)
+{
+	if (!rt->dev)
+		return -EOPNOTSUPP;
+	rivulet_perfmon_ref(mon);
+	rivulet_perfmon_unref(rt->mon);
+	rt->mon = mon;
+	return 0;
+}

@@ -19,6 +19,8 @@ struct bench {
 	uint64_t *wall;
 	struct rvl_run_stats sum;
 	double rate;	/* inferences a second, @depth in flight */
+	bool counters;
+	uint64_t count[DRM_RIVULET_PERF_COUNT];	/* of the runs measured one by one */
 	struct rvl_mode mode;
 };
 
@@ -57,7 +59,11 @@ static int latency(struct bench *b)
 	int e = 0;
 
 	for (uint64_t i = 0; !e && i < b->warmup + b->runs; i++) {
-		e = rvl_engine_start(b->engine, 0, 0, 0);
+		/* What the monitor has of the warm-up is thrown away. */
+		if (i == b->warmup && b->counters)
+			e = rvl_engine_counted(b->engine, b->count);
+		if (!e)
+			e = rvl_engine_start(b->engine, 0, 0, 0);
 		if (!e)
 			e = rvl_engine_wait(b->engine, 0, &s);
 		if (e || i < b->warmup)
@@ -74,6 +80,8 @@ static int latency(struct bench *b)
 		b->sum.write_bytes += s.write_bytes;
 		b->sum.level_max = s.level_max;
 	}
+	if (!e && b->counters)
+		e = rvl_engine_counted(b->engine, b->count);
 	return e;
 }
 
@@ -129,6 +137,38 @@ static double level_joule(const struct bench *b, uint32_t level)
 	return rvl_engine_level(b->engine, level)->joule;
 }
 
+static double share(const struct bench *b, uint32_t counter)
+{
+	uint64_t all = b->count[DRM_RIVULET_PERF_CYCLES];
+
+	return all ? 100.0 * (double)b->count[counter] / (double)all : 0;
+}
+
+/* What the device counted, job by job; engines also as a part of the time that their jobs took. */
+static void text_counters(const struct bench *b)
+{
+	static const char *const heads[] = { "counter", ">a run", ">a job", "unit", ">of the cycles" };
+	uint64_t jobs = b->count[DRM_RIVULET_PERF_JOBS];
+	struct rvl_table t;
+
+	printf("  counters of %llu jobs, %llu of them failed\n", (unsigned long long)jobs,
+	       (unsigned long long)b->count[DRM_RIVULET_PERF_FAILED]);
+	rvl_table_init(&t, 5, heads);
+	for (uint32_t i = DRM_RIVULET_PERF_TIME; i < DRM_RIVULET_PERF_COUNT; i++) {
+		const char *unit, *name = rivulet_perfmon_counter(i, &unit);
+
+		rvl_table_cell(&t, "%s", name);
+		rvl_table_cell(&t, "%.0f", each(b, b->count[i]));
+		rvl_table_cell(&t, "%.0f", jobs ? (double)b->count[i] / (double)jobs : 0);
+		rvl_table_cell(&t, "%s", unit);
+		if (!strcmp(unit, "cycles"))
+			rvl_table_cell(&t, "%.1f %%", share(b, i));
+		else
+			rvl_table_cell(&t, "%s", "");
+	}
+	rvl_table_print(&t, 2);
+}
+
 static void text_report(const struct bench *b, const char *model)
 {
 	static const char *const heads[] = { ">level", ">clock", ">NPU time", ">energy", ">per joule" };
@@ -159,6 +199,15 @@ static void text_report(const struct bench *b, const char *model)
 	rvl_table_print(&t, 2);
 }
 
+/* Sums over all measured runs. */
+static void json_counters(const struct bench *b)
+{
+	rvl_json_open("counters", '{');
+	for (uint32_t i = 0; i < DRM_RIVULET_PERF_COUNT; i++)
+		rvl_json_u64(rivulet_perfmon_counter(i, NULL), b->count[i]);
+	rvl_json_close();
+}
+
 static void json_report(const struct bench *b, const char *model)
 {
 	const struct rivulet_board *board = rvl_engine_board(b->engine);
@@ -184,6 +233,8 @@ static void json_report(const struct bench *b, const char *model)
 		rvl_json_close();
 	}
 	rvl_json_close();
+	if (b->counters)
+		json_counters(b);
 	rvl_json_end();
 }
 
@@ -194,6 +245,8 @@ static void report(const struct bench *b, const char *model)
 		return;
 	}
 	text_report(b, model);
+	if (b->counters)
+		text_counters(b);
 	rvl_figure(b->figures, "latency.min", quantile(b, 0) * 1e3, "ms");
 	rvl_figure(b->figures, "latency.median", quantile(b, 0.5) * 1e3, "ms");
 	rvl_figure(b->figures, "latency.p99", quantile(b, 0.99) * 1e3, "ms");
@@ -208,6 +261,8 @@ static int bench(struct bench *b, const char *model)
 		.mode = &b->mode, .threads = (uint32_t)b->threads, .instances = (uint32_t)b->depth };
 	int e = rvl_engine_open(model, &o, &b->engine);
 
+	if (!e && b->counters)
+		e = rvl_engine_monitor(b->engine);
 	if (e)
 		return e;
 	b->wall = calloc(b->runs, sizeof(*b->wall));
@@ -236,6 +291,8 @@ int rvl_cmd_bench(int argc, char **argv)
 		{ "batch", 0, "N", "value of a symbolic first dimension (1)", .number = &b.batch },
 		{ "symbol", 0, "N", "value of other symbolic dimensions", .number = &b.symbol },
 		RVL_MODE_OPTIONS(&b.mode),
+		{ "counters", 0, NULL, "what a performance monitor counts of the jobs, of a node only",
+		  .flag = &b.counters },
 		{ "threads", 0, "N", "workers for CPU steps, not with the daemon", .number = &b.threads },
 		{ "figures", 0, "PREFIX", "print `figure PREFIX.NAME VALUE UNIT` lines", .text = &b.figures },
 		{ 0 }

@@ -33,6 +33,7 @@ struct rvl_engine {
 	struct rivulet_board board;
 	struct rivulet_workers *workers;
 	struct rivulet_device *dev;
+	struct rivulet_perfmon *mon;
 	struct rivulet_runtime *rt;
 	struct rivulet_image *img;
 	struct rivulet_client *client;
@@ -407,6 +408,7 @@ void rvl_engine_close(struct rvl_engine *e)
 	rivulet_image_unref(e->img);
 	rivulet_runtime_unref(e->rt);
 	rivulet_workers_unref(e->workers);
+	rivulet_perfmon_unref(e->mon);
 	rivulet_device_unref(e->dev);
 	free(e);
 }
@@ -484,6 +486,26 @@ int rvl_engine_set_level(struct rvl_engine *e, uint32_t level)
 				     e->board.name, e->board.levels - 1);
 	return r ? rvl_tool_fail(RVL_EXIT_USAGE, "--level is for sim:BOARD; a device's level is set by "
 				 "its devfreq files, see rivulet info") : 0;
+}
+
+int rvl_engine_monitor(struct rvl_engine *e)
+{
+	int r;
+
+	if (!e->dev)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--counters needs --device /dev/accel/accelN: the jobs "
+				     "of %s are not this program's", e->name);
+	r = rivulet_perfmon_new(e->dev, &e->mon);
+	if (!r)
+		r = rivulet_runtime_monitor(e->rt, e->mon);
+	return r ? fail_lib(r) : 0;
+}
+
+int rvl_engine_counted(struct rvl_engine *e, uint64_t *values)
+{
+	int r = rivulet_perfmon_read(e->mon, true, values, DRM_RIVULET_PERF_COUNT);
+
+	return r ? fail_lib(r) : 0;
 }
 
 int rvl_engine_start(struct rvl_engine *e, uint32_t instance, uint64_t timeout_ns, int priority)

@@ -287,6 +287,10 @@ void *rvl_engine_memory(struct rvl_engine *e, uint32_t instance, uint32_t tensor
 /** rvl_engine_set_level() - the model only. 0 or an enum rvl_exit */
 int rvl_engine_set_level(struct rvl_engine *e, uint32_t level);
 bool rvl_engine_is_sim(const struct rvl_engine *e);
+/** rvl_engine_monitor() - count NPU jobs that start from now on; a node's only. 0 or an enum rvl_exit */
+int rvl_engine_monitor(struct rvl_engine *e);
+/** rvl_engine_counted() - sums since the last call, DRM_RIVULET_PERF_COUNT of them. 0 or an enum rvl_exit */
+int rvl_engine_counted(struct rvl_engine *e, uint64_t *values);
 /** rvl_engine_start() - @timeout_ns from now is the deadline, 0: none */
 int rvl_engine_start(struct rvl_engine *e, uint32_t instance, uint64_t timeout_ns, int priority);
 /** rvl_engine_wait() - until the instance's run ended. 0 or an enum rvl_exit; @stats may be NULL */

@@ -39,6 +39,12 @@ static struct {
 	uint32_t syncobjs;
 	int export_error, map_error;	/* errno, or 0 */
 	int memory;			/* what every export gives, duplicated; or -1 */
+	struct drm_rivulet_submit submit;	/* last one */
+	struct drm_rivulet_bo_access access;	/* last one, and its ranges */
+	struct drm_rivulet_range range[4];
+	uint32_t create_flags;
+	uint64_t size[16];		/* of the buffers created, by handle */
+	uint32_t monitors, monitor_reads, resets;
 } fake;
 
 static void *field(UMockdevIoctlData *d)
@@ -81,8 +87,11 @@ static void do_query(UMockdevIoctlData *d)
 		.dn = 4, .level_count = 2, .level = { { .hz = 100 }, { .hz = 200 } },
 		.name = "fake", .current_level = 1 };
 	struct drm_rivulet_counters c = { .value = { 11, 22 }, .epoch = 3 };
-	const void *from = q.type == DRM_RIVULET_QUERY_DEVICE ? (void *)&dev : (void *)&c;
-	size_t size = q.type == DRM_RIVULET_QUERY_DEVICE ? sizeof(dev) : sizeof(c);
+	struct drm_rivulet_client client = { DRM_RIVULET_CLIENT_BANNED, 4 };
+	const void *from = q.type == DRM_RIVULET_QUERY_DEVICE ? (void *)&dev :
+			   q.type == DRM_RIVULET_QUERY_CLIENT ? (void *)&client : (void *)&c;
+	size_t size = q.type == DRM_RIVULET_QUERY_DEVICE ? sizeof(dev) :
+		      q.type == DRM_RIVULET_QUERY_CLIENT ? sizeof(client) : sizeof(c);
 	g_autoptr(UMockdevIoctlData) p = umockdev_ioctl_data_resolve(d,
 		offsetof(struct drm_rivulet_query, pointer), q.size < size ? q.size : size, NULL);
 
@@ -95,8 +104,10 @@ static int do_create(UMockdevIoctlData *d)
 
 	if (c.size > 1 << 20)
 		return ENOMEM;
+	fake.create_flags = c.flags;
 	c.size = (c.size + 4095) / 4096 * 4096;
 	c.handle = ++fake.handles;
+	fake.size[c.handle % 16] = c.size;
 	fake.open_handles++;
 	reply(d, &c, sizeof(c));
 	return 0;
@@ -106,8 +117,8 @@ static int do_info(UMockdevIoctlData *d)
 {
 	struct drm_rivulet_bo_info i = *(struct drm_rivulet_bo_info *)field(d);
 
-	i.size = 8192;
-	i.flags = DRM_RIVULET_BO_IMPORTED;
+	i.size = i.handle > 1000 ? 8192 : fake.size[i.handle % 16];
+	i.flags = i.handle > 1000 ? DRM_RIVULET_BO_IMPORTED : fake.create_flags & DRM_RIVULET_BO_WC;
 	if (i.handle == fake.readonly_handle)
 		i.flags |= DRM_RIVULET_BO_READONLY;
 	reply(d, &i, sizeof(i));
@@ -137,6 +148,7 @@ static int do_submit(UMockdevIoctlData *d)
 		offsetof(struct drm_rivulet_job, regions),
 		job.region_count * sizeof(fake.region[0]), NULL) : NULL;
 
+	fake.submit = s;
 	fake.job = job;
 	if (r)
 		memcpy(fake.region, field(r), job.region_count * sizeof(fake.region[0]));
@@ -151,7 +163,58 @@ static int do_submit(UMockdevIoctlData *d)
 		return EINVAL;
 	}
 	s.queued = s.count;
+	if (s.flags & DRM_RIVULET_SUBMIT_FENCE_FD)
+		s.fence_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	reply(d, &s, sizeof(s));
+	return 0;
+}
+
+/* Another's job uses every buffer until INT64_MAX. */
+static int do_access(UMockdevIoctlData *d)
+{
+	struct drm_rivulet_bo_access a = *(struct drm_rivulet_bo_access *)field(d);
+	g_autoptr(UMockdevIoctlData) r = a.count ? umockdev_ioctl_data_resolve(d,
+		offsetof(struct drm_rivulet_bo_access, ranges), a.count * sizeof(fake.range[0]), NULL) : NULL;
+
+	fake.access = a;
+	if (r)
+		memcpy(fake.range, field(r), a.count * sizeof(fake.range[0]));
+	return a.flags & DRM_RIVULET_ACCESS_END || a.timeout == INT64_MAX ? 0 : ETIME;
+}
+
+/* Two monitors at most; they count in tens, and one counter less than the library knows. */
+static int do_monitor(UMockdevIoctlData *d, gulong request)
+{
+	struct drm_rivulet_perfmon p = *(struct drm_rivulet_perfmon *)field(d);
+
+	if (request == DRM_IOCTL_RIVULET_PERFMON_DESTROY) {
+		fake.monitors--;
+		return p.id == 41 + fake.monitors ? 0 : ENOENT;
+	}
+	if (fake.monitors == 2)
+		return EBUSY;
+	p.id = 41 + fake.monitors++;
+	reply(d, &p, sizeof(p));
+	return 0;
+}
+
+static int do_monitor_read(UMockdevIoctlData *d)
+{
+	struct drm_rivulet_perfmon_read p = *(struct drm_rivulet_perfmon_read *)field(d);
+	uint64_t value[DRM_RIVULET_PERF_COUNT - 1];
+	size_t room = p.count * sizeof(value[0]), size = room < sizeof(value) ? room : sizeof(value);
+	g_autoptr(UMockdevIoctlData) v = umockdev_ioctl_data_resolve(d,
+		offsetof(struct drm_rivulet_perfmon_read, values), size, NULL);
+
+	if (p.id != 41)
+		return ENOENT;
+	for (int i = 0; i < DRM_RIVULET_PERF_COUNT - 1; i++)
+		value[i] = 10 * i + 7;
+	reply(v, value, size);
+	fake.monitor_reads++;
+	fake.resets += p.flags == DRM_RIVULET_PERFMON_RESET;
+	p.count = DRM_RIVULET_PERF_COUNT - 1;
+	reply(d, &p, sizeof(p));
 	return 0;
 }
 
@@ -211,6 +274,10 @@ static int answer_ioctl(UMockdevIoctlData *d, gulong request)
 	case DRM_IOCTL_RIVULET_BO_CREATE: return do_create(d);
 	case DRM_IOCTL_RIVULET_BO_INFO: return do_info(d);
 	case DRM_IOCTL_RIVULET_SUBMIT: return do_submit(d);
+	case DRM_IOCTL_RIVULET_BO_ACCESS: return do_access(d);
+	case DRM_IOCTL_RIVULET_PERFMON_CREATE:
+	case DRM_IOCTL_RIVULET_PERFMON_DESTROY: return do_monitor(d, request);
+	case DRM_IOCTL_RIVULET_PERFMON_READ: return do_monitor_read(d);
 	case DRM_IOCTL_PRIME_FD_TO_HANDLE: return do_import(d);
 	case DRM_IOCTL_PRIME_HANDLE_TO_FD: return do_export(d);
 	case DRM_IOCTL_RIVULET_BO_MAP: return do_map(d);
@@ -257,6 +324,7 @@ static void driver_teardown(void)
 {
 	ck_assert_uint_eq(fake.open_handles, 0);
 	ck_assert_uint_eq(fake.syncobjs, 0);
+	ck_assert_uint_eq(fake.monitors, 0);
 	umockdev_testbed_detach_ioctl(fake.bed, NODE, NULL);
 	g_object_unref(fake.io);
 	g_object_unref(fake.bed);

@@ -184,6 +184,98 @@ START_TEST(maps)
 }
 END_TEST
 
+/* The CPU's turn reaches the driver as it was asked for: kind of buffer, direction, ranges, deadline. */
+START_TEST(turns)
+{
+	const struct drm_rivulet_range two[] = { { 64, 100 }, { 4096, 1 } };
+	struct rivulet_device *dev = device();
+	struct rivulet_buffer *wc, *cached;
+
+	ck_assert(!rivulet_buffer_create_as(dev, 8192, DRM_RIVULET_BO_WC, &wc));
+	ck_assert_uint_eq(fake.create_flags, DRM_RIVULET_BO_WC);
+	ck_assert_uint_eq(rivulet_buffer_flags(wc), DRM_RIVULET_BO_WC);
+	/* The fake platform's device sees the CPU's caches: the driver does not show the flag. */
+	ck_assert(!rivulet_buffer_create_as(dev, 8192, DRM_RIVULET_BO_CACHED, &cached));
+	ck_assert_uint_eq(fake.create_flags, DRM_RIVULET_BO_CACHED);
+	ck_assert_uint_eq(rivulet_buffer_flags(cached), 0);
+	ck_assert(!rivulet_buffer_begin(cached, DRM_RIVULET_ACCESS_READ, two, 2, INT64_MAX));
+	ck_assert_uint_eq(fake.access.handle, rivulet_buffer_handle(cached));
+	ck_assert_uint_eq(fake.access.flags, DRM_RIVULET_ACCESS_READ);
+	ck_assert(!memcmp(fake.range, two, sizeof(two)));
+	ck_assert(!rivulet_buffer_end(cached, DRM_RIVULET_ACCESS_WRITE, two, 1));
+	ck_assert_uint_eq(fake.access.flags, DRM_RIVULET_ACCESS_WRITE | DRM_RIVULET_ACCESS_END);
+	ck_assert_uint_eq(fake.access.count, 1);
+	ck_assert_int_eq(rivulet_buffer_begin(cached, DRM_RIVULET_ACCESS_WRITE, NULL, 0, 123), -ETIME);
+	ck_assert_int_eq(fake.access.timeout, 123);
+	ck_assert_uint_eq(fake.access.count, 0);
+	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "still in use"));
+	rivulet_buffer_unref(wc);
+	rivulet_buffer_unref(cached);
+	rivulet_device_unref(dev);
+}
+END_TEST
+
+START_TEST(monitors)
+{
+	struct rivulet_device *dev = device();
+	struct rivulet_perfmon *m, *n, *none;
+	uint64_t v[DRM_RIVULET_PERF_COUNT] = { 0 };
+	const char *unit;
+
+	ck_assert(!rivulet_perfmon_new(dev, &m) && !rivulet_perfmon_new(dev, &n));
+	ck_assert_int_eq(rivulet_perfmon_new(dev, &none), -EBUSY);
+	ck_assert_uint_eq(rivulet_perfmon_id(m), 41);
+	v[DRM_RIVULET_PERF_COUNT - 1] = 99;
+	ck_assert(!rivulet_perfmon_read(m, false, v, DRM_RIVULET_PERF_COUNT));
+	ck_assert_uint_eq(v[DRM_RIVULET_PERF_CYCLES], 10 * DRM_RIVULET_PERF_CYCLES + 7);
+	ck_assert_uint_eq(v[DRM_RIVULET_PERF_COUNT - 1], 0);
+	ck_assert(!rivulet_perfmon_read(m, true, v, 1));
+	ck_assert_uint_eq(fake.monitor_reads, 2);
+	ck_assert_uint_eq(fake.resets, 1);
+	ck_assert_int_eq(rivulet_perfmon_read(n, false, v, 1), -ENOENT);
+	ck_assert_str_eq(rivulet_perfmon_counter(DRM_RIVULET_PERF_ENERGY, &unit), "energy");
+	ck_assert_str_eq(unit, "pJ");
+	ck_assert_ptr_null(rivulet_perfmon_counter(DRM_RIVULET_PERF_COUNT, &unit));
+	ck_assert_ptr_eq(rivulet_perfmon_ref(n), n);
+	rivulet_perfmon_unref(n);
+	ck_assert_uint_eq(fake.monitors, 2);
+	rivulet_perfmon_unref(n);
+	ck_assert_ptr_null(rivulet_perfmon_unref(m));
+	rivulet_device_unref(dev);
+}
+END_TEST
+
+START_TEST(submit_options)
+{
+	struct rivulet_device *dev = device();
+	struct drm_rivulet_job jobs[3] = { { .min_level = 1, .perfmon = 9 } };
+	struct drm_rivulet_client state;
+	int fd = 77;
+	struct rivulet_submit_options o = { .priority = DRM_RIVULET_PRIORITY_LOW };
+	uint32_t queued = 0;
+
+	ck_assert(!rivulet_device_submit_with(dev, jobs, 3, &o, &queued));
+	ck_assert_uint_eq(queued, 3);
+	ck_assert_int_eq(fake.submit.priority, -1);
+	ck_assert_uint_eq(fake.submit.flags, 0);
+	ck_assert_uint_eq(fake.job.perfmon, 9);
+	o.fence_fd = &fd;
+	ck_assert(!rivulet_device_submit_with(dev, jobs, 1, &o, NULL));
+	ck_assert_uint_eq(fake.submit.flags, DRM_RIVULET_SUBMIT_FENCE_FD);
+	ck_assert_int_ge(fcntl(fd, F_GETFD), 0);
+	close(fd);
+	fake.refuse_job = 1;
+	fd = 77;
+	ck_assert_int_eq(rivulet_device_submit_with(dev, jobs, 3, &o, &queued), -ENOSPC);
+	ck_assert_uint_eq(queued, 1);
+	ck_assert_int_eq(fd, -1);
+	ck_assert(!rivulet_device_standing(dev, &state));
+	ck_assert_uint_eq(state.flags, DRM_RIVULET_CLIENT_BANNED);
+	ck_assert_uint_eq(state.hangs, 4);
+	rivulet_device_unref(dev);
+}
+END_TEST
+
 /* Every wrong answer is one error, and leaves no descriptor behind; two strange ones are tolerated. */
 START_TEST(wrong_answers)
 {
@@ -497,6 +589,9 @@ int main(int argc, char **argv)
 	tcase_add_test(node, jobs);
 	tcase_add_test(node, job_of_step);
 	tcase_add_test(node, maps);
+	tcase_add_test(node, turns);
+	tcase_add_test(node, monitors);
+	tcase_add_test(node, submit_options);
 	tcase_add_loop_test(socket, wrong_answers, 0, FAULTS);
 	tcase_add_test(socket, whole_way);
 	tcase_add_test(socket, zero_copy);

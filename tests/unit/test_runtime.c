@@ -608,6 +608,7 @@ START_TEST(levels)
 	bind(e, 0, x, sizeof(x));
 	bind(e, 1, y, sizeof(y));
 	ck_assert_int_eq(rivulet_runtime_set_level(rt, b->levels), -EINVAL);
+	ck_assert_int_eq(rivulet_runtime_monitor(rt, NULL), -EOPNOTSUPP);
 	for (uint32_t l = 0; l < b->levels; l++) {
 		const struct rivulet_exec_result *r = rivulet_exec_result(e);
 		struct rivulet_work w;

@@ -635,6 +635,7 @@ static const struct { const char *words; int (*fn)(int, char **); int code; cons
 	{ "explain models/README", rvl_cmd_explain, RVL_EXIT_REFUSED, "models/README" },
 	{ "disasm models/lenet.onnx", rvl_cmd_disasm, RVL_EXIT_REFUSED, "models/lenet.onnx" },
 	{ "bench models/lenet.onnx --runs 0 " SIM, rvl_cmd_bench, RVL_EXIT_USAGE, "--runs" },
+	{ "bench models/lenet.onnx --counters " SIM, rvl_cmd_bench, RVL_EXIT_USAGE, "--device /dev/accel" },
 	{ "bench models/lenet.onnx --depth 65 " SIM, rvl_cmd_bench, RVL_EXIT_USAGE, "--depth" },
 	{ "info a b", rvl_cmd_info, RVL_EXIT_USAGE, "one model" },
 	{ "info --device /dev/accel/accel63", rvl_cmd_info, RVL_EXIT_ABSENT, "accel63" },

@@ -186,7 +186,7 @@ static void direct(void)
 	job.variant_count = rivulet_device_info(dev)->level_count;
 	OK(!rivulet_device_submit(dev, &job, 1, NULL));
 	OK(!rivulet_fence_fd(fence, &p.fd));
-	OK(poll(&p, 1, 10000) == 1 && rivulet_fence_status(p.fd) == 1);
+	OK(poll(&p, 1, 60000) == 1 && rivulet_fence_status(p.fd) == 1);
 	OK(!rivulet_fence_wait(fence, 0));
 	close(p.fd);
 	OK(!memcmp(out, want, N));
@@ -378,6 +378,86 @@ static void faults(void)
 	rivulet_device_unref(dev);
 }
 
+/* The driver's counters of the jobs are what their reports said; those of others are not in them. */
+static void counters(void)
+{
+	struct rivulet_device *dev = device();
+	struct rivulet_runtime *rt = runtime(dev, false);
+	struct rivulet_exec *x = exec_of(rt, program, program_size);
+	const struct rivulet_exec_result *r = rivulet_exec_result(x);
+	uint64_t v[DRM_RIVULET_PERF_COUNT], cycles = 0, energy = 0, jobs = 0;
+	uint8_t a[64] __attribute__((aligned(8))), b[64] __attribute__((aligned(8)));
+	struct drm_rivulet_client standing;
+	struct rivulet_perfmon *m;
+
+	pattern(a, 8);
+	OK(!rivulet_exec_bind_memory(x, 0, a, N, &err) && !rivulet_exec_bind_memory(x, 1, b, N, &err));
+	OK(!rivulet_perfmon_new(dev, &m));
+	OK(!run(x));
+	OK(!rivulet_runtime_monitor(rt, m));
+	for (int i = 0; i < 5; i++) {
+		OK(!run(x));
+		jobs += r->npu_steps;
+		cycles += r->cycles;
+		energy += r->energy_pj;
+	}
+	OK(!rivulet_perfmon_read(m, true, v, DRM_RIVULET_PERF_COUNT));
+	OK(v[DRM_RIVULET_PERF_JOBS] == jobs && !v[DRM_RIVULET_PERF_FAILED]);
+	OK(v[DRM_RIVULET_PERF_CYCLES] == cycles && v[DRM_RIVULET_PERF_ENERGY] == energy);
+	OK(v[DRM_RIVULET_PERF_CONV_BUSY] && v[DRM_RIVULET_PERF_CONV_BUSY] < cycles);
+	OK(!rivulet_runtime_monitor(rt, NULL));
+	OK(!run(x));
+	OK(!rivulet_perfmon_read(m, false, v, DRM_RIVULET_PERF_COUNT) && !v[DRM_RIVULET_PERF_JOBS]);
+	OK(!rivulet_device_standing(dev, &standing) && !standing.flags && !standing.hangs);
+	rivulet_perfmon_unref(m);
+	rivulet_exec_unref(x);
+	rivulet_runtime_unref(rt);
+	rivulet_device_unref(dev);
+}
+
+/* A job by hand between two turns of the CPU: begin waits for it, and no other wait is needed. */
+static void turns(void)
+{
+	static const struct drm_rivulet_range input = { 0, N };
+	struct rivulet_device *dev = device();
+	struct rivulet_buffer *prog, *io[2], *report;
+	struct drm_rivulet_region region[RIVULET_SLOTS];
+	struct drm_rivulet_variant variant[RIVULET_LEVELS];
+	struct drm_rivulet_job job;
+	uint8_t want[N];
+	int fd = -1;
+	struct rivulet_submit_options o = { .priority = DRM_RIVULET_PRIORITY_LOW, .fence_fd = &fd };
+	struct pollfd p = { .events = POLLIN };
+	void *m, *in, *out;
+
+	OK(!rivulet_buffer_create(dev, program_size, &prog) && !rivulet_buffer_map(prog, &m));
+	memcpy(m, program, program_size);
+	OK(!rivulet_buffer_create_as(dev, N, DRM_RIVULET_BO_WC, &io[0]) && !rivulet_buffer_map(io[0], &in));
+	OK(rivulet_buffer_flags(io[0]) == DRM_RIVULET_BO_WC);
+	OK(!rivulet_buffer_create_as(dev, N, DRM_RIVULET_BO_CACHED, &io[1]) && !rivulet_buffer_map(io[1], &out));
+	OK(!rivulet_buffer_create(dev, 4096, &report));
+	OK(!rivulet_job_from_step(program, 0, prog, NULL, io, 2, report, 0, &job, region, variant));
+	job.variant_count = rivulet_device_info(dev)->level_count;
+	for (unsigned int i = 0; i < 20; i++) {
+		OK(!rivulet_buffer_begin(io[0], DRM_RIVULET_ACCESS_WRITE, &input, 1, INT64_MAX));
+		pattern(in, i);
+		OK(!rivulet_buffer_end(io[0], DRM_RIVULET_ACCESS_WRITE, &input, 1));
+		expected(in, want);
+		OK(!rivulet_device_submit_with(dev, &job, 1, &o, NULL));
+		OK(!rivulet_buffer_begin(io[1], DRM_RIVULET_ACCESS_READ, NULL, 0, INT64_MAX));
+		OK(!memcmp(out, want, N));
+		OK(!rivulet_buffer_end(io[1], DRM_RIVULET_ACCESS_READ, NULL, 0));
+		p.fd = fd;
+		OK(poll(&p, 1, 60000) == 1 && rivulet_fence_status(fd) == 1);
+		close(fd);
+	}
+	rivulet_buffer_unref(prog);
+	rivulet_buffer_unref(io[0]);
+	rivulet_buffer_unref(io[1]);
+	rivulet_buffer_unref(report);
+	rivulet_device_unref(dev);
+}
+
 /* Dropped in flight: the process goes on, and so does the device. */
 static void dropped(void)
 {
@@ -392,7 +472,7 @@ static void dropped(void)
 		OK(!rivulet_exec_bind_memory(x, 0, a, N, &err));
 		OK(!rivulet_exec_bind_memory(x, 1, b, N, &err));
 		if (i % 3 == 2) {
-			OK(!rivulet_exec_start(x, &late, &err) && rivulet_exec_wait(x, 10000) == -ETIME);
+			OK(!rivulet_exec_start(x, &late, &err) && rivulet_exec_wait(x, 60000) == -ETIME);
 		} else {
 			OK(!rivulet_exec_start(x, NULL, &err));
 			if (i % 3)
@@ -414,6 +494,8 @@ static const struct {
 	{ "foreign-memory", "udmabuf memory in and out without a copy", foreign_memory },
 	{ "many", "eight runs in flight equal the linked model", many },
 	{ "faults", "a fault names slot and offset, the next run is fine", faults },
+	{ "counters", "a performance monitor sums the reports of its jobs, and of no others", counters },
+	{ "turns", "the CPU's turns at buffers of every kind order it with jobs; a fence comes with the submit", turns },
 	{ "dropped", "runs cancelled, late, or dropped disturb nothing", dropped },
 };
 
