@@ -7,7 +7,7 @@
 #   make install  DESTDIR=... PREFIX=/usr
 #   make help     this text
 #
-#   make check-STAGE alone: unit asan model plan conv onnx models docs dts rrsc security nspawn style kernel-style; scripts/vm-check.sh for the VM
+#   make check-STAGE alone: unit asan model plan conv onnx models docs layout dts rrsc security nspawn style kernel-style; scripts/vm-check.sh for the VM
 #   make coverage, bench-npu, bench-sc, eval-sc, bench-driver, bench-rrsc, check-headers, check-render, check-arm64, make fuzz-ioctl
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan SAN=1 and
@@ -88,7 +88,7 @@ PARTS := uapi sim kernels compiler libclient runtime daemon tool kmod tests tool
 DEPS := $(patsubst %.c,$(BUILD)/obj/%.d,$(ALL_SOURCES))
 -include $(DEPS)
 
-.PHONY: all clean help unit demo check check-unit check-asan check-models check-man check-driver-checks check-dts check-style check-kernel-style coverage
+.PHONY: all clean help unit demo check check-unit check-asan check-models check-man check-driver-checks check-layout check-dts check-style check-kernel-style coverage
 all: $(LIBS_ALL) $(PROGRAMS)
 
 # Sub-makes, because what pkg-config knows changes with the packages.
@@ -114,6 +114,8 @@ check-driver-checks:
 	@scripts/check-driver-checks
 check-man: $(PROGRAMS)
 	@BUILD=$(BUILD) scripts/check-man
+check-layout:
+	@scripts/check-layout
 check-dts:
 	@scripts/check-dts
 check-style: check-kernel-style

@@ -161,7 +161,7 @@ static void text_counters(const struct bench *b)
 		rvl_table_cell(&t, "%.0f", each(b, b->count[i]));
 		rvl_table_cell(&t, "%.0f", jobs ? (double)b->count[i] / (double)jobs : 0);
 		rvl_table_cell(&t, "%s", unit);
-		if (!strcmp(unit, "cycles"))
+		if (i >= DRM_RIVULET_PERF_LOAD_BUSY && i <= DRM_RIVULET_PERF_STORE_BUSY)
 			rvl_table_cell(&t, "%.1f %%", share(b, i));
 		else
 			rvl_table_cell(&t, "%s", "");
