@@ -372,7 +372,7 @@ struct rvl_sched {
 	struct rvl_list running;
 	struct rvl_list ended;		/* called back, not yet answered */
 	uint32_t queued, n_running;
-	bool device_lost;		/* a run ended with -ENODEV on the device that is there */
+	uint32_t lost_epoch;		/* a run ended with -ENODEV on this one; 0: none did */
 	uint64_t turn;			/* of the last run started without a deadline */
 	sd_event_source *kick;		/* answers and starts runs, not in the runtime's callbacks */
 	struct rvl_totals totals;

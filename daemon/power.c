@@ -15,6 +15,7 @@
 
 #define REFUSED_NS	(60 * NSEC_PER_SEC)	/* then a level is tried again */
 #define HEAT_HYSTERESIS	3000			/* millidegrees below a trip */
+#define RIGHTS_NS	(5 * NSEC_PER_SEC)	/* udev gives us a new device's files within that */
 #define NO_LEVEL	RIVULET_LEVELS
 
 /* ---- what is in force ---- */
@@ -143,12 +144,12 @@ static struct rvl_about about(const struct rvl_power *pw)
 				   .reason = rvl_policy_reason_name(pw->policy.reason) };
 }
 
-static void unsteered(struct rvl_power *pw, const struct rvl_text *why)
+static void unsteered(struct rvl_power *pw, int error, const struct rvl_text *why)
 {
 	struct rvl_about a = about(pw);
 
 	pw->steered = false;
-	if (pw->told_unsteered)
+	if (pw->told_unsteered || (error == -EACCES && rvl_now() < pw->since + RIGHTS_NS))
 		return;
 	pw->told_unsteered = true;
 	rvl_log(LOG_WARNING, RVL_LOG_POLICY_UNSTEERED, &a,
@@ -198,7 +199,7 @@ static bool apply(struct rvl_power *pw)
 		return refused(pw, level, &err);
 	pw->applied = r ? NO_LEVEL : level;
 	if (r) {
-		unsteered(pw, &err);
+		unsteered(pw, r, &err);
 		return false;
 	}
 	pw->steered = true;
@@ -442,6 +443,7 @@ void rvl_power_device(struct rvl_power *pw)
 	rvl_policy_init(&pw->policy, &cfg);
 	resume(pw);
 	pw->recovered.changed = 0;
+	pw->since = rvl_now();
 	pw->ready = true;
 	rvl_power_tick(pw);
 }

@@ -90,6 +90,7 @@ struct rvl_power {
 	struct rvl_manager *m;
 	const char *sys;
 	bool ready;		/* policy is set up for the device that is there */
+	uint64_t since;		/* it is */
 	struct rvl_policy policy;
 	struct rvl_gauge gauge;
 	struct rvl_zones zones;

@@ -163,6 +163,17 @@ static uint32_t level_of(const struct rvl_run *run, const struct rivulet_exec_re
 	return run->variant && way.clock ? run->variant - 1 : res->level_min;
 }
 
+/* The device knows before udev does. */
+static void lost(struct rvl_run *run, const char *text)
+{
+	struct rvl_manager *m = run->instance->session->m;
+	struct rvl_text why;
+
+	m->sched.lost_epoch = run->instance->epoch;
+	run->error = rvl_say(&why, -ENODEV, "the device %s went away: %.300s", m->device.node, text);
+	run->text = why;
+}
+
 static void finish(struct rvl_run *run)
 {
 	struct rvl_instance *x = run->instance;
@@ -172,9 +183,8 @@ static void finish(struct rvl_run *run)
 	bool late = !error && res->end_ns > run->slot.deadline;
 	uint64_t queue_ns = run->started ? run->started - run->slot.arrival : 0;
 
-	/* The device knows before udev does. */
-	if (!run->error && error == -ENODEV && x->epoch == s->m->device.epoch)
-		s->m->sched.device_lost = true;
+	if (error == -ENODEV && s->m->device.present && x->epoch == s->m->device.epoch)
+		lost(run, run->error ? run->text.s : res->text);
 	count(&s->m->sched.totals, res, error, queue_ns, late);
 	count(&x->model->program->totals, res, error, queue_ns, late);
 	if (error) {
@@ -239,9 +249,9 @@ static int on_kick(sd_event_source *source, void *data)
 
 	(void)source;
 	finish_ended(sc);
-	if (sc->device_lost)
+	if (sc->lost_epoch && sc->lost_epoch == m->device.epoch)
 		rvl_device_lost(&m->device);
-	sc->device_lost = false;
+	sc->lost_epoch = 0;
 	while (sc->queued && sc->n_running < m->cfg.parallel)
 		start(sc, rvl_container(sc->queue.next, struct rvl_run, link));
 	return 0;
