@@ -62,3 +62,12 @@ $(eval $(call program,tests/bench_plan,tests/bench/bench_plan.c,runtime client c
 .PHONY: bench-plan check-plan
 bench-plan check-plan: $(BUILD)/tests/bench_plan
 	@$<
+
+# 10,000 switches of the level under a full queue; make check makes a thousand.
+$(eval $(call program,tests/bench_switch,tests/bench/bench_switch.c,$(DAEMON_STATIC),$(DAEMON_LIBS)))
+.PHONY: bench-switch check-switch
+check-switch:
+	@scripts/bench-switch 1000
+bench-switch:
+	@scripts/install-deps.sh
+	@scripts/bench-switch $(SWITCHES)

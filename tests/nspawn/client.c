@@ -81,6 +81,7 @@ static int serve_once(struct rivulet_client *c, struct service *s, bool *away)
 		puts("again");
 	} else if (r) {
 		printf("lost %d %s\n", -r, rivulet_last_error());
+		fflush(stdout);
 		s->lost++;
 		/* The daemon hears of an unplugged device a moment after its jobs failed. */
 		if (rivulet_client_wait_device(c, 120000))
