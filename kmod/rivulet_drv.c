@@ -277,6 +277,7 @@ struct rvl_device *rvl_device_alloc(struct device *dev, const struct rvl_bus_ops
 	if (IS_ERR(rdev))
 		return rdev;
 	rdev->bus = bus;
+	dma_set_max_seg_size(dev, UINT_MAX);
 	rvl_init_locks(rdev);
 	rvl_poll_init(rdev);
 	dev_set_drvdata(dev, rdev);
