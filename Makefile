@@ -106,7 +106,7 @@ coverage:
 
 check-unit: unit
 check-asan:
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan SAN=1 OPT=-O1 unit
+	@UNIT_JOBS=2 $(MAKE) --no-print-directory BUILD=$(BUILD)/asan SAN=1 OPT=-O1 unit
 check-models: all
 	@BUILD=$(BUILD) scripts/check-models
 check-docs: check-man check-driver-checks
