@@ -217,7 +217,7 @@ static long read_number(const char *path, const char *key)
 
 static void check_leaks(const struct options *o)
 {
-	uint64_t end = now_ms() + 20000 * o->slow;
+	uint64_t end = now_ms() + 60000 * o->slow;
 	long users;
 
 	/* Jobs are freed by a work item after their fences, module references with the last fence. */

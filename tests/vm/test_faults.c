@@ -88,7 +88,7 @@ static void change_device(struct beat *b, struct client *c, uint32_t *devices)
 {
 	OK(b->may_lose);
 	close(c->fd);
-	for (int i = 0; i < VM_WAIT_MS && b->devices == *devices; i++)
+	for (int i = 0; i < 3 * VM_WAIT_MS && b->devices == *devices; i++)
 		usleep(1000);
 	EQ(b->devices, *devices + 1);
 	*devices = b->devices;
@@ -175,7 +175,7 @@ static struct beat *neighbour(bool may_lose)
 
 static void started(struct beat *b)
 {
-	for (int i = 0; i < VM_WAIT_MS && b->done < BEFORE; i++)
+	for (int i = 0; i < 3 * VM_WAIT_MS && b->done < BEFORE; i++)
 		usleep(1000);
 	OK(b->done >= BEFORE);
 }
