@@ -14,8 +14,8 @@
 #   --board NAME     board profile, a name or a path (default zu3eg-64)
 #   --stage DIR      installed into the guest before systemd starts (default build/stage)
 #   --pace real|fast device time or results at once (default real)
-#   --battery SPEC   an ACPI battery that the NPU drains: mwh=N[,factor=X][,charge=PERCENT].  Its module
-#                    is the guest's to load under check, else udev does
+#   --battery SPEC   an ACPI battery that the NPU drains: mwh=N[,factor=X][,charge=PERCENT]; the
+#                    guest loads its module (battery) when it wants to have it
 #   --no-npu         no model
 #   --foreign        two ivshmem devices that are not ours: a plain one and another server's
 #   --slow F         the machine is so many times slower: stretches --timeout and what tests wait for
@@ -145,8 +145,7 @@ start_battery() {
 		{ cat "$dir/iasl.log" >&2; die "battery.asl does not compile"; }
 	devices+=(-acpitable "file=$dir/battery.aml")
 	# Every reading is a fresh one: energy is compressed, the cache's second is not.
-	extra+=" memmap=4K\$$battery_page battery.cache_time=0"
-	[ "$mode" = demo ] || extra+=' modprobe.blacklist=battery'
+	extra+=" memmap=4K\$$battery_page battery.cache_time=0 modprobe.blacklist=battery"
 }
 
 # Devices with our PCI id that are none of ours, one of them as alike as can be.
