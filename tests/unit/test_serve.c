@@ -660,6 +660,41 @@ START_TEST(test_memory_may_come_late)
 }
 END_TEST
 
+/* A job's energy is gone from the page by the time its interrupt comes, and a charge by its "ok". */
+START_TEST(test_battery_follows_jobs)
+{
+	struct rvl_battery battery = { .on = false };
+	const struct rvl_battery_page *page;
+	char text[2000], err[160];
+	struct client c;
+	uint32_t left;
+
+	make_paths();
+	make_memory();
+	ck_assert_msg(!rvl_battery_set(&battery, "mwh=1000000,at=0x1e0000,factor=1e10", err, sizeof(err)),
+		      "%s", err);
+	start((struct rvl_server_options){ .socket = sock_path, .battery = battery }, "zu3eg-64", false);
+	ck_assert(join(&c));
+	map_memory(&c);
+	page = (const void *)(c.mem + 0x1e0000);
+	control("battery charge=50", text, sizeof(text));
+	ck_assert_str_eq(text, "ok\n");
+	ck_assert_uint_eq(page->magic, RVL_BATTERY_MAGIC);
+	left = page->left;
+	ck_assert_uint_eq(left, 500000);
+	reset(&c, 5);
+	run_copy(&c, 6);
+	ck_assert_uint_lt(page->left, left);
+	control("stat", text, sizeof(text));
+	ck_assert_ptr_nonnull(strstr(text, "battery_full_mwh 1000000\n"));
+	ck_assert_ptr_null(strstr(text, "battery_taken_pj 0\n"));
+	control("battery charge=101", text, sizeof(text));
+	ck_assert_ptr_nonnull(strstr(text, "error: \"charge=101\" is not within 0 to 100"));
+	leave(&c);
+	teardown();
+}
+END_TEST
+
 START_TEST(test_guest_physical_addresses)
 {
 	const uint64_t mib = 1 << 20, gib = 1 << 30;
@@ -745,6 +780,8 @@ static const struct {
 	{ "--board zu3eg-64 --mem /tmp/y --window 0x1000 --qtest /tmp/q --irq 988",
 	  "--irq 988: expected 0 to 987" },
 	{ "--board zu3eg-64 --mem /tmp/y --socket /tmp/x --irq 3", "go with --window" },
+	{ "--board zu3eg-64 --socket /tmp/x --mem /tmp/y --battery mwh=10",
+	  "--battery: \"mwh=10\": mwh= and at= are needed" },
 	{ "extra", "unexpected argument \"extra\"" },
 	{ "--nosuch", "unrecognized option" },
 };
@@ -800,6 +837,7 @@ static Suite *serve_suite(void)
 	tcase_add_test(alone, test_platform_polled_looks_when_rung);
 	tcase_add_test(alone, test_platform_power);
 	tcase_add_test(alone, test_memory_may_come_late);
+	tcase_add_test(alone, test_battery_follows_jobs);
 	tcase_add_test(alone, test_guest_physical_addresses);
 	tcase_add_test(alone, test_listen_errors);
 	tcase_add_loop_test(alone, test_program_refuses, 0, sizeof(refused) / sizeof(refused[0]));
