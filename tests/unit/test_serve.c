@@ -808,8 +808,8 @@ START_TEST(test_program_helps_and_ends)
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	snprintf(args, sizeof(args),
 		 "--board sc-edge --pace fast --verbose --socket %s/s --control %s/c --mem %s/m & "
-		 "p=$!; sleep 0.3; kill -TERM $p; wait $p",
-		 dir, dir, dir);
+		 "p=$!; while kill -0 $p && [ ! -S %s/c ]; do sleep 0.05; done; kill -TERM $p; wait $p",
+		 dir, dir, dir, dir);
 	ck_assert_int_eq(program(args, out, sizeof(out)), 0);
 	ck_assert_ptr_nonnull(strstr(out, "board sc-edge, pace fast, listening on"));
 	ck_assert_msg(!rmdir(dir), "it left something behind");
