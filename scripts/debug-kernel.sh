@@ -2,18 +2,19 @@
 # SPDX-License-Identifier: MIT
 #
 # debug-kernel.sh: builds, below build/debug-kernel, the kernel of `make check-debug`: Debian's 6.12 sources
-# with tests/vm/debug.config.
+# with tests/vm/debug.config and tests/vm/debug.patch.
 #
 #   root/vmlinux, root/lib/modules/VERSION   what the VM boots (RIVULET_VM_KERNEL of vm-rootfs.sh)
 #   obj                                      what a module is built against (KDIR of make modules)
 #
-# Kept until the source package or the config changes. The last line of output is the version.
+# Kept until the source package or one of these changes. The last line of output is the version.
 
 set -euo pipefail
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 out=$top/build/debug-kernel
 config=$top/tests/vm/debug.config
+patch=$top/tests/vm/debug.patch
 tar=/usr/src/linux-source-6.12.tar.xz
 
 die() {
@@ -38,6 +39,7 @@ build() {
 	rm -rf "$out/src" "$out/obj" "$out/root"
 	mkdir -p "$out/src" "$out/obj"
 	tar -C "$out/src" --strip-components=1 -xf "$tar"
+	patch -d "$out/src" -p1 <"$patch"
 	"${make[@]}" KCONFIG_ALLCONFIG="$config" allnoconfig
 	check_config
 	"${make[@]}" -j"$(nproc)" vmlinux modules
@@ -53,7 +55,7 @@ main() {
 	mkdir -p "$out"
 	exec 9>"$out/.lock"
 	flock 9
-	key=$(cat "$0" "$config" <(dpkg-query -W linux-source-6.12 gcc) | sha256sum | cut -c1-32)
+	key=$(cat "$0" "$config" "$patch" <(dpkg-query -W linux-source-6.12 gcc) | sha256sum | cut -c1-32)
 	if [ "$(cat "$out/key" 2>/dev/null)" != "$key" ]; then
 		rm -f "$out/key"
 		echo "debug-kernel: building (once, some 20 minutes; log in build/debug-kernel/log)" >&2

@@ -34,7 +34,7 @@ arm64_packages=(
 	linux-source-6.12 gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-arm
 	bc bison flex libssl-dev libelf-dev
 )
-debug_kernel_packages=(linux-source-6.12 flex bison bc libelf-dev xz-utils)
+debug_kernel_packages=(linux-source-6.12 flex bison bc libelf-dev patch xz-utils)
 search_packages=(python3-torch)
 oracle_packages=(python3-venv python3-pip)
 
