@@ -13,7 +13,8 @@ stage=$top/build/stage-vm
 
 build() {
 	make --no-print-directory -s all modules build/tests/vm/kmod_test \
-		build/tests/vm/fuzz_ioctl build/tests/vm/stranger build/tests/vm/client_test build/tests/vm/qconv.rvp
+		build/tests/vm/fuzz_ioctl build/tests/vm/stranger build/tests/vm/client_test build/tests/vm/qconv.rvp \
+		build/tests/vm/zu3eg-64.board
 	rm -rf "$stage"
 	make --no-print-directory -s install "DESTDIR=$stage" >/dev/null
 	if [ -n "$render" ]; then
@@ -38,7 +39,8 @@ main() {
 	# shellcheck disable=SC2064 # the name as it is now
 	trap "rm -f '$log'" EXIT
 	# The verdict comes last, after what the host has to say.
-	scripts/vm-run.sh --stage build/stage-vm --pace real --foreign --battery mwh=20000,factor=0 --timeout 900 check \
+	scripts/vm-run.sh --stage build/stage-vm --board "$top/build/tests/vm/zu3eg-64.board" --pace real --foreign \
+		--battery mwh=20000,factor=0 --timeout 900 check \
 		tests/vm/guest-check $render "$@" | tee "$log" |
 		sed -uE '/^[0-9]+ passed, [0-9]+ failed$/d' || status=$?
 	[ -n "$render" ] || echo "figure vm.check.time $((SECONDS - start)) s"

@@ -23,6 +23,38 @@ static void query_device(void)
 		OK(d.level[i].hz > d.level[i - 1].hz && d.level[i].microvolt);
 }
 
+/* What the board's file says of the stochastic lanes, in the order of register STREAM. */
+static void read_lanes(uint32_t *word)
+{
+	FILE *f = fopen("/host/build/tests/vm/zu3eg-64.board", "re");
+	uint32_t n = 0;
+	char line[128];
+
+	OK(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (strncmp(line, "sc_", 3))
+			continue;
+		OK(n < DRM_RIVULET_STREAM_WORDS);
+		OK(sscanf(line, "%*s = %u", &word[n++]) == 1);
+	}
+	fclose(f);
+	EQ(n, DRM_RIVULET_STREAM_WORDS);
+}
+
+static void query_stream(void)
+{
+	struct drm_rivulet_device d;
+	uint32_t want[DRM_RIVULET_STREAM_WORDS];
+
+	vm_info(vm_open(), &d);
+	EQ(d.stream[0], vm_reg("STREAM"));
+	if (!d.stream[0])
+		vm_skip("a board without stochastic lanes");
+	read_lanes(want);
+	for (int i = 0; i < DRM_RIVULET_STREAM_WORDS; i++)
+		EQ(d.stream[i], want[i]);
+}
+
 static void query_sizes(void)
 {
 	struct drm_rivulet_query q = { .type = DRM_RIVULET_QUERY_DEVICE };
@@ -137,6 +169,7 @@ static void handles_are_private(void)
 
 const struct vm_test vm_buffer_tests[] = {
 	{ "query_device", "geometry and levels arrive whole and plausible", query_device },
+	{ "query_stream", "the stochastic lanes of the board's file arrive word by word", query_stream },
 	{ "query_sizes", "a query tells its size, copies no more than asked, refuses bad types and pointers",
 	  query_sizes },
 	{ "version", "the interface declares its name and version", version },

@@ -8,4 +8,10 @@ $(BUILD)/tests/vm/qconv.rvp: $(BUILD)/rivulet
 	@echo "  RVP     $@"
 	@$< compile -q -o $@ $(VM_CLIENT_ONNX)/model.onnx $(foreach f,$(VM_CLIENT_FREEZE),--freeze \
 		$(firstword $(subst :, ,$f))=$(VM_CLIENT_ONNX)/test_data_set_0/input_$(lastword $(subst :, ,$f)).pb)
-VM_TESTS += $(BUILD)/tests/vm/client_test $(BUILD)/tests/vm/qconv.rvp
+VM_TESTS += $(BUILD)/tests/vm/client_test $(BUILD)/tests/vm/qconv.rvp $(BUILD)/tests/vm/zu3eg-64.board
+
+# The everyday board, but with stochastic lanes, so that these come through the kernel too.
+$(BUILD)/tests/vm/zu3eg-64.board: sim/boards/zu3eg-64.board sim/boards/sc-edge.board
+	@mkdir -p $(@D)
+	@echo "  BOARD   $@"
+	@{ sed 's/^modes = .*/modes = 17/' $<; sed -n 's/^sc_lanes = .*/sc_lanes = 16/; /^sc_/p' sim/boards/sc-edge.board; } >$@
