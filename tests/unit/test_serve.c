@@ -798,7 +798,7 @@ END_TEST
 
 START_TEST(test_program_helps_and_ends)
 {
-	char out[4000], args[400];
+	char out[4000], args[600];
 
 	ck_assert_int_eq(program("--help", out, sizeof(out)), 0);
 	ck_assert(strstr(out, "usage: rivulet-sim") && strstr(out, "corrupt_status"));
