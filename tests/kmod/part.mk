@@ -29,3 +29,12 @@ $(eval $(call program,tests/bench_driver,tests/bench/bench_driver.c tests/vm/npu
 bench-driver:
 	@scripts/install-deps.sh
 	@scripts/bench-driver
+
+# A battery, heat and a cap for tests of the power policy; it knows nothing of the NPU.
+MACHINE := $(BUILD)/tests/kmod/machine/machine.ko
+$(MACHINE): tests/kmod/machine/machine.c tests/kmod/machine/Kbuild
+	@mkdir -p $(@D)
+	@cp -u $^ $(@D)/
+	@echo "  KBUILD  $@ ($(KVER))"
+	@env -u MAKEFLAGS -u MFLAGS $(MAKE) -C $(KDIR) M=$(abspath $(@D)) W=1 modules >$(@D)/log 2>&1 || { cat $(@D)/log >&2; exit 1; }
+	@! grep -E 'machine\.c:.*warning:' $(@D)/log || exit 1

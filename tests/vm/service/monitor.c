@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+/*
+ * monitor COMMAND...: each a line for QEMU's monitor. monitor -c COMMAND...: for the model's control
+ * socket. monitor -s NAME: a number of the model's state. Exit status 0: nobody objected. QEMU's "not
+ * yet" is 75: ask again.
+ */
+#include "../vm.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+#define AGAIN	75
+
+void vm_fail(const char *file, int line, const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(stderr, "monitor: %s:%d: ", file, line);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	exit(EXIT_FAILURE);
+}
+
+void vm_skip(const char *why)
+{
+	vm_fail(__FILE__, __LINE__, "%s", why);
+}
+
+int main(int argc, char **argv)
+{
+	bool model = argc > 1 && !strcmp(argv[1], "-c");
+
+	if (argc == 3 && !strcmp(argv[1], "-s"))
+		return printf("%ld\n", vm_control_stat(argv[2])) < 0;
+	for (int i = 1 + model; i < argc; i++) {
+		if (model)
+			vm_control(argv[i]);
+		else if (!vm_monitor(argv[i]))
+			return AGAIN;
+	}
+	return 0;
+}
