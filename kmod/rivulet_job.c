@@ -135,6 +135,7 @@ static void rvl_sched_free_job(struct drm_sched_job *sched_job)
 
 	if (!job->issued) {
 		rvl_fence_init(job, 0);
+		/* Who sees the parent sees a fence that is whole. */
 		smp_store_release(&sched_job->s_fence->parent, dma_fence_get(&job->fence->base));
 	}
 	drm_sched_job_cleanup(sched_job);
