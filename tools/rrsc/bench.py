@@ -23,7 +23,7 @@ import space as spaces
 import table as tables
 from controller import Settings
 
-SPACES = (("mlp", ""),)
+SPACES = (("mlp", ""), ("lenet", "lenet."))
 SEEDS, REACHED, LEAST = list(range(1, 21)), 0.99, 18
 
 

@@ -20,11 +20,12 @@ class Settings:
     evaluations: int = 400      # points a restart has evaluated; drawing one of them again is no evaluation
     batch: int = 10             # of them that an update adds at most
     draws: int = 20             # m: points drawn in an update; new ones beyond the batch are put aside
-    rounds: float = 3.0         # updates, times evaluations / batch
+    start: int = 100            # points drawn in the first update, from no policy yet
+    rounds: float = 2.0         # updates, times evaluations / batch
     hidden: int = 16
     rate: float = 0.1           # of Adam
-    floor: float = 0.2          # of every decision's probability that is shared out evenly: it never stops exploring
-    elite: int = 5              # best points of the restart, whose likelihood is raised ...
+    floor: float = 0.15         # of every decision's probability that is shared out evenly: it never stops exploring
+    elite: int = 5              # best feasible points of the restart, whose likelihood is raised ...
     pull: float = 1.0           # ... so much
     entropy: float = 0.05       # bonus at the first update, less and less to none at the last
     gamma: float = 1.0          # a decision's gradient counts gamma^(T - t)
@@ -34,8 +35,8 @@ class Settings:
     def __post_init__(self):
         if min(self.restarts, self.evaluations, self.batch, self.draws, self.hidden, self.elite) < 1:
             raise ValueError("restarts, evaluations, batch, draws, hidden and elite are 1 or more")
-        if self.elite > self.batch:
-            raise ValueError("an update evaluates fewer points than elite")
+        if self.elite > self.start:
+            raise ValueError("the first update evaluates fewer points than elite")
         if not 0 <= self.floor < 1 or self.rounds <= 0:
             raise ValueError("floor is 0 to 1, rounds above 0")
 
@@ -45,7 +46,7 @@ class Settings:
 
     def allowed(self, update):
         """Points that may be evaluated up to and with an update."""
-        return min(self.evaluations, self.batch * (update + 1))
+        return min(self.evaluations, self.start + self.batch * update)
 
 
 def _generator(*numbers):
@@ -90,7 +91,7 @@ class Controllers:
         elite: [groups, rows, steps] of choices made before: the first rows, of which no draw is made.
         """
         first = 0 if elite is None else elite.shape[1]
-        rows, w = first + self.settings.draws, self.weights
+        rows, w = first + (self.settings.draws if self.update else self.settings.start), self.weights
         noise, n, h = self._noise(rows), len(self.groups), self.settings.hidden
         x = w["start"].expand(n, rows, h)
         state, cell = torch.zeros(n, rows, h), torch.zeros(n, rows, h)
@@ -117,11 +118,12 @@ class Controllers:
         p = torch.softmax(logits.masked_fill(~self.legal[t], -1e9), 2)
         return ((1 - share) * p + share * self.legal[t] / self.options[t] + 1e-12).log()
 
-    def learn(self, logs, entropies, rewards, known, elite=0):
-        """One step of gradient ascent; rewards [groups, draws] count where `known` is 1; the first `elite` rows of logs
-        are those of draw()'s."""
+    def learn(self, logs, entropies, rewards, known, pulled=None):
+        """One step of gradient ascent; rewards [groups, draws] count where `known` is 1.
+        pulled: [groups, rows], 1 for those of draw()'s elite rows that are to be more likely."""
         s, first = self.settings, self.update == 0
-        pull = s.pull * logs[:, :elite].sum(2).mean(1) if elite else 0.0
+        elite = 0 if pulled is None else pulled.shape[1]
+        pull = (s.pull * logs[:, :elite].sum(2) * pulled).sum(1) / elite if elite else 0.0
         logs, entropies = logs[:, elite:], entropies[:, elite:]
         count = known.sum(1).clamp(min=1)
         mean = (rewards * known).sum(1) / count

@@ -100,9 +100,12 @@ class State:
 def draw(control, memory):
     """Lets the controllers draw, evaluates what is new and allowed, lets them learn."""
     import torch
-    settings, elite = control.settings, None
+    settings, elite, pulled = control.settings, None, None
     if control.update:
-        elite = torch.tensor([memory.best(g, settings.elite) for g in range(len(control.groups))])
+        best = [memory.best(g, settings.elite) for g in range(len(control.groups))]
+        elite = torch.tensor(best)
+        # The best of nothing feasible is all-shortest: the reward's defect (a), which no one is to be drawn to.
+        pulled = torch.tensor([[float(memory.outcomes[p].feasible) for p in points] for points in best])
     choices, logs, entropies = control.draw(elite)
     first = 0 if elite is None else elite.shape[1]
     allowed, rewards, known = settings.allowed(control.update), [], []
@@ -113,7 +116,7 @@ def draw(control, memory):
                 memory.evaluate(g, point)
         rewards.append([mine[p].reward if p in mine else 0.0 for p in map(tuple, points)])
         known.append([float(p in mine) for p in map(tuple, points)])
-    control.learn(logs, entropies, torch.tensor(rewards), torch.tensor(known), first)
+    control.learn(logs, entropies, torch.tensor(rewards), torch.tensor(known), pulled)
 
 
 def rl(judge, seeds, settings, state=None, stop=None, progress=None):

@@ -13,7 +13,7 @@ import space as spaces
 from controller import Controllers, Settings
 
 MLP = spaces.SPACES["mlp"]
-SHORT = Settings(restarts=2, evaluations=60)
+SHORT = Settings(restarts=2, evaluations=60, start=20)
 
 
 def judge_of(**rules):
@@ -23,7 +23,7 @@ def judge_of(**rules):
 
 class ControllersTest(unittest.TestCase):
     def test_draws_are_legal_and_their_probabilities_sum_to_one(self):
-        settings = Settings(restarts=1, draws=4000, floor=0.0)
+        settings = Settings(restarts=1, start=4000, floor=0.0)
         control = Controllers([2, 3], [5], settings)
         choices, logs, _ = control.draw()
         seen = {}
@@ -50,6 +50,7 @@ class ControllersTest(unittest.TestCase):
             _, logs, entropies = control.draw()
             known = torch.zeros(logs.shape[:2])
             known[:, ::2] = 1
+            self.assertEqual(logs.shape[1], 100)
             rewards = torch.arange(known.numel()).reshape(known.shape) * known + other * (1 - known)
             control.learn(logs, entropies, rewards, known)
         for name, w in a.weights.items():
@@ -62,7 +63,7 @@ class ControllersTest(unittest.TestCase):
         self.assertFalse(torch.equal(beside[:2], beside[2:]))
 
     def test_settings_that_make_no_sense(self):
-        for bad in ({"restarts": 0}, {"floor": 1.0}, {"elite": 11}, {"rounds": 0.0}):
+        for bad in ({"restarts": 0}, {"floor": 1.0}, {"elite": 101}, {"rounds": 0.0}):
             with self.assertRaises(ValueError):
                 Settings(**bad)
 
@@ -96,7 +97,7 @@ class SearchTest(unittest.TestCase):
     def test_a_state_of_another_search_is_refused(self):
         search.rl(judge_of(), [1], SHORT, self.state, stop=1)
         for judge, seeds, settings in ((judge_of(penalty=0.3), [1], SHORT), (judge_of(), [2], SHORT),
-                                       (judge_of(), [1], Settings(restarts=2, evaluations=70))):
+                                       (judge_of(), [1], Settings(restarts=2, evaluations=70, start=20))):
             with self.assertRaisesRegex(ValueError, "of another search"):
                 search.rl(judge, seeds, settings, self.state)
 
