@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What is alive and where the queue stands, for people and for the tests' search for leaks. */
 #include <drm/drm_debugfs.h>
-#include <drm/drm_drv.h>
 #include <drm/drm_file.h>
 #include <drm/drm_gem.h>
 #include <drm/drm_print.h>
@@ -9,6 +8,7 @@
 #include <linux/idr.h>
 #include <linux/seq_file.h>
 
+#include "rivulet_drv.h"
 #include "rivulet_dump.h"
 #include "rivulet_gem.h"
 #include "rivulet_hw.h"
@@ -25,14 +25,18 @@ static int rvl_show_objects(struct seq_file *m, void *data)
 	return 0;
 }
 
-static void rvl_print_queue(struct seq_file *m, struct rvl_device *rdev)
+static int rvl_show_queue(struct seq_file *m, void *data)
 {
+	struct drm_debugfs_entry *entry = m->private;
+	struct rvl_device *rdev = to_rvl(entry->dev);
 	unsigned long flags;
 	u32 i;
 
 	spin_lock_irqsave(&rdev->lock, flags);
-	seq_printf(m, "issued %u\ndone %u\nlevel %u\nprogress %u\n", rdev->seq,
-		   rvl_hw_done(rdev), rvl_hw_level(rdev), rvl_hw_progress(rdev));
+	seq_printf(m, "live %u\nissued %u\nwaiting %u\n", rdev->live, rdev->seq, rdev->waiting);
+	if (rdev->live)
+		seq_printf(m, "done %u\nlevel %u\nprogress %u\n", rvl_hw_done(rdev),
+			   rvl_hw_level(rdev), rvl_hw_progress(rdev));
 	for (i = 0; i < RVL_QUEUE_SLOTS; i++) {
 		if (rdev->slot[i])
 			seq_printf(m, "slot %u: seq %u client %u for %lld ms\n", i,
@@ -40,32 +44,20 @@ static void rvl_print_queue(struct seq_file *m, struct rvl_device *rdev)
 				   ktime_ms_delta(ktime_get(), rdev->slot[i]->issued_at));
 	}
 	spin_unlock_irqrestore(&rdev->lock, flags);
-}
-
-static int rvl_show_queue(struct seq_file *m, void *data)
-{
-	struct drm_debugfs_entry *entry = m->private;
-	int idx;
-
-	if (!drm_dev_enter(entry->dev, &idx))
-		return -ENODEV;
-	rvl_print_queue(m, to_rvl(entry->dev));
-	drm_dev_exit(idx);
 	return 0;
 }
 
 static int rvl_show_registers(struct seq_file *m, void *data)
 {
 	struct drm_debugfs_entry *entry = m->private;
+	struct rvl_device *rdev = to_rvl(entry->dev);
 	struct drm_printer p = drm_seq_file_printer(m);
-	u32 value[RVL_REGS];
-	int idx;
+	int idx, ret = rvl_pm_enter(rdev, &idx);
 
-	if (!drm_dev_enter(entry->dev, &idx))
-		return -ENODEV;
-	rvl_regs_read(to_rvl(entry->dev), value);
-	drm_dev_exit(idx);
-	rvl_regs_print(&p, value);
+	if (ret)
+		return ret;
+	rvl_regs_print(rdev, &p);
+	rvl_pm_exit(rdev, idx);
 	return 0;
 }
 
@@ -107,15 +99,15 @@ static int rvl_show_buffers(struct seq_file *m, void *data)
 
 static int rvl_force_reset(void *data, u64 value)
 {
-	struct rvl_device *rdev = data;
-	int ret, idx;
+	int idx, ret;
 
 	if (value != 1)
 		return -EINVAL;
-	if (!drm_dev_enter(&rdev->drm, &idx))
-		return -ENODEV;
-	ret = rvl_queue_force_reset(rdev);
-	drm_dev_exit(idx);
+	ret = rvl_pm_enter(data, &idx);
+	if (ret)
+		return ret;
+	ret = rvl_queue_force_reset(data);
+	rvl_pm_exit(data, idx);
 	return ret;
 }
 DEFINE_DEBUGFS_ATTRIBUTE(rvl_force_reset_fops, NULL, rvl_force_reset, "%llu\n");

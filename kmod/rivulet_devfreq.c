@@ -10,16 +10,11 @@
 
 #include "rivulet_devfreq.h"
 #include "rivulet_drv.h"
-#include "rivulet_hw.h"
+#include "rivulet_job.h"
 
 #define RVL_POLL_MS	50
 
-/**
- * rvl_load_update - account the time until now; the state may have changed
- * @rdev: the NPU
- *
- * Called with rvl_device.lock held.
- */
+/* Account the time until now; the state may have changed. Called with rvl_device.lock held. */
 void rvl_load_update(struct rvl_device *rdev)
 {
 	struct rvl_load *load = &rdev->load;
@@ -36,10 +31,7 @@ void rvl_load_update(struct rvl_device *rdev)
 	load->is_busy = rdev->slot[0] || rdev->slot[1];
 }
 
-/**
- * rvl_load_busy - time for which the device had a job, since probe
- * @rdev: the NPU
- */
+/* Time for which the device had a job, since probe. */
 ktime_t rvl_load_busy(struct rvl_device *rdev)
 {
 	unsigned long flags;
@@ -61,14 +53,6 @@ static u32 rvl_level_of(struct rvl_device *rdev, unsigned long hz)
 	return level;
 }
 
-static int rvl_set_level(struct rvl_device *rdev, u32 level)
-{
-	if (rdev->bus->set_level)
-		return rdev->bus->set_level(rdev, level);
-	rvl_hw_set_level(rdev, level);
-	return 0;
-}
-
 static int rvl_devfreq_target(struct device *dev, unsigned long *freq, u32 flags)
 {
 	struct rvl_device *rdev = dev_get_drvdata(dev);
@@ -78,14 +62,14 @@ static int rvl_devfreq_target(struct device *dev, unsigned long *freq, u32 flags
 	if (IS_ERR(opp))
 		return PTR_ERR(opp);
 	dev_pm_opp_put(opp);
-	return rvl_set_level(rdev, rvl_level_of(rdev, *freq));
+	return rvl_queue_set_level(rdev, rvl_level_of(rdev, *freq));
 }
 
 static int rvl_devfreq_current(struct device *dev, unsigned long *freq)
 {
 	struct rvl_device *rdev = dev_get_drvdata(dev);
 
-	*freq = rdev->info.level[rvl_hw_level(rdev)].hz;
+	*freq = rdev->info.level[rvl_queue_level(rdev)].hz;
 	return 0;
 }
 
@@ -174,7 +158,7 @@ int rvl_devfreq_init(struct rvl_device *rdev)
 		goto err_opps;
 	rvl_devfreq_current(dev, &profile->initial_freq);
 	/* A clock that is ours has the level's rate before the first job. */
-	ret = rvl_set_level(rdev, rvl_hw_level(rdev));
+	ret = rvl_queue_set_level(rdev, rvl_queue_level(rdev));
 	if (ret)
 		goto err_opps;
 	devfreq = devfreq_add_device(dev, profile, DEVFREQ_GOV_SIMPLE_ONDEMAND, NULL);

@@ -44,6 +44,13 @@ struct rvl_load {
 	ktime_t busy_total;	/* since probe */
 };
 
+/* What hwmon goes by. */
+struct rvl_sense {
+	struct drm_rivulet_counters counters;	/* last read, or as the device went to sleep */
+	u64 time, energy;	/* when power was computed last; ns, pJ */
+	long microwatt;
+};
+
 /* One NPU. Lives until the last file, buffer and dma-buf of it are gone. */
 struct rvl_device {
 	struct drm_device drm;
@@ -52,6 +59,8 @@ struct rvl_device {
 	void __iomem *win;		/* register window */
 	void __iomem *bell;		/* ivshmem registers; absent elsewhere */
 	atomic_t rings;			/* of a doorbell that is a word */
+	bool clocked;			/* the system owns the clock, */
+	int rate_level;			/* which has this level's rate; -1: not set yet */
 	int irq;			/* 0: none, the queue is polled, */
 	struct hrtimer tick;		/* by this */
 	struct drm_rivulet_device info;	/* constant after probe, but for current_level */
@@ -67,6 +76,7 @@ struct rvl_device {
 	struct rvl_job *wait[RVL_QUEUE_SLOTS];
 	u32 waiting;
 	bool live;			/* written with request_lock held too */
+	u32 level;			/* wanted */
 	u32 seq;			/* last one issued */
 	u64 fence_seqno;
 	bool dead;			/* wedged or unplugged: no job is issued any more */
@@ -74,7 +84,6 @@ struct rvl_device {
 	struct rvl_load load;
 
 	struct mutex request_lock;	/* one ABORT or RESET at a time; may sleep */
-	spinlock_t level_lock;		/* LEVEL_VALUE and LEVEL_REQ as a pair */
 
 	u64 fence_context;
 	atomic_t next_client;
@@ -83,7 +92,8 @@ struct rvl_device {
 	atomic_long_t list_bytes;	/* of all page lists */
 	struct devfreq *devfreq;
 	struct rvl_dump *dump;
-	struct rvl_sense *sense;	/* NULL: no hwmon */
+	struct rvl_sense sense;		/* under request_lock */
+	bool own_pm;			/* runtime PM is enabled by us, not by the bus */
 };
 
 /* One open file. Jobs and fences keep it past the file; it keeps device and module. */

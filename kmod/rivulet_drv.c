@@ -34,17 +34,22 @@ static int rvl_query_device(struct rvl_device *rdev, struct drm_rivulet_query *q
 {
 	struct drm_rivulet_device info = rdev->info;
 
-	info.current_level = rvl_hw_level(rdev);
+	info.current_level = rvl_queue_level(rdev);
 	return rvl_copy_out(q, &info, sizeof(info));
 }
 
 static int rvl_query_counters(struct rvl_device *rdev, struct drm_rivulet_query *q)
 {
 	struct drm_rivulet_counters counters = {};
-	int ret = 0;
+	int ret = 0, idx;
 
-	if (q->pointer)
+	if (q->pointer) {
+		ret = rvl_pm_enter(rdev, &idx);
+		if (ret)
+			return ret;
 		ret = rvl_hw_read_counters(rdev, &counters);
+		rvl_pm_exit(rdev, idx);
+	}
 	return ret ?: rvl_copy_out(q, &counters, sizeof(counters));
 }
 
@@ -210,7 +215,6 @@ static void rvl_last_look(struct drm_device *drm, void *arg)
 static void rvl_init_locks(struct rvl_device *rdev)
 {
 	spin_lock_init(&rdev->lock);
-	spin_lock_init(&rdev->level_lock);
 	/* Released by the drm device, like the memory around it. */
 	mutex_init(&rdev->request_lock);
 }
@@ -304,6 +308,7 @@ int rvl_device_start(struct rvl_device *rdev)
 		goto err_irq;
 	rvl_debugfs_init(rdev);
 	rvl_hwmon_init(rdev);
+	rvl_pm_init(rdev);
 	drm_info(&rdev->drm, "%s: %u x %u array, %u lanes, %u levels to %llu MHz\n",
 		 rdev->info.name, rdev->info.tm, rdev->info.tn, rdev->info.dn,
 		 rdev->info.level_count,
@@ -324,6 +329,7 @@ err_irq:
  */
 void rvl_device_remove(struct rvl_device *rdev)
 {
+	rvl_pm_fini(rdev);
 	drm_dev_unplug(&rdev->drm);
 	rvl_devfreq_fini(rdev);
 	rvl_queue_stop(rdev, -ENODEV);
@@ -336,7 +342,9 @@ void rvl_device_remove(struct rvl_device *rdev)
  */
 void rvl_device_shutdown(struct rvl_device *rdev)
 {
+	pm_runtime_get_sync(rdev->drm.dev);
 	rvl_queue_stop(rdev, -ENODEV);
+	rvl_hw_irq_enable(rdev, false);
 }
 
 struct workqueue_struct *rvl_wq;	/* clients being freed */

@@ -16,8 +16,6 @@
 /* An ABORT waits for DMA in flight and a RESET for whatever runs; beyond this the device hangs. */
 #define RVL_ABORT_MS		2000
 #define RVL_RESET_MS		5000
-/* A HOLD waits for the job in front, but not for any longer: devfreq tries again. */
-#define RVL_HOLD_MS		200
 /* A writer holds COUNT_SEQ odd for some microseconds. */
 #define RVL_COUNT_TRIES		100
 
@@ -176,13 +174,7 @@ int rvl_hw_read_counters(struct rvl_device *rdev, struct drm_rivulet_counters *o
 	return -EIO;
 }
 
-/**
- * rvl_hw_temperature - the die's
- * @rdev: the NPU
- * @millidegree: result, Celsius
- *
- * Returns 0, or -ENODEV without a sensor.
- */
+/* The die's, millidegree Celsius. Returns 0, or -ENODEV without a sensor. */
 int rvl_hw_temperature(struct rvl_device *rdev, long *millidegree)
 {
 	if (!(rdev->info.flags & RIVULET_FLAG_SENSOR))
@@ -410,36 +402,23 @@ int rvl_hw_reset(struct rvl_device *rdev, u32 base)
 }
 
 /**
- * rvl_hw_hold - wait until nothing runs, and let nothing start
+ * rvl_hw_hold - keep the device from promoting, or end that, which a reset does not
  * @rdev: the NPU
+ * @on: hold?
+ * @ms: to wait
  *
- * To be followed by rvl_hw_release() whatever this returns: 0, -ETIMEDOUT when a job is long or
- * the device dead, -ENODEV when it is gone. May sleep. One caller at a time: devfreq.
+ * A hold waits for the running job. Returns 0, -ETIMEDOUT or -ENODEV, as rvl_hw_reset(). May sleep.
  */
-int rvl_hw_hold(struct rvl_device *rdev)
+int rvl_hw_hold(struct rvl_device *rdev, bool on, unsigned int ms)
 {
 	u32 number;
 
-	rvl_wr(rdev, RIVULET_REG_HOLD_VALUE, 1);
-	number = rvl_request(rdev, RIVULET_REG_HOLD_REQ);
-	return rvl_wait_ack(rdev, RIVULET_REG_HOLD_ACK, number, RVL_HOLD_MS);
-}
-
-/**
- * rvl_hw_release - end a HOLD, our own or one that an earlier driver left
- * @rdev: the NPU
- *
- * A reset does not. Returns 0, -ETIMEDOUT or -ENODEV, as rvl_hw_reset(). May sleep.
- */
-int rvl_hw_release(struct rvl_device *rdev)
-{
-	u32 number;
-
-	if (!rvl_rd(rdev, RIVULET_REG_HELD) && !rvl_rd(rdev, RIVULET_REG_HOLD_VALUE))
+	lockdep_assert_held(&rdev->request_lock);
+	if (!on && !rvl_rd(rdev, RIVULET_REG_HELD) && !rvl_rd(rdev, RIVULET_REG_HOLD_VALUE))
 		return 0;
-	rvl_wr(rdev, RIVULET_REG_HOLD_VALUE, 0);
+	rvl_wr(rdev, RIVULET_REG_HOLD_VALUE, on);
 	number = rvl_request(rdev, RIVULET_REG_HOLD_REQ);
-	return rvl_wait_ack(rdev, RIVULET_REG_HOLD_ACK, number, RVL_RESET_MS);
+	return rvl_wait_ack(rdev, RIVULET_REG_HOLD_ACK, number, ms);
 }
 
 /**
@@ -447,32 +426,20 @@ int rvl_hw_release(struct rvl_device *rdev)
  * @rdev: the NPU
  * @level: index in the level table
  *
- * Not waited for: the device defers a level that a queued job could not run at. Returns the
- * number that LEVEL_ACK will have.
+ * Not waited for: the device defers a level that a queued job could not run at. Called with
+ * rdev->lock held. Returns the number of the request.
  */
 u32 rvl_hw_set_level(struct rvl_device *rdev, u32 level)
 {
-	unsigned long flags;
-	u32 number;
-
-	spin_lock_irqsave(&rdev->level_lock, flags);
+	lockdep_assert_held(&rdev->lock);
 	rvl_wr(rdev, RIVULET_REG_LEVEL_VALUE, level);
-	number = rvl_request(rdev, RIVULET_REG_LEVEL_REQ);
-	spin_unlock_irqrestore(&rdev->level_lock, flags);
-	return number;
+	return rvl_request(rdev, RIVULET_REG_LEVEL_REQ);
 }
 
-/**
- * rvl_hw_set_level_now - change level while held, and wait for it
- * @rdev: the NPU
- * @level: index in the level table
- *
- * Returns 0, -ETIMEDOUT when the device deferred it (it stays pending), -ENODEV. May sleep.
- */
-int rvl_hw_set_level_now(struct rvl_device *rdev, u32 level)
+/* Wait until the level of a request is in force, of a device that has no jobs. */
+int rvl_hw_wait_level(struct rvl_device *rdev, u32 request)
 {
-	return rvl_wait_ack(rdev, RIVULET_REG_LEVEL_ACK, rvl_hw_set_level(rdev, level),
-			    RVL_HOLD_MS);
+	return rvl_wait_ack(rdev, RIVULET_REG_LEVEL_ACK, request, RVL_HOLD_MS);
 }
 
 /**

@@ -29,10 +29,13 @@ void rvl_hw_resume(struct rvl_device *rdev, u32 seq);
 
 int rvl_hw_abort(struct rvl_device *rdev, u32 seq);
 int rvl_hw_reset(struct rvl_device *rdev, u32 base);
-int rvl_hw_hold(struct rvl_device *rdev);
-int rvl_hw_release(struct rvl_device *rdev);
+/* A HOLD waits for the job in front: devfreq, which tries again, less long than sleep. */
+#define RVL_HOLD_MS		200
+#define RVL_HOLD_LONG_MS	5000
+
+int rvl_hw_hold(struct rvl_device *rdev, bool on, unsigned int ms);
 u32 rvl_hw_set_level(struct rvl_device *rdev, u32 level);
-int rvl_hw_set_level_now(struct rvl_device *rdev, u32 level);
+int rvl_hw_wait_level(struct rvl_device *rdev, u32 request);
 void rvl_hw_irq_enable(struct rvl_device *rdev, bool on);
 
 #endif

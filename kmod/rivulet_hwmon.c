@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What the device measures, for sensors(1) and for whoever counts joules: hwmon and sysfs. */
 #include <drm/drm_drv.h>
-#include <drm/drm_managed.h>
 #include <drm/drm_print.h>
 #include <linux/hwmon.h>
 #include <linux/math64.h>
@@ -13,22 +12,15 @@
 /* Power is an average over at least so much device time. */
 #define RVL_POWER_NS	(100 * NSEC_PER_MSEC)
 
-struct rvl_sense {
-	struct mutex lock;	/* guards the rest */
-	u64 time, energy;	/* when power was computed last; ns, pJ */
-	long microwatt;
-};
-
 /* struct rivulet_counters has 64-bit words only. */
 #define RVL_COUNTER(counters, name) \
 	((counters)->value[offsetof(struct rivulet_counters, name) / sizeof(__le64)])
 
-static long rvl_power(struct rvl_sense *sense, const struct drm_rivulet_counters *c)
+static long rvl_power(struct rvl_sense *sense)
 {
-	u64 time = RVL_COUNTER(c, time) - sense->time;
-	u64 energy = RVL_COUNTER(c, energy) - sense->energy;
+	u64 time = RVL_COUNTER(&sense->counters, time) - sense->time;
+	u64 energy = RVL_COUNTER(&sense->counters, energy) - sense->energy;
 
-	lockdep_assert_held(&sense->lock);
 	if (time >= RVL_POWER_NS) {
 		/* pJ/ns is mW. */
 		sense->microwatt = div64_u64(energy * 1000, time);
@@ -38,23 +30,23 @@ static long rvl_power(struct rvl_sense *sense, const struct drm_rivulet_counters
 	return sense->microwatt;
 }
 
-static int rvl_hwmon_measure(struct rvl_device *rdev, enum hwmon_sensor_types type, long *value)
+/* Asleep, the device burns nothing that it could count, and its sensor is off. */
+static int rvl_measure(struct rvl_device *rdev, enum hwmon_sensor_types type, long *value)
 {
-	struct drm_rivulet_counters c;
-	int ret;
+	struct rvl_sense *sense = &rdev->sense;
+	int ret = 0;
 
+	lockdep_assert_held(&rdev->request_lock);
 	if (type == hwmon_temp)
-		return rvl_hw_temperature(rdev, value);
-	ret = rvl_hw_read_counters(rdev, &c);
-	if (ret)
-		return ret;
-	mutex_lock(&rdev->sense->lock);
+		return rdev->live ? rvl_hw_temperature(rdev, value) : -ENODATA;
+	if (rdev->live)
+		ret = rvl_hw_read_counters(rdev, &sense->counters);
 	if (type == hwmon_power)
-		*value = rvl_power(rdev->sense, &c);
+		*value = rdev->live ? rvl_power(sense) : 0;
 	else
-		*value = min_t(u64, div_u64(RVL_COUNTER(&c, energy), 1000000), LONG_MAX);
-	mutex_unlock(&rdev->sense->lock);
-	return 0;
+		*value = min_t(u64, div_u64(RVL_COUNTER(&sense->counters, energy), 1000000),
+			       LONG_MAX);
+	return ret;
 }
 
 static int rvl_hwmon_read(struct device *dev, enum hwmon_sensor_types type, u32 attr, int channel,
@@ -65,7 +57,9 @@ static int rvl_hwmon_read(struct device *dev, enum hwmon_sensor_types type, u32 
 
 	if (!drm_dev_enter(&rdev->drm, &idx))
 		return -ENODEV;
-	ret = rvl_hwmon_measure(rdev, type, value);
+	mutex_lock(&rdev->request_lock);
+	ret = rvl_measure(rdev, type, value);
+	mutex_unlock(&rdev->request_lock);
 	drm_dev_exit(idx);
 	return ret;
 }
@@ -95,29 +89,22 @@ static const struct hwmon_chip_info rvl_hwmon_chip = {
 	.info = rvl_hwmon_channels,
 };
 
-/**
- * rvl_hwmon_init - power, energy and, where the device has a sensor, temperature
- * @rdev: the NPU
- *
- * Without it the NPU works too. Undone with the driver's binding.
- */
+/* Power, energy, temperature where there is a sensor. The NPU works without; goes with the binding. */
 void rvl_hwmon_init(struct rvl_device *rdev)
 {
-	struct device *dev = rdev->drm.dev, *hwmon;
+	struct device *hwmon;
 
-	rdev->sense = drmm_kzalloc(&rdev->drm, sizeof(*rdev->sense), GFP_KERNEL);
-	if (!rdev->sense || drmm_mutex_init(&rdev->drm, &rdev->sense->lock))
+	if (!IS_REACHABLE(CONFIG_HWMON))
 		return;
-	hwmon = devm_hwmon_device_register_with_info(dev, "rivulet", rdev, &rvl_hwmon_chip, NULL);
-	if (IS_ERR(hwmon) && PTR_ERR(hwmon) != -EOPNOTSUPP)
+	hwmon = devm_hwmon_device_register_with_info(rdev->drm.dev, "rivulet", rdev,
+						     &rvl_hwmon_chip, NULL);
+	if (IS_ERR(hwmon))
 		drm_warn(&rdev->drm, "no hwmon (%pe)\n", hwmon);
 }
 
 static ssize_t npu_busy_time_us_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct rvl_device *rdev = dev_get_drvdata(dev);
-
-	return sysfs_emit(buf, "%lld\n", ktime_to_us(rvl_load_busy(rdev)));
+	return sysfs_emit(buf, "%lld\n", ktime_to_us(rvl_load_busy(dev_get_drvdata(dev))));
 }
 static DEVICE_ATTR_RO(npu_busy_time_us);
 

@@ -82,6 +82,7 @@ static void rvl_fence_init(struct rvl_job *job, u64 seqno)
 struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client)
 {
 	struct rvl_job *job;
+	int ret = -ENOMEM;
 
 	if (!atomic_add_unless(&client->queued, 1, RVL_MAX_QUEUED))
 		return ERR_PTR(-EBUSY);
@@ -91,17 +92,23 @@ struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client
 	job->fence = kzalloc(sizeof(*job->fence), GFP_KERNEL);
 	if (!job->fence)
 		goto err_job;
+	/* Here and not when it runs: waking sleeps, and others may wait for what runs already. */
+	ret = pm_runtime_resume_and_get(rdev->drm.dev);
+	if (ret)
+		goto err_fence;
 	job->rdev = rdev;
 	job->client = client;
 	kref_get(&client->ref);
 	atomic_inc(&rdev->jobs);
 	return job;
 
+err_fence:
+	kfree(job->fence);
 err_job:
 	kfree(job);
 err_count:
 	atomic_dec(&client->queued);
-	return ERR_PTR(-ENOMEM);
+	return ERR_PTR(ret);
 }
 
 /**
@@ -120,6 +127,7 @@ void rvl_job_free(struct rvl_job *job)
 		kfree(job->fence);
 	atomic_dec(&job->client->queued);
 	rvl_perfmon_put(job->perfmon);
+	rvl_pm_put(job->rdev);
 	atomic_dec(&job->rdev->jobs);
 	rvl_client_put(job->client);
 	kfree(job);
@@ -150,7 +158,7 @@ static void rvl_queue_issue(struct rvl_device *rdev, struct rvl_job *job)
 	job->issued_at = ktime_get();
 	rdev->slot[job->seq & 1] = job;
 	rvl_load_update(rdev);
-	trace_rivulet_job_start(job, rvl_hw_level(rdev));
+	trace_rivulet_job_start(job, rvl_hw_level(rdev), 0);
 	rvl_hw_issue(rdev, job->seq, &job->desc);
 	rvl_poll_start(rdev);
 }
@@ -201,7 +209,7 @@ static void rvl_queue_finish(struct rvl_device *rdev, struct rvl_job *job, int e
 	rvl_dump_seal(rdev, job);
 	if (error)
 		dma_fence_set_error(&job->fence->base, error);
-	trace_rivulet_job_done(job, error);
+	trace_rivulet_job_done(job, le32_to_cpu(job->status.level), error);
 	dma_fence_signal(&job->fence->base);
 }
 
@@ -210,7 +218,7 @@ static void rvl_queue_fault(struct rvl_device *rdev, struct rvl_job *job)
 {
 	u32 fault = le32_to_cpu(job->status.fault);
 
-	trace_rivulet_job_fault(job, -EIO);
+	trace_rivulet_job_fault(job, le32_to_cpu(job->status.level), -EIO);
 	if (fault == RIVULET_FAULT_NONE || fault == RIVULET_FAULT_INTERNAL)
 		rvl_dump_take(rdev, job, "device");
 }
@@ -238,10 +246,11 @@ static void rvl_queue_retire(struct rvl_device *rdev, struct rvl_job *job)
  */
 static void rvl_queue_service(struct rvl_device *rdev)
 {
-	u32 done = rvl_hw_done(rdev), seq;
+	u32 done, seq;
 
-	if (rvl_hw_gone(rdev))
+	if (!rdev->live || rvl_hw_gone(rdev))
 		return;
+	done = rvl_hw_done(rdev);
 	for (seq = rdev->seq - 1; (s32)(rdev->seq - seq) >= 0; seq++) {
 		struct rvl_job *job = rdev->slot[seq & 1];
 
@@ -349,14 +358,53 @@ static void rvl_queue_reissue(struct rvl_device *rdev)
 	spin_unlock_irqrestore(&rdev->lock, flags);
 }
 
-static int rvl_queue_reset(struct rvl_device *rdev, enum rvl_event event)
+static u32 rvl_queue_ask_level(struct rvl_device *rdev, u32 level)
 {
+	unsigned long flags;
+	u32 request;
+
+	spin_lock_irqsave(&rdev->lock, flags);
+	request = rvl_hw_set_level(rdev, level);
+	spin_unlock_irqrestore(&rdev->lock, flags);
+	return request;
+}
+
+/* Change level while nothing runs, and the system's clock with it: both or neither. */
+static int rvl_queue_settle(struct rvl_device *rdev, u32 level)
+{
+	u32 before = rvl_hw_level(rdev);
 	int ret;
 
-	rvl_queue_take(rdev);
+	ret = rvl_hw_wait_level(rdev, rvl_queue_ask_level(rdev, level));
+	if (!ret && rdev->clocked && rdev->rate_level != level) {
+		ret = rdev->bus->set_rate(rdev, level);
+		rdev->rate_level = ret ? -1 : level;
+	}
+	/* What was not taken up is withdrawn, or the device would change without its clock. */
+	if (ret)
+		rvl_queue_ask_level(rdev, before);
+	return ret;
+}
+
+/* The device is reset, has its level, and goes on with the jobs that wait. */
+static int rvl_queue_restart(struct rvl_device *rdev)
+{
+	unsigned long flags;
+	int ret;
+
 	ret = rvl_hw_reset(rdev, rdev->seq);
 	if (!ret) {
-		rvl_event_send(rdev, event);
+		spin_lock_irqsave(&rdev->lock, flags);
+		/* What came before says nothing of the load to come. */
+		rvl_load_update(rdev);
+		rdev->load.busy = 0;
+		rdev->load.idle = 0;
+		spin_unlock_irqrestore(&rdev->lock, flags);
+		/* Without its level it goes on at the one before; devfreq asks again. */
+		rvl_queue_settle(rdev, rdev->level);
+		ret = rvl_hw_hold(rdev, false, RVL_HOLD_LONG_MS);
+	}
+	if (!ret) {
 		rvl_queue_reissue(rdev);
 		return 0;
 	}
@@ -365,6 +413,17 @@ static int rvl_queue_reset(struct rvl_device *rdev, enum rvl_event event)
 	rvl_event_send(rdev, RVL_EVENT_LOST);
 	ret = ret == -ENODEV ? ret : -EIO;
 	rvl_queue_die(rdev, ret);
+	return ret;
+}
+
+static int rvl_queue_reset(struct rvl_device *rdev, enum rvl_event event)
+{
+	int ret;
+
+	rvl_queue_take(rdev);
+	ret = rvl_queue_restart(rdev);
+	if (!ret)
+		rvl_event_send(rdev, event);
 	return ret;
 }
 
@@ -414,10 +473,14 @@ static bool rvl_job_hangs(struct rvl_device *rdev, struct rvl_job *job)
 {
 	u32 progress = rvl_hw_progress(rdev);
 	bool moved = progress != job->progress;
+	s64 age = ktime_ms_delta(ktime_get(), job->issued_at);
 
 	job->progress = progress;
+	/* Issued again after sleep or reset, it has its time anew. */
+	if (age < rvl_timeout_ms / 2)
+		return false;
 	return !moved || rvl_hw_gone(rdev) ||
-	       ktime_ms_delta(ktime_get(), job->issued_at) > rvl_cap_ms;
+	       age > rvl_cap_ms;
 }
 
 /* Nothing is asked of a device that sleeps: its jobs go on when it wakes. */
@@ -501,20 +564,117 @@ int rvl_queue_start(struct rvl_device *rdev)
 	int ret;
 
 	rdev->seq = RVL_FIRST_SEQ;
+	rdev->level = rvl_hw_level(rdev);
 	rdev->load.since = ktime_get();
 	mutex_lock(&rdev->request_lock);
-	ret = rvl_hw_reset(rdev, rdev->seq) ?: rvl_hw_release(rdev);
+	ret = rvl_hw_reset(rdev, rdev->seq) ?: rvl_hw_hold(rdev, false, RVL_HOLD_LONG_MS);
 	rdev->live = !ret;
 	mutex_unlock(&rdev->request_lock);
 	return ret;
 }
 
-/**
- * rvl_queue_force_reset - reset the device at a person's request
- * @rdev: the NPU, powered
- *
- * The job that runs ends with -ECANCELED, because it may have overwritten its own input; the one
- * behind it is issued again. Returns 0, or why the device is lost.
+/*
+ * The running job ends, the next one waits, and the device is left alone. Returns 0, or -EBUSY when
+ * the job takes too long: then all goes on.
+ */
+int rvl_queue_sleep(struct rvl_device *rdev)
+{
+	int ret = 0;
+
+	mutex_lock(&rdev->request_lock);
+	if (!rdev->live)
+		goto out;
+	ret = rvl_hw_hold(rdev, true, RVL_HOLD_LONG_MS);
+	if (ret == -ETIMEDOUT) {
+		ret = rvl_hw_hold(rdev, false, RVL_HOLD_LONG_MS) ?: -EBUSY;
+		goto out;
+	}
+	rvl_queue_poll(rdev);
+	rvl_queue_take(rdev);
+	rvl_hw_read_counters(rdev, &rdev->sense.counters);
+	rvl_hw_irq_enable(rdev, false);
+	ret = 0;
+out:
+	mutex_unlock(&rdev->request_lock);
+	return ret;
+}
+
+/* Undo rvl_queue_sleep(), whatever the device lost meanwhile. */
+void rvl_queue_wake(struct rvl_device *rdev)
+{
+	mutex_lock(&rdev->request_lock);
+	if (!rdev->live && !rdev->dead) {
+		rvl_hw_irq_enable(rdev, rdev->irq);
+		rvl_queue_restart(rdev);
+	}
+	mutex_unlock(&rdev->request_lock);
+}
+
+/* A device that has a job with a higher minimum would defer the level. */
+static bool rvl_queue_defers(struct rvl_device *rdev, u32 level)
+{
+	unsigned long flags;
+	bool defers = false;
+	u32 i;
+
+	spin_lock_irqsave(&rdev->lock, flags);
+	for (i = 0; i < RVL_QUEUE_SLOTS; i++)
+		defers |= rdev->slot[i] && le32_to_cpu(rdev->slot[i]->desc.min_level) > level;
+	spin_unlock_irqrestore(&rdev->lock, flags);
+	return defers;
+}
+
+/*
+ * Nothing runs while the clock moves, and nothing starts before level and clock agree. A device
+ * that is long in its job, or needs its level for the next, keeps both; devfreq asks again.
+ */
+static int rvl_queue_set_clock(struct rvl_device *rdev, u32 level)
+{
+	int ret = 0;
+
+	mutex_lock(&rdev->request_lock);
+	rdev->level = level;
+	if (rdev->live && (rvl_hw_level(rdev) != level || rdev->rate_level != level) &&
+	    !rvl_queue_defers(rdev, level)) {
+		if (!rvl_hw_hold(rdev, true, RVL_HOLD_MS))
+			ret = rvl_queue_settle(rdev, level);
+		/* A device that does not even release is the recovery's, which has a job to blame. */
+		rvl_hw_hold(rdev, false, RVL_HOLD_MS);
+	}
+	mutex_unlock(&rdev->request_lock);
+	return ret == -ETIMEDOUT || ret == -ENODEV ? 0 : ret;
+}
+
+/* Ask for a V/F level, now or when the device wakes. Returns 0 or the clock's error. May sleep. */
+int rvl_queue_set_level(struct rvl_device *rdev, u32 level)
+{
+	unsigned long flags;
+
+	if (rdev->clocked)
+		return rvl_queue_set_clock(rdev, level);
+	spin_lock_irqsave(&rdev->lock, flags);
+	rdev->level = level;
+	if (rdev->live)
+		rvl_hw_set_level(rdev, level);
+	spin_unlock_irqrestore(&rdev->lock, flags);
+	return 0;
+}
+
+/* The level in force, or of a device that sleeps the one it will wake with. */
+u32 rvl_queue_level(struct rvl_device *rdev)
+{
+	unsigned long flags;
+	u32 level;
+
+	spin_lock_irqsave(&rdev->lock, flags);
+	level = rdev->live ? rvl_hw_level(rdev) : rdev->level;
+	spin_unlock_irqrestore(&rdev->lock, flags);
+	return level;
+}
+
+/*
+ * Reset the device at a person's request. The job that runs ends with -ECANCELED, because it may
+ * have overwritten its own input; the one behind it is issued again. Returns 0, or why it is lost.
  */
 int rvl_queue_force_reset(struct rvl_device *rdev)
 {
@@ -555,5 +715,4 @@ void rvl_queue_stop(struct rvl_device *rdev, int error)
 		drm_warn(&rdev->drm, "the device does not answer a reset\n");
 	rvl_queue_die(rdev, error);
 	mutex_unlock(&rdev->request_lock);
-	rvl_dump_stop(rdev);
 }

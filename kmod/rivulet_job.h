@@ -77,6 +77,10 @@ void rvl_poll_start(struct rvl_device *rdev);
 void rvl_poll_stop(struct rvl_device *rdev);
 int rvl_queue_start(struct rvl_device *rdev);
 int rvl_queue_force_reset(struct rvl_device *rdev);
+int rvl_queue_sleep(struct rvl_device *rdev);
+void rvl_queue_wake(struct rvl_device *rdev);
+int rvl_queue_set_level(struct rvl_device *rdev, u32 level);
+u32 rvl_queue_level(struct rvl_device *rdev);
 void rvl_queue_stop(struct rvl_device *rdev, int error);
 
 #endif

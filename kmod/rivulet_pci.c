@@ -132,6 +132,7 @@ static struct pci_driver rvl_pci_driver = {
 	.remove = rvl_pci_remove,
 	.shutdown = rvl_pci_shutdown,
 	.dev_groups = rvl_groups,
+	.driver.pm = pm_ptr(&rvl_pm_ops),
 };
 
 /**

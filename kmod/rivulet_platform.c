@@ -24,7 +24,6 @@ struct rvl_platform {
 	struct clk_bulk_data *clks;
 	int clk_count;
 	struct reset_control *reset;
-	int rate_level;		/* level that the clock has the rate of; -1: not ours yet */
 };
 
 /* The reset line, where there is one, drops whatever runs: the window is as after power on. */
@@ -69,47 +68,9 @@ static void rvl_platform_irq_teardown(struct rvl_device *rdev)
 	free_irq(rdev->irq, rdev);
 }
 
-/* A device that has a job with a higher minimum would defer the level, a dead one ignore it. */
-static bool rvl_platform_refuses(struct rvl_device *rdev, u32 level)
+static int rvl_platform_set_rate(struct rvl_device *rdev, u32 level)
 {
-	unsigned long flags;
-	bool low;
-	u32 i;
-
-	spin_lock_irqsave(&rdev->lock, flags);
-	low = rdev->dead;
-	for (i = 0; i < RVL_QUEUE_SLOTS; i++)
-		low |= rdev->slot[i] && le32_to_cpu(rdev->slot[i]->desc.min_level) > level;
-	spin_unlock_irqrestore(&rdev->lock, flags);
-	return low;
-}
-
-/*
- * Nothing runs while the clock moves, and nothing starts before level and clock agree. A device
- * that is long in its job, or needs its level for the next, keeps both; devfreq asks again.
- */
-static int rvl_platform_set_level(struct rvl_device *rdev, u32 level)
-{
-	struct rvl_platform *plat = rdev->bus_data;
-	u32 before = rvl_hw_level(rdev);
-	int ret = 0;
-
-	if (!plat->clk_count) {
-		rvl_hw_set_level(rdev, level);
-		return 0;
-	}
-	if ((before == level && plat->rate_level == level) || rvl_platform_refuses(rdev, level))
-		return 0;
-	if (!rvl_hw_hold(rdev) && !rvl_hw_set_level_now(rdev, level)) {
-		ret = dev_pm_opp_set_rate(rdev->drm.dev, rdev->info.level[level].hz);
-		plat->rate_level = ret ? -1 : level;
-	}
-	/* What was not taken up is withdrawn, or the device would change without its clock. */
-	if (plat->rate_level != level)
-		rvl_hw_set_level(rdev, before);
-	/* A device that does not even release is the recovery's, which has a job to blame. */
-	rvl_hw_release(rdev);
-	return ret;
+	return dev_pm_opp_set_rate(rdev->drm.dev, rdev->info.level[level].hz);
 }
 
 static const struct rvl_bus_ops rvl_platform_bus = {
@@ -117,7 +78,7 @@ static const struct rvl_bus_ops rvl_platform_bus = {
 	.irq_teardown = rvl_platform_irq_teardown,
 	.master = rvl_platform_master,
 	.power = rvl_platform_power,
-	.set_level = rvl_platform_set_level,
+	.set_rate = rvl_platform_set_rate,
 };
 
 /* Operating points of the tree; without them those of the device are used. */
@@ -136,7 +97,6 @@ static int rvl_platform_get(struct device *dev, struct rvl_platform *plat)
 {
 	int ret;
 
-	plat->rate_level = -1;
 	plat->clk_count = devm_clk_bulk_get_all(dev, &plat->clks);
 	if (plat->clk_count < 0)
 		return dev_err_probe(dev, plat->clk_count, "no clocks\n");
@@ -181,6 +141,8 @@ static int rvl_platform_probe(struct platform_device *pdev)
 	if (IS_ERR(rdev))
 		return PTR_ERR(rdev);
 	rdev->bus_data = plat;
+	rdev->clocked = plat->clk_count;
+	rdev->rate_level = -1;
 	rdev->win = devm_platform_get_and_ioremap_resource(pdev, 0, &res);
 	if (IS_ERR(rdev->win))
 		return PTR_ERR(rdev->win);
@@ -217,6 +179,7 @@ static struct platform_driver rvl_platform_driver = {
 		.name = "rivulet",
 		.of_match_table = rvl_platform_ids,
 		.dev_groups = rvl_groups,
+		.pm = pm_ptr(&rvl_pm_ops),
 	},
 };
 

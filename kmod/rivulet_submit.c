@@ -346,7 +346,7 @@ static int rvl_push(struct rvl_submit *s, u32 exec_flags)
 		rvl_hint_deadline(s);
 		mutex_lock(&s->queue->submit_lock);
 		drm_sched_job_arm(&job->base);
-		trace_rivulet_job_submit(job);
+		trace_rivulet_job_submit(job, s->args.min_level, 0);
 		rvl_publish(s, &job->base.s_fence->finished);
 		drm_sched_entity_push_job(&job->base);
 		mutex_unlock(&s->queue->submit_lock);

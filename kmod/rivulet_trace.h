@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A job's four moments. "fence" is context:seqno of the scheduler's finished fence, the name that
- * gpu_scheduler's own events have for the job; "seq" is the device's, known from the start on.
+ * gpu_scheduler's own events have for the job. What is not known yet is zero.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM rivulet
@@ -13,57 +13,9 @@
 
 #include "rivulet_job.h"
 
-TRACE_EVENT(rivulet_job_submit,
-	TP_PROTO(struct rvl_job *job),
-	TP_ARGS(job),
-	TP_STRUCT__entry(
-		__string(dev, dev_name(job->rdev->drm.dev))
-		__field(u64, context)
-		__field(u64, seqno)
-		__field(u32, client)
-		__field(u32, min_level)
-		__field(u32, buffers)
-	),
-	TP_fast_assign(
-		__assign_str(dev);
-		__entry->context = job->base.s_fence->finished.context;
-		__entry->seqno = job->base.s_fence->finished.seqno;
-		__entry->client = job->client->tag;
-		__entry->min_level = le32_to_cpu(job->desc.min_level);
-		__entry->buffers = job->obj_count;
-	),
-	TP_printk("dev=%s fence=%llu:%llu client=%u min_level=%u buffers=%u",
-		  __get_str(dev), __entry->context, __entry->seqno, __entry->client,
-		  __entry->min_level, __entry->buffers)
-);
-
-TRACE_EVENT(rivulet_job_start,
-	TP_PROTO(struct rvl_job *job, u32 level),
-	TP_ARGS(job, level),
-	TP_STRUCT__entry(
-		__string(dev, dev_name(job->rdev->drm.dev))
-		__field(u64, context)
-		__field(u64, seqno)
-		__field(u32, client)
-		__field(u32, seq)
-		__field(u32, level)
-	),
-	TP_fast_assign(
-		__assign_str(dev);
-		__entry->context = job->base.s_fence->finished.context;
-		__entry->seqno = job->base.s_fence->finished.seqno;
-		__entry->client = job->client->tag;
-		__entry->seq = job->seq;
-		__entry->level = level;
-	),
-	TP_printk("dev=%s fence=%llu:%llu client=%u seq=%u level=%u",
-		  __get_str(dev), __entry->context, __entry->seqno, __entry->client,
-		  __entry->seq, __entry->level)
-);
-
-DECLARE_EVENT_CLASS(rivulet_job_end,
-	TP_PROTO(struct rvl_job *job, int error),
-	TP_ARGS(job, error),
+DECLARE_EVENT_CLASS(rivulet_job,
+	TP_PROTO(struct rvl_job *job, u32 level, int error),
+	TP_ARGS(job, level, error),
 	TP_STRUCT__entry(
 		__string(dev, dev_name(job->rdev->drm.dev))
 		__field(u64, context)
@@ -87,7 +39,7 @@ DECLARE_EVENT_CLASS(rivulet_job_end,
 		__entry->offset = le64_to_cpu(job->status.fault_offset);
 		__entry->client = job->client->tag;
 		__entry->seq = job->seq;
-		__entry->level = le32_to_cpu(job->status.level);
+		__entry->level = level;
 		__entry->variant = le32_to_cpu(job->status.variant);
 		__entry->fault = le32_to_cpu(job->status.fault);
 		__entry->slot = le32_to_cpu(job->status.fault_slot);
@@ -99,19 +51,24 @@ DECLARE_EVENT_CLASS(rivulet_job_end,
 		  __entry->seq, __entry->level, __entry->variant, __entry->cycles, __entry->error)
 );
 
-DEFINE_EVENT(rivulet_job_end, rivulet_job_done,
-	     TP_PROTO(struct rvl_job *job, int error),
-	     TP_ARGS(job, error)
-);
+/* @level is the lowest that the job may run at. */
+DEFINE_EVENT(rivulet_job, rivulet_job_submit,
+	     TP_PROTO(struct rvl_job *job, u32 level, int error), TP_ARGS(job, level, error));
 
-DEFINE_EVENT_PRINT(rivulet_job_end, rivulet_job_fault,
-		   TP_PROTO(struct rvl_job *job, int error),
-		   TP_ARGS(job, error),
+/* @level is in force when the device gets the job. */
+DEFINE_EVENT(rivulet_job, rivulet_job_start,
+	     TP_PROTO(struct rvl_job *job, u32 level, int error), TP_ARGS(job, level, error));
+
+/* @level is the one it ran at. */
+DEFINE_EVENT(rivulet_job, rivulet_job_done,
+	     TP_PROTO(struct rvl_job *job, u32 level, int error), TP_ARGS(job, level, error));
+
+DEFINE_EVENT_PRINT(rivulet_job, rivulet_job_fault,
+		   TP_PROTO(struct rvl_job *job, u32 level, int error), TP_ARGS(job, level, error),
 		   TP_printk("dev=%s fence=%llu:%llu client=%u seq=%u level=%u fault=%u slot=%d offset=0x%llx insn=%u",
 			     __get_str(dev), __entry->context, __entry->seqno, __entry->client,
 			     __entry->seq, __entry->level, __entry->fault, (int)__entry->slot,
-			     __entry->offset, __entry->insn)
-);
+			     __entry->offset, __entry->insn));
 
 #endif
 

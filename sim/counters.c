@@ -34,12 +34,12 @@ static uint64_t busy_now(struct rivulet_sim *s, uint64_t now)
 	return s->busy_seen;
 }
 
-/* The clock tree burns static power between jobs too; a job's own is in its status. */
+/* The clock tree burns static power between jobs too, but while held; a job's own is in its status. */
 static void count_idle(struct rivulet_sim *s, uint64_t now, uint64_t busy_step)
 {
 	uint64_t step = now - s->seen;
 
-	if (step > busy_step)
+	if (step > busy_step && !s->queue.held)
 		s->idle_pj += (step - busy_step) * 1e-3 * s->board.level[s->queue.level].static_uw;
 	s->seen = now;
 }

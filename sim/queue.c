@@ -151,6 +151,8 @@ static bool serve_hold(struct step *s, bool boundary)
 	hold = rvl_rd(s->w, RIVULET_REG_HOLD_VALUE) != 0;
 	if (hold && !boundary)
 		return false;
+	if (hold != q->held)
+		s->ops->level(s->ctx, q->level);
 	q->held = hold;
 	rvl_wr(s->w, RIVULET_REG_HELD, hold);
 	acknowledge(s, RIVULET_REG_HOLD_ACK, &q->ack_hold, s->hold);

@@ -40,7 +40,7 @@ struct rvl_queue_ops {
 	void (*report)(void *ctx, const struct rvl_entry *e, bool ran, struct rvl_outcome *o);
 	/* Clear scratchpads and the client tag. */
 	void (*clear)(void *ctx);
-	/* The level in force is about to change. */
+	/* The level in force, or whether the clock runs (HELD), is about to change. */
 	void (*level)(void *ctx, uint32_t level);
 	/* Interrupt, if enabled; everything it tells of is written. */
 	void (*irq)(void *ctx);

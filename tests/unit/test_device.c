@@ -373,6 +373,17 @@ START_TEST(test_idle_costs_static_energy)
 	t->now += 1000000000;
 	dut_look(t);
 	ck_assert_uint_eq(COUNTER(energy) - after, (uint64_t)l[0].static_uw * 1000000);
+	/* held, its clock is gated, from the request on and no longer than to the release */
+	after = COUNTER(energy);
+	dut_request(t, RIVULET_REG_HOLD_REQ, 1);
+	dut_look(t);
+	t->now += 1000000000;
+	dut_request(t, RIVULET_REG_HOLD_REQ, 0);
+	dut_look(t);
+	ck_assert_uint_eq(COUNTER(energy), after);
+	t->now += 1000000000;
+	dut_look(t);
+	ck_assert_uint_eq(COUNTER(energy) - after, (uint64_t)l[0].static_uw * 1000000);
 	ck_assert_uint_eq(COUNTER(busy), 0);
 }
 END_TEST

@@ -47,6 +47,8 @@ static int run(const struct vm_test *t)
 	pid = fork();
 	if (pid == 0) {
 		alarm(LIMIT_S);
+		if (vm_node())
+			vm_sysfs_write(vm_sysfs("power/control"), "auto");
 		t->run();
 		fflush(stdout);
 		_exit(0);
@@ -118,6 +120,9 @@ static double seconds(void)
 /* Is a test wanted by any of the patterns, or are there none? */
 static bool wanted(const char *name, char **patterns)
 {
+	/* Nothing may follow it: it is run when asked for by its whole name. */
+	if (!strcmp(name, vm_suspend_tests->name))
+		return *patterns && !strcmp(name, *patterns);
 	if (!*patterns)
 		return true;
 	while (*patterns && !strstr(name, *patterns))
@@ -128,7 +133,7 @@ static bool wanted(const char *name, char **patterns)
 static const struct vm_test *const lists[] = {
 	vm_buffer_tests, vm_submit_tests, vm_prime_tests, vm_access_tests, vm_job_tests,
 	vm_sync_tests, vm_swsync_tests, vm_client_tests, vm_isolation_tests, vm_recovery_tests, vm_fault_tests,
-	vm_observe_tests, vm_platform_tests, vm_last_tests,
+	vm_observe_tests, vm_platform_tests, vm_life_tests, vm_last_tests, vm_suspend_tests,
 };
 
 int main(int argc __attribute__((unused)), char **argv)

@@ -662,6 +662,28 @@ void vm_sysfs_write(const char *file, const char *text)
 	close(fd);
 }
 
+/** vm_sysfs() - a file of the device that the driver is bound to; wildcards in @name are expanded */
+const char *vm_sysfs(const char *name)
+{
+	static char path[512];
+	char pattern[192];
+	glob_t g;
+
+	snprintf(pattern, sizeof(pattern), "/sys/class/{accel,drm}/%s/device/%s",
+		 strrchr(vm_node(), '/') + 1, name);
+	if (glob(pattern, GLOB_BRACE, NULL, &g))
+		vm_fail(__FILE__, __LINE__, "no %s", pattern);
+	snprintf(path, sizeof(path), "%s", g.gl_pathv[0]);
+	globfree(&g);
+	return path;
+}
+
+/** vm_stay_awake() - no sleep, hence no reset that is not asked for, until the next test */
+void vm_stay_awake(void)
+{
+	vm_sysfs_write(vm_sysfs("power/control"), "on");
+}
+
 static void set_limit(const char *which, uint64_t hz)
 {
 	char dir[] = "/sys/class/devfreq", path[400], text[32];

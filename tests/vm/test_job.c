@@ -88,6 +88,7 @@ static void report(void)
 	struct rivulet_status st;
 	struct vm_job j;
 
+	vm_stay_awake();
 	vm_counters(c.fd, &before);
 	vm_copy_job(&j, &c.code, &c.from, &c.to, 1024);
 	j.job.report_slot = 2;

@@ -91,20 +91,6 @@ static const char *debugfs(const char *name)
 	return path;
 }
 
-/* A file of the device that the driver is bound to. */
-static const char *sysfs(const char *name)
-{
-	char pattern[192];
-	const char *path;
-
-	snprintf(pattern, sizeof(pattern), "/sys/class/{accel,drm}/%s/device/%s",
-		 strrchr(vm_node(), '/') + 1, name);
-	path = find(pattern);
-	if (!path)
-		vm_fail(__FILE__, __LINE__, "no %s", pattern);
-	return path;
-}
-
 /** vm_reg() - a register's value, by debugfs */
 uint32_t vm_reg(const char *name)
 {
@@ -307,6 +293,7 @@ static void force_reset(void)
 	struct drm_rivulet_counters before, after;
 	int events = listen_events();
 
+	vm_stay_awake();
 	vm_counters(w.fd, &before);
 	vm_control("inject slow@+1:60000");
 	start(&w);
@@ -348,14 +335,14 @@ static void busy_time(void)
 	struct worker w = worker();
 	long long before, after;
 
-	before = number(slurp(sysfs("npu_busy_time_us")), "");
+	before = number(slurp(vm_sysfs("npu_busy_time_us")), "");
 	vm_control("inject slow@+1:300");
 	start(&w);
 	EQ(vm_sync_result(w.fd, w.sync), 0);
-	after = number(slurp(sysfs("npu_busy_time_us")), "");
+	after = number(slurp(vm_sysfs("npu_busy_time_us")), "");
 	OK(after - before >= 300000);
 	usleep(50000);
-	EQ(number(slurp(sysfs("npu_busy_time_us")), ""), after);
+	EQ(number(slurp(vm_sysfs("npu_busy_time_us")), ""), after);
 }
 
 static void sensors(void)
@@ -364,20 +351,21 @@ static void sensors(void)
 	struct drm_rivulet_device info;
 	long long energy, power;
 
+	vm_stay_awake();
 	vm_info(w.fd, &info);
-	energy = number(slurp(sysfs("hwmon/hwmon*/energy1_input")), "");
+	energy = number(slurp(vm_sysfs("hwmon/hwmon*/energy1_input")), "");
 	usleep(200000);
 	vm_control("inject slow@+1:300");
 	start(&w);
 	EQ(vm_sync_result(w.fd, w.sync), 0);
-	OK(number(slurp(sysfs("hwmon/hwmon*/energy1_input")), "") > energy);
-	power = number(slurp(sysfs("hwmon/hwmon*/power1_average")), "");
+	OK(number(slurp(vm_sysfs("hwmon/hwmon*/energy1_input")), "") > energy);
+	power = number(slurp(vm_sysfs("hwmon/hwmon*/power1_average")), "");
 	/* Between nothing and ten times what the chip burns at rest at its highest level. */
 	OK(power > 0 && power < 10ll * info.level[info.level_count - 1].static_uw);
 	vm_control("temp 61500");
-	EQ(number(slurp(sysfs("hwmon/hwmon*/temp1_input")), ""), 61500);
+	EQ(number(slurp(vm_sysfs("hwmon/hwmon*/temp1_input")), ""), 61500);
 	vm_control("temp -5250");
-	EQ(number(slurp(sysfs("hwmon/hwmon*/temp1_input")), ""), -5250);
+	EQ(number(slurp(vm_sysfs("hwmon/hwmon*/temp1_input")), ""), -5250);
 	vm_control("temp 25000");
 }
 

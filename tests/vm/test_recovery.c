@@ -55,6 +55,7 @@ static uint64_t epoch(int fd)
 static void misbehave(const char *what, int result, uint64_t resets)
 {
 	struct client guilty = client(), bystander = client();
+	vm_stay_awake();
 	uint64_t before = epoch(guilty.fd);
 	uint32_t later = vm_sync_new(guilty.fd);
 	struct vm_job j;

@@ -154,6 +154,8 @@ uint32_t vm_reg(const char *name);
 unsigned long long vm_fdinfo(int fd, const char *key);
 void vm_param(const char *name, const char *value);
 
+const char *vm_sysfs(const char *name);
+void vm_stay_awake(void);
 unsigned int vm_slow(void);
 
 #define VM_WAIT_MS	((int)(20000 * vm_slow()))	/* longer than any recovery */
@@ -168,6 +170,6 @@ extern struct vm_totals *vm_totals;
 extern const struct vm_test vm_buffer_tests[], vm_submit_tests[], vm_prime_tests[], vm_job_tests[],
 	vm_access_tests[], vm_sync_tests[], vm_swsync_tests[], vm_client_tests[], vm_isolation_tests[],
 	vm_recovery_tests[], vm_fault_tests[], vm_observe_tests[], vm_platform_tests[],
-	vm_last_tests[];
+	vm_life_tests[], vm_last_tests[], vm_suspend_tests[];
 
 #endif

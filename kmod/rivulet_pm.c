@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Sleep. Asleep, the device is held, its interrupts are off, and no register is touched; a reset
+ * wakes it, so that whatever it lost does not matter. At run time it sleeps while there is no job:
+ * each job has a reference from before it is armed until it is freed. With the system it sleeps
+ * once the job that runs has ended; the one behind waits in memory.
+ */
+#include <drm/drm_drv.h>
+#include <linux/devfreq.h>
+#include <linux/pm_runtime.h>
+
+#include "rivulet_drv.h"
+#include "rivulet_job.h"
+
+/* Waking costs a reset, some hundred microseconds: not worth it between the jobs of one run. */
+#define RVL_AUTOSUSPEND_MS	100
+
+static int rvl_sleep(struct device *dev)
+{
+	struct rvl_device *rdev = dev_get_drvdata(dev);
+	int ret;
+
+	/* Without devfreq these two do nothing. */
+	devfreq_suspend_device(rdev->devfreq);
+	ret = rvl_queue_sleep(rdev);
+	if (ret)
+		devfreq_resume_device(rdev->devfreq);
+	else if (rdev->bus->power)
+		rdev->bus->power(rdev, false);
+	return ret;
+}
+
+/* A device that does not wake is lost; its jobs tell, and power management goes on without it. */
+static int rvl_wake(struct device *dev)
+{
+	struct rvl_device *rdev = dev_get_drvdata(dev);
+	int ret = rdev->bus->power ? rdev->bus->power(rdev, true) : 0;
+
+	if (ret)
+		return ret;
+	rvl_queue_wake(rdev);
+	devfreq_resume_device(rdev->devfreq);
+	return 0;
+}
+
+static int rvl_system_sleep(struct device *dev)
+{
+	return pm_runtime_suspended(dev) ? 0 : rvl_sleep(dev);
+}
+
+static int rvl_system_wake(struct device *dev)
+{
+	return pm_runtime_suspended(dev) ? 0 : rvl_wake(dev);
+}
+
+const struct dev_pm_ops rvl_pm_ops = {
+	SYSTEM_SLEEP_PM_OPS(rvl_system_sleep, rvl_system_wake)
+	RUNTIME_PM_OPS(rvl_sleep, rvl_wake, NULL)
+};
+
+/* May the registers be used, until rvl_pm_exit()? Wakes the device. 0, or -ENODEV: it is gone. */
+int rvl_pm_enter(struct rvl_device *rdev, int *idx)
+{
+	int ret;
+
+	if (!drm_dev_enter(&rdev->drm, idx))
+		return -ENODEV;
+	ret = pm_runtime_resume_and_get(rdev->drm.dev);
+	if (ret)
+		drm_dev_exit(*idx);
+	return ret;
+}
+
+/* The end of what rvl_pm_enter() began. */
+void rvl_pm_exit(struct rvl_device *rdev, int idx)
+{
+	rvl_pm_put(rdev);
+	drm_dev_exit(idx);
+}
+
+/* The device may sleep from here on. */
+void rvl_pm_init(struct rvl_device *rdev)
+{
+	struct device *dev = rdev->drm.dev;
+
+	/* The PCI core enables it and hands us a reference; other buses leave both to us. */
+	rdev->own_pm = !pm_runtime_enabled(dev);
+	if (rdev->own_pm) {
+		pm_runtime_get_noresume(dev);
+		pm_runtime_set_active(dev);
+		pm_runtime_enable(dev);
+	}
+	pm_runtime_set_autosuspend_delay(dev, RVL_AUTOSUSPEND_MS);
+	pm_runtime_use_autosuspend(dev);
+	pm_runtime_allow(dev);
+	rvl_pm_put(rdev);
+}
+
+/* The device is awake from here on. */
+void rvl_pm_fini(struct rvl_device *rdev)
+{
+	struct device *dev = rdev->drm.dev;
+
+	pm_runtime_get_sync(dev);
+	pm_runtime_forbid(dev);
+	pm_runtime_dont_use_autosuspend(dev);
+	if (rdev->own_pm) {
+		pm_runtime_disable(dev);
+		pm_runtime_set_suspended(dev);
+		pm_runtime_put_noidle(dev);
+	}
+}

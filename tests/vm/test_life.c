@@ -1,0 +1,560 @@
+// SPDX-License-Identifier: MIT
+/* A device's life: sleep and waking, unbinding and unloading under load, what a predecessor left. */
+#include "vm.h"
+
+#include <fcntl.h>
+#include <libgen.h>
+#include <glob.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rivulet_crc32c.h"
+
+#define PCI_DRIVER "/sys/bus/pci/drivers/rivulet/"
+
+struct client {
+	int fd;
+	struct vm_buf code, from, to;
+	uint32_t sync;
+};
+
+static struct client client(void)
+{
+	struct client c = { .fd = vm_open() };
+
+	c.code = vm_buf_new(c.fd, 4096);
+	c.from = vm_buf_new(c.fd, 4096);
+	c.to = vm_buf_new(c.fd, 4096);
+	c.sync = vm_sync_new(c.fd);
+	return c;
+}
+
+static void submit(struct client *c, uint64_t seed)
+{
+	struct vm_job j;
+
+	vm_noise(c->from.map, 1024, seed);
+	memset(c->to.map, 0, 4096);
+	vm_copy_job(&j, &c->code, &c->from, &c->to, 1024);
+	j.job.report_slot = 2;
+	j.job.report_offset = 2048;
+	vm_job_out(&j, c->sync, 0);
+	OK(!vm_submit(c->fd, &j));
+}
+
+static void good(struct client *c)
+{
+	EQ(vm_sync_result(c->fd, c->sync), 0);
+	OK(!memcmp(c->to.map, c->from.map, 1024));
+}
+
+static const struct rivulet_status *status(const struct client *c)
+{
+	return (const struct rivulet_status *)(c->to.map + 2048);
+}
+
+static uint64_t epoch(int fd)
+{
+	struct drm_rivulet_counters n;
+
+	vm_counters(fd, &n);
+	return n.epoch;
+}
+
+/* First line of a file of the device, in memory that the next call reuses; "" if it cannot be read. */
+static const char *attribute(const char *name)
+{
+	static char text[256];
+	FILE *f = fopen(vm_sysfs(name), "re");
+
+	OK(f);
+	text[0] = '\0';
+	if (fgets(text, sizeof(text), f))
+		text[strcspn(text, "\n")] = '\0';
+	fclose(f);
+	return text;
+}
+
+static bool asleep(void)
+{
+	return !strcmp(attribute("power/runtime_status"), "suspended");
+}
+
+static void await_sleep(void)
+{
+	for (int i = 0; i < 500 && !asleep(); i++)
+		usleep(10000);
+	OK(asleep());
+}
+
+/* What the model says of itself. */
+static long long stat_of(const char *name)
+{
+	int fd = open("/dev/virtio-ports/rivulet.control", O_RDWR | O_CLOEXEC);
+	char text[4096], key[64], *at;
+	size_t n = 0;
+
+	if (fd < 0)
+		vm_skip("no control port to the model");
+	OK(write(fd, "stat\n", 5) == 5);
+	while (n < sizeof(text) - 1 && !(n > 3 && !strncmp(text + n - 3, "ok\n", 3)) &&
+	       read(fd, text + n, 1) == 1)
+		n++;
+	text[n] = '\0';
+	close(fd);
+	snprintf(key, sizeof(key), "\n%s ", name);
+	at = strstr(text, key);
+	OK(at);
+	return atoll(at + strlen(key));
+}
+
+/* Asleep it is held, and neither watching it nor asking for a level wakes it; a job does. */
+static void runtime_sleep(void)
+{
+	struct client c = client();
+	struct drm_rivulet_device info;
+	uint64_t before;
+	char energy[256];
+
+	submit(&c, 1);
+	good(&c);
+	before = epoch(c.fd);
+	await_sleep();
+	EQ(stat_of("held"), 1);
+	snprintf(energy, sizeof(energy), "%s", attribute("hwmon/hwmon*/energy1_input"));
+	OK(atoll(energy) > 0);
+	vm_pin_level(c.fd, 0);
+	vm_info(c.fd, &info);
+	EQ(info.current_level, 0);
+	EQ(atoll(attribute("hwmon/hwmon*/power1_average")), 0);
+	OK(!*attribute("hwmon/hwmon*/temp1_input"));
+	usleep(200000);
+	OK(!strcmp(attribute("hwmon/hwmon*/energy1_input"), energy));
+	OK(asleep());
+	submit(&c, 2);
+	good(&c);
+	EQ(status(&c)->level, 0);
+	EQ(stat_of("held"), 0);
+	EQ(epoch(c.fd), before + 1);
+	vm_unpin_level(c.fd);
+}
+
+/* A second of sleep by the kernel's own test of it, up to and including the devices. */
+static void sleep_system(void)
+{
+	vm_sysfs_write("/sys/module/suspend/parameters/pm_test_delay", "1");
+	vm_sysfs_write("/sys/power/pm_test", "devices");
+	vm_sysfs_write("/sys/power/state", "freeze");
+	vm_sysfs_write("/sys/power/pm_test", "none");
+}
+
+static void system_sleep(void)
+{
+	struct client a = client(), b = client(), c = client();
+	uint64_t before;
+
+	if (access("/sys/power/pm_test", W_OK))
+		vm_skip("the kernel has no CONFIG_PM_DEBUG");
+	vm_stay_awake();
+	before = epoch(a.fd);
+	vm_control("inject slow@+1:700");
+	submit(&a, 1);
+	submit(&b, 2);
+	submit(&c, 3);
+	sleep_system();
+	EQ(epoch(a.fd), before + 1);
+	good(&a);
+	good(&b);
+	good(&c);
+	/* One ran before, the next after; and each once. */
+	OK(status(&b)->start - status(&a)->end > 500000000);
+	OK(status(&c)->start >= status(&b)->end);
+	sleep_system();
+	submit(&a, 4);
+	good(&a);
+}
+
+static const char *bdf(void)
+{
+	static char path[PATH_MAX];
+
+	OK(realpath(vm_sysfs("."), path));
+	return basename(path);
+}
+
+static void await_node(void)
+{
+	for (int i = 0; i < 500 && !vm_node(); i++)
+		usleep(20000);
+	OK(vm_node());
+}
+
+/* Jobs until the device goes: right results up to there, ENODEV from there on, memory as it was. */
+static void work(uint64_t seed, int ready)
+{
+	struct client c = client();
+	struct drm_rivulet_submit s = {
+		.count = 1, .stride = sizeof(struct drm_rivulet_job),
+		.flags = DRM_RIVULET_SUBMIT_FENCE_FD,
+	};
+	struct drm_rivulet_query q = {};
+	struct vm_job j;
+	int result;
+
+	for (bool told = false;; told = true) {
+		vm_noise(c.from.map, 1024, ++seed);
+		/* Not vm_copy_job(): it asks the device. */
+		if (!told)
+			vm_copy_job(&j, &c.code, &c.from, &c.to, 1024);
+		s.jobs = (uintptr_t)&j.job;
+		if (vm_ioctl(c.fd, DRM_IOCTL_RIVULET_SUBMIT, &s)) {
+			EQ(errno, ENODEV);
+			break;
+		}
+		result = vm_file_result(s.fence_fd);
+		if (result == -ENODEV)
+			break;
+		EQ(result, 0);
+		OK(!memcmp(c.from.map, c.to.map, 1024));
+		if (!told)
+			OK(write(ready, "", 1) == 1);
+	}
+	FAILS(vm_ioctl(c.fd, DRM_IOCTL_RIVULET_QUERY, &q), ENODEV);
+	vm_noise(c.to.map, 1024, seed);
+	OK(!memcmp(c.from.map, c.to.map, 1024));
+}
+
+#define WORKERS 3
+
+static void start_work(pid_t *pid, uint64_t seed)
+{
+	int ready[2];
+	char byte;
+
+	OK(!pipe(ready));
+	for (int i = 0; i < WORKERS; i++) {
+		fflush(stdout);
+		pid[i] = fork();
+		OK(pid[i] >= 0);
+		if (!pid[i]) {
+			work(seed + 1000 * (uint64_t)i, ready[1]);
+			fflush(stdout);
+			_exit(0);
+		}
+	}
+	for (int i = 0; i < WORKERS; i++)
+		OK(read(ready[0], &byte, 1) == 1);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+static void end_work(const pid_t *pid)
+{
+	int status;
+
+	for (int i = 0; i < WORKERS; i++) {
+		OK(waitpid(pid[i], &status, 0) == pid[i]);
+		EQ(status, 0);
+	}
+}
+
+static void one_job(void)
+{
+	struct client c;
+
+	await_node();
+	c = client();
+	submit(&c, 77);
+	good(&c);
+	close(c.fd);
+}
+
+static void unbind_load(void)
+{
+	char device[64];
+	pid_t pid[WORKERS];
+
+	snprintf(device, sizeof(device), "%s", bdf());
+	for (uint64_t n = 0; n < 5; n++) {
+		start_work(pid, n);
+		vm_sysfs_write(PCI_DRIVER "unbind", device);
+		end_work(pid);
+		vm_sysfs_write(PCI_DRIVER "bind", device);
+		one_job();
+	}
+}
+
+static void pci_remove(void)
+{
+	char path[128];
+	pid_t pid[WORKERS];
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/remove", bdf());
+	start_work(pid, 1);
+	vm_sysfs_write(path, "1");
+	end_work(pid);
+	vm_sysfs_write("/sys/bus/pci/rescan", "1");
+	one_job();
+}
+
+/* The installed module, opened. */
+static int module_file(void)
+{
+	char pattern[PATH_MAX];
+	struct utsname name;
+	glob_t g;
+	int fd;
+
+	OK(!uname(&name));
+	snprintf(pattern, sizeof(pattern), "/lib/modules/%s/*/rivulet.ko", name.release);
+	if (glob(pattern, 0, NULL, &g))
+		vm_skip("the module is not installed");
+	fd = open(g.gl_pathv[0], O_RDONLY | O_CLOEXEC);
+	OK(fd >= 0);
+	globfree(&g);
+	return fd;
+}
+
+static int unload(void)
+{
+	return (int)syscall(SYS_delete_module, "rivulet", O_NONBLOCK);
+}
+
+static void load(int file)
+{
+	OK(!syscall(SYS_finit_module, file, "", 0));
+}
+
+static void rmmod_load(void)
+{
+	int file = module_file(), tries = 0;
+	struct client c = client();
+	struct vm_buf *map[] = { &c.code, &c.from, &c.to };
+
+	vm_control("inject slow@+1:500");
+	submit(&c, 1);
+	FAILS(unload(), EWOULDBLOCK);
+	good(&c);
+	vm_control("inject slow@+1:500");
+	submit(&c, 2);
+	submit(&c, 3);
+	for (int i = 0; i < 3; i++)
+		OK(!munmap(map[i]->map, map[i]->size));
+	close(c.fd);
+	/* The job that runs keeps the module; the other one was dropped with its file. */
+	while (unload()) {
+		EQ(errno, EWOULDBLOCK);
+		OK(++tries < 500);
+		usleep(10000);
+	}
+	OK(!vm_node());
+	load(file);
+	one_job();
+}
+
+/* Objects of the general caches that are in use, by cache. */
+static size_t slabs(long *active, size_t max)
+{
+	FILE *f = fopen("/proc/slabinfo", "re");
+	char line[512];
+	size_t n = 0;
+
+	OK(f);
+	while (fgets(line, sizeof(line), f) && n < max)
+		if (!strncmp(line, "kmalloc-", 8) && strncmp(line, "kmalloc-rcl", 11) &&
+		    strncmp(line, "kmalloc-cg", 10))
+			n += sscanf(line, "%*s %ld", &active[n]) == 1;
+	fclose(f);
+	return n;
+}
+
+static long meminfo(const char *key)
+{
+	FILE *f = fopen("/proc/meminfo", "re");
+	char line[128];
+	long kib = -1;
+
+	OK(f);
+	while (fgets(line, sizeof(line), f))
+		if (!strncmp(line, key, strlen(key)))
+			kib = atol(line + strlen(key));
+	fclose(f);
+	OK(kib >= 0);
+	return kib;
+}
+
+static void reload(int file, int times)
+{
+	for (int i = 0; i < times; i++) {
+		int tries = 0;
+
+		/* A visitor, such as udev, may have the node open. */
+		while (unload()) {
+			EQ(errno, EWOULDBLOCK);
+			OK(++tries < 500);
+			usleep(2000);
+		}
+		load(file);
+	}
+	OK(!system("udevadm settle -t 20"));
+}
+
+#define RELOADS 100
+
+/* A leak of one object or page at each load would show as RELOADS of them. */
+static void reloads(void)
+{
+	long before[32], after[32], mapped, percpu;
+	int file = module_file();
+	size_t n;
+
+	reload(file, 5);
+	n = slabs(before, 32);
+	mapped = meminfo("VmallocUsed:");
+	percpu = meminfo("Percpu:");
+	reload(file, RELOADS);
+	EQ(slabs(after, 32), n);
+	OK(n > 5);
+	for (size_t i = 0; i < n; i++)
+		if (after[i] - before[i] >= RELOADS)
+			vm_fail(__FILE__, __LINE__, "cache %zu: %ld objects, %ld after", i,
+				before[i], after[i]);
+	OK(meminfo("VmallocUsed:") - mapped < 4 * RELOADS);
+	OK(meminfo("Percpu:") - percpu < 4 * RELOADS);
+	one_job();
+	printf("figure life.reloads %d loads\n", RELOADS);
+}
+
+/* Where a page of ours lies in memory. */
+static uint64_t physical(const void *p)
+{
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t entry = 0;
+
+	OK(fd >= 0);
+	OK(pread(fd, &entry, 8, (off_t)((uintptr_t)p / 4096 * 8)) == 8);
+	close(fd);
+	OK(entry >> 63 && (entry & ((1ull << 55) - 1)));
+	return (entry & ((1ull << 55) - 1)) * 4096;
+}
+
+static volatile void *resource(const char *device, int n, size_t *offset)
+{
+	char path[128];
+	volatile void *p;
+	uint64_t from = 0;
+	FILE *f;
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/resource", device);
+	f = fopen(path, "re");
+	OK(f);
+	for (int i = 0; i <= n; i++)
+		OK(fscanf(f, "%lx %*x %*x", &from) == 1);
+	fclose(f);
+	*offset = from % 4096;
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/resource%d", device, n);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	OK(fd >= 0);
+	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	OK(p != MAP_FAILED);
+	close(fd);
+	return p;
+}
+
+/* The page that a predecessor's job lives in: descriptor, status at 1024, commands at 2048. */
+static void predecessor_job(uint8_t *page, uint32_t seq, uint32_t levels, uint32_t tn)
+{
+	struct rivulet_desc *d = (struct rivulet_desc *)page;
+	uint64_t at = physical(page);
+	struct vm_prog p = {};
+
+	vm_put_copy(&p, tn, 0, 3072, 0, 3584, 256 / tn);
+	vm_put_end(&p);
+	memcpy(page + 2048, p.code, p.count * RIVULET_INSN_BYTES);
+	*d = (struct rivulet_desc){
+		.magic = RIVULET_DESC_MAGIC, .size = sizeof(*d), .seq = seq, .client = 99,
+		.flags = RIVULET_DESC_IRQ, .report_slot = RIVULET_NO_SLOT, .status = at + 1024,
+		.region[0] = { at, 4096, 0, RIVULET_REGION_VALID | RIVULET_REGION_WRITE },
+	};
+	for (uint32_t i = 0; i < levels; i++)
+		d->variant[i] = (struct rivulet_variant){ 2048, p.count * RIVULET_INSN_BYTES, 0 };
+	d->crc = rivulet_crc32c(0, d, offsetof(struct rivulet_desc, crc));
+}
+
+/* As after a crash: a job running, a hold and a level pending, interrupts on, DMA allowed. */
+static uint32_t leave_a_mess(const char *device, uint8_t *page, uint32_t levels, uint32_t tn)
+{
+	size_t at, bell_at;
+	volatile uint32_t *reg = resource(device, 2, &at), *bell = resource(device, 0, &bell_at);
+	uint32_t seq = reg[RIVULET_REG_DONE_SEQ / 4] + 1;
+	uint32_t slot = seq & 1 ? RIVULET_REG_SLOT1_ADDR_LO : RIVULET_REG_SLOT0_ADDR_LO;
+	uint64_t address = physical(page);
+
+	predecessor_job(page, seq, levels, tn);
+	reg[RIVULET_REG_IRQ_ENABLE / 4] = 1;
+	reg[slot / 4] = (uint32_t)address;
+	reg[slot / 4 + 1] = (uint32_t)(address >> 32);
+	__sync_synchronize();
+	reg[slot / 4 + 2] = seq;
+	bell[(bell_at + 12) / 4] = reg[RIVULET_REG_DOORBELL_PEER / 4];
+	for (int i = 0; i < 500 && reg[RIVULET_REG_CURRENT_SEQ / 4] != seq; i++)
+		usleep(10000);
+	EQ(reg[RIVULET_REG_CURRENT_SEQ / 4], seq);
+	reg[RIVULET_REG_HOLD_VALUE / 4] = 1;
+	reg[RIVULET_REG_HOLD_REQ / 4]++;
+	reg[RIVULET_REG_LEVEL_VALUE / 4] = RIVULET_LEVEL_FORCE;
+	reg[RIVULET_REG_LEVEL_REQ / 4]++;
+	bell[(bell_at + 12) / 4] = reg[RIVULET_REG_DOORBELL_PEER / 4];
+	return reg[RIVULET_REG_EPOCH / 4];
+}
+
+static void dirty_predecessor(void)
+{
+	struct drm_rivulet_device info;
+	struct client c = client();
+	uint8_t *page;
+	char device[64];
+	uint32_t before;
+
+	vm_info(c.fd, &info);
+	snprintf(device, sizeof(device), "%s", bdf());
+	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+		    -1, 0);
+	OK(page != MAP_FAILED && !mlock(page, 4096));
+	vm_sysfs_write(PCI_DRIVER "unbind", device);
+	vm_control("inject hang@+1");
+	before = leave_a_mess(device, page, info.level_count, info.tn);
+	vm_sysfs_write(PCI_DRIVER "bind", device);
+	await_node();
+	c = client();
+	OK(epoch(c.fd) > before);
+	submit(&c, 5);
+	good(&c);
+	/* The job was forgotten, not ended: nothing was written for it. */
+	EQ(((struct rivulet_status *)(page + 1024))->state, RIVULET_STATE_NONE);
+	EQ(stat_of("held"), 0);
+}
+
+const struct vm_test vm_life_tests[] = {
+	{ "life_sleep", "an idle device is held, watched without being woken, and woken by a job at its level", runtime_sleep },
+	{ "life_unbind", "unbound and bound five times under three clients' load", unbind_load },
+	{ "life_remove", "removed from the bus under load, and found again", pci_remove },
+	{ "life_rmmod", "the module stays while a file or job is there, and goes at once after", rmmod_load },
+	{ "life_dirty", "a predecessor's job, hold and level do not outlive the probe", dirty_predecessor },
+	{ "life_reload", "the module loads 100 times and leaves nothing behind", reloads },
+	{ 0 },
+};
+
+/* The 9p of 6.12 does not come back from sleep, so that this is for the end of all. */
+const struct vm_test vm_suspend_tests[] = {
+	{ "life_suspend", "with the system asleep one job ends before, the next runs after, each once", system_sleep },
+	{ 0 },
+};
