@@ -3,6 +3,7 @@
  * The CPU's turn at a buffer: wait for those who use it, and where the device does not see the
  * CPU's caches write back or throw away just the bytes in question.
  */
+#include <drm/drm_drv.h>
 #include <drm/drm_gem.h>
 #include <drm/drm_utils.h>
 #include <linux/dma-buf.h>
@@ -43,6 +44,7 @@ int rvl_access_wait(struct drm_gem_object *obj, bool write, unsigned long timeou
 
 /**
  * rvl_access_sync - hand bytes of a buffer to the CPU, or back; nothing where caches are coherent
+ * or the device is gone
  * @bo: buffer, not imported
  * @at: first byte
  * @size: bytes
@@ -50,9 +52,12 @@ int rvl_access_wait(struct drm_gem_object *obj, bool write, unsigned long timeou
  */
 void rvl_access_sync(struct rvl_bo *bo, u64 at, u64 size, bool end)
 {
-	struct device *dev = bo->base.base.dev->dev;
-	u64 len, last = rvl_access_needed(bo) ? at + size : at;
+	struct drm_device *drm = bo->base.base.dev;
+	u64 len, last = at + size;
+	int idx;
 
+	if (!rvl_access_needed(bo) || !drm_dev_enter(drm, &idx))
+		return;
 	/* Page by page, because the pages of one span need not lie together for the CPU. */
 	for (; at < last; at += len) {
 		u64 in_page = at % RIVULET_PAGE_SIZE;
@@ -61,10 +66,11 @@ void rvl_access_sync(struct rvl_bo *bo, u64 at, u64 size, bool end)
 
 		len = min(last - at, RIVULET_PAGE_SIZE - in_page);
 		if (end)
-			dma_sync_single_for_device(dev, dma, len, DMA_BIDIRECTIONAL);
+			dma_sync_single_for_device(drm->dev, dma, len, DMA_BIDIRECTIONAL);
 		else
-			dma_sync_single_for_cpu(dev, dma, len, DMA_BIDIRECTIONAL);
+			dma_sync_single_for_cpu(drm->dev, dma, len, DMA_BIDIRECTIONAL);
 	}
+	drm_dev_exit(idx);
 }
 
 static int rvl_check_ranges(const struct drm_rivulet_range *r, u32 count, u64 size)
@@ -86,6 +92,7 @@ static int rvl_access(struct drm_gem_object *obj, const struct drm_rivulet_bo_ac
 {
 	bool end = args->flags & DRM_RIVULET_ACCESS_END;
 	bool write = args->flags & DRM_RIVULET_ACCESS_WRITE;
+	struct dma_buf *source = to_rvl_bo(obj)->source;
 	enum dma_data_direction dir = write ? DMA_BIDIRECTIONAL : DMA_FROM_DEVICE;
 	int ret = 0;
 	u32 i;
@@ -95,9 +102,9 @@ static int rvl_access(struct drm_gem_object *obj, const struct drm_rivulet_bo_ac
 	if (ret)
 		return ret;
 	/* Another exporter knows its memory, but no ranges. */
-	if (obj->import_attach)
-		return end ? dma_buf_end_cpu_access(obj->import_attach->dmabuf, dir)
-			   : dma_buf_begin_cpu_access(obj->import_attach->dmabuf, dir);
+	if (source)
+		return end ? dma_buf_end_cpu_access(source, dir)
+			   : dma_buf_begin_cpu_access(source, dir);
 	/* What was only read need not be written back. */
 	if (end && !write)
 		return 0;

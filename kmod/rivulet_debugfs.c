@@ -73,7 +73,7 @@ static void rvl_show_handles(struct seq_file *m, struct drm_file *file)
 			continue;
 		seq_printf(m, "client %u handle %d size %zu %s%s%s\n", client->tag, handle,
 			   obj->size, to_rvl_bo(obj)->list ? "pages" : "span",
-			   obj->import_attach ? " imported" : "",
+			   to_rvl_bo(obj)->source ? " imported" : "",
 			   rvl_rights_writable(client, handle, obj) ? "" : " readonly");
 	}
 	spin_unlock(&file->table_lock);

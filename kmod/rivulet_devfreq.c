@@ -92,6 +92,7 @@ static int rvl_devfreq_status(struct device *dev, struct devfreq_dev_status *st)
 
 static struct devfreq_dev_profile rvl_devfreq_profile = {
 	.polling_ms = RVL_POLL_MS,
+	.is_cooling_device = true,
 	.timer = DEVFREQ_TIMER_DELAYED,
 	.target = rvl_devfreq_target,
 	.get_cur_freq = rvl_devfreq_current,

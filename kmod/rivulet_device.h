@@ -90,6 +90,9 @@ struct rvl_device {
 	/* Alive, for debugfs and the last look at removal. */
 	atomic_t buffers, jobs, clients;
 	atomic_long_t list_bytes;	/* of all page lists */
+	spinlock_t bo_lock;		/* of @bos, the buffers that are mapped for the device */
+	struct list_head bos;
+	atomic_t mapped;		/* of them, and of those about to be freed */
 	struct devfreq *devfreq;
 	struct rvl_dump *dump;
 	struct rvl_sense sense;		/* under request_lock */

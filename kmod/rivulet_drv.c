@@ -183,24 +183,6 @@ static const struct drm_driver rvl_driver = {
 	.minor = 1,
 };
 
-static void rvl_mem_release(struct drm_device *drm, void *arg)
-{
-	struct rvl_device *rdev = arg;
-
-	dma_free_coherent(drm->dev, RVL_QUEUE_SLOTS * sizeof(*rdev->mem), rdev->mem,
-			  rdev->mem_dma);
-}
-
-/* Freed with the last file, not with the device: a late write must not hit other memory. */
-static int rvl_mem_setup(struct rvl_device *rdev)
-{
-	rdev->mem = dma_alloc_coherent(rdev->drm.dev, RVL_QUEUE_SLOTS * sizeof(*rdev->mem),
-				       &rdev->mem_dma, GFP_KERNEL);
-	if (!rdev->mem)
-		return -ENOMEM;
-	return drmm_add_action_or_reset(&rdev->drm, rvl_mem_release, rdev);
-}
-
 static void rvl_last_look(struct drm_device *drm, void *arg)
 {
 	struct rvl_device *rdev = arg;
@@ -215,6 +197,8 @@ static void rvl_last_look(struct drm_device *drm, void *arg)
 static void rvl_init_locks(struct rvl_device *rdev)
 {
 	spin_lock_init(&rdev->lock);
+	spin_lock_init(&rdev->bo_lock);
+	INIT_LIST_HEAD(&rdev->bos);
 	/* Released by the drm device, like the memory around it. */
 	mutex_init(&rdev->request_lock);
 }
@@ -250,9 +234,11 @@ static int rvl_bring_up(struct rvl_device *rdev)
 	ret = rvl_queue_start(rdev);
 	if (ret)
 		return dev_err_probe(rdev->drm.dev, ret, "the NPU does not answer a reset\n");
+	rdev->mem = dmam_alloc_coherent(rdev->drm.dev, RVL_QUEUE_SLOTS * sizeof(*rdev->mem),
+					&rdev->mem_dma, GFP_KERNEL);
+	if (!rdev->mem)
+		return -ENOMEM;
 	ret = drmm_add_action_or_reset(&rdev->drm, rvl_last_look, rdev);
-	if (!ret)
-		ret = rvl_mem_setup(rdev);
 	if (!ret)
 		ret = rvl_dump_setup(rdev);
 	if (!ret)
@@ -325,7 +311,8 @@ err_irq:
  * rvl_device_remove - undo rvl_device_start()
  * @rdev: the NPU
  *
- * Files may stay open: their jobs end with -ENODEV and their calls fail from here on.
+ * Files may stay open: their jobs end with -ENODEV and their calls fail from here on, and no
+ * memory stays mapped for the device's DMA.
  */
 void rvl_device_remove(struct rvl_device *rdev)
 {
@@ -334,6 +321,7 @@ void rvl_device_remove(struct rvl_device *rdev)
 	rvl_devfreq_fini(rdev);
 	rvl_queue_stop(rdev, -ENODEV);
 	rvl_irq_teardown(rdev);
+	rvl_gem_unmap_all(rdev);
 }
 
 /**

@@ -35,7 +35,7 @@ static const struct {
 	const char *name;
 	u32 offset;
 } rvl_regs[] = {
-#define RVL_REG(name, offset, writer, doc) { #name, offset },
+#define RVL_REG(name, offset, ...) { #name, offset },
 	RIVULET_REGS(RVL_REG)
 #undef RVL_REG
 };

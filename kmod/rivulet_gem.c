@@ -13,17 +13,95 @@
 
 #include "rivulet_gem.h"
 
+static void rvl_gem_free_list(struct rvl_bo *bo)
+{
+	struct drm_device *drm = bo->base.base.dev;
+
+	if (!bo->list)
+		return;
+	atomic_long_sub(bo->list_bytes, &to_rvl(drm)->list_bytes);
+	dma_free_coherent(drm->dev, bo->list_bytes, bo->list, bo->list_dma);
+	bo->list = NULL;
+}
+
+static void rvl_gem_unmapped(struct rvl_device *rdev)
+{
+	if (atomic_dec_and_test(&rdev->mapped))
+		wake_up_var(&rdev->mapped);
+}
+
 static void rvl_gem_free(struct drm_gem_object *obj)
 {
+	struct rvl_device *rdev = to_rvl(obj->dev);
 	struct rvl_bo *bo = to_rvl_bo(obj);
+	bool mapped = bo->base.sgt;
 
-	if (bo->list) {
-		atomic_long_sub(bo->list_bytes, &to_rvl(obj->dev)->list_bytes);
-		dma_free_coherent(obj->dev->dev, bo->list_bytes, bo->list, bo->list_dma);
-	}
+	spin_lock(&rdev->bo_lock);
+	if (!list_empty(&bo->node))
+		list_del(&bo->node);
+	spin_unlock(&rdev->bo_lock);
+	rvl_gem_free_list(bo);
 	if (bo->counted)
-		atomic_dec(&to_rvl(obj->dev)->buffers);
+		atomic_dec(&rdev->buffers);
 	drm_gem_shmem_free(&bo->base);
+	if (mapped)
+		rvl_gem_unmapped(rdev);
+}
+
+/* An exporter may keep the mapping as long as the attachment: replace that by one without. */
+static void rvl_gem_reattach(struct rvl_bo *bo)
+{
+	struct drm_gem_object *obj = &bo->base.base;
+	struct dma_buf_attachment *old = obj->import_attach;
+	struct dma_buf_attachment *bare = dma_buf_attach(bo->source, obj->dev->dev);
+
+	dma_buf_unmap_attachment_unlocked(old, bo->base.sgt, DMA_BIDIRECTIONAL);
+	if (IS_ERR(bare))
+		return;
+	/* The core looks at it under this lock. */
+	mutex_lock(&obj->dev->object_name_lock);
+	obj->import_attach = bare;
+	mutex_unlock(&obj->dev->object_name_lock);
+	dma_buf_detach(bo->source, old);
+}
+
+static void rvl_gem_unmap(struct rvl_bo *bo)
+{
+	rvl_gem_free_list(bo);
+	if (bo->source) {
+		rvl_gem_reattach(bo);
+	} else {
+		dma_unmap_sgtable(bo->base.base.dev->dev, bo->base.sgt, DMA_BIDIRECTIONAL, 0);
+		sg_free_table(bo->base.sgt);
+		kfree(bo->base.sgt);
+	}
+	bo->base.sgt = NULL;
+	rvl_gem_unmapped(to_rvl(bo->base.base.dev));
+}
+
+/**
+ * rvl_gem_unmap_all - end every mapping of a buffer for the device's DMA
+ * @rdev: the NPU, unplugged: nobody maps another one
+ *
+ * The buffers stay what they are to user space and to other devices.
+ */
+void rvl_gem_unmap_all(struct rvl_device *rdev)
+{
+	struct rvl_bo *bo;
+
+	spin_lock(&rdev->bo_lock);
+	while ((bo = list_first_entry_or_null(&rdev->bos, struct rvl_bo, node))) {
+		list_del_init(&bo->node);
+		if (!kref_get_unless_zero(&bo->base.base.refcount))
+			continue;
+		spin_unlock(&rdev->bo_lock);
+		rvl_gem_unmap(bo);
+		drm_gem_object_put(&bo->base.base);
+		spin_lock(&rdev->bo_lock);
+	}
+	spin_unlock(&rdev->bo_lock);
+	/* For those that others are freeing. */
+	wait_var_event(&rdev->mapped, !atomic_read(&rdev->mapped));
 }
 
 /* Does this file hold any handle that may write the object? Mappings are per object. */
@@ -93,6 +171,7 @@ struct drm_gem_object *rvl_gem_create_object(struct drm_device *drm, size_t size
 	if (!bo)
 		return ERR_PTR(-ENOMEM);
 	bo->base.base.funcs = &rvl_gem_funcs;
+	INIT_LIST_HEAD(&bo->node);
 	return &bo->base.base;
 }
 
@@ -133,12 +212,17 @@ static int rvl_gem_describe(struct rvl_bo *bo, struct sg_table *sgt)
 {
 	struct drm_gem_object *obj = &bo->base.base;
 	size_t pages = obj->size / RIVULET_PAGE_SIZE;
+	struct rvl_device *rdev = to_rvl(obj->dev);
 	bool contiguous;
 	int ret;
 
 	/* From here on every way out is rvl_gem_free(). */
 	bo->counted = true;
-	atomic_inc(&to_rvl(obj->dev)->buffers);
+	atomic_inc(&rdev->buffers);
+	atomic_inc(&rdev->mapped);
+	spin_lock(&rdev->bo_lock);
+	list_add(&bo->node, &rdev->bos);
+	spin_unlock(&rdev->bo_lock);
 	ret = rvl_sgt_check(sgt, obj->size, &contiguous);
 	if (ret)
 		return ret;
@@ -151,7 +235,7 @@ static int rvl_gem_describe(struct rvl_bo *bo, struct sg_table *sgt)
 				      GFP_KERNEL | __GFP_NOWARN);
 	if (!bo->list)
 		return -ENOMEM;
-	atomic_long_add(bo->list_bytes, &to_rvl(obj->dev)->list_bytes);
+	atomic_long_add(bo->list_bytes, &rdev->list_bytes);
 	rvl_fill_list(bo, sgt, pages);
 	return 0;
 }
@@ -177,11 +261,13 @@ struct drm_gem_object *rvl_gem_import_sg_table(struct drm_device *drm,
 	obj = drm_gem_shmem_prime_import_sg_table(drm, attach, sgt);
 	if (IS_ERR(obj))
 		return obj;
+	to_rvl_bo(obj)->source = attach->dmabuf;
 	ret = rvl_gem_describe(to_rvl_bo(obj), sgt);
 	if (!ret)
 		return obj;
 	/* The caller still owns the mapping: free an object that has none. */
 	to_rvl_bo(obj)->base.sgt = NULL;
+	rvl_gem_unmapped(to_rvl(drm));
 	drm_gem_object_put(obj);
 	return ERR_PTR(ret);
 }
@@ -326,7 +412,7 @@ int rvl_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file)
 	args->flags = 0;
 	if (!rvl_rights_writable(file->driver_priv, args->handle, obj))
 		args->flags |= DRM_RIVULET_BO_READONLY;
-	if (obj->import_attach)
+	if (to_rvl_bo(obj)->source)
 		args->flags |= DRM_RIVULET_BO_IMPORTED;
 	else if (to_rvl_bo(obj)->base.map_wc)
 		args->flags |= DRM_RIVULET_BO_WC;

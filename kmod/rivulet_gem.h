@@ -9,8 +9,8 @@
 struct dma_buf;
 
 /*
- * A buffer: shmem pages or an imported dma-buf, pinned and mapped for its whole life. The device
- * sees it as one span when it is contiguous, else through a list of its pages.
+ * A buffer: shmem pages or an imported dma-buf, pinned for its whole life and mapped until the
+ * device goes. That sees it as one span when it is contiguous, else through a list of its pages.
  */
 struct rvl_bo {
 	struct drm_gem_shmem_object base;
@@ -19,6 +19,8 @@ struct rvl_bo {
 	dma_addr_t list_dma;
 	size_t list_bytes;
 	bool counted;		/* in rvl_device.buffers */
+	struct dma_buf *source;	/* imported from, kept by the attachment; NULL: a buffer of ours */
+	struct list_head node;	/* in rvl_device.bos while mapped */
 };
 
 static inline struct rvl_bo *to_rvl_bo(struct drm_gem_object *obj)
@@ -30,6 +32,7 @@ struct drm_gem_object *rvl_gem_create_object(struct drm_device *drm, size_t size
 struct drm_gem_object *rvl_gem_import_sg_table(struct drm_device *drm,
 					       struct dma_buf_attachment *attach,
 					       struct sg_table *sgt);
+void rvl_gem_unmap_all(struct rvl_device *rdev);
 void rvl_gem_region(struct drm_gem_object *obj, u64 offset, u64 size, bool write,
 		    struct rivulet_region *out);
 

@@ -6,6 +6,7 @@
  * dma-buf of its own, known by its mode; and what a handle may do follows from the mode of the
  * dma-buf it came from.
  */
+#include <drm/drm_drv.h>
 #include <drm/drm_gem.h>
 #include <drm/drm_prime.h>
 #include <linux/dma-buf.h>
@@ -85,20 +86,30 @@ struct dma_buf *rvl_prime_export(struct drm_gem_object *obj, int flags)
  */
 struct drm_gem_object *rvl_prime_import(struct drm_device *drm, struct dma_buf *buf)
 {
-	if (!rvl_is_own(buf, drm) || !rvl_file_writable(buf))
-		return drm_gem_prime_import_dev(drm, buf, drm->dev);
-	drm_gem_object_get(buf->priv);
-	return buf->priv;
+	struct drm_gem_object *obj = buf->priv;
+	int idx;
+
+	if (rvl_is_own(buf, drm) && rvl_file_writable(buf)) {
+		drm_gem_object_get(obj);
+		return obj;
+	}
+	if (!drm_dev_enter(drm, &idx))
+		return ERR_PTR(-ENODEV);
+	obj = drm_gem_prime_import_dev(drm, buf, drm->dev);
+	drm_dev_exit(idx);
+	return obj;
 }
 
 static struct dma_buf *rvl_export_readonly(struct drm_gem_object *obj)
 {
 	/* Another exporter's memory cannot be offered with fewer rights than it has. */
-	if (obj->import_attach) {
-		if (rvl_file_writable(obj->import_attach->dmabuf))
+	struct dma_buf *source = to_rvl_bo(obj)->source;
+
+	if (source) {
+		if (rvl_file_writable(source))
 			return ERR_PTR(-EOPNOTSUPP);
-		get_dma_buf(obj->import_attach->dmabuf);
-		return obj->import_attach->dmabuf;
+		get_dma_buf(source);
+		return source;
 	}
 	return rvl_prime_export(obj, O_RDONLY | O_CLOEXEC);
 }
@@ -107,7 +118,7 @@ static struct dma_buf *rvl_export_readonly(struct drm_gem_object *obj)
 static struct dma_buf *rvl_export_writable(struct drm_file *file, struct drm_gem_object *obj,
 					   u32 handle, u32 flags)
 {
-	struct dma_buf *buf;
+	struct dma_buf *buf, *source = to_rvl_bo(obj)->source;
 	bool same;
 
 	if (!rvl_rights_writable(file->driver_priv, handle, obj))
@@ -115,7 +126,7 @@ static struct dma_buf *rvl_export_writable(struct drm_file *file, struct drm_gem
 	buf = drm_gem_prime_handle_to_dmabuf(obj->dev, file, handle, flags);
 	if (IS_ERR(buf))
 		return buf;
-	same = obj->import_attach ? buf == obj->import_attach->dmabuf : buf->priv == obj;
+	same = source ? buf == source : buf->priv == obj;
 	if (same && rvl_file_writable(buf))
 		return buf;
 	dma_buf_put(buf);
@@ -179,8 +190,8 @@ static int rvl_import_own_readonly(struct drm_file *file, struct dma_buf *buf, u
  */
 static bool rvl_import_writable(struct drm_gem_object *obj, struct dma_buf *buf)
 {
-	if (obj->import_attach)
-		return rvl_file_writable(obj->import_attach->dmabuf);
+	if (to_rvl_bo(obj)->source)
+		return rvl_file_writable(to_rvl_bo(obj)->source);
 	return READ_ONCE(obj->dma_buf) == buf && rvl_file_writable(buf);
 }
 

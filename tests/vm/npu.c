@@ -7,6 +7,7 @@
 #include <glob.h>
 #include <drm_mode.h>
 #include <linux/sync_file.h>
+#include <linux/udmabuf.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -660,6 +661,24 @@ void vm_sysfs_write(const char *file, const char *text)
 	OK(fd >= 0);
 	EQ(write(fd, text, strlen(text)), strlen(text));
 	close(fd);
+}
+
+/** vm_udmabuf() - a dma-buf of the pages of a new memfd, which @memfd becomes */
+int vm_udmabuf(uint64_t size, int *memfd)
+{
+	struct udmabuf_create c = { .size = size };
+	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), fd;
+
+	if (dev < 0)
+		vm_skip("no /dev/udmabuf");
+	*memfd = memfd_create("camera", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+	OK(*memfd >= 0 && !ftruncate(*memfd, (off_t)size));
+	OK(!fcntl(*memfd, F_ADD_SEALS, F_SEAL_SHRINK));
+	c.memfd = (uint32_t)*memfd;
+	fd = ioctl(dev, UDMABUF_CREATE, &c);
+	OK(fd >= 0);
+	close(dev);
+	return fd;
 }
 
 /** vm_sysfs() - a file of the device that the driver is bound to; wildcards in @name are expanded */

@@ -68,11 +68,11 @@ static uint64_t epoch(int fd)
 	return n.epoch;
 }
 
-/* First line of a file of the device, in memory that the next call reuses; "" if it cannot be read. */
-static const char *attribute(const char *name)
+/* First line of a file, in memory that the next call reuses; "" if it cannot be read. */
+static const char *first_line(const char *path)
 {
 	static char text[256];
-	FILE *f = fopen(vm_sysfs(name), "re");
+	FILE *f = fopen(path, "re");
 
 	OK(f);
 	text[0] = '\0';
@@ -80,6 +80,11 @@ static const char *attribute(const char *name)
 		text[strcspn(text, "\n")] = '\0';
 	fclose(f);
 	return text;
+}
+
+static const char *attribute(const char *name)
+{
+	return first_line(vm_sysfs(name));
 }
 
 static bool asleep(void)
@@ -94,27 +99,6 @@ static void await_sleep(void)
 	OK(asleep());
 }
 
-/* What the model says of itself. */
-static long long stat_of(const char *name)
-{
-	int fd = open("/dev/virtio-ports/rivulet.control", O_RDWR | O_CLOEXEC);
-	char text[4096], key[64], *at;
-	size_t n = 0;
-
-	if (fd < 0)
-		vm_skip("no control port to the model");
-	OK(write(fd, "stat\n", 5) == 5);
-	while (n < sizeof(text) - 1 && !(n > 3 && !strncmp(text + n - 3, "ok\n", 3)) &&
-	       read(fd, text + n, 1) == 1)
-		n++;
-	text[n] = '\0';
-	close(fd);
-	snprintf(key, sizeof(key), "\n%s ", name);
-	at = strstr(text, key);
-	OK(at);
-	return atoll(at + strlen(key));
-}
-
 /* Asleep it is held, and neither watching it nor asking for a level wakes it; a job does. */
 static void runtime_sleep(void)
 {
@@ -127,7 +111,7 @@ static void runtime_sleep(void)
 	good(&c);
 	before = epoch(c.fd);
 	await_sleep();
-	EQ(stat_of("held"), 1);
+	EQ(vm_control_stat("held"), 1);
 	snprintf(energy, sizeof(energy), "%s", attribute("hwmon/hwmon*/energy1_input"));
 	OK(atoll(energy) > 0);
 	vm_pin_level(c.fd, 0);
@@ -141,7 +125,7 @@ static void runtime_sleep(void)
 	submit(&c, 2);
 	good(&c);
 	EQ(status(&c)->level, 0);
-	EQ(stat_of("held"), 0);
+	EQ(vm_control_stat("held"), 0);
 	EQ(epoch(c.fd), before + 1);
 	vm_unpin_level(c.fd);
 }
@@ -289,6 +273,88 @@ static void unbind_load(void)
 		vm_sysfs_write(PCI_DRIVER "bind", device);
 		one_job();
 	}
+}
+
+/* What the device could reach when it went: own pages in a list, another exporter's, both shared. */
+static void unbind_open(void)
+{
+	int fd = vm_open(), memfd, lent = vm_udmabuf(1 << 20, &memfd), given;
+	struct vm_buf own = vm_buf_new(fd, 1 << 20), other = { .fd = fd, .size = 1 << 20 };
+	uint8_t *seen, *camera;
+	char device[64];
+
+	snprintf(device, sizeof(device), "%s", bdf());
+	OK(!vm_import(fd, lent, &other.handle));
+	OK(!vm_export(fd, own.handle, DRM_RDWR, &given));
+	OK(vm_objects("list_bytes") > 0);
+	camera = mmap(NULL, other.size, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+	OK(camera != MAP_FAILED);
+	vm_noise(own.map, own.size, 1);
+	vm_noise(camera, other.size, 2);
+	vm_sysfs_write(PCI_DRIVER "unbind", device);
+	/* A page that was not touched before, too. */
+	seen = mmap(NULL, own.size, PROT_READ | PROT_WRITE, MAP_SHARED, given, 0);
+	OK(seen != MAP_FAILED && !memcmp(seen, own.map, own.size));
+	seen[77] ^= 1;
+	EQ(own.map[77], seen[77]);
+	FAILS(vm_import(fd, lent, &other.handle), ENODEV);
+	vm_sysfs_write(PCI_DRIVER "bind", device);
+	one_job();
+	EQ(vm_objects("list_bytes"), 0);
+	/* The new device takes the old one's buffer as any exporter's. */
+	fd = vm_open();
+	OK(!vm_import(fd, given, &other.handle));
+	EQ(vm_buf_flags(fd, other.handle), DRM_RIVULET_BO_IMPORTED);
+	vm_noise(camera, other.size, 2);
+}
+
+/* Until the device is at no higher level; an idle one changes soon after it was asked. */
+static void await_level(int fd, uint32_t highest)
+{
+	struct drm_rivulet_device info;
+
+	vm_info(fd, &info);
+	for (int i = 0; i < VM_WAIT_MS / 10 && info.current_level > highest; i++) {
+		usleep(10000);
+		vm_info(fd, &info);
+	}
+	OK(info.current_level <= highest);
+}
+
+/* A thermal zone would turn this knob; the device follows, whatever the load asks. */
+static void cooling(void)
+{
+	struct client c = client();
+	struct drm_rivulet_device info;
+	char dir[256] = "", path[300], text[32];
+	glob_t g;
+
+	OK(!glob("/sys/class/thermal/cooling_device*", 0, NULL, &g));
+	for (size_t i = 0; i < g.gl_pathc && !*dir; i++) {
+		snprintf(path, sizeof(path), "%s/type", g.gl_pathv[i]);
+		if (strstr(first_line(path), "devfreq"))
+			snprintf(dir, sizeof(dir), "%s", g.gl_pathv[i]);
+	}
+	globfree(&g);
+	OK(*dir);
+	vm_info(c.fd, &info);
+	snprintf(path, sizeof(path), "%s/max_state", dir);
+	EQ(atoi(first_line(path)), (int)info.level_count - 1);
+	snprintf(path, sizeof(path), "%s/cur_state", dir);
+	for (uint32_t hot = info.level_count; hot-- > 0;) {
+		snprintf(text, sizeof(text), "%u", hot);
+		vm_limit_level(&info, 0, info.level_count - 1);
+		vm_sysfs_write(path, text);
+		await_level(c.fd, info.level_count - 1 - hot);
+		submit(&c, hot);
+		good(&c);
+		OK(status(&c)->level <= info.level_count - 1 - hot);
+	}
+	vm_pin_level(c.fd, info.level_count - 1);
+	submit(&c, 99);
+	good(&c);
+	EQ(status(&c)->level, info.level_count - 1);
+	vm_unpin_level(c.fd);
 }
 
 static void pci_remove(void)
@@ -558,12 +624,14 @@ static void dirty_predecessor(void)
 	good(&c);
 	/* The job was forgotten, not ended: nothing was written for it. */
 	EQ(((struct rivulet_status *)(page + 1024))->state, RIVULET_STATE_NONE);
-	EQ(stat_of("held"), 0);
+	EQ(vm_control_stat("held"), 0);
 }
 
 const struct vm_test vm_life_tests[] = {
 	{ "life_sleep", "an idle device is held, watched without being woken, and woken by a job at its level", runtime_sleep },
 	{ "life_unbind", "unbound and bound five times under three clients' load", unbind_load },
+	{ "life_unbind_open", "unbound, a file's buffers stay readable, shared, and are mapped for no device", unbind_open },
+	{ "life_cooling", "each state of the cooling device bounds the level at which jobs run", cooling },
 	{ "life_remove", "removed from the bus under load, and found again", pci_remove },
 	{ "life_rmmod", "the module stays while a file or job is there, and goes at once after", rmmod_load },
 	{ "life_dirty", "a predecessor's job, hold and level do not outlive the probe", dirty_predecessor },

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <linux/dma-buf.h>
 #include <linux/dma-heap.h>
-#include <linux/udmabuf.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -120,26 +119,9 @@ static void readonly_beside_writable(void)
 	EQ(vm_buf_rights(fd, handle), 0);
 }
 
-static int udmabuf(uint64_t size, int *memfd)
-{
-	struct udmabuf_create c = { .size = size };
-	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), fd;
-
-	if (dev < 0)
-		vm_skip("no /dev/udmabuf");
-	*memfd = memfd_create("camera", MFD_ALLOW_SEALING | MFD_CLOEXEC);
-	OK(*memfd >= 0 && !ftruncate(*memfd, (off_t)size));
-	OK(!fcntl(*memfd, F_ADD_SEALS, F_SEAL_SHRINK));
-	c.memfd = (uint32_t)*memfd;
-	fd = ioctl(dev, UDMABUF_CREATE, &c);
-	OK(fd >= 0);
-	close(dev);
-	return fd;
-}
-
 static void import_udmabuf(void)
 {
-	int fd = vm_open(), memfd, dmabuf = udmabuf(65536, &memfd), out;
+	int fd = vm_open(), memfd, dmabuf = vm_udmabuf(65536, &memfd), out;
 	struct vm_buf code = vm_buf_new(fd, 4096), from = vm_buf_new(fd, 65536);
 	struct vm_buf to = { .fd = fd, .size = 65536 };
 	uint32_t sync = vm_sync_new(fd);

@@ -93,6 +93,7 @@ uint32_t vm_buf_flags(int fd, uint32_t handle);
 uint32_t vm_buf_rights(int fd, uint32_t handle);
 int vm_map_offset(int fd, uint32_t handle, uint64_t *offset);
 int vm_export(int fd, uint32_t handle, uint32_t flags, int *out);
+int vm_udmabuf(uint64_t size, int *memfd);
 int vm_import(int fd, int dmabuf, uint32_t *handle);
 void vm_close_handle(int fd, uint32_t handle);
 void vm_noise(void *p, size_t n, uint64_t seed);
