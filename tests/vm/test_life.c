@@ -17,8 +17,6 @@
 
 #include "rivulet_crc32c.h"
 
-#define PCI_DRIVER "/sys/bus/pci/drivers/rivulet/"
-
 struct client {
 	int fd;
 	struct vm_buf code, from, to;
@@ -165,12 +163,39 @@ static void system_sleep(void)
 	good(&a);
 }
 
-static const char *bdf(void)
+/* Name of the device on its bus, and the driver's folder there; both stay when it is unbound. */
+struct binding {
+	char device[64], driver[PATH_MAX];
+};
+
+static struct binding binding(void)
 {
-	static char path[PATH_MAX];
+	struct binding b;
+	char path[PATH_MAX];
 
 	OK(realpath(vm_sysfs("."), path));
-	return basename(path);
+	snprintf(b.device, sizeof(b.device), "%s", basename(path));
+	OK(realpath(vm_sysfs("driver"), b.driver));
+	return b;
+}
+
+static void bind(const struct binding *b, const char *how)
+{
+	char path[PATH_MAX + 16];
+
+	snprintf(path, sizeof(path), "%s/%s", b->driver, how);
+	vm_sysfs_write(path, b->device);
+}
+
+/* Name of the device on the PCI bus; nothing elsewhere. */
+static const char *bdf(void)
+{
+	static struct binding b;
+
+	b = binding();
+	if (!strstr(b.driver, "/pci/"))
+		vm_skip("not on the PCI bus");
+	return b.device;
 }
 
 static void await_node(void)
@@ -262,15 +287,14 @@ static void one_job(void)
 
 static void unbind_load(void)
 {
-	char device[64];
+	struct binding b = binding();
 	pid_t pid[WORKERS];
 
-	snprintf(device, sizeof(device), "%s", bdf());
 	for (uint64_t n = 0; n < 5; n++) {
 		start_work(pid, n);
-		vm_sysfs_write(PCI_DRIVER "unbind", device);
+		bind(&b, "unbind");
 		end_work(pid);
-		vm_sysfs_write(PCI_DRIVER "bind", device);
+		bind(&b, "bind");
 		one_job();
 	}
 }
@@ -280,10 +304,9 @@ static void unbind_open(void)
 {
 	int fd = vm_open(), memfd, lent = vm_udmabuf(1 << 20, &memfd), given;
 	struct vm_buf own = vm_buf_new(fd, 1 << 20), other = { .fd = fd, .size = 1 << 20 };
+	struct binding b = binding();
 	uint8_t *seen, *camera;
-	char device[64];
 
-	snprintf(device, sizeof(device), "%s", bdf());
 	OK(!vm_import(fd, lent, &other.handle));
 	OK(!vm_export(fd, own.handle, DRM_RDWR, &given));
 	OK(vm_objects("list_bytes") > 0);
@@ -291,14 +314,14 @@ static void unbind_open(void)
 	OK(camera != MAP_FAILED);
 	vm_noise(own.map, own.size, 1);
 	vm_noise(camera, other.size, 2);
-	vm_sysfs_write(PCI_DRIVER "unbind", device);
+	bind(&b, "unbind");
 	/* A page that was not touched before, too. */
 	seen = mmap(NULL, own.size, PROT_READ | PROT_WRITE, MAP_SHARED, given, 0);
 	OK(seen != MAP_FAILED && !memcmp(seen, own.map, own.size));
 	seen[77] ^= 1;
 	EQ(own.map[77], seen[77]);
 	FAILS(vm_import(fd, lent, &other.handle), ENODEV);
-	vm_sysfs_write(PCI_DRIVER "bind", device);
+	bind(&b, "bind");
 	one_job();
 	EQ(vm_objects("list_bytes"), 0);
 	/* The new device takes the old one's buffer as any exporter's. */
@@ -604,19 +627,19 @@ static void dirty_predecessor(void)
 {
 	struct drm_rivulet_device info;
 	struct client c = client();
+	struct binding b = binding();
+	const char *device = bdf();
 	uint8_t *page;
-	char device[64];
 	uint32_t before;
 
 	vm_info(c.fd, &info);
-	snprintf(device, sizeof(device), "%s", bdf());
 	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
 		    -1, 0);
 	OK(page != MAP_FAILED && !mlock(page, 4096));
-	vm_sysfs_write(PCI_DRIVER "unbind", device);
+	bind(&b, "unbind");
 	vm_control("inject hang@+1");
 	before = leave_a_mess(device, page, info.level_count, info.tn);
-	vm_sysfs_write(PCI_DRIVER "bind", device);
+	bind(&b, "bind");
 	await_node();
 	c = client();
 	OK(epoch(c.fd) > before);
