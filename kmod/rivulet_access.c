@@ -21,10 +21,8 @@
  */
 bool rvl_access_needed(struct rvl_bo *bo)
 {
-	dma_addr_t first = bo->list ? le64_to_cpu(bo->list[0]) : bo->span;
-
 	/* Not dma_dev_need_sync(), which a kernel that debugs DMA says of any device. */
-	return !bo->base.map_wc && dma_need_sync(bo->base.base.dev->dev, first);
+	return !bo->base.map_wc && dma_need_sync(bo->base.base.dev->dev, bo->span);
 }
 
 /**

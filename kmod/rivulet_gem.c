@@ -226,10 +226,9 @@ static int rvl_gem_describe(struct rvl_bo *bo, struct sg_table *sgt)
 	ret = rvl_sgt_check(sgt, obj->size, &contiguous);
 	if (ret)
 		return ret;
-	if (contiguous) {
-		bo->span = sg_dma_address(sgt->sgl);
+	bo->span = sg_dma_address(sgt->sgl);
+	if (contiguous)
 		return 0;
-	}
 	bo->list_bytes = array_size(pages, sizeof(*bo->list));
 	bo->list = dma_alloc_coherent(obj->dev->dev, bo->list_bytes, &bo->list_dma,
 				      GFP_KERNEL | __GFP_NOWARN);

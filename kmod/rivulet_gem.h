@@ -14,7 +14,7 @@ struct dma_buf;
  */
 struct rvl_bo {
 	struct drm_gem_shmem_object base;
-	dma_addr_t span;	/* without a list */
+	dma_addr_t span;	/* the first page, without a list all of them */
 	__le64 *list;		/* page addresses for the device, or NULL */
 	dma_addr_t list_dma;
 	size_t list_bytes;

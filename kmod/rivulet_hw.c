@@ -437,9 +437,9 @@ u32 rvl_hw_set_level(struct rvl_device *rdev, u32 level)
 }
 
 /* Wait until the level of a request is in force, of a device that has no jobs. */
-int rvl_hw_wait_level(struct rvl_device *rdev, u32 request)
+int rvl_hw_wait_level(struct rvl_device *rdev, u32 request, unsigned int ms)
 {
-	return rvl_wait_ack(rdev, RIVULET_REG_LEVEL_ACK, request, RVL_HOLD_MS);
+	return rvl_wait_ack(rdev, RIVULET_REG_LEVEL_ACK, request, ms);
 }
 
 /**

@@ -35,7 +35,7 @@ int rvl_hw_reset(struct rvl_device *rdev, u32 base);
 
 int rvl_hw_hold(struct rvl_device *rdev, bool on, unsigned int ms);
 u32 rvl_hw_set_level(struct rvl_device *rdev, u32 level);
-int rvl_hw_wait_level(struct rvl_device *rdev, u32 request);
+int rvl_hw_wait_level(struct rvl_device *rdev, u32 request, unsigned int ms);
 void rvl_hw_irq_enable(struct rvl_device *rdev, bool on);
 
 #endif

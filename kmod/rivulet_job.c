@@ -370,12 +370,12 @@ static u32 rvl_queue_ask_level(struct rvl_device *rdev, u32 level)
 }
 
 /* Change level while nothing runs, and the system's clock with it: both or neither. */
-static int rvl_queue_settle(struct rvl_device *rdev, u32 level)
+static int rvl_queue_settle(struct rvl_device *rdev, u32 level, unsigned int ms)
 {
 	u32 before = rvl_hw_level(rdev);
 	int ret;
 
-	ret = rvl_hw_wait_level(rdev, rvl_queue_ask_level(rdev, level));
+	ret = rvl_hw_wait_level(rdev, rvl_queue_ask_level(rdev, level), ms);
 	if (!ret && rdev->clocked && rdev->rate_level != level) {
 		ret = rdev->bus->set_rate(rdev, level);
 		rdev->rate_level = ret ? -1 : level;
@@ -401,7 +401,7 @@ static int rvl_queue_restart(struct rvl_device *rdev)
 		rdev->load.idle = 0;
 		spin_unlock_irqrestore(&rdev->lock, flags);
 		/* Without its level it goes on at the one before; devfreq asks again. */
-		rvl_queue_settle(rdev, rdev->level);
+		rvl_queue_settle(rdev, rdev->level, RVL_HOLD_LONG_MS);
 		ret = rvl_hw_hold(rdev, false, RVL_HOLD_LONG_MS);
 	}
 	if (!ret) {
@@ -637,7 +637,7 @@ static int rvl_queue_set_clock(struct rvl_device *rdev, u32 level)
 	if (rdev->live && (rvl_hw_level(rdev) != level || rdev->rate_level != level) &&
 	    !rvl_queue_defers(rdev, level)) {
 		if (!rvl_hw_hold(rdev, true, RVL_HOLD_MS))
-			ret = rvl_queue_settle(rdev, level);
+			ret = rvl_queue_settle(rdev, level, RVL_HOLD_MS);
 		/* A device that does not even release is the recovery's, which has a job to blame. */
 		rvl_hw_hold(rdev, false, RVL_HOLD_MS);
 	}
