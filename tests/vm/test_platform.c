@@ -60,6 +60,8 @@ static void clocked(void)
 	struct drm_rivulet_device info;
 	int fd = vm_open(), from = diary(e), n = from, rates = 0;
 
+	/* Asleep, it would change with the next job. */
+	vm_stay_awake();
 	vm_info(fd, &info);
 	for (uint32_t k = 0; k < 2 * info.level_count; k++) {
 		uint32_t l = k % 2 ? info.level_count - 1 - k / 2 : k / 2;
@@ -131,6 +133,7 @@ static void patient(void)
 
 	for (int i = 0; i < 3; i++)
 		b[i] = vm_buf_new(fd, 4096);
+	vm_stay_awake();
 	vm_info(fd, &info);
 	/* A busy machine may be slower than the job. */
 	while (!ask_meanwhile(fd, b, sync, &info))
