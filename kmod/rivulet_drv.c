@@ -316,8 +316,8 @@ err_irq:
  */
 void rvl_device_remove(struct rvl_device *rdev)
 {
-	rvl_pm_fini(rdev);
 	drm_dev_unplug(&rdev->drm);
+	rvl_pm_fini(rdev);
 	rvl_devfreq_fini(rdev);
 	rvl_queue_stop(rdev, -ENODEV);
 	rvl_irq_teardown(rdev);

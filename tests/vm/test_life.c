@@ -120,11 +120,14 @@ static void runtime_sleep(void)
 	usleep(200000);
 	OK(!strcmp(attribute("hwmon/hwmon*/energy1_input"), energy));
 	OK(asleep());
+	/* It must not sleep again before it was looked at. */
+	vm_sysfs_write(vm_sysfs("power/autosuspend_delay_ms"), "60000");
 	submit(&c, 2);
 	good(&c);
 	EQ(status(&c)->level, 0);
 	EQ(vm_control_stat("held"), 0);
 	EQ(epoch(c.fd), before + 1);
+	vm_sysfs_write(vm_sysfs("power/autosuspend_delay_ms"), "100");
 	vm_unpin_level(c.fd);
 }
 
