@@ -1,17 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * A client is an open file: its queues, its performance monitors, and what becomes of one that
- * hangs the device again and again.
- */
-#include <drm/drm_drv.h>
-#include <drm/drm_file.h>
-#include <drm/drm_print.h>
-#include <linux/jiffies.h>
-#include <linux/module.h>
-#include <linux/slab.h>
-
-#include "rivulet_hw.h"
-#include "rivulet_job.h"
+/* A client is an open file: queues, performance monitors, and a ban for who hangs the device. */
+#include "rivulet_device.h"
 
 static unsigned int rvl_ban_hangs = 3;
 module_param_named(ban_hangs, rvl_ban_hangs, uint, 0644);
@@ -19,18 +8,7 @@ MODULE_PARM_DESC(ban_hangs, "hangs in ten minutes after which a file is banned, 
 
 #define RVL_BAN_WINDOW	(600 * HZ)
 
-static void rvl_perfmon_release(struct kref *ref)
-{
-	kfree(container_of(ref, struct rvl_perfmon, ref));
-}
-
-/**
- * rvl_perfmon_get - a performance monitor by its number
- * @client: the file
- * @id: number
- *
- * Returns a reference for rvl_perfmon_put(), or NULL.
- */
+/* A performance monitor by its number. Returns a reference for rvl_perfmon_put(), or NULL. */
 struct rvl_perfmon *rvl_perfmon_get(struct rvl_client *client, u32 id)
 {
 	struct rvl_perfmon *perfmon;
@@ -38,29 +16,19 @@ struct rvl_perfmon *rvl_perfmon_get(struct rvl_client *client, u32 id)
 	xa_lock(&client->perfmons);
 	perfmon = xa_load(&client->perfmons, id);
 	if (perfmon)
-		kref_get(&perfmon->ref);
+		refcount_inc(&perfmon->ref);
 	xa_unlock(&client->perfmons);
 	return perfmon;
 }
 
-/**
- * rvl_perfmon_put - drop a reference; the last one frees
- * @perfmon: performance monitor, or NULL
- */
+/* Drop a reference; the last one frees. */
 void rvl_perfmon_put(struct rvl_perfmon *perfmon)
 {
-	if (perfmon)
-		kref_put(&perfmon->ref, rvl_perfmon_release);
+	if (perfmon && refcount_dec_and_test(&perfmon->ref))
+		kfree(perfmon);
 }
 
-/**
- * rvl_perfmon_add - count a job that ended on the device
- * @perfmon: performance monitor
- * @st: what the device wrote of it, zero if that was not to be believed
- * @out: how it ended
- *
- * Called with rvl_device.lock held.
- */
+/* Count a job that ended; @st is zero if not to be believed. Called with rvl_device.lock held. */
 void rvl_perfmon_add(struct rvl_perfmon *perfmon, const struct rivulet_status *st,
 		     const struct rvl_outcome *out)
 {
@@ -81,7 +49,6 @@ void rvl_perfmon_add(struct rvl_perfmon *perfmon, const struct rivulet_status *s
 		value[i] += le64_to_cpu(counted[i - DRM_RIVULET_PERF_LOAD_BUSY]);
 }
 
-/* DRM_IOCTL_RIVULET_PERFMON_CREATE */
 int rvl_ioctl_perfmon_create(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_rivulet_perfmon *args = data;
@@ -94,7 +61,7 @@ int rvl_ioctl_perfmon_create(struct drm_device *drm, void *data, struct drm_file
 	perfmon = kzalloc(sizeof(*perfmon), GFP_KERNEL);
 	if (!perfmon)
 		return -ENOMEM;
-	kref_init(&perfmon->ref);
+	refcount_set(&perfmon->ref, 1);
 	ret = xa_alloc(&client->perfmons, &args->id, perfmon,
 		       XA_LIMIT(1, DRM_RIVULET_MAX_PERFMONS), GFP_KERNEL);
 	if (ret)
@@ -102,7 +69,6 @@ int rvl_ioctl_perfmon_create(struct drm_device *drm, void *data, struct drm_file
 	return ret;
 }
 
-/* DRM_IOCTL_RIVULET_PERFMON_DESTROY */
 int rvl_ioctl_perfmon_destroy(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_rivulet_perfmon *args = data;
@@ -116,7 +82,6 @@ int rvl_ioctl_perfmon_destroy(struct drm_device *drm, void *data, struct drm_fil
 	return perfmon ? 0 : -ENOENT;
 }
 
-/* DRM_IOCTL_RIVULET_PERFMON_READ */
 int rvl_ioctl_perfmon_read(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_rivulet_perfmon_read *args = data;
@@ -130,23 +95,20 @@ int rvl_ioctl_perfmon_read(struct drm_device *drm, void *data, struct drm_file *
 	perfmon = rvl_perfmon_get(file->driver_priv, args->id);
 	if (!perfmon)
 		return -ENOENT;
-	spin_lock_irq(&rdev->lock);
-	memcpy(value, perfmon->value, sizeof(value));
-	if (args->flags & DRM_RIVULET_PERFMON_RESET)
-		memset(perfmon->value, 0, sizeof(value));
-	spin_unlock_irq(&rdev->lock);
+	scoped_guard(rvl_lock, rdev) {
+		memcpy(value, perfmon->value, sizeof(value));
+		if (args->flags & DRM_RIVULET_PERFMON_RESET)
+			memset(perfmon->value, 0, sizeof(value));
+	}
 	rvl_perfmon_put(perfmon);
 	args->count = DRM_RIVULET_PERF_COUNT;
 	return copy_to_user(u64_to_user_ptr(args->values), value, count * sizeof(*value)) ?
 	       -EFAULT : 0;
 }
 
-/**
- * rvl_client_blame - a job of the client hung the device
- * @client: the file
- *
- * Too many in a while and it is banned: what it has queued ends with -ECANCELED and what it submits
- * is refused. Called with rvl_device.request_lock held. Returns whether it is banned.
+/*
+ * A job of the client hung the device. Too often in a while and it is banned: what it queued ends
+ * with -ECANCELED, new jobs are refused. With request_lock held. Returns whether it is banned.
  */
 bool rvl_client_blame(struct rvl_client *client)
 {
@@ -175,30 +137,17 @@ static void rvl_client_free(struct work_struct *work)
 	drm_dev_put(drm);
 }
 
-/* The device's last reference stops the scheduler, whose own work may be calling: not from here. */
-static void rvl_client_release(struct kref *ref)
+/* Drop a reference. The last may be the scheduler's work's, which freeing the device waits for. */
+void rvl_client_put(struct rvl_client *client)
 {
-	struct rvl_client *client = container_of(ref, struct rvl_client, ref);
-
+	if (!refcount_dec_and_test(&client->ref))
+		return;
 	INIT_WORK(&client->work, rvl_client_free);
 	queue_work(rvl_wq, &client->work);
 	module_put(THIS_MODULE);
 }
 
-/**
- * rvl_client_put - drop a reference; the last one frees
- * @client: the file
- */
-void rvl_client_put(struct rvl_client *client)
-{
-	kref_put(&client->ref, rvl_client_release);
-}
-
-/**
- * rvl_client_open - drm_driver.open: one client, one tag, a queue for each priority
- * @drm: DRM device
- * @file: the caller's file
- */
+/* drm_driver.open: one client, one tag, a queue for each priority. */
 int rvl_client_open(struct drm_device *drm, struct drm_file *file)
 {
 	struct rvl_device *rdev = to_rvl(drm);
@@ -209,7 +158,7 @@ int rvl_client_open(struct drm_device *drm, struct drm_file *file)
 	client = kzalloc(sizeof(*client), GFP_KERNEL);
 	if (!client)
 		return -ENOMEM;
-	kref_init(&client->ref);
+	refcount_set(&client->ref, 1);
 	client->rdev = rdev;
 	/* Jobs that wait for another driver, and fences, may outlive file and device. */
 	drm_dev_get(drm);
@@ -230,11 +179,7 @@ int rvl_client_open(struct drm_device *drm, struct drm_file *file)
 	return 0;
 }
 
-/**
- * rvl_client_close - drm_driver.postclose: jobs not yet issued are dropped, issued ones run out
- * @drm: DRM device
- * @file: the caller's file
- */
+/* drm_driver.postclose: jobs not yet issued are dropped, issued ones run out. */
 void rvl_client_close(struct drm_device *drm, struct drm_file *file)
 {
 	struct rvl_client *client = file->driver_priv;

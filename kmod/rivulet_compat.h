@@ -3,9 +3,6 @@
 #ifndef RIVULET_COMPAT_H
 #define RIVULET_COMPAT_H
 
-#include <drm/gpu_scheduler.h>
-#include <linux/module.h>
-
 #ifdef RVL_HAVE_NS_TOKEN
 #define RVL_IMPORT_DMA_BUF	MODULE_IMPORT_NS(DMA_BUF)
 #else

@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What is alive and where the queue stands, for people and for the tests' search for leaks. */
 #include <drm/drm_debugfs.h>
-#include <drm/drm_file.h>
-#include <drm/drm_gem.h>
-#include <drm/drm_print.h>
 #include <linux/debugfs.h>
-#include <linux/idr.h>
 #include <linux/seq_file.h>
 
-#include "rivulet_drv.h"
-#include "rivulet_dump.h"
-#include "rivulet_gem.h"
-#include "rivulet_hw.h"
-#include "rivulet_job.h"
+#include "rivulet_device.h"
 
 static int rvl_show_objects(struct seq_file *m, void *data)
 {
@@ -29,21 +21,19 @@ static int rvl_show_queue(struct seq_file *m, void *data)
 {
 	struct drm_debugfs_entry *entry = m->private;
 	struct rvl_device *rdev = to_rvl(entry->dev);
-	unsigned long flags;
 	u32 i;
 
-	spin_lock_irqsave(&rdev->lock, flags);
+	guard(rvl_lock)(rdev);
 	seq_printf(m, "live %u\nissued %u\nwaiting %u\n", rdev->live, rdev->seq, rdev->waiting);
 	if (rdev->live)
 		seq_printf(m, "done %u\nlevel %u\nprogress %u\n", rvl_hw_done(rdev),
-			   rvl_hw_level(rdev), rvl_hw_progress(rdev));
+			   rvl_hw_level(rdev), rvl_rd(rdev, RIVULET_REG_PROGRESS));
 	for (i = 0; i < RVL_QUEUE_SLOTS; i++) {
 		if (rdev->slot[i])
 			seq_printf(m, "slot %u: seq %u client %u for %lld ms\n", i,
 				   rdev->slot[i]->seq, rdev->slot[i]->client->tag,
 				   ktime_ms_delta(ktime_get(), rdev->slot[i]->issued_at));
 	}
-	spin_unlock_irqrestore(&rdev->lock, flags);
 	return 0;
 }
 
@@ -84,16 +74,12 @@ static int rvl_show_buffers(struct seq_file *m, void *data)
 {
 	struct drm_debugfs_entry *entry = m->private;
 	struct drm_file *file;
-	int ret;
 
-	ret = mutex_lock_interruptible(&entry->dev->filelist_mutex);
-	if (ret)
-		return ret;
+	guard(mutex)(&entry->dev->filelist_mutex);
 	list_for_each_entry(file, &entry->dev->filelist, lhead) {
 		if (file->driver_priv)
 			rvl_show_handles(m, file);
 	}
-	mutex_unlock(&entry->dev->filelist_mutex);
 	return 0;
 }
 
@@ -119,10 +105,7 @@ static const struct drm_debugfs_info rvl_debugfs_files[] = {
 	{ "buffers", rvl_show_buffers },
 };
 
-/**
- * rvl_debugfs_init - files of one NPU; the core removes them
- * @rdev: the NPU
- */
+/* Files of one NPU; the core removes them. */
 void rvl_debugfs_init(struct rvl_device *rdev)
 {
 	drm_debugfs_add_files(&rdev->drm, rvl_debugfs_files, ARRAY_SIZE(rvl_debugfs_files));

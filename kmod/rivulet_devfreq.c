@@ -1,47 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Frequency scaling. The device's level table becomes the operating points; choosing one writes a
- * request and returns, because the device changes level at a job boundary and may defer a level
- * that a queued job could not run at. The frequency in force is the device's to tell.
+ * Frequency scaling. The device's level table becomes the operating points; a request is written
+ * and not waited for, because the device changes level at a job boundary and tells what is in
+ * force.
  */
-#include <drm/drm_print.h>
 #include <linux/devfreq.h>
 #include <linux/pm_opp.h>
 
-#include "rivulet_devfreq.h"
-#include "rivulet_drv.h"
-#include "rivulet_job.h"
-
-#define RVL_POLL_MS	50
+#include "rivulet_device.h"
 
 /* Account the time until now; the state may have changed. Called with rvl_device.lock held. */
 void rvl_load_update(struct rvl_device *rdev)
 {
 	struct rvl_load *load = &rdev->load;
-	ktime_t now = ktime_get(), step = ktime_sub(now, load->since);
+	u64 now = ktime_get_ns();
 
 	lockdep_assert_held(&rdev->lock);
-	if (load->is_busy) {
-		load->busy = ktime_add(load->busy, step);
-		load->busy_total = ktime_add(load->busy_total, step);
-	} else {
-		load->idle = ktime_add(load->idle, step);
-	}
+	load->ns[load->is_busy] += now - load->since;
 	load->since = now;
 	load->is_busy = rdev->slot[0] || rdev->slot[1];
 }
 
-/* Time for which the device had a job, since probe. */
-ktime_t rvl_load_busy(struct rvl_device *rdev)
+/* Idle and busy time, ns, since the last call. */
+void rvl_load_take(struct rvl_device *rdev, u64 *ns)
 {
-	unsigned long flags;
-	ktime_t busy;
+	struct rvl_load *load = &rdev->load;
+	u32 i;
 
-	spin_lock_irqsave(&rdev->lock, flags);
+	guard(rvl_lock)(rdev);
 	rvl_load_update(rdev);
-	busy = rdev->load.busy_total;
-	spin_unlock_irqrestore(&rdev->lock, flags);
-	return busy;
+	for (i = 0; i < 2; i++) {
+		ns[i] = load->ns[i] - load->taken[i];
+		load->taken[i] = load->ns[i];
+	}
+}
+
+/* Time for which the device had a job, ns, since probe. */
+u64 rvl_load_busy(struct rvl_device *rdev)
+{
+	guard(rvl_lock)(rdev);
+	rvl_load_update(rdev);
+	return rdev->load.ns[true];
 }
 
 static u32 rvl_level_of(struct rvl_device *rdev, unsigned long hz)
@@ -76,22 +75,17 @@ static int rvl_devfreq_current(struct device *dev, unsigned long *freq)
 static int rvl_devfreq_status(struct device *dev, struct devfreq_dev_status *st)
 {
 	struct rvl_device *rdev = dev_get_drvdata(dev);
-	struct rvl_load *load = &rdev->load;
-	unsigned long flags;
+	u64 ns[2];
 
 	rvl_devfreq_current(dev, &st->current_frequency);
-	spin_lock_irqsave(&rdev->lock, flags);
-	rvl_load_update(rdev);
-	st->busy_time = ktime_to_ns(load->busy);
-	st->total_time = ktime_to_ns(ktime_add(load->busy, load->idle));
-	load->busy = 0;
-	load->idle = 0;
-	spin_unlock_irqrestore(&rdev->lock, flags);
+	rvl_load_take(rdev, ns);
+	st->busy_time = ns[true];
+	st->total_time = ns[true] + ns[false];
 	return 0;
 }
 
 static struct devfreq_dev_profile rvl_devfreq_profile = {
-	.polling_ms = RVL_POLL_MS,
+	.polling_ms = 50,
 	.is_cooling_device = true,
 	.timer = DEVFREQ_TIMER_DELAYED,
 	.target = rvl_devfreq_target,
@@ -138,46 +132,31 @@ static int rvl_add_opps(struct rvl_device *rdev)
 	return 0;
 }
 
-/**
- * rvl_devfreq_init - operating points and governor
- * @rdev: the NPU
- *
- * Returns 0 or a negative errno, after which there is nothing to undo.
- */
+/* Operating points and governor. 0, or a negative errno and nothing to undo. */
 int rvl_devfreq_init(struct rvl_device *rdev)
 {
 	struct device *dev = rdev->drm.dev;
 	struct devfreq_dev_profile *profile;
-	struct devfreq *devfreq;
 	int ret;
 
 	profile = devm_kmemdup(dev, &rvl_devfreq_profile, sizeof(*profile), GFP_KERNEL);
 	if (!profile)
 		return -ENOMEM;
-	ret = rvl_add_opps(rdev);
-	if (ret)
-		goto err_opps;
 	rvl_devfreq_current(dev, &profile->initial_freq);
 	/* A clock that is ours has the level's rate before the first job. */
-	ret = rvl_queue_set_level(rdev, rvl_queue_level(rdev));
-	if (ret)
-		goto err_opps;
-	devfreq = devfreq_add_device(dev, profile, DEVFREQ_GOV_SIMPLE_ONDEMAND, NULL);
-	ret = PTR_ERR_OR_ZERO(devfreq);
-	if (ret)
-		goto err_opps;
-	rdev->devfreq = devfreq;
-	return 0;
-
-err_opps:
-	dev_pm_opp_remove_all_dynamic(dev);
+	ret = rvl_add_opps(rdev) ?: rvl_queue_set_level(rdev, rvl_queue_level(rdev));
+	if (!ret) {
+		rdev->devfreq = devfreq_add_device(dev, profile, DEVFREQ_GOV_SIMPLE_ONDEMAND, NULL);
+		ret = PTR_ERR_OR_ZERO(rdev->devfreq);
+	}
+	if (ret) {
+		rdev->devfreq = NULL;
+		dev_pm_opp_remove_all_dynamic(dev);
+	}
 	return ret;
 }
 
-/**
- * rvl_devfreq_fini - undo rvl_devfreq_init(), which may have failed
- * @rdev: the NPU
- */
+/* Undo rvl_devfreq_init(), which may have failed. */
 void rvl_devfreq_fini(struct rvl_device *rdev)
 {
 	if (!rdev->devfreq)

@@ -1,26 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* What the driver's files share: its structures, then the functions of each file. */
 #ifndef RIVULET_DEVICE_H
 #define RIVULET_DEVICE_H
 
 #include <drm/drm_device.h>
+#include <drm/drm_drv.h>
 #include <drm/drm_file.h>
+#include <drm/drm_gem_shmem_helper.h>
+#include <drm/drm_managed.h>
+#include <drm/drm_print.h>
 #include <drm/gpu_scheduler.h>
-#include <linux/fs.h>
+#include <linux/cleanup.h>
+#include <linux/dma-mapping.h>
 #include <linux/hrtimer.h>
-#include <linux/kref.h>
-#include <linux/ktime.h>
+#include <linux/interrupt.h>
+#include <linux/io.h>
+#include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/pm_runtime.h>
+#include <linux/refcount.h>
+#include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
 #include "rivulet_accel.h"
+#include "rivulet_compat.h"
 #include "rivulet_dev.h"
 
 struct devfreq;
-struct rvl_bus_ops;
+struct rvl_device;
 struct rvl_dump;
-struct rvl_job;
 
 /* Entries of the device's queue: CURRENT and NEXT. */
 #define RVL_QUEUE_SLOTS		2
@@ -28,6 +38,21 @@ struct rvl_job;
 #define RVL_PRIORITIES		3
 /* Jobs that one file may have queued; each pins its buffers. */
 #define RVL_MAX_QUEUED		4096
+/* A HOLD waits for the job in front: devfreq, which tries again, less long than sleep. */
+#define RVL_HOLD_MS		200
+#define RVL_HOLD_LONG_MS	5000
+
+/* What differs between the attachments of one device (docs/device.md); each may sleep. */
+struct rvl_bus_ops {
+	/* The interrupt's number, negative errno, or 0 where there is none: the driver polls. */
+	int (*irq)(struct rvl_device *rdev);
+	/* Let the device master the bus, or make sure that it cannot. */
+	void (*master)(struct rvl_device *rdev, bool on);
+	/* Clocks and supply, around the time that the registers are used; may be absent. */
+	int (*power)(struct rvl_device *rdev, bool on);
+	/* Of a clocked device: the level's rate and voltage. Nothing runs meanwhile. */
+	int (*set_rate)(struct rvl_device *rdev, u32 level);
+};
 
 /* What the device reads and writes for one queue slot, in coherent memory. */
 struct rvl_slot_mem {
@@ -37,11 +62,10 @@ struct rvl_slot_mem {
 
 /* Time the device had at least one job, for devfreq. */
 struct rvl_load {
-	ktime_t since;		/* start of the present state */
-	bool is_busy;		/* the present state */
-	ktime_t busy;
-	ktime_t idle;
-	ktime_t busy_total;	/* since probe */
+	bool is_busy;		/* the present state, accounted up to */
+	u64 since;		/* this time; ns */
+	u64 ns[2];		/* idle and busy, since probe */
+	u64 taken[2];		/* of these, what devfreq has seen */
 };
 
 /* What hwmon goes by. */
@@ -55,12 +79,13 @@ struct rvl_sense {
 struct rvl_device {
 	struct drm_device drm;
 	const struct rvl_bus_ops *bus;
-	void *bus_data;
 	void __iomem *win;		/* register window */
 	void __iomem *bell;		/* ivshmem registers; absent elsewhere */
 	atomic_t rings;			/* of a doorbell that is a word */
-	bool clocked;			/* the system owns the clock, */
-	int rate_level;			/* which has this level's rate; -1: not set yet */
+	struct clk_bulk_data *clks;
+	int clk_count;			/* 0: the device owns its clock */
+	int rate_level;			/* level whose rate the system's has; -1: not set yet */
+	struct reset_control *reset;	/* or NULL */
 	int irq;			/* 0: none, the queue is polled, */
 	struct hrtimer tick;		/* by this */
 	struct drm_rivulet_device info;	/* constant after probe, but for current_level */
@@ -83,7 +108,7 @@ struct rvl_device {
 	int dead_error;			/* what its jobs get */
 	struct rvl_load load;
 
-	struct mutex request_lock;	/* one ABORT or RESET at a time; may sleep */
+	struct mutex request_lock;	/* one ABORT, RESET or HOLD at a time; may sleep */
 
 	u64 fence_context;
 	atomic_t next_client;
@@ -96,12 +121,50 @@ struct rvl_device {
 	struct devfreq *devfreq;
 	struct rvl_dump *dump;
 	struct rvl_sense sense;		/* under request_lock */
-	bool own_pm;			/* runtime PM is enabled by us, not by the bus */
 };
+
+static inline struct rvl_device *to_rvl(struct drm_device *drm)
+{
+	return container_of(drm, struct rvl_device, drm);
+}
+
+/* rvl_device.lock in a scope. sparse does not see the end of one, so that it is told of neither. */
+DEFINE_LOCK_GUARD_1(rvl_lock, struct rvl_device,
+		    spin_lock_irqsave(&_T->lock->lock, _T->flags); __release(&_T->lock->lock),
+		    __acquire(&_T->lock->lock); spin_unlock_irqrestore(&_T->lock->lock, _T->flags),
+		    unsigned long flags)
+
+static inline u32 rvl_rd(struct rvl_device *rdev, u32 reg)
+{
+	return readl(rdev->win + reg);
+}
+
+/*
+ * A buffer: shmem pages or an imported dma-buf, pinned for its whole life and mapped until the
+ * device goes. That sees it as one span when it is contiguous, else through a list of its pages.
+ */
+struct rvl_bo {
+	struct drm_gem_shmem_object base;
+	dma_addr_t span;	/* the first page, without a list all of them */
+	__le64 *list;		/* page addresses for the device, or NULL */
+	dma_addr_t list_dma;
+	size_t list_bytes;
+	bool counted;		/* in rvl_device.buffers */
+	struct dma_buf *source;	/* imported from, kept by the attachment; NULL: a buffer of ours */
+	struct list_head node;	/* in rvl_device.bos while mapped */
+};
+
+/* A looked-up buffer for the time of a function. */
+DEFINE_FREE(rvl_obj, struct drm_gem_object *, drm_gem_object_put(_T))
+
+static inline struct rvl_bo *to_rvl_bo(struct drm_gem_object *obj)
+{
+	return container_of(to_drm_gem_shmem_obj(obj), struct rvl_bo, base);
+}
 
 /* One open file. Jobs and fences keep it past the file; it keeps device and module. */
 struct rvl_client {
-	struct kref ref;
+	refcount_t ref;
 	struct work_struct work;	/* frees it */
 	struct rvl_device *rdev;
 	u32 tag;			/* told to the device, never 0 */
@@ -119,16 +182,157 @@ struct rvl_client {
 	bool banned;			/* for good */
 };
 
-static inline struct rvl_device *to_rvl(struct drm_device *drm)
+/* What the jobs attached to it did, summed. */
+struct rvl_perfmon {
+	refcount_t ref;		/* the file's, and each attached job's */
+	u64 value[DRM_RIVULET_PERF_COUNT];	/* under rvl_device.lock */
+};
+
+/* The hardware's fence; the core's, which submit gives away, keeps it. */
+struct rvl_fence {
+	struct dma_fence base;
+	struct rvl_client *client;	/* counted: keeps module and device, which fences name */
+	spinlock_t lock;	/* the fence's own, so that it may outlive the device */
+};
+
+/* One job. Made by submit, owned by the scheduler from the push to free_job. */
+struct rvl_job {
+	struct drm_sched_job base;
+	struct rvl_device *rdev;
+	struct rvl_client *client;	/* counted */
+	struct rvl_perfmon *perfmon;	/* counted, or NULL */
+	struct rivulet_desc desc;	/* all but seq, status, crc */
+
+	/* Buffers, each once however many slots show it; @write if any slot may write it. */
+	struct drm_gem_object *obj[DRM_RIVULET_MAX_REGIONS];
+	bool write[DRM_RIVULET_MAX_REGIONS];
+	u32 obj_count;
+
+	struct rvl_fence *fence;	/* unborn until run_job, which gives it away */
+	bool issued;			/* @fence is initialised */
+
+	/* While in the device's hands, under rvl_device.lock. */
+	u32 seq;
+	int verdict;			/* error decided by the driver, before the device's */
+	u32 progress;			/* the device's progress when last looked at */
+	ktime_t issued_at;		/* or later: when it became the first in the queue */
+	struct rivulet_status status;	/* of a retired job */
+};
+
+static inline struct rvl_job *to_rvl_job(struct drm_sched_job *job)
 {
-	return container_of(drm, struct rvl_device, drm);
+	return container_of(job, struct rvl_job, base);
 }
+
+/* How the driver sees that a job ended. */
+struct rvl_outcome {
+	int error;
+	u64 device_ns;
+	u64 cycles;
+};
+
+/* What userspace is told by uevent: RIVULET_EVENT, RIVULET_REASON. */
+enum rvl_event { RVL_EVENT_HANG, RVL_EVENT_FORCED, RVL_EVENT_LOST, RVL_EVENT_COUNT };
 
 extern struct workqueue_struct *rvl_wq;
 extern const struct file_operations rvl_fops;
-extern const struct attribute_group *rvl_groups[];
+struct rvl_device *rvl_device_alloc(struct device *dev, const struct rvl_bus_ops *bus);
+int rvl_device_start(struct rvl_device *rdev);
+void rvl_device_remove(struct rvl_device *rdev);
+void rvl_device_shutdown(struct rvl_device *rdev);
+extern struct pci_driver rvl_pci_driver;
+extern struct platform_driver rvl_platform_driver;
 
+extern const struct dev_pm_ops rvl_pm_ops;
+void rvl_pm_init(struct rvl_device *rdev);
+void rvl_pm_fini(struct rvl_device *rdev);
+int rvl_pm_enter(struct rvl_device *rdev, int *idx);
+void rvl_pm_put(struct rvl_device *rdev);
+void rvl_pm_exit(struct rvl_device *rdev, int idx);
+
+int rvl_hw_identify(void __iomem *win, size_t size);
+int rvl_hw_read_info(struct rvl_device *rdev);
+int rvl_hw_read_counters(struct rvl_device *rdev, struct drm_rivulet_counters *out);
+u32 rvl_hw_level(struct rvl_device *rdev);
+u32 rvl_hw_done(struct rvl_device *rdev);
+bool rvl_hw_gone(struct rvl_device *rdev);
+bool rvl_hw_frozen_at(struct rvl_device *rdev, u32 seq);
+void rvl_hw_issue(struct rvl_device *rdev, u32 seq, const struct rivulet_desc *desc);
+bool rvl_hw_retired(struct rvl_device *rdev, u32 seq);
+void rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rivulet_status *st,
+		    struct rvl_outcome *out);
+void rvl_hw_resume(struct rvl_device *rdev, u32 seq);
+int rvl_hw_abort(struct rvl_device *rdev, u32 seq);
+int rvl_hw_reset(struct rvl_device *rdev, u32 base);
+int rvl_hw_hold(struct rvl_device *rdev, bool on, unsigned int ms);
+u32 rvl_hw_set_level(struct rvl_device *rdev, u32 level);
+int rvl_hw_wait_level(struct rvl_device *rdev, u32 request, unsigned int ms);
+void rvl_hw_irq_enable(struct rvl_device *rdev, bool on);
+
+struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client);
+void rvl_job_free(struct rvl_job *job);
+int rvl_sched_setup(struct rvl_device *rdev);
+irqreturn_t rvl_irq(int irq, void *arg);
+int rvl_queue_start(struct rvl_device *rdev);
+int rvl_queue_force_reset(struct rvl_device *rdev);
+int rvl_queue_sleep(struct rvl_device *rdev);
+void rvl_queue_wake(struct rvl_device *rdev);
+int rvl_queue_set_level(struct rvl_device *rdev, u32 level);
+u32 rvl_queue_level(struct rvl_device *rdev);
+void rvl_queue_stop(struct rvl_device *rdev, int error);
+
+void rvl_load_update(struct rvl_device *rdev);
+void rvl_load_take(struct rvl_device *rdev, u64 *ns);
+u64 rvl_load_busy(struct rvl_device *rdev);
+int rvl_devfreq_init(struct rvl_device *rdev);
+void rvl_devfreq_fini(struct rvl_device *rdev);
+
+int rvl_dump_setup(struct rvl_device *rdev);
+void rvl_dump_take(struct rvl_device *rdev, struct rvl_job *job, const char *reason);
+void rvl_dump_seal(struct rvl_device *rdev, struct rvl_job *job);
+void rvl_event_send(struct rvl_device *rdev, enum rvl_event event);
+void rvl_regs_print(struct rvl_device *rdev, struct drm_printer *p);
+
+extern const struct attribute_group *rvl_groups[];
 void rvl_debugfs_init(struct rvl_device *rdev);
 void rvl_hwmon_init(struct rvl_device *rdev);
+
+struct rvl_perfmon *rvl_perfmon_get(struct rvl_client *client, u32 id);
+void rvl_perfmon_put(struct rvl_perfmon *perfmon);
+void rvl_perfmon_add(struct rvl_perfmon *perfmon, const struct rivulet_status *st,
+		     const struct rvl_outcome *out);
+bool rvl_client_blame(struct rvl_client *client);
+void rvl_client_put(struct rvl_client *client);
+int rvl_client_open(struct drm_device *drm, struct drm_file *file);
+void rvl_client_close(struct drm_device *drm, struct drm_file *file);
+
+struct drm_gem_object *rvl_gem_create_object(struct drm_device *drm, size_t size);
+struct drm_gem_object *rvl_gem_import_sg_table(struct drm_device *drm,
+					       struct dma_buf_attachment *attach,
+					       struct sg_table *sgt);
+void rvl_gem_unmap_all(struct rvl_device *rdev);
+void rvl_gem_region(struct drm_gem_object *obj, u64 offset, u64 size, bool write,
+		    struct rivulet_region *out);
+bool rvl_access_needed(struct rvl_bo *bo);
+int rvl_access_wait(struct drm_gem_object *obj, bool write, unsigned long timeout);
+void rvl_access_sync(struct rvl_bo *bo, u64 at, u64 size, bool end);
+int rvl_rights_set(struct rvl_client *client, u32 handle, struct drm_gem_object *obj,
+		   bool writable);
+bool rvl_rights_writable(struct rvl_client *client, u32 handle, struct drm_gem_object *obj);
+struct dma_buf *rvl_prime_export(struct drm_gem_object *obj, int flags);
+struct drm_gem_object *rvl_prime_import(struct drm_device *drm, struct dma_buf *buf);
+int rvl_prime_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 handle, u32 flags,
+			   int *prime_fd);
+int rvl_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd, u32 *handle);
+
+/* One for each ioctl, which uapi/rivulet_accel.h describes. */
+int rvl_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *file);
+int rvl_ioctl_bo_map(struct drm_device *drm, void *data, struct drm_file *file);
+int rvl_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file);
+int rvl_ioctl_bo_access(struct drm_device *drm, void *data, struct drm_file *file);
+int rvl_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file);
+int rvl_ioctl_perfmon_create(struct drm_device *drm, void *data, struct drm_file *file);
+int rvl_ioctl_perfmon_destroy(struct drm_device *drm, void *data, struct drm_file *file);
+int rvl_ioctl_perfmon_read(struct drm_device *drm, void *data, struct drm_file *file);
 
 #endif

@@ -1,24 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The ioctl table, queries, and what brings a device up and down whatever bus it sits on; the
- * buses are in rivulet_pci.c and rivulet_platform.c.
- */
+/* The ioctl table, queries, and what brings a device up and down whatever bus it sits on. */
 #include <drm/drm_accel.h>
-#include <drm/drm_drv.h>
-#include <drm/drm_file.h>
-#include <drm/drm_gem.h>
 #include <drm/drm_ioctl.h>
-#include <drm/drm_managed.h>
-#include <linux/dma-mapping.h>
-#include <linux/module.h>
+#include <linux/pci.h>
+#include <linux/platform_device.h>
 
-#include "rivulet_compat.h"
-#include "rivulet_devfreq.h"
-#include "rivulet_drv.h"
-#include "rivulet_dump.h"
-#include "rivulet_gem.h"
-#include "rivulet_hw.h"
-#include "rivulet_job.h"
+#include "rivulet_device.h"
 
 static int rvl_copy_out(struct drm_rivulet_query *q, const void *data, u32 size)
 {
@@ -30,61 +17,44 @@ static int rvl_copy_out(struct drm_rivulet_query *q, const void *data, u32 size)
 	return 0;
 }
 
-static int rvl_query_device(struct rvl_device *rdev, struct drm_rivulet_query *q)
+static int rvl_query_counters(struct rvl_device *rdev, struct drm_rivulet_counters *counters)
 {
-	struct drm_rivulet_device info = rdev->info;
+	int idx, ret = rvl_pm_enter(rdev, &idx);
 
-	info.current_level = rvl_queue_level(rdev);
-	return rvl_copy_out(q, &info, sizeof(info));
-}
-
-static int rvl_query_counters(struct rvl_device *rdev, struct drm_rivulet_query *q)
-{
-	struct drm_rivulet_counters counters = {};
-	int ret = 0, idx;
-
-	if (q->pointer) {
-		ret = rvl_pm_enter(rdev, &idx);
-		if (ret)
-			return ret;
-		ret = rvl_hw_read_counters(rdev, &counters);
-		rvl_pm_exit(rdev, idx);
-	}
-	return ret ?: rvl_copy_out(q, &counters, sizeof(counters));
-}
-
-static int rvl_query_client(struct rvl_client *client, struct drm_rivulet_query *q)
-{
-	struct drm_rivulet_client info = {
-		.flags = READ_ONCE(client->banned) ? DRM_RIVULET_CLIENT_BANNED : 0,
-		.hangs = READ_ONCE(client->hangs),
-	};
-
-	return rvl_copy_out(q, &info, sizeof(info));
+	if (ret)
+		return ret;
+	ret = rvl_hw_read_counters(rdev, counters);
+	rvl_pm_exit(rdev, idx);
+	return ret;
 }
 
 static int rvl_ioctl_query(struct drm_device *drm, void *data, struct drm_file *file)
 {
+	struct drm_rivulet_counters counters = {};
+	struct rvl_client *client = file->driver_priv;
+	struct drm_rivulet_device info = client->rdev->info;
+	struct drm_rivulet_client about = {
+		.flags = READ_ONCE(client->banned) ? DRM_RIVULET_CLIENT_BANNED : 0,
+		.hangs = READ_ONCE(client->hangs),
+	};
 	struct drm_rivulet_query *q = data;
-	int ret, idx;
+	int ret = 0;
 
-	if (!drm_dev_enter(drm, &idx))
+	if (drm_dev_is_unplugged(drm))
 		return -ENODEV;
 	switch (q->type) {
 	case DRM_RIVULET_QUERY_DEVICE:
-		ret = rvl_query_device(to_rvl(drm), q);
-		break;
+		info.current_level = rvl_queue_level(client->rdev);
+		return rvl_copy_out(q, &info, sizeof(info));
 	case DRM_RIVULET_QUERY_COUNTERS:
-		ret = rvl_query_counters(to_rvl(drm), q);
-		break;
+		if (q->pointer)
+			ret = rvl_query_counters(client->rdev, &counters);
+		return ret ?: rvl_copy_out(q, &counters, sizeof(counters));
 	case DRM_RIVULET_QUERY_CLIENT:
-		ret = rvl_query_client(file->driver_priv, q);
-		break;
+		return rvl_copy_out(q, &about, sizeof(about));
 	default:
-		ret = -EINVAL;
+		return -EINVAL;
 	}
-	drm_dev_exit(idx);
-	return ret;
 }
 
 /* RENDER_ALLOW matters on a render node; an accel node does not ask. */
@@ -194,33 +164,11 @@ static void rvl_last_look(struct drm_device *drm, void *arg)
 			clients);
 }
 
-static void rvl_init_locks(struct rvl_device *rdev)
-{
-	spin_lock_init(&rdev->lock);
-	spin_lock_init(&rdev->bo_lock);
-	INIT_LIST_HEAD(&rdev->bos);
-	/* Released by the drm device, like the memory around it. */
-	mutex_init(&rdev->request_lock);
-}
-
-/**
- * rvl_bus_master - let the device master the bus, or see to it that it cannot
- * @rdev: the NPU
- * @on: may it?
- */
-void rvl_bus_master(struct rvl_device *rdev, bool on)
-{
-	if (rdev->bus->master)
-		rdev->bus->master(rdev, on);
-}
-
-static void rvl_irq_teardown(struct rvl_device *rdev)
+/* The handler goes with the binding; nothing is left for it. */
+static void rvl_irq_stop(struct rvl_device *rdev)
 {
 	rvl_hw_irq_enable(rdev, false);
-	if (rdev->irq)
-		rdev->bus->irq_teardown(rdev);
-	else
-		rvl_poll_stop(rdev);
+	hrtimer_cancel(&rdev->tick);
 }
 
 /* Reset first, DMA and interrupts after: what ran before us must not write into our pages. */
@@ -238,27 +186,25 @@ static int rvl_bring_up(struct rvl_device *rdev)
 					&rdev->mem_dma, GFP_KERNEL);
 	if (!rdev->mem)
 		return -ENOMEM;
-	ret = drmm_add_action_or_reset(&rdev->drm, rvl_last_look, rdev);
-	if (!ret)
-		ret = rvl_dump_setup(rdev);
-	if (!ret)
-		ret = rvl_sched_setup(rdev);
+	ret = drmm_add_action_or_reset(&rdev->drm, rvl_last_look, rdev) ?:
+	      rvl_dump_setup(rdev) ?: rvl_sched_setup(rdev);
 	if (ret)
 		return ret;
-	rvl_bus_master(rdev, true);
-	ret = rdev->bus->irq_setup(rdev);
+	rdev->bus->master(rdev, true);
+	ret = rdev->bus->irq(rdev);
+	if (ret > 0) {
+		rdev->irq = ret;
+		ret = devm_request_irq(rdev->drm.dev, ret, rvl_irq, 0, "rivulet", rdev);
+	}
 	if (ret)
 		return dev_err_probe(rdev->drm.dev, ret, "no interrupt\n");
 	rvl_hw_irq_enable(rdev, rdev->irq);
 	return 0;
 }
 
-/**
- * rvl_device_alloc - an NPU that nobody knows yet, freed with @dev and its last user
- * @dev: the bus's device; its driver data becomes the result
- * @bus: the attachment
- *
- * Returns the NPU, whose windows the caller sets, or an ERR_PTR.
+/*
+ * An NPU that nobody knows yet, freed with @dev and its last user. @dev: the bus's device; its
+ * driver data becomes the result. Returns the NPU, whose windows the caller sets, or an ERR_PTR.
  */
 struct rvl_device *rvl_device_alloc(struct device *dev, const struct rvl_bus_ops *bus)
 {
@@ -268,18 +214,16 @@ struct rvl_device *rvl_device_alloc(struct device *dev, const struct rvl_bus_ops
 		return rdev;
 	rdev->bus = bus;
 	dma_set_max_seg_size(dev, UINT_MAX);
-	rvl_init_locks(rdev);
-	rvl_poll_init(rdev);
+	spin_lock_init(&rdev->lock);
+	spin_lock_init(&rdev->bo_lock);
+	INIT_LIST_HEAD(&rdev->bos);
+	/* Released by the drm device, like the memory around it. */
+	mutex_init(&rdev->request_lock);
 	dev_set_drvdata(dev, rdev);
 	return rdev;
 }
 
-/**
- * rvl_device_start - bring up an NPU whose windows are mapped, and publish it
- * @rdev: the NPU; powered
- *
- * Returns 0 or a negative errno, after which the device is quiet.
- */
+/* Bring up an NPU whose windows are mapped, and publish it. After an error it is quiet. */
 int rvl_device_start(struct rvl_device *rdev)
 {
 	int ret = rvl_bring_up(rdev);
@@ -303,31 +247,22 @@ int rvl_device_start(struct rvl_device *rdev)
 
 err_irq:
 	rvl_devfreq_fini(rdev);
-	rvl_irq_teardown(rdev);
+	rvl_irq_stop(rdev);
 	return ret;
 }
 
-/**
- * rvl_device_remove - undo rvl_device_start()
- * @rdev: the NPU
- *
- * Files may stay open: their jobs end with -ENODEV and their calls fail from here on, and no
- * memory stays mapped for the device's DMA.
- */
+/* Undo rvl_device_start(). Files may stay open: their jobs and calls hear -ENODEV from here on. */
 void rvl_device_remove(struct rvl_device *rdev)
 {
 	drm_dev_unplug(&rdev->drm);
 	rvl_pm_fini(rdev);
 	rvl_devfreq_fini(rdev);
 	rvl_queue_stop(rdev, -ENODEV);
-	rvl_irq_teardown(rdev);
+	rvl_irq_stop(rdev);
 	rvl_gem_unmap_all(rdev);
 }
 
-/**
- * rvl_device_shutdown - no DMA from here on: the next kernel's memory is not ours
- * @rdev: the NPU
- */
+/* No DMA from here on: the next kernel's memory is not ours. */
 void rvl_device_shutdown(struct rvl_device *rdev)
 {
 	pm_runtime_get_sync(rdev->drm.dev);
@@ -344,11 +279,11 @@ static int __init rvl_init(void)
 	rvl_wq = alloc_workqueue("rivulet", WQ_UNBOUND, 0);
 	if (!rvl_wq)
 		return -ENOMEM;
-	ret = rvl_platform_register();
+	ret = platform_driver_register(&rvl_platform_driver);
 	if (IS_ENABLED(CONFIG_PCI) && !ret) {
-		ret = rvl_pci_register();
+		ret = pci_register_driver(&rvl_pci_driver);
 		if (ret)
-			rvl_platform_unregister();
+			platform_driver_unregister(&rvl_platform_driver);
 	}
 	if (ret)
 		destroy_workqueue(rvl_wq);
@@ -359,8 +294,8 @@ module_init(rvl_init);
 static void __exit rvl_exit(void)
 {
 	if (IS_ENABLED(CONFIG_PCI))
-		rvl_pci_unregister();
-	rvl_platform_unregister();
+		pci_unregister_driver(&rvl_pci_driver);
+	platform_driver_unregister(&rvl_platform_driver);
 	destroy_workqueue(rvl_wq);
 }
 module_exit(rvl_exit);

@@ -4,17 +4,10 @@
  * finds out, so it prints into memory that is there; a worker allocates and tells userspace. The
  * text is described in docs/driver.md.
  */
-#include <drm/drm_managed.h>
-#include <drm/drm_print.h>
 #include <linux/devcoredump.h>
-#include <linux/io.h>
-#include <linux/kobject.h>
 #include <linux/utsname.h>
-#include <linux/vmalloc.h>
-#include <linux/workqueue.h>
 
-#include "rivulet_dump.h"
-#include "rivulet_job.h"
+#include "rivulet_device.h"
 
 /* A dump has less than 8 KiB. */
 #define RVL_DUMP_SIZE	SZ_16K
@@ -47,7 +40,7 @@ void rvl_regs_print(struct rvl_device *rdev, struct drm_printer *p)
 
 	for (i = 0; i < ARRAY_SIZE(rvl_regs); i++)
 		drm_printf(p, "%03x %s 0x%08x\n", rvl_regs[i].offset, rvl_regs[i].name,
-			   readl(rdev->win + rvl_regs[i].offset));
+			   rvl_rd(rdev, rvl_regs[i].offset));
 }
 
 static void rvl_print_desc(struct drm_printer *p, const struct rivulet_desc *d)
@@ -74,16 +67,14 @@ static void rvl_print_desc(struct drm_printer *p, const struct rivulet_desc *d)
 static void rvl_dump_publish(struct rvl_dump *d)
 {
 	void *next = vmalloc(RVL_DUMP_SIZE);
-	unsigned long flags;
 
 	if (d->iter.data)
 		dev_coredumpv(d->rdev->drm.dev, d->iter.data, RVL_DUMP_SIZE - d->iter.remain,
 			      GFP_KERNEL);
-	spin_lock_irqsave(&d->rdev->lock, flags);
+	guard(rvl_lock)(d->rdev);
 	d->iter = (struct drm_print_iterator){ .data = next };
 	d->taken = false;
 	d->sealed = false;
-	spin_unlock_irqrestore(&d->rdev->lock, flags);
 }
 
 static void rvl_dump_work(struct work_struct *work)
@@ -126,10 +117,7 @@ int rvl_dump_setup(struct rvl_device *rdev)
 	return drmm_add_action_or_reset(&rdev->drm, rvl_dump_release, d);
 }
 
-/*
- * Keep the state of the device and of a job that it has, unless an earlier dump is not published
- * yet. Called with rvl_device.lock held.
- */
+/* Keep the state of device and job, if no dump waits already. Called with rvl_device.lock held. */
 void rvl_dump_take(struct rvl_device *rdev, struct rvl_job *job, const char *reason)
 {
 	const struct dma_fence *fence = &job->base.s_fence->finished;
@@ -153,10 +141,7 @@ void rvl_dump_take(struct rvl_device *rdev, struct rvl_job *job, const char *rea
 	rvl_regs_print(rdev, p);
 }
 
-/*
- * A job ends: if it has a dump, add what the device wrote, and publish. Called with
- * rvl_device.lock held.
- */
+/* A job ends: its dump, if any, gets what the device wrote, and goes. With rvl_device.lock held. */
 void rvl_dump_seal(struct rvl_device *rdev, struct rvl_job *job)
 {
 	const struct rivulet_status *st = &job->status;

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Buffers: allocation, the device's view of their pages, mapping, and what a file may do with
- * each of its handles. Sharing is in rivulet_prime.c.
+ * Buffers: allocation, the device's view of their pages, mapping, what a file may do with each of
+ * its handles, and the CPU's turn at them. Sharing is in rivulet_prime.c.
  */
-#include <drm/drm_drv.h>
-#include <drm/drm_gem.h>
+#include <drm/drm_utils.h>
+#include <linux/dma-buf.h>
 #include <linux/dma-map-ops.h>
-#include <linux/dma-mapping.h>
-#include <linux/idr.h>
-#include <linux/overflow.h>
-#include <linux/scatterlist.h>
+#include <linux/dma-resv.h>
 
-#include "rivulet_gem.h"
+#include "rivulet_device.h"
 
 static void rvl_gem_free_list(struct rvl_bo *bo)
 {
@@ -36,10 +33,8 @@ static void rvl_gem_free(struct drm_gem_object *obj)
 	struct rvl_bo *bo = to_rvl_bo(obj);
 	bool mapped = bo->base.sgt;
 
-	spin_lock(&rdev->bo_lock);
-	if (!list_empty(&bo->node))
-		list_del(&bo->node);
-	spin_unlock(&rdev->bo_lock);
+	scoped_guard(spinlock, &rdev->bo_lock)
+		list_del_init(&bo->node);
 	rvl_gem_free_list(bo);
 	if (bo->counted)
 		atomic_dec(&rdev->buffers);
@@ -59,9 +54,8 @@ static void rvl_gem_reattach(struct rvl_bo *bo)
 	if (IS_ERR(bare))
 		return;
 	/* The core looks at it under this lock. */
-	mutex_lock(&obj->dev->object_name_lock);
-	obj->import_attach = bare;
-	mutex_unlock(&obj->dev->object_name_lock);
+	scoped_guard(mutex, &obj->dev->object_name_lock)
+		obj->import_attach = bare;
 	dma_buf_detach(bo->source, old);
 }
 
@@ -79,11 +73,9 @@ static void rvl_gem_unmap(struct rvl_bo *bo)
 	rvl_gem_unmapped(to_rvl(bo->base.base.dev));
 }
 
-/**
- * rvl_gem_unmap_all - end every mapping of a buffer for the device's DMA
- * @rdev: the NPU, unplugged: nobody maps another one
- *
- * The buffers stay what they are to user space and to other devices.
+/*
+ * End every mapping of a buffer for the DMA of a device that is unplugged, so that nobody maps
+ * another one. The buffers stay what they are to user space and to other devices.
  */
 void rvl_gem_unmap_all(struct rvl_device *rdev)
 {
@@ -109,19 +101,14 @@ static bool rvl_rights_any(struct drm_file *file, struct drm_gem_object *obj)
 {
 	struct rvl_client *client = file->driver_priv;
 	unsigned long handle;
-	bool live;
+	bool any = false;
 	void *entry;
 
-	xa_for_each(&client->writable, handle, entry) {
-		if (entry != obj)
-			continue;
-		spin_lock(&file->table_lock);
-		live = idr_find(&file->object_idr, handle) == obj;
-		spin_unlock(&file->table_lock);
-		if (live)
-			return true;
-	}
-	return false;
+	spin_lock(&file->table_lock);
+	xa_for_each(&client->writable, handle, entry)
+		any |= entry == obj && idr_find(&file->object_idr, handle) == obj;
+	spin_unlock(&file->table_lock);
+	return any;
 }
 
 /*
@@ -159,11 +146,7 @@ static const struct drm_gem_object_funcs rvl_gem_funcs = {
 	.vm_ops = &drm_gem_shmem_vm_ops,
 };
 
-/**
- * rvl_gem_create_object - drm_driver.gem_create_object: an empty buffer for the shmem helper
- * @drm: DRM device
- * @size: bytes
- */
+/* drm_driver.gem_create_object: an empty buffer for the shmem helper. */
 struct drm_gem_object *rvl_gem_create_object(struct drm_device *drm, size_t size)
 {
 	struct rvl_bo *bo = kzalloc(sizeof(*bo), GFP_KERNEL);
@@ -220,9 +203,8 @@ static int rvl_gem_describe(struct rvl_bo *bo, struct sg_table *sgt)
 	bo->counted = true;
 	atomic_inc(&rdev->buffers);
 	atomic_inc(&rdev->mapped);
-	spin_lock(&rdev->bo_lock);
-	list_add(&bo->node, &rdev->bos);
-	spin_unlock(&rdev->bo_lock);
+	scoped_guard(spinlock, &rdev->bo_lock)
+		list_add(&bo->node, &rdev->bos);
 	ret = rvl_sgt_check(sgt, obj->size, &contiguous);
 	if (ret)
 		return ret;
@@ -239,14 +221,9 @@ static int rvl_gem_describe(struct rvl_bo *bo, struct sg_table *sgt)
 	return 0;
 }
 
-/**
- * rvl_gem_import_sg_table - drm_driver.gem_prime_import_sg_table
- * @drm: DRM device
- * @attach: the core's attachment
- * @sgt: its pages, mapped
- *
- * Takes over @sgt on success only. Returns the object or an ERR_PTR: -EFBIG above the size limit,
- * -EINVAL when the exporter's pages cannot be named by a page list.
+/*
+ * drm_driver.gem_prime_import_sg_table. Takes over @sgt, which is mapped, on success only. -EFBIG
+ * above the size limit, -EINVAL when a page list cannot name the exporter's pages.
  */
 struct drm_gem_object *rvl_gem_import_sg_table(struct drm_device *drm,
 					       struct dma_buf_attachment *attach,
@@ -271,14 +248,7 @@ struct drm_gem_object *rvl_gem_import_sg_table(struct drm_device *drm,
 	return ERR_PTR(ret);
 }
 
-/**
- * rvl_gem_region - describe a part of a buffer to the device
- * @obj: buffer
- * @offset: first byte, with @size inside the buffer (checked by the caller)
- * @size: bytes
- * @write: may the device write?
- * @out: result
- */
+/* Describe a part of a buffer, which the caller saw to lie inside, to the device. */
 void rvl_gem_region(struct drm_gem_object *obj, u64 offset, u64 size, bool write,
 		    struct rivulet_region *out)
 {
@@ -297,66 +267,43 @@ void rvl_gem_region(struct drm_gem_object *obj, u64 offset, u64 size, bool write
 	out->flags = cpu_to_le32(flags);
 }
 
-/**
- * rvl_rights_set - note what a file may do with a handle it was just given
- * @client: the file
- * @handle: GEM handle
- * @obj: buffer
- * @writable: may it write?
- *
- * A handle that nobody noted is read-only, so that the moment between publishing a handle and
- * this call, and any way to get a handle that the driver does not see, err on the safe side.
- * Returns 0 or -ENOMEM.
+/*
+ * Note what a file may do with a handle it was just given. A handle that nobody noted is read-only,
+ * so that the moment between publishing a handle and this call, and any way to get a handle that
+ * the driver does not see, err on the safe side. Returns 0 or -ENOMEM.
  */
 int rvl_rights_set(struct rvl_client *client, u32 handle, struct drm_gem_object *obj,
 		   bool writable)
 {
-	if (!writable) {
-		xa_erase(&client->writable, handle);
-		return 0;
-	}
-	return xa_err(xa_store(&client->writable, handle, obj, GFP_KERNEL));
+	return xa_err(writable ? xa_store(&client->writable, handle, obj, GFP_KERNEL)
+			       : xa_erase(&client->writable, handle));
 }
 
-/**
- * rvl_rights_writable - may the file write @obj through @handle?
- * @client: the file
- * @handle: GEM handle
- * @obj: buffer
- *
- * The object is compared too: a note may be left from an earlier owner of the number.
- */
+/* May the file write @obj through @handle? A note may be left from the number's earlier owner. */
 bool rvl_rights_writable(struct rvl_client *client, u32 handle, struct drm_gem_object *obj)
 {
 	return xa_load(&client->writable, handle) == obj;
 }
 
-static struct rvl_bo *rvl_gem_create(struct drm_device *drm, size_t size, u32 flags)
+/* The caller puts *@obj, whatever this returns. */
+static int rvl_gem_create(struct drm_device *drm, size_t size, u32 flags,
+			  struct drm_gem_object **obj)
 {
-	struct drm_gem_shmem_object *shmem;
+	struct drm_gem_shmem_object *shmem = drm_gem_shmem_create(drm, size);
 	struct sg_table *sgt;
-	int ret;
 
-	shmem = drm_gem_shmem_create(drm, size);
 	if (IS_ERR(shmem))
-		return ERR_CAST(shmem);
+		return PTR_ERR(shmem);
+	*obj = &shmem->base;
 	shmem->map_wc = flags ? flags & DRM_RIVULET_BO_WC : !dev_is_dma_coherent(drm->dev);
 	sgt = drm_gem_shmem_get_pages_sgt(shmem);
-	ret = PTR_ERR_OR_ZERO(sgt);
-	if (!ret)
-		ret = rvl_gem_describe(to_rvl_bo(&shmem->base), sgt);
-	if (!ret)
-		return to_rvl_bo(&shmem->base);
-	drm_gem_object_put(&shmem->base);
-	return ERR_PTR(ret);
+	return PTR_ERR_OR_ZERO(sgt) ?: rvl_gem_describe(to_rvl_bo(*obj), sgt);
 }
 
-/* DRM_IOCTL_RIVULET_BO_CREATE */
 int rvl_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *file)
 {
+	struct drm_gem_object *obj __free(rvl_obj) = NULL;
 	struct drm_rivulet_bo_create *args = data;
-	struct drm_gem_object *obj;
-	struct rvl_bo *bo;
 	int ret, idx;
 
 	if ((args->flags && args->flags != DRM_RIVULET_BO_WC &&
@@ -365,28 +312,25 @@ int rvl_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fil
 		return -EINVAL;
 	if (!drm_dev_enter(drm, &idx))
 		return -ENODEV;
-	bo = rvl_gem_create(drm, args->size, args->flags);
+	ret = rvl_gem_create(drm, args->size, args->flags, &obj);
 	drm_dev_exit(idx);
-	if (IS_ERR(bo))
-		return PTR_ERR(bo);
-	obj = &bo->base.base;
+	if (ret)
+		return ret;
 	args->size = obj->size;
+	/* The handle keeps the object; without one it goes. */
 	ret = drm_gem_handle_create(file, obj, &args->handle);
-	if (!ret) {
-		ret = rvl_rights_set(file->driver_priv, args->handle, obj, true);
-		if (ret)
-			drm_gem_handle_delete(file, args->handle);
-	}
-	/* The handle keeps the object; without one this frees it. */
-	drm_gem_object_put(obj);
+	if (ret)
+		return ret;
+	ret = rvl_rights_set(file->driver_priv, args->handle, obj, true);
+	if (ret)
+		drm_gem_handle_delete(file, args->handle);
 	return ret;
 }
 
-/* DRM_IOCTL_RIVULET_BO_MAP */
 int rvl_ioctl_bo_map(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_rivulet_bo_map *args = data;
-	struct drm_gem_object *obj;
+	struct drm_gem_object *obj __free(rvl_obj) = NULL;
 
 	if (args->pad)
 		return -EINVAL;
@@ -394,17 +338,14 @@ int rvl_ioctl_bo_map(struct drm_device *drm, void *data, struct drm_file *file)
 	if (!obj)
 		return -ENOENT;
 	args->offset = drm_vma_node_offset_addr(&obj->vma_node);
-	drm_gem_object_put(obj);
 	return 0;
 }
 
-/* DRM_IOCTL_RIVULET_BO_INFO */
 int rvl_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_rivulet_bo_info *args = data;
-	struct drm_gem_object *obj;
+	struct drm_gem_object *obj __free(rvl_obj) = drm_gem_object_lookup(file, args->handle);
 
-	obj = drm_gem_object_lookup(file, args->handle);
 	if (!obj)
 		return -ENOENT;
 	args->size = obj->size;
@@ -417,6 +358,111 @@ int rvl_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file)
 		args->flags |= DRM_RIVULET_BO_WC;
 	else if (rvl_access_needed(to_rvl_bo(obj)))
 		args->flags |= DRM_RIVULET_BO_CACHED;
-	drm_gem_object_put(obj);
 	return 0;
+}
+
+#define RVL_ACCESS_FLAGS (DRM_RIVULET_ACCESS_READ | DRM_RIVULET_ACCESS_WRITE | \
+			  DRM_RIVULET_ACCESS_END)
+
+/* Must CPU access to a buffer of ours stand between begin and end? */
+bool rvl_access_needed(struct rvl_bo *bo)
+{
+	/* Not dma_dev_need_sync(), which a kernel that debugs DMA says of any device. */
+	return !bo->base.map_wc && dma_need_sync(bo->base.base.dev->dev, bo->span);
+}
+
+/* Wait until the CPU may read, or @write, a buffer; 0 only looks. 0, -ETIME or -ERESTARTSYS. */
+int rvl_access_wait(struct drm_gem_object *obj, bool write, unsigned long timeout)
+{
+	long left = dma_resv_wait_timeout(obj->resv, dma_resv_usage_rw(write), true, timeout);
+
+	return left < 0 ? left : left ? 0 : -ETIME;
+}
+
+/* Hand bytes to the CPU, or back; nothing where caches are coherent or the device is gone. */
+void rvl_access_sync(struct rvl_bo *bo, u64 at, u64 size, bool end)
+{
+	struct drm_device *drm = bo->base.base.dev;
+	u64 len, last = at + size;
+	int idx;
+
+	if (!rvl_access_needed(bo) || !drm_dev_enter(drm, &idx))
+		return;
+	/* Page by page, because the pages of one span need not lie together for the CPU. */
+	for (; at < last; at += len) {
+		u64 in_page = at % RIVULET_PAGE_SIZE;
+		dma_addr_t dma = bo->list ? le64_to_cpu(bo->list[at / RIVULET_PAGE_SIZE]) + in_page
+					  : bo->span + at;
+
+		len = min(last - at, RIVULET_PAGE_SIZE - in_page);
+		if (end)
+			dma_sync_single_for_device(drm->dev, dma, len, DMA_BIDIRECTIONAL);
+		else
+			dma_sync_single_for_cpu(drm->dev, dma, len, DMA_BIDIRECTIONAL);
+	}
+	drm_dev_exit(idx);
+}
+
+static bool rvl_ranges_valid(const struct drm_rivulet_range *r, u32 count, u64 size)
+{
+	u64 from = 0, end;
+	u32 i;
+
+	for (i = 0; i < count; i++) {
+		if (!r[i].size || r[i].offset < from ||
+		    check_add_overflow(r[i].offset, r[i].size, &end) || end > size)
+			return false;
+		from = end;
+	}
+	return true;
+}
+
+static int rvl_access(struct drm_gem_object *obj, const struct drm_rivulet_bo_access *args,
+		      const struct drm_rivulet_range *r)
+{
+	bool end = args->flags & DRM_RIVULET_ACCESS_END;
+	bool write = args->flags & DRM_RIVULET_ACCESS_WRITE;
+	struct dma_buf *source = to_rvl_bo(obj)->source;
+	enum dma_data_direction dir = write ? DMA_BIDIRECTIONAL : DMA_FROM_DEVICE;
+	int ret = 0;
+	u32 i;
+
+	if (!end)
+		ret = rvl_access_wait(obj, write, drm_timeout_abs_to_jiffies(args->timeout));
+	if (ret)
+		return ret;
+	/* Another exporter knows its memory, but no ranges. */
+	if (source)
+		return end ? dma_buf_end_cpu_access(source, dir)
+			   : dma_buf_begin_cpu_access(source, dir);
+	/* What was only read need not be written back. */
+	if (end && !write)
+		return 0;
+	for (i = 0; i < args->count; i++)
+		rvl_access_sync(to_rvl_bo(obj), r[i].offset, r[i].size, end);
+	if (!args->count)
+		rvl_access_sync(to_rvl_bo(obj), 0, obj->size, end);
+	return 0;
+}
+
+int rvl_ioctl_bo_access(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_rivulet_range range[DRM_RIVULET_MAX_RANGES];
+	struct drm_rivulet_bo_access *args = data;
+	struct drm_gem_object *obj __free(rvl_obj) = NULL;
+
+	if ((args->flags & ~RVL_ACCESS_FLAGS) || !(args->flags & ~DRM_RIVULET_ACCESS_END) ||
+	    args->pad || args->count > DRM_RIVULET_MAX_RANGES)
+		return -EINVAL;
+	if (copy_from_user(range, u64_to_user_ptr(args->ranges), args->count * sizeof(*range)))
+		return -EFAULT;
+	obj = drm_gem_object_lookup(file, args->handle);
+	if (!obj)
+		return -ENOENT;
+	if (!rvl_ranges_valid(range, args->count, obj->size))
+		return -EINVAL;
+	if ((args->flags & DRM_RIVULET_ACCESS_WRITE) &&
+	    !rvl_rights_writable(file->driver_priv, args->handle, obj))
+		return -EACCES;
+	return rvl_access(obj, args, range);
 }

@@ -3,13 +3,10 @@
  * Register access. The window is words of memory with one writer each (docs/device.md): a slot
  * or request is complete when its sequence word, written last, is, and the doorbell says "look".
  */
-#include <drm/drm_print.h>
 #include <linux/crc32c.h>
 #include <linux/delay.h>
-#include <linux/io.h>
-#include <linux/jiffies.h>
 
-#include "rivulet_hw.h"
+#include "rivulet_device.h"
 
 #define IVSHMEM_DOORBELL	12
 
@@ -18,11 +15,6 @@
 #define RVL_RESET_MS		5000
 /* A writer holds COUNT_SEQ odd for some microseconds. */
 #define RVL_COUNT_TRIES		100
-
-static u32 rvl_rd(struct rvl_device *rdev, u32 reg)
-{
-	return readl(rdev->win + reg);
-}
 
 static void rvl_wr(struct rvl_device *rdev, u32 reg, u32 value)
 {
@@ -34,10 +26,13 @@ static u64 rvl_rd64(struct rvl_device *rdev, u32 reg)
 	return rvl_rd(rdev, reg) | (u64)rvl_rd(rdev, reg + 4) << 32;
 }
 
-/*
- * On ivshmem the doorbell is a register of QEMU's, else a word whose change is noticed: two rings
- * at once must not write the same.
- */
+static void rvl_rd_words(struct rvl_device *rdev, u32 reg, u32 *to, u32 count)
+{
+	for (; count; count--, reg += 4)
+		*to++ = rvl_rd(rdev, reg);
+}
+
+/* On ivshmem a register of QEMU's, else a word that must change, with two rings at once too. */
 static void rvl_ring(struct rvl_device *rdev)
 {
 	u32 peer = rvl_rd(rdev, RIVULET_REG_DOORBELL_PEER);
@@ -53,13 +48,7 @@ static u32 rvl_crc(const void *data, size_t len)
 	return ~crc32c(~0u, data, len);
 }
 
-/**
- * rvl_hw_identify - is this our device? Reads 16 bytes and touches nothing.
- * @win: start of the window
- * @size: bytes of the BAR
- *
- * Returns 0, or -ENODEV for anything else's memory or another major version.
- */
+/* Is this our device? Touches nothing. -ENODEV for anything else and for other major versions. */
 int rvl_hw_identify(void __iomem *win, size_t size)
 {
 	__le32 head[3];
@@ -113,34 +102,21 @@ static int rvl_read_levels(struct rvl_device *rdev)
 	return 0;
 }
 
-/**
- * rvl_hw_read_info - read geometry, levels and name into rdev->info
- * @rdev: the NPU
- *
- * Returns 0, or -EPROTO when the device contradicts its specification.
- */
+/* Read geometry, levels and name. 0, or -EPROTO when the device contradicts its specification. */
 int rvl_hw_read_info(struct rvl_device *rdev)
 {
 	struct drm_rivulet_device *d = &rdev->info;
-	u32 i;
 
 	d->dev_version = rvl_rd(rdev, RIVULET_REG_VERSION);
 	d->isa_version = rvl_rd(rdev, RIVULET_REG_ISA_VERSION);
-	d->tm = rvl_rd(rdev, RIVULET_REG_TM);
-	d->tn = rvl_rd(rdev, RIVULET_REG_TN);
-	d->dn = rvl_rd(rdev, RIVULET_REG_DN);
-	d->inp_bytes = rvl_rd(rdev, RIVULET_REG_INP_BYTES);
-	d->wgt_bytes = rvl_rd(rdev, RIVULET_REG_WGT_BYTES);
-	d->acc_bytes = rvl_rd(rdev, RIVULET_REG_ACC_BYTES);
-	d->port_bytes = rvl_rd(rdev, RIVULET_REG_PORT_BYTES);
-	d->mem_latency = rvl_rd(rdev, RIVULET_REG_MEM_LATENCY);
-	d->queue_depth = rvl_rd(rdev, RIVULET_REG_QUEUE_DEPTH);
-	d->modes = rvl_rd(rdev, RIVULET_REG_MODES);
 	d->cycle_cap = rvl_rd(rdev, RIVULET_REG_CYCLE_CAP);
 	d->flags = rvl_rd(rdev, RIVULET_REG_FLAGS);
+	/* In both from here to there in the same order. */
+	BUILD_BUG_ON(offsetof(typeof(*d), modes) - offsetof(typeof(*d), tm) !=
+		     RIVULET_REG_MODES - RIVULET_REG_TM);
+	rvl_rd_words(rdev, RIVULET_REG_TM, &d->tm, (RIVULET_REG_MODES - RIVULET_REG_TM) / 4 + 1);
 	BUILD_BUG_ON(ARRAY_SIZE(d->stream) != RIVULET_STREAM_WORDS);
-	for (i = 0; i < ARRAY_SIZE(d->stream); i++)
-		d->stream[i] = rvl_rd(rdev, RIVULET_REG_STREAM + 4 * i);
+	rvl_rd_words(rdev, RIVULET_REG_STREAM, d->stream, RIVULET_STREAM_WORDS);
 	/* Word by word: a bridge may not take the wider accesses of memcpy_fromio(). */
 	__ioread32_copy(d->name, rdev->win + RIVULET_REG_NAME, sizeof(d->name) / 4);
 	d->name[sizeof(d->name) - 1] = '\0';
@@ -148,13 +124,7 @@ int rvl_hw_read_info(struct rvl_device *rdev)
 	return rvl_read_levels(rdev);
 }
 
-/**
- * rvl_hw_read_counters - a consistent set of the device's counters
- * @rdev: the NPU
- * @out: result
- *
- * Returns 0, or -EIO when the device never leaves them in peace.
- */
+/* A consistent set of the device's counters. 0, or -EIO when it never leaves them in peace. */
 int rvl_hw_read_counters(struct rvl_device *rdev, struct drm_rivulet_counters *out)
 {
 	u32 before, tries, i;
@@ -174,46 +144,19 @@ int rvl_hw_read_counters(struct rvl_device *rdev, struct drm_rivulet_counters *o
 	return -EIO;
 }
 
-/* The die's, millidegree Celsius. Returns 0, or -ENODEV without a sensor. */
-int rvl_hw_temperature(struct rvl_device *rdev, long *millidegree)
-{
-	if (!(rdev->info.flags & RIVULET_FLAG_SENSOR))
-		return -ENODEV;
-	*millidegree = (s32)rvl_rd(rdev, RIVULET_REG_TEMPERATURE);
-	return 0;
-}
-
-/**
- * rvl_hw_level - level in force, always below the number of levels
- * @rdev: the NPU
- */
+/* Level in force, always below the number of levels. */
 u32 rvl_hw_level(struct rvl_device *rdev)
 {
 	return min(rvl_rd(rdev, RIVULET_REG_LEVEL_CUR), rdev->info.level_count - 1);
 }
 
-/**
- * rvl_hw_progress - a number that changes while the device gets on with a job
- * @rdev: the NPU
- */
-u32 rvl_hw_progress(struct rvl_device *rdev)
-{
-	return rvl_rd(rdev, RIVULET_REG_PROGRESS);
-}
-
-/**
- * rvl_hw_gone - was the device pulled? Its window then reads all ones
- * @rdev: the NPU
- */
+/* Was the device pulled? Its window then reads all ones. */
 bool rvl_hw_gone(struct rvl_device *rdev)
 {
 	return rvl_rd(rdev, RIVULET_REG_MAGIC) == ~0u;
 }
 
-/**
- * rvl_hw_done - last retired seq; what the device wrote before it is visible after this
- * @rdev: the NPU
- */
+/* Last retired seq; what the device wrote before it is visible after this. */
 u32 rvl_hw_done(struct rvl_device *rdev)
 {
 	u32 done = rvl_rd(rdev, RIVULET_REG_DONE_SEQ);
@@ -222,13 +165,9 @@ u32 rvl_hw_done(struct rvl_device *rdev)
 	return done;
 }
 
-/**
- * rvl_hw_issue - put a job into its queue slot and ring
- * @rdev: the NPU
- * @seq: the job's; the slot is seq & 1 and must be free
- * @desc: all but seq, status and crc, which are set in the copy that the device reads
- *
- * Called with rdev->lock held; allocates nothing.
+/*
+ * Put a job into its queue slot, seq & 1, which must be free, and ring. @desc: all but seq, status
+ * and crc, set in the copy that the device reads. Called with rdev->lock held; allocates nothing.
  */
 void rvl_hw_issue(struct rvl_device *rdev, u32 seq, const struct rivulet_desc *desc)
 {
@@ -268,13 +207,9 @@ static bool rvl_status_valid(const struct rivulet_status *st, u32 seq)
 	       le32_to_cpu(st->crc) == rvl_crc(st, offsetof(struct rivulet_status, crc));
 }
 
-/**
- * rvl_hw_retired - did the device retire a job before it was reset?
- * @rdev: the NPU
- * @seq: the job's
- *
- * Of a reset that was acknowledged, DONE_SEQ says nothing any more, but a status does: it was
- * zeroed when the job was issued.
+/*
+ * Did the device retire a job before it was reset? Of a reset that was acknowledged, DONE_SEQ says
+ * nothing any more, but a status does: it was zeroed when the job was issued.
  */
 bool rvl_hw_retired(struct rvl_device *rdev, u32 seq)
 {
@@ -283,20 +218,15 @@ bool rvl_hw_retired(struct rvl_device *rdev, u32 seq)
 	return rvl_status_valid(&st, seq) && le32_to_cpu(st.state) != RIVULET_STATE_NONE;
 }
 
-/**
- * rvl_hw_outcome - read the status of a retired job
- * @rdev: the NPU
- * @seq: the job's
- * @st: what the device wrote; zero if that is not to be believed
- * @out: result
- *
- * The device is not trusted more than a wire: a status that is not the job's or fails its
- * checksum is the device's fault and reads as -EIO. Called with rdev->lock held.
+/*
+ * Read the status of a retired job. @st: what the device wrote; zero if that is not to be believed.
+ * The device is not trusted more than a wire: a status that is not the job's or fails its checksum
+ * is the device's fault and reads as -EIO. Called with rdev->lock held.
  */
 void rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rivulet_status *st,
 		    struct rvl_outcome *out)
 {
-	u64 start, end;
+	s64 ns;
 
 	memset(out, 0, sizeof(*out));
 	*st = rdev->mem[seq & 1].status;
@@ -308,20 +238,13 @@ void rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rivulet_status *st,
 		out->error = -EIO;
 		return;
 	}
-	start = le64_to_cpu(st->start);
-	end = le64_to_cpu(st->end);
+	ns = le64_to_cpu(st->end) - le64_to_cpu(st->start);
 	out->error = rvl_state_error(le32_to_cpu(st->state));
-	out->device_ns = end > start ? end - start : 0;
+	out->device_ns = max(ns, 0);
 	out->cycles = le64_to_cpu(st->cycles);
 }
 
-/**
- * rvl_hw_frozen_at - does the queue stand still at this retired entry?
- * @rdev: the NPU
- * @seq: the job's
- *
- * Meaningful after rvl_hw_done() was seen to pass @seq: the device says so before that.
- */
+/* Does the queue stand still at this entry? Meaningful after DONE_SEQ was seen to pass it. */
 bool rvl_hw_frozen_at(struct rvl_device *rdev, u32 seq)
 {
 	return rvl_rd(rdev, RIVULET_REG_FROZEN) && rvl_rd(rdev, RIVULET_REG_FROZEN_SEQ) == seq;
@@ -337,11 +260,7 @@ static u32 rvl_request(struct rvl_device *rdev, u32 reg)
 	return number;
 }
 
-/**
- * rvl_hw_resume - let the queue go on after the fault of @seq; not waited for
- * @rdev: the NPU
- * @seq: the job's
- */
+/* Let the queue go on after the fault of @seq; not waited for. */
 void rvl_hw_resume(struct rvl_device *rdev, u32 seq)
 {
 	rvl_wr(rdev, RIVULET_REG_RESUME_SEQ, seq);
@@ -364,70 +283,45 @@ static int rvl_wait_ack(struct rvl_device *rdev, u32 reg, u32 number, unsigned i
 	return 0;
 }
 
-/**
- * rvl_hw_abort - take one entry out of the queue and wait until its DMA has drained
- * @rdev: the NPU
- * @seq: the job's
- *
- * Returns 0, -ETIMEDOUT when the device does not answer, -ENODEV when it is gone. May sleep.
+/*
+ * A request whose matter was written before, until it is served. Returns 0, -ETIMEDOUT when the
+ * device does not answer, -ENODEV when it is gone; so do those that follow. May sleep.
  */
-int rvl_hw_abort(struct rvl_device *rdev, u32 seq)
+static int rvl_request_wait(struct rvl_device *rdev, u32 req, u32 ack, unsigned int ms)
 {
-	u32 number;
-
 	lockdep_assert_held(&rdev->request_lock);
-	rvl_wr(rdev, RIVULET_REG_ABORT_SEQ, seq);
-	number = rvl_request(rdev, RIVULET_REG_ABORT_REQ);
-	return rvl_wait_ack(rdev, RIVULET_REG_ABORT_ACK, number, RVL_ABORT_MS);
+	return rvl_wait_ack(rdev, ack, rvl_request(rdev, req), ms);
 }
 
-/**
- * rvl_hw_reset - stop the device, forget its queue
- * @rdev: the NPU
- * @base: DONE_SEQ afterwards; the next job has base + 1
- *
- * Returns 0, -ETIMEDOUT when the device does not answer, -ENODEV when it is gone. May sleep.
- */
+/* Take one entry out of the queue and wait until its DMA has drained. */
+int rvl_hw_abort(struct rvl_device *rdev, u32 seq)
+{
+	rvl_wr(rdev, RIVULET_REG_ABORT_SEQ, seq);
+	return rvl_request_wait(rdev, RIVULET_REG_ABORT_REQ, RIVULET_REG_ABORT_ACK, RVL_ABORT_MS);
+}
+
+/* Stop the device, forget its queue; DONE_SEQ becomes @base, the next job has base + 1. */
 int rvl_hw_reset(struct rvl_device *rdev, u32 base)
 {
-	u32 number;
-
-	lockdep_assert_held(&rdev->request_lock);
 	/* No seq but the next one may stand in a slot when the device starts to look again. */
 	rvl_wr(rdev, RIVULET_REG_SLOT0_SEQ, base);
 	rvl_wr(rdev, RIVULET_REG_SLOT1_SEQ, base);
 	rvl_wr(rdev, RIVULET_REG_RESET_BASE, base);
-	number = rvl_request(rdev, RIVULET_REG_RESET_REQ);
-	return rvl_wait_ack(rdev, RIVULET_REG_RESET_ACK, number, RVL_RESET_MS);
+	return rvl_request_wait(rdev, RIVULET_REG_RESET_REQ, RIVULET_REG_RESET_ACK, RVL_RESET_MS);
 }
 
-/**
- * rvl_hw_hold - keep the device from promoting, or end that, which a reset does not
- * @rdev: the NPU
- * @on: hold?
- * @ms: to wait
- *
- * A hold waits for the running job. Returns 0, -ETIMEDOUT or -ENODEV, as rvl_hw_reset(). May sleep.
- */
+/* Promote nothing, from the end of the running job on, or end that, which a reset does not. */
 int rvl_hw_hold(struct rvl_device *rdev, bool on, unsigned int ms)
 {
-	u32 number;
-
-	lockdep_assert_held(&rdev->request_lock);
 	if (!on && !rvl_rd(rdev, RIVULET_REG_HELD) && !rvl_rd(rdev, RIVULET_REG_HOLD_VALUE))
 		return 0;
 	rvl_wr(rdev, RIVULET_REG_HOLD_VALUE, on);
-	number = rvl_request(rdev, RIVULET_REG_HOLD_REQ);
-	return rvl_wait_ack(rdev, RIVULET_REG_HOLD_ACK, number, ms);
+	return rvl_request_wait(rdev, RIVULET_REG_HOLD_REQ, RIVULET_REG_HOLD_ACK, ms);
 }
 
-/**
- * rvl_hw_set_level - ask for a V/F level; the device takes it at a job boundary
- * @rdev: the NPU
- * @level: index in the level table
- *
- * Not waited for: the device defers a level that a queued job could not run at. Called with
- * rdev->lock held. Returns the number of the request.
+/*
+ * Ask for a V/F level, which the device takes at a job boundary, and not while a queued job could
+ * not run at it. Called with rdev->lock held. Returns the number of the request.
  */
 u32 rvl_hw_set_level(struct rvl_device *rdev, u32 level)
 {
@@ -442,11 +336,7 @@ int rvl_hw_wait_level(struct rvl_device *rdev, u32 request, unsigned int ms)
 	return rvl_wait_ack(rdev, RIVULET_REG_LEVEL_ACK, request, ms);
 }
 
-/**
- * rvl_hw_irq_enable - interrupts wanted, or not
- * @rdev: the NPU
- * @on: wanted?
- */
+/* Interrupts wanted, or not. */
 void rvl_hw_irq_enable(struct rvl_device *rdev, bool on)
 {
 	rvl_wr(rdev, RIVULET_REG_IRQ_ENABLE, on);

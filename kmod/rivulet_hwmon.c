@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What the device measures, for sensors(1) and for whoever counts joules: hwmon and sysfs. */
-#include <drm/drm_drv.h>
-#include <drm/drm_print.h>
 #include <linux/hwmon.h>
-#include <linux/math64.h>
-#include <linux/sysfs.h>
 
-#include "rivulet_devfreq.h"
-#include "rivulet_hw.h"
+#include "rivulet_device.h"
 
 /* Power is an average over at least so much device time. */
 #define RVL_POWER_NS	(100 * NSEC_PER_MSEC)
@@ -31,36 +26,25 @@ static long rvl_power(struct rvl_sense *sense)
 }
 
 /* Asleep, the device burns nothing that it could count, and its sensor is off. */
-static int rvl_measure(struct rvl_device *rdev, enum hwmon_sensor_types type, long *value)
-{
-	struct rvl_sense *sense = &rdev->sense;
-	int ret = 0;
-
-	lockdep_assert_held(&rdev->request_lock);
-	if (type == hwmon_temp)
-		return rdev->live ? rvl_hw_temperature(rdev, value) : -ENODATA;
-	if (rdev->live)
-		ret = rvl_hw_read_counters(rdev, &sense->counters);
-	if (type == hwmon_power)
-		*value = rdev->live ? rvl_power(sense) : 0;
-	else
-		*value = min_t(u64, div_u64(RVL_COUNTER(&sense->counters, energy), 1000000),
-			       LONG_MAX);
-	return ret;
-}
-
 static int rvl_hwmon_read(struct device *dev, enum hwmon_sensor_types type, u32 attr, int channel,
 			  long *value)
 {
 	struct rvl_device *rdev = dev_get_drvdata(dev);
-	int ret, idx;
+	struct rvl_sense *sense = &rdev->sense;
+	int ret = 0;
 
-	if (!drm_dev_enter(&rdev->drm, &idx))
-		return -ENODEV;
-	mutex_lock(&rdev->request_lock);
-	ret = rvl_measure(rdev, type, value);
-	mutex_unlock(&rdev->request_lock);
-	drm_dev_exit(idx);
+	guard(mutex)(&rdev->request_lock);
+	if (rdev->live)
+		ret = rvl_hw_read_counters(rdev, &sense->counters);
+	else if (type == hwmon_temp)
+		return -ENODATA;
+	if (type == hwmon_temp)
+		*value = (s32)rvl_rd(rdev, RIVULET_REG_TEMPERATURE);
+	else if (type == hwmon_power)
+		*value = rdev->live ? rvl_power(sense) : 0;
+	else
+		*value = min_t(u64, div_u64(RVL_COUNTER(&sense->counters, energy), 1000000),
+			       LONG_MAX);
 	return ret;
 }
 
@@ -89,7 +73,7 @@ static const struct hwmon_chip_info rvl_hwmon_chip = {
 	.info = rvl_hwmon_channels,
 };
 
-/* Power, energy, temperature where there is a sensor. The NPU works without; goes with the binding. */
+/* Power, energy, temperature where there is a sensor. The NPU works without them. */
 void rvl_hwmon_init(struct rvl_device *rdev)
 {
 	struct device *hwmon;
@@ -104,7 +88,7 @@ void rvl_hwmon_init(struct rvl_device *rdev)
 
 static ssize_t npu_busy_time_us_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%lld\n", ktime_to_us(rvl_load_busy(dev_get_drvdata(dev))));
+	return sysfs_emit(buf, "%llu\n", div_u64(rvl_load_busy(dev_get_drvdata(dev)), 1000));
 }
 static DEVICE_ATTR_RO(npu_busy_time_us);
 

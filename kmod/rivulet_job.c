@@ -1,22 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * A job's life after submit: run, retire, time out, be freed; then the queue's and the scheduler's
- * own.
- */
-#include <drm/drm_drv.h>
-#include <drm/drm_gem.h>
-#include <drm/drm_managed.h>
-#include <drm/drm_print.h>
-#include <linux/interrupt.h>
-#include <linux/moduleparam.h>
-#include <linux/slab.h>
-
-#include "rivulet_compat.h"
-#include "rivulet_devfreq.h"
-#include "rivulet_drv.h"
-#include "rivulet_dump.h"
-#include "rivulet_hw.h"
-#include "rivulet_job.h"
+/* A job's life after submit: run, retire, time out, be freed; then the queue's own. */
+#include "rivulet_device.h"
 
 #define CREATE_TRACE_POINTS
 #include "rivulet_trace.h"
@@ -36,7 +20,9 @@ MODULE_PARM_DESC(queue_depth, "jobs given to a device at a time, 1 or 2, from it
 /* Near the wrap, so that a thousand jobs cross it. */
 #define RVL_FIRST_SEQ	((u32)-32)
 
-#define rvl_warn_ratelimited(rdev, ...) dev_warn_ratelimited((rdev)->drm.dev, __VA_ARGS__)
+/* A look costs a microsecond or so; a job is found out at most an eighth of its time late. */
+#define RVL_TICK_MIN_NS		(50 * NSEC_PER_USEC)
+#define RVL_TICK_MAX_NS		NSEC_PER_MSEC
 
 static const char *rvl_fence_driver(struct dma_fence *fence)
 {
@@ -67,54 +53,37 @@ static void rvl_fence_init(struct rvl_job *job, u64 seqno)
 	spin_lock_init(&job->fence->lock);
 	dma_fence_init(&job->fence->base, &rvl_fence_ops, &job->fence->lock,
 		       job->rdev->fence_context, seqno);
-	kref_get(&job->client->ref);
+	refcount_inc(&job->client->ref);
 	job->fence->client = job->client;
 	job->issued = true;
 }
 
-/**
- * rvl_job_alloc - an empty job and all memory that running it will need
- * @rdev: the NPU
- * @client: the file
- *
- * Returns the job, or an ERR_PTR: -EBUSY when the file has RVL_MAX_QUEUED of them.
- */
+/* An empty job and all memory that it will need; -EBUSY when the file has RVL_MAX_QUEUED. */
 struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client)
 {
-	struct rvl_job *job;
-	int ret = -ENOMEM;
+	struct rvl_fence *fence __free(kfree) = kzalloc(sizeof(*fence), GFP_KERNEL);
+	struct rvl_job *job __free(kfree) = kzalloc(sizeof(*job), GFP_KERNEL);
+	int ret;
 
+	if (!job || !fence)
+		return ERR_PTR(-ENOMEM);
 	if (!atomic_add_unless(&client->queued, 1, RVL_MAX_QUEUED))
 		return ERR_PTR(-EBUSY);
-	job = kzalloc(sizeof(*job), GFP_KERNEL);
-	if (!job)
-		goto err_count;
-	job->fence = kzalloc(sizeof(*job->fence), GFP_KERNEL);
-	if (!job->fence)
-		goto err_job;
 	/* Here and not when it runs: waking sleeps, and others may wait for what runs already. */
 	ret = pm_runtime_resume_and_get(rdev->drm.dev);
-	if (ret)
-		goto err_fence;
+	if (ret) {
+		atomic_dec(&client->queued);
+		return ERR_PTR(ret);
+	}
+	job->fence = no_free_ptr(fence);
 	job->rdev = rdev;
 	job->client = client;
-	kref_get(&client->ref);
+	refcount_inc(&client->ref);
 	atomic_inc(&rdev->jobs);
-	return job;
-
-err_fence:
-	kfree(job->fence);
-err_job:
-	kfree(job);
-err_count:
-	atomic_dec(&client->queued);
-	return ERR_PTR(ret);
+	return no_free_ptr(job);
 }
 
-/**
- * rvl_job_free - free a job that the scheduler does not know (any more)
- * @job: the job
- */
+/* Free a job that the scheduler does not know (any more). */
 void rvl_job_free(struct rvl_job *job)
 {
 	u32 i;
@@ -150,11 +119,49 @@ static void rvl_sched_free_job(struct drm_sched_job *sched_job)
 	rvl_job_free(job);
 }
 
+/* How long to the next look; negative without a job. Called with rdev->lock held. */
+static s64 rvl_tick_ns(struct rvl_device *rdev)
+{
+	s64 age = -1, ns;
+	u32 i;
+
+	for (i = 0; i < RVL_QUEUE_SLOTS; i++) {
+		if (!rdev->slot[i])
+			continue;
+		ns = ktime_to_ns(ktime_sub(ktime_get(), rdev->slot[i]->issued_at));
+		age = max(age, ns);
+	}
+	return age < 0 ? age : clamp_t(s64, age / 8, RVL_TICK_MIN_NS, RVL_TICK_MAX_NS);
+}
+
+/* Of a device without an interrupt: while it has a job, a timer looks whether it is done. */
+static enum hrtimer_restart rvl_tick(struct hrtimer *timer)
+{
+	struct rvl_device *rdev = container_of(timer, struct rvl_device, tick);
+	s64 ns;
+
+	rvl_irq(0, rdev);
+	guard(rvl_lock)(rdev);
+	ns = rvl_tick_ns(rdev);
+	/* Whoever issued a job meanwhile may have queued the timer already. */
+	if (ns < 0 || hrtimer_is_queued(timer))
+		return HRTIMER_NORESTART;
+	hrtimer_forward_now(timer, ns_to_ktime(ns));
+	return HRTIMER_RESTART;
+}
+
+/* A job was issued: look for its end, if no interrupt will tell. Called with rdev->lock held. */
+static void rvl_poll_start(struct rvl_device *rdev)
+{
+	if (!rdev->irq && !hrtimer_is_queued(&rdev->tick))
+		hrtimer_start(&rdev->tick, ns_to_ktime(RVL_TICK_MIN_NS), HRTIMER_MODE_REL);
+}
+
 /* Give a job the next seq and the slot of its parity. Called with rdev->lock held. */
 static void rvl_queue_issue(struct rvl_device *rdev, struct rvl_job *job)
 {
 	job->seq = ++rdev->seq;
-	job->progress = rvl_hw_progress(rdev);
+	job->progress = rvl_rd(rdev, RIVULET_REG_PROGRESS);
 	job->issued_at = ktime_get();
 	rdev->slot[job->seq & 1] = job;
 	rvl_load_update(rdev);
@@ -168,8 +175,6 @@ static struct dma_fence *rvl_sched_run_job(struct drm_sched_job *sched_job)
 {
 	struct rvl_job *job = to_rvl_job(sched_job);
 	struct rvl_device *rdev = job->rdev;
-	unsigned long flags;
-	int ret = 0;
 
 	/* Its file was closed before its turn came, or banned. */
 	if (sched_job->s_fence->finished.error)
@@ -177,22 +182,19 @@ static struct dma_fence *rvl_sched_run_job(struct drm_sched_job *sched_job)
 	if (READ_ONCE(job->client->banned))
 		return ERR_PTR(-ECANCELED);
 
-	spin_lock_irqsave(&rdev->lock, flags);
-	if (rdev->dead) {
-		ret = rdev->dead_error;
-	} else if (drm_WARN_ON_ONCE(&rdev->drm, rdev->slot[(rdev->seq + 1) & 1] ||
-				    rdev->waiting == RVL_QUEUE_SLOTS)) {
-		ret = -EBUSY;
-	} else {
-		rvl_fence_init(job, ++rdev->fence_seqno);
-		if (rdev->live)
-			rvl_queue_issue(rdev, job);
-		else
-			rdev->wait[rdev->waiting++] = job;
-	}
-	spin_unlock_irqrestore(&rdev->lock, flags);
+	guard(rvl_lock)(rdev);
+	if (rdev->dead)
+		return ERR_PTR(rdev->dead_error);
+	if (drm_WARN_ON_ONCE(&rdev->drm, rdev->slot[(rdev->seq + 1) & 1] ||
+			     rdev->waiting == RVL_QUEUE_SLOTS))
+		return ERR_PTR(-EBUSY);
+	rvl_fence_init(job, ++rdev->fence_seqno);
+	if (rdev->live)
+		rvl_queue_issue(rdev, job);
+	else
+		rdev->wait[rdev->waiting++] = job;
 	/* One reference for the scheduler, one stays the job's. */
-	return ret ? ERR_PTR(ret) : dma_fence_get(&job->fence->base);
+	return dma_fence_get(&job->fence->base);
 }
 
 /* End a job that the device no longer has. Called with rdev->lock held. */
@@ -260,51 +262,33 @@ static void rvl_queue_service(struct rvl_device *rdev)
 	}
 }
 
-/**
- * rvl_irq - the device raised its interrupt: fences are signalled right here
- * @irq: number
- * @arg: the NPU
- */
+/* The device raised its interrupt: fences are signalled right here. */
 irqreturn_t rvl_irq(int irq, void *arg)
 {
 	struct rvl_device *rdev = arg;
 
-	spin_lock(&rdev->lock);
+	guard(rvl_lock)(rdev);
 	rvl_queue_service(rdev);
-	spin_unlock(&rdev->lock);
 	/* A message interrupt is nobody else's; acknowledges raise it too. */
 	return IRQ_HANDLED;
-}
-
-static bool rvl_job_ended(struct rvl_job *job)
-{
-	return dma_fence_is_signaled(&job->fence->base);
 }
 
 /* Look for completions whose interrupt has not come (yet). */
 static void rvl_queue_poll(struct rvl_device *rdev)
 {
-	unsigned long flags;
-
 	if (rdev->irq)
 		synchronize_irq(rdev->irq);
-	spin_lock_irqsave(&rdev->lock, flags);
-	rvl_queue_service(rdev);
-	spin_unlock_irqrestore(&rdev->lock, flags);
+	rvl_irq(rdev->irq, rdev);
 }
 
-/*
- * Take the jobs out of the device's hands, behind those that wait already. A reset moves DONE_SEQ
- * past them, which must not look as if they had ended.
- */
+/* Take the jobs out of the device's hands; a reset moves DONE_SEQ past them as if they ended. */
 static void rvl_queue_take(struct rvl_device *rdev)
 {
 	struct rvl_job *job;
-	unsigned long flags;
 	u32 i;
 
 	lockdep_assert_held(&rdev->request_lock);
-	spin_lock_irqsave(&rdev->lock, flags);
+	guard(rvl_lock)(rdev);
 	rdev->live = false;
 	for (i = 0; i < RVL_QUEUE_SLOTS; i++) {
 		job = rdev->slot[(rdev->seq + 1 + i) & 1];
@@ -313,24 +297,21 @@ static void rvl_queue_take(struct rvl_device *rdev)
 	}
 	memset(rdev->slot, 0, sizeof(rdev->slot));
 	rvl_load_update(rdev);
-	spin_unlock_irqrestore(&rdev->lock, flags);
 }
 
 /* Fail the jobs taken, and all that come. The device's DMA is off before their pages are let go. */
 static void rvl_queue_die(struct rvl_device *rdev, int error)
 {
-	unsigned long flags;
 	u32 i;
 
-	rvl_bus_master(rdev, false);
-	spin_lock_irqsave(&rdev->lock, flags);
+	rdev->bus->master(rdev, false);
+	guard(rvl_lock)(rdev);
 	if (!rdev->dead)
 		rdev->dead_error = error;
 	rdev->dead = true;
 	for (i = 0; i < rdev->waiting; i++)
 		rvl_queue_finish(rdev, rdev->wait[i], rdev->wait[i]->verdict ?: error);
 	rdev->waiting = 0;
-	spin_unlock_irqrestore(&rdev->lock, flags);
 }
 
 /*
@@ -340,10 +321,9 @@ static void rvl_queue_die(struct rvl_device *rdev, int error)
 static void rvl_queue_reissue(struct rvl_device *rdev)
 {
 	struct rvl_job *job;
-	unsigned long flags;
 	u32 i;
 
-	spin_lock_irqsave(&rdev->lock, flags);
+	guard(rvl_lock)(rdev);
 	rdev->live = true;
 	for (i = 0; i < rdev->waiting; i++) {
 		job = rdev->wait[i];
@@ -355,18 +335,12 @@ static void rvl_queue_reissue(struct rvl_device *rdev)
 			rvl_queue_issue(rdev, job);
 	}
 	rdev->waiting = 0;
-	spin_unlock_irqrestore(&rdev->lock, flags);
 }
 
 static u32 rvl_queue_ask_level(struct rvl_device *rdev, u32 level)
 {
-	unsigned long flags;
-	u32 request;
-
-	spin_lock_irqsave(&rdev->lock, flags);
-	request = rvl_hw_set_level(rdev, level);
-	spin_unlock_irqrestore(&rdev->lock, flags);
-	return request;
+	guard(rvl_lock)(rdev);
+	return rvl_hw_set_level(rdev, level);
 }
 
 /* Change level while nothing runs, and the system's clock with it: both or neither. */
@@ -376,7 +350,7 @@ static int rvl_queue_settle(struct rvl_device *rdev, u32 level, unsigned int ms)
 	int ret;
 
 	ret = rvl_hw_wait_level(rdev, rvl_queue_ask_level(rdev, level), ms);
-	if (!ret && rdev->clocked && rdev->rate_level != level) {
+	if (!ret && rdev->clk_count && rdev->rate_level != level) {
 		ret = rdev->bus->set_rate(rdev, level);
 		rdev->rate_level = ret ? -1 : level;
 	}
@@ -389,17 +363,12 @@ static int rvl_queue_settle(struct rvl_device *rdev, u32 level, unsigned int ms)
 /* The device is reset, has its level, and goes on with the jobs that wait. */
 static int rvl_queue_restart(struct rvl_device *rdev)
 {
-	unsigned long flags;
-	int ret;
+	int ret = rvl_hw_reset(rdev, rdev->seq);
+	u64 ns[2];
 
-	ret = rvl_hw_reset(rdev, rdev->seq);
 	if (!ret) {
-		spin_lock_irqsave(&rdev->lock, flags);
 		/* What came before says nothing of the load to come. */
-		rvl_load_update(rdev);
-		rdev->load.busy = 0;
-		rdev->load.idle = 0;
-		spin_unlock_irqrestore(&rdev->lock, flags);
+		rvl_load_take(rdev, ns);
 		/* Without its level it goes on at the one before; devfreq asks again. */
 		rvl_queue_settle(rdev, rdev->level, RVL_HOLD_LONG_MS);
 		ret = rvl_hw_hold(rdev, false, RVL_HOLD_LONG_MS);
@@ -450,28 +419,26 @@ static void rvl_abort_next(struct rvl_device *rdev, struct rvl_job *job)
 /* The scheduler is stopped: nothing is issued meanwhile, so rdev->seq stays. */
 static void rvl_recover(struct rvl_device *rdev, struct rvl_job *job)
 {
-	unsigned long flags;
 	int ret;
 
-	spin_lock_irqsave(&rdev->lock, flags);
-	rvl_job_condemn(rdev, job, rvl_hw_gone(rdev) ? -ENODEV : -ETIME, "hang");
-	spin_unlock_irqrestore(&rdev->lock, flags);
-	rvl_warn_ratelimited(rdev, "job %u of client %u hangs: aborting it\n", job->seq,
+	scoped_guard(rvl_lock, rdev)
+		rvl_job_condemn(rdev, job, rvl_hw_gone(rdev) ? -ENODEV : -ETIME, "hang");
+	dev_warn_ratelimited(rdev->drm.dev, "job %u of client %u hangs: aborting it\n", job->seq,
 			     job->client->tag);
 	if (job->verdict == -ETIME && rvl_client_blame(job->client))
 		rvl_abort_next(rdev, job);
 	ret = rvl_hw_abort(rdev, job->seq);
 	rvl_queue_poll(rdev);
-	if (rvl_job_ended(job))
+	if (dma_fence_is_signaled(&job->fence->base))
 		return;
-	rvl_warn_ratelimited(rdev, "abort %s: resetting the device\n",
+	dev_warn_ratelimited(rdev->drm.dev, "abort %s: resetting the device\n",
 			     ret ? "not answered" : "without effect");
 	rvl_queue_reset(rdev, RVL_EVENT_HANG);
 }
 
 static bool rvl_job_hangs(struct rvl_device *rdev, struct rvl_job *job)
 {
-	u32 progress = rvl_hw_progress(rdev);
+	u32 progress = rvl_rd(rdev, RIVULET_REG_PROGRESS);
 	bool moved = progress != job->progress;
 	s64 age = ktime_ms_delta(ktime_get(), job->issued_at);
 
@@ -479,20 +446,18 @@ static bool rvl_job_hangs(struct rvl_device *rdev, struct rvl_job *job)
 	/* Issued again after sleep or reset, it has its time anew. */
 	if (age < rvl_timeout_ms / 2)
 		return false;
-	return !moved || rvl_hw_gone(rdev) ||
-	       age > rvl_cap_ms;
+	return !moved || rvl_hw_gone(rdev) || age > rvl_cap_ms;
 }
 
 /* Nothing is asked of a device that sleeps: its jobs go on when it wakes. */
 static void rvl_job_check(struct rvl_device *rdev, struct rvl_job *job)
 {
-	mutex_lock(&rdev->request_lock);
-	if (rdev->live) {
-		rvl_queue_poll(rdev);
-		if (!rvl_job_ended(job) && rvl_job_hangs(rdev, job))
-			rvl_recover(rdev, job);
-	}
-	mutex_unlock(&rdev->request_lock);
+	guard(mutex)(&rdev->request_lock);
+	if (!rdev->live)
+		return;
+	rvl_queue_poll(rdev);
+	if (!dma_fence_is_signaled(&job->fence->base) && rvl_job_hangs(rdev, job))
+		rvl_recover(rdev, job);
 }
 
 /*
@@ -513,9 +478,8 @@ static enum drm_gpu_sched_stat rvl_sched_timedout(struct drm_sched_job *sched_jo
 		rvl_job_check(rdev, job);
 		drm_dev_exit(idx);
 	}
-	spin_lock(&sched->job_list_lock);
-	list_add(&sched_job->list, &sched->pending_list);
-	spin_unlock(&sched->job_list_lock);
+	scoped_guard(spinlock, &sched->job_list_lock)
+		list_add(&sched_job->list, &sched->pending_list);
 	drm_sched_wqueue_start(sched);
 	return RVL_SCHED_STAT_OK;
 }
@@ -536,10 +500,7 @@ static void rvl_sched_release(struct drm_device *drm, void *arg)
 	drm_sched_fini(&rdev->sched);
 }
 
-/**
- * rvl_sched_setup - the scheduler of the device's one queue; freed with the last file
- * @rdev: the NPU
- */
+/* The scheduler of the device's one queue; freed with the last file. */
 int rvl_sched_setup(struct rvl_device *rdev)
 {
 	int ret;
@@ -553,75 +514,57 @@ int rvl_sched_setup(struct rvl_device *rdev)
 	return drmm_add_action_or_reset(&rdev->drm, rvl_sched_release, rdev);
 }
 
-/**
- * rvl_queue_start - bring the device into a known state
- * @rdev: the NPU
- *
- * Returns 0, or -ETIMEDOUT when it does not answer.
- */
+/* Bring the device into a known state. Returns 0, or -ETIMEDOUT when it does not answer. */
 int rvl_queue_start(struct rvl_device *rdev)
 {
 	int ret;
 
 	rdev->seq = RVL_FIRST_SEQ;
+	hrtimer_init(&rdev->tick, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
+	rdev->tick.function = rvl_tick;
 	rdev->level = rvl_hw_level(rdev);
-	rdev->load.since = ktime_get();
-	mutex_lock(&rdev->request_lock);
+	rdev->load.since = ktime_get_ns();
+	guard(mutex)(&rdev->request_lock);
 	ret = rvl_hw_reset(rdev, rdev->seq) ?: rvl_hw_hold(rdev, false, RVL_HOLD_LONG_MS);
 	rdev->live = !ret;
-	mutex_unlock(&rdev->request_lock);
 	return ret;
 }
 
-/*
- * The running job ends, the next one waits, and the device is left alone. Returns 0, or -EBUSY when
- * the job takes too long: then all goes on.
- */
+/* The running job ends, the next waits, the device is left alone. -EBUSY if that takes too long. */
 int rvl_queue_sleep(struct rvl_device *rdev)
 {
-	int ret = 0;
-
-	mutex_lock(&rdev->request_lock);
+	guard(mutex)(&rdev->request_lock);
 	if (!rdev->live)
-		goto out;
-	ret = rvl_hw_hold(rdev, true, RVL_HOLD_LONG_MS);
-	if (ret == -ETIMEDOUT) {
-		ret = rvl_hw_hold(rdev, false, RVL_HOLD_LONG_MS) ?: -EBUSY;
-		goto out;
-	}
+		return 0;
+	if (rvl_hw_hold(rdev, true, RVL_HOLD_LONG_MS) == -ETIMEDOUT)
+		return rvl_hw_hold(rdev, false, RVL_HOLD_LONG_MS) ?: -EBUSY;
 	rvl_queue_poll(rdev);
 	rvl_queue_take(rdev);
 	rvl_hw_read_counters(rdev, &rdev->sense.counters);
 	rvl_hw_irq_enable(rdev, false);
-	ret = 0;
-out:
-	mutex_unlock(&rdev->request_lock);
-	return ret;
+	return 0;
 }
 
 /* Undo rvl_queue_sleep(), whatever the device lost meanwhile. */
 void rvl_queue_wake(struct rvl_device *rdev)
 {
-	mutex_lock(&rdev->request_lock);
-	if (!rdev->live && !rdev->dead) {
-		rvl_hw_irq_enable(rdev, rdev->irq);
-		rvl_queue_restart(rdev);
-	}
-	mutex_unlock(&rdev->request_lock);
+	guard(mutex)(&rdev->request_lock);
+	if (rdev->live || rdev->dead)
+		return;
+	rvl_hw_irq_enable(rdev, rdev->irq);
+	rvl_queue_restart(rdev);
 }
 
 /* A device that has a job with a higher minimum would defer the level. */
 static bool rvl_queue_defers(struct rvl_device *rdev, u32 level)
 {
-	unsigned long flags;
-	bool defers = false;
 	u32 i;
 
-	spin_lock_irqsave(&rdev->lock, flags);
+	guard(rvl_lock)(rdev);
 	for (i = 0; i < RVL_QUEUE_SLOTS; i++)
-		defers |= rdev->slot[i] && le32_to_cpu(rdev->slot[i]->desc.min_level) > level;
-	spin_unlock_irqrestore(&rdev->lock, flags);
-	return defers;
+		if (rdev->slot[i] && le32_to_cpu(rdev->slot[i]->desc.min_level) > level)
+			return true;
+	return false;
 }
 
 /*
@@ -632,44 +575,35 @@ static int rvl_queue_set_clock(struct rvl_device *rdev, u32 level)
 {
 	int ret = 0;
 
-	mutex_lock(&rdev->request_lock);
+	guard(mutex)(&rdev->request_lock);
 	rdev->level = level;
 	if (rdev->live && (rvl_hw_level(rdev) != level || rdev->rate_level != level) &&
 	    !rvl_queue_defers(rdev, level)) {
 		if (!rvl_hw_hold(rdev, true, RVL_HOLD_MS))
 			ret = rvl_queue_settle(rdev, level, RVL_HOLD_MS);
-		/* A device that does not even release is the recovery's, which has a job to blame. */
+		/* A device that does not even release is the recovery's, which has a job. */
 		rvl_hw_hold(rdev, false, RVL_HOLD_MS);
 	}
-	mutex_unlock(&rdev->request_lock);
 	return ret == -ETIMEDOUT || ret == -ENODEV ? 0 : ret;
 }
 
 /* Ask for a V/F level, now or when the device wakes. Returns 0 or the clock's error. May sleep. */
 int rvl_queue_set_level(struct rvl_device *rdev, u32 level)
 {
-	unsigned long flags;
-
-	if (rdev->clocked)
+	if (rdev->clk_count)
 		return rvl_queue_set_clock(rdev, level);
-	spin_lock_irqsave(&rdev->lock, flags);
+	guard(rvl_lock)(rdev);
 	rdev->level = level;
 	if (rdev->live)
 		rvl_hw_set_level(rdev, level);
-	spin_unlock_irqrestore(&rdev->lock, flags);
 	return 0;
 }
 
 /* The level in force, or of a device that sleeps the one it will wake with. */
 u32 rvl_queue_level(struct rvl_device *rdev)
 {
-	unsigned long flags;
-	u32 level;
-
-	spin_lock_irqsave(&rdev->lock, flags);
-	level = rdev->live ? rvl_hw_level(rdev) : rdev->level;
-	spin_unlock_irqrestore(&rdev->lock, flags);
-	return level;
+	guard(rvl_lock)(rdev);
+	return rdev->live ? rvl_hw_level(rdev) : rdev->level;
 }
 
 /*
@@ -679,40 +613,30 @@ u32 rvl_queue_level(struct rvl_device *rdev)
 int rvl_queue_force_reset(struct rvl_device *rdev)
 {
 	struct rvl_job *job;
-	unsigned long flags;
-	int ret;
 
-	mutex_lock(&rdev->request_lock);
-	spin_lock_irqsave(&rdev->lock, flags);
-	job = rdev->slot[(rdev->seq + 1) & 1] ?: rdev->slot[rdev->seq & 1];
-	if (job && !job->verdict)
-		rvl_job_condemn(rdev, job, -ECANCELED, "forced");
-	spin_unlock_irqrestore(&rdev->lock, flags);
-	ret = rdev->dead ? rdev->dead_error : rvl_queue_reset(rdev, RVL_EVENT_FORCED);
-	mutex_unlock(&rdev->request_lock);
-	return ret;
+	guard(mutex)(&rdev->request_lock);
+	scoped_guard(rvl_lock, rdev) {
+		job = rdev->slot[(rdev->seq + 1) & 1] ?: rdev->slot[rdev->seq & 1];
+		if (job && !job->verdict)
+			rvl_job_condemn(rdev, job, -ECANCELED, "forced");
+	}
+	return rdev->dead ? rdev->dead_error : rvl_queue_reset(rdev, RVL_EVENT_FORCED);
 }
 
-/**
- * rvl_queue_stop - stop the device for good and fail with @error what it had
- * @rdev: the NPU
- * @error: negative errno
- */
+/* Stop the device for good and fail with @error what it had. */
 void rvl_queue_stop(struct rvl_device *rdev, int error)
 {
-	unsigned long flags;
 	bool lost;
 
-	mutex_lock(&rdev->request_lock);
-	spin_lock_irqsave(&rdev->lock, flags);
-	lost = rdev->dead;
-	rdev->dead_error = error;
-	rdev->dead = true;
-	spin_unlock_irqrestore(&rdev->lock, flags);
+	guard(mutex)(&rdev->request_lock);
+	scoped_guard(rvl_lock, rdev) {
+		lost = rdev->dead;
+		rdev->dead_error = error;
+		rdev->dead = true;
+	}
 	rvl_queue_take(rdev);
 	/* What answered no reset before is not waited for again. */
 	if (!lost && rvl_hw_reset(rdev, rdev->seq) == -ETIMEDOUT)
 		drm_warn(&rdev->drm, "the device does not answer a reset\n");
 	rvl_queue_die(rdev, error);
-	mutex_unlock(&rdev->request_lock);
 }

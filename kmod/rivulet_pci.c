@@ -3,14 +3,9 @@
  * The PCI attachment. 1af4:1110 is any ivshmem device, so probe looks before it touches: a device
  * that does not carry our magic is left as it was found.
  */
-#include <drm/drm_print.h>
-#include <linux/dma-mapping.h>
-#include <linux/module.h>
 #include <linux/pci.h>
 
-#include "rivulet_drv.h"
-#include "rivulet_hw.h"
-#include "rivulet_job.h"
+#include "rivulet_device.h"
 
 #define IVSHMEM_VENDOR		0x1af4
 #define IVSHMEM_DEVICE		0x1110
@@ -47,12 +42,9 @@ static int rvl_pci_look(struct pci_dev *pdev)
 static int rvl_pci_map(struct rvl_device *rdev)
 {
 	struct pci_dev *pdev = to_pci_dev(rdev->drm.dev);
-	int ret;
+	int ret = pcim_enable_device(pdev) ?:
+		  pcim_iomap_regions(pdev, BIT(IVSHMEM_REGS) | BIT(IVSHMEM_MEMORY), "rivulet");
 
-	ret = pcim_enable_device(pdev);
-	if (ret)
-		return ret;
-	ret = pcim_iomap_regions(pdev, BIT(IVSHMEM_REGS) | BIT(IVSHMEM_MEMORY), "rivulet");
 	if (ret)
 		return ret;
 	rdev->bell = pcim_iomap_table(pdev)[IVSHMEM_REGS];
@@ -60,25 +52,13 @@ static int rvl_pci_map(struct rvl_device *rdev)
 	return dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
 }
 
-static int rvl_pci_irq_setup(struct rvl_device *rdev)
+/* Managed, as all that follows pcim_enable_device(). */
+static int rvl_pci_irq(struct rvl_device *rdev)
 {
 	struct pci_dev *pdev = to_pci_dev(rdev->drm.dev);
-	int ret;
+	int ret = pci_alloc_irq_vectors(pdev, 1, 1, PCI_IRQ_MSIX | PCI_IRQ_MSI);
 
-	ret = pci_alloc_irq_vectors(pdev, 1, 1, PCI_IRQ_MSIX | PCI_IRQ_MSI);
-	if (ret < 0)
-		return ret;
-	rdev->irq = pci_irq_vector(pdev, 0);
-	ret = request_irq(rdev->irq, rvl_irq, 0, "rivulet", rdev);
-	if (ret)
-		pci_free_irq_vectors(pdev);
-	return ret;
-}
-
-static void rvl_pci_irq_teardown(struct rvl_device *rdev)
-{
-	free_irq(rdev->irq, rdev);
-	pci_free_irq_vectors(to_pci_dev(rdev->drm.dev));
+	return ret < 0 ? ret : pci_irq_vector(pdev, 0);
 }
 
 static void rvl_pci_master(struct rvl_device *rdev, bool on)
@@ -90,8 +70,7 @@ static void rvl_pci_master(struct rvl_device *rdev, bool on)
 }
 
 static const struct rvl_bus_ops rvl_pci_bus = {
-	.irq_setup = rvl_pci_irq_setup,
-	.irq_teardown = rvl_pci_irq_teardown,
+	.irq = rvl_pci_irq,
 	.master = rvl_pci_master,
 };
 
@@ -125,7 +104,7 @@ static const struct pci_device_id rvl_pci_ids[] = {
 };
 MODULE_DEVICE_TABLE(pci, rvl_pci_ids);
 
-static struct pci_driver rvl_pci_driver = {
+struct pci_driver rvl_pci_driver = {
 	.name = "rivulet",
 	.id_table = rvl_pci_ids,
 	.probe = rvl_pci_probe,
@@ -134,19 +113,3 @@ static struct pci_driver rvl_pci_driver = {
 	.dev_groups = rvl_groups,
 	.driver.pm = pm_ptr(&rvl_pm_ops),
 };
-
-/**
- * rvl_pci_register - offer the driver to the PCI bus
- */
-int __init rvl_pci_register(void)
-{
-	return pci_register_driver(&rvl_pci_driver);
-}
-
-/**
- * rvl_pci_unregister - undo rvl_pci_register(); removes all devices
- */
-void rvl_pci_unregister(void)
-{
-	pci_unregister_driver(&rvl_pci_driver);
-}

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sleep. Asleep, the device is held, its interrupts are off, and no register is touched; a reset
- * wakes it, so that whatever it lost does not matter. At run time it sleeps while there is no job:
- * each job has a reference from before it is armed until it is freed. With the system it sleeps
- * once the job that runs has ended; the one behind waits in memory.
+ * Sleep. Asleep, the device is held, interrupts are off, and no register is touched; a reset wakes
+ * it, whatever it lost. It sleeps while there is no job, each of which has a reference until it is
+ * freed, and with the system once the running job has ended; the one behind waits in memory.
  */
-#include <drm/drm_drv.h>
 #include <linux/devfreq.h>
-#include <linux/pm_runtime.h>
 
-#include "rivulet_drv.h"
-#include "rivulet_job.h"
+#include "rivulet_device.h"
 
 /* Waking costs a reset, some hundred microseconds: not worth it between the jobs of one run. */
 #define RVL_AUTOSUSPEND_MS	100
@@ -43,18 +39,9 @@ static int rvl_wake(struct device *dev)
 	return 0;
 }
 
-static int rvl_system_sleep(struct device *dev)
-{
-	return pm_runtime_suspended(dev) ? 0 : rvl_sleep(dev);
-}
-
-static int rvl_system_wake(struct device *dev)
-{
-	return pm_runtime_suspended(dev) ? 0 : rvl_wake(dev);
-}
-
+/* The system's sleep is the runtime's, forced; what slept already is left to it. */
 const struct dev_pm_ops rvl_pm_ops = {
-	SYSTEM_SLEEP_PM_OPS(rvl_system_sleep, rvl_system_wake)
+	SYSTEM_SLEEP_PM_OPS(pm_runtime_force_suspend, pm_runtime_force_resume)
 	RUNTIME_PM_OPS(rvl_sleep, rvl_wake, NULL)
 };
 
@@ -71,6 +58,12 @@ int rvl_pm_enter(struct rvl_device *rdev, int *idx)
 	return ret;
 }
 
+void rvl_pm_put(struct rvl_device *rdev)
+{
+	pm_runtime_mark_last_busy(rdev->drm.dev);
+	pm_runtime_put_autosuspend(rdev->drm.dev);
+}
+
 /* The end of what rvl_pm_enter() began. */
 void rvl_pm_exit(struct rvl_device *rdev, int idx)
 {
@@ -78,35 +71,21 @@ void rvl_pm_exit(struct rvl_device *rdev, int idx)
 	drm_dev_exit(idx);
 }
 
-/* The device may sleep from here on. */
+/* The device may sleep from here on. Its bus has enabled runtime PM and handed us a reference. */
 void rvl_pm_init(struct rvl_device *rdev)
 {
 	struct device *dev = rdev->drm.dev;
 
-	/* The PCI core enables it and hands us a reference; other buses leave both to us. */
-	rdev->own_pm = !pm_runtime_enabled(dev);
-	if (rdev->own_pm) {
-		pm_runtime_get_noresume(dev);
-		pm_runtime_set_active(dev);
-		pm_runtime_enable(dev);
-	}
 	pm_runtime_set_autosuspend_delay(dev, RVL_AUTOSUSPEND_MS);
 	pm_runtime_use_autosuspend(dev);
 	pm_runtime_allow(dev);
 	rvl_pm_put(rdev);
 }
 
-/* The device is awake from here on. */
+/* The device is awake from here on, and the reference the bus's again. */
 void rvl_pm_fini(struct rvl_device *rdev)
 {
-	struct device *dev = rdev->drm.dev;
-
-	pm_runtime_get_sync(dev);
-	pm_runtime_forbid(dev);
-	pm_runtime_dont_use_autosuspend(dev);
-	if (rdev->own_pm) {
-		pm_runtime_disable(dev);
-		pm_runtime_set_suspended(dev);
-		pm_runtime_put_noidle(dev);
-	}
+	pm_runtime_get_sync(rdev->drm.dev);
+	pm_runtime_forbid(rdev->drm.dev);
+	pm_runtime_dont_use_autosuspend(rdev->drm.dev);
 }

@@ -6,14 +6,11 @@
  * dma-buf of its own, known by its mode; and what a handle may do follows from the mode of the
  * dma-buf it came from.
  */
-#include <drm/drm_drv.h>
-#include <drm/drm_gem.h>
 #include <drm/drm_prime.h>
 #include <linux/dma-buf.h>
 #include <linux/file.h>
 
-#include "rivulet_compat.h"
-#include "rivulet_gem.h"
+#include "rivulet_device.h"
 
 RVL_IMPORT_DMA_BUF;
 
@@ -59,11 +56,7 @@ static bool rvl_is_own(struct dma_buf *buf, struct drm_device *drm)
 	return buf->ops == &rvl_dma_buf_ops && ((struct drm_gem_object *)buf->priv)->dev == drm;
 }
 
-/**
- * rvl_prime_export - drm_gem_object_funcs.export: the one dma-buf that the core caches
- * @obj: buffer, not imported
- * @flags: DRM_CLOEXEC, DRM_RDWR
- */
+/* drm_gem_object_funcs.export: the one dma-buf that the core caches. */
 struct dma_buf *rvl_prime_export(struct drm_gem_object *obj, int flags)
 {
 	struct dma_buf_export_info info = {
@@ -79,11 +72,7 @@ struct dma_buf *rvl_prime_export(struct drm_gem_object *obj, int flags)
 	return drm_gem_dmabuf_export(obj->dev, &info);
 }
 
-/**
- * rvl_prime_import - drm_driver.gem_prime_import: our own writable export is the object itself
- * @drm: DRM device
- * @buf: dma-buf, not one of our read-only exports
- */
+/* drm_driver.gem_prime_import: our own writable export is the object itself. */
 struct drm_gem_object *rvl_prime_import(struct drm_device *drm, struct dma_buf *buf)
 {
 	struct drm_gem_object *obj = buf->priv;
@@ -133,54 +122,31 @@ static struct dma_buf *rvl_export_writable(struct drm_file *file, struct drm_gem
 	return ERR_PTR(same ? -EACCES : -ENOENT);
 }
 
-/**
- * rvl_prime_handle_to_fd - drm_driver.prime_handle_to_fd
- * @drm: DRM device
- * @file: the caller's file
- * @handle: GEM handle
- * @flags: DRM_CLOEXEC, DRM_RDWR
- * @prime_fd: the new descriptor
- *
- * With DRM_RDWR the handle must be writable (-EACCES). Without, the dma-buf is read-only for
- * everyone who gets it, whatever the handle may do.
+/*
+ * drm_driver.prime_handle_to_fd. With DRM_RDWR the handle must be writable (-EACCES). Without, the
+ * dma-buf is read-only for everyone who gets it, whatever the handle may do.
  */
 int rvl_prime_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 handle, u32 flags,
 			   int *prime_fd)
 {
-	struct drm_gem_object *obj;
+	struct drm_gem_object *obj __free(rvl_obj) = drm_gem_object_lookup(file, handle);
 	struct dma_buf *buf;
 	int fd;
 
-	obj = drm_gem_object_lookup(file, handle);
 	if (!obj)
 		return -ENOENT;
 	fd = get_unused_fd_flags(flags & O_CLOEXEC);
 	if (fd < 0)
-		goto out;
+		return fd;
 	buf = flags & DRM_RDWR ? rvl_export_writable(file, obj, handle, flags)
 			       : rvl_export_readonly(obj);
 	if (IS_ERR(buf)) {
 		put_unused_fd(fd);
-		fd = PTR_ERR(buf);
-		goto out;
+		return PTR_ERR(buf);
 	}
 	fd_install(fd, buf->file);
 	*prime_fd = fd;
-out:
-	drm_gem_object_put(obj);
-	return fd < 0 ? fd : 0;
-}
-
-/* Our own read-only export: the same object under a new handle without the right to write. */
-static int rvl_import_own_readonly(struct drm_file *file, struct dma_buf *buf, u32 *handle)
-{
-	struct drm_gem_object *obj = buf->priv;
-	int ret;
-
-	ret = drm_gem_handle_create(file, obj, handle);
-	if (ret)
-		return ret;
-	return rvl_rights_set(file->driver_priv, *handle, obj, false);
+	return 0;
 }
 
 /*
@@ -198,7 +164,7 @@ static bool rvl_import_writable(struct drm_gem_object *obj, struct dma_buf *buf)
 static int rvl_import_other(struct drm_device *drm, struct drm_file *file, int fd,
 			    struct dma_buf *buf, u32 *handle)
 {
-	struct drm_gem_object *obj;
+	struct drm_gem_object *obj __free(rvl_obj) = NULL;
 	int ret;
 
 	ret = drm_gem_prime_fd_to_handle(drm, file, fd, handle);
@@ -208,18 +174,10 @@ static int rvl_import_other(struct drm_device *drm, struct drm_file *file, int f
 	if (!obj)
 		return -ENOENT;
 	/* On failure the handle stays, read-only: it may be one that the file had before. */
-	ret = rvl_rights_set(file->driver_priv, *handle, obj, rvl_import_writable(obj, buf));
-	drm_gem_object_put(obj);
-	return ret;
+	return rvl_rights_set(file->driver_priv, *handle, obj, rvl_import_writable(obj, buf));
 }
 
-/**
- * rvl_prime_fd_to_handle - drm_driver.prime_fd_to_handle
- * @drm: DRM device
- * @file: the caller's file
- * @fd: descriptor of a dma-buf
- * @handle: GEM handle
- */
+/* drm_driver.prime_fd_to_handle. */
 int rvl_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd, u32 *handle)
 {
 	struct dma_buf *buf = dma_buf_get(fd);
@@ -227,8 +185,10 @@ int rvl_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd
 
 	if (IS_ERR(buf))
 		return PTR_ERR(buf);
+	/* Our own read-only export: the same object, its new handle without the right to write. */
 	if (rvl_is_own(buf, drm) && !rvl_file_writable(buf))
-		ret = rvl_import_own_readonly(file, buf, handle);
+		ret = drm_gem_handle_create(file, buf->priv, handle) ?:
+		      rvl_rights_set(file->driver_priv, *handle, buf->priv, false);
 	else
 		ret = rvl_import_other(drm, file, fd, buf, handle);
 	dma_buf_put(buf);

@@ -1,23 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The submit ioctl: checks a job, gathers its buffers and fences, and hands it to the scheduler.
- * All that can fail comes before drm_sched_job_arm().
- */
-#include <drm/drm_drv.h>
+/* The submit ioctl: checks a job, gathers buffers and fences. All that can fail precedes arming. */
 #include <drm/drm_exec.h>
-#include <drm/drm_gem.h>
 #include <drm/drm_syncobj.h>
 #include <linux/capability.h>
 #include <linux/dma-fence-chain.h>
 #include <linux/file.h>
 #include <linux/nospec.h>
-#include <linux/overflow.h>
-#include <linux/slab.h>
 #include <linux/sync_file.h>
 
-#include "rivulet_compat.h"
-#include "rivulet_gem.h"
-#include "rivulet_job.h"
+#include "rivulet_device.h"
 #include "rivulet_trace.h"
 
 /* Largest struct drm_rivulet_job of a newer userspace that is looked at. */
@@ -77,12 +68,10 @@ static void rvl_add_object(struct rvl_job *job, struct drm_gem_object *obj, bool
 
 	for (i = 0; i < job->obj_count && job->obj[i] != obj; i++)
 		;
-	if (i < job->obj_count) {
+	if (i < job->obj_count)
 		drm_gem_object_put(obj);
-	} else {
-		job->obj[i] = obj;
-		job->obj_count++;
-	}
+	else
+		job->obj[job->obj_count++] = obj;
 	job->write[i] |= write;
 }
 
@@ -195,11 +184,7 @@ static int rvl_fill_desc(struct rvl_submit *s)
 	d->client = cpu_to_le32(s->client->tag);
 	d->flags = cpu_to_le32(RIVULET_DESC_IRQ);
 	d->min_level = cpu_to_le32(s->args.min_level);
-	ret = rvl_bind_regions(s);
-	if (!ret)
-		ret = rvl_set_variants(s);
-	if (!ret)
-		ret = rvl_set_report(s);
+	ret = rvl_bind_regions(s) ?: rvl_set_variants(s) ?: rvl_set_report(s);
 	if (!ret && s->args.perfmon) {
 		s->job->perfmon = rvl_perfmon_get(s->client, s->args.perfmon);
 		ret = s->job->perfmon ? 0 : -ENOENT;
@@ -344,12 +329,11 @@ static int rvl_push(struct rvl_submit *s, u32 exec_flags)
 	ret = rvl_lock_objects(job, &exec);
 	if (!ret) {
 		rvl_hint_deadline(s);
-		mutex_lock(&s->queue->submit_lock);
+		guard(mutex)(&s->queue->submit_lock);
 		drm_sched_job_arm(&job->base);
 		trace_rivulet_job_submit(job, s->args.min_level, 0);
 		rvl_publish(s, &job->base.s_fence->finished);
 		drm_sched_entity_push_job(&job->base);
-		mutex_unlock(&s->queue->submit_lock);
 	}
 	drm_exec_fini(&exec);
 	return ret;
@@ -363,11 +347,7 @@ static int rvl_submit_armed(struct rvl_submit *s, u32 exec_flags)
 				 s->file->client_id);
 	if (ret)
 		return ret;
-	ret = rvl_add_in_syncs(s);
-	if (!ret)
-		ret = rvl_get_out_syncs(s);
-	if (!ret)
-		ret = rvl_push(s, exec_flags);
+	ret = rvl_add_in_syncs(s) ?: rvl_get_out_syncs(s) ?: rvl_push(s, exec_flags);
 	if (ret)
 		drm_sched_job_cleanup(&s->job->base);
 	rvl_put_out_syncs(s);
@@ -389,9 +369,7 @@ static int rvl_submit_job(struct rvl_submit *s, u32 exec_flags)
 	s->job = rvl_job_alloc(s->rdev, s->client);
 	if (IS_ERR(s->job))
 		return PTR_ERR(s->job);
-	ret = rvl_fill_desc(s);
-	if (!ret)
-		ret = rvl_submit_armed(s, exec_flags);
+	ret = rvl_fill_desc(s) ?: rvl_submit_armed(s, exec_flags);
 	/* Pushed, it is the scheduler's. */
 	if (ret)
 		rvl_job_free(s->job);
@@ -451,11 +429,10 @@ static int rvl_submit_fd(struct rvl_submit *s, struct drm_rivulet_submit *args)
 	return 0;
 }
 
-/* DRM_IOCTL_RIVULET_SUBMIT */
 int rvl_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_rivulet_submit *args = data;
-	struct rvl_submit *s;
+	struct rvl_submit *s __free(kfree) = NULL;
 	int ret, idx;
 
 	if ((args->flags & ~DRM_RIVULET_SUBMIT_FENCE_FD) || !args->count ||
@@ -473,11 +450,9 @@ int rvl_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file)
 	s->file = file;
 	s->client = file->driver_priv;
 	s->queue = &s->client->queue[DRM_RIVULET_PRIORITY_HIGH - args->priority];
-	ret = -ENODEV;
-	if (drm_dev_enter(drm, &idx)) {
-		ret = args->flags ? rvl_submit_fd(s, args) : rvl_submit_all(s, args);
-		drm_dev_exit(idx);
-	}
-	kfree(s);
+	if (!drm_dev_enter(drm, &idx))
+		return -ENODEV;
+	ret = args->flags ? rvl_submit_fd(s, args) : rvl_submit_all(s, args);
+	drm_dev_exit(idx);
 	return ret;
 }

@@ -11,7 +11,7 @@
 
 #include <linux/tracepoint.h>
 
-#include "rivulet_job.h"
+#include "rivulet_device.h"
 
 DECLARE_EVENT_CLASS(rivulet_job,
 	TP_PROTO(struct rvl_job *job, u32 level, int error),
