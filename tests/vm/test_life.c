@@ -149,7 +149,7 @@ static void system_sleep(void)
 		vm_skip("the kernel has no CONFIG_PM_DEBUG");
 	vm_stay_awake();
 	before = epoch(a.fd);
-	vm_control("inject slow@+1:700");
+	vm_control("inject slow@+1:3000");
 	submit(&a, 1);
 	submit(&b, 2);
 	submit(&c, 3);
