@@ -100,11 +100,13 @@ static void await_sleep(void)
 /* Asleep it is held, and neither watching it nor asking for a level wakes it; a job does. */
 static void runtime_sleep(void)
 {
-	struct client c = client();
 	struct drm_rivulet_device info;
+	struct client c;
 	uint64_t before;
 	char energy[256];
 
+	vm_may_sleep = true;
+	c = client();
 	submit(&c, 1);
 	good(&c);
 	before = epoch(c.fd);

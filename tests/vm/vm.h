@@ -80,6 +80,8 @@ struct vm_client {
 
 /* The node, opened anew: one client. Closed at exit of the test. */
 int vm_open(void);
+/* May the device sleep? Only the tests of just that say so. */
+extern bool vm_may_sleep;
 const char *vm_node(void);
 int vm_ioctl(int fd, unsigned long request, void *arg);
 void vm_info(int fd, struct drm_rivulet_device *info);
