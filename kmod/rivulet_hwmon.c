@@ -62,6 +62,7 @@ static const struct hwmon_ops rvl_hwmon_ops = {
 };
 
 static const struct hwmon_channel_info *const rvl_hwmon_channels[] = {
+	HWMON_CHANNEL_INFO(chip, HWMON_C_REGISTER_TZ),
 	HWMON_CHANNEL_INFO(power, HWMON_P_AVERAGE),
 	HWMON_CHANNEL_INFO(energy, HWMON_E_INPUT),
 	HWMON_CHANNEL_INFO(temp, HWMON_T_INPUT),

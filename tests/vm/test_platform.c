@@ -144,7 +144,18 @@ static void patient(void)
 	EQ(vm_sync_result(fd, sync), 0);
 }
 
-/* Clock on, reset line pulsed, before the device is spoken to; all off when the driver lets go. */
+/* How often the reset line was pulsed in some events; it must be released after. */
+static int pulses(const struct event *e, int from, int to)
+{
+	int n = 0;
+
+	for (int i = from; i < to; i++)
+		n += !strcmp(e[i].what, "reset") && e[i].value;
+	EQ(last(e, to, "reset"), 0);
+	return n;
+}
+
+/* Clock on, reset line pulsed, before the device is spoken to; when the driver lets go, reset again and all off. */
 static void powered(void)
 {
 	static struct event e[EVENTS];
@@ -163,7 +174,7 @@ static void powered(void)
 		n = diary(e);
 	}
 	EQ(last(e, n, "power"), 0);
-	EQ(last(e, n, "reset"), 0);
+	OK(pulses(e, from, n));
 	from = n;
 	vm_driver_file("bind", name);
 	n = diary(e);
@@ -220,10 +231,41 @@ static void polled(void)
 	OK(polls ? vm_control_stat("irqs") == 0 : vm_control_stat("irqs") > before);
 }
 
+/* Wait until the level asked for, the highest, is what the device has, or is not. */
+static void await_top(int fd, bool top)
+{
+	struct drm_rivulet_device info;
+
+	for (int i = 0; i < VM_WAIT_MS / 10; i++) {
+		vm_info(fd, &info);
+		if ((info.current_level == info.level_count - 1) == top)
+			return;
+		usleep(10000);
+	}
+	vm_fail(__FILE__, __LINE__, "the level is %u", info.current_level);
+}
+
+/* The zone of the tree reads the device's sensor and slows the device down while that is too hot. */
+static void thermal(void)
+{
+	int fd = vm_open();
+	struct drm_rivulet_device info;
+
+	vm_info(fd, &info);
+	vm_control("temp 25000");
+	vm_pin_level(fd, info.level_count - 1);
+	vm_control("temp 95000");
+	await_top(fd, false);
+	vm_control("temp 25000");
+	await_top(fd, true);
+	vm_unpin_level(fd);
+}
+
 const struct vm_test vm_platform_tests[] = {
 	{ "platform_clock", "clock and supply follow the level, and change only while the device is held", clocked },
 	{ "platform_patient", "a long job keeps its clock; the change comes after it", patient },
-	{ "platform_power", "domain, clock, reset at binding, in this order; domain and clock off at unbinding", powered },
+	{ "platform_power", "domain, clock, reset at binding, in this order; reset, clock and domain off at unbinding", powered },
+	{ "platform_thermal", "a thermal zone of the tree reads the sensor and lowers the level while it is too hot", thermal },
 	{ "platform_polled", "the timer that stands for an interrupt runs only while there is a job", polled },
 	{ 0 },
 };
