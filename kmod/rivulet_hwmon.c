@@ -37,7 +37,7 @@ static int rvl_hwmon_read(struct device *dev, enum hwmon_sensor_types type, u32 
 	if (rdev->live)
 		ret = rvl_hw_read_counters(rdev, &sense->counters);
 	else if (type == hwmon_temp)
-		return -ENODATA;
+		return -EAGAIN;
 	if (type == hwmon_temp)
 		*value = (s32)rvl_rd(rdev, RIVULET_REG_TEMPERATURE);
 	else if (type == hwmon_power)

@@ -251,6 +251,7 @@ static void thermal(void)
 	int fd = vm_open();
 	struct drm_rivulet_device info;
 
+	vm_stay_awake();
 	vm_info(fd, &info);
 	vm_control("temp 25000");
 	vm_pin_level(fd, info.level_count - 1);
