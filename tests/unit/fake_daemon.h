@@ -233,9 +233,10 @@ static bool mishap(int fd, const union rivulet_packet *q, bool *answered)
 	} else if (q->h.type == RIVULET_MSG_RUN && dm.pull) {
 		dm.pull = false;
 		send_device(fd, false);
-		send_error(fd, q->h.serial, 1, -ENODEV);
+		/* Before the run's end, or the client may open on either side of it. */
 		if (!dm.away)
 			send_device(fd, true);
+		send_error(fd, q->h.serial, 1, -ENODEV);
 	} else if (q->h.type == RIVULET_MSG_PING && dm.away) {
 		dm.away = false;
 		send_device(fd, true);
