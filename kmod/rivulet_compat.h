@@ -3,6 +3,8 @@
 #ifndef RIVULET_COMPAT_H
 #define RIVULET_COMPAT_H
 
+#include <drm/gpu_scheduler.h>
+
 #ifdef RVL_HAVE_NS_TOKEN
 #define RVL_IMPORT_DMA_BUF	MODULE_IMPORT_NS(DMA_BUF)
 #else
