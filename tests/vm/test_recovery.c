@@ -106,6 +106,8 @@ static void killed_while_hanging(void)
 		struct client mine = client();
 
 		submit(&mine, 1);
+		/* A job that the device never saw would be dropped, and the next one hang. */
+		OK(vm_queue_holds(1));
 		raise(9);
 	}
 	OK(pid > 0 && waitpid(pid, &status, 0) == pid);
