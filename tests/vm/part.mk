@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 VM_FUZZ := $(wildcard tests/vm/fuzz_*.c)
-$(eval $(call program,tests/vm/kmod_test,$(filter-out tests/vm/stranger.c tests/vm/fault_sweep.c $(VM_FUZZ),$(wildcard tests/vm/*.c)),uapi,))
+$(eval $(call program,tests/vm/kmod_test,$(filter-out tests/vm/stranger.c tests/vm/fault_sweep.c tests/vm/kexec.c $(VM_FUZZ),$(wildcard tests/vm/*.c)),uapi,))
 $(eval $(call program,tests/vm/fuzz_ioctl,$(VM_FUZZ) tests/vm/npu.c,uapi,))
 $(eval $(call program,tests/vm/fault_sweep,tests/vm/fault_sweep.c tests/vm/npu.c,uapi,))
 $(eval $(call program,tests/vm/stranger,tests/vm/stranger.c,uapi,))
-VM_TESTS := $(BUILD)/tests/vm/kmod_test $(BUILD)/tests/vm/fuzz_ioctl $(BUILD)/tests/vm/fault_sweep $(BUILD)/tests/vm/stranger
+$(eval $(call program,tests/vm/kexec,tests/vm/kexec.c tests/vm/npu.c,uapi,))
+VM_TESTS := $(BUILD)/tests/vm/kmod_test $(BUILD)/tests/vm/fuzz_ioctl $(BUILD)/tests/vm/fault_sweep $(BUILD)/tests/vm/kexec $(BUILD)/tests/vm/stranger
 
 .PHONY: check-vm check-render
 check-render: # the same on a render node, as where the kernel has no CONFIG_DRM_ACCEL
@@ -22,3 +23,8 @@ fuzz-ioctl: # a million calls, in a boot of its own; CALLS=N, SEED=S
 check-debug: # the whole VM suite on a kernel with KASAN, lockdep and kmemleak, then failing allocations, then the fuzzer
 	@scripts/install-deps.sh --debug-kernel
 	@scripts/check-debug
+
+.PHONY: check-kexec
+check-kexec: # a kernel after another by kexec, with jobs on the NPU: what the driver's shutdown leaves
+	@scripts/install-deps.sh
+	@scripts/check-kexec
