@@ -14,13 +14,12 @@
 #include <unistd.h>
 
 #include "../../tool/sysfs.h"
-#include "../../tool/tool.h"
+#include "verb.h"
 
 #define DATA "/usr/share/datasets/fashion-mnist/"
 #define NODES "/usr/share/libonnx-testdata/data/node"
 
 static char dir[64];
-static char out[1 << 20];	/* what the last verb printed */
 
 static void setup(void)
 {
@@ -54,40 +53,6 @@ static void write_file(const char *path, const void *data, size_t size)
 	ck_assert_uint_eq(fwrite(data, 1, size, f), size);
 	fclose(f);
 }
-
-/* Runs a verb with its words, standard output into @out. */
-static int verb(int (*fn)(int argc, char **argv), const char *words)
-{
-	static char copy[2048];
-	char *argv[64], *save = NULL;
-	int argc = 0, saved = dup(STDOUT_FILENO), r;
-	size_t n;
-	FILE *f;
-
-	snprintf(copy, sizeof(copy), "%s", words);
-	for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
-		argv[argc++] = w;
-	rvl_tool_json = strstr(words, "--json") != NULL;
-	*rvl_tool_error = 0;
-	fflush(stdout);
-	ck_assert_ptr_nonnull(freopen(in_dir("stdout"), "w", stdout));
-	r = fn(argc, argv);
-	fflush(stdout);
-	dup2(saved, STDOUT_FILENO);
-	close(saved);
-	f = fopen(in_dir("stdout"), "re");
-	n = fread(out, 1, sizeof(out) - 1, f);
-	out[n] = 0;
-	fclose(f);
-	return r;
-}
-
-#define EXPECT(fn, words, code)                                                                    \
-	do {                                                                                       \
-		int r_ = verb(fn, words);                                                          \
-		ck_assert_msg(r_ == (code), "%s: exit %d (%s)", words, r_, rvl_tool_error);       \
-	} while (0)
-#define SAYS(text) ck_assert_msg(strstr(out, text) != NULL, "no \"%s\" in:\n%.2000s", text, out)
 
 /* ---- a JSON reader, to hold the writer against ---- */
 

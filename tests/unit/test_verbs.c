@@ -7,12 +7,11 @@
 
 /* Daemon and tool each have one; they never meet but here. */
 #define rvl_mode rvl_tool_mode
-#include "../../tool/tool.h"
+#include "verb.h"
 
 #define SCHEMA(name) "{\"schema\":\"rivulet." name "/1\""
 
 static char dir[64];		/* of the battery and of traces */
-static char out[1 << 18];	/* what the last verb printed */
 
 static void put(const char *name, const char *text)
 {
@@ -77,39 +76,6 @@ static void stop(void)
 	clean();
 }
 
-/* Runs a verb with its words, standard output into @out. */
-static int verb(int (*fn)(int argc, char **argv), const char *words)
-{
-	char copy[1024], path[100], *argv[32], *save = NULL;
-	int argc = 0, saved = dup(STDOUT_FILENO), r;
-	size_t n;
-	FILE *f;
-
-	snprintf(copy, sizeof(copy), "%s", words);
-	for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
-		argv[argc++] = w;
-	rvl_tool_json = strstr(words, "--json") != NULL;
-	*rvl_tool_error = 0;
-	fflush(stdout);
-	snprintf(path, sizeof(path), "%s/stdout", dir);
-	ck_assert_ptr_nonnull(freopen(path, "w", stdout));
-	r = fn(argc, argv);
-	fflush(stdout);
-	dup2(saved, STDOUT_FILENO);
-	close(saved);
-	f = fopen(path, "re");
-	n = fread(out, 1, sizeof(out) - 1, f);
-	out[n] = 0;
-	fclose(f);
-	return r;
-}
-
-#define EXPECT(fn, words, code)                                                                    \
-	do {                                                                                       \
-		int r_ = verb(fn, words);                                                          \
-		ck_assert_msg(r_ == (code), "%s: exit %d (%s)", words, r_, rvl_tool_error);        \
-	} while (0)
-#define SAYS(text) ck_assert_msg(strstr(out, text) != NULL, "no \"%s\" in:\n%.3000s", text, out)
 #define COMPLAINS(text) ck_assert_msg(strstr(rvl_tool_error, text) != NULL, "%s", rvl_tool_error)
 
 static const char *text_of(const char *object, const char *key)
