@@ -176,7 +176,8 @@ static int parse_constraint(struct rvl_planning *v)
 			r = parse_level(&v->board, end + 1, strlen(end + 1), &l);
 			if (!r)
 				r = predict(v, &way, 1);
-			v->problem.constraint = value * way.seconds[l];
+			if (!r)
+				v->problem.constraint = value * way.seconds[l];
 			return r;
 		}
 	}
