@@ -9,7 +9,6 @@
 #include <linux/perf_event.h>
 #include <linux/udmabuf.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -40,23 +39,6 @@ static struct series submit = { .name = "driver.submit" }, bell = { .name = "dri
 		     entry = { .name = "driver.floor.entry" }, raw = { .name = "driver.floor.raw" };
 static char device[32];	/* PCI address */
 static int missed;
-
-void vm_fail(const char *file, int line, const char *fmt, ...)
-{
-	va_list ap;
-
-	fprintf(stderr, "bench_driver: %s:%d: ", file, line);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	exit(2);
-}
-
-void vm_skip(const char *why)
-{
-	vm_fail(__FILE__, __LINE__, "%s", why);
-}
 
 static uint64_t now_ns(void)
 {

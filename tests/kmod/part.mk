@@ -24,7 +24,7 @@ $(BOARD): $(BOARD_SOURCES) $(KMOD_UAPI)
 	@env -u MAKEFLAGS -u MFLAGS $(MAKE) -C $(KDIR) M=$(abspath $(@D)) W=1 modules >$(@D)/log 2>&1 || { cat $(@D)/log >&2; exit 1; }
 	@! grep -E 'board\.[ch]:.*warning:' $(@D)/log || exit 1
 
-$(eval $(call program,tests/bench_driver,tests/bench/bench_driver.c tests/vm/npu.c,uapi,))
+$(eval $(call program,tests/bench_driver,tests/bench/bench_driver.c tests/vm/npu.c tests/vm/fail.c,uapi,))
 .PHONY: bench-driver
 bench-driver:
 	@scripts/install-deps.sh

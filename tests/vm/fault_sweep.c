@@ -12,7 +12,6 @@
 #include <libgen.h>
 #include <linux/dma-heap.h>
 #include <linux/udmabuf.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -44,24 +43,6 @@ struct scenario {
 
 static int nth = -1;
 static unsigned long injected;
-
-void vm_fail(const char *file, int line, const char *fmt, ...)
-{
-	va_list ap;
-
-	printf("# %s:%d: ", file, line);
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	printf("\n");
-	fflush(stdout);
-	_exit(1);
-}
-
-void vm_skip(const char *why)
-{
-	vm_fail(__FILE__, __LINE__, "%s", why);
-}
 
 static int udmabuf(void)
 {
@@ -600,6 +581,8 @@ int main(int argc, char **argv)
 {
 	unsigned int n = 0, failed = 0, count;
 
+	/* What fails is part of the TAP. */
+	dup2(STDOUT_FILENO, STDERR_FILENO);
 	/* Also those that may sleep, which are most; and no dump of each. */
 	setting("failslab/ignore-gfp-wait", "N");
 	setting("failslab/verbose", "0");

@@ -13,7 +13,6 @@
 
 #include <fcntl.h>
 #include <linux/reboot.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -27,24 +26,6 @@ struct before {
 	char device[64];
 	long epoch, started, done;
 };
-
-void vm_fail(const char *file, int line, const char *fmt, ...)
-{
-	va_list ap;
-
-	printf("%s:%d: ", file, line);
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	printf("\n");
-	fflush(stdout);
-	_exit(EXIT_FAILURE);
-}
-
-void vm_skip(const char *why)
-{
-	vm_fail(__FILE__, __LINE__, "%s", why);
-}
 
 static long epoch(int fd)
 {

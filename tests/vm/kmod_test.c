@@ -6,37 +6,15 @@
 #include "vm.h"
 
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define SKIP		77
 #define LIMIT_S		(180 * vm_slow())	/* of one test, to end what hangs */
 
 struct vm_totals *vm_totals;
-
-void vm_fail(const char *file, int line, const char *fmt, ...)
-{
-	va_list ap;
-
-	printf("# %s:%d: ", file, line);
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	printf("\n");
-	fflush(stdout);
-	_exit(1);
-}
-
-void vm_skip(const char *why)
-{
-	printf("# skipped: %s\n", why);
-	fflush(stdout);
-	_exit(SKIP);
-}
 
 static int run(const struct vm_test *t)
 {
@@ -140,6 +118,8 @@ int main(int argc __attribute__((unused)), char **argv)
 {
 	unsigned int n = 0, failed = 0, skipped = 0;
 
+	/* What fails is part of the TAP. */
+	dup2(STDOUT_FILENO, STDERR_FILENO);
 	if (!vm_node()) {
 		printf("not ok 1 - node: no node of the rivulet driver\n# 0 passed, 1 failed\n");
 		return EXIT_FAILURE;
@@ -160,13 +140,13 @@ int main(int argc __attribute__((unused)), char **argv)
 				continue;
 			result = run(t);
 			restore_params();
-			if (result != SKIP && leaks())
+			if (result != VM_SKIPPED && leaks())
 				result = 1;
-			failed += result && result != SKIP;
-			skipped += result == SKIP;
+			failed += result && result != VM_SKIPPED;
+			skipped += result == VM_SKIPPED;
 			printf("%s %u - %s: %s # %s%.1f s\n",
-			       result && result != SKIP ? "not ok" : "ok", ++n, t->name, t->proves,
-			       result == SKIP ? "SKIP " : "", seconds() - start);
+			       result && result != VM_SKIPPED ? "not ok" : "ok", ++n, t->name, t->proves,
+			       result == VM_SKIPPED ? "SKIP " : "", seconds() - start);
 		}
 	}
 	printf("1..%u\n# %u passed, %u failed, %u skipped\n", n, n - failed - skipped, failed,

@@ -19,6 +19,7 @@
 void vm_fail(const char *file, int line, const char *fmt, ...)
 	__attribute__((noreturn, format(printf, 3, 4)));
 void vm_skip(const char *why) __attribute__((noreturn));
+#define VM_SKIPPED	77	/* exit status */
 
 #define OK(cond)                                                                                   \
 	do {                                                                                       \

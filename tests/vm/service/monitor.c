@@ -6,27 +6,7 @@
  */
 #include "../vm.h"
 
-#include <stdarg.h>
-#include <stdlib.h>
-
 #define AGAIN	75
-
-void vm_fail(const char *file, int line, const char *fmt, ...)
-{
-	va_list ap;
-
-	fprintf(stderr, "monitor: %s:%d: ", file, line);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	exit(EXIT_FAILURE);
-}
-
-void vm_skip(const char *why)
-{
-	vm_fail(__FILE__, __LINE__, "%s", why);
-}
 
 int main(int argc, char **argv)
 {
