@@ -27,14 +27,6 @@ struct before {
 	long epoch, started, done;
 };
 
-static long epoch(int fd)
-{
-	struct drm_rivulet_counters n;
-
-	vm_counters(fd, &n);
-	return (long)n.epoch;
-}
-
 static void keep(const char *path, const struct before *b)
 {
 	FILE *f = fopen(path, "we");
@@ -104,7 +96,7 @@ static void fill_device(struct vm_client *c, struct before *b)
 	vm_client_submit(c, 1);
 	vm_client_good(c);
 	vm_device_name(b->device);
-	b->epoch = epoch(c->fd);
+	b->epoch = (long)vm_epoch(c->fd);
 	snprintf(command, sizeof(command), "inject slow@+1:%d", LONG_MS);
 	vm_control(command);
 	b->started = vm_control_stat("started");
@@ -129,7 +121,7 @@ static void leave(const char *path, char **args)
 	keep(path, &b);
 	load_kernel(args[0], args[1], args + 2);
 	/* Nothing of the above took so long that the driver lost its patience. */
-	EQ(epoch(c.fd), b.epoch);
+	EQ(vm_epoch(c.fd), b.epoch);
 	EQ(vm_control_stat("done_seq"), b.done);
 	OK(vm_queue_holds(2));
 	fflush(stdout);
@@ -205,7 +197,7 @@ static void after(const char *path)
 	recall(path, &b);
 	vm_device_name(name);
 	OK(!strcmp(name, b.device));
-	OK(epoch(c.fd) >= b.epoch + 2);
+	OK((long)vm_epoch(c.fd) >= b.epoch + 2);
 	EQ(vm_objects("jobs"), 0);
 	OK(pci_command(b.device) & 4);
 	vm_info(c.fd, &info);

@@ -91,6 +91,14 @@ void vm_counters(int fd, struct drm_rivulet_counters *c)
 	query(fd, DRM_RIVULET_QUERY_COUNTERS, c, sizeof(*c));
 }
 
+uint64_t vm_epoch(int fd)
+{
+	struct drm_rivulet_counters n;
+
+	vm_counters(fd, &n);
+	return n.epoch;
+}
+
 /** vm_counters_after() - counters once they tell of @jobs, or after VM_WAIT_MS: they follow a job's end */
 void vm_counters_after(int fd, struct drm_rivulet_counters *c, uint64_t jobs)
 {
@@ -303,38 +311,77 @@ void vm_copy_job(struct vm_job *j, const struct vm_buf *code, const struct vm_bu
 	vm_job_region(j, 2, to, 0, to->size, DRM_RIVULET_REGION_WRITE);
 }
 
-struct vm_client vm_client(void)
+/** vm_client_on() - on an open node, with source and target of just @bytes */
+struct vm_client vm_client_on(int fd, uint32_t bytes)
 {
-	struct vm_client c = { .fd = vm_open() };
+	struct vm_client c = { .fd = fd, .bytes = bytes };
 
-	c.code = vm_buf_new(c.fd, 4096);
-	c.from = vm_buf_new(c.fd, 4096);
-	c.to = vm_buf_new(c.fd, 4096);
-	c.sync = vm_sync_new(c.fd);
+	c.code = vm_buf_new(fd, 4096);
+	c.from = vm_buf_new(fd, bytes);
+	c.to = vm_buf_new(fd, bytes);
+	c.sync = vm_sync_new(fd);
 	return c;
 }
 
-/** vm_client_job() - copy 4096 bytes and signal the client's syncobj */
+/** vm_client() - on a node of its own, to copy 4096 bytes */
+struct vm_client vm_client(void)
+{
+	return vm_client_on(vm_open(), 4096);
+}
+
+/** vm_reporter() - on a node of its own, to copy 1024 bytes; vm_report() tells of the last job */
+struct vm_client vm_reporter(void)
+{
+	struct vm_client c = vm_client();
+
+	c.bytes = 1024;
+	c.report = 2048;
+	return c;
+}
+
+/** vm_client_job() - copy, report if the client does, and signal its syncobj */
 void vm_client_job(struct vm_client *c, struct vm_job *j)
 {
-	vm_copy_job(j, &c->code, &c->from, &c->to, 4096);
+	vm_copy_job(j, &c->code, &c->from, &c->to, c->bytes);
+	if (c->report) {
+		j->job.report_slot = 2;
+		j->job.report_offset = c->report;
+	}
 	vm_job_out(j, c->sync, 0);
+}
+
+/** vm_client_try() - submit a copy of what depends on @seed to where zeros are; returns as vm_submit() */
+int vm_client_try(struct vm_client *c, uint64_t seed)
+{
+	struct vm_job j;
+
+	vm_noise(c->from.map, c->bytes, seed);
+	memset(c->to.map, 0, c->to.size);
+	vm_client_job(c, &j);
+	return vm_submit(c->fd, &j);
 }
 
 void vm_client_submit(struct vm_client *c, uint64_t seed)
 {
-	struct vm_job j;
+	OK(!vm_client_try(c, seed));
+}
 
-	vm_noise(c->from.map, 4096, seed);
-	vm_client_job(c, &j);
-	OK(!vm_submit(c->fd, &j));
+/** vm_client_copied() - is all in the target that a job should have written? */
+bool vm_client_copied(const struct vm_client *c)
+{
+	return !memcmp(c->to.map, c->from.map, c->bytes);
 }
 
 /** vm_client_good() - the last job ended well and did what it should */
 void vm_client_good(struct vm_client *c)
 {
 	EQ(vm_sync_result(c->fd, c->sync), 0);
-	OK(!memcmp(c->to.map, c->from.map, 4096));
+	OK(vm_client_copied(c));
+}
+
+const struct rivulet_status *vm_report(const struct vm_client *c)
+{
+	return (const struct rivulet_status *)(c->to.map + c->report);
 }
 
 uint32_t vm_sync_new(int fd)

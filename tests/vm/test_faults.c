@@ -17,46 +17,12 @@ enum {
 	BEFORE = 200,	/* of them at least before the fault */
 	DURING = 700,	/* at most until it is over */
 	DEPTH = 4,	/* of them queued */
-	BYTES = 4096,
 };
 
-struct client {
-	int fd;
-	struct vm_buf code, from, to;
-	uint32_t sync;
-};
-
-static struct client client(void)
+static void good(struct vm_client *c, uint64_t seed)
 {
-	struct client c = { .fd = vm_open() };
-
-	c.code = vm_buf_new(c.fd, 4096);
-	c.from = vm_buf_new(c.fd, BYTES);
-	c.to = vm_buf_new(c.fd, BYTES);
-	c.sync = vm_sync_new(c.fd);
-	return c;
-}
-
-static int submit(struct client *c, uint64_t seed)
-{
-	struct vm_job j;
-
-	vm_noise(c->from.map, BYTES, seed);
-	vm_copy_job(&j, &c->code, &c->from, &c->to, BYTES);
-	vm_job_out(&j, c->sync, 0);
-	return vm_submit(c->fd, &j);
-}
-
-static bool right(const struct client *c)
-{
-	return !memcmp(c->to.map, c->from.map, BYTES);
-}
-
-static void good(struct client *c, uint64_t seed)
-{
-	OK(!submit(c, seed));
-	EQ(vm_sync_result(c->fd, c->sync), 0);
-	OK(right(c));
+	vm_client_submit(c, seed);
+	vm_client_good(c);
 }
 
 /* What both processes of a test see. */
@@ -71,20 +37,15 @@ struct beat {
 
 /* ---- the neighbour ---- */
 
-static void open_all(struct client *c)
+static void open_all(struct vm_client *c)
 {
-	c[0] = client();
-	for (int i = 1; i < DEPTH; i++) {
-		c[i].fd = c[0].fd;
-		c[i].code = vm_buf_new(c->fd, 4096);
-		c[i].from = vm_buf_new(c->fd, BYTES);
-		c[i].to = vm_buf_new(c->fd, BYTES);
-		c[i].sync = vm_sync_new(c->fd);
-	}
+	c[0] = vm_client();
+	for (int i = 1; i < DEPTH; i++)
+		c[i] = vm_client_on(c->fd, c->bytes);
 }
 
 /* The device is lost, with all that it had: lets go of it, waits for the next. */
-static void change_device(struct beat *b, struct client *c, uint32_t *devices)
+static void change_device(struct beat *b, struct vm_client *c, uint32_t *devices)
 {
 	OK(b->may_lose);
 	close(c->fd);
@@ -96,7 +57,7 @@ static void change_device(struct beat *b, struct client *c, uint32_t *devices)
 }
 
 /* As vm_sync_result(), but the device may be unbound meanwhile: then its ioctls know nothing any more. */
-static int result_of(const struct client *c)
+static int result_of(const struct vm_client *c)
 {
 	struct drm_syncobj_handle h = {
 		.handle = c->sync, .flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE,
@@ -109,12 +70,12 @@ static int result_of(const struct client *c)
 }
 
 /* @n jobs at once, again if the device is lost meanwhile. Returns how many of them were right. */
-static uint32_t burst(struct beat *b, struct client *c, uint32_t n, uint64_t seed, uint32_t *devices)
+static uint32_t burst(struct beat *b, struct vm_client *c, uint32_t n, uint64_t seed, uint32_t *devices)
 {
 	uint32_t right_ones = 0, queued = 0;
 	bool lost = false;
 
-	while (queued < n && !submit(&c[queued], seed + queued))
+	while (queued < n && !vm_client_try(&c[queued], seed + queued))
 		queued++;
 	lost = queued < n;
 	OK(!lost || b->may_lose);
@@ -124,7 +85,7 @@ static uint32_t burst(struct beat *b, struct client *c, uint32_t n, uint64_t see
 		if (!b->may_lose)
 			EQ(result, 0);
 		if (!result)
-			OK(right(&c[i]));
+			OK(vm_client_copied(&c[i]));
 		right_ones += !result;
 		lost |= result != 0;
 	}
@@ -137,7 +98,7 @@ static uint32_t burst(struct beat *b, struct client *c, uint32_t n, uint64_t see
 
 static void be_neighbour(struct beat *b)
 {
-	struct client c[DEPTH];
+	struct vm_client c[DEPTH];
 	uint32_t done = 0, devices = 0;
 
 	alarm(180 * vm_slow());
@@ -196,14 +157,14 @@ static void finished(struct beat *b)
 /* ---- the guilty ---- */
 
 struct guilty {
-	struct client c;
+	struct vm_client c;
 	uint32_t tag;
 };
 
 /* Nobody else has a job now, so that the model can tell our tag. */
 static struct guilty guilty(void)
 {
-	struct guilty g = { .c = client() };
+	struct guilty g = { .c = vm_client() };
 
 	good(&g.c, 1);
 	g.tag = (uint32_t)vm_control_stat("client");
@@ -218,14 +179,6 @@ static void hit(const struct guilty *g, const char *kind, const char *arg)
 	vm_control(spec);
 }
 
-static uint64_t epoch(int fd)
-{
-	struct drm_rivulet_counters n;
-
-	vm_counters(fd, &n);
-	return n.epoch;
-}
-
 /* The guilty's job ends with @result after @resets of the device; a later one of the same file is good. */
 static void beside(const char *kind, const char *arg, int result, uint64_t resets)
 {
@@ -235,15 +188,15 @@ static void beside(const char *kind, const char *arg, int result, uint64_t reset
 
 	vm_totals->kinds++;
 	g = guilty();
-	before = epoch(g.c.fd);
+	before = vm_epoch(g.c.fd);
 	b = neighbour(false);
 	started(b);
 	hit(&g, kind, arg);
-	OK(!submit(&g.c, 2));
+	vm_client_submit(&g.c, 2);
 	EQ(vm_sync_result(g.c.fd, g.c.sync), result);
-	OK(result || right(&g.c));
+	OK(result || vm_client_copied(&g.c));
 	good(&g.c, 3);
-	EQ(epoch(g.c.fd), before + resets);
+	EQ(vm_epoch(g.c.fd), before + resets);
 	finished(b);
 }
 
@@ -316,11 +269,10 @@ static void flip_desc(void)
 		char bit[20];
 
 		snprintf(bit, sizeof(bit), ":%zu", 8 * at[i] + 2 * (size_t)i);
-		memset(g[i].c.to.map, 0, BYTES);
 		hit(&g[i], "flip_desc", bit);
-		OK(!submit(&g[i].c, 2));
+		vm_client_submit(&g[i].c, 2);
 		EQ(vm_sync_result(g[i].c.fd, g[i].c.sync), -EIO);
-		OK(!right(&g[i].c));
+		OK(!vm_client_copied(&g[i].c));
 		good(&g[i].c, 3);
 	}
 	finished(b);
@@ -342,19 +294,19 @@ static void late_dma(void)
 	vm_totals->kinds++;
 	g = guilty();
 	fd = vm_open();
-	before = epoch(fd);
+	before = vm_epoch(fd);
 	b = neighbour(false);
 	started(b);
 	hit(&g, "late_dma", "");
-	OK(!submit(&g.c, 2));
+	vm_client_submit(&g.c, 2);
 	fence = vm_sync_file(g.c.fd, g.c.sync);
-	OK(!munmap(g.c.from.map, BYTES) && !munmap(g.c.to.map, BYTES) && !close(g.c.fd));
+	OK(!munmap(g.c.from.map, 4096) && !munmap(g.c.to.map, 4096) && !close(g.c.fd));
 	for (int i = 0; i < MINE; i++) {
 		mine[i] = vm_buf_new(fd, 65536);
 		memset(mine[i].map, 0xa5, 65536);
 	}
 	EQ(vm_file_result(fence), -ETIME);
-	EQ(epoch(fd), before + 1);
+	EQ(vm_epoch(fd), before + 1);
 	for (int i = 0; i < MINE; i++)
 		for (int k = 0; k < 65536; k++)
 			OK(mine[i].map[k] == 0xa5);
@@ -390,16 +342,16 @@ static void lose(const char *kind, int first, int later, const char *old, const 
 	b = neighbour(true);
 	started(b);
 	hit(&g, kind, "");
-	OK(!submit(&g.c, 2));
+	vm_client_submit(&g.c, 2);
 	EQ(vm_sync_result(g.c.fd, g.c.sync), first);
-	FAILS(submit(&g.c, 3), -later);
+	FAILS(vm_client_try(&g.c, 3), -later);
 	vm_replug(old, fresh);
 	b->devices++;
 	/* Of the old one only memory is left. */
 	FAILS(vm_ioctl(g.c.fd, DRM_IOCTL_RIVULET_QUERY, &q), ENODEV);
-	vm_noise(g.c.to.map, BYTES, 3);
-	OK(right(&g.c));
-	struct client next = client();
+	vm_noise(g.c.to.map, g.c.bytes, 3);
+	OK(vm_client_copied(&g.c));
+	struct vm_client next = vm_client();
 
 	good(&next, 4);
 	finished(b);

@@ -10,25 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-struct copier {
-	int fd;
-	struct vm_buf code, from, to;
-	uint32_t sync;
-};
-
-static struct copier copier(uint64_t size)
-{
-	struct copier c = { .fd = vm_open() };
-
-	c.code = vm_buf_new(c.fd, 4096);
-	c.from = vm_buf_new(c.fd, size);
-	c.to = vm_buf_new(c.fd, size);
-	c.sync = vm_sync_new(c.fd);
-	return c;
-}
-
 /* Submit the copy and wait for it; the result is 0 or a negative errno. */
-static int copy_once(struct copier *c, uint32_t bytes)
+static int copy_once(struct vm_client *c, uint32_t bytes)
 {
 	struct vm_job j;
 
@@ -40,7 +23,7 @@ static int copy_once(struct copier *c, uint32_t bytes)
 
 static void copy(void)
 {
-	struct copier c = copier(65536);
+	struct vm_client c = vm_client_on(vm_open(), 65536);
 
 	for (uint32_t i = 1; i <= 4; i++) {
 		vm_noise(c.from.map, 65536, i);
@@ -54,7 +37,7 @@ static void copy(void)
 /* Slots that begin and end anywhere in a buffer of scattered pages. */
 static void offsets(void)
 {
-	struct copier c = copier(1 << 20);
+	struct vm_client c = vm_client_on(vm_open(), 1 << 20);
 	struct drm_rivulet_device info;
 
 	vm_info(c.fd, &info);
@@ -83,25 +66,19 @@ static void offsets(void)
 
 static void report(void)
 {
-	struct copier c = copier(4096);
+	struct vm_client c = vm_reporter();
 	struct drm_rivulet_counters before, after;
-	struct rivulet_status st;
-	struct vm_job j;
+	const struct rivulet_status *st = vm_report(&c);
 
 	vm_stay_awake();
 	vm_counters(c.fd, &before);
-	vm_copy_job(&j, &c.code, &c.from, &c.to, 1024);
-	j.job.report_slot = 2;
-	j.job.report_offset = 2048;
-	vm_job_out(&j, c.sync, 0);
-	OK(!vm_submit(c.fd, &j));
-	EQ(vm_sync_result(c.fd, c.sync), 0);
-	memcpy(&st, c.to.map + 2048, sizeof(st));
-	EQ(st.state, RIVULET_STATE_DONE);
-	EQ(st.fault, RIVULET_FAULT_NONE);
-	EQ(st.variant, st.level);
-	EQ(st.insn, 7);
-	OK(st.cycles && st.end > st.start && st.read_bytes >= 1024 && st.write_bytes >= 1024);
+	vm_client_submit(&c, 1);
+	vm_client_good(&c);
+	EQ(st->state, RIVULET_STATE_DONE);
+	EQ(st->fault, RIVULET_FAULT_NONE);
+	EQ(st->variant, st->level);
+	EQ(st->insn, 7);
+	OK(st->cycles && st->end > st->start && st->read_bytes >= 1024 && st->write_bytes >= 1024);
 	vm_counters_after(c.fd, &after, before.value[0] + 1);
 	OK(after.value[0] > before.value[0]);
 	EQ(after.epoch, before.epoch);
@@ -109,7 +86,7 @@ static void report(void)
 
 static void syncs_binary(void)
 {
-	struct copier c = copier(4096);
+	struct vm_client c = vm_client();
 	uint32_t second = vm_sync_new(c.fd);
 	struct vm_job a, b;
 
@@ -128,7 +105,7 @@ static void syncs_binary(void)
 
 static void syncs_timeline(void)
 {
-	struct copier c = copier(4096);
+	struct vm_client c = vm_client();
 	uint64_t big = 1ull << 40;	/* beyond 32 bits */
 	struct vm_job j;
 
@@ -182,7 +159,7 @@ static void implicit(void)
 /* All jobs of one submit, and far more than the queue holds: seq numbers cross their wrap. */
 static void thousand(void)
 {
-	struct copier c = copier(4096);
+	struct vm_client c = vm_client();
 	struct drm_rivulet_counters before, after;
 	struct drm_rivulet_job array[DRM_RIVULET_MAX_JOBS];
 	struct drm_rivulet_submit s = {
@@ -213,7 +190,7 @@ static void thousand(void)
 static void back_to_back(void)
 {
 	enum { JOBS = 16 };
-	struct copier c = copier(4096);
+	struct vm_client c = vm_client();
 	struct drm_rivulet_job array[JOBS];
 	struct vm_job jobs[JOBS];
 	struct drm_rivulet_submit s = {
@@ -246,7 +223,7 @@ static void back_to_back(void)
 /* Takes as many jobs as a file may have queued, behind one that does not end, and leaves them all. */
 static void fill_queue(void)
 {
-	struct copier c = copier(4096);
+	struct vm_client c = vm_client();
 	struct drm_rivulet_job array[DRM_RIVULET_MAX_JOBS];
 	struct drm_rivulet_submit s = {
 		.jobs = (uintptr_t)array, .count = DRM_RIVULET_MAX_JOBS, .stride = sizeof(array[0]),
@@ -284,45 +261,32 @@ static void queue_limit(void)
 
 static void two_clients(void)
 {
-	struct copier c[2] = { copier(65536), copier(65536) };
-	struct vm_job j;
+	struct vm_client c[2] = { vm_client(), vm_client() };
 
 	for (int round = 0; round < 32; round++) {
-		for (int i = 0; i < 2; i++) {
-			vm_noise(c[i].from.map, 4096, round * 2 + i);
-			vm_copy_job(&j, &c[i].code, &c[i].from, &c[i].to, 4096);
-			vm_job_out(&j, c[i].sync, 0);
-			OK(!vm_submit(c[i].fd, &j));
-		}
-		for (int i = 0; i < 2; i++) {
-			EQ(vm_sync_result(c[i].fd, c[i].sync), 0);
-			OK(!memcmp(c[i].to.map, c[i].from.map, 4096));
-		}
+		for (int i = 0; i < 2; i++)
+			vm_client_submit(&c[i], round * 2 + i);
+		for (int i = 0; i < 2; i++)
+			vm_client_good(&c[i]);
 	}
 }
 
 static void levels(void)
 {
-	struct copier c = copier(4096);
+	struct vm_client c = vm_reporter();
 	struct drm_rivulet_device info;
-	struct rivulet_status st;
+	const struct rivulet_status *st = vm_report(&c);
 	uint64_t cycles = 0;
-	struct vm_job j;
 
 	vm_info(c.fd, &info);
 	for (uint32_t level = 0; level < info.level_count; level++) {
 		vm_pin_level(c.fd, level);
-		vm_copy_job(&j, &c.code, &c.from, &c.to, 1024);
-		j.job.report_slot = 2;
-		j.job.report_offset = 2048;
-		vm_job_out(&j, c.sync, 0);
-		OK(!vm_submit(c.fd, &j));
-		EQ(vm_sync_result(c.fd, c.sync), 0);
-		memcpy(&st, c.to.map + 2048, sizeof(st));
-		EQ(st.level, level);
-		EQ(st.variant, level);
-		OK(!cycles || st.cycles == cycles);
-		cycles = st.cycles;
+		vm_client_submit(&c, level);
+		vm_client_good(&c);
+		EQ(st->level, level);
+		EQ(st->variant, level);
+		OK(!cycles || st->cycles == cycles);
+		cycles = st->cycles;
 	}
 	vm_unpin_level(c.fd);
 }
@@ -330,7 +294,7 @@ static void levels(void)
 /* A job has a command stream for one level only: elsewhere it ends as such, and harms nobody. */
 static void no_variant(void)
 {
-	struct copier c = copier(4096);
+	struct vm_client c = vm_client();
 	struct drm_rivulet_device info;
 	struct vm_job j;
 
@@ -349,7 +313,7 @@ static void no_variant(void)
 
 static void usage(void)
 {
-	struct copier c = copier(65536);
+	struct vm_client c = vm_client_on(vm_open(), 65536);
 	int other = vm_open();
 
 	EQ(vm_fdinfo(c.fd, "drm-engine-npu"), 0);
@@ -364,7 +328,7 @@ static void usage(void)
 /* A client that dies with work queued leaves nothing behind and stops nobody. */
 static void killed_client(void)
 {
-	struct copier c = copier(4096);
+	struct vm_client c = vm_client();
 	int status, ready[2];
 	char go;
 	pid_t pid;
@@ -372,7 +336,7 @@ static void killed_client(void)
 	OK(!pipe(ready));
 	pid = fork();
 	if (pid == 0) {
-		struct copier mine = copier(4096);
+		struct vm_client mine = vm_client();
 		struct vm_job j;
 
 		vm_copy_job(&j, &mine.code, &mine.from, &mine.to, 256);

@@ -17,55 +17,6 @@
 
 #include "rivulet_crc32c.h"
 
-struct client {
-	int fd;
-	struct vm_buf code, from, to;
-	uint32_t sync;
-};
-
-static struct client client(void)
-{
-	struct client c = { .fd = vm_open() };
-
-	c.code = vm_buf_new(c.fd, 4096);
-	c.from = vm_buf_new(c.fd, 4096);
-	c.to = vm_buf_new(c.fd, 4096);
-	c.sync = vm_sync_new(c.fd);
-	return c;
-}
-
-static void submit(struct client *c, uint64_t seed)
-{
-	struct vm_job j;
-
-	vm_noise(c->from.map, 1024, seed);
-	memset(c->to.map, 0, 4096);
-	vm_copy_job(&j, &c->code, &c->from, &c->to, 1024);
-	j.job.report_slot = 2;
-	j.job.report_offset = 2048;
-	vm_job_out(&j, c->sync, 0);
-	OK(!vm_submit(c->fd, &j));
-}
-
-static void good(struct client *c)
-{
-	EQ(vm_sync_result(c->fd, c->sync), 0);
-	OK(!memcmp(c->to.map, c->from.map, 1024));
-}
-
-static const struct rivulet_status *status(const struct client *c)
-{
-	return (const struct rivulet_status *)(c->to.map + 2048);
-}
-
-static uint64_t epoch(int fd)
-{
-	struct drm_rivulet_counters n;
-
-	vm_counters(fd, &n);
-	return n.epoch;
-}
-
 /* First line of a file, in memory that the next call reuses; "" if it cannot be read. */
 static const char *first_line(const char *path)
 {
@@ -101,15 +52,15 @@ static void await_sleep(void)
 static void runtime_sleep(void)
 {
 	struct drm_rivulet_device info;
-	struct client c;
+	struct vm_client c;
 	uint64_t before;
 	char energy[256];
 
 	vm_may_sleep = true;
-	c = client();
-	submit(&c, 1);
-	good(&c);
-	before = epoch(c.fd);
+	c = vm_reporter();
+	vm_client_submit(&c, 1);
+	vm_client_good(&c);
+	before = vm_epoch(c.fd);
 	await_sleep();
 	EQ(vm_control_stat("held"), 1);
 	snprintf(energy, sizeof(energy), "%s", attribute("hwmon/hwmon*/energy1_input"));
@@ -124,11 +75,11 @@ static void runtime_sleep(void)
 	OK(asleep());
 	/* It must not sleep again before it was looked at. */
 	vm_sysfs_write(vm_sysfs("power/autosuspend_delay_ms"), "60000");
-	submit(&c, 2);
-	good(&c);
-	EQ(status(&c)->level, 0);
+	vm_client_submit(&c, 2);
+	vm_client_good(&c);
+	EQ(vm_report(&c)->level, 0);
 	EQ(vm_control_stat("held"), 0);
-	EQ(epoch(c.fd), before + 1);
+	EQ(vm_epoch(c.fd), before + 1);
 	vm_sysfs_write(vm_sysfs("power/autosuspend_delay_ms"), "100");
 	vm_unpin_level(c.fd);
 }
@@ -144,28 +95,28 @@ static void sleep_system(void)
 
 static void system_sleep(void)
 {
-	struct client a = client(), b = client(), c = client();
+	struct vm_client a = vm_reporter(), b = vm_reporter(), c = vm_reporter();
 	uint64_t before;
 
 	if (access("/sys/power/pm_test", W_OK))
 		vm_skip("the kernel has no CONFIG_PM_DEBUG");
 	vm_stay_awake();
-	before = epoch(a.fd);
+	before = vm_epoch(a.fd);
 	vm_control("inject slow@+1:3000");
-	submit(&a, 1);
-	submit(&b, 2);
-	submit(&c, 3);
+	vm_client_submit(&a, 1);
+	vm_client_submit(&b, 2);
+	vm_client_submit(&c, 3);
 	sleep_system();
-	EQ(epoch(a.fd), before + 1);
-	good(&a);
-	good(&b);
-	good(&c);
+	EQ(vm_epoch(a.fd), before + 1);
+	vm_client_good(&a);
+	vm_client_good(&b);
+	vm_client_good(&c);
 	/* One ran before, the next after; and each once. */
-	OK(status(&b)->start - status(&a)->end > 500000000);
-	OK(status(&c)->start >= status(&b)->end);
+	OK(vm_report(&b)->start - vm_report(&a)->end > 500000000);
+	OK(vm_report(&c)->start >= vm_report(&b)->end);
 	sleep_system();
-	submit(&a, 4);
-	good(&a);
+	vm_client_submit(&a, 4);
+	vm_client_good(&a);
 }
 
 /* Name of the device on the PCI bus; nothing elsewhere. */
@@ -189,7 +140,7 @@ static void await_node(void)
 /* Jobs until the device goes: right results up to there, ENODEV from there on, memory as it was. */
 static void work(uint64_t seed, int ready)
 {
-	struct client c = client();
+	struct vm_client c = vm_reporter();
 	struct drm_rivulet_submit s = {
 		.count = 1, .stride = sizeof(struct drm_rivulet_job),
 		.flags = DRM_RIVULET_SUBMIT_FENCE_FD,
@@ -257,12 +208,12 @@ static void end_work(const pid_t *pid)
 
 static void one_job(void)
 {
-	struct client c;
+	struct vm_client c;
 
 	await_node();
-	c = client();
-	submit(&c, 77);
-	good(&c);
+	c = vm_reporter();
+	vm_client_submit(&c, 77);
+	vm_client_good(&c);
 	close(c.fd);
 }
 
@@ -330,7 +281,7 @@ static void await_level(int fd, uint32_t highest)
 /* A thermal zone would turn this knob; the device follows, whatever the load asks. */
 static void cooling(void)
 {
-	struct client c = client();
+	struct vm_client c = vm_reporter();
 	struct drm_rivulet_device info;
 	char dir[256] = "", path[300], text[32];
 	glob_t g;
@@ -352,14 +303,14 @@ static void cooling(void)
 		vm_limit_level(&info, 0, info.level_count - 1);
 		vm_sysfs_write(path, text);
 		await_level(c.fd, info.level_count - 1 - hot);
-		submit(&c, hot);
-		good(&c);
-		OK(status(&c)->level <= info.level_count - 1 - hot);
+		vm_client_submit(&c, hot);
+		vm_client_good(&c);
+		OK(vm_report(&c)->level <= info.level_count - 1 - hot);
 	}
 	vm_pin_level(c.fd, info.level_count - 1);
-	submit(&c, 99);
-	good(&c);
-	EQ(status(&c)->level, info.level_count - 1);
+	vm_client_submit(&c, 99);
+	vm_client_good(&c);
+	EQ(vm_report(&c)->level, info.level_count - 1);
 	vm_unpin_level(c.fd);
 }
 
@@ -407,16 +358,16 @@ static void load(int file)
 static void rmmod_load(void)
 {
 	int file = module_file(), tries = 0;
-	struct client c = client();
+	struct vm_client c = vm_reporter();
 	struct vm_buf *map[] = { &c.code, &c.from, &c.to };
 
 	vm_control("inject slow@+1:500");
-	submit(&c, 1);
+	vm_client_submit(&c, 1);
 	FAILS(unload(), EWOULDBLOCK);
-	good(&c);
+	vm_client_good(&c);
 	vm_control("inject slow@+1:500");
-	submit(&c, 2);
-	submit(&c, 3);
+	vm_client_submit(&c, 2);
+	vm_client_submit(&c, 3);
 	for (int i = 0; i < 3; i++)
 		OK(!munmap(map[i]->map, map[i]->size));
 	close(c.fd);
@@ -612,7 +563,7 @@ static uint32_t leave_a_mess(const char *device, uint8_t *page, uint32_t levels,
 static void dirty_predecessor(void)
 {
 	struct drm_rivulet_device info;
-	struct client c = client();
+	struct vm_client c = vm_reporter();
 	const char *device = bdf();
 	uint8_t *page;
 	uint32_t before;
@@ -626,10 +577,10 @@ static void dirty_predecessor(void)
 	before = leave_a_mess(device, page, info.level_count, info.tn);
 	vm_driver_file("bind", device);
 	await_node();
-	c = client();
-	OK(epoch(c.fd) > before);
-	submit(&c, 5);
-	good(&c);
+	c = vm_reporter();
+	OK(vm_epoch(c.fd) > before);
+	vm_client_submit(&c, 5);
+	vm_client_good(&c);
 	/* The job was forgotten, not ended: nothing was written for it. */
 	EQ(((struct rivulet_status *)(page + 1024))->state, RIVULET_STATE_NONE);
 	EQ(vm_control_stat("held"), 0);

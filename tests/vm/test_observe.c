@@ -14,40 +14,6 @@
 
 #define TRACING "/sys/kernel/debug/tracing/"
 
-struct worker {
-	int fd;
-	struct vm_buf code, from, to;
-	uint32_t sync;
-};
-
-static struct worker worker(void)
-{
-	struct worker w = { .fd = vm_open() };
-
-	w.code = vm_buf_new(w.fd, 4096);
-	w.from = vm_buf_new(w.fd, 4096);
-	w.to = vm_buf_new(w.fd, 4096);
-	w.sync = vm_sync_new(w.fd);
-	return w;
-}
-
-static void start(struct worker *w)
-{
-	struct vm_job j;
-
-	vm_noise(w->from.map, 1024, (uint64_t)w->fd);
-	vm_copy_job(&j, &w->code, &w->from, &w->to, 1024);
-	j.job.report_slot = 2;
-	j.job.report_offset = 2048;
-	vm_job_out(&j, w->sync, 0);
-	OK(!vm_submit(w->fd, &j));
-}
-
-static const struct rivulet_status *status(const struct worker *w)
-{
-	return (const struct rivulet_status *)(w->to.map + 2048);
-}
-
 /* All of a file, NUL terminated, in memory that the test's end frees. */
 static char *slurp(const char *path)
 {
@@ -149,7 +115,7 @@ static void check_end(const char *trace, const char *name, const struct rivulet_
 
 static void trace(void)
 {
-	struct worker good = worker(), bad = worker();
+	struct vm_client good = vm_reporter(), bad = vm_reporter();
 	struct drm_rivulet_device info;
 	struct vm_prog p = {};
 	struct vm_job j;
@@ -158,7 +124,7 @@ static void trace(void)
 	vm_info(good.fd, &info);
 	vm_sysfs_write(TRACING "events/rivulet/enable", "1");
 	vm_sysfs_write(TRACING "trace", "\n");
-	start(&good);
+	vm_client_submit(&good, 1);
 	EQ(vm_sync_result(good.fd, good.sync), 0);
 	/* Reads 1 KiB of a slot of 512 bytes. */
 	vm_put_copy(&p, info.tn, 1, 0, 2, 0, 1024 / info.tn);
@@ -174,13 +140,13 @@ static void trace(void)
 	EQ(vm_sync_result(bad.fd, bad.sync), -EIO);
 	vm_sysfs_write(TRACING "events/rivulet/enable", "0");
 	text = slurp(TRACING "trace");
-	check_end(text, "rivulet_job_done:", status(&good));
-	check_end(text, "rivulet_job_fault:", status(&bad));
+	check_end(text, "rivulet_job_done:", vm_report(&good));
+	check_end(text, "rivulet_job_fault:", vm_report(&bad));
 	line = event(text, "rivulet_job_fault:", "");
 	EQ(number(line, "fault="), RIVULET_FAULT_SLOT_LIMIT);
 	EQ(number(line, "slot="), 1);
-	EQ(number(line, "offset="), (long long)status(&bad)->fault_offset);
-	EQ(number(line, "insn="), status(&bad)->insn);
+	EQ(number(line, "offset="), (long long)vm_report(&bad)->fault_offset);
+	EQ(number(line, "insn="), vm_report(&bad)->insn);
 	EQ(number(event(text, "rivulet_job_done:", " error=-5"), "error="), -EIO);
 }
 
@@ -245,19 +211,19 @@ static void await_event(int fd, const char *what, const char *reason)
 /* A job that hangs and answers ABORT: its own status is in the dump. */
 static void dump_hang(void)
 {
-	struct worker w = worker();
+	struct vm_client w = vm_reporter();
 	char *text, slot[64];
 
 	drop_dumps();
 	vm_control("inject hang@+1");
-	start(&w);
+	vm_client_submit(&w, 1);
 	EQ(vm_sync_result(w.fd, w.sync), -ETIME);
 	text = await_dump();
 	OK(!strncmp(text, "rivulet coredump 1\nreason hang\n", 31));
-	EQ(number(text, "\nseq "), status(&w)->seq);
+	EQ(number(text, "\nseq "), vm_report(&w)->seq);
 	EQ(number(text, "\nstate "), RIVULET_STATE_ABORTED);
-	EQ(number(text, "\ninsn "), status(&w)->insn);
-	EQ(number(text, " INSN "), status(&w)->insn);
+	EQ(number(text, "\ninsn "), vm_report(&w)->insn);
+	EQ(number(text, " INSN "), vm_report(&w)->insn);
 	EQ(number(text, " MAGIC "), RIVULET_MAGIC);
 	EQ(number(text, "\nreport_offset "), 2048);
 	OK(number(text, "\nage_us ") >= 1000000);
@@ -271,13 +237,13 @@ static void dump_hang(void)
 /* A job that ends by a reset: what the registers said is all there is. */
 static void dump_reset(void)
 {
-	struct worker w = worker();
+	struct vm_client w = vm_reporter();
 	int events = listen_events();
 	char *text;
 
 	drop_dumps();
 	vm_control("inject stuck@+1");
-	start(&w);
+	vm_client_submit(&w, 1);
 	EQ(vm_sync_result(w.fd, w.sync), -ETIME);
 	await_event(events, "RESET", "hang");
 	text = await_dump();
@@ -289,16 +255,16 @@ static void dump_reset(void)
 
 static void force_reset(void)
 {
-	struct worker w = worker(), other = worker();
+	struct vm_client w = vm_reporter(), other = vm_reporter();
 	struct drm_rivulet_counters before, after;
 	int events = listen_events();
 
 	vm_stay_awake();
 	vm_counters(w.fd, &before);
 	vm_control("inject slow@+1:60000");
-	start(&w);
+	vm_client_submit(&w, 1);
 	await_running();
-	start(&other);
+	vm_client_submit(&other, 1);
 	vm_sysfs_write(debugfs("force_reset"), "1");
 	await_event(events, "RESET", "forced");
 	EQ(vm_sync_result(w.fd, w.sync), -ECANCELED);
@@ -306,14 +272,14 @@ static void force_reset(void)
 	OK(!memcmp(other.to.map, other.from.map, 1024));
 	vm_counters(w.fd, &after);
 	EQ(after.epoch, before.epoch + 1);
-	start(&w);
+	vm_client_submit(&w, 1);
 	EQ(vm_sync_result(w.fd, w.sync), 0);
 	drop_dumps();
 }
 
 static void debugfs_files(void)
 {
-	struct worker w = worker();
+	struct vm_client w = vm_reporter();
 	char *text, line[64];
 
 	EQ(vm_reg("MAGIC"), RIVULET_MAGIC);
@@ -321,7 +287,7 @@ static void debugfs_files(void)
 	snprintf(line, sizeof(line), " handle %u size 4096 ", w.to.handle);
 	OK(strstr(slurp(debugfs("buffers")), line));
 	vm_control("inject slow@+1:60000");
-	start(&w);
+	vm_client_submit(&w, 1);
 	await_running();
 	text = slurp(debugfs("queue"));
 	OK(strstr(text, "slot ") && strstr(text, " client "));
@@ -332,12 +298,12 @@ static void debugfs_files(void)
 
 static void busy_time(void)
 {
-	struct worker w = worker();
+	struct vm_client w = vm_reporter();
 	long long before, after;
 
 	before = number(slurp(vm_sysfs("npu_busy_time_us")), "");
 	vm_control("inject slow@+1:300");
-	start(&w);
+	vm_client_submit(&w, 1);
 	EQ(vm_sync_result(w.fd, w.sync), 0);
 	after = number(slurp(vm_sysfs("npu_busy_time_us")), "");
 	OK(after - before >= 300000);
@@ -347,7 +313,7 @@ static void busy_time(void)
 
 static void sensors(void)
 {
-	struct worker w = worker();
+	struct vm_client w = vm_reporter();
 	struct drm_rivulet_device info;
 	long long energy, power;
 
@@ -356,7 +322,7 @@ static void sensors(void)
 	energy = number(slurp(vm_sysfs("hwmon/hwmon*/energy1_input")), "");
 	usleep(200000);
 	vm_control("inject slow@+1:300");
-	start(&w);
+	vm_client_submit(&w, 1);
 	EQ(vm_sync_result(w.fd, w.sync), 0);
 	OK(number(slurp(vm_sysfs("hwmon/hwmon*/energy1_input")), "") > energy);
 	power = number(slurp(vm_sysfs("hwmon/hwmon*/power1_average")), "");

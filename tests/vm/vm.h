@@ -72,11 +72,12 @@ struct vm_job {
 	struct drm_rivulet_sync out[DRM_RIVULET_MAX_SYNCS];
 };
 
-/** struct vm_client - a file with what a copy of 4096 bytes needs */
+/** struct vm_client - a file with what a copy of @bytes needs */
 struct vm_client {
 	int fd;
 	struct vm_buf code, from, to;
-	uint32_t sync;
+	uint32_t sync, bytes;
+	uint32_t report;	/* where in @to a job's report goes; 0: nowhere */
 };
 
 /* The node, opened anew: one client. Closed at exit of the test. */
@@ -87,6 +88,7 @@ const char *vm_node(void);
 int vm_ioctl(int fd, unsigned long request, void *arg);
 void vm_info(int fd, struct drm_rivulet_device *info);
 void vm_counters(int fd, struct drm_rivulet_counters *c);
+uint64_t vm_epoch(int fd);
 void vm_counters_after(int fd, struct drm_rivulet_counters *c, uint64_t jobs);
 
 struct vm_buf vm_buf_new(int fd, uint64_t size);
@@ -121,9 +123,14 @@ void vm_copy_job(struct vm_job *j, const struct vm_buf *code, const struct vm_bu
 		 const struct vm_buf *to, uint32_t bytes);
 
 struct vm_client vm_client(void);
+struct vm_client vm_client_on(int fd, uint32_t bytes);
+struct vm_client vm_reporter(void);
 void vm_client_job(struct vm_client *c, struct vm_job *j);
+int vm_client_try(struct vm_client *c, uint64_t seed);
 void vm_client_submit(struct vm_client *c, uint64_t seed);
+bool vm_client_copied(const struct vm_client *c);
 void vm_client_good(struct vm_client *c);
+const struct rivulet_status *vm_report(const struct vm_client *c);
 
 uint32_t vm_sync_new(int fd);
 int vm_sync_wait(int fd, uint32_t sync, uint64_t point, unsigned int ms);
