@@ -8,10 +8,6 @@
  */
 #include "vm.h"
 
-#include <glob.h>
-#include <libgen.h>
-#include <linux/dma-heap.h>
-#include <linux/udmabuf.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -44,32 +40,6 @@ struct scenario {
 static int nth = -1;
 static unsigned long injected;
 
-static int udmabuf(void)
-{
-	struct udmabuf_create c = { .size = 65536 };
-	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
-	int memory = memfd_create("sweep", MFD_ALLOW_SEALING | MFD_CLOEXEC), fd;
-
-	OK(dev >= 0 && memory >= 0 && !ftruncate(memory, 65536));
-	OK(!fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK));
-	c.memfd = (uint32_t)memory;
-	fd = ioctl(dev, UDMABUF_CREATE, &c);
-	OK(fd >= 0);
-	close(memory);
-	close(dev);
-	return fd;
-}
-
-static int heap(void)
-{
-	struct dma_heap_allocation_data h = { .len = 16384, .fd_flags = O_RDWR | O_CLOEXEC };
-	int dev = open("/dev/dma_heap/system", O_RDONLY | O_CLOEXEC);
-
-	OK(dev >= 0 && !ioctl(dev, DMA_HEAP_IOCTL_ALLOC, &h));
-	close(dev);
-	return (int)h.fd;
-}
-
 /* ---- scenarios ---- */
 
 static void with_node(struct stage *s)
@@ -87,13 +57,13 @@ static void with_buffer(struct stage *s)
 static void with_udmabuf(struct stage *s)
 {
 	with_node(s);
-	s->other = udmabuf();
+	s->other = vm_udmabuf(65536, NULL);
 }
 
 static void with_heap(struct stage *s)
 {
 	with_node(s);
-	s->other = heap();
+	s->other = vm_heap(16384, O_RDWR);
 }
 
 static void with_own(struct stage *s)
@@ -131,7 +101,7 @@ static void with_job(struct stage *s)
 	s->code = vm_buf_new(s->fd, 4096);
 	s->from = vm_buf_new(s->fd, 16384);
 	s->to = (struct vm_buf){ .fd = s->fd, .size = 16384 };
-	s->other = udmabuf();
+	s->other = vm_udmabuf(65536, NULL);
 	OK(!vm_import(s->fd, s->other, &s->to.handle));
 	vm_buf_map(&s->to);
 	vm_noise(s->from.map, s->from.size, 9);
@@ -300,42 +270,29 @@ static void after_submit(struct stage *s, bool ok)
 	OK(!memcmp(s->from.map, s->to.map, 16384));
 }
 
-static int read_path(const char *path)
-{
-	char text[4096];
-	int fd = open(path, O_RDONLY | O_CLOEXEC), n;
-
-	if (fd < 0)
-		return -1;
-	while ((n = (int)read(fd, text, sizeof(text))) > 0)
-		;
-	close(fd);
-	return n;
-}
-
 static int call_fdinfo(struct stage *s)
 {
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", s->fd);
-	return read_path(path);
+	return vm_read_all(path);
 }
 
 static int call_debugfs(struct stage *s)
 {
 	static const char *const names[] = { "objects", "queue", "registers", "buffers" };
+	const char *first = vm_debugfs("objects");
 	char path[128];
-	glob_t g;
 	int ret = 0;
 
 	(void)s;
-	if (glob("/sys/kernel/debug/{accel,dri}/*/objects", GLOB_BRACE, NULL, &g))
+	if (!first)
 		return 0;	/* memory for the directory's listing: no call of ours */
 	for (int i = 0; i < 4 && !ret; i++) {
-		snprintf(path, sizeof(path), "%s/%s", dirname(strdupa(g.gl_pathv[0])), names[i]);
-		ret = read_path(path);
+		snprintf(path, sizeof(path), "%.*s/%s", (int)(strrchr(first, '/') - first), first,
+			 names[i]);
+		ret = vm_read_all(path);
 	}
-	globfree(&g);
 	return ret;
 }
 

@@ -14,10 +14,6 @@
  */
 #include "fuzz.h"
 
-#include <glob.h>
-#include <libgen.h>
-#include <linux/dma-heap.h>
-#include <linux/udmabuf.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -201,20 +197,6 @@ static bool all_zero(void)
 	return !vm_objects("buffers") && !vm_objects("jobs") && !vm_objects("clients");
 }
 
-static long read_number(const char *path, const char *key)
-{
-	char line[128];
-	long value = -1;
-	FILE *f = fopen(path, "re");
-
-	while (f && fgets(line, sizeof(line), f))
-		if (!strncmp(line, key, strlen(key)) && sscanf(line + strlen(key), "%ld", &value) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return value;
-}
-
 static void check_leaks(const struct options *o)
 {
 	uint64_t end = now_ms() + 60000 * o->slow;
@@ -222,7 +204,7 @@ static void check_leaks(const struct options *o)
 
 	/* Jobs are freed by a work item after their fences, module references with the last fence. */
 	do {
-		users = read_number("/sys/module/rivulet/refcnt", "");
+		users = vm_number("/sys/module/rivulet/refcnt", "");
 		if (all_zero() && users == 0)
 			return;
 		usleep(20000);
@@ -234,21 +216,10 @@ static void check_leaks(const struct options *o)
 /* A client of its own gets a right answer. In a process of its own: it leaves by vm_fail(). */
 static void good_job(void)
 {
-	struct vm_buf code, from, to;
-	struct vm_job j;
-	int fd = vm_open();
+	struct vm_client c = vm_client();
 
-	code = vm_buf_new(fd, 4096);
-	from = vm_buf_new(fd, 4096);
-	to = vm_buf_new(fd, 4096);
-	vm_noise(from.map, 4096, sh->round + 1);
-	vm_copy_job(&j, &code, &from, &to, 4096);
-	uint32_t sync = vm_sync_new(fd);
-
-	vm_job_out(&j, sync, 0);
-	EQ(vm_submit(fd, &j), 0);
-	EQ(vm_sync_result(fd, sync), 0);
-	OK(!memcmp(from.map, to.map, 4096));
+	vm_client_submit(&c, sh->round + 1);
+	vm_client_good(&c);
 	_exit(0);
 }
 
@@ -296,21 +267,11 @@ static void check_log(void)
 
 static void find_device(void)
 {
-	const char *node = vm_node();
-	glob_t g;
+	const char *node = vm_node(), *objects = vm_debugfs("objects");
 
-	OK(node);
+	OK(node && objects);
 	snprintf(sh->node, sizeof(sh->node), "%s", node);
-	OK(!glob("/sys/kernel/debug/{accel,dri}/*/objects", GLOB_BRACE, NULL, &g));
-	snprintf(sh->debugfs, sizeof(sh->debugfs), "%s", dirname(g.gl_pathv[0]));
-	globfree(&g);
-}
-
-static void await_node(bool there)
-{
-	for (int i = 0; i < 1000 && (vm_node() != NULL) != there; i++)
-		usleep(20000);
-	EQ(vm_node() != NULL, there);
+	snprintf(sh->debugfs, sizeof(sh->debugfs), "%.*s", (int)(strrchr(objects, '/') - objects), objects);
 }
 
 static void unbind(void)
@@ -321,7 +282,7 @@ static void unbind(void)
 	vm_driver_file("unbind", name);
 	usleep(20000);
 	vm_driver_file("bind", name);
-	await_node(true);
+	vm_await_node(true);
 	find_device();
 }
 
@@ -441,32 +402,6 @@ static void attend(const struct options *o, enum kind kind, pid_t *pids)
 	}
 }
 
-static int give_udmabuf(void)
-{
-	int device = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), fd;
-	struct udmabuf_create u = { .size = 32768 };
-	int memory = memfd_create("given", MFD_ALLOW_SEALING);
-
-	OK(device >= 0 && memory >= 0 && !ftruncate(memory, 65536));
-	OK(!fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK));
-	u.memfd = (uint32_t)memory;
-	fd = ioctl(device, UDMABUF_CREATE, &u);
-	close(memory);
-	close(device);
-	OK(fd >= 0);
-	return fd;
-}
-
-static int give_heap(void)
-{
-	struct dma_heap_allocation_data h = { .len = 16384, .fd_flags = O_RDWR };
-	int device = open("/dev/dma_heap/system", O_RDONLY | O_CLOEXEC);
-
-	OK(device >= 0 && !ioctl(device, DMA_HEAP_IOCTL_ALLOC, &h));
-	close(device);
-	return (int)h.fd;
-}
-
 static int give_own(uint32_t flags)
 {
 	int fd = vm_open(), out;
@@ -480,8 +415,8 @@ static int give_own(uint32_t flags)
 
 static void give(void)
 {
-	sh->given[0] = give_udmabuf();
-	sh->given[1] = give_heap();
+	sh->given[0] = vm_udmabuf(32768, NULL);
+	sh->given[1] = vm_heap(16384, O_RDWR);
 	sh->given[2] = give_own(DRM_RDWR);
 	sh->given[3] = give_own(0);
 }
@@ -596,7 +531,7 @@ static void setup(const struct options *o)
 	if (sh == MAP_FAILED)
 		exit(2);
 	sh->seed = o->seed;
-	sh->sw_sync = !access("/sys/kernel/debug/sync/sw_sync", F_OK);
+	sh->sw_sync = !access(SW_SYNC, F_OK);
 	setrlimit(RLIMIT_NOFILE, &files);
 	kernel_log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	OK(kernel_log >= 0 && lseek(kernel_log, 0, SEEK_END) >= 0);
@@ -610,7 +545,7 @@ static void run(const struct options *o)
 		if (r > o->last)
 			return;
 		one_round(r, o);
-		now = read_number("/proc/meminfo", "SUnreclaim:");
+		now = vm_number("/proc/meminfo", "SUnreclaim:");
 		if (r == o->first + WARM_ROUNDS)
 			first = now;
 	}

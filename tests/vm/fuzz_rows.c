@@ -14,15 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Of the kernel's drivers/dma-buf/sw_sync.c, which has no uapi header. */
-struct sw_sync_fence {
-	uint32_t value;
-	char name[32];
-	int32_t fence;
-};
-#define SW_SYNC_CREATE	_IOWR('W', 0, struct sw_sync_fence)
-#define SW_SYNC_INC	_IOW('W', 1, uint32_t)
-
 #define MAX_CREATE	(1u << 20)	/* bytes of a buffer: the VM is small */
 
 static uint32_t *word(struct fuzz_call *c)
@@ -622,25 +613,12 @@ static int run_fork(struct fuzz_call *c)
 	_exit(0);
 }
 
-static int read_all(const char *path)
-{
-	char text[2048];
-	int fd = open(path, O_RDONLY | O_CLOEXEC), n;
-
-	if (fd < 0)
-		return -1;
-	while ((n = (int)read(fd, text, sizeof(text))) > 0)
-		;
-	close(fd);
-	return n;
-}
-
 static int run_fdinfo(struct fuzz_call *c)
 {
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", c->t->pool->file[c->file]);
-	return read_all(path);
+	return vm_read_all(path);
 }
 
 static int run_debugfs(struct fuzz_call *c)
@@ -652,7 +630,7 @@ static int run_debugfs(struct fuzz_call *c)
 
 	snprintf(path, sizeof(path), "%s/%s", c->t->shared->debugfs,
 		 names[fuzz_below(c->t, sizeof(names) / sizeof(names[0]))]);
-	return read_all(path);
+	return vm_read_all(path);
 }
 
 static int run_poll(struct fuzz_call *c)
@@ -677,7 +655,7 @@ static int run_timeline(struct fuzz_call *c)
 
 	if (!c->t->shared->sw_sync)
 		return 0;
-	fd = open("/sys/kernel/debug/sync/sw_sync", O_RDWR | O_CLOEXEC);
+	fd = open(SW_SYNC, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
 	keep_fd(&c->t->pool->timeline[c->slot % FUZZ_TIMELINES], fd);

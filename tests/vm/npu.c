@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <drm_mode.h>
+#include <linux/dma-heap.h>
 #include <linux/sync_file.h>
 #include <linux/udmabuf.h>
 #include <poll.h>
@@ -515,22 +516,67 @@ void vm_gate_open(struct vm_gate *g)
 	OK(!ioctl(g->vgem, VGEM_SIGNAL, &s));
 }
 
+/** vm_number() - the number after @key, with which a line of a file begins; -1 if there is none */
+long vm_number(const char *path, const char *key)
+{
+	char line[128];
+	long value = -1;
+	FILE *f = fopen(path, "re");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, key, strlen(key)) && sscanf(line + strlen(key), "%ld", &value) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return value;
+}
+
+/** vm_read_all() - read a file to its end for what that does; 0, or -1 and errno */
+int vm_read_all(const char *path)
+{
+	char text[4096];
+	int fd = open(path, O_RDONLY | O_CLOEXEC), n;
+
+	if (fd < 0)
+		return -1;
+	while ((n = (int)read(fd, text, sizeof(text))) > 0)
+		;
+	close(fd);
+	return n;
+}
+
+/** vm_glob() - the first path that fits, in memory that the next call reuses; NULL if none does */
+const char *vm_glob(const char *pattern)
+{
+	static char path[512];
+	glob_t g;
+
+	if (glob(pattern, GLOB_BRACE, NULL, &g))
+		return NULL;
+	snprintf(path, sizeof(path), "%s", g.gl_pathv[0]);
+	globfree(&g);
+	return path;
+}
+
+/** vm_debugfs() - path of one of the driver's files in debugfs, as vm_glob() */
+const char *vm_debugfs(const char *name)
+{
+	char pattern[128];
+
+	snprintf(pattern, sizeof(pattern), "/sys/kernel/debug/{accel,dri}/*/%s", name);
+	return vm_glob(pattern);
+}
+
 /** vm_fdinfo() - the number at @key of a file's fdinfo, or 0 */
 unsigned long long vm_fdinfo(int fd, const char *key)
 {
-	char path[64], line[128];
-	unsigned long long value = 0;
-	size_t n = strlen(key);
-	FILE *f;
+	char path[64], start[64];
+	long value;
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	f = fopen(path, "re");
-	OK(f);
-	while (fgets(line, sizeof(line), f))
-		if (!strncmp(line, key, n) && line[n] == ':')
-			value = strtoull(line + n + 1, NULL, 10);
-	fclose(f);
-	return value;
+	snprintf(start, sizeof(start), "%s:", key);
+	value = vm_number(path, start);
+	return value < 0 ? 0 : (unsigned long long)value;
 }
 
 /** vm_param() - set a parameter of the module; kmod_test sets it back after the test */
@@ -665,7 +711,8 @@ bool vm_monitor(const char *command)
 	return !error;
 }
 
-static void await_node(bool there)
+/** vm_await_node() - until there is a node, or none; fails after VM_WAIT_MS */
+void vm_await_node(bool there)
 {
 	for (int i = 0; i < VM_WAIT_MS / 10 && (vm_node() != NULL) != there; i++)
 		usleep(10000);
@@ -689,11 +736,11 @@ void vm_replug(const char *old, const char *fresh)
 		vm_driver_file("unbind", name);
 		vm_control("power");
 		vm_driver_file("bind", name);
-		await_node(true);
+		vm_await_node(true);
 		return;
 	}
 	OK(vm_monitor("device_del npu0"));
-	await_node(false);
+	vm_await_node(false);
 	snprintf(command, sizeof(command), "chardev-remove %s", old);
 	/* QEMU is done with it a little later than the kernel. */
 	for (int i = 0; i < VM_WAIT_MS / 50 && !removed; i++) {
@@ -706,7 +753,7 @@ void vm_replug(const char *old, const char *fresh)
 	snprintf(command, sizeof(command),
 		 "device_add ivshmem-doorbell,id=npu0,bus=rp0,chardev=%s,vectors=1", fresh);
 	OK(vm_monitor(command));
-	await_node(true);
+	vm_await_node(true);
 }
 
 void vm_sysfs_write(const char *file, const char *text)
@@ -718,37 +765,52 @@ void vm_sysfs_write(const char *file, const char *text)
 	close(fd);
 }
 
-/** vm_udmabuf() - a dma-buf of the pages of a new memfd, which @memfd becomes */
+/** vm_udmabuf() - a dma-buf of the pages of a new memfd, which @memfd becomes if it is not NULL */
 int vm_udmabuf(uint64_t size, int *memfd)
 {
 	struct udmabuf_create c = { .size = size };
-	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), fd;
+	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), memory, fd;
 
 	if (dev < 0)
 		vm_skip("no /dev/udmabuf");
-	*memfd = memfd_create("camera", MFD_ALLOW_SEALING | MFD_CLOEXEC);
-	OK(*memfd >= 0 && !ftruncate(*memfd, (off_t)size));
-	OK(!fcntl(*memfd, F_ADD_SEALS, F_SEAL_SHRINK));
-	c.memfd = (uint32_t)*memfd;
+	memory = memfd_create("camera", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+	OK(memory >= 0 && !ftruncate(memory, (off_t)size));
+	OK(!fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK));
+	c.memfd = (uint32_t)memory;
 	fd = ioctl(dev, UDMABUF_CREATE, &c);
 	OK(fd >= 0);
 	close(dev);
+	if (memfd)
+		*memfd = memory;
+	else
+		close(memory);
 	return fd;
 }
 
-/** vm_sysfs() - a file of the device that the driver is bound to; wildcards in @name are expanded */
+/** vm_heap() - a dma-buf of the system's DMA heap; @flags: O_RDWR or O_RDONLY */
+int vm_heap(uint64_t size, uint32_t flags)
+{
+	struct dma_heap_allocation_data h = { .len = size, .fd_flags = flags | O_CLOEXEC };
+	int dev = open("/dev/dma_heap/system", O_RDONLY | O_CLOEXEC);
+
+	if (dev < 0)
+		vm_skip("no system heap");
+	OK(!ioctl(dev, DMA_HEAP_IOCTL_ALLOC, &h));
+	close(dev);
+	return (int)h.fd;
+}
+
+/** vm_sysfs() - a file of the device that the driver is bound to; @name may hold wildcards. As vm_glob(). */
 const char *vm_sysfs(const char *name)
 {
-	static char path[512];
+	const char *path;
 	char pattern[192];
-	glob_t g;
 
 	snprintf(pattern, sizeof(pattern), "/sys/class/{accel,drm}/%s/device/%s",
 		 strrchr(vm_node(), '/') + 1, name);
-	if (glob(pattern, GLOB_BRACE, NULL, &g))
+	path = vm_glob(pattern);
+	if (!path)
 		vm_fail(__FILE__, __LINE__, "no %s", pattern);
-	snprintf(path, sizeof(path), "%s", g.gl_pathv[0]);
-	globfree(&g);
 	return path;
 }
 
@@ -814,13 +876,9 @@ static unsigned int queue_slots(int64_t *ms)
 {
 	unsigned int n = 0;
 	char line[96];
-	FILE *f = NULL;
-	glob_t g;
+	const char *path = vm_debugfs("queue");
+	FILE *f = path ? fopen(path, "re") : NULL;
 
-	if (!glob("/sys/kernel/debug/{accel,dri}/*/queue", GLOB_BRACE, NULL, &g)) {
-		f = fopen(g.gl_pathv[0], "re");
-		globfree(&g);
-	}
 	OK(f);
 	*ms = INT64_MAX;
 	while (fgets(line, sizeof(line), f)) {
@@ -854,19 +912,7 @@ bool vm_queue_age(int64_t *ms)
 /** vm_objects() - how many "buffers", "jobs" or "clients" are alive in the driver, or -1 */
 long vm_objects(const char *name)
 {
-	char line[64], word[32];
-	long value, result = -1;
-	FILE *f = NULL;
-	glob_t g;
+	const char *path = vm_debugfs("objects");
 
-	if (!glob("/sys/kernel/debug/{accel,dri}/*/objects", GLOB_BRACE, NULL, &g)) {
-		f = fopen(g.gl_pathv[0], "re");
-		globfree(&g);
-	}
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "%31s %ld", word, &value) == 2 && !strcmp(word, name))
-			result = value;
-	if (f)
-		fclose(f);
-	return result;
+	return path ? vm_number(path, name) : -1;
 }

@@ -3,7 +3,6 @@
 #include "vm.h"
 
 #include <linux/dma-buf.h>
-#include <linux/dma-heap.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -214,20 +213,16 @@ static void exported(void)
 /* Memory of the system's DMA heap: the device reads and writes it in place. */
 static void heap(void)
 {
-	struct dma_heap_allocation_data a = { .len = 1 << 20, .fd_flags = O_RDWR | O_CLOEXEC };
-	int heap = open("/dev/dma_heap/system", O_RDWR | O_CLOEXEC);
+	int heap = vm_heap(1 << 20, O_RDWR);
 	struct vm_client c = vm_client();
 	struct vm_buf b = { .fd = c.fd, .size = 1 << 20 };
 	struct dma_buf_sync begin = { DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW };
 	struct vm_job j;
 	uint8_t *map;
 
-	if (heap < 0)
-		vm_skip("no system heap");
-	OK(!ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &a));
-	map = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, (int)a.fd, 0);
+	map = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, heap, 0);
 	OK(map != MAP_FAILED);
-	OK(!vm_import(c.fd, (int)a.fd, &b.handle));
+	OK(!vm_import(c.fd, heap, &b.handle));
 	EQ(vm_buf_flags(c.fd, b.handle), DRM_RIVULET_BO_IMPORTED);
 	OK(!access_all(c.fd, b.handle, WRITE_BEGIN, INT64_MAX));
 	vm_noise(map, 65536, 9);
@@ -240,10 +235,10 @@ static void heap(void)
 		.flags = DRM_RIVULET_REGION_WRITE,
 	};
 	OK(!vm_submit(c.fd, &j));
-	OK(!ioctl((int)a.fd, DMA_BUF_IOCTL_SYNC, &begin));
+	OK(!ioctl(heap, DMA_BUF_IOCTL_SYNC, &begin));
 	OK(!memcmp(map, map + (1 << 20) - 65536, 65536));
 	/* It lives as long as we have it. */
-	close((int)a.fd);
+	close(heap);
 	vm_buf_map(&b);
 	OK(!memcmp(map, b.map, 1 << 20));
 }

@@ -100,17 +100,7 @@ static void priority_order(void)
 
 static long unreclaimable_kib(void)
 {
-	char line[128];
-	long kib = -1;
-	FILE *f = fopen("/proc/meminfo", "re");
-
-	OK(f);
-	while (fgets(line, sizeof(line), f))
-		if (!strncmp(line, "SUnreclaim:", 11))
-			kib = strtol(line + 11, NULL, 10);
-	fclose(f);
-	OK(kib > 0);
-	return kib;
+	return vm_number("/proc/meminfo", "SUnreclaim:");
 }
 
 /* A leak of the smallest object, 8 bytes, for each would be 31 KiB: more than noise it is not. */

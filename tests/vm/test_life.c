@@ -3,7 +3,6 @@
 #include "vm.h"
 
 #include <fcntl.h>
-#include <libgen.h>
 #include <glob.h>
 #include <limits.h>
 #include <signal.h>
@@ -130,13 +129,6 @@ static const char *bdf(void)
 	return name;
 }
 
-static void await_node(void)
-{
-	for (int i = 0; i < 500 && !vm_node(); i++)
-		usleep(20000);
-	OK(vm_node());
-}
-
 /* Jobs until the device goes: right results up to there, ENODEV from there on, memory as it was. */
 static void work(uint64_t seed, int ready)
 {
@@ -210,7 +202,7 @@ static void one_job(void)
 {
 	struct vm_client c;
 
-	await_node();
+	vm_await_node(true);
 	c = vm_reporter();
 	vm_client_submit(&c, 77);
 	vm_client_good(&c);
@@ -332,16 +324,16 @@ static int module_file(void)
 {
 	char pattern[PATH_MAX];
 	struct utsname name;
-	glob_t g;
+	const char *path;
 	int fd;
 
 	OK(!uname(&name));
 	/* Or where a machine without packages has it. */
 	snprintf(pattern, sizeof(pattern), "{/lib/modules/%s/*,}/rivulet.ko", name.release);
-	OK(!glob(pattern, GLOB_BRACE, NULL, &g));
-	fd = open(g.gl_pathv[0], O_RDONLY | O_CLOEXEC);
+	path = vm_glob(pattern);
+	OK(path);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
 	OK(fd >= 0);
-	globfree(&g);
 	return fd;
 }
 
@@ -398,21 +390,6 @@ static size_t slabs(long *active, size_t max)
 	return n;
 }
 
-static long meminfo(const char *key)
-{
-	FILE *f = fopen("/proc/meminfo", "re");
-	char line[128];
-	long kib = -1;
-
-	OK(f);
-	while (fgets(line, sizeof(line), f))
-		if (!strncmp(line, key, strlen(key)))
-			kib = atol(line + strlen(key));
-	fclose(f);
-	OK(kib >= 0);
-	return kib;
-}
-
 static void reload(int file, int times)
 {
 	for (int i = 0; i < times; i++) {
@@ -436,8 +413,8 @@ static size_t in_use(long *n, size_t max)
 {
 	size_t caches = slabs(n, max - 2);
 
-	n[caches] = meminfo("VmallocUsed:") / 4;
-	n[caches + 1] = meminfo("Percpu:") / 4;
+	n[caches] = vm_number("/proc/meminfo", "VmallocUsed:") / 4;
+	n[caches + 1] = vm_number("/proc/meminfo", "Percpu:") / 4;
 	return caches + 2;
 }
 
@@ -576,7 +553,7 @@ static void dirty_predecessor(void)
 	vm_control("inject hang@+1");
 	before = leave_a_mess(device, page, info.level_count, info.tn);
 	vm_driver_file("bind", device);
-	await_node();
+	vm_await_node(true);
 	c = vm_reporter();
 	OK(vm_epoch(c.fd) > before);
 	vm_client_submit(&c, 5);

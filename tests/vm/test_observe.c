@@ -2,8 +2,6 @@
 /* What the driver tells about itself: traces, dumps, events, debugfs, sysfs, sensors. */
 #include "vm.h"
 
-#include <glob.h>
-#include <libgen.h>
 #include <linux/netlink.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -33,34 +31,18 @@ static char *slurp(const char *path)
 	return text;
 }
 
-/* The only path that fits, or NULL. */
-static const char *find(const char *pattern)
+static char *slurp_debugfs(const char *name)
 {
-	static char path[512];
-	glob_t g;
+	const char *path = vm_debugfs(name);
 
-	if (glob(pattern, GLOB_BRACE, NULL, &g))
-		return NULL;
-	snprintf(path, sizeof(path), "%s", g.gl_pathv[0]);
-	globfree(&g);
-	return path;
-}
-
-static const char *debugfs(const char *name)
-{
-	char pattern[128];
-	const char *path;
-
-	snprintf(pattern, sizeof(pattern), "/sys/kernel/debug/{accel,dri}/*/%s", name);
-	path = find(pattern);
 	OK(path);
-	return path;
+	return slurp(path);
 }
 
 /** vm_reg() - a register's value, by debugfs */
 uint32_t vm_reg(const char *name)
 {
-	char *text = slurp(debugfs("registers")), word[64];
+	char *text = slurp_debugfs("registers"), word[64];
 	unsigned int offset, value;
 
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
@@ -155,7 +137,7 @@ static void drop_dumps(void)
 {
 	const char *path;
 
-	while ((path = find("/sys/class/devcoredump/devcd*/data"))) {
+	while ((path = vm_glob("/sys/class/devcoredump/devcd*/data"))) {
 		vm_sysfs_write(path, "0");
 		usleep(10000);
 	}
@@ -166,7 +148,7 @@ static char *await_dump(void)
 	const char *path = NULL;
 
 	for (int i = 0; i < VM_WAIT_MS / 10 && !path; i++) {
-		path = find("/sys/class/devcoredump/devcd*/data");
+		path = vm_glob("/sys/class/devcoredump/devcd*/data");
 		if (!path)
 			usleep(10000);
 	}
@@ -265,7 +247,7 @@ static void force_reset(void)
 	vm_client_submit(&w, 1);
 	await_running();
 	vm_client_submit(&other, 1);
-	vm_sysfs_write(debugfs("force_reset"), "1");
+	vm_sysfs_write(vm_debugfs("force_reset"), "1");
 	await_event(events, "RESET", "forced");
 	EQ(vm_sync_result(w.fd, w.sync), -ECANCELED);
 	EQ(vm_sync_result(other.fd, other.sync), 0);
@@ -285,15 +267,15 @@ static void debugfs_files(void)
 	EQ(vm_reg("MAGIC"), RIVULET_MAGIC);
 	EQ(vm_reg("DONE_SEQ"), vm_reg("CURRENT_SEQ"));
 	snprintf(line, sizeof(line), " handle %u size 4096 ", w.to.handle);
-	OK(strstr(slurp(debugfs("buffers")), line));
+	OK(strstr(slurp_debugfs("buffers"), line));
 	vm_control("inject slow@+1:60000");
 	vm_client_submit(&w, 1);
 	await_running();
-	text = slurp(debugfs("queue"));
+	text = slurp_debugfs("queue");
 	OK(strstr(text, "slot ") && strstr(text, " client "));
 	vm_control("hurry");
 	EQ(vm_sync_result(w.fd, w.sync), 0);
-	OK(!strstr(slurp(debugfs("queue")), "slot "));
+	OK(!strstr(slurp_debugfs("queue"), "slot "));
 }
 
 static void busy_time(void)

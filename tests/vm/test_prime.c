@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <linux/dma-buf.h>
-#include <linux/dma-heap.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -147,14 +146,10 @@ static void import_udmabuf(void)
 
 static void import_readonly_heap(void)
 {
-	struct dma_heap_allocation_data a = { .len = 8192, .fd_flags = O_RDONLY | O_CLOEXEC };
-	int heap = open("/dev/dma_heap/system", O_RDWR | O_CLOEXEC), fd = vm_open(), again;
+	int heap = vm_heap(8192, O_RDONLY), fd = vm_open(), again;
 	uint32_t handle;
 
-	if (heap < 0)
-		vm_skip("no system heap");
-	OK(!ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &a));
-	OK(!vm_import(fd, (int)a.fd, &handle));
+	OK(!vm_import(fd, heap, &handle));
 	EQ(vm_buf_rights(fd, handle), DRM_RIVULET_BO_READONLY | DRM_RIVULET_BO_IMPORTED);
 	check_readonly(fd, handle, 8192);
 	OK(!vm_export(fd, handle, RDONLY_EXPORT, &again));

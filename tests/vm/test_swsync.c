@@ -6,27 +6,17 @@
 #include "vm.h"
 
 #include <linux/dma-buf.h>
-#include <linux/udmabuf.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Of the kernel's drivers/dma-buf/sw_sync.c, which has no uapi header. */
-struct sw_sync_fence {
-	uint32_t value;
-	char name[32];
-	int32_t fence;
-};
-#define SW_SYNC_CREATE	_IOWR('W', 0, struct sw_sync_fence)
-#define SW_SYNC_INC	_IOW('W', 1, uint32_t)
-
 #define SIZE	16384
 
 static int timeline(void)
 {
-	int fd = open("/sys/kernel/debug/sync/sw_sync", O_RDWR | O_CLOEXEC);
+	int fd = open(SW_SYNC, O_RDWR | O_CLOEXEC);
 
 	if (fd < 0)
 		vm_skip("no sw_sync: only the kernel of make check-debug has it");
@@ -54,25 +44,9 @@ struct shared {
 	uint32_t sync;
 };
 
-static int udmabuf(void)
-{
-	struct udmabuf_create c = { .size = SIZE };
-	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
-	int memory = memfd_create("swsync", MFD_ALLOW_SEALING | MFD_CLOEXEC), fd;
-
-	OK(dev >= 0 && memory >= 0 && !ftruncate(memory, SIZE));
-	OK(!fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK));
-	c.memfd = (uint32_t)memory;
-	fd = ioctl(dev, UDMABUF_CREATE, &c);
-	OK(fd >= 0);
-	close(memory);
-	close(dev);
-	return fd;
-}
-
 static struct shared shared(void)
 {
-	struct shared s = { .fd = vm_open(), .dmabuf = udmabuf() };
+	struct shared s = { .fd = vm_open(), .dmabuf = vm_udmabuf(SIZE, NULL) };
 
 	s.code = vm_buf_new(s.fd, 4096);
 	s.own = vm_buf_new(s.fd, SIZE);

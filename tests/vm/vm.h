@@ -99,6 +99,7 @@ uint32_t vm_buf_rights(int fd, uint32_t handle);
 int vm_map_offset(int fd, uint32_t handle, uint64_t *offset);
 int vm_export(int fd, uint32_t handle, uint32_t flags, int *out);
 int vm_udmabuf(uint64_t size, int *memfd);
+int vm_heap(uint64_t size, uint32_t flags);
 int vm_import(int fd, int dmabuf, uint32_t *handle);
 void vm_close_handle(int fd, uint32_t handle);
 void vm_noise(void *p, size_t n, uint64_t seed);
@@ -166,10 +167,25 @@ unsigned long long vm_fdinfo(int fd, const char *key);
 void vm_param(const char *name, const char *value);
 
 const char *vm_sysfs(const char *name);
+const char *vm_glob(const char *pattern);
+const char *vm_debugfs(const char *name);
+long vm_number(const char *path, const char *key);
+int vm_read_all(const char *path);
+void vm_await_node(bool there);
 void vm_stay_awake(void);
 unsigned int vm_slow(void);
 
 #define VM_WAIT_MS	((int)(20000 * vm_slow()))	/* longer than any recovery */
+
+/* Of the kernel's drivers/dma-buf/sw_sync.c, which has no uapi header. */
+struct sw_sync_fence {
+	uint32_t value;
+	char name[32];
+	int32_t fence;
+};
+#define SW_SYNC		"/sys/kernel/debug/sync/sw_sync"
+#define SW_SYNC_CREATE	_IOWR('W', 0, struct sw_sync_fence)
+#define SW_SYNC_INC	_IOW('W', 1, uint32_t)
 
 /** struct vm_totals - what tests, each a process, leave for those after them */
 struct vm_totals {
