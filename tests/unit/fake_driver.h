@@ -5,7 +5,6 @@
 
 #include <check.h>
 #include <dirent.h>
-#include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,9 +16,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <umockdev.h>
 #include <unistd.h>
 
+#include "mock.h"
 #include "rivulet.h"
 #include "rivulet_proto.h"
 
@@ -52,34 +51,6 @@ static void *field(UMockdevIoctlData *d)
 	return d->data;
 }
 
-static void reply(UMockdevIoctlData *d, const void *bytes, size_t size)
-{
-	umockdev_ioctl_data_update(d, 0, (guint8 *)(uintptr_t)bytes, (gint)size);
-}
-
-static void put_string(UMockdevIoctlData *d, size_t pointer_at, const char *s)
-{
-	g_autoptr(UMockdevIoctlData) p = umockdev_ioctl_data_resolve(d, pointer_at, strlen(s), NULL);
-
-	if (p)
-		reply(p, s, strlen(s));
-}
-
-static void do_version(UMockdevIoctlData *d)
-{
-	struct drm_version v = *(struct drm_version *)field(d);
-
-	if (v.name_len) {
-		put_string(d, offsetof(struct drm_version, name), fake.driver);
-		put_string(d, offsetof(struct drm_version, date), "-");
-		put_string(d, offsetof(struct drm_version, desc), "-");
-	}
-	v.version_major = fake.major;
-	v.name_len = strlen(fake.driver);
-	v.date_len = v.desc_len = 1;
-	reply(d, &v, sizeof(v));
-}
-
 static void do_query(UMockdevIoctlData *d)
 {
 	struct drm_rivulet_query q = *(struct drm_rivulet_query *)field(d);
@@ -95,7 +66,7 @@ static void do_query(UMockdevIoctlData *d)
 	g_autoptr(UMockdevIoctlData) p = umockdev_ioctl_data_resolve(d,
 		offsetof(struct drm_rivulet_query, pointer), q.size < size ? q.size : size, NULL);
 
-	reply(p, from, q.size < size ? q.size : size);
+	mock_reply(p, from, q.size < size ? q.size : size);
 }
 
 static int do_create(UMockdevIoctlData *d)
@@ -109,7 +80,7 @@ static int do_create(UMockdevIoctlData *d)
 	c.handle = ++fake.handles;
 	fake.size[c.handle % 16] = c.size;
 	fake.open_handles++;
-	reply(d, &c, sizeof(c));
+	mock_reply(d, &c, sizeof(c));
 	return 0;
 }
 
@@ -121,7 +92,7 @@ static int do_info(UMockdevIoctlData *d)
 	i.flags = i.handle > 1000 ? DRM_RIVULET_BO_IMPORTED : fake.create_flags & DRM_RIVULET_BO_WC;
 	if (i.handle == fake.readonly_handle)
 		i.flags |= DRM_RIVULET_BO_READONLY;
-	reply(d, &i, sizeof(i));
+	mock_reply(d, &i, sizeof(i));
 	return 0;
 }
 
@@ -134,7 +105,7 @@ static int do_import(UMockdevIoctlData *d)
 		return EBADF;
 	h.handle = (uint32_t)h.fd + 1000;
 	fake.open_handles++;
-	reply(d, &h, sizeof(h));
+	mock_reply(d, &h, sizeof(h));
 	return 0;
 }
 
@@ -159,13 +130,13 @@ static int do_submit(UMockdevIoctlData *d)
 		bad.error = -ENOSPC;
 		umockdev_ioctl_data_update(j, fake.refuse_job * s.stride, (guint8 *)&bad, sizeof(bad));
 		s.queued = fake.refuse_job;
-		reply(d, &s, sizeof(s));
+		mock_reply(d, &s, sizeof(s));
 		return EINVAL;
 	}
 	s.queued = s.count;
 	if (s.flags & DRM_RIVULET_SUBMIT_FENCE_FD)
 		s.fence_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	reply(d, &s, sizeof(s));
+	mock_reply(d, &s, sizeof(s));
 	return 0;
 }
 
@@ -194,7 +165,7 @@ static int do_monitor(UMockdevIoctlData *d, gulong request)
 	if (fake.monitors == 2)
 		return EBUSY;
 	p.id = 41 + fake.monitors++;
-	reply(d, &p, sizeof(p));
+	mock_reply(d, &p, sizeof(p));
 	return 0;
 }
 
@@ -210,11 +181,11 @@ static int do_monitor_read(UMockdevIoctlData *d)
 		return ENOENT;
 	for (int i = 0; i < DRM_RIVULET_PERF_COUNT - 1; i++)
 		value[i] = 10 * i + 7;
-	reply(v, value, size);
+	mock_reply(v, value, size);
 	fake.monitor_reads++;
 	fake.resets += p.flags == DRM_RIVULET_PERFMON_RESET;
 	p.count = DRM_RIVULET_PERF_COUNT - 1;
-	reply(d, &p, sizeof(p));
+	mock_reply(d, &p, sizeof(p));
 	return 0;
 }
 
@@ -230,7 +201,7 @@ static int do_syncobj(UMockdevIoctlData *d, gulong request)
 		return ((struct drm_syncobj_wait *)field(d))->timeout_nsec ? 0 : ETIME;
 	c = *(struct drm_syncobj_create *)field(d);
 	c.handle = 70 + fake.syncobjs++;
-	reply(d, &c, sizeof(c));
+	mock_reply(d, &c, sizeof(c));
 	return 0;
 }
 
@@ -242,7 +213,7 @@ static int do_export(UMockdevIoctlData *d)
 	if (fake.export_error && !(h.flags & DRM_RDWR))
 		return fake.export_error;
 	h.fd = dup(fake.memory);
-	reply(d, &h, sizeof(h));
+	mock_reply(d, &h, sizeof(h));
 	return 0;
 }
 
@@ -251,7 +222,7 @@ static int do_map(UMockdevIoctlData *d)
 	struct drm_rivulet_bo_map m = *(struct drm_rivulet_bo_map *)field(d);
 
 	m.offset = 0;
-	reply(d, &m, sizeof(m));
+	mock_reply(d, &m, sizeof(m));
 	return fake.map_error;
 }
 
@@ -262,14 +233,14 @@ static int do_sync_file(UMockdevIoctlData *d)
 	if (!fake.job.region_count)
 		return EINVAL;	/* nothing was submitted */
 	h.fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	reply(d, &h, sizeof(h));
+	mock_reply(d, &h, sizeof(h));
 	return 0;
 }
 
 static int answer_ioctl(UMockdevIoctlData *d, gulong request)
 {
 	switch (request) {
-	case DRM_IOCTL_VERSION: do_version(d); return 0;
+	case DRM_IOCTL_VERSION: return mock_version(d, fake.driver, fake.major);
 	case DRM_IOCTL_RIVULET_QUERY: do_query(d); return 0;
 	case DRM_IOCTL_RIVULET_BO_CREATE: return do_create(d);
 	case DRM_IOCTL_RIVULET_BO_INFO: return do_info(d);
@@ -336,18 +307,6 @@ static struct rivulet_device *device(void)
 
 	ck_assert_msg(!rivulet_device_open(NODE, &dev), "%s", rivulet_last_error());
 	return dev;
-}
-
-/* umockdev works by LD_PRELOAD: start again under it. The sanitizer's runtime need not come first. */
-static void under_umockdev(char **argv)
-{
-	const char *preload = getenv("LD_PRELOAD");
-
-	if (preload && strstr(preload, "libumockdev-preload"))
-		return;
-	setenv("LD_PRELOAD", "libumockdev-preload.so.0", 1);
-	setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 0);
-	execv("/proc/self/exe", argv);
 }
 
 #endif

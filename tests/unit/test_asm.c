@@ -7,6 +7,7 @@
 
 #include "../../tool/tool.h"
 #include "rivulet_isa.h"
+#include "suite.h"
 
 #define TILE                                                                                       \
 	"# a tile\n"                                                                               \
@@ -133,8 +134,6 @@ int main(void)
 {
 	Suite *s = suite_create("asm");
 	TCase *t = tcase_create("asm");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, writes_the_stream);
@@ -142,9 +141,5 @@ int main(void)
 	tcase_add_loop_test(t, refuses, 0, sizeof(refused) / sizeof(refused[0]));
 	tcase_add_test(t, no_file);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return run_suite(s);
 }

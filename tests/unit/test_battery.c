@@ -5,9 +5,9 @@
  */
 #include "daemon_rig.h"
 
-#include <umockdev.h>
+#include "mock.h"
+#include "suite.h"
 
-#define PRELOAD "libumockdev-preload.so.0"
 /* Four levels, thresholds at 75, 50, 25; readings every 20 ms, so that confirming takes its 2 s. */
 #define CONFIG "[Power]\nDwell=0\nPollMax=20ms\nPollMin=20ms\nPowerProfiles=no\n"
 
@@ -313,25 +313,13 @@ START_TEST(emergency)
 }
 END_TEST
 
-static int again_with_preload(char **argv)
-{
-	setenv("LD_PRELOAD", PRELOAD, 1);
-	setenv("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0", 1);
-	execv("/proc/self/exe", argv);
-	perror("test_battery");
-	return EXIT_FAILURE;
-}
-
 int main(int argc, char **argv)
 {
 	Suite *s;
 	TCase *t;
-	SRunner *r;
-	int failed;
 
 	rig_main(argc, argv, rvl_worker_main);
-	if (!getenv("LD_PRELOAD") || !strstr(getenv("LD_PRELOAD"), PRELOAD))
-		return again_with_preload(argv);
+	under_umockdev(argv);
 	s = suite_create("battery");
 	t = tcase_create("umockdev");
 	tcase_set_timeout(t, 120);
@@ -343,9 +331,5 @@ int main(int argc, char **argv)
 	tcase_add_test(t, flapping_plug);
 	tcase_add_test(t, emergency);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

@@ -11,6 +11,7 @@
 #include "rivulet_board.h"
 #include "rivulet_crc32c.h"
 #include "rivulet_sha256.h"
+#include "suite.h"
 
 static const char good[] = "# a board\n"
 			   "tm = 32\ntn = 16\ndn = 4\n"
@@ -238,8 +239,6 @@ int main(void)
 {
 	Suite *s = suite_create("board");
 	TCase *t = tcase_create("board");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, good_profile);
 	tcase_add_test(t, energy);
@@ -251,9 +250,5 @@ int main(void)
 	tcase_add_test(t, crc32c);
 	tcase_add_test(t, sha256);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return run_suite(s);
 }

@@ -5,6 +5,7 @@
 
 #include "boundary.h"
 #include "dut.h"
+#include "suite.h"
 
 struct row {
 	const char *id, *other, *before, *events, *then;
@@ -295,12 +296,8 @@ static Suite *boundary_suite(void)
 
 int main(void)
 {
-	SRunner *r = srunner_create(boundary_suite());
-	int failed;
+	int status = run_suite(boundary_suite());
 
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
 	printf("figure boundary.rows %zu rows\n", ROWS);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return status;
 }

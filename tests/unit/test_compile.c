@@ -11,6 +11,7 @@
 #include "backend.h"
 #include "prog_exec.h"
 #include "qgraph.h"
+#include "suite.h"
 
 #define MAX_LIVE 64
 #ifndef MUTANTS
@@ -708,8 +709,6 @@ int main(void)
 {
 	Suite *s = suite_create("compile");
 	TCase *t = tcase_create("graphs");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 300);
 	tcase_add_checked_fixture(t, load_board, NULL);
@@ -725,9 +724,5 @@ int main(void)
 	tcase_add_test(t, compiling_is_deterministic);
 	tcase_add_test(t, unsupported_is_named);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_suite(s);
 }

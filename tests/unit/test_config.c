@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "suite.h"
 
 #define CASES 20000
 
@@ -297,8 +298,6 @@ int main(void)
 {
 	Suite *s = suite_create("config");
 	TCase *t = tcase_create("text"), *files = tcase_create("files");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, values);
@@ -314,9 +313,5 @@ int main(void)
 	tcase_add_test(files, atomic);
 	suite_add_tcase(s, t);
 	suite_add_tcase(s, files);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

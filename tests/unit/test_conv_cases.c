@@ -8,6 +8,7 @@
 
 #include "conv/conv_cases.h"
 #include "rivulet_crc32c.h"
+#include "suite.h"
 
 #ifndef RIVULET_TEST_DATA
 #define RIVULET_TEST_DATA "tests/data"
@@ -95,15 +96,10 @@ int main(void)
 {
 	Suite *suite = suite_create("conv_cases");
 	TCase *tc = tcase_create("files");
-	SRunner *runner = srunner_create(suite);
-	int failed;
 
 	tcase_add_test(tc, compact_cases_are_the_full_ones);
 	tcase_add_test(tc, one_wrong_value_does_not_match);
 	tcase_add_test(tc, other_files_are_refused);
 	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(suite);
 }

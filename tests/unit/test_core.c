@@ -5,6 +5,7 @@
  */
 #include "npu_ref.h"
 #include "npu_rig.h"
+#include "suite.h"
 
 #define CASES 250 /* of each engine and board */
 
@@ -637,11 +638,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-	SRunner *r = srunner_create(suite());
-	int failed;
-
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return run_suite(suite());
 }

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "npu_rig.h"
+#include "suite.h"
 
 static struct rig rig;
 
@@ -709,8 +710,6 @@ int main(void)
 {
 	Suite *s = suite_create("core_faults");
 	TCase *faults = tcase_create("faults"), *chance = tcase_create("chance");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(faults, setup, teardown);
 	tcase_set_timeout(faults, 60);
@@ -721,9 +720,5 @@ int main(void)
 	tcase_add_loop_test(chance, mutated_streams, 0, 4);
 	suite_add_tcase(s, faults);
 	suite_add_tcase(s, chance);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return run_suite(s);
 }

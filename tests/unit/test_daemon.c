@@ -7,6 +7,7 @@
 
 #include "rivulet_compiler.h"
 #include "rivulet_crc32c.h"
+#include "suite.h"
 
 #define PIXELS (28 * 28)
 #define SCORES 10
@@ -1102,8 +1103,6 @@ int main(int argc, char **argv)
 {
 	Suite *s;
 	TCase *t;
-	SRunner *r;
-	int failed;
 
 	rig_main(argc, argv, rvl_worker_main);
 	s = suite_create("daemon");
@@ -1130,9 +1129,5 @@ int main(int argc, char **argv)
 	tcase_add_test(t, crowd);
 	t = add_case(s, "absent", rig_without_device);
 	tcase_add_test(t, no_device);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

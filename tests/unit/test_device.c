@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "dut.h"
+#include "suite.h"
 
 #define COPY                                                                                       \
 	"load load slot=1 rows=1 cols=64 blks=1 push=store\n"                                      \
@@ -752,11 +753,5 @@ static Suite *device_suite(void)
 
 int main(void)
 {
-	SRunner *r = srunner_create(device_suite());
-	int failed;
-
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(device_suite());
 }

@@ -6,12 +6,9 @@
  */
 #include "daemon_rig.h"
 
-#include <drm.h>
-#include <umockdev.h>
-
+#include "mock.h"
 #include "rivulet_accel.h"
-
-#define PRELOAD "libumockdev-preload.so.0"
+#include "suite.h"
 
 static UMockdevTestbed *bed;
 static UMockdevIoctlBase *ioctls;
@@ -41,35 +38,6 @@ static void fill_device(struct drm_rivulet_device *d)
 	strcpy(d->name, "mock-board");
 }
 
-static void put_text(UMockdevIoctlData *arg, size_t pointer_at, const char *text)
-{
-	GError *error = NULL;
-	UMockdevIoctlData *d = umockdev_ioctl_data_resolve(arg, pointer_at, strlen(text), &error);
-
-	umockdev_ioctl_data_update(d, 0, (guint8 *)text, (gint)strlen(text));
-	umockdev_ioctl_data_unref(d);
-}
-
-/* libdrm asks twice: for the lengths, then with room for them. */
-static int do_version(UMockdevIoctlData *arg)
-{
-	struct drm_version v;
-
-	memcpy(&v, arg->data, sizeof(v));
-	if (v.name_len) {
-		put_text(arg, offsetof(struct drm_version, name), driver_name);
-		put_text(arg, offsetof(struct drm_version, date), "20260101");
-		put_text(arg, offsetof(struct drm_version, desc), "mock");
-	}
-	v.version_major = driver_major;
-	v.version_minor = 0;
-	v.name_len = strlen(driver_name);
-	v.date_len = 8;
-	v.desc_len = 4;
-	umockdev_ioctl_data_update(arg, 0, (guint8 *)&v, sizeof(v));
-	return 0;
-}
-
 static int do_query(UMockdevIoctlData *arg)
 {
 	struct drm_rivulet_query q;
@@ -83,7 +51,7 @@ static int do_query(UMockdevIoctlData *arg)
 	fill_device(&d);
 	out = umockdev_ioctl_data_resolve(arg, offsetof(struct drm_rivulet_query, pointer),
 					  sizeof(d), &error);
-	umockdev_ioctl_data_update(out, 0, (guint8 *)&d, sizeof(d));
+	mock_reply(out, &d, sizeof(d));
 	umockdev_ioctl_data_unref(out);
 	return 0;
 }
@@ -99,7 +67,7 @@ static gboolean on_ioctl(UMockdevIoctlBase *base, UMockdevIoctlClient *client, g
 	(void)data;
 	arg = umockdev_ioctl_data_resolve(ptr, 0, _IOC_SIZE(request), &error);
 	if (request == DRM_IOCTL_VERSION)
-		err = do_version(arg);
+		err = mock_version(arg, driver_name, driver_major);
 	else if (request == DRM_IOCTL_RIVULET_QUERY)
 		err = do_query(arg);
 	umockdev_ioctl_data_unref(arg);
@@ -326,25 +294,13 @@ START_TEST(other_node)
 }
 END_TEST
 
-static int again_with_preload(char **argv)
-{
-	setenv("LD_PRELOAD", PRELOAD, 1);
-	setenv("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0", 1);
-	execv("/proc/self/exe", argv);
-	perror("test_discovery");
-	return EXIT_FAILURE;
-}
-
 int main(int argc, char **argv)
 {
 	Suite *s;
 	TCase *t;
-	SRunner *r;
-	int failed;
 
 	rig_main(argc, argv, rvl_worker_main);
-	if (!getenv("LD_PRELOAD") || !strstr(getenv("LD_PRELOAD"), PRELOAD))
-		return again_with_preload(argv);
+	under_umockdev(argv);
 	s = suite_create("discovery");
 	t = tcase_create("uevents");
 	tcase_set_timeout(t, 120);
@@ -356,9 +312,5 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(t, not_ours, 0, 4);
 	tcase_add_test(t, other_node);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

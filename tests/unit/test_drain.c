@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "battery.h"
+#include "suite.h"
 
 #define PAGE	 0x3000u
 #define PJ_JOULE 1000000000000ull
@@ -140,8 +141,6 @@ int main(void)
 {
 	Suite *s = suite_create("drain");
 	TCase *t = tcase_create("drain");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, drains_what_the_device_used);
@@ -151,9 +150,5 @@ int main(void)
 	tcase_add_test(t, needs_its_page);
 	tcase_add_loop_test(t, bad_specification, 0, sizeof(bad) / sizeof(bad[0]));
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return run_suite(s);
 }

@@ -18,6 +18,7 @@
 #include "rivulet_crc32c.h"
 #include "rivulet_kernels.h"
 #include "rivulet_runtime.h"
+#include "suite.h"
 
 #define ROOM	     (1u << 20)	/* bytes of an operand that a case may have */
 #define OPERANDS     (RVL_MAX_IN + RVL_MAX_OUT)
@@ -429,16 +430,10 @@ int main(void)
 {
 	Suite *s = suite_create("fuzz_program");
 	TCase *t = tcase_create("hostile");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 300);
 	tcase_add_loop_test(t, descriptors, 0, SEEDS);
 	tcase_add_loop_test(t, files, 0, 2 * MODELS);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_suite(s);
 }

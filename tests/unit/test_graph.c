@@ -12,6 +12,7 @@
 
 #include "constraint.h"
 #include "graph.h"
+#include "suite.h"
 #include "unit/pbuild.h"
 
 #define QDQ "tests/data/qdq"
@@ -889,8 +890,6 @@ int main(void)
 	Suite *s = suite_create("graph");
 	TCase *models = tcase_create("models");
 	TCase *graph = tcase_create("graph");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_set_timeout(models, 120);
 	tcase_add_test(models, optimised_models_equal_onnxruntime);
@@ -917,8 +916,5 @@ int main(void)
 	tcase_add_test(graph, the_documentation_is_that_of_the_tables);
 	suite_add_tcase(s, models);
 	suite_add_tcase(s, graph);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return run_suite(s);
 }

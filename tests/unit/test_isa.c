@@ -8,6 +8,7 @@
 
 #include "rivulet_dev.h"
 #include "rivulet_isa.h"
+#include "suite.h"
 
 static uint64_t seed = 1;
 
@@ -278,8 +279,6 @@ int main(void)
 {
 	Suite *s = suite_create("isa");
 	TCase *t = tcase_create("isa");
-	SRunner *r;
-	int failed;
 
 	tcase_add_loop_test(t, fields_do_not_overlap, 0, RIVULET_FORM_COUNT);
 	tcase_add_loop_test(t, encoding_round_trips, 0, RIVULET_FORM_COUNT);
@@ -292,9 +291,5 @@ int main(void)
 	tcase_add_loop_test(t, lines, 0, sizeof(good) / sizeof(good[0]));
 	tcase_add_loop_test(t, wrong_lines, 0, sizeof(wrong) / sizeof(wrong[0]));
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return run_suite(s);
 }

@@ -8,6 +8,7 @@
 
 #include "isa_check.h"
 #include "npu_rig.h"
+#include "suite.h"
 
 static struct rig rig;
 static struct rvl_isa_report report;
@@ -491,8 +492,6 @@ int main(void)
 {
 	Suite *s = suite_create("isa_check");
 	TCase *t = tcase_create("checker");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 300);
@@ -513,9 +512,5 @@ int main(void)
 	tcase_add_test(t, any_stream);
 	tcase_add_test(t, quick);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return run_suite(s);
 }

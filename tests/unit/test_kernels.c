@@ -12,6 +12,7 @@
 
 #include "conv/conv_cases.h"
 #include "rivulet_kernels.h"
+#include "suite.h"
 
 static uint64_t seed = 0x2545f4914f6cdd1du;
 
@@ -1051,12 +1052,7 @@ static void add_tests(Suite *s)
 int main(void)
 {
 	Suite *s = suite_create("kernels");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	add_tests(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return run_suite(s);
 }

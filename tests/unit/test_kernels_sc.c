@@ -10,6 +10,7 @@
 
 #include "rivulet_kernels.h"
 #include "rivulet_sc.h"
+#include "suite.h"
 
 #define MAX 4096
 
@@ -277,8 +278,6 @@ int main(void)
 {
 	Suite *s = suite_create("kernels_sc");
 	TCase *t = tcase_create("kernels_sc");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	srand(20261121);
 	tcase_set_timeout(t, 120);
@@ -287,8 +286,5 @@ int main(void)
 	tcase_add_loop_test(t, circuits, 0, RIVULET_SC_CIRCUIT_COUNT);
 	tcase_add_test(t, what_has_no_streams_is_refused);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return run_suite(s);
 }

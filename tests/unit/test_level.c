@@ -6,6 +6,7 @@
 #include "daemon_rig.h"
 
 #include "rivulet_crc32c.h"
+#include "suite.h"
 
 #define TOP 3	/* of zu3eg-64 */
 
@@ -452,8 +453,6 @@ int main(int argc, char **argv)
 {
 	Suite *s;
 	TCase *t, *own;
-	SRunner *r;
-	int failed;
 
 	rig_main(argc, argv, rvl_worker_main);
 	s = suite_create("level");
@@ -473,9 +472,5 @@ int main(int argc, char **argv)
 	tcase_add_test(own, metrics);
 	tcase_add_test(own, metrics_strangers);
 	suite_add_tcase(s, own);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

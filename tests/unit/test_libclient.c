@@ -5,6 +5,7 @@
  */
 #include "fake_driver.h"
 #include "fake_daemon.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 
@@ -575,8 +576,6 @@ int main(int argc, char **argv)
 {
 	Suite *s = suite_create("libclient");
 	TCase *node = tcase_create("node"), *socket = tcase_create("socket");
-	SRunner *r;
-	int failed;
 
 	(void)argc;
 	under_umockdev(argv);
@@ -602,9 +601,5 @@ int main(int argc, char **argv)
 	tcase_add_test(socket, exports);
 	suite_add_tcase(s, node);
 	suite_add_tcase(s, socket);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

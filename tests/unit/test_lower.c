@@ -9,6 +9,7 @@
 #include "backend.h"
 #include "prog_exec.h"
 #include "qgraph.h"
+#include "suite.h"
 
 /* tm, tn, dn, scratchpads in bytes, latency, depth */
 struct geometry {
@@ -727,8 +728,6 @@ int main(void)
 {
 	Suite *s = suite_create("lower");
 	TCase *t = tcase_create("bits");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 300);
 	tcase_add_loop_test(t, random_convolutions, 0, GEOMETRIES);
@@ -743,9 +742,5 @@ int main(void)
 	tcase_add_test(t, board_without_dense_mode);
 	tcase_add_test(t, explain_says_where);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_suite(s);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "graph.h"
+#include "suite.h"
 #include "unit/pbuild.h"
 
 #define F32 1
@@ -776,8 +777,6 @@ int main(void)
 	TCase *read = tcase_create("read"), *shape = tcase_create("shape");
 	TCase *refuse = tcase_create("refuse"), *fuzz = tcase_create("fuzz");
 	int n_seeds = sizeof(seeds) / sizeof(seeds[0]);
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_add_test(read, reads_names_versions_and_shapes);
 	tcase_add_test(read, reads_typed_data_packed_or_not);
@@ -808,8 +807,5 @@ int main(void)
 	suite_add_tcase(s, shape);
 	suite_add_tcase(s, refuse);
 	suite_add_tcase(s, fuzz);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return run_suite(s);
 }

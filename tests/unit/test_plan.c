@@ -12,6 +12,7 @@
 
 #include "plan_oracle.h"
 #include "rivulet_crc32c.h"
+#include "suite.h"
 
 static struct rvl_err err;
 static uint64_t seed;
@@ -548,8 +549,6 @@ int main(void)
 {
 	Suite *s = suite_create("plan");
 	TCase *choice = tcase_create("choice"), *file = tcase_create("file");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(choice, choice_is_the_best_of_all);
 	tcase_add_test(choice, reward_is_the_best_of_all);
@@ -566,9 +565,5 @@ int main(void)
 	tcase_add_test(file, nodes_that_no_file_can_name);
 	suite_add_tcase(s, choice);
 	suite_add_tcase(s, file);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_suite(s);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "policy.h"
+#include "suite.h"
 
 #define SEC 1000000000ull
 #define PCT(x) ((uint32_t)((x) * 10000))
@@ -652,8 +653,6 @@ int main(void)
 {
 	Suite *s = suite_create("policy");
 	TCase *t = tcase_create("rules");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, set_up, NULL);
@@ -677,9 +676,5 @@ int main(void)
 	tcase_add_test(t, trace_format);
 	tcase_add_test(t, replay);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

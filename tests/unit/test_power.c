@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "manager.h"
+#include "suite.h"
 
 static struct rvl_manager m;
 static char dir[64], sys[80];
@@ -551,11 +552,5 @@ static Suite *make_suite(void)
 
 int main(void)
 {
-	SRunner *r = srunner_create(make_suite());
-	int failed;
-
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(make_suite());
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "manager.h"
+#include "suite.h"
 
 #define NEW	"org.freedesktop.UPower.PowerProfiles"
 #define OLD	"net.hadess.PowerProfiles"
@@ -311,8 +312,6 @@ int main(void)
 {
 	Suite *s = suite_create("profiles");
 	TCase *t = tcase_create("bus");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, start, end);
 	tcase_set_timeout(t, 120);
@@ -324,9 +323,5 @@ int main(void)
 	tcase_add_test(t, no_bus);
 	tcase_add_test(t, not_wanted);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

@@ -10,6 +10,7 @@
 #include "backend.h"
 #include "qgraph.h"
 #include "rivulet_crc32c.h"
+#include "suite.h"
 
 static struct rivulet_board board;
 static struct rivulet_blob good;
@@ -340,8 +341,6 @@ int main(void)
 {
 	Suite *s = suite_create("program");
 	TCase *t = tcase_create("file");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, make_program, drop_program);
@@ -355,9 +354,5 @@ int main(void)
 	tcase_add_test(t, arena_is_reused);
 	tcase_add_test(t, levels_and_accuracy);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return run_suite(s);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rivulet_proto.h"
+#include "suite.h"
 
 #define CASES 300000
 
@@ -294,8 +295,6 @@ int main(void)
 {
 	Suite *s = suite_create("proto");
 	TCase *t = tcase_create("messages");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, table);
@@ -307,9 +306,5 @@ int main(void)
 	tcase_add_test(t, names);
 	tcase_add_test(t, fuzz);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

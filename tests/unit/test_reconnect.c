@@ -2,6 +2,7 @@
 /* The client library when the daemon is restarted, or the device pulled out and plugged in again. */
 #include "fake_driver.h"
 #include "fake_daemon.h"
+#include "suite.h"
 
 /* Runs @q on a picture of its own and looks at the answer. */
 static void run_well(struct rivulet_request *q, uint8_t *in, uint8_t *out, uint8_t value)
@@ -134,8 +135,6 @@ int main(int argc, char **argv)
 {
 	Suite *s = suite_create("reconnect");
 	TCase *t = tcase_create("returns");
-	SRunner *r;
-	int failed;
 
 	(void)argc;
 	under_umockdev(argv);
@@ -144,9 +143,5 @@ int main(int argc, char **argv)
 	tcase_add_test(t, device_returns);
 	tcase_add_test(t, buffer_of_the_old_device);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

@@ -7,6 +7,7 @@
 
 #include "rivulet_compiler.h"
 #include "rivulet_crc32c.h"
+#include "suite.h"
 
 /* ---- the program ---- */
 
@@ -218,8 +219,6 @@ int main(void)
 {
 	Suite *s = suite_create("rivuletd");
 	TCase *t = tcase_create("program");
-	SRunner *r;
-	int failed;
 
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, command_line, 0, (int)ARRAY_SIZE(lines));
@@ -227,9 +226,5 @@ int main(void)
 	tcase_add_test(t, stand_alone);
 	tcase_add_test(t, translation);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

@@ -17,6 +17,7 @@
 #include "rivulet_compiler.h"
 #include "rivulet_crc32c.h"
 #include "rivulet_isa.h"
+#include "suite.h"
 
 #define BOARD "zu3eg-64"
 
@@ -799,8 +800,6 @@ int main(void)
 {
 	Suite *s = suite_create("runtime");
 	TCase *t = tcase_create("all");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
@@ -820,9 +819,5 @@ int main(void)
 	tcase_add_test(t, other_target);
 	tcase_add_test(t, parallel_loops);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

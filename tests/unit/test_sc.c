@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "rivulet_sc.h"
+#include "suite.h"
 
 #define TERMS 300
 
@@ -207,8 +208,6 @@ int main(void)
 {
 	Suite *s = suite_create("sc");
 	TCase *t = tcase_create("sc");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	srand(20261121);
 	tcase_set_timeout(t, 120);
@@ -222,8 +221,5 @@ int main(void)
 	tcase_add_test(t, requantisation);
 	tcase_add_test(t, names);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return run_suite(s);
 }

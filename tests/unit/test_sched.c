@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "manager.h"
+#include "suite.h"
 
 #define MS NSEC_PER_MSEC
 
@@ -349,8 +350,6 @@ int main(void)
 {
 	Suite *s = suite_create("sched");
 	TCase *t = tcase_create("rules");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, order);
 	tcase_add_test(t, turns);
@@ -365,9 +364,5 @@ int main(void)
 	tcase_add_test(t, catalog);
 	tcase_add_test(t, log_lines);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

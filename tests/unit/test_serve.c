@@ -17,6 +17,7 @@
 
 #include "dut.h"
 #include "serve.h"
+#include "suite.h"
 
 #define MEM_BYTES 0x200000u
 #define WINDOW	  0x1ff000u /* of a platform: the last page */
@@ -849,11 +850,5 @@ static Suite *serve_suite(void)
 
 int main(void)
 {
-	SRunner *r = srunner_create(serve_suite());
-	int failed;
-
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(serve_suite());
 }

@@ -12,6 +12,7 @@
 #include "prog_exec.h"
 #include "qgraph.h"
 #include "rivulet_eval.h"
+#include "suite.h"
 
 static struct rivulet_board board;
 static struct rvl_err err;
@@ -471,8 +472,6 @@ int main(void)
 {
 	Suite *s = suite_create("stochastic");
 	TCase *t = tcase_create("stochastic");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_set_timeout(t, 300);
 	tcase_add_checked_fixture(t, load_board, NULL);
@@ -485,8 +484,5 @@ int main(void)
 	tcase_add_test(t, float_models_are_calibrated);
 	tcase_add_test(t, calibration_that_does_not_fit_is_refused);
 	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return run_suite(s);
 }

@@ -4,6 +4,7 @@
  * cycle by cycle and knows no shortcut.
  */
 #include "npu_rig.h"
+#include "suite.h"
 
 static struct rig rig;
 
@@ -375,8 +376,6 @@ int main(void)
 {
 	Suite *s = suite_create("timeline");
 	TCase *t = tcase_create("time");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
@@ -389,9 +388,5 @@ int main(void)
 	tcase_add_test(t, overflow_counts_arrivals);
 	tcase_add_test(t, latency_moves_everything);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return run_suite(s);
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "../../tool/sysfs.h"
+#include "suite.h"
 #include "verb.h"
 
 #define DATA "/usr/share/datasets/fashion-mnist/"
@@ -1079,8 +1080,6 @@ int main(void)
 {
 	Suite *s = suite_create("tool");
 	TCase *files = tcase_create("files"), *verbs = tcase_create("verbs");
-	SRunner *r;
-	int failed;
 
 	tcase_add_checked_fixture(files, setup, teardown);
 	tcase_add_checked_fixture(verbs, setup, teardown);
@@ -1118,9 +1117,5 @@ int main(void)
 	tcase_add_test(verbs, devfreq);
 	suite_add_tcase(s, files);
 	suite_add_tcase(s, verbs);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }

@@ -4,6 +4,7 @@
  * directory; --replay without any; and the reader of the daemon's JSON.
  */
 #include "daemon_rig.h"
+#include "suite.h"
 
 /* Daemon and tool each have one; they never meet but here. */
 #define rvl_mode rvl_tool_mode
@@ -407,13 +408,6 @@ static Suite *make_suite(void)
 
 int main(int argc, char **argv)
 {
-	SRunner *r;
-	int failed;
-
 	rig_main(argc, argv, rvl_worker_main);
-	r = srunner_create(make_suite());
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(make_suite());
 }

@@ -5,6 +5,7 @@
  * sandbox is tried after the real one was entered.
  */
 #include "daemon_rig.h"
+#include "suite.h"
 
 #include <linux/seccomp.h>
 #include <sys/resource.h>
@@ -400,8 +401,6 @@ int main(int argc, char **argv)
 {
 	Suite *s;
 	TCase *t;
-	SRunner *r;
-	int failed;
 
 	rig_main(argc, argv, worker);
 	s = suite_create("worker");
@@ -420,9 +419,5 @@ int main(int argc, char **argv)
 	tcase_add_checked_fixture(t, start_plain, rig_stop);
 	tcase_add_test(t, decent_models);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return run_suite(s);
 }
