@@ -130,7 +130,7 @@ static inline int64_t qg_out_dim(int64_t in, int64_t k, int64_t s, int64_t d, in
 	return (in + p0 + p1 - d * (k - 1) - 1) / s + 1;
 }
 
-/** struct qg_conv - a convolution to add; zero fields are 1 where that is neutral */
+/** struct qg_conv - a convolution to add; sizes, strides, dilations and groups left out are 1 */
 struct qg_conv {
 	int64_t m, kh, kw, sy, sx, dy, dx, pad[4], group;
 	enum rvl_type wtype;
@@ -140,9 +140,16 @@ struct qg_conv {
 	float wscale, yscale;
 };
 
+static inline int64_t qg_or_1(int64_t n)
+{
+	return n ? n : 1;
+}
+
 static inline struct rvl_tensor *qg_conv(struct qg *q, const char *name, struct rvl_tensor *x,
 					 const struct qg_conv *c)
 {
+	int64_t kh = qg_or_1(c->kh), kw = qg_or_1(c->kw), sy = qg_or_1(c->sy), sx = qg_or_1(c->sx);
+	int64_t dy = qg_or_1(c->dy), dx = qg_or_1(c->dx), group = qg_or_1(c->group);
 	const int64_t *d;
 	struct rvl_tensor *in[3], *y;
 	struct rvl_shape ws, ys;
@@ -151,11 +158,11 @@ static inline struct rvl_tensor *qg_conv(struct qg *q, const char *name, struct 
 	if (q->rc)
 		return NULL;
 	d = x->shape.dim;
-	ws = (struct rvl_shape){ 4, { c->m, d[1] / c->group, c->kh, c->kw } };
+	ws = (struct rvl_shape){ 4, { c->m, d[1] / group, kh, kw } };
 	ys = (struct rvl_shape){ 4,
 				 { d[0], c->m,
-				   qg_out_dim(d[2], c->kh, c->sy, c->dy, c->pad[0], c->pad[2]),
-				   qg_out_dim(d[3], c->kw, c->sx, c->dx, c->pad[1], c->pad[3]) } };
+				   qg_out_dim(d[2], kh, sy, dy, c->pad[0], c->pad[2]),
+				   qg_out_dim(d[3], kw, sx, dx, c->pad[1], c->pad[3]) } };
 	in[0] = x;
 	in[1] = qg_weights(q, c->wtype, ws, c->per_channel ? c->m : 1, 0, c->wscale, c->wzp);
 	in[2] = c->bias ? qg_bias(q, c->m, 20000) : NULL;
@@ -163,15 +170,15 @@ static inline struct rvl_tensor *qg_conv(struct qg *q, const char *name, struct 
 	n = qg_node(q, RVL_OP_Q_CONV, name, c->bias ? 3 : 2, in, y);
 	if (q->rc)
 		return NULL;
-	n->attr.group = c->group;
+	n->attr.group = group;
 	for (int i = 0; i < 4; i++)
 		n->attr.pad[i] = c->pad[i];
-	n->attr.kernel[0] = c->kh;
-	n->attr.kernel[1] = c->kw;
-	n->attr.stride[0] = c->sy;
-	n->attr.stride[1] = c->sx;
-	n->attr.dilation[0] = c->dy;
-	n->attr.dilation[1] = c->dx;
+	n->attr.kernel[0] = kh;
+	n->attr.kernel[1] = kw;
+	n->attr.stride[0] = sy;
+	n->attr.stride[1] = sx;
+	n->attr.dilation[0] = dy;
+	n->attr.dilation[1] = dx;
 	if (c->relu)
 		n->attr.q_lo = y->quant.zp[0];
 	return y;

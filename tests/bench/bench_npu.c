@@ -38,22 +38,11 @@ static struct rvl_graph *make_vgg16(void)
 		      1 / 64.0f, 128);
 	qg_input(&q, t);
 	for (size_t i = 0; i < LAYERS; i++) {
-		struct qg_conv c = { .m = vgg16[i].m,
-				     .kh = 3,
-				     .kw = 3,
-				     .sy = 1,
-				     .sx = 1,
-				     .dy = 1,
-				     .dx = 1,
-				     .pad = { 1, 1, 1, 1 },
-				     .group = 1,
-				     .wtype = RVL_TYPE_S8,
-				     .per_channel = true,
-				     .bias = true,
-				     .relu = true,
-				     .ytype = RVL_TYPE_U8,
-				     .wscale = 1 / 4096.0f,
-				     .yscale = 1 / 64.0f };
+		struct qg_conv c = {
+			.m = vgg16[i].m, .kh = 3, .kw = 3, .pad = { 1, 1, 1, 1 },
+			.wtype = RVL_TYPE_S8, .per_channel = true, .bias = true, .relu = true,
+			.ytype = RVL_TYPE_U8, .wscale = 1 / 4096.0f, .yscale = 1 / 64.0f,
+		};
 
 		t = qg_conv(&q, vgg16[i].name, t, &c);
 		if (vgg16[i].pool)

@@ -90,10 +90,11 @@ static uint64_t now_ns(void)
 
 static struct rvl_graph *network(void)
 {
-	struct qg_conv c = { .m = 4, .kh = 3, .kw = 3, .sy = 1, .sx = 1, .dy = 1, .dx = 1,
-			     .pad = { 1, 1, 1, 1 }, .group = 1, .wtype = RVL_TYPE_S8, .bias = true,
-			     .per_channel = true, .relu = true, .ytype = RVL_TYPE_U8,
-			     .wscale = 0.02f, .yscale = 0.02f };
+	struct qg_conv c = {
+		.m = 4, .kh = 3, .kw = 3, .pad = { 1, 1, 1, 1 }, .wtype = RVL_TYPE_S8, .bias = true,
+		.per_channel = true, .relu = true, .ytype = RVL_TYPE_U8, .wscale = 0.02f,
+		.yscale = 0.02f,
+	};
 	struct rvl_shape s = { 4, { 1, 1, 6, 6 } };
 	struct rvl_tensor *x, *y;
 	struct qg q;

@@ -51,21 +51,12 @@ static struct rvl_tensor *like(struct pool *p, const struct rvl_tensor *x, struc
 
 static struct rvl_tensor *add_conv(struct pool *p, struct rvl_tensor *x)
 {
-	struct qg_conv c = { .m = qg_range(&p->q, 1, 24),
-			     .kh = 3,
-			     .kw = 3,
-			     .sy = 1,
-			     .sx = 1,
-			     .dy = 1,
-			     .dx = 1,
-			     .pad = { 1, 1, 1, 1 },
-			     .group = 1,
-			     .wtype = RVL_TYPE_S8,
-			     .bias = true,
-			     .per_channel = true,
-			     .ytype = qg_range(&p->q, 0, 1) ? RVL_TYPE_U8 : RVL_TYPE_S8,
-			     .wscale = 0.003f,
-			     .yscale = 0.03f };
+	struct qg_conv c = {
+		.m = qg_range(&p->q, 1, 24), .kh = 3, .kw = 3, .pad = { 1, 1, 1, 1 },
+		.wtype = RVL_TYPE_S8, .bias = true, .per_channel = true,
+		.ytype = qg_range(&p->q, 0, 1) ? RVL_TYPE_U8 : RVL_TYPE_S8, .wscale = 0.003f,
+		.yscale = 0.03f,
+	};
 
 	if (qg_range(&p->q, 0, 1)) {
 		c.kh = c.kw = 1;

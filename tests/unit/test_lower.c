@@ -190,15 +190,11 @@ static void any_dim(struct qg *q, int64_t in, int64_t *k, int64_t *s, int64_t *d
 
 static struct qg_conv any_conv(struct qg *q, const struct rvl_tensor *x)
 {
-	struct qg_conv c = { .m = qg_range(q, 1, 70),
-			     .group = 1,
-			     .ytype = any_type(q),
-			     .wtype = any_type(q),
-			     .per_channel = qg_range(q, 0, 1),
-			     .bias = qg_range(q, 0, 1),
-			     .relu = qg_range(q, 0, 1),
-			     .wscale = 0.002f,
-			     .yscale = 0.03f };
+	struct qg_conv c = {
+		.m = qg_range(q, 1, 70), .ytype = any_type(q), .wtype = any_type(q),
+		.per_channel = qg_range(q, 0, 1), .bias = qg_range(q, 0, 1),
+		.relu = qg_range(q, 0, 1), .wscale = 0.002f, .yscale = 0.03f,
+	};
 
 	any_dim(q, x->shape.dim[2], &c.kh, &c.sy, &c.dy, &c.pad[0], &c.pad[2]);
 	any_dim(q, x->shape.dim[3], &c.kw, &c.sx, &c.dx, &c.pad[1], &c.pad[3]);
@@ -291,18 +287,10 @@ START_TEST(profile_records)
 	struct qg_conv c;
 
 	qg_open(&q, 12);
-	c = (struct qg_conv){ .m = 30,
-			      .kh = 3,
-			      .kw = 3,
-			      .sy = 1,
-			      .sx = 1,
-			      .dy = 1,
-			      .dx = 1,
-			      .group = 1,
-			      .wtype = RVL_TYPE_S8,
-			      .ytype = RVL_TYPE_U8,
-			      .wscale = 0.01f,
-			      .yscale = 0.1f };
+	c = (struct qg_conv){
+		.m = 30, .kh = 3, .kw = 3, .wtype = RVL_TYPE_S8, .ytype = RVL_TYPE_U8,
+		.wscale = 0.01f, .yscale = 0.1f,
+	};
 	qg_output(&q, qg_conv(&q, "b", qg_conv(&q, "a", any_input(&q, "x", 6, 14, 14), &c), &c));
 	ck_assert_msg(!q.rc, "%s", q.err.msg);
 	ck_assert_msg(!rvl_compile_graph(q.g, &b, &prof, &program, NULL, &err), "%s", err.msg);
@@ -332,22 +320,11 @@ static void residual_block(struct qg *q, int flavour)
 {
 	struct rvl_tensor *x =
 		any_input(q, "x", qg_range(q, 1, 24), qg_range(q, 4, 14), qg_range(q, 4, 14));
-	struct qg_conv c = { .m = qg_range(q, 1, 40),
-			     .kh = 3,
-			     .kw = 3,
-			     .sy = 1,
-			     .sx = 1,
-			     .dy = 1,
-			     .dx = 1,
-			     .pad = { 1, 1, 1, 1 },
-			     .group = 1,
-			     .wtype = RVL_TYPE_S8,
-			     .per_channel = true,
-			     .bias = true,
-			     .relu = true,
-			     .ytype = any_type(q),
-			     .wscale = 0.002f,
-			     .yscale = 0.03f };
+	struct qg_conv c = {
+		.m = qg_range(q, 1, 40), .kh = 3, .kw = 3, .pad = { 1, 1, 1, 1 },
+		.wtype = RVL_TYPE_S8, .per_channel = true, .bias = true, .relu = true,
+		.ytype = any_type(q), .wscale = 0.002f, .yscale = 0.03f,
+	};
 	struct rvl_tensor *a = qg_conv(q, "first", x, &c), *b, *in[2], *y;
 
 	c.ytype = any_type(q);
@@ -426,22 +403,12 @@ START_TEST(classifier)
 {
 	for (int i = 0; i < 12; i++) {
 		struct rivulet_board b = board_of(_i);
-		struct qg_conv c = { .m = i & 1 ? 16 : 6,
-				     .kh = 5,
-				     .kw = 5,
-				     .sy = 1,
-				     .sx = 1,
-				     .dy = 1,
-				     .dx = 1,
-				     .pad = { 2, 2, 2, 2 },
-				     .group = 1,
-				     .wtype = RVL_TYPE_S8,
-				     .per_channel = true,
-				     .bias = true,
-				     .relu = true,
-				     .ytype = i & 2 ? RVL_TYPE_U8 : RVL_TYPE_S8,
-				     .wscale = 0.002f,
-				     .yscale = 0.03f };
+		struct qg_conv c = {
+			.m = i & 1 ? 16 : 6, .kh = 5, .kw = 5, .pad = { 2, 2, 2, 2 },
+			.wtype = RVL_TYPE_S8, .per_channel = true, .bias = true, .relu = true,
+			.ytype = i & 2 ? RVL_TYPE_U8 : RVL_TYPE_S8, .wscale = 0.002f,
+			.yscale = 0.03f,
+		};
 		struct io io = { 0 };
 		struct rvl_tensor *t;
 		struct qg q;
@@ -490,18 +457,10 @@ START_TEST(pools_and_tables)
 {
 	for (int i = 0; i < 10; i++) {
 		struct rivulet_board b = board_of(_i);
-		struct qg_conv c = { .m = 20,
-				     .kh = 1,
-				     .kw = 1,
-				     .sy = 1,
-				     .sx = 1,
-				     .dy = 1,
-				     .dx = 1,
-				     .group = 1,
-				     .wtype = RVL_TYPE_S8,
-				     .ytype = i & 1 ? RVL_TYPE_U8 : RVL_TYPE_S8,
-				     .wscale = 0.002f,
-				     .yscale = 0.03f };
+		struct qg_conv c = {
+			.m = 20, .wtype = RVL_TYPE_S8, .ytype = i & 1 ? RVL_TYPE_U8 : RVL_TYPE_S8,
+			.wscale = 0.002f, .yscale = 0.03f,
+		};
 		struct rvl_tensor *x, *t, *in[2];
 		struct io io = { 0 };
 		struct qg q;
@@ -533,18 +492,10 @@ START_TEST(averages_within_one)
 
 	for (int i = 0; i < 12; i++) {
 		struct rivulet_board b = board_of(_i);
-		struct qg_conv c = { .m = 9,
-				     .kh = 1,
-				     .kw = 1,
-				     .sy = 1,
-				     .sx = 1,
-				     .dy = 1,
-				     .dx = 1,
-				     .group = 1,
-				     .wtype = RVL_TYPE_S8,
-				     .ytype = any_type(&(struct qg){ .seed = i }),
-				     .wscale = 0.002f,
-				     .yscale = 0.03f };
+		struct qg_conv c = {
+			.m = 9, .wtype = RVL_TYPE_S8, .ytype = any_type(&(struct qg){ .seed = i }),
+			.wscale = 0.002f, .yscale = 0.03f,
+		};
 		struct rvl_tensor *x, *y;
 		struct rvl_shape s;
 		struct rvl_node *n;
@@ -582,38 +533,10 @@ END_TEST
 START_TEST(beyond_the_fields)
 {
 	static const struct qg_conv odd[] = {
-		{ .m = 3,
-		  .kh = 34,
-		  .kw = 33,
-		  .sy = 2,
-		  .sx = 2,
-		  .dy = 1,
-		  .dx = 1,
-		  .pad = { 4, 6, 9, 3 } },
-		{ .m = 5,
-		  .kh = 2,
-		  .kw = 3,
-		  .sy = 40,
-		  .sx = 33,
-		  .dy = 1,
-		  .dx = 1,
-		  .pad = { 0, 1, 0, 1 } },
-		{ .m = 17,
-		  .kh = 3,
-		  .kw = 2,
-		  .sy = 1,
-		  .sx = 1,
-		  .dy = 1,
-		  .dx = 70,
-		  .pad = { 1, 40, 1, 9 } },
-		{ .m = 4,
-		  .kh = 3,
-		  .kw = 1,
-		  .sy = 2,
-		  .sx = 1,
-		  .dy = 64,
-		  .dx = 1,
-		  .pad = { 60, 0, 64, 0 } },
+		{ .m = 3, .kh = 34, .kw = 33, .sy = 2, .sx = 2, .pad = { 4, 6, 9, 3 } },
+		{ .m = 5, .kh = 2, .kw = 3, .sy = 40, .sx = 33, .pad = { 0, 1, 0, 1 } },
+		{ .m = 17, .kh = 3, .kw = 2, .dx = 70, .pad = { 1, 40, 1, 9 } },
+		{ .m = 4, .kh = 3, .sy = 2, .dy = 64, .pad = { 60, 0, 64, 0 } },
 	};
 	struct rivulet_board b = board_of(_i);
 

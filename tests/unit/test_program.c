@@ -18,20 +18,10 @@ static struct rivulet_blob good;
 /* conv - add, on the NPU; an average on the CPU; a second output. */
 static void make_program(void)
 {
-	struct qg_conv c = { .m = 6,
-			     .kh = 3,
-			     .kw = 3,
-			     .sy = 1,
-			     .sx = 1,
-			     .dy = 1,
-			     .dx = 1,
-			     .pad = { 1, 1, 1, 1 },
-			     .group = 1,
-			     .wtype = RVL_TYPE_S8,
-			     .ytype = RVL_TYPE_U8,
-			     .bias = true,
-			     .wscale = 0.01f,
-			     .yscale = 0.1f };
+	struct qg_conv c = {
+		.m = 6, .kh = 3, .kw = 3, .pad = { 1, 1, 1, 1 }, .wtype = RVL_TYPE_S8,
+		.ytype = RVL_TYPE_U8, .bias = true, .wscale = 0.01f, .yscale = 0.1f,
+	};
 	struct rvl_err err = { "" };
 	struct rvl_tensor *x, *t;
 	struct rvl_node *n;
@@ -275,18 +265,10 @@ END_TEST
 /* A long chain must reuse its memory: two values live at a time, not twelve. */
 START_TEST(arena_is_reused)
 {
-	struct qg_conv c = { .m = 16,
-			     .kh = 1,
-			     .kw = 1,
-			     .sy = 1,
-			     .sx = 1,
-			     .dy = 1,
-			     .dx = 1,
-			     .group = 1,
-			     .wtype = RVL_TYPE_S8,
-			     .ytype = RVL_TYPE_S8,
-			     .wscale = 0.01f,
-			     .yscale = 0.1f };
+	struct qg_conv c = {
+		.m = 16, .wtype = RVL_TYPE_S8, .ytype = RVL_TYPE_S8, .wscale = 0.01f,
+		.yscale = 0.1f,
+	};
 	struct rivulet_blob program = { 0 };
 	struct rvl_err err = { "" };
 	struct rvl_tensor *t;
@@ -320,9 +302,10 @@ START_TEST(levels_and_accuracy)
 	qg_open(&q, 2);
 	t = qg_tensor(&q, "x", RVL_TYPE_S8, (struct rvl_shape){ 4, { 1, 16, 4, 4 } }, 0.1f, 0);
 	qg_input(&q, t);
-	qg_output(&q, qg_conv(&q, NULL, t, &(struct qg_conv){ .m = 16, .kh = 1, .kw = 1, .sy = 1,
-			.sx = 1, .dy = 1, .dx = 1, .group = 1, .wtype = RVL_TYPE_S8,
-			.ytype = RVL_TYPE_S8, .wscale = 0.01f, .yscale = 0.1f }));
+	qg_output(&q, qg_conv(&q, NULL, t, &(struct qg_conv){
+		.m = 16, .wtype = RVL_TYPE_S8, .ytype = RVL_TYPE_S8, .wscale = 0.01f,
+		.yscale = 0.1f,
+	}));
 	ck_assert_msg(!q.rc, "%s", q.err.msg);
 	ck_assert_msg(!rvl_compile_graph(q.g, &board, &o, &program, NULL, &err), "%s", err.msg);
 	p = program.data;

@@ -34,22 +34,12 @@ static void zero_point_0(struct rvl_tensor *t)
 static struct rvl_tensor *random_layer(struct qg *q, struct rvl_tensor *x)
 {
 	int64_t k = qg_range(q, 1, 3), pad = qg_range(q, 0, 1);
-	struct qg_conv c = { .m = qg_range(q, 1, 40),
-			     .kh = k,
-			     .kw = k,
-			     .sy = qg_range(q, 1, 2),
-			     .sx = 1,
-			     .dy = 1,
-			     .dx = 1,
-			     .pad = { pad, pad, pad, pad },
-			     .group = 1,
-			     .wtype = RVL_TYPE_S8,
-			     .bias = true,
-			     .per_channel = true,
-			     .relu = true,
-			     .ytype = RVL_TYPE_U8,
-			     .wscale = 0.004f,
-			     .yscale = 0.05f };
+	struct qg_conv c = {
+		.m = qg_range(q, 1, 40), .kh = k, .kw = k, .sy = qg_range(q, 1, 2),
+		.pad = { pad, pad, pad, pad }, .wtype = RVL_TYPE_S8, .bias = true,
+		.per_channel = true, .relu = true, .ytype = RVL_TYPE_U8, .wscale = 0.004f,
+		.yscale = 0.05f,
+	};
 	struct rvl_tensor *y;
 
 	if (x->shape.dim[1] % 2 == 0 && qg_range(q, 0, 3) == 0) {
