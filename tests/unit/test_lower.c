@@ -63,13 +63,14 @@ static void fill_inputs(struct qg *q, struct io *io)
 	}
 }
 
-/* Outputs by the scalar reference, appended to @io behind the inputs. */
+/* Random inputs, and behind them in @io the outputs by the scalar reference. */
 static void interpret(struct qg *q, struct io *io)
 {
 	struct rvl_interp *it;
 	struct rvl_graph *g = q->g;
 	uint32_t n = g->n_inputs;
 
+	fill_inputs(q, io);
 	ck_assert_msg(!rvl_shape_infer(g, &q->err), "%s", q->err.msg);
 	ck_assert_msg(!rvl_interp_new(g, true, &it, &q->err), "%s", q->err.msg);
 	for (uint32_t i = 0; i < n; i++)
@@ -226,7 +227,6 @@ START_TEST(random_convolutions)
 		qg_output(&q, qg_conv(&q, "conv", x, &c));
 		ck_assert_msg(!q.rc, "%s", q.err.msg);
 		snprintf(what, sizeof(what), "seed %d", _i * 1000 + i);
-		fill_inputs(&q, &io);
 		interpret(&q, &io);
 		ck_assert_uint_eq(run(&q, &io, &b, NULL, what).npu_steps, 1);
 		finish(&q, &io);
@@ -264,7 +264,6 @@ START_TEST(random_boards)
 		ck_assert_msg(!q.rc, "%s", q.err.msg);
 		snprintf(what, sizeof(what), "%d: tm %u tn %u dn %u inp %u wgt %u acc %u", i, b.tm,
 			 b.tn, b.dn, b.inp_bytes, b.wgt_bytes, b.acc_bytes);
-		fill_inputs(&q, &io);
 		interpret(&q, &io);
 		run(&q, &io, &b, NULL, what);
 		finish(&q, &io);
@@ -359,7 +358,6 @@ START_TEST(random_blocks)
 		residual_block(&q, flavour);
 		ck_assert_msg(!q.rc, "%s", q.err.msg);
 		snprintf(what, sizeof(what), "flavour %d", flavour);
-		fill_inputs(&q, &io);
 		interpret(&q, &io);
 		fast = run(&q, &io, &b, NULL, what);
 		slow = run(&q, &io, &b, &serial, what);
@@ -424,7 +422,6 @@ START_TEST(classifier)
 		qg_output(&q, t);
 		ck_assert_msg(!q.rc, "%s", q.err.msg);
 		snprintf(what, sizeof(what), "classifier %d", i);
-		fill_inputs(&q, &io);
 		interpret(&q, &io);
 		ck_assert_uint_eq(run(&q, &io, &b, NULL, what).cpu_steps, 0);
 		finish(&q, &io);
@@ -477,7 +474,6 @@ START_TEST(pools_and_tables)
 		qg_output(&q, t);
 		qg_output(&q, global(&q, qg_conv(&q, NULL, t, &c), RVL_OP_Q_GLOBAL_AVERAGE_POOL));
 		ck_assert_msg(!q.rc, "%s", q.err.msg);
-		fill_inputs(&q, &io);
 		interpret(&q, &io);
 		ck_assert_uint_ge(run(&q, &io, &b, NULL, "pools").npu_steps, 1);
 		finish(&q, &io);
@@ -519,7 +515,6 @@ START_TEST(averages_within_one)
 		for (int k = 0; k < 4; k++)
 			n->attr.pad[k] = i & 2 && !(k & 1) ? 0 : 1;
 		qg_output(&q, y);
-		fill_inputs(&q, &io);
 		interpret(&q, &io);
 		tolerance = 1;
 		ck_assert_uint_eq(run(&q, &io, &b, &opt, "average").npu_steps, 1);
@@ -558,7 +553,6 @@ START_TEST(beyond_the_fields)
 		qg_output(&q, qg_conv(&q, "odd", x, &c));
 		ck_assert_msg(!q.rc, "%s", q.err.msg);
 		snprintf(what, sizeof(what), "odd %zu", i);
-		fill_inputs(&q, &io);
 		interpret(&q, &io);
 		ck_assert_uint_eq(run(&q, &io, &b, NULL, what).npu_steps, 1);
 		finish(&q, &io);
@@ -582,7 +576,6 @@ START_TEST(too_large_for_the_board)
 	qg_open(&q, 5);
 	x = any_input(&q, "x", 16, 40, 40);
 	qg_output(&q, global(&q, x, RVL_OP_Q_GLOBAL_AVERAGE_POOL));
-	fill_inputs(&q, &io);
 	interpret(&q, &io);
 	o = run(&q, &io, &b, NULL, "large");
 	ck_assert_uint_eq(o.npu_steps, 0);
@@ -605,7 +598,6 @@ START_TEST(board_without_dense_mode)
 	b.modes = 2;
 	qg_open(&q, 6);
 	residual_block(&q, 0);
-	fill_inputs(&q, &io);
 	interpret(&q, &io);
 	o = run(&q, &io, &b, NULL, "binary board");
 	ck_assert_uint_ge(o.cpu_steps, 3);
@@ -627,7 +619,6 @@ START_TEST(explain_says_where)
 
 	qg_open(&q, 77);
 	residual_block(&q, 0);
-	fill_inputs(&q, &io);
 	interpret(&q, &io);
 	ck_assert_uint_eq(run(&q, &io, &b, &cpu, "cpu").npu_steps, 0);
 	ck_assert(!rvl_graph_clone(q.g, &g, &err));

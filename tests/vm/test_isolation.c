@@ -18,13 +18,6 @@ struct attacker {
 	struct vm_prog prog;
 };
 
-/* A bystander with a client of its own. */
-struct victim {
-	int fd;
-	struct vm_buf code, from, to;
-	uint32_t sync;
-};
-
 static void attacker_open(struct attacker *a)
 {
 	memset(a, 0, sizeof(*a));
@@ -39,23 +32,23 @@ static void attacker_open(struct attacker *a)
 	memset(a->to.map, 0x5a, SIZE);
 }
 
-static void victim_open(struct victim *v)
+/* A bystander with a client of its own. */
+static struct vm_client victim_open(void)
 {
-	v->fd = vm_open();
-	v->code = vm_buf_new(v->fd, SIZE);
-	v->from = vm_buf_new(v->fd, SIZE);
-	v->to = vm_buf_new(v->fd, SIZE);
-	v->sync = vm_sync_new(v->fd);
-	vm_noise(v->from.map, SIZE, 32);
+	struct vm_client v = vm_client_on(vm_open(), SIZE);
+
+	v.bytes = SIZE / 2;
+	vm_noise(v.from.map, SIZE, 32);
+	return v;
 }
 
-static void victim_submit(struct victim *v)
+/* Not vm_client_submit(): what harmed the source must stay to be seen. */
+static void victim_submit(struct vm_client *v)
 {
 	struct vm_job j;
 
 	memset(v->to.map, 0, SIZE);
-	vm_copy_job(&j, &v->code, &v->from, &v->to, 4096);
-	vm_job_out(&j, v->sync, 0);
+	vm_client_job(v, &j);
 	OK(!vm_submit(v->fd, &j));
 }
 
@@ -211,7 +204,7 @@ static bool stopped(struct attacker *a, const struct attack *t)
 	return told && untouched;
 }
 
-static bool victim_well(struct victim *v)
+static bool victim_well(struct vm_client *v)
 {
 	uint8_t clean[SIZE];
 
@@ -224,10 +217,9 @@ static void hostile_programs(void)
 {
 	size_t count = sizeof(attacks) / sizeof(attacks[0]), escapes = 0;
 	struct attacker a;
-	struct victim v;
+	struct vm_client v = victim_open();
 
 	attacker_open(&a);
-	victim_open(&v);
 	for (size_t i = 0; i < count; i++) {
 		bool good;
 
