@@ -78,11 +78,6 @@ int rivulet_eval_new(const void *onnx, size_t size, const struct rivulet_compile
 	return rc;
 }
 
-uint64_t rivulet_eval_elements(const struct rivulet_eval *e)
-{
-	return e->elements;
-}
-
 uint64_t rivulet_eval_score_bytes(const struct rivulet_eval *e)
 {
 	return e->score_bytes;

@@ -322,9 +322,6 @@ int rvl_sc_mark(struct rvl_graph *g, const char *const *keep, uint32_t n_keep, s
  */
 int rvl_calibrate(struct rvl_graph *g, const float *data, uint64_t size, struct rvl_err *err);
 
-/** Why a quantised product cannot be made of streams, or NULL. */
-const char *rvl_sc_reject(const struct rvl_node *n);
-
 /** Dequantises once what is left of constant DequantizeLinear: weights of float operators. */
 int rvl_pass_fold_weights(struct rvl_graph *g, struct rvl_err *err);
 

@@ -14,7 +14,8 @@ static bool is_product(const struct rvl_node *n)
 	return n->op == RVL_OP_Q_CONV || n->op == RVL_OP_Q_MATMUL;
 }
 
-const char *rvl_sc_reject(const struct rvl_node *n)
+/* Why a quantised product cannot be made of streams, or NULL. */
+static const char *reject(const struct rvl_node *n)
 {
 	const struct rvl_tensor *x = n->in[0], *w = n->in[1];
 
@@ -59,7 +60,7 @@ static int mark(const struct rvl_graph *g, const char *const *keep, uint32_t n_k
 			used[k] = true;
 		}
 		at++;
-		why = n->stochastic ? rvl_sc_reject(n) : NULL;
+		why = n->stochastic ? reject(n) : NULL;
 		if (why)
 			return rvl_fail(err, -EOPNOTSUPP,
 					"node \"%s\" (%s) cannot be stochastic: %s; keep it int8, or quantise it so",

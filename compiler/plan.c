@@ -159,8 +159,8 @@ static bool ordered(const struct rivulet_plan_problem *p, const uint32_t *ppm)
 	return true;
 }
 
-double rivulet_plan_reward(const struct rivulet_plan_problem *p, const uint32_t *way,
-			   const uint32_t *ppm)
+/* Seed 003's reward of a combination: @way and @ppm by the problem's levels. */
+static double plan_reward(const struct rivulet_plan_problem *p, const uint32_t *way, const uint32_t *ppm)
 {
 	double most = most_runs(p), sum = 0;
 
@@ -246,7 +246,7 @@ static double reward_of(const struct chooser *c, const uint32_t *way)
 
 	for (uint32_t i = 0; i < c->p->n_levels; i++)
 		ppm[i] = c->ppm[way[i]];
-	return rivulet_plan_reward(c->p, way, ppm);
+	return plan_reward(c->p, way, ppm);
 }
 
 static int choose_reward(struct chooser *c, uint32_t *way)
@@ -316,7 +316,7 @@ static void sum_up(const struct chooser *c, struct rivulet_plan_answer *a)
 		a->level_seconds[i] = a->level_runs[i] * (p->rate > 0 ? fmax(t, 1 / p->rate) : t);
 		a->seconds += a->level_seconds[i];
 	}
-	a->reward = rivulet_plan_reward(p, a->way, a->ppm);
+	a->reward = plan_reward(p, a->way, a->ppm);
 }
 
 static int check(const struct rivulet_plan_problem *p, struct rvl_err *err)

@@ -37,8 +37,6 @@ int rivulet_eval_new(const void *onnx, size_t size, const struct rivulet_compile
 		     struct rivulet_eval **out, struct rvl_err *err);
 struct rivulet_eval *rivulet_eval_free(struct rivulet_eval *e);
 
-/** rivulet_eval_elements() - elements of one example's input */
-uint64_t rivulet_eval_elements(const struct rivulet_eval *e);
 /** rivulet_eval_macs() - products of one example: all, and of these those made of streams */
 uint64_t rivulet_eval_macs(const struct rivulet_eval *e, uint64_t *streams);
 

@@ -120,10 +120,6 @@ int rivulet_plan_stay(const struct rivulet_plan_problem *p, uint32_t i, bool str
 /** rivulet_plan_run_joule() - what an inference takes of the battery, by a way at a level of the board */
 double rivulet_plan_run_joule(const struct rivulet_plan_problem *p, uint32_t way, uint32_t level);
 
-/** rivulet_plan_reward() - seed 003's reward of a combination: @way and @ppm by the problem's levels */
-double rivulet_plan_reward(const struct rivulet_plan_problem *p, const uint32_t *way,
-			   const uint32_t *ppm);
-
 /** rivulet_plan_dominated() - a faster level of the board at no higher voltage, or -1 */
 int rivulet_plan_dominated(const struct rivulet_board *b, uint32_t level);
 

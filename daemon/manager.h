@@ -442,7 +442,5 @@ struct rivulet_level_total rvl_level_total(const struct rvl_manager *m, uint32_t
 /** rvl_metrics_start() - OpenMetrics on a Unix socket; NULL: switched off, or it cannot be made */
 struct rvl_metrics *rvl_metrics_start(struct rvl_manager *m);
 struct rvl_metrics *rvl_metrics_stop(struct rvl_metrics *x);
-/** rvl_metrics_text() - what it answers to @uid; the caller frees */
-char *rvl_metrics_text(struct rvl_manager *m, uid_t uid, size_t *size);
 
 #endif

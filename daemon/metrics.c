@@ -174,7 +174,8 @@ static void put_model_levels(FILE *f, const struct rvl_manager *m, uid_t uid)
 	MODEL_LEVEL_METRICS(MODEL_LEVEL_LINES)
 }
 
-char *rvl_metrics_text(struct rvl_manager *m, uid_t uid, size_t *size)
+/* What is answered to @uid; the caller frees. */
+static char *metrics_text(struct rvl_manager *m, uid_t uid, size_t *size)
 {
 	char *text = NULL;
 	FILE *f = open_memstream(&text, size);
@@ -260,7 +261,7 @@ static int make_answer(struct peer *p, bool http)
 
 	if (http && strncmp(p->request, "GET ", 4))
 		return wrap(p, "405 Method Not Allowed", "text/plain", no, sizeof(no) - 1);
-	text = rvl_metrics_text(p->x->m, p->uid, &size);
+	text = metrics_text(p->x->m, p->uid, &size);
 	if (!text)
 		return -ENOMEM;
 	if (http)

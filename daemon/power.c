@@ -313,7 +313,8 @@ static void arm(struct rvl_power *pw, const struct rvl_policy_input *in)
 	sd_event_source_set_enabled(pw->timer, SD_EVENT_ONESHOT);
 }
 
-void rvl_power_judge(struct rvl_power *pw)
+/* Judges and acts on what was read last. */
+static void judge(struct rvl_power *pw)
 {
 	struct rvl_policy_input in = { .now = rvl_now() };
 
@@ -360,7 +361,7 @@ void rvl_power_tick(struct rvl_power *pw)
 	else
 		pw->zones = (struct rvl_zones){ .temp = RVL_NO_VALUE };
 	attach(pw);
-	rvl_power_judge(pw);
+	judge(pw);
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *data)
@@ -487,7 +488,7 @@ void rvl_power_set_profile(struct rvl_power *pw, uint32_t mode)
 		return;
 	pw->profile = mode;
 	pw->asked = true;
-	rvl_power_judge(pw);
+	judge(pw);
 }
 
 /* ---- for the scheduler ---- */
@@ -525,14 +526,14 @@ void rvl_power_hold(struct rvl_power *pw, uint32_t levels)
 {
 	count(pw, levels, 1);
 	if (pw->ready && !(levels >> pw->policy.level & 1))
-		rvl_power_judge(pw);
+		judge(pw);
 }
 
 void rvl_power_release(struct rvl_power *pw, uint32_t levels)
 {
 	count(pw, levels, -1);
 	if (pw->ready && (levels & board_mask(pw)) != board_mask(pw))
-		rvl_power_judge(pw);
+		judge(pw);
 }
 
 uint32_t rvl_power_floor(const struct rvl_power *pw, uint32_t levels, uint64_t deadline)

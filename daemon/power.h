@@ -122,8 +122,6 @@ void rvl_power_device(struct rvl_power *pw);
 void rvl_power_reload(struct rvl_power *pw);
 /** rvl_power_tick() - read everything, judge, act */
 void rvl_power_tick(struct rvl_power *pw);
-/** rvl_power_judge() - judge and act on what was read last */
-void rvl_power_judge(struct rvl_power *pw);
 /** rvl_power_mode() - the mode in force, its level if FIXED, and who chose it */
 uint32_t rvl_power_mode(const struct rvl_power *pw, uint32_t *fixed, uint32_t *source);
 /** rvl_power_set_mode() - by the tool; -ERANGE: no such level */

@@ -249,8 +249,8 @@ void vm_job_region(struct vm_job *j, uint32_t slot, const struct vm_buf *b, uint
 	};
 }
 
-/** vm_job_commands() - the same commands at every level */
-void vm_job_commands(struct vm_job *j, int fd, uint32_t slot, uint64_t offset, uint32_t length)
+/* The same commands at every level. */
+static void job_commands(struct vm_job *j, int fd, uint32_t slot, uint64_t offset, uint32_t length)
 {
 	struct drm_rivulet_device info;
 
@@ -268,7 +268,7 @@ void vm_job_code(struct vm_job *j, const struct vm_buf *b, const struct vm_prog 
 	OK(bytes <= b->size);
 	memcpy(b->map, p->code, bytes);
 	vm_job_region(j, 0, b, 0, b->size, 0);
-	vm_job_commands(j, b->fd, 0, 0, bytes);
+	job_commands(j, b->fd, 0, 0, bytes);
 }
 
 void vm_job_in(struct vm_job *j, uint32_t sync, uint64_t point)

@@ -115,7 +115,6 @@ void vm_put_end(struct vm_prog *p);
 void vm_job_init(struct vm_job *j);
 void vm_job_region(struct vm_job *j, uint32_t slot, const struct vm_buf *b, uint64_t offset,
 		   uint64_t size, uint32_t flags);
-void vm_job_commands(struct vm_job *j, int fd, uint32_t slot, uint64_t offset, uint32_t length);
 void vm_job_code(struct vm_job *j, const struct vm_buf *b, const struct vm_prog *p);
 void vm_job_in(struct vm_job *j, uint32_t sync, uint64_t point);
 void vm_job_out(struct vm_job *j, uint32_t sync, uint64_t point);
