@@ -104,8 +104,7 @@ struct rvl_device {
 	u32 level;			/* wanted */
 	u32 seq;			/* last one issued */
 	u64 fence_seqno;
-	bool dead;			/* wedged or unplugged: no job is issued any more */
-	int dead_error;			/* what its jobs get */
+	int dead;			/* wedged or unplugged: what its jobs get, none is issued */
 	struct rvl_load load;
 
 	struct mutex request_lock;	/* one ABORT, RESET or HOLD at a time; may sleep */

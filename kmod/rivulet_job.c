@@ -184,7 +184,7 @@ static struct dma_fence *rvl_sched_run_job(struct drm_sched_job *sched_job)
 
 	guard(rvl_lock)(rdev);
 	if (rdev->dead)
-		return ERR_PTR(rdev->dead_error);
+		return ERR_PTR(rdev->dead);
 	if (drm_WARN_ON_ONCE(&rdev->drm, rdev->slot[(rdev->seq + 1) & 1] ||
 			     rdev->waiting == RVL_QUEUE_SLOTS))
 		return ERR_PTR(-EBUSY);
@@ -307,8 +307,7 @@ static void rvl_queue_die(struct rvl_device *rdev, int error)
 	rdev->bus->master(rdev, false);
 	guard(rvl_lock)(rdev);
 	if (!rdev->dead)
-		rdev->dead_error = error;
-	rdev->dead = true;
+		WRITE_ONCE(rdev->dead, error);
 	for (i = 0; i < rdev->waiting; i++)
 		rvl_queue_finish(rdev, rdev->wait[i], rdev->wait[i]->verdict ?: error);
 	rdev->waiting = 0;
@@ -620,19 +619,18 @@ int rvl_queue_force_reset(struct rvl_device *rdev)
 		if (job && !job->verdict)
 			rvl_job_condemn(rdev, job, -ECANCELED, "forced");
 	}
-	return rdev->dead ? rdev->dead_error : rvl_queue_reset(rdev, RVL_EVENT_FORCED);
+	return rdev->dead ?: rvl_queue_reset(rdev, RVL_EVENT_FORCED);
 }
 
 /* Stop the device for good and fail with @error what it had. */
 void rvl_queue_stop(struct rvl_device *rdev, int error)
 {
-	bool lost;
+	int lost;
 
 	guard(mutex)(&rdev->request_lock);
 	scoped_guard(rvl_lock, rdev) {
 		lost = rdev->dead;
-		rdev->dead_error = error;
-		rdev->dead = true;
+		WRITE_ONCE(rdev->dead, error);
 	}
 	rvl_queue_take(rdev);
 	/* What answered no reset before is not waited for again. */

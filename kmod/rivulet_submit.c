@@ -356,14 +356,12 @@ static int rvl_submit_armed(struct rvl_submit *s, u32 exec_flags)
 
 static int rvl_submit_job(struct rvl_submit *s, u32 exec_flags)
 {
-	int ret;
-
 	/* Not exact, nor need it be: what slips through ends with the same error. */
-	if (READ_ONCE(s->rdev->dead))
-		return s->rdev->dead_error;
-	if (READ_ONCE(s->client->banned))
-		return -ECANCELED;
-	ret = rvl_check_args(s);
+	int ret = READ_ONCE(s->rdev->dead);
+
+	if (!ret && READ_ONCE(s->client->banned))
+		ret = -ECANCELED;
+	ret = ret ?: rvl_check_args(s);
 	if (ret)
 		return ret;
 	s->job = rvl_job_alloc(s->rdev, s->client);
