@@ -4,7 +4,7 @@
  * or request is complete when its sequence word, written last, is, and the doorbell says "look".
  */
 #include <linux/crc32c.h>
-#include <linux/delay.h>
+#include <linux/iopoll.h>
 
 #include "rivulet_device.h"
 
@@ -269,15 +269,13 @@ void rvl_hw_resume(struct rvl_device *rdev, u32 seq)
 
 static int rvl_wait_ack(struct rvl_device *rdev, u32 reg, u32 number, unsigned int ms)
 {
-	unsigned long end = jiffies + msecs_to_jiffies(ms);
+	u32 ack;
+	/* It looks once more after the time is over, however late we are to notice. */
+	int ret = read_poll_timeout(rvl_rd, ack, ack == number || rvl_hw_gone(rdev), 200,
+				    ms * USEC_PER_MSEC, false, rdev, reg);
 
-	while (rvl_rd(rdev, reg) != number) {
-		if (rvl_hw_gone(rdev))
-			return -ENODEV;
-		if (time_after(jiffies, end))
-			return -ETIMEDOUT;
-		usleep_range(50, 200);
-	}
+	if (ret || ack != number)
+		return ret ?: -ENODEV;
 	/* What the device did before it acknowledged is visible from here on. */
 	dma_rmb();
 	return 0;
