@@ -48,7 +48,7 @@ struct rvl_bus_ops {
 	int (*irq)(struct rvl_device *rdev);
 	/* Let the device master the bus, or make sure that it cannot. */
 	void (*master)(struct rvl_device *rdev, bool on);
-	/* Clocks and supply, around the time that the registers are used; may be absent. */
+	/* Clocks, around the time that the registers are used; may be absent. */
 	int (*power)(struct rvl_device *rdev, bool on);
 	/* Of a clocked device: the level's rate and voltage. Nothing runs meanwhile. */
 	int (*set_rate)(struct rvl_device *rdev, u32 level);

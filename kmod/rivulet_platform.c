@@ -77,8 +77,10 @@ static int rvl_platform_get(struct device *dev, struct rvl_device *rdev)
 	return ret ? dev_err_probe(dev, ret, "no operating points\n") : 0;
 }
 
+/* Not devm's to disable: it would let the device sleep first, whose clocks are off by then. */
 static void rvl_platform_stop(struct rvl_device *rdev)
 {
+	pm_runtime_disable(rdev->drm.dev);
 	pm_runtime_put_noidle(rdev->drm.dev);
 	rvl_platform_power(rdev, false);
 }
@@ -91,12 +93,13 @@ static int rvl_platform_start(struct rvl_device *rdev)
 	if (ret)
 		return ret;
 	rvl_platform_master(rdev, false);
+	pm_runtime_get_noresume(rdev->drm.dev);
+	pm_runtime_set_active(rdev->drm.dev);
+	pm_runtime_enable(rdev->drm.dev);
 	ret = rvl_hw_identify(rdev->win, RIVULET_WINDOW_SIZE);
 	if (ret)
 		dev_err(rdev->drm.dev, "no NPU answers: is the programmable logic loaded?\n");
-	pm_runtime_get_noresume(rdev->drm.dev);
-	pm_runtime_set_active(rdev->drm.dev);
-	ret = ret ?: devm_pm_runtime_enable(rdev->drm.dev) ?: rvl_device_start(rdev);
+	ret = ret ?: rvl_device_start(rdev);
 	if (ret)
 		rvl_platform_stop(rdev);
 	return ret;
