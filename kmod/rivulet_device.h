@@ -149,6 +149,7 @@ struct rvl_bo {
 	dma_addr_t list_dma;
 	size_t list_bytes;
 	bool counted;		/* in rvl_device.buffers */
+	void *right;		/* to write it, as noted; never another's, as its address may be */
 	struct dma_buf *source;	/* imported from, kept by the attachment; NULL: a buffer of ours */
 	struct list_head node;	/* in rvl_device.bos while mapped */
 };
@@ -172,7 +173,7 @@ struct rvl_client {
 		struct mutex submit_lock;	/* order of arming = order of pushing */
 	} queue[RVL_PRIORITIES];	/* highest first */
 	struct xarray perfmons;		/* struct rvl_perfmon */
-	struct xarray writable;		/* handle -> object that it may write; absent: read-only */
+	struct xarray writable;		/* handle -> right to the object; absent: read-only */
 	atomic_t queued;		/* jobs not yet freed */
 	atomic64_t busy_ns;		/* device time of retired jobs */
 	atomic64_t cycles;

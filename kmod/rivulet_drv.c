@@ -40,8 +40,6 @@ static int rvl_ioctl_query(struct drm_device *drm, void *data, struct drm_file *
 	struct drm_rivulet_query *q = data;
 	int ret = 0;
 
-	if (drm_dev_is_unplugged(drm))
-		return -ENODEV;
 	switch (q->type) {
 	case DRM_RIVULET_QUERY_DEVICE:
 		info.current_level = rvl_queue_level(client->rdev);

@@ -106,7 +106,7 @@ static bool rvl_rights_any(struct drm_file *file, struct drm_gem_object *obj)
 
 	spin_lock(&file->table_lock);
 	xa_for_each(&client->writable, handle, entry)
-		any |= entry == obj && idr_find(&file->object_idr, handle) == obj;
+		any |= entry == to_rvl_bo(obj)->right && idr_find(&file->object_idr, handle) == obj;
 	spin_unlock(&file->table_lock);
 	return any;
 }
@@ -150,9 +150,11 @@ static const struct drm_gem_object_funcs rvl_gem_funcs = {
 struct drm_gem_object *rvl_gem_create_object(struct drm_device *drm, size_t size)
 {
 	struct rvl_bo *bo = kzalloc(sizeof(*bo), GFP_KERNEL);
+	static atomic_long_t rights;
 
 	if (!bo)
 		return ERR_PTR(-ENOMEM);
+	bo->right = xa_mk_value(atomic_long_inc_return(&rights) & LONG_MAX);
 	bo->base.base.funcs = &rvl_gem_funcs;
 	INIT_LIST_HEAD(&bo->node);
 	return &bo->base.base;
@@ -275,14 +277,16 @@ void rvl_gem_region(struct drm_gem_object *obj, u64 offset, u64 size, bool write
 int rvl_rights_set(struct rvl_client *client, u32 handle, struct drm_gem_object *obj,
 		   bool writable)
 {
-	return xa_err(writable ? xa_store(&client->writable, handle, obj, GFP_KERNEL)
+	void *right = to_rvl_bo(obj)->right;
+
+	return xa_err(writable ? xa_store(&client->writable, handle, right, GFP_KERNEL)
 			       : xa_erase(&client->writable, handle));
 }
 
 /* May the file write @obj through @handle? A note may be left from the number's earlier owner. */
 bool rvl_rights_writable(struct rvl_client *client, u32 handle, struct drm_gem_object *obj)
 {
-	return xa_load(&client->writable, handle) == obj;
+	return xa_load(&client->writable, handle) == to_rvl_bo(obj)->right;
 }
 
 /* The caller puts *@obj, whatever this returns. */

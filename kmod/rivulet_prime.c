@@ -72,13 +72,14 @@ struct dma_buf *rvl_prime_export(struct drm_gem_object *obj, int flags)
 	return drm_gem_dmabuf_export(obj->dev, &info);
 }
 
-/* drm_driver.gem_prime_import: our own writable export is the object itself. */
+/* drm_driver.gem_prime_import: our own writable export is the object itself, if its only one. */
 struct drm_gem_object *rvl_prime_import(struct drm_device *drm, struct dma_buf *buf)
 {
 	struct drm_gem_object *obj = buf->priv;
 	int idx;
 
-	if (rvl_is_own(buf, drm) && rvl_file_writable(buf)) {
+	if (rvl_is_own(buf, drm) && rvl_file_writable(buf) &&
+	    (!obj->dma_buf || obj->dma_buf == buf)) {
 		drm_gem_object_get(obj);
 		return obj;
 	}

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <linux/dma-buf.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -156,6 +157,98 @@ static void import_readonly_heap(void)
 	EQ(fcntl(again, F_GETFL) & O_ACCMODE, O_RDONLY);
 }
 
+/* A handle's number, and whether anyone saw an import under it that may be written. */
+struct watch {
+	int fd;
+	uint32_t handle;
+	_Atomic bool stop, writable;
+};
+
+static void *watch_rights(void *arg)
+{
+	struct watch *w = arg;
+
+	while (!w->stop) {
+		struct drm_rivulet_bo_info i = { .handle = w->handle };
+
+		if (!ioctl(w->fd, DRM_IOCTL_RIVULET_BO_INFO, &i) &&
+		    (i.flags & DRM_RIVULET_BO_IMPORTED) && !(i.flags & DRM_RIVULET_BO_READONLY))
+			w->writable = true;
+	}
+	return NULL;
+}
+
+/* The import gets number and memory of the buffer before it, while a second thread looks on. */
+static void import_after_own(void)
+{
+	struct watch w = { .fd = vm_open() };
+	int heap = vm_heap(8192, O_RDONLY);
+	struct vm_buf own = vm_buf_new(w.fd, 8192);
+	uint32_t handle;
+	pthread_t thread;
+
+	w.handle = own.handle;
+	OK(!pthread_create(&thread, NULL, watch_rights, &w));
+	for (int i = 0; i < 2000; i++) {
+		struct drm_rivulet_bo_create again = { .size = 8192 };
+
+		vm_close_handle(w.fd, w.handle);
+		OK(!vm_import(w.fd, heap, &handle));
+		EQ(handle, w.handle);
+		vm_close_handle(w.fd, handle);
+		OK(!vm_ioctl(w.fd, DRM_IOCTL_RIVULET_BO_CREATE, &again));
+		EQ(again.handle, w.handle);
+	}
+	w.stop = true;
+	OK(!pthread_join(thread, NULL));
+	OK(!w.writable);
+}
+
+static void *export_writable(void *arg)
+{
+	struct watch *w = arg;
+	int dmabuf;
+
+	while (!w->stop)
+		if (!vm_export(w->fd, w->handle, DRM_RDWR, &dmabuf))
+			close(dmabuf);
+	return NULL;
+}
+
+/*
+ * The number of a writable handle becomes that of a read-only one of the same buffer, while a second
+ * thread exports it: where it gets a second dma-buf, the first is still memory, and no warning.
+ */
+static void export_twice(void)
+{
+	struct watch w = { .fd = vm_open(), .handle = 1 };
+	uint32_t weak, strong;
+	pthread_t thread;
+	int ro, rw;
+
+	OK(!pthread_create(&thread, NULL, export_writable, &w));
+	for (int i = 0; i < 2000; i++) {
+		struct drm_rivulet_bo_create own = { .size = 8192 };
+
+		OK(!vm_ioctl(w.fd, DRM_IOCTL_RIVULET_BO_CREATE, &own));
+		EQ(own.handle, w.handle);
+		OK(!vm_export(w.fd, own.handle, RDONLY_EXPORT, &ro));
+		OK(!vm_export(w.fd, own.handle, DRM_RDWR, &rw));
+		vm_close_handle(w.fd, own.handle);
+		OK(!vm_import(w.fd, ro, &weak));
+		EQ(weak, w.handle);
+		OK(!vm_import(w.fd, rw, &strong));
+		OK(!(vm_buf_flags(w.fd, strong) & DRM_RIVULET_BO_READONLY));
+		vm_close_handle(w.fd, weak);
+		if (strong != weak)
+			vm_close_handle(w.fd, strong);
+		close(ro);
+		close(rw);
+	}
+	w.stop = true;
+	OK(!pthread_join(thread, NULL));
+}
+
 /* Two threads' race in one: another dma-buf or handle than the one that was checked. */
 static void bad_imports(void)
 {
@@ -176,6 +269,9 @@ const struct vm_test vm_prime_tests[] = {
 	  readonly_beside_writable },
 	{ "prime_udmabuf", "the device writes another exporter's scattered pages, zero copy", import_udmabuf },
 	{ "prime_heap_readonly", "another exporter's read-only dma-buf stays read-only", import_readonly_heap },
+	{ "prime_after_own", "a read-only import is one from its first moment, whoever had handle and memory before",
+	  import_after_own },
+	{ "prime_twice", "a second writable dma-buf of one buffer, which a race can make, does no harm", export_twice },
 	{ "prime_bad", "what is no dma-buf is refused", bad_imports },
 	{ 0 },
 };
