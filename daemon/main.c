@@ -194,18 +194,6 @@ static int make_socket(const char *path, struct rvl_text *err)
 	return rvl_take_fd(&fd);
 }
 
-static int block_signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGCHLD);
-	return sigprocmask(SIG_BLOCK, &set, NULL) ? -errno : 0;
-}
-
 static int serve(struct rvl_text *err)
 {
 	struct rvl_options opt = { .config_root = arg_root, .node = arg_device,
@@ -214,7 +202,7 @@ static int serve(struct rvl_text *err)
 	int fd, r = check_system(err);
 
 	/* Before any thread is made: they inherit it. */
-	r = r ?: block_signals();
+	r = r ?: rvl_manager_block_signals();
 	if (r)
 		return r;
 	fd = arg_socket ? make_socket(arg_socket, err) : from_systemd(err);

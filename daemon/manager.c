@@ -75,6 +75,18 @@ static int on_connection(sd_event_source *source, int fd, uint32_t events, void 
 	return 0;
 }
 
+int rvl_manager_block_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGCHLD);
+	return sigprocmask(SIG_BLOCK, &set, NULL) ? -errno : 0;
+}
+
 static int add_sources(struct rvl_manager *m, int listen_fd)
 {
 	int r = sd_event_add_signal(m->event, NULL, SIGTERM, NULL, NULL);

@@ -420,6 +420,8 @@ struct rvl_options {
 	const char *sys;		/* NULL: /sys */
 };
 
+/** rvl_manager_block_signals() - those that the manager waits for; before it is made. 0 or a negative errno */
+int rvl_manager_block_signals(void);
 /**
  * rvl_manager_new() - configuration read, device looked for, loop ready
  * @listen_fd: a listening SOCK_SEQPACKET socket, taken over

@@ -5,7 +5,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tool.h"
 
@@ -23,14 +22,6 @@ struct bench {
 	uint64_t count[DRM_RIVULET_PERF_COUNT];	/* of the runs measured one by one */
 	struct rvl_mode mode;
 };
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void noise(struct rvl_engine *e, uint32_t instance)
 {
@@ -88,7 +79,7 @@ static int latency(struct bench *b)
 /* Keeps @depth runs in flight until @runs have ended. */
 static int throughput(struct bench *b)
 {
-	double start = now();
+	double start = rvl_tool_seconds();
 	uint64_t started = 0, ended = 0;
 	int e = 0;
 
@@ -106,7 +97,7 @@ static int throughput(struct bench *b)
 			started++;
 		}
 	}
-	b->rate = (double)b->runs / (now() - start);
+	b->rate = (double)b->runs / (rvl_tool_seconds() - start);
 	return e;
 }
 

@@ -2,7 +2,6 @@
 /* rivulet eval: accuracy over a data set by the CPU operators, which give the device's bits. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "rivulet_eval.h"
@@ -19,14 +18,6 @@ struct eval {
 	bool circuits[RIVULET_SC_CIRCUIT_COUNT], lengths[RIVULET_SC_MAX + 1];
 	struct rvl_table table;
 };
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- what to evaluate ---- */
 
@@ -79,12 +70,12 @@ static int one(struct eval *v, uint32_t circuit, uint32_t length)
 	struct rivulet_eval_spec s = { .length = length, .circuit = circuit,
 				       .blocks = (uint32_t)v->blocks };
 	struct rvl_err err = { "" };
-	double start = now();
+	double start = rvl_tool_seconds();
 	uint64_t right;
 
 	if (rivulet_eval_accuracy(v->e, &s, &v->data_set.set, (uint32_t)v->threads, &right, &err))
 		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s", err.msg);
-	tell(v, &s, right, now() - start);
+	tell(v, &s, right, rvl_tool_seconds() - start);
 	return 0;
 }
 

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "rivulet_ops.h"
@@ -47,14 +46,6 @@ struct rvl_engine {
 	struct instance *inst;
 	struct rivulet_estimate_row *level;	/* made when first asked for */
 };
-
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 enum rvl_exit rvl_exit_of(int error)
 {
@@ -513,7 +504,7 @@ int rvl_engine_start(struct rvl_engine *e, uint32_t instance, uint64_t timeout_n
 	struct instance *in = &e->inst[instance];
 	int r;
 
-	in->started = now();
+	in->started = rvl_tool_now();
 	in->in_flight = true;
 	if (e->client) {
 		struct rivulet_run_options o = { .priority = priority };
@@ -571,7 +562,7 @@ int rvl_engine_wait(struct rvl_engine *e, uint32_t instance, struct rvl_run_stat
 		daemon_stats(in, stats);
 	else
 		local_stats(in, stats);
-	stats->wall_ns = now() - in->started;
+	stats->wall_ns = rvl_tool_now() - in->started;
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tool.h"
 
@@ -186,6 +187,19 @@ void rvl_table_print(struct rvl_table *t, int indent)
 }
 
 /* ---- values ---- */
+
+uint64_t rvl_tool_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+double rvl_tool_seconds(void)
+{
+	return 1e-9 * (double)rvl_tool_now();
+}
 
 const char *rvl_unit(char *buf, double value, const char *unit)
 {

@@ -19,7 +19,7 @@ struct rvl_curve {
 	uint8_t key[32];	/* of everything that the counts depend on */
 	char file[4096];	/* "": not kept */
 	uint32_t measured, unsaved;
-	int64_t saved;		/* CLOCK_MONOTONIC seconds */
+	double saved;		/* rvl_tool_seconds() */
 };
 
 /** rvl_curve_open() - set the file below @dir (NULL: the user's cache) and read it; @key is set */

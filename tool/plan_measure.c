@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "plan.h"
@@ -18,14 +17,6 @@
 #define HEAD	  "rivulet-accuracy 1\n"
 #define FILE_MAX_ 65536
 #define SAVE_EACH 2 /* s */
-
-static int64_t seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec;
-}
 
 /* The cache is a help: what is wrong with it is told, and costs time only. */
 static void note(const struct rvl_curve *c, const char *why)
@@ -120,7 +111,7 @@ void rvl_curve_open(struct rvl_curve *c, const char *dir)
 		c->file[0] = 0;
 		return;
 	}
-	c->saved = seconds();
+	c->saved = rvl_tool_seconds();
 	load(c);
 }
 
@@ -180,7 +171,7 @@ void rvl_curve_save(struct rvl_curve *c)
 	}
 	free(text);
 	c->unsaved = 0;
-	c->saved = seconds();
+	c->saved = rvl_tool_seconds();
 }
 
 /* ---- measuring ---- */
@@ -202,7 +193,7 @@ int rvl_curve_right(struct rvl_curve *c, enum rvl_part part, uint32_t length, ui
 	}
 	c->known[part][length] = true;
 	*right = c->right[part][length];
-	if (c->unsaved && seconds() - c->saved >= SAVE_EACH)
+	if (c->unsaved && rvl_tool_seconds() - c->saved >= SAVE_EACH)
 		rvl_curve_save(c);
 	return 0;
 }

@@ -124,6 +124,9 @@ void rvl_table_cell(struct rvl_table *t, const char *fmt, ...) __attribute__((fo
 /** rvl_table_print() - with @indent spaces before each line; frees the table */
 void rvl_table_print(struct rvl_table *t, int indent);
 
+/** rvl_tool_now() - CLOCK_MONOTONIC in ns; rvl_tool_seconds() - the same in seconds */
+uint64_t rvl_tool_now(void);
+double rvl_tool_seconds(void);
 /** rvl_unit() - a value with an SI prefix: "1.23 MHz"; @buf of 32 bytes is returned */
 const char *rvl_unit(char *buf, double value, const char *unit);
 /** rvl_bytes() - "96.0 KiB" */

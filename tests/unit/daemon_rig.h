@@ -70,17 +70,11 @@ static inline void rig_serve(int fd, const char *node)
 	char sys[80];
 	struct rvl_manager *m;
 	struct rvl_text err;
-	sigset_t set;
 
 	/* Not this machine's battery: the test's, or none. */
 	snprintf(sys, sizeof(sys), "%s/sys", rig.dir);
 	opt.sys = getenv("RIG_SYS") ? getenv("RIG_SYS") : sys;
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &set, NULL);
+	rvl_manager_block_signals();
 	rvl_log_init(getenv("RIG_VERBOSE") ? LOG_DEBUG : LOG_EMERG);
 	if (rvl_manager_new(&opt, fd, &m, &err)) {
 		fprintf(stderr, "manager: %s\n", err.s);
