@@ -7,23 +7,17 @@
 #ifndef RVL_DAEMON_RIG_H
 #define RVL_DAEMON_RIG_H
 
-#include <check.h>
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "files.h"
 #include "manager.h"
 #include "rivulet.h"
 
@@ -39,18 +33,7 @@ static struct rig rig;
 
 static inline void rig_config(const char *text)
 {
-	char path[160];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/etc", rig.dir);
-	mkdir(path, 0755);
-	snprintf(path, sizeof(path), "%s/etc/rivuletd", rig.dir);
-	mkdir(path, 0755);
-	snprintf(path, sizeof(path), "%s/etc/rivuletd/rivuletd.conf", rig.dir);
-	f = fopen(path, "w");
-	ck_assert_ptr_nonnull(f);
-	fputs(text, f);
-	fclose(f);
+	put_file(rig.dir, "etc/rivuletd/rivuletd.conf", text);
 }
 
 static inline int rig_listen(void)
@@ -119,8 +102,7 @@ static inline void rig_main(int argc, char **argv, int (*worker)(void))
 
 static inline void rig_dir(void)
 {
-	snprintf(rig.dir, sizeof(rig.dir), "/tmp/rivuletd-test-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(rig.dir));
+	make_scratch(rig.dir);
 	snprintf(rig.sock, sizeof(rig.sock), "%s/sock", rig.dir);
 	setenv("RIVULET_SOCKET", rig.sock, 1);
 }
@@ -148,15 +130,13 @@ static inline void rig_start(const char *config)
 /* Asserts that the daemon ended well: no crash, no leak, no error. */
 static inline void rig_stop(void)
 {
-	char cmd[128];
 	int status;
 
 	ck_assert_int_eq(kill(rig.pid, SIGTERM), 0);
 	ck_assert_int_eq(waitpid(rig.pid, &status, 0), rig.pid);
 	ck_assert_msg(WIFEXITED(status) && !WEXITSTATUS(status), "the daemon ended with 0x%x",
 		      status);
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", rig.dir);
-	ck_assert_int_eq(system(cmd), 0);
+	remove_scratch(rig.dir);
 }
 
 /* File descriptors that the daemon has open. */
@@ -373,20 +353,6 @@ static inline int raw_load(int sock, const void *data, size_t size, uint32_t fla
 	r = raw_call(sock, p, fd, program);
 	close(fd);
 	return r;
-}
-
-static inline void *read_file(const char *path, size_t *size)
-{
-	FILE *f = fopen(path, "r");
-	struct stat st;
-	char *p;
-
-	ck_assert_msg(f && !fstat(fileno(f), &st), "%s: %s", path, strerror(errno));
-	p = malloc((size_t)st.st_size);
-	ck_assert_ptr_nonnull(p);
-	*size = fread(p, 1, (size_t)st.st_size, f);
-	fclose(f);
-	return p;
 }
 
 static inline uint32_t load_lenet(int sock)

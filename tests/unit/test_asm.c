@@ -5,9 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../tool/tool.h"
+#include "files.h"
 #include "rivulet_isa.h"
 #include "suite.h"
+#include "verb.h"
 
 #define TILE                                                                                       \
 	"# a tile\n"                                                                               \
@@ -15,55 +16,28 @@
 	"   1  store store slot=3 rows=1 cols=8 blks=1 pop=load   # as disasm lists it\n"          \
 	"load sync kind=1\n"
 
-static char dir[64], source[96], output[96], printed[96];
+static char dir[64], source[96], output[96];
 
 static void setup(void)
 {
-	strcpy(dir, "/tmp/rvl-asm-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(dir));
+	make_scratch(dir);
 	snprintf(source, sizeof(source), "%s/in.rva", dir);
 	snprintf(output, sizeof(output), "%s/out.bin", dir);
-	snprintf(printed, sizeof(printed), "%s/stdout", dir);
 }
 
 static void teardown(void)
 {
-	unlink(source);
-	unlink(output);
-	unlink(printed);
-	rmdir(dir);
+	remove_scratch(dir);
 }
 
-/* Assemble @text with one more option (or NULL); what it prints goes to @printed. */
+/* Assemble @text with one more option (or NULL). */
 static int assemble(const char *text, const char *option)
 {
-	char *argv[] = { "asm", source, "-o", output, (char *)option, NULL };
-	FILE *f = fopen(source, "we");
-	int r, keep = dup(STDOUT_FILENO);
+	char words[300];
 
-	ck_assert_ptr_nonnull(f);
-	fputs(text, f);
-	fclose(f);
-	*rvl_tool_error = 0;
-	rvl_tool_json = false;
-	fflush(stdout);
-	ck_assert_ptr_nonnull(freopen(printed, "we", stdout));
-	r = rvl_cmd_asm(option ? 5 : 4, argv);
-	fflush(stdout);
-	dup2(keep, STDOUT_FILENO);
-	close(keep);
-	return r;
-}
-
-static void expect_printed(const char *want)
-{
-	char text[4096] = "";
-	FILE *f = fopen(printed, "re");
-
-	ck_assert_ptr_nonnull(f);
-	ck_assert_uint_gt(fread(text, 1, sizeof(text) - 1, f), 0);
-	fclose(f);
-	ck_assert_msg(strstr(text, want) != NULL, "no \"%s\" in:\n%s", want, text);
+	write_file(source, text, strlen(text));
+	snprintf(words, sizeof(words), "asm %s -o %s %s", source, output, option ? option : "");
+	return verb(rvl_cmd_asm, words);
 }
 
 START_TEST(writes_the_stream)
@@ -73,7 +47,7 @@ START_TEST(writes_the_stream)
 	FILE *f;
 
 	ck_assert_msg(assemble(TILE, NULL) == RVL_EXIT_OK, "%s", rvl_tool_error);
-	expect_printed("# 3 instructions, sound on zu3eg-64");
+	SAYS("# 3 instructions, sound on zu3eg-64");
 	f = fopen(output, "rbe");
 	ck_assert_ptr_nonnull(f);
 	ck_assert_uint_eq(fread(in, 16, 4, f), 3);
@@ -86,11 +60,11 @@ END_TEST
 START_TEST(lists_times)
 {
 	ck_assert_int_eq(assemble(TILE, "--time"), RVL_EXIT_OK);
-	expect_printed("        64        136  #0 load load");
-	expect_printed("       136        208  #1 store store");
-	expect_printed("       208        209  #2 load sync kind=1");
+	SAYS("        64        136  #0 load load");
+	SAYS("       136        208  #1 store store");
+	SAYS("       208        209  #2 load sync kind=1");
 	ck_assert_int_eq(assemble(TILE, "--json"), RVL_EXIT_OK);
-	expect_printed("\"instructions\":3");
+	SAYS("\"instructions\":3");
 }
 END_TEST
 
@@ -122,10 +96,7 @@ END_TEST
 
 START_TEST(no_file)
 {
-	char *argv[] = { "asm", "/no/such.rva", NULL };
-
-	*rvl_tool_error = 0;
-	ck_assert_int_eq(rvl_cmd_asm(2, argv), RVL_EXIT_REFUSED);
+	EXPECT(rvl_cmd_asm, "asm /no/such.rva", RVL_EXIT_REFUSED);
 	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "/no/such.rva"));
 }
 END_TEST

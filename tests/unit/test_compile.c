@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "backend.h"
+#include "files.h"
 #include "prog_exec.h"
 #include "qgraph.h"
 #include "suite.h"
@@ -456,30 +457,6 @@ START_TEST(garbage_is_one_error)
 }
 END_TEST
 
-static void *slurp(const char *path, size_t *size)
-{
-	FILE *f = fopen(path, "rb");
-	char *p;
-
-	ck_assert_msg(f != NULL, "%s", path);
-	fseek(f, 0, SEEK_END);
-	*size = ftell(f);
-	rewind(f);
-	p = malloc(*size);
-	ck_assert_uint_eq(fread(p, 1, *size, f), *size);
-	fclose(f);
-	return p;
-}
-
-static const uint8_t *npy_data(const uint8_t *file, size_t size, size_t *bytes)
-{
-	size_t head = 10 + (file[8] | file[9] << 8);
-
-	ck_assert(!memcmp(file, "\x93NUMPY\1", 7) && head <= size);
-	*bytes = size - head;
-	return file + head;
-}
-
 /* docs/numerics.md 6: onnxruntime computes these in float, so they may be 1 apart. */
 static int allowed(const char *name)
 {
@@ -512,7 +489,7 @@ static void run_recorded(const char *name, const char *where)
 	ck_assert(!rivulet_board_load(&b, where, path, sizeof(path)));
 	for (int i = 0; i < 3; i++) {
 		snprintf(path, sizeof(path), "tests/data/qdq/%s/%s", name, part[i]);
-		file[i] = slurp(path, &size[i]);
+		file[i] = read_file(path, &size[i]);
 	}
 	ck_assert_msg(!rivulet_compile(file[0], size[0], &b, NULL, &program, NULL, &err), "%s: %s",
 		      name, err.msg);
@@ -597,7 +574,7 @@ START_TEST(mutants_are_refused_or_sound)
 		void *model;
 
 		snprintf(path, sizeof(path), "tests/data/qdq/%s/model.onnx", names[i]);
-		model = slurp(path, &size);
+		model = read_file(path, &size);
 		for (int k = 0; k < MUTANTS; k++)
 			compile_mutant(&q, model, size);
 		free(model);
@@ -614,7 +591,7 @@ START_TEST(every_board_compiles_the_demo_models)
 
 	for (int m = 0; m < 2; m++) {
 		size_t size;
-		void *onnx = slurp(models[m], &size);
+		void *onnx = read_file(models[m], &size);
 
 		for (int i = 0; i < 5; i++) {
 			struct rivulet_blob program = { 0 }, text, json;
@@ -650,7 +627,7 @@ START_TEST(compiling_is_deterministic)
 	struct rivulet_blob a = { 0 }, b = { 0 };
 	struct rvl_err err = { "" };
 	size_t size;
-	void *onnx = slurp("models/lenet.onnx", &size);
+	void *onnx = read_file("models/lenet.onnx", &size);
 
 	ck_assert(!rivulet_compile(onnx, size, &board, NULL, &a, NULL, &err));
 	ck_assert(!rivulet_compile(onnx, size, &board, NULL, &b, NULL, &err));

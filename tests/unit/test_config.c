@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "files.h"
 #include "suite.h"
 
 #define CASES 20000
@@ -116,32 +117,17 @@ END_TEST
 
 static void put(const char *path, const char *text)
 {
-	char full[256];
-	FILE *f;
-
-	snprintf(full, sizeof(full), "%s%s", root, path);
-	for (char *p = full + strlen(root) + 1; (p = strchr(p, '/')); *p++ = '/') {
-		*p = 0;
-		mkdir(full, 0755);
-	}
-	f = fopen(full, "w");
-	ck_assert_ptr_nonnull(f);
-	fputs(text, f);
-	fclose(f);
+	put_file(root, path + 1, text);
 }
 
 static void make_root(void)
 {
-	snprintf(root, sizeof(root), "/tmp/rivulet-config-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(root));
+	make_scratch(root);
 }
 
 static void remove_root(void)
 {
-	char cmd[128];
-
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", root);
-	ck_assert_int_eq(system(cmd), 0);
+	remove_scratch(root);
 }
 
 /*

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "rivulet_compiler.h"
 #include "rivulet_crc32c.h"
 #include "rivulet_kernels.h"
@@ -281,24 +282,13 @@ static const char *const models[] = {
 
 #define MODELS (int)(sizeof(models) / sizeof(models[0]))
 
-static void *slurp(const char *path, size_t *size)
-{
-	FILE *f = fopen(path, "r");
-	char *p = malloc(ROOM);
-
-	ck_assert_msg(f && p, "%s", path);
-	*size = fread(p, 1, ROOM, f);
-	fclose(f);
-	return p;
-}
-
 static void compile(const char *path, bool cpu_only, const struct rivulet_board *board,
 		    struct rivulet_blob *out)
 {
 	struct rivulet_compile_options opt = { .cpu_only = cpu_only };
 	struct rvl_err err = { "" };
 	size_t size;
-	void *onnx = slurp(path, &size);
+	void *onnx = read_file(path, &size);
 
 	ck_assert_msg(!rivulet_compile(onnx, size, board, &opt, out, NULL, &err), "%s", err.msg);
 	free(onnx);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "constraint.h"
+#include "files.h"
 #include "graph.h"
 #include "suite.h"
 #include "unit/pbuild.h"
@@ -22,31 +23,12 @@ struct file {
 	size_t size;
 };
 
-static struct file read_file(const char *path)
+static struct file file_of(const char *path)
 {
-	FILE *fp = fopen(path, "rb");
-	struct file f = { NULL, 0 };
+	struct file f;
 
-	ck_assert_msg(fp != NULL, "%s: %s", path, strerror(errno));
-	fseek(fp, 0, SEEK_END);
-	f.size = (size_t)ftell(fp);
-	rewind(fp);
-	f.data = malloc(f.size + 1);
-	ck_assert_uint_eq(fread(f.data, 1, f.size, fp), f.size);
-	fclose(fp);
+	f.data = read_file(path, &f.size);
 	return f;
-}
-
-/* The elements of a .npy file: behind the magic, the version and the header's length. */
-static const void *npy_data(const struct file *f, size_t *bytes)
-{
-	size_t header;
-
-	ck_assert(f->size > 10 && !memcmp(f->data, "\x93NUMPY", 6));
-	header = 10 + (size_t)f->data[8] + (size_t)f->data[9] * 256;
-	ck_assert_uint_lt(header, f->size);
-	*bytes = f->size - header;
-	return f->data + header;
 }
 
 static struct rvl_graph *load(const struct file *f)
@@ -108,13 +90,13 @@ static struct example example(const char *name)
 	char path[512];
 
 	snprintf(path, sizeof(path), "%s/%s/model.onnx", QDQ, name);
-	e.model = read_file(path);
+	e.model = file_of(path);
 	snprintf(path, sizeof(path), "%s/%s/input_0.npy", QDQ, name);
-	e.in_file = read_file(path);
+	e.in_file = file_of(path);
 	snprintf(path, sizeof(path), "%s/%s/expected_0.npy", QDQ, name);
-	e.want_file = read_file(path);
-	e.in = npy_data(&e.in_file, &e.in_bytes);
-	e.want = npy_data(&e.want_file, &e.want_bytes);
+	e.want_file = file_of(path);
+	e.in = npy_data(e.in_file.data, e.in_file.size, &e.in_bytes);
+	e.want = npy_data(e.want_file.data, e.want_file.size, &e.want_bytes);
 	return e;
 }
 
@@ -284,7 +266,7 @@ END_TEST
 /* Pixels of test image 0 are not in the repository: any image will do for passes against each other. */
 static void demo_model(const char *path, unsigned int most_cpu)
 {
-	struct file f = read_file(path);
+	struct file f = file_of(path);
 	struct rvl_graph *g = load(&f);
 	struct rvl_err err;
 	float image[28 * 28];
@@ -874,10 +856,9 @@ END_TEST
 
 START_TEST(the_documentation_is_that_of_the_tables)
 {
-	struct file f = read_file("docs/operators.md");
+	struct file f = file_of("docs/operators.md");
 	char *text = rvl_operators_doc();
 
-	f.data[f.size] = 0;
 	ck_assert_ptr_nonnull(text);
 	ck_assert_msg(!strcmp(text, (char *)f.data), "run make docs/operators.md");
 	free(text);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "files.h"
 #include "manager.h"
 #include "suite.h"
 
@@ -84,22 +85,7 @@ static void plain_devfreq(void)
 
 static void put(const char *name, const char *value)
 {
-	char path[256];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", sys, name);
-	f = fopen(path, "w");
-	ck_assert_msg(f != NULL, "%s: %s", path, strerror(errno));
-	fputs(value, f);
-	fclose(f);
-}
-
-static void make_dir(const char *name)
-{
-	char path[256];
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	ck_assert_msg(!mkdir(path, 0755) || errno == EEXIST, "%s: %s", path, strerror(errno));
+	put_file(sys, name, value);
 }
 
 static void charge(int percent)
@@ -116,17 +102,11 @@ static void charge(int percent)
 
 static void machine(void)
 {
-	static const char *const dirs[] = {
-		"sys", "sys/class", "sys/class/power_supply", "sys/class/power_supply/BAT0",
-		"sys/class/thermal", "sys/class/thermal/thermal_zone0", "accel", "accel/accel0",
-		"devfreq", "devfreq/npu",
-	};
-
-	strcpy(dir, "/tmp/rivulet-power-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(dir));
+	make_scratch(dir);
 	snprintf(sys, sizeof(sys), "%s/sys", dir);
-	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
-		make_dir(dirs[i]);
+	put_file(dir, "sys", NULL);
+	put_file(dir, "accel/accel0", NULL);
+	put_file(dir, "devfreq/npu", NULL);
 	put("class/power_supply/BAT0/type", "Battery\n");
 	put("class/power_supply/BAT0/status", "Discharging\n");
 	put("class/power_supply/BAT0/capacity", "100\n");
@@ -176,10 +156,7 @@ static void stop(void)
 
 static void clean(void)
 {
-	char cmd[100];
-
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
-	ck_assert_int_eq(system(cmd), 0);
+	remove_scratch(dir);
 }
 
 static void end(void)

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "manager.h"
 #include "suite.h"
 
@@ -132,8 +133,7 @@ static void owner_changes(const char *name, const char *old, const char *now)
 
 static void start(void)
 {
-	strcpy(dir, "/tmp/rivulet-bus-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(dir));
+	make_scratch(dir);
 	rvl_log_init(LOG_EMERG);
 	memset(&m, 0, sizeof(m));
 	rvl_config_default(&m.cfg);
@@ -156,13 +156,10 @@ static void power_start(const char *newer, const char *older)
 
 static void end(void)
 {
-	char cmd[100];
-
 	rvl_power_stop(&m.power);
 	bus_close();
 	sd_event_unref(m.event);
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
-	ck_assert_int_eq(system(cmd), 0);
+	remove_scratch(dir);
 }
 
 /* Runs the loop until the policy's mode is this, by this source. */

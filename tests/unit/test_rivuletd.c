@@ -17,23 +17,7 @@
  */
 static int program(const char *args, char *out, size_t size)
 {
-	char self[256], cmd[600];
-	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	size_t n = 0;
-	FILE *f;
-	int r;
-
-	ck_assert_int_gt(len, 0);
-	self[len] = 0;
-	*strrchr(self, '/') = 0;	/* build/unit */
-	*strrchr(self, '/') = 0;
-	snprintf(cmd, sizeof(cmd), "%s/rivuletd %s 2>&1", self, args);
-	f = popen(cmd, "r");
-	ck_assert_ptr_nonnull(f);
-	n = fread(out, 1, size - 1, f);
-	out[n] = 0;
-	r = pclose(f);
-	return WIFEXITED(r) ? WEXITSTATUS(r) : 256;
+	return run_program("rivuletd", args, out, size);
 }
 
 static const struct {
@@ -85,8 +69,7 @@ START_TEST(check_config)
 	ck_assert_int_eq(program(args, out, sizeof(out)), 1);
 	ck_assert_ptr_nonnull(strstr(out, "<3>rivuletd: "));
 	ck_assert_ptr_nonnull(strstr(out, "rivuletd.conf:2: Sessions=none is no number"));
-	snprintf(args, sizeof(args), "rm -rf %s", rig.dir);
-	ck_assert_int_eq(system(args), 0);
+	remove_scratch(rig.dir);
 }
 END_TEST
 
@@ -121,12 +104,9 @@ START_TEST(stand_alone)
 	rig_config("[Limits]\nModelsPerUser=9\n");
 	pid = fork();
 	if (!pid) {
-		char self[280];
-		ssize_t len = readlink("/proc/self/exe", self, 240);
+		char self[320];
 
-		self[len] = 0;
-		*strrchr(self, '/') = 0;
-		strcpy(strrchr(self, '/'), "/rivuletd");
+		program_path(self, sizeof(self), "rivuletd");
 		fd = open("/dev/null", O_RDWR);
 		dup2(fd, 2);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -152,8 +132,7 @@ START_TEST(stand_alone)
 	ck_assert_int_eq(waitpid(pid, &fd, 0), pid);
 	ck_assert(WIFEXITED(fd) && !WEXITSTATUS(fd));
 	ck_assert_int_eq(access(rig.sock, F_OK), -1);
-	snprintf(args, sizeof(args), "rm -rf %s", rig.dir);
-	ck_assert_int_eq(system(args), 0);
+	remove_scratch(rig.dir);
 }
 END_TEST
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "dut.h"
+#include "files.h"
 #include "serve.h"
 #include "suite.h"
 
@@ -59,8 +60,7 @@ static void make_memory(void)
 
 static void make_paths(void)
 {
-	strcpy(dir, "/tmp/rivulet-serve.XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(dir));
+	make_scratch(dir);
 	sprintf(sock_path, "%s/sock", dir);
 	sprintf(mem_path, "%s/mem", dir);
 	sprintf(control_path, "%s/control", dir);
@@ -744,19 +744,7 @@ END_TEST
 /* The program beside this test: its exit status, and in @out what it said on both streams. */
 static int program(const char *args, char *out, size_t size)
 {
-	char exe[200], command[600];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	size_t len;
-	FILE *f;
-
-	ck_assert_int_gt(n, 0);
-	exe[n] = 0;
-	*strrchr(exe, '/') = 0;
-	snprintf(command, sizeof(command), "exec 2>&1; %s/../rivulet-sim %s", exe, args);
-	f = popen(command, "r");
-	len = fread(out, 1, size - 1, f);
-	out[len] = 0;
-	return WEXITSTATUS(pclose(f));
+	return run_program("rivulet-sim", args, out, size);
 }
 
 static const struct {
@@ -805,8 +793,7 @@ START_TEST(test_program_helps_and_ends)
 	ck_assert(strstr(out, "usage: rivulet-sim") && strstr(out, "corrupt_status"));
 	ck_assert_int_eq(program("--version", out, sizeof(out)), 0);
 	ck_assert_str_eq(out, "rivulet-sim " RIVULET_VERSION "\n");
-	strcpy(dir, "/tmp/rivulet-serve.XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(dir));
+	make_scratch(dir);
 	snprintf(args, sizeof(args),
 		 "--board sc-edge --pace fast --verbose --socket %s/s --control %s/c --mem %s/m & "
 		 "p=$!; while kill -0 $p && [ ! -S %s/c ]; do sleep 0.05; done; kill -TERM $p; wait $p",

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "backend.h"
+#include "files.h"
 #include "prog_exec.h"
 #include "qgraph.h"
 #include "rivulet_eval.h"
@@ -229,17 +230,6 @@ END_TEST
 
 /* ---- the models of the experiment ---- */
 
-static void *slurp(const char *path, size_t *size)
-{
-	FILE *f = fopen(path, "rb");
-	void *p = malloc(1 << 20);
-
-	ck_assert_msg(f && p, "%s", path);
-	*size = fread(p, 1, 1 << 20, f);
-	fclose(f);
-	return p;
-}
-
 static const char *const models[] = { "models/mlp.onnx", "models/lenet540.onnx" };
 
 static size_t program_size(const void *onnx, size_t size, const uint32_t *length)
@@ -262,7 +252,7 @@ START_TEST(variants_share_their_weights)
 	const uint32_t one[RIVULET_LEVELS] = { no, no, no, no, no, 64 };
 	const uint32_t three[RIVULET_LEVELS] = { no, no, 20, 32, no, 64 };
 	size_t size;
-	void *onnx = slurp(models[_i], &size);
+	void *onnx = read_file(models[_i], &size);
 	size_t a = program_size(onnx, size, one), b = program_size(onnx, size, three);
 
 	ck_assert_msg(b * 10 <= a * 11, "%zu bytes for one level, %zu for three", a, b);
@@ -281,7 +271,7 @@ START_TEST(models_equal_the_evaluator)
 	struct rivulet_blob p = { 0 };
 	struct prog_exec x;
 	size_t size;
-	void *onnx = slurp(models[_i], &size);
+	void *onnx = read_file(models[_i], &size);
 
 	memcpy(o.length, lengths, sizeof(o.length));
 	for (int i = 0; i < 784; i++)
@@ -316,7 +306,7 @@ START_TEST(layers_may_stay_int8)
 	struct rivulet_eval *v;
 	uint64_t streams;
 	size_t size;
-	void *onnx = slurp(models[0], &size);
+	void *onnx = read_file(models[0], &size);
 
 	for (uint32_t l = 0; l < RIVULET_LEVELS; l++)
 		o.length[l] = 32;

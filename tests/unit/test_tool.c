@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "../../tool/sysfs.h"
+#include "files.h"
 #include "suite.h"
 #include "verb.h"
 
@@ -24,16 +25,12 @@ static char dir[64];
 
 static void setup(void)
 {
-	strcpy(dir, "/tmp/rvl-tool-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(dir));
+	make_scratch(dir);
 }
 
 static void teardown(void)
 {
-	char cmd[128];
-
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
-	ck_assert_int_eq(system(cmd), 0);
+	remove_scratch(dir);
 }
 
 static const char *in_dir(const char *name)
@@ -44,15 +41,6 @@ static const char *in_dir(const char *name)
 	n = (n + 1) % 4;
 	snprintf(path[n], sizeof(path[n]), "%s/%s", dir, name);
 	return path[n];
-}
-
-static void write_file(const char *path, const void *data, size_t size)
-{
-	FILE *f = fopen(path, "wbe");
-
-	ck_assert_msg(f != NULL, "%s", path);
-	ck_assert_uint_eq(fwrite(data, 1, size, f), size);
-	fclose(f);
 }
 
 /* ---- a JSON reader, to hold the writer against ---- */
@@ -682,18 +670,7 @@ END_TEST
 
 static void put(const char *path, const char *text)
 {
-	char full[512], *slash = full;
-
-	snprintf(full, sizeof(full), "%s/%s", dir, path);
-	while ((slash = strchr(slash + 1, '/'))) {
-		*slash = 0;
-		mkdir(full, 0755);
-		*slash = '/';
-	}
-	if (text)
-		write_file(full, text, strlen(text));
-	else
-		mkdir(full, 0755);
+	put_file(dir, path, text);
 }
 
 static void put_link(const char *path, const char *target)
@@ -879,19 +856,10 @@ static int plan_verb(const char *more)
 	return verb(rvl_cmd_plan, words);
 }
 
-static uint8_t *slurp(const char *name, size_t *size)
-{
-	struct rvl_blob b;
-
-	ck_assert_int_eq(rvl_read_file(in_dir(name), 1 << 24, &b), 0);
-	*size = b.size;
-	return b.data;
-}
-
 static void check_planned_program(void)
 {
 	size_t size;
-	uint8_t *p = slurp("m.rvp", &size);
+	uint8_t *p = read_file(in_dir("m.rvp"), &size);
 	const struct rivulet_program *h = (const void *)p;
 
 	ck_assert_uint_eq(rivulet_program_levels(h), 1u << 5 | 1u << 3 | 1u << 2);
@@ -917,7 +885,7 @@ START_TEST(plan_and_compile)
 	SAYS("figure f.l4.length 45 bits");
 	SAYS("l3 (800.0 MHz) is dominated by l4 (1.000 GHz) at no higher voltage: this plan uses it all the same");
 	SAYS("int8 throughout");
-	p = slurp("m.svg", &size);
+	p = read_file(in_dir("m.svg"), &size);
 	ck_assert(!memcmp(p, "<?xml", 5) && !memcmp(p + size - 7, "</svg>\n", 7));
 	free(p);
 	snprintf(words, sizeof(words), "compile models/mlp.onnx -q --plan %s/m.plan -o %s/m.rvp", dir, dir);
@@ -957,7 +925,7 @@ START_TEST(plan_keeps_accuracies)
 	snprintf(words, sizeof(words), "--accuracy 80,75,70 --objective reward -o %s/m.plan", dir);
 	for (int i = 0; i < 4; i++) {
 		ck_assert_msg(!plan_verb(i == 3 ? strcat(words, " --no-cache") : words), "%s", rvl_tool_error);
-		p = slurp("m.plan", &size);
+		p = read_file(in_dir("m.plan"), &size);
 		if (!i)
 			memcpy(first, p, size);
 		ck_assert_mem_eq(first, p, size);

@@ -16,28 +16,12 @@ static char dir[64];		/* of the battery and of traces */
 
 static void put(const char *name, const char *text)
 {
-	char path[160];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	f = fopen(path, "w");
-	ck_assert_msg(f != NULL, "%s", path);
-	fputs(text, f);
-	fclose(f);
+	put_file(dir, name, text);
 }
 
 static void battery(void)
 {
-	static const char *const dirs[] = { "", "/class", "/class/power_supply",
-					    "/class/power_supply/BAT0" };
-	char path[160];
-
-	strcpy(dir, "/tmp/rivulet-verbs-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(dir));
-	for (size_t i = 1; i < ARRAY_SIZE(dirs); i++) {
-		snprintf(path, sizeof(path), "%s%s", dir, dirs[i]);
-		ck_assert(!mkdir(path, 0755));
-	}
+	make_scratch(dir);
 	put("class/power_supply/BAT0/type", "Battery\n");
 	put("class/power_supply/BAT0/status", "Discharging\n");
 	put("class/power_supply/BAT0/energy_full", "50000000\n");
@@ -47,10 +31,7 @@ static void battery(void)
 
 static void clean(void)
 {
-	char cmd[100];
-
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
-	ck_assert_int_eq(system(cmd), 0);
+	remove_scratch(dir);
 }
 
 static void daemon_start(const char *users)
