@@ -11,9 +11,6 @@
 #include "rivulet_device.h"
 #include "rivulet_trace.h"
 
-/* Largest struct drm_rivulet_job of a newer userspace that is looked at. */
-#define RVL_MAX_STRIDE	PAGE_SIZE
-
 /* A syncobj to signal; @chain is set for a timeline point. */
 struct rvl_out {
 	struct drm_syncobj *syncobj;
@@ -436,7 +433,7 @@ int rvl_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file)
 	if ((args->flags & ~DRM_RIVULET_SUBMIT_FENCE_FD) || !args->count ||
 	    args->count > DRM_RIVULET_MAX_JOBS ||
 	    args->stride < offsetofend(struct drm_rivulet_job, error) ||
-	    args->stride > RVL_MAX_STRIDE || args->priority < DRM_RIVULET_PRIORITY_LOW ||
+	    args->stride > PAGE_SIZE || args->priority < DRM_RIVULET_PRIORITY_LOW ||
 	    args->priority > DRM_RIVULET_PRIORITY_HIGH)
 		return -EINVAL;
 	if (args->priority > DRM_RIVULET_PRIORITY_NORMAL && !capable(CAP_SYS_NICE))
