@@ -39,7 +39,7 @@ void rvl_perfmon_add(struct rvl_perfmon *perfmon, const struct rivulet_status *s
 	value[DRM_RIVULET_PERF_JOBS]++;
 	value[DRM_RIVULET_PERF_FAILED] += !!out->error;
 	value[DRM_RIVULET_PERF_TIME] += out->device_ns;
-	value[DRM_RIVULET_PERF_CYCLES] += out->cycles;
+	value[DRM_RIVULET_PERF_CYCLES] += le64_to_cpu(st->cycles);
 	value[DRM_RIVULET_PERF_ENERGY] += le64_to_cpu(st->energy);
 	/* In both in the same order. */
 	BUILD_BUG_ON(offsetof(struct rivulet_status, macs) -
@@ -133,11 +133,12 @@ static void rvl_client_free(struct work_struct *work)
 	atomic_dec(&client->rdev->clients);
 	xa_destroy(&client->perfmons);
 	xa_destroy(&client->writable);
-	kfree(client);
+	/* A queue's callback on a fence may still run, though it has nothing to do any more. */
+	kfree_rcu(client, rcu);
 	drm_dev_put(drm);
 }
 
-/* Drop a reference. The last may be the scheduler's work's, which freeing the device waits for. */
+/* Drop a reference. The last may be a fence's, in any context: a work frees. */
 void rvl_client_put(struct rvl_client *client)
 {
 	if (!refcount_dec_and_test(&client->ref))

@@ -165,7 +165,8 @@ static inline struct rvl_bo *to_rvl_bo(struct drm_gem_object *obj)
 /* One open file. Jobs and fences keep it past the file; it keeps device and module. */
 struct rvl_client {
 	refcount_t ref;
-	struct work_struct work;	/* frees it */
+	struct work_struct work;	/* frees it, after */
+	struct rcu_head rcu;		/* the last look of a callback */
 	struct rvl_device *rdev;
 	u32 tag;			/* told to the device, never 0 */
 	struct rvl_queue {
@@ -198,6 +199,7 @@ struct rvl_fence {
 /* One job. Made by submit, owned by the scheduler from the push to free_job. */
 struct rvl_job {
 	struct drm_sched_job base;
+	struct work_struct work;	/* frees it */
 	struct rvl_device *rdev;
 	struct rvl_client *client;	/* counted */
 	struct rvl_perfmon *perfmon;	/* counted, or NULL */
@@ -228,7 +230,6 @@ static inline struct rvl_job *to_rvl_job(struct drm_sched_job *job)
 struct rvl_outcome {
 	int error;
 	u64 device_ns;
-	u64 cycles;
 };
 
 /* What userspace is told by uevent: RIVULET_EVENT, RIVULET_REASON. */

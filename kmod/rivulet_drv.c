@@ -215,7 +215,6 @@ struct rvl_device *rvl_device_alloc(struct device *dev, const struct rvl_bus_ops
 	spin_lock_init(&rdev->lock);
 	spin_lock_init(&rdev->bo_lock);
 	INIT_LIST_HEAD(&rdev->bos);
-	/* Released by the drm device, like the memory around it. */
 	mutex_init(&rdev->request_lock);
 	dev_set_drvdata(dev, rdev);
 	return rdev;
@@ -268,7 +267,7 @@ void rvl_device_shutdown(struct rvl_device *rdev)
 	rvl_hw_irq_enable(rdev, false);
 }
 
-struct workqueue_struct *rvl_wq;	/* clients being freed */
+struct workqueue_struct *rvl_wq;	/* jobs and clients being freed */
 
 static int __init rvl_init(void)
 {

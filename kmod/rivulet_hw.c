@@ -228,20 +228,18 @@ void rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rivulet_status *st,
 {
 	s64 ns;
 
-	memset(out, 0, sizeof(*out));
+	*out = (struct rvl_outcome){ .error = -EIO };
 	*st = rdev->mem[seq & 1].status;
 	if (!rvl_status_valid(st, seq)) {
 		memset(st, 0, sizeof(*st));
 		drm_err_ratelimited(&rdev->drm, "job %u: no valid status (frozen %u, fault %u)\n",
 				    seq, rvl_rd(rdev, RIVULET_REG_FROZEN),
 				    rvl_rd(rdev, RIVULET_REG_FROZEN_FAULT));
-		out->error = -EIO;
 		return;
 	}
 	ns = le64_to_cpu(st->end) - le64_to_cpu(st->start);
 	out->error = rvl_state_error(le32_to_cpu(st->state));
 	out->device_ns = max(ns, 0);
-	out->cycles = le64_to_cpu(st->cycles);
 }
 
 /* Does the queue stand still at this entry? Meaningful after DONE_SEQ was seen to pass it. */

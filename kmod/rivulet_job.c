@@ -102,6 +102,11 @@ void rvl_job_free(struct rvl_job *job)
 	kfree(job);
 }
 
+static void rvl_job_work(struct work_struct *work)
+{
+	rvl_job_free(container_of(work, struct rvl_job, work));
+}
+
 /*
  * The core's fence may be held for long after, and asks our scheduler for its name: it keeps the
  * device by its parent, ours, which a job that was never issued gets only here.
@@ -116,7 +121,9 @@ static void rvl_sched_free_job(struct drm_sched_job *sched_job)
 		smp_store_release(&sched_job->s_fence->parent, dma_fence_get(&job->fence->base));
 	}
 	drm_sched_job_cleanup(sched_job);
-	rvl_job_free(job);
+	/* Elsewhere, because a buffer's end may wait for whom a job waits that we are to run. */
+	INIT_WORK(&job->work, rvl_job_work);
+	queue_work(rvl_wq, &job->work);
 }
 
 /* How long to the next look; negative without a job. Called with rdev->lock held. */
@@ -231,7 +238,7 @@ static void rvl_queue_retire(struct rvl_device *rdev, struct rvl_job *job)
 
 	rvl_hw_outcome(rdev, job->seq, &job->status, &out);
 	atomic64_add(out.device_ns, &job->client->busy_ns);
-	atomic64_add(out.cycles, &job->client->cycles);
+	atomic64_add(le64_to_cpu(job->status.cycles), &job->client->cycles);
 	if (job->perfmon)
 		rvl_perfmon_add(job->perfmon, &job->status, &out);
 	/* Asked once for each freeze, because each job is retired once. */
@@ -493,9 +500,7 @@ static void rvl_sched_release(struct drm_device *drm, void *arg)
 {
 	struct rvl_device *rdev = arg;
 
-	/* drm_sched_fini() forgets jobs that ended but whose turn to be freed has not come. */
-	cancel_delayed_work_sync(&rdev->sched.work_tdr);
-	drain_workqueue(rdev->sched.submit_wq);
+	/* It forgets jobs, but each that there was kept the device. */
 	drm_sched_fini(&rdev->sched);
 }
 
