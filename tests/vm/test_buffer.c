@@ -2,6 +2,8 @@
 /* Queries and buffers. */
 #include "vm.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -132,6 +134,9 @@ static void mapping(void)
 	OK(!memcmp(second, b.map, b.size));
 	OK(mmap(NULL, b.size + 4096, PROT_READ, MAP_SHARED, fd, (off_t)offset) == MAP_FAILED);
 	EQ(errno, EINVAL);
+	/* The node maps buffers and nothing else: not what other devices have at 0. */
+	OK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED);
+	EQ(errno, EINVAL);
 	/* Another file has no handle of it, whatever it knows. */
 	OK(mmap(NULL, b.size, PROT_READ, MAP_SHARED, other, (off_t)offset) == MAP_FAILED);
 	EQ(errno, EACCES);
@@ -139,6 +144,45 @@ static void mapping(void)
 	vm_close_handle(fd, b.handle);
 	close(fd);
 	second[0] == b.map[0] ? (void)0 : vm_fail(__FILE__, __LINE__, "mapping changed");
+}
+
+struct guesser {
+	int fd;
+	_Atomic bool over;
+	_Atomic uint32_t hits;
+};
+
+/* The lowest free number is the next one given. */
+static void *close_first(void *arg)
+{
+	struct guesser *g = arg;
+	struct drm_gem_close c = { .handle = 1 };
+
+	while (!g->over)
+		g->hits += !ioctl(g->fd, DRM_IOCTL_GEM_CLOSE, &c);
+	return NULL;
+}
+
+/* Another thread closes each handle as soon as it is there; what the call still tells is right all the same. */
+static void guessed(void)
+{
+	struct guesser g = { .fd = vm_open() };
+	struct drm_rivulet_bo_create c;
+	pthread_t thread;
+
+	OK(!pthread_create(&thread, NULL, close_first, &g));
+	for (uint32_t i = 0; i < 3000 || !g.hits; i++) {
+		c = (struct drm_rivulet_bo_create){ .size = 1 };
+		OK(!vm_ioctl(g.fd, DRM_IOCTL_RIVULET_BO_CREATE, &c));
+		EQ(c.size, 4096);
+		EQ(c.flags, 0);
+		OK(c.handle);
+		/* The numbers are not to run out while the thread sleeps. */
+		if (c.handle > 1)
+			vm_close_handle(g.fd, c.handle);
+	}
+	g.over = true;
+	OK(!pthread_join(thread, NULL));
 }
 
 static void bad_handles(void)
@@ -176,6 +220,7 @@ const struct vm_test vm_buffer_tests[] = {
 	{ "bo_create", "sizes are rounded up to pages, zeroed and limited, flags refused", create },
 	{ "bo_zeroed", "memory of a freed buffer never shows in a new one", zeroed_again },
 	{ "bo_mapping", "mappings share memory, stay inside the buffer, and need a handle", mapping },
+	{ "bo_guessed", "a handle may be guessed and closed before the call that makes it is back", guessed },
 	{ "bo_bad_handles", "unknown handles are ENOENT, padding is checked, unknown ioctls refused",
 	  bad_handles },
 	{ "bo_private", "a handle is valid in its own file only", handles_are_private },

@@ -360,7 +360,10 @@ static void lose(const char *kind, int first, int later, const char *old, const 
 /* It answers nothing any more. Nothing can follow but removal. */
 static void dead(void)
 {
+	int events = vm_listen_events();
+
 	lose("dead", -ETIME, -EIO, "npu", "npu1");
+	vm_await_event(events, "LOST", "unresponsive");
 }
 
 /* Pulled without warning: first the registers are gone, later the kernel is told. */

@@ -271,6 +271,40 @@ static void scratchpads(void)
 		EQ(spy.to.map[i], 0);
 }
 
+/* The same commands, of another client and read-only, on buffers of other addresses and sizes. */
+static void shared_commands(void)
+{
+	struct attacker owner, guest;
+	struct vm_buf code = { .size = SIZE }, far;
+	struct vm_prog p = {};
+	struct vm_job j;
+	int dmabuf;
+
+	attacker_open(&owner);
+	attacker_open(&guest);
+	far = vm_buf_new(guest.fd, 16 * SIZE);
+	code.fd = guest.fd;
+	OK(!vm_export(owner.fd, owner.code.handle, 0, &dmabuf));
+	OK(!vm_import(guest.fd, dmabuf, &code.handle));
+	vm_put_copy(&p, owner.info.tn, 1, 0, 2, 0, LIMIT / owner.info.tn);
+	vm_put_end(&p);
+	for (int i = 0; i < 2; i++) {
+		struct attacker *a = i ? &guest : &owner;
+		struct vm_buf *to = i ? &far : &a->to;
+		uint64_t at = i ? 13 * 4096 + 77 : 0;
+
+		vm_job_init(&j);
+		vm_job_code(&j, &owner.code, &p);
+		j.region[0].handle = i ? code.handle : owner.code.handle;
+		vm_job_region(&j, 1, &a->from, LIMIT * i, LIMIT, 0);
+		vm_job_region(&j, 2, to, at, LIMIT, DRM_RIVULET_REGION_WRITE);
+		vm_job_out(&j, a->sync, 0);
+		OK(!vm_submit(a->fd, &j));
+		EQ(vm_sync_result(a->fd, a->sync), 0);
+		OK(!memcmp(to->map + at, a->from.map + LIMIT * i, LIMIT));
+	}
+}
+
 /* No END: the device must not run on into what follows the commands. */
 static void no_end(void)
 {
@@ -307,6 +341,8 @@ const struct vm_test vm_isolation_tests[] = {
 	{ "isolation_attacks", "each hostile program is stopped with slot and offset; guards, read-only memory and the "
 	  "other client's job are untouched", hostile_programs },
 	{ "isolation_scratchpad", "scratchpads are cleared when the client changes", scratchpads },
+	{ "isolation_shared_commands", "one program, shared read-only, runs on any client's buffers as it is",
+	  shared_commands },
 	{ "isolation_no_master", "the core's calls that take a DRM master are refused", no_master },
 	{ "isolation_no_end", "commands end where the job says", no_end },
 	{ 0 },

@@ -291,6 +291,116 @@ static void levels(void)
 	vm_unpin_level(c.fd);
 }
 
+/* A copy at no level below @min_level, with its report. */
+static void submit_at(struct copier *c, uint32_t min_level)
+{
+	struct vm_job j;
+
+	vm_copy_job(&j, &c->code, &c->from, &c->to, 1024);
+	j.job.min_level = min_level;
+	j.job.report_slot = 2;
+	j.job.report_offset = 2048;
+	vm_job_out(&j, c->sync, 0);
+	OK(!vm_submit(c->fd, &j));
+}
+
+static uint32_t level_of(struct copier *c)
+{
+	EQ(vm_sync_result(c->fd, c->sync), 0);
+	return ((const struct rivulet_status *)(c->to.map + 2048))->level;
+}
+
+/* Behind a job that runs at the highest level stands another while the lowest is asked for. */
+static uint32_t level_behind(struct copier *first, struct copier *next, uint32_t min_level)
+{
+	struct drm_rivulet_device info;
+
+	vm_info(first->fd, &info);
+	vm_pin_level(first->fd, info.level_count - 1);
+	vm_control("inject slow@+1:60000");
+	submit_at(first, 0);
+	submit_at(next, min_level);
+	OK(vm_queue_holds(2));
+	vm_await_running();
+	vm_limit_level(&info, 0, 0);
+	vm_info(first->fd, &info);
+	EQ(info.current_level, info.level_count - 1);
+	vm_control("hurry");
+	EQ(level_of(first), info.level_count - 1);
+	return level_of(next);
+}
+
+/* The level waits for the end of a job, and longer for one behind it that could not run there. */
+static void min_level(void)
+{
+	struct copier c[2] = { copier(4096), copier(4096) };
+	struct drm_rivulet_device info;
+
+	vm_info(c[0].fd, &info);
+	EQ(level_behind(&c[0], &c[1], info.level_count - 1), info.level_count - 1);
+	vm_pin_level(c[0].fd, 0);
+	submit_at(&c[0], 0);
+	EQ(level_of(&c[0]), 0);
+	/* Where the system has the clock, it may be too late for the job behind. */
+	if (vm_on_pci())
+		EQ(level_behind(&c[0], &c[1], 0), 0);
+	vm_unpin_level(c[0].fd);
+}
+
+static void await_level(int fd, uint32_t level)
+{
+	struct drm_rivulet_device info;
+
+	vm_info(fd, &info);
+	for (int i = 0; i < VM_WAIT_MS / 10 && info.current_level != level; i++) {
+		usleep(10000);
+		vm_info(fd, &info);
+	}
+	EQ(info.current_level, level);
+}
+
+/* What the governor last decided, Hz. */
+static uint64_t wanted_hz(void)
+{
+	unsigned long long hz = 0;
+	FILE *f = popen("cat /sys/class/devfreq/*/target_freq", "re");
+
+	OK(f && fscanf(f, "%llu", &hz) == 1);
+	pclose(f);
+	return hz;
+}
+
+/* The governor sees the load: down when idle, up while a job runs, for which the next one is faster. */
+static void ondemand(void)
+{
+	struct copier c[2] = { copier(4096), copier(4096) };
+	struct drm_rivulet_device info;
+	uint32_t top, next;
+
+	vm_info(c[0].fd, &info);
+	top = info.level_count - 1;
+	vm_unpin_level(c[0].fd);
+	await_level(c[0].fd, 0);
+	vm_limit_level(&info, 0, 0);
+	vm_control("inject slow@+1:60000");
+	submit_at(&c[0], 0);
+	submit_at(&c[1], 0);
+	OK(vm_queue_holds(2));
+	vm_await_running();
+	vm_unpin_level(c[0].fd);
+	for (int i = 0; i < VM_WAIT_MS / 10 && wanted_hz() != info.level[top].hz; i++)
+		usleep(10000);
+	EQ(wanted_hz(), info.level[top].hz);
+	vm_info(c[0].fd, &info);
+	EQ(info.current_level, 0);
+	vm_control("hurry");
+	EQ(level_of(&c[0]), 0);
+	/* Where the system has the clock, it may be too late for the job behind. */
+	next = level_of(&c[1]);
+	OK(next == top || !vm_on_pci());
+	await_level(c[0].fd, 0);
+}
+
 /* A job has a command stream for one level only: elsewhere it ends as such, and harms nobody. */
 static void no_variant(void)
 {
@@ -364,6 +474,9 @@ const struct vm_test vm_job_tests[] = {
 	  back_to_back },
 	{ "job_two_clients", "two clients take turns and each gets its own data", two_clients },
 	{ "job_levels", "devfreq limits reach the device, and the variant follows the level", levels },
+	{ "job_min_level", "a level changes between jobs only, and not before a job whose min_level is higher",
+	  min_level },
+	{ "job_ondemand", "the governor sees busy and idle time: lowest level when idle, highest under load", ondemand },
 	{ "job_no_variant", "a job without commands for the level ends as ENOEXEC and stops nothing", no_variant },
 	{ "job_fdinfo", "fdinfo accounts device time, cycles and memory to the right file", usage },
 	{ "job_queue_limit", "a file can queue only so many jobs, and may close with all of them queued",

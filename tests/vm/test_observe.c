@@ -51,7 +51,8 @@ uint32_t vm_reg(const char *name)
 	vm_fail(__FILE__, __LINE__, "no register %s", name);
 }
 
-static void await_running(void)
+/** vm_await_running() - until the device itself has begun the job that it was given */
+void vm_await_running(void)
 {
 	for (int i = 0; i < VM_WAIT_MS / 10 && vm_reg("CURRENT_SEQ") == vm_reg("DONE_SEQ"); i++)
 		usleep(10000);
@@ -156,7 +157,8 @@ static char *await_dump(void)
 	return slurp(path);
 }
 
-static int listen_events(void)
+/** vm_listen_events() - a socket that gets the kernel's uevents from here on */
+int vm_listen_events(void)
 {
 	struct sockaddr_nl a = { .nl_family = AF_NETLINK, .nl_groups = 1 };
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_KOBJECT_UEVENT);
@@ -165,8 +167,8 @@ static int listen_events(void)
 	return fd;
 }
 
-/* An event of ours with this reason. */
-static void await_event(int fd, const char *what, const char *reason)
+/** vm_await_event() - an event of ours with this reason */
+void vm_await_event(int fd, const char *what, const char *reason)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	char text[8192], want[64], why[64];
@@ -220,14 +222,14 @@ static void dump_hang(void)
 static void dump_reset(void)
 {
 	struct vm_client w = vm_reporter();
-	int events = listen_events();
+	int events = vm_listen_events();
 	char *text;
 
 	drop_dumps();
 	vm_control("inject stuck@+1");
 	vm_client_submit(&w, 1);
 	EQ(vm_sync_result(w.fd, w.sync), -ETIME);
-	await_event(events, "RESET", "hang");
+	vm_await_event(events, "RESET", "hang");
 	text = await_dump();
 	EQ(number(text, "\nstate "), RIVULET_STATE_NONE);
 	EQ(number(text, " INSN "), 7);
@@ -239,16 +241,16 @@ static void force_reset(void)
 {
 	struct vm_client w = vm_reporter(), other = vm_reporter();
 	struct drm_rivulet_counters before, after;
-	int events = listen_events();
+	int events = vm_listen_events();
 
 	vm_stay_awake();
 	vm_counters(w.fd, &before);
 	vm_control("inject slow@+1:60000");
 	vm_client_submit(&w, 1);
-	await_running();
+	vm_await_running();
 	vm_client_submit(&other, 1);
 	vm_sysfs_write(vm_debugfs("force_reset"), "1");
-	await_event(events, "RESET", "forced");
+	vm_await_event(events, "RESET", "forced");
 	EQ(vm_sync_result(w.fd, w.sync), -ECANCELED);
 	EQ(vm_sync_result(other.fd, other.sync), 0);
 	OK(!memcmp(other.to.map, other.from.map, 1024));
@@ -270,7 +272,7 @@ static void debugfs_files(void)
 	OK(strstr(slurp_debugfs("buffers"), line));
 	vm_control("inject slow@+1:60000");
 	vm_client_submit(&w, 1);
-	await_running();
+	vm_await_running();
 	text = slurp_debugfs("queue");
 	OK(strstr(text, "slot ") && strstr(text, " client "));
 	vm_control("hurry");

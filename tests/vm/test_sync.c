@@ -164,6 +164,49 @@ static void sync_file(void)
 	OK(!vm_sync_wait(first.fd, first.sync, 0, 0));
 }
 
+/* In @fd, a syncobj with the fence of a job that waits for a gate. */
+static uint32_t gated_sync(int fd, struct vm_gate *g)
+{
+	struct vm_client c = gated(g, false);
+	struct drm_syncobj_handle h = {
+		.handle = vm_sync_new(fd), .fd = submit(&c),
+		.flags = DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE,
+	};
+
+	OK(!ioctl(fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &h));
+	close(h.fd);
+	return h.handle;
+}
+
+/* All of an array are waited for, first, middle and last, and all of an array are signalled. */
+static void arrays(void)
+{
+	struct vm_client c = vm_client();
+	uint32_t out[4] = { c.sync, vm_sync_new(c.fd), vm_sync_new(c.fd), vm_sync_new(c.fd) };
+	uint64_t point[4] = { 0, 5, 0, 1ull << 33 };
+	struct vm_gate g[3];
+	struct vm_job j;
+	int file;
+
+	vm_client_job(&c, &j);
+	j.job.out_sync_count = 0;
+	for (int i = 0; i < 3; i++) {
+		g[i] = vm_gate(4096, true);
+		vm_job_in(&j, gated_sync(c.fd, &g[i]), 0);
+	}
+	for (int i = 0; i < 4; i++)
+		vm_job_out(&j, out[i], point[i]);
+	OK(!vm_submit(c.fd, &j));
+	file = vm_sync_file(c.fd, c.sync);
+	for (int i = 0; i < 3; i++) {
+		OK(vm_file_waits(file));
+		vm_gate_open(&g[i == 0 ? 1 : i == 1 ? 2 : 0]);
+	}
+	EQ(vm_file_result(file), 0);
+	for (int i = 0; i < 4; i++)
+		OK(!vm_sync_wait(c.fd, out[i], point[i], VM_WAIT_MS));
+}
+
 /* 0 or a negative errno. Of binary syncobjs the points are 0. */
 static int wait_syncs(int fd, const uint32_t *sync, const uint64_t *points, uint32_t count,
 		      int64_t until, uint32_t flags, uint32_t *first)
@@ -347,6 +390,7 @@ const struct vm_test vm_sync_tests[] = {
 	{ "sync_closed", "a file closes, and its device goes, before the fence that its job waits for",
 	  closed_while_waiting },
 	{ "sync_file", "a fence goes from syncobj to sync_file to another file's job", sync_file },
+	{ "sync_arrays", "of arrays of binary syncobjs and timeline points all are waited for, all signalled", arrays },
 	{ "sync_core_waits", "the core's waits: any, all, ahead of the submit, eventfd, query, transfer", core_waits },
 	{ "sync_deadline", "a deadline is passed to the fences that the job waits for", deadlines },
 	{ 0 },

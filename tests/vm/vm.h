@@ -162,6 +162,9 @@ long vm_objects(const char *name);
 bool vm_queue_holds(unsigned int jobs);
 bool vm_queue_age(int64_t *ms);
 uint32_t vm_reg(const char *name);
+void vm_await_running(void);
+int vm_listen_events(void);
+void vm_await_event(int fd, const char *what, const char *reason);
 unsigned long long vm_fdinfo(int fd, const char *key);
 void vm_param(const char *name, const char *value);
 
