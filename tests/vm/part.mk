@@ -24,6 +24,11 @@ check-debug: # the whole VM suite on a kernel with KASAN, lockdep and kmemleak, 
 	@scripts/install-deps.sh --debug-kernel
 	@scripts/check-debug
 
+.PHONY: check-bounce
+check-bounce: # the CPU's access to buffers where devices see copies of memory only
+	@scripts/install-deps.sh
+	@scripts/check-bounce
+
 .PHONY: check-kexec
 check-kexec: # a kernel after another by kexec, with jobs on the NPU: what the driver's shutdown leaves
 	@scripts/install-deps.sh

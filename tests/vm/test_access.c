@@ -103,6 +103,74 @@ static void write_combined_export(void)
 	OK(!memcmp(map, b.map, 65536));
 }
 
+static bool bounces(void)
+{
+	char line[1024] = "";
+	FILE *f = fopen("/proc/cmdline", "re");
+
+	OK(f && fgets(line, sizeof(line), f));
+	fclose(f);
+	return strstr(line, "swiotlb=force");
+}
+
+static void sync_dmabuf(const struct vm_buf *b, uint64_t what)
+{
+	struct dma_buf_sync s = { what | DMA_BUF_SYNC_RW };
+	int dmabuf;
+
+	OK(!vm_export(b->fd, b->handle, DRM_RDWR, &dmabuf));
+	OK(!ioctl(dmabuf, DMA_BUF_IOCTL_SYNC, &s));
+	close(dmabuf);
+}
+
+#define PART	1000	/* of pages; neither begins nor ends at one */
+#define STEP	12288
+
+/*
+ * What the CPU wrote reaches the device, and what the device wrote the CPU, in the ranges of BO_ACCESS. With
+ * swiotlb=force (make check-bounce) the device has copies of its own, so that both reach no further than that.
+ */
+static void ranges(void)
+{
+	int fd = vm_open();
+	struct vm_buf code = buf_with(fd, 4096, DRM_RIVULET_BO_CACHED), from = buf_with(fd, 65536, DRM_RIVULET_BO_CACHED);
+	struct vm_buf to = buf_with(fd, 65536, DRM_RIVULET_BO_CACHED);
+	struct drm_rivulet_range r[5];
+	struct drm_rivulet_bo_access a = { .count = 5, .ranges = (uintptr_t)r, .timeout = INT64_MAX };
+	struct vm_job j;
+
+	if (bounces())
+		EQ(vm_buf_flags(fd, to.handle), DRM_RIVULET_BO_CACHED);
+	for (int i = 0; i < 5; i++)
+		r[i] = (struct drm_rivulet_range){ STEP * i + 4096 - PART / 2, PART };
+	memset(to.map, 0xee, 65536);
+	OK(!access_all(fd, to.handle, WRITE_END, 0));
+	vm_noise(from.map, 65536, 3);
+	a.handle = from.handle;
+	a.flags = WRITE_END;
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_ACCESS, &a));
+	vm_copy_job(&j, &code, &from, &to, 65536);
+	OK(!access_all(fd, code.handle, WRITE_END, 0));
+	OK(!vm_submit(fd, &j));
+	a.handle = to.handle;
+	a.flags = READ_BEGIN;
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_ACCESS, &a));
+	for (int i = 0; i < 5; i++) {
+		OK(!memcmp(to.map + r[i].offset, from.map + r[i].offset, PART));
+		EQ(to.map[r[i].offset - 1] == 0xee || !bounces(), true);
+		EQ(to.map[r[i].offset + PART] == 0xee || !bounces(), true);
+	}
+	/* The rest of what was written is still the CPU's alone: the device had nothing but zeros there. */
+	OK(!access_all(fd, to.handle, READ_BEGIN, INT64_MAX));
+	for (int at = STEP; bounces() && at < STEP + 4096 - PART / 2; at++)
+		EQ(to.map[at], 0);
+	/* All of it, by the dma-buf's call. */
+	sync_dmabuf(&from, DMA_BUF_SYNC_END);
+	OK(!vm_submit(fd, &j));
+	sync_dmabuf(&to, DMA_BUF_SYNC_START);
+	OK(!memcmp(to.map, from.map, 65536));
+}
+
 static void args(void)
 {
 	int fd = vm_open();
@@ -284,6 +352,8 @@ static void memory_account(void)
 const struct vm_test vm_access_tests[] = {
 	{ "access_kinds", "the device copies between cached, write-combined and ordinary buffers", kinds },
 	{ "access_wc_export", "a write-combined buffer is one for whoever it is shared with", write_combined_export },
+	{ "access_ranges", "the ranges of BO_ACCESS reach the device and come from it, and with bounced DMA nothing else",
+	  ranges },
 	{ "access_args", "ranges ascend, do not overlap, stay inside and are few; flags and padding are checked", args },
 	{ "access_waits", "a read waits for writers, a write for readers too, no longer than asked", waits },
 	{ "access_rights", "a read-only handle gives no write access", rights },

@@ -3,10 +3,12 @@
 #include "vm.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 static void query_device(void)
@@ -163,15 +165,30 @@ static void *close_first(void *arg)
 	return NULL;
 }
 
-/* Another thread closes each handle as soon as it is there; what the call still tells is right all the same. */
+static void nothing(int signal)
+{
+	(void)signal;
+}
+
+/*
+ * Another thread closes each handle as soon as it is there; what the call still tells is right all the same.
+ * Signals make the time between the two longer now and then, as one or the other is interrupted.
+ */
 static void guessed(void)
 {
 	struct guesser g = { .fd = vm_open() };
 	struct drm_rivulet_bo_create c;
+	struct sigaction handler = { .sa_handler = nothing, .sa_flags = SA_RESTART };
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1 };
+	struct itimerspec often = { { 0, 50000 }, { 0, 50000 } };
 	pthread_t thread;
+	timer_t timer;
 
+	OK(!sigaction(SIGUSR1, &handler, NULL));
+	OK(!timer_create(CLOCK_MONOTONIC, &event, &timer));
+	OK(!timer_settime(timer, 0, &often, NULL));
 	OK(!pthread_create(&thread, NULL, close_first, &g));
-	for (uint32_t i = 0; i < 3000 || !g.hits; i++) {
+	for (uint32_t i = 0; i < 20000 || !g.hits; i++) {
 		c = (struct drm_rivulet_bo_create){ .size = 1 };
 		OK(!vm_ioctl(g.fd, DRM_IOCTL_RIVULET_BO_CREATE, &c));
 		EQ(c.size, 4096);
