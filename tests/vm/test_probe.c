@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+/* A device that contradicts its specification: probe refuses it, undoes what it did, and takes it once it is whole. */
+#include "vm.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define LEVEL(n, field) (RIVULET_REG_LEVEL_TABLE + (n) * sizeof(struct rivulet_level) +                \
+			 offsetof(struct rivulet_level, field))
+
+/* The register window, as root may have it while no driver has: a driver that asks for it takes it away. */
+static volatile uint32_t *window(const char *device)
+{
+	char path[128];
+	void *p;
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/resource2", device);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	OK(fd >= 0);
+	p = mmap(NULL, RIVULET_WINDOW_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	OK(p != MAP_FAILED);
+	close(fd);
+	return p;
+}
+
+/* The errno of binding the device while a register has another value. */
+static int bind_with(const char *device, uint32_t reg, uint32_t value)
+{
+	int fd = open("/sys/bus/pci/drivers/rivulet/bind", O_WRONLY | O_CLOEXEC), error = 0;
+	volatile uint32_t *at = window(device) + reg / 4;
+	uint32_t truth = *at;
+
+	OK(fd >= 0 && truth != value);
+	*at = value;
+	if (write(fd, device, strlen(device)) < 0)
+		error = errno;
+	close(fd);
+	if (!error)
+		vm_driver_file("unbind", device);
+	window(device)[reg / 4] = truth;
+	return error;
+}
+
+/* Each register with a value that the device must not have, and what probe says to it. */
+static void lies(void)
+{
+	static const struct {
+		uint32_t reg, value;
+		int error;
+	} lie[] = {
+		{ RIVULET_REG_MAGIC, ~RIVULET_MAGIC, ENODEV },
+		{ RIVULET_REG_MAGIC, ~0u, ENODEV },
+		{ RIVULET_REG_VERSION, RIVULET_DEV_VERSION + (1u << 16), ENODEV },
+		{ RIVULET_REG_WINDOW_SIZE, 2 * RIVULET_WINDOW_SIZE, ENODEV },
+		{ RIVULET_REG_ID_CRC, 0, ENODEV },
+		{ RIVULET_REG_LEVEL_COUNT, 0, EPROTO },
+		{ RIVULET_REG_LEVEL_COUNT, RIVULET_LEVELS + 1, EPROTO },
+		{ RIVULET_REG_LEVEL_COUNT, 0x80000001u, EPROTO },
+		{ RIVULET_REG_LEVEL_COUNT, ~0u, EPROTO },
+		{ LEVEL(0, hz_lo), 0, EPROTO },
+		{ LEVEL(0, hz_hi), ~0u, EPROTO },
+		{ LEVEL(1, hz_lo), 1, EPROTO },
+	};
+	struct vm_client c;
+	char device[64];
+	int bad = 0;
+
+	if (!vm_on_pci())
+		vm_skip("PCI only");
+	vm_device_name(device);
+	vm_driver_file("unbind", device);
+	for (size_t i = 0; i < sizeof(lie) / sizeof(lie[0]); i++) {
+		int error = bind_with(device, lie[i].reg, lie[i].value);
+
+		if (error != lie[i].error)
+			printf("# register 0x%x = 0x%x: %s\n", lie[i].reg, lie[i].value, strerror(error));
+		bad += error != lie[i].error || vm_node();
+	}
+	vm_driver_file("bind", device);
+	c = vm_client();
+	vm_client_submit(&c, 1);
+	vm_client_good(&c);
+	EQ(bad, 0);
+}
+
+/* A name that fills its field is cut, and does not run on into what follows. */
+static void long_name(void)
+{
+	struct drm_rivulet_device info;
+	volatile uint32_t *name;
+	uint32_t truth[8];
+	char device[64];
+
+	if (!vm_on_pci())
+		vm_skip("PCI only");
+	vm_device_name(device);
+	vm_driver_file("unbind", device);
+	name = window(device) + RIVULET_REG_NAME / 4;
+	for (int i = 0; i < 8; i++) {
+		truth[i] = name[i];
+		name[i] = 0x78787878;
+	}
+	vm_driver_file("bind", device);
+	vm_info(vm_open(), &info);
+	vm_driver_file("unbind", device);
+	name = window(device) + RIVULET_REG_NAME / 4;
+	for (int i = 0; i < 8; i++)
+		name[i] = truth[i];
+	vm_driver_file("bind", device);
+	EQ(strnlen(info.name, sizeof(info.name)), sizeof(info.name) - 1);
+	EQ(info.name[30], 'x');
+}
+
+const struct vm_test vm_probe_tests[] = {
+	{ "probe_lies", "a window that contradicts the specification is refused, and taken when it is whole again", lies },
+	{ "probe_long_name", "a name without an end is cut", long_name },
+	{ 0 },
+};
