@@ -292,27 +292,24 @@ static void levels(void)
 	vm_unpin_level(c.fd);
 }
 
-/* A copy at no level below @min_level, with its report. */
-static void submit_at(struct copier *c, uint32_t min_level)
+/* A copy at no level below @min_level. */
+static void submit_at(struct vm_client *c, uint32_t min_level)
 {
 	struct vm_job j;
 
-	vm_copy_job(&j, &c->code, &c->from, &c->to, 1024);
+	vm_client_job(c, &j);
 	j.job.min_level = min_level;
-	j.job.report_slot = 2;
-	j.job.report_offset = 2048;
-	vm_job_out(&j, c->sync, 0);
 	OK(!vm_submit(c->fd, &j));
 }
 
-static uint32_t level_of(struct copier *c)
+static uint32_t level_of(struct vm_client *c)
 {
 	EQ(vm_sync_result(c->fd, c->sync), 0);
-	return ((const struct rivulet_status *)(c->to.map + 2048))->level;
+	return vm_report(c)->level;
 }
 
 /* Behind a job that runs at the highest level stands another while the lowest is asked for. */
-static uint32_t level_behind(struct copier *first, struct copier *next, uint32_t min_level)
+static uint32_t level_behind(struct vm_client *first, struct vm_client *next, uint32_t min_level)
 {
 	struct drm_rivulet_device info;
 
@@ -334,7 +331,7 @@ static uint32_t level_behind(struct copier *first, struct copier *next, uint32_t
 /* The level waits for the end of a job, and longer for one behind it that could not run there. */
 static void min_level(void)
 {
-	struct copier c[2] = { copier(4096), copier(4096) };
+	struct vm_client c[2] = { vm_reporter(), vm_reporter() };
 	struct drm_rivulet_device info;
 
 	vm_info(c[0].fd, &info);
@@ -378,7 +375,7 @@ static uint64_t wanted_hz(void)
 /* The governor sees the load: down when idle, up while a job runs, for which the next one is faster. */
 static void ondemand(void)
 {
-	struct copier c[2] = { copier(4096), copier(4096) };
+	struct vm_client c[2] = { vm_reporter(), vm_reporter() };
 	struct drm_rivulet_device info;
 	uint32_t top, next;
 
