@@ -111,20 +111,27 @@ static bool rvl_rights_any(struct drm_file *file, struct drm_gem_object *obj)
 	return any;
 }
 
-/*
- * A mapping through the device node has the rights of the file's handles; one through a dma-buf
- * has those of the dma-buf's own file, which the core has checked.
- */
+/* The rights are those of the file's handles, or of a dma-buf's file, which the core has checked. */
 static int rvl_gem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 {
+	struct dma_buf *source = to_rvl_bo(obj)->source;
 	struct file *filp = vma->vm_file;
+	int ret;
 
 	if (filp->f_op == &rvl_fops && !rvl_rights_any(filp->private_data, obj)) {
 		if (vma->vm_flags & VM_WRITE)
 			return -EACCES;
 		vm_flags_clear(vma, VM_MAYWRITE);
 	}
-	return drm_gem_shmem_mmap(to_drm_gem_shmem_obj(obj), vma);
+	if (!source)
+		return drm_gem_shmem_mmap(to_drm_gem_shmem_obj(obj), vma);
+	/* The helper asks obj->dma_buf, which goes with the last handle, perhaps just now. */
+	vma->vm_private_data = NULL;
+	vma->vm_ops = NULL;
+	ret = dma_buf_mmap(source, vma, 0);
+	if (!ret)
+		drm_gem_object_put(obj);
+	return ret;
 }
 
 static enum drm_gem_object_status rvl_gem_status(struct drm_gem_object *obj)

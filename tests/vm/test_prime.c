@@ -161,6 +161,7 @@ static void import_readonly_heap(void)
 struct watch {
 	int fd;
 	uint32_t handle;
+	_Atomic uint64_t offset;
 	_Atomic bool stop, writable;
 };
 
@@ -249,6 +250,38 @@ static void export_twice(void)
 	OK(!pthread_join(thread, NULL));
 }
 
+static void *map_again(void *arg)
+{
+	struct watch *w = arg;
+
+	while (!w->stop) {
+		void *p = mmap(NULL, 8192, PROT_READ, MAP_SHARED, w->fd, (off_t)w->offset);
+
+		if (p != MAP_FAILED)
+			munmap(p, 8192);
+	}
+	return NULL;
+}
+
+/* The last handle goes just then, and with it what the core knows of the dma-buf. */
+static void map_while_closing(void)
+{
+	struct watch w = { .fd = vm_open() };
+	int heap = vm_heap(8192, O_RDONLY);
+	uint64_t offset;
+	pthread_t thread;
+
+	OK(!pthread_create(&thread, NULL, map_again, &w));
+	for (int i = 0; i < 3000; i++) {
+		OK(!vm_import(w.fd, heap, &w.handle));
+		OK(!vm_map_offset(w.fd, w.handle, &offset));
+		w.offset = offset;
+		vm_close_handle(w.fd, w.handle);
+	}
+	w.stop = true;
+	OK(!pthread_join(thread, NULL));
+}
+
 /* Two threads' race in one: another dma-buf or handle than the one that was checked. */
 static void bad_imports(void)
 {
@@ -272,6 +305,7 @@ const struct vm_test vm_prime_tests[] = {
 	{ "prime_after_own", "a read-only import is one from its first moment, whoever had handle and memory before",
 	  import_after_own },
 	{ "prime_twice", "a second writable dma-buf of one buffer, which a race can make, does no harm", export_twice },
+	{ "prime_map_close", "an import that loses its last handle while it is mapped is still memory", map_while_closing },
 	{ "prime_bad", "what is no dma-buf is refused", bad_imports },
 	{ 0 },
 };
