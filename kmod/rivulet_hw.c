@@ -52,12 +52,10 @@ static u32 rvl_crc(const void *data, size_t len)
 int rvl_hw_identify(void __iomem *win, size_t size)
 {
 	__le32 head[3];
-	int i;
 
 	if (size < RIVULET_WINDOW_SIZE)
 		return -ENODEV;
-	for (i = 0; i < ARRAY_SIZE(head); i++)
-		head[i] = cpu_to_le32(readl(win + 4 * i));
+	__ioread32_copy(head, win, ARRAY_SIZE(head));
 	if (le32_to_cpu(head[0]) != RIVULET_MAGIC ||
 	    le32_to_cpu(head[1]) >> 16 != RIVULET_DEV_VERSION >> 16 ||
 	    le32_to_cpu(head[2]) != RIVULET_WINDOW_SIZE ||

@@ -496,26 +496,21 @@ static const struct drm_sched_backend_ops rvl_sched_ops = {
 	.free_job = rvl_sched_free_job,
 };
 
-static void rvl_sched_release(struct drm_device *drm, void *arg)
+static void rvl_sched_release(struct drm_device *drm, void *sched)
 {
-	struct rvl_device *rdev = arg;
-
 	/* It forgets jobs, but each that there was kept the device. */
-	drm_sched_fini(&rdev->sched);
+	drm_sched_fini(sched);
 }
 
 /* The scheduler of the device's one queue; freed with the last file. */
 int rvl_sched_setup(struct rvl_device *rdev)
 {
-	int ret;
+	u32 depth = clamp(READ_ONCE(rvl_queue_depth), 1, RVL_QUEUE_SLOTS);
 
 	rdev->fence_context = dma_fence_context_alloc(1);
-	ret = rvl_sched_init(&rdev->sched, &rvl_sched_ops,
-			     clamp(READ_ONCE(rvl_queue_depth), 1, RVL_QUEUE_SLOTS),
-			     msecs_to_jiffies(rvl_timeout_ms), "rivulet", rdev->drm.dev);
-	if (ret)
-		return ret;
-	return drmm_add_action_or_reset(&rdev->drm, rvl_sched_release, rdev);
+	return rvl_sched_init(&rdev->sched, &rvl_sched_ops, depth,
+			      msecs_to_jiffies(rvl_timeout_ms), "rivulet", rdev->drm.dev) ?:
+	       drmm_add_action_or_reset(&rdev->drm, rvl_sched_release, &rdev->sched);
 }
 
 /* Bring the device into a known state. Returns 0, or -ETIMEDOUT when it does not answer. */
