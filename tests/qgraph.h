@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chance.h"
 #include "graph.h"
 
 struct qg {
@@ -17,11 +18,7 @@ struct qg {
 
 static inline uint64_t qg_random(struct qg *q)
 {
-	uint64_t z = q->seed += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
+	return splitmix(&q->seed);
 }
 
 /* Uniform in [lo, hi]. */

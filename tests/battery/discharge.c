@@ -15,9 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "rivulet.h"
 
 #define BATTERY	   "/sys/class/power_supply/BAT0/"
@@ -44,14 +44,6 @@ struct arm {
 	uint32_t runs, refused;
 	float in[PIXELS], out[CLASSES];
 };
-
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 static int complain(const char *what, int r, const char *why)
 {
@@ -121,7 +113,7 @@ static int read_charge(const struct arm *a, uint32_t *ppm)
 static int keep_up(struct arm *a, uint32_t charge)
 {
 	struct rivulet_policy_state p;
-	uint64_t since = now();
+	uint64_t since = clock_ns();
 	int r;
 
 	while (!a->known || a->known > charge + BEHIND_PPM) {
@@ -131,11 +123,11 @@ static int keep_up(struct arm *a, uint32_t charge)
 		a->known = p.charge;
 		if (a->known && a->known <= charge + BEHIND_PPM)
 			break;
-		if (now() - since > PATIENCE_S * 1000000000ull)
+		if (clock_ns() - since > PATIENCE_S * 1000000000ull)
 			return complain("policy", -ETIMEDOUT, "the daemon does not look at the battery");
 		usleep(1000);
 	}
-	a->waited += now() - since;
+	a->waited += clock_ns() - since;
 	return 0;
 }
 
@@ -162,7 +154,7 @@ static bool infer(struct arm *a, uint32_t picture, bool *right)
 	for (uint32_t i = 0; i < PIXELS; i++)
 		a->in[i] = (float)p[i] / 255.0f;
 	/* Soft: a late run completes, and is counted. */
-	o.deadline = a->constraint ? (int64_t)(now() + a->constraint) : 0;
+	o.deadline = a->constraint ? (int64_t)(clock_ns() + a->constraint) : 0;
 	if (rivulet_request_run(a->request, &o))
 		return false;
 	for (uint32_t i = 1; i < CLASSES; i++)
@@ -205,7 +197,7 @@ static int one_run(struct arm *a, uint32_t *charge)
 
 static int discharge(struct arm *a, const char *name)
 {
-	uint64_t start = now();
+	uint64_t start = clock_ns();
 	uint32_t charge = 0;
 	int r = read_uwh(BATTERY "energy_full", &a->full);
 
@@ -217,7 +209,7 @@ static int discharge(struct arm *a, const char *name)
 					 complain("battery", -ERANGE, "it does not end");
 	}
 	printf("arm %s runs %u refused %u seconds %.1f waited %.1f\n", name, a->runs, a->refused,
-	       (double)(now() - start) / 1e9, (double)a->waited / 1e9);
+	       (double)(clock_ns() - start) / 1e9, (double)a->waited / 1e9);
 	return r;
 }
 

@@ -13,9 +13,9 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "kmod/floor/floor.h"
 #include "vm/vm.h"
 
@@ -39,14 +39,6 @@ static struct series submit = { .name = "driver.submit" }, bell = { .name = "dri
 		     entry = { .name = "driver.floor.entry" }, raw = { .name = "driver.floor.raw" };
 static char device[32];	/* PCI address */
 static int missed;
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
 
 static int compare(const void *a, const void *b)
 {
@@ -130,11 +122,11 @@ static void empty_close(struct empty *e)
 static void sample(struct series *s, void (*call)(void *ctx), void *ctx)
 {
 	for (int i = -WARM; i < SAMPLES; i++) {
-		uint64_t start = now_ns();
+		uint64_t start = clock_ns();
 
 		call(ctx);
 		if (i >= 0)
-			s->ns[s->n++] = now_ns() - start;
+			s->ns[s->n++] = clock_ns() - start;
 	}
 }
 
@@ -232,7 +224,7 @@ static uint64_t run_depth(int depth, int jobs)
 
 	empty_open(&e);
 	vm_job_out(&e.job, e.sync, 1);
-	start = now_ns();
+	start = clock_ns();
 	for (int i = 1; i <= jobs; i++) {
 		e.job.out[0].point = i;
 		OK(!vm_submit(e.fd, &e.job));
@@ -240,7 +232,7 @@ static uint64_t run_depth(int depth, int jobs)
 			OK(!vm_sync_wait(e.fd, e.sync, i - depth + 1, VM_WAIT_MS));
 	}
 	OK(!vm_sync_wait(e.fd, e.sync, jobs, VM_WAIT_MS));
-	end = now_ns();
+	end = clock_ns();
 	empty_close(&e);
 	return end - start;
 }
@@ -342,14 +334,14 @@ static void bench_import(void)
 	for (int i = 0; i < IMPORT_ROUNDS; i++) {
 		uint32_t handle;
 
-		start = now_ns();
+		start = clock_ns();
 		OK(!vm_import(fd, dmabuf, &handle));
-		import[i] = now_ns() - start;
+		import[i] = clock_ns() - start;
 		list = vm_objects("list_bytes");
 		vm_close_handle(fd, handle);
-		start = now_ns();
+		start = clock_ns();
 		memset(map, i + 1, IMPORT_BYTES);
-		fill[i] = now_ns() - start;
+		fill[i] = clock_ns() - start;
 	}
 	ratio = (double)median(import, IMPORT_ROUNDS) / median(fill, IMPORT_ROUNDS);
 	printf("figure driver.import.time %.2f ms\n", import[IMPORT_ROUNDS / 2] / 1e6);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chance.h"
 #include "plan_oracle.h"
 #include "rivulet_eval.h"
 #include "rivulet_runtime.h"
@@ -24,25 +25,6 @@
 static uint64_t seed;
 static double latency_error, energy_error;	/* worst, % */
 static struct rivulet_workers *workers;
-
-static uint64_t rnd(void)
-{
-	uint64_t z = seed += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
-}
-
-static uint32_t range(uint32_t lo, uint32_t hi)
-{
-	return lo + (uint32_t)(rnd() % (hi - lo + 1));
-}
-
-static double uniform(double lo, double hi)
-{
-	return lo + (hi - lo) * (double)(rnd() >> 11) / 9007199254740992.0;
-}
 
 static void demand(int rc, const char *what, const char *why)
 {
@@ -74,7 +56,7 @@ static void layer(struct pb *g, int i, uint32_t in, uint32_t out)
 	struct pb node;
 
 	for (uint32_t k = 0; k < in * out; k++)
-		w[k] = (int8_t)range(0, 254) - 127;
+		w[k] = (int8_t)chance_range(&seed, 0, 254) - 127;
 	snprintf(names, sizeof(names), "w%d", i);
 	constant(g, names, 3, dims, w, (size_t)in * out);
 	snprintf(names, sizeof(names), "sw%d", i);
@@ -91,13 +73,13 @@ static void layer(struct pb *g, int i, uint32_t in, uint32_t out)
 
 static struct pb network(uint32_t *inputs, uint32_t *classes)
 {
-	uint32_t layers = range(2, 3), width[4];
+	uint32_t layers = chance_range(&seed, 2, 3), width[4];
 	struct pb g = { .p = NULL }, in, out = { .p = NULL };
 	const uint8_t zero = 0;
 	char last[16];
 
 	for (uint32_t i = 0; i <= layers; i++)
-		width[i] = i == 0 ? range(24, MOST_IN) : range(6, MOST_OUT);
+		width[i] = i == 0 ? chance_range(&seed, 24, MOST_IN) : chance_range(&seed, 6, MOST_OUT);
 	*inputs = width[0];
 	*classes = width[layers];
 	for (uint32_t i = 0; i < layers; i++)
@@ -132,15 +114,15 @@ static void random_board(struct rivulet_board *b)
 	char why[256];
 
 	demand(rivulet_board_load(b, "sc-edge", why, sizeof(why)), "board", why);
-	b->sc_lanes = 1u << range(0, 5);
-	b->sc_blocks = range(1, 4);
-	b->sc_and_bin_mcycles = range(1000, 20000);
-	b->sc_and_bin_fj = range(20, 30000);
-	b->static_uw = range(0, 200);
-	b->levels = range(3, 6);
+	b->sc_lanes = 1u << chance_range(&seed, 0, 5);
+	b->sc_blocks = chance_range(&seed, 1, 4);
+	b->sc_and_bin_mcycles = chance_range(&seed, 1000, 20000);
+	b->sc_and_bin_fj = chance_range(&seed, 20, 30000);
+	b->static_uw = chance_range(&seed, 0, 200);
+	b->levels = chance_range(&seed, 3, 6);
 	for (uint32_t l = 0; l < b->levels; l++) {
-		b->level[l].hz = (l ? b->level[l - 1].hz : 200000000) + range(1, 300) * 1000000ull;
-		b->level[l].microvolt = (l ? b->level[l - 1].microvolt : 800000) + range(0, 3) * 50000;
+		b->level[l].hz = (l ? b->level[l - 1].hz : 200000000) + chance_range(&seed, 1, 300) * 1000000ull;
+		b->level[l].microvolt = (l ? b->level[l - 1].microvolt : 800000) + chance_range(&seed, 0, 3) * 50000;
 		b->level[l].static_uw = b->static_uw;
 	}
 }
@@ -155,7 +137,7 @@ static void random_data(struct instance *x)
 
 	demand(rivulet_eval_new(x->onnx.p, x->onnx.n, &o, &x->eval, &err), "evaluator", err.msg);
 	for (uint32_t i = 0; i < EXAMPLES * x->inputs; i++)
-		x->x[i] = (uint8_t)range(0, 255);
+		x->x[i] = (uint8_t)chance_range(&seed, 0, 255);
 	x->data = (struct rivulet_eval_data){ .u8 = x->x, .labels = x->label, .count = EXAMPLES,
 					      .size = x->inputs };
 	demand(rivulet_eval_scores(x->eval, &int8, &x->data, 0, scores, &err) != EXAMPLES, "scores", err.msg);
@@ -165,8 +147,8 @@ static void random_data(struct instance *x)
 		for (uint32_t k = 1; k < x->classes; k++)
 			if (s[k] > s[x->label[i]])
 				x->label[i] = (uint8_t)k;
-		if (range(0, 9) == 0)
-			x->label[i] = (uint8_t)range(0, x->classes - 1);
+		if (chance_range(&seed, 0, 9) == 0)
+			x->label[i] = (uint8_t)chance_range(&seed, 0, x->classes - 1);
 	}
 }
 
@@ -185,16 +167,16 @@ static void random_ways(struct instance *x)
 {
 	bool taken[RIVULET_SC_MAX + 1] = { false };
 
-	x->p.n_ways = range(6, WAYS);
+	x->p.n_ways = chance_range(&seed, 6, WAYS);
 	for (uint32_t w = 0; w < x->p.n_ways; w++) {
-		uint32_t l = range(8, range(0, 1) ? 40 : RIVULET_SC_MAX);
+		uint32_t l = chance_range(&seed, 8, chance_range(&seed, 0, 1) ? 40 : RIVULET_SC_MAX);
 
 		while (taken[l])
 			l = l % RIVULET_SC_MAX + 1;
 		taken[l < 8 ? 8 : l] = true;
 		x->way[w].length = l < 8 ? 8 : l;
 	}
-	if (range(0, 3) == 0)
+	if (chance_range(&seed, 0, 3) == 0)
 		x->way[0].length = 0;
 }
 
@@ -204,22 +186,22 @@ static void random_problem(struct instance *x)
 	struct rivulet_plan_problem *p = &x->p;
 	uint32_t top = x->board.levels;
 
-	p->n_levels = range(1, 3);
-	p->objective = (enum rivulet_plan_objective)range(0, 2);
+	p->n_levels = chance_range(&seed, 1, 3);
+	p->objective = (enum rivulet_plan_objective)chance_range(&seed, 0, 2);
 	p->best = 900000;
 	p->worst = 300000;
-	p->tolerance = range(0, 2) * 10000;
-	p->penalty = uniform(0, 0.5);
-	p->base_power = range(0, 1) ? 0 : uniform(0, 1e-2);
-	p->rate = range(0, 2) ? 0 : uniform(10, 1000);
-	p->awake = range(0, 1);
+	p->tolerance = chance_range(&seed, 0, 2) * 10000;
+	p->penalty = chance_uniform(&seed, 0, 0.5);
+	p->base_power = chance_range(&seed, 0, 1) ? 0 : chance_uniform(&seed, 0, 1e-2);
+	p->rate = chance_range(&seed, 0, 2) ? 0 : chance_uniform(&seed, 10, 1000);
+	p->awake = chance_range(&seed, 0, 1);
 	for (uint32_t i = 0; i < p->n_levels; i++) {
-		top = range(p->n_levels - 1 - i, top - 1);
+		top = chance_range(&seed, p->n_levels - 1 - i, top - 1);
 		p->level[i].level = top;
-		p->level[i].joule = uniform(1, 100);
-		p->level[i].least = (uint32_t)(x->o.ppm[range(0, p->n_ways - 1)] * uniform(0.85, 1.0));
+		p->level[i].joule = chance_uniform(&seed, 1, 100);
+		p->level[i].least = (uint32_t)(x->o.ppm[chance_range(&seed, 0, p->n_ways - 1)] * chance_uniform(&seed, 0.85, 1.0));
 	}
-	p->constraint = x->o.seconds[range(0, p->n_ways - 1)][p->level[0].level] * uniform(1.0, 2.0);
+	p->constraint = x->o.seconds[chance_range(&seed, 0, p->n_ways - 1)][p->level[0].level] * chance_uniform(&seed, 1.0, 2.0);
 }
 
 /* ---- the device ---- */

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "rivulet_compiler.h"
 #include "rivulet_kernels.h"
 #include "rivulet_sc.h"
@@ -23,10 +23,7 @@ static int8_t w[OUTS * TERMS];
 
 static double now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+	return 1e-9 * (double)clock_ns();
 }
 
 static struct rvl_kernel *make_kernel(uint32_t length)

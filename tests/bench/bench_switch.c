@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "../qgraph.h"
 #include "backend.h"
+#include "clock.h"
 #include "power.h"
 #include "rivulet.h"
 #include "rivulet_eval.h"
@@ -76,14 +76,6 @@ static void check(int r, const char *what, const char *why)
 {
 	if (r < 0)
 		die(what, why && *why ? why : strerror(-r));
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 /* ---- the network, and what it answers at each length ---- */
@@ -308,19 +300,19 @@ static void first_run(struct bench *b)
 
 static void switch_to(struct bench *b, uint32_t level)
 {
-	uint64_t asked = now_ns(), end;
+	uint64_t asked = clock_ns(), end;
 	struct rvl_text err;
 
 	b->now = (struct switching){ .level = level };
 	check(rvl_devfreq_pin(&b->devfreq, b->board.level[level].hz, &err), "devfreq", err.s);
-	b->call[b->count] = (double)(now_ns() - asked) / 1e3;
+	b->call[b->count] = (double)(clock_ns() - asked) / 1e3;
 	b->now.current = current_seq(b);
 	b->now.told = true;
 	b->full += b->under_way == IN_FLIGHT;
-	for (end = now_ns() + WAIT_MS * 1000000ull; !b->now.seen;) {
+	for (end = clock_ns() + WAIT_MS * 1000000ull; !b->now.seen;) {
 		struct pollfd p = { .fd = rivulet_runtime_fd(b->rt), .events = POLLIN };
 
-		if (now_ns() > end)
+		if (clock_ns() > end)
 			die("switch", "no job ran at the level that was asked for");
 		poll(&p, 1, 1000);
 		check(rivulet_runtime_dispatch(b->rt), "dispatch", NULL);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "chance.h"
 #include "config.h"
 #include "files.h"
 #include "suite.h"
@@ -241,10 +242,7 @@ static uint64_t seed = 0x13198a2e03707344ull;
 
 static uint32_t chance(uint32_t below)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (uint32_t)((seed >> 16) % below);
+	return (uint32_t)((xorshift(&seed) >> 16) % below);
 }
 
 /* Proves that no text crashes the parser, and that what it accepts is within the limits. */

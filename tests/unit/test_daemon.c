@@ -5,6 +5,7 @@
  */
 #include "daemon_rig.h"
 
+#include "chance.h"
 #include "rivulet_compiler.h"
 #include "rivulet_crc32c.h"
 #include "suite.h"
@@ -16,10 +17,7 @@ static uint64_t seed = 0xa4093822299f31d0ull;
 
 static uint32_t chance(uint32_t below)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (uint32_t)((seed >> 16) % below);
+	return (uint32_t)((xorshift(&seed) >> 16) % below);
 }
 
 static void picture(float *p, uint32_t number)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "chance.h"
 #include "dut.h"
 #include "worker.h"
 
@@ -734,25 +735,17 @@ START_TEST(test_no_access_after_acknowledge)
 END_TEST
 
 /* G11: programs of chance; nothing is known of them but that they hurt nobody. */
-static uint64_t next_random(uint64_t *s)
-{
-	*s ^= *s << 13;
-	*s ^= *s >> 7;
-	*s ^= *s << 17;
-	return *s;
-}
-
 static void random_program(struct dut *t, struct rivulet_desc *d)
 {
 	uint64_t seed = 0x9e3779b97f4a7c15u * (attacks + 1);
 	struct rivulet_insn *code = (struct rivulet_insn *)(t->mem + DUT_CODE + 0x1000);
 
 	for (int i = 0; i < 63; i++) {
-		uint64_t r = next_random(&seed);
+		uint64_t r = xorshift(&seed);
 
 		/* a valid operation in its queue, small counts now and then, so that some get far */
-		code[i].w[0] = (next_random(&seed) & ~0x7fffull) | (r % 6 + 1) | (r >> 8 & 3) << 4;
-		code[i].w[1] = next_random(&seed) & (r & 0x10000 ? 0x0010040100401fffull : ~0ull);
+		code[i].w[0] = (xorshift(&seed) & ~0x7fffull) | (r % 6 + 1) | (r >> 8 & 3) << 4;
+		code[i].w[1] = xorshift(&seed) & (r & 0x10000 ? 0x0010040100401fffull : ~0ull);
 	}
 	memset(&code[63], 0, 16);
 	code[63].w[0] = 6 | 1 << 16;

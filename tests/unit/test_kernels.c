@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chance.h"
 #include "conv/conv_cases.h"
 #include "rivulet_kernels.h"
 #include "suite.h"
@@ -18,10 +19,7 @@ static uint64_t seed = 0x2545f4914f6cdd1du;
 
 static uint32_t rnd(uint32_t n)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (uint32_t)(seed >> 32) % n;
+	return (uint32_t)(xorshift(&seed) >> 32) % n;
 }
 
 static float rnd_float(float lo, float hi)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "chance.h"
 #include "graph.h"
 #include "suite.h"
 #include "unit/pbuild.h"
@@ -707,37 +708,29 @@ START_TEST(truncation_at_every_byte_is_survived)
 }
 END_TEST
 
-static uint64_t next_random(uint64_t *s)
-{
-	*s ^= *s << 13;
-	*s ^= *s >> 7;
-	*s ^= *s << 17;
-	return *s;
-}
-
 /* Flips, overwrites, deletes, repeats or shuffles some bytes. */
 static size_t mutate(uint8_t *p, size_t n, uint64_t *s)
 {
-	uint64_t edits = 1 + next_random(s) % 4;
+	uint64_t edits = 1 + xorshift(s) % 4;
 
 	while (edits--) {
-		size_t at = next_random(s) % n, from = next_random(s) % n;
-		size_t len = 1 + next_random(s) % 8;
+		size_t at = xorshift(s) % n, from = xorshift(s) % n;
+		size_t len = 1 + xorshift(s) % 8;
 
 		len = at + len > n ? n - at : len;
 		len = from + len > n ? n - from : len;
-		switch (next_random(s) % 5) {
+		switch (xorshift(s) % 5) {
 		case 0:
-			p[at] ^= (uint8_t)(1u << next_random(s) % 8);
+			p[at] ^= (uint8_t)(1u << xorshift(s) % 8);
 			break;
 		case 1:
-			p[at] = (uint8_t)next_random(s);
+			p[at] = (uint8_t)xorshift(s);
 			break;
 		case 2:
 			memmove(p + at, p + from, len);
 			break;
 		case 3:
-			memset(p + at, next_random(s) % 2 ? 0xff : 0, len);
+			memset(p + at, xorshift(s) % 2 ? 0xff : 0, len);
 			break;
 		default:
 			if (n > len + 1) {

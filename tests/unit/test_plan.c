@@ -10,31 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chance.h"
 #include "plan_oracle.h"
 #include "rivulet_crc32c.h"
 #include "suite.h"
 
 static struct rvl_err err;
 static uint64_t seed;
-
-static uint64_t rnd(void)
-{
-	uint64_t z = seed += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
-}
-
-static double uniform(double lo, double hi)
-{
-	return lo + (hi - lo) * (double)(rnd() >> 11) / 9007199254740992.0;
-}
-
-static uint32_t range(uint32_t lo, uint32_t hi)
-{
-	return lo + (uint32_t)(rnd() % (hi - lo + 1));
-}
 
 /* ---- an instance with made-up costs and accuracies ---- */
 
@@ -63,24 +45,24 @@ static void make(struct instance *x, uint64_t s, uint32_t ways, uint32_t levels)
 	for (uint32_t w = 0; w < ways; w++) {
 		uint32_t bits = 8 + w * 240 / ways;
 
-		x->way[w].length = w == 0 && range(0, 2) == 0 ? 0 : bits;
-		x->o.ppm[w] = (uint32_t)(900000 - 300000.0 * 8 / bits - uniform(0, 60000));
+		x->way[w].length = w == 0 && chance_range(&seed, 0, 2) == 0 ? 0 : bits;
+		x->o.ppm[w] = (uint32_t)(900000 - 300000.0 * 8 / bits - chance_uniform(&seed, 0, 60000));
 		for (uint32_t l = 0; l < RIVULET_LEVELS; l++) {
-			x->way[w].seconds[l] = bits * 1e-3 / (l + 2) * uniform(0.99, 1.01);
-			x->way[w].joule[l] = bits * 1e-5 * (1 + l * l * 0.05) * uniform(0.99, 1.01);
+			x->way[w].seconds[l] = bits * 1e-3 / (l + 2) * chance_uniform(&seed, 0.99, 1.01);
+			x->way[w].joule[l] = bits * 1e-5 * (1 + l * l * 0.05) * chance_uniform(&seed, 0.99, 1.01);
 			x->o.seconds[w][l] = x->way[w].seconds[l];
 			x->o.joule[w][l] = x->way[w].joule[l];
 		}
 	}
 	x->o.p = &x->p;
 	x->p = (struct rivulet_plan_problem){ .way = x->way, .n_ways = ways, .n_levels = levels,
-		.constraint = uniform(0.001, 0.02), .base_power = range(0, 1) ? uniform(0, 1e-2) : 0,
-		.rate = range(0, 3) ? 0 : uniform(1, 10), .awake = range(0, 1),
-		.objective = (enum rivulet_plan_objective)range(0, 2), .best = 900000, .worst = 600000,
-		.tolerance = range(0, 30000), .penalty = uniform(0, 0.4), .accuracy = ppm_of, .ctx = x };
+		.constraint = chance_uniform(&seed, 0.001, 0.02), .base_power = chance_range(&seed, 0, 1) ? chance_uniform(&seed, 0, 1e-2) : 0,
+		.rate = chance_range(&seed, 0, 3) ? 0 : chance_uniform(&seed, 1, 10), .awake = chance_range(&seed, 0, 1),
+		.objective = (enum rivulet_plan_objective)chance_range(&seed, 0, 2), .best = 900000, .worst = 600000,
+		.tolerance = chance_range(&seed, 0, 30000), .penalty = chance_uniform(&seed, 0, 0.4), .accuracy = ppm_of, .ctx = x };
 	for (uint32_t i = 0; i < levels; i++)
 		x->p.level[i] = (struct rivulet_plan_level){ .level = RIVULET_LEVELS - 1 - i,
-			.least = range(500000, 860000), .joule = uniform(10, 100) };
+			.least = chance_range(&seed, 500000, 860000), .joule = chance_uniform(&seed, 10, 100) };
 }
 
 static void check_missing(const struct instance *x, const struct rivulet_plan_answer *a)
@@ -181,10 +163,10 @@ START_TEST(reward_is_the_best_of_all)
 
 		make(&x, s * 991, 9, 3 + s % 3);
 		x.p.objective = RIVULET_PLAN_REWARD;
-		x.p.constraint = uniform(0.02, 0.2);
-		x.p.penalty = uniform(0, 1);
+		x.p.constraint = chance_uniform(&seed, 0.02, 0.2);
+		x.p.penalty = chance_uniform(&seed, 0, 1);
 		for (uint32_t w = 0; w < x.p.n_ways; w++)
-			x.o.ppm[w] = range(800000, 900000);
+			x.o.ppm[w] = chance_range(&seed, 800000, 900000);
 		/* A small share wants accuracy, a large one runs: the levels' wishes go against the order. */
 		for (uint32_t i = 0; i < x.p.n_levels; i++) {
 			x.p.level[i].least = 0;
@@ -467,8 +449,8 @@ START_TEST(noise_in_a_file)
 	seed = 20261121;
 	for (int i = 0; i < 20000; i++) {
 		memcpy(copy, b.data, b.size);
-		for (uint32_t k = range(1, 3); k; k--)
-			copy[range(0, (uint32_t)(b.size - tail - 1))] = alphabet[range(0, sizeof(alphabet) - 2)];
+		for (uint32_t k = chance_range(&seed, 1, 3); k; k--)
+			copy[chance_range(&seed, 0, (uint32_t)(b.size - tail - 1))] = alphabet[chance_range(&seed, 0, sizeof(alphabet) - 2)];
 		sprintf(copy + b.size - tail, "crc32c %08x\n", rivulet_crc32c(0, copy, b.size - tail));
 		if (rivulet_plan_parse(&q, copy, b.size, &err))
 			continue;

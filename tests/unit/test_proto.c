@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chance.h"
 #include "rivulet_proto.h"
 #include "suite.h"
 
@@ -210,10 +211,7 @@ static uint64_t seed = 0x243f6a8885a308d3ull;
 
 static uint32_t chance(uint32_t below)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (uint32_t)((seed >> 16) % below);
+	return (uint32_t)((xorshift(&seed) >> 16) % below);
 }
 
 static void mutate(unsigned char *raw, size_t size)

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#include "chance.h"
 #include "vm.h"
 
 #define FUZZ_FILES	3	/* open nodes of a worker */

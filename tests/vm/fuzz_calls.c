@@ -11,14 +11,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/** fuzz_random() - splitmix64 */
 uint64_t fuzz_random(struct fuzz_thread *t)
 {
-	uint64_t z = t->random += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
+	return splitmix(&t->random);
 }
 
 uint32_t fuzz_below(struct fuzz_thread *t, uint32_t n)

@@ -12,6 +12,7 @@
  * does no good job, or a complaint of the kernel. It is told with the seed, the round and the last calls;
  * "--seed S --rounds R,R" makes that round again.
  */
+#include "clock.h"
 #include "fuzz.h"
 
 #include <pthread.h>
@@ -24,7 +25,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ROUND_CALLS	4000	/* of all workers together */
@@ -66,10 +66,7 @@ void vm_skip(const char *why)
 
 static uint64_t now_ms(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+	return clock_ns() / 1000000;
 }
 
 /* ---- a worker ---- */

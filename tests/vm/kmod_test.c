@@ -3,13 +3,13 @@
  * Tests of the kernel driver, from userspace. Each test is a child process; after each, nothing of
  * it may live in the driver. Output is TAP; "kmod_test PATTERN..." runs those whose name holds one.
  */
+#include "clock.h"
 #include "vm.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LIMIT_S		(180 * vm_slow())	/* of one test, to end what hangs */
@@ -89,10 +89,7 @@ static int leaks(void)
 
 static double seconds(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+	return (double)clock_ns() / 1e9;
 }
 
 /* Is a test wanted by any of the patterns, or are there none? */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The NPU through raw ioctls, for tests: whatever fails here fails the test. */
+#include "chance.h"
 #include "vm.h"
 
 #include <dirent.h>
@@ -192,12 +193,8 @@ void vm_noise(void *p, size_t n, uint64_t seed)
 	uint8_t *b = p;
 
 	seed = seed * 0x9e3779b97f4a7c15ull + 1;
-	for (size_t i = 0; i < n; i++) {
-		seed ^= seed << 13;
-		seed ^= seed >> 7;
-		seed ^= seed << 17;
-		b[i] = (uint8_t)(seed >> 24);
-	}
+	for (size_t i = 0; i < n; i++)
+		b[i] = (uint8_t)(xorshift(&seed) >> 24);
 }
 
 void vm_put(struct vm_prog *p, struct rivulet_decoded d)

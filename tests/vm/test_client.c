@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* What a file has besides buffers: queues, performance monitors, a reputation. */
+#include "clock.h"
 #include "vm.h"
 
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 static int submit_to(int fd, int priority, struct vm_job *j)
@@ -371,10 +371,7 @@ static void slow_for_long(void)
 
 static int64_t now_ms(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000ll + t.tv_nsec / 1000000;
+	return (int64_t)(clock_ns() / 1000000);
 }
 
 /*
