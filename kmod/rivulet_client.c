@@ -28,17 +28,17 @@ void rvl_perfmon_put(struct rvl_perfmon *perfmon)
 		kfree(perfmon);
 }
 
-/* Count a job that ended; @st is zero if not to be believed. Called with rvl_device.lock held. */
+/* Count a job that ended, by what rvl_hw_outcome() had to say. Called with rvl_device.lock held. */
 void rvl_perfmon_add(struct rvl_perfmon *perfmon, const struct rivulet_status *st,
-		     const struct rvl_outcome *out)
+		     u64 ns, int error)
 {
 	const __le64 *counted = &st->load_busy;
 	u64 *value = perfmon->value;
 	u32 i;
 
 	value[DRM_RIVULET_PERF_JOBS]++;
-	value[DRM_RIVULET_PERF_FAILED] += !!out->error;
-	value[DRM_RIVULET_PERF_TIME] += out->device_ns;
+	value[DRM_RIVULET_PERF_FAILED] += !!error;
+	value[DRM_RIVULET_PERF_TIME] += ns;
 	value[DRM_RIVULET_PERF_CYCLES] += le64_to_cpu(st->cycles);
 	value[DRM_RIVULET_PERF_ENERGY] += le64_to_cpu(st->energy);
 	/* In both in the same order. */
@@ -180,19 +180,31 @@ int rvl_client_open(struct drm_device *drm, struct drm_file *file)
 	return 0;
 }
 
+/*
+ * Runs where jobs are taken from queues, one work at a time: taking one puts its queue back among
+ * those looked at, even when it was stopped meanwhile, and then it is freed there
+ * (drm_sched_entity_pop_job() of 6.12).
+ */
+static void rvl_client_stop(struct work_struct *work)
+{
+	struct rvl_client *client = container_of(work, struct rvl_client, work);
+	u32 i;
+
+	/* Not destroy(), which waits for as long as another driver's fence may take. */
+	for (i = 0; i < RVL_PRIORITIES; i++)
+		drm_sched_entity_fini(&client->queue[i].entity);
+}
+
 /* drm_driver.postclose: jobs not yet issued are dropped, issued ones run out. */
 void rvl_client_close(struct drm_device *drm, struct drm_file *file)
 {
 	struct rvl_client *client = file->driver_priv;
 	struct rvl_perfmon *perfmon;
 	unsigned long id;
-	u32 i;
 
-	for (i = 0; i < RVL_PRIORITIES; i++) {
-		/* Not destroy(), which waits for as long as another driver's fence may take. */
-		drm_sched_entity_fini(&client->queue[i].entity);
-		mutex_destroy(&client->queue[i].submit_lock);
-	}
+	INIT_WORK(&client->work, rvl_client_stop);
+	queue_work(client->rdev->sched.submit_wq, &client->work);
+	flush_work(&client->work);
 	xa_for_each(&client->perfmons, id, perfmon)
 		rvl_perfmon_put(perfmon);
 	rvl_client_put(client);

@@ -226,12 +226,6 @@ static inline struct rvl_job *to_rvl_job(struct drm_sched_job *job)
 	return container_of(job, struct rvl_job, base);
 }
 
-/* How the driver sees that a job ended. */
-struct rvl_outcome {
-	int error;
-	u64 device_ns;
-};
-
 /* What userspace is told by uevent: RIVULET_EVENT, RIVULET_REASON. */
 enum rvl_event { RVL_EVENT_HANG, RVL_EVENT_FORCED, RVL_EVENT_LOST, RVL_EVENT_COUNT };
 
@@ -260,8 +254,7 @@ bool rvl_hw_gone(struct rvl_device *rdev);
 bool rvl_hw_frozen_at(struct rvl_device *rdev, u32 seq);
 void rvl_hw_issue(struct rvl_device *rdev, u32 seq, const struct rivulet_desc *desc);
 bool rvl_hw_retired(struct rvl_device *rdev, u32 seq);
-void rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rivulet_status *st,
-		    struct rvl_outcome *out);
+int rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rivulet_status *st, u64 *ns);
 void rvl_hw_resume(struct rvl_device *rdev, u32 seq);
 int rvl_hw_abort(struct rvl_device *rdev, u32 seq);
 int rvl_hw_reset(struct rvl_device *rdev, u32 base);
@@ -301,7 +294,7 @@ void rvl_hwmon_init(struct rvl_device *rdev);
 struct rvl_perfmon *rvl_perfmon_get(struct rvl_client *client, u32 id);
 void rvl_perfmon_put(struct rvl_perfmon *perfmon);
 void rvl_perfmon_add(struct rvl_perfmon *perfmon, const struct rivulet_status *st,
-		     const struct rvl_outcome *out);
+		     u64 ns, int error);
 bool rvl_client_blame(struct rvl_client *client);
 void rvl_client_put(struct rvl_client *client);
 int rvl_client_open(struct drm_device *drm, struct drm_file *file);

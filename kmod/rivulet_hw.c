@@ -218,26 +218,20 @@ bool rvl_hw_retired(struct rvl_device *rdev, u32 seq)
 
 /*
  * Read the status of a retired job. @st: what the device wrote; zero if that is not to be believed.
- * The device is not trusted more than a wire: a status that is not the job's or fails its checksum
- * is the device's fault and reads as -EIO. Called with rdev->lock held.
+ * @ns: how long it ran. The device is not trusted more than a wire: a status that is not the job's
+ * or fails its checksum is the device's fault. Called with rdev->lock held. Returns the job's error.
  */
-void rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rivulet_status *st,
-		    struct rvl_outcome *out)
+int rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rivulet_status *st, u64 *ns)
 {
-	s64 ns;
-
-	*out = (struct rvl_outcome){ .error = -EIO };
 	*st = rdev->mem[seq & 1].status;
 	if (!rvl_status_valid(st, seq)) {
 		memset(st, 0, sizeof(*st));
 		drm_err_ratelimited(&rdev->drm, "job %u: no valid status (frozen %u, fault %u)\n",
 				    seq, rvl_rd(rdev, RIVULET_REG_FROZEN),
 				    rvl_rd(rdev, RIVULET_REG_FROZEN_FAULT));
-		return;
 	}
-	ns = le64_to_cpu(st->end) - le64_to_cpu(st->start);
-	out->error = rvl_state_error(le32_to_cpu(st->state));
-	out->device_ns = max(ns, 0);
+	*ns = max_t(s64, le64_to_cpu(st->end) - le64_to_cpu(st->start), 0);
+	return rvl_state_error(le32_to_cpu(st->state));
 }
 
 /* Does the queue stand still at this entry? Meaningful after DONE_SEQ was seen to pass it. */

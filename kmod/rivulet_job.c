@@ -234,19 +234,19 @@ static void rvl_queue_fault(struct rvl_device *rdev, struct rvl_job *job)
 
 static void rvl_queue_retire(struct rvl_device *rdev, struct rvl_job *job)
 {
-	struct rvl_outcome out;
+	u64 ns;
+	int error = rvl_hw_outcome(rdev, job->seq, &job->status, &ns);
 
-	rvl_hw_outcome(rdev, job->seq, &job->status, &out);
-	atomic64_add(out.device_ns, &job->client->busy_ns);
+	atomic64_add(ns, &job->client->busy_ns);
 	atomic64_add(le64_to_cpu(job->status.cycles), &job->client->cycles);
 	if (job->perfmon)
-		rvl_perfmon_add(job->perfmon, &job->status, &out);
+		rvl_perfmon_add(job->perfmon, &job->status, ns, error);
 	/* Asked once for each freeze, because each job is retired once. */
 	if (rvl_hw_frozen_at(rdev, job->seq))
 		rvl_hw_resume(rdev, job->seq);
-	if (out.error == -EIO)
+	if (error == -EIO)
 		rvl_queue_fault(rdev, job);
-	rvl_queue_finish(rdev, job, out.error ? job->verdict ?: out.error : 0);
+	rvl_queue_finish(rdev, job, error ? job->verdict ?: error : 0);
 }
 
 /*

@@ -248,15 +248,22 @@ static bool complaint(const char *line)
 	return false;
 }
 
+/* The kernel's complaints; of the first also the report, which its log may lose by the end. */
 static void check_log(void)
 {
+	static int more = 120;
+	static bool found;
 	char line[8192];
 	ssize_t n;
 
 	while ((n = read(kernel_log, line, sizeof(line) - 1)) > 0 || (n < 0 && errno == EPIPE)) {
 		line[n > 0 ? n : 0] = '\0';
-		if (n > 0 && complaint(line))
+		if (n > 0 && complaint(line)) {
 			fuzz_finding(sh, "the kernel says: %s", line);
+			found = true;
+		} else if (n > 0 && found && more-- > 0) {
+			printf("#   %s", line);
+		}
 	}
 }
 

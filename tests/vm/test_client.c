@@ -5,6 +5,7 @@
 
 #include <linux/capability.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -398,10 +399,41 @@ static void cap_is_per_job(void)
 	vm_client_good(&b);
 }
 
+/*
+ * What was queued is taken one job at a time, and a file may close at any moment of that. Afterwards nothing
+ * points to its queues: the kernel's checks of freed memory would see it at the next job.
+ */
+static void closed_busy(void)
+{
+	struct vm_client good = vm_reporter();
+	struct drm_rivulet_job jobs[16];
+	struct vm_job j;
+
+	for (unsigned int i = 0; i < 300; i++) {
+		struct vm_client c = vm_client();
+		struct drm_rivulet_submit s = {
+			.jobs = (uintptr_t)jobs, .count = 16, .stride = sizeof(jobs[0]),
+		};
+
+		vm_client_job(&c, &j);
+		for (int n = 0; n < 16; n++)
+			jobs[n] = j.job;
+		OK(!vm_ioctl(c.fd, DRM_IOCTL_RIVULET_SUBMIT, &s));
+		OK(!munmap(c.code.map, c.code.size));
+		OK(!munmap(c.from.map, c.from.size));
+		OK(!munmap(c.to.map, c.to.size));
+		usleep(i * 37 % 700);
+		OK(!close(c.fd));
+		vm_client_submit(&good, i);
+	}
+	vm_client_good(&good);
+}
+
 const struct vm_test vm_client_tests[] = {
 	{ "priority_privilege", "raising the priority needs CAP_SYS_NICE, lowering it does not", priority_privilege },
 	{ "priority_order", "queued jobs of a higher priority overtake, those of one priority never do",
 	  priority_order },
+	{ "client_closed_busy", "files closed while their jobs are being taken leave no queue behind", closed_busy },
 	{ "client_churn", "thousands of files opened and closed cost no memory", churn },
 	{ "perfmon_values", "a monitor holds the sum over its jobs, before their fences tell", perfmon_values },
 	{ "perfmon_life", "failed jobs are counted; a monitor may go before its jobs", perfmon_life },
