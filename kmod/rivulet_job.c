@@ -331,6 +331,9 @@ static void rvl_queue_reissue(struct rvl_device *rdev)
 
 	guard(rvl_lock)(rdev);
 	rdev->live = true;
+	/* Asked for since the reset. A clocked device is asked with request_lock held only. */
+	if (!rdev->clk_count && rvl_hw_level(rdev) != rdev->level)
+		rvl_hw_set_level(rdev, rdev->level);
 	for (i = 0; i < rdev->waiting; i++) {
 		job = rdev->wait[i];
 		if (job->issued_at && rvl_hw_retired(rdev, job->seq))
