@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define RDONLY_EXPORT	0
+#define ROUNDS		(2000 / vm_slow())	/* of a race between two threads */
 
 static void share_writable(void)
 {
@@ -190,7 +191,7 @@ static void import_after_own(void)
 
 	w.handle = own.handle;
 	OK(!pthread_create(&thread, NULL, watch_rights, &w));
-	for (int i = 0; i < 2000; i++) {
+	for (unsigned int i = 0; i < ROUNDS; i++) {
 		struct drm_rivulet_bo_create again = { .size = 8192 };
 
 		vm_close_handle(w.fd, w.handle);
@@ -228,7 +229,7 @@ static void export_twice(void)
 	int ro, rw;
 
 	OK(!pthread_create(&thread, NULL, export_writable, &w));
-	for (int i = 0; i < 2000; i++) {
+	for (unsigned int i = 0; i < ROUNDS; i++) {
 		struct drm_rivulet_bo_create own = { .size = 8192 };
 
 		OK(!vm_ioctl(w.fd, DRM_IOCTL_RIVULET_BO_CREATE, &own));
@@ -272,7 +273,7 @@ static void map_while_closing(void)
 	pthread_t thread;
 
 	OK(!pthread_create(&thread, NULL, map_again, &w));
-	for (int i = 0; i < 3000; i++) {
+	for (unsigned int i = 0; i < ROUNDS; i++) {
 		OK(!vm_import(w.fd, heap, &w.handle));
 		OK(!vm_map_offset(w.fd, w.handle, &offset));
 		w.offset = offset;
