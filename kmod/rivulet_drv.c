@@ -82,10 +82,7 @@ static void rvl_show_fdinfo(struct drm_printer *p, struct drm_file *file)
 	drm_show_memory_stats(p, file);
 }
 
-/*
- * The core denies a render node what takes a master, but not an accel node, whose files have none
- * either: these two follow the pointer.
- */
+/* These follow the file's master, which ours lack; the core refuses them on render nodes only. */
 static bool rvl_needs_master(unsigned int cmd)
 {
 	return _IOC_NR(cmd) == _IOC_NR(DRM_IOCTL_GET_UNIQUE) ||

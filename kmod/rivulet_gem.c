@@ -111,7 +111,7 @@ static bool rvl_rights_any(struct drm_file *file, struct drm_gem_object *obj)
 	return any;
 }
 
-/* The rights are those of the file's handles, or of a dma-buf's file, which the core has checked. */
+/* Rights: those of the file's handles, or of a dma-buf's own file, which the core has checked. */
 static int rvl_gem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 {
 	struct dma_buf *source = to_rvl_bo(obj)->source;
