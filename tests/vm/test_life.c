@@ -102,13 +102,15 @@ static bool sleep_system(void)
 	return slept;
 }
 
-/* Of three jobs the first runs when sleep begins; false if the machine was too slow for that. */
-static bool sleep_amid(struct vm_client *a, struct vm_client *b, struct vm_client *c)
+/* Of three jobs the first runs when sleep begins, if that takes less than @ms to begin; else false. */
+static bool sleep_amid(struct vm_client *a, struct vm_client *b, struct vm_client *c, int ms)
 {
 	uint64_t before = vm_epoch(a->fd);
+	char slow[32];
 	bool slept;
 
-	vm_control("inject slow@+1:3000");
+	snprintf(slow, sizeof(slow), "inject slow@+1:%d", ms);
+	vm_control(slow);
 	vm_client_submit(a, 1);
 	vm_client_submit(b, 2);
 	vm_client_submit(c, 3);
@@ -131,10 +133,10 @@ static void system_sleep(void)
 	if (access("/sys/power/pm_test", W_OK))
 		vm_skip("the kernel has no CONFIG_PM_DEBUG");
 	vm_stay_awake();
-	while (!sleep_amid(&a, &b, &c))
-		OK(++tries < 5);
+	while (!sleep_amid(&a, &b, &c, 3000 * (tries + 1)))
+		OK(++tries < 6);
 	while (!sleep_system())
-		OK(++tries < 5);
+		OK(++tries < 8);
 	vm_client_submit(&a, 4);
 	vm_client_good(&a);
 }
