@@ -182,8 +182,7 @@ int rvl_client_open(struct drm_device *drm, struct drm_file *file)
 
 /*
  * Runs where jobs are taken from queues, one work at a time: taking one puts its queue back among
- * those looked at, even when it was stopped meanwhile, and then it is freed there
- * (drm_sched_entity_pop_job() of 6.12).
+ * those looked at, even when it was stopped meanwhile (drm_sched_entity_pop_job() of 6.12).
  */
 static void rvl_client_stop(struct work_struct *work)
 {

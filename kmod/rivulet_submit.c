@@ -324,16 +324,19 @@ static int rvl_push(struct rvl_submit *s, u32 exec_flags)
 
 	drm_exec_init(&exec, DRM_EXEC_IGNORE_DUPLICATES | exec_flags, job->obj_count);
 	ret = rvl_lock_objects(job, &exec);
-	if (!ret) {
-		rvl_hint_deadline(s);
-		guard(mutex)(&s->queue->submit_lock);
-		drm_sched_job_arm(&job->base);
-		trace_rivulet_job_submit(job, s->args.min_level, 0);
-		rvl_publish(s, &job->base.s_fence->finished);
-		drm_sched_entity_push_job(&job->base);
+	if (ret) {
+		drm_exec_fini(&exec);
+		return ret;
 	}
+	rvl_hint_deadline(s);
+	guard(mutex)(&s->queue->submit_lock);
+	drm_sched_job_arm(&job->base);
+	trace_rivulet_job_submit(job, s->args.min_level, 0);
+	rvl_publish(s, &job->base.s_fence->finished);
+	/* Before the job can end: the end of a buffer takes its lock, and others' would be held. */
 	drm_exec_fini(&exec);
-	return ret;
+	drm_sched_entity_push_job(&job->base);
+	return 0;
 }
 
 static int rvl_submit_armed(struct rvl_submit *s, u32 exec_flags)
