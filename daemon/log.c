@@ -125,3 +125,14 @@ void rvl_log(int priority, enum rvl_log_id id, const struct rvl_about *about, co
 	else
 		fprintf(stderr, "<%d>rivuletd: %s\n", priority, text);
 }
+
+void rvl_log_last(const char *fmt, ...)
+{
+	char text[FIELD_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "<%d>%s%s\n", LOG_ERR, to_journal ? "" : "rivuletd: ", text);
+}

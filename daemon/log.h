@@ -59,6 +59,12 @@ void rvl_log_init(int max);
 void rvl_log(int priority, enum rvl_log_id id, const struct rvl_about *about, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/**
+ * rvl_log_last() - the error that ends the process, always by stderr: journald looks for the unit of
+ * an entry at its sender, who is gone by then, but knows that of a stream
+ */
+void rvl_log_last(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 /** rvl_log_message_id() - the 32 hex digits, "" for NONE */
 const char *rvl_log_message_id(enum rvl_log_id id);
 

@@ -114,7 +114,7 @@ static int check_config(void)
 	struct rvl_text err;
 
 	if (rvl_config_load(&c, arg_root, warn_line, NULL, &err)) {
-		rvl_log(LOG_ERR, RVL_LOG_NONE, NULL, "%s", err.s);
+		rvl_log_last("%s", err.s);
 		return EXIT_FAILURE;
 	}
 	if (arg_show)
@@ -132,8 +132,7 @@ static int reload(void)
 	if (r)
 		return r;
 	if (*end || pid <= 1 || pid > INT_MAX || kill((pid_t)pid, SIGHUP)) {
-		rvl_log(LOG_ERR, RVL_LOG_NONE, NULL, "cannot tell process \"%s\" to reload",
-			arg_reload);
+		rvl_log_last("cannot tell process \"%s\" to reload", arg_reload);
 		return EXIT_FAILURE;
 	}
 	return EXIT_SUCCESS;
@@ -235,7 +234,7 @@ int main(int argc, char **argv)
 	if (arg_check || arg_show)
 		return check_config();
 	if (serve(&err)) {
-		rvl_log(LOG_ERR, RVL_LOG_NONE, NULL, "%s", err.s);
+		rvl_log_last("%s", err.s);
 		return EXIT_FAILURE;
 	}
 	return EXIT_SUCCESS;
