@@ -156,8 +156,9 @@ int rvl_manager_run(struct rvl_manager *m)
 {
 	rvl_log(LOG_INFO, RVL_LOG_STARTED, &(struct rvl_about){ .device = m->device.node },
 		"rivuletd " RIVULET_VERSION " is ready, protocol %u", RIVULET_PROTO_MAX);
-	sd_notify(0, "READY=1");
+	/* In this order, so that who waited for it to be ready sees its state. */
 	rvl_manager_notify(m);
+	sd_notify(0, "READY=1");
 	return sd_event_loop(m->event);
 }
 
