@@ -10,6 +10,10 @@
 
 #define DRIVER "rivulet"
 
+/* The kernel announces a node a moment before it opens it to anyone, which may be long on a busy machine. */
+#define RETRIES 50
+#define RETRY_US 100000
+
 static int on_runtime(sd_event_source *source, int fd, uint32_t events, void *data)
 {
 	struct rvl_engine *e = data;
@@ -160,6 +164,26 @@ static bool ours(sd_device *dev)
 	       (!strncmp(node, "/dev/accel/", 11) || strstr(node, "/renderD"));
 }
 
+static void enumerate(struct rvl_device *d, const char *except);
+
+static int on_retry(sd_event_source *source, uint64_t usec, void *data)
+{
+	(void)source;
+	(void)usec;
+	enumerate(data, "");
+	return 0;
+}
+
+/* Look again in a while; false if that was tried often enough, or cannot be. */
+static bool retry(struct rvl_device *d)
+{
+	if (d->tries++ >= RETRIES)
+		return false;
+	d->retry = sd_event_source_disable_unref(d->retry);
+	return sd_event_add_time_relative(d->m->event, &d->retry, CLOCK_MONOTONIC, RETRY_US, 0,
+					  on_retry, d) >= 0;
+}
+
 static void adopt(struct rvl_device *d, sd_device *dev)
 {
 	const char *node, *syspath;
@@ -172,10 +196,13 @@ static void adopt(struct rvl_device *d, sd_device *dev)
 	if (strcmp(d->wanted.s, "auto") && strcmp(d->wanted.s, node))
 		return;
 	if (open_runtime(d, node, &rt, &err)) {
+		if (retry(d))
+			return;
 		rvl_log(LOG_WARNING, RVL_LOG_NONE, &(struct rvl_about){ .device = node },
 			"cannot serve %s", err.s);
 		return;
 	}
+	d->retry = sd_event_source_disable_unref(d->retry);
 	snprintf(d->syspath, sizeof(d->syspath), "%s", syspath);
 	came(d, rt, node);
 	rivulet_runtime_unref(rt);
@@ -211,6 +238,7 @@ static int on_uevent(sd_device_monitor *monitor, sd_device *dev, void *data)
 	(void)monitor;
 	if (sd_device_get_action(dev, &action) < 0 || sd_device_get_syspath(dev, &syspath) < 0)
 		return 0;
+	d->tries = 0;
 	if (action != SD_DEVICE_REMOVE) {
 		adopt(d, dev);
 	} else if (d->present && !strcmp(syspath, d->syspath)) {
@@ -277,6 +305,7 @@ void rvl_device_stop(struct rvl_device *d)
 {
 	sd_device_monitor_unref(d->monitor);
 	d->monitor = NULL;
+	d->retry = sd_event_source_disable_unref(d->retry);
 	d->shared = rvl_engine_put(d->shared);
 	d->pool = rivulet_workers_unref(d->pool);
 }

@@ -162,6 +162,8 @@ struct rvl_device {
 	struct rivulet_workers *pool;
 	struct rvl_engine *shared;	/* the model's */
 	sd_device_monitor *monitor;
+	sd_event_source *retry;		/* looks again for one that could not be opened */
+	unsigned int tries;
 	struct rivulet_level_total past[RIVULET_LEVELS];	/* of engines that are gone */
 };
 

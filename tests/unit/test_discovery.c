@@ -14,6 +14,7 @@ static UMockdevTestbed *bed;
 static UMockdevIoctlBase *ioctls;
 static const char *driver_name = "rivulet";
 static int driver_major = 1;
+static int not_yet;	/* calls that the driver refuses, as one that is just being bound */
 static bool refuse_query;
 
 /* ---- the driver ---- */
@@ -66,7 +67,9 @@ static gboolean on_ioctl(UMockdevIoctlBase *base, UMockdevIoctlClient *client, g
 	(void)base;
 	(void)data;
 	arg = umockdev_ioctl_data_resolve(ptr, 0, _IOC_SIZE(request), &error);
-	if (request == DRM_IOCTL_VERSION)
+	if (not_yet > 0 && not_yet--)
+		err = ENODEV;
+	else if (request == DRM_IOCTL_VERSION)
 		err = mock_version(arg, driver_name, driver_major);
 	else if (request == DRM_IOCTL_RIVULET_QUERY)
 		err = do_query(arg);
@@ -216,6 +219,26 @@ START_TEST(coming_and_going)
 }
 END_TEST
 
+/* Proves that a node which its driver does not serve yet when it is announced is served when it does. */
+START_TEST(served_late)
+{
+	struct rivulet_msg_device e;
+	int sock;
+
+	rig_start_on("", NULL);
+	sock = raw_open();
+	not_yet = 3;
+	plug("rivulet", "accel", "accel0", "261:0");
+	e = next_event(sock);
+	ck_assert_uint_eq(e.device_state, RIVULET_DEVICE_PRESENT);
+	ck_assert_int_eq(not_yet, 0);
+	unplug(ACCEL);
+	e = next_event(sock);
+	ck_assert_uint_eq(e.device_state, RIVULET_DEVICE_ABSENT);
+	rig_stop();
+}
+END_TEST
+
 /* Proves that a loaded model survives its device; nothing can be opened meanwhile. */
 START_TEST(models_stay)
 {
@@ -307,6 +330,7 @@ int main(int argc, char **argv)
 	tcase_add_checked_fixture(t, machine, power_off);
 	tcase_add_test(t, there);
 	tcase_add_test(t, coming_and_going);
+	tcase_add_test(t, served_late);
 	tcase_add_test(t, models_stay);
 	tcase_add_test(t, render_node);
 	tcase_add_loop_test(t, not_ours, 0, 4);
