@@ -165,8 +165,8 @@ static inline struct rvl_bo *to_rvl_bo(struct drm_gem_object *obj)
 /* One open file. Jobs and fences keep it past the file; it keeps device and module. */
 struct rvl_client {
 	refcount_t ref;
-	struct work_struct work;	/* frees it, after */
-	struct rcu_head rcu;		/* the last look of a callback */
+	struct work_struct work;	/* stops its queues; at the end, frees it */
+	struct rcu_head rcu;		/* a callback may look at its queues until then */
 	struct rvl_device *rdev;
 	u32 tag;			/* told to the device, never 0 */
 	struct rvl_queue {

@@ -20,7 +20,7 @@ fuzz-ioctl: # a million calls, in a boot of its own; CALLS=N, SEED=S
 	@scripts/fuzz-ioctl $(or $(CALLS),1000000) $(or $(SEED),1)
 
 .PHONY: check-debug
-check-debug: # the whole VM suite on a kernel with KASAN, lockdep and kmemleak, then failing allocations, then the fuzzer
+check-debug: # the whole VM suite on a kernel with KASAN, lockdep and kmemleak, then the fuzzer, then failing allocations
 	@scripts/install-deps.sh --debug-kernel
 	@scripts/check-debug
 
