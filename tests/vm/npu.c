@@ -811,6 +811,22 @@ const char *vm_sysfs(const char *name)
 	return path;
 }
 
+/** vm_window() - the register window of a PCI device, which no driver may have: one that asks for it takes it away */
+volatile uint32_t *vm_window(const char *device)
+{
+	char path[128];
+	void *p;
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/resource2", device);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	OK(fd >= 0);
+	p = mmap(NULL, RIVULET_WINDOW_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	OK(p != MAP_FAILED);
+	close(fd);
+	return p;
+}
+
 /** vm_stay_awake() - no sleep, hence no reset that is not asked for, until the next test */
 void vm_stay_awake(void)
 {

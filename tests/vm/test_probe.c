@@ -3,33 +3,16 @@
 #include "vm.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define LEVEL(n, field) (RIVULET_REG_LEVEL_TABLE + (n) * sizeof(struct rivulet_level) +                \
 			 offsetof(struct rivulet_level, field))
 
-/* The register window, as root may have it while no driver has: a driver that asks for it takes it away. */
-static volatile uint32_t *window(const char *device)
-{
-	char path[128];
-	void *p;
-	int fd;
-
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/resource2", device);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	OK(fd >= 0);
-	p = mmap(NULL, RIVULET_WINDOW_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	OK(p != MAP_FAILED);
-	close(fd);
-	return p;
-}
-
 /* The errno of binding the device while a register has another value. */
 static int bind_with(const char *device, uint32_t reg, uint32_t value)
 {
 	int fd = open("/sys/bus/pci/drivers/rivulet/bind", O_WRONLY | O_CLOEXEC), error = 0;
-	volatile uint32_t *at = window(device) + reg / 4;
+	volatile uint32_t *at = vm_window(device) + reg / 4;
 	uint32_t truth = *at;
 
 	OK(fd >= 0 && truth != value);
@@ -39,7 +22,7 @@ static int bind_with(const char *device, uint32_t reg, uint32_t value)
 	close(fd);
 	if (!error)
 		vm_driver_file("unbind", device);
-	window(device)[reg / 4] = truth;
+	vm_window(device)[reg / 4] = truth;
 	return error;
 }
 
@@ -97,7 +80,7 @@ static void long_name(void)
 		vm_skip("PCI only");
 	vm_device_name(device);
 	vm_driver_file("unbind", device);
-	name = window(device) + RIVULET_REG_NAME / 4;
+	name = vm_window(device) + RIVULET_REG_NAME / 4;
 	for (int i = 0; i < 8; i++) {
 		truth[i] = name[i];
 		name[i] = 0x78787878;
@@ -105,7 +88,7 @@ static void long_name(void)
 	vm_driver_file("bind", device);
 	vm_info(vm_open(), &info);
 	vm_driver_file("unbind", device);
-	name = window(device) + RIVULET_REG_NAME / 4;
+	name = vm_window(device) + RIVULET_REG_NAME / 4;
 	for (int i = 0; i < 8; i++)
 		name[i] = truth[i];
 	vm_driver_file("bind", device);

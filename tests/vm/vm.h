@@ -150,6 +150,7 @@ void vm_gate_open(struct vm_gate *g);
 bool vm_on_pci(void);
 void vm_device_name(char *name);
 void vm_driver_file(const char *what, const char *name);
+volatile uint32_t *vm_window(const char *device);
 void vm_control(const char *command);
 long vm_control_stat(const char *name);
 void vm_replug(const char *old, const char *fresh);
