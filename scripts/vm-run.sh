@@ -228,7 +228,7 @@ report_failure() {
 	for log in console qemu sim stranger; do
 		[ -s "$dir/$log.log" ] || continue
 		echo "--- $log (last lines)" >&2
-		tail -n 60 "$dir/$log.log" | tr -d '\r' >&2
+		tail -n 200 "$dir/$log.log" | tr -d '\r' >&2
 	done
 }
 
