@@ -325,9 +325,9 @@ static void limit_to(const char *what, unsigned long long start, unsigned long l
  */
 static void limit_to_driver(void)
 {
-	unsigned long long start = 0, end = 0, size;
-	char line[256], symbol[128];
+	unsigned long long start = 0, end, size;
 	FILE *f = fopen("/proc/modules", "re");
+	char line[256];
 
 	while (f && fgets(line, sizeof(line), f))
 		if (sscanf(line, "rivulet %llu %*s %*s %*s %llx", &size, &start) == 2)
@@ -335,16 +335,7 @@ static void limit_to_driver(void)
 	OK(f && start);
 	fclose(f);
 	limit_to("require", start, start + size);
-	f = fopen("/proc/kallsyms", "re");
-	for (start = 0; f && !end && fgets(line, sizeof(line), f);) {
-		if (start)
-			OK(sscanf(line, "%llx", &end) == 1);
-		else if (sscanf(line, "%llx %*c %127s", &size, symbol) == 2 &&
-			 !strcmp(symbol, "drm_sysfs_minor_alloc"))
-			start = size;
-	}
-	OK(end > start);
-	fclose(f);
+	start = vm_symbol("drm_sysfs_minor_alloc", &end);
 	limit_to("reject", start, end);
 }
 

@@ -762,6 +762,27 @@ void vm_sysfs_write(const char *file, const char *text)
 	close(fd);
 }
 
+/** vm_symbol() - where a function of the kernel lies; @end, unless NULL: where the next one does */
+unsigned long long vm_symbol(const char *name, unsigned long long *end)
+{
+	unsigned long long address, start = 0;
+	FILE *f = fopen("/proc/kallsyms", "re");
+	char line[256], symbol[128];
+
+	OK(f);
+	while (fgets(line, sizeof(line), f) && sscanf(line, "%llx %*c %127s", &address, symbol) == 2) {
+		if (start)
+			break;
+		if (!strcmp(symbol, name))
+			start = address;
+	}
+	fclose(f);
+	OK(start && (!end || address > start));
+	if (end)
+		*end = address;
+	return start;
+}
+
 /** vm_udmabuf() - a dma-buf of the pages of a new memfd, which @memfd becomes if it is not NULL */
 int vm_udmabuf(uint64_t size, int *memfd)
 {

@@ -105,6 +105,8 @@ static void trace(void)
 	char *text, *line;
 
 	vm_info(good.fd, &info);
+	/* Without names of tasks, or the scheduler's code is changed too, under whoever runs it. */
+	vm_sysfs_write(TRACING "options/record-cmd", "0");
 	vm_sysfs_write(TRACING "events/rivulet/enable", "1");
 	vm_sysfs_write(TRACING "trace", "\n");
 	vm_client_submit(&good, 1);

@@ -156,6 +156,7 @@ long vm_control_stat(const char *name);
 void vm_replug(const char *old, const char *fresh);
 bool vm_monitor(const char *command);
 void vm_sysfs_write(const char *file, const char *text);
+unsigned long long vm_symbol(const char *name, unsigned long long *end);
 void vm_limit_level(const struct drm_rivulet_device *info, uint32_t lowest, uint32_t highest);
 void vm_pin_level(int fd, uint32_t level);
 void vm_unpin_level(int fd);
