@@ -19,8 +19,8 @@
 #include "kmod/floor/floor.h"
 #include "vm/vm.h"
 
-#define ROUNDS		12	/* turns of each driver */
-#define SAMPLES		150	/* of each kind in a turn, after WARM that do not count */
+#define ROUNDS		20	/* turns of each driver */
+#define SAMPLES		100	/* of each kind in a turn, after WARM that do not count */
 #define WARM		15
 #define DEPTH_ROUNDS	5
 #define GAP_ROUNDS	6
@@ -61,7 +61,7 @@ static void bar(bool kept, const char *what)
 	missed |= !kept;
 }
 
-/* Give the device to a driver; whoever has it loses it. */
+/* Give the device to a driver; whoever has it loses it. What udev does for the new nodes is over then. */
 static void hand_to(const char *driver)
 {
 	char path[128];
@@ -71,6 +71,7 @@ static void hand_to(const char *driver)
 		vm_sysfs_write(path, device);
 	snprintf(path, sizeof(path), "/sys/bus/pci/drivers/%s/bind", driver);
 	vm_sysfs_write(path, device);
+	OK(!system("udevadm settle"));
 }
 
 static int open_floor(void)
