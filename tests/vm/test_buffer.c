@@ -213,14 +213,14 @@ static unsigned long long after_handle(void)
  */
 static int linger(void)
 {
-	int cpu = sched_getcpu(), fd = -1;
 	unsigned long long at;
 	cpu_set_t here;
+	int fd = -1;
 
 	if (access("/sys/kernel/debug/kprobes", F_OK))
 		return -1;
 	CPU_ZERO(&here);
-	CPU_SET(cpu, &here);
+	CPU_SET(sched_getcpu(), &here);
 	OK(!sched_setaffinity(0, sizeof(here), &here));
 	at = after_handle();
 	for (int i = 0; i < BREAKPOINTS; i++)
