@@ -18,7 +18,7 @@
 #include "rivulet_program.h"
 
 #define RIVULET_SOCKET_PATH	"/run/rivuletd/rivuletd.sock"
-#define RIVULET_SOCKET_ENV	"RIVULET_SOCKET"	/* overrides the path, for tests */
+#define RIVULET_SOCKET_ENV	"RIVULETD_SOCKET"	/* environment variable that overrides the path */
 #define RIVULET_PROTO_MIN	1u	/* versions this header can speak */
 #define RIVULET_PROTO_MAX	1u
 #define RIVULET_MSG_MAX		4096u	/* bytes of a packet, header included */

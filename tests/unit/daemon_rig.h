@@ -104,7 +104,7 @@ static inline void rig_dir(void)
 {
 	make_scratch(rig.dir);
 	snprintf(rig.sock, sizeof(rig.sock), "%s/sock", rig.dir);
-	setenv("RIVULET_SOCKET", rig.sock, 1);
+	setenv(RIVULET_SOCKET_ENV, rig.sock, 1);
 }
 
 static inline void rig_start_on(const char *config, const char *node)

@@ -544,9 +544,31 @@ START_TEST(no_daemon)
 	memset(longer, 'a', sizeof(longer));
 	longer[199] = 0;
 	ck_assert_int_eq(rivulet_open(longer, &c), -ENAMETOOLONG);
-	setenv(RIVULET_SOCKET_ENV, "/nonexistent/other", 1);
+}
+END_TEST
+
+/* The man pages name the variable that the library reads, and no other name has an effect. */
+START_TEST(socket_variable)
+{
+	static const char *const pages[] = { "docs/man/rivulet.1", "docs/man/librivulet.3" };
+	struct rivulet_client *c;
+
+	setenv("RIVULET_SOCKET", "/nonexistent/wrong", 1);
+	setenv("RIVULETD_SOCKET", "/nonexistent/right", 1);
 	ck_assert_int_eq(rivulet_open(NULL, &c), -ENOENT);
-	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "/nonexistent/other"));
+	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "/nonexistent/right"));
+	setenv("RIVULETD_SOCKET", "", 1);
+	ck_assert_int_ne(rivulet_open(NULL, &c), -EINVAL);
+	ck_assert_ptr_null(strstr(rivulet_last_error(), "/nonexistent"));
+	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+		static char text[65536];
+		FILE *f = fopen(pages[i], "re");
+
+		ck_assert_ptr_nonnull(f);
+		text[fread(text, 1, sizeof(text) - 1, f)] = 0;
+		fclose(f);
+		ck_assert_msg(strstr(text, RIVULET_SOCKET_ENV), "%s", pages[i]);
+	}
 }
 END_TEST
 
@@ -598,6 +620,7 @@ int main(int argc, char **argv)
 	tcase_add_test(socket, cancel);
 	tcase_add_test(socket, daemon_dies);
 	tcase_add_test(socket, no_daemon);
+	tcase_add_test(socket, socket_variable);
 	tcase_add_test(socket, exports);
 	suite_add_tcase(s, node);
 	suite_add_tcase(s, socket);

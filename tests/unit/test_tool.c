@@ -599,7 +599,7 @@ static const struct { const char *words; int (*fn)(int, char **); int code; cons
 
 START_TEST(mistakes)
 {
-	setenv("RIVULETD_SOCKET", "/nonexistent/sock", 1);
+	setenv(RIVULET_SOCKET_ENV, "/nonexistent/sock", 1);
 	EXPECT(wrong[_i].fn, wrong[_i].words, wrong[_i].code);
 	ck_assert_msg(strstr(rvl_tool_error, wrong[_i].says) != NULL, "%s: %s", wrong[_i].words,
 		      rvl_tool_error);

@@ -40,7 +40,6 @@ static void daemon_start(const char *users)
 
 	snprintf(config, sizeof(config), "[Power]\nPowerProfiles=no\nPolicyUsers=%s\n", users);
 	rig_start(config);
-	setenv("RIVULETD_SOCKET", rig.sock, 1);
 }
 
 static void start(void)
@@ -201,8 +200,7 @@ END_TEST
 START_TEST(no_daemon)
 {
 	battery();
-	setenv("RIVULETD_SOCKET", "/nonexistent/sock", 1);
-	setenv("RIVULET_SOCKET", "/nonexistent/sock", 1);
+	setenv(RIVULET_SOCKET_ENV, "/nonexistent/sock", 1);
 	EXPECT(rvl_cmd_status, "status", RVL_EXIT_ABSENT);
 	COMPLAINS("no daemon");
 	EXPECT(rvl_cmd_policy, "policy set auto", RVL_EXIT_ABSENT);
