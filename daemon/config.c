@@ -310,13 +310,29 @@ struct reader {
 	void *data;
 };
 
-static void warn_of(const struct reader *rd, const char *what, const char *name)
+static void warn_key(const struct reader *rd, const char *name)
 {
 	struct rvl_text t;
 
-	rvl_say(&t, 0, "%s:%u: unknown %s \"%.64s\", ignored", rd->origin, rd->line, what, name);
+	rvl_say(&t, 0, "%s:%u: unknown key \"%.64s\", ignored", rd->origin, rd->line, name);
 	if (rd->warn)
-		rd->warn(t.s, rd->data);
+		rd->warn(RVL_SKIPPED_KEY, t.s, rd->data);
+}
+
+/* Section names are case sensitive: a name that differs in case only is suggested. */
+static void warn_section(const struct reader *rd)
+{
+	const char *meant = NULL;
+	struct rvl_text t;
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (!strcasecmp(keys[i].section, rd->section))
+			meant = keys[i].section;
+	rvl_say(&t, 0, "%s:%u: unknown section \"%.64s\", ignored with its keys%s%s%s", rd->origin,
+		rd->line, rd->section, meant ? ": did you mean [" : "", meant ? meant : "",
+		meant ? "]?" : "");
+	if (rd->warn)
+		rd->warn(RVL_SKIPPED_SECTION, t.s, rd->data);
 }
 
 static char *strip(char *s)
@@ -347,7 +363,7 @@ static int enter_section(struct reader *rd, char *s, struct rvl_text *err)
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
 		rd->section_known |= !strcmp(keys[i].section, rd->section);
 	if (!rd->section_known)
-		warn_of(rd, "section", rd->section);
+		warn_section(rd);
 	return 0;
 }
 
@@ -364,7 +380,7 @@ static int assign(struct rvl_config *c, struct reader *rd, const char *name, con
 		return r ? rvl_say(err, r, "%s:%u: %.380s", rd->origin, rd->line, why.s) : 0;
 	}
 	if (rd->section_known)
-		warn_of(rd, "key", name);
+		warn_key(rd, name);
 	return 0;
 }
 

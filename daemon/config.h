@@ -118,8 +118,10 @@ struct rvl_config {
 /** rvl_users_have() - whether @uid is on a list */
 bool rvl_users_have(const struct rvl_users *u, uid_t uid);
 
-/** rvl_config_warn - told of each line that is skipped; @text has file and line */
-typedef void (*rvl_config_warn_fn)(const char *text, void *data);
+/** enum rvl_config_skipped - what the parser does not know, warns of, and skips */
+enum rvl_config_skipped { RVL_SKIPPED_KEY, RVL_SKIPPED_SECTION };
+/** rvl_config_warn_fn - called for each unknown key and section; @text names file and line */
+typedef void (*rvl_config_warn_fn)(enum rvl_config_skipped what, const char *text, void *data);
 
 /** rvl_config_default() - every key's default */
 void rvl_config_default(struct rvl_config *c);

@@ -102,23 +102,34 @@ static int parse_argv(int argc, char **argv)
 	return r;
 }
 
-static void warn_line(const char *text, void *data)
+/* @data: the number of unknown sections. */
+static void warn_line(enum rvl_config_skipped what, const char *text, void *data)
 {
-	(void)data;
+	unsigned int *sections = data;
+
+	*sections += what == RVL_SKIPPED_SECTION;
 	rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL, "%s", text);
 }
 
 static int check_config(void)
 {
+	unsigned int unknown_sections = 0;
 	struct rvl_config c;
 	struct rvl_text err;
 
-	if (rvl_config_load(&c, arg_root, warn_line, NULL, &err)) {
+	if (rvl_config_load(&c, arg_root, warn_line, &unknown_sections, &err)) {
 		rvl_log_last("%s", err.s);
 		return EXIT_FAILURE;
 	}
-	if (arg_show)
+	if (arg_show) {
 		rvl_config_print(&c, stdout);
+		return EXIT_SUCCESS;
+	}
+	if (unknown_sections) {
+		rvl_log_last("unknown sections in the configuration: %u; rivuletd.conf(5) lists those "
+			     "that exist", unknown_sections);
+		return EXIT_FAILURE;
+	}
 	return EXIT_SUCCESS;
 }
 

@@ -10,8 +10,9 @@
 #include <sys/socket.h>
 #include <systemd/sd-daemon.h>
 
-static void warn_line(const char *text, void *data)
+static void warn_line(enum rvl_config_skipped what, const char *text, void *data)
 {
+	(void)what;
 	(void)data;
 	rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL, "%s", text);
 }

@@ -65,6 +65,11 @@ START_TEST(check_config)
 	rig_config("[Limits]\nSession=3\n");
 	ck_assert_int_eq(program(args, out, sizeof(out)), 0);
 	ck_assert_ptr_nonnull(strstr(out, "rivuletd.conf:2: unknown key \"Session\", ignored"));
+	/* A heading of another spelling would leave every key below it without effect. */
+	rig_config("[POWER]\nMode=performance\n");
+	ck_assert_int_eq(program(args, out, sizeof(out)), 1);
+	ck_assert_ptr_nonnull(strstr(out, "rivuletd.conf:1: unknown section \"POWER\""));
+	ck_assert_ptr_nonnull(strstr(out, "unknown sections in the configuration: 1"));
 	rig_config("[Limits]\nSessions=none\n");
 	ck_assert_int_eq(program(args, out, sizeof(out)), 1);
 	ck_assert_ptr_nonnull(strstr(out, "<3>rivuletd: "));
