@@ -247,6 +247,7 @@ void rvl_pm_exit(struct rvl_device *rdev, int idx);
 
 int rvl_hw_identify(void __iomem *win, size_t size);
 int rvl_hw_read_info(struct rvl_device *rdev);
+u32 rvl_hw_dma_bits(struct rvl_device *rdev);
 int rvl_hw_read_counters(struct rvl_device *rdev, struct drm_rivulet_counters *out);
 u32 rvl_hw_level(struct rvl_device *rdev);
 u32 rvl_hw_done(struct rvl_device *rdev);

@@ -166,12 +166,32 @@ static void rvl_irq_stop(struct rvl_device *rdev)
 	hrtimer_cancel(&rdev->tick);
 }
 
+/* The device says how wide its addresses are; its bus, an IOMMU or dma-ranges may narrow them. */
+static int rvl_set_dma_width(struct rvl_device *rdev)
+{
+	u32 bits = rvl_hw_dma_bits(rdev);
+	int ret;
+
+	if (bits < 32 || bits > 64) {
+		drm_err(&rdev->drm, "device reports DMA addresses of %u bits, 32 to 64 are possible\n",
+			bits);
+		return -EPROTO;
+	}
+	ret = dma_set_mask_and_coherent(rdev->drm.dev, DMA_BIT_MASK(bits));
+	if (ret)
+		drm_err(&rdev->drm, "this machine has no memory within %u bits of DMA address\n", bits);
+	return ret;
+}
+
 /* Reset first, DMA and interrupts after: what ran before us must not write into our pages. */
 static int rvl_bring_up(struct rvl_device *rdev)
 {
 	int ret;
 
 	ret = rvl_hw_read_info(rdev);
+	if (ret)
+		return ret;
+	ret = rvl_set_dma_width(rdev);
 	if (ret)
 		return ret;
 	ret = rvl_queue_start(rdev);

@@ -122,6 +122,12 @@ int rvl_hw_read_info(struct rvl_device *rdev)
 	return rvl_read_levels(rdev);
 }
 
+/* Width of the bus addresses that the device drives, as it reports it: not checked here. */
+u32 rvl_hw_dma_bits(struct rvl_device *rdev)
+{
+	return rvl_rd(rdev, RIVULET_REG_DMA_BITS);
+}
+
 /* A consistent set of the device's counters. 0, or -EIO when it never leaves them in peace. */
 int rvl_hw_read_counters(struct rvl_device *rdev, struct drm_rivulet_counters *out)
 {

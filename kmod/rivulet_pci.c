@@ -49,7 +49,7 @@ static int rvl_pci_map(struct rvl_device *rdev)
 		return ret;
 	rdev->bell = pcim_iomap_table(pdev)[IVSHMEM_REGS];
 	rdev->win = pcim_iomap_table(pdev)[IVSHMEM_MEMORY];
-	return dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
+	return 0;
 }
 
 /* Managed, as all that follows pcim_enable_device(). */

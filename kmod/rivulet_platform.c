@@ -122,7 +122,7 @@ static int rvl_platform_probe(struct platform_device *pdev)
 		return PTR_ERR(rdev->win);
 	if (resource_size(res) < RIVULET_WINDOW_SIZE)
 		return dev_err_probe(&pdev->dev, -EINVAL, "%pR is too small a window\n", res);
-	return dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64)) ?: rvl_platform_start(rdev);
+	return rvl_platform_start(rdev);
 }
 
 static void rvl_platform_remove(struct platform_device *pdev)

@@ -196,6 +196,7 @@ static int start_model(struct rivulet_runtime *rt)
 {
 	struct rvl_rt_sim *s;
 	struct rivulet_sim_ops ops = { .bus = { .map = map_host } };
+	struct rivulet_board board = rt->board;
 
 	if (posix_memalign((void **)&s, 64, sizeof(*s)))
 		return -ENOMEM;
@@ -207,7 +208,9 @@ static int start_model(struct rivulet_runtime *rt)
 	s->last = &s->first;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->work, NULL);
-	s->sim = rivulet_sim_new(&rt->board, s->window, &ops);
+	/* The linked model masters host addresses, which are wider than the buses of some boards. */
+	board.dma_bits = 64;
+	s->sim = rivulet_sim_new(&board, s->window, &ops);
 	if (!s->sim)
 		return -ENOMEM;
 	if (pthread_create(&s->thread, NULL, sim_thread, s))

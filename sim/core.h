@@ -18,11 +18,28 @@
  * struct rvl_bus - the memory that the device masters
  * @map: host address of [addr, addr + len), or NULL when any byte of it is outside memory (or, with
  * @write, not writable). Pointers stay valid while a job runs.
+ * @bits: width of the addresses that the device drives; rivulet_sim_new() sets it to the board's
+ * dma_bits. 0 stands for 64.
  */
 struct rvl_bus {
 	void *(*map)(void *ctx, uint64_t addr, uint64_t len, bool write);
 	void *ctx;
+	uint32_t bits;
 };
+
+/**
+ * rvl_bus_map() - host address of [addr, addr + len), or NULL
+ * A device has no wires for the address bits above its width: it must not reach such memory by an
+ * alias in the lower part.
+ */
+static inline void *rvl_bus_map(const struct rvl_bus *bus, uint64_t addr, uint64_t len, bool write)
+{
+	uint64_t last = addr + len - 1;
+
+	if (last < addr || (bus->bits && bus->bits < 64 && last >> bus->bits))
+		return NULL;
+	return bus->map(bus->ctx, addr, len, write);
+}
 
 /** struct rvl_access - where the last failed access was */
 struct rvl_access {

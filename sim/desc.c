@@ -54,7 +54,7 @@ uint32_t rvl_desc_copy(const struct rvl_bus *bus, uint64_t addr, struct rivulet_
 {
 	const void *p;
 
-	p = addr % RIVULET_DESC_ALIGN ? NULL : bus->map(bus->ctx, addr, sizeof(*d), false);
+	p = addr % RIVULET_DESC_ALIGN ? NULL : rvl_bus_map(bus, addr, sizeof(*d), false);
 	if (!p)
 		return RIVULET_FAULT_DESC_BUS;
 	memcpy(d, p, sizeof(*d));
@@ -70,7 +70,7 @@ uint32_t rvl_desc_check(const struct rvl_bus *bus, uint32_t seq, uint32_t levels
 	    !regions_ok(d))
 		return RIVULET_FAULT_DESC_FIELD;
 	if (d->status % RIVULET_DESC_ALIGN ||
-	    !bus->map(bus->ctx, d->status, sizeof(struct rivulet_status), true))
+	    !rvl_bus_map(bus, d->status, sizeof(struct rivulet_status), true))
 		return RIVULET_FAULT_DESC_BUS;
 	return RIVULET_FAULT_NONE;
 }

@@ -167,7 +167,7 @@ static void write_report(struct rivulet_sim *s, const struct rivulet_desc *d,
 static void write_status(struct rivulet_sim *s, const struct rivulet_desc *d,
 			 struct rivulet_status *st)
 {
-	void *p = s->ops.bus.map(s->ops.bus.ctx, d->status, sizeof(*st), true);
+	void *p = rvl_bus_map(&s->ops.bus, d->status, sizeof(*st), true);
 
 	st->crc = rivulet_crc32c(0, st, offsetof(struct rivulet_status, crc));
 	if (s->queue.running &&
@@ -308,6 +308,7 @@ static void put_geometry(struct rivulet_sim *s)
 	put(s, RIVULET_REG_ISA_VERSION, RIVULET_ISA_VERSION);
 	put(s, RIVULET_REG_LEVEL_COUNT, b->levels);
 	put(s, RIVULET_REG_CYCLE_CAP, b->cycle_cap);
+	put(s, RIVULET_REG_DMA_BITS, b->dma_bits);
 	for (uint32_t i = 0; i < RIVULET_STREAM_WORDS; i++)
 		put(s, RIVULET_REG_STREAM + 4 * i, b->stream[i]);
 	put(s, RIVULET_REG_FLAGS, RIVULET_FLAG_SENSOR | (b->pace_real ? RIVULET_FLAG_REAL : 0));
@@ -338,6 +339,7 @@ struct rivulet_sim *rivulet_sim_new(const struct rivulet_board *b, void *window,
 		return NULL;
 	s->board = *b;
 	s->ops = *ops;
+	s->ops.bus.bits = s->board.dma_bits;
 	s->window.word = window;
 	s->runner.start = inline_start;
 	s->exec.core = rvl_core_new(&s->board);

@@ -36,7 +36,7 @@ static int page_entry(struct rvl_regions *r, const struct rivulet_region *g, uin
 
 	if (index > UINT64_MAX / 8 || __builtin_add_overflow(g->addr, 8 * index, &at))
 		return RIVULET_FAULT_SLOT_WRAP;
-	p = r->bus->map(r->bus->ctx, at, 8, false);
+	p = rvl_bus_map(r->bus, at, 8, false);
 	if (!p)
 		return RIVULET_FAULT_SLOT_BUS;
 	memcpy(page, p, 8);
@@ -100,7 +100,7 @@ int rvl_region_span(struct rvl_regions *r, uint32_t slot, uint64_t offset, uint6
 		fault = translate(r, g, offset, len, &addr, got);
 	if (fault)
 		return bad(r, slot, offset, fault);
-	*p = r->bus->map(r->bus->ctx, addr, *got, write);
+	*p = rvl_bus_map(r->bus, addr, *got, write);
 	return *p ? 0 : bad(r, slot, offset, RIVULET_FAULT_SLOT_BUS);
 }
 

@@ -26,6 +26,7 @@
 	K(acc_bytes, 1024, 1048576, "bytes", "accumulator scratchpad")                             \
 	K(port_bytes, 1, 64, "bytes/cycle", "DMA port shared by all engines")                      \
 	K(mem_latency, 0, 65536, "cycles", "request to first beat")                                \
+	K(dma_bits, 32, 64, "bits", "width of the bus addresses that the DMA port drives")         \
 	K(queue_depth, 2, 4096, "instructions", "held per queue")                                  \
 	K(modes, 1, 31, "bits", "CONV modes implemented, bit n = mode n")                          \
 	K(cycle_cap, 1, 1048576, "2^20 cycles", "a longer program is ENDLESS")                     \

@@ -10,7 +10,7 @@
 #include <linux/types.h>
 
 #define RIVULET_MAGIC		0x544c5652u	/* "RVLT", little endian */
-#define RIVULET_DEV_VERSION	0x00010000u	/* major << 16 | minor */
+#define RIVULET_DEV_VERSION	0x00010001u	/* major << 16 | minor */
 #define RIVULET_WINDOW_SIZE	4096u
 #define RIVULET_SLOTS		16		/* region slots of a job */
 #define RIVULET_LEVELS		8		/* V/F levels, and variants of a job */
@@ -48,6 +48,7 @@
 	R(LEVEL_COUNT, 0x06c, DEV, "entries of the level table, 1..8; 0 is the slowest")           \
 	R(CYCLE_CAP, 0x070, DEV, "cycles / 2^20 after which a program is ENDLESS")                 \
 	R(FLAGS, 0x074, DEV, "bit 0: completions wait for real time (pace=real); bit 1: TEMPERATURE") \
+	R(DMA_BITS, 0x078, DEV, "width of the bus addresses that the device drives, 32..64")       \
 	R(NAME, 0x080, DEV, "board name, 32 bytes, zero padded (8 words)")                         \
 	R(STREAM, 0x0a0, DEV, "stochastic lanes, blocks, then per circuit cycles/1000 and fJ of a bit; 14 words") \
 	R(LEVEL_TABLE, 0x100, DEV, "8 x struct rivulet_level")                                     \

@@ -83,7 +83,7 @@ static inline void rig_open(struct rig *g, struct rivulet_board b)
 {
 	memset(g, 0, sizeof(*g));
 	g->board = b;
-	g->bus = (struct rvl_bus){ rig_map, g };
+	g->bus = (struct rvl_bus){ .map = rig_map, .ctx = g };
 	g->core = rvl_core_new(&g->board);
 	g->code = calloc(RIG_CODE, sizeof(*g->code));
 	g->mem = calloc(1, RIG_MEM);

@@ -17,7 +17,7 @@ static const char good[] = "# a board\n"
 			   "tm = 32\ntn = 16\ndn = 4\n"
 			   "inp_bytes = 0x18000   # 96 KiB\n"
 			   "wgt_bytes = 98304\nacc_bytes = 65536\n"
-			   "port_bytes = 16\r\nmem_latency = 64\nqueue_depth = 64\n"
+			   "port_bytes = 16\r\nmem_latency = 64\ndma_bits = 40\nqueue_depth = 64\n"
 			   "modes = 1\ncycle_cap = 16384\n"
 			   "fj_per_mac = 1000\nfj_per_byte = 4000\nstatic_uw = 2000000\n"
 			   "\n"
@@ -39,6 +39,7 @@ START_TEST(good_profile)
 	ck_assert_uint_eq(board.tm, 32);
 	ck_assert_uint_eq(board.inp_bytes, 98304);
 	ck_assert_uint_eq(board.port_bytes, 16);
+	ck_assert_uint_eq(board.dma_bits, 40);
 	ck_assert_uint_eq(board.levels, 2);
 	ck_assert(board.pace_real);
 	ck_assert_uint_eq(rivulet_board_peak(&board), 128);
@@ -93,13 +94,15 @@ static const struct {
 	{ "dn = 4", "dn = 5", "b.board: dn = 5 does not divide tn = 16" },
 	{ "tm = 32\ntn = 16\ndn = 4", "tm = 12\ntn = 6\ndn = 3",
 	  "b.board: tm x tn must be a multiple of 16, tn of 4" },
+	{ "dma_bits = 40", "dma_bits = 31", "b.board:10: dma_bits: 31 is outside 32..64" },
+	{ "dma_bits = 40", "dma_bits = 65", "b.board:10: dma_bits: 65 is outside 32..64" },
 	{ "# a board", "pace = slow", "b.board:1: pace: expected real or fast, found \"slow\"" },
 	{ "level = 100000000 500000", "level = 100000000",
-	  "b.board:17: level voltage: expected a number, found \"\"" },
+	  "b.board:18: level voltage: expected a number, found \"\"" },
 	{ "level = 100000000 500000", "level = 100000000 500000 1",
-	  "b.board:17: level: \"1\" after the voltage" },
+	  "b.board:18: level: \"1\" after the voltage" },
 	{ "level = 100000000 500000", "level = 200000000 500000",
-	  "b.board:18: levels go from slow to fast: 200000000 Hz follows 200000000 Hz" },
+	  "b.board:19: levels go from slow to fast: 200000000 Hz follows 200000000 Hz" },
 	{ "level = 100000000 500000\nlevel = 200000000 1000000\n", "", "b.board: no level" },
 };
 
@@ -119,7 +122,7 @@ START_TEST(limits)
 		snprintf(text + strlen(text), sizeof(text) - strlen(text),
 			 "level = %d00000000 1000000\n", i);
 	ck_assert_int_eq(parse(text), -EINVAL);
-	ck_assert_str_eq(err, "b.board:25: more than 8 levels");
+	ck_assert_str_eq(err, "b.board:26: more than 8 levels");
 	memset(huge, '#', 69999);
 	ck_assert_int_eq(parse(huge), -EINVAL);
 	ck_assert_str_eq(err, "b.board: not a board profile: too long, or binary");

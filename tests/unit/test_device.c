@@ -65,6 +65,7 @@ START_TEST(test_identity)
 	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_QUEUE_DEPTH), b->queue_depth);
 	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_MODES), b->modes);
 	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_CYCLE_CAP), b->cycle_cap);
+	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_DMA_BITS), b->dma_bits);
 	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_ISA_VERSION), RIVULET_ISA_VERSION);
 	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_FLAGS), RIVULET_FLAG_SENSOR);
 	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_LEVEL_COUNT), 4);

@@ -239,6 +239,25 @@ static void list(struct dut *t, struct rivulet_desc *d, int bad, uint64_t page)
 	dut_seal(d);
 }
 
+static void span_above_width(struct dut *t, struct rivulet_desc *d)
+{
+	(void)t;
+	d->region[1].addr += 1ull << DUT_DMA_BITS;
+	dut_seal(d);
+}
+
+static void list_page_above_width(struct dut *t, struct rivulet_desc *d)
+{
+	list(t, d, 1, DUT_BUS + DUT_DATA + (1ull << DUT_DMA_BITS));
+}
+
+static void status_above_width(struct dut *t, struct rivulet_desc *d)
+{
+	(void)t;
+	d->status += 1ull << DUT_DMA_BITS;
+	dut_seal(d);
+}
+
 static void list_page_outside(struct dut *t, struct rivulet_desc *d)
 {
 	list(t, d, 1, DUT_BUS + DUT_MEM);
@@ -501,6 +520,9 @@ static const struct attack list_of_attacks[] = {
 	D(span_outside, SLOT_BUS, 1, 0),
 	D(span_across_end, SLOT_BUS, 1, 0),
 	D(span_page_zero, SLOT_BUS, 1, 0),
+	D(span_above_width, SLOT_BUS, 1, 0),
+	D(list_page_above_width, SLOT_BUS, 1, 4096),
+	D(status_above_width, DESC_BUS, NONE, 0),
 	D(list_page_outside, SLOT_BUS, 1, 4096),
 	D(list_page_zero, SLOT_BUS, 1, 4096),
 	D(list_page_odd, SLOT_BUS, 1, 4096),
@@ -544,6 +566,7 @@ END_TEST
 static const uint64_t bad_addresses[] = {
 	0, 64, DUT_BUS - 64, DUT_BUS + DUT_MEM, DUT_BUS + DUT_MEM - 512, DUT_BUS + DUT_DESC + 8,
 	0xffffffffffffffc0, 0xfffffffffffffdc0, 1ull << 63,
+	(1ull << DUT_DMA_BITS) + DUT_BUS + DUT_DESC,
 };
 
 START_TEST(test_descriptor_outside_memory)

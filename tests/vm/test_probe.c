@@ -45,6 +45,9 @@ static void lies(void)
 		{ LEVEL(0, hz_lo), 0, EPROTO },
 		{ LEVEL(0, hz_hi), ~0u, EPROTO },
 		{ LEVEL(1, hz_lo), 1, EPROTO },
+		{ RIVULET_REG_DMA_BITS, 0, EPROTO },
+		{ RIVULET_REG_DMA_BITS, 31, EPROTO },
+		{ RIVULET_REG_DMA_BITS, 65, EPROTO },
 	};
 	struct vm_client c;
 	char device[64];
@@ -96,7 +99,53 @@ static void long_name(void)
 	EQ(info.name[30], 'x');
 }
 
+/* Bits of the DMA mask that the kernel holds for a PCI device. */
+static unsigned int mask_bits(const char *device)
+{
+	char path[128];
+	unsigned int bits = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/dma_mask_bits", device);
+	f = fopen(path, "re");
+	OK(f);
+	EQ(fscanf(f, "%u", &bits), 1);
+	fclose(f);
+	return bits;
+}
+
+/* Each width that the device may report becomes the kernel's DMA mask, and jobs run with it. */
+static void dma_width(void)
+{
+	static const uint32_t widths[] = { 32, 33, 40, 64 };
+	volatile uint32_t *reg;
+	struct vm_client c;
+	char device[64];
+	uint32_t truth;
+
+	if (!vm_on_pci())
+		vm_skip("PCI only");
+	vm_device_name(device);
+	vm_driver_file("unbind", device);
+	reg = vm_window(device) + RIVULET_REG_DMA_BITS / 4;
+	truth = *reg;
+	for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
+		vm_window(device)[RIVULET_REG_DMA_BITS / 4] = widths[i];
+		vm_driver_file("bind", device);
+		EQ(mask_bits(device), widths[i]);
+		c = vm_client();
+		vm_client_submit(&c, 1);
+		vm_client_good(&c);
+		close(c.fd);
+		vm_driver_file("unbind", device);
+	}
+	vm_window(device)[RIVULET_REG_DMA_BITS / 4] = truth;
+	vm_driver_file("bind", device);
+	EQ(mask_bits(device), truth);
+}
+
 const struct vm_test vm_probe_tests[] = {
+	{ "probe_dma_width", "the DMA mask is as wide as the device reports", dma_width },
 	{ "probe_lies", "a window that contradicts the specification is refused, and taken when it is whole again", lies },
 	{ "probe_long_name", "a name without an end is cut", long_name },
 	{ 0 },
