@@ -259,18 +259,27 @@ static int watch(struct rvl_device *d)
 	return r < 0 ? r : sd_device_monitor_start(d->monitor, on_uevent, d);
 }
 
+/* sim:BOARD completes a job when it is computed, sim:BOARD,pace=real when its time has passed. */
 static int start_sim(struct rvl_device *d, struct rvl_text *err)
 {
+	static const char real[] = ",pace=real";
 	struct rivulet_runtime_error why = { .text = "" };
+	struct rvl_node name = d->wanted;
+	char *pace = strstr(name.s, real);
 	struct rivulet_runtime *rt;
 	struct rivulet_board board;
-	int r = rivulet_board_load(&board, d->wanted.s + strlen("sim:"), err->s, sizeof(err->s));
+	bool paced = pace && !pace[strlen(real)];
+	int r;
 
+	if (paced)
+		*pace = 0;
+	r = rivulet_board_load(&board, name.s + strlen("sim:"), err->s, sizeof(err->s));
 	if (r)
 		return r;
 	r = rivulet_runtime_new_sim(&board, d->pool, &rt, &why);
 	if (r)
 		return rvl_say(err, r, "%s: %.400s", d->wanted.s, why.text);
+	rivulet_runtime_set_paced(rt, paced);
 	r = engine_new(d, rt, &d->shared);
 	if (r)
 		return rvl_say(err, r, "event loop: %s", strerror(-r));

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "internal.h"
 #include "rivulet_sim.h"
@@ -15,6 +16,7 @@ struct sim_job {
 	struct rvl_rt_task *task;
 	struct rvl_job job;
 	uint32_t level;
+	int64_t submitted;		/* CLOCK_MONOTONIC, ns */
 	struct rivulet_status *report;	/* NULL: none wanted */
 };
 
@@ -24,6 +26,8 @@ struct rvl_rt_sim {
 	struct rvl_bus bus;
 	uint8_t window[RIVULET_WINDOW_SIZE] __attribute__((aligned(64)));
 	uint32_t level;			/* for jobs submitted from now on */
+	atomic_bool paced;		/* completions wait for device time */
+	int64_t idle;			/* when the last paced job ended; the model's thread only */
 	bool started;
 	pthread_t thread;
 	pthread_mutex_t lock;		/* the queue and @stop */
@@ -41,11 +45,24 @@ static void *map_host(void *ctx, uint64_t addr, uint64_t len, bool write)
 	return (void *)(uintptr_t)addr;
 }
 
+/* A job that was queued behind another one starts, in device time, when that one ended. */
+static void wait_for_device_time(struct rvl_rt_sim *s, int64_t start, uint64_t device_ns)
+{
+	struct timespec due;
+
+	s->idle = (start > s->idle ? start : s->idle) + (int64_t)device_ns;
+	due = (struct timespec){ .tv_sec = s->idle / 1000000000, .tv_nsec = s->idle % 1000000000 };
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) == EINTR)
+		;
+}
+
 static void run_job(struct rvl_rt_sim *s, struct sim_job *j)
 {
 	struct rivulet_status *st = &j->task->report.status;
 
 	rivulet_sim_run(s->sim, &j->job, 1, j->level, st);
+	if (atomic_load(&s->paced))
+		wait_for_device_time(s, j->submitted, st->end - st->start);
 	if (j->report)
 		*j->report = *st;
 	j->task->error = 0;
@@ -145,6 +162,7 @@ static int sim_submit(struct rivulet_runtime *rt, const struct rvl_rt_npu_job *j
 	}
 	fill_regions(s, job, &j->job);
 	j->task = t;
+	j->submitted = rvl_rt_now();
 	if (job->slot[RIVULET_SLOT_REPORT])
 		j->report = (void *)((char *)job->slot[RIVULET_SLOT_REPORT]->host +
 				     job->report_offset);
@@ -161,6 +179,14 @@ static void sim_synced(struct rivulet_runtime *rt, struct rvl_rt_task *t)
 static int sim_set_level(struct rivulet_runtime *rt, uint32_t level)
 {
 	rt->sim->level = level;
+	return 0;
+}
+
+int rivulet_runtime_set_paced(struct rivulet_runtime *rt, bool paced)
+{
+	if (!rt->sim)
+		return -EOPNOTSUPP;
+	atomic_store(&rt->sim->paced, paced);
 	return 0;
 }
 

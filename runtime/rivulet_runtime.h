@@ -69,6 +69,11 @@ void rivulet_runtime_target(const struct rivulet_runtime *rt, struct rivulet_tar
 /** rivulet_runtime_set_level() - model only (-EOPNOTSUPP else: devfreq's job); takes effect at the next NPU step */
 int rivulet_runtime_set_level(struct rivulet_runtime *rt, uint32_t level);
 /**
+ * rivulet_runtime_set_paced() - model only: an NPU step completes when its device time has passed
+ * By default it completes when the model has computed it. -EOPNOTSUPP: the device paces itself.
+ */
+int rivulet_runtime_set_paced(struct rivulet_runtime *rt, bool paced);
+/**
  * rivulet_runtime_monitor() - count the NPU steps that start from now on in @mon; NULL: in none
  * @mon: of the runtime's device; referenced. -EOPNOTSUPP: the model has no monitors.
  */

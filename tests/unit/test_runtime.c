@@ -633,6 +633,36 @@ START_TEST(levels)
 }
 END_TEST
 
+/* A paced model ends a run no sooner than its device time has passed; an unpaced one at once. */
+START_TEST(paced)
+{
+	struct rivulet_board b = *rivulet_runtime_board(rt);
+	struct rivulet_blob npu = { 0 };
+	const struct rivulet_exec_result *r;
+	float x[PIXELS], y[SCORES];
+	struct rivulet_exec *e;
+
+	/* So slow that the device time is far above the time that it takes to compute a run. */
+	for (uint32_t l = 0; l < b.levels; l++)
+		b.level[l].hz = 50000;
+	compile(models[0], false, &npu);
+	rivulet_runtime_unref(rt);
+	ck_assert_int_eq(rivulet_runtime_new_sim(&b, workers, &rt, &err), 0);
+	e = exec_of(npu.data, npu.size);
+	picture(x, 1);
+	bind(e, 0, x, sizeof(x));
+	bind(e, 1, y, sizeof(y));
+	r = rivulet_exec_result(e);
+	ck_assert_int_eq(run(e, NULL), 0);
+	ck_assert_uint_lt(r->end_ns - r->start_ns, r->device_ns);
+	ck_assert_int_eq(rivulet_runtime_set_paced(rt, true), 0);
+	ck_assert_int_eq(run(e, NULL), 0);
+	ck_assert_uint_ge(r->end_ns - r->start_ns, r->device_ns);
+	rivulet_exec_unref(e);
+	rivulet_blob_free(&npu);
+}
+END_TEST
+
 /* The first LOAD of the program reads far outside slot 0. */
 static void spoil_load(struct rivulet_blob *p)
 {
@@ -814,6 +844,7 @@ int main(void)
 	tcase_add_test(t, profile);
 	tcase_add_test(t, event_loop);
 	tcase_add_test(t, levels);
+	tcase_add_test(t, paced);
 	tcase_add_test(t, fault);
 	tcase_add_loop_test(t, hostile, 0, 2);
 	tcase_add_test(t, other_target);
