@@ -62,12 +62,14 @@ $(BUILD)/lib$(1).a: $(call objects,$(2))
 ALL_SOURCES += $(2)
 LIBS_ALL += $(BUILD)/lib$(1).a
 endef
+# The compiler hashes models with libnettle; every program that links it needs that library.
+NETTLE_LIBS := $(shell pkg-config --libs nettle 2>/dev/null || echo -lnettle)
 # $(call program,PATH,sources,static libs by name,linker flags): $(BUILD)/PATH
 define program
 $(BUILD)/$(1): $(call objects,$(2)) $(foreach l,$(3),$(BUILD)/lib$(l).a)
 	@mkdir -p $$(@D)
 	@echo "  LD      $$@"
-	@$$(CC) $$(LDFLAGS_ALL) -o $$@ $(call objects,$(2)) -Wl,--start-group $(foreach l,$(3),$(BUILD)/lib$(l).a) -Wl,--end-group $(4)
+	@$$(CC) $$(LDFLAGS_ALL) -o $$@ $(call objects,$(2)) -Wl,--start-group $(foreach l,$(3),$(BUILD)/lib$(l).a) -Wl,--end-group $(if $(filter compiler,$(3)),$(NETTLE_LIBS)) $(4)
 ALL_SOURCES += $(2)
 endef
 # $(call unit_test,AREA,static libs,linker flags): tests/unit/test_AREA.c, run by make unit

@@ -21,8 +21,9 @@ packages=(
 	linux-image-6.12-amd64 linux-headers-6.12-amd64 kmod
 	qemu-system-x86 mmdebstrap fakeroot uidmap e2fsprogs busybox-static cpio xz-utils zstd
 	acpica-tools
-	# libraries of the daemon and the client
+	# libraries of the daemon, the client, the compiler and the tool
 	libdrm-dev libsystemd-dev libudev-dev libseccomp-dev libpng-dev zlib1g-dev
+	nettle-dev libjson-c-dev
 	# tests
 	check libumockdev-dev umockdev sparse python3 systemd systemd-container
 	dt-schema device-tree-compiler universal-ctags lcov

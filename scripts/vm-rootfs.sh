@@ -23,7 +23,8 @@ given=${RIVULET_VM_KERNEL:-}	# as if it were /
 tar=$top/build/vm/root.tar	# the same for every kernel
 suite=bookworm
 
-packages=(systemd-sysv udev kmod libudev1 libdrm2 libpng16-16 libsystemd0 libseccomp2)
+packages=(systemd-sysv udev kmod libudev1 libdrm2 libpng16-16 libsystemd0 libseccomp2
+	libnettle8 libjson-c5)
 
 # What udev and the tests may load; dependencies follow by themselves.
 modules=(virtio_blk ext4 9p 9pnet_virtio virtio-rng gpu-sched drm_shmem_helper drm_exec libcrc32c

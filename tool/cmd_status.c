@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* rivulet status: the daemon's STATUS, as it is in JSON, as tables in text. */
+#include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tool.h"
 
-static void text_head(const char *s)
+static void text_head(struct json_object *s)
 {
-	const char *d = rvl_json_member(s, "device"), *p = rvl_json_member(s, "policy");
+	struct json_object *d = rvl_json_member(s, "device"), *p = rvl_json_member(s, "policy");
 	char a[64], b[64], c[64];
 
 	printf("rivuletd %s, up %llu s\n", rvl_json_text(s, "version", a, sizeof(a)),
@@ -29,12 +30,12 @@ static void text_head(const char *s)
 	       rvl_json_true(p, "steered") ? "" : ", LEVEL NOT STEERED");
 }
 
-static void text_levels(const char *d)
+static void text_levels(struct json_object *d)
 {
 	static const char *const heads[] = { ">level", ">clock", ">supply", ">time", ">jobs", ">busy",
 					     ">energy" };
+	struct json_object *l;
 	struct rvl_table t;
-	const char *l;
 	char u[4][32];
 
 	printf("\n");
@@ -54,7 +55,7 @@ static void text_levels(const char *d)
 	rvl_table_print(&t, 2);
 }
 
-static void model_row(struct rvl_table *t, const char *name, const char *l)
+static void model_row(struct rvl_table *t, const char *name, struct json_object *l)
 {
 	uint64_t runs = rvl_json_number(l, "runs"), length = rvl_json_number(l, "length");
 	uint64_t accuracy = rvl_json_number(l, "accuracy_ppm");
@@ -72,11 +73,11 @@ static void model_row(struct rvl_table *t, const char *name, const char *l)
 					 (double)runs : 0, "J"));
 }
 
-static void text_models(const char *s)
+static void text_models(struct json_object *s)
 {
 	static const char *const heads[] = { "model", ">level", ">length", ">accuracy", ">runs",
 					     ">missed", ">NPU time", ">energy" };
-	const char *m, *l;
+	struct json_object *m, *l;
 	struct rvl_table t;
 	char name[80];
 
@@ -88,9 +89,10 @@ static void text_models(const char *s)
 	rvl_table_print(&t, 2);
 }
 
-static void text_sums(const char *s)
+static void text_sums(struct json_object *s)
 {
-	const char *q = rvl_json_member(s, "scheduler"), *c = rvl_json_member(s, "connections");
+	struct json_object *q = rvl_json_member(s, "scheduler");
+	struct json_object *c = rvl_json_member(s, "connections");
 
 	printf("\n  %llu connections; %llu runs queued, %llu under way; %llu ended: %llu failed, %llu "
 	       "cancelled, %llu late; %llu refused\n",
@@ -102,6 +104,21 @@ static void text_sums(const char *s)
 	       (unsigned long long)rvl_json_number(q, "cancelled"),
 	       (unsigned long long)rvl_json_number(q, "late"),
 	       (unsigned long long)rvl_json_number(q, "refused"));
+}
+
+static int text(const char *json)
+{
+	struct json_object *s = rvl_json_parse(json);
+
+	if (!s)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "the daemon's status is not valid JSON");
+	text_head(s);
+	if (rvl_json_true(rvl_json_member(s, "device"), "present"))
+		text_levels(rvl_json_member(s, "device"));
+	text_models(s);
+	text_sums(s);
+	json_object_put(s);
+	return RVL_EXIT_OK;
 }
 
 int rvl_cmd_status(int argc, char **argv)
@@ -124,14 +141,9 @@ int rvl_cmd_status(int argc, char **argv)
 		rvl_json_raw("status", s);
 		rvl_json_end();
 	} else if (!r) {
-		text_head(s);
-		if (rvl_json_true(rvl_json_member(s, "device"), "present"))
-			text_levels(rvl_json_member(s, "device"));
-		text_models(s);
-		text_sums(s);
+		r = text(s);
 	}
-	if (!r)
-		free(s);
+	free(s);
 	rivulet_client_unref(c);
 	return r;
 }

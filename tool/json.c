@@ -1,118 +1,55 @@
 // SPDX-License-Identifier: MIT
-/* Reading JSON that the daemon wrote: a value is its text; members are found by walking it. */
-#include <stdlib.h>
+/*
+ * Reads the JSON that the daemon wrote, by json-c. A value of another type than the caller expects
+ * reads as if the member were absent, so that a daemon of another version cannot make the tool crash.
+ */
+#include <json-c/json.h>
 #include <string.h>
 
 #include "tool.h"
 
-#define DEPTH_MAX 32
-
-static const char *skip_space(const char *p)
+struct json_object *rvl_json_parse(const char *text)
 {
-	return p + strspn(p, " \t\r\n");
-}
+	struct json_tokener *t = json_tokener_new_ex(32);
+	struct json_object *o;
 
-static const char *skip_string(const char *p)
-{
-	for (p++; *p && *p != '"'; p++)
-		if (*p == '\\' && p[1])
-			p++;
-	return *p ? p + 1 : NULL;
-}
-
-static const char *skip_value(const char *p)
-{
-	int depth = 0;
-
-	do {
-		p = skip_space(p);
-		if (*p == '"') {
-			p = skip_string(p);
-		} else if (*p == '{' || *p == '[') {
-			p = ++depth > DEPTH_MAX ? NULL : p + 1;
-		} else if (*p == '}' || *p == ']') {
-			depth--;
-			p++;
-		} else if (*p == ',' || *p == ':') {
-			p++;
-		} else {
-			size_t n = strcspn(p, ",:{}[]\" \t\r\n");
-
-			p = n ? p + n : NULL;
-		}
-	} while (p && depth > 0);
-	return p;
-}
-
-const char *rvl_json_member(const char *object, const char *key)
-{
-	size_t n = strlen(key);
-	const char *p;
-
-	p = object ? skip_space(object) : "";
-	if (*p != '{')
+	if (!t)
 		return NULL;
-	for (p = skip_space(p + 1); p && *p == '"';) {
-		const char *name = p + 1, *value = skip_string(p);
-
-		if (!value || *(value = skip_space(value)) != ':')
-			return NULL;
-		value = skip_space(value + 1);
-		if (!strncmp(name, key, n) && name[n] == '"')
-			return value;
-		p = skip_value(value);
-		p = p && *(p = skip_space(p)) == ',' ? skip_space(p + 1) : NULL;
-	}
-	return NULL;
+	json_tokener_set_flags(t, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+	o = json_tokener_parse_ex(t, text, (int)strlen(text) + 1);
+	json_tokener_free(t);
+	return o;
 }
 
-const char *rvl_json_item(const char *array, size_t index)
+struct json_object *rvl_json_member(struct json_object *object, const char *key)
 {
-	const char *p;
-
-	p = array ? skip_space(array) : "";
-	if (*p != '[')
-		return NULL;
-	p = skip_space(p + 1);
-	for (; p && *p && *p != ']'; index--) {
-		if (!index)
-			return p;
-		p = skip_value(p);
-		p = p && *(p = skip_space(p)) == ',' ? skip_space(p + 1) : NULL;
-	}
-	return NULL;
+	return json_object_is_type(object, json_type_object) ? json_object_object_get(object, key) :
+							       NULL;
 }
 
-uint64_t rvl_json_number(const char *object, const char *key)
+struct json_object *rvl_json_item(struct json_object *array, size_t index)
 {
-	const char *v = rvl_json_member(object, key);
-
-	return v ? strtoull(v, NULL, 10) : 0;
+	return json_object_is_type(array, json_type_array) ? json_object_array_get_idx(array, index) :
+							     NULL;
 }
 
-bool rvl_json_true(const char *object, const char *key)
+uint64_t rvl_json_number(struct json_object *object, const char *key)
 {
-	const char *v = rvl_json_member(object, key);
-
-	return v && !strncmp(v, "true", 4);
+	return json_object_get_uint64(rvl_json_member(object, key));
 }
 
-const char *rvl_json_text(const char *object, const char *key, char *buf, size_t size)
+bool rvl_json_true(struct json_object *object, const char *key)
 {
-	const char *v = rvl_json_member(object, key);
-	size_t n = 0;
+	struct json_object *v = rvl_json_member(object, key);
 
-	/* Control characters come as \\u00XX: not for a terminal. */
-	for (v = v && *v == '"' ? v + 1 : ""; *v && *v != '"' && n + 1 < size; v++) {
-		if (*v == '\\' && v[1] == 'u') {
-			buf[n++] = '?';
-			v += strnlen(v, 6) - 1;
-			continue;
-		}
-		if (*v == '\\' && v[1])
-			v++;
-		buf[n++] = *v;
-	}
-	buf[n] = 0;
+	return json_object_is_type(v, json_type_boolean) && json_object_get_boolean(v);
+}
+
+const char *rvl_json_text(struct json_object *object, const char *key, char *buf, size_t size)
+{
+	struct json_object *v = rvl_json_member(object, key);
+
+	rivulet_proto_name(buf, size, json_object_is_type(v, json_type_string) ?
+					      json_object_get_string(v) : "");
 	return buf;
 }

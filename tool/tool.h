@@ -98,14 +98,17 @@ void rvl_json_end(void);
 /** rvl_json_written() - whether a whole object went out: an error then goes to standard error only */
 bool rvl_json_written(void);
 
-/* JSON from the daemon (json.c): a value is where its text begins; NULL where there is none. */
-const char *rvl_json_member(const char *object, const char *key);
-const char *rvl_json_item(const char *array, size_t index);
-/** rvl_json_number(), rvl_json_true() - of a member; 0, false without it */
-uint64_t rvl_json_number(const char *object, const char *key);
-bool rvl_json_true(const char *object, const char *key);
-/** rvl_json_text() - a string member, fit for a terminal; @buf is returned, "" without it */
-const char *rvl_json_text(const char *object, const char *key, char *buf, size_t size);
+/* JSON from the daemon (json.c). Absent members, and those of another type, read as NULL, 0, false or "". */
+struct json_object;
+/** rvl_json_parse() - the whole of @text, or NULL; released by json_object_put() */
+struct json_object *rvl_json_parse(const char *text);
+/** rvl_json_member(), rvl_json_item() - borrowed from their container */
+struct json_object *rvl_json_member(struct json_object *object, const char *key);
+struct json_object *rvl_json_item(struct json_object *array, size_t index);
+uint64_t rvl_json_number(struct json_object *object, const char *key);
+bool rvl_json_true(struct json_object *object, const char *key);
+/** rvl_json_text() - a string member without control characters; returns @buf */
+const char *rvl_json_text(struct json_object *object, const char *key, char *buf, size_t size);
 /** rvl_daemon_status() - what rivulet_client_status() gives, as text to free. 0 or an enum rvl_exit */
 int rvl_daemon_status(struct rivulet_client *c, char **out);
 

@@ -3,6 +3,8 @@
  * `rivulet status` and `rivulet policy` against a daemon on the linked model with a battery in a
  * directory; --replay without any; and the reader of the daemon's JSON.
  */
+#include <json-c/json.h>
+
 #include "daemon_rig.h"
 #include "suite.h"
 
@@ -59,7 +61,23 @@ static void stop(void)
 
 #define COMPLAINS(text) ck_assert_msg(strstr(rvl_tool_error, text) != NULL, "%s", rvl_tool_error)
 
-static const char *text_of(const char *object, const char *key)
+/* What the verb printed, parsed. The result stays valid until the verb prints something else. */
+static struct json_object *json_out(void)
+{
+	static struct json_object *doc;
+	static char *text;
+
+	if (text && !strcmp(text, out))
+		return doc;
+	free(text);
+	text = strdup(out);
+	json_object_put(doc);
+	doc = rvl_json_parse(out);
+	ck_assert_msg(doc != NULL, "no JSON: %s", out);
+	return doc;
+}
+
+static const char *text_of(struct json_object *object, const char *key)
 {
 	static char buf[8][64];
 	static int n;
@@ -73,7 +91,7 @@ static const char *text_of(const char *object, const char *key)
 /* Proves that the state in words and in JSON is the battery's and the board's. */
 START_TEST(policy_tells)
 {
-	const char *levels, *l;
+	struct json_object *levels, *l;
 
 	EXPECT(rvl_cmd_policy, "policy", 0);
 	SAYS("mode auto (configuration)");
@@ -82,12 +100,12 @@ START_TEST(policy_tells)
 	SAYS("<- now");
 	EXPECT(rvl_cmd_policy, "policy --json", 0);
 	ck_assert(!strncmp(out, SCHEMA("policy"), strlen(SCHEMA("policy"))));
-	ck_assert_str_eq(text_of(out, "mode"), "auto");
-	ck_assert_str_eq(text_of(out, "reason"), "battery");
-	ck_assert_uint_eq(rvl_json_number(out, "level"), 2);
-	ck_assert(rvl_json_true(out, "steered") && !rvl_json_true(out, "external"));
-	ck_assert(!strncmp(rvl_json_member(out, "charge"), "0.6,", 4));
-	levels = rvl_json_member(out, "levels");
+	ck_assert_str_eq(text_of(json_out(), "mode"), "auto");
+	ck_assert_str_eq(text_of(json_out(), "reason"), "battery");
+	ck_assert_uint_eq(rvl_json_number(json_out(), "level"), 2);
+	ck_assert(rvl_json_true(json_out(), "steered") && !rvl_json_true(json_out(), "external"));
+	ck_assert_double_eq(json_object_get_double(rvl_json_member(json_out(), "charge")), 0.6);
+	levels = rvl_json_member(json_out(), "levels");
 	ck_assert_ptr_nonnull(levels);
 	for (size_t i = 0; i < 4; i++) {
 		l = rvl_json_item(levels, i);
@@ -106,8 +124,8 @@ START_TEST(policy_sets)
 	SAYS("mode fixed 1 (rivulet policy set)");
 	SAYS("level      1 by mode");
 	EXPECT(rvl_cmd_policy, "policy --json", 0);
-	ck_assert_str_eq(text_of(out, "mode"), "fixed");
-	ck_assert_uint_eq(rvl_json_number(out, "fixed"), 1);
+	ck_assert_str_eq(text_of(json_out(), "mode"), "fixed");
+	ck_assert_uint_eq(rvl_json_number(json_out(), "fixed"), 1);
 	EXPECT(rvl_cmd_status, "status", 0);
 	SAYS("policy     mode fixed (tool), level 1 by mode, battery 60.0 %");
 	EXPECT(rvl_cmd_policy, "policy set performance", 0);
@@ -169,7 +187,7 @@ static void run_once(struct rivulet_client *c, struct rivulet_model **m)
 /* Proves that status tells device, levels, models with their runs, and the sums. */
 START_TEST(status_tells)
 {
-	const char *s, *models, *l;
+	struct json_object *s, *models, *l;
 	struct rivulet_client *c;
 	struct rivulet_model *m;
 
@@ -184,7 +202,7 @@ START_TEST(status_tells)
 	SAYS("1 ended: 0 failed, 0 cancelled, 0 late; 0 refused");
 	EXPECT(rvl_cmd_status, "status --json", 0);
 	ck_assert(!strncmp(out, SCHEMA("status"), strlen(SCHEMA("status"))));
-	s = rvl_json_member(out, "status");
+	s = rvl_json_member(json_out(), "status");
 	ck_assert_str_eq(text_of(rvl_json_member(s, "device"), "board"), "zu3eg-64");
 	ck_assert(rvl_json_true(rvl_json_member(s, "device"), "present"));
 	models = rvl_json_member(s, "models");
@@ -227,7 +245,7 @@ START_TEST(replay_tells)
 	static const char trace[] = "# a day\n0 100 discharging 0 -\n100,80,discharging,0,-\n"
 		"200 60 discharging 0 40\n300 600/1200 discharging 0 -\n"
 		"400 20 discharging 0 -\n500 21 charging 1 -\n600 30 charging 1 -\n";
-	const char *line, *residency;
+	struct json_object *line, *residency;
 	double sum = 0;
 
 	ck_assert_int_eq(replay(trace, "--dwell 0"), 0);
@@ -239,13 +257,13 @@ START_TEST(replay_tells)
 	SAYS("7 rows, 600.000 s");
 	ck_assert_int_eq(replay(trace, "--dwell 0 --json"), 0);
 	ck_assert(!strncmp(out, SCHEMA("replay"), strlen(SCHEMA("replay"))));
-	line = rvl_json_item(rvl_json_member(out, "timeline"), 1);
+	line = rvl_json_item(rvl_json_member(json_out(), "timeline"), 1);
 	ck_assert_uint_eq(rvl_json_number(line, "time"), 200);
 	ck_assert_uint_eq(rvl_json_number(line, "level"), 2);
-	ck_assert_uint_eq(rvl_json_number(out, "rows"), 7);
-	residency = rvl_json_member(out, "residency");
+	ck_assert_uint_eq(rvl_json_number(json_out(), "rows"), 7);
+	residency = rvl_json_member(json_out(), "residency");
 	for (size_t i = 0; rvl_json_item(residency, i); i++)
-		sum += strtod(rvl_json_item(residency, i), NULL);
+		sum += json_object_get_double(rvl_json_item(residency, i));
 	ck_assert_double_eq_tol(sum, 600, 1e-6);
 	/* The rules are the caller's. */
 	ck_assert_int_eq(replay(trace, "--dwell 0 --levels 3,0 --thresholds 55"), 0);
@@ -303,56 +321,68 @@ END_TEST
 #define ODD "{ \"a\" : { \"x\" : [ 1, { \"b\" : 9 }, \"]}\" ] , \"b\" : 2 } , \"t\":true,\"f\":false,"	\
 	    "\"s\":\"q\\\"\\\\z\\u001b[0m\",\"n\":18446744073709551615,\"e\":[],\"o\":{},\"ab\":3,\"l\":-1.5e3}"
 
-/* Proves that members are found by their whole name at their own depth, whatever stands in strings. */
+/* Proves that a member is found at its own depth, and that one of another type reads as absent. */
 START_TEST(json_members)
 {
+	struct json_object *odd = rvl_json_parse(ODD), *list = rvl_json_parse("[1]");
 	char buf[16];
 
-	ck_assert_uint_eq(rvl_json_number(ODD, "b"), 0);
-	ck_assert_uint_eq(rvl_json_number(rvl_json_member(ODD, "a"), "b"), 2);
-	ck_assert_uint_eq(rvl_json_number(ODD, "ab"), 3);
-	ck_assert_uint_eq(rvl_json_number(ODD, "n"), UINT64_MAX);
-	ck_assert(rvl_json_true(ODD, "t") && !rvl_json_true(ODD, "f") && !rvl_json_true(ODD, "none"));
-	ck_assert_str_eq(rvl_json_text(ODD, "s", buf, sizeof(buf)), "q\"\\z?[0m");
-	ck_assert_str_eq(rvl_json_text(ODD, "s", buf, 3), "q\"");
-	ck_assert_str_eq(rvl_json_text(ODD, "n", buf, sizeof(buf)), "");
-	ck_assert_str_eq(rvl_json_text(ODD, "none", buf, sizeof(buf)), "");
-	ck_assert_ptr_null(rvl_json_member(rvl_json_member(ODD, "o"), "x"));
+	ck_assert(odd && list);
+	ck_assert_uint_eq(rvl_json_number(odd, "b"), 0);
+	ck_assert_uint_eq(rvl_json_number(rvl_json_member(odd, "a"), "b"), 2);
+	ck_assert_uint_eq(rvl_json_number(odd, "ab"), 3);
+	ck_assert_uint_eq(rvl_json_number(odd, "n"), UINT64_MAX);
+	ck_assert(rvl_json_true(odd, "t") && !rvl_json_true(odd, "f") && !rvl_json_true(odd, "none"));
+	ck_assert(!rvl_json_true(odd, "n"));
+	ck_assert_str_eq(rvl_json_text(odd, "s", buf, sizeof(buf)), "q\"\\z?[0m");
+	ck_assert_str_eq(rvl_json_text(odd, "s", buf, 3), "q\"");
+	ck_assert_str_eq(rvl_json_text(odd, "n", buf, sizeof(buf)), "");
+	ck_assert_str_eq(rvl_json_text(odd, "none", buf, sizeof(buf)), "");
+	ck_assert_ptr_null(rvl_json_member(rvl_json_member(odd, "o"), "x"));
 	ck_assert_ptr_null(rvl_json_member(NULL, "x"));
-	ck_assert_ptr_null(rvl_json_member("[1]", "x"));
+	ck_assert_ptr_null(rvl_json_member(list, "x"));
+	json_object_put(odd);
+	json_object_put(list);
 }
 END_TEST
 
 START_TEST(json_items)
 {
-	const char *x = rvl_json_member(rvl_json_member(ODD, "a"), "x");
+	struct json_object *odd = rvl_json_parse(ODD);
+	struct json_object *x = rvl_json_member(rvl_json_member(odd, "a"), "x");
 
-	ck_assert(!strncmp(rvl_json_item(x, 0), "1,", 2));
+	ck_assert_int_eq(json_object_get_int(rvl_json_item(x, 0)), 1);
 	ck_assert_uint_eq(rvl_json_number(rvl_json_item(x, 1), "b"), 9);
-	ck_assert(!strncmp(rvl_json_item(x, 2), "\"]}\"", 4));
+	ck_assert_str_eq(json_object_get_string(rvl_json_item(x, 2)), "]}");
 	ck_assert_ptr_null(rvl_json_item(x, 3));
-	ck_assert_ptr_null(rvl_json_item(rvl_json_member(ODD, "e"), 0));
-	ck_assert_ptr_null(rvl_json_item(ODD, 0));
+	ck_assert_ptr_null(rvl_json_item(rvl_json_member(odd, "e"), 0));
+	ck_assert_ptr_null(rvl_json_item(odd, 0));
 	ck_assert_ptr_null(rvl_json_item(NULL, 0));
+	json_object_put(odd);
 }
 END_TEST
 
-/* Proves that text cut off anywhere, and nesting beyond reason, end without an answer or a crash. */
+/* Proves that truncated text, text with bytes behind it, invalid UTF-8 and deep nesting are no JSON. */
 START_TEST(json_damage)
 {
-	char *deep = malloc(2000), copy[sizeof(ODD)];
+	char deep[2001], copy[sizeof(ODD)];
+	struct json_object *line;
 
-	for (size_t n = 0; n < sizeof(ODD); n++) {
+	for (size_t n = 0; n + 1 < sizeof(ODD); n++) {
 		memcpy(copy, ODD, n);
 		copy[n] = 0;
-		rvl_json_member(copy, "l");
-		rvl_json_item(rvl_json_member(rvl_json_member(copy, "a"), "x"), 2);
-		ck_assert(n < 60 || rvl_json_number(rvl_json_member(copy, "a"), "b") <= 2);
+		ck_assert_ptr_null(rvl_json_parse(copy));
 	}
-	memset(deep, '[', 1999);
-	deep[1999] = 0;
-	ck_assert_ptr_null(rvl_json_item(deep, 1));
-	free(deep);
+	ck_assert_ptr_null(rvl_json_parse("{} {}"));
+	ck_assert_ptr_null(rvl_json_parse("{\"a\":\"\xff\"}"));
+	memset(deep, '[', 1000);
+	memset(deep + 1000, ']', 1000);
+	deep[2000] = 0;
+	ck_assert_ptr_null(rvl_json_parse(deep));
+	/* The daemon ends its object with a newline. */
+	line = rvl_json_parse("{}\n");
+	ck_assert_ptr_nonnull(line);
+	json_object_put(line);
 }
 END_TEST
 
