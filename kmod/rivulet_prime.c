@@ -14,6 +14,25 @@
 
 RVL_IMPORT_DMA_BUF;
 
+static bool rvl_file_writable(struct dma_buf *buf)
+{
+	return buf->file->f_mode & FMODE_WRITE;
+}
+
+/*
+ * A mapping through another driver's import arrives here with the permissions of that driver's node.
+ * The mode of the dma-buf's own file decides, so that no importer offers more than the export.
+ */
+static int rvl_dma_buf_mmap(struct dma_buf *buf, struct vm_area_struct *vma)
+{
+	if (!rvl_file_writable(buf)) {
+		if (vma->vm_flags & VM_WRITE)
+			return -EACCES;
+		vm_flags_clear(vma, VM_MAYWRITE);
+	}
+	return drm_gem_dmabuf_mmap(buf, vma);
+}
+
 static int rvl_begin_cpu_access(struct dma_buf *buf, enum dma_data_direction dir)
 {
 	struct drm_gem_object *obj = buf->priv;
@@ -39,17 +58,12 @@ static const struct dma_buf_ops rvl_dma_buf_ops = {
 	.map_dma_buf = drm_gem_map_dma_buf,
 	.unmap_dma_buf = drm_gem_unmap_dma_buf,
 	.release = drm_gem_dmabuf_release,
-	.mmap = drm_gem_dmabuf_mmap,
+	.mmap = rvl_dma_buf_mmap,
 	.vmap = drm_gem_dmabuf_vmap,
 	.vunmap = drm_gem_dmabuf_vunmap,
 	.begin_cpu_access = rvl_begin_cpu_access,
 	.end_cpu_access = rvl_end_cpu_access,
 };
-
-static bool rvl_file_writable(struct dma_buf *buf)
-{
-	return buf->file->f_mode & FMODE_WRITE;
-}
 
 static bool rvl_is_own(struct dma_buf *buf, struct drm_device *drm)
 {

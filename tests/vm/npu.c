@@ -474,7 +474,7 @@ static int vgem_node(void)
 }
 
 /* A module, or built into the kernel. */
-static int vgem_open(void)
+int vm_vgem(void)
 {
 	int fd = vgem_node();
 
@@ -494,7 +494,7 @@ static int vgem_open(void)
 struct vm_gate vm_gate(uint64_t size, bool write)
 {
 	struct drm_mode_create_dumb d = { .width = (uint32_t)(size / 4096), .height = 1024, .bpp = 32 };
-	struct vm_gate g = { .vgem = vgem_open() };
+	struct vm_gate g = { .vgem = vm_vgem() };
 	struct vgem_attach a = { .flags = write };
 
 	OK(!ioctl(g.vgem, DRM_IOCTL_MODE_CREATE_DUMB, &d));

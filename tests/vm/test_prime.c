@@ -297,7 +297,7 @@ static void bad_imports(void)
 const struct vm_test vm_prime_tests[] = {
 	{ "prime_writable", "a buffer shared between two files is one memory with one handle per file",
 	  share_writable },
-	{ "prime_readonly", "a read-only export can be neither mapped, bound nor exported writable, at any remove",
+	{ "prime_readonly", "a read-only export can be neither mapped, bound nor exported writable, also after further exports",
 	  readonly_own },
 	{ "prime_rights", "rights belong to the handle: one file's two handles of one buffer do not mix",
 	  readonly_beside_writable },

@@ -139,6 +139,9 @@ int vm_file_result(int file);
 int vm_sync_result(int fd, uint32_t sync);
 bool vm_file_waits(int file);
 
+/* A new file of vgem, another DRM driver; its module is loaded if need be. */
+int vm_vgem(void);
+
 /** struct vm_gate - memory of vgem's with a fence that the test signals */
 struct vm_gate {
 	int vgem, dmabuf;
@@ -198,8 +201,8 @@ struct vm_totals {
 
 extern struct vm_totals *vm_totals;
 
-extern const struct vm_test vm_buffer_tests[], vm_submit_tests[], vm_prime_tests[], vm_job_tests[],
-	vm_access_tests[], vm_sync_tests[], vm_swsync_tests[], vm_client_tests[], vm_isolation_tests[],
+extern const struct vm_test vm_buffer_tests[], vm_submit_tests[], vm_prime_tests[], vm_readonly_tests[],
+	vm_job_tests[], vm_access_tests[], vm_sync_tests[], vm_swsync_tests[], vm_client_tests[], vm_isolation_tests[],
 	vm_recovery_tests[], vm_fault_tests[], vm_observe_tests[], vm_platform_tests[], vm_probe_tests[],
 	vm_life_tests[], vm_last_tests[], vm_suspend_tests[];
 
