@@ -24,7 +24,7 @@
 #define WAIT_MS 60000	/* for an answer; sanitizers and a busy machine are slow */
 
 struct rig {
-	char dir[64];
+	char dir[SCRATCH_MAX];
 	char sock[96];
 	pid_t pid;
 };

@@ -56,11 +56,21 @@ static inline void put_file(const char *dir, const char *name, const char *text)
 		ck_assert_msg(!mkdir(path, 0755) || errno == EEXIST, "%s: %s", path, strerror(errno));
 }
 
-/* A folder of the test's own; @dir: 64 bytes for its path. */
-static inline void make_scratch(char *dir)
+#define SCRATCH_MAX 64	/* bytes of a scratch directory's path, so that a socket's name fits behind it */
+
+/*
+ * Creates a directory of the test's own in TMPDIR. The directory is in /tmp when TMPDIR is not set,
+ * or too long for the names of sockets, which have at most 107 bytes.
+ */
+static inline void make_scratch(char dir[SCRATCH_MAX])
 {
-	strcpy(dir, "/tmp/rivulet-test-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(dir));
+	static const char name[] = "/rivulet-test-XXXXXX";
+	const char *base = getenv("TMPDIR");
+
+	if (!base || !*base || strlen(base) + sizeof(name) > SCRATCH_MAX)
+		base = "/tmp";
+	snprintf(dir, SCRATCH_MAX, "%s%s", base, name);
+	ck_assert_msg(mkdtemp(dir) != NULL, "%s: %s", dir, strerror(errno));
 }
 
 static inline void remove_scratch(const char *dir)

@@ -83,6 +83,14 @@ static void plain_devfreq(void)
 
 /* ---- the machine ---- */
 
+/* The daemon's clock. It starts at 1 ns, as on a machine that has just booted. */
+static uint64_t now_ns;
+
+static uint64_t test_clock(void)
+{
+	return now_ns;
+}
+
 static void put(const char *name, const char *value)
 {
 	put_file(sys, name, value);
@@ -94,9 +102,8 @@ static void charge(int percent)
 
 	snprintf(text, sizeof(text), "%d\n", percent);
 	put("class/power_supply/BAT0/capacity", text);
-	/* Long ago, so that it is no jump. */
-	m.power.gauge.at -= m.power.gauge.at > 1000 * NSEC_PER_SEC ? 1000 * NSEC_PER_SEC :
-								     m.power.gauge.at;
+	/* The gauge doubts a change of more than 10 % unless enough time has passed. */
+	now_ns += 1000 * NSEC_PER_SEC;
 	rvl_power_tick(&m.power);
 }
 
@@ -115,6 +122,8 @@ static void machine(void)
 	put("class/thermal/thermal_zone0/trip_point_0_temp", "90000\n");
 	k = (struct kernel){ .opp_min = 100000000, .opp_max = 333333333 };
 	rvl_devfreq_io = &kernel_io;
+	now_ns = 1;
+	rvl_clock = test_clock;
 	rvl_log_init(LOG_EMERG);
 }
 
@@ -258,7 +267,7 @@ START_TEST(refused)
 	k.cooling_max = 0;
 	rvl_power_tick(&m.power);
 	ck_assert_uint_eq(m.power.policy.level, 2);
-	m.power.refused_until = rvl_now();
+	now_ns += 60 * NSEC_PER_SEC;
 	rvl_power_tick(&m.power);
 	expect_pinned(333333333);
 	/* Everything refused: the policy settles and says so, it does not spin. */

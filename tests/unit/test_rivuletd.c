@@ -20,8 +20,10 @@ static int program(const char *args, char *out, size_t size)
 	return run_program("rivuletd", args, out, size);
 }
 
+#define NAME_50 "12345678901234567890123456789012345678901234567890"
+
 static const struct {
-	const char *args;
+	const char *args;	/* %s: a directory of the test's own */
 	int status;
 	const char *says;
 } lines[] = {
@@ -32,8 +34,8 @@ static const struct {
 	{ "", 1, "no socket: start rivuletd.socket, or give --socket PATH" },
 	{ "--socket /dev/null", 1, "/dev/null is there and no socket" },
 	{ "--socket /no/such/dir/s", 1, "/no/such/dir/s: No such file or directory" },
-	{ "--socket /%0200d", 1, "longer than" },
-	{ "--socket /tmp/rivulet-s --device sim:none", 1, "no board \"none\"" },
+	{ "--socket %s/" NAME_50 NAME_50 NAME_50, 1, "longer than" },
+	{ "--socket %s/s --device sim:none", 1, "no board \"none\"" },
 	{ "--show-config", 0, "\nSessions=" },
 	{ "--reload 1", 1, "cannot tell process" },
 	{ "--reload x", 1, "cannot tell process" },
@@ -45,9 +47,11 @@ START_TEST(command_line)
 	static char out[8192];
 	char args[300];
 
-	snprintf(args, sizeof(args), lines[_i].args, 7);
+	rig_dir();
+	snprintf(args, sizeof(args), lines[_i].args, rig.dir);
 	ck_assert_int_eq(program(args, out, sizeof(out)), lines[_i].status);
 	ck_assert_msg(strstr(out, lines[_i].says), "said: %s", out);
+	remove_scratch(rig.dir);
 }
 END_TEST
 
