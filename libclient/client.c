@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "session.h"
+#include "sized.h"
 
 #define RVL_RETRY_MS 100	/* between two looks for a daemon that is away */
 
@@ -258,17 +259,16 @@ int rivulet_client_dispatch(struct rivulet_client *c)
 	return r < 0 && !n ? r : n;
 }
 
-void rivulet_client_info(const struct rivulet_client *c, struct rivulet_daemon_info *info)
+int rivulet_client_info(const struct rivulet_client *c, struct rivulet_daemon_info *info)
 {
-	*info = c->info;
+	return RVL_WRITE(info, &c->info, rivulet_daemon_info, board);
 }
 
 int rivulet_client_level(const struct rivulet_client *c, struct rivulet_level_state *out)
 {
 	if (!c->have_level)
 		return rvl_lib_fail(ENODATA, "the daemon told no level: it has no device, or no policy");
-	*out = c->level;
-	return 0;
+	return RVL_WRITE(out, &c->level, rivulet_level_state, hz);
 }
 
 void rivulet_client_on_level(struct rivulet_client *c,
@@ -282,7 +282,7 @@ void rivulet_client_on_level(struct rivulet_client *c,
 
 static void keep_policy(const struct rivulet_msg_policy_reply *p, struct rivulet_policy_state *out)
 {
-	*out = (struct rivulet_policy_state) { .mode = p->mode, .fixed = p->fixed,
+	*out = (struct rivulet_policy_state) { .size = sizeof(*out), .mode = p->mode, .fixed = p->fixed,
 		.source = p->source, .flags = p->flags, .level = p->level, .levels = p->levels,
 		.reason = p->reason, .allowed = p->allowed, .charge = p->charge,
 		.drain = p->drain, .temperature = p->temperature, .hysteresis = p->hysteresis,
@@ -299,6 +299,7 @@ static void keep_policy(const struct rivulet_msg_policy_reply *p, struct rivulet
 int rivulet_client_policy(struct rivulet_client *c, uint32_t mode, uint32_t level,
 			  struct rivulet_policy_state *out)
 {
+	struct rivulet_policy_state state;
 	union rivulet_packet req, reply;
 	int r;
 
@@ -314,9 +315,8 @@ int rivulet_client_policy(struct rivulet_client *c, uint32_t mode, uint32_t leve
 	if (reply.policy_reply.levels > RIVULET_LEVELS ||
 	    reply.policy_reply.used > RIVULET_LEVELS || reply.policy_reply.level >= RIVULET_LEVELS)
 		return rvl_session_close(c, -EBADMSG, "a policy with more levels than there are");
-	if (out)
-		keep_policy(&reply.policy_reply, out);
-	return 0;
+	keep_policy(&reply.policy_reply, &state);
+	return out ? RVL_WRITE(out, &state, rivulet_policy_state, entries) : 0;
 }
 
 int rivulet_client_ping(struct rivulet_client *c, int timeout_ms)

@@ -9,6 +9,7 @@
 #include <xf86drm.h>
 
 #include "priv.h"
+#include "rivulet_dev.h"
 
 #define DRIVER_NAME "rivulet"
 #define MAX_NODES 64
@@ -52,7 +53,7 @@ static int check_info(const struct drm_rivulet_device *d, const char *path)
 		return rvl_lib_fail(EPROTO, "%s: device version %u.%u, this library speaks %u.x", path,
 				d->dev_version >> 16, d->dev_version & 0xffff,
 				RIVULET_DEV_VERSION >> 16);
-	if (!d->tm || !d->tn || !d->dn || !d->level_count || d->level_count > RIVULET_LEVELS ||
+	if (!d->tm || !d->tn || !d->dn || !d->level_count || d->level_count > DRM_RIVULET_MAX_LEVELS ||
 	    strnlen(d->name, sizeof(d->name)) == sizeof(d->name))
 		return rvl_lib_fail(EPROTO, "%s: the driver reports a device that cannot be", path);
 	return 0;

@@ -9,6 +9,11 @@
 #include <xf86drm.h>
 
 #include "priv.h"
+#include "rivulet_program.h"
+#include "sized.h"
+
+_Static_assert(DRM_RIVULET_MAX_LEVELS == RIVULET_LEVELS && DRM_RIVULET_MAX_REGIONS == RIVULET_SLOTS &&
+	       RIVULET_MAX_LEVELS == RIVULET_LEVELS, "the installed headers have their own names");
 
 struct rivulet_fence {
 	atomic_int refs;
@@ -97,23 +102,24 @@ static int refused(const struct rivulet_device *dev, const struct drm_rivulet_jo
 int rivulet_device_submit_with(struct rivulet_device *dev, struct drm_rivulet_job *jobs, uint32_t count,
 			       const struct rivulet_submit_options *opts, uint32_t *queued)
 {
-	static const struct rivulet_submit_options none;
+	struct rivulet_submit_options o;
 	struct drm_rivulet_submit s = { .jobs = (uintptr_t)jobs, .count = count,
 					.stride = sizeof(*jobs), .fence_fd = -1 };
-	int r = 0;
+	int r = RVL_READ(&o, opts, rivulet_submit_options, fence_fd);
 
-	opts = opts ? opts : &none;
-	s.priority = opts->priority;
-	s.flags = opts->fence_fd ? DRM_RIVULET_SUBMIT_FENCE_FD : 0;
-	if (opts->fence_fd)
-		*opts->fence_fd = -1;
+	if (r)
+		return r;
+	s.priority = o.priority;
+	s.flags = o.fence_fd ? DRM_RIVULET_SUBMIT_FENCE_FD : 0;
+	if (o.fence_fd)
+		*o.fence_fd = -1;
 	if (!count || count > DRM_RIVULET_MAX_JOBS)
 		return rvl_lib_fail(EINVAL, "a submit has 1 to %u jobs, not %u", DRM_RIVULET_MAX_JOBS,
 				count);
 	if (drmIoctl(dev->fd, DRM_IOCTL_RIVULET_SUBMIT, &s))
 		r = refused(dev, jobs, count, s.queued, errno);
-	else if (opts->fence_fd)
-		*opts->fence_fd = s.fence_fd;
+	else if (o.fence_fd)
+		*o.fence_fd = s.fence_fd;
 	if (queued)
 		*queued = s.queued;
 	return r;
@@ -157,13 +163,22 @@ static struct rivulet_buffer *slot_buffer(uint32_t slot, struct rivulet_buffer *
 	return slot - RIVULET_SLOT_IO < io_count ? io[slot - RIVULET_SLOT_IO] : NULL;
 }
 
-uint32_t rivulet_job_variants(const struct rivulet_step *s, struct drm_rivulet_variant *v)
+/* NULL when the checked program has no such step, or it runs on the CPU. */
+static const struct rivulet_step *npu_step(const struct rivulet_program *p, uint32_t step)
 {
+	const struct rivulet_step *s = rivulet_program_steps(p);
+
+	return step < p->steps && s[step].kind == RIVULET_STEP_NPU ? &s[step] : NULL;
+}
+
+uint32_t rivulet_job_variants(const void *program, uint32_t step, struct drm_rivulet_variant *v)
+{
+	const struct rivulet_step *s = npu_step(program, step);
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < RIVULET_LEVELS; i++) {
 		v[i] = (struct drm_rivulet_variant) { 0 };
-		if (!s->variant[i].length)
+		if (!s || !s->variant[i].length)
 			continue;
 		v[i] = (struct drm_rivulet_variant) { .offset = s->variant[i].offset,
 			.length = s->variant[i].length, .slot = RIVULET_SLOT_PROGRAM };
@@ -172,26 +187,25 @@ uint32_t rivulet_job_variants(const struct rivulet_step *s, struct drm_rivulet_v
 	return count;
 }
 
-int rivulet_job_from_step(const struct rivulet_program *prog, uint32_t step,
-			  struct rivulet_buffer *program, struct rivulet_buffer *arena,
+int rivulet_job_from_step(const void *program, uint32_t step,
+			  struct rivulet_buffer *image, struct rivulet_buffer *arena,
 			  struct rivulet_buffer *const *io, uint32_t io_count,
 			  struct rivulet_buffer *report, uint64_t report_offset,
 			  struct drm_rivulet_job *job, struct drm_rivulet_region *regions,
 			  struct drm_rivulet_variant *variants)
 {
-	const struct rivulet_step *s;
+	const struct rivulet_step *s = npu_step(program, step);
 	uint32_t slots, count, n = 0;
 
-	if (step >= prog->steps || rivulet_program_steps(prog)[step].kind != RIVULET_STEP_NPU)
+	if (!s)
 		return rvl_lib_fail(EINVAL, "step %u is no NPU step of the program", step);
-	s = &rivulet_program_steps(prog)[step];
 	slots = s->slots | 1u << RIVULET_SLOT_PROGRAM | (report ? 1u << RIVULET_SLOT_REPORT : 0);
 	for (uint32_t i = 0; i < RIVULET_SLOTS; i++) {
 		struct rivulet_buffer *b;
 
 		if (!(slots >> i & 1))
 			continue;
-		b = slot_buffer(i, program, arena, io, io_count, report);
+		b = slot_buffer(i, image, arena, io, io_count, report);
 		if (!b)
 			return rvl_lib_fail(EINVAL, "step %u needs a buffer in slot %u", step, i);
 		regions[n++] = (struct drm_rivulet_region) { .slot = i, .handle = b->handle,
@@ -199,9 +213,9 @@ int rivulet_job_from_step(const struct rivulet_program *prog, uint32_t step,
 			.flags = i == RIVULET_SLOT_REPORT || s->writes_mask >> i & 1 ?
 				 DRM_RIVULET_REGION_WRITE : 0 };
 	}
-	count = rivulet_job_variants(s, variants);
-	if (count > program->dev->info.level_count)
-		count = program->dev->info.level_count;
+	count = rivulet_job_variants(program, step, variants);
+	if (count > image->dev->info.level_count)
+		count = image->dev->info.level_count;
 	*job = (struct drm_rivulet_job) { .regions = (uintptr_t)regions, .region_count = n,
 		.variants = (uintptr_t)variants, .variant_count = count,
 		.min_level = s->min_level, .report_offset = report ? report_offset : 0,

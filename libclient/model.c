@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "model.h"
+#include "sized.h"
 
 #define LOAD_TIMEOUT 120000
 #define MAX_GRAPH_IO 65536u
@@ -47,9 +48,9 @@ static int fetch_tensor(struct rivulet_model *m, uint32_t index)
 	if (check_tensor(&reply.tensor_reply))
 		return rvl_session_close(m->client, -EBADMSG, "a tensor that contradicts itself");
 	memcpy(t->name, reply.tensor_reply.name, sizeof(t->name));
-	t->info = (struct rivulet_tensor_info) { .name = t->name, .output = output,
+	t->info = (struct rivulet_tensor_info) { .size = sizeof(t->info), .name = t->name, .output = output,
 		.dtype = reply.tensor_reply.dtype, .ndim = reply.tensor_reply.ndim,
-		.size = reply.tensor_reply.size, .scale = reply.tensor_reply.scale,
+		.bytes = reply.tensor_reply.size, .scale = reply.tensor_reply.scale,
 		.zero_point = reply.tensor_reply.zero_point };
 	memcpy(t->info.dim, reply.tensor_reply.dim, sizeof(t->info.dim));
 	return 0;
@@ -146,9 +147,10 @@ static void fill_load(struct rivulet_model *m, uint64_t size, const char *name,
 
 /* Seals and sends a memfd, which is taken in any case. */
 static int load_sealed(struct rivulet_client *c, int fd, uint64_t size, const char *name,
-		       const struct rivulet_load_options *o, struct rivulet_model **out)
+		       const struct rivulet_load_options *opts, struct rivulet_model **out)
 {
 	struct rivulet_model *m = calloc(1, sizeof(*m));
+	struct rivulet_load_options o;
 	int r;
 
 	if (!m) {
@@ -159,11 +161,15 @@ static int load_sealed(struct rivulet_client *c, int fd, uint64_t size, const ch
 	m->client = rivulet_client_ref(c);
 	m->file = fd;
 	m->program = -1;
-	fill_load(m, size, name, o);
+	r = RVL_READ(&o, opts, rivulet_load_options, timeout_ms);
+	fill_load(m, size, name, &o);
+	if (r)
+		goto out;
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL))
 		r = rvl_lib_fail(errno, "sealing a memfd: %s", strerror(errno));
 	else
 		r = rvl_model_ready(m, true);
+out:
 	if (r) {
 		rivulet_model_unref(m);
 		return r;
@@ -207,8 +213,7 @@ static int write_all(int fd, const void *data, size_t size)
 int rivulet_model_load_memory(struct rivulet_client *c, const void *data, size_t size,
 			      const struct rivulet_load_options *opts, struct rivulet_model **out)
 {
-	static const struct rivulet_load_options defaults;
-	int fd, r = new_memfd(c, size, "model", &fd);
+	int fd = -1, r = new_memfd(c, size, "model", &fd);
 
 	if (r)
 		return r;
@@ -217,7 +222,7 @@ int rivulet_model_load_memory(struct rivulet_client *c, const void *data, size_t
 		rvl_lib_close(fd);
 		return r;
 	}
-	return load_sealed(c, fd, size, "model", opts ? opts : &defaults, out);
+	return load_sealed(c, fd, size, "model", opts, out);
 }
 
 /* Copies exactly @size bytes; a file that shrinks meanwhile is an error, not a short model. */
@@ -270,12 +275,11 @@ static int copy_to_memfd(struct rivulet_client *c, const char *path, int *out, u
 int rivulet_model_load(struct rivulet_client *c, const char *path,
 		       const struct rivulet_load_options *opts, struct rivulet_model **out)
 {
-	static const struct rivulet_load_options defaults;
 	const char *base = strrchr(path, '/');
 	uint64_t size = 0;
 	int fd = -1, r = copy_to_memfd(c, path, &fd, &size);
 
-	return r ? r : load_sealed(c, fd, size, base ? base + 1 : path, opts ? opts : &defaults, out);
+	return r ? r : load_sealed(c, fd, size, base ? base + 1 : path, opts, out);
 }
 
 struct rivulet_model *rivulet_model_ref(struct rivulet_model *m)
@@ -298,9 +302,9 @@ struct rivulet_model *rivulet_model_unref(struct rivulet_model *m)
 	return NULL;
 }
 
-void rivulet_model_info(const struct rivulet_model *m, struct rivulet_model_info *info)
+int rivulet_model_info(const struct rivulet_model *m, struct rivulet_model_info *info)
 {
-	*info = m->info;
+	return RVL_WRITE(info, &m->info, rivulet_model_info, hash);
 }
 
 uint32_t rivulet_model_inputs(const struct rivulet_model *m)
@@ -318,8 +322,7 @@ int rivulet_model_tensor(const struct rivulet_model *m, uint32_t index,
 {
 	if (index >= m->count)
 		return rvl_lib_fail(ERANGE, "tensor %u of %u", index, m->count);
-	*info = m->tensor[index].info;
-	return 0;
+	return RVL_WRITE(info, &m->tensor[index].info, rivulet_tensor_info, zero_point);
 }
 
 int rivulet_model_find(const struct rivulet_model *m, const char *name)

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "rivulet.h"
+#include "rivulet_accel.h"
 
 #define RVL_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "model.h"
+#include "sized.h"
 
 /* One tensor of a request. Plain memory travels through a memfd that is made once. */
 struct binding {
@@ -139,7 +140,7 @@ static void request_free(struct rivulet_request *q)
 		rivulet_buffer_unref(q->bind[i].buf);
 		rvl_lib_close(q->bind[i].dmabuf);
 		if (q->bind[i].shared)
-			munmap(q->bind[i].shared, q->model->tensor[i].info.size);
+			munmap(q->bind[i].shared, q->model->tensor[i].info.bytes);
 	}
 	rivulet_model_unref(q->model);
 	free(q->bind);
@@ -175,7 +176,7 @@ static int send_bind(struct rivulet_request *r, uint32_t tensor, int fd, uint64_
 	req.bind.dir = t->output ? RIVULET_DIR_OUTPUT : RIVULET_DIR_INPUT;
 	req.bind.index = t->output ? tensor - r->model->inputs : tensor;
 	req.bind.offset = offset;
-	req.bind.size = t->size;
+	req.bind.size = t->bytes;
 	return rvl_session_call(r->model->client, &req, fd, RVL_CALL_TIMEOUT, NULL, NULL);
 }
 
@@ -262,7 +263,7 @@ static int make_shared(struct binding *b, uint64_t size, int *out)
 static int bind_shared(struct rivulet_request *r, uint32_t tensor)
 {
 	struct binding *b = &r->bind[tensor];
-	uint64_t size = r->model->tensor[tensor].info.size;
+	uint64_t size = r->model->tensor[tensor].info.bytes;
 	int fd = -1, e;
 
 	if (b->shared && b->shared_bound)
@@ -292,9 +293,9 @@ int rivulet_bind_memory(struct rivulet_request *r, uint32_t tensor, void *data, 
 	if (e)
 		return e;
 	t = &r->model->tensor[tensor].info;
-	if (!data || !t->size || size < t->size)
+	if (!data || !t->bytes || size < t->bytes)
 		return rvl_lib_fail(EINVAL, "tensor %s has %llu bytes, the memory %zu", t->name,
-				    (unsigned long long)t->size, size);
+				    (unsigned long long)t->bytes, size);
 	e = bind_shared(r, tensor);
 	if (!e)
 		set_binding(&r->bind[tensor], &fresh);
@@ -341,9 +342,9 @@ static void copy_plain(struct rivulet_request *r, bool outputs)
 		if (!b->user || t->output != outputs)
 			continue;
 		if (outputs)
-			memcpy(b->user, b->shared, t->size);
+			memcpy(b->user, b->shared, t->bytes);
 		else
-			memcpy(b->shared, b->user, t->size);
+			memcpy(b->shared, b->user, t->bytes);
 	}
 }
 
@@ -363,23 +364,22 @@ static int check_start(const struct rivulet_request *r, const struct rivulet_run
 
 int rivulet_request_start(struct rivulet_request *r, const struct rivulet_run_options *opts)
 {
-	static const struct rivulet_run_options defaults;
 	struct rivulet_client *c = r->model->client;
+	struct rivulet_run_options o;
 	union rivulet_packet req;
-	int e;
+	int e = RVL_READ(&o, opts, rivulet_run_options, min_accuracy);
 
-	opts = opts ? opts : &defaults;
-	e = check_start(r, opts);
+	e = e ? e : check_start(r, &o);
 	e = e ? e : make_ready(r);
 	if (e)
 		return e;
 	copy_plain(r, false);
 	rvl_session_init(c, &req, RIVULET_MSG_RUN);
 	req.run.instance = r->id;
-	req.run.flags = opts->hard ? RIVULET_RUN_HARD : 0;
-	req.run.priority = (uint32_t)(opts->priority + (int)RIVULET_PRIO_NORMAL);
-	req.run.min_accuracy = opts->min_accuracy;
-	req.run.deadline = (uint64_t)opts->deadline;
+	req.run.flags = o.hard ? RIVULET_RUN_HARD : 0;
+	req.run.priority = (uint32_t)(o.priority + (int)RIVULET_PRIO_NORMAL);
+	req.run.min_accuracy = o.min_accuracy;
+	req.run.deadline = (uint64_t)o.deadline;
 	e = rvl_session_post(c, &req, -1);
 	if (e)
 		return e;
@@ -536,6 +536,5 @@ int rivulet_request_stats(const struct rivulet_request *r, struct rivulet_run_st
 {
 	if (!r->have_stats)
 		return rvl_lib_fail(ENODATA, "no run of this request has ended well");
-	*stats = r->stats;
-	return 0;
+	return RVL_WRITE(stats, &r->stats, rivulet_run_stats, late);
 }

@@ -22,14 +22,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rivulet_accel.h"
-#include "rivulet_dev.h"
-#include "rivulet_program.h"
+#include "rivulet_types.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 #pragma GCC visibility push(default)
+
+/*
+ * Structs that a caller allocates begin with their size: struct rivulet_run_options o = { .size = sizeof(o) };
+ * A later version of the library appends fields. A field that one side does not know is zero for the other:
+ * a program that sets a field that the library does not know gets -E2BIG, a size that no version had -EINVAL.
+ */
+
+/* Structs of the kernel's interface: a program that uses them includes rivulet_accel.h. */
+struct drm_rivulet_client;
+struct drm_rivulet_counters;
+struct drm_rivulet_device;
+struct drm_rivulet_job;
+struct drm_rivulet_range;
+struct drm_rivulet_region;
+struct drm_rivulet_variant;
 
 struct rivulet_device;
 struct rivulet_buffer;
@@ -153,6 +166,7 @@ int rivulet_device_submit(struct rivulet_device *dev, struct drm_rivulet_job *jo
 			  uint32_t *queued);
 /** struct rivulet_submit_options - how jobs are queued; all zero is the default */
 struct rivulet_submit_options {
+	size_t size;	/* sizeof(struct rivulet_submit_options), set by the caller */
 	int32_t priority;	/* DRM_RIVULET_PRIORITY_*; HIGH needs CAP_SYS_NICE, else -EACCES */
 	int *fence_fd;		/* not NULL: gets a sync_file of the last job, as of rivulet_fence_fd() */
 };
@@ -185,21 +199,30 @@ const char *rivulet_perfmon_counter(uint32_t counter, const char **unit);
 /**
  * rivulet_check_program() - validate an untrusted program file, and that it was made for this device
  * @dev: NULL skips the second. -EINVAL: damaged; -ENOEXEC: for another target, the property is named.
- * Offsets, counts and references of struct rivulet_program can be used without further checks then.
+ * Later calls rely on the check.
  */
 int rivulet_check_program(const struct rivulet_device *dev, const void *data, size_t size);
-/** rivulet_job_variants() - commands of an NPU step in RIVULET_SLOT_PROGRAM; RIVULET_LEVELS are written. How many count */
-uint32_t rivulet_job_variants(const struct rivulet_step *step, struct drm_rivulet_variant *variants);
+/**
+ * rivulet_job_variants() - the command streams of one NPU step of a checked program
+ * @program: the program file in memory, as rivulet_check_program() accepted it
+ * @variants: array of DRM_RIVULET_MAX_LEVELS, written completely
+ * Returns the number of entries that a job needs, 0 when @step is no NPU step of the program.
+ */
+uint32_t rivulet_job_variants(const void *program, uint32_t step,
+			      struct drm_rivulet_variant *variants);
 /**
  * rivulet_job_from_step() - a job for one NPU step of a checked program
- * Fills @job, @regions (RIVULET_SLOTS) and @variants (RIVULET_LEVELS), which must outlive the submit: slot 0
- * is @program, slot 1 @arena (NULL when the program has none), slots of inputs and outputs io[i] from offset
- * 0 on, slot 15 @report at @report_offset. Commands for levels that the device does not have are left out. Syncs
- * and deadline are left for the caller.
+ * @program: the program file in memory; @image: a buffer with the same bytes, bound to slot 0
+ * @arena: bound to slot 1, or NULL when the program has none
+ * @io: inputs, then outputs, each bound from offset 0 on
+ * @report: bound to slot 15, gets the status at @report_offset; NULL for none
+ * @regions: array of DRM_RIVULET_MAX_REGIONS; @variants: array of DRM_RIVULET_MAX_LEVELS
+ * Fills @job, @regions and @variants; the arrays must exist until the job is submitted. Levels that the
+ * device does not have are left out. The caller sets syncs and deadline.
  * -EINVAL: not an NPU step, or it names a slot that was not given.
  */
-int rivulet_job_from_step(const struct rivulet_program *prog, uint32_t step,
-			  struct rivulet_buffer *program, struct rivulet_buffer *arena,
+int rivulet_job_from_step(const void *program, uint32_t step,
+			  struct rivulet_buffer *image, struct rivulet_buffer *arena,
 			  struct rivulet_buffer *const *io, uint32_t io_count,
 			  struct rivulet_buffer *report, uint64_t report_offset,
 			  struct drm_rivulet_job *job, struct drm_rivulet_region *regions,
@@ -236,8 +259,9 @@ int rivulet_client_dispatch(struct rivulet_client *c);
 
 /** struct rivulet_daemon_info - what answers; the device fields follow hot-plug as events are dispatched */
 struct rivulet_daemon_info {
+	size_t size;	/* sizeof(struct rivulet_daemon_info), set by the caller */
 	uint32_t protocol;	/* version agreed on */
-	uint32_t features;	/* enum rivulet_feature of rivulet_proto.h */
+	uint32_t features;	/* enum rivulet_feature */
 	bool present;		/* a device is there */
 	uint32_t levels;	/* of the device */
 	uint64_t max_model;	/* limits of this user: bytes of one model file */
@@ -250,13 +274,14 @@ struct rivulet_daemon_info {
 	char board[64];
 };
 /** rivulet_client_info() - as known now, without asking */
-void rivulet_client_info(const struct rivulet_client *c, struct rivulet_daemon_info *info);
+int rivulet_client_info(const struct rivulet_client *c, struct rivulet_daemon_info *info);
 /** rivulet_client_ping() - 0 when the daemon answers in @timeout_ms */
 int rivulet_client_ping(struct rivulet_client *c, int timeout_ms);
 /** struct rivulet_level_state - the voltage/frequency level that the daemon's power policy chose */
 struct rivulet_level_state {
+	size_t size;	/* sizeof(struct rivulet_level_state), set by the caller */
 	uint32_t level;
-	uint32_t reason;	/* enum rivulet_policy_reason of rivulet_proto.h */
+	uint32_t reason;	/* enum rivulet_policy_reason */
 	uint32_t flags;		/* enum rivulet_policy_flag */
 	uint32_t charge;	/* of the batteries, parts per million; 0 unless the flag KNOWN is there */
 	uint64_t hz;
@@ -273,7 +298,8 @@ void rivulet_client_on_level(struct rivulet_client *c,
 
 /** struct rivulet_policy_state - of the power policy; times in ns, charge in parts per million */
 struct rivulet_policy_state {
-	uint32_t mode, fixed;	/* enum rivulet_policy_mode of rivulet_proto.h; level of FIXED */
+	size_t size;	/* sizeof(struct rivulet_policy_state), set by the caller */
+	uint32_t mode, fixed;	/* enum rivulet_policy_mode; level of FIXED */
 	uint32_t source;	/* enum rivulet_policy_source: who chose the mode */
 	uint32_t flags;		/* enum rivulet_policy_flag */
 	uint32_t level;
@@ -286,11 +312,11 @@ struct rivulet_policy_state {
 	uint32_t used;		/* levels in use, fastest first in @use */
 	uint64_t dwell;
 	uint64_t changed;	/* CLOCK_MONOTONIC; 0: never */
-	uint32_t use[RIVULET_LEVELS];
-	uint32_t threshold[RIVULET_LEVELS];	/* at or below [i]: use[i + 1] */
-	uint64_t hz[RIVULET_LEVELS];
-	uint64_t residency[RIVULET_LEVELS];
-	uint64_t entries[RIVULET_LEVELS];
+	uint32_t use[RIVULET_MAX_LEVELS];
+	uint32_t threshold[RIVULET_MAX_LEVELS];	/* at or below [i]: use[i + 1] */
+	uint64_t hz[RIVULET_MAX_LEVELS];
+	uint64_t residency[RIVULET_MAX_LEVELS];
+	uint64_t entries[RIVULET_MAX_LEVELS];
 };
 /**
  * rivulet_client_policy() - ask for the policy's state, and first, unless @mode is 0, change its mode
@@ -310,6 +336,7 @@ int rivulet_client_status(struct rivulet_client *c, int *fd, uint64_t *size);
 
 /** struct rivulet_load_options - how to load; all zero is the default */
 struct rivulet_load_options {
+	size_t size;	/* sizeof(struct rivulet_load_options), set by the caller */
 	const char *name;	/* for status and journal; NULL: the file's name */
 	bool program;		/* the file is a compiled program, not ONNX */
 	bool require_npu;	/* refuse a model with steps on the CPU */
@@ -333,18 +360,20 @@ struct rivulet_model *rivulet_model_unref(struct rivulet_model *m);
 
 /** struct rivulet_tensor_info - a graph input or output; @name lives as long as the model */
 struct rivulet_tensor_info {
+	size_t size;	/* sizeof(struct rivulet_tensor_info), set by the caller */
 	const char *name;
 	enum rivulet_dtype dtype;
 	bool output;
 	uint32_t ndim;
 	uint64_t dim[RIVULET_MAX_DIMS];
-	uint64_t size;		/* bytes, dense, row major */
+	uint64_t bytes;		/* of the data, dense, row major */
 	float scale;		/* 0: not quantised */
 	int32_t zero_point;
 };
 
 /** struct rivulet_model_info - what the daemon says about a loaded model */
 struct rivulet_model_info {
+	size_t size;	/* sizeof(struct rivulet_model_info), set by the caller */
 	uint32_t npu_steps;
 	uint32_t cpu_steps;
 	bool cached;		/* the program was there already */
@@ -356,7 +385,7 @@ struct rivulet_model_info {
 	uint64_t expected_ns;	/* likewise; 0: no device */
 	uint8_t hash[32];	/* SHA-256 of the file */
 };
-void rivulet_model_info(const struct rivulet_model *m, struct rivulet_model_info *info);
+int rivulet_model_info(const struct rivulet_model *m, struct rivulet_model_info *info);
 /** rivulet_model_inputs(), rivulet_model_outputs() - their numbers; tensor numbers are inputs first */
 uint32_t rivulet_model_inputs(const struct rivulet_model *m);
 uint32_t rivulet_model_outputs(const struct rivulet_model *m);
@@ -387,6 +416,7 @@ int rivulet_bind_memory(struct rivulet_request *r, uint32_t tensor, void *data, 
 
 /** struct rivulet_run_options - all zero is the default */
 struct rivulet_run_options {
+	size_t size;	/* sizeof(struct rivulet_run_options), set by the caller */
 	int64_t deadline;	/* CLOCK_MONOTONIC ns, 0: none; the daemon runs the earliest first */
 	bool hard;		/* end with -ETIME at once rather than miss the deadline */
 	int32_t priority;	/* -1 low, 0 normal, 1 high (uid 0 or HighPriorityUsers= of the daemon) */
@@ -411,6 +441,7 @@ void rivulet_request_on_done(struct rivulet_request *r,
 
 /** struct rivulet_run_stats - of the last run that ended well; times in ns */
 struct rivulet_run_stats {
+	size_t size;	/* sizeof(struct rivulet_run_stats), set by the caller */
 	uint64_t start, end;	/* CLOCK_MONOTONIC: first step started, last one finished */
 	uint64_t queue_ns;	/* in the daemon, before @start */
 	uint64_t npu_ns;	/* device time of its NPU steps */

@@ -148,7 +148,7 @@ static void device_event(struct rivulet_client *c, const struct rivulet_msg_devi
 /* Told by dispatch, which the eventfd calls for, like the end of a run. */
 static void level_event(struct rivulet_client *c, const struct rivulet_msg_level *l)
 {
-	c->level = (struct rivulet_level_state) { .level = l->level, .reason = l->reason,
+	c->level = (struct rivulet_level_state) { .size = sizeof(c->level), .level = l->level, .reason = l->reason,
 		.flags = l->flags, .charge = l->charge, .hz = l->hz };
 	c->have_level = true;
 	c->level_untold = c->on_level;

@@ -10,6 +10,7 @@
 
 #include "internal.h"
 #include "rivulet.h"
+#include "rivulet_accel.h"
 
 static int kernel_alloc(struct rivulet_runtime *rt, uint64_t size, struct rvl_rt_mem *out,
 			struct rivulet_runtime_error *err)
@@ -79,7 +80,7 @@ static int kernel_submit(struct rivulet_runtime *rt, const struct rvl_rt_npu_job
 		return rvl_rt_fail(err, -r, "%s", rivulet_last_error());
 	out.handle = rivulet_fence_handle(t->fence);
 	j.region_count = fill_regions(job, region);
-	j.variant_count = rivulet_job_variants(job->step, variant);
+	j.variant_count = rivulet_job_variants(t->x->img->prog, t->step, variant);
 	if (j.variant_count > rt->board.levels)
 		j.variant_count = rt->board.levels;
 	r = rivulet_device_submit(rt->dev, &j, 1, NULL);

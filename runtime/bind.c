@@ -9,6 +9,7 @@
 
 #include "internal.h"
 #include "rivulet.h"
+#include "rivulet_accel.h"
 
 static const struct rivulet_tensor *io_tensor(const struct rivulet_exec *x, uint32_t i)
 {

@@ -14,6 +14,7 @@
 
 #include "internal.h"
 #include "rivulet.h"
+#include "rivulet_accel.h"
 #include "rivulet_isa.h"
 
 #define EVENTS 64

@@ -16,7 +16,7 @@ set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
 
 packages=(
-	gcc libc6-dev make pkg-config binutils
+	gcc g++ libc6-dev make pkg-config binutils
 	# kernel module and the machine that runs it, by meta-package: next month's kernel works too
 	linux-image-6.12-amd64 linux-headers-6.12-amd64 kmod
 	qemu-system-x86 mmdebstrap fakeroot uidmap e2fsprogs busybox-static cpio xz-utils zstd

@@ -31,7 +31,7 @@ static void noise(struct rvl_engine *e, uint32_t instance)
 		const struct rivulet_tensor_info *t = rvl_engine_tensor(e, i);
 		uint8_t *p = rvl_engine_memory(e, instance, i);
 
-		for (uint64_t k = 0; k < t->size; k += t->dtype == RIVULET_F32 ? 4 : 1) {
+		for (uint64_t k = 0; k < t->bytes; k += t->dtype == RIVULET_F32 ? 4 : 1) {
 			x ^= x << 13;
 			x ^= x >> 17;
 			x ^= x << 5;

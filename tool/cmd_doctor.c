@@ -358,7 +358,7 @@ static void check_daemon(struct doctor *d)
 {
 	const char *unit = "systemctl enable --now rivuletd.socket";
 	const char *path = getenv(RIVULET_SOCKET_ENV);
-	struct rivulet_daemon_info info;
+	struct rivulet_daemon_info info = { .size = sizeof(info) };
 	struct rivulet_client *c;
 	int r;
 

@@ -226,7 +226,7 @@ static void text_daemon(const struct rivulet_daemon_info *i, const char *status)
 
 static int info_daemon(void)
 {
-	struct rivulet_daemon_info i;
+	struct rivulet_daemon_info i = { .size = sizeof(i) };
 	struct rivulet_client *c;
 	char *status = NULL;
 	int r = rivulet_open(NULL, &c);

@@ -124,7 +124,7 @@ static void json_state(const struct rivulet_policy_state *p)
 
 static int ask(uint32_t mode, uint32_t level)
 {
-	struct rivulet_policy_state p;
+	struct rivulet_policy_state p = { .size = sizeof(p) };
 	struct rivulet_client *c;
 	int r = rivulet_open(NULL, &c);
 

@@ -154,8 +154,8 @@ static int keep_output(struct rvl_run *r, uint32_t output, uint64_t run, uint64_
 			return rvl_tool_fail(RVL_EXIT_FAILED, "no memory for %llu outputs",
 					     (unsigned long long)runs);
 	}
-	memcpy((char *)a->data + (stack ? run : 0) * info->size,
-	       rvl_engine_memory(r->engine, 0, t), info->size);
+	memcpy((char *)a->data + (stack ? run : 0) * info->bytes,
+	       rvl_engine_memory(r->engine, 0, t), info->bytes);
 	return 0;
 }
 

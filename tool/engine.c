@@ -167,9 +167,9 @@ static int describe_local(struct rvl_engine *e)
 	if (!e->tensor)
 		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
 	for (uint32_t i = 0; i < e->count; i++) {
-		e->tensor[i] = (struct rivulet_tensor_info) {
+		e->tensor[i] = (struct rivulet_tensor_info) { .size = sizeof(*e->tensor),
 			.name = rivulet_program_string(e->prog, t[i].name), .dtype = t[i].dtype,
-			.output = i >= e->inputs, .ndim = t[i].ndim, .size = t[i].size,
+			.output = i >= e->inputs, .ndim = t[i].ndim, .bytes = t[i].size,
 			.scale = t[i].scale, .zero_point = t[i].zero_point };
 		memcpy(e->tensor[i].dim, t[i].dim, sizeof(t[i].dim));
 	}
@@ -182,7 +182,7 @@ static int new_exec(struct rvl_engine *e, struct instance *in)
 	int r = rivulet_exec_new(e->img, &in->exec, &err);
 
 	for (uint32_t i = 0; !r && i < e->count; i++)
-		r = rivulet_exec_bind_memory(in->exec, i, in->memory[i], e->tensor[i].size, &err);
+		r = rivulet_exec_bind_memory(in->exec, i, in->memory[i], e->tensor[i].bytes, &err);
 	return r ? rvl_tool_fail(rvl_exit_of(r), "%s", err.text) : 0;
 }
 
@@ -212,8 +212,9 @@ static int map_program(struct rvl_engine *e)
 
 static int load_daemon(struct rvl_engine *e, const char *path, const struct rvl_engine_options *o)
 {
-	struct rivulet_load_options l = { .require_npu = o->require_npu, .batch = o->batch,
-					  .symbol = o->symbol, .keep_program = true };
+	struct rivulet_load_options l = { .size = sizeof(l), .require_npu = o->require_npu,
+					  .batch = o->batch, .symbol = o->symbol,
+					  .keep_program = true };
 	struct rvl_blob b;
 	int r;
 
@@ -236,8 +237,10 @@ static int describe_daemon(struct rvl_engine *e)
 	e->tensor = calloc(e->count + 1, sizeof(*e->tensor));
 	if (!e->tensor)
 		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
-	for (uint32_t i = 0; i < e->count; i++)
+	for (uint32_t i = 0; i < e->count; i++) {
+		e->tensor[i].size = sizeof(e->tensor[i]);
 		rivulet_model_tensor(e->model, i, &e->tensor[i]);
+	}
 	return 0;
 }
 
@@ -246,7 +249,7 @@ static int new_request(struct rvl_engine *e, struct instance *in)
 	int r = rivulet_request_new(e->model, &in->req);
 
 	for (uint32_t i = 0; !r && i < e->count; i++)
-		r = rivulet_bind_memory(in->req, i, in->memory[i], e->tensor[i].size);
+		r = rivulet_bind_memory(in->req, i, in->memory[i], e->tensor[i].bytes);
 	return r ? fail_lib(r) : 0;
 }
 
@@ -302,7 +305,7 @@ static int open_local(struct rvl_engine *e, const char *device, uint32_t threads
 
 static int open_daemon(struct rvl_engine *e)
 {
-	struct rivulet_daemon_info info;
+	struct rivulet_daemon_info info = { .size = sizeof(info) };
 	int r = rivulet_open(NULL, &e->client);
 
 	if (r)
@@ -335,7 +338,7 @@ static int new_instance(struct rvl_engine *e, struct instance *in)
 {
 	in->memory = calloc(e->count + 1, sizeof(*in->memory));
 	for (uint32_t i = 0; in->memory && i < e->count; i++) {
-		uint64_t size = (e->tensor[i].size + 127) / 64 * 64;
+		uint64_t size = (e->tensor[i].bytes + 127) / 64 * 64;
 
 		in->memory[i] = aligned_alloc(64, size);
 		if (!in->memory[i])
@@ -507,7 +510,7 @@ int rvl_engine_start(struct rvl_engine *e, uint32_t instance, uint64_t timeout_n
 	in->started = rvl_tool_now();
 	in->in_flight = true;
 	if (e->client) {
-		struct rivulet_run_options o = { .priority = priority };
+		struct rivulet_run_options o = { .size = sizeof(o), .priority = priority };
 
 		o.deadline = timeout_ns ? (int64_t)(in->started + timeout_ns) : 0;
 		r = rivulet_request_start(in->req, &o);
@@ -525,7 +528,7 @@ int rvl_engine_start(struct rvl_engine *e, uint32_t instance, uint64_t timeout_n
 
 static void daemon_stats(const struct instance *in, struct rvl_run_stats *s)
 {
-	struct rivulet_run_stats d = { 0 };
+	struct rivulet_run_stats d = { .size = sizeof(d) };
 
 	rivulet_request_stats(in->req, &d);
 	*s = (struct rvl_run_stats) { .queue_ns = d.queue_ns, .npu_ns = d.npu_ns, .cpu_ns = d.cpu_ns,

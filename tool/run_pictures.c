@@ -134,7 +134,7 @@ static int compare(struct rvl_run *r, const struct rvl_expect *x, uint64_t index
 	uint32_t t = rvl_engine_inputs(r->engine);
 	const struct rivulet_tensor_info *info = rvl_engine_tensor(r->engine, t);
 	const void *m = rvl_engine_memory(r->engine, 0, t);
-	uint64_t elements = info->size / rvl_dtype_size(info->dtype);
+	uint64_t elements = info->bytes / rvl_dtype_size(info->dtype);
 	struct rvl_quant_params q;
 
 	if (elements != x->classes)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "rivulet.h"
+#include "rivulet_accel.h"
 #include "rivulet_board.h"
 #include "rivulet_compiler.h"
 #include "rivulet_eval.h"

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "rivulet_dev.h"
+#include "rivulet_types.h"
 
 #define RIVULET_PROGRAM_MAGIC	0x50565652u	/* "RVVP" */
 #define RIVULET_PROGRAM_VERSION	2u
@@ -18,7 +19,6 @@
 #define RIVULET_MAX_TENSORS	65536u
 #define RIVULET_MAX_STEPS	65536u
 #define RIVULET_MAX_IO		12u		/* inputs plus outputs that the NPU touches directly */
-#define RIVULET_MAX_DIMS	8
 #define RIVULET_STEP_REFS	16		/* tensors a step reads or writes */
 #define RIVULET_PROGRAM_ALIGN	64
 
@@ -28,11 +28,6 @@
 #define RIVULET_SLOT_IO		2		/* input i: 2 + i; output j: 2 + inputs + j */
 #define RIVULET_SLOT_PROF	14		/* PROF records, when asked for */
 #define RIVULET_SLOT_REPORT	15		/* status copy */
-
-enum rivulet_dtype {
-	RIVULET_F32 = 1, RIVULET_U8 = 2, RIVULET_S8 = 3, RIVULET_S32 = 4, RIVULET_S64 = 5,
-	RIVULET_BOOL = 6,
-};
 
 enum rivulet_place {
 	RIVULET_PLACE_INPUT = 1,	/* bound by the caller; offset is the input's index */

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "rivulet_program.h"
+#include "rivulet_types.h"
 
 #define RIVULET_SOCKET_PATH	"/run/rivuletd/rivuletd.sock"
 #define RIVULET_SOCKET_ENV	"RIVULETD_SOCKET"	/* environment variable that overrides the path */
@@ -26,17 +27,6 @@
 #define RIVULET_NAME_MAX	64	/* bytes of a name, NUL included */
 #define RIVULET_MODEL_MAX	(1u << 30)	/* bytes of a model file */
 #define RIVULET_REPLY		0x8000u	/* type of the answer to request T: T | RIVULET_REPLY */
-
-/** enum rivulet_feature - HELLO: what the daemon can do; unknown bits are to be ignored */
-enum rivulet_feature {
-	RIVULET_FEATURE_MEMFD = 1u << 0,	/* BIND takes memfds sealed against shrinking */
-	RIVULET_FEATURE_DMABUF = 1u << 1,	/* BIND takes dma-bufs */
-	RIVULET_FEATURE_PROGRAM = 1u << 2,	/* LOAD takes compiled programs, and returns them */
-	RIVULET_FEATURE_DEADLINE = 1u << 3,	/* RUN goes by deadlines, see docs/protocol.md */
-	RIVULET_FEATURE_NPU = 1u << 4,		/* a device is there now */
-	RIVULET_FEATURE_SIM = 1u << 5,		/* it is the model linked into the daemon */
-	RIVULET_FEATURE_POLICY = 1u << 6,	/* POLICY; LEVEL events to clients that say so too */
-};
 
 /** enum rivulet_load_flag - LOAD */
 enum rivulet_load_flag {
@@ -68,45 +58,6 @@ enum rivulet_run_result {
 
 /** enum rivulet_device_state - DEVICE event and HELLO reply */
 enum rivulet_device_state { RIVULET_DEVICE_ABSENT = 0, RIVULET_DEVICE_PRESENT = 1 };
-
-/* What the level goes by. X(NAME, value, text, meaning) */
-#define RIVULET_POLICY_MODES(X)                                                                    \
-	X(AUTO, 1, "auto", "by battery, mains and heat")                                           \
-	X(PERFORMANCE, 2, "performance", "the fastest level in use")                               \
-	X(BALANCED, 3, "balanced", "as auto, but never above the middle level in use")             \
-	X(POWERSAVE, 4, "powersave", "the slowest level in use")                                   \
-	X(FIXED, 5, "fixed", "one level")
-
-/* Why it is the level that it is. X(NAME, value, text, meaning) */
-#define RIVULET_POLICY_REASONS(X)                                                                  \
-	X(MAINS, 1, "mains", "power comes from outside, or there is no battery")                   \
-	X(BATTERY, 2, "battery", "charge against the thresholds")                                  \
-	X(HEAT, 3, "heat", "a thermal zone is at its limit")                                       \
-	X(MODE, 4, "mode", "the mode asks for it")                                                 \
-	X(VARIANT, 5, "variant", "the level wanted has no variant of an admitted model, or was refused")
-
-#define RIVULET_POLICY_ENUM(name, value, text, doc) RIVULET_POLICY_##name = (value),
-/** enum rivulet_policy_mode - POLICY; KEEP in a request changes nothing */
-enum rivulet_policy_mode { RIVULET_POLICY_KEEP = 0, RIVULET_POLICY_MODES(RIVULET_POLICY_ENUM) };
-#define RIVULET_REASON_ENUM(name, value, text, doc) RIVULET_REASON_##name = (value),
-/** enum rivulet_policy_reason - POLICY reply and LEVEL event; NONE without a device */
-enum rivulet_policy_reason { RIVULET_REASON_NONE = 0, RIVULET_POLICY_REASONS(RIVULET_REASON_ENUM) };
-
-/** enum rivulet_policy_source - POLICY reply: who chose the mode */
-enum rivulet_policy_source {
-	RIVULET_SOURCE_CONFIG = 0, RIVULET_SOURCE_TOOL = 1, RIVULET_SOURCE_PROFILES = 2,
-};
-
-/** enum rivulet_policy_flag - POLICY reply and LEVEL event */
-enum rivulet_policy_flag {
-	RIVULET_POLICY_EXTERNAL = 1u << 0,	/* power comes from outside */
-	RIVULET_POLICY_BATTERY = 1u << 1,	/* there is a battery */
-	RIVULET_POLICY_KNOWN = 1u << 2,		/* its charge is known */
-	RIVULET_POLICY_RESERVE = 1u << 3,	/* in the reserve: few runs are admitted */
-	RIVULET_POLICY_EMERGENCY = 1u << 4,	/* too hot: as in the reserve */
-	RIVULET_POLICY_STEERED = 1u << 5,	/* the daemon sets the device's level */
-	RIVULET_POLICY_YIELDED = 1u << 6,	/* it did, until somebody else did */
-};
 
 /**
  * struct rivulet_msg - header of every message

@@ -112,7 +112,7 @@ static int read_charge(const struct arm *a, uint32_t *ppm)
 /* Until the daemon has read the battery lately. */
 static int keep_up(struct arm *a, uint32_t charge)
 {
-	struct rivulet_policy_state p;
+	struct rivulet_policy_state p = { .size = sizeof(p) };
 	uint64_t since = clock_ns();
 	int r;
 
@@ -135,7 +135,7 @@ static int keep_up(struct arm *a, uint32_t charge)
 
 static int open_model(struct arm *a, const char *path)
 {
-	struct rivulet_load_options o = { .program = true };
+	struct rivulet_load_options o = { .size = sizeof(o), .program = true };
 	int r = rivulet_open(NULL, &a->client);
 
 	r = r ? r : rivulet_model_load(a->client, path, &o, &a->model);
@@ -147,7 +147,7 @@ static int open_model(struct arm *a, const char *path)
 
 static bool infer(struct arm *a, uint32_t picture, bool *right)
 {
-	struct rivulet_run_options o = { 0 };
+	struct rivulet_run_options o = { .size = sizeof(o) };
 	const uint8_t *p = a->set.pixels + (size_t)picture * PIXELS;
 	uint32_t best = 0;
 
@@ -165,7 +165,7 @@ static bool infer(struct arm *a, uint32_t picture, bool *right)
 
 static int report_run(struct arm *a, uint32_t charge, bool right)
 {
-	struct rivulet_run_stats s;
+	struct rivulet_run_stats s = { .size = sizeof(s) };
 	int r = rivulet_request_stats(a->request, &s);
 
 	if (r)

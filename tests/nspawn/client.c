@@ -29,7 +29,7 @@ static int complain(const char *what, int r, const char *why)
 
 static int info(struct rivulet_client *c)
 {
-	struct rivulet_daemon_info i;
+	struct rivulet_daemon_info i = { .size = sizeof(i) };
 	rivulet_client_info(c, &i);
 	printf("device=%s board=%s version=%s\n", i.device, i.board, i.version);
 	return 0;
@@ -38,13 +38,13 @@ static int info(struct rivulet_client *c)
 static int bind_all(struct rivulet_request *q, struct rivulet_model *m)
 {
 	uint32_t n = rivulet_model_inputs(m) + rivulet_model_outputs(m);
-	struct rivulet_tensor_info t;
+	struct rivulet_tensor_info t = { .size = sizeof(t) };
 
 	for (uint32_t i = 0; i < n; i++) {
 		int r = rivulet_model_tensor(m, i, &t);
-		void *p = r ? NULL : calloc(1, t.size + 64);
+		void *p = r ? NULL : calloc(1, t.bytes + 64);
 
-		r = r ? r : p ? rivulet_bind_memory(q, i, p, t.size) : -ENOMEM;
+		r = r ? r : p ? rivulet_bind_memory(q, i, p, t.bytes) : -ENOMEM;
 		if (r)
 			return r;
 	}
@@ -96,7 +96,7 @@ static int serve_once(struct rivulet_client *c, struct service *s, bool *away)
 static int serve(struct rivulet_client *c, const char *path)
 {
 	struct service s = { .q = NULL };
-	struct rivulet_tensor_info t;
+	struct rivulet_tensor_info t = { .size = sizeof(t) };
 	struct rivulet_model *m;
 	bool away = false;
 	int r = rivulet_model_load(c, path, NULL, &m);
@@ -106,9 +106,9 @@ static int serve(struct rivulet_client *c, const char *path)
 	r = rivulet_request_new(m, &s.q);
 	r = r ? r : bind_all(s.q, m);
 	r = r ? r : rivulet_model_tensor(m, rivulet_model_inputs(m), &t);
-	s.size = t.size;
-	s.out = calloc(1, t.size + 64);
-	r = r ? r : rivulet_bind_memory(s.q, rivulet_model_inputs(m), s.out, t.size);
+	s.size = t.bytes;
+	s.out = calloc(1, t.bytes + 64);
+	r = r ? r : rivulet_bind_memory(s.q, rivulet_model_inputs(m), s.out, t.bytes);
 	if (r)
 		return complain("bind", r, rivulet_last_error());
 	signal(SIGTERM, on_term);

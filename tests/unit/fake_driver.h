@@ -20,6 +20,7 @@
 
 #include "mock.h"
 #include "rivulet.h"
+#include "rivulet_accel.h"
 #include "rivulet_proto.h"
 
 #define NODE "/dev/accel/accel0"

@@ -78,7 +78,7 @@ static struct rivulet_client *start(const char *config)
 
 static struct rivulet_policy_state state(struct rivulet_client *c)
 {
-	struct rivulet_policy_state p;
+	struct rivulet_policy_state p = { .size = sizeof(p) };
 
 	ck_assert_msg(!rivulet_client_policy(c, 0, 0, &p), "%s", rivulet_last_error());
 	return p;
@@ -159,7 +159,7 @@ START_TEST(fixtures)
 		{ { "type", "Battery", "status", "Charging", "capacity", "255", NULL }, { NULL },
 		  { "type", "Mains", "online", "1", NULL }, 3, 0, true },
 	};
-	struct rivulet_policy_state p;
+	struct rivulet_policy_state p = { .size = sizeof(p) };
 	struct rivulet_client *c;
 
 	if (rows[_i].bat0[0])
@@ -202,7 +202,7 @@ static void listen_until(struct rivulet_client *c, uint32_t level)
 /* Proves that clients hear of each level as a battery drains, by uevents alone, with its reason. */
 START_TEST(events)
 {
-	struct rivulet_level_state l;
+	struct rivulet_level_state l = { .size = sizeof(l) };
 	struct rivulet_client *c;
 
 	ADD("BAT0", "type", "Battery", "status", "Discharging", "capacity", "80");
@@ -276,7 +276,7 @@ END_TEST
 /* Proves that a plug that flaps lifts the level at most once each dwell time, and drops it at once. */
 START_TEST(flapping_plug)
 {
-	struct rivulet_policy_state p;
+	struct rivulet_policy_state p = { .size = sizeof(p) };
 	struct rivulet_client *c;
 
 	ADD("BAT0", "type", "Battery", "status", "Discharging", "capacity", "40");

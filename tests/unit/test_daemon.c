@@ -102,7 +102,7 @@ static void user_close(struct user *u)
 START_TEST(same_answer)
 {
 	const char *path = _i ? "models/resnet.onnx" : "models/lenet.onnx";
-	struct rivulet_run_stats stats;
+	struct rivulet_run_stats stats = { .size = sizeof(stats) };
 	struct reference ref;
 	float want[SCORES];
 	struct user u;

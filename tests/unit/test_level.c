@@ -25,7 +25,7 @@ static struct rivulet_client *client(void)
 /* LeNet as the daemon compiles it, to be edited. */
 static void get_program(void)
 {
-	struct rivulet_load_options o = { .keep_program = true };
+	struct rivulet_load_options o = { .size = sizeof(o), .keep_program = true };
 	struct rivulet_client *c = client();
 	struct rivulet_model *model;
 	struct stat st;
@@ -73,7 +73,7 @@ struct job {
 
 static struct job load(const char *name)
 {
-	struct rivulet_load_options o = { .name = name, .program = true };
+	struct rivulet_load_options o = { .size = sizeof(o), .name = name, .program = true };
 	struct job j = { .c = client() };
 
 	seal();
@@ -137,7 +137,7 @@ static int64_t in_seconds(int s)
 START_TEST(replies)
 {
 	struct rivulet_program *p = program;
-	struct rivulet_run_stats st;
+	struct rivulet_run_stats st = { .size = sizeof(st) };
 	struct job j;
 
 	for (uint32_t l = 0; l <= TOP; l++)
@@ -166,7 +166,7 @@ END_TEST
 static struct rivulet_run_stats reconfigured(const char *how, uint32_t wanted, uint32_t kept)
 {
 	struct rivulet_program *p;
-	struct rivulet_run_stats st;
+	struct rivulet_run_stats st = { .size = sizeof(st) };
 	char config[96];
 	struct job j;
 
@@ -207,8 +207,8 @@ END_TEST
 START_TEST(least_accuracy)
 {
 	struct rivulet_program *p = program;
-	struct rivulet_run_options o = { .min_accuracy = 850000 };
-	struct rivulet_run_stats st;
+	struct rivulet_run_options o = { .size = sizeof(o), .min_accuracy = 850000 };
+	struct rivulet_run_stats st = { .size = sizeof(st) };
 	struct job j, plain;
 
 	plain = load("unknown");
@@ -233,7 +233,7 @@ END_TEST
 /* Proves that a model without a variant of the level wanted runs where it has one. */
 START_TEST(variants)
 {
-	struct rivulet_run_stats st;
+	struct rivulet_run_stats st = { .size = sizeof(st) };
 	struct job j;
 
 	no_variant(TOP);
@@ -253,8 +253,8 @@ END_TEST
 START_TEST(deadlines)
 {
 	struct rivulet_program *p = program;
-	struct rivulet_run_options o = { .hard = true };
-	struct rivulet_run_stats st;
+	struct rivulet_run_options o = { .size = sizeof(o), .hard = true };
+	struct rivulet_run_stats st = { .size = sizeof(st) };
 	uint32_t npu = 0;
 	struct job j;
 
@@ -288,7 +288,7 @@ END_TEST
 /* Proves that only who may changes the mode, and nonsense is refused. */
 START_TEST(modes)
 {
-	struct rivulet_policy_state p;
+	struct rivulet_policy_state p = { .size = sizeof(p) };
 	struct rivulet_client *c = client();
 
 	ck_assert_int_eq(rivulet_client_policy(c, RIVULET_POLICY_FIXED, 7, &p), -ERANGE);
@@ -307,7 +307,7 @@ END_TEST
 
 START_TEST(not_allowed)
 {
-	struct rivulet_policy_state p;
+	struct rivulet_policy_state p = { .size = sizeof(p) };
 	struct rivulet_client *c;
 
 	rig_start("[Power]\nPolicyUsers=4294967000\nPowerProfiles=no\nMode=1\n");
@@ -415,7 +415,7 @@ static void check_format(char *body)
 START_TEST(metrics)
 {
 	char *body, name[] = "od\"d \\name";
-	struct rivulet_run_stats st;
+	struct rivulet_run_stats st = { .size = sizeof(st) };
 	struct job j;
 
 	start_metrics("Mode=2\n");

@@ -252,7 +252,8 @@ START_TEST(submit_options)
 	struct drm_rivulet_job jobs[3] = { { .min_level = 1, .perfmon = 9 } };
 	struct drm_rivulet_client state;
 	int fd = 77;
-	struct rivulet_submit_options o = { .priority = DRM_RIVULET_PRIORITY_LOW };
+	struct rivulet_submit_options o = { .size = sizeof(o),
+					    .priority = DRM_RIVULET_PRIORITY_LOW };
 	uint32_t queued = 0;
 
 	ck_assert(!rivulet_device_submit_with(dev, jobs, 3, &o, &queued));
@@ -281,7 +282,8 @@ END_TEST
 START_TEST(wrong_answers)
 {
 	/* Short only where it is waited for in vain. */
-	struct rivulet_load_options o = { .timeout_ms = _i == SILENT ? 300 : WAIT_MS };
+	struct rivulet_load_options o = { .size = sizeof(o),
+					  .timeout_ms = _i == SILENT ? 300 : WAIT_MS };
 	struct rivulet_client *c = NULL;
 	struct rivulet_model *m = NULL;
 	int before = count_fds(), r;
@@ -309,10 +311,11 @@ END_TEST
 
 START_TEST(whole_way)
 {
-	struct rivulet_tensor_info t;
-	struct rivulet_run_options o = { .deadline = 123456789012345, .priority = 1 };
-	struct rivulet_run_stats stats;
-	struct rivulet_daemon_info info;
+	struct rivulet_tensor_info t = { .size = sizeof(t) };
+	struct rivulet_run_options o = { .size = sizeof(o), .deadline = 123456789012345,
+					 .priority = 1 };
+	struct rivulet_run_stats stats = { .size = sizeof(stats) };
+	struct rivulet_daemon_info info = { .size = sizeof(info) };
 	struct rivulet_client *c;
 	struct rivulet_model *m;
 	struct rivulet_request *q;
@@ -333,7 +336,7 @@ START_TEST(whole_way)
 	ck_assert_int_eq(rivulet_model_load(c, large, NULL, &m), -EFBIG);
 	ck_assert_uint_eq(dm.loads, 0);
 	ck_assert_msg(!rivulet_model_load_memory(c, "onnx", 4, NULL, &m), "%s", rivulet_last_error());
-	ck_assert(!rivulet_model_tensor(m, 0, &t) && !t.output && t.size == BYTES && t.dim[1] == 64);
+	ck_assert(!rivulet_model_tensor(m, 0, &t) && !t.output && t.bytes == BYTES && t.dim[1] == 64);
 	ck_assert(!rivulet_model_tensor(m, 1, &t) && t.output && t.zero_point == 3);
 	ck_assert_int_eq(rivulet_model_tensor(m, 2, &t), -ERANGE);
 	ck_assert_int_eq(rivulet_model_find(m, "out"), 1);
@@ -371,7 +374,7 @@ END_TEST
 /* Buffers and dma-bufs reach the daemon as they are; a file is loaded, its program and status come back. */
 START_TEST(zero_copy)
 {
-	struct rivulet_load_options o = { .keep_program = true, .name = "x" };
+	struct rivulet_load_options o = { .size = sizeof(o), .keep_program = true, .name = "x" };
 	struct rivulet_client *c;
 	struct rivulet_model *m;
 	struct rivulet_request *q;
@@ -534,6 +537,47 @@ START_TEST(daemon_dies)
 }
 END_TEST
 
+/* A program of an older or a newer version shares the fields that both know; others are refused. */
+START_TEST(sized_structs)
+{
+	struct newer {
+		struct rivulet_run_options o;
+		uint64_t later[2];
+	} in = { .o = { .size = sizeof(in), .priority = 1 } };
+	struct {
+		struct rivulet_daemon_info i;
+		uint64_t later[2];
+		uint64_t beyond;
+	} info = { .i = { .size = offsetof(typeof(info), beyond) }, .later = { 7, 7 }, .beyond = 9 };
+	struct rivulet_daemon_info forgotten = { .size = 0 };
+	uint8_t a[BYTES] = { 1 }, b[BYTES];
+	struct rivulet_client *c;
+	struct rivulet_request *q;
+
+	daemon_start(NONE);
+	q = request(&c, a, b);
+	ck_assert_int_eq(rivulet_request_run(q, &in.o), 0);
+	ck_assert_uint_eq(dm.priority, RIVULET_PRIO_HIGH);
+	in.later[1] = 1;
+	ck_assert_int_eq(rivulet_request_run(q, &in.o), -E2BIG);
+	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "struct rivulet_run_options"));
+	in.o.size = 0;
+	ck_assert_int_eq(rivulet_request_run(q, &in.o), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "sizeof(struct rivulet_run_options)"));
+	in.o.size = sizeof(size_t);
+	ck_assert_int_eq(rivulet_request_run(q, &in.o), -EINVAL);
+	ck_assert_int_eq(rivulet_client_info(c, &info.i), 0);
+	ck_assert_str_eq(info.i.version, "0.1-test");
+	ck_assert_uint_eq(info.i.size, offsetof(typeof(info), beyond));
+	ck_assert(!info.later[0] && !info.later[1] && info.beyond == 9);
+	ck_assert_int_eq(rivulet_client_info(c, &forgotten), -EINVAL);
+	ck_assert_uint_eq(forgotten.protocol, 0);
+	rivulet_request_unref(q);
+	rivulet_client_unref(c);
+	daemon_stop();
+}
+END_TEST
+
 START_TEST(no_daemon)
 {
 	struct rivulet_client *c;
@@ -583,7 +627,7 @@ START_TEST(exports)
 	ck_assert_msg(lib != NULL, "%s", dlerror());
 	while (fgets(line, sizeof(line), map))
 		if (sscanf(line, " %127[a-z_0-9];", name) == 1 && !strncmp(name, "rivulet_", 8)) {
-			ck_assert_msg(dlvsym(lib, name, "RIVULET_0") != NULL, "%s", name);
+			ck_assert_msg(dlvsym(lib, name, "RIVULET_1") != NULL, "%s", name);
 			n++;
 		}
 	ck_assert_int_gt(n, 50);
@@ -619,6 +663,7 @@ int main(int argc, char **argv)
 	tcase_add_test(socket, asynchronous);
 	tcase_add_test(socket, cancel);
 	tcase_add_test(socket, daemon_dies);
+	tcase_add_test(socket, sized_structs);
 	tcase_add_test(socket, no_daemon);
 	tcase_add_test(socket, socket_variable);
 	tcase_add_test(socket, exports);

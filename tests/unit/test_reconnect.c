@@ -54,7 +54,7 @@ END_TEST
 START_TEST(device_returns)
 {
 	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
-	struct rivulet_daemon_info info;
+	struct rivulet_daemon_info info = { .size = sizeof(info) };
 	struct rivulet_client *c;
 	struct rivulet_request *q;
 

@@ -173,13 +173,13 @@ END_TEST
 static void run_once(struct rivulet_client *c, struct rivulet_model **m)
 {
 	static uint8_t in[1 << 16], res[1 << 16];
-	struct rivulet_tensor_info t;
+	struct rivulet_tensor_info t = { .size = sizeof(t) };
 	struct rivulet_request *q;
 
 	ck_assert_msg(!rivulet_model_load(c, "models/lenet.onnx", NULL, m), "%s", rivulet_last_error());
 	ck_assert(!rivulet_request_new(*m, &q));
 	for (uint32_t i = 0; !rivulet_model_tensor(*m, i, &t); i++)
-		ck_assert(!rivulet_bind_memory(q, i, t.output ? res : in, t.size));
+		ck_assert(!rivulet_bind_memory(q, i, t.output ? res : in, t.bytes));
 	ck_assert_msg(!rivulet_request_run(q, NULL), "%s", rivulet_last_error());
 	rivulet_request_unref(q);
 }

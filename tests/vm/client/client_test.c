@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "rivulet.h"
+#include "rivulet_accel.h"
 #include "rivulet_compiler.h"
 #include "rivulet_crc32c.h"
 #include "rivulet_isa.h"
@@ -426,7 +427,8 @@ static void turns(void)
 	struct drm_rivulet_job job;
 	uint8_t want[N];
 	int fd = -1;
-	struct rivulet_submit_options o = { .priority = DRM_RIVULET_PRIORITY_LOW, .fence_fd = &fd };
+	struct rivulet_submit_options o = { .size = sizeof(o),
+					    .priority = DRM_RIVULET_PRIORITY_LOW, .fence_fd = &fd };
 	struct pollfd p = { .events = POLLIN };
 	void *m, *in, *out;
 

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
+/*
+ * Values that program files, the daemon's socket and programs using librivulet share. This header
+ * is installed, so it includes nothing and compiles as C99 and as C++.
+ */
+#ifndef RIVULET_TYPES_H
+#define RIVULET_TYPES_H
+
+#define RIVULET_MAX_DIMS	8	/* dimensions of a tensor */
+#define RIVULET_MAX_LEVELS	8	/* voltage/frequency levels of a device */
+
+/** enum rivulet_dtype - type of a tensor's elements */
+enum rivulet_dtype {
+	RIVULET_F32 = 1,	/* IEEE single precision, 4 bytes */
+	RIVULET_U8 = 2,
+	RIVULET_S8 = 3,
+	RIVULET_S32 = 4,
+	RIVULET_S64 = 5,
+	RIVULET_BOOL = 6	/* one byte, 0 or 1 */
+};
+
+/** enum rivulet_feature - what a daemon can do; a client ignores bits that it does not know */
+enum rivulet_feature {
+	RIVULET_FEATURE_MEMFD = 1 << 0,		/* BIND takes memfds sealed against shrinking */
+	RIVULET_FEATURE_DMABUF = 1 << 1,	/* BIND takes dma-bufs */
+	RIVULET_FEATURE_PROGRAM = 1 << 2,	/* LOAD takes compiled programs, and returns them */
+	RIVULET_FEATURE_DEADLINE = 1 << 3,	/* RUN takes deadlines, see docs/protocol.md */
+	RIVULET_FEATURE_NPU = 1 << 4,		/* a device is present */
+	RIVULET_FEATURE_SIM = 1 << 5,		/* that device is the model linked into the daemon */
+	RIVULET_FEATURE_POLICY = 1 << 6		/* POLICY; LEVEL events to clients that set it too */
+};
+
+/* What chooses the level. X(NAME, value, text, meaning) */
+#define RIVULET_POLICY_MODES(X)                                                                    \
+	X(AUTO, 1, "auto", "battery, mains and temperature choose")                                \
+	X(PERFORMANCE, 2, "performance", "the fastest level in use")                               \
+	X(BALANCED, 3, "balanced", "as auto, but never above the middle level in use")             \
+	X(POWERSAVE, 4, "powersave", "the slowest level in use")                                   \
+	X(FIXED, 5, "fixed", "one level")
+
+/* Why the level in force was chosen. X(NAME, value, text, meaning) */
+#define RIVULET_POLICY_REASONS(X)                                                                  \
+	X(MAINS, 1, "mains", "power comes from outside, or there is no battery")                   \
+	X(BATTERY, 2, "battery", "charge against the thresholds")                                  \
+	X(HEAT, 3, "heat", "a thermal zone is at its limit")                                       \
+	X(MODE, 4, "mode", "the mode asks for it")                                                 \
+	X(VARIANT, 5, "variant", "the level wanted has no variant of an admitted model, or was refused")
+
+#define RIVULET_POLICY_ENUM(name, value, text, doc) , RIVULET_POLICY_##name = (value)
+/** enum rivulet_policy_mode - mode of the power policy; KEEP in a request changes nothing */
+enum rivulet_policy_mode { RIVULET_POLICY_KEEP = 0 RIVULET_POLICY_MODES(RIVULET_POLICY_ENUM) };
+#undef RIVULET_POLICY_ENUM
+
+#define RIVULET_REASON_ENUM(name, value, text, doc) , RIVULET_REASON_##name = (value)
+/** enum rivulet_policy_reason - why the level was chosen; NONE without a device */
+enum rivulet_policy_reason { RIVULET_REASON_NONE = 0 RIVULET_POLICY_REASONS(RIVULET_REASON_ENUM) };
+#undef RIVULET_REASON_ENUM
+
+/** enum rivulet_policy_source - who chose the mode */
+enum rivulet_policy_source {
+	RIVULET_SOURCE_CONFIG = 0,
+	RIVULET_SOURCE_TOOL = 1,
+	RIVULET_SOURCE_PROFILES = 2
+};
+
+/** enum rivulet_policy_flag - state of power supply, temperature and level */
+enum rivulet_policy_flag {
+	RIVULET_POLICY_EXTERNAL = 1 << 0,	/* power comes from outside */
+	RIVULET_POLICY_BATTERY = 1 << 1,	/* there is a battery */
+	RIVULET_POLICY_KNOWN = 1 << 2,		/* the battery's charge is known */
+	RIVULET_POLICY_RESERVE = 1 << 3,	/* in the battery's reserve: few runs are admitted */
+	RIVULET_POLICY_EMERGENCY = 1 << 4,	/* too hot: few runs are admitted */
+	RIVULET_POLICY_STEERED = 1 << 5,	/* the daemon sets the device's level */
+	RIVULET_POLICY_YIELDED = 1 << 6		/* another writer sets the level, the daemon yielded */
+};
+
+#endif
