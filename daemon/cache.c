@@ -11,11 +11,13 @@
 
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-void rvl_cache_init(struct rvl_cache *c, uint64_t max_idle)
+void rvl_cache_init(struct rvl_cache *c, uint64_t max_bytes, uint64_t max_programs)
 {
 	memset(c, 0, sizeof(*c));
 	rvl_list_init(&c->programs);
-	c->max_idle = max_idle;
+	rvl_list_init(&c->holdings);
+	c->max_bytes = max_bytes;
+	c->max_programs = max_programs;
 }
 
 static void program_free(struct rvl_program *p)
@@ -27,25 +29,84 @@ static void program_free(struct rvl_program *p)
 	free(p);
 }
 
-/* The least recently used come first. */
-static void evict(struct rvl_cache *c)
+/* ---- idle programs ---- */
+
+static struct rvl_holding *holding_of(struct rvl_cache *c, uid_t uid)
+{
+	struct rvl_holding *h;
+
+	rvl_list_each(h, &c->holdings, link)
+		if (h->uid == uid)
+			return h;
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		return NULL;
+	h->uid = uid;
+	rvl_list_add_tail(&c->holdings, &h->link);
+	return h;
+}
+
+static void leave_idle(struct rvl_program *p)
+{
+	struct rvl_holding *h = p->holding;
+
+	if (!h)
+		return;
+	p->holding = NULL;
+	h->bytes -= rvl_pages(p->size);
+	p->cache->idle_bytes -= rvl_pages(p->size);
+	p->cache->idle_programs--;
+	if (--h->programs)
+		return;
+	rvl_list_del(&h->link);
+	free(h);
+}
+
+/* The larger of the holding's shares in both limits. */
+static double share(const struct rvl_cache *c, const struct rvl_holding *h)
+{
+	double bytes = c->max_bytes ? (double)h->bytes / (double)c->max_bytes : (double)h->bytes;
+	double programs = c->max_programs ? (double)h->programs / (double)c->max_programs : h->programs;
+
+	return bytes > programs ? bytes : programs;
+}
+
+static const struct rvl_holding *largest_holding(const struct rvl_cache *c)
+{
+	const struct rvl_holding *most = NULL;
+	struct rvl_holding *h;
+
+	rvl_list_each(h, &c->holdings, link)
+		if (!most || share(c, h) > share(c, most))
+			most = h;
+	return most;
+}
+
+static void evict_of(struct rvl_cache *c, const struct rvl_holding *h)
 {
 	struct rvl_program *p;
 
 	rvl_list_each(p, &c->programs, link) {
-		if (c->idle_bytes <= c->max_idle)
-			return;
-		if (p->refs)
+		if (p->holding != h)
 			continue;
-		c->idle_bytes -= p->size;
+		leave_idle(p);
 		c->evictions++;
 		program_free(p);
+		return;
 	}
 }
 
-void rvl_cache_limit(struct rvl_cache *c, uint64_t max_idle)
+static void evict(struct rvl_cache *c)
 {
-	c->max_idle = max_idle;
+	while (c->idle_programs &&
+	       (c->idle_bytes > c->max_bytes || c->idle_programs > c->max_programs))
+		evict_of(c, largest_holding(c));
+}
+
+void rvl_cache_limit(struct rvl_cache *c, uint64_t max_bytes, uint64_t max_programs)
+{
+	c->max_bytes = max_bytes;
+	c->max_programs = max_programs;
 	evict(c);
 }
 
@@ -53,9 +114,10 @@ void rvl_cache_clear(struct rvl_cache *c)
 {
 	struct rvl_program *p;
 
-	rvl_list_each(p, &c->programs, link)
+	rvl_list_each(p, &c->programs, link) {
+		leave_idle(p);
 		program_free(p);
-	c->idle_bytes = 0;
+	}
 }
 
 struct rvl_program *rvl_cache_find(struct rvl_cache *c, const struct rvl_key *key)
@@ -65,8 +127,8 @@ struct rvl_program *rvl_cache_find(struct rvl_cache *c, const struct rvl_key *ke
 	rvl_list_each(p, &c->programs, link) {
 		if (memcmp(&p->key, key, sizeof(*key)))
 			continue;
-		if (!p->refs++)
-			c->idle_bytes -= p->size;
+		p->refs++;
+		leave_idle(p);
 		c->hits++;
 		rvl_list_del(&p->link);
 		rvl_list_add_tail(&c->programs, &p->link);
@@ -78,18 +140,26 @@ struct rvl_program *rvl_cache_find(struct rvl_cache *c, const struct rvl_key *ke
 
 struct rvl_program *rvl_program_put(struct rvl_program *p)
 {
+	struct rvl_cache *c;
+
 	if (!p || --p->refs)
 		return NULL;
-	/* One that cannot stay must not drive out those that can. */
-	if (p->size > p->cache->max_idle) {
-		p->cache->evictions++;
+	c = p->cache;
+	/* A program that cannot stay alone must not evict those that can. */
+	p->holding = rvl_pages(p->size) > c->max_bytes || !c->max_programs ? NULL :
+									     holding_of(c, p->owner);
+	if (!p->holding) {
+		c->evictions++;
 		program_free(p);
 		return NULL;
 	}
 	rvl_list_del(&p->link);
-	rvl_list_add_tail(&p->cache->programs, &p->link);
-	p->cache->idle_bytes += p->size;
-	evict(p->cache);
+	rvl_list_add_tail(&c->programs, &p->link);
+	p->holding->bytes += rvl_pages(p->size);
+	p->holding->programs++;
+	c->idle_bytes += rvl_pages(p->size);
+	c->idle_programs++;
+	evict(c);
 	return NULL;
 }
 

@@ -37,7 +37,8 @@
 	K(Compiler, TimeMax, worker_seconds, SECONDS, "120", 1, 86400, "for one model")            \
 	K(Compiler, ProgramSizeMax, program_size, SIZE, "256M", 4096, 1ull << 30,                  \
 	  "bytes of one compiled program")                                                         \
-	K(Cache, MemoryMax, cache_bytes, SIZE, "256M", 0, 1ull << 40, "programs nobody has loaded") \
+	K(Cache, MemoryMax, cache_bytes, SIZE, "256M", 0, 1ull << 40, "bytes of programs nobody has loaded") \
+	K(Cache, ProgramsMax, cache_programs, COUNT, "128", 0, 4096, "number of programs nobody has loaded") \
 	K(Scheduler, ParallelRuns, parallel, COUNT, "2", 1, 64, "inferences under way at a time")  \
 	K(Scheduler, Threads, threads, COUNT, "0", 0, 64, "for CPU steps; 0: one per processor")   \
 	K(Scheduler, HighPriorityUsers, high_users, USERS, "root", 0, 0, "names or numbers")       \

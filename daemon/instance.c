@@ -45,7 +45,7 @@ static int model_new(struct rvl_session *s, const char *name, struct rvl_program
 		return rvl_say(err, -ENOMEM, "out of memory");
 	r = rvl_user_count(&u->models, s->m->cfg.user_models, "ModelsPerUser", err);
 	if (!r) {
-		r = rvl_user_charge(s->m, u, p->size, "the program", err);
+		r = rvl_user_charge(s->m, u, rvl_pages(p->size), "the program", err);
 		u->models -= r != 0;
 	}
 	if (r) {
@@ -56,8 +56,9 @@ static int model_new(struct rvl_session *s, const char *name, struct rvl_program
 	model->refs = 1;
 	model->id = s->next_id++;
 	model->program = p;
-	model->charged = p->size;
+	model->charged = rvl_pages(p->size);
 	p->refs++;
+	p->owner = u->uid;
 	rivulet_proto_name(model->name, sizeof(model->name), name);
 	rvl_list_add_tail(&s->models, &model->link);
 	*out = model;

@@ -110,10 +110,18 @@ static void send_journal(int priority, enum rvl_log_id id, const struct rvl_abou
 void rvl_log(int priority, enum rvl_log_id id, const struct rvl_about *about, const char *fmt, ...)
 {
 	char text[FIELD_MAX - sizeof("MESSAGE=")];
+	uint64_t suppressed;
 	va_list ap;
 
 	if (priority > max_priority)
 		return;
+	if (about && about->rate) {
+		if (!rvl_rate_allows(about->rate, &suppressed))
+			return;
+		if (suppressed)
+			rvl_log(LOG_NOTICE, RVL_LOG_NONE, NULL, "%llu entries about user %u were suppressed",
+				(unsigned long long)suppressed, about->uid);
+	}
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);

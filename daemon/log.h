@@ -12,6 +12,8 @@
 #include <sys/types.h>
 #include <syslog.h>
 
+#include "util.h"
+
 /* X(NAME, MESSAGE_ID, meaning). */
 #define RVL_LOG_IDS(X)                                                                             \
 	X(NONE, "", "")                                                                            \
@@ -29,6 +31,7 @@
 	X(POLICY_FOREIGN, "c8e3a4c2e8f84d6f8f3f1dbb5a0c8e17", "somebody else set the limits")      \
 	X(POLICY_RECOVERED, "93f5b1d3c7a54f0f8c3a2f6f4b7d9e28", "taken over from a killed daemon") \
 	X(POLICY_MODE, "d0b7c6a9e1f24f3ab5d48c9e7f61a2b3", "another policy mode")                  \
+	X(EXHAUSTED, "7c1d8c3a0f9e4b0a9a4bb1a2b64d5e60", "the daemon is out of descriptors or memory") \
 	X(RUN_FAILED, "1bb8e9450dad4edab25bfefe41296c89", "an inference failed")                   \
 	X(PROTOCOL, "759ba8f39bec4fc9abf69b45e238ac71", "a client was disconnected")
 
@@ -47,6 +50,7 @@ struct rvl_about {
 	int level;
 	uint32_t charge;	/* parts per million */
 	const char *reason;	/* of the level */
+	struct rvl_rate *rate;	/* of the user whose act caused the entry; NULL: not limited */
 };
 
 /**

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -160,6 +161,17 @@ static int check_memfd(struct rvl_text *err)
 	return 0;
 }
 
+/* The soft limit is for programs that use select(); this one does not. */
+static void raise_file_limit(void)
+{
+	struct rlimit r;
+
+	if (!getrlimit(RLIMIT_NOFILE, &r) && r.rlim_cur < r.rlim_max) {
+		r.rlim_cur = r.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &r);
+	}
+}
+
 static int check_system(struct rvl_text *err)
 {
 	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0)
@@ -211,6 +223,7 @@ static int serve(struct rvl_text *err)
 	struct rvl_manager *m;
 	int fd, r = check_system(err);
 
+	raise_file_limit();
 	/* Before any thread is made: they inherit it. */
 	r = r ?: rvl_manager_block_signals();
 	if (r)

@@ -50,7 +50,7 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *si,
 	} else {
 		warn_fixed(&m->cfg, &fresh);
 		m->cfg = fresh;
-		rvl_cache_limit(&m->cache, fresh.cache_bytes);
+		rvl_cache_limit(&m->cache, fresh.cache_bytes, fresh.cache_programs);
 		rvl_power_reload(&m->power);
 		rvl_log(LOG_NOTICE, RVL_LOG_CONFIG_RELOADED, NULL, "configuration reloaded");
 	}
@@ -58,22 +58,26 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *si,
 	return 0;
 }
 
-static int on_connection(sd_event_source *source, int fd, uint32_t events, void *data)
+static void on_connection(int sock, void *data)
 {
 	struct rvl_manager *m = data;
-	int r, sock = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int r = rvl_session_new(m, sock);
 
-	(void)source;
-	(void)events;
-	if (sock < 0) {
-		if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
-			rvl_log(LOG_ERR, RVL_LOG_NONE, NULL, "accept: %m");
-		return 0;
-	}
-	r = rvl_session_new(m, sock);
 	if (r)
 		rvl_log(LOG_ERR, RVL_LOG_NONE, NULL, "new connection: %s", strerror(-r));
-	return 0;
+}
+
+static void refuse_connection(int sock, int error, void *data)
+{
+	struct rivulet_msg_error e;
+	struct rvl_text text;
+
+	(void)data;
+	rvl_say(&text, 0, "the daemon cannot take another connection: %s", strerror(error));
+	rivulet_proto_init(&e, RIVULET_MSG_ERROR, 0, 0);
+	e.h.error = -error;
+	rivulet_proto_name(e.text, sizeof(e.text), text.s);
+	send(sock, &e, sizeof(e), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 int rvl_manager_block_signals(void)
@@ -94,10 +98,9 @@ static int add_sources(struct rvl_manager *m, int listen_fd)
 
 	r = r < 0 ? r : sd_event_add_signal(m->event, NULL, SIGINT, NULL, NULL);
 	r = r < 0 ? r : sd_event_add_signal(m->event, NULL, SIGHUP, on_reload, m);
-	r = r < 0 ? r : sd_event_add_io(m->event, &m->listen, listen_fd, EPOLLIN, on_connection, m);
-	r = r < 0 ? r : sd_event_source_set_io_fd_own(m->listen, true);
-	/* New connections wait while those that are there are served. */
-	r = r < 0 ? r : sd_event_source_set_priority(m->listen, SD_EVENT_PRIORITY_NORMAL + 10);
+	/* New connections wait until the requests of the open ones are served. */
+	r = r < 0 ? r : rvl_listener_start(&m->listen, m->event, listen_fd,
+					   SD_EVENT_PRIORITY_NORMAL + 10);
 	return r < 0 ? r : sd_event_set_watchdog(m->event, true);
 }
 
@@ -107,7 +110,7 @@ static int set_up(struct rvl_manager *m, int listen_fd, struct rvl_text *err)
 
 	if (r)
 		return r;
-	rvl_cache_init(&m->cache, m->cfg.cache_bytes);
+	rvl_cache_init(&m->cache, m->cfg.cache_bytes, m->cfg.cache_programs);
 	r = sd_event_new(&m->event);
 	r = r < 0 ? r : add_sources(m, listen_fd);
 	r = r < 0 ? r : rvl_sched_start(m);
@@ -137,6 +140,8 @@ int rvl_manager_new(const struct rvl_options *opt, int listen_fd, struct rvl_man
 	m->started = rvl_now();
 	m->compiler.exe = opt->exe;
 	m->device.m = m;
+	m->listen = (struct rvl_listener){ .name = "rivuletd.sock", .accepted = on_connection,
+					   .refuse = refuse_connection, .data = m, .reserve = -1 };
 	rvl_list_init(&m->users);
 	rvl_list_init(&m->sessions);
 	rvl_list_init(&m->lobby);
@@ -144,7 +149,7 @@ int rvl_manager_new(const struct rvl_options *opt, int listen_fd, struct rvl_man
 	rvl_list_init(&m->cache.programs);
 	r = set_up(m, listen_fd, err);
 	if (r) {
-		if (!m->listen)
+		if (!m->listen.io)
 			close(listen_fd);
 		rvl_manager_free(m);
 		return r;
@@ -170,7 +175,7 @@ struct rvl_manager *rvl_manager_free(struct rvl_manager *m)
 	if (!m)
 		return NULL;
 	sd_notify(0, "STOPPING=1");
-	m->listen = sd_event_source_disable_unref(m->listen);
+	rvl_listener_stop(&m->listen);
 	rvl_lobby_clear(m);
 	rvl_list_each(s, &m->sessions, link)
 		rvl_session_end(s);

@@ -26,6 +26,7 @@
 #include <systemd/sd-event.h>
 
 #include "config.h"
+#include "listener.h"
 #include "log.h"
 #include "power.h"
 #include "rivulet_program.h"
@@ -48,6 +49,7 @@ struct rvl_user {
 	bool compiling;	/* a worker is busy for it */
 	uint64_t bytes;
 	uint64_t turn;	/* where its next run stands among those without a deadline */
+	struct rvl_rate log;	/* journal entries that its clients cause */
 };
 
 /** rvl_user_get() - find or make, with one more reference; NULL: out of memory */
@@ -94,6 +96,8 @@ struct rvl_program {
 	const struct rivulet_program *file;	/* mapped */
 	size_t size;
 	char name[RIVULET_NAME_MAX];	/* as first loaded */
+	uid_t owner;			/* who loaded it last */
+	struct rvl_holding *holding;	/* of the owner, while it is idle */
 	uint32_t npu_steps, cpu_steps;
 	uint64_t macs, cycles;	/* cycles at the highest level */
 	uint64_t compile_ns;
@@ -103,17 +107,33 @@ struct rvl_program {
 	struct rvl_totals totals;
 };
 
+/** struct rvl_holding - the idle programs of one user, the last who had them loaded */
+struct rvl_holding {
+	struct rvl_list link;
+	uid_t uid;
+	uint64_t bytes;
+	uint32_t programs;
+};
+
+/*
+ * Idle programs, those with refs 0, stay within a number of bytes and a number of programs, since
+ * each of them also costs a file descriptor and a mapping. When one has to go, it is the least
+ * recently used one of the user who holds the largest share, so a user who loads many models evicts
+ * only their own.
+ */
 struct rvl_cache {
-	struct rvl_list programs;
-	uint64_t idle_bytes;	/* of those with refs 0 */
-	uint64_t max_idle;
+	struct rvl_list programs;	/* loaded and idle, least recently used first */
+	struct rvl_list holdings;
+	uint64_t idle_bytes;		/* whole pages */
+	uint32_t idle_programs;
+	uint64_t max_bytes, max_programs;
 	uint64_t hits, misses, evictions;
 };
 
-void rvl_cache_init(struct rvl_cache *c, uint64_t max_idle);
+void rvl_cache_init(struct rvl_cache *c, uint64_t max_bytes, uint64_t max_programs);
 void rvl_cache_clear(struct rvl_cache *c);
-/** rvl_cache_limit() - new limit of idle bytes; evicts at once */
-void rvl_cache_limit(struct rvl_cache *c, uint64_t max_idle);
+/** rvl_cache_limit() - new limits of idle programs; evicts at once */
+void rvl_cache_limit(struct rvl_cache *c, uint64_t max_bytes, uint64_t max_programs);
 /** rvl_cache_find() - with one more reference, or NULL */
 struct rvl_program *rvl_cache_find(struct rvl_cache *c, const struct rvl_key *key);
 /**
@@ -405,7 +425,7 @@ struct rvl_manager {
 	uint32_t n_sessions;
 	struct rvl_list lobby;	/* connections above a limit, until they were told */
 	uint32_t n_lobby;
-	sd_event_source *listen;
+	struct rvl_listener listen;
 	struct rvl_device device;
 	struct rvl_cache cache;
 	struct rvl_compiler compiler;

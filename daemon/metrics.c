@@ -203,7 +203,7 @@ struct rvl_metrics {
 	struct rvl_list peers;
 	uint32_t n_peers;
 	char path[108];
-	sd_event_source *listen;
+	struct rvl_listener listen;
 };
 
 struct peer {
@@ -345,20 +345,14 @@ static int peer_new(struct rvl_metrics *x, int fd)
 	return r;
 }
 
-static int on_listen(sd_event_source *source, int fd, uint32_t events, void *data)
+static void on_connection(int sock, void *data)
 {
 	struct rvl_metrics *x = data;
-	int sock = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	(void)source;
-	(void)events;
-	if (sock < 0)
-		return 0;
-	/* The one who has talked longest makes room. */
+	/* The peer that was connected longest makes room. */
 	if (x->n_peers == PEERS_MAX)
 		peer_free(rvl_container(x->peers.next, struct peer, link));
 	peer_new(x, sock);
-	return 0;
 }
 
 static bool find_path(struct rvl_metrics *x)
@@ -403,14 +397,15 @@ struct rvl_metrics *rvl_metrics_start(struct rvl_manager *m)
 	if (!find_path(x))
 		return rvl_metrics_stop(x);
 	fd = listen_at(x->path);
-	r = fd < 0 ? fd : sd_event_add_io(m->event, &x->listen, fd, EPOLLIN, on_listen, x);
+	x->listen = (struct rvl_listener){ .name = "metrics.sock", .accepted = on_connection,
+					   .data = x, .reserve = -1 };
+	r = fd < 0 ? fd : rvl_listener_start(&x->listen, m->event, fd, SD_EVENT_PRIORITY_NORMAL + 10);
 	if (r < 0) {
 		rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL, "no metrics at %s: %s", x->path,
 			strerror(-r));
 		rvl_close(fd);
 		return rvl_metrics_stop(x);
 	}
-	sd_event_source_set_io_fd_own(x->listen, true);
 	return x;
 }
 
@@ -422,9 +417,9 @@ struct rvl_metrics *rvl_metrics_stop(struct rvl_metrics *x)
 		return NULL;
 	rvl_list_each(p, &x->peers, link)
 		peer_free(p);
-	if (x->listen)
+	if (x->listen.io)
 		unlink(x->path);
-	sd_event_source_disable_unref(x->listen);
+	rvl_listener_stop(&x->listen);
 	free(x);
 	return NULL;
 }

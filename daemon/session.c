@@ -13,7 +13,7 @@
 struct rvl_about rvl_session_about(const struct rvl_session *s)
 {
 	struct rvl_about a = { .device = s->m->device.node, .client = s->name, .pid = s->pid,
-			       .uid = s->user->uid };
+			       .uid = s->user->uid, .rate = &s->user->log };
 
 	return a;
 }

@@ -277,7 +277,8 @@ static void put_parts(FILE *f, const struct rvl_manager *m)
 	fputc(',', f);
 	put_totals(f, &m->sched.totals);
 	fputs("},\"cache\":{", f);
-	PUT(f, { "programs", programs }, { "idle_bytes", m->cache.idle_bytes },
+	PUT(f, { "programs", programs }, { "idle_programs", m->cache.idle_programs },
+	    { "idle_bytes", m->cache.idle_bytes },
 	    { "hits", m->cache.hits }, { "misses", m->cache.misses },
 	    { "evictions", m->cache.evictions });
 	fputs("},\"compiler\":{", f);

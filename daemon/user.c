@@ -4,6 +4,10 @@
 
 #include "manager.h"
 
+/* Journal entries that one user may cause. */
+#define LOG_BURST 50
+#define LOG_INTERVAL_NS (NSEC_PER_SEC / 2)
+
 struct rvl_user *rvl_user_get(struct rvl_manager *m, uid_t uid)
 {
 	struct rvl_user *u;
@@ -19,6 +23,7 @@ struct rvl_user *rvl_user_get(struct rvl_manager *m, uid_t uid)
 		return NULL;
 	u->uid = uid;
 	u->refs = 1;
+	u->log = RVL_RATE(LOG_BURST, LOG_INTERVAL_NS);
 	rvl_list_add_tail(&m->users, &u->link);
 	return u;
 }

@@ -4,6 +4,7 @@
 #define RVL_UTIL_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -80,6 +81,40 @@ static inline int rvl_say(struct rvl_text *t, int code, const char *fmt, ...)
 	vsnprintf(t->s, sizeof(t->s), fmt, ap);
 	va_end(ap);
 	return code;
+}
+
+/** struct rvl_rate - a token bucket: @burst events at once, then one every @interval ns */
+struct rvl_rate {
+	uint64_t interval, burst;
+	uint64_t tokens, refilled;
+	uint64_t suppressed;	/* events refused since the last one that was allowed */
+};
+
+#define RVL_RATE(n, ns) ((struct rvl_rate){ .interval = (ns), .burst = (n), .tokens = (n) })
+
+/** rvl_rate_allows() - take a token; if there is one, @suppressed tells how many events had none before */
+static inline bool rvl_rate_allows(struct rvl_rate *r, uint64_t *suppressed)
+{
+	uint64_t now = rvl_now(), due = r->interval ? (now - r->refilled) / r->interval : r->burst;
+
+	if (due) {
+		r->tokens = due < r->burst - r->tokens ? r->tokens + due : r->burst;
+		r->refilled = now;
+	}
+	if (!r->tokens) {
+		r->suppressed++;
+		return false;
+	}
+	r->tokens--;
+	*suppressed = r->suppressed;
+	r->suppressed = 0;
+	return true;
+}
+
+/** rvl_pages() - @bytes as memory is given out: in whole pages */
+static inline uint64_t rvl_pages(uint64_t bytes)
+{
+	return (bytes + 4095) & ~4095ull;
 }
 
 /* Doubly linked lists, circular, with the links inside the members. */

@@ -28,6 +28,8 @@ check-model: $(BUILD)/check-queue
 	@$<
 $(eval $(call unit_test,rivuletd,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,worker,$(DAEMON_STATIC),$(DAEMON_LIBS)))
+$(eval $(call unit_test,cache,$(DAEMON_STATIC),$(DAEMON_LIBS)))
+$(eval $(call unit_test,limits,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,sched,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,runtime,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
 $(eval $(call unit_test,isolation,sim uapi,-lm))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The daemon's rules without the daemon: order and admission of runs, the cache, users, message
+ * The daemon's rules without the daemon: order and admission of runs, expected times, users, message
  * ids.
  */
 #include <check.h>
@@ -116,100 +116,7 @@ START_TEST(keeping)
 }
 END_TEST
 
-/* ---- cache ---- */
-
-static int program(size_t extra)
-{
-	size_t size = 512 + extra;
-	struct rivulet_program *p = calloc(1, size);
-	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	ck_assert(p && fd >= 0);
-	p->magic = RIVULET_PROGRAM_MAGIC;
-	p->version = RIVULET_PROGRAM_VERSION;
-	p->size = size;
-	p->header_size = sizeof(*p);
-	ck_assert_int_eq(pwrite(fd, p, size, 0), size);
-	free(p);
-	return fd;
-}
-
-static struct rvl_key key_of(uint8_t n)
-{
-	struct rvl_key k;
-
-	memset(&k, 0, sizeof(k));
-	k.sha256[0] = n;
-	return k;
-}
-
-/* Proves that what a worker wrote is checked by the daemon again, and its memory let go. */
-START_TEST(cache_checks)
-{
-	struct rvl_cache c;
-	struct rvl_program *p = NULL;
-	struct rvl_key k = key_of(1);
-
-	rvl_cache_init(&c, 1 << 20);
-	ck_assert_int_eq(rvl_cache_add(&c, &k, "x", program(0), &p, &err), -EINVAL);
-	ck_assert_int_gt(strlen(err.s), 3);
-	ck_assert_int_eq(rvl_cache_add(&c, &k, "x", open("/dev/null", O_RDWR), &p, &err), -EINVAL);
-	ck_assert_ptr_null(p);
-	ck_assert_ptr_null(rvl_cache_find(&c, &k));
-	ck_assert_uint_eq(c.misses, 1);
-	rvl_cache_clear(&c);
-}
-END_TEST
-
-/* A program as the cache keeps it, without a file behind it. */
-static struct rvl_program *fake(struct rvl_cache *c, uint8_t n, size_t size)
-{
-	struct rvl_program *p = calloc(1, sizeof(*p));
-
-	ck_assert_ptr_nonnull(p);
-	p->cache = c;
-	p->refs = 1;
-	p->key = key_of(n);
-	p->fd = -1;
-	p->size = size;
-	rvl_list_add_tail(&c->programs, &p->link);
-	return p;
-}
-
-static bool has(struct rvl_cache *c, uint8_t n)
-{
-	struct rvl_key k = key_of(n);
-	struct rvl_program *p = rvl_cache_find(c, &k);
-
-	rvl_program_put(p);
-	return p;
-}
-
-/* Proves that programs in use stay, idle ones go when the limit asks, least recently used first. */
-START_TEST(cache_evicts)
-{
-	struct rvl_cache c;
-	struct rvl_program *used;
-
-	rvl_cache_init(&c, 250);
-	used = fake(&c, 1, 1000);
-	rvl_program_put(fake(&c, 2, 100));
-	rvl_program_put(fake(&c, 3, 100));
-	ck_assert_uint_eq(c.idle_bytes, 200);
-	ck_assert(has(&c, 2));
-	rvl_program_put(fake(&c, 4, 100));
-	ck_assert(!has(&c, 3) && has(&c, 2) && has(&c, 4) && has(&c, 1));
-	ck_assert_uint_eq(c.evictions, 1);
-	rvl_cache_limit(&c, 100);
-	ck_assert(has(&c, 1) && has(&c, 4) && !has(&c, 2));
-	rvl_program_put(used);
-	ck_assert(!has(&c, 1) && has(&c, 4));
-	ck_assert_uint_eq(c.idle_bytes, 100);
-	rvl_cache_limit(&c, 0);
-	ck_assert_uint_eq(c.idle_bytes, 0);
-	rvl_cache_clear(&c);
-}
-END_TEST
+/* ---- expected times ---- */
 
 /* Proves that a time is reckoned from cycles until it has been measured. */
 START_TEST(expected)
@@ -355,8 +262,6 @@ int main(void)
 	tcase_add_test(t, turns);
 	tcase_add_test(t, promise);
 	tcase_add_test(t, keeping);
-	tcase_add_test(t, cache_checks);
-	tcase_add_test(t, cache_evicts);
 	tcase_add_test(t, expected);
 	tcase_add_test(t, expected_in_part);
 	tcase_add_test(t, accurate);

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+/* What one client can use up of the daemon, and that the daemon serves on when it is used up. */
+#include "daemon_rig.h"
+#include "suite.h"
+
+/* A model of one node; @batch makes each LOAD a program of its own. Returns 0 or the ERROR's errno. */
+static int load_one_node(int sock, uint64_t batch, uint32_t *model)
+{
+	size_t size;
+	void *onnx = read_file("/usr/share/libonnx-testdata/data/node/test_relu/model.onnx", &size);
+	int fd = memfd_of(onnx, size, MODEL_SEALS), r;
+	union rivulet_packet p;
+
+	raw_init(&p, RIVULET_MSG_LOAD);
+	p.load.size = size;
+	p.load.batch = batch;
+	rivulet_proto_name(p.load.name, sizeof(p.load.name), "one node");
+	r = raw_call(sock, &p, fd, NULL);
+	ck_assert_msg(!r || p.error.text[0], "an error without a text");
+	*model = r ? 0 : p.load_reply.model;
+	close(fd);
+	free(onnx);
+	return r;
+}
+
+static void unload(int sock, uint32_t model)
+{
+	union rivulet_packet p;
+
+	raw_init(&p, RIVULET_MSG_UNLOAD);
+	p.model.model = model;
+	ck_assert_int_eq(raw_call(sock, &p, -1, NULL), 0);
+}
+
+/* Proves that models that are loaded and unloaded again do not use up the daemon's descriptors. */
+START_TEST(many_programs)
+{
+	int sock = raw_open(), other;
+	uint32_t model;
+
+	for (uint64_t i = 1; i <= 150; i++) {
+		ck_assert_int_eq(load_one_node(sock, i, &model), 0);
+		unload(sock, model);
+	}
+	ck_assert_uint_le(status_number("\"cache\"", "idle_programs"), 32);
+	other = raw_open();
+	ck_assert_int_eq(load_one_node(other, 1000, &model), 0);
+}
+END_TEST
+
+/* Processor time that the daemon has used, in clock ticks. */
+static unsigned long daemon_ticks(void)
+{
+	unsigned long user, system;
+	char path[64], text[512], *at;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", rig.pid);
+	f = fopen(path, "r");
+	ck_assert(f && fgets(text, sizeof(text), f));
+	fclose(f);
+	at = strrchr(text, ')');
+	ck_assert(at && sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+			       &system) == 2);
+	return user + system;
+}
+
+/*
+ * Proves that without descriptors the daemon neither spins nor stops serving its open connections,
+ * that a waiting client learns the reason, and that new connections are served once there is room.
+ */
+START_TEST(no_descriptors)
+{
+	int sock[64], bystander = raw_open(), told = 0;
+	unsigned long before;
+	union rivulet_packet p;
+
+	for (int i = 0; i < 64; i++)
+		sock[i] = raw_connect();
+	raw_barrier(bystander);
+	before = daemon_ticks();
+	for (int i = 0; i < 20; i++) {
+		ck_assert_int_eq(raw_ping(bystander), 0);
+		usleep(50000);
+	}
+	ck_assert_uint_lt(daemon_ticks() - before, (unsigned long)sysconf(_SC_CLK_TCK) / 4);
+	for (int i = 0; i < 64; i++) {
+		struct pollfd pfd = { .fd = sock[i], .events = POLLIN };
+
+		if (poll(&pfd, 1, 0) != 1 || raw_recv(sock[i], &p, NULL) <= 0)
+			continue;
+		ck_assert_uint_eq(p.h.type, RIVULET_MSG_ERROR);
+		ck_assert_int_eq(p.h.error, -EMFILE);
+		told++;
+	}
+	ck_assert_int_gt(told, 0);
+	for (int i = 0; i < 64; i++)
+		close(sock[i]);
+	close(raw_open());
+	ck_assert_int_eq(raw_ping(bystander), 0);
+}
+END_TEST
+
+static void few_files(void)
+{
+	setenv("RIG_NOFILE", "96", 1);
+	rig_start("[Cache]\nProgramsMax=32\n");
+}
+
+static void fewer_files(void)
+{
+	setenv("RIG_NOFILE", "40", 1);
+	rig_start("[Limits]\nSessions=4096\nSessionsPerUser=4096\n");
+}
+
+static void add_case(Suite *s, const char *name, void (*start)(void), const TTest *test)
+{
+	TCase *t = tcase_create(name);
+
+	tcase_set_timeout(t, 240);
+	tcase_add_checked_fixture(t, start, rig_stop);
+	tcase_add_test(t, test);
+	suite_add_tcase(s, t);
+}
+
+int main(int argc, char **argv)
+{
+	Suite *s;
+
+	rig_main(argc, argv, rvl_worker_main);
+	s = suite_create("limits");
+	add_case(s, "programs", few_files, many_programs);
+	add_case(s, "descriptors", fewer_files, no_descriptors);
+	return run_suite(s);
+}
