@@ -6,7 +6,8 @@
 #include <json-c/json.h>
 #include <string.h>
 
-#include "tool.h"
+#include "json.h"
+#include "rivulet_proto.h"
 
 struct json_object *rvl_json_parse(const char *text)
 {

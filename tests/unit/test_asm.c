@@ -37,7 +37,7 @@ static int assemble(const char *text, const char *option)
 
 	write_file(source, text, strlen(text));
 	snprintf(words, sizeof(words), "asm %s -o %s %s", source, output, option ? option : "");
-	return verb(rvl_cmd_asm, words);
+	return verb(words);
 }
 
 START_TEST(writes_the_stream)
@@ -96,7 +96,7 @@ END_TEST
 
 START_TEST(no_file)
 {
-	EXPECT(rvl_cmd_asm, "asm /no/such.rva", RVL_EXIT_REFUSED);
+	EXPECT("asm /no/such.rva", RVL_EXIT_REFUSED);
 	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "/no/such.rva"));
 }
 END_TEST

@@ -8,8 +8,7 @@
 #include "daemon_rig.h"
 #include "suite.h"
 
-/* Daemon and tool each have one; they never meet but here. */
-#define rvl_mode rvl_tool_mode
+#include "../../tool/json.h"
 #include "verb.h"
 
 #define SCHEMA(name) "{\"schema\":\"rivulet." name "/1\""
@@ -93,12 +92,12 @@ START_TEST(policy_tells)
 {
 	struct json_object *levels, *l;
 
-	EXPECT(rvl_cmd_policy, "policy", 0);
+	EXPECT("policy", 0);
 	SAYS("mode auto (configuration)");
 	SAYS("power      battery, charge 60.00 %");
 	SAYS("level      2 by battery");
 	SAYS("<- now");
-	EXPECT(rvl_cmd_policy, "policy --json", 0);
+	EXPECT("policy --json", 0);
 	ck_assert(!strncmp(out, SCHEMA("policy"), strlen(SCHEMA("policy"))));
 	ck_assert_str_eq(text_of(json_out(), "mode"), "auto");
 	ck_assert_str_eq(text_of(json_out(), "reason"), "battery");
@@ -120,19 +119,19 @@ END_TEST
 /* Proves that set changes the mode for good, tells the state after it, and status agrees. */
 START_TEST(policy_sets)
 {
-	EXPECT(rvl_cmd_policy, "policy set 1", 0);
+	EXPECT("policy set 1", 0);
 	SAYS("mode fixed 1 (rivulet policy set)");
 	SAYS("level      1 by mode");
-	EXPECT(rvl_cmd_policy, "policy --json", 0);
+	EXPECT("policy --json", 0);
 	ck_assert_str_eq(text_of(json_out(), "mode"), "fixed");
 	ck_assert_uint_eq(rvl_json_number(json_out(), "fixed"), 1);
-	EXPECT(rvl_cmd_status, "status", 0);
+	EXPECT("status", 0);
 	SAYS("policy     mode fixed (tool), level 1 by mode, battery 60.0 %");
-	EXPECT(rvl_cmd_policy, "policy set performance", 0);
+	EXPECT("policy set performance", 0);
 	SAYS("level      3 by mode");
-	EXPECT(rvl_cmd_policy, "policy set powersave", 0);
+	EXPECT("policy set powersave", 0);
 	SAYS("level      0 by mode");
-	EXPECT(rvl_cmd_policy, "policy set auto", 0);
+	EXPECT("policy set auto", 0);
 	SAYS("mode auto (rivulet policy set)");
 }
 END_TEST
@@ -140,16 +139,16 @@ END_TEST
 /* Proves that what cannot be set is refused with its reason, and changes nothing. */
 START_TEST(policy_refuses)
 {
-	EXPECT(rvl_cmd_policy, "policy set turbo", RVL_EXIT_USAGE);
+	EXPECT("policy set turbo", RVL_EXIT_USAGE);
 	COMPLAINS("\"turbo\" is not auto, performance, balanced");
-	EXPECT(rvl_cmd_policy, "policy set 6", RVL_EXIT_USAGE);
+	EXPECT("policy set 6", RVL_EXIT_USAGE);
 	COMPLAINS("the device has no level 6");
-	EXPECT(rvl_cmd_policy, "policy get", RVL_EXIT_USAGE);
-	COMPLAINS("rivulet policy [set MODE]");
-	EXPECT(rvl_cmd_policy, "policy set auto now", RVL_EXIT_USAGE);
-	EXPECT(rvl_cmd_status, "status all", RVL_EXIT_USAGE);
+	EXPECT("policy get", RVL_EXIT_USAGE);
+	COMPLAINS("nothing, or set MODE");
+	EXPECT("policy set auto now", RVL_EXIT_USAGE);
+	EXPECT("status all", RVL_EXIT_USAGE);
 	COMPLAINS("takes no operand");
-	EXPECT(rvl_cmd_policy, "policy", 0);
+	EXPECT("policy", 0);
 	SAYS("mode auto (configuration)");
 }
 END_TEST
@@ -162,9 +161,9 @@ START_TEST(policy_is_not_for_all)
 	battery();
 	snprintf(uid, sizeof(uid), "%u", getuid() + 1);
 	daemon_start(uid);
-	EXPECT(rvl_cmd_policy, "policy set 1", RVL_EXIT_ABSENT);
+	EXPECT("policy set 1", RVL_EXIT_ABSENT);
 	COMPLAINS("PolicyUsers=");
-	EXPECT(rvl_cmd_policy, "policy", 0);
+	EXPECT("policy", 0);
 	SAYS("mode auto (configuration)");
 	stop();
 }
@@ -193,14 +192,14 @@ START_TEST(status_tells)
 
 	ck_assert_msg(!rivulet_open(NULL, &c), "%s", rivulet_last_error());
 	run_once(c, &m);
-	EXPECT(rvl_cmd_status, "status", 0);
+	EXPECT("status", 0);
 	SAYS("rivuletd " RIVULET_VERSION);
 	SAYS("device     sim:zu3eg-64, board zu3eg-64");
 	SAYS("policy     mode auto (configuration), level 2 by battery, battery 60.0 %\n");
 	SAYS("lenet.onnx");
 	SAYS("int8");
 	SAYS("1 ended: 0 failed, 0 cancelled, 0 late; 0 refused");
-	EXPECT(rvl_cmd_status, "status --json", 0);
+	EXPECT("status --json", 0);
 	ck_assert(!strncmp(out, SCHEMA("status"), strlen(SCHEMA("status"))));
 	s = rvl_json_member(json_out(), "status");
 	ck_assert_str_eq(text_of(rvl_json_member(s, "device"), "board"), "zu3eg-64");
@@ -219,9 +218,11 @@ START_TEST(no_daemon)
 {
 	battery();
 	setenv(RIVULET_SOCKET_ENV, "/nonexistent/sock", 1);
-	EXPECT(rvl_cmd_status, "status", RVL_EXIT_ABSENT);
+	EXPECT("status", RVL_EXIT_ABSENT);
 	COMPLAINS("no daemon");
-	EXPECT(rvl_cmd_policy, "policy set auto", RVL_EXIT_ABSENT);
+	COMPLAINS("rivulet doctor finds the cause");
+	ck_assert_ptr_null(strstr(err_out, "--device"));
+	EXPECT("policy set auto", RVL_EXIT_ABSENT);
 	COMPLAINS("no daemon");
 	ck_assert_str_eq(out, "");
 	clean();
@@ -236,7 +237,7 @@ static int replay(const char *trace, const char *options)
 
 	put("trace", trace);
 	snprintf(words, sizeof(words), "policy --replay %s/trace %s", dir, options);
-	return verb(rvl_cmd_policy, words);
+	return verb(words);
 }
 
 /* Proves each change with its time and reason, and that times add up. No daemon, no device. */
@@ -310,9 +311,9 @@ END_TEST
 
 START_TEST(replay_needs_a_file)
 {
-	EXPECT(rvl_cmd_policy, "policy --replay /nonexistent", RVL_EXIT_REFUSED);
+	EXPECT("policy --replay /nonexistent", RVL_EXIT_REFUSED);
 	COMPLAINS("/nonexistent");
-	EXPECT(rvl_cmd_policy, "policy --replay", RVL_EXIT_USAGE);
+	EXPECT("policy --replay", RVL_EXIT_USAGE);
 }
 END_TEST
 

@@ -1,48 +1,102 @@
 /* SPDX-License-Identifier: MIT */
-/* Verbs of the `rivulet` command, run in the test, with what they print looked at; for one test program. */
+/* Verbs of the `rivulet` command, run inside the test, with what they print; for one test program. */
 #ifndef RIVULET_TEST_VERB_H
 #define RIVULET_TEST_VERB_H
 
 #include <check.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../tool/tool.h"
+#include "../../tool/verb.h"
 
-static char out[1 << 20];	/* what the last verb printed */
+static char out[1 << 20];	/* what the last verb printed to standard output */
+static char err_out[1 << 16];	/* and to standard error */
 
-/* Runs a verb with its words, standard output into @out. */
-static int verb(int (*fn)(int argc, char **argv), const char *words)
+/* Standard output or standard error, sent into a memory file. */
+struct capture {
+	FILE *f;
+	int fd, saved, memory;
+};
+
+static inline struct capture capture_start(FILE *f, int fd)
 {
-	static char copy[2048];
-	char *argv[64], path[32], *save = NULL;
-	int argc = 0, saved = dup(STDOUT_FILENO), printed = memfd_create("stdout", MFD_CLOEXEC), r;
+	struct capture c = { f, fd, dup(fd), memfd_create("capture", MFD_CLOEXEC) };
+
+	fflush(f);
+	ck_assert_int_ge(dup2(c.memory, fd), 0);
+	return c;
+}
+
+static inline void capture_end(struct capture *c, char *text, size_t size)
+{
 	ssize_t n;
+
+	fflush(c->f);
+	dup2(c->saved, c->fd);
+	close(c->saved);
+	n = pread(c->memory, text, size - 1, 0);
+	ck_assert_int_ge(n, 0);
+	text[n] = 0;
+	close(c->memory);
+}
+
+/* The verb that the last "rivulet VERB" before @at names, or @v. */
+static inline const struct rvl_verb *verb_before(const char *text, const char *at, const struct rvl_verb *v)
+{
+	for (const char *p = text; (p = strstr(p, "rivulet ")) && p < at; p++) {
+		char name[32];
+		size_t n = strspn(p + 8, "abcdefghijklmnopqrstuvwxyz");
+
+		snprintf(name, sizeof(name), "%.*s", (int)n, p + 8);
+		v = rvl_verb_find(name) ? rvl_verb_find(name) : v;
+	}
+	return v;
+}
+
+/* Proves of every error: it names only options that its verb has, or the verb that it names has. */
+static inline void check_advice(const char *words)
+{
+	const struct rvl_verb *v;
+	char name[64];
+	size_t n = strcspn(words, " ");
+
+	snprintf(name, sizeof(name), "%.*s", (int)n, words);
+	v = rvl_verb_find(name);
+	if (!v || !strncmp(rvl_tool_error, "unknown option", 14))
+		return;
+	for (const char *p = rvl_tool_error; (p = strstr(p, "--")); p += 2) {
+		n = strspn(p + 2, "abcdefghijklmnopqrstuvwxyz0123456789-");
+		snprintf(name, sizeof(name), "%.*s", (int)n, p + 2);
+		ck_assert_msg(rvl_verb_has(verb_before(rvl_tool_error, p, v), name) || !strcmp(name, "help"),
+			      "%s: the error names --%s, which the verb lacks: %s", words, name,
+			      rvl_tool_error);
+	}
+}
+
+/* Runs "VERB words..." as the command would; its exit status. */
+static inline int verb(const char *words)
+{
+	struct capture o = capture_start(stdout, STDOUT_FILENO), e = capture_start(stderr, STDERR_FILENO);
+	static char copy[4096];
+	char *argv[128] = { (char *)"rivulet" }, *save = NULL;
+	int argc = 1, r;
 
 	snprintf(copy, sizeof(copy), "%s", words);
 	for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
 		argv[argc++] = w;
-	rvl_tool_json = strstr(words, "--json") != NULL;
-	*rvl_tool_error = 0;
-	fflush(stdout);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", printed);
-	ck_assert_ptr_nonnull(freopen(path, "w", stdout));
-	r = fn(argc, argv);
-	fflush(stdout);
-	dup2(saved, STDOUT_FILENO);
-	close(saved);
-	n = pread(printed, out, sizeof(out) - 1, 0);
-	ck_assert_int_ge(n, 0);
-	out[n] = 0;
-	close(printed);
+	r = rvl_tool_main(argc, argv);
+	capture_end(&o, out, sizeof(out));
+	capture_end(&e, err_out, sizeof(err_out));
+	check_advice(words);
 	return r;
 }
 
-#define EXPECT(fn, words, code)                                                                    \
+#define EXPECT(words, code)                                                                        \
 	do {                                                                                       \
-		int r_ = verb(fn, words);                                                          \
+		int r_ = verb(words);                                                              \
 		ck_assert_msg(r_ == (code), "%s: exit %d (%s)", words, r_, rvl_tool_error);        \
 	} while (0)
 #define SAYS(text) ck_assert_msg(strstr(out, text) != NULL, "no \"%s\" in:\n%.3000s", text, out)

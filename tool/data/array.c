@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+/* Arrays and files: reading whole files with a limit, sizes, and telling formats apart. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "data/array.h"
+#include "verb.h"
+
+static const struct { const char *name; uint32_t size; } dtypes[] = {
+	[RIVULET_F32] = { "float32", 4 }, [RIVULET_U8] = { "uint8", 1 },
+	[RIVULET_S8] = { "int8", 1 }, [RIVULET_S32] = { "int32", 4 },
+	[RIVULET_S64] = { "int64", 8 }, [RIVULET_BOOL] = { "bool", 1 },
+};
+
+const char *rvl_dtype_name(uint32_t dtype)
+{
+	return dtype < sizeof(dtypes) / sizeof(dtypes[0]) && dtypes[dtype].name ?
+	       dtypes[dtype].name : "?";
+}
+
+uint32_t rvl_dtype_size(uint32_t dtype)
+{
+	return dtype < sizeof(dtypes) / sizeof(dtypes[0]) ? dtypes[dtype].size : 0;
+}
+
+const char *rvl_shape_text(char *buf, uint32_t ndim, const uint64_t *dim)
+{
+	size_t n = 0;
+
+	strcpy(buf, "scalar");
+	for (uint32_t i = 0; i < ndim && n < 100; i++)
+		n += (size_t)snprintf(buf + n, 128 - n, "%s%llu", i ? "x" : "",
+				      (unsigned long long)dim[i]);
+	return buf;
+}
+
+int rvl_array_alloc(struct rvl_array *a)
+{
+	uint64_t size = rvl_dtype_size(a->dtype);
+
+	if (!size || a->ndim > RIVULET_MAX_DIMS)
+		return -EINVAL;
+	for (uint32_t i = 0; i < a->ndim; i++)
+		if (__builtin_mul_overflow(size, a->dim[i], &size) || size > RVL_ARRAY_MAX)
+			return -EOVERFLOW;
+	a->size = size;
+	a->data = calloc(1, size ? size : 1);
+	return a->data ? 0 : -ENOMEM;
+}
+
+void rvl_array_clear(struct rvl_array *a)
+{
+	free(a->data);
+	*a = (struct rvl_array) { 0 };
+}
+
+void rvl_blob_clear(struct rvl_blob *b)
+{
+	free(b->data);
+	*b = (struct rvl_blob) { 0 };
+}
+
+static int read_fd(int fd, const char *path, uint64_t size, struct rvl_blob *out)
+{
+	out->data = malloc(size ? size : 1);
+	out->size = 0;
+	if (!out->data)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "%s: out of memory", path);
+	while (out->size < size) {
+		ssize_t n = read(fd, out->data + out->size, size - out->size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			rvl_tool_fail(RVL_EXIT_FAILED, "%s: %s", path,
+				      n ? strerror(errno) : "the file became shorter");
+			rvl_blob_clear(out);
+			return RVL_EXIT_FAILED;
+		}
+		out->size += (size_t)n;
+	}
+	return 0;
+}
+
+int rvl_read_file(const char *path, uint64_t max, struct rvl_blob *out)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	int r;
+
+	if (fd < 0)
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", path, strerror(errno));
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+		r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: not a regular file", path);
+	else if ((uint64_t)st.st_size > max)
+		r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %llu bytes, the limit is %llu", path,
+				  (unsigned long long)st.st_size, (unsigned long long)max);
+	else
+		r = read_fd(fd, path, (uint64_t)st.st_size, out);
+	close(fd);
+	return r;
+}
+
+int rvl_write_file(const char *path, const void *data, size_t size)
+{
+	FILE *f = fopen(path, "wbe");
+
+	if (!f)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "%s: %s", path, strerror(errno));
+	fwrite(data, 1, size, f);
+	if (ferror(f) | fclose(f))
+		return rvl_tool_fail(RVL_EXIT_FAILED, "%s: %s", path, strerror(errno));
+	return 0;
+}
+
+int rvl_array_read(const char *path, struct rvl_array *out)
+{
+	struct rvl_blob b;
+	char why[160] = "";
+	int r = rvl_read_file(path, RVL_ARRAY_MAX + 65536, &b);
+
+	if (r)
+		return r;
+	if (b.size >= 6 && !memcmp(b.data, "\x93NUMPY", 6))
+		r = rvl_npy_parse(b.data, b.size, out, why);
+	else
+		r = rvl_pb_parse(b.data, b.size, out, why);
+	rvl_blob_clear(&b);
+	if (r)
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", path, *why ? why : strerror(-r));
+	return 0;
+}
+
+int rvl_expect_read(const char *path, struct rvl_expect *out)
+{
+	uint32_t version;
+	uint16_t classes;
+	int r = rvl_read_file(path, RVL_ARRAY_MAX, &out->blob);
+	const uint8_t *p = out->blob.data;
+
+	if (r)
+		return r;
+	if (out->blob.size < 16 || memcmp(p, "RVEX", 4)) {
+		rvl_blob_clear(&out->blob);
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: not a file of recorded outputs", path);
+	}
+	memcpy(&version, p + 4, 4);
+	memcpy(&out->images, p + 8, 4);
+	memcpy(&classes, p + 12, 2);
+	out->classes = classes;
+	out->is_signed = p[14] == 1;
+	out->q = p + 16;
+	if (version == 1 && p[14] <= 1 && classes &&
+	    out->blob.size - 16 == (uint64_t)out->images * classes)
+		return 0;
+	rvl_blob_clear(&out->blob);
+	return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: version %u, %u images x %u classes do not fit %zu bytes",
+			     path, version, out->images, classes, out->blob.size);
+}

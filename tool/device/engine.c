@@ -1,0 +1,660 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Where a model runs. Two ways behind one face: local (the runtime, over an accel node or the linked
+ * model; the compiler runs here) and the daemon (it compiles, schedules and runs).
+ */
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rivulet_ops.h"
+#include "rivulet_runtime.h"
+#include "device/engine.h"
+#include "output.h"
+
+struct instance {
+	struct rivulet_exec *exec;
+	struct rivulet_request *req;
+	void **memory;		/* by tensor */
+	uint64_t started;
+	bool in_flight;
+};
+
+struct rvl_engine {
+	char name[160];
+	bool sim;
+	bool have_board;
+	struct rivulet_board board;
+	struct rivulet_workers *workers;
+	struct rivulet_device *dev;
+	struct rivulet_perfmon *mon;
+	struct rivulet_runtime *rt;
+	struct rivulet_image *img;
+	struct rivulet_client *client;
+	struct rivulet_model *model;
+	void *program_map;	/* of the daemon's program */
+	size_t program_size;
+	const struct rivulet_program *prog;
+	uint32_t inputs, count;
+	struct rivulet_tensor_info *tensor;
+	uint32_t instances;
+	struct instance *inst;
+	struct rivulet_estimate_row *level;	/* made when first asked for */
+};
+
+enum rvl_exit rvl_exit_of(int error)
+{
+	switch (-error) {
+	case ENOENT: case ENODEV: case EACCES: case EPERM: case ECONNREFUSED: case EPROTO:
+		return RVL_EXIT_ABSENT;
+	case EINVAL: case EOPNOTSUPP: case EBADMSG: case E2BIG: case EFBIG: case ENOEXEC:
+		return RVL_EXIT_REFUSED;
+	default:
+		return RVL_EXIT_FAILED;
+	}
+}
+
+static int fail_lib(int error)
+{
+	return rvl_tool_fail(rvl_exit_of(error), "%s", rivulet_last_error());
+}
+
+int rvl_daemon_status(struct rivulet_client *c, char **out)
+{
+	uint64_t size = 0, at = 0;
+	int fd = -1, r = rivulet_client_status(c, &fd, &size);
+
+	if (r)
+		return rvl_tool_fail(rvl_exit_of(r), "%s", rivulet_last_error());
+	*out = size > 1u << 24 ? NULL : malloc(size + 1);
+	while (*out && at < size) {
+		ssize_t n = pread(fd, *out + at, size - at, (off_t)at);
+
+		if (n <= 0)
+			break;
+		at += (uint64_t)n;
+	}
+	close(fd);
+	if (!*out || at < size) {
+		free(*out);
+		return rvl_tool_fail(RVL_EXIT_FAILED, "the daemon's status cannot be read");
+	}
+	(*out)[size] = 0;
+	return 0;
+}
+
+/* ---- boards ---- */
+
+static int board_of_node(const char *path, struct rivulet_board *b)
+{
+	struct rivulet_runtime_error err;
+	struct rivulet_workers *w = NULL;
+	struct rivulet_runtime *rt = NULL;
+	struct rivulet_device *dev;
+	int r = rivulet_device_open(path, &dev);
+
+	if (r)
+		return fail_lib(r);
+	r = rivulet_workers_new(1, &w);
+	if (!r)
+		r = rivulet_runtime_new_device(dev, w, &rt, &err);
+	if (!r)
+		*b = *rivulet_runtime_board(rt);
+	rivulet_runtime_unref(rt);
+	rivulet_workers_unref(w);
+	rivulet_device_unref(dev);
+	return r ? rvl_tool_fail(RVL_EXIT_FAILED, "%s: %s", path, strerror(-r)) : 0;
+}
+
+int rvl_board_of(const char *device, struct rivulet_board *b)
+{
+	char err[512];
+	int r;
+
+	if (!strncmp(device, "/dev/", 5))
+		return board_of_node(device, b);
+	r = rivulet_board_load(b, !strncmp(device, "sim:", 4) ? device + 4 : device, err, sizeof(err));
+	return r ? rvl_tool_fail(RVL_EXIT_REFUSED, "%s", err) : 0;
+}
+
+/* ---- local ---- */
+
+static bool is_program(const struct rvl_blob *b)
+{
+	uint32_t magic = 0;
+
+	memcpy(&magic, b->data, b->size < 4 ? b->size : 4);
+	return magic == RIVULET_PROGRAM_MAGIC;
+}
+
+static int compile_here(struct rvl_engine *e, const char *path, const struct rvl_blob *b,
+			const struct rvl_engine_options *o, struct rivulet_blob *program)
+{
+	struct rivulet_compile_options c = { .batch = o->batch, .symbol = o->symbol,
+		.require_npu = o->require_npu };
+	struct rvl_err err = { "" };
+	int r = o->mode ? rvl_mode_fill(o->mode, e->board.levels, &c) : 0;
+
+	if (r)
+		return r;
+	r = rivulet_compile(b->data, b->size, rivulet_runtime_board(e->rt), &c, program, NULL,
+				&err);
+
+	return r ? rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", path, err.msg) : 0;
+}
+
+static int load_image(struct rvl_engine *e, const char *path, const void *data, size_t size)
+{
+	struct rivulet_runtime_error err;
+	int r = rivulet_image_load(e->rt, data, size, &e->img, &err);
+
+	if (r)
+		return rvl_tool_fail(rvl_exit_of(r), "%s: %s", path, err.text);
+	e->prog = rivulet_image_program(e->img);
+	return 0;
+}
+
+static int load_local(struct rvl_engine *e, const char *path, const struct rvl_engine_options *o)
+{
+	struct rivulet_blob program = { 0 };
+	struct rvl_blob b;
+	int r = rvl_read_file(path, RIVULET_MODEL_MAX, &b);
+
+	if (r)
+		return r;
+	if (is_program(&b) && o->mode && rvl_mode_given(o->mode)) {
+		r = rvl_tool_fail(RVL_EXIT_USAGE, "%s is compiled already: --mode is for models", path);
+	} else if (is_program(&b)) {
+		r = load_image(e, path, b.data, b.size);
+	} else {
+		r = compile_here(e, path, &b, o, &program);
+		if (!r)
+			r = load_image(e, path, program.data, program.size);
+		rivulet_blob_free(&program);
+	}
+	rvl_blob_clear(&b);
+	return r;
+}
+
+static int describe_local(struct rvl_engine *e)
+{
+	const struct rivulet_tensor *t = rivulet_program_tensors(e->prog);
+
+	e->inputs = e->prog->inputs;
+	e->count = e->prog->inputs + e->prog->outputs;
+	e->tensor = calloc(e->count + 1, sizeof(*e->tensor));
+	if (!e->tensor)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	for (uint32_t i = 0; i < e->count; i++) {
+		e->tensor[i] = (struct rivulet_tensor_info) { .size = sizeof(*e->tensor),
+			.name = rivulet_program_string(e->prog, t[i].name), .dtype = t[i].dtype,
+			.output = i >= e->inputs, .ndim = t[i].ndim, .bytes = t[i].size,
+			.scale = t[i].scale, .zero_point = t[i].zero_point };
+		memcpy(e->tensor[i].dim, t[i].dim, sizeof(t[i].dim));
+	}
+	return 0;
+}
+
+static int new_exec(struct rvl_engine *e, struct instance *in)
+{
+	struct rivulet_runtime_error err;
+	int r = rivulet_exec_new(e->img, &in->exec, &err);
+
+	for (uint32_t i = 0; !r && i < e->count; i++)
+		r = rivulet_exec_bind_memory(in->exec, i, in->memory[i], e->tensor[i].bytes, &err);
+	return r ? rvl_tool_fail(rvl_exit_of(r), "%s", err.text) : 0;
+}
+
+/* ---- daemon ---- */
+
+static int map_program(struct rvl_engine *e)
+{
+	struct stat st;
+	int fd, r = rivulet_model_program(e->model, &fd);
+	void *p = MAP_FAILED;
+
+	if (r)
+		return fail_lib(r);
+	if (!fstat(fd, &st))
+		p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	close(fd);
+	if (p == MAP_FAILED)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "the daemon's program cannot be mapped");
+	e->program_map = p;
+	e->program_size = (size_t)st.st_size;
+	r = rivulet_check_program(NULL, p, e->program_size);
+	if (r)
+		return fail_lib(r);
+	e->prog = p;
+	return 0;
+}
+
+static int load_daemon(struct rvl_engine *e, const char *path, const struct rvl_engine_options *o)
+{
+	struct rivulet_load_options l = { .size = sizeof(l), .require_npu = o->require_npu,
+					  .batch = o->batch, .symbol = o->symbol,
+					  .keep_program = true };
+	struct rvl_blob b;
+	int r;
+
+	if (o->mode && rvl_mode_given(o->mode))
+		return rvl_tool_fail(RVL_EXIT_USAGE, "the daemon compiles models to int8 only: make a program "
+				     "with rivulet compile --mode and run that, or name a local --device");
+	r = rvl_read_file(path, RIVULET_MODEL_MAX, &b);
+	if (r)
+		return r;
+	l.program = is_program(&b);
+	rvl_blob_clear(&b);
+	r = rivulet_model_load(e->client, path, &l, &e->model);
+	return r ? rvl_tool_fail(rvl_exit_of(r), "%s: %s", path, rivulet_last_error()) : map_program(e);
+}
+
+static int describe_daemon(struct rvl_engine *e)
+{
+	e->inputs = rivulet_model_inputs(e->model);
+	e->count = e->inputs + rivulet_model_outputs(e->model);
+	e->tensor = calloc(e->count + 1, sizeof(*e->tensor));
+	if (!e->tensor)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	for (uint32_t i = 0; i < e->count; i++) {
+		e->tensor[i].size = sizeof(e->tensor[i]);
+		rivulet_model_tensor(e->model, i, &e->tensor[i]);
+	}
+	return 0;
+}
+
+static int new_request(struct rvl_engine *e, struct instance *in)
+{
+	int r = rivulet_request_new(e->model, &in->req);
+
+	for (uint32_t i = 0; !r && i < e->count; i++)
+		r = rivulet_bind_memory(in->req, i, in->memory[i], e->tensor[i].bytes);
+	return r ? fail_lib(r) : 0;
+}
+
+/* The levels of the daemon's device, if its node or its profile can be read from here. */
+static void daemon_board(struct rvl_engine *e, const struct rivulet_daemon_info *info)
+{
+	struct rivulet_device *dev;
+	char err[256];
+
+	if (info->device[0] == '/' && !rivulet_device_open(info->device, &dev)) {
+		struct rivulet_runtime *rt;
+		struct rivulet_runtime_error e2;
+
+		if (!rivulet_workers_new(1, &e->workers) &&
+		    !rivulet_runtime_new_device(dev, e->workers, &rt, &e2)) {
+			e->board = *rivulet_runtime_board(rt);
+			e->have_board = true;
+			rivulet_runtime_unref(rt);
+		}
+		rivulet_device_unref(dev);
+	} else if (*info->board && !strchr(info->board, '/')) {
+		e->have_board = !rivulet_board_load(&e->board, info->board, err, sizeof(err));
+	}
+}
+
+/* ---- both ---- */
+
+static int open_local(struct rvl_engine *e, const char *device, uint32_t threads)
+{
+	struct rivulet_runtime_error err = { "out of memory" };
+	int r = rivulet_workers_new(threads, &e->workers);
+
+	e->sim = !strncmp(device, "sim:", 4);
+	if (e->sim) {
+		r = r ? r : rvl_board_of(device, &e->board);
+		if (r > 0)
+			return r;
+		r = r ? r : rivulet_runtime_new_sim(&e->board, e->workers, &e->rt, &err);
+		snprintf(e->name, sizeof(e->name), "linked model of %s", e->board.name);
+	} else {
+		int d = rivulet_device_open(*device ? device : NULL, &e->dev);
+
+		if (d)
+			return fail_lib(d);
+		r = r ? r : rivulet_runtime_new_device(e->dev, e->workers, &e->rt, &err);
+		if (!r)
+			e->board = *rivulet_runtime_board(e->rt);
+		snprintf(e->name, sizeof(e->name), "%s (%s)", rivulet_device_path(e->dev), e->board.name);
+	}
+	e->have_board = !r;
+	return r ? rvl_tool_fail(rvl_exit_of(r), "%s", err.text) : 0;
+}
+
+static int open_daemon(struct rvl_engine *e)
+{
+	struct rivulet_daemon_info info = { .size = sizeof(info) };
+	int r = rivulet_open(NULL, &e->client);
+
+	if (r)
+		return fail_lib(r);
+	rivulet_client_info(e->client, &info);
+	snprintf(e->name, sizeof(e->name), "daemon, %s%s%s%s", *info.device ? info.device : "no device",
+		 *info.board ? " (" : "", info.board, *info.board ? ")" : "");
+	daemon_board(e, &info);
+	return 0;
+}
+
+/* Without --device: the daemon where one answers, else the first node; never the model, unasked. */
+static int open_device(struct rvl_engine *e, const struct rvl_engine_options *o)
+{
+	if (o->device && !strcmp(o->device, "daemon"))
+		return open_daemon(e);
+	if (o->device && (!strncmp(o->device, "sim:", 4) || o->device[0] == '/'))
+		return open_local(e, o->device, o->threads);
+	if (o->device)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--device is \"daemon\", a node below /dev, or "
+				     "sim:BOARD, not \"%s\"", o->device);
+	if (!rivulet_open(NULL, &e->client)) {
+		e->client = rivulet_client_unref(e->client);
+		return open_daemon(e);
+	}
+	return open_local(e, "", o->threads);
+}
+
+static int new_instance(struct rvl_engine *e, struct instance *in)
+{
+	in->memory = calloc(e->count + 1, sizeof(*in->memory));
+	for (uint32_t i = 0; in->memory && i < e->count; i++) {
+		uint64_t size = (e->tensor[i].bytes + 127) / 64 * 64;
+
+		in->memory[i] = aligned_alloc(64, size);
+		if (!in->memory[i])
+			return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+		memset(in->memory[i], 0, size);
+	}
+	if (!in->memory)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	return e->client ? new_request(e, in) : new_exec(e, in);
+}
+
+int rvl_engine_open(const char *path, const struct rvl_engine_options *o, struct rvl_engine **out)
+{
+	struct rvl_engine *e = calloc(1, sizeof(*e));
+	int r;
+
+	if (!e)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	r = open_device(e, o);
+	if (!r)
+		r = e->client ? load_daemon(e, path, o) : load_local(e, path, o);
+	if (!r)
+		r = e->client ? describe_daemon(e) : describe_local(e);
+	if (!r)
+		e->inst = calloc(o->instances ? o->instances : 1, sizeof(*e->inst));
+	for (uint32_t i = 0; !r && i < (o->instances ? o->instances : 1); i++) {
+		e->instances++;
+		r = e->inst ? new_instance(e, &e->inst[i]) :
+		    rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	}
+	if (r) {
+		rvl_engine_close(e);
+		return r;
+	}
+	*out = e;
+	return 0;
+}
+
+static void instance_clear(struct rvl_engine *e, struct instance *in)
+{
+	rivulet_exec_unref(in->exec);
+	rivulet_request_unref(in->req);
+	for (uint32_t i = 0; in->memory && i < e->count; i++)
+		free(in->memory[i]);
+	free(in->memory);
+}
+
+void rvl_engine_close(struct rvl_engine *e)
+{
+	if (!e)
+		return;
+	for (uint32_t i = 0; e->inst && i < e->instances; i++)
+		instance_clear(e, &e->inst[i]);
+	free(e->inst);
+	free(e->tensor);
+	free(e->level);
+	if (e->program_map)
+		munmap(e->program_map, e->program_size);
+	rivulet_model_unref(e->model);
+	rivulet_client_unref(e->client);
+	rivulet_image_unref(e->img);
+	rivulet_runtime_unref(e->rt);
+	rivulet_workers_unref(e->workers);
+	rivulet_perfmon_unref(e->mon);
+	rivulet_device_unref(e->dev);
+	free(e);
+}
+
+const char *rvl_engine_name(const struct rvl_engine *e)
+{
+	return e->name;
+}
+
+const struct rivulet_board *rvl_engine_board(const struct rvl_engine *e)
+{
+	return e->have_board ? &e->board : NULL;
+}
+
+const struct rivulet_estimate_row *rvl_engine_level(struct rvl_engine *e, uint32_t level)
+{
+	struct rvl_err err;
+
+	if (!e->have_board || level >= e->board.levels)
+		return NULL;
+	if (!e->level) {
+		e->level = calloc(RIVULET_LEVELS, sizeof(*e->level));
+		if (e->level && rivulet_estimate(e->prog, &e->board, e->level, &err) < 0)
+			memset(e->level, 0, RIVULET_LEVELS * sizeof(*e->level));
+	}
+	return e->level && e->level[level].cycles ? &e->level[level] : NULL;
+}
+
+const struct rivulet_program *rvl_engine_program(const struct rvl_engine *e)
+{
+	return e->prog;
+}
+
+uint32_t rvl_engine_inputs(const struct rvl_engine *e)
+{
+	return e->inputs;
+}
+
+uint32_t rvl_engine_outputs(const struct rvl_engine *e)
+{
+	return e->count - e->inputs;
+}
+
+const struct rivulet_tensor_info *rvl_engine_tensor(const struct rvl_engine *e, uint32_t i)
+{
+	return &e->tensor[i];
+}
+
+int rvl_engine_find_input(const struct rvl_engine *e, const char *name)
+{
+	for (uint32_t i = 0; i < e->inputs; i++)
+		if (!strcmp(e->tensor[i].name, name))
+			return (int)i;
+	rvl_tool_fail(RVL_EXIT_USAGE, "the model has no input \"%s\"; its first is \"%s\"", name,
+		      e->inputs ? e->tensor[0].name : "(none)");
+	return -1;
+}
+
+void *rvl_engine_memory(struct rvl_engine *e, uint32_t instance, uint32_t tensor)
+{
+	return e->inst[instance].memory[tensor];
+}
+
+bool rvl_engine_is_sim(const struct rvl_engine *e)
+{
+	return e->sim;
+}
+
+int rvl_engine_set_level(struct rvl_engine *e, uint32_t level)
+{
+	int r = e->rt ? rivulet_runtime_set_level(e->rt, level) : -EOPNOTSUPP;
+
+	if (r == -EINVAL)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--level %u: %s has levels 0 to %u", level,
+				     e->board.name, e->board.levels - 1);
+	return r ? rvl_tool_fail(RVL_EXIT_USAGE, "--level is for sim:BOARD; a device's level is set by "
+				 "its devfreq files, see rivulet info") : 0;
+}
+
+int rvl_engine_monitor(struct rvl_engine *e)
+{
+	int r;
+
+	if (!e->dev)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--counters needs --device /dev/accel/accelN: the jobs "
+				     "of %s are not this program's", e->name);
+	r = rivulet_perfmon_new(e->dev, &e->mon);
+	if (!r)
+		r = rivulet_runtime_monitor(e->rt, e->mon);
+	return r ? fail_lib(r) : 0;
+}
+
+int rvl_engine_counted(struct rvl_engine *e, uint64_t *values)
+{
+	int r = rivulet_perfmon_read(e->mon, true, values, DRM_RIVULET_PERF_COUNT);
+
+	return r ? fail_lib(r) : 0;
+}
+
+int rvl_engine_start(struct rvl_engine *e, uint32_t instance, uint64_t timeout_ns, int priority)
+{
+	struct instance *in = &e->inst[instance];
+	int r;
+
+	in->started = rvl_tool_now();
+	in->in_flight = true;
+	if (e->client) {
+		struct rivulet_run_options o = { .size = sizeof(o), .priority = priority };
+
+		o.deadline = timeout_ns ? (int64_t)(in->started + timeout_ns) : 0;
+		r = rivulet_request_start(in->req, &o);
+		return r ? fail_lib(r) : 0;
+	}
+	{
+		struct rivulet_exec_params p = { 0 };
+		struct rivulet_runtime_error err;
+
+		p.deadline = timeout_ns ? (int64_t)(in->started + timeout_ns) : 0;
+		r = rivulet_exec_start(in->exec, &p, &err);
+		return r ? rvl_tool_fail(rvl_exit_of(r), "%s", err.text) : 0;
+	}
+}
+
+static void daemon_stats(const struct instance *in, struct rvl_run_stats *s)
+{
+	struct rivulet_run_stats d = { .size = sizeof(d) };
+
+	rivulet_request_stats(in->req, &d);
+	*s = (struct rvl_run_stats) { .queue_ns = d.queue_ns, .npu_ns = d.npu_ns, .cpu_ns = d.cpu_ns,
+		.cycles = d.cycles, .macs = d.macs, .conv_busy = d.conv_busy,
+		.read_bytes = d.read_bytes, .write_bytes = d.write_bytes,
+		.energy_pj = d.energy_pj, .npu_steps = d.npu_steps, .cpu_steps = d.cpu_steps,
+		.level_min = d.level_min, .level_max = d.level_max };
+}
+
+static void local_stats(const struct instance *in, struct rvl_run_stats *s)
+{
+	const struct rivulet_exec_result *d = rivulet_exec_result(in->exec);
+
+	*s = (struct rvl_run_stats) { .npu_ns = d->device_ns, .cpu_ns = d->cpu_ns,
+		.cycles = d->cycles, .macs = d->macs, .conv_busy = d->conv_busy,
+		.read_bytes = d->read_bytes, .write_bytes = d->write_bytes,
+		.energy_pj = d->energy_pj, .npu_steps = d->npu_steps, .cpu_steps = d->cpu_steps,
+		.level_min = d->level_min, .level_max = d->level_max };
+}
+
+int rvl_engine_wait(struct rvl_engine *e, uint32_t instance, struct rvl_run_stats *stats)
+{
+	struct instance *in = &e->inst[instance];
+	int r = e->client ? rivulet_request_wait(in->req, -1) : rivulet_exec_wait(in->exec, -1);
+
+	in->in_flight = false;
+	if (r && e->client)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "%s", rivulet_last_error());
+	if (r)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "%s", rivulet_exec_result(in->exec)->text);
+	if (!stats)
+		return 0;
+	if (e->client)
+		daemon_stats(in, stats);
+	else
+		local_stats(in, stats);
+	stats->wall_ns = rvl_tool_now() - in->started;
+	return 0;
+}
+
+static bool ended(const struct rvl_engine *e, const struct instance *in)
+{
+	if (!in->in_flight)
+		return false;
+	return e->client ? rivulet_request_result(in->req) != -EINPROGRESS :
+	       rivulet_exec_result(in->exec)->error != -EINPROGRESS;
+}
+
+int rvl_engine_any(struct rvl_engine *e)
+{
+	struct pollfd p = { .events = POLLIN };
+
+	p.fd = e->client ? rivulet_client_fd(e->client) : rivulet_runtime_fd(e->rt);
+	for (;;) {
+		int r;
+
+		for (uint32_t i = 0; i < e->instances; i++)
+			if (ended(e, &e->inst[i]))
+				return (int)i;
+		if (poll(&p, 1, -1) < 0 && errno != EINTR)
+			return -rvl_tool_fail(RVL_EXIT_FAILED, "poll: %s", strerror(errno));
+		r = e->client ? rivulet_client_dispatch(e->client) : rivulet_runtime_dispatch(e->rt);
+		if (r < 0)
+			return -(e->client ? fail_lib(r) :
+				 rvl_tool_fail(RVL_EXIT_FAILED, "dispatch: %s", strerror(-r)));
+	}
+}
+
+/* ---- the last quantised tensor ---- */
+
+static const struct rivulet_step *writer_of(const struct rivulet_program *p, uint32_t tensor)
+{
+	const struct rivulet_step *s = rivulet_program_steps(p);
+
+	for (uint32_t i = 0; i < p->steps; i++)
+		for (uint32_t k = 0; k < s[i].nwrite; k++)
+			if (s[i].write[k] == tensor)
+				return &s[i];
+	return NULL;
+}
+
+bool rvl_last_quantised(const struct rivulet_program *p, uint32_t output, struct rvl_quant_params *q)
+{
+	const struct rivulet_step *s = writer_of(p, p->inputs + output);
+	const struct rivulet_tensor *t;
+
+	if (!s || s->kind != RIVULET_STEP_CPU || s->op != RVL_OP_DEQUANTIZE || !s->nread)
+		return false;
+	t = &rivulet_program_tensors(p)[s->read[0]];
+	if (!(t->scale > 0) || (t->dtype != RIVULET_U8 && t->dtype != RIVULET_S8))
+		return false;
+	*q = (struct rvl_quant_params) { .scale = t->scale, .zero_point = t->zero_point,
+					 .is_signed = t->dtype == RIVULET_S8 };
+	return true;
+}
+
+uint8_t rvl_requantise(float f, const struct rvl_quant_params *q)
+{
+	float v = rintf(f / q->scale);
+
+	/* What no byte can be becomes a wrong byte, not undefined behaviour. */
+	if (!(fabsf(v) <= 512))
+		return (uint8_t)(q->zero_point ^ 0x80);
+	return (uint8_t)((int32_t)v + q->zero_point);
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+/* What compile and explain share: frozen inputs, plan files, and compile options from arguments. */
+#include "model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/engine.h"
+
+#define DEFAULT_BOARD "zu3eg-64"
+
+int rvl_model_freeze(void *member, const char *value)
+{
+	struct rvl_frozen *z = member;
+	const char *eq = strrchr(value, '=');
+	int r;
+
+	if (!eq || eq == value || z->n == RVL_FROZEN_MAX)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--freeze takes NAME=FILE, not \"%s\"", value);
+	r = rvl_array_read(eq + 1, &z->a[z->n]);
+	if (r)
+		return r;
+	z->name[z->n] = strndup(value, (size_t)(eq - value));
+	if (!z->name[z->n])
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	z->f[z->n] = (struct rivulet_frozen) { z->name[z->n], z->a[z->n].data, z->a[z->n].size };
+	z->n++;
+	return 0;
+}
+
+static void clear_frozen(struct rvl_frozen *z)
+{
+	for (uint32_t i = 0; i < z->n; i++) {
+		rvl_array_clear(&z->a[i]);
+		free(z->name[i]);
+	}
+}
+
+static int fill_options(struct rvl_model_args *a, const struct rivulet_board *b,
+			struct rivulet_compile_options *o)
+{
+	*o = (struct rivulet_compile_options) { .batch = (int64_t)a->batch,
+		.symbol = (int64_t)a->symbol, .frozen = a->frozen.f, .n_frozen = a->frozen.n,
+		.require_npu = a->require_npu, .cpu_only = a->cpu_only, .serial = a->serial,
+		.prof = a->prof };
+	return rvl_mode_fill(&a->mode, a->cpu_only ? 1 : b->levels, o);
+}
+
+/* ---- --plan ---- */
+
+static int read_plan(struct rvl_model_args *a)
+{
+	struct rvl_err err = { "" };
+	struct rvl_blob b;
+	int r;
+
+	if (!a->plan_file)
+		return 0;
+	if (a->mode.mode || a->mode.length || a->mode.lengths || a->mode.n_keep || a->batch || a->symbol ||
+	    a->cpu_only || a->frozen.n)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "a --plan contains what --mode, --length, --lengths, "
+				     "--keep-int8, --freeze, --batch, --symbol and --cpu-only set: do not "
+				     "give both");
+	r = rvl_read_file(a->plan_file, RIVULET_PLAN_FILE_MAX, &b);
+	if (r)
+		return r;
+	if (rivulet_plan_parse(&a->plan, b.data, b.size, &err))
+		r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", a->plan_file, err.msg);
+	rvl_blob_clear(&b);
+	return r;
+}
+
+/* Lengths, accuracies and what else a plan says; only of its own model and board. */
+static int follow_plan(const struct rvl_model_args *a, const struct rvl_blob *onnx,
+		       const struct rivulet_board *b, struct rivulet_compile_options *o)
+{
+	struct rvl_err err = { "" };
+
+	if (a->plan_file && rivulet_plan_apply(&a->plan, onnx->data, onnx->size, b, o, &err))
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", a->plan_file, err.msg);
+	return 0;
+}
+
+/* Board, model and options; the model is the caller's to clear when that went well. */
+int rvl_model_prepare(struct rvl_model_args *a, const char *model, struct rivulet_board *board,
+		      struct rvl_blob *onnx, struct rivulet_compile_options *o)
+{
+	int r = read_plan(a);
+
+	if (!r)
+		r = rvl_board_of(a->board ? a->board : a->plan_file ? a->plan.board : DEFAULT_BOARD, board);
+	if (!r)
+		r = rvl_read_file(model, RIVULET_MODEL_MAX, onnx);
+	if (r)
+		return r;
+	r = fill_options(a, board, o);
+	if (!r)
+		r = follow_plan(a, onnx, board, o);
+	if (r)
+		rvl_blob_clear(onnx);
+	return r;
+}
+
+void rvl_model_clear(struct rvl_model_args *a)
+{
+	clear_frozen(&a->frozen);
+	rvl_mode_clear(&a->mode);
+	rivulet_plan_clear(&a->plan);
+}

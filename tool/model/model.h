@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* A model and what it is compiled with: the arguments that compile and explain have in common. */
+#ifndef RVL_TOOL_MODEL_H
+#define RVL_TOOL_MODEL_H
+
+#include "data/array.h"
+#include "model/mode.h"
+#include "rivulet_board.h"
+#include "rivulet_plan.h"
+
+#define RVL_FROZEN_MAX 256
+
+/** struct rvl_frozen - inputs that --freeze makes constants */
+struct rvl_frozen {
+	uint32_t n;
+	struct rivulet_frozen f[RVL_FROZEN_MAX];
+	struct rvl_array a[RVL_FROZEN_MAX];
+	char *name[RVL_FROZEN_MAX];
+};
+
+/** struct rvl_model_args - first member of the arguments of compile and of explain */
+struct rvl_model_args {
+	const char *board, *plan_file;
+	uint64_t batch, symbol;
+	bool require_npu, cpu_only, serial, prof;
+	struct rvl_frozen frozen;
+	struct rvl_mode mode;
+	struct rivulet_plan plan; /* of @plan_file */
+};
+
+/** rvl_model_freeze() - stores a --freeze; @member is a struct rvl_frozen */
+int rvl_model_freeze(void *member, const char *value);
+/* Entries of an option table. */
+#define RVL_MODEL_OPTIONS(type, m)                                                                 \
+	{ "board", 'b', "BOARD", "profile name or file, sim:NAME or /dev/accel/accelN (zu3eg-64)", \
+	  RVL_MEMBER(type, m.board) },                                                             \
+	{ "freeze", 0, "NAME=FILE", "make an input a constant (.npy or ONNX tensor); repeatable",  \
+	  RVL_CALL(type, m.frozen, rvl_model_freeze) },                                            \
+	RVL_SYMBOL_OPTIONS(type, m., RVL_BATCH_HELP),                                              \
+	{ "require-npu", 0, NULL, "refuse a model with steps on the CPU",                          \
+	  RVL_MEMBER(type, m.require_npu) },                                                       \
+	{ "cpu-only", 0, NULL, "everything on the CPU", RVL_MEMBER(type, m.cpu_only) },            \
+	{ "plan", 0, "FILE", "a plan of rivulet plan: lengths and accuracies by level",            \
+	  RVL_MEMBER(type, m.plan_file) },                                                         \
+	RVL_MODE_OPTIONS(type, m.mode)
+
+/**
+ * rvl_model_prepare() - read plan, board and model, and fill the compile options
+ * @onnx: the caller's to clear after success. Returns 0 or an enum rvl_exit.
+ */
+int rvl_model_prepare(struct rvl_model_args *a, const char *model, struct rivulet_board *board,
+		      struct rvl_blob *onnx, struct rivulet_compile_options *o);
+void rvl_model_clear(struct rvl_model_args *a);
+
+#endif

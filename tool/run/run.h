@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* rivulet run, between its files: cmd_run.c, run_pictures.c, run_report.c. */
+#ifndef RVL_TOOL_RUN_H
+#define RVL_TOOL_RUN_H
+
+#include "data/array.h"
+#include "device/engine.h"
+
+#define RVL_RUN_INPUTS 64
+#define RVL_RUN_FILES 256
+#define RVL_RUN_WALLS 65536	/* latencies kept */
+#define RVL_RUN_SHOWN 16	/* pictures shown at most */
+
+/** struct rvl_shown - a picture kept for display, with its answer */
+struct rvl_shown {
+	uint8_t *grey;
+	char label[64];
+};
+
+struct rvl_run {
+	/* options */
+	const char *model, *device, *images, *labels, *names, *output, *expect, *priority, *pictures,
+		*figures;
+	const char *input[RVL_RUN_INPUTS], *file[RVL_RUN_FILES];
+	uint32_t n_inputs, n_files;
+	uint64_t first, count, level, deadline_ms, batch, symbol;
+	bool require_npu;
+	struct rvl_mode mode;
+	/* state */
+	struct rvl_engine *engine;
+	uint64_t fed;			/* inputs that have data */
+	struct rvl_array *kept;		/* by output */
+	struct rvl_blob names_blob;
+	const char *class_name[256];
+	uint32_t n_names;
+	/* results */
+	struct rvl_run_stats sum;
+	uint64_t runs;
+	uint64_t *wall;			/* latencies, at most RVL_RUN_WALLS of them */
+	bool have_labels, have_expect, have_scores;
+	uint64_t right, exact, first_wrong;	/* first_wrong: picture whose bytes differ */
+	struct rvl_shown shown[RVL_RUN_SHOWN];
+	uint32_t n_shown, shown_w, shown_h;
+};
+
+/** rvl_run_once() - run with what is in the inputs; sums statistics */
+int rvl_run_once(struct rvl_run *r);
+/** rvl_run_keep() - keep the outputs of run @run of @runs for --output */
+int rvl_run_keep(struct rvl_run *r, uint64_t run, uint64_t runs);
+/** rvl_run_pictures() - --images and --image */
+int rvl_run_pictures(struct rvl_run *r);
+/** rvl_run_report() - pictures, table, JSON, figures. RVL_EXIT_DIFFERENT when --expect was not met */
+int rvl_run_report(struct rvl_run *r);
+
+#endif

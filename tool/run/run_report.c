@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: MIT
+/* What rivulet run has to say at the end: pictures, one table, the V/F levels, figures. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "data/image.h"
+#include "output.h"
+#include "run/run.h"
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static double per_run(const struct rvl_run *r, uint64_t sum)
+{
+	return r->runs ? (double)sum / (double)r->runs : 0;
+}
+
+/* Share of the array's peak that the model's own multiplications fill. */
+static double utilisation(const struct rvl_run *r)
+{
+	const struct rivulet_board *b = rvl_engine_board(r->engine);
+	const struct rivulet_program *p = rvl_engine_program(r->engine);
+	uint64_t macs = 0;
+
+	for (uint32_t i = 0; i < p->steps; i++)
+		if (rivulet_program_steps(p)[i].kind == RIVULET_STEP_NPU)
+			macs += rivulet_program_steps(p)[i].macs;
+	if (!b || !r->sum.cycles)
+		return 0;
+	return (double)macs / (per_run(r, r->sum.cycles) * rivulet_board_peak(b));
+}
+
+static void pictures(struct rvl_run *r)
+{
+	const uint8_t *grey[RVL_RUN_SHOWN];
+	const char *label[RVL_RUN_SHOWN];
+	bool colour = isatty(STDOUT_FILENO) || r->pictures;
+	uint32_t per_row = r->shown_w && r->shown_w < 120 ? 120 / (r->shown_w + 2) : 1;
+
+	if (rvl_tool_json || !r->n_shown)
+		return;
+	for (uint32_t i = 0; i < r->n_shown; i++) {
+		grey[i] = r->shown[i].grey;
+		label[i] = r->shown[i].label;
+	}
+	for (uint32_t i = 0; i < r->n_shown; i += per_row)
+		rvl_picture(stdout, r->n_shown - i < per_row ? r->n_shown - i : per_row, grey + i,
+			    r->shown_w, r->shown_h, label + i, colour);
+}
+
+static void row(struct rvl_table *t, const char *name, const char *value, const char *note)
+{
+	rvl_table_cell(t, "%s", name);
+	rvl_table_cell(t, "%s", value);
+	rvl_table_cell(t, "%s", note);
+}
+
+static void result_rows(const struct rvl_run *r, struct rvl_table *t)
+{
+	char v[64], note[96] = "";
+
+	if (r->have_labels) {
+		snprintf(v, sizeof(v), "%.2f %%", 100 * per_run(r, r->right));
+		snprintf(note, sizeof(note), "%llu of %llu", (unsigned long long)r->right,
+			 (unsigned long long)r->runs);
+		row(t, "accuracy", v, note);
+	}
+	if (r->have_expect) {
+		snprintf(v, sizeof(v), "%llu of %llu", (unsigned long long)r->exact,
+			 (unsigned long long)r->runs);
+		strcpy(note, "equal to the record at the last quantised tensor");
+		if (r->exact != r->runs)
+			snprintf(note, sizeof(note), "FIRST DIFFERENCE: picture %llu",
+				 (unsigned long long)r->first_wrong);
+		row(t, "bit-exact", v, note);
+	}
+}
+
+static void cost_rows(const struct rvl_run *r, struct rvl_table *t)
+{
+	char v[64], note[96], u[32];
+	uint64_t n = r->runs < RVL_RUN_WALLS ? r->runs : RVL_RUN_WALLS;
+
+	snprintf(v, sizeof(v), "%.0f", per_run(r, r->sum.cycles));
+	snprintf(note, sizeof(note), "per inference, %u NPU and %u CPU steps",
+		 (uint32_t)per_run(r, r->sum.npu_steps), (uint32_t)per_run(r, r->sum.cpu_steps));
+	row(t, "device cycles", v, note);
+	snprintf(v, sizeof(v), "%.1f %%", 100 * utilisation(r));
+	row(t, "utilisation", v, "model MACs of the array's peak");
+	snprintf(note, sizeof(note), "median, from request to answer; level %u", r->sum.level_max);
+	row(t, "latency seen", rvl_unit(u, (double)r->wall[n / 2] * 1e-9, "s"), note);
+	row(t, "device time", rvl_unit(u, per_run(r, r->sum.npu_ns) * 1e-9, "s"), "per inference");
+	row(t, "CPU steps", rvl_unit(u, per_run(r, r->sum.cpu_ns) * 1e-9, "s"), "per inference");
+	row(t, "device energy", rvl_unit(u, per_run(r, r->sum.energy_pj) * 1e-12, "J"),
+	    "per inference, static part included");
+}
+
+/** struct level - what one inference costs at a level */
+struct level {
+	double seconds, joule, watt;
+};
+
+/* Of the level's own command streams, by the timeline that the device follows. */
+static struct level level_cost(const struct rvl_run *r, uint32_t level)
+{
+	const struct rivulet_estimate_row *e = rvl_engine_level(r->engine, level);
+	struct level c = { 0 };
+
+	if (!e)
+		return c;
+	c.seconds = e->seconds;
+	c.joule = e->joule;
+	c.watt = c.seconds > 0 ? c.joule / c.seconds : 0;
+	return c;
+}
+
+static void level_table(const struct rvl_run *r)
+{
+	static const char *const heads[] = { ">level", ">clock", ">supply", ">latency", ">per second",
+					     ">energy", ">power", "" };
+	const struct rivulet_board *b = rvl_engine_board(r->engine);
+	struct rvl_table t;
+	char u[4][32];
+
+	if (!b || !r->sum.cycles)
+		return;
+	printf("\nNPU part of one inference at every V/F level:\n");
+	rvl_table_init(&t, 8, heads);
+	for (uint32_t i = 0; i < b->levels; i++) {
+		struct level c = level_cost(r, i);
+
+		rvl_table_cell(&t, "%u", i);
+		rvl_table_cell(&t, "%s", rvl_unit(u[0], (double)b->level[i].hz, "Hz"));
+		rvl_table_cell(&t, "%u mV", b->level[i].microvolt / 1000);
+		rvl_table_cell(&t, "%s", rvl_unit(u[1], c.seconds, "s"));
+		rvl_table_cell(&t, "%.1f", c.seconds > 0 ? 1 / c.seconds : 0);
+		rvl_table_cell(&t, "%s", rvl_unit(u[2], c.joule, "J"));
+		rvl_table_cell(&t, "%s", rvl_unit(u[3], c.watt, "W"));
+		rvl_table_cell(&t, "%s", i >= r->sum.level_min && i <= r->sum.level_max ?
+			       "measured here" : "estimated");
+	}
+	rvl_table_print(&t, 2);
+}
+
+/* ---- outputs of --input ---- */
+
+#define VALUES_SHOWN 10u
+
+static double value_at(const struct rivulet_tensor_info *t, const void *p, uint64_t i)
+{
+	switch (t->dtype) {
+	case RIVULET_F32:
+		return (double)((const float *)p)[i];
+	case RIVULET_S8:
+		return ((const int8_t *)p)[i];
+	case RIVULET_S32:
+		return ((const int32_t *)p)[i];
+	case RIVULET_S64:
+		return (double)((const int64_t *)p)[i];
+	default:
+		return ((const uint8_t *)p)[i];
+	}
+}
+
+static uint64_t elements(const struct rivulet_tensor_info *t)
+{
+	uint64_t n = 1;
+
+	for (uint32_t i = 0; i < t->ndim; i++)
+		n *= t->dim[i];
+	return n;
+}
+
+/* The answer, or how it begins. */
+static void text_outputs(const struct rvl_run *r)
+{
+	uint32_t first = rvl_engine_inputs(r->engine);
+	char shape[128];
+
+	for (uint32_t i = first; r->n_inputs && i < first + rvl_engine_outputs(r->engine); i++) {
+		const struct rivulet_tensor_info *t = rvl_engine_tensor(r->engine, i);
+		const void *p = rvl_engine_memory(r->engine, 0, i);
+		uint64_t n = elements(t);
+
+		printf("\noutput %s, %s %s:", t->name, rvl_dtype_name(t->dtype),
+		       rvl_shape_text(shape, t->ndim, t->dim));
+		for (uint64_t k = 0; k < n && k < VALUES_SHOWN; k++)
+			printf(" %g", value_at(t, p, k));
+		printf("%s\n", n <= VALUES_SHOWN ? "" : r->output ? " ..." : " ... (--output DIR keeps all)");
+	}
+}
+
+static void json_outputs(const struct rvl_run *r)
+{
+	uint32_t first = rvl_engine_inputs(r->engine);
+
+	rvl_json_open("outputs", '[');
+	for (uint32_t i = first; r->n_inputs && i < first + rvl_engine_outputs(r->engine); i++) {
+		const struct rivulet_tensor_info *t = rvl_engine_tensor(r->engine, i);
+
+		rvl_json_open(NULL, '{');
+		rvl_json_str("name", t->name);
+		rvl_json_str("type", rvl_dtype_name(t->dtype));
+		rvl_json_open("shape", '[');
+		for (uint32_t d = 0; d < t->ndim; d++)
+			rvl_json_u64(NULL, t->dim[d]);
+		rvl_json_close();
+		rvl_json_open("first", '[');
+		for (uint64_t k = 0; k < elements(t) && k < VALUES_SHOWN; k++)
+			rvl_json_num(NULL, value_at(t, rvl_engine_memory(r->engine, 0, i), k));
+		rvl_json_close();
+		rvl_json_close();
+	}
+	rvl_json_close();
+}
+
+static void text_report(const struct rvl_run *r)
+{
+	static const char *const heads[] = { "", ">", "" };
+	struct rvl_table t;
+
+	printf("%s on %s, %llu inference%s\n", r->model, rvl_engine_name(r->engine),
+	       (unsigned long long)r->runs, r->runs == 1 ? "" : "s");
+	rvl_table_init(&t, 3, heads);
+	result_rows(r, &t);
+	cost_rows(r, &t);
+	rvl_table_print(&t, 2);
+	level_table(r);
+	text_outputs(r);
+}
+
+static void json_levels(const struct rvl_run *r)
+{
+	const struct rivulet_board *b = rvl_engine_board(r->engine);
+
+	rvl_json_open("levels", '[');
+	for (uint32_t i = 0; b && r->sum.cycles && i < b->levels; i++) {
+		struct level c = level_cost(r, i);
+
+		rvl_json_open(NULL, '{');
+		rvl_json_u64("level", i);
+		rvl_json_u64("hz", b->level[i].hz);
+		rvl_json_u64("microvolt", b->level[i].microvolt);
+		rvl_json_num("seconds", c.seconds);
+		rvl_json_num("joule", c.joule);
+		rvl_json_bool("measured", i >= r->sum.level_min && i <= r->sum.level_max);
+		rvl_json_close();
+	}
+	rvl_json_close();
+}
+
+static void json_report(const struct rvl_run *r)
+{
+	uint64_t n = r->runs < RVL_RUN_WALLS ? r->runs : RVL_RUN_WALLS;
+
+	rvl_json_begin("run");
+	rvl_json_str("model", r->model);
+	rvl_json_str("device", rvl_engine_name(r->engine));
+	rvl_json_u64("runs", r->runs);
+	if (r->have_labels)
+		rvl_json_num("accuracy", per_run(r, r->right));
+	if (r->have_expect)
+		rvl_json_u64("bitexact", r->exact);
+	rvl_json_num("cycles", per_run(r, r->sum.cycles));
+	rvl_json_num("macs", per_run(r, r->sum.macs));
+	rvl_json_num("utilisation", utilisation(r));
+	rvl_json_num("latency_median_s", (double)r->wall[n / 2] * 1e-9);
+	rvl_json_num("device_s", per_run(r, r->sum.npu_ns) * 1e-9);
+	rvl_json_num("cpu_s", per_run(r, r->sum.cpu_ns) * 1e-9);
+	rvl_json_num("energy_j", per_run(r, r->sum.energy_pj) * 1e-12);
+	json_levels(r);
+	json_outputs(r);
+	rvl_json_end();
+}
+
+static void figures(const struct rvl_run *r)
+{
+	const struct rivulet_board *b = rvl_engine_board(r->engine);
+	uint64_t n = r->runs < RVL_RUN_WALLS ? r->runs : RVL_RUN_WALLS;
+	char name[64];
+
+	if (!r->figures)
+		return;
+	if (r->have_labels)
+		rvl_figure(r->figures, "accuracy", 100 * per_run(r, r->right), "%");
+	if (r->have_expect)
+		rvl_figure(r->figures, "bitexact", (double)r->exact, "images");
+	rvl_figure(r->figures, "images", (double)r->runs, "images");
+	rvl_figure(r->figures, "cycles", per_run(r, r->sum.cycles), "cycles");
+	rvl_figure(r->figures, "utilisation", 100 * utilisation(r), "%");
+	rvl_figure(r->figures, "latency", (double)r->wall[n / 2] * 1e-6, "ms");
+	for (uint32_t i = 0; b && r->sum.cycles && i < b->levels; i++) {
+		struct level c = level_cost(r, i);
+
+		snprintf(name, sizeof(name), "level%u.time", i);
+		rvl_figure(r->figures, name, c.seconds * 1e3, "ms");
+		snprintf(name, sizeof(name), "level%u.energy", i);
+		rvl_figure(r->figures, name, c.joule * 1e6, "uJ");
+	}
+}
+
+int rvl_run_report(struct rvl_run *r)
+{
+	qsort(r->wall, r->runs < RVL_RUN_WALLS ? r->runs : RVL_RUN_WALLS, sizeof(r->wall[0]), by_value);
+	pictures(r);
+	if (rvl_tool_json)
+		json_report(r);
+	else
+		text_report(r);
+	if (!rvl_tool_json)
+		figures(r);
+	for (uint32_t i = 0; i < r->n_shown; i++)
+		free(r->shown[i].grey);
+	if (r->have_expect && r->exact != r->runs)
+		return rvl_tool_fail(RVL_EXIT_DIFFERENT, "%llu of %llu outputs differ from %s",
+				     (unsigned long long)(r->runs - r->exact),
+				     (unsigned long long)r->runs, r->expect);
+	return 0;
+}

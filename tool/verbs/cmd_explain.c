@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+/* rivulet explain: which layer runs where, why, and at what cost. */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "output.h"
+
+/* The table names them all with their reasons; the error counts them and names the first. */
+static int refuse_unsupported(const struct rivulet_explain *e)
+{
+	const struct rivulet_explain_row *first = NULL;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < e->n_rows; i++) {
+		if (strcmp(e->rows[i].where, "none"))
+			continue;
+		first = first ? first : &e->rows[i];
+		n++;
+	}
+	return !n ? RVL_EXIT_OK : rvl_tool_fail(RVL_EXIT_REFUSED, "%u of %u layers cannot run, first "
+						"\"%s\" (%s): %s", n, e->n_rows, first->node,
+						first->op, first->reason);
+}
+
+static int print_explain(const struct rivulet_explain *e)
+{
+	struct rivulet_blob text = { 0 };
+	int r = rvl_tool_json ? rivulet_explain_json(e, &text) : rivulet_explain_text(e, &text);
+
+	if (r)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	if (rvl_tool_json) {
+		rvl_json_begin("explain");
+		rvl_json_raw("explain", text.data);
+		rvl_json_end();
+	} else {
+		fwrite(text.data, 1, text.size, stdout);
+	}
+	rivulet_blob_free(&text);
+	return refuse_unsupported(e);
+}
+
+static int explain_model(struct rvl_model_args *a, const char *model)
+{
+	struct rivulet_compile_options o;
+	struct rivulet_explain e = { 0 };
+	struct rvl_err err = { "" };
+	struct rivulet_board board;
+	struct rvl_blob b;
+	int r = rvl_model_prepare(a, model, &board, &b, &o);
+
+	if (r)
+		return r;
+	if (rivulet_explain_model(b.data, b.size, &board, &o, &e, &err))
+		r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", model, err.msg);
+	else
+		r = print_explain(&e);
+	rivulet_explain_free(&e);
+	rvl_blob_clear(&b);
+	return r;
+}
+
+static int run_explain(void *args, int n, char **operand)
+{
+	(void)n;
+	return explain_model(args, operand[0]);
+}
+
+static void clear(void *args)
+{
+	rvl_model_clear(args);
+}
+
+struct explain_args {
+	struct rvl_model_args model;
+};
+
+static const struct rvl_option options[] = {
+	RVL_MODEL_OPTIONS(struct explain_args, model),
+	{ 0 }
+};
+
+const struct rvl_verb rvl_verb_explain = {
+	.name = "explain", .summary = "what of a model runs where, why, and at what cost", .order = 20,
+	.operands = "MODEL.onnx", .least = 1, .most = 1, .takes = "one model", .options = options,
+	.args_size = sizeof(struct explain_args), .run = run_explain, .clear = clear,
+};

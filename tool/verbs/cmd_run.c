@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT
+/*
+ * rivulet run: pictures or tensors through a model. The way: parse, open the engine, feed one picture (or
+ * one set of tensors) after the other, look at each answer, sum up.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "run/run.h"
+
+#define MAX_INPUTS 64
+
+static int add_input(void *member, const char *value)
+{
+	struct rvl_run *r = member;
+
+	if (!strchr(value, '=') || r->n_inputs == RVL_RUN_INPUTS)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--input takes NAME=FILE, not \"%s\"", value);
+	r->input[r->n_inputs++] = value;
+	return 0;
+}
+
+static int add_image(void *member, const char *value)
+{
+	struct rvl_run *r = member;
+
+	if (r->n_files == RVL_RUN_FILES)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "at most %d --image", RVL_RUN_FILES);
+	r->file[r->n_files++] = value;
+	return 0;
+}
+
+static int check_args(const struct rvl_run *r)
+{
+	if (!!r->images + !!r->n_files + !!r->n_inputs != 1)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "give one of --images, --image, --input");
+	if (r->priority && strcmp(r->priority, "low") && strcmp(r->priority, "high") &&
+	    strcmp(r->priority, "normal"))
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--priority is low, normal or high");
+	if (r->expect && !r->images)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--expect goes with --images");
+	return 0;
+}
+
+/* ---- one run ---- */
+
+static int priority_of(const struct rvl_run *r)
+{
+	return !r->priority || !strcmp(r->priority, "normal") ? 0 : *r->priority == 'h' ? 1 : -1;
+}
+
+static void add_stats(struct rvl_run_stats *sum, const struct rvl_run_stats *s, bool first)
+{
+	sum->wall_ns += s->wall_ns;
+	sum->queue_ns += s->queue_ns;
+	sum->npu_ns += s->npu_ns;
+	sum->cpu_ns += s->cpu_ns;
+	sum->cycles += s->cycles;
+	sum->macs += s->macs;
+	sum->conv_busy += s->conv_busy;
+	sum->read_bytes += s->read_bytes;
+	sum->write_bytes += s->write_bytes;
+	sum->energy_pj += s->energy_pj;
+	sum->npu_steps += s->npu_steps;
+	sum->cpu_steps += s->cpu_steps;
+	if (first || s->level_min < sum->level_min)
+		sum->level_min = s->level_min;
+	if (s->level_max > sum->level_max)
+		sum->level_max = s->level_max;
+}
+
+int rvl_run_once(struct rvl_run *r)
+{
+	uint64_t timeout = r->deadline_ms == UINT64_MAX ? 0 : r->deadline_ms * 1000000;
+	struct rvl_run_stats s;
+	int e = rvl_engine_start(r->engine, 0, timeout, priority_of(r));
+
+	if (!e)
+		e = rvl_engine_wait(r->engine, 0, &s);
+	if (e)
+		return e;
+	add_stats(&r->sum, &s, !r->runs);
+	r->wall[r->runs++ % RVL_RUN_WALLS] = s.wall_ns;
+	return 0;
+}
+
+/* ---- outputs as .npy ---- */
+
+static void file_name(char *out, size_t size, const char *dir, const char *tensor)
+{
+	int n = snprintf(out, size, "%s/", dir);
+
+	for (const char *p = tensor; *p && (size_t)n < size - 5; p++)
+		out[n++] = *p == '/' || (unsigned char)*p < 0x20 ? '_' : *p;
+	strcpy(out + n, ".npy");
+}
+
+/* Several runs are stacked along a new first dimension. */
+static int keep_output(struct rvl_run *r, uint32_t output, uint64_t run, uint64_t runs)
+{
+	uint32_t t = rvl_engine_inputs(r->engine) + output;
+	const struct rivulet_tensor_info *info = rvl_engine_tensor(r->engine, t);
+	struct rvl_array *a = &r->kept[output];
+	bool stack = runs > 1 && info->ndim < RIVULET_MAX_DIMS;
+
+	if (!a->data) {
+		*a = (struct rvl_array) { .dtype = info->dtype, .ndim = info->ndim + stack };
+		memcpy(a->dim + stack, info->dim, info->ndim * sizeof(info->dim[0]));
+		if (stack)
+			a->dim[0] = runs;
+		if (rvl_array_alloc(a))
+			return rvl_tool_fail(RVL_EXIT_FAILED, "no memory for %llu outputs",
+					     (unsigned long long)runs);
+	}
+	memcpy((char *)a->data + (stack ? run : 0) * info->bytes,
+	       rvl_engine_memory(r->engine, 0, t), info->bytes);
+	return 0;
+}
+
+int rvl_run_keep(struct rvl_run *r, uint64_t run, uint64_t runs)
+{
+	uint32_t n = rvl_engine_outputs(r->engine);
+	int e = 0;
+
+	if (!r->output)
+		return 0;
+	if (!r->kept)
+		r->kept = calloc(n + 1, sizeof(*r->kept));
+	if (!r->kept)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	for (uint32_t i = 0; !e && i < n; i++)
+		e = keep_output(r, i, run, runs);
+	return e;
+}
+
+static int write_outputs(struct rvl_run *r)
+{
+	char path[4096];
+	int e = 0;
+
+	if (!r->output || !r->kept)
+		return 0;
+	if (mkdir(r->output, 0777) && errno != EEXIST)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "%s: %s", r->output, strerror(errno));
+	for (uint32_t i = 0; !e && i < rvl_engine_outputs(r->engine); i++) {
+		uint32_t t = rvl_engine_inputs(r->engine) + i;
+
+		file_name(path, sizeof(path), r->output, rvl_engine_tensor(r->engine, t)->name);
+		e = rvl_npy_write(path, &r->kept[i]);
+	}
+	return e;
+}
+
+/* ---- tensors ---- */
+
+static bool same_shape(const struct rivulet_tensor_info *t, const struct rvl_array *a)
+{
+	return t->dtype == a->dtype && t->ndim == a->ndim &&
+	       !memcmp(t->dim, a->dim, t->ndim * sizeof(t->dim[0]));
+}
+
+static int feed_tensor(struct rvl_run *r, const char *spec)
+{
+	const char *eq = strrchr(spec, '=');
+	char name[1024], want[128], have[128];
+	struct rvl_array a;
+	int i, e;
+
+	snprintf(name, sizeof(name), "%.*s", (int)(eq - spec), spec);
+	i = rvl_engine_find_input(r->engine, name);
+	if (i < 0)
+		return RVL_EXIT_USAGE;
+	if (r->fed >> i & 1)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "input %s is given twice", name);
+	e = rvl_array_read(eq + 1, &a);
+	if (e)
+		return e;
+	if (same_shape(rvl_engine_tensor(r->engine, (uint32_t)i), &a)) {
+		memcpy(rvl_engine_memory(r->engine, 0, (uint32_t)i), a.data, a.size);
+		r->fed |= 1ull << i;
+	} else {
+		const struct rivulet_tensor_info *t = rvl_engine_tensor(r->engine, (uint32_t)i);
+
+		e = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s %s, input %s is %s %s", eq + 1,
+				  rvl_dtype_name(a.dtype), rvl_shape_text(have, a.ndim, a.dim), name,
+				  rvl_dtype_name(t->dtype), rvl_shape_text(want, t->ndim, t->dim));
+	}
+	rvl_array_clear(&a);
+	return e;
+}
+
+static int run_tensors(struct rvl_run *r)
+{
+	int e = 0;
+
+	if (rvl_engine_inputs(r->engine) > MAX_INPUTS)
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "more than %d inputs", MAX_INPUTS);
+	for (uint32_t i = 0; !e && i < r->n_inputs; i++)
+		e = feed_tensor(r, r->input[i]);
+	for (uint32_t i = 0; !e && i < rvl_engine_inputs(r->engine); i++)
+		if (!(r->fed >> i & 1))
+			e = rvl_tool_fail(RVL_EXIT_USAGE, "input \"%s\" is missing: --input %s=FILE",
+					  rvl_engine_tensor(r->engine, i)->name,
+					  rvl_engine_tensor(r->engine, i)->name);
+	if (!e)
+		e = rvl_run_once(r);
+	return e ? e : rvl_run_keep(r, 0, 1);
+}
+
+/* ---- all ---- */
+
+static int open_engine(struct rvl_run *r, const char *model)
+{
+	struct rvl_engine_options o = { .device = r->device, .require_npu = r->require_npu,
+					.batch = (uint32_t)r->batch, .symbol = (uint32_t)r->symbol,
+					.mode = &r->mode };
+	int e = rvl_engine_open(model, &o, &r->engine);
+
+	if (!e && r->level != UINT64_MAX)
+		e = rvl_engine_set_level(r->engine, r->level > UINT32_MAX ? UINT32_MAX : (uint32_t)r->level);
+	return e;
+}
+
+static void clear(void *args)
+{
+	struct rvl_run *r = args;
+
+	for (uint32_t i = 0; r->kept && i < rvl_engine_outputs(r->engine); i++)
+		rvl_array_clear(&r->kept[i]);
+	free(r->kept);
+	free(r->wall);
+	rvl_engine_close(r->engine);
+	rvl_blob_clear(&r->names_blob);
+	rvl_mode_clear(&r->mode);
+}
+
+static int run_run(void *args, int n, char **operand)
+{
+	struct rvl_run *r = args;
+	int e = check_args(r);
+
+	(void)n;
+	r->model = operand[0];
+	r->wall = calloc(RVL_RUN_WALLS, sizeof(*r->wall));
+	if (!e && !r->wall)
+		e = rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	if (!e)
+		e = open_engine(r, r->model);
+	if (!e)
+		e = r->n_inputs ? run_tensors(r) : rvl_run_pictures(r);
+	if (!e)
+		e = write_outputs(r);
+	return e ? e : rvl_run_report(r);
+}
+
+static const struct rvl_option options[] = {
+	{ "device", 'd', "WHERE", "daemon, /dev/accel/accelN, or sim:BOARD",
+	  RVL_MEMBER(struct rvl_run, device) },
+	{ "input", 'i', "NAME=FILE", "an input, .npy or ONNX tensor; repeatable",
+	  .kind = RVL_VALUE_CALL, .call = add_input },
+	{ "image", 0, "FILE", "a PNG, PGM or PPM of the model's size; repeatable",
+	  .kind = RVL_VALUE_CALL, .call = add_image },
+	{ "images", 0, "FILE", "an IDX file of pictures (Fashion-MNIST), plain or .gz",
+	  RVL_MEMBER(struct rvl_run, images) },
+	{ "labels", 0, "FILE", "its labels, or with --image one class name a line",
+	  RVL_MEMBER(struct rvl_run, labels) },
+	{ "names", 0, "FILE", "class names, one a line", RVL_MEMBER(struct rvl_run, names) },
+	{ "first", 0, "N", "first picture of --images (0)", RVL_MEMBER(struct rvl_run, first) },
+	{ "count", 'n', "N", "pictures of --images (all)", RVL_MEMBER(struct rvl_run, count), .least = 1 },
+	{ "output", 'o', "DIR", "write every output there as NAME.npy",
+	  RVL_MEMBER(struct rvl_run, output) },
+	{ "expect", 0, "FILE", "recorded outputs to equal bit for bit", RVL_MEMBER(struct rvl_run, expect) },
+	{ "level", 0, "N", "V/F level (sim:BOARD only)", RVL_MEMBER(struct rvl_run, level) },
+	{ "deadline", 0, "MS", "give a run up after so many ms", RVL_MEMBER(struct rvl_run, deadline_ms),
+	  .least = 1, .most = INT32_MAX },
+	{ "priority", 0, "low|normal|high", "of the runs, with the daemon (normal)",
+	  RVL_MEMBER(struct rvl_run, priority) },
+	{ "pictures", 0, "N", "pictures to show (4); in colour also when piped",
+	  RVL_MEMBER(struct rvl_run, pictures) },
+	{ "figures", 0, "PREFIX", "print `figure PREFIX.NAME VALUE UNIT` lines",
+	  RVL_MEMBER(struct rvl_run, figures) },
+	{ "require-npu", 0, NULL, "refuse a model with steps on the CPU",
+	  RVL_MEMBER(struct rvl_run, require_npu) },
+	RVL_SYMBOL_OPTIONS(struct rvl_run, , RVL_BATCH_HELP),
+	RVL_MODE_OPTIONS(struct rvl_run, mode),
+	{ 0 }
+};
+
+const struct rvl_verb rvl_verb_run = {
+	.name = "run", .summary = "classify pictures or run tensors through a model", .order = 10,
+	.operands = "MODEL [options]: MODEL is ONNX or a compiled program", .least = 1, .most = 1,
+	.takes = "one model", .options = options, .args_size = sizeof(struct rvl_run),
+	.defaults = &(const struct rvl_run) { .level = UINT64_MAX, .count = UINT64_MAX,
+					      .deadline_ms = UINT64_MAX },
+	.run = run_run, .clear = clear,
+};
