@@ -119,12 +119,13 @@ static void accept_program(struct rvl_compile *c)
 
 static void take_result(struct rvl_compile *c, const struct rvl_worker_result *res)
 {
+	char text[sizeof(res->text)];
+
 	c->result = *res;
 	c->have_result = true;
-	c->result.text[sizeof(c->result.text) - 1] = 0;
-	for (char *p = c->result.text; *p; p++)
-		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			*p = '?';
+	memcpy(text, res->text, sizeof(text));
+	text[sizeof(text) - 1] = 0;
+	rivulet_proto_name(c->result.text, sizeof(c->result.text), text);
 }
 
 /* The hash comes first. Known content needs no compiling. */

@@ -11,6 +11,7 @@
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
 
+#include "rivulet_proto.h"
 #include "util.h"
 
 #define FIELD_MAX 640
@@ -109,7 +110,7 @@ static void send_journal(int priority, enum rvl_log_id id, const struct rvl_abou
 
 void rvl_log(int priority, enum rvl_log_id id, const struct rvl_about *about, const char *fmt, ...)
 {
-	char text[FIELD_MAX - sizeof("MESSAGE=")];
+	char raw[FIELD_MAX - sizeof("MESSAGE=")], text[sizeof(raw)];
 	uint64_t suppressed;
 	va_list ap;
 
@@ -123,8 +124,10 @@ void rvl_log(int priority, enum rvl_log_id id, const struct rvl_about *about, co
 				(unsigned long long)suppressed, about->uid);
 	}
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	vsnprintf(raw, sizeof(raw), fmt, ap);
 	va_end(ap);
+	/* Names of layers and tensors come from the files of clients: they must not forge an entry. */
+	rivulet_proto_name(text, sizeof(text), raw);
 	if (to_journal)
 		send_journal(priority, id, about, text);
 	else if (about && about->pid > 0)

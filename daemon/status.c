@@ -18,18 +18,17 @@ static const struct {
 	{ RIVULET_POLICY_YIELDED, "yielded" },
 };
 
+/* Names were checked when they arrived; the board's name comes from a device or a file. */
 static void put_string(FILE *f, const char *s)
 {
-	fputc('"', f);
-	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
+	char text[256];
 
-		if (c == '"' || c == '\\')
-			fprintf(f, "\\%c", c);
-		else if (c < 0x20)
-			fprintf(f, "\\u%04x", c);
-		else
-			fputc(c, f);
+	rivulet_proto_name(text, sizeof(text), s);
+	fputc('"', f);
+	for (const char *p = text; *p; p++) {
+		if (*p == '"' || *p == '\\')
+			fputc('\\', f);
+		fputc(*p, f);
 	}
 	fputc('"', f);
 }

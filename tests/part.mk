@@ -21,7 +21,7 @@ $(eval $(call unit_test,power,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,profiles,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,isa,uapi))
 $(eval $(call unit_test,timeline,sim uapi,-lm))
-$(eval $(call unit_test,daemon,$(DAEMON_STATIC),$(DAEMON_LIBS)))
+$(eval $(call unit_test,daemon,$(DAEMON_STATIC),$(DAEMON_LIBS) $(shell pkg-config --libs json-c 2>/dev/null)))
 $(eval $(call program,check-queue,tests/model/check_queue.c,sim uapi,-lm))
 .PHONY: check-model
 check-model: $(BUILD)/check-queue

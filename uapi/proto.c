@@ -12,7 +12,9 @@
 /* A struct is as long as its fields together, on every ABI: nothing leaks by padding. */
 #define SIZE_SCALAR(type, name, doc) + sizeof(type)
 #define SIZE_ARRAY(type, name, count, doc) + sizeof(type) * (count)
-#define BODY_SIZE(BODY) (sizeof(struct rivulet_msg) RIVULET_BODY_##BODY(SIZE_SCALAR, SIZE_ARRAY))
+#define SIZE_TEXT(name, size, doc) + (size)
+#define BODY_SIZE(BODY) (sizeof(struct rivulet_msg) \
+			 RIVULET_BODY_##BODY(SIZE_SCALAR, SIZE_ARRAY, SIZE_TEXT))
 #define ASSERT_PACKED(name, BODY)                                                                  \
 	_Static_assert(sizeof(struct rivulet_msg_##name) == BODY_SIZE(BODY), "padding in " #name); \
 	_Static_assert(BODY_SIZE(BODY) <= RIVULET_MSG_MAX, #name " is too long");
@@ -21,9 +23,10 @@ RIVULET_BODIES(ASSERT_PACKED)
 #define FIELD_SCALAR(type, name, doc) { #name, doc, RIVULET_PROTO_##type, sizeof(type), 0 },
 #define FIELD_ARRAY(type, name, count, doc)                                                        \
 	{ #name, doc, RIVULET_PROTO_##type, sizeof(type), count },
+#define FIELD_TEXT(name, size, doc) { #name, doc, RIVULET_PROTO_text, 1, size },
 #define FIELD_TABLE(name, BODY)                                                                    \
 	static const struct rivulet_proto_field fields_##BODY[] = {                                \
-		RIVULET_BODY_##BODY(FIELD_SCALAR, FIELD_ARRAY)                                     \
+		RIVULET_BODY_##BODY(FIELD_SCALAR, FIELD_ARRAY, FIELD_TEXT)                         \
 	};
 RIVULET_BODIES(FIELD_TABLE)
 
@@ -100,27 +103,73 @@ static bool all_zero(const unsigned char *p, size_t n)
 	return true;
 }
 
-/* Strings end, and nothing hides behind the end; reserved fields are zero. */
+/*
+ * Bytes of the character at @p, or 0: no UTF-8 (RFC 3629: no overlong form, no surrogate), or a
+ * control character, which would break a journal line or a terminal.
+ */
+static size_t character(const unsigned char *p, size_t left)
+{
+	static const uint32_t lowest[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	size_t n = *p < 0x80 ? 1 : *p >> 5 == 6 ? 2 : *p >> 4 == 14 ? 3 : *p >> 3 == 30 ? 4 : 0;
+	uint32_t code = n == 1 ? *p : *p & (0x7fu >> n);
+
+	if (!n || n > left)
+		return 0;
+	for (size_t i = 1; i < n; i++) {
+		if (p[i] >> 6 != 2)
+			return 0;
+		code = code << 6 | (p[i] & 0x3f);
+	}
+	if (code < lowest[n] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+		return 0;
+	return code < 0x20 || (code >= 0x7f && code < 0xa0) ? 0 : n;
+}
+
+size_t rivulet_proto_text(const char *text, size_t len)
+{
+	size_t at = 0, n;
+
+	while (at < len && (n = character((const unsigned char *)text + at, len - at)))
+		at += n;
+	return at;
+}
+
+static int check_text(const char *text, const struct rivulet_proto_info *info,
+		      const struct rivulet_proto_field *f, char *err, size_t errsize)
+{
+	size_t len = strnlen(text, f->count), good;
+
+	if (len == f->count || !all_zero((const unsigned char *)text + len, f->count - len))
+		return refuse(-EPROTO, err, errsize, "%s: %s is not NUL terminated and padded",
+			      info->name, f->name);
+	good = rivulet_proto_text(text, len);
+	if (good == len)
+		return 0;
+	return refuse(-EINVAL, err, errsize,
+		      "%s: byte %zu of %s is a control character or no valid UTF-8", info->name, good,
+		      f->name);
+}
+
+/* -EPROTO takes precedence over -EINVAL, wherever the field is. */
 static int check_fields(const unsigned char *p, const struct rivulet_proto_info *info, char *err,
 			size_t errsize)
 {
 	size_t at = sizeof(struct rivulet_msg);
-	int r = 0;
+	char text[256];
+	int r = 0, f_r;
 
-	for (int i = 0; i < info->fields; i++) {
+	for (int i = 0; i < info->fields && r != -EPROTO; i++) {
 		const struct rivulet_proto_field *f = &info->field[i];
 		size_t bytes = (size_t)f->width * (f->count ? f->count : 1);
 
-		if (f->type == RIVULET_PROTO_char && f->count) {
-			size_t len = strnlen((const char *)p + at, bytes);
-
-			if (len == bytes || !all_zero(p + at + len, bytes - len))
-				return refuse(-EPROTO, err, errsize, "%s: %s does not end",
-					      info->name, f->name);
-		} else if (!strcmp(f->name, "rsvd") && !all_zero(p + at, bytes) && !r) {
-			r = refuse(-EINVAL, err, errsize, "%s: a reserved field is not zero",
-				   info->name);
-		}
+		f_r = 0;
+		if (f->type == RIVULET_PROTO_text)
+			f_r = check_text((const char *)p + at, info, f, text, sizeof(text));
+		else if (!strcmp(f->name, "rsvd") && !all_zero(p + at, bytes))
+			f_r = refuse(-EINVAL, text, sizeof(text), "%s: a reserved field is not zero",
+				     info->name);
+		if (f_r == -EPROTO || (f_r && !r))
+			r = refuse(f_r, err, errsize, "%s", text);
 		at += bytes;
 	}
 	return r;
@@ -164,15 +213,17 @@ size_t rivulet_proto_init(void *packet, uint16_t type, uint16_t version, uint32_
 
 void rivulet_proto_name(char *field, size_t size, const char *text)
 {
-	size_t i = 0;
+	size_t len = strlen(text), to = 0, n;
 
 	memset(field, 0, size);
-	for (; text[i] && i + 1 < size; i++)
-		field[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
-	/* Not in the middle of a UTF-8 character. */
-	if (text[i])
-		while (i && ((unsigned char)field[i - 1] & 0xc0) == 0x80)
-			field[--i] = 0;
-	if (text[i] && i && ((unsigned char)field[i - 1] & 0xc0) == 0xc0)
-		field[--i] = 0;
+	for (size_t from = 0; from < len; from += n ? n : 1) {
+		n = character((const unsigned char *)text + from, len - from);
+		if (to + (n ? n : 1) >= size)
+			return;
+		if (n)
+			memcpy(field + to, text + from, n);
+		else
+			field[to] = '?';
+		to += n ? n : 1;
+	}
 }

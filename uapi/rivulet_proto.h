@@ -76,20 +76,21 @@ struct rivulet_msg {
 };
 
 /*
- * Bodies. S(type, name, meaning) is a scalar, A(type, name, count, meaning) an array. Fields called
- * rsvd are zero; a receiver refuses others with -EINVAL, so that they can get a meaning. Bodies never
- * change size within a version. Strings are NUL terminated and NUL padded.
+ * Bodies. S(type, name, meaning) is a scalar, A(type, name, count, meaning) an array, T(name, size,
+ * meaning) text in a field of @size bytes: UTF-8 without control characters (C0, DEL, C1), NUL
+ * terminated and NUL padded. Fields called rsvd are zero; a receiver refuses others with -EINVAL, so
+ * that they can get a meaning. The size of a body is fixed within a version.
  */
-#define RIVULET_BODY_EMPTY(S, A)
+#define RIVULET_BODY_EMPTY(S, A, T)
 
-#define RIVULET_BODY_HELLO(S, A)                                                                   \
+#define RIVULET_BODY_HELLO(S, A, T)                                                                \
 	S(uint32_t, min_version, "lowest version the client speaks")                               \
 	S(uint32_t, max_version, "highest")                                                        \
 	S(uint64_t, features, "enum rivulet_feature the client knows, informative")                \
-	A(char, name, RIVULET_NAME_MAX, "of the program, for status and journal")                  \
+	T(name, RIVULET_NAME_MAX, "of the program, for status and journal")                        \
 	A(uint32_t, rsvd, 4, "")
 
-#define RIVULET_BODY_HELLO_REPLY(S, A)                                                             \
+#define RIVULET_BODY_HELLO_REPLY(S, A, T)                                                          \
 	S(uint32_t, version, "agreed: the highest that both speak")                                \
 	S(uint32_t, device_state, "enum rivulet_device_state")                                     \
 	S(uint64_t, features, "enum rivulet_feature")                                              \
@@ -99,20 +100,20 @@ struct rivulet_msg {
 	S(uint32_t, max_instances, "instances of this user")                                       \
 	S(uint32_t, max_runs, "queued and running runs of this user")                              \
 	S(uint32_t, levels, "voltage/frequency levels of the device; 0: no device")                \
-	A(char, daemon, RIVULET_NAME_MAX, "version of rivuletd")                                   \
-	A(char, device, RIVULET_NAME_MAX, "node or sim:BOARD; empty: no device")                   \
-	A(char, board, RIVULET_NAME_MAX, "name of the board; empty: no device")                    \
+	T(daemon, RIVULET_NAME_MAX, "version of rivuletd")                                         \
+	T(device, RIVULET_NAME_MAX, "node or sim:BOARD; empty: no device")                         \
+	T(board, RIVULET_NAME_MAX, "name of the board; empty: no device")                          \
 	A(uint32_t, rsvd, 8, "")
 
-#define RIVULET_BODY_LOAD(S, A)                                                                    \
+#define RIVULET_BODY_LOAD(S, A, T)                                                                 \
 	S(uint64_t, size, "bytes of the file, from its start")                                     \
 	S(uint64_t, batch, "value of a symbolic first dimension; 0: 1")                            \
 	S(uint64_t, symbol, "value of other symbolic dimensions; 0: refuse them")                  \
 	S(uint32_t, flags, "enum rivulet_load_flag")                                               \
-	A(char, name, RIVULET_NAME_MAX, "for status, journal and explain")                         \
+	T(name, RIVULET_NAME_MAX, "for status, journal and explain")                               \
 	A(uint32_t, rsvd, 9, "")
 
-#define RIVULET_BODY_LOAD_REPLY(S, A)                                                              \
+#define RIVULET_BODY_LOAD_REPLY(S, A, T)                                                           \
 	S(uint32_t, model, "id, of this connection")                                               \
 	S(uint32_t, inputs, "count")                                                               \
 	S(uint32_t, outputs, "count")                                                              \
@@ -128,31 +129,31 @@ struct rivulet_msg {
 	A(uint8_t, hash, 32, "SHA-256 of the file")                                                \
 	A(uint32_t, rsvd, 8, "")
 
-#define RIVULET_BODY_MODEL(S, A)                                                                   \
+#define RIVULET_BODY_MODEL(S, A, T)                                                                \
 	S(uint32_t, model, "id")                                                                   \
 	A(uint32_t, rsvd, 1, "")
 
-#define RIVULET_BODY_TENSOR(S, A)                                                                  \
+#define RIVULET_BODY_TENSOR(S, A, T)                                                               \
 	S(uint32_t, model, "id")                                                                   \
 	S(uint32_t, dir, "enum rivulet_tensor_dir")                                                \
 	S(uint32_t, index, "among the inputs or outputs")                                          \
 	A(uint32_t, rsvd, 1, "")
 
-#define RIVULET_BODY_TENSOR_REPLY(S, A)                                                            \
+#define RIVULET_BODY_TENSOR_REPLY(S, A, T)                                                         \
 	S(uint64_t, size, "bytes")                                                                 \
 	A(uint64_t, dim, RIVULET_MAX_DIMS, "shape, in ONNX's order")                               \
 	S(uint32_t, ndim, "dimensions")                                                            \
 	S(uint32_t, dtype, "enum rivulet_dtype")                                                   \
 	S(float, scale, "real = scale * (stored - zero_point); 0: not quantised")                  \
 	S(int32_t, zero_point, "")                                                                 \
-	A(char, name, 256, "in the model, cut when longer")                                        \
+	T(name, 256, "in the model, cut when longer")                                              \
 	A(uint32_t, rsvd, 4, "")
 
-#define RIVULET_BODY_INSTANCE(S, A)                                                                \
+#define RIVULET_BODY_INSTANCE(S, A, T)                                                             \
 	S(uint32_t, instance, "id, of this connection")                                            \
 	A(uint32_t, rsvd, 1, "")
 
-#define RIVULET_BODY_BIND(S, A)                                                                    \
+#define RIVULET_BODY_BIND(S, A, T)                                                                 \
 	S(uint32_t, instance, "id")                                                                \
 	S(uint32_t, dir, "enum rivulet_tensor_dir")                                                \
 	S(uint32_t, index, "among the inputs or outputs")                                          \
@@ -160,7 +161,7 @@ struct rivulet_msg {
 	S(uint64_t, offset, "byte of the memory where the tensor starts, multiple of 64")          \
 	S(uint64_t, size, "bytes, at least the tensor's")
 
-#define RIVULET_BODY_RUN(S, A)                                                                     \
+#define RIVULET_BODY_RUN(S, A, T)                                                                  \
 	S(uint32_t, instance, "id; every input and output is bound")                               \
 	S(uint32_t, flags, "enum rivulet_run_flag")                                                \
 	S(uint32_t, priority, "enum rivulet_priority")                                             \
@@ -168,7 +169,7 @@ struct rivulet_msg {
 	S(uint64_t, deadline, "when it must have finished; 0: none")                               \
 	A(uint32_t, rsvd, 6, "")
 
-#define RIVULET_BODY_RUN_REPLY(S, A)                                                               \
+#define RIVULET_BODY_RUN_REPLY(S, A, T)                                                            \
 	S(uint32_t, instance, "id")                                                                \
 	S(uint32_t, flags, "enum rivulet_run_result")                                              \
 	S(uint64_t, start, "when the first step started")                                          \
@@ -191,27 +192,27 @@ struct rivulet_msg {
 	S(uint32_t, accuracy, "parts per million expected of this variant; 0: unknown")            \
 	A(uint32_t, rsvd, 8, "")
 
-#define RIVULET_BODY_CANCEL(S, A)                                                                  \
+#define RIVULET_BODY_CANCEL(S, A, T)                                                               \
 	S(uint32_t, run, "serial of the RUN; it is answered with -ECANCELED")                      \
 	A(uint32_t, rsvd, 1, "")
 
-#define RIVULET_BODY_STATUS_REPLY(S, A)                                                            \
+#define RIVULET_BODY_STATUS_REPLY(S, A, T)                                                         \
 	S(uint64_t, size, "bytes of JSON in the file descriptor")                                  \
 	A(uint32_t, rsvd, 4, "")
 
-#define RIVULET_BODY_DEVICE(S, A)                                                                  \
+#define RIVULET_BODY_DEVICE(S, A, T)                                                               \
 	S(uint32_t, device_state, "enum rivulet_device_state")                                     \
 	S(uint32_t, levels, "voltage/frequency levels; 0: no device")                              \
-	A(char, device, RIVULET_NAME_MAX, "node or sim:BOARD; empty: no device")                   \
-	A(char, board, RIVULET_NAME_MAX, "empty: no device")                                       \
+	T(device, RIVULET_NAME_MAX, "node or sim:BOARD; empty: no device")                         \
+	T(board, RIVULET_NAME_MAX, "empty: no device")                                             \
 	A(uint32_t, rsvd, 4, "")
 
-#define RIVULET_BODY_POLICY(S, A)                                                                  \
+#define RIVULET_BODY_POLICY(S, A, T)                                                               \
 	S(uint32_t, mode, "enum rivulet_policy_mode to change to; 0: only tell")                   \
 	S(uint32_t, level, "of mode FIXED, else 0")                                                \
 	A(uint32_t, rsvd, 2, "")
 
-#define RIVULET_BODY_POLICY_REPLY(S, A)                                                            \
+#define RIVULET_BODY_POLICY_REPLY(S, A, T)                                                         \
 	S(uint32_t, mode, "enum rivulet_policy_mode")                                              \
 	S(uint32_t, fixed, "level of mode FIXED")                                                  \
 	S(uint32_t, source, "enum rivulet_policy_source")                                          \
@@ -235,7 +236,7 @@ struct rivulet_msg {
 	A(uint64_t, entries, RIVULET_LEVELS, "changes to each level")                              \
 	A(uint32_t, rsvd, 8, "")
 
-#define RIVULET_BODY_LEVEL(S, A)                                                                   \
+#define RIVULET_BODY_LEVEL(S, A, T)                                                                \
 	S(uint32_t, level, "that jobs run at from now on")                                         \
 	S(uint32_t, reason, "enum rivulet_policy_reason")                                          \
 	S(uint32_t, flags, "enum rivulet_policy_flag")                                             \
@@ -243,10 +244,10 @@ struct rivulet_msg {
 	S(uint64_t, hz, "clock of the level")                                                      \
 	A(uint32_t, rsvd, 4, "")
 
-#define RIVULET_BODY_ERROR(S, A)                                                                   \
+#define RIVULET_BODY_ERROR(S, A, T)                                                                \
 	S(uint32_t, request, "type of the request it answers")                                     \
 	A(uint32_t, rsvd, 1, "")                                                                   \
-	A(char, text, 512, "what failed, which object, which limit, what to do")
+	T(text, 512, "what failed, which object, which limit, what to do")
 
 /*
  * Messages. M(NAME, type, body of the request, file descriptors of the request, body of the reply,
@@ -291,10 +292,12 @@ enum rivulet_msg_type {
 
 #define RIVULET_PROTO_SCALAR(type, name, doc) type name;
 #define RIVULET_PROTO_ARRAY(type, name, count, doc) type name[count];
+#define RIVULET_PROTO_TEXT(name, size, doc) char name[size];
 #define RIVULET_PROTO_STRUCT(name, BODY)                                                           \
 	struct rivulet_msg_##name {                                                                \
 		struct rivulet_msg h;                                                              \
-		RIVULET_BODY_##BODY(RIVULET_PROTO_SCALAR, RIVULET_PROTO_ARRAY)                     \
+		RIVULET_BODY_##BODY(RIVULET_PROTO_SCALAR, RIVULET_PROTO_ARRAY,                     \
+				    RIVULET_PROTO_TEXT)                                    \
 	};
 RIVULET_BODIES(RIVULET_PROTO_STRUCT)
 
@@ -306,7 +309,7 @@ union rivulet_packet {
 };
 
 enum rivulet_field_type {
-	RIVULET_PROTO_char, RIVULET_PROTO_uint8_t, RIVULET_PROTO_uint32_t, RIVULET_PROTO_int32_t,
+	RIVULET_PROTO_text, RIVULET_PROTO_uint8_t, RIVULET_PROTO_uint32_t, RIVULET_PROTO_int32_t,
 	RIVULET_PROTO_uint64_t, RIVULET_PROTO_float,
 };
 
@@ -344,9 +347,10 @@ const struct rivulet_proto_info *rivulet_proto_list(int n);
  * @from_client: true: only requests are allowed; false: only replies and events
  * @version: agreed, or 0 before HELLO was answered
  *
- * Checks length, type, version, serial, number of descriptors, and that strings end. Returns 0,
- * -EPROTO when the packet must end the connection, -EINVAL when it is only to be answered with an
- * error (a reserved field is not zero); @err says what and where.
+ * Checks length, type, version, serial, number of descriptors, and text fields. Returns 0, -EPROTO
+ * when the packet must end the connection, -EINVAL when it is only to be answered with an error (a
+ * reserved field is not zero, or a text has invalid UTF-8 or a control character); @err says what
+ * and where.
  */
 int rivulet_proto_check(const void *packet, size_t size, int nfds, bool from_client,
 			uint16_t version, char *err, size_t errsize);
@@ -355,7 +359,13 @@ int rivulet_proto_check(const void *packet, size_t size, int nfds, bool from_cli
 size_t rivulet_proto_init(void *packet, uint16_t type, uint16_t version, uint32_t serial);
 
 /**
- * rivulet_proto_name() - fill a name field: cut at its end, NUL padded, control characters as '?'
+ * rivulet_proto_text() - length of @text up to its first character that a text field may not hold
+ * @len: bytes of @text. Returns @len when all of it is UTF-8 without control characters.
+ */
+size_t rivulet_proto_text(const char *text, size_t len);
+/**
+ * rivulet_proto_name() - fill a text field of @size bytes: cut between characters, NUL padded, bytes
+ * that a text field may not hold replaced by '?'
  */
 void rivulet_proto_name(char *field, size_t size, const char *text);
 

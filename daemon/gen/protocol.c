@@ -11,7 +11,7 @@
 static const char *type_name(enum rivulet_field_type t)
 {
 	static const char *const names[] = {
-		[RIVULET_PROTO_char] = "char", [RIVULET_PROTO_uint8_t] = "u8",
+		[RIVULET_PROTO_text] = "text", [RIVULET_PROTO_uint8_t] = "u8",
 		[RIVULET_PROTO_uint32_t] = "u32", [RIVULET_PROTO_int32_t] = "s32",
 		[RIVULET_PROTO_uint64_t] = "u64", [RIVULET_PROTO_float] = "f32",
 	};

@@ -57,7 +57,7 @@ static inline void rig_serve(int fd, const char *node)
 
 	/* Not this machine's battery: the test's, or none. */
 	snprintf(sys, sizeof(sys), "%s/sys", rig.dir);
-	opt.sys = getenv("RIG_SYS") ? getenv("RIG_SYS") : sys;
+	opt.sys = getenv("RIG_SYS") ? getenv("RIG_SYS") : strdupa(sys);
 	/* So that a test reaches the end of the descriptors soon. */
 	if (getenv("RIG_NOFILE")) {
 		struct rlimit files = { .rlim_cur = (rlim_t)atoi(getenv("RIG_NOFILE")) };
@@ -67,6 +67,13 @@ static inline void rig_serve(int fd, const char *node)
 	}
 	rvl_manager_block_signals();
 	rvl_log_init(getenv("RIG_VERBOSE") ? LOG_DEBUG : LOG_EMERG);
+	/* For tests of what the daemon logs and measures: DIR/log and DIR/metrics.sock. */
+	if (getenv("RIG_LOG")) {
+		snprintf(sys, sizeof(sys), "%s/log", rig.dir);
+		dup2(open(sys, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), 2);
+		setenv("RUNTIME_DIRECTORY", rig.dir, 1);
+		rvl_log_init(LOG_INFO);
+	}
 	if (rvl_manager_new(&opt, fd, &m, &err)) {
 		fprintf(stderr, "manager: %s\n", err.s);
 		exit(3);

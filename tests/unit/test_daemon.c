@@ -3,6 +3,8 @@
  * rivuletd end to end on the linked model: right answers to many, limits, and strangers at the
  * door.
  */
+#include <json-c/json.h>
+
 #include "daemon_rig.h"
 
 #include "chance.h"
@@ -990,78 +992,123 @@ START_TEST(reload)
 }
 END_TEST
 
-/* Just enough of JSON to tell whether it is. Returns what follows the value, or NULL. */
-static const char *json_value(const char *s);
-
-static const char *json_string(const char *s)
-{
-	if (*s++ != '"')
-		return NULL;
-	for (; *s && *s != '"'; s++)
-		if (*s == '\\')
-			s++;
-	return *s ? s + 1 : NULL;
-}
-
-static const char *json_list(const char *s, char end, bool pairs)
-{
-	s++;
-	if (*s == end)
-		return s + 1;
-	for (;; s++) {
-		if (pairs) {
-			s = json_string(s);
-			if (!s || *s++ != ':')
-				return NULL;
-		}
-		s = json_value(s);
-		if (!s || (*s != ',' && *s != end))
-			return NULL;
-		if (*s == end)
-			return s + 1;
-	}
-}
-
-static const char *json_value(const char *s)
-{
-	static const char *const words[] = { "true", "false", "null" };
-
-	if (*s == '{')
-		return json_list(s, '}', true);
-	if (*s == '[')
-		return json_list(s, ']', false);
-	if (*s == '"')
-		return json_string(s);
-	for (int i = 0; i < 3; i++)
-		if (!strncmp(s, words[i], strlen(words[i])))
-			return s + strlen(words[i]);
-	return strspn(s, "-0123456789") ? s + strspn(s, "-0123456789.eE+") : NULL;
-}
-
-/* Proves that STATUS is sealed JSON, also with a client whose name wants to break it. */
-START_TEST(status_json)
+/* STATUS over @sock, parsed strictly; the caller releases it. */
+static struct json_object *status_of(int sock)
 {
 	static char text[1 << 20];
+	struct json_tokener *t = json_tokener_new();
+	struct json_object *o;
 	union rivulet_packet p;
-	int sock = raw_connect(), fd = -1;
-	struct ready r;
+	int fd = -1;
 	ssize_t n;
+
+	raw_init(&p, RIVULET_MSG_STATUS);
+	ck_assert_int_eq(raw_call(sock, &p, -1, &fd), 0);
+	ck_assert_int_eq(fcntl(fd, F_GET_SEALS), MODEL_SEALS | F_SEAL_SEAL);
+	n = pread(fd, text, sizeof(text) - 1, 0);
+	ck_assert_int_eq(n, p.status_reply.size);
+	text[n] = 0;
+	close(fd);
+	json_tokener_set_flags(t, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+	o = json_tokener_parse_ex(t, text, (int)n + 1);
+	ck_assert_msg(o != NULL, "%s in %s", json_tokener_error_desc(json_tokener_get_error(t)), text);
+	json_tokener_free(t);
+	return o;
+}
+
+static struct json_object *in(struct json_object *o, const char *key)
+{
+	struct json_object *v = json_object_object_get(o, key);
+
+	ck_assert_msg(v != NULL, "no %s", key);
+	return v;
+}
+
+/* Proves that STATUS is sealed JSON, also with a client whose name has JSON's own characters. */
+START_TEST(status_json)
+{
+	struct json_object *o, *sessions;
+	union rivulet_packet p;
+	int sock = raw_connect();
+	bool found = false;
+	struct ready r;
 
 	make_ready(&r);
 	init_run(&p, r.instance);
 	ck_assert_int_eq(raw_call(r.sock, &p, -1, NULL), 0);
 	raw_init(&p, RIVULET_MSG_HELLO);
 	p.hello.max_version = 1;
-	strcpy(p.hello.name, "a\"b\\c\x01");
+	strcpy(p.hello.name, "a\"b\\c\xc3\xa9");
 	ck_assert_int_eq(raw_call(sock, &p, -1, NULL), 0);
-	raw_init(&p, RIVULET_MSG_STATUS);
-	ck_assert_int_eq(raw_call(sock, &p, -1, &fd), 0);
-	ck_assert_int_eq(fcntl(fd, F_GET_SEALS), MODEL_SEALS | F_SEAL_SEAL);
-	n = pread(fd, text, sizeof(text) - 1, 0);
-	ck_assert_int_eq(n, p.status_reply.size);
-	ck_assert_str_eq(json_value(text) ?: "broken", "\n");
-	ck_assert_ptr_nonnull(strstr(text, "\"name\":\"a\\\"b\\\\c?\""));
-	ck_assert_ptr_nonnull(strstr(text, "\"board\":\"zu3eg-64\""));
+	o = status_of(sock);
+	ck_assert_str_eq(json_object_get_string(in(in(o, "device"), "board")), "zu3eg-64");
+	sessions = in(o, "sessions");
+	for (size_t i = 0; i < json_object_array_length(sessions); i++)
+		found |= !strcmp(json_object_get_string(in(json_object_array_get_idx(sessions, i), "name")),
+				 "a\"b\\c\xc3\xa9");
+	ck_assert(found);
+	json_object_put(o);
+}
+END_TEST
+
+/* What OpenMetrics says, to a peer that only shuts down its side. */
+static void read_metrics(char *text, size_t size)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	size_t at = 0;
+	ssize_t n;
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%.80s/metrics.sock", rig.dir);
+	ck_assert_int_eq(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	shutdown(fd, SHUT_WR);
+	while ((n = read(fd, text + at, size - 1 - at)) > 0)
+		at += (size_t)n;
+	text[at] = 0;
+	close(fd);
+}
+
+/*
+ * Proves that a name that is no text is refused at the protocol's edge, and that such a name
+ * reaches neither STATUS, nor the metrics, nor the journal.
+ */
+START_TEST(bad_names)
+{
+	static const char *const bad[] = { "\xff", "\xc3", "a\n<3>rivuletd: forged", "\x1b[2J", "\xc2\x85" };
+	static char text[1 << 18];
+	size_t size;
+	void *onnx = read_file("models/lenet.onnx", &size);
+	int sock = raw_open(), other, fd;
+	union rivulet_packet p;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		other = raw_connect();
+		raw_init(&p, RIVULET_MSG_HELLO);
+		p.hello.max_version = 1;
+		strcpy(p.hello.name, bad[i]);
+		ck_assert_int_eq(raw_call(other, &p, -1, NULL), -EINVAL);
+		ck_assert_int_eq(raw_recv(other, &p, NULL), 0);
+		close(other);
+		fd = memfd_of(onnx, size, MODEL_SEALS);
+		raw_init(&p, RIVULET_MSG_LOAD);
+		p.load.size = size;
+		strcpy(p.load.name, bad[i]);
+		ck_assert_int_eq(raw_call(sock, &p, fd, NULL), -EINVAL);
+		ck_assert_ptr_nonnull(strstr(p.error.text, "name"));
+		close(fd);
+	}
+	load_lenet(sock);
+	json_object_put(status_of(sock));
+	read_metrics(text, sizeof(text));
+	ck_assert_uint_eq(rivulet_proto_text(text, strcspn(text, "\n")), strcspn(text, "\n"));
+	ck_assert_ptr_null(strchr(text, '\xff'));
+	ck_assert_ptr_nonnull(strstr(text, "# EOF\n"));
+	snprintf(text, sizeof(text), "%s/log", rig.dir);
+	free(onnx);
+	onnx = read_file(text, &size);
+	for (char *line = onnx; line < (char *)onnx + size; line = memchr(line, '\n', size) + 1)
+		ck_assert_msg(!strncmp(line, "<", 1) && !memmem(line, 20, "forged", 6), "%.80s", line);
+	free(onnx);
 }
 END_TEST
 
@@ -1080,6 +1127,12 @@ END_TEST
 static void default_rig(void)
 {
 	rig_start("[Scheduler]\nHighPriorityUsers=54321\n");
+}
+
+static void rig_with_log(void)
+{
+	setenv("RIG_LOG", "1", 1);
+	rig_start("");
 }
 
 static void rig_without_device(void)
@@ -1122,6 +1175,8 @@ int main(int argc, char **argv)
 	tcase_add_test(t, death);
 	tcase_add_test(t, reload);
 	tcase_add_test(t, status_json);
+	t = add_case(s, "names", rig_with_log);
+	tcase_add_test(t, bad_names);
 	t = add_case(s, "limits", small_limits);
 	tcase_add_test(t, limits);
 	tcase_add_test(t, crowd);

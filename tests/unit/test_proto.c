@@ -168,6 +168,14 @@ static size_t offset_of(const struct rivulet_proto_info *info, int i)
 	return at;
 }
 
+/* Control characters of C0, DEL and C1; and what is no UTF-8: alone, cut, overlong, surrogate, too large. */
+static const char *const bad_text[] = {
+	"a\nb", "\x1b[31m", "\x7f", "\xc2\x85", "\xff", "a\x80", "\xc3", "\xe2\x82", "\xc3z", "\xc0\xaf",
+	"\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80",
+};
+
+static const char good_text[] = "a\"\\<\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xc2\xa0~";
+
 /*
  * Proves for every field: a reserved one must be zero (answered), a string must end
  * (disconnected).
@@ -188,14 +196,25 @@ START_TEST(fields)
 			memcpy(raw, &p, sizeof(raw));
 			memset(raw + at, 'x', bytes);
 			memcpy(&p, raw, sizeof(raw));
-			if (f->type == RIVULET_PROTO_char)
+			if (f->type == RIVULET_PROTO_text)
 				ck_assert_int_eq(check(&p, info), -EPROTO);
 			else
 				ck_assert_int_eq(check(&p, info),
 						 strcmp(f->name, "rsvd") ? 0 : -EINVAL);
-			if (f->type != RIVULET_PROTO_char)
+			if (f->type != RIVULET_PROTO_text)
 				continue;
-			/* Bytes behind the end of a string are a hiding place. */
+			for (size_t k = 0; k < sizeof(bad_text) / sizeof(*bad_text); k++) {
+				memset(raw + at, 0, bytes);
+				memcpy(raw + at, bad_text[k], strlen(bad_text[k]));
+				memcpy(&p, raw, sizeof(raw));
+				ck_assert_int_eq(check(&p, info), -EINVAL);
+				ck_assert_ptr_nonnull(strstr(err, f->name));
+			}
+			memset(raw + at, 0, bytes);
+			memcpy(raw + at, good_text, sizeof(good_text));
+			memcpy(&p, raw, sizeof(raw));
+			ck_assert_msg(!check(&p, info), "%s", err);
+			/* Bytes behind the end of a text could carry anything. */
 			memset(raw + at, 0, bytes);
 			raw[at + bytes - 1] = 'x';
 			memcpy(&p, raw, sizeof(raw));
@@ -283,6 +302,10 @@ START_TEST(names)
 	ck_assert_str_eq(field, "abcdefg");
 	rivulet_proto_name(field, sizeof(field), "abcdef\xc3\xa9z");
 	ck_assert_str_eq(field, "abcdef");
+	rivulet_proto_name(field, sizeof(field), "a\xff\xc3\xa9\xc2\x85z");
+	ck_assert_str_eq(field, "a?\xc3\xa9??z");
+	ck_assert_uint_eq(rivulet_proto_text(good_text, sizeof(good_text) - 1), sizeof(good_text) - 1);
+	ck_assert_uint_eq(rivulet_proto_text("ab\xc3\xa9\n", 5), 4);
 	rivulet_proto_name(field, sizeof(field), "");
 	ck_assert_mem_eq(field, "\0\0\0\0\0\0\0\0", 8);
 	ck_assert_uint_eq(rivulet_proto_init(field, 0x7abc, 1, 1), 0);
