@@ -5,7 +5,9 @@
  */
 #include <linux/clk.h>
 #include <linux/delay.h>
+#include <linux/fpga/fpga-mgr.h>
 #include <linux/mod_devicetable.h>
+#include <linux/of.h>
 #include <linux/platform_device.h>
 #include <linux/pm_opp.h>
 #include <linux/reset.h>
@@ -63,6 +65,52 @@ static int rvl_platform_opps(struct device *dev)
 	return ret == -ENODEV ? 0 : ret;
 }
 
+/*
+ * The FPGA manager of the region that holds @np: the region's own, or the one of the nearest region
+ * around it. NULL where the node is in no region. The caller puts it.
+ */
+static struct fpga_manager *rvl_platform_fpga(struct device_node *np)
+{
+	struct device_node *region, *manager;
+	struct fpga_manager *mgr = NULL;
+
+	for (region = of_get_parent(np); region && !mgr; region = of_get_next_parent(region)) {
+		if (!of_device_is_compatible(region, "fpga-region"))
+			continue;
+		manager = of_parse_phandle(region, "fpga-mgr", 0);
+		if (!manager)
+			continue;
+		mgr = of_fpga_mgr_get(manager);
+		of_node_put(manager);
+	}
+	of_node_put(region);
+	return mgr;
+}
+
+/*
+ * Is the programmable logic configured? On many parts a read of the window would otherwise stall
+ * the bus, and with it the processor, for ever. Returns 0, -EPROBE_DEFER before the FPGA manager is
+ * there, or -ENODEV. A node outside of any FPGA region answers for its logic itself.
+ */
+static int rvl_platform_loaded(struct device *dev)
+{
+	enum fpga_mgr_states state;
+	struct fpga_manager *mgr;
+
+	if (!IS_ENABLED(CONFIG_OF_FPGA_REGION))
+		return 0;
+	mgr = rvl_platform_fpga(dev->of_node);
+	if (IS_ERR(mgr))
+		return dev_err_probe(dev, -EPROBE_DEFER, "no FPGA manager\n");
+	if (!mgr)
+		return 0;
+	state = mgr->state;
+	fpga_mgr_put(mgr);
+	if (state == FPGA_MGR_STATE_OPERATING)
+		return 0;
+	return dev_err_probe(dev, -ENODEV, "the programmable logic is not configured\n");
+}
+
 static int rvl_platform_get(struct device *dev, struct rvl_device *rdev)
 {
 	int ret;
@@ -114,6 +162,9 @@ static int rvl_platform_probe(struct platform_device *pdev)
 	if (IS_ERR(rdev))
 		return PTR_ERR(rdev);
 	rdev->rate_level = -1;
+	ret = rvl_platform_loaded(&pdev->dev);
+	if (ret)
+		return ret;
 	ret = rvl_platform_get(&pdev->dev, rdev);
 	if (ret)
 		return ret;

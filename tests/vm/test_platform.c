@@ -211,11 +211,23 @@ static bool timer_seen(int fd, struct vm_buf *b, uint32_t sync)
 	return seen;
 }
 
+/* Is it a device of the Device Tree without an interrupt? */
+static bool polled_device(void)
+{
+	char name[64], path[160];
+
+	vm_device_name(name);
+	snprintf(path, sizeof(path), "/sys/bus/platform/devices/%s/of_node", name);
+	if (access(path, F_OK))
+		return false;
+	strcat(path, "/interrupts");
+	return access(path, F_OK);
+}
+
 /* By interrupt no timer ever looks; without one it looks while there is a job, and the device raises nothing. */
 static void polled(void)
 {
-	bool polls = !access("/proc/device-tree/npu@a0000000", F_OK) &&
-		     access("/proc/device-tree/npu@a0000000/interrupts", F_OK);
+	bool polls = polled_device();
 	long before = vm_control_stat("irqs");
 	int fd = vm_open(), tries = 0;
 	struct vm_buf b[3];
@@ -229,6 +241,66 @@ static void polled(void)
 		usleep(10000);
 	OK(!timer_runs());
 	OK(polls ? vm_control_stat("irqs") == 0 : vm_control_stat("irqs") > before);
+}
+
+/* Write to a file of the test board. */
+static void board_file(const char *name, const char *text)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/rivulet-board/%s", name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	OK(fd >= 0);
+	EQ(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+}
+
+/* The errno of binding the driver to a device, or 0. */
+static int bind_error(const char *device)
+{
+	int fd = open("/sys/bus/platform/drivers/rivulet/bind", O_WRONLY | O_CLOEXEC), error = 0;
+
+	OK(fd >= 0);
+	if (write(fd, device, strlen(device)) < 0)
+		error = errno;
+	close(fd);
+	return error;
+}
+
+/* The logic is programmed before anything else is asked of the board for the NPU. */
+static void programmed(void)
+{
+	static struct event e[EVENTS];
+	int n = diary(e);
+
+	OK(n > 1);
+	OK(!strcmp(e[0].what, "program"));
+	EQ(e[0].value, 4096);
+	OK(last(e, n, "clock") != -1);
+}
+
+/* Where the logic is not configured, binding fails and nothing of the device is touched. */
+static void unconfigured(void)
+{
+	static struct event e[EVENTS];
+	struct vm_client c;
+	char name[64];
+	int from, n;
+
+	vm_device_name(name);
+	vm_driver_file("unbind", name);
+	board_file("configured", "0");
+	from = diary(e);
+	EQ(bind_error(name), ENODEV);
+	n = diary(e);
+	for (int i = from; i < n; i++)
+		OK(strcmp(e[i].what, "clock") && strcmp(e[i].what, "reset"));
+	board_file("configured", "1");
+	vm_driver_file("bind", name);
+	c = vm_client();
+	vm_client_submit(&c, 1);
+	vm_client_good(&c);
 }
 
 /* Wait until the level asked for, the highest, is what the device has, or is not. */
@@ -266,6 +338,8 @@ const struct vm_test vm_platform_tests[] = {
 	{ "platform_clock", "clock and supply follow the level, and change only while the device is held", clocked },
 	{ "platform_patient", "a long job keeps its clock; the change comes after it", patient },
 	{ "platform_power", "domain, clock, reset at binding, in this order; reset, clock and domain off at unbinding", powered },
+	{ "platform_programmed", "the FPGA region programs the logic before the NPU is probed", programmed },
+	{ "platform_unconfigured", "logic that is not configured is not touched, and the binding fails", unconfigured },
 	{ "platform_thermal", "a thermal zone of the tree reads the sensor and lowers the level while it is too hot", thermal },
 	{ "platform_polled", "the timer that stands for an interrupt runs only while there is a job", polled },
 	{ 0 },

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What a board gives an NPU by Device Tree, for machines that have none of it: a clock of any rate,
- * a supply, a reset line and a power domain. Each keeps a diary, in debugfs rivulet-board/diary,
- * one line an event; a change of rate also tells whether the NPU was held at that moment.
+ * a supply, a reset line, a power domain and an FPGA manager. Each records what is asked of it in
+ * debugfs, rivulet-board/diary, one line an event; a change of rate also records whether the NPU
+ * was held at that moment. A name written to rivulet-board/overlay applies that overlay, and 0 or
+ * 1 written to rivulet-board/configured sets what the FPGA manager reports.
  */
 #include <linux/clk-provider.h>
 #include <linux/debugfs.h>
+#include <linux/firmware.h>
+#include <linux/fpga/fpga-mgr.h>
 #include <linux/io.h>
 #include <linux/mod_devicetable.h>
 #include <linux/module.h>
@@ -36,6 +40,9 @@ struct board {
 	struct generic_pm_domain domain;
 	struct regulator_desc supply;
 	int microvolt;
+	struct device *dev;
+	struct fpga_manager *fpga;
+	int overlay;		/* changeset, 0: none applied */
 	struct dentry *dir;
 
 	spinlock_t lock;	/* guards the diary */
@@ -205,6 +212,77 @@ static int board_supply(struct device *dev, struct board *b)
 	return PTR_ERR_OR_ZERO(devm_regulator_register(dev, &b->supply, &config));
 }
 
+static int fpga_write_init(struct fpga_manager *mgr, struct fpga_image_info *info,
+			   const char *buf, size_t count)
+{
+	return 0;
+}
+
+static int fpga_write(struct fpga_manager *mgr, const char *buf, size_t count)
+{
+	note(mgr->priv, "program", count);
+	return 0;
+}
+
+static int fpga_write_complete(struct fpga_manager *mgr, struct fpga_image_info *info)
+{
+	return 0;
+}
+
+static enum fpga_mgr_states fpga_state(struct fpga_manager *mgr)
+{
+	return FPGA_MGR_STATE_POWER_OFF;
+}
+
+static const struct fpga_manager_ops fpga_ops = {
+	.state = fpga_state,
+	.write_init = fpga_write_init,
+	.write = fpga_write,
+	.write_complete = fpga_write_complete,
+};
+
+static int board_fpga(struct device *dev, struct board *b)
+{
+	b->fpga = devm_fpga_mgr_register(dev, "npu-logic", &fpga_ops, b);
+	return PTR_ERR_OR_ZERO(b->fpga);
+}
+
+static int configured_set(void *data, u64 on)
+{
+	struct board *b = data;
+
+	b->fpga->state = on ? FPGA_MGR_STATE_OPERATING : FPGA_MGR_STATE_POWER_OFF;
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(configured_fops, NULL, configured_set, "%llu\n");
+
+/* The name of an overlay on the firmware path; the overlay stays as long as the machine runs. */
+static ssize_t overlay_write(struct file *file, const char __user *from, size_t size, loff_t *at)
+{
+	struct board *b = file->private_data;
+	const struct firmware *fw;
+	char name[64] = "";
+	ssize_t ret;
+
+	ret = simple_write_to_buffer(name, sizeof(name) - 1, at, from, size);
+	if (ret < 0)
+		return ret;
+	if (b->overlay)
+		return -EBUSY;
+	ret = request_firmware(&fw, strim(name), b->dev);
+	if (ret)
+		return ret;
+	ret = of_overlay_fdt_apply(fw->data, fw->size, &b->overlay, NULL);
+	release_firmware(fw);
+	return ret ?: size;
+}
+
+static const struct file_operations overlay_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.write = overlay_write,
+};
+
 static int board_probe(struct platform_device *pdev)
 {
 	struct resource *res = platform_get_resource(pdev, IORESOURCE_MEM, 0);
@@ -219,12 +297,15 @@ static int board_probe(struct platform_device *pdev)
 	b->win = devm_ioremap(dev, res->start, resource_size(res));
 	if (!b->win)
 		return -ENOMEM;
+	b->dev = dev;
 	ret = board_clock(dev, b) ?: board_reset(dev, b) ?: board_supply(dev, b) ?:
-	      board_domain(dev, b);
+	      board_domain(dev, b) ?: board_fpga(dev, b);
 	if (ret)
 		return dev_err_probe(dev, ret, "no board\n");
 	b->dir = debugfs_create_dir("rivulet-board", NULL);
 	debugfs_create_file("diary", 0400, b->dir, b, &diary_fops);
+	debugfs_create_file("overlay", 0200, b->dir, b, &overlay_fops);
+	debugfs_create_file_unsafe("configured", 0200, b->dir, b, &configured_fops);
 	return 0;
 }
 
