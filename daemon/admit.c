@@ -1,75 +1,96 @@
 // SPDX-License-Identifier: MIT
-/*
- * The order of runs, and whether one more can be promised. Pure: knows neither device nor session.
- */
+/* Which deadlines can be promised: by the worst times, in the order of deadlines. */
 #include <errno.h>
 
-#include "manager.h"
+#include "fair.h"
 
 static uint64_t add_sat(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-bool rvl_slot_before(const struct rvl_slot *a, const struct rvl_slot *b)
+/* The sums along the order of promises, with and without the fresh one. */
+struct sums {
+	const struct rvl_slot *fresh;
+	uint64_t now;
+	uint64_t finish;	/* when the promise at hand ends */
+	uint64_t own;		/* ns that the fresh one's user has used or is promised */
+	uint32_t users;
+	bool placed;		/* the fresh one is in the sums */
+};
+
+static int refuse_late(const struct sums *t, const struct rvl_slot *s, struct rvl_text *err)
 {
-	if (a->priority != b->priority)
-		return a->priority > b->priority;
-	if (a->deadline != b->deadline)
-		return a->deadline < b->deadline;
-	if (a->turn != b->turn)
-		return a->turn < b->turn;
-	return a->arrival < b->arrival;
-}
+	unsigned long long late = (t->finish - s->deadline) / 1000;
 
-uint64_t rvl_turn(uint64_t *user_turn, uint64_t now, uint64_t expected)
-{
-	uint64_t turn = *user_turn > now ? *user_turn : now;
-
-	/* A run of unknown length counts, too. */
-	*user_turn = add_sat(turn, expected ? expected : 1);
-	return turn;
-}
-
-static int check_finish(const struct rvl_slot *s, const struct rvl_slot *fresh, uint64_t now,
-			uint64_t finish, struct rvl_text *err)
-{
-	uint64_t late;
-
-	if (!s->hard || finish <= s->deadline)
-		return 0;
-	/* Already too late without the new one: not its fault. */
-	if (s != fresh && finish - fresh->expected > s->deadline)
-		return 0;
-	late = (finish - s->deadline) / 1000;
-	if (s != fresh)
-		return rvl_say(err, -ETIME,
-			       "a run promised before would miss its deadline by %llu us",
-			       (unsigned long long)late);
+	if (s != t->fresh)
+		return rvl_say(err, -ETIME, "a run promised before would miss its deadline by %llu us",
+			       late);
 	return rvl_say(err, -ETIME,
 		       "would end in %llu us (%llu us of it its own), %llu us after its deadline",
-		       (unsigned long long)(finish - now) / 1000,
-		       (unsigned long long)s->expected / 1000, (unsigned long long)late);
+		       (unsigned long long)(t->finish - t->now) / 1000,
+		       (unsigned long long)s->worst / 1000, late);
 }
 
-int rvl_admit(const struct rvl_slot *const *queue, size_t n, const struct rvl_slot *fresh,
-	      uint64_t now, uint64_t busy, struct rvl_text *err)
+static int refuse_share(const struct sums *t, const struct rvl_slot *s, struct rvl_text *err)
 {
-	uint64_t finish = add_sat(now, busy);
-	bool placed = false;
+	return rvl_say(err, -ETIME,
+		       "this user's share before the deadline, one of %u users, is %llu us, and "
+		       "%llu us are used or promised", t->users,
+		       (unsigned long long)((s->deadline - t->now) / t->users) / 1000,
+		       (unsigned long long)t->own / 1000);
+}
+
+/* A promise that is broken without the fresh one is no reason to refuse that. */
+static int check(const struct sums *t, const struct rvl_slot *s, struct rvl_text *err)
+{
+	uint64_t mine = t->fresh->worst;
+	uint64_t share;
+
+	if (!t->placed)
+		return 0;
+	if (t->finish > s->deadline && (s == t->fresh || t->finish - mine <= s->deadline))
+		return refuse_late(t, s, err);
+	if (s->share != t->fresh->share || t->users < 2 || s->deadline < t->now)
+		return 0;
+	share = (s->deadline - t->now) / t->users;
+	if (t->own > share && (s == t->fresh || t->own - mine <= share))
+		return refuse_share(t, s, err);
+	return 0;
+}
+
+static int add(struct sums *t, const struct rvl_slot *s, struct rvl_text *err)
+{
+	t->placed |= s == t->fresh;
+	t->finish = add_sat(t->finish, s->worst);
+	if (s->share == t->fresh->share)
+		t->own = add_sat(t->own, s->worst);
+	return check(t, s, err);
+}
+
+/* ns by which the user's virtual time is ahead of the present. */
+static uint64_t lead(const struct rvl_fair *f, const struct rvl_slot *s)
+{
+	uint64_t v = s->share->in[s->priority].v, present = f->v[s->priority];
+
+	return v > present ? v - present : 0;
+}
+
+int rvl_fair_admit(const struct rvl_fair *f, const struct rvl_slot *fresh, uint64_t now,
+		   uint64_t busy, uint64_t stall, struct rvl_text *err)
+{
+	struct sums t = { .fresh = fresh, .now = now, .own = lead(f, fresh),
+			  .finish = add_sat(add_sat(now, busy), stall),
+			  .users = rvl_fair_users(f, fresh->share, now) };
+	struct rvl_slot *p;
 	int r = 0;
 
-	for (size_t i = 0; !r && i < n; i++) {
-		if (!placed && rvl_slot_before(fresh, queue[i])) {
-			placed = true;
-			finish = add_sat(finish, fresh->expected);
-			r = check_finish(fresh, fresh, now, finish, err);
-		}
-		finish = add_sat(finish, queue[i]->expected);
-		if (!r && placed)
-			r = check_finish(queue[i], fresh, now, finish, err);
+	rvl_list_each(p, &f->promises, promise) {
+		if (!r && !t.placed && fresh->deadline < p->deadline)
+			r = add(&t, fresh, err);
+		r = r ?: add(&t, p, err);
+		if (r)
+			return r;
 	}
-	if (!r && !placed)
-		r = check_finish(fresh, fresh, now, add_sat(finish, fresh->expected), err);
-	return r;
+	return t.placed ? 0 : add(&t, fresh, err);
 }

@@ -335,8 +335,26 @@ static int start(struct rvl_compile *c)
 	}
 	c->started = rvl_now();
 	c->user->compiling = true;
+	c->user->compiled = c->started;
 	c->m->compiler.working++;
 	return 0;
+}
+
+/*
+ * The next load to start: the first one of the user whose last compilation started longest ago, so
+ * that a user who queues many loads does not delay the others' by more than one.
+ */
+static struct rvl_compile *next_load(const struct rvl_manager *m)
+{
+	struct rvl_compile *c, *next = NULL;
+
+	rvl_list_each(c, &m->compiler.queue, link) {
+		if (c->pid || c->user->compiling)
+			continue;
+		if (!next || c->user->compiled < next->user->compiled)
+			next = c;
+	}
+	return next;
 }
 
 static void kick(struct rvl_manager *m)
@@ -345,11 +363,7 @@ static void kick(struct rvl_manager *m)
 	struct rvl_text t;
 	int r;
 
-	rvl_list_each(c, &m->compiler.queue, link) {
-		if (m->compiler.working >= m->cfg.workers)
-			return;
-		if (c->pid || c->user->compiling)
-			continue;
+	while (m->compiler.working < m->cfg.workers && (c = next_load(m))) {
 		r = start(c);
 		if (!r)
 			continue;

@@ -114,6 +114,7 @@ static int set_up(struct rvl_manager *m, int listen_fd, struct rvl_text *err)
 	r = sd_event_new(&m->event);
 	r = r < 0 ? r : add_sources(m, listen_fd);
 	r = r < 0 ? r : rvl_sched_start(m);
+	r = r < 0 ? r : rvl_stall_start(&m->stall, m->event);
 	if (r < 0)
 		return rvl_say(err, r, "event loop: %s", strerror(-r));
 	r = rvl_device_start(m, err);
@@ -185,6 +186,8 @@ struct rvl_manager *rvl_manager_free(struct rvl_manager *m)
 	rvl_power_stop(&m->power);
 	rvl_device_stop(&m->device);
 	rvl_cache_clear(&m->cache);
+	rvl_users_clear(m);
+	rvl_stall_stop(&m->stall);
 	sd_event_unref(m->event);
 	free(m);
 	return NULL;

@@ -26,12 +26,15 @@
 #include <systemd/sd-event.h>
 
 #include "config.h"
+#include "fair.h"
 #include "listener.h"
 #include "log.h"
+#include "peak.h"
 #include "power.h"
 #include "rivulet_program.h"
 #include "rivulet_proto.h"
 #include "rivulet_runtime.h"
+#include "stall.h"
 #include "util.h"
 #include "worker.h"
 
@@ -40,21 +43,29 @@ struct rvl_session;
 
 /* ---- users (user.c) ---- */
 
-/** struct rvl_user - what one uid uses; freed when refs is 0 */
+/**
+ * struct rvl_user - what one uid uses
+ * Freed when refs is 0, but kept while its share is in debt: a user that closes its connections and
+ * opens new ones must not start anew.
+ */
 struct rvl_user {
 	struct rvl_list link;
+	struct rvl_manager *m;
 	uid_t uid;
 	uint32_t refs;	/* sessions and compiles */
 	uint32_t sessions, models, instances, runs, compiles;
 	bool compiling;	/* a worker is busy for it */
+	uint64_t compiled;	/* when a worker last started for it */
 	uint64_t bytes;
-	uint64_t turn;	/* where its next run stands among those without a deadline */
 	struct rvl_rate log;	/* journal entries that its clients cause */
+	struct rvl_share share;	/* of the device's time */
 };
 
 /** rvl_user_get() - find or make, with one more reference; NULL: out of memory */
 struct rvl_user *rvl_user_get(struct rvl_manager *m, uid_t uid);
 struct rvl_user *rvl_user_put(struct rvl_user *u);
+/** rvl_users_clear() - forget also those that are kept for their debts; the daemon ends */
+void rvl_users_clear(struct rvl_manager *m);
 /** rvl_user_charge() - take @bytes of MemoryPerUser=, or -EDQUOT with both numbers in @err */
 int rvl_user_charge(struct rvl_manager *m, struct rvl_user *u, uint64_t bytes, const char *what,
 		    struct rvl_text *err);
@@ -84,7 +95,10 @@ struct rvl_level_stat {
 	uint64_t runs, late;
 	uint64_t run_ns, npu_ns, energy_pj;
 	uint64_t measured_ns;	/* moving average of start to end; 0: never ran here */
+	struct rvl_peak longest;	/* ns that a run kept the device; epochs of RVL_PEAK_RUNS */
 };
+
+#define RVL_PEAK_RUNS 64
 
 /** struct rvl_program - a compiled model; immutable but for its statistics */
 struct rvl_program {
@@ -143,17 +157,27 @@ struct rvl_program *rvl_cache_find(struct rvl_cache *c, const struct rvl_key *ke
 int rvl_cache_add(struct rvl_cache *c, const struct rvl_key *key, const char *name, int memfd,
 		  struct rvl_program **out, struct rvl_text *err);
 struct rvl_program *rvl_program_put(struct rvl_program *p);
+/* ---- times and levels of a program (estimate.c) ---- */
+
 /** struct rvl_way - whose commands run at whose clock: 1 + a level that is kept, 0: each level's own */
 struct rvl_way {
 	uint32_t variant, clock;
 };
 /**
- * rvl_program_expected_ns() - of one run at @level of @board
+ * rvl_program_expected_ns() - the usual time of one run at @level of @board
  * As measured there; else as measured elsewhere, with what the compiler reckons the level costs;
  * else as the compiler reckons. 0: @board has no such level (no device).
  */
 uint64_t rvl_program_expected_ns(const struct rvl_program *p, const struct rivulet_board *board,
 				 uint32_t level, struct rvl_way way);
+/**
+ * rvl_program_worst_ns() - the time that a promise counts for one run at @level of @board
+ * An eighth more than the longest of the recent runs there; else than the expected time.
+ */
+uint64_t rvl_program_worst_ns(const struct rvl_program *p, const struct rivulet_board *board,
+			      uint32_t level, struct rvl_way way);
+/** rvl_program_is_measured() - whether it has run at any level */
+bool rvl_program_is_measured(const struct rvl_program *p);
 /**
  * rvl_program_accurate() - levels from which on upward the program's expected accuracy is @ppm
  * Returns a mask within @p->levels; 0: no level reaches it, or it is not known.
@@ -341,41 +365,10 @@ void rvl_session_detach(struct rvl_session *s);
 /** rvl_instance_run_ended() - the scheduler lets go of its run */
 void rvl_instance_run_ended(struct rvl_instance *x);
 
-/* ---- scheduler (sched.c, admit.c) ---- */
-
-/** struct rvl_slot - what admission must know of a run */
-struct rvl_slot {
-	uint32_t priority;	/* enum rivulet_priority */
-	uint64_t deadline;	/* ns; UINT64_MAX: none */
-	uint64_t turn;		/* of its user, among those without a deadline */
-	uint64_t arrival;	/* ns; first come among equals */
-	uint64_t expected;	/* ns of work */
-	bool hard;
-};
-
-/**
- * rvl_slot_before() - earliest deadline first within a priority, then users in turn, then first
- * come
- */
-bool rvl_slot_before(const struct rvl_slot *a, const struct rvl_slot *b);
-
-/**
- * rvl_turn() - the turn of a user's next run: whoever has queued less work comes earlier
- * @user_turn: of the user, moved on by @expected ns; @now: turn of the run that started last, so
- * that who was away gains nothing by it.
- */
-uint64_t rvl_turn(uint64_t *user_turn, uint64_t now, uint64_t expected);
-
-/**
- * rvl_admit() - may @fresh join the queue
- * @queue: in order; @busy: ns of work left of what is under way; work is done one after the other.
- * Returns 0 or -ETIME with @err: which deadline would be missed, and by how much.
- */
-int rvl_admit(const struct rvl_slot *const *queue, size_t n, const struct rvl_slot *fresh,
-	      uint64_t now, uint64_t busy, struct rvl_text *err);
+/* ---- scheduler (sched.c; fair.h has the order) ---- */
 
 struct rvl_run {
-	struct rvl_list link;	/* in the queue, or among those under way */
+	struct rvl_list link;	/* among those under way, or ended */
 	struct rvl_instance *instance;
 	struct rvl_user *user;
 	uint32_t serial;
@@ -390,13 +383,15 @@ struct rvl_run {
 };
 
 struct rvl_sched {
-	struct rvl_list queue;		/* in order */
+	struct rvl_fair fair;		/* queued runs, in it by their slots */
 	struct rvl_list running;
 	struct rvl_list ended;		/* called back, not yet answered */
 	uint32_t queued, n_running;
 	uint32_t lost_epoch;		/* a run ended with -ENODEV on this one; 0: none did */
-	uint64_t turn;			/* of the last run started without a deadline */
+	uint64_t last_end;		/* when a run ended last */
+	struct rvl_peak longest;	/* ns that any run kept the device, by minutes */
 	sd_event_source *kick;		/* answers and starts runs, not in the runtime's callbacks */
+	sd_event_source *timer;		/* kicks when an idle device has waited for a user long enough */
 	struct rvl_totals totals;
 };
 
@@ -430,6 +425,7 @@ struct rvl_manager {
 	struct rvl_cache cache;
 	struct rvl_compiler compiler;
 	struct rvl_sched sched;
+	struct rvl_stall stall;
 	struct rvl_power power;
 	struct rvl_metrics *metrics;
 };

@@ -26,10 +26,12 @@ static void to_ended(struct rvl_run *run)
 
 	if (run->ended)
 		return;
-	if (run->running)
+	if (run->running) {
 		sc->n_running--;
-	else
+	} else {
 		sc->queued--;
+		rvl_fair_remove(&sc->fair, &run->slot);
+	}
 	run->ended = true;
 	rvl_list_del(&run->link);
 	rvl_list_add_tail(&sc->ended, &run->link);
@@ -104,7 +106,7 @@ static void fill_reply(const struct rvl_run *run, const struct rivulet_exec_resu
 	r->queue_ns = run->started - run->slot.arrival;
 	r->npu_ns = res->device_ns;
 	r->cpu_ns = res->cpu_ns;
-	r->expected_ns = run->slot.expected;
+	r->expected_ns = run->slot.hard ? run->slot.worst : run->slot.expected;
 	r->cycles = res->cycles;
 	r->macs = res->macs;
 	r->conv_busy = res->conv_busy;
@@ -141,13 +143,40 @@ static void answer_error(struct rvl_run *run, int error, const char *text)
 	rvl_send_error(s, RIVULET_MSG_RUN, run->serial, error, text);
 }
 
+/* ---- what its time is counted as ---- */
+
+#define PEAK_NS (60 * NSEC_PER_SEC)
+
+/*
+ * How long a run kept the device from the next one. Runs under way overlap: the time up to the end
+ * of another run is that run's, but the steps of this one took at least their own time.
+ */
+static uint64_t kept_ns(const struct rvl_sched *sc, const struct rivulet_exec_result *res)
+{
+	uint64_t began = res->start_ns > sc->last_end ? res->start_ns : sc->last_end;
+	uint64_t alone = res->end_ns > began ? res->end_ns - began : 0;
+	uint64_t steps = res->device_ns + res->cpu_ns, all = res->end_ns - res->start_ns;
+
+	alone = alone > steps ? alone : steps;
+	return alone < all ? alone : all;
+}
+
+/* What its user is charged. A failed run may have kept the device without any report of it. */
+static uint64_t service_ns(const struct rivulet_exec_result *res, uint64_t kept, int error)
+{
+	uint64_t ns = res->device_ns > res->cpu_ns ? res->device_ns : res->cpu_ns;
+
+	return error && error != -ECANCELED && kept > ns ? kept : ns;
+}
+
 /* @level: of the policy, where the device's stands still. */
-static void learn(struct rvl_program *p, const struct rivulet_exec_result *res, uint32_t level,
-		  bool late)
+static void add_statistics(struct rvl_program *p, const struct rivulet_exec_result *res,
+			   uint32_t level, bool late, uint64_t kept)
 {
 	struct rvl_level_stat *at = &p->at[level % RIVULET_LEVELS];
 	uint64_t ns = res->end_ns - res->start_ns;
 
+	rvl_peak_add(&at->longest, at->runs / RVL_PEAK_RUNS, kept);
 	at->runs++;
 	at->late += late;
 	at->run_ns += ns;
@@ -178,10 +207,12 @@ static void finish(struct rvl_run *run)
 {
 	struct rvl_instance *x = run->instance;
 	struct rvl_session *s = x->session;
+	struct rvl_sched *sc = &s->m->sched;
 	const struct rivulet_exec_result *res = rivulet_exec_result(x->exec);
 	int error = run->error ? run->error : res->error;
 	bool late = !error && res->end_ns > run->slot.deadline;
 	uint64_t queue_ns = run->started ? run->started - run->slot.arrival : 0;
+	uint64_t kept = run->running ? kept_ns(sc, res) : 0;
 
 	if (error == -ENODEV && s->m->device.present && x->epoch == s->m->device.epoch)
 		lost(run, run->error ? run->text.s : res->text);
@@ -190,8 +221,13 @@ static void finish(struct rvl_run *run)
 	if (error) {
 		answer_error(run, error, run->error ? run->text.s : res->text);
 	} else {
-		learn(x->model->program, res, level_of(run, res), late);
+		add_statistics(x->model->program, res, level_of(run, res), late, kept);
 		answer_done(run, res, late);
+	}
+	if (run->running) {
+		rvl_fair_end(&sc->fair, &run->slot, rvl_now(), service_ns(res, kept, error));
+		rvl_peak_add(&sc->longest, rvl_now() / PEAK_NS, kept);
+		sc->last_end = res->end_ns > sc->last_end ? res->end_ns : sc->last_end;
 	}
 	run->user->runs--;
 	rvl_list_del(&run->link);
@@ -211,8 +247,8 @@ static void start(struct rvl_sched *sc, struct rvl_run *run)
 	uint64_t now = rvl_now();
 	int r;
 
-	if (run->slot.hard && (run->slot.expected > run->slot.deadline ||
-			       now > run->slot.deadline - run->slot.expected)) {
+	if (run->slot.hard && (run->slot.worst > run->slot.deadline ||
+			       now > run->slot.deadline - run->slot.worst)) {
 		give_up(run, -ETIME, "what ran before took too long: no time left");
 		return;
 	}
@@ -228,9 +264,7 @@ static void start(struct rvl_sched *sc, struct rvl_run *run)
 	}
 	run->running = true;
 	run->started = now;
-	if (run->slot.turn > sc->turn)
-		sc->turn = run->slot.turn;
-	rvl_list_del(&run->link);
+	rvl_fair_start(&sc->fair, &run->slot, now);
 	rvl_list_add_tail(&sc->running, &run->link);
 	sc->queued--;
 	sc->n_running++;
@@ -240,6 +274,38 @@ static void finish_ended(struct rvl_sched *sc)
 {
 	while (sc->ended.next != &sc->ended)
 		finish(rvl_container(sc->ended.next, struct rvl_run, link));
+}
+
+/* Longest time until all that is under way has ended, were it done one after the other. */
+static uint64_t work_left(const struct rvl_sched *sc, uint64_t now)
+{
+	struct rvl_run *run;
+	uint64_t sum = 0;
+
+	rvl_list_each(run, &sc->running, link) {
+		uint64_t spent = now - run->started;
+
+		sum += spent < run->slot.worst ? run->slot.worst - spent : 0;
+	}
+	return sum;
+}
+
+static void start_runs(struct rvl_manager *m)
+{
+	struct rvl_sched *sc = &m->sched;
+	uint64_t wake = UINT64_MAX, now;
+	struct rvl_slot *slot;
+
+	while (sc->queued && sc->n_running < m->cfg.parallel) {
+		now = rvl_now();
+		slot = rvl_fair_pick(&sc->fair, now, work_left(sc, now),
+				     rvl_stall_recent(&m->stall), &wake);
+		if (!slot)
+			break;
+		start(sc, rvl_container(slot, struct rvl_run, slot));
+	}
+	sd_event_source_set_time(sc->timer, wake == UINT64_MAX ? wake : wake / 1000 + 1);
+	sd_event_source_set_enabled(sc->timer, wake == UINT64_MAX ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
 }
 
 static int on_kick(sd_event_source *source, void *data)
@@ -252,8 +318,15 @@ static int on_kick(sd_event_source *source, void *data)
 	if (sc->lost_epoch && sc->lost_epoch == m->device.epoch)
 		rvl_device_lost(&m->device);
 	sc->lost_epoch = 0;
-	while (sc->queued && sc->n_running < m->cfg.parallel)
-		start(sc, rvl_container(sc->queue.next, struct rvl_run, link));
+	start_runs(m);
+	return 0;
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *data)
+{
+	(void)source;
+	(void)usec;
+	start_runs(data);
 	return 0;
 }
 
@@ -316,65 +389,53 @@ static int choose_levels(const struct rvl_instance *x, const struct rivulet_msg_
 	return rvl_power_admit(&m->power, run->levels, req->priority, err);
 }
 
-static uint64_t work_left(const struct rvl_sched *sc, uint64_t now)
-{
-	struct rvl_run *run;
-	uint64_t sum = 0;
-
-	rvl_list_each(run, &sc->running, link) {
-		uint64_t spent = now - run->started;
-
-		sum += spent < run->slot.expected ? run->slot.expected - spent : 0;
-	}
-	return sum;
-}
-
-static int admit(const struct rvl_sched *sc, const struct rvl_slot *fresh, struct rvl_text *err)
-{
-	_cleanup_free_ const struct rvl_slot **order = calloc(sc->queued + 1u, sizeof(*order));
-	uint64_t now = rvl_now();
-	struct rvl_run *run;
-	size_t n = 0;
-
-	if (!order)
-		return rvl_say(err, -ENOMEM, "out of memory");
-	rvl_list_each(run, &sc->queue, link)
-		order[n++] = &run->slot;
-	return rvl_admit(order, n, fresh, now, work_left(sc, now), err);
-}
-
-static void enqueue(struct rvl_sched *sc, struct rvl_run *run)
-{
-	struct rvl_list *at = &sc->queue;
-	struct rvl_run *other;
-
-	rvl_list_each(other, &sc->queue, link) {
-		if (rvl_slot_before(&run->slot, &other->slot)) {
-			at = &other->link;
-			break;
-		}
-	}
-	rvl_list_add_tail(at, &run->link);
-	sc->queued++;
-	wake(sc);
-}
-
-/* Where the clock stands still, the longest lengths take longest: those of the fastest level. */
-static uint64_t slowest_ns(const struct rvl_instance *x, uint32_t levels, uint64_t deadline)
+/*
+ * The expected and the longest time, at the slowest level that may be in force before the deadline.
+ * Where the clock stands still, the longest streams take longest: those of the fastest level.
+ */
+static void fill_times(const struct rvl_instance *x, uint32_t levels, struct rvl_slot *slot)
 {
 	const struct rvl_manager *m = x->session->m;
+	const struct rvl_program *p = x->model->program;
 	struct rvl_way way = rvl_power_way(&m->power);
-	uint32_t level = way.clock ? way.clock - 1 : rvl_power_floor(&m->power, levels, deadline);
+	uint32_t level = way.clock ? way.clock - 1 :
+				     rvl_power_floor(&m->power, levels, slot->deadline);
+	uint64_t any = rvl_peak(&m->sched.longest);
 
-	return rvl_program_expected_ns(x->model->program, &m->device.board, level, way);
+	slot->expected = rvl_program_expected_ns(p, &m->device.board, level, way);
+	slot->worst = rvl_program_worst_ns(p, &m->device.board, level, way);
+	/* A file's own estimate is not trusted with the promises made to others. */
+	if (!slot->hard && !rvl_program_is_measured(p) && any > slot->worst)
+		slot->worst = any;
+}
+
+/* Charges the user's limit and queues the run; on failure nothing is left. */
+static int admit(struct rvl_sched *sc, struct rvl_run *run, struct rvl_text *err)
+{
+	struct rvl_manager *m = run->instance->session->m;
+	uint64_t now = run->slot.arrival;
+	int r = 0;
+
+	if (run->slot.hard)
+		r = rvl_fair_admit(&sc->fair, &run->slot, now, work_left(sc, now),
+				   rvl_stall_recent(&m->stall), err);
+	sc->totals.refused += r == -ETIME;
+	r = r ?: rvl_user_count(&run->user->runs, m->cfg.user_runs, "RunsPerUser", err);
+	if (r)
+		return r;
+	r = rvl_fair_add(&sc->fair, &run->slot, now);
+	if (r) {
+		run->user->runs--;
+		return rvl_say(err, r, "out of memory");
+	}
+	sc->queued++;
+	return 0;
 }
 
 int rvl_sched_submit(struct rvl_instance *x, const struct rivulet_msg_run *req,
 		     struct rvl_text *err)
 {
 	struct rvl_manager *m = x->session->m;
-	struct rvl_user *u = x->session->user;
-	uint64_t turn = u->turn;
 	struct rvl_run *run;
 	int r = check_run(x, req, err);
 
@@ -383,34 +444,28 @@ int rvl_sched_submit(struct rvl_instance *x, const struct rivulet_msg_run *req,
 	run = calloc(1, sizeof(*run));
 	if (!run)
 		return rvl_say(err, -ENOMEM, "out of memory");
-	r = choose_levels(x, req, run, err);
-	if (r) {
-		free(run);
-		return r;
-	}
+	run->instance = x;
+	run->user = x->session->user;
+	run->serial = req->h.serial;
 	run->slot = (struct rvl_slot){
+		.share = &run->user->share,
 		.priority = req->priority,
 		.deadline = req->deadline ? req->deadline : UINT64_MAX,
 		.arrival = rvl_now(),
 		.hard = req->flags & RIVULET_RUN_HARD,
 	};
-	run->slot.expected = slowest_ns(x, run->levels, run->slot.deadline);
-	if (!req->deadline)
-		run->slot.turn = rvl_turn(&turn, m->sched.turn, run->slot.expected);
-	r = admit(&m->sched, &run->slot, err);
-	m->sched.totals.refused += r == -ETIME;
-	r = r ?: rvl_user_count(&u->runs, m->cfg.user_runs, "RunsPerUser", err);
+	r = choose_levels(x, req, run, err);
+	if (!r) {
+		fill_times(x, run->levels, &run->slot);
+		r = admit(&m->sched, run, err);
+	}
 	if (r) {
 		free(run);
 		return r;
 	}
-	u->turn = turn;
-	run->instance = x;
-	run->user = u;
-	run->serial = req->h.serial;
 	x->run = run;
 	rvl_power_hold(&m->power, run->levels);
-	enqueue(&m->sched, run);
+	wake(&m->sched);
 	return 0;
 }
 
@@ -435,10 +490,12 @@ int rvl_sched_start(struct rvl_manager *m)
 	struct rvl_sched *sc = &m->sched;
 	int r;
 
-	rvl_list_init(&sc->queue);
+	rvl_fair_init(&sc->fair);
 	rvl_list_init(&sc->running);
 	rvl_list_init(&sc->ended);
-	r = sd_event_add_defer(m->event, &sc->kick, on_kick, m);
+	r = sd_event_add_time(m->event, &sc->timer, CLOCK_MONOTONIC, UINT64_MAX, 1, on_timer, m);
+	r = r < 0 ? r : sd_event_source_set_enabled(sc->timer, SD_EVENT_OFF);
+	r = r < 0 ? r : sd_event_add_defer(m->event, &sc->kick, on_kick, m);
 	return r < 0 ? r : sd_event_source_set_enabled(sc->kick, SD_EVENT_OFF);
 }
 
@@ -457,5 +514,6 @@ void rvl_sched_stop(struct rvl_manager *m)
 		rivulet_exec_wait(run->instance->exec, -1);
 	}
 	finish_ended(sc);
+	sc->timer = sd_event_source_disable_unref(sc->timer);
 	sc->kick = sd_event_source_disable_unref(sc->kick);
 }

@@ -166,7 +166,7 @@ static void put_users(FILE *f, const struct rvl_manager *m, uid_t uid)
 
 	fputs("\"users\":[", f);
 	rvl_list_each(u, &m->users, link) {
-		if (uid && u->uid != uid)
+		if ((uid && u->uid != uid) || !u->refs)
 			continue;
 		fprintf(f, "%s{", comma);
 		comma = ",";

@@ -8,6 +8,31 @@
 #define LOG_BURST 50
 #define LOG_INTERVAL_NS (NSEC_PER_SEC / 2)
 
+#define KEPT_MAX 64	/* users without anything open whose debts are remembered */
+
+static void user_free(struct rvl_manager *m, struct rvl_user *u)
+{
+	rvl_fair_leave(&m->sched.fair, &u->share);
+	rvl_list_del(&u->link);
+	free(u);
+}
+
+/* Forgets users that hold nothing: those without debt, and the oldest beyond KEPT_MAX. */
+static void sweep(struct rvl_manager *m)
+{
+	struct rvl_user *u;
+	uint32_t kept = 0;
+
+	rvl_list_each(u, &m->users, link)
+		kept += !u->refs;
+	rvl_list_each(u, &m->users, link) {
+		if (u->refs || (kept <= KEPT_MAX && rvl_fair_in_debt(&m->sched.fair, &u->share)))
+			continue;
+		user_free(m, u);
+		kept--;
+	}
+}
+
 struct rvl_user *rvl_user_get(struct rvl_manager *m, uid_t uid)
 {
 	struct rvl_user *u;
@@ -24,17 +49,25 @@ struct rvl_user *rvl_user_get(struct rvl_manager *m, uid_t uid)
 	u->uid = uid;
 	u->refs = 1;
 	u->log = RVL_RATE(LOG_BURST, LOG_INTERVAL_NS);
+	u->m = m;
+	rvl_fair_join(&m->sched.fair, &u->share);
 	rvl_list_add_tail(&m->users, &u->link);
 	return u;
 }
 
 struct rvl_user *rvl_user_put(struct rvl_user *u)
 {
-	if (u && !--u->refs) {
-		rvl_list_del(&u->link);
-		free(u);
-	}
+	if (u && !--u->refs)
+		sweep(u->m);
 	return NULL;
+}
+
+void rvl_users_clear(struct rvl_manager *m)
+{
+	struct rvl_user *u;
+
+	rvl_list_each(u, &m->users, link)
+		user_free(m, u);
 }
 
 int rvl_user_charge(struct rvl_manager *m, struct rvl_user *u, uint64_t bytes, const char *what,

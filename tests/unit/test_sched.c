@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The daemon's rules without the daemon: order and admission of runs, expected times, users, message
- * ids.
+ * The daemon's rules without the daemon: times of programs, users, message ids.
  */
 #include <check.h>
 #include <errno.h>
@@ -16,107 +15,6 @@
 #define MS NSEC_PER_MSEC
 
 static struct rvl_text err;
-
-static struct rvl_slot slot(uint32_t priority, uint64_t deadline_ms, uint64_t arrival,
-			    uint64_t work_ms, bool hard)
-{
-	return (struct rvl_slot){ .priority = priority,
-				  .deadline = deadline_ms ? deadline_ms * MS : UINT64_MAX,
-				  .arrival = arrival, .expected = work_ms * MS, .hard = hard };
-}
-
-/* Proves the order: priority, then deadline (none is last), then arrival. */
-START_TEST(order)
-{
-	struct rvl_slot high = slot(2, 0, 9, 1, false), soon = slot(1, 10, 8, 1, false),
-			later = slot(1, 20, 7, 1, false), never = slot(1, 0, 1, 1, false),
-			never2 = slot(1, 0, 2, 1, false), low = slot(0, 1, 0, 1, true);
-	const struct rvl_slot *sorted[] = { &high, &soon, &later, &never, &never2, &low };
-
-	for (size_t i = 0; i < ARRAY_SIZE(sorted); i++)
-		for (size_t k = 0; k < ARRAY_SIZE(sorted); k++)
-			ck_assert(rvl_slot_before(sorted[i], sorted[k]) == (i < k));
-}
-END_TEST
-
-/*
- * Proves that users share: who queues much waits behind who queues little, and waiting is no
- * credit.
- */
-START_TEST(turns)
-{
-	uint64_t much = 0, little = 0, late = 0, now = 0;
-	struct rvl_slot a[3], b;
-
-	for (int i = 0; i < 3; i++) {
-		a[i] = slot(1, 0, (uint64_t)i, 10, false);
-		a[i].turn = rvl_turn(&much, now, a[i].expected);
-	}
-	b = slot(1, 0, 99, 10, false);
-	b.turn = rvl_turn(&little, now, b.expected);
-	ck_assert(rvl_slot_before(&a[0], &b));	/* came first, same turn */
-	ck_assert(rvl_slot_before(&b, &a[1]));
-	ck_assert(rvl_slot_before(&a[1], &a[2]));
-	/* After a[2] has started, a user who was away stands behind it, not before everybody. */
-	now = a[2].turn;
-	ck_assert_uint_eq(rvl_turn(&late, now, 0), a[2].turn);
-	ck_assert_uint_eq(late, now + 1);
-	late = UINT64_MAX - 1;
-	rvl_turn(&late, 0, 10);
-	ck_assert_uint_eq(late, UINT64_MAX);
-}
-END_TEST
-
-static int admit(const struct rvl_slot *a, const struct rvl_slot *b, const struct rvl_slot *fresh,
-		 uint64_t busy_ms)
-{
-	const struct rvl_slot *queue[] = { a, b };
-
-	err.s[0] = 0;
-	return rvl_admit(queue, b ? 2 : a ? 1 : 0, fresh, 0, busy_ms * MS, &err);
-}
-
-/* Proves what is promised: work under way and before it counts, what comes after it does not. */
-START_TEST(promise)
-{
-	struct rvl_slot first = slot(1, 10, 0, 5, false), last = slot(1, 0, 0, 1000, false);
-	struct rvl_slot ok = slot(1, 30, 1, 10, true), tight = slot(1, 17, 1, 10, true),
-			soft = slot(1, 1, 1, 10, false);
-
-	ck_assert_int_eq(admit(&first, &last, &ok, 3), 0);
-	ck_assert_int_eq(admit(&first, &last, &tight, 2), 0);
-	ck_assert_int_eq(admit(&first, &last, &tight, 3), -ETIME);
-	ck_assert_str_eq(err.s,
-			 "would end in 18000 us (10000 us of it its own), 1000 us after its deadline");
-	ck_assert_int_eq(admit(NULL, NULL, &tight, 7), 0);
-	ck_assert_int_eq(admit(NULL, NULL, &tight, 8), -ETIME);
-	ck_assert_int_eq(admit(NULL, NULL, &soft, 1000), 0);
-}
-END_TEST
-
-/*
- * Proves that a promise given holds: what would break it is refused, even without a deadline of
- * its own.
- */
-START_TEST(keeping)
-{
-	struct rvl_slot promised = slot(1, 20, 0, 10, true), late = slot(1, 5, 0, 10, true);
-	struct rvl_slot urgent = slot(2, 0, 1, 15, false), small = slot(2, 0, 1, 9, false),
-			after = slot(0, 0, 1, 500, false);
-
-	ck_assert_int_eq(admit(&promised, NULL, &urgent, 0), -ETIME);
-	ck_assert_ptr_nonnull(strstr(err.s, "promised before would miss its deadline by 5000 us"));
-	ck_assert_int_eq(admit(&promised, NULL, &small, 0), 0);
-	ck_assert_int_eq(admit(&promised, NULL, &after, 0), 0);
-	/* Too late already: not the newcomer's fault. */
-	ck_assert_int_eq(admit(&late, NULL, &urgent, 0), 0);
-	/* Times beyond the end of time do not wrap. */
-	urgent.expected = UINT64_MAX;
-	ck_assert_int_eq(admit(&promised, NULL, &urgent, 0), -ETIME);
-}
-END_TEST
-
-/* ---- expected times ---- */
 
 /* Proves that a time is reckoned from cycles until it has been measured. */
 START_TEST(expected)
@@ -153,6 +51,37 @@ START_TEST(expected_in_part)
 }
 END_TEST
 
+/*
+ * Proves that a promise counts the longest of the recent runs and an eighth, where the average would
+ * admit; and that it forgets a long run after two windows, not at once.
+ */
+START_TEST(worst)
+{
+	struct rivulet_board b = { .levels = 2, .level = { { .hz = 1000000 }, { .hz = 2000000 } } };
+	struct rvl_program p = { .cycles_at = { 8000, 8000 }, .at[1].measured_ns = 9 * MS };
+	struct rvl_way own = { 0 };
+	struct rvl_share user = { .in[0].v = 0 };
+	struct rvl_slot run = { .share = &user, .deadline = 15 * MS, .hard = true };
+	struct rvl_fair fair;
+
+	rvl_fair_init(&fair);
+	/* By the compiler: 4 ms at the upper level. */
+	ck_assert_uint_eq(rvl_program_worst_ns(&p, &b, 1, own), 4500 * NSEC_PER_MSEC / 1000);
+	rvl_peak_add(&p.at[1].longest, 0, 16 * MS);
+	for (uint64_t n = 1; n < 2 * RVL_PEAK_RUNS; n++)
+		rvl_peak_add(&p.at[1].longest, n / RVL_PEAK_RUNS, 8 * MS);
+	ck_assert_uint_eq(rvl_program_worst_ns(&p, &b, 1, own), 18 * MS);
+	/* At the other level: 8 ms, and what the longest took beyond its 4 ms. */
+	ck_assert_uint_eq(rvl_program_worst_ns(&p, &b, 0, own), 22500 * NSEC_PER_MSEC / 1000);
+	run.worst = rvl_program_expected_ns(&p, &b, 1, own);
+	ck_assert_int_eq(rvl_fair_admit(&fair, &run, 0, 0, 0, &err), 0);
+	run.worst = rvl_program_worst_ns(&p, &b, 1, own);
+	ck_assert_int_eq(rvl_fair_admit(&fair, &run, 0, 0, 0, &err), -ETIME);
+	rvl_peak_add(&p.at[1].longest, 2, 8 * MS);
+	ck_assert_uint_eq(rvl_program_worst_ns(&p, &b, 1, own), 9 * MS);
+}
+END_TEST
+
 /* Proves which levels a wish for accuracy leaves: those from which on upward it is met. */
 START_TEST(accurate)
 {
@@ -182,6 +111,7 @@ START_TEST(users)
 	uint32_t n = 0;
 
 	rvl_list_init(&m.users);
+	rvl_fair_init(&m.sched.fair);
 	u = rvl_user_get(&m, 5);
 	v = rvl_user_get(&m, 6);
 	ck_assert_ptr_eq(rvl_user_get(&m, 5), u);
@@ -199,6 +129,36 @@ START_TEST(users)
 	rvl_user_put(u);
 	ck_assert_ptr_eq(m.users.next, &v->link);
 	rvl_user_put(v);
+	ck_assert_ptr_eq(m.users.next, &m.users);
+}
+END_TEST
+
+/* Proves that a user in debt is remembered when it leaves, and that only so many are. */
+START_TEST(users_in_debt)
+{
+	struct rvl_manager m = { .cfg.user_bytes = 1000 };
+	struct rvl_user *u;
+	uint32_t n = 0;
+
+	rvl_list_init(&m.users);
+	rvl_fair_init(&m.sched.fair);
+	u = rvl_user_get(&m, 5);
+	u->share.in[RIVULET_PRIO_NORMAL].v = 100;
+	rvl_user_put(u);
+	ck_assert_ptr_eq(rvl_user_get(&m, 5), u);
+	ck_assert_uint_eq(u->share.in[RIVULET_PRIO_NORMAL].v, 100);
+	rvl_user_put(u);
+	for (uid_t i = 0; i < 1000; i++) {
+		u = rvl_user_get(&m, 100 + i);
+		u->share.in[RIVULET_PRIO_LOW].v = 1;
+		rvl_user_put(u);
+	}
+	rvl_list_each(u, &m.users, link)
+		n++;
+	ck_assert_uint_eq(n, 64);
+	/* Once the others have had as much, there is nothing to remember. */
+	m.sched.fair.v[RIVULET_PRIO_LOW] = 1;
+	rvl_user_put(rvl_user_get(&m, 1));
 	ck_assert_ptr_eq(m.users.next, &m.users);
 }
 END_TEST
@@ -258,14 +218,12 @@ int main(void)
 	Suite *s = suite_create("sched");
 	TCase *t = tcase_create("rules");
 
-	tcase_add_test(t, order);
-	tcase_add_test(t, turns);
-	tcase_add_test(t, promise);
-	tcase_add_test(t, keeping);
 	tcase_add_test(t, expected);
 	tcase_add_test(t, expected_in_part);
+	tcase_add_test(t, worst);
 	tcase_add_test(t, accurate);
 	tcase_add_test(t, users);
+	tcase_add_test(t, users_in_debt);
 	tcase_add_test(t, catalog);
 	tcase_add_test(t, log_lines);
 	suite_add_tcase(s, t);

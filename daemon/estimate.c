@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+/* How long a program takes at a level, and how accurate it is there. */
+#include "manager.h"
+
+/* The compiler's estimate; 0: the board has no such level. */
+static uint64_t reckoned_ns(const struct rvl_program *p, const struct rivulet_board *b, uint32_t level,
+			    struct rvl_way way)
+{
+	uint32_t variant = way.variant ? way.variant - 1 : level;
+	uint32_t clock = way.clock ? way.clock - 1 : level;
+
+	if (level >= b->levels || !b->level[clock].hz)
+		return 0;
+	return (uint64_t)((double)p->cycles_at[variant] * 1e9 / (double)b->level[clock].hz);
+}
+
+static uint64_t usual(const struct rvl_level_stat *at)
+{
+	return at->measured_ns;
+}
+
+static uint64_t longest(const struct rvl_level_stat *at)
+{
+	return rvl_peak(&at->longest);
+}
+
+/*
+ * What @measured says of @level. Where nothing was measured at @level, the estimate, plus the
+ * longest time that runs at another level took beyond their own estimate: host and CPU steps.
+ */
+static uint64_t time_at(const struct rvl_program *p, const struct rivulet_board *board, uint32_t level,
+			struct rvl_way way, uint64_t (*measured)(const struct rvl_level_stat *at))
+{
+	uint64_t here = reckoned_ns(p, board, level, way), there, extra = 0;
+
+	if (level >= board->levels)
+		return 0;
+	if (measured(&p->at[level]))
+		return measured(&p->at[level]);
+	for (uint32_t l = 0; l < board->levels; l++) {
+		there = reckoned_ns(p, board, l, way);
+		if (measured(&p->at[l]) > there && measured(&p->at[l]) - there > extra)
+			extra = measured(&p->at[l]) - there;
+	}
+	return here + extra;
+}
+
+uint64_t rvl_program_expected_ns(const struct rvl_program *p, const struct rivulet_board *board,
+				 uint32_t level, struct rvl_way way)
+{
+	return time_at(p, board, level, way, usual);
+}
+
+uint64_t rvl_program_worst_ns(const struct rvl_program *p, const struct rivulet_board *board,
+			      uint32_t level, struct rvl_way way)
+{
+	uint64_t ns = time_at(p, board, level, way, longest);
+
+	return ns + ns / 8;
+}
+
+bool rvl_program_is_measured(const struct rvl_program *p)
+{
+	for (uint32_t l = 0; l < RIVULET_LEVELS; l++)
+		if (p->at[l].runs)
+			return true;
+	return false;
+}
+
+uint32_t rvl_program_accurate(const struct rvl_program *p, uint32_t ppm)
+{
+	uint32_t mask = 0;
+
+	for (uint32_t l = RIVULET_LEVELS; l-- > 0;) {
+		if (!(p->levels >> l & 1))
+			continue;
+		/* Levels that this board does not have say nothing. */
+		if (!p->file->level[l].accuracy && !mask)
+			continue;
+		if (p->file->level[l].accuracy < ppm)
+			break;
+		mask |= 1u << l;
+	}
+	return mask;
+}

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: MIT
+/* The order of runs: classes, shares by virtual time, deadlines within a share. See fair.h. */
+#include "fair.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t add_sat(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static uint64_t at_least(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* ---- a share's queue: a binary heap ---- */
+
+static bool before(const struct rvl_slot *a, const struct rvl_slot *b)
+{
+	return a->deadline != b->deadline ? a->deadline < b->deadline : a->arrival < b->arrival;
+}
+
+static void put(struct rvl_heap *h, uint32_t at, struct rvl_slot *s)
+{
+	h->slot[at] = s;
+	s->at = at;
+}
+
+static void sift_up(struct rvl_heap *h, uint32_t at, struct rvl_slot *s)
+{
+	while (at && before(s, h->slot[(at - 1) / 2])) {
+		put(h, at, h->slot[(at - 1) / 2]);
+		at = (at - 1) / 2;
+	}
+	put(h, at, s);
+}
+
+static void sift_down(struct rvl_heap *h, uint32_t at, struct rvl_slot *s)
+{
+	uint32_t child;
+
+	while ((child = 2 * at + 1) < h->n) {
+		if (child + 1 < h->n && before(h->slot[child + 1], h->slot[child]))
+			child++;
+		if (!before(h->slot[child], s))
+			break;
+		put(h, at, h->slot[child]);
+		at = child;
+	}
+	put(h, at, s);
+}
+
+static int heap_add(struct rvl_heap *h, struct rvl_slot *s)
+{
+	uint32_t room = h->room ? 2 * h->room : 16;
+	struct rvl_slot **grown;
+
+	if (h->n == h->room) {
+		grown = realloc(h->slot, room * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		h->slot = grown;
+		h->room = room;
+	}
+	sift_up(h, h->n++, s);
+	return 0;
+}
+
+static void heap_remove(struct rvl_heap *h, const struct rvl_slot *s)
+{
+	uint32_t at = s->at;
+	struct rvl_slot *last = h->slot[--h->n];
+
+	if (last == s)
+		return;
+	if (at && before(last, h->slot[(at - 1) / 2]))
+		sift_up(h, at, last);
+	else
+		sift_down(h, at, last);
+}
+
+/* ---- who takes part ---- */
+
+void rvl_fair_init(struct rvl_fair *f)
+{
+	memset(f, 0, sizeof(*f));
+	rvl_list_init(&f->shares);
+	rvl_list_init(&f->promises);
+}
+
+void rvl_fair_join(struct rvl_fair *f, struct rvl_share *s)
+{
+	rvl_list_add_tail(&f->shares, &s->link);
+}
+
+void rvl_fair_leave(struct rvl_fair *f, struct rvl_share *s)
+{
+	rvl_list_del(&s->link);
+	for (uint32_t c = 0; c < RIVULET_PRIOS; c++)
+		free(s->in[c].queue.slot);
+	if (f->held == s)
+		f->held = NULL;
+}
+
+bool rvl_fair_in_debt(const struct rvl_fair *f, const struct rvl_share *s)
+{
+	for (uint32_t c = 0; c < RIVULET_PRIOS; c++)
+		if (s->in[c].v > f->v[c])
+			return true;
+	return false;
+}
+
+/* When the next run of a share that has none is no longer waited for; 0: it is not. */
+static uint64_t expected_until(const struct rvl_presence *p, uint64_t now)
+{
+	uint64_t until = p->ended + RVL_FAIR_GRACE;
+
+	if (p->queue.n || p->started || !p->ended || p->think > RVL_FAIR_GRACE || now >= until)
+		return 0;
+	return until;
+}
+
+static bool is_active(const struct rvl_presence *p, uint64_t now)
+{
+	return p->queue.n || p->started || expected_until(p, now);
+}
+
+uint32_t rvl_fair_users(const struct rvl_fair *f, const struct rvl_share *besides, uint64_t now)
+{
+	struct rvl_share *s;
+	uint32_t n = 0;
+
+	rvl_list_each(s, &f->shares, link) {
+		bool active = s == besides;
+
+		for (uint32_t c = 0; c < RIVULET_PRIOS; c++)
+			active |= is_active(&s->in[c], now);
+		n += active;
+	}
+	return n;
+}
+
+/* The active share of class @c that is furthest behind; NULL: the class is not active. */
+static struct rvl_share *first_active(const struct rvl_fair *f, uint32_t c, uint64_t now)
+{
+	struct rvl_share *s, *first = NULL;
+
+	rvl_list_each(s, &f->shares, link)
+		if (is_active(&s->in[c], now) && (!first || s->in[c].v < first->in[c].v))
+			first = s;
+	return first;
+}
+
+static struct rvl_slot *head(const struct rvl_share *s, uint32_t c)
+{
+	return s->in[c].queue.slot[0];
+}
+
+static struct rvl_share *first_queued(const struct rvl_fair *f, uint32_t c)
+{
+	struct rvl_share *s, *first = NULL;
+
+	rvl_list_each(s, &f->shares, link) {
+		if (!s->in[c].queue.n)
+			continue;
+		if (!first || s->in[c].v < first->in[c].v ||
+		    (s->in[c].v == first->in[c].v && head(s, c)->arrival < head(first, c)->arrival))
+			first = s;
+	}
+	return first;
+}
+
+/* ---- charging ---- */
+
+/*
+ * Time in one class counts in the others too, so that a user gains nothing by sending in several.
+ * It is limited there: an hour of LOW runs beside nobody is no reason to wait an hour in NORMAL.
+ */
+static void charge_others(struct rvl_fair *f, struct rvl_share *s, uint32_t class, uint64_t ns)
+{
+	for (uint32_t c = 0; c < RIVULET_PRIOS; c++) {
+		uint64_t most = f->v[c] + RVL_FAIR_DEBT, v = at_least(s->in[c].v, f->v[c]);
+
+		if (c == class || v >= most)
+			continue;
+		s->in[c].v = ns < most - v ? v + ns : most;
+	}
+}
+
+/* Waiting for a share's next run is charged to it: a client cannot keep the device idle for free. */
+static void charge_wait(struct rvl_fair *f, uint64_t now)
+{
+	struct rvl_share *s = f->held;
+
+	if (s && now > f->held_since)
+		s->in[f->held_class].v += now - f->held_since;
+	f->held = NULL;
+}
+
+static void hold(struct rvl_fair *f, struct rvl_share *s, uint32_t class, uint64_t now)
+{
+	if (f->started)
+		return;
+	f->held = s;
+	f->held_class = class;
+	f->held_since = now;
+}
+
+/* Of the time of one run, classes below it that wait are owed a part. */
+static void owe(struct rvl_fair *f, uint32_t class, uint64_t service)
+{
+	for (uint32_t c = 0; c < class; c++) {
+		f->owed[c] += (int64_t)(service / RVL_FAIR_FLOOR);
+		if (!f->queued[c] && f->owed[c] > 0)
+			f->owed[c] = 0;
+	}
+}
+
+/* ---- a slot's life ---- */
+
+static void add_promise(struct rvl_fair *f, struct rvl_slot *s)
+{
+	struct rvl_list *at = &f->promises;
+	struct rvl_slot *p;
+
+	rvl_list_each(p, &f->promises, promise)
+		if (before(s, p)) {
+			at = &p->promise;
+			break;
+		}
+	rvl_list_add_tail(at, &s->promise);
+}
+
+/* A share that was idle enters at the present virtual time: idle time is no credit. */
+static void arrive(struct rvl_fair *f, struct rvl_presence *p, uint32_t class, uint64_t now)
+{
+	uint64_t think;
+
+	if (!is_active(p, now))
+		p->v = at_least(p->v, f->v[class]);
+	if (p->queue.n || p->started || !p->ended)
+		return;
+	think = now - p->ended;
+	think = think < 4 * RVL_FAIR_GRACE ? think : 4 * RVL_FAIR_GRACE;
+	p->think = p->think - p->think / 4 + think / 4;
+}
+
+int rvl_fair_add(struct rvl_fair *f, struct rvl_slot *s, uint64_t now)
+{
+	struct rvl_presence *p = &s->share->in[s->priority];
+
+	charge_wait(f, now);
+	arrive(f, p, s->priority, now);
+	if (heap_add(&p->queue, s))
+		return -ENOMEM;
+	s->queued = true;
+	f->queued[s->priority]++;
+	if (s->hard)
+		add_promise(f, s);
+	return 0;
+}
+
+void rvl_fair_remove(struct rvl_fair *f, struct rvl_slot *s)
+{
+	uint32_t c = s->priority;
+
+	heap_remove(&s->share->in[c].queue, s);
+	rvl_list_del(&s->promise);
+	s->queued = false;
+	if (!--f->queued[c] && f->owed[c] > 0)
+		f->owed[c] = 0;
+}
+
+static bool is_above_active(const struct rvl_fair *f, uint32_t class, uint64_t now)
+{
+	while (++class < RIVULET_PRIOS)
+		if (first_active(f, class, now))
+			return true;
+	return false;
+}
+
+void rvl_fair_start(struct rvl_fair *f, struct rvl_slot *s, uint64_t now)
+{
+	uint32_t c = s->priority;
+	struct rvl_presence *p = &s->share->in[c];
+
+	f->v[c] = at_least(f->v[c], first_active(f, c, now)->in[c].v);
+	s->by_floor = is_above_active(f, c, now);
+	s->charged = s->expected < RVL_FAIR_ADVANCE ? s->expected : RVL_FAIR_ADVANCE;
+	p->v += s->charged;
+	p->started++;
+	f->started++;
+	if (s->by_floor)
+		f->owed[c] -= (int64_t)s->charged;
+	rvl_fair_remove(f, s);
+}
+
+void rvl_fair_end(struct rvl_fair *f, struct rvl_slot *s, uint64_t now, uint64_t service)
+{
+	uint32_t c = s->priority;
+	struct rvl_presence *p = &s->share->in[c];
+
+	p->v += service - s->charged;
+	p->started--;
+	p->ended = now;
+	f->started--;
+	if (s->by_floor)
+		f->owed[c] += (int64_t)(s->charged - service);
+	owe(f, c, service);
+	charge_others(f, s->share, c, service);
+}
+
+/* ---- the choice ---- */
+
+/* The next slot of class @c, or NULL when there is none or an active share must be waited for. */
+static struct rvl_slot *choose(struct rvl_fair *f, uint32_t c, uint64_t now, uint64_t *wake)
+{
+	struct rvl_share *first = first_active(f, c, now), *best = first_queued(f, c);
+	uint64_t until;
+
+	if (best && best->in[c].v <= first->in[c].v + RVL_FAIR_GRACE)
+		return head(best, c);
+	/* The end of what is under way is an event of its own. */
+	until = first ? expected_until(&first->in[c], now) : 0;
+	if (until) {
+		*wake = until < *wake ? until : *wake;
+		hold(f, first, c, now);
+	}
+	return NULL;
+}
+
+static bool has_earned(const struct rvl_fair *f, const struct rvl_slot *s)
+{
+	uint64_t due = s->expected < RVL_FAIR_EARNED ? s->expected : RVL_FAIR_EARNED;
+
+	return f->owed[s->priority] > 0 && (uint64_t)f->owed[s->priority] >= due;
+}
+
+/* A lower class whose floor is due. */
+static struct rvl_slot *choose_owed(const struct rvl_fair *f, uint32_t top)
+{
+	for (uint32_t c = 0; c < top; c++) {
+		struct rvl_share *s = first_queued(f, c);
+
+		if (s && has_earned(f, head(s, c)))
+			return head(s, c);
+	}
+	return NULL;
+}
+
+/* Nobody waits, so nobody is ahead or behind. */
+static void forget_debts(struct rvl_fair *f)
+{
+	struct rvl_share *s;
+
+	rvl_list_each(s, &f->shares, link)
+		for (uint32_t c = 0; c < RIVULET_PRIOS; c++)
+			f->v[c] = at_least(f->v[c], s->in[c].v);
+}
+
+static struct rvl_slot *fair_choice(struct rvl_fair *f, uint64_t now, uint64_t *wake)
+{
+	struct rvl_slot *owed;
+
+	for (uint32_t c = RIVULET_PRIOS; c-- > 0;) {
+		if (!first_active(f, c, now))
+			continue;
+		owed = choose_owed(f, c);
+		return owed ? owed : choose(f, c, now, wake);
+	}
+	forget_debts(f);
+	return NULL;
+}
+
+/*
+ * The promise that must be started now, because it or one behind it would be late if @fair, or
+ * nothing, went first. A promise that cannot be kept any more is returned too: its start fails.
+ */
+static struct rvl_slot *due_promise(const struct rvl_fair *f, const struct rvl_slot *fair,
+				    uint64_t now, uint64_t busy, uint64_t stall)
+{
+	uint64_t finish = add_sat(add_sat(now, busy), stall);
+	struct rvl_slot *p, *first = NULL;
+
+	finish = add_sat(finish, fair ? fair->worst : RVL_FAIR_GRACE);
+	rvl_list_each(p, &f->promises, promise) {
+		if (p == fair)
+			continue;
+		if (add_sat(now, p->worst) > p->deadline)
+			return p;
+		first = first ? first : p;
+		finish = add_sat(finish, p->worst);
+		if (finish > p->deadline)
+			return first;
+	}
+	return NULL;
+}
+
+struct rvl_slot *rvl_fair_pick(struct rvl_fair *f, uint64_t now, uint64_t busy, uint64_t stall,
+			       uint64_t *wake)
+{
+	struct rvl_slot *fair, *due;
+
+	*wake = UINT64_MAX;
+	charge_wait(f, now);
+	fair = fair_choice(f, now, wake);
+	due = due_promise(f, fair, now, busy, stall);
+	if (due)
+		f->held = NULL;
+	return due ? due : fair;
+}
