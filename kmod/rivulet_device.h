@@ -38,7 +38,10 @@ struct rvl_dump;
 #define RVL_PRIORITIES		3
 /* Jobs that one file may have queued; each pins its buffers. */
 #define RVL_MAX_QUEUED		4096
-/* A HOLD waits for the job in front: devfreq, which tries again, less long than sleep. */
+/*
+ * How long a HOLD is waited for: by devfreq and by autosuspend, which both try again, and by the sleep
+ * of the system, which waits for the running job.
+ */
 #define RVL_HOLD_MS		200
 #define RVL_HOLD_LONG_MS	5000
 
@@ -105,6 +108,7 @@ struct rvl_device {
 	u32 seq;			/* last one issued */
 	u64 fence_seqno;
 	int dead;			/* wedged or unplugged: what its jobs get, none is issued */
+	bool powered;			/* the registers may be used; under request_lock */
 	struct rvl_load load;
 
 	struct mutex request_lock;	/* one ABORT, RESET or HOLD at a time; may sleep */
@@ -239,6 +243,8 @@ extern struct pci_driver rvl_pci_driver;
 extern struct platform_driver rvl_platform_driver;
 
 extern const struct dev_pm_ops rvl_pm_ops;
+int rvl_power_on(struct rvl_device *rdev);
+void rvl_power_off(struct rvl_device *rdev);
 void rvl_pm_init(struct rvl_device *rdev);
 void rvl_pm_fini(struct rvl_device *rdev);
 int rvl_pm_enter(struct rvl_device *rdev, int *idx);
@@ -259,7 +265,8 @@ int rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rivulet_status *st, 
 void rvl_hw_resume(struct rvl_device *rdev, u32 seq);
 int rvl_hw_abort(struct rvl_device *rdev, u32 seq);
 int rvl_hw_reset(struct rvl_device *rdev, u32 base);
-int rvl_hw_hold(struct rvl_device *rdev, bool on, unsigned int ms);
+int rvl_hw_hold(struct rvl_device *rdev, unsigned int ms);
+void rvl_hw_release(struct rvl_device *rdev);
 u32 rvl_hw_set_level(struct rvl_device *rdev, u32 level);
 int rvl_hw_wait_level(struct rvl_device *rdev, u32 request, unsigned int ms);
 void rvl_hw_irq_enable(struct rvl_device *rdev, bool on);
@@ -272,6 +279,7 @@ int rvl_queue_start(struct rvl_device *rdev);
 int rvl_queue_force_reset(struct rvl_device *rdev);
 int rvl_queue_sleep(struct rvl_device *rdev);
 void rvl_queue_wake(struct rvl_device *rdev);
+void rvl_queue_lose(struct rvl_device *rdev, int error);
 int rvl_queue_set_level(struct rvl_device *rdev, u32 level);
 u32 rvl_queue_level(struct rvl_device *rdev);
 void rvl_queue_stop(struct rvl_device *rdev, int error);

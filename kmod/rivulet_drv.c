@@ -162,7 +162,8 @@ static void rvl_last_look(struct drm_device *drm, void *arg)
 /* The handler goes with the binding; nothing is left for it. */
 static void rvl_irq_stop(struct rvl_device *rdev)
 {
-	rvl_hw_irq_enable(rdev, false);
+	if (rdev->powered)
+		rvl_hw_irq_enable(rdev, false);
 	hrtimer_cancel(&rdev->tick);
 }
 
@@ -281,7 +282,7 @@ void rvl_device_shutdown(struct rvl_device *rdev)
 {
 	pm_runtime_get_sync(rdev->drm.dev);
 	rvl_queue_stop(rdev, -ENODEV);
-	rvl_hw_irq_enable(rdev, false);
+	rvl_irq_stop(rdev);
 }
 
 struct workqueue_struct *rvl_wq;	/* jobs and clients being freed */

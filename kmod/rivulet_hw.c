@@ -304,13 +304,27 @@ int rvl_hw_reset(struct rvl_device *rdev, u32 base)
 	return rvl_request_wait(rdev, RIVULET_REG_RESET_REQ, RIVULET_REG_RESET_ACK, RVL_RESET_MS);
 }
 
-/* Promote nothing, from the end of the running job on, or end that, which a reset does not. */
-int rvl_hw_hold(struct rvl_device *rdev, bool on, unsigned int ms)
+/*
+ * Have the device promote no job, and wait until the running one has ended. A RESET does not end the
+ * hold; rvl_hw_release() does, also after this failed. Returns as rvl_request_wait().
+ */
+int rvl_hw_hold(struct rvl_device *rdev, unsigned int ms)
 {
-	if (!on && !rvl_rd(rdev, RIVULET_REG_HELD) && !rvl_rd(rdev, RIVULET_REG_HOLD_VALUE))
-		return 0;
-	rvl_wr(rdev, RIVULET_REG_HOLD_VALUE, on);
+	rvl_wr(rdev, RIVULET_REG_HOLD_VALUE, 1);
 	return rvl_request_wait(rdev, RIVULET_REG_HOLD_REQ, RIVULET_REG_HOLD_ACK, ms);
+}
+
+/*
+ * End a hold. The acknowledge is not waited for: the device serves HOLD before it promotes a job, so a
+ * job that is issued afterwards runs.
+ */
+void rvl_hw_release(struct rvl_device *rdev)
+{
+	lockdep_assert_held(&rdev->request_lock);
+	if (!rvl_rd(rdev, RIVULET_REG_HELD) && !rvl_rd(rdev, RIVULET_REG_HOLD_VALUE))
+		return;
+	rvl_wr(rdev, RIVULET_REG_HOLD_VALUE, 0);
+	rvl_request(rdev, RIVULET_REG_HOLD_REQ);
 }
 
 /*

@@ -369,6 +369,12 @@ static int rvl_queue_settle(struct rvl_device *rdev, u32 level, unsigned int ms)
 	return ret;
 }
 
+static void rvl_queue_lost(struct rvl_device *rdev, int error)
+{
+	rvl_event_send(rdev, RVL_EVENT_LOST);
+	rvl_queue_die(rdev, error);
+}
+
 /* The device is reset, has its level, and goes on with the jobs that wait. */
 static int rvl_queue_restart(struct rvl_device *rdev)
 {
@@ -380,17 +386,14 @@ static int rvl_queue_restart(struct rvl_device *rdev)
 		rvl_load_take(rdev, ns);
 		/* Without its level it goes on at the one before; devfreq asks again. */
 		rvl_queue_settle(rdev, rdev->level, RVL_HOLD_LONG_MS);
-		ret = rvl_hw_hold(rdev, false, RVL_HOLD_LONG_MS);
-	}
-	if (!ret) {
+		rvl_hw_release(rdev);
 		rvl_queue_reissue(rdev);
 		return 0;
 	}
-	drm_err(&rdev->drm, "the device is %s\n",
-		ret == -ENODEV ? "gone" : "lost: it answers no reset");
-	rvl_event_send(rdev, RVL_EVENT_LOST);
+	drm_err(&rdev->drm, "%s\n", ret == -ENODEV ? "the device is gone" :
+		"the device does not answer a reset: it is lost");
 	ret = ret == -ENODEV ? ret : -EIO;
-	rvl_queue_die(rdev, ret);
+	rvl_queue_lost(rdev, ret);
 	return ret;
 }
 
@@ -527,19 +530,36 @@ int rvl_queue_start(struct rvl_device *rdev)
 	rdev->level = rvl_hw_level(rdev);
 	rdev->load.since = ktime_get_ns();
 	guard(mutex)(&rdev->request_lock);
-	ret = rvl_hw_reset(rdev, rdev->seq) ?: rvl_hw_hold(rdev, false, RVL_HOLD_LONG_MS);
-	rdev->live = !ret;
-	return ret;
+	ret = rvl_hw_reset(rdev, rdev->seq);
+	if (ret)
+		return ret;
+	rvl_hw_release(rdev);
+	rdev->live = true;
+	return 0;
 }
 
-/* The running job ends, the next waits, the device is left alone. -EBUSY if that takes too long. */
+static bool rvl_queue_idle(struct rvl_device *rdev)
+{
+	guard(rvl_lock)(rdev);
+	return !rdev->slot[0] && !rdev->slot[1];
+}
+
+/*
+ * Stop the queue: the running job ends, the next one waits in memory, and no register is used
+ * afterwards. An idle device serves HOLD at once, so a short wait tells whether it answers. Returns 0,
+ * or -EBUSY if the device did not stop in time; it then goes on as if it had not been asked.
+ */
 int rvl_queue_sleep(struct rvl_device *rdev)
 {
+	unsigned int ms = rvl_queue_idle(rdev) ? RVL_HOLD_MS : RVL_HOLD_LONG_MS;
+
 	guard(mutex)(&rdev->request_lock);
 	if (!rdev->live)
 		return 0;
-	if (rvl_hw_hold(rdev, true, RVL_HOLD_LONG_MS) == -ETIMEDOUT)
-		return rvl_hw_hold(rdev, false, RVL_HOLD_LONG_MS) ?: -EBUSY;
+	if (rvl_hw_hold(rdev, ms) == -ETIMEDOUT) {
+		rvl_hw_release(rdev);
+		return -EBUSY;
+	}
 	rvl_queue_poll(rdev);
 	rvl_queue_take(rdev);
 	rvl_hw_read_counters(rdev, &rdev->sense.counters);
@@ -555,6 +575,14 @@ void rvl_queue_wake(struct rvl_device *rdev)
 		return;
 	rvl_hw_irq_enable(rdev, rdev->irq);
 	rvl_queue_restart(rdev);
+}
+
+/* The device cannot be used any more, although its driver stays bound: all jobs end with @error. */
+void rvl_queue_lose(struct rvl_device *rdev, int error)
+{
+	guard(mutex)(&rdev->request_lock);
+	if (!rdev->dead)
+		rvl_queue_lost(rdev, error);
 }
 
 /* A device that has a job with a higher minimum would defer the level. */
@@ -581,10 +609,9 @@ static int rvl_queue_set_clock(struct rvl_device *rdev, u32 level)
 	rdev->level = level;
 	if (rdev->live && (rvl_hw_level(rdev) != level || rdev->rate_level != level) &&
 	    !rvl_queue_defers(rdev, level)) {
-		if (!rvl_hw_hold(rdev, true, RVL_HOLD_MS))
+		if (!rvl_hw_hold(rdev, RVL_HOLD_MS))
 			ret = rvl_queue_settle(rdev, level, RVL_HOLD_MS);
-		/* A device that does not even release is the recovery's, which has a job. */
-		rvl_hw_hold(rdev, false, RVL_HOLD_MS);
+		rvl_hw_release(rdev);
 	}
 	return ret == -ETIMEDOUT || ret == -ENODEV ? 0 : ret;
 }

@@ -49,7 +49,7 @@ static int rvl_pci_map(struct rvl_device *rdev)
 		return ret;
 	rdev->bell = pcim_iomap_table(pdev)[IVSHMEM_REGS];
 	rdev->win = pcim_iomap_table(pdev)[IVSHMEM_MEMORY];
-	return 0;
+	return rvl_power_on(rdev);
 }
 
 /* Managed, as all that follows pcim_enable_device(). */

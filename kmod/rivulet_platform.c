@@ -130,14 +130,14 @@ static void rvl_platform_stop(struct rvl_device *rdev)
 {
 	pm_runtime_disable(rdev->drm.dev);
 	pm_runtime_put_noidle(rdev->drm.dev);
-	rvl_platform_power(rdev, false);
+	rvl_power_off(rdev);
 }
 
 static int rvl_platform_start(struct rvl_device *rdev)
 {
 	int ret;
 
-	ret = rvl_platform_power(rdev, true);
+	ret = rvl_power_on(rdev);
 	if (ret)
 		return ret;
 	rvl_platform_master(rdev, false);

@@ -11,30 +11,63 @@
 /* Waking costs a reset, some hundred microseconds: not worth it between the jobs of one run. */
 #define RVL_AUTOSUSPEND_MS	100
 
-static int rvl_sleep(struct device *dev)
+/* Enable clocks and supplies, after which registers may be used. Returns 0 or a negative errno. */
+int rvl_power_on(struct rvl_device *rdev)
 {
-	struct rvl_device *rdev = dev_get_drvdata(dev);
-	int ret;
+	int ret = 0;
 
-	/* Without devfreq these two do nothing. */
-	devfreq_suspend_device(rdev->devfreq);
-	ret = rvl_queue_sleep(rdev);
-	if (ret)
-		devfreq_resume_device(rdev->devfreq);
-	else if (rdev->bus->power)
-		rdev->bus->power(rdev, false);
+	if (rdev->bus->power)
+		ret = rdev->bus->power(rdev, true);
+	if (!ret)
+		WRITE_ONCE(rdev->powered, true);
 	return ret;
 }
 
-/* A device that does not wake is lost; its jobs tell, and power management goes on without it. */
+/* Undo rvl_power_on(); nothing happens if that failed. */
+void rvl_power_off(struct rvl_device *rdev)
+{
+	if (!rdev->powered)
+		return;
+	WRITE_ONCE(rdev->powered, false);
+	if (rdev->bus->power)
+		rdev->bus->power(rdev, false);
+}
+
+/*
+ * Every error but -EBUSY and -EAGAIN stays with runtime PM for good. After -EBUSY it tries again only if
+ * the device was busy since the timer that led here was set.
+ */
+static int rvl_sleep(struct device *dev)
+{
+	struct rvl_device *rdev = dev_get_drvdata(dev);
+
+	/* These two do nothing without devfreq. */
+	devfreq_suspend_device(rdev->devfreq);
+	if (rvl_queue_sleep(rdev)) {
+		devfreq_resume_device(rdev->devfreq);
+		pm_runtime_mark_last_busy(dev);
+		return -EBUSY;
+	}
+	rvl_power_off(rdev);
+	return 0;
+}
+
+/*
+ * Every error of a resume stays with runtime PM for good, -EAGAIN too, and no later one is tried. So none
+ * is returned: a device without power, or one that does not answer a reset, is declared lost, and its
+ * jobs end with an error.
+ */
 static int rvl_wake(struct device *dev)
 {
 	struct rvl_device *rdev = dev_get_drvdata(dev);
-	int ret = rdev->bus->power ? rdev->bus->power(rdev, true) : 0;
+	int ret = rvl_power_on(rdev);
 
-	if (ret)
-		return ret;
-	rvl_queue_wake(rdev);
+	if (ret) {
+		drm_err(&rdev->drm, "clocks or supplies do not come on (%d): the device is lost\n", ret);
+		rvl_queue_lose(rdev, -EIO);
+	} else {
+		rvl_queue_wake(rdev);
+	}
 	devfreq_resume_device(rdev->devfreq);
 	return 0;
 }
@@ -44,19 +77,6 @@ const struct dev_pm_ops rvl_pm_ops = {
 	SYSTEM_SLEEP_PM_OPS(pm_runtime_force_suspend, pm_runtime_force_resume)
 	RUNTIME_PM_OPS(rvl_sleep, rvl_wake, NULL)
 };
-
-/* May the registers be used, until rvl_pm_exit()? Wakes the device. 0, or -ENODEV: it is gone. */
-int rvl_pm_enter(struct rvl_device *rdev, int *idx)
-{
-	int ret;
-
-	if (!drm_dev_enter(&rdev->drm, idx))
-		return -ENODEV;
-	ret = pm_runtime_resume_and_get(rdev->drm.dev);
-	if (ret)
-		drm_dev_exit(*idx);
-	return ret;
-}
 
 void rvl_pm_put(struct rvl_device *rdev)
 {
@@ -69,6 +89,27 @@ void rvl_pm_exit(struct rvl_device *rdev, int idx)
 {
 	rvl_pm_put(rdev);
 	drm_dev_exit(idx);
+}
+
+/*
+ * Wake the device and keep it awake until rvl_pm_exit(), so that its registers may be used. Returns 0,
+ * -ENODEV if the device is gone, or -EIO if it has no power.
+ */
+int rvl_pm_enter(struct rvl_device *rdev, int *idx)
+{
+	int ret;
+
+	if (!drm_dev_enter(&rdev->drm, idx))
+		return -ENODEV;
+	ret = pm_runtime_resume_and_get(rdev->drm.dev);
+	if (ret) {
+		drm_dev_exit(*idx);
+		return ret;
+	}
+	if (READ_ONCE(rdev->powered))
+		return 0;
+	rvl_pm_exit(rdev, *idx);
+	return -EIO;
 }
 
 /* The device may sleep from here on. Its bus has enabled runtime PM and handed us a reference. */

@@ -7,6 +7,7 @@
  *   temp MDEG     what the temperature sensor reports, millidegree Celsius
  *   battery SPEC  charge=PERCENT[,factor=X] of --battery
  *   hurry         the job that runs is slow no longer
+ *   stall MS      nothing is served and no job retires for so long; 0 ends a stall
  *   unplug        the window turns all ones, doorbells are ignored
  *   power         off and on again: a fresh device; of a platform only
  *   stat          "NAME VALUE" lines
@@ -96,6 +97,22 @@ static void battery(struct rvl_server *s, const char *spec, FILE *f)
 	rvl_server_drain(s);
 }
 
+static void stall(struct rvl_server *s, const char *arg, FILE *f)
+{
+	char *end;
+	unsigned long ms = strtoul(arg, &end, 10);
+
+	if (*arg < '0' || *arg > '9' || *end || ms > RVL_STALL_MAX_MS) {
+		fprintf(f, "error: stall \"%.40s\": expected 0 to %u ms\n", arg, RVL_STALL_MAX_MS);
+	} else if (!s->sim) {
+		fprintf(f, "error: no machine is connected\n");
+	} else {
+		s->look = true;
+		rvl_device_stall(s->sim, (uint32_t)ms);
+		fprintf(f, "ok\n");
+	}
+}
+
 /* Where DOORBELL is polled, only then the device is looked at. */
 static void hurry(struct rvl_server *s, FILE *f)
 {
@@ -122,6 +139,8 @@ static void command(struct rvl_server *s, const char *line, FILE *f)
 		battery(s, line + 8, f);
 	} else if (!strcmp(line, "hurry")) {
 		hurry(s, f);
+	} else if (!strncmp(line, "stall ", 6)) {
+		stall(s, line + 6, f);
 	} else if (!strcmp(line, "unplug") && s->sim) {
 		rvl_device_unplug(s->sim);
 		fprintf(f, "ok\n");
@@ -133,8 +152,8 @@ static void command(struct rvl_server *s, const char *line, FILE *f)
 		print_stat(s, f);
 		fprintf(f, "ok\n");
 	} else {
-		fprintf(f, "error: \"%.40s\": expected inject SPEC, temp MDEG, battery SPEC, hurry, unplug, "
-			"power or stat\n", line);
+		fprintf(f, "error: \"%.40s\": expected inject SPEC, temp MDEG, battery SPEC, hurry, stall MS, "
+			"unplug, power or stat\n", line);
 	}
 }
 

@@ -395,6 +395,11 @@ bool rvl_device_hurry(struct rivulet_sim *s)
 	return s->queue.running;
 }
 
+void rvl_device_stall(struct rivulet_sim *s, uint32_t ms)
+{
+	s->stalled_until = rvl_pace_host(s) + ms * 1000000ull;
+}
+
 void rvl_device_temperature(struct rivulet_sim *s, int32_t millidegree)
 {
 	put(s, RIVULET_REG_TEMPERATURE, (uint32_t)millidegree);
@@ -418,9 +423,11 @@ static uint64_t next_due(struct rivulet_sim *s)
 
 uint64_t rivulet_sim_step(struct rivulet_sim *s)
 {
-	uint64_t due;
+	uint64_t due, host = rvl_pace_host(s);
 	int n = 0;
 
+	if (host < s->stalled_until)
+		return s->stalled_until - host;
 	while (!s->gone && !s->dead && n < LOOK_MAX &&
 	       rvl_queue_step(&s->queue, &s->window, &queue_ops, s)) {
 		s->chain = 0;

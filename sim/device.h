@@ -61,6 +61,7 @@ struct rivulet_sim {
 	bool stopped;		/* ABORT or RESET wants CURRENT to end */
 	bool reset;		/* RESET does */
 	bool dead;		/* injected */
+	uint64_t stalled_until;	/* host time, ns: nothing is served before */
 	bool gone;		/* the window is all ones */
 	uint64_t power_on;	/* host time, ns */
 	uint64_t fast_time;	/* device time at pace=fast */
@@ -86,6 +87,9 @@ void rvl_device_unplug(struct rivulet_sim *s);
 
 /** rvl_device_hurry() - the job that runs is "slow" no longer; false: none runs */
 bool rvl_device_hurry(struct rivulet_sim *s);
+
+/** rvl_device_stall() - serve no request and retire no job for @ms from here; 0 ends a stall */
+void rvl_device_stall(struct rivulet_sim *s, uint32_t ms);
 
 /** rvl_device_doorbell() - the value of DOORBELL_PEER, before the driver looks */
 void rvl_device_doorbell(struct rivulet_sim *s, uint32_t value);

@@ -31,7 +31,7 @@ static void usage(FILE *f)
 	      "  --battery SPEC     a battery that the device drains: mwh=N,at=ADDR[,factor=X][,charge=PERCENT]\n"
 	      "                     for the machine's ACPI, in the page at guest physical ADDR\n"
 	      "  --control PATH     socket for commands: inject SPEC, temp MDEG, battery SPEC, hurry,\n"
-	      "                     unplug, power, stat\n"
+	      "                     stall MS, unplug, power, stat\n"
 	      "  --inject SPEC      faults on purpose, KIND@JOB[:ARG],...; KIND is one of\n",
 	      f);
 #define KIND(name, arg, doc) fprintf(f, "                       %-15s " doc "\n", #name);

@@ -14,6 +14,7 @@
 #include "worker.h"
 
 #define RVL_CONTROLS 4		/* control connections at a time */
+#define RVL_STALL_MAX_MS 3600000u
 
 /** struct rvl_control - one connection of the control socket and the line it is sending */
 struct rvl_control {

@@ -612,6 +612,30 @@ START_TEST(test_control_hurries_slow_jobs)
 }
 END_TEST
 
+/* A stalled device serves no request and retires no job; afterwards it does both by itself. */
+START_TEST(test_control_stalls)
+{
+	struct client c;
+	char text[200];
+
+	ck_assert(join(&c));
+	map_memory(&c);
+	reset(&c, 0);
+	control("stall 3600000", text, sizeof(text));
+	ck_assert_str_eq(text, "ok\n");
+	wr(&c, RIVULET_REG_HOLD_REQ, 1);
+	submit(&c, 1, COPY);
+	usleep(100000);
+	ck_assert_uint_eq(rd(&c, RIVULET_REG_HOLD_ACK), 0);
+	ck_assert_uint_eq(rd(&c, RIVULET_REG_DONE_SEQ), 0);
+	control("stall 50", text, sizeof(text));
+	ck_assert_str_eq(text, "ok\n");
+	wait_reg(&c, RIVULET_REG_HOLD_ACK, 1);
+	wait_reg(&c, RIVULET_REG_DONE_SEQ, 1);
+	leave(&c);
+}
+END_TEST
+
 START_TEST(test_control_refuses_nonsense)
 {
 	char text[4000], big[600];
@@ -619,11 +643,15 @@ START_TEST(test_control_refuses_nonsense)
 
 	control("hello", text, sizeof(text));
 	ck_assert_str_eq(text, "error: \"hello\": expected inject SPEC, temp MDEG, battery SPEC, "
-			       "hurry, unplug, power or stat\n");
+			       "hurry, stall MS, unplug, power or stat\n");
 	control("battery charge=50", text, sizeof(text));
 	ck_assert_str_eq(text, "error: there is no battery: --battery\n");
 	control("hurry", text, sizeof(text));
 	ck_assert_str_eq(text, "error: no job runs\n");
+	control("stall 5", text, sizeof(text));
+	ck_assert_str_eq(text, "error: no machine is connected\n");
+	control("stall -5", text, sizeof(text));
+	ck_assert_str_eq(text, "error: stall \"-5\": expected 0 to 3600000 ms\n");
 	control("power", text, sizeof(text));
 	ck_assert_str_eq(text, "error: on ivshmem, a new connection is a power on\n");
 	control("temp hot", text, sizeof(text));
@@ -819,6 +847,7 @@ static Suite *serve_suite(void)
 	tcase_add_test(tc, test_unplug_and_replug);
 	tcase_add_test(tc, test_control_sets_temperature);
 	tcase_add_test(tc, test_control_hurries_slow_jobs);
+	tcase_add_test(tc, test_control_stalls);
 	tcase_add_test(tc, test_control_refuses_nonsense);
 	tcase_set_timeout(alone, 120);
 	tcase_add_test(alone, test_platform_by_interrupt);

@@ -84,6 +84,34 @@ static void runtime_sleep(void)
 }
 
 /*
+ * While the device stalls, autosuspend fails again and again. When it answers again, it takes jobs and
+ * sleeps. A stall while it wakes, shorter than the driver's time for RESET, only delays the job.
+ */
+static void stalled_sleep(void)
+{
+	struct vm_client c;
+
+	vm_may_sleep = true;
+	c = vm_reporter();
+	vm_sysfs_write(vm_sysfs("power/autosuspend_delay_ms"), "1500");
+	vm_client_submit(&c, 1);
+	vm_client_good(&c);
+	vm_control("stall 600000");
+	OK(!asleep());
+	sleep(12);
+	OK(!asleep());
+	OK(strcmp(attribute("power/runtime_status"), "error"));
+	vm_control("stall 0");
+	vm_client_submit(&c, 2);
+	vm_client_good(&c);
+	vm_sysfs_write(vm_sysfs("power/autosuspend_delay_ms"), "100");
+	await_sleep();
+	vm_control("stall 2000");
+	vm_client_submit(&c, 3);
+	vm_client_good(&c);
+}
+
+/*
  * A second of sleep by the kernel's own test of it, up to and including the devices. Of a busy machine some
  * process may not freeze in the kernel's time for that: then the devices were not even asked.
  */
@@ -588,6 +616,7 @@ static void dirty_predecessor(void)
 
 const struct vm_test vm_life_tests[] = {
 	{ "life_sleep", "an idle device is held, watched without being woken, and woken by a job at its level", runtime_sleep },
+	{ "life_stall", "an idle device that stalls for 12 s takes jobs afterwards, and one that stalls while it wakes", stalled_sleep },
 	{ "life_unbind", "unbound and bound five times under three clients' load", unbind_load },
 	{ "life_unbind_open", "unbound, a file's buffers stay readable, shared, and are mapped for no device", unbind_open },
 	{ "life_cooling", "each state of the cooling device bounds the level at which jobs run", cooling },
