@@ -1,21 +1,42 @@
 // SPDX-License-Identifier: MIT
-/* The connection to the daemon: open, agree on a version, ask for its state, dispatch. */
+/* The connection to the daemon: made, made again, waited for, dispatched. */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "session.h"
 #include "sized.h"
 
-#define RVL_RETRY_MS 100	/* between two looks for a daemon that is away */
+#define MS		1000000ll	/* ns */
+#define RETRY_ABSENT	(100 * MS)	/* between attempts while no daemon listens */
+#define RETRY_BUSY	(10 * MS)	/* between attempts while its backlog is full */
+
+int64_t rvl_deadline(int timeout_ms)
+{
+	return timeout_ms < 0 ? RVL_NEVER : rvl_lib_now() + timeout_ms * MS;
+}
+
+void rvl_client_notify(struct rivulet_client *c)
+{
+	eventfd_write(c->event, 1);
+}
+
+void rvl_client_changed(struct rivulet_client *c)
+{
+	c->changed = true;
+	rvl_client_notify(c);
+}
+
+/* ---- making a connection ---- */
 
 static int connect_to(const char *path, int *out)
 {
@@ -25,7 +46,7 @@ static int connect_to(const char *path, int *out)
 	if (strlen(path) >= sizeof(a.sun_path))
 		return rvl_lib_fail(ENAMETOOLONG, "%s: too long for a socket", path);
 	strcpy(a.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return rvl_lib_fail(errno, "socket: %s", strerror(errno));
 	if (!connect(fd, (struct sockaddr *)&a, sizeof(a))) {
@@ -42,45 +63,18 @@ static int connect_to(const char *path, int *out)
 	return rvl_lib_fail(err, "%s: %s", path, strerror(err));
 }
 
-static int add(int epoll, int fd)
+static int watch(int epoll, int fd)
 {
 	struct epoll_event e = { .events = EPOLLIN };
 
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e);
 }
 
-/* Everything of a client but the greeting; the fd is taken in any case. */
-static int client_new(int sock, const char *path, struct rivulet_client **out)
-{
-	struct rivulet_client *c = calloc(1, sizeof(*c));
-
-	if (c)
-		c->path = strdup(path);
-	if (!c || !c->path) {
-		free(c);
-		rvl_lib_close(sock);
-		return rvl_lib_fail(ENOMEM, "out of memory");
-	}
-	c->refs = 1;
-	c->sock = sock;
-	c->epoll = epoll_create1(EPOLL_CLOEXEC);
-	c->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (c->epoll < 0 || c->event < 0 || add(c->epoll, sock) || add(c->epoll, c->event)) {
-		int err = errno;
-
-		rivulet_client_unref(c);
-		return rvl_lib_fail(err, "epoll: %s", strerror(err));
-	}
-	*out = c;
-	return 0;
-}
-
 static void keep_info(struct rivulet_client *c, const struct rivulet_msg_hello_reply *h)
 {
 	struct rivulet_daemon_info *i = &c->info;
 
-	c->version = (uint16_t)h->version;
-	*i = (struct rivulet_daemon_info) { .protocol = h->version,
+	*i = (struct rivulet_daemon_info) { .size = sizeof(*i), .protocol = h->version,
 		.features = (uint32_t)h->features, .levels = h->levels,
 		.present = h->device_state == RIVULET_DEVICE_PRESENT,
 		.max_model = h->max_model, .max_bytes = h->max_bytes,
@@ -91,124 +85,319 @@ static void keep_info(struct rivulet_client *c, const struct rivulet_msg_hello_r
 	memcpy(i->board, h->board, sizeof(i->board));
 }
 
-static int hello(struct rivulet_client *c)
+static void hello_done(struct rvl_call *call, int result, union rivulet_packet *reply, int fd)
 {
-	union rivulet_packet req, reply;
-	int r;
+	struct rivulet_client *c = call->owner;
+	char why[256];
+
+	rvl_lib_close(fd);
+	if (result) {
+		snprintf(why, sizeof(why), "%s", rivulet_last_error());
+		rvl_session_close(c, result == -EPROTONOSUPPORT ? -EPROTO : result, why);
+	} else if (reply->hello_reply.version < RIVULET_PROTO_MIN ||
+		   reply->hello_reply.version > RIVULET_PROTO_MAX) {
+		snprintf(why, sizeof(why), "the daemon chose protocol version %u, this library speaks %u to %u",
+			 reply->hello_reply.version, RIVULET_PROTO_MIN, RIVULET_PROTO_MAX);
+		rvl_session_close(c, -EPROTO, why);
+	} else {
+		/* An event in this version may follow in the next packet. */
+		c->version = (uint16_t)reply->hello_reply.version;
+		keep_info(c, &reply->hello_reply);
+		c->link = RVL_LINK_UP;
+		c->error = 0;
+		c->reconnecting = false;
+		rvl_client_changed(c);
+	}
+}
+
+/* HELLO has no other answer than itself or an ERROR before it: version 0 until then. */
+static int greet(struct rivulet_client *c)
+{
+	union rivulet_packet req;
 
 	rvl_session_init(c, &req, RIVULET_MSG_HELLO);
 	req.hello.min_version = RIVULET_PROTO_MIN;
 	req.hello.max_version = RIVULET_PROTO_MAX;
 	req.hello.features = RIVULET_FEATURE_POLICY;
 	rivulet_proto_name(req.hello.name, sizeof(req.hello.name), program_invocation_short_name);
-	r = rvl_session_call(c, &req, -1, RVL_CALL_TIMEOUT, &reply, NULL);
+	c->hello.owner = c;
+	c->hello.done = hello_done;
+	return rvl_call_start(c, &c->hello, &req, -1, RVL_CALL_TIMEOUT);
+}
+
+/* A full backlog is no error yet: the daemon is there, and slow. */
+static int busy(struct rivulet_client *c)
+{
+	int64_t now = rvl_lib_now();
+
+	if (!c->busy_until)
+		c->busy_until = now + RVL_CALL_TIMEOUT * MS;
+	if (now >= c->busy_until) {
+		c->busy_until = 0;
+		return rvl_lib_fail(ETIMEDOUT, "%s: the daemon accepts no connection", c->path);
+	}
+	c->retry_at = now + RETRY_BUSY;
+	return -EINPROGRESS;
+}
+
+static int attempt(struct rivulet_client *c)
+{
+	int fd = -1, r = connect_to(c->path, &fd);
+
+	if (r == -EAGAIN)
+		return busy(c);
+	c->busy_until = 0;
 	if (r)
 		return r;
-	if (reply.hello_reply.version < RIVULET_PROTO_MIN ||
-	    reply.hello_reply.version > RIVULET_PROTO_MAX)
-		return rvl_lib_fail(EPROTO, "the daemon chose protocol version %u, this library speaks "
-				    "%u to %u", reply.hello_reply.version, RIVULET_PROTO_MIN,
-				    RIVULET_PROTO_MAX);
-	keep_info(c, &reply.hello_reply);
+	if (watch(c->epoll, fd)) {
+		r = rvl_lib_fail(errno, "epoll: %s", strerror(errno));
+		rvl_lib_close(fd);
+		return r;
+	}
+	c->sock = fd;
+	c->version = 0;
+	c->connection++;
+	c->epoch++;
+	c->link = RVL_LINK_GREETING;
+	r = greet(c);
+	return r ? r : -EINPROGRESS;
+}
+
+/* A side that broke the protocol would break it again. */
+static bool is_final(int error)
+{
+	return error == -EBADMSG || error == -EPROTO;
+}
+
+int rvl_client_connect(struct rivulet_client *c)
+{
+	int r;
+
+	if (c->link != RVL_LINK_DOWN)
+		return c->link == RVL_LINK_UP ? 0 : -EINPROGRESS;
+	if (is_final(c->error))
+		return rvl_session_error(c);
+	if (c->busy_until && rvl_lib_now() < c->retry_at)
+		return -EINPROGRESS;
+	r = attempt(c);
+	if (r && r != -EINPROGRESS) {
+		c->error = r;
+		snprintf(c->why, sizeof(c->why), "%s", rivulet_last_error());
+	}
+	return r;
+}
+
+/* ---- making it again in the background ---- */
+
+/* Errors that time may mend: no daemon yet, or one that has just ended. */
+static bool is_temporary(int error)
+{
+	return error == -ENOENT || error == -ECONNREFUSED || error == -ECONNRESET ||
+	       error == -ETIMEDOUT;
+}
+
+static void reconnect_step(struct rivulet_client *c)
+{
+	int64_t now = rvl_lib_now();
+	int r;
+
+	if (!c->reconnecting || c->link != RVL_LINK_DOWN || now < c->retry_at)
+		return;
+	r = rvl_client_connect(c);
+	if (!r || r == -EINPROGRESS)
+		return;
+	if (is_temporary(r) && now < c->reconnect_until) {
+		c->retry_at = now + RETRY_ABSENT;
+		return;
+	}
+	c->reconnecting = false;
+	rvl_client_changed(c);
+}
+
+int rivulet_client_connect_start(struct rivulet_client *c, int timeout_ms)
+{
+	rvl_client_pump(c);
+	if (c->link == RVL_LINK_UP)
+		return 0;
+	if (is_final(c->error))
+		return rvl_session_error(c);
+	c->reconnecting = true;
+	c->reconnect_until = rvl_deadline(timeout_ms);
+	c->retry_at = 0;
+	reconnect_step(c);
+	rvl_client_started(c);
 	return 0;
 }
 
-int rivulet_open(const char *socket, struct rivulet_client **out)
+int rivulet_client_result(const struct rivulet_client *c)
+{
+	if (c->link == RVL_LINK_UP)
+		return 0;
+	if (c->link == RVL_LINK_GREETING || c->reconnecting || c->busy_until)
+		return -EINPROGRESS;
+	return rvl_session_error(c);
+}
+
+/* ---- the loop: receive, expire, step; or wait for that ---- */
+
+void rvl_client_step(struct rivulet_client *c)
+{
+	reconnect_step(c);
+	if (c->preparing) {
+		rvl_models_step(c);
+		rvl_requests_step(c);
+	}
+}
+
+/* Sets the timer to the earliest of what only time brings. */
+void rvl_client_started(struct rivulet_client *c)
+{
+	int64_t first = rvl_session_expire(c);
+	struct itimerspec t = { 0 };
+
+	if (c->link == RVL_LINK_DOWN && (c->reconnecting || c->busy_until) && c->retry_at < first)
+		first = c->retry_at;
+	if (c->again)
+		rvl_client_notify(c);
+	if (first == c->armed)
+		return;
+	c->armed = first;
+	if (first != RVL_NEVER) {
+		t.it_value.tv_sec = first / 1000000000;
+		t.it_value.tv_nsec = first % 1000000000 + !first;
+	}
+	timerfd_settime(c->timer, TFD_TIMER_ABSTIME, &t, NULL);
+}
+
+void rvl_client_pump(struct rivulet_client *c)
+{
+	c->again = false;
+	rvl_session_receive(c);
+	rvl_session_expire(c);
+	rvl_client_step(c);
+	rvl_client_started(c);
+}
+
+int rvl_milliseconds(int64_t ns)
+{
+	int64_t ms = ns <= 0 ? 0 : ns / MS + (ns % MS != 0);
+
+	return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+bool rvl_client_poll(struct rivulet_client *c, int64_t deadline)
+{
+	struct pollfd p = { .fd = c->sock, .events = POLLIN | (c->out ? POLLOUT : 0) };
+	int64_t until = c->armed < deadline ? c->armed : deadline, now = rvl_lib_now();
+
+	if (now >= deadline)
+		return false;
+	/* Not the program's fd: what waits there for dispatch must not wake this loop. */
+	poll(&p, 1, c->again ? 0 : until == RVL_NEVER ? -1 : rvl_milliseconds(until - now));
+	rvl_client_pump(c);
+	return true;
+}
+
+int rvl_client_ready(struct rivulet_client *c, int64_t deadline)
+{
+	int r;
+
+	/* A connection that was cut while it was idle is noticed by reading from it. */
+	rvl_client_pump(c);
+	do {
+		r = rvl_client_connect(c);
+		rvl_client_started(c);
+	} while (r == -EINPROGRESS && rvl_client_poll(c, deadline));
+	return r == -EINPROGRESS ? rvl_lib_fail(ETIMEDOUT, "the daemon did not answer in time") : r;
+}
+
+int rivulet_client_wait_device(struct rivulet_client *c, int timeout_ms)
+{
+	int64_t deadline = rvl_deadline(timeout_ms);
+
+	for (;;) {
+		int64_t retry = rvl_deadline(0) + RETRY_ABSENT;
+		int r;
+
+		rvl_client_pump(c);
+		r = rvl_client_connect(c);
+		rvl_client_started(c);
+		if (!r && c->info.present)
+			return 0;
+		if (r && r != -EINPROGRESS && !is_temporary(r))
+			return r;
+		if (rvl_lib_now() >= deadline)
+			return rvl_lib_fail(ETIMEDOUT, "no device in %d ms", timeout_ms);
+		rvl_client_poll(c, retry < deadline ? retry : deadline);
+	}
+}
+
+/* ---- the object ---- */
+
+static int client_new(const char *path, struct rivulet_client **out)
+{
+	struct rivulet_client *c = calloc(1, sizeof(*c));
+	int err;
+
+	if (c)
+		c->path = strdup(path);
+	if (!c || !c->path) {
+		free(c);
+		return rvl_lib_fail(ENOMEM, "out of memory");
+	}
+	c->refs = 1;
+	c->sock = -1;
+	c->out_end = &c->out;
+	c->armed = RVL_NEVER;
+	c->epoll = epoll_create1(EPOLL_CLOEXEC);
+	c->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	c->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (c->epoll < 0 || c->event < 0 || c->timer < 0 || watch(c->epoll, c->event) ||
+	    watch(c->epoll, c->timer)) {
+		err = errno;
+		rivulet_client_unref(c);
+		return rvl_lib_fail(err, "epoll: %s", strerror(err));
+	}
+	*out = c;
+	return 0;
+}
+
+int rivulet_open_start(const char *socket, struct rivulet_client **out)
 {
 	struct rivulet_client *c = NULL;
-	int fd = -1, r;
+	int r;
 
 	if (!socket)
 		socket = secure_getenv(RIVULET_SOCKET_ENV);
 	if (!socket || !*socket)
 		socket = RIVULET_SOCKET_PATH;
-	r = connect_to(socket, &fd);
-	if (!r)
-		r = client_new(fd, socket, &c);
+	r = client_new(socket, &c);
 	if (r)
 		return r;
-	r = hello(c);
+	r = rvl_client_connect(c);
+	if (r && r != -EINPROGRESS) {
+		rivulet_client_unref(c);
+		return r;
+	}
+	rvl_client_started(c);
+	*out = c;
+	return 0;
+}
+
+int rivulet_open(const char *socket, struct rivulet_client **out)
+{
+	struct rivulet_client *c;
+	int r = rivulet_open_start(socket, &c);
+
+	if (r)
+		return r;
+	r = rvl_client_ready(c, rvl_deadline(RVL_CALL_TIMEOUT));
 	if (r) {
 		rivulet_client_unref(c);
 		return r;
 	}
 	*out = c;
 	return 0;
-}
-
-static bool was_cut(const struct rivulet_client *c)
-{
-	return c->lost == -ECONNRESET || c->lost == -EPIPE;
-}
-
-/* The new socket takes the place of the old one, also in what the caller polls. */
-static int replace_socket(struct rivulet_client *c)
-{
-	int fd, r = connect_to(c->path, &fd);
-
-	if (r)
-		return r;
-	if (add(c->epoll, fd)) {
-		r = rvl_lib_fail(errno, "epoll: %s", strerror(errno));
-		rvl_lib_close(fd);
-		return r;
-	}
-	rvl_lib_close(c->sock);
-	c->sock = fd;
-	c->lost = 0;
-	c->version = 0;
-	c->connection++;
-	c->epoch++;
-	return 0;
-}
-
-int rvl_client_revive(struct rivulet_client *c)
-{
-	int r = 0;
-
-	/* A connection that was cut while nothing was asked of it has not said so yet. */
-	if (!c->lost)
-		rvl_session_pump(c, 0);
-	if (!c->lost)
-		return 0;
-	if (!was_cut(c))
-		return rvl_session_close(c, c->lost, c->why);
-	r = replace_socket(c);
-	r = r ? r : hello(c);
-	/* Half greeted is not connected. */
-	if (r && !c->lost)
-		rvl_session_close(c, -ECONNRESET, "the daemon did not answer HELLO");
-	return r;
-}
-
-/* Errors that time may mend: no daemon yet, or one that just went. */
-static bool may_come(int error)
-{
-	return error == -ENOENT || error == -ECONNREFUSED || error == -ECONNRESET ||
-	       error == -EPIPE || error == -ETIMEDOUT;
-}
-
-int rivulet_client_wait_device(struct rivulet_client *c, int timeout_ms)
-{
-	int64_t deadline = timeout_ms < 0 ? INT64_MAX : rvl_lib_now() + timeout_ms * 1000000ll;
-
-	for (;;) {
-		int64_t left = deadline == INT64_MAX ? RVL_RETRY_MS :
-			       (deadline - rvl_lib_now() + 999999) / 1000000;
-		int r = rvl_client_revive(c);
-
-		if (!r && c->info.present)
-			return 0;
-		if (r && !may_come(r))
-			return r;
-		if (left <= 0)
-			return rvl_lib_fail(ETIMEDOUT, "no device in %d ms", timeout_ms);
-		left = left < RVL_RETRY_MS ? left : RVL_RETRY_MS;
-		if (r)
-			poll(NULL, 0, (int)left);
-		else
-			rvl_session_pump(c, (int)left);
-	}
 }
 
 struct rivulet_client *rivulet_client_ref(struct rivulet_client *c)
@@ -222,9 +411,10 @@ struct rivulet_client *rivulet_client_unref(struct rivulet_client *c)
 {
 	if (!c || --c->refs)
 		return NULL;
-	rvl_lib_close(c->sock);
+	rvl_session_drop(c);
 	rvl_lib_close(c->epoll);
 	rvl_lib_close(c->event);
+	rvl_lib_close(c->timer);
 	free(c->path);
 	free(c);
 	return NULL;
@@ -235,111 +425,48 @@ int rivulet_client_fd(const struct rivulet_client *c)
 	return c->epoll;
 }
 
-static void deliver_level(struct rivulet_client *c)
+/* ---- dispatch ---- */
+
+static void deliver_state(struct rivulet_client *c)
 {
 	struct rivulet_level_state l = c->level;
+	bool changed = c->changed, level = c->level_changed;
 
-	if (!c->level_untold)
-		return;
-	c->level_untold = false;
-	if (c->on_level)
+	c->changed = c->level_changed = false;
+	if (changed && c->on_change)
+		c->on_change(c, c->on_change_data);
+	if (level && c->on_level)
 		c->on_level(c, &l, c->on_level_data);
 }
 
 int rivulet_client_dispatch(struct rivulet_client *c)
 {
-	int r = rvl_session_pump(c, 0), n;
+	uint64_t expirations;
+	eventfd_t unused;
+	int n, r;
 
+	eventfd_read(c->event, &unused);
+	if (read(c->timer, &expirations, sizeof(expirations)) > 0)
+		c->armed = RVL_NEVER;
+	rvl_client_pump(c);
 	rivulet_client_ref(c);
-	deliver_level(c);
-	n = rvl_request_deliver(c);
+	deliver_state(c);
+	n = rvl_models_deliver(c);
+	n += rvl_requests_deliver(c);
+	r = rivulet_client_result(c);
 	rivulet_client_unref(c);
+	/* Runs that a closed connection ended are reported first; the next call says why. */
+	return n || !r || r == -EINPROGRESS ? n : r;
+}
 
-	/* The runs that a lost connection ended are told first; the next call says why. */
-	return r < 0 && !n ? r : n;
+void rivulet_client_on_change(struct rivulet_client *c,
+			      void (*fn)(struct rivulet_client *c, void *data), void *data)
+{
+	c->on_change = fn;
+	c->on_change_data = data;
 }
 
 int rivulet_client_info(const struct rivulet_client *c, struct rivulet_daemon_info *info)
 {
 	return RVL_WRITE(info, &c->info, rivulet_daemon_info, board);
-}
-
-int rivulet_client_level(const struct rivulet_client *c, struct rivulet_level_state *out)
-{
-	if (!c->have_level)
-		return rvl_lib_fail(ENODATA, "the daemon told no level: it has no device, or no policy");
-	return RVL_WRITE(out, &c->level, rivulet_level_state, hz);
-}
-
-void rivulet_client_on_level(struct rivulet_client *c,
-			     void (*fn)(struct rivulet_client *c, const struct rivulet_level_state *l,
-					void *data), void *data)
-{
-	c->on_level = fn;
-	c->on_level_data = data;
-	c->level_untold = c->level_untold && fn;
-}
-
-static void keep_policy(const struct rivulet_msg_policy_reply *p, struct rivulet_policy_state *out)
-{
-	*out = (struct rivulet_policy_state) { .size = sizeof(*out), .mode = p->mode, .fixed = p->fixed,
-		.source = p->source, .flags = p->flags, .level = p->level, .levels = p->levels,
-		.reason = p->reason, .allowed = p->allowed, .charge = p->charge,
-		.drain = p->drain, .temperature = p->temperature, .hysteresis = p->hysteresis,
-		.reserve = p->reserve, .used = p->used, .dwell = p->dwell, .changed = p->changed };
-	_Static_assert(sizeof(out->use) == sizeof(p->use) && sizeof(out->hz) == sizeof(p->hz),
-		       "arrays of levels");
-	memcpy(out->use, p->use, sizeof(out->use));
-	memcpy(out->threshold, p->threshold, sizeof(out->threshold));
-	memcpy(out->hz, p->hz, sizeof(out->hz));
-	memcpy(out->residency, p->residency, sizeof(out->residency));
-	memcpy(out->entries, p->entries, sizeof(out->entries));
-}
-
-int rivulet_client_policy(struct rivulet_client *c, uint32_t mode, uint32_t level,
-			  struct rivulet_policy_state *out)
-{
-	struct rivulet_policy_state state;
-	union rivulet_packet req, reply;
-	int r;
-
-	/* A daemon that does not know the request would end the connection. */
-	if (!(c->info.features & RIVULET_FEATURE_POLICY))
-		return rvl_lib_fail(EOPNOTSUPP, "this daemon has no power policy");
-	rvl_session_init(c, &req, RIVULET_MSG_POLICY);
-	req.policy.mode = mode;
-	req.policy.level = level;
-	r = rvl_session_call(c, &req, -1, RVL_CALL_TIMEOUT, &reply, NULL);
-	if (r)
-		return r;
-	if (reply.policy_reply.levels > RIVULET_LEVELS ||
-	    reply.policy_reply.used > RIVULET_LEVELS || reply.policy_reply.level >= RIVULET_LEVELS)
-		return rvl_session_close(c, -EBADMSG, "a policy with more levels than there are");
-	keep_policy(&reply.policy_reply, &state);
-	return out ? RVL_WRITE(out, &state, rivulet_policy_state, entries) : 0;
-}
-
-int rivulet_client_ping(struct rivulet_client *c, int timeout_ms)
-{
-	union rivulet_packet req;
-	int r = rvl_client_revive(c);
-
-	if (r)
-		return r;
-	rvl_session_init(c, &req, RIVULET_MSG_PING);
-	return rvl_session_call(c, &req, -1, timeout_ms, NULL, NULL);
-}
-
-int rivulet_client_status(struct rivulet_client *c, int *fd, uint64_t *size)
-{
-	union rivulet_packet req, reply;
-	int r = rvl_client_revive(c);
-
-	if (r)
-		return r;
-	rvl_session_init(c, &req, RIVULET_MSG_STATUS);
-	r = rvl_session_call(c, &req, -1, RVL_CALL_TIMEOUT, &reply, fd);
-	if (!r)
-		*size = reply.status_reply.size;
-	return r;
 }

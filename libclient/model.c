@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Models: a sealed memfd to the daemon, its tensors back. */
+/* Models: a sealed memfd to the daemon, the properties of its tensors back; again when that is needed. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "model.h"
@@ -13,7 +12,8 @@
 
 #define LOAD_TIMEOUT 120000
 #define MAX_GRAPH_IO 65536u
-#define COPY_PIECE (1u << 20)
+
+/* ---- what the daemon says about a model ---- */
 
 /* A tensor that the daemon described is believed only if its size is what shape and type say. */
 static int check_tensor(const struct rivulet_msg_tensor_reply *t)
@@ -31,45 +31,172 @@ static int check_tensor(const struct rivulet_msg_tensor_reply *t)
 	return size == t->size ? 0 : -EBADMSG;
 }
 
-static int fetch_tensor(struct rivulet_model *m, uint32_t index)
+static void keep_tensor(struct rvl_model_tensor *t, bool output,
+			const struct rivulet_msg_tensor_reply *r)
 {
-	struct rvl_model_tensor *t = &m->tensor[index];
-	union rivulet_packet req, reply;
-	bool output = index >= m->inputs;
-	int r;
-
-	rvl_session_init(m->client, &req, RIVULET_MSG_TENSOR);
-	req.tensor.model = m->id;
-	req.tensor.dir = output ? RIVULET_DIR_OUTPUT : RIVULET_DIR_INPUT;
-	req.tensor.index = output ? index - m->inputs : index;
-	r = rvl_session_call(m->client, &req, -1, RVL_CALL_TIMEOUT, &reply, NULL);
-	if (r)
-		return r;
-	if (check_tensor(&reply.tensor_reply))
-		return rvl_session_close(m->client, -EBADMSG, "a tensor that contradicts itself");
-	memcpy(t->name, reply.tensor_reply.name, sizeof(t->name));
-	t->info = (struct rivulet_tensor_info) { .size = sizeof(t->info), .name = t->name, .output = output,
-		.dtype = reply.tensor_reply.dtype, .ndim = reply.tensor_reply.ndim,
-		.bytes = reply.tensor_reply.size, .scale = reply.tensor_reply.scale,
-		.zero_point = reply.tensor_reply.zero_point };
-	memcpy(t->info.dim, reply.tensor_reply.dim, sizeof(t->info.dim));
-	return 0;
+	memcpy(t->name, r->name, sizeof(t->name));
+	t->info = (struct rivulet_tensor_info) { .size = sizeof(t->info), .name = t->name,
+		.output = output, .dtype = r->dtype, .ndim = r->ndim, .bytes = r->size,
+		.scale = r->scale, .zero_point = r->zero_point };
+	memcpy(t->info.dim, r->dim, sizeof(t->info.dim));
 }
 
 static void keep_model_info(struct rivulet_model *m, const struct rivulet_msg_load_reply *r)
 {
-	m->info = (struct rivulet_model_info) { .npu_steps = r->npu_steps,
+	m->info = (struct rivulet_model_info) { .size = sizeof(m->info), .npu_steps = r->npu_steps,
 		.cpu_steps = r->cpu_steps, .cached = r->cached, .program_size = r->program_size,
 		.arena_size = r->arena_size, .compile_ns = r->compile_ns, .macs = r->macs,
 		.cycles = r->cycles, .expected_ns = r->expected_ns };
 	memcpy(m->info.hash, r->hash, sizeof(m->info.hash));
 }
 
-static void forget_id(struct rivulet_model *m)
+/* ---- the end of a load ---- */
+
+static void finish(struct rivulet_model *m, int result, const char *text)
+{
+	m->loading = false;
+	m->client->preparing--;
+	m->result = result;
+	m->undelivered = true;
+	snprintf(m->error, sizeof(m->error), "%s", text);
+	rvl_client_notify(m->client);
+}
+
+/* Ends the first load, or what waits for a later one. */
+static void failed(struct rivulet_model *m, int error)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text), "%s", rivulet_last_error());
+	if (m->loading)
+		finish(m, error, text);
+	rvl_requests_model_failed(m, error, text);
+}
+
+void rvl_models_closed(struct rivulet_client *c, int error)
+{
+	for (struct rivulet_model *m = c->models; m; m = m->next)
+		if (m->loading)
+			finish(m, error, c->why);
+}
+
+/* ---- the requests of a load, one after the other ---- */
+
+static void tensor_done(struct rvl_call *call, int result, union rivulet_packet *reply, int fd)
+{
+	struct rivulet_model *m = call->owner;
+
+	rvl_lib_close(fd);
+	if (result) {
+		failed(m, result);
+	} else if (check_tensor(&reply->tensor_reply)) {
+		rvl_session_close(m->client, -EBADMSG, "the daemon described an impossible tensor");
+	} else {
+		keep_tensor(&m->tensor[m->described], m->described >= m->inputs, &reply->tensor_reply);
+		m->described++;
+	}
+}
+
+static int ask_tensor(struct rivulet_model *m)
+{
+	bool output = m->described >= m->inputs;
+	union rivulet_packet req;
+	int r;
+
+	rvl_session_init(m->client, &req, RIVULET_MSG_TENSOR);
+	req.tensor.model = m->id;
+	req.tensor.dir = output ? RIVULET_DIR_OUTPUT : RIVULET_DIR_INPUT;
+	req.tensor.index = output ? m->described - m->inputs : m->described;
+	m->call.done = tensor_done;
+	r = rvl_call_start(m->client, &m->call, &req, -1, RVL_CALL_TIMEOUT);
+	return r ? r : -EINPROGRESS;
+}
+
+/* The number of tensors is known after the first load, and stays. */
+static bool take_counts(struct rivulet_model *m, const struct rivulet_msg_load_reply *r)
+{
+	const char *why = NULL;
+
+	if (r->inputs > MAX_GRAPH_IO || r->outputs > MAX_GRAPH_IO)
+		why = "the model has too many tensors";
+	else if (m->tensor && (m->inputs != r->inputs || m->count != r->inputs + r->outputs))
+		why = "the model has other tensors than when it was loaded before";
+	if (why) {
+		rvl_session_close(m->client, -EBADMSG, why);
+		return false;
+	}
+	m->inputs = r->inputs;
+	m->count = r->inputs + r->outputs;
+	if (!m->tensor)
+		m->tensor = calloc(m->count + 1, sizeof(*m->tensor));
+	if (m->tensor)
+		return true;
+	rvl_lib_fail(ENOMEM, "out of memory");
+	failed(m, -ENOMEM);
+	return false;
+}
+
+static void load_done(struct rvl_call *call, int result, union rivulet_packet *reply, int fd)
+{
+	struct rivulet_model *m = call->owner;
+
+	if (result) {
+		failed(m, result);
+		return;
+	}
+	rvl_lib_close(m->program);
+	m->program = fd;
+	if (!take_counts(m, &reply->load_reply))
+		return;
+	m->id = reply->load_reply.model;
+	m->connection = m->client->connection;
+	m->generation++;
+	keep_model_info(m, &reply->load_reply);
+}
+
+static int ask_load(struct rivulet_model *m)
+{
+	union rivulet_packet req;
+	int r;
+
+	rvl_session_init(m->client, &req, RIVULET_MSG_LOAD);
+	m->load.h = req.h;
+	req.load = m->load;
+	m->call.done = load_done;
+	r = rvl_call_start(m->client, &m->call, &req, m->file.memfd, m->timeout_ms);
+	return r ? r : -EINPROGRESS;
+}
+
+static bool is_loaded(const struct rivulet_model *m)
+{
+	return m->id && m->connection == m->client->connection;
+}
+
+int rvl_model_ready(struct rivulet_model *m)
+{
+	int r = rvl_client_connect(m->client);
+
+	if (r)
+		return r;
+	if (m->call.active)
+		return -EINPROGRESS;
+	if (is_loaded(m))
+		return m->described < m->count ? ask_tensor(m) : 0;
+	if (m->file.size > m->client->info.max_model)
+		return rvl_lib_fail(EFBIG, "%s: %llu bytes; the daemon takes 1 to %llu", m->load.name,
+				    (unsigned long long)m->file.size,
+				    (unsigned long long)m->client->info.max_model);
+	r = rvl_file_continue(&m->file);
+	if (r == -EINPROGRESS)
+		m->client->again = true;
+	return r ? r : ask_load(m);
+}
+
+static void unload(struct rivulet_model *m)
 {
 	union rivulet_packet req;
 
-	if (m->id && !m->client->lost && m->connection == m->client->connection) {
+	if (is_loaded(m) && m->client->link == RVL_LINK_UP) {
 		rvl_session_init(m->client, &req, RIVULET_MSG_UNLOAD);
 		req.model.model = m->id;
 		rvl_session_post(m->client, &req, -1);
@@ -77,65 +204,48 @@ static void forget_id(struct rivulet_model *m)
 	m->id = 0;
 }
 
-/* The daemon has the model; what does it say of its tensors? */
-static int describe(struct rivulet_model *m, const struct rivulet_msg_load_reply *r)
+void rvl_model_reload(struct rivulet_model *m)
 {
-	int e = 0;
-
-	if (r->inputs > MAX_GRAPH_IO || r->outputs > MAX_GRAPH_IO)
-		return rvl_session_close(m->client, -EBADMSG, "a model of too many tensors");
-	m->inputs = r->inputs;
-	m->count = r->inputs + r->outputs;
-	m->tensor = calloc(m->count + 1, sizeof(*m->tensor));
-	if (!m->tensor)
-		return rvl_lib_fail(ENOMEM, "out of memory");
-	for (uint32_t i = 0; !e && i < m->count; i++)
-		e = fetch_tensor(m, i);
-	return e;
+	unload(m);
 }
 
-/* LOAD as it was asked for, for the first time or again. */
-static int load(struct rivulet_model *m)
+void rvl_models_step(struct rivulet_client *c)
 {
-	struct rivulet_client *c = m->client;
-	union rivulet_packet req, reply;
-	int program, r;
+	for (struct rivulet_model *m = c->models; m; m = m->next) {
+		int r = m->loading ? rvl_model_ready(m) : -EINPROGRESS;
 
-	rvl_session_init(c, &req, RIVULET_MSG_LOAD);
-	m->load.h = req.h;
-	req.load = m->load;
-	r = rvl_session_call(c, &req, m->file, m->timeout_ms, &reply, &program);
-	if (r) {
-		rvl_lib_close(program);
-		return r;
+		/* A step that closed the connection has ended the load already. */
+		if (r != -EINPROGRESS && m->loading)
+			finish(m, r, r ? rivulet_last_error() : "");
 	}
-	rvl_lib_close(m->program);
-	m->program = program;
-	m->id = reply.load_reply.model;
-	m->connection = c->connection;
-	if (!m->tensor)
-		r = describe(m, &reply.load_reply);
-	else if (m->inputs != reply.load_reply.inputs ||
-		 m->count != m->inputs + reply.load_reply.outputs)
-		r = rvl_session_close(c, -EBADMSG, "a model loaded again has other tensors");
-	keep_model_info(m, &reply.load_reply);
-	return r;
 }
 
-int rvl_model_ready(struct rivulet_model *m, bool anew)
+int rvl_models_deliver(struct rivulet_client *c)
 {
-	int r = rvl_client_revive(m->client);
+	struct rivulet_model *m = c->models;
+	int n = 0;
 
-	if (r || (m->id && !anew && m->connection == m->client->connection))
-		return r;
-	forget_id(m);
-	return load(m);
+	/* A callback may release any model: look from the start again after each. */
+	while (m) {
+		if (!m->undelivered) {
+			m = m->next;
+			continue;
+		}
+		m->undelivered = false;
+		n++;
+		if (m->done) {
+			m->done(m, m->data);
+			m = c->models;
+		}
+	}
+	return n;
 }
 
-static void fill_load(struct rivulet_model *m, uint64_t size, const char *name,
-		      const struct rivulet_load_options *o)
+/* ---- starting and waiting ---- */
+
+static void fill_load(struct rivulet_model *m, const char *name, const struct rivulet_load_options *o)
 {
-	m->load.size = size;
+	m->load.size = m->file.size;
 	m->load.batch = o->batch;
 	m->load.symbol = o->symbol;
 	m->load.flags = (o->program ? RIVULET_LOAD_PROGRAM : 0) |
@@ -145,141 +255,128 @@ static void fill_load(struct rivulet_model *m, uint64_t size, const char *name,
 	m->timeout_ms = o->timeout_ms ? (int)o->timeout_ms : LOAD_TIMEOUT;
 }
 
-/* Seals and sends a memfd, which is taken in any case. */
-static int load_sealed(struct rivulet_client *c, int fd, uint64_t size, const char *name,
-		       const struct rivulet_load_options *opts, struct rivulet_model **out)
+/* Takes the file in any case. */
+static int start(struct rivulet_client *c, struct rvl_file *file, const char *name,
+		 const struct rivulet_load_options *o, struct rivulet_model **out)
 {
 	struct rivulet_model *m = calloc(1, sizeof(*m));
-	struct rivulet_load_options o;
 	int r;
 
 	if (!m) {
-		rvl_lib_close(fd);
+		rvl_file_close(file);
 		return rvl_lib_fail(ENOMEM, "out of memory");
 	}
 	m->refs = 1;
 	m->client = rivulet_client_ref(c);
-	m->file = fd;
+	m->next = c->models;
+	c->models = m;
+	m->file = *file;
 	m->program = -1;
-	r = RVL_READ(&o, opts, rivulet_load_options, timeout_ms);
-	fill_load(m, size, name, &o);
-	if (r)
-		goto out;
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL))
-		r = rvl_lib_fail(errno, "sealing a memfd: %s", strerror(errno));
-	else
-		r = rvl_model_ready(m, true);
-out:
-	if (r) {
+	m->call.owner = m;
+	m->result = -EINPROGRESS;
+	fill_load(m, name, o);
+	rvl_client_pump(c);
+	r = rvl_model_ready(m);
+	if (r != -EINPROGRESS) {
 		rivulet_model_unref(m);
 		return r;
 	}
+	m->loading = true;
+	c->preparing++;
+	rvl_client_started(c);
 	*out = m;
 	return 0;
 }
 
-static int new_memfd(struct rivulet_client *c, uint64_t size, const char *name, int *out)
+int rivulet_model_load_start(struct rivulet_client *c, const char *path,
+			     const struct rivulet_load_options *opts, struct rivulet_model **out)
 {
-	int fd;
+	const char *base = strrchr(path, '/');
+	struct rivulet_load_options o;
+	struct rvl_file f;
+	int r = RVL_READ(&o, opts, rivulet_load_options, timeout_ms);
 
-	if (!size || size > c->info.max_model)
-		return rvl_lib_fail(size ? EFBIG : EINVAL, "%s: %llu bytes; the daemon takes 1 to %llu",
-				    name, (unsigned long long)size,
-				    (unsigned long long)c->info.max_model);
-	fd = memfd_create("rivulet-model", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0)
-		return rvl_lib_fail(errno, "memfd: %s", strerror(errno));
-	*out = fd;
-	return 0;
+	r = r ? r : rvl_file_open(&f, path);
+	return r ? r : start(c, &f, base ? base + 1 : path, &o, out);
 }
 
-static int write_all(int fd, const void *data, size_t size)
+int rivulet_model_load_memory_start(struct rivulet_client *c, const void *data, size_t size,
+				    const struct rivulet_load_options *opts,
+				    struct rivulet_model **out)
 {
-	const char *p = data;
+	struct rivulet_load_options o;
+	struct rvl_file f;
+	int r = RVL_READ(&o, opts, rivulet_load_options, timeout_ms);
 
-	while (size) {
-		ssize_t n = write(fd, p, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return rvl_lib_fail(errno, "writing a memfd: %s", strerror(errno));
-		p += n;
-		size -= (size_t)n;
-	}
-	return 0;
+	r = r ? r : rvl_file_memory(&f, data, size);
+	return r ? r : start(c, &f, "model", &o, out);
 }
 
-int rivulet_model_load_memory(struct rivulet_client *c, const void *data, size_t size,
-			      const struct rivulet_load_options *opts, struct rivulet_model **out)
+int rivulet_model_wait(struct rivulet_model *m, int timeout_ms)
 {
-	int fd = -1, r = new_memfd(c, size, "model", &fd);
+	int64_t deadline = rvl_deadline(timeout_ms);
 
-	if (r)
-		return r;
-	r = write_all(fd, data, size);
-	if (r) {
-		rvl_lib_close(fd);
-		return r;
+	while (m->loading && rvl_client_poll(m->client, deadline))
+		;
+	if (m->loading)
+		return rvl_lib_fail(ETIMEDOUT, "the model is not loaded after %d ms", timeout_ms);
+	if (m->undelivered) {
+		m->undelivered = false;
+		if (m->done)
+			m->done(m, m->data);
 	}
-	return load_sealed(c, fd, size, "model", opts, out);
+	return m->result ? rvl_lib_fail(-m->result, "%s", m->error) : 0;
 }
 
-/* Copies exactly @size bytes; a file that shrinks meanwhile is an error, not a short model. */
-static int copy_file(int from, int to, uint64_t size, const char *path)
+/* The blocking forms: what was started is waited for, and released when it failed. */
+static int complete(int r, struct rivulet_model *m, struct rivulet_model **out)
 {
-	char *piece = malloc(COPY_PIECE);
-	int r = piece ? 0 : rvl_lib_fail(ENOMEM, "out of memory");
-
-	while (!r && size) {
-		ssize_t n = read(from, piece, size < COPY_PIECE ? size : COPY_PIECE);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			r = rvl_lib_fail(n ? errno : EIO, "%s: %s", path,
-					 n ? strerror(errno) : "the file became shorter");
-		else
-			r = write_all(to, piece, (size_t)n);
-		size -= r ? 0 : (uint64_t)n;
-	}
-	free(piece);
-	return r;
-}
-
-static int copy_to_memfd(struct rivulet_client *c, const char *path, int *out, uint64_t *size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat st;
-	int mem = -1, r;
-
-	if (fd < 0 || fstat(fd, &st)) {
-		rvl_lib_close(fd);
-		return rvl_lib_fail(errno, "%s: %s", path, strerror(errno));
-	}
-	if (!S_ISREG(st.st_mode))
-		r = rvl_lib_fail(EINVAL, "%s: not a regular file", path);
-	else
-		r = new_memfd(c, (uint64_t)st.st_size, path, &mem);
+	r = r ? r : rivulet_model_wait(m, -1);
 	if (!r) {
-		r = copy_file(fd, mem, (uint64_t)st.st_size, path);
-		if (r)
-			rvl_lib_close(mem);
+		*out = m;
+	} else if (m) {
+		char text[512];
+
+		snprintf(text, sizeof(text), "%s", rivulet_last_error());
+		rivulet_model_unref(m);
+		rvl_lib_fail(-r, "%s", text);
 	}
-	rvl_lib_close(fd);
-	*out = r ? -1 : mem;
-	*size = (uint64_t)st.st_size;
 	return r;
 }
 
 int rivulet_model_load(struct rivulet_client *c, const char *path,
 		       const struct rivulet_load_options *opts, struct rivulet_model **out)
 {
-	const char *base = strrchr(path, '/');
-	uint64_t size = 0;
-	int fd = -1, r = copy_to_memfd(c, path, &fd, &size);
+	struct rivulet_model *m = NULL;
+	int r = rivulet_model_load_start(c, path, opts, &m);
 
-	return r ? r : load_sealed(c, fd, size, base ? base + 1 : path, opts, out);
+	return complete(r, m, out);
+}
+
+int rivulet_model_load_memory(struct rivulet_client *c, const void *data, size_t size,
+			      const struct rivulet_load_options *opts, struct rivulet_model **out)
+{
+	struct rivulet_model *m = NULL;
+	int r = rivulet_model_load_memory_start(c, data, size, opts, &m);
+
+	return complete(r, m, out);
+}
+
+int rivulet_model_result(const struct rivulet_model *m)
+{
+	return m->result;
+}
+
+const char *rivulet_model_error(const struct rivulet_model *m)
+{
+	return m->error;
+}
+
+void rivulet_model_on_loaded(struct rivulet_model *m,
+			     void (*fn)(struct rivulet_model *m, void *data), void *data)
+{
+	m->done = fn;
+	m->data = data;
 }
 
 struct rivulet_model *rivulet_model_ref(struct rivulet_model *m)
@@ -291,16 +388,26 @@ struct rivulet_model *rivulet_model_ref(struct rivulet_model *m)
 
 struct rivulet_model *rivulet_model_unref(struct rivulet_model *m)
 {
+	struct rivulet_model **p;
+
 	if (!m || --m->refs)
 		return NULL;
-	forget_id(m);
+	for (p = &m->client->models; *p != m; p = &(*p)->next)
+		;
+	*p = m->next;
+	if (m->loading)
+		m->client->preparing--;
+	rvl_call_drop(m->client, &m->call);
+	unload(m);
 	rvl_lib_close(m->program);
-	rvl_lib_close(m->file);
+	rvl_file_close(&m->file);
 	rivulet_client_unref(m->client);
 	free(m->tensor);
 	free(m);
 	return NULL;
 }
+
+/* ---- properties ---- */
 
 int rivulet_model_info(const struct rivulet_model *m, struct rivulet_model_info *info)
 {
@@ -309,25 +416,25 @@ int rivulet_model_info(const struct rivulet_model *m, struct rivulet_model_info 
 
 uint32_t rivulet_model_inputs(const struct rivulet_model *m)
 {
-	return m->inputs;
+	return m->result ? 0 : m->inputs;
 }
 
 uint32_t rivulet_model_outputs(const struct rivulet_model *m)
 {
-	return m->count - m->inputs;
+	return m->result ? 0 : m->count - m->inputs;
 }
 
 int rivulet_model_tensor(const struct rivulet_model *m, uint32_t index,
 			 struct rivulet_tensor_info *info)
 {
-	if (index >= m->count)
-		return rvl_lib_fail(ERANGE, "tensor %u of %u", index, m->count);
+	if (m->result || index >= m->count)
+		return rvl_lib_fail(ERANGE, "tensor %u of %u", index, m->result ? 0 : m->count);
 	return RVL_WRITE(info, &m->tensor[index].info, rivulet_tensor_info, zero_point);
 }
 
 int rivulet_model_find(const struct rivulet_model *m, const char *name)
 {
-	for (uint32_t i = 0; i < m->count; i++)
+	for (uint32_t i = 0; !m->result && i < m->count; i++)
 		if (!strcmp(m->tensor[i].name, name))
 			return (int)i;
 	return rvl_lib_fail(ENOENT, "the model has no input or output \"%s\"", name);

@@ -231,66 +231,113 @@ int rivulet_job_from_step(const void *program, uint32_t step,
 /*
  * ---- the daemon ----
  *
- * It may be restarted, and the device pulled out and plugged in, under an open client. What is under way ends,
- * once, with -ECONNRESET or -ENODEV and a line; whatever is called next works again as soon as it can: the
- * library connects anew, loads its models again (it keeps their files in memory), opens its requests on the
- * device that is there and binds what is bound to them. Until then calls say why not: -ENOENT or -ECONNREFUSED
- * without a daemon, -ENODEV without a device; rivulet_client_wait_device() waits. Only a buffer of a device that
- * is gone cannot be bound again: -ENODEV names the tensor, which needs a new one. A connection on which one side
- * broke the protocol is not made anew: -EBADMSG, -EPROTO.
+ * Blocking. rivulet_open(), rivulet_model_load(), rivulet_model_load_memory(), rivulet_model_wait(),
+ * rivulet_request_run(), rivulet_request_prepare(), rivulet_request_wait(), rivulet_request_wait_any(),
+ * rivulet_client_ping(), rivulet_client_status(), rivulet_client_policy() and rivulet_client_wait_device()
+ * wait for the daemon. No other function does. The functions called _start() begin an operation, return 0, and
+ * leave its result to _result(), to a callback from rivulet_client_dispatch(), or to _wait(). An error that is
+ * known at once is returned by _start() itself, and nothing is called back then.
+ *
+ * Reconnection. The daemon may be restarted, and the device removed and added, under an open client. An
+ * operation under way then ends, once, with -ECONNRESET or -ENODEV. Every later call connects again where that is
+ * needed; requests load their model again (its file is kept in memory), open an instance on the device that is
+ * present, and bind the same memory. While there is no daemon, calls fail with -ENOENT or -ECONNREFUSED; without a
+ * device runs fail with -ENODEV. A buffer of a removed device cannot be bound again: -ENODEV names the tensor, which
+ * needs another buffer. After a violation of the protocol (-EBADMSG, -EPROTO) the client does not connect again.
+ *
+ * Errors of every call that talks to the daemon, besides those it lists: -ENOENT and -ECONNREFUSED: no daemon
+ * listens on the socket; -EACCES: this user may not connect; -ECONNRESET: the daemon ended the connection;
+ * -ETIMEDOUT: no answer in 30 s or in the time given; -EPROTO: no common protocol version; -EBADMSG: the daemon
+ * sent a malformed message; -EDQUOT: a limit of rivuletd.conf(5) for this user, named in the text.
  */
 
 /**
- * rivulet_open() - connect to the daemon and agree on a protocol version
+ * rivulet_open() - connect to the daemon and agree on a protocol version; blocks
  * @socket: path, or NULL for $RIVULETD_SOCKET (ignored in set-id programs), else /run/rivuletd/rivuletd.sock
- * -ENOENT or -ECONNREFUSED: no daemon; -EACCES: not for this user; -EPROTO: no common version.
+ * -ENAMETOOLONG: @socket is longer than a socket's path may be.
  */
 int rivulet_open(const char *socket, struct rivulet_client **out);
+/**
+ * rivulet_open_start() - the same without blocking
+ * rivulet_client_result() is 0 once the connection is made. The client can be used at once: operations begun
+ * before wait for the connection.
+ */
+int rivulet_open_start(const char *socket, struct rivulet_client **out);
 struct rivulet_client *rivulet_client_ref(struct rivulet_client *c);
+/** rivulet_client_unref() - models and requests keep the client they were made from */
 struct rivulet_client *rivulet_client_unref(struct rivulet_client *c);
-/** rivulet_client_fd() - one fd to poll for input; then call rivulet_client_dispatch() */
+/** rivulet_client_result() - 0: connected; -EINPROGRESS: connecting; else why there is no connection */
+int rivulet_client_result(const struct rivulet_client *c);
+/**
+ * rivulet_client_connect_start() - connect again in the background
+ * @timeout_ms: attempts are repeated every 100 ms until then; 0: one attempt; -1: no limit
+ * Its end is reported by rivulet_client_on_change() and rivulet_client_result(). Does nothing when connected. An
+ * operation connects by itself, so this is needed only to learn of the daemon's return without starting one.
+ */
+int rivulet_client_connect_start(struct rivulet_client *c, int timeout_ms);
+/**
+ * rivulet_client_fd() - one descriptor to poll for input, the same for the client's whole life
+ * When it is readable, call rivulet_client_dispatch(). Owned by the client.
+ */
 int rivulet_client_fd(const struct rivulet_client *c);
 /**
- * rivulet_client_dispatch() - handle what has arrived, without blocking; calls the requests' callbacks
- * Returns the number of requests that ended, or negative while the connection is lost (-ECONNRESET, -EBADMSG):
- * every request in flight has then ended with that error. Never connects anew, which may block; others do.
+ * rivulet_client_dispatch() - handle what has arrived and call the callbacks; never blocks
+ * Returns the number of runs and loads that ended, or why there is no connection (-ECONNRESET, -EBADMSG, ...) once
+ * the ends that it caused are reported. Operations under way go on only inside dispatch and blocking calls.
  */
 int rivulet_client_dispatch(struct rivulet_client *c);
+/**
+ * rivulet_client_on_change() - @fn is called from dispatch after the connection or the device came or went
+ * rivulet_client_result() and rivulet_client_info() say what is there. NULL: no callback.
+ */
+void rivulet_client_on_change(struct rivulet_client *c,
+			      void (*fn)(struct rivulet_client *c, void *data), void *data);
 
-/** struct rivulet_daemon_info - what answers; the device fields follow hot-plug as events are dispatched */
+/** struct rivulet_daemon_info - the daemon, its device, and the limits of this user */
 struct rivulet_daemon_info {
-	size_t size;	/* sizeof(struct rivulet_daemon_info), set by the caller */
-	uint32_t protocol;	/* version agreed on */
+	size_t size;		/* sizeof(struct rivulet_daemon_info), set by the caller */
+	uint32_t protocol;	/* version agreed on; 0 before the first connection */
 	uint32_t features;	/* enum rivulet_feature */
-	bool present;		/* a device is there */
-	uint32_t levels;	/* of the device */
-	uint64_t max_model;	/* limits of this user: bytes of one model file */
+	bool present;		/* a device is present */
+	uint32_t levels;	/* voltage/frequency levels of the device */
+	uint64_t max_model;	/* bytes of one model file */
 	uint64_t max_bytes;	/* bytes of bound memory */
 	uint32_t max_models;
 	uint32_t max_requests;
-	uint32_t max_runs;
+	uint32_t max_runs;	/* queued and running */
 	char version[64];	/* of the daemon */
-	char device[64];	/* node, or sim:BOARD; "" without one */
-	char board[64];
+	char device[64];	/* node, or sim:BOARD; "" without a device */
+	char board[64];		/* "" without a device */
 };
-/** rivulet_client_info() - as known now, without asking */
+/** rivulet_client_info() - as last reported; dispatch and blocking calls keep it up to date */
 int rivulet_client_info(const struct rivulet_client *c, struct rivulet_daemon_info *info);
-/** rivulet_client_ping() - 0 when the daemon answers in @timeout_ms */
+/** rivulet_client_ping() - 0 when the daemon answers within @timeout_ms; connects where needed; blocks */
 int rivulet_client_ping(struct rivulet_client *c, int timeout_ms);
-/** struct rivulet_level_state - the voltage/frequency level that the daemon's power policy chose */
+/**
+ * rivulet_client_status() - a sealed memfd with @size bytes of JSON: daemon, device, models; blocks
+ * The descriptor is the caller's. docs/protocol.md has the keys.
+ */
+int rivulet_client_status(struct rivulet_client *c, int *fd, uint64_t *size);
+/**
+ * rivulet_client_wait_device() - wait until a daemon answers and has a device; blocks
+ * @timeout_ms: -ETIMEDOUT after that; -1: no limit. Errors that waiting cannot mend are returned at once.
+ */
+int rivulet_client_wait_device(struct rivulet_client *c, int timeout_ms);
+
+/** struct rivulet_level_state - the voltage/frequency level that the power policy chose */
 struct rivulet_level_state {
-	size_t size;	/* sizeof(struct rivulet_level_state), set by the caller */
+	size_t size;		/* sizeof(struct rivulet_level_state), set by the caller */
 	uint32_t level;
 	uint32_t reason;	/* enum rivulet_policy_reason */
 	uint32_t flags;		/* enum rivulet_policy_flag */
-	uint32_t charge;	/* of the batteries, parts per million; 0 unless the flag KNOWN is there */
+	uint32_t charge;	/* of the batteries, parts per million; 0 unless the flag KNOWN is set */
 	uint64_t hz;
 };
-/** rivulet_client_level() - as heard last, without asking; -ENODATA: the daemon has no device */
+/** rivulet_client_level() - as last reported; -ENODATA: the daemon has no device or no policy */
 int rivulet_client_level(const struct rivulet_client *c, struct rivulet_level_state *out);
 /**
- * rivulet_client_on_level() - @fn is called from dispatch when level, reserve or emergency changed;
- * NULL: none. Of several changes since the last dispatch only the last is told.
+ * rivulet_client_on_level() - @fn is called from dispatch after level, reserve or emergency changed
+ * Of several changes since the last dispatch only the last is reported. NULL: no callback.
  */
 void rivulet_client_on_level(struct rivulet_client *c,
 			     void (*fn)(struct rivulet_client *c, const struct rivulet_level_state *l,
@@ -298,155 +345,213 @@ void rivulet_client_on_level(struct rivulet_client *c,
 
 /** struct rivulet_policy_state - of the power policy; times in ns, charge in parts per million */
 struct rivulet_policy_state {
-	size_t size;	/* sizeof(struct rivulet_policy_state), set by the caller */
-	uint32_t mode, fixed;	/* enum rivulet_policy_mode; level of FIXED */
+	size_t size;		/* sizeof(struct rivulet_policy_state), set by the caller */
+	uint32_t mode;		/* enum rivulet_policy_mode */
+	uint32_t fixed;		/* level of mode FIXED */
 	uint32_t source;	/* enum rivulet_policy_source: who chose the mode */
 	uint32_t flags;		/* enum rivulet_policy_flag */
 	uint32_t level;
-	uint32_t levels;	/* of the device; 0: none, and what follows has no meaning */
+	uint32_t levels;	/* of the device; 0: no device, and the fields below mean nothing */
 	uint32_t reason;	/* enum rivulet_policy_reason */
 	uint32_t allowed;	/* bit n: every admitted model can run at level n */
-	uint32_t charge, drain;	/* drain is per second */
+	uint32_t charge;
+	uint32_t drain;		/* per second */
 	int32_t temperature;	/* millidegrees Celsius; INT32_MIN: no thermal zone */
-	uint32_t hysteresis, reserve;
-	uint32_t used;		/* levels in use, fastest first in @use */
-	uint64_t dwell;
+	uint32_t hysteresis;
+	uint32_t reserve;
+	uint32_t used;		/* number of levels in use, fastest first in @use */
+	uint64_t dwell;		/* after a change before the level may rise */
 	uint64_t changed;	/* CLOCK_MONOTONIC; 0: never */
 	uint32_t use[RIVULET_MAX_LEVELS];
-	uint32_t threshold[RIVULET_MAX_LEVELS];	/* at or below [i]: use[i + 1] */
+	uint32_t threshold[RIVULET_MAX_LEVELS];	/* at or below [i]: level use[i + 1] */
 	uint64_t hz[RIVULET_MAX_LEVELS];
 	uint64_t residency[RIVULET_MAX_LEVELS];
-	uint64_t entries[RIVULET_MAX_LEVELS];
+	uint64_t entries[RIVULET_MAX_LEVELS];	/* changes to each level */
 };
 /**
- * rivulet_client_policy() - ask for the policy's state, and first, unless @mode is 0, change its mode
- * @level: of mode FIXED, else 0. -EPERM: not for this user (PolicyUsers= of the daemon); -ERANGE: the
- * device has no such level; -EOPNOTSUPP: the daemon has no policy. @out may be NULL.
+ * rivulet_client_policy() - ask for the policy's state after changing its mode; blocks
+ * @mode: enum rivulet_policy_mode; RIVULET_POLICY_KEEP only asks. @level: of mode FIXED, else 0. @out may be NULL.
+ * -EPERM: this user may not change the mode (PolicyUsers= of the daemon); -ERANGE: the device has no such level;
+ * -EINVAL: no such mode; -EOPNOTSUPP: the daemon has no policy.
  */
 int rivulet_client_policy(struct rivulet_client *c, uint32_t mode, uint32_t level,
 			  struct rivulet_policy_state *out);
 
-/**
- * rivulet_client_wait_device() - until a daemon answers and a device is there
- * @timeout_ms: -ETIMEDOUT after that; -1: no limit. Other errors are those that waiting does not mend.
- */
-int rivulet_client_wait_device(struct rivulet_client *c, int timeout_ms);
-/** rivulet_client_status() - a memfd of @size bytes of JSON: daemon, device, models */
-int rivulet_client_status(struct rivulet_client *c, int *fd, uint64_t *size);
-
-/** struct rivulet_load_options - how to load; all zero is the default */
+/** struct rivulet_load_options - how to load a model; NULL, or all fields but size zero, is the default */
 struct rivulet_load_options {
-	size_t size;	/* sizeof(struct rivulet_load_options), set by the caller */
+	size_t size;		/* sizeof(struct rivulet_load_options), set by the caller */
 	const char *name;	/* for status and journal; NULL: the file's name */
 	bool program;		/* the file is a compiled program, not ONNX */
-	bool require_npu;	/* refuse a model with steps on the CPU */
+	bool require_npu;	/* refuse a model with steps on the CPU: -EOPNOTSUPP */
 	uint32_t batch;		/* value of a symbolic first dimension; 0: 1 */
 	uint32_t symbol;	/* value of other symbolic dimensions; 0: refuse them */
 	bool keep_program;	/* for rivulet_model_program() */
-	uint32_t timeout_ms;	/* 0: 120,000 */
+	uint32_t timeout_ms;	/* for the daemon's answer to the load; 0: 120,000 */
 };
 
 /**
- * rivulet_model_load() - compile (or find in the cache) a model on the daemon; blocks
- * @path: an ONNX file. -EINVAL and -EOPNOTSUPP carry the compiler's line about node, operator, reason.
+ * rivulet_model_load() - compile a model on the daemon, or find it in the daemon's cache; blocks
+ * @path: an ONNX file, or a program with options->program. It may change afterwards.
+ * -ENOENT: also no such file; -EINVAL: empty or not a regular file, or a malformed model; -EFBIG: above the
+ * daemon's limit; -EIO: the file shrank while it was read; -EOPNOTSUPP: an operator that is not supported;
+ * -ENODEV: the daemon has no device; -ENOEXEC: a program for another device; -E2BIG, -EFAULT: the compiler exceeded
+ * its limits or crashed. The text has the compiler's line about node, operator and reason.
  */
 int rivulet_model_load(struct rivulet_client *c, const char *path,
 		       const struct rivulet_load_options *opts, struct rivulet_model **out);
-/** rivulet_model_load_memory() - the same from memory, by a sealed memfd */
+/** rivulet_model_load_memory() - the same from @size bytes of memory, which are copied; blocks */
 int rivulet_model_load_memory(struct rivulet_client *c, const void *data, size_t size,
 			      const struct rivulet_load_options *opts, struct rivulet_model **out);
+/**
+ * rivulet_model_load_start() - begin a load; never blocks
+ * The file is copied in pieces of 1 MiB by dispatch. Until rivulet_model_result() is 0 the model has no tensors and
+ * no requests can be made of it. A load that failed stays failed; release the model and begin another.
+ */
+int rivulet_model_load_start(struct rivulet_client *c, const char *path,
+			     const struct rivulet_load_options *opts, struct rivulet_model **out);
+/** rivulet_model_load_memory_start() - the same from memory, which is copied before this returns */
+int rivulet_model_load_memory_start(struct rivulet_client *c, const void *data, size_t size,
+				    const struct rivulet_load_options *opts,
+				    struct rivulet_model **out);
+/** rivulet_model_result() - of the load: 0, -EINPROGRESS, or its negative errno */
+int rivulet_model_result(const struct rivulet_model *m);
+/** rivulet_model_error() - the line about a load that failed, or ""; valid while the model is */
+const char *rivulet_model_error(const struct rivulet_model *m);
+/** rivulet_model_wait() - wait until the load ends; its result, or -ETIMEDOUT after @timeout_ms (-1: no limit) */
+int rivulet_model_wait(struct rivulet_model *m, int timeout_ms);
+/** rivulet_model_on_loaded() - @fn is called once, from dispatch or wait, when the load ends; NULL: no callback */
+void rivulet_model_on_loaded(struct rivulet_model *m,
+			     void (*fn)(struct rivulet_model *m, void *data), void *data);
 struct rivulet_model *rivulet_model_ref(struct rivulet_model *m);
+/** rivulet_model_unref() - a load under way is given up; requests keep the model they were made from */
 struct rivulet_model *rivulet_model_unref(struct rivulet_model *m);
 
-/** struct rivulet_tensor_info - a graph input or output; @name lives as long as the model */
+/** struct rivulet_tensor_info - an input or output of a model */
 struct rivulet_tensor_info {
-	size_t size;	/* sizeof(struct rivulet_tensor_info), set by the caller */
-	const char *name;
+	size_t size;		/* sizeof(struct rivulet_tensor_info), set by the caller */
+	const char *name;	/* in the model; valid while the model is */
 	enum rivulet_dtype dtype;
 	bool output;
-	uint32_t ndim;
-	uint64_t dim[RIVULET_MAX_DIMS];
-	uint64_t bytes;		/* of the data, dense, row major */
-	float scale;		/* 0: not quantised */
+	uint32_t ndim;		/* dimensions in @dim */
+	uint64_t dim[RIVULET_MAX_DIMS];	/* ONNX's order, outermost first */
+	uint64_t bytes;		/* of the data: dense, row major, native byte order */
+	float scale;		/* value = scale * (element - zero_point); 0: not quantised */
 	int32_t zero_point;
 };
 
-/** struct rivulet_model_info - what the daemon says about a loaded model */
+/** struct rivulet_model_info - what the daemon reported about a loaded model */
 struct rivulet_model_info {
-	size_t size;	/* sizeof(struct rivulet_model_info), set by the caller */
+	size_t size;		/* sizeof(struct rivulet_model_info), set by the caller */
 	uint32_t npu_steps;
 	uint32_t cpu_steps;
-	bool cached;		/* the program was there already */
+	bool cached;		/* the program was in the daemon's cache */
 	uint64_t program_size;	/* bytes */
 	uint64_t arena_size;	/* bytes of a request besides its inputs and outputs */
 	uint64_t compile_ns;	/* 0 when cached */
 	uint64_t macs;		/* of one run */
 	uint64_t cycles;	/* of one run at the highest level, estimated */
-	uint64_t expected_ns;	/* likewise; 0: no device */
+	uint64_t expected_ns;	/* of one run at the highest level, estimated; 0: no device */
 	uint8_t hash[32];	/* SHA-256 of the file */
 };
 int rivulet_model_info(const struct rivulet_model *m, struct rivulet_model_info *info);
-/** rivulet_model_inputs(), rivulet_model_outputs() - their numbers; tensor numbers are inputs first */
+/**
+ * rivulet_model_inputs(), rivulet_model_outputs() - their numbers; 0 before the model is loaded
+ * A tensor's number counts the inputs first, then the outputs.
+ */
 uint32_t rivulet_model_inputs(const struct rivulet_model *m);
 uint32_t rivulet_model_outputs(const struct rivulet_model *m);
 /** rivulet_model_tensor() - -ERANGE when @index is inputs + outputs or more */
 int rivulet_model_tensor(const struct rivulet_model *m, uint32_t index,
 			 struct rivulet_tensor_info *info);
-/** rivulet_model_find() - number of a tensor by name, or -ENOENT */
+/** rivulet_model_find() - number of the tensor called @name, or -ENOENT */
 int rivulet_model_find(const struct rivulet_model *m, const char *name);
-/** rivulet_model_program() - a new read-only fd of the compiled program; -ENODATA without keep_program */
+/** rivulet_model_program() - a new read-only descriptor of the program, the caller's; -ENODATA without keep_program */
 int rivulet_model_program(struct rivulet_model *m, int *fd);
 
-/** rivulet_request_new() - a set of bindings of a model, run any number of times, one run at a time */
+/**
+ * rivulet_request_new() - a set of bindings of a loaded model, run any number of times, one run at a time
+ * -EINPROGRESS: the model is not loaded yet. A load that failed gives its error.
+ */
 int rivulet_request_new(struct rivulet_model *m, struct rivulet_request **out);
-/** _unref() of a request in flight cancels it; plain memory bound to it is not touched after that */
 struct rivulet_request *rivulet_request_ref(struct rivulet_request *r);
+/** rivulet_request_unref() - a run in flight is cancelled; memory bound to it is not touched afterwards */
 struct rivulet_request *rivulet_request_unref(struct rivulet_request *r);
 
-/** rivulet_bind_buffer() - zero copy: the tensor lives at @offset (multiple of 64) of a buffer */
+/*
+ * Binding gives a tensor its memory, until another call for the same tensor. It talks to nobody: the daemon is
+ * told when the request is next started or prepared, and what it refuses is that operation's error (-EPERM: a kind of
+ * file that it does not take, -EACCES: an output in read-only memory, -EINVAL: too small). All three: -ERANGE: no
+ * such tensor; -EBUSY: a run is in flight; -EINVAL: the offset is no multiple of 64.
+ */
+
+/** rivulet_bind_buffer() - zero copy: the tensor is at @offset of a buffer; the request keeps a reference */
 int rivulet_bind_buffer(struct rivulet_request *r, uint32_t tensor, struct rivulet_buffer *buf,
 			uint64_t offset);
-/** rivulet_bind_dmabuf() - zero copy: the tensor lives at @offset (multiple of 64) of a dma-buf */
+/** rivulet_bind_dmabuf() - zero copy: the tensor is at @offset of a dma-buf, which is duplicated; -EBADF: it is none */
 int rivulet_bind_dmabuf(struct rivulet_request *r, uint32_t tensor, int dmabuf, uint64_t offset);
 /**
- * rivulet_bind_memory() - plain memory of at least the tensor's size
- * Inputs are copied when the run starts, outputs when it ends; @data stays the caller's and must live till then.
+ * rivulet_bind_memory() - plain memory of @size bytes, at least the tensor's
+ * An input is copied by rivulet_request_start(), which may be given other data once it has returned; an output is
+ * copied when the run ends, before its callback. @data stays the caller's and must exist until then.
  */
 int rivulet_bind_memory(struct rivulet_request *r, uint32_t tensor, void *data, size_t size);
 
-/** struct rivulet_run_options - all zero is the default */
+/** struct rivulet_run_options - how to run; NULL, or all fields but size zero, is the default */
 struct rivulet_run_options {
-	size_t size;	/* sizeof(struct rivulet_run_options), set by the caller */
-	int64_t deadline;	/* CLOCK_MONOTONIC ns, 0: none; the daemon runs the earliest first */
+	size_t size;		/* sizeof(struct rivulet_run_options), set by the caller */
+	int64_t deadline;	/* CLOCK_MONOTONIC ns, 0: none; docs/protocol.md has the order of runs */
 	bool hard;		/* end with -ETIME at once rather than miss the deadline */
-	int32_t priority;	/* -1 low, 0 normal, 1 high (uid 0 or HighPriorityUsers= of the daemon) */
+	int32_t priority;	/* -1 low, 0 normal, 1 high: -EPERM unless HighPriorityUsers= names the user */
 	uint32_t min_accuracy;	/* least expected accuracy, parts per million; 0: any */
 };
 
-/** rivulet_request_start() - queue a run; -EBUSY while one is in flight, -EINVAL names an unbound tensor */
+/**
+ * rivulet_request_start() - begin a run; never blocks
+ * -EBUSY: one is in flight; -EINVAL: an unbound tensor, which is named, or a bad option; -E2BIG: an option that this
+ * library does not know.
+ * Results of a run: 0; -ECANCELED; -ETIME: a hard deadline cannot be met; -ENODEV: no device; -EOPNOTSUPP: no level
+ * has the accuracy asked for; -EBUSY: no level is left that all admitted models can run at; -EAGAIN: in the battery's
+ * reserve or an emergency; -EIO: the device reported a fault, which the text names.
+ */
 int rivulet_request_start(struct rivulet_request *r, const struct rivulet_run_options *opts);
-/** rivulet_request_wait() - until the run ends; its result, or -ETIMEDOUT after @timeout_ms (-1: no limit) */
+/** rivulet_request_wait() - wait until the run ends; its result, or -ETIMEDOUT after @timeout_ms (-1: no limit) */
 int rivulet_request_wait(struct rivulet_request *r, int timeout_ms);
-/** rivulet_request_run() - start and wait */
+/**
+ * rivulet_request_wait_any() - wait until one of several runs ends
+ * @requests: @count of them, of any clients; NULL entries are skipped
+ * Returns the index of the one that ended first and was not reported before; rivulet_request_result() has its
+ * result. Its callback is called. -ETIMEDOUT: none ended in @timeout_ms; -ENODATA: none is under way.
+ */
+int rivulet_request_wait_any(struct rivulet_request *const *requests, uint32_t count, int timeout_ms);
+/** rivulet_request_run() - start and wait; blocks */
 int rivulet_request_run(struct rivulet_request *r, const struct rivulet_run_options *opts);
-/** rivulet_request_cancel() - ask for the end; the run still ends, with -ECANCELED unless it was faster */
+/**
+ * rivulet_request_prepare_start() - do everything that a first run needs except running: never blocks
+ * Connects, loads the model again where needed, opens the instance and binds what is bound. Its end is reported like
+ * a run's. Optional: a run does the same.
+ */
+int rivulet_request_prepare_start(struct rivulet_request *r);
+/** rivulet_request_prepare() - the same; blocks */
+int rivulet_request_prepare(struct rivulet_request *r);
+/** rivulet_request_cancel() - ask for the end; the run ends with -ECANCELED unless it was faster. -EALREADY: no run */
 int rivulet_request_cancel(struct rivulet_request *r);
-/** rivulet_request_result() - of the last run: 0, -EINPROGRESS, or its negative errno */
+/** rivulet_request_result() - of the last run: 0, -EINPROGRESS, its negative errno, or -ENODATA before the first */
 int rivulet_request_result(const struct rivulet_request *r);
-/** rivulet_request_error() - the daemon's line about a run that failed: step, layer, fault, slot, offset; or "" */
+/** rivulet_request_error() - the line about a run that failed: step, layer, fault, slot, offset; or "" */
 const char *rivulet_request_error(const struct rivulet_request *r);
-/** rivulet_request_on_done() - @fn is called from dispatch or wait when a run ends; NULL: none */
+/** rivulet_request_on_done() - @fn is called from dispatch or wait when a run ends; NULL: no callback */
 void rivulet_request_on_done(struct rivulet_request *r,
 			     void (*fn)(struct rivulet_request *r, void *data), void *data);
 
-/** struct rivulet_run_stats - of the last run that ended well; times in ns */
+/** struct rivulet_run_stats - of the last run, if it ended well; times in ns */
 struct rivulet_run_stats {
-	size_t size;	/* sizeof(struct rivulet_run_stats), set by the caller */
-	uint64_t start, end;	/* CLOCK_MONOTONIC: first step started, last one finished */
+	size_t size;		/* sizeof(struct rivulet_run_stats), set by the caller */
+	uint64_t start;		/* CLOCK_MONOTONIC: when the first step started */
+	uint64_t end;		/* when the last step had finished */
 	uint64_t queue_ns;	/* in the daemon, before @start */
 	uint64_t npu_ns;	/* device time of its NPU steps */
-	uint64_t cpu_ns;
-	uint64_t expected_ns;	/* what admission reckoned for start to end */
+	uint64_t cpu_ns;	/* of its CPU steps */
+	uint64_t expected_ns;	/* from start to end, as estimated at admission */
 	uint64_t cycles;	/* of the device */
 	uint64_t macs;		/* padding included */
 	uint64_t conv_busy;	/* cycles in which the array worked */
@@ -455,13 +560,13 @@ struct rivulet_run_stats {
 	uint64_t energy_pj;	/* of the device */
 	uint32_t npu_steps;
 	uint32_t cpu_steps;
-	uint32_t level_min;	/* V/F levels its NPU steps ran at */
+	uint32_t level_min;	/* voltage/frequency levels that its NPU steps ran at */
 	uint32_t level_max;
 	uint32_t length;	/* stochastic bitstream length, bits; 0: none */
 	uint32_t accuracy;	/* parts per million expected; 0: unknown */
 	bool late;		/* ended after its deadline */
 };
-/** rivulet_request_stats() - -ENODATA before a run has ended well */
+/** rivulet_request_stats() - -ENODATA unless the last run has ended well */
 int rivulet_request_stats(const struct rivulet_request *r, struct rivulet_run_stats *stats);
 
 #pragma GCC visibility pop

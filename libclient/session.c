@@ -1,30 +1,77 @@
 // SPDX-License-Identifier: MIT
 /*
- * Packets of the daemon's socket. A call sends its request and pumps the socket until the answer with
- * its serial is there; runs that end meanwhile are noted in their requests. An answer that nobody waits
- * for (a call that timed out, a request that was dropped) is discarded with its descriptor.
+ * Packets of the daemon's socket. A request is sent at once, or queued while the socket is full. An
+ * answer is matched to its call by serial; one without a call is discarded with its descriptor, and
+ * the object that it announces is released again.
  */
 #include <errno.h>
-#include <poll.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include "session.h"
 
-int rvl_session_close(struct rivulet_client *c, int err, const char *why)
+/** struct rvl_out - a packet that waits until the socket takes it */
+struct rvl_out {
+	struct rvl_out *next;
+	int fd;				/* to send along, owned; or -1 */
+	uint32_t length;
+	union rivulet_packet packet;
+};
+
+/* ---- the end of a connection ---- */
+
+int rvl_session_error(const struct rivulet_client *c)
 {
-	if (!c->lost) {
-		c->lost = err;
-		snprintf(c->why, sizeof(c->why), "%s", why);
-		epoll_ctl(c->epoll, EPOLL_CTL_DEL, c->sock, NULL);
-		shutdown(c->sock, SHUT_RDWR);
-		rvl_request_lost(c);
-	}
-	return rvl_lib_fail(-c->lost, "connection to the daemon is gone: %s", c->why);
+	return rvl_lib_fail(-c->error, "no connection to the daemon: %s", c->why);
 }
+
+static void fail_call(struct rivulet_client *c, struct rvl_call *call, int error, const char *text)
+{
+	rvl_call_drop(c, call);
+	rvl_lib_fail(-error, "%s", text);
+	call->done(call, error, NULL, -1);
+}
+
+static void drop_output(struct rivulet_client *c)
+{
+	while (c->out) {
+		struct rvl_out *o = c->out;
+
+		c->out = o->next;
+		rvl_lib_close(o->fd);
+		free(o);
+	}
+	c->out_end = &c->out;
+}
+
+void rvl_session_drop(struct rivulet_client *c)
+{
+	c->sock = rvl_lib_close(c->sock);
+	drop_output(c);
+}
+
+int rvl_session_close(struct rivulet_client *c, int error, const char *why)
+{
+	if (c->link != RVL_LINK_DOWN) {
+		c->link = RVL_LINK_DOWN;
+		c->error = error;
+		snprintf(c->why, sizeof(c->why), "%s", why);
+		c->sock = rvl_lib_close(c->sock);	/* leaves the epoll with it */
+		drop_output(c);
+		while (c->calls)
+			fail_call(c, c->calls, error, c->why);
+		rvl_models_closed(c, error);
+		rvl_requests_closed(c, error);
+		rvl_client_changed(c);
+	}
+	return rvl_session_error(c);
+}
+
+/* ---- sending ---- */
 
 void rvl_session_init(struct rivulet_client *c, union rivulet_packet *req, uint16_t type)
 {
@@ -34,30 +81,16 @@ void rvl_session_init(struct rivulet_client *c, union rivulet_packet *req, uint1
 	rivulet_proto_init(req, type, c->version, c->serial);
 }
 
-static bool wait_for(int fd, short events, int64_t deadline)
-{
-	struct pollfd p = { .fd = fd, .events = events };
-	int r;
-
-	do {
-		int64_t left = deadline - rvl_lib_now();
-
-		r = poll(&p, 1, left <= 0 ? 0 : (int)((left + 999999) / 1000000));
-	} while (r < 0 && errno == EINTR);
-	return r > 0;
-}
-
-int rvl_session_post(struct rivulet_client *c, union rivulet_packet *req, int fd)
+static ssize_t send_packet(int sock, const void *packet, size_t length, int fd)
 {
 	union {
 		char buf[CMSG_SPACE(sizeof(int))];
 		struct cmsghdr align;
 	} control = { 0 };
-	struct iovec iov = { .iov_base = req, .iov_len = req->h.length };
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)packet, .iov_len = length };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n;
 
-	if (c->lost)
-		return rvl_session_close(c, c->lost, c->why);
 	if (fd >= 0) {
 		struct cmsghdr *h;
 
@@ -69,17 +102,108 @@ int rvl_session_post(struct rivulet_client *c, union rivulet_packet *req, int fd
 		h->cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(h), &fd, sizeof(fd));
 	}
-	for (int64_t deadline = rvl_lib_now() + RVL_CALL_TIMEOUT * 1000000ll;;) {
-		if (sendmsg(c->sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
-			return 0;
-		if (errno == EINTR)
-			continue;
-		if (errno != EAGAIN)
-			return rvl_session_close(c, -errno, strerror(errno));
-		if (!wait_for(c->sock, POLLOUT, deadline))
-			return rvl_lib_fail(ETIMEDOUT, "the daemon reads nothing");
+	do {
+		n = sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	return n;
+}
+
+/* The program's fd also becomes readable when the socket takes packets again. */
+static void watch_output(struct rivulet_client *c, bool on)
+{
+	struct epoll_event e = { .events = EPOLLIN | (on ? EPOLLOUT : 0) };
+
+	epoll_ctl(c->epoll, EPOLL_CTL_MOD, c->sock, &e);
+}
+
+static int enqueue(struct rivulet_client *c, const union rivulet_packet *req, int fd)
+{
+	struct rvl_out *o = malloc(sizeof(*o));
+
+	if (!o)
+		return rvl_lib_fail(ENOMEM, "out of memory");
+	o->next = NULL;
+	o->length = req->h.length;
+	o->packet = *req;
+	o->fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (fd >= 0 && o->fd < 0) {
+		free(o);
+		return rvl_lib_fail(errno, "dup: %s", strerror(errno));
+	}
+	if (!c->out)
+		watch_output(c, true);
+	*c->out_end = o;
+	c->out_end = &o->next;
+	return 0;
+}
+
+/* The peer hung up: to the program that is one error, whichever call met it first. */
+static int cut(struct rivulet_client *c, int error)
+{
+	return rvl_session_close(c, error == EPIPE ? -ECONNRESET : -error,
+				 error == EPIPE ? "the daemon closed it" : strerror(error));
+}
+
+static void flush(struct rivulet_client *c)
+{
+	while (c->out) {
+		struct rvl_out *o = c->out;
+
+		if (send_packet(c->sock, &o->packet, o->length, o->fd) < 0) {
+			if (errno != EAGAIN)
+				cut(c, errno);
+			return;
+		}
+		c->out = o->next;
+		if (!c->out) {
+			c->out_end = &c->out;
+			watch_output(c, false);
+		}
+		rvl_lib_close(o->fd);
+		free(o);
 	}
 }
+
+int rvl_session_post(struct rivulet_client *c, union rivulet_packet *req, int fd)
+{
+	if (c->link == RVL_LINK_DOWN)
+		return rvl_session_error(c);
+	if (c->out)
+		return enqueue(c, req, fd);
+	if (send_packet(c->sock, req, req->h.length, fd) >= 0)
+		return 0;
+	return errno == EAGAIN ? enqueue(c, req, fd) : cut(c, errno);
+}
+
+int rvl_call_start(struct rivulet_client *c, struct rvl_call *call, union rivulet_packet *req,
+		   int fd, int timeout_ms)
+{
+	int r = rvl_session_post(c, req, fd);
+
+	if (r)
+		return r;
+	call->serial = req->h.serial;
+	call->type = req->h.type;
+	call->deadline = rvl_deadline(timeout_ms);
+	call->active = true;
+	call->next = c->calls;
+	c->calls = call;
+	return 0;
+}
+
+void rvl_call_drop(struct rivulet_client *c, struct rvl_call *call)
+{
+	struct rvl_call **p = &c->calls;
+
+	if (!call->active)
+		return;
+	while (*p != call)
+		p = &(*p)->next;
+	*p = call->next;
+	call->active = false;
+}
+
+/* ---- receiving ---- */
 
 /* Takes the descriptors of a packet: at most one is kept, *nfds counts all. */
 static int take_fds(struct msghdr *msg, int *nfds)
@@ -100,8 +224,8 @@ static int take_fds(struct msghdr *msg, int *nfds)
 	return kept;
 }
 
-/* One packet without waiting: 1 with @p and @fd, 0 when there is none, negative when the connection ends. */
-static int receive(struct rivulet_client *c, union rivulet_packet *p, int *fd)
+/* One packet without waiting: true with @p and @fd. Closes the connection on what no daemon sends. */
+static bool receive(struct rivulet_client *c, union rivulet_packet *p, int *fd)
 {
 	union {
 		char buf[CMSG_SPACE(sizeof(int) * RIVULET_MSG_FDS)];
@@ -110,28 +234,28 @@ static int receive(struct rivulet_client *c, union rivulet_packet *p, int *fd)
 	struct iovec iov = { .iov_base = p, .iov_len = sizeof(*p) };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf,
 			      .msg_controllen = sizeof(control.buf) };
-	char why[200];
-	int nfds, r;
+	char why[200] = "packet longer than any message";
+	int nfds, r = -EPROTO;
 	ssize_t n;
 
 	do {
 		n = recvmsg(c->sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	} while (n < 0 && errno == EINTR);
 	if (n < 0 && errno == EAGAIN)
-		return 0;
-	if (n <= 0)
-		return rvl_session_close(c, n ? -errno : -ECONNRESET,
-					 n ? strerror(errno) : "it closed the connection");
+		return false;
+	if (n <= 0) {
+		cut(c, n ? errno : EPIPE);
+		return false;
+	}
 	*fd = take_fds(&msg, &nfds);
-	r = -EPROTO;
-	snprintf(why, sizeof(why), "packet longer than any message");
 	if (!(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
 		r = rivulet_proto_check(p, (size_t)n, nfds, false, c->version, why, sizeof(why));
-	/* -EINVAL: a field this version of the library does not know; older clients ignore it. */
+	/* -EINVAL: a field that this version of the library does not know; older clients ignore it. */
 	if (!r || r == -EINVAL)
-		return 1;
+		return true;
 	*fd = rvl_lib_close(*fd);
-	return rvl_session_close(c, -EBADMSG, why);
+	rvl_session_close(c, -EBADMSG, why);
+	return false;
 }
 
 static void device_event(struct rivulet_client *c, const struct rivulet_msg_device *d)
@@ -142,98 +266,100 @@ static void device_event(struct rivulet_client *c, const struct rivulet_msg_devi
 	memcpy(c->info.device, d->device, sizeof(c->info.device));
 	memcpy(c->info.board, d->board, sizeof(c->info.board));
 	if (!c->info.present)
-		c->have_level = c->level_untold = false;
+		c->have_level = c->level_changed = false;
+	rvl_client_changed(c);
 }
 
-/* Told by dispatch, which the eventfd calls for, like the end of a run. */
 static void level_event(struct rivulet_client *c, const struct rivulet_msg_level *l)
 {
-	c->level = (struct rivulet_level_state) { .size = sizeof(c->level), .level = l->level, .reason = l->reason,
-		.flags = l->flags, .charge = l->charge, .hz = l->hz };
+	c->level = (struct rivulet_level_state) { .size = sizeof(c->level), .level = l->level,
+		.reason = l->reason, .flags = l->flags, .charge = l->charge, .hz = l->hz };
 	c->have_level = true;
-	c->level_untold = c->on_level;
-	if (c->level_untold)
-		eventfd_write(c->event, 1);
+	c->level_changed = c->on_level;
+	if (c->level_changed)
+		rvl_client_notify(c);
 }
 
-static void handle(struct rivulet_client *c, const union rivulet_packet *p, int fd)
+/*
+ * The answer to a call that timed out or was dropped. The daemon would keep what it created until
+ * the connection ends.
+ */
+static void release_orphan(struct rivulet_client *c, const union rivulet_packet *p)
 {
-	if (c->answer && p->h.serial == c->awaited) {
-		*c->answer = *p;
-		c->answer = NULL;
-		/* An event may follow at once, in the version that was just agreed on. */
-		if (p->h.type == (RIVULET_MSG_HELLO | RIVULET_REPLY) &&
-		    p->hello_reply.version <= RIVULET_PROTO_MAX)
-			c->version = (uint16_t)p->hello_reply.version;
-		if (c->answer_fd) {
-			*c->answer_fd = fd;
-			return;
-		}
-	} else if (p->h.type == RIVULET_MSG_DEVICE) {
-		device_event(c, &p->device);
-	} else if (p->h.type == RIVULET_MSG_LEVEL) {
-		level_event(c, &p->level);
-	} else if (p->h.type == RIVULET_MSG_ERROR && !p->h.serial) {
-		rvl_session_close(c, p->h.error < 0 ? p->h.error : -EPROTO, p->error.text);
+	union rivulet_packet req;
+
+	if (p->h.type == (RIVULET_MSG_LOAD | RIVULET_REPLY)) {
+		rvl_session_init(c, &req, RIVULET_MSG_UNLOAD);
+		req.model.model = p->load_reply.model;
+		rvl_session_post(c, &req, -1);
+	} else if (p->h.type == (RIVULET_MSG_OPEN | RIVULET_REPLY)) {
+		rvl_session_init(c, &req, RIVULET_MSG_CLOSE);
+		req.instance.instance = p->instance.instance;
+		rvl_session_post(c, &req, -1);
+	}
+}
+
+static void answer(struct rivulet_client *c, union rivulet_packet *p, int fd)
+{
+	struct rvl_call *call = c->calls;
+
+	while (call && call->serial != p->h.serial)
+		call = call->next;
+	if (!call) {
+		rvl_lib_close(fd);
+		release_orphan(c, p);
+	} else if (p->h.type == RIVULET_MSG_ERROR) {
+		rvl_lib_close(fd);
+		fail_call(c, call, p->h.error < 0 ? p->h.error : -EPROTO, p->error.text);
+	} else if (p->h.type != (call->type | RIVULET_REPLY)) {
+		rvl_lib_close(fd);
+		rvl_session_close(c, -EBADMSG, "the answer has the type of another request");
 	} else {
-		rvl_request_answer(c, p);
+		rvl_call_drop(c, call);
+		call->done(call, 0, p, fd);
+	}
+}
+
+static void handle(struct rivulet_client *c, union rivulet_packet *p, int fd)
+{
+	if (p->h.serial) {
+		answer(c, p, fd);
+		return;
 	}
 	rvl_lib_close(fd);
+	if (p->h.type == RIVULET_MSG_DEVICE)
+		device_event(c, &p->device);
+	else if (p->h.type == RIVULET_MSG_LEVEL)
+		level_event(c, &p->level);
+	else if (p->h.type == RIVULET_MSG_ERROR)
+		rvl_session_close(c, p->h.error < 0 ? p->h.error : -EPROTO, p->error.text);
 }
 
-int rvl_session_pump(struct rivulet_client *c, int timeout_ms)
+void rvl_session_receive(struct rivulet_client *c)
 {
 	union rivulet_packet p;
-	int fd = -1, r;
+	int fd = -1;
 
-	if (c->lost)
-		return rvl_session_close(c, c->lost, c->why);
-	if (timeout_ms && !wait_for(c->sock, POLLIN, timeout_ms < 0 ? INT64_MAX :
-				    rvl_lib_now() + timeout_ms * 1000000ll))
-		return 0;
-	while ((r = receive(c, &p, &fd)) > 0)
+	if (c->link != RVL_LINK_DOWN)
+		flush(c);
+	while (c->link != RVL_LINK_DOWN && receive(c, &p, &fd))
 		handle(c, &p, fd);
-	return r;
 }
 
-/* The answer has the type that belongs to the request, or is an error about it. */
-static int judge(struct rivulet_client *c, const union rivulet_packet *req,
-		 const union rivulet_packet *reply)
+int64_t rvl_session_expire(struct rivulet_client *c)
 {
-	if (reply->h.type == RIVULET_MSG_ERROR)
-		return rvl_lib_fail(reply->h.error < 0 ? -reply->h.error : EPROTO, "%s",
-				    reply->error.text);
-	if (reply->h.type != (req->h.type | RIVULET_REPLY))
-		return rvl_session_close(c, -EBADMSG, "an answer to another question");
-	return 0;
-}
+	int64_t now = rvl_lib_now(), first = RVL_NEVER;
+	struct rvl_call *call = c->calls;
 
-int rvl_session_call(struct rivulet_client *c, union rivulet_packet *req, int fd, int timeout_ms,
-		     union rivulet_packet *reply, int *reply_fd)
-{
-	int64_t deadline = rvl_lib_now() + timeout_ms * 1000000ll;
-	union rivulet_packet discard;
-	int r;
-
-	reply = reply ? reply : &discard;
-	if (reply_fd)
-		*reply_fd = -1;
-	c->awaited = req->h.serial;
-	c->answer = reply;
-	c->answer_fd = reply_fd;
-	r = rvl_session_post(c, req, fd);
-	while (!r && c->answer) {
-		int64_t left = (deadline - rvl_lib_now() + 999999) / 1000000;
-
-		if (left <= 0)
-			r = rvl_lib_fail(ETIMEDOUT, "no answer from the daemon in %d ms", timeout_ms);
-		else
-			r = rvl_session_pump(c, (int)left);
-		/* An answer and the end of the connection may come together: the answer counts. */
-		if (!c->answer)
-			r = 0;
+	while (call) {
+		if (call->deadline <= now) {
+			fail_call(c, call, -ETIMEDOUT, "the daemon did not answer in time");
+			call = c->calls;	/* the handler may have changed the list */
+			first = RVL_NEVER;
+			continue;
+		}
+		first = call->deadline < first ? call->deadline : first;
+		call = call->next;
 	}
-	c->answer = NULL;
-	c->awaited = 0;
-	return r ? r : judge(c, req, reply);
+	return first;
 }

@@ -70,11 +70,12 @@ START_TEST(device_returns)
 	/* Away for longer. */
 	dm.away = dm.pull = true;
 	ck_assert_int_eq(rivulet_request_run(q, NULL), -ENODEV);
-	ck_assert_int_eq(rivulet_request_start(q, NULL), -ENODEV);
+	ck_assert_int_eq(rivulet_request_start(q, NULL), 0);
+	ck_assert_int_eq(rivulet_request_wait(q, WAIT_MS), -ENODEV);
 	ck_assert_int_eq(rivulet_client_wait_device(c, 20), -ETIMEDOUT);
 	rivulet_client_info(c, &info);
 	ck_assert(!info.present);
-	ck_assert_int_eq(rivulet_bind_memory(q, 0, in, BYTES), -ENODEV);
+	ck_assert_int_eq(rivulet_request_prepare(q), -ENODEV);
 	ck_assert(!rivulet_client_ping(c, WAIT_MS));	/* brings it, here */
 	ck_assert(!rivulet_client_wait_device(c, WAIT_MS));
 	run_well(q, in, out, 9);
@@ -110,7 +111,7 @@ START_TEST(buffer_of_the_old_device)
 	dm.pull = true;
 	ck_assert_int_eq(rivulet_request_run(q, NULL), -ENODEV);
 	fake.export_error = ENODEV;
-	ck_assert_int_eq(rivulet_request_start(q, NULL), -ENODEV);
+	ck_assert_int_eq(rivulet_request_run(q, NULL), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "tensor in is bound to a buffer of a device "
 				     "that is gone"));
 	/* Another exporter's dma-buf outlives the device. */
