@@ -418,7 +418,12 @@ static void resume(struct rvl_power *pw)
 		return;
 	p->step = st->step;
 	p->cap = st->cap;
-	p->cap_since = p->changed = st->changed;
+	/*
+	 * In another time namespace, as of a container that was restarted, the clock may be behind
+	 * the one of the daemon that wrote the state.
+	 */
+	p->cap_since = p->changed = st->changed < rvl_now() ? st->changed : rvl_now();
+	p->anew = false;
 	p->level = st->level;
 	p->reserve = st->reserve;
 	p->entries[p->level] = 1;

@@ -128,13 +128,14 @@ void rvl_policy_init(struct rvl_policy *p, const struct rvl_policy_config *cfg)
 	memset(p, 0, sizeof(*p));
 	p->cfg = *cfg;
 	p->level = cfg->level[0];
+	p->anew = true;
 }
 
 void rvl_policy_reconfigure(struct rvl_policy *p, const struct rvl_policy_config *cfg)
 {
 	p->cfg = *cfg;
 	p->started = false;
-	p->changed = 0;
+	p->anew = true;
 	if (p->step >= cfg->n)
 		p->step = cfg->n - 1;
 	if (p->cap >= cfg->n)
@@ -164,7 +165,7 @@ static void follow_charge(struct rvl_policy *p, const struct rvl_policy_input *i
 
 	if (!in->known) {
 		/* A battery that nobody can read may be empty. */
-		if (in->battery && !in->external && !p->started && !p->changed)
+		if (in->battery && !in->external && p->anew)
 			p->step = p->cfg.n - 1;
 		if (!in->battery)
 			p->step = 0;
@@ -172,7 +173,7 @@ static void follow_charge(struct rvl_policy *p, const struct rvl_policy_input *i
 	}
 	down = passed(&p->cfg, in->charge, 0);
 	up = passed(&p->cfg, in->charge, p->cfg.hysteresis);
-	if (!p->started && !p->changed)
+	if (p->anew)
 		p->step = down;
 	else if (down > p->step)
 		p->step = down;
@@ -283,7 +284,7 @@ static bool may_rise(const struct rvl_policy *p, const struct rvl_policy_input *
 {
 	bool lost = in->allowed && !(in->allowed >> p->level & 1);
 
-	return (!p->started && !p->changed) || in->asked || lost || in->now - p->changed >= p->cfg.dwell;
+	return p->anew || in->asked || lost || in->now - p->changed >= p->cfg.dwell;
 }
 
 static void account(struct rvl_policy *p, uint64_t now)
@@ -325,6 +326,7 @@ bool rvl_policy_step(struct rvl_policy *p, const struct rvl_policy_input *in)
 	follow_reserve(p, in);
 	changed = change(p, in);
 	p->started = true;
+	p->anew = false;
 	return changed || reserve != p->reserve || emergency != p->emergency;
 }
 

@@ -140,6 +140,7 @@ struct rvl_policy_input {
 struct rvl_policy {
 	struct rvl_policy_config cfg;
 	bool started;			/* a first level was chosen */
+	bool anew;			/* the next step ignores hysteresis and dwell */
 	uint32_t step;			/* * of the battery: index in cfg.level */
 	uint32_t cap;			/* * of the heat: no index below this */
 	uint64_t cap_since;		/* last change of @cap */

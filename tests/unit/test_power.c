@@ -373,6 +373,53 @@ START_TEST(killed_and_restarted)
 }
 END_TEST
 
+/*
+ * Proves that the dwell time is kept when the clock is behind the state's: a container that is
+ * restarted may have another time namespace in the same boot.
+ */
+START_TEST(clock_goes_back)
+{
+	static const char config[] = "[Power]\nDwell=3600s\nPowerProfiles=no\n";
+
+	machine();
+	start_with(config);
+	now_ns = 400 * 86400 * NSEC_PER_SEC;
+	charge(70);
+	expect_pinned(250000000);
+	killed();
+	now_ns = NSEC_PER_SEC;
+	start_with(config);
+	expect_pinned(250000000);
+	charge(100);
+	ck_assert_uint_eq(m.power.policy.level, 2);
+	for (int i = 0; i < 3; i++)
+		charge(100);
+	ck_assert_uint_eq(m.power.policy.level, 3);
+	end();
+}
+END_TEST
+
+/* Proves that a reload neither forgets the last change nor lets the dwell depend on the uptime. */
+START_TEST(reload_keeps_dwell)
+{
+	static const uint64_t uptime[] = { 1, 400 * 86400 * NSEC_PER_SEC };
+
+	machine();
+	now_ns = uptime[_i];
+	start_with("[Power]\nDwell=3600s\nPowerProfiles=no\n");
+	charge(70);
+	rvl_power_reload(&m.power);
+	expect_pinned(250000000);
+	for (int i = 0; i < 3; i++) {
+		charge(100);
+		ck_assert_uint_eq(m.power.policy.level, 2);
+	}
+	charge(100);
+	expect_pinned(333333333);
+	end();
+}
+END_TEST
+
 /* Proves that a state that is damaged, foreign or of another boot is not believed. */
 START_TEST(bad_state)
 {
@@ -529,6 +576,8 @@ static Suite *make_suite(void)
 	tcase_add_test(own, restores);
 	tcase_add_test(own, reasserts);
 	tcase_add_test(own, killed_and_restarted);
+	tcase_add_test(own, clock_goes_back);
+	tcase_add_loop_test(own, reload_keeps_dwell, 0, 2);
 	tcase_add_test(own, bad_state);
 	tcase_add_test(own, lists_of_another_board);
 	suite_add_tcase(s, steer);
