@@ -187,6 +187,15 @@ void rvl_table_cell(struct rvl_table *t, const char *fmt, ...)
 	add_cell(t, text);
 }
 
+void rvl_table_clear(struct rvl_table *t)
+{
+	for (size_t i = 0; i < t->cells; i++)
+		free(t->cell[i]);
+	free(t->cell);
+	t->cell = NULL;
+	t->cells = t->room = 0;
+}
+
 /* Characters, which a terminal shows in one column each; a byte 10xxxxxx continues one. */
 static size_t columns(const char *s)
 {
@@ -218,9 +227,7 @@ void rvl_table_print(struct rvl_table *t, int indent)
 		if (last)
 			putchar('\n');
 	}
-	for (size_t i = 0; i < t->cells; i++)
-		free(t->cell[i]);
-	free(t->cell);
+	rvl_table_clear(t);
 }
 
 /* ---- values ---- */

@@ -44,6 +44,7 @@ void rvl_table_init(struct rvl_table *t, int cols, const char *const *heads);
 void rvl_table_cell(struct rvl_table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /** rvl_table_print() - with @indent spaces before each line; frees the table */
 void rvl_table_print(struct rvl_table *t, int indent);
+void rvl_table_clear(struct rvl_table *t);
 
 /** rvl_tool_now() - CLOCK_MONOTONIC in ns; rvl_tool_seconds() - the same in seconds */
 uint64_t rvl_tool_now(void);

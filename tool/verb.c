@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "output.h"
+#include "progress.h"
 
 #define VERB_EXTERN(name) extern const struct rvl_verb rvl_verb_##name;
 #define VERB_ENTRY(name)  &rvl_verb_##name,
@@ -99,6 +100,7 @@ static void usage(FILE *f)
 #define EXIT_HELP(name, value, doc) fprintf(f, "  %d  %s\n", value, doc);
 	RVL_EXITS(EXIT_HELP)
 #undef EXIT_HELP
+	fputs("  130, 143  ended by SIGINT, SIGTERM: run, bench, eval and plan print first what they have\n", f);
 }
 
 static void advise_absent(void)
@@ -155,6 +157,7 @@ static int run_verb(const struct rvl_verb *v, int argc, char **argv)
 int rvl_tool_main(int argc, char **argv)
 {
 	const char *verb = argc < 2 ? "" : argv[1];
+	int code;
 
 	rvl_tool_error_clear();
 	rvl_tool_json = false;
@@ -175,5 +178,9 @@ int rvl_tool_main(int argc, char **argv)
 	if (!running)
 		return finish(rvl_tool_fail(RVL_EXIT_USAGE, "there is no verb \"%s\"; rivulet --help lists "
 					    "them", verb));
-	return finish(run_verb(running, argc - 1, argv + 1));
+	code = finish(run_verb(running, argc - 1, argv + 1));
+	if (rvl_interrupted())
+		code = 128 + rvl_interrupted();
+	rvl_interrupt_reset();
+	return code;
 }

@@ -79,7 +79,10 @@ struct rvl_verb {
 	void (*clear)(void *args);
 };
 
-/** rvl_tool_main() - main() of the command: parses, runs the verb, reports its error. Returns the exit status */
+/**
+ * rvl_tool_main() - main() of the command: parses, runs the verb, reports its error
+ * Returns the exit status, which is 128 + N when the verb stopped early because of signal N.
+ */
 int rvl_tool_main(int argc, char **argv);
 /** rvl_verb_find() - NULL when there is none of that name */
 const struct rvl_verb *rvl_verb_find(const char *name);

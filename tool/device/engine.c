@@ -490,6 +490,39 @@ void *rvl_engine_memory(struct rvl_engine *e, uint32_t instance, uint32_t tensor
 	return e->inst[instance].memory[tensor];
 }
 
+/* xorshift64*, by Vigna: the upper bits are good. */
+static uint32_t next_random(uint64_t *x)
+{
+	*x ^= *x >> 12;
+	*x ^= *x << 25;
+	*x ^= *x >> 27;
+	return (uint32_t)(*x * 0x2545f4914f6cdd1dull >> 32);
+}
+
+static void random_tensor(const struct rivulet_tensor_info *t, uint8_t *p, uint64_t *state)
+{
+	if (t->dtype == RIVULET_F32) {
+		for (uint64_t k = 0; k < t->size / 4; k++)
+			((float *)(void *)p)[k] = (float)(next_random(state) >> 8) / 16777216.0f;
+		return;
+	}
+	for (uint64_t k = 0; k < t->size; k++) {
+		if (t->dtype == RIVULET_U8 || t->dtype == RIVULET_S8)
+			p[k] = (uint8_t)(next_random(state) >> 24);
+		else
+			p[k] = t->dtype == RIVULET_BOOL ? next_random(state) >> 31 : 0;
+	}
+}
+
+void rvl_engine_randomise(struct rvl_engine *e, uint32_t instance, uint64_t seed)
+{
+	uint64_t state = (seed + 1) * 0x9e3779b97f4a7c15ull; /* not 0 for any seed below 2^64 - 1 */
+
+	state += !state;
+	for (uint32_t i = 0; i < e->inputs; i++)
+		random_tensor(&e->tensor[i], e->inst[instance].memory[i], &state);
+}
+
 bool rvl_engine_is_sim(const struct rvl_engine *e)
 {
 	return e->sim;

@@ -51,6 +51,12 @@ int rvl_engine_find_input(const struct rvl_engine *e, const char *name);
 void *rvl_engine_memory(struct rvl_engine *e, uint32_t instance, uint32_t tensor);
 /** rvl_engine_set_level() - the model only. 0 or an enum rvl_exit */
 int rvl_engine_set_level(struct rvl_engine *e, uint32_t level);
+/**
+ * rvl_engine_randomise() - fill the inputs of an instance from a seed, the same everywhere
+ * float32: uniform in [0, 1); uint8 and int8: all values; bool: 0 or 1; int32 and int64: 0, because they
+ * are indices or shapes in most models.
+ */
+void rvl_engine_randomise(struct rvl_engine *e, uint32_t instance, uint64_t seed);
 bool rvl_engine_is_sim(const struct rvl_engine *e);
 /** rvl_engine_monitor() - count NPU jobs that start from now on; a node's only. 0 or an enum rvl_exit */
 int rvl_engine_monitor(struct rvl_engine *e);

@@ -5,6 +5,7 @@
 
 #include "data/dataset.h"
 #include "model/mode.h"
+#include "progress.h"
 #include "rivulet_board.h"
 #include "rivulet_plan.h"
 
@@ -21,12 +22,14 @@ struct rvl_curve {
 	uint8_t key[32];	/* of everything that the counts depend on */
 	char file[4096];	/* "": not kept */
 	uint32_t measured, unsaved;
+	struct rvl_progress progress;
+	uint32_t wanted; /* measurements that may be needed */
 	double saved;		/* rvl_tool_seconds() */
 };
 
 /** rvl_curve_open() - set the file below @dir (NULL: the user's cache) and read it; @key is set */
 void rvl_curve_open(struct rvl_curve *c, const char *dir);
-/** rvl_curve_save() - what is not yet in the file; the terminal's line of progress is wiped */
+/** rvl_curve_save() - write what is not yet in the file */
 void rvl_curve_save(struct rvl_curve *c);
 /** rvl_curve_right() - right answers of a part, measured when not known; negative errno with @err */
 int rvl_curve_right(struct rvl_curve *c, enum rvl_part part, uint32_t length, uint64_t *right,
@@ -64,6 +67,8 @@ struct rvl_planning {
 
 /** rvl_plan_report() - the choice and what it is to be held against, as text or JSON. 0 or an enum rvl_exit */
 int rvl_plan_report(struct rvl_planning *v);
+/** rvl_plan_partial() - the accuracies that are known, of a plan that was interrupted */
+void rvl_plan_partial(const struct rvl_planning *v);
 /** rvl_plan_refusal() - note the error of an infeasible problem; returns RVL_EXIT_DIFFERENT */
 int rvl_plan_refusal(const struct rvl_planning *v);
 /** rvl_plan_svg() - accuracy, latency and runs against length by level, to @path. 0 or an enum rvl_exit */

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "model/accuracy.h"
 #include "output.h"
 #include "plan/plan.h"
 #include "rivulet_crc32c.h"
@@ -149,20 +150,11 @@ static bool replace(const struct rvl_curve *c, const char *text, size_t n)
 	return ok;
 }
 
-/* Minutes for a large network: whoever sits before a terminal sees that it moves. */
-static void progress(const struct rvl_curve *c, enum rvl_part part, uint32_t length)
-{
-	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\rmeasuring %" PRIu64 " examples with %3u bits, %u done ", c->part[part].count,
-			length, c->measured);
-}
-
 void rvl_curve_save(struct rvl_curve *c)
 {
 	char *text;
 
-	if (c->measured && isatty(STDERR_FILENO))
-		fprintf(stderr, "\r\33[K");
+	rvl_progress_end(&c->progress);
 	if (!c->unsaved || !c->file[0])
 		return;
 	make_parents(c->file);
@@ -178,16 +170,29 @@ void rvl_curve_save(struct rvl_curve *c)
 
 /* ---- measuring ---- */
 
+/* How many lengths the choice will need is not known before their accuracies are. */
+static int measure(struct rvl_curve *c, enum rvl_part part, uint32_t length, struct rvl_err *err)
+{
+	struct rivulet_eval_spec s = { .length = length, .circuit = RIVULET_SC_AND_BIN };
+	struct rvl_accuracy a;
+	int rc;
+
+	rvl_progress_start(&c->progress, c->part[part].count, "examples", "%u of at most %u measurements done; %u bits",
+			   c->measured, c->wanted, length ? length : 8);
+	rc = rvl_accuracy_measure(c->eval, &s, &c->part[part], c->threads, &c->progress, &a, err);
+	if (rc == -EINTR)
+		return rvl_fail(err, rc, "interrupted");
+	c->right[part][length] = a.right;
+	return rc;
+}
+
 int rvl_curve_right(struct rvl_curve *c, enum rvl_part part, uint32_t length, uint64_t *right,
 		    struct rvl_err *err)
 {
-	struct rivulet_eval_spec s = { .length = length, .circuit = RIVULET_SC_AND_BIN };
 	int rc = 0;
 
 	if (!c->known[part][length] && c->part[part].count) {
-		progress(c, part, length);
-		rc = rivulet_eval_accuracy(c->eval, &s, &c->part[part], c->threads,
-					   &c->right[part][length], err);
+		rc = measure(c, part, length, err);
 		if (rc)
 			return rc;
 		c->measured++;

@@ -7,6 +7,7 @@
 
 #include "output.h"
 #include "plan/plan.h"
+#include "verb.h"
 
 /* A plan that is not ours, for comparison: one level, or int8. */
 struct row {
@@ -508,6 +509,57 @@ static void json(const struct report *r)
 		json_row(&r->row[i]);
 	rvl_json_close();
 	rvl_json_end();
+}
+
+/* ---- interrupted ---- */
+
+static void partial_row(const struct rvl_curve *c, struct rvl_table *t, enum rvl_part part, uint32_t length)
+{
+	static const char *const names[] = { "choose", "held out" };
+	double accuracy = (double)c->right[part][length] / (double)c->part[part].count;
+	char b[32];
+
+	if (rvl_tool_json) {
+		rvl_json_open(NULL, '{');
+		rvl_json_str("examples", part == RVL_CHOOSE ? "chosen" : "held");
+		rvl_json_u64("length", length);
+		rvl_json_num("accuracy", accuracy);
+		rvl_json_close();
+		return;
+	}
+	rvl_table_cell(t, "%s", bits(b, length));
+	rvl_table_cell(t, "%s", names[part]);
+	rvl_table_cell(t, "%.2f %%", 100 * accuracy);
+}
+
+void rvl_plan_partial(const struct rvl_planning *v)
+{
+	static const char *const heads[] = { ">bits", "examples that", ">accuracy" };
+	const struct rvl_curve *c = &v->curve;
+	struct rvl_table t;
+
+	rvl_table_init(&t, 3, heads);
+	if (rvl_tool_json) {
+		rvl_json_begin("plan");
+		rvl_json_str("model", v->model);
+		rvl_json_bool("interrupted", true);
+		rvl_json_open("accuracies", '[');
+	} else {
+		printf("interrupted; these accuracies are known%s%s\n", *c->file ? ", and kept in " : "",
+		       c->file);
+	}
+	for (uint32_t l = 0; l <= RIVULET_SC_MAX; l++)
+		for (int part = 0; part < RVL_PARTS; part++)
+			if (c->known[part][l] && c->part[part].count)
+				partial_row(c, &t, part, l);
+	if (rvl_tool_json) {
+		rvl_json_close();
+		rvl_json_end();
+	}
+	if (rvl_tool_json)
+		rvl_table_clear(&t);
+	else
+		rvl_table_print(&t, 2);
 }
 
 int rvl_plan_report(struct rvl_planning *v)

@@ -8,6 +8,7 @@
 
 #include "data/image.h"
 #include "output.h"
+#include "progress.h"
 #include "run/run.h"
 
 #define MAX_NAMES_FILE 65536
@@ -186,21 +187,6 @@ static void show(struct rvl_run *r, const struct rvl_image *img, uint32_t class,
 	r->n_shown++;
 }
 
-static void progress(const struct rvl_run *r, uint64_t done, uint64_t total)
-{
-	bool tty = isatty(STDERR_FILENO);
-	uint64_t step = tty ? total / 200 + 1 : (total + 9) / 10;
-
-	if (rvl_tool_json || total < 100 || (done % step && done != total))
-		return;
-	if (tty)
-		fprintf(stderr, "\r%llu of %llu pictures%s", (unsigned long long)done,
-			(unsigned long long)total, done == total ? "\r\x1b[K" : "");
-	else
-		fprintf(stderr, "%s: %llu of %llu pictures\n", r->model, (unsigned long long)done,
-			(unsigned long long)total);
-}
-
 /* ---- sources of pictures ---- */
 
 static uint32_t want_shown(const struct rvl_run *r)
@@ -329,9 +315,12 @@ static int load_set(struct rvl_run *r, struct set *s)
 static int run_set(struct rvl_run *r, const struct input *in, const struct set *s)
 {
 	size_t bytes = (size_t)s->images.dim[1] * s->images.dim[2];
+	struct rvl_progress progress = { 0 };
 	int e = 0;
 
-	for (uint64_t i = 0; !e && i < r->count; i++) {
+	rvl_progress_start(&progress, r->count, "pictures", "pictures");
+	rvl_interrupt_catch();
+	for (uint64_t i = 0; !e && i < r->count && !rvl_interrupted(); i++) {
 		uint64_t index = r->first + i;
 		struct rvl_image img = { .w = (uint32_t)s->images.dim[2],
 			.h = (uint32_t)s->images.dim[1], .channels = 1,
@@ -343,9 +332,9 @@ static int run_set(struct rvl_run *r, const struct input *in, const struct set *
 				   r->expect ? &s->expect : NULL, index, NULL);
 		if (!e)
 			e = rvl_run_keep(r, i, r->count);
-		if (!e)
-			progress(r, i + 1, r->count);
+		rvl_progress_at(&progress, i + 1);
 	}
+	rvl_progress_end(&progress);
 	return e;
 }
 

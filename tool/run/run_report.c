@@ -7,6 +7,7 @@
 
 #include "data/image.h"
 #include "output.h"
+#include "progress.h"
 #include "run/run.h"
 
 static int by_value(const void *a, const void *b)
@@ -225,8 +226,9 @@ static void text_report(const struct rvl_run *r)
 	static const char *const heads[] = { "", ">", "" };
 	struct rvl_table t;
 
-	printf("%s on %s, %llu inference%s\n", r->model, rvl_engine_name(r->engine),
-	       (unsigned long long)r->runs, r->runs == 1 ? "" : "s");
+	printf("%s on %s, %llu inference%s%s\n", r->model, rvl_engine_name(r->engine),
+	       (unsigned long long)r->runs, r->runs == 1 ? "" : "s",
+	       rvl_interrupted() ? ", interrupted" : "");
 	rvl_table_init(&t, 3, heads);
 	result_rows(r, &t);
 	cost_rows(r, &t);
@@ -263,6 +265,7 @@ static void json_report(const struct rvl_run *r)
 	rvl_json_str("model", r->model);
 	rvl_json_str("device", rvl_engine_name(r->engine));
 	rvl_json_u64("runs", r->runs);
+	rvl_json_bool("interrupted", rvl_interrupted());
 	if (r->have_labels)
 		rvl_json_num("accuracy", per_run(r, r->right));
 	if (r->have_expect)

@@ -1,107 +1,173 @@
 // SPDX-License-Identifier: MIT
 /*
- * rivulet bench: latency with one run in flight, throughput with several, and what the NPU part costs at
- * each level. Inputs are seeded noise: quantised layers take the same time whatever the data.
+ * rivulet bench: latency with one run in flight, throughput with several, and the cost of the NPU part
+ * at each level. The inputs are random: the time of quantised layers does not depend on the data.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "device/engine.h"
 #include "output.h"
+#include "progress.h"
 
 #define MAX_RUNS 1000000u
 #define MAX_DEPTH 64u
+#define DEFAULT_RUNS 200u
+#define DEFAULT_SEED 1u
 
-struct bench {
-	const char *device, *figures;
-	uint64_t runs, warmup, depth, batch, symbol, threads;
-	struct rvl_engine *engine;
-	uint64_t *wall;
-	struct rvl_run_stats sum;
-	double rate;	/* inferences a second, @depth in flight */
-	bool counters;
-	uint64_t count[DRM_RIVULET_PERF_COUNT];	/* of the runs measured one by one */
-	struct rvl_mode mode;
+#define MAX_SAMPLES (64u << 20) /* latencies kept of a phase that a duration ends */
+
+/** struct samples - latencies, ns */
+struct samples {
+	uint64_t *ns;
+	uint64_t n, room;
 };
 
-static void noise(struct rvl_engine *e, uint32_t instance)
+struct bench {
+	/* options */
+	const char *device, *figures;
+	uint64_t runs, warmup, depth, batch, symbol, threads;
+	struct rvl_time duration; /* of each phase, in place of @runs */
+	bool counters;
+	struct rvl_mode mode;
+	/* state */
+	struct rvl_engine *engine;
+	struct rvl_progress progress;
+	/* results */
+	struct samples latency; /* of runs one after the other */
+	struct rvl_run_stats sum;
+	uint64_t count[DRM_RIVULET_PERF_COUNT];	/* of the same runs */
+	uint64_t together; /* runs that ended with @depth in flight */
+	double rate;	   /* of these, in a second */
+};
+
+/* ---- measuring ---- */
+
+static int keep(struct samples *s, uint64_t ns)
 {
-	uint32_t x = 0x2545f491;
+	if (s->n == s->room) {
+		uint64_t room = s->room ? 2 * s->room : 1024;
+		uint64_t *p = reallocarray(s->ns, room, sizeof(*p));
 
-	for (uint32_t i = 0; i < rvl_engine_inputs(e); i++) {
-		const struct rivulet_tensor_info *t = rvl_engine_tensor(e, i);
-		uint8_t *p = rvl_engine_memory(e, instance, i);
-
-		for (uint64_t k = 0; k < t->bytes; k += t->dtype == RIVULET_F32 ? 4 : 1) {
-			x ^= x << 13;
-			x ^= x >> 17;
-			x ^= x << 5;
-			if (t->dtype == RIVULET_F32)
-				*(float *)(void *)(p + k) = (float)(x >> 8) / 16777216.0f;
-			else
-				p[k] = t->dtype == RIVULET_U8 || t->dtype == RIVULET_S8 ?
-				       (uint8_t)(x >> 24) : 0;
-		}
+		if (!p)
+			return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+		s->ns = p;
+		s->room = room;
 	}
+	s->ns[s->n++] = ns;
+	return 0;
+}
+
+/* Whether a phase goes on after @done runs since @start. */
+static bool goes_on(const struct bench *b, uint64_t done, uint64_t start)
+{
+	if (rvl_interrupted())
+		return false;
+	if (b->duration.ns)
+		return rvl_tool_now() - start < b->duration.ns && done < MAX_SAMPLES;
+	return done < b->runs;
+}
+
+static void phase_start(struct bench *b, const char *what)
+{
+	rvl_progress_start(&b->progress, b->duration.ns ? b->duration.ns / 1000000000 : b->runs,
+			   b->duration.ns ? "s" : "runs", "%s", what);
+}
+
+static void phase_at(struct bench *b, uint64_t done, uint64_t start)
+{
+	rvl_progress_at(&b->progress, b->duration.ns ? (rvl_tool_now() - start) / 1000000000 : done);
+}
+
+static int one_run(struct bench *b, struct rvl_run_stats *s)
+{
+	int e = rvl_engine_start(b->engine, 0, 0, 0);
+
+	return e ? e : rvl_engine_wait(b->engine, 0, s);
+}
+
+static void add(struct rvl_run_stats *sum, const struct rvl_run_stats *s)
+{
+	sum->cycles += s->cycles;
+	sum->npu_ns += s->npu_ns;
+	sum->cpu_ns += s->cpu_ns;
+	sum->queue_ns += s->queue_ns;
+	sum->macs += s->macs;
+	sum->conv_busy += s->conv_busy;
+	sum->energy_pj += s->energy_pj;
+	sum->read_bytes += s->read_bytes;
+	sum->write_bytes += s->write_bytes;
+	sum->level_max = s->level_max;
 }
 
 static int latency(struct bench *b)
 {
 	struct rvl_run_stats s;
+	uint64_t start;
 	int e = 0;
 
-	for (uint64_t i = 0; !e && i < b->warmup + b->runs; i++) {
-		/* What the monitor has of the warm-up is thrown away. */
-		if (i == b->warmup && b->counters)
-			e = rvl_engine_counted(b->engine, b->count);
-		if (!e)
-			e = rvl_engine_start(b->engine, 0, 0, 0);
-		if (!e)
-			e = rvl_engine_wait(b->engine, 0, &s);
-		if (e || i < b->warmup)
-			continue;
-		b->wall[i - b->warmup] = s.wall_ns;
-		b->sum.cycles += s.cycles;
-		b->sum.npu_ns += s.npu_ns;
-		b->sum.cpu_ns += s.cpu_ns;
-		b->sum.queue_ns += s.queue_ns;
-		b->sum.macs += s.macs;
-		b->sum.conv_busy += s.conv_busy;
-		b->sum.energy_pj += s.energy_pj;
-		b->sum.read_bytes += s.read_bytes;
-		b->sum.write_bytes += s.write_bytes;
-		b->sum.level_max = s.level_max;
-	}
+	for (uint64_t i = 0; !e && i < b->warmup && !rvl_interrupted(); i++)
+		e = one_run(b, &s);
+	/* Reading the monitor clears it: the warm-up does not count. */
 	if (!e && b->counters)
 		e = rvl_engine_counted(b->engine, b->count);
-	return e;
+	start = rvl_tool_now();
+	phase_start(b, "latency");
+	while (!e && goes_on(b, b->latency.n, start)) {
+		e = one_run(b, &s);
+		if (!e)
+			e = keep(&b->latency, s.wall_ns);
+		if (!e)
+			add(&b->sum, &s);
+		phase_at(b, b->latency.n, start);
+	}
+	rvl_progress_end(&b->progress);
+	return !e && b->counters ? rvl_engine_counted(b->engine, b->count) : e;
 }
 
-/* Keeps @depth runs in flight until @runs have ended. */
+/* Waits for the runs that are still in flight when a phase ends; they count, too. */
+static int drain(struct bench *b, uint64_t in_flight)
+{
+	for (; in_flight; in_flight--) {
+		int i = rvl_engine_any(b->engine), e;
+
+		e = i < 0 ? -i : rvl_engine_wait(b->engine, (uint32_t)i, NULL);
+		if (e)
+			return e;
+		b->together++;
+	}
+	return 0;
+}
+
+/* Keeps @depth runs in flight; a run is started only while the phase goes on. */
 static int throughput(struct bench *b)
 {
-	double start = rvl_tool_seconds();
-	uint64_t started = 0, ended = 0;
+	uint64_t start = rvl_tool_now(), started = 0;
 	int e = 0;
 
-	for (; !e && started < b->depth && started < b->runs; started++)
+	phase_start(b, "throughput");
+	for (; !e && started < b->depth && goes_on(b, started, start); started++)
 		e = rvl_engine_start(b->engine, (uint32_t)started, 0, 0);
-	while (!e && ended < b->runs) {
+	while (!e && started > b->together && goes_on(b, started, start)) {
 		int i = rvl_engine_any(b->engine);
 
-		if (i < 0)
-			return -i;
-		e = rvl_engine_wait(b->engine, (uint32_t)i, NULL);
-		ended++;
-		if (!e && started < b->runs) {
+		e = i < 0 ? -i : rvl_engine_wait(b->engine, (uint32_t)i, NULL);
+		b->together += !e;
+		if (!e)
 			e = rvl_engine_start(b->engine, (uint32_t)i, 0, 0);
-			started++;
-		}
+		started += !e;
+		phase_at(b, b->together, start);
 	}
-	b->rate = (double)b->runs / (rvl_tool_seconds() - start);
+	if (!e)
+		e = drain(b, started - b->together);
+	rvl_progress_end(&b->progress);
+	b->rate = (double)b->together * 1e9 / (double)(rvl_tool_now() - start);
 	return e;
 }
+
+/* ---- results ---- */
 
 static int by_value(const void *a, const void *b)
 {
@@ -110,14 +176,22 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static double each(const struct bench *b, uint64_t sum)
+/* The columns of the latency, sorted: the least that @percent of the runs do not exceed. */
+static const struct { const char *name; double percent; } quantiles[] = {
+	{ "min", 0 }, { "p50", 50 }, { "p90", 90 }, { "p95", 95 }, { "p99", 99 }, { "max", 100 } };
+
+#define QUANTILES (sizeof(quantiles) / sizeof(quantiles[0]))
+
+static double quantile(const struct bench *b, double percent)
 {
-	return (double)sum / (double)b->runs;
+	uint64_t rank = (uint64_t)ceil(percent / 100 * (double)b->latency.n);
+
+	return 1e-9 * (double)b->latency.ns[rank ? rank - 1 : 0];
 }
 
-static double quantile(const struct bench *b, double q)
+static double each(const struct bench *b, uint64_t sum)
 {
-	return 1e-9 * (double)b->wall[(uint64_t)(q * (double)(b->runs - 1) + 0.5)];
+	return b->latency.n ? (double)sum / (double)b->latency.n : 0;
 }
 
 static double level_seconds(const struct bench *b, uint32_t level)
@@ -169,16 +243,22 @@ static void text_report(const struct bench *b, const char *model)
 	char u[4][32];
 	struct rvl_table t;
 
-	printf("%s on %s, %llu runs\n", model, rvl_engine_name(b->engine), (unsigned long long)b->runs);
-	printf("  latency     min %s, median %s, p99 %s\n", rvl_unit(u[0], quantile(b, 0), "s"),
-	       rvl_unit(u[1], quantile(b, 0.5), "s"), rvl_unit(u[2], quantile(b, 0.99), "s"));
-	printf("  throughput  %.1f inferences/s with %llu in flight\n", b->rate,
-	       (unsigned long long)b->depth);
+	printf("%s on %s, %llu runs one after the other%s\n", model, rvl_engine_name(b->engine),
+	       (unsigned long long)b->latency.n, rvl_interrupted() ? ", interrupted" : "");
+	printf("  latency    ");
+	for (size_t i = 0; i < QUANTILES; i++)
+		printf("%s %s %s", i ? "," : "", quantiles[i].name,
+		       rvl_unit(u[0], quantile(b, quantiles[i].percent), "s"));
+	printf("\n");
+	if (b->together)
+		printf("  throughput  %.1f inferences/s with %llu in flight, of %llu runs\n", b->rate,
+		       (unsigned long long)b->depth, (unsigned long long)b->together);
 	printf("  of a run    NPU %s (%.0f cycles), CPU %s\n",
 	       rvl_unit(u[0], each(b, b->sum.npu_ns) * 1e-9, "s"), each(b, b->sum.cycles),
 	       rvl_unit(u[1], each(b, b->sum.cpu_ns) * 1e-9, "s"));
 	if (rvl_engine_is_sim(b->engine))
-		printf("  latency and throughput are the model's on this computer; the table is the device's\n");
+		printf("  Latency and throughput are those of the linked model on this computer; the table\n"
+		       "  has the times of the device.\n");
 	if (!board || !b->sum.cycles || !rvl_engine_level(b->engine, 0))
 		return;
 	rvl_table_init(&t, 5, heads);
@@ -204,16 +284,21 @@ static void json_counters(const struct bench *b)
 static void json_report(const struct bench *b, const char *model)
 {
 	const struct rivulet_board *board = rvl_engine_board(b->engine);
+	char name[32];
 
 	rvl_json_begin("bench");
 	rvl_json_str("model", model);
 	rvl_json_str("device", rvl_engine_name(b->engine));
-	rvl_json_u64("runs", b->runs);
+	rvl_json_bool("interrupted", rvl_interrupted());
+	rvl_json_u64("runs", b->latency.n);
 	rvl_json_u64("depth", b->depth);
-	rvl_json_num("latency_min_s", quantile(b, 0));
-	rvl_json_num("latency_median_s", quantile(b, 0.5));
-	rvl_json_num("latency_p99_s", quantile(b, 0.99));
-	rvl_json_num("per_second", b->rate);
+	rvl_json_u64("throughput_runs", b->together);
+	for (size_t i = 0; i < QUANTILES; i++) {
+		snprintf(name, sizeof(name), "latency_%s_s", quantiles[i].name);
+		rvl_json_num(name, quantile(b, quantiles[i].percent));
+	}
+	rvl_json_num("latency_median_s", quantile(b, 50));
+	rvl_json_num("per_second", b->together ? b->rate : NAN);
 	rvl_json_num("cycles", each(b, b->sum.cycles));
 	rvl_json_num("npu_s", each(b, b->sum.npu_ns) * 1e-9);
 	rvl_json_num("cpu_s", each(b, b->sum.cpu_ns) * 1e-9);
@@ -233,6 +318,8 @@ static void json_report(const struct bench *b, const char *model)
 
 static void report(const struct bench *b, const char *model)
 {
+	char name[32];
+
 	if (rvl_tool_json) {
 		json_report(b, model);
 		return;
@@ -240,40 +327,44 @@ static void report(const struct bench *b, const char *model)
 	text_report(b, model);
 	if (b->counters)
 		text_counters(b);
-	rvl_figure(b->figures, "latency.min", quantile(b, 0) * 1e3, "ms");
-	rvl_figure(b->figures, "latency.median", quantile(b, 0.5) * 1e3, "ms");
-	rvl_figure(b->figures, "latency.p99", quantile(b, 0.99) * 1e3, "ms");
-	rvl_figure(b->figures, "throughput", b->rate, "1/s");
+	for (size_t i = 0; i < QUANTILES; i++) {
+		snprintf(name, sizeof(name), "latency.%s", quantiles[i].name);
+		rvl_figure(b->figures, name, quantile(b, quantiles[i].percent) * 1e3, "ms");
+	}
+	rvl_figure(b->figures, "latency.median", quantile(b, 50) * 1e3, "ms");
+	if (b->together)
+		rvl_figure(b->figures, "throughput", b->rate, "1/s");
 	rvl_figure(b->figures, "cycles", each(b, b->sum.cycles), "cycles");
 }
 
 static int run_bench(void *args, int n, char **operand)
 {
 	struct bench *b = args;
-	const char *model = operand[0];
 	struct rvl_engine_options o = { .device = b->device, .batch = (uint32_t)b->batch,
-		.symbol = (uint32_t)b->symbol,
-		.mode = &b->mode, .threads = (uint32_t)b->threads, .instances = (uint32_t)b->depth };
-	int e = rvl_engine_open(model, &o, &b->engine);
+		.symbol = (uint32_t)b->symbol, .mode = &b->mode, .threads = (uint32_t)b->threads,
+		.instances = (uint32_t)b->depth };
+	int e;
 
 	(void)n;
+	if (b->runs && b->duration.ns)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "give --runs or --duration, not both");
+	if (!b->runs)
+		b->runs = DEFAULT_RUNS;
+	e = rvl_engine_open(operand[0], &o, &b->engine);
 	if (!e && b->counters)
 		e = rvl_engine_monitor(b->engine);
-	if (e)
-		return e;
-	b->wall = calloc(b->runs, sizeof(*b->wall));
-	if (!b->wall)
-		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
-	for (uint32_t i = 0; i < b->depth; i++)
-		noise(b->engine, i);
-	e = latency(b);
+	for (uint32_t i = 0; !e && i < b->depth; i++)
+		rvl_engine_randomise(b->engine, i, DEFAULT_SEED);
+	rvl_interrupt_catch();
+	if (!e)
+		e = latency(b);
 	if (!e)
 		e = throughput(b);
-	if (!e) {
-		qsort(b->wall, b->runs, sizeof(*b->wall), by_value);
-		report(b, model);
-	}
-	return e;
+	if (e || !b->latency.n)
+		return e;
+	qsort(b->latency.ns, b->latency.n, sizeof(*b->latency.ns), by_value);
+	report(b, operand[0]);
+	return 0;
 }
 
 static void clear(void *args)
@@ -282,13 +373,15 @@ static void clear(void *args)
 
 	rvl_engine_close(b->engine);
 	rvl_mode_clear(&b->mode);
-	free(b->wall);
+	free(b->latency.ns);
 }
 
 static const struct rvl_option options[] = {
 	{ "device", 'd', "WHERE", "daemon, /dev/accel/accelN, or sim:BOARD", RVL_MEMBER(struct bench, device) },
 	{ "runs", 'n', "N", "runs to measure (200)", RVL_MEMBER(struct bench, runs), .least = 1,
 	  .most = MAX_RUNS },
+	{ "duration", 0, "TIME", "measure for so long instead, latency and throughput each: 5s, 500ms",
+	  RVL_MEMBER(struct bench, duration) },
 	{ "warmup", 0, "N", "runs before that (5)", RVL_MEMBER(struct bench, warmup), .most = MAX_RUNS },
 	{ "depth", 0, "N", "runs in flight for the throughput (4)", RVL_MEMBER(struct bench, depth),
 	  .least = 1, .most = MAX_DEPTH },
@@ -307,6 +400,6 @@ const struct rvl_verb rvl_verb_bench = {
 	.name = "bench", .summary = "latency, throughput, energy of a model", .order = 40,
 	.operands = "MODEL [options]", .least = 1, .most = 1, .takes = "one model",
 	.options = options, .args_size = sizeof(struct bench),
-	.defaults = &(const struct bench) { .runs = 200, .warmup = 5, .depth = 4 },
+	.defaults = &(const struct bench) { .warmup = 5, .depth = 4 },
 	.run = run_bench, .clear = clear,
 };

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* rivulet eval: accuracy over a data set by the CPU operators, which give the device's bits. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "data/dataset.h"
+#include "model/accuracy.h"
 #include "model/mode.h"
 #include "output.h"
 #include "rivulet_eval.h"
@@ -21,6 +23,8 @@ struct eval {
 	struct rivulet_eval *e;
 	bool circuits[RIVULET_SC_CIRCUIT_COUNT], lengths[RIVULET_SC_MAX + 1];
 	struct rvl_table table;
+	struct rvl_progress progress;
+	uint32_t evaluations, finished; /* of all, and begun */
 };
 
 /* ---- what to evaluate ---- */
@@ -41,10 +45,12 @@ static int parse_circuit(struct eval *v)
 
 /* ---- evaluation ---- */
 
-static void tell(struct eval *v, const struct rivulet_eval_spec *s, uint64_t right, double seconds)
+static void report(struct eval *v, const struct rivulet_eval_spec *s, const struct rvl_accuracy *a,
+		   double seconds)
 {
 	const char *circuit = s->length ? rivulet_sc_circuit_name(s->circuit) : "int8";
-	double accuracy = (double)right / (double)v->data_set.set.count;
+	double accuracy = (double)a->right / (double)a->done;
+	bool part = a->done < v->data_set.set.count;
 	char name[64];
 
 	if (rvl_tool_json) {
@@ -52,7 +58,8 @@ static void tell(struct eval *v, const struct rivulet_eval_spec *s, uint64_t rig
 		rvl_json_str("circuit", circuit);
 		rvl_json_u64("length", s->length);
 		rvl_json_num("accuracy", accuracy);
-		rvl_json_u64("right", right);
+		rvl_json_u64("right", a->right);
+		rvl_json_u64("examples", a->done);
 		rvl_json_num("seconds", seconds);
 		rvl_json_close();
 		return;
@@ -60,8 +67,11 @@ static void tell(struct eval *v, const struct rivulet_eval_spec *s, uint64_t rig
 	rvl_table_cell(&v->table, "%s", circuit);
 	rvl_table_cell(&v->table, s->length ? "%u" : "", s->length);
 	rvl_table_cell(&v->table, "%.2f %%", 100 * accuracy);
-	rvl_table_cell(&v->table, "%llu", (unsigned long long)right);
+	rvl_table_cell(&v->table, "%llu", (unsigned long long)a->right);
 	rvl_table_cell(&v->table, "%.2f s", seconds);
+	rvl_table_cell(&v->table, part ? "of %llu examples" : "", (unsigned long long)a->done);
+	if (part)
+		return;
 	if (s->circuit == RIVULET_SC_AND_BIN)
 		snprintf(name, sizeof(name), s->length ? "accuracy.%u" : "accuracy.int8", s->length);
 	else
@@ -73,14 +83,20 @@ static int one(struct eval *v, uint32_t circuit, uint32_t length)
 {
 	struct rivulet_eval_spec s = { .length = length, .circuit = circuit,
 				       .blocks = (uint32_t)v->blocks };
-	struct rvl_err err = { "" };
 	double start = rvl_tool_seconds();
-	uint64_t right;
+	struct rvl_err err = { "" };
+	struct rvl_accuracy a;
+	int rc;
 
-	if (rivulet_eval_accuracy(v->e, &s, &v->data_set.set, (uint32_t)v->threads, &right, &err))
+	rvl_progress_start(&v->progress, v->data_set.set.count, "examples", "evaluation %u of %u, %s, %u bits",
+			   ++v->finished, v->evaluations,
+			   length ? rivulet_sc_circuit_name(circuit) : "int8", length ? length : 8);
+	rc = rvl_accuracy_measure(v->e, &s, &v->data_set.set, (uint32_t)v->threads, &v->progress, &a, &err);
+	if (rc && rc != -EINTR)
 		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s", err.msg);
-	tell(v, &s, right, rvl_tool_seconds() - start);
-	return 0;
+	if (a.done)
+		report(v, &s, &a, rvl_tool_seconds() - start);
+	return rc ? RVL_EXIT_FAILED : 0;
 }
 
 static bool has_scale(int circuit)
@@ -91,7 +107,13 @@ static bool has_scale(int circuit)
 static int all(struct eval *v)
 {
 	struct rvl_err err = { "" };
-	int r = one(v, RIVULET_SC_AND_BIN, 0);
+	int r;
+
+	v->evaluations = 1;
+	for (int c = 0; c < RIVULET_SC_CIRCUIT_COUNT; c++)
+		for (uint32_t l = 0; l <= RIVULET_SC_MAX; l++)
+			v->evaluations += v->circuits[c] && v->lengths[l];
+	r = one(v, RIVULET_SC_AND_BIN, 0);
 
 	for (int c = 0; !r && c < RIVULET_SC_CIRCUIT_COUNT; c++) {
 		if (!v->circuits[c])
@@ -102,6 +124,7 @@ static int all(struct eval *v)
 			if (v->lengths[l])
 				r = one(v, (uint32_t)c, l);
 	}
+	rvl_progress_end(&v->progress);
 	return r;
 }
 
@@ -124,7 +147,7 @@ static int load(struct eval *v, const char *model)
 
 static int evaluate(struct eval *v, const char *model)
 {
-	static const char *const heads[] = { "circuit", ">bits", ">accuracy", ">right", ">time" };
+	static const char *const heads[] = { "circuit", ">bits", ">accuracy", ">right", ">time", "" };
 	uint64_t streams, macs;
 	int r = load(v, model);
 
@@ -132,6 +155,7 @@ static int evaluate(struct eval *v, const char *model)
 		r = rvl_dataset_read(v->data, v->labels, v->first, v->count, &v->data_set);
 	if (r)
 		return r;
+	rvl_interrupt_catch();
 	macs = rivulet_eval_macs(v->e, &streams);
 	if (rvl_tool_json) {
 		rvl_json_begin("eval");
@@ -142,15 +166,18 @@ static int evaluate(struct eval *v, const char *model)
 		rvl_json_open("results", '[');
 		r = all(v);
 		rvl_json_close();
+		rvl_json_bool("interrupted", rvl_interrupted());
 		rvl_json_end();
 		return r;
 	}
 	printf("%s: %llu examples, %llu products each, %llu of them stochastic\n", model,
 	       (unsigned long long)v->data_set.set.count, (unsigned long long)macs,
 	       (unsigned long long)streams);
-	rvl_table_init(&v->table, 5, heads);
+	rvl_table_init(&v->table, 6, heads);
 	r = all(v);
 	rvl_table_print(&v->table, 2);
+	if (rvl_interrupted())
+		printf("  interrupted: %u of %u evaluations were begun\n", v->finished, v->evaluations);
 	return r;
 }
 

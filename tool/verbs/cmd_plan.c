@@ -14,6 +14,7 @@
 #include "device/engine.h"
 #include "output.h"
 #include "plan/plan.h"
+#include "progress.h"
 #include "rivulet_sha256.h"
 
 #define DEFAULT_BOARD "sc-edge"
@@ -342,6 +343,8 @@ static int open_curve(struct rvl_planning *v)
 	if (rivulet_eval_new(v->onnx.data, v->onnx.size, &o, &v->curve.eval, &err))
 		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", v->model, err.msg);
 	v->curve.threads = (uint32_t)v->threads;
+	v->curve.wanted = RVL_PARTS * (v->problem.n_ways + 1);
+	rvl_interrupt_catch();
 	hash_curve(v);
 	if (!v->no_cache)
 		rvl_curve_open(&v->curve, v->cache);
@@ -479,6 +482,8 @@ static int run_plan(void *args, int n, char **operand)
 	if (!r)
 		r = plan(v);
 	rvl_curve_save(&v->curve);
+	if (r && rvl_interrupted())
+		rvl_plan_partial(v);
 	return r;
 }
 

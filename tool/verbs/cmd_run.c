@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "progress.h"
 #include "run/run.h"
 
 #define MAX_INPUTS 64
@@ -149,6 +150,10 @@ static int write_outputs(struct rvl_run *r)
 	for (uint32_t i = 0; !e && i < rvl_engine_outputs(r->engine); i++) {
 		uint32_t t = rvl_engine_inputs(r->engine) + i;
 
+		if (rvl_interrupted() && r->kept[i].dim[0] > r->runs) {
+			r->kept[i].size = r->kept[i].size / r->kept[i].dim[0] * r->runs;
+			r->kept[i].dim[0] = r->runs;
+		}
 		file_name(path, sizeof(path), r->output, rvl_engine_tensor(r->engine, t)->name);
 		e = rvl_npy_write(path, &r->kept[i]);
 	}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* The built `rivulet` program, run as a user runs it: arguments, terminal, pipe, signals. */
+#ifndef RIVULET_TEST_PROGRAM_H
+#define RIVULET_TEST_PROGRAM_H
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "files.h"
+
+#define PROGRAM_SECONDS 60	/* for an answer; sanitizers and a busy machine are slow */
+
+struct program {
+	pid_t pid;
+	int out;		/* what it prints, in a memory file */
+	int terminal;		/* master of its standard error */
+	char seen[1 << 16];	/* read from there so far */
+	size_t n;
+};
+
+static inline void program_exec(const char *words)
+{
+	char copy[4096], path[320], *argv[128] = { (char *)"rivulet" }, *save = NULL;
+	int argc = 1;
+
+	snprintf(copy, sizeof(copy), "%s", words);
+	for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
+		argv[argc++] = w;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGINT, SIG_DFL);
+	program_path(path, sizeof(path), "rivulet");
+	execv(path, argv);
+	_exit(127);
+}
+
+/* Starts it with standard error on a terminal and standard output in a file. */
+static inline void program_start(struct program *p, const char *words)
+{
+	int slave;
+
+	p->n = 0;
+	p->seen[0] = 0;
+	p->out = memfd_create("out", MFD_CLOEXEC);
+	p->terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+	ck_assert(p->terminal >= 0 && !grantpt(p->terminal) && !unlockpt(p->terminal));
+	slave = open(ptsname(p->terminal), O_RDWR | O_NOCTTY | O_CLOEXEC);
+	ck_assert_int_ge(slave, 0);
+	p->pid = fork();
+	ck_assert_int_ge(p->pid, 0);
+	if (!p->pid) {
+		dup2(p->out, STDOUT_FILENO);
+		dup2(slave, STDERR_FILENO);
+		program_exec(words);
+	}
+	close(slave);
+}
+
+/* Reads its terminal until @text appeared; false when it ended before. */
+static inline bool program_shows(struct program *p, const char *text)
+{
+	time_t end = time(NULL) + PROGRAM_SECONDS;
+
+	while (!strstr(p->seen, text)) {
+		struct pollfd f = { .fd = p->terminal, .events = POLLIN };
+		ssize_t n;
+
+		ck_assert_msg(time(NULL) < end, "no \"%s\" on the terminal: %.500s", text, p->seen);
+		poll(&f, 1, 1000);
+		n = read(p->terminal, p->seen + p->n, sizeof(p->seen) - 1 - p->n);
+		if (n < 0 && errno == EAGAIN)
+			continue;
+		if (n <= 0)
+			return false;
+		p->n += (size_t)n;
+		p->seen[p->n] = 0;
+	}
+	return true;
+}
+
+/* Its wait status, and all that it printed. */
+static inline int program_end(struct program *p, char *text, size_t size)
+{
+	int status;
+	ssize_t n;
+
+	while (program_shows(p, "\x01 never printed"))
+		;
+	ck_assert_int_eq(waitpid(p->pid, &status, 0), p->pid);
+	n = pread(p->out, text, size - 1, 0);
+	ck_assert_int_ge(n, 0);
+	text[n] = 0;
+	close(p->out);
+	close(p->terminal);
+	return status;
+}
+
+#endif
