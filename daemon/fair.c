@@ -209,12 +209,12 @@ static void hold(struct rvl_fair *f, struct rvl_share *s, uint32_t class, uint64
 	f->held_since = now;
 }
 
-/* Of the time of one run, classes below it that wait are owed a part. */
-static void owe(struct rvl_fair *f, uint32_t class, uint64_t service)
+/* Of the time of one run, the active classes below it are owed a part. */
+static void owe(struct rvl_fair *f, uint32_t class, uint64_t service, uint64_t now)
 {
 	for (uint32_t c = 0; c < class; c++) {
 		f->owed[c] += (int64_t)(service / RVL_FAIR_FLOOR);
-		if (!f->queued[c] && f->owed[c] > 0)
+		if (f->owed[c] > 0 && !first_active(f, c, now))
 			f->owed[c] = 0;
 	}
 }
@@ -270,8 +270,7 @@ void rvl_fair_remove(struct rvl_fair *f, struct rvl_slot *s)
 	heap_remove(&s->share->in[c].queue, s);
 	rvl_list_del(&s->promise);
 	s->queued = false;
-	if (!--f->queued[c] && f->owed[c] > 0)
-		f->owed[c] = 0;
+	f->queued[c]--;
 }
 
 static bool is_above_active(const struct rvl_fair *f, uint32_t class, uint64_t now)
@@ -309,7 +308,7 @@ void rvl_fair_end(struct rvl_fair *f, struct rvl_slot *s, uint64_t now, uint64_t
 	f->started--;
 	if (s->by_floor)
 		f->owed[c] += (int64_t)(s->charged - service);
-	owe(f, c, service);
+	owe(f, c, service, now);
 	charge_others(f, s->share, c, service);
 }
 

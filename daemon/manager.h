@@ -319,6 +319,9 @@ struct rvl_session {
 	uint32_t queued_out;
 };
 
+struct ucred;
+/** rvl_session_peer - who is at the other end: SO_PEERCRED; tests without two users pretend them */
+extern int (*rvl_session_peer)(int fd, struct ucred *peer);
 /** rvl_session_new() - on an accepted socket, taken over; above a limit its HELLO is refused */
 int rvl_session_new(struct rvl_manager *m, int fd);
 /** rvl_lobby_clear() - hang up on all who wait to be refused */

@@ -128,12 +128,14 @@ static int on_socket(sd_event_source *source, int fd, uint32_t events, void *dat
 	return 0;
 }
 
-static int identify(int fd, struct ucred *peer)
+static int peer_of_socket(int fd, struct ucred *peer)
 {
 	socklen_t len = sizeof(*peer);
 
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &len) ? -errno : 0;
 }
+
+int (*rvl_session_peer)(int fd, struct ucred *peer) = peer_of_socket;
 
 /* ---- those above a limit: they learn why when they say HELLO ---- */
 
@@ -248,7 +250,7 @@ int rvl_session_new(struct rvl_manager *m, int sock)
 	struct rvl_user *u;
 	struct rvl_text err;
 	struct ucred peer;
-	int r = identify(fd, &peer);
+	int r = rvl_session_peer(fd, &peer);
 
 	if (r)
 		return r;

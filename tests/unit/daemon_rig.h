@@ -47,6 +47,52 @@ static inline int rig_listen(void)
 	return fd;
 }
 
+/* Users of a test that runs as one user itself: DIR/uid has the number of whoever connects next. */
+static inline int rig_peer(int fd, struct ucred *peer)
+{
+	socklen_t len = sizeof(*peer);
+	char path[96], text[16] = "";
+	int file;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &len))
+		return -errno;
+	snprintf(path, sizeof(path), "%s/uid", rig.dir);
+	file = open(path, O_RDONLY | O_CLOEXEC);
+	if (file >= 0 && read(file, text, sizeof(text) - 1) > 0)
+		peer->uid = (uid_t)strtoul(text, NULL, 10);
+	if (file >= 0)
+		close(file);
+	return 0;
+}
+
+/* Connections from here on are those of user @uid: really so for root, else by rig_peer(). */
+static inline void rig_as(uid_t uid)
+{
+	char text[16];
+
+	if (geteuid() && !getuid())
+		ck_assert_int_eq(seteuid(0), 0);
+	if (!getuid()) {
+		chmod(rig.dir, 0755);
+		chmod(rig.sock, 0777);
+		if (!seteuid(uid))
+			return;
+	}
+	snprintf(text, sizeof(text), "%u", uid);
+	put_file(rig.dir, "uid", text);
+}
+
+/* Connections are the test's own user's again. */
+static inline void rig_as_self(void)
+{
+	char path[96];
+
+	if (geteuid() && !getuid())
+		ck_assert_int_eq(seteuid(0), 0);
+	snprintf(path, sizeof(path), "%s/uid", rig.dir);
+	unlink(path);
+}
+
 /* The daemon's process. Leaves by exit(), so that sanitizer and coverage have their say. */
 static inline void rig_serve(int fd, const char *node)
 {
@@ -65,6 +111,7 @@ static inline void rig_serve(int fd, const char *node)
 		files.rlim_max = files.rlim_cur;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
+	rvl_session_peer = rig_peer;
 	rvl_manager_block_signals();
 	rvl_log_init(getenv("RIG_VERBOSE") ? LOG_DEBUG : LOG_EMERG);
 	/* For tests of what the daemon logs and measures: DIR/log and DIR/metrics.sock. */

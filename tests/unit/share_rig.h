@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Users that compete for the device of a daemon under test: real connections, each of a uid of its own,
+ * real runs of LeNet on a board that is so slow that a run takes as long as the test wants.
+ */
+#ifndef RVL_SHARE_RIG_H
+#define RVL_SHARE_RIG_H
+
+#include "daemon_rig.h"
+
+#define LENET_CYCLES	15408u
+#define ALICE		1001u	/* uids of the competitors */
+#define BOB		1002u
+#define DEPTH_MAX	60
+
+/** struct competitor - a connection that keeps @depth runs queued or under way */
+struct competitor {
+	int sock;
+	uint32_t depth, priority, flags;
+	uint64_t ahead;		/* of the deadlines, ns from each request on; 0: none */
+	uint64_t deadline;	/* fixed instead; 0: not */
+	uint32_t instance[DEPTH_MAX], serial[DEPTH_MAX];
+	/* what came of it */
+	uint64_t runs, npu_ns, refused, late, longest_queue;
+	char text[512];		/* of the last refusal */
+};
+
+/* A board with one level, at which LeNet takes @run_us. */
+static inline void put_slow_board(uint64_t run_us)
+{
+	size_t size;
+	char *text = read_file("sim/boards/zu3eg-64.board", &size), *level = strstr(text, "\nlevel =");
+	char board[4096];
+
+	ck_assert_ptr_nonnull(level);
+	snprintf(board, sizeof(board), "%.*s\nlevel = %llu 800000\npace = real\n", (int)(level - text),
+		 text, (unsigned long long)LENET_CYCLES * 1000000 / run_us);
+	put_file(rig.dir, "slow.board", board);
+	free(text);
+}
+
+/* A daemon whose device takes @run_us for a run of LeNet. */
+static inline void share_start(const char *config, uint64_t run_us)
+{
+	char node[160];
+	int fd;
+
+	rig_dir();
+	rig_config(config);
+	put_slow_board(run_us);
+	snprintf(node, sizeof(node), "sim:%s/slow.board,pace=real", rig.dir);
+	fd = rig_listen();
+	fflush(NULL);
+	rig.pid = fork();
+	ck_assert_int_ge(rig.pid, 0);
+	if (!rig.pid)
+		rig_exec(fd, node);
+	close(fd);
+}
+
+static inline void bind_both(int sock, uint32_t instance, int memory)
+{
+	union rivulet_packet p;
+
+	for (uint32_t dir = 0; dir < 2; dir++) {
+		raw_init(&p, RIVULET_MSG_BIND);
+		p.bind.instance = instance;
+		p.bind.dir = dir;
+		p.bind.offset = dir * 4096;
+		p.bind.size = 4096;
+		ck_assert_int_eq(raw_call(sock, &p, memory, NULL), 0);
+	}
+}
+
+/* Connects as @uid with LeNet loaded and @depth instances, all bound. */
+static inline void competitor_open(struct competitor *c, uid_t uid, uint32_t depth)
+{
+	union rivulet_packet p;
+	uint32_t model;
+	int memory;
+
+	memset(c, 0, sizeof(*c));
+	rig_as(uid);
+	c->sock = raw_open();
+	rig_as_self();
+	c->priority = RIVULET_PRIO_NORMAL;
+	c->depth = depth;
+	model = load_lenet(c->sock);
+	memory = memfd_of(NULL, 8192, F_SEAL_SHRINK);
+	for (uint32_t i = 0; i < depth; i++) {
+		raw_init(&p, RIVULET_MSG_OPEN);
+		p.model.model = model;
+		ck_assert_int_eq(raw_call(c->sock, &p, -1, NULL), 0);
+		c->instance[i] = p.instance.instance;
+		bind_both(c->sock, c->instance[i], memory);
+	}
+	close(memory);
+}
+
+static inline void competitor_send(struct competitor *c, uint32_t i)
+{
+	union rivulet_packet p;
+
+	raw_init(&p, RIVULET_MSG_RUN);
+	p.run.instance = c->instance[i];
+	p.run.priority = c->priority;
+	p.run.flags = c->flags;
+	p.run.deadline = c->ahead ? rvl_now() + c->ahead : c->deadline;
+	c->serial[i] = p.h.serial;
+	ck_assert_int_eq(raw_send(c->sock, &p, p.h.length, NULL, 0), p.h.length);
+}
+
+static inline void competitor_send_all(struct competitor *c)
+{
+	for (uint32_t i = 0; i < c->depth; i++)
+		competitor_send(c, i);
+}
+
+static inline void count_reply(struct competitor *c, const union rivulet_packet *p)
+{
+	if (p->h.type == RIVULET_MSG_ERROR) {
+		ck_assert_msg(p->h.error == -ETIME || p->h.error == -ECANCELED, "%s", p->error.text);
+		c->refused++;
+		snprintf(c->text, sizeof(c->text), "%s", p->error.text);
+		return;
+	}
+	c->runs++;
+	c->npu_ns += p->run_reply.npu_ns;
+	c->late += p->run_reply.flags & RIVULET_RAN_LATE;
+	if (p->run_reply.queue_ns > c->longest_queue)
+		c->longest_queue = p->run_reply.queue_ns;
+}
+
+/* Takes one answer; returns its place, or -1 if it was an event. */
+static inline int competitor_receive(struct competitor *c, union rivulet_packet *p)
+{
+	ck_assert_int_gt(raw_recv(c->sock, p, NULL), 0);
+	for (uint32_t i = 0; i < c->depth; i++)
+		if (c->serial[i] == p->h.serial && p->h.serial) {
+			count_reply(c, p);
+			c->serial[i] = 0;
+			return (int)i;
+		}
+	return -1;
+}
+
+static inline bool competitor_waits(const struct competitor *c)
+{
+	for (uint32_t i = 0; i < c->depth; i++)
+		if (c->serial[i])
+			return true;
+	return false;
+}
+
+/* All keep their depth for @ns, then end what is queued. What ends after that is not counted. */
+static inline void compete(struct competitor *const *c, uint32_t n, uint64_t ns)
+{
+	uint64_t stop = rvl_now() + ns;
+	struct pollfd pfd[8];
+	union rivulet_packet p;
+
+	for (uint32_t i = 0; i < n; i++) {
+		pfd[i] = (struct pollfd){ .fd = c[i]->sock, .events = POLLIN };
+		competitor_send_all(c[i]);
+	}
+	while (rvl_now() < stop) {
+		ck_assert_int_gt(poll(pfd, n, WAIT_MS), 0);
+		for (uint32_t i = 0; i < n; i++) {
+			int place = pfd[i].revents ? competitor_receive(c[i], &p) : -1;
+
+			if (place >= 0)
+				competitor_send(c[i], (uint32_t)place);
+		}
+	}
+	for (uint32_t i = 0; i < n; i++)
+		close(c[i]->sock);
+}
+
+/* Percent of the device time that all have had. */
+static inline double device_share(struct competitor *const *c, uint32_t n, uint32_t of)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		sum += c[i]->npu_ns;
+	return 100.0 * (double)c[of]->npu_ns / (double)sum;
+}
+
+#endif

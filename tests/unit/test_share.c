@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Two users at the real socket: shares of the device beside a flooder, priorities, deadlines, promises.
+ * The users are two uids; a test that is not root pretends them where the daemon asks who connects.
+ */
+#include <check.h>
+
+#include "share_rig.h"
+#include "suite.h"
+
+#define MS NSEC_PER_MSEC
+#define RUN_US 5000
+
+static struct competitor alice, bob;
+static struct competitor *const both[] = { &alice, &bob };
+
+static void tear_down(void)
+{
+	rig_stop();
+}
+
+static void start(const char *config)
+{
+	share_start(config, RUN_US);
+}
+
+static void start_plain(void)
+{
+	start("");
+}
+
+/*
+ * Proves that one who sends a run at a time has half of the device beside a flooder: one without
+ * deadlines, with deadlines 1 ms ahead, with a deadline that is long past.
+ */
+START_TEST(equal_shares)
+{
+	competitor_open(&alice, ALICE, 1);
+	competitor_open(&bob, BOB, 40);
+	bob.ahead = _i == 1 ? MS : 0;
+	bob.deadline = _i == 2;
+	compete(both, 2, 4 * NSEC_PER_SEC);
+	ck_assert_uint_ge(alice.runs + bob.runs, 200);
+	ck_assert_double_ge(device_share(both, 2, 0), 45);
+	ck_assert_double_le(device_share(both, 2, 0), 55);
+}
+END_TEST
+
+/* Proves that many connections of one user are one user. */
+START_TEST(connections_do_not_count)
+{
+	struct competitor more[3];
+	struct competitor *const all[] = { &alice, &bob, &more[0], &more[1], &more[2] };
+
+	competitor_open(&alice, ALICE, 1);
+	competitor_open(&bob, BOB, 10);
+	for (int i = 0; i < 3; i++)
+		competitor_open(&more[i], BOB, 10);
+	compete(all, 5, 4 * NSEC_PER_SEC);
+	ck_assert_double_ge(device_share(all, 5, 0), 45);
+	ck_assert_double_le(device_share(all, 5, 0), 55);
+}
+END_TEST
+
+/* Bob, in a process of his own: connects, floods for a moment, leaves, and comes again. */
+static void come_and_go(uint64_t until)
+{
+	while (rvl_now() < until) {
+		competitor_open(&bob, BOB, 20);
+		competitor_send_all(&bob);
+		usleep(100000);
+		close(bob.sock);
+	}
+	_exit(0);
+}
+
+/* Proves that a user who leaves with a debt and comes back has it still. */
+START_TEST(reconnecting_buys_nothing)
+{
+	uint64_t until = rvl_now() + 4 * NSEC_PER_SEC, all;
+	union rivulet_packet p;
+	pid_t pid;
+
+	competitor_open(&alice, ALICE, 1);
+	pid = fork();
+	if (!pid)
+		come_and_go(until);
+	competitor_send_all(&alice);
+	while (rvl_now() < until)
+		competitor_send(&alice, (uint32_t)competitor_receive(&alice, &p));
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	all = status_number("\"scheduler\"", "npu_ns");
+	ck_assert_uint_ge(alice.npu_ns, all / 100 * 45);
+	ck_assert_uint_ge(all, 2 * NSEC_PER_SEC);
+	close(alice.sock);
+}
+END_TEST
+
+static void start_high(void)
+{
+	start("[Scheduler]\nHighPriorityUsers=1001\n");
+}
+
+/* Proves that a HIGH run is started before all NORMAL ones that came before it, of another user too. */
+START_TEST(high_overtakes)
+{
+	union rivulet_packet p;
+
+	competitor_open(&alice, ALICE, 1);
+	competitor_open(&bob, _i ? ALICE : BOB, 40);
+	alice.priority = RIVULET_PRIO_HIGH;
+	bob.ahead = MS;
+	for (int round = 0; round < 5; round++) {
+		competitor_send_all(&bob);
+		raw_barrier(alice.sock);
+		competitor_send(&alice, 0);
+		ck_assert_int_eq(competitor_receive(&alice, &p), 0);
+		ck_assert_uint_le(p.run_reply.queue_ns, 4 * RUN_US * 1000);
+		while (competitor_waits(&bob))
+			competitor_receive(&bob, &p);
+	}
+	ck_assert_uint_gt(bob.longest_queue, 20 * RUN_US * 1000);
+	/* Nor may Bob say HIGH. */
+	if (!_i) {
+		raw_init(&p, RIVULET_MSG_RUN);
+		p.run.instance = bob.instance[0];
+		p.run.priority = RIVULET_PRIO_HIGH;
+		ck_assert_int_eq(raw_call(bob.sock, &p, -1, NULL), -EPERM);
+	}
+}
+END_TEST
+
+/* Proves that LOW has at least 5 % beside a flood, and hardly more. */
+START_TEST(low_has_its_floor)
+{
+	competitor_open(&alice, ALICE, 1);
+	competitor_open(&bob, BOB, 40);
+	alice.priority = RIVULET_PRIO_LOW;
+	bob.ahead = MS;
+	compete(both, 2, 6 * NSEC_PER_SEC);
+	ck_assert_double_ge(device_share(both, 2, 0), 5);
+	ck_assert_double_le(device_share(both, 2, 0), 10);
+}
+END_TEST
+
+static void start_serial(void)
+{
+	start("[Scheduler]\nParallelRuns=1\n");
+}
+
+/* Proves that of one user's runs the earlier deadline goes first, then the first come. */
+START_TEST(earlier_deadline_first)
+{
+	static const uint64_t due[] = { 0, 70, 30, 0, 50, 10, 30, 90, 20 };
+	static const int order[] = { 5, 8, 2, 6, 4, 1, 7, 0, 3 };
+	uint64_t far = rvl_now() + 1000 * NSEC_PER_SEC;
+	union rivulet_packet p;
+
+	competitor_open(&alice, ALICE, ARRAY_SIZE(due));
+	rig_hold();
+	for (uint32_t i = 0; i < ARRAY_SIZE(due); i++) {
+		alice.deadline = due[i] ? far + due[i] * MS : 0;
+		competitor_send(&alice, i);
+	}
+	rig_go();
+	for (uint32_t i = 0; i < ARRAY_SIZE(due); i++)
+		ck_assert_int_eq(competitor_receive(&alice, &p), order[i]);
+}
+END_TEST
+
+/*
+ * Proves that a promise is kept beside a flooder with deadlines of its own, and that a flood of hard
+ * deadlines is promised no more than its user's share.
+ */
+START_TEST(promises)
+{
+	competitor_open(&alice, ALICE, 1);
+	competitor_open(&bob, BOB, 40);
+	alice.flags = _i ? 0 : RIVULET_RUN_HARD;
+	alice.ahead = 400 * MS;
+	bob.flags = _i ? RIVULET_RUN_HARD : 0;
+	bob.ahead = _i ? 40 * MS : MS;
+	compete(both, 2, 4 * NSEC_PER_SEC);
+	ck_assert_msg(device_share(both, 2, 0) >= 45, "%.1f %%, %llu refused: %s",
+		      device_share(both, 2, 0), (unsigned long long)alice.refused, alice.text);
+	if (_i)
+		ck_assert_uint_gt(bob.refused, 100);
+	else
+		ck_assert_uint_le(alice.late, 2);
+}
+END_TEST
+
+static TCase *group(const char *name, void (*set_up)(void))
+{
+	TCase *t = tcase_create(name);
+
+	tcase_set_timeout(t, 120);
+	tcase_add_checked_fixture(t, set_up, tear_down);
+	return t;
+}
+
+int main(int argc, char **argv)
+{
+	TCase *plain, *high, *serial;
+	Suite *s;
+
+	rig_main(argc, argv, rvl_worker_main);
+	s = suite_create("share");
+	plain = group("shares", start_plain);
+	tcase_add_loop_test(plain, equal_shares, 0, 3);
+	tcase_add_test(plain, connections_do_not_count);
+	tcase_add_test(plain, reconnecting_buys_nothing);
+	tcase_add_test(plain, low_has_its_floor);
+	tcase_add_loop_test(plain, promises, 0, 2);
+	suite_add_tcase(s, plain);
+	high = group("high", start_high);
+	tcase_add_loop_test(high, high_overtakes, 0, 2);
+	suite_add_tcase(s, high);
+	serial = group("serial", start_serial);
+	tcase_add_test(serial, earlier_deadline_first);
+	suite_add_tcase(s, serial);
+	return run_suite(s);
+}
