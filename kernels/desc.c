@@ -17,7 +17,7 @@ struct packed_arg {
 
 struct packed_head {
 	uint32_t magic;
-	uint32_t size;		/* of everything */
+	uint32_t size;		/* of the whole descriptor, bytes */
 	uint32_t op;
 	uint32_t n_in;
 	uint32_t n_out;

@@ -10,7 +10,7 @@
 
 struct rvl_dwconv {
 	struct rvl_gemm g;		/* scale, bias, clamp; n = channels, one group */
-	int64_t taps;			/* even */
+	int64_t taps;			/* rounded up to an even number */
 	int64_t stride_w;
 	int64_t kernel[2], dilation[2];
 	int64_t ow;
@@ -64,7 +64,10 @@ static void dw_tile_scalar(const int16_t *const *x, int64_t taps, const int16_t 
 			acc[j] = rvl_wrap_add(acc[j], x[t][j] * w[t * DW_TILE + j]);
 }
 
-/* Pointers to the first channel under every tap of one output; the odd tap repeats the first. */
+/*
+ * Pointers to the first channel under every tap of one output. Where the number of taps was rounded
+ * up, the last pointer repeats the first; its weights are zero.
+ */
 static void tap_pointers(const struct rvl_dwconv *dw, const int16_t *x, int64_t row_stride,
 			 const int16_t **p)
 {

@@ -22,7 +22,10 @@ static int64_t tile_size(const struct rvl_gemm *g)
 	return g->taps * pairs_of(g) * RVL_NR * 2;
 }
 
-/* One tap of one tile; what lies beyond the channels or outputs stays 0 and adds nothing. */
+/*
+ * Packs one tap of one tile. Weights beyond the last channel or output stay 0 and add nothing to
+ * the sums.
+ */
 static void pack_tap(const struct packer *p, int64_t group, int64_t tile, int64_t tap, int16_t *dst)
 {
 	const struct rvl_gemm *g = p->g;

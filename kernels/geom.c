@@ -17,7 +17,7 @@ static int check_window(const struct rvl_conv_geom *g, const int32_t *pad, bool 
 		    pad[i + 2] > 65535)
 			return rvl_why(why, "window %lldx%lld is not in range", (long long)g->k[0],
 				       (long long)g->k[1]);
-		/* A window of ceil_mode may hang over, but every one of a pool begins inside. */
+		/* With ceil_mode a window may reach past the padding, but must start before its end. */
 		if (pool && out[i] > 0 && (out[i] - 1) * g->s[i] >= in[i] + pad[i])
 			return rvl_why(why, "output is larger than the windows of its input");
 		if (out[i] > 0 && (out[i] - 1) * g->s[i] + reach > in[i] + pad[i] + pad[i + 2] +
@@ -56,7 +56,7 @@ int rvl_conv_geometry(const struct rvl_kernel_desc *d, const struct rvl_kernel_a
 static void matrix(const struct rvl_shape *s, bool trans, bool left, int64_t *rows, int64_t *cols,
 		   int64_t *row_stride, int64_t *col_stride)
 {
-	if (s->rank == 1) {	/* numpy: a row in front, a column behind */
+	if (s->rank == 1) {	/* as in numpy: a row on the left, a column on the right */
 		*rows = left ? 1 : s->dim[0];
 		*cols = left ? s->dim[0] : 1;
 		*row_stride = left ? s->dim[0] : 1;
@@ -85,7 +85,7 @@ static struct rvl_shape batch_of(const struct rvl_shape *s)
 	return b;
 }
 
-/* Strides of the batch dimensions of an operand seen through the result's. */
+/* Strides of an operand along the batch dimensions of the result, 0 where it is broadcast. */
 static void batch_strides(const struct rvl_shape *s, const struct rvl_shape *out, int64_t *stride)
 {
 	struct rvl_shape b = batch_of(s);
@@ -156,7 +156,7 @@ static int strides_in(const struct rvl_shape *s, const struct rvl_shape *out, in
 	return 0;
 }
 
-/* Joins a dimension to the run when both operands go on as in it. */
+/* Whether dimension @i extends the innermost run: both operands continue at the run's stride. */
 static bool joins(const struct rvl_bcast *bc, int i)
 {
 	bool a = bc->ia ? bc->sa[i] == bc->span : bc->sa[i] == 0;
@@ -175,7 +175,7 @@ int rvl_bcast_init(struct rvl_bcast *bc, const struct rvl_shape *a, const struct
 		return -EINVAL;
 	for (int i = 0; i < out->rank; i++) {
 		if (out->dim[i] == 1)
-			continue;	/* says nothing about who is broadcast */
+			continue;	/* its stride is never used */
 		bc->dim[bc->rank] = out->dim[i];
 		bc->sa[bc->rank] = sa[i];
 		bc->sb[bc->rank++] = sb[i];

@@ -34,7 +34,7 @@ struct rvl_qparams {
 	bool x_u8, w_u8, y_u8;
 	int32_t xz;
 	const int32_t *wz;
-	const int32_t *bias;	/* NULL = none */
+	const int32_t *bias;	/* or NULL */
 	const float *scale;
 	int32_t yz;
 	int32_t lo, hi;		/* clamp, within the type of y */
@@ -48,7 +48,7 @@ struct rvl_qbinary {
 	int32_t lo, hi;
 };
 
-/* One broadcast operation, walked span by span. Strides in elements; 0 along what is broadcast. */
+/* A broadcast operation, walked span by span. Strides: elements, 0 where broadcast. */
 struct rvl_bcast {
 	int rank;
 	int64_t dim[RVL_MAX_RANK];
@@ -90,10 +90,10 @@ typedef int (*rvl_setup_fn)(struct rvl_kernel *k, bool reference, char *why);
 /** Zeroed, 64-byte aligned memory freed with the kernel; NULL without memory or on overflow. */
 void *rvl_kernel_mem(struct rvl_kernel *k, int64_t n, size_t size);
 
-/** Writes a line into @why (may be NULL) and returns -EINVAL. */
+/** Formats one line into @why, which may be NULL. Always returns -EINVAL. */
 int rvl_why(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/** Runs fn(arg, i) for i < n on the pool, or here without one. */
+/** Calls fn(arg, i) for every i < n: on the pool, or on this thread where @pool is NULL. */
 void rvl_parallel(const struct rvl_pool *pool, uint32_t n, void (*fn)(void *arg, uint32_t i),
 		  void *arg);
 
@@ -147,7 +147,7 @@ void rvl_bcast_walk(const struct rvl_bcast *bc,
 #define RVL_MR 4
 #define RVL_NR 16
 
-/* Weights of one group packed for the micro-kernel, and what follows the accumulators. */
+/* Packed weights of all groups, and the requantisation of their sums. */
 struct rvl_gemm {
 	int64_t taps, kc, n;		/* kernel positions, channels of each, output channels */
 	int64_t groups;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Choosing, making and running kernels. */
+/* Selects, sets up and runs kernels. */
 #include "internal.h"
 
 #include <stdarg.h>
@@ -13,7 +13,7 @@ struct dispatch {
 	uint32_t least, most;	/* inputs */
 };
 
-#define MAX_KERNEL_BYTES ((int64_t)1 << 30)	/* as a program file */
+#define MAX_KERNEL_BYTES ((int64_t)1 << 30)	/* the limit of a program file */
 #define MAX_ELEMENTS ((int64_t)1 << 30)
 
 static const struct dispatch table[] = {
@@ -159,7 +159,7 @@ static int check_desc(const struct rvl_kernel_desc *d, const struct dispatch *ro
 	return rc;
 }
 
-/* The scales and zero points of all arguments, in one block the kernel owns. */
+/* Copies the scales and zero points of all arguments into one block that the kernel owns. */
 static int copy_quant(struct rvl_kernel *k)
 {
 	struct rvl_kernel_arg *arg[RVL_MAX_IN + RVL_MAX_OUT];

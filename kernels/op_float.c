@@ -23,7 +23,7 @@ static void valid_span(const struct rvl_conv_geom *g, int64_t kx, int64_t *first
 	*last = l < g->ow ? l : g->ow;
 }
 
-/* y[ox] += x[ox * stride + shift] * w for one tap of one row: the loop the compiler vectorises. */
+/* y[ox] += x[ox * stride + shift] * w for one tap of one row; the compiler vectorises the loops. */
 static void add_tap(const struct rvl_conv_geom *g, const float *x, int64_t kx, float w, float *y)
 {
 	int64_t shift = kx * g->d[1] - g->pad[1];
@@ -128,7 +128,10 @@ struct product {
 	float *y;
 };
 
-/* One row of a product: rows of b are added up, which vectorises when they are contiguous. */
+/*
+ * One row of a product. Where rows of b are contiguous it is a sum of scaled rows of b, which the
+ * compiler vectorises; else each element is a dot product.
+ */
 static void product_row(void *arg, uint32_t i)
 {
 	const struct product *p = arg;

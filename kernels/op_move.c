@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators that move values and change none. */
+/* Operators that only move values. */
 #include <string.h>
 
 #include "internal.h"
@@ -102,8 +102,8 @@ int rvl_setup_transpose(struct rvl_kernel *k, bool reference, char *why)
 }
 
 /*
- * The device's layout: (image, block, y, x, lane) with attr.block lanes, int8. uint8 values live
- * XOR 0x80 there. Lanes beyond the channels hold the zero point.
+ * The device's layout: (image, block, y, x, lane) with attr.block lanes of int8. A uint8 value is
+ * stored XOR 0x80. Lanes beyond the last channel hold the zero point.
  */
 struct blocked {
 	int64_t n, c, plane, block;

@@ -4,7 +4,7 @@
 
 #include "internal.h"
 
-/* The operand seen as [outer, n, inner]; n is what is normalised. */
+/* The extents of the operand as [outer, n, inner], normalised along n. */
 static void softmax_extent(const struct rvl_kernel *k, int64_t *outer, int64_t *n, int64_t *inner)
 {
 	const struct rvl_shape *s = &k->d.in[0].shape;

@@ -38,7 +38,7 @@ struct window {
 	struct taps v, h;
 };
 
-/* Index in the plane of the largest element under a window, -1 if it covers nothing. */
+/* Index in the plane of the largest element under a window, -1 if the window covers no element. */
 #define LARGEST(name, type) \
 static int64_t name(const struct window *w, const void *plane) \
 { \
@@ -80,7 +80,7 @@ static void put_max(const struct pool_run *r, int64_t plane, int64_t out, int64_
 	int64_t at = plane * g->oh * g->ow + out;
 	int64_t pos = best;
 
-	if (best < 0) {		/* a window that lies wholly in the padding */
+	if (best < 0) {		/* the window lies entirely in the padding */
 		memset(r->y + (size_t)at * size, 0, size);
 		pos = 0;
 	} else {

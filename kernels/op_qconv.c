@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Quantised convolution. The image is widened to 16 bits, channels last, zero point subtracted and
- * padded with zeros, once; then a convolution of any kernel, stride and dilation is the matrix core
- * reading through tap offsets. Results come channels last and are turned back row by row.
+ * Quantised convolution. Each image is copied once to 16 bits, channels last, with the zero point
+ * subtracted and zeros as padding. The matrix core then reads it through tap offsets, for any
+ * kernel, stride and dilation. Its results are channels last and are transposed to NCHW row by row.
  */
 #include <string.h>
 
@@ -11,9 +11,10 @@
 #include "ref.h"
 
 #define MAX_DW_TAPS 255
-#define MAX_IMAGE ((int64_t)1 << 28)	/* elements of a padded image that is worth making */
+/* Elements of a padded image. The reference kernel, which needs no copy, does larger ones. */
+#define MAX_IMAGE ((int64_t)1 << 28)
 
-/* The padded image: enough rows and columns for every window, plus what a vector may overread. */
+/* The padded image holds every window, and 64 elements that vector loads may read past its end. */
 struct image {
 	int64_t ph, pw;		/* padded height, width */
 	int64_t elements;
@@ -177,7 +178,7 @@ static void clamp_range(struct rvl_kernel *k)
 	k->q.hi = rvl_clamp(k->d.attr.q_hi, least, most);
 }
 
-/* What Q_CONV and Q_MATMUL have in common. */
+/* Sets the quantisation parameters that Q_CONV and Q_MATMUL share. */
 static int quant_params(struct rvl_kernel *k, int64_t channels, float alpha, char *why)
 {
 	const struct rvl_kernel_desc *d = &k->d;
@@ -236,7 +237,7 @@ static int setup_fast(struct rvl_kernel *k)
 	int64_t elements = g->oh && g->ow ? im.elements : 64;
 
 	if (im.ph > MAX_IMAGE || im.pw > MAX_IMAGE || elements > MAX_IMAGE)
-		return 0;	/* absurd padding or stride: the reference does without the copy */
+		return 0;	/* the reference needs no padded copy */
 	k->scratch = (size_t)((elements + 31) / 32 * 32 * 2 + g->oh * g->ow * g->m + 64);
 	k->run = run_fast;
 	if (g->group > 1 && g->group == g->c && g->group == g->m &&
@@ -268,7 +269,7 @@ int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why)
 	return setup_fast(k);
 }
 
-/* ---- matrix product: the same core, rows for pixels ---- */
+/* ---- matrix product: the same core, with rows in place of pixels ---- */
 
 struct matmul_run {
 	const struct rvl_kernel *k;

@@ -5,7 +5,7 @@
 #include "internal.h"
 #include "qmath.h"
 
-/* Per tensor, or per channel along attr.axis: the channel of element i. */
+/* Maps an element to its scale: one per tensor, or one per channel along attr.axis. */
 struct channels {
 	int64_t n, inner;	/* n = 1: per tensor */
 };

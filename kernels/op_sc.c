@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Quantised convolution and matrix product on stochastic arithmetic (docs/numerics.md 8): the same
- * operators as in op_qconv.c, with attr.sc_length bits for each product instead of a multiplication.
+ * Quantised convolution and matrix product in stochastic arithmetic (docs/numerics.md 8): the same
+ * operators as in op_qconv.c, but a product is a bitstream of attr.sc_length bits.
  */
 #include "sc.h"
 
@@ -16,7 +16,7 @@ static int64_t tile_bytes(const struct rvl_sc *s)
 	return s->runs * rvl_sc_quads(s) * 256;
 }
 
-/* The order of sc_vbmi.c. */
+/* Stores a weight at the position that sc_vbmi.c reads it from. */
 static void place(const struct rvl_sc *s, int64_t tile, int64_t at, int64_t n, int8_t w)
 {
 	int64_t q = n / 16, l = n % 16 / 4, i = n % 4, ch = at % 4;
@@ -99,7 +99,7 @@ static int allocate(struct rvl_kernel *k, struct rvl_sc *s)
 
 /* ---- sums ---- */
 
-/* The plain table, one product after the other: the reference, and for processors without permutations. */
+/* One table look-up per product: the reference, and the kernel of processors without VBMI. */
 static void tile_table(const struct rvl_sc *s, const uint8_t *x, int64_t first, int64_t n,
 		       int32_t *acc)
 {
@@ -336,7 +336,7 @@ static void pack(struct rvl_kernel *k)
 	place_columns(k->sc, &k->q, (uint32_t)k->d.attr.sc_length);
 }
 
-/* Taps that lie side by side in a row of the image are one run. */
+/* Taps that are adjacent in a row of the image form one run. */
 static int setup_conv(struct rvl_kernel *k, struct rvl_sc *s, char *why)
 {
 	const struct rvl_conv_geom *g = &k->g;

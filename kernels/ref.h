@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scalar references: the plainest loops that compute docs/numerics.md. Tests compare everything
- * else with them; where no faster code exists they are what runs.
+ * Scalar references: plain loops that compute what docs/numerics.md specifies. Tests compare every
+ * faster kernel with them, and they run where there is no faster kernel.
  */
 #ifndef RVL_REF_H
 #define RVL_REF_H

@@ -3,8 +3,8 @@
  * CPU operators. An operator is prepared once (weights packed, tables made, the fastest kernel of
  * this processor chosen) and run many times on plain pointers. Arithmetic: docs/numerics.md.
  *
- * Nothing here knows the graph or the program file: a struct rvl_kernel_desc says it all, and
- * rvl_desc_pack() turns one into bytes for a program file and back.
+ * Nothing here knows the graph or the program file. A struct rvl_kernel_desc describes an operator
+ * completely; rvl_desc_pack() and rvl_desc_unpack() convert it to and from bytes of a program file.
  */
 #ifndef RIVULET_KERNELS_H
 #define RIVULET_KERNELS_H
@@ -40,7 +40,7 @@ struct rvl_kernel_desc {
 struct rvl_pool {
 	void (*parallel)(void *ctx, uint32_t n, void (*fn)(void *arg, uint32_t i), void *arg);
 	void *ctx;
-	uint32_t threads;	/* about how many run at once */
+	uint32_t threads;	/* number of threads that share the work; a hint for splitting it */
 };
 
 struct rvl_kernel;
@@ -54,13 +54,13 @@ struct rvl_kernel;
 int rvl_kernel_new(const struct rvl_kernel_desc *d, bool reference, struct rvl_kernel **out,
 		   char *why);
 
-/** NULL is allowed. */
+/** Frees a kernel; NULL is allowed. */
 void rvl_kernel_free(struct rvl_kernel *k);
 
-/** Bytes of what it has packed, at most 1 GiB for each of a few blocks. */
+/** Bytes of packed weights and tables that the kernel owns. */
 size_t rvl_kernel_bytes(const struct rvl_kernel *k);
 
-/** Bytes of workspace one run needs. */
+/** Bytes of scratch memory that one run needs. */
 size_t rvl_kernel_scratch(const struct rvl_kernel *k);
 
 /**
@@ -69,12 +69,12 @@ size_t rvl_kernel_scratch(const struct rvl_kernel *k);
  * pointer for Identity, Reshape and Flatten). @scratch: rvl_kernel_scratch() bytes, 64-byte
  * aligned. @pool may be NULL (one thread). A kernel may run on several threads at once with
  * different @scratch.
- * -EINVAL only when operands that are data (QLinear scales, a Reshape's shape) hold nonsense.
+ * -EINVAL where the data of an operand is invalid (scales of QLinear operators, shape of Reshape).
  */
 int rvl_kernel_run(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		   void *scratch, const struct rvl_pool *pool);
 
-/** For tests and benches: act as on a processor without vector units. Not while kernels run. */
+/** For tests and benchmarks: use no vector units. Must not be called while kernels run. */
 void rvl_kernel_scalar_only(bool on);
 
 /* ---- descriptors as bytes ---- */

@@ -36,16 +36,16 @@ enum rvl_type {
 };
 
 /*
- * Operators. X(identifier, number, name, domain, least inputs, most inputs, summary)
+ * Operators. X(identifier, number, name, domain, minimum and maximum number of inputs, summary)
  *
- * Domain "" and "com.microsoft" are operators of ONNX and of ONNX Runtime with exactly their inputs
- * (after normalisation to the newest form: what an older opset gave as an attribute is an attribute
- * here only if struct rvl_attr has it). Domain "rivulet" are the quantised operators that fusion
- * makes: their scales and zero points are those of their tensors, and all of them are constant.
+ * Operators of domain "" and "com.microsoft" are those of ONNX and of ONNX Runtime, with the same
+ * inputs after normalisation to the newest form. An attribute of an older opset stays an attribute
+ * only if struct rvl_attr has it. Operators of domain "rivulet" are quantised ones made by fusion:
+ * their scales and zero points are constants of their tensors.
  */
 #define RVL_OPS(X) \
 	X(UNSUPPORTED, 0, "Unsupported", "rivulet", 0, 9, \
-	  "an operator that nothing here executes; the reason is on the node") \
+	  "an operator that cannot be executed; the node holds the reason") \
 	X(QUANTIZE, 1, "QuantizeLinear", "", 2, 3, "y = saturate(rint(x / scale) + zero point)") \
 	X(DEQUANTIZE, 2, "DequantizeLinear", "", 2, 3, "y = (x - zero point) * scale") \
 	X(QLINEAR_CONV, 3, "QLinearConv", "", 8, 9, "quantised convolution, scales as inputs") \
@@ -111,7 +111,7 @@ struct rvl_shape {
 };
 
 enum rvl_auto_pad {
-	RVL_PAD_EXPLICIT = 0,	/* pad[] holds */
+	RVL_PAD_EXPLICIT = 0,	/* pad[] is used */
 	RVL_PAD_SAME_UPPER = 1,
 	RVL_PAD_SAME_LOWER = 2,
 	RVL_PAD_VALID = 3,
@@ -153,7 +153,7 @@ struct rvl_attr {
 	int32_t sc_blocks;	/* parts of a stream; 0: 1 */
 };
 
-/** Attributes that change nothing: kernel 1, stride 1, no padding, no clamp. */
+/** Sets neutral attributes: kernel 1, stride 1, no padding, no clamp. */
 static inline void rvl_attr_init(struct rvl_attr *a)
 {
 	*a = (struct rvl_attr) {
@@ -175,11 +175,11 @@ const char *rvl_op_name(enum rvl_op op);
 /**
  * Elements of a shape, or -1 if a dimension is negative or the product of those that are not 0
  * exceeds 2^40.
- * A hostile shape must never get to an allocation, so every size goes through here.
+ * Every size is computed here, so that no shape from outside can overflow an allocation.
  */
 int64_t rvl_shape_count(const struct rvl_shape *s);
 
-/** Same rank and dimensions. */
+/** Whether two shapes have the same rank and dimensions. */
 bool rvl_shape_equal(const struct rvl_shape *a, const struct rvl_shape *b);
 
 /** Numpy broadcasting of two shapes into *out. -EINVAL when they do not fit together. */

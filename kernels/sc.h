@@ -9,9 +9,9 @@
 #define RVL_SC_NR 64 /* outputs of a tile */
 
 /*
- * Weights of an operator. A sum runs over @runs of @run input bytes that lie side by side (a kernel row,
- * a row of a matrix), four at a time. @mag and @sign are in the order that the micro-kernel reads; @w is
- * the plain [group][output][run][byte].
+ * Weights of an operator. A sum covers @runs runs of @run adjacent input bytes each (a kernel row,
+ * or a row of a matrix), four bytes at a time. @mag and @sign are in the order that the micro-kernel
+ * reads; @w is in the order [group][output][run][byte].
  */
 struct rvl_sc {
 	int64_t groups, n, tiles;	/* outputs and tiles of a group */
@@ -35,11 +35,11 @@ static inline int64_t rvl_sc_quads(const struct rvl_sc *s)
 	return (s->run + 3) / 4;
 }
 
-/** acc[64] += the sums of one tile; @x: base of the inputs, three bytes past the last run are readable */
+/** acc[64] += sums of one tile. @x: base of the inputs, readable three bytes past the last run */
 void rvl_sc_tile_vbmi(const struct rvl_sc *s, const uint8_t *x, const uint8_t *mag,
 		      const int8_t *sign, int32_t *acc);
 
-/** Whether the processor has what rvl_sc_tile_vbmi() needs. */
+/** Whether the processor has the instructions of rvl_sc_tile_vbmi(). */
 bool rvl_have_vbmi(void);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The product table as a permutation of bytes: for one input, 128 counts lie in two registers and 64
- * weights pick theirs at once. Four inputs are interleaved, so that a dot product with the signs adds
- * them. Position 16 l + 4 q + i of a vector of magnitudes is output 16 q + 4 l + i, which is what
- * the two rounds of interleaving turn into the order of the sums.
+ * The product table as a byte permutation. The 128 counts of one input fill two registers, and one
+ * permutation looks up the products with 64 weights. Four inputs are interleaved, so that one dot
+ * product with the signs adds them. Position 16 l + 4 q + i of a vector of magnitudes holds output
+ * 16 q + 4 l + i; the two rounds of interleaving bring the outputs into the order of the sums.
  */
 #include "sc.h"
 
