@@ -85,6 +85,13 @@ static void keep_info(struct rivulet_client *c, const struct rivulet_msg_hello_r
 	memcpy(i->board, h->board, sizeof(i->board));
 }
 
+/* Errors that time may mend: no daemon yet, or one that has just ended. */
+static bool is_temporary(int error)
+{
+	return error == -ENOENT || error == -ECONNREFUSED || error == -ECONNRESET ||
+	       error == -ETIMEDOUT;
+}
+
 static void hello_done(struct rvl_call *call, int result, union rivulet_packet *reply, int fd)
 {
 	struct rivulet_client *c = call->owner;
@@ -93,6 +100,7 @@ static void hello_done(struct rvl_call *call, int result, union rivulet_packet *
 	rvl_lib_close(fd);
 	if (result) {
 		snprintf(why, sizeof(why), "%s", rivulet_last_error());
+		c->reconnecting = c->reconnecting && is_temporary(result);
 		rvl_session_close(c, result == -EPROTONOSUPPORT ? -EPROTO : result, why);
 	} else if (reply->hello_reply.version < RIVULET_PROTO_MIN ||
 		   reply->hello_reply.version > RIVULET_PROTO_MAX) {
@@ -189,27 +197,21 @@ int rvl_client_connect(struct rivulet_client *c)
 
 /* ---- making it again in the background ---- */
 
-/* Errors that time may mend: no daemon yet, or one that has just ended. */
-static bool is_temporary(int error)
-{
-	return error == -ENOENT || error == -ECONNREFUSED || error == -ECONNRESET ||
-	       error == -ETIMEDOUT;
-}
-
 static void reconnect_step(struct rivulet_client *c)
 {
 	int64_t now = rvl_lib_now();
 	int r;
 
-	if (!c->reconnecting || c->link != RVL_LINK_DOWN || now < c->retry_at)
+	if (!(c->reconnecting || c->busy_until) || c->link != RVL_LINK_DOWN || now < c->retry_at)
 		return;
 	r = rvl_client_connect(c);
+	/* A full backlog has set its own. */
+	if (!c->busy_until)
+		c->retry_at = now + RETRY_ABSENT;
 	if (!r || r == -EINPROGRESS)
 		return;
-	if (is_temporary(r) && now < c->reconnect_until) {
-		c->retry_at = now + RETRY_ABSENT;
+	if (c->reconnecting && is_temporary(r) && now < c->reconnect_until)
 		return;
-	}
 	c->reconnecting = false;
 	rvl_client_changed(c);
 }
@@ -304,10 +306,11 @@ int rvl_client_ready(struct rivulet_client *c, int64_t deadline)
 
 	/* A connection that was cut while it was idle is noticed by reading from it. */
 	rvl_client_pump(c);
-	do {
-		r = rvl_client_connect(c);
-		rvl_client_started(c);
-	} while (r == -EINPROGRESS && rvl_client_poll(c, deadline));
+	r = rvl_client_connect(c);
+	rvl_client_started(c);
+	/* One attempt: a daemon that refuses HELLO is not asked again. */
+	while (r == -EINPROGRESS && rvl_client_poll(c, deadline))
+		r = rivulet_client_result(c);
 	return r == -EINPROGRESS ? rvl_lib_fail(ETIMEDOUT, "the daemon did not answer in time") : r;
 }
 
@@ -315,11 +318,13 @@ int rivulet_client_wait_device(struct rivulet_client *c, int timeout_ms)
 {
 	int64_t deadline = rvl_deadline(timeout_ms);
 
-	for (;;) {
-		int64_t retry = rvl_deadline(0) + RETRY_ABSENT;
+	for (bool asked = false;; asked = true) {
+		int64_t retry = rvl_lib_now() + RETRY_ABSENT;
 		int r;
 
 		rvl_client_pump(c);
+		if (asked && c->link == RVL_LINK_DOWN && !is_temporary(c->error))
+			return rvl_session_error(c);
 		r = rvl_client_connect(c);
 		rvl_client_started(c);
 		if (!r && c->info.present)

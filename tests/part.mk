@@ -44,6 +44,8 @@ CPPFLAGS_tests_unit_test_libclient := $(shell pkg-config --cflags umockdev-1.0 2
 	-DRVL_LIBRIVULET='"$(LIBRIVULET)"'
 $(eval $(call unit_test,libclient,client uapi,$(shell pkg-config --libs umockdev-1.0 libdrm 2>/dev/null)))
 $(BUILD)/unit/test_libclient: $(LIBRIVULET)
+CPPFLAGS_tests_unit_test_async := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
+$(eval $(call unit_test,async,client uapi,$(shell pkg-config --libs libdrm 2>/dev/null)))
 CPPFLAGS_tests_unit_test_reconnect := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,reconnect,client uapi,$(shell pkg-config --libs umockdev-1.0 libdrm 2>/dev/null)))
 $(eval $(call unit_test,board,uapi))

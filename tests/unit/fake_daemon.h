@@ -51,12 +51,16 @@ static struct daemon {
 	uint64_t offset[2];
 	bool hold;		/* RUN is answered only after CANCEL */
 	uint32_t held, loads, closes, unloads, priority;
-	int connections;	/* that it will serve */
+	int connections;	/* that it will serve; -1: until daemon_stop() */
+	_Atomic int current;	/* socket of the connection that it serves */
+	_Atomic bool stall;	/* reads nothing until it is cleared */
+	uint16_t refuse;	/* type of the request that is answered with ... */
+	int refuse_with;	/* ... this errno */
 	_Atomic uint32_t opens, binds, runs;
 	_Atomic bool die;	/* hangs up on the next RUN */
 	_Atomic bool pull;	/* the device goes at the next RUN, and comes again */
 	_Atomic bool away;	/* there is none: OPEN says so */
-	uint64_t deadline;
+	uint64_t deadline, max_model;
 	char name[RIVULET_NAME_MAX];
 	int give;		/* passed with the answers to LOAD and STATUS, or -1 */
 } dm;
@@ -122,7 +126,9 @@ static void fill_reply(const union rivulet_packet *q, union rivulet_packet *a, i
 	switch (q->h.type) {
 	case RIVULET_MSG_HELLO:
 		a->hello_reply.version = dm.fault == VERSION ? 9 : 1;
-		a->hello_reply.max_model = 1 << 20;
+		a->hello_reply.max_model = dm.max_model;
+		a->hello_reply.features = RIVULET_FEATURE_POLICY;
+		a->hello_reply.device_state = !dm.away;
 		strcpy(a->hello_reply.daemon, "0.1-test");
 		strcpy(a->hello_reply.board, "fake");
 		memcpy(dm.name, q->hello.name, sizeof(dm.name));
@@ -174,6 +180,7 @@ static void fill_reply(const union rivulet_packet *q, union rivulet_packet *a, i
 		a->run_reply.flags = RIVULET_RAN_LATE;
 		break;
 	case RIVULET_MSG_STATUS: a->status_reply.size = 4; break;
+	case RIVULET_MSG_POLICY: a->policy_reply.mode = q->policy.mode ? q->policy.mode : 1; break;
 	case RIVULET_MSG_CLOSE: dm.closes++; break;
 	case RIVULET_MSG_UNLOAD: dm.unloads++; break;
 	}
@@ -228,7 +235,9 @@ static void send_device(int fd, bool present)
 static bool mishap(int fd, const union rivulet_packet *q, bool *answered)
 {
 	*answered = true;
-	if (q->h.type == RIVULET_MSG_OPEN && dm.away) {
+	if (q->h.type == dm.refuse) {
+		send_error(fd, q->h.serial, q->h.type == RIVULET_MSG_HELLO ? 0 : 1, dm.refuse_with);
+	} else if (q->h.type == RIVULET_MSG_OPEN && dm.away) {
 		send_error(fd, q->h.serial, 1, -ENODEV);
 	} else if (q->h.type == RIVULET_MSG_RUN && dm.pull) {
 		dm.pull = false;
@@ -259,6 +268,9 @@ static void serve_one(int fd)
 		char why[200];
 		bool more = true, answered;
 
+		while (dm.stall)
+			usleep(1000);
+
 		/* Our own requests must be well formed, whatever the answers are. */
 		if (rivulet_proto_check(&q, q.h.length, got >= 0, true,
 					q.h.type == RIVULET_MSG_HELLO ? 0 : 1, why, sizeof(why)))
@@ -284,8 +296,14 @@ static void serve_one(int fd)
 static void *serve(void *arg)
 {
 	(void)arg;
-	for (int i = 0; i < dm.connections; i++)
-		serve_one(accept(dm.listener, NULL, NULL));
+	for (int i = 0; i != dm.connections; i++) {
+		int fd = accept(dm.listener, NULL, NULL);
+
+		if (fd < 0)
+			break;
+		dm.current = fd;
+		serve_one(fd);
+	}
 	return NULL;
 }
 
@@ -293,7 +311,8 @@ static void daemon_start_for(enum fault fault, int connections)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 
-	dm = (struct daemon) { .fault = fault, .bound = { -1, -1 }, .give = -1, .connections = connections };
+	dm = (struct daemon) { .fault = fault, .bound = { -1, -1 }, .give = -1, .connections = connections,
+			       .max_model = 1 << 20 };
 	snprintf(dm.path, sizeof(dm.path), "/tmp/rvl-test-%d", getpid());
 	strcpy(a.sun_path, dm.path);
 	unlink(dm.path);
@@ -307,8 +326,24 @@ static void daemon_start(enum fault fault)
 	daemon_start_for(fault, 1);
 }
 
+/* Ends the connection while nothing is under way, as a daemon does that is restarted. */
+static inline void daemon_restart(void)
+{
+	shutdown(dm.current, SHUT_RDWR);
+}
+
+/* The socket's file stays, and nobody listens on it. */
+static inline void daemon_stop_listening(void)
+{
+	shutdown(dm.listener, SHUT_RDWR);
+	pthread_join(dm.thread, NULL);
+	close(dm.listener);
+}
+
 static void daemon_stop(void)
 {
+	if (dm.connections < 0)
+		shutdown(dm.listener, SHUT_RDWR);
 	pthread_join(dm.thread, NULL);
 	close(dm.listener);
 	close(dm.bound[0]);

@@ -1,0 +1,636 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The client library for a program with an event loop: nothing but the calls that say so blocks, one
+ * descriptor tells when to dispatch, and every call connects again after the daemon was restarted.
+ */
+#include "fake_daemon.h"
+#include "suite.h"
+
+#include <time.h>
+
+/* Longer than any call that must not block takes, shorter than what the fake daemon delays. */
+#define PROMPT 1.0
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* One turn of the program's loop: waits for the client's descriptor only. */
+static int turn(struct rivulet_client *c)
+{
+	struct pollfd p = { .fd = rivulet_client_fd(c), .events = POLLIN };
+	double start;
+	int r;
+
+	ck_assert_int_eq(poll(&p, 1, WAIT_MS), 1);
+	start = now();
+	r = rivulet_client_dispatch(c);
+	ck_assert_double_lt(now() - start, PROMPT);
+	return r;
+}
+
+static void count(struct rivulet_request *r, void *data)
+{
+	(void)r;
+	++*(int *)data;
+}
+
+static void loaded(struct rivulet_model *m, void *data)
+{
+	(void)m;
+	++*(int *)data;
+}
+
+static void changed(struct rivulet_client *c, void *data)
+{
+	(void)c;
+	++*(int *)data;
+}
+
+/* ---- every public call against a daemon that was restarted ---- */
+
+struct parts {
+	struct rivulet_client *c;
+	struct rivulet_request *q;
+};
+
+static int call_ping(struct parts *p)
+{
+	return rivulet_client_ping(p->c, WAIT_MS);
+}
+
+static int call_status(struct parts *p)
+{
+	uint64_t size;
+	int fd = -1, r = rivulet_client_status(p->c, &fd, &size);
+
+	ck_assert(r || (fd >= 0 && size == 4));
+	if (!r)
+		close(fd);
+	return r;
+}
+
+static int call_policy(struct parts *p)
+{
+	struct rivulet_policy_state s = { .size = sizeof(s) };
+	int r = rivulet_client_policy(p->c, RIVULET_POLICY_BALANCED, 0, &s);
+
+	ck_assert(r || s.mode == RIVULET_POLICY_BALANCED);
+	return r;
+}
+
+static int call_wait_device(struct parts *p)
+{
+	return rivulet_client_wait_device(p->c, WAIT_MS);
+}
+
+static int call_load(struct parts *p)
+{
+	struct rivulet_model *m = NULL;
+	int r = rivulet_model_load(p->c, "models/README", NULL, &m);
+
+	rivulet_model_unref(m);
+	return r;
+}
+
+static int call_load_memory(struct parts *p)
+{
+	struct rivulet_model *m = NULL;
+	int r = rivulet_model_load_memory(p->c, "onnx", 4, NULL, &m);
+
+	rivulet_model_unref(m);
+	return r;
+}
+
+static int call_load_start(struct parts *p)
+{
+	struct rivulet_model *m = NULL;
+	int r = rivulet_model_load_start(p->c, "models/README", NULL, &m);
+
+	r = r ? r : rivulet_model_wait(m, WAIT_MS);
+	rivulet_model_unref(m);
+	return r;
+}
+
+static int call_prepare(struct parts *p)
+{
+	return rivulet_request_prepare(p->q);
+}
+
+static int call_run(struct parts *p)
+{
+	return rivulet_request_run(p->q, NULL);
+}
+
+static int call_start_any(struct parts *p)
+{
+	int r = rivulet_request_start(p->q, NULL);
+
+	r = r ? r : rivulet_request_wait_any(&p->q, 1, WAIT_MS);
+	return r ? r : rivulet_request_result(p->q);
+}
+
+static int call_connect(struct parts *p)
+{
+	int r = rivulet_client_connect_start(p->c, WAIT_MS);
+
+	while (!r && rivulet_client_result(p->c) == -EINPROGRESS)
+		turn(p->c);
+	return r ? r : rivulet_client_result(p->c);
+}
+
+static const struct {
+	const char *name;
+	int (*call)(struct parts *p);
+	uint16_t asks;		/* the request that it sends last */
+} calls[] = {
+	{ "ping", call_ping, RIVULET_MSG_PING },
+	{ "status", call_status, RIVULET_MSG_STATUS },
+	{ "policy", call_policy, RIVULET_MSG_POLICY },
+	{ "wait_device", call_wait_device, 0 },
+	{ "load", call_load, RIVULET_MSG_LOAD },
+	{ "load_memory", call_load_memory, RIVULET_MSG_LOAD },
+	{ "load_start", call_load_start, RIVULET_MSG_TENSOR },
+	{ "prepare", call_prepare, RIVULET_MSG_BIND },
+	{ "run", call_run, RIVULET_MSG_RUN },
+	{ "start_any", call_start_any, RIVULET_MSG_OPEN },
+	{ "connect", call_connect, 0 },
+};
+#define CALLS ((int)(sizeof(calls) / sizeof(calls[0])))
+
+static void parts_new(struct parts *p, uint8_t *in, uint8_t *out)
+{
+	daemon_start_for(NONE, -1);
+	dm.give = memfd_create("given", MFD_CLOEXEC);
+	p->q = request(&p->c, in, out);
+	ck_assert_int_eq(rivulet_request_run(p->q, NULL), 0);
+}
+
+static void parts_free(struct parts *p)
+{
+	rivulet_request_unref(p->q);
+	rivulet_client_unref(p->c);
+	daemon_stop();
+	close(dm.give);
+}
+
+/* Restarted while nothing was under way: no call fails, and none leaves a descriptor behind. */
+START_TEST(restarted_while_idle)
+{
+	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
+	int before = count_fds();
+	struct parts p;
+
+	parts_new(&p, in, out);
+	for (int i = 0; i < 3; i++) {
+		daemon_restart();
+		ck_assert_msg(!calls[_i].call(&p), "%s: %s", calls[_i].name, rivulet_last_error());
+	}
+	in[0] = 50;
+	ck_assert_int_eq(rivulet_request_run(p.q, NULL), 0);
+	ck_assert_uint_eq(out[0], 51);
+	parts_free(&p);
+	ck_assert_int_eq(count_fds(), before);
+}
+END_TEST
+
+/* An error that the daemon answers reaches the caller as it is, and the next call is as before. */
+START_TEST(refused)
+{
+	static const int errors[] = { EDQUOT, EPERM, EACCES, EINVAL, ENODEV, EOPNOTSUPP, EAGAIN, ETIME,
+				      EIO, E2BIG, EFAULT };
+	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
+	struct parts p;
+
+	parts_new(&p, in, out);
+	for (size_t i = 0; calls[_i].asks && i < sizeof(errors) / sizeof(errors[0]); i++) {
+		/* A new connection, so that also model and bindings are asked for again. */
+		daemon_restart();
+		dm.refuse_with = -errors[i];
+		dm.refuse = calls[_i].asks;
+		ck_assert_msg(calls[_i].call(&p) == -errors[i], "%s, errno %d: %s", calls[_i].name,
+			      errors[i], rivulet_last_error());
+		ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "Loop_7"));
+		dm.refuse = 0;
+		ck_assert_msg(!calls[_i].call(&p), "%s: %s", calls[_i].name, rivulet_last_error());
+	}
+	parts_free(&p);
+}
+END_TEST
+
+/* No daemon at all: each call says so at once, and works when it is there again. */
+START_TEST(absent)
+{
+	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
+	char away[120];
+	struct parts p;
+
+	parts_new(&p, in, out);
+	snprintf(away, sizeof(away), "%s-away", dm.path);
+	daemon_restart();
+	ck_assert(!rename(dm.path, away));
+	if (calls[_i].call == call_connect) {
+		ck_assert_int_eq(rivulet_client_connect_start(p.c, 0), 0);
+		ck_assert_int_eq(rivulet_client_result(p.c), -ENOENT);
+	} else if (calls[_i].call != call_wait_device) {
+		ck_assert_int_eq(calls[_i].call(&p), -ENOENT);
+		ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "no daemon listens"));
+	}
+	ck_assert(!rename(away, dm.path));
+	ck_assert_int_eq(calls[_i].call(&p), 0);
+	parts_free(&p);
+}
+END_TEST
+
+/* ---- without blocking ---- */
+
+/* From the socket to the answer by the loop alone. */
+START_TEST(whole_loop)
+{
+	uint8_t in[BYTES] = { 7 }, out[BYTES] = { 0 };
+	int before = count_fds(), loads = 0, runs = 0, changes = 0;
+	struct rivulet_client *c;
+	struct rivulet_model *m;
+	struct rivulet_request *q;
+
+	daemon_start(NONE);
+	ck_assert_int_eq(rivulet_open_start(dm.path, &c), 0);
+	rivulet_client_on_change(c, changed, &changes);
+	ck_assert_int_eq(rivulet_client_result(c), -EINPROGRESS);
+	/* Begun before there is a connection. */
+	ck_assert_int_eq(rivulet_model_load_start(c, "models/README", NULL, &m), 0);
+	ck_assert_int_eq(rivulet_model_result(m), -EINPROGRESS);
+	ck_assert_uint_eq(rivulet_model_inputs(m), 0);
+	ck_assert_int_eq(rivulet_request_new(m, &q), -EINPROGRESS);
+	rivulet_model_on_loaded(m, loaded, &loads);
+	while (!loads)
+		ck_assert_int_ge(turn(c), 0);
+	ck_assert_int_eq(rivulet_client_result(c), 0);
+	ck_assert_int_ge(changes, 1);
+	ck_assert_int_eq(rivulet_model_result(m), 0);
+	ck_assert_uint_eq(rivulet_model_inputs(m) + rivulet_model_outputs(m), 2);
+	ck_assert_int_eq(rivulet_request_new(m, &q), 0);
+	ck_assert_int_eq(rivulet_bind_memory(q, 0, in, BYTES), 0);
+	ck_assert_int_eq(rivulet_bind_memory(q, 1, out, BYTES), 0);
+	rivulet_request_on_done(q, count, &runs);
+	ck_assert_int_eq(rivulet_request_start(q, NULL), 0);
+	/* The input was copied: it may change already, although the daemon has not even an instance. */
+	in[0] = 99;
+	while (!runs)
+		ck_assert_int_ge(turn(c), 0);
+	ck_assert_int_eq(rivulet_request_result(q), 0);
+	ck_assert_uint_eq(out[0], 8);
+	ck_assert_int_eq(loads, 1);
+	rivulet_request_unref(q);
+	rivulet_model_unref(m);
+	rivulet_client_unref(c);
+	daemon_stop();
+	ck_assert_int_eq(count_fds(), before);
+}
+END_TEST
+
+/* A daemon that never answers: nothing blocks, and the time limit comes through the descriptor. */
+START_TEST(silent_daemon)
+{
+	struct rivulet_load_options o = { .size = sizeof(o), .timeout_ms = 300 };
+	struct rivulet_client *c;
+	struct rivulet_model *m;
+	double start;
+	int loads = 0;
+
+	daemon_start(SILENT);
+	ck_assert_int_eq(rivulet_open(dm.path, &c), 0);
+	start = now();
+	ck_assert_int_eq(rivulet_model_load_memory_start(c, "onnx", 4, &o, &m), 0);
+	ck_assert_int_eq(rivulet_client_dispatch(c), 0);
+	ck_assert_double_lt(now() - start, 0.3);
+	ck_assert_int_eq(rivulet_model_wait(m, 10), -ETIMEDOUT);
+	ck_assert_int_eq(rivulet_model_result(m), -EINPROGRESS);
+	rivulet_model_on_loaded(m, loaded, &loads);
+	while (!loads)
+		turn(c);
+	ck_assert_double_ge(now() - start, 0.3);
+	ck_assert_int_eq(rivulet_model_result(m), -ETIMEDOUT);
+	ck_assert_ptr_nonnull(strstr(rivulet_model_error(m), "in time"));
+	rivulet_model_unref(m);
+	/* Given up while it loads: nothing is called back, nothing is left. */
+	o.timeout_ms = 0;
+	ck_assert_int_eq(rivulet_model_load_memory_start(c, "onnx", 4, &o, &m), 0);
+	rivulet_model_on_loaded(m, loaded, &loads);
+	rivulet_model_unref(m);
+	ck_assert_int_eq(rivulet_client_dispatch(c), 0);
+	ck_assert_int_eq(loads, 1);
+	rivulet_client_unref(c);
+	daemon_stop();
+}
+END_TEST
+
+/* A load that was given up is answered later: the daemon is told to drop what nobody has. */
+START_TEST(late_answer)
+{
+	struct rivulet_client *c;
+	struct rivulet_model *m;
+
+	daemon_start(NONE);
+	ck_assert_int_eq(rivulet_open(dm.path, &c), 0);
+	dm.stall = true;
+	ck_assert_int_eq(rivulet_model_load_memory_start(c, "onnx", 4, NULL, &m), 0);
+	rivulet_model_unref(m);
+	dm.stall = false;
+	ck_assert_int_eq(rivulet_client_ping(c, WAIT_MS), 0);
+	ck_assert_int_eq(rivulet_client_ping(c, WAIT_MS), 0);
+	rivulet_client_unref(c);
+	daemon_stop();
+	ck_assert_uint_eq(dm.loads, 1);
+	ck_assert_uint_eq(dm.unloads, 1);
+}
+END_TEST
+
+/* The socket is full: packets wait in the library, in order, and the call returns. */
+START_TEST(full_socket)
+{
+	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
+	struct rivulet_client *c;
+	struct rivulet_request *q;
+	int fd, runs = 0;
+	double start;
+
+	daemon_start(NONE);
+	dm.hold = true;
+	q = request(&c, in, out);
+	ck_assert_int_eq(rivulet_request_start(q, NULL), 0);
+	while (!dm.runs)
+		turn(c);
+	dm.stall = true;
+	start = now();
+	for (int i = 0; i < 3000; i++)
+		ck_assert_int_eq(rivulet_request_cancel(q), 0);
+	ck_assert_double_lt(now() - start, 10 * PROMPT);
+	/* Also a packet with a descriptor. */
+	fd = count_fds();
+	rivulet_request_on_done(q, count, &runs);
+	dm.stall = false;
+	while (!runs)
+		turn(c);
+	ck_assert_int_eq(rivulet_request_result(q), -ECANCELED);
+	ck_assert_int_eq(rivulet_client_ping(c, WAIT_MS), 0);
+	ck_assert_int_le(count_fds(), fd);
+	rivulet_request_unref(q);
+	rivulet_client_unref(c);
+	daemon_stop();
+}
+END_TEST
+
+/* The daemon is away; the loop waits for it, and the descriptor wakes it for every attempt. */
+START_TEST(reconnects_in_background)
+{
+	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
+	int changes = 0, turns = 0;
+	char away[120];
+	struct parts p;
+
+	parts_new(&p, in, out);
+	rivulet_client_on_change(p.c, changed, &changes);
+	snprintf(away, sizeof(away), "%s-away", dm.path);
+	ck_assert(!rename(dm.path, away));
+	daemon_restart();
+	while (!changes)
+		turn(p.c);
+	ck_assert_int_eq(rivulet_client_result(p.c), -ECONNRESET);
+	ck_assert_int_eq(rivulet_client_dispatch(p.c), -ECONNRESET);
+	/* A limit that is too short. */
+	changes = 0;
+	ck_assert_int_eq(rivulet_client_connect_start(p.c, 250), 0);
+	while (!changes)
+		turn(p.c);
+	ck_assert_int_eq(rivulet_client_result(p.c), -ENOENT);
+	ck_assert_int_eq(rivulet_client_connect_start(p.c, -1), 0);
+	for (changes = 0; rivulet_client_result(p.c); turns++) {
+		ck_assert_int_eq(rivulet_client_result(p.c), -EINPROGRESS);
+		if (turns == 3)
+			ck_assert(!rename(away, dm.path));
+		turn(p.c);
+	}
+	ck_assert_int_ge(changes, 1);
+	ck_assert_int_eq(rivulet_client_connect_start(p.c, -1), 0);
+	ck_assert_int_eq(rivulet_request_run(p.q, NULL), 0);
+	parts_free(&p);
+}
+END_TEST
+
+/* A listener whose backlog is full: connect() would block, so the library tries again by its timer. */
+START_TEST(full_backlog)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	struct rivulet_client *c, *first[8];
+	int n = 0, fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	double start = now();
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "/tmp/rvl-backlog-%d", getpid());
+	unlink(a.sun_path);
+	ck_assert(!bind(fd, (struct sockaddr *)&a, sizeof(a)) && !listen(fd, 0));
+	while (n < 8) {
+		ck_assert_int_eq(rivulet_open_start(a.sun_path, &first[n]), 0);
+		n++;
+	}
+	ck_assert_double_lt(now() - start, PROMPT);
+	c = first[n - 1];
+	ck_assert_int_eq(rivulet_client_result(c), -EINPROGRESS);
+	/* Accepts all; each is a connection that waits for HELLO's answer. */
+	for (int i = 0; i < n; i++) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+
+		while (poll(&p, 1, 5) == 0)
+			for (int k = 0; k < n; k++)
+				rivulet_client_dispatch(first[k]);
+		close(accept(fd, NULL, NULL));
+	}
+	while (rivulet_client_result(c) == -EINPROGRESS)
+		turn(c);
+	ck_assert_int_eq(rivulet_client_result(c), -ECONNRESET);
+	for (int i = 0; i < n; i++)
+		rivulet_client_unref(first[i]);
+	close(fd);
+	unlink(a.sun_path);
+}
+END_TEST
+
+/* ---- several requests ---- */
+
+/* The one that ended first comes first, across requests; each once. */
+START_TEST(any_of_several)
+{
+	uint8_t in[3][BYTES] = { { 10 }, { 20 }, { 30 } }, out[3][BYTES] = { { 0 } };
+	struct rivulet_request *q[4] = { NULL };
+	struct rivulet_client *c;
+	struct rivulet_model *m;
+	bool seen[4] = { false };
+	int called = 0;
+
+	daemon_start(NONE);
+	ck_assert(!rivulet_open(dm.path, &c) && !rivulet_model_load_memory(c, "onnx", 4, NULL, &m));
+	for (int i = 0; i < 3; i++) {
+		struct rivulet_request **r = &q[i + (i > 0)];	/* q[1] stays NULL */
+
+		ck_assert(!rivulet_request_new(m, r));
+		ck_assert(!rivulet_bind_memory(*r, 0, in[i], BYTES) &&
+			  !rivulet_bind_memory(*r, 1, out[i], BYTES));
+		rivulet_request_on_done(*r, count, &called);
+	}
+	ck_assert_int_eq(rivulet_request_wait_any(q, 4, WAIT_MS), -ENODATA);
+	ck_assert_int_eq(rivulet_request_start(q[3], NULL), 0);
+	ck_assert_int_eq(rivulet_request_wait_any(q, 4, WAIT_MS), 3);
+	ck_assert_int_eq(called, 1);
+	ck_assert_int_eq(rivulet_request_start(q[2], NULL), 0);
+	/* It ends, and is not reported, while another is waited for. */
+	ck_assert_int_eq(rivulet_request_run(q[0], NULL), 0);
+	ck_assert_int_eq(rivulet_request_start(q[3], NULL), 0);
+	ck_assert_int_eq(rivulet_request_wait_any(q, 4, WAIT_MS), 2);
+	ck_assert_int_eq(rivulet_request_wait_any(q, 4, WAIT_MS), 3);
+	ck_assert_int_eq(rivulet_request_wait_any(q, 4, 0), -ENODATA);
+	for (int i = 0; i < 4; i++)
+		ck_assert(!q[i] || !rivulet_request_start(q[i], NULL));
+	for (int i = 0; i < 3; i++) {
+		int k = rivulet_request_wait_any(q, 4, WAIT_MS);
+
+		ck_assert(k >= 0 && k < 4 && q[k] && !seen[k]);
+		seen[k] = true;
+		ck_assert_int_eq(rivulet_request_result(q[k]), 0);
+	}
+	dm.hold = true;
+	ck_assert_int_eq(rivulet_request_start(q[0], NULL), 0);
+	ck_assert_int_eq(rivulet_request_wait_any(q, 4, 50), -ETIMEDOUT);
+	ck_assert_int_eq(rivulet_request_cancel(q[0]), 0);
+	ck_assert_int_eq(rivulet_request_wait_any(q, 4, WAIT_MS), 0);
+	ck_assert_int_eq(rivulet_request_result(q[0]), -ECANCELED);
+	for (int i = 0; i < 4; i++)
+		rivulet_request_unref(q[i]);
+	rivulet_model_unref(m);
+	rivulet_client_unref(c);
+	daemon_stop();
+}
+END_TEST
+
+/* Prepared, nothing is left to do for the first run; cancelled before that, nothing has run. */
+START_TEST(prepared)
+{
+	uint8_t in[BYTES] = { 4 }, out[BYTES] = { 0 };
+	struct rivulet_client *c;
+	struct rivulet_request *q;
+
+	daemon_start(NONE);
+	q = request(&c, in, out);
+	ck_assert_int_eq(rivulet_request_prepare(q), 0);
+	ck_assert_uint_eq(dm.opens, 1);
+	ck_assert_uint_eq(dm.binds, 2);
+	ck_assert_uint_eq(dm.runs, 0);
+	ck_assert_int_eq(rivulet_request_prepare(q), 0);
+	ck_assert_uint_eq(dm.opens, 1);
+	dm.stall = true;
+	ck_assert_int_eq(rivulet_bind_memory(q, 0, in, BYTES), 0);
+	rivulet_request_unref(q);
+	dm.stall = false;
+	/* A fresh one, cancelled while its instance is being opened. */
+	rivulet_client_unref(c);
+	daemon_stop();
+	daemon_start(NONE);
+	q = request(&c, in, out);
+	dm.stall = true;
+	ck_assert_int_eq(rivulet_request_start(q, NULL), 0);
+	ck_assert_int_eq(rivulet_request_start(q, NULL), -EBUSY);
+	ck_assert_int_eq(rivulet_request_prepare_start(q), -EBUSY);
+	ck_assert_int_eq(rivulet_request_cancel(q), 0);
+	ck_assert_int_eq(rivulet_request_wait(q, WAIT_MS), -ECANCELED);
+	ck_assert_int_eq(rivulet_request_start(q, NULL), 0);
+	dm.stall = false;
+	ck_assert_int_eq(rivulet_request_wait(q, WAIT_MS), 0);
+	ck_assert_uint_eq(dm.runs, 1);
+	ck_assert_uint_eq(dm.opens, 1);
+	ck_assert_uint_eq(out[0], 5);
+	rivulet_request_unref(q);
+	rivulet_client_unref(c);
+	daemon_stop();
+}
+END_TEST
+
+/* ---- errno ---- */
+
+START_TEST(errors_of_arguments)
+{
+	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
+	struct rivulet_run_options o = { .size = sizeof(o), .deadline = -1 };
+	struct rivulet_client *c, *d;
+	struct rivulet_request *q;
+	struct rivulet_model *m;
+	char fifo[80];
+
+	daemon_start_for(NONE, -1);
+	q = request(&c, in, out);
+	ck_assert_int_eq(rivulet_request_result(q), -ENODATA);
+	ck_assert_int_eq(rivulet_request_wait(q, 0), -ENODATA);
+	ck_assert_int_eq(rivulet_bind_memory(q, 0, in, BYTES), 0);
+	ck_assert_int_eq(rivulet_bind_dmabuf(q, 0, -1, 0), -EBADF);
+	ck_assert_int_eq(rivulet_bind_dmabuf(q, 0, dm.listener, 32), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "multiple of 64"));
+	ck_assert_int_eq(rivulet_bind_memory(q, 0, NULL, BYTES), -EINVAL);
+	ck_assert_int_eq(rivulet_request_run(q, &o), -EINVAL);
+	ck_assert_int_eq(rivulet_model_load(c, "models", NULL, &m), -EINVAL);
+	ck_assert_int_eq(rivulet_client_level(c, &(struct rivulet_level_state){ .size = 8 }), -ENODATA);
+	/* A FIFO without a writer must not block. */
+	snprintf(fifo, sizeof(fifo), "/tmp/rvl-fifo-%d", getpid());
+	ck_assert(!mkfifo(fifo, 0600));
+	ck_assert_int_eq(rivulet_model_load(c, fifo, NULL, &m), -EINVAL);
+	unlink(fifo);
+	daemon_restart();
+	dm.refuse = RIVULET_MSG_HELLO;
+	dm.refuse_with = -EDQUOT;
+	ck_assert_int_eq(rivulet_open(dm.path, &d), -EDQUOT);
+	ck_assert_int_eq(rivulet_client_ping(c, WAIT_MS), -EDQUOT);
+	ck_assert_int_eq(rivulet_client_wait_device(c, WAIT_MS), -EDQUOT);
+	ck_assert_int_eq(rivulet_request_run(q, NULL), -EDQUOT);
+	ck_assert_int_eq(rivulet_client_connect_start(c, -1), 0);
+	while (rivulet_client_result(c) == -EINPROGRESS)
+		turn(c);
+	ck_assert_int_eq(rivulet_client_result(c), -EDQUOT);
+	dm.refuse_with = -EPROTONOSUPPORT;
+	ck_assert_int_eq(rivulet_open(dm.path, &d), -EPROTO);
+	dm.refuse = 0;
+	ck_assert_int_eq(rivulet_client_ping(c, WAIT_MS), 0);	/* a limit may be lifted */
+	chmod(dm.path, 0);
+	if (geteuid())
+		ck_assert_int_eq(rivulet_open(dm.path, &d), -EACCES);
+	rivulet_request_unref(q);
+	rivulet_client_unref(c);
+	daemon_stop();
+	daemon_start(NONE);
+	daemon_stop_listening();
+	ck_assert_int_eq(rivulet_open(dm.path, &d), -ECONNREFUSED);
+	unlink(dm.path);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("async");
+	TCase *t = tcase_create("async");
+
+	tcase_set_timeout(t, 120);
+	tcase_add_loop_test(t, restarted_while_idle, 0, CALLS);
+	tcase_add_loop_test(t, refused, 0, CALLS);
+	tcase_add_loop_test(t, absent, 0, CALLS);
+	tcase_add_test(t, whole_loop);
+	tcase_add_test(t, silent_daemon);
+	tcase_add_test(t, late_answer);
+	tcase_add_test(t, full_socket);
+	tcase_add_test(t, reconnects_in_background);
+	tcase_add_test(t, full_backlog);
+	tcase_add_test(t, any_of_several);
+	tcase_add_test(t, prepared);
+	tcase_add_test(t, errors_of_arguments);
+	suite_add_tcase(s, t);
+	return run_suite(s);
+}
