@@ -221,7 +221,8 @@ void rvl_table_print(struct rvl_table *t, int indent)
 		bool last = c == t->cols - 1;
 		int pad = (int)(width[c] - columns(t->cell[i]));
 
-		printf("%*s%*s%s", c ? 2 : indent, "", t->right[c] ? pad : 0, "", t->cell[i]);
+		printf("%*s%*s%s", last && c && !*t->cell[i] ? 0 : c ? 2 : indent, "",
+		       t->right[c] ? pad : 0, "", t->cell[i]);
 		if (!t->right[c] && !last)
 			printf("%*s", pad, "");
 		if (last)

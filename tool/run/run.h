@@ -4,12 +4,29 @@
 #define RVL_TOOL_RUN_H
 
 #include "data/array.h"
+#include "data/image.h"
 #include "device/engine.h"
 
 #define RVL_RUN_INPUTS 64
 #define RVL_RUN_FILES 256
 #define RVL_RUN_WALLS 65536	/* latencies kept */
 #define RVL_RUN_SHOWN 16	/* pictures shown at most */
+
+/** struct rvl_class - one class of an answer; @confidence is its share in a softmax */
+struct rvl_class {
+	uint32_t class;
+	double confidence;
+};
+
+/** struct rvl_answer - what the model says of one picture: the best classes, the best first */
+struct rvl_answer {
+	const char *file;	/* of --image, else NULL */
+	uint64_t index;		/* of --images */
+	int truth;		/* its label, or -1 */
+	uint32_t w, h;		/* of the picture before it was fitted */
+	uint32_t n;
+	struct rvl_class *top;
+};
 
 /** struct rvl_shown - a picture kept for display, with its answer */
 struct rvl_shown {
@@ -20,13 +37,15 @@ struct rvl_shown {
 struct rvl_run {
 	/* options */
 	const char *model, *device, *images, *labels, *names, *output, *expect, *priority, *pictures,
-		*figures;
+		*figures, *fit_name, *layout, *mean_text, *std_text;
 	const char *input[RVL_RUN_INPUTS], *file[RVL_RUN_FILES];
 	uint32_t n_inputs, n_files;
-	uint64_t first, count, level, deadline_ms, batch, symbol;
+	uint64_t first, count, level, deadline_ms, batch, symbol, top, seed;
 	bool require_npu;
 	struct rvl_mode mode;
 	/* state */
+	enum rvl_fit fit;
+	float mean[3], std[3];	/* of the channels R, G, B, or of grey in [0] */
 	struct rvl_engine *engine;
 	uint64_t fed;			/* inputs that have data */
 	struct rvl_array *kept;		/* by output */
@@ -38,7 +57,12 @@ struct rvl_run {
 	uint64_t runs;
 	uint64_t *wall;			/* latencies, at most RVL_RUN_WALLS of them */
 	bool have_labels, have_expect, have_scores;
-	uint64_t right, exact, first_wrong;	/* first_wrong: picture whose bytes differ */
+	uint32_t want_w, want_h;	/* of the input */
+	bool random;		/* the inputs were drawn from @seed */
+	bool tensors;		/* the outputs are reported, not classes */
+	struct rvl_answer *answer;	/* of each --image; of --images with --top */
+	uint32_t n_answers;
+	uint64_t right, right_top, exact, first_wrong;	/* first_wrong: picture whose bytes differ */
 	struct rvl_shown shown[RVL_RUN_SHOWN];
 	uint32_t n_shown, shown_w, shown_h;
 };
@@ -49,6 +73,27 @@ int rvl_run_once(struct rvl_run *r);
 int rvl_run_keep(struct rvl_run *r, uint64_t run, uint64_t runs);
 /** rvl_run_pictures() - --images and --image */
 int rvl_run_pictures(struct rvl_run *r);
+/** rvl_run_answers_clear() - free the answers */
+void rvl_run_answers_clear(struct rvl_run *r);
+/** rvl_run_name() - name of a class, "class N" without one; @out is returned */
+const char *rvl_run_name(const struct rvl_run *r, uint32_t class, char *out, size_t size);
+
+/** struct rvl_input - the one input of the model, as pictures see it */
+struct rvl_input {
+	const struct rivulet_tensor_info *t;
+	uint32_t c, h, w;
+	bool nhwc;
+	void *memory;
+};
+/** rvl_input_options() - check and store --resize, --mean, --std. 0 or an enum rvl_exit */
+int rvl_input_options(struct rvl_run *r);
+/** rvl_input_find() - 0 or an enum rvl_exit */
+int rvl_input_find(struct rvl_run *r, struct rvl_input *in);
+/** rvl_input_put() - a picture into the input: fitted, normalised, quantised. 0 or an enum rvl_exit */
+int rvl_input_put(const struct rvl_run *r, const struct rvl_input *in, const struct rvl_image *img,
+		  const char *what);
+/** rvl_grey_of() - of one RGB pixel: 299 R + 587 G + 114 B, in thousandths */
+uint8_t rvl_grey_of(const uint8_t *rgb);
 /** rvl_run_report() - pictures, table, JSON, figures. RVL_EXIT_DIFFERENT when --expect was not met */
 int rvl_run_report(struct rvl_run *r);
 

@@ -14,78 +14,6 @@
 #define MAX_NAMES_FILE 65536
 #define MAX_CLASSES 65536u
 
-/** struct input - the one input, as pictures see it */
-struct input {
-	const struct rivulet_tensor_info *t;
-	uint32_t c, h, w;
-	void *memory;
-};
-
-static int find_input(struct rvl_run *r, struct input *in)
-{
-	const struct rivulet_tensor_info *t;
-	char shape[128];
-
-	if (rvl_engine_inputs(r->engine) != 1)
-		return rvl_tool_fail(RVL_EXIT_USAGE, "pictures need a model of one input, this has %u",
-				     rvl_engine_inputs(r->engine));
-	t = rvl_engine_tensor(r->engine, 0);
-	*in = (struct input) { .t = t, .memory = rvl_engine_memory(r->engine, 0, 0) };
-	if (t->ndim == 4 && t->dim[0] == 1 && (t->dim[1] == 1 || t->dim[1] == 3) &&
-	    t->dim[2] <= 16384 && t->dim[3] <= 16384 &&
-	    (t->dtype == RIVULET_F32 || t->dtype == RIVULET_U8 || t->dtype == RIVULET_S8)) {
-		in->c = (uint32_t)t->dim[1];
-		in->h = (uint32_t)t->dim[2];
-		in->w = (uint32_t)t->dim[3];
-		return 0;
-	}
-	return rvl_tool_fail(RVL_EXIT_USAGE, "input %s is %s %s; pictures go into [1, 1 or 3, H, W] of "
-			     "float32, uint8 or int8", t->name, rvl_dtype_name(t->dtype),
-			     rvl_shape_text(shape, t->ndim, t->dim));
-}
-
-/* A sample of 0..255: float32(sample) / float32(255), quantised where the input is a quantised one. */
-static void put_sample(const struct input *in, size_t at, uint8_t v)
-{
-	const struct rivulet_tensor_info *t = in->t;
-	float f = (float)v / 255.0f;
-
-	if (t->dtype == RIVULET_F32) {
-		((float *)in->memory)[at] = f;
-		return;
-	}
-	if (t->scale > 0) {
-		float lo = t->dtype == RIVULET_U8 ? 0 : -128, hi = lo + 255;
-
-		f = rintf(f / t->scale) + (float)t->zero_point;
-		((uint8_t *)in->memory)[at] = (uint8_t)(int)fminf(fmaxf(f, lo), hi);
-		return;
-	}
-	((uint8_t *)in->memory)[at] = t->dtype == RIVULET_U8 ? v : (uint8_t)(v - 128);
-}
-
-static uint8_t grey_of(const uint8_t *rgb)
-{
-	return (uint8_t)((299u * rgb[0] + 587u * rgb[1] + 114u * rgb[2] + 500) / 1000);
-}
-
-static int put_picture(const struct input *in, const struct rvl_image *img, const char *what)
-{
-	size_t plane = (size_t)in->h * in->w;
-
-	if (img->w != in->w || img->h != in->h)
-		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %u x %u pixels, the model takes %u x %u: "
-				     "scale it first", what, img->w, img->h, in->w, in->h);
-	for (size_t i = 0; i < plane; i++) {
-		const uint8_t *s = img->data + i * img->channels;
-
-		for (uint32_t c = 0; c < in->c; c++)
-			put_sample(in, c * plane + i,
-				   img->channels == 1 ? *s : in->c == 3 ? s[c] : grey_of(s));
-	}
-	return 0;
-}
-
 /* ---- answers ---- */
 
 static int read_scores(struct rvl_run *r, float *out, uint32_t *n)
@@ -114,22 +42,52 @@ static int read_scores(struct rvl_run *r, float *out, uint32_t *n)
 	return 0;
 }
 
-/* The first maximum, and its share of a softmax (of scores that are none yet). */
-static uint32_t best(const float *s, uint32_t n, double *confidence)
+/* Whether the scores are probabilities already. */
+static bool is_softmax(const float *s, uint32_t n)
 {
-	uint32_t top = 0;
-	double sum = 0, plain = 0;
-	bool is_softmax = true;
+	double sum = 0;
 
-	for (uint32_t i = 1; i < n; i++)
-		top = s[i] > s[top] ? i : top;
 	for (uint32_t i = 0; i < n; i++) {
-		sum += exp((double)s[i] - (double)s[top]);
-		plain += (double)s[i];
-		is_softmax &= s[i] >= 0;
+		if (!(s[i] >= 0))
+			return false;
+		sum += (double)s[i];
 	}
-	*confidence = is_softmax && fabs(plain - 1) < 1e-3 ? (double)s[top] : 1 / sum;
-	return top;
+	return fabs(sum - 1) < 1e-3;
+}
+
+/* The best score that is worse than @last; of equal ones the first. */
+static uint32_t next_best(const float *s, uint32_t n, const struct rvl_class *last)
+{
+	uint32_t best = n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		bool taken = last && (s[i] > s[last->class] || (!(s[i] < s[last->class]) && i <= last->class));
+
+		if (!taken && (best == n || s[i] > s[best]))
+			best = i;
+	}
+	return best < n ? best : 0;
+}
+
+static int rank(struct rvl_run *r, const float *s, uint32_t n, struct rvl_answer *a)
+{
+	bool shares = is_softmax(s, n);
+	double sum = 0;
+
+	a->n = r->top < n ? (uint32_t)r->top : n;
+	a->top = calloc(a->n, sizeof(*a->top));
+	if (!a->top)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	for (uint32_t k = 0; k < a->n; k++)
+		a->top[k].class = next_best(s, n, k ? &a->top[k - 1] : NULL);
+	for (uint32_t i = 0; i < n; i++)
+		sum += exp((double)s[i] - (double)s[a->top[0].class]);
+	for (uint32_t k = 0; k < a->n; k++) {
+		double v = (double)s[a->top[k].class];
+
+		a->top[k].confidence = shares ? v : exp(v - (double)s[a->top[0].class]) / sum;
+	}
+	return 0;
 }
 
 /* Bytes of the last quantised tensor against the record of picture @index. */
@@ -157,12 +115,22 @@ static int compare(struct rvl_run *r, const struct rvl_expect *x, uint64_t index
 	return 0;
 }
 
-static void name_of(const struct rvl_run *r, uint32_t class, char *out, size_t size)
+const char *rvl_run_name(const struct rvl_run *r, uint32_t class, char *out, size_t size)
 {
 	if (class < r->n_names)
 		snprintf(out, size, "%s", r->class_name[class]);
 	else
 		snprintf(out, size, "class %u", class);
+	return out;
+}
+
+void rvl_run_answers_clear(struct rvl_run *r)
+{
+	for (uint32_t i = 0; i < r->n_answers; i++)
+		free(r->answer[i].top);
+	free(r->answer);
+	r->answer = NULL;
+	r->n_answers = 0;
 }
 
 static void show(struct rvl_run *r, const struct rvl_image *img, uint32_t class, double confidence,
@@ -178,8 +146,8 @@ static void show(struct rvl_run *r, const struct rvl_image *img, uint32_t class,
 	if (!s->grey)
 		return;
 	for (size_t i = 0; i < n; i++)
-		s->grey[i] = img->channels == 1 ? img->data[i] : grey_of(img->data + 3 * i);
-	name_of(r, class, name, sizeof(name));
+		s->grey[i] = img->channels == 1 ? img->data[i] : rvl_grey_of(img->data + 3 * i);
+	rvl_run_name(r, class, name, sizeof(name));
 	snprintf(s->label, sizeof(s->label), "%s %.0f %%%s", name, 100 * confidence,
 		 truth < 0 ? "" : (uint32_t)truth == class ? ", right" : ", WRONG");
 	r->shown_w = img->w;
@@ -196,37 +164,58 @@ static uint32_t want_shown(const struct rvl_run *r)
 	return n > RVL_RUN_SHOWN ? RVL_RUN_SHOWN : (uint32_t)n;
 }
 
-/* Runs what is in the input and looks at the answer. @truth: label or -1. */
-static int answer(struct rvl_run *r, const struct rvl_image *img, int truth,
-		  const struct rvl_expect *expect, uint64_t index, const char *what)
+/* Keeps the answer for the report, or frees it. */
+static int keep_answer(struct rvl_run *r, struct rvl_answer *a)
+{
+	struct rvl_answer *p = NULL;
+
+	if (a->file || r->top > 1)
+		p = reallocarray(r->answer, r->n_answers + 1, sizeof(*p));
+	if (!p)
+		free(a->top);
+	if (!p && (a->file || r->top > 1))
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	if (!p)
+		return 0;
+	r->answer = p;
+	r->answer[r->n_answers++] = *a;
+	return 0;
+}
+
+static void count_right(struct rvl_run *r, const struct rvl_answer *a)
+{
+	for (uint32_t k = 0; k < a->n; k++)
+		if (a->truth >= 0 && a->top[k].class == (uint32_t)a->truth) {
+			r->right += !k;
+			r->right_top++;
+		}
+}
+
+/* Runs what is in the input, ranks the classes, and compares with the record. */
+static int answer(struct rvl_run *r, const struct rvl_image *img, struct rvl_answer *a,
+		  const struct rvl_expect *expect)
 {
 	static float score[MAX_CLASSES];
-	double confidence;
-	uint32_t n = 0, class;
+	uint32_t n = 0;
 	bool same = true;
 	int e = rvl_run_once(r);
 
 	if (!e)
 		e = read_scores(r, score, &n);
 	if (!e && expect)
-		e = compare(r, expect, index, &same);
+		e = compare(r, expect, a->index, &same);
+	if (!e)
+		e = rank(r, score, n, a);
 	if (e)
 		return e;
-	class = best(score, n, &confidence);
 	r->have_scores = true;
-	r->right += truth >= 0 && (uint32_t)truth == class;
+	count_right(r, a);
 	if (expect && !same && r->exact == r->runs - 1)
-		r->first_wrong = index;
+		r->first_wrong = a->index;
 	r->exact += expect && same;
 	if (r->n_shown < want_shown(r))
-		show(r, img, class, confidence, truth);
-	if (what && !rvl_tool_json) {
-		char name[64];
-
-		name_of(r, class, name, sizeof(name));
-		printf("%s: %s, %.1f %%\n", what, name, 100 * confidence);
-	}
-	return 0;
+		show(r, img, a->top[0].class, a->top[0].confidence, a->truth);
+	return keep_answer(r, a);
 }
 
 static int load_names(struct rvl_run *r, const char *path)
@@ -248,23 +237,31 @@ static int load_names(struct rvl_run *r, const char *path)
 	return 0;
 }
 
-static int run_files(struct rvl_run *r, const struct input *in)
+static int run_file(struct rvl_run *r, const struct rvl_input *in, uint32_t i)
+{
+	struct rvl_answer a = { .file = r->file[i], .index = i, .truth = -1 };
+	struct rvl_image img;
+	int e = rvl_image_read(r->file[i], &img);
+
+	if (e)
+		return e;
+	a.w = img.w;
+	a.h = img.h;
+	e = rvl_input_put(r, in, &img, r->file[i]);
+	if (!e)
+		e = answer(r, &img, &a, NULL);
+	if (!e)
+		e = rvl_run_keep(r, i, r->n_files);
+	free(img.data);
+	return e;
+}
+
+static int run_files(struct rvl_run *r, const struct rvl_input *in)
 {
 	int e = 0;
 
-	for (uint32_t i = 0; !e && i < r->n_files; i++) {
-		struct rvl_image img;
-
-		e = rvl_image_read(r->file[i], &img);
-		if (e)
-			return e;
-		e = put_picture(in, &img, r->file[i]);
-		if (!e)
-			e = answer(r, &img, -1, NULL, i, r->file[i]);
-		if (!e)
-			e = rvl_run_keep(r, i, r->n_files);
-		free(img.data);
-	}
+	for (uint32_t i = 0; !e && i < r->n_files; i++)
+		e = run_file(r, in, i);
 	return e;
 }
 
@@ -312,7 +309,7 @@ static int load_set(struct rvl_run *r, struct set *s)
 	return 0;
 }
 
-static int run_set(struct rvl_run *r, const struct input *in, const struct set *s)
+static int run_set(struct rvl_run *r, const struct rvl_input *in, const struct set *s)
 {
 	size_t bytes = (size_t)s->images.dim[1] * s->images.dim[2];
 	struct rvl_progress progress = { 0 };
@@ -325,11 +322,12 @@ static int run_set(struct rvl_run *r, const struct input *in, const struct set *
 		struct rvl_image img = { .w = (uint32_t)s->images.dim[2],
 			.h = (uint32_t)s->images.dim[1], .channels = 1,
 			.data = (uint8_t *)s->images.data + index * bytes };
+		struct rvl_answer a = { .index = index, .w = img.w, .h = img.h,
+			.truth = r->labels ? ((uint8_t *)s->labels.data)[index] : -1 };
 
-		e = put_picture(in, &img, r->images);
+		e = rvl_input_put(r, in, &img, r->images);
 		if (!e)
-			e = answer(r, &img, r->labels ? ((uint8_t *)s->labels.data)[index] : -1,
-				   r->expect ? &s->expect : NULL, index, NULL);
+			e = answer(r, &img, &a, r->expect ? &s->expect : NULL);
 		if (!e)
 			e = rvl_run_keep(r, i, r->count);
 		rvl_progress_at(&progress, i + 1);
@@ -341,8 +339,8 @@ static int run_set(struct rvl_run *r, const struct input *in, const struct set *
 int rvl_run_pictures(struct rvl_run *r)
 {
 	struct set s = { 0 };
-	struct input in;
-	int e = find_input(r, &in);
+	struct rvl_input in;
+	int e = rvl_input_find(r, &in);
 
 	if (!e && r->names)
 		e = load_names(r, r->names);

@@ -62,6 +62,67 @@ static void row(struct rvl_table *t, const char *name, const char *value, const 
 	rvl_table_cell(t, "%s", note);
 }
 
+/* The classes of each --image. A picture that was not of the model's size says so. */
+static void text_answers(const struct rvl_run *r)
+{
+	char name[64];
+
+	for (uint32_t i = 0; i < r->n_answers && r->answer[i].file; i++) {
+		const struct rvl_answer *a = &r->answer[i];
+
+		printf("%s: %s, %.1f %%", a->file, rvl_run_name(r, a->top[0].class, name, sizeof(name)),
+		       100 * a->top[0].confidence);
+		if (a->w != r->want_w || a->h != r->want_h)
+			printf("  (%u x %u pixels, resized by %s)", a->w, a->h, rvl_fit_name(r->fit));
+		printf("\n");
+		for (uint32_t k = 1; k < a->n; k++)
+			printf("  %2u. %s, %.1f %%\n", k + 1,
+			       rvl_run_name(r, a->top[k].class, name, sizeof(name)),
+			       100 * a->top[k].confidence);
+	}
+}
+
+static void json_class(const struct rvl_run *r, const struct rvl_class *c)
+{
+	char name[64];
+
+	rvl_json_u64("class", c->class);
+	if (c->class < r->n_names)
+		rvl_json_str("name", rvl_run_name(r, c->class, name, sizeof(name)));
+	rvl_json_num("confidence", c->confidence);
+}
+
+static void json_answer(const struct rvl_run *r, const struct rvl_answer *a)
+{
+	rvl_json_open(NULL, '{');
+	if (a->file)
+		rvl_json_str("file", a->file);
+	else
+		rvl_json_u64("index", a->index);
+	json_class(r, &a->top[0]);
+	if (a->truth >= 0)
+		rvl_json_u64("label", (uint64_t)a->truth);
+	rvl_json_u64("width", a->w);
+	rvl_json_u64("height", a->h);
+	rvl_json_str("resized", a->w == r->want_w && a->h == r->want_h ? "none" : rvl_fit_name(r->fit));
+	rvl_json_open("top", '[');
+	for (uint32_t k = 0; k < a->n; k++) {
+		rvl_json_open(NULL, '{');
+		json_class(r, &a->top[k]);
+		rvl_json_close();
+	}
+	rvl_json_close();
+	rvl_json_close();
+}
+
+static void json_answers(const struct rvl_run *r)
+{
+	rvl_json_open("pictures", '[');
+	for (uint32_t i = 0; i < r->n_answers; i++)
+		json_answer(r, &r->answer[i]);
+	rvl_json_close();
+}
+
 static void result_rows(const struct rvl_run *r, struct rvl_table *t)
 {
 	char v[64], note[96] = "";
@@ -71,6 +132,12 @@ static void result_rows(const struct rvl_run *r, struct rvl_table *t)
 		snprintf(note, sizeof(note), "%llu of %llu", (unsigned long long)r->right,
 			 (unsigned long long)r->runs);
 		row(t, "accuracy", v, note);
+	}
+	if (r->have_labels && r->top > 1) {
+		snprintf(v, sizeof(v), "%.2f %%", 100 * per_run(r, r->right_top));
+		snprintf(note, sizeof(note), "the label is among the best %llu classes",
+			 (unsigned long long)r->top);
+		row(t, "top accuracy", v, note);
 	}
 	if (r->have_expect) {
 		snprintf(v, sizeof(v), "%llu of %llu", (unsigned long long)r->exact,
@@ -184,7 +251,7 @@ static void text_outputs(const struct rvl_run *r)
 	uint32_t first = rvl_engine_inputs(r->engine);
 	char shape[128];
 
-	for (uint32_t i = first; r->n_inputs && i < first + rvl_engine_outputs(r->engine); i++) {
+	for (uint32_t i = first; r->tensors && i < first + rvl_engine_outputs(r->engine); i++) {
 		const struct rivulet_tensor_info *t = rvl_engine_tensor(r->engine, i);
 		const void *p = rvl_engine_memory(r->engine, 0, i);
 		uint64_t n = elements(t);
@@ -202,7 +269,7 @@ static void json_outputs(const struct rvl_run *r)
 	uint32_t first = rvl_engine_inputs(r->engine);
 
 	rvl_json_open("outputs", '[');
-	for (uint32_t i = first; r->n_inputs && i < first + rvl_engine_outputs(r->engine); i++) {
+	for (uint32_t i = first; r->tensors && i < first + rvl_engine_outputs(r->engine); i++) {
 		const struct rivulet_tensor_info *t = rvl_engine_tensor(r->engine, i);
 
 		rvl_json_open(NULL, '{');
@@ -229,6 +296,8 @@ static void text_report(const struct rvl_run *r)
 	printf("%s on %s, %llu inference%s%s\n", r->model, rvl_engine_name(r->engine),
 	       (unsigned long long)r->runs, r->runs == 1 ? "" : "s",
 	       rvl_interrupted() ? ", interrupted" : "");
+	if (r->random)
+		printf("  random input, seed %llu\n", (unsigned long long)r->seed);
 	rvl_table_init(&t, 3, heads);
 	result_rows(r, &t);
 	cost_rows(r, &t);
@@ -266,8 +335,12 @@ static void json_report(const struct rvl_run *r)
 	rvl_json_str("device", rvl_engine_name(r->engine));
 	rvl_json_u64("runs", r->runs);
 	rvl_json_bool("interrupted", rvl_interrupted());
+	if (r->random)
+		rvl_json_u64("seed", r->seed);
 	if (r->have_labels)
 		rvl_json_num("accuracy", per_run(r, r->right));
+	if (r->have_labels && r->top > 1)
+		rvl_json_num("top_accuracy", per_run(r, r->right_top));
 	if (r->have_expect)
 		rvl_json_u64("bitexact", r->exact);
 	rvl_json_num("cycles", per_run(r, r->sum.cycles));
@@ -278,6 +351,7 @@ static void json_report(const struct rvl_run *r)
 	rvl_json_num("cpu_s", per_run(r, r->sum.cpu_ns) * 1e-9);
 	rvl_json_num("energy_j", per_run(r, r->sum.energy_pj) * 1e-12);
 	json_levels(r);
+	json_answers(r);
 	json_outputs(r);
 	rvl_json_end();
 }
@@ -312,6 +386,8 @@ int rvl_run_report(struct rvl_run *r)
 {
 	qsort(r->wall, r->runs < RVL_RUN_WALLS ? r->runs : RVL_RUN_WALLS, sizeof(r->wall[0]), by_value);
 	pictures(r);
+	if (!rvl_tool_json)
+		text_answers(r);
 	if (rvl_tool_json)
 		json_report(r);
 	else

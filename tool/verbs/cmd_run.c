@@ -14,6 +14,7 @@
 #include "run/run.h"
 
 #define MAX_INPUTS 64
+#define DEFAULT_SEED 1
 
 static int add_input(void *member, const char *value)
 {
@@ -35,16 +36,37 @@ static int add_image(void *member, const char *value)
 	return 0;
 }
 
-static int check_args(const struct rvl_run *r)
+/* Options of pictures without any would be ignored. */
+static int check_pictures(const struct rvl_run *r)
 {
-	if (!!r->images + !!r->n_files + !!r->n_inputs != 1)
+	if (r->images || r->n_files)
+		return 0;
+	if (r->labels || r->names || r->pictures || r->fit_name || r->layout || r->mean_text || r->std_text ||
+	    r->top > 1)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--labels, --names, --pictures, --resize, --layout, --mean, "
+				     "--std and --top need --image or --images");
+	return 0;
+}
+
+static int check_args(struct rvl_run *r)
+{
+	int sources = !!r->images + !!r->n_files + !!r->n_inputs;
+
+	if (sources > 1)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "give one of --images, --image, --input");
+	if (sources && r->seed != UINT64_MAX)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--seed is for random input; without --images, --image and "
+				     "--input there is such");
 	if (r->priority && strcmp(r->priority, "low") && strcmp(r->priority, "high") &&
 	    strcmp(r->priority, "normal"))
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--priority is low, normal or high");
 	if (r->expect && !r->images)
-		return rvl_tool_fail(RVL_EXIT_USAGE, "--expect goes with --images");
-	return 0;
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--expect needs --images");
+	r->random = !sources;
+	r->tensors = r->random || r->n_inputs;
+	if (r->seed == UINT64_MAX)
+		r->seed = DEFAULT_SEED;
+	return check_pictures(r) ? RVL_EXIT_USAGE : rvl_input_options(r);
 }
 
 /* ---- one run ---- */
@@ -216,6 +238,15 @@ static int run_tensors(struct rvl_run *r)
 	return e ? e : rvl_run_keep(r, 0, 1);
 }
 
+static int run_random(struct rvl_run *r)
+{
+	int e;
+
+	rvl_engine_randomise(r->engine, 0, r->seed);
+	e = rvl_run_once(r);
+	return e ? e : rvl_run_keep(r, 0, 1);
+}
+
 /* ---- all ---- */
 
 static int open_engine(struct rvl_run *r, const char *model)
@@ -238,6 +269,7 @@ static void clear(void *args)
 		rvl_array_clear(&r->kept[i]);
 	free(r->kept);
 	free(r->wall);
+	rvl_run_answers_clear(r);
 	rvl_engine_close(r->engine);
 	rvl_blob_clear(&r->names_blob);
 	rvl_mode_clear(&r->mode);
@@ -256,7 +288,7 @@ static int run_run(void *args, int n, char **operand)
 	if (!e)
 		e = open_engine(r, r->model);
 	if (!e)
-		e = r->n_inputs ? run_tensors(r) : rvl_run_pictures(r);
+		e = r->random ? run_random(r) : r->n_inputs ? run_tensors(r) : rvl_run_pictures(r);
 	if (!e)
 		e = write_outputs(r);
 	return e ? e : rvl_run_report(r);
@@ -267,13 +299,24 @@ static const struct rvl_option options[] = {
 	  RVL_MEMBER(struct rvl_run, device) },
 	{ "input", 'i', "NAME=FILE", "an input, .npy or ONNX tensor; repeatable",
 	  .kind = RVL_VALUE_CALL, .call = add_input },
-	{ "image", 0, "FILE", "a PNG, PGM or PPM of the model's size; repeatable",
+	{ "image", 0, "FILE", "a PNG, PGM or PPM; repeatable",
 	  .kind = RVL_VALUE_CALL, .call = add_image },
 	{ "images", 0, "FILE", "an IDX file of pictures (Fashion-MNIST), plain or .gz",
 	  RVL_MEMBER(struct rvl_run, images) },
 	{ "labels", 0, "FILE", "its labels, or with --image one class name a line",
 	  RVL_MEMBER(struct rvl_run, labels) },
 	{ "names", 0, "FILE", "class names, one a line", RVL_MEMBER(struct rvl_run, names) },
+	{ "resize", 0, "HOW", "a picture of another size: crop (default), pad, stretch or none",
+	  RVL_MEMBER(struct rvl_run, fit_name) },
+	{ "mean", 0, "M|R,G,B", "subtracted from samples of 0 to 1 (0)",
+	  RVL_MEMBER(struct rvl_run, mean_text) },
+	{ "std", 0, "S|R,G,B", "and what they are then divided by (1)",
+	  RVL_MEMBER(struct rvl_run, std_text) },
+	{ "layout", 0, "nchw|nhwc", "of the input (by its shape)", RVL_MEMBER(struct rvl_run, layout) },
+	{ "top", 0, "K", "classes to report of each picture (1)", RVL_MEMBER(struct rvl_run, top),
+	  .least = 1, .most = 1000 },
+	{ "seed", 0, "N", "of the random input that a run without pictures and tensors gets (1)",
+	  RVL_MEMBER(struct rvl_run, seed), .most = UINT32_MAX },
 	{ "first", 0, "N", "first picture of --images (0)", RVL_MEMBER(struct rvl_run, first) },
 	{ "count", 'n', "N", "pictures of --images (all)", RVL_MEMBER(struct rvl_run, count), .least = 1 },
 	{ "output", 'o', "DIR", "write every output there as NAME.npy",
@@ -300,6 +343,7 @@ const struct rvl_verb rvl_verb_run = {
 	.operands = "MODEL [options]: MODEL is ONNX or a compiled program", .least = 1, .most = 1,
 	.takes = "one model", .options = options, .args_size = sizeof(struct rvl_run),
 	.defaults = &(const struct rvl_run) { .level = UINT64_MAX, .count = UINT64_MAX,
-					      .deadline_ms = UINT64_MAX },
+					      .deadline_ms = UINT64_MAX, .top = 1,
+					      .seed = UINT64_MAX },
 	.run = run_run, .clear = clear,
 };
