@@ -16,6 +16,7 @@
 #include "rivulet_crc32c.h"
 #include "rivulet_isa.h"
 
+#define FEW_STEPS 64
 #define MAX_IN_FLIGHT 8	/* NPU steps of one run in the kernel's queue */
 
 _Static_assert(sizeof(struct rivulet_status) <= RVL_RT_REPORT, "a report has room for a status");
@@ -55,6 +56,7 @@ int rivulet_exec_new(struct rivulet_image *img, struct rivulet_exec **out,
 		rivulet_exec_unref(x);
 		return r;
 	}
+	x->copy.x = x;
 	for (uint32_t i = 0; i < img->prog->steps; i++) {
 		x->task[i].x = x;
 		x->task[i].step = i;
@@ -130,15 +132,43 @@ struct rivulet_image *rivulet_exec_image(const struct rivulet_exec *x)
 
 /* ---- its end ---- */
 
-static void finish(struct rivulet_exec *x)
+static bool succeeded(const struct rivulet_exec *x)
+{
+	return !x->result.error || x->result.error == -EINPROGRESS;
+}
+
+/* Whether bound plain memory has to be copied, because the back end works in a buffer of its own. */
+static bool copies(const struct rivulet_exec *x, bool outputs)
+{
+	uint32_t first = outputs ? x->img->prog->inputs : 0;
+	uint32_t end = x->img->prog->inputs + (outputs ? x->img->prog->outputs : 0);
+
+	for (uint32_t i = first; i < end; i++)
+		if (x->bind[i].user)
+			return true;
+	return false;
+}
+
+static void push_copy(struct rivulet_exec *x, void (*work)(struct rvl_rt_task *t))
+{
+	x->running++;
+	x->copy.work = work;
+	rvl_rt_workers_push(x->img->rt->pool, &x->copy);
+}
+
+static void copy_out_work(struct rvl_rt_task *t)
+{
+	rvl_rt_copy_bound(t->x, true);
+	rvl_rt_complete(t->x->img->rt, t);
+}
+
+static void report_end(struct rivulet_exec *x)
 {
 	struct rivulet_runtime *rt = x->img->rt;
 	uint64_t one = 1;
 
-	if (!x->result.error || x->result.error == -EINPROGRESS) {
-		rvl_rt_copy_bound(x, true);
+	if (succeeded(x))
 		x->result.error = 0;
-	}
 	x->result.end_ns = (uint64_t)rvl_rt_now();
 	unlink_exec(x);
 	link_exec(x, &rt->finished);
@@ -146,6 +176,19 @@ static void finish(struct rivulet_exec *x)
 	/* The eventfd makes the caller dispatch; it cannot fail below 2^64 - 1 runs. */
 	if (write(rt->event, &one, sizeof(one)) < 0)
 		return;
+}
+
+static void finish(struct rivulet_exec *x)
+{
+	bool copy = succeeded(x) && copies(x, true);
+
+	if (copy && x->img->rt->offload) {
+		push_copy(x, copy_out_work);
+		return;
+	}
+	if (copy)
+		rvl_rt_copy_bound(x, true);
+	report_end(x);
 }
 
 void rvl_rt_exec_stop(struct rivulet_exec *x, int error, const char *text)
@@ -391,7 +434,7 @@ static void issue(struct rivulet_exec *x, uint32_t i)
 
 	t->state = RVL_RT_RUNNING;
 	t->error = 0;
-	if (!npu && x->img->cpu[i].inlined) {
+	if (!npu && x->img->cpu[i].inlined && !x->img->rt->offload) {
 		rvl_rt_cpu_run(t);
 		step_done(t);
 		return;
@@ -432,12 +475,30 @@ static void advance(struct rivulet_exec *x)
 	}
 }
 
+/* No step was under way beside the copy. */
+static void copy_done(struct rivulet_exec *x)
+{
+	bool was_prepared = x->prepared;
+
+	x->prepared = true;
+	if (was_prepared)
+		report_end(x);
+	else if (x->stopping)
+		finish(x);
+	else
+		advance(x);
+}
+
 void rvl_rt_exec_done(struct rvl_rt_task *t)
 {
 	struct rivulet_exec *x = t->x;
 	bool was_stopping = x->stopping;
 
 	x->running--;
+	if (t == &x->copy) {
+		copy_done(x);
+		return;
+	}
 	step_done(t);
 	if (!x->stopping)
 		advance(x);
@@ -460,6 +521,40 @@ static int check_start(const struct rivulet_exec *x, struct rivulet_runtime_erro
 	return 0;
 }
 
+static void prepare(struct rivulet_exec *x)
+{
+	for (uint32_t i = 0; i < x->img->prog->steps; i++) {
+		x->task[i].state = RVL_RT_WAITING;
+		memset(&x->task[i].report, 0, sizeof(x->task[i].report));
+	}
+	if (x->prof.size)
+		memset(x->prof.host, 0, x->prof.size);
+	rvl_rt_copy_bound(x, false);
+}
+
+static void prepare_work(struct rvl_rt_task *t)
+{
+	prepare(t->x);
+	rvl_rt_complete(t->x->img->rt, t);
+}
+
+/* A few steps and no byte to copy or clear: less work than handing it over. */
+static bool prepares_fast(const struct rivulet_exec *x)
+{
+	return x->img->prog->steps <= FEW_STEPS && !x->prof.size && !copies(x, false);
+}
+
+static void begin(struct rivulet_exec *x)
+{
+	if (x->img->rt->offload && !prepares_fast(x)) {
+		push_copy(x, prepare_work);
+		return;
+	}
+	prepare(x);
+	x->prepared = true;
+	advance(x);
+}
+
 int rivulet_exec_start(struct rivulet_exec *x, const struct rivulet_exec_params *params,
 		       struct rivulet_runtime_error *err)
 {
@@ -473,14 +568,8 @@ int rivulet_exec_start(struct rivulet_exec *x, const struct rivulet_exec_params 
 						   .start_ns = (uint64_t)rvl_rt_now() };
 	x->busy = true;
 	x->stopping = false;
+	x->prepared = false;
 	x->first = 0;
-	for (uint32_t i = 0; i < x->img->prog->steps; i++) {
-		x->task[i].state = RVL_RT_WAITING;
-		memset(&x->task[i].report, 0, sizeof(x->task[i].report));
-	}
-	if (x->prof.size)
-		memset(x->prof.host, 0, x->prof.size);
-	rvl_rt_copy_bound(x, false);
 	link_exec(x, &x->img->rt->active);
 	if (x->params.deadline && !x->params.soft) {
 		if (x->params.deadline <= rvl_rt_now()) {
@@ -489,7 +578,7 @@ int rivulet_exec_start(struct rivulet_exec *x, const struct rivulet_exec_params 
 		}
 		rvl_rt_arm(x->img->rt);
 	}
-	advance(x);
+	begin(x);
 	return 0;
 }
 
@@ -520,7 +609,11 @@ const struct rivulet_exec_result *rivulet_exec_result(const struct rivulet_exec 
 
 const struct rivulet_step_report *rivulet_exec_step(const struct rivulet_exec *x, uint32_t step)
 {
-	return step < x->img->prog->steps ? &x->task[step].report : NULL;
+	static const struct rivulet_step_report none;
+
+	if (step >= x->img->prog->steps)
+		return NULL;
+	return x->prepared ? &x->task[step].report : &none;
 }
 
 const void *rivulet_exec_prof(const struct rivulet_exec *x, size_t *count)

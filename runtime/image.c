@@ -96,7 +96,8 @@ static int fail_step(const struct rivulet_image *img, uint32_t i, int code, cons
 			   rvl_op_name(s->op) ? rvl_op_name(s->op) : "unknown operator", why);
 }
 
-static int prepare_cpu(struct rivulet_image *img, uint32_t i, struct rivulet_runtime_error *err)
+static int prepare_cpu(struct rivulet_image *img, uint32_t i, uint64_t limit,
+		       struct rivulet_runtime_error *err)
 {
 	const struct rivulet_step *s = &rivulet_program_steps(img->prog)[i];
 	struct rvl_rt_cpu_step *c = &img->cpu[i];
@@ -122,6 +123,9 @@ static int prepare_cpu(struct rivulet_image *img, uint32_t i, struct rivulet_run
 	img->packed += rvl_kernel_bytes(c->kernel) + sizeof(*c);
 	if (img->packed > MOST_PACKED || c->scratch > MOST_PACKED)
 		return fail_step(img, i, E2BIG, "the CPU steps up to it need more than 1 GiB", err);
+	if (img->packed > limit)
+		return fail_step(img, i, EDQUOT, "the CPU steps up to it need more memory than is left",
+				 err);
 	c->inlined = is_small(img, s);
 	return 0;
 }
@@ -144,7 +148,8 @@ static void prepare_npu(struct rivulet_image *img, uint32_t i)
 	}
 }
 
-static int prepare_steps(struct rivulet_image *img, struct rivulet_runtime_error *err)
+static int prepare_steps(struct rivulet_image *img, uint64_t limit,
+			 struct rivulet_runtime_error *err)
 {
 	uint32_t n = img->prog->steps;
 	int r = 0;
@@ -155,14 +160,15 @@ static int prepare_steps(struct rivulet_image *img, struct rivulet_runtime_error
 		return rvl_rt_fail(err, ENOMEM, "out of memory");
 	for (uint32_t i = 0; !r && i < n; i++) {
 		if (rivulet_program_steps(img->prog)[i].kind == RIVULET_STEP_CPU)
-			r = prepare_cpu(img, i, err);
+			r = prepare_cpu(img, i, limit, err);
 		else
 			prepare_npu(img, i);
 	}
 	return r;
 }
 
-static int check_image(struct rivulet_image *img, struct rivulet_runtime_error *err)
+static int check_image(struct rivulet_image *img, uint64_t limit,
+		       struct rivulet_runtime_error *err)
 {
 	struct rivulet_target t;
 	char why[400];
@@ -175,7 +181,7 @@ static int check_image(struct rivulet_image *img, struct rivulet_runtime_error *
 	}
 	if (r)
 		return rvl_rt_fail(err, -r, "%s", why);
-	return prepare_steps(img, err);
+	return prepare_steps(img, limit, err);
 }
 
 static int image_new(struct rivulet_runtime *rt, uint64_t size, struct rivulet_image **out,
@@ -191,7 +197,7 @@ static int image_new(struct rivulet_runtime *rt, uint64_t size, struct rivulet_i
 	img = calloc(1, sizeof(*img));
 	if (!img)
 		return rvl_rt_fail(err, ENOMEM, "out of memory");
-	img->refs = 1;
+	atomic_init(&img->refs, 1);
 	img->rt = rivulet_runtime_ref(rt);
 	r = rt->backend->mem_alloc(rt, size, &img->mem, err);
 	if (r) {
@@ -205,13 +211,20 @@ static int image_new(struct rivulet_runtime *rt, uint64_t size, struct rivulet_i
 int rivulet_image_load(struct rivulet_runtime *rt, const void *data, size_t size,
 		       struct rivulet_image **out, struct rivulet_runtime_error *err)
 {
+	return rivulet_image_load_within(rt, data, size, UINT64_MAX, out, err);
+}
+
+int rivulet_image_load_within(struct rivulet_runtime *rt, const void *data, size_t size,
+			      uint64_t limit, struct rivulet_image **out,
+			      struct rivulet_runtime_error *err)
+{
 	struct rivulet_image *img = NULL;
 	int r = image_new(rt, size, &img, err);
 
 	if (r)
 		return r;
 	memcpy(img->mem.host, data, size);
-	r = check_image(img, err);
+	r = check_image(img, limit, err);
 	if (r) {
 		rivulet_image_unref(img);
 		return r;
@@ -223,13 +236,13 @@ int rivulet_image_load(struct rivulet_runtime *rt, const void *data, size_t size
 struct rivulet_image *rivulet_image_ref(struct rivulet_image *img)
 {
 	if (img)
-		img->refs++;
+		atomic_fetch_add(&img->refs, 1);
 	return img;
 }
 
 struct rivulet_image *rivulet_image_unref(struct rivulet_image *img)
 {
-	if (!img || --img->refs)
+	if (!img || atomic_fetch_sub(&img->refs, 1) != 1)
 		return NULL;
 	for (uint32_t i = 0; img->prog && img->cpu && i < img->prog->steps; i++)
 		rvl_kernel_free(img->cpu[i].kernel);

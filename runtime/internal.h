@@ -77,7 +77,8 @@ struct rvl_rt_backend {
 };
 
 struct rivulet_runtime {
-	int refs;
+	atomic_int refs;	/* images may be loaded and released by other threads */
+	bool offload;		/* CPU steps and copies run on the pool, whatever their size */
 	const struct rvl_rt_backend *backend;
 	struct rivulet_workers *pool;	/* referenced */
 	struct rivulet_board board;
@@ -128,7 +129,7 @@ struct rvl_rt_cpu_step {
 };
 
 struct rivulet_image {
-	int refs;
+	atomic_int refs;
 	struct rivulet_runtime *rt;		/* referenced */
 	struct rvl_rt_mem mem;			/* the file; slot 0 */
 	const struct rivulet_program *prog;	/* in mem.host */
@@ -163,6 +164,8 @@ struct rivulet_exec {
 	struct rvl_rt_mem arena, reports, prof;
 	struct rvl_rt_binding *bind;
 	struct rvl_rt_task *task;	/* by step */
+	struct rvl_rt_task copy;	/* prepares the run, later hands its outputs out */
+	bool prepared;			/* of this run: @task is reset and the inputs are copied */
 	struct rivulet_exec_params params;
 	struct rivulet_exec_result result;
 	bool busy;			/* from start until the callback */

@@ -8,8 +8,10 @@
  *   image     a checked program in the back end's memory (slot 0), kernels prepared
  *   exec      one instance of an image: arena, bindings, one run at a time
  *
- * Threads. A runtime with its images and execs belongs to one thread at a time. Nothing here blocks but
- * rivulet_exec_wait() and the _unref() of what still runs; workers and the model's thread only hand completions over.
+ * Threads. A runtime belongs to one thread, which starts, cancels and dispatches its runs. Any thread may load
+ * and release images, make execs, and bind or release an exec that has no run, while no other thread uses that
+ * object; reference counts are atomic. Nothing here blocks but rivulet_exec_wait() and the _unref() of what still
+ * runs; workers and the model's thread only hand completions over.
  * Poll rivulet_runtime_fd() for input and call rivulet_runtime_dispatch(): it advances every run and calls back.
  *
  * Errors: negative errno, one line in @err (struct rivulet_runtime_error), no logging.
@@ -66,6 +68,13 @@ int rivulet_runtime_dispatch(struct rivulet_runtime *rt);
 const struct rivulet_board *rivulet_runtime_board(const struct rivulet_runtime *rt);
 /** rivulet_runtime_target() - what the compiler must make programs for */
 void rivulet_runtime_target(const struct rivulet_runtime *rt, struct rivulet_target *t);
+/**
+ * rivulet_runtime_set_offload() - for a thread that must never be busy for long
+ * By default the thread that starts and dispatches runs also does small CPU steps and the copying of bound
+ * plain memory. With @offload the workers do all work whose amount the program or its user decides.
+ * Set it before the first run.
+ */
+void rivulet_runtime_set_offload(struct rivulet_runtime *rt, bool offload);
 /** rivulet_runtime_set_level() - model only (-EOPNOTSUPP else: devfreq's job); takes effect at the next NPU step */
 int rivulet_runtime_set_level(struct rivulet_runtime *rt, uint32_t level);
 /**
@@ -102,6 +111,10 @@ const struct rivulet_level_total *rivulet_runtime_totals(const struct rivulet_ru
  */
 int rivulet_image_load(struct rivulet_runtime *rt, const void *data, size_t size,
 		       struct rivulet_image **out, struct rivulet_runtime_error *err);
+/** rivulet_image_load_within() - the same; -EDQUOT once the prepared CPU steps need more than @limit bytes */
+int rivulet_image_load_within(struct rivulet_runtime *rt, const void *data, size_t size,
+			      uint64_t limit, struct rivulet_image **out,
+			      struct rivulet_runtime_error *err);
 struct rivulet_image *rivulet_image_ref(struct rivulet_image *img);
 struct rivulet_image *rivulet_image_unref(struct rivulet_image *img);
 /** rivulet_image_program() - the checked file; tensors 0 .. inputs + outputs - 1 are the graph's */

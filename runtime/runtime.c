@@ -63,7 +63,7 @@ int rvl_rt_new(struct rivulet_workers *pool, const struct rvl_rt_backend *b,
 
 	if (!rt)
 		return rvl_rt_fail(err, ENOMEM, "out of memory");
-	rt->refs = 1;
+	atomic_init(&rt->refs, 1);
 	rt->backend = b;
 	rt->pool = rivulet_workers_ref(pool);
 	pthread_mutex_init(&rt->lock, NULL);
@@ -84,7 +84,7 @@ int rvl_rt_new(struct rivulet_workers *pool, const struct rvl_rt_backend *b,
 struct rivulet_runtime *rivulet_runtime_ref(struct rivulet_runtime *rt)
 {
 	if (rt)
-		rt->refs++;
+		atomic_fetch_add(&rt->refs, 1);
 	return rt;
 }
 
@@ -96,7 +96,7 @@ static void close_fd(int fd)
 
 struct rivulet_runtime *rivulet_runtime_unref(struct rivulet_runtime *rt)
 {
-	if (!rt || --rt->refs)
+	if (!rt || atomic_fetch_sub(&rt->refs, 1) != 1)
 		return NULL;
 	rt->backend->destroy(rt);
 	close_fd(rt->epoll);
@@ -239,6 +239,11 @@ void rivulet_runtime_target(const struct rivulet_runtime *rt, struct rivulet_tar
 		.acc_bytes = b->acc_bytes, .modes = b->modes, .queue_depth = b->queue_depth };
 	if (rt->dev)
 		t->isa_version = rivulet_device_info(rt->dev)->isa_version;
+}
+
+void rivulet_runtime_set_offload(struct rivulet_runtime *rt, bool offload)
+{
+	rt->offload = offload;
 }
 
 int rivulet_runtime_set_level(struct rivulet_runtime *rt, uint32_t level)
