@@ -20,13 +20,31 @@ void rvl_cache_init(struct rvl_cache *c, uint64_t max_bytes, uint64_t max_progra
 	c->max_programs = max_programs;
 }
 
-static void program_free(struct rvl_program *p)
+static void program_release(struct rvl_program *p)
 {
-	rvl_list_del(&p->link);
 	if (p->file)
 		munmap((void *)p->file, p->size);
 	rvl_close(p->fd);
 	free(p);
+}
+
+static void release_work(struct rvl_work *w)
+{
+	program_release(rvl_container(w, struct rvl_program, work));
+}
+
+/* The last reference to the pages of a program: freeing them takes time by their number. */
+static void program_free(struct rvl_program *p)
+{
+	struct rvl_offload *closer = p->cache ? p->cache->closer : NULL;
+
+	rvl_list_del(&p->link);
+	if (!closer) {
+		program_release(p);
+		return;
+	}
+	p->work = (struct rvl_work){ .run = release_work };
+	rvl_offload_submit(closer, &p->work);
 }
 
 /* ---- idle programs ---- */
@@ -214,8 +232,8 @@ static void sum_steps(struct rvl_program *p)
 			p->cycles = p->cycles_at[l];
 }
 
-int rvl_cache_add(struct rvl_cache *c, const struct rvl_key *key, const char *name, int memfd,
-		  struct rvl_program **out, struct rvl_text *err)
+int rvl_program_read(const struct rvl_key *key, const char *name, int memfd,
+		     struct rvl_program **out, struct rvl_text *err)
 {
 	_cleanup_close_ int fd = memfd;
 	struct rvl_program *p = calloc(1, sizeof(*p));
@@ -224,17 +242,45 @@ int rvl_cache_add(struct rvl_cache *c, const struct rvl_key *key, const char *na
 	if (!p)
 		return rvl_say(err, -ENOMEM, "out of memory");
 	p->fd = -1;
-	p->cache = c;
 	p->key = *key;
 	p->refs = 1;
 	r = map_program(p, fd, err);
 	if (r) {
-		program_free(p);
+		program_release(p);
 		return r;
 	}
 	rivulet_proto_name(p->name, sizeof(p->name), name);
 	sum_steps(p);
-	rvl_list_add_tail(&c->programs, &p->link);
 	*out = p;
 	return 0;
+}
+
+struct rvl_program *rvl_cache_insert(struct rvl_cache *c, struct rvl_program *p)
+{
+	struct rvl_program *known;
+
+	p->cache = c;
+	rvl_list_each(known, &c->programs, link) {
+		if (memcmp(&known->key, &p->key, sizeof(p->key)))
+			continue;
+		/* Two users loaded the same model at the same time. */
+		known->refs++;
+		leave_idle(known);
+		program_free(p);
+		return known;
+	}
+	rvl_list_add_tail(&c->programs, &p->link);
+	return p;
+}
+
+void rvl_cache_forget_times(struct rvl_cache *c)
+{
+	struct rvl_program *p;
+
+	rvl_list_each(p, &c->programs, link) {
+		for (uint32_t l = 0; l < RIVULET_LEVELS; l++) {
+			p->at[l].measured_ns = 0;
+			p->at[l].longest = (struct rvl_peak){ 0 };
+		}
+	}
 }

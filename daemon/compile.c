@@ -21,15 +21,23 @@
 
 static void kick(struct rvl_manager *m);
 
+/* What a worker process had of it. */
+static void drop_worker(struct rvl_compile *c)
+{
+	c->child = sd_event_source_disable_unref(c->child);
+	c->control = sd_event_source_disable_unref(c->control);
+	c->timer = sd_event_source_disable_unref(c->timer);
+	c->program_fd = rvl_offload_close(&c->m->closer, c->program_fd);
+	c->control_fd = rvl_close(c->control_fd);
+	c->hit = rvl_program_put(c->hit);
+	c->pid = 0;
+	c->hashed = c->have_result = c->timed_out = false;
+}
+
 static void compile_free(struct rvl_compile *c)
 {
-	sd_event_source_disable_unref(c->child);
-	sd_event_source_disable_unref(c->control);
-	sd_event_source_disable_unref(c->timer);
-	rvl_close(c->model_fd);
-	rvl_close(c->program_fd);
-	rvl_close(c->control_fd);
-	rvl_program_put(c->hit);
+	drop_worker(c);
+	rvl_offload_close(&c->m->closer, c->model_fd);
 	rvl_list_del(&c->link);
 	c->user->compiles--;
 	c->user->bytes -= c->req.size;
@@ -92,22 +100,16 @@ static int death_errno(const struct rvl_compile *c, const siginfo_t *si)
 	return si->si_status == SIGXFSZ ? -E2BIG : -EFAULT;
 }
 
+/* Takes over c->program. */
 static void accept_program(struct rvl_compile *c)
 {
 	struct rvl_manager *m = c->m;
 	struct rvl_about a = about(c);
 	struct rvl_program *p;
-	struct rvl_text err;
-	int r = rvl_cache_add(&m->cache, &c->key, c->req.name, c->program_fd, &p, &err);
 
-	c->program_fd = -1;
-	if (r) {
-		m->compiler.died++;
-		refuse(c, RVL_LOG_COMPILER_DIED, r, err.s);
-		return;
-	}
 	m->compiler.compiled++;
-	p->compile_ns = rvl_now() - c->started;
+	c->program->compile_ns = rvl_now() - c->started;
+	p = rvl_cache_insert(&m->cache, c->program);
 	rvl_log(LOG_INFO, RVL_LOG_MODEL_LOADED, &a,
 		"model \"%s\" compiled in %llu ms: %zu bytes, %u NPU steps, %u CPU steps",
 		c->req.name, (unsigned long long)(p->compile_ns / NSEC_PER_MSEC), p->size,
@@ -115,6 +117,36 @@ static void accept_program(struct rvl_compile *c)
 	if (c->session)
 		rvl_model_add(c->session, c, p);
 	rvl_program_put(p);
+}
+
+static void check_work(struct rvl_work *w)
+{
+	struct rvl_compile *c = rvl_container(w, struct rvl_compile, work);
+
+	c->error = rvl_program_read(&c->key, c->req.name, c->program_fd, &c->program, &c->text);
+}
+
+static void check_done(struct rvl_work *w)
+{
+	struct rvl_compile *c = rvl_container(w, struct rvl_compile, work);
+	struct rvl_manager *m = c->m;
+
+	c->program_fd = -1;
+	if (!c->error) {
+		accept_program(c);
+	} else {
+		m->compiler.died++;
+		refuse(c, RVL_LOG_COMPILER_DIED, c->error, c->text.s);
+	}
+	compile_free(c);
+	kick(m);
+}
+
+static void check_program(struct rvl_compile *c)
+{
+	c->state = RVL_COMPILE_CHECKING;
+	c->work = (struct rvl_work){ .owner = &c->user->work, .run = check_work, .done = check_done };
+	rvl_offload_submit(&c->m->loader, &c->work);
 }
 
 static void take_result(struct rvl_compile *c, const struct rvl_worker_result *res)
@@ -157,16 +189,30 @@ static void read_control(struct rvl_compile *c)
 		kill_worker(c);
 }
 
-static void finish(struct rvl_compile *c, const siginfo_t *si)
+/* Whether the program would be for the board that is there now. */
+static bool is_current(const struct rvl_compile *c)
+{
+	struct rvl_key now = c->key;
+
+	rvl_device_key(&c->m->device, &now);
+	return c->m->device.present && !memcmp(&now, &c->key, sizeof(now));
+}
+
+/* Returns false when the compile is not over: it is checked, or starts again for another board. */
+static bool finish(struct rvl_compile *c, const siginfo_t *si)
 {
 	struct rvl_text t;
 
-	/* What it said last may still be in the socket. */
+	/* The worker's last message may still be in the socket. */
 	if (!c->have_result && !c->hit)
 		read_control(c);
+	if ((c->hit || c->have_result) && !is_current(c)) {
+		drop_worker(c);
+		c->state = RVL_COMPILE_WAITING;
+		return false;
+	}
 	if (c->hit) {
-		if (c->session)
-			rvl_model_add(c->session, c, c->hit);
+		rvl_model_add(c->session, c, c->hit);
 	} else if (!c->have_result) {
 		c->m->compiler.died++;
 		explain_death(c, si, &t);
@@ -176,8 +222,10 @@ static void finish(struct rvl_compile *c, const siginfo_t *si)
 		       c->result.error < 0 && c->result.error >= -4095 ? c->result.error : -EINVAL,
 		       c->result.text);
 	} else {
-		accept_program(c);
+		check_program(c);
+		return false;
 	}
+	return true;
 }
 
 static int on_child(sd_event_source *source, const siginfo_t *si, void *data)
@@ -188,9 +236,9 @@ static int on_child(sd_event_source *source, const siginfo_t *si, void *data)
 	(void)source;
 	m->compiler.working--;
 	c->user->compiling = false;
-	if (c->session)
-		finish(c, si);
-	compile_free(c);
+	c->pid = 0;
+	if (!c->session || finish(c, si))
+		compile_free(c);
 	kick(m);
 	return 0;
 }
@@ -317,6 +365,9 @@ static int start(struct rvl_compile *c)
 	struct rvl_worker_job job;
 	int pair[2] = { -1, -1 }, r;
 
+	if (!c->m->device.present)
+		return -ENODEV;
+	rvl_device_key(&c->m->device, &c->key);
 	fill_job(c, &job);
 	c->program_fd = memfd_create("rivulet-program", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (c->program_fd < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
@@ -334,6 +385,7 @@ static int start(struct rvl_compile *c)
 		return r;
 	}
 	c->started = rvl_now();
+	c->state = RVL_COMPILE_WORKING;
 	c->user->compiling = true;
 	c->user->compiled = c->started;
 	c->m->compiler.working++;
@@ -349,7 +401,7 @@ static struct rvl_compile *next_load(const struct rvl_manager *m)
 	struct rvl_compile *c, *next = NULL;
 
 	rvl_list_each(c, &m->compiler.queue, link) {
-		if (c->pid || c->user->compiling)
+		if (c->state != RVL_COMPILE_WAITING || c->user->compiling)
 			continue;
 		if (!next || c->user->compiled < next->user->compiled)
 			next = c;
@@ -407,10 +459,10 @@ static int check_request(struct rvl_manager *m, const struct rivulet_msg_load *r
 	return 0;
 }
 
-static void make_key(struct rvl_compile *c, const struct rivulet_target *target)
+/* The board's part is filled when the worker starts, since the board may be exchanged until then. */
+static void make_key(struct rvl_compile *c)
 {
 	memset(&c->key, 0, sizeof(c->key));
-	c->key.target = *target;
 	c->key.batch = c->req.batch;
 	c->key.symbol = c->req.symbol;
 	c->key.flags = c->req.flags & ~RIVULET_LOAD_WANT_FD;
@@ -432,20 +484,15 @@ static int charge(struct rvl_session *s, const struct rivulet_msg_load *req, str
 int rvl_compile_submit(struct rvl_session *s, const struct rivulet_msg_load *req, int fd,
 		       struct rvl_text *err)
 {
-	_cleanup_close_ int model = fd;
 	struct rvl_manager *m = s->m;
-	struct rvl_compile *c;
-	int r;
+	struct rvl_compile *c = calloc(1, sizeof(*c));
+	int r = c ? 0 : rvl_say(err, -ENOMEM, "out of memory");
 
-	r = check_request(m, req, err);
+	r = r ?: check_request(m, req, err);
 	r = r ?: check_model_fd(fd, req, &m->cfg, err);
-	if (r)
-		return r;
-	c = calloc(1, sizeof(*c));
-	if (!c)
-		return rvl_say(err, -ENOMEM, "out of memory");
-	r = charge(s, req, err);
+	r = r ?: charge(s, req, err);
 	if (r) {
+		rvl_offload_close(&m->closer, fd);
 		free(c);
 		return r;
 	}
@@ -455,9 +502,9 @@ int rvl_compile_submit(struct rvl_session *s, const struct rivulet_msg_load *req
 	c->user->refs++;
 	c->serial = req->h.serial;
 	c->req = *req;
-	c->model_fd = rvl_take_fd(&model);
+	c->model_fd = fd;
 	c->program_fd = c->control_fd = -1;
-	make_key(c, &m->device.target);
+	make_key(c);
 	rvl_list_add_tail(&m->compiler.queue, &c->link);
 	kick(m);
 	return 0;
@@ -471,11 +518,19 @@ void rvl_compile_abandon(struct rvl_manager *m, struct rvl_session *s)
 		if (c->session != s)
 			continue;
 		c->session = NULL;
-		if (c->pid)
+		if (c->state == RVL_COMPILE_WORKING)
 			kill_worker(c);
-		else
+		else if (c->state == RVL_COMPILE_WAITING)
 			compile_free(c);
 	}
+}
+
+void rvl_compile_kill(struct rvl_manager *m)
+{
+	struct rvl_compile *c;
+
+	rvl_list_each(c, &m->compiler.queue, link)
+		kill_worker(c);
 }
 
 void rvl_compile_stop(struct rvl_manager *m)
@@ -483,10 +538,8 @@ void rvl_compile_stop(struct rvl_manager *m)
 	struct rvl_compile *c;
 
 	rvl_list_each(c, &m->compiler.queue, link) {
-		if (c->pid) {
-			kill_worker(c);
+		if (c->pid)
 			waitpid(c->pid, NULL, 0);
-		}
 		compile_free(c);
 	}
 }

@@ -30,6 +30,8 @@
 	K(Limits, MemoryPerUser, user_bytes, SIZE, "1G", 4096, 1ull << 40,                         \
 	  "bound memory, loaded programs and working memory of one user")                          \
 	K(Limits, CompilesPerUser, user_compiles, COUNT, "16", 1, 4096, "models being loaded")      \
+	K(Limits, HelloTimeout, hello_timeout, TIME, "10s", 1000000, 3600000000000ull,             \
+	  "for a connection's first message")                                                      \
 	K(Limits, ModelSizeMax, model_size, SIZE, "256M", 1, 1ull << 30, "bytes of one model file") \
 	K(Compiler, Workers, workers, COUNT, "2", 1, 64, "compilers at a time, one per user")      \
 	K(Compiler, MemoryMax, worker_memory, SIZE, "2G", 1ull << 24, 1ull << 40,                  \
@@ -40,6 +42,8 @@
 	K(Cache, MemoryMax, cache_bytes, SIZE, "256M", 0, 1ull << 40, "bytes of programs nobody has loaded") \
 	K(Cache, ProgramsMax, cache_programs, COUNT, "128", 0, 4096, "number of programs nobody has loaded") \
 	K(Scheduler, ParallelRuns, parallel, COUNT, "2", 1, 64, "inferences under way at a time")  \
+	K(Scheduler, StopTimeout, stop_timeout, TIME, "10s", 1000000, 3600000000000ull,             \
+	  "for work under way when the daemon stops")                                              \
 	K(Scheduler, Threads, threads, COUNT, "0", 0, 64, "for CPU steps; 0: one per processor")   \
 	K(Scheduler, HighPriorityUsers, high_users, USERS, "root", 0, 0, "names or numbers")       \
 	K(Power, Mode, power_mode, MODE, "auto", 0, 0,                                             \

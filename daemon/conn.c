@@ -10,10 +10,10 @@
 
 #include "manager.h"
 
-#define FDS_ROOM 8	/* more than any message has: the rest is closed by the kernel */
+#define FDS_ROOM 253	/* SCM_MAX_FD: what has no room, the kernel would close on this thread */
 #define OUT_MAX 4096	/* answers that wait; runs and loads in flight are fewer by far */
 
-static void take_fds(struct msghdr *msg, int *fd, int *nfds)
+static void take_fds(struct msghdr *msg, int *fd, int *nfds, struct rvl_offload *closer)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
 		const unsigned char *p = CMSG_DATA(c);
@@ -28,12 +28,13 @@ static void take_fds(struct msghdr *msg, int *fd, int *nfds)
 			if (*fd < 0)
 				*fd = got;
 			else
-				close(got);
+				rvl_offload_close(closer, got);
 		}
 	}
 }
 
-ssize_t rvl_receive(int sock, union rivulet_packet *p, int *fd, int *nfds)
+ssize_t rvl_receive(int sock, union rivulet_packet *p, int *fd, int *nfds,
+		    struct rvl_offload *closer)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(FDS_ROOM * sizeof(int))];
 	struct iovec iov = { .iov_base = p, .iov_len = sizeof(*p) };
@@ -46,7 +47,7 @@ ssize_t rvl_receive(int sock, union rivulet_packet *p, int *fd, int *nfds)
 	n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	if (n < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
-	take_fds(&msg, fd, nfds);
+	take_fds(&msg, fd, nfds, closer);
 	if (msg.msg_flags & MSG_CTRUNC)
 		*nfds = FDS_ROOM + 1;
 	if (msg.msg_flags & MSG_TRUNC)
@@ -54,19 +55,45 @@ ssize_t rvl_receive(int sock, union rivulet_packet *p, int *fd, int *nfds)
 	return n;
 }
 
-void rvl_farewell(int sock)
+struct farewell {
+	struct rvl_work work;
+	struct rvl_offload *closer;
+	int sock;
+};
+
+static void say_farewell(int sock, struct rvl_offload *closer)
 {
 	union rivulet_packet p;
 	ssize_t n;
 	int fd, nfds;
 
-	/* A socket closed with something unread takes back what it has sent. */
+	/* When a socket is closed with unread packets, its peer loses what was sent to it. */
 	shutdown(sock, SHUT_RD);
 	do {
-		n = rvl_receive(sock, &p, &fd, &nfds);
-		rvl_close(fd);
+		n = rvl_receive(sock, &p, &fd, &nfds, closer);
+		rvl_offload_close(closer, fd);
 	} while (n > 0 || n == -EPROTO);
 	close(sock);
+}
+
+static void farewell_work(struct rvl_work *w)
+{
+	struct farewell *f = rvl_container(w, struct farewell, work);
+
+	say_farewell(f->sock, f->closer);
+	free(f);
+}
+
+void rvl_farewell(struct rvl_offload *closer, int sock)
+{
+	struct farewell *f = rvl_offload_has_room(closer) ? malloc(sizeof(*f)) : NULL;
+
+	if (!f) {
+		say_farewell(sock, closer);
+		return;
+	}
+	*f = (struct farewell){ .work = { .run = farewell_work }, .closer = closer, .sock = sock };
+	rvl_offload_submit(closer, &f->work);
 }
 
 static int send_one(int sock, const void *packet, size_t size, int fd)
@@ -106,11 +133,15 @@ static void drop_out(struct rvl_session *s)
 		packet_free(s, q);
 }
 
-/* While answers wait, nothing more is read: who does not listen is not asked for more. */
-static void update_events(struct rvl_session *s)
+/*
+ * A session that does not read its answers is not read either, which bounds the answers that wait.
+ * A hang-up is always reported.
+ */
+void rvl_update_events(struct rvl_session *s)
 {
 	if (s->source)
-		sd_event_source_set_io_events(s->source, s->queued_out ? EPOLLOUT : EPOLLIN);
+		sd_event_source_set_io_events(s->source, s->queued_out ? EPOLLOUT :
+							 s->pending    ? 0 : EPOLLIN);
 }
 
 /* The loop will see the hang-up and close the session, when no caller is in the middle of it. */
@@ -119,7 +150,7 @@ static void break_off(struct rvl_session *s)
 	drop_out(s);
 	if (s->fd >= 0)
 		shutdown(s->fd, SHUT_RDWR);
-	update_events(s);
+	rvl_update_events(s);
 }
 
 int rvl_flush(struct rvl_session *s)
@@ -133,7 +164,7 @@ int rvl_flush(struct rvl_session *s)
 			break;
 		packet_free(s, q);
 	}
-	update_events(s);
+	rvl_update_events(s);
 	return r == -EAGAIN ? 0 : r;
 }
 
@@ -152,7 +183,7 @@ static void enqueue(struct rvl_session *s, const void *packet, size_t size, int 
 	s->queued_out++;
 	if (fd >= 0 && q->fd < 0)
 		break_off(s);
-	update_events(s);
+	rvl_update_events(s);
 }
 
 void rvl_send(struct rvl_session *s, const void *packet, int fd)

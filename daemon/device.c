@@ -68,6 +68,7 @@ static int engine_new(struct rvl_device *d, struct rivulet_runtime *rt, struct r
 		e->refs = 1;
 		e->device = d;
 		e->rt = rt;
+		rivulet_runtime_set_offload(rt, true);
 		r = sd_event_add_io(d->m->event, &e->source, rivulet_runtime_fd(rt), EPOLLIN,
 				    on_runtime, e);
 	}
@@ -113,10 +114,32 @@ int rvl_device_engine(struct rvl_device *d, struct rvl_engine **out, struct rvl_
 	return r ? rvl_say(err, r, "event loop: %s", strerror(-r)) : 0;
 }
 
+/* Field by field into zeroes, so that keys can be compared as bytes. */
+void rvl_device_key(const struct rvl_device *d, struct rvl_key *key)
+{
+	const struct rivulet_board *from = &d->board;
+	struct rivulet_board *to = &key->board;
+
+	memset(to, 0, sizeof(*to));
+	memcpy(to->name, from->name, strnlen(from->name, sizeof(to->name)));
+#define COPY_KEY(key, lo, hi, unit, doc) to->key = from->key;
+	RIVULET_BOARD_KEYS(COPY_KEY)
+	memcpy(to->stream, from->stream, sizeof(to->stream));
+	to->levels = from->levels;
+	memcpy(to->level, from->level, sizeof(to->level));
+	key->target = d->target;
+}
+
 static void came(struct rvl_device *d, const struct rivulet_runtime *rt, const char *node)
 {
+	struct rvl_key last = { 0 }, key = { 0 };
+
+	rvl_device_key(d, &last);
 	d->board = *rivulet_runtime_board(rt);
 	rivulet_runtime_target(rt, &d->target);
+	rvl_device_key(d, &key);
+	if (memcmp(&last.board, &key.board, sizeof(key.board)))
+		rvl_cache_forget_times(&d->m->cache);
 	rivulet_proto_name(d->node, sizeof(d->node), node);
 	d->present = true;
 	d->epoch++;

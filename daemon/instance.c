@@ -11,12 +11,70 @@
 
 #define BIND_ALIGN 64
 
+/* ---- releasing ---- */
+
+/*
+ * Memory of a session on its way out. It stays charged, and the session blocked, until a thread has
+ * released it: otherwise a user could hold more than MemoryPerUser= by opening and closing fast.
+ */
+struct grave {
+	struct rvl_work work;
+	struct rvl_session *session;
+	struct rvl_engine *engine;	/* or NULL */
+	struct rivulet_exec *exec;	/* or NULL */
+	struct rivulet_image *image;	/* or NULL */
+	uint64_t bytes;
+};
+
+static void grave_work(struct rvl_work *w)
+{
+	struct grave *g = rvl_container(w, struct grave, work);
+
+	rivulet_exec_unref(g->exec);
+	rivulet_image_unref(g->image);
+}
+
+static void grave_done(struct rvl_work *w)
+{
+	struct grave *g = rvl_container(w, struct grave, work);
+	struct rvl_session *s = g->session;
+
+	s->user->bytes -= g->bytes;
+	rvl_engine_put(g->engine);
+	free(g);
+	rvl_session_unblock(s);
+}
+
+/* Takes over what @what names; the work in it is ignored. */
+static void bury(const struct grave *what)
+{
+	bool any = what->exec || what->image;
+	struct grave *g = any ? malloc(sizeof(*g)) : NULL;
+	struct rvl_session *s = what->session;
+
+	if (!g) {
+		rivulet_exec_unref(what->exec);
+		rivulet_image_unref(what->image);
+		rvl_engine_put(what->engine);
+		s->user->bytes -= what->bytes;
+		return;
+	}
+	*g = *what;
+	g->work = (struct rvl_work){ .run = grave_work, .done = grave_done };
+	s->pending++;
+	rvl_update_events(s);
+	rvl_offload_submit(&s->m->closer, &g->work);
+}
+
 /* ---- models ---- */
 
 static void drop_image(struct rvl_model *model)
 {
-	model->image = rivulet_image_unref(model->image);
-	model->session->user->bytes -= model->image_bytes;
+	if (!model->image)
+		return;
+	bury(&(struct grave){ .session = model->session, .image = model->image,
+			      .bytes = model->image_bytes });
+	model->image = NULL;
 	model->image_bytes = 0;
 }
 
@@ -118,43 +176,21 @@ static int session_engine(struct rvl_session *s, struct rvl_text *err)
 	return rvl_device_engine(d, &s->engine, err);
 }
 
-static int model_image(struct rvl_model *model, struct rvl_text *err)
-{
-	struct rvl_session *s = model->session;
-	struct rivulet_runtime_error why = { .text = "" };
-	int r = session_engine(s, err);
-	uint64_t bytes;
-
-	if (r || (model->image && model->epoch == s->engine_epoch))
-		return r;
-	drop_image(model);
-	model->epoch = s->engine_epoch;
-	r = rivulet_image_load(s->engine->rt, model->program->file, model->program->size,
-			       &model->image, &why);
-	if (r)
-		return rvl_say(err, r, "%.500s", why.text);
-	bytes = rivulet_image_bytes(model->image);
-	r = rvl_user_charge(s->m, s->user, bytes, "what the CPU steps pack", err);
-	if (r)
-		model->image = rivulet_image_unref(model->image);
-	else
-		model->image_bytes = bytes;
-	return r;
-}
-
 /* ---- instances ---- */
 
 static void detach(struct rvl_instance *x)
 {
-	struct rvl_user *u = x->session->user;
+	uint64_t bytes = x->arena_bytes;
 
-	x->exec = rivulet_exec_unref(x->exec);
-	x->engine = rvl_engine_put(x->engine);
 	for (uint32_t i = 0; i < x->tensors; i++) {
-		u->bytes -= x->bound[i];
+		bytes += x->bound[i];
 		x->bound[i] = 0;
 	}
-	u->bytes -= x->arena_bytes;
+	if (x->exec || x->engine)
+		bury(&(struct grave){ .session = x->session, .engine = x->engine, .exec = x->exec,
+				      .bytes = bytes });
+	x->exec = NULL;
+	x->engine = NULL;
 	x->arena_bytes = 0;
 }
 
@@ -191,30 +227,147 @@ static struct rvl_instance *instance_new(struct rvl_model *model)
 	return x;
 }
 
-static int charge_instance(struct rvl_instance *x, struct rvl_text *err)
-{
-	struct rvl_user *u = x->session->user;
-	uint64_t bytes = rivulet_image_exec_bytes(x->model->image);
-	int r = rvl_user_charge(x->session->m, u, bytes, "the working memory", err);
+/* ---- OPEN ---- */
 
+struct opening {
+	struct rvl_work work;
+	struct rvl_instance *x;
+	uint32_t serial, epoch;
+	struct rvl_engine *engine;	/* referenced */
+	struct rivulet_image *image;	/* referenced; NULL: to be loaded */
+	bool loaded;
+	struct rivulet_exec *exec;
+	uint64_t limit;			/* bytes that the user has left */
+	uint64_t image_bytes, exec_bytes;
+	int error;
+	struct rivulet_runtime_error why;
+};
+
+static int refuse_memory(struct opening *o, uint64_t bytes)
+{
+	snprintf(o->why.text, sizeof(o->why.text),
+		 "the instance needs %llu bytes, of MemoryPerUser= %llu are left",
+		 (unsigned long long)bytes, (unsigned long long)o->limit);
+	return -EDQUOT;
+}
+
+static int open_image(struct opening *o)
+{
+	const struct rvl_program *p = o->x->model->program;
+	int r;
+
+	if (o->image)
+		return 0;
+	r = rivulet_image_load_within(o->engine->rt, p->file, p->size, o->limit, &o->image, &o->why);
+	o->loaded = !r;
 	if (!r)
-		x->arena_bytes = bytes;
+		o->image_bytes = rivulet_image_bytes(o->image);
 	return r;
 }
 
-static int make_exec(struct rvl_instance *x, struct rvl_text *err)
+static void open_work(struct rvl_work *w)
 {
-	struct rivulet_runtime_error why = { .text = "" };
-	int r;
+	struct opening *o = rvl_container(w, struct opening, work);
 
-	x->engine = x->session->engine;
-	x->engine->refs++;
-	x->epoch = x->session->engine_epoch;
-	r = rivulet_exec_new(x->model->image, &x->exec, &why);
-	return r ? rvl_say(err, r, "%.500s", why.text) : 0;
+	o->error = open_image(o);
+	if (o->error)
+		return;
+	o->exec_bytes = rivulet_image_exec_bytes(o->image);
+	if (o->image_bytes > o->limit || o->exec_bytes > o->limit - o->image_bytes)
+		o->error = refuse_memory(o, o->image_bytes + o->exec_bytes);
+	else
+		o->error = rivulet_exec_new(o->image, &o->exec, &o->why);
 }
 
-int rvl_instance_open(struct rvl_model *model, uint32_t *id, struct rvl_text *err)
+/* Charges what the thread made; the session may have ended, or the device gone, meanwhile. */
+static int adopt(struct opening *o, struct rvl_text *err)
+{
+	struct rvl_instance *x = o->x;
+	struct rvl_session *s = x->session;
+	const struct rvl_device *d = &s->m->device;
+	int r;
+
+	if (o->error)
+		return rvl_say(err, o->error, "%.500s", o->why.text);
+	if (x->dead || !d->present || o->epoch != d->epoch)
+		return rvl_say(err, -ENODEV, "the device went away");
+	r = rvl_user_charge(s->m, s->user, o->image_bytes + o->exec_bytes, "the instance", err);
+	if (r)
+		return r;
+	if (o->loaded) {
+		x->model->image = o->image;
+		x->model->image_bytes = o->image_bytes;
+		x->model->epoch = o->epoch;
+		o->image = NULL;
+	}
+	x->exec = o->exec;
+	x->engine = o->engine;
+	x->epoch = o->epoch;
+	x->arena_bytes = o->exec_bytes;
+	o->exec = NULL;
+	o->engine = NULL;
+	return 0;
+}
+
+static void send_opened(struct rvl_session *s, uint32_t serial, uint32_t id)
+{
+	struct rivulet_msg_instance reply;
+
+	rivulet_proto_init(&reply, RIVULET_MSG_OPEN | RIVULET_REPLY, s->version, serial);
+	reply.instance = id;
+	rvl_send(s, &reply, -1);
+}
+
+static void open_done(struct rvl_work *w)
+{
+	struct opening *o = rvl_container(w, struct opening, work);
+	struct rvl_instance *x = o->x;
+	struct rvl_session *s = x->session;
+	struct rvl_text err;
+	int r = adopt(o, &err);
+
+	x->preparing = false;
+	if (r)
+		rvl_send_error(s, RIVULET_MSG_OPEN, o->serial, r, err.s);
+	else
+		send_opened(s, o->serial, x->id);
+	/* The model's own reference remains, so that this is not the last. */
+	if (o->image && o->image == x->model->image)
+		o->image = rivulet_image_unref(o->image);
+	bury(&(struct grave){ .session = s, .engine = o->engine, .exec = o->exec, .image = o->image });
+	if (r)
+		instance_free(x);
+	free(o);
+	rvl_session_unblock(s);
+}
+
+/* The rest is left to a thread, since it takes time by the size of the program. */
+static int begin_opening(struct rvl_instance *x, uint32_t serial, struct rvl_text *err)
+{
+	struct rvl_model *model = x->model;
+	struct rvl_session *s = x->session;
+	struct opening *o;
+	int r = session_engine(s, err);
+
+	if (r)
+		return r;
+	o = calloc(1, sizeof(*o));
+	if (!o)
+		return rvl_say(err, -ENOMEM, "out of memory");
+	if (model->image && model->epoch != s->engine_epoch)
+		drop_image(model);
+	*o = (struct opening){ .work = { .owner = &s->user->work, .run = open_work, .done = open_done },
+			       .x = x, .serial = serial, .epoch = s->engine_epoch,
+			       .engine = s->engine, .image = rivulet_image_ref(model->image) };
+	o->engine->refs++;
+	o->limit = s->m->cfg.user_bytes > s->user->bytes ? s->m->cfg.user_bytes - s->user->bytes : 0;
+	x->preparing = true;
+	s->pending++;
+	rvl_offload_submit(&s->m->loader, &o->work);
+	return 0;
+}
+
+int rvl_instance_open(struct rvl_model *model, uint32_t serial, struct rvl_text *err)
 {
 	struct rvl_session *s = model->session;
 	struct rvl_instance *x;
@@ -228,15 +381,10 @@ int rvl_instance_open(struct rvl_model *model, uint32_t *id, struct rvl_text *er
 		s->user->instances--;
 		return rvl_say(err, -ENOMEM, "out of memory");
 	}
-	r = model_image(model, err);
-	r = r ?: charge_instance(x, err);
-	r = r ?: make_exec(x, err);
-	if (r) {
+	r = begin_opening(x, serial, err);
+	if (r)
 		instance_free(x);
-		return r;
-	}
-	*id = x->id;
-	return 0;
+	return r;
 }
 
 void rvl_instance_close(struct rvl_instance *x)
@@ -246,7 +394,7 @@ void rvl_instance_close(struct rvl_instance *x)
 	x->dead = true;
 	if (x->run)
 		rvl_sched_cancel(x->run, -ECANCELED, "its instance was closed");
-	else
+	else if (!x->preparing)
 		instance_free(x);
 }
 
@@ -270,7 +418,7 @@ void rvl_session_detach(struct rvl_session *s)
 	rvl_list_each(x, &s->instances, link) {
 		if (x->run)
 			rvl_sched_cancel(x->run, -ENODEV, "the device went away");
-		else
+		else if (!x->preparing)
 			detach(x);
 	}
 	rvl_list_each(model, &s->models, link)
@@ -334,27 +482,74 @@ static int tensor_index(const struct rvl_instance *x, const struct rivulet_msg_b
 	return (int)(req->dir == RIVULET_DIR_INPUT ? req->index : prog->inputs + req->index);
 }
 
-static int bind_checked(struct rvl_instance *x, uint32_t tensor, uint64_t offset, uint64_t size,
-			int fd, struct rvl_text *err)
-{
-	struct rivulet_runtime_error why = { .text = "" };
-	struct rvl_user *u = x->session->user;
-	int r = rvl_user_charge(x->session->m, u, size, "the binding", err);
+struct binding {
+	struct rvl_work work;
+	struct rvl_instance *x;
+	uint32_t serial, tensor;
+	uint64_t offset, size;
+	int fd;
+	int error;
+	struct rivulet_runtime_error why;
+};
 
-	if (r)
-		return r;
-	r = rivulet_exec_bind_fd(x->exec, tensor, fd, offset, &why);
-	if (r) {
-		u->bytes -= size;
-		return rvl_say(err, r, "%.500s", why.text);
+/* Importing pins every page, and replacing a binding unmaps the last one. */
+static void bind_work(struct rvl_work *w)
+{
+	struct binding *b = rvl_container(w, struct binding, work);
+
+	b->error = rivulet_exec_bind_fd(b->x->exec, b->tensor, b->fd, b->offset, &b->why);
+	close(b->fd);
+}
+
+static void bind_done(struct rvl_work *w)
+{
+	struct binding *b = rvl_container(w, struct binding, work);
+	struct rvl_instance *x = b->x;
+	struct rvl_session *s = x->session;
+	const struct rvl_device *d = &s->m->device;
+	struct rivulet_msg h = { .type = RIVULET_MSG_BIND, .serial = b->serial };
+
+	x->preparing = false;
+	if (b->error) {
+		s->user->bytes -= b->size;
+		rvl_send_error(s, RIVULET_MSG_BIND, b->serial, b->error, b->why.text);
+	} else {
+		s->user->bytes -= x->bound[b->tensor];
+		x->bound[b->tensor] = b->size;
+		s->ack = h;
 	}
-	u->bytes -= x->bound[tensor];
-	x->bound[tensor] = size;
+	if (x->dead)
+		instance_free(x);
+	else if (!d->present || x->epoch != d->epoch)
+		detach(x);
+	free(b);
+	rvl_session_unblock(s);
+}
+
+/* Takes over @fd when it succeeds. */
+static int begin_binding(struct rvl_instance *x, uint32_t tensor, const struct rivulet_msg_bind *req,
+			 int fd, struct rvl_text *err)
+{
+	struct rvl_session *s = x->session;
+	struct binding *b = calloc(1, sizeof(*b));
+	int r = b ? 0 : rvl_say(err, -ENOMEM, "out of memory");
+
+	r = r ?: rvl_user_charge(s->m, s->user, req->size, "the binding", err);
+	if (r) {
+		free(b);
+		return r;
+	}
+	*b = (struct binding){ .work = { .owner = &s->user->work, .run = bind_work, .done = bind_done },
+			       .x = x, .serial = req->h.serial, .tensor = tensor,
+			       .offset = req->offset, .size = req->size, .fd = fd };
+	x->preparing = true;
+	s->pending++;
+	rvl_offload_submit(&s->m->loader, &b->work);
 	return 0;
 }
 
-int rvl_instance_bind(struct rvl_instance *x, const struct rivulet_msg_bind *req, int fd,
-		      struct rvl_text *err)
+static int check_binding(struct rvl_instance *x, const struct rivulet_msg_bind *req, int fd,
+			 struct rvl_text *err)
 {
 	const struct rivulet_tensor *tensors = rivulet_program_tensors(x->model->program->file);
 	int t = tensor_index(x, req, err), r;
@@ -368,5 +563,15 @@ int rvl_instance_bind(struct rvl_instance *x, const struct rivulet_msg_bind *req
 			       x->id);
 	r = check_memory(fd, req->dir == RIVULET_DIR_OUTPUT, err);
 	r = r ?: check_size(req, &tensors[t], fd, err);
-	return r ?: bind_checked(x, (uint32_t)t, req->offset, req->size, fd, err);
+	return r ?: begin_binding(x, (uint32_t)t, req, fd, err);
+}
+
+int rvl_instance_bind(struct rvl_instance *x, const struct rivulet_msg_bind *req, int fd,
+		      struct rvl_text *err)
+{
+	int r = check_binding(x, req, fd, err);
+
+	if (r)
+		rvl_offload_close(&x->session->m->closer, fd);
+	return r;
 }

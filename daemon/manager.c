@@ -6,9 +6,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <systemd/sd-daemon.h>
+
+/* Threads that prepare: while one is busy for a user, the others serve other users. */
+#define LOADERS 2
 
 static void warn_line(enum rvl_config_skipped what, const char *text, void *data)
 {
@@ -111,10 +113,12 @@ static int set_up(struct rvl_manager *m, int listen_fd, struct rvl_text *err)
 	if (r)
 		return r;
 	rvl_cache_init(&m->cache, m->cfg.cache_bytes, m->cfg.cache_programs);
+	m->cache.closer = &m->closer;
 	r = sd_event_new(&m->event);
+	r = r < 0 ? r : rvl_offload_start(&m->closer, m->event, 1);
+	r = r < 0 ? r : rvl_offload_start(&m->loader, m->event, LOADERS);
 	r = r < 0 ? r : add_sources(m, listen_fd);
 	r = r < 0 ? r : rvl_sched_start(m);
-	r = r < 0 ? r : rvl_stall_start(&m->stall, m->event);
 	if (r < 0)
 		return rvl_say(err, r, "event loop: %s", strerror(-r));
 	r = rvl_device_start(m, err);
@@ -166,12 +170,25 @@ int rvl_manager_run(struct rvl_manager *m)
 	/* In this order, so that who waited for it to be ready sees its state. */
 	rvl_manager_notify(m);
 	sd_notify(0, "READY=1");
-	return sd_event_loop(m->event);
+	return rvl_loop_run(&m->loop, m->event);
+}
+
+/* What threads, workers and the device do for sessions that were ended. Whether all of it has ended. */
+static bool end_work(struct rvl_manager *m)
+{
+	uint64_t deadline = rvl_now() + m->cfg.stop_timeout;
+
+	rvl_compile_kill(m);
+	if (!rvl_offload_drain(&m->loader, deadline))
+		return false;
+	rvl_compile_stop(m);
+	return rvl_sched_stop(m, deadline) && rvl_offload_drain(&m->closer, deadline);
 }
 
 struct rvl_manager *rvl_manager_free(struct rvl_manager *m)
 {
 	struct rvl_session *s;
+	bool ended;
 
 	if (!m)
 		return NULL;
@@ -180,14 +197,20 @@ struct rvl_manager *rvl_manager_free(struct rvl_manager *m)
 	rvl_lobby_clear(m);
 	rvl_list_each(s, &m->sessions, link)
 		rvl_session_end(s);
-	rvl_compile_stop(m);
-	rvl_sched_stop(m);
+	ended = end_work(m);
 	m->metrics = rvl_metrics_stop(m->metrics);
 	rvl_power_stop(&m->power);
+	if (!ended) {
+		rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL,
+			"work under way did not end within StopTimeout=; stopping without it");
+		_exit(EXIT_SUCCESS);
+	}
 	rvl_device_stop(&m->device);
 	rvl_cache_clear(&m->cache);
+	rvl_offload_drain(&m->closer, UINT64_MAX);
+	rvl_offload_stop(&m->loader);
+	rvl_offload_stop(&m->closer);
 	rvl_users_clear(m);
-	rvl_stall_stop(&m->stall);
 	sd_event_unref(m->event);
 	free(m);
 	return NULL;

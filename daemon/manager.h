@@ -29,12 +29,13 @@
 #include "fair.h"
 #include "listener.h"
 #include "log.h"
+#include "loop.h"
+#include "offload.h"
 #include "peak.h"
 #include "power.h"
 #include "rivulet_program.h"
 #include "rivulet_proto.h"
 #include "rivulet_runtime.h"
-#include "stall.h"
 #include "util.h"
 #include "worker.h"
 
@@ -59,6 +60,7 @@ struct rvl_user {
 	uint64_t bytes;
 	struct rvl_rate log;	/* journal entries that its clients cause */
 	struct rvl_share share;	/* of the device's time */
+	struct rvl_work_owner work;
 };
 
 /** rvl_user_get() - find or make, with one more reference; NULL: out of memory */
@@ -78,6 +80,7 @@ int rvl_user_count(uint32_t *counter, uint64_t limit, const char *key, struct rv
 struct rvl_key {
 	uint8_t sha256[32];
 	struct rivulet_target target;
+	struct rivulet_board board;	/* what the compiler chose by; padding is zero */
 	uint64_t batch, symbol;
 	uint32_t flags;	/* of LOAD, without WANT_FD */
 	uint32_t rsvd;
@@ -103,6 +106,7 @@ struct rvl_level_stat {
 /** struct rvl_program - a compiled model; immutable but for its statistics */
 struct rvl_program {
 	struct rvl_list link;	/* in the cache, most recently used last */
+	struct rvl_work work;	/* of its release */
 	uint32_t refs;		/* users; 0: only cached */
 	struct rvl_cache *cache;
 	struct rvl_key key;
@@ -142,6 +146,7 @@ struct rvl_cache {
 	uint32_t idle_programs;
 	uint64_t max_bytes, max_programs;
 	uint64_t hits, misses, evictions;
+	struct rvl_offload *closer;	/* releases programs; NULL: the caller's thread does */
 };
 
 void rvl_cache_init(struct rvl_cache *c, uint64_t max_bytes, uint64_t max_programs);
@@ -151,11 +156,19 @@ void rvl_cache_limit(struct rvl_cache *c, uint64_t max_bytes, uint64_t max_progr
 /** rvl_cache_find() - with one more reference, or NULL */
 struct rvl_program *rvl_cache_find(struct rvl_cache *c, const struct rvl_key *key);
 /**
- * rvl_cache_add() - check what a worker wrote, seal and keep it; the caller gets one reference
- * @memfd: taken over, also on error. -EINVAL: not a valid program (a worker is not trusted).
+ * rvl_program_read() - check and seal what a worker wrote; the caller gets the only reference
+ * May be called by any thread. @memfd: taken over, also on error. -EINVAL: not a valid program (a
+ * worker is not trusted).
  */
-int rvl_cache_add(struct rvl_cache *c, const struct rvl_key *key, const char *name, int memfd,
-		  struct rvl_program **out, struct rvl_text *err);
+int rvl_program_read(const struct rvl_key *key, const char *name, int memfd,
+		     struct rvl_program **out, struct rvl_text *err);
+/**
+ * rvl_cache_insert() - keep a program; returns it, or the one that the cache has for this key
+ * @p: taken over
+ */
+struct rvl_program *rvl_cache_insert(struct rvl_cache *c, struct rvl_program *p);
+/** rvl_cache_forget_times() - another board arrived: times measured on the last one are void */
+void rvl_cache_forget_times(struct rvl_cache *c);
 struct rvl_program *rvl_program_put(struct rvl_program *p);
 /* ---- times and levels of a program (estimate.c) ---- */
 
@@ -219,10 +232,18 @@ void rvl_device_lost(struct rvl_device *d);
 /** rvl_device_engine() - a runtime for one session; -ENODEV without a device */
 int rvl_device_engine(struct rvl_device *d, struct rvl_engine **out, struct rvl_text *err);
 struct rvl_engine *rvl_engine_put(struct rvl_engine *e);
+/** rvl_device_key() - the parts of a program's key that the device decides */
+void rvl_device_key(const struct rvl_device *d, struct rvl_key *key);
 /** rvl_device_expected_ns() - of one run at the highest level; 0 without a device */
 uint64_t rvl_device_expected_ns(const struct rvl_device *d, const struct rvl_program *p);
 
 /* ---- compiler (compile.c) ---- */
+
+enum rvl_compile_state {
+	RVL_COMPILE_WAITING,	/* for a worker */
+	RVL_COMPILE_WORKING,	/* in a worker process */
+	RVL_COMPILE_CHECKING,	/* its program is read by a thread */
+};
 
 /** struct rvl_compile - one LOAD under way */
 struct rvl_compile {
@@ -233,14 +254,19 @@ struct rvl_compile {
 	uint32_t serial;		/* of the request */
 	struct rivulet_msg_load req;
 	struct rvl_key key;
+	enum rvl_compile_state state;
 	int model_fd, program_fd, control_fd;
-	pid_t pid;			/* 0: waiting for a worker */
+	pid_t pid;			/* 0: no worker */
 	uint64_t started;
-	bool hashed, timed_out, answered;
+	bool hashed, timed_out;
 	struct rvl_program *hit;
 	struct rvl_worker_result result;
 	bool have_result;
 	sd_event_source *child, *control, *timer;
+	struct rvl_work work;		/* CHECKING: program_fd becomes program, or error */
+	struct rvl_program *program;
+	int error;
+	struct rvl_text text;
 };
 
 struct rvl_compiler {
@@ -258,6 +284,8 @@ int rvl_compile_submit(struct rvl_session *s, const struct rivulet_msg_load *req
 		       struct rvl_text *err);
 /** rvl_compile_abandon() - a session leaves: kill what works for it */
 void rvl_compile_abandon(struct rvl_manager *m, struct rvl_session *s);
+/** rvl_compile_kill() - kill all workers; rvl_compile_stop() - reap them and free what no thread works on */
+void rvl_compile_kill(struct rvl_manager *m);
 void rvl_compile_stop(struct rvl_manager *m);
 
 /* ---- sessions (session.c, conn.c, request.c, instance.c) ---- */
@@ -284,7 +312,8 @@ struct rvl_instance {
 	struct rvl_session *session;
 	struct rvl_model *model;
 	uint32_t id;
-	bool dead;		/* closed while a run was under way */
+	bool dead;		/* closed while a run or a preparation was under way */
+	bool preparing;		/* a thread works on it: OPEN or BIND */
 	uint32_t epoch;
 	struct rvl_engine *engine;
 	struct rivulet_exec *exec;
@@ -317,6 +346,13 @@ struct rvl_session {
 	uint32_t engine_epoch;
 	struct rvl_list models, instances, out;
 	uint32_t queued_out;
+	/*
+	 * Works of threads for this session. While there are any, its next request is not read, so
+	 * requests take effect in the order in which they came.
+	 */
+	uint32_t pending;
+	struct rivulet_msg ack;	/* to be acknowledged when @pending is 0; type 0: none */
+	sd_event_source *hello;	/* ends a connection that says no HELLO */
 };
 
 struct ucred;
@@ -330,6 +366,10 @@ void rvl_lobby_clear(struct rvl_manager *m);
 void rvl_session_end(struct rvl_session *s);
 /** rvl_session_reap() - free a closed session once nothing of it is under way */
 void rvl_session_reap(struct rvl_session *s);
+/** rvl_session_unblock() - one pending work less */
+void rvl_session_unblock(struct rvl_session *s);
+/** rvl_session_acknowledge() - a reply without a body, once nothing is pending */
+void rvl_session_acknowledge(struct rvl_session *s, const struct rivulet_msg *h);
 /** rvl_session_about() - for the journal */
 struct rvl_about rvl_session_about(const struct rvl_session *s);
 
@@ -340,14 +380,17 @@ void rvl_send_error(struct rvl_session *s, uint16_t type, uint32_t serial, int e
 		    const char *text);
 /** rvl_flush() - send what waits; 0, or negative errno when the connection is lost */
 int rvl_flush(struct rvl_session *s);
+/** rvl_update_events() - wait for what the session can do next: read, write or neither */
+void rvl_update_events(struct rvl_session *s);
 /**
- * rvl_receive() - one packet. Returns its size, 0 at the end, -EAGAIN, -EPROTO; @fd -1 or the
- * caller's
+ * rvl_receive() - one packet. Returns its size, 0 at the end, -EAGAIN, -EPROTO; @fd: -1, or the
+ * packet's first descriptor, the caller's. The others, which no message has, go to @closer.
  */
-ssize_t rvl_receive(int sock, union rivulet_packet *p, int *fd, int *nfds);
+ssize_t rvl_receive(int sock, union rivulet_packet *p, int *fd, int *nfds,
+		    struct rvl_offload *closer);
 
-/** rvl_farewell() - close a socket so that its peer can still read what was sent */
-void rvl_farewell(int sock);
+/** rvl_farewell() - close a socket, on a thread, so that its peer can still read what was sent */
+void rvl_farewell(struct rvl_offload *closer, int sock);
 
 /**
  * rvl_request() - serve a checked request; @fd is taken over. 0, or negative errno to be answered
@@ -359,7 +402,9 @@ void rvl_device_event(struct rvl_manager *m);
 /** rvl_model_add() - a program for a session: the answer to LOAD */
 void rvl_model_add(struct rvl_session *s, const struct rvl_compile *c, struct rvl_program *p);
 void rvl_model_unload(struct rvl_model *model);
-int rvl_instance_open(struct rvl_model *model, uint32_t *id, struct rvl_text *err);
+/** rvl_instance_open() - OPEN; 0: a thread prepares the instance, and it is answered later */
+int rvl_instance_open(struct rvl_model *model, uint32_t serial, struct rvl_text *err);
+/** rvl_instance_bind() - BIND; the same. @fd: taken over, also on error */
 int rvl_instance_bind(struct rvl_instance *x, const struct rivulet_msg_bind *req, int fd,
 		      struct rvl_text *err);
 void rvl_instance_close(struct rvl_instance *x);
@@ -404,7 +449,8 @@ int rvl_sched_submit(struct rvl_instance *x, const struct rivulet_msg_run *req,
 /** rvl_sched_cancel() - end a run by @why, -ECANCELED or -ENODEV; it is answered and freed later */
 void rvl_sched_cancel(struct rvl_run *run, int why, const char *text);
 int rvl_sched_start(struct rvl_manager *m);
-void rvl_sched_stop(struct rvl_manager *m);
+/** rvl_sched_stop() - cancel all runs and wait for them until @deadline; whether all have ended */
+bool rvl_sched_stop(struct rvl_manager *m, uint64_t deadline);
 
 /** rvl_power_event() - tell one session the level, if it wants to know */
 void rvl_power_event(const struct rvl_power *pw, struct rvl_session *s);
@@ -428,9 +474,11 @@ struct rvl_manager {
 	struct rvl_cache cache;
 	struct rvl_compiler compiler;
 	struct rvl_sched sched;
-	struct rvl_stall stall;
 	struct rvl_power power;
 	struct rvl_metrics *metrics;
+	struct rvl_loop loop;
+	struct rvl_offload loader;	/* prepares programs, models and bindings, user by user */
+	struct rvl_offload closer;	/* releases them, and what clients sent */
 };
 
 /** struct rvl_options - of the command line */
@@ -451,6 +499,11 @@ int rvl_manager_new(const struct rvl_options *opt, int listen_fd, struct rvl_man
 		    struct rvl_text *err);
 /** rvl_manager_run() - until SIGTERM or SIGINT */
 int rvl_manager_run(struct rvl_manager *m);
+/**
+ * rvl_manager_free() - end all that is under way, within StopTimeout=
+ * A step of a run, or a work of a thread, cannot be interrupted. If one takes longer, this logs it and
+ * ends the process, after the device's limits were restored.
+ */
 struct rvl_manager *rvl_manager_free(struct rvl_manager *m);
 /** rvl_manager_notify() - tell systemd what the daemon serves */
 void rvl_manager_notify(struct rvl_manager *m);

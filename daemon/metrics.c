@@ -43,6 +43,14 @@ static void label(FILE *f, const char *s)
 	}
 }
 
+static void put_loop(FILE *f, const struct rvl_manager *m)
+{
+	head(f, "loop_stall_seconds", "gauge", "seconds", "Longest callback of the event loop so far.");
+	fprintf(f, "rivulet_loop_stall_seconds %.9f\n", (double)m->loop.stall_ns / 1e9);
+	head(f, "loop_busy_seconds", "counter", "seconds", "Time in callbacks of the event loop.");
+	fprintf(f, "rivulet_loop_busy_seconds_total %.9f\n", (double)m->loop.busy_ns / 1e9);
+}
+
 static void put_power(FILE *f, const struct rvl_manager *m)
 {
 	const struct rvl_power *pw = &m->power;
@@ -184,6 +192,7 @@ static char *metrics_text(struct rvl_manager *m, uid_t uid, size_t *size)
 		return NULL;
 	head(f, "build", "info", NULL, "The daemon.");
 	fputs("rivulet_build_info{version=\"" RIVULET_VERSION "\"} 1\n", f);
+	put_loop(f, m);
 	put_power(f, m);
 	put_levels(f, m);
 	put_models(f, m, uid);

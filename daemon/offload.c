@@ -6,6 +6,8 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
+#define ACTIVE_MAX 256
+
 /* With the lock. The first item of an idle owner that was served least recently, or NULL. */
 static struct rvl_work *next_work(struct rvl_offload *o)
 {
@@ -119,6 +121,18 @@ void rvl_offload_submit(struct rvl_offload *o, struct rvl_work *w)
 	pthread_mutex_unlock(&o->lock);
 }
 
+bool rvl_offload_has_room(struct rvl_offload *o)
+{
+	bool room;
+
+	if (!o->threads)
+		return false;
+	pthread_mutex_lock(&o->lock);
+	room = o->active < ACTIVE_MAX;
+	pthread_mutex_unlock(&o->lock);
+	return room;
+}
+
 static bool is_idle(struct rvl_offload *o)
 {
 	bool idle;
@@ -177,7 +191,7 @@ static void close_work(struct rvl_work *w)
 
 int rvl_offload_close(struct rvl_offload *o, int fd)
 {
-	struct closing *c = fd < 0 || !o->threads ? NULL : malloc(sizeof(*c));
+	struct closing *c = fd < 0 || !rvl_offload_has_room(o) ? NULL : malloc(sizeof(*c));
 
 	if (!c)
 		return rvl_close(fd);

@@ -47,6 +47,12 @@ struct rvl_offload {
 int rvl_offload_start(struct rvl_offload *o, sd_event *event, uint32_t threads);
 /** rvl_offload_submit() - hand @w over; done() is called from the loop, never from in here */
 void rvl_offload_submit(struct rvl_offload *o, struct rvl_work *w);
+/**
+ * rvl_offload_has_room() - whether an item that only releases something should be handed over
+ * Beyond some backlog the loop does it itself, or clients could make descriptors faster than a
+ * thread closes them.
+ */
+bool rvl_offload_has_room(struct rvl_offload *o);
 /** rvl_offload_drain() - until @deadline take finished items back. Returns whether none is left */
 bool rvl_offload_drain(struct rvl_offload *o, uint64_t deadline);
 /** rvl_offload_stop() - after a drain that left nothing: end the threads */

@@ -30,15 +30,6 @@ static struct rvl_instance *find_instance(struct rvl_session *s, uint32_t id)
 	return NULL;
 }
 
-/* Replies without a body. */
-static void acknowledge(struct rvl_session *s, const struct rivulet_msg *h)
-{
-	struct rivulet_msg_empty e;
-
-	rivulet_proto_init(&e, h->type | RIVULET_REPLY, s->version, h->serial);
-	rvl_send(s, &e, -1);
-}
-
 static uint64_t features(const struct rvl_device *d)
 {
 	uint64_t f = RIVULET_FEATURE_MEMFD | RIVULET_FEATURE_PROGRAM | RIVULET_FEATURE_DEADLINE |
@@ -84,6 +75,7 @@ static int do_hello(struct rvl_session *s, const union rivulet_packet *p, int fd
 	s->features = q->features;
 	s->version = q->max_version < RIVULET_PROTO_MAX ? (uint16_t)q->max_version :
 							  RIVULET_PROTO_MAX;
+	s->hello = sd_event_source_disable_unref(s->hello);
 	rivulet_proto_name(s->name, sizeof(s->name), q->name);
 	rivulet_proto_init(&reply, RIVULET_MSG_HELLO | RIVULET_REPLY, 0, q->h.serial);
 	fill_hello(s, &reply);
@@ -97,7 +89,7 @@ static int do_ping(struct rvl_session *s, const union rivulet_packet *p, int fd,
 {
 	(void)fd;
 	(void)err;
-	acknowledge(s, &p->h);
+	rvl_session_acknowledge(s, &p->h);
 	return 0;
 }
 
@@ -143,33 +135,21 @@ static int do_open(struct rvl_session *s, const union rivulet_packet *p, int fd,
 		   struct rvl_text *err)
 {
 	struct rvl_model *model = find_model(s, p->model.model);
-	struct rivulet_msg_instance reply;
-	uint32_t id;
-	int r;
 
 	(void)fd;
-	if (!model)
-		return no_such(err, "model", p->model.model);
-	r = rvl_instance_open(model, &id, err);
-	if (r)
-		return r;
-	rivulet_proto_init(&reply, RIVULET_MSG_OPEN | RIVULET_REPLY, s->version, p->h.serial);
-	reply.instance = id;
-	rvl_send(s, &reply, -1);
-	return 0;
+	return model ? rvl_instance_open(model, p->h.serial, err) :
+		       no_such(err, "model", p->model.model);
 }
 
 static int do_bind(struct rvl_session *s, const union rivulet_packet *p, int fd,
 		   struct rvl_text *err)
 {
-	_cleanup_close_ int memory = fd;
 	struct rvl_instance *x = find_instance(s, p->bind.instance);
-	int r = x ? rvl_instance_bind(x, &p->bind, memory, err) :
-		    no_such(err, "instance", p->bind.instance);
 
-	if (!r)
-		acknowledge(s, &p->h);
-	return r;
+	if (x)
+		return rvl_instance_bind(x, &p->bind, fd, err);
+	rvl_offload_close(&s->m->closer, fd);
+	return no_such(err, "instance", p->bind.instance);
 }
 
 static int do_run(struct rvl_session *s, const union rivulet_packet *p, int fd,
@@ -190,7 +170,7 @@ static int do_cancel(struct rvl_session *s, const union rivulet_packet *p, int f
 	rvl_list_each(x, &s->instances, link) {
 		if (x->dead || !x->run || x->run->serial != p->cancel.run)
 			continue;
-		acknowledge(s, &p->h);
+		rvl_session_acknowledge(s, &p->h);
 		rvl_sched_cancel(x->run, -ECANCELED, "cancelled by the client");
 		return 0;
 	}
@@ -206,7 +186,7 @@ static int do_close(struct rvl_session *s, const union rivulet_packet *p, int fd
 	if (!x)
 		return no_such(err, "instance", p->instance.instance);
 	rvl_instance_close(x);
-	acknowledge(s, &p->h);
+	rvl_session_acknowledge(s, &p->h);
 	return 0;
 }
 
@@ -219,7 +199,7 @@ static int do_unload(struct rvl_session *s, const union rivulet_packet *p, int f
 	if (!model)
 		return no_such(err, "model", p->model.model);
 	rvl_model_unload(model);
-	acknowledge(s, &p->h);
+	rvl_session_acknowledge(s, &p->h);
 	return 0;
 }
 

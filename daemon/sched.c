@@ -299,7 +299,7 @@ static void start_runs(struct rvl_manager *m)
 	while (sc->queued && sc->n_running < m->cfg.parallel) {
 		now = rvl_now();
 		slot = rvl_fair_pick(&sc->fair, now, work_left(sc, now),
-				     rvl_stall_recent(&m->stall), &wake);
+				     rvl_loop_recent(&m->loop), &wake);
 		if (!slot)
 			break;
 		start(sc, rvl_container(slot, struct rvl_run, slot));
@@ -418,7 +418,7 @@ static int admit(struct rvl_sched *sc, struct rvl_run *run, struct rvl_text *err
 
 	if (run->slot.hard)
 		r = rvl_fair_admit(&sc->fair, &run->slot, now, work_left(sc, now),
-				   rvl_stall_recent(&m->stall), err);
+				   rvl_loop_recent(&m->loop), err);
 	sc->totals.refused += r == -ETIME;
 	r = r ?: rvl_user_count(&run->user->runs, m->cfg.user_runs, "RunsPerUser", err);
 	if (r)
@@ -499,21 +499,32 @@ int rvl_sched_start(struct rvl_manager *m)
 	return r < 0 ? r : sd_event_source_set_enabled(sc->kick, SD_EVENT_OFF);
 }
 
-void rvl_sched_stop(struct rvl_manager *m)
+/* Returns whether the run ended by @deadline. */
+static bool await_end(struct rvl_run *run, uint64_t deadline)
+{
+	uint64_t now = rvl_now();
+	int left = now < deadline ? (int)((deadline - now) / NSEC_PER_MSEC) : 0;
+
+	return rivulet_exec_wait(run->instance->exec, left) != -ETIMEDOUT;
+}
+
+bool rvl_sched_stop(struct rvl_manager *m, uint64_t deadline)
 {
 	struct rvl_sched *sc = &m->sched;
 	struct rvl_run *run;
 
 	if (!sc->kick)
-		return;
+		return true;
 	rvl_list_each(run, &sc->running, link)
 		rivulet_exec_cancel(run->instance->exec);
 	/* Waiting for one may end others too. */
 	while (sc->running.next != &sc->running) {
 		run = rvl_container(sc->running.next, struct rvl_run, link);
-		rivulet_exec_wait(run->instance->exec, -1);
+		if (!await_end(run, deadline))
+			return false;
 	}
 	finish_ended(sc);
 	sc->timer = sd_event_source_disable_unref(sc->timer);
 	sc->kick = sd_event_source_disable_unref(sc->kick);
+	return true;
 }

@@ -8,7 +8,10 @@
 
 #include "manager.h"
 
-#define PACKETS_PER_TURN 16	/* then the others have theirs */
+/* What one session gets before the others are served. */
+#define PACKETS_PER_TURN 16
+#define TURN_NS (2 * NSEC_PER_MSEC)
+#define SEND_BYTES 16384	/* of the socket: some twenty answers, each of which may carry a descriptor */
 
 struct rvl_about rvl_session_about(const struct rvl_session *s)
 {
@@ -20,7 +23,8 @@ struct rvl_about rvl_session_about(const struct rvl_session *s)
 
 void rvl_session_reap(struct rvl_session *s)
 {
-	if (s->fd >= 0 || s->instances.next != &s->instances || s->models.next != &s->models)
+	if (s->fd >= 0 || s->pending || s->instances.next != &s->instances ||
+	    s->models.next != &s->models)
 		return;
 	rvl_list_del(&s->link);
 	s->m->n_sessions--;
@@ -41,7 +45,9 @@ void rvl_session_end(struct rvl_session *s)
 	}
 	rvl_list_init(&s->out);
 	s->source = sd_event_source_disable_unref(s->source);
-	s->fd = rvl_close(s->fd);
+	s->hello = sd_event_source_disable_unref(s->hello);
+	/* Unread packets may hold the last references to memory of any size. */
+	s->fd = rvl_offload_close(&s->m->closer, s->fd);
 	rvl_compile_abandon(s->m, s);
 	rvl_list_each(model, &s->models, link)
 		rvl_model_unload(model);
@@ -52,9 +58,37 @@ void rvl_session_end(struct rvl_session *s)
 static void hang_up(struct rvl_session *s)
 {
 	s->source = sd_event_source_disable_unref(s->source);
-	rvl_farewell(s->fd);
+	rvl_farewell(&s->m->closer, s->fd);
 	s->fd = -1;
 	rvl_session_end(s);
+}
+
+void rvl_session_acknowledge(struct rvl_session *s, const struct rivulet_msg *h)
+{
+	struct rivulet_msg_empty e;
+
+	if (s->pending) {
+		s->ack = *h;
+		return;
+	}
+	rivulet_proto_init(&e, h->type | RIVULET_REPLY, s->version, h->serial);
+	rvl_send(s, &e, -1);
+}
+
+void rvl_session_unblock(struct rvl_session *s)
+{
+	struct rivulet_msg ack = s->ack;
+
+	if (--s->pending)
+		return;
+	if (ack.type) {
+		s->ack.type = 0;
+		rvl_session_acknowledge(s, &ack);
+	}
+	if (s->fd < 0)
+		rvl_session_reap(s);
+	else
+		rvl_update_events(s);
 }
 
 /* The connection is no more; the reason goes to both the client and the journal. */
@@ -74,28 +108,28 @@ static int serve_one(struct rvl_session *s)
 	union rivulet_packet p;
 	struct rvl_text err;
 	int fd, nfds, r;
-	ssize_t n = rvl_receive(s->fd, &p, &fd, &nfds);
+	ssize_t n = rvl_receive(s->fd, &p, &fd, &nfds, &s->m->closer);
 
 	if (n == -EAGAIN)
 		return 0;
 	if (n == -EPROTO) {
-		rvl_close(fd);
+		rvl_offload_close(&s->m->closer, fd);
 		violation(s, "a packet larger than any message");
 		return 0;
 	}
 	if (n <= 0) {
-		rvl_close(fd);
+		rvl_offload_close(&s->m->closer, fd);
 		rvl_session_end(s);
 		return 0;
 	}
 	r = rivulet_proto_check(&p, (size_t)n, nfds, true, s->version, err.s, sizeof(err.s));
 	if (r == -EPROTO) {
-		rvl_close(fd);
+		rvl_offload_close(&s->m->closer, fd);
 		violation(s, err.s);
 		return 0;
 	}
 	if (r)
-		rvl_close(fd);
+		rvl_offload_close(&s->m->closer, fd);
 	else
 		r = rvl_request(s, &p, fd, &err);
 	if (r)
@@ -105,11 +139,13 @@ static int serve_one(struct rvl_session *s)
 		hang_up(s);
 		return 0;
 	}
-	return !s->queued_out;
+	rvl_update_events(s);
+	return !s->queued_out && !s->pending;
 }
 
 static int on_socket(sd_event_source *source, int fd, uint32_t events, void *data)
 {
+	uint64_t end = rvl_now() + TURN_NS;
 	struct rvl_session *s = data;
 
 	(void)source;
@@ -119,7 +155,7 @@ static int on_socket(sd_event_source *source, int fd, uint32_t events, void *dat
 		return 0;
 	}
 	if (events & EPOLLIN) {
-		for (int i = 0; i < PACKETS_PER_TURN; i++)
+		for (int i = 0; i < PACKETS_PER_TURN && rvl_now() < end; i++)
 			if (!serve_one(s))
 				return 0;
 	} else if (events & (EPOLLHUP | EPOLLERR)) {
@@ -145,7 +181,7 @@ struct lobby {
 	struct rvl_list link;
 	struct rvl_manager *m;
 	int fd;
-	sd_event_source *source;
+	sd_event_source *source, *timer;
 	int error;
 	struct rvl_text why;
 };
@@ -155,7 +191,8 @@ static void lobby_free(struct lobby *l)
 	rvl_list_del(&l->link);
 	l->m->n_lobby--;
 	sd_event_source_disable_unref(l->source);
-	rvl_farewell(l->fd);
+	sd_event_source_disable_unref(l->timer);
+	rvl_farewell(&l->m->closer, l->fd);
 	free(l);
 }
 
@@ -176,15 +213,23 @@ static int on_lobby(sd_event_source *source, int fd, uint32_t events, void *data
 
 	(void)source;
 	(void)events;
-	if (rvl_receive(fd, &p, &got, &nfds) >= (ssize_t)sizeof(p.h)) {
+	if (rvl_receive(fd, &p, &got, &nfds, &l->m->closer) >= (ssize_t)sizeof(p.h)) {
 		rivulet_proto_init(&e, RIVULET_MSG_ERROR, 0, p.h.serial);
 		e.h.error = l->error;
 		e.request = p.h.type;
 		rivulet_proto_name(e.text, sizeof(e.text), l->why.s);
 		send(fd, &e, sizeof(e), MSG_DONTWAIT | MSG_NOSIGNAL);
 	}
-	rvl_close(got);
+	rvl_offload_close(&l->m->closer, got);
 	lobby_free(l);
+	return 0;
+}
+
+static int on_lobby_timeout(sd_event_source *source, uint64_t usec, void *data)
+{
+	(void)source;
+	(void)usec;
+	lobby_free(data);
 	return 0;
 }
 
@@ -196,8 +241,12 @@ static void turn_away(struct rvl_manager *m, int fd, int error, const struct rvl
 	struct lobby *l = calloc(1, sizeof(*l));
 
 	m->refused_sessions++;
-	if (!l || sd_event_add_io(m->event, &l->source, fd, EPOLLIN, on_lobby, l) < 0) {
+	if (!l || sd_event_add_io(m->event, &l->source, fd, EPOLLIN, on_lobby, l) < 0 ||
+	    sd_event_add_time_relative(m->event, &l->timer, CLOCK_MONOTONIC,
+				       m->cfg.hello_timeout / 1000, 0, on_lobby_timeout, l) < 0) {
 		close(fd);
+		if (l)
+			sd_event_source_disable_unref(l->source);
 		free(l);
 		return;
 	}
@@ -222,9 +271,20 @@ static int count_session(struct rvl_manager *m, struct rvl_user *u, struct rvl_t
 	return r;
 }
 
+static int on_hello_timeout(sd_event_source *source, uint64_t usec, void *data)
+{
+	struct rvl_session *s = data;
+
+	(void)source;
+	(void)usec;
+	violation(s, "no HELLO within HelloTimeout=");
+	return 0;
+}
+
 static struct rvl_session *make(struct rvl_manager *m, struct rvl_user *u, pid_t pid, int fd)
 {
 	struct rvl_session *s = calloc(1, sizeof(*s));
+	const int send_bytes = SEND_BYTES;
 
 	if (!s)
 		return NULL;
@@ -235,7 +295,11 @@ static struct rvl_session *make(struct rvl_manager *m, struct rvl_user *u, pid_t
 	rvl_list_init(&s->models);
 	rvl_list_init(&s->instances);
 	rvl_list_init(&s->out);
-	if (sd_event_add_io(m->event, &s->source, fd, EPOLLIN, on_socket, s) < 0) {
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof(send_bytes));
+	if (sd_event_add_io(m->event, &s->source, fd, EPOLLIN, on_socket, s) < 0 ||
+	    sd_event_add_time_relative(m->event, &s->hello, CLOCK_MONOTONIC,
+				       m->cfg.hello_timeout / 1000, 0, on_hello_timeout, s) < 0) {
+		sd_event_source_disable_unref(s->source);
 		free(s);
 		return NULL;
 	}

@@ -285,7 +285,10 @@ static void put_parts(FILE *f, const struct rvl_manager *m)
 	    { "died", c->died });
 	fputs("},\"connections\":{", f);
 	PUT(f, { "open", m->n_sessions }, { "refused", m->refused_sessions },
-	    { "violations", m->protocol_errors });
+	    { "violations", m->protocol_errors }, { "pauses", m->listen.pauses });
+	fputs("},\"loop\":{", f);
+	PUT(f, { "stall_max_ns", m->loop.stall_ns }, { "busy_ns", m->loop.busy_ns },
+	    { "turns", m->loop.turns });
 	fputc('}', f);
 }
 

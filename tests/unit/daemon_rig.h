@@ -217,6 +217,21 @@ static inline int rig_fds(void)
 	return n;
 }
 
+/* The number once it has not changed for a while: a thread closes what clients sent or left. */
+static inline int rig_quiet_fds(void)
+{
+	int n = rig_fds(), same = 0;
+
+	while (same < 20) {
+		int now = rig_fds();
+
+		same = now == n ? same + 1 : 0;
+		n = now;
+		usleep(10000);
+	}
+	return n;
+}
+
 /*
  * The daemon sees a hang-up in its time: waits until it has @want open, asserts that it comes to
  * that.

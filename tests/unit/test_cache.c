@@ -47,9 +47,9 @@ START_TEST(cache_checks)
 	struct rvl_key k = key_of(1);
 
 	rvl_cache_init(&c, 1 << 20, 10);
-	ck_assert_int_eq(rvl_cache_add(&c, &k, "x", program(0), &p, &err), -EINVAL);
+	ck_assert_int_eq(rvl_program_read(&k, "x", program(0), &p, &err), -EINVAL);
 	ck_assert_int_gt(strlen(err.s), 3);
-	ck_assert_int_eq(rvl_cache_add(&c, &k, "x", open("/dev/null", O_RDWR), &p, &err), -EINVAL);
+	ck_assert_int_eq(rvl_program_read(&k, "x", open("/dev/null", O_RDWR), &p, &err), -EINVAL);
 	ck_assert_ptr_null(p);
 	ck_assert_ptr_null(rvl_cache_find(&c, &k));
 	ck_assert_uint_eq(c.misses, 1);
