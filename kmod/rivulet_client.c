@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* A client is an open file: queues, performance monitors, and a ban for who hangs the device. */
+/* A client is an open file: its queues, and the ban of a client whose jobs hang the device. */
+#include <linux/capability.h>
+
 #include "rivulet_device.h"
 
 static unsigned int rvl_ban_hangs = 3;
@@ -8,102 +10,118 @@ MODULE_PARM_DESC(ban_hangs, "hangs in ten minutes after which a file is banned, 
 
 #define RVL_BAN_WINDOW	(600 * HZ)
 
-/* A performance monitor by its number. Returns a reference for rvl_perfmon_put(), or NULL. */
-struct rvl_perfmon *rvl_perfmon_get(struct rvl_client *client, u32 id)
+/*
+ * Stop taking jobs from a queue; those that the device has not got end with -ESRCH. Runs on the work
+ * queue that takes jobs, one work at a time, because drm_sched_entity_pop_job() of 6.12 puts the
+ * queue of the job that it takes back into the run queue even if the queue was stopped meanwhile.
+ */
+static void rvl_client_queue_stop(struct work_struct *work)
 {
-	struct rvl_perfmon *perfmon;
+	struct rvl_client_queue *queue = container_of(work, struct rvl_client_queue, stop);
 
-	xa_lock(&client->perfmons);
-	perfmon = xa_load(&client->perfmons, id);
-	if (perfmon)
-		refcount_inc(&perfmon->ref);
-	xa_unlock(&client->perfmons);
-	return perfmon;
+	/* Not drm_sched_entity_destroy(), which waits for as long as another driver's fence may take. */
+	drm_sched_entity_fini(&queue->entity);
+}
+
+/* Find a queue. Returns a reference for rvl_client_queue_put(), or NULL. */
+struct rvl_client_queue *rvl_client_queue_get(struct rvl_client *client, u32 handle)
+{
+	struct rvl_client_queue *queue;
+
+	xa_lock(&client->queues);
+	queue = xa_load(&client->queues, handle);
+	if (queue)
+		refcount_inc(&queue->ref);
+	xa_unlock(&client->queues);
+	return queue;
 }
 
 /* Drop a reference; the last one frees. */
-void rvl_perfmon_put(struct rvl_perfmon *perfmon)
+void rvl_client_queue_put(struct rvl_client_queue *queue)
 {
-	if (perfmon && refcount_dec_and_test(&perfmon->ref))
-		kfree(perfmon);
+	if (!refcount_dec_and_test(&queue->ref))
+		return;
+	mutex_destroy(&queue->submit_lock);
+	/* A fence that the queue waited for may still be in its callback, which looks at the queue. */
+	kfree_rcu(queue, rcu);
 }
 
-/* Count a job that ended, by what rvl_hw_outcome() had to say. Called with rvl_device.lock held. */
-void rvl_perfmon_add(struct rvl_perfmon *perfmon, const struct rivulet_status *st,
-		     u64 ns, int error)
+/* Begin to destroy a queue that no handle names any more; rvl_client_queue_finish() ends it. */
+static void rvl_client_queue_kill(struct rvl_client *client, struct rvl_client_queue *queue)
 {
-	const __le64 *counted = &st->load_busy;
-	u64 *value = perfmon->value;
-	u32 i;
-
-	value[DRM_RIVULET_PERF_JOBS]++;
-	value[DRM_RIVULET_PERF_FAILED] += !!error;
-	value[DRM_RIVULET_PERF_TIME] += ns;
-	value[DRM_RIVULET_PERF_CYCLES] += le64_to_cpu(st->cycles);
-	value[DRM_RIVULET_PERF_ENERGY] += le64_to_cpu(st->energy);
-	/* In both in the same order. */
-	BUILD_BUG_ON(offsetof(struct rivulet_status, macs) -
-		     offsetof(struct rivulet_status, load_busy) !=
-		     8 * (DRM_RIVULET_PERF_MACS - DRM_RIVULET_PERF_LOAD_BUSY));
-	for (i = DRM_RIVULET_PERF_LOAD_BUSY; i <= DRM_RIVULET_PERF_MACS; i++)
-		value[i] += le64_to_cpu(counted[i - DRM_RIVULET_PERF_LOAD_BUSY]);
+	/* A submit that looked the queue up before sees this before it pushes. */
+	scoped_guard(mutex, &queue->submit_lock)
+		queue->destroyed = true;
+	INIT_WORK(&queue->stop, rvl_client_queue_stop);
+	queue_work(client->rdev->sched.submit_wq, &queue->stop);
 }
 
-int rvl_ioctl_perfmon_create(struct drm_device *drm, void *data, struct drm_file *file)
+static void rvl_client_queue_finish(struct rvl_client_queue *queue)
 {
-	struct drm_rivulet_perfmon *args = data;
+	flush_work(&queue->stop);
+	rvl_client_queue_put(queue);
+}
+
+static enum drm_sched_priority rvl_sched_priority(s32 priority)
+{
+	return DRM_SCHED_PRIORITY_HIGH + (DRM_RIVULET_PRIORITY_HIGH - priority);
+}
+
+int rvl_ioctl_queue_create(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_rivulet_queue_create *args = data;
 	struct rvl_client *client = file->driver_priv;
-	struct rvl_perfmon *perfmon;
+	struct drm_gpu_scheduler *sched = &client->rdev->sched;
+	struct rvl_client_queue *queue;
 	int ret;
 
-	if (args->flags)
+	if (args->flags || args->pad || args->priority < DRM_RIVULET_PRIORITY_LOW ||
+	    args->priority > DRM_RIVULET_PRIORITY_HIGH)
 		return -EINVAL;
-	perfmon = kzalloc(sizeof(*perfmon), GFP_KERNEL);
-	if (!perfmon)
+	if (args->priority > DRM_RIVULET_PRIORITY_NORMAL && !capable(CAP_SYS_NICE))
+		return -EACCES;
+	queue = kzalloc(sizeof(*queue), GFP_KERNEL);
+	if (!queue)
 		return -ENOMEM;
-	refcount_set(&perfmon->ref, 1);
-	ret = xa_alloc(&client->perfmons, &args->id, perfmon,
-		       XA_LIMIT(1, DRM_RIVULET_MAX_PERFMONS), GFP_KERNEL);
+	refcount_set(&queue->ref, 1);
+	mutex_init(&queue->submit_lock);
+	ret = drm_sched_entity_init(&queue->entity, rvl_sched_priority(args->priority), &sched, 1,
+				    NULL);
+	if (!ret)
+		ret = xa_alloc(&client->queues, &args->queue, queue,
+			       XA_LIMIT(1, DRM_RIVULET_MAX_QUEUES), GFP_KERNEL);
 	if (ret)
-		rvl_perfmon_put(perfmon);
+		rvl_client_queue_put(queue);
 	return ret;
 }
 
-int rvl_ioctl_perfmon_destroy(struct drm_device *drm, void *data, struct drm_file *file)
+int rvl_ioctl_queue_destroy(struct drm_device *drm, void *data, struct drm_file *file)
 {
-	struct drm_rivulet_perfmon *args = data;
+	struct drm_rivulet_queue_destroy *args = data;
 	struct rvl_client *client = file->driver_priv;
-	struct rvl_perfmon *perfmon;
+	struct rvl_client_queue *queue;
 
-	if (args->flags)
+	if (args->pad)
 		return -EINVAL;
-	perfmon = xa_erase(&client->perfmons, args->id);
-	rvl_perfmon_put(perfmon);
-	return perfmon ? 0 : -ENOENT;
+	queue = xa_erase(&client->queues, args->queue);
+	if (!queue)
+		return -ENOENT;
+	rvl_client_queue_kill(client, queue);
+	rvl_client_queue_finish(queue);
+	return 0;
 }
 
-int rvl_ioctl_perfmon_read(struct drm_device *drm, void *data, struct drm_file *file)
+/* The caller's state and accounts, for DRM_RIVULET_QUERY_CLIENT. */
+void rvl_client_query(struct rvl_client *client, struct drm_rivulet_client *out)
 {
-	struct drm_rivulet_perfmon_read *args = data;
-	u32 count = min_t(u32, args->count, DRM_RIVULET_PERF_COUNT);
-	struct rvl_device *rdev = to_rvl(drm);
-	u64 value[DRM_RIVULET_PERF_COUNT];
-	struct rvl_perfmon *perfmon;
-
-	if ((args->flags & ~DRM_RIVULET_PERFMON_RESET) || args->pad)
-		return -EINVAL;
-	perfmon = rvl_perfmon_get(file->driver_priv, args->id);
-	if (!perfmon)
-		return -ENOENT;
-	scoped_guard(rvl_lock, rdev) {
-		memcpy(value, perfmon->value, sizeof(value));
-		if (args->flags & DRM_RIVULET_PERFMON_RESET)
-			memset(perfmon->value, 0, sizeof(value));
-	}
-	rvl_perfmon_put(perfmon);
-	args->count = DRM_RIVULET_PERF_COUNT;
-	return copy_to_user(u64_to_user_ptr(args->values), value, count * sizeof(*value)) ?
-	       -EFAULT : 0;
+	*out = (struct drm_rivulet_client) {
+		.flags = READ_ONCE(client->banned) ? DRM_RIVULET_CLIENT_BANNED : 0,
+		.hangs = READ_ONCE(client->hangs),
+		.busy_ns = atomic64_read(&client->busy_ns),
+		.cycles = atomic64_read(&client->cycles),
+		.energy_pj = atomic64_read(&client->energy_pj),
+	};
+	rvl_account_query(out);
 }
 
 /*
@@ -131,10 +149,10 @@ static void rvl_client_free(struct work_struct *work)
 	struct drm_device *drm = &client->rdev->drm;
 
 	atomic_dec(&client->rdev->clients);
+	xa_destroy(&client->queues);
 	xa_destroy(&client->perfmons);
 	xa_destroy(&client->writable);
-	/* A queue's callback on a fence may still run, though it has nothing to do any more. */
-	kfree_rcu(client, rcu);
+	kfree(client);
 	drm_dev_put(drm);
 }
 
@@ -148,13 +166,11 @@ void rvl_client_put(struct rvl_client *client)
 	module_put(THIS_MODULE);
 }
 
-/* drm_driver.open: one client, one tag, a queue for each priority. */
+/* drm_driver.open: one client with a tag of its own, and no queue yet. */
 int rvl_client_open(struct drm_device *drm, struct drm_file *file)
 {
 	struct rvl_device *rdev = to_rvl(drm);
-	struct drm_gpu_scheduler *sched = &rdev->sched;
 	struct rvl_client *client;
-	u32 i;
 
 	client = kzalloc(sizeof(*client), GFP_KERNEL);
 	if (!client)
@@ -165,45 +181,28 @@ int rvl_client_open(struct drm_device *drm, struct drm_file *file)
 	drm_dev_get(drm);
 	__module_get(THIS_MODULE);
 	atomic_inc(&rdev->clients);
+	xa_init_flags(&client->queues, XA_FLAGS_ALLOC1);
 	xa_init_flags(&client->perfmons, XA_FLAGS_ALLOC1);
 	xa_init(&client->writable);
 	do {
 		client->tag = atomic_inc_return(&rdev->next_client);
 	} while (!client->tag);
-	for (i = 0; i < RVL_PRIORITIES; i++) {
-		mutex_init(&client->queue[i].submit_lock);
-		/* Fails on bad arguments only. */
-		drm_sched_entity_init(&client->queue[i].entity, DRM_SCHED_PRIORITY_HIGH + i,
-				      &sched, 1, NULL);
-	}
 	file->driver_priv = client;
 	return 0;
 }
 
-/*
- * Runs where jobs are taken from queues, one work at a time: taking one puts its queue back among
- * those looked at, even when it was stopped meanwhile (drm_sched_entity_pop_job() of 6.12).
- */
-static void rvl_client_stop(struct work_struct *work)
-{
-	struct rvl_client *client = container_of(work, struct rvl_client, work);
-	u32 i;
-
-	/* Not destroy(), which waits for as long as another driver's fence may take. */
-	for (i = 0; i < RVL_PRIORITIES; i++)
-		drm_sched_entity_fini(&client->queue[i].entity);
-}
-
-/* drm_driver.postclose: jobs not yet issued are dropped, issued ones run out. */
+/* drm_driver.postclose: jobs not yet issued are dropped, issued ones run to their end. */
 void rvl_client_close(struct drm_device *drm, struct drm_file *file)
 {
 	struct rvl_client *client = file->driver_priv;
+	struct rvl_client_queue *queue;
 	struct rvl_perfmon *perfmon;
 	unsigned long id;
 
-	INIT_WORK(&client->work, rvl_client_stop);
-	queue_work(client->rdev->sched.submit_wq, &client->work);
-	flush_work(&client->work);
+	xa_for_each(&client->queues, id, queue)
+		rvl_client_queue_kill(client, queue);
+	xa_for_each(&client->queues, id, queue)
+		rvl_client_queue_finish(queue);
 	xa_for_each(&client->perfmons, id, perfmon)
 		rvl_perfmon_put(perfmon);
 	rvl_client_put(client);

@@ -29,13 +29,14 @@
 #include "rivulet_dev.h"
 
 struct devfreq;
+struct rvl_account;
 struct rvl_device;
 struct rvl_dump;
 
 /* Entries of the device's queue: CURRENT and NEXT. */
 #define RVL_QUEUE_SLOTS		2
-/* Of jobs: high, normal, low. */
-#define RVL_PRIORITIES		3
+/* Values of a performance monitor. */
+#define RVL_PERF_VALUES		(DRM_RIVULET_PERF_ENERGY + 1)
 /* Jobs that one file may have queued; each pins its buffers. */
 #define RVL_MAX_QUEUED		4096
 /*
@@ -91,7 +92,7 @@ struct rvl_device {
 	struct reset_control *reset;	/* or NULL */
 	int irq;			/* 0: none, the queue is polled, */
 	struct hrtimer tick;		/* by this */
-	struct drm_rivulet_device info;	/* constant after probe, but for current_level */
+	struct drm_rivulet_device info;	/* constant after probe */
 
 	struct drm_gpu_scheduler sched;
 	struct rvl_slot_mem *mem;	/* RVL_QUEUE_SLOTS of them */
@@ -153,9 +154,20 @@ struct rvl_bo {
 	dma_addr_t list_dma;
 	size_t list_bytes;
 	bool counted;		/* in rvl_device.buffers */
-	void *right;		/* to write it, as noted; never another's, as its address may be */
+	bool needs_sync;	/* of a mapped buffer: some page is not coherent, or bounced */
+	/* Pages that a CPU writer has synced and not given back; NULL unless @needs_sync. */
+	unsigned long *cpu_written;
+	struct rvl_account *account;	/* of the user who is charged for the size */
+	void *right;		/* the right to write it: a number that no other buffer ever gets */
 	struct dma_buf *source;	/* imported from, kept by the attachment; NULL: a buffer of ours */
 	struct list_head node;	/* in rvl_device.bos while mapped */
+};
+
+/* A CPU access, for rvl_access_sync(). */
+struct rvl_access {
+	bool for_device;	/* it is over; else it begins */
+	bool write;		/* it writes, not only reads */
+	bool writer;		/* who accesses may write the buffer */
 };
 
 /* A looked-up buffer for the time of a function. */
@@ -166,22 +178,29 @@ static inline struct rvl_bo *to_rvl_bo(struct drm_gem_object *obj)
 	return container_of(to_drm_gem_shmem_obj(obj), struct rvl_bo, base);
 }
 
+/* A queue of a file: its jobs run in order. */
+struct rvl_client_queue {
+	refcount_t ref;			/* of the handle, and of each submit under way */
+	struct rcu_head rcu;
+	struct drm_sched_entity entity;
+	struct mutex submit_lock;	/* jobs are pushed in the order of arming; guards @destroyed */
+	bool destroyed;			/* no job may be pushed any more */
+	struct work_struct stop;
+};
+
 /* One open file. Jobs and fences keep it past the file; it keeps device and module. */
 struct rvl_client {
 	refcount_t ref;
-	struct work_struct work;	/* stops its queues; at the end, frees it */
-	struct rcu_head rcu;		/* a callback may look at its queues until then */
+	struct work_struct work;	/* frees it */
 	struct rvl_device *rdev;
 	u32 tag;			/* told to the device, never 0 */
-	struct rvl_queue {
-		struct drm_sched_entity entity;
-		struct mutex submit_lock;	/* order of arming = order of pushing */
-	} queue[RVL_PRIORITIES];	/* highest first */
+	struct xarray queues;		/* struct rvl_client_queue */
 	struct xarray perfmons;		/* struct rvl_perfmon */
 	struct xarray writable;		/* handle -> right to the object; absent: read-only */
 	atomic_t queued;		/* jobs not yet freed */
 	atomic64_t busy_ns;		/* device time of retired jobs */
 	atomic64_t cycles;
+	atomic64_t energy_pj;
 	unsigned int hangs;		/* since @hang_since; under rvl_device.request_lock */
 	unsigned long hang_since;	/* jiffies */
 	bool banned;			/* for good */
@@ -190,7 +209,7 @@ struct rvl_client {
 /* What the jobs attached to it did, summed. */
 struct rvl_perfmon {
 	refcount_t ref;		/* the file's, and each attached job's */
-	u64 value[DRM_RIVULET_PERF_COUNT];	/* under rvl_device.lock */
+	u64 value[RVL_PERF_VALUES];	/* under rvl_device.lock */
 };
 
 /* The hardware's fence; the core's, which submit gives away, keeps it. */
@@ -209,9 +228,9 @@ struct rvl_job {
 	struct rvl_perfmon *perfmon;	/* counted, or NULL */
 	struct rivulet_desc desc;	/* all but seq, status, crc */
 
-	/* Buffers, each once however many slots show it; @write if any slot may write it. */
+	/* Buffers, each once however many slots it is bound to, and how the job's fence is added. */
 	struct drm_gem_object *obj[DRM_RIVULET_MAX_REGIONS];
-	bool write[DRM_RIVULET_MAX_REGIONS];
+	enum dma_resv_usage usage[DRM_RIVULET_MAX_REGIONS];
 	u32 obj_count;
 
 	struct rvl_fence *fence;	/* unborn until run_job, which gives it away */
@@ -300,14 +319,23 @@ extern const struct attribute_group *rvl_groups[];
 void rvl_debugfs_init(struct rvl_device *rdev);
 void rvl_hwmon_init(struct rvl_device *rdev);
 
-struct rvl_perfmon *rvl_perfmon_get(struct rvl_client *client, u32 id);
+struct rvl_perfmon *rvl_perfmon_get(struct rvl_client *client, u32 handle);
 void rvl_perfmon_put(struct rvl_perfmon *perfmon);
 void rvl_perfmon_add(struct rvl_perfmon *perfmon, const struct rivulet_status *st,
 		     u64 ns, int error);
+struct rvl_client_queue *rvl_client_queue_get(struct rvl_client *client, u32 handle);
+void rvl_client_queue_put(struct rvl_client_queue *queue);
+void rvl_client_query(struct rvl_client *client, struct drm_rivulet_client *out);
 bool rvl_client_blame(struct rvl_client *client);
 void rvl_client_put(struct rvl_client *client);
 int rvl_client_open(struct drm_device *drm, struct drm_file *file);
 void rvl_client_close(struct drm_device *drm, struct drm_file *file);
+
+struct rvl_account *rvl_account_get(void);
+void rvl_account_put(struct rvl_account *account);
+int rvl_account_charge(struct rvl_account *account, u64 bytes);
+void rvl_account_uncharge(struct rvl_account *account, u64 bytes);
+void rvl_account_query(struct drm_rivulet_client *out);
 
 struct drm_gem_object *rvl_gem_create_object(struct drm_device *drm, size_t size);
 struct drm_gem_object *rvl_gem_import_sg_table(struct drm_device *drm,
@@ -318,7 +346,7 @@ void rvl_gem_region(struct drm_gem_object *obj, u64 offset, u64 size, bool write
 		    struct rivulet_region *out);
 bool rvl_access_needed(struct rvl_bo *bo);
 int rvl_access_wait(struct drm_gem_object *obj, bool write, unsigned long timeout);
-void rvl_access_sync(struct rvl_bo *bo, u64 at, u64 size, bool end);
+void rvl_access_sync(struct rvl_bo *bo, u64 at, u64 size, const struct rvl_access *access);
 int rvl_rights_set(struct rvl_client *client, u32 handle, struct drm_gem_object *obj,
 		   bool writable);
 bool rvl_rights_writable(struct rvl_client *client, u32 handle, struct drm_gem_object *obj);
@@ -332,7 +360,10 @@ int rvl_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd
 int rvl_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *file);
 int rvl_ioctl_bo_map(struct drm_device *drm, void *data, struct drm_file *file);
 int rvl_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file);
-int rvl_ioctl_bo_access(struct drm_device *drm, void *data, struct drm_file *file);
+int rvl_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file);
+int rvl_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file);
+int rvl_ioctl_queue_create(struct drm_device *drm, void *data, struct drm_file *file);
+int rvl_ioctl_queue_destroy(struct drm_device *drm, void *data, struct drm_file *file);
 int rvl_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file);
 int rvl_ioctl_perfmon_create(struct drm_device *drm, void *data, struct drm_file *file);
 int rvl_ioctl_perfmon_destroy(struct drm_device *drm, void *data, struct drm_file *file);

@@ -2,57 +2,107 @@
 /* The ioctl table, queries, and what brings a device up and down whatever bus it sits on. */
 #include <drm/drm_accel.h>
 #include <drm/drm_ioctl.h>
+#include <linux/capability.h>
+#include <linux/nospec.h>
 #include <linux/pci.h>
 #include <linux/platform_device.h>
 
 #include "rivulet_device.h"
 
+/* Copy what both sides know of a struct; the rest of the caller's becomes zero. */
 static int rvl_copy_out(struct drm_rivulet_query *q, const void *data, u32 size)
 {
-	u32 len = min(q->size, size);
+	void __user *user = u64_to_user_ptr(q->pointer);
 
-	if (q->pointer && copy_to_user(u64_to_user_ptr(q->pointer), data, len))
+	if (copy_to_user(user, data, min(q->size, size)) ||
+	    (q->size > size && clear_user(user + size, q->size - size)))
 		return -EFAULT;
 	q->size = size;
 	return 0;
 }
 
-static int rvl_query_counters(struct rvl_device *rdev, struct drm_rivulet_counters *counters)
+static int rvl_query_device(struct rvl_client *client, void *out)
 {
-	int idx, ret = rvl_pm_enter(rdev, &idx);
+	*(struct drm_rivulet_device *)out = client->rdev->info;
+	return 0;
+}
 
+static int rvl_query_clock(struct rvl_client *client, void *out)
+{
+	struct drm_rivulet_clock *clock = out;
+
+	clock->level = rvl_queue_level(client->rdev);
+	clock->hz = client->rdev->info.level[clock->level].hz;
+	return 0;
+}
+
+static int rvl_query_client(struct rvl_client *client, void *out)
+{
+	rvl_client_query(client, out);
+	return 0;
+}
+
+/* Device-wide counters show what other clients do. */
+static int rvl_query_counters(struct rvl_client *client, void *out)
+{
+	struct rvl_device *rdev = client->rdev;
+	int ret, idx;
+
+	if (!perfmon_capable())
+		return -EACCES;
+	ret = rvl_pm_enter(rdev, &idx);
 	if (ret)
 		return ret;
-	ret = rvl_hw_read_counters(rdev, counters);
+	ret = rvl_hw_read_counters(rdev, out);
 	rvl_pm_exit(rdev, idx);
 	return ret;
 }
 
+/* @size: bytes of the struct; @first: bytes that it had in version 2.0. */
+struct rvl_query {
+	u32 size, first;
+	int (*fill)(struct rvl_client *client, void *out);
+};
+
+#define RVL_QUERY(type, name, last)						\
+	[DRM_RIVULET_QUERY_##type] = {						\
+		.size = sizeof(struct drm_rivulet_##name),			\
+		.first = offsetofend(struct drm_rivulet_##name, last),		\
+		.fill = rvl_query_##name,					\
+	}
+
+static const struct rvl_query rvl_queries[] = {
+	RVL_QUERY(DEVICE, device, circuit),
+	RVL_QUERY(CLOCK, clock, hz),
+	RVL_QUERY(CLIENT, client, pinned_limit),
+	RVL_QUERY(COUNTERS, counters, resets),
+};
+
+union rvl_query_out {
+	struct drm_rivulet_device device;
+	struct drm_rivulet_clock clock;
+	struct drm_rivulet_client client;
+	struct drm_rivulet_counters counters;
+};
+
 static int rvl_ioctl_query(struct drm_device *drm, void *data, struct drm_file *file)
 {
-	struct drm_rivulet_counters counters = {};
-	struct rvl_client *client = file->driver_priv;
-	struct drm_rivulet_device info = client->rdev->info;
-	struct drm_rivulet_client about = {
-		.flags = READ_ONCE(client->banned) ? DRM_RIVULET_CLIENT_BANNED : 0,
-		.hangs = READ_ONCE(client->hangs),
-	};
 	struct drm_rivulet_query *q = data;
-	int ret = 0;
+	const struct rvl_query *query;
+	union rvl_query_out out = {};
+	int ret;
 
-	switch (q->type) {
-	case DRM_RIVULET_QUERY_DEVICE:
-		info.current_level = rvl_queue_level(client->rdev);
-		return rvl_copy_out(q, &info, sizeof(info));
-	case DRM_RIVULET_QUERY_COUNTERS:
-		if (q->pointer)
-			ret = rvl_query_counters(client->rdev, &counters);
-		return ret ?: rvl_copy_out(q, &counters, sizeof(counters));
-	case DRM_RIVULET_QUERY_CLIENT:
-		return rvl_copy_out(q, &about, sizeof(about));
-	default:
+	if (q->type >= ARRAY_SIZE(rvl_queries))
 		return -EINVAL;
+	query = &rvl_queries[array_index_nospec(q->type, ARRAY_SIZE(rvl_queries))];
+	if (!q->pointer) {
+		q->size = query->size;
+		return 0;
 	}
+	if (q->size < query->first || q->size > PAGE_SIZE)
+		return -EINVAL;
+	ret = query->fill(file->driver_priv, &out);
+	return ret ?: rvl_copy_out(q, &out, query->size);
 }
 
 /* RENDER_ALLOW matters on a render node; an accel node does not ask. */
@@ -63,8 +113,11 @@ static const struct drm_ioctl_desc rvl_ioctls[] = {
 	RVL_IOCTL(BO_CREATE, rvl_ioctl_bo_create),
 	RVL_IOCTL(BO_MAP, rvl_ioctl_bo_map),
 	RVL_IOCTL(BO_INFO, rvl_ioctl_bo_info),
+	RVL_IOCTL(BO_WAIT, rvl_ioctl_bo_wait),
+	RVL_IOCTL(BO_SYNC, rvl_ioctl_bo_sync),
+	RVL_IOCTL(QUEUE_CREATE, rvl_ioctl_queue_create),
+	RVL_IOCTL(QUEUE_DESTROY, rvl_ioctl_queue_destroy),
 	RVL_IOCTL(SUBMIT, rvl_ioctl_submit),
-	RVL_IOCTL(BO_ACCESS, rvl_ioctl_bo_access),
 	RVL_IOCTL(PERFMON_CREATE, rvl_ioctl_perfmon_create),
 	RVL_IOCTL(PERFMON_DESTROY, rvl_ioctl_perfmon_destroy),
 	RVL_IOCTL(PERFMON_READ, rvl_ioctl_perfmon_read),
@@ -79,6 +132,7 @@ static void rvl_show_fdinfo(struct drm_printer *p, struct drm_file *file)
 	drm_printf(p, "drm-engine-npu:\t%lld ns\n", atomic64_read(&client->busy_ns));
 	drm_printf(p, "drm-cycles-npu:\t%lld\n", atomic64_read(&client->cycles));
 	drm_printf(p, "drm-maxfreq-npu:\t%llu Hz\n", d->level[d->level_count - 1].hz);
+	drm_printf(p, "rivulet-energy-npu:\t%lld pJ\n", atomic64_read(&client->energy_pj));
 	drm_show_memory_stats(p, file);
 }
 
@@ -144,8 +198,8 @@ static const struct drm_driver rvl_driver = {
 #ifdef RVL_HAVE_DRIVER_DATE
 	.date = "20261121",
 #endif
-	.major = 1,
-	.minor = 1,
+	.major = 2,
+	.minor = 0,
 };
 
 static void rvl_last_look(struct drm_device *drm, void *arg)

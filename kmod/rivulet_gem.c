@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Buffers: allocation, the device's view of their pages, mapping, what a file may do with each of
- * its handles, and the CPU's turn at them. Sharing is in rivulet_prime.c.
+ * Buffers: allocation, the device's view of their pages, mapping, the rights of a file's handles,
+ * and CPU access. Sharing by dma-buf is in rivulet_prime.c.
  */
 #include <drm/drm_utils.h>
 #include <linux/dma-buf.h>
@@ -9,6 +9,27 @@
 #include <linux/dma-resv.h>
 
 #include "rivulet_device.h"
+
+/* Charge the calling user with @size bytes. Returns the account, for the buffer, or an ERR_PTR. */
+static struct rvl_account *rvl_gem_charge(size_t size)
+{
+	struct rvl_account *account = rvl_account_get();
+	int ret;
+
+	if (!account)
+		return ERR_PTR(-ENOMEM);
+	ret = rvl_account_charge(account, size);
+	if (!ret)
+		return account;
+	rvl_account_put(account);
+	return ERR_PTR(ret);
+}
+
+static void rvl_gem_uncharge(struct rvl_account *account, size_t size)
+{
+	rvl_account_uncharge(account, size);
+	rvl_account_put(account);
+}
 
 static void rvl_gem_free_list(struct rvl_bo *bo)
 {
@@ -38,12 +59,18 @@ static void rvl_gem_free(struct drm_gem_object *obj)
 	rvl_gem_free_list(bo);
 	if (bo->counted)
 		atomic_dec(&rdev->buffers);
+	if (bo->account)
+		rvl_gem_uncharge(bo->account, obj->size);
+	bitmap_free(bo->cpu_written);
 	drm_gem_shmem_free(&bo->base);
 	if (mapped)
 		rvl_gem_unmapped(rdev);
 }
 
-/* An exporter may keep the mapping as long as the attachment: replace that by one without. */
+/*
+ * An exporter may keep a mapping for as long as its attachment exists, so the attachment is replaced
+ * by one that was never mapped.
+ */
 static void rvl_gem_reattach(struct rvl_bo *bo)
 {
 	struct drm_gem_object *obj = &bo->base.base;
@@ -53,7 +80,7 @@ static void rvl_gem_reattach(struct rvl_bo *bo)
 	dma_buf_unmap_attachment_unlocked(old, bo->base.sgt, DMA_BIDIRECTIONAL);
 	if (IS_ERR(bare))
 		return;
-	/* The core looks at it under this lock. */
+	/* The core reads import_attach with this lock held. */
 	scoped_guard(mutex, &obj->dev->object_name_lock)
 		obj->import_attach = bare;
 	dma_buf_detach(bo->source, old);
@@ -74,8 +101,8 @@ static void rvl_gem_unmap(struct rvl_bo *bo)
 }
 
 /*
- * End every mapping of a buffer for the DMA of a device that is unplugged, so that nobody maps
- * another one. The buffers stay what they are to user space and to other devices.
+ * End every mapping of a buffer for the DMA of an unplugged device. No new mapping can be made then.
+ * The buffers keep their contents, for userspace and for other devices.
  */
 void rvl_gem_unmap_all(struct rvl_device *rdev)
 {
@@ -92,11 +119,14 @@ void rvl_gem_unmap_all(struct rvl_device *rdev)
 		spin_lock(&rdev->bo_lock);
 	}
 	spin_unlock(&rdev->bo_lock);
-	/* For those that others are freeing. */
+	/* Buffers whose last reference another thread has just dropped are unmapped there. */
 	wait_var_event(&rdev->mapped, !atomic_read(&rdev->mapped));
 }
 
-/* Does this file hold any handle that may write the object? Mappings are per object. */
+/*
+ * Does the file hold any handle with the right to write the object? A mapping names the object and
+ * not a handle, so any such handle makes it writable.
+ */
 static bool rvl_rights_any(struct drm_file *file, struct drm_gem_object *obj)
 {
 	struct rvl_client *client = file->driver_priv;
@@ -111,7 +141,10 @@ static bool rvl_rights_any(struct drm_file *file, struct drm_gem_object *obj)
 	return any;
 }
 
-/* Rights: those of the file's handles, or of a dma-buf's own file, which the core has checked. */
+/*
+ * A mapping of the device node has the rights of the file's handles. One of a dma-buf has those of
+ * the dma-buf's own file, which the core has checked.
+ */
 static int rvl_gem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 {
 	struct dma_buf *source = to_rvl_bo(obj)->source;
@@ -125,7 +158,7 @@ static int rvl_gem_mmap(struct drm_gem_object *obj, struct vm_area_struct *vma)
 	}
 	if (!source)
 		return drm_gem_shmem_mmap(to_drm_gem_shmem_obj(obj), vma);
-	/* The helper asks obj->dma_buf, which goes with the last handle, perhaps just now. */
+	/* Not the helper, which reads obj->dma_buf: that is cleared with the last handle. */
 	vma->vm_private_data = NULL;
 	vma->vm_ops = NULL;
 	ret = dma_buf_mmap(source, vma, 0);
@@ -167,7 +200,10 @@ struct drm_gem_object *rvl_gem_create_object(struct drm_device *drm, size_t size
 	return &bo->base.base;
 }
 
-/* Bytes mapped, and whether they are whole device pages; -EINVAL if not. */
+/*
+ * Check that the mapped pages are whole device pages and cover @size, and report whether they are
+ * contiguous. Returns 0 or -EINVAL.
+ */
 static int rvl_sgt_check(struct sg_table *sgt, size_t size, bool *contiguous)
 {
 	struct scatterlist *sg;
@@ -199,7 +235,36 @@ static void rvl_fill_list(struct rvl_bo *bo, struct sg_table *sgt, size_t pages)
 	}
 }
 
-/* Make the device's view of mapped pages; freed with the buffer. */
+/*
+ * Is any of the pages not coherent, or replaced by a bounce buffer? With a narrow DMA mask only some
+ * of them are bounced, so that each page is asked for.
+ */
+static bool rvl_sgt_needs_sync(struct device *dev, struct sg_table *sgt)
+{
+	struct scatterlist *sg;
+	unsigned int i, off;
+
+	/* Not dma_dev_need_sync(), which is true for every device on a kernel that debugs DMA. */
+	for_each_sgtable_dma_sg(sgt, sg, i) {
+		for (off = 0; off < sg_dma_len(sg); off += RIVULET_PAGE_SIZE)
+			if (dma_need_sync(dev, sg_dma_address(sg) + off))
+				return true;
+	}
+	return false;
+}
+
+/* Only for cached pages of our own: an exporter syncs its own memory. */
+static int rvl_gem_describe_sync(struct rvl_bo *bo, struct sg_table *sgt, size_t pages)
+{
+	if (bo->source || bo->base.map_wc ||
+	    !rvl_sgt_needs_sync(bo->base.base.dev->dev, sgt))
+		return 0;
+	bo->needs_sync = true;
+	bo->cpu_written = bitmap_zalloc(pages, GFP_KERNEL);
+	return bo->cpu_written ? 0 : -ENOMEM;
+}
+
+/* Describe mapped pages for the device and for rvl_access_sync(); undone with the buffer. */
 static int rvl_gem_describe(struct rvl_bo *bo, struct sg_table *sgt)
 {
 	struct drm_gem_object *obj = &bo->base.base;
@@ -208,13 +273,14 @@ static int rvl_gem_describe(struct rvl_bo *bo, struct sg_table *sgt)
 	bool contiguous;
 	int ret;
 
-	/* From here on every way out is rvl_gem_free(). */
+	/* After this every error path ends in rvl_gem_free(), which undoes the counts. */
 	bo->counted = true;
 	atomic_inc(&rdev->buffers);
 	atomic_inc(&rdev->mapped);
 	scoped_guard(spinlock, &rdev->bo_lock)
 		list_add(&bo->node, &rdev->bos);
-	ret = rvl_sgt_check(sgt, obj->size, &contiguous);
+	ret = rvl_sgt_check(sgt, obj->size, &contiguous) ?:
+	      rvl_gem_describe_sync(bo, sgt, pages);
 	if (ret)
 		return ret;
 	bo->span = sg_dma_address(sgt->sgl);
@@ -238,26 +304,33 @@ struct drm_gem_object *rvl_gem_import_sg_table(struct drm_device *drm,
 					       struct dma_buf_attachment *attach,
 					       struct sg_table *sgt)
 {
+	struct rvl_account *account;
 	struct drm_gem_object *obj;
 	int ret;
 
 	if (attach->dmabuf->size > DRM_RIVULET_MAX_BO_SIZE)
 		return ERR_PTR(-EFBIG);
+	account = rvl_gem_charge(attach->dmabuf->size);
+	if (IS_ERR(account))
+		return ERR_CAST(account);
 	obj = drm_gem_shmem_prime_import_sg_table(drm, attach, sgt);
-	if (IS_ERR(obj))
+	if (IS_ERR(obj)) {
+		rvl_gem_uncharge(account, attach->dmabuf->size);
 		return obj;
+	}
+	to_rvl_bo(obj)->account = account;
 	to_rvl_bo(obj)->source = attach->dmabuf;
 	ret = rvl_gem_describe(to_rvl_bo(obj), sgt);
 	if (!ret)
 		return obj;
-	/* The caller still owns the mapping: free an object that has none. */
+	/* The caller still owns the mapping, so an object without one is freed. */
 	to_rvl_bo(obj)->base.sgt = NULL;
 	rvl_gem_unmapped(to_rvl(drm));
 	drm_gem_object_put(obj);
 	return ERR_PTR(ret);
 }
 
-/* Describe a part of a buffer, which the caller saw to lie inside, to the device. */
+/* Describe a part of a buffer to the device. The caller has checked that it lies inside. */
 void rvl_gem_region(struct drm_gem_object *obj, u64 offset, u64 size, bool write,
 		    struct rivulet_region *out)
 {
@@ -277,9 +350,9 @@ void rvl_gem_region(struct drm_gem_object *obj, u64 offset, u64 size, bool write
 }
 
 /*
- * Note what a file may do with a handle it was just given. A handle that nobody noted is read-only,
- * so that the moment between publishing a handle and this call, and any way to get a handle that
- * the driver does not see, err on the safe side. Returns 0 or -ENOMEM.
+ * Record whether a file may write through a handle that it was just given. A handle without a record
+ * is read-only. That holds between the publication of a handle and this call, and for handles that
+ * are created where the driver is not called. Returns 0 or -ENOMEM.
  */
 int rvl_rights_set(struct rvl_client *client, u32 handle, struct drm_gem_object *obj,
 		   bool writable)
@@ -290,31 +363,43 @@ int rvl_rights_set(struct rvl_client *client, u32 handle, struct drm_gem_object 
 			       : xa_erase(&client->writable, handle));
 }
 
-/* May the file write @obj through @handle? A note may be left from the number's earlier owner. */
+/* May the file write @obj through @handle? The record may be that of an earlier object. */
 bool rvl_rights_writable(struct rvl_client *client, u32 handle, struct drm_gem_object *obj)
 {
 	return xa_load(&client->writable, handle) == to_rvl_bo(obj)->right;
 }
 
-/* The caller puts *@obj, whatever this returns. */
-static int rvl_gem_create(struct drm_device *drm, size_t size, u32 flags,
-			  struct drm_gem_object **obj)
+/* A new buffer, pinned and mapped. Returns the object or an ERR_PTR. */
+static struct drm_gem_object *rvl_gem_create(struct drm_device *drm, size_t size, u32 flags)
 {
-	struct drm_gem_shmem_object *shmem = drm_gem_shmem_create(drm, size);
+	struct drm_gem_shmem_object *shmem;
+	struct rvl_account *account;
 	struct sg_table *sgt;
+	int ret;
 
-	if (IS_ERR(shmem))
-		return PTR_ERR(shmem);
-	*obj = &shmem->base;
+	size = PAGE_ALIGN(size);
+	account = rvl_gem_charge(size);
+	if (IS_ERR(account))
+		return ERR_CAST(account);
+	shmem = drm_gem_shmem_create(drm, size);
+	if (IS_ERR(shmem)) {
+		rvl_gem_uncharge(account, size);
+		return ERR_CAST(shmem);
+	}
+	to_rvl_bo(&shmem->base)->account = account;
 	shmem->map_wc = flags ? flags & DRM_RIVULET_BO_WC : !dev_is_dma_coherent(drm->dev);
 	sgt = drm_gem_shmem_get_pages_sgt(shmem);
-	return PTR_ERR_OR_ZERO(sgt) ?: rvl_gem_describe(to_rvl_bo(*obj), sgt);
+	ret = PTR_ERR_OR_ZERO(sgt) ?: rvl_gem_describe(to_rvl_bo(&shmem->base), sgt);
+	if (!ret)
+		return &shmem->base;
+	drm_gem_object_put(&shmem->base);
+	return ERR_PTR(ret);
 }
 
 int rvl_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *file)
 {
-	struct drm_gem_object *obj __free(rvl_obj) = NULL;
 	struct drm_rivulet_bo_create *args = data;
+	struct drm_gem_object *obj;
 	int ret, idx;
 
 	if ((args->flags && args->flags != DRM_RIVULET_BO_WC &&
@@ -323,18 +408,19 @@ int rvl_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fil
 		return -EINVAL;
 	if (!drm_dev_enter(drm, &idx))
 		return -ENODEV;
-	ret = rvl_gem_create(drm, args->size, args->flags, &obj);
+	obj = rvl_gem_create(drm, args->size, args->flags);
 	drm_dev_exit(idx);
-	if (ret)
-		return ret;
+	if (IS_ERR(obj))
+		return PTR_ERR(obj);
 	args->size = obj->size;
-	/* The handle keeps the object; without one it goes. */
 	ret = drm_gem_handle_create(file, obj, &args->handle);
-	if (ret)
-		return ret;
-	ret = rvl_rights_set(file->driver_priv, args->handle, obj, true);
-	if (ret)
-		drm_gem_handle_delete(file, args->handle);
+	if (!ret) {
+		ret = rvl_rights_set(file->driver_priv, args->handle, obj, true);
+		if (ret)
+			drm_gem_handle_delete(file, args->handle);
+	}
+	/* The handle has a reference of its own. */
+	drm_gem_object_put(obj);
 	return ret;
 }
 
@@ -367,51 +453,82 @@ int rvl_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file)
 		args->flags |= DRM_RIVULET_BO_IMPORTED;
 	else if (to_rvl_bo(obj)->base.map_wc)
 		args->flags |= DRM_RIVULET_BO_WC;
-	else if (rvl_access_needed(to_rvl_bo(obj)))
+	else if (to_rvl_bo(obj)->needs_sync)
 		args->flags |= DRM_RIVULET_BO_CACHED;
 	return 0;
 }
 
-#define RVL_ACCESS_FLAGS (DRM_RIVULET_ACCESS_READ | DRM_RIVULET_ACCESS_WRITE | \
-			  DRM_RIVULET_ACCESS_END)
+#define RVL_ACCESS_FLAGS (DRM_RIVULET_ACCESS_READ | DRM_RIVULET_ACCESS_WRITE)
 
-/* Must CPU access to a buffer of ours stand between begin and end? */
-bool rvl_access_needed(struct rvl_bo *bo)
-{
-	/* Not dma_dev_need_sync(), which a kernel that debugs DMA says of any device. */
-	return !bo->base.map_wc && dma_need_sync(bo->base.base.dev->dev, bo->span);
-}
-
-/* Wait until the CPU may read, or @write, a buffer; 0 only looks. 0, -ETIME or -ERESTARTSYS. */
+/*
+ * Wait until the CPU may read or, with @write, write a buffer. @timeout: jiffies, 0: only poll.
+ * Returns 0, -ETIME or -ERESTARTSYS.
+ */
 int rvl_access_wait(struct drm_gem_object *obj, bool write, unsigned long timeout)
 {
 	long left = dma_resv_wait_timeout(obj->resv, dma_resv_usage_rw(write), true, timeout);
 
-	return left < 0 ? left : left ? 0 : -ETIME;
+	if (left < 0)
+		return left;
+	return left ? 0 : -ETIME;
 }
 
-/* Hand bytes to the CPU, or back; nothing where caches are coherent or the device is gone. */
-void rvl_access_sync(struct rvl_bo *bo, u64 at, u64 size, bool end)
+static void rvl_sync_page(struct rvl_bo *bo, u64 at, u64 len, const struct rvl_access *access)
+{
+	struct device *dev = bo->base.base.dev->dev;
+	size_t page = at / RIVULET_PAGE_SIZE;
+	dma_addr_t dma = bo->span + at;
+
+	if (bo->list)
+		dma = le64_to_cpu(bo->list[page]) + at % RIVULET_PAGE_SIZE;
+	if (access->for_device) {
+		clear_bit(page, bo->cpu_written);
+		dma_sync_single_for_device(dev, dma, len, DMA_BIDIRECTIONAL);
+		return;
+	}
+	/*
+	 * Invalidating the caches, or copying from a bounce buffer, would discard what a writer has
+	 * stored in the page and not yet given to the device. Only a writer may do that.
+	 */
+	if (!access->writer && test_bit(page, bo->cpu_written))
+		return;
+	if (access->write)
+		set_bit(page, bo->cpu_written);
+	dma_sync_single_for_cpu(dev, dma, len, DMA_BIDIRECTIONAL);
+}
+
+/*
+ * Make bytes of a buffer of ours visible to the CPU, or to the device. Does nothing where that needs
+ * no action, or when the device is gone.
+ */
+void rvl_access_sync(struct rvl_bo *bo, u64 at, u64 size, const struct rvl_access *access)
 {
 	struct drm_device *drm = bo->base.base.dev;
 	u64 len, last = at + size;
 	int idx;
 
-	if (!rvl_access_needed(bo) || !drm_dev_enter(drm, &idx))
+	if (!bo->needs_sync || !drm_dev_enter(drm, &idx))
 		return;
-	/* Page by page, because the pages of one span need not lie together for the CPU. */
+	/* Page by page, because the pages of one span need not be contiguous for the CPU. */
 	for (; at < last; at += len) {
-		u64 in_page = at % RIVULET_PAGE_SIZE;
-		dma_addr_t dma = bo->list ? le64_to_cpu(bo->list[at / RIVULET_PAGE_SIZE]) + in_page
-					  : bo->span + at;
-
-		len = min(last - at, RIVULET_PAGE_SIZE - in_page);
-		if (end)
-			dma_sync_single_for_device(drm->dev, dma, len, DMA_BIDIRECTIONAL);
-		else
-			dma_sync_single_for_cpu(drm->dev, dma, len, DMA_BIDIRECTIONAL);
+		len = min(last - at, RIVULET_PAGE_SIZE - at % RIVULET_PAGE_SIZE);
+		rvl_sync_page(bo, at, len, access);
 	}
 	drm_dev_exit(idx);
+}
+
+int rvl_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_gem_object *obj __free(rvl_obj) = NULL;
+	struct drm_rivulet_bo_wait *args = data;
+	bool write = args->flags & DRM_RIVULET_ACCESS_WRITE;
+
+	if (!args->flags || (args->flags & ~RVL_ACCESS_FLAGS))
+		return -EINVAL;
+	obj = drm_gem_object_lookup(file, args->handle);
+	if (!obj)
+		return -ENOENT;
+	return rvl_access_wait(obj, write, drm_timeout_abs_to_jiffies(args->timeout_ns));
 }
 
 static bool rvl_ranges_valid(const struct drm_rivulet_range *r, u32 count, u64 size)
@@ -428,52 +545,56 @@ static bool rvl_ranges_valid(const struct drm_rivulet_range *r, u32 count, u64 s
 	return true;
 }
 
-static int rvl_access(struct drm_gem_object *obj, const struct drm_rivulet_bo_access *args,
-		      const struct drm_rivulet_range *r)
+/* Another exporter syncs its own memory, the whole buffer. */
+static int rvl_sync_source(struct dma_buf *source, const struct rvl_access *access)
 {
-	bool end = args->flags & DRM_RIVULET_ACCESS_END;
-	bool write = args->flags & DRM_RIVULET_ACCESS_WRITE;
-	struct dma_buf *source = to_rvl_bo(obj)->source;
-	enum dma_data_direction dir = write ? DMA_BIDIRECTIONAL : DMA_FROM_DEVICE;
-	int ret = 0;
+	enum dma_data_direction dir = access->write ? DMA_BIDIRECTIONAL : DMA_FROM_DEVICE;
+
+	return access->for_device ? dma_buf_end_cpu_access(source, dir) :
+				    dma_buf_begin_cpu_access(source, dir);
+}
+
+static int rvl_sync_ranges(struct drm_gem_object *obj, const struct drm_rivulet_range *r, u32 count,
+			   const struct rvl_access *access)
+{
 	u32 i;
 
-	if (!end)
-		ret = rvl_access_wait(obj, write, drm_timeout_abs_to_jiffies(args->timeout));
-	if (ret)
-		return ret;
-	/* Another exporter knows its memory, but no ranges. */
-	if (source)
-		return end ? dma_buf_end_cpu_access(source, dir)
-			   : dma_buf_begin_cpu_access(source, dir);
-	/* What was only read need not be written back. */
-	if (end && !write)
+	if (!rvl_ranges_valid(r, count, obj->size))
+		return -EINVAL;
+	if (access->write && !access->writer)
+		return -EACCES;
+	if (to_rvl_bo(obj)->source)
+		return rvl_sync_source(to_rvl_bo(obj)->source, access);
+	/* What was only read has not to be written back. */
+	if (access->for_device && !access->write)
 		return 0;
-	for (i = 0; i < args->count; i++)
-		rvl_access_sync(to_rvl_bo(obj), r[i].offset, r[i].size, end);
-	if (!args->count)
-		rvl_access_sync(to_rvl_bo(obj), 0, obj->size, end);
+	for (i = 0; i < count; i++)
+		rvl_access_sync(to_rvl_bo(obj), r[i].offset, r[i].size, access);
+	if (!count)
+		rvl_access_sync(to_rvl_bo(obj), 0, obj->size, access);
 	return 0;
 }
 
-int rvl_ioctl_bo_access(struct drm_device *drm, void *data, struct drm_file *file)
+int rvl_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file)
 {
-	struct drm_rivulet_range range[DRM_RIVULET_MAX_RANGES];
-	struct drm_rivulet_bo_access *args = data;
 	struct drm_gem_object *obj __free(rvl_obj) = NULL;
+	struct drm_rivulet_range *range __free(kfree) = NULL;
+	struct drm_rivulet_bo_sync *args = data;
+	struct rvl_access access = {
+		.for_device = args->op == DRM_RIVULET_SYNC_FOR_DEVICE,
+		.write = args->flags & DRM_RIVULET_ACCESS_WRITE,
+	};
 
-	if ((args->flags & ~RVL_ACCESS_FLAGS) || !(args->flags & ~DRM_RIVULET_ACCESS_END) ||
-	    args->pad || args->count > DRM_RIVULET_MAX_RANGES)
+	if (!args->flags || (args->flags & ~RVL_ACCESS_FLAGS) ||
+	    args->op > DRM_RIVULET_SYNC_FOR_DEVICE || args->count > DRM_RIVULET_MAX_RANGES)
 		return -EINVAL;
-	if (copy_from_user(range, u64_to_user_ptr(args->ranges), args->count * sizeof(*range)))
-		return -EFAULT;
+	/* Not on the stack: MAX_RANGES of them are a kilobyte. */
+	range = memdup_array_user(u64_to_user_ptr(args->ranges), args->count, sizeof(*range));
+	if (IS_ERR(range))
+		return PTR_ERR(range);
 	obj = drm_gem_object_lookup(file, args->handle);
 	if (!obj)
 		return -ENOENT;
-	if (!rvl_ranges_valid(range, args->count, obj->size))
-		return -EINVAL;
-	if ((args->flags & DRM_RIVULET_ACCESS_WRITE) &&
-	    !rvl_rights_writable(file->driver_priv, args->handle, obj))
-		return -EACCES;
-	return rvl_access(obj, args, range);
+	access.writer = rvl_rights_writable(file->driver_priv, args->handle, obj);
+	return rvl_sync_ranges(obj, range, args->count, &access);
 }

@@ -100,6 +100,24 @@ static int rvl_read_levels(struct rvl_device *rdev)
 	return 0;
 }
 
+static u32 rvl_device_flags(u32 flags)
+{
+	return (flags & RIVULET_FLAG_REAL ? DRM_RIVULET_DEVICE_PACED : 0) |
+	       (flags & RIVULET_FLAG_SENSOR ? DRM_RIVULET_DEVICE_SENSOR : 0);
+}
+
+/* STREAM: lanes, blocks, then millicycles and femtojoule of each circuit. */
+static void rvl_read_stream(struct rvl_device *rdev)
+{
+	struct drm_rivulet_device *d = &rdev->info;
+
+	d->sc_lanes = rvl_rd(rdev, RIVULET_REG_STREAM);
+	d->sc_blocks = rvl_rd(rdev, RIVULET_REG_STREAM + 4);
+	BUILD_BUG_ON(sizeof(d->circuit) != 4 * (RIVULET_STREAM_WORDS - 2));
+	rvl_rd_words(rdev, RIVULET_REG_STREAM + 8, &d->circuit[0].millicycles,
+		     RIVULET_STREAM_WORDS - 2);
+}
+
 /* Read geometry, levels and name. 0, or -EPROTO when the device contradicts its specification. */
 int rvl_hw_read_info(struct rvl_device *rdev)
 {
@@ -108,13 +126,12 @@ int rvl_hw_read_info(struct rvl_device *rdev)
 	d->dev_version = rvl_rd(rdev, RIVULET_REG_VERSION);
 	d->isa_version = rvl_rd(rdev, RIVULET_REG_ISA_VERSION);
 	d->cycle_cap = rvl_rd(rdev, RIVULET_REG_CYCLE_CAP);
-	d->flags = rvl_rd(rdev, RIVULET_REG_FLAGS);
+	d->flags = rvl_device_flags(rvl_rd(rdev, RIVULET_REG_FLAGS));
 	/* In both from here to there in the same order. */
 	BUILD_BUG_ON(offsetof(typeof(*d), modes) - offsetof(typeof(*d), tm) !=
 		     RIVULET_REG_MODES - RIVULET_REG_TM);
 	rvl_rd_words(rdev, RIVULET_REG_TM, &d->tm, (RIVULET_REG_MODES - RIVULET_REG_TM) / 4 + 1);
-	BUILD_BUG_ON(ARRAY_SIZE(d->stream) != RIVULET_STREAM_WORDS);
-	rvl_rd_words(rdev, RIVULET_REG_STREAM, d->stream, RIVULET_STREAM_WORDS);
+	rvl_read_stream(rdev);
 	/* Word by word: a bridge may not take the wider accesses of memcpy_fromio(). */
 	__ioread32_copy(d->name, rdev->win + RIVULET_REG_NAME, sizeof(d->name) / 4);
 	d->name[sizeof(d->name) - 1] = '\0';
@@ -128,18 +145,38 @@ u32 rvl_hw_dma_bits(struct rvl_device *rdev)
 	return rvl_rd(rdev, RIVULET_REG_DMA_BITS);
 }
 
+/* The uapi header has the device's layouts of counters, status and numbers under its own names. */
+#define RVL_ASSERT_COUNTER(name, unit, doc)					\
+	static_assert(offsetof(struct rivulet_counters, name) ==		\
+		      offsetof(struct drm_rivulet_counters, name));
+RIVULET_COUNTERS(RVL_ASSERT_COUNTER)
+#define RVL_ASSERT_FAULT(name, value, slot, doc)				\
+	static_assert((int)RIVULET_FAULT_##name == (int)DRM_RIVULET_FAULT_##name);
+RIVULET_FAULTS(RVL_ASSERT_FAULT)
+#define RVL_ASSERT_REPORT(name)							\
+	static_assert(offsetof(struct rivulet_status, name) ==			\
+		      offsetof(struct drm_rivulet_report, name))
+RVL_ASSERT_REPORT(fault_offset);
+RVL_ASSERT_REPORT(variant);
+RVL_ASSERT_REPORT(cycles);
+RVL_ASSERT_REPORT(energy);
+RVL_ASSERT_REPORT(macs);
+RVL_ASSERT_REPORT(crc);
+static_assert(sizeof(struct rivulet_status) == sizeof(struct drm_rivulet_report));
+static_assert((int)RIVULET_STATE_NO_VARIANT == (int)DRM_RIVULET_STATE_NO_VARIANT);
+
 /* A consistent set of the device's counters. 0, or -EIO when it never leaves them in peace. */
 int rvl_hw_read_counters(struct rvl_device *rdev, struct drm_rivulet_counters *out)
 {
 	u32 before, tries, i;
+	u64 *value = &out->jobs;
 
-	BUILD_BUG_ON(sizeof(out->value) != sizeof(struct rivulet_counters));
 	for (tries = 0; tries < RVL_COUNT_TRIES; tries++) {
 		before = rvl_rd(rdev, RIVULET_REG_COUNT_SEQ);
 		if (!(before & 1)) {
-			for (i = 0; i < ARRAY_SIZE(out->value); i++)
-				out->value[i] = rvl_rd64(rdev, RIVULET_REG_COUNTERS + 8 * i);
-			out->epoch = rvl_rd(rdev, RIVULET_REG_EPOCH);
+			for (i = 0; i < sizeof(struct rivulet_counters) / 8; i++)
+				value[i] = rvl_rd64(rdev, RIVULET_REG_COUNTERS + 8 * i);
+			out->resets = rvl_rd(rdev, RIVULET_REG_EPOCH);
 			if (rvl_rd(rdev, RIVULET_REG_COUNT_SEQ) == before)
 				return 0;
 		}

@@ -7,14 +7,10 @@
 /* Power is an average over at least so much device time. */
 #define RVL_POWER_NS	(100 * NSEC_PER_MSEC)
 
-/* struct rivulet_counters has 64-bit words only. */
-#define RVL_COUNTER(counters, name) \
-	((counters)->value[offsetof(struct rivulet_counters, name) / sizeof(__le64)])
-
 static long rvl_power(struct rvl_sense *sense)
 {
-	u64 time = RVL_COUNTER(&sense->counters, time) - sense->time;
-	u64 energy = RVL_COUNTER(&sense->counters, energy) - sense->energy;
+	u64 time = sense->counters.time - sense->time;
+	u64 energy = sense->counters.energy - sense->energy;
 
 	if (time >= RVL_POWER_NS) {
 		/* pJ/ns is mW. */
@@ -43,7 +39,7 @@ static int rvl_hwmon_read(struct device *dev, enum hwmon_sensor_types type, u32 
 	else if (type == hwmon_power)
 		*value = rdev->live ? rvl_power(sense) : 0;
 	else
-		*value = min_t(u64, div_u64(RVL_COUNTER(&sense->counters, energy), 1000000),
+		*value = min_t(u64, div_u64(sense->counters.energy, 1000000),
 			       LONG_MAX);
 	return ret;
 }
@@ -53,7 +49,10 @@ static umode_t rvl_hwmon_visible(const void *data, enum hwmon_sensor_types type,
 {
 	const struct rvl_device *rdev = data;
 
-	return type == hwmon_temp && !(rdev->info.flags & RIVULET_FLAG_SENSOR) ? 0 : 0444;
+	if (type == hwmon_temp)
+		return rdev->info.flags & DRM_RIVULET_DEVICE_SENSOR ? 0444 : 0;
+	/* Power and energy tell what all clients compute; fdinfo tells each its own. */
+	return type == hwmon_power || type == hwmon_energy ? 0440 : 0444;
 }
 
 static const struct hwmon_ops rvl_hwmon_ops = {

@@ -239,6 +239,7 @@ static void rvl_queue_retire(struct rvl_device *rdev, struct rvl_job *job)
 
 	atomic64_add(ns, &job->client->busy_ns);
 	atomic64_add(le64_to_cpu(job->status.cycles), &job->client->cycles);
+	atomic64_add(le64_to_cpu(job->status.energy), &job->client->energy_pj);
 	if (job->perfmon)
 		rvl_perfmon_add(job->perfmon, &job->status, ns, error);
 	/* Asked once for each freeze, because each job is retired once. */

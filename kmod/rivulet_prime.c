@@ -33,21 +33,33 @@ static int rvl_dma_buf_mmap(struct dma_buf *buf, struct vm_area_struct *vma)
 	return drm_gem_dmabuf_mmap(buf, vma);
 }
 
+/* What a holder of @buf may do: one of a read-only dma-buf reads, whatever direction it names. */
+static struct rvl_access rvl_dma_buf_access(struct dma_buf *buf, enum dma_data_direction dir)
+{
+	bool writer = rvl_file_writable(buf);
+
+	return (struct rvl_access) { .write = writer && dir != DMA_FROM_DEVICE, .writer = writer };
+}
+
 static int rvl_begin_cpu_access(struct dma_buf *buf, enum dma_data_direction dir)
 {
+	struct rvl_access access = rvl_dma_buf_access(buf, dir);
 	struct drm_gem_object *obj = buf->priv;
 	int ret;
 
-	ret = rvl_access_wait(obj, dir != DMA_FROM_DEVICE, MAX_SCHEDULE_TIMEOUT);
+	ret = rvl_access_wait(obj, access.write, MAX_SCHEDULE_TIMEOUT);
 	if (!ret)
-		rvl_access_sync(to_rvl_bo(obj), 0, obj->size, false);
+		rvl_access_sync(to_rvl_bo(obj), 0, obj->size, &access);
 	return ret;
 }
 
 static int rvl_end_cpu_access(struct dma_buf *buf, enum dma_data_direction dir)
 {
-	if (dir != DMA_FROM_DEVICE)
-		rvl_access_sync(to_rvl_bo(buf->priv), 0, buf->size, true);
+	struct rvl_access access = rvl_dma_buf_access(buf, dir);
+
+	access.for_device = true;
+	if (access.write)
+		rvl_access_sync(to_rvl_bo(buf->priv), 0, buf->size, &access);
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Buffers. The kernel gives one handle for a dma-buf however often it is imported, and closing a handle
- * closes it for every user of it: so a device keeps its buffers in a list, an import that returns a known
- * handle returns the known buffer, and the lock spans lookup and close.
+ * Buffers. The kernel returns the same handle for each import of a dma-buf, and closing that handle
+ * closes it for all its users. So a device lists its buffers, an import that returns a listed handle
+ * returns the listed buffer with one more reference, and one lock guards lookup and close.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,8 +38,8 @@ static struct rivulet_buffer *buffer_new(struct rivulet_device *dev, uint32_t ha
 	return b;
 }
 
-/* A handle that nobody here knew yet, with dev->lock; closes it on error. */
-static int adopt(struct rivulet_device *dev, uint32_t handle, struct rivulet_buffer **out)
+/* Make a buffer of a handle that is not listed. With dev->lock. Closes the handle on error. */
+static int buffer_of_handle(struct rivulet_device *dev, uint32_t handle, struct rivulet_buffer **out)
 {
 	struct drm_rivulet_bo_info info = { .handle = handle };
 	int err = 0;
@@ -70,8 +70,8 @@ int rivulet_buffer_create_as(struct rivulet_device *dev, uint64_t size, uint32_t
 		return rvl_lib_fail(errno, "%s: no buffer of %llu bytes: %s", dev->path,
 				(unsigned long long)size, strerror(errno));
 	pthread_mutex_lock(&dev->lock);
-	/* The driver tells which of the flags make a difference on this platform. */
-	r = adopt(dev, c.handle, &b);
+	/* BO_INFO returns the flags that make a difference on this platform. */
+	r = buffer_of_handle(dev, c.handle, &b);
 	pthread_mutex_unlock(&dev->lock);
 	if (r)
 		return rvl_lib_fail(-r, "%s: no buffer of %llu bytes: %s", dev->path,
@@ -85,8 +85,11 @@ int rivulet_buffer_create(struct rivulet_device *dev, uint64_t size, struct rivu
 	return rivulet_buffer_create_as(dev, size, 0, out);
 }
 
-/* With dev->lock. The kernel may have widened or narrowed the shared handle's right: ask again. */
-static int known_again(struct rivulet_buffer *b)
+/*
+ * One more reference to a listed buffer, with dev->lock. The import may have changed whether the
+ * handle may be written, so its flags are read again.
+ */
+static int buffer_again(struct rivulet_buffer *b)
 {
 	struct drm_rivulet_bo_info info = { .handle = b->handle };
 
@@ -109,7 +112,7 @@ int rivulet_buffer_import(struct rivulet_device *dev, int dmabuf, struct rivulet
 	} else {
 		for (b = dev->buffers; b && b->handle != handle; b = b->next)
 			;
-		r = b ? known_again(b) : adopt(dev, handle, &b);
+		r = b ? buffer_again(b) : buffer_of_handle(dev, handle, &b);
 		if (!r)
 			*out = b;
 	}
@@ -162,35 +165,46 @@ int rivulet_buffer_map(struct rivulet_buffer *buf, void **ptr)
 	return 0;
 }
 
-static int access_buffer(struct rivulet_buffer *buf, uint32_t flags,
-			 const struct drm_rivulet_range *ranges, uint32_t count, int64_t deadline)
+int rivulet_buffer_wait(struct rivulet_buffer *buf, uint32_t access, int64_t deadline)
 {
-	struct drm_rivulet_bo_access a = {
-		.handle = buf->handle,
-		.flags = flags,
-		.ranges = (uintptr_t)ranges,
-		.count = count,
-		.timeout = deadline,
+	struct drm_rivulet_bo_wait w = {
+		.handle = buf->handle, .flags = access, .timeout_ns = deadline,
 	};
 
-	if (!drmIoctl(buf->dev->fd, DRM_IOCTL_RIVULET_BO_ACCESS, &a))
+	if (!drmIoctl(buf->dev->fd, DRM_IOCTL_RIVULET_BO_WAIT, &w))
 		return 0;
 	if (errno == ETIME)
 		return rvl_lib_fail(ETIME, "%s: buffer %u is still in use", buf->dev->path, buf->handle);
+	return rvl_lib_fail(errno, "%s: waiting for buffer %u: %s", buf->dev->path, buf->handle,
+			    strerror(errno));
+}
+
+int rivulet_buffer_sync(struct rivulet_buffer *buf, uint32_t op, uint32_t access,
+			const struct drm_rivulet_range *ranges, uint32_t count)
+{
+	struct drm_rivulet_bo_sync s = {
+		.handle = buf->handle, .flags = access, .op = op, .count = count,
+		.ranges = (uintptr_t)ranges,
+	};
+
+	if (!drmIoctl(buf->dev->fd, DRM_IOCTL_RIVULET_BO_SYNC, &s))
+		return 0;
 	return rvl_lib_fail(errno, "%s: CPU access to buffer %u: %s", buf->dev->path, buf->handle,
-			strerror(errno));
+			    strerror(errno));
 }
 
 int rivulet_buffer_begin(struct rivulet_buffer *buf, uint32_t access,
 			 const struct drm_rivulet_range *ranges, uint32_t count, int64_t deadline)
 {
-	return access_buffer(buf, access & ~DRM_RIVULET_ACCESS_END, ranges, count, deadline);
+	int r = rivulet_buffer_wait(buf, access, deadline);
+
+	return r ? r : rivulet_buffer_sync(buf, DRM_RIVULET_SYNC_FOR_CPU, access, ranges, count);
 }
 
 int rivulet_buffer_end(struct rivulet_buffer *buf, uint32_t access,
 		       const struct drm_rivulet_range *ranges, uint32_t count)
 {
-	return access_buffer(buf, access | DRM_RIVULET_ACCESS_END, ranges, count, 0);
+	return rivulet_buffer_sync(buf, DRM_RIVULET_SYNC_FOR_DEVICE, access, ranges, count);
 }
 
 struct rivulet_buffer *rivulet_buffer_ref(struct rivulet_buffer *buf)

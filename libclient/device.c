@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The accel node: finding it, asking it, telling apart why it cannot be opened. */
+/* The accel node: finding and opening it, and the driver's queries. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,11 +12,12 @@
 #include "rivulet_dev.h"
 
 #define DRIVER_NAME "rivulet"
+#define DRIVER_MAJOR 2
 #define MAX_NODES 64
 
 /*
- * 0 when the fd is a Rivulet's. The kernel ABI is extended, never changed, within a driver major
- * version, so only the major number can lock us out.
+ * Is the fd that of a Rivulet, with an interface that this library knows? Within a major version the
+ * kernel interface is only extended, so the minor version does not matter.
  */
 static int check_driver(int fd, const char *path)
 {
@@ -28,9 +29,10 @@ static int check_driver(int fd, const char *path)
 	if (!v->name || strcmp(v->name, DRIVER_NAME))
 		r = rvl_lib_fail(ENODEV, "%s belongs to driver %s, not to %s", path,
 			     v->name ? v->name : "(none)", DRIVER_NAME);
-	else if (v->version_major != 1)
-		r = rvl_lib_fail(EPROTO, "%s: driver version %d.%d, this library speaks 1.x", path,
-			     v->version_major, v->version_minor);
+	else if (v->version_major != DRIVER_MAJOR)
+		r = rvl_lib_fail(EPROTO, "%s: driver interface %d.%d, this library needs %d.x: "
+			     "install module and library of one release", path, v->version_major,
+			     v->version_minor, DRIVER_MAJOR);
 	drmFreeVersion(v);
 	return r;
 }
@@ -40,13 +42,15 @@ static int query(int fd, uint32_t type, void *out, uint32_t size, const char *pa
 	struct drm_rivulet_query q = { .type = type, .size = size, .pointer = (uintptr_t)out };
 
 	memset(out, 0, size);
-	if (drmIoctl(fd, DRM_IOCTL_RIVULET_QUERY, &q))
-		return rvl_lib_fail(errno, "%s: the driver refused query %u: %s", path, type,
-				strerror(errno));
-	return 0;
+	if (!drmIoctl(fd, DRM_IOCTL_RIVULET_QUERY, &q))
+		return 0;
+	if (errno == EACCES)
+		return rvl_lib_fail(EACCES, "%s: query %u needs privilege (CAP_PERFMON)", path, type);
+	return rvl_lib_fail(errno, "%s: the driver refused query %u: %s", path, type,
+			    strerror(errno));
 }
 
-/* The numbers steer sizes and loops of our callers: refuse what no device can be. */
+/* Callers derive sizes and loop bounds from these numbers, so impossible ones are refused here. */
 static int check_info(const struct drm_rivulet_device *d, const char *path)
 {
 	if (d->dev_version >> 16 != RIVULET_DEV_VERSION >> 16)
@@ -59,7 +63,7 @@ static int check_info(const struct drm_rivulet_device *d, const char *path)
 	return 0;
 }
 
-/* Takes the fd in any case. */
+/* Owns the fd from the call on, also when it fails. */
 static int device_new(int fd, const char *path, struct rivulet_device **out)
 {
 	struct rivulet_device *dev = calloc(1, sizeof(*dev));
@@ -99,8 +103,8 @@ static int open_path(const char *path, struct rivulet_device **out)
 }
 
 /*
- * -ENODEV goes on to the next node; anything else that is ours but broken ends the search, and a node
- * that may not be opened is remembered: it is a better answer than "none".
+ * A node of another driver (-ENODEV) is passed over. A Rivulet that cannot be used ends the search.
+ * The first node that this user may not open is kept in @denied, for the error text.
  */
 static int find_in(const char *dir, int first, struct rivulet_device **out, char *denied)
 {
@@ -161,7 +165,7 @@ struct rivulet_device *rivulet_device_unref(struct rivulet_device *dev)
 {
 	if (!dev || atomic_fetch_sub(&dev->refs, 1) != 1)
 		return NULL;
-	rvl_lib_close(dev->fd);
+	rvl_lib_close(dev->fd);	/* destroys the default queue */
 	pthread_mutex_destroy(&dev->lock);
 	free(dev);
 	return NULL;
@@ -182,11 +186,9 @@ const struct drm_rivulet_device *rivulet_device_info(const struct rivulet_device
 	return &dev->info;
 }
 
-int rivulet_device_query(struct rivulet_device *dev, struct drm_rivulet_device *out)
+int rivulet_device_clock(struct rivulet_device *dev, struct drm_rivulet_clock *out)
 {
-	int r = query(dev->fd, DRM_RIVULET_QUERY_DEVICE, out, sizeof(*out), dev->path);
-
-	return r ? r : check_info(out, dev->path);
+	return query(dev->fd, DRM_RIVULET_QUERY_CLOCK, out, sizeof(*out), dev->path);
 }
 
 int rivulet_device_counters(struct rivulet_device *dev, struct drm_rivulet_counters *out)
@@ -194,7 +196,7 @@ int rivulet_device_counters(struct rivulet_device *dev, struct drm_rivulet_count
 	return query(dev->fd, DRM_RIVULET_QUERY_COUNTERS, out, sizeof(*out), dev->path);
 }
 
-int rivulet_device_standing(struct rivulet_device *dev, struct drm_rivulet_client *out)
+int rivulet_device_client(struct rivulet_device *dev, struct drm_rivulet_client *out)
 {
 	return query(dev->fd, DRM_RIVULET_QUERY_CLIENT, out, sizeof(*out), dev->path);
 }

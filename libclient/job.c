@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Jobs and fences: what a caller needs to run NPU steps without the daemon. */
+/* Queues, jobs and fences: what a caller needs to run NPU steps without the daemon. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,46 +89,119 @@ int rivulet_fence_status(int sync_file)
 	return info.status;
 }
 
-/* The first job that carries an error names the reason better than the ioctl's own errno. */
-static int refused(const struct rivulet_device *dev, const struct drm_rivulet_job *jobs,
-		   uint32_t count, uint32_t index, int err)
+struct rivulet_job_queue {
+	atomic_int refs;
+	struct rivulet_device *dev;	/* referenced */
+	uint32_t handle;
+};
+
+static int queue_create(struct rivulet_device *dev, int32_t priority, uint32_t *handle)
 {
-	if (index < count && jobs[index].error < 0)
-		err = -jobs[index].error;
-	return rvl_lib_fail(err, "%s: job %u of %u refused: %s", dev->path, index, count,
-			strerror(err));
+	struct drm_rivulet_queue_create c = { .priority = priority };
+
+	if (drmIoctl(dev->fd, DRM_IOCTL_RIVULET_QUEUE_CREATE, &c))
+		return rvl_lib_fail(errno, "%s: no queue of priority %d: %s", dev->path, priority,
+				    strerror(errno));
+	*handle = c.queue;
+	return 0;
 }
 
-int rivulet_device_submit_with(struct rivulet_device *dev, struct drm_rivulet_job *jobs, uint32_t count,
-			       const struct rivulet_submit_options *opts, uint32_t *queued)
+int rivulet_job_queue_new(struct rivulet_device *dev, int32_t priority, struct rivulet_job_queue **out)
+{
+	struct rivulet_job_queue *q = calloc(1, sizeof(*q));
+	int r;
+
+	if (!q)
+		return rvl_lib_fail(ENOMEM, "out of memory");
+	r = queue_create(dev, priority, &q->handle);
+	if (r) {
+		free(q);
+		return r;
+	}
+	atomic_init(&q->refs, 1);
+	q->dev = rivulet_device_ref(dev);
+	*out = q;
+	return 0;
+}
+
+struct rivulet_job_queue *rivulet_job_queue_ref(struct rivulet_job_queue *queue)
+{
+	if (queue)
+		atomic_fetch_add(&queue->refs, 1);
+	return queue;
+}
+
+struct rivulet_job_queue *rivulet_job_queue_unref(struct rivulet_job_queue *queue)
+{
+	struct drm_rivulet_queue_destroy d = { 0 };
+
+	if (!queue || atomic_fetch_sub(&queue->refs, 1) != 1)
+		return NULL;
+	d.queue = queue->handle;
+	drmIoctl(queue->dev->fd, DRM_IOCTL_RIVULET_QUEUE_DESTROY, &d);
+	rivulet_device_unref(queue->dev);
+	free(queue);
+	return NULL;
+}
+
+/* The queue of submits that name none. It is created by the first of them. */
+static int default_queue(struct rivulet_device *dev, uint32_t *handle)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&dev->lock);
+	if (!dev->queue)
+		r = queue_create(dev, DRM_RIVULET_PRIORITY_NORMAL, &dev->queue);
+	*handle = dev->queue;
+	pthread_mutex_unlock(&dev->lock);
+	return r;
+}
+
+static int submit_failed(const struct rivulet_device *dev, uint32_t count, uint32_t refused, int err)
+{
+	if (refused < count)
+		return rvl_lib_fail(err, "%s: job %u of %u refused: %s", dev->path, refused, count,
+				    strerror(err));
+	return rvl_lib_fail(err, "%s: submit of %u jobs: %s", dev->path, count, strerror(err));
+}
+
+int rivulet_device_submit_with(struct rivulet_device *dev, const struct drm_rivulet_job *jobs,
+			       uint32_t count, const struct rivulet_submit_options *opts,
+			       uint32_t *refused)
 {
 	struct rivulet_submit_options o;
-	struct drm_rivulet_submit s = { .jobs = (uintptr_t)jobs, .count = count,
+	struct drm_rivulet_submit s = { .jobs = (uintptr_t)jobs, .count = count, .refused = count,
 					.stride = sizeof(*jobs), .fence_fd = -1 };
 	int r = RVL_READ(&o, opts, rivulet_submit_options, fence_fd);
 
+	if (refused)
+		*refused = count;
 	if (r)
 		return r;
-	s.priority = o.priority;
-	s.flags = o.fence_fd ? DRM_RIVULET_SUBMIT_FENCE_FD : 0;
 	if (o.fence_fd)
 		*o.fence_fd = -1;
 	if (!count || count > DRM_RIVULET_MAX_JOBS)
 		return rvl_lib_fail(EINVAL, "a submit has 1 to %u jobs, not %u", DRM_RIVULET_MAX_JOBS,
-				count);
-	if (drmIoctl(dev->fd, DRM_IOCTL_RIVULET_SUBMIT, &s))
-		r = refused(dev, jobs, count, s.queued, errno);
-	else if (o.fence_fd)
+				    count);
+	s.flags = o.fence_fd ? DRM_RIVULET_SUBMIT_FENCE_FD : 0;
+	s.queue = o.queue ? o.queue->handle : 0;
+	r = o.queue ? 0 : default_queue(dev, &s.queue);
+	if (r)
+		return r;
+	if (drmIoctl(dev->fd, DRM_IOCTL_RIVULET_SUBMIT, &s)) {
+		if (refused)
+			*refused = s.refused;
+		return submit_failed(dev, count, s.refused, errno);
+	}
+	if (o.fence_fd)
 		*o.fence_fd = s.fence_fd;
-	if (queued)
-		*queued = s.queued;
-	return r;
+	return 0;
 }
 
-int rivulet_device_submit(struct rivulet_device *dev, struct drm_rivulet_job *jobs, uint32_t count,
-			  uint32_t *queued)
+int rivulet_device_submit(struct rivulet_device *dev, const struct drm_rivulet_job *jobs,
+			  uint32_t count, uint32_t *refused)
 {
-	return rivulet_device_submit_with(dev, jobs, count, NULL, queued);
+	return rivulet_device_submit_with(dev, jobs, count, NULL, refused);
 }
 
 int rivulet_check_program(const struct rivulet_device *dev, const void *data, size_t size)
@@ -148,7 +221,7 @@ int rivulet_check_program(const struct rivulet_device *dev, const void *data, si
 	return r ? rvl_lib_fail(-r, "%s", err) : 0;
 }
 
-/* The buffer behind a slot of the house's convention, or NULL. */
+/* The buffer that a slot number of the compiler's convention (enum rivulet_slot) names, or NULL. */
 static struct rivulet_buffer *slot_buffer(uint32_t slot, struct rivulet_buffer *program,
 					  struct rivulet_buffer *arena,
 					  struct rivulet_buffer *const *io, uint32_t io_count,

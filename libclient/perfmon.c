@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Performance monitors: what the device counted of the jobs attached to one. */
+/* Performance monitors: sums of what the device counted of chosen jobs of this device object. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,12 +30,12 @@ static const struct {
 	[DRM_RIVULET_PERF_MACS] = { "macs", "MACs" },
 	[DRM_RIVULET_PERF_ENERGY] = { "energy", "pJ" },
 };
-_Static_assert(sizeof(counters) / sizeof(counters[0]) == DRM_RIVULET_PERF_COUNT,
+_Static_assert(sizeof(counters) / sizeof(counters[0]) == RIVULET_PERF_VALUES,
 	       "every counter has a name");
 
 const char *rivulet_perfmon_counter(uint32_t counter, const char **unit)
 {
-	if (counter >= DRM_RIVULET_PERF_COUNT)
+	if (counter >= RIVULET_PERF_VALUES)
 		return NULL;
 	if (unit)
 		*unit = counters[counter].unit;
@@ -44,7 +44,7 @@ const char *rivulet_perfmon_counter(uint32_t counter, const char **unit)
 
 int rivulet_perfmon_new(struct rivulet_device *dev, struct rivulet_perfmon **out)
 {
-	struct drm_rivulet_perfmon p = { 0 };
+	struct drm_rivulet_perfmon_create p = { 0 };
 	struct rivulet_perfmon *m = calloc(1, sizeof(*m));
 	int r;
 
@@ -57,7 +57,7 @@ int rivulet_perfmon_new(struct rivulet_device *dev, struct rivulet_perfmon **out
 	}
 	atomic_init(&m->refs, 1);
 	m->dev = rivulet_device_ref(dev);
-	m->id = p.id;
+	m->id = p.perfmon;
 	*out = m;
 	return 0;
 }
@@ -71,11 +71,11 @@ struct rivulet_perfmon *rivulet_perfmon_ref(struct rivulet_perfmon *mon)
 
 struct rivulet_perfmon *rivulet_perfmon_unref(struct rivulet_perfmon *mon)
 {
-	struct drm_rivulet_perfmon p = { 0 };
+	struct drm_rivulet_perfmon_destroy p = { 0 };
 
 	if (!mon || atomic_fetch_sub(&mon->refs, 1) != 1)
 		return NULL;
-	p.id = mon->id;
+	p.perfmon = mon->id;
 	drmIoctl(mon->dev->fd, DRM_IOCTL_RIVULET_PERFMON_DESTROY, &p);
 	rivulet_device_unref(mon->dev);
 	free(mon);
@@ -90,13 +90,13 @@ uint32_t rivulet_perfmon_id(const struct rivulet_perfmon *mon)
 int rivulet_perfmon_read(struct rivulet_perfmon *mon, bool reset, uint64_t *values, uint32_t count)
 {
 	struct drm_rivulet_perfmon_read p = {
-		.id = mon->id,
+		.perfmon = mon->id,
 		.flags = reset ? DRM_RIVULET_PERFMON_RESET : 0,
 		.values = (uintptr_t)values,
 		.count = count,
 	};
 
-	/* A driver that has fewer leaves the rest. */
+	/* An older driver knows fewer values and leaves the others untouched. */
 	memset(values, 0, count * sizeof(*values));
 	if (drmIoctl(mon->dev->fd, DRM_IOCTL_RIVULET_PERFMON_READ, &p))
 		return rvl_lib_fail(errno, "%s: cannot read performance monitor %u: %s",

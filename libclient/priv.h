@@ -23,8 +23,10 @@ struct rivulet_device {
 	int fd;
 	char path[64];
 	struct drm_rivulet_device info;
-	pthread_mutex_t lock;		/* the list below, and closing of handles against importing them */
+	/* Guards what follows, and the closing of handles against their import. */
+	pthread_mutex_t lock;
 	struct rivulet_buffer *buffers;
+	uint32_t queue;			/* for submits without one; 0: not created yet */
 };
 
 /** struct rivulet_buffer - one GEM handle; a device has at most one for a handle */

@@ -37,6 +37,7 @@ extern "C" {
 
 /* Structs of the kernel's interface: a program that uses them includes rivulet_accel.h. */
 struct drm_rivulet_client;
+struct drm_rivulet_clock;
 struct drm_rivulet_counters;
 struct drm_rivulet_device;
 struct drm_rivulet_job;
@@ -47,6 +48,7 @@ struct drm_rivulet_variant;
 struct rivulet_device;
 struct rivulet_buffer;
 struct rivulet_fence;
+struct rivulet_job_queue;
 struct rivulet_perfmon;
 struct rivulet_client;
 struct rivulet_model;
@@ -78,14 +80,14 @@ struct rivulet_device *rivulet_device_unref(struct rivulet_device *dev);
 int rivulet_device_fd(const struct rivulet_device *dev);
 /** rivulet_device_path() - the node's path, or "fd:N" */
 const char *rivulet_device_path(const struct rivulet_device *dev);
-/** rivulet_device_info() - geometry and levels as read at open; current_level may be stale */
+/** rivulet_device_info() - geometry and levels, which never change */
 const struct drm_rivulet_device *rivulet_device_info(const struct rivulet_device *dev);
-/** rivulet_device_query() - geometry read again, with the level in force */
-int rivulet_device_query(struct rivulet_device *dev, struct drm_rivulet_device *out);
-/** rivulet_device_counters() - totals since power on, in the order of RIVULET_COUNTERS */
+/** rivulet_device_clock() - the V/F level in force */
+int rivulet_device_clock(struct rivulet_device *dev, struct drm_rivulet_clock *out);
+/** rivulet_device_counters() - totals of all clients since power on; -EACCES without CAP_PERFMON */
 int rivulet_device_counters(struct rivulet_device *dev, struct drm_rivulet_counters *out);
-/** rivulet_device_standing() - what the driver thinks of this device object as a client: its hangs, and if it is banned */
-int rivulet_device_standing(struct rivulet_device *dev, struct drm_rivulet_client *out);
+/** rivulet_device_client() - this device object as a client of the driver: hangs, ban, device time, energy, memory */
+int rivulet_device_client(struct rivulet_device *dev, struct drm_rivulet_client *out);
 
 /* ---- buffers ---- */
 
@@ -115,17 +117,27 @@ int rivulet_buffer_export(struct rivulet_buffer *buf, bool writable, int *dmabuf
  */
 int rivulet_buffer_map(struct rivulet_buffer *buf, void **ptr);
 /**
- * rivulet_buffer_begin() - the CPU's turn at a buffer: wait for who uses it, then see what was written
+ * rivulet_buffer_wait() - wait until the CPU may access a buffer
  * @access: DRM_RIVULET_ACCESS_READ waits for jobs and other drivers that write the buffer, DRM_RIVULET_ACCESS_WRITE
  * also for those that read it, or both
- * @ranges: @count of them, ascending, without overlap, up to DRM_RIVULET_MAX_RANGES; count 0: the whole buffer
  * @deadline: CLOCK_MONOTONIC ns; 0 polls, INT64_MAX waits
- * -ETIME: still in use at @deadline; -EACCES: to write a read-only buffer. Where the device does not see the CPU's
- * caches, only these bytes are made so. A wait that a signal interrupts goes on.
+ * -ETIME: still in use at @deadline. A wait that a signal interrupts is continued.
  */
+int rivulet_buffer_wait(struct rivulet_buffer *buf, uint32_t access, int64_t deadline);
+/**
+ * rivulet_buffer_sync() - make parts of a buffer visible to the CPU or to the device; never waits
+ * @op: enum drm_rivulet_sync_op
+ * @access: what the CPU will do, or has done; as above
+ * @ranges: @count of them, ascending, without overlap, up to DRM_RIVULET_MAX_RANGES; count 0: the whole buffer
+ * Needed for imported buffers, and where rivulet_buffer_flags() has DRM_RIVULET_BO_CACHED. -EACCES: WRITE to a
+ * read-only buffer.
+ */
+int rivulet_buffer_sync(struct rivulet_buffer *buf, uint32_t op, uint32_t access,
+			const struct drm_rivulet_range *ranges, uint32_t count);
+/** rivulet_buffer_begin() - before a CPU access: rivulet_buffer_wait(), then rivulet_buffer_sync() for the CPU */
 int rivulet_buffer_begin(struct rivulet_buffer *buf, uint32_t access,
 			 const struct drm_rivulet_range *ranges, uint32_t count, int64_t deadline);
-/** rivulet_buffer_end() - the turn is over: what the CPU wrote there is the device's to see; never waits */
+/** rivulet_buffer_end() - after a CPU access: rivulet_buffer_sync() for the device */
 int rivulet_buffer_end(struct rivulet_buffer *buf, uint32_t access,
 		       const struct drm_rivulet_range *ranges, uint32_t count);
 struct rivulet_buffer *rivulet_buffer_ref(struct rivulet_buffer *buf);
@@ -159,24 +171,37 @@ int rivulet_fence_fd(struct rivulet_fence *fence, int *sync_file);
 int rivulet_fence_status(int sync_file);
 
 /**
- * rivulet_device_submit() - queue jobs, see struct drm_rivulet_submit
- * @queued: jobs queued; on error the index of the one refused. May be NULL. jobs[i].error is filled in.
+ * rivulet_job_queue_new() - a queue, whose jobs run in the order of submission
+ * @priority: DRM_RIVULET_PRIORITY_*. -EACCES: HIGH without CAP_SYS_NICE; -EBUSY: this device object has
+ * DRM_RIVULET_MAX_QUEUES of them.
  */
-int rivulet_device_submit(struct rivulet_device *dev, struct drm_rivulet_job *jobs, uint32_t count,
-			  uint32_t *queued);
+int rivulet_job_queue_new(struct rivulet_device *dev, int32_t priority, struct rivulet_job_queue **out);
+struct rivulet_job_queue *rivulet_job_queue_ref(struct rivulet_job_queue *queue);
+/** rivulet_job_queue_unref() - the last one destroys the queue; its jobs that have not started end with -ESRCH */
+struct rivulet_job_queue *rivulet_job_queue_unref(struct rivulet_job_queue *queue);
+
+/**
+ * rivulet_device_submit() - queue all jobs, or on any error none; see struct drm_rivulet_submit
+ * @refused: on error the index of the job at fault, or @count if it is none in particular. May be NULL.
+ * The jobs go to a queue of the device object's own, of normal priority.
+ */
+int rivulet_device_submit(struct rivulet_device *dev, const struct drm_rivulet_job *jobs, uint32_t count,
+			  uint32_t *refused);
 /** struct rivulet_submit_options - how jobs are queued; all zero is the default */
 struct rivulet_submit_options {
 	size_t size;	/* sizeof(struct rivulet_submit_options), set by the caller */
-	int32_t priority;	/* DRM_RIVULET_PRIORITY_*; HIGH needs CAP_SYS_NICE, else -EACCES */
-	int *fence_fd;		/* not NULL: gets a sync_file of the last job, as of rivulet_fence_fd() */
+	struct rivulet_job_queue *queue;	/* NULL: that of rivulet_device_submit() */
+	int *fence_fd;	/* not NULL: gets a sync_file of the last job, as of rivulet_fence_fd() */
 };
 /**
  * rivulet_device_submit_with() - the same with options; NULL are the defaults
- * Without an error *@fence_fd is the caller's to close; with one it is -1, and jobs before the one refused run.
+ * Without an error the caller closes *@fence_fd; with one it is -1.
  */
-int rivulet_device_submit_with(struct rivulet_device *dev, struct drm_rivulet_job *jobs, uint32_t count,
-			       const struct rivulet_submit_options *opts, uint32_t *queued);
+int rivulet_device_submit_with(struct rivulet_device *dev, const struct drm_rivulet_job *jobs, uint32_t count,
+			       const struct rivulet_submit_options *opts, uint32_t *refused);
 
+/** RIVULET_PERF_VALUES - values of a performance monitor that this library knows */
+#define RIVULET_PERF_VALUES	(DRM_RIVULET_PERF_ENERGY + 1)
 /**
  * rivulet_perfmon_new() - a set of counters, all zero; put its id into the perfmon field of jobs to be counted
  * -EBUSY: this device object has DRM_RIVULET_MAX_PERFMONS of them.
@@ -189,7 +214,7 @@ uint32_t rivulet_perfmon_id(const struct rivulet_perfmon *mon);
 /**
  * rivulet_perfmon_read() - sums over its jobs that have ended, in the order of enum drm_rivulet_perf
  * @reset: count from zero again after this; no job is lost or counted twice
- * @count: of @values, DRM_RIVULET_PERF_COUNT for all; what the driver does not have is 0. A job is in the sums
+ * @count: of @values, RIVULET_PERF_VALUES for all; what the driver does not have is 0. A job is in the sums
  * before its fence tells.
  */
 int rivulet_perfmon_read(struct rivulet_perfmon *mon, bool reset, uint64_t *values, uint32_t count);

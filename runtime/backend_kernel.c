@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Back end: the kernel driver by the client library. A job's end is a sync_file in the runtime's epoll,
- * so no thread waits for the device. The kernel runs the jobs of one file in order.
+ * Back end: the kernel driver, through the client library. The end of a job is a sync_file in the
+ * runtime's epoll set, so that no thread waits for the device. All jobs go to one queue of the
+ * driver, which runs them in order.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,6 +12,10 @@
 #include "internal.h"
 #include "rivulet.h"
 #include "rivulet_accel.h"
+
+/* The runtime reads reports as the device specification defines them. */
+_Static_assert(sizeof(struct rivulet_status) == sizeof(struct drm_rivulet_report),
+	       "a report is a status");
 
 static int kernel_alloc(struct rivulet_runtime *rt, uint64_t size, struct rvl_rt_mem *out,
 			struct rivulet_runtime_error *err)
@@ -45,7 +50,7 @@ static uint32_t fill_regions(const struct rvl_rt_npu_job *job, struct drm_rivule
 	return n;
 }
 
-/* From here to the epoll the job is in flight: an error waits for its end before it is told. */
+/* The job is in flight: on an error this waits for its end before it returns. */
 static int watch_job(struct rivulet_runtime *rt, struct rvl_rt_task *t,
 		     struct rivulet_runtime_error *err)
 {
@@ -72,7 +77,7 @@ static int kernel_submit(struct rivulet_runtime *rt, const struct rvl_rt_npu_job
 	struct drm_rivulet_job j = { .regions = (uintptr_t)region, .variants = (uintptr_t)variant,
 		.out_syncs = (uintptr_t)&out, .out_sync_count = 1,
 		.min_level = job->min_level, .report_slot = RIVULET_SLOT_REPORT,
-		.report_offset = job->report_offset, .deadline = job->deadline,
+		.report_offset = job->report_offset, .deadline_ns = job->deadline,
 		.perfmon = rt->mon ? rivulet_perfmon_id(rt->mon) : 0 };
 	int r = t->fence ? 0 : rivulet_fence_new(rt->dev, &t->fence);
 
@@ -120,21 +125,25 @@ static const struct rvl_rt_backend kernel_backend = {
 	.destroy = kernel_destroy,
 };
 
-/* The device's answer as a board, which is what compiler and planner take. */
+/* The device's properties as a board, which compiler and planner take. */
 static void board_of(const struct drm_rivulet_device *d, struct rivulet_board *b)
 {
 	*b = (struct rivulet_board) { .tm = d->tm, .tn = d->tn, .dn = d->dn,
 		.inp_bytes = d->inp_bytes, .wgt_bytes = d->wgt_bytes, .acc_bytes = d->acc_bytes,
 		.port_bytes = d->port_bytes, .mem_latency = d->mem_latency,
 		.queue_depth = d->queue_depth, .modes = d->modes, .cycle_cap = d->cycle_cap,
-		.pace_real = d->flags & 1, .levels = d->level_count };
+		.pace_real = d->flags & DRM_RIVULET_DEVICE_PACED, .levels = d->level_count };
 	memcpy(b->name, d->name, sizeof(b->name));
 	for (uint32_t i = 0; i < b->levels; i++)
 		b->level[i] = (struct rivulet_board_level) { .hz = d->level[i].hz,
 			.microvolt = d->level[i].microvolt, .fj_per_mac = d->level[i].fj_per_mac,
 			.fj_per_byte = d->level[i].fj_per_byte,
 			.static_uw = d->level[i].static_uw };
-	memcpy(b->stream, d->stream, sizeof(b->stream));
+	b->sc_lanes = d->sc_lanes;
+	b->sc_blocks = d->sc_blocks;
+	_Static_assert(sizeof(d->circuit) == sizeof(b->stream) - 2 * sizeof(b->stream[0]),
+		       "a board has the same circuits, in the same order");
+	memcpy(&b->stream[2], d->circuit, sizeof(d->circuit));
 	b->fj_per_mac = d->level[b->levels - 1].fj_per_mac;
 	b->fj_per_byte = d->level[b->levels - 1].fj_per_byte;
 	b->static_uw = d->level[b->levels - 1].static_uw;

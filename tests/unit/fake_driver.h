@@ -40,11 +40,16 @@ static struct {
 	int export_error, map_error;	/* errno, or 0 */
 	int memory;			/* what every export gives, duplicated; or -1 */
 	struct drm_rivulet_submit submit;	/* last one */
-	struct drm_rivulet_bo_access access;	/* last one, and its ranges */
+	struct drm_rivulet_bo_wait wait;	/* last one */
+	struct drm_rivulet_bo_sync sync;	/* last one, and its ranges */
 	struct drm_rivulet_range range[4];
 	uint32_t create_flags;
 	uint64_t size[16];		/* of the buffers created, by handle */
 	uint32_t monitors, monitor_reads, resets;
+	uint32_t queues;		/* created so far; bit n of @open_queues: queue n */
+	uint32_t open_queues;
+	int32_t priority;		/* of the last queue created */
+	bool no_privilege;		/* refuses QUERY_COUNTERS */
 } fake;
 
 static void *field(UMockdevIoctlData *d)
@@ -52,22 +57,31 @@ static void *field(UMockdevIoctlData *d)
 	return d->data;
 }
 
-static void do_query(UMockdevIoctlData *d)
+static int do_query(UMockdevIoctlData *d)
 {
 	struct drm_rivulet_query q = *(struct drm_rivulet_query *)field(d);
 	struct drm_rivulet_device dev = { .dev_version = RIVULET_DEV_VERSION, .tm = 16, .tn = 16,
 		.dn = 4, .level_count = 2, .level = { { .hz = 100 }, { .hz = 200 } },
-		.name = "fake", .current_level = 1 };
-	struct drm_rivulet_counters c = { .value = { 11, 22 }, .epoch = 3 };
-	struct drm_rivulet_client client = { DRM_RIVULET_CLIENT_BANNED, 4 };
-	const void *from = q.type == DRM_RIVULET_QUERY_DEVICE ? (void *)&dev :
-			   q.type == DRM_RIVULET_QUERY_CLIENT ? (void *)&client : (void *)&c;
-	size_t size = q.type == DRM_RIVULET_QUERY_DEVICE ? sizeof(dev) :
-		      q.type == DRM_RIVULET_QUERY_CLIENT ? sizeof(client) : sizeof(c);
+		.name = "fake" };
+	struct drm_rivulet_clock clock = { .level = 1, .hz = 200 };
+	struct drm_rivulet_counters c = { .jobs = 11, .faults = 22, .resets = 3 };
+	struct drm_rivulet_client client = { .flags = DRM_RIVULET_CLIENT_BANNED, .hangs = 4,
+					     .energy_pj = 5 };
+	const struct { const void *from; size_t size; } answer[] = {
+		[DRM_RIVULET_QUERY_DEVICE] = { &dev, sizeof(dev) },
+		[DRM_RIVULET_QUERY_CLOCK] = { &clock, sizeof(clock) },
+		[DRM_RIVULET_QUERY_CLIENT] = { &client, sizeof(client) },
+		[DRM_RIVULET_QUERY_COUNTERS] = { &c, sizeof(c) },
+	};
+	const void *from = answer[q.type].from;
+	size_t size = answer[q.type].size;
 	g_autoptr(UMockdevIoctlData) p = umockdev_ioctl_data_resolve(d,
 		offsetof(struct drm_rivulet_query, pointer), q.size < size ? q.size : size, NULL);
 
+	if (fake.no_privilege && q.type == DRM_RIVULET_QUERY_COUNTERS)
+		return EACCES;
 	mock_reply(p, from, q.size < size ? q.size : size);
+	return 0;
 }
 
 static int do_create(UMockdevIoctlData *d)
@@ -124,48 +138,75 @@ static int do_submit(UMockdevIoctlData *d)
 	fake.job = job;
 	if (r)
 		memcpy(fake.region, field(r), job.region_count * sizeof(fake.region[0]));
+	s.refused = s.count;
+	if (s.queue > 31 || !(fake.open_queues >> s.queue & 1))
+		return ENOENT;
 	if (fake.refuse_job < s.count) {
-		struct drm_rivulet_job bad;
-
-		memcpy(&bad, (char *)field(j) + fake.refuse_job * s.stride, sizeof(bad));
-		bad.error = -ENOSPC;
-		umockdev_ioctl_data_update(j, fake.refuse_job * s.stride, (guint8 *)&bad, sizeof(bad));
-		s.queued = fake.refuse_job;
+		s.refused = fake.refuse_job;
 		mock_reply(d, &s, sizeof(s));
-		return EINVAL;
+		return ENOSPC;
 	}
-	s.queued = s.count;
 	if (s.flags & DRM_RIVULET_SUBMIT_FENCE_FD)
 		s.fence_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	mock_reply(d, &s, sizeof(s));
 	return 0;
 }
 
-/* Another's job uses every buffer until INT64_MAX. */
-static int do_access(UMockdevIoctlData *d)
+static int do_queue(UMockdevIoctlData *d, gulong request)
 {
-	struct drm_rivulet_bo_access a = *(struct drm_rivulet_bo_access *)field(d);
-	g_autoptr(UMockdevIoctlData) r = a.count ? umockdev_ioctl_data_resolve(d,
-		offsetof(struct drm_rivulet_bo_access, ranges), a.count * sizeof(fake.range[0]), NULL) : NULL;
+	struct drm_rivulet_queue_create c;
+	uint32_t bit;
 
-	fake.access = a;
+	if (request == DRM_IOCTL_RIVULET_QUEUE_DESTROY) {
+		bit = 1u << ((struct drm_rivulet_queue_destroy *)field(d))->queue;
+		if (!(fake.open_queues & bit))
+			return ENOENT;
+		fake.open_queues &= ~bit;
+		return 0;
+	}
+	c = *(struct drm_rivulet_queue_create *)field(d);
+	if (c.priority > DRM_RIVULET_PRIORITY_NORMAL)
+		return EACCES;
+	fake.priority = c.priority;
+	c.queue = ++fake.queues;
+	fake.open_queues |= 1u << c.queue;
+	mock_reply(d, &c, sizeof(c));
+	return 0;
+}
+
+/* Another client's job uses every buffer until INT64_MAX. */
+static int do_wait(UMockdevIoctlData *d)
+{
+	fake.wait = *(struct drm_rivulet_bo_wait *)field(d);
+	return fake.wait.timeout_ns == INT64_MAX ? 0 : ETIME;
+}
+
+static int do_sync(UMockdevIoctlData *d)
+{
+	struct drm_rivulet_bo_sync a = *(struct drm_rivulet_bo_sync *)field(d);
+	g_autoptr(UMockdevIoctlData) r = a.count ? umockdev_ioctl_data_resolve(d,
+		offsetof(struct drm_rivulet_bo_sync, ranges), a.count * sizeof(fake.range[0]), NULL) : NULL;
+
+	fake.sync = a;
 	if (r)
 		memcpy(fake.range, field(r), a.count * sizeof(fake.range[0]));
-	return a.flags & DRM_RIVULET_ACCESS_END || a.timeout == INT64_MAX ? 0 : ETIME;
+	return 0;
 }
 
 /* Two monitors at most; they count in tens, and one counter less than the library knows. */
 static int do_monitor(UMockdevIoctlData *d, gulong request)
 {
-	struct drm_rivulet_perfmon p = *(struct drm_rivulet_perfmon *)field(d);
+	struct drm_rivulet_perfmon_create p;
 
 	if (request == DRM_IOCTL_RIVULET_PERFMON_DESTROY) {
 		fake.monitors--;
-		return p.id == 41 + fake.monitors ? 0 : ENOENT;
+		return ((struct drm_rivulet_perfmon_destroy *)field(d))->perfmon == 41 + fake.monitors ?
+		       0 : ENOENT;
 	}
 	if (fake.monitors == 2)
 		return EBUSY;
-	p.id = 41 + fake.monitors++;
+	p = *(struct drm_rivulet_perfmon_create *)field(d);
+	p.perfmon = 41 + fake.monitors++;
 	mock_reply(d, &p, sizeof(p));
 	return 0;
 }
@@ -173,19 +214,19 @@ static int do_monitor(UMockdevIoctlData *d, gulong request)
 static int do_monitor_read(UMockdevIoctlData *d)
 {
 	struct drm_rivulet_perfmon_read p = *(struct drm_rivulet_perfmon_read *)field(d);
-	uint64_t value[DRM_RIVULET_PERF_COUNT - 1];
+	uint64_t value[RIVULET_PERF_VALUES - 1];
 	size_t room = p.count * sizeof(value[0]), size = room < sizeof(value) ? room : sizeof(value);
 	g_autoptr(UMockdevIoctlData) v = umockdev_ioctl_data_resolve(d,
 		offsetof(struct drm_rivulet_perfmon_read, values), size, NULL);
 
-	if (p.id != 41)
+	if (p.perfmon != 41)
 		return ENOENT;
-	for (int i = 0; i < DRM_RIVULET_PERF_COUNT - 1; i++)
+	for (int i = 0; i < RIVULET_PERF_VALUES - 1; i++)
 		value[i] = 10 * i + 7;
 	mock_reply(v, value, size);
 	fake.monitor_reads++;
 	fake.resets += p.flags == DRM_RIVULET_PERFMON_RESET;
-	p.count = DRM_RIVULET_PERF_COUNT - 1;
+	p.count = RIVULET_PERF_VALUES - 1;
 	mock_reply(d, &p, sizeof(p));
 	return 0;
 }
@@ -242,11 +283,14 @@ static int answer_ioctl(UMockdevIoctlData *d, gulong request)
 {
 	switch (request) {
 	case DRM_IOCTL_VERSION: return mock_version(d, fake.driver, fake.major);
-	case DRM_IOCTL_RIVULET_QUERY: do_query(d); return 0;
+	case DRM_IOCTL_RIVULET_QUERY: return do_query(d);
 	case DRM_IOCTL_RIVULET_BO_CREATE: return do_create(d);
 	case DRM_IOCTL_RIVULET_BO_INFO: return do_info(d);
 	case DRM_IOCTL_RIVULET_SUBMIT: return do_submit(d);
-	case DRM_IOCTL_RIVULET_BO_ACCESS: return do_access(d);
+	case DRM_IOCTL_RIVULET_BO_WAIT: return do_wait(d);
+	case DRM_IOCTL_RIVULET_BO_SYNC: return do_sync(d);
+	case DRM_IOCTL_RIVULET_QUEUE_CREATE:
+	case DRM_IOCTL_RIVULET_QUEUE_DESTROY: return do_queue(d, request);
 	case DRM_IOCTL_RIVULET_PERFMON_CREATE:
 	case DRM_IOCTL_RIVULET_PERFMON_DESTROY: return do_monitor(d, request);
 	case DRM_IOCTL_RIVULET_PERFMON_READ: return do_monitor_read(d);
@@ -280,7 +324,7 @@ static void driver_setup(void)
 	g_autoptr(GError) e = NULL;
 
 	fake.driver = "rivulet";
-	fake.major = 1;
+	fake.major = 2;
 	fake.refuse_job = UINT32_MAX;
 	fake.memory = -1;
 	fake.bed = umockdev_testbed_new();

@@ -13,7 +13,7 @@
 static UMockdevTestbed *bed;
 static UMockdevIoctlBase *ioctls;
 static const char *driver_name = "rivulet";
-static int driver_major = 1;
+static int driver_major = 2;
 static int not_yet;	/* calls that the driver refuses, as one that is just being bound */
 static bool refuse_query;
 
@@ -293,7 +293,7 @@ START_TEST(not_ours)
 	if (_i == 1)
 		driver_name = "intel_vpu";
 	if (_i == 2)
-		driver_major = 2;
+		driver_major = 1;
 	if (_i == 3)
 		refuse_query = true;
 	rig_start_on("", NULL);

@@ -12,14 +12,19 @@
 START_TEST(opens)
 {
 	struct drm_rivulet_counters c;
-	struct drm_rivulet_device q;
+	struct drm_rivulet_clock clock;
 	struct rivulet_device *dev, *other;
 
 	ck_assert_msg(!rivulet_device_open(NULL, &dev), "%s", rivulet_last_error());
 	ck_assert_str_eq(rivulet_device_path(dev), NODE);
 	ck_assert_str_eq(rivulet_device_info(dev)->name, "fake");
-	ck_assert(!rivulet_device_query(dev, &q) && q.current_level == 1 && q.level[1].hz == 200);
-	ck_assert(!rivulet_device_counters(dev, &c) && c.value[1] == 22 && c.epoch == 3);
+	ck_assert_uint_eq(rivulet_device_info(dev)->level[1].hz, 200);
+	ck_assert(!rivulet_device_clock(dev, &clock) && clock.level == 1 && clock.hz == 200);
+	ck_assert(!rivulet_device_counters(dev, &c) && c.faults == 22 && c.resets == 3);
+	fake.no_privilege = true;
+	ck_assert_int_eq(rivulet_device_counters(dev, &c), -EACCES);
+	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "CAP_PERFMON"));
+	fake.no_privilege = false;
 	/* A duplicate is beyond umockdev; the VM's tests open one. */
 	ck_assert_int_eq(rivulet_device_open_fd(-1, &other), -EBADF);
 	ck_assert_int_eq(rivulet_device_open_fd(0, &other), -ENODEV);
@@ -42,10 +47,18 @@ START_TEST(strangers)
 	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "intel_vpu"));
 	ck_assert_int_eq(rivulet_device_open(NULL, &dev), -ENODEV);
 	fake.driver = "rivulet";
-	fake.major = 2;
-	ck_assert_int_eq(rivulet_device_open(NODE, &dev), -EPROTO);
-	ck_assert_int_eq(rivulet_device_open(NULL, &dev), -EPROTO);
-	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "2.0"));
+	/* A module of another major version, older or newer, is refused before any other call. */
+	for (int major = 1; major <= 3; major += 2) {
+		char want[32];
+
+		fake.major = major;
+		ck_assert_int_eq(rivulet_device_open(NODE, &dev), -EPROTO);
+		ck_assert_int_eq(rivulet_device_open(NULL, &dev), -EPROTO);
+		snprintf(want, sizeof(want), "interface %d.0", major);
+		ck_assert_ptr_nonnull(strstr(rivulet_last_error(), want));
+		ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "needs 2.x"));
+	}
+	ck_assert_uint_eq(fake.queues, 0);
 }
 END_TEST
 
@@ -88,18 +101,18 @@ START_TEST(jobs)
 	struct rivulet_device *dev = device();
 	struct drm_rivulet_job job[2] = { { .region_count = 0 }, { .region_count = 0 } };
 	struct rivulet_fence *f;
-	uint32_t queued;
+	uint32_t refused;
 
 	ck_assert(!rivulet_fence_new(dev, &f));
 	ck_assert_uint_eq(rivulet_fence_handle(f), 70);
 	ck_assert_int_eq(rivulet_fence_wait(f, 0), -ETIME);
 	ck_assert_int_eq(rivulet_fence_wait(f, INT64_MAX), 0);
 	ck_assert_int_lt(rivulet_fence_status(0), 0);
-	ck_assert_int_eq(rivulet_device_submit(dev, job, 2, &queued), 0);
-	ck_assert_uint_eq(queued, 2);
+	ck_assert_int_eq(rivulet_device_submit(dev, job, 2, &refused), 0);
+	ck_assert_uint_eq(refused, 2);
 	fake.refuse_job = 1;
-	ck_assert_int_eq(rivulet_device_submit(dev, job, 2, &queued), -ENOSPC);
-	ck_assert_uint_eq(queued, 1);
+	ck_assert_int_eq(rivulet_device_submit(dev, job, 2, &refused), -ENOSPC);
+	ck_assert_uint_eq(refused, 1);
 	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "job 1 of 2"));
 	ck_assert_int_eq(rivulet_device_submit(dev, job, 0, NULL), -EINVAL);
 	ck_assert_int_eq(rivulet_device_submit(dev, job, 65, NULL), -EINVAL);
@@ -200,15 +213,24 @@ START_TEST(turns)
 	ck_assert_uint_eq(fake.create_flags, DRM_RIVULET_BO_CACHED);
 	ck_assert_uint_eq(rivulet_buffer_flags(cached), 0);
 	ck_assert(!rivulet_buffer_begin(cached, DRM_RIVULET_ACCESS_READ, two, 2, INT64_MAX));
-	ck_assert_uint_eq(fake.access.handle, rivulet_buffer_handle(cached));
-	ck_assert_uint_eq(fake.access.flags, DRM_RIVULET_ACCESS_READ);
+	ck_assert_uint_eq(fake.wait.handle, rivulet_buffer_handle(cached));
+	ck_assert_uint_eq(fake.wait.flags, DRM_RIVULET_ACCESS_READ);
+	ck_assert_uint_eq(fake.sync.handle, rivulet_buffer_handle(cached));
+	ck_assert_uint_eq(fake.sync.flags, DRM_RIVULET_ACCESS_READ);
+	ck_assert_uint_eq(fake.sync.op, DRM_RIVULET_SYNC_FOR_CPU);
 	ck_assert(!memcmp(fake.range, two, sizeof(two)));
 	ck_assert(!rivulet_buffer_end(cached, DRM_RIVULET_ACCESS_WRITE, two, 1));
-	ck_assert_uint_eq(fake.access.flags, DRM_RIVULET_ACCESS_WRITE | DRM_RIVULET_ACCESS_END);
-	ck_assert_uint_eq(fake.access.count, 1);
+	ck_assert_uint_eq(fake.sync.flags, DRM_RIVULET_ACCESS_WRITE);
+	ck_assert_uint_eq(fake.sync.op, DRM_RIVULET_SYNC_FOR_DEVICE);
+	ck_assert_uint_eq(fake.sync.count, 1);
+	ck_assert(!rivulet_buffer_sync(cached, DRM_RIVULET_SYNC_FOR_CPU, DRM_RIVULET_ACCESS_READ, NULL, 0));
+	ck_assert_uint_eq(fake.sync.count, 0);
+	fake.sync.handle = 0;	/* is not reached when the wait fails */
 	ck_assert_int_eq(rivulet_buffer_begin(cached, DRM_RIVULET_ACCESS_WRITE, NULL, 0, 123), -ETIME);
-	ck_assert_int_eq(fake.access.timeout, 123);
-	ck_assert_uint_eq(fake.access.count, 0);
+	ck_assert_int_eq(fake.wait.timeout_ns, 123);
+	ck_assert_uint_eq(fake.sync.handle, 0);
+	ck_assert_int_eq(rivulet_buffer_wait(cached, DRM_RIVULET_ACCESS_READ, 7), -ETIME);
+	ck_assert_int_eq(fake.wait.timeout_ns, 7);
 	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "still in use"));
 	rivulet_buffer_unref(wc);
 	rivulet_buffer_unref(cached);
@@ -220,23 +242,23 @@ START_TEST(monitors)
 {
 	struct rivulet_device *dev = device();
 	struct rivulet_perfmon *m, *n, *none;
-	uint64_t v[DRM_RIVULET_PERF_COUNT] = { 0 };
+	uint64_t v[RIVULET_PERF_VALUES] = { 0 };
 	const char *unit;
 
 	ck_assert(!rivulet_perfmon_new(dev, &m) && !rivulet_perfmon_new(dev, &n));
 	ck_assert_int_eq(rivulet_perfmon_new(dev, &none), -EBUSY);
 	ck_assert_uint_eq(rivulet_perfmon_id(m), 41);
-	v[DRM_RIVULET_PERF_COUNT - 1] = 99;
-	ck_assert(!rivulet_perfmon_read(m, false, v, DRM_RIVULET_PERF_COUNT));
+	v[RIVULET_PERF_VALUES - 1] = 99;
+	ck_assert(!rivulet_perfmon_read(m, false, v, RIVULET_PERF_VALUES));
 	ck_assert_uint_eq(v[DRM_RIVULET_PERF_CYCLES], 10 * DRM_RIVULET_PERF_CYCLES + 7);
-	ck_assert_uint_eq(v[DRM_RIVULET_PERF_COUNT - 1], 0);
+	ck_assert_uint_eq(v[RIVULET_PERF_VALUES - 1], 0);
 	ck_assert(!rivulet_perfmon_read(m, true, v, 1));
 	ck_assert_uint_eq(fake.monitor_reads, 2);
 	ck_assert_uint_eq(fake.resets, 1);
 	ck_assert_int_eq(rivulet_perfmon_read(n, false, v, 1), -ENOENT);
 	ck_assert_str_eq(rivulet_perfmon_counter(DRM_RIVULET_PERF_ENERGY, &unit), "energy");
 	ck_assert_str_eq(unit, "pJ");
-	ck_assert_ptr_null(rivulet_perfmon_counter(DRM_RIVULET_PERF_COUNT, &unit));
+	ck_assert_ptr_null(rivulet_perfmon_counter(RIVULET_PERF_VALUES, &unit));
 	ck_assert_ptr_eq(rivulet_perfmon_ref(n), n);
 	rivulet_perfmon_unref(n);
 	ck_assert_uint_eq(fake.monitors, 2);
@@ -252,15 +274,23 @@ START_TEST(submit_options)
 	struct drm_rivulet_job jobs[3] = { { .min_level = 1, .perfmon = 9 } };
 	struct drm_rivulet_client state;
 	int fd = 77;
-	struct rivulet_submit_options o = { .size = sizeof(o),
-					    .priority = DRM_RIVULET_PRIORITY_LOW };
-	uint32_t queued = 0;
+	struct rivulet_submit_options o = { .size = sizeof(o) };
+	uint32_t refused = 0;
 
-	ck_assert(!rivulet_device_submit_with(dev, jobs, 3, &o, &queued));
-	ck_assert_uint_eq(queued, 3);
-	ck_assert_int_eq(fake.submit.priority, -1);
+	ck_assert_int_eq(rivulet_job_queue_new(dev, DRM_RIVULET_PRIORITY_HIGH, &o.queue), -EACCES);
+	ck_assert(!rivulet_job_queue_new(dev, DRM_RIVULET_PRIORITY_LOW, &o.queue));
+	ck_assert_int_eq(fake.priority, -1);
+	ck_assert(!rivulet_device_submit_with(dev, jobs, 3, &o, &refused));
+	ck_assert_uint_eq(refused, 3);
+	ck_assert_uint_eq(fake.submit.queue, 1);
 	ck_assert_uint_eq(fake.submit.flags, 0);
 	ck_assert_uint_eq(fake.job.perfmon, 9);
+	/* Submits without a queue share one of the device object's own. */
+	for (int i = 0; i < 2; i++) {
+		ck_assert(!rivulet_device_submit(dev, jobs, 1, NULL));
+		ck_assert_uint_eq(fake.submit.queue, 2);
+		ck_assert_int_eq(fake.priority, DRM_RIVULET_PRIORITY_NORMAL);
+	}
 	o.fence_fd = &fd;
 	ck_assert(!rivulet_device_submit_with(dev, jobs, 1, &o, NULL));
 	ck_assert_uint_eq(fake.submit.flags, DRM_RIVULET_SUBMIT_FENCE_FD);
@@ -268,10 +298,16 @@ START_TEST(submit_options)
 	close(fd);
 	fake.refuse_job = 1;
 	fd = 77;
-	ck_assert_int_eq(rivulet_device_submit_with(dev, jobs, 3, &o, &queued), -ENOSPC);
-	ck_assert_uint_eq(queued, 1);
+	ck_assert_int_eq(rivulet_device_submit_with(dev, jobs, 3, &o, &refused), -ENOSPC);
+	ck_assert_uint_eq(refused, 1);
 	ck_assert_int_eq(fd, -1);
-	ck_assert(!rivulet_device_standing(dev, &state));
+	ck_assert_ptr_eq(rivulet_job_queue_ref(o.queue), o.queue);
+	rivulet_job_queue_unref(o.queue);
+	ck_assert_uint_eq(fake.open_queues, 1 << 1 | 1 << 2);
+	ck_assert_ptr_null(rivulet_job_queue_unref(o.queue));
+	ck_assert_uint_eq(fake.open_queues, 1 << 2);
+	ck_assert(!rivulet_device_client(dev, &state));
+	ck_assert_uint_eq(state.energy_pj, 5);
 	ck_assert_uint_eq(state.flags, DRM_RIVULET_CLIENT_BANNED);
 	ck_assert_uint_eq(state.hangs, 4);
 	rivulet_device_unref(dev);

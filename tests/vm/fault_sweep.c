@@ -88,11 +88,11 @@ static void with_own_readonly(struct stage *s)
 
 static void with_perfmon(struct stage *s)
 {
-	struct drm_rivulet_perfmon m = {};
+	struct drm_rivulet_perfmon_create m = {};
 
 	with_node(s);
 	OK(!ioctl(s->fd, DRM_IOCTL_RIVULET_PERFMON_CREATE, &m));
-	s->perfmon = m.id;
+	s->perfmon = m.perfmon;
 }
 
 static void with_job(struct stage *s)
@@ -118,7 +118,7 @@ static void with_job(struct stage *s)
 	s->sync = vm_sync_new(s->fd);
 	vm_job_out(&s->job, s->sync, 0);
 	vm_job_out(&s->job, vm_sync_new(s->fd), 8);
-	s->job.job.deadline = 1;
+	s->job.job.deadline_ns = 1;
 	s->job.job.perfmon = s->perfmon;
 }
 
@@ -178,15 +178,46 @@ static int call_info(struct stage *s)
 	return ioctl(s->fd, DRM_IOCTL_RIVULET_BO_INFO, &i);
 }
 
-static int call_access(struct stage *s)
+static int call_wait(struct stage *s)
+{
+	struct drm_rivulet_bo_wait w = { .handle = s->handle, .flags = DRM_RIVULET_ACCESS_WRITE };
+
+	return ioctl(s->fd, DRM_IOCTL_RIVULET_BO_WAIT, &w);
+}
+
+static int call_sync(struct stage *s)
 {
 	struct drm_rivulet_range r = { 4096, 64 };
-	struct drm_rivulet_bo_access a = {
+	struct drm_rivulet_bo_sync a = {
 		.handle = s->handle, .flags = DRM_RIVULET_ACCESS_WRITE, .ranges = (uintptr_t)&r,
 		.count = 1,
 	};
 
-	return ioctl(s->fd, DRM_IOCTL_RIVULET_BO_ACCESS, &a);
+	return ioctl(s->fd, DRM_IOCTL_RIVULET_BO_SYNC, &a);
+}
+
+static int call_queue(struct stage *s)
+{
+	struct drm_rivulet_queue_create c = {};
+
+	return ioctl(s->fd, DRM_IOCTL_RIVULET_QUEUE_CREATE, &c);
+}
+
+static int call_queue_destroy(struct stage *s)
+{
+	struct drm_rivulet_queue_destroy d = { .queue = VM_QUEUE };
+
+	return ioctl(s->fd, DRM_IOCTL_RIVULET_QUEUE_DESTROY, &d);
+}
+
+static int call_query_client(struct stage *s)
+{
+	struct drm_rivulet_client c;
+	struct drm_rivulet_query q = {
+		.type = DRM_RIVULET_QUERY_CLIENT, .size = sizeof(c), .pointer = (uintptr_t)&c,
+	};
+
+	return ioctl(s->fd, DRM_IOCTL_RIVULET_QUERY, &q);
 }
 
 static int call_export(struct stage *s)
@@ -224,16 +255,16 @@ static int call_query_counters(struct stage *s)
 
 static int call_perfmon(struct stage *s)
 {
-	struct drm_rivulet_perfmon m = {};
+	struct drm_rivulet_perfmon_create m = {};
 
 	return ioctl(s->fd, DRM_IOCTL_RIVULET_PERFMON_CREATE, &m);
 }
 
 static int call_perfmon_read(struct stage *s)
 {
-	uint64_t values[DRM_RIVULET_PERF_COUNT];
+	uint64_t values[VM_PERF_VALUES];
 	struct drm_rivulet_perfmon_read r = {
-		.id = s->perfmon, .values = (uintptr_t)values, .count = DRM_RIVULET_PERF_COUNT,
+		.perfmon = s->perfmon, .values = (uintptr_t)values, .count = VM_PERF_VALUES,
 	};
 
 	return ioctl(s->fd, DRM_IOCTL_RIVULET_PERFMON_READ, &r);
@@ -241,19 +272,17 @@ static int call_perfmon_read(struct stage *s)
 
 static int call_perfmon_destroy(struct stage *s)
 {
-	struct drm_rivulet_perfmon m = { .id = s->perfmon };
+	struct drm_rivulet_perfmon_destroy m = { .perfmon = s->perfmon };
 
 	return ioctl(s->fd, DRM_IOCTL_RIVULET_PERFMON_DESTROY, &m);
 }
 
-/* A call that fails before it looks at the job leaves its error as it was. */
 static int call_submit(struct stage *s)
 {
 	struct drm_rivulet_submit a = {
-		.jobs = (uintptr_t)&s->job.job, .count = 1, .stride = sizeof(s->job.job),
+		.jobs = (uintptr_t)&s->job.job, .count = 1, .stride = sizeof(s->job.job), .queue = VM_QUEUE,
 	};
 
-	s->job.job.error = 1;
 	return ioctl(s->fd, DRM_IOCTL_RIVULET_SUBMIT, &a);
 }
 
@@ -261,7 +290,6 @@ static int call_submit(struct stage *s)
 static void after_submit(struct stage *s, bool ok)
 {
 	if (!ok) {
-		OK(s->job.job.error == 1 || s->job.job.error == -ENOMEM);
 		FAILS(vm_sync_wait(s->fd, s->sync, 0, 0), EINVAL);
 		EQ(s->to.map[0] | s->to.map[8191], 0);
 		OK(!call_submit(s));
@@ -405,7 +433,10 @@ static const struct scenario scenarios[] = {
 	{ "bo_create_large", with_node, call_create_large, NULL, ENOSPC },
 	{ "bo_map", with_buffer, call_map, NULL, 0 },
 	{ "bo_info", with_buffer, call_info, NULL, 0 },
-	{ "bo_access", with_buffer, call_access, NULL, 0 },
+	{ "bo_wait", with_buffer, call_wait, NULL, 0 },
+	{ "bo_sync", with_buffer, call_sync, NULL, 0 },
+	{ "queue_create", with_node, call_queue, NULL, 0 },
+	{ "queue_destroy", with_node, call_queue_destroy, NULL, 0 },
 	{ "mmap", with_buffer, call_mmap, NULL, 0 },
 	{ "export", with_buffer, call_export, NULL, 0 },
 	{ "export_readonly", with_buffer, call_export_readonly, NULL, 0 },
@@ -414,6 +445,7 @@ static const struct scenario scenarios[] = {
 	{ "import_own", with_own, call_import, NULL, 0 },
 	{ "import_own_readonly", with_own_readonly, call_import, NULL, 0 },
 	{ "query", with_node, call_query, NULL, 0 },
+	{ "query_client", with_node, call_query_client, NULL, 0 },
 	{ "query_counters", with_node, call_query_counters, NULL, 0 },
 	{ "perfmon_create", with_node, call_perfmon, NULL, 0 },
 	{ "perfmon_read", with_perfmon, call_perfmon_read, NULL, 0 },

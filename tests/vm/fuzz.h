@@ -13,6 +13,7 @@
 #define FUZZ_HANDLES	8	/* buffers of a file; the first holds the programs */
 #define FUZZ_SYNCS	8	/* syncobjs of a file */
 #define FUZZ_PERFMONS	4	/* performance monitors of a file */
+#define FUZZ_QUEUES	4	/* queues of a file */
 #define FUZZ_BUFS	8	/* dma-buf descriptors */
 #define FUZZ_SHARED	4	/* of these, how many every worker has from the start */
 #define FUZZ_FENCES	6	/* sync_file descriptors */
@@ -70,6 +71,7 @@ struct fuzz_pool {
 	_Atomic uint32_t size[FUZZ_FILES][FUZZ_HANDLES];
 	_Atomic uint32_t sync[FUZZ_FILES][FUZZ_SYNCS];
 	_Atomic uint32_t perfmon[FUZZ_FILES][FUZZ_PERFMONS];
+	_Atomic uint32_t queue[FUZZ_FILES][FUZZ_QUEUES];
 	_Atomic int buf[FUZZ_BUFS];
 	_Atomic int fence[FUZZ_FENCES];
 	_Atomic int timeline[FUZZ_TIMELINES];
@@ -122,8 +124,12 @@ struct fuzz_call {
 		struct drm_rivulet_bo_create bo_create;
 		struct drm_rivulet_bo_map bo_map;
 		struct drm_rivulet_bo_info bo_info;
-		struct drm_rivulet_bo_access bo_access;
-		struct drm_rivulet_perfmon perfmon;
+		struct drm_rivulet_bo_wait bo_wait;
+		struct drm_rivulet_bo_sync bo_sync;
+		struct drm_rivulet_queue_create queue_create;
+		struct drm_rivulet_queue_destroy queue_destroy;
+		struct drm_rivulet_perfmon_create perfmon_create;
+		struct drm_rivulet_perfmon_destroy perfmon_destroy;
 		struct drm_rivulet_perfmon_read perfmon_read;
 		struct drm_rivulet_submit submit;
 		struct drm_gem_close gem_close;

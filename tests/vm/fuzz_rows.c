@@ -83,7 +83,7 @@ static void make_query(struct fuzz_call *c)
 {
 	struct drm_rivulet_query *q = &c->arg->query;
 
-	q->type = fuzz_below(c->t, 3);
+	q->type = fuzz_below(c->t, 4);
 	q->size = fuzz_percent(c->t, 80) ? sizeof(struct drm_rivulet_device) : fuzz_below(c->t, 1024);
 	q->pointer = fuzz_percent(c->t, 90) ? (uintptr_t)c->t->arrays->jobs : 0;
 	fuzz_chunk(c, q, sizeof(*q), 2);
@@ -130,33 +130,71 @@ static void make_ranges(struct fuzz_call *c, struct drm_rivulet_range *r, uint32
 	fuzz_chunk(c, r, n * sizeof(*r), 0);
 }
 
-/* The wait, if any, is short: what mutation makes long ends by a signal. */
-static void make_access(struct fuzz_call *c)
+/* The wait is short: one that mutation makes long ends by a signal. */
+static void make_wait(struct fuzz_call *c)
 {
-	struct drm_rivulet_bo_access *a = &c->arg->bo_access;
-	struct drm_rivulet_range *r = (struct drm_rivulet_range *)c->t->arrays->jobs;
-	uint32_t size = c->t->pool->size[c->file][c->slot % FUZZ_HANDLES];
+	struct drm_rivulet_bo_wait *w = &c->arg->bo_wait;
 	struct timespec now;
 
+	w->handle = *handle(c);
+	w->flags = 1 + fuzz_below(c->t, 3);
+	if (fuzz_percent(c->t, 60)) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		w->timeout_ns = now.tv_sec * 1000000000ll + now.tv_nsec +
+				fuzz_below(c->t, 3) * 1000000ll;
+	}
+	fuzz_chunk(c, w, sizeof(*w), 0);
+}
+
+static void make_sync(struct fuzz_call *c)
+{
+	struct drm_rivulet_bo_sync *a = &c->arg->bo_sync;
+	struct drm_rivulet_range *r = (struct drm_rivulet_range *)c->t->arrays->jobs;
+	uint32_t size = c->t->pool->size[c->file][c->slot % FUZZ_HANDLES];
+
 	a->handle = *handle(c);
-	a->flags = 1 + fuzz_below(c->t, 7);
+	a->flags = 1 + fuzz_below(c->t, 3);
+	a->op = fuzz_below(c->t, 2);
 	if (size >= 4096 && fuzz_percent(c->t, 70)) {
 		a->count = 1 + fuzz_below(c->t, 5);
 		a->ranges = (uintptr_t)r;
 		make_ranges(c, r, a->count, size);
 	}
-	if (!(a->flags & DRM_RIVULET_ACCESS_END) && fuzz_percent(c->t, 60)) {
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		a->timeout = now.tv_sec * 1000000000ll + now.tv_nsec + fuzz_below(c->t, 3) * 1000000ll;
-	}
-	fuzz_chunk(c, a, sizeof(*a), 2);
+	fuzz_chunk(c, a, sizeof(*a), 4);
 }
 
-/* More ranges than were made are what an earlier call left there. */
-static void fix_access(struct fuzz_call *c)
+/* Without ranges, a count that mutation made points nowhere. */
+static void fix_sync(struct fuzz_call *c)
 {
-	if (!c->arg->bo_access.ranges)
+	if (!c->arg->bo_sync.ranges)
 		c->wild = true;
+}
+
+static _Atomic uint32_t *queue(struct fuzz_call *c)
+{
+	return &c->t->pool->queue[c->file][c->slot % FUZZ_QUEUES];
+}
+
+static void make_queue(struct fuzz_call *c)
+{
+	c->arg->queue_create.priority = (int32_t)fuzz_below(c->t, 3) - 1;
+	fuzz_chunk(c, c->arg, sizeof(c->arg->queue_create), 0);
+}
+
+static void done_queue(struct fuzz_call *c)
+{
+	struct drm_rivulet_queue_destroy old = {
+		.queue = atomic_exchange(queue(c), c->arg->queue_create.queue),
+	};
+
+	if (old.queue)
+		ioctl(c->fd, DRM_IOCTL_RIVULET_QUEUE_DESTROY, &old);
+}
+
+static void make_queue_destroy(struct fuzz_call *c)
+{
+	c->arg->queue_destroy.queue = *queue(c);
+	fuzz_chunk(c, c->arg, sizeof(c->arg->queue_destroy), 0);
 }
 
 static _Atomic uint32_t *perfmon(struct fuzz_call *c)
@@ -166,28 +204,30 @@ static _Atomic uint32_t *perfmon(struct fuzz_call *c)
 
 static void make_perfmon(struct fuzz_call *c)
 {
-	fuzz_chunk(c, c->arg, sizeof(c->arg->perfmon), 0);
+	fuzz_chunk(c, c->arg, sizeof(c->arg->perfmon_create), 0);
 }
 
 static void done_perfmon(struct fuzz_call *c)
 {
-	struct drm_rivulet_perfmon old = { .id = atomic_exchange(perfmon(c), c->arg->perfmon.id) };
+	struct drm_rivulet_perfmon_destroy old = {
+		.perfmon = atomic_exchange(perfmon(c), c->arg->perfmon_create.perfmon),
+	};
 
-	if (old.id)
+	if (old.perfmon)
 		ioctl(c->fd, DRM_IOCTL_RIVULET_PERFMON_DESTROY, &old);
 }
 
 static void make_perfmon_destroy(struct fuzz_call *c)
 {
-	c->arg->perfmon.id = *perfmon(c);
-	fuzz_chunk(c, c->arg, sizeof(c->arg->perfmon), 0);
+	c->arg->perfmon_destroy.perfmon = *perfmon(c);
+	fuzz_chunk(c, c->arg, sizeof(c->arg->perfmon_destroy), 0);
 }
 
 static void make_perfmon_read(struct fuzz_call *c)
 {
 	struct drm_rivulet_perfmon_read *r = &c->arg->perfmon_read;
 
-	r->id = *perfmon(c);
+	r->perfmon = *perfmon(c);
 	r->flags = fuzz_below(c->t, 2);
 	r->count = fuzz_below(c->t, 16);
 	r->values = (uintptr_t)c->t->arrays->jobs;
@@ -463,10 +503,16 @@ static int open_file(struct fuzz_thread *t, uint32_t file)
 	}
 	load_programs(p, fd, p->handle[file][0]);
 	for (uint32_t i = 0; i < FUZZ_PERFMONS; i++) {
-		struct drm_rivulet_perfmon m = {};
+		struct drm_rivulet_perfmon_create m = {};
 
 		ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_CREATE, &m);
-		p->perfmon[file][i] = m.id;
+		p->perfmon[file][i] = m.perfmon;
+	}
+	for (uint32_t i = 0; i < FUZZ_QUEUES; i++) {
+		struct drm_rivulet_queue_create q = { .priority = (int32_t)(i % 3) - 1 };
+
+		ioctl(fd, DRM_IOCTL_RIVULET_QUEUE_CREATE, &q);
+		p->queue[file][i] = q.queue;
 	}
 	for (uint32_t i = 0; i < FUZZ_SYNCS; i++) {
 		struct drm_syncobj_create s = { .flags = i & 1 };
@@ -674,8 +720,14 @@ const struct fuzz_row fuzz_rows[] = {
 	{ "bo_map", DEV(BO_MAP), FUZZ_FILE, 30, 20, make_handle, NULL, NULL, NULL, E(EINVAL, ENOENT) },
 	{ "bo_info", DEV(BO_INFO), FUZZ_FILE, 40, 20, make_handle, NULL, NULL, NULL,
 	  E(EINVAL, ENOENT) },
-	{ "bo_access", DEV(BO_ACCESS), FUZZ_FILE, 60, 20, make_access, fix_access, NULL, NULL,
-	  E(EINVAL, ENOENT, EACCES, ETIME) },
+	{ "bo_wait", DEV(BO_WAIT), FUZZ_FILE, 40, 20, make_wait, NULL, NULL, NULL,
+	  E(EINVAL, ENOENT, ETIME) },
+	{ "bo_sync", DEV(BO_SYNC), FUZZ_FILE, 40, 20, make_sync, fix_sync, NULL, NULL,
+	  E(EINVAL, ENOENT, EACCES) },
+	{ "queue_create", DEV(QUEUE_CREATE), FUZZ_FILE, 20, 10, make_queue, NULL, done_queue, NULL,
+	  E(EINVAL, EBUSY) },
+	{ "queue_destroy", DEV(QUEUE_DESTROY), FUZZ_FILE, 5, 10, make_queue_destroy, NULL, NULL, NULL,
+	  E(EINVAL, ENOENT) },
 	{ "perfmon_create", DEV(PERFMON_CREATE), FUZZ_FILE, 20, 10, make_perfmon, NULL, done_perfmon,
 	  NULL, E(EINVAL, EBUSY) },
 	{ "perfmon_destroy", DEV(PERFMON_DESTROY), FUZZ_FILE, 5, 10, make_perfmon_destroy, NULL, NULL,

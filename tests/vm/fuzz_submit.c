@@ -71,6 +71,8 @@ static void make_regions(struct fuzz_call *c, struct drm_rivulet_job *j, uint32_
 		uint32_t index = i ? 1 + fuzz_below(c->t, FUZZ_HANDLES - 1) : 0;
 
 		r[i] = make_region(c, i, index, i >= 2 ? DRM_RIVULET_REGION_WRITE : 0);
+		if (fuzz_percent(c->t, 15))
+			r[i].flags |= DRM_RIVULET_REGION_NO_IMPLICIT_SYNC;
 		/* From some page on, where there is more than one. */
 		if (i && r[i].size > 4096 && fuzz_percent(c->t, 30)) {
 			r[i].offset = 4096 * fuzz_below(c->t, (uint32_t)(r[i].size / 4096));
@@ -139,7 +141,7 @@ static void make_job(struct fuzz_call *c, struct drm_rivulet_job *j, uint32_t se
 	}
 	if (fuzz_percent(c->t, 20))
 		j->perfmon = c->t->pool->perfmon[c->file][fuzz_below(c->t, FUZZ_PERFMONS)];
-	j->deadline = fuzz_percent(c->t, 20) ? (int64_t)fuzz_random(c->t) >> 1 : 0;
+	j->deadline_ns = fuzz_percent(c->t, 20) ? (int64_t)fuzz_random(c->t) >> 1 : 0;
 	fuzz_chunk(c, j, sizeof(*j), 0xf);
 }
 
@@ -174,7 +176,7 @@ void fuzz_make_submit(struct fuzz_call *c)
 	memset(a->jobs, 0, (size_t)s->count * stride);
 	for (uint32_t i = 0; i < s->count; i++)
 		make_job(c, (void *)(a->jobs + (size_t)i * stride), i % 4);
-	s->priority = fuzz_percent(c->t, 30) ? (int32_t)fuzz_below(c->t, 3) - 1 : 0;
+	s->queue = c->t->pool->queue[c->file][fuzz_below(c->t, FUZZ_QUEUES)];
 	s->jobs = (uintptr_t)a->jobs;
 	if (s->count == 1 && fuzz_percent(c->t, 3))
 		s->jobs = into_mapping(c, a->jobs, stride);

@@ -55,12 +55,22 @@ const char *vm_node(void)
 
 bool vm_may_sleep;
 
+/** vm_queue_new() - the handle of a new queue */
+uint32_t vm_queue_new(int fd, int32_t priority)
+{
+	struct drm_rivulet_queue_create c = { .priority = priority };
+
+	OK(!ioctl(fd, DRM_IOCTL_RIVULET_QUEUE_CREATE, &c));
+	return c.queue;
+}
+
 int vm_open(void)
 {
 	const char *node = vm_node();
 	int fd = node ? open(node, O_RDWR | O_CLOEXEC) : -1, control;
 
 	OK(fd >= 0);
+	EQ(vm_queue_new(fd, DRM_RIVULET_PRIORITY_NORMAL), VM_QUEUE);
 	/* A new binding allows sleep, from which the device wakes by a reset that nobody counts on. */
 	control = vm_may_sleep ? -1 : open(vm_sysfs("power/control"), O_WRONLY | O_CLOEXEC);
 	if (control >= 0) {
@@ -88,6 +98,15 @@ void vm_info(int fd, struct drm_rivulet_device *info)
 	query(fd, DRM_RIVULET_QUERY_DEVICE, info, sizeof(*info));
 }
 
+/** vm_level() - the V/F level in force */
+uint32_t vm_level(int fd)
+{
+	struct drm_rivulet_clock clock;
+
+	query(fd, DRM_RIVULET_QUERY_CLOCK, &clock, sizeof(clock));
+	return clock.level;
+}
+
 void vm_counters(int fd, struct drm_rivulet_counters *c)
 {
 	query(fd, DRM_RIVULET_QUERY_COUNTERS, c, sizeof(*c));
@@ -98,7 +117,7 @@ uint64_t vm_epoch(int fd)
 	struct drm_rivulet_counters n;
 
 	vm_counters(fd, &n);
-	return n.epoch;
+	return n.resets;
 }
 
 /** vm_counters_after() - counters once they tell of @jobs, or after VM_WAIT_MS: they follow a job's end */
@@ -106,7 +125,7 @@ void vm_counters_after(int fd, struct drm_rivulet_counters *c, uint64_t jobs)
 {
 	for (int i = 0; i < VM_WAIT_MS / 10; i++) {
 		vm_counters(fd, c);
-		if (c->value[0] >= jobs)
+		if (c->jobs >= jobs)
 			return;
 		usleep(10000);
 	}
@@ -281,16 +300,10 @@ void vm_job_out(struct vm_job *j, uint32_t sync, uint64_t point)
 int vm_submit(int fd, struct vm_job *j)
 {
 	struct drm_rivulet_submit s = {
-		.jobs = (uintptr_t)&j->job, .count = 1, .stride = sizeof(j->job),
+		.jobs = (uintptr_t)&j->job, .count = 1, .stride = sizeof(j->job), .queue = VM_QUEUE,
 	};
-	int ret;
 
-	j->job.error = 1;
-	ret = ioctl(fd, DRM_IOCTL_RIVULET_SUBMIT, &s);
-	/* The job's own error tells the same as the call. */
-	EQ(j->job.error, ret ? -errno : 0);
-	EQ(s.queued, ret ? 0 : 1);
-	return ret;
+	return ioctl(fd, DRM_IOCTL_RIVULET_SUBMIT, &s);
 }
 
 /** vm_copy_job() - copy @bytes (a multiple of tn) from slot 1 to slot 2 */
@@ -887,13 +900,9 @@ void vm_pin_level(int fd, uint32_t level)
 	vm_info(fd, &info);
 	set_limit("max_freq", info.level[level].hz);
 	set_limit("min_freq", info.level[level].hz);
-	for (int i = 0; i < VM_WAIT_MS / 10; i++) {
-		vm_info(fd, &info);
-		if (info.current_level == level)
-			return;
+	for (int i = 0; i < VM_WAIT_MS / 10 && vm_level(fd) != level; i++)
 		usleep(10000);
-	}
-	vm_fail(__FILE__, __LINE__, "level is %u, not %u", info.current_level, level);
+	EQ(vm_level(fd), level);
 }
 
 void vm_unpin_level(int fd)

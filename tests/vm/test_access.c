@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The CPU's turn at buffers: kinds of mapping, begin and end of access, other exporters' memory, accounts. */
+/* CPU access to buffers: kinds of mapping, wait, sync, other exporters' memory, accounts. */
 #include "vm.h"
 
 #include <linux/dma-buf.h>
@@ -19,46 +19,53 @@ static struct vm_buf buf_with(int fd, uint64_t size, uint32_t flags)
 	return b;
 }
 
-static int access_range(const struct vm_buf *b, uint32_t flags, uint64_t offset, uint64_t size)
+static int sync_range(const struct vm_buf *b, uint32_t op, uint32_t flags, uint64_t offset,
+		      uint64_t size)
 {
 	struct drm_rivulet_range r = { offset, size };
-	struct drm_rivulet_bo_access a = {
-		.handle = b->handle, .flags = flags, .count = 1, .ranges = (uintptr_t)&r,
-		.timeout = INT64_MAX,
+	struct drm_rivulet_bo_sync s = {
+		.handle = b->handle, .op = op, .flags = flags, .count = 1, .ranges = (uintptr_t)&r,
 	};
 
-	return vm_ioctl(b->fd, DRM_IOCTL_RIVULET_BO_ACCESS, &a);
+	return vm_ioctl(b->fd, DRM_IOCTL_RIVULET_BO_SYNC, &s);
 }
 
-static int access_all(int fd, uint32_t handle, uint32_t flags, int64_t timeout)
+static int sync_all(int fd, uint32_t handle, uint32_t op, uint32_t flags)
 {
-	struct drm_rivulet_bo_access a = { .handle = handle, .flags = flags, .timeout = timeout };
+	struct drm_rivulet_bo_sync s = { .handle = handle, .op = op, .flags = flags };
 
-	return vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_ACCESS, &a);
+	return vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_SYNC, &s);
 }
 
-#define READ_BEGIN	DRM_RIVULET_ACCESS_READ
-#define READ_END	(DRM_RIVULET_ACCESS_READ | DRM_RIVULET_ACCESS_END)
-#define WRITE_BEGIN	DRM_RIVULET_ACCESS_WRITE
-#define WRITE_END	(DRM_RIVULET_ACCESS_WRITE | DRM_RIVULET_ACCESS_END)
+static int wait_for(int fd, uint32_t handle, uint32_t flags, int64_t timeout)
+{
+	struct drm_rivulet_bo_wait w = { .handle = handle, .flags = flags, .timeout_ns = timeout };
 
-/* The device copies between buffers of any kind; the CPU keeps to begin and end where it must. */
+	return vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_WAIT, &w);
+}
+
+#define READ		DRM_RIVULET_ACCESS_READ
+#define WRITE		DRM_RIVULET_ACCESS_WRITE
+#define FOR_CPU		DRM_RIVULET_SYNC_FOR_CPU
+#define FOR_DEVICE	DRM_RIVULET_SYNC_FOR_DEVICE
+
+/* The device copies between buffers of any kind. The CPU syncs what it accesses. */
 static void copy_between(uint32_t from_flags, uint32_t to_flags)
 {
 	struct vm_client c = vm_client();
 	struct vm_buf from = buf_with(c.fd, 65536, from_flags), to = buf_with(c.fd, 65536, to_flags);
 	struct vm_job j;
 
-	OK(!access_range(&from, WRITE_BEGIN, 4096, 32768));
+	OK(!sync_range(&from, FOR_CPU, WRITE, 4096, 32768));
 	vm_noise(from.map + 4096, 32768, from_flags + to_flags);
-	OK(!access_range(&from, WRITE_END, 4096, 32768));
+	OK(!sync_range(&from, FOR_DEVICE, WRITE, 4096, 32768));
 	vm_copy_job(&j, &c.code, &from, &to, 65536);
 	vm_job_out(&j, c.sync, 0);
 	OK(!vm_submit(c.fd, &j));
-	/* Begin waits for the job: no other wait is needed. */
-	OK(!access_range(&to, READ_BEGIN, 0, 65536));
+	OK(!wait_for(c.fd, to.handle, READ, INT64_MAX));
+	OK(!sync_range(&to, FOR_CPU, READ, 0, 65536));
 	OK(!memcmp(to.map, from.map, 65536));
-	OK(!access_range(&to, READ_END, 0, 65536));
+	OK(!sync_range(&to, FOR_DEVICE, READ, 0, 65536));
 }
 
 static void kinds(void)
@@ -127,7 +134,7 @@ static void sync_dmabuf(const struct vm_buf *b, uint64_t what)
 #define STEP	12288
 
 /*
- * What the CPU wrote reaches the device, and what the device wrote the CPU, in the ranges of BO_ACCESS. With
+ * What the CPU wrote reaches the device, and what the device wrote the CPU, in the ranges of BO_SYNC. With
  * swiotlb=force (make check-bounce) the device has copies of its own, so that both reach no further than that.
  */
 static void ranges(void)
@@ -136,7 +143,7 @@ static void ranges(void)
 	struct vm_buf code = buf_with(fd, 4096, DRM_RIVULET_BO_CACHED), from = buf_with(fd, 65536, DRM_RIVULET_BO_CACHED);
 	struct vm_buf to = buf_with(fd, 65536, DRM_RIVULET_BO_CACHED);
 	struct drm_rivulet_range r[5];
-	struct drm_rivulet_bo_access a = { .count = 5, .ranges = (uintptr_t)r, .timeout = INT64_MAX };
+	struct drm_rivulet_bo_sync a = { .count = 5, .ranges = (uintptr_t)r, .op = FOR_DEVICE };
 	struct vm_job j;
 
 	if (bounces())
@@ -144,24 +151,26 @@ static void ranges(void)
 	for (int i = 0; i < 5; i++)
 		r[i] = (struct drm_rivulet_range){ STEP * i + 4096 - PART / 2, PART };
 	memset(to.map, 0xee, 65536);
-	OK(!access_all(fd, to.handle, WRITE_END, 0));
+	OK(!sync_all(fd, to.handle, FOR_DEVICE, WRITE));
 	vm_noise(from.map, 65536, 3);
 	a.handle = from.handle;
-	a.flags = WRITE_END;
-	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_ACCESS, &a));
+	a.flags = WRITE;
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_SYNC, &a));
 	vm_copy_job(&j, &code, &from, &to, 65536);
-	OK(!access_all(fd, code.handle, WRITE_END, 0));
+	OK(!sync_all(fd, code.handle, FOR_DEVICE, WRITE));
 	OK(!vm_submit(fd, &j));
+	OK(!wait_for(fd, to.handle, READ, INT64_MAX));
 	a.handle = to.handle;
-	a.flags = READ_BEGIN;
-	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_ACCESS, &a));
+	a.flags = READ;
+	a.op = FOR_CPU;
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_SYNC, &a));
 	for (int i = 0; i < 5; i++) {
 		OK(!memcmp(to.map + r[i].offset, from.map + r[i].offset, PART));
 		EQ(to.map[r[i].offset - 1] == 0xee || !bounces(), true);
 		EQ(to.map[r[i].offset + PART] == 0xee || !bounces(), true);
 	}
 	/* The rest of what was written is still the CPU's alone: the device had nothing but zeros there. */
-	OK(!access_all(fd, to.handle, READ_BEGIN, INT64_MAX));
+	OK(!sync_all(fd, to.handle, FOR_CPU, READ));
 	for (int at = STEP; bounces() && at < STEP + 4096 - PART / 2; at++)
 		EQ(to.map[at], 0);
 	/* All of it, by the dma-buf's call. */
@@ -177,22 +186,25 @@ static void args(void)
 	struct vm_buf b = vm_buf_new(fd, 65536);
 	struct drm_rivulet_range two[2] = { { 0, 4096 }, { 8192, 1 } };
 	struct drm_rivulet_range many[DRM_RIVULET_MAX_RANGES + 1];
-	struct drm_rivulet_bo_access good = {
-		.handle = b.handle, .flags = READ_BEGIN, .ranges = (uintptr_t)two, .count = 2,
+	struct drm_rivulet_bo_sync good = {
+		.handle = b.handle, .flags = READ, .ranges = (uintptr_t)two, .count = 2,
 	}, a;
 
 #define TRY(error_, ...)                                                                           \
 	do {                                                                                       \
 		a = good;                                                                          \
 		__VA_ARGS__;                                                                       \
-		FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_ACCESS, &a), error_);                      \
+		FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_SYNC, &a), error_);                        \
 	} while (0)
+	FAILS(wait_for(fd, b.handle, 0, 0), EINVAL);
+	FAILS(wait_for(fd, b.handle, READ | 4, 0), EINVAL);
+	FAILS(wait_for(fd, 77, READ, 0), ENOENT);
 	a = good;
-	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_ACCESS, &a));
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_SYNC, &a));
 	TRY(EINVAL, a.flags = 0);
-	TRY(EINVAL, a.flags = DRM_RIVULET_ACCESS_END);
-	TRY(EINVAL, a.flags = READ_BEGIN | 8);
-	TRY(EINVAL, a.pad = 1);
+	TRY(EINVAL, a.flags = READ | 4);
+	TRY(EINVAL, a.op = 2);
+	TRY(EINVAL, a.op = 0xffffffff);
 	TRY(EINVAL, a.count = DRM_RIVULET_MAX_RANGES + 1);
 	TRY(EINVAL, a.count = 0xffffffff);
 	TRY(EFAULT, a.ranges = 8);
@@ -212,7 +224,7 @@ static void args(void)
 	a = good;
 	a.ranges = (uintptr_t)many;
 	a.count = DRM_RIVULET_MAX_RANGES;
-	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_ACCESS, &a));
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_SYNC, &a));
 }
 
 /* Readers and writers are waited for as the access needs it, and no longer than asked. */
@@ -228,18 +240,20 @@ static void waits(void)
 	vm_job_region(&j, 9, &gated, 0, 4096, 0);
 	vm_job_out(&j, c.sync, 0);
 	OK(!vm_submit(c.fd, &j));
-	FAILS(access_all(c.fd, c.to.handle, READ_BEGIN, 0), ETIME);
-	FAILS(access_all(c.fd, c.to.handle, READ_BEGIN, 1), ETIME);
-	FAILS(access_all(c.fd, c.to.handle, READ_BEGIN, -1), ETIME);
-	OK(!access_all(c.fd, c.from.handle, READ_BEGIN, 0));
-	FAILS(access_all(c.fd, c.from.handle, WRITE_BEGIN, 0), ETIME);
-	FAILS(access_all(c.fd, gated.handle, READ_BEGIN, 0), ETIME);
-	/* To end needs no wait. */
-	OK(!access_all(c.fd, c.to.handle, WRITE_END, 0));
+	FAILS(wait_for(c.fd, c.to.handle, READ, 0), ETIME);
+	FAILS(wait_for(c.fd, c.to.handle, READ, 1), ETIME);
+	FAILS(wait_for(c.fd, c.to.handle, READ, -1), ETIME);
+	OK(!wait_for(c.fd, c.from.handle, READ, 0));
+	FAILS(wait_for(c.fd, c.from.handle, WRITE, 0), ETIME);
+	FAILS(wait_for(c.fd, gated.handle, READ, 0), ETIME);
+	/* A sync never waits. */
+	OK(!sync_all(c.fd, c.to.handle, FOR_CPU, READ | WRITE));
+	OK(!sync_all(c.fd, c.to.handle, FOR_DEVICE, WRITE));
 	vm_gate_open(&g);
-	OK(!access_all(c.fd, c.to.handle, READ_BEGIN | WRITE_BEGIN, INT64_MAX));
-	OK(!access_all(c.fd, gated.handle, WRITE_BEGIN, INT64_MAX));
-	OK(!access_all(c.fd, gated.handle, WRITE_END, 0));
+	OK(!wait_for(c.fd, c.to.handle, READ | WRITE, INT64_MAX));
+	OK(!wait_for(c.fd, gated.handle, WRITE, INT64_MAX));
+	OK(!sync_all(c.fd, gated.handle, FOR_CPU, WRITE));
+	OK(!sync_all(c.fd, gated.handle, FOR_DEVICE, WRITE));
 }
 
 static void rights(void)
@@ -250,11 +264,13 @@ static void rights(void)
 
 	OK(!vm_export(a, one.handle, 0, &ro));
 	OK(!vm_import(b, ro, &handle));
-	OK(!access_all(b, handle, READ_BEGIN, 0));
-	FAILS(access_all(b, handle, WRITE_BEGIN, 0), EACCES);
-	FAILS(access_all(b, handle, WRITE_END, 0), EACCES);
-	FAILS(access_all(b, handle, READ_BEGIN | WRITE_BEGIN, 0), EACCES);
-	OK(!access_all(b, handle, READ_END, 0));
+	OK(!sync_all(b, handle, FOR_CPU, READ));
+	FAILS(sync_all(b, handle, FOR_CPU, WRITE), EACCES);
+	FAILS(sync_all(b, handle, FOR_DEVICE, WRITE), EACCES);
+	FAILS(sync_all(b, handle, FOR_CPU, READ | WRITE), EACCES);
+	OK(!sync_all(b, handle, FOR_DEVICE, READ));
+	/* To wait until nobody reads gives away nothing that the reader has not got. */
+	OK(!wait_for(b, handle, WRITE, 0));
 }
 
 /* DMA_BUF_IOCTL_SYNC on what we export waits as our own call does, for readers and writers. */
@@ -292,9 +308,9 @@ static void heap(void)
 	OK(map != MAP_FAILED);
 	OK(!vm_import(c.fd, heap, &b.handle));
 	EQ(vm_buf_flags(c.fd, b.handle), DRM_RIVULET_BO_IMPORTED);
-	OK(!access_all(c.fd, b.handle, WRITE_BEGIN, INT64_MAX));
+	OK(!wait_for(c.fd, b.handle, WRITE, INT64_MAX) && !sync_all(c.fd, b.handle, FOR_CPU, WRITE));
 	vm_noise(map, 65536, 9);
-	OK(!access_all(c.fd, b.handle, WRITE_END, 0));
+	OK(!sync_all(c.fd, b.handle, FOR_DEVICE, WRITE));
 	/* From its first 64 KiB to its last, in one job with two slots of one buffer. */
 	vm_copy_job(&j, &c.code, &c.from, &c.to, 65536);
 	j.region[1] = (struct drm_rivulet_region){ .slot = 1, .handle = b.handle, .size = 65536 };
@@ -352,7 +368,7 @@ static void memory_account(void)
 const struct vm_test vm_access_tests[] = {
 	{ "access_kinds", "the device copies between cached, write-combined and ordinary buffers", kinds },
 	{ "access_wc_export", "a write-combined buffer is one for whoever it is shared with", write_combined_export },
-	{ "access_ranges", "the ranges of BO_ACCESS reach the device and come from it, and with bounced DMA nothing else",
+	{ "access_ranges", "the ranges of BO_SYNC reach the device and come from it, and with bounced DMA nothing else",
 	  ranges },
 	{ "access_args", "ranges ascend, do not overlap, stay inside and are few; flags and padding are checked", args },
 	{ "access_waits", "a read waits for writers, a write for readers too, no longer than asked", waits },

@@ -23,7 +23,6 @@ static void query_device(void)
 	OK(d.inp_bytes && d.wgt_bytes && d.acc_bytes && d.port_bytes && d.queue_depth);
 	OK(d.modes & 1);
 	OK(d.level_count >= 1 && d.level_count <= DRM_RIVULET_MAX_LEVELS);
-	OK(d.current_level < d.level_count);
 	OK(memchr(d.name, 0, sizeof(d.name)) && d.name[0]);
 	for (uint32_t i = 1; i < d.level_count; i++)
 		OK(d.level[i].hz > d.level[i - 1].hz && d.level[i].microvolt);
@@ -40,45 +39,71 @@ static void read_lanes(uint32_t *word)
 	while (fgets(line, sizeof(line), f)) {
 		if (strncmp(line, "sc_", 3))
 			continue;
-		OK(n < DRM_RIVULET_STREAM_WORDS);
+		OK(n < RIVULET_STREAM_WORDS);
 		OK(sscanf(line, "%*s = %u", &word[n++]) == 1);
 	}
 	fclose(f);
-	EQ(n, DRM_RIVULET_STREAM_WORDS);
+	EQ(n, RIVULET_STREAM_WORDS);
 }
 
 static void query_stream(void)
 {
 	struct drm_rivulet_device d;
-	uint32_t want[DRM_RIVULET_STREAM_WORDS];
+	uint32_t want[RIVULET_STREAM_WORDS];
 
 	vm_info(vm_open(), &d);
-	EQ(d.stream[0], vm_reg("STREAM"));
-	if (!d.stream[0])
+	EQ(d.sc_lanes, vm_reg("STREAM"));
+	if (!d.sc_lanes)
 		vm_skip("a board without stochastic lanes");
 	read_lanes(want);
-	for (int i = 0; i < DRM_RIVULET_STREAM_WORDS; i++)
-		EQ(d.stream[i], want[i]);
+	EQ(d.sc_lanes, want[0]);
+	EQ(d.sc_blocks, want[1]);
+	for (int i = 0; i < DRM_RIVULET_MAX_CIRCUITS; i++) {
+		EQ(d.circuit[i].millicycles, want[2 + 2 * i]);
+		EQ(d.circuit[i].fj, want[3 + 2 * i]);
+	}
+}
+
+/* Each query struct may grow: an older caller gets the front of it, a newer one zeros behind it. */
+static void query_grows(int fd, uint32_t type, uint32_t size)
+{
+	uint8_t longer[1024], all[1024];
+	struct drm_rivulet_query q = { .type = type };
+
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q));
+	EQ(q.size, size);
+	memset(longer, 0xee, sizeof(longer));
+	q = (struct drm_rivulet_query){ .type = type, .size = size + 64, .pointer = (uintptr_t)longer };
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q));
+	EQ(q.size, size);
+	for (uint32_t i = size; i < size + 64; i++)
+		EQ(longer[i], 0);
+	EQ(longer[size + 64], 0xee);
+	memset(all, 0xee, sizeof(all));
+	q = (struct drm_rivulet_query){ .type = type, .size = size, .pointer = (uintptr_t)all };
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q));
+	EQ(all[size], 0xee);
+	/* Shorter than its first version is no version. */
+	q = (struct drm_rivulet_query){ .type = type, .size = size - 8, .pointer = (uintptr_t)all };
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q), EINVAL);
+	q = (struct drm_rivulet_query){ .type = type, .size = 0xffffffff, .pointer = (uintptr_t)all };
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q), EINVAL);
+	q = (struct drm_rivulet_query){ .type = type, .size = size, .pointer = 8 };
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q), EFAULT);
 }
 
 static void query_sizes(void)
 {
-	struct drm_rivulet_query q = { .type = DRM_RIVULET_QUERY_DEVICE };
-	uint8_t part[64];
+	struct drm_rivulet_query none = { .type = 4 };
 	int fd = vm_open();
 
-	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q));
-	EQ(q.size, sizeof(struct drm_rivulet_device));
-	memset(part, 0xee, sizeof(part));
-	q = (struct drm_rivulet_query){ .size = 8, .pointer = (uintptr_t)part };
-	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q));
-	OK(part[7] != 0xee || part[4] != 0xee);
-	for (size_t i = 8; i < sizeof(part); i++)
-		EQ(part[i], 0xee);
-	q = (struct drm_rivulet_query){ .type = 99 };
-	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q), EINVAL);
-	q = (struct drm_rivulet_query){ .size = 8, .pointer = 8 };
-	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q), EFAULT);
+	query_grows(fd, DRM_RIVULET_QUERY_DEVICE, sizeof(struct drm_rivulet_device));
+	query_grows(fd, DRM_RIVULET_QUERY_CLOCK, sizeof(struct drm_rivulet_clock));
+	query_grows(fd, DRM_RIVULET_QUERY_CLIENT, sizeof(struct drm_rivulet_client));
+	query_grows(fd, DRM_RIVULET_QUERY_COUNTERS, sizeof(struct drm_rivulet_counters));
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &none), EINVAL);
+	none.type = 0xffffffff;
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &none), EINVAL);
 }
 
 static void version(void)
@@ -88,7 +113,7 @@ static void version(void)
 
 	OK(!vm_ioctl(vm_open(), DRM_IOCTL_VERSION, &v));
 	OK(!strcmp(name, "rivulet"));
-	EQ(v.version_major, 1);
+	EQ(v.version_major, 2);
 }
 
 static void create(void)
@@ -283,7 +308,7 @@ static void handles_are_private(void)
 
 const struct vm_test vm_buffer_tests[] = {
 	{ "query_device", "geometry and levels arrive whole and plausible", query_device },
-	{ "query_stream", "the stochastic lanes of the board's file arrive word by word", query_stream },
+	{ "query_stream", "the stochastic lanes of the board's file arrive number by number", query_stream },
 	{ "query_sizes", "a query tells its size, copies no more than asked, refuses bad types and pointers",
 	  query_sizes },
 	{ "version", "the interface declares its name and version", version },

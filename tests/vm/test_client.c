@@ -9,14 +9,22 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int submit_to(int fd, int priority, struct vm_job *j)
+static int submit_to(int fd, uint32_t queue, struct vm_job *j)
 {
 	struct drm_rivulet_submit s = {
-		.jobs = (uintptr_t)&j->job, .count = 1, .stride = sizeof(j->job),
-		.priority = priority,
+		.jobs = (uintptr_t)&j->job, .count = 1, .stride = sizeof(j->job), .queue = queue,
 	};
 
 	return vm_ioctl(fd, DRM_IOCTL_RIVULET_SUBMIT, &s);
+}
+
+static int try_queue(int fd, int32_t priority, uint32_t *queue)
+{
+	struct drm_rivulet_queue_create c = { .priority = priority };
+	int ret = vm_ioctl(fd, DRM_IOCTL_RIVULET_QUEUE_CREATE, &c);
+
+	*queue = c.queue;
+	return ret;
 }
 
 static void drop_privileges(void)
@@ -30,18 +38,21 @@ static void drop_privileges(void)
 static void priority_privilege(void)
 {
 	struct vm_client c = vm_client();
+	uint32_t high, queue;
 	struct vm_job j;
 
 	vm_client_job(&c, &j);
-	FAILS(submit_to(c.fd, 2, &j), EINVAL);
-	FAILS(submit_to(c.fd, -2, &j), EINVAL);
-	FAILS(submit_to(c.fd, INT32_MIN, &j), EINVAL);
-	FAILS(submit_to(c.fd, INT32_MAX, &j), EINVAL);
-	OK(!submit_to(c.fd, DRM_RIVULET_PRIORITY_HIGH, &j));
+	FAILS(try_queue(c.fd, 2, &queue), EINVAL);
+	FAILS(try_queue(c.fd, -2, &queue), EINVAL);
+	FAILS(try_queue(c.fd, INT32_MIN, &queue), EINVAL);
+	FAILS(try_queue(c.fd, INT32_MAX, &queue), EINVAL);
+	OK(!try_queue(c.fd, DRM_RIVULET_PRIORITY_HIGH, &high));
 	drop_privileges();
-	FAILS(submit_to(c.fd, DRM_RIVULET_PRIORITY_HIGH, &j), EACCES);
-	OK(!submit_to(c.fd, DRM_RIVULET_PRIORITY_NORMAL, &j));
-	OK(!submit_to(c.fd, DRM_RIVULET_PRIORITY_LOW, &j));
+	FAILS(try_queue(c.fd, DRM_RIVULET_PRIORITY_HIGH, &queue), EACCES);
+	/* The privilege is asked for when the queue is created, so that a file with one can be passed on. */
+	OK(!submit_to(c.fd, high, &j));
+	OK(!try_queue(c.fd, DRM_RIVULET_PRIORITY_NORMAL, &queue) && !submit_to(c.fd, queue, &j));
+	OK(!try_queue(c.fd, DRM_RIVULET_PRIORITY_LOW, &queue) && !submit_to(c.fd, queue, &j));
 	EQ(vm_sync_result(c.fd, c.sync), 0);
 }
 
@@ -51,7 +62,7 @@ struct ranked {
 };
 
 /* One job with a target of its own, so that nothing but the queue orders it. */
-static void submit_ranked(struct vm_client *c, int priority, struct ranked *r)
+static void submit_ranked(struct vm_client *c, uint32_t queue, struct ranked *r)
 {
 	struct vm_job j;
 
@@ -61,7 +72,7 @@ static void submit_ranked(struct vm_client *c, int priority, struct ranked *r)
 	j.job.report_slot = 2;
 	j.job.report_offset = 4096;
 	vm_job_out(&j, r->sync, 0);
-	OK(!submit_to(c->fd, priority, &j));
+	OK(!submit_to(c->fd, queue, &j));
 }
 
 static uint32_t seq_of(struct vm_client *c, struct ranked *r)
@@ -80,11 +91,13 @@ static void priority_order(void)
 	static const int order[] = { 0, 0, -1, 0, 0, 1, 1 };
 	enum { JOBS = sizeof(order) / sizeof(order[0]) };
 	struct ranked r[JOBS];
-	uint32_t first, place[JOBS];
+	uint32_t first, place[JOBS], queue[3];
 
+	for (int i = 0; i < 3; i++)
+		queue[i] = vm_queue_new(c.fd, i - 1);
 	vm_control("inject slow@+1:60000");
 	for (int i = 0; i < JOBS; i++) {
-		submit_ranked(&c, order[i], &r[i]);
+		submit_ranked(&c, queue[order[i] + 1], &r[i]);
 		OK(vm_queue_holds(i ? 2 : 1));
 	}
 	vm_control("hurry");
@@ -135,22 +148,22 @@ static void churn(void)
 static void read_perfmon(int fd, uint32_t id, uint32_t flags, uint64_t *value)
 {
 	struct drm_rivulet_perfmon_read r = {
-		.id = id, .flags = flags, .values = (uintptr_t)value,
-		.count = DRM_RIVULET_PERF_COUNT,
+		.perfmon = id, .flags = flags, .values = (uintptr_t)value,
+		.count = VM_PERF_VALUES,
 	};
 
-	memset(value, 0xee, 8 * DRM_RIVULET_PERF_COUNT);
+	memset(value, 0xee, 8 * VM_PERF_VALUES);
 	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_READ, &r));
-	EQ(r.count, DRM_RIVULET_PERF_COUNT);
+	EQ(r.count, VM_PERF_VALUES);
 }
 
 static uint32_t perfmon(int fd)
 {
-	struct drm_rivulet_perfmon p = {};
+	struct drm_rivulet_perfmon_create p = {};
 
 	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_CREATE, &p));
-	OK(p.id);
-	return p.id;
+	OK(p.perfmon);
+	return p.perfmon;
 }
 
 /* A monitor's values are the sum of the reports of just the jobs attached to it. */
@@ -158,7 +171,7 @@ static void perfmon_values(void)
 {
 	struct vm_client c = vm_client();
 	struct vm_buf reports = vm_buf_new(c.fd, 4096);
-	uint64_t got[DRM_RIVULET_PERF_COUNT], sum[DRM_RIVULET_PERF_COUNT] = {};
+	uint64_t got[VM_PERF_VALUES], sum[VM_PERF_VALUES] = {};
 	uint32_t mine = perfmon(c.fd), idle = perfmon(c.fd);
 	struct vm_job j;
 
@@ -188,11 +201,11 @@ static void perfmon_values(void)
 		sum[DRM_RIVULET_PERF_ENERGY] += st->energy;
 	}
 	read_perfmon(c.fd, mine, DRM_RIVULET_PERFMON_RESET, got);
-	for (int i = 0; i < DRM_RIVULET_PERF_COUNT; i++)
+	for (int i = 0; i < VM_PERF_VALUES; i++)
 		EQ(got[i], sum[i]);
 	OK(got[DRM_RIVULET_PERF_CYCLES] && got[DRM_RIVULET_PERF_WRITE_BYTES] >= 4 * 4096);
 	read_perfmon(c.fd, mine, 0, got);
-	for (int i = 0; i < DRM_RIVULET_PERF_COUNT; i++)
+	for (int i = 0; i < VM_PERF_VALUES; i++)
 		EQ(got[i], 0);
 	read_perfmon(c.fd, idle, 0, got);
 	EQ(got[DRM_RIVULET_PERF_JOBS], 0);
@@ -202,16 +215,16 @@ static void perfmon_values(void)
 static void perfmon_life(void)
 {
 	struct vm_client c = vm_client();
-	uint64_t got[DRM_RIVULET_PERF_COUNT];
-	struct drm_rivulet_perfmon p = { .id = perfmon(c.fd) };
+	uint64_t got[VM_PERF_VALUES];
+	struct drm_rivulet_perfmon_destroy p = { .perfmon = perfmon(c.fd) };
 	struct vm_job j;
 
 	vm_control("inject internal@+1");
 	vm_client_job(&c, &j);
-	j.job.perfmon = p.id;
+	j.job.perfmon = p.perfmon;
 	OK(!vm_submit(c.fd, &j));
 	EQ(vm_sync_result(c.fd, c.sync), -EIO);
-	read_perfmon(c.fd, p.id, 0, got);
+	read_perfmon(c.fd, p.perfmon, 0, got);
 	EQ(got[DRM_RIVULET_PERF_JOBS], 1);
 	EQ(got[DRM_RIVULET_PERF_FAILED], 1);
 	for (int i = 0; i < 20; i++)
@@ -225,15 +238,16 @@ static void perfmon_life(void)
 static void perfmon_args(void)
 {
 	int fd = vm_open(), other = vm_open();
-	uint64_t value[DRM_RIVULET_PERF_COUNT + 1];
-	struct drm_rivulet_perfmon p = { .flags = 1 };
+	uint64_t value[VM_PERF_VALUES + 1];
+	struct drm_rivulet_perfmon_create p = { .flags = 1 };
+	struct drm_rivulet_perfmon_destroy d = { .pad = 1 };
 	struct drm_rivulet_perfmon_read good = {
-		.id = perfmon(fd), .values = (uintptr_t)value, .count = 2,
+		.perfmon = perfmon(fd), .values = (uintptr_t)value, .count = 2,
 	}, r = good;
 
 	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_CREATE, &p), EINVAL);
-	p.id = good.id;
-	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_DESTROY, &p), EINVAL);
+	d.perfmon = good.perfmon;
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_DESTROY, &d), EINVAL);
 	FAILS(vm_ioctl(other, DRM_IOCTL_RIVULET_PERFMON_READ, &r), ENOENT);
 	r.flags = 2;
 	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_READ, &r), EINVAL);
@@ -247,13 +261,13 @@ static void perfmon_args(void)
 	memset(value, 0xee, sizeof(value));
 	r = good;
 	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_READ, &r));
-	EQ(r.count, DRM_RIVULET_PERF_COUNT);
+	EQ(r.count, VM_PERF_VALUES);
 	EQ(value[1], 0);
 	EQ(value[2], 0xeeeeeeeeeeeeeeeell);
 	r.count = 0xffffffff;
 	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_READ, &r));
-	EQ(value[DRM_RIVULET_PERF_COUNT - 1], 0);
-	EQ(value[DRM_RIVULET_PERF_COUNT], 0xeeeeeeeeeeeeeeeell);
+	EQ(value[VM_PERF_VALUES - 1], 0);
+	EQ(value[VM_PERF_VALUES], 0xeeeeeeeeeeeeeeeell);
 	p.flags = 0;
 	for (int i = 1; i < DRM_RIVULET_MAX_PERFMONS; i++)
 		perfmon(fd);
@@ -262,7 +276,7 @@ static void perfmon_args(void)
 
 static struct drm_rivulet_client client_state(int fd)
 {
-	struct drm_rivulet_client s = { 9, 9 };
+	struct drm_rivulet_client s = { .flags = 9, .hangs = 9 };
 	struct drm_rivulet_query q = {
 		.type = DRM_RIVULET_QUERY_CLIENT, .size = sizeof(s), .pointer = (uintptr_t)&s,
 	};
@@ -278,7 +292,7 @@ static void submit_many(struct vm_client *c, uint32_t *sync, uint32_t count)
 	struct drm_rivulet_job array[16];
 	struct vm_job j[16];
 	struct drm_rivulet_submit s = {
-		.jobs = (uintptr_t)array, .count = count, .stride = sizeof(array[0]),
+		.jobs = (uintptr_t)array, .count = count, .stride = sizeof(array[0]), .queue = VM_QUEUE,
 	};
 
 	vm_noise(c->from.map, 4096, 17);
@@ -412,7 +426,7 @@ static void closed_busy(void)
 	for (unsigned int i = 0; i < 300; i++) {
 		struct vm_client c = vm_client();
 		struct drm_rivulet_submit s = {
-			.jobs = (uintptr_t)jobs, .count = 16, .stride = sizeof(jobs[0]),
+			.jobs = (uintptr_t)jobs, .count = 16, .stride = sizeof(jobs[0]), .queue = VM_QUEUE,
 		};
 
 		vm_client_job(&c, &j);

@@ -50,7 +50,6 @@ static void await_sleep(void)
 /* Asleep it is held, and neither watching it nor asking for a level wakes it; a job does. */
 static void runtime_sleep(void)
 {
-	struct drm_rivulet_device info;
 	struct vm_client c;
 	uint64_t before;
 	char energy[256];
@@ -65,8 +64,7 @@ static void runtime_sleep(void)
 	snprintf(energy, sizeof(energy), "%s", attribute("hwmon/hwmon*/energy1_input"));
 	OK(atoll(energy) > 0);
 	vm_pin_level(c.fd, 0);
-	vm_info(c.fd, &info);
-	EQ(info.current_level, 0);
+	EQ(vm_level(c.fd), 0);
 	EQ(atoll(attribute("hwmon/hwmon*/power1_average")), 0);
 	OK(!*attribute("hwmon/hwmon*/temp1_input"));
 	usleep(200000);
@@ -185,7 +183,7 @@ static void work(uint64_t seed, int ready)
 {
 	struct vm_client c = vm_reporter();
 	struct drm_rivulet_submit s = {
-		.count = 1, .stride = sizeof(struct drm_rivulet_job),
+		.count = 1, .stride = sizeof(struct drm_rivulet_job), .queue = VM_QUEUE,
 		.flags = DRM_RIVULET_SUBMIT_FENCE_FD,
 	};
 	struct drm_rivulet_query q = {};
@@ -311,14 +309,9 @@ static void unbind_open(void)
 /* Until the device is at no higher level; an idle one changes soon after it was asked. */
 static void await_level(int fd, uint32_t highest)
 {
-	struct drm_rivulet_device info;
-
-	vm_info(fd, &info);
-	for (int i = 0; i < VM_WAIT_MS / 10 && info.current_level > highest; i++) {
+	for (int i = 0; i < VM_WAIT_MS / 10 && vm_level(fd) > highest; i++)
 		usleep(10000);
-		vm_info(fd, &info);
-	}
-	OK(info.current_level <= highest);
+	OK(vm_level(fd) <= highest);
 }
 
 /* A thermal zone would turn this knob; the device follows, whatever the load asks. */

@@ -257,7 +257,7 @@ static void force_reset(void)
 	EQ(vm_sync_result(other.fd, other.sync), 0);
 	OK(!memcmp(other.to.map, other.from.map, 1024));
 	vm_counters(w.fd, &after);
-	EQ(after.epoch, before.epoch + 1);
+	EQ(after.resets, before.resets + 1);
 	vm_client_submit(&w, 1);
 	EQ(vm_sync_result(w.fd, w.sync), 0);
 	drop_dumps();

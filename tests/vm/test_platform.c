@@ -308,13 +308,13 @@ static void await_top(int fd, bool top)
 {
 	struct drm_rivulet_device info;
 
+	vm_info(fd, &info);
 	for (int i = 0; i < VM_WAIT_MS / 10; i++) {
-		vm_info(fd, &info);
-		if ((info.current_level == info.level_count - 1) == top)
+		if ((vm_level(fd) == info.level_count - 1) == top)
 			return;
 		usleep(10000);
 	}
-	vm_fail(__FILE__, __LINE__, "the level is %u", info.current_level);
+	vm_fail(__FILE__, __LINE__, "the level is %u", vm_level(fd));
 }
 
 /* The zone of the tree reads the device's sensor and slows the device down while that is too hot. */

@@ -31,7 +31,7 @@ static void open_fixture(struct fixture *f)
 	}
 #define MUTATIONS(X)                                                                               \
 	X(flags, EINVAL, j->job.flags = 1)                                                         \
-	X(deadline, EINVAL, j->job.deadline = -1)                                                  \
+	X(deadline, EINVAL, j->job.deadline_ns = -1)                                               \
 	X(no_regions, EINVAL, j->job.region_count = 0)                                             \
 	X(many_regions, EINVAL, j->job.region_count = 17)                                          \
 	X(huge_regions, EINVAL, j->job.region_count = 0xffffffff)                                  \
@@ -69,12 +69,11 @@ static void open_fixture(struct fixture *f)
 	X(report_wraps, EINVAL, j->job.report_slot = 2; j->job.report_offset = ~7ull)              \
 	X(report_offset_alone, EINVAL, j->job.report_offset = 8)                                   \
 	X(perfmon, ENOENT, j->job.perfmon = 1)                                                     \
-	X(pad, EINVAL, j->job.pad = 1)                                                             \
 	X(region_slot_range, EINVAL, j->region[1].slot = 16)                                       \
 	X(region_slot_twice, EINVAL, j->region[1].slot = 2)                                        \
 	X(region_handle, ENOENT, j->region[1].handle = 77)                                         \
 	X(region_handle_zero, ENOENT, j->region[1].handle = 0)                                     \
-	X(region_flags, EINVAL, j->region[1].flags = 2)                                            \
+	X(region_flags, EINVAL, j->region[1].flags = 4)                                            \
 	X(region_pad, EINVAL, j->region[1].pad = 1)                                                \
 	X(region_empty, EINVAL, j->region[1].size = 0)                                             \
 	X(region_too_long, EINVAL, j->region[1].size = 4097)                                       \
@@ -113,7 +112,7 @@ static void bad_arrays(void)
 {
 	struct fixture f;
 	struct drm_rivulet_submit good = {
-		.jobs = (uintptr_t)&f.job.job, .count = 1, .stride = sizeof(f.job.job),
+		.jobs = (uintptr_t)&f.job.job, .count = 1, .stride = sizeof(f.job.job), .queue = VM_QUEUE,
 	}, s;
 
 	open_fixture(&f);
@@ -122,18 +121,27 @@ static void bad_arrays(void)
 		s = good;                                                                          \
 		__VA_ARGS__;                                                                       \
 		FAILS(vm_ioctl(f.fd, DRM_IOCTL_RIVULET_SUBMIT, &s), error_);                       \
-		EQ(s.queued, 0);                                                                   \
+		EQ(s.refused, s.count);                                                            \
 	} while (0)
 	TRY(EINVAL, s.flags = 2);
-	TRY(EINVAL, s.priority = 77);
+	TRY(ENOENT, s.queue = 77);
+	TRY(ENOENT, s.queue = 0);
+	TRY(ENOENT, s.queue = 0xffffffff);
 	TRY(EINVAL, s.count = 0);
 	TRY(EINVAL, s.count = DRM_RIVULET_MAX_JOBS + 1);
 	TRY(EINVAL, s.count = 0xffffffff);
-	TRY(EINVAL, s.stride = offsetof(struct drm_rivulet_job, error));
+	TRY(EINVAL, s.stride = offsetof(struct drm_rivulet_job, perfmon));
 	TRY(EINVAL, s.stride = 0);
 	TRY(EINVAL, s.stride = 0x80000000);
-	TRY(EFAULT, s.jobs = 8);
-	TRY(EFAULT, s.jobs = ~0ull - 7);
+#undef TRY
+	/* These concern the first job, those above none in particular. */
+	s = good;
+	s.jobs = 8;
+	FAILS(vm_ioctl(f.fd, DRM_IOCTL_RIVULET_SUBMIT, &s), EFAULT);
+	EQ(s.refused, 0);
+	s.jobs = ~0ull - 7;
+	FAILS(vm_ioctl(f.fd, DRM_IOCTL_RIVULET_SUBMIT, &s), EFAULT);
+	EQ(s.refused, 0);
 }
 
 /* A newer caller's longer struct is welcome while what we do not know of is zero. */
@@ -144,7 +152,7 @@ static void longer_struct(void)
 		uint64_t future;
 	} longer = {};
 	struct drm_rivulet_submit s = {
-		.jobs = (uintptr_t)&longer, .count = 1, .stride = sizeof(longer),
+		.jobs = (uintptr_t)&longer, .count = 1, .stride = sizeof(longer), .queue = VM_QUEUE,
 	};
 	struct fixture f;
 
@@ -153,42 +161,146 @@ static void longer_struct(void)
 	OK(!vm_ioctl(f.fd, DRM_IOCTL_RIVULET_SUBMIT, &s));
 	longer.future = 1;
 	FAILS(vm_ioctl(f.fd, DRM_IOCTL_RIVULET_SUBMIT, &s), E2BIG);
-	/* An older caller's ends before the fields of 1.1, which are then not looked at. */
-	s.stride = offsetof(struct drm_rivulet_job, perfmon);
-	longer.job.perfmon = 77;
-	OK(!vm_ioctl(f.fd, DRM_IOCTL_RIVULET_SUBMIT, &s));
 }
 
-/* Of an array, the jobs before the bad one run and the ones after it do not. */
-static void refused_in_the_middle(void)
+/* Jobs of one submit; each pointer of @array leads into @jobs. */
+struct batch {
+	struct vm_job jobs[8];
+	struct drm_rivulet_job array[8];
+	struct drm_rivulet_submit submit;
+};
+
+/* @count copies that signal the points 1 to @count of @sync. */
+static void make_batch(struct batch *b, struct fixture *f, uint32_t sync, uint32_t count)
+{
+	b->submit = (struct drm_rivulet_submit){
+		.jobs = (uintptr_t)b->array, .count = count, .stride = sizeof(b->array[0]),
+		.queue = VM_QUEUE,
+	};
+	for (uint32_t i = 0; i < count; i++) {
+		vm_copy_job(&b->jobs[i], &f->code, &f->from, &f->to, 256);
+		if (sync)
+			vm_job_out(&b->jobs[i], sync, i + 1);
+	}
+}
+
+static int submit_batch(struct batch *b, int fd)
+{
+	for (uint32_t i = 0; i < b->submit.count; i++)
+		b->array[i] = b->jobs[i].job;
+	return vm_ioctl(fd, DRM_IOCTL_RIVULET_SUBMIT, &b->submit);
+}
+
+/* When any job of an array is refused, the array leaves no trace: no job, no fence, no memory. */
+static void all_or_none(void)
 {
 	struct fixture f;
+	struct batch b;
 	uint32_t sync;
-	struct vm_job jobs[4];
-	struct drm_rivulet_job array[4];
-	struct drm_rivulet_submit s = {
-		.jobs = (uintptr_t)array, .count = 4, .stride = sizeof(array[0]),
-	};
 
 	open_fixture(&f);
 	sync = vm_sync_new(f.fd);
 	vm_noise(f.from.map, 256, 7);
-	for (int i = 0; i < 4; i++) {
-		vm_copy_job(&jobs[i], &f.code, &f.from, &f.to, 256);
-		vm_job_out(&jobs[i], sync, i + 1);
-		array[i] = jobs[i].job;
-		array[i].error = 99;
+	for (uint32_t bad = 0; bad < 4; bad++) {
+		make_batch(&b, &f, sync, 4);
+		b.jobs[bad].job.flags = 1;
+		FAILS(submit_batch(&b, f.fd), EINVAL);
+		EQ(b.submit.refused, bad);
+		/* The last thing that a job is checked for. */
+		make_batch(&b, &f, sync, 4);
+		vm_job_out(&b.jobs[bad], 77, 0);
+		FAILS(submit_batch(&b, f.fd), ENOENT);
+		EQ(b.submit.refused, bad);
 	}
-	array[2].flags = 1;
-	FAILS(vm_ioctl(f.fd, DRM_IOCTL_RIVULET_SUBMIT, &s), EINVAL);
-	EQ(s.queued, 2);
-	EQ(array[0].error, 0);
-	EQ(array[1].error, 0);
-	EQ(array[2].error, -EINVAL);
-	EQ(array[3].error, 99);
-	OK(!vm_sync_wait(f.fd, sync, 2, VM_WAIT_MS));
+	EQ(vm_objects("jobs"), 0);
+	FAILS(vm_sync_wait(f.fd, sync, 0, 0), EINVAL);
+	EQ(f.to.map[0] | f.to.map[255], 0);
+	make_batch(&b, &f, sync, 4);
+	OK(!submit_batch(&b, f.fd));
+	EQ(b.submit.refused, 4);
+	OK(!vm_sync_wait(f.fd, sync, 4, VM_WAIT_MS));
 	OK(!memcmp(f.from.map, f.to.map, 256));
-	FAILS(vm_sync_wait(f.fd, sync, 3, 10), EINVAL);
+}
+
+/* A later job may wait for what an earlier one of its array signals, binary or timeline. */
+static void in_sync_of_earlier(void)
+{
+	struct fixture f;
+	struct batch b;
+	uint32_t binary, line;
+
+	open_fixture(&f);
+	binary = vm_sync_new(f.fd);
+	line = vm_sync_new(f.fd);
+	make_batch(&b, &f, line, 4);
+	vm_job_out(&b.jobs[0], binary, 0);
+	vm_job_in(&b.jobs[1], binary, 0);
+	vm_job_in(&b.jobs[2], line, 2);
+	vm_job_in(&b.jobs[3], line, 0);
+	OK(!submit_batch(&b, f.fd));
+	OK(!vm_sync_wait(f.fd, line, 4, VM_WAIT_MS));
+	/* A job's own out-sync is not an earlier one's, nor is a later job's. */
+	make_batch(&b, &f, vm_sync_new(f.fd), 2);
+	vm_job_in(&b.jobs[1], b.jobs[0].out[0].handle, 2);
+	FAILS(submit_batch(&b, f.fd), EINVAL);
+	EQ(b.submit.refused, 1);
+	make_batch(&b, &f, vm_sync_new(f.fd), 2);
+	vm_job_in(&b.jobs[0], b.jobs[0].out[0].handle, 0);
+	FAILS(submit_batch(&b, f.fd), EINVAL);
+	EQ(b.submit.refused, 0);
+	/* A binary out-sync takes a timeline's points away. */
+	make_batch(&b, &f, line, 1);
+	vm_copy_job(&b.jobs[0], &f.code, &f.from, &f.to, 256);
+	vm_job_out(&b.jobs[0], line, 0);
+	vm_copy_job(&b.jobs[1], &f.code, &f.from, &f.to, 256);
+	vm_job_in(&b.jobs[1], line, 4);
+	b.submit.count = 2;
+	FAILS(submit_batch(&b, f.fd), EINVAL);
+	EQ(b.submit.refused, 1);
+	b.jobs[1].in[0].point = 0;
+	OK(!submit_batch(&b, f.fd));
+	EQ(vm_sync_result(f.fd, line), 0);
+}
+
+/*
+ * A point that an array adds to a timeline includes the points that were there: a job that waits for
+ * the new one waits for them too, here for another driver's fence.
+ */
+static void in_sync_with_past(void)
+{
+	struct vm_gate g = vm_gate(4096, true);
+	struct vm_buf gated = { .size = 4096 };
+	struct drm_syncobj_handle h = { .flags = DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE };
+	struct drm_syncobj_transfer t = { .dst_point = 1 };
+	struct vm_client other = vm_client();
+	struct fixture f;
+	struct batch b;
+	uint32_t line, done;
+	struct vm_job j;
+
+	open_fixture(&f);
+	line = vm_sync_new(f.fd);
+	done = vm_sync_new(f.fd);
+	/* Point 1 is a job of another file that the gate holds. */
+	OK(!vm_import(other.fd, g.dmabuf, &gated.handle));
+	vm_client_job(&other, &j);
+	vm_job_region(&j, 9, &gated, 0, 4096, 0);
+	OK(!vm_submit(other.fd, &j));
+	h.handle = vm_sync_new(f.fd);
+	h.fd = vm_sync_file(other.fd, other.sync);
+	OK(!vm_ioctl(f.fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &h));
+	t.src_handle = h.handle;
+	t.dst_handle = line;
+	OK(!vm_ioctl(f.fd, DRM_IOCTL_SYNCOBJ_TRANSFER, &t));
+	make_batch(&b, &f, 0, 2);
+	vm_job_out(&b.jobs[0], line, 2);
+	vm_job_in(&b.jobs[1], line, 2);
+	vm_job_out(&b.jobs[1], done, 0);
+	OK(!submit_batch(&b, f.fd));
+	FAILS(vm_sync_wait(f.fd, done, 0, 300), ETIME);
+	vm_gate_open(&g);
+	EQ(vm_sync_result(f.fd, done), 0);
+	EQ(vm_sync_result(other.fd, other.sync), 0);
 }
 
 static void fence_fd(void)
@@ -196,7 +308,7 @@ static void fence_fd(void)
 	struct rlimit limit;
 	struct fixture f;
 	struct drm_rivulet_submit s = {
-		.jobs = (uintptr_t)&f.job.job, .count = 1, .stride = sizeof(f.job.job),
+		.jobs = (uintptr_t)&f.job.job, .count = 1, .stride = sizeof(f.job.job), .queue = VM_QUEUE,
 		.flags = DRM_RIVULET_SUBMIT_FENCE_FD,
 	};
 
@@ -206,7 +318,7 @@ static void fence_fd(void)
 	OK(fcntl(s.fence_fd, F_GETFD) & FD_CLOEXEC);
 	EQ(vm_file_result(s.fence_fd), 0);
 	OK(!memcmp(f.from.map, f.to.map, 256));
-	/* Not ours to use is not ours to get: a refused job, or no number left, gives none. */
+	/* A refused job, or no free number, gives no descriptor. */
 	f.job.job.flags = 1;
 	s.fence_fd = -1;
 	FAILS(vm_ioctl(f.fd, DRM_IOCTL_RIVULET_SUBMIT, &s), EINVAL);
@@ -217,9 +329,8 @@ static void fence_fd(void)
 	close((int)limit.rlim_cur);
 	OK(!setrlimit(RLIMIT_NOFILE, &limit));
 	memset(f.to.map, 0, 256);
-	s.queued = 77;
 	FAILS(vm_ioctl(f.fd, DRM_IOCTL_RIVULET_SUBMIT, &s), EMFILE);
-	EQ(s.queued, 0);
+	EQ(s.refused, 1);
 	OK(memcmp(f.from.map, f.to.map, 256));
 }
 
@@ -229,8 +340,12 @@ const struct vm_test vm_submit_tests[] = {
 	{ "submit_arrays", "bad counts, strides and pointers are refused before anything is queued",
 	  bad_arrays },
 	{ "submit_longer", "a longer struct is taken if its unknown tail is zero, else E2BIG", longer_struct },
-	{ "submit_partial", "the first refused job stops the array and is named; those before it run",
-	  refused_in_the_middle },
+	{ "submit_all_or_none", "one refused job refuses its array, is named, and nothing is queued",
+	  all_or_none },
+	{ "submit_in_sync", "a job waits for an out-sync of an earlier job of its array, and of no other",
+	  in_sync_of_earlier },
+	{ "submit_in_sync_past", "a timeline's earlier points are waited for with the array's own",
+	  in_sync_with_past },
 	{ "submit_fence_fd", "a sync_file of the last job comes with the call, or nothing is queued",
 	  fence_fd },
 	{ 0 },

@@ -348,7 +348,7 @@ static void deadline_reaches(struct vm_client *c, int timeline, int64_t deadline
 	OK(!ioctl(c->fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &h));
 	vm_client_job(c, &j);
 	vm_job_in(&j, h.handle, 0);
-	j.job.deadline = deadline;
+	j.job.deadline_ns = deadline;
 	OK(!vm_submit(c->fd, &j));
 	got.fence = point.fence;
 	OK(!ioctl(timeline, SW_DEADLINE, &got));
@@ -369,10 +369,10 @@ static void deadlines(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	vm_client_job(&c, &j);
-	j.job.deadline = 1;
+	j.job.deadline_ns = 1;
 	OK(!vm_submit(c.fd, &j));
 	vm_client_good(&c);
-	j.job.deadline = INT64_MAX;
+	j.job.deadline_ns = INT64_MAX;
 	OK(!vm_submit(c.fd, &j));
 	file = vm_sync_file(c.fd, c.sync);
 	later.deadline_ns = (uint64_t)now.tv_sec * 1000000000 + 1;

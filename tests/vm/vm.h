@@ -80,13 +80,17 @@ struct vm_client {
 	uint32_t report;	/* where in @to a job's report goes; 0: nowhere */
 };
 
-/* The node, opened anew: one client. Closed at exit of the test. */
+/* Open the node again, as a new client with one queue, VM_QUEUE. Closed at exit of the test. */
 int vm_open(void);
+/* A file's first queue. */
+#define VM_QUEUE	1
+uint32_t vm_queue_new(int fd, int32_t priority);
 /* May the device sleep? Only the tests of just that say so. */
 extern bool vm_may_sleep;
 const char *vm_node(void);
 int vm_ioctl(int fd, unsigned long request, void *arg);
 void vm_info(int fd, struct drm_rivulet_device *info);
+uint32_t vm_level(int fd);
 void vm_counters(int fd, struct drm_rivulet_counters *c);
 uint64_t vm_epoch(int fd);
 void vm_counters_after(int fd, struct drm_rivulet_counters *c, uint64_t jobs);
@@ -182,6 +186,7 @@ void vm_await_node(bool there);
 void vm_stay_awake(void);
 unsigned int vm_slow(void);
 
+#define VM_PERF_VALUES	(DRM_RIVULET_PERF_ENERGY + 1)
 #define VM_WAIT_MS	((int)(20000 * vm_slow()))	/* longer than any recovery */
 
 /* Of the kernel's drivers/dma-buf/sw_sync.c, which has no uapi header. */

@@ -554,7 +554,7 @@ int rvl_engine_monitor(struct rvl_engine *e)
 
 int rvl_engine_counted(struct rvl_engine *e, uint64_t *values)
 {
-	int r = rivulet_perfmon_read(e->mon, true, values, DRM_RIVULET_PERF_COUNT);
+	int r = rivulet_perfmon_read(e->mon, true, values, RIVULET_PERF_VALUES);
 
 	return r ? fail_lib(r) : 0;
 }

@@ -60,7 +60,7 @@ void rvl_engine_randomise(struct rvl_engine *e, uint32_t instance, uint64_t seed
 bool rvl_engine_is_sim(const struct rvl_engine *e);
 /** rvl_engine_monitor() - count NPU jobs that start from now on; a node's only. 0 or an enum rvl_exit */
 int rvl_engine_monitor(struct rvl_engine *e);
-/** rvl_engine_counted() - sums since the last call, DRM_RIVULET_PERF_COUNT of them. 0 or an enum rvl_exit */
+/** rvl_engine_counted() - sums since the last call, RIVULET_PERF_VALUES of them. 0 or an enum rvl_exit */
 int rvl_engine_counted(struct rvl_engine *e, uint64_t *values);
 /** rvl_engine_start() - @timeout_ns from now is the deadline, 0: none */
 int rvl_engine_start(struct rvl_engine *e, uint32_t instance, uint64_t timeout_ns, int priority);

@@ -38,7 +38,7 @@ struct bench {
 	/* results */
 	struct samples latency; /* of runs one after the other */
 	struct rvl_run_stats sum;
-	uint64_t count[DRM_RIVULET_PERF_COUNT];	/* of the same runs */
+	uint64_t count[RIVULET_PERF_VALUES];	/* of the same runs */
 	uint64_t together; /* runs that ended with @depth in flight */
 	double rate;	   /* of these, in a second */
 };
@@ -221,7 +221,7 @@ static void text_counters(const struct bench *b)
 	printf("  counters of %llu jobs, %llu of them failed\n", (unsigned long long)jobs,
 	       (unsigned long long)b->count[DRM_RIVULET_PERF_FAILED]);
 	rvl_table_init(&t, 5, heads);
-	for (uint32_t i = DRM_RIVULET_PERF_TIME; i < DRM_RIVULET_PERF_COUNT; i++) {
+	for (uint32_t i = DRM_RIVULET_PERF_TIME; i < RIVULET_PERF_VALUES; i++) {
 		const char *unit, *name = rivulet_perfmon_counter(i, &unit);
 
 		rvl_table_cell(&t, "%s", name);
@@ -276,7 +276,7 @@ static void text_report(const struct bench *b, const char *model)
 static void json_counters(const struct bench *b)
 {
 	rvl_json_open("counters", '{');
-	for (uint32_t i = 0; i < DRM_RIVULET_PERF_COUNT; i++)
+	for (uint32_t i = 0; i < RIVULET_PERF_VALUES; i++)
 		rvl_json_u64(rivulet_perfmon_counter(i, NULL), b->count[i]);
 	rvl_json_close();
 }

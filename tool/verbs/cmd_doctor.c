@@ -299,9 +299,9 @@ static void check_rights(struct doctor *d, const struct stat *st)
 /* Opens the node for real: the driver's version and what it says. Only on the running system. */
 static void check_open(struct doctor *d)
 {
+	struct drm_rivulet_clock clock = { 0 };
 	struct rivulet_device *dev;
 	int r = *rvl_sys_root ? 1 : rivulet_device_open(d->path, &dev);
-
 
 	if (r == -EPROTO)
 		tell(d, PROBLEM, "version", "install driver and library from the same source, then reload "
@@ -310,8 +310,9 @@ static void check_open(struct doctor *d)
 		tell(d, PROBLEM, "node", "see dmesg | grep rivulet", "%s", rivulet_last_error());
 	if (r)
 		return;
+	rivulet_device_clock(dev, &clock);
 	tell(d, FINE, "node", "", "%s: board %s, level %u of %u", d->path, rivulet_device_info(dev)->name,
-	     rivulet_device_info(dev)->current_level, rivulet_device_info(dev)->level_count - 1);
+	     clock.level, rivulet_device_info(dev)->level_count - 1);
 	rivulet_device_unref(dev);
 }
 

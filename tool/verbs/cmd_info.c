@@ -12,8 +12,9 @@
 #include "output.h"
 #include "verb.h"
 
-static const struct { const char *name, *unit, *doc; } counters[] = {
-#define COUNTER(name, unit, doc) { #name, unit, doc },
+static const struct { const char *name, *unit, *doc; size_t at; } counters[] = {
+#define COUNTER(name, unit, doc) \
+	{ #name, unit, doc, offsetof(struct drm_rivulet_counters, name) },
 	RIVULET_COUNTERS(COUNTER)
 #undef COUNTER
 };
@@ -86,16 +87,26 @@ static void json_board(const struct rivulet_board *b)
 	rvl_json_close();
 }
 
+static uint64_t counter_value(const struct drm_rivulet_counters *c, size_t i)
+{
+	return *(const uint64_t *)((const char *)c + counters[i].at);
+}
+
+/* @c: NULL when this user may not read the counters, which tell of all clients. */
 static void text_counters(const struct drm_rivulet_counters *c)
 {
 	static const char *const heads[] = { "", ">", "", "" };
 	struct rvl_table t;
 
-	printf("\nsince power on, %llu resets:\n", (unsigned long long)c->epoch);
+	if (!c) {
+		printf("\ncounters since power on: needs privilege (CAP_PERFMON)\n");
+		return;
+	}
+	printf("\nsince power on, %llu resets:\n", (unsigned long long)c->resets);
 	rvl_table_init(&t, 4, heads);
 	for (size_t i = 0; i < COUNTERS; i++) {
 		rvl_table_cell(&t, "%s", counters[i].name);
-		rvl_table_cell(&t, "%llu", (unsigned long long)c->value[i]);
+		rvl_table_cell(&t, "%llu", (unsigned long long)counter_value(c, i));
 		rvl_table_cell(&t, "%s", counters[i].unit);
 		rvl_table_cell(&t, "%s", counters[i].doc);
 	}
@@ -104,10 +115,14 @@ static void text_counters(const struct drm_rivulet_counters *c)
 
 static void json_counters(const struct drm_rivulet_counters *c)
 {
+	if (!c) {
+		rvl_json_str("counters", "needs privilege");
+		return;
+	}
 	rvl_json_open("counters", '{');
-	rvl_json_u64("resets", c->epoch);
+	rvl_json_u64("resets", c->resets);
 	for (size_t i = 0; i < COUNTERS; i++)
-		rvl_json_u64(counters[i].name, c->value[i]);
+		rvl_json_u64(counters[i].name, counter_value(c, i));
 	rvl_json_close();
 }
 
@@ -137,35 +152,48 @@ static void show_devfreq(const char *path)
 		rvl_json_close();
 }
 
+/* What info shows of a device node; @c as of text_counters(). */
+static void show_node(struct rivulet_device *dev, const struct rivulet_board *b, uint32_t level,
+		      const struct drm_rivulet_counters *c)
+{
+	const struct drm_rivulet_device *d = rivulet_device_info(dev);
+
+	if (rvl_tool_json) {
+		rvl_json_begin("info");
+		rvl_json_str("device", rivulet_device_path(dev));
+		rvl_json_u64("level", level);
+		json_board(b);
+		json_counters(c);
+		show_devfreq(rivulet_device_path(dev));
+		rvl_json_end();
+		return;
+	}
+	printf("%s: board %s, device %u.%u, instructions %u, at level %u, %s\n",
+	       rivulet_device_path(dev), b->name, d->dev_version >> 16, d->dev_version & 0xffff,
+	       d->isa_version, level, b->pace_real ? "paced to real time" : "not paced");
+	text_board(b);
+	text_counters(c);
+	show_devfreq(rivulet_device_path(dev));
+}
+
 static int info_node(const char *path)
 {
 	struct drm_rivulet_counters c;
-	struct drm_rivulet_device d;
+	struct drm_rivulet_clock clock;
 	struct rivulet_device *dev;
 	struct rivulet_board b;
-	int r = rivulet_device_open(*path ? path : NULL, &dev);
+	int denied = 0, r = rivulet_device_open(*path ? path : NULL, &dev);
 
 	if (r)
 		return rvl_tool_fail(rvl_exit_of(r), "%s", rivulet_last_error());
 	r = rvl_board_of(rivulet_device_path(dev), &b);
-	if (!r && (rivulet_device_query(dev, &d) || rivulet_device_counters(dev, &c)))
-		r = rvl_tool_fail(RVL_EXIT_FAILED, "%s", rivulet_last_error());
-	if (!r && rvl_tool_json) {
-		rvl_json_begin("info");
-		rvl_json_str("device", rivulet_device_path(dev));
-		rvl_json_u64("level", d.current_level);
-		json_board(&b);
-		json_counters(&c);
-		show_devfreq(rivulet_device_path(dev));
-		rvl_json_end();
-	} else if (!r) {
-		printf("%s: board %s, device %u.%u, instructions %u, at level %u, %s\n",
-		       rivulet_device_path(dev), b.name, d.dev_version >> 16, d.dev_version & 0xffff,
-		       d.isa_version, d.current_level, d.flags & 1 ? "paced to real time" : "not paced");
-		text_board(&b);
-		text_counters(&c);
-		show_devfreq(rivulet_device_path(dev));
+	if (!r) {
+		denied = rivulet_device_counters(dev, &c);
+		if ((denied && denied != -EACCES) || rivulet_device_clock(dev, &clock))
+			r = rvl_tool_fail(RVL_EXIT_FAILED, "%s", rivulet_last_error());
 	}
+	if (!r)
+		show_node(dev, &b, clock.level, denied ? NULL : &c);
 	rivulet_device_unref(dev);
 	return r;
 }

@@ -386,7 +386,7 @@ static void counters(void)
 	struct rivulet_runtime *rt = runtime(dev, false);
 	struct rivulet_exec *x = exec_of(rt, program, program_size);
 	const struct rivulet_exec_result *r = rivulet_exec_result(x);
-	uint64_t v[DRM_RIVULET_PERF_COUNT], cycles = 0, energy = 0, jobs = 0;
+	uint64_t v[RIVULET_PERF_VALUES], cycles = 0, energy = 0, jobs = 0;
 	uint8_t a[64] __attribute__((aligned(8))), b[64] __attribute__((aligned(8)));
 	struct drm_rivulet_client standing;
 	struct rivulet_perfmon *m;
@@ -402,14 +402,15 @@ static void counters(void)
 		cycles += r->cycles;
 		energy += r->energy_pj;
 	}
-	OK(!rivulet_perfmon_read(m, true, v, DRM_RIVULET_PERF_COUNT));
+	OK(!rivulet_perfmon_read(m, true, v, RIVULET_PERF_VALUES));
 	OK(v[DRM_RIVULET_PERF_JOBS] == jobs && !v[DRM_RIVULET_PERF_FAILED]);
 	OK(v[DRM_RIVULET_PERF_CYCLES] == cycles && v[DRM_RIVULET_PERF_ENERGY] == energy);
 	OK(v[DRM_RIVULET_PERF_CONV_BUSY] && v[DRM_RIVULET_PERF_CONV_BUSY] < cycles);
 	OK(!rivulet_runtime_monitor(rt, NULL));
 	OK(!run(x));
-	OK(!rivulet_perfmon_read(m, false, v, DRM_RIVULET_PERF_COUNT) && !v[DRM_RIVULET_PERF_JOBS]);
-	OK(!rivulet_device_standing(dev, &standing) && !standing.flags && !standing.hangs);
+	OK(!rivulet_perfmon_read(m, false, v, RIVULET_PERF_VALUES) && !v[DRM_RIVULET_PERF_JOBS]);
+	OK(!rivulet_device_client(dev, &standing) && !standing.flags && !standing.hangs);
+	OK(standing.cycles >= cycles && standing.energy_pj >= energy && standing.pinned >= program_size);
 	rivulet_perfmon_unref(m);
 	rivulet_exec_unref(x);
 	rivulet_runtime_unref(rt);
@@ -427,8 +428,7 @@ static void turns(void)
 	struct drm_rivulet_job job;
 	uint8_t want[N];
 	int fd = -1;
-	struct rivulet_submit_options o = { .size = sizeof(o),
-					    .priority = DRM_RIVULET_PRIORITY_LOW, .fence_fd = &fd };
+	struct rivulet_submit_options o = { .size = sizeof(o), .fence_fd = &fd };
 	struct pollfd p = { .events = POLLIN };
 	void *m, *in, *out;
 
@@ -440,6 +440,7 @@ static void turns(void)
 	OK(!rivulet_buffer_create(dev, 4096, &report));
 	OK(!rivulet_job_from_step(program, 0, prog, NULL, io, 2, report, 0, &job, region, variant));
 	job.variant_count = rivulet_device_info(dev)->level_count;
+	OK(!rivulet_job_queue_new(dev, DRM_RIVULET_PRIORITY_LOW, &o.queue));
 	for (unsigned int i = 0; i < 20; i++) {
 		OK(!rivulet_buffer_begin(io[0], DRM_RIVULET_ACCESS_WRITE, &input, 1, INT64_MAX));
 		pattern(in, i);
@@ -453,6 +454,7 @@ static void turns(void)
 		OK(poll(&p, 1, 60000) == 1 && rivulet_fence_status(fd) == 1);
 		close(fd);
 	}
+	rivulet_job_queue_unref(o.queue);
 	rivulet_buffer_unref(prog);
 	rivulet_buffer_unref(io[0]);
 	rivulet_buffer_unref(io[1]);

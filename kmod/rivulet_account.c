@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Pinned memory by user. Every buffer is pinned for its whole life, so the bytes that one user has
+ * pinned are limited. They are counted by user and not by file, because a user can open any number
+ * of files.
+ */
+#include <linux/capability.h>
+#include <linux/cred.h>
+#include <linux/mm.h>
+#include <linux/uidgid.h>
+
+#include "rivulet_device.h"
+
+static unsigned int rvl_user_mib;
+module_param_named(user_mib, rvl_user_mib, uint, 0644);
+MODULE_PARM_DESC(user_mib, "MiB that a user without CAP_IPC_LOCK may pin, 0: half of the RAM (0)");
+
+/* One user who has buffers pinned; in rvl_accounts while referenced. */
+struct rvl_account {
+	refcount_t ref;		/* each buffer has one */
+	uid_t uid;
+	atomic64_t bytes;
+};
+
+/* Accounts by user ID. xa_lock guards lookup against the last put. */
+static DEFINE_XARRAY(rvl_accounts);
+
+static u64 rvl_account_limit(void)
+{
+	u64 mib = READ_ONCE(rvl_user_mib);
+
+	if (ns_capable_noaudit(&init_user_ns, CAP_IPC_LOCK))
+		return U64_MAX;
+	return mib ? mib << 20 : (u64)totalram_pages() << (PAGE_SHIFT - 1);
+}
+
+/* With xa_lock of rvl_accounts held. */
+static struct rvl_account *rvl_account_find(uid_t uid)
+{
+	struct rvl_account *account = xa_load(&rvl_accounts, uid);
+
+	if (account)
+		refcount_inc(&account->ref);
+	return account;
+}
+
+/* The account of the calling user: a reference for rvl_account_put(), or NULL without memory. */
+struct rvl_account *rvl_account_get(void)
+{
+	uid_t uid = from_kuid(&init_user_ns, current_uid());
+	struct rvl_account *account, *fresh;
+	void *old;
+
+	xa_lock(&rvl_accounts);
+	account = rvl_account_find(uid);
+	xa_unlock(&rvl_accounts);
+	if (account)
+		return account;
+	fresh = kzalloc(sizeof(*fresh), GFP_KERNEL);
+	if (!fresh)
+		return NULL;
+	refcount_set(&fresh->ref, 1);
+	fresh->uid = uid;
+	xa_lock(&rvl_accounts);
+	account = rvl_account_find(uid);
+	if (!account) {
+		/* May drop the lock to allocate, so that another thread's entry is found after it. */
+		old = __xa_cmpxchg(&rvl_accounts, uid, NULL, fresh, GFP_KERNEL);
+		if (!xa_is_err(old))
+			account = old ? rvl_account_find(uid) : fresh;
+	}
+	xa_unlock(&rvl_accounts);
+	if (account != fresh)
+		kfree(fresh);
+	return account;
+}
+
+/* Drop a reference; the last one frees. */
+void rvl_account_put(struct rvl_account *account)
+{
+	bool last;
+
+	if (!account)
+		return;
+	xa_lock(&rvl_accounts);
+	last = refcount_dec_and_test(&account->ref);
+	if (last)
+		__xa_erase(&rvl_accounts, account->uid);
+	xa_unlock(&rvl_accounts);
+	if (last)
+		kfree(account);
+}
+
+/* Charge @bytes. Returns 0, or -EDQUOT when the calling user would exceed its limit. */
+int rvl_account_charge(struct rvl_account *account, u64 bytes)
+{
+	if ((u64)atomic64_add_return(bytes, &account->bytes) <= rvl_account_limit())
+		return 0;
+	atomic64_sub(bytes, &account->bytes);
+	return -EDQUOT;
+}
+
+void rvl_account_uncharge(struct rvl_account *account, u64 bytes)
+{
+	atomic64_sub(bytes, &account->bytes);
+}
+
+/* What the calling user has pinned, and may have pinned. */
+void rvl_account_query(struct drm_rivulet_client *out)
+{
+	struct rvl_account *account = rvl_account_get();
+
+	out->pinned = account ? atomic64_read(&account->bytes) : 0;
+	out->pinned_limit = rvl_account_limit();
+	rvl_account_put(account);
+}
