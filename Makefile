@@ -8,7 +8,7 @@
 #   make help     this text
 #
 #   make check-STAGE alone: unit asan model plan conv onnx models docs layout abi dts rrsc security nspawn bounce service switch style kernel-style; scripts/vm-check.sh for the VM
-#   make demo-battery, coverage, bench-npu, bench-sc, eval-sc, bench-driver, bench-switch, bench-rrsc, check-headers, check-render, check-arm64, check-kexec, check-debug, fuzz-ioctl
+#   make demo-battery, coverage, bench-npu, bench-sc, eval-sc, bench-driver, bench-switch, bench-rrsc, check-headers, check-render, check-arm64, check-kexec, check-debug, fuzz-ioctl, mutants
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan SAN=1 and
 # BUILD=build/cov COV=1 build the same with sanitizers or coverage. A folder sees only the headers that
@@ -27,7 +27,7 @@ OPT ?= -O2
 WARN := -Wall -Wextra -Werror -Wvla -Wmissing-prototypes -Wundef -Wshadow=local
 CFLAGS_ALL := -std=gnu11 -g $(OPT) $(WARN) -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -pthread
 CPPFLAGS_ALL := -D_GNU_SOURCE -DRIVULET_VERSION='"$(VERSION)"' -DRIVULET_SOURCE_BOARDS='"$(CURDIR)/sim/boards"'
-LDFLAGS_ALL := -pthread
+LDFLAGS_ALL := -pthread $(LDFLAGS)
 ifdef SAN
 CFLAGS_ALL += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 LDFLAGS_ALL += -fsanitize=address,undefined
