@@ -96,7 +96,7 @@ static void dev_start(void *ctx, const struct rvl_entry *e, uint32_t level)
 	s->has_client = true;
 	s->client = d->client;
 	x->begun = false;
-	s->stopped = s->reset = false;
+	s->stopped = s->reset = s->outrun = false;
 	s->insns_before = atomic_load_explicit(&s->insns, memory_order_relaxed);
 	atomic_store(&x->abort, false);
 	atomic_store(&x->done, false);
@@ -109,12 +109,28 @@ static void dev_start(void *ctx, const struct rvl_entry *e, uint32_t level)
 		s->runner.start(s->runner.ctx, x);
 }
 
+static bool outruns_abort(const struct rivulet_sim *s)
+{
+	return rvl_inject_hit(&s->inject, RVL_INJECT_outrun_abort, s->started, NULL);
+}
+
 /* Held by an injection that neither its ABORT nor RESET has overcome? */
 static bool hangs(const struct rivulet_sim *s)
 {
 	if (late_dma(s) || rvl_inject_hit(&s->inject, RVL_INJECT_stuck, s->started, NULL))
 		return !s->reset;
+	if (outruns_abort(s))
+		return !s->outrun && !s->stopped;
 	return rvl_inject_hit(&s->inject, RVL_INJECT_hang, s->started, NULL) && !s->stopped;
+}
+
+/* The queue asks only for an ABORT of the running entry. */
+static bool dev_outruns_abort(void *ctx)
+{
+	struct rivulet_sim *s = ctx;
+
+	s->outrun |= outruns_abort(s);
+	return outruns_abort(s) && atomic_load_explicit(&s->exec.done, memory_order_acquire);
 }
 
 static bool dev_ended(void *ctx, struct rvl_outcome *o)
@@ -263,6 +279,7 @@ static const struct rvl_queue_ops queue_ops = {
 	.clear = dev_clear,
 	.level = dev_level,
 	.irq = dev_irq,
+	.outruns_abort = dev_outruns_abort,
 };
 
 static void inline_start(void *ctx, struct rvl_exec *x)

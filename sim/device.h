@@ -60,6 +60,7 @@ struct rivulet_sim {
 	bool has_client;
 	bool stopped;		/* ABORT or RESET wants CURRENT to end */
 	bool reset;		/* RESET does */
+	bool outrun;		/* an ABORT of CURRENT has come, which CURRENT outruns by injection */
 	bool dead;		/* injected */
 	uint64_t stalled_until;	/* host time, ns: nothing is served before */
 	bool gone;		/* the window is all ones */

@@ -17,6 +17,7 @@
 #define RVL_INJECTIONS(I)                                                                          \
 	I(hang, 0, "job N never ends; ABORT and RESET stop it")                                    \
 	I(stuck, 0, "job N never ends and ignores ABORT; RESET stops it")                          \
+	I(outrun_abort, 0, "job N ends when it is aborted, just before the ABORT is served")       \
 	I(dead, 0, "from the start of job N the device serves nothing")                            \
 	I(allones, 0, "at the start of job N the window turns all ones: the device is gone")       \
 	I(late_dma, 0, "job N ignores ABORT; its work is done between RESET and its acknowledge")  \

@@ -112,6 +112,8 @@ static bool serve_abort(struct step *s)
 		return false;
 	seq = rvl_rd(s->w, RIVULET_REG_ABORT_SEQ);
 	if (q->running && seq == q->current) {
+		if (s->ops->outruns_abort && s->ops->outruns_abort(s->ctx))
+			return false;
 		q->aborting = true;
 		q->abort_req = s->abort;
 		stop(s, false);

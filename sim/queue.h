@@ -44,6 +44,8 @@ struct rvl_queue_ops {
 	void (*level)(void *ctx, uint32_t level);
 	/* Interrupt, if enabled; everything it tells of is written. */
 	void (*irq)(void *ctx);
+	/* Does the running entry end just before the ABORT that is about to be served? NULL: never. */
+	bool (*outruns_abort)(void *ctx);
 };
 
 /** struct rvl_queue - all state of the queue; may be copied and compared */

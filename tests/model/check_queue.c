@@ -230,7 +230,7 @@ static void dev_irq(void *ctx)
 }
 
 static const struct rvl_queue_ops ops = { dev_fetch,  dev_start, dev_ended, dev_stop,
-					  dev_report, dev_clear, dev_level, dev_irq };
+					  dev_report, dev_clear, dev_level, dev_irq, NULL };
 static const struct rvl_window window = { .word = words,
 					  .trace = dev_trace,
 					  .reading = dev_reading };
