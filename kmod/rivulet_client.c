@@ -126,9 +126,9 @@ void rvl_client_query(struct rvl_client *client, struct drm_rivulet_client *out)
 
 /*
  * A job of the client hung the device. Too often in a while and it is banned: what it queued ends
- * with -ECANCELED, new jobs are refused. With request_lock held. Returns whether it is banned.
+ * with -ECANCELED, new jobs are refused. Called with rvl_device.lock held.
  */
-bool rvl_client_blame(struct rvl_client *client)
+void rvl_client_blame(struct rvl_client *client)
 {
 	if (!client->hangs || time_after(jiffies, client->hang_since + RVL_BAN_WINDOW)) {
 		client->hangs = 0;
@@ -140,7 +140,6 @@ bool rvl_client_blame(struct rvl_client *client)
 				       client->tag, client->hangs);
 		WRITE_ONCE(client->banned, true);
 	}
-	return client->banned;
 }
 
 static void rvl_client_free(struct work_struct *work)

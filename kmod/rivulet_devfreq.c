@@ -35,6 +35,14 @@ void rvl_load_take(struct rvl_device *rdev, u64 *ns)
 	}
 }
 
+/* Load until now is not counted by the next rvl_load_take(): it ended by a reset or by sleep. */
+void rvl_load_forget(struct rvl_device *rdev)
+{
+	u64 ns[2];
+
+	rvl_load_take(rdev, ns);
+}
+
 /* Time for which the device had a job, ns, since probe. */
 u64 rvl_load_busy(struct rvl_device *rdev)
 {

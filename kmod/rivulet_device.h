@@ -40,8 +40,8 @@ struct rvl_dump;
 /* Jobs that one file may have queued; each pins its buffers. */
 #define RVL_MAX_QUEUED		4096
 /*
- * How long a HOLD is waited for: by devfreq and by autosuspend, which both try again, and by the sleep
- * of the system, which waits for the running job.
+ * How long a HOLD is waited for: by devfreq and by autosuspend, which both try again, and by the
+ * sleep of the system, which waits for the running job.
  */
 #define RVL_HOLD_MS		200
 #define RVL_HOLD_LONG_MS	5000
@@ -88,7 +88,8 @@ struct rvl_device {
 	atomic_t rings;			/* of a doorbell that is a word */
 	struct clk_bulk_data *clks;
 	int clk_count;			/* 0: the device owns its clock */
-	int rate_level;			/* level whose rate the system's has; -1: not set yet */
+	/* Level whose rate the clock has, -1: unknown; written under rate_lock and request_lock. */
+	int rate_level;
 	struct reset_control *reset;	/* or NULL */
 	int irq;			/* 0: none, the queue is polled, */
 	struct hrtimer tick;		/* by this */
@@ -112,7 +113,13 @@ struct rvl_device {
 	bool powered;			/* the registers may be used; under request_lock */
 	struct rvl_load load;
 
-	struct mutex request_lock;	/* one ABORT, RESET or HOLD at a time; may sleep */
+	/*
+	 * Held for one ABORT, RESET or HOLD at a time and its acknowledge. Recovery takes it, so
+	 * that its holders neither allocate nor wait for the clock framework.
+	 */
+	struct mutex request_lock;
+	struct mutex rate_lock;		/* one rate change at a time; outside request_lock */
+	bool rate_changing;		/* the device is held for one; under request_lock */
 
 	u64 fence_context;
 	atomic_t next_client;
@@ -201,7 +208,7 @@ struct rvl_client {
 	atomic64_t busy_ns;		/* device time of retired jobs */
 	atomic64_t cycles;
 	atomic64_t energy_pj;
-	unsigned int hangs;		/* since @hang_since; under rvl_device.request_lock */
+	unsigned int hangs;		/* since @hang_since; under rvl_device.lock */
 	unsigned long hang_since;	/* jiffies */
 	bool banned;			/* for good */
 };
@@ -290,20 +297,41 @@ u32 rvl_hw_set_level(struct rvl_device *rdev, u32 level);
 int rvl_hw_wait_level(struct rvl_device *rdev, u32 request, unsigned int ms);
 void rvl_hw_irq_enable(struct rvl_device *rdev, bool on);
 
+/* rivulet_job.c */
 struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client);
 void rvl_job_free(struct rvl_job *job);
+void rvl_job_issue(struct rvl_job *job);
+void rvl_job_finish(struct rvl_job *job, int error);
+void rvl_job_retire(struct rvl_job *job);
+void rvl_queue_service(struct rvl_device *rdev);
 int rvl_sched_setup(struct rvl_device *rdev);
 irqreturn_t rvl_irq(int irq, void *arg);
-int rvl_queue_start(struct rvl_device *rdev);
+
+/* rivulet_recover.c */
+long rvl_timeout_jiffies(void);
+enum drm_gpu_sched_stat rvl_sched_timedout(struct drm_sched_job *sched_job);
+void rvl_queue_take(struct rvl_device *rdev);
+void rvl_queue_die(struct rvl_device *rdev, int error);
+int rvl_queue_restart(struct rvl_device *rdev);
+int rvl_queue_reset(struct rvl_device *rdev, enum rvl_event event);
+void rvl_queue_lose(struct rvl_device *rdev, int error);
 int rvl_queue_force_reset(struct rvl_device *rdev);
+
+/* rivulet_queue.c */
+int rvl_queue_start(struct rvl_device *rdev);
 int rvl_queue_sleep(struct rvl_device *rdev);
 void rvl_queue_wake(struct rvl_device *rdev);
-void rvl_queue_lose(struct rvl_device *rdev, int error);
-int rvl_queue_set_level(struct rvl_device *rdev, u32 level);
-u32 rvl_queue_level(struct rvl_device *rdev);
 void rvl_queue_stop(struct rvl_device *rdev, int error);
 
+/* rivulet_level.c */
+void rvl_level_restore(struct rvl_device *rdev);
+void rvl_level_catch_up(struct rvl_device *rdev);
+void rvl_level_wake(struct rvl_device *rdev);
+int rvl_queue_set_level(struct rvl_device *rdev, u32 level);
+u32 rvl_queue_level(struct rvl_device *rdev);
+
 void rvl_load_update(struct rvl_device *rdev);
+void rvl_load_forget(struct rvl_device *rdev);
 void rvl_load_take(struct rvl_device *rdev, u64 *ns);
 u64 rvl_load_busy(struct rvl_device *rdev);
 int rvl_devfreq_init(struct rvl_device *rdev);
@@ -311,7 +339,7 @@ void rvl_devfreq_fini(struct rvl_device *rdev);
 
 int rvl_dump_setup(struct rvl_device *rdev);
 void rvl_dump_take(struct rvl_device *rdev, struct rvl_job *job, const char *reason);
-void rvl_dump_seal(struct rvl_device *rdev, struct rvl_job *job);
+void rvl_dump_seal(struct rvl_device *rdev, struct rvl_job *job, int error);
 void rvl_event_send(struct rvl_device *rdev, enum rvl_event event);
 void rvl_regs_print(struct rvl_device *rdev, struct drm_printer *p);
 
@@ -326,7 +354,7 @@ void rvl_perfmon_add(struct rvl_perfmon *perfmon, const struct rivulet_status *s
 struct rvl_client_queue *rvl_client_queue_get(struct rvl_client *client, u32 handle);
 void rvl_client_queue_put(struct rvl_client_queue *queue);
 void rvl_client_query(struct rvl_client *client, struct drm_rivulet_client *out);
-bool rvl_client_blame(struct rvl_client *client);
+void rvl_client_blame(struct rvl_client *client);
 void rvl_client_put(struct rvl_client *client);
 int rvl_client_open(struct drm_device *drm, struct drm_file *file);
 void rvl_client_close(struct drm_device *drm, struct drm_file *file);

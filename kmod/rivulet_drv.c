@@ -228,7 +228,7 @@ static int rvl_set_dma_width(struct rvl_device *rdev)
 	int ret;
 
 	if (bits < 32 || bits > 64) {
-		drm_err(&rdev->drm, "device reports DMA addresses of %u bits, 32 to 64 are possible\n",
+		drm_err(&rdev->drm, "%u bits of DMA address reported, 32 to 64 are possible\n",
 			bits);
 		return -EPROTO;
 	}
@@ -288,6 +288,7 @@ struct rvl_device *rvl_device_alloc(struct device *dev, const struct rvl_bus_ops
 	spin_lock_init(&rdev->bo_lock);
 	INIT_LIST_HEAD(&rdev->bos);
 	mutex_init(&rdev->request_lock);
+	mutex_init(&rdev->rate_lock);
 	dev_set_drvdata(dev, rdev);
 	return rdev;
 }

@@ -141,8 +141,11 @@ void rvl_dump_take(struct rvl_device *rdev, struct rvl_job *job, const char *rea
 	rvl_regs_print(rdev, p);
 }
 
-/* A job ends: its dump, if any, gets what the device wrote, and goes. With rvl_device.lock held. */
-void rvl_dump_seal(struct rvl_device *rdev, struct rvl_job *job)
+/*
+ * A job ends with @error. Its dump, if there is one, is completed by the status and published; it
+ * is dropped if the job ended well after all. Called with rvl_device.lock held.
+ */
+void rvl_dump_seal(struct rvl_device *rdev, struct rvl_job *job, int error)
 {
 	const struct rivulet_status *st = &job->status;
 	struct rvl_dump *d = rdev->dump;
@@ -150,6 +153,10 @@ void rvl_dump_seal(struct rvl_device *rdev, struct rvl_job *job)
 
 	if (!d->taken || d->sealed || d->seq != job->seq)
 		return;
+	if (!error) {
+		d->taken = false;
+		return;
+	}
 	drm_printf(p, "\n[status]\nstate %u\nfault %u\nfault_slot %d\nfault_offset 0x%llx\n",
 		   le32_to_cpu(st->state), le32_to_cpu(st->fault),
 		   (int)le32_to_cpu(st->fault_slot), le64_to_cpu(st->fault_offset));

@@ -260,9 +260,10 @@ bool rvl_hw_retired(struct rvl_device *rdev, u32 seq)
 }
 
 /*
- * Read the status of a retired job. @st: what the device wrote; zero if that is not to be believed.
- * @ns: how long it ran. The device is not trusted more than a wire: a status that is not the job's
- * or fails its checksum is the device's fault. Called with rdev->lock held. Returns the job's error.
+ * Read the status of a retired job. @st: what the device wrote; zero if that is not to be
+ * believed. @ns: how long it ran. The device is not trusted more than a wire: a status that is not
+ * the job's or fails its checksum is the device's fault. Called with rdev->lock held. Returns the
+ * job's error.
  */
 int rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rivulet_status *st, u64 *ns)
 {
@@ -342,8 +343,8 @@ int rvl_hw_reset(struct rvl_device *rdev, u32 base)
 }
 
 /*
- * Have the device promote no job, and wait until the running one has ended. A RESET does not end the
- * hold; rvl_hw_release() does, also after this failed. Returns as rvl_request_wait().
+ * Have the device promote no job, and wait until the running one has ended. A RESET does not end
+ * the hold; rvl_hw_release() does, also after this failed. Returns as rvl_request_wait().
  */
 int rvl_hw_hold(struct rvl_device *rdev, unsigned int ms)
 {
@@ -352,8 +353,8 @@ int rvl_hw_hold(struct rvl_device *rdev, unsigned int ms)
 }
 
 /*
- * End a hold. The acknowledge is not waited for: the device serves HOLD before it promotes a job, so a
- * job that is issued afterwards runs.
+ * End a hold. The acknowledge is not waited for: the device serves HOLD before it promotes a job,
+ * so a job that is issued afterwards runs.
  */
 void rvl_hw_release(struct rvl_device *rdev)
 {

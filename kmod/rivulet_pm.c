@@ -34,8 +34,8 @@ void rvl_power_off(struct rvl_device *rdev)
 }
 
 /*
- * Every error but -EBUSY and -EAGAIN stays with runtime PM for good. After -EBUSY it tries again only if
- * the device was busy since the timer that led here was set.
+ * Every error but -EBUSY and -EAGAIN stays with runtime PM for good. After -EBUSY it tries again
+ * only if the device was busy since the timer that led here was set.
  */
 static int rvl_sleep(struct device *dev)
 {
@@ -53,9 +53,9 @@ static int rvl_sleep(struct device *dev)
 }
 
 /*
- * Every error of a resume stays with runtime PM for good, -EAGAIN too, and no later one is tried. So none
- * is returned: a device without power, or one that does not answer a reset, is declared lost, and its
- * jobs end with an error.
+ * Every error of a resume stays with runtime PM for good, -EAGAIN too, and no later one is tried.
+ * So none is returned: a device without power, or one that does not answer a reset, is declared
+ * lost, and its jobs end with an error.
  */
 static int rvl_wake(struct device *dev)
 {
@@ -63,7 +63,7 @@ static int rvl_wake(struct device *dev)
 	int ret = rvl_power_on(rdev);
 
 	if (ret) {
-		drm_err(&rdev->drm, "clocks or supplies do not come on (%d): the device is lost\n", ret);
+		drm_err(&rdev->drm, "cannot enable the clocks (%d): the device is lost\n", ret);
 		rvl_queue_lose(rdev, -EIO);
 	} else {
 		rvl_queue_wake(rdev);
@@ -92,8 +92,8 @@ void rvl_pm_exit(struct rvl_device *rdev, int idx)
 }
 
 /*
- * Wake the device and keep it awake until rvl_pm_exit(), so that its registers may be used. Returns 0,
- * -ENODEV if the device is gone, or -EIO if it has no power.
+ * Wake the device and keep it awake until rvl_pm_exit(), so that its registers may be used.
+ * Returns 0, -ENODEV if the device is gone, or -EIO if it has no power.
  */
 int rvl_pm_enter(struct rvl_device *rdev, int *idx)
 {

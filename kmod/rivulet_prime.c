@@ -20,8 +20,9 @@ static bool rvl_file_writable(struct dma_buf *buf)
 }
 
 /*
- * A mapping through another driver's import arrives here with the permissions of that driver's node.
- * The mode of the dma-buf's own file decides, so that no importer offers more than the export.
+ * A mapping through another driver's import arrives here with the permissions of that driver's
+ * node. The mode of the dma-buf's own file decides, so that no importer offers more than the
+ * export.
  */
 static int rvl_dma_buf_mmap(struct dma_buf *buf, struct vm_area_struct *vma)
 {

@@ -220,6 +220,34 @@ static void dump_hang(void)
 	drop_dumps();
 }
 
+/*
+ * The job ends by itself in the moment in which the driver aborts it. It succeeds, its client is not
+ * blamed, no dump is left, and the next hang leaves one.
+ */
+static void dump_outrun(void)
+{
+	struct vm_client c = vm_reporter();
+	uint64_t resets;
+
+	vm_stay_awake();
+	resets = vm_epoch(c.fd);
+	drop_dumps();
+	vm_param("ban_hangs", "1");
+	vm_control("inject outrun_abort@+1");
+	vm_client_submit(&c, 1);
+	vm_client_good(&c);
+	usleep(300000);
+	OK(!vm_glob("/sys/class/devcoredump/devcd*/data"));
+	vm_client_submit(&c, 2);
+	vm_client_good(&c);
+	EQ(vm_epoch(c.fd), resets);
+	vm_control("inject hang@+1");
+	vm_client_submit(&c, 3);
+	EQ(vm_sync_result(c.fd, c.sync), -ETIME);
+	OK(strstr(await_dump(), "reason hang\n"));
+	drop_dumps();
+}
+
 /* A job that ends by a reset: what the registers said is all there is. */
 static void dump_reset(void)
 {
@@ -324,6 +352,7 @@ static void sensors(void)
 const struct vm_test vm_observe_tests[] = {
 	{ "trace", "tracepoints tell submit, start, done and fault of a job as its own status does", trace },
 	{ "dump_hang", "a hang leaves a dump with job, descriptor, regions, status, registers", dump_hang },
+	{ "dump_outrun", "a job that ends while it is being aborted succeeds, unblamed and without a dump", dump_outrun },
 	{ "dump_reset", "a reset for a job that ignores ABORT is told by uevent and leaves a dump", dump_reset },
 	{ "force_reset", "a forced reset cancels the running job only, and is told by uevent", force_reset },
 	{ "debugfs", "debugfs shows registers, queue and buffers as they are", debugfs_files },

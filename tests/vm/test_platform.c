@@ -6,6 +6,7 @@
 #include "vm.h"
 
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define DIARY  "/sys/kernel/debug/rivulet-board/diary"
@@ -256,6 +257,98 @@ static void board_file(const char *name, const char *text)
 	close(fd);
 }
 
+/* Ask for the highest level in a child, whose write returns when the clock has its rate. */
+static pid_t ask_highest(const struct drm_rivulet_device *info)
+{
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	OK(pid >= 0);
+	if (!pid) {
+		vm_limit_level(info, info->level_count - 1, info->level_count - 1);
+		_exit(0);
+	}
+	return pid;
+}
+
+/*
+ * A change of the clock's rate takes longer than a job may wait. The job's fence does not wait for the
+ * clock: it signals as cancelled while the change is still under way, and later jobs run.
+ */
+static void rate_blocked(void)
+{
+	static struct event e[EVENTS];
+	struct drm_rivulet_device info;
+	int fd = vm_open(), status;
+	struct vm_buf b[3];
+	uint32_t sync = vm_sync_new(fd);
+	pid_t pid;
+
+	for (int i = 0; i < 3; i++)
+		b[i] = vm_buf_new(fd, 4096);
+	vm_stay_awake();
+	vm_info(fd, &info);
+	vm_pin_level(fd, 0);
+	await_rate(e, info.level[0].hz);
+	board_file("rate_delay_ms", "15000");
+	pid = ask_highest(&info);
+	for (int i = 0; i < VM_WAIT_MS / 10 && !vm_reg("HELD"); i++)
+		usleep(10000);
+	OK(vm_reg("HELD"));
+	submit_copy(fd, b, sync);
+	EQ(vm_sync_result(fd, sync), -ECANCELED);
+	EQ(last(e, diary(e), "rate"), info.level[0].hz);
+	board_file("rate_delay_ms", "0");
+	OK(waitpid(pid, &status, 0) == pid);
+	EQ(status, 0);
+	await_rate(e, info.level[info.level_count - 1].hz);
+	submit_copy(fd, b, sync);
+	EQ(vm_sync_result(fd, sync), 0);
+	OK(!memcmp(b[1].map, b[2].map, 4096));
+	vm_unpin_level(fd);
+}
+
+/* The clock cannot be enabled when a job wakes the device: the job fails, and binding again helps. */
+static void clock_fails(void)
+{
+	char name[64], state[32] = "";
+	struct vm_buf b[3];
+	uint32_t sync;
+	int fd;
+
+	vm_may_sleep = true;
+	fd = vm_open();
+	sync = vm_sync_new(fd);
+	for (int i = 0; i < 3; i++)
+		b[i] = vm_buf_new(fd, 4096);
+	vm_sysfs_write(vm_sysfs("power/control"), "auto");
+	for (int i = 0; i < VM_WAIT_MS / 10 && strcmp(state, "suspended\n"); i++) {
+		int status = open(vm_sysfs("power/runtime_status"), O_RDONLY | O_CLOEXEC);
+
+		OK(status >= 0);
+		memset(state, 0, sizeof(state));
+		OK(read(status, state, sizeof(state) - 1) > 0);
+		close(status);
+		usleep(10000);
+	}
+	OK(!strcmp(state, "suspended\n"));
+	board_file("clock_fails", "1");
+	submit_copy(fd, b, sync);
+	EQ(vm_sync_result(fd, sync), -EIO);
+	board_file("clock_fails", "0");
+	vm_device_name(name);
+	vm_driver_file("unbind", name);
+	vm_driver_file("bind", name);
+	vm_await_node(true);
+	fd = vm_open();
+	sync = vm_sync_new(fd);
+	for (int i = 0; i < 3; i++)
+		b[i] = vm_buf_new(fd, 4096);
+	submit_copy(fd, b, sync);
+	EQ(vm_sync_result(fd, sync), 0);
+}
+
 /* The errno of binding the driver to a device, or 0. */
 static int bind_error(const char *device)
 {
@@ -337,6 +430,9 @@ static void thermal(void)
 const struct vm_test vm_platform_tests[] = {
 	{ "platform_clock", "clock and supply follow the level, and change only while the device is held", clocked },
 	{ "platform_patient", "a long job keeps its clock; the change comes after it", patient },
+	{ "platform_rate", "no fence waits for the clock: a job behind a change of rate that takes too long is cancelled",
+	  rate_blocked },
+	{ "platform_clock_fails", "a clock that cannot be enabled fails the job, not runtime PM", clock_fails },
 	{ "platform_power", "domain, clock, reset at binding, in this order; reset, clock and domain off at unbinding", powered },
 	{ "platform_programmed", "the FPGA region programs the logic before the NPU is probed", programmed },
 	{ "platform_unconfigured", "logic that is not configured is not touched, and the binding fails", unconfigured },

@@ -8,6 +8,7 @@
  */
 #include <linux/clk-provider.h>
 #include <linux/debugfs.h>
+#include <linux/delay.h>
 #include <linux/firmware.h>
 #include <linux/fpga/fpga-mgr.h>
 #include <linux/io.h>
@@ -36,6 +37,8 @@ struct board {
 	void __iomem *win;
 	struct clk_hw clk;
 	unsigned long hz;
+	u32 rate_delay_ms;	/* a change of rate takes so long */
+	u32 clock_fails;	/* the clock cannot be enabled */
 	struct reset_controller_dev reset;
 	struct generic_pm_domain domain;
 	struct regulator_desc supply;
@@ -75,7 +78,11 @@ DEFINE_SHOW_ATTRIBUTE(diary);
 
 static int clock_prepare(struct clk_hw *hw)
 {
-	note(container_of(hw, struct board, clk), "clock", 1);
+	struct board *b = container_of(hw, struct board, clk);
+
+	if (READ_ONCE(b->clock_fails))
+		return -EIO;
+	note(b, "clock", 1);
 	return 0;
 }
 
@@ -98,6 +105,7 @@ static int clock_set(struct clk_hw *hw, unsigned long hz, unsigned long parent)
 {
 	struct board *b = container_of(hw, struct board, clk);
 
+	msleep(READ_ONCE(b->rate_delay_ms));
 	b->hz = hz;
 	note(b, "rate", hz);
 	return 0;
@@ -304,6 +312,8 @@ static int board_probe(struct platform_device *pdev)
 		return dev_err_probe(dev, ret, "no board\n");
 	b->dir = debugfs_create_dir("rivulet-board", NULL);
 	debugfs_create_file("diary", 0400, b->dir, b, &diary_fops);
+	debugfs_create_u32("rate_delay_ms", 0600, b->dir, &b->rate_delay_ms);
+	debugfs_create_u32("clock_fails", 0600, b->dir, &b->clock_fails);
 	debugfs_create_file("overlay", 0200, b->dir, b, &overlay_fops);
 	debugfs_create_file_unsafe("configured", 0200, b->dir, b, &configured_fops);
 	return 0;

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The V/F level. A device with a clock of its own changes level at a job boundary, at one register
+ * write. Of a device with the system's clock, level and rate change together while the device is
+ * held.
+ *
+ * rate_lock is held around the clock framework, which takes locks under which others allocate.
+ * Recovery never takes it. Where both are needed, request_lock is taken inside and is not held
+ * during set_rate.
+ */
+#include "rivulet_device.h"
+
+/* Would the device defer the level, because a queued job has a higher minimum? */
+static bool rvl_level_deferred(struct rvl_device *rdev, u32 level)
+{
+	u32 i;
+
+	guard(rvl_lock)(rdev);
+	for (i = 0; i < RVL_QUEUE_SLOTS; i++)
+		if (rdev->slot[i] && le32_to_cpu(rdev->slot[i]->desc.min_level) > level)
+			return true;
+	return false;
+}
+
+static u32 rvl_level_request(struct rvl_device *rdev, u32 level)
+{
+	guard(rvl_lock)(rdev);
+	return rvl_hw_set_level(rdev, level);
+}
+
+/* Have a device without running jobs take a level. After a failure it stays at its level. */
+static int rvl_level_take(struct rvl_device *rdev, u32 level, unsigned int ms)
+{
+	u32 before = rvl_hw_level(rdev);
+	int ret = rvl_hw_wait_level(rdev, rvl_level_request(rdev, level), ms);
+
+	/* A pending request would be served later, without the clock. */
+	if (ret)
+		rvl_level_request(rdev, before);
+	return ret;
+}
+
+/*
+ * After a RESET, before any job is issued: the level that was asked for last, but with the
+ * system's clock the level that the present rate belongs to.
+ */
+void rvl_level_restore(struct rvl_device *rdev)
+{
+	lockdep_assert_held(&rdev->request_lock);
+	if (!rdev->clk_count)
+		rvl_level_take(rdev, READ_ONCE(rdev->level), RVL_HOLD_LONG_MS);
+	else if (rdev->rate_level >= 0)
+		rvl_level_take(rdev, rdev->rate_level, RVL_HOLD_LONG_MS);
+}
+
+/* A level may have been asked for between rvl_level_restore() and now. With rdev->lock held. */
+void rvl_level_catch_up(struct rvl_device *rdev)
+{
+	if (!rdev->clk_count && rvl_hw_level(rdev) != rdev->level)
+		rvl_hw_set_level(rdev, rdev->level);
+}
+
+/* Before the device wakes, nothing runs: its clock gets the rate of the level asked for last. */
+void rvl_level_wake(struct rvl_device *rdev)
+{
+	u32 level = READ_ONCE(rdev->level);
+	int ret;
+
+	lockdep_assert_held(&rdev->rate_lock);
+	if (!rdev->clk_count || rdev->live || rdev->dead || rdev->rate_level == level)
+		return;
+	ret = rdev->bus->set_rate(rdev, level);
+	rdev->rate_level = ret ? -1 : level;
+	if (ret)
+		drm_warn(&rdev->drm, "the rate of level %u cannot be set (%d)\n", level, ret);
+}
+
+/*
+ * Hold the device and have it take @level. Returns whether the clock is to be changed now; if so,
+ * rvl_rate_end() must follow. A device that is long in its job, or needs its level for the next
+ * one, keeps both; devfreq asks again.
+ */
+static bool rvl_rate_begin(struct rvl_device *rdev, u32 level)
+{
+	guard(mutex)(&rdev->request_lock);
+	WRITE_ONCE(rdev->level, level);
+	if (!rdev->live || (rvl_hw_level(rdev) == level && rdev->rate_level == level) ||
+	    rvl_level_deferred(rdev, level))
+		return false;
+	if (rvl_hw_hold(rdev, RVL_HOLD_MS) || rvl_level_take(rdev, level, RVL_HOLD_MS) ||
+	    rdev->rate_level == level) {
+		rvl_hw_release(rdev);
+		return false;
+	}
+	rdev->rate_level = -1;
+	rdev->rate_changing = true;
+	return true;
+}
+
+/* The clock has the rate of @level, or has not moved if @error. */
+static void rvl_rate_end(struct rvl_device *rdev, u32 level, u32 before, int error)
+{
+	guard(mutex)(&rdev->request_lock);
+	rdev->rate_changing = false;
+	if (!error)
+		rdev->rate_level = level;
+	/* A device that was lost meanwhile is not touched. */
+	if (!rdev->live)
+		return;
+	if (error)
+		rvl_level_request(rdev, before);
+	rvl_hw_release(rdev);
+}
+
+static int rvl_level_set_clock(struct rvl_device *rdev, u32 level)
+{
+	u32 before;
+	int ret;
+
+	guard(mutex)(&rdev->rate_lock);
+	before = rvl_queue_level(rdev);
+	if (!rvl_rate_begin(rdev, level))
+		return 0;
+	ret = rdev->bus->set_rate(rdev, level);
+	rvl_rate_end(rdev, level, before, ret);
+	return ret;
+}
+
+/* Ask for a V/F level, now or when the device wakes. Returns 0 or the clock's error. May sleep. */
+int rvl_queue_set_level(struct rvl_device *rdev, u32 level)
+{
+	if (rdev->clk_count)
+		return rvl_level_set_clock(rdev, level);
+	guard(rvl_lock)(rdev);
+	WRITE_ONCE(rdev->level, level);
+	if (rdev->live)
+		rvl_hw_set_level(rdev, level);
+	return 0;
+}
+
+/* The level in force, or of a device that sleeps the one it will wake with. */
+u32 rvl_queue_level(struct rvl_device *rdev)
+{
+	guard(rvl_lock)(rdev);
+	return rdev->live ? rvl_hw_level(rdev) : rdev->level;
+}
