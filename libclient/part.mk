@@ -18,7 +18,9 @@ $(BUILD)/librivulet.pc: libclient/librivulet.pc.in
 
 PROGRAMS += $(LIBRIVULET) $(BUILD)/librivulet.pc
 
-.PHONY: install-libclient check-abi
+.PHONY: install-libclient check-abi check-examples
+check-examples: $(LIBRIVULET) $(BUILD)/rivuletd $(BUILD)/librivulet.pc
+	@BUILD=$(BUILD) scripts/check-examples
 check-abi: $(LIBRIVULET)
 	@BUILD=$(BUILD) scripts/check-abi
 install-libclient: $(LIBRIVULET) $(BUILD)/librivulet.pc
@@ -26,7 +28,7 @@ install-libclient: $(LIBRIVULET) $(BUILD)/librivulet.pc
 	ln -sf librivulet.so.1.0.0 $(DESTDIR)$(LIBDIR)/librivulet.so.1
 	ln -sf librivulet.so.1 $(DESTDIR)$(LIBDIR)/librivulet.so
 	install -D -m 644 -t $(DESTDIR)$(LIBDIR)/pkgconfig $(BUILD)/librivulet.pc
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/rivulet libclient/rivulet.h uapi/rivulet_accel.h \
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/rivulet libclient/rivulet.h libclient/rivulet.hpp uapi/rivulet_accel.h \
 		uapi/rivulet_types.h
 
 # The tables of docs/uapi.md come from the header.

@@ -35,7 +35,10 @@ extern "C" {
  * a program that sets a field that the library does not know gets -E2BIG, a size that no version had -EINVAL.
  */
 
-/* Structs of the kernel's interface: a program that uses them includes rivulet_accel.h. */
+/*
+ * Structs of the kernel's interface: a program that uses them includes rivulet_accel.h. They keep their size as
+ * long as the library is librivulet.so.1.
+ */
 struct drm_rivulet_client;
 struct drm_rivulet_clock;
 struct drm_rivulet_counters;

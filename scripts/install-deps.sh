@@ -25,7 +25,7 @@ packages=(
 	libdrm-dev libsystemd-dev libudev-dev libseccomp-dev libpng-dev zlib1g-dev
 	nettle-dev libjson-c-dev
 	# tests
-	check libumockdev-dev umockdev sparse python3 systemd systemd-container
+	check libumockdev-dev umockdev sparse python3 python3-numpy systemd systemd-container
 	dt-schema device-tree-compiler universal-ctags lcov
 	libonnx-testdata dataset-fashion-mnist
 )
