@@ -65,7 +65,7 @@
 	K(Power, PollMin, poll_min, TIME, "100ms", 1000000, 60000000000ull, "when charge falls fast") \
 	K(Power, ForeignWriter, foreign, FOREIGN, "yield", 0, 0, "yield or reassert")              \
 	K(Power, PowerProfiles, profiles, SWITCH, "yes", 0, 0, "obey power-profiles-daemon in auto") \
-	K(Power, PolicyUsers, policy_users, USERS, "root", 0, 0, "may change the mode")             \
+	K(Power, PolicyUsers, policy_users, USERS, "root", 0, 0, "may change mode and level")       \
 	K(Power, StateDirectory, state_dir, PATH, "auto", 0, 0, "auto, off or a directory")         \
 	K(Metrics, Socket, metrics, PATH, "auto", 0, 0, "auto, off or a path")
 

@@ -421,6 +421,7 @@ struct rvl_run {
 	struct rvl_user *user;
 	uint32_t serial;
 	uint32_t levels;	/* that it can run at */
+	bool demands;		/* of a user of PolicyUsers=: the level is one of these while it is admitted */
 	uint32_t min_level;	/* lower ones wait in the device until it has run */
 	uint32_t variant;	/* 1 + level whose commands it runs; 0: the device's level's */
 	struct rvl_slot slot;

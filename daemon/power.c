@@ -92,19 +92,25 @@ static uint32_t board_mask(const struct rvl_power *pw)
 	return (1u << pw->m->device.board.levels) - 1;
 }
 
-uint32_t rvl_power_allowed(const struct rvl_power *pw)
+/* The levels of the board at which @count, the runs that cannot run there, is 0. */
+static uint32_t uncontested(const struct rvl_power *pw, const uint32_t *count)
 {
 	uint32_t mask = board_mask(pw);
 
 	for (uint32_t l = 0; l < RIVULET_LEVELS; l++)
-		if (pw->lacking[l])
+		if (count[l])
 			mask &= ~(1u << l);
 	return mask;
 }
 
+uint32_t rvl_power_allowed(const struct rvl_power *pw)
+{
+	return uncontested(pw, pw->demands) & uncontested(pw, pw->running);
+}
+
 static void fill_input(const struct rvl_power *pw, struct rvl_policy_input *in)
 {
-	uint32_t have = rvl_power_allowed(pw), source;
+	uint32_t have = uncontested(pw, pw->demands), source;
 
 	*in = (struct rvl_policy_input){ .now = rvl_now(), .external = pw->gauge.external,
 					 .battery = pw->gauge.battery, .known = pw->gauge.known,
@@ -112,6 +118,7 @@ static void fill_input(const struct rvl_power *pw, struct rvl_policy_input *in)
 					 .asked = pw->asked };
 	/* A model must have its variant; a level that was refused may be tried if it is the last. */
 	in->allowed = have & ~pw->refused ? have & ~pw->refused : have;
+	in->running = pw->n_running ? uncontested(pw, pw->running) : 0;
 	in->mode = rvl_power_mode(pw, &in->fixed, &source);
 	if (pw->m->cfg.reconfigure == RVL_RECONFIGURE_NONE)
 		in->mode = RIVULET_POLICY_PERFORMANCE;
@@ -173,7 +180,7 @@ static bool refused(struct rvl_power *pw, uint32_t level, const struct rvl_text 
 	struct rvl_about a = about(pw);
 
 	/* Once all are refused there is nothing left to try. */
-	if (!(rvl_power_allowed(pw) & ~(pw->refused | 1u << level)))
+	if (!(uncontested(pw, pw->demands) & ~(pw->refused | 1u << level)))
 		return false;
 	pw->refused |= 1u << level;
 	pw->refused_until = rvl_now() + REFUSED_NS;
@@ -424,7 +431,7 @@ static void resume(struct rvl_power *pw)
 	 */
 	p->cap_since = p->changed = st->changed < rvl_now() ? st->changed : rvl_now();
 	p->anew = false;
-	p->level = st->level;
+	p->level = p->target = st->level;
 	p->reserve = st->reserve;
 	p->entries[p->level] = 1;
 }
@@ -498,7 +505,21 @@ void rvl_power_set_profile(struct rvl_power *pw, uint32_t mode)
 
 /* ---- for the scheduler ---- */
 
-int rvl_power_admit(const struct rvl_power *pw, uint32_t levels, uint32_t priority,
+/* A run that may not demand a level must have a variant for the one that was decided on. */
+static int check_target(const struct rvl_power *pw, uint32_t levels, struct rvl_text *err)
+{
+	uint32_t fixed, source, target = pw->policy.target;
+
+	if (levels >> target & 1)
+		return 0;
+	return rvl_say(err, -EOPNOTSUPP, "no variant for level %u, which mode %s (%s) has chosen; the "
+		       "level is changed only for runs of PolicyUsers=, see [Power] in "
+		       "rivuletd.conf(5)", target,
+		       rvl_policy_mode_name(rvl_power_mode(pw, &fixed, &source)),
+		       rvl_policy_reason_name(pw->policy.reason));
+}
+
+int rvl_power_admit(const struct rvl_power *pw, uint32_t levels, uint32_t priority, bool demands,
 		    struct rvl_text *err)
 {
 	uint64_t admits = pw->m->cfg.power_admits;
@@ -511,39 +532,59 @@ int rvl_power_admit(const struct rvl_power *pw, uint32_t levels, uint32_t priori
 		return rvl_say(err, -EAGAIN, "%s: %s", pw->policy.emergency ? "too hot" :
 			       "the battery is in its reserve", admits == RVL_ADMITS_NONE ?
 			       "no runs are admitted" : "only runs of high priority are admitted");
-	if (!(rvl_power_allowed(pw) & levels))
-		return rvl_say(err, -EBUSY, "no level has a variant for this model and for all that are "
-			       "queued or under way");
 	if (!pw->steered && (levels & board_mask(pw)) != board_mask(pw))
 		return rvl_say(err, -EOPNOTSUPP, "the model lacks a variant of some level, and the "
 			       "device's level is not the daemon's to choose (journal says why)");
-	return 0;
+	if (demands && !(uncontested(pw, pw->demands) & levels))
+		return rvl_say(err, -EBUSY, "no level has a variant for this model and for the others "
+			       "that users of PolicyUsers= have queued or under way");
+	return demands ? 0 : check_target(pw, levels, err);
 }
 
-static void count(struct rvl_power *pw, uint32_t levels, int by)
+static void count(uint32_t *counter, uint32_t levels, int by)
 {
 	for (uint32_t l = 0; l < RIVULET_LEVELS; l++)
 		if (!(levels >> l & 1))
-			pw->lacking[l] += (uint32_t)by;
+			counter[l] += (uint32_t)by;
 }
 
-void rvl_power_hold(struct rvl_power *pw, uint32_t levels)
+/* Whether the end of a run can change what was decided. */
+static bool is_choosy(const struct rvl_power *pw, uint32_t levels)
 {
-	count(pw, levels, 1);
-	if (pw->ready && !(levels >> pw->policy.level & 1))
+	return (levels & board_mask(pw)) != board_mask(pw);
+}
+
+void rvl_power_demand(struct rvl_power *pw, uint32_t levels, int by)
+{
+	count(pw->demands, levels, by);
+	if (pw->ready && (by < 0 ? is_choosy(pw, levels) : !(levels >> pw->policy.target & 1)))
 		judge(pw);
 }
 
-void rvl_power_release(struct rvl_power *pw, uint32_t levels)
+int rvl_power_can_start(const struct rvl_power *pw, uint32_t levels, bool demands,
+			struct rvl_text *err)
 {
-	count(pw, levels, -1);
-	if (pw->ready && (levels & board_mask(pw)) != board_mask(pw))
+	int r;
+
+	if (!pw->ready)
+		return 0;
+	r = demands || !pw->steered ? 0 : check_target(pw, levels, err);
+	if (r || levels >> pw->policy.level & 1)
+		return r;
+	return pw->n_running ? -EAGAIN : 0;
+}
+
+void rvl_power_run(struct rvl_power *pw, uint32_t levels, int by)
+{
+	count(pw->running, levels, by);
+	pw->n_running += (uint32_t)by;
+	if (by < 0 && pw->ready && pw->policy.waits)
 		judge(pw);
 }
 
 uint32_t rvl_power_floor(const struct rvl_power *pw, uint32_t levels, uint64_t deadline)
 {
-	uint32_t mask = rvl_power_allowed(pw) & levels;
+	uint32_t mask = uncontested(pw, pw->demands) & levels;
 	struct rvl_policy_input in;
 
 	if (!pw->ready || !mask)
@@ -555,6 +596,22 @@ uint32_t rvl_power_floor(const struct rvl_power *pw, uint32_t levels, uint64_t d
 	in.allowed = mask & ~pw->refused ? mask & ~pw->refused : mask;
 	return rvl_policy_floor(&pw->policy, &in, pw->gauge.external ? 0 : pw->gauge.drain,
 				deadline == UINT64_MAX ? in.now : deadline);
+}
+
+int rvl_power_promise(const struct rvl_power *pw, uint32_t levels, uint64_t deadline,
+		      struct rvl_text *err)
+{
+	const struct rvl_policy_config *c = &pw->policy.cfg;
+	uint32_t floor = rvl_power_floor(pw, ~0u, deadline);
+
+	for (uint32_t i = 0; pw->ready && pw->steered && i < c->n; i++) {
+		uint32_t l = c->level[i];
+
+		if (l >= floor && l <= pw->policy.target && !(levels >> l & 1))
+			return rvl_say(err, -EOPNOTSUPP, "no variant for level %u, to which the level may "
+				       "fall before the deadline", l);
+	}
+	return 0;
 }
 
 /* ---- start and stop ---- */

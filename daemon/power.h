@@ -94,7 +94,9 @@ struct rvl_power {
 	struct rvl_policy policy;
 	struct rvl_gauge gauge;
 	struct rvl_zones zones;
-	uint32_t lacking[RIVULET_LEVELS];	/* admitted runs that cannot run at this level */
+	uint32_t demands[RIVULET_LEVELS];	/* runs of PolicyUsers= that cannot run at this level */
+	uint32_t running[RIVULET_LEVELS];	/* runs under way that cannot */
+	uint32_t n_running;
 	uint32_t tool_mode, tool_fixed;	/* KEEP: nobody asked */
 	uint32_t profile;		/* of power-profiles-daemon: a mode, or KEEP */
 	bool asked;			/* the mode was changed just now */
@@ -128,20 +130,38 @@ uint32_t rvl_power_mode(const struct rvl_power *pw, uint32_t *fixed, uint32_t *s
 int rvl_power_set_mode(struct rvl_power *pw, uint32_t mode, uint32_t fixed, struct rvl_text *err);
 /** rvl_power_set_profile() - by power-profiles-daemon; KEEP: it went away */
 void rvl_power_set_profile(struct rvl_power *pw, uint32_t mode);
-/** rvl_power_allowed() - levels that all admitted runs can run at */
+/** rvl_power_allowed() - levels that the runs of PolicyUsers= leave, and those that are under way */
 uint32_t rvl_power_allowed(const struct rvl_power *pw);
 /** rvl_power_flags() - enum rivulet_policy_flag */
 uint32_t rvl_power_flags(const struct rvl_power *pw);
 
 /* ---- for the scheduler (power.c) ---- */
 
-/**
- * rvl_power_admit() - may a run of this priority that can run at @levels join; says why not
- * -EAGAIN: in the reserve or too hot; -EBUSY: no level suits it and what was admitted before;
- * -EOPNOTSUPP: the device's level is not ours to choose and it has no variant for one of them.
+/*
+ * Who decides the level: the mode, charge and heat; and runs of PolicyUsers=, which demand a level that
+ * they can run at from their admission to their end. Runs of other users demand nothing: they are
+ * admitted and started only at the level that was decided on. Those under way delay a change.
  */
-int rvl_power_admit(const struct rvl_power *pw, uint32_t levels, uint32_t priority,
+
+/**
+ * rvl_power_admit() - may a run of this priority that can run at @levels be queued; says why not
+ * @demands: it is of a user of PolicyUsers=. -EAGAIN: in the reserve or too hot; -EBUSY: it demands a
+ * level that no level suits together with the demands before it; -EOPNOTSUPP: it may not demand, and
+ * has no variant for the level; or the device's level is not ours to choose and it lacks one.
+ */
+int rvl_power_admit(const struct rvl_power *pw, uint32_t levels, uint32_t priority, bool demands,
 		    struct rvl_text *err);
+/** rvl_power_demand() - a run of a user of PolicyUsers= was queued (@by 1) or has ended (-1) */
+void rvl_power_demand(struct rvl_power *pw, uint32_t levels, int by);
+/**
+ * rvl_power_can_start() - may a queued run start now
+ * -EAGAIN: when the runs under way have ended, for the level changes then; -EOPNOTSUPP: the level was
+ * changed to one that it has no variant for; says so.
+ */
+int rvl_power_can_start(const struct rvl_power *pw, uint32_t levels, bool demands,
+			struct rvl_text *err);
+/** rvl_power_run() - a run was started (@by 1) or has ended (-1) */
+void rvl_power_run(struct rvl_power *pw, uint32_t levels, int by);
 /**
  * rvl_power_way() - what Reconfigure= keeps; nothing before there is a device
  * rvl_power_usable() - levels of the policy that a program with variants for @levels can run at
@@ -151,9 +171,12 @@ int rvl_power_admit(const struct rvl_power *pw, uint32_t levels, uint32_t priori
 struct rvl_way rvl_power_way(const struct rvl_power *pw);
 uint32_t rvl_power_usable(const struct rvl_power *pw, uint32_t levels);
 uint32_t rvl_power_forced(const struct rvl_power *pw, uint32_t min_level);
-/** rvl_power_hold(), rvl_power_release() - a run that can run at @levels was admitted, has ended */
-void rvl_power_hold(struct rvl_power *pw, uint32_t levels);
-void rvl_power_release(struct rvl_power *pw, uint32_t levels);
+/**
+ * rvl_power_promise() - whether a run that may not demand a level can be started until its deadline
+ * -EOPNOTSUPP: it has no variant for a level that may be in force before.
+ */
+int rvl_power_promise(const struct rvl_power *pw, uint32_t levels, uint64_t deadline,
+		      struct rvl_text *err);
 /** rvl_power_floor() - slowest of @levels that may be in force before @deadline (ns, UINT64_MAX) */
 uint32_t rvl_power_floor(const struct rvl_power *pw, uint32_t levels, uint64_t deadline);
 

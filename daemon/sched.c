@@ -231,7 +231,10 @@ static void finish(struct rvl_run *run)
 	}
 	run->user->runs--;
 	rvl_list_del(&run->link);
-	rvl_power_release(&s->m->power, run->levels);
+	if (run->demands)
+		rvl_power_demand(&s->m->power, run->levels, -1);
+	if (run->running)
+		rvl_power_run(&s->m->power, run->levels, -1);
 	free(run);
 	rvl_instance_run_ended(x);
 	rvl_session_reap(s);
@@ -264,6 +267,7 @@ static void start(struct rvl_sched *sc, struct rvl_run *run)
 	}
 	run->running = true;
 	run->started = now;
+	rvl_power_run(&run->instance->session->m->power, run->levels, 1);
 	rvl_fair_start(&sc->fair, &run->slot, now);
 	rvl_list_add_tail(&sc->running, &run->link);
 	sc->queued--;
@@ -290,6 +294,21 @@ static uint64_t work_left(const struct rvl_sched *sc, uint64_t now)
 	return sum;
 }
 
+/* False: it has to wait for the runs under way, whose end changes the level. */
+static bool start_at_level(struct rvl_manager *m, struct rvl_run *run)
+{
+	struct rvl_text why;
+	int r = rvl_power_can_start(&m->power, run->levels, run->demands, &why);
+
+	if (r == -EAGAIN)
+		return false;
+	if (r)
+		give_up(run, r, why.s);
+	else
+		start(&m->sched, run);
+	return true;
+}
+
 static void start_runs(struct rvl_manager *m)
 {
 	struct rvl_sched *sc = &m->sched;
@@ -300,9 +319,8 @@ static void start_runs(struct rvl_manager *m)
 		now = rvl_now();
 		slot = rvl_fair_pick(&sc->fair, now, work_left(sc, now),
 				     rvl_loop_recent(&m->loop), &wake);
-		if (!slot)
+		if (!slot || !start_at_level(m, rvl_container(slot, struct rvl_run, slot)))
 			break;
-		start(sc, rvl_container(slot, struct rvl_run, slot));
 	}
 	sd_event_source_set_time(sc->timer, wake == UINT64_MAX ? wake : wake / 1000 + 1);
 	sd_event_source_set_enabled(sc->timer, wake == UINT64_MAX ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
@@ -375,6 +393,7 @@ static int choose_levels(const struct rvl_instance *x, const struct rivulet_msg_
 {
 	const struct rvl_program *p = x->model->program;
 	const struct rvl_manager *m = x->session->m;
+	int r;
 
 	run->levels = rvl_power_usable(&m->power, p->levels);
 	if (req->min_accuracy) {
@@ -386,7 +405,10 @@ static int choose_levels(const struct rvl_instance *x, const struct rivulet_msg_
 				       req->min_accuracy / 1e4);
 		run->min_level = (uint32_t)__builtin_ctz(run->levels);
 	}
-	return rvl_power_admit(&m->power, run->levels, req->priority, err);
+	r = rvl_power_admit(&m->power, run->levels, req->priority, run->demands, err);
+	if (!r && run->slot.hard && !run->demands)
+		r = rvl_power_promise(&m->power, run->levels, run->slot.deadline, err);
+	return r;
 }
 
 /*
@@ -447,6 +469,7 @@ int rvl_sched_submit(struct rvl_instance *x, const struct rivulet_msg_run *req,
 	run->instance = x;
 	run->user = x->session->user;
 	run->serial = req->h.serial;
+	run->demands = rvl_users_have(&m->cfg.policy_users, run->user->uid);
 	run->slot = (struct rvl_slot){
 		.share = &run->user->share,
 		.priority = req->priority,
@@ -464,7 +487,8 @@ int rvl_sched_submit(struct rvl_instance *x, const struct rivulet_msg_run *req,
 		return r;
 	}
 	x->run = run;
-	rvl_power_hold(&m->power, run->levels);
+	if (run->demands)
+		rvl_power_demand(&m->power, run->levels, 1);
 	wake(&m->sched);
 	return 0;
 }

@@ -381,7 +381,7 @@ struct rivulet_policy_state {
 	uint32_t level;
 	uint32_t levels;	/* of the device; 0: no device, and the fields below mean nothing */
 	uint32_t reason;	/* enum rivulet_policy_reason */
-	uint32_t allowed;	/* bit n: every admitted model can run at level n */
+	uint32_t allowed;	/* bit n: no run under way or of PolicyUsers= lacks level n */
 	uint32_t charge;
 	uint32_t drain;		/* per second */
 	int32_t temperature;	/* millidegrees Celsius; INT32_MIN: no thermal zone */

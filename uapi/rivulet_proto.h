@@ -220,7 +220,7 @@ struct rivulet_msg {
 	S(uint32_t, level, "that the policy chose")                                                \
 	S(uint32_t, levels, "of the device; 0: no device, what follows is of no meaning")          \
 	S(uint32_t, reason, "enum rivulet_policy_reason")                                          \
-	S(uint32_t, allowed, "bit n: every admitted model has a variant of level n")               \
+	S(uint32_t, allowed, "bit n: no run under way or of PolicyUsers= lacks a variant of level n") \
 	S(uint32_t, charge, "parts per million, over all batteries by energy")                     \
 	S(uint32_t, drain, "parts per million a second")                                           \
 	S(int32_t, temperature, "millidegrees Celsius of the hottest zone; INT32_MIN: none")       \

@@ -127,7 +127,7 @@ void rvl_policy_init(struct rvl_policy *p, const struct rvl_policy_config *cfg)
 {
 	memset(p, 0, sizeof(*p));
 	p->cfg = *cfg;
-	p->level = cfg->level[0];
+	p->level = p->target = cfg->level[0];
 	p->anew = true;
 }
 
@@ -284,7 +284,7 @@ static bool may_rise(const struct rvl_policy *p, const struct rvl_policy_input *
 {
 	bool lost = in->allowed && !(in->allowed >> p->level & 1);
 
-	return p->anew || in->asked || lost || in->now - p->changed >= p->cfg.dwell;
+	return p->anew || p->waits || in->asked || lost || in->now - p->changed >= p->cfg.dwell;
 }
 
 static void account(struct rvl_policy *p, uint64_t now)
@@ -305,7 +305,14 @@ static bool change(struct rvl_policy *p, const struct rvl_policy_input *in)
 {
 	uint32_t reason, want = wanted(p, in, p->step, p->cap, &reason);
 
-	if (want > p->level && !may_rise(p, in))
+	if (want > p->level && !may_rise(p, in)) {
+		p->target = p->level;
+		return false;
+	}
+	p->target = want;
+	/* A level that was decided on is not subject to the dwell time again when it can be had. */
+	p->waits = in->running && !(in->running >> want & 1);
+	if (p->waits)
 		return false;
 	p->reason = reason;
 	if (want == p->level && (p->started || p->entries[want]))

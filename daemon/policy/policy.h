@@ -130,7 +130,8 @@ struct rvl_policy_input {
 	bool external, battery, known;	/* as in struct rvl_gauge */
 	uint32_t charge;
 	enum rvl_heat heat;
-	uint32_t allowed;		/* bit n: level n can be had; 0: no matter */
+	uint32_t allowed;		/* bit n: level n can be had; 0: any */
+	uint32_t running;		/* bit n: all runs under way can run at level n; 0: none is */
 	uint32_t mode;			/* enum rivulet_policy_mode */
 	uint32_t fixed;			/* level of FIXED */
 	bool asked;			/* somebody asked for this mode just now: no dwell */
@@ -147,6 +148,8 @@ struct rvl_policy {
 	bool reserve;			/* * charge is in the reserve */
 	bool emergency;			/* too hot to admit */
 	uint32_t level;			/* * */
+	uint32_t target;		/* level to change to once the runs under way can run there */
+	bool waits;			/* @target is not @level for that reason */
 	uint32_t reason;		/* enum rivulet_policy_reason */
 	uint64_t changed;		/* * when @level changed */
 	uint64_t since;			/* of the last step, for @residency */

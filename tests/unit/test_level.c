@@ -249,6 +249,49 @@ START_TEST(variants)
 }
 END_TEST
 
+/*
+ * Proves that a user outside PolicyUsers= cannot pull the level to one that suits its program, that
+ * the error names level, mode and rule, and that other users do not notice.
+ */
+START_TEST(unprivileged)
+{
+	struct rivulet_run_options o = { .size = sizeof(o) };
+	struct rivulet_run_stats st = { .size = sizeof(st) };
+	struct job full, slow, demand;
+
+	full = load("full");
+	mode(&full, RIVULET_POLICY_PERFORMANCE, 0);
+	for (uint32_t l = 1; l < RIVULET_LEVELS; l++)
+		no_variant(l);
+	demand = load("demand");
+	rig_as(1002);
+	slow = load("slow");
+	rig_as_self();
+	ck_assert_int_eq(run(&slow, NULL, &st), -EOPNOTSUPP);
+	ck_assert_str_eq(rivulet_request_error(slow.r),
+			 "no variant for level 3, which mode performance (mode) has chosen; the level is "
+			 "changed only for runs of PolicyUsers=, see [Power] in rivuletd.conf(5)");
+	for (int i = 0; i < 20; i++) {
+		ck_assert_int_eq(rivulet_request_start(slow.r, NULL), 0);
+		ck_assert_int_eq(run(&full, NULL, &st), 0);
+		ck_assert_uint_eq(st.level_min, TOP);
+		ck_assert_int_eq(rivulet_request_wait(slow.r, -1), -EOPNOTSUPP);
+	}
+	ck_assert_uint_eq(status_number("\"policy\"", "level"), TOP);
+	/* One who may change the mode may have the level changed for a run. */
+	ck_assert_int_eq(run(&demand, NULL, &st), 0);
+	ck_assert_uint_eq(st.level_max, 0);
+	/* At its level the other's program runs; and a least accuracy is a demand, too. */
+	mode(&full, RIVULET_POLICY_POWERSAVE, 0);
+	ck_assert_int_eq(run(&slow, NULL, &st), 0);
+	o.min_accuracy = 1;
+	ck_assert_int_eq(run(&slow, &o, &st), -EOPNOTSUPP);
+	drop(&full);
+	drop(&slow);
+	drop(&demand);
+}
+END_TEST
+
 /* Proves that admission reckons with the level's clock: refused with the reason, never silently late. */
 START_TEST(deadlines)
 {
@@ -492,6 +535,7 @@ int main(int argc, char **argv)
 	tcase_add_test(t, replies);
 	tcase_add_test(t, least_accuracy);
 	tcase_add_test(t, variants);
+	tcase_add_test(t, unprivileged);
 	tcase_add_test(t, deadlines);
 	tcase_add_test(t, modes);
 	suite_add_tcase(s, t);

@@ -86,6 +86,29 @@ START_TEST(upward)
 }
 END_TEST
 
+/* Proves that a level waits for the runs under way, and is not subject to the dwell time after that. */
+START_TEST(waits_for_runs)
+{
+	uint32_t t0 = cfg.threshold[0];
+
+	step_at(SEC, RVL_PPM);
+	in.running = 4;
+	ck_assert_uint_eq(step_at(2 * SEC, t0), 2);
+	ck_assert(pol.target == 1 && pol.waits);
+	in.running = 6;
+	ck_assert_uint_eq(step_at(3 * SEC, t0), 1);
+	ck_assert(pol.target == 1 && !pol.waits);
+	/* During the dwell time nothing waits: the target is the level in force. */
+	in.running = 2;
+	ck_assert_uint_eq(step_at(4 * SEC, RVL_PPM), 1);
+	ck_assert(pol.target == 1 && !pol.waits);
+	ck_assert_uint_eq(step_at(13 * SEC, RVL_PPM), 1);
+	ck_assert(pol.target == 2 && pol.waits);
+	in.running = 0;
+	ck_assert_uint_eq(step_at(13 * SEC + 1, RVL_PPM), 2);
+}
+END_TEST
+
 /* Proves that a full battery is above any threshold, whatever the hysteresis. */
 START_TEST(full_is_full)
 {
@@ -658,6 +681,7 @@ int main(void)
 	tcase_add_checked_fixture(t, set_up, NULL);
 	tcase_add_test(t, exactly_at_the_threshold);
 	tcase_add_test(t, upward);
+	tcase_add_test(t, waits_for_runs);
 	tcase_add_test(t, full_is_full);
 	tcase_add_test(t, plug);
 	tcase_add_test(t, modes);

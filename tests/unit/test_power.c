@@ -283,15 +283,15 @@ START_TEST(no_right)
 	struct rvl_text err;
 
 	ck_assert_uint_eq(rvl_power_floor(&m.power, 0xf, UINT64_MAX), 3);
-	ck_assert_int_eq(rvl_power_admit(&m.power, 0x8, 1, &err), 0);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0x8, 1, true, &err), 0);
 	k.deny = -EACCES;
 	charge(80);
 	charge(10);
 	ck_assert(!(rvl_power_flags(&m.power) & RIVULET_POLICY_STEERED));
 	ck_assert_uint_eq(rvl_power_floor(&m.power, 0xf, UINT64_MAX), 0);
 	/* A model that lacks a variant of a level that may come. */
-	ck_assert_int_eq(rvl_power_admit(&m.power, 0x8, 1, &err), -EOPNOTSUPP);
-	ck_assert_int_eq(rvl_power_admit(&m.power, 0xff, 1, &err), 0);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0x8, 1, true, &err), -EOPNOTSUPP);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0xff, 1, true, &err), 0);
 	k.deny = 0;
 	rvl_power_tick(&m.power);
 	expect_pinned(100000000);
@@ -479,25 +479,25 @@ START_TEST(reserve)
 	struct rvl_text err;
 
 	charge(6);
-	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_NORMAL, &err), 0);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_NORMAL, true, &err), 0);
 	charge(5);
-	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_NORMAL, &err), -EAGAIN);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_NORMAL, true, &err), -EAGAIN);
 	ck_assert_str_eq(err.s, "the battery is in its reserve: only runs of high priority are admitted");
-	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_HIGH, &err), 0);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_HIGH, true, &err), 0);
 	m.cfg.power_admits = RVL_ADMITS_NONE;
-	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_HIGH, &err), -EAGAIN);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_HIGH, true, &err), -EAGAIN);
 	m.cfg.power_admits = RVL_ADMITS_ALL;
-	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_LOW, &err), 0);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_LOW, true, &err), 0);
 	m.cfg.power_admits = RVL_ADMITS_HIGH;
 	put("class/power_supply/BAT0/status", "Charging\n");
 	rvl_power_tick(&m.power);
-	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_NORMAL, &err), 0);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_NORMAL, true, &err), 0);
 	expect_pinned(333333333);
 	put("class/thermal/thermal_zone0/trip_point_0_type", "hot\n");
 	put("class/thermal/thermal_zone0/temp", "95000\n");
 	rvl_power_tick(&m.power);
 	expect_pinned(100000000);
-	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_NORMAL, &err), -EAGAIN);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_NORMAL, true, &err), -EAGAIN);
 	ck_assert_str_eq(err.s, "too hot: only runs of high priority are admitted");
 }
 END_TEST
@@ -507,19 +507,84 @@ START_TEST(admitted_work)
 {
 	struct rvl_text err;
 
-	rvl_power_hold(&m.power, 0x3);
+	rvl_power_demand(&m.power, 0x3, 1);
 	expect_pinned(166666666);
-	ck_assert_int_eq(rvl_power_admit(&m.power, 0xc, 1, &err), -EBUSY);
-	rvl_power_hold(&m.power, 0x2);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0xc, 1, true, &err), -EBUSY);
+	rvl_power_demand(&m.power, 0x2, 1);
 	charge(10);
 	expect_pinned(166666666);
 	ck_assert_uint_eq(rvl_power_allowed(&m.power), 2);
-	rvl_power_release(&m.power, 0x2);
+	rvl_power_demand(&m.power, 0x2, -1);
 	expect_pinned(100000000);
-	rvl_power_release(&m.power, 0x3);
+	rvl_power_demand(&m.power, 0x3, -1);
 	charge(90);
 	expect_pinned(333333333);
 	ck_assert_uint_eq(rvl_power_allowed(&m.power), 0xf);
+}
+END_TEST
+
+/* Proves that a run of a user who may not change the mode cannot move the level either. */
+START_TEST(ordinary_runs)
+{
+	struct rvl_text err;
+
+	ck_assert_int_eq(rvl_power_set_mode(&m.power, RIVULET_POLICY_PERFORMANCE, 0, &err), 0);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0x7, 1, false, &err), -EOPNOTSUPP);
+	ck_assert_str_eq(err.s, "no variant for level 3, which mode performance (mode) has chosen; the "
+			 "level is changed only for runs of PolicyUsers=, see [Power] in "
+			 "rivuletd.conf(5)");
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0x8, 1, false, &err), 0);
+	expect_pinned(333333333);
+	/* The demand of one who may holds for the others. */
+	rvl_power_demand(&m.power, 0x1, 1);
+	expect_pinned(100000000);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0x8, 1, false, &err), -EOPNOTSUPP);
+	ck_assert_ptr_nonnull(strstr(err.s, "level 0, which mode performance (variant)"));
+	ck_assert_int_eq(rvl_power_can_start(&m.power, 0x8, false, &err), -EOPNOTSUPP);
+	ck_assert_int_eq(rvl_power_can_start(&m.power, 0x9, false, &err), 0);
+	rvl_power_demand(&m.power, 0x1, -1);
+	expect_pinned(333333333);
+	/* Down to level 2 the charge may fall before a far deadline. */
+	charge(80);
+	ck_assert_int_eq(rvl_power_set_mode(&m.power, RIVULET_POLICY_AUTO, 0, &err), 0);
+	m.power.gauge.drain = 5000;
+	ck_assert_int_eq(rvl_power_promise(&m.power, 0xb, rvl_now() + NSEC_PER_SEC, &err), 0);
+	ck_assert_int_eq(rvl_power_promise(&m.power, 0xf, rvl_now() + 10 * NSEC_PER_SEC, &err), 0);
+	ck_assert_int_eq(rvl_power_promise(&m.power, 0xb, rvl_now() + 10 * NSEC_PER_SEC, &err),
+			 -EOPNOTSUPP);
+	ck_assert_ptr_nonnull(strstr(err.s, "level 2"));
+}
+END_TEST
+
+/*
+ * Proves that runs under way delay a change until they have ended, that none is started meanwhile that
+ * would delay it further, and that the dwell time does not begin anew then.
+ */
+START_TEST(runs_under_way)
+{
+	struct rvl_text err;
+
+	m.power.policy.cfg.dwell = 3600 * NSEC_PER_SEC;
+	rvl_power_run(&m.power, 0x8, 1);
+	rvl_power_run(&m.power, 0xf, 1);
+	charge(10);
+	expect_pinned(333333333);
+	ck_assert_int_eq(rvl_power_admit(&m.power, 0x8, 1, false, &err), -EOPNOTSUPP);
+	ck_assert_int_eq(rvl_power_can_start(&m.power, 0x8, false, &err), -EOPNOTSUPP);
+	ck_assert_int_eq(rvl_power_can_start(&m.power, 0x1, false, &err), -EAGAIN);
+	ck_assert_int_eq(rvl_power_can_start(&m.power, 0x9, false, &err), 0);
+	ck_assert_uint_eq(rvl_power_allowed(&m.power), 0x8);
+	rvl_power_run(&m.power, 0x8, -1);
+	expect_pinned(100000000);
+	ck_assert_int_eq(rvl_power_can_start(&m.power, 0x1, false, &err), 0);
+	/* Upward by a mode, whose wish to change at once is not forgotten. */
+	rvl_power_run(&m.power, 0x1, 1);
+	ck_assert_int_eq(rvl_power_set_mode(&m.power, RIVULET_POLICY_PERFORMANCE, 0, &err), 0);
+	rvl_power_tick(&m.power);
+	expect_pinned(100000000);
+	rvl_power_run(&m.power, 0x1, -1);
+	expect_pinned(333333333);
+	rvl_power_run(&m.power, 0xf, -1);
 }
 END_TEST
 
@@ -572,6 +637,8 @@ static Suite *make_suite(void)
 	tcase_add_test(steer, hot);
 	tcase_add_test(steer, reserve);
 	tcase_add_test(steer, admitted_work);
+	tcase_add_test(steer, ordinary_runs);
+	tcase_add_test(steer, runs_under_way);
 	tcase_add_test(steer, device_goes);
 	tcase_add_test(own, restores);
 	tcase_add_test(own, reasserts);
