@@ -177,7 +177,7 @@ START_TEST(promises)
 	competitor_open(&alice, ALICE, 1);
 	competitor_open(&bob, BOB, 40);
 	alice.flags = _i ? 0 : RIVULET_RUN_HARD;
-	alice.ahead = 400 * MS;
+	alice.ahead = 2 * NSEC_PER_SEC;
 	bob.flags = _i ? RIVULET_RUN_HARD : 0;
 	bob.ahead = _i ? 40 * MS : MS;
 	compete(both, 2, 4 * NSEC_PER_SEC);
