@@ -75,6 +75,7 @@ void rvl_rt_cpu_run(struct rvl_rt_task *t)
 	void *out[RVL_MAX_OUT] = { NULL };
 	void *scratch = get_scratch(c->scratch);
 
+	t->report.worker = rvl_rt_worker();
 	t->report.start_ns = (uint64_t)rvl_rt_now();
 	for (uint32_t i = 0; i < c->n_in; i++)
 		in[i] = c->in[i] == UINT32_MAX ? NULL : tensor_host(t->x, c->in[i]);

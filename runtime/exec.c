@@ -34,8 +34,10 @@ static int alloc_memory(struct rivulet_exec *x, struct rivulet_runtime_error *er
 	if (!r && img->npu_steps)
 		r = rt->backend->mem_alloc(rt, (uint64_t)img->npu_steps * RVL_RT_REPORT,
 					   &x->reports, err);
-	if (!r && img->prof_size)
-		r = rt->backend->mem_alloc(rt, img->prof_size, &x->prof, err);
+	/* Each step has records of its own: a later step must not overwrite those of an earlier one. */
+	for (uint32_t i = 0; !r && img->prof_size && i < img->prog->steps; i++)
+		if (rvl_rt_prof_bytes(img, i))
+			r = rt->backend->mem_alloc(rt, rvl_rt_prof_bytes(img, i), &x->task[i].prof, err);
 	return r;
 }
 
@@ -101,11 +103,12 @@ static void exec_free(struct rivulet_exec *x)
 	unlink_exec(x);
 	for (uint32_t i = 0; x->bind && i < p->inputs + p->outputs; i++)
 		rvl_rt_mem_free(&x->bind[i].mem);
-	for (uint32_t i = 0; x->task && i < p->steps; i++)
+	for (uint32_t i = 0; x->task && i < p->steps; i++) {
 		rivulet_fence_unref(x->task[i].fence);
+		rvl_rt_mem_free(&x->task[i].prof);
+	}
 	rvl_rt_mem_free(&x->arena);
 	rvl_rt_mem_free(&x->reports);
-	rvl_rt_mem_free(&x->prof);
 	rivulet_image_unref(x->img);
 	free(x->bind);
 	free(x->task);
@@ -419,7 +422,7 @@ static int submit_npu(struct rivulet_exec *x, uint32_t i, struct rivulet_runtime
 	job.slot[RIVULET_SLOT_PROGRAM] = &img->mem;
 	job.slot[RIVULET_SLOT_ARENA] = x->arena.size ? &x->arena : NULL;
 	job.slot[RIVULET_SLOT_REPORT] = &x->reports;
-	job.slot[RIVULET_SLOT_PROF] = x->prof.size ? &x->prof : NULL;
+	job.slot[RIVULET_SLOT_PROF] = x->task[i].prof.size ? &x->task[i].prof : NULL;
 	memset((char *)x->reports.host + job.report_offset, 0, RVL_RT_REPORT);
 	return img->rt->backend->submit(img->rt, &job, &x->task[i], err);
 }
@@ -526,9 +529,9 @@ static void prepare(struct rivulet_exec *x)
 	for (uint32_t i = 0; i < x->img->prog->steps; i++) {
 		x->task[i].state = RVL_RT_WAITING;
 		memset(&x->task[i].report, 0, sizeof(x->task[i].report));
+		if (x->task[i].prof.size)
+			memset(x->task[i].prof.host, 0, x->task[i].prof.size);
 	}
-	if (x->prof.size)
-		memset(x->prof.host, 0, x->prof.size);
 	rvl_rt_copy_bound(x, false);
 }
 
@@ -541,7 +544,7 @@ static void prepare_work(struct rvl_rt_task *t)
 /* A few steps and no byte to copy or clear: less work than handing it over. */
 static bool prepares_fast(const struct rivulet_exec *x)
 {
-	return x->img->prog->steps <= FEW_STEPS && !x->prof.size && !copies(x, false);
+	return x->img->prog->steps <= FEW_STEPS && !x->img->prof_size && !copies(x, false);
 }
 
 static void begin(struct rivulet_exec *x)
@@ -616,8 +619,10 @@ const struct rivulet_step_report *rivulet_exec_step(const struct rivulet_exec *x
 	return x->prepared ? &x->task[step].report : &none;
 }
 
-const void *rivulet_exec_prof(const struct rivulet_exec *x, size_t *count)
+const void *rivulet_exec_prof(const struct rivulet_exec *x, uint32_t step, size_t *count)
 {
-	*count = x->prof.size / sizeof(struct rivulet_prof);
-	return x->prof.host;
+	const struct rvl_rt_mem *m = step < x->img->prog->steps ? &x->task[step].prof : NULL;
+
+	*count = m ? m->size / sizeof(struct rivulet_prof) : 0;
+	return m ? m->host : NULL;
 }

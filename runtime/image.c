@@ -130,22 +130,23 @@ static int prepare_cpu(struct rivulet_image *img, uint32_t i, uint64_t limit,
 	return 0;
 }
 
-/* Room for a PROF record of every instruction of the step's longest variant. */
-static void prepare_npu(struct rivulet_image *img, uint32_t i)
+uint64_t rvl_rt_prof_bytes(const struct rivulet_image *img, uint32_t i)
 {
 	const struct rivulet_step *s = &rivulet_program_steps(img->prog)[i];
+	uint32_t longest = 0;
 
+	if (s->kind != RIVULET_STEP_NPU || !(s->slots >> RIVULET_SLOT_PROF & 1))
+		return 0;
+	for (uint32_t l = 0; l < RIVULET_LEVELS; l++)
+		longest = s->variant[l].length > longest ? s->variant[l].length : longest;
+	return (uint64_t)(longest / sizeof(struct rivulet_insn)) * sizeof(struct rivulet_prof);
+}
+
+static void prepare_npu(struct rivulet_image *img, uint32_t i)
+{
 	img->report[i] = img->npu_steps++;
-	img->io_slots |= s->slots;
-	if (!(s->slots >> RIVULET_SLOT_PROF & 1))
-		return;
-	for (uint32_t l = 0; l < RIVULET_LEVELS; l++) {
-		uint64_t need = s->variant[l].length / sizeof(struct rivulet_insn) *
-				sizeof(struct rivulet_prof);
-
-		if (need > img->prof_size)
-			img->prof_size = need;
-	}
+	img->io_slots |= rivulet_program_steps(img->prog)[i].slots;
+	img->prof_size += rvl_rt_prof_bytes(img, i);
 }
 
 static int prepare_steps(struct rivulet_image *img, uint64_t limit,

@@ -49,6 +49,7 @@ struct rvl_rt_task {
 	uint32_t state;				/* enum rvl_rt_state; the owner's thread only */
 	int error;				/* filled by who ran it: 0 or negative errno */
 	struct rivulet_step_report report;
+	struct rvl_rt_mem prof;			/* PROF records of the step; empty without any */
 	int sync_fd;				/* kernel back end: registered in the runtime's epoll, or -1 */
 	struct rivulet_fence *fence;		/* kernel back end: kept from run to run */
 };
@@ -113,6 +114,8 @@ void rvl_rt_arm(struct rivulet_runtime *rt);
 
 /** rvl_rt_workers_push() - run t->work(t) on a worker */
 void rvl_rt_workers_push(struct rivulet_workers *p, struct rvl_rt_task *t);
+/** rvl_rt_worker() - number of the calling worker thread, from 1; 0 on any other thread */
+uint32_t rvl_rt_worker(void);
 /** rvl_rt_workers_kernel() - the pool as the kernels know it; valid as long as @p */
 const struct rvl_pool *rvl_rt_workers_kernel(struct rivulet_workers *p);
 
@@ -138,7 +141,7 @@ struct rivulet_image {
 	uint32_t *report;			/* by step: number among the NPU steps */
 	uint32_t npu_steps;
 	uint32_t io_slots;			/* slots that any NPU step uses */
-	uint64_t prof_size;			/* 0: the program writes no PROF records */
+	uint64_t prof_size;			/* bytes of PROF records of all steps */
 	uint64_t packed;			/* bytes of all kernels */
 	uint64_t scratch;			/* most that a CPU step needs */
 };
@@ -147,6 +150,9 @@ struct rivulet_image {
 int rvl_rt_deps(struct rivulet_image *img);
 /** rvl_rt_depends() - whether step @i must wait for step @j < i */
 bool rvl_rt_depends(const struct rivulet_image *img, uint32_t i, uint32_t j);
+
+/** rvl_rt_prof_bytes() - room for a PROF record of every instruction of the longest variant of step @i */
+uint64_t rvl_rt_prof_bytes(const struct rivulet_image *img, uint32_t i);
 
 /* ---- exec.c, bind.c ---- */
 
@@ -161,7 +167,7 @@ struct rvl_rt_binding {
 struct rivulet_exec {
 	int refs;
 	struct rivulet_image *img;	/* referenced */
-	struct rvl_rt_mem arena, reports, prof;
+	struct rvl_rt_mem arena, reports;
 	struct rvl_rt_binding *bind;
 	struct rvl_rt_task *task;	/* by step */
 	struct rvl_rt_task copy;	/* prepares the run, later hands its outputs out */

@@ -210,12 +210,13 @@ struct rivulet_step_report {
 	uint64_t start_ns;	/* CLOCK_MONOTONIC: issued */
 	uint64_t end_ns;	/* completion seen */
 	struct rivulet_status status;	/* NPU steps; host byte order */
+	uint32_t worker;	/* CPU steps: 1 + number of the worker, 0: the thread of the runtime */
 };
 /**
- * rivulet_exec_prof() - PROF records of the last run, of a program compiled with them; NULL without
+ * rivulet_exec_prof() - PROF records that a step of the last run wrote; NULL when it writes none
  * @count: records of struct rivulet_prof there is room for; unused ones are zero
  */
-const void *rivulet_exec_prof(const struct rivulet_exec *x, size_t *count);
+const void *rivulet_exec_prof(const struct rivulet_exec *x, uint32_t step, size_t *count);
 /** rivulet_exec_step() - NULL when @step is out of range */
 const struct rivulet_step_report *rivulet_exec_step(const struct rivulet_exec *x, uint32_t step);
 

@@ -32,8 +32,16 @@ struct rivulet_workers {
 	bool stop;
 	struct rvl_pool kernel;
 	uint32_t n;
+	uint32_t numbered;		/* workers that have their number, under the lock */
 	pthread_t thread[MAX_THREADS];
 };
+
+static _Thread_local uint32_t worker_number; /* from 1; 0 on every other thread */
+
+uint32_t rvl_rt_worker(void)
+{
+	return worker_number;
+}
 
 static void loop_work(struct loop *l)
 {
@@ -84,6 +92,7 @@ static void *worker(void *arg)
 	struct rivulet_workers *p = arg;
 
 	pthread_mutex_lock(&p->lock);
+	worker_number = ++p->numbered;
 	for (;;) {
 		struct loop *l = open_loop(p);
 

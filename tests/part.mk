@@ -54,6 +54,7 @@ $(eval $(call unit_test,verbs,tool $(DAEMON_STATIC),$(DAEMON_LIBS) $(TOOL_LIBS))
 include tests/vm/client/part.mk
 include tests/vm/service/part.mk
 $(eval $(call unit_test,picture,tool $(TOOL_STATIC),$(TOOL_LIBS)))
+$(eval $(call unit_test,profile,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(eval $(call unit_test,progress,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(BUILD)/unit/test_progress: | $(BUILD)/rivulet
 $(eval $(call unit_test,asm,tool $(TOOL_STATIC),$(TOOL_LIBS)))

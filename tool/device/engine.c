@@ -15,6 +15,7 @@
 #include "rivulet_ops.h"
 #include "rivulet_runtime.h"
 #include "device/engine.h"
+#include "model/explain_program.h"
 #include "output.h"
 
 struct instance {
@@ -124,25 +125,17 @@ int rvl_board_of(const char *device, struct rivulet_board *b)
 
 /* ---- local ---- */
 
-static bool is_program(const struct rvl_blob *b)
-{
-	uint32_t magic = 0;
-
-	memcpy(&magic, b->data, b->size < 4 ? b->size : 4);
-	return magic == RIVULET_PROGRAM_MAGIC;
-}
-
 static int compile_here(struct rvl_engine *e, const char *path, const struct rvl_blob *b,
 			const struct rvl_engine_options *o, struct rivulet_blob *program)
 {
 	struct rivulet_compile_options c = { .batch = o->batch, .symbol = o->symbol,
-		.require_npu = o->require_npu };
+		.require_npu = o->require_npu, .prof = o->prof };
 	struct rvl_err err = { "" };
 	int r = o->mode ? rvl_mode_fill(o->mode, e->board.levels, &c) : 0;
 
 	if (r)
 		return r;
-	r = rivulet_compile(b->data, b->size, rivulet_runtime_board(e->rt), &c, program, NULL,
+	r = rivulet_compile(b->data, b->size, rivulet_runtime_board(e->rt), &c, program, o->explain,
 				&err);
 
 	return r ? rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", path, err.msg) : 0;
@@ -167,9 +160,9 @@ static int load_local(struct rvl_engine *e, const char *path, const struct rvl_e
 
 	if (r)
 		return r;
-	if (is_program(&b) && o->mode && rvl_mode_given(o->mode)) {
+	if (rvl_is_program(&b) && o->mode && rvl_mode_given(o->mode)) {
 		r = rvl_tool_fail(RVL_EXIT_USAGE, "%s is compiled already: --mode is for models", path);
-	} else if (is_program(&b)) {
+	} else if (rvl_is_program(&b)) {
 		r = load_image(e, path, b.data, b.size);
 	} else {
 		r = compile_here(e, path, &b, o, &program);
@@ -248,7 +241,7 @@ static int load_daemon(struct rvl_engine *e, const char *path, const struct rvl_
 	r = rvl_read_file(path, RIVULET_MODEL_MAX, &b);
 	if (r)
 		return r;
-	l.program = is_program(&b);
+	l.program = rvl_is_program(&b);
 	rvl_blob_clear(&b);
 	r = rivulet_model_load(e->client, path, &l, &e->model);
 	return r ? rvl_tool_fail(rvl_exit_of(r), "%s: %s", path, rivulet_last_error()) : map_program(e);
@@ -344,6 +337,9 @@ static int open_daemon(struct rvl_engine *e)
 /* Without --device: the daemon where one answers, else the first node; never the model, unasked. */
 static int open_device(struct rvl_engine *e, const struct rvl_engine_options *o)
 {
+	if (o->prof && o->device && !strcmp(o->device, "daemon"))
+		return rvl_tool_fail(RVL_EXIT_USAGE, "the daemon keeps the PROF records of its jobs: name a node "
+				     "or the linked model by --device");
 	if (o->device && !strcmp(o->device, "daemon"))
 		return open_daemon(e);
 	if (o->device && (!strncmp(o->device, "sim:", 4) || o->device[0] == '/'))
@@ -351,7 +347,7 @@ static int open_device(struct rvl_engine *e, const struct rvl_engine_options *o)
 	if (o->device)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--device is \"daemon\", a node below /dev, or "
 				     "sim:BOARD, not \"%s\"", o->device);
-	if (!rivulet_open(NULL, &e->client)) {
+	if (!o->prof && !rivulet_open(NULL, &e->client)) {
 		e->client = rivulet_client_unref(e->client);
 		return open_daemon(e);
 	}
@@ -521,6 +517,11 @@ void rvl_engine_randomise(struct rvl_engine *e, uint32_t instance, uint64_t seed
 	state += !state;
 	for (uint32_t i = 0; i < e->inputs; i++)
 		random_tensor(&e->tensor[i], e->inst[instance].memory[i], &state);
+}
+
+const struct rivulet_exec *rvl_engine_exec(const struct rvl_engine *e, uint32_t instance)
+{
+	return e->inst[instance].exec;
 }
 
 bool rvl_engine_is_sim(const struct rvl_engine *e)

@@ -29,6 +29,8 @@ struct rvl_engine_options {
 	uint32_t threads;	/* of the CPU steps; 0: one per processor */
 	uint32_t instances;	/* runs that may be in flight; 0: 1 */
 	struct rvl_mode *mode;	/* NULL: int8; local devices only */
+	bool prof;		/* instructions leave PROF records; local devices only */
+	struct rivulet_explain *explain; /* of the compilation; may be NULL, local devices only */
 };
 
 /** rvl_engine_open() - connect and load the model or program file at @path. 0 or an enum rvl_exit */
@@ -57,6 +59,8 @@ int rvl_engine_set_level(struct rvl_engine *e, uint32_t level);
  * are indices or shapes in most models.
  */
 void rvl_engine_randomise(struct rvl_engine *e, uint32_t instance, uint64_t seed);
+/** rvl_engine_exec() - the runtime's instance, for its reports; NULL with the daemon */
+const struct rivulet_exec *rvl_engine_exec(const struct rvl_engine *e, uint32_t instance);
 bool rvl_engine_is_sim(const struct rvl_engine *e);
 /** rvl_engine_monitor() - count NPU jobs that start from now on; a node's only. 0 or an enum rvl_exit */
 int rvl_engine_monitor(struct rvl_engine *e);

@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/explain_program.h"
 #include "model/model.h"
 #include "output.h"
+#include "rivulet_proto.h"
 
 /* The table names them all with their reasons; the error counts them and names the first. */
 static int refuse_unsupported(const struct rivulet_explain *e)
@@ -61,10 +63,42 @@ static int explain_model(struct rvl_model_args *a, const char *model)
 	return r;
 }
 
+/* Whatever decides how a model is compiled has been decided in a program. */
+static bool compiles(const struct rvl_model_args *a)
+{
+	return a->plan_file || a->batch || a->symbol || a->require_npu || a->cpu_only || a->frozen.n ||
+	       rvl_mode_given(&a->mode);
+}
+
+static int explain_program(const struct rvl_model_args *a, const char *path, const struct rvl_blob *file)
+{
+	struct rivulet_explain e;
+	int r;
+
+	if (compiles(a))
+		return rvl_tool_fail(RVL_EXIT_USAGE, "%s is compiled already: of the options only --board "
+				     "is for programs", path);
+	r = rvl_explain_program(path, file, a->board, &e);
+	if (!r)
+		r = print_explain(&e);
+	rvl_explain_program_free(&e);
+	return r;
+}
+
 static int run_explain(void *args, int n, char **operand)
 {
+	struct rvl_blob file;
+	int r = rvl_read_file(operand[0], RIVULET_MODEL_MAX, &file);
+
 	(void)n;
-	return explain_model(args, operand[0]);
+	if (r)
+		return r;
+	if (rvl_is_program(&file))
+		r = explain_program(args, operand[0], &file);
+	else
+		r = explain_model(args, operand[0]);
+	rvl_blob_clear(&file);
+	return r;
 }
 
 static void clear(void *args)
@@ -83,6 +117,6 @@ static const struct rvl_option options[] = {
 
 const struct rvl_verb rvl_verb_explain = {
 	.name = "explain", .summary = "what of a model runs where, why, and at what cost", .order = 20,
-	.operands = "MODEL.onnx", .least = 1, .most = 1, .takes = "one model", .options = options,
+	.operands = "MODEL or PROGRAM", .least = 1, .most = 1, .takes = "one model or program", .options = options,
 	.args_size = sizeof(struct explain_args), .run = run_explain, .clear = clear,
 };

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+/* The account of a compiled program: its steps, and time by walking their command streams. */
+#include "model/explain_program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/engine.h"
+#include "rivulet_cost.h"
+#include "rivulet_ops.h"
+#include "verb.h"
+
+#define DEFAULT_BOARD "zu3eg-64"
+
+bool rvl_is_program(const struct rvl_blob *b)
+{
+	uint32_t magic = 0;
+
+	memcpy(&magic, b->data, b->size < 4 ? b->size : 4);
+	return magic == RIVULET_PROGRAM_MAGIC;
+}
+
+/* ---- time of a command stream ---- */
+
+struct stream {
+	const uint8_t *cmd;
+	uint32_t n;
+};
+
+static int fetch(void *ctx, uint32_t index, struct rivulet_insn *out)
+{
+	const struct stream *s = ctx;
+
+	if (index >= s->n)
+		return 1;
+	memcpy(out, s->cmd + (size_t)index * sizeof(*out), sizeof(*out));
+	return 0;
+}
+
+static int walk(const struct rivulet_board *b, const void *cmd, uint32_t bytes,
+		struct rivulet_explain_segment *seg)
+{
+	struct stream s = { cmd, bytes / sizeof(struct rivulet_insn) };
+	struct rivulet_timeline *t = rivulet_timeline_new(b, fetch, &s);
+	const struct rivulet_timeline_stats *st;
+	struct rivulet_event e;
+	int r = 1;
+
+	if (!t)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	while (r == 1)
+		r = rivulet_timeline_next(t, &e);
+	st = rivulet_timeline_stats(t);
+	seg->instructions = s.n;
+	seg->cycles = st->cycles;
+	memcpy(seg->busy, st->busy, sizeof(seg->busy));
+	seg->port_busy = st->port_busy;
+	seg->read_bytes = st->read_bytes;
+	seg->write_bytes = st->write_bytes;
+	seg->array_macs = st->macs;
+	seg->stream_macs = st->stream_macs;
+	seg->stream_fj = st->stream_fj;
+	rivulet_timeline_free(t);
+	return r < 0 ? rvl_tool_fail(RVL_EXIT_REFUSED, "the device would refuse instruction %u of %u", e.index,
+				     s.n) : 0;
+}
+
+/* ---- rows ---- */
+
+static double share(uint64_t macs, uint64_t cycles, uint32_t peak)
+{
+	return cycles && peak ? (double)macs / ((double)cycles * peak) : 0;
+}
+
+/* The highest level at which the step runs: explain shows the costs of that one. */
+static const struct rivulet_step_variant *top_variant(const struct rivulet_step *s)
+{
+	uint32_t l = RIVULET_LEVELS;
+
+	while (l && !s->variant[l - 1].length)
+		l--;
+	return l ? &s->variant[l - 1] : NULL;
+}
+
+static const char *shape_of(const struct rivulet_program *p, const struct rivulet_step *s, char *buf)
+{
+	const struct rivulet_tensor *t = s->nwrite ? &rivulet_program_tensors(p)[s->write[0]] : NULL;
+
+	return t ? rvl_shape_text(buf, t->ndim, t->dim) : strcpy(buf, "?");
+}
+
+static int add_segment(const struct rivulet_program *p, const struct rivulet_board *b, uint32_t i,
+		       struct rivulet_explain *e, struct rivulet_explain_row *row)
+{
+	const struct rivulet_step *s = &rivulet_program_steps(p)[i];
+	const struct rivulet_step_variant *v = top_variant(s);
+	struct rivulet_explain_segment *seg = &e->segments[e->n_segments++];
+	int r;
+
+	*seg = (struct rivulet_explain_segment) { .step = i, .layers = 1, .macs = s->macs };
+	r = v ? walk(b, (const char *)p + v->offset, v->length, seg) : 0;
+	seg->utilisation = share(s->macs, seg->cycles, e->peak);
+	row->op = "segment";
+	row->where = "npu";
+	row->reason = "";
+	row->cycles = seg->cycles;
+	row->read_bytes = seg->read_bytes;
+	row->write_bytes = seg->write_bytes;
+	row->utilisation = seg->utilisation;
+	return r;
+}
+
+static int add_step(const struct rivulet_program *p, const struct rivulet_board *b, uint32_t i,
+		    struct rivulet_explain *e)
+{
+	const struct rivulet_step *s = &rivulet_program_steps(p)[i];
+	struct rivulet_explain_row *row = &e->rows[e->n_rows++];
+	char shape[128];
+	char *out = strdup(shape_of(p, s, shape));
+
+	*row = (struct rivulet_explain_row) { .node = rivulet_program_string(p, s->name), .fused = "",
+					      .out = out, .step = i, .macs = s->macs };
+	if (!out)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	if (s->kind == RIVULET_STEP_NPU)
+		return add_segment(p, b, i, e, row);
+	row->op = rvl_op_name((enum rvl_op)s->op);
+	row->where = "cpu";
+	row->reason = "a program does not record why";
+	return 0;
+}
+
+static int fill(const struct rivulet_program *p, const struct rivulet_board *b, struct rivulet_explain *e)
+{
+	struct rvl_err err = { "" };
+	int r = 0, levels;
+
+	snprintf(e->board, sizeof(e->board), "%s", b->name);
+	e->peak = rivulet_board_peak(b);
+	e->rows = calloc(p->steps + 1, sizeof(*e->rows));
+	e->segments = calloc(p->steps + 1, sizeof(*e->segments));
+	if (!e->rows || !e->segments)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	for (uint32_t i = 0; !r && i < p->steps; i++)
+		r = add_step(p, b, i, e);
+	if (r)
+		return r;
+	levels = rivulet_estimate(p, b, e->level, &err);
+	if (levels < 0)
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s", err.msg);
+	e->n_levels = (uint32_t)levels;
+	e->program_bytes = p->size;
+	e->weight_bytes = p->const_size;
+	e->arena_bytes = p->arena_size;
+	return 0;
+}
+
+int rvl_explain_program(const char *path, const struct rvl_blob *file, const char *board_name,
+			struct rivulet_explain *out)
+{
+	const struct rivulet_program *p = (const void *)file->data;
+	struct rivulet_target target;
+	struct rivulet_board board;
+	const char *made_for;
+	char why[256];
+	int r;
+
+	memset(out, 0, sizeof(*out));
+	if (rivulet_program_check(p, file->size, why, sizeof(why)))
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", path, why);
+	made_for = rivulet_program_string(p, p->board_name);
+	r = rvl_board_of(board_name ? board_name : *made_for ? made_for : DEFAULT_BOARD, &board);
+	if (r)
+		return r;
+	rivulet_target_of(&board, &target);
+	if (rivulet_program_fits(p, &target, why, sizeof(why)))
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", path, why);
+	return fill(p, &board, out);
+}
+
+void rvl_explain_program_free(struct rivulet_explain *e)
+{
+	for (uint32_t i = 0; i < e->n_rows; i++)
+		free((char *)e->rows[i].out);
+	free(e->rows);
+	free(e->segments);
+	memset(e, 0, sizeof(*e));
+}
