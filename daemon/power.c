@@ -202,8 +202,8 @@ static bool apply(struct rvl_power *pw)
 		return false;
 	r = pin(pw, level, &err);
 	/* A clock that is to be kept has no other in its place. */
-	if ((r == -ERANGE || r == -EINVAL) && !rvl_power_way(pw).clock)
-		return refused(pw, level, &err);
+	if ((r == -ERANGE || r == -EINVAL) && !rvl_power_way(pw).clock && refused(pw, level, &err))
+		return true;
 	pw->applied = r ? NO_LEVEL : level;
 	if (r) {
 		unsteered(pw, r, &err);

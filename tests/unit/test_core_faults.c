@@ -588,9 +588,13 @@ static void random_regions(struct rig *g)
 		};
 }
 
+/* How many streams of a test ended well, and in how many the core found a fault. */
+static uint32_t ended, faulted;
+
 static void fuzz_check(struct rig *g)
 {
 	rig_run(g);
+	*(g->status.fault ? &faulted : &ended) += 1;
 	ck_assert_uint_le(g->status.fault, RIVULET_FAULT_INTERNAL);
 	ck_assert_uint_ne(g->status.fault, RIVULET_FAULT_INTERNAL);
 	ck_assert_uint_eq(g->status.state == RIVULET_STATE_DONE, g->status.fault == 0);
@@ -612,6 +616,8 @@ START_TEST(random_streams)
 			rig_end(&rig);
 		fuzz_check(&rig);
 	}
+	ck_assert_uint_gt(faulted, STREAMS / 4 / 10);
+	ck_assert_uint_gt(ended, STREAMS / 4 / 100);
 }
 END_TEST
 
@@ -668,6 +674,8 @@ START_TEST(mutated_streams)
 				UINT64_C(1) << rig_pick(&rig, 0, 63);
 		fuzz_check(&rig);
 	}
+	ck_assert_uint_gt(faulted, STREAMS / 20 / 10);
+	ck_assert_uint_gt(ended, STREAMS / 20 / 10);
 }
 END_TEST
 

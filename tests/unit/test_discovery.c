@@ -285,7 +285,20 @@ START_TEST(render_node)
 }
 END_TEST
 
-/* Proves that others' devices, and drivers that it cannot speak to, are left alone. */
+/* The event of a device of ours, which proves that the daemon saw the events before. */
+static void expect_ours(int sock, const char *name)
+{
+	char node[40];
+
+	driver_name = "rivulet";
+	driver_major = 2;
+	refuse_query = false;
+	snprintf(node, sizeof(node), "/dev/accel/%s", name);
+	plug("rivulet", "accel", name, "261:7");
+	ck_assert_str_eq(next_event(sock).device, node);
+}
+
+/* Proves that the daemon ignores devices of other drivers, and drivers of another interface. */
 START_TEST(not_ours)
 {
 	int sock;
@@ -300,6 +313,8 @@ START_TEST(not_ours)
 	sock = raw_open();
 	plug(_i == 0 ? "intel_vpu" : "rivulet", "accel", "accel0", "261:0");
 	no_event(sock);
+	unplug(ACCEL);
+	expect_ours(sock, "accel1");
 	rig_stop();
 }
 END_TEST
@@ -313,6 +328,8 @@ START_TEST(other_node)
 	sock = raw_open();
 	plug("rivulet", "accel", "accel0", "261:0");
 	no_event(sock);
+	unplug(ACCEL);
+	expect_ours(sock, "accel7");
 	rig_stop();
 }
 END_TEST

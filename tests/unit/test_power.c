@@ -25,7 +25,7 @@ static struct kernel {
 	uint64_t cooling_max;		/* kHz, of somebody else; 0: none */
 	int deny;			/* what a write is answered */
 	uint64_t wide;			/* ranges in force that left a choice, after the first pin */
-	uint64_t writes;
+	uint64_t writes, refused;
 	char last[2];			/* order: 'm' min_freq, 'M' max_freq */
 } k;
 
@@ -55,8 +55,10 @@ static int k_write(const char *path, const char *text, size_t size)
 	bool is_min = strstr(path, "min_freq");
 
 	ck_assert_uint_eq(size, strlen(text));
-	if (k.deny)
+	if (k.deny) {
+		k.refused++;
 		return k.deny;
+	}
 	k.writes++;
 	k.last[0] = k.last[1];
 	k.last[1] = is_min ? 'm' : 'M';
@@ -270,10 +272,22 @@ START_TEST(refused)
 	now_ns += 60 * NSEC_PER_SEC;
 	rvl_power_tick(&m.power);
 	expect_pinned(333333333);
-	/* Everything refused: the policy settles and says so, it does not spin. */
+	/* devfreq refuses every other level: the one that is pinned remains, each is tried once. */
 	k.deny = -EINVAL;
 	charge(10);
-	ck_assert_uint_lt(m.power.policy.level, 4);
+	ck_assert_uint_eq(m.power.policy.level, 3);
+	ck_assert_uint_eq(m.power.policy.reason, RIVULET_REASON_VARIANT);
+	expect_pinned(333333333);
+	ck_assert_uint_eq(k.refused, 3);
+	/* A writer takes the pinned level away too: the daemon does not claim to steer. */
+	k.req_min = k.req_max = 166667;
+	rvl_power_tick(&m.power);
+	ck_assert(!(rvl_power_flags(&m.power) & RIVULET_POLICY_STEERED));
+	k.deny = 0;
+	now_ns += 60 * NSEC_PER_SEC;
+	rvl_power_tick(&m.power);
+	expect_pinned(100000000);
+	ck_assert(rvl_power_flags(&m.power) & RIVULET_POLICY_STEERED);
 }
 END_TEST
 

@@ -147,6 +147,8 @@ END_TEST
 /* AND-ACC: each block drops less than S of its own, and its output never exceeds one bit a cycle. */
 START_TEST(blocks_drop_their_rest)
 {
+	int dropped = 0;
+
 	for (int n = 0; n < 200; n++) {
 		uint32_t length = 8 + rand() % 249, blocks = 1 + rand() % 8;
 		int32_t all, lossy;
@@ -159,7 +161,10 @@ START_TEST(blocks_drop_their_rest)
 		lossy = sum_by(RIVULET_SC_AND_ACC, blocks, 64);
 		ck_assert_int_lt(abs(all - lossy), 64 * blocks);
 		ck_assert_int_le(abs(lossy), 64 * length);
+		ck_assert_int_eq(lossy % 64, 0);
+		dropped += lossy != all;
 	}
+	ck_assert_int_gt(dropped, 100);
 }
 END_TEST
 
