@@ -7,8 +7,8 @@
 #   make install  DESTDIR=... PREFIX=/usr
 #   make help     this text
 #
-#   make check-STAGE alone: unit asan model plan conv onnx models docs layout abi examples dts rrsc security nspawn bounce service switch style kernel-style; scripts/vm-check.sh for the VM
-#   make demo-battery, coverage, bench-npu, bench-sc, eval-sc, bench-driver, bench-switch, bench-rrsc, check-headers, check-render, check-arm64, check-kexec, check-debug, fuzz-ioctl
+#   make check-STAGE alone: unit fresh asan model plan conv onnx models docs layout abi examples dts rrsc security nspawn bounce service switch style kernel-style; scripts/vm-check.sh for the VM
+#   make demo-battery, coverage, bench-npu, bench-sc, eval-sc, bench-driver, bench-switch, bench-rrsc, check-headers, check-render, check-arm64, check-kexec, check-debug, fuzz-ioctl, mutants
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan SAN=1 and
 # BUILD=build/cov COV=1 build the same with sanitizers or coverage. A folder sees only the headers that
@@ -27,7 +27,7 @@ OPT ?= -O2
 WARN := -Wall -Wextra -Werror -Wvla -Wmissing-prototypes -Wundef -Wshadow=local
 CFLAGS_ALL := -std=gnu11 -g $(OPT) $(WARN) -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -pthread
 CPPFLAGS_ALL := -D_GNU_SOURCE -DRIVULET_VERSION='"$(VERSION)"' -DRIVULET_SOURCE_BOARDS='"$(CURDIR)/sim/boards"'
-LDFLAGS_ALL := -pthread
+LDFLAGS_ALL := -pthread $(LDFLAGS)
 ifdef SAN
 CFLAGS_ALL += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 LDFLAGS_ALL += -fsanitize=address,undefined
@@ -90,7 +90,7 @@ PARTS := uapi sim kernels compiler libclient runtime daemon tool kmod tests tool
 DEPS := $(patsubst %.c,$(BUILD)/obj/%.d,$(ALL_SOURCES))
 -include $(DEPS)
 
-.PHONY: all clean help unit demo check check-unit check-asan check-models check-man check-driver-checks check-layout check-dts check-style check-kernel-style coverage
+.PHONY: all clean help unit demo check check-unit check-fresh check-asan check-models check-man check-driver-checks check-layout check-dts check-style check-kernel-style coverage
 all: $(LIBS_ALL) $(PROGRAMS)
 
 # Sub-makes, because what pkg-config knows changes with the packages.
@@ -131,9 +131,12 @@ check-arm64:
 	@scripts/install-deps.sh --arm64
 	@scripts/check-arm64 $(PATTERN)
 
-# One line per test binary; stops nothing, fails at the end.
+# Prints a line for each test program. All of them run, whatever fails.
 unit: $(UNIT_TESTS)
 	@scripts/run-unit $(UNIT_TESTS)
+# The same tests as another user, on a machine that has just booted and on one that is up for 400 days.
+check-fresh: $(PROGRAMS) $(UNIT_TESTS) $(INSTALL_UNITS)
+	@BUILD=$(BUILD) scripts/check-fresh $(UNIT_TESTS)
 
 clean:
 	rm -rf $(BUILD)/obj $(BUILD)/unit $(BUILD)/asan $(BUILD)/cov $(LIBS_ALL) $(PROGRAMS)

@@ -11,6 +11,7 @@
 # Kept until the source package, the compiler or scripts/arm64/config change.
 
 set -euo pipefail
+export LC_ALL=C.UTF-8	# the output of tools is parsed
 umask 022
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -10,6 +10,7 @@
 # Kept until the source package or one of these changes. The last line of output is the version.
 
 set -euo pipefail
+export LC_ALL=C.UTF-8	# the output of tools is parsed
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 out=$top/build/debug-kernel

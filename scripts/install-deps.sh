@@ -12,6 +12,7 @@
 # --search PyTorch, for `make bench-rrsc` alone (540 MB).
 
 set -euo pipefail
+export LC_ALL=C.UTF-8	# the output of tools is parsed
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -25,7 +26,7 @@ packages=(
 	libdrm-dev libsystemd-dev libudev-dev libseccomp-dev libpng-dev zlib1g-dev
 	nettle-dev libjson-c-dev
 	# tests
-	check libumockdev-dev umockdev sparse python3 python3-numpy systemd systemd-container
+	check libumockdev-dev umockdev sparse python3 python3-numpy systemd systemd-container locales-all tzdata
 	dt-schema device-tree-compiler universal-ctags lcov
 	libonnx-testdata dataset-fashion-mnist
 )

@@ -7,6 +7,7 @@
 # The last line is "N passed, N failed".
 
 set -euo pipefail
+export LC_ALL=C.UTF-8	# the output of tools is parsed
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(dirname "$here")
 stage=$top/build/stage-vm

@@ -14,6 +14,7 @@
 # Debian release or the kernel version change.  Neither root nor loop devices are needed.
 
 set -euo pipefail
+export LC_ALL=C.UTF-8	# the output of tools is parsed
 umask 022
 
 here=$(cd "$(dirname "$0")" && pwd)

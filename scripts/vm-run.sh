@@ -25,6 +25,7 @@
 # ARGs must not hold blanks or commas: they travel on the kernel command line.
 
 set -euo pipefail
+export LC_ALL=C.UTF-8	# the output of tools is parsed
 
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(dirname "$here")

@@ -11,6 +11,7 @@ $(eval $(call unit_test,boundary,sim uapi,-lm))
 $(eval $(call unit_test,core_faults,sim uapi,-lm))
 include tests/kmod/part.mk
 include tests/battery/part.mk
+include tests/mutants/part.mk
 include tests/vm/part.mk
 $(eval $(call unit_test,isa_check,compiler sim uapi,-lm))
 $(eval $(call unit_test,proto,uapi,))

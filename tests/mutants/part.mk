@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: MIT
+# Mutation testing of the host's C code, no part of check: see README.
+N ?= 60
+JOBS ?= 2
+.PHONY: mutants
+mutants:
+	@scripts/install-deps.sh
+	@python3 tests/mutants/mutants.py --number $(N) --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) \
+		$(if $(FOLDERS),--folders $(FOLDERS)) $(if $(RETEST),--retest $(RETEST)) $(if $(SANITIZE),--sanitize)
