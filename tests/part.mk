@@ -84,3 +84,11 @@ check-switch:
 bench-switch:
 	@scripts/install-deps.sh
 	@scripts/bench-switch $(SWITCHES)
+
+# The share of the device that a user has beside floods; a part of check-attacks.
+CPPFLAGS_tests_attacks_share := -Itests/unit
+$(eval $(call program,tests/check_share,tests/attacks/share.c,$(DAEMON_STATIC),$(DAEMON_LIBS) $(CHECK_LIBS)))
+.PHONY: check-share check-attacks
+check-share: $(BUILD)/tests/check_share
+	@$<
+check-attacks: check-share
