@@ -7,7 +7,7 @@
 #   make install  DESTDIR=... PREFIX=/usr
 #   make help     this text
 #
-#   make check-STAGE alone: unit fresh asan model plan conv onnx models docs layout abi examples dts rrsc security nspawn bounce service switch style kernel-style; scripts/vm-check.sh for the VM
+#   make check-STAGE alone: unit fresh asan model plan conv onnx models docs layout abi examples dts rrsc security attacks nspawn bounce service switch style kernel-style; scripts/vm-check.sh for the VM
 #   make demo-battery, coverage, bench-npu, bench-sc, eval-sc, bench-driver, bench-switch, bench-rrsc, check-headers, check-render, check-arm64, check-kexec, check-debug, fuzz-ioctl, mutants
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan SAN=1 and

@@ -560,6 +560,24 @@ int rvl_config_load(struct rvl_config *c, const char *root, rvl_config_warn_fn w
 	return r;
 }
 
+static void add_name(struct rvl_text *names, const char *name)
+{
+	size_t n = strlen(names->s);
+
+	snprintf(names->s + n, sizeof(names->s) - n, "%s%s=", n ? ", " : "", name);
+}
+
+void rvl_config_keep_fixed(struct rvl_config *c, const struct rvl_config *old, struct rvl_text *names)
+{
+	names->s[0] = 0;
+#define KEEP_FIXED(key, member)                                                                    \
+	if (memcmp(&c->member, &old->member, sizeof(c->member))) {                                 \
+		c->member = old->member;                                                           \
+		add_name(names, #key);                                                             \
+	}
+	RVL_CONFIG_FIXED(KEEP_FIXED)
+}
+
 static void print_mode(const struct rvl_mode *mode, FILE *out)
 {
 	if (mode->mode == RIVULET_POLICY_FIXED)

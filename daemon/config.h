@@ -69,6 +69,10 @@
 	K(Power, StateDirectory, state_dir, PATH, "auto", 0, 0, "auto, off or a directory")         \
 	K(Metrics, Socket, metrics, PATH, "auto", 0, 0, "auto, off or a path")
 
+/* X(key, member): keys that take effect when the daemon is restarted. */
+#define RVL_CONFIG_FIXED(X)                                                                        \
+	X(Node, node) X(Threads, threads) X(StateDirectory, state_dir) X(Socket, metrics)
+
 #define RVL_CONFIG_USERS 16
 
 struct rvl_users {
@@ -145,6 +149,12 @@ int rvl_config_parse(struct rvl_config *c, const char *origin, const char *text,
  */
 int rvl_config_load(struct rvl_config *c, const char *root, rvl_config_warn_fn warn, void *data,
 		    struct rvl_text *err);
+
+/**
+ * rvl_config_keep_fixed() - take from @old what only a restart changes
+ * @names: becomes the keys that differed, "Node=, Threads=", or ""
+ */
+void rvl_config_keep_fixed(struct rvl_config *c, const struct rvl_config *old, struct rvl_text *names);
 
 /** rvl_config_print() - the merged result as a file that could be read again */
 void rvl_config_print(const struct rvl_config *c, FILE *out);

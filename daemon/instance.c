@@ -261,7 +261,7 @@ static int open_image(struct opening *o)
 	r = rivulet_image_load_within(o->engine->rt, p->file, p->size, o->limit, &o->image, &o->why);
 	o->loaded = !r;
 	if (!r)
-		o->image_bytes = rivulet_image_bytes(o->image);
+		o->image_bytes = rivulet_image_bytes(o->image) + rvl_pages(p->size);
 	return r;
 }
 

@@ -29,12 +29,15 @@ void rvl_manager_notify(struct rvl_manager *m)
 		sd_notify(0, "STATUS=Waiting for a device.");
 }
 
-/* What takes a restart is said, not silently ignored. */
-static void warn_fixed(const struct rvl_config *old, const struct rvl_config *now)
+/* The configuration in force keeps these keys, so that each further reload names them again. */
+static void keep_fixed(struct rvl_config *fresh, const struct rvl_config *old)
 {
-	if (strcmp(old->node.s, now->node.s) || old->threads != now->threads)
+	struct rvl_text names;
+
+	rvl_config_keep_fixed(fresh, old, &names);
+	if (names.s[0])
 		rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL,
-			"Node= and Threads= take effect when rivuletd is restarted");
+			"%s changed: this takes effect when rivuletd is restarted", names.s);
 }
 
 static int on_reload(sd_event_source *source, const struct signalfd_siginfo *si, void *data)
@@ -50,7 +53,7 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *si,
 		rvl_log(LOG_ERR, RVL_LOG_CONFIG_REFUSED, NULL,
 			"reload refused, the old configuration stays: %s", err.s);
 	} else {
-		warn_fixed(&m->cfg, &fresh);
+		keep_fixed(&fresh, &m->cfg);
 		m->cfg = fresh;
 		rvl_cache_limit(&m->cache, fresh.cache_bytes, fresh.cache_programs);
 		rvl_power_reload(&m->power);

@@ -8,7 +8,7 @@
 #define LOG_BURST 50
 #define LOG_INTERVAL_NS (NSEC_PER_SEC / 2)
 
-#define KEPT_MAX 64	/* users without anything open whose debts are remembered */
+#define KEPT_MAX 64	/* users without anything open who are remembered */
 
 static void user_free(struct rvl_manager *m, struct rvl_user *u)
 {
@@ -17,7 +17,13 @@ static void user_free(struct rvl_manager *m, struct rvl_user *u)
 	free(u);
 }
 
-/* Forgets users that hold nothing: those without debt, and the oldest beyond KEPT_MAX. */
+/* A user who connects anew must not have a new share of the device, nor of the journal. */
+static bool is_remembered(const struct rvl_manager *m, const struct rvl_user *u)
+{
+	return rvl_fair_in_debt(&m->sched.fair, &u->share) || !rvl_rate_is_full(&u->log);
+}
+
+/* Forgets users that hold nothing: those with nothing to remember, and the oldest beyond KEPT_MAX. */
 static void sweep(struct rvl_manager *m)
 {
 	struct rvl_user *u;
@@ -26,7 +32,7 @@ static void sweep(struct rvl_manager *m)
 	rvl_list_each(u, &m->users, link)
 		kept += !u->refs;
 	rvl_list_each(u, &m->users, link) {
-		if (u->refs || (kept <= KEPT_MAX && rvl_fair_in_debt(&m->sched.fair, &u->share)))
+		if (u->refs || (kept <= KEPT_MAX && is_remembered(m, u)))
 			continue;
 		user_free(m, u);
 		kept--;

@@ -111,6 +111,12 @@ static inline bool rvl_rate_allows(struct rvl_rate *r, uint64_t *suppressed)
 	return true;
 }
 
+/** rvl_rate_is_full() - whether a new bucket would allow no more than this one */
+static inline bool rvl_rate_is_full(const struct rvl_rate *r)
+{
+	return !r->suppressed && (rvl_now() - r->refilled) / r->interval >= r->burst - r->tokens;
+}
+
 /** rvl_pages() - @bytes as memory is given out: in whole pages */
 static inline uint64_t rvl_pages(uint64_t bytes)
 {

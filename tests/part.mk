@@ -12,6 +12,7 @@ $(eval $(call unit_test,core_faults,sim uapi,-lm))
 include tests/kmod/part.mk
 include tests/battery/part.mk
 include tests/mutants/part.mk
+include tests/attacks/part.mk
 include tests/vm/part.mk
 $(eval $(call unit_test,isa_check,compiler sim uapi,-lm))
 $(eval $(call unit_test,proto,uapi,))
@@ -30,6 +31,7 @@ check-model: $(BUILD)/check-queue
 $(eval $(call unit_test,rivuletd,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,worker,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,cache,$(DAEMON_STATIC),$(DAEMON_LIBS)))
+$(eval $(call unit_test,lifetime,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,limits,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,fair,daemon uapi,))
 $(eval $(call unit_test,share,$(DAEMON_STATIC),$(DAEMON_LIBS)))

@@ -158,6 +158,25 @@ START_TEST(cache_is_fair)
 }
 END_TEST
 
+/* Proves that times measured on one board do not count for the next. */
+START_TEST(cache_forgets_times)
+{
+	struct rvl_cache c;
+	struct rvl_program *p;
+
+	rvl_cache_init(&c, 1 << 20, 10);
+	p = fake(&c, 1, 1);
+	p->at[2].runs = 5;
+	p->at[2].measured_ns = 1000;
+	rvl_peak_add(&p->at[2].longest, 1, 2000);
+	rvl_cache_forget_times(&c);
+	ck_assert_uint_eq(p->at[2].measured_ns, 0);
+	ck_assert_uint_eq(rvl_peak(&p->at[2].longest), 0);
+	ck_assert_uint_eq(p->at[2].runs, 5);
+	rvl_cache_clear(&c);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("cache");
@@ -167,6 +186,7 @@ int main(void)
 	tcase_add_test(t, cache_evicts);
 	tcase_add_test(t, cache_counts);
 	tcase_add_test(t, cache_is_fair);
+	tcase_add_test(t, cache_forgets_times);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }

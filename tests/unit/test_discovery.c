@@ -16,6 +16,8 @@ static const char *driver_name = "rivulet";
 static int driver_major = 2;
 static int not_yet;	/* calls that the driver refuses, as one that is just being bound */
 static bool refuse_query;
+static uint32_t tile = 16;	/* of the board that is plugged next */
+static uint64_t clock_hz = 200000000;
 
 /* ---- the driver ---- */
 
@@ -24,7 +26,7 @@ static void fill_device(struct drm_rivulet_device *d)
 	memset(d, 0, sizeof(*d));
 	d->dev_version = RIVULET_DEV_VERSION;
 	d->isa_version = 1;
-	d->tm = d->tn = 16;
+	d->tm = d->tn = tile;
 	d->dn = 4;
 	d->inp_bytes = d->wgt_bytes = 96 << 10;
 	d->acc_bytes = 64 << 10;
@@ -35,7 +37,7 @@ static void fill_device(struct drm_rivulet_device *d)
 	d->cycle_cap = 1024;
 	d->level_count = 2;
 	d->level[0].hz = 100000000;
-	d->level[1].hz = 200000000;
+	d->level[1].hz = clock_hz;
 	strcpy(d->name, "mock-board");
 }
 
@@ -270,6 +272,80 @@ START_TEST(models_stay)
 }
 END_TEST
 
+/* Proves that a program is for the board that is there, also if only its clock differs from the last one. */
+START_TEST(another_clock)
+{
+	union rivulet_packet p;
+	size_t size;
+	void *onnx = read_file("models/lenet.onnx", &size);
+	int sock;
+
+	plug("rivulet", "accel", "accel0", "261:0");
+	rig_start_on("", NULL);
+	sock = raw_open();
+	ck_assert_int_eq(raw_load(sock, onnx, size, 0, &p, NULL), 0);
+	unplug(ACCEL);
+	ck_assert_uint_eq(next_event(sock).device_state, RIVULET_DEVICE_ABSENT);
+	clock_hz = 150000000;
+	plug("rivulet", "accel", "accel1", "261:1");
+	ck_assert_uint_eq(next_event(sock).device_state, RIVULET_DEVICE_PRESENT);
+	ck_assert_int_eq(raw_load(sock, onnx, size, 0, &p, NULL), 0);
+	ck_assert_uint_eq(p.load_reply.cached, 0);
+	ck_assert_int_eq(raw_load(sock, onnx, size, 0, &p, NULL), 0);
+	ck_assert_uint_eq(p.load_reply.cached, 1);
+	free(onnx);
+	rig_stop();
+}
+END_TEST
+
+#define SLOW_BATCH 7
+
+/* The compiler's process: takes its time for one batch, so that the board can be exchanged meanwhile. */
+static int slow_worker(void)
+{
+	struct rvl_worker_job job;
+
+	if (recv(RVL_WORKER_CONTROL_FD, &job, sizeof(job), MSG_PEEK) == sizeof(job) &&
+	    job.batch == SLOW_BATCH)
+		sleep(2);
+	return rvl_worker_main();
+}
+
+/* Proves that a model is compiled again when the board is exchanged while the compiler works. */
+START_TEST(exchanged)
+{
+	size_t size;
+	void *onnx = read_file("models/lenet.onnx", &size);
+	int sock, fd = memfd_of(onnx, size, MODEL_SEALS), program = -1;
+	struct rivulet_program head;
+	union rivulet_packet p;
+	uint32_t serial;
+
+	plug("rivulet", "accel", "accel0", "261:0");
+	rig_start_on("", NULL);
+	sock = raw_open();
+	raw_init(&p, RIVULET_MSG_LOAD);
+	p.load.size = size;
+	p.load.batch = SLOW_BATCH;
+	p.load.flags = RIVULET_LOAD_WANT_FD;
+	serial = p.h.serial;
+	ck_assert_int_gt(raw_send(sock, &p, p.h.length, &fd, 1), 0);
+	ck_assert_int_eq(raw_ping(sock), 0);
+	unplug(ACCEL);
+	ck_assert_uint_eq(next_event(sock).device_state, RIVULET_DEVICE_ABSENT);
+	tile = 32;
+	plug("rivulet", "accel", "accel1", "261:1");
+	ck_assert_uint_eq(next_event(sock).device_state, RIVULET_DEVICE_PRESENT);
+	ck_assert_int_eq(raw_answer(sock, serial, &p, &program), 0);
+	ck_assert_int_eq(pread(program, &head, sizeof(head), 0), sizeof(head));
+	ck_assert_uint_eq(head.target.tm, 32);
+	close(program);
+	close(fd);
+	free(onnx);
+	rig_stop();
+}
+END_TEST
+
 /* Proves that a kernel without accel nodes is served through its render node. */
 START_TEST(render_node)
 {
@@ -339,7 +415,7 @@ int main(int argc, char **argv)
 	Suite *s;
 	TCase *t;
 
-	rig_main(argc, argv, rvl_worker_main);
+	rig_main(argc, argv, slow_worker);
 	under_umockdev(argv);
 	s = suite_create("discovery");
 	t = tcase_create("uevents");
@@ -349,6 +425,8 @@ int main(int argc, char **argv)
 	tcase_add_test(t, coming_and_going);
 	tcase_add_test(t, served_late);
 	tcase_add_test(t, models_stay);
+	tcase_add_test(t, another_clock);
+	tcase_add_test(t, exchanged);
 	tcase_add_test(t, render_node);
 	tcase_add_loop_test(t, not_ours, 0, 4);
 	tcase_add_test(t, other_node);
