@@ -632,5 +632,5 @@ int main(void)
 	tcase_add_test(t, prepared);
 	tcase_add_test(t, errors_of_arguments);
 	suite_add_tcase(s, t);
-	return run_suite(s);
+	return run_library_suite(s);
 }

@@ -705,5 +705,5 @@ int main(int argc, char **argv)
 	tcase_add_test(socket, exports);
 	suite_add_tcase(s, node);
 	suite_add_tcase(s, socket);
-	return run_suite(s);
+	return run_library_suite(s);
 }

@@ -144,5 +144,5 @@ int main(int argc, char **argv)
 	tcase_add_test(t, device_returns);
 	tcase_add_test(t, buffer_of_the_old_device);
 	suite_add_tcase(s, t);
-	return run_suite(s);
+	return run_library_suite(s);
 }
