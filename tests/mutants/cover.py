@@ -119,6 +119,9 @@ class Coverage:
 
     def measure(self, binaries):
         key = self.programs_key()
+        for program in PROGRAMS:
+            for path, lines in self.code_of(self.module(program)).items():
+                self.code[path].update(lines)
         with ThreadPoolExecutor(self.jobs) as pool:
             for rows in pool.map(lambda b: self.measured(b, key), binaries):
                 self.take(rows)
@@ -136,8 +139,6 @@ class Coverage:
 
     def run_binary(self, binary):
         rows = {"code": self.code_of(self.module(binary)), "tests": []}
-        for program in PROGRAMS:
-            self.module(program)
         for name in names_of(self.build, binary):
             rows["tests"].append(self.run_test(binary, name))
         return rows
