@@ -14,8 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from build import FOLDERS, OUT, ROOT, digest
 from sandbox import Sandbox
 
-PROGRAMS = ("rivuletd", "rivulet-sim", "rivulet", "librivulet.so.0.1.0")
-
 
 class Module:
     """Basic blocks of a binary, and the source lines of each."""
@@ -99,6 +97,7 @@ class Coverage:
         self.cache = OUT / "coverage"
         self.cache.mkdir(parents=True, exist_ok=True)
         self.modules = {}
+        self.programs = [b for b in build.links if "/unit/" not in b]
         self.tests = []                                   # (binary, name, seconds, modules)
         self.by_line = defaultdict(lambda: defaultdict(list))
         self.by_file = defaultdict(set)
@@ -106,10 +105,10 @@ class Coverage:
         self.code = defaultdict(set)                      # lines that have code, by file
 
     def programs_key(self):
-        return digest(b"".join(bytes(digest(self.read(p)), "ascii") for p in PROGRAMS))
+        return digest(b"".join(bytes(digest(self.read(p)), "ascii") for p in self.programs))
 
     def read(self, name):
-        return (ROOT / self.build.dir / name).read_bytes()
+        return (ROOT / name).read_bytes()
 
     def module(self, name):
         if name not in self.modules:
@@ -119,15 +118,15 @@ class Coverage:
 
     def measure(self, binaries):
         key = self.programs_key()
-        for program in PROGRAMS:
-            for path, lines in self.code_of(self.module(program)).items():
+        for program in self.programs:
+            for path, lines in self.code_of(self.module(os.path.basename(program))).items():
                 self.code[path].update(lines)
         with ThreadPoolExecutor(self.jobs) as pool:
             for rows in pool.map(lambda b: self.measured(b, key), binaries):
                 self.take(rows)
 
     def measured(self, binary, key):
-        name = digest(bytes(key + digest(self.read(f"unit/{binary}")), "ascii"))[:24]
+        name = digest(bytes(key + digest(self.read(f"{self.build.dir}/unit/{binary}")), "ascii"))[:24]
         path = self.cache / f"{binary}-{name}.json"
         if not path.exists():
             for old in self.cache.glob(f"{binary}-*.json"):
