@@ -23,6 +23,18 @@ def unit_tests():
     return sorted(p.stem for p in (ROOT / "tests/unit").glob("test_*.c"))
 
 
+# Conformance programs of make check that are quick enough, with their arguments.
+PROGRAM_TESTS = {
+    "check_onnx": ["/usr/share/libonnx-testdata/data/node"],
+    "check_conv": ["tests/data/conv_500.bin", "zu3eg-64", "zu3eg-256", "cyclonev-64"],
+}
+
+
+def test_path(name):
+    """Path of a test's binary in a build folder."""
+    return f"tests/{name}" if name in PROGRAM_TESTS else f"unit/{name}"
+
+
 def hook(name):
     """The object of trace.c or select.c."""
     OUT.mkdir(parents=True, exist_ok=True)
@@ -44,7 +56,7 @@ class Build:
                      "LDFLAGS=" + " ".join(hooks) + " -Wl,--wrap=_tcase_add_test"]
         if name == "asan":
             self.make.append("SAN=1")
-        self.targets = ["all"] + [f"{self.dir}/unit/{t}" for t in unit_tests()]
+        self.targets = ["all"] + [f"{self.dir}/{test_path(t)}" for t in (*unit_tests(), *PROGRAM_TESTS)]
         self.compiles, self.links, self.archives = {}, {}, {}
 
     def build(self, jobs):

@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 
-from build import FOLDERS, OUT, ROOT, digest
+from build import FOLDERS, OUT, PROGRAM_TESTS, ROOT, digest, test_path
 from sandbox import Sandbox
 
 
@@ -83,7 +83,9 @@ class Module:
 
 
 def names_of(build, binary):
-    """Names of the tests of a binary."""
+    """Names of the tests of a binary; a program that is one test has one without a name."""
+    if binary in PROGRAM_TESTS:
+        return [""]
     out = subprocess.run([str(ROOT / build.dir / "unit" / binary)], env={**os.environ, "MUTANTS_LIST": "1"}, cwd=ROOT,
                          capture_output=True, text=True).stdout
     return sorted(set(re.findall(r"^test (\S+)$", out, re.M)))
@@ -97,7 +99,7 @@ class Coverage:
         self.cache = OUT / "coverage"
         self.cache.mkdir(parents=True, exist_ok=True)
         self.modules = {}
-        self.programs = [b for b in build.links if "/unit/" not in b]
+        self.programs = [b for b in build.links if "/unit/" not in b and "/tests/" not in b]
         self.tests = []                                   # (binary, name, seconds, modules)
         self.by_line = defaultdict(lambda: defaultdict(list))
         self.by_file = defaultdict(set)
@@ -126,7 +128,7 @@ class Coverage:
                 self.take(rows)
 
     def measured(self, binary, key):
-        name = digest(bytes(key + digest(self.read(f"{self.build.dir}/unit/{binary}")), "ascii"))[:24]
+        name = digest(bytes(key + digest(self.read(f"{self.build.dir}/{test_path(binary)}")), "ascii"))[:24]
         path = self.cache / f"{binary}-{name}.json"
         if not path.exists():
             for old in self.cache.glob(f"{binary}-*.json"):
@@ -156,7 +158,7 @@ class Coverage:
         marks.mkdir()
         marks.chmod(0o777)
         start = time.monotonic()
-        verdict = box.run(f"{self.build.dir}/unit/{binary}", [name], 300, 120, {"MUTANTS_TRACE": str(marks)})
+        verdict = box.run(self.build, binary, [name], 300, 120, {"MUTANTS_TRACE": str(marks)})
         seconds = time.monotonic() - start
         lines, modules = set(), []
         for f in marks.iterdir():

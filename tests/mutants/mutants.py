@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import sites
-from build import FOLDERS, OUT, ROOT, Build, digest, sources, unit_tests
+from build import FOLDERS, OUT, PROGRAM_TESTS, ROOT, Build, digest, sources, unit_tests
 from cover import Coverage
 from sandbox import Sandbox
 from verdicts import Verdicts
@@ -125,12 +125,11 @@ class Trial:
         slow = 5 if build.dir.endswith("asan") else 1
         limits = 10 + 15 * seconds * slow, 5 + 10 * seconds * slow
         env = {"MUTANTS_MEMORY": "unlimited"} if slow > 1 else None
-        program = f"{build.dir}/unit/{binary}"
-        verdict = box.run(program, names, *limits, env, binds)
+        verdict = box.run(build, binary, names, *limits, env, binds)
         if verdict == "passed":
             return None
         how = box.failure() or verdict
-        if verdict == "failed" and box.run(program, names, *limits, env, binds) == "passed":
+        if verdict == "failed" and box.run(build, binary, names, *limits, env, binds) == "passed":
             return None
         return how if self.sound(box, build, binary, names, limits, env) else \
             self.kills(box, build, binary, names, seconds, binds)
@@ -140,11 +139,10 @@ class Trial:
         key = build.dir, binary, tuple(names)
         if key in self.good:
             return True
-        program = f"{build.dir}/unit/{binary}"
         sound = True
-        if box.run(program, names, *limits, env) != "passed":
+        if box.run(build, binary, names, *limits, env) != "passed":
             for name in names:
-                if box.run(program, [name], *limits, env) != "passed":
+                if box.run(build, binary, [name], *limits, env) != "passed":
                     print(f"mutants: not used, fails without a mutant: {binary} {name}", flush=True)
                     self.bad.add((build.dir, binary, name))
                     sound = False
@@ -289,7 +287,7 @@ def main():
         if build:
             build.build(args.jobs)
     coverage = Coverage(trace, args.jobs)
-    coverage.measure(unit_tests())
+    coverage.measure([*unit_tests(), *PROGRAM_TESTS])
     print(f"mutants: {len(coverage.tests)} tests cover {sum(len(v) for v in coverage.by_line.values())} of "
           f"{sum(len(v) for v in coverage.code.values())} lines", flush=True)
     store = Store(tree_state() + ("-asan" if asan else ""))

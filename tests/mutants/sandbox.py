@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 
-from build import OUT, ROOT
+from build import OUT, PROGRAM_TESTS, ROOT, test_path
 
 SCRIPT = str(ROOT / "tests/mutants/sandbox")
 
@@ -29,9 +29,10 @@ class Sandbox:
     def remove(self):
         shutil.rmtree(self.dir, ignore_errors=True)
 
-    def run(self, binary, tests, wall, cpu, env=None, binds=()):
+    def run(self, build, binary, tests, wall, cpu, env=None, binds=()):
         """Runs tests of a binary: "passed", "failed" or "timeout". @cpu: seconds of each process."""
-        command = [SCRIPT, str(self.dir)] + [f"{ROOT / a}={ROOT / b}" for a, b in binds] + ["--", str(ROOT / binary)]
+        command = [SCRIPT, str(self.dir)] + [f"{ROOT / a}={ROOT / b}" for a, b in binds] + ["--", str(ROOT / build.dir / test_path(binary))]
+        command += PROGRAM_TESTS.get(binary, [])
         environment = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "MUTANTS_TESTS": ",".join(tests),
                        "MUTANTS_CPU": str(int(cpu) + 1), "CK_DEFAULT_TIMEOUT": "60", "CK_TIMEOUT_MULTIPLIER": "4",
                        **(env or {})}
