@@ -19,6 +19,7 @@ struct rvl_arena {
 	struct chunk *head;
 	size_t held;
 	size_t limit;
+	bool failed;		/* a request was refused, since the arena was made */
 };
 
 struct rvl_arena *rvl_arena_new(size_t limit)
@@ -66,6 +67,12 @@ static struct chunk *chunk_add(struct rvl_arena *a, size_t need)
 	return c;
 }
 
+static void *refused(struct rvl_arena *a)
+{
+	a->failed = true;
+	return NULL;
+}
+
 void *rvl_arena_alloc(struct rvl_arena *a, size_t bytes)
 {
 	struct chunk *c = a->head;
@@ -73,17 +80,22 @@ void *rvl_arena_alloc(struct rvl_arena *a, size_t bytes)
 	unsigned char *p;
 
 	if (bytes > SIZE_MAX - ARENA_ALIGN)
-		return NULL;
+		return refused(a);
 	need = (bytes + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
 	if (need == 0)
 		need = ARENA_ALIGN;
 	if (!c || c->size - c->used < need)
 		c = chunk_add(a, need);
 	if (!c)
-		return NULL;
+		return refused(a);
 	p = (unsigned char *)(c + 1) + c->used;
 	c->used += need;
 	return memset(p, 0, need);
+}
+
+bool rvl_arena_failed(const struct rvl_arena *a)
+{
+	return a->failed;
 }
 
 size_t rvl_arena_held(const struct rvl_arena *a)
@@ -96,7 +108,7 @@ void *rvl_arena_array(struct rvl_arena *a, size_t n, size_t size)
 	size_t bytes;
 
 	if (__builtin_mul_overflow(n, size, &bytes))
-		return NULL;
+		return refused(a);
 	return rvl_arena_alloc(a, bytes);
 }
 

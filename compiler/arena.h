@@ -6,6 +6,7 @@
 #ifndef RVL_ARENA_H
 #define RVL_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct rvl_arena;
@@ -21,6 +22,12 @@ void *rvl_arena_alloc(struct rvl_arena *a, size_t bytes);
 
 /** As rvl_arena_alloc for @n elements of @size bytes; the product is checked. */
 void *rvl_arena_array(struct rvl_arena *a, size_t n, size_t size);
+
+/**
+ * Whether a request was refused since the arena was made. Callers that choose by what can be built (is
+ * this node for the NPU?) cannot tell a refusal from a no; whoever called them asks here at the end.
+ */
+bool rvl_arena_failed(const struct rvl_arena *a);
 
 /** Bytes the arena holds, its own bookkeeping left out. */
 size_t rvl_arena_held(const struct rvl_arena *a);

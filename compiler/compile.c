@@ -291,6 +291,8 @@ static int whole(struct rvl_backend *be, const void *onnx, size_t size,
 		rc = place(be);
 	if (!rc)
 		rc = back(be, onnx, size, &out);
+	if (rvl_arena_failed(be->g->arena))
+		rc = -ENOMEM;
 	if (!rc && explain)
 		rc = rvl_explain_fill(be, out.size, explain);
 	if (rc || !program)

@@ -103,6 +103,8 @@ int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t b
 		cost[last].cycles += rivulet_timeline_stats(t)->cycles - end;
 	take_stats(rivulet_timeline_stats(t), seg, s.n);
 	rivulet_timeline_free(t);
+	if (rc == -RIVULET_FAULT_INTERNAL) /* the timeline's only failure that is not the stream's */
+		return rvl_fail(err, -ENOMEM, "no memory to time a command stream");
 	if (rc < 0)
 		return rvl_fail(err, -EINVAL, "the device would refuse instruction %u of %u: %s",
 				e.index, s.n, fault_meaning(-rc));

@@ -224,7 +224,7 @@ static int evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_kernel *
 	if (!scratch)
 		return no_memory(err);
 	if (rvl_kernel_run(k, in, out, scratch, NULL))
-		return 0;	/* its operands are nonsense: running the model will say so */
+		return 0;	/* Its operands are not valid: a run of the model reports the error. */
 	for (uint32_t i = 0; i < n->n_out; i++)
 		if (n->out[i])
 			n->out[i]->data = out[i];
@@ -241,8 +241,9 @@ int rvl_node_evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *e
 	if (!foldable(n))
 		return 0;
 	rvl_node_desc(n, &d);
-	if (rvl_kernel_new(&d, true, &k, NULL))
-		return 0;
+	rc = rvl_kernel_new(&d, true, &k, NULL);
+	if (rc)
+		return rc == -ENOMEM ? no_memory(err) : 0;
 	rc = evaluate(g, n, k, err);
 	rvl_kernel_free(k);
 	return rc;

@@ -377,18 +377,21 @@ static const char *bad_input(struct rvl_graph *g, const struct rvl_node *n)
 	return NULL;
 }
 
-/* Asks the kernel whether all operands fit; the line it answers is the reason. */
-static const char *kernel_refuses(struct rvl_graph *g, const struct rvl_node *n)
+/* Asks the kernel whether all operands fit; the line it answers is the reason. Only -ENOMEM is an error. */
+static int ask_kernel(struct infer *in)
 {
 	struct rvl_kernel_desc d;
 	struct rvl_kernel *k;
-	char why[96] = "out of memory";
+	char why[96] = "";
+	int rc;
 
-	rvl_node_desc(n, &d);
-	if (rvl_kernel_new(&d, true, &k, why))
-		return rvl_graph_printf(g, "%s", why);
-	rvl_kernel_free(k);
-	return NULL;
+	rvl_node_desc(in->n, &d);
+	rc = rvl_kernel_new(&d, true, &k, why);
+	if (!rc)
+		rvl_kernel_free(k);
+	else if (rc != -ENOMEM)
+		no(in, "%s", why);
+	return rc == -ENOMEM ? rc : 0;
 }
 
 static void refuse(struct rvl_node *n, const char *why)
@@ -432,16 +435,17 @@ static bool has_rule(enum rvl_op op)
 	return (size_t)op < sizeof(table) / sizeof(table[0]) && table[op];
 }
 
-static void infer_node(struct rvl_graph *g, struct rvl_node *n)
+static int infer_node(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
 {
 	struct infer in = { .g = g, .n = n };
+	int rc = 0;
 
 	if (n->op == RVL_OP_UNSUPPORTED) {
 		refuse(n, NULL);
-		return;
+		return 0;
 	}
 	if (!has_rule(n->op))
-		return;
+		return 0;
 	in.why = bad_input(g, n);
 	if (!in.why)
 		table[n->op](&in);
@@ -452,9 +456,10 @@ static void infer_node(struct rvl_graph *g, struct rvl_node *n)
 		in.why = too_large(g, n);
 	}
 	if (!in.why)
-		in.why = kernel_refuses(g, n);
+		rc = ask_kernel(&in);
 	if (in.why)
 		refuse(n, in.why);
+	return rc ? rvl_fail(err, rc, "no memory to check node '%s'", n->name) : 0;
 }
 
 static int check_input(const struct rvl_tensor *t, struct rvl_err *err)
@@ -477,6 +482,6 @@ int rvl_shape_infer(struct rvl_graph *g, struct rvl_err *err)
 	for (uint32_t i = 0; i < g->n_inputs && !rc; i++)
 		rc = check_input(g->inputs[i], err);
 	for (uint32_t i = 0; i < g->n_nodes && !rc; i++)
-		infer_node(g, g->nodes[i]);
+		rc = infer_node(g, g->nodes[i], err);
 	return rc;
 }

@@ -37,6 +37,10 @@ $(eval $(call unit_test,fair,daemon uapi,))
 $(eval $(call unit_test,share,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,sched,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,runtime,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
+comma := ,
+NOMEM_WRAPS := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc reallocarray aligned_alloc posix_memalign strdup strndup \
+	vasprintf open_memstream free)
+$(eval $(call unit_test,nomem,runtime client compiler kernels sim uapi,$(NOMEM_WRAPS) $(TOOL_LIBS)))
 $(eval $(call unit_test,isolation,sim uapi,-lm))
 CPPFLAGS_tests_unit_test_discovery := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,discovery,$(DAEMON_STATIC),$(DAEMON_LIBS) $(shell pkg-config --libs umockdev-1.0 2>/dev/null)))

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory that runs out: every allocation of a compilation, of a program's loading and run, and of other
+ * work of the libraries fails once, one at a time. Each time the call answers -ENOMEM with a text; it
+ * keeps nothing and leaves no half-made result. The linker sends the libraries' allocations here.
+ */
+#include <check.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "files.h"
+#include "rivulet_compiler.h"
+#include "rivulet_eval.h"
+#include "rivulet_plan.h"
+#include "rivulet_program.h"
+#include "rivulet_runtime.h"
+#include "suite.h"
+
+/* ---- allocations that fail ---- */
+
+static atomic_long asked;		/* allocations since the start of the call */
+static atomic_long fail_at = -1;	/* number of the one that fails, or -1 */
+static atomic_long held;		/* allocations that were not freed */
+
+static bool fails(void)
+{
+	return atomic_fetch_add(&asked, 1) == atomic_load(&fail_at);
+}
+
+static void *counted(void *p)
+{
+	atomic_fetch_add(&held, p != NULL);
+	return p;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+void *__real_reallocarray(void *p, size_t n, size_t size);
+void *__real_aligned_alloc(size_t align, size_t size);
+int __real_posix_memalign(void **out, size_t align, size_t size);
+char *__real_strdup(const char *s);
+char *__real_strndup(const char *s, size_t n);
+int __real_vasprintf(char **out, const char *format, va_list args);
+FILE *__real_open_memstream(char **p, size_t *size);
+void __real_free(void *p);
+
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+void *__wrap_reallocarray(void *p, size_t n, size_t size);
+void *__wrap_aligned_alloc(size_t align, size_t size);
+int __wrap_posix_memalign(void **out, size_t align, size_t size);
+char *__wrap_strdup(const char *s);
+char *__wrap_strndup(const char *s, size_t n);
+int __wrap_vasprintf(char **out, const char *format, va_list args);
+FILE *__wrap_open_memstream(char **p, size_t *size);
+void __wrap_free(void *p);
+
+void *__wrap_malloc(size_t size)
+{
+	return fails() ? NULL : counted(__real_malloc(size));
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return fails() ? NULL : counted(__real_calloc(n, size));
+}
+
+void *__wrap_realloc(void *p, size_t size)
+{
+	if (fails())
+		return NULL;
+	return p ? __real_realloc(p, size) : counted(__real_realloc(p, size));
+}
+
+void *__wrap_reallocarray(void *p, size_t n, size_t size)
+{
+	if (fails())
+		return NULL;
+	return p ? __real_reallocarray(p, n, size) : counted(__real_reallocarray(p, n, size));
+}
+
+void *__wrap_aligned_alloc(size_t align, size_t size)
+{
+	return fails() ? NULL : counted(__real_aligned_alloc(align, size));
+}
+
+int __wrap_posix_memalign(void **out, size_t align, size_t size)
+{
+	int r = fails() ? ENOMEM : __real_posix_memalign(out, align, size);
+
+	atomic_fetch_add(&held, !r);
+	return r;
+}
+
+char *__wrap_strdup(const char *s)
+{
+	return fails() ? NULL : counted(__real_strdup(s));
+}
+
+char *__wrap_strndup(const char *s, size_t n)
+{
+	return fails() ? NULL : counted(__real_strndup(s, n));
+}
+
+int __wrap_vasprintf(char **out, const char *format, va_list args)
+{
+	int n = fails() ? -1 : __real_vasprintf(out, format, args);
+
+	atomic_fetch_add(&held, n >= 0);
+	return n;
+}
+
+/* The stream is closed by whoever opens it; its text is freed like any other. */
+FILE *__wrap_open_memstream(char **p, size_t *size)
+{
+	return fails() ? NULL : counted(__real_open_memstream(p, size));
+}
+
+void __wrap_free(void *p)
+{
+	atomic_fetch_sub(&held, p != NULL);
+	__real_free(p);
+}
+
+/* ---- the calls ---- */
+
+static struct rivulet_board board;
+static struct rvl_err err;
+static void *onnx;
+static size_t onnx_size;
+static bool half_made;			/* a call failed and has a result; Check allocates, too */
+static struct rivulet_blob program;	/* of the runtime's tests */
+
+static int compile_with(const struct rivulet_compile_options *o)
+{
+	struct rivulet_blob out = { 0 };
+	struct rivulet_explain e = { .n_rows = 0 };
+	int rc = rivulet_compile(onnx, onnx_size, &board, o, &out, &e, &err);
+
+	half_made |= rc && out.data;
+	rivulet_blob_free(&out);
+	if (!rc)
+		rivulet_explain_free(&e);
+	return rc;
+}
+
+static int compile_int8(void)
+{
+	return compile_with(NULL);
+}
+
+static int compile_streams(void)
+{
+	static const char *const keep[] = { "first" };
+	struct rivulet_compile_options o = { .stochastic = true, .keep_int8 = keep, .n_keep_int8 = 1,
+					     .length = { 16, 32 } };
+
+	return compile_with(&o);
+}
+
+static int compile_cpu(void)
+{
+	struct rivulet_compile_options o = { .cpu_only = true };
+
+	return compile_with(&o);
+}
+
+static int explain_texts(void)
+{
+	struct rivulet_blob text = { 0 }, json = { 0 };
+	struct rivulet_explain e = { .n_rows = 0 };
+	int rc = rivulet_explain_model(onnx, onnx_size, &board, NULL, &e, &err);
+
+	if (rc)
+		return rc;
+	rc = rivulet_explain_text(&e, &text);
+	if (!rc)
+		rc = rivulet_explain_json(&e, &json);
+	if (rc)
+		snprintf(err.msg, sizeof(err.msg), "no text: the call reports a number only");
+	rivulet_blob_free(&text);
+	rivulet_blob_free(&json);
+	rivulet_explain_free(&e);
+	return rc;
+}
+
+static int evaluate(void)
+{
+	static float image[784], scores[10];
+	struct rivulet_compile_options o = { .stochastic = true, .batch = 1 };
+	struct rivulet_eval_data d = { .f32 = image, .count = 1, .size = 784 };
+	struct rivulet_eval_spec s = { .length = 32 };
+	struct rivulet_eval *e = NULL;
+	int64_t n = 0;
+	int rc = rivulet_eval_new(onnx, onnx_size, &o, &e, &err);
+
+	if (rc)
+		return rc;
+	rc = rivulet_eval_scales(e, RIVULET_SC_AND_SEP, &d, &err);
+	if (!rc)
+		n = rivulet_eval_scores(e, &s, &d, 0, scores, &err);
+	rivulet_eval_free(e);
+	return rc ? rc : n < 0 ? (int)n : 0;
+}
+
+static int plan(void)
+{
+	struct rivulet_compile_options o = { .batch = 1 };
+	struct rivulet_blob text = { 0 };
+	struct rivulet_plan p = { 0 }, q = { 0 };
+	int rc = rivulet_plan_bind(&p, onnx, onnx_size, &board, &o, &err);
+
+	p.n_levels = 1;
+	p.level[0] = (struct rivulet_plan_entry){ .hz = 1400000000, .microvolt = 1275000, .length = 33,
+		.accuracy = 876000, .chosen = 874200, .held = 877800, .time_ns = 75547244, .energy_pj = 1 };
+	if (!rc)
+		rc = rivulet_plan_text(&p, &text);
+	if (rc)
+		snprintf(err.msg, sizeof(err.msg), "no text: the call reports a number only");
+	if (!rc)
+		rc = rivulet_plan_parse(&q, text.data, text.size, &err);
+	rivulet_plan_clear(&p);
+	rivulet_plan_clear(&q);
+	rivulet_blob_free(&text);
+	return rc;
+}
+
+static int load_and_run(struct rivulet_runtime *rt, struct rivulet_runtime_error *why)
+{
+	static float in[784], out[10];
+	struct rivulet_image *img = NULL;
+	struct rivulet_exec *x = NULL;
+	int rc = rivulet_image_load(rt, program.data, program.size, &img, why);
+
+	if (!rc)
+		rc = rivulet_exec_new(img, &x, why);
+	rivulet_image_unref(img);
+	if (!rc)
+		rc = rivulet_exec_bind_memory(x, 0, in, sizeof(in), why);
+	if (!rc)
+		rc = rivulet_exec_bind_memory(x, 1, out, sizeof(out), why);
+	if (!rc)
+		rc = rivulet_exec_start(x, NULL, why);
+	if (!rc) {
+		rc = rivulet_exec_wait(x, 60000);
+		snprintf(why->text, sizeof(why->text), "the result of a run is a number");
+	}
+	rivulet_exec_unref(x);
+	return rc;
+}
+
+static int run_program_file(void)
+{
+	struct rivulet_workers *pool = NULL;
+	struct rivulet_runtime *rt = NULL;
+	struct rivulet_runtime_error why = { 0 };
+	int rc = rivulet_workers_new(2, &pool);
+
+	if (rc)
+		snprintf(err.msg, sizeof(err.msg), "no text: the call reports a number only");
+	if (!rc)
+		rc = rivulet_runtime_new_sim(&board, pool, &rt, &why);
+	if (!rc)
+		rc = load_and_run(rt, &why);
+	rivulet_runtime_unref(rt);
+	rivulet_workers_unref(pool);
+	if (rc && why.text[0])
+		snprintf(err.msg, sizeof(err.msg), "%.200s", why.text);
+	return rc;
+}
+
+static const struct call {
+	const char *name;
+	int (*run)(void);
+	const char *board;
+	bool model;	/* the device model takes part */
+} calls[] = {
+	{ "compile", compile_int8, "zu3eg-64", false },
+	{ "compile streams", compile_streams, "sc-edge", false },
+	{ "compile for the CPU", compile_cpu, "zu3eg-64", false },
+	{ "explain", explain_texts, "zu3eg-64", false },
+	{ "evaluate", evaluate, "sc-edge", false },
+	{ "plan", plan, "sc-edge", false },
+	{ "run", run_program_file, "zu3eg-64", true },
+};
+
+static void setup(void)
+{
+	char why[256];
+
+	onnx = read_file("models/lenet.onnx", &onnx_size);
+	ck_assert_msg(!rivulet_board_load(&board, "zu3eg-64", why, sizeof(why)), "%s", why);
+	ck_assert(!rivulet_compile(onnx, onnx_size, &board, NULL, &program, NULL, &err));
+}
+
+static void teardown(void)
+{
+	rivulet_blob_free(&program);
+	free(onnx);
+}
+
+/* Runs a call with allocation @k failing; whether it got that far. */
+static bool try_one(const struct call *c, long k)
+{
+	long before = atomic_load(&held);
+	bool reached;
+	int rc;
+
+	err.msg[0] = '\0';
+	atomic_store(&asked, 0);
+	atomic_store(&fail_at, k);
+	rc = c->run();
+	atomic_store(&fail_at, -1);
+	reached = atomic_load(&asked) > k;
+	ck_assert(!half_made);
+	ck_assert_msg(atomic_load(&held) == before, "%s: allocation %ld fails: %ld are kept", c->name, k,
+		      atomic_load(&held) - before);
+	/* A device model without memory computes slowly, or fails as a device would: FAULT_INTERNAL. */
+	ck_assert_msg(rc == (reached ? -ENOMEM : 0) || (reached && c->model && (!rc || rc == -EIO)), "%s: allocation %ld fails: %d, %s", c->name, k, rc,
+		      err.msg);
+	ck_assert_msg(!rc || err.msg[0], "%s: allocation %ld fails without a text", c->name, k);
+	return reached;
+}
+
+START_TEST(every_allocation_fails_once)
+{
+	const struct call *c = &calls[_i];
+	char why[256];
+	long k = 0;
+
+	ck_assert_msg(!rivulet_board_load(&board, c->board, why, sizeof(why)), "%s", why);
+	/* What a thread keeps for its next run (the scratch memory of operators) is there from here on. */
+	ck_assert_int_eq(c->run(), 0);
+	while (try_one(c, k))
+		k++;
+	ck_assert_int_gt(k, 3);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("nomem");
+	TCase *t = tcase_create("all");
+
+	tcase_set_timeout(t, 120);
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_loop_test(t, every_allocation_fails_once, 0, sizeof(calls) / sizeof(calls[0]));
+	suite_add_tcase(s, t);
+	return run_suite(s);
+}
