@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# arm64-kernel.sh: the small arm64 kernel of `make check-arm64`, from Debian's linux-source-6.12,
+# arm64-kernel.sh: builds the small arm64 kernel of `make check-arm64`, from Debian's linux-source-6.12,
 # below build/arm64/:
 #
 #   linux/          the build tree: Image, and what a module is built against (KDIR)
 #   dtb/*.dtb       ZCU102 and a Cyclone V board with symbols (-@), for overlays
-#   key             of what all this was made
+#   key             identifies the inputs of the build
 #
-# Kept until the source package, the compiler or scripts/arm64/config change.
+# The result is kept until the source package, the compiler or scripts/arm64/config change.
 
 set -euo pipefail
 export LC_ALL=C.UTF-8	# the output of tools is parsed
@@ -30,7 +30,7 @@ kmake() {
 		CROSS_COMPILE=aarch64-linux-gnu- -j "$jobs" "$@"
 }
 
-# A second source tree beside the archive's would be two versions in one: start clean.
+# Unpacking over another version's tree would mix the two, so the old tree is removed.
 unpack() {
 	rm -rf "$out/src" "$out/linux" "$out/dtb"
 	mkdir -p "$out/src" "$out/linux" "$out/dtb"
@@ -38,7 +38,7 @@ unpack() {
 	tar -C "$out/src" --strip-components=1 -xf "$tar"
 }
 
-# What was asked for and is not there after the dependencies had their say is an error.
+# A requested option that is missing after Kconfig resolved the dependencies is an error.
 configure() {
 	local want bad=0
 	kmake -s KCONFIG_ALLCONFIG="$here/arm64/config" allnoconfig
@@ -50,7 +50,7 @@ configure() {
 	[ $bad = 0 ] || die "the config asks for what this source does not give"
 }
 
-# device_tree NAME ARCH FILE: a board's tree from the kernel source, with symbols.
+# device_tree NAME ARCH FILE: compiles a board's tree from the kernel source, with symbols.
 device_tree() {
 	cpp -nostdinc -undef -D__DTS__ -x assembler-with-cpp -I "$out/src/include" \
 		-I "$out/src/arch/$2/boot/dts" -I "$(dirname "$3")" "$3" |

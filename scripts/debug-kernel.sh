@@ -7,7 +7,7 @@
 #   root/vmlinux, root/lib/modules/VERSION   what the VM boots (RIVULET_VM_KERNEL of vm-rootfs.sh)
 #   obj                                      what a module is built against (KDIR of make modules)
 #
-# Kept until the source package or one of these changes. The last line of output is the version.
+# The result is kept until the source package or one of these files changes. The last line of output is the version.
 
 set -euo pipefail
 export LC_ALL=C.UTF-8	# the output of tools is parsed
@@ -23,7 +23,7 @@ die() {
 	exit 1
 }
 
-# Kconfig drops silently what it does not know or what something else forbids.
+# Kconfig silently drops options that it does not know or whose dependencies are not met.
 check_config() {
 	local line name
 	while read -r line; do
@@ -46,7 +46,7 @@ build() {
 	"${make[@]}" -j"$(nproc)" vmlinux modules
 	"${make[@]}" INSTALL_MOD_PATH="$out/root" modules_install
 	cp "$out/obj/vmlinux" "$out/root/vmlinux"
-	# A module is built with headers and scripts alone; the rest is 2 GB.
+	# Building a module needs only headers and scripts; the rest takes 2 GB.
 	find "$out/obj" \( -name '*.o' -o -name '*.a' -o -name '.*.cmd' \) -not -path '*/scripts/*' -not -path '*/tools/*' -delete
 }
 
@@ -66,7 +66,7 @@ main() {
 	cat "$out/obj/include/config/kernel.release"
 }
 
-# In a shell of its own, so that -e holds in it.
+# main starts this script again with --build, because bash ignores -e in a function called in a condition.
 if [ "${1:-}" = --build ]; then
 	build
 else

@@ -4,11 +4,11 @@
 # install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--debug-kernel] [--search]
 #
 # Installs what `make`, `make demo` and `make check` need on a Debian 12 that has only git and
-# make.  Does nothing, quickly, where all of it is there.  --oracle adds a Python environment
-# with onnxruntime in build/venv, which only `make check-conv` and the model scripts use;
-# --kernel-style what `make check-style` looks at the driver with (300 MB, most of it the kernel's source);
-# --headers what `make check-headers` tries besides building; --arm64 compiler, kernel source and
-# machine of `make check-arm64`; --debug-kernel what `make check-debug` builds its kernel from and with;
+# make.  Returns at once where all of it is installed.  --oracle adds a Python environment
+# with onnxruntime in build/venv, which only the scripts that record test data use;
+# --kernel-style adds the tools of `make check-kernel-style` (300 MB, mostly the kernel's source);
+# --headers adds dkms for `make check-headers`; --arm64 compiler, kernel source and
+# machine of `make check-arm64`; --debug-kernel the source and tools for the kernel of `make check-debug`;
 # --search PyTorch, for `make bench-rrsc` alone (540 MB).
 
 set -euo pipefail
@@ -18,7 +18,7 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 
 packages=(
 	gcc g++ libc6-dev make pkg-config binutils
-	# kernel module and the machine that runs it, by meta-package: next month's kernel works too
+	# the kernel module and the VM; meta-packages, so that a newer kernel of the archive works too
 	linux-image-6.12-amd64 linux-headers-6.12-amd64 kmod
 	qemu-system-x86 mmdebstrap fakeroot uidmap e2fsprogs busybox-static cpio xz-utils zstd
 	acpica-tools
@@ -45,7 +45,7 @@ die() {
 	exit 1
 }
 
-# The packages of the arguments that are not installed.
+# Lists the packages of the arguments that are not installed.
 missing() {
 	local p
 	for p in "$@"; do
@@ -61,7 +61,7 @@ as_root() {
 	fi
 }
 
-# One line that says why: what could not be fetched, else what apt complained of first.
+# Prints one line: the file that could not be fetched, or else the first error of apt.
 die_of_log() {
 	local why
 	why=$(grep -aE '^(Err:|W: Failed to fetch|E: Failed to fetch)' "$log" | tail -n 1) ||
@@ -71,7 +71,7 @@ die_of_log() {
 	die "$1: $why (all of it: build/install-deps.log)"
 }
 
-# A source that cannot be reached need not be one that is needed: installing decides.
+# An unreachable package source is no error if the packages can be installed without it.
 install_packages() {
 	local want
 	want=$(missing "$@")

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# vm-check.sh [--render] [PATTERN]: everything that needs our kernel, in one boot of the VM: driver,
+# vm-check.sh [--render] [PATTERN]: runs all tests that need the driver, in one boot of the VM: driver,
 # daemon and client together, then the driver alone.  With PATTERN, only the driver's tests whose name
-# holds it.  --render: the driver built as for a kernel without CONFIG_DRM_ACCEL, on a render node.
+# contains it.  --render builds the driver as for a kernel without CONFIG_DRM_ACCEL, with a render node.
 # The last line is "N passed, N failed".
 
 set -euo pipefail
@@ -39,7 +39,7 @@ main() {
 	log=$(mktemp)
 	# shellcheck disable=SC2064 # the name as it is now
 	trap "rm -f '$log'" EXIT
-	# The verdict comes last, after what the host has to say.
+	# The host adds figures and failures, so the guest's last line is removed here and printed at the end.
 	scripts/vm-run.sh --stage build/stage-vm --board "$top/build/tests/vm/zu3eg-64.board" --pace real --foreign \
 		--battery mwh=20000,factor=0 --timeout 900 check \
 		tests/vm/guest-check $render "$@" | tee "$log" |
@@ -47,7 +47,7 @@ main() {
 	[ -n "$render" ] || echo "figure vm.check.time $((SECONDS - start)) s"
 	read -r passed _ failed _ < <(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -1 ||
 		echo 0 passed, 0)
-	# A machine that died, or a stranger's device that was touched, is a failure of its own.
+	# A crash, and an access to a foreign device, are failures that the guest cannot count.
 	[ $status = 0 ] || [ "$failed" != 0 ] || failed=1
 	[ -z "$render" ] || echo "figure render.tests $passed tests"
 	echo "$passed passed, $failed failed"

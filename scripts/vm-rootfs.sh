@@ -27,10 +27,10 @@ suite=bookworm
 packages=(systemd-sysv udev kmod libudev1 libdrm2 libpng16-16 libsystemd0 libseccomp2
 	libnettle8 libjson-c5)
 
-# What udev and the tests may load; dependencies follow by themselves.
+# Modules that udev and the tests load. Their dependencies are added.
 modules=(virtio_blk ext4 9p 9pnet_virtio virtio-rng gpu-sched drm_shmem_helper drm_exec libcrc32c
 	governor_simpleondemand battery ac uhid vgem)
-# What the initrd inserts before there is a root.
+# Modules that the initrd inserts before it mounts the root.
 early=(virtio_blk ext4 9p 9pnet_virtio)
 
 die() {
@@ -38,7 +38,7 @@ die() {
 	exit 1
 }
 
-# The newest installed kernel that has all we need: the cloud flavour lacks DRM and devfreq.
+# Finds the newest suitable installed kernel. The cloud flavour lacks DRM and devfreq.
 find_kernel() {
 	local v
 	if [ -n "$given" ]; then
@@ -53,7 +53,7 @@ find_kernel() {
 	die "no kernel with DRM in /boot: install linux-image-6.12-amd64 (scripts/install-deps.sh)"
 }
 
-# u32_at FILE OFFSET: a little-endian word of the boot header.
+# u32_at FILE OFFSET: prints a little-endian word of the boot header.
 u32_at() {
 	od -An -tu4 -j "$2" -N 4 "$1" | tr -d ' '
 }
@@ -80,7 +80,7 @@ unpack_kernel() {
 	[ "$(head -c 4 "$elf" | tail -c 3)" = ELF ] || die "$image holds no ELF kernel"
 }
 
-# with_deps MODULE...: paths below /lib/modules/VERSION in the order of insertion, once each.
+# with_deps MODULE...: prints paths below /lib/modules/VERSION in the order of insertion, each once.
 with_deps() {
 	local m
 	for m in "$@"; do
@@ -89,7 +89,7 @@ with_deps() {
 	done | awk '!seen[$0]++'
 }
 
-# Modules go in unpacked: xz under emulation costs more than the space.
+# Modules are stored unpacked, because xz is slow under emulation.
 unpack_module() {
 	case $1 in
 	*.ko.xz) xz -dc "$1" >"$2" ;;
@@ -125,7 +125,7 @@ build_initrd() {
 	(cd "$dir" && find . -print0 | cpio -0 -o -H newc --quiet -R 0:0) >"$tmp/initrd.cpio"
 }
 
-# The packages as one tar, kept apart: changing a script here need not fetch them again.
+# The packages are kept as a tar of their own, so that a changed script does not fetch them again.
 build_tar() {
 	local list key
 	list=$(IFS=,; echo "${packages[*]}")
@@ -149,14 +149,14 @@ build_root() {
 	build_tar
 	mkdir "$dir"
 	build_modules "$tmp/mod"
-	# Under fakeroot the tar's owners and nodes survive into the image without being root.
-	# Arguments, not exported variables: fakeroot is a shell script with names of its own.
+	# fakeroot keeps the tar's owners and device nodes in the image although the user is not root.
+	# Arguments instead of exported variables, because fakeroot is a shell script with variables of its own.
 	fakeroot bash -euo pipefail -c '
 		root=$1 tmp=$2 kernel=$3 files=$4 tar=$5
 		tar -C "$root" --exclude="./dev/*" -xf "$tar"
 		mkdir -p "$root/usr/lib/modules" "$root/host"
 		cp -r "$tmp/mod/lib/modules/$kernel" "$root/usr/lib/modules/"
-		# What was packed with mode 0, nobody but root could copy.
+		# Only root could copy files of mode 0.
 		find "$root" -type f ! -perm -u=r -exec chmod u+r {} +
 		"$files/customise" "$root"
 		rm -rf "$root"/var/lib/apt/lists/* "$root"/var/cache/apt/*

@@ -3,26 +3,26 @@
 #
 # vm-run.sh [OPTION]... check|debug|demo SCRIPT [ARG]...
 #
-# Boots Debian's kernel under QEMU (TCG, two processors) with the model of the NPU, runs SCRIPT
-# (a path below the repository) as root in it with the repository read-only at /host, streams
-# its output, and exits with its status.
+# Boots Debian's kernel under QEMU (TCG, two processors) with the model of the NPU, and runs SCRIPT
+# (a path below the repository) as root in it, with the repository read-only at /host. Prints the
+# script's output and exits with its status.
 #
-#   check   the kernel's own checkers are on and a warning panics
-#   debug   the kernel of scripts/debug-kernel.sh, whose complaints are counted at the end
-#   demo    without them
+#   check   with the kernel's checkers; a warning panics
+#   debug   on the kernel of scripts/debug-kernel.sh; the kernel's reports are counted at the end
+#   demo    without the kernel's checkers
 #
 #   --board NAME     board profile, a name or a path (default zu3eg-64)
 #   --stage DIR      installed into the guest before systemd starts (default build/stage)
-#   --pace real|fast device time or results at once (default real)
+#   --pace real|fast jobs take the device's time, or end at once (default real)
 #   --battery SPEC   an ACPI battery that the NPU drains: mwh=N[,factor=X][,charge=PERCENT]; the
-#                    guest loads its module (battery) when it wants to have it
+#                    guest loads the module battery to see it
 #   --no-npu         no model
-#   --foreign        two ivshmem devices that are not ours: a plain one and another server's
-#   --slow F         the machine is so many times slower: stretches --timeout and what tests wait for
+#   --foreign        adds two foreign ivshmem devices: a plain one and one of another server
+#   --slow F         multiplies --timeout and the timeouts of the tests by F
 #   --timeout S      give up after S seconds (default 300)
 #
 # 124 = timed out, 125 = the machine could not be started or died without a status.
-# ARGs must not hold blanks or commas: they travel on the kernel command line.
+# ARGs must not contain blanks or commas, because they are passed on the kernel command line.
 
 set -euo pipefail
 export LC_ALL=C.UTF-8	# the output of tools is parsed
@@ -40,7 +40,7 @@ battery=
 limit=300
 slow=1
 memory=1024
-# In the middle: QEMU puts the initrd at the end of memory, and the kernel at the start.  In battery.asl, too.
+# QEMU loads the initrd to the end of memory and the kernel to its start. battery.asl has the same address.
 battery_page=0x20000000
 sim_pid='' stranger_pid='' qemu_pid='' status=125
 
@@ -88,14 +88,14 @@ parse() {
 	limit=$((limit * slow))
 }
 
-# KASAN's shadow and the records of lockdep and kmemleak want memory of their own.
+# KASAN's shadow memory, lockdep and kmemleak need additional memory.
 debug_kernel() {
 	memory=2048
 	vm=${RIVULET_VM_DIR:-$top/build/vm-debug}
 	export RIVULET_VM_DIR=$vm RIVULET_VM_KERNEL=$top/build/debug-kernel/root
 }
 
-# A pid is ours only until it was waited for, so each is forgotten where it ends.
+# A pid can be reused once it was waited for, so it is removed from the list there.
 stop() {
 	[ -n "$1" ] || return 0
 	kill "$1" 2>/dev/null || true
@@ -139,18 +139,18 @@ start_model() {
 		-device virtserialport,chardev=monport,name=rivulet.monitor)
 }
 
-# A page that the kernel leaves alone, and the table that makes a battery of it (the address is in both).
+# Reserves a page of guest memory and makes the ACPI table of the battery whose state is in it.
 start_battery() {
 	command -v iasl >/dev/null || die "iasl is missing: run scripts/install-deps.sh"
 	iasl -p "$dir/battery" "$here/vm-files/battery.asl" >"$dir/iasl.log" ||
 		{ cat "$dir/iasl.log" >&2; die "battery.asl does not compile"; }
 	devices+=(-acpitable "file=$dir/battery.aml")
-	# Every reading is a fresh one: energy is compressed, the cache's second is not.
+	# The kernel must not cache readings for a second, because the battery drains in compressed time.
 	extra+=" memmap=4K\$$battery_page battery.cache_time=0 modprobe.blacklist=battery"
 }
 
-# Devices with our PCI id that are none of ours, one of them as alike as can be.
-start_strangers() {
+# Foreign devices with the PCI id of the NPU: ivshmem-plain, and ivshmem-doorbell of another server.
+start_foreign() {
 	"$top/build/tests/vm/stranger" "$dir/stranger.sock" "$dir/plain" >"$dir/stranger.log" 2>&1 &
 	stranger_pid=$!
 	wait_for "$dir/stranger.sock" "$stranger_pid" stranger
@@ -160,7 +160,7 @@ start_strangers() {
 		-device ivshmem-doorbell,chardev=other,vectors=1)
 }
 
-# Guest memory lies where the model maps it too; the disk is a poor place for it.
+# The model maps the file of the guest's memory too. It should be in a tmpfs.
 make_dir() {
 	local base=${TMPDIR:-/tmp} free
 	free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -1) || free=0
@@ -172,10 +172,10 @@ make_dir() {
 }
 
 start_machine() {
-	# An input that never ends: at its end QEMU would tell the guest that nobody listens.
+	# The input never ends, because QEMU closes the guest's port at its end.
 	mkfifo "$dir/input"
 	exec 3<>"$dir/input"
-	# In its own directory: a test that plugs the NPU in again names the socket without a path.
+	# QEMU runs in the directory, because a test that plugs the NPU in again names the socket without a path.
 	cd "$dir"
 	qemu-system-x86_64 -M q35,memory-backend=ram -accel tcg,thread=multi -cpu max -smp 2 \
 		-m $memory -object "memory-backend-file,id=ram,size=${memory}M,mem-path=$dir/ram,share=on" \
@@ -213,7 +213,7 @@ wait_machine() {
 	status=${status:-125}
 }
 
-# Were the devices that are not ours left alone?
+# Fails if the guest touched the foreign devices.
 ask_stranger() {
 	local verdict=0
 	[ -n "$stranger_pid" ] || return 0
@@ -239,7 +239,7 @@ main() {
 	"$here/vm-rootfs.sh" >&2
 	make_dir
 	devices=()
-	[ $foreign = 0 ] || start_strangers
+	[ $foreign = 0 ] || start_foreign
 	[ -z "$battery" ] || start_battery
 	[ $npu = 0 ] || start_model
 	start_machine

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers that look like chance and follow from a seed: what a test met once it meets again. */
+/* Pseudo-random numbers from a seed, so that a run can be repeated. */
 #ifndef RVL_TEST_CHANCE_H
 #define RVL_TEST_CHANCE_H
 
 #include <stdint.h>
 
-/* splitmix64: any seed. */
+/* splitmix64, which takes any seed */
 static inline uint64_t splitmix(uint64_t *seed)
 {
 	uint64_t z = *seed += 0x9e3779b97f4a7c15ull;
@@ -15,7 +15,7 @@ static inline uint64_t splitmix(uint64_t *seed)
 	return z ^ z >> 31;
 }
 
-/* xorshift64: any seed but 0. */
+/* xorshift64, which takes any seed except 0 */
 static inline uint64_t xorshift(uint64_t *seed)
 {
 	*seed ^= *seed << 13;
@@ -24,7 +24,7 @@ static inline uint64_t xorshift(uint64_t *seed)
 	return *seed;
 }
 
-/* Uniform in [lo, hi], by splitmix64. */
+/* A uniform number in [lo, hi], by splitmix64 */
 static inline uint32_t chance_range(uint64_t *seed, uint32_t lo, uint32_t hi)
 {
 	return lo + (uint32_t)(splitmix(seed) % (hi - lo + 1));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The planner's answer by the definitions of docs/plan.md and nothing else: every combination of a way for each
- * level is looked at. For tests that hold the planner against it.
+ * The planner's answer by exhaustive search, from the definitions of docs/plan.md alone: it evaluates
+ * every combination of one way for each level. Tests compare the planner with it.
  */
 #ifndef RVL_TEST_PLAN_ORACLE_H
 #define RVL_TEST_PLAN_ORACLE_H
@@ -11,7 +11,7 @@
 
 #include "rivulet_plan.h"
 
-/* The question, and what every way really costs and gives; @p's own costs are not looked at. */
+/* The problem, and the measured cost and accuracy of every way. The costs in @p are not used. */
 struct oracle {
 	const struct rivulet_plan_problem *p;
 	double seconds[RIVULET_PLAN_WAYS][RIVULET_LEVELS]; /* by level of the board */
@@ -58,7 +58,7 @@ static inline double oracle_reward(const struct oracle *o, const uint32_t *way)
 	return mean + runs / most - penalty;
 }
 
-/* How good a combination is: more is better, by the objective. */
+/* The value of a combination by the objective; higher is better. */
 static inline double oracle_value(const struct oracle *o, const uint32_t *way)
 {
 	const struct rivulet_plan_problem *p = o->p;
@@ -75,7 +75,7 @@ static inline double oracle_value(const struct oracle *o, const uint32_t *way)
 	return v;
 }
 
-/* The best value of all combinations, and the first that has it; -INFINITY: none is feasible. */
+/* The best value, and the first combination that has it; -INFINITY: no combination is feasible. */
 static inline double oracle_exhaust(const struct oracle *o, uint32_t *best)
 {
 	uint32_t way[RIVULET_LEVELS] = { 0 }, n = o->p->n_levels, i;
@@ -97,7 +97,7 @@ static inline double oracle_exhaust(const struct oracle *o, uint32_t *best)
 	}
 }
 
-/* Level @i alone: the least time that meets its accuracy, and the highest accuracy in time. */
+/* For level @i alone: the least time that meets its accuracy, the highest accuracy within its time. */
 static inline void oracle_missing(const struct oracle *o, uint32_t i, double *least, uint32_t *high)
 {
 	*least = INFINITY;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a program file in the plainest way: steps in order, CPU steps by their kernels, NPU steps on
- * the linked compute core. For tests of the compiler, which must not depend on the runtime.
+ * A minimal executor of program files: it runs the steps in order, CPU steps by their kernels and NPU
+ * steps on the linked compute core. Tests of the compiler use it, because they must not depend on the
+ * runtime.
  */
 #ifndef RVL_TEST_PROG_EXEC_H
 #define RVL_TEST_PROG_EXEC_H
@@ -19,7 +20,7 @@ struct prog_exec {
 	const struct rivulet_board *board;
 	struct rvl_core *core;
 	const struct rivulet_program *p;
-	uint32_t level; /* whose variants run */
+	uint32_t level; /* of the variants that run */
 	uint8_t *arena;
 	void *io[64]; /* inputs, then outputs; owned by the caller */
 	uint8_t *prof;
@@ -28,7 +29,7 @@ struct prog_exec {
 	char err[256];
 };
 
-/* Bus addresses are host addresses; the region table alone limits the device here. */
+/* Bus addresses are host addresses. Only the region table limits what the device accesses. */
 static inline void *prog_map(void *ctx, uint64_t addr, uint64_t len, bool write)
 {
 	(void)ctx;
@@ -122,7 +123,7 @@ static inline int prog_npu_step(struct prog_exec *x, const struct rivulet_step *
 	return -EIO;
 }
 
-/** Runs all steps. io[] is filled by the caller. 0, or a negative errno with x->err. */
+/** Runs all steps. The caller fills io[]. Returns 0, or a negative errno with x->err set. */
 static inline int prog_run(struct prog_exec *x)
 {
 	const struct rivulet_step *s = rivulet_program_steps(x->p);
@@ -136,7 +137,7 @@ static inline int prog_run(struct prog_exec *x)
 	return rc;
 }
 
-/** @core: NULL makes one. The program must have been checked. */
+/** @core: NULL creates one. The program must have passed rivulet_program_check(). */
 static inline int prog_open(struct prog_exec *x, const struct rivulet_board *b,
 			    struct rvl_core *core, const void *program)
 {
@@ -149,7 +150,7 @@ static inline int prog_open(struct prog_exec *x, const struct rivulet_board *b,
 	x->prof = malloc(x->prof_size);
 	if (!x->core || !x->arena || !x->prof)
 		return -ENOMEM;
-	memset(x->arena, 0x5a, x->p->arena_size); /* nothing may depend on what was there */
+	memset(x->arena, 0x5a, x->p->arena_size); /* no result may depend on the initial contents */
 	return 0;
 }
 

@@ -21,7 +21,7 @@ static inline uint64_t qg_random(struct qg *q)
 	return splitmix(&q->seed);
 }
 
-/* Uniform in [lo, hi]. */
+/* A uniform number in [lo, hi] */
 static inline int64_t qg_range(struct qg *q, int64_t lo, int64_t hi)
 {
 	return lo + (int64_t)(qg_random(q) % (uint64_t)(hi - lo + 1));
@@ -56,7 +56,7 @@ static inline int32_t qg_zp(struct qg *q, enum rvl_type type)
 	return type == RVL_TYPE_U8 ? qg_range(q, 0, 255) : qg_range(q, -128, 127);
 }
 
-/* Constant bytes in [lo, hi] around a zero point; @channels > 1: a scale of its own for each along
+/* Constant bytes in [lo, hi] around a zero point; with @channels > 1, each has a scale of its own along
  * @axis. */
 static inline struct rvl_tensor *qg_weights(struct qg *q, enum rvl_type type,
 					    struct rvl_shape shape, uint32_t channels, int axis,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A daemon for a test: the real manager in a process of its own, on the linked model, with a socket
- * and a configuration in a temporary directory. And a client that speaks the protocol by hand, so
- * that it can speak it wrongly.
+ * A daemon for a test: the manager in a process of its own, on the linked model, with a socket and a
+ * configuration in a scratch directory; and a client that encodes the protocol itself, so that it can
+ * violate it.
  */
 #ifndef RVL_DAEMON_RIG_H
 #define RVL_DAEMON_RIG_H
@@ -22,7 +22,7 @@
 #include "manager.h"
 #include "rivulet.h"
 
-#define WAIT_MS 60000	/* for an answer; sanitizers and a busy machine are slow */
+#define WAIT_MS 60000	/* timeout of an answer, with sanitizers on a busy machine */
 
 struct rig {
 	char dir[SCRATCH_MAX];
@@ -47,7 +47,7 @@ static inline int rig_listen(void)
 	return fd;
 }
 
-/* Users of a test that runs as one user itself: DIR/uid has the number of whoever connects next. */
+/* A test that is not root simulates users: DIR/uid has the uid of the next connection. */
 static inline int rig_peer(int fd, struct ucred *peer)
 {
 	socklen_t len = sizeof(*peer);
@@ -65,7 +65,10 @@ static inline int rig_peer(int fd, struct ucred *peer)
 	return 0;
 }
 
-/* Connections from here on are those of user @uid: really so for root, else by rig_peer(). */
+/*
+ * Makes later connections those of user @uid: by the effective uid if the test is root, else by
+ * rig_peer().
+ */
 static inline void rig_as(uid_t uid)
 {
 	char text[16];
@@ -82,7 +85,7 @@ static inline void rig_as(uid_t uid)
 	put_file(rig.dir, "uid", text);
 }
 
-/* Connections are the test's own user's again. */
+/* Makes later connections those of the test's own user. */
 static inline void rig_as_self(void)
 {
 	char path[96];
@@ -93,7 +96,7 @@ static inline void rig_as_self(void)
 	unlink(path);
 }
 
-/* The daemon's process. Leaves by exit(), so that sanitizer and coverage have their say. */
+/* The daemon's process. It ends by exit(), so that sanitizers and coverage write their results. */
 static inline void rig_serve(int fd, const char *node)
 {
 	struct rvl_options opt = { .config_root = rig.dir, .node = node, .exe = "/proc/self/exe" };
@@ -101,10 +104,10 @@ static inline void rig_serve(int fd, const char *node)
 	struct rvl_manager *m;
 	struct rvl_text err;
 
-	/* Not this machine's battery: the test's, or none. */
+	/* The sysfs of the test, so that the battery of the machine has no effect. */
 	snprintf(sys, sizeof(sys), "%s/sys", rig.dir);
 	opt.sys = getenv("RIG_SYS") ? getenv("RIG_SYS") : strdupa(sys);
-	/* So that a test reaches the end of the descriptors soon. */
+	/* A low limit lets a test exhaust the descriptors quickly. */
 	if (getenv("RIG_NOFILE")) {
 		struct rlimit files = { .rlim_cur = (rlim_t)atoi(getenv("RIG_NOFILE")) };
 
@@ -114,7 +117,7 @@ static inline void rig_serve(int fd, const char *node)
 	rvl_session_peer = rig_peer;
 	rvl_manager_block_signals();
 	rvl_log_init(getenv("RIG_VERBOSE") ? LOG_DEBUG : LOG_EMERG);
-	/* For tests of what the daemon logs and measures: DIR/log and DIR/metrics.sock. */
+	/* Tests of the log and the metrics read DIR/log and DIR/metrics.sock. */
 	if (getenv("RIG_LOG")) {
 		snprintf(sys, sizeof(sys), "%s/log", rig.dir);
 		dup2(open(sys, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), 2);
@@ -132,8 +135,8 @@ static inline void rig_serve(int fd, const char *node)
 }
 
 /*
- * A program of its own: a test may have threads, of umockdev, say, and a fork of those is half a
- * process.
+ * Executes the test program as the daemon. A fork alone is not enough, because the test may have
+ * threads, such as those of umockdev, which the child would lack.
  */
 static inline void rig_exec(int fd, const char *node)
 {
@@ -146,7 +149,7 @@ static inline void rig_exec(int fd, const char *node)
 	_exit(5);
 }
 
-/* At the start of main(): does what the program was started for, unless that is the tests. */
+/* Called first by main(): runs the daemon or its worker if the program was executed as one. */
 static inline void rig_main(int argc, char **argv, int (*worker)(void))
 {
 	int fd;
@@ -189,7 +192,7 @@ static inline void rig_start(const char *config)
 	rig_start_on(config, "sim:zu3eg-64");
 }
 
-/* Asserts that the daemon ended well: no crash, no leak, no error. */
+/* Stops the daemon and asserts that it exits with 0: no crash, no leak, no error. */
 static inline void rig_stop(void)
 {
 	int status;
@@ -201,7 +204,7 @@ static inline void rig_stop(void)
 	remove_scratch(rig.dir);
 }
 
-/* File descriptors that the daemon has open. */
+/* Counts the file descriptors that the daemon has open. */
 static inline int rig_fds(void)
 {
 	char path[64];
@@ -217,7 +220,10 @@ static inline int rig_fds(void)
 	return n;
 }
 
-/* The number once it has not changed for a while: a thread closes what clients sent or left. */
+/*
+ * Waits until the number is stable, because a thread closes the descriptors of clients. Returns the
+ * number.
+ */
 static inline int rig_quiet_fds(void)
 {
 	int n = rig_fds(), same = 0;
@@ -233,8 +239,7 @@ static inline int rig_quiet_fds(void)
 }
 
 /*
- * The daemon sees a hang-up in its time: waits until it has @want open, asserts that it comes to
- * that.
+ * Waits until the daemon has @want descriptors open, because it notices a hang-up asynchronously.
  */
 static inline void rig_settle(int want)
 {
@@ -246,9 +251,8 @@ static inline void rig_settle(int want)
 }
 
 /*
- * Between these two the daemon sees nothing. What is sent meanwhile over one connection, up to
- * RIG_TURN packets, it finds all together, and takes in before it does any work: so "while the
- * first is still under way" holds without a race.
+ * The daemon is stopped between these two. It then reads up to RIG_TURN packets that one connection
+ * sent meanwhile before it starts any work, so the first is still in progress when it reads the others.
  */
 #define RIG_TURN 15
 
@@ -266,7 +270,7 @@ static inline void rig_go(void)
 	ck_assert_int_eq(kill(rig.pid, SIGCONT), 0);
 }
 
-/* ---- a client by hand ---- */
+/* ---- a client without the library ---- */
 
 static uint32_t raw_serial = 1000;
 
@@ -303,7 +307,7 @@ static inline ssize_t raw_send(int sock, const void *p, size_t size, const int *
 	return n < 0 ? -errno : n;
 }
 
-/* One packet; 0 at the end of the connection, -ETIMEDOUT when none comes. */
+/* Receives a packet. Returns 0 at the end of the connection, -ETIMEDOUT if none arrives. */
 static inline ssize_t raw_recv(int sock, union rivulet_packet *p, int *fd)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
@@ -325,7 +329,7 @@ static inline ssize_t raw_recv(int sock, union rivulet_packet *p, int *fd)
 	return n;
 }
 
-/* The answer to @serial; events on the way are dropped. Returns 0 or the ERROR's errno. */
+/* Receives the reply to @serial and drops events before it. Returns 0 or the errno of an ERROR. */
 static inline int raw_answer(int sock, uint32_t serial, union rivulet_packet *p, int *fd)
 {
 	char err[256];
@@ -351,7 +355,7 @@ static inline int raw_answer(int sock, uint32_t serial, union rivulet_packet *p,
 	}
 }
 
-/* A request by its type; the caller filled the body after rivulet_proto_init(). */
+/* Sends a request, whose body the caller filled after rivulet_proto_init(), and receives the reply. */
 static inline int raw_call(int sock, union rivulet_packet *p, int fd, int *reply_fd)
 {
 	uint32_t serial = p->h.serial;
@@ -393,8 +397,8 @@ static inline int raw_ping(int sock)
 }
 
 /*
- * Returns once the daemon has seen all that happened before on any connection: it takes the
- * longest-waiting event first, and some packets of a connection at a time.
+ * Returns when the daemon has handled all earlier events of all connections. The daemon handles the
+ * oldest event first, and a limited number of packets of a connection at a time.
  */
 static inline void raw_barrier(int sock)
 {
@@ -417,7 +421,7 @@ static inline int memfd_of(const void *data, size_t size, unsigned int seals)
 
 #define MODEL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-/* LOAD from memory; @p receives the answer. */
+/* Sends LOAD with a model in memory; @p receives the reply. */
 static inline int raw_load(int sock, const void *data, size_t size, uint32_t flags,
 			   union rivulet_packet *p, int *program)
 {
@@ -443,7 +447,7 @@ static inline uint32_t load_lenet(int sock)
 	return p.load_reply.model;
 }
 
-/* HELLO's max_models. */
+/* Returns max_models of the HELLO reply. */
 static inline uint32_t hello_models(void)
 {
 	union rivulet_packet p;
@@ -456,7 +460,7 @@ static inline uint32_t hello_models(void)
 	return p.hello_reply.max_models;
 }
 
-/* The number behind "key": in STATUS, the first after @where. */
+/* Returns the number of the first "key": behind @where in STATUS. */
 static inline uint64_t status_number(const char *where, const char *key)
 {
 	static char text[1 << 20];

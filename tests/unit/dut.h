@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A device under test: the whole model behind its register window, one MiB of bus memory at an address that
- * is neither 0 nor page 0, a clock that only the test moves, and the smallest driver.
+ * A device under test: the whole model behind its register window, one MiB of bus memory at a bus
+ * address other than 0, a clock that only the test moves, and a minimal driver.
  */
 #ifndef RVL_TESTS_DUT_H
 #define RVL_TESTS_DUT_H
@@ -17,14 +17,14 @@
 #define DUT_BUS 0x40000000ull	/* bus address of mem[0] */
 #define DUT_BASE 0xfffffffeu	/* entry 1 is 0xffffffff, entry 2 is 0: tests cross the wrap */
 
-/* Where things lie in memory. */
+/* Offsets in memory. */
 enum {
 	DUT_DESC = 0x1000,	/* descriptor of entry n at DUT_DESC + n * 0x400 */
 	DUT_STATUS = 0x8000,	/* status of entry n at DUT_STATUS + n * 0x100 */
 	DUT_CODE = 0x10000,	/* commands of entry n at DUT_CODE + n * 0x1000 */
 	DUT_LIST = 0x30000,	/* page lists */
 	DUT_DATA = 0x40000,	/* buffers */
-	DUT_VICTIM = 0x80000,	/* to the end: somebody else's */
+	DUT_VICTIM = 0x80000,	/* to the end: memory of another client */
 };
 
 struct dut {
@@ -37,7 +37,7 @@ struct dut {
 	uint32_t base;
 };
 
-/* The memory decodes 40 address bits only: a device that emits more would reach it by an alias. */
+/* The memory decodes only 40 address bits, so it aliases higher addresses. */
 #define DUT_DMA_BITS 40
 
 static inline void *dut_map(void *ctx, uint64_t addr, uint64_t len, bool write)
@@ -76,7 +76,7 @@ static inline uint64_t dut_look(struct dut *t)
 	return rivulet_sim_step(t->sim);
 }
 
-/* The value words, then the number: RESET, ABORT, RESUME, LEVEL or HOLD by its REQ register. */
+/* Writes the value and then the number of a request; @reg is the REQ register of the request. */
 static inline void dut_request(struct dut *t, uint32_t req, uint32_t value)
 {
 	dut_wr(t, req - 4, value);
@@ -101,7 +101,7 @@ static inline void dut_board(struct rivulet_board *b, bool real)
 	b->pace_real = real;
 }
 
-/* Powered on, reset, interrupts on. */
+/* Returns a device that is powered on and reset, with interrupts enabled. */
 static inline struct dut *dut_open(bool real)
 {
 	struct dut *t = aligned_alloc(4096, (sizeof(*t) + 4095) / 4096 * 4096);
@@ -142,7 +142,7 @@ static inline void dut_seal(struct rivulet_desc *d)
 	d->crc = rivulet_crc32c(0, d, offsetof(struct rivulet_desc, crc));
 }
 
-/* A span slot on memory at offset @at. */
+/* Sets a slot to a span of memory at offset @at. */
 static inline void dut_region(struct rivulet_desc *d, int slot, uint32_t at, uint64_t limit,
 			      uint32_t flags)
 {
@@ -150,7 +150,7 @@ static inline void dut_region(struct rivulet_desc *d, int slot, uint32_t at, uin
 						   .flags = RIVULET_REGION_VALID | flags };
 }
 
-/* Assemble program text, lines separated by '\n' or ';', for entry @n; returns bytes. */
+/* Assembles the program of entry @n. '\n' or ';' separates lines. Returns the size in bytes. */
 static inline uint32_t dut_program(struct dut *t, uint32_t n, const char *text)
 {
 	struct rivulet_insn *out = (struct rivulet_insn *)(t->mem + DUT_CODE + n * 0x1000);
@@ -170,7 +170,7 @@ static inline uint32_t dut_program(struct dut *t, uint32_t n, const char *text)
 	return count * RIVULET_INSN_BYTES;
 }
 
-/* Entry @n with program @text in slot 0, its data (rw, 64 KiB) in slot 1, of client @client. */
+/* Makes entry @n of client @client: program @text in slot 0, 64 KiB of data (rw) in slot 1. */
 static inline struct rivulet_desc *dut_job(struct dut *t, uint32_t n, const char *text,
 					   uint32_t client)
 {
@@ -215,7 +215,7 @@ static inline void dut_submit(struct dut *t, uint32_t n)
 	dut_fill_seq(t, n);
 }
 
-/* Step until nothing is due any more, moving the clock. */
+/* Moves the clock and steps the device until nothing is due. */
 static inline void dut_settle(struct dut *t)
 {
 	uint64_t due;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files, folders of a test's own and programs of ours; whatever fails here fails the test. */
+/* Files, scratch directories and built programs. An error of these functions fails the test. */
 #ifndef RVL_FILES_H
 #define RVL_FILES_H
 
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A whole file, which the caller frees; NUL behind it. */
+/* Reads a whole file and appends a NUL. The caller frees it. */
 static inline void *read_file(const char *path, size_t *size)
 {
 	FILE *f = fopen(path, "rbe");
@@ -39,7 +39,7 @@ static inline void write_file(const char *path, const void *data, size_t size)
 	ck_assert(!fclose(f));
 }
 
-/* A file below @dir and the folders on its way; @text NULL: a folder. */
+/* Creates a file below @dir, and its parent directories; a directory if @text is NULL. */
 static inline void put_file(const char *dir, const char *name, const char *text)
 {
 	char path[512], *slash;
@@ -81,7 +81,7 @@ static inline void remove_scratch(const char *dir)
 	ck_assert_int_eq(system(command), 0);
 }
 
-/* The elements of a .npy file: behind the magic, the version and the header's length. */
+/* The elements of a .npy file, which follow the magic, the version and the header. */
 static inline const void *npy_data(const uint8_t *file, size_t size, size_t *bytes)
 {
 	size_t header;
@@ -93,7 +93,7 @@ static inline const void *npy_data(const uint8_t *file, size_t size, size_t *byt
 	return file + header;
 }
 
-/* Path of a program of the same build: this one is in its folder unit. */
+/* The path of a program of the same build; the test program is in the directory unit of the build. */
 static inline void program_path(char *path, size_t size, const char *name)
 {
 	char self[256];
@@ -105,7 +105,7 @@ static inline void program_path(char *path, size_t size, const char *name)
 	snprintf(path, size, "%s/../%s", self, name);
 }
 
-/* Runs one of ours by the shell; @out: what it printed on either stream. Returns its exit status. */
+/* Runs a built program in a shell. @out receives stdout and stderr. Returns the exit status. */
 static inline int run_program(const char *name, const char *args, char *out, size_t size)
 {
 	char path[320], command[1000];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What tests on umockdev share: the start under its library, and a driver that says its name. */
+/* Shared by tests on umockdev: preloading its library, and a driver that reports its name. */
 #ifndef RVL_MOCK_H
 #define RVL_MOCK_H
 
@@ -49,7 +49,7 @@ static inline void mock_string(UMockdevIoctlData *d, size_t pointer_at, const ch
 		mock_reply(p, s, strlen(s));
 }
 
-/* Answers DRM_IOCTL_VERSION. libdrm asks twice: for the lengths, then with room for them. */
+/* Answers DRM_IOCTL_VERSION. libdrm calls it twice: first for the lengths, then with buffers. */
 static inline int mock_version(UMockdevIoctlData *d, const char *driver, int major)
 {
 	struct drm_version v = *(struct drm_version *)(void *)d->data;

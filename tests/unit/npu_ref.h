@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What docs/isa.md says, element by element and with no thought of speed: the reference that the
- * engines are compared with. Written from the text, sharing no code with sim/.
+ * The reference that the engines are compared with: docs/isa.md implemented element by element. It
+ * shares no code with sim/.
  */
 #ifndef RVL_TEST_NPU_REF_H
 #define RVL_TEST_NPU_REF_H
@@ -26,7 +26,7 @@ struct ref {
 
 /* ---- LOAD ---- */
 
-/* Value of channel @n of source pixel (y, x) of block @blk, or the fill where there is none. */
+/* The value of channel @n of source pixel (y, x) of block @blk; outside the source, the fill value */
 static inline int8_t ref_load_value(const struct ref *r, const struct rivulet_insn_load *l, int blk,
 				    int n, int64_t y, int64_t x)
 {
@@ -171,7 +171,7 @@ static inline int64_t ref_conv_x(const struct ref *r, const struct rivulet_insn_
 		      n];
 }
 
-/* The codes of all valid products in order, handed to the circuit of docs/isa.md 5. */
+/* Passes the codes of all valid products, in order, to the circuit of docs/isa.md 5. */
 static inline int64_t ref_stream_sum(const struct ref *r, const struct rivulet_insn_conv *v,
 				     int64_t o, int64_t y, int64_t x, int m)
 {

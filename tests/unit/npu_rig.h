@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A compute core on a bench: 1 MiB of memory behind slot 1 (read-write), the command stream behind
+ * A compute core under test: 1 MiB of memory behind slot 1 (read-write), the command stream behind
  * slot 0 (read only), a builder for programs, and a small seeded generator.
  */
 #ifndef RVL_TEST_NPU_RIG_H
@@ -24,7 +24,7 @@ struct rig {
 	struct rvl_bus bus;
 	struct rvl_job job;
 	struct rivulet_status status;
-	struct rivulet_config config; /* as after what was put */
+	struct rivulet_config config; /* after the instructions put so far */
 	struct rivulet_insn *code;
 	uint32_t count;
 	uint8_t *mem;
@@ -111,7 +111,10 @@ static inline void rig_put(struct rig *g, struct rivulet_decoded d)
 	rivulet_config_set(&g->config, &d);
 }
 
-/* PUT(rig, load, .mem = ..., ...): any form by name; the queue of a CFG follows from the form. */
+/*
+ * PUT(rig, load, .mem = ..., ...): appends an instruction of any form. The form implies the queue of
+ * a CFG.
+ */
 #define PUT(g_, form_, ...)                                                                        \
 	rig_put(g_, (struct rivulet_decoded){ .form = RIVULET_FORM_##form_,                        \
 					      .form_ = { __VA_ARGS__ } })
@@ -132,7 +135,7 @@ static inline void rig_asm(struct rig *g, const char *line)
 	g->count++;
 }
 
-/** rig_run() - run what was put since the last reset; returns the fault code */
+/** rig_run() - run the instructions put since the last reset; returns the fault code */
 static inline int rig_run(struct rig *g)
 {
 	g->job.variant = (struct rivulet_variant){ .length = g->count * 16 };
@@ -141,7 +144,7 @@ static inline int rig_run(struct rig *g)
 	return g->status.fault;
 }
 
-/* xorshift64*: the tests' only source of chance. */
+/* xorshift64* from the rig's seed */
 static inline uint32_t rig_random(struct rig *g)
 {
 	g->seed ^= g->seed >> 12;
@@ -150,7 +153,7 @@ static inline uint32_t rig_random(struct rig *g)
 	return (g->seed * 0x2545f4914f6cdd1dull) >> 32;
 }
 
-/** rig_pick() - lo..hi inclusive */
+/** rig_pick() - a random number in lo..hi, both inclusive */
 static inline int64_t rig_pick(struct rig *g, int64_t lo, int64_t hi)
 {
 	return lo + rig_random(g) % (uint64_t)(hi - lo + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes ONNX messages byte by byte, right or wrong, for the tests of the reader. */
+/* Encodes ONNX messages, valid or not, for the tests of the reader. */
 #ifndef RVL_PBUILD_H
 #define RVL_PBUILD_H
 
@@ -57,7 +57,7 @@ static inline void pb_str(struct pb *b, unsigned int field, const char *s)
 	pb_len(b, field, s, strlen(s));
 }
 
-/* Appends a finished message as a field of @b and releases it. */
+/* Appends the message @m as a field of @b and frees it. */
 static inline void pb_msg(struct pb *b, unsigned int field, struct pb *m)
 {
 	pb_len(b, field, m->p, m->n);
@@ -101,7 +101,7 @@ static inline struct pb pb_value(const char *name, int type, const int64_t *dims
 	return v;
 }
 
-/* NodeProto; inputs separated by spaces, "-" is an absent one. Attributes are appended by callers. */
+/* NodeProto; inputs separated by spaces, "-" is an absent one. The caller appends attributes. */
 static inline struct pb pb_node(const char *op, const char *in, const char *out)
 {
 	struct pb n = { .p = NULL };
@@ -147,7 +147,7 @@ static inline void pb_attr_str(struct pb *node, const char *name, const char *v)
 	pb_msg(node, 5, &a);
 }
 
-/* A list of integers, unpacked as most writers have it. @n of them. */
+/* A list of @n integers, not packed, as most writers encode it. */
 static inline void pb_attr_ints(struct pb *node, const char *name, const int64_t *v, size_t n)
 {
 	struct pb a = { .p = NULL };
@@ -159,7 +159,7 @@ static inline void pb_attr_ints(struct pb *node, const char *name, const int64_t
 	pb_msg(node, 5, &a);
 }
 
-/* ModelProto around a finished graph. */
+/* A ModelProto that contains @graph. */
 static inline struct pb pb_model(struct pb *graph, int ir, int opset)
 {
 	struct pb m = { .p = NULL }, o = { .p = NULL }, ms = { .p = NULL };
