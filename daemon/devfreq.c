@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * One device's min_freq and max_freq. The kernel keeps them as requests in kHz, the minimum rounded
- * down and the maximum up, and answers with the range that all requests together leave; so what a
- * write led to is read back, and anything else read later is somebody else's doing.
+ * The min_freq and max_freq of one device. The kernel keeps both as requests in kHz, the minimum rounded
+ * down and the maximum rounded up, and a read returns the range that all requests together leave. So the
+ * values are read back after a write; if a later read differs, another process has written.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -65,9 +65,9 @@ static int write_hz(const struct rvl_devfreq *d, const char *name, uint64_t hz, 
 }
 
 /*
- * Crossed requests leave the range at the maximum. So a range that moves down shrinks to its new
- * place at once when the maximum goes first, and one that moves up stays where it is until both are
- * written when the minimum does: never is a range in force in which the governor could choose.
+ * A minimum above the maximum leaves the range at the maximum. So when the range moves down, the maximum
+ * is written first and the range is at its new place at once; when it moves up, the minimum is written
+ * first and the range stays until the maximum is written. In between the governor never has a choice.
  */
 static int write_range(const struct rvl_devfreq *d, uint64_t min, uint64_t max, uint64_t old_max,
 		       struct rvl_text *err)
@@ -130,7 +130,7 @@ static int read_back(struct rvl_devfreq *d, uint64_t hz, struct rvl_text *err)
 	r = r ?: read_hz(d, "max_freq", &d->seen_max, err);
 	if (r)
 		return r;
-	/* Rounded to kHz: less than one below, less than one above. */
+	/* Rounding to kHz moves each limit by less than 1 kHz. */
 	if (d->seen_min + 1000 <= hz || d->seen_min > hz || d->seen_max < hz ||
 	    d->seen_max >= hz + 1000)
 		return rvl_say(err, -ERANGE, "%s: %llu Hz asked for, %llu to %llu Hz granted", d->dir,
@@ -146,7 +146,7 @@ int rvl_devfreq_pin(struct rvl_devfreq *d, uint64_t hz, struct rvl_text *err)
 
 	r = r ?: write_range(d, hz, hz, max, err);
 	r = r ?: read_back(d, hz, err);
-	/* Also when it was refused: what we wrote is there, and is to be undone one day. */
+	/* Also after a refusal, because the request stays in the kernel and must be undone at the end. */
 	d->hz = hz;
 	return r;
 }

@@ -163,7 +163,7 @@ uint64_t rvl_device_expected_ns(const struct rvl_device *d, const struct rvl_pro
 {
 	return d->present && d->board.levels ?
 		       rvl_program_expected_ns(p, &d->board, d->board.levels - 1,
-					       (struct rvl_way){ 0 }) : 0;
+					       (struct rvl_override){ 0 }) : 0;
 }
 
 void rvl_device_lost(struct rvl_device *d)

@@ -4,10 +4,10 @@
 
 /* The compiler's estimate; 0: the board has no such level. */
 static uint64_t reckoned_ns(const struct rvl_program *p, const struct rivulet_board *b, uint32_t level,
-			    struct rvl_way way)
+			    struct rvl_override over)
 {
-	uint32_t variant = way.variant ? way.variant - 1 : level;
-	uint32_t clock = way.clock ? way.clock - 1 : level;
+	uint32_t variant = over.variant ? over.variant - 1 : level;
+	uint32_t clock = over.clock ? over.clock - 1 : level;
 
 	if (level >= b->levels || !b->level[clock].hz)
 		return 0;
@@ -29,16 +29,16 @@ static uint64_t longest(const struct rvl_level_stat *at)
  * longest time that runs at another level took beyond their own estimate: host and CPU steps.
  */
 static uint64_t time_at(const struct rvl_program *p, const struct rivulet_board *board, uint32_t level,
-			struct rvl_way way, uint64_t (*measured)(const struct rvl_level_stat *at))
+			struct rvl_override over, uint64_t (*measured)(const struct rvl_level_stat *at))
 {
-	uint64_t here = reckoned_ns(p, board, level, way), there, extra = 0;
+	uint64_t here = reckoned_ns(p, board, level, over), there, extra = 0;
 
 	if (level >= board->levels)
 		return 0;
 	if (measured(&p->at[level]))
 		return measured(&p->at[level]);
 	for (uint32_t l = 0; l < board->levels; l++) {
-		there = reckoned_ns(p, board, l, way);
+		there = reckoned_ns(p, board, l, over);
 		if (measured(&p->at[l]) > there && measured(&p->at[l]) - there > extra)
 			extra = measured(&p->at[l]) - there;
 	}
@@ -46,15 +46,15 @@ static uint64_t time_at(const struct rvl_program *p, const struct rivulet_board 
 }
 
 uint64_t rvl_program_expected_ns(const struct rvl_program *p, const struct rivulet_board *board,
-				 uint32_t level, struct rvl_way way)
+				 uint32_t level, struct rvl_override over)
 {
-	return time_at(p, board, level, way, usual);
+	return time_at(p, board, level, over, usual);
 }
 
 uint64_t rvl_program_worst_ns(const struct rvl_program *p, const struct rivulet_board *board,
-			      uint32_t level, struct rvl_way way)
+			      uint32_t level, struct rvl_override over)
 {
-	uint64_t ns = time_at(p, board, level, way, longest);
+	uint64_t ns = time_at(p, board, level, over, longest);
 
 	return ns + ns / 8;
 }

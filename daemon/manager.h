@@ -172,8 +172,8 @@ void rvl_cache_forget_times(struct rvl_cache *c);
 struct rvl_program *rvl_program_put(struct rvl_program *p);
 /* ---- times and levels of a program (estimate.c) ---- */
 
-/** struct rvl_way - whose commands run at whose clock: 1 + a level that is kept, 0: each level's own */
-struct rvl_way {
+/** struct rvl_override - 1 + the level whose variant or clock is used at all levels; 0: each level's own */
+struct rvl_override {
 	uint32_t variant, clock;
 };
 /**
@@ -182,13 +182,13 @@ struct rvl_way {
  * else as the compiler reckons. 0: @board has no such level (no device).
  */
 uint64_t rvl_program_expected_ns(const struct rvl_program *p, const struct rivulet_board *board,
-				 uint32_t level, struct rvl_way way);
+				 uint32_t level, struct rvl_override over);
 /**
  * rvl_program_worst_ns() - the time that a promise counts for one run at @level of @board
  * An eighth more than the longest of the recent runs there; else than the expected time.
  */
 uint64_t rvl_program_worst_ns(const struct rvl_program *p, const struct rivulet_board *board,
-			      uint32_t level, struct rvl_way way);
+			      uint32_t level, struct rvl_override over);
 /** rvl_program_is_measured() - whether it has run at any level */
 bool rvl_program_is_measured(const struct rvl_program *p);
 /**
@@ -436,7 +436,7 @@ struct rvl_sched {
 	struct rvl_list running;
 	struct rvl_list ended;		/* called back, not yet answered */
 	uint32_t queued, n_running;
-	uint32_t lost_epoch;		/* a run ended with -ENODEV on this one; 0: none did */
+	uint32_t gone_epoch;		/* a run ended with -ENODEV on this one; 0: none did */
 	uint64_t last_end;		/* when a run ended last */
 	struct rvl_peak longest;	/* ns that any run kept the device, by minutes */
 	sd_event_source *kick;		/* answers and starts runs, not in the runtime's callbacks */

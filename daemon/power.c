@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The loop around the policy: read, judge, steer, tell. A tick comes by uevent, by the timer whose
- * interval follows the drain, and when something that the policy must know happens in the daemon.
+ * Runs the policy: reads sysfs, evaluates the policy, sets the device's limits, notifies clients. A tick
+ * is caused by a uevent, by a timer whose interval depends on the drain, and by events in the daemon.
  */
 #include "power.h"
 
@@ -13,12 +13,12 @@
 
 #include "manager.h"
 
-#define REFUSED_NS	(60 * NSEC_PER_SEC)	/* then a level is tried again */
+#define REFUSED_NS	(60 * NSEC_PER_SEC)	/* before a refused level is tried again */
 #define HEAT_HYSTERESIS	3000			/* millidegrees below a trip */
-#define RIGHTS_NS	(5 * NSEC_PER_SEC)	/* udev gives us a new device's files within that */
+#define RIGHTS_NS	(5 * NSEC_PER_SEC)	/* for udev to grant access to the files of a new device */
 #define NO_LEVEL	RIVULET_LEVELS
 
-/* ---- what is in force ---- */
+/* ---- mode and levels in force ---- */
 
 uint32_t rvl_power_mode(const struct rvl_power *pw, uint32_t *fixed, uint32_t *source)
 {
@@ -47,11 +47,11 @@ uint32_t rvl_power_flags(const struct rvl_power *pw)
 	       (pw->yielded ? RIVULET_POLICY_YIELDED : 0);
 }
 
-struct rvl_way rvl_power_way(const struct rvl_power *pw)
+struct rvl_override rvl_power_override(const struct rvl_power *pw)
 {
 	uint64_t how = pw->m->cfg.reconfigure;
 	uint32_t top = 1 + pw->policy.cfg.level[0];
-	struct rvl_way w = { 0 };
+	struct rvl_override w = { 0 };
 
 	if (!pw->ready)
 		return w;
@@ -64,14 +64,14 @@ struct rvl_way rvl_power_way(const struct rvl_power *pw)
 
 static uint32_t clock_level(const struct rvl_power *pw)
 {
-	struct rvl_way w = rvl_power_way(pw);
+	struct rvl_override w = rvl_power_override(pw);
 
 	return w.clock ? w.clock - 1 : pw->policy.level;
 }
 
 uint32_t rvl_power_usable(const struct rvl_power *pw, uint32_t levels)
 {
-	struct rvl_way w = rvl_power_way(pw);
+	struct rvl_override w = rvl_power_override(pw);
 
 	if (!w.variant)
 		return levels;
@@ -80,7 +80,7 @@ uint32_t rvl_power_usable(const struct rvl_power *pw, uint32_t levels)
 
 uint32_t rvl_power_forced(const struct rvl_power *pw, uint32_t min_level)
 {
-	struct rvl_way w = rvl_power_way(pw);
+	struct rvl_override w = rvl_power_override(pw);
 
 	if (w.variant || !w.clock)
 		return w.variant;
@@ -92,7 +92,7 @@ static uint32_t board_mask(const struct rvl_power *pw)
 	return (1u << pw->m->device.board.levels) - 1;
 }
 
-/* The levels of the board at which @count, the runs that cannot run there, is 0. */
+/* @count: by level, the runs that cannot run at it. Returns the levels of the board with a count of 0. */
 static uint32_t uncontested(const struct rvl_power *pw, const uint32_t *count)
 {
 	uint32_t mask = board_mask(pw);
@@ -115,19 +115,19 @@ static void fill_input(const struct rvl_power *pw, struct rvl_policy_input *in)
 	*in = (struct rvl_policy_input){ .now = rvl_now(), .external = pw->gauge.external,
 					 .battery = pw->gauge.battery, .known = pw->gauge.known,
 					 .charge = pw->gauge.charge, .heat = pw->zones.heat,
-					 .asked = pw->asked };
-	/* A model must have its variant; a level that was refused may be tried if it is the last. */
+					 .mode_changed = pw->mode_changed };
+	/* Demands are binding. A level that devfreq refused is tried if no other one is left. */
 	in->allowed = have & ~pw->refused ? have & ~pw->refused : have;
 	in->running = pw->n_running ? uncontested(pw, pw->running) : 0;
 	in->mode = rvl_power_mode(pw, &in->fixed, &source);
 	if (pw->m->cfg.reconfigure == RVL_RECONFIGURE_NONE)
 		in->mode = RIVULET_POLICY_PERFORMANCE;
-	/* A level that this board does not have: its fastest. */
+	/* The configured level may be one that this board does not have. */
 	if (in->fixed >= pw->m->device.board.levels)
 		in->fixed = pw->m->device.board.levels - 1;
 }
 
-/* ---- steering ---- */
+/* ---- setting the level ---- */
 
 static void save(struct rvl_power *pw)
 {
@@ -156,11 +156,11 @@ static void unsteered(struct rvl_power *pw, int error, const struct rvl_text *wh
 	struct rvl_about a = about(pw);
 
 	pw->steered = false;
-	if (pw->told_unsteered || (error == -EACCES && rvl_now() < pw->since + RIGHTS_NS))
+	if (pw->logged_unsteered || (error == -EACCES && rvl_now() < pw->since + RIGHTS_NS))
 		return;
-	pw->told_unsteered = true;
+	pw->logged_unsteered = true;
 	rvl_log(LOG_WARNING, RVL_LOG_POLICY_UNSTEERED, &a,
-		"the level is not the daemon's to choose: %s", why->s);
+		"the daemon cannot set the device's level: %s", why->s);
 }
 
 static int pin(struct rvl_power *pw, uint32_t level, struct rvl_text *err)
@@ -174,24 +174,24 @@ static int pin(struct rvl_power *pw, uint32_t level, struct rvl_text *err)
 	return rvl_devfreq_pin(&pw->devfreq, d->board.level[level].hz, err);
 }
 
-/* Returns true when another level must be looked for. */
+/* Returns true if the policy must choose another level. */
 static bool refused(struct rvl_power *pw, uint32_t level, const struct rvl_text *why)
 {
 	struct rvl_about a = about(pw);
 
-	/* Once all are refused there is nothing left to try. */
+	/* If all levels have been refused, the choice stands. */
 	if (!(uncontested(pw, pw->demands) & ~(pw->refused | 1u << level)))
 		return false;
 	pw->refused |= 1u << level;
 	pw->refused_until = rvl_now() + REFUSED_NS;
-	if (!pw->told_refused)
+	if (!pw->logged_refused)
 		rvl_log(LOG_WARNING, RVL_LOG_POLICY_REFUSED, &a, "level %u was refused: %s", level,
 			why->s);
-	pw->told_refused = true;
+	pw->logged_refused = true;
 	return true;
 }
 
-/* Makes the device run at the policy's level. Returns true when another level must be looked for. */
+/* Sets the device to the policy's level. Returns true if the policy must choose another one. */
 static bool apply(struct rvl_power *pw)
 {
 	uint32_t level = clock_level(pw);
@@ -201,8 +201,8 @@ static bool apply(struct rvl_power *pw)
 	if (pw->yielded || (pw->steered && pw->applied == level))
 		return false;
 	r = pin(pw, level, &err);
-	/* A clock that is to be kept has no other in its place. */
-	if ((r == -ERANGE || r == -EINVAL) && !rvl_power_way(pw).clock && refused(pw, level, &err))
+	/* If Reconfigure= keeps the clock, there is no other level to try. */
+	if ((r == -ERANGE || r == -EINVAL) && !rvl_power_override(pw).clock && refused(pw, level, &err))
 		return true;
 	pw->applied = r ? NO_LEVEL : level;
 	if (r) {
@@ -213,7 +213,7 @@ static bool apply(struct rvl_power *pw)
 	return false;
 }
 
-static void give_way(struct rvl_power *pw, uint64_t min, uint64_t max)
+static void yield_to(struct rvl_power *pw, uint64_t min, uint64_t max)
 {
 	struct rvl_text err;
 
@@ -225,10 +225,11 @@ static void give_way(struct rvl_power *pw, uint64_t min, uint64_t max)
 }
 
 /*
- * The files tell the range that all requests leave, so a cooling device looks like a writer. Asking
- * again tells them apart: a writer is overwritten, the kernel stays at its limit.
+ * Looks for another writer of the limits. The files show the range that all frequency requests leave, so
+ * a cooling device changes them like a writer does. Writing again distinguishes them: the value of a
+ * writer is replaced, the limit of a cooling device stays.
  */
-static void foreign(struct rvl_power *pw)
+static void check_writer(struct rvl_power *pw)
 {
 	bool yield = pw->m->cfg.foreign == RVL_FOREIGN_YIELD;
 	struct rvl_about a = about(pw);
@@ -246,17 +247,17 @@ static void foreign(struct rvl_power *pw)
 		pw->applied = NO_LEVEL;
 		return;
 	}
-	if (!pw->told_writer)
+	if (!pw->logged_writer)
 		rvl_log(LOG_WARNING, RVL_LOG_POLICY_FOREIGN, &a,
-			"somebody set the limits to %llu..%llu Hz; %s", (unsigned long long)min,
+			"another process set the limits to %llu..%llu Hz; %s", (unsigned long long)min,
 			(unsigned long long)max,
-			yield ? "the policy yields until a mode is set" : "set back");
-	pw->told_writer = true;
+			yield ? "the policy yields until a mode is set" : "they are set back");
+	pw->logged_writer = true;
 	if (yield)
-		give_way(pw, min, max);
+		yield_to(pw, min, max);
 }
 
-/* ---- telling ---- */
+/* ---- notification ---- */
 
 static void fill_event(const struct rvl_power *pw, struct rivulet_msg_level *e)
 {
@@ -289,17 +290,17 @@ static void log_change(const struct rvl_power *pw)
 		pw->policy.emergency ? ", too hot" : "");
 }
 
-static void tell(struct rvl_power *pw)
+static void notify_sessions(struct rvl_power *pw)
 {
 	const uint32_t matter = RIVULET_POLICY_RESERVE | RIVULET_POLICY_EMERGENCY |
 				RIVULET_POLICY_STEERED | RIVULET_POLICY_YIELDED;
 	uint32_t flags = rvl_power_flags(pw) & matter;
 	struct rvl_session *s;
 
-	if (flags == pw->told_flags && pw->policy.level == pw->told_level)
+	if (flags == pw->sent_flags && pw->policy.level == pw->sent_level)
 		return;
-	pw->told_flags = flags;
-	pw->told_level = pw->policy.level;
+	pw->sent_flags = flags;
+	pw->sent_level = pw->policy.level;
 	log_change(pw);
 	rvl_list_each(s, &pw->m->sessions, link)
 		rvl_power_event(pw, s);
@@ -320,8 +321,8 @@ static void arm(struct rvl_power *pw, const struct rvl_policy_input *in)
 	sd_event_source_set_enabled(pw->timer, SD_EVENT_ONESHOT);
 }
 
-/* Judges and acts on what was read last. */
-static void judge(struct rvl_power *pw)
+/* Evaluates the policy on the last readings and applies the result. */
+static void evaluate(struct rvl_power *pw)
 {
 	struct rvl_policy_input in = { .now = rvl_now() };
 
@@ -329,15 +330,15 @@ static void judge(struct rvl_power *pw)
 		arm(pw, &in);
 		return;
 	}
-	foreign(pw);
+	check_writer(pw);
 	if (pw->refused && in.now >= pw->refused_until)
 		pw->refused = 0;
 	do {
 		fill_input(pw, &in);
 		rvl_policy_step(&pw->policy, &in);
 	} while (apply(pw));
-	pw->asked = false;
-	tell(pw);
+	pw->mode_changed = false;
+	notify_sessions(pw);
 	fill_input(pw, &in);
 	arm(pw, &in);
 }
@@ -350,7 +351,7 @@ static void attach(struct rvl_power *pw)
 
 	if (!pw->ready || d->sim || *pw->devfreq.dir || rvl_devfreq_open(&pw->devfreq, d->syspath, &err))
 		return;
-	/* What stands there now was written by the daemon that was killed. */
+	/* The present limits are those of the daemon that was killed; its record has the original ones. */
 	if (old->hz && !strcmp(old->dir, pw->devfreq.dir))
 		pw->devfreq = *old;
 	memset(old, 0, sizeof(*old));
@@ -368,7 +369,7 @@ void rvl_power_tick(struct rvl_power *pw)
 	else
 		pw->zones = (struct rvl_zones){ .temp = RVL_NO_VALUE };
 	attach(pw);
-	judge(pw);
+	evaluate(pw);
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *data)
@@ -402,7 +403,7 @@ static int configure(struct rvl_power *pw, struct rvl_policy_config *out, struct
 				    c->power_thresholds.n, err->s, sizeof(err->s));
 }
 
-/* Lists that do not suit this board must not leave it without a policy. */
+/* If Levels= and Thresholds= do not suit this board, the defaults are used. */
 static void configure_or_default(struct rvl_power *pw, struct rvl_policy_config *out)
 {
 	struct rvl_text err, unused;
@@ -439,9 +440,9 @@ static void resume(struct rvl_power *pw)
 static void forget_device(struct rvl_power *pw)
 {
 	pw->ready = pw->steered = pw->yielded = false;
-	pw->told_writer = pw->told_refused = pw->told_unsteered = false;
+	pw->logged_writer = pw->logged_refused = pw->logged_unsteered = false;
 	pw->refused = 0;
-	pw->applied = pw->told_level = NO_LEVEL;
+	pw->applied = pw->sent_level = NO_LEVEL;
 	memset(&pw->devfreq, 0, sizeof(pw->devfreq));
 }
 
@@ -470,7 +471,7 @@ void rvl_power_reload(struct rvl_power *pw)
 	configure_or_default(pw, &cfg);
 	rvl_policy_reconfigure(&pw->policy, &cfg);
 	pw->yielded = false;
-	pw->told_writer = false;
+	pw->logged_writer = false;
 	rvl_power_tick(pw);
 }
 
@@ -487,9 +488,9 @@ int rvl_power_set_mode(struct rvl_power *pw, uint32_t mode, uint32_t fixed, stru
 		return rvl_say(err, -EINVAL, "mode %s takes no level", rvl_policy_mode_name(mode));
 	pw->tool_mode = mode;
 	pw->tool_fixed = fixed;
-	pw->asked = true;
-	pw->yielded = pw->told_writer = false;
-	pw->told_level = NO_LEVEL;
+	pw->mode_changed = true;
+	pw->yielded = pw->logged_writer = false;
+	pw->sent_level = NO_LEVEL;
 	rvl_power_tick(pw);
 	return 0;
 }
@@ -499,13 +500,13 @@ void rvl_power_set_profile(struct rvl_power *pw, uint32_t mode)
 	if (pw->profile == mode)
 		return;
 	pw->profile = mode;
-	pw->asked = true;
-	judge(pw);
+	pw->mode_changed = true;
+	evaluate(pw);
 }
 
 /* ---- for the scheduler ---- */
 
-/* A run that may not demand a level must have a variant for the one that was decided on. */
+/* A run that may not demand a level must have a variant for the target. */
 static int check_target(const struct rvl_power *pw, uint32_t levels, struct rvl_text *err)
 {
 	uint32_t fixed, source, target = pw->policy.target;
@@ -548,7 +549,7 @@ static void count(uint32_t *counter, uint32_t levels, int by)
 			counter[l] += (uint32_t)by;
 }
 
-/* Whether the end of a run can change what was decided. */
+/* Whether the run's demand can have had an effect on the target. */
 static bool is_choosy(const struct rvl_power *pw, uint32_t levels)
 {
 	return (levels & board_mask(pw)) != board_mask(pw);
@@ -558,7 +559,7 @@ void rvl_power_demand(struct rvl_power *pw, uint32_t levels, int by)
 {
 	count(pw->demands, levels, by);
 	if (pw->ready && (by < 0 ? is_choosy(pw, levels) : !(levels >> pw->policy.target & 1)))
-		judge(pw);
+		evaluate(pw);
 }
 
 int rvl_power_can_start(const struct rvl_power *pw, uint32_t levels, bool demands,
@@ -579,7 +580,7 @@ void rvl_power_run(struct rvl_power *pw, uint32_t levels, int by)
 	count(pw->running, levels, by);
 	pw->n_running += (uint32_t)by;
 	if (by < 0 && pw->ready && pw->policy.waits)
-		judge(pw);
+		evaluate(pw);
 }
 
 uint32_t rvl_power_floor(const struct rvl_power *pw, uint32_t levels, uint64_t deadline)
@@ -589,7 +590,7 @@ uint32_t rvl_power_floor(const struct rvl_power *pw, uint32_t levels, uint64_t d
 
 	if (!pw->ready || !mask)
 		return 0;
-	/* The governor's choice: any. */
+	/* The governor may choose any level. */
 	if (!pw->steered)
 		return (uint32_t)__builtin_ctz(mask);
 	fill_input(pw, &in);
@@ -628,19 +629,19 @@ static void find_state(struct rvl_power *pw)
 	snprintf(pw->state_path, sizeof(pw->state_path), "%s/policy.state", dir);
 	r = rvl_power_load(pw->state_path, &pw->recovered);
 	if (r == -EINVAL)
-		rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL, "%s is damaged, ignored", pw->state_path);
+		rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL, "%s is damaged and is ignored", pw->state_path);
 	if (r)
 		return;
 	pw->tool_mode = pw->recovered.mode;
 	pw->tool_fixed = pw->recovered.fixed;
 	rvl_log(LOG_NOTICE, RVL_LOG_POLICY_RECOVERED, NULL,
-		"the daemon before was killed: level %u and the device's limits are taken over",
+		"the previous daemon was killed: its level %u and its record of the device's limits are taken over",
 		pw->recovered.level);
 }
 
 static int watch(struct rvl_power *pw)
 {
-	/* devfreq: udev gives us its files a moment after the device came. */
+	/* udev grants access to the devfreq files some time after the device was announced. */
 	static const char *const subsystems[] = { "power_supply", "thermal", "devfreq" };
 	int r = sd_device_monitor_new(&pw->monitor);
 
@@ -657,17 +658,17 @@ int rvl_power_start(struct rvl_manager *m, struct rvl_text *err)
 	int r;
 
 	pw->m = m;
-	pw->applied = pw->told_level = NO_LEVEL;
+	pw->applied = pw->sent_level = NO_LEVEL;
 	pw->zones.temp = RVL_NO_VALUE;
 	find_state(pw);
 	r = sd_event_add_time(m->event, &pw->timer, CLOCK_MONOTONIC, UINT64_MAX, 1000, on_timer, pw);
 	if (r < 0)
 		return rvl_say(err, r, "event loop: %s", strerror(-r));
-	/* The linked model is for machines without udev, too: there the timer alone has to do. */
+	/* Machines that run the linked model may have no udev; the timer polls there. */
 	r = watch(pw);
 	if (r < 0)
 		rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL,
-			"no uevents of batteries (%s): they are polled only", strerror(-r));
+			"no uevents of batteries (%s): batteries are polled only", strerror(-r));
 	if (m->cfg.profiles)
 		pw->profiles = rvl_profiles_start(pw);
 	rvl_power_device(pw);

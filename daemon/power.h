@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The power policy in the daemon: what reads sysfs, what steers the device, and the loop around the
- * pure rules of policy/. Everything runs on the manager's event loop; nothing here blocks on more
- * than a handful of sysfs files.
+ * The power policy in the daemon: reading sysfs, setting the device's limits, and running the pure rules
+ * of policy/. Everything runs on the manager's event loop and blocks on a few sysfs files only.
  */
 #ifndef RVL_POWER_H
 #define RVL_POWER_H
@@ -18,9 +17,9 @@ struct rvl_manager;
 
 /* ---- reading (power_supply.c) ---- */
 
-#define RVL_SUPPLIES_MAX 32	/* power supplies looked at; more is no machine */
+#define RVL_SUPPLIES_MAX 32	/* power supplies that are read */
 
-/** rvl_supplies_read() - all of @sys ("/sys") /class/power_supply; a machine without any is fine */
+/** rvl_supplies_read() - all supplies of @sys/class/power_supply; there may be none. @sys: "/sys" */
 void rvl_supplies_read(const char *sys, struct rvl_reading *out);
 
 /** struct rvl_zones - heat of the machine */
@@ -31,56 +30,56 @@ struct rvl_zones {
 /** rvl_zones_read() - all of @sys/class/thermal; @limit, @hysteresis: as for rvl_zone_heat() */
 void rvl_zones_read(const char *sys, int64_t limit, int64_t hysteresis, struct rvl_zones *out);
 
-/* ---- steering (devfreq.c) ---- */
+/* ---- the limits of a device (devfreq.c) ---- */
 
 /** struct rvl_devfreq - the frequency limits of one device; plain data */
 struct rvl_devfreq {
-	char dir[320];			/* "": no such thing */
-	uint64_t orig_min, orig_max;	/* Hz, before we came */
-	uint64_t hz;			/* pinned; 0: not by us */
-	uint64_t seen_min, seen_max;	/* as read back then */
+	char dir[320];			/* "": it has no devfreq */
+	uint64_t orig_min, orig_max;	/* Hz, before the daemon wrote */
+	uint64_t hz;			/* that the limits are pinned to; 0: not pinned */
+	uint64_t seen_min, seen_max;	/* read back after pinning */
 };
 
-/** struct rvl_devfreq_io - how its files are reached; 0 or negative errno */
+/** struct rvl_devfreq_io - access to the files; both return 0 or negative errno */
 struct rvl_devfreq_io {
 	int (*read)(const char *path, char *buf, size_t size);
 	int (*write)(const char *path, const char *text, size_t size);
 };
-/** rvl_devfreq_io - sysfs; tests put a kernel of their own in its place */
+/** rvl_devfreq_io - sysfs; tests replace it by a simulated kernel */
 extern const struct rvl_devfreq_io *rvl_devfreq_io;
 
 /**
- * rvl_devfreq_open() - the devfreq of a DRM node's device, limits read and kept for restoring
+ * rvl_devfreq_open() - find the devfreq of a DRM node's device, and record its limits for restoring
  * @syspath: of the node. -ENOENT: it has none (yet)
  */
 int rvl_devfreq_open(struct rvl_devfreq *d, const char *syspath, struct rvl_text *err);
 /**
- * rvl_devfreq_pin() - minimum and maximum to @hz, which is one of its frequencies
- * -ERANGE: something else holds the range below or above it; -EACCES: no right to write; -ENODEV,
- * -ENOENT: it is gone. @err says which file.
+ * rvl_devfreq_pin() - set minimum and maximum to @hz, which is one of its frequencies
+ * -ERANGE: another request keeps the range below or above it; -EACCES: no permission to write;
+ * -ENODEV, -ENOENT: the device is gone. @err names the file.
  */
 int rvl_devfreq_pin(struct rvl_devfreq *d, uint64_t hz, struct rvl_text *err);
-/** rvl_devfreq_changed() - whether the limits are others than rvl_devfreq_pin() left; tells them */
+/** rvl_devfreq_changed() - whether the limits differ from those after rvl_devfreq_pin(); returns them */
 bool rvl_devfreq_changed(const struct rvl_devfreq *d, uint64_t *min, uint64_t *max);
-/** rvl_devfreq_put() - give the limits to somebody else, whose they were; nothing to restore then */
+/** rvl_devfreq_put() - set the limits to those of another writer; nothing is restored afterwards */
 int rvl_devfreq_put(struct rvl_devfreq *d, uint64_t min, uint64_t max, struct rvl_text *err);
-/** rvl_devfreq_restore() - the limits as they were; forgets that we pinned */
+/** rvl_devfreq_restore() - set the original limits if they are pinned */
 int rvl_devfreq_restore(struct rvl_devfreq *d, struct rvl_text *err);
 
-/* ---- what survives a restart (power_state.c) ---- */
+/* ---- state that survives a restart (power_state.c) ---- */
 
 /** struct rvl_power_state - plain data */
 struct rvl_power_state {
 	struct rvl_devfreq devfreq;
 	uint32_t step, cap, level, reserve;
 	uint64_t changed;		/* CLOCK_MONOTONIC, of this boot */
-	uint32_t mode, fixed;		/* chosen by the tool; KEEP: not */
+	uint32_t mode, fixed;		/* set by the tool; KEEP: not set */
 };
-/** rvl_power_save() - replace @path whole; 0 or negative errno */
+/** rvl_power_save() - replace the file @path; 0 or negative errno */
 int rvl_power_save(const char *path, const struct rvl_power_state *st);
 /**
- * rvl_power_load() - -ENOENT: there is none; -ESTALE: of another boot; -EINVAL: damaged. @st is
- * zero then
+ * rvl_power_load() - -ENOENT: no file; -ESTALE: it is of another boot; -EINVAL: it is damaged. @st is
+ * zeroed on failure
  */
 int rvl_power_load(const char *path, struct rvl_power_state *st);
 
@@ -89,46 +88,46 @@ int rvl_power_load(const char *path, struct rvl_power_state *st);
 struct rvl_power {
 	struct rvl_manager *m;
 	const char *sys;
-	bool ready;		/* policy is set up for the device that is there */
-	uint64_t since;		/* it is */
+	bool ready;		/* the policy is configured for the present device */
+	uint64_t since;		/* when @ready became true */
 	struct rvl_policy policy;
 	struct rvl_gauge gauge;
 	struct rvl_zones zones;
 	uint32_t demands[RIVULET_LEVELS];	/* runs of PolicyUsers= that cannot run at this level */
 	uint32_t running[RIVULET_LEVELS];	/* runs under way that cannot */
 	uint32_t n_running;
-	uint32_t tool_mode, tool_fixed;	/* KEEP: nobody asked */
+	uint32_t tool_mode, tool_fixed;	/* KEEP: not set */
 	uint32_t profile;		/* of power-profiles-daemon: a mode, or KEEP */
-	bool asked;			/* the mode was changed just now */
-	uint32_t refused;		/* levels that devfreq would not take */
+	bool mode_changed;			/* the mode was changed just now */
+	uint32_t refused;		/* bit n: devfreq refused level n */
 	uint64_t refused_until;
 	struct rvl_devfreq devfreq;
 	bool steered, yielded;
-	bool told_writer, told_refused, told_unsteered;	/* once each */
-	uint32_t applied;		/* level that the device was told; RIVULET_LEVELS: none */
-	uint32_t told_flags, told_level, told_reason;	/* of the last LEVEL event */
+	bool logged_writer, logged_refused, logged_unsteered;	/* each is logged once */
+	uint32_t applied;		/* level that the device was set to; RIVULET_LEVELS: none */
+	uint32_t sent_flags, sent_level;	/* of the last LEVEL event */
 	struct rvl_power_state recovered;	/* of a daemon that was killed; used once */
-	char state_path[160];		/* "": keep nothing */
+	char state_path[160];		/* "": no state is kept */
 	sd_event_source *timer;
 	sd_device_monitor *monitor;
 	struct rvl_profiles *profiles;
 };
 
-/** rvl_power_start() - watch, read for the first time; the device may come later */
+/** rvl_power_start() - watch supplies and zones and read them; the device may be absent */
 int rvl_power_start(struct rvl_manager *m, struct rvl_text *err);
-/** rvl_power_stop() - restore the device's limits, forget the state */
+/** rvl_power_stop() - restore the device's limits and remove the state file */
 void rvl_power_stop(struct rvl_power *pw);
-/** rvl_power_device() - the device came or went */
+/** rvl_power_device() - the device was added or removed */
 void rvl_power_device(struct rvl_power *pw);
-/** rvl_power_reload() - another configuration is in force */
+/** rvl_power_reload() - the configuration has changed */
 void rvl_power_reload(struct rvl_power *pw);
-/** rvl_power_tick() - read everything, judge, act */
+/** rvl_power_tick() - read all supplies and zones, evaluate the policy, apply the result */
 void rvl_power_tick(struct rvl_power *pw);
-/** rvl_power_mode() - the mode in force, its level if FIXED, and who chose it */
+/** rvl_power_mode() - the mode in force, the level of FIXED, and the source of the mode */
 uint32_t rvl_power_mode(const struct rvl_power *pw, uint32_t *fixed, uint32_t *source);
-/** rvl_power_set_mode() - by the tool; -ERANGE: no such level */
+/** rvl_power_set_mode() - the mode of the tool; -ERANGE: no such level */
 int rvl_power_set_mode(struct rvl_power *pw, uint32_t mode, uint32_t fixed, struct rvl_text *err);
-/** rvl_power_set_profile() - by power-profiles-daemon; KEEP: it went away */
+/** rvl_power_set_profile() - the mode of power-profiles-daemon; KEEP: it has stopped */
 void rvl_power_set_profile(struct rvl_power *pw, uint32_t mode);
 /** rvl_power_allowed() - levels that the runs of PolicyUsers= leave, and those that are under way */
 uint32_t rvl_power_allowed(const struct rvl_power *pw);
@@ -163,12 +162,12 @@ int rvl_power_can_start(const struct rvl_power *pw, uint32_t levels, bool demand
 /** rvl_power_run() - a run was started (@by 1) or has ended (-1) */
 void rvl_power_run(struct rvl_power *pw, uint32_t levels, int by);
 /**
- * rvl_power_way() - what Reconfigure= keeps; nothing before there is a device
- * rvl_power_usable() - levels of the policy that a program with variants for @levels can run at
- * rvl_power_forced() - 1 + the level whose commands a run that starts now must run, not below
- * @min_level; 0: those of the level that the device is at
+ * rvl_power_override() - the variant and the clock that Reconfigure= keeps; zeroes without a device
+ * rvl_power_usable() - levels of the policy at which a program with variants for @levels can run
+ * rvl_power_forced() - 1 + the level whose variant a run that starts now must use, at least @min_level;
+ * 0: the variant of the level that the device is at
  */
-struct rvl_way rvl_power_way(const struct rvl_power *pw);
+struct rvl_override rvl_power_override(const struct rvl_power *pw);
 uint32_t rvl_power_usable(const struct rvl_power *pw, uint32_t levels);
 uint32_t rvl_power_forced(const struct rvl_power *pw, uint32_t min_level);
 /**
@@ -182,7 +181,7 @@ uint32_t rvl_power_floor(const struct rvl_power *pw, uint32_t levels, uint64_t d
 
 /* ---- power-profiles-daemon (profiles.c) ---- */
 
-/** rvl_profiles_start() - listen if there is a system bus; NULL: there is none, which is fine */
+/** rvl_profiles_start() - listen on the system bus; NULL: there is none, which is no error */
 struct rvl_profiles *rvl_profiles_start(struct rvl_power *pw);
 struct rvl_profiles *rvl_profiles_stop(struct rvl_profiles *p);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a daemon that was killed leaves to the next: the limits to restore, where the policy stood,
- * and the mode that was asked for. "key value" lines, replaced whole; of this boot only.
+ * The state that survives a daemon that is killed: the limits to restore, the state of the policy, and
+ * the mode that was set. The file has "key value" lines, is replaced as a whole, and is valid for one boot.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,13 +13,13 @@
 #define VERSION		1
 #define FILE_MAX_BYTES	2048
 
-/* S(key, member): numbers. The directory and the boot have lines of their own. */
+/* S(key, member): the numbers. The directory and the boot id are written apart. */
 #define STATE_NUMBERS(S)                                                                           \
 	S(orig_min, devfreq.orig_min) S(orig_max, devfreq.orig_max) S(hz, devfreq.hz)              \
 	S(seen_min, devfreq.seen_min) S(seen_max, devfreq.seen_max) S(step, step) S(cap, cap)      \
 	S(level, level) S(reserve, reserve) S(changed, changed) S(mode, mode) S(fixed, fixed)
 
-/* The unit tells it, which leaves of /proc to the daemon only processes. */
+/* rivuletd.service names the boot, because its ProcSubset=pid hides /proc/sys from the daemon. */
 static int boot_id(char *buf, size_t size)
 {
 	_cleanup_close_ int fd = -1;

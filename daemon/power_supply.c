@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Batteries, mains and thermal zones from sysfs. Files are read anew each time, not by libudev,
- * which keeps what it read once.
+ * Batteries, mains and thermal zones from sysfs. The files are read directly each time, because
+ * libudev caches attributes.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ static bool get(void *ctx, const char *name, char *buf, size_t size)
 	return true;
 }
 
-/* Calls @fn for each entry of @sys/class/@name that begins with @prefix, with its directory open. */
+/* Calls @fn with the open directory of each entry of @sys/class/@name that begins with @prefix. */
 static void each(const char *sys, const char *name, const char *prefix,
 		 void (*fn)(struct dir *d, void *data), void *data)
 {

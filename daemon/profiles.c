@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * power-profiles-daemon, where a desktop has it: its active profile stands for a mode while the
- * configuration says auto. Nothing is waited for: an absent bus or daemon costs nothing.
+ * The active profile of power-profiles-daemon, which many desktops run, selects the mode while the
+ * configuration says auto. All calls are asynchronous; the bus and the daemon may be absent.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ struct face {
 	const char *name, *path;	/* the interface has the name of the bus name */
 };
 
-/* As it is called today, and as it was called until 0.20. */
+/* The name since version 0.20, and the name before. */
 static const struct face faces[] = {
 	{ "org.freedesktop.UPower.PowerProfiles", "/org/freedesktop/UPower/PowerProfiles" },
 	{ "net.hadess.PowerProfiles", "/net/hadess/PowerProfiles" },
@@ -31,7 +31,7 @@ static uint32_t mode_of(const char *profile)
 		return RIVULET_POLICY_PERFORMANCE;
 	if (!strcmp(profile, "power-saver"))
 		return RIVULET_POLICY_POWERSAVE;
-	/* Its middle one is what it does when nobody chose: so do we. */
+	/* "balanced" is the default of power-profiles-daemon; the default here is auto. */
 	return RIVULET_POLICY_AUTO;
 }
 
@@ -53,7 +53,7 @@ static int ask(struct rvl_profiles *p, const struct face *f)
 	int r = sd_bus_message_new_method_call(p->bus, &m, f->name, f->path,
 					       "org.freedesktop.DBus.Properties", "Get");
 
-	/* Whoever is not there is not to be started for this. */
+	/* A power-profiles-daemon that does not run must not be started by this call. */
 	r = r < 0 ? r : sd_bus_message_set_auto_start(m, false);
 	r = r < 0 ? r : sd_bus_message_append(m, "ss", f->name, "ActiveProfile");
 	r = r < 0 ? r : sd_bus_call_async(p->bus, NULL, m, on_value, p, 0);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * A run's way: submit (admitted, queued in order) -> start (a few at a time, so that CPU steps of
- * one overlap NPU steps of another) -> ended (called back or given up) -> answered and freed, from
- * an event source of its own, so that nothing disappears under the runtime's feet.
+ * The life of a run: submitted (admitted and queued), started (ParallelRuns= at a time, so that CPU
+ * steps of one run overlap NPU steps of another), ended (by the runtime's callback or given up),
+ * answered and freed. Runs are answered and freed by an event source, not in the runtime's callback,
+ * because the runtime still uses the run's memory there. fair.h has the order of runs.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static void give_up(struct rvl_run *run, int error, const char *text)
 	to_ended(run);
 }
 
-/* From the runtime's dispatch. */
+/* Called by the runtime in its dispatch. */
 static void on_done(struct rivulet_exec *exec, void *data)
 {
 	(void)exec;
@@ -74,7 +75,7 @@ static void count(struct rvl_totals *t, const struct rivulet_exec_result *res, i
 	t->macs += res->macs;
 }
 
-/* Of the levels that its jobs ran at, the worst. */
+/* Length and accuracy are the lowest of the levels at which the run's jobs ran. */
 static void fill_worth(const struct rvl_run *run, const struct rivulet_exec_result *res,
 		       struct rivulet_msg_run_reply *r)
 {
@@ -143,13 +144,13 @@ static void answer_error(struct rvl_run *run, int error, const char *text)
 	rvl_send_error(s, RIVULET_MSG_RUN, run->serial, error, text);
 }
 
-/* ---- what its time is counted as ---- */
+/* ---- accounting ---- */
 
 #define PEAK_NS (60 * NSEC_PER_SEC)
 
 /*
- * How long a run kept the device from the next one. Runs under way overlap: the time up to the end
- * of another run is that run's, but the steps of this one took at least their own time.
+ * The time for which a run kept the device busy. Runs under way overlap, so the time before the end of
+ * another run counts for that one; but a run counts at least the time that its own steps took.
  */
 static uint64_t kept_ns(const struct rvl_sched *sc, const struct rivulet_exec_result *res)
 {
@@ -161,7 +162,7 @@ static uint64_t kept_ns(const struct rvl_sched *sc, const struct rivulet_exec_re
 	return alone < all ? alone : all;
 }
 
-/* What its user is charged. A failed run may have kept the device without any report of it. */
+/* The time that the user is charged. A failed run may lack the reports of the time that it took. */
 static uint64_t service_ns(const struct rivulet_exec_result *res, uint64_t kept, int error)
 {
 	uint64_t ns = res->device_ns > res->cpu_ns ? res->device_ns : res->cpu_ns;
@@ -169,7 +170,7 @@ static uint64_t service_ns(const struct rivulet_exec_result *res, uint64_t kept,
 	return error && error != -ECANCELED && kept > ns ? kept : ns;
 }
 
-/* @level: of the policy, where the device's stands still. */
+/* @level: the policy's level if Reconfigure= keeps the clock, else the device's. */
 static void add_statistics(struct rvl_program *p, const struct rivulet_exec_result *res,
 			   uint32_t level, bool late, uint64_t kept)
 {
@@ -187,18 +188,18 @@ static void add_statistics(struct rvl_program *p, const struct rivulet_exec_resu
 
 static uint32_t level_of(const struct rvl_run *run, const struct rivulet_exec_result *res)
 {
-	struct rvl_way way = rvl_power_way(&run->instance->session->m->power);
+	struct rvl_override over = rvl_power_override(&run->instance->session->m->power);
 
-	return run->variant && way.clock ? run->variant - 1 : res->level_min;
+	return run->variant && over.clock ? run->variant - 1 : res->level_min;
 }
 
-/* The device knows before udev does. */
-static void lost(struct rvl_run *run, const char *text)
+/* The driver reports a removed device by -ENODEV before udev announces the removal. */
+static void device_gone(struct rvl_run *run, const char *text)
 {
 	struct rvl_manager *m = run->instance->session->m;
 	struct rvl_text why;
 
-	m->sched.lost_epoch = run->instance->epoch;
+	m->sched.gone_epoch = run->instance->epoch;
 	run->error = rvl_say(&why, -ENODEV, "the device %s went away: %.300s", m->device.node, text);
 	run->text = why;
 }
@@ -215,7 +216,7 @@ static void finish(struct rvl_run *run)
 	uint64_t kept = run->running ? kept_ns(sc, res) : 0;
 
 	if (error == -ENODEV && s->m->device.present && x->epoch == s->m->device.epoch)
-		lost(run, run->error ? run->text.s : res->text);
+		device_gone(run, run->error ? run->text.s : res->text);
 	count(&s->m->sched.totals, res, error, queue_ns, late);
 	count(&x->model->program->totals, res, error, queue_ns, late);
 	if (error) {
@@ -280,7 +281,7 @@ static void finish_ended(struct rvl_sched *sc)
 		finish(rvl_container(sc->ended.next, struct rvl_run, link));
 }
 
-/* Longest time until all that is under way has ended, were it done one after the other. */
+/* The longest time until all runs under way have ended, if they do not overlap. */
 static uint64_t work_left(const struct rvl_sched *sc, uint64_t now)
 {
 	struct rvl_run *run;
@@ -294,7 +295,7 @@ static uint64_t work_left(const struct rvl_sched *sc, uint64_t now)
 	return sum;
 }
 
-/* False: it has to wait for the runs under way, whose end changes the level. */
+/* Returns false if the run must wait, because the level changes when the runs under way have ended. */
 static bool start_at_level(struct rvl_manager *m, struct rvl_run *run)
 {
 	struct rvl_text why;
@@ -333,9 +334,9 @@ static int on_kick(sd_event_source *source, void *data)
 
 	(void)source;
 	finish_ended(sc);
-	if (sc->lost_epoch && sc->lost_epoch == m->device.epoch)
+	if (sc->gone_epoch && sc->gone_epoch == m->device.epoch)
 		rvl_device_lost(&m->device);
-	sc->lost_epoch = 0;
+	sc->gone_epoch = 0;
 	start_runs(m);
 	return 0;
 }
@@ -387,7 +388,10 @@ static int check_run(const struct rvl_instance *x, const struct rivulet_msg_run 
 	return check_bound(x, err);
 }
 
-/* The levels that will do, and the lowest that may not be undercut while it waits in the device. */
+/*
+ * Fills in the levels at which the run may be executed. With a least accuracy the device must not
+ * fall below the lowest of them while the run's jobs are queued there.
+ */
 static int choose_levels(const struct rvl_instance *x, const struct rivulet_msg_run *req,
 			 struct rvl_run *run, struct rvl_text *err)
 {
@@ -412,26 +416,26 @@ static int choose_levels(const struct rvl_instance *x, const struct rivulet_msg_
 }
 
 /*
- * The expected and the longest time, at the slowest level that may be in force before the deadline.
- * Where the clock stands still, the longest streams take longest: those of the fastest level.
+ * Fills in the expected and the worst time at the slowest level that may be in force before the
+ * deadline. If Reconfigure= keeps the clock, the fastest level has the longest streams and is the slowest.
  */
 static void fill_times(const struct rvl_instance *x, uint32_t levels, struct rvl_slot *slot)
 {
 	const struct rvl_manager *m = x->session->m;
 	const struct rvl_program *p = x->model->program;
-	struct rvl_way way = rvl_power_way(&m->power);
-	uint32_t level = way.clock ? way.clock - 1 :
+	struct rvl_override over = rvl_power_override(&m->power);
+	uint32_t level = over.clock ? over.clock - 1 :
 				     rvl_power_floor(&m->power, levels, slot->deadline);
 	uint64_t any = rvl_peak(&m->sched.longest);
 
-	slot->expected = rvl_program_expected_ns(p, &m->device.board, level, way);
-	slot->worst = rvl_program_worst_ns(p, &m->device.board, level, way);
-	/* A file's own estimate is not trusted with the promises made to others. */
+	slot->expected = rvl_program_expected_ns(p, &m->device.board, level, over);
+	slot->worst = rvl_program_worst_ns(p, &m->device.board, level, over);
+	/* The estimate comes from the user's file, and promises made to other users depend on it. */
 	if (!slot->hard && !rvl_program_is_measured(p) && any > slot->worst)
 		slot->worst = any;
 }
 
-/* Charges the user's limit and queues the run; on failure nothing is left. */
+/* Counts the run against RunsPerUser= and queues it. On failure nothing has changed. */
 static int admit(struct rvl_sched *sc, struct rvl_run *run, struct rvl_text *err)
 {
 	struct rvl_manager *m = run->instance->session->m;
@@ -501,7 +505,7 @@ void rvl_sched_cancel(struct rvl_run *run, int why, const char *text)
 		give_up(run, why, text);
 		return;
 	}
-	/* Ends by its callback; if its last step was done before this, that is what counts. */
+	/* The run ends by its callback, successfully if its last step has been completed already. */
 	if (why != -ECANCELED) {
 		run->error = why;
 		rvl_say(&run->text, 0, "%.500s", text);
@@ -541,7 +545,7 @@ bool rvl_sched_stop(struct rvl_manager *m, uint64_t deadline)
 		return true;
 	rvl_list_each(run, &sc->running, link)
 		rivulet_exec_cancel(run->instance->exec);
-	/* Waiting for one may end others too. */
+	/* rivulet_exec_wait() may also complete other runs. */
 	while (sc->running.next != &sc->running) {
 		run = rvl_container(sc->running.next, struct rvl_run, link);
 		if (!await_end(run, deadline))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Batteries as they are: energy, charge or a percentage, in microwatthours or not at all; several,
- * or none; and what of that to believe.
+ * Reads batteries, which give energy, charge or only a percentage, combines several of them, and rejects
+ * implausible readings.
  */
 #include "policy.h"
 
@@ -13,9 +13,9 @@
 
 #define ABSURD_TEMP_LOW		(-40000)
 #define ABSURD_TEMP_HIGH	200000
-#define CRITICAL_MARGIN		5000	/* at the critical trip itself the kernel switches off */
+#define CRITICAL_MARGIN		5000	/* millidegrees; at the critical trip the kernel powers off */
 #define TRIPS_MAX		12
-#define AMOUNT_MAX		1000000000000000	/* no battery holds a gigawatthour */
+#define AMOUNT_MAX		1000000000000000	/* in micro units; no battery holds a gigawatthour */
 #define NSEC			1000000000ull
 
 /* ---- attributes ---- */
@@ -37,7 +37,7 @@ static enum rvl_supply_kind kind_of(rvl_attr_fn get, void *ctx)
 	static const char *const mains[] = { "Mains", "USB", "Wireless" };
 	char type[32], scope[32];
 
-	/* A mouse's battery says nothing about this machine. */
+	/* The battery of a mouse does not power this machine. */
 	if (get(ctx, "scope", scope, sizeof(scope)) && !strcmp(scope, "Device"))
 		return RVL_SUPPLY_IGNORED;
 	if (!get(ctx, "type", type, sizeof(type)))
@@ -64,7 +64,7 @@ static enum rvl_supply_status status_of(rvl_attr_fn get, void *ctx)
 								  RVL_STATUS_UNKNOWN;
 }
 
-/* now / full in ppm; some gauges count a little past full, none count below nothing. */
+/* @now / @full in ppm. Some gauges count slightly past full. */
 static int64_t ratio_of(int64_t now, int64_t full)
 {
 	if (now < 0 || full <= 0 || now > full + full / 20)
@@ -144,7 +144,7 @@ void rvl_supply_read(rvl_attr_fn get, void *ctx, struct rvl_supply *out)
 		read_battery(get, ctx, out);
 	} else if (out->kind == RVL_SUPPLY_MAINS) {
 		online = number(get, ctx, "online");
-		/* 2: a programmable supply. */
+		/* 2 is a programmable supply. */
 		out->online_known = online >= 0 && online <= 2;
 		out->online = out->online_known && online;
 	}
@@ -152,7 +152,7 @@ void rvl_supply_read(rvl_attr_fn get, void *ctx, struct rvl_supply *out)
 
 /* ---- the sum ---- */
 
-/* What a battery of unknown size weighs: as much as the others on average. */
+/* A battery of unknown size is weighted by the average of the others. */
 static double mean_full(const struct rvl_supply *s, size_t n)
 {
 	double sum = 0;
@@ -193,17 +193,17 @@ void rvl_reading_sum(const struct rvl_supply *s, size_t n, struct rvl_reading *o
 	out->charge = full > 0 ? (uint32_t)(now / full) : 0;
 }
 
-/* ---- what to believe ---- */
+/* ---- the filter of readings ---- */
 
 static bool external(const struct rvl_gauge *g, const struct rvl_reading *r, uint64_t now)
 {
 	if (!r->batteries) {
 		if (r->mains_known)
 			return r->mains;
-		/* It runs, so something feeds it; but a battery that flaps is still the battery. */
-		return !g->battery || g->external || now - g->lost >= RVL_GAUGE_GRACE;
+		/* A machine without a battery has an external supply; but the battery may come back. */
+		return !g->battery || g->external || now - g->absent_since >= RVL_GAUGE_GRACE;
 	}
-	/* A charger too weak for the load is no supply; not every supply shows up as mains. */
+	/* A charger too weak for the load does not count. Some supplies are not listed as mains. */
 	if (r->discharging)
 		return r->mains && r->charging;
 	return r->mains || r->charging || (r->idle && !r->mains_known);
@@ -220,37 +220,37 @@ static uint64_t plausible(const struct rvl_gauge *g, uint64_t now)
 				 (NSEC / 1000);
 }
 
-/* A jump counts once several readings over some time agree on it. */
-static bool confirmed(struct rvl_gauge *g, uint32_t charge, uint64_t now)
+/* A jump is accepted after several readings over some time have confirmed it. */
+static bool is_confirmed(struct rvl_gauge *g, uint32_t charge, uint64_t now)
 {
-	if (!g->odd || distance(charge, g->odd_charge) > RVL_GAUGE_JUMP) {
-		g->odd = 0;
-		g->odd_since = now;
+	if (!g->jumps || distance(charge, g->jump_charge) > RVL_GAUGE_JUMP) {
+		g->jumps = 0;
+		g->jump_since = now;
 	}
-	g->odd++;
-	g->odd_charge = charge;
-	return g->odd >= RVL_GAUGE_CONFIRM && now - g->odd_since >= RVL_GAUGE_CONFIRM_NS;
+	g->jumps++;
+	g->jump_charge = charge;
+	return g->jumps >= RVL_GAUGE_CONFIRM && now - g->jump_since >= RVL_GAUGE_CONFIRM_NS;
 }
 
-static void believe(struct rvl_gauge *g, uint32_t charge, uint64_t now)
+static void accept(struct rvl_gauge *g, uint32_t charge, uint64_t now)
 {
 	uint64_t dt = now - g->at;
-	bool jump = g->odd;
+	bool jump = g->jumps;
 
 	if (g->known && dt && !jump) {
 		double rate = charge < g->charge ? (double)(g->charge - charge) * 1e9 / (double)dt : 0;
 
-		/* Rising at once, falling slowly: a gauge with coarse steps stands still in between. */
+		/* The drain rises at once and falls slowly, because coarse gauges stand still in between. */
 		g->drain = rate > g->drain ? (uint32_t)rate : (uint32_t)((g->drain * 7.0 + rate) / 8);
 	}
 	g->known = true;
 	g->charge = charge;
 	g->at = now;
-	g->odd = 0;
+	g->jumps = 0;
 }
 
-/* Nothing to compare with yet: an empty battery in a running machine is doubtful, the rest is not. */
-static bool doubtful(const struct rvl_gauge *g, uint32_t charge, uint64_t now)
+/* Of first readings, only an empty battery in a running machine is implausible. */
+static bool is_jump(const struct rvl_gauge *g, uint32_t charge, uint64_t now)
 {
 	if (!g->known)
 		return !charge;
@@ -261,22 +261,22 @@ bool rvl_gauge_update(struct rvl_gauge *g, const struct rvl_reading *r, uint64_t
 {
 	if (r->batteries) {
 		g->battery = true;
-		g->lost = 0;
-	} else if (!g->lost) {
-		g->lost = now ? now : 1;
+		g->absent_since = 0;
+	} else if (!g->absent_since) {
+		g->absent_since = now ? now : 1;
 	}
 	g->external = external(g, r, now);
-	/* Without a supply from outside the last charge stays what it was. */
-	if (g->lost && g->external && now - g->lost >= RVL_GAUGE_GRACE)
-		*g = (struct rvl_gauge){ .external = g->external, .lost = g->lost,
+	/* Without an external supply the last charge stays valid. */
+	if (g->absent_since && g->external && now - g->absent_since >= RVL_GAUGE_GRACE)
+		*g = (struct rvl_gauge){ .external = g->external, .absent_since = g->absent_since,
 					 .rejected = g->rejected };
 	if (!r->readable)
 		return false;
-	if (doubtful(g, r->charge, now) && !confirmed(g, r->charge, now)) {
+	if (is_jump(g, r->charge, now) && !is_confirmed(g, r->charge, now)) {
 		g->rejected++;
 		return false;
 	}
-	believe(g, r->charge, now);
+	accept(g, r->charge, now);
 	return true;
 }
 
@@ -286,7 +286,7 @@ uint64_t rvl_gauge_interval(const struct rvl_gauge *g, uint64_t least, uint64_t 
 
 	if (!g->external && g->drain)
 		ns = RVL_PPM / 400 * NSEC / g->drain;
-	if (g->odd && ns > NSEC)
+	if (g->jumps && ns > NSEC)
 		ns = NSEC;
 	if (ns < least)
 		ns = least;
@@ -307,7 +307,7 @@ static enum rvl_heat against(int64_t temp, int64_t trip, int64_t hysteresis, enu
 	return temp >= trip - hysteresis ? RVL_HEAT_WARM : RVL_HEAT_NONE;
 }
 
-/* Trips are numbered without gaps: false behind the last. */
+/* Trips are numbered without gaps. Returns false behind the last one. */
 static bool trip_heat(rvl_attr_fn get, void *ctx, int i, int64_t temp, int64_t hysteresis,
 		      enum rvl_heat *heat)
 {
@@ -320,7 +320,7 @@ static bool trip_heat(rvl_attr_fn get, void *ctx, int i, int64_t temp, int64_t h
 		return false;
 	snprintf(name, sizeof(name), "trip_point_%d_temp", i);
 	trip = number(get, ctx, name);
-	/* Trips that are switched off are far below zero. */
+	/* A disabled trip has a temperature far below zero. */
 	if (trip <= 0 || !sane_temp(trip))
 		return true;
 	if (!strcmp(type, "passive"))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The state machine. Three things ask for an index in the list of levels (0 is the fastest): the
- * battery by its charge, the heat, the mode. The slowest of them wins; then it is held against the
- * levels that can be had; then against the dwell time, if it is upward.
+ * The state machine. Charge, heat and mode each give an index in the list of levels, of which 0 is the
+ * fastest. The slowest of the three is restricted to the allowed levels, and, if it is faster than the
+ * level in force, delayed by the dwell time.
  */
 #include "policy.h"
 
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define NSEC		1000000000ull
-#define READING_LAG	5000u	/* ppm that may be gone before the next reading */
+#define READING_LAG	5000u	/* ppm that may be used before the next reading */
 
 /* ---- names ---- */
 
@@ -74,7 +74,7 @@ static void default_levels(struct rvl_policy_config *c, const struct rivulet_boa
 	for (uint32_t l = b->levels; l-- > 0;) {
 		const struct rivulet_board_level *faster = &b->level[l + 1];
 
-		/* Slower at the same voltage saves no energy. */
+		/* A slower level at the same voltage saves no energy. */
 		if (l + 1 < b->levels && faster->microvolt && faster->microvolt <= b->level[l].microvolt)
 			continue;
 		c->level[c->n++] = l;
@@ -142,16 +142,16 @@ void rvl_policy_reconfigure(struct rvl_policy *p, const struct rvl_policy_config
 		p->cap = cfg->n - 1;
 }
 
-/* ---- what each of them asks for: an index in cfg.level ---- */
+/* ---- what charge, heat and mode give: an index in cfg.level ---- */
 
-/* Thresholds at or above the charge, once @margin is added to each. */
+/* The number of thresholds at or above the charge, with @margin added to each. */
 static uint32_t passed(const struct rvl_policy_config *c, uint64_t charge, uint32_t margin)
 {
 	uint32_t n = 0, limit;
 
 	for (; n + 1 < c->n; n++) {
 		limit = c->threshold[n] + margin;
-		/* A full battery is above every hysteresis. */
+		/* A full battery must pass every threshold, whatever the hysteresis. */
 		limit = limit > RVL_PPM ? RVL_PPM : limit;
 		if (margin ? charge >= limit : charge > limit)
 			break;
@@ -164,7 +164,7 @@ static void follow_charge(struct rvl_policy *p, const struct rvl_policy_input *i
 	uint32_t down, up;
 
 	if (!in->known) {
-		/* A battery that nobody can read may be empty. */
+		/* A battery whose charge cannot be read may be empty. */
 		if (in->battery && !in->external && p->anew)
 			p->step = p->cfg.n - 1;
 		if (!in->battery)
@@ -232,7 +232,7 @@ static uint32_t mode_level(const struct rvl_policy *p, const struct rvl_policy_i
 	return c->level[i];
 }
 
-/* ---- what can be had ---- */
+/* ---- restriction to the allowed levels ---- */
 
 static uint32_t in_use(const struct rvl_policy_config *c, const struct rvl_policy_input *in)
 {
@@ -243,7 +243,7 @@ static uint32_t in_use(const struct rvl_policy_config *c, const struct rvl_polic
 	return in->mode == RIVULET_POLICY_FIXED ? mask | 1u << in->fixed : mask;
 }
 
-/* The fastest of @mask not above @want, else the slowest above it. */
+/* The fastest level of @mask that is not above @want, else the slowest one above it. */
 static uint32_t nearest(uint32_t mask, uint32_t want)
 {
 	uint32_t below = mask & ((2u << want) - 1);
@@ -282,9 +282,9 @@ static uint32_t wanted(const struct rvl_policy *p, const struct rvl_policy_input
 
 static bool may_rise(const struct rvl_policy *p, const struct rvl_policy_input *in)
 {
-	bool lost = in->allowed && !(in->allowed >> p->level & 1);
+	bool gone = in->allowed && !(in->allowed >> p->level & 1);
 
-	return p->anew || p->waits || in->asked || lost || in->now - p->changed >= p->cfg.dwell;
+	return p->anew || p->waits || in->mode_changed || gone || in->now - p->changed >= p->cfg.dwell;
 }
 
 static void account(struct rvl_policy *p, uint64_t now)
@@ -376,6 +376,6 @@ uint32_t rvl_policy_floor(const struct rvl_policy *p, const struct rvl_policy_in
 	if (cap >= p->cfg.n)
 		cap = p->cfg.n - 1;
 	level = wanted(p, &then, step, cap, &reason);
-	/* On its way up the level may still be lower than where it is going. */
+	/* While the level is about to rise, the one in force is the slower one. */
 	return level < p->level ? level : p->level;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From battery, mains and heat to a voltage/frequency level. Pure: every function is told the time
- * and everything else it needs, so that a recorded trace gives the same levels as the day itself.
+ * Chooses a voltage/frequency level by battery, mains and heat. Pure: every function is given the time
+ * and all other input, so that a replayed trace gives the levels that were chosen when it was recorded.
  *
- *   attributes of sysfs -> supply -> reading (all supplies) -> gauge (what is believed) -> policy
+ *   attributes of sysfs -> supply -> reading (all supplies) -> gauge (filtered charge) -> policy
  *
  * Charge is in parts per million of full, time in nanoseconds of one monotonic clock, temperature
  * in millidegrees Celsius. Level numbers are the board's, 0 the slowest.
@@ -28,7 +28,7 @@ enum rvl_supply_status {
 	RVL_STATUS_UNKNOWN = 0, RVL_STATUS_DISCHARGING, RVL_STATUS_CHARGING, RVL_STATUS_IDLE,
 };
 
-/** struct rvl_supply - one power supply as its attributes tell; absurd values are left out */
+/** struct rvl_supply - one power supply by its attributes; implausible values count as absent */
 struct rvl_supply {
 	enum rvl_supply_kind kind;
 	enum rvl_supply_status status;	/* batteries; IDLE: full or not charging */
@@ -38,65 +38,65 @@ struct rvl_supply {
 	int64_t full;			/* microwatthours, or RVL_NO_VALUE */
 };
 
-/** rvl_attr_fn - value of an attribute as text without its line end; false: it is not there */
+/** rvl_attr_fn - get an attribute as text without its line end; false: there is no such attribute */
 typedef bool (*rvl_attr_fn)(void *ctx, const char *name, char *buf, size_t size);
 
-/** rvl_supply_read() - what the attributes of one supply say */
+/** rvl_supply_read() - read one supply from its attributes */
 void rvl_supply_read(rvl_attr_fn get, void *ctx, struct rvl_supply *out);
 
 /** struct rvl_reading - all supplies of the machine at one moment */
 struct rvl_reading {
 	uint32_t batteries;	/* that power the system */
-	uint32_t readable;	/* of these */
+	uint32_t readable;	/* of these, whose charge can be read */
 	uint32_t charge;	/* ppm over the readable ones, by energy; 0 without any */
 	bool mains_known, mains;
-	bool charging, discharging, idle;	/* some battery says so */
+	bool charging, discharging, idle;	/* at least one battery is */
 };
 
-/** rvl_reading_sum() - @n supplies into one reading */
+/** rvl_reading_sum() - combine @n supplies into one reading */
 void rvl_reading_sum(const struct rvl_supply *s, size_t n, struct rvl_reading *out);
 
-/* ---- what to believe (battery.c) ---- */
+/* ---- the filter of readings (battery.c) ---- */
 
-#define RVL_GAUGE_GRACE		(60ull * 1000000000ull)	/* a battery that vanished may come back */
-#define RVL_GAUGE_JUMP		100000u			/* ppm at once that must be seen again */
-#define RVL_GAUGE_RATE		1000u			/* ppm a second more: a machine may sleep */
-#define RVL_GAUGE_CONFIRM	3u			/* readings that agree on a jump, and */
-#define RVL_GAUGE_CONFIRM_NS	(2ull * 1000000000ull)	/* how long they must span */
+#define RVL_GAUGE_GRACE		(60ull * 1000000000ull)	/* for a battery that disappeared to come back */
+#define RVL_GAUGE_JUMP		100000u			/* ppm; a larger change must be confirmed */
+#define RVL_GAUGE_RATE		1000u			/* ppm a second added to that, for a machine that slept */
+#define RVL_GAUGE_CONFIRM	3u			/* readings that confirm a jump, and */
+#define RVL_GAUGE_CONFIRM_NS	(2ull * 1000000000ull)	/* the time that they must span */
 
-/** struct rvl_gauge - the charge that is believed, and how fast it falls */
+/** struct rvl_gauge - the filtered charge, and how fast it falls */
 struct rvl_gauge {
-	bool known;		/* @charge is */
+	bool known;		/* @charge is valid */
 	bool external;		/* power comes from outside */
-	bool battery;		/* there is, or was a moment ago, a battery */
+	bool battery;		/* there is a battery, or was within RVL_GAUGE_GRACE */
 	uint32_t charge;	/* ppm */
-	uint64_t at;		/* of the last reading believed */
+	uint64_t at;		/* of the last accepted reading */
 	uint32_t drain;		/* ppm a second, 0 or more */
-	uint64_t lost;		/* since when no battery is there; 0: one is */
-	uint32_t odd;		/* readings in a row that jumped to about @odd_charge */
-	uint32_t odd_charge;
-	uint64_t odd_since;
-	uint64_t rejected;	/* readings that were not believed */
+	uint64_t absent_since;		/* since when there is no battery; 0: there is one */
+	uint32_t jumps;		/* readings in a row that jumped to about @jump_charge */
+	uint32_t jump_charge;
+	uint64_t jump_since;
+	uint64_t rejected;	/* readings that were rejected */
 };
 
-/** rvl_gauge_update() - take a reading; returns whether its charge is believed */
+/** rvl_gauge_update() - filter a reading; returns whether its charge was accepted */
 bool rvl_gauge_update(struct rvl_gauge *g, const struct rvl_reading *r, uint64_t now);
 
 /**
- * rvl_gauge_interval() - ns until the next reading, so that less than a quarter percent is used up
- * @least, @most: bounds; an odd reading is looked into sooner
+ * rvl_gauge_interval() - ns until the next reading, in which less than a quarter percent is used
+ * @least, @most: bounds. After a jump the interval is shorter, to confirm it.
  */
 uint64_t rvl_gauge_interval(const struct rvl_gauge *g, uint64_t least, uint64_t most);
 
 /* ---- heat (battery.c) ---- */
 
-/** enum rvl_heat - WARM: below the trip, not yet by the hysteresis */
+/** enum rvl_heat - WARM: below the trip by less than the hysteresis */
 enum rvl_heat { RVL_HEAT_NONE = 0, RVL_HEAT_WARM, RVL_HEAT_PASSIVE, RVL_HEAT_HOT };
 
 /**
- * rvl_zone_heat() - judge a thermal zone by its attributes
+ * rvl_zone_heat() - the heat of a thermal zone by its attributes
  * @limit: a limit besides the zone's own passive trips, 0: none; @temp: the temperature, or
- * RVL_NO_VALUE when it is none that silicon has. HOT: a hot trip, or 5 degrees below a critical one.
+ * RVL_NO_VALUE if it is implausible. HOT: a hot trip, or 5 degrees below a critical one.
  */
 enum rvl_heat rvl_zone_heat(rvl_attr_fn get, void *ctx, int64_t limit, int64_t hysteresis,
 			    int64_t *temp);
@@ -109,22 +109,22 @@ struct rvl_policy_config {
 	uint32_t level[RIVULET_LEVELS];		/* fastest first */
 	uint32_t threshold[RIVULET_LEVELS];	/* ppm, n - 1: at or below [i], level[i + 1] */
 	uint32_t hysteresis;			/* ppm, upward only */
-	uint32_t reserve;			/* ppm at or below which few runs are admitted; 0: none */
+	uint32_t reserve;			/* ppm at or below which ReserveAdmits= holds; 0: none */
 	uint64_t dwell;				/* ns after a change before the level may rise */
 	uint64_t heat_step;			/* ns between two steps down while it is too hot */
 };
 
 /**
  * rvl_policy_configure() - levels and thresholds for a board
- * @levels: fastest first, @n_levels 0: all of the board but those that a faster one beats at the
- * same voltage; @thresholds: ppm, falling, one fewer than levels; @n_thresholds 0: equal shares.
- * The other fields of @c are the caller's. Returns 0, or -EINVAL with @err.
+ * @levels: fastest first, @n_levels 0: all of the board except those that have a faster one at the same
+ * voltage; @thresholds: ppm, falling, one fewer than levels; @n_thresholds 0: equal shares.
+ * The caller fills in the other fields of @c. Returns 0, or -EINVAL with @err.
  */
 int rvl_policy_configure(struct rvl_policy_config *c, const struct rivulet_board *board,
 			 const uint32_t *levels, size_t n_levels, const uint32_t *thresholds,
 			 size_t n_thresholds, char *err, size_t errsize);
 
-/** struct rvl_policy_input - the world at one moment */
+/** struct rvl_policy_input - all input of one step */
 struct rvl_policy_input {
 	uint64_t now;
 	bool external, battery, known;	/* as in struct rvl_gauge */
@@ -134,10 +134,10 @@ struct rvl_policy_input {
 	uint32_t running;		/* bit n: all runs under way can run at level n; 0: none is */
 	uint32_t mode;			/* enum rivulet_policy_mode */
 	uint32_t fixed;			/* level of FIXED */
-	bool asked;			/* somebody asked for this mode just now: no dwell */
+	bool mode_changed;		/* since the last step: the dwell time does not apply */
 };
 
-/** struct rvl_policy - state; survives a restart by the members marked * */
+/** struct rvl_policy - state; the members marked * are saved for a restart */
 struct rvl_policy {
 	struct rvl_policy_config cfg;
 	bool started;			/* a first level was chosen */
@@ -157,29 +157,29 @@ struct rvl_policy {
 	uint64_t entries[RIVULET_LEVELS];
 };
 
-/** rvl_policy_init() - before the first step; @cfg is copied */
+/** rvl_policy_init() - initialise before the first step; @cfg is copied */
 void rvl_policy_init(struct rvl_policy *p, const struct rvl_policy_config *cfg);
-/** rvl_policy_reconfigure() - other levels or thresholds; the level in force is judged anew */
+/** rvl_policy_reconfigure() - change levels or thresholds; the next step chooses the level anew */
 void rvl_policy_reconfigure(struct rvl_policy *p, const struct rvl_policy_config *cfg);
 
 /**
- * rvl_policy_step() - look at the world, change the level if it must be
- * Down at once, exactly at the threshold. Up only behind the hysteresis and @dwell after the last
- * change, unless the level in force is not allowed any more or the mode was asked for. Returns
- * whether level, reserve or emergency changed.
+ * rvl_policy_step() - evaluate the input and change the level if required
+ * The level falls at once, at the threshold. It rises only beyond the hysteresis and the dwell time after
+ * the last change, unless the level in force is not allowed or the mode was changed. Returns whether
+ * level, reserve or emergency changed.
  */
 bool rvl_policy_step(struct rvl_policy *p, const struct rvl_policy_input *in);
 
 /** rvl_policy_residency() - ns at @level until @now */
 uint64_t rvl_policy_residency(const struct rvl_policy *p, uint32_t level, uint64_t now);
 
-/** rvl_policy_wake() - when a step is due even if nothing new is read; UINT64_MAX: never */
+/** rvl_policy_wake() - when a step is due without a new reading; UINT64_MAX: never */
 uint64_t rvl_policy_wake(const struct rvl_policy *p, const struct rvl_policy_input *in);
 
 /**
  * rvl_policy_floor() - slowest level that may be in force before @deadline
- * By the drain, a mains plug that may be pulled at any time, and heat that is there already. A
- * change of mode and a sudden emergency cannot be foreseen.
+ * Counts the drain, mains that may be unplugged at any time, and present heat. A change of the mode and a
+ * sudden emergency cannot be foreseen.
  */
 uint32_t rvl_policy_floor(const struct rvl_policy *p, const struct rvl_policy_input *in,
 			  uint32_t drain, uint64_t deadline);
@@ -190,7 +190,7 @@ const char *rvl_policy_reason_name(uint32_t reason);
 /** rvl_policy_mode_parse() - a name, or the number of a level for FIXED. 0 or -EINVAL */
 int rvl_policy_mode_parse(const char *s, uint32_t *mode, uint32_t *fixed);
 
-/* ---- traces (trace.c): docs/policy.md has the format ---- */
+/* ---- traces (trace.c): rivulet(1) has the format ---- */
 
 /** struct rvl_trace_row - one line */
 struct rvl_trace_row {
@@ -200,14 +200,14 @@ struct rvl_trace_row {
 };
 
 /**
- * rvl_trace_parse() - the next row of a text
- * @at: position, moved on; @line: counts lines. Returns 1 with @row, 0 at the end, or -EINVAL with
+ * rvl_trace_parse() - parse the next row of a text
+ * @at: position, advanced; @line: counts lines. Returns 1 with @row, 0 at the end, or -EINVAL with
  * @err = "line N: what is wrong".
  */
 int rvl_trace_parse(const char **at, unsigned int *line, struct rvl_trace_row *row, char *err,
 		    size_t errsize);
 
-/** struct rvl_replay - a policy that lives through a trace */
+/** struct rvl_replay - a policy that a trace is replayed to */
 struct rvl_replay {
 	struct rvl_gauge gauge;
 	struct rvl_policy policy;
@@ -217,11 +217,11 @@ struct rvl_replay {
 };
 
 /**
- * rvl_replay_until() - live on what was read last, to the next change before @time
+ * rvl_replay_until() - advance with the last reading to the next change before @time
  * Returns true with @at, or false when there is none.
  */
 bool rvl_replay_until(struct rvl_replay *r, uint64_t time, uint64_t *at);
-/** rvl_replay_row() - take a row; returns whether something changed */
+/** rvl_replay_row() - apply a row; returns whether level, reserve or emergency changed */
 bool rvl_replay_row(struct rvl_replay *r, const struct rvl_trace_row *row);
 
 #endif

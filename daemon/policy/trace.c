@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Recorded batteries: parsing a trace, and living through it. */
+/* Recorded batteries: parsing and replaying a trace. */
 #include "policy.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static bool real(const char *s, double lo, double hi, double *out)
 	return end != s && !*end && isfinite(*out) && *out >= lo && *out <= hi;
 }
 
-/* "73.5", "1200/4000" in any unit of energy, "?" unreadable, "-" no battery */
+/* "73.5" (percent), "1200/4000" in any unit of energy, "?" (unreadable), "-" (no battery) */
 static bool set_charge(const char *s, struct rvl_reading *r)
 {
 	const char *slash = strchr(s, '/');
@@ -103,7 +103,7 @@ static int parse_row(char *const *col, unsigned int line, struct rvl_trace_row *
 	return 1;
 }
 
-/* Cuts a line into words; returns how many, at most one more than there are columns. */
+/* Splits a line into words. Returns their number, at most one more than the number of columns. */
 static int split(char *text, char **col)
 {
 	char *save = NULL;
@@ -145,7 +145,7 @@ int rvl_trace_parse(const char **at, unsigned int *line, struct rvl_trace_row *r
 	return 0;
 }
 
-/* ---- living through it ---- */
+/* ---- replay ---- */
 
 static bool temp_attr(void *ctx, const char *name, char *buf, size_t size)
 {
@@ -156,7 +156,7 @@ static bool temp_attr(void *ctx, const char *name, char *buf, size_t size)
 	return snprintf(buf, size, "%lld", (long long)row->temp) > 0;
 }
 
-/* The policy's clock is one ahead of the trace's: 0 means never to it. */
+/* Time 0 means never to the policy, so its clock is 1 ns ahead of the trace's. */
 bool rvl_replay_until(struct rvl_replay *r, uint64_t time, uint64_t *at)
 {
 	uint64_t wake;

@@ -146,7 +146,7 @@ START_TEST(modes)
 	ck_assert_uint_eq(pol.level, 0);
 	in.mode = RIVULET_POLICY_PERFORMANCE;
 	ck_assert_uint_eq(step_at(SEC + 1, PCT(10)), 0);
-	in.asked = true;
+	in.mode_changed = true;
 	ck_assert_uint_eq(step_at(SEC + 2, PCT(10)), 3);
 	in.mode = RIVULET_POLICY_BALANCED;
 	ck_assert_uint_eq(step_at(SEC + 3, PCT(100)), 2);
@@ -190,7 +190,7 @@ START_TEST(heat)
 	ck_assert_uint_eq(step_at(72 * SEC, RVL_PPM), 0);
 	ck_assert(pol.emergency);
 	/* Not even by name. */
-	in.asked = true;
+	in.mode_changed = true;
 	in.mode = RIVULET_POLICY_PERFORMANCE;
 	ck_assert_uint_eq(step_at(73 * SEC, RVL_PPM), 0);
 }

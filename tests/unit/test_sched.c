@@ -21,7 +21,7 @@ START_TEST(expected)
 {
 	struct rivulet_board b = { .levels = 2, .level = { { .hz = 111000000 }, { .hz = 333000000 } } };
 	struct rvl_program p = { .cycles_at = { 333, 333 } };
-	struct rvl_way own = { 0 };
+	struct rvl_override own = { 0 };
 
 	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1, own), 1000);
 	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, own), 3000);
@@ -42,12 +42,12 @@ START_TEST(expected_in_part)
 	struct rivulet_board b = { .levels = 2, .level = { { .hz = 100000000 }, { .hz = 200000000 } } };
 	struct rvl_program p = { .cycles_at = { 300, 400 } };
 
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, (struct rvl_way){ .variant = 2 }), 4000);
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1, (struct rvl_way){ .variant = 2 }), 2000);
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, (struct rvl_way){ .clock = 2 }), 1500);
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1, (struct rvl_way){ .clock = 2 }), 2000);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, (struct rvl_override){ .variant = 2 }), 4000);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1, (struct rvl_override){ .variant = 2 }), 2000);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, (struct rvl_override){ .clock = 2 }), 1500);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1, (struct rvl_override){ .clock = 2 }), 2000);
 	p.at[1].measured_ns = 2100;
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, (struct rvl_way){ .clock = 2 }), 1600);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, (struct rvl_override){ .clock = 2 }), 1600);
 }
 END_TEST
 
@@ -59,7 +59,7 @@ START_TEST(worst)
 {
 	struct rivulet_board b = { .levels = 2, .level = { { .hz = 1000000 }, { .hz = 2000000 } } };
 	struct rvl_program p = { .cycles_at = { 8000, 8000 }, .at[1].measured_ns = 9 * MS };
-	struct rvl_way own = { 0 };
+	struct rvl_override own = { 0 };
 	struct rvl_share user = { .in[0].v = 0 };
 	struct rvl_slot run = { .share = &user, .deadline = 15 * MS, .hard = true };
 	struct rvl_fair fair;
