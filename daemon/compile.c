@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * LOAD: a queue of models, a few worker processes, one per user. Nothing a worker says is trusted
- * but the hash of the file, which it sends before it has read a byte of it as anything but bytes.
+ * LOAD: a queue of models and a few worker processes, at most one per user. A worker is not trusted,
+ * with one exception: the hash of the file, which it sends before it has parsed any of its bytes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 
 static void kick(struct rvl_manager *m);
 
-/* What a worker process had of it. */
+/* Releases all that belongs to a worker process, so that the compile can start again. */
 static void drop_worker(struct rvl_compile *c)
 {
 	c->child = sd_event_source_disable_unref(c->child);
@@ -160,7 +160,7 @@ static void take_result(struct rvl_compile *c, const struct rvl_worker_result *r
 	rivulet_proto_name(c->result.text, sizeof(c->result.text), text);
 }
 
-/* The hash comes first. Known content needs no compiling. */
+/* The first message of a worker. If the cache has the program, the worker is not needed any more. */
 static void take_hash(struct rvl_compile *c, const struct rvl_worker_hash *hash)
 {
 	const uint32_t go = RVL_WORKER_GO;
@@ -172,7 +172,7 @@ static void take_hash(struct rvl_compile *c, const struct rvl_worker_hash *hash)
 		kill_worker(c);
 }
 
-/* One message, told by its length; anything else, or out of turn, ends the worker. */
+/* Reads one message, whose length tells its type. A worker that breaks the order is killed. */
 static void read_control(struct rvl_compile *c)
 {
 	union {
@@ -189,7 +189,7 @@ static void read_control(struct rvl_compile *c)
 		kill_worker(c);
 }
 
-/* Whether the program would be for the board that is there now. */
+/* Whether the program is for the board that is present. */
 static bool is_current(const struct rvl_compile *c)
 {
 	struct rvl_key now = c->key;
@@ -198,7 +198,7 @@ static bool is_current(const struct rvl_compile *c)
 	return c->m->device.present && !memcmp(&now, &c->key, sizeof(now));
 }
 
-/* Returns false when the compile is not over: it is checked, or starts again for another board. */
+/* Returns false if the compile goes on: its program is checked, or it starts again for another board. */
 static bool finish(struct rvl_compile *c, const siginfo_t *si)
 {
 	struct rvl_text t;
@@ -263,13 +263,13 @@ static int on_control(sd_event_source *source, int fd, uint32_t events, void *da
 	(void)fd;
 	if (events & EPOLLIN)
 		read_control(c);
-	/* Only the end is left to wait for: that is the child's source. */
+	/* No further message is expected; the source of the child reports the end. */
 	if (c->hit || c->have_result || events & (EPOLLHUP | EPOLLERR))
 		sd_event_source_set_enabled(source, SD_EVENT_OFF);
 	return 0;
 }
 
-/* Descriptors for the worker, all above those that they shall become. */
+/* Duplicates above the numbers that dup2() assigns in the worker, so that none is overwritten. */
 static int dup_high(const int from[3], int to[3])
 {
 	for (int i = 0; i < 3; i++) {
@@ -354,7 +354,7 @@ static int watch_worker(struct rvl_compile *c)
 	if (r >= 0)
 		r = sd_event_add_time_relative(ev, &c->timer, CLOCK_MONOTONIC, usec, 0, on_timer,
 					       c);
-	/* The child's source reaps it in any case. */
+	/* The source of the child exists, so the killed worker is reaped by it. */
 	if (r < 0)
 		kill_worker(c);
 	return 0;
@@ -459,7 +459,7 @@ static int check_request(struct rvl_manager *m, const struct rivulet_msg_load *r
 	return 0;
 }
 
-/* The board's part is filled when the worker starts, since the board may be exchanged until then. */
+/* start() adds the board, which may be exchanged while the LOAD waits. */
 static void make_key(struct rvl_compile *c)
 {
 	memset(&c->key, 0, sizeof(c->key));

@@ -21,7 +21,7 @@ enum kind {
 	KIND_RECONFIGURE,
 };
 
-/* The words of those kinds that are one of a few; the value is the index. */
+/* The words of enumerated kinds; a value is the index of its word. */
 static const char *const words[][5] = {
 	[KIND_SWITCH] = { "no", "yes" },
 	[KIND_FOREIGN] = { "yield", "reassert" },
@@ -72,7 +72,7 @@ static int parse_number(const struct key *k, const char *value, uint64_t *out, s
 	return 0;
 }
 
-/* A decimal, times @unit; more digits than that has are refused, not rounded. */
+/* A decimal number times @unit. More decimals than @unit resolves are an error, not rounded. */
 static int parse_fraction(const char *s, uint64_t unit, uint64_t *out, const char **end)
 {
 	uint64_t v = 0, scale = unit;
@@ -202,7 +202,7 @@ static int parse_user(const char *word, uid_t *uid)
 		*uid = (uid_t)v;
 		return 0;
 	}
-	/* Known without asking anybody: the name service may be slow, or not there in a sandbox. */
+	/* No lookup for root: the name service may be slow, or unavailable in the sandbox. */
 	if (!strcmp(word, "root")) {
 		*uid = 0;
 		return 0;
@@ -300,7 +300,7 @@ bool rvl_users_have(const struct rvl_users *u, uid_t uid)
 	return false;
 }
 
-/* One file being read: where we are, and whom to tell. */
+/* State of the parser in one file. */
 struct reader {
 	const char *origin;
 	unsigned int line;
@@ -458,7 +458,7 @@ static int apply_file(struct rvl_config *c, const char *path, rvl_config_warn_fn
 	return rvl_config_parse(c, path, text, len, warn, data, err);
 }
 
-/* Drop-ins by name; what comes later in dirs[] wins over the same name before. */
+/* Drop-ins by base name; a later directory replaces a file of the same name. */
 struct dropins {
 	char *path[DROPINS_MAX];
 	int n;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Packets over a session's socket. Sending never blocks and never ends a session by itself. */
+/* Packets over a session's socket. Sending never blocks, and never frees the session. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,8 +10,9 @@
 
 #include "manager.h"
 
-#define FDS_ROOM 253	/* SCM_MAX_FD: what has no room, the kernel would close on this thread */
-#define OUT_MAX 4096	/* answers that wait; runs and loads in flight are fewer by far */
+/* SCM_MAX_FD. The kernel closes descriptors without room on this thread, which may take long. */
+#define FDS_ROOM 253
+#define OUT_MAX 4096	/* queued answers; the limits on runs and LOADs keep them below it */
 
 static void take_fds(struct msghdr *msg, int *fd, int *nfds, struct rvl_offload *closer)
 {
@@ -55,13 +56,13 @@ ssize_t rvl_receive(int sock, union rivulet_packet *p, int *fd, int *nfds,
 	return n;
 }
 
-struct farewell {
+struct closing {
 	struct rvl_work work;
 	struct rvl_offload *closer;
 	int sock;
 };
 
-static void say_farewell(int sock, struct rvl_offload *closer)
+static void drain_and_close(int sock, struct rvl_offload *closer)
 {
 	union rivulet_packet p;
 	ssize_t n;
@@ -76,23 +77,23 @@ static void say_farewell(int sock, struct rvl_offload *closer)
 	close(sock);
 }
 
-static void farewell_work(struct rvl_work *w)
+static void closing_work(struct rvl_work *w)
 {
-	struct farewell *f = rvl_container(w, struct farewell, work);
+	struct closing *f = rvl_container(w, struct closing, work);
 
-	say_farewell(f->sock, f->closer);
+	drain_and_close(f->sock, f->closer);
 	free(f);
 }
 
-void rvl_farewell(struct rvl_offload *closer, int sock)
+void rvl_close_socket(struct rvl_offload *closer, int sock)
 {
-	struct farewell *f = rvl_offload_has_room(closer) ? malloc(sizeof(*f)) : NULL;
+	struct closing *f = rvl_offload_has_room(closer) ? malloc(sizeof(*f)) : NULL;
 
 	if (!f) {
-		say_farewell(sock, closer);
+		drain_and_close(sock, closer);
 		return;
 	}
-	*f = (struct farewell){ .work = { .run = farewell_work }, .closer = closer, .sock = sock };
+	*f = (struct closing){ .work = { .run = closing_work }, .closer = closer, .sock = sock };
 	rvl_offload_submit(closer, &f->work);
 }
 
@@ -144,7 +145,10 @@ void rvl_update_events(struct rvl_session *s)
 							 s->pending    ? 0 : EPOLLIN);
 }
 
-/* The loop will see the hang-up and close the session, when no caller is in the middle of it. */
+/*
+ * Callers may still use the session, so it is only shut down here. The loop then reports the hang-up
+ * and ends the session.
+ */
 static void break_off(struct rvl_session *s)
 {
 	drop_out(s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Finding the NPU, by its driver, whenever it comes; and the runtimes that sessions get of it. */
+/* Discovery and hot-plug of the NPU by its driver's name, and the runtimes of sessions on it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #define DRIVER "rivulet"
 
-/* The kernel announces a node a moment before it opens it to anyone, which may be long on a busy machine. */
+/* The kernel announces a node before it can be opened; on a busy machine the gap may be long. */
 #define RETRIES 50
 #define RETRY_US 100000
 
@@ -24,8 +24,8 @@ static int on_runtime(sd_event_source *source, int fd, uint32_t events, void *da
 	if (r >= 0)
 		return 0;
 	/*
-	 * Level triggered: it would come back for ever. Its runs end by their own errors or
-	 * removal.
+	 * The descriptor is level triggered, so the source is disabled. Runs of this engine end by their
+	 * own errors or by the device's removal.
 	 */
 	rvl_log(LOG_ERR, RVL_LOG_NONE, &(struct rvl_about){ .device = e->device->node },
 		"the runtime of %s failed: %s", e->device->node, strerror(-r));
@@ -130,7 +130,7 @@ void rvl_device_key(const struct rvl_device *d, struct rvl_key *key)
 	key->target = d->target;
 }
 
-static void came(struct rvl_device *d, const struct rivulet_runtime *rt, const char *node)
+static void device_added(struct rvl_device *d, const struct rivulet_runtime *rt, const char *node)
 {
 	struct rvl_key last = { 0 }, key = { 0 };
 
@@ -150,7 +150,7 @@ static void came(struct rvl_device *d, const struct rivulet_runtime *rt, const c
 	rvl_device_event(d->m);
 }
 
-static void gone(struct rvl_device *d)
+static void device_removed(struct rvl_device *d)
 {
 	rvl_log(LOG_NOTICE, RVL_LOG_DEVICE_REMOVED, &(struct rvl_about){ .device = d->node },
 		"%s is gone; runs fail until it comes back", d->node);
@@ -169,14 +169,14 @@ uint64_t rvl_device_expected_ns(const struct rvl_device *d, const struct rvl_pro
 void rvl_device_lost(struct rvl_device *d)
 {
 	if (d->present && !d->sim)
-		gone(d);
+		device_removed(d);
 }
 
 /* ---- discovery ---- */
 
 static const char *const subsystems[] = { "accel", "drm" };
 
-static bool ours(sd_device *dev)
+static bool is_rivulet(sd_device *dev)
 {
 	const char *driver, *node;
 	sd_device *parent;
@@ -197,7 +197,7 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *data)
 	return 0;
 }
 
-/* Look again in a while; false if that was tried often enough, or cannot be. */
+/* Schedules another enumeration. Returns false after RETRIES of them, or if the timer failed. */
 static bool retry(struct rvl_device *d)
 {
 	if (d->tries++ >= RETRIES)
@@ -213,7 +213,7 @@ static void adopt(struct rvl_device *d, sd_device *dev)
 	struct rivulet_runtime *rt;
 	struct rvl_text err;
 
-	if (d->present || !ours(dev) || sd_device_get_devname(dev, &node) < 0 ||
+	if (d->present || !is_rivulet(dev) || sd_device_get_devname(dev, &node) < 0 ||
 	    sd_device_get_syspath(dev, &syspath) < 0)
 		return;
 	if (strcmp(d->wanted.s, "auto") && strcmp(d->wanted.s, node))
@@ -227,11 +227,11 @@ static void adopt(struct rvl_device *d, sd_device *dev)
 	}
 	d->retry = sd_event_source_disable_unref(d->retry);
 	snprintf(d->syspath, sizeof(d->syspath), "%s", syspath);
-	came(d, rt, node);
+	device_added(d, rt, node);
 	rivulet_runtime_unref(rt);
 }
 
-/* All but @except, which may linger in sysfs while it goes. */
+/* Skips @except: a device that is being removed may still be in sysfs. */
 static void enumerate(struct rvl_device *d, const char *except)
 {
 	sd_device_enumerator *e = NULL;
@@ -265,8 +265,8 @@ static int on_uevent(sd_device_monitor *monitor, sd_device *dev, void *data)
 	if (action != SD_DEVICE_REMOVE) {
 		adopt(d, dev);
 	} else if (d->present && !strcmp(syspath, d->syspath)) {
-		gone(d);
-		enumerate(d, syspath);	/* a second one may be waiting */
+		device_removed(d);
+		enumerate(d, syspath);	/* another device may be present */
 	}
 	return 0;
 }
@@ -307,7 +307,7 @@ static int start_sim(struct rvl_device *d, struct rvl_text *err)
 	if (r)
 		return rvl_say(err, r, "event loop: %s", strerror(-r));
 	d->sim = true;
-	came(d, rt, d->wanted.s);
+	device_added(d, rt, d->wanted.s);
 	return 0;
 }
 
@@ -325,7 +325,7 @@ int rvl_device_start(struct rvl_manager *m, struct rvl_text *err)
 		return rvl_say(err, r, "starting worker threads: %s", strerror(-r));
 	if (!strncmp(d->wanted.s, "sim:", 4))
 		return start_sim(d, err);
-	/* First listen, then look: what comes in between is seen twice, never missed. */
+	/* Monitor before enumerating: a device that appears in between is then seen twice, not missed. */
 	r = watch(d);
 	if (r < 0)
 		return rvl_say(err, r, "cannot watch devices by netlink: %s", strerror(-r));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a session has loaded: models, and instances with their bindings. */
+/* Models and instances of a session: OPEN, BIND, CLOSE, UNLOAD. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -14,10 +14,10 @@
 /* ---- releasing ---- */
 
 /*
- * Memory of a session on its way out. It stays charged, and the session blocked, until a thread has
- * released it: otherwise a user could hold more than MemoryPerUser= by opening and closing fast.
+ * Memory of a session that a thread releases. Until then it stays charged and the session blocked:
+ * otherwise a user could exceed MemoryPerUser= by opening and closing faster than pages are freed.
  */
-struct grave {
+struct release {
 	struct rvl_work work;
 	struct rvl_session *session;
 	struct rvl_engine *engine;	/* or NULL */
@@ -26,17 +26,17 @@ struct grave {
 	uint64_t bytes;
 };
 
-static void grave_work(struct rvl_work *w)
+static void release_work(struct rvl_work *w)
 {
-	struct grave *g = rvl_container(w, struct grave, work);
+	struct release *g = rvl_container(w, struct release, work);
 
 	rivulet_exec_unref(g->exec);
 	rivulet_image_unref(g->image);
 }
 
-static void grave_done(struct rvl_work *w)
+static void release_done(struct rvl_work *w)
 {
-	struct grave *g = rvl_container(w, struct grave, work);
+	struct release *g = rvl_container(w, struct release, work);
 	struct rvl_session *s = g->session;
 
 	s->user->bytes -= g->bytes;
@@ -45,11 +45,11 @@ static void grave_done(struct rvl_work *w)
 	rvl_session_unblock(s);
 }
 
-/* Takes over what @what names; the work in it is ignored. */
-static void bury(const struct grave *what)
+/* Takes over the engine, exec and image of @what. */
+static void release_later(const struct release *what)
 {
 	bool any = what->exec || what->image;
-	struct grave *g = any ? malloc(sizeof(*g)) : NULL;
+	struct release *g = any ? malloc(sizeof(*g)) : NULL;
 	struct rvl_session *s = what->session;
 
 	if (!g) {
@@ -60,7 +60,7 @@ static void bury(const struct grave *what)
 		return;
 	}
 	*g = *what;
-	g->work = (struct rvl_work){ .run = grave_work, .done = grave_done };
+	g->work = (struct rvl_work){ .run = release_work, .done = release_done };
 	s->pending++;
 	rvl_update_events(s);
 	rvl_offload_submit(&s->m->closer, &g->work);
@@ -72,7 +72,7 @@ static void drop_image(struct rvl_model *model)
 {
 	if (!model->image)
 		return;
-	bury(&(struct grave){ .session = model->session, .image = model->image,
+	release_later(&(struct release){ .session = model->session, .image = model->image,
 			      .bytes = model->image_bytes });
 	model->image = NULL;
 	model->image_bytes = 0;
@@ -164,7 +164,7 @@ void rvl_model_unload(struct rvl_model *model)
 	model_put(model);
 }
 
-/* The session's runtime on the device that is there now. */
+/* Makes sure that the session has a runtime on the present device. */
 static int session_engine(struct rvl_session *s, struct rvl_text *err)
 {
 	struct rvl_device *d = &s->m->device;
@@ -187,7 +187,7 @@ static void detach(struct rvl_instance *x)
 		x->bound[i] = 0;
 	}
 	if (x->exec || x->engine)
-		bury(&(struct grave){ .session = x->session, .engine = x->engine, .exec = x->exec,
+		release_later(&(struct release){ .session = x->session, .engine = x->engine, .exec = x->exec,
 				      .bytes = bytes });
 	x->exec = NULL;
 	x->engine = NULL;
@@ -279,7 +279,7 @@ static void open_work(struct rvl_work *w)
 		o->error = rivulet_exec_new(o->image, &o->exec, &o->why);
 }
 
-/* Charges what the thread made; the session may have ended, or the device gone, meanwhile. */
+/* Charges the user for the result. Meanwhile the session may have ended, or the device been removed. */
 static int adopt(struct opening *o, struct rvl_text *err)
 {
 	struct rvl_instance *x = o->x;
@@ -331,17 +331,17 @@ static void open_done(struct rvl_work *w)
 		rvl_send_error(s, RIVULET_MSG_OPEN, o->serial, r, err.s);
 	else
 		send_opened(s, o->serial, x->id);
-	/* The model's own reference remains, so that this is not the last. */
+	/* The model keeps its own reference, so this one is not the last and costs nothing. */
 	if (o->image && o->image == x->model->image)
 		o->image = rivulet_image_unref(o->image);
-	bury(&(struct grave){ .session = s, .engine = o->engine, .exec = o->exec, .image = o->image });
+	release_later(&(struct release){ .session = s, .engine = o->engine, .exec = o->exec, .image = o->image });
 	if (r)
 		instance_free(x);
 	free(o);
 	rvl_session_unblock(s);
 }
 
-/* The rest is left to a thread, since it takes time by the size of the program. */
+/* Loading takes time in proportion to the program, so a thread does it. */
 static int begin_opening(struct rvl_instance *x, uint32_t serial, struct rvl_text *err)
 {
 	struct rvl_model *model = x->model;
@@ -409,7 +409,7 @@ void rvl_instance_run_ended(struct rvl_instance *x)
 		detach(x);
 }
 
-/* Lets go of the device, so that it can be unplugged and its driver unloaded. */
+/* Releases all of the device, so that its driver can be unloaded. */
 void rvl_session_detach(struct rvl_session *s)
 {
 	struct rvl_instance *x;
@@ -429,9 +429,8 @@ void rvl_session_detach(struct rvl_session *s)
 /* ---- bindings ---- */
 
 /*
- * Only memory that its owner can neither take away nor make slow to touch may be mapped here: a
- * dma-buf, or a memfd sealed against shrinking. A file of a stranger's file system could block the
- * daemon in a page fault or kill it by SIGBUS.
+ * Only a dma-buf, or a memfd sealed against shrinking, may be mapped. A page fault on another file
+ * could block on a file system of the client (FUSE), or raise SIGBUS after a truncation.
  */
 static int check_memory(int fd, bool writable, struct rvl_text *err)
 {
@@ -469,7 +468,7 @@ static int check_size(const struct rivulet_msg_bind *req, const struct rivulet_t
 	return 0;
 }
 
-/* Number of the tensor in the program, or -ERANGE. */
+/* Index of the tensor in the program, or -ERANGE. */
 static int tensor_index(const struct rvl_instance *x, const struct rivulet_msg_bind *req,
 			struct rvl_text *err)
 {
@@ -492,7 +491,7 @@ struct binding {
 	struct rivulet_runtime_error why;
 };
 
-/* Importing pins every page, and replacing a binding unmaps the last one. */
+/* Importing pins every page, and replacing a binding unmaps the previous memory. */
 static void bind_work(struct rvl_work *w)
 {
 	struct binding *b = rvl_container(w, struct binding, work);

@@ -30,7 +30,7 @@ const char *rvl_log_message_id(enum rvl_log_id id)
 	return message_ids[id];
 }
 
-/* systemd tells device and inode of the stream that it made our stderr. */
+/* $JOURNAL_STREAM has device and inode of the stream that systemd connected to stderr. */
 static bool stderr_is_journal(void)
 {
 	const char *stream = getenv("JOURNAL_STREAM");

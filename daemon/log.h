@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The journal. An entry has a priority, a text, and where it is known the device, model, job and
- * client in fields of their own; kinds of events that an administrator may look for have a
- * MESSAGE_ID, explained in systemd/rivulet.catalog.
+ * client in fields of their own. Events that an administrator may search for have a MESSAGE_ID, which
+ * systemd/rivulet.catalog explains.
  */
 #ifndef RVL_LOG_H
 #define RVL_LOG_H
@@ -43,7 +43,7 @@ struct rvl_about {
 	const char *device;
 	const char *model;
 	uint32_t job;		/* serial of the run */
-	const char *client;	/* as it calls itself */
+	const char *client;	/* name in its HELLO */
 	pid_t pid;
 	uid_t uid;		/* with pid */
 	bool have_level, have_charge;
@@ -64,8 +64,9 @@ void rvl_log(int priority, enum rvl_log_id id, const struct rvl_about *about, co
 	__attribute__((format(printf, 4, 5)));
 
 /**
- * rvl_log_last() - the error that ends the process, always by stderr: journald looks for the unit of
- * an entry at its sender, who is gone by then, but knows that of a stream
+ * rvl_log_last() - log the error that ends the process, always to stderr
+ * journald finds the unit of a native entry by its sender's process, which may have exited by then. It
+ * knows the unit of the stderr stream.
  */
 void rvl_log_last(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* rivuletd: options, a look at the system, then the manager's loop. */
+/* rivuletd: options, checks of the system, then the event loop. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -134,7 +134,7 @@ static int check_config(void)
 	return EXIT_SUCCESS;
 }
 
-/* systemd's ExecReload=: a mistake fails the reload; and no machine need have a kill command. */
+/* For ExecReload=: an invalid configuration fails the reload before the daemon is signalled. */
 static int reload(void)
 {
 	char *end;
@@ -224,7 +224,7 @@ static int serve(struct rvl_text *err)
 	int fd, r = check_system(err);
 
 	raise_file_limit();
-	/* Before any thread is made: they inherit it. */
+	/* Threads inherit the mask, so signals are blocked before the first one is created. */
 	r = r ?: rvl_manager_block_signals();
 	if (r)
 		return r;
@@ -246,7 +246,7 @@ int main(int argc, char **argv)
 	struct rvl_text err;
 	int r;
 
-	/* Not among the options that people see: a model's compiler starts at once. */
+	/* --worker is internal: the daemon starts itself as the compiler's process. */
 	if (argc == 2 && !strcmp(argv[1], "--worker"))
 		return rvl_worker_main();
 	r = parse_argv(argc, argv);

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <systemd/sd-daemon.h>
 
-/* Threads that prepare: while one is busy for a user, the others serve other users. */
+/* Threads of the loader. Each serves one user at a time, so one of them stays for other users. */
 #define LOADERS 2
 
 static void warn_line(enum rvl_config_skipped what, const char *text, void *data)
@@ -152,7 +152,7 @@ int rvl_manager_new(const struct rvl_options *opt, int listen_fd, struct rvl_man
 					   .refuse = refuse_connection, .data = m, .reserve = -1 };
 	rvl_list_init(&m->users);
 	rvl_list_init(&m->sessions);
-	rvl_list_init(&m->lobby);
+	rvl_list_init(&m->refusals);
 	rvl_list_init(&m->compiler.queue);
 	rvl_list_init(&m->cache.programs);
 	r = set_up(m, listen_fd, err);
@@ -170,13 +170,13 @@ int rvl_manager_run(struct rvl_manager *m)
 {
 	rvl_log(LOG_INFO, RVL_LOG_STARTED, &(struct rvl_about){ .device = m->device.node },
 		"rivuletd " RIVULET_VERSION " is ready, protocol %u", RIVULET_PROTO_MAX);
-	/* In this order, so that who waited for it to be ready sees its state. */
+	/* A waiter for READY=1 may query the status at once, so STATUS= is sent first. */
 	rvl_manager_notify(m);
 	sd_notify(0, "READY=1");
 	return rvl_loop_run(&m->loop, m->event);
 }
 
-/* What threads, workers and the device do for sessions that were ended. Whether all of it has ended. */
+/* Ends the work of threads, workers and the device. Returns whether all of it ended by StopTimeout=. */
 static bool end_work(struct rvl_manager *m)
 {
 	uint64_t deadline = rvl_now() + m->cfg.stop_timeout;
@@ -197,7 +197,7 @@ struct rvl_manager *rvl_manager_free(struct rvl_manager *m)
 		return NULL;
 	sd_notify(0, "STOPPING=1");
 	rvl_listener_stop(&m->listen);
-	rvl_lobby_clear(m);
+	rvl_refusals_clear(m);
 	rvl_list_each(s, &m->sessions, link)
 		rvl_session_end(s);
 	ended = end_work(m);

@@ -11,9 +11,10 @@
  *                                               ├─ models     a program and its image in the engine
  *                                               └─ instances  bindings and working memory ── run
  *
- * One thread runs all of this on one sd-event loop; the runtime's workers only hand completions over.
- * What has work under way outlives its owner's end: a session, instance or model that was dropped
- * is marked dead, its runs are cancelled, and the last completion frees it. So nothing ever waits.
+ * One thread runs all of this on one sd-event loop. It never blocks, and it does no work whose amount
+ * a client decides: worker processes compile, the runtime's workers execute, and the threads of
+ * offload.h prepare and release. All of them only hand their results to the loop. An object that is
+ * dropped while work for it is under way is marked dead, and the completion of that work frees it.
  */
 #ifndef RVL_MANAGER_H
 #define RVL_MANAGER_H
@@ -53,17 +54,17 @@ struct rvl_user {
 	struct rvl_list link;
 	struct rvl_manager *m;
 	uid_t uid;
-	uint32_t refs;	/* sessions and compiles */
+	uint32_t refs;	/* sessions and LOADs under way */
 	uint32_t sessions, models, instances, runs, compiles;
-	bool compiling;	/* a worker is busy for it */
-	uint64_t compiled;	/* when a worker last started for it */
+	bool compiling;	/* a worker process runs for this user */
+	uint64_t compiled;	/* when the last worker process for this user started */
 	uint64_t bytes;
 	struct rvl_rate log;	/* journal entries that its clients cause */
 	struct rvl_share share;	/* of the device's time */
 	struct rvl_work_owner work;
 };
 
-/** rvl_user_get() - find or make, with one more reference; NULL: out of memory */
+/** rvl_user_get() - find or create a user and take a reference; NULL: out of memory */
 struct rvl_user *rvl_user_get(struct rvl_manager *m, uid_t uid);
 struct rvl_user *rvl_user_put(struct rvl_user *u);
 /** rvl_users_clear() - forget also those that are kept for their debts; the daemon ends */
@@ -71,16 +72,16 @@ void rvl_users_clear(struct rvl_manager *m);
 /** rvl_user_charge() - take @bytes of MemoryPerUser=, or -EDQUOT with both numbers in @err */
 int rvl_user_charge(struct rvl_manager *m, struct rvl_user *u, uint64_t bytes, const char *what,
 		    struct rvl_text *err);
-/** rvl_user_count() - one more of @counter, or -EDQUOT naming @key, the limit's name */
+/** rvl_user_count() - increment @counter, or return -EDQUOT if it has reached @limit, which @key names */
 int rvl_user_count(uint32_t *counter, uint64_t limit, const char *key, struct rvl_text *err);
 
 /* ---- programs (cache.c) ---- */
 
-/** struct rvl_key - what decides a program; compared as bytes, so made by zeroing first */
+/** struct rvl_key - all inputs of a compilation; compared as bytes, so it is zeroed before it is filled */
 struct rvl_key {
 	uint8_t sha256[32];
 	struct rivulet_target target;
-	struct rivulet_board board;	/* what the compiler chose by; padding is zero */
+	struct rivulet_board board;	/* input of the compiler's cost model; padding is zero */
 	uint64_t batch, symbol;
 	uint32_t flags;	/* of LOAD, without WANT_FD */
 	uint32_t rsvd;
@@ -107,14 +108,15 @@ struct rvl_level_stat {
 struct rvl_program {
 	struct rvl_list link;	/* in the cache, most recently used last */
 	struct rvl_work work;	/* of its release */
-	uint32_t refs;		/* users; 0: only cached */
+	uint32_t refs;		/* models that use it; 0: idle */
 	struct rvl_cache *cache;
 	struct rvl_key key;
 	int fd;			/* sealed memfd, opened read only */
 	const struct rivulet_program *file;	/* mapped */
 	size_t size;
-	char name[RIVULET_NAME_MAX];	/* as first loaded */
+	char name[RIVULET_NAME_MAX];	/* of the first LOAD */
 	uid_t owner;			/* who loaded it last */
+	bool visible;			/* see rvl_status_mark() */
 	struct rvl_holding *holding;	/* of the owner, while it is idle */
 	uint32_t npu_steps, cpu_steps;
 	uint64_t macs, cycles;	/* cycles at the highest level */
@@ -153,7 +155,7 @@ void rvl_cache_init(struct rvl_cache *c, uint64_t max_bytes, uint64_t max_progra
 void rvl_cache_clear(struct rvl_cache *c);
 /** rvl_cache_limit() - new limits of idle programs; evicts at once */
 void rvl_cache_limit(struct rvl_cache *c, uint64_t max_bytes, uint64_t max_programs);
-/** rvl_cache_find() - with one more reference, or NULL */
+/** rvl_cache_find() - look up a program and take a reference; NULL: not cached */
 struct rvl_program *rvl_cache_find(struct rvl_cache *c, const struct rvl_key *key);
 /**
  * rvl_program_read() - check and seal what a worker wrote; the caller gets the only reference
@@ -211,7 +213,7 @@ struct rvl_device {
 	struct rvl_manager *m;
 	struct rvl_node wanted;		/* Node= */
 	bool present, sim;
-	uint32_t epoch;			/* counts arrivals: an engine of another epoch is dead */
+	uint32_t epoch;			/* number of arrivals; engines of earlier epochs are stale */
 	char node[RIVULET_NAME_MAX];	/* "" when absent */
 	char syspath[256];
 	struct rivulet_board board;
@@ -219,15 +221,15 @@ struct rvl_device {
 	struct rivulet_workers *pool;
 	struct rvl_engine *shared;	/* the model's */
 	sd_device_monitor *monitor;
-	sd_event_source *retry;		/* looks again for one that could not be opened */
+	sd_event_source *retry;		/* enumerates again after a node could not be opened */
 	unsigned int tries;
 	struct rivulet_level_total past[RIVULET_LEVELS];	/* of engines that are gone */
 };
 
-/** rvl_device_start() - look for the device, and on for ever; absence is no error */
+/** rvl_device_start() - enumerate and monitor devices; it is no error if there is none */
 int rvl_device_start(struct rvl_manager *m, struct rvl_text *err);
 void rvl_device_stop(struct rvl_device *d);
-/** rvl_device_lost() - it says itself that it is gone: runs end, and the next to be announced is waited for */
+/** rvl_device_lost() - the driver reported -ENODEV before udev announced the removal */
 void rvl_device_lost(struct rvl_device *d);
 /** rvl_device_engine() - a runtime for one session; -ENODEV without a device */
 int rvl_device_engine(struct rvl_device *d, struct rvl_engine **out, struct rvl_text *err);
@@ -249,7 +251,7 @@ enum rvl_compile_state {
 struct rvl_compile {
 	struct rvl_list link;
 	struct rvl_manager *m;
-	struct rvl_session *session;	/* NULL: it left */
+	struct rvl_session *session;	/* NULL: the session ended */
 	struct rvl_user *user;
 	uint32_t serial;		/* of the request */
 	struct rivulet_msg_load req;
@@ -277,12 +279,12 @@ struct rvl_compiler {
 };
 
 /**
- * rvl_compile_submit() - begin a LOAD; it will be answered
- * @fd: taken over, also on error, which the caller answers
+ * rvl_compile_submit() - queue a LOAD, which is answered when it is done
+ * @fd: taken over, also on error; the caller answers an error
  */
 int rvl_compile_submit(struct rvl_session *s, const struct rivulet_msg_load *req, int fd,
 		       struct rvl_text *err);
-/** rvl_compile_abandon() - a session leaves: kill what works for it */
+/** rvl_compile_abandon() - a session ends: kill its worker, drop its waiting LOADs */
 void rvl_compile_abandon(struct rvl_manager *m, struct rvl_session *s);
 /** rvl_compile_kill() - kill all workers; rvl_compile_stop() - reap them and free what no thread works on */
 void rvl_compile_kill(struct rvl_manager *m);
@@ -295,7 +297,7 @@ struct rvl_model {
 	struct rvl_list link;
 	struct rvl_session *session;
 	uint32_t id, refs;	/* the session's, and its instances' */
-	bool dead;		/* unloaded */
+	bool dead;		/* unloaded; freed when refs is 0 */
 	char name[RIVULET_NAME_MAX];
 	struct rvl_program *program;
 	struct rivulet_image *image;	/* NULL until the first instance on this device */
@@ -323,7 +325,7 @@ struct rvl_instance {
 	uint64_t *bound;	/* bytes charged per tensor; 0: not bound */
 };
 
-/** struct rvl_packet - an answer that did not fit into the socket yet */
+/** struct rvl_packet - an answer that waits for room in the socket buffer */
 struct rvl_packet {
 	struct rvl_list link;
 	size_t size;
@@ -335,7 +337,7 @@ struct rvl_session {
 	struct rvl_list link;
 	struct rvl_manager *m;
 	struct rvl_user *user;
-	int fd;			/* -1: closed, waiting for runs to end */
+	int fd;			/* -1: closed; the object waits for runs and pending works */
 	sd_event_source *source;
 	pid_t pid;
 	uint16_t version;	/* 0 before HELLO */
@@ -358,19 +360,19 @@ struct rvl_session {
 struct ucred;
 /** rvl_session_peer - who is at the other end: SO_PEERCRED; tests without two users pretend them */
 extern int (*rvl_session_peer)(int fd, struct ucred *peer);
-/** rvl_session_new() - on an accepted socket, taken over; above a limit its HELLO is refused */
+/** rvl_session_new() - @fd: an accepted socket, taken over. Above a limit its first message is refused */
 int rvl_session_new(struct rvl_manager *m, int fd);
-/** rvl_lobby_clear() - hang up on all who wait to be refused */
-void rvl_lobby_clear(struct rvl_manager *m);
-/** rvl_session_end() - the connection ends now; the object when its last run has */
+/** rvl_refusals_clear() - close all connections above a limit */
+void rvl_refusals_clear(struct rvl_manager *m);
+/** rvl_session_end() - close the connection; the object is freed after its last run and pending work */
 void rvl_session_end(struct rvl_session *s);
 /** rvl_session_reap() - free a closed session once nothing of it is under way */
 void rvl_session_reap(struct rvl_session *s);
-/** rvl_session_unblock() - one pending work less */
+/** rvl_session_unblock() - one pending work is done; after the last one, requests are read again */
 void rvl_session_unblock(struct rvl_session *s);
-/** rvl_session_acknowledge() - a reply without a body, once nothing is pending */
+/** rvl_session_acknowledge() - send the reply without a body to request @h when no work is pending */
 void rvl_session_acknowledge(struct rvl_session *s, const struct rivulet_msg *h);
-/** rvl_session_about() - for the journal */
+/** rvl_session_about() - the fields of a journal entry about this session */
 struct rvl_about rvl_session_about(const struct rvl_session *s);
 
 /** rvl_send() - queue a packet that rivulet_proto_init() began; @fd (or -1) stays the caller's */
@@ -378,9 +380,9 @@ void rvl_send(struct rvl_session *s, const void *packet, int fd);
 /** rvl_send_error() - answer request @type, @serial by ERROR */
 void rvl_send_error(struct rvl_session *s, uint16_t type, uint32_t serial, int error,
 		    const char *text);
-/** rvl_flush() - send what waits; 0, or negative errno when the connection is lost */
+/** rvl_flush() - send queued answers; 0, or a negative errno if the connection is broken */
 int rvl_flush(struct rvl_session *s);
-/** rvl_update_events() - wait for what the session can do next: read, write or neither */
+/** rvl_update_events() - poll for writing while answers are queued, for reading unless work is pending */
 void rvl_update_events(struct rvl_session *s);
 /**
  * rvl_receive() - one packet. Returns its size, 0 at the end, -EAGAIN, -EPROTO; @fd: -1, or the
@@ -389,8 +391,8 @@ void rvl_update_events(struct rvl_session *s);
 ssize_t rvl_receive(int sock, union rivulet_packet *p, int *fd, int *nfds,
 		    struct rvl_offload *closer);
 
-/** rvl_farewell() - close a socket, on a thread, so that its peer can still read what was sent */
-void rvl_farewell(struct rvl_offload *closer, int sock);
+/** rvl_close_socket() - close a socket on a thread, in a way that its peer can read what was sent */
+void rvl_close_socket(struct rvl_offload *closer, int sock);
 
 /**
  * rvl_request() - serve a checked request; @fd is taken over. 0, or negative errno to be answered
@@ -399,7 +401,7 @@ int rvl_request(struct rvl_session *s, const union rivulet_packet *p, int fd, st
 /** rvl_device_event() - tell every session that the device came or went */
 void rvl_device_event(struct rvl_manager *m);
 
-/** rvl_model_add() - a program for a session: the answer to LOAD */
+/** rvl_model_add() - give a program to a session and answer its LOAD */
 void rvl_model_add(struct rvl_session *s, const struct rvl_compile *c, struct rvl_program *p);
 void rvl_model_unload(struct rvl_model *model);
 /** rvl_instance_open() - OPEN; 0: a thread prepares the instance, and it is answered later */
@@ -408,9 +410,9 @@ int rvl_instance_open(struct rvl_model *model, uint32_t serial, struct rvl_text 
 int rvl_instance_bind(struct rvl_instance *x, const struct rivulet_msg_bind *req, int fd,
 		      struct rvl_text *err);
 void rvl_instance_close(struct rvl_instance *x);
-/** rvl_session_detach() - the device is gone: runs end with -ENODEV, nothing of it is held open */
+/** rvl_session_detach() - the device was removed: end runs with -ENODEV and release all of the device */
 void rvl_session_detach(struct rvl_session *s);
-/** rvl_instance_run_ended() - the scheduler lets go of its run */
+/** rvl_instance_run_ended() - the scheduler has freed the instance's run */
 void rvl_instance_run_ended(struct rvl_instance *x);
 
 /* ---- scheduler (sched.c; fair.h has the order) ---- */
@@ -468,8 +470,8 @@ struct rvl_manager {
 	struct rvl_list users;
 	struct rvl_list sessions;
 	uint32_t n_sessions;
-	struct rvl_list lobby;	/* connections above a limit, until they were told */
-	uint32_t n_lobby;
+	struct rvl_list refusals;	/* connections above a limit */
+	uint32_t n_refusals;
 	struct rvl_listener listen;
 	struct rvl_device device;
 	struct rvl_cache cache;
@@ -490,7 +492,7 @@ struct rvl_options {
 	const char *sys;		/* NULL: /sys */
 };
 
-/** rvl_manager_block_signals() - those that the manager waits for; before it is made. 0 or a negative errno */
+/** rvl_manager_block_signals() - block the signals that the loop handles, before any thread is created */
 int rvl_manager_block_signals(void);
 /**
  * rvl_manager_new() - configuration read, device looked for, loop ready
@@ -506,13 +508,13 @@ int rvl_manager_run(struct rvl_manager *m);
  * ends the process, after the device's limits were restored.
  */
 struct rvl_manager *rvl_manager_free(struct rvl_manager *m);
-/** rvl_manager_notify() - tell systemd what the daemon serves */
+/** rvl_manager_notify() - update STATUS= in systemd */
 void rvl_manager_notify(struct rvl_manager *m);
 
 /** rvl_status_fd() - JSON in a sealed memfd; users other than root see only their own sessions */
 int rvl_status_fd(struct rvl_manager *m, uid_t uid, int *fd, uint64_t *size);
-/** rvl_status_sees() - whether STATUS and metrics show this model to @uid */
-bool rvl_status_sees(const struct rvl_manager *m, const struct rvl_program *p, uid_t uid);
+/** rvl_status_mark() - set visible in the programs that STATUS and metrics show to @uid */
+void rvl_status_mark(struct rvl_manager *m, uid_t uid);
 /** rvl_level_total() - work at one level, of engines that are there and that were */
 struct rivulet_level_total rvl_level_total(const struct rvl_manager *m, uint32_t level);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * OpenMetrics on a Unix stream socket. A connection gets one answer: HTTP/1.0 to a GET, so that
- * `curl --unix-socket` and scrapers understand it, the text alone to who only hangs up its side.
- * As with STATUS, users other than root see totals and the models that they have loaded.
+ * OpenMetrics on a Unix stream socket. A connection gets one answer: an HTTP/1.0 response to a GET, or
+ * the text alone if the peer shuts down its side without a request. As with STATUS, users other than
+ * root see totals and the models that they have loaded.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 #define PEERS_MAX	16
 #define REQUEST_MAX	4096
-#define PATIENCE_US	(5 * USEC_PER_SEC)	/* for a whole conversation */
+#define TIMEOUT_US	(5 * USEC_PER_SEC)	/* of a connection */
 
 /* ---- the text ---- */
 
@@ -125,11 +125,11 @@ static void put_model_labels(FILE *f, const struct rvl_program *p)
 {
 	fputs("{model=\"", f);
 	label(f, p->name);
-	/* Two of one name are told apart by what they are. */
+	/* Distinguishes programs of the same name. */
 	fprintf(f, "\",program=\"%08x\"", rivulet_crc32c(0, &p->key, sizeof(p->key)));
 }
 
-static void put_models(FILE *f, const struct rvl_manager *m, uid_t uid)
+static void put_models(FILE *f, const struct rvl_manager *m)
 {
 	const struct rvl_totals *t;
 	struct rvl_program *p;
@@ -138,7 +138,7 @@ static void put_models(FILE *f, const struct rvl_manager *m, uid_t uid)
 	head(f, name, "counter", unit, help);                                                      \
 	rvl_list_each(p, &m->cache.programs, link) {                                               \
 		t = &p->totals;                                                                    \
-		if (!rvl_status_sees(m, p, uid))                                                   \
+		if (!p->visible)                                                                   \
 			continue;                                                                  \
 		fprintf(f, "rivulet_%s_total", name);                                              \
 		put_model_labels(f, p);                                                            \
@@ -162,7 +162,7 @@ static void put_models(FILE *f, const struct rvl_manager *m, uid_t uid)
 	A("model_level_latency_seconds", "gauge", "seconds", "Moving average.", "%.9f",            \
 	  (double)at->measured_ns / 1e9)
 
-static void put_model_levels(FILE *f, const struct rvl_manager *m, uid_t uid)
+static void put_model_levels(FILE *f, const struct rvl_manager *m)
 {
 	uint32_t levels = m->device.present ? m->device.board.levels : 0;
 	struct rvl_program *p;
@@ -170,7 +170,7 @@ static void put_model_levels(FILE *f, const struct rvl_manager *m, uid_t uid)
 #define MODEL_LEVEL_LINES(name, type, unit, help, format, value)                                   \
 	head(f, name, type, unit, help);                                                           \
 	rvl_list_each(p, &m->cache.programs, link) {                                               \
-		for (uint32_t l = 0; rvl_status_sees(m, p, uid) && l < levels; l++) {              \
+		for (uint32_t l = 0; p->visible && l < levels; l++) {                              \
 			const struct rvl_level_stat *at = &p->at[l];                               \
                                                                                                    \
 			fprintf(f, "rivulet_%s%s", name, *type == 'c' ? "_total" : "");            \
@@ -182,7 +182,7 @@ static void put_model_levels(FILE *f, const struct rvl_manager *m, uid_t uid)
 	MODEL_LEVEL_METRICS(MODEL_LEVEL_LINES)
 }
 
-/* What is answered to @uid; the caller frees. */
+/* The text for @uid, which the caller frees; NULL: out of memory. */
 static char *metrics_text(struct rvl_manager *m, uid_t uid, size_t *size)
 {
 	char *text = NULL;
@@ -195,8 +195,9 @@ static char *metrics_text(struct rvl_manager *m, uid_t uid, size_t *size)
 	put_loop(f, m);
 	put_power(f, m);
 	put_levels(f, m);
-	put_models(f, m, uid);
-	put_model_levels(f, m, uid);
+	rvl_status_mark(m, uid);
+	put_models(f, m);
+	put_model_levels(f, m);
 	fputs("# EOF\n", f);
 	if (fclose(f)) {
 		free(text);
@@ -205,7 +206,7 @@ static char *metrics_text(struct rvl_manager *m, uid_t uid, size_t *size)
 	return text;
 }
 
-/* ---- the conversation ---- */
+/* ---- connections ---- */
 
 struct rvl_metrics {
 	struct rvl_manager *m;
@@ -238,7 +239,7 @@ static void peer_free(struct peer *p)
 	free(p);
 }
 
-static int on_patience(sd_event_source *source, uint64_t usec, void *data)
+static int on_timeout(sd_event_source *source, uint64_t usec, void *data)
 {
 	(void)source;
 	(void)usec;
@@ -281,7 +282,7 @@ static int make_answer(struct peer *p, bool http)
 	return 0;
 }
 
-/* Returns 1 to wait for more, 0 when the request is whole, negative to hang up. */
+/* Returns 1 to wait for more, 0 when the request is complete, a negative errno to close. */
 static int read_request(struct peer *p, bool *http)
 {
 	ssize_t n = recv(p->fd, p->request + p->got, sizeof(p->request) - 1 - p->got, 0);
@@ -296,8 +297,8 @@ static int read_request(struct peer *p, bool *http)
 	return p->got < sizeof(p->request) - 1 ? 1 : -E2BIG;
 }
 
-/* Returns 1 to wait, 0 or negative when the conversation is over. */
-static int converse(struct peer *p)
+/* Returns 1 to wait for the socket, 0 or a negative errno when the connection is over. */
+static int serve_peer(struct peer *p)
 {
 	bool http = false;
 	ssize_t n;
@@ -322,7 +323,7 @@ static int on_peer(sd_event_source *source, int fd, uint32_t events, void *data)
 	(void)source;
 	(void)fd;
 	(void)events;
-	if (converse(data) <= 0)
+	if (serve_peer(data) <= 0)
 		peer_free(data);
 	return 0;
 }
@@ -347,8 +348,8 @@ static int peer_new(struct rvl_metrics *x, int fd)
 	rvl_list_add_tail(&x->peers, &p->link);
 	x->n_peers++;
 	r = sd_event_add_io(e, &p->source, fd, EPOLLIN, on_peer, p);
-	r = r < 0 ? r : sd_event_add_time_relative(e, &p->timer, CLOCK_MONOTONIC, PATIENCE_US, 0,
-						   on_patience, p);
+	r = r < 0 ? r : sd_event_add_time_relative(e, &p->timer, CLOCK_MONOTONIC, TIMEOUT_US, 0,
+						   on_timeout, p);
 	if (r < 0)
 		peer_free(p);
 	return r;
@@ -388,7 +389,7 @@ static int listen_at(const char *path)
 	if (!lstat(path, &st) && !S_ISSOCK(st.st_mode))
 		return -EEXIST;
 	unlink(path);
-	/* Who may see what is told by the peer's credentials. */
+	/* Everybody may connect; the peer's uid decides what is shown. */
 	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) || chmod(path, 0666) || listen(fd, 16))
 		return -errno;
 	return rvl_take_fd(&fd);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What each request does. Handlers take over the file descriptor, and return errno and a line. */
+/* The handler of each request. It takes over the descriptor; an error is returned with its text. */
 #include <errno.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ static uint64_t features(const struct rvl_device *d)
 	uint64_t f = RIVULET_FEATURE_MEMFD | RIVULET_FEATURE_PROGRAM | RIVULET_FEATURE_DEADLINE |
 		     RIVULET_FEATURE_POLICY;
 
-	/* The model works in mapped memory only. */
+	/* The linked device model cannot import a dma-buf. */
 	f |= d->sim ? RIVULET_FEATURE_SIM : RIVULET_FEATURE_DMABUF;
 	return d->present ? f | RIVULET_FEATURE_NPU : f;
 }
@@ -292,7 +292,7 @@ int rvl_request(struct rvl_session *s, const union rivulet_packet *p, int fd, st
 		[RIVULET_MSG_STATUS] = do_status, [RIVULET_MSG_POLICY] = do_policy,
 	};
 
-	/* The check let only requests through; the table is complete by its test. */
+	/* rivulet_proto_check() lets only requests pass; a test checks that each has a handler. */
 	return handler[p->h.type](s, p, fd, err);
 }
 

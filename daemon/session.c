@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A connection: who it is, what it may have, and the way of its messages. */
+/* A connection: its user, its limits, and the dispatch of its messages. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +8,14 @@
 
 #include "manager.h"
 
-/* What one session gets before the others are served. */
+/* Budget of one dispatch of a session. */
 #define PACKETS_PER_TURN 16
 #define TURN_NS (2 * NSEC_PER_MSEC)
-#define SEND_BYTES 16384	/* of the socket: some twenty answers, each of which may carry a descriptor */
+/*
+ * The socket buffer. It holds some twenty answers, each of which may carry a descriptor that stays
+ * open until the client reads it.
+ */
+#define SEND_BYTES 16384
 
 struct rvl_about rvl_session_about(const struct rvl_session *s)
 {
@@ -54,11 +58,11 @@ void rvl_session_end(struct rvl_session *s)
 	rvl_session_reap(s);
 }
 
-/* Ends a session whose last answer must arrive. */
+/* Ends a session in a way that the client can read the last answer. */
 static void hang_up(struct rvl_session *s)
 {
 	s->source = sd_event_source_disable_unref(s->source);
-	rvl_farewell(&s->m->closer, s->fd);
+	rvl_close_socket(&s->m->closer, s->fd);
 	s->fd = -1;
 	rvl_session_end(s);
 }
@@ -91,7 +95,7 @@ void rvl_session_unblock(struct rvl_session *s)
 		rvl_update_events(s);
 }
 
-/* The connection is no more; the reason goes to both the client and the journal. */
+/* Ends a session for a protocol violation, and tells the client and the journal why. */
 static void violation(struct rvl_session *s, const char *text)
 {
 	struct rvl_about a = rvl_session_about(s);
@@ -102,7 +106,7 @@ static void violation(struct rvl_session *s, const char *text)
 	hang_up(s);
 }
 
-/* One packet. Returns 1 when there may be more, 0 when the session waits or is closed. */
+/* Serves one packet. Returns 1 if the next may be read, 0 if the session is blocked or was ended. */
 static int serve_one(struct rvl_session *s)
 {
 	union rivulet_packet p;
@@ -134,7 +138,7 @@ static int serve_one(struct rvl_session *s)
 		r = rvl_request(s, &p, fd, &err);
 	if (r)
 		rvl_send_error(s, p.h.type, p.h.serial, r, err.s);
-	/* Without an agreed version there is nothing more to say. */
+	/* A failed HELLO ends the connection. */
 	if (!s->version) {
 		hang_up(s);
 		return 0;
@@ -173,11 +177,11 @@ static int peer_of_socket(int fd, struct ucred *peer)
 
 int (*rvl_session_peer)(int fd, struct ucred *peer) = peer_of_socket;
 
-/* ---- those above a limit: they learn why when they say HELLO ---- */
+/* ---- connections above a limit: their first message is answered with the reason ---- */
 
-#define LOBBY_MAX 32
+#define REFUSALS_MAX 32
 
-struct lobby {
+struct refusal {
 	struct rvl_list link;
 	struct rvl_manager *m;
 	int fd;
@@ -186,27 +190,27 @@ struct lobby {
 	struct rvl_text why;
 };
 
-static void lobby_free(struct lobby *l)
+static void refusal_free(struct refusal *l)
 {
 	rvl_list_del(&l->link);
-	l->m->n_lobby--;
+	l->m->n_refusals--;
 	sd_event_source_disable_unref(l->source);
 	sd_event_source_disable_unref(l->timer);
-	rvl_farewell(&l->m->closer, l->fd);
+	rvl_close_socket(&l->m->closer, l->fd);
 	free(l);
 }
 
-void rvl_lobby_clear(struct rvl_manager *m)
+void rvl_refusals_clear(struct rvl_manager *m)
 {
-	struct lobby *l;
+	struct refusal *l;
 
-	rvl_list_each(l, &m->lobby, link)
-		lobby_free(l);
+	rvl_list_each(l, &m->refusals, link)
+		refusal_free(l);
 }
 
-static int on_lobby(sd_event_source *source, int fd, uint32_t events, void *data)
+static int on_refused(sd_event_source *source, int fd, uint32_t events, void *data)
 {
-	struct lobby *l = data;
+	struct refusal *l = data;
 	struct rivulet_msg_error e;
 	union rivulet_packet p;
 	int got, nfds;
@@ -221,29 +225,30 @@ static int on_lobby(sd_event_source *source, int fd, uint32_t events, void *data
 		send(fd, &e, sizeof(e), MSG_DONTWAIT | MSG_NOSIGNAL);
 	}
 	rvl_offload_close(&l->m->closer, got);
-	lobby_free(l);
+	refusal_free(l);
 	return 0;
 }
 
-static int on_lobby_timeout(sd_event_source *source, uint64_t usec, void *data)
+static int on_refusal_timeout(sd_event_source *source, uint64_t usec, void *data)
 {
 	(void)source;
 	(void)usec;
-	lobby_free(data);
+	refusal_free(data);
 	return 0;
 }
 
 /*
- * Takes over the socket. A crowd is not a way around the limits: the one who waited longest goes.
+ * Takes over the socket. At most REFUSALS_MAX of these connections are kept; beyond that the one that
+ * was accepted first is closed.
  */
-static void turn_away(struct rvl_manager *m, int fd, int error, const struct rvl_text *why)
+static void refuse_later(struct rvl_manager *m, int fd, int error, const struct rvl_text *why)
 {
-	struct lobby *l = calloc(1, sizeof(*l));
+	struct refusal *l = calloc(1, sizeof(*l));
 
 	m->refused_sessions++;
-	if (!l || sd_event_add_io(m->event, &l->source, fd, EPOLLIN, on_lobby, l) < 0 ||
+	if (!l || sd_event_add_io(m->event, &l->source, fd, EPOLLIN, on_refused, l) < 0 ||
 	    sd_event_add_time_relative(m->event, &l->timer, CLOCK_MONOTONIC,
-				       m->cfg.hello_timeout / 1000, 0, on_lobby_timeout, l) < 0) {
+				       m->cfg.hello_timeout / 1000, 0, on_refusal_timeout, l) < 0) {
 		close(fd);
 		if (l)
 			sd_event_source_disable_unref(l->source);
@@ -254,9 +259,9 @@ static void turn_away(struct rvl_manager *m, int fd, int error, const struct rvl
 	l->fd = fd;
 	l->error = error;
 	l->why = *why;
-	rvl_list_add_tail(&m->lobby, &l->link);
-	if (++m->n_lobby > LOBBY_MAX)
-		lobby_free(rvl_container(m->lobby.next, struct lobby, link));
+	rvl_list_add_tail(&m->refusals, &l->link);
+	if (++m->n_refusals > REFUSALS_MAX)
+		refusal_free(rvl_container(m->refusals.next, struct refusal, link));
 }
 
 static int count_session(struct rvl_manager *m, struct rvl_user *u, struct rvl_text *err)
@@ -323,7 +328,7 @@ int rvl_session_new(struct rvl_manager *m, int sock)
 		return -ENOMEM;
 	r = count_session(m, u, &err);
 	if (r) {
-		turn_away(m, rvl_take_fd(&fd), r, &err);
+		refuse_later(m, rvl_take_fd(&fd), r, &err);
 		rvl_user_put(u);
 		return 0;
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* STATUS: one JSON object. Schema 1; keys are only ever added. */
+/* STATUS: one JSON object. Within schema 1, keys are added but never removed or changed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static void add_level(struct rivulet_level_total *sum, const struct rivulet_leve
 	sum->write_bytes += t->write_bytes;
 }
 
-/* The engines that are there, each once, and those that were. */
+/* Sums over the present engines, each counted once, and over the released ones. */
 struct rivulet_level_total rvl_level_total(const struct rvl_manager *m, uint32_t level)
 {
 	struct rivulet_level_total sum = m->device.past[level];
@@ -178,21 +178,21 @@ static void put_users(FILE *f, const struct rvl_manager *m, uid_t uid)
 	fputs("],", f);
 }
 
-bool rvl_status_sees(const struct rvl_manager *m, const struct rvl_program *p, uid_t uid)
+/* Once per answer, since looking it up for each program would take sessions times programs. */
+void rvl_status_mark(struct rvl_manager *m, uid_t uid)
 {
+	struct rvl_program *p;
 	struct rvl_session *s;
 	struct rvl_model *model;
 
-	if (!uid)
-		return true;
+	rvl_list_each(p, &m->cache.programs, link)
+		p->visible = !uid;
 	rvl_list_each(s, &m->sessions, link) {
 		if (s->user->uid != uid)
 			continue;
 		rvl_list_each(model, &s->models, link)
-			if (model->program == p)
-				return true;
+			model->program->visible = true;
 	}
-	return false;
 }
 
 static void put_model(FILE *f, const struct rvl_manager *m, const struct rvl_program *p)
@@ -223,14 +223,14 @@ static void put_model(FILE *f, const struct rvl_manager *m, const struct rvl_pro
 	fputc(']', f);
 }
 
-static void put_models(FILE *f, const struct rvl_manager *m, uid_t uid)
+static void put_models(FILE *f, const struct rvl_manager *m)
 {
 	const char *comma = "";
 	struct rvl_program *p;
 
 	fputs("\"models\":[", f);
 	rvl_list_each(p, &m->cache.programs, link) {
-		if (!rvl_status_sees(m, p, uid))
+		if (!p->visible)
 			continue;
 		fprintf(f, "%s{", comma);
 		comma = ",";
@@ -303,7 +303,7 @@ static void put_all(FILE *f, const struct rvl_manager *m, uid_t uid)
 	put_policy(f, &m->power);
 	put_sessions(f, m, uid);
 	put_users(f, m, uid);
-	put_models(f, m, uid);
+	put_models(f, m);
 	put_parts(f, m);
 	fputs("}\n", f);
 }
@@ -321,6 +321,7 @@ int rvl_status_fd(struct rvl_manager *m, uid_t uid, int *fd, uint64_t *size)
 		close(copy);
 		return -ENOMEM;
 	}
+	rvl_status_mark(m, uid);
 	put_all(f, m, uid);
 	if (fflush(f) || ferror(f))
 		return -ENOSPC;

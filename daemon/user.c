@@ -17,13 +17,13 @@ static void user_free(struct rvl_manager *m, struct rvl_user *u)
 	free(u);
 }
 
-/* A user who connects anew must not have a new share of the device, nor of the journal. */
+/* Reconnecting must not reset a user's virtual time, nor the budget of journal entries. */
 static bool is_remembered(const struct rvl_manager *m, const struct rvl_user *u)
 {
 	return rvl_fair_in_debt(&m->sched.fair, &u->share) || !rvl_rate_is_full(&u->log);
 }
 
-/* Forgets users that hold nothing: those with nothing to remember, and the oldest beyond KEPT_MAX. */
+/* Frees users without references: those with nothing to remember, and the oldest beyond KEPT_MAX. */
 static void sweep(struct rvl_manager *m)
 {
 	struct rvl_user *u;

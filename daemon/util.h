@@ -38,7 +38,7 @@ static inline void rvl_fclosep(FILE **f)
 #define _cleanup_free_ __attribute__((cleanup(rvl_freep)))
 #define _cleanup_fclose_ __attribute__((cleanup(rvl_fclosep)))
 
-/** rvl_take_fd() - hand a descriptor on out of its cleanup attribute */
+/** rvl_take_fd() - transfer ownership of a descriptor out of a cleanup attribute */
 static inline int rvl_take_fd(int *fd)
 {
 	int r = *fd;
@@ -47,7 +47,7 @@ static inline int rvl_take_fd(int *fd)
 	return r;
 }
 
-/** rvl_close() - close if open; returns -1 for assignment */
+/** rvl_close() - close @fd unless it is negative; returns -1 for assignment */
 static inline int rvl_close(int fd)
 {
 	if (fd >= 0)
@@ -141,7 +141,7 @@ static inline void rvl_list_add_tail(struct rvl_list *head, struct rvl_list *l)
 	head->prev = l;
 }
 
-/** rvl_list_del() - take out; a member that is in no list stays in none */
+/** rvl_list_del() - remove a member; no effect if it is in no list */
 static inline void rvl_list_del(struct rvl_list *l)
 {
 	if (!l->next)
@@ -152,7 +152,7 @@ static inline void rvl_list_del(struct rvl_list *l)
 }
 
 #define rvl_container(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
-/* Safe against removal of the current member, not of its neighbours. @pos is a plain name. */
+/* The body may remove the current member, but not the next one. @pos must be an identifier. */
 #define rvl_list_each(pos, head, member)                                                           \
 	for (struct rvl_list *l_##pos = (head)->next, *n_##pos;                                    \
 	     n_##pos = l_##pos->next, pos = rvl_container(l_##pos, __typeof__(*pos), member),      \

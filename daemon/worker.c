@@ -37,7 +37,7 @@ static int set_limits(const struct rvl_worker_job *job)
 
 	if (!SANITIZED)
 		r = set_limit(RLIMIT_AS, job->memory, job->memory);
-	/* Past the soft limit SIGXCPU ends the process, and the parent can tell why. */
+	/* SIGXCPU at the soft limit tells the parent the reason; the hard limit kills without one. */
 	r = r ?: set_limit(RLIMIT_CPU, job->seconds, job->seconds + 5);
 	r = r ?: set_limit(RLIMIT_FSIZE, job->program_max, job->program_max);
 	r = r ?: set_limit(RLIMIT_CORE, 0, 0);
@@ -60,14 +60,14 @@ static const int allowed[] = {
 	SCMP_SYS(exit_group), SCMP_SYS(sysinfo),
 };
 
-/* An abort() must show as one. */
+/* abort() raises SIGABRT by tgkill(); without it the parent would report a forbidden call. */
 static int allow_abort(scmp_filter_ctx ctx)
 {
 	return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
 				SCMP_A2(SCMP_CMP_EQ, SIGABRT));
 }
 
-/* Memory may never become code. */
+/* Memory must not become executable. */
 static int allow_data_only(scmp_filter_ctx ctx, int syscall)
 {
 	return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, syscall, 1,
@@ -214,5 +214,5 @@ int rvl_worker_main(void)
 		_exit(EXIT_FAILURE);
 	rvl_worker_translate(&job, model, RVL_WORKER_PROGRAM_FD, &res);
 	send(RVL_WORKER_CONTROL_FD, &res, sizeof(res), MSG_NOSIGNAL);
-	_exit(EXIT_SUCCESS);	/* no atexit handlers behind the filter */
+	_exit(EXIT_SUCCESS);	/* atexit handlers could make calls that the filter forbids */
 }

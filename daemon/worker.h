@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The compiler's process: `rivuletd --worker`, started for one model, with three descriptors and
- * nothing else of the daemon. It reads a stranger's file, so it can do nothing but compute.
+ * The compiler's process: `rivuletd --worker`, started for one model with three descriptors. It parses
+ * untrusted files, so a system call filter and resource limits leave it nothing but computing.
  *
  *   parent                                worker
  *   struct rvl_worker_job        ->       limits, system call filter, maps the model
- *                                <-       struct rvl_worker_hash: before any byte was interpreted
+ *                                <-       struct rvl_worker_hash: before any byte is parsed
  *   RVL_WORKER_GO                ->       compiles, writes the program (a hit in the cache kills it)
  *                                <-       struct rvl_worker_result, then exits
  */
@@ -44,10 +44,10 @@ struct rvl_worker_result {
 	char text[256];
 };
 
-/** rvl_worker_main() - the whole life of the process; its exit status */
+/** rvl_worker_main() - main() of the worker process; returns its exit status */
 int rvl_worker_main(void);
 
-/** rvl_worker_sandbox() - from here on the process can compute and use its three descriptors */
+/** rvl_worker_sandbox() - set limits and the system call filter of the calling process */
 int rvl_worker_sandbox(const struct rvl_worker_job *job);
 
 /**
