@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * eventloop MODEL IMAGE...: the same as classify, from an event loop. No call in it blocks: connecting,
- * loading and running are begun, and their ends are called back by rivulet_client_dispatch(). Two requests keep
- * the daemon busy; a timer shows that the loop goes on meanwhile.
+ * eventloop MODEL IMAGE...: the same as classify, from an event loop. No call in it blocks:
+ * connecting, loading and running are begun, and their ends are called back by
+ * rivulet_client_dispatch(). Two requests keep the daemon busy; a timer shows that the loop goes on
+ * meanwhile.
  * cc eventloop.c $(pkg-config --cflags --libs librivulet)
  */
 #define _GNU_SOURCE

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Bindings: which memory a tensor of a request has. The daemon is told when the request is prepared. */
+/*
+ * Bindings: which memory a tensor of a request has. The daemon is told when the request is
+ * prepared.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

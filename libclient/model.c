@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Models: a sealed memfd to the daemon, the properties of its tensors back; again when that is needed. */
+/*
+ * Models: a sealed memfd to the daemon, the properties of its tensors back; again when that is
+ * needed.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

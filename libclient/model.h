@@ -57,7 +57,9 @@ struct rivulet_model {
  * a new connection.
  */
 int rvl_model_ready(struct rivulet_model *m);
-/** rvl_model_reload() - the daemon's program does not fit the device: the next ready() loads again */
+/**
+ * rvl_model_reload() - the daemon's program does not fit the device: the next ready() loads again
+ */
 void rvl_model_reload(struct rivulet_model *m);
 
 /** rvl_requests_model_failed() - request.c: @m could not be loaded again; ends who waits for it */

@@ -78,7 +78,9 @@ static void open_done(struct rvl_call *call, int result, union rivulet_packet *r
 	if (!result) {
 		r->id = reply->instance.instance;
 	} else if (result == -ENOEXEC && !r->reloaded) {
-		/* The device has another geometry than the program. One load serves all requests. */
+		/*
+		 * The device has another geometry than the program. One load serves all requests.
+		 */
 		r->reloaded = true;
 		if (r->generation == r->model->generation)
 			rvl_model_reload(r->model);
@@ -382,7 +384,9 @@ int rvl_requests_deliver(struct rivulet_client *c)
 	struct rivulet_request *r = c->requests;
 	int n = 0;
 
-	/* A callback may start, bind or release any request: look from the start again after each. */
+	/*
+	 * A callback may start, bind or release any request: look from the start again after each.
+	 */
 	while (r) {
 		if (!r->undelivered) {
 			r = r->next;

@@ -61,7 +61,9 @@ int rvl_bind_send(struct rivulet_request *r, uint32_t i);
 void rvl_bind_copy(struct rivulet_request *r, bool outputs);
 /** rvl_bind_release() - what a binding holds is released; its tensor has no memory then */
 void rvl_bind_release(struct rivulet_request *r, uint32_t i);
-/** rvl_request_failed() - bind.c: the operation under way cannot go on; text in rivulet_last_error() */
+/**
+ * rvl_request_failed() - bind.c: the operation under way cannot go on; text in rivulet_last_error()
+ */
 void rvl_request_failed(struct rivulet_request *r, int error);
 
 #endif

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * librivulet: the Rivulet NPU for programs. Two doors:
+ * librivulet: the Rivulet NPU for programs. It has two independent parts:
  *
+ *   struct rivulet_client   the daemon: load an ONNX model, bind tensors, run, wait or poll
  *   struct rivulet_device   the accel node itself: buffers, jobs, fences by ioctl
- *   struct rivulet_client   the daemon: load an ONNX model, bind tensors, run, wait or poll one fd
  *
- * Conventions. Functions return 0 (or a documented non-negative number) or a negative errno;
- * rivulet_last_error() then has one line that says what and which. Objects are opaque and counted:
- * _ref() returns its argument, _unref() returns NULL, both accept NULL. The library never logs, never
- * exits, installs no signal handler and starts no thread. All fds it returns are close-on-exec and belong
- * to the caller; fds it is given stay the caller's.
+ * Results. Functions return 0, a documented non-negative number, or a negative errno;
+ * rivulet_last_error() then has one line that names what failed. Output parameters are written only
+ * on success.
  *
- * Threads. A device, its buffers and its fences may be used by any thread at any time. A client and the
- * models and requests made from it belong to one thread at a time (the caller locks); different clients
- * are independent. rivulet_last_error() is per thread.
+ * Ownership. Objects are opaque and counted: _ref() returns its argument, _unref() returns NULL,
+ * and both accept NULL. The caller owns the descriptors that functions store, which are
+ * close-on-exec, and keeps those that it passes. The library never logs, never exits, installs no
+ * signal handler and starts no thread.
+ *
+ * Threads. A device, its buffers, fences, queues and monitors may be used by any thread at any
+ * time. A client and the models and requests made from it may be used by one thread at a time; the
+ * caller locks. Different clients are independent.
  */
 #ifndef RIVULET_H
 #define RIVULET_H
@@ -30,14 +33,18 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /*
- * Structs that a caller allocates begin with their size: struct rivulet_run_options o = { .size = sizeof(o) };
- * A later version of the library appends fields. A field that one side does not know is zero for the other:
- * a program that sets a field that the library does not know gets -E2BIG, a size that no version had -EINVAL.
+ * Structs that a caller allocates begin with their size:
+ *
+ *   struct rivulet_run_options o = { .size = sizeof(o) };
+ *
+ * A later version of the library appends fields. A field that one side does not know is zero for the
+ * other: a program that sets a field that the library does not know gets -E2BIG, and a size below
+ * the first version's -EINVAL.
  */
 
 /*
- * Structs of the kernel's interface: a program that uses them includes rivulet_accel.h. They keep their size as
- * long as the library is librivulet.so.1.
+ * Structs of the kernel's interface: a program that uses them includes rivulet_accel.h. They keep
+ * their size as long as the library is librivulet.so.1.
  */
 struct drm_rivulet_client;
 struct drm_rivulet_clock;
@@ -58,7 +65,7 @@ struct rivulet_model;
 struct rivulet_request;
 
 /**
- * rivulet_last_error() - one line about the last call of this thread that failed, "" if none did
+ * rivulet_last_error() - one line about the last call of this thread that failed, or ""
  * Valid until the thread's next call into the library.
  */
 const char *rivulet_last_error(void);
@@ -70,8 +77,10 @@ const char *rivulet_version(void);
 
 /**
  * rivulet_device_open() - open an accel node
- * @path: the node, or NULL for the first /dev/accel/accelN, then /dev/dri/renderDN, whose driver is "rivulet"
- * -ENOENT: no such node; -ENODEV: the node belongs to another driver, or (NULL) no node is a Rivulet's;
+ * @path: the node, or NULL for the first /dev/accel/accelN, then /dev/dri/renderDN, whose driver is
+ * "rivulet"
+ * -ENOENT: no such node; -ENODEV: the node belongs to another driver, or (NULL) no node is a
+ * Rivulet's;
  * -EACCES: the node is there but not for this user; -EPROTO: the driver speaks another version.
  */
 int rivulet_device_open(const char *path, struct rivulet_device **out);
@@ -89,7 +98,10 @@ const struct drm_rivulet_device *rivulet_device_info(const struct rivulet_device
 int rivulet_device_clock(struct rivulet_device *dev, struct drm_rivulet_clock *out);
 /** rivulet_device_counters() - totals of all clients since power on; -EACCES without CAP_PERFMON */
 int rivulet_device_counters(struct rivulet_device *dev, struct drm_rivulet_counters *out);
-/** rivulet_device_client() - this device object as a client of the driver: hangs, ban, device time, energy, memory */
+/**
+ * rivulet_device_client() - this device object as a client of the driver: hangs, ban, device time,
+ * energy, memory
+ */
 int rivulet_device_client(struct rivulet_device *dev, struct drm_rivulet_client *out);
 
 /* ---- buffers ---- */
@@ -98,20 +110,22 @@ int rivulet_device_client(struct rivulet_device *dev, struct drm_rivulet_client 
 int rivulet_buffer_create(struct rivulet_device *dev, uint64_t size, struct rivulet_buffer **out);
 /**
  * rivulet_buffer_create_as() - the same, with a kind of CPU mapping
- * @flags: DRM_RIVULET_BO_WC, write-combined: fast to fill, slow to read; DRM_RIVULET_BO_CACHED: cached on every
- * platform, with rivulet_buffer_begin() and _end() around what the CPU does; or 0: cached where that needs neither.
+ * @flags: DRM_RIVULET_BO_WC, write-combined: fast to fill, slow to read; DRM_RIVULET_BO_CACHED:
+ * cached on every platform, with rivulet_buffer_begin() and _end() around what the CPU does; or 0:
+ * cached where that needs neither.
  */
 int rivulet_buffer_create_as(struct rivulet_device *dev, uint64_t size, uint32_t flags,
 			     struct rivulet_buffer **out);
 /**
  * rivulet_buffer_import() - a dma-buf of anybody (camera, udmabuf, DMA heap, another device)
- * Importing the same dma-buf twice returns the same buffer with one more reference. A dma-buf opened
- * read-only becomes a read-only buffer.
+ * Importing the same dma-buf twice returns the same buffer with one more reference. A dma-buf
+ * opened read-only becomes a read-only buffer.
  */
 int rivulet_buffer_import(struct rivulet_device *dev, int dmabuf, struct rivulet_buffer **out);
 /**
  * rivulet_buffer_export() - a new dma-buf fd
- * -EACCES: @writable, of a read-only buffer; -EOPNOTSUPP: not @writable, of imported memory that is.
+ * -EACCES: @writable, of a read-only buffer; -EOPNOTSUPP: not @writable, of imported memory that
+ * is.
  */
 int rivulet_buffer_export(struct rivulet_buffer *buf, bool writable, int *dmabuf);
 /**
@@ -121,8 +135,8 @@ int rivulet_buffer_export(struct rivulet_buffer *buf, bool writable, int *dmabuf
 int rivulet_buffer_map(struct rivulet_buffer *buf, void **ptr);
 /**
  * rivulet_buffer_wait() - wait until the CPU may access a buffer
- * @access: DRM_RIVULET_ACCESS_READ waits for jobs and other drivers that write the buffer, DRM_RIVULET_ACCESS_WRITE
- * also for those that read it, or both
+ * @access: DRM_RIVULET_ACCESS_READ waits for jobs and other drivers that write the buffer,
+ * DRM_RIVULET_ACCESS_WRITE also for those that read it, or both
  * @deadline: CLOCK_MONOTONIC ns; 0 polls, INT64_MAX waits
  * -ETIME: still in use at @deadline. A wait that a signal interrupts is continued.
  */
@@ -131,13 +145,17 @@ int rivulet_buffer_wait(struct rivulet_buffer *buf, uint32_t access, int64_t dea
  * rivulet_buffer_sync() - make parts of a buffer visible to the CPU or to the device; never waits
  * @op: enum drm_rivulet_sync_op
  * @access: what the CPU will do, or has done; as above
- * @ranges: @count of them, ascending, without overlap, up to DRM_RIVULET_MAX_RANGES; count 0: the whole buffer
- * Needed for imported buffers, and where rivulet_buffer_flags() has DRM_RIVULET_BO_CACHED. -EACCES: WRITE to a
- * read-only buffer.
+ * @ranges: @count of them, ascending, without overlap, up to DRM_RIVULET_MAX_RANGES; count 0: the
+ * whole buffer
+ * Needed for imported buffers, and where rivulet_buffer_flags() has
+ * DRM_RIVULET_BO_CACHED. -EACCES: WRITE to a read-only buffer.
  */
 int rivulet_buffer_sync(struct rivulet_buffer *buf, uint32_t op, uint32_t access,
 			const struct drm_rivulet_range *ranges, uint32_t count);
-/** rivulet_buffer_begin() - before a CPU access: rivulet_buffer_wait(), then rivulet_buffer_sync() for the CPU */
+/**
+ * rivulet_buffer_begin() - before a CPU access: rivulet_buffer_wait(), then rivulet_buffer_sync()
+ * for the CPU
+ */
 int rivulet_buffer_begin(struct rivulet_buffer *buf, uint32_t access,
 			 const struct drm_rivulet_range *ranges, uint32_t count, int64_t deadline);
 /** rivulet_buffer_end() - after a CPU access: rivulet_buffer_sync() for the device */
@@ -161,11 +179,14 @@ struct rivulet_fence *rivulet_fence_unref(struct rivulet_fence *fence);
 /** rivulet_fence_handle() - the syncobj */
 uint32_t rivulet_fence_handle(const struct rivulet_fence *fence);
 /**
- * rivulet_fence_wait() - until the job is done or @deadline (CLOCK_MONOTONIC ns; 0 polls, INT64_MAX waits)
+ * rivulet_fence_wait() - until the job is done or @deadline (CLOCK_MONOTONIC ns; 0 polls, INT64_MAX
+ * waits)
  * -ETIME when it is not done by then; a job's own failure is in rivulet_fence_status().
  */
 int rivulet_fence_wait(struct rivulet_fence *fence, int64_t deadline);
-/** rivulet_fence_fd() - a sync_file: readable once the job is done; -EINVAL before it was submitted */
+/**
+ * rivulet_fence_fd() - a sync_file: readable once the job is done; -EINVAL before it was submitted
+ */
 int rivulet_fence_fd(struct rivulet_fence *fence, int *sync_file);
 /**
  * rivulet_fence_status() - 1: done, 0: not yet, negative: the errno the job ended with
@@ -175,17 +196,21 @@ int rivulet_fence_status(int sync_file);
 
 /**
  * rivulet_job_queue_new() - a queue, whose jobs run in the order of submission
- * @priority: DRM_RIVULET_PRIORITY_*. -EACCES: HIGH without CAP_SYS_NICE; -EBUSY: this device object has
- * DRM_RIVULET_MAX_QUEUES of them.
+ * @priority: DRM_RIVULET_PRIORITY_*. -EACCES: HIGH without CAP_SYS_NICE; -EBUSY: this device object
+ * has DRM_RIVULET_MAX_QUEUES of them.
  */
 int rivulet_job_queue_new(struct rivulet_device *dev, int32_t priority, struct rivulet_job_queue **out);
 struct rivulet_job_queue *rivulet_job_queue_ref(struct rivulet_job_queue *queue);
-/** rivulet_job_queue_unref() - the last one destroys the queue; its jobs that have not started end with -ESRCH */
+/**
+ * rivulet_job_queue_unref() - the last one destroys the queue; its jobs that have not started end
+ * with -ESRCH
+ */
 struct rivulet_job_queue *rivulet_job_queue_unref(struct rivulet_job_queue *queue);
 
 /**
  * rivulet_device_submit() - queue all jobs, or on any error none; see struct drm_rivulet_submit
- * @refused: on error the index of the job at fault, or @count if it is none in particular. May be NULL.
+ * @refused: on error the index of the job at fault, or @count if it is none in particular. May be
+ * NULL.
  * The jobs go to a queue of the device object's own, of normal priority.
  */
 int rivulet_device_submit(struct rivulet_device *dev, const struct drm_rivulet_job *jobs, uint32_t count,
@@ -206,7 +231,8 @@ int rivulet_device_submit_with(struct rivulet_device *dev, const struct drm_rivu
 /** RIVULET_PERF_VALUES - values of a performance monitor that this library knows */
 #define RIVULET_PERF_VALUES	(DRM_RIVULET_PERF_ENERGY + 1)
 /**
- * rivulet_perfmon_new() - a set of counters, all zero; put its id into the perfmon field of jobs to be counted
+ * rivulet_perfmon_new() - a set of counters, all zero; put its id into the perfmon field of jobs to
+ * be counted
  * -EBUSY: this device object has DRM_RIVULET_MAX_PERFMONS of them.
  */
 int rivulet_perfmon_new(struct rivulet_device *dev, struct rivulet_perfmon **out);
@@ -215,18 +241,24 @@ struct rivulet_perfmon *rivulet_perfmon_ref(struct rivulet_perfmon *mon);
 struct rivulet_perfmon *rivulet_perfmon_unref(struct rivulet_perfmon *mon);
 uint32_t rivulet_perfmon_id(const struct rivulet_perfmon *mon);
 /**
- * rivulet_perfmon_read() - sums over its jobs that have ended, in the order of enum drm_rivulet_perf
+ * rivulet_perfmon_read() - sums over its jobs that have ended, in the order of enum
+ * drm_rivulet_perf
  * @reset: count from zero again after this; no job is lost or counted twice
- * @count: of @values, RIVULET_PERF_VALUES for all; what the driver does not have is 0. A job is in the sums
- * before its fence tells.
+ * @count: of @values, RIVULET_PERF_VALUES for all; what the driver does not have is 0. A job is in
+ * the sums before its fence is signalled.
  */
 int rivulet_perfmon_read(struct rivulet_perfmon *mon, bool reset, uint64_t *values, uint32_t count);
-/** rivulet_perfmon_counter() - name of a value, "conv_busy", and if asked its unit, "cycles"; NULL: there is none */
+/**
+ * rivulet_perfmon_counter() - name of a value, "conv_busy", and if asked its unit, "cycles"; NULL:
+ * there is none
+ */
 const char *rivulet_perfmon_counter(uint32_t counter, const char **unit);
 
 /**
- * rivulet_check_program() - validate an untrusted program file, and that it was made for this device
- * @dev: NULL skips the second. -EINVAL: damaged; -ENOEXEC: for another target, the property is named.
+ * rivulet_check_program() - validate an untrusted program file, and that it was made for this
+ * device
+ * @dev: NULL skips the second. -EINVAL: damaged; -ENOEXEC: for another target, the property is
+ * named.
  * Later calls rely on the check.
  */
 int rivulet_check_program(const struct rivulet_device *dev, const void *data, size_t size);
@@ -245,8 +277,8 @@ uint32_t rivulet_job_variants(const void *program, uint32_t step,
  * @io: inputs, then outputs, each bound from offset 0 on
  * @report: bound to slot 15, gets the status at @report_offset; NULL for none
  * @regions: array of DRM_RIVULET_MAX_REGIONS; @variants: array of DRM_RIVULET_MAX_LEVELS
- * Fills @job, @regions and @variants; the arrays must exist until the job is submitted. Levels that the
- * device does not have are left out. The caller sets syncs and deadline.
+ * Fills @job, @regions and @variants; the arrays must exist until the job is submitted. Levels that
+ * the device does not have are left out. The caller sets syncs and deadline.
  * -EINVAL: not an NPU step, or it names a slot that was not given.
  */
 int rivulet_job_from_step(const void *program, uint32_t step,
@@ -259,48 +291,56 @@ int rivulet_job_from_step(const void *program, uint32_t step,
 /*
  * ---- the daemon ----
  *
- * Blocking. rivulet_open(), rivulet_model_load(), rivulet_model_load_memory(), rivulet_model_wait(),
- * rivulet_request_run(), rivulet_request_prepare(), rivulet_request_wait(), rivulet_request_wait_any(),
- * rivulet_client_ping(), rivulet_client_status(), rivulet_client_policy() and rivulet_client_wait_device()
- * wait for the daemon. No other function does. The functions called _start() begin an operation, return 0, and
- * leave its result to _result(), to a callback from rivulet_client_dispatch(), or to _wait(). An error that is
- * known at once is returned by _start() itself, and nothing is called back then.
+ * Blocking. rivulet_open(), rivulet_model_load(), rivulet_model_load_memory(),
+ * rivulet_model_wait(), rivulet_request_run(), rivulet_request_prepare(), rivulet_request_wait(),
+ * rivulet_request_wait_any(), rivulet_client_ping(), rivulet_client_status(),
+ * rivulet_client_policy() and rivulet_client_wait_device() wait for the daemon. No other function
+ * does. The functions called _start() begin an operation, return 0, and leave its result to
+ * _result(), to a callback from rivulet_client_dispatch(), or to _wait(). An error that is known at
+ * once is returned by _start() itself, and nothing is called back then.
  *
- * Reconnection. The daemon may be restarted, and the device removed and added, under an open client. An
- * operation under way then ends, once, with -ECONNRESET or -ENODEV. Every later call connects again where that is
- * needed; requests load their model again (its file is kept in memory), open an instance on the device that is
- * present, and bind the same memory. While there is no daemon, calls fail with -ENOENT or -ECONNREFUSED; without a
- * device runs fail with -ENODEV. A buffer of a removed device cannot be bound again: -ENODEV names the tensor, which
- * needs another buffer. After a violation of the protocol (-EBADMSG, -EPROTO) the client does not connect again.
+ * Reconnection. The daemon may be restarted, and the device removed and added, under an open
+ * client. An operation under way then ends, once, with -ECONNRESET or -ENODEV. Every later call
+ * connects again where that is needed; requests load their model again (its file is kept in
+ * memory), open an instance on the device that is present, and bind the same memory. While there is
+ * no daemon, calls fail with -ENOENT or -ECONNREFUSED; without a device runs fail with -ENODEV. A
+ * buffer of a removed device cannot be bound again: -ENODEV names the tensor, which needs another
+ * buffer. After a violation of the protocol (-EBADMSG, -EPROTO) the client does not connect again.
  *
- * Errors of every call that talks to the daemon, besides those it lists: -ENOENT and -ECONNREFUSED: no daemon
- * listens on the socket; -EACCES: this user may not connect; -ECONNRESET: the daemon ended the connection;
- * -ETIMEDOUT: no answer in 30 s or in the time given; -EPROTO: no common protocol version; -EBADMSG: the daemon
- * sent a malformed message; -EDQUOT: a limit of rivuletd.conf(5) for this user, named in the text.
+ * Errors of every call that talks to the daemon, besides those it lists: -ENOENT and -ECONNREFUSED:
+ * no daemon listens on the socket; -EACCES: this user may not connect; -ECONNRESET: the daemon
+ * ended the connection;
+ * -ETIMEDOUT: no answer in 30 s or in the time given; -EPROTO: no common protocol version;
+ * -EBADMSG: the daemon sent a malformed message; -EDQUOT: a limit of rivuletd.conf(5) for this
+ * user, named in the text.
  */
 
 /**
  * rivulet_open() - connect to the daemon and agree on a protocol version; blocks
- * @socket: path, or NULL for $RIVULETD_SOCKET (ignored in set-id programs), else /run/rivuletd/rivuletd.sock
+ * @socket: path, or NULL for $RIVULETD_SOCKET (ignored in set-id programs), else
+ * /run/rivuletd/rivuletd.sock
  * -ENAMETOOLONG: @socket is longer than a socket's path may be.
  */
 int rivulet_open(const char *socket, struct rivulet_client **out);
 /**
  * rivulet_open_start() - the same without blocking
- * rivulet_client_result() is 0 once the connection is made. The client can be used at once: operations begun
- * before wait for the connection.
+ * rivulet_client_result() is 0 once the connection is made. The client can be used at once:
+ * operations begun before wait for the connection.
  */
 int rivulet_open_start(const char *socket, struct rivulet_client **out);
 struct rivulet_client *rivulet_client_ref(struct rivulet_client *c);
 /** rivulet_client_unref() - models and requests keep the client they were made from */
 struct rivulet_client *rivulet_client_unref(struct rivulet_client *c);
-/** rivulet_client_result() - 0: connected; -EINPROGRESS: connecting; else why there is no connection */
+/**
+ * rivulet_client_result() - 0: connected; -EINPROGRESS: connecting; else why there is no connection
+ */
 int rivulet_client_result(const struct rivulet_client *c);
 /**
  * rivulet_client_connect_start() - connect again in the background
  * @timeout_ms: attempts are repeated every 100 ms until then; 0: one attempt; -1: no limit
- * Its end is reported by rivulet_client_on_change() and rivulet_client_result(). Does nothing when connected. An
- * operation connects by itself, so this is needed only to learn of the daemon's return without starting one.
+ * Its end is reported by rivulet_client_on_change() and rivulet_client_result(). Does nothing when
+ * connected. An operation connects by itself, so this is needed only to learn of the daemon's
+ * return without starting one.
  */
 int rivulet_client_connect_start(struct rivulet_client *c, int timeout_ms);
 /**
@@ -310,12 +350,14 @@ int rivulet_client_connect_start(struct rivulet_client *c, int timeout_ms);
 int rivulet_client_fd(const struct rivulet_client *c);
 /**
  * rivulet_client_dispatch() - handle what has arrived and call the callbacks; never blocks
- * Returns the number of runs and loads that ended, or why there is no connection (-ECONNRESET, -EBADMSG, ...) once
- * the ends that it caused are reported. Operations under way go on only inside dispatch and blocking calls.
+ * Returns the number of runs and loads that ended, or why there is no connection (-ECONNRESET,
+ * -EBADMSG, ...) once the ends that it caused are reported. Operations under way go on only inside
+ * dispatch and blocking calls.
  */
 int rivulet_client_dispatch(struct rivulet_client *c);
 /**
- * rivulet_client_on_change() - @fn is called from dispatch after the connection or the device came or went
+ * rivulet_client_on_change() - @fn is called from dispatch after the connection or the device came
+ * or went
  * rivulet_client_result() and rivulet_client_info() say what is there. NULL: no callback.
  */
 void rivulet_client_on_change(struct rivulet_client *c,
@@ -339,7 +381,10 @@ struct rivulet_daemon_info {
 };
 /** rivulet_client_info() - as last reported; dispatch and blocking calls keep it up to date */
 int rivulet_client_info(const struct rivulet_client *c, struct rivulet_daemon_info *info);
-/** rivulet_client_ping() - 0 when the daemon answers within @timeout_ms; connects where needed; blocks */
+/**
+ * rivulet_client_ping() - 0 when the daemon answers within @timeout_ms; connects where needed;
+ * blocks
+ */
 int rivulet_client_ping(struct rivulet_client *c, int timeout_ms);
 /**
  * rivulet_client_status() - a sealed memfd with @size bytes of JSON: daemon, device, models; blocks
@@ -348,7 +393,8 @@ int rivulet_client_ping(struct rivulet_client *c, int timeout_ms);
 int rivulet_client_status(struct rivulet_client *c, int *fd, uint64_t *size);
 /**
  * rivulet_client_wait_device() - wait until a daemon answers and has a device; blocks
- * @timeout_ms: -ETIMEDOUT after that; -1: no limit. Errors that waiting cannot mend are returned at once.
+ * @timeout_ms: -ETIMEDOUT after that; -1: no limit. Errors that waiting cannot mend are returned at
+ * once.
  */
 int rivulet_client_wait_device(struct rivulet_client *c, int timeout_ms);
 
@@ -398,14 +444,19 @@ struct rivulet_policy_state {
 };
 /**
  * rivulet_client_policy() - ask for the policy's state after changing its mode; blocks
- * @mode: enum rivulet_policy_mode; RIVULET_POLICY_KEEP only asks. @level: of mode FIXED, else 0. @out may be NULL.
- * -EPERM: this user may not change the mode (PolicyUsers= of the daemon); -ERANGE: the device has no such level;
+ * @mode: enum rivulet_policy_mode; RIVULET_POLICY_KEEP only asks. @level: of mode FIXED, else 0.
+ * @out may be NULL.
+ * -EPERM: this user may not change the mode (PolicyUsers= of the daemon); -ERANGE: the device has
+ * no such level;
  * -EINVAL: no such mode; -EOPNOTSUPP: the daemon has no policy.
  */
 int rivulet_client_policy(struct rivulet_client *c, uint32_t mode, uint32_t level,
 			  struct rivulet_policy_state *out);
 
-/** struct rivulet_load_options - how to load a model; NULL, or all fields but size zero, is the default */
+/**
+ * struct rivulet_load_options - how to load a model; NULL, or all fields but size zero, is the
+ * default
+ */
 struct rivulet_load_options {
 	size_t size;		/* sizeof(struct rivulet_load_options), set by the caller */
 	const char *name;	/* for status and journal; NULL: the file's name */
@@ -420,10 +471,12 @@ struct rivulet_load_options {
 /**
  * rivulet_model_load() - compile a model on the daemon, or find it in the daemon's cache; blocks
  * @path: an ONNX file, or a program with options->program. It may change afterwards.
- * -ENOENT: also no such file; -EINVAL: empty or not a regular file, or a malformed model; -EFBIG: above the
- * daemon's limit; -EIO: the file shrank while it was read; -EOPNOTSUPP: an operator that is not supported;
- * -ENODEV: the daemon has no device; -ENOEXEC: a program for another device; -E2BIG, -EFAULT: the compiler exceeded
- * its limits or crashed. The text has the compiler's line about node, operator and reason.
+ * -ENOENT: also no such file; -EINVAL: empty or not a regular file, or a malformed model; -EFBIG:
+ * above the daemon's limit; -EIO: the file shrank while it was read; -EOPNOTSUPP: an operator that
+ * is not supported;
+ * -ENODEV: the daemon has no device; -ENOEXEC: a program for another device; -E2BIG, -EFAULT: the
+ * compiler exceeded its limits or crashed. The text has the compiler's line about node, operator
+ * and reason.
  */
 int rivulet_model_load(struct rivulet_client *c, const char *path,
 		       const struct rivulet_load_options *opts, struct rivulet_model **out);
@@ -432,8 +485,9 @@ int rivulet_model_load_memory(struct rivulet_client *c, const void *data, size_t
 			      const struct rivulet_load_options *opts, struct rivulet_model **out);
 /**
  * rivulet_model_load_start() - begin a load; never blocks
- * The file is copied in pieces of 1 MiB by dispatch. Until rivulet_model_result() is 0 the model has no tensors and
- * no requests can be made of it. A load that failed stays failed; release the model and begin another.
+ * The file is copied in pieces of 1 MiB by dispatch. Until rivulet_model_result() is 0 the model
+ * has no tensors and no requests can be made of it. A load that failed stays failed; release the
+ * model and begin another.
  */
 int rivulet_model_load_start(struct rivulet_client *c, const char *path,
 			     const struct rivulet_load_options *opts, struct rivulet_model **out);
@@ -445,13 +499,21 @@ int rivulet_model_load_memory_start(struct rivulet_client *c, const void *data, 
 int rivulet_model_result(const struct rivulet_model *m);
 /** rivulet_model_error() - the line about a load that failed, or ""; valid while the model is */
 const char *rivulet_model_error(const struct rivulet_model *m);
-/** rivulet_model_wait() - wait until the load ends; its result, or -ETIMEDOUT after @timeout_ms (-1: no limit) */
+/**
+ * rivulet_model_wait() - wait until the load ends; its result, or -ETIMEDOUT after @timeout_ms (-1:
+ * no limit)
+ */
 int rivulet_model_wait(struct rivulet_model *m, int timeout_ms);
-/** rivulet_model_on_loaded() - @fn is called once, from dispatch or wait, when the load ends; NULL: no callback */
+/**
+ * rivulet_model_on_loaded() - @fn is called once, from dispatch or wait, when the load ends; NULL:
+ * no callback
+ */
 void rivulet_model_on_loaded(struct rivulet_model *m,
 			     void (*fn)(struct rivulet_model *m, void *data), void *data);
 struct rivulet_model *rivulet_model_ref(struct rivulet_model *m);
-/** rivulet_model_unref() - a load under way is given up; requests keep the model they were made from */
+/**
+ * rivulet_model_unref() - a load under way is given up; requests keep the model they were made from
+ */
 struct rivulet_model *rivulet_model_unref(struct rivulet_model *m);
 
 /** struct rivulet_tensor_info - an input or output of a model */
@@ -493,34 +555,49 @@ int rivulet_model_tensor(const struct rivulet_model *m, uint32_t index,
 			 struct rivulet_tensor_info *info);
 /** rivulet_model_find() - number of the tensor called @name, or -ENOENT */
 int rivulet_model_find(const struct rivulet_model *m, const char *name);
-/** rivulet_model_program() - a new read-only descriptor of the program, the caller's; -ENODATA without keep_program */
+/**
+ * rivulet_model_program() - a new read-only descriptor of the program, the caller's; -ENODATA
+ * without keep_program
+ */
 int rivulet_model_program(struct rivulet_model *m, int *fd);
 
 /**
- * rivulet_request_new() - a set of bindings of a loaded model, run any number of times, one run at a time
+ * rivulet_request_new() - a set of bindings of a loaded model, run any number of times, one run at
+ * a time
  * -EINPROGRESS: the model is not loaded yet. A load that failed gives its error.
  */
 int rivulet_request_new(struct rivulet_model *m, struct rivulet_request **out);
 struct rivulet_request *rivulet_request_ref(struct rivulet_request *r);
-/** rivulet_request_unref() - a run in flight is cancelled; memory bound to it is not touched afterwards */
+/**
+ * rivulet_request_unref() - a run in flight is cancelled; memory bound to it is not touched
+ * afterwards
+ */
 struct rivulet_request *rivulet_request_unref(struct rivulet_request *r);
 
 /*
- * Binding gives a tensor its memory, until another call for the same tensor. It talks to nobody: the daemon is
- * told when the request is next started or prepared, and what it refuses is that operation's error (-EPERM: a kind of
- * file that it does not take, -EACCES: an output in read-only memory, -EINVAL: too small). All three: -ERANGE: no
- * such tensor; -EBUSY: a run is in flight; -EINVAL: the offset is no multiple of 64.
+ * Binding gives a tensor its memory, until another call for the same tensor. It talks to nobody:
+ * the daemon is told when the request is next started or prepared, and what it refuses is that
+ * operation's error (-EPERM: a kind of file that it does not take, -EACCES: an output in read-only
+ * memory, -EINVAL: too small). All three: -ERANGE: no such tensor; -EBUSY: a run is in flight;
+ * -EINVAL: the offset is no multiple of 64.
  */
 
-/** rivulet_bind_buffer() - zero copy: the tensor is at @offset of a buffer; the request keeps a reference */
+/**
+ * rivulet_bind_buffer() - zero copy: the tensor is at @offset of a buffer; the request keeps a
+ * reference
+ */
 int rivulet_bind_buffer(struct rivulet_request *r, uint32_t tensor, struct rivulet_buffer *buf,
 			uint64_t offset);
-/** rivulet_bind_dmabuf() - zero copy: the tensor is at @offset of a dma-buf, which is duplicated; -EBADF: it is none */
+/**
+ * rivulet_bind_dmabuf() - zero copy: the tensor is at @offset of a dma-buf, which is duplicated;
+ * -EBADF: it is none
+ */
 int rivulet_bind_dmabuf(struct rivulet_request *r, uint32_t tensor, int dmabuf, uint64_t offset);
 /**
  * rivulet_bind_memory() - plain memory of @size bytes, at least the tensor's
- * An input is copied by rivulet_request_start(), which may be given other data once it has returned; an output is
- * copied when the run ends, before its callback. @data stays the caller's and must exist until then.
+ * An input is copied by rivulet_request_start(), which may be given other data once it has
+ * returned; an output is copied when the run ends, before its callback. @data stays the caller's
+ * and must exist until then.
  */
 int rivulet_bind_memory(struct rivulet_request *r, uint32_t tensor, void *data, size_t size);
 
@@ -535,39 +612,57 @@ struct rivulet_run_options {
 
 /**
  * rivulet_request_start() - begin a run; never blocks
- * -EBUSY: one is in flight; -EINVAL: an unbound tensor, which is named, or a bad option; -E2BIG: an option that this
- * library does not know.
- * Results of a run: 0; -ECANCELED; -ETIME: a hard deadline cannot be met; -ENODEV: no device; -EOPNOTSUPP: no level
- * has the accuracy asked for; -EBUSY: no level is left that all admitted models can run at; -EAGAIN: in the battery's
- * reserve or an emergency; -EIO: the device reported a fault, which the text names.
+ * -EBUSY: one is in flight; -EINVAL: an unbound tensor, which is named, or a bad option; -E2BIG: an
+ * option that this library does not know.
+ * Results of a run: 0; -ECANCELED; -ETIME: a hard deadline cannot be met; -ENODEV: no device;
+ * -EOPNOTSUPP: no level has the accuracy asked for; -EBUSY: no level is left that all admitted
+ * models can run at; -EAGAIN: in the battery's reserve or an emergency; -EIO: the device reported a
+ * fault, which the text names.
  */
 int rivulet_request_start(struct rivulet_request *r, const struct rivulet_run_options *opts);
-/** rivulet_request_wait() - wait until the run ends; its result, or -ETIMEDOUT after @timeout_ms (-1: no limit) */
+/**
+ * rivulet_request_wait() - wait until the run ends; its result, or -ETIMEDOUT after @timeout_ms
+ * (-1: no limit)
+ */
 int rivulet_request_wait(struct rivulet_request *r, int timeout_ms);
 /**
  * rivulet_request_wait_any() - wait until one of several runs ends
  * @requests: @count of them, of any clients; NULL entries are skipped
- * Returns the index of the one that ended first and was not reported before; rivulet_request_result() has its
- * result. Its callback is called. -ETIMEDOUT: none ended in @timeout_ms; -ENODATA: none is under way.
+ * Returns the index of the one that ended first and was not reported before;
+ * rivulet_request_result() has its result. Its callback is called. -ETIMEDOUT: none ended in
+ * @timeout_ms; -ENODATA: none is under way.
  */
 int rivulet_request_wait_any(struct rivulet_request *const *requests, uint32_t count, int timeout_ms);
 /** rivulet_request_run() - start and wait; blocks */
 int rivulet_request_run(struct rivulet_request *r, const struct rivulet_run_options *opts);
 /**
- * rivulet_request_prepare_start() - do everything that a first run needs except running: never blocks
- * Connects, loads the model again where needed, opens the instance and binds what is bound. Its end is reported like
- * a run's. Optional: a run does the same.
+ * rivulet_request_prepare_start() - do everything that a first run needs except running: never
+ * blocks
+ * Connects, loads the model again where needed, opens the instance and binds what is bound. Its end
+ * is reported like a run's. Optional: a run does the same.
  */
 int rivulet_request_prepare_start(struct rivulet_request *r);
 /** rivulet_request_prepare() - the same; blocks */
 int rivulet_request_prepare(struct rivulet_request *r);
-/** rivulet_request_cancel() - ask for the end; the run ends with -ECANCELED unless it was faster. -EALREADY: no run */
+/**
+ * rivulet_request_cancel() - ask for the end; the run ends with -ECANCELED unless it was faster.
+ * -EALREADY: no run
+ */
 int rivulet_request_cancel(struct rivulet_request *r);
-/** rivulet_request_result() - of the last run: 0, -EINPROGRESS, its negative errno, or -ENODATA before the first */
+/**
+ * rivulet_request_result() - of the last run: 0, -EINPROGRESS, its negative errno, or -ENODATA
+ * before the first
+ */
 int rivulet_request_result(const struct rivulet_request *r);
-/** rivulet_request_error() - the line about a run that failed: step, layer, fault, slot, offset; or "" */
+/**
+ * rivulet_request_error() - the line about a run that failed: step, layer, fault, slot, offset; or
+ * ""
+ */
 const char *rivulet_request_error(const struct rivulet_request *r);
-/** rivulet_request_on_done() - @fn is called from dispatch or wait when a run ends; NULL: no callback */
+/**
+ * rivulet_request_on_done() - @fn is called from dispatch or wait when a run ends; NULL: no
+ * callback
+ */
 void rivulet_request_on_done(struct rivulet_request *r,
 			     void (*fn)(struct rivulet_request *r, void *data), void *data);
 

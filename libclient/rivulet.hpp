@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * librivulet for C++17: owners of the C objects, header only. Every object releases its reference when it is
- * destroyed and can be copied (another reference) and moved. Failures throw rivulet::error with the negative errno
- * as code and rivulet_last_error() as text; runs report theirs by result(). get() gives the C object for everything
- * that is not here. rivulet.h says what blocks and which threads may call.
+ * librivulet for C++17: owners of the C objects, header only. Every object releases its reference
+ * when it is destroyed and can be copied (another reference) and moved. Failures throw
+ * rivulet::error with the negative errno as code and rivulet_last_error() as text; runs report
+ * theirs by result(). get() gives the C object for everything that is not here. rivulet.h says what
+ * blocks and which threads may call.
  */
 #ifndef RIVULET_HPP
 #define RIVULET_HPP

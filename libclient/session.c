@@ -224,7 +224,9 @@ static int take_fds(struct msghdr *msg, int *nfds)
 	return kept;
 }
 
-/* One packet without waiting: true with @p and @fd. Closes the connection on what no daemon sends. */
+/*
+ * One packet without waiting: true with @p and @fd. Closes the connection on what no daemon sends.
+ */
 static bool receive(struct rivulet_client *c, union rivulet_packet *p, int *fd)
 {
 	union {
@@ -250,7 +252,9 @@ static bool receive(struct rivulet_client *c, union rivulet_packet *p, int *fd)
 	*fd = take_fds(&msg, &nfds);
 	if (!(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
 		r = rivulet_proto_check(p, (size_t)n, nfds, false, c->version, why, sizeof(why));
-	/* -EINVAL: a field that this version of the library does not know; older clients ignore it. */
+	/*
+	 * -EINVAL: a field that this version of the library does not know; older clients ignore it.
+	 */
 	if (!r || r == -EINVAL)
 		return true;
 	*fd = rvl_lib_close(*fd);

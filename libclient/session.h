@@ -138,7 +138,9 @@ void rvl_requests_step(struct rivulet_client *c);
 /** rvl_models_closed(), rvl_requests_closed() - the connection ended with @error and c->why */
 void rvl_models_closed(struct rivulet_client *c, int error);
 void rvl_requests_closed(struct rivulet_client *c, int error);
-/** rvl_models_deliver(), rvl_requests_deliver() - call back for what ended. Return how many ended */
+/**
+ * rvl_models_deliver(), rvl_requests_deliver() - call back for what ended. Return how many ended
+ */
 int rvl_models_deliver(struct rivulet_client *c);
 int rvl_requests_deliver(struct rivulet_client *c);
 

@@ -9,12 +9,15 @@
 
 #include <stddef.h>
 
-/** rvl_sized_end() - bytes of struct @type up to and including @field, the last of its first version */
+/**
+ * rvl_sized_end() - bytes of struct @type up to and including @field, the last of its first version
+ */
 #define rvl_sized_end(type, field) (offsetof(struct type, field) + sizeof(((struct type *)0)->field))
 
 /**
  * rvl_sized_read() - copy options of a caller
- * @to: the library's struct, of @size bytes; zeroed where the caller's is shorter. @from NULL: all zero
+ * @to: the library's struct, of @size bytes; zeroed where the caller's is shorter. @from NULL: all
+ * zero
  * @first: bytes of the struct's first version
  * -EINVAL: the caller's size field is below @first or absurd; -E2BIG: a field is set that this
  * library does not know.

@@ -50,7 +50,7 @@ static uint32_t fill_regions(const struct rvl_rt_npu_job *job, struct drm_rivule
 	return n;
 }
 
-/* The job is in flight: on an error this waits for its end before it returns. */
+/* The job is in flight, so on an error this waits for its end before it returns. */
 static int watch_job(struct rivulet_runtime *rt, struct rvl_rt_task *t,
 		     struct rivulet_runtime_error *err)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Back end: the device model linked in. One device, so one thread, which runs jobs in the order they
- * came. Regions are spans of the process's own memory; the model checks every access against them.
+ * Back end: the linked device model. One thread runs the jobs in the order of submission, as one
+ * device does. Regions are spans of the process's own memory; the model checks every access against
+ * them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -36,7 +37,9 @@ struct rvl_rt_sim {
 	bool stop;
 };
 
-/* A region's address is the host address; its limit, which the model checks, is the memory's size. */
+/*
+ * A region's address is the host address; its limit, which the model checks, is the memory's size.
+ */
 static void *map_host(void *ctx, uint64_t addr, uint64_t len, bool write)
 {
 	(void)ctx;
@@ -108,8 +111,8 @@ static int sim_alloc(struct rivulet_runtime *rt, uint64_t size, struct rvl_rt_me
 }
 
 /*
- * The variant of the level in force, as the device picks it at promotion. -EOPNOTSUPP: none, which the
- * device would retire as NO_VARIANT.
+ * The variant of the level in force, as the device picks it at promotion. -EOPNOTSUPP: none, which
+ * the device would retire as NO_VARIANT.
  */
 static int pick_variant(const struct rivulet_step *step, uint32_t level, struct rivulet_variant *v)
 {
@@ -153,7 +156,7 @@ static int sim_submit(struct rivulet_runtime *rt, const struct rvl_rt_npu_job *j
 
 	if (!j)
 		return rvl_rt_fail(err, ENOMEM, "out of memory");
-	/* As the driver does it: a level below what the job demands waits until the job has run. */
+	/* As on the device, a level below the job's minimum is deferred until the job has run. */
 	j->level = s->level < job->min_level ? job->min_level : s->level;
 	if (pick_variant(job->step, j->level, &j->job.variant)) {
 		rvl_rt_fail(err, EOPNOTSUPP, "no command stream for level %u", j->level);
@@ -234,7 +237,9 @@ static int start_model(struct rivulet_runtime *rt)
 	s->last = &s->first;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->work, NULL);
-	/* The linked model masters host addresses, which are wider than the buses of some boards. */
+	/*
+	 * The linked model masters host addresses, which are wider than the buses of some boards.
+	 */
 	board.dma_bits = 64;
 	s->sim = rivulet_sim_new(&board, s->window, &ops);
 	if (!s->sim)

@@ -43,7 +43,7 @@ static int check_bind(const struct rivulet_exec *x, uint32_t tensor, uint64_t of
 	return 0;
 }
 
-/* Whether an NPU step reaches this tensor, so that the back end must. */
+/* Whether an NPU step uses this tensor, so that the back end needs it in its own memory. */
 static bool npu_sees(const struct rivulet_exec *x, uint32_t tensor)
 {
 	return tensor < RIVULET_MAX_IO && x->img->io_slots >> (RIVULET_SLOT_IO + tensor) & 1;
@@ -57,7 +57,7 @@ static void set_binding(struct rivulet_exec *x, uint32_t tensor, const struct rv
 	*b = (struct rvl_rt_binding) { .bound = true, .mem = *m, .user = user };
 }
 
-/* Plain bytes that live as long as @m says; the kernel's NPU steps need a copy in a buffer. */
+/* Plain memory, which @m may own. NPU steps on the kernel driver need a copy of it in a buffer. */
 static int bind_plain(struct rivulet_exec *x, uint32_t tensor, struct rvl_rt_mem *m,
 		      struct rivulet_runtime_error *err)
 {
@@ -72,7 +72,7 @@ static int bind_plain(struct rivulet_exec *x, uint32_t tensor, struct rvl_rt_mem
 	r = rt->backend->mem_alloc(rt, m->size, &copy, err);
 	if (r)
 		return r;
-	/* The copy now carries the mapping that the plain bytes may need. */
+	/* The binding owns the mapping of a memfd, whose bytes it copies from and to. */
 	copy.map = m->map;
 	copy.map_size = m->map_size;
 	set_binding(x, tensor, &copy, m->host);
@@ -117,7 +117,7 @@ int rivulet_exec_bind_buffer(struct rivulet_exec *x, uint32_t tensor, struct riv
 	return 0;
 }
 
-/* -ENOTTY: not a memfd. Sealed, so that it cannot shrink under a running step. */
+/* -ENOTTY: not a memfd. The seal keeps it from shrinking while a step uses it. */
 static int map_memfd(struct rivulet_exec *x, uint32_t tensor, int fd, uint64_t offset,
 		     struct rvl_rt_mem *m, struct rivulet_runtime_error *err)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Which step must wait for which. The memory plan reuses bytes, so what counts is not the tensor but the
- * bytes: a step waits for every earlier one that writes what it touches, or reads what it writes. Looked at
- * for RVL_RT_WINDOW steps back; what lies further back is always waited for, so that a program of
- * 65,536 steps costs milliseconds here, not minutes.
+ * Dependencies between steps. The memory plan reuses bytes, so dependencies are between byte
+ * ranges, not between tensors: a step waits for every earlier step that writes a range it uses, or
+ * that uses a range it writes. Only the last RVL_RT_WINDOW steps are compared; a step waits for all
+ * earlier ones. This bounds the time for a program of 65,536 steps to milliseconds.
  */
 #include <errno.h>
 #include <stdlib.h>

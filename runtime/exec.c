@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The life of one run, in order: start, advance (issue every step whose forerunners are done), done
- * (a step came back), stop (deadline, cancel, error), finish. An NPU step does not wait for an earlier
- * NPU step that is in the queue already: the device runs them in order, so its second slot stays filled.
+ * The life of one run, in the order of this file: start, advance (issue every step whose
+ * dependencies are done), done (a step ended), stop (deadline, cancel, error), finish. An NPU step
+ * is issued behind an earlier NPU step that is still queued, because the device runs them in order;
+ * this keeps its second slot filled.
  */
 #include <endian.h>
 #include <errno.h>
@@ -21,7 +22,7 @@
 
 _Static_assert(sizeof(struct rivulet_status) <= RVL_RT_REPORT, "a report has room for a status");
 
-/* ---- making one ---- */
+/* ---- allocation ---- */
 
 static int alloc_memory(struct rivulet_exec *x, struct rivulet_runtime_error *err)
 {
@@ -34,7 +35,10 @@ static int alloc_memory(struct rivulet_exec *x, struct rivulet_runtime_error *er
 	if (!r && img->npu_steps)
 		r = rt->backend->mem_alloc(rt, (uint64_t)img->npu_steps * RVL_RT_REPORT,
 					   &x->reports, err);
-	/* Each step has records of its own: a later step must not overwrite those of an earlier one. */
+	/*
+	 * Each step has records of its own: a later step must not overwrite those of an earlier
+	 * one.
+	 */
 	for (uint32_t i = 0; !r && img->prof_size && i < img->prog->steps; i++)
 		if (rvl_rt_prof_bytes(img, i))
 			r = rt->backend->mem_alloc(rt, rvl_rt_prof_bytes(img, i), &x->task[i].prof, err);
@@ -121,7 +125,7 @@ struct rivulet_exec *rivulet_exec_unref(struct rivulet_exec *x)
 		return NULL;
 	if (x->busy)
 		rivulet_exec_cancel(x);
-	/* Other runs that end meanwhile stay due for the next dispatch. */
+	/* Other runs that ended meanwhile are reported by the next dispatch. */
 	while (x->running)
 		rvl_rt_poll(x->img->rt, -1);
 	exec_free(x);
@@ -133,14 +137,16 @@ struct rivulet_image *rivulet_exec_image(const struct rivulet_exec *x)
 	return x->img;
 }
 
-/* ---- its end ---- */
+/* ---- the end of a run ---- */
 
 static bool succeeded(const struct rivulet_exec *x)
 {
 	return !x->result.error || x->result.error == -EINPROGRESS;
 }
 
-/* Whether bound plain memory has to be copied, because the back end works in a buffer of its own. */
+/*
+ * Whether bound plain memory has to be copied, because the back end works in a buffer of its own.
+ */
 static bool copies(const struct rivulet_exec *x, bool outputs)
 {
 	uint32_t first = outputs ? x->img->prog->inputs : 0;
@@ -235,7 +241,7 @@ static const char *fault_text(uint32_t fault)
 	RIVULET_FAULTS(FAULT_TEXT)
 #undef FAULT_TEXT
 	default:
-		return "a fault this version does not know";
+		return "a fault that this version does not know";
 	}
 }
 
@@ -259,11 +265,11 @@ static void describe(const struct rivulet_status *st, int error, char *why, size
 		return;
 	}
 	if (st->state == RIVULET_STATE_ABORTED) {
-		snprintf(why, size, "aborted by the driver: no end in sight");
+		snprintf(why, size, "aborted by the driver: it made no progress");
 		return;
 	}
 	if (st->state != RIVULET_STATE_FAULT) {
-		snprintf(why, size, "no report, the driver says: %s", strerror(-error));
+		snprintf(why, size, "no report; error of the driver: %s", strerror(-error));
 		return;
 	}
 	n = snprintf(why, size, "fault %u %s", st->fault, fault_text(st->fault));
@@ -286,7 +292,9 @@ static void status_to_host(struct rivulet_status *s)
 		w[i] = le32toh(w[i]);
 }
 
-/* The status of an NPU step from its report; fills t->error when it tells of one. */
+/*
+ * Reads the status of an NPU step from its report, and sets t->error when the status is an error.
+ */
 static void read_report(struct rvl_rt_task *t)
 {
 	struct rivulet_exec *x = t->x;
@@ -330,7 +338,7 @@ static void add_totals(struct rivulet_exec *x, const struct rivulet_status *st)
 	t->write_bytes += st->write_bytes;
 }
 
-/* ---- its steps ---- */
+/* ---- the steps of a run ---- */
 
 static uint32_t npu_in_flight(const struct rivulet_exec *x)
 {
@@ -379,7 +387,7 @@ static void step_done(struct rvl_rt_task *t)
 		t->report.end_ns = (uint64_t)rvl_rt_now();
 		read_report(t);
 		describe(&t->report.status, t->error, why, sizeof(why));
-		/* These two are words about the run's deadline and cancellation, not about a step. */
+		/* These two errors describe the run, so no step is named. */
 		if (t->error == -ETIME || t->error == -ECANCELED)
 			t->error = -EIO;
 		if (t->report.status.state)
@@ -389,7 +397,7 @@ static void step_done(struct rvl_rt_task *t)
 		step_failed(x, t->step, t->error, why);
 }
 
-/* One level's commands at all levels. */
+/* Makes the device run the commands of one level at every level. */
 static int force_variant(struct rivulet_step *step, uint32_t level, struct rivulet_runtime_error *err)
 {
 	if (level >= RIVULET_LEVELS || !step->variant[level].length)
@@ -458,7 +466,7 @@ static void issue(struct rivulet_exec *x, uint32_t i)
 	}
 }
 
-/* Issues what can be issued; an inlined step may make others ready, so until nothing changes. */
+/* Issues every step that can be issued. An inlined step may make others ready, so this repeats. */
 static void advance(struct rivulet_exec *x)
 {
 	uint32_t n = x->img->prog->steps;
@@ -478,7 +486,7 @@ static void advance(struct rivulet_exec *x)
 	}
 }
 
-/* No step was under way beside the copy. */
+/* The copy was the only task under way. */
 static void copy_done(struct rivulet_exec *x)
 {
 	bool was_prepared = x->prepared;
@@ -541,7 +549,9 @@ static void prepare_work(struct rvl_rt_task *t)
 	rvl_rt_complete(t->x->img->rt, t);
 }
 
-/* A few steps and no byte to copy or clear: less work than handing it over. */
+/*
+ * Whether starting is less work here than handing it to a worker: few steps, and no bytes to copy.
+ */
 static bool prepares_fast(const struct rivulet_exec *x)
 {
 	return x->img->prog->steps <= FEW_STEPS && !x->img->prof_size && !copies(x, false);

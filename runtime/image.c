@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Images: a program file copied into the back end's memory, then checked there (nobody else can change
- * that copy), its CPU steps prepared. rivulet_program_check() vouches for the file's structure; what a CPU
- * step's parameters say about its operands is held against the tensors here.
+ * Images: a program file is copied into the back end's memory and checked there, because the copy
+ * cannot be changed by others; then its CPU steps are prepared. rivulet_program_check() validates
+ * the structure of the file. The parameters of CPU steps are compared with the tensors here.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@
 
 #define INLINE_BYTES 16384u
 #define INLINE_MACS 65536u
-#define MOST_PACKED (1ull << 30)	/* packed weights grow, but a file of a few bytes must not be a bomb */
+#define MOST_PACKED (1ull << 30)	/* bytes; bounds what a small hostile file can allocate */
 
-/* The bytes of a tensor lie where the run will have memory for it. */
+/* Checks that the bytes of a tensor are inside the memory that a run has for them. */
 static int check_place(const struct rivulet_program *p, const struct rivulet_tensor *t)
 {
 	const struct rivulet_tensor *all = rivulet_program_tensors(p);
@@ -32,7 +32,7 @@ static int check_place(const struct rivulet_program *p, const struct rivulet_ten
 	return t->size <= limit ? 0 : -EINVAL;
 }
 
-/* An operand of the step's parameters and the tensor that stands for it agree in type and bytes. */
+/* Checks that an operand in the step's parameters and its tensor have the same type and size. */
 static int check_operand(const struct rivulet_program *p, const struct rvl_kernel_arg *a,
 			 uint32_t tensor, bool write)
 {
@@ -49,8 +49,8 @@ static int check_operand(const struct rivulet_program *p, const struct rvl_kerne
 }
 
 /*
- * Operands of a side in order; an absent one (type NONE) has no entry in the step's list. Constants get
- * their address in the file.
+ * Matches the operands of one side with the step's tensors, in order. An absent operand (type NONE)
+ * has no tensor. Constants get their address in the file.
  */
 static int bind_operands(const struct rivulet_image *img, struct rvl_kernel_arg *arg, uint32_t n,
 			 const uint32_t *list, uint32_t count, bool write, uint32_t *tensor)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inside the runtime. One thread owns a runtime and all state of its runs: it issues steps and, in
- * dispatch, takes completions. Workers and the model's thread touch only the struct rvl_rt_task they
- * were given, and hand it back through the completion list. So the only locks are the pool's and that list's.
+ * Internals of the runtime. One thread owns a runtime and all state of its runs: it issues steps
+ * and, in dispatch, takes completions. Workers and the model's thread use only the struct
+ * rvl_rt_task that they were given, and return it through the completion list. The only locks are
+ * the pool's and that list's.
  */
 #ifndef RVL_RUNTIME_INTERNAL_H
 #define RVL_RUNTIME_INTERNAL_H
@@ -25,7 +26,9 @@ int64_t rvl_rt_now(void);
 
 /* ---- memory of a back end ---- */
 
-/** struct rvl_rt_mem - bytes that CPU and NPU can reach; plain data, released by backend->mem_free */
+/**
+ * struct rvl_rt_mem - bytes that CPU and NPU can reach; plain data, released by backend->mem_free
+ */
 struct rvl_rt_mem {
 	void *host;
 	uint64_t size;
@@ -40,7 +43,10 @@ struct rvl_rt_mem {
 
 enum rvl_rt_state { RVL_RT_WAITING = 0, RVL_RT_RUNNING, RVL_RT_DONE };
 
-/** struct rvl_rt_task - a step of an exec, as it travels to a worker or the back end and back */
+/**
+ * struct rvl_rt_task - a step of an exec, while a worker or the back end runs it and before and
+ * after
+ */
 struct rvl_rt_task {
 	void (*work)(struct rvl_rt_task *t);	/* run by a pool thread */
 	struct rvl_rt_task *next;		/* pool queue, model queue or completion list */
@@ -67,7 +73,10 @@ struct rvl_rt_npu_job {
 struct rvl_rt_backend {
 	int (*mem_alloc)(struct rivulet_runtime *rt, uint64_t size, struct rvl_rt_mem *out,
 			 struct rivulet_runtime_error *err);
-	/** submit - start a job; its end comes by rvl_rt_complete() or by t->sync_fd. Jobs run in order */
+	/**
+	 * submit - start a job; its end comes by rvl_rt_complete() or by t->sync_fd. Jobs run in
+	 * order
+	 */
 	int (*submit)(struct rivulet_runtime *rt, const struct rvl_rt_npu_job *job,
 		      struct rvl_rt_task *t, struct rivulet_runtime_error *err);
 	/** synced - t->sync_fd is readable: close it, fill t->error */
@@ -87,7 +96,7 @@ struct rivulet_runtime {
 	struct rivulet_perfmon *mon;	/* kernel back end; referenced, or NULL */
 	struct rvl_rt_sim *sim;		/* model back end */
 	int epoll;
-	int event;			/* eventfd: completions, or finished runs not yet told */
+	int event;			/* eventfd: completions, or finished runs not reported yet */
 	int timer;			/* timerfd: the earliest deadline */
 	pthread_mutex_t lock;		/* @completed, from any thread */
 	struct rvl_rt_task *completed;
@@ -151,7 +160,10 @@ int rvl_rt_deps(struct rivulet_image *img);
 /** rvl_rt_depends() - whether step @i must wait for step @j < i */
 bool rvl_rt_depends(const struct rivulet_image *img, uint32_t i, uint32_t j);
 
-/** rvl_rt_prof_bytes() - room for a PROF record of every instruction of the longest variant of step @i */
+/**
+ * rvl_rt_prof_bytes() - room for a PROF record of every instruction of the longest variant of step
+ * @i
+ */
 uint64_t rvl_rt_prof_bytes(const struct rivulet_image *img, uint32_t i);
 
 /* ---- exec.c, bind.c ---- */
@@ -181,9 +193,9 @@ struct rivulet_exec {
 	struct rivulet_exec *next, **link;	/* rt->active or rt->finished */
 };
 
-/** rvl_rt_exec_done() - a task of a run came back */
+/** rvl_rt_exec_done() - a task of a run ended */
 void rvl_rt_exec_done(struct rvl_rt_task *t);
-/** rvl_rt_exec_stop() - issue nothing more, remember the first reason */
+/** rvl_rt_exec_stop() - issue no further step; the first reason becomes the result */
 void rvl_rt_exec_stop(struct rivulet_exec *x, int error, const char *text);
 /** rvl_rt_copy_bound() - plain memory in (inputs) or out (outputs) of the back end's copies */
 void rvl_rt_copy_bound(struct rivulet_exec *x, bool outputs);

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The runtime executes program files: NPU steps through a back end (the kernel by libclient, or the
- * linked device model), CPU steps on a worker pool, both overlapping as far as the steps' tensors allow.
+ * linked device model), CPU steps on a worker pool, both overlapping as far as the steps' tensors
+ * allow.
  *
  *   workers   worker threads; shared by any number of runtimes
  *   runtime   one back end (one DRM file, or one linked model) and one pollable fd
  *   image     a checked program in the back end's memory (slot 0), kernels prepared
  *   exec      one instance of an image: arena, bindings, one run at a time
  *
- * Threads. A runtime belongs to one thread, which starts, cancels and dispatches its runs. Any thread may load
- * and release images, make execs, and bind or release an exec that has no run, while no other thread uses that
- * object; reference counts are atomic. Nothing here blocks but rivulet_exec_wait() and the _unref() of what still
- * runs; workers and the model's thread only hand completions over.
- * Poll rivulet_runtime_fd() for input and call rivulet_runtime_dispatch(): it advances every run and calls back.
+ * Threads. A runtime belongs to one thread, which starts, cancels and dispatches its runs. Any
+ * thread may load and release images, make execs, and bind or release an exec that has no run,
+ * while no other thread uses that object; reference counts are atomic. Only rivulet_exec_wait() and
+ * the _unref() of a running exec block.
+ * Poll rivulet_runtime_fd() for input and call rivulet_runtime_dispatch(): it advances every run
+ * and calls back.
  *
  * Errors: negative errno, one line in @err (struct rivulet_runtime_error), no logging.
  */
@@ -55,14 +57,22 @@ uint32_t rivulet_workers_threads(const struct rivulet_workers *p);
 /** rivulet_runtime_new_device() - back end: the kernel. Both arguments are referenced */
 int rivulet_runtime_new_device(struct rivulet_device *dev, struct rivulet_workers *pool,
 			       struct rivulet_runtime **out, struct rivulet_runtime_error *err);
-/** rivulet_runtime_new_sim() - back end: the model linked in, unpaced, at the highest level; @board is copied */
+/**
+ * rivulet_runtime_new_sim() - back end: the model linked in, unpaced, at the highest level; @board
+ * is copied
+ */
 int rivulet_runtime_new_sim(const struct rivulet_board *board, struct rivulet_workers *pool,
 			    struct rivulet_runtime **out, struct rivulet_runtime_error *err);
 struct rivulet_runtime *rivulet_runtime_ref(struct rivulet_runtime *rt);
 struct rivulet_runtime *rivulet_runtime_unref(struct rivulet_runtime *rt);
-/** rivulet_runtime_fd() - readable when rivulet_runtime_dispatch() has something to do; owned by the runtime */
+/**
+ * rivulet_runtime_fd() - readable when rivulet_runtime_dispatch() has something to do; owned by the
+ * runtime
+ */
 int rivulet_runtime_fd(const struct rivulet_runtime *rt);
-/** rivulet_runtime_dispatch() - advance without blocking. Runs that ended by it, or negative errno */
+/**
+ * rivulet_runtime_dispatch() - advance without blocking. Runs that ended by it, or negative errno
+ */
 int rivulet_runtime_dispatch(struct rivulet_runtime *rt);
 /** rivulet_runtime_board() - geometry, levels and name of the back end */
 const struct rivulet_board *rivulet_runtime_board(const struct rivulet_runtime *rt);
@@ -70,12 +80,16 @@ const struct rivulet_board *rivulet_runtime_board(const struct rivulet_runtime *
 void rivulet_runtime_target(const struct rivulet_runtime *rt, struct rivulet_target *t);
 /**
  * rivulet_runtime_set_offload() - for a thread that must never be busy for long
- * By default the thread that starts and dispatches runs also does small CPU steps and the copying of bound
- * plain memory. With @offload the workers do all work whose amount the program or its user decides.
+ * By default the thread that starts and dispatches runs also does small CPU steps and the copying
+ * of bound plain memory. With @offload the workers do all work whose amount the program or its user
+ * decides.
  * Set it before the first run.
  */
 void rivulet_runtime_set_offload(struct rivulet_runtime *rt, bool offload);
-/** rivulet_runtime_set_level() - model only (-EOPNOTSUPP else: devfreq's job); takes effect at the next NPU step */
+/**
+ * rivulet_runtime_set_level() - model only (-EOPNOTSUPP on the kernel, where devfreq sets it);
+ * takes effect at the next NPU step
+ */
 int rivulet_runtime_set_level(struct rivulet_runtime *rt, uint32_t level);
 /**
  * rivulet_runtime_set_paced() - model only: an NPU step completes when its device time has passed
@@ -83,12 +97,15 @@ int rivulet_runtime_set_level(struct rivulet_runtime *rt, uint32_t level);
  */
 int rivulet_runtime_set_paced(struct rivulet_runtime *rt, bool paced);
 /**
- * rivulet_runtime_monitor() - count the NPU steps that start from now on in @mon; NULL: in none
+ * rivulet_runtime_monitor() - count the NPU steps that start after this call in @mon; NULL: in none
  * @mon: of the runtime's device; referenced. -EOPNOTSUPP: the model has no monitors.
  */
 int rivulet_runtime_monitor(struct rivulet_runtime *rt, struct rivulet_perfmon *mon);
 
-/** struct rivulet_level_total - NPU work done at one level since the runtime began, from status reports */
+/**
+ * struct rivulet_level_total - NPU work done at one level since the runtime began, from status
+ * reports
+ */
 struct rivulet_level_total {
 	uint64_t jobs;
 	uint64_t cycles;
@@ -105,13 +122,18 @@ const struct rivulet_level_total *rivulet_runtime_totals(const struct rivulet_ru
 /* ---- image ---- */
 
 /**
- * rivulet_image_load() - check a program file, hold it against the target, copy it into the back end
- * @data: untrusted bytes, not kept. -EINVAL: the file is damaged; -ENOEXEC: made for another target;
+ * rivulet_image_load() - copy a program file into the back end, check it, and compare it with the
+ * target
+ * @data: untrusted bytes, not kept. -EINVAL: the file is damaged; -ENOEXEC: made for another
+ * target;
  * -EOPNOTSUPP: a CPU step has no kernel.
  */
 int rivulet_image_load(struct rivulet_runtime *rt, const void *data, size_t size,
 		       struct rivulet_image **out, struct rivulet_runtime_error *err);
-/** rivulet_image_load_within() - the same; -EDQUOT once the prepared CPU steps need more than @limit bytes */
+/**
+ * rivulet_image_load_within() - the same; -EDQUOT once the prepared CPU steps need more than @limit
+ * bytes
+ */
 int rivulet_image_load_within(struct rivulet_runtime *rt, const void *data, size_t size,
 			      uint64_t limit, struct rivulet_image **out,
 			      struct rivulet_runtime_error *err);
@@ -119,18 +141,27 @@ struct rivulet_image *rivulet_image_ref(struct rivulet_image *img);
 struct rivulet_image *rivulet_image_unref(struct rivulet_image *img);
 /** rivulet_image_program() - the checked file; tensors 0 .. inputs + outputs - 1 are the graph's */
 const struct rivulet_program *rivulet_image_program(const struct rivulet_image *img);
-/** rivulet_image_bytes() - what its prepared CPU steps hold or will, workspace of the workers included */
+/**
+ * rivulet_image_bytes() - what its prepared CPU steps hold or will, workspace of the workers
+ * included
+ */
 uint64_t rivulet_image_bytes(const struct rivulet_image *img);
 /** rivulet_image_exec_bytes() - what each rivulet_exec_new() of it takes */
 uint64_t rivulet_image_exec_bytes(const struct rivulet_image *img);
 
 /* ---- exec ---- */
 
-/** rivulet_exec_new() - allocates the arena and the report buffer; every input and output starts unbound */
+/**
+ * rivulet_exec_new() - allocates the arena and the report buffer; every input and output starts
+ * unbound
+ */
 int rivulet_exec_new(struct rivulet_image *img, struct rivulet_exec **out,
 		     struct rivulet_runtime_error *err);
 struct rivulet_exec *rivulet_exec_ref(struct rivulet_exec *x);
-/** rivulet_exec_unref() - the last one cancels a run and waits for the steps that are under way; no callback */
+/**
+ * rivulet_exec_unref() - the last one cancels a run and waits for the steps that are under way; no
+ * callback
+ */
 struct rivulet_exec *rivulet_exec_unref(struct rivulet_exec *x);
 struct rivulet_image *rivulet_exec_image(const struct rivulet_exec *x);
 
@@ -138,16 +169,22 @@ struct rivulet_image *rivulet_exec_image(const struct rivulet_exec *x);
 
 /**
  * rivulet_exec_bind_memory() - plain memory, the caller's, alive until it is bound anew
- * The model works in it directly; for the kernel it is copied into a buffer at the start, and out at the end.
+ * The model works in it directly; for the kernel it is copied into a buffer at the start, and out
+ * at the end.
  */
 int rivulet_exec_bind_memory(struct rivulet_exec *x, uint32_t tensor, void *data, size_t size,
 			     struct rivulet_runtime_error *err);
-/** rivulet_exec_bind_buffer() - a buffer of the runtime's device, from @offset on; referenced (kernel only) */
+/**
+ * rivulet_exec_bind_buffer() - a buffer of the runtime's device, from @offset on; referenced
+ * (kernel only)
+ */
 int rivulet_exec_bind_buffer(struct rivulet_exec *x, uint32_t tensor, struct rivulet_buffer *buf,
 			     uint64_t offset, struct rivulet_runtime_error *err);
 /**
- * rivulet_exec_bind_fd() - a dma-buf (imported) or a memfd (mapped, then as plain memory), from @offset on
- * A memfd must be sealed against shrinking (-EPERM), or its owner could kill the process by truncating it.
+ * rivulet_exec_bind_fd() - a dma-buf (imported) or a memfd (mapped, then as plain memory), from
+ * @offset on
+ * A memfd must be sealed against shrinking (-EPERM), or its owner could kill the process by
+ * truncating it.
  * Outputs need a writable fd. The fd stays the caller's.
  */
 int rivulet_exec_bind_fd(struct rivulet_exec *x, uint32_t tensor, int fd, uint64_t offset,
@@ -156,7 +193,7 @@ int rivulet_exec_bind_fd(struct rivulet_exec *x, uint32_t tensor, int fd, uint64
 /** struct rivulet_exec_params - of one run; all zero is the default */
 struct rivulet_exec_params {
 	int64_t deadline;	/* CLOCK_MONOTONIC ns, 0: none; passed on as the fences' hint */
-	uint32_t min_level;	/* the device puts off lower levels until its NPU steps have run */
+	uint32_t min_level;	/* the device defers lower levels until its NPU steps have run */
 	uint32_t variant;	/* 1 + level whose commands run, whatever the device's level is; 0: its own */
 	bool soft;		/* the deadline is only that hint: a late run goes on to its end */
 	void (*done)(struct rivulet_exec *x, void *data);	/* from dispatch or wait, once; may be NULL */
@@ -164,20 +201,23 @@ struct rivulet_exec_params {
 };
 
 /**
- * rivulet_exec_start() - begin a run. 0: it will end and call back (never from in here)
+ * rivulet_exec_start() - begin a run. 0: it will end and call back, never from inside this call
  * -EBUSY: one is under way; -EINVAL: a tensor is not bound (named).
  */
 int rivulet_exec_start(struct rivulet_exec *x, const struct rivulet_exec_params *params,
 		       struct rivulet_runtime_error *err);
-/** rivulet_exec_cancel() - no further step starts; ends with -ECANCELED once those under way are done */
+/**
+ * rivulet_exec_cancel() - no further step starts; ends with -ECANCELED once those under way are
+ * done
+ */
 void rivulet_exec_cancel(struct rivulet_exec *x);
 /** rivulet_exec_wait() - dispatch until this run ended; its result, or -ETIMEDOUT (-1: no limit) */
 int rivulet_exec_wait(struct rivulet_exec *x, int timeout_ms);
 
 /**
  * struct rivulet_exec_result - of the last run
- * @error: 0, -ETIME (deadline), -ECANCELED, -EIO (a step failed), -ENODEV (the device is gone), another
- * errno with which the driver or a CPU kernel refused a step, or -EINPROGRESS
+ * @error: 0, -ETIME (deadline), -ECANCELED, -EIO (a step failed), -ENODEV (the device is gone),
+ * another errno with which the driver or a CPU kernel refused a step, or -EINPROGRESS
  * @step, @status: the step at fault and its report; step is RIVULET_NO_STEP when there is none
  * @text: one line: step, layer, fault, slot, offset
  */

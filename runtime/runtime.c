@@ -48,7 +48,7 @@ void rvl_rt_mem_free(struct rvl_rt_mem *m)
 	*m = (struct rvl_rt_mem) { 0 };
 }
 
-/* Events carry a pointer to what they are of: &rt->event, &rt->timer, or a task. */
+/* The data of an event is a pointer to its source: &rt->event, &rt->timer, or a task. */
 static int watch(struct rivulet_runtime *rt, int fd, void *what)
 {
 	struct epoll_event e = { .events = EPOLLIN, .data.ptr = what };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Worker threads. Two kinds of work share them: tasks (CPU steps), taken in order, and shares of a
- * kernel's parallel loop, taken before tasks because somebody waits for them right now. Who starts a
- * loop works on it too, so a loop ends even when no worker is free.
+ * Worker threads. They run tasks (CPU steps) in order, and shares of a kernel's parallel loop.
+ * Loops come first, because the thread that started the loop waits for its end. That thread works
+ * on the loop too, so a loop ends even when no worker is free.
  */
 #include <errno.h>
 #include <sched.h>
@@ -12,7 +12,7 @@
 
 #define MAX_THREADS 64
 
-/* A parallel loop; lives on the stack of its starter, who leaves when @helpers is 0. */
+/* A parallel loop, on the stack of the thread that started it, which returns when @helpers is 0. */
 struct loop {
 	struct loop *next;
 	void (*fn)(void *arg, uint32_t i);
@@ -54,7 +54,7 @@ static void loop_work(struct loop *l)
 	}
 }
 
-/* With the lock. A loop that has shares left, or NULL. */
+/* Called with the lock. Returns a loop that has shares left, or NULL. */
 static struct loop *open_loop(struct rivulet_workers *p)
 {
 	struct loop *l = p->loops;
@@ -64,7 +64,7 @@ static struct loop *open_loop(struct rivulet_workers *p)
 	return l;
 }
 
-/* With the lock, which is dropped during the work. */
+/* Called with the lock, which is released during the work. */
 static void help(struct rivulet_workers *p, struct loop *l)
 {
 	l->helpers++;
@@ -170,7 +170,7 @@ int rivulet_workers_new(uint32_t threads, struct rivulet_workers **out)
 		r = pthread_create(&p->thread[p->n], NULL, worker, p);
 		p->n += !r;
 	}
-	/* Fewer workers than wished for are fine; none are not. */
+	/* Fewer workers than requested are accepted, none is an error. */
 	if (!p->n) {
 		rivulet_workers_unref(p);
 		return -r;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * threads MODEL: what librivulet(3) says about threads, for ThreadSanitizer to watch. Four threads with a client each
- * run at the same time, and one client is handed from thread to thread under a lock; every answer must be the
- * first one's, and rivulet_last_error() must be the thread's own.
+ * threads MODEL: what librivulet(3) says about threads, for ThreadSanitizer to watch. Four threads
+ * with a client each run at the same time, and one client is handed from thread to thread under a
+ * lock; every answer must be the first one's, and rivulet_last_error() must be the thread's own.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A daemon in a thread, for tests of the client library: it answers well, or wrongly in a chosen way. */
+/*
+ * A daemon in a thread, for tests of the client library. It answers correctly, or wrongly in a
+ * selected way.
+ */
 #ifndef RVL_FAKE_DAEMON_H
 #define RVL_FAKE_DAEMON_H
 
@@ -57,9 +60,9 @@ static struct daemon {
 	uint16_t refuse;	/* type of the request that is answered with ... */
 	int refuse_with;	/* ... this errno */
 	_Atomic uint32_t opens, binds, runs;
-	_Atomic bool die;	/* hangs up on the next RUN */
-	_Atomic bool pull;	/* the device goes at the next RUN, and comes again */
-	_Atomic bool away;	/* there is none: OPEN says so */
+	_Atomic bool die;	/* closes the connection on the next RUN */
+	_Atomic bool pull;	/* the device is removed at the next RUN, and added again */
+	_Atomic bool away;	/* there is no device: OPEN is refused */
 	uint64_t deadline, max_model;
 	char name[RIVULET_NAME_MAX];
 	int give;		/* passed with the answers to LOAD and STATUS, or -1 */
@@ -97,7 +100,10 @@ static int receive_packet(int fd, union rivulet_packet *p)
 	int got = -1;
 	ssize_t n;
 
-	/* A client that leaves answers unread resets the connection; what it sent before is still there. */
+	/*
+	 * A client that leaves answers unread resets the connection; what it sent before is still
+	 * there.
+	 */
 	do {
 		n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
 	} while (n < 0 && errno == ECONNRESET);
@@ -138,7 +144,7 @@ static void fill_reply(const union rivulet_packet *q, union rivulet_packet *a, i
 		a->load_reply.inputs = dm.fault == MANY ? 1000000 : 1;
 		a->load_reply.outputs = 1;
 		a->load_reply.model = 5;
-		/* Sealed as the protocol demands, and as long as it says. */
+		/* The memfd must have the seals and the size that the protocol demands. */
 		if ((fcntl(got, F_GET_SEALS) & 7) != 7 ||
 		    (uint64_t)lseek(got, 0, SEEK_END) != q->load.size)
 			a->load_reply.model = 666;
@@ -196,7 +202,7 @@ static void send_error(int fd, uint32_t serial, uint16_t version, int error)
 	send_packet(fd, &e, e.h.length, -1);
 }
 
-/* Sends the answer, bent in the chosen way. False: the connection ends. */
+/* Sends the answer, changed by the selected fault. False: the connection ends. */
 static bool send_answer(int fd, const union rivulet_packet *q, union rivulet_packet *a)
 {
 	enum fault f = faults[dm.fault].at == q->h.type ? dm.fault : NONE;
@@ -231,8 +237,8 @@ static void send_device(int fd, bool present)
 	send_packet(fd, &e, e.h.length, -1);
 }
 
-/* What happens instead of the answer to a request. False: it ends the connection. */
-static bool mishap(int fd, const union rivulet_packet *q, bool *answered)
+/* Events that replace or precede the answer to a request. False: the connection ends. */
+static bool interrupted(int fd, const union rivulet_packet *q, bool *answered)
 {
 	*answered = true;
 	if (q->h.type == dm.refuse) {
@@ -242,7 +248,10 @@ static bool mishap(int fd, const union rivulet_packet *q, bool *answered)
 	} else if (q->h.type == RIVULET_MSG_RUN && dm.pull) {
 		dm.pull = false;
 		send_device(fd, false);
-		/* Before the run's end, or the client may open on either side of it. */
+		/*
+		 * Sent before the run's error, so that the client opens the next instance on the
+		 * new device.
+		 */
 		if (!dm.away)
 			send_device(fd, true);
 		send_error(fd, q->h.serial, 1, -ENODEV);
@@ -271,7 +280,7 @@ static void serve_one(int fd)
 		while (dm.stall)
 			usleep(1000);
 
-		/* Our own requests must be well formed, whatever the answers are. */
+		/* The library's requests must be well formed, whatever the answers are. */
 		if (rivulet_proto_check(&q, q.h.length, got >= 0, true,
 					q.h.type == RIVULET_MSG_HELLO ? 0 : 1, why, sizeof(why)))
 			abort();
@@ -279,7 +288,7 @@ static void serve_one(int fd)
 		fill_reply(&q, &a, got);
 		if (got >= 0)
 			close(got);
-		if (!mishap(fd, &q, &answered))
+		if (!interrupted(fd, &q, &answered))
 			break;
 		if (q.h.type == RIVULET_MSG_RUN && dm.hold)
 			dm.held = q.h.serial;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The client library for a program with an event loop: nothing but the calls that say so blocks, one
- * descriptor tells when to dispatch, and every call connects again after the daemon was restarted.
+ * The client library for a program with an event loop: nothing but the calls that say so blocks,
+ * one descriptor tells when to dispatch, and every call connects again after the daemon was
+ * restarted.
  */
 #include "fake_daemon.h"
 #include "suite.h"
@@ -278,7 +279,10 @@ START_TEST(whole_loop)
 	ck_assert_int_eq(rivulet_bind_memory(q, 1, out, BYTES), 0);
 	rivulet_request_on_done(q, count, &runs);
 	ck_assert_int_eq(rivulet_request_start(q, NULL), 0);
-	/* The input was copied: it may change already, although the daemon has not even an instance. */
+	/*
+	 * The input was copied: it may change already, although the daemon has not even an
+	 * instance.
+	 */
 	in[0] = 99;
 	while (!runs)
 		ck_assert_int_ge(turn(c), 0);
@@ -422,7 +426,9 @@ START_TEST(reconnects_in_background)
 }
 END_TEST
 
-/* A listener whose backlog is full: connect() would block, so the library tries again by its timer. */
+/*
+ * A listener whose backlog is full: connect() would block, so the library tries again by its timer.
+ */
 START_TEST(full_backlog)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };

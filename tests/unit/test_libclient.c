@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The client library: the node against a fake driver (umockdev answers the ioctls), the socket against a
- * daemon of this file that answers rightly, or wrongly in one chosen way.
+ * The client library: the node against a fake driver (umockdev answers the ioctls), the socket
+ * against the daemon of fake_daemon.h, which answers correctly, or wrongly in one selected way.
  */
 #include "fake_driver.h"
 #include "fake_daemon.h"
@@ -25,7 +25,7 @@ START_TEST(opens)
 	ck_assert_int_eq(rivulet_device_counters(dev, &c), -EACCES);
 	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "CAP_PERFMON"));
 	fake.no_privilege = false;
-	/* A duplicate is beyond umockdev; the VM's tests open one. */
+	/* umockdev cannot duplicate a node; the VM's tests do. */
 	ck_assert_int_eq(rivulet_device_open_fd(-1, &other), -EBADF);
 	ck_assert_int_eq(rivulet_device_open_fd(0, &other), -ENODEV);
 	ck_assert_ptr_eq(rivulet_device_ref(dev), dev);
@@ -35,7 +35,7 @@ START_TEST(opens)
 }
 END_TEST
 
-START_TEST(strangers)
+START_TEST(other_drivers)
 {
 	struct rivulet_device *dev;
 
@@ -62,7 +62,10 @@ START_TEST(strangers)
 }
 END_TEST
 
-/* One handle, one buffer: however often a dma-buf comes in, the handle is closed once, at the end. */
+/*
+ * A dma-buf that is imported twice is one buffer: its handle is closed once, with the last
+ * reference.
+ */
 START_TEST(buffers)
 {
 	struct rivulet_device *dev = device();
@@ -121,7 +124,7 @@ START_TEST(jobs)
 }
 END_TEST
 
-/* A job from an NPU step: slots by the house's convention, writable as the step says. */
+/* A job from an NPU step: the slots of rivulet_program.h, writable as the step declares. */
 START_TEST(job_of_step)
 {
 	static struct {
@@ -198,8 +201,8 @@ START_TEST(maps)
 }
 END_TEST
 
-/* The CPU's turn reaches the driver as it was asked for: kind of buffer, direction, ranges, deadline. */
-START_TEST(turns)
+/* Kind of buffer, direction, ranges and deadline of a CPU access reach the driver unchanged. */
+START_TEST(cpu_access)
 {
 	const struct drm_rivulet_range two[] = { { 64, 100 }, { 4096, 1 } };
 	struct rivulet_device *dev = device();
@@ -314,10 +317,13 @@ START_TEST(submit_options)
 }
 END_TEST
 
-/* Every wrong answer is one error, and leaves no descriptor behind; two strange ones are tolerated. */
+/*
+ * Every wrong answer gives one error and leaks no descriptor; an unknown serial and a reserved
+ * field are accepted.
+ */
 START_TEST(wrong_answers)
 {
-	/* Short only where it is waited for in vain. */
+	/* Only the silent daemon makes the test wait for the time limit. */
 	struct rivulet_load_options o = { .size = sizeof(o),
 					  .timeout_ms = _i == SILENT ? 300 : WAIT_MS };
 	struct rivulet_client *c = NULL;
@@ -334,7 +340,7 @@ START_TEST(wrong_answers)
 		ck_assert_uint_gt(strlen(rivulet_last_error()), 8);
 	if (_i == ERRNO) {
 		ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "Loop_7"));
-		ck_assert_int_eq(rivulet_client_ping(c, WAIT_MS), 0);	/* the connection lives on */
+		ck_assert_int_eq(rivulet_client_ping(c, WAIT_MS), 0);	/* the connection is still usable */
 	}
 	if (r == -EBADMSG)
 		ck_assert_int_eq(rivulet_client_ping(c, WAIT_MS), -EBADMSG);
@@ -345,7 +351,7 @@ START_TEST(wrong_answers)
 }
 END_TEST
 
-START_TEST(whole_way)
+START_TEST(load_and_run)
 {
 	struct rivulet_tensor_info t = { .size = sizeof(t) };
 	struct rivulet_run_options o = { .size = sizeof(o), .deadline = 123456789012345,
@@ -395,7 +401,7 @@ START_TEST(whole_way)
 	ck_assert(!rivulet_request_stats(q, &stats) && stats.cycles == 77 && stats.late);
 	o.priority = 2;
 	ck_assert_int_eq(rivulet_request_start(q, &o), -EINVAL);
-	/* Objects keep what they were made of. */
+	/* A request keeps its model and its client. */
 	rivulet_client_unref(c);
 	rivulet_model_unref(m);
 	ck_assert_int_eq(rivulet_request_run(q, NULL), 0);
@@ -407,7 +413,10 @@ START_TEST(whole_way)
 }
 END_TEST
 
-/* Buffers and dma-bufs reach the daemon as they are; a file is loaded, its program and status come back. */
+/*
+ * Buffers and dma-bufs reach the daemon as they are; a file is loaded, its program and status come
+ * back.
+ */
 START_TEST(zero_copy)
 {
 	struct rivulet_load_options o = { .size = sizeof(o), .keep_program = true, .name = "x" };
@@ -523,7 +532,7 @@ START_TEST(cancel)
 	ck_assert_int_eq(rivulet_request_wait(q, WAIT_MS), -ECANCELED);
 	ck_assert_uint_gt(strlen(rivulet_request_error(q)), 3);
 	ck_assert_int_eq(out[0], 0);
-	/* Dropped in flight: CLOSE goes out, nothing of ours is touched any more. */
+	/* Released in flight: the daemon gets CLOSE, and no bound memory is written. */
 	ck_assert(!rivulet_request_start(q, NULL));
 	rivulet_request_unref(q);
 	rivulet_client_unref(c);
@@ -538,7 +547,7 @@ static void on_lost(struct rivulet_request *r, void *data)
 	++*(int *)data;
 }
 
-/* The daemon dies under a run: the run ends, the fd says so, later calls say why. */
+/* The daemon ends during a run: the run ends, the descriptor is readable, later calls say why. */
 START_TEST(daemon_dies)
 {
 	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
@@ -561,7 +570,7 @@ START_TEST(daemon_dies)
 	ck_assert_int_eq(rivulet_client_dispatch(c), 1);
 	ck_assert_int_eq(lost, 1);
 	ck_assert_int_eq(rivulet_client_dispatch(c), -ECONNRESET);
-	/* It has not come again: calls say so, and go on trying. */
+	/* There is no daemon: each call tries to connect and says so. */
 	daemon_stop();
 	for (int i = 0; i < 2; i++) {
 		ck_assert_int_eq(rivulet_request_start(q, NULL), -ENOENT);
@@ -685,16 +694,16 @@ int main(int argc, char **argv)
 	tcase_set_timeout(node, 120);
 	tcase_set_timeout(socket, 120);
 	tcase_add_test(node, opens);
-	tcase_add_test(node, strangers);
+	tcase_add_test(node, other_drivers);
 	tcase_add_test(node, buffers);
 	tcase_add_test(node, jobs);
 	tcase_add_test(node, job_of_step);
 	tcase_add_test(node, maps);
-	tcase_add_test(node, turns);
+	tcase_add_test(node, cpu_access);
 	tcase_add_test(node, monitors);
 	tcase_add_test(node, submit_options);
 	tcase_add_loop_test(socket, wrong_answers, 0, FAULTS);
-	tcase_add_test(socket, whole_way);
+	tcase_add_test(socket, load_and_run);
 	tcase_add_test(socket, zero_copy);
 	tcase_add_test(socket, asynchronous);
 	tcase_add_test(socket, cancel);

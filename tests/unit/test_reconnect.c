@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* The client library when the daemon is restarted, or the device pulled out and plugged in again. */
+/* The client library when the daemon is restarted, or the device is removed and added again. */
 #include "fake_driver.h"
 #include "fake_daemon.h"
 #include "suite.h"
 
-/* Runs @q on a picture of its own and looks at the answer. */
+/* Runs @q on an input of @value and checks the output. */
 static void run_well(struct rivulet_request *q, uint8_t *in, uint8_t *out, uint8_t value)
 {
 	memset(in, value, BYTES);
@@ -13,7 +13,7 @@ static void run_well(struct rivulet_request *q, uint8_t *in, uint8_t *out, uint8
 	ck_assert(out[0] == value + 1 && out[BYTES - 1] == value + 1);
 }
 
-/* A daemon that was restarted: the run under way ends once, the next call has all as it was. */
+/* After a restart of the daemon the run under way ends once, and the next run restores all state. */
 START_TEST(daemon_returns)
 {
 	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
@@ -31,7 +31,7 @@ START_TEST(daemon_returns)
 	ck_assert_uint_eq(dm.loads, 2);
 	ck_assert_uint_eq(dm.opens, 2);
 	ck_assert_uint_eq(dm.binds, 4);
-	/* It went while nothing was asked of it: nobody need know. */
+	/* The connection ended between two calls: no call fails. */
 	dm.die = true;
 	ck_assert(!rivulet_request_start(q, NULL));
 	ck_assert_int_eq(rivulet_request_wait(q, WAIT_MS), -ECONNRESET);
@@ -50,7 +50,7 @@ START_TEST(daemon_returns)
 }
 END_TEST
 
-/* A device that was pulled out and plugged in again: the same, on one connection. */
+/* The same for a device that is removed and added again, on one connection. */
 START_TEST(device_returns)
 {
 	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
@@ -67,7 +67,7 @@ START_TEST(device_returns)
 	ck_assert_uint_eq(dm.loads, 1);
 	ck_assert_uint_eq(dm.opens, 2);
 	ck_assert_uint_eq(dm.closes, 1);
-	/* Away for longer. */
+	/* The device stays away for several calls. */
 	dm.away = dm.pull = true;
 	ck_assert_int_eq(rivulet_request_run(q, NULL), -ENODEV);
 	ck_assert_int_eq(rivulet_request_start(q, NULL), 0);
@@ -76,7 +76,7 @@ START_TEST(device_returns)
 	rivulet_client_info(c, &info);
 	ck_assert(!info.present);
 	ck_assert_int_eq(rivulet_request_prepare(q), -ENODEV);
-	ck_assert(!rivulet_client_ping(c, WAIT_MS));	/* brings it, here */
+	ck_assert(!rivulet_client_ping(c, WAIT_MS));	/* makes the fake daemon add the device */
 	ck_assert(!rivulet_client_wait_device(c, WAIT_MS));
 	run_well(q, in, out, 9);
 	rivulet_request_unref(q);
@@ -87,7 +87,7 @@ START_TEST(device_returns)
 }
 END_TEST
 
-/* A buffer of the device that was pulled out is gone: its tensor is named until it has a new one. */
+/* A buffer of a removed device cannot be bound again: the error names its tensor. */
 START_TEST(buffer_of_the_old_device)
 {
 	struct rivulet_device *dev;
