@@ -65,6 +65,9 @@ START_TEST(lists_times)
 	SAYS("       208        209  #2 load sync kind=1");
 	ck_assert_int_eq(assemble(TILE, "--json"), RVL_EXIT_OK);
 	SAYS("\"instructions\":3");
+	check_json("rivulet.asm/1");
+	ck_assert_int_eq(assemble(TILE, "--time --json"), RVL_EXIT_OK);
+	check_json("rivulet.asm/1");
 }
 END_TEST
 

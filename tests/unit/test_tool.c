@@ -16,6 +16,7 @@
 #include "../../tool/data/image.h"
 #include "../../tool/device/engine.h"
 #include "../../tool/device/sysfs.h"
+#include "../../tool/json.h"
 #include "../../tool/output.h"
 #include "files.h"
 #include "suite.h"
@@ -44,74 +45,6 @@ static const char *in_dir(const char *name)
 	n = (n + 1) % 4;
 	snprintf(path[n], sizeof(path[n]), "%s/%s", dir, name);
 	return path[n];
-}
-
-/* ---- a JSON reader, to hold the writer against ---- */
-
-static const char *json_value(const char *p);
-
-static const char *json_string(const char *p)
-{
-	if (!p || *p++ != '"')
-		return NULL;
-	while (*p != '"') {
-		if ((unsigned char)*p < 0x20 || (*p == '\\' && !strchr("\"\\/bfnrtu", p[1])))
-			return NULL;
-		p += *p == '\\' ? 2 : 1;
-	}
-	return p + 1;
-}
-
-static const char *json_space(const char *p)
-{
-	return p ? p + strspn(p, " \n") : NULL;
-}
-
-static const char *json_list(const char *p, char end, bool keys)
-{
-	p = json_space(p + 1);
-	if (*p == end)
-		return p + 1;
-	for (;;) {
-		if (keys) {
-			p = json_space(json_string(json_space(p)));
-			if (!p || *p++ != ':')
-				return NULL;
-		}
-		p = json_value(p);
-		if (!p || (*p != ',' && *p != end))
-			return NULL;
-		if (*p++ == end)
-			return p;
-	}
-}
-
-static const char *json_value(const char *p)
-{
-	static const char *const words[] = { "true", "false", "null" };
-	char *end;
-
-	p += strspn(p, " \n");
-	if (*p == '{' || *p == '[') {
-		p = json_list(p, *p == '{' ? '}' : ']', *p == '{');
-	} else if (*p == '"') {
-		p = json_string(p);
-	} else {
-		for (int i = 0; i < 3; i++)
-			if (!strncmp(p, words[i], strlen(words[i])))
-				return json_space(p + strlen(words[i]));
-		strtod(p, &end);
-		p = end == p ? NULL : end;
-	}
-	return json_space(p);
-}
-
-static void is_json(const char *schema)
-{
-	const char *end = json_value(out);
-
-	ck_assert_msg(end && !*end, "not one JSON value: %.300s", out);
-	ck_assert_msg(!strncmp(out + 11, schema, strlen(schema)), "schema: %.60s", out);
 }
 
 /* ---- files ---- */
@@ -441,7 +374,7 @@ START_TEST(writers)
 	table = strchr(out, '\n') + 1;
 	ck_assert_str_eq(table, " name        n\n longer  12345\n x\xc3\xa9?         7\n");
 	*table = 0;
-	is_json("rivulet.test/1");
+	ck_assert_ptr_nonnull(rvl_json_parse(out));
 	SAYS("\"odd\":\"a\\\"b\\\\c\\u000a\\u0001\"");
 	SAYS("\"text\":\"\xc3\xa9 \\ufffd\\ufffd\\ufffd \\ufffd\\ufffd\\ufffd \\ufffd\\ufffd\"");
 	SAYS("\"nan\":null,\"list\":[1,false]");
@@ -495,7 +428,7 @@ START_TEST(run_set)
 	rvl_array_clear(&a);
 	EXPECT("run models/resnet.onnx " SIM SET "--expect models/resnet.expected --first 990 "
 	       "--count 10 --level 0 --json", 0);
-	is_json("rivulet.run/1");
+	check_json("rivulet.run/2");
 	SAYS("\"bitexact\":10");
 	SAYS("\"seconds\":0.0014");
 }
@@ -622,14 +555,14 @@ START_TEST(compile_and_list)
 	SAYS("1 NPU and 2 CPU steps");
 	snprintf(words, sizeof(words), "compile models/lenet.onnx -o %s/l.rvp --json", dir);
 	EXPECT(words, 0);
-	is_json("rivulet.compile/1");
+	check_json("rivulet.compile/1");
 	snprintf(words, sizeof(words), "disasm %s/l.rvp", dir);
 	EXPECT(words, 0);
 	SAYS("conv c_kernel");
 	SAYS("store sync kind=1");
 	snprintf(words, sizeof(words), "disasm %s/l.rvp --json", dir);
 	EXPECT(words, 0);
-	is_json("rivulet.disasm/1");
+	check_json("rivulet.disasm/1");
 	snprintf(words, sizeof(words), "info %s/l.rvp", dir);
 	EXPECT(words, 0);
 	SAYS("1x1x28x28");
@@ -652,23 +585,55 @@ START_TEST(other_verbs)
 	EXPECT("explain models/lenet.onnx", 0);
 	SAYS("float in");
 	EXPECT("explain models/resnet.onnx --board zu3eg-256 --json", 0);
-	is_json("rivulet.explain/1");
+	check_json("rivulet.explain/1");
 	EXPECT("explain " NODES "/test_acos/model.onnx", RVL_EXIT_REFUSED);
 	SAYS("none");
 	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "1 of 1 layers cannot run"));
 	EXPECT("info models/lenet.onnx --json", 0);
-	is_json("rivulet.model/1");
+	check_json("rivulet.model/1");
 	SAYS("\"shape\":[1,1,28,28]");
 	EXPECT("info --device sim:cyclonev-64", 0);
 	SAYS("peak");
 	EXPECT("info --device sim:cyclonev-64 --json", 0);
-	is_json("rivulet.info/1");
+	SAYS("\"volt\":1.1,");
+	check_json("rivulet.info/2");
 	EXPECT("bench models/lenet.onnx -n 20 --depth 3 --threads 2 --figures b " SIM, 0);
 	SAYS("figure b.latency.p99");
 	EXPECT("bench models/lenet.onnx -n 20 --json " SIM, 0);
-	is_json("rivulet.bench/1");
+	check_json("rivulet.bench/1");
 	EXPECT("run --help", 0);
 	SAYS("--expect FILE");
+}
+END_TEST
+
+/* Proves each remaining --json output, and that failures are JSON whatever their cause. */
+START_TEST(json_outputs)
+{
+	char words[600];
+
+	EXPECT("run models/lenet.onnx --json " SIM, 0);
+	check_json("rivulet.run/2");
+	EXPECT("run models/lenet.onnx --json --top 2 --names tool/fashion-mnist.names --count 3 "
+	       "--expect models/lenet.expected " SIM SET, 0);
+	check_json("rivulet.run/2");
+	EXPECT("eval models/mlp.onnx --json --count 50 --length 20 --data " DATA "t10k-images-idx3-ubyte.gz "
+	       "--labels " DATA "t10k-labels-idx1-ubyte.gz", 0);
+	check_json("rivulet.eval/1");
+	snprintf(words, sizeof(words), "profile models/lenet.onnx --json -o %s/t.json " SIM, dir);
+	EXPECT(words, 0);
+	check_json("rivulet.profile/1");
+	/* The error names a file whose name is no UTF-8. */
+	EXPECT("run --json \xff\x1b[0m " SIM, RVL_EXIT_REFUSED);
+	check_json("rivulet.error/1");
+	EXPECT("bench --frob --json", RVL_EXIT_USAGE);
+	check_json("rivulet.error/1");
+	EXPECT("status --json all", RVL_EXIT_USAGE);
+	check_json("rivulet.error/1");
+	setenv("RIVULETD_SOCKET", "/nonexistent/sock", 1);
+	EXPECT("status --json", RVL_EXIT_ABSENT);
+	check_json("rivulet.error/1");
+	EXPECT("plan models/mlp.onnx --json", RVL_EXIT_USAGE);
+	check_json("rivulet.error/1");
 }
 END_TEST
 
@@ -823,7 +788,7 @@ START_TEST(doctor_daemon)
 	doctor(RVL_EXIT_OK);
 	snprintf(words, sizeof(words), "doctor --json --root %s", dir);
 	EXPECT(words, RVL_EXIT_OK);
-	is_json("rivulet.doctor/1");
+	check_json("rivulet.doctor/1");
 	SAYS("\"problems\":0");
 }
 END_TEST
@@ -974,8 +939,7 @@ START_TEST(plan_other_reports)
 	ck_assert_msg(!plan_verb("--modes sc,int8 --accuracy 85"), "%s", rvl_tool_error);
 	SAYS("int8");
 	ck_assert_msg(!plan_verb("--rate 5 --json"), "%s", rvl_tool_error);
-	ck_assert_ptr_nonnull(json_value(out));
-	SAYS("\"schema\":\"rivulet.plan/1\"");
+	check_json("rivulet.plan/2");
 	SAYS("\"dominated_by\":3");
 }
 END_TEST
@@ -1077,6 +1041,7 @@ int main(void)
 	tcase_add_loop_test(verbs, mistakes, 0, (int)(sizeof(wrong) / sizeof(wrong[0])));
 	tcase_add_test(verbs, compile_and_list);
 	tcase_add_test(verbs, other_verbs);
+	tcase_add_test(verbs, json_outputs);
 	tcase_add_test(verbs, doctor_kernel);
 	tcase_add_test(verbs, doctor_module);
 	tcase_add_test(verbs, doctor_unsigned);

@@ -9,9 +9,9 @@
 #include "suite.h"
 
 #include "../../tool/json.h"
+#include "program.h"
 #include "verb.h"
 
-#define SCHEMA(name) "{\"schema\":\"rivulet." name "/1\""
 
 static char dir[64];		/* of the battery and of traces */
 
@@ -98,7 +98,7 @@ START_TEST(policy_tells)
 	SAYS("level      2 by battery");
 	SAYS("<- now");
 	EXPECT("policy --json", 0);
-	ck_assert(!strncmp(out, SCHEMA("policy"), strlen(SCHEMA("policy"))));
+	check_json("rivulet.policy/1");
 	ck_assert_str_eq(text_of(json_out(), "mode"), "auto");
 	ck_assert_str_eq(text_of(json_out(), "reason"), "battery");
 	ck_assert_uint_eq(rvl_json_number(json_out(), "level"), 2);
@@ -200,7 +200,7 @@ START_TEST(status_tells)
 	SAYS("int8");
 	SAYS("1 ended: 0 failed, 0 cancelled, 0 late; 0 refused");
 	EXPECT("status --json", 0);
-	ck_assert(!strncmp(out, SCHEMA("status"), strlen(SCHEMA("status"))));
+	check_json("rivulet.status/2");
 	s = rvl_json_member(json_out(), "status");
 	ck_assert_str_eq(text_of(rvl_json_member(s, "device"), "board"), "zu3eg-64");
 	ck_assert(rvl_json_true(rvl_json_member(s, "device"), "present"));
@@ -211,6 +211,85 @@ START_TEST(status_tells)
 		ck_assert_uint_eq(rvl_json_number(l, "runs"), rvl_json_number(l, "level") == 2);
 	rivulet_model_unref(m);
 	rivulet_client_unref(c);
+}
+END_TEST
+
+static double number(struct json_object *o, const char *key)
+{
+	ck_assert_msg(rvl_json_member(o, key) != NULL, "no %s in %.500s", key, out);
+	return json_object_get_double(rvl_json_member(o, key));
+}
+
+/* Proves that times, energies and ratios of the status are in the units of the page. */
+START_TEST(status_in_si)
+{
+	struct json_object *s, *model, *level;
+	struct rivulet_client *c;
+	struct rivulet_model *m;
+
+	ck_assert_msg(!rivulet_open(NULL, &c), "%s", rivulet_last_error());
+	run_once(c, &m);
+	EXPECT("status --json", 0);
+	s = rvl_json_member(json_out(), "status");
+	ck_assert(number(s, "uptime_s") > 0 && number(s, "uptime_s") < 600);
+	ck_assert_double_eq_tol(number(rvl_json_member(s, "policy"), "charge"), 0.6, 1e-6);
+	model = rvl_json_item(rvl_json_member(s, "models"), 0);
+	/* 15,408 cycles at 250 MHz, the level of a battery at 60 %. */
+	ck_assert_double_eq_tol(number(model, "npu_s"), 15408 / 250e6, 1e-6);
+	ck_assert_double_eq_tol(number(model, "energy_j"), 73.33e-6, 1e-6);
+	level = rvl_json_item(rvl_json_member(rvl_json_member(s, "device"), "levels"), 3);
+	ck_assert_double_eq_tol(number(level, "volt"), 0.85, 1e-9);
+	rivulet_model_unref(m);
+	rivulet_client_unref(c);
+}
+END_TEST
+
+/* Proves that info asks the daemon first, and a device only when told to. */
+START_TEST(info_asks_the_daemon)
+{
+	EXPECT("info", 0);
+	SAYS("rivuletd " RIVULET_VERSION);
+	EXPECT("info --json", 0);
+	check_json("rivulet.info/2");
+	SAYS("\"device\":\"daemon\"");
+	EXPECT("info --device sim:zu3eg-64", 0);
+	ck_assert_ptr_null(strstr(out, "rivuletd"));
+}
+END_TEST
+
+/* Proves one status after the other, one line each in JSON, until a signal. */
+START_TEST(status_watches)
+{
+	static struct program p;
+	char *line, *save = NULL;
+	int status, lines = 0;
+
+	program_start(&p, "status --watch --interval 20ms --json");
+	while (lseek(p.out, 0, SEEK_END) < 8000)
+		usleep(1000);
+	ck_assert(!kill(p.pid, SIGINT));
+	status = program_end(&p, out, sizeof(out));
+	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+	for (line = strtok_r(out, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		lines += rvl_json_parse(line) != NULL;
+	ck_assert_int_ge(lines, 2);
+	EXPECT("status --interval 0s", RVL_EXIT_USAGE);
+}
+END_TEST
+
+START_TEST(watch_waits)
+{
+	static struct program p;
+
+	start();
+	program_start(&p, "status --watch --interval 20ms");
+	while (lseek(p.out, 0, SEEK_END) < 100)
+		usleep(1000);
+	stop();
+	ck_assert(program_shows(&p, "waiting for the daemon"));
+	kill(p.pid, SIGTERM);
+	program_end(&p, out, sizeof(out));
+	SAYS("rivuletd " RIVULET_VERSION);
 }
 END_TEST
 
@@ -257,7 +336,7 @@ START_TEST(replay_tells)
 	SAYS("500.000 s  level 3  mains");
 	SAYS("7 rows, 600.000 s");
 	ck_assert_int_eq(replay(trace, "--dwell 0 --json"), 0);
-	ck_assert(!strncmp(out, SCHEMA("replay"), strlen(SCHEMA("replay"))));
+	check_json("rivulet.replay/1");
 	line = rvl_json_item(rvl_json_member(json_out(), "timeline"), 1);
 	ck_assert_uint_eq(rvl_json_number(line, "time"), 200);
 	ck_assert_uint_eq(rvl_json_number(line, "level"), 2);
@@ -399,8 +478,12 @@ static Suite *make_suite(void)
 	tcase_add_test(with, policy_sets);
 	tcase_add_test(with, policy_refuses);
 	tcase_add_test(with, status_tells);
+	tcase_add_test(with, status_in_si);
+	tcase_add_test(with, info_asks_the_daemon);
+	tcase_add_test(with, status_watches);
 	tcase_set_timeout(own, 120);
 	tcase_add_test(own, policy_is_not_for_all);
+	tcase_add_test(own, watch_waits);
 	tcase_add_test(own, no_daemon);
 	tcase_add_checked_fixture(dry, battery, clean);
 	tcase_add_test(dry, replay_tells);

@@ -6,6 +6,7 @@
 #include <check.h>
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -92,6 +93,21 @@ static inline int verb(const char *words)
 	capture_end(&e, err_out, sizeof(err_out));
 	check_advice(words);
 	return r;
+}
+
+/* Proves that the last output is JSON in the strictest sense, and that rivulet-json(5) has each member. */
+static inline void check_json(const char *schema)
+{
+	char command[300];
+	FILE *f;
+
+	snprintf(command, sizeof(command), "{\"schema\":\"%s\"", schema);
+	ck_assert_msg(!strncmp(out, command, strlen(command)), "schema: %.60s", out);
+	fflush(NULL);
+	f = popen("python3 tests/json_strict.py docs/man/rivulet-json.5", "w");
+	ck_assert_ptr_nonnull(f);
+	fputs(out, f);
+	ck_assert_msg(!pclose(f), "%.400s", out);
 }
 
 #define EXPECT(words, code)                                                                        \

@@ -15,6 +15,7 @@
 #include "rivulet_ops.h"
 #include "rivulet_runtime.h"
 #include "device/engine.h"
+#include "json.h"
 #include "model/explain_program.h"
 #include "output.h"
 
@@ -65,28 +66,28 @@ static int fail_lib(int error)
 	return rvl_tool_fail(rvl_exit_of(error), "%s", rivulet_last_error());
 }
 
-int rvl_daemon_status(struct rivulet_client *c, char **out)
+int rvl_daemon_status(struct rivulet_client *c, struct json_object **out)
 {
 	uint64_t size = 0, at = 0;
 	int fd = -1, r = rivulet_client_status(c, &fd, &size);
+	char *text;
 
 	if (r)
 		return rvl_tool_fail(rvl_exit_of(r), "%s", rivulet_last_error());
-	*out = size > 1u << 24 ? NULL : malloc(size + 1);
-	while (*out && at < size) {
-		ssize_t n = pread(fd, *out + at, size - at, (off_t)at);
+	text = size > 1u << 24 ? NULL : malloc(size + 1);
+	while (text && at < size) {
+		ssize_t n = pread(fd, text + at, size - at, (off_t)at);
 
 		if (n <= 0)
 			break;
 		at += (uint64_t)n;
 	}
 	close(fd);
-	if (!*out || at < size) {
-		free(*out);
-		return rvl_tool_fail(RVL_EXIT_FAILED, "the daemon's status cannot be read");
-	}
-	(*out)[size] = 0;
-	return 0;
+	if (text)
+		text[at] = 0;
+	*out = text && at == size ? rvl_json_parse(text) : NULL;
+	free(text);
+	return *out ? 0 : rvl_tool_fail(RVL_EXIT_FAILED, "the daemon's status cannot be read, or is not valid JSON");
 }
 
 /* ---- boards ---- */

@@ -12,6 +12,7 @@
 #include "rivulet_proto.h"
 
 struct rvl_engine;
+struct json_object;
 
 /** struct rvl_run_stats - of one run, whatever ran it */
 struct rvl_run_stats {
@@ -88,8 +89,8 @@ uint8_t rvl_requantise(float f, const struct rvl_quant_params *q);
 
 /** rvl_board_of() - board of --device or --board: profile name, file, or an accel node. 0 or an enum rvl_exit */
 int rvl_board_of(const char *device, struct rivulet_board *b);
-/** rvl_daemon_status() - the daemon's STATUS, as JSON text to free. 0 or an enum rvl_exit */
-int rvl_daemon_status(struct rivulet_client *c, char **out);
+/** rvl_daemon_status() - the daemon's STATUS, released by json_object_put(). 0 or an enum rvl_exit */
+int rvl_daemon_status(struct rivulet_client *c, struct json_object **out);
 /** rvl_exit_of() - exit code for a negative errno of opening devices and daemons */
 enum rvl_exit rvl_exit_of(int error);
 

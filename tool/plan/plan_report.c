@@ -454,7 +454,7 @@ static void json_level(const struct rvl_planning *v, uint32_t i)
 	rvl_json_open(NULL, '{');
 	rvl_json_u64("level", e->level);
 	rvl_json_u64("hz", e->hz);
-	rvl_json_u64("microvolt", e->microvolt);
+	rvl_json_num("volt", e->microvolt * 1e-6);
 	rvl_json_u64("length", e->length);
 	rvl_json_num("seconds", (double)e->time_ns * 1e-9);
 	rvl_json_num("joule", (double)e->energy_pj * 1e-12);
@@ -489,7 +489,7 @@ static void json(const struct report *r)
 {
 	const struct rvl_planning *v = r->v;
 
-	rvl_json_begin("plan");
+	rvl_json_begin("plan/2");
 	rvl_json_str("model", v->model);
 	rvl_json_str("board", v->board.name);
 	rvl_json_str("objective", rivulet_plan_objective_name(v->plan.objective));
@@ -540,7 +540,7 @@ void rvl_plan_partial(const struct rvl_planning *v)
 
 	rvl_table_init(&t, 3, heads);
 	if (rvl_tool_json) {
-		rvl_json_begin("plan");
+		rvl_json_begin("plan/2");
 		rvl_json_str("model", v->model);
 		rvl_json_bool("interrupted", true);
 		rvl_json_open("accuracies", '[');

@@ -317,7 +317,7 @@ static void json_levels(const struct rvl_run *r)
 		rvl_json_open(NULL, '{');
 		rvl_json_u64("level", i);
 		rvl_json_u64("hz", b->level[i].hz);
-		rvl_json_u64("microvolt", b->level[i].microvolt);
+		rvl_json_num("volt", b->level[i].microvolt * 1e-6);
 		rvl_json_num("seconds", c.seconds);
 		rvl_json_num("joule", c.joule);
 		rvl_json_bool("measured", i >= r->sum.level_min && i <= r->sum.level_max);
@@ -330,7 +330,7 @@ static void json_report(const struct rvl_run *r)
 {
 	uint64_t n = r->runs < RVL_RUN_WALLS ? r->runs : RVL_RUN_WALLS;
 
-	rvl_json_begin("run");
+	rvl_json_begin("run/2");
 	rvl_json_str("model", r->model);
 	rvl_json_str("device", rvl_engine_name(r->engine));
 	rvl_json_u64("runs", r->runs);

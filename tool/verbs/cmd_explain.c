@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* rivulet explain: which layer runs where, why, and at what cost. */
+#include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "json.h"
 #include "model/explain_program.h"
 #include "model/model.h"
 #include "output.h"
@@ -25,6 +27,19 @@ static int refuse_unsupported(const struct rivulet_explain *e)
 						first->op, first->reason);
 }
 
+static int print_json(const struct rivulet_blob *text)
+{
+	struct json_object *o = rvl_json_parse(text->data);
+
+	if (!o)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	rvl_json_begin("explain");
+	rvl_json_put("explain", o);
+	rvl_json_end();
+	json_object_put(o);
+	return 0;
+}
+
 static int print_explain(const struct rivulet_explain *e)
 {
 	struct rivulet_blob text = { 0 };
@@ -32,15 +47,12 @@ static int print_explain(const struct rivulet_explain *e)
 
 	if (r)
 		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
-	if (rvl_tool_json) {
-		rvl_json_begin("explain");
-		rvl_json_raw("explain", text.data);
-		rvl_json_end();
-	} else {
+	if (rvl_tool_json)
+		r = print_json(&text);
+	else
 		fwrite(text.data, 1, text.size, stdout);
-	}
 	rivulet_blob_free(&text);
-	return refuse_unsupported(e);
+	return r ? r : refuse_unsupported(e);
 }
 
 static int explain_model(struct rvl_model_args *a, const char *model)

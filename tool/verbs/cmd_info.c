@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* rivulet info: a device with its levels, clocks and counters, the daemon, or the tensors of a model. */
 #include <errno.h>
+#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "device/sysfs.h"
 #include "data/array.h"
 #include "device/engine.h"
+#include "json.h"
 #include "output.h"
 #include "verb.h"
 
@@ -70,17 +72,19 @@ static void json_board(const struct rivulet_board *b)
 {
 	rvl_json_open("board", '{');
 	rvl_json_str("name", b->name);
+	/* Energies and powers follow by level, in SI units. */
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		rvl_json_u64(keys[i].name, key_value(b, i));
+		if (strcmp(keys[i].unit, "fJ") && strcmp(keys[i].unit, "uW"))
+			rvl_json_u64(keys[i].name, key_value(b, i));
 	rvl_json_str("pace", b->pace_real ? "real" : "fast");
 	rvl_json_open("levels", '[');
 	for (uint32_t i = 0; i < b->levels; i++) {
 		rvl_json_open(NULL, '{');
 		rvl_json_u64("hz", b->level[i].hz);
-		rvl_json_u64("microvolt", b->level[i].microvolt);
-		rvl_json_u64("fj_per_mac", b->level[i].fj_per_mac);
-		rvl_json_u64("fj_per_byte", b->level[i].fj_per_byte);
-		rvl_json_u64("static_uw", b->level[i].static_uw);
+		rvl_json_num("volt", b->level[i].microvolt * 1e-6);
+		rvl_json_num("joule_per_mac", b->level[i].fj_per_mac * 1e-15);
+		rvl_json_num("joule_per_byte", b->level[i].fj_per_byte * 1e-15);
+		rvl_json_num("static_watt", b->level[i].static_uw * 1e-6);
 		rvl_json_close();
 	}
 	rvl_json_close();
@@ -159,7 +163,7 @@ static void show_node(struct rivulet_device *dev, const struct rivulet_board *b,
 	const struct drm_rivulet_device *d = rivulet_device_info(dev);
 
 	if (rvl_tool_json) {
-		rvl_json_begin("info");
+		rvl_json_begin("info/2");
 		rvl_json_str("device", rivulet_device_path(dev));
 		rvl_json_u64("level", level);
 		json_board(b);
@@ -206,7 +210,7 @@ static int info_sim(const char *device)
 	if (r)
 		return r;
 	if (rvl_tool_json) {
-		rvl_json_begin("info");
+		rvl_json_begin("info/2");
 		rvl_json_str("device", device);
 		json_board(&b);
 		rvl_json_end();
@@ -219,7 +223,7 @@ static int info_sim(const char *device)
 
 /* ---- daemon ---- */
 
-static void text_daemon(const struct rivulet_daemon_info *i, const char *status)
+static void text_daemon(const struct rivulet_daemon_info *i, struct json_object *status)
 {
 	char u[2][32];
 
@@ -229,35 +233,52 @@ static void text_daemon(const struct rivulet_daemon_info *i, const char *status)
 	printf("  limits     %u models of %s, %u requests, %u runs, %s of bound memory a user\n",
 	       i->max_models, rvl_bytes(u[0], i->max_model), i->max_requests, i->max_runs,
 	       rvl_bytes(u[1], i->max_bytes));
-	printf("  status     %s\n", status);
+	printf("  serving    %zu models, %zu connections; rivulet status has more\n",
+	       json_object_array_length(rvl_json_member(status, "models")),
+	       json_object_array_length(rvl_json_member(status, "sessions")));
 }
 
-static int info_daemon(void)
+static void json_daemon(const struct rivulet_daemon_info *i, struct json_object *status)
+{
+	struct json_object *si = rvl_json_si(status);
+
+	rvl_json_begin("info/2");
+	rvl_json_str("device", "daemon");
+	rvl_json_str("version", i->version);
+	rvl_json_u64("protocol", i->protocol);
+	rvl_json_bool("present", i->present);
+	rvl_json_str("node", i->device);
+	rvl_json_str("board", i->board);
+	rvl_json_put("status", si);
+	rvl_json_end();
+	json_object_put(si);
+}
+
+static int info_client(struct rivulet_client *c)
 {
 	struct rivulet_daemon_info i = { .size = sizeof(i) };
-	struct rivulet_client *c;
-	char *status = NULL;
-	int r = rivulet_open(NULL, &c);
+	struct json_object *status;
+	int r = rvl_daemon_status(c, &status);
 
 	if (r)
-		return rvl_tool_fail(rvl_exit_of(r), "%s", rivulet_last_error());
+		return r;
 	rivulet_client_info(c, &i);
-	r = rvl_daemon_status(c, &status);
-	if (!r && rvl_tool_json) {
-		rvl_json_begin("info");
-		rvl_json_str("device", "daemon");
-		rvl_json_str("version", i.version);
-		rvl_json_u64("protocol", i.protocol);
-		rvl_json_bool("present", i.present);
-		rvl_json_str("node", i.device);
-		rvl_json_str("board", i.board);
-		rvl_json_raw("status", status);
-		rvl_json_end();
-	} else if (!r) {
-		text_daemon(&i, status);
-	}
-	if (!r)
-		free(status);
+	(rvl_tool_json ? json_daemon : text_daemon)(&i, status);
+	json_object_put(status);
+	return 0;
+}
+
+/* The daemon; without --device the first node where no daemon answers. */
+static int info_daemon(bool only)
+{
+	struct rivulet_client *c;
+	int r = rivulet_open(NULL, &c);
+
+	if (r && !only)
+		return info_node("");
+	if (r)
+		return rvl_tool_fail(rvl_exit_of(r), "%s", rivulet_last_error());
+	r = info_client(c);
 	rivulet_client_unref(c);
 	return r;
 }
@@ -353,15 +374,13 @@ static int run_info(void *args, int n, char **operand)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "rivulet info takes one model, or --device");
 	if (n)
 		return info_model(a, operand[0]);
-	if (a->device && !strcmp(a->device, "daemon"))
-		return info_daemon();
-	if (a->device && !strncmp(a->device, "sim:", 4))
-		return info_sim(a->device);
-	return info_node(a->device ? a->device : "");
+	if (!a->device || !strcmp(a->device, "daemon"))
+		return info_daemon(a->device);
+	return !strncmp(a->device, "sim:", 4) ? info_sim(a->device) : info_node(a->device);
 }
 
 static const struct rvl_option options[] = {
-	{ "device", 'd', "WHERE", "daemon, /dev/accel/accelN, or sim:BOARD (the first node)",
+	{ "device", 'd', "WHERE", "daemon, /dev/accel/accelN, or sim:BOARD (the daemon, else the first node)",
 	  RVL_MEMBER(struct info_args, device) },
 	RVL_SYMBOL_OPTIONS(struct info_args, , "of a model: value of a symbolic first dimension (1)"),
 	{ 0 }

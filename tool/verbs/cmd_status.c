@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "device/engine.h"
 #include "json.h"
@@ -110,46 +112,103 @@ static void text_sums(struct json_object *s)
 	       (unsigned long long)rvl_json_number(q, "refused"));
 }
 
-static int text(const char *json)
+static void print_text(struct json_object *s)
 {
-	struct json_object *s = rvl_json_parse(json);
-
-	if (!s)
-		return rvl_tool_fail(RVL_EXIT_FAILED, "the daemon's status is not valid JSON");
 	text_head(s);
 	if (rvl_json_true(rvl_json_member(s, "device"), "present"))
 		text_levels(rvl_json_member(s, "device"));
 	text_models(s);
 	text_sums(s);
+}
+
+static void print_json(struct json_object *s)
+{
+	struct json_object *si = rvl_json_si(s);
+
+	rvl_json_begin("status/2");
+	rvl_json_put("status", si);
+	rvl_json_end();
+	json_object_put(si);
+}
+
+static int print_once(struct rivulet_client *c)
+{
+	struct json_object *s;
+	int r = rvl_daemon_status(c, &s);
+
+	if (r)
+		return r;
+	(rvl_tool_json ? print_json : print_text)(s);
 	json_object_put(s);
-	return RVL_EXIT_OK;
+	return 0;
+}
+
+struct status_args {
+	bool watch;
+	struct rvl_time interval;
+};
+
+static void pause_for(uint64_t ns)
+{
+	struct timespec t = { .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
+
+	nanosleep(&t, NULL);
+}
+
+/* A daemon that was restarted is connected to again; only the first connection must succeed. */
+static int watch(struct rivulet_client *c, uint64_t interval)
+{
+	bool terminal = isatty(STDOUT_FILENO), said = false;
+
+	for (;;) {
+		if (terminal)
+			fputs("\x1b[H\x1b[2J", stdout);
+		if (c && print_once(c))
+			c = rivulet_client_unref(c);
+		if (!c && !said)
+			fprintf(stderr, "rivulet: %s; waiting for the daemon\n", rvl_tool_error);
+		said = !c;
+		if (c && !terminal && !rvl_tool_json)
+			putchar('\n');
+		if (fflush(stdout))
+			break;
+		pause_for(interval);
+		rvl_tool_error_clear();
+		if (!c)
+			rivulet_open(NULL, &c);
+	}
+	rivulet_client_unref(c);
+	return RVL_EXIT_FAILED;
 }
 
 static int run_status(void *args, int n, char **operand)
 {
+	const struct status_args *a = args;
 	struct rivulet_client *c;
-	char *s = NULL;
 	int r = rivulet_open(NULL, &c);
 
-	(void)args;
 	(void)n;
 	(void)operand;
 	if (r)
 		return rvl_tool_fail(rvl_exit_of(r), "%s", rivulet_last_error());
-	r = rvl_daemon_status(c, &s);
-	if (!r && rvl_tool_json) {
-		rvl_json_begin("status");
-		rvl_json_raw("status", s);
-		rvl_json_end();
-	} else if (!r) {
-		r = text(s);
-	}
-	free(s);
+	if (a->watch)
+		return watch(c, a->interval.ns);
+	r = print_once(c);
 	rivulet_client_unref(c);
 	return r;
 }
 
+static const struct rvl_option options[] = {
+	{ "watch", 0, NULL, "print it again and again, until interrupted",
+	  RVL_MEMBER(struct status_args, watch) },
+	{ "interval", 0, "TIME", "with --watch: the time between two (1s)",
+	  RVL_MEMBER(struct status_args, interval) },
+	{ 0 }
+};
+
 const struct rvl_verb rvl_verb_status = {
 	.name = "status", .summary = "what the daemon serves, model by model, level by level", .order = 90,
-	.operands = "", .takes = "no operand", .run = run_status,
+	.operands = "[--watch]", .takes = "no operand", .options = options,
+	.args_size = sizeof(struct status_args),
+	.defaults = &(const struct status_args) { .interval = { 1000000000 } }, .run = run_status,
 };
