@@ -8,17 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MILLIVOLT   3700u /* one lithium cell; nothing here depends on it */
+#define MILLIVOLT   3700u /* of one lithium cell; reported only */
 #define UNKNOWN	    0xffffffffu
 #define JOULE_MWH   3.6
-#define FULL_MAX    1000000u /* a kilowatthour: what ACPI's words hold with room to spare */
+#define FULL_MAX    1000000u /* 1 kWh, which fits the words of ACPI */
 #define FACTOR_MAX  1e12
 #define WARNING(mwh) ((mwh) / 10)
 #define LOW(mwh)    ((mwh) / 20)
 
 enum { DISCHARGING = 1, CRITICAL = 4 };
 
-/* One KEY=VALUE of a specification; members that are not given are NaN. */
+/* Parses one KEY=VALUE of a specification. Members that are not given are NaN. */
 struct spec {
 	double mwh, at, factor, charge;
 };
@@ -109,7 +109,7 @@ int rvl_battery_change(struct rvl_battery *b, const char *spec, char *err, size_
 
 	if (r)
 		return r;
-	/* The machine has read size and place when it booted. */
+	/* The machine read the capacity and the address at boot, so they cannot change. */
 	if (!isnan(s.mwh) || !isnan(s.at) || isnan(s.charge)) {
 		snprintf(err, errsize, "\"%.40s\": expected charge=PERCENT[,factor=X]", spec);
 		return -EINVAL;
@@ -130,14 +130,14 @@ static void put(uint32_t *word, uint32_t value)
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-static void tell(const struct rvl_battery *b, struct rvl_battery_page *p)
+static void publish(const struct rvl_battery *b, struct rvl_battery_page *p)
 {
-	/* A charge that is not quite gone is not nothing. */
+	/* A charge above 0 is rounded up, because 0 means empty. */
 	uint32_t left = (uint32_t)ceil(rvl_battery_left(b));
 
 	put(&p->left, left);
 	put(&p->state, DISCHARGING | (left <= LOW(b->full) ? CRITICAL : 0));
-	/* In compressed time nobody could make anything of a rate. */
+	/* Time is compressed, so a rate would be meaningless. */
 	put(&p->rate, UNKNOWN);
 	put(&p->voltage, MILLIVOLT);
 	put(&p->design, b->full);
@@ -158,7 +158,7 @@ bool rvl_battery_follow(struct rvl_battery *b, struct rvl_memory *mem, uint64_t 
 	b->left = fmax(0, b->left - joule * b->factor);
 	page = rvl_memory_map(mem, b->at, sizeof(*page), true);
 	if (page)
-		tell(b, page);
+		publish(b, page);
 	return page || !mem->base;
 }
 

@@ -28,16 +28,16 @@ struct rvl_battery_page {
 	uint32_t design_voltage; /* mV */
 };
 
-/** struct rvl_battery - outlives the machine that is connected */
+/** struct rvl_battery - the battery, which persists when the machine disconnects */
 struct rvl_battery {
 	bool on;
 	uint64_t at;   /* guest physical address of the page */
 	uint32_t full; /* mWh */
-	double factor; /* how many times the device's energy is taken from it */
+	double factor; /* multiplies the energy that is taken from it */
 	double left;   /* joules, of @full */
-	double taken;  /* joules of the device, not multiplied, since it was charged last */
+	double taken;  /* joules of the device since the last charge, without @factor */
 	uint64_t seen; /* the device's energy counter, pJ, at the last look */
-	bool lost;     /* the page is outside the machine's memory: told */
+	bool lost;     /* the page is outside the machine's memory, which was logged */
 };
 
 /**
@@ -48,9 +48,9 @@ int rvl_battery_set(struct rvl_battery *b, const char *spec, char *err, size_t e
 /** rvl_battery_change() - at run time: charge=PERCENT[,factor=X] of a battery that is on */
 int rvl_battery_change(struct rvl_battery *b, const char *spec, char *err, size_t errsize);
 /**
- * rvl_battery_follow() - take what the counter has grown by, and tell the machine
- * @energy: of the device that is connected, pJ; a fresh device begins at 0. Returns false when there
- * is memory, but not where the page should be.
+ * rvl_battery_follow() - take the increase of the energy counter from the charge, and update the page
+ * @energy: of the device that is connected, pJ; a new device begins at 0. Returns false when there
+ * is memory, but none at the address of the page.
  */
 bool rvl_battery_follow(struct rvl_battery *b, struct rvl_memory *mem, uint64_t energy);
 /** rvl_battery_fresh() - another device is connected, whose counter is 0 */

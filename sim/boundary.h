@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What happens at a boundary: every order of events that two implementations could see differently.
- * docs/device.md 4.3 explains the words and shows the table; tests/unit/test_boundary.c runs the model through
- * each row. B(id, other slot, before, events, then, why).
+ * The events at a job boundary: every order of events that implementations could treat differently.
+ * docs/device.md 4.3 defines the words and shows the table; tests/unit/test_boundary.c runs each row on
+ * the model. B(id, other slot, before, events, then, why).
  *
  * before: idle (nothing is CURRENT), cold (not yet reset), eN>=1 (min_level), e2bad (its descriptor is
- * damaged). then: what is not named is as before: not frozen, not held, highest level, nothing pending.
+ * damaged). then: state that is not named is unchanged: not frozen, not held, highest level, nothing
+ * pending.
  */
 #ifndef RVL_SIM_BOUNDARY_H
 #define RVL_SIM_BOUNDARY_H

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * The control socket: one command a line, answered by lines of which the last is "ok" or "error:
- * ..."
+ * The control socket. A command is a line; the last line of its answer is "ok" or "error: ...".
  *
  *   inject SPEC   as --inject, at run time
- *   temp MDEG     what the temperature sensor reports, millidegree Celsius
+ *   temp MDEG     sets the reading of the temperature sensor, millidegree Celsius
  *   battery SPEC  charge=PERCENT[,factor=X] of --battery
- *   hurry         the job that runs is slow no longer
- *   stall MS      nothing is served and no job retires for so long; 0 ends a stall
- *   unplug        the window turns all ones, doorbells are ignored
- *   power         off and on again: a fresh device; of a platform only
+ *   hurry         ends the delay of the running job by the injection "slow"
+ *   stall MS      serves no request and retires no job for MS; 0 ends a stall
+ *   unplug        fills the window with ones and ignores doorbells
+ *   power         switches the device off and on; only on a platform
  *   stat          "NAME VALUE" lines
  */
 #include "serve.h"
@@ -86,7 +85,7 @@ static void battery(struct rvl_server *s, const char *spec, FILE *f)
 {
 	char err[160] = "";
 
-	/* What was used until now came from the old charge. */
+	/* Energy that was used before the change is taken from the old charge. */
 	rvl_server_drain(s);
 	if (!s->battery.on)
 		fprintf(f, "error: there is no battery: --battery\n");
@@ -113,7 +112,7 @@ static void stall(struct rvl_server *s, const char *arg, FILE *f)
 	}
 }
 
-/* Where DOORBELL is polled, only then the device is looked at. */
+/* A polled device is stepped only when DOORBELL changed, so this requests a step. */
 static void hurry(struct rvl_server *s, FILE *f)
 {
 	s->look = true;
@@ -157,7 +156,7 @@ static void command(struct rvl_server *s, const char *line, FILE *f)
 	}
 }
 
-/* The answer to one command; whoever does not read it loses it. */
+/* Answers one command. An answer that the client does not read is dropped. */
 static int answer(struct rvl_server *s, struct rvl_control *c)
 {
 	char *text = NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The CONV engine, dense int8 (conv_sc.c: stochastic). The scalar code is the definition; the vector code of conv_simd.c
- * takes over where the host and the shape allow it, with the same bits.
+ * The CONV engine for dense int8; conv_sc.c is the stochastic one. The scalar code is the definition.
+ * The vector code of conv_simd.c gives the same bits, and runs where the host and the shape allow it.
  */
 #include "conv_simd.h"
 
@@ -9,7 +9,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "accumulators leave as host integers");
 
-/* Position in the input of one tap: the INP word, or -1 in the padding. */
+/* Returns the INP word that a tap reads, or -1 in the padding. */
 static int64_t input_row(const struct rivulet_insn_c_input *in, int64_t y)
 {
 	if (y < 0 || y >= in->rows)
@@ -26,7 +26,7 @@ static uint32_t dot(const int8_t *x, const int8_t *w, uint32_t n)
 	return sum;
 }
 
-/* One tap of one input block into the tm sums of an output word. */
+/* Adds one tap of one input block to the tm sums of an output word. */
 static void add_tap(const struct rvl_core *c, const uint8_t *x, const uint8_t *w, uint32_t *sum)
 {
 	uint32_t tn = c->board->tn;
@@ -43,7 +43,7 @@ struct site {
 	int64_t o, y, x;
 };
 
-/* Contribution of input block i. */
+/* Adds the contribution of input block i. */
 static void add_block(const struct site *s, int64_t i, uint32_t *sum)
 {
 	const struct rivulet_insn_c_kernel *k = &s->cfg->c_kernel;
@@ -78,7 +78,7 @@ static void output_word(const struct site *s)
 		acc[m] = s->v->keep ? acc[m] + sum[m] : sum[m];
 }
 
-/* The reference that rvl_conv() equals bit for bit, whatever it runs on. */
+/* The reference: rvl_conv() gives the same bits on every host. */
 static int conv_scalar(struct rvl_core *c, const struct rivulet_config *cfg,
 		       const struct rivulet_insn_conv *v)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The stochastic lanes of the CONV engine. AND-BIN is a dot product with a table of signed products;
- * the other circuits take the codes of a whole sum through rivulet_sc_sum(). Only the valid channels
- * count, whatever lies behind them.
+ * the other circuits pass the codes of a whole sum to rivulet_sc_sum(). Channels behind the valid ones
+ * do not count.
  */
 #include "engine.h"
 #include "rivulet_sc.h"
@@ -12,7 +12,7 @@
 
 #define POSITIONS_MAX RIVULET_SC_TERMS_MAX
 
-/* What the last CONV of this kind used; a change of length or circuit makes it anew. */
+/* Tables of the last CONV of this kind. They are made anew when length or circuit change. */
 struct rvl_sc {
 	uint32_t length; /* of @table; 0: not made yet */
 	struct rivulet_sc_table table;

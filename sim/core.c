@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* One job, from its first instruction to END, fault or abort, along the timeline. */
+/* Runs one job along the timeline, from its first instruction to END, a fault or an abort. */
 #include "engine.h"
 
 #include <endian.h>
@@ -8,11 +8,11 @@
 
 #define PIECE 4096u /* of the command stream, mapped at a time */
 
-/* What may run on the thread that has to answer the driver: some microseconds of the host. */
+/* Work that may run on the thread that answers the driver: some microseconds of the host. */
 #define BRIEF_CYCLES 1024
 #define LATER	     (-2) /* beside RVL_ABORTED: the rest is not brief */
 
-/* The command stream as the timeline fetches it, index after index, never behind @base. */
+/* The command stream. The timeline fetches it in order, never before @base. */
 struct stream {
 	struct rvl_regions *regions;
 	const struct rivulet_variant *variant;
@@ -38,7 +38,7 @@ struct rvl_core *rvl_core_new(const struct rivulet_board *b)
 	if (!c)
 		return NULL;
 	c->board = b;
-	/* a word of the vector code may reach past the last one */
+	/* a vector load may read past the last word */
 	c->inp = calloc(1, b->inp_bytes + 64);
 	c->wgt = calloc(1, b->wgt_bytes + 64);
 	c->acc = calloc(1, b->acc_bytes + 64);
@@ -71,7 +71,7 @@ void rvl_core_clear(struct rvl_core *c)
 	memset(c->acc, 0, c->board->acc_bytes);
 }
 
-/* Map the piece at @at: to the end of a page if that is accessible, else one instruction. */
+/* Maps the piece at @at: up to the end of a page if that is accessible, else one instruction. */
 static int map_piece(struct stream *s, uint64_t at)
 {
 	uint64_t offset = s->variant->offset + at, left = s->variant->length - at;
@@ -93,7 +93,7 @@ static int map_piece(struct stream *s, uint64_t at)
 	return 0;
 }
 
-/* A list whose first byte is not 16-byte aligned in its page can split an instruction. */
+/* In a list whose first byte is not 16-byte aligned, an instruction can cross two pages. */
 static int fetch_split(struct stream *s, uint64_t at, void *raw)
 {
 	if (rvl_region_read(s->regions, s->variant->slot, s->variant->offset + at, raw,
@@ -102,7 +102,7 @@ static int fetch_split(struct stream *s, uint64_t at, void *raw)
 	return 0;
 }
 
-/* The instruction pushes nothing any more; did it? */
+/* Removes the pushes of an instruction. Returns whether it had any. */
 static bool take_token(struct rivulet_insn *in)
 {
 	struct rivulet_decoded d;
@@ -186,7 +186,7 @@ static int run_engine(struct rvl_core *c, const struct rivulet_config *cfg,
 	}
 }
 
-/* A convolution is work at any length; all else is copying at the port's width. */
+/* A convolution takes long at any size; other instructions only copy at the width of the port. */
 static bool is_brief(const struct rivulet_event *e)
 {
 	return e->end <= BRIEF_CYCLES && e->insn.form != RIVULET_FORM_conv;
@@ -257,7 +257,7 @@ static void outcome(struct rvl_core *c, struct rivulet_status *st, int r, uint32
 	st->insn = htole32(r > 0 ? index : retired);
 }
 
-/* Whole instructions, at offsets that can be counted in 64 bits. */
+/* The length must be a multiple of an instruction, and the end must not exceed 64 bits. */
 static bool stream_ok(const struct rivulet_variant *v)
 {
 	uint64_t end;

@@ -55,13 +55,17 @@ struct rvl_regions {
 };
 
 /**
- * rvl_region_span() - the host bytes of the longest contiguous piece at the start of [offset, offset + len)
+ * rvl_region_span() - the host bytes of the longest contiguous piece at the start of
+ * [offset, offset + len)
  * The whole range is checked against the slot first. Returns 0 with @p and @got (1..len), or an
  * enum rivulet_fault with r->bad set. @len >= 1.
  */
 int rvl_region_span(struct rvl_regions *r, uint32_t slot, uint64_t offset, uint64_t len, bool write,
 		    void **p, uint64_t *got);
-/** rvl_region_read(), rvl_region_write() - copy across page boundaries; 0 or a fault, nothing is written then */
+/**
+ * rvl_region_read(), rvl_region_write() - copy across page boundaries
+ * Return 0, or a fault, after which nothing was written.
+ */
 int rvl_region_read(struct rvl_regions *r, uint32_t slot, uint64_t offset, void *dst, uint64_t len);
 int rvl_region_write(struct rvl_regions *r, uint32_t slot, uint64_t offset, const void *src,
 		     uint64_t len);
@@ -78,7 +82,7 @@ struct rvl_job {
 
 struct rvl_core;
 
-/** rvl_core_new() - engines and cleared scratchpads of a board, which must outlive it; NULL without memory */
+/** rvl_core_new() - engines and cleared scratchpads of @board, which must outlive it; NULL: no memory */
 struct rvl_core *rvl_core_new(const struct rivulet_board *b);
 struct rvl_core *rvl_core_free(struct rvl_core *c);
 
@@ -87,15 +91,16 @@ void rvl_core_clear(struct rvl_core *c);
 
 /**
  * rvl_core_run() - run a program to its end, fault or abort
- * Fills of @st: state (DONE, FAULT, ABORTED), fault, fault_slot, fault_offset, insn, cycles, *_busy, stalls,
- * bytes, macs; the rest is the caller's. Never fails otherwise: lack of memory is FAULT_INTERNAL.
+ * Fills of @st: state (DONE, FAULT, ABORTED), fault, fault_slot, fault_offset, insn, cycles, *_busy,
+ * stalls, bytes, macs; the caller fills the rest. Lack of memory is FAULT_INTERNAL.
  */
 void rvl_core_run(struct rvl_core *c, struct rvl_job *job, struct rivulet_status *st);
 
 /**
  * rvl_core_begin(), rvl_core_go() - the same in two parts, for a caller that cannot wait long
  * @job lives until rvl_core_go() says true: the program has ended and @st is filled. With @brief that
- * runs some microseconds at most, and false means that a call without @brief, from any thread, has the rest to do.
+ * runs some microseconds at most, and false means that a call without @brief, from any thread, must do
+ * the rest.
  */
 void rvl_core_begin(struct rvl_core *c, struct rvl_job *job);
 bool rvl_core_go(struct rvl_core *c, bool brief, struct rivulet_status *st);

@@ -22,7 +22,7 @@ void rvl_count_retired(struct rivulet_sim *s, const struct rivulet_status *st)
 	c->energy += st->energy;
 }
 
-/* Time with a job running, the running one included; never goes back when a late job is settled. */
+/* Busy time including the running job. It never decreases, also when a late job is settled. */
 static uint64_t busy_now(struct rivulet_sim *s, uint64_t now)
 {
 	uint64_t busy = s->count.busy;
@@ -34,7 +34,10 @@ static uint64_t busy_now(struct rivulet_sim *s, uint64_t now)
 	return s->busy_seen;
 }
 
-/* The clock tree burns static power between jobs too, but while held; a job's own is in its status. */
+/*
+ * The clock tree uses static power between jobs too, except while the device is held. The static
+ * energy of a job is in its status.
+ */
 static void count_idle(struct rivulet_sim *s, uint64_t now, uint64_t busy_step)
 {
 	uint64_t step = now - s->seen;
@@ -60,7 +63,7 @@ void rvl_count_publish(struct rivulet_sim *s)
 	count_idle(s, c.time, c.busy - before);
 	c.energy = rvl_device_energy(s);
 	memcpy(words, &c, sizeof(c));
-	/* Not traced: a log of every counter would hide the rest. */
+	/* Counters are not traced, because they would dominate the trace. */
 	atomic_store(&s->window.word[RIVULET_REG_COUNT_SEQ / 4], ++s->count_seq);
 	for (size_t i = 0; i < sizeof(c) / 4; i++)
 		atomic_store_explicit(&s->window.word[RIVULET_REG_COUNTERS / 4 + i], words[i],

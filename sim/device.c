@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The device: what the queue orders, done with the core, memory and time. */
+/* The device: carries out the decisions of the queue with the core, memory and time. */
 #include "device.h"
 
 #include <errno.h>
@@ -9,10 +9,11 @@
 
 #include "rivulet_crc32c.h"
 
-#define TICK_NS	 20000000ull /* PROGRESS moves at least so often while a job makes progress */
+#define TICK_NS	 20000000ull /* the longest interval between changes of PROGRESS */
 _Static_assert(RVL_DESC_BITS == 8 * sizeof(struct rivulet_desc), "a bit of it can be flipped");
 
-#define LOOK_MAX 64 /* transitions of one step: a driver that keeps asking must not hold us */
+/* Transitions of one step. The limit keeps a driver that floods requests from blocking the device. */
+#define LOOK_MAX 64
 
 bool rvl_exec_brief(struct rvl_exec *x)
 {
@@ -22,7 +23,7 @@ bool rvl_exec_brief(struct rvl_exec *x)
 	x->begun = true;
 	if (!rvl_core_go(x->core, true, &x->st))
 		return false;
-	/* From here on @x may be the device's again. */
+	/* @done hands @x back to the device, so it must not be accessed below. */
 	atomic_store_explicit(&x->done, true, memory_order_release);
 	return true;
 }
@@ -35,7 +36,7 @@ void rvl_exec_run(struct rvl_exec *x)
 	atomic_store_explicit(&x->done, true, memory_order_release);
 }
 
-/* The number that entry @seq will have among the jobs started, if what is ahead of it starts. */
+/* The number of entry @seq among the started jobs, if all entries before it start. */
 static uint64_t next_number(const struct rivulet_sim *s, uint32_t seq)
 {
 	const struct rvl_queue *q = &s->queue;
@@ -104,7 +105,7 @@ static void dev_start(void *ctx, const struct rvl_entry *e, uint32_t level)
 	s->followed += s->retires;
 	start_injected(s);
 	x->job.lose_token = rvl_inject_hit(&s->inject, RVL_INJECT_lost_token, s->started, NULL);
-	/* Its time comes with RESET. */
+	/* The injection late_dma delays the program until RESET. */
 	if (!late_dma(s))
 		s->runner.start(s->runner.ctx, x);
 }
@@ -114,7 +115,7 @@ static bool outruns_abort(const struct rivulet_sim *s)
 	return rvl_inject_hit(&s->inject, RVL_INJECT_outrun_abort, s->started, NULL);
 }
 
-/* Held by an injection that neither its ABORT nor RESET has overcome? */
+/* Whether an injection keeps the job from ending, despite its ABORT or RESET. */
 static bool hangs(const struct rivulet_sim *s)
 {
 	if (late_dma(s) || rvl_inject_hit(&s->inject, RVL_INJECT_stuck, s->started, NULL))
@@ -204,7 +205,7 @@ static void finish_run(struct rivulet_sim *s, struct rivulet_status *st)
 	*st = s->exec.st;
 	w->cycles = st->cycles; /* what was stopped took the time that has passed */
 	st->energy = rivulet_board_energy_pj(&s->board, s->queue.level, w);
-	/* Only an entry that was not late hands its end on as the start of the next. */
+	/* The next entry starts at this one's end, unless this one was late. */
 	s->chain = rvl_pace_now(s) - st->end < TICK_NS ? st->end : 0;
 }
 
@@ -244,7 +245,7 @@ static void dev_clear(void *ctx)
 
 static void dev_level(void *ctx, uint32_t level)
 {
-	(void)level; /* idle energy up to now is the old level's */
+	(void)level; /* idle energy up to the change is that of the old level */
 	rvl_count_publish(ctx);
 }
 
@@ -332,7 +333,7 @@ static void put_geometry(struct rivulet_sim *s)
 	put(s, RIVULET_REG_TEMPERATURE, RVL_ROOM_MDEG);
 }
 
-/* The magic comes last: a driver that sees it sees the rest. */
+/* The magic is written last, so that a driver that sees it sees all other words. */
 static void put_identity(struct rivulet_sim *s)
 {
 	uint32_t id[3] = { RIVULET_MAGIC, RIVULET_DEV_VERSION, RIVULET_WINDOW_SIZE }, name[8];
@@ -391,7 +392,7 @@ void rvl_device_doorbell(struct rivulet_sim *s, uint32_t value)
 	put(s, RIVULET_REG_DOORBELL_PEER, value);
 }
 
-/* What the device still has to write goes to a window that nobody sees. */
+/* Later writes of the device go to a window that no driver sees. */
 void rvl_device_unplug(struct rivulet_sim *s)
 {
 	if (s->gone)
@@ -405,7 +406,7 @@ void rvl_device_unplug(struct rivulet_sim *s)
 
 bool rvl_device_hurry(struct rivulet_sim *s)
 {
-	/* What was queued before may not have started yet. */
+	/* Jobs that were queued before may not have started yet. */
 	rivulet_sim_step(s);
 	s->t.hurried = true;
 	s->t.late = 0;
@@ -422,7 +423,7 @@ void rvl_device_temperature(struct rivulet_sim *s, int32_t millidegree)
 	put(s, RIVULET_REG_TEMPERATURE, (uint32_t)millidegree);
 }
 
-/* When does the running entry need us next, if nobody rings? */
+/* When the running entry must be looked at next, if there is no doorbell. */
 static uint64_t next_due(struct rivulet_sim *s)
 {
 	uint64_t wait;

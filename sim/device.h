@@ -9,7 +9,7 @@
 #include "queue.h"
 #include "rivulet_sim.h"
 
-#define RVL_ROOM_MDEG	25000	/* the sensor, until it is told otherwise; the model makes no heat */
+#define RVL_ROOM_MDEG	25000	/* initial reading of the sensor; the model produces no heat */
 
 /** struct rvl_exec - one program on the core; after start() only the runner touches it until @done */
 struct rvl_exec {
@@ -27,7 +27,7 @@ bool rvl_exec_brief(struct rvl_exec *x);
 /** rvl_exec_run() - run it, or the rest of it, here and now; sets @done last */
 void rvl_exec_run(struct rvl_exec *x);
 
-/** struct rvl_runner - who runs programs; without one, rivulet_sim_step() does */
+/** struct rvl_runner - runs programs; without one, rivulet_sim_step() runs them */
 struct rvl_runner {
 	void (*start)(void *ctx, struct rvl_exec *x);
 	void *ctx;
@@ -38,7 +38,7 @@ struct rvl_timing {
 	uint64_t start;
 	uint64_t end;		/* known once @settled */
 	uint64_t due;		/* host time, ns: not retired before */
-	uint64_t late;		/* by "slow", ns; 0 once it is hurried */
+	uint64_t late;		/* delay by the injection "slow", ns; 0 after rvl_device_hurry() */
 	bool hurried;
 	bool settled;
 };
@@ -59,16 +59,16 @@ struct rivulet_sim {
 	uint32_t client;
 	bool has_client;
 	bool stopped;		/* ABORT or RESET wants CURRENT to end */
-	bool reset;		/* RESET does */
-	bool outrun;		/* an ABORT of CURRENT has come, which CURRENT outruns by injection */
+	bool reset;		/* RESET wants it */
+	bool outrun;		/* an injection lets CURRENT end before its ABORT is served */
 	bool dead;		/* injected */
-	uint64_t stalled_until;	/* host time, ns: nothing is served before */
+	uint64_t stalled_until;	/* host time, ns; no request is served before */
 	bool gone;		/* the window is all ones */
 	uint64_t power_on;	/* host time, ns */
 	uint64_t fast_time;	/* device time at pace=fast */
 	uint64_t chain;		/* end of the entry that retires now; 0: none, or it was late */
-	bool retires;		/* an entry does: what starts now was next and follows by itself */
-	uint64_t followed;	/* jobs that did */
+	bool retires;		/* an entry retires, so a job that starts was NEXT */
+	uint64_t followed;	/* jobs that started that way */
 	uint64_t seen;		/* device time up to which idle energy is counted */
 	uint64_t busy_seen;
 	double idle_pj;
@@ -80,13 +80,13 @@ struct rivulet_sim {
 	_Atomic uint32_t nowhere[RVL_WINDOW_WORDS];	/* the window of a device that is gone */
 };
 
-/** rvl_device_run_by() - have programs run elsewhere, e.g. in a thread; before the first step */
+/** rvl_device_run_by() - set the runner of programs, e.g. a thread; before the first step */
 void rvl_device_run_by(struct rivulet_sim *s, const struct rvl_runner *r);
 
-/** rvl_device_unplug() - the window turns all ones and the device is gone for good */
+/** rvl_device_unplug() - fill the window with ones and ignore the driver from then on */
 void rvl_device_unplug(struct rivulet_sim *s);
 
-/** rvl_device_hurry() - the job that runs is "slow" no longer; false: none runs */
+/** rvl_device_hurry() - end the delay of the running job by "slow"; false: none runs */
 bool rvl_device_hurry(struct rivulet_sim *s);
 
 /** rvl_device_stall() - serve no request and retire no job for @ms from here; 0 ends a stall */
@@ -95,10 +95,10 @@ void rvl_device_stall(struct rivulet_sim *s, uint32_t ms);
 /** rvl_device_doorbell() - the value of DOORBELL_PEER, before the driver looks */
 void rvl_device_doorbell(struct rivulet_sim *s, uint32_t value);
 
-/** rvl_device_energy() - that its counters tell, pJ: of jobs and of the time between them */
+/** rvl_device_energy() - the energy counter, pJ: jobs and the idle time between them */
 uint64_t rvl_device_energy(const struct rivulet_sim *s);
 
-/** rvl_device_temperature() - what the sensor reports from now on */
+/** rvl_device_temperature() - set the reading of the sensor */
 void rvl_device_temperature(struct rivulet_sim *s, int32_t millidegree);
 
 /* desc.c: copy the descriptor at @addr, then check the copy; 0 or an enum rivulet_fault */

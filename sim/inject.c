@@ -56,7 +56,7 @@ static bool parse_job(struct rvl_inject *in, const char **s, uint64_t started)
 	return n || how == '=';
 }
 
-/* One "KIND@JOB[:ARG]" up to a comma or the end. */
+/* Parses one "KIND@JOB[:ARG]" up to a comma or the end. */
 static const char *parse_one(struct rvl_inject *in, const char *s, uint64_t started)
 {
 	size_t len = strcspn(s, "@,");
@@ -85,7 +85,7 @@ static void drop(struct rvl_inject *in, unsigned int i)
 	in->item[i] = in->item[--in->count];
 }
 
-/* The interrupt of a job comes when the next one has started already. */
+/* Keeps those of the previous job, whose interrupt may be raised after the next one was started. */
 static void forget(struct rvl_inject *in, uint64_t started)
 {
 	for (unsigned int i = 0; i < in->count;) {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #define GIB	    (1ull << 30)
-#define Q35_ALL_LOW 0xb0000000ull /* with less RAM than this, all of it is below 4 GiB */
+#define Q35_ALL_LOW 0xb0000000ull /* RAM up to this size is entirely below 4 GiB */
 
 uint64_t rvl_memory_offset(uint64_t size, uint64_t addr, uint64_t len)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Device time (docs/device.md 5): real, or moved by the cycles of jobs only. */
+/* Device time (docs/device.md 5): real time, or the sum of the cycles of jobs. */
 #include "device.h"
 
 #include <time.h>
@@ -31,13 +31,13 @@ uint64_t rvl_pace_ns(const struct rivulet_board_level *l, uint64_t cycles)
 	return scale(cycles, NS, l->hz);
 }
 
-/* A successor starts when its predecessor ended, however late the host noticed that. */
+/* A job that follows another starts at that one's end, however late the host noticed the end. */
 void rvl_pace_start(struct rivulet_sim *s)
 {
 	s->t = (struct rvl_timing){ .start = s->chain ? s->chain : rvl_pace_now(s) };
 }
 
-/* The core has finished: from its cycles follow the end and the time to wait for. */
+/* Computes the end of a job, and when it may retire, from the cycles that the core counted. */
 static void settle(struct rivulet_sim *s)
 {
 	uint64_t late_ms = 0, host = rvl_pace_host(s);
@@ -65,7 +65,7 @@ uint64_t rvl_pace_wait(const struct rivulet_sim *s)
 	return host < due ? due - host : 0;
 }
 
-/* What was stopped took the time that has passed. */
+/* A stopped job lasted until the stop. */
 void rvl_pace_retire(struct rivulet_sim *s)
 {
 	struct rivulet_status *st = &s->exec.st;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The platform attachment: the window is a page of the machine's memory, its DOORBELL word is
- * polled, and the interrupt, if there is one, is a line of the GIC that QEMU's qtest socket moves.
+ * polled, and the interrupt, if there is one, is a line of the GIC that is set through QEMU's qtest
+ * socket.
  */
 #include "serve.h"
 
@@ -12,9 +13,9 @@
 #include <unistd.h>
 
 #define GIC	 "/machine/soc/gic unnamed-gpio-in" /* of QEMU's xlnx-zcu102 */
-#define SLICE_NS 50000ull			    /* between two looks at DOORBELL... */
-#define LAZY_NS	 500000ull			    /* ...and when nobody has rung */
-#define AWAKE_NS 20000000ull			    /* for so long */
+#define SLICE_NS 50000ull			    /* polling interval of DOORBELL */
+#define LAZY_NS	 500000ull			    /* polling interval while idle */
+#define AWAKE_NS 20000000ull			    /* idle after this time without a doorbell */
 
 int rvl_platform_power(struct rvl_server *s)
 {
@@ -38,7 +39,7 @@ uint64_t rvl_platform_slice(struct rvl_server *s, uint64_t now)
 	return now - s->rang_at < AWAKE_NS ? SLICE_NS : LAZY_NS;
 }
 
-/* QEMU listens; it may come later than we do, and go before. */
+/* QEMU listens. It may start after the model, and end before it. */
 static int dial(struct rvl_server *s)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -56,7 +57,7 @@ static int dial(struct rvl_server *s)
 	return -errno;
 }
 
-/* An edge: the line goes up and down again. */
+/* Raises and lowers the line, because the interrupt is edge-triggered. */
 void rvl_platform_raise(struct rvl_server *s)
 {
 	char text[200];

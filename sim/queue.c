@@ -31,7 +31,7 @@ static void read_requests(struct step *s)
 	s->hold = rvl_rd(s->w, RIVULET_REG_HOLD_REQ);
 }
 
-/* Take entries whose seq has appeared, in order; never more than two outstanding. */
+/* Takes entries whose seq was written, in order, at most two outstanding ones. */
 static bool take(struct step *s)
 {
 	struct rvl_queue *q = s->q;
@@ -90,7 +90,7 @@ static void finish_reset(struct step *s)
 	acknowledge(s, RIVULET_REG_RESET_ACK, &q->ack_reset, s->reset);
 }
 
-/* While a RESET is pending nothing else is served: all of it would be forgotten. */
+/* A pending RESET excludes all other requests, because RESET discards their effects. */
 static bool serve_reset(struct step *s)
 {
 	struct rvl_outcome o;
@@ -142,7 +142,7 @@ static bool serve_resume(struct step *s)
 	return true;
 }
 
-/* A release is served at any time, a hold only where nothing is CURRENT. */
+/* A release is served at any time, a hold only while no entry is CURRENT. */
 static bool serve_hold(struct step *s, bool boundary)
 {
 	struct rvl_queue *q = s->q;
@@ -193,7 +193,7 @@ static bool serve_level(struct step *s)
 	return true;
 }
 
-/* The level was latched just before: variant and level belong together. */
+/* The level was latched just before, so the variant is that of the level. */
 static bool promote(struct step *s)
 {
 	struct rvl_queue *q = s->q;
@@ -244,7 +244,7 @@ static void finish_abort(struct step *s)
 	acknowledge(s, RIVULET_REG_ABORT_ACK, &s->q->ack_abort, s->q->abort_req);
 }
 
-/* CURRENT has ended: its status, then the boundary, then DONE_SEQ. */
+/* CURRENT has ended: writes its status, serves the boundary, and writes DONE_SEQ. */
 static void retire(struct step *s, struct rvl_outcome o)
 {
 	struct rvl_queue *q = s->q;

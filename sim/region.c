@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Isolation: the only way from the engines to memory. Every range is checked against its slot
- * before the first byte moves: valid, inside the limit, writable, no wrap on the final address,
- * mapped.
+ * Isolation: the engines access memory only through these functions. Every range is checked against
+ * its slot before the first byte moves: valid, inside the limit, writable, no wrap on the final
+ * address, mapped.
  */
 #include "core.h"
 
@@ -123,7 +123,7 @@ int rvl_region_read(struct rvl_regions *r, uint32_t slot, uint64_t offset, void 
 	return 0;
 }
 
-/* All pieces must be reachable before the first is written. */
+/* All pieces are checked before the first is written, so that a fault writes nothing. */
 static int probe(struct rvl_regions *r, uint32_t slot, uint64_t offset, uint64_t len)
 {
 	while (len) {

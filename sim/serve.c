@@ -16,8 +16,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define REFRESH_NS 250000000ull /* counters are at most so old */
-#define NAP_NS	   20000	/* to sleep for less takes longer: only look */
+#define REFRESH_NS 250000000ull /* maximum age of the counters */
+#define NAP_NS	   20000	/* a shorter sleep would last longer than requested, so the server polls */
 
 void rvl_server_log(struct rvl_server *s, const char *fmt, ...)
 {
@@ -63,7 +63,7 @@ void rvl_server_drain(struct rvl_server *s)
 		       (unsigned long long)b->at);
 }
 
-/* The battery first: who hears of a job's end may look at it. */
+/* The battery is updated before the interrupt, because its handler may read the battery. */
 static void raise_irq(void *ctx)
 {
 	struct rvl_server *s = ctx;
@@ -84,7 +84,7 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-/* The machine is gone: stop its program before its memory and window go. */
+/* The machine has disconnected. Its program is stopped before its memory and window are unmapped. */
 static void power_off(struct rvl_server *s)
 {
 	if (s->sim) {
@@ -157,7 +157,7 @@ int rvl_server_power(struct rvl_server *s)
 	return power_on(s);
 }
 
-/* A device that was unplugged is only waiting to be replaced; one in use is not given away. */
+/* A new machine may replace an unplugged device, but not one in use. */
 static void accept_client(struct rvl_server *s)
 {
 	int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), r;
@@ -182,7 +182,7 @@ static void accept_client(struct rvl_server *s)
 		       strerror(-r));
 }
 
-/* The machine has ended: the next one finds a fresh device. */
+/* The machine has ended. The next one gets a device after power on. */
 static void read_platform(struct rvl_server *s)
 {
 	int r;
@@ -218,7 +218,7 @@ int rvl_listen(const char *path)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	/* A socket that nobody listens on is what a killed server left behind. */
+	/* A socket on which no process listens was left by a killed server. */
 	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) && errno == ECONNREFUSED)
 		unlink(path);
 	close(fd);
@@ -256,7 +256,7 @@ static int open_signals(void)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Whoever boots later must find the device, so its page must be there now. */
+/* A machine may boot later and must find the device, so the page is mapped at once. */
 static int open_platform(struct rvl_server *s, char *err, size_t errsize)
 {
 	int r = power_on(s);
@@ -343,7 +343,7 @@ static int wait_events(struct rvl_server *s, struct pollfd *p, uint64_t ns)
 	return 0;
 }
 
-/* Doorbells and ends of programs only say "look": the step that follows does. */
+/* Doorbells and ends of programs only wake the loop; the following step serves them. */
 static void drain(int fd)
 {
 	eventfd_t n;
@@ -372,7 +372,7 @@ static void handle(struct rvl_server *s, const struct pollfd *p)
 		accept_client(s);
 }
 
-/* How long may we sleep? An idle clock still moves the counters. */
+/* How long the loop may sleep. The counters change while the device is idle, too. */
 static uint64_t step(struct rvl_server *s)
 {
 	uint64_t due = s->sim ? rivulet_sim_step(s->sim) : UINT64_MAX;
@@ -384,9 +384,8 @@ static uint64_t step(struct rvl_server *s)
 }
 
 /*
- * As step(), for a window that tells nobody when it is written: DOORBELL is looked at often, and
- * the device looks at the rest only when that changed, so that a driver that does not ring is found
- * out.
+ * As step(), for a window whose writes are not reported: DOORBELL is polled, and the device is stepped
+ * only when it changed, so that a driver that does not ring the doorbell fails.
  */
 static uint64_t step_platform(struct rvl_server *s)
 {
@@ -410,7 +409,7 @@ int rvl_server_run(struct rvl_server *s)
 	struct pollfd p[P_COUNT];
 	int r;
 
-	/* pace=real wants its wake-ups on time */
+	/* pace=real needs precise wake-ups */
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 	for (;;) {
 		r = wait_events(s, p, s->opt.platform.on ? step_platform(s) : step(s));

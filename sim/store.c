@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* One STORE: where its words are and how large an element is. */
+/* One STORE: the position of its words and the size of an element. */
 struct source {
 	const uint8_t *base;
 	const struct rivulet_config *cfg;
@@ -21,7 +21,7 @@ static const uint8_t *word(const struct source *s, uint64_t blk, uint64_t y, uin
 	return s->base + w * s->word;
 }
 
-/* Flipping goes through the row buffer; only INP words are flipped, and they fit it. */
+/* Flipping uses the row buffer. Only INP words are flipped, and they fit into it. */
 static int write_run(struct rvl_core *c, const struct source *s, uint64_t off, const uint8_t *p,
 		     uint64_t n)
 {

@@ -17,7 +17,7 @@ static void *work(void *arg)
 			pthread_cond_wait(&w->wake, &w->lock);
 			continue;
 		}
-		/* The device may hand over the next one as soon as it sees this one done. */
+		/* The device may pass the next program as soon as @done of this one is set. */
 		w->exec = NULL;
 		w->busy = true;
 		pthread_mutex_unlock(&w->lock);
@@ -51,7 +51,7 @@ void rvl_worker_start(void *ctx, struct rvl_exec *x)
 {
 	struct rvl_worker *w = ctx;
 
-	/* Waking a thread, and being woken by it, takes longer than a short program. */
+	/* Waking the thread and waiting for it takes longer than a short program. */
 	if (rvl_exec_brief(x))
 		return;
 	pthread_mutex_lock(&w->lock);
