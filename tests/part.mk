@@ -41,6 +41,7 @@ comma := ,
 NOMEM_WRAPS := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc reallocarray aligned_alloc posix_memalign strdup strndup \
 	vasprintf open_memstream free)
 $(eval $(call unit_test,nomem,runtime client compiler kernels sim uapi,$(NOMEM_WRAPS) $(TOOL_LIBS)))
+$(eval $(call unit_test,release,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
 $(eval $(call unit_test,isolation,sim uapi,-lm))
 CPPFLAGS_tests_unit_test_discovery := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,discovery,$(DAEMON_STATIC),$(DAEMON_LIBS) $(shell pkg-config --libs umockdev-1.0 2>/dev/null)))
