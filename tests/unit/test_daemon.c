@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * rivuletd end to end on the linked model: right answers to many, limits, and strangers at the
- * door.
+ * rivuletd end to end on the linked model: results, several clients, limits, hostile clients.
  */
 #include <json-c/json.h>
 
@@ -29,7 +28,7 @@ static void picture(float *p, uint32_t number)
 		p[i] = (float)chance(256) / 255.0f;
 }
 
-/* ---- what the runtime says without a daemon ---- */
+/* ---- reference results of the runtime without a daemon ---- */
 
 struct reference {
 	struct rivulet_workers *pool;
@@ -100,7 +99,7 @@ static void user_close(struct user *u)
 	rivulet_client_unref(u->c);
 }
 
-/* Proves that an answer through the daemon is the answer, bit by bit, with its account. */
+/* Proves that a result through the daemon equals the runtime's, bit by bit, and has statistics. */
 START_TEST(same_answer)
 {
 	const char *path = _i ? "models/resnet.onnx" : "models/lenet.onnx";
@@ -420,7 +419,7 @@ static void compile_prey(int i, struct rivulet_blob *prog)
 }
 
 /*
- * Proves that a program file of a stranger, checksum and all, cannot hurt the daemon that runs it.
+ * Proves that a damaged program file with a valid checksum cannot harm the daemon that runs it.
  */
 START_TEST(hostile_programs)
 {
@@ -569,7 +568,7 @@ START_TEST(damaged_models)
 }
 END_TEST
 
-/* Breaks the rules in one of several ways; what the daemon must do is hang up. */
+/* Violates the protocol in one of several ways; the daemon must close the connection. */
 static void misbehave(int sock, int way)
 {
 	union rivulet_packet p;
@@ -622,7 +621,7 @@ static void misbehave(int sock, int way)
 	}
 }
 
-/* Proves that a broken message ends its connection with a word, leaks nothing, disturbs nobody. */
+/* Proves that a violation ends its connection with an ERROR, leaks nothing and disturbs nobody. */
 START_TEST(broken_messages)
 {
 	int bystander = raw_open(), before;
@@ -659,7 +658,7 @@ static const struct rivulet_proto_info *random_request(void)
 	return rivulet_proto_list((int)chance((uint32_t)n / 2) * 2);
 }
 
-/* Proves that packets of chance end one connection at most, and the daemon never. */
+/* Proves that random packets end at most their own connection. */
 START_TEST(random_packets)
 {
 	uint64_t deadline = rvl_now() + 60 * NSEC_PER_SEC;
@@ -696,7 +695,7 @@ START_TEST(random_packets)
 }
 END_TEST
 
-/* Proves that who asks without listening waits, alone, and gets every answer in the end. */
+/* Proves that a client that does not read delays only itself, and gets every answer later. */
 START_TEST(flood)
 {
 	int sock = raw_open(), bystander = raw_open(), sent = 0;
@@ -959,8 +958,8 @@ START_TEST(limits)
 }
 END_TEST
 
-/* Proves that a crowd above the limit costs the daemon little, and each who asks learns why. */
-START_TEST(crowd)
+/* Proves that connections above a limit use few descriptors, and that each is told the reason. */
+START_TEST(above_the_limit)
 {
 	enum { N = 100 };
 	union rivulet_packet p;
@@ -983,7 +982,7 @@ START_TEST(crowd)
 }
 END_TEST
 
-/* Proves that SIGHUP takes a good configuration over, and keeps the old one on a mistake. */
+/* Proves that SIGHUP applies a valid configuration, and keeps the old one if the new one is invalid. */
 START_TEST(reload)
 {
 	uint64_t deadline = rvl_now() + 60 * NSEC_PER_SEC;
@@ -1124,7 +1123,7 @@ START_TEST(bad_names)
 }
 END_TEST
 
-/* Proves that without a device there are answers, only none that needs it. */
+/* Proves that without a device only requests that need one fail. */
 START_TEST(no_device)
 {
 	union rivulet_packet p;
@@ -1191,7 +1190,7 @@ int main(int argc, char **argv)
 	tcase_add_test(t, bad_names);
 	t = add_case(s, "limits", small_limits);
 	tcase_add_test(t, limits);
-	tcase_add_test(t, crowd);
+	tcase_add_test(t, above_the_limit);
 	t = add_case(s, "absent", rig_without_device);
 	tcase_add_test(t, no_device);
 	return run_suite(s);

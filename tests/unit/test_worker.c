@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The compiler's process, as hostile models would have it. The daemon under test starts this program
- * as its worker; the first bytes of the "model" say what it does. What is tried from inside the
- * sandbox is tried after the real one was entered.
+ * The compiler's process under a hostile model. The daemon under test starts this program as its worker;
+ * the first bytes of the "model" select what it does. Attempts from inside the sandbox are made after
+ * the real sandbox was entered.
  */
 #include "daemon_rig.h"
 #include "suite.h"
@@ -205,7 +205,7 @@ static void time_limit(int seconds)
 		usleep(1000);
 }
 
-/* Proves that each end of a worker is one error that says which, and nobody else's trouble. */
+/* Proves that each end of a worker is one ERROR with its reason, and affects no other client. */
 START_TEST(ending)
 {
 	int sock = raw_open(), bystander = raw_open();
@@ -324,8 +324,7 @@ static void await_working(uint64_t n)
 }
 
 /*
- * Proves that one user's hanging compiler keeps no connection waiting, and their own next model only
- * for TimeMax=.
+ * Proves that a hanging worker delays no request, and the same user's next LOAD by TimeMax= at most.
  */
 START_TEST(patience)
 {
@@ -351,7 +350,7 @@ START_TEST(patience)
 }
 END_TEST
 
-/* Proves that a session that leaves takes its worker along. */
+/* Proves that the worker of a session that ends is killed. */
 START_TEST(leaving)
 {
 	int sock = raw_open();
