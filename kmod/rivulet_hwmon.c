@@ -1,58 +1,100 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What the device measures, for sensors(1) and for whoever counts joules: hwmon and sysfs. */
+/* Power, energy and temperature as hwmon, and the device's busy time in sysfs. */
 #include <linux/hwmon.h>
+#include <linux/math64.h>
 
 #include "rivulet_device.h"
 
-/* Power is an average over at least so much device time. */
+/* Power is averaged over at least this much device time. */
 #define RVL_POWER_NS	(100 * NSEC_PER_MSEC)
+#define RVL_PJ_PER_UJ	1000000
 
+/* The reader may have been away for days, so that the product may need more than 64 bits. */
 static long rvl_power(struct rvl_sense *sense)
 {
 	u64 time = sense->counters.time - sense->time;
 	u64 energy = sense->counters.energy - sense->energy;
 
 	if (time >= RVL_POWER_NS) {
-		/* pJ/ns is mW. */
-		sense->microwatt = div64_u64(energy * 1000, time);
+		/* One pJ/ns is one mW. */
+		sense->microwatt = mul_u64_u64_div_u64(energy, 1000, time);
 		sense->time += time;
 		sense->energy += energy;
 	}
 	return sense->microwatt;
 }
 
-/* Asleep, the device burns nothing that it could count, and its sensor is off. */
+/* A device that sleeps keeps the counters that it had when it was held. Needs request_lock. */
+static int rvl_sense_update(struct rvl_device *rdev)
+{
+	return rdev->live ? rvl_hw_read_counters(rdev, &rdev->sense.counters) : 0;
+}
+
+static int rvl_read_temperature(struct rvl_device *rdev, long *value)
+{
+	if (!rdev->live)
+		return -EAGAIN;
+	*value = (s32)rvl_rd(rdev, RIVULET_REG_TEMPERATURE);
+	return 0;
+}
+
+static int rvl_read_power(struct rvl_device *rdev, long *value)
+{
+	int ret = rvl_sense_update(rdev);
+
+	if (ret)
+		return ret;
+	*value = rdev->live ? rvl_power(&rdev->sense) : 0;
+	return 0;
+}
+
 static int rvl_hwmon_read(struct device *dev, enum hwmon_sensor_types type, u32 attr, int channel,
 			  long *value)
 {
 	struct rvl_device *rdev = dev_get_drvdata(dev);
-	struct rvl_sense *sense = &rdev->sense;
-	int ret = 0;
 
 	guard(mutex)(&rdev->request_lock);
-	if (rdev->live)
-		ret = rvl_hw_read_counters(rdev, &sense->counters);
-	else if (type == hwmon_temp)
-		return -EAGAIN;
 	if (type == hwmon_temp)
-		*value = (s32)rvl_rd(rdev, RIVULET_REG_TEMPERATURE);
-	else if (type == hwmon_power)
-		*value = rdev->live ? rvl_power(sense) : 0;
-	else
-		*value = min_t(u64, div_u64(sense->counters.energy, 1000000),
-			       LONG_MAX);
-	return ret;
+		return rvl_read_temperature(rdev, value);
+	return rvl_read_power(rdev, value);
 }
+
+/* Not a channel of hwmon's, whose values are long: 32 bits of microjoules end at 2,147 J. */
+static ssize_t energy1_input_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct rvl_device *rdev = dev_get_drvdata(dev);
+	int ret;
+
+	guard(mutex)(&rdev->request_lock);
+	ret = rvl_sense_update(rdev);
+	if (ret)
+		return ret;
+	return sysfs_emit(buf, "%llu\n", div_u64(rdev->sense.counters.energy, RVL_PJ_PER_UJ));
+}
+
+/* Power and energy show what all clients compute. fdinfo tells each client its own share. */
+static struct device_attribute dev_attr_energy1_input = __ATTR(energy1_input, 0440,
+							       energy1_input_show, NULL);
+
+static struct attribute *rvl_hwmon_attrs[] = {
+	&dev_attr_energy1_input.attr,
+	NULL
+};
+ATTRIBUTE_GROUPS(rvl_hwmon);
 
 static umode_t rvl_hwmon_visible(const void *data, enum hwmon_sensor_types type, u32 attr,
 				 int channel)
 {
 	const struct rvl_device *rdev = data;
 
-	if (type == hwmon_temp)
+	switch (type) {
+	case hwmon_temp:
 		return rdev->info.flags & DRM_RIVULET_DEVICE_SENSOR ? 0444 : 0;
-	/* Power and energy tell what all clients compute; fdinfo tells each its own. */
-	return type == hwmon_power || type == hwmon_energy ? 0440 : 0444;
+	case hwmon_power:
+		return 0440;
+	default:
+		return 0444;
+	}
 }
 
 static const struct hwmon_ops rvl_hwmon_ops = {
@@ -63,7 +105,6 @@ static const struct hwmon_ops rvl_hwmon_ops = {
 static const struct hwmon_channel_info *const rvl_hwmon_channels[] = {
 	HWMON_CHANNEL_INFO(chip, HWMON_C_REGISTER_TZ),
 	HWMON_CHANNEL_INFO(power, HWMON_P_AVERAGE),
-	HWMON_CHANNEL_INFO(energy, HWMON_E_INPUT),
 	HWMON_CHANNEL_INFO(temp, HWMON_T_INPUT),
 	NULL
 };
@@ -73,7 +114,7 @@ static const struct hwmon_chip_info rvl_hwmon_chip = {
 	.info = rvl_hwmon_channels,
 };
 
-/* Power, energy, temperature where there is a sensor. The NPU works without them. */
+/* Register power, energy, and temperature where there is a sensor. The NPU works without. */
 void rvl_hwmon_init(struct rvl_device *rdev)
 {
 	struct device *hwmon;
@@ -81,7 +122,7 @@ void rvl_hwmon_init(struct rvl_device *rdev)
 	if (!IS_REACHABLE(CONFIG_HWMON))
 		return;
 	hwmon = devm_hwmon_device_register_with_info(rdev->drm.dev, "rivulet", rdev,
-						     &rvl_hwmon_chip, NULL);
+						     &rvl_hwmon_chip, rvl_hwmon_groups);
 	if (IS_ERR(hwmon))
 		drm_warn(&rdev->drm, "no hwmon (%pe)\n", hwmon);
 }
@@ -101,7 +142,7 @@ static const struct attribute_group rvl_group = {
 	.attrs = rvl_attrs,
 };
 
-/* Of the device that the driver is bound to. */
+/* Attributes of the bus's device; the driver core creates and removes them. */
 const struct attribute_group *rvl_groups[] = {
 	&rvl_group,
 	NULL
