@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The ioctl table, queries, and what brings a device up and down whatever bus it sits on. */
+/*
+ * The ioctl table, queries, and the start and removal of a device on any bus. The module registers
+ * a driver for each bus.
+ */
 #include <drm/drm_accel.h>
 #include <drm/drm_ioctl.h>
 #include <linux/capability.h>
@@ -102,10 +105,12 @@ static int rvl_ioctl_query(struct drm_device *drm, void *data, struct drm_file *
 	if (q->size < query->first || q->size > PAGE_SIZE)
 		return -EINVAL;
 	ret = query->fill(file->driver_priv, &out);
-	return ret ?: rvl_copy_out(q, &out, query->size);
+	if (ret)
+		return ret;
+	return rvl_copy_out(q, &out, query->size);
 }
 
-/* RENDER_ALLOW matters on a render node; an accel node does not ask. */
+/* DRM checks RENDER_ALLOW on render nodes only. */
 #define RVL_IOCTL(n, func) DRM_IOCTL_DEF_DRV(RIVULET_##n, func, DRM_RENDER_ALLOW)
 
 static const struct drm_ioctl_desc rvl_ioctls[] = {
@@ -136,7 +141,10 @@ static void rvl_show_fdinfo(struct drm_printer *p, struct drm_file *file)
 	drm_show_memory_stats(p, file);
 }
 
-/* These follow the file's master, which ours lack; the core refuses them on render nodes only. */
+/*
+ * These ioctls dereference the file's master. Files of accel and render nodes have none, but the
+ * core refuses the ioctls on render nodes only.
+ */
 static bool rvl_needs_master(unsigned int cmd)
 {
 	return _IOC_NR(cmd) == _IOC_NR(DRM_IOCTL_GET_UNIQUE) ||
@@ -145,13 +153,17 @@ static bool rvl_needs_master(unsigned int cmd)
 
 static long rvl_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 {
-	return rvl_needs_master(cmd) ? -EACCES : drm_ioctl(filp, cmd, arg);
+	if (rvl_needs_master(cmd))
+		return -EACCES;
+	return drm_ioctl(filp, cmd, arg);
 }
 
 #ifdef CONFIG_COMPAT
 static long rvl_compat_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 {
-	return rvl_needs_master(cmd) ? -EACCES : drm_compat_ioctl(filp, cmd, arg);
+	if (rvl_needs_master(cmd))
+		return -EACCES;
+	return drm_compat_ioctl(filp, cmd, arg);
 }
 #else
 #define rvl_compat_ioctl	NULL
@@ -202,18 +214,20 @@ static const struct drm_driver rvl_driver = {
 	.minor = 0,
 };
 
-static void rvl_last_look(struct drm_device *drm, void *arg)
+/* Runs when the last reference to the device is gone. */
+static void rvl_report_leaks(struct drm_device *drm, void *arg)
 {
 	struct rvl_device *rdev = arg;
-	int buffers = atomic_read(&rdev->buffers), jobs = atomic_read(&rdev->jobs);
 	int clients = atomic_read(&rdev->clients);
+	int buffers = atomic_read(&rdev->buffers);
+	int jobs = atomic_read(&rdev->jobs);
 
 	if (buffers || jobs || clients)
 		dev_err(drm->dev, "leaked: %d buffers, %d jobs, %d clients\n", buffers, jobs,
 			clients);
 }
 
-/* The handler goes with the binding; nothing is left for it. */
+/* The handler itself is removed with the binding. */
 static void rvl_irq_stop(struct rvl_device *rdev)
 {
 	if (rdev->powered)
@@ -234,11 +248,15 @@ static int rvl_set_dma_width(struct rvl_device *rdev)
 	}
 	ret = dma_set_mask_and_coherent(rdev->drm.dev, DMA_BIT_MASK(bits));
 	if (ret)
-		drm_err(&rdev->drm, "this machine has no memory within %u bits of DMA address\n", bits);
+		drm_err(&rdev->drm, "no memory can be addressed by %u bits of DMA address\n",
+			bits);
 	return ret;
 }
 
-/* Reset first, DMA and interrupts after: what ran before us must not write into our pages. */
+/*
+ * The RESET comes before bus mastering and interrupts are enabled: a job of an earlier driver or
+ * kernel must not write into memory that has other users.
+ */
 static int rvl_bring_up(struct rvl_device *rdev)
 {
 	int ret;
@@ -256,8 +274,13 @@ static int rvl_bring_up(struct rvl_device *rdev)
 					&rdev->mem_dma, GFP_KERNEL);
 	if (!rdev->mem)
 		return -ENOMEM;
-	ret = drmm_add_action_or_reset(&rdev->drm, rvl_last_look, rdev) ?:
-	      rvl_dump_setup(rdev) ?: rvl_sched_setup(rdev);
+	ret = drmm_add_action_or_reset(&rdev->drm, rvl_report_leaks, rdev);
+	if (ret)
+		return ret;
+	ret = rvl_dump_setup(rdev);
+	if (ret)
+		return ret;
+	ret = rvl_sched_setup(rdev);
 	if (ret)
 		return ret;
 	rdev->bus->master(rdev, true);
@@ -273,13 +296,14 @@ static int rvl_bring_up(struct rvl_device *rdev)
 }
 
 /*
- * An NPU that nobody knows yet, freed with @dev and its last user. @dev: the bus's device; its
+ * Allocate an NPU. It is freed when @dev and its last user are gone. @dev: the bus's device, whose
  * driver data becomes the result. Returns the NPU, whose windows the caller sets, or an ERR_PTR.
  */
 struct rvl_device *rvl_device_alloc(struct device *dev, const struct rvl_bus_ops *bus)
 {
-	struct rvl_device *rdev = devm_drm_dev_alloc(dev, &rvl_driver, struct rvl_device, drm);
+	struct rvl_device *rdev;
 
+	rdev = devm_drm_dev_alloc(dev, &rvl_driver, struct rvl_device, drm);
 	if (IS_ERR(rdev))
 		return rdev;
 	rdev->bus = bus;
@@ -293,19 +317,24 @@ struct rvl_device *rvl_device_alloc(struct device *dev, const struct rvl_bus_ops
 	return rdev;
 }
 
-/* Bring up an NPU whose windows are mapped, and publish it. After an error it is quiet. */
+/*
+ * Bring up an NPU whose windows are mapped, and publish it. After an error the NPU is idle, raises
+ * no interrupt and masters no memory, and the driver uses no register, so that its clocks may
+ * stop.
+ */
 int rvl_device_start(struct rvl_device *rdev)
 {
-	int ret = rvl_bring_up(rdev);
+	int ret;
 
+	ret = rvl_bring_up(rdev);
 	if (ret)
-		return ret;
+		goto err_queue;
 	ret = rvl_devfreq_init(rdev);
 	if (ret)
 		drm_warn(&rdev->drm, "no frequency scaling (%d): the level stays\n", ret);
 	ret = drm_dev_register(&rdev->drm, 0);
 	if (ret)
-		goto err_irq;
+		goto err_devfreq;
 	rvl_debugfs_init(rdev);
 	rvl_hwmon_init(rdev);
 	rvl_pm_init(rdev);
@@ -315,13 +344,16 @@ int rvl_device_start(struct rvl_device *rdev)
 		 div_u64(rdev->info.level[rdev->info.level_count - 1].hz, 1000000));
 	return 0;
 
-err_irq:
+err_devfreq:
 	rvl_devfreq_fini(rdev);
 	rvl_irq_stop(rdev);
+err_queue:
+	if (rdev->live)
+		rvl_queue_stop(rdev, -ENODEV);
 	return ret;
 }
 
-/* Undo rvl_device_start(). Files may stay open: their jobs and calls hear -ENODEV from here on. */
+/* Undo rvl_device_start(). Files may stay open; their jobs and calls get -ENODEV from here on. */
 void rvl_device_remove(struct rvl_device *rdev)
 {
 	drm_dev_unplug(&rdev->drm);
@@ -332,7 +364,7 @@ void rvl_device_remove(struct rvl_device *rdev)
 	rvl_gem_unmap_all(rdev);
 }
 
-/* No DMA from here on: the next kernel's memory is not ours. */
+/* End all DMA: with kexec, the memory belongs to the next kernel soon. */
 void rvl_device_shutdown(struct rvl_device *rdev)
 {
 	pm_runtime_get_sync(rdev->drm.dev);
@@ -340,7 +372,7 @@ void rvl_device_shutdown(struct rvl_device *rdev)
 	rvl_irq_stop(rdev);
 }
 
-struct workqueue_struct *rvl_wq;	/* jobs and clients being freed */
+struct workqueue_struct *rvl_wq;	/* frees jobs and clients */
 
 static int __init rvl_init(void)
 {
