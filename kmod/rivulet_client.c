@@ -11,9 +11,11 @@ MODULE_PARM_DESC(ban_hangs, "hangs in ten minutes after which a file is banned, 
 #define RVL_BAN_WINDOW	(600 * HZ)
 
 /*
- * Stop taking jobs from a queue; those that the device has not got end with -ESRCH. Runs on the work
- * queue that takes jobs, one work at a time, because drm_sched_entity_pop_job() of 6.12 puts the
- * queue of the job that it takes back into the run queue even if the queue was stopped meanwhile.
+ * Stop taking jobs from a queue; those that the device has not got end with -ESRCH. Runs on the
+ * work queue that takes jobs, one work at a time, because drm_sched_entity_pop_job() of 6.12 puts
+ * the queue of the job that it takes back into the run queue even if the queue was stopped
+ * meanwhile. A core that checks entity->stopped, under entity->lock, before it calls
+ * drm_sched_rq_update_fifo_locked() there needs no such work.
  */
 static void rvl_client_queue_stop(struct work_struct *work)
 {

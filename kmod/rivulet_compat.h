@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* One name for what kernels spell differently; Kbuild probes the headers. */
+/* Differences between kernels behind one name. Kbuild probes the headers for them. */
 #ifndef RIVULET_COMPAT_H
 #define RIVULET_COMPAT_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What is alive and where the queue stands, for people and for the tests' search for leaks. */
+/* Objects, queue, registers and buffers in debugfs, for people and for the tests. */
 #include <drm/drm_debugfs.h>
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
@@ -42,8 +42,9 @@ static int rvl_show_registers(struct seq_file *m, void *data)
 	struct drm_debugfs_entry *entry = m->private;
 	struct rvl_device *rdev = to_rvl(entry->dev);
 	struct drm_printer p = drm_seq_file_printer(m);
-	int idx, ret = rvl_pm_enter(rdev, &idx);
+	int idx, ret;
 
+	ret = rvl_pm_enter(rdev, &idx);
 	if (ret)
 		return ret;
 	rvl_regs_print(rdev, &p);
@@ -69,7 +70,7 @@ static void rvl_show_handles(struct seq_file *m, struct drm_file *file)
 	spin_unlock(&file->table_lock);
 }
 
-/* A buffer is listed for each of its handles. */
+/* One line for each handle, so that a buffer may have several. */
 static int rvl_show_buffers(struct seq_file *m, void *data)
 {
 	struct drm_debugfs_entry *entry = m->private;
@@ -105,7 +106,7 @@ static const struct drm_debugfs_info rvl_debugfs_files[] = {
 	{ "buffers", rvl_show_buffers },
 };
 
-/* Files of one NPU; the core removes them. */
+/* Create the files of one NPU. The DRM core removes them. */
 void rvl_debugfs_init(struct rvl_device *rdev)
 {
 	drm_debugfs_add_files(&rdev->drm, rvl_debugfs_files, ARRAY_SIZE(rvl_debugfs_files));

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Frequency scaling. The device's level table becomes the operating points; a request is written
- * and not waited for, because the device changes level at a job boundary and tells what is in
- * force.
+ * Frequency scaling. The levels of the device are the operating points. A device with a clock of
+ * its own changes its level between two jobs, so that a request is not waited for.
  */
 #include <linux/devfreq.h>
 #include <linux/pm_opp.h>
 
 #include "rivulet_device.h"
 
-/* Account the time until now; the state may have changed. Called with rvl_device.lock held. */
+/*
+ * Account the time until now as idle or busy, and note the new state. Called at every change of the
+ * queue, with rvl_device.lock held.
+ */
 void rvl_load_update(struct rvl_device *rdev)
 {
 	struct rvl_load *load = &rdev->load;
@@ -21,7 +23,7 @@ void rvl_load_update(struct rvl_device *rdev)
 	load->is_busy = rdev->slot[0] || rdev->slot[1];
 }
 
-/* Idle and busy time, ns, since the last call. */
+/* Idle and busy time since the last call, ns, in @ns[0] and @ns[1]. */
 void rvl_load_take(struct rvl_device *rdev, u64 *ns)
 {
 	struct rvl_load *load = &rdev->load;
@@ -35,7 +37,7 @@ void rvl_load_take(struct rvl_device *rdev, u64 *ns)
 	}
 }
 
-/* Load until now is not counted by the next rvl_load_take(): it ended by a reset or by sleep. */
+/* Begin the next interval of rvl_load_take() now: the load before a reset predicts nothing. */
 void rvl_load_forget(struct rvl_device *rdev)
 {
 	u64 ns[2];
@@ -101,14 +103,17 @@ static struct devfreq_dev_profile rvl_devfreq_profile = {
 	.get_dev_status = rvl_devfreq_status,
 };
 
-/* The tree's operating points, which may be fewer than the device's levels, but no others. */
+/* Each operating point of the Device Tree must be a level. Not each level needs to be there. */
 static int rvl_check_opps(struct rvl_device *rdev)
 {
 	struct device *dev = rdev->drm.dev;
 	unsigned long hz = 0;
 	struct dev_pm_opp *opp;
 
-	while (opp = dev_pm_opp_find_freq_ceil(dev, &hz), !IS_ERR(opp)) {
+	for (;;) {
+		opp = dev_pm_opp_find_freq_ceil(dev, &hz);
+		if (IS_ERR(opp))
+			return 0;
 		dev_pm_opp_put(opp);
 		if (rdev->info.level[rvl_level_of(rdev, hz)].hz != hz) {
 			drm_err(&rdev->drm, "operating point %lu Hz is no level\n", hz);
@@ -116,7 +121,6 @@ static int rvl_check_opps(struct rvl_device *rdev)
 		}
 		hz++;
 	}
-	return 0;
 }
 
 static int rvl_add_opps(struct rvl_device *rdev)
@@ -140,31 +144,39 @@ static int rvl_add_opps(struct rvl_device *rdev)
 	return 0;
 }
 
-/* Operating points and governor. 0, or a negative errno and nothing to undo. */
+/* Add operating points and the devfreq device. Returns 0, or a negative errno with all undone. */
 int rvl_devfreq_init(struct rvl_device *rdev)
 {
 	struct device *dev = rdev->drm.dev;
 	struct devfreq_dev_profile *profile;
+	struct devfreq *devfreq;
 	int ret;
 
 	profile = devm_kmemdup(dev, &rvl_devfreq_profile, sizeof(*profile), GFP_KERNEL);
 	if (!profile)
 		return -ENOMEM;
 	rvl_devfreq_current(dev, &profile->initial_freq);
-	/* A clock that is ours has the level's rate before the first job. */
-	ret = rvl_add_opps(rdev) ?: rvl_queue_set_level(rdev, rvl_queue_level(rdev));
-	if (!ret) {
-		rdev->devfreq = devfreq_add_device(dev, profile, DEVFREQ_GOV_SIMPLE_ONDEMAND, NULL);
-		ret = PTR_ERR_OR_ZERO(rdev->devfreq);
+	ret = rvl_add_opps(rdev);
+	if (ret)
+		goto err_opps;
+	/* The system's clock gets the rate of the level before the first job. */
+	ret = rvl_queue_set_level(rdev, rvl_queue_level(rdev));
+	if (ret)
+		goto err_opps;
+	devfreq = devfreq_add_device(dev, profile, DEVFREQ_GOV_SIMPLE_ONDEMAND, NULL);
+	if (IS_ERR(devfreq)) {
+		ret = PTR_ERR(devfreq);
+		goto err_opps;
 	}
-	if (ret) {
-		rdev->devfreq = NULL;
-		dev_pm_opp_remove_all_dynamic(dev);
-	}
+	rdev->devfreq = devfreq;
+	return 0;
+
+err_opps:
+	dev_pm_opp_remove_all_dynamic(dev);
 	return ret;
 }
 
-/* Undo rvl_devfreq_init(), which may have failed. */
+/* Undo rvl_devfreq_init(). Does nothing after that failed. */
 void rvl_devfreq_fini(struct rvl_device *rdev)
 {
 	if (!rdev->devfreq)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the driver's files share: its structures, then the functions of each file. */
+/* Structures that the driver's files share, then the functions of each file. */
 #ifndef RIVULET_DEVICE_H
 #define RIVULET_DEVICE_H
 
@@ -46,71 +46,74 @@ struct rvl_dump;
 #define RVL_HOLD_MS		200
 #define RVL_HOLD_LONG_MS	5000
 
-/* What differs between the attachments of one device (docs/device.md); each may sleep. */
+/* What a bus provides (docs/device.md, section 1). Each operation may sleep. */
 struct rvl_bus_ops {
-	/* The interrupt's number, negative errno, or 0 where there is none: the driver polls. */
+	/* The interrupt's number, 0 if there is none and the driver is to poll, or -errno. */
 	int (*irq)(struct rvl_device *rdev);
-	/* Let the device master the bus, or make sure that it cannot. */
+	/* Allow the device to master the bus, or prevent it. */
 	void (*master)(struct rvl_device *rdev, bool on);
-	/* Clocks, around the time that the registers are used; may be absent. */
+	/* Enable or disable the clocks that registers need; optional. */
 	int (*power)(struct rvl_device *rdev, bool on);
-	/* Of a clocked device: the level's rate and voltage. Nothing runs meanwhile. */
+	/* Set the system's clock to the rate and voltage of a level, while no job runs. */
 	int (*set_rate)(struct rvl_device *rdev, u32 level);
 };
 
-/* What the device reads and writes for one queue slot, in coherent memory. */
+/* Descriptor and status of one queue slot, in coherent memory. */
 struct rvl_slot_mem {
 	struct rivulet_desc desc __aligned(RIVULET_DESC_ALIGN);
 	struct rivulet_status status __aligned(RIVULET_DESC_ALIGN);
 };
 
-/* Time the device had at least one job, for devfreq. */
+/* Idle and busy time of the device, for devfreq; busy: it has at least one job. */
 struct rvl_load {
-	bool is_busy;		/* the present state, accounted up to */
-	u64 since;		/* this time; ns */
+	bool is_busy;		/* the state since @since */
+	u64 since;		/* when the time was accounted last; ns */
 	u64 ns[2];		/* idle and busy, since probe */
-	u64 taken[2];		/* of these, what devfreq has seen */
+	u64 taken[2];		/* part of it that devfreq was given */
 };
 
-/* What hwmon goes by. */
+/* State of the sensors. */
 struct rvl_sense {
 	struct drm_rivulet_counters counters;	/* last read, or as the device went to sleep */
-	u64 time, energy;	/* when power was computed last; ns, pJ */
+	u64 time, energy;	/* at the last computation of power; ns, pJ */
 	long microwatt;
 };
 
-/* One NPU. Lives until the last file, buffer and dma-buf of it are gone. */
+/* One NPU. It is freed with the last file, buffer, dma-buf and fence of it. */
 struct rvl_device {
 	struct drm_device drm;
 	const struct rvl_bus_ops *bus;
 	void __iomem *win;		/* register window */
 	void __iomem *bell;		/* ivshmem registers; absent elsewhere */
-	atomic_t rings;			/* of a doorbell that is a word */
+	atomic_t rings;			/* value of a doorbell that is a word */
 	struct clk_bulk_data *clks;
 	int clk_count;			/* 0: the device owns its clock */
 	/* Level whose rate the clock has, -1: unknown; written under rate_lock and request_lock. */
 	int rate_level;
 	struct reset_control *reset;	/* or NULL */
-	int irq;			/* 0: none, the queue is polled, */
-	struct hrtimer tick;		/* by this */
+	int irq;			/* 0: none, the queue is polled */
+	struct hrtimer tick;		/* polls it */
 	struct drm_rivulet_device info;	/* constant after probe */
 
 	struct drm_gpu_scheduler sched;
 	struct rvl_slot_mem *mem;	/* RVL_QUEUE_SLOTS of them */
 	dma_addr_t mem_dma;
 
-	/* Guards what follows up to @load, and the DRV registers of the queue; taken in the IRQ. */
+	/*
+	 * Guards the fields up to @load and the driver's registers of slots, RESUME and LEVEL.
+	 * Taken in the interrupt handler.
+	 */
 	spinlock_t lock;
-	struct rvl_job *slot[RVL_QUEUE_SLOTS];	/* in the device's hands, by seq & 1 */
-	/* While not @live (a reset, sleep), jobs wait here, oldest first, and none is issued. */
+	struct rvl_job *slot[RVL_QUEUE_SLOTS];	/* jobs that the device has, by seq & 1 */
+	/* Jobs that wait, oldest first, while the queue is not @live: during a reset or sleep. */
 	struct rvl_job *wait[RVL_QUEUE_SLOTS];
 	u32 waiting;
-	bool live;			/* written with request_lock held too */
-	u32 level;			/* wanted */
+	bool live;			/* jobs are issued; written under request_lock too */
+	u32 level;			/* asked for last */
 	u32 seq;			/* last one issued */
 	u64 fence_seqno;
-	int dead;			/* wedged or unplugged: what its jobs get, none is issued */
-	bool powered;			/* the registers may be used; under request_lock */
+	int dead;			/* errno of all jobs of a lost or removed device, or 0 */
+	bool powered;			/* registers may be used; written at probe, sleep, wake */
 	struct rvl_load load;
 
 	/*
@@ -123,12 +126,12 @@ struct rvl_device {
 
 	u64 fence_context;
 	atomic_t next_client;
-	/* Alive, for debugfs and the last look at removal. */
+	/* Objects alive, for debugfs and the check for leaks. */
 	atomic_t buffers, jobs, clients;
 	atomic_long_t list_bytes;	/* of all page lists */
 	spinlock_t bo_lock;		/* of @bos, the buffers that are mapped for the device */
 	struct list_head bos;
-	atomic_t mapped;		/* of them, and of those about to be freed */
+	atomic_t mapped;		/* number of them, and of those being freed */
 	struct devfreq *devfreq;
 	struct rvl_dump *dump;
 	struct rvl_sense sense;		/* under request_lock */
@@ -139,7 +142,7 @@ static inline struct rvl_device *to_rvl(struct drm_device *drm)
 	return container_of(drm, struct rvl_device, drm);
 }
 
-/* rvl_device.lock in a scope. sparse does not see the end of one, so that it is told of neither. */
+/* rvl_device.lock for a scope. sparse cannot see the end of a scope, so both ends are hidden. */
 DEFINE_LOCK_GUARD_1(rvl_lock, struct rvl_device,
 		    spin_lock_irqsave(&_T->lock->lock, _T->flags); __release(&_T->lock->lock),
 		    __acquire(&_T->lock->lock); spin_unlock_irqrestore(&_T->lock->lock, _T->flags),
@@ -177,7 +180,7 @@ struct rvl_access {
 	bool writer;		/* who accesses may write the buffer */
 };
 
-/* A looked-up buffer for the time of a function. */
+/* Drops the reference of a looked-up buffer at the end of a scope. */
 DEFINE_FREE(rvl_obj, struct drm_gem_object *, drm_gem_object_put(_T))
 
 static inline struct rvl_bo *to_rvl_bo(struct drm_gem_object *obj)
@@ -190,17 +193,17 @@ struct rvl_client_queue {
 	refcount_t ref;			/* of the handle, and of each submit under way */
 	struct rcu_head rcu;
 	struct drm_sched_entity entity;
-	struct mutex submit_lock;	/* jobs are pushed in the order of arming; guards @destroyed */
+	struct mutex submit_lock;	/* arming and pushing are one step; guards @destroyed */
 	bool destroyed;			/* no job may be pushed any more */
 	struct work_struct stop;
 };
 
-/* One open file. Jobs and fences keep it past the file; it keeps device and module. */
+/* One open file. Jobs and fences keep it after the file is closed; it keeps device and module. */
 struct rvl_client {
 	refcount_t ref;
 	struct work_struct work;	/* frees it */
 	struct rvl_device *rdev;
-	u32 tag;			/* told to the device, never 0 */
+	u32 tag;			/* client tag in descriptors, never 0 */
 	struct xarray queues;		/* struct rvl_client_queue */
 	struct xarray perfmons;		/* struct rvl_perfmon */
 	struct xarray writable;		/* handle -> right to the object; absent: read-only */
@@ -219,14 +222,14 @@ struct rvl_perfmon {
 	u64 value[RVL_PERF_VALUES];	/* under rvl_device.lock */
 };
 
-/* The hardware's fence; the core's, which submit gives away, keeps it. */
+/* The fence that the device signals. The scheduler's finished fence keeps it as its parent. */
 struct rvl_fence {
 	struct dma_fence base;
-	struct rvl_client *client;	/* counted: keeps module and device, which fences name */
-	spinlock_t lock;	/* the fence's own, so that it may outlive the device */
+	struct rvl_client *client;	/* a reference: keeps module and device */
+	spinlock_t lock;	/* not the device's, which the fence may outlive */
 };
 
-/* One job. Made by submit, owned by the scheduler from the push to free_job. */
+/* One job. Submit owns it until the push, the scheduler from there to free_job. */
 struct rvl_job {
 	struct drm_sched_job base;
 	struct work_struct work;	/* frees it */
@@ -235,19 +238,19 @@ struct rvl_job {
 	struct rvl_perfmon *perfmon;	/* counted, or NULL */
 	struct rivulet_desc desc;	/* all but seq, status, crc */
 
-	/* Buffers, each once however many slots it is bound to, and how the job's fence is added. */
+	/* Buffers, each once, and the usage with which the job's fence is added. */
 	struct drm_gem_object *obj[DRM_RIVULET_MAX_REGIONS];
 	enum dma_resv_usage usage[DRM_RIVULET_MAX_REGIONS];
 	u32 obj_count;
 
-	struct rvl_fence *fence;	/* unborn until run_job, which gives it away */
+	struct rvl_fence *fence;	/* initialised by run_job */
 	bool issued;			/* @fence is initialised */
 
-	/* While in the device's hands, under rvl_device.lock. */
+	/* While the device has the job: guarded by rvl_device.lock. */
 	u32 seq;
-	int verdict;			/* error decided by the driver, before the device's */
-	u32 progress;			/* the device's progress when last looked at */
-	ktime_t issued_at;		/* or later: when it became the first in the queue */
+	int verdict;			/* error that the driver decided, or 0 */
+	u32 progress;			/* PROGRESS at the last check */
+	ktime_t issued_at;		/* when it was issued, or became the first in the queue */
 	struct rivulet_status status;	/* of a retired job */
 };
 
@@ -256,7 +259,7 @@ static inline struct rvl_job *to_rvl_job(struct drm_sched_job *job)
 	return container_of(job, struct rvl_job, base);
 }
 
-/* What userspace is told by uevent: RIVULET_EVENT, RIVULET_REASON. */
+/* Uevents: RIVULET_EVENT, RIVULET_REASON. */
 enum rvl_event { RVL_EVENT_HANG, RVL_EVENT_FORCED, RVL_EVENT_LOST, RVL_EVENT_COUNT };
 
 extern struct workqueue_struct *rvl_wq;

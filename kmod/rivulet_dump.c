@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What is left of a job that the device did not finish by itself. Fences wait for the code that
- * finds out, so it prints into memory that is there; a worker allocates and tells userspace. The
- * text is described in docs/driver.md.
+ * Dumps of jobs that the device did not finish, and uevents. A dump is taken in the
+ * fence-signalling path, so that it is printed into memory that was allocated before. A work
+ * publishes it and allocates memory for the next one. docs/driver.md describes the text.
  */
 #include <linux/devcoredump.h>
 #include <linux/utsname.h>
 
 #include "rivulet_device.h"
 
-/* A dump has less than 8 KiB. */
+/* A dump has less than 8 KiB of text. */
 #define RVL_DUMP_SIZE	SZ_16K
 
 struct rvl_dump {
@@ -17,10 +17,10 @@ struct rvl_dump {
 	struct work_struct work;
 	unsigned long events;	/* bit per enum rvl_event, to be sent */
 
-	/* Under rvl_device.lock; while @sealed the worker's. */
+	/* Guarded by rvl_device.lock; while @sealed they belong to the work. */
 	bool taken, sealed;
 	u32 seq;		/* of the job in it */
-	struct drm_print_iterator iter;	/* its data is NULL when there was no memory */
+	struct drm_print_iterator iter;	/* without data if no memory was left */
 	struct drm_printer p;	/* into @iter, from taking to sealing */
 };
 
@@ -33,7 +33,7 @@ static const struct {
 #undef RVL_REG
 };
 
-/* A line for each register with a name, of tables the first word; the NPU is awake. */
+/* Print each named register, of tables the first word. The NPU must be awake. */
 void rvl_regs_print(struct rvl_device *rdev, struct drm_printer *p)
 {
 	u32 i;
@@ -87,7 +87,7 @@ static void rvl_dump_work(struct work_struct *work)
 	struct rvl_dump *d = container_of(work, struct rvl_dump, work);
 	u32 i;
 
-	/* A listener to the event finds the dump there. */
+	/* The dump is published first: a listener to the event reads it. */
 	if (READ_ONCE(d->sealed))
 		rvl_dump_publish(d);
 	for (i = 0; i < RVL_EVENT_COUNT; i++)
@@ -103,7 +103,7 @@ static void rvl_dump_release(struct drm_device *drm, void *arg)
 	vfree(d->iter.data);
 }
 
-/* The memory of a dump, ahead of need; freed with the last file. 0 or -ENOMEM. */
+/* Allocate the memory of the first dump; freed with the device. Returns 0 or -ENOMEM. */
 int rvl_dump_setup(struct rvl_device *rdev)
 {
 	struct rvl_dump *d = drmm_kzalloc(&rdev->drm, sizeof(*d), GFP_KERNEL);
@@ -117,7 +117,10 @@ int rvl_dump_setup(struct rvl_device *rdev)
 	return drmm_add_action_or_reset(&rdev->drm, rvl_dump_release, d);
 }
 
-/* Keep the state of device and job, if no dump waits already. Called with rvl_device.lock held. */
+/*
+ * Record the state of device and job, unless another dump is being taken. rvl_dump_seal() must
+ * follow when the job ends. Called with rvl_device.lock held.
+ */
 void rvl_dump_take(struct rvl_device *rdev, struct rvl_job *job, const char *reason)
 {
 	const struct dma_fence *fence = &job->base.s_fence->finished;
@@ -167,7 +170,7 @@ void rvl_dump_seal(struct rvl_device *rdev, struct rvl_job *job, int error)
 	queue_work(system_unbound_wq, &d->work);
 }
 
-/* Tell userspace, soon; in any context. */
+/* Have the work send a uevent. May be called in any context. */
 void rvl_event_send(struct rvl_device *rdev, enum rvl_event event)
 {
 	set_bit(event, &rdev->dump->events);

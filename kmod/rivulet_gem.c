@@ -68,8 +68,8 @@ static void rvl_gem_free(struct drm_gem_object *obj)
 }
 
 /*
- * An exporter may keep a mapping for as long as its attachment exists, so the attachment is replaced
- * by one that was never mapped.
+ * An exporter may keep a mapping for as long as its attachment exists, so the attachment is
+ * replaced by one that was never mapped.
  */
 static void rvl_gem_reattach(struct rvl_bo *bo)
 {
@@ -101,8 +101,8 @@ static void rvl_gem_unmap(struct rvl_bo *bo)
 }
 
 /*
- * End every mapping of a buffer for the DMA of an unplugged device. No new mapping can be made then.
- * The buffers keep their contents, for userspace and for other devices.
+ * End every mapping of a buffer for the DMA of an unplugged device. No new mapping can be made
+ * then. The buffers keep their contents, for userspace and for other devices.
  */
 void rvl_gem_unmap_all(struct rvl_device *rdev)
 {
@@ -236,8 +236,8 @@ static void rvl_fill_list(struct rvl_bo *bo, struct sg_table *sgt, size_t pages)
 }
 
 /*
- * Is any of the pages not coherent, or replaced by a bounce buffer? With a narrow DMA mask only some
- * of them are bounced, so that each page is asked for.
+ * Is any of the pages not coherent, or replaced by a bounce buffer? With a narrow DMA mask only
+ * some of them are bounced, so that each page is asked for.
  */
 static bool rvl_sgt_needs_sync(struct device *dev, struct sg_table *sgt)
 {
@@ -350,9 +350,9 @@ void rvl_gem_region(struct drm_gem_object *obj, u64 offset, u64 size, bool write
 }
 
 /*
- * Record whether a file may write through a handle that it was just given. A handle without a record
- * is read-only. That holds between the publication of a handle and this call, and for handles that
- * are created where the driver is not called. Returns 0 or -ENOMEM.
+ * Record whether a file may write through a handle that it was just given. A handle without a
+ * record is read-only. That holds between the publication of a handle and this call, and for
+ * handles that are created where the driver is not called. Returns 0 or -ENOMEM.
  */
 int rvl_rights_set(struct rvl_client *client, u32 handle, struct drm_gem_object *obj,
 		   bool writable)
@@ -498,8 +498,8 @@ static void rvl_sync_page(struct rvl_bo *bo, u64 at, u64 len, const struct rvl_a
 }
 
 /*
- * Make bytes of a buffer of ours visible to the CPU, or to the device. Does nothing where that needs
- * no action, or when the device is gone.
+ * Make bytes of a buffer of ours visible to the CPU, or to the device. Does nothing where that
+ * needs no action, or when the device is gone.
  */
 void rvl_access_sync(struct rvl_bo *bo, u64 at, u64 size, const struct rvl_access *access)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Register access. The window is words of memory with one writer each (docs/device.md): a slot
- * or request is complete when its sequence word, written last, is, and the doorbell says "look".
+ * Register access. Each word of the window has one writer and no side effect (docs/device.md). A
+ * queue slot or a request is complete when its sequence word is written, which is written last.
+ * The doorbell tells the device to look.
  */
 #include <linux/crc32c.h>
 #include <linux/iopoll.h>
@@ -10,10 +11,10 @@
 
 #define IVSHMEM_DOORBELL	12
 
-/* An ABORT waits for DMA in flight and a RESET for whatever runs; beyond this the device hangs. */
+/* How long an acknowledge may take: an ABORT drains the job's DMA, a RESET ends whatever runs. */
 #define RVL_ABORT_MS		2000
 #define RVL_RESET_MS		5000
-/* A writer holds COUNT_SEQ odd for some microseconds. */
+/* The device keeps COUNT_SEQ odd for some microseconds while it writes the counters. */
 #define RVL_COUNT_TRIES		100
 
 static void rvl_wr(struct rvl_device *rdev, u32 reg, u32 value)
@@ -28,11 +29,16 @@ static u64 rvl_rd64(struct rvl_device *rdev, u32 reg)
 
 static void rvl_rd_words(struct rvl_device *rdev, u32 reg, u32 *to, u32 count)
 {
-	for (; count; count--, reg += 4)
-		*to++ = rvl_rd(rdev, reg);
+	u32 i;
+
+	for (i = 0; i < count; i++)
+		to[i] = rvl_rd(rdev, reg + 4 * i);
 }
 
-/* On ivshmem a register of QEMU's, else a word that must change, with two rings at once too. */
+/*
+ * On ivshmem the doorbell is a register of QEMU. Elsewhere it is a word that the device polls for a
+ * change, so that two concurrent rings must write two different values.
+ */
 static void rvl_ring(struct rvl_device *rdev)
 {
 	u32 peer = rvl_rd(rdev, RIVULET_REG_DOORBELL_PEER);
@@ -48,7 +54,7 @@ static u32 rvl_crc(const void *data, size_t len)
 	return ~crc32c(~0u, data, len);
 }
 
-/* Is this our device? Touches nothing. -ENODEV for anything else and for other major versions. */
+/* Is this a Rivulet NPU of a known major version? Writes nothing. Returns 0 or -ENODEV. */
 int rvl_hw_identify(void __iomem *win, size_t size)
 {
 	__le32 head[3];
@@ -76,10 +82,11 @@ static void rvl_read_level(struct rvl_device *rdev, u32 index)
 	l->static_uw = rvl_rd(rdev, at + offsetof(struct rivulet_level, static_uw));
 }
 
-/* Every level is an operating point of its own, so frequencies must rise. */
+/* The frequencies must rise, because each level becomes one operating point. */
 static int rvl_read_levels(struct rvl_device *rdev)
 {
 	struct drm_rivulet_device *d = &rdev->info;
+	u64 before = 0;
 	u32 i;
 
 	d->level_count = rvl_rd(rdev, RIVULET_REG_LEVEL_COUNT);
@@ -90,20 +97,25 @@ static int rvl_read_levels(struct rvl_device *rdev)
 	}
 	for (i = 0; i < d->level_count; i++) {
 		rvl_read_level(rdev, i);
-		if (d->level[i].hz <= (i ? d->level[i - 1].hz : 0) ||
-		    d->level[i].hz > ULONG_MAX) {
+		if (d->level[i].hz <= before || d->level[i].hz > ULONG_MAX) {
 			drm_err(&rdev->drm, "level %u: %llu Hz is out of order\n", i,
 				d->level[i].hz);
 			return -EPROTO;
 		}
+		before = d->level[i].hz;
 	}
 	return 0;
 }
 
 static u32 rvl_device_flags(u32 flags)
 {
-	return (flags & RIVULET_FLAG_REAL ? DRM_RIVULET_DEVICE_PACED : 0) |
-	       (flags & RIVULET_FLAG_SENSOR ? DRM_RIVULET_DEVICE_SENSOR : 0);
+	u32 out = 0;
+
+	if (flags & RIVULET_FLAG_REAL)
+		out |= DRM_RIVULET_DEVICE_PACED;
+	if (flags & RIVULET_FLAG_SENSOR)
+		out |= DRM_RIVULET_DEVICE_SENSOR;
+	return out;
 }
 
 /* STREAM: lanes, blocks, then millicycles and femtojoule of each circuit. */
@@ -118,7 +130,7 @@ static void rvl_read_stream(struct rvl_device *rdev)
 		     RIVULET_STREAM_WORDS - 2);
 }
 
-/* Read geometry, levels and name. 0, or -EPROTO when the device contradicts its specification. */
+/* Read geometry, levels and name. Returns 0, or -EPROTO when they break the specification. */
 int rvl_hw_read_info(struct rvl_device *rdev)
 {
 	struct drm_rivulet_device *d = &rdev->info;
@@ -127,12 +139,12 @@ int rvl_hw_read_info(struct rvl_device *rdev)
 	d->isa_version = rvl_rd(rdev, RIVULET_REG_ISA_VERSION);
 	d->cycle_cap = rvl_rd(rdev, RIVULET_REG_CYCLE_CAP);
 	d->flags = rvl_device_flags(rvl_rd(rdev, RIVULET_REG_FLAGS));
-	/* In both from here to there in the same order. */
+	/* Both structures have the words from TM to MODES in the same order. */
 	BUILD_BUG_ON(offsetof(typeof(*d), modes) - offsetof(typeof(*d), tm) !=
 		     RIVULET_REG_MODES - RIVULET_REG_TM);
 	rvl_rd_words(rdev, RIVULET_REG_TM, &d->tm, (RIVULET_REG_MODES - RIVULET_REG_TM) / 4 + 1);
 	rvl_read_stream(rdev);
-	/* Word by word: a bridge may not take the wider accesses of memcpy_fromio(). */
+	/* A bus bridge may not support the wide accesses of memcpy_fromio(). */
 	__ioread32_copy(d->name, rdev->win + RIVULET_REG_NAME, sizeof(d->name) / 4);
 	d->name[sizeof(d->name) - 1] = '\0';
 	atomic_set(&rdev->rings, rvl_rd(rdev, RIVULET_REG_DOORBELL));
@@ -146,26 +158,35 @@ u32 rvl_hw_dma_bits(struct rvl_device *rdev)
 }
 
 /* The uapi header has the device's layouts of counters, status and numbers under its own names. */
-#define RVL_ASSERT_COUNTER(name, unit, doc)					\
-	static_assert(offsetof(struct rivulet_counters, name) ==		\
-		      offsetof(struct drm_rivulet_counters, name));
-RIVULET_COUNTERS(RVL_ASSERT_COUNTER)
-#define RVL_ASSERT_FAULT(name, value, slot, doc)				\
-	static_assert((int)RIVULET_FAULT_##name == (int)DRM_RIVULET_FAULT_##name);
-RIVULET_FAULTS(RVL_ASSERT_FAULT)
-#define RVL_ASSERT_REPORT(name)							\
+#define RVL_SAME_COUNTER(name, ...)						\
+	{									\
+		static_assert(offsetof(struct rivulet_counters, name) ==	\
+			      offsetof(struct drm_rivulet_counters, name));	\
+	}
+#define RVL_SAME_FAULT(name, ...)						\
+	{									\
+		static_assert((int)RIVULET_FAULT_##name ==			\
+			      (int)DRM_RIVULET_FAULT_##name);			\
+	}
+#define RVL_SAME_STATUS(name)							\
 	static_assert(offsetof(struct rivulet_status, name) ==			\
 		      offsetof(struct drm_rivulet_report, name))
-RVL_ASSERT_REPORT(fault_offset);
-RVL_ASSERT_REPORT(variant);
-RVL_ASSERT_REPORT(cycles);
-RVL_ASSERT_REPORT(energy);
-RVL_ASSERT_REPORT(macs);
-RVL_ASSERT_REPORT(crc);
-static_assert(sizeof(struct rivulet_status) == sizeof(struct drm_rivulet_report));
-static_assert((int)RIVULET_STATE_NO_VARIANT == (int)DRM_RIVULET_STATE_NO_VARIANT);
 
-/* A consistent set of the device's counters. 0, or -EIO when it never leaves them in peace. */
+static void __maybe_unused rvl_check_layouts(void)
+{
+	RIVULET_COUNTERS(RVL_SAME_COUNTER)
+	RIVULET_FAULTS(RVL_SAME_FAULT)
+	RVL_SAME_STATUS(fault_offset);
+	RVL_SAME_STATUS(variant);
+	RVL_SAME_STATUS(cycles);
+	RVL_SAME_STATUS(energy);
+	RVL_SAME_STATUS(macs);
+	RVL_SAME_STATUS(crc);
+	static_assert(sizeof(struct rivulet_status) == sizeof(struct drm_rivulet_report));
+	static_assert((int)RIVULET_STATE_NO_VARIANT == (int)DRM_RIVULET_STATE_NO_VARIANT);
+}
+
+/* Read a consistent set of counters. Returns 0, or -EIO if the device never stops writing them. */
 int rvl_hw_read_counters(struct rvl_device *rdev, struct drm_rivulet_counters *out)
 {
 	u32 before, tries, i;
@@ -185,19 +206,19 @@ int rvl_hw_read_counters(struct rvl_device *rdev, struct drm_rivulet_counters *o
 	return -EIO;
 }
 
-/* Level in force, always below the number of levels. */
+/* The level in force. A device that reports more is taken to be at its highest level. */
 u32 rvl_hw_level(struct rvl_device *rdev)
 {
 	return min(rvl_rd(rdev, RIVULET_REG_LEVEL_CUR), rdev->info.level_count - 1);
 }
 
-/* Was the device pulled? Its window then reads all ones. */
+/* Was the device removed? Its window then reads all ones. */
 bool rvl_hw_gone(struct rvl_device *rdev)
 {
 	return rvl_rd(rdev, RIVULET_REG_MAGIC) == ~0u;
 }
 
-/* Last retired seq; what the device wrote before it is visible after this. */
+/* The seq that was retired last. What the device wrote before is visible afterwards. */
 u32 rvl_hw_done(struct rvl_device *rdev)
 {
 	u32 done = rvl_rd(rdev, RIVULET_REG_DONE_SEQ);
@@ -207,14 +228,15 @@ u32 rvl_hw_done(struct rvl_device *rdev)
 }
 
 /*
- * Put a job into its queue slot, seq & 1, which must be free, and ring. @desc: all but seq, status
- * and crc, set in the copy that the device reads. Called with rdev->lock held; allocates nothing.
+ * Put a job into its queue slot, seq & 1, which must be free, and ring the doorbell. seq, status
+ * and crc of @desc are set in the copy that the device reads. Called with rdev->lock held;
+ * allocates nothing.
  */
 void rvl_hw_issue(struct rvl_device *rdev, u32 seq, const struct rivulet_desc *desc)
 {
-	u32 n = seq & 1, regs = n ? RIVULET_REG_SLOT1_ADDR_LO : RIVULET_REG_SLOT0_ADDR_LO;
-	dma_addr_t dma = rdev->mem_dma + n * sizeof(struct rvl_slot_mem);
-	struct rvl_slot_mem *mem = &rdev->mem[n];
+	u32 regs = seq & 1 ? RIVULET_REG_SLOT1_ADDR_LO : RIVULET_REG_SLOT0_ADDR_LO;
+	dma_addr_t dma = rdev->mem_dma + (seq & 1) * sizeof(struct rvl_slot_mem);
+	struct rvl_slot_mem *mem = &rdev->mem[seq & 1];
 
 	memset(&mem->status, 0, sizeof(mem->status));
 	mem->desc = *desc;
@@ -249,8 +271,8 @@ static bool rvl_status_valid(const struct rivulet_status *st, u32 seq)
 }
 
 /*
- * Did the device retire a job before it was reset? Of a reset that was acknowledged, DONE_SEQ says
- * nothing any more, but a status does: it was zeroed when the job was issued.
+ * Did the device retire a job before it was reset? The RESET changed DONE_SEQ. The status was
+ * zeroed when the job was issued, so that a valid one is the job's.
  */
 bool rvl_hw_retired(struct rvl_device *rdev, u32 seq)
 {
@@ -260,10 +282,9 @@ bool rvl_hw_retired(struct rvl_device *rdev, u32 seq)
 }
 
 /*
- * Read the status of a retired job. @st: what the device wrote; zero if that is not to be
- * believed. @ns: how long it ran. The device is not trusted more than a wire: a status that is not
- * the job's or fails its checksum is the device's fault. Called with rdev->lock held. Returns the
- * job's error.
+ * Read the status of a retired job. @st: what the device wrote, or zero if that is not valid. @ns:
+ * how long the job ran. A status that is another job's or fails its checksum is a fault of the
+ * device. Called with rdev->lock held. Returns the job's error.
  */
 int rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rivulet_status *st, u64 *ns)
 {
@@ -278,13 +299,13 @@ int rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rivulet_status *st, 
 	return rvl_state_error(le32_to_cpu(st->state));
 }
 
-/* Does the queue stand still at this entry? Meaningful after DONE_SEQ was seen to pass it. */
+/* Is the queue frozen by this entry? To be asked after the entry has retired. */
 bool rvl_hw_frozen_at(struct rvl_device *rdev, u32 seq)
 {
 	return rvl_rd(rdev, RIVULET_REG_FROZEN) && rvl_rd(rdev, RIVULET_REG_FROZEN_SEQ) == seq;
 }
 
-/* The next number of a request pair; what it is about was written before. */
+/* Make a request, whose values were written before. Returns its number. */
 static u32 rvl_request(struct rvl_device *rdev, u32 reg)
 {
 	u32 number = rvl_rd(rdev, reg) + 1;
@@ -294,7 +315,7 @@ static u32 rvl_request(struct rvl_device *rdev, u32 reg)
 	return number;
 }
 
-/* Let the queue go on after the fault of @seq; not waited for. */
+/* Unfreeze the queue after the fault or abort of @seq. The acknowledge is not waited for. */
 void rvl_hw_resume(struct rvl_device *rdev, u32 seq)
 {
 	rvl_wr(rdev, RIVULET_REG_RESUME_SEQ, seq);
@@ -304,20 +325,23 @@ void rvl_hw_resume(struct rvl_device *rdev, u32 seq)
 static int rvl_wait_ack(struct rvl_device *rdev, u32 reg, u32 number, unsigned int ms)
 {
 	u32 ack;
-	/* It looks once more after the time is over, however late we are to notice. */
-	int ret = read_poll_timeout(rvl_rd, ack, ack == number || rvl_hw_gone(rdev), 200,
-				    ms * USEC_PER_MSEC, false, rdev, reg);
+	int ret;
 
-	if (ret || ack != number)
-		return ret ?: -ENODEV;
-	/* What the device did before it acknowledged is visible from here on. */
+	/* A thread that slept too long reads the register once more before it gives up. */
+	ret = read_poll_timeout(rvl_rd, ack, ack == number || rvl_hw_gone(rdev), 200,
+				ms * USEC_PER_MSEC, false, rdev, reg);
+	if (ret)
+		return ret;
+	if (ack != number)
+		return -ENODEV;
+	/* What the device wrote before the acknowledge is visible from here on. */
 	dma_rmb();
 	return 0;
 }
 
 /*
- * A request whose matter was written before, until it is served. Returns 0, -ETIMEDOUT when the
- * device does not answer, -ENODEV when it is gone; so do those that follow. May sleep.
+ * Make a request and wait until it is served. Returns 0, -ETIMEDOUT when the device does not
+ * answer, or -ENODEV when it is gone; so do the functions below that wait. May sleep.
  */
 static int rvl_request_wait(struct rvl_device *rdev, u32 req, u32 ack, unsigned int ms)
 {
@@ -332,10 +356,10 @@ int rvl_hw_abort(struct rvl_device *rdev, u32 seq)
 	return rvl_request_wait(rdev, RIVULET_REG_ABORT_REQ, RIVULET_REG_ABORT_ACK, RVL_ABORT_MS);
 }
 
-/* Stop the device, forget its queue; DONE_SEQ becomes @base, the next job has base + 1. */
+/* End whatever runs and empty the queue. DONE_SEQ becomes @base; the next job has base + 1. */
 int rvl_hw_reset(struct rvl_device *rdev, u32 base)
 {
-	/* No seq but the next one may stand in a slot when the device starts to look again. */
+	/* A slot may hold an old job whose seq is base + 1, which the device would take. */
 	rvl_wr(rdev, RIVULET_REG_SLOT0_SEQ, base);
 	rvl_wr(rdev, RIVULET_REG_SLOT1_SEQ, base);
 	rvl_wr(rdev, RIVULET_REG_RESET_BASE, base);
@@ -366,8 +390,8 @@ void rvl_hw_release(struct rvl_device *rdev)
 }
 
 /*
- * Ask for a V/F level, which the device takes at a job boundary, and not while a queued job could
- * not run at it. Called with rdev->lock held. Returns the number of the request.
+ * Ask for a V/F level. The device takes it between two jobs, and not while a queued job has a
+ * higher minimum. Called with rdev->lock held. Returns the number of the request.
  */
 u32 rvl_hw_set_level(struct rvl_device *rdev, u32 level)
 {
@@ -376,13 +400,13 @@ u32 rvl_hw_set_level(struct rvl_device *rdev, u32 level)
 	return rvl_request(rdev, RIVULET_REG_LEVEL_REQ);
 }
 
-/* Wait until the level of a request is in force, of a device that has no jobs. */
+/* Wait until the level of a request is in force. The device must have no running job. */
 int rvl_hw_wait_level(struct rvl_device *rdev, u32 request, unsigned int ms)
 {
 	return rvl_wait_ack(rdev, RIVULET_REG_LEVEL_ACK, request, ms);
 }
 
-/* Interrupts wanted, or not. */
+/* Have the device raise interrupts, or not. */
 void rvl_hw_irq_enable(struct rvl_device *rdev, bool on)
 {
 	rvl_wr(rdev, RIVULET_REG_IRQ_ENABLE, on);

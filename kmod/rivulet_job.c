@@ -11,7 +11,7 @@
 
 static unsigned int rvl_queue_depth = RVL_QUEUE_SLOTS;
 module_param_named(queue_depth, rvl_queue_depth, uint, 0644);
-MODULE_PARM_DESC(queue_depth, "jobs given to a device at a time, 1 or 2, from its next probe on (2)");
+MODULE_PARM_DESC(queue_depth, "jobs issued to a device at a time, 1 or 2, from its next probe (2)");
 
 /*
  * How often a device without an interrupt is polled. A poll costs about a microsecond. The
@@ -55,7 +55,10 @@ static void rvl_fence_init(struct rvl_job *job, u64 seqno)
 	job->issued = true;
 }
 
-/* An empty job and all memory that it will need; -EBUSY when the file has RVL_MAX_QUEUED. */
+/*
+ * Allocate a job and all memory that it will need, and wake the device for it. Returns -EBUSY when
+ * RVL_MAX_QUEUED jobs of the file are queued.
+ */
 struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client)
 {
 	struct rvl_fence *fence __free(kfree) = kzalloc(sizeof(*fence), GFP_KERNEL);
@@ -66,7 +69,7 @@ struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client
 		return ERR_PTR(-ENOMEM);
 	if (!atomic_add_unless(&client->queued, 1, RVL_MAX_QUEUED))
 		return ERR_PTR(-EBUSY);
-	/* Here and not when it runs: waking sleeps, and others may wait for what runs already. */
+	/* Waking may allocate, so that it must not happen in run_job, for which fences wait. */
 	ret = pm_runtime_resume_and_get(rdev->drm.dev);
 	if (ret) {
 		atomic_dec(&client->queued);
@@ -80,7 +83,7 @@ struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client
 	return no_free_ptr(job);
 }
 
-/* Free a job that the scheduler does not know (any more). */
+/* Free a job that was never pushed, or that the scheduler has cleaned up. */
 void rvl_job_free(struct rvl_job *job)
 {
 	u32 i;
@@ -105,8 +108,9 @@ static void rvl_job_work(struct work_struct *work)
 }
 
 /*
- * The core's fence may be held for long after, and asks our scheduler for its name: it keeps the
- * device by its parent, ours, which a job that was never issued gets only here.
+ * The scheduler's finished fence may outlive the job, and asks the scheduler for its name. It
+ * keeps the device by its parent, which is the driver's fence. A job that was never issued gets
+ * its parent here.
  */
 static void rvl_sched_free_job(struct drm_sched_job *sched_job)
 {
@@ -114,16 +118,19 @@ static void rvl_sched_free_job(struct drm_sched_job *sched_job)
 
 	if (!job->issued) {
 		rvl_fence_init(job, 0);
-		/* Who sees the parent sees a fence that is whole. */
+		/* A reader of the parent must see an initialised fence. */
 		smp_store_release(&sched_job->s_fence->parent, dma_fence_get(&job->fence->base));
 	}
 	drm_sched_job_cleanup(sched_job);
-	/* Elsewhere, because a buffer's end may wait for whom a job waits that we are to run. */
+	/*
+	 * A work frees the job: the release of a buffer may wait for fences, also for one of a job
+	 * that the caller would have to run first.
+	 */
 	INIT_WORK(&job->work, rvl_job_work);
 	queue_work(rvl_wq, &job->work);
 }
 
-/* How long to the next look; negative without a job. Called with rdev->lock held. */
+/* Time to the next poll; negative without a job. Called with rdev->lock held. */
 static s64 rvl_tick_ns(struct rvl_device *rdev)
 {
 	s64 age = -1, ns;
@@ -135,10 +142,12 @@ static s64 rvl_tick_ns(struct rvl_device *rdev)
 		ns = ktime_to_ns(ktime_sub(ktime_get(), rdev->slot[i]->issued_at));
 		age = max(age, ns);
 	}
-	return age < 0 ? age : clamp_t(s64, age / 8, RVL_TICK_MIN_NS, RVL_TICK_MAX_NS);
+	if (age < 0)
+		return age;
+	return clamp_t(s64, age / 8, RVL_TICK_MIN_NS, RVL_TICK_MAX_NS);
 }
 
-/* Of a device without an interrupt: while it has a job, a timer looks whether it is done. */
+/* The timer that polls a device without an interrupt while it has a job. */
 static enum hrtimer_restart rvl_tick(struct hrtimer *timer)
 {
 	struct rvl_device *rdev = container_of(timer, struct rvl_device, tick);
@@ -147,14 +156,14 @@ static enum hrtimer_restart rvl_tick(struct hrtimer *timer)
 	rvl_irq(0, rdev);
 	guard(rvl_lock)(rdev);
 	ns = rvl_tick_ns(rdev);
-	/* Whoever issued a job meanwhile may have queued the timer already. */
+	/* A job that was issued since rvl_irq() returned may have queued the timer. */
 	if (ns < 0 || hrtimer_is_queued(timer))
 		return HRTIMER_NORESTART;
 	hrtimer_forward_now(timer, ns_to_ktime(ns));
 	return HRTIMER_RESTART;
 }
 
-/* A job was issued: look for its end, if no interrupt will tell. Called with rdev->lock held. */
+/* Start to poll for the end of a job, without an interrupt. Called with rdev->lock held. */
 static void rvl_poll_start(struct rvl_device *rdev)
 {
 	if (!rdev->irq && !hrtimer_is_queued(&rdev->tick))

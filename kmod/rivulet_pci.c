@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The PCI attachment. 1af4:1110 is any ivshmem device, so probe looks before it touches: a device
- * that does not carry our magic is left as it was found.
+ * The PCI attachment. 1af4:1110 is the id of every ivshmem device. Probe therefore reads the magic
+ * before it writes anything, and leaves another device as it was found.
  */
 #include <linux/pci.h>
 
@@ -13,7 +13,7 @@
 #define IVSHMEM_MEMORY		2	/* BAR of the shared memory */
 #define IVSHMEM_REGS_SIZE	256
 
-/* Read the magic through a mapping of its own, with the device as firmware or user left it. */
+/* Read the magic through a temporary mapping, and restore the command register afterwards. */
 static int rvl_pci_look(struct pci_dev *pdev)
 {
 	size_t size = pci_resource_len(pdev, IVSHMEM_MEMORY);
@@ -29,9 +29,11 @@ static int rvl_pci_look(struct pci_dev *pdev)
 	if (!(command & PCI_COMMAND_MEMORY) && pci_enable_device_mem(pdev))
 		return -ENODEV;
 	win = ioremap(pci_resource_start(pdev, IVSHMEM_MEMORY), RIVULET_WINDOW_SIZE);
-	ret = win ? rvl_hw_identify(win, size) : -ENODEV;
-	if (win)
+	ret = -ENODEV;
+	if (win) {
+		ret = rvl_hw_identify(win, size);
 		iounmap(win);
+	}
 	if (!(command & PCI_COMMAND_MEMORY)) {
 		pci_disable_device(pdev);
 		pci_write_config_word(pdev, PCI_COMMAND, command);
@@ -42,9 +44,12 @@ static int rvl_pci_look(struct pci_dev *pdev)
 static int rvl_pci_map(struct rvl_device *rdev)
 {
 	struct pci_dev *pdev = to_pci_dev(rdev->drm.dev);
-	int ret = pcim_enable_device(pdev) ?:
-		  pcim_iomap_regions(pdev, BIT(IVSHMEM_REGS) | BIT(IVSHMEM_MEMORY), "rivulet");
+	int ret;
 
+	ret = pcim_enable_device(pdev);
+	if (ret)
+		return ret;
+	ret = pcim_iomap_regions(pdev, BIT(IVSHMEM_REGS) | BIT(IVSHMEM_MEMORY), "rivulet");
 	if (ret)
 		return ret;
 	rdev->bell = pcim_iomap_table(pdev)[IVSHMEM_REGS];
@@ -52,13 +57,16 @@ static int rvl_pci_map(struct rvl_device *rdev)
 	return rvl_power_on(rdev);
 }
 
-/* Managed, as all that follows pcim_enable_device(). */
+/* The vectors are managed: pcim_enable_device() was called before. */
 static int rvl_pci_irq(struct rvl_device *rdev)
 {
 	struct pci_dev *pdev = to_pci_dev(rdev->drm.dev);
-	int ret = pci_alloc_irq_vectors(pdev, 1, 1, PCI_IRQ_MSIX | PCI_IRQ_MSI);
+	int ret;
 
-	return ret < 0 ? ret : pci_irq_vector(pdev, 0);
+	ret = pci_alloc_irq_vectors(pdev, 1, 1, PCI_IRQ_MSIX | PCI_IRQ_MSI);
+	if (ret < 0)
+		return ret;
+	return pci_irq_vector(pdev, 0);
 }
 
 static void rvl_pci_master(struct rvl_device *rdev, bool on)
@@ -85,7 +93,10 @@ static int rvl_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	rdev = rvl_device_alloc(&pdev->dev, &rvl_pci_bus);
 	if (IS_ERR(rdev))
 		return PTR_ERR(rdev);
-	return rvl_pci_map(rdev) ?: rvl_device_start(rdev);
+	ret = rvl_pci_map(rdev);
+	if (ret)
+		return ret;
+	return rvl_device_start(rdev);
 }
 
 static void rvl_pci_remove(struct pci_dev *pdev)

@@ -14,7 +14,10 @@
 
 #include "rivulet_device.h"
 
-/* The reset line, where there is one, drops whatever runs: the window is as after power on. */
+/*
+ * Without bus mastering of its own, the device is stopped by its reset line, if it has one. The
+ * window is as after power on then.
+ */
 static void rvl_platform_master(struct rvl_device *rdev, bool on)
 {
 	if (on)
@@ -36,8 +39,9 @@ static int rvl_platform_power(struct rvl_device *rdev, bool on)
 
 static int rvl_platform_irq(struct rvl_device *rdev)
 {
-	int irq = platform_get_irq_optional(to_platform_device(rdev->drm.dev), 0);
+	int irq;
 
+	irq = platform_get_irq_optional(to_platform_device(rdev->drm.dev), 0);
 	return irq == -ENXIO ? 0 : irq;
 }
 
@@ -53,7 +57,7 @@ static const struct rvl_bus_ops rvl_platform_bus = {
 	.set_rate = rvl_platform_set_rate,
 };
 
-/* Operating points of the tree; without them those of the device are used. */
+/* Add the operating points of the tree. Without any, those of the device are used. */
 static int rvl_platform_opps(struct device *dev)
 {
 	static const char *const supplies[] = { "core", NULL };
@@ -122,10 +126,15 @@ static int rvl_platform_get(struct device *dev, struct rvl_device *rdev)
 	if (IS_ERR(rdev->reset))
 		return dev_err_probe(dev, PTR_ERR(rdev->reset), "no reset line\n");
 	ret = rvl_platform_opps(dev);
-	return ret ? dev_err_probe(dev, ret, "no operating points\n") : 0;
+	if (ret)
+		return dev_err_probe(dev, ret, "no operating points\n");
+	return 0;
 }
 
-/* Not devm's to disable: it would let the device sleep first, whose clocks are off by then. */
+/*
+ * Runtime PM is not disabled by devm: that would suspend the device first, after its clocks have
+ * been disabled here.
+ */
 static void rvl_platform_stop(struct rvl_device *rdev)
 {
 	pm_runtime_disable(rdev->drm.dev);
@@ -147,7 +156,8 @@ static int rvl_platform_start(struct rvl_device *rdev)
 	ret = rvl_hw_identify(rdev->win, RIVULET_WINDOW_SIZE);
 	if (ret)
 		dev_err(rdev->drm.dev, "no NPU answers: is the programmable logic loaded?\n");
-	ret = ret ?: rvl_device_start(rdev);
+	else
+		ret = rvl_device_start(rdev);
 	if (ret)
 		rvl_platform_stop(rdev);
 	return ret;

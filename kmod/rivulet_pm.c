@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sleep. Asleep, the device is held, interrupts are off, and no register is touched; a reset wakes
- * it, whatever it lost. It sleeps while there is no job, each of which has a reference until it is
- * freed, and with the system once the running job has ended; the one behind waits in memory.
+ * Runtime and system sleep. A device that sleeps is held, raises no interrupt, and none of its
+ * registers is used. It is woken by a RESET, so that it may have lost all state. Each job holds a
+ * runtime-PM reference until it is freed, so that the device sleeps only without jobs. With the
+ * system it sleeps when the running job has ended; the next job waits in memory.
  */
 #include <linux/devfreq.h>
 
 #include "rivulet_device.h"
 
-/* Waking costs a reset, some hundred microseconds: not worth it between the jobs of one run. */
+/* Waking costs a reset of some hundred microseconds, too much between jobs of one program. */
 #define RVL_AUTOSUSPEND_MS	100
 
 /* Enable clocks and supplies, after which registers may be used. Returns 0 or a negative errno. */
@@ -72,7 +73,7 @@ static int rvl_wake(struct device *dev)
 	return 0;
 }
 
-/* The system's sleep is the runtime's, forced; what slept already is left to it. */
+/* System sleep uses the runtime callbacks, and leaves a device alone that sleeps already. */
 const struct dev_pm_ops rvl_pm_ops = {
 	SYSTEM_SLEEP_PM_OPS(pm_runtime_force_suspend, pm_runtime_force_resume)
 	RUNTIME_PM_OPS(rvl_sleep, rvl_wake, NULL)
@@ -112,7 +113,7 @@ int rvl_pm_enter(struct rvl_device *rdev, int *idx)
 	return -EIO;
 }
 
-/* The device may sleep from here on. Its bus has enabled runtime PM and handed us a reference. */
+/* Allow runtime sleep. The bus has enabled runtime PM and holds a reference, which this drops. */
 void rvl_pm_init(struct rvl_device *rdev)
 {
 	struct device *dev = rdev->drm.dev;
@@ -123,7 +124,7 @@ void rvl_pm_init(struct rvl_device *rdev)
 	rvl_pm_put(rdev);
 }
 
-/* The device is awake from here on, and the reference the bus's again. */
+/* Wake the device and keep it awake. The reference is the bus's again. */
 void rvl_pm_fini(struct rvl_device *rdev)
 {
 	pm_runtime_get_sync(rdev->drm.dev);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sharing buffers as dma-bufs without losing access rights. A dma-buf has one struct file and
- * with it one mode, but the core caches one dma-buf per object and imports its own exports as the
- * object itself. So: the cached dma-buf is always the writable one; each read-only export is a
- * dma-buf of its own, known by its mode; and what a handle may do follows from the mode of the
- * dma-buf it came from.
+ * Export and import of dma-bufs with access rights. A dma-buf has one struct file and with it one
+ * mode, but the core caches one dma-buf per object and imports its own exports as the object
+ * itself. So the cached dma-buf is always the writable one, and each read-only export is a dma-buf
+ * of its own, which is told by its mode. The rights of an imported handle follow from the mode of
+ * the dma-buf.
  */
 #include <drm/drm_prime.h>
 #include <linux/dma-buf.h>
@@ -99,7 +99,10 @@ struct dma_buf *rvl_prime_export(struct drm_gem_object *obj, int flags)
 	return drm_gem_dmabuf_export(obj->dev, &info);
 }
 
-/* drm_driver.gem_prime_import: our own writable export is the object itself, if its only one. */
+/*
+ * drm_driver.gem_prime_import. An own writable export is imported as the object itself, if it is
+ * the one that the core caches.
+ */
 struct drm_gem_object *rvl_prime_import(struct drm_device *drm, struct dma_buf *buf)
 {
 	struct drm_gem_object *obj = buf->priv;
@@ -119,35 +122,48 @@ struct drm_gem_object *rvl_prime_import(struct drm_device *drm, struct dma_buf *
 
 static struct dma_buf *rvl_export_readonly(struct drm_gem_object *obj)
 {
-	/* Another exporter's memory cannot be offered with fewer rights than it has. */
 	struct dma_buf *source = to_rvl_bo(obj)->source;
 
-	if (source) {
-		if (rvl_file_writable(source))
-			return ERR_PTR(-EOPNOTSUPP);
-		get_dma_buf(source);
-		return source;
-	}
-	return rvl_prime_export(obj, O_RDONLY | O_CLOEXEC);
+	if (!source)
+		return rvl_prime_export(obj, O_RDONLY | O_CLOEXEC);
+	/* The dma-buf of another exporter has its own mode, which cannot be changed. */
+	if (rvl_file_writable(source))
+		return ERR_PTR(-EOPNOTSUPP);
+	get_dma_buf(source);
+	return source;
 }
 
-/* The core looks the handle up again; it may have become another object's since our check. */
+/* Is @buf what an export of @obj gives? */
+static bool rvl_exports(struct dma_buf *buf, struct drm_gem_object *obj)
+{
+	struct dma_buf *source = to_rvl_bo(obj)->source;
+
+	return source ? buf == source : buf->priv == obj;
+}
+
+/*
+ * The core looks the handle up again. Another thread of the caller may have given the number to
+ * another object since the rights were checked, so that the result is checked too.
+ */
 static struct dma_buf *rvl_export_writable(struct drm_file *file, struct drm_gem_object *obj,
 					   u32 handle, u32 flags)
 {
-	struct dma_buf *buf, *source = to_rvl_bo(obj)->source;
-	bool same;
+	struct dma_buf *buf;
+	int ret = 0;
 
 	if (!rvl_rights_writable(file->driver_priv, handle, obj))
 		return ERR_PTR(-EACCES);
 	buf = drm_gem_prime_handle_to_dmabuf(obj->dev, file, handle, flags);
 	if (IS_ERR(buf))
 		return buf;
-	same = source ? buf == source : buf->priv == obj;
-	if (same && rvl_file_writable(buf))
+	if (!rvl_exports(buf, obj))
+		ret = -ENOENT;
+	else if (!rvl_file_writable(buf))
+		ret = -EACCES;
+	if (!ret)
 		return buf;
 	dma_buf_put(buf);
-	return ERR_PTR(same ? -EACCES : -ENOENT);
+	return ERR_PTR(ret);
 }
 
 /*
@@ -166,8 +182,10 @@ int rvl_prime_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 ha
 	fd = get_unused_fd_flags(flags & O_CLOEXEC);
 	if (fd < 0)
 		return fd;
-	buf = flags & DRM_RDWR ? rvl_export_writable(file, obj, handle, flags)
-			       : rvl_export_readonly(obj);
+	if (flags & DRM_RDWR)
+		buf = rvl_export_writable(file, obj, handle, flags);
+	else
+		buf = rvl_export_readonly(obj);
 	if (IS_ERR(buf)) {
 		put_unused_fd(fd);
 		return PTR_ERR(buf);
@@ -178,9 +196,10 @@ int rvl_prime_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 ha
 }
 
 /*
- * May whoever holds @buf write the object that the core's import gave? Descriptor and handle may
- * both have become others meanwhile, by the caller's second thread, so neither is trusted: an
- * imported object has the mode of its own dma-buf, an own one must be the one that @buf offers.
+ * May the holder of @buf write the object that the core's import gave? Another thread of the
+ * caller may have changed both the descriptor and the handle meanwhile, so neither is trusted. An
+ * imported object has the mode of its own dma-buf. An own object must be the one that @buf
+ * exports.
  */
 static bool rvl_import_writable(struct drm_gem_object *obj, struct dma_buf *buf)
 {
@@ -201,22 +220,32 @@ static int rvl_import_other(struct drm_device *drm, struct drm_file *file, int f
 	obj = drm_gem_object_lookup(file, *handle);
 	if (!obj)
 		return -ENOENT;
-	/* On failure the handle stays, read-only: it may be one that the file had before. */
+	/* After a failure the handle stays, read-only, because the file may have had it before. */
 	return rvl_rights_set(file->driver_priv, *handle, obj, rvl_import_writable(obj, buf));
+}
+
+/* An own read-only export: the object gets another handle, without the right to write. */
+static int rvl_import_readonly(struct drm_file *file, struct dma_buf *buf, u32 *handle)
+{
+	int ret;
+
+	ret = drm_gem_handle_create(file, buf->priv, handle);
+	if (ret)
+		return ret;
+	return rvl_rights_set(file->driver_priv, *handle, buf->priv, false);
 }
 
 /* drm_driver.prime_fd_to_handle. */
 int rvl_prime_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd, u32 *handle)
 {
-	struct dma_buf *buf = dma_buf_get(fd);
+	struct dma_buf *buf;
 	int ret;
 
+	buf = dma_buf_get(fd);
 	if (IS_ERR(buf))
 		return PTR_ERR(buf);
-	/* Our own read-only export: the same object, its new handle without the right to write. */
 	if (rvl_is_own(buf, drm) && !rvl_file_writable(buf))
-		ret = drm_gem_handle_create(file, buf->priv, handle) ?:
-		      rvl_rights_set(file->driver_priv, *handle, buf->priv, false);
+		ret = rvl_import_readonly(file, buf, handle);
 	else
 		ret = rvl_import_other(drm, file, fd, buf, handle);
 	dma_buf_put(buf);

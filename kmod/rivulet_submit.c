@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The submit ioctl. It plans all jobs of the array (arguments, memory, buffers, syncobjs), locks the
- * buffers and collects the fences to wait for, and then arms, publishes and pushes every job.
+ * The submit ioctl. It plans all jobs of the array (arguments, memory, buffers, syncobjs), locks
+ * the buffers and collects the fences to wait for, and then arms, publishes and pushes every job.
  * Everything that can fail comes before the first job is armed, so that either all jobs are queued
  * or none.
  */

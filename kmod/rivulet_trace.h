@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A job's four moments. "fence" is context:seqno of the scheduler's finished fence, the name that
- * gpu_scheduler's own events have for the job. What is not known yet is zero.
+ * Trace events of a job. "fence" is context:seqno of the scheduler's finished fence, as in the
+ * events of gpu_scheduler. Fields that are not known yet are zero.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM rivulet
@@ -51,15 +51,15 @@ DECLARE_EVENT_CLASS(rivulet_job,
 		  __entry->seq, __entry->level, __entry->variant, __entry->cycles, __entry->error)
 );
 
-/* @level is the lowest that the job may run at. */
+/* @level: the job's min_level */
 DEFINE_EVENT(rivulet_job, rivulet_job_submit,
 	     TP_PROTO(struct rvl_job *job, u32 level, int error), TP_ARGS(job, level, error));
 
-/* @level is in force when the device gets the job. */
+/* @level: in force when the job is issued */
 DEFINE_EVENT(rivulet_job, rivulet_job_start,
 	     TP_PROTO(struct rvl_job *job, u32 level, int error), TP_ARGS(job, level, error));
 
-/* @level is the one it ran at. */
+/* @level: at which the job ran */
 DEFINE_EVENT(rivulet_job, rivulet_job_done,
 	     TP_PROTO(struct rvl_job *job, u32 level, int error), TP_ARGS(job, level, error));
 
