@@ -279,8 +279,10 @@ static int rvl_gem_describe(struct rvl_bo *bo, struct sg_table *sgt)
 	atomic_inc(&rdev->mapped);
 	scoped_guard(spinlock, &rdev->bo_lock)
 		list_add(&bo->node, &rdev->bos);
-	ret = rvl_sgt_check(sgt, obj->size, &contiguous) ?:
-	      rvl_gem_describe_sync(bo, sgt, pages);
+	ret = rvl_sgt_check(sgt, obj->size, &contiguous);
+	if (ret)
+		return ret;
+	ret = rvl_gem_describe_sync(bo, sgt, pages);
 	if (ret)
 		return ret;
 	bo->span = sg_dma_address(sgt->sgl);
@@ -389,7 +391,9 @@ static struct drm_gem_object *rvl_gem_create(struct drm_device *drm, size_t size
 	to_rvl_bo(&shmem->base)->account = account;
 	shmem->map_wc = flags ? flags & DRM_RIVULET_BO_WC : !dev_is_dma_coherent(drm->dev);
 	sgt = drm_gem_shmem_get_pages_sgt(shmem);
-	ret = PTR_ERR_OR_ZERO(sgt) ?: rvl_gem_describe(to_rvl_bo(&shmem->base), sgt);
+	ret = PTR_ERR_OR_ZERO(sgt);
+	if (!ret)
+		ret = rvl_gem_describe(to_rvl_bo(&shmem->base), sgt);
 	if (!ret)
 		return &shmem->base;
 	drm_gem_object_put(&shmem->base);

@@ -227,14 +227,23 @@ static int rvl_set_perfmon(struct rvl_submit *s)
 static int rvl_fill_desc(struct rvl_submit *s)
 {
 	struct rivulet_desc *d = &s->cur->job->desc;
+	int ret;
 
 	d->magic = cpu_to_le32(RIVULET_DESC_MAGIC);
 	d->size = cpu_to_le32(sizeof(*d));
 	d->client = cpu_to_le32(s->client->tag);
 	d->flags = cpu_to_le32(RIVULET_DESC_IRQ);
 	d->min_level = cpu_to_le32(s->args.min_level);
-	return rvl_bind_regions(s) ?: rvl_set_variants(s) ?: rvl_set_report(s) ?:
-	       rvl_set_perfmon(s);
+	ret = rvl_bind_regions(s);
+	if (ret)
+		return ret;
+	ret = rvl_set_variants(s);
+	if (ret)
+		return ret;
+	ret = rvl_set_report(s);
+	if (ret)
+		return ret;
+	return rvl_set_perfmon(s);
 }
 
 static int rvl_get_syncs(struct rvl_submit *s, u64 user, u32 count)
@@ -258,7 +267,9 @@ static int rvl_add_dependency(struct rvl_submit *s, u32 handle, u64 point)
 	int ret;
 
 	ret = drm_syncobj_find_fence(s->file, handle, point, 0, &fence);
-	return ret ?: drm_sched_job_add_dependency(&s->cur->job->base, fence);
+	if (ret)
+		return ret;
+	return drm_sched_job_add_dependency(&s->cur->job->base, fence);
 }
 
 /* What the out-syncs of the jobs planned so far will have done to a syncobj. */
@@ -366,8 +377,10 @@ static int rvl_plan_job(struct rvl_submit *s, u64 user, u32 stride)
 	struct rvl_plan *p = s->cur;
 	int ret;
 
-	ret = copy_struct_from_user(&s->args, sizeof(s->args), u64_to_user_ptr(user), stride) ?:
-	      rvl_check_args(s);
+	ret = copy_struct_from_user(&s->args, sizeof(s->args), u64_to_user_ptr(user), stride);
+	if (ret)
+		return ret;
+	ret = rvl_check_args(s);
 	if (ret)
 		return ret;
 	p->min_level = s->args.min_level;
@@ -378,12 +391,17 @@ static int rvl_plan_job(struct rvl_submit *s, u64 user, u32 stride)
 		p->job = NULL;
 		return ret;
 	}
-	ret = rvl_fill_desc(s) ?:
-	      rvl_sched_job_init(&p->job->base, &s->queue->entity, s->client, s->file->client_id);
+	ret = rvl_fill_desc(s);
+	if (ret)
+		return ret;
+	ret = rvl_sched_job_init(&p->job->base, &s->queue->entity, s->client, s->file->client_id);
 	if (ret)
 		return ret;
 	p->scheduled = true;
-	return rvl_add_in_syncs(s) ?: rvl_get_out_syncs(s);
+	ret = rvl_add_in_syncs(s);
+	if (ret)
+		return ret;
+	return rvl_get_out_syncs(s);
 }
 
 static void rvl_plan_free_outs(struct rvl_plan *p)
@@ -583,7 +601,9 @@ static int rvl_submit_jobs(struct rvl_submit *s, struct drm_rivulet_submit *args
 	s->plan = kcalloc(s->count, sizeof(*s->plan), GFP_KERNEL);
 	if (!s->plan)
 		return -ENOMEM;
-	ret = rvl_plan_all(s, args) ?: rvl_push_all(s);
+	ret = rvl_plan_all(s, args);
+	if (!ret)
+		ret = rvl_push_all(s);
 	rvl_plan_free(s, !ret);
 	return ret;
 }
