@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Reads the JSON that the daemon wrote, by json-c. A value of another type than the caller expects
- * reads as if the member were absent, so that a daemon of another version cannot make the tool crash.
+ * reads as if the member were absent, so that a daemon of another version cannot make the tool
+ * crash.
  */
 #include <json-c/json.h>
 #include <stdio.h>

@@ -19,7 +19,9 @@ uint64_t rvl_json_number(struct json_object *object, const char *key);
 bool rvl_json_true(struct json_object *object, const char *key);
 /** rvl_json_si() - a copy in which ns, pJ and ppm of the daemon are seconds, joules and ratios */
 struct json_object *rvl_json_si(struct json_object *value);
-/** rvl_json_put() - print a value as a member of the object that output.h is writing, on one line */
+/**
+ * rvl_json_put() - print a value as a member of the object that output.h is writing, on one line
+ */
 void rvl_json_put(const char *key, struct json_object *value);
 /** rvl_json_text() - a string member without control characters; returns @buf */
 const char *rvl_json_text(struct json_object *object, const char *key, char *buf, size_t size);

@@ -21,11 +21,17 @@ void rvl_json_num(const char *key, double value);	/* null when not finite */
 void rvl_json_bool(const char *key, bool value);
 /** rvl_json_raw() - @text is JSON already */
 void rvl_json_raw(const char *key, const char *text);
-/** rvl_json_begin() - the top object with its schema, "rivulet.NAME/1" or, given with a slash, "rivulet.NAME" */
+/**
+ * rvl_json_begin() - the top object with its schema, "rivulet.NAME/1" or, given with a slash,
+ * "rivulet.NAME"
+ */
 void rvl_json_begin(const char *name);
 /** rvl_json_end() - close the top object and end the line */
 void rvl_json_end(void);
-/** rvl_json_written() - whether a whole object was printed: an error then goes to standard error only */
+/**
+ * rvl_json_written() - whether a whole object was printed: an error then goes to standard error
+ * only
+ */
 bool rvl_json_written(void);
 /** rvl_json_reset() - for the next command of the same process */
 void rvl_json_reset(void);

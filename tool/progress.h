@@ -8,8 +8,8 @@
 
 /**
  * struct rvl_progress - work of one or several parts; all zero before the first
- * On a terminal one line is rewritten from 0.5 s on; elsewhere a line is printed every @every seconds,
- * so that a short command prints none and a log of a long one stays short.
+ * On a terminal one line is rewritten from 0.5 s on; elsewhere a line is printed every @every
+ * seconds, so that a short command prints none and a log of a long one stays short.
  */
 struct rvl_progress {
 	char what[96];	/* printed in front */

@@ -57,7 +57,8 @@ struct rvl_option {
 #define RVL_CALL(type, member, fn) .at = offsetof(type, member), .kind = RVL_VALUE_CALL, .call = fn
 
 /**
- * struct rvl_verb - one verb: tool/verbs/cmd_NAME.c defines rvl_verb_NAME, which is all that adds it
+ * struct rvl_verb - one verb: tool/verbs/cmd_NAME.c defines rvl_verb_NAME, which is all that adds
+ * it
  * @order: place in --help
  * @operands: as --help prints them
  * @least, @most: how many operands there may be; @takes says it in the error
@@ -100,12 +101,15 @@ bool rvl_time_parse(const char *s, struct rvl_time *out);
 
 /* ---- errors: the first failure is kept and reported once, when the verb has ended ---- */
 
-/** rvl_tool_fail() - note what failed. Returns @code, an enum rvl_exit; a second call changes nothing */
+/**
+ * rvl_tool_fail() - note what failed. Returns @code, an enum rvl_exit; a second call changes
+ * nothing
+ */
 int rvl_tool_fail(enum rvl_exit code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /**
  * rvl_tool_advise() - append "; ADVICE" to the noted error if the running verb has --@option
- * Code that several verbs share names an option only through this, so that no verb advises an option
- * that it lacks.
+ * Code that several verbs share names an option only through this, so that no verb advises an
+ * option that it lacks.
  */
 void rvl_tool_advise(const char *option, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /** rvl_tool_error - the noted text, "" while there is none; rvl_tool_error_clear() forgets it */

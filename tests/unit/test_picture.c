@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Pictures through a model: another size, normalisation, layout, the best classes; and a run without
- * any. An echo model, whose output is its input, shows what reached the input.
+ * Pictures through a model: another size, normalisation, layout, the best classes; and a run
+ * without any. An echo model, whose output is its input, shows what reached the input.
  */
 #include <check.h>
 #include <errno.h>
@@ -203,7 +203,9 @@ static double number(struct json_object *o, const char *key)
 	return json_object_get_double(rvl_json_member(o, key));
 }
 
-/* Proves that JSON has class, name and confidence of each picture, and the best classes in order. */
+/*
+ * Proves that JSON has class, name and confidence of each picture, and the best classes in order.
+ */
 START_TEST(json_classes)
 {
 	struct json_object *o, *p, *top;

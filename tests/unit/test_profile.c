@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* rivulet profile: a trace that follows the format of Chrome and Perfetto; rivulet explain of a program. */
+/*
+ * rivulet profile: a trace that follows the format of Chrome and Perfetto; rivulet explain of a
+ * program.
+ */
 #include <check.h>
 #include <json-c/json.h>
 #include <math.h>
@@ -165,7 +168,9 @@ START_TEST(engine_lanes)
 }
 END_TEST
 
-/* Proves that the level sets the time of a cycle and not their number, and that layers have names. */
+/*
+ * Proves that the level sets the time of a cycle and not their number, and that layers have names.
+ */
 START_TEST(levels_and_names)
 {
 	double cycles;
@@ -183,7 +188,10 @@ START_TEST(levels_and_names)
 }
 END_TEST
 
-/* Proves that CPU steps lie in lanes of workers, and that without an NPU there are no engines' slices. */
+/*
+ * Proves that CPU steps lie in lanes of workers, and that without an NPU there are no engines'
+ * slices.
+ */
 START_TEST(worker_lanes)
 {
 	uint32_t slices = 0;

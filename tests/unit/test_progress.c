@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Verbs that take long: progress on a terminal and in a log, interrupts, durations, closed pipes. */
+/*
+ * Verbs that take long: progress on a terminal and in a log, interrupts, durations, closed pipes.
+ */
 #include <check.h>
 #include <errno.h>
 #include <json-c/json.h>

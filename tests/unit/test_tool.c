@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The `rivulet` command: its readers of files from strangers, its output, and its verbs on the linked
- * model with what they print looked at.
+ * The `rivulet` command: its readers of untrusted files, its output, and its verbs on the linked
+ * model.
  */
 #include <check.h>
 #include <dirent.h>
@@ -133,7 +133,7 @@ static bool read_pb(const char *path)
 	return !r;
 }
 
-/* The operators that this stack takes have tensors that the tool reads. */
+/* Proves that the tensors of the ONNX node tests can be read. */
 START_TEST(onnx_tensors)
 {
 	DIR *d = opendir(NODES);
@@ -194,7 +194,7 @@ START_TEST(onnx_tensor)
 }
 END_TEST
 
-/* Seeded noise over valid files: any end but a crash. */
+/* Proves that seeded damage of valid files never crashes a reader. */
 START_TEST(noise)
 {
 	static const char npy_file[] = "\x93NUMPY\x01\x00\x36\x00"
@@ -296,7 +296,7 @@ START_TEST(records)
 }
 END_TEST
 
-/* float -> byte undoes DequantizeLinear for every byte and any scale. */
+/* Proves that requantising inverts DequantizeLinear for every byte and any scale. */
 START_TEST(requantise)
 {
 	uint32_t seed = 4;
@@ -317,7 +317,7 @@ START_TEST(requantise)
 				ck_abort_msg("scale %g zp %d byte %d", (double)q.scale, q.zero_point, b);
 		}
 	}
-	/* What no byte gives is a value, not undefined behaviour. */
+	/* A value that no byte can produce must not be undefined behaviour. */
 	rvl_requantise(INFINITY, &(struct rvl_quant_params){ .scale = 1 });
 	rvl_requantise(NAN, &(struct rvl_quant_params){ .scale = 1 });
 }
@@ -434,7 +434,7 @@ START_TEST(run_set)
 }
 END_TEST
 
-/* A record that differs in one byte is noticed, by picture and exit status. */
+/* Proves that one different byte changes the exit status and is reported with its picture. */
 START_TEST(run_differs)
 {
 	struct rvl_blob b;
@@ -473,7 +473,7 @@ START_TEST(run_tensors_and_pictures)
 	ck_assert_int_eq(rvl_array_read(in_dir("a/scores.npy"), &one), 0);
 	ck_assert_int_eq(rvl_array_read(in_dir("b/scores.npy"), &two), 0);
 	ck_assert(one.size == 40 && two.size == 40 && !memcmp(one.data, two.data, 40));
-	/* The other way round: wrong shape, wrong name, wrong picture, nothing. */
+	/* A wrong shape, a wrong name and a picture of another size are refused. */
 	a.dim[2] = 784;
 	a.dim[3] = 1;
 	rvl_npy_write(in_dir("bad.npy"), &a);
@@ -637,7 +637,7 @@ START_TEST(json_outputs)
 }
 END_TEST
 
-/* ---- doctor: a fake system for each diagnosis ---- */
+/* ---- doctor: a tree of files for each diagnosis ---- */
 
 static void put(const char *path, const char *text)
 {
@@ -686,7 +686,7 @@ START_TEST(doctor_module)
 {
 	put("proc/sys/kernel/osrelease", "6.12.9+deb12-amd64\n");
 	doctor(RVL_EXIT_DIFFERENT);
-	SAYS("no hardware here");
+	SAYS("no PCI device that could be a Rivulet NPU");
 	SAYS("apt install linux-headers-6.12.9+deb12-amd64");
 	put("lib/modules/6.12.9+deb12-amd64/build", NULL);
 	doctor(RVL_EXIT_DIFFERENT);
@@ -694,11 +694,11 @@ START_TEST(doctor_module)
 	device_and_module();
 	doctor(RVL_EXIT_DIFFERENT);
 	SAYS("installed for kernel 6.12.9+deb12-amd64 but not loaded");
-	SAYS("mend it: modprobe rivulet");
+	SAYS("fix: modprobe rivulet");
 }
 END_TEST
 
-/* Who refuses an unsigned module, and what to do about it; the four ways a system says so. */
+/* Proves the diagnosis for each of the four ways in which a kernel refuses unsigned modules. */
 START_TEST(doctor_unsigned)
 {
 	put("proc/sys/kernel/osrelease", "6.12.9+deb12-amd64\n");
@@ -714,10 +714,10 @@ START_TEST(doctor_unsigned)
 	SAYS("Secure Boot is on");
 	SAYS("the key that DKMS signed it with");
 	ck_assert_ptr_null(strstr(out, "make install-dkms"));
-	/* shim's validation is off: the firmware's variable alone refuses nothing. */
+	/* With the validation of shim off, Secure Boot does not restrict modules. */
 	put("sys/kernel/security/lockdown", "[none] integrity confidentiality\n");
 	doctor(RVL_EXIT_DIFFERENT);
-	SAYS("mend it: modprobe rivulet");
+	SAYS("fix: modprobe rivulet");
 	ck_assert_ptr_null(strstr(out, "mokutil"));
 	put("sys/module/module/parameters/sig_enforce", "Y\n");
 	doctor(RVL_EXIT_DIFFERENT);
@@ -739,11 +739,11 @@ START_TEST(doctor_node)
 	device_and_module();
 	put("sys/module/rivulet/version", "0.1.0\n");
 	doctor(RVL_EXIT_DIFFERENT);
-	SAYS("took no device");
-	/* A stranger's accelerator is not ours. */
+	SAYS("is bound to no device");
+	/* The node of another driver does not count. */
 	put_link("sys/class/accel/accel0/device/driver", "../../bus/pci/drivers/intel_vpu");
 	doctor(RVL_EXIT_DIFFERENT);
-	SAYS("took no device");
+	SAYS("is bound to no device");
 	put_link("sys/class/accel/accel1/device/driver", "../../bus/pci/drivers/rivulet");
 	doctor(RVL_EXIT_DIFFERENT);
 	SAYS("/dev/accel/accel1 is missing");
@@ -754,12 +754,12 @@ START_TEST(doctor_node)
 	SAYS("the udev rule is not installed");
 	put("usr/lib/udev/rules.d/70-rivulet.rules", "");
 	doctor(RVL_EXIT_DIFFERENT);
-	SAYS("though the udev rule is there");
+	SAYS("although the udev rule is installed");
 	SAYS("udevadm trigger");
 }
 END_TEST
 
-/* Where the kernel has no accel nodes, ours is a render node, beside another vendor's. */
+/* Proves that a render node of this driver is found beside one of another driver. */
 START_TEST(doctor_render_node)
 {
 	put("proc/sys/kernel/osrelease", "6.12.9+deb12-arm64\n");
@@ -797,7 +797,7 @@ END_TEST
 
 #define PLAN_EXAMPLES 160
 
-/* The first pictures, so that a plan takes a moment only. */
+/* A few examples, which make a plan fast. */
 static void plan_data(void)
 {
 	struct rvl_array a = { .dtype = RIVULET_U8, .ndim = 2, .dim = { PLAN_EXAMPLES, 784 } }, set;
@@ -842,7 +842,10 @@ static void check_planned_program(void)
 	free(p);
 }
 
-/* The longest lengths that fit are the seed's 64, 45 and 36; the program has them, and the accuracies. */
+/*
+ * Proves that the longest lengths that fit are 64, 45 and 36, and that the program has them with
+ * their accuracies.
+ */
 START_TEST(plan_and_compile)
 {
 	char words[500];
@@ -854,7 +857,7 @@ START_TEST(plan_and_compile)
 	ck_assert_msg(!plan_verb(words), "%s", rvl_tool_error);
 	SAYS("figure f.l6.length 64 bits");
 	SAYS("figure f.l4.length 45 bits");
-	SAYS("l3 (800.0 MHz) is dominated by l4 (1.000 GHz) at no higher voltage: this plan uses it all the same");
+	SAYS("l3 (800.0 MHz) is dominated by l4 (1.000 GHz) at no higher voltage: this plan uses it nevertheless");
 	SAYS("int8 throughout");
 	p = read_file(in_dir("m.svg"), &size);
 	ck_assert(!memcmp(p, "<?xml", 5) && !memcmp(p + size - 7, "</svg>\n", 7));
@@ -884,7 +887,7 @@ static void damage_cache(void)
 	ck_assert_int_eq(system(cmd), 0);
 }
 
-/* The same plan from what is measured, what is kept, and what was kept and is damaged. */
+/* Proves the same plan from measurements, from the cache, and from a damaged cache. */
 START_TEST(plan_keeps_accuracies)
 {
 	static char first[1 << 16];
@@ -907,7 +910,7 @@ START_TEST(plan_keeps_accuracies)
 }
 END_TEST
 
-/* Refused with what would do; and that does. */
+/* Proves that the shortest feasible time, which the error names, is feasible. */
 START_TEST(plan_infeasible)
 {
 	char words[200], *at;

@@ -87,8 +87,8 @@ static const char *text_of(struct json_object *object, const char *key)
 
 /* ---- the state ---- */
 
-/* Proves that the state in words and in JSON is the battery's and the board's. */
-START_TEST(policy_tells)
+/* Proves that text and JSON show the state of the battery and of the board. */
+START_TEST(policy_state)
 {
 	struct json_object *levels, *l;
 
@@ -116,7 +116,7 @@ START_TEST(policy_tells)
 }
 END_TEST
 
-/* Proves that set changes the mode for good, tells the state after it, and status agrees. */
+/* Proves that set changes the mode, prints the new state, and that status shows the same. */
 START_TEST(policy_sets)
 {
 	EXPECT("policy set 1", 0);
@@ -136,7 +136,7 @@ START_TEST(policy_sets)
 }
 END_TEST
 
-/* Proves that what cannot be set is refused with its reason, and changes nothing. */
+/* Proves that an invalid mode is refused with the reason and changes nothing. */
 START_TEST(policy_refuses)
 {
 	EXPECT("policy set turbo", RVL_EXIT_USAGE);
@@ -153,7 +153,7 @@ START_TEST(policy_refuses)
 }
 END_TEST
 
-/* Proves that changing the mode is for PolicyUsers= only; looking is for all. */
+/* Proves that only PolicyUsers= may change the mode, and that every user may read it. */
 START_TEST(policy_is_not_for_all)
 {
 	char uid[16];
@@ -183,8 +183,8 @@ static void run_once(struct rivulet_client *c, struct rivulet_model **m)
 	rivulet_request_unref(q);
 }
 
-/* Proves that status tells device, levels, models with their runs, and the sums. */
-START_TEST(status_tells)
+/* Proves that status shows device, levels, models with their runs, and the sums. */
+START_TEST(status_state)
 {
 	struct json_object *s, *models, *l;
 	struct rivulet_client *c;
@@ -319,8 +319,11 @@ static int replay(const char *trace, const char *options)
 	return verb(words);
 }
 
-/* Proves each change with its time and reason, and that times add up. No daemon, no device. */
-START_TEST(replay_tells)
+/*
+ * Proves each change with its time and reason, and that the times add up to the length of the
+ * trace.
+ */
+START_TEST(replay_changes)
 {
 	static const char trace[] = "# a day\n0 100 discharging 0 -\n100,80,discharging,0,-\n"
 		"200 60 discharging 0 40\n300 600/1200 discharging 0 -\n"
@@ -345,7 +348,7 @@ START_TEST(replay_tells)
 	for (size_t i = 0; rvl_json_item(residency, i); i++)
 		sum += json_object_get_double(rvl_json_item(residency, i));
 	ck_assert_double_eq_tol(sum, 600, 1e-6);
-	/* The rules are the caller's. */
+	/* The options set the rules. */
 	ck_assert_int_eq(replay(trace, "--dwell 0 --levels 3,0 --thresholds 55"), 0);
 	SAYS("300.000 s  level 0");
 	ck_assert_ptr_null(strstr(out, "level 2  "));
@@ -378,7 +381,10 @@ static const struct {
 	{ "0 100 full 1 -\n", "set auto", RVL_EXIT_USAGE, "takes no operand" },
 };
 
-/* Proves that a mistake in trace or rules is told by line or option, and nothing is printed before. */
+/*
+ * Proves that an error names the line of the trace or the option, and that nothing is printed
+ * before it.
+ */
 START_TEST(replay_refuses)
 {
 	ck_assert_int_eq(replay(bad[_i].trace, bad[_i].options), bad[_i].code);
@@ -442,7 +448,10 @@ START_TEST(json_items)
 }
 END_TEST
 
-/* Proves that truncated text, text with bytes behind it, invalid UTF-8 and deep nesting are no JSON. */
+/*
+ * Proves that truncated text, text with bytes behind it, invalid UTF-8 and deep nesting are no
+ * JSON.
+ */
 START_TEST(json_damage)
 {
 	char deep[2001], copy[sizeof(ODD)];
@@ -474,10 +483,10 @@ static Suite *make_suite(void)
 
 	tcase_set_timeout(with, 120);
 	tcase_add_checked_fixture(with, start, stop);
-	tcase_add_test(with, policy_tells);
+	tcase_add_test(with, policy_state);
 	tcase_add_test(with, policy_sets);
 	tcase_add_test(with, policy_refuses);
-	tcase_add_test(with, status_tells);
+	tcase_add_test(with, status_state);
 	tcase_add_test(with, status_in_si);
 	tcase_add_test(with, info_asks_the_daemon);
 	tcase_add_test(with, status_watches);
@@ -486,7 +495,7 @@ static Suite *make_suite(void)
 	tcase_add_test(own, watch_waits);
 	tcase_add_test(own, no_daemon);
 	tcase_add_checked_fixture(dry, battery, clean);
-	tcase_add_test(dry, replay_tells);
+	tcase_add_test(dry, replay_changes);
 	tcase_add_loop_test(dry, replay_refuses, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(dry, replay_needs_a_file);
 	tcase_add_test(json, json_members);

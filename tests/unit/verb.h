@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Verbs of the `rivulet` command, run inside the test, with what they print; for one test program. */
+/*
+ * Verbs of the `rivulet` command, run inside the test, with what they print; for one test program.
+ */
 #ifndef RIVULET_TEST_VERB_H
 #define RIVULET_TEST_VERB_H
 
@@ -95,7 +97,10 @@ static inline int verb(const char *words)
 	return r;
 }
 
-/* Proves that the last output is JSON in the strictest sense, and that rivulet-json(5) has each member. */
+/*
+ * Proves that the last output is JSON in the strictest sense, and that rivulet-json(5) has each
+ * member.
+ */
 static inline void check_json(const char *schema)
 {
 	char command[300];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Arrays and files: reading whole files with a limit, sizes, and telling formats apart. */
+/* Arrays: sizes, reading and writing files, and the choice of the reader by content. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

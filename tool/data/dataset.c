@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Labelled examples from files, and lists of bitstream lengths: what eval and plan share. */
+/* Labelled examples from files, and lists of bitstream lengths, for eval and plan. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -19,7 +19,10 @@ struct rvl_dataset {
 int rvl_dataset_read(const char *data, const char *labels, uint64_t first, uint64_t count,
 		     struct rvl_dataset *d);
 void rvl_dataset_clear(struct rvl_dataset *d);
-/** rvl_lengths_parse() - "64", "8-256" or several with commas: sets entries of @lengths, RIVULET_SC_MAX + 1 long */
+/**
+ * rvl_lengths_parse() - "64", "8-256" or several with commas: sets entries of @lengths,
+ * RIVULET_SC_MAX + 1 long
+ */
 int rvl_lengths_parse(const char *s, bool *lengths);
 
 #endif

@@ -32,7 +32,10 @@ int rvl_fit_find(const char *name);
 /** rvl_image_fit() - a new picture of @w x @h, bilinear. 0, -EINVAL or -ENOMEM */
 int rvl_image_fit(const struct rvl_image *src, uint32_t w, uint32_t h, enum rvl_fit fit, struct rvl_image *out);
 
-/** rvl_idx_read() - an IDX file of unsigned bytes (MNIST's format), plain or gzip. @ndim: what it must have */
+/**
+ * rvl_idx_read() - an IDX file of unsigned bytes (MNIST's format), plain or gzip. @ndim: what it
+ * must have
+ */
 int rvl_idx_read(const char *path, uint32_t ndim, struct rvl_array *out);
 
 /** rvl_picture() - grey images side by side, two pixel rows a line; @labels under each */

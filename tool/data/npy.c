@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * NumPy's .npy: "\x93NUMPY", version, header length, a Python dict literal, data. The dict is read by a
- * small scanner that knows exactly the three keys; anything else is an error. Untrusted input.
+ * NumPy's .npy: "\x93NUMPY", version, header length, a Python dict literal, data. The input is
+ * untrusted: the dict must have exactly the three keys that the format defines, and nothing else.
  */
 #include <errno.h>
 #include <stdio.h>

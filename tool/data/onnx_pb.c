@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * ONNX TensorProto files (test_data_set_N/input_0.pb): dims, data_type, raw_data, or the typed repeated
- * fields. The input is untrusted. The compiler's reader of the wire format checks every length.
- * External data is refused.
+ * ONNX TensorProto files (test_data_set_N/input_0.pb): dims, data_type, raw_data, or the typed
+ * repeated fields. The input is untrusted. The compiler's reader of the wire format checks every
+ * length. External data is refused.
  */
 #include <errno.h>
 #include <stdio.h>

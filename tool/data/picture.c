@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Grey pictures on a terminal: the upper half block's foreground is one pixel row, its background the
- * next. 24-bit colour where COLORTERM says so, else the 256-colour grey ramp; without colour the half
- * block that covers the brighter row, or a shade when both are alike.
+ * Grey pictures on a terminal. Each character is an upper half block, whose foreground is one pixel
+ * row and whose background is the next: in 24-bit colour if COLORTERM allows it, else from the grey
+ * ramp of the 256 colours. Without colour, the block that covers the brighter pixel or a shade is
+ * printed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static void set_grey(FILE *f, int ground, uint8_t v, bool rgb)
 		fprintf(f, "\x1b[%d;5;%um", ground, v < 4 ? 16u : v > 246 ? 231u : 232u + (v - 4u) * 24u / 243u);
 }
 
-/* Two pixels without colour: contrast shows as a half block, likeness as a shade. */
+/* Two pixels without colour: a half block if their contrast is high, else a shade of their mean. */
 static const char *plain_blocks(uint32_t top, uint32_t bottom)
 {
 	static const char *const shades[] = { " ", "\xe2\x96\x91", "\xe2\x96\x92", "\xe2\x96\x93",

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Pictures from files: PNG by libpng's bounded simple interface, PGM/PPM and IDX by hand. */
+/*
+ * Pictures from files: PNG by libpng's simplified interface, which checks sizes; PGM, PPM and IDX.
+ */
 #include <errno.h>
 #include <png.h>
 #include <stdlib.h>
@@ -35,7 +37,7 @@ static int png_decode(const struct rvl_blob *b, struct rvl_image *out, char *why
 		png_image_free(&img);
 		return -ENOMEM;
 	}
-	/* Transparency is composed on black. */
+	/* Transparent pixels are composed on black. */
 	if (!png_image_finish_read(&img, &(png_color){ 0 }, out->data, 0, NULL)) {
 		snprintf(why, 160, "%.120s", img.message);
 		free(out->data);
@@ -45,7 +47,7 @@ static int png_decode(const struct rvl_blob *b, struct rvl_image *out, char *why
 	return 0;
 }
 
-/* A number of a PNM header: white space and '#' comments before it. */
+/* A number of a PNM header, after white space and '#' comments. */
 static bool pnm_number(const uint8_t **p, const uint8_t *end, uint32_t *out)
 {
 	bool any = false;
@@ -110,7 +112,7 @@ int rvl_image_read(const char *path, struct rvl_image *out)
 	return 0;
 }
 
-/* ---- IDX, as MNIST and its kin come: big endian, plain or gzip ---- */
+/* ---- IDX, the format of MNIST: big endian, plain or gzip ---- */
 
 static bool read_exact(gzFile f, void *p, uint64_t n)
 {

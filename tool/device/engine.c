@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Where a model runs. Two ways behind one face: local (the runtime, over an accel node or the linked
- * model; the compiler runs here) and the daemon (it compiles, schedules and runs).
+ * Where a model runs, behind one interface: locally, where this process compiles and the runtime
+ * drives a node or the linked device model, or in the daemon, which compiles, schedules and runs.
  */
 #include <errno.h>
 #include <math.h>
@@ -46,7 +46,7 @@ struct rvl_engine {
 	struct rivulet_tensor_info *tensor;
 	uint32_t instances;
 	struct instance *inst;
-	struct rivulet_estimate_row *level;	/* made when first asked for */
+	struct rivulet_estimate_row *level;	/* computed on first use */
 };
 
 enum rvl_exit rvl_exit_of(int error)
@@ -271,7 +271,7 @@ static int new_request(struct rvl_engine *e, struct instance *in)
 	return r ? fail_lib(r) : 0;
 }
 
-/* The levels of the daemon's device, if its node or its profile can be read from here. */
+/* The board of the daemon's device, if this process may open its node or has its profile. */
 static void daemon_board(struct rvl_engine *e, const struct rivulet_daemon_info *info)
 {
 	struct rivulet_device *dev;
@@ -335,7 +335,7 @@ static int open_daemon(struct rvl_engine *e)
 	return 0;
 }
 
-/* Without --device: the daemon where one answers, else the first node; never the model, unasked. */
+/* Without --device: the daemon if one answers, else the first node, but never the device model. */
 static int open_device(struct rvl_engine *e, const struct rvl_engine_options *o)
 {
 	if (o->prof && o->device && !strcmp(o->device, "daemon"))
@@ -688,7 +688,9 @@ uint8_t rvl_requantise(float f, const struct rvl_quant_params *q)
 {
 	float v = rintf(f / q->scale);
 
-	/* What no byte can be becomes a wrong byte, not undefined behaviour. */
+	/*
+	 * A value that no byte can produce becomes a wrong byte: the conversion would be undefined.
+	 */
 	if (!(fabsf(v) <= 512))
 		return (uint8_t)(q->zero_point ^ 0x80);
 	return (uint8_t)((int32_t)v + q->zero_point);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a model runs: an accel node, the linked device model, or the daemon, behind one interface. */
+/*
+ * Where a model runs: an accel node, the linked device model, or the daemon, behind one interface.
+ */
 #ifndef RVL_TOOL_ENGINE_H
 #define RVL_TOOL_ENGINE_H
 
@@ -34,14 +36,19 @@ struct rvl_engine_options {
 	struct rivulet_explain *explain; /* of the compilation; may be NULL, local devices only */
 };
 
-/** rvl_engine_open() - connect and load the model or program file at @path. 0 or an enum rvl_exit */
+/**
+ * rvl_engine_open() - connect and load the model or program file at @path. 0 or an enum rvl_exit
+ */
 int rvl_engine_open(const char *path, const struct rvl_engine_options *o, struct rvl_engine **out);
 void rvl_engine_close(struct rvl_engine *e);
 /** rvl_engine_name() - "daemon (zu3eg-64)", for headings */
 const char *rvl_engine_name(const struct rvl_engine *e);
 /** rvl_engine_board() - NULL when the daemon's device is unknown here */
 const struct rivulet_board *rvl_engine_board(const struct rvl_engine *e);
-/** rvl_engine_level() - time and energy of all NPU steps at one level, estimated; NULL without board or NPU steps */
+/**
+ * rvl_engine_level() - time and energy of all NPU steps at one level, estimated; NULL without board
+ * or NPU steps
+ */
 const struct rivulet_estimate_row *rvl_engine_level(struct rvl_engine *e, uint32_t level);
 /** rvl_engine_program() - the program file */
 const struct rivulet_program *rvl_engine_program(const struct rvl_engine *e);
@@ -50,22 +57,31 @@ uint32_t rvl_engine_outputs(const struct rvl_engine *e);
 const struct rivulet_tensor_info *rvl_engine_tensor(const struct rvl_engine *e, uint32_t i);
 /** rvl_engine_find() - number of an input, or -1 with the error noted */
 int rvl_engine_find_input(const struct rvl_engine *e, const char *name);
-/** rvl_engine_memory() - bytes of a tensor of an instance: write inputs before, read outputs after a run */
+/**
+ * rvl_engine_memory() - bytes of a tensor of an instance: write inputs before, read outputs after a
+ * run
+ */
 void *rvl_engine_memory(struct rvl_engine *e, uint32_t instance, uint32_t tensor);
 /** rvl_engine_set_level() - the model only. 0 or an enum rvl_exit */
 int rvl_engine_set_level(struct rvl_engine *e, uint32_t level);
 /**
  * rvl_engine_randomise() - fill the inputs of an instance from a seed, the same everywhere
- * float32: uniform in [0, 1); uint8 and int8: all values; bool: 0 or 1; int32 and int64: 0, because they
- * are indices or shapes in most models.
+ * float32: uniform in [0, 1); uint8 and int8: all values; bool: 0 or 1; int32 and int64: 0, because
+ * they are indices or shapes in most models.
  */
 void rvl_engine_randomise(struct rvl_engine *e, uint32_t instance, uint64_t seed);
 /** rvl_engine_exec() - the runtime's instance, for its reports; NULL with the daemon */
 const struct rivulet_exec *rvl_engine_exec(const struct rvl_engine *e, uint32_t instance);
 bool rvl_engine_is_sim(const struct rvl_engine *e);
-/** rvl_engine_monitor() - count NPU jobs that start from now on; a node's only. 0 or an enum rvl_exit */
+/**
+ * rvl_engine_monitor() - count NPU jobs that start from now on; a node's only. 0 or an enum
+ * rvl_exit
+ */
 int rvl_engine_monitor(struct rvl_engine *e);
-/** rvl_engine_counted() - sums since the last call, RIVULET_PERF_VALUES of them. 0 or an enum rvl_exit */
+/**
+ * rvl_engine_counted() - sums since the last call, RIVULET_PERF_VALUES of them. 0 or an enum
+ * rvl_exit
+ */
 int rvl_engine_counted(struct rvl_engine *e, uint64_t *values);
 /** rvl_engine_start() - @timeout_ns from now is the deadline, 0: none */
 int rvl_engine_start(struct rvl_engine *e, uint32_t instance, uint64_t timeout_ns, int priority);
@@ -84,12 +100,20 @@ struct rvl_quant_params {
 	bool is_signed;
 };
 bool rvl_last_quantised(const struct rivulet_program *p, uint32_t output, struct rvl_quant_params *q);
-/** rvl_requantise() - the byte that a dequantised value came from: rint(f / scale) is exact for 8 bits */
+/**
+ * rvl_requantise() - the byte that a dequantised value came from: rint(f / scale) is exact for 8
+ * bits
+ */
 uint8_t rvl_requantise(float f, const struct rvl_quant_params *q);
 
-/** rvl_board_of() - board of --device or --board: profile name, file, or an accel node. 0 or an enum rvl_exit */
+/**
+ * rvl_board_of() - board of --device or --board: profile name, file, or an accel node. 0 or an enum
+ * rvl_exit
+ */
 int rvl_board_of(const char *device, struct rivulet_board *b);
-/** rvl_daemon_status() - the daemon's STATUS, released by json_object_put(). 0 or an enum rvl_exit */
+/**
+ * rvl_daemon_status() - the daemon's STATUS, released by json_object_put(). 0 or an enum rvl_exit
+ */
 int rvl_daemon_status(struct rivulet_client *c, struct json_object **out);
 /** rvl_exit_of() - exit code for a negative errno of opening devices and daemons */
 enum rvl_exit rvl_exit_of(int error);

@@ -101,7 +101,7 @@ struct devfreq {
 	size_t size;
 };
 
-/* A devfreq's parent is the device that scales; its node has the same. */
+/* A devfreq device and a DRM node belong together if they have the same parent device. */
 static bool same_device(void *ctx, const char *name)
 {
 	struct devfreq *d = ctx;

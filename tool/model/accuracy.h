@@ -13,8 +13,8 @@ struct rvl_accuracy {
 
 /**
  * rvl_accuracy_measure() - run the examples of @d
- * Returns 0; -EINTR when a signal came first, with the examples run until then in @out; or a negative
- * errno with @err.
+ * Returns 0; -EINTR when a signal came first, with the examples run until then in @out; or a
+ * negative errno with @err.
  */
 int rvl_accuracy_measure(struct rivulet_eval *e, const struct rivulet_eval_spec *s,
 			 const struct rivulet_eval_data *d, uint32_t threads, struct rvl_progress *p,

@@ -7,8 +7,8 @@
 
 /**
  * rvl_explain_program() - the account of a program file, step by step
- * A program has the names of its steps but not of the layers inside an NPU step, nor the reasons why a
- * step runs on the CPU. @board_name: NULL for the board that the program was made for.
+ * A program has the names of its steps but not of the layers inside an NPU step, nor the reasons
+ * why a step runs on the CPU. @board_name: NULL for the board that the program was made for.
  * @out: released by rvl_explain_program_free(); its strings belong to @file, which must outlive it.
  * Returns 0 or an enum rvl_exit.
  */

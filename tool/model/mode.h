@@ -20,7 +20,10 @@ struct rvl_mode {
 };
 /** rvl_mode_keep() - stores a --keep-int8; @member is a struct rvl_mode */
 int rvl_mode_keep(void *member, const char *value);
-/* Entries of an option table; the first two alone are for verbs that choose mode and length themselves. */
+/*
+ * Entries of an option table; the first two alone are for verbs that choose mode and length
+ * themselves.
+ */
 #define RVL_KEEP_OPTIONS(type, m)                                                                  \
 	{ "keep-int8", 0, "NODE", "sc: a node, first or last stays int8; repeatable",              \
 	  RVL_CALL(type, m, rvl_mode_keep) },                                                      \
@@ -34,7 +37,10 @@ int rvl_mode_keep(void *member, const char *value);
 	{ "lengths", 0, "L0,L1,...", "sc: by level, slowest first: bits, int8, or - for no variant", \
 	  RVL_MEMBER(type, m.lengths) },                                                           \
 	RVL_KEEP_OPTIONS(type, m)
-/* Values of symbolic dimensions; the compiler takes a signed number. @in: path of the members, "m." or empty. */
+/*
+ * Values of symbolic dimensions; the compiler takes a signed number. @in: path of the members, "m."
+ * or empty.
+ */
 #define RVL_SYMBOL_OPTIONS(type, in, batch_help)                                                   \
 	{ "batch", 0, "N", batch_help, RVL_MEMBER(type, in batch), .most = INT32_MAX },            \
 	{ "symbol", 0, "N", "value of other symbolic dimensions", RVL_MEMBER(type, in symbol),     \

@@ -70,7 +70,7 @@ static int read_plan(struct rvl_model_args *a)
 	return r;
 }
 
-/* Lengths, accuracies and what else a plan says; only of its own model and board. */
+/* Takes lengths and accuracies from the plan, which is refused for another model or board. */
 static int follow_plan(const struct rvl_model_args *a, const struct rvl_blob *onnx,
 		       const struct rivulet_board *b, struct rivulet_compile_options *o)
 {
@@ -81,7 +81,6 @@ static int follow_plan(const struct rvl_model_args *a, const struct rvl_blob *on
 	return 0;
 }
 
-/* Board, model and options; the model is the caller's to clear when that went well. */
 int rvl_model_prepare(struct rvl_model_args *a, const char *model, struct rivulet_board *board,
 		      struct rvl_blob *onnx, struct rivulet_compile_options *o)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Between cmd_plan.c, plan_measure.c, plan_report.c and plan_svg.c. */
+/* The state of one rivulet plan, for the files of this folder and verbs/cmd_plan.c. */
 #ifndef RVL_TOOL_PLAN_H
 #define RVL_TOOL_PLAN_H
 
@@ -31,7 +31,9 @@ struct rvl_curve {
 void rvl_curve_open(struct rvl_curve *c, const char *dir);
 /** rvl_curve_save() - write what is not yet in the file */
 void rvl_curve_save(struct rvl_curve *c);
-/** rvl_curve_right() - right answers of a part, measured when not known; negative errno with @err */
+/**
+ * rvl_curve_right() - right answers of a part, measured when not known; negative errno with @err
+ */
 int rvl_curve_right(struct rvl_curve *c, enum rvl_part part, uint32_t length, uint64_t *right,
 		    struct rvl_err *err);
 /** rvl_curve_ppm() - of one part, and of all examples */
@@ -47,7 +49,7 @@ struct rvl_planning {
 		*cache, *figures;
 	uint64_t choose, threads, batch, symbol;
 	bool no_cache, quiet;
-	struct rvl_mode keep; /* --keep-int8 and --calibrate alone */
+	struct rvl_mode keep; /* of the mode, only --keep-int8 and --calibrate are options */
 	/* state */
 	const char *model;
 	struct rvl_blob onnx;
@@ -58,20 +60,23 @@ struct rvl_planning {
 	struct rivulet_plan_way way[RIVULET_PLAN_WAYS];
 	struct rivulet_plan_way int8; /* also when it may not be chosen */
 	struct rivulet_plan_problem problem;
-	uint32_t least[RIVULET_LEVELS]; /* demanded by level, ppm; the problem's has the margin in it */
+	uint32_t least[RIVULET_LEVELS]; /* accuracy demanded, ppm; @problem adds the margin */
 	double charge; /* percent, that the battery has now */
 	bool by_rate; /* the rate leaves less time than --time-constraint */
 	struct rivulet_plan_answer answer;
 	struct rivulet_plan plan;
 };
 
-/** rvl_plan_report() - the choice and what it is to be held against, as text or JSON. 0 or an enum rvl_exit */
+/** rvl_plan_report() - the plan and its alternatives, as text or JSON. 0 or an enum rvl_exit */
 int rvl_plan_report(struct rvl_planning *v);
 /** rvl_plan_partial() - the accuracies that are known, of a plan that was interrupted */
 void rvl_plan_partial(const struct rvl_planning *v);
 /** rvl_plan_refusal() - note the error of an infeasible problem; returns RVL_EXIT_DIFFERENT */
 int rvl_plan_refusal(const struct rvl_planning *v);
-/** rvl_plan_svg() - accuracy, latency and runs against length by level, to @path. 0 or an enum rvl_exit */
+/**
+ * rvl_plan_svg() - accuracy, latency and runs against length by level, to @path. 0 or an enum
+ * rvl_exit
+ */
 int rvl_plan_svg(struct rvl_planning *v, const char *path);
 
 #endif

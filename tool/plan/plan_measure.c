@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Right answers by bitstream length: measured when first asked for, kept in a file of the user's cache that is
- * named by a hash of model, data, options and cut, so that it can only be found by whom it is right for.
+ * Right answers by bitstream length, measured on first use and kept in a file of the user's cache.
+ * The file's name is a hash of model, data, options and the division of the examples, on which they
+ * depend.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,7 @@
 #define FILE_MAX_ 65536
 #define SAVE_EACH 2 /* s */
 
-/* The cache is a help: what is wrong with it is told, and costs time only. */
+/* A failing cache costs time only, so that it is a note and no error. */
 static void note(const struct rvl_curve *c, const char *why)
 {
 	fprintf(stderr, "rivulet: note: accuracies are not kept: %s: %s\n", c->file, why);
@@ -43,7 +44,7 @@ static bool take_line(struct rvl_curve *c, const char *line)
 	return true;
 }
 
-/* HEAD, lines, "crc32c" of both. False when it is not that. */
+/* HEAD, lines, and their CRC. False if the file is not of this form. */
 static bool take_file(struct rvl_curve *c, char *text, size_t size)
 {
 	const size_t tail = strlen("crc32c 00000000\n"), head = strlen(HEAD);
@@ -72,7 +73,8 @@ static void load(struct rvl_curve *c)
 		text[n] = 0;
 		if (!take_file(c, text, n)) {
 			memset(c->known, 0, sizeof(c->known));
-			fprintf(stderr, "rivulet: note: %s is damaged, and measured anew\n", c->file);
+			fprintf(stderr, "rivulet: note: %s is damaged; accuracies are measured again\n",
+				c->file);
 		}
 	}
 	if (f)
@@ -130,7 +132,7 @@ static size_t compose(const struct rvl_curve *c, char *text, size_t room)
 	return n + (size_t)snprintf(text + n, room - n, "crc32c %08x\n", rivulet_crc32c(0, text, n));
 }
 
-/* Beside it and renamed, so that another planner reads the old one or the new one. */
+/* Written under another name and renamed, so that a concurrent reader sees a complete file. */
 static bool replace(const struct rvl_curve *c, const char *text, size_t n)
 {
 	char path[4112];
@@ -170,7 +172,9 @@ void rvl_curve_save(struct rvl_curve *c)
 
 /* ---- measuring ---- */
 
-/* How many lengths the choice will need is not known before their accuracies are. */
+/*
+ * The number of measurements that the choice needs depends on their results: only a bound is known.
+ */
 static int measure(struct rvl_curve *c, enum rvl_part part, uint32_t length, struct rvl_err *err)
 {
 	struct rivulet_eval_spec s = { .length = length, .circuit = RIVULET_SC_AND_BIN };

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* What rivulet plan says: the plan, what it is to be held against, and what would be feasible. */
+/*
+ * The report of rivulet plan: the plan, the alternatives, and for an infeasible problem what would
+ * be feasible.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,13 +12,13 @@
 #include "plan/plan.h"
 #include "verb.h"
 
-/* A plan that is not ours, for comparison: one level, or int8. */
+/* An alternative to the plan, for comparison: one level throughout, or int8. */
 struct row {
 	const char *what;
-	uint32_t level, length, ppm; /* ppm: of all examples, the least of its levels */
-	uint32_t least; /* demanded, where it is one level's */
+	uint32_t level, length, ppm; /* ppm: accuracy over all examples, the lowest of its levels */
+	uint32_t least; /* accuracy demanded, of a row of one level */
 	struct rivulet_plan_answer a;
-	bool strict; /* owes the highest accuracy of the plan; so do rows of a level that owes it anyway */
+	bool strict; /* must reach the highest accuracy that any level of the plan must reach */
 	bool there;
 };
 
@@ -28,7 +31,7 @@ struct report {
 	double charge; /* J */
 };
 
-/* The highest accuracy that a level owes, margin included. */
+/* The highest accuracy that any level must reach, margin included. */
 static uint32_t strictest(const struct rivulet_plan_problem *p)
 {
 	uint32_t most = 0;
@@ -93,7 +96,7 @@ int rvl_plan_refusal(const struct rvl_planning *v)
 			n = say(text, sizeof(text), n, v, i);
 	if (isfinite(v->answer.least_time))
 		snprintf(text + n, sizeof(text) - n, "; the least time constraint is %.6f ms",
-			 (floor(v->answer.least_time * 1e9) + 1) / 1e6); /* rounded up, so that it will do */
+			 (floor(v->answer.least_time * 1e9) + 1) / 1e6); /* rounded up: feasible */
 	else
 		snprintf(text + n, sizeof(text) - n, "; no time constraint makes it feasible");
 	return rvl_tool_fail(RVL_EXIT_DIFFERENT, "%s", text);
@@ -138,7 +141,7 @@ static int stay_row(struct report *r, uint32_t i, bool strict)
 	return add_row(r, row, r->v->problem.way, 1);
 }
 
-/* Levels that the plan does not use, unless another one makes them pointless. */
+/* Levels that the plan does not use and that no other level dominates. */
 static int other_rows(struct report *r)
 {
 	struct rivulet_plan_problem p = r->v->problem;
@@ -190,7 +193,10 @@ static int int8_row(struct report *r)
 	return add_row(r, row, p.way, p.n_levels);
 }
 
-/* As fast as it goes, and asleep until the next is due; against a board that stays awake by the plan. */
+/*
+ * Two alternatives for a given rate: the plan on a board that never sleeps, and the fastest level
+ * with sleep.
+ */
 static int rate_rows(struct report *r)
 {
 	struct rivulet_plan_problem p = r->v->problem;
@@ -232,7 +238,7 @@ static int compare(struct report *r)
 	return e || !(p->rate > 0) ? e : rate_rows(r);
 }
 
-/* The one-level plan with the most runs, or the rows' end. */
+/* Index of the one-level row with the most runs; r->rows if there is none. */
 static uint32_t best_one(const struct report *r, bool strict)
 {
 	uint32_t best = r->rows;
@@ -280,7 +286,7 @@ static void text_plan(const struct report *r)
 	rvl_table_print(&t, 2);
 }
 
-/* What is left of a battery that has come down to v->charge percent: the levels take it from the top. */
+/* Runs and time left at v->charge percent: the fastest level uses the first part of a charge. */
 static void text_left(const struct report *r)
 {
 	const struct rivulet_plan_problem *p = &r->v->problem;
@@ -396,7 +402,7 @@ static void text_dominated(const struct report *r)
 			printf("  l%u (%s) is dominated by l%d (%s) at no higher voltage%s\n", l + 1,
 			       rvl_unit(u[0], (double)b->level[l].hz, "Hz"), by + 1,
 			       rvl_unit(u[1], (double)b->level[by].hz, "Hz"),
-			       used ? ": this plan uses it all the same" : "");
+			       used ? ": this plan uses it nevertheless" : "");
 	}
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The plot of a plan: accuracy, latency and runs of a charge against length, a colour for each level, a ring at
- * what was chosen. Accuracies are those of the examples that choose; lengths that fit no level are left out.
+ * The plot of a plan: accuracy, latency and runs of a charge against length, with a colour for each
+ * level and a ring at each chosen length. Accuracies are those of the choosing examples; lengths
+ * that fit the time at no level are left out.
  */
 #include <errno.h>
 #include <math.h>
@@ -47,7 +48,7 @@ static double at_y(const struct panel *p, double v)
 	return p->top + (1 - place(&p->y, v)) * PANEL;
 }
 
-/* XML's own characters in names of files. */
+/* A file name may have characters that XML reserves. */
 static void put_text(FILE *f, const char *s)
 {
 	for (; *s; s++)
@@ -72,7 +73,10 @@ static void line(FILE *f, double x1, double y1, double x2, double y2, const char
 
 /* ---- axes ---- */
 
-/* A step of 1, 2 or 5 times a power of ten, so that about @n of them span the axis. */
+/*
+ * The distance of grid lines: 1, 2 or 5 times a power of ten, so that about @n of them span the
+ * axis.
+ */
 static double step(const struct axis *a, int n)
 {
 	double raw = (a->hi - a->lo) / n, base = pow(10, floor(log10(raw))), m = raw / base;
@@ -155,7 +159,7 @@ static double runs_of(const struct rvl_planning *v, uint32_t i, uint32_t w)
 	return joule / rivulet_plan_run_joule(&v->problem, w, v->problem.level[i].level);
 }
 
-/* Streams that fit some level; int8 has no length, and is told in text. */
+/* Whether a length fits the time at some level. int8 has no length and is not plotted. */
 static bool shown(const struct rvl_planning *v, uint32_t w)
 {
 	const struct rivulet_plan_problem *p = &v->problem;
@@ -266,7 +270,7 @@ static void legend(FILE *f, const struct rvl_planning *v)
 	}
 }
 
-/* A curve wants a point at each length, not only at those that the choice has looked at. */
+/* Measures every plotted length: the choice measures only those that it depends on. */
 static int measure_shown(struct rvl_planning *v)
 {
 	struct rvl_err err = { "" };

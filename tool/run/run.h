@@ -89,12 +89,16 @@ struct rvl_input {
 int rvl_input_options(struct rvl_run *r);
 /** rvl_input_find() - 0 or an enum rvl_exit */
 int rvl_input_find(struct rvl_run *r, struct rvl_input *in);
-/** rvl_input_put() - a picture into the input: fitted, normalised, quantised. 0 or an enum rvl_exit */
+/**
+ * rvl_input_put() - a picture into the input: fitted, normalised, quantised. 0 or an enum rvl_exit
+ */
 int rvl_input_put(const struct rvl_run *r, const struct rvl_input *in, const struct rvl_image *img,
 		  const char *what);
 /** rvl_grey_of() - of one RGB pixel: 299 R + 587 G + 114 B, in thousandths */
 uint8_t rvl_grey_of(const uint8_t *rgb);
-/** rvl_run_report() - pictures, table, JSON, figures. RVL_EXIT_DIFFERENT when --expect was not met */
+/**
+ * rvl_run_report() - pictures, table, JSON, figures. RVL_EXIT_DIFFERENT when --expect was not met
+ */
 int rvl_run_report(struct rvl_run *r);
 
 #endif

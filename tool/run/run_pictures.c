@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* rivulet run over pictures: into the input tensor, scores out, label, comparison with the record. */
+/*
+ * rivulet run on pictures: each one is put into the input, run, ranked, and compared with its label
+ * and record.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,7 +93,7 @@ static int rank(struct rvl_run *r, const float *s, uint32_t n, struct rvl_answer
 	return 0;
 }
 
-/* Bytes of the last quantised tensor against the record of picture @index. */
+/* Compares the last quantised tensor with the record of picture @index. */
 static int compare(struct rvl_run *r, const struct rvl_expect *x, uint64_t index, bool *same)
 {
 	uint32_t t = rvl_engine_inputs(r->engine);

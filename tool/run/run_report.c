@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What rivulet run has to say at the end: pictures, one table, the V/F levels, figures. */
+/* The report of rivulet run: pictures, classes, costs, levels, figures; or JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static double per_run(const struct rvl_run *r, uint64_t sum)
 	return r->runs ? (double)sum / (double)r->runs : 0;
 }
 
-/* Share of the array's peak that the model's own multiplications fill. */
+/* The model's multiplications, without padding, as a share of what the array could do. */
 static double utilisation(const struct rvl_run *r)
 {
 	const struct rivulet_board *b = rvl_engine_board(r->engine);
@@ -62,7 +62,7 @@ static void row(struct rvl_table *t, const char *name, const char *value, const 
 	rvl_table_cell(t, "%s", note);
 }
 
-/* The classes of each --image. A picture that was not of the model's size says so. */
+/* The classes of each --image, and how the picture was resized. */
 static void text_answers(const struct rvl_run *r)
 {
 	char name[64];
@@ -174,7 +174,7 @@ struct level {
 	double seconds, joule, watt;
 };
 
-/* Of the level's own command streams, by the timeline that the device follows. */
+/* Estimated from the level's own command streams, by the timing rules of the device. */
 static struct level level_cost(const struct rvl_run *r, uint32_t level)
 {
 	const struct rivulet_estimate_row *e = rvl_engine_level(r->engine, level);
@@ -245,7 +245,7 @@ static uint64_t elements(const struct rivulet_tensor_info *t)
 	return n;
 }
 
-/* The answer, or how it begins. */
+/* The first values of each output. */
 static void text_outputs(const struct rvl_run *r)
 {
 	uint32_t first = rvl_engine_inputs(r->engine);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* rivulet asm: instructions as text to a command stream, proved and timed for a board. */
+/* rivulet asm: assembles a command stream, proves it sound on a board, and lists its timing. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,7 +42,10 @@ static int add_insn(struct source *s, const struct rivulet_insn *in)
 	return 0;
 }
 
-/* What disasm lists can be assembled: the index before an instruction is skipped. */
+/*
+ * disasm prints an index before each instruction, which is skipped here, so that its output
+ * assembles.
+ */
 static const char *skip_index(const char *line)
 {
 	const char *at = line + strspn(line, " \t"), *end = at + strspn(at, "0123456789");
@@ -83,7 +86,10 @@ static int read_source(const char *path, struct source *s)
 	return r;
 }
 
-/* Slots are bound when a job is submitted, so that their sizes cannot be checked here. */
+/*
+ * Accesses are not checked against the sizes of slots, which are known only when a job is
+ * submitted.
+ */
 static int prove(const char *path, const struct rivulet_board *b, const struct source *s)
 {
 	struct rvl_isa_report report;

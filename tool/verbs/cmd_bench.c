@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * rivulet bench: latency with one run in flight, throughput with several, and the cost of the NPU part
- * at each level. The inputs are random: the time of quantised layers does not depend on the data.
+ * rivulet bench: latency with one run in flight, throughput with several, and the cost of the NPU
+ * part at each level. The inputs are random: the time of quantised layers does not depend on the
+ * data.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 #define DEFAULT_RUNS 200u
 #define DEFAULT_SEED 1u
 
-#define MAX_SAMPLES (64u << 20) /* latencies kept of a phase that a duration ends */
+#define MAX_SAMPLES (64u << 20) /* a phase of a given duration ends after so many runs: 512 MiB */
 
 /** struct samples - latencies, ns */
 struct samples {
@@ -127,7 +128,9 @@ static int latency(struct bench *b)
 	return !e && b->counters ? rvl_engine_counted(b->engine, b->count) : e;
 }
 
-/* Waits for the runs that are still in flight when a phase ends; they count, too. */
+/*
+ * Waits for the runs that are in flight when a phase ends. They are counted, and so is their time.
+ */
 static int drain(struct bench *b, uint64_t in_flight)
 {
 	for (; in_flight; in_flight--) {
@@ -176,7 +179,7 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The columns of the latency, sorted: the least that @percent of the runs do not exceed. */
+/* The shortest latency that @percent of the runs do not exceed. */
 static const struct { const char *name; double percent; } quantiles[] = {
 	{ "min", 0 }, { "p50", 50 }, { "p90", 90 }, { "p95", 95 }, { "p99", 99 }, { "max", 100 } };
 
@@ -211,7 +214,9 @@ static double share(const struct bench *b, uint32_t counter)
 	return all ? 100.0 * (double)b->count[counter] / (double)all : 0;
 }
 
-/* What the device counted, job by job; engines also as a part of the time that their jobs took. */
+/*
+ * Counters of the measured jobs; busy cycles of engines also as a share of the cycles of the jobs.
+ */
 static void text_counters(const struct bench *b)
 {
 	static const char *const heads[] = { "counter", ">a run", ">a job", "unit", ">of the cycles" };

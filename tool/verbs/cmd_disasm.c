@@ -24,7 +24,7 @@ static void list_stream(const struct rivulet_program *p, const struct rivulet_st
 	}
 }
 
-/* Levels whose variant is the same stream are listed once. */
+/* Whether no lower level uses the same stream: a stream is listed once, at its lowest level. */
 static bool first_of_kind(const struct rivulet_step *s, uint32_t level)
 {
 	for (uint32_t l = 0; l < level; l++)
@@ -52,7 +52,7 @@ static void list_step(const struct rivulet_program *p, uint32_t i, bool json)
 			rvl_json_close();
 			continue;
 		}
-		printf("# step %u, %s: level %u on, %u instructions, %llu cycles estimated\n", i,
+		printf("# step %u, %s: lowest level %u, %u instructions, %llu cycles estimated\n", i,
 		       rivulet_program_string(p, s->name), l, s->variant[l].length / 16,
 		       (unsigned long long)s->variant[l].cycles);
 		list_stream(p, &s->variant[l]);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * rivulet doctor: from the kernel up to the daemon, what is there and what is not, each problem with the
- * command that mends it. A check that another makes pointless says nothing. --root looks at a tree
- * instead of the running system, so that each diagnosis can be tested.
+ * rivulet doctor: checks kernel, PCI, module, node, permissions, devfreq and daemon, and names for
+ * each problem the command that repairs it. A check whose precondition failed adds no finding. With
+ * --root the files of another system are read, which is how the tests produce each diagnosis.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,9 +42,9 @@ struct doctor {
 	char path[80];		/* its node */
 };
 
-/* "rule" is the fix, "" when there is nothing to mend. */
+/* @fix: the command that repairs it, "" when there is nothing to repair. */
 static void __attribute__((format(printf, 5, 6)))
-tell(struct doctor *d, enum grade g, const char *id, const char *fix, const char *fmt, ...)
+report(struct doctor *d, enum grade g, const char *id, const char *fix, const char *fmt, ...)
 {
 	struct finding *f = &d->f[d->n];
 	va_list ap;
@@ -68,20 +68,20 @@ static void check_kernel(struct doctor *d)
 	int major = 0, minor = 0;
 
 	if (!rvl_sys_read(d->release, sizeof(d->release), "proc/sys/kernel/osrelease")) {
-		tell(d, PROBLEM, "kernel", "mount -t proc proc /proc", "the kernel's release cannot be read");
+		report(d, PROBLEM, "kernel", "mount -t proc proc /proc", "the kernel's release cannot be read");
 		return;
 	}
 	sscanf(d->release, "%d.%d", &major, &minor);
 	d->cloud = strstr(d->release, "-cloud-");
 	if (d->cloud)
-		tell(d, PROBLEM, "kernel",
+		report(d, PROBLEM, "kernel",
 		     "apt install linux-image-6.12-amd64, then boot that kernel",
 		     "kernel %s is Debian's -cloud- flavour, which has neither DRM nor devfreq", d->release);
 	else if (major < 6 || (major == 6 && minor < 12))
-		tell(d, PROBLEM, "kernel", "apt install linux-image-6.12-amd64, then reboot",
+		report(d, PROBLEM, "kernel", "apt install linux-image-6.12-amd64, then reboot",
 		     "kernel %s is older than 6.12, which the driver needs", d->release);
 	else
-		tell(d, FINE, "kernel", "", "kernel %s", d->release);
+		report(d, FINE, "kernel", "", "kernel %s", d->release);
 }
 
 /* ---- PCI ---- */
@@ -96,15 +96,15 @@ static bool is_candidate(void *ctx, const char *name)
 	    strcmp(vendor, "0x1af4") || strcmp(device, "0x1110"))
 		return false;
 	d->device_seen = true;
-	tell(d, FINE, "pci", "", "PCI device %s may be the model's (ivshmem 1af4:1110)", name);
+	report(d, FINE, "pci", "", "PCI device %s may be a Rivulet NPU (ivshmem 1af4:1110)", name);
 	return true;
 }
 
 static void check_pci(struct doctor *d)
 {
 	if (!rvl_sys_each("sys/bus/pci/devices", is_candidate, d))
-		tell(d, NOTE, "pci", "run with --device sim:zu3eg-64, or start a VM with `make demo`",
-		     "no PCI device that could be a Rivulet: no hardware here");
+		report(d, NOTE, "pci", "run with --device sim:zu3eg-64, or start a VM with `make demo`",
+		     "no PCI device that could be a Rivulet NPU");
 }
 
 /* ---- module ---- */
@@ -137,7 +137,7 @@ static bool module_installed(const struct doctor *d)
 	return false;
 }
 
-/* The variable's file is four bytes of attributes and one of value. */
+/* The file of an EFI variable has four bytes of attributes before the value. */
 static bool secure_boot(void)
 {
 	char path[RVL_PATH_MAX];
@@ -154,7 +154,7 @@ static bool secure_boot(void)
 	return n == 5 && v[4] == 1;
 }
 
-/* Why this kernel takes only modules signed with a key that it knows; NULL if it takes any. */
+/* Why the kernel accepts only signed modules; NULL if it accepts all. */
 static const char *signing_forced(void)
 {
 	char text[80];
@@ -162,7 +162,10 @@ static const char *signing_forced(void)
 	if (rvl_sys_read(text, sizeof(text), "sys/module/module/parameters/sig_enforce") &&
 	    text[0] == 'Y')
 		return "the kernel was started with module.sig_enforce=1";
-	/* What is in force stands in brackets; Secure Boot locks down unless shim was told not to check. */
+	/*
+	 * The mode in force stands in brackets. Secure Boot locks the kernel down, unless the
+	 * validation of shim is off: then the firmware's variable has no effect on modules.
+	 */
 	if (rvl_sys_read(text, sizeof(text), "sys/kernel/security/lockdown") && strchr(text, '[')) {
 		if (strstr(text, "[none]"))
 			return NULL;
@@ -171,7 +174,7 @@ static const char *signing_forced(void)
 	return secure_boot() ? "Secure Boot is on" : NULL;
 }
 
-static void tell_unsigned(struct doctor *d, const char *why)
+static void report_unsigned(struct doctor *d, const char *why)
 {
 	const char *fix = "make install-dkms in Rivulet's source, which signs it with this machine's key; then "
 			  "mokutil --import /var/lib/dkms/mok.pub, reboot, and confirm the key at the blue screen";
@@ -180,7 +183,7 @@ static void tell_unsigned(struct doctor *d, const char *why)
 	    rvl_sys_exists("lib/modules/%s/updates/dkms/rivulet.ko.xz", d->release))
 		fix = "enrol the key that DKMS signed it with: mokutil --import /var/lib/dkms/mok.pub, reboot, "
 		      "and confirm the key at the blue screen";
-	tell(d, PROBLEM, "secure-boot", fix,
+	report(d, PROBLEM, "secure-boot", fix,
 	     "module rivulet is installed but not loaded: %s, so that a module is refused "
 	     "(\"Key was rejected by service\") unless it is signed with an enrolled key", why);
 }
@@ -200,14 +203,14 @@ static void check_not_loaded(struct doctor *d)
 		else
 			snprintf(fix, sizeof(fix),
 				 "make modules && make modules-install in Rivulet's source");
-		tell(d, PROBLEM, "module", fix, "module rivulet is not installed for kernel %s",
+		report(d, PROBLEM, "module", fix, "module rivulet is not installed for kernel %s",
 		     d->release);
 		return;
 	}
 	if (why)
-		tell_unsigned(d, why);
+		report_unsigned(d, why);
 	else
-		tell(d, PROBLEM, "module", "modprobe rivulet",
+		report(d, PROBLEM, "module", "modprobe rivulet",
 		     "module rivulet is installed for kernel %s but not loaded", d->release);
 }
 
@@ -222,7 +225,7 @@ static void check_module(struct doctor *d)
 		return;
 	}
 	rvl_sys_read(version, sizeof(version), "sys/module/rivulet/version");
-	tell(d, FINE, "module", "", "module rivulet %s is loaded", version);
+	report(d, FINE, "module", "", "module rivulet %s is loaded", version);
 }
 
 /* ---- node ---- */
@@ -232,7 +235,9 @@ static bool is_ours(void *ctx, const char *name)
 	struct doctor *d = ctx;
 	char driver[64];
 
-	/* A kernel without CONFIG_DRM_ACCEL has render nodes, with a card beside each. */
+	/*
+	 * Without CONFIG_DRM_ACCEL the driver has a render node, and a card node that is not used.
+	 */
 	bool render = !strncmp(name, "renderD", 7);
 
 	if (!rvl_sys_link(driver, sizeof(driver), "sys/class/%s/%s/device/driver",
@@ -270,7 +275,7 @@ static bool udev_rule_installed(void)
 	       rvl_sys_each("etc/udev/rules.d", has_udev_rule, NULL);
 }
 
-/* Who may open the node, and whether that is us. */
+/* Whether the node belongs to the group, and this user to it. */
 static void check_rights(struct doctor *d, const struct stat *st)
 {
 	const struct group *g = getgrnam(GROUP);
@@ -279,24 +284,27 @@ static void check_rights(struct doctor *d, const struct stat *st)
 
 	if (!g || st->st_gid != g->gr_gid || (st->st_mode & 060) != 060) {
 		if (!udev_rule_installed())
-			tell(d, PROBLEM, "udev", "make install in Rivulet's source, then "
+			report(d, PROBLEM, "udev", "make install in Rivulet's source, then "
 			     "udevadm control --reload && udevadm trigger",
 			     "%s does not belong to group " GROUP
 			     ": the udev rule is not installed", d->path);
 		else
-			tell(d, PROBLEM, "udev", "udevadm control --reload && udevadm trigger",
+			report(d, PROBLEM, "udev", "udevadm control --reload && udevadm trigger",
 			     "%s does not belong to group " GROUP
-			     ", though the udev rule is there", d->path);
+			     ", although the udev rule is installed", d->path);
 		return;
 	}
 	if (geteuid() == 0 || in_group(g->gr_gid))
 		return;
 	snprintf(fix, sizeof(fix), "usermod -aG " GROUP " %s, then log in again",
 		 pw ? pw->pw_name : "USER");
-	tell(d, PROBLEM, "permission", fix, "%s: this user is not in group " GROUP, d->path);
+	report(d, PROBLEM, "permission", fix, "%s: this user is not in group " GROUP, d->path);
 }
 
-/* Opens the node for real: the driver's version and what it says. Only on the running system. */
+/*
+ * Opens the node, which checks the version of the driver. Not below --root: devices are this
+ * system's.
+ */
 static void check_open(struct doctor *d)
 {
 	struct drm_rivulet_clock clock = { 0 };
@@ -304,14 +312,14 @@ static void check_open(struct doctor *d)
 	int r = *rvl_sys_root ? 1 : rivulet_device_open(d->path, &dev);
 
 	if (r == -EPROTO)
-		tell(d, PROBLEM, "version", "install driver and library from the same source, then reload "
+		report(d, PROBLEM, "version", "install driver and library from the same source, then reload "
 		     "the module: modprobe -r rivulet && modprobe rivulet", "%s", rivulet_last_error());
 	else if (r < 0 && r != -EACCES)
-		tell(d, PROBLEM, "node", "see dmesg | grep rivulet", "%s", rivulet_last_error());
+		report(d, PROBLEM, "node", "dmesg | grep rivulet", "%s", rivulet_last_error());
 	if (r)
 		return;
 	rivulet_device_clock(dev, &clock);
-	tell(d, FINE, "node", "", "%s: board %s, level %u of %u", d->path, rivulet_device_info(dev)->name,
+	report(d, FINE, "node", "", "%s: board %s, level %u of %u", d->path, rivulet_device_info(dev)->name,
 	     clock.level, rivulet_device_info(dev)->level_count - 1);
 	rivulet_device_unref(dev);
 }
@@ -325,15 +333,15 @@ static void check_node(struct doctor *d)
 		return;
 	if (!rvl_sys_each("sys/class/accel", is_ours, d) && !rvl_sys_each("sys/class/drm", is_ours, d)) {
 		if (d->device_seen)
-			tell(d, PROBLEM, "node", "see dmesg | grep rivulet",
-			     "the module is loaded, but took no device");
+			report(d, PROBLEM, "node", "dmesg | grep rivulet",
+			     "the module is loaded, but is bound to no device");
 		else
-			tell(d, NOTE, "node", "", "the module is loaded and waits for a device");
+			report(d, NOTE, "node", "", "the module is loaded and waits for a device");
 		return;
 	}
 	if (stat(rvl_sys_path(path, "%s", d->path + 1), &st)) {
-		tell(d, PROBLEM, "node", "mount -t devtmpfs devtmpfs /dev, or systemctl start systemd-udevd",
-		     "%s is missing, though the driver made it", d->path);
+		report(d, PROBLEM, "node", "mount -t devtmpfs devtmpfs /dev, or systemctl start systemd-udevd",
+		     "%s is missing, although the driver registered it", d->path);
 		return;
 	}
 	check_rights(d, &st);
@@ -347,12 +355,12 @@ static void check_devfreq(struct doctor *d)
 	if (!*d->node)
 		return;
 	if (!rvl_sys_devfreq(d->node, name, sizeof(name))) {
-		tell(d, NOTE, "devfreq", "", "no devfreq device: the V/F level stays as it is");
+		report(d, NOTE, "devfreq", "", "no devfreq device: the V/F level stays as it is");
 		return;
 	}
 	rvl_sys_read(governor, sizeof(governor), "sys/class/devfreq/%s/governor", name);
 	rvl_sys_read(hz, sizeof(hz), "sys/class/devfreq/%s/cur_freq", name);
-	tell(d, FINE, "devfreq", "", "devfreq %s: governor %s, %s Hz; bounds: min_freq, max_freq there",
+	report(d, FINE, "devfreq", "", "devfreq %s: governor %s, %s Hz; bounds: min_freq, max_freq there",
 	     name, governor, hz);
 }
 
@@ -368,7 +376,7 @@ static void check_daemon(struct doctor *d)
 
 	if (*rvl_sys_root) {
 		if (!rvl_sys_exists("run/rivuletd/rivuletd.sock"))
-			tell(d, PROBLEM, "daemon", unit, "rivuletd is not running: no socket");
+			report(d, PROBLEM, "daemon", unit, "rivuletd is not running: no socket");
 		return;
 	}
 	r = rivulet_open(path, &c);
@@ -376,22 +384,22 @@ static void check_daemon(struct doctor *d)
 		bool installed = rvl_sys_exists("usr/lib/systemd/system/rivuletd.socket") ||
 				 rvl_sys_exists("lib/systemd/system/rivuletd.socket");
 
-		tell(d, PROBLEM, "daemon", installed ? unit :
+		report(d, PROBLEM, "daemon", installed ? unit :
 		     "make install in Rivulet's source, then systemctl enable --now rivuletd.socket",
 		     "rivuletd is not %s: %s", installed ? "running" : "installed", rivulet_last_error());
 	} else if (r == -EACCES) {
-		tell(d, PROBLEM, "daemon", "usermod -aG " GROUP " $USER, then log in again", "%s",
+		report(d, PROBLEM, "daemon", "usermod -aG " GROUP " $USER, then log in again", "%s",
 		     rivulet_last_error());
 	} else if (r == -EPROTO) {
-		tell(d, PROBLEM, "version", "install daemon and library from the same source, then "
+		report(d, PROBLEM, "version", "install daemon and library from the same source, then "
 		     "systemctl restart rivuletd", "%s", rivulet_last_error());
 	} else if (r) {
-		tell(d, PROBLEM, "daemon", "journalctl -u rivuletd", "%s", rivulet_last_error());
+		report(d, PROBLEM, "daemon", "journalctl -u rivuletd", "%s", rivulet_last_error());
 	}
 	if (r)
 		return;
 	rivulet_client_info(c, &info);
-	tell(d, FINE, "daemon", "", "rivuletd %s answers, %s", info.version,
+	report(d, FINE, "daemon", "", "rivuletd %s answers, %s", info.version,
 	     info.present ? info.device : "without a device");
 	rivulet_client_unref(c);
 }
@@ -410,7 +418,7 @@ static void print_text(const struct doctor *d)
 				continue;
 			printf("%s  %s\n", mark[f->grade], f->text);
 			if (*f->fix)
-				printf("      %s: %s\n", f->grade == PROBLEM ? "mend it" : "instead", f->fix);
+				printf("      %s: %s\n", f->grade == PROBLEM ? "fix" : "instead", f->fix);
 		}
 }
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* rivulet eval: accuracy over a data set by the CPU operators, which give the device's bits. */
+/*
+ * rivulet eval: accuracy over a data set, by the CPU operators, which compute the bits of the
+ * device.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,14 +20,14 @@ struct eval {
 	/* options */
 	const char *data, *labels, *length, *circuit, *figures;
 	uint64_t blocks, first, count, threads, batch, symbol;
-	struct rvl_mode keep; /* --keep-int8 and --calibrate alone */
+	struct rvl_mode keep; /* of the mode, only --keep-int8 and --calibrate are options */
 	/* state */
 	struct rvl_dataset data_set;
 	struct rivulet_eval *e;
 	bool circuits[RIVULET_SC_CIRCUIT_COUNT], lengths[RIVULET_SC_MAX + 1];
 	struct rvl_table table;
 	struct rvl_progress progress;
-	uint32_t evaluations, finished; /* of all, and begun */
+	uint32_t evaluations, begun; /* in total, and begun so far */
 };
 
 /* ---- what to evaluate ---- */
@@ -89,7 +92,7 @@ static int one(struct eval *v, uint32_t circuit, uint32_t length)
 	int rc;
 
 	rvl_progress_start(&v->progress, v->data_set.set.count, "examples", "evaluation %u of %u, %s, %u bits",
-			   ++v->finished, v->evaluations,
+			   ++v->begun, v->evaluations,
 			   length ? rivulet_sc_circuit_name(circuit) : "int8", length ? length : 8);
 	rc = rvl_accuracy_measure(v->e, &s, &v->data_set.set, (uint32_t)v->threads, &v->progress, &a, &err);
 	if (rc && rc != -EINTR)
@@ -177,7 +180,7 @@ static int evaluate(struct eval *v, const char *model)
 	r = all(v);
 	rvl_table_print(&v->table, 2);
 	if (rvl_interrupted())
-		printf("  interrupted: %u of %u evaluations were begun\n", v->finished, v->evaluations);
+		printf("  interrupted: %u of %u evaluations were begun\n", v->begun, v->evaluations);
 	return r;
 }
 

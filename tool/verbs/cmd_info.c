@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* rivulet info: a device with its levels, clocks and counters, the daemon, or the tensors of a model. */
+/*
+ * rivulet info: describes the daemon, a device with levels and counters, or the tensors of a model.
+ */
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -130,7 +132,7 @@ static void json_counters(const struct drm_rivulet_counters *c)
 	rvl_json_close();
 }
 
-/* The level is devfreq's to choose: show what it does, and where it is told. */
+/* devfreq chooses the level: print its state, and the directory of the files that control it. */
 static void show_devfreq(const char *path)
 {
 	static const char *const files[] = { "governor", "cur_freq", "min_freq", "max_freq",
@@ -268,7 +270,7 @@ static int info_client(struct rivulet_client *c)
 	return 0;
 }
 
-/* The daemon; without --device the first node where no daemon answers. */
+/* @only: do not fall back to the first node if no daemon answers. */
 static int info_daemon(bool only)
 {
 	struct rivulet_client *c;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * rivulet plan: a bitstream length for each voltage/frequency level. Costs are predicted, accuracies measured as
- * far as the choice depends on them, the choice is compiler/plan.c's; a plan file and a plot come out.
+ * rivulet plan: chooses a bitstream length for each voltage/frequency level. Time and energy are
+ * predicted for every length; accuracies are measured only where the choice, which compiler/plan.c
+ * makes, depends on them.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -35,7 +36,7 @@ static int number(const char *name, const char *s, double lo, double hi, double 
 	return 0;
 }
 
-/* Numbers with commas: one for all, or one each. */
+/* Numbers with commas: one for all of the @n, or one for each. */
 static int list(const char *name, const char *s, double lo, double hi, uint32_t n, double *out)
 {
 	uint32_t k = 0;
@@ -60,7 +61,7 @@ static int list(const char *name, const char *s, double lo, double hi, uint32_t 
 						    name, k, n);
 }
 
-/* "l1" is the slowest level, as seeds and data sheets count; "0" the same, as everything else here does. */
+/* "l1" and "0" both name the slowest level: the literature counts from 1, this software from 0. */
 static int parse_level(const struct rivulet_board *b, const char *s, size_t n, uint32_t *out)
 {
 	uint32_t from = *s == 'l' ? 1 : 0;
@@ -74,7 +75,7 @@ static int parse_level(const struct rivulet_board *b, const char *s, size_t n, u
 	return 0;
 }
 
-/* Without --levels: those that no faster one makes pointless. */
+/* The default of --levels: all that no faster level at the same or a lower voltage dominates. */
 static void all_levels(struct rvl_planning *v)
 {
 	for (uint32_t l = v->board.levels; l-- > 0;)
@@ -129,7 +130,7 @@ static int predict(struct rvl_planning *v, struct rivulet_plan_way *way, uint32_
 	return 0;
 }
 
-/* int8 is predicted in any case, for its row. */
+/* int8 is predicted even if it may not be chosen, because the report compares with it. */
 static int make_ways(struct rvl_planning *v)
 {
 	bool length[RIVULET_SC_MAX + 1] = { false }, sc, int8;
@@ -155,7 +156,7 @@ static int make_ways(struct rvl_planning *v)
 	return r;
 }
 
-/* "143ms", or a factor on what a length takes at a level: "1.005*64@l6". */
+/* "143ms", or a multiple of the time that a length takes at a level: "1.005*64@l6". */
 static int parse_constraint(struct rvl_planning *v)
 {
 	static const struct { const char *unit; double scale; } unit[] = {
@@ -281,7 +282,10 @@ static void hash_bytes(uint8_t out[32], const void *data, size_t size)
 	rivulet_sha256(both, sizeof(both), out);
 }
 
-/* Of all that a count of right answers depends on; the arithmetic itself is fixed by docs/numerics.md. */
+/*
+ * The key covers all that an accuracy depends on, except the arithmetic, which docs/numerics.md
+ * fixes.
+ */
 static void hash_curve(struct rvl_planning *v)
 {
 	const uint64_t n[] = { v->curve.part[RVL_CHOOSE].count, v->curve.part[RVL_HELD].count,
@@ -339,7 +343,7 @@ static int open_curve(struct rvl_planning *v)
 
 	if (r)
 		return r;
-	o.batch = 0; /* examples at once: as many as suit the evaluator */
+	o.batch = 0; /* the evaluator chooses how many examples it runs at once */
 	if (rivulet_eval_new(v->onnx.data, v->onnx.size, &o, &v->curve.eval, &err))
 		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", v->model, err.msg);
 	v->curve.threads = (uint32_t)v->threads;
@@ -368,7 +372,7 @@ static int fill_entry(struct rvl_planning *v, uint32_t i)
 	return 0;
 }
 
-/* Time and energy of the very program that the plan makes. */
+/* Time and energy of the program of this plan, in which the variants of all levels share memory. */
 static int price(struct rvl_planning *v)
 {
 	struct rivulet_estimate_row row[RIVULET_LEVELS];
@@ -387,8 +391,8 @@ static int price(struct rvl_planning *v)
 		e->time_ns = (uint64_t)ceil(row[e->level].seconds * 1e9);
 		e->energy_pj = (uint64_t)llround(row[e->level].joule * 1e12);
 		if (row[e->level].seconds > v->problem.constraint)
-			rc = rvl_fail(&err, -ERANGE, "level %u takes %.9f s with the other levels' variants "
-				      "beside it, which is beyond the constraint", e->level,
+			rc = rvl_fail(&err, -ERANGE, "level %u takes %.9f s next to the variants of the "
+				      "other levels, which exceeds the constraint", e->level,
 				      row[e->level].seconds);
 	}
 	rivulet_blob_free(&program);

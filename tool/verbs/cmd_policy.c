@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* rivulet policy: what the daemon's power policy does, another mode, and a recorded battery dry. */
+/*
+ * rivulet policy: prints the daemon's power policy, sets its mode, or replays a recorded battery.
+ */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,7 +16,7 @@
 #include "verb.h"
 
 #define TRACE_MAX	(64ull << 20)	/* bytes */
-#define HEAT_HYSTERESIS	3000		/* millidegrees, as the daemon */
+#define HEAT_HYSTERESIS	3000		/* millidegrees; the daemon uses the same */
 
 /* ---- the state ---- */
 
@@ -74,8 +76,8 @@ static void text_state(const struct rivulet_policy_state *p)
 		return;
 	}
 	printf("  level      %u by %s%s\n", p->level, rvl_policy_reason_name(p->reason),
-	       p->flags & RIVULET_POLICY_YIELDED ? "; somebody else set the limits: yielded" :
-	       p->flags & RIVULET_POLICY_STEERED ? "" : "; not steered, the governor chooses");
+	       p->flags & RIVULET_POLICY_YIELDED ? "; another program set the limits: yielded" :
+	       p->flags & RIVULET_POLICY_STEERED ? "" : "; not set by the daemon, the governor chooses");
 	printf("  rises      %.4g %% above the threshold, %.4g s after a change\n",
 	       p->hysteresis / 1e4, (double)p->dwell / 1e9);
 	printf("  reserve    %.4g %%%s%s\n", p->reserve / 1e4,
@@ -146,7 +148,7 @@ static int ask(uint32_t mode, uint32_t level)
 
 /* ---- a recorded battery ---- */
 
-struct dry {
+struct replay_args {
 	const char *trace, *board, *mode, *levels, *thresholds, *hysteresis, *dwell, *reserve, *limit;
 	struct rivulet_board b;
 	struct rvl_replay r;
@@ -183,7 +185,7 @@ static int list(const char *name, const char *s, double scale, double most, uint
 	return r;
 }
 
-static int set_rules(struct dry *d, struct rvl_policy_config *cfg)
+static int set_rules(struct replay_args *d, struct rvl_policy_config *cfg)
 {
 	double hysteresis, dwell, reserve, limit;
 	int r = fraction("hysteresis", d->hysteresis, 1e4, 1e6, &hysteresis);
@@ -206,7 +208,7 @@ static int set_rules(struct dry *d, struct rvl_policy_config *cfg)
 	return 0;
 }
 
-static int prepare(struct dry *d)
+static int prepare(struct replay_args *d)
 {
 	uint32_t levels[RIVULET_LEVELS], thresholds[RIVULET_LEVELS];
 	struct rvl_policy_config cfg = { .n = 0 };
@@ -235,7 +237,7 @@ static const char *power_text(const struct rvl_gauge *g, char *buf, size_t size)
 	return buf;
 }
 
-static void tell_change(const struct dry *d, uint64_t time)
+static void report_change(const struct replay_args *d, uint64_t time)
 {
 	const struct rvl_policy *p = &d->r.policy;
 	char charge[32];
@@ -260,7 +262,7 @@ static void tell_change(const struct dry *d, uint64_t time)
 	rvl_json_close();
 }
 
-/* Before anything is printed: a trace is right or refused as a whole. */
+/* The whole trace is checked before anything is printed. */
 static int check_trace(const char *path, const char *text)
 {
 	struct rvl_trace_row row;
@@ -283,7 +285,7 @@ static int check_trace(const char *path, const char *text)
 	return 0;
 }
 
-static void live(struct dry *d, const char *text)
+static void run_trace(struct replay_args *d, const char *text)
 {
 	struct rvl_trace_row row;
 	unsigned int line = 0;
@@ -294,13 +296,13 @@ static void live(struct dry *d, const char *text)
 		d->first = d->rows++ ? d->first : row.time;
 		d->last = row.time;
 		while (rvl_replay_until(&d->r, row.time, &at))
-			tell_change(d, at);
+			report_change(d, at);
 		if (rvl_replay_row(&d->r, &row))
-			tell_change(d, row.time);
+			report_change(d, row.time);
 	}
 }
 
-static void text_residency(const struct dry *d)
+static void text_residency(const struct replay_args *d)
 {
 	static const char *const heads[] = { ">level", ">clock", ">time", ">share", ">entered" };
 	const struct rvl_policy *p = &d->r.policy;
@@ -308,7 +310,7 @@ static void text_residency(const struct dry *d)
 	struct rvl_table t;
 	char u[32];
 
-	printf("\n%llu rows, %.3f s, %llu readings not believed\n", (unsigned long long)d->rows,
+	printf("\n%llu rows, %.3f s, %llu implausible readings\n", (unsigned long long)d->rows,
 	       total / 1e9, (unsigned long long)d->r.gauge.rejected);
 	rvl_table_init(&t, 5, heads);
 	for (uint32_t l = d->b.levels; l-- > 0;) {
@@ -321,7 +323,7 @@ static void text_residency(const struct dry *d)
 	rvl_table_print(&t, 2);
 }
 
-static void json_residency(const struct dry *d)
+static void json_residency(const struct replay_args *d)
 {
 	rvl_json_close();
 	rvl_json_u64("rows", d->rows);
@@ -334,17 +336,17 @@ static void json_residency(const struct dry *d)
 	rvl_json_end();
 }
 
-static void tell_life(struct dry *d, const char *text)
+static void report_replay(struct replay_args *d, const char *text)
 {
 	if (rvl_tool_json) {
 		rvl_json_begin("replay");
 		rvl_json_open("timeline", '[');
 	}
-	live(d, text);
+	run_trace(d, text);
 	(rvl_tool_json ? json_residency : text_residency)(d);
 }
 
-static int replay(struct dry *d, const char *path)
+static int replay(struct replay_args *d, const char *path)
 {
 	struct rvl_blob b;
 	char *text;
@@ -362,7 +364,7 @@ static int replay(struct dry *d, const char *path)
 	rvl_blob_clear(&b);
 	r = check_trace(path, text);
 	if (!r)
-		tell_life(d, text);
+		report_replay(d, text);
 	free(text);
 	return r;
 }
@@ -381,7 +383,7 @@ static int set_mode(const char *word)
 
 static int run_policy(void *args, int n, char **operand)
 {
-	struct dry *d = args;
+	struct replay_args *d = args;
 
 	if (d->trace && n)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--replay takes no operand");
@@ -395,26 +397,26 @@ static int run_policy(void *args, int n, char **operand)
 }
 
 static const struct rvl_option options[] = {
-	{ "replay", 0, "TRACE", "live through a recorded battery; touches nothing",
-	  RVL_MEMBER(struct dry, trace) },
-	{ "board", 'b', "BOARD", "of the replay: its levels (zu3eg-64)", RVL_MEMBER(struct dry, board) },
-	{ "mode", 0, "MODE", "of the replay (auto)", RVL_MEMBER(struct dry, mode) },
+	{ "replay", 0, "TRACE", "apply the policy to a recorded battery, without daemon or device",
+	  RVL_MEMBER(struct replay_args, trace) },
+	{ "board", 'b', "BOARD", "of the replay: its levels (zu3eg-64)", RVL_MEMBER(struct replay_args, board) },
+	{ "mode", 0, "MODE", "of the replay (auto)", RVL_MEMBER(struct replay_args, mode) },
 	{ "levels", 0, "LIST", "of the replay: levels in use, fastest first",
-	  RVL_MEMBER(struct dry, levels) },
+	  RVL_MEMBER(struct replay_args, levels) },
 	{ "thresholds", 0, "LIST", "of the replay: percent between two levels",
-	  RVL_MEMBER(struct dry, thresholds) },
-	{ "hysteresis", 0, "PERCENT", "of the replay (2)", RVL_MEMBER(struct dry, hysteresis) },
-	{ "dwell", 0, "SECONDS", "of the replay (10)", RVL_MEMBER(struct dry, dwell) },
-	{ "reserve", 0, "PERCENT", "of the replay (5)", RVL_MEMBER(struct dry, reserve) },
-	{ "temperature-limit", 0, "DEGREES", "of the replay (0: none)", RVL_MEMBER(struct dry, limit) },
+	  RVL_MEMBER(struct replay_args, thresholds) },
+	{ "hysteresis", 0, "PERCENT", "of the replay (2)", RVL_MEMBER(struct replay_args, hysteresis) },
+	{ "dwell", 0, "SECONDS", "of the replay (10)", RVL_MEMBER(struct replay_args, dwell) },
+	{ "reserve", 0, "PERCENT", "of the replay (5)", RVL_MEMBER(struct replay_args, reserve) },
+	{ "temperature-limit", 0, "DEGREES", "of the replay (0: none)", RVL_MEMBER(struct replay_args, limit) },
 	{ 0 }
 };
 
 const struct rvl_verb rvl_verb_policy = {
 	.name = "policy", .summary = "the power policy: its state, another mode, a recorded battery",
 	.order = 100, .operands = "[set auto|performance|balanced|powersave|LEVEL]", .most = 2,
-	.takes = "nothing, or set MODE", .options = options, .args_size = sizeof(struct dry),
-	.defaults = &(const struct dry) { .board = "zu3eg-64", .mode = "auto", .hysteresis = "2",
+	.takes = "nothing, or set MODE", .options = options, .args_size = sizeof(struct replay_args),
+	.defaults = &(const struct replay_args) { .board = "zu3eg-64", .mode = "auto", .hysteresis = "2",
 					  .dwell = "10", .reserve = "5", .limit = "0" },
 	.run = run_policy,
 };

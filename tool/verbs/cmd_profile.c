@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * rivulet profile: one run on a timeline, as a trace that Perfetto and Chrome display. The NPU's lanes
- * come from the PROF records that each instruction writes, in cycles of its job; the CPU's lanes from
- * the runtime's clock. A job is placed at the time at which it was issued.
+ * rivulet profile: one run on a timeline, as a trace that Perfetto and Chrome display. The NPU's
+ * lanes come from the PROF records that each instruction writes, in cycles of its job; the CPU's
+ * lanes from the runtime's clock. A job is placed at the time at which it was issued.
  */
 #include <endian.h>
 #include <errno.h>
@@ -117,9 +117,9 @@ static int by_start(const void *a, const void *b)
 }
 
 /*
- * One record. An engine begins its next instruction while the last bytes of the present one are still
- * under way, and slices of a lane must not overlap: a slice ends where the next one begins. Its
- * arguments have the cycles as the device wrote them.
+ * One record. An engine begins its next instruction while the last bytes of the present one are
+ * still under way, and slices of a lane must not overlap: a slice ends where the next one begins.
+ * Its arguments have the cycles as the device wrote them.
  */
 static void add_record(struct profile *p, const struct rivulet_prof *r, uint64_t next, double us,
 		       double us_per_cycle, uint32_t step)

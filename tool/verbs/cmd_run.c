@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * rivulet run: pictures or tensors through a model. The way: parse, open the engine, feed one picture (or
- * one set of tensors) after the other, look at each answer, sum up.
+ * rivulet run: runs a model on pictures, tensors or random input, one inference after the other,
+ * and reports the answers and their cost.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,7 +36,9 @@ static int add_image(void *member, const char *value)
 	return 0;
 }
 
-/* Options of pictures without any would be ignored. */
+/*
+ * Options that only pictures use are refused without pictures, because they would have no effect.
+ */
 static int check_pictures(const struct rvl_run *r)
 {
 	if (r->images || r->n_files)
@@ -55,8 +57,8 @@ static int check_args(struct rvl_run *r)
 	if (sources > 1)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "give one of --images, --image, --input");
 	if (sources && r->seed != UINT64_MAX)
-		return rvl_tool_fail(RVL_EXIT_USAGE, "--seed is for random input; without --images, --image and "
-				     "--input there is such");
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--seed is for random input, which a run has without "
+				     "--images, --image and --input");
 	if (r->priority && strcmp(r->priority, "low") && strcmp(r->priority, "high") &&
 	    strcmp(r->priority, "normal"))
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--priority is low, normal or high");

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* rivulet status: the daemon's STATUS, as it is in JSON, as tables in text. */
+/*
+ * rivulet status: the daemon's STATUS as tables, or as JSON in SI units; once or again and again.
+ */
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,7 +157,7 @@ static void pause_for(uint64_t ns)
 	nanosleep(&t, NULL);
 }
 
-/* A daemon that was restarted is connected to again; only the first connection must succeed. */
+/* Connects again to a daemon that was restarted. Only the first connection must succeed. */
 static int watch(struct rivulet_client *c, uint64_t interval)
 {
 	bool terminal = isatty(STDOUT_FILENO), said = false;
