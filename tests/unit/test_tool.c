@@ -6,6 +6,7 @@
 #include <check.h>
 #include <dirent.h>
 #include <errno.h>
+#include <json-c/json.h>
 #include <math.h>
 #include <png.h>
 #include <stdlib.h>
@@ -367,6 +368,7 @@ static void print_things(void)
 START_TEST(writers)
 {
 	struct capture c = capture_start(stdout, STDOUT_FILENO);
+	struct json_object *o;
 	char *table;
 
 	print_things();
@@ -374,7 +376,9 @@ START_TEST(writers)
 	table = strchr(out, '\n') + 1;
 	ck_assert_str_eq(table, " name        n\n longer  12345\n x\xc3\xa9?         7\n");
 	*table = 0;
-	ck_assert_ptr_nonnull(rvl_json_parse(out));
+	o = rvl_json_parse(out);
+	ck_assert_ptr_nonnull(o);
+	json_object_put(o);
 	SAYS("\"odd\":\"a\\\"b\\\\c\\u000a\\u0001\"");
 	SAYS("\"text\":\"\xc3\xa9 \\ufffd\\ufffd\\ufffd \\ufffd\\ufffd\\ufffd \\ufffd\\ufffd\"");
 	SAYS("\"nan\":null,\"list\":[1,false]");

@@ -270,8 +270,12 @@ START_TEST(status_watches)
 	ck_assert(!kill(p.pid, SIGINT));
 	status = program_end(&p, out, sizeof(out));
 	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
-	for (line = strtok_r(out, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-		lines += rvl_json_parse(line) != NULL;
+	for (line = strtok_r(out, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		struct json_object *o = rvl_json_parse(line);
+
+		lines += o != NULL;
+		json_object_put(o);
+	}
 	ck_assert_int_ge(lines, 2);
 	EXPECT("status --interval 0s", RVL_EXIT_USAGE);
 }
