@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * discharge ARM MODEL.rvp IMAGES LABELS CONSTRAINT-NS: one full discharge of the machine's battery, by a closed
- * loop of inferences through the daemon; a line a run for the report. CONSTRAINT-NS 0: none is known.
+ * discharge ARM MODEL.rvp IMAGES LABELS CONSTRAINT-NS: one full discharge of the machine's battery by
+ * inferences through the daemon, one after the other. Prints a line for each run. CONSTRAINT-NS 0: unknown.
  *
  *   run NUMBER CHARGE LEVEL LENGTH DEVICE-NS PICOJOULES RIGHT    charge in ppm before the run
  *   arm NAME runs N refused N seconds S waited S
  *
- * The run in which the battery ends is not one of them. Device time passes only in jobs (pace=fast), the
- * wall's time passes faster than it: so that the daemon's readings are no older than they would be on
- * the board, no run starts while the last of them is more than BEHIND_PPM of the charge ago.
+ * The run in which the battery becomes empty is not counted. With pace=fast, device time passes only in
+ * jobs and more slowly than wall-clock time. So that the daemon's readings are as recent as on a board, no
+ * run starts while the charge is more than BEHIND_PPM below the last reading.
  */
 #include <errno.h>
 #include <inttypes.h>
