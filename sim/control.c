@@ -9,7 +9,7 @@
  *   stall MS      serves no request and retires no job for MS; 0 ends a stall
  *   unplug        fills the window with ones and ignores doorbells
  *   power         switches the device off and on; only on a platform
- *   stat          "NAME VALUE" lines
+ *   stat          "NAME VALUE" lines: state, hits of each injection, counters
  */
 #include "serve.h"
 
@@ -42,6 +42,10 @@ static void print_stat(struct rvl_server *s, FILE *f)
 		(unsigned long long)d->started, (unsigned long long)d->followed, d->client);
 	fprintf(f, "done_seq %u\ncurrent_seq %u\nfrozen %d\nheld %d\nlevel %u\n", d->queue.done,
 		d->queue.current, d->queue.frozen, d->queue.held, d->queue.level);
+#define HITS(name, max_arg, doc)                                                                   \
+	fprintf(f, "hits_" #name " %llu\n", (unsigned long long)d->inject.hits[RVL_INJECT_##name]);
+	RVL_INJECTIONS(HITS)
+#undef HITS
 #define COUNTER(name, unit, doc) fprintf(f, #name " %llu\n", (unsigned long long)d->count.name);
 	RIVULET_COUNTERS(COUNTER)
 #undef COUNTER

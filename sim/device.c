@@ -74,7 +74,7 @@ static void start_injected(struct rivulet_sim *s)
 		rvl_device_unplug(s);
 }
 
-static bool late_dma(const struct rivulet_sim *s)
+static bool late_dma(struct rivulet_sim *s)
 {
 	return rvl_inject_hit(&s->inject, RVL_INJECT_late_dma, s->started, NULL);
 }
@@ -110,13 +110,13 @@ static void dev_start(void *ctx, const struct rvl_entry *e, uint32_t level)
 		s->runner.start(s->runner.ctx, x);
 }
 
-static bool outruns_abort(const struct rivulet_sim *s)
+static bool outruns_abort(struct rivulet_sim *s)
 {
 	return rvl_inject_hit(&s->inject, RVL_INJECT_outrun_abort, s->started, NULL);
 }
 
 /* Whether an injection keeps the job from ending, despite its ABORT or RESET. */
-static bool hangs(const struct rivulet_sim *s)
+static bool hangs(struct rivulet_sim *s)
 {
 	if (late_dma(s) || rvl_inject_hit(&s->inject, RVL_INJECT_stuck, s->started, NULL))
 		return !s->reset;

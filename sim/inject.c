@@ -126,14 +126,22 @@ int rvl_inject_add(struct rvl_inject *in, const char *spec, uint64_t started, ch
 	return 0;
 }
 
-bool rvl_inject_hit(const struct rvl_inject *in, enum rvl_inject_kind kind, uint64_t job,
-		    uint64_t *arg)
+/* A fault may be asked for many times while its job runs; it is one hit. */
+static void count_hit(struct rvl_inject *in, unsigned int i)
+{
+	if (!in->item[i].hit)
+		in->hits[in->item[i].kind]++;
+	in->item[i].hit = true;
+}
+
+bool rvl_inject_hit(struct rvl_inject *in, enum rvl_inject_kind kind, uint64_t job, uint64_t *arg)
 {
 	for (unsigned int i = 0; i < in->count; i++) {
 		if (in->item[i].kind != kind || in->item[i].by_client || in->item[i].job != job)
 			continue;
 		if (arg)
 			*arg = in->item[i].arg;
+		count_hit(in, i);
 		return true;
 	}
 	return false;
@@ -164,6 +172,7 @@ void rvl_inject_flip(struct rvl_inject *in, uint32_t client, uint64_t job, void 
 		    (in->item[i].by_client ? in->item[i].client != client : in->item[i].job != job))
 			continue;
 		((uint8_t *)desc)[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		count_hit(in, i);
 		drop(in, i);
 		return;
 	}

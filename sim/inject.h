@@ -42,8 +42,10 @@ struct rvl_inject {
 		uint32_t client;
 		uint64_t job;
 		uint64_t arg;
+		bool hit;		/* counted in @hits */
 	} item[RVL_INJECT_MAX];
 	unsigned int count;
+	uint64_t hits[RVL_INJECT_KINDS];	/* faults that took place, since power on */
 };
 
 /**
@@ -54,9 +56,8 @@ struct rvl_inject {
 int rvl_inject_add(struct rvl_inject *in, const char *spec, uint64_t started, char *err,
 		   size_t errsize);
 
-/** rvl_inject_hit() - is @kind to happen to job @job? @arg (may be NULL): its argument */
-bool rvl_inject_hit(const struct rvl_inject *in, enum rvl_inject_kind kind, uint64_t job,
-		    uint64_t *arg);
+/** rvl_inject_hit() - is @kind to happen to job @job? Counts it once. @arg (may be NULL): its argument */
+bool rvl_inject_hit(struct rvl_inject *in, enum rvl_inject_kind kind, uint64_t job, uint64_t *arg);
 
 /** rvl_inject_bind() - job @job of @client starts: what waited for this client is for this job */
 void rvl_inject_bind(struct rvl_inject *in, uint32_t client, uint64_t job);

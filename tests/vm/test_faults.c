@@ -4,6 +4,7 @@
  * its own, has a thousand jobs run. The guilty job gets its error, and every one of the thousand is right. Where
  * the device itself is lost, the neighbour goes on with a new one.
  */
+#include "clock.h"
 #include "vm.h"
 
 #include <stdatomic.h>
@@ -179,12 +180,25 @@ static void hit(const struct guilty *g, const char *kind, const char *arg)
 	vm_control(spec);
 }
 
-/* The guilty's job ends with @result after @resets of the device; a later one of the same file is good. */
+/* How many faults of a kind the model has made. */
+static long hits(const char *kind)
+{
+	char name[40];
+
+	snprintf(name, sizeof(name), "hits_%s", kind);
+	return vm_control_stat(name);
+}
+
+/*
+ * The guilty client's job ends with @result after @resets of the device, and the model made the fault
+ * once. A later job of the same file is good.
+ */
 static void beside(const char *kind, const char *arg, int result, uint64_t resets)
 {
 	struct guilty g;
 	struct beat *b;
 	uint64_t before;
+	long made = hits(kind);
 
 	vm_totals->kinds++;
 	g = guilty();
@@ -197,6 +211,7 @@ static void beside(const char *kind, const char *arg, int result, uint64_t reset
 	OK(result || vm_client_copied(&g.c));
 	good(&g.c, 3);
 	EQ(vm_epoch(g.c.fd), before + resets);
+	EQ(hits(kind), made + 1);
 	finished(b);
 }
 
@@ -225,10 +240,15 @@ static void internal(void)
 	beside("internal", "", -EIO, 0);
 }
 
-/* Slow is not hanging. */
+/* Longer than two times timeout_ms, so that the driver checks twice whether the job hangs. */
+#define SLOW_MS	4500
+
 static void slow(void)
 {
-	beside("slow", ":1500", 0, 0);
+	uint64_t start = clock_ns();
+
+	beside("slow", ":4500", 0, 0);
+	OK(clock_ns() - start >= SLOW_MS * 1000000ull);
 }
 
 static void dup_irq(void)
@@ -241,9 +261,11 @@ static void lost_irq(void)
 	beside("lost_irq", "", 0, 0);
 	/* Alone in the queue, no later interrupt makes up for it. */
 	struct guilty g = guilty();
+	long made = hits("lost_irq");
 
 	hit(&g, "lost_irq", "");
 	good(&g.c, 4);
+	EQ(hits("lost_irq"), made + 1);
 }
 
 /* Magic, seq, flags, report, status, a variant, a region's address and limit, the checksum itself. */
@@ -259,6 +281,7 @@ static void flip_desc(void)
 	enum { FLIPS = sizeof(at) / sizeof(at[0]) };
 	struct guilty g[FLIPS];
 	struct beat *b;
+	long made = hits("flip_desc");
 
 	vm_totals->kinds++;
 	for (int i = 0; i < FLIPS; i++)
@@ -275,6 +298,7 @@ static void flip_desc(void)
 		OK(!vm_client_copied(&g[i].c));
 		good(&g[i].c, 3);
 	}
+	EQ(hits("flip_desc"), made + FLIPS);
 	finished(b);
 }
 
@@ -290,6 +314,7 @@ static void late_dma(void)
 	struct beat *b;
 	uint64_t before;
 	int fd, fence;
+	long made = hits("late_dma");
 
 	vm_totals->kinds++;
 	g = guilty();
@@ -307,6 +332,7 @@ static void late_dma(void)
 	}
 	EQ(vm_file_result(fence), -ETIME);
 	EQ(vm_epoch(fd), before + 1);
+	EQ(hits("late_dma"), made + 1);
 	for (int i = 0; i < MINE; i++)
 		for (int k = 0; k < 65536; k++)
 			OK(mine[i].map[k] == 0xa5);
@@ -336,6 +362,7 @@ static void lose(const char *kind, int first, int later, const char *old, const 
 	struct drm_rivulet_query q = {};
 	struct guilty g;
 	struct beat *b;
+	long made = hits(kind);
 
 	vm_totals->kinds++;
 	g = guilty();
@@ -344,6 +371,7 @@ static void lose(const char *kind, int first, int later, const char *old, const 
 	hit(&g, kind, "");
 	vm_client_submit(&g.c, 2);
 	EQ(vm_sync_result(g.c.fd, g.c.sync), first);
+	EQ(hits(kind), made + 1);
 	FAILS(vm_client_try(&g.c, 3), -later);
 	vm_replug(old, fresh);
 	b->devices++;
