@@ -45,7 +45,7 @@ static int run(const struct vm_test *t)
 static struct {
 	const char *name;
 	char value[16];
-} params[] = { { .name = "cap_ms" }, { .name = "ban_hangs" } };
+} params[] = { { .name = "cap_ms" }, { .name = "ban_hangs" }, { .name = "user_mib" } };
 
 static void read_params(void)
 {

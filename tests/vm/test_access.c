@@ -327,6 +327,98 @@ static void heap(void)
 	OK(!memcmp(map, b.map, 1 << 20));
 }
 
+static int create(int fd, uint64_t size, uint32_t *handle)
+{
+	struct drm_rivulet_bo_create c = { .size = size };
+	int ret = vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_CREATE, &c);
+
+	*handle = c.handle;
+	return ret;
+}
+
+static struct drm_rivulet_client client_of(int fd)
+{
+	struct drm_rivulet_client client;
+	struct drm_rivulet_query q = {
+		.type = DRM_RIVULET_QUERY_CLIENT, .size = sizeof(client), .pointer = (uintptr_t)&client,
+	};
+
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q));
+	return client;
+}
+
+#define MIB	(1ull << 20)
+#define SOMEONE	12345	/* a user without privilege, who has nothing pinned yet */
+
+/* What one user pins is limited over all its files; imports count, and what is freed does not. */
+static void pinned(void)
+{
+	int a = vm_open(), b = vm_open(), camera = vm_udmabuf(4 * MIB, NULL), dmabuf;
+	uint32_t root, first, second, same;
+
+	vm_param("user_mib", "8");
+	OK(!create(a, 9 * MIB, &root));
+	EQ(client_of(a).pinned_limit, -1);
+	OK(!setresuid(SOMEONE, SOMEONE, SOMEONE));
+	EQ(client_of(a).pinned, 0);
+	EQ(client_of(a).pinned_limit, 8 * MIB);
+	OK(!create(a, 5 * MIB, &first));
+	FAILS(create(a, 5 * MIB, &second), EDQUOT);
+	/* Another file, the same user. */
+	EQ(client_of(b).pinned, 5 * MIB);
+	FAILS(create(b, 5 * MIB, &second), EDQUOT);
+	FAILS(vm_import(b, camera, &second), EDQUOT);
+	OK(!create(b, 3 * MIB - 100, &second));
+	EQ(client_of(b).pinned, 8 * MIB);
+	FAILS(create(b, 1, &same), EDQUOT);
+	/* A shared buffer is pinned once, and as long as anybody has it. */
+	OK(!vm_export(a, first, DRM_RDWR, &dmabuf) && !vm_import(b, dmabuf, &same));
+	EQ(client_of(b).pinned, 8 * MIB);
+	vm_close_handle(a, first);
+	close(dmabuf);
+	EQ(client_of(b).pinned, 8 * MIB);
+	vm_close_handle(b, same);
+	EQ(client_of(b).pinned, 3 * MIB);
+	OK(!vm_import(a, camera, &first));
+	EQ(client_of(a).pinned, 7 * MIB);
+	close(b);
+	for (int i = 0; i < 500 && client_of(a).pinned != 4 * MIB; i++)
+		usleep(10000);
+	EQ(client_of(a).pinned, 4 * MIB);
+}
+
+/*
+ * A reader's sync does not discard what a writer has stored and not yet given to the device. With
+ * swiotlb=force the sync copies from the device's copy, so that a discarded store is seen.
+ */
+static void reader_keeps(void)
+{
+	int writer = vm_open(), reader = vm_open(), readonly;
+	struct vm_buf b = buf_with(writer, 65536, DRM_RIVULET_BO_CACHED);
+	struct dma_buf_sync begin = { DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW };
+	struct dma_buf_sync end = { DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW };
+	uint32_t handle;
+
+	OK(!vm_export(writer, b.handle, 0, &readonly) && !vm_import(reader, readonly, &handle));
+	memset(b.map, 0x11, 65536);
+	OK(!sync_all(writer, b.handle, FOR_DEVICE, WRITE));
+	OK(!sync_range(&b, FOR_CPU, WRITE, 8192, 8192));
+	memset(b.map + 8192, 0x22, 8192);
+	OK(!sync_all(reader, handle, FOR_CPU, READ));
+	EQ(b.map[8192] + b.map[16383], 2 * 0x22);
+	OK(!ioctl(readonly, DMA_BUF_IOCTL_SYNC, &begin));
+	EQ(b.map[8192] + b.map[16383], 2 * 0x22);
+	/* Nor does the end of its access give the device what is half written. */
+	OK(!ioctl(readonly, DMA_BUF_IOCTL_SYNC, &end));
+	memset(b.map, 0x33, 4096);	/* outside the writer's access: the reader sees what the device has */
+	OK(!sync_all(reader, handle, FOR_CPU, READ));
+	EQ(b.map[0], bounces() ? 0x11 : 0x33);
+	EQ(b.map[8192], 0x22);
+	OK(!sync_range(&b, FOR_DEVICE, WRITE, 8192, 8192));
+	OK(!sync_all(reader, handle, FOR_CPU, READ));
+	EQ(b.map[8192] + b.map[16383], 2 * 0x22);
+}
+
 /* Not whole MiB, in which fdinfo would count then. */
 #define MIB_AND_PAGE	((1 << 20) + 4096)
 
@@ -372,6 +464,9 @@ const struct vm_test vm_access_tests[] = {
 	  ranges },
 	{ "access_args", "ranges ascend, do not overlap, stay inside and are few; flags and padding are checked", args },
 	{ "access_waits", "a read waits for writers, a write for readers too, no longer than asked", waits },
+	{ "access_reader", "a read-only holder's sync leaves alone what a writer has not given to the device",
+	  reader_keeps },
+	{ "access_pinned", "a user's pinned memory is limited over all its files, imports included", pinned },
 	{ "access_rights", "a read-only handle gives no write access", rights },
 	{ "access_exported", "DMA_BUF_IOCTL_SYNC on our dma-bufs waits for jobs", exported },
 	{ "access_heap", "memory of the system's DMA heap is read and written in place", heap },

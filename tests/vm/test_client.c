@@ -6,6 +6,7 @@
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -110,6 +111,69 @@ static void priority_order(void)
 	EQ(place[3], 4);
 	EQ(place[4], 5);
 	EQ(place[2], 6);
+}
+
+static int destroy_queue(int fd, uint32_t queue)
+{
+	struct drm_rivulet_queue_destroy d = { .queue = queue };
+
+	return vm_ioctl(fd, DRM_IOCTL_RIVULET_QUEUE_DESTROY, &d);
+}
+
+static void queue_args(void)
+{
+	int fd = vm_open(), other = vm_open();
+	struct drm_rivulet_queue_create c = { .flags = 1 };
+	struct drm_rivulet_queue_destroy d = { .queue = VM_QUEUE, .pad = 1 };
+	uint32_t second = vm_queue_new(other, 0), queue;
+
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUEUE_CREATE, &c), EINVAL);
+	c = (struct drm_rivulet_queue_create){ .pad = 1 };
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUEUE_CREATE, &c), EINVAL);
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUEUE_DESTROY, &d), EINVAL);
+	/* A queue belongs to its file. */
+	FAILS(destroy_queue(fd, second), ENOENT);
+	FAILS(destroy_queue(fd, 0), ENOENT);
+	FAILS(destroy_queue(fd, 0xffffffff), ENOENT);
+	for (int i = 1; i < DRM_RIVULET_MAX_QUEUES; i++)
+		vm_queue_new(fd, 0);
+	FAILS(try_queue(fd, 0, &queue), EBUSY);
+	OK(!destroy_queue(fd, VM_QUEUE));
+	FAILS(destroy_queue(fd, VM_QUEUE), ENOENT);
+	OK(!try_queue(fd, 0, &queue));
+}
+
+/*
+ * Of five jobs the device has two, which run to their ends. The other three end unstarted when their
+ * queue is destroyed; another queue of the file goes on.
+ */
+static void queue_destroy(void)
+{
+	enum { JOBS = 5 };
+	struct vm_client c = vm_client();
+	struct ranked r[JOBS], later;
+	uint32_t queue = vm_queue_new(c.fd, 0);
+	struct vm_job j;
+	long started;
+
+	vm_control("inject slow@+1:60000,slow@+2:60000");
+	started = vm_control_stat("started");
+	for (int i = 0; i < JOBS; i++)
+		submit_ranked(&c, queue, &r[i]);
+	OK(vm_queue_holds(2));
+	OK(!destroy_queue(c.fd, queue));
+	vm_client_job(&c, &j);
+	FAILS(submit_to(c.fd, queue, &j), ENOENT);
+	submit_ranked(&c, VM_QUEUE, &later);
+	vm_control("hurry");
+	EQ(vm_sync_result(c.fd, r[0].sync), 0);
+	vm_await_running();
+	vm_control("hurry");
+	EQ(vm_sync_result(c.fd, r[1].sync), 0);
+	for (int i = 2; i < JOBS; i++)
+		EQ(vm_sync_result(c.fd, r[i].sync), -ESRCH);
+	EQ(vm_sync_result(c.fd, later.sync), 0);
+	EQ(vm_control_stat("started"), started + 3);
 }
 
 static long unreclaimable_kib(void)
@@ -286,6 +350,58 @@ static struct drm_rivulet_client client_state(int fd)
 	return s;
 }
 
+static int query(int fd, uint32_t type, void *to, uint32_t size)
+{
+	struct drm_rivulet_query q = { .type = type, .size = size, .pointer = (uintptr_t)to };
+
+	return vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q);
+}
+
+static unsigned int mode_of(const char *name)
+{
+	struct stat st;
+
+	OK(!stat(vm_sysfs(name), &st));
+	return st.st_mode & 07777;
+}
+
+/* What all clients together do is for the privileged; each file sees its own, and no other's. */
+static void privacy(void)
+{
+	struct vm_client c = vm_reporter(), other = vm_client();
+	struct drm_rivulet_counters all;
+	uint64_t value[VM_PERF_VALUES];
+	uint32_t monitor = perfmon(c.fd), others = perfmon(other.fd);
+	const struct rivulet_status *st = vm_report(&c);
+	struct vm_job j;
+
+	OK(!query(c.fd, DRM_RIVULET_QUERY_COUNTERS, &all, sizeof(all)));
+	EQ(mode_of("hwmon/hwmon*/energy1_input"), 0440);
+	EQ(mode_of("hwmon/hwmon*/power1_average"), 0440);
+	drop_privileges();
+	FAILS(query(c.fd, DRM_RIVULET_QUERY_COUNTERS, &all, sizeof(all)), EACCES);
+	vm_client_job(&c, &j);
+	j.job.perfmon = monitor;
+	OK(!vm_submit(c.fd, &j));
+	EQ(vm_sync_result(c.fd, c.sync), 0);
+	OK(st->energy && st->cycles);
+	EQ(client_state(c.fd).energy_pj, st->energy);
+	EQ(client_state(c.fd).cycles, st->cycles);
+	EQ(client_state(c.fd).busy_ns, st->end - st->start);
+	EQ(vm_fdinfo(c.fd, "rivulet-energy-npu"), st->energy);
+	read_perfmon(c.fd, monitor, 0, value);
+	EQ(value[DRM_RIVULET_PERF_ENERGY], st->energy);
+	/* The neighbour's file: nothing. */
+	EQ(client_state(other.fd).energy_pj + client_state(other.fd).busy_ns, 0);
+	EQ(vm_fdinfo(other.fd, "rivulet-energy-npu"), 0);
+	read_perfmon(other.fd, others, 0, value);
+	EQ(value[DRM_RIVULET_PERF_ENERGY], 0);
+	/* Nor can a job be counted by another file's monitor. */
+	others = perfmon(other.fd);
+	j.job.perfmon = others;
+	FAILS(vm_submit(c.fd, &j), ENOENT);
+}
+
 /* @count jobs in one call, each with a syncobj of its own. */
 static void submit_many(struct vm_client *c, uint32_t *sync, uint32_t count)
 {
@@ -447,6 +563,9 @@ const struct vm_test vm_client_tests[] = {
 	{ "priority_privilege", "raising the priority needs CAP_SYS_NICE, lowering it does not", priority_privilege },
 	{ "priority_order", "queued jobs of a higher priority overtake, those of one priority never do",
 	  priority_order },
+	{ "queue_args", "queues belong to their file and are limited; flags and padding are checked", queue_args },
+	{ "queue_destroy", "a destroyed queue's jobs end unstarted, except those that the device has", queue_destroy },
+	{ "client_privacy", "counters of all clients need privilege; each file sees its own energy and time", privacy },
 	{ "client_closed_busy", "files closed while their jobs are being taken leave no queue behind", closed_busy },
 	{ "client_churn", "thousands of files opened and closed cost no memory", churn },
 	{ "perfmon_values", "a monitor holds the sum over its jobs, before their fences tell", perfmon_values },

@@ -3,6 +3,7 @@
  * Fences that others hold up for as long as a test wants, on buffers that are imported: SW_SYNC of the debug
  * kernel (make check-debug). test_sync.c does the same with vgem's fences, which time out.
  */
+#include "clock.h"
 #include "vm.h"
 
 #include <linux/dma-buf.h>
@@ -176,11 +177,44 @@ static void explicit_in_fence(void)
 	OK(!memcmp(s.own.map, s.imported.map, SIZE));
 }
 
+/* SW_SYNC_GET_DEADLINE: the earliest deadline that a fence was given. */
+struct sw_deadline {
+	uint64_t ns;
+	uint32_t pad;
+	int32_t fence;
+};
+#define SW_DEADLINE	_IOWR('W', 2, struct sw_deadline)
+
+/* A job's deadline reaches the fences that it waits for. */
+static void deadline_reaches(void)
+{
+	int line = timeline(), camera = point(line, 1);
+	int64_t deadline = (int64_t)clock_ns() + 5000000017ll;
+	struct vm_client c = vm_client();
+	struct sw_deadline got = { .fence = camera };
+	struct drm_syncobj_handle h = {
+		.handle = vm_sync_new(c.fd), .fd = camera,
+		.flags = DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE,
+	};
+	struct vm_job j;
+
+	OK(!ioctl(c.fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &h));
+	vm_client_job(&c, &j);
+	vm_job_in(&j, h.handle, 0);
+	j.job.deadline_ns = deadline;
+	OK(!vm_submit(c.fd, &j));
+	OK(!ioctl(line, SW_DEADLINE, &got));
+	EQ(got.ns, deadline);
+	advance(line);
+	vm_client_good(&c);
+}
+
 const struct vm_test vm_swsync_tests[] = {
 	{ "swsync_read", "a job waits for whoever writes the imported buffer that it reads", reader_waits_for_writer },
 	{ "swsync_write", "a job that writes waits for readers too, one that reads does not", writer_waits_for_reader },
 	{ "swsync_dead", "a fence that ends with an error holds up nobody", waits_for_no_dead_fence },
 	{ "swsync_closed", "a file closed while its job waits for another driver stops nobody else", closed_while_waiting },
 	{ "swsync_explicit", "another driver's fence is an in-fence by way of a syncobj", explicit_in_fence },
+	{ "swsync_deadline", "a job's deadline is passed to the fences that it waits for", deadline_reaches },
 	{ 0 },
 };

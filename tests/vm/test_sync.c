@@ -317,50 +317,9 @@ struct set_deadline {
 };
 #define SET_DEADLINE	_IOW(SYNC_IOC_MAGIC, 5, struct set_deadline)
 
-/* sw_sync, which only debugging kernels have, tells which deadline its fence was given. */
-struct sw_create {
-	uint32_t value;
-	char name[32];
-	int32_t fence;
-};
-struct sw_deadline {
-	uint64_t ns;
-	uint32_t pad;
-	int32_t fence;
-};
-#define SW_CREATE	_IOWR('W', 0, struct sw_create)
-#define SW_INC		_IOW('W', 1, uint32_t)
-#define SW_DEADLINE	_IOWR('W', 2, struct sw_deadline)
-
-static void deadline_reaches(struct vm_client *c, int timeline, int64_t deadline)
-{
-	struct sw_create point = { .value = 1, .name = "camera" };
-	struct sw_deadline got = {};
-	struct drm_syncobj_handle h = {
-		.handle = vm_sync_new(c->fd),
-		.flags = DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE,
-	};
-	uint32_t one = 1;
-	struct vm_job j;
-
-	OK(!ioctl(timeline, SW_CREATE, &point));
-	h.fd = point.fence;
-	OK(!ioctl(c->fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &h));
-	vm_client_job(c, &j);
-	vm_job_in(&j, h.handle, 0);
-	j.job.deadline_ns = deadline;
-	OK(!vm_submit(c->fd, &j));
-	got.fence = point.fence;
-	OK(!ioctl(timeline, SW_DEADLINE, &got));
-	EQ(got.ns, deadline);
-	OK(!ioctl(timeline, SW_INC, &one));
-	vm_client_good(c);
-}
-
-/* A deadline is taken of any job, early, late or past, and passed to whom the job waits for. */
+/* A job may have any deadline, past or far away, and its fence may get another one later. */
 static void deadlines(void)
 {
-	int timeline = open("/sys/kernel/debug/sync/sw_sync", O_RDWR | O_CLOEXEC);
 	struct vm_client c = vm_client();
 	struct set_deadline later = {};
 	struct timespec now;
@@ -378,10 +337,44 @@ static void deadlines(void)
 	later.deadline_ns = (uint64_t)now.tv_sec * 1000000000 + 1;
 	OK(!ioctl(file, SET_DEADLINE, &later));
 	EQ(vm_file_result(file), 0);
-	if (timeline < 0)
-		printf("# no sw_sync: not seen how the deadline arrives\n");
-	else
-		deadline_reaches(&c, timeline, (now.tv_sec + 5) * 1000000000ll + 17);
+}
+
+/* Does the job in @c end although the gate is closed? */
+static bool ends(struct vm_client *c, struct vm_job *j)
+{
+	int file;
+
+	OK(!vm_submit(c->fd, j));
+	file = vm_sync_file(c->fd, c->sync);
+	if (vm_file_waits(file))
+		return false;
+	EQ(vm_file_result(file), 0);
+	return true;
+}
+
+/*
+ * NO_IMPLICIT_SYNC: another driver's writer is not waited for, through any slot of the buffer. One slot
+ * without the flag is enough to wait.
+ */
+static void opt_out(void)
+{
+	struct vm_gate g = vm_gate(4096, true);
+	struct vm_client c = gated(&g, false);
+	struct vm_job j;
+
+	vm_client_job(&c, &j);
+	OK(!ends(&c, &j));
+	/* Of a queue of its own, as the first job of VM_QUEUE waits. */
+	c = gated(&g, false);
+	vm_client_job(&c, &j);
+	j.region[1].flags |= DRM_RIVULET_REGION_NO_IMPLICIT_SYNC;
+	OK(ends(&c, &j));
+	vm_job_region(&j, 9, &c.from, 0, 4096, DRM_RIVULET_REGION_NO_IMPLICIT_SYNC);
+	OK(ends(&c, &j));
+	j.region[3].flags = 0;
+	OK(!ends(&c, &j));
+	vm_gate_open(&g);
+	vm_client_good(&c);
 }
 
 const struct vm_test vm_sync_tests[] = {
@@ -398,6 +391,8 @@ const struct vm_test vm_sync_tests[] = {
 	{ "sync_file", "a fence goes from syncobj to sync_file to another file's job", sync_file },
 	{ "sync_arrays", "of arrays of binary syncobjs and timeline points all are waited for, all signalled", arrays },
 	{ "sync_core_waits", "the core's waits: any, all, ahead of the submit, eventfd, query, transfer", core_waits },
-	{ "sync_deadline", "a deadline is passed to the fences that the job waits for", deadlines },
+	{ "sync_deadline", "a job may have any deadline, and its fence another one later", deadlines },
+	{ "sync_opt_out", "NO_IMPLICIT_SYNC: no waiting for others' fences, unless another slot of the buffer asks",
+	  opt_out },
 	{ 0 },
 };
