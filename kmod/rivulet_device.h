@@ -126,6 +126,7 @@ struct rvl_device {
 
 	u64 fence_context;
 	atomic_t next_client;
+	struct device *pool;		/* contiguous buffers are allocated for it */
 	/* Objects alive, for debugfs and the check for leaks. */
 	atomic_t buffers, jobs, clients;
 	atomic_long_t list_bytes;	/* of all page lists */
@@ -164,6 +165,8 @@ struct rvl_bo {
 	dma_addr_t list_dma;
 	size_t list_bytes;
 	bool counted;		/* in rvl_device.buffers */
+	bool contiguous;	/* the pages are from rvl_device.pool, at @pool_dma for it */
+	dma_addr_t pool_dma;
 	bool needs_sync;	/* of a mapped buffer: some page is not coherent, or bounced */
 	/* Pages that a CPU writer has synced and not given back; NULL unless @needs_sync. */
 	unsigned long *cpu_written;
@@ -372,6 +375,10 @@ struct drm_gem_object *rvl_gem_create_object(struct drm_device *drm, size_t size
 struct drm_gem_object *rvl_gem_import_sg_table(struct drm_device *drm,
 					       struct dma_buf_attachment *attach,
 					       struct sg_table *sgt);
+int rvl_contig_init(struct rvl_device *rdev);
+int rvl_contig_attach(struct rvl_bo *bo);
+struct page **rvl_contig_detach(struct rvl_bo *bo);
+void rvl_contig_free(struct rvl_device *rdev, struct page **pages, size_t size, dma_addr_t dma);
 void rvl_gem_unmap_all(struct rvl_device *rdev);
 void rvl_gem_region(struct drm_gem_object *obj, u64 offset, u64 size, bool write,
 		    struct rivulet_region *out);

@@ -267,6 +267,9 @@ static int rvl_bring_up(struct rvl_device *rdev)
 	ret = rvl_set_dma_width(rdev);
 	if (ret)
 		return ret;
+	ret = rvl_contig_init(rdev);
+	if (ret)
+		return ret;
 	ret = rvl_queue_start(rdev);
 	if (ret)
 		return dev_err_probe(rdev->drm.dev, ret, "the NPU does not answer a reset\n");

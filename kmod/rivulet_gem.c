@@ -52,7 +52,10 @@ static void rvl_gem_free(struct drm_gem_object *obj)
 {
 	struct rvl_device *rdev = to_rvl(obj->dev);
 	struct rvl_bo *bo = to_rvl_bo(obj);
+	struct page **pages = NULL;
 	bool mapped = bo->base.sgt;
+	dma_addr_t pool_dma = bo->pool_dma;
+	size_t size = obj->size;
 
 	scoped_guard(spinlock, &rdev->bo_lock)
 		list_del_init(&bo->node);
@@ -62,7 +65,12 @@ static void rvl_gem_free(struct drm_gem_object *obj)
 	if (bo->account)
 		rvl_gem_uncharge(bo->account, obj->size);
 	bitmap_free(bo->cpu_written);
+	if (bo->contiguous)
+		pages = rvl_contig_detach(bo);
+	/* This ends the mapping for DMA, after which the pages may go. */
 	drm_gem_shmem_free(&bo->base);
+	if (pages)
+		rvl_contig_free(rdev, pages, size, pool_dma);
 	if (mapped)
 		rvl_gem_unmapped(rdev);
 }
@@ -371,6 +379,28 @@ bool rvl_rights_writable(struct rvl_client *client, u32 handle, struct drm_gem_o
 	return xa_load(&client->writable, handle) == to_rvl_bo(obj)->right;
 }
 
+static bool rvl_gem_flags_valid(u32 flags)
+{
+	switch (flags) {
+	case 0:
+	case DRM_RIVULET_BO_WC:
+	case DRM_RIVULET_BO_CACHED:
+	case DRM_RIVULET_BO_CONTIGUOUS:
+	case DRM_RIVULET_BO_CONTIGUOUS | DRM_RIVULET_BO_CACHED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Without a choice by the caller: cached where the device snoops the caches, else write-combined. */
+static bool rvl_gem_wants_wc(struct drm_device *drm, u32 flags)
+{
+	if (flags & (DRM_RIVULET_BO_WC | DRM_RIVULET_BO_CACHED))
+		return flags & DRM_RIVULET_BO_WC;
+	return !dev_is_dma_coherent(drm->dev);
+}
+
 /* A new buffer, pinned and mapped. Returns the object or an ERR_PTR. */
 static struct drm_gem_object *rvl_gem_create(struct drm_device *drm, size_t size, u32 flags)
 {
@@ -389,13 +419,22 @@ static struct drm_gem_object *rvl_gem_create(struct drm_device *drm, size_t size
 		return ERR_CAST(shmem);
 	}
 	to_rvl_bo(&shmem->base)->account = account;
-	shmem->map_wc = flags ? flags & DRM_RIVULET_BO_WC : !dev_is_dma_coherent(drm->dev);
+	shmem->map_wc = rvl_gem_wants_wc(drm, flags);
+	if (flags & DRM_RIVULET_BO_CONTIGUOUS) {
+		ret = rvl_contig_attach(to_rvl_bo(&shmem->base));
+		if (ret)
+			goto err_put;
+	}
 	sgt = drm_gem_shmem_get_pages_sgt(shmem);
 	ret = PTR_ERR_OR_ZERO(sgt);
-	if (!ret)
-		ret = rvl_gem_describe(to_rvl_bo(&shmem->base), sgt);
-	if (!ret)
-		return &shmem->base;
+	if (ret)
+		goto err_put;
+	ret = rvl_gem_describe(to_rvl_bo(&shmem->base), sgt);
+	if (ret)
+		goto err_put;
+	return &shmem->base;
+
+err_put:
 	drm_gem_object_put(&shmem->base);
 	return ERR_PTR(ret);
 }
@@ -406,8 +445,7 @@ int rvl_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fil
 	struct drm_gem_object *obj;
 	int ret, idx;
 
-	if ((args->flags && args->flags != DRM_RIVULET_BO_WC &&
-	     args->flags != DRM_RIVULET_BO_CACHED) || !args->size ||
+	if (!rvl_gem_flags_valid(args->flags) || !args->size ||
 	    args->size > DRM_RIVULET_MAX_BO_SIZE)
 		return -EINVAL;
 	if (!drm_dev_enter(drm, &idx))
@@ -459,6 +497,8 @@ int rvl_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file)
 		args->flags |= DRM_RIVULET_BO_WC;
 	else if (to_rvl_bo(obj)->needs_sync)
 		args->flags |= DRM_RIVULET_BO_CACHED;
+	if (to_rvl_bo(obj)->contiguous)
+		args->flags |= DRM_RIVULET_BO_CONTIGUOUS;
 	return 0;
 }
 

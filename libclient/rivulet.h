@@ -113,6 +113,8 @@ int rivulet_buffer_create(struct rivulet_device *dev, uint64_t size, struct rivu
  * @flags: DRM_RIVULET_BO_WC, write-combined: fast to fill, slow to read; DRM_RIVULET_BO_CACHED:
  * cached on every platform, with rivulet_buffer_begin() and _end() around what the CPU does; or 0:
  * cached where that needs neither.
+ * DRM_RIVULET_BO_CONTIGUOUS, alone or with _CACHED: physically contiguous pages; -ENOMEM where no
+ * such run is free.
  */
 int rivulet_buffer_create_as(struct rivulet_device *dev, uint64_t size, uint32_t flags,
 			     struct rivulet_buffer **out);

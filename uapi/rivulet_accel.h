@@ -252,12 +252,22 @@ struct drm_rivulet_counters {
  * BO_SYNC is needed.
  */
 #define DRM_RIVULET_BO_CACHED	0x8
+/**
+ * DRM_RIVULET_BO_CONTIGUOUS - flag: physically contiguous, from the pool that the device's
+ * memory-region names, else from the machine's CMA area or page allocator. For boards without an
+ * IOMMU: the device reads no page list. May be combined with DRM_RIVULET_BO_CACHED. BO_CREATE
+ * fails with ENOMEM when no such run of pages is free.
+ */
+#define DRM_RIVULET_BO_CONTIGUOUS	0x10
 
 /** struct drm_rivulet_bo_create - allocate a zeroed buffer */
 struct drm_rivulet_bo_create {
 	/** @size: Input: bytes, 1 to DRM_RIVULET_MAX_BO_SIZE. Output: rounded up to pages */
 	__u64 size;
-	/** @flags: Input: DRM_RIVULET_BO_WC, DRM_RIVULET_BO_CACHED, or 0: no BO_SYNC is needed */
+	/**
+	 * @flags: Input: DRM_RIVULET_BO_WC, DRM_RIVULET_BO_CACHED, or neither: no BO_SYNC is
+	 * needed; DRM_RIVULET_BO_CONTIGUOUS
+	 */
 	__u32 flags;
 	/** @handle: Output */
 	__u32 handle;

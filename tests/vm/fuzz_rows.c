@@ -96,6 +96,8 @@ static void make_create(struct fuzz_call *c)
 	b->size = 1 + fuzz_below(c->t, fuzz_percent(c->t, 90) ? 32768 : MAX_CREATE);
 	if (fuzz_percent(c->t, 30))
 		b->flags = fuzz_percent(c->t, 50) ? DRM_RIVULET_BO_WC : DRM_RIVULET_BO_CACHED;
+	if (fuzz_percent(c->t, 20))
+		b->flags |= DRM_RIVULET_BO_CONTIGUOUS;
 	fuzz_chunk(c, b, sizeof(*b), 0);
 }
 
