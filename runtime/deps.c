@@ -2,8 +2,8 @@
 /*
  * Dependencies between steps. The memory plan reuses bytes, so dependencies are between byte
  * ranges, not between tensors: a step waits for every earlier step that writes a range it uses, or
- * that uses a range it writes. Only the last RVL_RT_WINDOW steps are compared; a step waits for all
- * earlier ones. This bounds the time for a program of 65,536 steps to milliseconds.
+ * that uses a range it writes. Only the RVL_RT_WINDOW steps before it are compared; it waits for
+ * every step before those. This bounds the time for a program of 65,536 steps to milliseconds.
  */
 #include <errno.h>
 #include <stdlib.h>
