@@ -2,16 +2,29 @@
 /* How long a program takes at a level, and how accurate it is there. */
 #include "manager.h"
 
+/*
+ * The highest estimate. Cycle counts come from the user's file, and sums of estimates must neither wrap
+ * nor keep others from being promised anything for ever.
+ */
+#define RECKONED_MAX (3600 * NSEC_PER_SEC)
+
+static uint64_t add_sat(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
 /* The compiler's estimate; 0: the board has no such level. */
 static uint64_t reckoned_ns(const struct rvl_program *p, const struct rivulet_board *b, uint32_t level,
 			    struct rvl_override over)
 {
 	uint32_t variant = over.variant ? over.variant - 1 : level;
 	uint32_t clock = over.clock ? over.clock - 1 : level;
+	double ns;
 
 	if (level >= b->levels || !b->level[clock].hz)
 		return 0;
-	return (uint64_t)((double)p->cycles_at[variant] * 1e9 / (double)b->level[clock].hz);
+	ns = (double)p->cycles_at[variant] * 1e9 / (double)b->level[clock].hz;
+	return ns < (double)RECKONED_MAX ? (uint64_t)ns : RECKONED_MAX;
 }
 
 static uint64_t usual(const struct rvl_level_stat *at)
@@ -42,7 +55,7 @@ static uint64_t time_at(const struct rvl_program *p, const struct rivulet_board 
 		if (measured(&p->at[l]) > there && measured(&p->at[l]) - there > extra)
 			extra = measured(&p->at[l]) - there;
 	}
-	return here + extra;
+	return add_sat(here, extra);
 }
 
 uint64_t rvl_program_expected_ns(const struct rvl_program *p, const struct rivulet_board *board,
@@ -56,15 +69,23 @@ uint64_t rvl_program_worst_ns(const struct rvl_program *p, const struct rivulet_
 {
 	uint64_t ns = time_at(p, board, level, over, longest);
 
-	return ns + ns / 8;
+	return add_sat(ns, ns / 8);
 }
 
-bool rvl_program_is_measured(const struct rvl_program *p)
+static bool is_measured(const struct rvl_program *p)
 {
 	for (uint32_t l = 0; l < RIVULET_LEVELS; l++)
 		if (p->at[l].runs)
 			return true;
 	return false;
+}
+
+uint64_t rvl_program_promised_ns(const struct rvl_program *p, const struct rivulet_board *board,
+				 uint32_t level, struct rvl_override over, uint64_t any)
+{
+	uint64_t worst = rvl_program_worst_ns(p, board, level, over);
+
+	return is_measured(p) || worst > any ? worst : any;
 }
 
 uint32_t rvl_program_accurate(const struct rvl_program *p, uint32_t ppm)

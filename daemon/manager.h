@@ -186,13 +186,18 @@ struct rvl_override {
 uint64_t rvl_program_expected_ns(const struct rvl_program *p, const struct rivulet_board *board,
 				 uint32_t level, struct rvl_override over);
 /**
- * rvl_program_worst_ns() - the time that a promise counts for one run at @level of @board
+ * rvl_program_worst_ns() - the time that one run takes at most at @level of @board
  * An eighth more than the longest of the recent runs there; else than the expected time.
  */
 uint64_t rvl_program_worst_ns(const struct rvl_program *p, const struct rivulet_board *board,
 			      uint32_t level, struct rvl_override over);
-/** rvl_program_is_measured() - whether it has run at any level */
-bool rvl_program_is_measured(const struct rvl_program *p);
+/**
+ * rvl_program_promised_ns() - the time that admission counts for one run at @level of @board
+ * The worst time. A program that has run at no level has only the estimate of its user's file, and
+ * counts at least @any, the longest recent run of any program.
+ */
+uint64_t rvl_program_promised_ns(const struct rvl_program *p, const struct rivulet_board *board,
+				 uint32_t level, struct rvl_override over, uint64_t any);
 /**
  * rvl_program_accurate() - levels from which on upward the program's expected accuracy is @ppm
  * Returns a mask within @p->levels; 0: no level reaches it, or it is not known.

@@ -285,12 +285,13 @@ static void finish_ended(struct rvl_sched *sc)
 static uint64_t work_left(const struct rvl_sched *sc, uint64_t now)
 {
 	struct rvl_run *run;
-	uint64_t sum = 0;
+	uint64_t sum = 0, left;
 
 	rvl_list_each(run, &sc->running, link) {
 		uint64_t spent = now - run->started;
 
-		sum += spent < run->slot.worst ? run->slot.worst - spent : 0;
+		left = spent < run->slot.worst ? run->slot.worst - spent : 0;
+		sum = left < UINT64_MAX - sum ? sum + left : UINT64_MAX;
 	}
 	return sum;
 }
@@ -429,10 +430,7 @@ static void fill_times(const struct rvl_instance *x, uint32_t levels, struct rvl
 	uint64_t any = rvl_peak(&m->sched.longest);
 
 	slot->expected = rvl_program_expected_ns(p, &m->device.board, level, over);
-	slot->worst = rvl_program_worst_ns(p, &m->device.board, level, over);
-	/* The estimate comes from the user's file, and promises made to other users depend on it. */
-	if (!slot->hard && !rvl_program_is_measured(p) && any > slot->worst)
-		slot->worst = any;
+	slot->worst = rvl_program_promised_ns(p, &m->device.board, level, over, any);
 }
 
 /* Counts the run against RunsPerUser= and queues it. On failure nothing has changed. */

@@ -82,6 +82,32 @@ START_TEST(worst)
 }
 END_TEST
 
+/*
+ * Proves that a program that never ran counts as long as the longest run of any program, and that cycle
+ * counts beyond all measure count as an hour.
+ */
+START_TEST(never_measured)
+{
+	struct rivulet_board b = { .levels = 1, .level = { { .hz = 1000000 } } };
+	struct rvl_program p = { .cycles_at = { 8000 } };
+	struct rvl_override own = { 0 };
+	uint64_t hour = 3600 * NSEC_PER_SEC;
+
+	ck_assert_uint_eq(rvl_program_promised_ns(&p, &b, 0, own, 20 * MS), 20 * MS);
+	ck_assert_uint_eq(rvl_program_promised_ns(&p, &b, 0, own, 5 * MS), 9 * MS);
+	p.cycles_at[0] = 1ull << (_i ? 63 : 60);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, own), hour);
+	ck_assert_uint_eq(rvl_program_promised_ns(&p, &b, 0, own, 5 * MS), hour + hour / 8);
+	p.cycles_at[0] = 8000;
+	p.at[0].runs = 1;
+	p.at[0].measured_ns = 8 * MS;
+	rvl_peak_add(&p.at[0].longest, 0, 8 * MS);
+	ck_assert_uint_eq(rvl_program_promised_ns(&p, &b, 0, own, 20 * MS), 9 * MS);
+	rvl_peak_add(&p.at[0].longest, 0, UINT64_MAX);
+	ck_assert_uint_eq(rvl_program_promised_ns(&p, &b, 0, own, 20 * MS), UINT64_MAX);
+}
+END_TEST
+
 /* Proves which levels a wish for accuracy leaves: those from which on upward it is met. */
 START_TEST(accurate)
 {
@@ -221,6 +247,7 @@ int main(void)
 	tcase_add_test(t, expected);
 	tcase_add_test(t, expected_in_part);
 	tcase_add_test(t, worst);
+	tcase_add_loop_test(t, never_measured, 0, 2);
 	tcase_add_test(t, accurate);
 	tcase_add_test(t, users);
 	tcase_add_test(t, users_in_debt);
