@@ -89,6 +89,7 @@ void rvl_fair_init(struct rvl_fair *f)
 	memset(f, 0, sizeof(*f));
 	rvl_list_init(&f->shares);
 	rvl_list_init(&f->promises);
+	rvl_list_init(&f->under_way);
 }
 
 void rvl_fair_join(struct rvl_fair *f, struct rvl_share *s)
@@ -143,14 +144,57 @@ uint32_t rvl_fair_users(const struct rvl_fair *f, const struct rvl_share *beside
 	return n;
 }
 
+/*
+ * The virtual time of a share with what its runs under way have taken beyond their charge. Otherwise the
+ * other users would get nothing beside a run of minutes once they are ahead of that charge.
+ */
+static uint64_t virtual_time(const struct rvl_fair *f, const struct rvl_share *s, uint32_t c,
+			     uint64_t now)
+{
+	uint64_t v = s->in[c].v, since;
+	struct rvl_slot *r;
+
+	if (!s->in[c].started)
+		return v;
+	rvl_list_each(r, &f->under_way, under_way) {
+		since = now - r->started;
+		if (r->share == s && r->priority == c && since > r->charged)
+			v += since - r->charged;
+	}
+	return v;
+}
+
+/* ns until a run under way of the share exceeds its charge; UINT64_MAX: it has none. */
+static uint64_t exceeds_in(const struct rvl_fair *f, const struct rvl_share *s, uint32_t c,
+			   uint64_t now)
+{
+	uint64_t least = UINT64_MAX, left, since;
+	struct rvl_slot *r;
+
+	rvl_list_each(r, &f->under_way, under_way) {
+		since = now - r->started;
+		left = since < r->charged ? r->charged - since : 0;
+		if (r->share == s && r->priority == c && left < least)
+			least = left;
+	}
+	return least;
+}
+
 /* The active share of class @c that is furthest behind; NULL: the class is not active. */
 static struct rvl_share *first_active(const struct rvl_fair *f, uint32_t c, uint64_t now)
 {
 	struct rvl_share *s, *first = NULL;
+	uint64_t v, least = 0;
 
-	rvl_list_each(s, &f->shares, link)
-		if (is_active(&s->in[c], now) && (!first || s->in[c].v < first->in[c].v))
-			first = s;
+	rvl_list_each(s, &f->shares, link) {
+		if (!is_active(&s->in[c], now))
+			continue;
+		v = virtual_time(f, s, c, now);
+		if (first && v >= least)
+			continue;
+		first = s;
+		least = v;
+	}
 	return first;
 }
 
@@ -159,16 +203,20 @@ static struct rvl_slot *head(const struct rvl_share *s, uint32_t c)
 	return s->in[c].queue.slot[0];
 }
 
-static struct rvl_share *first_queued(const struct rvl_fair *f, uint32_t c)
+static struct rvl_share *first_queued(const struct rvl_fair *f, uint32_t c, uint64_t now)
 {
 	struct rvl_share *s, *first = NULL;
+	uint64_t v, least = 0;
 
 	rvl_list_each(s, &f->shares, link) {
 		if (!s->in[c].queue.n)
 			continue;
-		if (!first || s->in[c].v < first->in[c].v ||
-		    (s->in[c].v == first->in[c].v && head(s, c)->arrival < head(first, c)->arrival))
-			first = s;
+		v = virtual_time(f, s, c, now);
+		if (first && (v > least ||
+			      (v == least && head(s, c)->arrival >= head(first, c)->arrival)))
+			continue;
+		first = s;
+		least = v;
 	}
 	return first;
 }
@@ -288,6 +336,7 @@ void rvl_fair_start(struct rvl_fair *f, struct rvl_slot *s, uint64_t now)
 
 	f->v[c] = at_least(f->v[c], first_active(f, c, now)->in[c].v);
 	s->by_floor = is_above_active(f, c, now);
+	s->started = now;
 	s->charged = s->expected < RVL_FAIR_ADVANCE ? s->expected : RVL_FAIR_ADVANCE;
 	p->v += s->charged;
 	p->started++;
@@ -295,6 +344,7 @@ void rvl_fair_start(struct rvl_fair *f, struct rvl_slot *s, uint64_t now)
 	if (s->by_floor)
 		f->owed[c] -= (int64_t)s->charged;
 	rvl_fair_remove(f, s);
+	rvl_list_add_tail(&f->under_way, &s->under_way);
 }
 
 void rvl_fair_end(struct rvl_fair *f, struct rvl_slot *s, uint64_t now, uint64_t service)
@@ -302,6 +352,7 @@ void rvl_fair_end(struct rvl_fair *f, struct rvl_slot *s, uint64_t now, uint64_t
 	uint32_t c = s->priority;
 	struct rvl_presence *p = &s->share->in[c];
 
+	rvl_list_del(&s->under_way);
 	p->v += service - s->charged;
 	p->started--;
 	p->ended = now;
@@ -314,20 +365,37 @@ void rvl_fair_end(struct rvl_fair *f, struct rvl_slot *s, uint64_t now, uint64_t
 
 /* ---- the choice ---- */
 
+/*
+ * When @first, which has no run to wait for, has caught up by @gap; UINT64_MAX: not before a run ends.
+ * @gap may grow meanwhile, hence the least time between two attempts.
+ */
+static uint64_t caught_up(const struct rvl_fair *f, const struct rvl_share *first, uint32_t c,
+			  uint64_t gap, uint64_t now)
+{
+	uint64_t left = exceeds_in(f, first, c, now);
+
+	return add_sat(now, at_least(add_sat(left, gap), RVL_FAIR_RETRY));
+}
+
 /* The next slot of class @c, or NULL when there is none or an active share must be waited for. */
 static struct rvl_slot *choose(struct rvl_fair *f, uint32_t c, uint64_t now, uint64_t *wake)
 {
-	struct rvl_share *first = first_active(f, c, now), *best = first_queued(f, c);
-	uint64_t until;
+	struct rvl_share *first = first_active(f, c, now), *best = first_queued(f, c, now);
+	uint64_t until, behind = 0, ahead = 0;
 
-	if (best && best->in[c].v <= first->in[c].v + RVL_FAIR_GRACE)
-		return head(best, c);
-	/* The end of what is under way is an event of its own. */
-	until = first ? expected_until(&first->in[c], now) : 0;
-	if (until) {
-		*wake = until < *wake ? until : *wake;
-		hold(f, first, c, now);
+	if (best) {
+		behind = virtual_time(f, first, c, now) + RVL_FAIR_GRACE;
+		ahead = virtual_time(f, best, c, now);
+		if (ahead <= behind)
+			return head(best, c);
 	}
+	until = first ? expected_until(&first->in[c], now) : 0;
+	if (until)
+		hold(f, first, c, now);
+	else if (best)
+		until = caught_up(f, first, c, ahead - behind, now);
+	if (until && until < *wake)
+		*wake = until;
 	return NULL;
 }
 
@@ -339,10 +407,10 @@ static bool has_earned(const struct rvl_fair *f, const struct rvl_slot *s)
 }
 
 /* A lower class whose floor is due. */
-static struct rvl_slot *choose_owed(const struct rvl_fair *f, uint32_t top)
+static struct rvl_slot *choose_owed(const struct rvl_fair *f, uint32_t top, uint64_t now)
 {
 	for (uint32_t c = 0; c < top; c++) {
-		struct rvl_share *s = first_queued(f, c);
+		struct rvl_share *s = first_queued(f, c, now);
 
 		if (s && has_earned(f, head(s, c)))
 			return head(s, c);
@@ -367,7 +435,7 @@ static struct rvl_slot *fair_choice(struct rvl_fair *f, uint64_t now, uint64_t *
 	for (uint32_t c = RIVULET_PRIOS; c-- > 0;) {
 		if (!first_active(f, c, now))
 			continue;
-		owed = choose_owed(f, c);
+		owed = choose_owed(f, c, now);
 		return owed ? owed : choose(f, c, now, wake);
 	}
 	forget_debts(f);

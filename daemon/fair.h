@@ -5,7 +5,8 @@
  *   class   all runs of one priority. The highest active class goes first. A lower class that waits
  *           is owed 1/RVL_FAIR_FLOOR of the time that the higher classes take.
  *   share   one user. Within a class the share with the least virtual time goes first; virtual time
- *           is the time of device or CPU steps, whichever is longer, that its runs have taken.
+ *           is the time of device or CPU steps, whichever is longer, that its runs have taken. A run
+ *           under way for longer than it was charged counts the difference until it is measured.
  *   slot    one run. Within a share and class the earliest deadline goes first, then the first come.
  *
  * A share is active in a class while it has a run queued or under way there, and for RVL_FAIR_GRACE
@@ -29,6 +30,7 @@
 #define RVL_FAIR_FLOOR	16u			/* 1/16 of the others' time is 1/17 of all */
 #define RVL_FAIR_EARNED	(100 * NSEC_PER_MSEC)	/* most that a class must be owed for one run */
 #define RVL_FAIR_ADVANCE NSEC_PER_SEC		/* most that a run is charged before it is measured */
+#define RVL_FAIR_RETRY	NSEC_PER_MSEC		/* least time until a user who is ahead is tried again */
 #define RVL_FAIR_DEBT	NSEC_PER_SEC		/* most that a run adds in classes not its own */
 
 struct rvl_share;
@@ -43,7 +45,8 @@ struct rvl_slot {
 	uint64_t expected;	/* ns that it is charged until its time is measured */
 	uint64_t worst;		/* ns that it may take; promises count this */
 	/* private */
-	struct rvl_list promise;
+	struct rvl_list promise, under_way;
+	uint64_t started;	/* ns */
 	uint32_t at;		/* place in the share's heap */
 	bool queued, by_floor;
 	uint64_t charged;
@@ -73,6 +76,7 @@ struct rvl_share {
 struct rvl_fair {
 	struct rvl_list shares;
 	struct rvl_list promises;	/* queued slots with @hard, by deadline */
+	struct rvl_list under_way;	/* started slots */
 	uint64_t v[RIVULET_PRIOS];	/* present virtual time: where a share without backlog enters */
 	int64_t owed[RIVULET_PRIOS];	/* ns that higher classes have taken at this one's expense */
 	uint32_t queued[RIVULET_PRIOS];

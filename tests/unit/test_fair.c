@@ -374,6 +374,44 @@ START_TEST(debt_is_limited)
 }
 END_TEST
 
+/*
+ * A run of minutes is charged a second at most in advance. Short runs of another user keep going beside
+ * it, also when its estimate was too low, or when that user is ahead already.
+ */
+START_TEST(beside_a_long_run)
+{
+	struct rvl_slot minutes = { .share = &share[0], .priority = 1, .deadline = UINT64_MAX };
+	struct rvl_slot brief = minutes, *got;
+	uint64_t end = now + 600 * NSEC_PER_SEC, wake, pause, longest = 0, runs = 0;
+
+	minutes.expected = minutes.worst = _i & 1 ? 5 * MS : 600 * NSEC_PER_SEC;
+	brief.share = &share[1];
+	brief.expected = brief.worst = 5 * MS;
+	share[1].in[1].v = _i & 2 ? 1500 * MS : 0;
+	ck_assert_int_eq(rvl_fair_add(&fair, &minutes, now), 0);
+	ck_assert_ptr_eq(rvl_fair_pick(&fair, now, 0, 0, &wake), &minutes);
+	rvl_fair_start(&fair, &minutes, now);
+	ck_assert_int_eq(rvl_fair_add(&fair, &brief, now), 0);
+	for (pause = now; now < end; pause = now) {
+		while (!(got = rvl_fair_pick(&fair, now, 0, 0, &wake))) {
+			ck_assert_uint_gt(wake, now);
+			ck_assert_uint_lt(wake, end);
+			now = wake;
+		}
+		longest = now - pause > longest ? now - pause : longest;
+		ck_assert_ptr_eq(got, &brief);
+		rvl_fair_start(&fair, &brief, now);
+		now += 5 * MS;
+		rvl_fair_end(&fair, &brief, now, 5 * MS);
+		ck_assert_int_eq(rvl_fair_add(&fair, &brief, now), 0);
+		runs++;
+	}
+	ck_assert_uint_ge(runs, 100000);
+	ck_assert_uint_le(longest, 1500 * MS);
+	rvl_fair_end(&fair, &minutes, now, 600 * NSEC_PER_SEC);
+}
+END_TEST
+
 /* ---- within a share ---- */
 
 static const struct rvl_slot *take(uint64_t service)
@@ -600,6 +638,7 @@ int main(void)
 	tcase_add_loop_test(t, overtakes, 0, 2);
 	tcase_add_test(t, two_classes_of_one_user);
 	tcase_add_test(t, debt_is_limited);
+	tcase_add_loop_test(t, beside_a_long_run, 0, 4);
 	tcase_add_test(t, deadlines);
 	tcase_add_test(t, debts);
 	tcase_add_test(t, admits);
