@@ -316,16 +316,19 @@ struct drm_gem_object *rvl_gem_import_sg_table(struct drm_device *drm,
 {
 	struct rvl_account *account;
 	struct drm_gem_object *obj;
+	size_t size;
 	int ret;
 
 	if (attach->dmabuf->size > DRM_RIVULET_MAX_BO_SIZE)
 		return ERR_PTR(-EFBIG);
-	account = rvl_gem_charge(attach->dmabuf->size);
+	/* The size of the object, which rvl_gem_free() uncharges. */
+	size = PAGE_ALIGN(attach->dmabuf->size);
+	account = rvl_gem_charge(size);
 	if (IS_ERR(account))
 		return ERR_CAST(account);
 	obj = drm_gem_shmem_prime_import_sg_table(drm, attach, sgt);
 	if (IS_ERR(obj)) {
-		rvl_gem_uncharge(account, attach->dmabuf->size);
+		rvl_gem_uncharge(account, size);
 		return obj;
 	}
 	to_rvl_bo(obj)->account = account;
