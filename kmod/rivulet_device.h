@@ -168,6 +168,8 @@ struct rvl_bo {
 	bool contiguous;	/* the pages are from rvl_device.pool, at @pool_dma for it */
 	dma_addr_t pool_dma;
 	bool needs_sync;	/* of a mapped buffer: some page is not coherent, or bounced */
+	/* Held for the sync of one page; guards @cpu_written. */
+	spinlock_t sync_lock;
 	/* Pages that a CPU writer has synced and not given back; NULL unless @needs_sync. */
 	unsigned long *cpu_written;
 	struct rvl_account *account;	/* of the user who is charged for the size */
@@ -385,6 +387,7 @@ void rvl_gem_region(struct drm_gem_object *obj, u64 offset, u64 size, bool write
 bool rvl_access_needed(struct rvl_bo *bo);
 int rvl_access_wait(struct drm_gem_object *obj, bool write, unsigned long timeout);
 void rvl_access_sync(struct rvl_bo *bo, u64 at, u64 size, const struct rvl_access *access);
+void rvl_access_end(struct rvl_bo *bo, u64 at, u64 size);
 int rvl_rights_set(struct rvl_client *client, u32 handle, struct drm_gem_object *obj,
 		   bool writable);
 bool rvl_rights_writable(struct rvl_client *client, u32 handle, struct drm_gem_object *obj);

@@ -204,6 +204,7 @@ struct drm_gem_object *rvl_gem_create_object(struct drm_device *drm, size_t size
 		return ERR_PTR(-ENOMEM);
 	bo->right = xa_mk_value(atomic_long_inc_return(&rights) & LONG_MAX);
 	bo->base.base.funcs = &rvl_gem_funcs;
+	spin_lock_init(&bo->sync_lock);
 	INIT_LIST_HEAD(&bo->node);
 	return &bo->base.base;
 }
@@ -520,6 +521,10 @@ int rvl_access_wait(struct drm_gem_object *obj, bool write, unsigned long timeou
 	return left ? 0 : -ETIME;
 }
 
+/*
+ * Called with bo->sync_lock held: a reader that found a page unwritten must have synced it before a
+ * writer may record the page and store to it.
+ */
 static void rvl_sync_page(struct rvl_bo *bo, u64 at, u64 len, const struct rvl_access *access)
 {
 	struct device *dev = bo->base.base.dev->dev;
@@ -529,8 +534,10 @@ static void rvl_sync_page(struct rvl_bo *bo, u64 at, u64 len, const struct rvl_a
 	if (bo->list)
 		dma = le64_to_cpu(bo->list[page]) + at % RIVULET_PAGE_SIZE;
 	if (access->for_device) {
-		clear_bit(page, bo->cpu_written);
 		dma_sync_single_for_device(dev, dma, len, DMA_BIDIRECTIONAL);
+		/* Of a page given back in part, the rest may hold stores that are not synced. */
+		if (len == RIVULET_PAGE_SIZE)
+			__clear_bit(page, bo->cpu_written);
 		return;
 	}
 	/*
@@ -540,7 +547,7 @@ static void rvl_sync_page(struct rvl_bo *bo, u64 at, u64 len, const struct rvl_a
 	if (!access->writer && test_bit(page, bo->cpu_written))
 		return;
 	if (access->write)
-		set_bit(page, bo->cpu_written);
+		__set_bit(page, bo->cpu_written);
 	dma_sync_single_for_cpu(dev, dma, len, DMA_BIDIRECTIONAL);
 }
 
@@ -559,9 +566,25 @@ void rvl_access_sync(struct rvl_bo *bo, u64 at, u64 size, const struct rvl_acces
 	/* Page by page, because the pages of one span need not be contiguous for the CPU. */
 	for (; at < last; at += len) {
 		len = min(last - at, RIVULET_PAGE_SIZE - at % RIVULET_PAGE_SIZE);
-		rvl_sync_page(bo, at, len, access);
+		scoped_guard(spinlock, &bo->sync_lock)
+			rvl_sync_page(bo, at, len, access);
 	}
 	drm_dev_exit(idx);
+}
+
+/*
+ * The device will write bytes of a buffer, which ends what CPU writers have claimed of their pages.
+ * Otherwise a writer that died before its FOR_DEVICE would hide all later results from readers.
+ */
+void rvl_access_end(struct rvl_bo *bo, u64 at, u64 size)
+{
+	size_t first = at / RIVULET_PAGE_SIZE;
+	size_t last = (at + size - 1) / RIVULET_PAGE_SIZE;
+
+	if (!bo->needs_sync)
+		return;
+	scoped_guard(spinlock, &bo->sync_lock)
+		bitmap_clear(bo->cpu_written, first, last - first + 1);
 }
 
 int rvl_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file)

@@ -131,6 +131,8 @@ static int rvl_bind_region(struct rvl_submit *s, const struct drm_rivulet_region
 		return -EINVAL;
 	if (write && !rvl_rights_writable(s->client, r->handle, obj))
 		return -EACCES;
+	if (write)
+		rvl_access_end(to_rvl_bo(obj), r->offset, r->size);
 	rvl_gem_region(obj, r->offset, r->size, write, &job->desc.region[slot]);
 	s->size[slot] = r->size;
 	s->write[slot] = write;
