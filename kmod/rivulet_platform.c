@@ -92,6 +92,22 @@ static struct fpga_manager *rvl_platform_fpga(struct device_node *np)
 }
 
 /*
+ * Does the tree say that the logic around @np was configured before the system booted? The FPGA
+ * manager did not program it then, and may not be able to read its state.
+ */
+static bool rvl_platform_external(struct device_node *np)
+{
+	struct device_node *region;
+	bool external = false;
+
+	for (region = of_get_parent(np); region && !external; region = of_get_next_parent(region))
+		external = of_device_is_compatible(region, "fpga-region") &&
+			   of_property_read_bool(region, "external-fpga-config");
+	of_node_put(region);
+	return external;
+}
+
+/*
  * Is the programmable logic configured? On many parts a read of the window would otherwise stall
  * the bus, and with it the processor, for ever. Returns 0, -EPROBE_DEFER before the FPGA manager is
  * there, or -ENODEV. A node outside of any FPGA region answers for its logic itself.
@@ -112,6 +128,12 @@ static int rvl_platform_loaded(struct device *dev)
 	fpga_mgr_put(mgr);
 	if (state == FPGA_MGR_STATE_OPERATING)
 		return 0;
+	if (state == FPGA_MGR_STATE_UNKNOWN) {
+		if (rvl_platform_external(dev->of_node))
+			return 0;
+		return dev_err_probe(dev, -ENODEV,
+				     "the state of the programmable logic is unknown\n");
+	}
 	return dev_err_probe(dev, -ENODEV, "the programmable logic is not configured\n");
 }
 
