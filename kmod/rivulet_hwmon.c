@@ -72,7 +72,7 @@ static ssize_t energy1_input_show(struct device *dev, struct device_attribute *a
 	return sysfs_emit(buf, "%llu\n", div_u64(rdev->sense.counters.energy, RVL_PJ_PER_UJ));
 }
 
-/* Power and energy show what all clients compute. fdinfo tells each client its own share. */
+/* Power, energy and busy time show what all clients compute. fdinfo tells each client its own share. */
 static struct device_attribute dev_attr_energy1_input = __ATTR(energy1_input, 0440,
 							       energy1_input_show, NULL);
 
@@ -131,7 +131,9 @@ static ssize_t npu_busy_time_us_show(struct device *dev, struct device_attribute
 {
 	return sysfs_emit(buf, "%llu\n", div_u64(rvl_load_busy(dev_get_drvdata(dev)), 1000));
 }
-static DEVICE_ATTR_RO(npu_busy_time_us);
+
+static struct device_attribute dev_attr_npu_busy_time_us = __ATTR(npu_busy_time_us, 0440,
+								  npu_busy_time_us_show, NULL);
 
 static struct attribute *rvl_attrs[] = {
 	&dev_attr_npu_busy_time_us.attr,
