@@ -82,7 +82,7 @@ int rvl_ioctl_queue_create(struct drm_device *drm, void *data, struct drm_file *
 		return -EINVAL;
 	if (args->priority > DRM_RIVULET_PRIORITY_NORMAL && !capable(CAP_SYS_NICE))
 		return -EACCES;
-	queue = kzalloc(sizeof(*queue), GFP_KERNEL);
+	queue = kzalloc(sizeof(*queue), GFP_KERNEL_ACCOUNT);
 	if (!queue)
 		return -ENOMEM;
 	refcount_set(&queue->ref, 1);
@@ -173,7 +173,7 @@ int rvl_client_open(struct drm_device *drm, struct drm_file *file)
 	struct rvl_device *rdev = to_rvl(drm);
 	struct rvl_client *client;
 
-	client = kzalloc(sizeof(*client), GFP_KERNEL);
+	client = kzalloc(sizeof(*client), GFP_KERNEL_ACCOUNT);
 	if (!client)
 		return -ENOMEM;
 	refcount_set(&client->ref, 1);

@@ -61,8 +61,8 @@ static void rvl_fence_init(struct rvl_job *job, u64 seqno)
  */
 struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client)
 {
-	struct rvl_fence *fence __free(kfree) = kzalloc(sizeof(*fence), GFP_KERNEL);
-	struct rvl_job *job __free(kfree) = kzalloc(sizeof(*job), GFP_KERNEL);
+	struct rvl_fence *fence __free(kfree) = kzalloc(sizeof(*fence), GFP_KERNEL_ACCOUNT);
+	struct rvl_job *job __free(kfree) = kzalloc(sizeof(*job), GFP_KERNEL_ACCOUNT);
 	int ret;
 
 	if (!job || !fence)

@@ -55,7 +55,7 @@ int rvl_ioctl_perfmon_create(struct drm_device *drm, void *data, struct drm_file
 
 	if (args->flags)
 		return -EINVAL;
-	perfmon = kzalloc(sizeof(*perfmon), GFP_KERNEL);
+	perfmon = kzalloc(sizeof(*perfmon), GFP_KERNEL_ACCOUNT);
 	if (!perfmon)
 		return -ENOMEM;
 	refcount_set(&perfmon->ref, 1);

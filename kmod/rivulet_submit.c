@@ -365,7 +365,7 @@ static int rvl_get_out_syncs(struct rvl_submit *s)
 	ret = rvl_get_syncs(s, s->args.out_syncs, count);
 	if (ret)
 		return ret;
-	s->cur->out = kmalloc_array(count, sizeof(*s->cur->out), GFP_KERNEL);
+	s->cur->out = kmalloc_array(count, sizeof(*s->cur->out), GFP_KERNEL_ACCOUNT);
 	if (!s->cur->out)
 		return -ENOMEM;
 	for (i = 0; i < count && !ret; i++)
@@ -600,7 +600,7 @@ static int rvl_submit_jobs(struct rvl_submit *s, struct drm_rivulet_submit *args
 	if (ret)
 		return ret;
 	s->count = args->count;
-	s->plan = kcalloc(s->count, sizeof(*s->plan), GFP_KERNEL);
+	s->plan = kcalloc(s->count, sizeof(*s->plan), GFP_KERNEL_ACCOUNT);
 	if (!s->plan)
 		return -ENOMEM;
 	ret = rvl_plan_all(s, args);
