@@ -318,17 +318,24 @@ int rivulet_model_load_memory_start(struct rivulet_client *c, const void *data, 
 int rivulet_model_wait(struct rivulet_model *m, int timeout_ms)
 {
 	int64_t deadline = rvl_deadline(timeout_ms);
+	int result;
 
 	while (m->loading && rvl_client_poll(m->client, deadline))
 		;
 	if (m->loading)
 		return rvl_lib_fail(ETIMEDOUT, "the model is not loaded after %d ms", timeout_ms);
+	/* The callback may release the model. */
+	rivulet_model_ref(m);
 	if (m->undelivered) {
 		m->undelivered = false;
 		if (m->done)
 			m->done(m, m->data);
 	}
-	return m->result ? rvl_lib_fail(-m->result, "%s", m->error) : 0;
+	result = m->result;
+	if (result)
+		rvl_lib_fail(-result, "%s", m->error);
+	rivulet_model_unref(m);
+	return result;
 }
 
 /* The blocking forms: what was started is waited for, and released when it failed. */

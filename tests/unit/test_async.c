@@ -575,6 +575,32 @@ START_TEST(prepared)
 }
 END_TEST
 
+static void release(struct rivulet_model *m, void *data)
+{
+	++*(int *)data;
+	rivulet_model_unref(m);
+}
+
+/* The callback gives up the program's only reference while the model is waited for. */
+START_TEST(released_by_callback)
+{
+	struct rivulet_client *c;
+	struct rivulet_model *m;
+	int releases = 0;
+
+	daemon_start(NONE);
+	ck_assert_int_eq(rivulet_open(dm.path, &c), 0);
+	ck_assert_int_eq(rivulet_model_load_memory_start(c, "onnx", 4, NULL, &m), 0);
+	rivulet_model_on_loaded(m, release, &releases);
+	ck_assert_int_eq(rivulet_model_wait(m, WAIT_MS), 0);
+	ck_assert_int_eq(releases, 1);
+	ck_assert_int_eq(rivulet_client_ping(c, WAIT_MS), 0);
+	ck_assert_uint_eq(dm.unloads, 1);
+	rivulet_client_unref(c);
+	daemon_stop();
+}
+END_TEST
+
 /* ---- errno ---- */
 
 START_TEST(errors_of_arguments)
@@ -648,6 +674,7 @@ int main(void)
 	tcase_add_test(t, full_backlog);
 	tcase_add_test(t, any_of_several);
 	tcase_add_test(t, prepared);
+	tcase_add_test(t, released_by_callback);
 	tcase_add_test(t, errors_of_arguments);
 	suite_add_tcase(s, t);
 	return run_library_suite(s);
