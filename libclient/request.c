@@ -483,13 +483,15 @@ struct rivulet_request *rivulet_request_unref(struct rivulet_request *r)
 		return NULL;
 	if (r->phase == RVL_PREPARING)
 		r->model->client->preparing--;
+	r->phase = RVL_IDLE;
 	for (p = &r->model->client->requests; *p != r; p = &(*p)->next)
 		;
 	*p = r->next;
+	/* Sending CLOSE may end the connection, which fails every call that is still active. */
 	rvl_call_drop(r->model->client, &r->call);
-	close_instance(r);
 	for (uint32_t i = 0; i < r->model->count; i++)
 		rvl_bind_release(r, i);
+	close_instance(r);
 	rivulet_model_unref(r->model);
 	free(r->bind);
 	free(r);

@@ -601,6 +601,40 @@ START_TEST(released_by_callback)
 }
 END_TEST
 
+/*
+ * A request is released after the daemon died, while its BIND is unanswered. The client serves the
+ * next request.
+ */
+START_TEST(released_while_preparing)
+{
+	uint8_t in[BYTES] = { 4 }, out[BYTES] = { 0 };
+	struct rivulet_request *q, *next;
+	struct rivulet_client *c;
+	struct rivulet_model *m;
+
+	daemon_start_for(NONE, -1);
+	ck_assert(!rivulet_open(dm.path, &c) && !rivulet_model_load_memory(c, "onnx", 4, NULL, &m));
+	ck_assert(!rivulet_request_new(m, &q) && !rivulet_request_new(m, &next));
+	ck_assert(!rivulet_bind_memory(q, 0, in, BYTES) && !rivulet_bind_memory(q, 1, out, BYTES));
+	ck_assert(!rivulet_bind_memory(next, 0, in, BYTES) && !rivulet_bind_memory(next, 1, out, BYTES));
+	ck_assert_int_eq(rivulet_request_prepare(q), 0);
+	dm.stall = true;
+	/* Other memory than before: the next run sends BIND. */
+	ck_assert_int_eq(rivulet_bind_dmabuf(q, 0, dm.listener, 0), 0);
+	ck_assert_int_eq(rivulet_request_start(q, NULL), 0);
+	daemon_restart();
+	rivulet_request_unref(q);
+	dm.stall = false;
+	ck_assert_int_eq(rivulet_request_start(next, NULL), 0);
+	ck_assert_int_eq(rivulet_request_wait(next, WAIT_MS), 0);
+	ck_assert_uint_eq(out[0], 5);
+	rivulet_request_unref(next);
+	rivulet_model_unref(m);
+	rivulet_client_unref(c);
+	daemon_stop();
+}
+END_TEST
+
 /* ---- errno ---- */
 
 START_TEST(errors_of_arguments)
@@ -675,6 +709,7 @@ int main(void)
 	tcase_add_test(t, any_of_several);
 	tcase_add_test(t, prepared);
 	tcase_add_test(t, released_by_callback);
+	tcase_add_test(t, released_while_preparing);
 	tcase_add_test(t, errors_of_arguments);
 	suite_add_tcase(s, t);
 	return run_library_suite(s);
