@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "output.h"
+#include "rivulet_proto.h"
 #include "verb.h"
 
 #define MAX_DEPTH 16
@@ -175,15 +176,13 @@ void rvl_table_init(struct rvl_table *t, int cols, const char *const *heads)
 
 void rvl_table_cell(struct rvl_table *t, const char *fmt, ...)
 {
-	char text[512];
+	char raw[512], text[sizeof(raw)];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	vsnprintf(raw, sizeof(raw), fmt, ap);
 	va_end(ap);
-	for (char *c = text; *c; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			*c = '?';
+	rivulet_proto_name(text, sizeof(text), raw);
 	add_cell(t, text);
 }
 

@@ -10,6 +10,7 @@
 
 #include "output.h"
 #include "progress.h"
+#include "rivulet_proto.h"
 
 #define VERB_EXTERN(name) extern const struct rvl_verb rvl_verb_##name;
 #define VERB_ENTRY(name)  &rvl_verb_##name,
@@ -40,23 +41,17 @@ bool rvl_verb_has(const struct rvl_verb *v, const char *option)
 
 char rvl_tool_error[1200];
 
-/* Text from files and daemons reaches a terminal here. */
-static void make_printable(char *s)
-{
-	for (; *s; s++)
-		if ((unsigned char)*s < 0x20 || *s == 0x7f)
-			*s = '?';
-}
-
 int rvl_tool_fail(enum rvl_exit code, const char *fmt, ...)
 {
+	char raw[sizeof(rvl_tool_error)];
 	va_list ap;
 
 	if (!*rvl_tool_error) {
 		va_start(ap, fmt);
-		vsnprintf(rvl_tool_error, sizeof(rvl_tool_error), fmt, ap);
+		vsnprintf(raw, sizeof(raw), fmt, ap);
 		va_end(ap);
-		make_printable(rvl_tool_error);
+		/* Text from files and daemons reaches a terminal here. */
+		rivulet_proto_name(rvl_tool_error, sizeof(rvl_tool_error), raw);
 	}
 	return code;
 }

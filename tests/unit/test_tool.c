@@ -361,10 +361,12 @@ static void print_things(void)
 	rvl_table_cell(&t, "%d", 12345);
 	rvl_table_cell(&t, "x\xc3\xa9\x1b");
 	rvl_table_cell(&t, "7");
+	rvl_table_cell(&t, "\xc2\x9b" "2J\xff");
+	rvl_table_cell(&t, "8");
 	rvl_table_print(&t, 1);
 }
 
-/* Proves that no byte of a name can break JSON, and that columns count characters. */
+/* Proves that no byte of a name can break JSON or control a terminal, and that columns count characters. */
 START_TEST(writers)
 {
 	struct capture c = capture_start(stdout, STDOUT_FILENO);
@@ -374,7 +376,7 @@ START_TEST(writers)
 	print_things();
 	capture_end(&c, out, sizeof(out));
 	table = strchr(out, '\n') + 1;
-	ck_assert_str_eq(table, " name        n\n longer  12345\n x\xc3\xa9?         7\n");
+	ck_assert_str_eq(table, " name        n\n longer  12345\n x\xc3\xa9?         7\n ??2J?       8\n");
 	*table = 0;
 	o = rvl_json_parse(out);
 	ck_assert_ptr_nonnull(o);
@@ -629,6 +631,9 @@ START_TEST(json_outputs)
 	/* The error names a file whose name is no UTF-8. */
 	EXPECT("run --json \xff\x1b[0m " SIM, RVL_EXIT_REFUSED);
 	check_json("rivulet.error/1");
+	EXPECT("run --json \xc2\x9b" "2J " SIM, RVL_EXIT_REFUSED);
+	check_json("rivulet.error/1");
+	SAYS("??2J");
 	EXPECT("bench --frob --json", RVL_EXIT_USAGE);
 	check_json("rivulet.error/1");
 	EXPECT("status --json all", RVL_EXIT_USAGE);
