@@ -42,7 +42,7 @@ struct profile {
 	uint64_t origin;		/* CLOCK_MONOTONIC ns of the run's start */
 	struct engine_sum sum[RIVULET_QUEUES];
 	uint64_t cycles;
-	uint32_t workers;		/* lanes used: bit n: worker n */
+	bool worker[LANE_MODEL];	/* those that have a lane */
 };
 
 /* ---- events ---- */
@@ -195,7 +195,8 @@ static int add_step(struct profile *p, uint32_t i)
 		return 0;
 	if (step->kind == RIVULET_STEP_NPU)
 		return add_npu(p, i, name, s);
-	p->workers |= 1u << (s->worker & 31);
+	if (s->worker < LANE_MODEL)
+		p->worker[s->worker] = true;
 	add_number(add_slice(p, GROUP_CPU, LANE_WORKER + (int)s->worker, name,
 			     (double)(s->start_ns - p->origin) / 1e3,
 			     (double)(s->end_ns - s->start_ns) / 1e3), "step", i);
@@ -211,8 +212,8 @@ static void name_lanes(struct profile *p)
 	for (int q = 0; q < RIVULET_QUEUES; q++)
 		name_lane(p, "thread_name", GROUP_NPU, LANE_ENGINE + q, engines[q]);
 	name_lane(p, "process_name", GROUP_CPU, 0, "CPU (host time)");
-	for (uint32_t w = 0; w < 32; w++) {
-		if (!(p->workers >> w & 1))
+	for (uint32_t w = 0; w < LANE_MODEL; w++) {
+		if (!p->worker[w])
 			continue;
 		snprintf(name, sizeof(name), w ? "worker %u" : "main thread", w);
 		name_lane(p, "thread_name", GROUP_CPU, LANE_WORKER + (int)w, name);
