@@ -104,6 +104,42 @@ START_TEST(plan_keeps)
 }
 END_TEST
 
+/* Whether the process has executed the command, and the command has a handler for @number. */
+static bool catches(pid_t pid, int number)
+{
+	unsigned long long caught = 0;
+	char path[64], line[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	f = fopen(path, "re");
+	if (f && fgets(line, sizeof(line), f) && strcmp(line, "Name:\trivulet\n"))
+		*line = 0;
+	while (f && *line && fgets(line, sizeof(line), f) && sscanf(line, "SigCgt: %llx", &caught) != 1)
+		;
+	if (f)
+		fclose(f);
+	return caught >> (number - 1) & 1;
+}
+
+/* Proves that a signal during the warm-up, before there is anything to report, is an error object. */
+START_TEST(bench_warms_up)
+{
+	static struct program p;
+	int status;
+
+	program_start(&p, "bench models/lenet.onnx --warmup 1000000 --json" SIM);
+	for (int i = 0; i < 6000 && !catches(p.pid, SIGINT); i++)
+		usleep(10000);
+	ck_assert(!kill(p.pid, SIGINT));
+	status = program_end(&p, out, sizeof(out));
+	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+	ck_assert_str_eq(json_object_get_string(rvl_json_member(json_out(), "error")),
+			 "interrupted before the first run");
+	ck_assert_double_eq(number(json_out(), "exit"), 128 + SIGINT);
+}
+END_TEST
+
 START_TEST(bench_keeps)
 {
 	int status = interrupted("bench models/lenet.onnx --duration 500s" SIM, "latency: ", SIGINT);
@@ -262,6 +298,7 @@ int main(void)
 	tcase_add_test(t, eval_keeps);
 	tcase_add_test(t, plan_keeps);
 	tcase_add_test(t, bench_keeps);
+	tcase_add_test(t, bench_warms_up);
 	tcase_add_test(t, run_keeps);
 	tcase_add_test(t, second_signal);
 	tcase_add_test(t, plain_lines);

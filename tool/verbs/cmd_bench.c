@@ -342,6 +342,15 @@ static void report(const struct bench *b, const char *model)
 	rvl_figure(b->figures, "cycles", each(b, b->sum.cycles), "cycles");
 }
 
+/* A signal during the warm-up, or a duration that was over at once. */
+static int no_run(void)
+{
+	if (rvl_interrupted())
+		return rvl_tool_fail((enum rvl_exit)(128 + rvl_interrupted()),
+				     "interrupted before the first run");
+	return rvl_tool_fail(RVL_EXIT_USAGE, "the duration ended before the first run");
+}
+
 static int run_bench(void *args, int n, char **operand)
 {
 	struct bench *b = args;
@@ -365,8 +374,10 @@ static int run_bench(void *args, int n, char **operand)
 		e = latency(b);
 	if (!e)
 		e = throughput(b);
-	if (e || !b->latency.n)
+	if (e)
 		return e;
+	if (!b->latency.n)
+		return no_run();
 	qsort(b->latency.ns, b->latency.n, sizeof(*b->latency.ns), by_value);
 	report(b, operand[0]);
 	return 0;
