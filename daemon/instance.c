@@ -237,7 +237,8 @@ struct opening {
 	struct rivulet_image *image;	/* referenced; NULL: to be loaded */
 	bool loaded;
 	struct rivulet_exec *exec;
-	uint64_t limit;			/* bytes that the user has left */
+	uint64_t limit;			/* bytes that the user had left before @charged */
+	uint64_t charged;		/* of @image_bytes and @exec_bytes, in advance */
 	uint64_t image_bytes, exec_bytes;
 	int error;
 	struct rivulet_runtime_error why;
@@ -291,9 +292,11 @@ static int adopt(struct opening *o, struct rvl_text *err)
 		return rvl_say(err, o->error, "%.500s", o->why.text);
 	if (x->dead || !d->present || o->epoch != d->epoch)
 		return rvl_say(err, -ENODEV, "the device went away");
-	r = rvl_user_charge(s->m, s->user, o->image_bytes + o->exec_bytes, "the instance", err);
+	r = rvl_user_charge(s->m, s->user, o->image_bytes + o->exec_bytes - o->charged, "the instance",
+			    err);
 	if (r)
 		return r;
+	o->charged = 0;
 	if (o->loaded) {
 		x->model->image = o->image;
 		x->model->image_bytes = o->image_bytes;
@@ -307,6 +310,15 @@ static int adopt(struct opening *o, struct rvl_text *err)
 	o->exec = NULL;
 	o->engine = NULL;
 	return 0;
+}
+
+/* What was refused stays charged until it is released, with the memory that it really takes. */
+static void charge_refused(struct opening *o)
+{
+	uint64_t held = (o->loaded ? o->image_bytes : 0) + (o->exec ? o->exec_bytes : 0);
+
+	o->x->session->user->bytes += held - o->charged;
+	o->charged = held;
 }
 
 static void send_opened(struct rvl_session *s, uint32_t serial, uint32_t id)
@@ -328,17 +340,39 @@ static void open_done(struct rvl_work *w)
 
 	x->preparing = false;
 	if (r)
+		charge_refused(o);
+	if (r)
 		rvl_send_error(s, RIVULET_MSG_OPEN, o->serial, r, err.s);
 	else
 		send_opened(s, o->serial, x->id);
 	/* The model keeps its own reference, so this one is not the last and costs nothing. */
 	if (o->image && o->image == x->model->image)
 		o->image = rivulet_image_unref(o->image);
-	release_later(&(struct release){ .session = s, .engine = o->engine, .exec = o->exec, .image = o->image });
+	release_later(&(struct release){ .session = s, .engine = o->engine, .exec = o->exec, .image = o->image,
+				      .bytes = o->charged });
 	if (r)
 		instance_free(x);
 	free(o);
 	rvl_session_unblock(s);
+}
+
+/*
+ * The user is charged before the memory is taken, as openings of its other sessions may be waiting. What
+ * prepared CPU steps take is known, and charged, when the image has been loaded.
+ */
+static int charge_opening(struct opening *o, struct rvl_text *err)
+{
+	const struct rvl_program *p = o->x->model->program;
+	struct rvl_session *s = o->x->session;
+	uint64_t need = rvl_pages(p->size);
+
+	if (o->image)
+		need = rivulet_image_exec_bytes(o->image);
+	else
+		need = p->file->arena_size < UINT64_MAX - need ? p->file->arena_size + need : UINT64_MAX;
+	o->limit = s->m->cfg.user_bytes > s->user->bytes ? s->m->cfg.user_bytes - s->user->bytes : 0;
+	o->charged = need;
+	return rvl_user_charge(s->m, s->user, need, "the instance", err);
 }
 
 /* Loading takes time in proportion to the program, so a thread does it. */
@@ -358,9 +392,14 @@ static int begin_opening(struct rvl_instance *x, uint32_t serial, struct rvl_tex
 		drop_image(model);
 	*o = (struct opening){ .work = { .owner = &s->user->work, .run = open_work, .done = open_done },
 			       .x = x, .serial = serial, .epoch = s->engine_epoch,
-			       .engine = s->engine, .image = rivulet_image_ref(model->image) };
+			       .engine = s->engine, .image = model->image };
+	r = charge_opening(o, err);
+	if (r) {
+		free(o);
+		return r;
+	}
+	rivulet_image_ref(o->image);
 	o->engine->refs++;
-	o->limit = s->m->cfg.user_bytes > s->user->bytes ? s->m->cfg.user_bytes - s->user->bytes : 0;
 	x->preparing = true;
 	s->pending++;
 	rvl_offload_submit(&s->m->loader, &o->work);

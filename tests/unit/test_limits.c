@@ -108,6 +108,54 @@ START_TEST(no_descriptors)
 }
 END_TEST
 
+static int open_one(int sock, uint32_t model)
+{
+	union rivulet_packet p;
+
+	raw_init(&p, RIVULET_MSG_OPEN);
+	p.model.model = model;
+	return raw_call(sock, &p, -1, NULL);
+}
+
+/*
+ * Proves that a refused OPEN leaves nothing charged, and that UNLOAD gives back all that the openings of
+ * several sessions were charged, in advance and afterwards.
+ */
+START_TEST(openings_are_charged)
+{
+	int sock[4], opened = 0, r = 0;
+	uint32_t model[4];
+	uint64_t full;
+
+	for (int i = 0; i < 4; i++) {
+		sock[i] = raw_open();
+		ck_assert_int_eq(load_one_node(sock[i], 1, &model[i]), 0);
+	}
+	for (; !r && opened < 4000; opened++)
+		r = open_one(sock[opened % 4], model[opened % 4]);
+	ck_assert_int_eq(r, -EDQUOT);
+	ck_assert_int_gt(opened, 4);
+	ck_assert_uint_le(status_number("\"users\"", "bytes"), 256 << 10);
+	for (int i = 0; i < 4; i++)
+		while (!open_one(sock[i], model[i]))
+			;
+	full = status_number("\"users\"", "bytes");
+	for (int i = 0; i < 50; i++)
+		ck_assert_int_eq(open_one(sock[i % 4], model[i % 4]), -EDQUOT);
+	ck_assert_uint_eq(status_number("\"users\"", "bytes"), full);
+	for (int i = 0; i < 4; i++) {
+		unload(sock[i], model[i]);
+		ck_assert_int_eq(raw_ping(sock[i]), 0);
+	}
+	ck_assert_uint_eq(status_number("\"users\"", "bytes"), 0);
+}
+END_TEST
+
+static void little_memory(void)
+{
+	rig_start("[Limits]\nMemoryPerUser=256K\nInstancesPerUser=4096\n");
+}
+
 static void few_files(void)
 {
 	setenv("RIG_NOFILE", "96", 1);
@@ -138,5 +186,6 @@ int main(int argc, char **argv)
 	s = suite_create("limits");
 	add_case(s, "programs", few_files, many_programs);
 	add_case(s, "descriptors", fewer_files, no_descriptors);
+	add_case(s, "memory", little_memory, openings_are_charged);
 	return run_suite(s);
 }
