@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Pinned memory by user. Every buffer is pinned for its whole life, so the bytes that one user has
+ * Pinned memory and queued jobs by user. Every buffer is pinned for its whole life, so the bytes that one user has
  * pinned are limited. They are counted by user and not by file, because a user can open any number
  * of files.
  */
@@ -15,11 +15,12 @@ static unsigned int rvl_user_mib;
 module_param_named(user_mib, rvl_user_mib, uint, 0644);
 MODULE_PARM_DESC(user_mib, "MiB that a user without CAP_IPC_LOCK may pin, 0: half of the RAM (0)");
 
-/* One user who has buffers pinned; in rvl_accounts while referenced. */
+/* One user who has files open or buffers pinned; in rvl_accounts while referenced. */
 struct rvl_account {
-	refcount_t ref;		/* each buffer has one */
+	refcount_t ref;		/* each buffer and each client has one */
 	uid_t uid;
 	atomic64_t bytes;
+	atomic_t jobs;		/* not yet freed, of all files that the user opened */
 };
 
 /* Accounts by user ID. xa_lock guards lookup against the last put. */
@@ -103,6 +104,17 @@ int rvl_account_charge(struct rvl_account *account, u64 bytes)
 void rvl_account_uncharge(struct rvl_account *account, u64 bytes)
 {
 	atomic64_sub(bytes, &account->bytes);
+}
+
+/* Count a job. Returns false, without counting it, when the user has RVL_MAX_USER_QUEUED. */
+bool rvl_account_add_job(struct rvl_account *account)
+{
+	return atomic_add_unless(&account->jobs, 1, RVL_MAX_USER_QUEUED);
+}
+
+void rvl_account_remove_job(struct rvl_account *account)
+{
+	atomic_dec(&account->jobs);
 }
 
 /* What the calling user has pinned, and may have pinned. */

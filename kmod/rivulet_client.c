@@ -153,6 +153,7 @@ static void rvl_client_free(struct work_struct *work)
 	xa_destroy(&client->queues);
 	xa_destroy(&client->perfmons);
 	xa_destroy(&client->writable);
+	rvl_account_put(client->account);
 	kfree(client);
 	drm_dev_put(drm);
 }
@@ -176,6 +177,11 @@ int rvl_client_open(struct drm_device *drm, struct drm_file *file)
 	client = kzalloc(sizeof(*client), GFP_KERNEL_ACCOUNT);
 	if (!client)
 		return -ENOMEM;
+	client->account = rvl_account_get();
+	if (!client->account) {
+		kfree(client);
+		return -ENOMEM;
+	}
 	refcount_set(&client->ref, 1);
 	client->rdev = rdev;
 	/* Jobs that wait for another driver, and fences, may outlive file and device. */

@@ -39,6 +39,8 @@ struct rvl_dump;
 #define RVL_PERF_VALUES		(DRM_RIVULET_PERF_ENERGY + 1)
 /* Jobs that one file may have queued; each pins its buffers. */
 #define RVL_MAX_QUEUED		4096
+/* Jobs that all files of one user may have queued. */
+#define RVL_MAX_USER_QUEUED	(4 * RVL_MAX_QUEUED)
 /*
  * How long a HOLD is waited for: by devfreq and by autosuspend, which both try again, and by the
  * sleep of the system, which waits for the running job.
@@ -213,6 +215,7 @@ struct rvl_client {
 	struct xarray perfmons;		/* struct rvl_perfmon */
 	struct xarray writable;		/* handle -> right to the object; absent: read-only */
 	atomic_t queued;		/* jobs not yet freed */
+	struct rvl_account *account;	/* of the user who opened the file; counts the jobs too */
 	atomic64_t busy_ns;		/* device time of retired jobs */
 	atomic64_t cycles;
 	atomic64_t energy_pj;
@@ -371,6 +374,8 @@ struct rvl_account *rvl_account_get(void);
 void rvl_account_put(struct rvl_account *account);
 int rvl_account_charge(struct rvl_account *account, u64 bytes);
 void rvl_account_uncharge(struct rvl_account *account, u64 bytes);
+bool rvl_account_add_job(struct rvl_account *account);
+void rvl_account_remove_job(struct rvl_account *account);
 void rvl_account_query(struct drm_rivulet_client *out);
 
 struct drm_gem_object *rvl_gem_create_object(struct drm_device *drm, size_t size);

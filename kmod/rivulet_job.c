@@ -55,9 +55,26 @@ static void rvl_fence_init(struct rvl_job *job, u64 seqno)
 	job->issued = true;
 }
 
+/* Count a job for its file and its user. Returns 0, or -EBUSY when one has its limit queued. */
+static int rvl_job_count(struct rvl_client *client)
+{
+	if (!atomic_add_unless(&client->queued, 1, RVL_MAX_QUEUED))
+		return -EBUSY;
+	if (rvl_account_add_job(client->account))
+		return 0;
+	atomic_dec(&client->queued);
+	return -EBUSY;
+}
+
+static void rvl_job_uncount(struct rvl_client *client)
+{
+	rvl_account_remove_job(client->account);
+	atomic_dec(&client->queued);
+}
+
 /*
  * Allocate a job and all memory that it will need, and wake the device for it. Returns -EBUSY when
- * RVL_MAX_QUEUED jobs of the file are queued.
+ * the file or its user has too many jobs queued.
  */
 struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client)
 {
@@ -67,12 +84,13 @@ struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client
 
 	if (!job || !fence)
 		return ERR_PTR(-ENOMEM);
-	if (!atomic_add_unless(&client->queued, 1, RVL_MAX_QUEUED))
-		return ERR_PTR(-EBUSY);
+	ret = rvl_job_count(client);
+	if (ret)
+		return ERR_PTR(ret);
 	/* Waking may allocate, so that it must not happen in run_job, for which fences wait. */
 	ret = pm_runtime_resume_and_get(rdev->drm.dev);
 	if (ret) {
-		atomic_dec(&client->queued);
+		rvl_job_uncount(client);
 		return ERR_PTR(ret);
 	}
 	job->fence = no_free_ptr(fence);
@@ -94,7 +112,7 @@ void rvl_job_free(struct rvl_job *job)
 		dma_fence_put(&job->fence->base);
 	else
 		kfree(job->fence);
-	atomic_dec(&job->client->queued);
+	rvl_job_uncount(job->client);
 	rvl_perfmon_put(job->perfmon);
 	rvl_pm_put(job->rdev);
 	atomic_dec(&job->rdev->jobs);

@@ -219,29 +219,45 @@ static void back_to_back(void)
 	vm_unpin_level(c.fd);
 }
 
-/* Takes as many jobs as a file may have queued, behind one that does not end, and leaves them all. */
-static void fill_queue(void)
+/* Submits to a file until that is refused. Returns the number of jobs that were taken. */
+static int fill_file(struct vm_client *c)
 {
-	struct vm_client c = vm_client();
 	struct drm_rivulet_job array[DRM_RIVULET_MAX_JOBS];
 	struct drm_rivulet_submit s = {
 		.jobs = (uintptr_t)array, .count = DRM_RIVULET_MAX_JOBS, .stride = sizeof(array[0]), .queue = VM_QUEUE,
 	};
 	struct vm_job j;
+	int n;
+
+	vm_copy_job(&j, &c->code, &c->from, &c->to, 256);
+	for (int i = 0; i < DRM_RIVULET_MAX_JOBS; i++)
+		array[i] = j.job;
+	for (n = 0; n < 100 && !vm_ioctl(c->fd, DRM_IOCTL_RIVULET_SUBMIT, &s); n++)
+		;
+	EQ(errno, EBUSY);
+	return n * DRM_RIVULET_MAX_JOBS;
+}
+
+#define FILE_JOBS	4096
+#define USER_JOBS	(4 * FILE_JOBS)
+
+/* Takes as many jobs as a file and a user may have queued, behind one that does not end, and leaves them all. */
+static void fill_queue(void)
+{
+	struct vm_client c = vm_client();
 	char spec[64];
-	int n, ret = 0;
+	int total;
 
 	EQ(copy_once(&c, 256), 0);
 	snprintf(spec, sizeof(spec), "inject slow@=%ld:60000", vm_control_stat("client"));
 	vm_control(spec);
-	vm_copy_job(&j, &c.code, &c.from, &c.to, 256);
-	for (int i = 0; i < DRM_RIVULET_MAX_JOBS; i++)
-		array[i] = j.job;
-	for (n = 0; n < 100 && !ret; n++)
-		ret = vm_ioctl(c.fd, DRM_IOCTL_RIVULET_SUBMIT, &s);
-	EQ(ret, -1);
-	EQ(errno, EBUSY);
-	OK(n > 16);
+	total = fill_file(&c);
+	OK(total > FILE_JOBS / 2 && total <= FILE_JOBS + DRM_RIVULET_MAX_JOBS);
+	for (int i = 0; i < 4; i++) {
+		c = vm_client();
+		total += fill_file(&c);
+	}
+	OK(total > USER_JOBS / 2 && total <= USER_JOBS + DRM_RIVULET_MAX_JOBS);
 	_exit(0);
 }
 
@@ -472,7 +488,7 @@ const struct vm_test vm_job_tests[] = {
 	{ "job_ondemand", "the governor sees busy and idle time: lowest level when idle, highest under load", ondemand },
 	{ "job_no_variant", "a job without commands for the level ends as ENOEXEC and stops nothing", no_variant },
 	{ "job_fdinfo", "fdinfo accounts device time, cycles and memory to the right file", usage },
-	{ "job_queue_limit", "a file can queue only so many jobs, and may close with all of them queued",
+	{ "job_queue_limit", "a file and a user can queue only so many jobs; a file may close with all of them queued",
 	  queue_limit },
 	{ "job_killed", "a client killed with work queued leaves nothing behind", killed_client },
 	{ 0 },
