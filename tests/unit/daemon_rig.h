@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A daemon for a test: the manager in a process of its own, on the linked model, with a socket and a
- * configuration in a scratch directory; and a client that encodes the protocol itself, so that it can
- * violate it.
+ * A daemon for a test: the manager in a process of its own, on the linked model, with a socket and
+ * a configuration in a scratch directory. Also a client that encodes the protocol itself, so that
+ * it can violate it.
  */
 #ifndef RVL_DAEMON_RIG_H
 #define RVL_DAEMON_RIG_H
@@ -135,8 +135,8 @@ static inline void rig_serve(int fd, const char *node)
 }
 
 /*
- * Executes the test program as the daemon. A fork alone is not enough, because the test may have
- * threads, such as those of umockdev, which the child would lack.
+ * Executes the test program as the daemon, because a fork alone keeps only the calling thread: the
+ * child would lack the threads of the test, such as those of umockdev.
  */
 static inline void rig_exec(int fd, const char *node)
 {
@@ -251,8 +251,9 @@ static inline void rig_settle(int want)
 }
 
 /*
- * The daemon is stopped between these two. It then reads up to RIG_TURN packets that one connection
- * sent meanwhile before it starts any work, so the first is still in progress when it reads the others.
+ * The daemon is stopped between rig_hold() and rig_go(). When it continues, it reads up to RIG_TURN
+ * packets that one connection sent meanwhile before it starts any work. The first request is
+ * therefore still in progress when the daemon reads the others.
  */
 #define RIG_TURN 15
 
@@ -355,7 +356,7 @@ static inline int raw_answer(int sock, uint32_t serial, union rivulet_packet *p,
 	}
 }
 
-/* Sends a request, whose body the caller filled after rivulet_proto_init(), and receives the reply. */
+/* Sends a request, whose body the caller filled after raw_init(), and receives the reply. */
 static inline int raw_call(int sock, union rivulet_packet *p, int fd, int *reply_fd)
 {
 	uint32_t serial = p->h.serial;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A device under test: the whole model behind its register window, one MiB of bus memory at a bus
- * address other than 0, a clock that only the test moves, and a minimal driver.
+ * address other than 0, a clock that advances only when the test moves it, and a minimal driver.
  */
 #ifndef RVL_TESTS_DUT_H
 #define RVL_TESTS_DUT_H
@@ -15,7 +15,8 @@
 
 #define DUT_MEM 0x100000u
 #define DUT_BUS 0x40000000ull	/* bus address of mem[0] */
-#define DUT_BASE 0xfffffffeu	/* entry 1 is 0xffffffff, entry 2 is 0: tests cross the wrap */
+/* Entry 1 is 0xffffffff and entry 2 is 0, so that tests cross the wrap. */
+#define DUT_BASE 0xfffffffeu
 
 /* Offsets in memory. */
 enum {
@@ -33,11 +34,12 @@ struct dut {
 	struct rivulet_sim *sim;
 	uint64_t now;
 	unsigned int irqs;
-	uint32_t rq[5];		/* request numbers given: reset, abort, resume, level, hold */
+	/* numbers of the last requests: reset, abort, resume, level, hold */
+	uint32_t rq[5];
 	uint32_t base;
 };
 
-/* The memory decodes only 40 address bits, so it aliases higher addresses. */
+/* The memory decodes only 40 address bits, so a higher address is an alias of a lower one. */
 #define DUT_DMA_BITS 40
 
 static inline void *dut_map(void *ctx, uint64_t addr, uint64_t len, bool write)

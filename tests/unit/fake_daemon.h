@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A daemon in a thread, for tests of the client library. It answers correctly, or wrongly in a
- * selected way.
+ * A daemon in a thread, for tests of the client library. It answers correctly, or with one selected
+ * fault.
  */
 #ifndef RVL_FAKE_DAEMON_H
 #define RVL_FAKE_DAEMON_H
@@ -27,7 +27,8 @@
 #include "rivulet_proto.h"
 
 enum fault {
-	NONE, SHORT, LONG, WRONG_TYPE, OTHER_SERIAL, EXTRA_FD, SIZE_LIE, MANY, CLOSED, ERRNO, NO_END,
+	NONE, SHORT, LONG, WRONG_TYPE, OTHER_SERIAL, EXTRA_FD, SIZE_LIE, MANY, CLOSED, ERRNO,
+		NO_END,
 	VERSION, RESERVED, SILENT, GOODBYE, DIM_OVERFLOW, FAULTS
 };
 
@@ -42,8 +43,8 @@ static const struct { uint16_t at; int want; } faults[FAULTS] = {
 	[GOODBYE] = { RIVULET_MSG_LOAD, -EPERM }, [DIM_OVERFLOW] = { RIVULET_MSG_TENSOR, -EBADMSG },
 };
 
-#define WAIT_MS 60000	/* for an answer that comes; sanitizers and a busy machine are slow */
-#define BYTES 256	/* of the one input and the one output */
+#define WAIT_MS 60000	/* timeout of an answer, with sanitizers on a busy machine */
+#define BYTES 256	/* size of the input and of the output */
 
 static struct daemon {
 	enum fault fault;
@@ -54,18 +55,18 @@ static struct daemon {
 	uint64_t offset[2];
 	bool hold;		/* RUN is answered only after CANCEL */
 	uint32_t held, loads, closes, unloads, priority;
-	int connections;	/* that it will serve; -1: until daemon_stop() */
-	_Atomic int current;	/* socket of the connection that it serves */
-	_Atomic bool stall;	/* reads nothing until it is cleared */
+	int connections;	/* number of connections to serve; -1: until daemon_stop() */
+	_Atomic int current;	/* socket of the connection being served */
+	_Atomic bool paused;	/* reads nothing until it is cleared */
 	uint16_t refuse;	/* type of the request that is answered with ... */
 	int refuse_with;	/* ... this errno */
 	_Atomic uint32_t opens, binds, runs;
 	_Atomic bool die;	/* closes the connection on the next RUN */
-	_Atomic bool pull;	/* the device is removed at the next RUN, and added again */
-	_Atomic bool away;	/* there is no device: OPEN is refused */
+	_Atomic bool replug;	/* the device is removed at the next RUN, and added again */
+	_Atomic bool absent;	/* there is no device: OPEN is refused */
 	uint64_t deadline, max_model;
 	char name[RIVULET_NAME_MAX];
-	int give;		/* passed with the answers to LOAD and STATUS, or -1 */
+	int extra_fd;		/* passed with the answers to LOAD and STATUS, or -1 */
 } dm;
 
 static void send_packet(int fd, void *p, size_t size, int pass)
@@ -101,8 +102,8 @@ static int receive_packet(int fd, union rivulet_packet *p)
 	ssize_t n;
 
 	/*
-	 * A client that leaves answers unread resets the connection; what it sent before is still
-	 * there.
+	 * A client that closes with unread answers resets the connection. Packets that it sent
+	 * before can still be read after the error.
 	 */
 	do {
 		n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
@@ -134,7 +135,7 @@ static void fill_reply(const union rivulet_packet *q, union rivulet_packet *a, i
 		a->hello_reply.version = dm.fault == VERSION ? 9 : 1;
 		a->hello_reply.max_model = dm.max_model;
 		a->hello_reply.features = RIVULET_FEATURE_POLICY;
-		a->hello_reply.device_state = !dm.away;
+		a->hello_reply.device_state = !dm.absent;
 		strcpy(a->hello_reply.daemon, "0.1-test");
 		strcpy(a->hello_reply.board, "fake");
 		memcpy(dm.name, q->hello.name, sizeof(dm.name));
@@ -169,7 +170,7 @@ static void fill_reply(const union rivulet_packet *q, union rivulet_packet *a, i
 		break;
 	case RIVULET_MSG_OPEN:
 		a->instance.instance = 9 + dm.opens;
-		dm.opens += !dm.away;
+		dm.opens += !dm.absent;
 		break;
 	case RIVULET_MSG_BIND:
 		dm.binds++;
@@ -202,7 +203,7 @@ static void send_error(int fd, uint32_t serial, uint16_t version, int error)
 	send_packet(fd, &e, e.h.length, -1);
 }
 
-/* Sends the answer, changed by the selected fault. False: the connection ends. */
+/* Sends the answer, changed by the selected fault. Returns false if the connection is to end. */
 static bool send_answer(int fd, const union rivulet_packet *q, union rivulet_packet *a)
 {
 	enum fault f = faults[dm.fault].at == q->h.type ? dm.fault : NONE;
@@ -224,7 +225,7 @@ static bool send_answer(int fd, const union rivulet_packet *q, union rivulet_pac
 		send_error(fd, f == ERRNO ? q->h.serial : 0, 1, faults[f].want);
 	else if (f != CLOSED && f != SILENT)
 		send_packet(fd, a, size, f == EXTRA_FD ? 0 : q->h.type == RIVULET_MSG_LOAD ||
-			    q->h.type == RIVULET_MSG_STATUS ? dm.give : -1);
+			    q->h.type == RIVULET_MSG_STATUS ? dm.extra_fd : -1);
 	return f != CLOSED && f != GOODBYE;
 }
 
@@ -237,26 +238,29 @@ static void send_device(int fd, bool present)
 	send_packet(fd, &e, e.h.length, -1);
 }
 
-/* Events that replace or precede the answer to a request. False: the connection ends. */
+/*
+ * Sends events that replace or precede the answer to a request. Returns false if the connection is
+ * to end.
+ */
 static bool interrupted(int fd, const union rivulet_packet *q, bool *answered)
 {
 	*answered = true;
 	if (q->h.type == dm.refuse) {
 		send_error(fd, q->h.serial, q->h.type == RIVULET_MSG_HELLO ? 0 : 1, dm.refuse_with);
-	} else if (q->h.type == RIVULET_MSG_OPEN && dm.away) {
+	} else if (q->h.type == RIVULET_MSG_OPEN && dm.absent) {
 		send_error(fd, q->h.serial, 1, -ENODEV);
-	} else if (q->h.type == RIVULET_MSG_RUN && dm.pull) {
-		dm.pull = false;
+	} else if (q->h.type == RIVULET_MSG_RUN && dm.replug) {
+		dm.replug = false;
 		send_device(fd, false);
 		/*
-		 * Sent before the run's error, so that the client opens the next instance on the
-		 * new device.
+		 * This event precedes the run's error, so that the client opens the next instance
+		 * on the new device.
 		 */
-		if (!dm.away)
+		if (!dm.absent)
 			send_device(fd, true);
 		send_error(fd, q->h.serial, 1, -ENODEV);
-	} else if (q->h.type == RIVULET_MSG_PING && dm.away) {
-		dm.away = false;
+	} else if (q->h.type == RIVULET_MSG_PING && dm.absent) {
+		dm.absent = false;
 		send_device(fd, true);
 		*answered = false;
 	} else if (q->h.type == RIVULET_MSG_RUN && dm.die) {
@@ -277,10 +281,10 @@ static void serve_one(int fd)
 		char why[200];
 		bool more = true, answered;
 
-		while (dm.stall)
+		while (dm.paused)
 			usleep(1000);
 
-		/* The library's requests must be well formed, whatever the answers are. */
+		/* The library's requests must be well formed, whichever fault the answers have. */
 		if (rivulet_proto_check(&q, q.h.length, got >= 0, true,
 					q.h.type == RIVULET_MSG_HELLO ? 0 : 1, why, sizeof(why)))
 			abort();
@@ -320,8 +324,8 @@ static void daemon_start_for(enum fault fault, int connections)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 
-	dm = (struct daemon) { .fault = fault, .bound = { -1, -1 }, .give = -1, .connections = connections,
-			       .max_model = 1 << 20 };
+	dm = (struct daemon) { .fault = fault, .bound = { -1, -1 }, .extra_fd = -1,
+			       .connections = connections, .max_model = 1 << 20 };
 	snprintf(dm.path, sizeof(dm.path), "/tmp/rvl-test-%d", getpid());
 	strcpy(a.sun_path, dm.path);
 	unlink(dm.path);
@@ -335,13 +339,13 @@ static void daemon_start(enum fault fault)
 	daemon_start_for(fault, 1);
 }
 
-/* Ends the connection while nothing is under way, as a daemon does that is restarted. */
+/* Ends the connection while no request is in flight, as a restarted daemon does. */
 static inline void daemon_restart(void)
 {
 	shutdown(dm.current, SHUT_RDWR);
 }
 
-/* The socket's file stays, and nobody listens on it. */
+/* Closes the listening socket but leaves its file, so that connect() is refused. */
 static inline void daemon_stop_listening(void)
 {
 	shutdown(dm.listener, SHUT_RDWR);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The accel node as umockdev shows it, for tests of the client library: ioctls that answer, refuse and count. */
+/*
+ * The accel node as umockdev simulates it, for tests of the client library. Its ioctls answer,
+ * refuse or count.
+ */
 #ifndef RVL_FAKE_DRIVER_H
 #define RVL_FAKE_DRIVER_H
 
@@ -30,23 +33,23 @@ static struct {
 	UMockdevIoctlBase *io;
 	const char *driver;
 	int major;
-	uint32_t handles;		/* created so far */
+	uint32_t handles;		/* number of handles created */
 	uint32_t open_handles;
 	uint32_t readonly_handle;
-	uint32_t refuse_job;		/* index, or UINT32_MAX */
-	struct drm_rivulet_job job;	/* last one submitted */
+	uint32_t refuse_job;		/* index of the job that is refused, or UINT32_MAX */
+	struct drm_rivulet_job job;	/* the last one submitted */
 	struct drm_rivulet_region region[RIVULET_SLOTS];
 	uint32_t syncobjs;
 	int export_error, map_error;	/* errno, or 0 */
-	int memory;			/* what every export gives, duplicated; or -1 */
-	struct drm_rivulet_submit submit;	/* last one */
-	struct drm_rivulet_bo_wait wait;	/* last one */
-	struct drm_rivulet_bo_sync sync;	/* last one, and its ranges */
+	int memory;			/* file that every export duplicates, or -1 */
+	struct drm_rivulet_submit submit;	/* the last one */
+	struct drm_rivulet_bo_wait wait;	/* the last one */
+	struct drm_rivulet_bo_sync sync;	/* the last one, and its ranges */
 	struct drm_rivulet_range range[4];
 	uint32_t create_flags;
-	uint64_t size[16];		/* of the buffers created, by handle */
+	uint64_t size[16];		/* sizes of the buffers created, by handle */
 	uint32_t monitors, monitor_reads, resets;
-	uint32_t queues;		/* created so far; bit n of @open_queues: queue n */
+	uint32_t queues;		/* number created; bit n of @open_queues: queue n is open */
 	uint32_t open_queues;
 	int32_t priority;		/* of the last queue created */
 	bool no_privilege;		/* refuses QUERY_COUNTERS */
@@ -111,7 +114,7 @@ static int do_info(UMockdevIoctlData *d)
 	return 0;
 }
 
-/* The handle that a dma-buf stands for is its fd number + 1000; fd 3 is none. */
+/* The handle of a dma-buf is its fd number + 1000. */
 static int do_import(UMockdevIoctlData *d)
 {
 	struct drm_prime_handle h = *(struct drm_prime_handle *)field(d);
@@ -174,7 +177,7 @@ static int do_queue(UMockdevIoctlData *d, gulong request)
 	return 0;
 }
 
-/* Another client's job uses every buffer until INT64_MAX. */
+/* Answers that a job of another client uses every buffer until INT64_MAX. */
 static int do_wait(UMockdevIoctlData *d)
 {
 	fake.wait = *(struct drm_rivulet_bo_wait *)field(d);
@@ -185,7 +188,8 @@ static int do_sync(UMockdevIoctlData *d)
 {
 	struct drm_rivulet_bo_sync a = *(struct drm_rivulet_bo_sync *)field(d);
 	g_autoptr(UMockdevIoctlData) r = a.count ? umockdev_ioctl_data_resolve(d,
-		offsetof(struct drm_rivulet_bo_sync, ranges), a.count * sizeof(fake.range[0]), NULL) : NULL;
+		offsetof(struct drm_rivulet_bo_sync, ranges), a.count * sizeof(fake.range[0]),
+			NULL) : NULL;
 
 	fake.sync = a;
 	if (r)
@@ -193,15 +197,18 @@ static int do_sync(UMockdevIoctlData *d)
 	return 0;
 }
 
-/* Two monitors at most; they count in tens, and one counter less than the library knows. */
+/*
+ * Allows two monitors at most. The values are 7, 17, 27 and so on, one counter fewer than the
+ * library knows.
+ */
 static int do_monitor(UMockdevIoctlData *d, gulong request)
 {
 	struct drm_rivulet_perfmon_create p;
 
 	if (request == DRM_IOCTL_RIVULET_PERFMON_DESTROY) {
 		fake.monitors--;
-		return ((struct drm_rivulet_perfmon_destroy *)field(d))->perfmon == 41 + fake.monitors ?
-		       0 : ENOENT;
+		p.perfmon = ((struct drm_rivulet_perfmon_destroy *)field(d))->perfmon;
+		return p.perfmon == 41 + fake.monitors ? 0 : ENOENT;
 	}
 	if (fake.monitors == 2)
 		return EBUSY;
@@ -215,7 +222,8 @@ static int do_monitor_read(UMockdevIoctlData *d)
 {
 	struct drm_rivulet_perfmon_read p = *(struct drm_rivulet_perfmon_read *)field(d);
 	uint64_t value[RIVULET_PERF_VALUES - 1];
-	size_t room = p.count * sizeof(value[0]), size = room < sizeof(value) ? room : sizeof(value);
+	size_t room = p.count * sizeof(value[0]), size = room < sizeof(value) ? room :
+		sizeof(value);
 	g_autoptr(UMockdevIoctlData) v = umockdev_ioctl_data_resolve(d,
 		offsetof(struct drm_rivulet_perfmon_read, values), size, NULL);
 
@@ -251,7 +259,7 @@ static int do_export(UMockdevIoctlData *d)
 {
 	struct drm_prime_handle h = *(struct drm_prime_handle *)field(d);
 
-	/* Foreign memory that is writable is not offered read-only, as the driver has it. */
+	/* Like the driver, refuses a read-only export of imported memory that is writable. */
 	if (fake.export_error && !(h.flags & DRM_RDWR))
 		return fake.export_error;
 	h.fd = dup(fake.memory);
@@ -310,7 +318,8 @@ static gboolean on_ioctl(UMockdevIoctlBase *io, UMockdevIoctlClient *client, gpo
 {
 	gulong request = umockdev_ioctl_client_get_request(client);
 	UMockdevIoctlData *arg = umockdev_ioctl_client_get_arg(client);
-	g_autoptr(UMockdevIoctlData) d = umockdev_ioctl_data_resolve(arg, 0, request >> 16 & 0x3fff, NULL);
+	g_autoptr(UMockdevIoctlData) d = umockdev_ioctl_data_resolve(arg, 0, request >> 16 & 0x3fff,
+								     NULL);
 	int err = d ? answer_ioctl(d, request) : EFAULT;
 
 	(void)io;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by tests on umockdev: preloading its library, and a driver that reports its name. */
+/*
+ * Shared by tests on umockdev: preloading its library, and a driver that answers DRM_IOCTL_VERSION.
+ */
 #ifndef RVL_MOCK_H
 #define RVL_MOCK_H
 
@@ -9,7 +11,10 @@
 #include <umockdev.h>
 #include <unistd.h>
 
-/* umockdev leaks memory that glib allocated, and only umockdev uses glib. The sanitizer calls this. */
+/*
+ * umockdev leaks memory that glib allocated, and no other part of the test uses glib. The sanitizer
+ * calls this function for the leaks to ignore.
+ */
 const char *__lsan_default_suppressions(void);
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void)
 {
@@ -17,9 +22,9 @@ __attribute__((visibility("default"))) const char *__lsan_default_suppressions(v
 }
 
 /*
- * Executes the test program again with umockdev's library preloaded. The sanitizer's runtime need not
- * be the first library then. umockdev creates sockets some 50 bytes below TMPDIR, and the name of a
- * socket has at most 107 bytes.
+ * Executes the test program again with umockdev's library preloaded, and allows the sanitizer's
+ * runtime not to be the first library. umockdev creates sockets some 50 bytes below TMPDIR, and the
+ * name of a socket has at most 107 bytes.
  */
 static inline void under_umockdev(char **argv)
 {
@@ -43,7 +48,8 @@ static inline void mock_reply(UMockdevIoctlData *d, const void *bytes, size_t si
 
 static inline void mock_string(UMockdevIoctlData *d, size_t pointer_at, const char *s)
 {
-	g_autoptr(UMockdevIoctlData) p = umockdev_ioctl_data_resolve(d, pointer_at, strlen(s), NULL);
+	g_autoptr(UMockdevIoctlData) p = umockdev_ioctl_data_resolve(d, pointer_at, strlen(s),
+								     NULL);
 
 	if (p)
 		mock_reply(p, s, strlen(s));

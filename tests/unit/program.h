@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The built `rivulet` program, run as a user runs it: arguments, terminal, pipe, signals. */
+/*
+ * Runs the built `rivulet` program as a user runs it: with arguments, a terminal, a pipe and
+ * signals.
+ */
 #ifndef RIVULET_TEST_PROGRAM_H
 #define RIVULET_TEST_PROGRAM_H
 
@@ -19,13 +22,13 @@
 
 #include "files.h"
 
-#define PROGRAM_SECONDS 60	/* for an answer; sanitizers and a busy machine are slow */
+#define PROGRAM_SECONDS 60	/* timeout of an answer, with sanitizers on a busy machine */
 
 struct program {
 	pid_t pid;
-	int out;		/* what it prints, in a memory file */
+	int out;		/* memory file that receives its standard output */
 	int terminal;		/* master of its standard error */
-	char seen[1 << 16];	/* read from there so far */
+	char seen[1 << 16];	/* what was read from the terminal */
 	size_t n;
 };
 
@@ -44,7 +47,7 @@ static inline void program_exec(const char *words)
 	_exit(127);
 }
 
-/* Starts it with standard error on a terminal and standard output in a file. */
+/* Starts the program with standard error on a terminal and standard output in a file. */
 static inline void program_start(struct program *p, const char *words)
 {
 	int slave;
@@ -66,7 +69,7 @@ static inline void program_start(struct program *p, const char *words)
 	close(slave);
 }
 
-/* Reads its terminal until @text appeared; false when it ended before. */
+/* Reads the terminal until @text appears. Returns false if the program ends before. */
 static inline bool program_shows(struct program *p, const char *text)
 {
 	time_t end = time(NULL) + PROGRAM_SECONDS;
@@ -88,7 +91,7 @@ static inline bool program_shows(struct program *p, const char *text)
 	return true;
 }
 
-/* Its wait status, and all that it printed. */
+/* Waits for the end of the program. Returns its wait status; @text receives its standard output. */
 static inline int program_end(struct program *p, char *text, size_t size)
 {
 	int status;

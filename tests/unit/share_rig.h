@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Users that compete for the device of a daemon under test: real connections, each of a uid of its own,
- * real runs of LeNet on a board that is so slow that a run takes as long as the test wants.
+ * Users that compete for the device of a daemon under test. Each has real connections under a uid
+ * of its own and runs LeNet on a board whose clock is chosen so that a run takes as long as the
+ * test wants.
  */
 #ifndef RVL_SHARE_RIG_H
 #define RVL_SHARE_RIG_H
@@ -13,33 +14,35 @@
 #define BOB		1002u
 #define DEPTH_MAX	60
 
-/** struct competitor - a connection that keeps @depth runs queued or under way */
+/** struct competitor - a connection that keeps @depth runs in flight */
 struct competitor {
 	int sock;
 	uint32_t depth, priority, flags;
-	uint64_t ahead;		/* of the deadlines, ns from each request on; 0: none */
-	uint64_t deadline;	/* fixed instead; 0: not */
+	/* deadlines are this many ns after their requests; 0: no deadline */
+	uint64_t ahead;
+	uint64_t deadline;	/* the same deadline for all requests, if @ahead is 0; 0: none */
 	uint32_t instance[DEPTH_MAX], serial[DEPTH_MAX];
-	/* what came of it */
+	/* results */
 	uint64_t runs, npu_ns, refused, late, longest_queue;
-	char text[512];		/* of the last refusal */
+	char text[512];		/* text of the last refusal */
 };
 
-/* A board with one level, at which LeNet takes @run_us. */
+/* Writes a board with one level, at which a run of LeNet takes @run_us. */
 static inline void put_slow_board(uint64_t run_us)
 {
 	size_t size;
-	char *text = read_file("sim/boards/zu3eg-64.board", &size), *level = strstr(text, "\nlevel =");
+	char *text = read_file("sim/boards/zu3eg-64.board", &size),
+		*level = strstr(text, "\nlevel =");
 	char board[4096];
 
 	ck_assert_ptr_nonnull(level);
-	snprintf(board, sizeof(board), "%.*s\nlevel = %llu 800000\npace = real\n", (int)(level - text),
-		 text, (unsigned long long)LENET_CYCLES * 1000000 / run_us);
+	snprintf(board, sizeof(board), "%.*s\nlevel = %llu 800000\npace = real\n",
+		 (int)(level - text), text, (unsigned long long)LENET_CYCLES * 1000000 / run_us);
 	put_file(rig.dir, "slow.board", board);
 	free(text);
 }
 
-/* A daemon whose device takes @run_us for a run of LeNet. */
+/* Starts a daemon with a device on which a run of LeNet takes @run_us. */
 static inline void share_start(const char *config, uint64_t run_us)
 {
 	char node[160];
@@ -72,7 +75,7 @@ static inline void bind_both(int sock, uint32_t instance, int memory)
 	}
 }
 
-/* Connects as @uid with LeNet loaded and @depth instances, all bound. */
+/* Connects as @uid with LeNet loaded and @depth instances, whose input and output are bound. */
 static inline void competitor_open(struct competitor *c, uid_t uid, uint32_t depth)
 {
 	union rivulet_packet p;
@@ -119,7 +122,8 @@ static inline void competitor_send_all(struct competitor *c)
 static inline void count_reply(struct competitor *c, const union rivulet_packet *p)
 {
 	if (p->h.type == RIVULET_MSG_ERROR) {
-		ck_assert_msg(p->h.error == -ETIME || p->h.error == -ECANCELED, "%s", p->error.text);
+		ck_assert_msg(p->h.error == -ETIME || p->h.error == -ECANCELED, "%s",
+			      p->error.text);
 		c->refused++;
 		snprintf(c->text, sizeof(c->text), "%s", p->error.text);
 		return;
@@ -131,7 +135,7 @@ static inline void count_reply(struct competitor *c, const union rivulet_packet 
 		c->longest_queue = p->run_reply.queue_ns;
 }
 
-/* Takes one answer; returns its place, or -1 if it was an event. */
+/* Receives one packet. Returns the index of the instance whose run ended, or -1 for an event. */
 static inline int competitor_receive(struct competitor *c, union rivulet_packet *p)
 {
 	ck_assert_int_gt(raw_recv(c->sock, p, NULL), 0);
@@ -152,7 +156,10 @@ static inline bool competitor_waits(const struct competitor *c)
 	return false;
 }
 
-/* All keep their depth for @ns, then end what is queued. What ends after that is not counted. */
+/*
+ * All competitors keep their depth for @ns and then finish what is queued. Runs that end later are
+ * not counted.
+ */
 static inline void compete(struct competitor *const *c, uint32_t n, uint64_t ns)
 {
 	uint64_t stop = rvl_now() + ns;
@@ -176,7 +183,7 @@ static inline void compete(struct competitor *const *c, uint32_t n, uint64_t ns)
 		close(c[i]->sock);
 }
 
-/* Percent of the device time that all have had. */
+/* Percentage of the device time that all competitors used. */
 static inline double device_share(struct competitor *const *c, uint32_t n, uint32_t of)
 {
 	uint64_t sum = 0;

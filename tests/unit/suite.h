@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The end of every unit test's main(). */
+/* What the main() of every unit test uses. */
 #ifndef RVL_SUITE_H
 #define RVL_SUITE_H
 
@@ -7,7 +7,7 @@
 #include <locale.h>
 #include <stdlib.h>
 
-/* Runs a suite, which is freed; returns the exit status. */
+/* Runs a suite and frees it. Returns the exit status. */
 static inline int run_suite(Suite *s)
 {
 	SRunner *r = srunner_create(s);
@@ -20,8 +20,8 @@ static inline int run_suite(Suite *s)
 }
 
 /*
- * Runs a suite of the client library in the locale of the environment. Our own programs stay in the
- * C locale, but a program that links the library may call setlocale().
+ * Runs a suite of the client library in the locale of the environment. The programs of this
+ * repository stay in the C locale, but a program that links the library may call setlocale().
  */
 static inline int run_library_suite(Suite *s)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The account that the compiler gives of a model (layers, cycles, bytes, memory, energy by level)
- * against the one recorded in tests/data/accounts.txt. A change of a cost is a decision: whoever
- * changes the compiler on purpose runs this with RIVULET_ACCOUNTS=write and reads the difference.
+ * Compares the compiler's account of each model (layers, cycles, bytes, memory, energy by level)
+ * with the one recorded in tests/data/accounts.txt. After an intended change of costs, run the test
+ * with RIVULET_ACCOUNTS=write and review the difference.
  */
 #include <check.h>
 #include <errno.h>
@@ -46,11 +46,13 @@ static const struct account accounts[] = {
 	{ "lenet keep=first", "models/lenet.onnx", "sc-edge",
 	  { STOCHASTIC, .length = { 16 }, .keep_int8 = first, .n_keep_int8 = 1 } },
 	{ "lenet keep=ends", "models/lenet.onnx", "sc-edge",
-	  { STOCHASTIC, .length = { 8, RIVULET_NO_VARIANT }, .keep_int8 = ends, .n_keep_int8 = 2 } },
+	  { STOCHASTIC, .length = { 8, RIVULET_NO_VARIANT }, .keep_int8 = ends,
+	    .n_keep_int8 = 2 } },
 	{ "resnet", "models/resnet.onnx", "zu3eg-64", { 0 } },
 	{ "resnet", "models/resnet.onnx", "zu3eg-256", { 0 } },
 	{ "resnet", "models/resnet.onnx", "cyclonev-64", { 0 } },
-	{ "lenet bits=128", "models/lenet.onnx", "sc-edge", { STOCHASTIC, .length = { 128, 256, 8 } } },
+	{ "lenet bits=128", "models/lenet.onnx", "sc-edge",
+	  { STOCHASTIC, .length = { 128, 256, 8 } } },
 	{ "mlp", "models/mlp.onnx", "zu3eg-64", { 0 } },
 	{ "mlp", "models/mlp.onnx", "sc-edge", { 0 } },
 	{ "add_const_u8", QDQ("add_const_u8"), "zu3eg-64", { 0 } },
@@ -77,7 +79,8 @@ static const struct account accounts[] = {
 	{ "relu_any_zero_point_u8", QDQ("relu_any_zero_point_u8"), "zu3eg-64", { 0 } },
 	{ "residual_s8", QDQ("residual_s8"), "zu3eg-64", { 0 } },
 	{ "residual_u8", QDQ("residual_u8"), "zu3eg-64", { 0 } },
-	{ "residual_u8 prof serial", QDQ("residual_u8"), "zu3eg-128", { .prof = true, .serial = true } },
+	{ "residual_u8 prof serial", QDQ("residual_u8"), "zu3eg-128",
+	  { .prof = true, .serial = true } },
 	{ "transpose_s8", QDQ("transpose_s8"), "zu3eg-64", { 0 } },
 };
 
@@ -86,10 +89,10 @@ static void put_layers(FILE *f, const struct rivulet_explain *e)
 	for (uint32_t i = 0; i < e->n_rows; i++) {
 		const struct rivulet_explain_row *r = &e->rows[i];
 
-		fprintf(f, "layer %u %s %s %s out=%s macs=%" PRIu64 " cycles=%" PRIu64 " read=%" PRIu64
-			   " write=%" PRIu64 " array=%.4f%s%s\n",
-			r->step, r->where, r->op, r->node, r->out, r->macs, r->cycles, r->read_bytes,
-			r->write_bytes, r->utilisation, *r->fused ? " with=" : "", r->fused);
+		fprintf(f, "layer %u %s %s %s out=%s macs=%" PRIu64 " cycles=%" PRIu64
+			   " read=%" PRIu64 " write=%" PRIu64 " array=%.4f%s%s\n",
+			r->step, r->where, r->op, r->node, r->out, r->macs, r->cycles,
+			r->read_bytes, r->write_bytes, r->utilisation, *r->fused ? " with=" : "", r->fused);
 	}
 }
 
@@ -98,12 +101,12 @@ static void put_segments(FILE *f, const struct rivulet_explain *e)
 	for (uint32_t i = 0; i < e->n_segments; i++) {
 		const struct rivulet_explain_segment *s = &e->segments[i];
 
-		fprintf(f, "npu %u layers=%u insns=%u macs=%" PRIu64 " array=%" PRIu64 " streams=%" PRIu64
-			   " fJ=%" PRIu64 " cycles=%" PRIu64,
+		fprintf(f, "npu %u layers=%u insns=%u macs=%" PRIu64 " array=%" PRIu64
+			   " streams=%" PRIu64 " fJ=%" PRIu64 " cycles=%" PRIu64,
 			s->step, s->layers, s->instructions, s->macs, s->array_macs, s->stream_macs,
 			s->stream_fj, s->cycles);
-		fprintf(f, " busy=%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 " port=%" PRIu64 " read=%" PRIu64
-			   " write=%" PRIu64 " array=%.4f\n",
+		fprintf(f, " busy=%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 " port=%" PRIu64
+			   " read=%" PRIu64 " write=%" PRIu64 " array=%.4f\n",
 			s->busy[0], s->busy[1], s->busy[2], s->busy[3], s->port_busy, s->read_bytes,
 			s->write_bytes, s->utilisation);
 	}
@@ -141,7 +144,7 @@ static void put_account(FILE *f, const struct account *a)
 	free(onnx);
 }
 
-/* The account of one model, from its heading to the empty line behind it. */
+/* Returns the account below @heading, up to the empty line that ends it. */
 static char *recorded(const char *all, const char *heading)
 {
 	const char *at = strstr(all, heading);
@@ -210,10 +213,12 @@ END_TEST
 static struct rivulet_explain_row rows[] = {
 	{ .node = "in", .op = "QuantizeLinear", .where = "cpu", .reason = "floats", .fused = "",
 	  .out = "1x3", .step = 0 },
-	{ .node = "conv", .op = "QConv", .where = "npu", .reason = "gather", .fused = "relu", .out = "1x6x14x14",
+	{ .node = "conv", .op = "QConv", .where = "npu", .reason = "gather", .fused = "relu",
+	  .out = "1x6x14x14",
 	  .step = 1, .macs = 117600, .cycles = 6496, .read_bytes = 1540, .write_bytes = 999,
 	  .utilisation = 0.283 },
-	{ .node = "huge", .op = "QConv", .where = "npu", .reason = "", .fused = "", .out = "1x6", .step = 1,
+	{ .node = "huge", .op = "QConv", .where = "npu", .reason = "", .fused = "", .out = "1x6",
+	  .step = 1,
 	  .macs = UINT64_C(12345678901), .cycles = 1000, .read_bytes = 1000000, .write_bytes = 9995,
 	  .utilisation = 1 },
 };

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* rivulet asm: what it accepts, refuses, writes and prints. */
+/*
+ * rivulet asm: accepted and refused source, the stream that it writes and the listing that it
+ * prints.
+ */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +33,7 @@ static void teardown(void)
 	remove_scratch(dir);
 }
 
-/* Assemble @text with one more option (or NULL). */
+/* Assembles @text with one more option, or without if @option is NULL. */
 static int assemble(const char *text, const char *option)
 {
 	char words[300];

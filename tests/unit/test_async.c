@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * The client library for a program with an event loop: nothing but the calls that say so blocks,
- * one descriptor tells when to dispatch, and every call connects again after the daemon was
- * restarted.
+ * The client library in a program with an event loop. Only the calls that are documented to block
+ * do so, one descriptor becomes readable when dispatch has work, and every call connects again
+ * after a restart of the daemon.
  */
 #include "fake_daemon.h"
 #include "suite.h"
 
 #include <time.h>
 
-/* Longer than any call that must not block takes, shorter than what the fake daemon delays. */
+/* Upper limit in seconds of a call that must not block. The fake daemon's delays are longer. */
 #define PROMPT 1.0
 
 static double now(void)
@@ -20,7 +20,7 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* One turn of the program's loop: waits for the client's descriptor only. */
+/* One iteration of the program's loop, which waits for the client's descriptor only. */
 static int turn(struct rivulet_client *c)
 {
 	struct pollfd p = { .fd = rivulet_client_fd(c), .events = POLLIN };
@@ -34,7 +34,7 @@ static int turn(struct rivulet_client *c)
 	return r;
 }
 
-/* A turn of the loop if there is anything to do within a moment. */
+/* Runs one iteration of the loop if the descriptor becomes readable within 5 ms. */
 static void turn_soon(struct rivulet_client *c)
 {
 	struct pollfd p = { .fd = rivulet_client_fd(c), .events = POLLIN };
@@ -156,7 +156,7 @@ static int call_connect(struct parts *p)
 static const struct {
 	const char *name;
 	int (*call)(struct parts *p);
-	uint16_t asks;		/* the request that it sends last */
+	uint16_t asks;		/* the last request that the call sends */
 } calls[] = {
 	{ "ping", call_ping, RIVULET_MSG_PING },
 	{ "status", call_status, RIVULET_MSG_STATUS },
@@ -175,7 +175,7 @@ static const struct {
 static void parts_new(struct parts *p, uint8_t *in, uint8_t *out)
 {
 	daemon_start_for(NONE, -1);
-	dm.give = memfd_create("given", MFD_CLOEXEC);
+	dm.extra_fd = memfd_create("given", MFD_CLOEXEC);
 	p->q = request(&p->c, in, out);
 	ck_assert_int_eq(rivulet_request_run(p->q, NULL), 0);
 }
@@ -185,10 +185,13 @@ static void parts_free(struct parts *p)
 	rivulet_request_unref(p->q);
 	rivulet_client_unref(p->c);
 	daemon_stop();
-	close(dm.give);
+	close(dm.extra_fd);
 }
 
-/* Restarted while nothing was under way: no call fails, and none leaves a descriptor behind. */
+/*
+ * After a restart of the daemon while no request is in flight, every call succeeds, and none leaks
+ * a descriptor.
+ */
 START_TEST(restarted_while_idle)
 {
 	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
@@ -208,24 +211,27 @@ START_TEST(restarted_while_idle)
 }
 END_TEST
 
-/* An error that the daemon answers reaches the caller as it is, and the next call is as before. */
+/* An error in the daemon's answer reaches the caller unchanged, and the next call succeeds. */
 START_TEST(refused)
 {
-	static const int errors[] = { EDQUOT, EPERM, EACCES, EINVAL, ENODEV, EOPNOTSUPP, EAGAIN, ETIME,
-				      EIO, E2BIG, EFAULT };
+	static const int errors[] = { EDQUOT, EPERM, EACCES, EINVAL, ENODEV, EOPNOTSUPP, EAGAIN,
+				      ETIME, EIO, E2BIG, EFAULT };
 	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
 	struct parts p;
 
 	parts_new(&p, in, out);
 	for (size_t i = 0; calls[_i].asks && i < sizeof(errors) / sizeof(errors[0]); i++) {
-		/* A new connection, so that also model and bindings are asked for again. */
+		/* A new connection makes the client load the model and bind memory again. */
 		daemon_restart();
 		dm.refuse_with = -errors[i];
 		dm.refuse = calls[_i].asks;
 		ck_assert_msg(calls[_i].call(&p) == -errors[i], "%s, errno %d: %s", calls[_i].name,
 			      errors[i], rivulet_last_error());
 		ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "Loop_7"));
-		/* The daemon answers in order: after this, no further packet of the call is under way. */
+		/*
+		 * The daemon answers in order, so after this ping no packet of the call is
+		 * outstanding.
+		 */
 		rivulet_client_ping(p.c, WAIT_MS);
 		dm.refuse = 0;
 		ck_assert_msg(!calls[_i].call(&p), "%s: %s", calls[_i].name, rivulet_last_error());
@@ -234,17 +240,19 @@ START_TEST(refused)
 }
 END_TEST
 
-/* No daemon at all: each call says so at once, and works when it is there again. */
+/*
+ * Without a daemon every call returns an error at once. When the daemon is back, the call succeeds.
+ */
 START_TEST(absent)
 {
 	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
-	char away[120];
+	char moved[120];
 	struct parts p;
 
 	parts_new(&p, in, out);
-	snprintf(away, sizeof(away), "%s-away", dm.path);
+	snprintf(moved, sizeof(moved), "%s-moved", dm.path);
 	daemon_restart();
-	ck_assert(!rename(dm.path, away));
+	ck_assert(!rename(dm.path, moved));
 	if (calls[_i].call == call_connect) {
 		ck_assert_int_eq(rivulet_client_connect_start(p.c, 0), 0);
 		ck_assert_int_eq(rivulet_client_result(p.c), -ENOENT);
@@ -252,7 +260,7 @@ START_TEST(absent)
 		ck_assert_int_eq(calls[_i].call(&p), -ENOENT);
 		ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "no daemon listens"));
 	}
-	ck_assert(!rename(away, dm.path));
+	ck_assert(!rename(moved, dm.path));
 	ck_assert_int_eq(calls[_i].call(&p), 0);
 	parts_free(&p);
 }
@@ -260,7 +268,7 @@ END_TEST
 
 /* ---- without blocking ---- */
 
-/* From the socket to the answer by the loop alone. */
+/* Connecting, loading and running, all by the loop alone. */
 START_TEST(whole_loop)
 {
 	uint8_t in[BYTES] = { 7 }, out[BYTES] = { 0 };
@@ -273,7 +281,7 @@ START_TEST(whole_loop)
 	ck_assert_int_eq(rivulet_open_start(dm.path, &c), 0);
 	rivulet_client_on_change(c, changed, &changes);
 	ck_assert_int_eq(rivulet_client_result(c), -EINPROGRESS);
-	/* Begun before there is a connection. */
+	/* The load starts before the connection exists. */
 	ck_assert_int_eq(rivulet_model_load_start(c, "models/README", NULL, &m), 0);
 	ck_assert_int_eq(rivulet_model_result(m), -EINPROGRESS);
 	ck_assert_uint_eq(rivulet_model_inputs(m), 0);
@@ -291,8 +299,7 @@ START_TEST(whole_loop)
 	rivulet_request_on_done(q, count, &runs);
 	ck_assert_int_eq(rivulet_request_start(q, NULL), 0);
 	/*
-	 * The input was copied: it may change already, although the daemon has not even an
-	 * instance.
+	 * The input was copied, so the caller may change it even before the daemon has an instance.
 	 */
 	in[0] = 99;
 	while (!runs)
@@ -308,7 +315,7 @@ START_TEST(whole_loop)
 }
 END_TEST
 
-/* A daemon that never answers: nothing blocks, and the time limit comes through the descriptor. */
+/* When the daemon never answers, no call blocks, and the timeout makes the descriptor readable. */
 START_TEST(silent_daemon)
 {
 	struct rivulet_load_options o = { .size = sizeof(o), .timeout_ms = 300 };
@@ -332,7 +339,7 @@ START_TEST(silent_daemon)
 	ck_assert_int_eq(rivulet_model_result(m), -ETIMEDOUT);
 	ck_assert_ptr_nonnull(strstr(rivulet_model_error(m), "in time"));
 	rivulet_model_unref(m);
-	/* Given up while it loads: nothing is called back, nothing is left. */
+	/* A load that is released before it ends calls no callback and leaks nothing. */
 	o.timeout_ms = 0;
 	ck_assert_int_eq(rivulet_model_load_memory_start(c, "onnx", 4, &o, &m), 0);
 	rivulet_model_on_loaded(m, loaded, &loads);
@@ -344,7 +351,7 @@ START_TEST(silent_daemon)
 }
 END_TEST
 
-/* A load that was given up is answered later: the daemon is told to drop what nobody has. */
+/* When the answer to a released load arrives, the library sends UNLOAD for the model. */
 START_TEST(late_answer)
 {
 	struct rivulet_client *c;
@@ -352,10 +359,10 @@ START_TEST(late_answer)
 
 	daemon_start(NONE);
 	ck_assert_int_eq(rivulet_open(dm.path, &c), 0);
-	dm.stall = true;
+	dm.paused = true;
 	ck_assert_int_eq(rivulet_model_load_memory_start(c, "onnx", 4, NULL, &m), 0);
 	rivulet_model_unref(m);
-	dm.stall = false;
+	dm.paused = false;
 	ck_assert_int_eq(rivulet_client_ping(c, WAIT_MS), 0);
 	ck_assert_int_eq(rivulet_client_ping(c, WAIT_MS), 0);
 	rivulet_client_unref(c);
@@ -365,7 +372,7 @@ START_TEST(late_answer)
 }
 END_TEST
 
-/* The socket is full: packets wait in the library, in order, and the call returns. */
+/* When the socket is full, packets stay in order in a queue of the library, and calls return. */
 START_TEST(full_socket)
 {
 	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
@@ -378,18 +385,21 @@ START_TEST(full_socket)
 	dm.hold = true;
 	q = request(&c, in, out);
 	ck_assert_int_eq(rivulet_request_start(q, NULL), 0);
-	/* The run is not answered, so that nothing need be readable when the daemon has it. */
+	/*
+	 * The run is not answered, so the descriptor need not become readable after the daemon
+	 * received it.
+	 */
 	while (!dm.runs)
 		turn_soon(c);
-	dm.stall = true;
+	dm.paused = true;
 	start = now();
 	for (int i = 0; i < 3000; i++)
 		ck_assert_int_eq(rivulet_request_cancel(q), 0);
 	ck_assert_double_lt(now() - start, 10 * PROMPT);
-	/* Also a packet with a descriptor. */
+	/* Sending the queued packets must not leak a descriptor. */
 	fd = count_fds();
 	rivulet_request_on_done(q, count, &runs);
-	dm.stall = false;
+	dm.paused = false;
 	while (!runs)
 		turn(c);
 	ck_assert_int_eq(rivulet_request_result(q), -ECANCELED);
@@ -401,24 +411,27 @@ START_TEST(full_socket)
 }
 END_TEST
 
-/* The daemon is away; the loop waits for it, and the descriptor wakes it for every attempt. */
+/*
+ * While the daemon is absent, the library retries in the background, and the descriptor becomes
+ * readable for every attempt.
+ */
 START_TEST(reconnects_in_background)
 {
 	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
 	int changes = 0, turns = 0;
-	char away[120];
+	char moved[120];
 	struct parts p;
 
 	parts_new(&p, in, out);
 	rivulet_client_on_change(p.c, changed, &changes);
-	snprintf(away, sizeof(away), "%s-away", dm.path);
-	ck_assert(!rename(dm.path, away));
+	snprintf(moved, sizeof(moved), "%s-moved", dm.path);
+	ck_assert(!rename(dm.path, moved));
 	daemon_restart();
 	while (!changes)
 		turn(p.c);
 	ck_assert_int_eq(rivulet_client_result(p.c), -ECONNRESET);
 	ck_assert_int_eq(rivulet_client_dispatch(p.c), -ECONNRESET);
-	/* A limit that is too short. */
+	/* This timeout ends before the daemon is back. */
 	changes = 0;
 	ck_assert_int_eq(rivulet_client_connect_start(p.c, 250), 0);
 	while (!changes)
@@ -428,7 +441,7 @@ START_TEST(reconnects_in_background)
 	for (changes = 0; rivulet_client_result(p.c); turns++) {
 		ck_assert_int_eq(rivulet_client_result(p.c), -EINPROGRESS);
 		if (turns == 3)
-			ck_assert(!rename(away, dm.path));
+			ck_assert(!rename(moved, dm.path));
 		turn(p.c);
 	}
 	ck_assert_int_ge(changes, 1);
@@ -438,9 +451,7 @@ START_TEST(reconnects_in_background)
 }
 END_TEST
 
-/*
- * A listener whose backlog is full: connect() would block, so the library tries again by its timer.
- */
+/* When a listener's backlog is full, connect() would block, so the library retries by its timer. */
 START_TEST(full_backlog)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -458,7 +469,7 @@ START_TEST(full_backlog)
 	ck_assert_double_lt(now() - start, PROMPT);
 	c = first[n - 1];
 	ck_assert_int_eq(rivulet_client_result(c), -EINPROGRESS);
-	/* Accepts all; each is a connection that waits for HELLO's answer. */
+	/* Accepts all connections. Each client waits for the answer to HELLO. */
 	for (int i = 0; i < n; i++) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
 
@@ -479,7 +490,10 @@ END_TEST
 
 /* ---- several requests ---- */
 
-/* The one that ended first comes first, across requests; each once. */
+/*
+ * wait_any() returns requests in the order in which they ended, across all requests, and each one
+ * once.
+ */
 START_TEST(any_of_several)
 {
 	uint8_t in[3][BYTES] = { { 10 }, { 20 }, { 30 } }, out[3][BYTES] = { { 0 } };
@@ -504,7 +518,7 @@ START_TEST(any_of_several)
 	ck_assert_int_eq(rivulet_request_wait_any(q, 4, WAIT_MS), 3);
 	ck_assert_int_eq(called, 1);
 	ck_assert_int_eq(rivulet_request_start(q[2], NULL), 0);
-	/* It ends, and is not reported, while another is waited for. */
+	/* A request that ended in run() is not returned by wait_any(). */
 	ck_assert_int_eq(rivulet_request_run(q[0], NULL), 0);
 	ck_assert_int_eq(rivulet_request_start(q[3], NULL), 0);
 	ck_assert_int_eq(rivulet_request_wait_any(q, 4, WAIT_MS), 2);
@@ -533,7 +547,10 @@ START_TEST(any_of_several)
 }
 END_TEST
 
-/* Prepared, nothing is left to do for the first run; cancelled before that, nothing has run. */
+/*
+ * A prepared request sends only RUN for its first run. A request that is cancelled while it is
+ * being prepared does not run.
+ */
 START_TEST(prepared)
 {
 	uint8_t in[BYTES] = { 4 }, out[BYTES] = { 0 };
@@ -548,23 +565,23 @@ START_TEST(prepared)
 	ck_assert_uint_eq(dm.runs, 0);
 	ck_assert_int_eq(rivulet_request_prepare(q), 0);
 	ck_assert_uint_eq(dm.opens, 1);
-	dm.stall = true;
+	dm.paused = true;
 	ck_assert_int_eq(rivulet_bind_memory(q, 0, in, BYTES), 0);
 	rivulet_request_unref(q);
-	dm.stall = false;
-	/* A fresh one, cancelled while its instance is being opened. */
+	dm.paused = false;
+	/* A new request, cancelled while its instance is being opened. */
 	rivulet_client_unref(c);
 	daemon_stop();
 	daemon_start(NONE);
 	q = request(&c, in, out);
-	dm.stall = true;
+	dm.paused = true;
 	ck_assert_int_eq(rivulet_request_start(q, NULL), 0);
 	ck_assert_int_eq(rivulet_request_start(q, NULL), -EBUSY);
 	ck_assert_int_eq(rivulet_request_prepare_start(q), -EBUSY);
 	ck_assert_int_eq(rivulet_request_cancel(q), 0);
 	ck_assert_int_eq(rivulet_request_wait(q, WAIT_MS), -ECANCELED);
 	ck_assert_int_eq(rivulet_request_start(q, NULL), 0);
-	dm.stall = false;
+	dm.paused = false;
 	ck_assert_int_eq(rivulet_request_wait(q, WAIT_MS), 0);
 	ck_assert_uint_eq(dm.runs, 1);
 	ck_assert_uint_eq(dm.opens, 1);
@@ -581,7 +598,7 @@ static void release(struct rivulet_model *m, void *data)
 	rivulet_model_unref(m);
 }
 
-/* The callback gives up the program's only reference while the model is waited for. */
+/* The callback releases the program's only reference while the program waits for the model. */
 START_TEST(released_by_callback)
 {
 	struct rivulet_client *c;
@@ -602,8 +619,8 @@ START_TEST(released_by_callback)
 END_TEST
 
 /*
- * A request is released after the daemon died, while its BIND is unanswered. The client serves the
- * next request.
+ * A request is released after the daemon ended while its BIND was unanswered. The client then
+ * serves the next request.
  */
 START_TEST(released_while_preparing)
 {
@@ -616,15 +633,16 @@ START_TEST(released_while_preparing)
 	ck_assert(!rivulet_open(dm.path, &c) && !rivulet_model_load_memory(c, "onnx", 4, NULL, &m));
 	ck_assert(!rivulet_request_new(m, &q) && !rivulet_request_new(m, &next));
 	ck_assert(!rivulet_bind_memory(q, 0, in, BYTES) && !rivulet_bind_memory(q, 1, out, BYTES));
-	ck_assert(!rivulet_bind_memory(next, 0, in, BYTES) && !rivulet_bind_memory(next, 1, out, BYTES));
+	ck_assert(!rivulet_bind_memory(next, 0, in, BYTES) && !rivulet_bind_memory(next, 1, out,
+										   BYTES));
 	ck_assert_int_eq(rivulet_request_prepare(q), 0);
-	dm.stall = true;
-	/* Other memory than before: the next run sends BIND. */
+	dm.paused = true;
+	/* The memory differs from the one bound before, so the next run sends BIND. */
 	ck_assert_int_eq(rivulet_bind_dmabuf(q, 0, dm.listener, 0), 0);
 	ck_assert_int_eq(rivulet_request_start(q, NULL), 0);
 	daemon_restart();
 	rivulet_request_unref(q);
-	dm.stall = false;
+	dm.paused = false;
 	ck_assert_int_eq(rivulet_request_start(next, NULL), 0);
 	ck_assert_int_eq(rivulet_request_wait(next, WAIT_MS), 0);
 	ck_assert_uint_eq(out[0], 5);
@@ -657,8 +675,9 @@ START_TEST(errors_of_arguments)
 	ck_assert_int_eq(rivulet_bind_memory(q, 0, NULL, BYTES), -EINVAL);
 	ck_assert_int_eq(rivulet_request_run(q, &o), -EINVAL);
 	ck_assert_int_eq(rivulet_model_load(c, "models", NULL, &m), -EINVAL);
-	ck_assert_int_eq(rivulet_client_level(c, &(struct rivulet_level_state){ .size = 8 }), -ENODATA);
-	/* A FIFO without a writer must not block. */
+	ck_assert_int_eq(rivulet_client_level(c, &(struct rivulet_level_state){ .size = 8 }),
+			 -ENODATA);
+	/* A FIFO without a writer must not block the call. */
 	snprintf(fifo, sizeof(fifo), "/tmp/rvl-fifo-%d", getpid());
 	ck_assert(!mkfifo(fifo, 0600));
 	ck_assert_int_eq(rivulet_model_load(c, fifo, NULL, &m), -EINVAL);
@@ -677,7 +696,8 @@ START_TEST(errors_of_arguments)
 	dm.refuse_with = -EPROTONOSUPPORT;
 	ck_assert_int_eq(rivulet_open(dm.path, &d), -EPROTO);
 	dm.refuse = 0;
-	ck_assert_int_eq(rivulet_client_ping(c, WAIT_MS), 0);	/* a limit may be lifted */
+	/* a later daemon may have a higher limit */
+	ck_assert_int_eq(rivulet_client_ping(c, WAIT_MS), 0);
 	chmod(dm.path, 0);
 	if (geteuid())
 		ck_assert_int_eq(rivulet_open(dm.path, &d), -EACCES);

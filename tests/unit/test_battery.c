@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * Odd batteries: umockdev's sysfs and uevents, the daemon on the linked model, a client that watches
- * the level. The program starts itself again under umockdev's preload library.
+ * Unusual batteries: umockdev supplies sysfs and uevents, the daemon runs on the linked model, and
+ * a client observes the level. The program executes itself again under umockdev's preload library.
  */
 #include "daemon_rig.h"
 
 #include "mock.h"
 #include "suite.h"
 
-/* Four levels, thresholds at 75, 50, 25; readings every 20 ms, so that confirming takes its 2 s. */
+/*
+ * Four levels with thresholds at 75, 50 and 25 %. The battery is read every 20 ms, so confirming an
+ * implausible reading takes the minimum of 2 s.
+ */
 #define CONFIG "[Power]\nDwell=0\nPollMax=20ms\nPollMin=20ms\nPowerProfiles=no\n"
 
 static UMockdevTestbed *bed;
@@ -24,7 +27,7 @@ static void power_off(void)
 	g_object_unref(bed);
 }
 
-/* One supply: pairs of attributes, ended by NULL. */
+/* Adds a power supply; @attrs are pairs of name and value, ended by NULL. */
 static void add(const char *name, const char *const *attrs)
 {
 	gchar *list[32], *props[] = { (gchar *)"SUBSYSTEM", (gchar *)"power_supply", NULL };
@@ -58,7 +61,7 @@ static void announce(const char *name)
 	umockdev_testbed_uevent(bed, path, "change");
 }
 
-static void take_away(const char *name)
+static void unplug(const char *name)
 {
 	char path[64];
 
@@ -84,25 +87,28 @@ static struct rivulet_policy_state state(struct rivulet_client *c)
 	return p;
 }
 
-/* umockdev aborts when ten uevents wait for a listener: once the daemon answers, it has taken this one. */
+/*
+ * Sends a uevent and waits until the daemon has read it. umockdev aborts when ten uevents are
+ * unread.
+ */
 static void changed(struct rivulet_client *c, const char *name)
 {
 	announce(name);
 	state(c);
 }
 
-/* Waits until the level is @level, asserts that it comes to that. */
-static void reaches(struct rivulet_client *c, uint32_t level)
+/* Waits until the level is @level, and fails after 15 s. */
+static void expect_level(struct rivulet_client *c, uint32_t level)
 {
 	for (int i = 0; state(c).level != level; i++) {
-		ck_assert_msg(i < 1500, "level %u, not %u: charge %u ppm, flags 0x%x", state(c).level,
-			      level, state(c).charge, state(c).flags);
+		ck_assert_msg(i < 1500, "level %u, not %u: charge %u ppm, flags 0x%x",
+			      state(c).level, level, state(c).charge, state(c).flags);
 		usleep(10000);
 	}
 }
 
-/* Asserts that for a while, many readings long, the level is @level throughout. */
-static void stays(struct rivulet_client *c, uint32_t level)
+/* Asserts that the level stays @level during ten readings. */
+static void expect_steady(struct rivulet_client *c, uint32_t level)
 {
 	struct rivulet_policy_state p = state(c);
 	uint64_t entries = p.entries[level];
@@ -119,7 +125,7 @@ static void stop(struct rivulet_client *c)
 	rig_stop();
 }
 
-/* Proves what a machine's supplies lead to, at the start. */
+/* Proves the level that each set of supplies gives at the start. */
 START_TEST(fixtures)
 {
 	static const struct {
@@ -127,32 +133,37 @@ START_TEST(fixtures)
 		uint32_t level, charge;
 		bool external;
 	} rows[] = {
-		/* none */
+		/* no supply */
 		{ { NULL }, { NULL }, { NULL }, 3, 0, true },
 		/* energy */
-		{ { "type", "Battery", "status", "Discharging", "energy_now", "30000000", "energy_full",
-		    "50000000", NULL }, { NULL }, { NULL }, 2, 600000, false },
-		/* charge */
-		{ { "type", "Battery", "status", "Discharging", "charge_now", "2000000", "charge_full",
-		    "5000000", "voltage_now", "11400000", NULL }, { NULL }, { NULL }, 1, 400000, false },
-		/* two, one of each kind, a small full one and a large empty one; mains is off */
-		{ { "type", "Battery", "status", "Discharging", "energy_now", "10000000", "energy_full",
-		    "10000000", NULL },
+		{ { "type", "Battery", "status", "Discharging", "energy_now", "30000000",
+		    "energy_full", "50000000", NULL }, { NULL }, { NULL }, 2, 600000, false },
+		/* charge instead of energy */
+		{ { "type", "Battery", "status", "Discharging", "charge_now", "2000000",
+		    "charge_full", "5000000", "voltage_now", "11400000", NULL },
+		  { NULL }, { NULL }, 1, 400000, false },
+		/*
+		 * two batteries of different units: a small full one and a large empty one; mains
+		 * is off
+		 */
+		{ { "type", "Battery", "status", "Discharging", "energy_now", "10000000",
+		    "energy_full", "10000000", NULL },
 		  { "type", "Battery", "status", "Discharging", "charge_now", "0", "charge_full",
 		    "3000000", "voltage_min_design", "10000000", NULL },
 		  { "type", "Mains", "online", "0", NULL }, 0, 250000, false },
 		/* capacity only, no status */
-		{ { "type", "Battery", "capacity", "55", NULL }, { NULL }, { NULL }, 2, 550000, false },
-		/* a mouse that is nearly empty is no battery of ours */
+		{ { "type", "Battery", "capacity", "55", NULL }, { NULL }, { NULL }, 2, 550000,
+		  false },
+		/* a mouse's battery does not power the machine */
 		{ { "type", "Battery", "scope", "Device", "status", "Discharging", "capacity", "3",
 		    NULL }, { NULL }, { NULL }, 3, 0, true },
-		/* UPS at work */
+		/* a UPS that supplies the load */
 		{ { "type", "UPS", "status", "Discharging", "capacity", "30", NULL }, { NULL },
 		  { "type", "Mains", "online", "0", NULL }, 1, 300000, false },
 		/* charging */
 		{ { "type", "Battery", "status", "Charging", "capacity", "10", NULL }, { NULL },
 		  { "type", "Mains", "online", "1", NULL }, 3, 100000, true },
-		/* 255 % from the start: nobody knows, so it may be empty */
+		/* 255 % from the start is unknown, and an unknown charge may be empty */
 		{ { "type", "Battery", "status", "Discharging", "capacity", "255", NULL }, { NULL },
 		  { "type", "Mains", "online", "0", NULL }, 0, 0, false },
 		/* 255 % on mains */
@@ -169,7 +180,7 @@ START_TEST(fixtures)
 	if (rows[_i].other[0])
 		add("AC", rows[_i].other);
 	c = start(CONFIG);
-	reaches(c, rows[_i].level);
+	expect_level(c, rows[_i].level);
 	p = state(c);
 	ck_assert_uint_eq(p.charge, rows[_i].charge);
 	ck_assert_int_eq(!!(p.flags & RIVULET_POLICY_EXTERNAL), rows[_i].external);
@@ -178,28 +189,31 @@ START_TEST(fixtures)
 }
 END_TEST
 
-static struct rivulet_level_state heard;
+static struct rivulet_level_state received;
 static int times;
 
 static void on_level(struct rivulet_client *c, const struct rivulet_level_state *l, void *data)
 {
 	(void)c;
 	(void)data;
-	heard = *l;
+	received = *l;
 	times++;
 }
 
-static void listen_until(struct rivulet_client *c, uint32_t level)
+static void wait_level(struct rivulet_client *c, uint32_t level)
 {
 	struct pollfd p = { .fd = rivulet_client_fd(c), .events = POLLIN };
 
-	while (!times || heard.level != level) {
+	while (!times || received.level != level) {
 		ck_assert_int_gt(poll(&p, 1, WAIT_MS), 0);
 		ck_assert_int_ge(rivulet_client_dispatch(c), 0);
 	}
 }
 
-/* Proves that clients hear of each level as a battery drains, by uevents alone, with its reason. */
+/*
+ * Proves that uevents alone, without polling, tell clients of each level and its reason while a
+ * battery drains.
+ */
 START_TEST(events)
 {
 	struct rivulet_level_state l = { .size = sizeof(l) };
@@ -219,17 +233,17 @@ START_TEST(events)
 		announce("BAT0");
 		if (percent % 25)
 			continue;
-		listen_until(c, (uint32_t)percent / 25 - 1);
-		ck_assert_uint_eq(heard.reason, RIVULET_REASON_BATTERY);
-		ck_assert_uint_eq(heard.charge, (uint32_t)percent * 10000);
+		wait_level(c, (uint32_t)percent / 25 - 1);
+		ck_assert_uint_eq(received.reason, RIVULET_REASON_BATTERY);
+		ck_assert_uint_eq(received.charge, (uint32_t)percent * 10000);
 	}
-	ck_assert_uint_eq(heard.hz, 100000000);
+	ck_assert_uint_eq(received.hz, 100000000);
 	rivulet_client_on_level(c, NULL, NULL);
 	stop(c);
 }
 END_TEST
 
-/* Proves that readings of 0 and 255 % between good ones, and flapping, change nothing. */
+/* Proves that implausible readings between good ones do not change the level. */
 START_TEST(glitches)
 {
 	static const char *const odd[] = { "0", "255", "-1", "", "nonsense", "101" };
@@ -237,43 +251,43 @@ START_TEST(glitches)
 
 	ADD("BAT0", "type", "Battery", "status", "Discharging", "capacity", "60");
 	c = start(CONFIG);
-	reaches(c, 2);
+	expect_level(c, 2);
 	for (int i = 0; i < 60; i++) {
 		set("BAT0", "capacity", i % 2 ? "60" : odd[i / 2 % 6]);
 		changed(c, "BAT0");
 	}
-	stays(c, 2);
+	expect_steady(c, 2);
 	ck_assert_uint_eq(state(c).entries[2], 1);
-	/* 0 % that stays is true after all. */
+	/* 0 % is believed when it persists. */
 	set("BAT0", "capacity", "0");
-	reaches(c, 0);
+	expect_level(c, 0);
 	ck_assert(state(c).flags & RIVULET_POLICY_RESERVE);
 	stop(c);
 }
 END_TEST
 
-/* Proves that a battery that goes and comes leaves the level alone. */
+/* Proves that removing and adding the battery does not change the level. */
 START_TEST(vanishes)
 {
 	struct rivulet_client *c;
 
 	ADD("BAT0", "type", "Battery", "status", "Discharging", "capacity", "40");
 	c = start(CONFIG);
-	reaches(c, 1);
+	expect_level(c, 1);
 	for (int i = 0; i < 5; i++) {
-		take_away("BAT0");
-		stays(c, 1);
+		unplug("BAT0");
+		expect_steady(c, 1);
 		ADD("BAT0", "type", "Battery", "status", "Discharging", "capacity", "40");
-		stays(c, 1);
+		expect_steady(c, 1);
 	}
-	take_away("BAT0");
+	unplug("BAT0");
 	ADD("AC", "type", "Mains", "online", "1");
-	reaches(c, 3);
+	expect_level(c, 3);
 	stop(c);
 }
 END_TEST
 
-/* Proves that a plug that flaps lifts the level at most once each dwell time, and drops it at once. */
+/* Proves that a flapping mains supply raises the level at most once per dwell time. */
 START_TEST(flapping_plug)
 {
 	struct rivulet_policy_state p = { .size = sizeof(p) };
@@ -282,7 +296,7 @@ START_TEST(flapping_plug)
 	ADD("BAT0", "type", "Battery", "status", "Discharging", "capacity", "40");
 	ADD("AC", "type", "Mains", "online", "0");
 	c = start("[Power]\nDwell=3600s\nPollMax=10ms\nPollMin=10ms\nPowerProfiles=no\n");
-	reaches(c, 1);
+	expect_level(c, 1);
 	for (int i = 0; i < 40; i++) {
 		set("BAT0", "status", i % 2 ? "Discharging" : "Charging");
 		set("AC", "online", i % 2 ? "0" : "1");
@@ -296,7 +310,10 @@ START_TEST(flapping_plug)
 }
 END_TEST
 
-/* Proves that a thermal emergency takes the level to the bottom, on mains too, and is told. */
+/*
+ * Proves that a thermal emergency forces the lowest level, on mains too, and that clients see the
+ * reason.
+ */
 START_TEST(emergency)
 {
 	gchar *attrs[] = { (gchar *)"type", (gchar *)"soc", (gchar *)"temp", (gchar *)"50000",
@@ -307,15 +324,15 @@ START_TEST(emergency)
 	ck_assert_ptr_nonnull(umockdev_testbed_add_devicev(bed, "thermal", "thermal_zone0", NULL,
 							   attrs, NULL));
 	c = start(CONFIG);
-	reaches(c, 3);
+	expect_level(c, 3);
 	umockdev_testbed_set_attribute(bed, PATH("thermal_zone0"), "temp", "95000");
-	reaches(c, 0);
+	expect_level(c, 0);
 	ck_assert(state(c).flags & RIVULET_POLICY_EMERGENCY);
 	ck_assert_uint_eq(state(c).reason, RIVULET_REASON_HEAT);
 	ck_assert_int_eq(state(c).temperature, 95000);
-	/* A sensor that died says nothing. */
+	/* An implausible reading of a sensor does not count as heat. */
 	umockdev_testbed_set_attribute(bed, PATH("thermal_zone0"), "temp", "-87900");
-	reaches(c, 3);
+	expect_level(c, 3);
 	stop(c);
 }
 END_TEST

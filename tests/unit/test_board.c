@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Board profiles: every line that can be wrong is refused by line and reason; and the two checksums
- * by their standards. */
+/*
+ * Board profiles: each invalid line is refused with its number and the reason. Also CRC-32C and its
+ * test vectors.
+ */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -45,7 +47,7 @@ START_TEST(good_profile)
 }
 END_TEST
 
-/* Half the voltage: a quarter of the energy. */
+/* At half the voltage, dynamic energy is a quarter. */
 START_TEST(energy)
 {
 	struct rivulet_work w = { .macs = 1000000, .bytes = 500, .cycles = 200 };
@@ -57,7 +59,7 @@ START_TEST(energy)
 	ck_assert_uint_eq(board.level[0].static_uw, 500000);
 	/* 10^6 MACs, 1 nJ per 1000; 500 bytes, 2 nJ; 200 cycles of 5 ns at 2 W */
 	ck_assert_uint_eq(rivulet_board_energy_pj(&board, 1, &w), 1000000 + 2000 + 2000000);
-	/* 4 uJ of stochastic lanes at the highest level are a quarter of that at half the voltage */
+	/* Stochastic lanes that use 4 uJ at the highest level use a quarter at half the voltage. */
 	w = (struct rivulet_work){ .stream_macs = 1000, .stream_fj = 4000000000 };
 	ck_assert_uint_eq(rivulet_board_energy_pj(&board, 1, &w), 4000000);
 	ck_assert_uint_eq(rivulet_board_energy_pj(&board, 0, &w), 1000000);
@@ -135,7 +137,7 @@ START_TEST(limits)
 }
 END_TEST
 
-/* Any damage to a profile is an error or a board that is consistent. */
+/* A damaged profile is either refused or a consistent board. */
 START_TEST(damage)
 {
 	uint64_t seed = 7;
@@ -193,7 +195,7 @@ START_TEST(loading)
 }
 END_TEST
 
-/* RFC 3720 B.4, and in pieces. */
+/* The test vectors of RFC 3720 B.4, whole and in pieces. */
 START_TEST(crc32c)
 {
 	uint8_t b[32] = { 0 };

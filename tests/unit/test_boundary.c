@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The model through every row of the boundary table (sim/boundary.h, docs/device.md 4.3). */
+/* Runs the model through every row of the boundary table (sim/boundary.h, docs/device.md 4.3). */
 #include <check.h>
 #include <stdio.h>
 
@@ -37,8 +37,8 @@ static bool has(const char *text, const char *word)
 	return strstr(text, word) != NULL;
 }
 
-/* An interrupt must have followed whatever the look made visible. */
-static void look(struct dut *t, const struct row *row)
+/* Steps the device once. Whatever the step made visible must have raised an interrupt. */
+static void step_once(struct dut *t, const struct row *row)
 {
 	uint32_t done = dut_rd(t, RIVULET_REG_DONE_SEQ), ack[5], irqs = t->irqs;
 	bool changed;
@@ -59,7 +59,9 @@ static void do_reset(struct dut *t)
 	dut_request(t, RIVULET_REG_RESET_REQ, t->base + RESET_BASE);
 }
 
-/* Entry n: its address and, but for "being filled", its seq. */
+/*
+ * Fills the slot of entry n: its address, and its seq unless the row says that it is being filled.
+ */
 static void fill(struct dut *t, uint32_t n)
 {
 	dut_fill_addr(t, n);
@@ -106,7 +108,7 @@ static void play(struct dut *t, const struct row *row)
 			event(t, e);
 			word += used + joined;
 		} while (joined);
-		look(t, row);
+		step_once(t, row);
 	}
 }
 
@@ -142,7 +144,7 @@ static struct dut *prepare(const struct row *row)
 	make_jobs(t, row);
 	if (!has(row->before, "idle") && !has(row->before, "cold")) {
 		fill(t, 1);
-		look(t, row);
+		step_once(t, row);
 		ck_assert_uint_eq(dut_rd(t, RIVULET_REG_CURRENT_SEQ), t->base + 1);
 		ck_assert_uint_eq(dut_rd(t, RIVULET_REG_DONE_SEQ), t->base);
 	}
@@ -150,11 +152,11 @@ static struct dut *prepare(const struct row *row)
 		fill(t, 2);
 	if (!strcmp(row->other, "filling"))
 		dut_fill_addr(t, 2);
-	look(t, row);
+	step_once(t, row);
 	return t;
 }
 
-/* What has become of entry n, in the words of the table. */
+/* Returns the state of entry n in the words of the table. */
 static const char *state_of(struct dut *t, uint32_t n)
 {
 	static const char *const names[] = { "?", "DONE", "FAULT", "ABORTED", "NO_VARIANT" };
@@ -248,7 +250,10 @@ static void check_then(struct dut *t, const struct row *row)
 	check_requests(t, row);
 }
 
-/* Wherever the row ended, the device can be brought back: all that waits runs, a new entry too. */
+/*
+ * Proves that the device recovers from the end of every row: all queued entries run, and so does a
+ * new one.
+ */
 static void check_alive(struct dut *t, const struct row *row)
 {
 	uint32_t last;

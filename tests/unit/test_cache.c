@@ -39,7 +39,7 @@ static struct rvl_key key_of(uint8_t n)
 	return k;
 }
 
-/* Proves that what a worker wrote is checked by the daemon again, and its memory let go. */
+/* Proves that the daemon checks what a worker wrote, and releases memory that it refuses. */
 START_TEST(cache_checks)
 {
 	struct rvl_cache c;
@@ -57,7 +57,7 @@ START_TEST(cache_checks)
 }
 END_TEST
 
-/* A program as the cache keeps it, without a file behind it. */
+/* Returns a cached program without a file behind it. */
 static struct rvl_program *fake(struct rvl_cache *c, uint8_t n, size_t size)
 {
 	struct rvl_program *p = calloc(1, sizeof(*p));
@@ -81,7 +81,10 @@ static bool has(struct rvl_cache *c, uint8_t n)
 	return p;
 }
 
-/* Proves that loaded programs stay, and that of idle ones the least recently used is evicted. */
+/*
+ * Proves that loaded programs stay, and that of the idle programs the least recently used one is
+ * evicted.
+ */
 START_TEST(cache_evicts)
 {
 	struct rvl_cache c;
@@ -109,7 +112,7 @@ START_TEST(cache_evicts)
 }
 END_TEST
 
-/* Proves that small programs are limited by their number, each of them being a file descriptor. */
+/* Proves that the cache limits the number of programs too, because each holds a file descriptor. */
 START_TEST(cache_counts)
 {
 	struct rvl_cache c;
@@ -137,7 +140,10 @@ static void put_of(struct rvl_cache *c, uid_t owner, uint8_t n, size_t size)
 	rvl_program_put(p);
 }
 
-/* Proves that a user who loads many programs evicts their own, whichever limit they reach. */
+/*
+ * Proves that a user who loads many programs evicts only programs of their own, whichever limit
+ * they reach.
+ */
 START_TEST(cache_is_fair)
 {
 	struct rvl_cache c;
@@ -158,8 +164,8 @@ START_TEST(cache_is_fair)
 }
 END_TEST
 
-/* Proves that times measured on one board do not count for the next. */
-START_TEST(cache_forgets_times)
+/* Proves that times measured on one board are discarded for the next one. */
+START_TEST(cache_discards_times)
 {
 	struct rvl_cache c;
 	struct rvl_program *p;
@@ -186,7 +192,7 @@ int main(void)
 	tcase_add_test(t, cache_evicts);
 	tcase_add_test(t, cache_counts);
 	tcase_add_test(t, cache_is_fair);
-	tcase_add_test(t, cache_forgets_times);
+	tcase_add_test(t, cache_discards_times);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }

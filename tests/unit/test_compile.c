@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole graphs: NPU segments and CPU steps mixed at random, run in every order that the data allows
- * (so the memory plan must hold without the runtime's help), and the corners of inputs, outputs and
- * names.
+ * Whole graphs: random mixtures of NPU segments and CPU steps run in every order that their data
+ * dependencies allow, so that the memory plan must hold for each. Also the edge cases of inputs,
+ * outputs and names.
  */
 #include <check.h>
 #include <errno.h>
@@ -62,12 +62,13 @@ static struct rvl_tensor *add_conv(struct pool *p, struct rvl_tensor *x)
 	if (qg_range(&p->q, 0, 1)) {
 		c.kh = c.kw = 1;
 		memset(c.pad, 0, sizeof(c.pad));
-		c.m = x->shape.dim[1]; /* so that additions find partners */
+		/* the same channels, so that additions find an operand of the same shape */
+		c.m = x->shape.dim[1];
 	}
 	return qg_conv(&p->q, NULL, x, &c);
 }
 
-static struct rvl_tensor *add_pair(struct pool *p, struct rvl_tensor *x, enum rvl_op op)
+static struct rvl_tensor *add_binary(struct pool *p, struct rvl_tensor *x, enum rvl_op op)
 {
 	struct rvl_tensor *in[2] = { x, x }, *y;
 
@@ -84,7 +85,10 @@ static struct rvl_tensor *add_pair(struct pool *p, struct rvl_tensor *x, enum rv
 	return y;
 }
 
-/* A partner that broadcasts: a constant or another value, one number or one for each channel. */
+/*
+ * Adds an operator with a broadcast operand: a constant or another value, with one element or one
+ * for each channel.
+ */
 static struct rvl_tensor *add_broadcast(struct pool *p, struct rvl_tensor *x, enum rvl_op op)
 {
 	int64_t c = x->shape.dim[1];
@@ -108,7 +112,7 @@ static struct rvl_tensor *add_broadcast(struct pool *p, struct rvl_tensor *x, en
 	return y;
 }
 
-/* On the CPU, because the graph does not accept the NPU's average. */
+/* Adds an average pool, which runs on the CPU because the graph does not accept the NPU's. */
 static struct rvl_tensor *add_average(struct pool *p, struct rvl_tensor *x)
 {
 	struct rvl_tensor *y = like(p, x, x->shape, false);
@@ -179,10 +183,10 @@ static void grow(struct pool *p)
 		break;
 	case 3:
 	case 4:
-		y = add_pair(p, x, RVL_OP_Q_ADD);
+		y = add_binary(p, x, RVL_OP_Q_ADD);
 		break;
 	case 5:
-		y = add_pair(p, x, RVL_OP_Q_MUL);
+		y = add_binary(p, x, RVL_OP_Q_MUL);
 		break;
 	case 6:
 		y = x->shape.dim[2] > 2 && x->shape.dim[3] > 2 ?
@@ -197,7 +201,7 @@ static void grow(struct pool *p)
 	p->t[p->n++] = y;
 }
 
-/* A graph of @nodes operators; whatever nobody reads is an output. */
+/* Builds a graph of @nodes operators. Every value without a reader is an output. */
 static void random_graph(struct pool *p, uint64_t seed, uint32_t nodes)
 {
 	uint32_t inputs;
@@ -268,7 +272,7 @@ static bool ready(const struct rivulet_program *p, uint32_t i, const bool *done)
 	return true;
 }
 
-/* Steps in a random order among those whose operands are there. */
+/* Runs the steps in a random order among those whose operands are ready. */
 static int run_shuffled(struct prog_exec *x, struct qg *q)
 {
 	const struct rivulet_step *s = rivulet_program_steps(x->p);
@@ -346,7 +350,7 @@ START_TEST(random_graphs)
 }
 END_TEST
 
-/* ---- corners ---- */
+/* ---- edge cases ---- */
 
 static struct rvl_tensor *small_input(struct qg *q, const char *name)
 {
@@ -357,7 +361,7 @@ static struct rvl_tensor *small_input(struct qg *q, const char *name)
 	return t;
 }
 
-/* An input that is an output, an output asked for twice, both names of one value. */
+/* An input that is an output, an output that is requested twice, and a value with both names. */
 START_TEST(outputs_without_a_maker)
 {
 	struct pool p = { .n = 0 };
@@ -375,7 +379,7 @@ START_TEST(outputs_without_a_maker)
 }
 END_TEST
 
-/* Names are the model's, also where a copy was put in between. */
+/* Inputs and outputs keep the model's names, even where the compiler inserts a copy. */
 START_TEST(names_survive)
 {
 	struct rivulet_blob program = { 0 };
@@ -393,7 +397,7 @@ START_TEST(names_survive)
 }
 END_TEST
 
-/* More inputs than the device has slots, more operands than a step can name. */
+/* More inputs than the device has slots, and more operands than a step can name. */
 START_TEST(many_inputs)
 {
 	struct pool p = { .n = 0 };
@@ -457,7 +461,7 @@ START_TEST(garbage_is_one_error)
 }
 END_TEST
 
-/* docs/numerics.md 6: onnxruntime computes these in float, so they may be 1 apart. */
+/* onnxruntime computes these in float (docs/numerics.md 6), so results may differ by 1. */
 static int allowed(const char *name)
 {
 	return !strncmp(name, "relu_any", 8) || !strncmp(name, "clip_binding", 12) ||
@@ -473,7 +477,7 @@ static void compare_bytes(const char *name, const char *where, const uint8_t *ha
 			      want[i]);
 }
 
-/* One model of tests/data/qdq on one board against what onnxruntime recorded. */
+/* Compares one model of tests/data/qdq on one board with onnxruntime's recorded result. */
 static void run_recorded(const char *name, const char *where)
 {
 	static const char *const part[] = { "model.onnx", "input_0.npy", "expected_0.npy" };
@@ -539,7 +543,7 @@ START_TEST(recorded_models_equal_onnxruntime)
 }
 END_TEST
 
-/* A model with a few bytes changed: one error, or a program that is sound. */
+/* A model with a few changed bytes gives one error or a valid program. */
 static void compile_mutant(struct qg *q, const uint8_t *model, size_t size)
 {
 	struct rivulet_blob program = { 0 };
@@ -582,7 +586,10 @@ START_TEST(mutants_are_refused_or_sound)
 }
 END_TEST
 
-/* Every board gets a program of both demo models, in one NPU step, and the same account twice. */
+/*
+ * Every board gets a program of both demo models with one NPU step, and compiling twice gives the
+ * same account.
+ */
 START_TEST(every_board_compiles_the_demo_models)
 {
 	static const char *const boards[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64",
@@ -621,7 +628,7 @@ START_TEST(every_board_compiles_the_demo_models)
 }
 END_TEST
 
-/* The same model and options give the same file, byte for byte: caches depend on it. */
+/* The same model and options give the same file, byte for byte, because caches depend on it. */
 START_TEST(compiling_is_deterministic)
 {
 	struct rivulet_blob a = { 0 }, b = { 0 };
@@ -639,7 +646,7 @@ START_TEST(compiling_is_deterministic)
 }
 END_TEST
 
-/* Explaining a model that cannot be compiled names the operator and why. */
+/* The explanation of a model that cannot be compiled names the operator and the reason. */
 START_TEST(unsupported_is_named)
 {
 	struct rivulet_explain e;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * rivuletd's configuration: values, mistakes with file and line, precedence of files, then chance.
+ * rivuletd's configuration: values, errors with file and line, precedence of files, and random
+ * input.
  */
 #include <check.h>
 #include <errno.h>
@@ -39,7 +40,7 @@ static int parse(const char *text)
 	return rvl_config_parse(&c, "a.conf", text, strlen(text), warn, NULL, &err);
 }
 
-/* Proves that every kind of value is read with its units, and the last of a key wins. */
+/* Proves that every type of value is read with its units, and that the last line of a key wins. */
 START_TEST(values)
 {
 	ck_assert_int_eq(parse("# comment\n; another\n\n [Limits] \nSessions = 7\n"
@@ -55,13 +56,15 @@ START_TEST(values)
 	ck_assert_uint_eq(c.high_users.uid[2], 4294967294u);
 	ck_assert_str_eq(c.node.s, "sim:zu3eg-64");
 	ck_assert_int_eq(warnings, 0);
-	/* An empty value is the default again. */
+	/* An empty value restores the default. */
 	ck_assert_int_eq(parse("[Limits]\nSessions=7\nSessions=\n"), 0);
 	ck_assert_uint_eq(c.sessions, 64);
 }
 END_TEST
 
-/* Proves that a key or section from the future warns with file and line and hurts nobody. */
+/*
+ * Proves that an unknown key or section gives a warning with file and line and has no other effect.
+ */
 START_TEST(unknown)
 {
 	ck_assert_int_eq(parse("[Limits]\nSessions=7\nFuture=1\n[New]\nWhat=2\n"), 0);
@@ -72,8 +75,8 @@ START_TEST(unknown)
 	ck_assert_int_eq(unknown_sections, 1);
 	ck_assert_int_eq(parse("[POWER]\nMode=auto\n"), 0);
 	ck_assert_int_eq(unknown_sections, 1);
-	ck_assert_str_eq(warned[0], "a.conf:1: unknown section \"POWER\", ignored with its keys: did you "
-				    "mean [Power]?");
+	ck_assert_str_eq(warned[0], "a.conf:1: unknown section \"POWER\", ignored with its keys: did "
+				    "you mean [Power]?");
 }
 END_TEST
 
@@ -99,7 +102,7 @@ static const struct {
 	  "more than 16 users" },
 };
 
-/* Proves that each mistake is refused by one line that names the place and the value. */
+/* Proves that each error is one line that names the place and the value. */
 START_TEST(mistake)
 {
 	ck_assert_int_eq(parse(mistakes[_i].text), -EINVAL);
@@ -108,7 +111,7 @@ START_TEST(mistake)
 }
 END_TEST
 
-/* Proves that overlong lines, NUL bytes and a node that does not fit are refused. */
+/* Proves that overlong lines, NUL bytes and an overlong node are refused. */
 START_TEST(hostile)
 {
 	static char text[4096];
@@ -140,8 +143,8 @@ static void remove_root(void)
 }
 
 /*
- * Proves the order: vendor, /etc, drop-ins by name; /etc hides /run hides /usr/lib; /dev/null
- * masks.
+ * Proves the order: vendor file, then /etc, then drop-ins by name. A file in /etc hides the same
+ * name in /run, and that one hides /usr/lib; a link to /dev/null masks it.
  */
 START_TEST(precedence)
 {
@@ -167,7 +170,8 @@ START_TEST(precedence)
 END_TEST
 
 /*
- * Proves that a load that fails changes nothing, and names the file; that no file is the default.
+ * Proves that a failed load changes nothing and names the file, and that without a file the
+ * defaults hold.
  */
 START_TEST(atomic)
 {
@@ -183,7 +187,7 @@ START_TEST(atomic)
 }
 END_TEST
 
-/* Proves that what is printed is read back the same. */
+/* Proves that the printed configuration is read back unchanged. */
 START_TEST(round_trip)
 {
 	struct rvl_config first;
@@ -203,7 +207,7 @@ START_TEST(round_trip)
 }
 END_TEST
 
-/* Proves that the installed file has every key of the table, commented, with its default. */
+/* Proves that the installed file has every key of the table, commented out, with its default. */
 START_TEST(installed_file)
 {
 	static char text[8192];
@@ -218,7 +222,7 @@ START_TEST(installed_file)
 #define IN_FILE(section, key, member, kind, def, lo, hi, doc)                                      \
 	ck_assert_msg(strstr(text, "\n#" #key "=" def "\n"), #key "=" def " is missing");
 	RVL_CONFIG_KEYS(IN_FILE)
-	/* Comment signs away: the same must come out. */
+	/* Without the comment signs, the file must give the same configuration. */
 	for (char *p = text; (p = strstr(p, "\n#")); p++)
 		if (p[2] != ' ')
 			p[1] = ' ';
@@ -229,7 +233,9 @@ START_TEST(installed_file)
 }
 END_TEST
 
-/* Whether @word stands below the heading of its section, spelt as the parser reads it. */
+/*
+ * Returns whether @word is below the heading of its section in the spelling that the parser reads.
+ */
 static bool in_section(const char *page, const char *section, const char *word)
 {
 	const char *at, *end, *hit;
@@ -266,7 +272,7 @@ static uint32_t chance(uint32_t below)
 	return (uint32_t)((xorshift(&seed) >> 16) % below);
 }
 
-/* Proves that no text crashes the parser, and that what it accepts is within the limits. */
+/* Proves that no text crashes the parser, and that accepted values are within the limits. */
 START_TEST(fuzz)
 {
 	static const char good[] = "[Limits]\nSessions=12\nMemoryPerUser=3M\n[Scheduler]\n"

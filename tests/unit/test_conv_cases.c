@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The two files of recorded convolutions say the same where they overlap. */
+/* The two files of recorded convolutions agree on the cases that both contain. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -39,7 +39,10 @@ static void assert_same(const struct rvl_conv *a, const struct rvl_conv *b)
 	ck_assert_uint_eq(a->y_crc32c, b->y_crc32c);
 }
 
-/* A reader that draws another input would find mismatches that are its own. */
+/*
+ * A reader that generates a different input would report mismatches that the operator did not
+ * cause.
+ */
 START_TEST(compact_cases_are_the_full_ones)
 {
 	struct rvl_conv_reader *full = open_cases("conv_500.bin", 500);

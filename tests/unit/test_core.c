@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
 /*
- * Every engine against the element-by-element reference of npu_ref.h, over random shapes on four
- * geometries: after each instruction all scratchpads and all of memory must be equal.
+ * Compares every engine with the element-by-element reference of npu_ref.h, over random shapes on
+ * four geometries. After each instruction all scratchpads and all of memory must be equal.
  */
 #include "npu_ref.h"
 #include "npu_rig.h"
 #include "suite.h"
 
-#define CASES 250 /* of each engine and board */
+#define CASES 250 /* of each engine and geometry */
 
 static const struct {
 	uint32_t tm, tn, dn;
 } geometry[] = { { 16, 16, 4 }, { 32, 32, 8 }, { 8, 4, 4 }, { 64, 16, 16 } };
 #define GEOMETRIES ((int)(sizeof(geometry) / sizeof(geometry[0])))
 
-/* The bench and the reference's own copy of everything. */
+/* The core under test, and the reference with its own copy of scratchpads and memory. */
 struct pair {
 	struct rig g;
 	struct ref r;
@@ -72,7 +72,7 @@ static void pair_compare(struct pair *p, const char *what, int n)
 	}
 }
 
-/* Whether @d can run: legal, inside the scratchpads, inside memory. */
+/* Returns whether @d can run: it is legal and stays inside the scratchpads and memory. */
 static bool runs(struct pair *p, const struct rivulet_decoded *d)
 {
 	struct rivulet_footprint f;
@@ -83,7 +83,7 @@ static bool runs(struct pair *p, const struct rivulet_decoded *d)
 	return !f.dma.used || f.dma.end <= RIG_MEM;
 }
 
-/* Run @d on both sides; false when the generator made something that cannot run. */
+/* Runs @d on both sides. Returns false if the generator made an instruction that cannot run. */
 static bool step(struct pair *p, const struct rivulet_decoded *d, const char *what, int n)
 {
 	if (!runs(p, d))
@@ -103,7 +103,7 @@ static bool step(struct pair *p, const struct rivulet_decoded *d, const char *wh
 	return true;
 }
 
-/* Each gen_*() puts random configuration and returns the instruction to try. */
+/* Each gen_*() appends a random configuration and returns the instruction to run. */
 static struct rivulet_decoded gen_conv(struct pair *p)
 {
 	struct rig *g = &p->g;
@@ -215,7 +215,7 @@ static struct rivulet_decoded gen_store(struct pair *p)
 	};
 }
 
-/* Factors that make ties, overflow the range, or are no numbers at all. */
+/* Factors that cause ties, exceed the output range, or are not finite. */
 static float gen_factor(struct rig *g)
 {
 	static const float odd[] = { 0.5f, 0.25f, -0.5f, 1e30f, -1e30f, 0.0f, INFINITY, NAN };
@@ -247,7 +247,7 @@ static void gen_params(struct pair *p, uint32_t word, uint32_t channels)
 	memcpy(p->r.wgt, p->g.core->wgt, p->g.board.wgt_bytes);
 }
 
-/* Accumulators as layers leave them: far below 2^31. */
+/* Accumulators in the range that layers produce: far below 2^31. */
 static void gen_acc(struct pair *p)
 {
 	for (uint32_t i = 0; i < p->g.board.acc_bytes / 4; i++)
@@ -329,7 +329,7 @@ static void sweep(int board, struct rivulet_decoded (*gen)(struct pair *), const
 	pair_close(&p);
 }
 
-/* ---- the footprint: what it does not name neither matters nor changes ---- */
+/* ---- the footprint: an instruction neither reads nor changes anything outside it ---- */
 
 /* One byte for each word of the scratchpads and each byte of memory. */
 struct marks {
@@ -363,7 +363,7 @@ static void mark_bytes(struct marks *m, const struct rivulet_extent *e)
 			       e->write ? WRITTEN : READ, e->run);
 }
 
-/* A new value where there is no mark. */
+/* Changes everything that has no mark. */
 static void perturb(struct rig *g, void *data, const uint8_t *mark, uint32_t words, uint32_t size)
 {
 	uint8_t *b = data;
@@ -374,7 +374,10 @@ static void perturb(struct rig *g, void *data, const uint8_t *mark, uint32_t wor
 				b[w * size + i] ^= rig_random(g) | 1;
 }
 
-/* Written words equal in both runs, all others as they were before each. */
+/*
+ * Returns whether written words are equal after both runs, and all other words are unchanged by
+ * each run.
+ */
 static bool agrees(const void *before1, const void *after1, const void *before2, const void *after2,
 		   const uint8_t *mark, uint32_t words, uint32_t size)
 {
@@ -518,7 +521,7 @@ START_TEST(conv_equals_reference)
 END_TEST
 
 /* Extreme values in long sums: the vector codes must wrap as the scalar one does. */
-/* Circuit, length, valid channels and scale at random over random convolutions. */
+/* Random circuit, length, valid channels and scale over random convolutions. */
 static struct rivulet_decoded gen_stream(struct pair *p)
 {
 	struct rivulet_decoded d = gen_conv(p);
@@ -545,6 +548,7 @@ START_TEST(stochastic_conv_equals_reference)
 }
 END_TEST
 
+/* Extreme values in long sums: the vector codes must wrap as the scalar code does. */
 START_TEST(conv_wraps)
 {
 	struct pair p;
@@ -572,8 +576,10 @@ START_TEST(conv_wraps)
 }
 END_TEST
 
-/* Tiles larger than the working memory of the vector code go to the scalar code, with equal
- * results. */
+/*
+ * A tile larger than the working memory of the vector code runs in the scalar code, with equal
+ * results.
+ */
 START_TEST(conv_of_any_size)
 {
 	struct pair p;

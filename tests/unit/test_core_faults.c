@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What stops a program: every fault code an instruction can cause, with index, slot and offset; the
- * region table attacked from all sides; and streams of chance that must end in a report, never in a
- * crash.
+ * What stops a program: every fault code that an instruction can cause, with index, slot and
+ * offset; attacks on the region table; and random streams, each of which must end with a status.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -23,7 +22,7 @@ static void teardown(void)
 	rig_close(&rig);
 }
 
-/* A store of one INP word to @slot at @offset. */
+/* Appends a store of one INP word to @slot at @offset. */
 static void put_store(uint32_t slot, uint64_t offset)
 {
 	PUT(&rig, store, .mem = RIVULET_MEM_INP, .slot = slot, .offset = offset, .rows = 1,
@@ -136,7 +135,10 @@ START_TEST(span_outside_memory)
 }
 END_TEST
 
-/* Pages 9, 3, 4 of the memory in that order, the list itself at the end of it. */
+/*
+ * Makes slot 2 a list of three pages: page 9, the page at @page1, and page 4. The list itself is in
+ * the last page of memory.
+ */
 static void use_list(uint64_t page1)
 {
 	uint64_t list[3] = { RIG_MEM_AT + 9 * 4096, page1, RIG_MEM_AT + 4 * 4096 };
@@ -166,7 +168,7 @@ START_TEST(list_is_followed)
 }
 END_TEST
 
-/* A write over a bad page must not touch the good one before it. */
+/* A write over an invalid page must not change the valid page before it. */
 START_TEST(list_with_bad_page)
 {
 	static const uint64_t bad[] = { 0, RIG_MEM_AT + 3 * 4096 + 8, UINT64_MAX - 4095 };
@@ -236,7 +238,7 @@ START_TEST(fetch_across_pages)
 }
 END_TEST
 
-/* One bad instruction behind a good one, and the fault that names it. */
+/* One invalid instruction after a valid one, and the fault that it causes. */
 static const struct {
 	const char *line;
 	int fault;
@@ -288,7 +290,7 @@ START_TEST(bad_instruction)
 }
 END_TEST
 
-/* Configuration under which an instruction becomes illegal. */
+/* Configurations under which a valid instruction is illegal. */
 static const struct {
 	const char *cfg, *line;
 	int fault;
@@ -312,7 +314,7 @@ static const struct {
 	{ "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1",
 	  "conv conv rows=1 cols=1 icb=1 ocb=1 wgt=4081", RIVULET_FAULT_SPAD },
 	{ "alu a_lut addr=4081", "alu alu rows=1 cols=1 blks=1 lut=1", RIVULET_FAULT_SPAD },
-	{ "load l_gather kh=1 kw=1 sy=1 sx=1 dy=1 dx=1 ch=1", /* fills one word over and over */
+	{ "load l_gather kh=1 kw=1 sy=1 sx=1 dy=1 dx=1 ch=1", /* writes one word repeatedly */
 	  "load load kind=3 slot=1 rows=4095 cols=1 blks=4095", RIVULET_FAULT_SPAD },
 	{ "load l_pad right=1", "load load slot=1 rows=1 cols=1 blks=1 addr=4095",
 	  RIVULET_FAULT_SPAD },
@@ -327,7 +329,7 @@ START_TEST(bad_configuration)
 }
 END_TEST
 
-/* What C_MODE may not say before a stochastic CONV, and what it may. */
+/* Values of C_MODE that a stochastic CONV refuses, and those that it accepts. */
 static const struct {
 	const char *cfg, *more;
 	int fault;
@@ -364,7 +366,7 @@ START_TEST(stream_configuration)
 }
 END_TEST
 
-/* A board without stochastic lanes has no such mode, whatever C_MODE says. */
+/* A board without stochastic lanes refuses the mode, whatever the value of C_MODE. */
 START_TEST(no_stream_lanes)
 {
 	rig.board.modes = 1 << RIVULET_MODE_DENSE;
@@ -376,7 +378,10 @@ START_TEST(no_stream_lanes)
 }
 END_TEST
 
-/* Reading the padding alone needs no input words; one tap inside does. */
+/*
+ * A CONV whose taps are all in the padding needs no input words; a single tap inside the input
+ * does.
+ */
 START_TEST(conv_input_outside)
 {
 	PUT(&rig, c_kernel, .kh = 1, .kw = 1, .sy = 1, .sx = 1, .dy = 1, .dx = 1, .org_y = 5);
@@ -418,7 +423,7 @@ START_TEST(deadlock)
 }
 END_TEST
 
-/* The token comes later in the stream than a full queue lets the fetch go. */
+/* A full queue stops the fetch before it reaches the instruction that pushes the token. */
 START_TEST(deadlock_by_depth)
 {
 	for (int i = 0; i < 17; i++)
@@ -511,7 +516,10 @@ struct interruption {
 	_Atomic uint32_t progress;
 };
 
-/* Once what comes before the long instruction is done; a little later, to be inside it. */
+/*
+ * Aborts a little after the instructions before the long one are done, so that the abort arrives
+ * inside it.
+ */
 static void *abort_soon(void *arg)
 {
 	struct interruption *i = arg;
@@ -523,7 +531,7 @@ static void *abort_soon(void *arg)
 	return NULL;
 }
 
-/* The abort arrives within one long instruction; both convolution codes look for it. */
+/* The abort arrives during one long instruction, for the scalar and the vector convolution. */
 START_TEST(abort_long_instruction)
 {
 	struct interruption i = { .flag = false };
@@ -546,11 +554,11 @@ START_TEST(abort_long_instruction)
 }
 END_TEST
 
-/* ---- chance ---- */
+/* ---- random streams ---- */
 
 #define STREAMS 100000
 
-/* Any 128 bits, mostly made to decode so that they get further. */
+/* Any 128 bits, most of which decode, so that execution reaches later checks. */
 static struct rivulet_insn random_insn(struct rig *g)
 {
 	struct rivulet_insn in;
@@ -588,7 +596,7 @@ static void random_regions(struct rig *g)
 		};
 }
 
-/* How many streams of a test ended well, and in how many the core found a fault. */
+/* Number of streams of a test that ended normally, and of those in which the core found a fault. */
 static uint32_t ended, faulted;
 
 static void fuzz_check(struct rig *g)
@@ -604,7 +612,7 @@ static void fuzz_check(struct rig *g)
 START_TEST(random_streams)
 {
 	rig.seed = 4711 + _i;
-	rig.board.cycle_cap = 1; /* an instruction of chance may be as long as it gets */
+	rig.board.cycle_cap = 1; /* a random instruction may take any time */
 	for (int n = 0; n < STREAMS / 4; n++) {
 		int len = rig_pick(&rig, 1, 12);
 
@@ -621,8 +629,10 @@ START_TEST(random_streams)
 }
 END_TEST
 
-/* A small layer with everything in it: load, weights, parameters, convolution, requantise and pool,
- * store. */
+/*
+ * A small layer of all kinds of instructions: load, weights, parameters, convolution,
+ * requantisation with pool, store.
+ */
 static void put_layer(void)
 {
 	static const char *const lines[] = {

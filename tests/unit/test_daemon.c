@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * rivuletd end to end on the linked model: results, several clients, limits, hostile clients.
- */
+/* rivuletd end to end on the linked model: results, several clients, limits, hostile clients. */
 #include <json-c/json.h>
 
 #include "daemon_rig.h"
@@ -74,7 +72,7 @@ static void reference_close(struct reference *r)
 	rivulet_workers_unref(r->pool);
 }
 
-/* ---- clients by the library ---- */
+/* ---- clients of the library ---- */
 
 struct user {
 	struct rivulet_client *c;
@@ -99,7 +97,10 @@ static void user_close(struct user *u)
 	rivulet_client_unref(u->c);
 }
 
-/* Proves that a result through the daemon equals the runtime's, bit by bit, and has statistics. */
+/*
+ * Proves that a result of the daemon equals the runtime's bit for bit, and that statistics come
+ * with it.
+ */
 START_TEST(same_answer)
 {
 	const char *path = _i ? "models/resnet.onnx" : "models/lenet.onnx";
@@ -126,7 +127,10 @@ START_TEST(same_answer)
 }
 END_TEST
 
-/* One of several at once: loads, runs, compares; the exit status says whether all was well. */
+/*
+ * One of several concurrent clients: loads, runs and compares. The exit status is 0 if all results
+ * are right.
+ */
 static void busy_client(const char *path, float want[][SCORES], int runs)
 {
 	struct user u;
@@ -141,7 +145,7 @@ static void busy_client(const char *path, float want[][SCORES], int runs)
 	_exit(0);
 }
 
-/* Proves that clients at the same time get their own answers, and one model is compiled once. */
+/* Proves that concurrent clients each get their own results, and that a model is compiled once. */
 START_TEST(several_clients)
 {
 	static const char *const path[] = { "models/lenet.onnx", "models/resnet.onnx" };
@@ -173,15 +177,15 @@ START_TEST(several_clients)
 	ck_assert_uint_eq(status_number("\"cache\"", "hits"), 4);
 	ck_assert_uint_eq(status_number("\"scheduler\"", "runs"), 36);
 	ck_assert_uint_eq(status_number("\"scheduler\"", "failed"), 0);
-	/* All are gone, and with them all that was counted. */
+	/* When all clients are gone, nothing is charged. */
 	ck_assert_uint_eq(status_number("\"users\"", "models"), 0);
 	ck_assert_uint_eq(status_number("\"users\"", "bytes"), 0);
 }
 END_TEST
 
-/* ---- by hand ---- */
+/* ---- clients that encode packets ---- */
 
-/* A loaded lenet with an instance bound to memory: ids. */
+/* A connection with LeNet loaded and an instance whose input and output are bound. */
 struct ready {
 	int sock, in, out;
 	uint32_t model, instance;
@@ -229,8 +233,8 @@ static void init_run(union rivulet_packet *p, uint32_t instance)
 }
 
 /*
- * Proves HELLO's negotiation: an old client, a future one that still speaks ours, one that does
- * not.
+ * Proves the negotiation of HELLO: with a client that accepts a range of versions including the
+ * daemon's, and with one that accepts only newer ones.
  */
 START_TEST(versions)
 {
@@ -256,7 +260,7 @@ START_TEST(versions)
 }
 END_TEST
 
-/* Proves what TENSOR says of a model, and that ids of others or of nobody are refused. */
+/* Proves the answer to TENSOR, and that ids of other connections and unknown ids are refused. */
 START_TEST(tensors)
 {
 	union rivulet_packet p;
@@ -301,7 +305,8 @@ START_TEST(tensors)
 END_TEST
 
 /*
- * Proves that a program comes back read-only for ever, loads again as it is, and damaged does not.
+ * Proves that the memfd of a program is sealed, that the program can be loaded again, and that a
+ * damaged one is refused.
  */
 START_TEST(program_files)
 {
@@ -336,7 +341,7 @@ START_TEST(program_files)
 }
 END_TEST
 
-/* Damages a program where it counts, and makes its checksum right again. */
+/* Changes words of the parts that the daemon interprets, and corrects the checksum. */
 static void damage(char *copy, size_t size)
 {
 	static const uint32_t words[] = { 0, 1, 2, 7, 255, 65536, 0x7fffffff, 0x80000000, ~0u };
@@ -367,7 +372,7 @@ static void damage(char *copy, size_t size)
 	p->crc = rivulet_crc32c(0, copy, size);
 }
 
-/* Goes as far with a program as the daemon lets it. Returns whether it ran to a good end. */
+/* Uses a program as far as the daemon allows. Returns whether it ran without an error. */
 static bool use_program(int sock, const char *copy, size_t size, int memory)
 {
 	union rivulet_packet p;
@@ -393,44 +398,40 @@ static bool use_program(int sock, const char *copy, size_t size, int memory)
 	return ran;
 }
 
-/*
- * Models for the NPU, and the same on the CPU only, where a step runs in the daemon's own memory.
- */
+/* Models on the NPU, and on the CPU only, where steps run in the daemon's own memory. */
 static const struct {
 	const char *path;
 	bool cpu_only;
-} prey[] = {
+} sources[] = {
 	{ "models/lenet.onnx", false },
 	{ "models/lenet.onnx", true },
 	{ "models/resnet.onnx", true },
 };
 
-static void compile_prey(int i, struct rivulet_blob *prog)
+static void compile_source(int i, struct rivulet_blob *prog)
 {
-	struct rivulet_compile_options opt = { .cpu_only = prey[i].cpu_only };
+	struct rivulet_compile_options opt = { .cpu_only = sources[i].cpu_only };
 	struct rivulet_board board;
 	struct rvl_err why;
 	size_t size;
-	void *onnx = read_file(prey[i].path, &size);
+	void *onnx = read_file(sources[i].path, &size);
 
 	ck_assert_int_eq(rivulet_board_load(&board, "zu3eg-64", why.msg, sizeof(why.msg)), 0);
 	ck_assert_msg(!rivulet_compile(onnx, size, &board, &opt, prog, NULL, &why), "%s", why.msg);
 	free(onnx);
 }
 
-/*
- * Proves that a damaged program file with a valid checksum cannot harm the daemon that runs it.
- */
+/* Proves that a damaged program file with a valid checksum cannot crash the daemon that runs it. */
 START_TEST(hostile_programs)
 {
-	const char *env = getenv("RIG_CASES");	/* a longer hunt, by hand */
+	const char *env = getenv("RIG_CASES");	/* more cases, set by hand */
 	int cases = env ? atoi(env) : 150, ran = 0;
 	int sock = raw_open(), bystander = raw_open();
 	int memory = memfd_of(NULL, 131072, F_SEAL_SHRINK);
 	struct rivulet_blob good = { .data = NULL };
 	char *copy;
 
-	compile_prey(_i, &good);
+	compile_source(_i, &good);
 	copy = malloc(good.size);
 	ck_assert(use_program(sock, good.data, good.size, memory));
 	if (env)
@@ -441,7 +442,7 @@ START_TEST(hostile_programs)
 		ran += use_program(sock, copy, good.size, memory);
 		ck_assert_int_eq(raw_ping(bystander), 0);
 	}
-	/* Some damage is harmless: the test does reach the steps. */
+	/* Some damage is harmless, which shows that the test reaches the execution of steps. */
 	ck_assert_int_gt(ran, cases / 50);
 	ck_assert_int_lt(ran, cases * 9 / 10);
 	free(copy);
@@ -449,7 +450,10 @@ START_TEST(hostile_programs)
 }
 END_TEST
 
-/* Proves that only memory that cannot hurt the daemon is bound: each other kind has its errno. */
+/*
+ * Proves that BIND accepts only memory that is safe for the daemon, with an errno for every other
+ * kind.
+ */
 START_TEST(bad_memory)
 {
 	int pipes[2], fd;
@@ -480,7 +484,7 @@ START_TEST(bad_memory)
 	ck_assert_int_eq(bind_fd(r.sock, r.instance, 2, fd, 0, 4096), -ERANGE);
 	ck_assert_int_eq(bind_fd(r.sock, r.instance, 0, fd, 4096, 4096), 0);
 	close(fd);
-	/* An output that cannot be written: by its descriptor, and by its seal. */
+	/* An output must be writable: neither the descriptor nor a seal may prevent it. */
 	fd = memfd_of(NULL, 4096, MODEL_SEALS);
 	ck_assert_int_lt(bind_fd(r.sock, r.instance, 1, fd, 0, 4096), 0);
 	close(fd);
@@ -491,7 +495,7 @@ START_TEST(bad_memory)
 }
 END_TEST
 
-/* Proves that LOAD takes nothing but a sealed memfd of the size it says, within the limit. */
+/* Proves that LOAD accepts only a sealed memfd of the size in the request, within the limit. */
 START_TEST(bad_models)
 {
 	static const unsigned int seals[] = { 0, F_SEAL_SHRINK | F_SEAL_GROW,
@@ -532,7 +536,7 @@ START_TEST(bad_models)
 }
 END_TEST
 
-/* Proves that a model cut anywhere, or with bits turned, costs its owner one error and no more. */
+/* Proves that a truncated or damaged model gives its owner one error and has no other effect. */
 START_TEST(damaged_models)
 {
 	int sock = raw_open(), bystander = raw_open(), refused = 0;
@@ -568,8 +572,8 @@ START_TEST(damaged_models)
 }
 END_TEST
 
-/* Violates the protocol in one of several ways; the daemon must close the connection. */
-static void misbehave(int sock, int way)
+/* Violates the protocol in the way of number @kind. The daemon must close the connection. */
+static void misbehave(int sock, int kind)
 {
 	union rivulet_packet p;
 	static char big[8192];
@@ -578,7 +582,7 @@ static void misbehave(int sock, int way)
 	for (int i = 0; i < 40; i++)
 		fds[i] = sock;
 	raw_init(&p, RIVULET_MSG_PING);
-	switch (way) {
+	switch (kind) {
 	case 0:
 		raw_send(sock, &p, 3, NULL, 0);
 		break;
@@ -621,7 +625,10 @@ static void misbehave(int sock, int way)
 	}
 }
 
-/* Proves that a violation ends its connection with an ERROR, leaks nothing and disturbs nobody. */
+/*
+ * Proves that a violation ends its own connection with an ERROR, leaks nothing and does not affect
+ * other clients.
+ */
 START_TEST(broken_messages)
 {
 	int bystander = raw_open(), before;
@@ -646,7 +653,7 @@ START_TEST(broken_messages)
 }
 END_TEST
 
-/* A request by chance. The table has each request in front of its reply, and then the events. */
+/* Returns a random request. In the table, pairs of request and reply precede the events. */
 static const struct rivulet_proto_info *random_request(void)
 {
 	int n = 0;
@@ -689,13 +696,16 @@ START_TEST(random_packets)
 			ck_assert_int_eq(raw_ping(bystander), 0);
 	}
 	ck_assert_int_eq(raw_ping(bystander), 0);
-	/* Most were wrong; the daemon comes to the last of them in its time. */
+	/* Most packets were invalid. The daemon handles the last of them asynchronously. */
 	while (status_number("\"connections\"", "violations") < 200)
 		ck_assert_uint_lt(rvl_now(), deadline);
 }
 END_TEST
 
-/* Proves that a client that does not read delays only itself, and gets every answer later. */
+/*
+ * Proves that a client that does not read its answers delays only itself, and gets every answer
+ * later.
+ */
 START_TEST(flood)
 {
 	int sock = raw_open(), bystander = raw_open(), sent = 0;
@@ -726,20 +736,23 @@ START_TEST(flood)
 }
 END_TEST
 
-/* Proves the errors of RUN: unbound, hopeless, unknown, privileged, busy. */
+/*
+ * Proves the errors of RUN: unbound tensors, invalid fields, a deadline that cannot be met, a
+ * privileged priority.
+ */
 START_TEST(bad_runs)
 {
 	union rivulet_packet p;
 	struct ready r;
-	uint32_t fresh;
+	uint32_t unbound;
 
 	make_ready(&r);
-	fresh = open_instance(r.sock, r.model);
-	init_run(&p, fresh);
+	unbound = open_instance(r.sock, r.model);
+	init_run(&p, unbound);
 	ck_assert_int_eq(raw_call(r.sock, &p, -1, NULL), -EINVAL);
 	ck_assert_str_eq(p.error.text, "input \"image\" is not bound");
-	ck_assert_int_eq(bind_fd(r.sock, fresh, 0, r.in, 0, 4096), 0);
-	init_run(&p, fresh);
+	ck_assert_int_eq(bind_fd(r.sock, unbound, 0, r.in, 0, 4096), 0);
+	init_run(&p, unbound);
 	ck_assert_int_eq(raw_call(r.sock, &p, -1, NULL), -EINVAL);
 	ck_assert_str_eq(p.error.text, "output \"scores\" is not bound");
 	init_run(&p, r.instance);
@@ -762,7 +775,7 @@ START_TEST(bad_runs)
 	init_run(&p, r.instance);
 	p.run.priority = RIVULET_PRIO_HIGH;
 	ck_assert_int_eq(raw_call(r.sock, &p, -1, NULL), -EPERM);
-	/* A soft deadline that is missed is a fact, not an error; a far one is kept. */
+	/* A run that misses a soft deadline succeeds and is marked late. */
 	init_run(&p, r.instance);
 	p.run.deadline = rvl_now() + 10;
 	ck_assert_int_eq(raw_call(r.sock, &p, -1, NULL), 0);
@@ -777,7 +790,7 @@ START_TEST(bad_runs)
 }
 END_TEST
 
-/* Takes answers until each of @n serials has its own; errno by its place. */
+/* Receives packets until each of @n serials has its answer. @result gets the errno of each. */
 static void collect(int sock, const uint32_t *serial, int *result, int n)
 {
 	union rivulet_packet p;
@@ -796,7 +809,10 @@ static void collect(int sock, const uint32_t *serial, int *result, int n)
 	}
 }
 
-/* Proves that an instance runs once at a time, and CANCEL, CLOSE and UNLOAD end what waits. */
+/*
+ * Proves that an instance has at most one run in flight, and that CANCEL, CLOSE and UNLOAD end
+ * queued runs.
+ */
 START_TEST(cancel)
 {
 	enum { N = 8 };
@@ -812,7 +828,10 @@ START_TEST(cancel)
 		ck_assert_int_eq(bind_fd(r.sock, instance[i], 0, r.in, 0, 4096), 0);
 		ck_assert_int_eq(bind_fd(r.sock, instance[i], 1, r.out, 0, 4096), 0);
 	}
-	/* All in one breath, so that they are queued when the rest comes. */
+	/*
+	 * The daemon receives all requests in one batch, so that the runs are queued when CANCEL
+	 * and CLOSE arrive.
+	 */
 	rig_hold();
 	for (int i = 0; i < N; i++) {
 		init_run(&p, instance[i]);
@@ -847,14 +866,17 @@ START_TEST(cancel)
 }
 END_TEST
 
-/* Proves that clients that die with runs and loads under way leave nothing behind. */
-START_TEST(death)
+/* Proves that clients that die with runs and loads in flight leave nothing behind. */
+START_TEST(clients_die)
 {
 	int bystander = raw_open(), before;
 	uint64_t deadline = rvl_now() + 60 * NSEC_PER_SEC;
 	struct ready warm;
 
-	/* The first load leaves a program in the cache and a timer in the loop. */
+	/*
+	 * The first load leaves a program in the cache and a timer in the event loop, so it
+	 * precedes the count.
+	 */
 	make_ready(&warm);
 	close(warm.sock);
 	raw_barrier(bystander);
@@ -897,7 +919,7 @@ static void small_limits(void)
 		  "[Scheduler]\nParallelRuns=1\n");
 }
 
-/* Proves each limit of a user, that its error names it, and that other users are not concerned. */
+/* Proves each limit of a user, and that its error names the key. */
 START_TEST(limits)
 {
 	int sock[4], result[2], fd;
@@ -921,7 +943,7 @@ START_TEST(limits)
 	ck_assert_int_eq(bind_fd(r.sock, instance[1], 0, fd, 0, 3 << 20), -EDQUOT);
 	ck_assert_int_eq(bind_fd(r.sock, instance[1], 0, fd, 0, 4096), 0);
 	ck_assert_int_eq(bind_fd(r.sock, instance[1], 1, fd, 4096, 4096), 0);
-	/* The second is refused while the first is under way. */
+	/* The second run is refused while the first is in flight. */
 	rig_hold();
 	for (int i = 0; i < 2; i++) {
 		init_run(&p, instance[i]);
@@ -945,7 +967,7 @@ START_TEST(limits)
 	ck_assert_int_eq(raw_recv(sock[0], &p, NULL), 0);
 	close(sock[3]);
 	close(sock[2]);
-	/* Closing is seen by the daemon in its time. */
+	/* The daemon notices a closed connection asynchronously. */
 	do {
 		close(sock[0]);
 		sock[0] = raw_connect();
@@ -958,7 +980,7 @@ START_TEST(limits)
 }
 END_TEST
 
-/* Proves that connections above a limit use few descriptors, and that each is told the reason. */
+/* Proves that connections above a limit use few descriptors, and that each gets the reason. */
 START_TEST(above_the_limit)
 {
 	enum { N = 100 };
@@ -982,7 +1004,7 @@ START_TEST(above_the_limit)
 }
 END_TEST
 
-/* Proves that SIGHUP applies a valid configuration, and keeps the old one if the new one is invalid. */
+/* Proves that SIGHUP applies a valid configuration and ignores an invalid one. */
 START_TEST(reload)
 {
 	uint64_t deadline = rvl_now() + 60 * NSEC_PER_SEC;
@@ -1003,7 +1025,7 @@ START_TEST(reload)
 }
 END_TEST
 
-/* STATUS over @sock, parsed strictly; the caller releases it. */
+/* Returns the STATUS of @sock, parsed strictly. The caller releases it. */
 static struct json_object *status_of(int sock)
 {
 	static char text[1 << 20];
@@ -1022,7 +1044,8 @@ static struct json_object *status_of(int sock)
 	close(fd);
 	json_tokener_set_flags(t, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
 	o = json_tokener_parse_ex(t, text, (int)n + 1);
-	ck_assert_msg(o != NULL, "%s in %s", json_tokener_error_desc(json_tokener_get_error(t)), text);
+	ck_assert_msg(o != NULL, "%s in %s", json_tokener_error_desc(json_tokener_get_error(t)),
+		      text);
 	json_tokener_free(t);
 	return o;
 }
@@ -1035,7 +1058,10 @@ static struct json_object *in(struct json_object *o, const char *key)
 	return v;
 }
 
-/* Proves that STATUS is sealed JSON, also with a client whose name has JSON's own characters. */
+/*
+ * Proves that STATUS is sealed JSON, also when a client's name has characters that JSON must
+ * escape.
+ */
 START_TEST(status_json)
 {
 	struct json_object *o, *sessions;
@@ -1055,14 +1081,14 @@ START_TEST(status_json)
 	ck_assert_str_eq(json_object_get_string(in(in(o, "device"), "board")), "zu3eg-64");
 	sessions = in(o, "sessions");
 	for (size_t i = 0; i < json_object_array_length(sessions); i++)
-		found |= !strcmp(json_object_get_string(in(json_object_array_get_idx(sessions, i), "name")),
-				 "a\"b\\c\xc3\xa9");
+		found |= !strcmp(json_object_get_string(in(json_object_array_get_idx(sessions, i),
+				 "name")), "a\"b\\c\xc3\xa9");
 	ck_assert(found);
 	json_object_put(o);
 }
 END_TEST
 
-/* What OpenMetrics says, to a peer that only shuts down its side. */
+/* Returns the metrics for a peer that only shuts down its sending side. */
 static void read_metrics(char *text, size_t size)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -1080,12 +1106,13 @@ static void read_metrics(char *text, size_t size)
 }
 
 /*
- * Proves that a name that is no text is refused at the protocol's edge, and that such a name
- * reaches neither STATUS, nor the metrics, nor the journal.
+ * Proves that a name that is not valid text is refused at the protocol's edge, and that it reaches
+ * neither STATUS, nor the metrics, nor the journal.
  */
 START_TEST(bad_names)
 {
-	static const char *const bad[] = { "\xff", "\xc3", "a\n<3>rivuletd: forged", "\x1b[2J", "\xc2\x85" };
+	static const char *const bad[] = { "\xff", "\xc3", "a\n<3>rivuletd: forged", "\x1b[2J",
+					   "\xc2\x85" };
 	static char text[1 << 18];
 	size_t size;
 	void *onnx = read_file("models/lenet.onnx", &size);
@@ -1118,12 +1145,13 @@ START_TEST(bad_names)
 	free(onnx);
 	onnx = read_file(text, &size);
 	for (char *line = onnx; line < (char *)onnx + size; line = memchr(line, '\n', size) + 1)
-		ck_assert_msg(!strncmp(line, "<", 1) && !memmem(line, 20, "forged", 6), "%.80s", line);
+		ck_assert_msg(!strncmp(line, "<", 1) && !memmem(line, 20, "forged", 6), "%.80s",
+			      line);
 	free(onnx);
 }
 END_TEST
 
-/* Proves that without a device only requests that need one fail. */
+/* Proves that without a device only the requests that need one fail. */
 START_TEST(no_device)
 {
 	union rivulet_packet p;
@@ -1174,7 +1202,7 @@ int main(int argc, char **argv)
 	tcase_add_test(t, versions);
 	tcase_add_test(t, tensors);
 	tcase_add_test(t, program_files);
-	tcase_add_loop_test(t, hostile_programs, 0, (int)ARRAY_SIZE(prey));
+	tcase_add_loop_test(t, hostile_programs, 0, (int)ARRAY_SIZE(sources));
 	tcase_add_test(t, bad_memory);
 	tcase_add_test(t, bad_models);
 	tcase_add_test(t, damaged_models);
@@ -1183,7 +1211,7 @@ int main(int argc, char **argv)
 	tcase_add_test(t, flood);
 	tcase_add_test(t, bad_runs);
 	tcase_add_test(t, cancel);
-	tcase_add_test(t, death);
+	tcase_add_test(t, clients_die);
 	tcase_add_test(t, reload);
 	tcase_add_test(t, status_json);
 	t = add_case(s, "names", rig_with_log);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * rivuletd finds its device by driver, and follows it as it comes and goes: on umockdev's sysfs and
- * uevents, with the two ioctls that opening a node takes. The program starts itself again under
- * umockdev's preload library.
+ * How rivuletd finds its device by driver and follows removal and addition, on umockdev's sysfs and
+ * uevents. The driver answers the two ioctls that opening a node takes. The program executes itself
+ * again under umockdev's preload library.
  */
 #include "daemon_rig.h"
 
@@ -14,9 +14,10 @@ static UMockdevTestbed *bed;
 static UMockdevIoctlBase *ioctls;
 static const char *driver_name = "rivulet";
 static int driver_major = 2;
-static int not_yet;	/* calls that the driver refuses, as one that is just being bound */
+/* number of calls that the driver refuses, as one that is still probing does */
+static int refusals;
 static bool refuse_query;
-static uint32_t tile = 16;	/* of the board that is plugged next */
+static uint32_t tile = 16;	/* tile size of the board that is added next */
 static uint64_t clock_hz = 200000000;
 
 /* ---- the driver ---- */
@@ -69,7 +70,7 @@ static gboolean on_ioctl(UMockdevIoctlBase *base, UMockdevIoctlClient *client, g
 	(void)base;
 	(void)data;
 	arg = umockdev_ioctl_data_resolve(ptr, 0, _IOC_SIZE(request), &error);
-	if (not_yet > 0 && not_yet--)
+	if (refusals > 0 && refusals--)
 		err = ENODEV;
 	else if (request == DRM_IOCTL_VERSION)
 		err = mock_version(arg, driver_name, driver_major);
@@ -92,7 +93,7 @@ static void add(const char *text)
 	ck_assert_msg(umockdev_testbed_add_from_string(bed, text, &error), "%s", error->message);
 }
 
-/* The ioctls first: adding a device also announces it. */
+/* The ioctls come first, because adding a device sends its uevent. */
 static void plug(const char *driver, const char *subsystem, const char *name, const char *number)
 {
 	const char *dir = !strcmp(subsystem, "drm") ? "dri" : subsystem;
@@ -137,7 +138,7 @@ static void power_off(void)
 	g_object_unref(bed);
 }
 
-/* The next DEVICE event. */
+/* Returns the next DEVICE event. */
 static struct rivulet_msg_device next_event(int sock)
 {
 	union rivulet_packet p;
@@ -147,7 +148,7 @@ static struct rivulet_msg_device next_event(int sock)
 	return p.device;
 }
 
-/* No event after everything sent before was answered. */
+/* Asserts that no event arrives before the answer to a ping. */
 static void no_event(int sock)
 {
 	struct pollfd pfd = { .fd = sock, .events = POLLIN };
@@ -156,8 +157,11 @@ static void no_event(int sock)
 	ck_assert_int_eq(poll(&pfd, 1, 300), 0);
 }
 
-/* Proves that a device that is there is found, and models are compiled for what it reports. */
-START_TEST(there)
+/*
+ * Proves that a device that is present at the start is found, and that models are compiled for the
+ * board that it reports.
+ */
+START_TEST(present_at_start)
 {
 	struct rivulet_msg_hello_reply *h;
 	union rivulet_packet p;
@@ -186,8 +190,8 @@ START_TEST(there)
 }
 END_TEST
 
-/* Proves that clients hear of it when the device comes, goes and comes again. */
-START_TEST(coming_and_going)
+/* Proves that clients get an event when the device is removed and when it is added. */
+START_TEST(removed_and_added)
 {
 	struct rivulet_msg_device e;
 	union rivulet_packet p;
@@ -196,7 +200,7 @@ START_TEST(coming_and_going)
 	rig_start_on("", NULL);
 	sock = raw_open();
 	ck_assert_int_eq(raw_load(sock, "x", 1, 0, &p, NULL), -ENODEV);
-	/* Another number each time, as a kernel may do, and umockdev must. */
+	/* The number differs each time, as with a kernel, and as umockdev requires. */
 	for (int i = 0; i < 3; i++) {
 		char name[24], path[96], node[40];
 
@@ -208,7 +212,7 @@ START_TEST(coming_and_going)
 		ck_assert_uint_eq(e.device_state, RIVULET_DEVICE_PRESENT);
 		ck_assert_str_eq(e.device, node);
 		ck_assert_str_eq(e.board, "mock-board");
-		/* Said once, also when it changes. */
+		/* A change of the device sends no second event. */
 		umockdev_testbed_uevent(bed, path, "change");
 		no_event(sock);
 		unplug(path);
@@ -221,7 +225,10 @@ START_TEST(coming_and_going)
 }
 END_TEST
 
-/* Proves that a node which its driver does not serve yet when it is announced is served when it does. */
+/*
+ * Proves that a node which its driver does not serve when the uevent arrives is opened once it
+ * does.
+ */
 START_TEST(served_late)
 {
 	struct rivulet_msg_device e;
@@ -229,11 +236,11 @@ START_TEST(served_late)
 
 	rig_start_on("", NULL);
 	sock = raw_open();
-	not_yet = 3;
+	refusals = 3;
 	plug("rivulet", "accel", "accel0", "261:0");
 	e = next_event(sock);
 	ck_assert_uint_eq(e.device_state, RIVULET_DEVICE_PRESENT);
-	ck_assert_int_eq(not_yet, 0);
+	ck_assert_int_eq(refusals, 0);
 	unplug(ACCEL);
 	e = next_event(sock);
 	ck_assert_uint_eq(e.device_state, RIVULET_DEVICE_ABSENT);
@@ -241,8 +248,8 @@ START_TEST(served_late)
 }
 END_TEST
 
-/* Proves that a loaded model survives its device; nothing can be opened meanwhile. */
-START_TEST(models_stay)
+/* Proves that a loaded model survives its device, and that no instance can be opened meanwhile. */
+START_TEST(models_survive)
 {
 	union rivulet_packet p;
 	uint32_t model;
@@ -272,8 +279,11 @@ START_TEST(models_stay)
 }
 END_TEST
 
-/* Proves that a program is for the board that is there, also if only its clock differs from the last one. */
-START_TEST(another_clock)
+/*
+ * Proves that a program is compiled for the present board, also when only its clock differs from
+ * the previous one.
+ */
+START_TEST(clock_differs)
 {
 	union rivulet_packet p;
 	size_t size;
@@ -300,7 +310,7 @@ END_TEST
 
 #define SLOW_BATCH 7
 
-/* The compiler's process: takes its time for one batch, so that the board can be exchanged meanwhile. */
+/* A compiler that takes long for one batch size, so that the board can be exchanged meanwhile. */
 static int slow_worker(void)
 {
 	struct rvl_worker_job job;
@@ -311,7 +321,7 @@ static int slow_worker(void)
 	return rvl_worker_main();
 }
 
-/* Proves that a model is compiled again when the board is exchanged while the compiler works. */
+/* Proves that a model is compiled again when the board is exchanged during the compilation. */
 START_TEST(exchanged)
 {
 	size_t size;
@@ -346,7 +356,7 @@ START_TEST(exchanged)
 }
 END_TEST
 
-/* Proves that a kernel without accel nodes is served through its render node. */
+/* Proves that a kernel without accel nodes is served through the driver's render node. */
 START_TEST(render_node)
 {
 	struct rivulet_msg_device e;
@@ -361,8 +371,11 @@ START_TEST(render_node)
 }
 END_TEST
 
-/* The event of a device of ours, which proves that the daemon saw the events before. */
-static void expect_ours(int sock, const char *name)
+/*
+ * Waits for the event of a rivulet device, which proves that the daemon has handled earlier
+ * uevents.
+ */
+static void expect_rivulet(int sock, const char *name)
 {
 	char node[40];
 
@@ -374,8 +387,11 @@ static void expect_ours(int sock, const char *name)
 	ck_assert_str_eq(next_event(sock).device, node);
 }
 
-/* Proves that the daemon ignores devices of other drivers, and drivers of another interface. */
-START_TEST(not_ours)
+/*
+ * Proves that the daemon ignores devices of other drivers, and a driver of another interface
+ * version.
+ */
+START_TEST(other_drivers)
 {
 	int sock;
 
@@ -390,12 +406,12 @@ START_TEST(not_ours)
 	plug(_i == 0 ? "intel_vpu" : "rivulet", "accel", "accel0", "261:0");
 	no_event(sock);
 	unplug(ACCEL);
-	expect_ours(sock, "accel1");
+	expect_rivulet(sock, "accel1");
 	rig_stop();
 }
 END_TEST
 
-/* Proves that Node= binds the daemon to that one. */
+/* Proves that Node= restricts the daemon to that node. */
 START_TEST(other_node)
 {
 	int sock;
@@ -405,7 +421,7 @@ START_TEST(other_node)
 	plug("rivulet", "accel", "accel0", "261:0");
 	no_event(sock);
 	unplug(ACCEL);
-	expect_ours(sock, "accel7");
+	expect_rivulet(sock, "accel7");
 	rig_stop();
 }
 END_TEST
@@ -421,14 +437,14 @@ int main(int argc, char **argv)
 	t = tcase_create("uevents");
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, machine, power_off);
-	tcase_add_test(t, there);
-	tcase_add_test(t, coming_and_going);
+	tcase_add_test(t, present_at_start);
+	tcase_add_test(t, removed_and_added);
 	tcase_add_test(t, served_late);
-	tcase_add_test(t, models_stay);
-	tcase_add_test(t, another_clock);
+	tcase_add_test(t, models_survive);
+	tcase_add_test(t, clock_differs);
 	tcase_add_test(t, exchanged);
 	tcase_add_test(t, render_node);
-	tcase_add_loop_test(t, not_ours, 0, 4);
+	tcase_add_loop_test(t, other_drivers, 0, 4);
 	tcase_add_test(t, other_node);
 	suite_add_tcase(s, t);
 	return run_suite(s);

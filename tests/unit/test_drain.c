@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The battery that the device drains: its arithmetic, its page of memory, what it refuses. */
+/*
+ * The battery that the device drains: its arithmetic, its page of memory, and the specifications
+ * that it refuses.
+ */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +48,7 @@ static const struct rvl_battery_page *page(void)
 
 START_TEST(drains_what_the_device_used)
 {
-	/* 1000 mWh are 3600 J: 9 J of the device, times 100, are a quarter. */
+	/* 1000 mWh are 3600 J. The device used 9 J, and the factor is 100, so a quarter is gone. */
 	ck_assert(rvl_battery_follow(&b, &mem, 0));
 	ck_assert_uint_eq(page()->magic, RVL_BATTERY_MAGIC);
 	ck_assert_uint_eq(page()->left, 1000);
@@ -53,16 +56,16 @@ START_TEST(drains_what_the_device_used)
 	ck_assert_uint_eq(page()->state, 1);
 	ck_assert(rvl_battery_follow(&b, &mem, 9 * PJ_JOULE));
 	ck_assert_uint_eq(page()->left, 750);
-	/* The counter stands still: nothing is taken twice. */
+	/* The counter did not increase, so nothing is taken. */
 	ck_assert(rvl_battery_follow(&b, &mem, 9 * PJ_JOULE));
 	ck_assert_uint_eq(page()->left, 750);
 	ck_assert_double_eq_tol(b.taken, 9, 1e-9);
 }
 END_TEST
 
-START_TEST(ends_at_nothing)
+START_TEST(ends_at_zero)
 {
-	/* 1 uWh is left: not nothing, but critical. */
+	/* 1 uWh is left, which is critical but not empty. */
 	ck_assert(rvl_battery_follow(&b, &mem, 36 * PJ_JOULE - 36000000));
 	ck_assert_uint_eq(page()->left, 1);
 	ck_assert_uint_eq(page()->state, 1 | 4);
@@ -72,7 +75,7 @@ START_TEST(ends_at_nothing)
 }
 END_TEST
 
-START_TEST(another_device_goes_on)
+START_TEST(next_device_drains_further)
 {
 	ck_assert(rvl_battery_follow(&b, &mem, 9 * PJ_JOULE));
 	rvl_battery_fresh(&b);
@@ -88,7 +91,7 @@ START_TEST(is_charged_again)
 	ck_assert_double_eq(b.taken, 0);
 	ck_assert(rvl_battery_follow(&b, &mem, 39 * PJ_JOULE));
 	ck_assert_uint_eq(page()->left, 475);
-	/* Neither size nor place: the machine has read them. */
+	/* The machine has read capacity and address, so they cannot change. */
 	ck_assert_int_eq(rvl_battery_change(&b, "mwh=5,charge=1", err, sizeof(err)), -EINVAL);
 	ck_assert_int_eq(rvl_battery_change(&b, "at=0,charge=1", err, sizeof(err)), -EINVAL);
 	ck_assert_int_eq(rvl_battery_change(&b, "factor=2", err, sizeof(err)), -EINVAL);
@@ -102,7 +105,7 @@ START_TEST(needs_its_page)
 
 	ck_assert_int_eq(rvl_battery_set(&far, "mwh=10,at=0x10000", err, sizeof(err)), 0);
 	ck_assert(!rvl_battery_follow(&far, &mem, 0));
-	/* Memory may come later: that is no error. */
+	/* Memory may be missing until the machine boots, so this is no error. */
 	rvl_memory_drop(&mem);
 	unlink(path);
 	ck_assert(rvl_battery_follow(&far, &mem, 0));
@@ -144,8 +147,8 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, drains_what_the_device_used);
-	tcase_add_test(t, ends_at_nothing);
-	tcase_add_test(t, another_device_goes_on);
+	tcase_add_test(t, ends_at_zero);
+	tcase_add_test(t, next_device_drains_further);
 	tcase_add_test(t, is_charged_again);
 	tcase_add_test(t, needs_its_page);
 	tcase_add_loop_test(t, bad_specification, 0, sizeof(bad) / sizeof(bad[0]));

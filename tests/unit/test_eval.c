@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The evaluator: counts of right answers, partial batches, bytes and floats as examples, what it refuses,
- * and the adder scales of the circuits that have one against a second computation by their definition.
+ * The evaluator: counts of right answers, partial batches, bytes and floats as examples, and
+ * refused input. The adder scales of the circuits that have one are compared with a second
+ * computation by their definition.
  */
 #include <check.h>
 #include <errno.h>
@@ -36,7 +37,7 @@ static struct rivulet_eval *open_model(const char *path, const struct rivulet_co
 	return made;
 }
 
-/* A LeNet in batches of three, so that the third batch of seven examples is not full. */
+/* LeNet in batches of three: of seven examples, the third batch is not full. */
 static void setup(void)
 {
 	struct rivulet_compile_options o = { .stochastic = true, .batch = 3 };
@@ -44,10 +45,12 @@ static void setup(void)
 	for (uint32_t i = 0; i < EXAMPLES * PIXELS; i++) {
 		uint32_t y = i % PIXELS / 28, x = i % 28, n = i / PIXELS;
 
-		bytes[i] = y > 3 + n % 3 && y < 24 && x > 5 && x < 12 + 2 * n ? 255 - (uint8_t)(i * 7 % 90) : 0;
+		bytes[i] = y > 3 + n % 3 && y < 24 && x > 5 && x < 12 + 2 * n ?
+			255 - (uint8_t)(i * 7 % 90) : 0;
 		values[i] = (float)bytes[i] / 255.0f;
 	}
-	data = (struct rivulet_eval_data){ .f32 = values, .labels = labels, .count = EXAMPLES, .size = PIXELS };
+	data = (struct rivulet_eval_data){ .f32 = values, .labels = labels, .count = EXAMPLES,
+					   .size = PIXELS };
 	e = open_model("models/lenet20.onnx", &o);
 }
 
@@ -56,14 +59,14 @@ static void teardown(void)
 	ck_assert_ptr_null(rivulet_eval_free(e));
 }
 
-/* The scores of all examples, a batch at a time. */
+/* The scores of all examples, computed one batch at a time. */
 static void all_scores(const struct rivulet_eval_spec *s, float *scores)
 {
 	static const int64_t want[] = { 3, 3, 1 };
 
 	for (uint64_t first = 0, i = 0; first < EXAMPLES; first += 3, i++)
-		ck_assert_int_eq(rivulet_eval_scores(e, s, &data, first, scores + first * CLASSES, &err),
-				 want[i]);
+		ck_assert_int_eq(rivulet_eval_scores(e, s, &data, first, scores + first * CLASSES,
+				 &err), want[i]);
 }
 
 static uint8_t best(const float *scores)
@@ -112,7 +115,7 @@ START_TEST(bytes_are_fractions_of_255)
 }
 END_TEST
 
-/* Examples that are missing from the last batch do not change those that are there. */
+/* Examples that are missing from the last batch do not change the scores of the others. */
 START_TEST(a_partial_batch_is_exact)
 {
 	struct rivulet_eval_spec s = { .length = 0 };
@@ -142,8 +145,10 @@ START_TEST(data_and_streams_that_do_not_fit)
 	struct rivulet_eval_spec s = { .length = 8 };
 	uint64_t right;
 
-	for (s.length = RIVULET_SC_MIN; s.length <= RIVULET_SC_MAX; s.length += RIVULET_SC_MAX - RIVULET_SC_MIN)
-		ck_assert_int_eq(rivulet_eval_accuracy(e, &s, &data, 1, &right, &err), 0);
+	s.length = RIVULET_SC_MIN;
+	ck_assert_int_eq(rivulet_eval_accuracy(e, &s, &data, 1, &right, &err), 0);
+	s.length = RIVULET_SC_MAX;
+	ck_assert_int_eq(rivulet_eval_accuracy(e, &s, &data, 1, &right, &err), 0);
 	s.length = RIVULET_SC_MIN - 1;
 	refused(&s, "no bitstreams of 7 bits by circuit 0");
 	s.length = RIVULET_SC_MAX + 1;
@@ -161,7 +166,7 @@ START_TEST(data_and_streams_that_do_not_fit)
 }
 END_TEST
 
-/* A graph of one node with inputs x and, where @two, a; @type of ONNX. */
+/* A graph of one node with input x, and input a if @two; @type is ONNX's. */
 static struct pb model_of(struct pb *node, int type, bool two)
 {
 	static const int64_t dims[] = { 2, 3, -1 };
@@ -206,7 +211,7 @@ START_TEST(models_that_cannot_be_evaluated)
 }
 END_TEST
 
-/* ---- the adders' scales, by definition ---- */
+/* ---- the adders' scales by their definition ---- */
 
 struct product_sums {
 	double *v;
@@ -221,8 +226,11 @@ static void add_sum(struct product_sums *s, const int64_t by_sign[2], bool one_s
 	s->v[s->n++] = (double)v / (256.0 * 128.0);
 }
 
-/* Output (m, y, x) of image @img: the sums of its positive and of its negative products. */
-static void conv_sum(const struct rvl_node *n, const uint8_t *img, const int64_t at[3], int64_t by_sign[2])
+/*
+ * Output (m, y, x) of image @img: the sum of its positive products and that of its negative ones.
+ */
+static void conv_sum(const struct rvl_node *n, const uint8_t *img, const int64_t at[3],
+		     int64_t by_sign[2])
 {
 	const struct rvl_attr *a = &n->attr;
 	const int64_t *xd = n->in[0]->shape.dim, *wd = n->in[1]->shape.dim;
@@ -234,14 +242,16 @@ static void conv_sum(const struct rvl_node *n, const uint8_t *img, const int64_t
 				int64_t y = at[1] * a->stride[0] + i * a->dilation[0] - a->pad[0];
 				int64_t x = at[2] * a->stride[1] + j * a->dilation[1] - a->pad[1];
 				int64_t channel = at[0] / (wd[0] / a->group) * wd[1] + c;
+				const uint8_t *plane = img + channel * xd[2] * xd[3];
 				int v = w[((at[0] * wd[1] + c) * wd[2] + i) * wd[3] + j];
 
 				if (y >= 0 && y < xd[2] && x >= 0 && x < xd[3])
-					by_sign[v < 0] += abs(v) * (int64_t)img[(channel * xd[2] + y) * xd[3] + x];
+					by_sign[v < 0] += abs(v) * (int64_t)plane[y * xd[3] + x];
 			}
 }
 
-static void conv_sums(const struct rvl_node *n, const uint8_t *x, bool one_sided, struct product_sums *s)
+static void conv_sums(const struct rvl_node *n, const uint8_t *x, bool one_sided,
+		      struct product_sums *s)
 {
 	const int64_t *xd = n->in[0]->shape.dim, *yd = n->out[0]->shape.dim;
 	int64_t at[3];
@@ -257,7 +267,8 @@ static void conv_sums(const struct rvl_node *n, const uint8_t *x, bool one_sided
 				}
 }
 
-static void matrix_sums(const struct rvl_node *n, const uint8_t *x, bool one_sided, struct product_sums *s)
+static void matrix_sums(const struct rvl_node *n, const uint8_t *x, bool one_sided,
+			struct product_sums *s)
 {
 	const int64_t *wd = n->in[1]->shape.dim;
 	bool t = n->attr.trans_b;
@@ -285,7 +296,7 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* log2 of the least power of two that 99.95 % of the sums do not exceed. */
+/* log2 of the smallest power of two that 99.95 % of the sums do not exceed. */
 static int32_t scale_of(const struct rvl_node *n, const uint8_t *x, bool one_sided)
 {
 	struct product_sums s = { .v = calloc(1 << 20, sizeof(double)) };
@@ -315,7 +326,8 @@ static uint32_t check_scales(struct rivulet_eval *of, bool one_sided)
 
 		if (!n->stochastic)
 			continue;
-		ck_assert_int_eq(n->attr.sc_scale, scale_of(n, rvl_interp_data(it, n->in[0]), one_sided));
+		ck_assert_int_eq(n->attr.sc_scale, scale_of(n, rvl_interp_data(it, n->in[0]),
+							    one_sided));
 		layers++;
 	}
 	rvl_interp_free(it);

@@ -25,7 +25,7 @@ START_TEST(opens)
 	ck_assert_int_eq(rivulet_device_counters(dev, &c), -EACCES);
 	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "CAP_PERFMON"));
 	fake.no_privilege = false;
-	/* umockdev cannot duplicate a node; the VM's tests do. */
+	/* umockdev cannot duplicate a node, so the VM's tests cover success. */
 	ck_assert_int_eq(rivulet_device_open_fd(-1, &other), -EBADF);
 	ck_assert_int_eq(rivulet_device_open_fd(0, &other), -ENODEV);
 	ck_assert_ptr_eq(rivulet_device_ref(dev), dev);
@@ -63,7 +63,7 @@ START_TEST(other_drivers)
 END_TEST
 
 /*
- * A dma-buf that is imported twice is one buffer: its handle is closed once, with the last
+ * A dma-buf that is imported twice is one buffer. Its handle is closed once, with the last
  * reference.
  */
 START_TEST(buffers)
@@ -81,17 +81,18 @@ START_TEST(buffers)
 	ck_assert(!rivulet_buffer_import(dev, fd, &b));
 	ck_assert(rivulet_buffer_flags(b) & DRM_RIVULET_BO_READONLY);
 	ck_assert_int_eq(rivulet_buffer_export(b, true, &fd), -EACCES);
-	fake.readonly_handle = 0;	/* the same, imported writable now */
+	fake.readonly_handle = 0;	/* the same dma-buf, imported writable this time */
 	ck_assert(!rivulet_buffer_import(dev, fd, &c));
 	ck_assert_ptr_eq(b, c);
 	ck_assert(!(rivulet_buffer_flags(b) & DRM_RIVULET_BO_READONLY));
 	ck_assert_int_eq(rivulet_buffer_import(dev, -1, &c), -EBADF);
-	fake.open_handles--;	/* the kernel counts a handle once, the fake counted the second import */
+	/* The kernel counts a handle once, but the fake driver counted the second import. */
+	fake.open_handles--;
 	rivulet_buffer_unref(b);
 	ck_assert_uint_eq(fake.open_handles, 2);
 	rivulet_buffer_unref(b);
 	ck_assert_uint_eq(fake.open_handles, 1);
-	/* A buffer keeps its device. */
+	/* A buffer keeps a reference to its device. */
 	rivulet_device_unref(dev);
 	ck_assert_ptr_null(rivulet_buffer_unref(a));
 	ck_assert_uint_eq(fake.open_handles, 0);
@@ -143,23 +144,25 @@ START_TEST(job_of_step)
 	ck_assert_int_eq(rivulet_fence_fd(f, &fd), -EINVAL);
 	file.p.steps_off = offsetof(typeof(file), s);
 	file.s[0].kind = RIVULET_STEP_CPU;
-	file.s[1] = (struct rivulet_step) { .kind = RIVULET_STEP_NPU, .slots = 0xf, .writes_mask = 0xa,
+	file.s[1] = (struct rivulet_step) { .kind = RIVULET_STEP_NPU, .slots = 0xf,
+					    .writes_mask = 0xa,
 		.min_level = 1, .variant = { [1] = { .offset = 128, .length = 64 },
-			[3] = { .offset = 192, .length = 64 } } };	/* the device has two levels */
+			/* the device has two levels */
+			[3] = { .offset = 192, .length = 64 } } };
 	for (int i = 0; i < 4; i++)
 		ck_assert(!rivulet_buffer_create(dev, 4096, &b[i]));
-	ck_assert_int_eq(rivulet_job_from_step(&file.p, 0, b[0], b[1], b + 2, 2, NULL, 0, &job, region,
-					       variant), -EINVAL);
-	ck_assert_int_eq(rivulet_job_from_step(&file.p, 2, b[0], b[1], b + 2, 2, NULL, 0, &job, region,
-					       variant), -EINVAL);
-	ck_assert_int_eq(rivulet_job_from_step(&file.p, 1, b[0], NULL, b + 2, 2, NULL, 0, &job, region,
-					       variant), -EINVAL);
+	ck_assert_int_eq(rivulet_job_from_step(&file.p, 0, b[0], b[1], b + 2, 2, NULL, 0, &job,
+					       region, variant), -EINVAL);
+	ck_assert_int_eq(rivulet_job_from_step(&file.p, 2, b[0], b[1], b + 2, 2, NULL, 0, &job,
+					       region, variant), -EINVAL);
+	ck_assert_int_eq(rivulet_job_from_step(&file.p, 1, b[0], NULL, b + 2, 2, NULL, 0, &job,
+					       region, variant), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "slot 1"));
-	ck_assert_int_eq(rivulet_job_from_step(&file.p, 1, b[0], b[1], b + 2, 2, NULL, 0, &job, region,
-					       variant), 0);
+	ck_assert_int_eq(rivulet_job_from_step(&file.p, 1, b[0], b[1], b + 2, 2, NULL, 0, &job,
+					       region, variant), 0);
 	ck_assert_uint_eq(job.report_slot, DRM_RIVULET_NO_REPORT);
-	ck_assert_int_eq(rivulet_job_from_step(&file.p, 1, b[0], b[1], b + 2, 2, b[1], 512, &job, region,
-					       variant), 0);
+	ck_assert_int_eq(rivulet_job_from_step(&file.p, 1, b[0], b[1], b + 2, 2, b[1], 512, &job,
+					       region, variant), 0);
 	ck_assert_int_eq(rivulet_device_submit(dev, &job, 1, NULL), 0);
 	ck_assert_uint_eq(fake.job.region_count, 5);
 	ck_assert_uint_eq(fake.job.variant_count, 2);
@@ -181,7 +184,10 @@ START_TEST(job_of_step)
 }
 END_TEST
 
-/* A refused mapping says which buffer. (umockdev's node cannot be mapped; the VM's tests map.) */
+/*
+ * The error of a mapping that was refused names the buffer. umockdev's node cannot be mapped, so
+ * the VM's tests cover success.
+ */
 START_TEST(maps)
 {
 	struct rivulet_device *dev = device();
@@ -211,7 +217,7 @@ START_TEST(cpu_access)
 	ck_assert(!rivulet_buffer_create_as(dev, 8192, DRM_RIVULET_BO_WC, &wc));
 	ck_assert_uint_eq(fake.create_flags, DRM_RIVULET_BO_WC);
 	ck_assert_uint_eq(rivulet_buffer_flags(wc), DRM_RIVULET_BO_WC);
-	/* The fake platform's device sees the CPU's caches: the driver does not show the flag. */
+	/* The device of the fake driver is coherent, so the driver does not return the flag. */
 	ck_assert(!rivulet_buffer_create_as(dev, 8192, DRM_RIVULET_BO_CACHED, &cached));
 	ck_assert_uint_eq(fake.create_flags, DRM_RIVULET_BO_CACHED);
 	ck_assert_uint_eq(rivulet_buffer_flags(cached), 0);
@@ -226,10 +232,12 @@ START_TEST(cpu_access)
 	ck_assert_uint_eq(fake.sync.flags, DRM_RIVULET_ACCESS_WRITE);
 	ck_assert_uint_eq(fake.sync.op, DRM_RIVULET_SYNC_FOR_DEVICE);
 	ck_assert_uint_eq(fake.sync.count, 1);
-	ck_assert(!rivulet_buffer_sync(cached, DRM_RIVULET_SYNC_FOR_CPU, DRM_RIVULET_ACCESS_READ, NULL, 0));
+	ck_assert(!rivulet_buffer_sync(cached, DRM_RIVULET_SYNC_FOR_CPU, DRM_RIVULET_ACCESS_READ,
+				       NULL, 0));
 	ck_assert_uint_eq(fake.sync.count, 0);
-	fake.sync.handle = 0;	/* is not reached when the wait fails */
-	ck_assert_int_eq(rivulet_buffer_begin(cached, DRM_RIVULET_ACCESS_WRITE, NULL, 0, 123), -ETIME);
+	fake.sync.handle = 0;	/* stays 0 when the wait fails */
+	ck_assert_int_eq(rivulet_buffer_begin(cached, DRM_RIVULET_ACCESS_WRITE, NULL, 0, 123),
+			 -ETIME);
 	ck_assert_int_eq(fake.wait.timeout_ns, 123);
 	ck_assert_uint_eq(fake.sync.handle, 0);
 	ck_assert_int_eq(rivulet_buffer_wait(cached, DRM_RIVULET_ACCESS_READ, 7), -ETIME);
@@ -288,7 +296,7 @@ START_TEST(submit_options)
 	ck_assert_uint_eq(fake.submit.queue, 1);
 	ck_assert_uint_eq(fake.submit.flags, 0);
 	ck_assert_uint_eq(fake.job.perfmon, 9);
-	/* Submits without a queue share one of the device object's own. */
+	/* Submits without a queue share one queue, which belongs to the device object. */
 	for (int i = 0; i < 2; i++) {
 		ck_assert(!rivulet_device_submit(dev, jobs, 1, NULL));
 		ck_assert_uint_eq(fake.submit.queue, 2);
@@ -318,12 +326,12 @@ START_TEST(submit_options)
 END_TEST
 
 /*
- * Every wrong answer gives one error and leaks no descriptor; an unknown serial and a reserved
- * field are accepted.
+ * Each faulty answer gives one error and leaks no descriptor. An unknown serial and a reserved
+ * field that is not zero are accepted.
  */
 START_TEST(wrong_answers)
 {
-	/* Only the silent daemon makes the test wait for the time limit. */
+	/* Only the daemon that does not answer makes the test wait for the timeout. */
 	struct rivulet_load_options o = { .size = sizeof(o),
 					  .timeout_ms = _i == SILENT ? 300 : WAIT_MS };
 	struct rivulet_client *c = NULL;
@@ -334,13 +342,14 @@ START_TEST(wrong_answers)
 	r = rivulet_open(dm.path, &c);
 	if (!r)
 		r = rivulet_model_load_memory(c, "onnx", 4, &o, &m);
-	ck_assert_msg(r == faults[_i].want, "fault %d: %d (%s), not %d", _i, r, rivulet_last_error(),
-		      faults[_i].want);
+	ck_assert_msg(r == faults[_i].want, "fault %d: %d (%s), not %d", _i, r,
+		      rivulet_last_error(), faults[_i].want);
 	if (r)
 		ck_assert_uint_gt(strlen(rivulet_last_error()), 8);
 	if (_i == ERRNO) {
 		ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "Loop_7"));
-		ck_assert_int_eq(rivulet_client_ping(c, WAIT_MS), 0);	/* the connection is still usable */
+		/* the connection is still usable */
+		ck_assert_int_eq(rivulet_client_ping(c, WAIT_MS), 0);
 	}
 	if (r == -EBADMSG)
 		ck_assert_int_eq(rivulet_client_ping(c, WAIT_MS), -EBADMSG);
@@ -377,8 +386,10 @@ START_TEST(load_and_run)
 	ck_assert_int_eq(rivulet_model_load(c, "/dev/zero", NULL, &m), -EINVAL);
 	ck_assert_int_eq(rivulet_model_load(c, large, NULL, &m), -EFBIG);
 	ck_assert_uint_eq(dm.loads, 0);
-	ck_assert_msg(!rivulet_model_load_memory(c, "onnx", 4, NULL, &m), "%s", rivulet_last_error());
-	ck_assert(!rivulet_model_tensor(m, 0, &t) && !t.output && t.bytes == BYTES && t.dim[1] == 64);
+	ck_assert_msg(!rivulet_model_load_memory(c, "onnx", 4, NULL, &m), "%s",
+		      rivulet_last_error());
+	ck_assert(!rivulet_model_tensor(m, 0, &t) && !t.output && t.bytes == BYTES &&
+		  t.dim[1] == 64);
 	ck_assert(!rivulet_model_tensor(m, 1, &t) && t.output && t.zero_point == 3);
 	ck_assert_int_eq(rivulet_model_tensor(m, 2, &t), -ERANGE);
 	ck_assert_int_eq(rivulet_model_find(m, "out"), 1);
@@ -401,7 +412,7 @@ START_TEST(load_and_run)
 	ck_assert(!rivulet_request_stats(q, &stats) && stats.cycles == 77 && stats.late);
 	o.priority = 2;
 	ck_assert_int_eq(rivulet_request_start(q, &o), -EINVAL);
-	/* A request keeps its model and its client. */
+	/* A request keeps references to its model and its client. */
 	rivulet_client_unref(c);
 	rivulet_model_unref(m);
 	ck_assert_int_eq(rivulet_request_run(q, NULL), 0);
@@ -414,8 +425,8 @@ START_TEST(load_and_run)
 END_TEST
 
 /*
- * Buffers and dma-bufs reach the daemon as they are; a file is loaded, its program and status come
- * back.
+ * Buffers and dma-bufs reach the daemon as they are. Then a file is loaded, and its program and the
+ * daemon's status are read.
  */
 START_TEST(zero_copy)
 {
@@ -432,7 +443,7 @@ START_TEST(zero_copy)
 	driver_setup();
 	daemon_start(NONE);
 	fake.memory = memfd_create("m", MFD_CLOEXEC);
-	dm.give = fake.memory;
+	dm.extra_fd = fake.memory;
 	ck_assert(!ftruncate(fake.memory, 4096) && write(fake.memory, "[{}]", 4) == 4);
 	map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fake.memory, 0);
 	ck_assert(!rivulet_open(dm.path, &c));
@@ -449,7 +460,7 @@ START_TEST(zero_copy)
 	ck_assert(!rivulet_bind_dmabuf(q, 1, fake.memory, 1024));
 	ck_assert_int_eq(rivulet_bind_buffer(q, 7, b, 0), -ERANGE);
 	rivulet_buffer_unref(b);
-	ck_assert_uint_eq(fake.open_handles, 1);	/* the request keeps it */
+	ck_assert_uint_eq(fake.open_handles, 1);	/* the request keeps a reference */
 	memset(map, 9, BYTES);
 	ck_assert_int_eq(rivulet_request_run(q, NULL), 0);
 	ck_assert(map[1024] == 10 && map[1024 + BYTES - 1] == 10 && !map[1024 + BYTES]);
@@ -481,7 +492,9 @@ static void on_done(struct rivulet_request *r, void *data)
 	ck_assert_int_eq(rivulet_request_result(r), 0);
 }
 
-/* One fd to poll; the callback comes from dispatch, also when another call took the answer. */
+/*
+ * One descriptor is polled. Callbacks run in dispatch, even when another call received the answer.
+ */
 START_TEST(asynchronous)
 {
 	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
@@ -532,7 +545,7 @@ START_TEST(cancel)
 	ck_assert_int_eq(rivulet_request_wait(q, WAIT_MS), -ECANCELED);
 	ck_assert_uint_gt(strlen(rivulet_request_error(q)), 3);
 	ck_assert_int_eq(out[0], 0);
-	/* Released in flight: the daemon gets CLOSE, and no bound memory is written. */
+	/* A request that is released in flight sends CLOSE, and its bound memory is not written. */
 	ck_assert(!rivulet_request_start(q, NULL));
 	rivulet_request_unref(q);
 	rivulet_client_unref(c);
@@ -541,13 +554,16 @@ START_TEST(cancel)
 }
 END_TEST
 
-static void on_lost(struct rivulet_request *r, void *data)
+static void on_failed(struct rivulet_request *r, void *data)
 {
 	ck_assert_int_eq(rivulet_request_result(r), -ECONNRESET);
 	++*(int *)data;
 }
 
-/* The daemon ends during a run: the run ends, the descriptor is readable, later calls say why. */
+/*
+ * When the daemon ends during a run, the run fails, the descriptor is readable, and later calls
+ * return the reason.
+ */
 START_TEST(daemon_dies)
 {
 	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
@@ -559,18 +575,18 @@ START_TEST(daemon_dies)
 	daemon_start(NONE);
 	dm.hold = true;
 	q = request(&c, in, out);
-	rivulet_request_on_done(q, on_lost, &lost);
+	rivulet_request_on_done(q, on_failed, &lost);
 	ck_assert(!rivulet_request_start(q, NULL));
 	dm.fault = CLOSED;
-	/* A LOAD makes this daemon hang up. */
-	ck_assert_int_eq(rivulet_model_load_memory(c, "onnx", 4, NULL, &(struct rivulet_model *){ NULL }),
-			 -ECONNRESET);
+	/* This daemon closes the connection on LOAD. */
+	ck_assert_int_eq(rivulet_model_load_memory(c, "onnx", 4, NULL,
+			 &(struct rivulet_model *){ NULL }), -ECONNRESET);
 	p.fd = rivulet_client_fd(c);
 	ck_assert_int_eq(poll(&p, 1, WAIT_MS), 1);
 	ck_assert_int_eq(rivulet_client_dispatch(c), 1);
 	ck_assert_int_eq(lost, 1);
 	ck_assert_int_eq(rivulet_client_dispatch(c), -ECONNRESET);
-	/* There is no daemon: each call tries to connect and says so. */
+	/* Without a daemon, each call tries to connect and returns the error. */
 	daemon_stop();
 	for (int i = 0; i < 2; i++) {
 		ck_assert_int_eq(rivulet_request_start(q, NULL), -ENOENT);
@@ -582,7 +598,10 @@ START_TEST(daemon_dies)
 }
 END_TEST
 
-/* A program of an older or a newer version shares the fields that both know; others are refused. */
+/*
+ * Programs built with an older or a newer header share the fields that both sides know. Other sizes
+ * are refused.
+ */
 START_TEST(sized_structs)
 {
 	struct newer {
@@ -593,7 +612,8 @@ START_TEST(sized_structs)
 		struct rivulet_daemon_info i;
 		uint64_t later[2];
 		uint64_t beyond;
-	} info = { .i = { .size = offsetof(typeof(info), beyond) }, .later = { 7, 7 }, .beyond = 9 };
+	} info = { .i = { .size = offsetof(typeof(info), beyond) }, .later = { 7, 7 },
+		   .beyond = 9 };
 	struct rivulet_daemon_info forgotten = { .size = 0 };
 	uint8_t a[BYTES] = { 1 }, b[BYTES];
 	struct rivulet_client *c;
@@ -636,7 +656,7 @@ START_TEST(no_daemon)
 }
 END_TEST
 
-/* The man pages name the variable that the library reads, and no other name has an effect. */
+/* The man pages name the variable that the library reads, and no other variable has an effect. */
 START_TEST(socket_variable)
 {
 	static const char *const pages[] = { "docs/man/rivulet.1", "docs/man/librivulet.3" };
@@ -661,7 +681,7 @@ START_TEST(socket_variable)
 }
 END_TEST
 
-/* Every function of the header is in the shared library, by its version, and nothing else is. */
+/* The shared library exports every function of the header with its version, and nothing else. */
 START_TEST(exports)
 {
 	void *lib = dlopen(RVL_LIBRIVULET, RTLD_NOW | RTLD_LOCAL);

@@ -13,7 +13,10 @@ static void run_well(struct rivulet_request *q, uint8_t *in, uint8_t *out, uint8
 	ck_assert(out[0] == value + 1 && out[BYTES - 1] == value + 1);
 }
 
-/* After a restart of the daemon the run under way ends once, and the next run restores all state. */
+/*
+ * After a restart of the daemon, the run in flight ends once, and the next run restores model,
+ * instance and bindings.
+ */
 START_TEST(daemon_returns)
 {
 	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
@@ -50,7 +53,7 @@ START_TEST(daemon_returns)
 }
 END_TEST
 
-/* The same for a device that is removed and added again, on one connection. */
+/* The same for a device that is removed and added again while the connection stays. */
 START_TEST(device_returns)
 {
 	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
@@ -61,14 +64,14 @@ START_TEST(device_returns)
 	daemon_start(NONE);
 	q = request(&c, in, out);
 	run_well(q, in, out, 7);
-	dm.pull = true;
+	dm.replug = true;
 	ck_assert_int_eq(rivulet_request_run(q, NULL), -ENODEV);
 	run_well(q, in, out, 8);
 	ck_assert_uint_eq(dm.loads, 1);
 	ck_assert_uint_eq(dm.opens, 2);
 	ck_assert_uint_eq(dm.closes, 1);
-	/* The device stays away for several calls. */
-	dm.away = dm.pull = true;
+	/* The device stays absent for several calls. */
+	dm.absent = dm.replug = true;
 	ck_assert_int_eq(rivulet_request_run(q, NULL), -ENODEV);
 	ck_assert_int_eq(rivulet_request_start(q, NULL), 0);
 	ck_assert_int_eq(rivulet_request_wait(q, WAIT_MS), -ENODEV);
@@ -87,7 +90,7 @@ START_TEST(device_returns)
 }
 END_TEST
 
-/* A buffer of a removed device cannot be bound again: the error names its tensor. */
+/* A buffer of a removed device cannot be bound again, and the error names its tensor. */
 START_TEST(buffer_of_the_old_device)
 {
 	struct rivulet_device *dev;
@@ -102,22 +105,24 @@ START_TEST(buffer_of_the_old_device)
 	fake.memory = memfd_create("m", MFD_CLOEXEC);
 	ck_assert(!ftruncate(fake.memory, 4096));
 	map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fake.memory, 0);
-	ck_assert(!rivulet_open(dm.path, &c) && !rivulet_model_load_memory(c, "onnx", 4, NULL, &m) &&
+	ck_assert(!rivulet_open(dm.path, &c) && !rivulet_model_load_memory(c, "onnx", 4, NULL,
+									   &m) &&
 		  !rivulet_request_new(m, &q));
 	dev = device();
 	ck_assert(!rivulet_buffer_import(dev, fake.memory, &b));
 	ck_assert(!rivulet_bind_buffer(q, 0, b, 0) && !rivulet_bind_memory(q, 1, out, BYTES));
 	run_well(q, map, out, 5);
-	dm.pull = true;
+	dm.replug = true;
 	ck_assert_int_eq(rivulet_request_run(q, NULL), -ENODEV);
 	fake.export_error = ENODEV;
 	ck_assert_int_eq(rivulet_request_run(q, NULL), -ENODEV);
-	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "tensor in is bound to a buffer of a device "
+	ck_assert_ptr_nonnull(strstr(rivulet_last_error(),
+				     "tensor in is bound to a buffer of a device "
 				     "that is gone"));
 	/* Another exporter's dma-buf outlives the device. */
 	ck_assert(!rivulet_bind_dmabuf(q, 0, fake.memory, 0));
 	run_well(q, map, out, 6);
-	dm.pull = true;
+	dm.replug = true;
 	ck_assert_int_eq(rivulet_request_run(q, NULL), -ENODEV);
 	run_well(q, map, out, 7);
 	rivulet_buffer_unref(b);
