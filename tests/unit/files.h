@@ -47,16 +47,19 @@ static inline void put_file(const char *dir, const char *name, const char *text)
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	for (slash = path + strlen(dir); slash; slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
-		ck_assert_msg(!mkdir(path, 0755) || errno == EEXIST, "%s: %s", path, strerror(errno));
+		ck_assert_msg(!mkdir(path, 0755) || errno == EEXIST, "%s: %s", path,
+				      strerror(errno));
 		*slash = '/';
 	}
 	if (text)
 		write_file(path, text, strlen(text));
 	else
-		ck_assert_msg(!mkdir(path, 0755) || errno == EEXIST, "%s: %s", path, strerror(errno));
+		ck_assert_msg(!mkdir(path, 0755) || errno == EEXIST, "%s: %s", path,
+				      strerror(errno));
 }
 
-#define SCRATCH_MAX 64	/* bytes of a scratch directory's path, so that a socket's name fits behind it */
+/* Size of a scratch directory's path. A socket's name must fit behind it. */
+#define SCRATCH_MAX 64
 
 /*
  * Creates a directory of the test's own in TMPDIR. The directory is in /tmp when TMPDIR is not set,
@@ -93,7 +96,7 @@ static inline const void *npy_data(const uint8_t *file, size_t size, size_t *byt
 	return file + header;
 }
 
-/* The path of a program of the same build; the test program is in the directory unit of the build. */
+/* Path of a program of this build. Test programs are in the directory "unit" of the build. */
 static inline void program_path(char *path, size_t size, const char *name)
 {
 	char self[256];

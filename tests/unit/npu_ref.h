@@ -26,7 +26,7 @@ struct ref {
 
 /* ---- LOAD ---- */
 
-/* The value of channel @n of source pixel (y, x) of block @blk; outside the source, the fill value */
+/* Channel @n of source pixel (y, x) of block @blk, or the fill value outside the source */
 static inline int8_t ref_load_value(const struct ref *r, const struct rivulet_insn_load *l, int blk,
 				    int n, int64_t y, int64_t x)
 {
@@ -188,8 +188,8 @@ static inline int64_t ref_stream_sum(const struct ref *r, const struct rivulet_i
 	if (s.length != mode->length)
 		rivulet_sc_init(&s, 8, mode->length);
 	for (int64_t i = 0; i < v->icb; i++) {
-		const int8_t *w = (const int8_t *)r->wgt + 16 * (v->wgt + o * r->c->c_out.wgt_oc_pitch +
-								i * r->c->c_out.wgt_ic_pitch);
+		int64_t at = v->wgt + o * r->c->c_out.wgt_oc_pitch + i * r->c->c_out.wgt_ic_pitch;
+		const int8_t *w = (const int8_t *)r->wgt + 16 * at;
 
 		for (int64_t t = 0; t < k->kh * k->kw; t++) {
 			int64_t ty = y * k->sy + t / k->kw * k->dy + k->org_y;

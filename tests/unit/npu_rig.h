@@ -112,8 +112,8 @@ static inline void rig_put(struct rig *g, struct rivulet_decoded d)
 }
 
 /*
- * PUT(rig, load, .mem = ..., ...): appends an instruction of any form. The form implies the queue of
- * a CFG.
+ * PUT(rig, load, .mem = ..., ...): appends an instruction of any form. The form implies the queue
+ * of a CFG.
  */
 #define PUT(g_, form_, ...)                                                                        \
 	rig_put(g_, (struct rivulet_decoded){ .form = RIVULET_FORM_##form_,                        \

@@ -20,6 +20,21 @@ static inline int run_suite(Suite *s)
 }
 
 /*
+ * Adds a test case to @s. Each of its tests may take @seconds, and runs between the checked
+ * fixtures @setup and @teardown unless these are NULL.
+ */
+static inline TCase *add_case(Suite *s, const char *name, double seconds, SFun setup, SFun teardown)
+{
+	TCase *t = tcase_create(name);
+
+	tcase_set_timeout(t, seconds);
+	if (setup)
+		tcase_add_checked_fixture(t, setup, teardown);
+	suite_add_tcase(s, t);
+	return t;
+}
+
+/*
  * Runs a suite of the client library in the locale of the environment. The programs of this
  * repository stay in the C locale, but a program that links the library may call setlocale().
  */

@@ -92,7 +92,8 @@ static void put_layers(FILE *f, const struct rivulet_explain *e)
 		fprintf(f, "layer %u %s %s %s out=%s macs=%" PRIu64 " cycles=%" PRIu64
 			   " read=%" PRIu64 " write=%" PRIu64 " array=%.4f%s%s\n",
 			r->step, r->where, r->op, r->node, r->out, r->macs, r->cycles,
-			r->read_bytes, r->write_bytes, r->utilisation, *r->fused ? " with=" : "", r->fused);
+			r->read_bytes, r->write_bytes, r->utilisation, *r->fused ? " with=" : "",
+			r->fused);
 	}
 }
 

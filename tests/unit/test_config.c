@@ -75,8 +75,8 @@ START_TEST(unknown)
 	ck_assert_int_eq(unknown_sections, 1);
 	ck_assert_int_eq(parse("[POWER]\nMode=auto\n"), 0);
 	ck_assert_int_eq(unknown_sections, 1);
-	ck_assert_str_eq(warned[0], "a.conf:1: unknown section \"POWER\", ignored with its keys: did "
-				    "you mean [Power]?");
+	ck_assert_str_eq(warned[0], "a.conf:1: unknown section \"POWER\", ignored with its keys: "
+				    "did you mean [Power]?");
 }
 END_TEST
 

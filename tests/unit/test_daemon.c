@@ -1179,16 +1179,6 @@ static void rig_without_device(void)
 	rig_start_on("", "/dev/accel/accel-that-is-not-there");
 }
 
-static TCase *add_case(Suite *s, const char *name, void (*start)(void))
-{
-	TCase *t = tcase_create(name);
-
-	tcase_set_timeout(t, 240);
-	tcase_add_checked_fixture(t, start, rig_stop);
-	suite_add_tcase(s, t);
-	return t;
-}
-
 int main(int argc, char **argv)
 {
 	Suite *s;
@@ -1196,7 +1186,7 @@ int main(int argc, char **argv)
 
 	rig_main(argc, argv, rvl_worker_main);
 	s = suite_create("daemon");
-	t = add_case(s, "service", default_rig);
+	t = add_case(s, "service", 240, default_rig, rig_stop);
 	tcase_add_loop_test(t, same_answer, 0, 2);
 	tcase_add_test(t, several_clients);
 	tcase_add_test(t, versions);
@@ -1214,12 +1204,12 @@ int main(int argc, char **argv)
 	tcase_add_test(t, clients_die);
 	tcase_add_test(t, reload);
 	tcase_add_test(t, status_json);
-	t = add_case(s, "names", rig_with_log);
+	t = add_case(s, "names", 240, rig_with_log, rig_stop);
 	tcase_add_test(t, bad_names);
-	t = add_case(s, "limits", small_limits);
+	t = add_case(s, "limits", 240, small_limits, rig_stop);
 	tcase_add_test(t, limits);
 	tcase_add_test(t, above_the_limit);
-	t = add_case(s, "absent", rig_without_device);
+	t = add_case(s, "absent", 240, rig_without_device, rig_stop);
 	tcase_add_test(t, no_device);
 	return run_suite(s);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The device around its queue: identity, descriptors, status, order of writes, time, counters,
- * injections. */
+/*
+ * The device around its queue: identity, descriptors, status, order of writes, time, counters,
+ * injections.
+ */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -154,7 +156,7 @@ START_TEST(test_report_copy)
 	ck_assert_uint_eq(dut_status(t, 1)->state, RIVULET_STATE_DONE);
 	ck_assert(!memcmp(t->mem + DUT_DATA + 0x3008, dut_status(t, 1),
 			  sizeof(struct rivulet_status)));
-	/* a fault of the program is not hidden by one of the copy */
+	/* A failed report copy does not replace the program's own fault. */
 	d = dut_job(t, 2, "load load slot=3 rows=1 cols=1 blks=1\n" DUT_END, 1);
 	d->report_slot = 9;
 	dut_seal(d);
@@ -165,7 +167,7 @@ START_TEST(test_report_copy)
 }
 END_TEST
 
-/* Every check of docs/device.md 3.1 by the smallest change that it must refuse. */
+/* Breaks each check of docs/device.md 3.1 by the smallest change. */
 struct field {
 	uint32_t offset, value, fault;
 };
@@ -215,7 +217,9 @@ START_TEST(test_bad_field)
 }
 END_TEST
 
-/* A list needs an 8-byte aligned address; its first byte may be anywhere in the first page. */
+/*
+ * The list needs an 8-byte aligned address, but its first byte may be anywhere in the first page.
+ */
 START_TEST(test_list_fields)
 {
 	struct rivulet_desc *d = dut_job(t, 1, COPY, 1);
@@ -245,7 +249,7 @@ START_TEST(test_list_fields)
 }
 END_TEST
 
-/* The order of docs/device.md 2.1, as the window sees it. */
+/* Registers that the device wrote, in order, as the window shows them (docs/device.md 2.1). */
 static char order[4000];
 
 static void record(void *ctx, uint32_t reg, uint32_t value)
@@ -314,7 +318,10 @@ START_TEST(test_interrupts_only_when_wanted)
 }
 END_TEST
 
-/* A driver that fills a slot too early: what it held before must not be lost to the device. */
+/*
+ * A driver fills a slot before the entry in it has retired. The device has taken that entry and
+ * takes the new one later.
+ */
 START_TEST(test_no_more_than_two_are_taken)
 {
 	dut_request(t, RIVULET_REG_HOLD_REQ, 1);
@@ -348,7 +355,7 @@ START_TEST(test_real_time_is_waited_for)
 	t->now += due - 1;
 	ck_assert_uint_eq(dut_look(t), 1);
 	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_DONE_SEQ), t->base);
-	/* noticed 5 us late: the next one started on time all the same */
+	/* The end is noticed 5 us late. The next entry starts at the end all the same. */
 	t->now += 1 + 5000;
 	dut_look(t);
 	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_DONE_SEQ), t->base + 2);
@@ -375,7 +382,10 @@ START_TEST(test_idle_costs_static_energy)
 	t->now += 1000000000;
 	dut_look(t);
 	ck_assert_uint_eq(COUNTER(energy) - after, (uint64_t)l[0].static_uw * 1000000);
-	/* held, its clock is gated, from the request on and no longer than to the release */
+	/*
+	 * While the device is held, from the request to the release, its clock is gated and it uses
+	 * no static power.
+	 */
 	after = COUNTER(energy);
 	dut_request(t, RIVULET_REG_HOLD_REQ, 1);
 	dut_look(t);
@@ -390,7 +400,7 @@ START_TEST(test_idle_costs_static_energy)
 }
 END_TEST
 
-/* 4095 x 16 x 4 cycles a row: long enough to be seen at work. */
+/* 4095 x 16 x 4 cycles per row, long enough that a step sees the job running. */
 #define LONG                                                                                       \
 	"conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1\n"                                            \
 	"conv conv rows=64 cols=64 icb=500 ocb=1\n" DUT_END
@@ -432,7 +442,7 @@ START_TEST(test_aborted_takes_the_time_that_passed)
 }
 END_TEST
 
-/* Injections: what a driver's tests rely on. */
+/* Injections, on which the driver's tests rely. */
 
 static void inject(const char *spec)
 {
@@ -542,7 +552,7 @@ static bool copied(void)
 	return !memcmp(t->mem + DUT_DATA, t->mem + DUT_DATA + 4096, 64);
 }
 
-/* What was to be written is written after the driver's patience has ended, but before the acknowledge. */
+/* The program writes after the driver's abort timeout, but before the acknowledge of RESET. */
 START_TEST(test_inject_late_dma)
 {
 	inject("late_dma@1");
@@ -572,7 +582,11 @@ START_TEST(test_inject_lost_token)
 }
 END_TEST
 
-/* Every bit of a descriptor: refused, memory as it was, and the next one, with the same number, is run. */
+/*
+ * For every bit of the descriptor: the entry is refused, memory is unchanged, and the next entry
+ * runs. An entry that is refused is no started job, so the next one has the number that it would
+ * have had.
+ */
 START_TEST(test_inject_flip_desc)
 {
 	for (uint32_t bit = 0; bit < RVL_DESC_BITS; bit++) {
@@ -594,7 +608,10 @@ START_TEST(test_inject_flip_desc)
 }
 END_TEST
 
-/* By its client's tag a job is found among others', queued before it; once. */
+/*
+ * An injection for a client tag applies once, to that client's job, also behind another client's
+ * job in the queue.
+ */
 START_TEST(test_inject_by_client)
 {
 	inject("internal@=7,flip-desc@=9:0,lost_irq@=5");
@@ -620,7 +637,7 @@ START_TEST(test_inject_by_client)
 	dut_submit(t, 1);
 	dut_settle(t);
 	ck_assert_uint_eq(dut_status(t, 1)->state, RIVULET_STATE_DONE);
-	/* Only what still waits is remembered. */
+	/* Injections of past jobs are dropped. */
 	t->base++;
 	run_one(1);
 	t->base++;
@@ -651,8 +668,7 @@ START_TEST(test_inject_refuses_nonsense)
 }
 END_TEST
 
-/* Whatever a driver writes, the device answers in bounded time and serves a sane driver afterwards.
- */
+/* Whatever a driver writes, the device answers in bounded time and then serves a correct driver. */
 START_TEST(test_any_driver_words)
 {
 	uint32_t seed = 1;
@@ -685,7 +701,7 @@ START_TEST(test_slots_rewritten_under_the_device)
 }
 END_TEST
 
-/* The short cut without a queue. */
+/* rivulet_sim_run(), which bypasses the queue. */
 START_TEST(test_run_without_queue)
 {
 	struct rivulet_desc *d = dut_job(t, 1, COPY, 1);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The order of runs under a clock of the test: clients that send runs one at a time or flood, a device
- * that takes them in the order of their start, and what share of its time each client gets.
+ * The order of runs under a simulated clock. Clients send runs one at a time or in floods, and the
+ * device executes them in the order of their start. The tests check each client's share of the
+ * device time.
  */
 #include <check.h>
 #include <errno.h>
@@ -23,18 +24,18 @@ struct job {
 	bool used;
 };
 
-/** struct client - @depth runs at a time; @think ns after one has ended the next one is sent */
+/** struct client - sends a run @think ns after one ended, with at most @depth runs in flight */
 struct client {
 	struct rvl_share *share;
 	uint32_t priority, depth;
 	uint64_t run, think;
-	uint64_t ahead;		/* of its deadlines, from the arrival on; 0: none */
+	uint64_t ahead;		/* deadlines are this many ns after the arrival; 0: none */
 	bool hard;
-	uint64_t claims;	/* expected time that it claims; 0: the true one */
-	uint64_t from, until;	/* sends only then; until 0: always */
-	/* what came of it */
+	uint64_t claims;	/* the expected time that the client claims; 0: the true one */
+	uint64_t from, until;	/* sends only in this period; @until 0: without end */
+	/* results */
 	uint64_t service, runs, late, refused, longest_wait;
-	uint64_t next[RUNS];	/* when each of its @depth places sends */
+	uint64_t next[RUNS];	/* time at which each of the @depth places sends its next run */
 	struct job job[RUNS];
 };
 
@@ -124,7 +125,7 @@ static void start_runs(uint64_t *wake)
 	}
 }
 
-/* The first run under way ends: the device takes them one after the other. */
+/* Ends the run in progress that started first, because the device executes runs in order. */
 static void end_run(void)
 {
 	struct job *j = flight[0];
@@ -147,7 +148,8 @@ static uint64_t next_arrival(struct client **who, uint32_t *place)
 	for (uint32_t i = 0; i < clients; i++)
 		for (uint32_t k = 0; k < client[i].depth; k++) {
 			t = client[i].next[k] > client[i].from ? client[i].next[k] : client[i].from;
-			if (client[i].job[k].used || t >= at || (client[i].until && t >= client[i].until))
+			if (client[i].job[k].used || t >= at || (client[i].until &&
+								 t >= client[i].until))
 				continue;
 			at = t;
 			*who = &client[i];
@@ -179,7 +181,7 @@ static void simulate(uint64_t ns)
 	now = stop;
 }
 
-/* Percent of all service since the last reset. */
+/* Percentage of all service since the last reset. */
 static double part(const struct client *c)
 {
 	uint64_t sum = 0;
@@ -189,7 +191,10 @@ static double part(const struct client *c)
 	return 100.0 * (double)c->service / (double)sum;
 }
 
-/* One that sends a run at a time has its share beside a flooder with deadlines 1 ms ahead. */
+/*
+ * A client that sends one run at a time gets its share beside a flooder whose deadlines are 1 ms
+ * ahead.
+ */
 START_TEST(flooder_with_deadlines)
 {
 	struct client *victim = add_client(0, 1, 20 * MS, MS / 5);
@@ -203,7 +208,7 @@ START_TEST(flooder_with_deadlines)
 }
 END_TEST
 
-/* Shares are of time, not of runs: long runs buy nothing, short ones lose nothing. */
+/* Shares are of device time, not of runs, so the length of runs does not change them. */
 START_TEST(long_runs)
 {
 	static const uint64_t other[] = { 1, 5, 33, 200, 1000 };
@@ -216,20 +221,20 @@ START_TEST(long_runs)
 }
 END_TEST
 
-/* An expected time that is a lie changes nothing once the run was measured. */
-START_TEST(lies)
+/* A wrong expected time changes nothing once the run was measured. */
+START_TEST(wrong_estimates)
 {
 	struct client *victim = add_client(0, 1, 20 * MS, MS / 5);
-	struct client *liar = add_client(1, 60, 40 * MS, 0);
+	struct client *claimant = add_client(1, 60, 40 * MS, 0);
 
-	liar->claims = _i ? 3600 * NSEC_PER_SEC : 1;
+	claimant->claims = _i ? 3600 * NSEC_PER_SEC : 1;
 	simulate(30 * NSEC_PER_SEC);
 	ck_assert_double_ge(part(victim), 45);
-	ck_assert_double_ge(part(liar), 45);
+	ck_assert_double_ge(part(claimant), 45);
 }
 END_TEST
 
-/* Connections and requests do not count: two clients of one user have the share of one. */
+/* Shares are per user: two clients of one user have one share together. */
 START_TEST(users_not_clients)
 {
 	struct client *a = add_client(0, 30, 10 * MS, 0), *b = add_client(0, 30, 10 * MS, 0);
@@ -242,7 +247,7 @@ START_TEST(users_not_clients)
 }
 END_TEST
 
-/* Who was idle gets its share from then on, and not what it did not use before. */
+/* A client that was idle gets its share from its arrival on, and no credit for the time before. */
 START_TEST(no_credit)
 {
 	struct client *early = add_client(0, 30, 20 * MS, 0), *late = add_client(1, 30, 20 * MS, 0);
@@ -258,7 +263,7 @@ START_TEST(no_credit)
 }
 END_TEST
 
-/* A client that makes the device wait for it pays with its own share. */
+/* The time for which the device waits for a client's next run is charged to that client. */
 START_TEST(waiting_is_charged)
 {
 	struct client *idler = add_client(0, 1, MS / 10, 49 * MS / 10);
@@ -271,20 +276,23 @@ START_TEST(waiting_is_charged)
 }
 END_TEST
 
-/* A client that comes now and then costs the others no idle device. */
-START_TEST(camera)
+/* A periodic client does not cause the device to idle while other clients have work. */
+START_TEST(periodic)
 {
-	struct client *camera = add_client(0, 1, 5 * MS, 28 * MS);
+	struct client *periodic = add_client(0, 1, 5 * MS, 28 * MS);
 	struct client *batch = add_client(1, 30, 50 * MS, 0);
 	uint64_t t = 20 * NSEC_PER_SEC;
 
 	simulate(t);
-	ck_assert_uint_ge(camera->service + batch->service, t / 100 * 98);
-	ck_assert_uint_le(camera->longest_wait, 100 * MS);
+	ck_assert_uint_ge(periodic->service + batch->service, t / 100 * 98);
+	ck_assert_uint_le(periodic->longest_wait, 100 * MS);
 }
 END_TEST
 
-/* A higher class goes first, whoever it is of; the lower one gets its floor, and no more. */
+/*
+ * A higher class has precedence, whichever user it belongs to. The lower class gets its floor and
+ * no more.
+ */
 START_TEST(classes)
 {
 	struct client *low = add_client(0, _i & 1 ? 1 : 30, 20 * MS, MS / 5);
@@ -299,7 +307,7 @@ START_TEST(classes)
 }
 END_TEST
 
-/* The floor holds in each class at once. */
+/* The floor holds in all classes at once. */
 START_TEST(three_classes)
 {
 	struct client *c[RIVULET_PRIOS];
@@ -315,7 +323,10 @@ START_TEST(three_classes)
 }
 END_TEST
 
-/* What came later but is of a higher class is started first, of another user or the same. */
+/*
+ * A run of a higher class that arrived later is started first, of another user and of the same
+ * user.
+ */
 START_TEST(overtakes)
 {
 	struct rvl_slot normal[3], high;
@@ -331,7 +342,10 @@ START_TEST(overtakes)
 	ck_assert_int_eq(rvl_fair_add(&fair, &high, now), 0);
 	ck_assert_ptr_eq(rvl_fair_pick(&fair, now, 0, 0, &wake), &high);
 	rvl_fair_start(&fair, &high, now);
-	/* While it is under way, and shortly after, lower classes wait. */
+	/*
+	 * While the HIGH run is in progress, and during the grace period after it, lower classes
+	 * wait.
+	 */
 	ck_assert_ptr_null(rvl_fair_pick(&fair, now, 0, 0, &wake));
 	now += MS;
 	rvl_fair_end(&fair, &high, now, MS);
@@ -343,7 +357,7 @@ START_TEST(overtakes)
 }
 END_TEST
 
-/* A user who sends in two classes has no more of the time than one who sends in one. */
+/* A user who sends in two classes gets no more time than one who sends in one class. */
 START_TEST(two_classes_of_one_user)
 {
 	struct client *a = add_client(0, 10, 20 * MS, 0), *b = add_client(0, 10, 20 * MS, 0);
@@ -356,7 +370,7 @@ START_TEST(two_classes_of_one_user)
 }
 END_TEST
 
-/* Hours in another class are no reason for hours of waiting. */
+/* The debt from hours of use of another class is limited to seconds of waiting. */
 START_TEST(debt_is_limited)
 {
 	struct client *high = add_client(0, 10, 20 * MS, 0), *after = add_client(0, 10, 20 * MS, 0);
@@ -375,13 +389,13 @@ START_TEST(debt_is_limited)
 END_TEST
 
 /*
- * A run of minutes is charged a second at most in advance. Short runs of another user keep going beside
- * it, also when its estimate was too low, or when that user is ahead already.
+ * A run of minutes is charged at most one second in advance. Short runs of another user continue
+ * beside it, even if its estimate was too low or that user is in debt.
  */
 START_TEST(beside_a_long_run)
 {
 	struct rvl_slot minutes = { .share = &share[0], .priority = 1, .deadline = UINT64_MAX };
-	struct rvl_slot brief = minutes, *got;
+	struct rvl_slot brief = minutes, *picked;
 	uint64_t end = now + 600 * NSEC_PER_SEC, wake, pause, longest = 0, runs = 0;
 
 	minutes.expected = minutes.worst = _i & 1 ? 5 * MS : 600 * NSEC_PER_SEC;
@@ -393,13 +407,13 @@ START_TEST(beside_a_long_run)
 	rvl_fair_start(&fair, &minutes, now);
 	ck_assert_int_eq(rvl_fair_add(&fair, &brief, now), 0);
 	for (pause = now; now < end; pause = now) {
-		while (!(got = rvl_fair_pick(&fair, now, 0, 0, &wake))) {
+		while (!(picked = rvl_fair_pick(&fair, now, 0, 0, &wake))) {
 			ck_assert_uint_gt(wake, now);
 			ck_assert_uint_lt(wake, end);
 			now = wake;
 		}
 		longest = now - pause > longest ? now - pause : longest;
-		ck_assert_ptr_eq(got, &brief);
+		ck_assert_ptr_eq(picked, &brief);
 		rvl_fair_start(&fair, &brief, now);
 		now += 5 * MS;
 		rvl_fair_end(&fair, &brief, now, 5 * MS);
@@ -426,7 +440,10 @@ static const struct rvl_slot *take(uint64_t service)
 	return s;
 }
 
-/* The earliest deadline goes first, then the first come; any may be withdrawn. */
+/*
+ * Runs with the earliest deadline are first, and of equal deadlines the earliest arrival. Any run
+ * may be removed.
+ */
 START_TEST(deadlines)
 {
 	enum { N = 200 };
@@ -436,7 +453,8 @@ START_TEST(deadlines)
 
 	for (uint32_t i = 0; i < N; i++) {
 		s[i] = (struct rvl_slot){ .share = &share[0], .priority = 1, .arrival = i,
-					  .deadline = chance_range(&seed, 0, 50 - 1), .expected = 1 };
+					  .deadline = chance_range(&seed, 0, 50 - 1),
+						  .expected = 1 };
 		if (!s[i].deadline)
 			s[i].deadline = UINT64_MAX;
 		ck_assert_int_eq(rvl_fair_add(&fair, &s[i], now), 0);
@@ -444,21 +462,21 @@ START_TEST(deadlines)
 	for (uint32_t i = 0; i < N; i += 7, left--)
 		rvl_fair_remove(&fair, &s[i]);
 	for (; left; left--) {
-		struct rvl_slot *got = (struct rvl_slot *)take(1);
+		struct rvl_slot *picked = (struct rvl_slot *)take(1);
 
-		ck_assert_uint_ne((uint32_t)(got - s) % 7, 0);
-		if (last && last->deadline == got->deadline)
-			ck_assert_uint_lt(last->arrival, got->arrival);
+		ck_assert_uint_ne((uint32_t)(picked - s) % 7, 0);
+		if (last && last->deadline == picked->deadline)
+			ck_assert_uint_lt(last->arrival, picked->arrival);
 		else if (last)
-			ck_assert_uint_lt(last->deadline, got->deadline);
-		last = got;
+			ck_assert_uint_lt(last->deadline, picked->deadline);
+		last = picked;
 	}
 	ck_assert_uint_eq(fair.queued[1], 0);
 }
 END_TEST
 
-/* Leaving and joining again does not wash off what was used; an idle system forgets it. */
-START_TEST(debts)
+/* A share keeps its debt when its user leaves and returns. An idle system clears debts. */
+START_TEST(debt_is_kept)
 {
 	struct rvl_slot a[2], b;
 	uint64_t wake;
@@ -479,7 +497,7 @@ START_TEST(debts)
 }
 END_TEST
 
-/* ---- promises ---- */
+/* ---- admission of hard deadlines ---- */
 
 static struct rvl_slot promise(uint32_t user, uint64_t deadline_ms, uint64_t worst_ms)
 {
@@ -494,39 +512,44 @@ static int admit(const struct rvl_slot *s, uint64_t busy_ms, uint64_t stall_ms)
 	return rvl_fair_admit(&fair, s, now, busy_ms * MS, stall_ms * MS, &err);
 }
 
-/* What is under way, what was promised before and a late loop count; queued work does not. */
+/*
+ * Admission counts the run in progress, admitted runs, and the stall of the event loop, but not
+ * queued soft runs.
+ */
 START_TEST(admits)
 {
-	struct rvl_slot soft = { .share = &share[0], .priority = 1, .deadline = 1, .worst = 1000 * MS };
-	struct rvl_slot first = promise(0, 20, 10), fresh = promise(0, 30, 10);
+	struct rvl_slot soft = { .share = &share[0], .priority = 1, .deadline = 1,
+				 .worst = 1000 * MS };
+	struct rvl_slot first = promise(0, 20, 10), later = promise(0, 30, 10);
 
 	rvl_fair_add(&fair, &soft, now);
 	ck_assert_int_eq(admit(&first, 10, 0), 0);
 	ck_assert_int_eq(admit(&first, 9, 1), 0);
 	ck_assert_int_eq(admit(&first, 10, 1), -ETIME);
 	ck_assert_str_eq(err.s,
-			 "would end in 21000 us (10000 us of it its own), 1000 us after its deadline");
+			 "would end in 21000 us (10000 us of it its own), 1000 us after its "
+			 "deadline");
 	rvl_fair_add(&fair, &first, now);
-	ck_assert_int_eq(admit(&fresh, 10, 0), 0);
-	ck_assert_int_eq(admit(&fresh, 11, 0), -ETIME);
-	/* One that is due earlier must not break the one that was promised. */
-	fresh = promise(0, 15, 11);
-	ck_assert_int_eq(admit(&fresh, 0, 0), -ETIME);
+	ck_assert_int_eq(admit(&later, 10, 0), 0);
+	ck_assert_int_eq(admit(&later, 11, 0), -ETIME);
+	/* A run with an earlier deadline must not delay an admitted run beyond its deadline. */
+	later = promise(0, 15, 11);
+	ck_assert_int_eq(admit(&later, 0, 0), -ETIME);
 	ck_assert_ptr_nonnull(strstr(err.s, "promised before would miss its deadline by 1000 us"));
-	fresh.worst = 10 * MS;
-	ck_assert_int_eq(admit(&fresh, 0, 0), 0);
-	/* What is broken already is not the newcomer's fault; times do not wrap. */
-	ck_assert_int_eq(admit(&fresh, 100, 0), -ETIME);
-	fresh = promise(0, 200, 10);
-	ck_assert_int_eq(admit(&fresh, 100, 0), 0);
-	fresh.worst = UINT64_MAX;
-	ck_assert_int_eq(admit(&fresh, 0, 0), -ETIME);
+	later.worst = 10 * MS;
+	ck_assert_int_eq(admit(&later, 0, 0), 0);
+	/* A deadline that cannot be kept anyway does not refuse a later run. Times do not wrap. */
+	ck_assert_int_eq(admit(&later, 100, 0), -ETIME);
+	later = promise(0, 200, 10);
+	ck_assert_int_eq(admit(&later, 100, 0), 0);
+	later.worst = UINT64_MAX;
+	ck_assert_int_eq(admit(&later, 0, 0), -ETIME);
 	rvl_fair_remove(&fair, &soft);
 	rvl_fair_remove(&fair, &first);
 }
 END_TEST
 
-/* A user is promised its share of the time until a deadline, less what it is ahead. */
+/* A user is admitted up to its share of the time until the deadline, less its debt. */
 START_TEST(promises_within_the_share)
 {
 	struct rvl_slot other = { .share = &share[1], .priority = 1, .deadline = 1, .worst = MS };
@@ -536,13 +559,14 @@ START_TEST(promises_within_the_share)
 	ck_assert_int_eq(admit(&a, 0, 0), 0);
 	rvl_fair_add(&fair, &a, now);
 	ck_assert_int_eq(admit(&b, 0, 0), -ETIME);
-	ck_assert_str_eq(err.s, "this user's share before the deadline, one of 2 users, is 50000 us, "
+	ck_assert_str_eq(err.s, "this user's share before the deadline, one of 2 users, is 50000 "
+				"us, "
 			 "and 60000 us are used or promised");
 	b.deadline = now + 120 * MS;
 	ck_assert_int_eq(admit(&b, 0, 0), 0);
 	share[0].in[1].v += MS;
 	ck_assert_int_eq(admit(&b, 0, 0), -ETIME);
-	/* Alone, all of the time can be promised. */
+	/* A single user can be admitted for all of the time. */
 	rvl_fair_remove(&fair, &other);
 	b.deadline = now + 60 * MS;
 	ck_assert_int_eq(admit(&b, 0, 0), 0);
@@ -550,7 +574,9 @@ START_TEST(promises_within_the_share)
 }
 END_TEST
 
-/* A promise borrows when, and only when, it would be late otherwise. */
+/*
+ * A hard run takes another user's turn when, and only when, it would miss its deadline otherwise.
+ */
 START_TEST(borrows)
 {
 	struct rvl_slot p = promise(0, 100, 10), soft[2];
@@ -566,7 +592,7 @@ START_TEST(borrows)
 	ck_assert_ptr_eq(rvl_fair_pick(&fair, now, 40 * MS, 0, &wake), &soft[1]);
 	ck_assert_ptr_eq(rvl_fair_pick(&fair, now, 41 * MS, 0, &wake), &p);
 	ck_assert_ptr_eq(rvl_fair_pick(&fair, now, 40 * MS, 1, &wake), &p);
-	/* One that cannot be kept any more is returned, to be refused. */
+	/* A run that cannot meet its deadline is returned, so that the caller refuses it. */
 	ck_assert_ptr_eq(rvl_fair_pick(&fair, now + 91 * MS, 0, 0, &wake), &p);
 	rvl_fair_remove(&fair, &p);
 	rvl_fair_remove(&fair, &soft[0]);
@@ -574,10 +600,14 @@ START_TEST(borrows)
 }
 END_TEST
 
-/* Promises are kept beside floods of any kind, and flooding with them buys nothing. */
+/*
+ * Admitted runs meet their deadlines beside floods of any kind, and a flood of hard deadlines gets
+ * no more than its share.
+ */
 START_TEST(promises_kept)
 {
-	struct client *flood = add_client(0, 30, 30 * MS, 0), *fair_one = add_client(1, 1, 20 * MS, MS / 5);
+	struct client *flood = add_client(0, 30, 30 * MS, 0), *fair_one = add_client(1, 1, 20 * MS,
+										     MS / 5);
 	struct client *hard = add_client(2, 30, 15 * MS, MS), *high = NULL;
 
 	hard->hard = true;
@@ -589,7 +619,7 @@ START_TEST(promises_kept)
 	}
 	simulate(30 * NSEC_PER_SEC);
 	ck_assert_uint_eq(hard->late, 0);
-	/* Beside HIGH, the share is one of the floor of its class. */
+	/* Beside a flood of HIGH runs, the share is a part of its class's floor. */
 	ck_assert_uint_ge(hard->runs, high ? 20 : 50);
 	if (!high)
 		ck_assert_double_ge(part(fair_one), 31);
@@ -597,7 +627,7 @@ START_TEST(promises_kept)
 }
 END_TEST
 
-/* ---- any load: nothing is lost, nobody starves, the device does not idle ---- */
+/* ---- any load: every run ends, every client progresses, the device does not idle ---- */
 
 START_TEST(any_load)
 {
@@ -605,7 +635,8 @@ START_TEST(any_load)
 	uint64_t t = 20 * NSEC_PER_SEC, sum = 0, least = UINT64_MAX;
 
 	for (uint32_t i = 0; i < CLIENTS; i++) {
-		struct client *c = add_client(i, 2 + chance_range(&seed, 0, 30 - 1), (1 + chance_range(&seed, 0, 60 - 1)) * MS, 0);
+		struct client *c = add_client(i, 2 + chance_range(&seed, 0, 30 - 1),
+					      (1 + chance_range(&seed, 0, 60 - 1)) * MS, 0);
 
 		c->ahead = chance_range(&seed, 0, 2 - 1) * MS * chance_range(&seed, 0, 100 - 1);
 		c->claims = chance_range(&seed, 0, 2 - 1) * chance_range(&seed, 0, 1000 - 1) * MS;
@@ -628,11 +659,11 @@ int main(void)
 	tcase_add_checked_fixture(t, reset, tear_down);
 	tcase_add_test(t, flooder_with_deadlines);
 	tcase_add_loop_test(t, long_runs, 0, 5);
-	tcase_add_loop_test(t, lies, 0, 2);
+	tcase_add_loop_test(t, wrong_estimates, 0, 2);
 	tcase_add_test(t, users_not_clients);
 	tcase_add_test(t, no_credit);
 	tcase_add_test(t, waiting_is_charged);
-	tcase_add_test(t, camera);
+	tcase_add_test(t, periodic);
 	tcase_add_loop_test(t, classes, 0, 16);
 	tcase_add_test(t, three_classes);
 	tcase_add_loop_test(t, overtakes, 0, 2);
@@ -640,7 +671,7 @@ int main(void)
 	tcase_add_test(t, debt_is_limited);
 	tcase_add_loop_test(t, beside_a_long_run, 0, 4);
 	tcase_add_test(t, deadlines);
-	tcase_add_test(t, debts);
+	tcase_add_test(t, debt_is_kept);
 	tcase_add_test(t, admits);
 	tcase_add_test(t, promises_within_the_share);
 	tcase_add_test(t, borrows);

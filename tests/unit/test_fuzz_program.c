@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Hostile program files, their checksum made right again: kernel descriptors of every CPU operator, then
- * whole files on the linked model. Whatever is changed, it is refused with a sentence, or runs to an end
- * inside the memory it was given: every operand ends at a page that faults.
+ * Damaged program files with a valid checksum: kernel descriptors of every CPU operator, then whole
+ * files on the linked model. Each is refused with an error text, or runs to an end without leaving
+ * its memory: every operand ends at a page that faults.
  */
 #include <check.h>
 #include <ctype.h>
@@ -21,7 +21,7 @@
 #include "rivulet_runtime.h"
 #include "suite.h"
 
-#define ROOM	     (1u << 20)	/* bytes of an operand that a case may have */
+#define ROOM	     (1u << 20)	/* maximum size of an operand */
 #define OPERANDS     (RVL_MAX_IN + RVL_MAX_OUT)
 #define DESC_CASES   6000
 #define FILE_CASES   1500
@@ -35,11 +35,13 @@ static uint32_t rnd(uint32_t n)
 	return (uint32_t)((state >> 33) % n);
 }
 
-/* Numbers at which arithmetic goes wrong. */
-static uint32_t nasty(uint32_t old)
+/* Numbers at the limits of arithmetic and of the format. */
+static uint32_t edge_value(uint32_t old)
 {
-	static const uint32_t v[] = { 0, 1, 2, 3, 4, 7, 8, 16, 255, 256, 4096, 65535, 65536, 1u << 20,
-				      1u << 24, 1u << 28, 1u << 30, 0x7fffffff, 0x80000000, 0xffffffff,
+	static const uint32_t v[] = { 0, 1, 2, 3, 4, 7, 8, 16, 255, 256, 4096, 65535, 65536,
+				      1u << 20,
+				      1u << 24, 1u << 28, 1u << 30, 0x7fffffff, 0x80000000,
+					      0xffffffff,
 				      0x7fc00000, 0x7f800000, 0xff800000, 0x00000001, 0x3f800000 };
 
 	switch (rnd(4)) {
@@ -54,7 +56,7 @@ static uint32_t nasty(uint32_t old)
 	}
 }
 
-/* @n, or more of them for a longer hunt by hand. */
+/* Returns @n, multiplied by the environment variable FUZZ_TIMES for a longer run. */
 static int cases(int n)
 {
 	const char *times = getenv("FUZZ_TIMES");
@@ -66,17 +68,18 @@ static int cases(int n)
 
 static uint8_t *room[OPERANDS];
 
-static void make_rooms(void)
+static void make_guarded(void)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
 	for (int i = 0; i < OPERANDS; i++) {
-		room[i] = mmap(NULL, ROOM + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			       -1, 0);
+		room[i] = mmap(NULL, ROOM + page, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		ck_assert(room[i] != MAP_FAILED);
 		ck_assert(!mprotect(room[i] + ROOM, page, PROT_NONE));
 		for (uint32_t j = 0; j < ROOM / 8; j++)
-			((uint32_t *)room[i])[j] = rnd(2) ? nasty(0x3f000000) : rnd(UINT32_MAX);
+			((uint32_t *)room[i])[j] = rnd(2) ? edge_value(0x3f000000) :
+				rnd(UINT32_MAX);
 	}
 }
 
@@ -88,8 +91,8 @@ static void *operand(int i, size_t size)
 /* ---- descriptors ---- */
 
 /*
- * One sound case of each operator. Operands: type (f32, u8, b = s8, i = s32, l = s64), dimensions, then q
- * for one scale or Q for one by the first axis; - is an absent one.
+ * One valid case of each operator. Operands: type (f32, u8, b = s8, i = s32, l = s64), dimensions,
+ * then q for one scale or Q for one scale per index of the first axis; - is an absent one.
  */
 struct seed {
 	enum rvl_op op;
@@ -151,7 +154,8 @@ static const char *parse_operand(const char *p, struct rvl_kernel_arg *a)
 		p += *p == 'x';
 	}
 	if (*p == 'q' || *p == 'Q')
-		a->quant = (struct rvl_kernel_quant) { .n = *p++ == 'q' ? 1 : (uint32_t)a->shape.dim[0],
+		a->quant = (struct rvl_kernel_quant) { .n = *p++ == 'q' ? 1 :
+						       (uint32_t)a->shape.dim[0],
 						       .scale = scales, .zp = zps };
 	return *p == ' ' ? p + 1 : p;
 }
@@ -175,7 +179,7 @@ static void seed_desc(const struct seed *s, struct rvl_kernel_desc *d)
 	}
 }
 
-/* Guarded memory for every operand of a sound kernel; false: too large to try. */
+/* Provides guarded memory for every operand. Returns false if one is too large. */
 static bool give_operands(const struct rvl_kernel_desc *d, const void **in, void **out)
 {
 	for (uint32_t i = 0; i < d->n_in + d->n_out; i++) {
@@ -199,7 +203,7 @@ static void bind_constants(struct rvl_kernel_desc *d, const void *const *in)
 		d->in[i].data = in[i];
 }
 
-/* What an image does with a descriptor, then a run. Returns whether it ran. */
+/* Prepares and runs a descriptor as an image does. Returns whether it ran. */
 static bool try_desc(struct rvl_kernel_desc *d)
 {
 	const void *in[RVL_MAX_IN] = { NULL };
@@ -228,7 +232,7 @@ static bool try_desc(struct rvl_kernel_desc *d)
 	return ran;
 }
 
-/* Another size or number everywhere that it stands, so that operands go on fitting each other. */
+/* Replaces a number at all its positions, so that operands still fit each other. */
 static void replace_all(uint32_t *word, uint32_t n, uint32_t at)
 {
 	uint32_t old = word[at], fresh = rnd(12);
@@ -246,7 +250,7 @@ static void damage(uint32_t *word, uint32_t n)
 		if (!rnd(4))
 			replace_all(word, n, at);
 		else
-			word[at] = rnd(8) ? nasty(word[at]) : word[2 + rnd(n - 2)];
+			word[at] = rnd(8) ? edge_value(word[at]) : word[2 + rnd(n - 2)];
 	}
 }
 
@@ -257,7 +261,7 @@ START_TEST(descriptors)
 	int64_t size;
 
 	state = 77 + (uint64_t)_i;
-	make_rooms();
+	make_guarded();
 	seed_desc(&seeds[_i], &d);
 	ck_assert_msg(try_desc(&d), "the seed of %s does not run", rvl_op_name(d.op));
 	seed_desc(&seeds[_i], &d);
@@ -294,7 +298,10 @@ static void compile(const char *path, bool cpu_only, const struct rivulet_board 
 	free(onnx);
 }
 
-/* Where lies hurt: mostly the tables, now and then parameters, commands and weights. */
+/*
+ * Returns an offset at which a change has an effect: mostly in the tables, sometimes in parameters,
+ * commands or weights.
+ */
 static uint64_t place(const struct rivulet_program *p)
 {
 	switch (rnd(8)) {
@@ -325,14 +332,14 @@ static void mutate(const struct rivulet_blob *good, uint8_t *file)
 		uint32_t v;
 
 		memcpy(&v, file + at, sizeof(v));
-		v = nasty(v);
+		v = edge_value(v);
 		memcpy(file + at, &v, sizeof(v));
 	}
 	h->crc = 0;
 	h->crc = rivulet_crc32c(0, file, good->size);
 }
 
-/* Guarded memory for what a caller binds; false: more than a case has. */
+/* Provides guarded memory for what a caller binds. Returns false if a tensor is too large. */
 static bool bind_all(struct rivulet_exec *x)
 {
 	const struct rivulet_program *p = rivulet_image_program(rivulet_exec_image(x));
@@ -346,13 +353,13 @@ static bool bind_all(struct rivulet_exec *x)
 
 		if (size > ROOM)
 			return false;
-		ck_assert_msg(!rivulet_exec_bind_memory(x, i, operand((int)i, size), t[i].size, &err),
-			      "%s", err.text);
+		ck_assert_msg(!rivulet_exec_bind_memory(x, i, operand((int)i, size), t[i].size,
+			      &err), "%s", err.text);
 	}
 	return true;
 }
 
-/* 0: refused, 1: loaded, 2: ran to its end, 3: failed at run time, with a sentence */
+/* Returns 0: refused, 1: loaded, 2: ran to its end, 3: failed at run time with an error text. */
 static int try_file(struct rivulet_runtime *rt, const void *file, size_t size)
 {
 	struct rivulet_runtime_error err = { "" };
@@ -378,7 +385,7 @@ static int try_file(struct rivulet_runtime *rt, const void *file, size_t size)
 	return rc;
 }
 
-/* Half of the tests without the NPU, so that every layer is a CPU step. */
+/* Half of the tests compile without the NPU, so that every layer is a CPU step. */
 START_TEST(files)
 {
 	struct rivulet_blob good = { 0 };
@@ -391,7 +398,7 @@ START_TEST(files)
 	uint8_t *file;
 
 	state = 1000 + (uint64_t)_i;
-	make_rooms();
+	make_guarded();
 	ck_assert_msg(!rivulet_board_load(&board, "zu3eg-64", why, sizeof(why)), "%s", why);
 	compile(models[_i / 2], _i % 2, &board, &good);
 	ck_assert(!rivulet_workers_new(2, &workers));

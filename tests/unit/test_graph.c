@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The graph, its passes and the interpreter. The models are those of tests/data/qdq with what
- * onnxruntime answered, and models/ with its first recorded image.
+ * The graph, its passes and the interpreter. The models are those of tests/data/qdq with
+ * onnxruntime's results, and those of models/ with the first recorded image.
  */
 #include <check.h>
 #include <dirent.h>
@@ -41,7 +41,7 @@ static struct rvl_graph *load(const struct file *f)
 	return g;
 }
 
-/* Runs a graph on one input; a copy of output 0 in *out, for the caller to free. */
+/* Runs a graph on one input. @out receives a copy of output 0, which the caller frees. */
 static size_t run(const struct rvl_graph *g, bool reference, const void *in, size_t bytes,
 		  uint8_t **out)
 {
@@ -62,7 +62,7 @@ static size_t run(const struct rvl_graph *g, bool reference, const void *in, siz
 	return (size_t)size;
 }
 
-/* Greatest difference of two 8-bit results of one type. */
+/* Maximum difference of two 8-bit results of one type. */
 static int distance(enum rvl_type t, const uint8_t *a, const uint8_t *b, size_t n)
 {
 	int most = 0;
@@ -112,7 +112,7 @@ static int is_name(const struct dirent *d)
 	return d->d_name[0] != '.';
 }
 
-/* Calls fn for every folder of tests/data/qdq; there must be at least @least. */
+/* Calls @fn for every folder of tests/data/qdq. There must be at least @least of them. */
 static void each_example(void (*fn)(struct example *e), int least)
 {
 	struct dirent **list;
@@ -129,7 +129,7 @@ static void each_example(void (*fn)(struct example *e), int least)
 	free(list);
 }
 
-/* docs/numerics.md 6: onnxruntime computes these in float, so they may be 1 apart. */
+/* onnxruntime computes these in float (docs/numerics.md 6), so results may differ by 1. */
 static bool float_inside(const char *name)
 {
 	return !strncmp(name, "relu_any", 8) || !strncmp(name, "clip_binding", 12) ||
@@ -162,7 +162,10 @@ START_TEST(optimised_models_equal_onnxruntime)
 }
 END_TEST
 
-/* Fusion replaces float arithmetic by integers, so one step of difference may appear there only. */
+/*
+ * Fusion replaces float arithmetic by integers, so only that pass may change a result, and by at
+ * most 1.
+ */
 static void compare_after_every_pass(struct example *e)
 {
 	struct rvl_graph *g = load(&e->model);
@@ -263,7 +266,10 @@ END_TEST
 
 /* ---- the models of the demo ---- */
 
-/* Pixels of test image 0 are not in the repository: any image will do for passes against each other. */
+/*
+ * The pixels of test image 0 are not in the repository, but any image serves to compare passes with
+ * each other.
+ */
 static void demo_model(const char *path, unsigned int most_cpu)
 {
 	struct file f = file_of(path);
@@ -299,7 +305,7 @@ START_TEST(demo_models_keep_only_the_ends_on_the_cpu)
 }
 END_TEST
 
-/* ---- the graph by hand ---- */
+/* ---- graphs built by hand ---- */
 
 static struct rvl_graph *two_relus(struct rvl_tensor **x, struct rvl_tensor **y)
 {
@@ -399,7 +405,7 @@ static void put_node(struct model *m, struct pb *n)
 	pb_msg(&m->graph, 1, n);
 }
 
-/* An initializer of @n random floats; positive ones for variances. */
+/* An initializer of @n random floats; @positive for variances. */
 static void put_floats(struct model *m, const char *name, const int64_t *dims, bool positive)
 {
 	float v[512];
@@ -428,7 +434,7 @@ static void put_scalar(struct model *m, const char *name, float v)
 	put_bytes(m, name, F32, SCALAR, &v, sizeof(v));
 }
 
-/* Input x of @dims, output y; loads and infers. */
+/* Adds input x of @dims and output y, then loads and infers. */
 static void finish(struct model *m, int type, const int64_t *dims)
 {
 	struct pb in = pb_value("x", type, dims), out = { .p = NULL }, bytes;
@@ -450,7 +456,10 @@ static void model_free(struct model *m)
 	free(m->bytes.data);
 }
 
-/* Runs before and after optimisation on random input: equal within @tol; @nodes are left. */
+/*
+ * Runs the model before and after optimisation on random input. The results are equal within @tol,
+ * and @nodes nodes are left.
+ */
 static void optimises_to(struct model *m, uint32_t nodes, float tol)
 {
 	size_t bytes = (size_t)rvl_tensor_bytes(m->g->inputs[0]), n;
@@ -484,7 +493,7 @@ static void put_bn(struct model *m, const char *in, const char *out, int64_t cha
 	put_floats(m, "var", DIMS(channels), true);
 }
 
-START_TEST(batch_norm_and_clip_go_into_a_float_convolution)
+START_TEST(batch_norm_and_clip_are_fused_into_a_float_convolution)
 {
 	for (int bias = 0; bias < 2; bias++) {
 		struct model m = { .g = NULL };
@@ -510,7 +519,7 @@ START_TEST(batch_norm_and_clip_go_into_a_float_convolution)
 }
 END_TEST
 
-START_TEST(batch_norm_goes_into_a_gemm_either_way_round)
+START_TEST(batch_norm_is_fused_into_a_gemm_transposed_or_not)
 {
 	for (int trans = 0; trans < 2; trans++) {
 		struct model m = { .g = NULL };
@@ -544,7 +553,7 @@ START_TEST(a_result_with_two_readers_keeps_its_batch_norm)
 }
 END_TEST
 
-START_TEST(a_relu_behind_a_pool_goes_into_the_convolution)
+START_TEST(a_relu_behind_a_pool_is_fused_into_the_convolution)
 {
 	const int64_t two[] = { 2, 2 };
 	struct model m = { .g = NULL };
@@ -564,7 +573,7 @@ START_TEST(a_relu_behind_a_pool_goes_into_the_convolution)
 }
 END_TEST
 
-START_TEST(identities_and_dead_nodes_go)
+START_TEST(identities_and_dead_nodes_are_removed)
 {
 	struct model m = { .g = NULL };
 	struct pb n = pb_node("Identity", "x", "a");
@@ -583,7 +592,10 @@ START_TEST(identities_and_dead_nodes_go)
 }
 END_TEST
 
-/* x (bytes) - DQ - op - Q: one quantised operator with a scale of 1/8 everywhere. */
+/*
+ * One quantised operator between DequantizeLinear and QuantizeLinear of x, with a scale of 1/8
+ * everywhere.
+ */
 static void put_quantised(struct model *m, const char *op, const char *in, const char *out)
 {
 	char name[3][64], list[256];
@@ -601,7 +613,7 @@ static void put_quantised(struct model *m, const char *op, const char *in, const
 	put_node(m, &n);
 }
 
-/* a, b: global pools on the NPU; soft: a softmax between them that only the CPU has. */
+/* a and b are global pools on the NPU; between them is a softmax that only the CPU supports. */
 START_TEST(side_branches_do_not_cost_segments)
 {
 	const uint8_t zero = 0;
@@ -630,7 +642,10 @@ START_TEST(side_branches_do_not_cost_segments)
 	ck_assert_int_eq(rvl_graph_verify(m.g, &err), 0);
 	for (uint32_t i = 0; i < m.g->n_segs; i++)
 		npu += m.g->segs[i].place == RVL_PLACE_NPU;
-	/* a and b together, then the softmax, then c and the sum: b must not stand alone */
+	/*
+	 * a and b share a segment, which the softmax follows, then the segment of c and the sum. b
+	 * must not have a segment of its own.
+	 */
 	ck_assert_uint_eq(m.g->n_segs, 3);
 	ck_assert_uint_eq(npu, 2);
 	ck_assert_uint_eq(m.g->segs[0].count, 2);
@@ -646,7 +661,7 @@ static const char *nothing_fits(struct rvl_graph *g, const struct rvl_node *n, v
 	return arg;
 }
 
-START_TEST(the_back_end_has_the_last_word)
+START_TEST(the_back_end_may_refuse_a_node)
 {
 	struct example e = example("conv_relu_u8");
 	struct rvl_graph *g = load(&e.model);
@@ -663,7 +678,7 @@ START_TEST(the_back_end_has_the_last_word)
 }
 END_TEST
 
-/* Quantised weights of every kind keep their values whatever bytes they become. */
+/* Quantised weights of every type keep their values when they are converted to int8. */
 static void weights_case(int type, uint8_t zp, uint8_t lowest, bool becomes_s8)
 {
 	const int8_t zero = 0;
@@ -704,7 +719,7 @@ START_TEST(weights_become_int8)
 }
 END_TEST
 
-/* A 2x2 average pool of a 5x5 image, built by hand; @pad on the left and top. */
+/* A 2x2 average pool of a 5x5 image, with @pad at the left and top. */
 static struct rvl_graph *average_pool(float xs, int xz, float ys, int yz, int pad)
 {
 	const struct rvl_shape in = { .rank = 4, .dim = { 1, 1, 5, 5 } };
@@ -732,7 +747,10 @@ static struct rvl_graph *average_pool(float xs, int xz, float ys, int yz, int pa
 	return g;
 }
 
-/* docs/isa.md: the sum without its zero points times (xs / ys) / n, rounded, clamped. */
+/*
+ * The integer average of docs/isa.md: the sum without its zero points times (xs / ys) / n, rounded
+ * and clamped.
+ */
 static int integer_average(const uint8_t *x, int oy, int ox, int pad, const float s[2],
 			   const int32_t z[2])
 {
@@ -773,7 +791,8 @@ START_TEST(proved_average_pools_are_exact)
 				x[j] = (uint8_t)(rnd_float() * 127 + 128);
 			run(g, true, x, sizeof(x), &y);
 			for (int j = 0; j < side * side; j++) {
-				bool same = y[j] == integer_average(x, j / side, j % side, pad, s, z);
+				bool same = y[j] == integer_average(x, j / side, j % side, pad, s,
+								    z);
 
 				ck_assert_msg(same || !exact, "case %d", i);
 			}
@@ -789,8 +808,8 @@ END_TEST
 START_TEST(ties_decide_whether_an_average_is_exact)
 {
 	static const struct { float xs; int yz; bool exact; } cases[] = {
-		{ 0.125f, 4, true },	/* float sums are exact, ties go the same way */
-		{ 0.125f, 5, false },	/* odd zero point: onnxruntime's ties go the other way */
+		{ 0.125f, 4, true },	/* float sums are exact, and ties round the same way */
+		{ 0.125f, 5, false },	/* odd zero point: onnxruntime's ties round the other way */
 		{ 0.1f, 4, false },	/* rounding errors decide the ties */
 	};
 
@@ -854,7 +873,7 @@ START_TEST(messages_hide_control_characters)
 }
 END_TEST
 
-START_TEST(the_documentation_is_that_of_the_tables)
+START_TEST(the_documentation_equals_the_tables)
 {
 	struct file f = file_of("docs/operators.md");
 	char *text = rvl_operators_doc();
@@ -878,13 +897,13 @@ int main(void)
 	tcase_add_test(models, every_model_is_one_npu_segment);
 	tcase_add_test(models, a_clone_computes_the_same);
 	tcase_add_test(models, demo_models_keep_only_the_ends_on_the_cpu);
-	tcase_add_test(models, batch_norm_and_clip_go_into_a_float_convolution);
-	tcase_add_test(models, batch_norm_goes_into_a_gemm_either_way_round);
+	tcase_add_test(models, batch_norm_and_clip_are_fused_into_a_float_convolution);
+	tcase_add_test(models, batch_norm_is_fused_into_a_gemm_transposed_or_not);
 	tcase_add_test(models, a_result_with_two_readers_keeps_its_batch_norm);
-	tcase_add_test(models, a_relu_behind_a_pool_goes_into_the_convolution);
-	tcase_add_test(models, identities_and_dead_nodes_go);
+	tcase_add_test(models, a_relu_behind_a_pool_is_fused_into_the_convolution);
+	tcase_add_test(models, identities_and_dead_nodes_are_removed);
 	tcase_add_test(models, side_branches_do_not_cost_segments);
-	tcase_add_test(models, the_back_end_has_the_last_word);
+	tcase_add_test(models, the_back_end_may_refuse_a_node);
 	tcase_add_test(models, weights_become_int8);
 	tcase_add_test(models, proved_average_pools_are_exact);
 	tcase_add_test(models, ties_decide_whether_an_average_is_exact);
@@ -894,7 +913,7 @@ int main(void)
 	tcase_add_test(graph, names_are_unique_and_bounded);
 	tcase_add_test(graph, scales_that_are_no_numbers_are_refused);
 	tcase_add_test(graph, messages_hide_control_characters);
-	tcase_add_test(graph, the_documentation_is_that_of_the_tables);
+	tcase_add_test(graph, the_documentation_equals_the_tables);
 	suite_add_tcase(s, models);
 	suite_add_tcase(s, graph);
 	return run_suite(s);

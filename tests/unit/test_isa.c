@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The encoding: tables without overlap, every field and reserved bit, and text that comes back as
- * it was. */
+/*
+ * The encoding: tables whose fields do not overlap, every field and reserved bit, and text that
+ * assembles to the same instruction.
+ */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +22,7 @@ static uint64_t chance(void)
 	return seed * 0x2545f4914f6cdd1dull;
 }
 
-/* A value that the field holds: an end of its range, or any. */
+/* Returns a value that fits the field: an end of its range, or any. */
 static int64_t value_of(const struct rivulet_field *f)
 {
 	int64_t hi = f->sgn ? (INT64_C(1) << (f->width - 1)) - 1 : (INT64_C(1) << f->width) - 1;
@@ -36,7 +38,7 @@ static int64_t value_of(const struct rivulet_field *f)
 	}
 }
 
-/* Any instruction of the form that decodes. */
+/* Makes a random valid instruction of the form. */
 static void random_insn(int form, struct rivulet_decoded *d)
 {
 	const struct rivulet_form_info *info = rivulet_form_table(form);
@@ -121,7 +123,7 @@ START_TEST(values_out_of_range)
 		const char *bad = NULL;
 
 		if (info->queue >= 0 && !strcmp(f->name, "queue"))
-			continue; /* follows from the form */
+			continue; /* determined by the form */
 		random_insn(_i, &d);
 		((int64_t *)&d.h)[i] = f->sgn ? INT64_C(1) << (f->width - 1) :
 						INT64_C(1) << f->width;
@@ -164,7 +166,7 @@ START_TEST(wrong_queue_or_opcode)
 }
 END_TEST
 
-/* A queue has no token for itself. */
+/* A queue has no token to itself. */
 START_TEST(own_token)
 {
 	struct rivulet_insn in = { { RIVULET_OP_SYNC | 2 << 4 | 1 << 8, 0 } };

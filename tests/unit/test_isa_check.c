@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The static checker: a sound layer passes, each single fault put into it is named, and whatever it
- * calls sound gives the same bytes however slow memory and array are.
+ * The static checker. A valid layer passes, and each single fault in it is named. A stream that
+ * passes gives the same bytes at any speed of memory and array.
  */
 #include <errno.h>
 #include <time.h>
@@ -46,7 +46,7 @@ static void expect(enum rvl_isa_problem p, uint32_t first, uint32_t second)
 
 /*
  * Two tiles through a double-buffered input and one accumulator: 20 instructions with every kind of
- * dependency. The indices in the comments are used below.
+ * dependency. The indices in the comments are those of the tables below.
  */
 static const char *const layer[] = {
 	"load l_dst row_pitch=8 blk_pitch=64", /* 0 */
@@ -92,7 +92,7 @@ START_TEST(sound_layer)
 }
 END_TEST
 
-/* Take the token between two instructions away and the hazard it guarded is named. */
+/* Removing the token between two instructions reports the hazard that it prevents. */
 static const struct {
 	int pusher, popper;
 	const char *without_push, *without_pop;
@@ -109,7 +109,7 @@ static const struct {
 	{ 17, 21, "store store addr=1000 slot=1 offset=65536 rows=8 cols=8 blks=1 pop=alu",
 	  "alu alu src=1 d=1000 prm=16 rows=8 cols=8 blks=1 rq=1 push=store", RVL_ISA_WAR, 17, 21 },
 	{ 11, 14, "load load mem=1 addr=16 slot=1 offset=4096 rows=1 cols=8 blks=1", "alu sync",
-	  RVL_ISA_NONE, NO, NO }, /* the CONV's token brings it: in-order retirement */
+	  RVL_ISA_NONE, NO, NO }, /* implied by the CONV's token and in-order retirement */
 };
 
 START_TEST(missing_order)
@@ -124,7 +124,7 @@ START_TEST(missing_order)
 }
 END_TEST
 
-/* Without one of the token-carrying instructions the count no longer adds up. */
+/* Without one of the instructions that carry tokens, the counts do not balance. */
 START_TEST(unbalanced)
 {
 	static const int skip[] = { 11, 13, 14, 15, 17, 18, 20, 21, 22 };
@@ -186,7 +186,9 @@ START_TEST(outside)
 }
 END_TEST
 
-/* Results of one instruction that another one loads from memory, byte ranges apart and not. */
+/*
+ * One instruction stores a result that another one loads, from overlapping and from disjoint bytes.
+ */
 static void put_through_memory(const char *store_push, const char *load_pop, int offset)
 {
 	char line[128];
@@ -224,7 +226,7 @@ START_TEST(through_memory)
 }
 END_TEST
 
-/* Each layout's runs, against bytes just beside and just inside them. */
+/* The bytes that each layout accesses, tested just inside and just outside of them. */
 static const struct {
 	const char *cfg, *load;
 	int inside, outside; /* byte offsets that a STORE of one word hits */
@@ -306,7 +308,10 @@ START_TEST(tokens)
 }
 END_TEST
 
-/* 16 instructions fit the queue; with 17 the push behind them is never fetched. */
+/*
+ * 16 instructions fit the queue. With 17, the instruction behind them that pushes the token is
+ * never fetched.
+ */
 START_TEST(depth)
 {
 	for (int i = 0; i < 16; i++)
@@ -319,7 +324,7 @@ START_TEST(depth)
 }
 END_TEST
 
-/* 300 tokens are too many if nobody need have taken any, but not if the queue's depth forces it. */
+/* 300 tokens overflow if they can all be pending, but not if the depth of the queue limits them. */
 START_TEST(overflow)
 {
 	rig_asm(&rig, "alu sync push=conv");
@@ -341,7 +346,7 @@ END_TEST
 
 /* ---- soundness against the model ---- */
 
-/* A random small program on a few buffers, tokens thrown in by chance. */
+/* A small random program on a few buffers, with random tokens. */
 static void random_program(void)
 {
 	int pending[4][4] = { 0 };
@@ -415,8 +420,8 @@ static void result_of(uint32_t latency, uint32_t port, uint8_t *out)
 	memcpy(out, rig.mem + 32768, 4096);
 }
 
-/* The model acts in the order of starts, so a hazard shows when the timing changes. */
-START_TEST(sound_means_timeless)
+/* The model acts in the order of starts, so a hazard changes the result when the timing changes. */
+START_TEST(result_is_independent_of_timing)
 {
 	uint8_t a[4096], b[4096];
 	int sound = 0, refused = 0, differ = 0;
@@ -441,7 +446,7 @@ START_TEST(sound_means_timeless)
 }
 END_TEST
 
-/* Any stream of chance ends in a report. */
+/* Any random stream ends with a report. */
 START_TEST(any_stream)
 {
 	rig.seed = 8;
@@ -456,7 +461,7 @@ START_TEST(any_stream)
 }
 END_TEST
 
-/* A stream as long as a large network's, in seconds. */
+/* Checks a stream as long as a large network's within seconds. */
 START_TEST(quick)
 {
 	struct rivulet_insn *code = calloc(110000, sizeof(*code));
@@ -467,7 +472,7 @@ START_TEST(quick)
 	for (int k = 0; k < 4500; k++) {
 		memcpy(code + n, rig.code, LAYER * sizeof(*code));
 		n += LAYER;
-		/* the next layer's writers wait for this one's readers */
+		/* the next layer's writers wait for this layer's readers */
 		rig_reset(&rig);
 		PUT(&rig, sync, .queue = RIVULET_Q_STORE, .push = 7);
 		rig_asm(&rig, "load sync pop=store");
@@ -508,7 +513,7 @@ int main(void)
 	tcase_add_test(t, tokens);
 	tcase_add_test(t, depth);
 	tcase_add_test(t, overflow);
-	tcase_add_test(t, sound_means_timeless);
+	tcase_add_test(t, result_is_independent_of_timing);
 	tcase_add_test(t, any_stream);
 	tcase_add_test(t, quick);
 	suite_add_tcase(s, t);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The isolation guarantees G1..G11 of docs/device.md 7, attacked through the register window. Entry 1 is the
- * attacker's, entry 2 another client's, queued behind it. After each attack: the fault with its slot and offset,
- * not a byte of anybody else's memory changed, and after RESUME the other client's job right.
+ * The isolation guarantees G1..G11 of docs/device.md 7, attacked through the register window. Entry
+ * 1 is the attacker's; entry 2, queued behind it, is another client's. After each attack the fault
+ * must have the expected slot and offset, all memory of others must be unchanged, and after RESUME
+ * the other client's job must be correct.
  */
 #include <check.h>
 #include <sched.h>
@@ -17,7 +18,7 @@
 #define OTHER 2
 #define OTHER_DATA 0x60000u
 #define DATA_BYTES 0x10000u
-#define ANY 0xffff		/* some fault, or none: only the damage counts */
+#define ANY 0xffff		/* any fault, or none: only memory and the other job are checked */
 
 #define COPY                                                                                       \
 	"load load slot=1 rows=1 cols=16 blks=1 push=store\n"                                      \
@@ -26,16 +27,16 @@
 struct attack {
 	const char *name;
 	const char *program;
-	void (*bend)(struct dut *t, struct rivulet_desc *d);
+	void (*change)(struct dut *t, struct rivulet_desc *d);
 	uint32_t fault;
 	uint32_t slot;
 	uint64_t offset;
-	bool own_code;		/* its command buffer is writable to it */
+	bool own_code;		/* the attacker may write its command buffer */
 };
 
 static unsigned int attacks, escapes;
 
-/* Every byte that an attacker must not change has a value that is easily missed. */
+/* Fills memory with varying odd bytes, so that a stray write changes at least one. */
 static void fill_memory(struct dut *t)
 {
 	for (uint32_t i = 0; i < DUT_MEM; i++)
@@ -52,14 +53,14 @@ static void make_other(struct dut *t)
 
 static bool may_change(const struct attack *a, uint32_t at)
 {
-	uint32_t code = DUT_CODE + 0x1000;
+	uint32_t code = DUT_CODE + 0x1000, status = DUT_STATUS + 0x100;
 
 	return (at >= DUT_DATA && at < DUT_DATA + DATA_BYTES) ||
-	       (at >= DUT_STATUS + 0x100 && at < DUT_STATUS + 0x100 + sizeof(struct rivulet_status)) ||
+	       (at >= status && at < status + sizeof(struct rivulet_status)) ||
 	       (a->own_code && at >= code && at < code + 0x1000);
 }
 
-static int victims(struct dut *t, const struct attack *a, const uint8_t *before)
+static int changed_bytes(struct dut *t, const struct attack *a, const uint8_t *before)
 {
 	int changed = 0;
 
@@ -68,7 +69,7 @@ static int victims(struct dut *t, const struct attack *a, const uint8_t *before)
 	return changed;
 }
 
-/* NULL, or what is wrong with the fault that was reported. */
+/* Returns what is wrong with the reported fault, or NULL. */
 static const char *wrong_fault(struct dut *t, const struct attack *a)
 {
 	const struct rivulet_status *st = dut_status(t, 1);
@@ -89,7 +90,7 @@ static const char *wrong_fault(struct dut *t, const struct attack *a)
 	return NULL;
 }
 
-static bool other_is_right(struct dut *t)
+static bool other_is_correct(struct dut *t)
 {
 	const uint8_t *data = t->mem + OTHER_DATA;
 	const struct rivulet_status *st = dut_status(t, 2);
@@ -97,7 +98,7 @@ static bool other_is_right(struct dut *t)
 	return dut_sealed(st) && st->state == RIVULET_STATE_DONE && !memcmp(data, data + 4096, 256);
 }
 
-/* Resume, let the other client's job run, count. */
+/* Resumes, lets the other client's job run, and counts the result. */
 static void judge(struct dut *t, const struct attack *a, int changed)
 {
 	const char *wrong = wrong_fault(t, a);
@@ -107,7 +108,7 @@ static void judge(struct dut *t, const struct attack *a, int changed)
 	dut_settle(t);
 	if (changed)
 		wrong = "memory of others changed";
-	else if (!other_is_right(t))
+	else if (!other_is_correct(t))
 		wrong = "the next job is not right";
 	attacks++;
 	escapes += wrong != NULL;
@@ -126,15 +127,18 @@ static void run_attack(const struct attack *a)
 	fill_memory(t);
 	d = dut_job(t, 1, a->program ? a->program : COPY, ATTACKER);
 	make_other(t);
-	if (a->bend)
-		a->bend(t, d);
+	if (a->change)
+		a->change(t, d);
 	memcpy(before, t->mem, DUT_MEM);
 	dut_submit(t, 1);
-	/* What may end well must not let the other job start before the damage was judged. */
+	/*
+	 * Where the attack may end without a fault, the other job must not start before memory was
+	 * compared.
+	 */
 	if (a->fault != ANY)
 		dut_submit(t, 2);
 	dut_settle(t);
-	changed = victims(t, a, before);
+	changed = changed_bytes(t, a, before);
 	dut_submit(t, 2);
 	dut_settle(t);
 	judge(t, a, changed);
@@ -142,7 +146,7 @@ static void run_attack(const struct attack *a)
 	dut_close(t);
 }
 
-/* How descriptors are bent. What a client cannot bend, the kernel might get wrong. */
+/* Changes of descriptors. A client cannot make all of them, but a kernel could by mistake. */
 
 static void variant(struct rivulet_desc *d, uint32_t slot, uint64_t offset, uint32_t length)
 {
@@ -159,7 +163,7 @@ static void fetch_behind(struct dut *t, struct rivulet_desc *d)
 
 static void fetch_across(struct dut *t, struct rivulet_desc *d)
 {
-	/* all but the last instruction is inside */
+	/* all but the last instruction are inside */
 	memcpy(t->mem + DUT_CODE + 0x1ff0, t->mem + DUT_CODE + 0x1000, 16);
 	variant(d, 0, 0xff0, 32);
 }
@@ -280,7 +284,7 @@ static void list_page_wraps(struct dut *t, struct rivulet_desc *d)
 
 static void list_limit(struct dut *t, struct rivulet_desc *d)
 {
-	/* the page behind the list's last one would be the victim's */
+	/* the page behind the last one of the list would be the victim's */
 	list(t, d, -1, 0);
 	((uint64_t *)(t->mem + DUT_LIST))[4] = DUT_BUS + DUT_VICTIM;
 }
@@ -352,7 +356,7 @@ static void self_writable(struct dut *t, struct rivulet_desc *d)
 	dut_seal(d);
 }
 
-/* An earlier job of the attacker had a slot 2 and one of the other client is to have one. */
+/* An earlier job of the attacker had a slot 2, and a later job of the other client has one. */
 static void stale_slot(struct dut *t, struct rivulet_desc *d)
 {
 	struct rivulet_desc *first = dut_job(t, 1, COPY, ATTACKER), *other = dut_desc(t, 2);
@@ -370,7 +374,10 @@ static void stale_slot(struct dut *t, struct rivulet_desc *d)
 	(void)d;
 }
 
-/* Wider once it was taken: the device must have its own copy. */
+/*
+ * The driver widens the region after the device has taken the entry, which must not affect the
+ * device's copy.
+ */
 static void changed_later(struct dut *t, struct rivulet_desc *d)
 {
 	dut_program(t, 1, "store store slot=1 offset=65536 rows=1 cols=1 blks=1\n" DUT_END);
@@ -426,29 +433,35 @@ static void slot_of_variant(struct dut *t, struct rivulet_desc *d)
 	variant(d, 16, 0, 48);
 }
 
-static void seq_of_another(struct dut *t, struct rivulet_desc *d)
+static void seq_of_other_entry(struct dut *t, struct rivulet_desc *d)
 {
 	(void)t;
 	d->seq++;
 	dut_seal(d);
 }
 
-#define S(name, fault, slot, offset, text) { name, text DUT_END, NULL, RIVULET_FAULT_##fault, slot, offset, 0 }
-#define D(bend, fault, slot, offset) { #bend, NULL, bend, RIVULET_FAULT_##fault, slot, offset, 0 }
+#define S(name, fault, slot, offset, text)                                                         \
+	{ name, text DUT_END, NULL, RIVULET_FAULT_##fault, slot, offset, 0 }
+#define D(change, fault, slot, offset)                                                             \
+	{ #change, NULL, change, RIVULET_FAULT_##fault, slot, offset, 0 }
 #define NONE RIVULET_NO_SLOT
 
 static const struct attack list_of_attacks[] = {
 	/* G1, G2: offsets */
-	S("LOAD behind the end", SLOT_LIMIT, 1, 65536, "load load slot=1 offset=65536 rows=1 cols=1 blks=1\n"),
-	S("LOAD across the end", SLOT_LIMIT, 1, 65528, "load load slot=1 offset=65528 rows=1 cols=1 blks=1\n"),
+	S("LOAD behind the end", SLOT_LIMIT, 1, 65536,
+	  "load load slot=1 offset=65536 rows=1 cols=1 blks=1\n"),
+	S("LOAD across the end", SLOT_LIMIT, 1, 65528,
+	  "load load slot=1 offset=65528 rows=1 cols=1 blks=1\n"),
 	S("LOAD far away", SLOT_LIMIT, 1, 0xfffffffff,
 	  "load load slot=1 offset=68719476735 rows=1 cols=1 blks=1\n"),
 	S("LOAD WGT behind the end", SLOT_LIMIT, 1, 65536,
 	  "load load mem=1 slot=1 offset=65536 rows=1 cols=1 blks=1\n"),
 	S("LOAD ACC across the end", SLOT_LIMIT, 1, 65504,
 	  "load load mem=2 slot=1 offset=65504 rows=1 cols=1 blks=1\n"),
-	S("STORE behind the end", SLOT_LIMIT, 1, 65536, "store store slot=1 offset=65536 rows=1 cols=1 blks=1\n"),
-	S("STORE across the end", SLOT_LIMIT, 1, 65528, "store store slot=1 offset=65528 rows=1 cols=1 blks=1\n"),
+	S("STORE behind the end", SLOT_LIMIT, 1, 65536,
+	  "store store slot=1 offset=65536 rows=1 cols=1 blks=1\n"),
+	S("STORE across the end", SLOT_LIMIT, 1, 65528,
+	  "store store slot=1 offset=65528 rows=1 cols=1 blks=1\n"),
 	S("STORE far away", SLOT_LIMIT, 1, 0xfffffffff,
 	  "store store slot=1 offset=68719476735 rows=1 cols=1 blks=1\n"),
 	S("STORE ACC behind the end", SLOT_LIMIT, 1, 65536,
@@ -491,19 +504,22 @@ static const struct attack list_of_attacks[] = {
 	  "store s_chan channels=1\nstore store slot=0 kind=1 rows=1 cols=1 blks=1\n"),
 	S("STORE interleaved, read only", SLOT_WRITE, 0, 0,
 	  "store s_chan channels=1\nstore store slot=0 kind=2 rows=1 cols=1 blks=1\n"),
-	S("PROF through a read-only slot", SLOT_WRITE, 0, 0, "load q_prof slot=0 limit=4\nload sync prof=1\n"),
+	S("PROF through a read-only slot", SLOT_WRITE, 0, 0,
+	  "load q_prof slot=0 limit=4\nload sync prof=1\n"),
 	/* G4 */
-	S("LOAD from an unused slot", SLOT_INVALID, 2, 0, "load load slot=2 rows=1 cols=1 blks=1\n"),
+	S("LOAD from an unused slot", SLOT_INVALID, 2, 0,
+	  "load load slot=2 rows=1 cols=1 blks=1\n"),
 	S("STORE to an unused slot", SLOT_INVALID, 15, 16,
 	  "store store slot=15 offset=16 rows=1 cols=1 blks=1\n"),
-	S("PROF to an unused slot", SLOT_INVALID, 3, 0, "alu q_prof slot=3 limit=1\nalu sync prof=1\n"),
+	S("PROF to an unused slot", SLOT_INVALID, 3, 0,
+	  "alu q_prof slot=3 limit=1\nalu sync prof=1\n"),
 	D(stale_slot, SLOT_INVALID, 2, 0),
 	/* G5 */
 	D(changed_later, SLOT_LIMIT, 1, 65536),
 	D(damaged, DESC_CRC, NONE, 0),
 	D(invalid_not_zero, DESC_FIELD, NONE, 0),
 	D(slot_of_variant, DESC_FIELD, NONE, 0),
-	D(seq_of_another, DESC_FIELD, NONE, 0),
+	D(seq_of_other_entry, DESC_FIELD, NONE, 0),
 	{ "a program that overwrites itself",
 	  "load load slot=1 offset=128 rows=16 cols=16 blks=1 push=store\n"
 	  "store store slot=0 rows=1 cols=256 blks=1 pop=load push=load\n"
@@ -529,7 +545,8 @@ static const struct attack list_of_attacks[] = {
 	D(list_page_wraps, SLOT_BUS, 1, 4096),
 	D(list_outside, SLOT_BUS, 1, 0),
 	D(list_across_end, SLOT_BUS, 1, 4096),
-	{ "STORE behind the pages of a list", "store store slot=1 offset=16384 rows=1 cols=1 blks=1\n" DUT_END,
+	{ "STORE behind the pages of a list",
+	  "store store slot=1 offset=16384 rows=1 cols=1 blks=1\n" DUT_END,
 	  list_limit, RIVULET_FAULT_SLOT_LIMIT, 1, 16384, 0 },
 	D(status_outside, DESC_BUS, NONE, 0),
 	D(status_page_zero, DESC_BUS, NONE, 0),
@@ -547,9 +564,11 @@ static const struct attack list_of_attacks[] = {
 	S("more cycles than the cap", ENDLESS, NONE, 0,
 	  "conv c_kernel kh=31 kw=31 sy=1 sx=1 dy=1 dx=1\n"
 	  "conv conv rows=4095 cols=4095 icb=4095 ocb=1023\n"),
-	S("outside the scratchpad", SPAD, NONE, 0, "load load slot=1 addr=65535 rows=1 cols=2 blks=1\n"),
+	S("outside the scratchpad", SPAD, NONE, 0,
+	  "load load slot=1 addr=65535 rows=1 cols=2 blks=1\n"),
 	S("a mode that is not there", MODE, NONE, 0,
-	  "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1\nconv conv mode=4 rows=1 cols=1 icb=1 ocb=1\n"),
+	  "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1\nconv conv mode=4 rows=1 cols=1 icb=1 "
+	  "ocb=1\n"),
 	S("a reserved bit", RESERVED, NONE, 0, ".insn 0x8000000000000006 0x0\n"),
 	S("no such instruction", OPCODE, NONE, 0, ".insn 0xf 0x0\n"),
 };
@@ -562,7 +581,7 @@ START_TEST(test_listed_attack)
 }
 END_TEST
 
-/* The descriptor itself is where the device must not look. */
+/* Addresses from which the device must not read a descriptor. */
 static const uint64_t bad_addresses[] = {
 	0, 64, DUT_BUS - 64, DUT_BUS + DUT_MEM, DUT_BUS + DUT_MEM - 512, DUT_BUS + DUT_DESC + 8,
 	0xffffffffffffffc0, 0xfffffffffffffdc0, 1ull << 63,
@@ -584,7 +603,7 @@ START_TEST(test_descriptor_outside_memory)
 	memcpy(before, t->mem, DUT_MEM);
 	dut_fill_seq(t, 1);
 	dut_settle(t);
-	changed = victims(t, &a, before);
+	changed = changed_bytes(t, &a, before);
 	dut_submit(t, 2);
 	dut_settle(t);
 	judge(t, &a, changed);
@@ -594,8 +613,9 @@ START_TEST(test_descriptor_outside_memory)
 END_TEST
 
 /*
- * G9: a secret of one client in every scratchpad; the other reads what it finds: INP and ACC by STORE, WGT by
- * a CONV of ones with it. The first pass, with the same client tag, shows that the attack would find it.
+ * G9: one client leaves data in every scratchpad. Another client reads INP and ACC by STORE, and
+ * WGT by a CONV of ones. The first pass, with the same client tag, shows that the attack would find
+ * the data.
  */
 #define PLANT                                                                                      \
 	"load load slot=1 rows=1 cols=64 blks=1\nload load mem=1 slot=1 rows=1 cols=64 blks=1\n"   \
@@ -611,19 +631,19 @@ END_TEST
 
 static int leftover(struct dut *t)
 {
-	const uint8_t *loot = t->mem + DUT_DATA;
+	const uint8_t *data = t->mem + DUT_DATA;
 	int found = 0;
 
 	for (int i = 0; i < 1024; i++)
-		found += loot[8192 + i] != 0;
+		found += data[8192 + i] != 0;
 	for (int i = 0; i < 4096; i++)
-		found += loot[12288 + i] != 0;
+		found += data[12288 + i] != 0;
 	for (int i = 0; i < 64; i++)
-		found += loot[32768 + i] != 0;
+		found += data[32768 + i] != 0;
 	return found;
 }
 
-/* Plant as client 1, steal as client @thief; bytes found. */
+/* Runs PLANT as client 1 and STEAL as client @thief. Returns the number of bytes found. */
 static int plant_and_steal(uint32_t thief, bool reset)
 {
 	struct dut *t = dut_open(false);
@@ -655,7 +675,7 @@ START_TEST(test_scratchpad_leftovers)
 	int same = plant_and_steal(1, false), other = plant_and_steal(2, false);
 	int after_reset = plant_and_steal(1, true);
 
-	/* 16 sums of 16 times 0x55: two bytes each are not zero */
+	/* 16 sums of 16 times 0x55, of which two bytes each are not zero */
 	ck_assert_int_eq(same, 1024 + 4096 + 32);
 	attacks += 2;
 	escapes += (other != 0) + (after_reset != 0);
@@ -664,7 +684,7 @@ START_TEST(test_scratchpad_leftovers)
 }
 END_TEST
 
-/* G9: configuration of an earlier job, of the same client even, has no effect. */
+/* G9: the configuration of an earlier job has no effect, not even on a job of the same client. */
 START_TEST(test_configuration_leftovers)
 {
 	struct dut *t = dut_open(false);
@@ -678,7 +698,7 @@ START_TEST(test_configuration_leftovers)
 	dut_submit(t, 1);
 	dut_submit(t, 2);
 	dut_settle(t);
-	right = other_is_right(t);
+	right = other_is_correct(t);
 	attacks++;
 	escapes += !right;
 	ck_assert(right);
@@ -687,8 +707,8 @@ START_TEST(test_configuration_leftovers)
 END_TEST
 
 /*
- * G10: a long program in a thread; once its ABORT (or RESET) is acknowledged, its buffer stays as the
- * new owner leaves it. The program stores all the time.
+ * G10: a long program that stores runs in a thread. Once its ABORT or RESET is acknowledged, the
+ * buffer keeps what its next owner writes.
  */
 static void long_job(struct dut *t)
 {
@@ -705,7 +725,7 @@ static void long_job(struct dut *t)
 	variant(d, 0, 0, 0x70000);
 }
 
-/* Holds the core amidst its stores until the device wants it to end, however late that is. */
+/* Blocks the core in one of its stores until the device asks it to stop, however late that is. */
 static void *map_until_stopped(void *ctx, uint64_t addr, uint64_t len, bool write)
 {
 	struct dut *t = ctx;
@@ -757,7 +777,7 @@ START_TEST(test_no_access_after_acknowledge)
 }
 END_TEST
 
-/* G11: programs of chance; nothing is known of them but that they hurt nobody. */
+/* G11: random programs, which must not affect other clients, whatever they do. */
 static void random_program(struct dut *t, struct rivulet_desc *d)
 {
 	uint64_t seed = 0x9e3779b97f4a7c15u * (attacks + 1);
@@ -766,7 +786,10 @@ static void random_program(struct dut *t, struct rivulet_desc *d)
 	for (int i = 0; i < 63; i++) {
 		uint64_t r = xorshift(&seed);
 
-		/* a valid operation in its queue, small counts now and then, so that some get far */
+		/*
+		 * a valid opcode for its queue, and often small counts, so that some programs run
+		 * long
+		 */
 		code[i].w[0] = (xorshift(&seed) & ~0x7fffull) | (r % 6 + 1) | (r >> 8 & 3) << 4;
 		code[i].w[1] = xorshift(&seed) & (r & 0x10000 ? 0x0010040100401fffull : ~0ull);
 	}
@@ -777,7 +800,7 @@ static void random_program(struct dut *t, struct rivulet_desc *d)
 
 START_TEST(test_random_programs)
 {
-	struct attack a = { .name = "random program", .bend = random_program, .fault = ANY };
+	struct attack a = { .name = "random program", .change = random_program, .fault = ANY };
 
 	for (int i = 0; i < 200; i++)
 		run_attack(&a);
@@ -806,7 +829,7 @@ int main(void)
 	SRunner *r = srunner_create(isolation_suite());
 	int failed;
 
-	/* one process, so that the figures count all */
+	/* One process, so that the figures count all tests. */
 	srunner_set_fork_status(r, CK_NOFORK);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CPU kernels: the fast ones against the scalar references over random shapes, the references
- * against onnxruntime's recorded convolutions and against the arithmetic of docs/numerics.md
- * written out again here, and descriptors as bytes.
+ * CPU kernels. The fast ones are compared with the scalar references over random shapes. The
+ * references are compared with onnxruntime's recorded convolutions and with a second implementation
+ * of docs/numerics.md. Descriptors are tested as bytes.
  */
 #include <check.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ static void fill_floats(float *p, size_t n)
 		p[i] = rnd_float(-2, 2);
 }
 
-/* An argument with room for per-channel parameters. */
+/* An argument with storage for per-channel parameters. */
 struct param {
 	float scale[256];
 	int32_t zp[256];
@@ -64,7 +64,8 @@ static struct rvl_kernel_arg with_quant(struct rvl_kernel_arg a, struct param *p
 		p->scale[i] = rnd_float(0.002f, 0.05f);
 		p->zp[i] = a.type == RVL_TYPE_U8 ? (int32_t)rnd(256) : (int32_t)rnd(256) - 128;
 	}
-	a.quant = (struct rvl_kernel_quant) { .n = n, .axis = axis, .scale = p->scale, .zp = p->zp };
+	a.quant = (struct rvl_kernel_quant) { .n = n, .axis = axis, .scale = p->scale,
+					      .zp = p->zp };
 	return a;
 }
 
@@ -73,7 +74,7 @@ static size_t bytes_of(const struct rvl_kernel_arg *a)
 	return (size_t)rvl_shape_count(&a->shape) * rvl_type_size(a->type);
 }
 
-/* A pool that runs backwards: results must not depend on the order. */
+/* A pool that runs backwards, because results must not depend on the order. */
 static void backwards(void *ctx, uint32_t n, void (*fn)(void *arg, uint32_t i), void *arg)
 {
 	(void)ctx;
@@ -108,7 +109,7 @@ struct conv_case {
 	int32_t *b;
 };
 
-/* @pool: no window lies wholly in the padding, as onnxruntime demands. */
+/* @pool: every window covers part of the input, as onnxruntime requires. */
 static void random_window(struct rvl_attr *a, bool pool, int64_t h, int64_t w, int64_t *oh,
 			  int64_t *ow)
 {
@@ -121,7 +122,8 @@ static void random_window(struct rvl_attr *a, bool pool, int64_t h, int64_t w, i
 			a->kernel[i] = 1 + (int32_t)rnd(5);
 			a->stride[i] = 1 + (int32_t)rnd(3);
 			a->dilation[i] = 1 + (int32_t)rnd(2);
-			a->pad[i] = (int32_t)rnd(pool && a->kernel[i] < 3 ? (uint32_t)a->kernel[i] : 3);
+			a->pad[i] = (int32_t)rnd(pool && a->kernel[i] < 3 ? (uint32_t)a->kernel[i] :
+						 3);
 			a->pad[i + 2] = (int32_t)rnd((uint32_t)a->pad[i] + 1);
 			reach = a->dilation[i] * (a->kernel[i] - 1) + 1;
 		} while (in[i] + a->pad[i] + a->pad[i + 2] < reach);
@@ -252,7 +254,10 @@ START_TEST(qlinear_conv_equals_qconv)
 }
 END_TEST
 
-/* The operands of a QLinear operator: value, scale, zero point of each, by the input's number. */
+/*
+ * The operands of a QLinear operator: value, scale and zero point of each, indexed by the number of
+ * the input.
+ */
 struct qlinear {
 	struct rvl_kernel_desc d;
 	const void *in[RVL_MAX_IN];
@@ -377,7 +382,8 @@ END_TEST
 /* Add, Mul, Relu and Clip on every type they take. */
 START_TEST(integers_wrap_and_clip)
 {
-	static const enum rvl_type types[] = { RVL_TYPE_U8, RVL_TYPE_S8, RVL_TYPE_S32, RVL_TYPE_S64 };
+	static const enum rvl_type types[] = { RVL_TYPE_U8, RVL_TYPE_S8, RVL_TYPE_S32,
+					       RVL_TYPE_S64 };
 
 	for (int i = 0; i < 4; i++) {
 		enum rvl_type t = types[i];
@@ -424,7 +430,8 @@ static void recorded_case(const struct rvl_conv *c, bool reference)
 	memcpy(d.attr.kernel, (int32_t[]) { p->kh, p->kw }, 8);
 	memcpy(d.attr.stride, (int32_t[]) { p->stride_h, p->stride_w }, 8);
 	memcpy(d.attr.dilation, (int32_t[]) { p->dilation_h, p->dilation_w }, 8);
-	memcpy(d.attr.pad, (int32_t[]) { p->pad_top, p->pad_left, p->pad_bottom, p->pad_right }, 16);
+	memcpy(d.attr.pad, (int32_t[]) { p->pad_top, p->pad_left, p->pad_bottom, p->pad_right },
+	       16);
 	d.attr.group = p->group;
 	d.in[0] = arg(xt, 4, (int64_t[]) { p->n, p->c, p->h, p->w });
 	d.in[0].quant = (struct rvl_kernel_quant) { 1, 0, &p->x_scale, &xz };
@@ -463,10 +470,12 @@ START_TEST(fast_matrix_products_equal_the_reference)
 {
 	for (int i = 0; i < 400; i++) {
 		int64_t m = 1 + rnd(11), n = 1 + rnd(40), k = 1 + rnd(70), batch = 1 + rnd(3);
-		struct rvl_kernel_desc d = { .op = RVL_OP_Q_MATMUL, .n_in = 2 + rnd(2), .n_out = 1 };
+		struct rvl_kernel_desc d = { .op = RVL_OP_Q_MATMUL, .n_in = 2 + rnd(2),
+					     .n_out = 1 };
 		static struct param pa, pb, py;
 		uint8_t *a = malloc((size_t)(batch * m * k)), *b = malloc((size_t)(k * n));
-		uint8_t *fast = malloc((size_t)(batch * m * n)), *ref = malloc((size_t)(batch * m * n));
+		uint8_t *fast = malloc((size_t)(batch * m * n)), *ref =
+			malloc((size_t)(batch * m * n));
 		int32_t *bias = malloc((size_t)n * 4);
 		const void *in[3] = { a, b, bias };
 
@@ -498,7 +507,7 @@ END_TEST
 
 /* ---- addition ---- */
 
-/* docs/numerics.md 2, written out once more; a_first = false: the operands are exchanged. */
+/* A second implementation of docs/numerics.md 2. With @exchanged, the operands are exchanged. */
 static uint8_t add_oracle(const struct rvl_kernel_desc *d, int a, int b, bool exchanged)
 {
 	const struct rvl_kernel_quant *qa = &d->in[exchanged].quant, *qb = &d->in[!exchanged].quant;
@@ -511,7 +520,7 @@ static uint8_t add_oracle(const struct rvl_kernel_desc *d, int a, int b, bool ex
 	return (uint8_t)(r < 0 ? 0 : r > 255 ? 255 : r);
 }
 
-static void add_case(const struct rvl_shape *sa, const struct rvl_shape *sb, bool exchanged)
+static void addition_case(const struct rvl_shape *sa, const struct rvl_shape *sb, bool exchanged)
 {
 	struct rvl_kernel_desc d = { .op = RVL_OP_Q_ADD, .n_in = 2, .n_out = 1 };
 	static struct param pa, pb, py;
@@ -527,13 +536,14 @@ static void add_case(const struct rvl_shape *sa, const struct rvl_shape *sb, boo
 	d.in[1] = with_quant(arg(RVL_TYPE_U8, sb->rank, sb->dim), &pb, 1, 0);
 	d.out[0] = with_quant(arg(RVL_TYPE_U8, out.rank, out.dim), &py, 1, 0);
 	py.scale[0] = pa.scale[0] * 1.5f;
-	pb.scale[0] = py.scale[0] / (float)(1 + rnd(7));	/* near ties are common */
+	pb.scale[0] = py.scale[0] / (float)(1 + rnd(7));	/* causes near ties often */
 	fill_bytes(a, (size_t)na);
 	fill_bytes(b, (size_t)nb);
 	run_kernel(&d, false, in, (void *[]) { fast }, NULL);
 	run_kernel(&d, true, in, (void *[]) { ref }, NULL);
 	ck_assert_int_eq(memcmp(fast, ref, (size_t)n), 0);
-	if (na == n || na == 1)		/* whole or one value: the operands' indices are plain */
+	/* An operand of the full shape or of one value is indexed without broadcasting. */
+	if (na == n || na == 1)
 		for (int64_t i = 0; i < n && (nb == n || nb == 1); i++)
 			ck_assert_uint_eq(ref[i], add_oracle(&d, a[na == 1 ? 0 : i],
 							     b[nb == 1 ? 0 : i], exchanged));
@@ -553,7 +563,7 @@ START_TEST(additions_follow_onnxruntime)
 	};
 
 	for (int i = 0; i < 300; i++)
-		add_case(&cases[i % 8].a, &cases[i % 8].b, cases[i % 8].exchanged);
+		addition_case(&cases[i % 8].a, &cases[i % 8].b, cases[i % 8].exchanged);
 }
 END_TEST
 
@@ -678,8 +688,8 @@ END_TEST
 static void close_to(const float *a, const float *b, size_t n, int i)
 {
 	for (size_t k = 0; k < n; k++)
-		ck_assert_msg(fabsf(a[k] - b[k]) <= 1e-4f * (1 + fabsf(b[k])), "case %d: %g, not %g",
-			      i, (double)a[k], (double)b[k]);
+		ck_assert_msg(fabsf(a[k] - b[k]) <= 1e-4f * (1 + fabsf(b[k])),
+			      "case %d: %g, not %g", i, (double)a[k], (double)b[k]);
 }
 
 START_TEST(float_convolutions_agree)
@@ -841,7 +851,8 @@ START_TEST(rescaling_is_quantising_what_was_dequantised)
 		zp[0] = (uint8_t)px.zp[0];
 		zp[1] = (uint8_t)py.zp[0];
 		run_kernel(&d, false, (const void *[]) { x }, (void *[]) { y }, NULL);
-		run_kernel(&dq, false, (const void *[]) { x, px.scale, zp }, (void *[]) { f }, NULL);
+		run_kernel(&dq, false, (const void *[]) { x, px.scale, zp }, (void *[]) { f },
+			   NULL);
 		run_kernel(&q, false, (const void *[]) { f, py.scale, zp + 1 }, (void *[]) { z },
 			   NULL);
 		ck_assert_int_eq(memcmp(y, z, 256), 0);
@@ -849,7 +860,7 @@ START_TEST(rescaling_is_quantising_what_was_dequantised)
 }
 END_TEST
 
-/* ---- moving ---- */
+/* ---- moving data ---- */
 
 START_TEST(transposing_back_and_forth_changes_nothing)
 {
@@ -903,7 +914,7 @@ START_TEST(blocked_layout_and_back)
 	ck_assert_uint_eq(packed[1], x[6] ^ 0x80);		/* channel 1 of pixel 0 */
 	ck_assert_uint_eq(packed[4], x[1] ^ 0x80);		/* channel 0 of pixel 1 */
 	ck_assert_uint_eq(packed[24], x[24] ^ 0x80);		/* channel 4 */
-	ck_assert_uint_eq(packed[25], (uint8_t)p.zp[0] ^ 0x80);	/* nothing */
+	ck_assert_uint_eq(packed[25], (uint8_t)p.zp[0] ^ 0x80);	/* padding */
 	d.op = RVL_OP_UNPACK_BLOCKED;
 	d.out[0] = d.in[0];
 	d.in[0] = ARG(S8, 1, 2, 2, 3, 4);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Q_CONV and Q_MATMUL with a stream length: the fast and the plain path against sums taken from the
- * counts of the definition, for every circuit; and what such an operator refuses.
+ * Q_CONV and Q_MATMUL with a stream length. The fast and the reference kernels are compared, for
+ * every circuit, with sums computed from the counts of the definition. Also what such an operator
+ * refuses.
  */
 #include <check.h>
 #include <errno.h>
@@ -52,7 +53,8 @@ static void fill(int channels, bool wide)
 static void quantise(struct rvl_kernel_desc *d, int channels)
 {
 	d->in[0].quant = (struct rvl_kernel_quant) { .n = 1, .scale = &xs, .zp = &zero };
-	d->in[1].quant = (struct rvl_kernel_quant) { .n = (uint32_t)channels, .scale = ws, .zp = wz };
+	d->in[1].quant = (struct rvl_kernel_quant) { .n = (uint32_t)channels, .scale = ws,
+						     .zp = wz };
 	d->in[1].data = w;
 	d->in[2] = (struct rvl_kernel_arg) { .type = RVL_TYPE_S32, .data = bias,
 		.shape = { .rank = 1, .dim = { channels } } };
@@ -61,7 +63,7 @@ static void quantise(struct rvl_kernel_desc *d, int channels)
 	d->n_out = 1;
 }
 
-/* Requantisation as docs/numerics.md 1 and 8 write it. */
+/* Requantisation by the formulas of docs/numerics.md 1 and 8. */
 static uint8_t requantise(int32_t sum, int channel, uint32_t length)
 {
 	float f = xs * ws[channel], k = 32768.0f / (float)length, v;
@@ -69,7 +71,9 @@ static uint8_t requantise(int32_t sum, int channel, uint32_t length)
 	f = f / ys;
 	f = f * k;
 	v = (float)(sum + rivulet_sc_bias(bias[channel], length)) * f;
-	v = v < (float)-out_zp ? (float)-out_zp : v > (float)(255 - out_zp) ? (float)(255 - out_zp) : v;
+	v = v < (float)-out_zp ? (float)-out_zp : v > (float)(255 - out_zp) ?
+		(float)(255 - out_zp) :
+		v;
 	return (uint8_t)((int)rintf(v) + out_zp);
 }
 
@@ -80,17 +84,18 @@ static int32_t product(uint8_t xv, int8_t wv)
 	return wv < 0 ? -n : n;
 }
 
-/* One output of a convolution, from the definition. */
+/* One output of a convolution by the definition. */
 static int32_t conv_sum(const struct rvl_kernel_desc *d, int64_t m, int64_t oy, int64_t ox)
 {
 	const int64_t *xd = d->in[0].shape.dim, *wd = d->in[1].shape.dim;
-	int64_t first = m / (wd[0] / d->attr.group) * wd[1];
+	const struct rvl_attr *a = &d->attr;
+	int64_t first = m / (wd[0] / a->group) * wd[1];
 	int32_t sum = 0;
 
 	for (int64_t c = 0; c < wd[1]; c++) {
 		for (int64_t t = 0; t < wd[2] * wd[3]; t++) {
-			int64_t y = oy * d->attr.stride[0] + t / wd[3] * d->attr.dilation[0] - d->attr.pad[0];
-			int64_t x = ox * d->attr.stride[1] + t % wd[3] * d->attr.dilation[1] - d->attr.pad[1];
+			int64_t y = oy * a->stride[0] + t / wd[3] * a->dilation[0] - a->pad[0];
+			int64_t x = ox * a->stride[1] + t % wd[3] * a->dilation[1] - a->pad[1];
 
 			if (y >= 0 && y < xd[2] && x >= 0 && x < xd[3])
 				sum += product(in[((first + c) * xd[2] + y) * xd[3] + x],
@@ -115,7 +120,7 @@ static void run_kernel(const struct rvl_kernel_desc *d, bool reference, uint8_t 
 	rvl_kernel_free(k);
 }
 
-/* @d without shapes of the result: kernel, stride, padding at random. */
+/* Fills in a random kernel, stride and padding, but no shape of the result. */
 static void random_conv(struct rvl_kernel_desc *d)
 {
 	int64_t kh = pick(1, 3), kw = pick(1, 3), h = pick(3, 9), x = pick(3, 9);
@@ -201,13 +206,14 @@ START_TEST(products_follow_the_definition)
 
 			for (int c = 0; c < k; c++)
 				sum += product(in[r / n * k + c], w[r % n * k + c]);
-			ck_assert_uint_eq(out[r], requantise(sum, r % n, (uint32_t)d.attr.sc_length));
+			ck_assert_uint_eq(out[r], requantise(sum, r % n,
+							     (uint32_t)d.attr.sc_length));
 		}
 	}
 }
 END_TEST
 
-/* Every circuit on one row: the operator is rivulet_sc_sum() and the requantisation. */
+/* Compares each circuit on one row with rivulet_sc_sum() and the requantisation. */
 START_TEST(circuits)
 {
 	static struct rivulet_sc s;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * What the level means for runs: variants, least accuracy, deadlines, what replies, STATUS and metrics
- * tell. The daemon on the linked model, with programs whose levels the test has edited.
+ * How the level affects runs: variants, minimum accuracy, deadlines, and the content of replies,
+ * STATUS and metrics. The daemon runs on the linked model, with programs whose levels the test has
+ * edited.
  */
 #include "daemon_rig.h"
 
 #include "rivulet_crc32c.h"
 #include "suite.h"
 
-#define TOP 3	/* of zu3eg-64 */
+#define TOP 3	/* highest level of zu3eg-64 */
 
 static void *program;
 static size_t program_size;
@@ -22,7 +23,7 @@ static struct rivulet_client *client(void)
 	return c;
 }
 
-/* LeNet as the daemon compiles it, to be edited. */
+/* Compiles LeNet as the daemon does, to be edited. */
 static void get_program(void)
 {
 	struct rivulet_load_options o = { .size = sizeof(o), .keep_program = true };
@@ -106,7 +107,7 @@ static void mode(struct job *j, uint32_t m, uint32_t level)
 	ck_assert_msg(!rivulet_client_policy(j->c, m, level, NULL), "%s", rivulet_last_error());
 }
 
-/* A daemon with the lines @config for [Power], which lets the test's own user change the mode. */
+/* Starts a daemon with @config in [Power] that lets the test's own user change the mode. */
 static void start(const char *config)
 {
 	char text[320];
@@ -133,7 +134,10 @@ static int64_t in_seconds(int s)
 	return (int64_t)rvl_now() + s * (int64_t)NSEC_PER_SEC;
 }
 
-/* Proves that a run is at the level of the mode, and replies with that level's length and accuracy. */
+/*
+ * Proves that a run uses the level of the mode, and that the reply has the stream length and
+ * accuracy of that level.
+ */
 START_TEST(replies)
 {
 	struct rivulet_program *p = program;
@@ -162,7 +166,10 @@ START_TEST(replies)
 }
 END_TEST
 
-/* Runs at the policy's level @wanted, with only @kept variants; the level and length that it ran with. */
+/*
+ * Runs at the policy's level @wanted with only the variants in @kept. Returns the statistics of the
+ * run.
+ */
 static struct rivulet_run_stats reconfigured(const char *how, uint32_t wanted, uint32_t kept)
 {
 	struct rivulet_program *p;
@@ -188,7 +195,10 @@ static struct rivulet_run_stats reconfigured(const char *how, uint32_t wanted, u
 	return st;
 }
 
-/* Proves that Reconfigure= keeps clock or lengths at the fastest level: its commands run at any clock. */
+/*
+ * Proves that Reconfigure= keeps the clock or the lengths at those of the fastest level, and that
+ * commands of that level run at any clock.
+ */
 START_TEST(in_part)
 {
 	struct rivulet_run_stats st = reconfigured("both", 1, 15);
@@ -203,7 +213,10 @@ START_TEST(in_part)
 }
 END_TEST
 
-/* Proves that a least accuracy raises the level for that run alone, and that none is no promise. */
+/*
+ * Proves that a minimum accuracy raises the level for that run only, and that a program without
+ * recorded accuracy is refused.
+ */
 START_TEST(least_accuracy)
 {
 	struct rivulet_program *p = program;
@@ -230,7 +243,7 @@ START_TEST(least_accuracy)
 }
 END_TEST
 
-/* Proves that a model without a variant of the level wanted runs where it has one. */
+/* Proves that a model without a variant of the requested level runs at a level that has one. */
 START_TEST(variants)
 {
 	struct rivulet_run_stats st = { .size = sizeof(st) };
@@ -250,8 +263,8 @@ START_TEST(variants)
 END_TEST
 
 /*
- * Proves that a user outside PolicyUsers= cannot pull the level to one that suits its program, that
- * the error names level, mode and rule, and that other users do not notice.
+ * Proves that a user outside PolicyUsers= cannot force the level to one that suits its program,
+ * that the error names level, mode and rule, and that other users are unaffected.
  */
 START_TEST(unprivileged)
 {
@@ -269,7 +282,8 @@ START_TEST(unprivileged)
 	rig_as_self();
 	ck_assert_int_eq(run(&slow, NULL, &st), -EOPNOTSUPP);
 	ck_assert_str_eq(rivulet_request_error(slow.r),
-			 "no variant for level 3, which mode performance (mode) has chosen; the level is "
+			 "no variant for level 3, which mode performance (mode) has chosen; the "
+			 "level is "
 			 "changed only for runs of PolicyUsers=, see [Power] in rivuletd.conf(5)");
 	for (int i = 0; i < 20; i++) {
 		ck_assert_int_eq(rivulet_request_start(slow.r, NULL), 0);
@@ -278,10 +292,10 @@ START_TEST(unprivileged)
 		ck_assert_int_eq(rivulet_request_wait(slow.r, -1), -EOPNOTSUPP);
 	}
 	ck_assert_uint_eq(status_number("\"policy\"", "level"), TOP);
-	/* One who may change the mode may have the level changed for a run. */
+	/* A user who may change the mode may have the level changed for a run. */
 	ck_assert_int_eq(run(&demand, NULL, &st), 0);
 	ck_assert_uint_eq(st.level_max, 0);
-	/* At its level the other's program runs; and a least accuracy is a demand, too. */
+	/* At that level the other user's program runs. A minimum accuracy is a demand, too. */
 	mode(&full, RIVULET_POLICY_POWERSAVE, 0);
 	ck_assert_int_eq(run(&slow, NULL, &st), 0);
 	o.min_accuracy = 1;
@@ -292,7 +306,10 @@ START_TEST(unprivileged)
 }
 END_TEST
 
-/* Proves that admission reckons with the level's clock: refused with the reason, never silently late. */
+/*
+ * Proves that admission uses the clock of the level: a run that would be late is refused with the
+ * reason.
+ */
 START_TEST(deadlines)
 {
 	struct rivulet_program *p = program;
@@ -301,7 +318,7 @@ START_TEST(deadlines)
 	uint32_t npu = 0;
 	struct job j;
 
-	/* 30 s at 333 MHz, 100 s at 100 MHz, by the compiler. */
+	/* The compiler's estimate is 30 s at 333 MHz and 100 s at 100 MHz. */
 	for (uint32_t i = 0; i < p->steps; i++)
 		npu += steps()[i].kind == RIVULET_STEP_NPU;
 	for (uint32_t i = 0; i < p->steps; i++)
@@ -316,7 +333,7 @@ START_TEST(deadlines)
 	o.deadline = in_seconds(60);
 	ck_assert_msg(!run(&j, &o, &st), "%s", rivulet_request_error(j.r));
 	ck_assert(!st.late);
-	/* A soft one runs whatever is reckoned. */
+	/* A soft deadline is never refused. */
 	mode(&j, RIVULET_POLICY_POWERSAVE, 0);
 	o.hard = false;
 	o.deadline = 1;
@@ -328,7 +345,7 @@ START_TEST(deadlines)
 }
 END_TEST
 
-/* Proves that only who may changes the mode, and nonsense is refused. */
+/* Proves that only permitted users change the mode, and that an invalid mode is refused. */
 START_TEST(modes)
 {
 	struct rivulet_policy_state p = { .size = sizeof(p) };
@@ -393,7 +410,7 @@ static void stop_metrics(void)
 	remove_scratch(metrics_dir);
 }
 
-/* Sends @request, hangs up its side, reads to the end. */
+/* Sends @request, shuts down the sending side, and reads to the end. */
 static size_t scrape(const char *request, size_t size)
 {
 	struct sockaddr_un a = metrics_address();
@@ -405,7 +422,8 @@ static size_t scrape(const char *request, size_t size)
 	while (at < size && (n = send(fd, request + at, size - at, MSG_NOSIGNAL)) > 0)
 		at += (size_t)n;
 	shutdown(fd, SHUT_WR);
-	for (at = 0; at + 1 < sizeof(text) && (n = recv(fd, text + at, sizeof(text) - 1 - at, 0)) > 0;)
+	for (at = 0; at + 1 < sizeof(text) && (n = recv(fd, text + at, sizeof(text) - 1 - at,
+							0)) > 0;)
 		at += (size_t)n;
 	text[at] = 0;
 	close(fd);
@@ -422,7 +440,7 @@ static double metric(const char *line)
 	return atof(p + strlen(line));
 }
 
-/* Each family once, its lines together and named after it, label values closed, EOF last. */
+/* Each family occurs once with its lines together, label values are quoted, and EOF is last. */
 static void check_format(char *body)
 {
 	char family[128] = "", seen[8192] = "", *save = NULL;
@@ -441,7 +459,8 @@ static void check_format(char *body)
 		} else if (*l == '#') {
 			ck_assert_msg(eof || strstr(l, family), "%s in %s", l, family);
 		} else {
-			char *brace = strchr(l, '{'), *end = strrchr(l, '}'), *value = strrchr(l, ' ');
+			char *brace = strchr(l, '{'), *end = strrchr(l, '}'),
+				*value = strrchr(l, ' ');
 
 			ck_assert_msg(!strncmp(l, family, strlen(family)), "%s in %s", l, family);
 			ck_assert_msg(!brace == !end && value && value > end, "%s", l);
@@ -454,7 +473,7 @@ static void check_format(char *body)
 
 #define GET "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-/* Proves that the socket answers with the numbers of what ran, in well-formed OpenMetrics. */
+/* Proves that the socket answers with the counts of what ran, in well-formed OpenMetrics. */
 START_TEST(metrics)
 {
 	char *body, name[] = "od\"d \\name";
@@ -478,13 +497,15 @@ START_TEST(metrics)
 	ck_assert_ptr_nonnull(strstr(text, ",level=\"2\"} 0.875000\n"));
 	ck_assert_ptr_nonnull(strstr(text, ",level=\"2\"} 64\n"));
 	check_format(text);
-	/* By HTTP it is the same. */
+	/* HTTP gives the same body. */
 	scrape(GET, strlen(GET));
 	ck_assert(!strncmp(text, "HTTP/1.0 200 OK\r\n", 17));
-	ck_assert_ptr_nonnull(strstr(text, "\r\nContent-Type: application/openmetrics-text; version=1.0.0"));
+	ck_assert_ptr_nonnull(strstr(text,
+			"\r\nContent-Type: application/openmetrics-text; version=1.0.0"));
 	body = strstr(text, "\r\n\r\n");
 	ck_assert_ptr_nonnull(body);
-	ck_assert_uint_eq(strtoull(strstr(text, "Content-Length: ") + 16, NULL, 10), strlen(body + 4));
+	ck_assert_uint_eq(strtoull(strstr(text, "Content-Length: ") + 16, NULL, 10),
+			  strlen(body + 4));
 	check_format(body + 4);
 	drop(&j);
 	free(program);
@@ -492,8 +513,11 @@ START_TEST(metrics)
 }
 END_TEST
 
-/* Proves that strangers on the socket cost nothing: other methods, garbage, floods, the silent. */
-START_TEST(metrics_strangers)
+/*
+ * Proves that arbitrary clients of the socket do not affect the daemon: other methods, garbage,
+ * floods, and clients that send nothing.
+ */
+START_TEST(metrics_hostile_clients)
 {
 	static char flood[100000];
 	int fd[40], before;
@@ -544,7 +568,7 @@ int main(int argc, char **argv)
 	tcase_add_test(own, in_part);
 	tcase_add_test(own, not_allowed);
 	tcase_add_test(own, metrics);
-	tcase_add_test(own, metrics_strangers);
+	tcase_add_test(own, metrics_hostile_clients);
 	suite_add_tcase(s, own);
 	return run_suite(s);
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* What ends or changes while the daemon lives: its configuration, silent connections, the daemon itself. */
+/*
+ * What changes during the daemon's life: its configuration, connections that send nothing, and its
+ * own end.
+ */
 #include "share_rig.h"
 #include "suite.h"
 
@@ -29,14 +32,18 @@ static void await_log(const char *text, int times)
 	} while (n < times);
 }
 
-/* Proves that a reload names every changed key that only a restart takes over, as long as it differs. */
+/*
+ * Proves that a reload names every changed key that takes effect only at a restart, at each reload
+ * while it differs.
+ */
 START_TEST(restart_only_keys)
 {
 	rig_config("[Device]\nNode=/dev/accel/accel3\n[Scheduler]\nThreads=3\n"
 		   "[Power]\nStateDirectory=off\n[Metrics]\nSocket=off\n");
 	for (int i = 1; i <= 2; i++) {
 		ck_assert_int_eq(kill(rig.pid, SIGHUP), 0);
-		await_log("Node=, Threads=, StateDirectory=, Socket= changed: this takes effect when "
+		await_log("Node=, Threads=, StateDirectory=, Socket= changed: this takes effect "
+			  "when "
 			  "rivuletd is restarted", i);
 	}
 	rig_config("[Limits]\nModelsPerUser=9\n");
@@ -46,7 +53,10 @@ START_TEST(restart_only_keys)
 }
 END_TEST
 
-/* Proves that a connection that says nothing is closed with the reason, and one that said HELLO is not. */
+/*
+ * Proves that a connection that sends nothing is closed with the reason, and that one that sent
+ * HELLO stays.
+ */
 START_TEST(hello_timeout)
 {
 	int silent = raw_connect(), good = raw_open();
@@ -62,7 +72,7 @@ START_TEST(hello_timeout)
 }
 END_TEST
 
-/* Proves that a run of 15 s does not keep the daemon from stopping within StopTimeout=. */
+/* Proves that a run of 15 s does not delay the daemon's stop beyond StopTimeout=. */
 START_TEST(stop_is_bounded)
 {
 	struct competitor c;
@@ -83,7 +93,7 @@ static void start_with_log(void)
 {
 	setenv("RIG_LOG", "1", 1);
 	rig_start("");
-	/* It has blocked its signals and opened its log once it answers. */
+	/* When the daemon answers, it has blocked its signals and opened its log. */
 	close(raw_open());
 }
 
@@ -92,25 +102,14 @@ static void start_impatient(void)
 	rig_start("[Limits]\nHelloTimeout=200ms\n");
 }
 
-static void add_case(Suite *s, const char *name, void (*start)(void), const TTest *test)
-{
-	TCase *t = tcase_create(name);
-
-	tcase_set_timeout(t, 120);
-	if (start)
-		tcase_add_checked_fixture(t, start, rig_stop);
-	tcase_add_test(t, test);
-	suite_add_tcase(s, t);
-}
-
 int main(int argc, char **argv)
 {
 	Suite *s;
 
 	rig_main(argc, argv, rvl_worker_main);
 	s = suite_create("lifetime");
-	add_case(s, "reload", start_with_log, restart_only_keys);
-	add_case(s, "hello", start_impatient, hello_timeout);
-	add_case(s, "stop", NULL, stop_is_bounded);
+	tcase_add_test(add_case(s, "reload", 120, start_with_log, rig_stop), restart_only_keys);
+	tcase_add_test(add_case(s, "hello", 120, start_impatient, rig_stop), hello_timeout);
+	tcase_add_test(add_case(s, "stop", 120, NULL, rig_stop), stop_is_bounded);
 	return run_suite(s);
 }

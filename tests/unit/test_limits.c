@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* What one client can use up of the daemon, and that the daemon serves on when it is used up. */
+/* The resources that a client can exhaust, and that the daemon keeps serving others meanwhile. */
 #include "daemon_rig.h"
 #include "suite.h"
 
-/* A model of one node; @batch makes each LOAD a program of its own. Returns 0 or the ERROR's errno. */
+/*
+ * Loads a model of one node. Each @batch gives a different program. Returns 0 or the ERROR's errno.
+ */
 static int load_one_node(int sock, uint64_t batch, uint32_t *model)
 {
 	size_t size;
@@ -32,7 +34,7 @@ static void unload(int sock, uint32_t model)
 	ck_assert_int_eq(raw_call(sock, &p, -1, NULL), 0);
 }
 
-/* Proves that models that are loaded and unloaded again do not use up the daemon's descriptors. */
+/* Proves that loading and unloading many models does not exhaust the daemon's descriptors. */
 START_TEST(many_programs)
 {
 	int sock = raw_open(), other;
@@ -60,14 +62,15 @@ static unsigned long daemon_ticks(void)
 	ck_assert(f && fgets(text, sizeof(text), f));
 	fclose(f);
 	at = strrchr(text, ')');
-	ck_assert(at && sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
-			       &system) == 2);
+	ck_assert(at && sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+			       &user, &system) == 2);
 	return user + system;
 }
 
 /*
- * Proves that without descriptors the daemon neither spins nor stops serving its open connections,
- * that a waiting client learns the reason, and that new connections are served once there is room.
+ * Proves that without free descriptors the daemon neither spins nor stops serving open connections,
+ * that a waiting client gets the reason, and that new connections are served once descriptors are
+ * free.
  */
 START_TEST(no_descriptors)
 {
@@ -118,8 +121,8 @@ static int open_one(int sock, uint32_t model)
 }
 
 /*
- * Proves that a refused OPEN leaves nothing charged, and that UNLOAD gives back all that the openings of
- * several sessions were charged, in advance and afterwards.
+ * Proves that a refused OPEN leaves nothing charged, and that UNLOAD releases all charges of the
+ * openings of several sessions, the advance ones included.
  */
 START_TEST(openings_are_charged)
 {
@@ -168,24 +171,14 @@ static void fewer_files(void)
 	rig_start("[Limits]\nSessions=4096\nSessionsPerUser=4096\n");
 }
 
-static void add_case(Suite *s, const char *name, void (*start)(void), const TTest *test)
-{
-	TCase *t = tcase_create(name);
-
-	tcase_set_timeout(t, 240);
-	tcase_add_checked_fixture(t, start, rig_stop);
-	tcase_add_test(t, test);
-	suite_add_tcase(s, t);
-}
-
 int main(int argc, char **argv)
 {
 	Suite *s;
 
 	rig_main(argc, argv, rvl_worker_main);
 	s = suite_create("limits");
-	add_case(s, "programs", few_files, many_programs);
-	add_case(s, "descriptors", fewer_files, no_descriptors);
-	add_case(s, "memory", little_memory, openings_are_charged);
+	tcase_add_test(add_case(s, "programs", 240, few_files, rig_stop), many_programs);
+	tcase_add_test(add_case(s, "descriptors", 240, fewer_files, rig_stop), no_descriptors);
+	tcase_add_test(add_case(s, "memory", 240, little_memory, rig_stop), openings_are_charged);
 	return run_suite(s);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The compiler's back end against the reference interpreter, bit for bit, on random graphs and on
- * boards from tiny to large: tiny scratchpads force every split, odd geometries every padding.
+ * Compares the compiler's back end bit for bit with the reference interpreter, on random graphs and
+ * on boards from tiny to large. Tiny scratchpads force every kind of split, odd geometries every
+ * kind of padding.
  */
 #include <check.h>
 #include <stdio.h>
@@ -46,7 +47,7 @@ static struct rivulet_board board_of(int i)
 				       .level = { { .hz = 100000000, .microvolt = 850000 } } };
 }
 
-/* ---- running a graph both ways ---- */
+/* ---- running a graph on the interpreter and on the device ---- */
 
 struct io {
 	void *data[16];
@@ -63,7 +64,7 @@ static void fill_inputs(struct qg *q, struct io *io)
 	}
 }
 
-/* Random inputs, and behind them in @io the outputs by the scalar reference. */
+/* Fills @io with random inputs and the outputs of the scalar reference. */
 static void interpret(struct qg *q, struct io *io)
 {
 	struct rvl_interp *it;
@@ -99,7 +100,7 @@ static void count_steps(const struct rivulet_program *p, struct outcome *o)
 	}
 }
 
-static int tolerance; /* 0 but where a test says otherwise */
+static int tolerance; /* maximum difference, 0 unless a test sets it */
 
 static void compare(const struct prog_exec *x, const struct io *io, uint32_t ins, uint32_t outs,
 		    const char *what)
@@ -114,7 +115,7 @@ static void compare(const struct prog_exec *x, const struct io *io, uint32_t ins
 	}
 }
 
-/* Compiles a copy of the graph, checks and runs the program, compares all outputs. */
+/* Compiles a copy of the graph, checks and runs the program, and compares all outputs. */
 static struct outcome run(const struct qg *q, const struct io *io, const struct rivulet_board *b,
 			  const struct rivulet_compile_options *opt, const char *what)
 {
@@ -200,7 +201,7 @@ static struct qg_conv any_conv(struct qg *q, const struct rvl_tensor *x)
 	any_dim(q, x->shape.dim[2], &c.kh, &c.sy, &c.dy, &c.pad[0], &c.pad[2]);
 	any_dim(q, x->shape.dim[3], &c.kw, &c.sx, &c.dx, &c.pad[1], &c.pad[3]);
 	c.wzp = qg_range(q, 0, 2) ? 0 : qg_zp(q, c.wtype);
-	if (!qg_range(q, 0, 3)) { /* grouped, often depthwise */
+	if (!qg_range(q, 0, 3)) { /* grouped, and often depthwise */
 		int64_t ch = x->shape.dim[1];
 
 		for (c.group = qg_range(q, 0, 1) ? ch : qg_range(q, 1, ch); ch % c.group;)
@@ -234,7 +235,10 @@ START_TEST(random_convolutions)
 }
 END_TEST
 
-/* Any board that the profile's limits allow: the compiler must not know the four that exist. */
+/*
+ * Random boards within the profile's limits, because the compiler must not depend on the four that
+ * exist.
+ */
 START_TEST(random_boards)
 {
 	for (int i = 0; i < 60; i++) {
@@ -271,7 +275,7 @@ START_TEST(random_boards)
 }
 END_TEST
 
-/* Every operation leaves a record, within the run, with the tag of its layer. */
+/* Every operation leaves a record within the run, with the tag of its layer. */
 START_TEST(profile_records)
 {
 	struct rivulet_compile_options prof = { .prof = true };
@@ -313,7 +317,9 @@ START_TEST(profile_records)
 }
 END_TEST
 
-/* conv, conv + add, pool, second branch: everything that is fused, in both orders of the addition.
+/*
+ * Convolution, convolution with addition, pool, second branch: everything that is fused, with both
+ * orders of the addition's operands.
  */
 static void residual_block(struct qg *q, int flavour)
 {
@@ -340,7 +346,8 @@ static void residual_block(struct qg *q, int flavour)
 	y = qg_conv(q, "third", y, &c);
 	y = qg_max_pool(q, "pool2", y, 2, 2, 0);
 	if (flavour & 8)
-		qg_output(q, b); /* the second convolution is seen, so nothing may swallow it */
+		/* the second convolution is an output, so it must not be fused away */
+		qg_output(q, b);
 	qg_output(q, y);
 }
 
@@ -396,7 +403,9 @@ static struct rvl_tensor *matmul(struct qg *q, struct rvl_tensor *x, int64_t n, 
 	return y;
 }
 
-/* A whole small classifier: few channels (gather), pool on drain, flatten, two matrix products. */
+/*
+ * A whole small classifier: gather for few channels, pool on drain, flatten, two matrix products.
+ */
 START_TEST(classifier)
 {
 	for (int i = 0; i < 12; i++) {
@@ -449,7 +458,7 @@ static struct rvl_tensor *rescale(struct qg *q, struct rvl_tensor *x)
 	return y;
 }
 
-/* Operators that have no convolution to ride on, and means that have. */
+/* Pools and tables that are not fused into a convolution, and average pools that are. */
 START_TEST(pools_and_tables)
 {
 	for (int i = 0; i < 10; i++) {
@@ -481,7 +490,7 @@ START_TEST(pools_and_tables)
 }
 END_TEST
 
-/* Average pools alone and on drain: accepted within 1 of the reference's float sums, never more. */
+/* Average pools alone and on drain differ by at most 1 from the reference's float sums. */
 START_TEST(averages_within_one)
 {
 	struct rivulet_compile_options opt = { .average_within_1 = true };
@@ -560,7 +569,7 @@ START_TEST(beyond_the_fields)
 }
 END_TEST
 
-/* Something that no tile can hold goes to the CPU with a reason, and still gives the same bits. */
+/* An operator that fits in no tile runs on the CPU with a reason and gives the same bits. */
 START_TEST(too_large_for_the_board)
 {
 	struct rivulet_board b = board_of(4);
@@ -605,7 +614,7 @@ START_TEST(board_without_dense_mode)
 }
 END_TEST
 
-/* cpu_only and NPU give the same bytes; explain names the side. */
+/* cpu_only and the NPU give the same bytes, and explain names where each layer runs. */
 START_TEST(explain_says_where)
 {
 	struct rivulet_board b = board_of(0);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that runs out: every allocation of a compilation, of a program's loading and run, and of other
- * work of the libraries fails once, one at a time. Each time the call answers -ENOMEM with a text; it
- * keeps nothing and leaves no half-made result. The linker sends the libraries' allocations here.
+ * Lack of memory: every allocation of a compilation, of loading and running a program, and of other
+ * work of the libraries fails once, one at a time. The call must return -ENOMEM with a text, leak
+ * nothing and leave no partial result. The linker redirects the libraries' allocations to this
+ * file.
  */
 #include <check.h>
 #include <errno.h>
@@ -23,13 +24,13 @@
 
 /* ---- allocations that fail ---- */
 
-static atomic_long asked;		/* allocations since the start of the call */
-static atomic_long fail_at = -1;	/* number of the one that fails, or -1 */
-static atomic_long held;		/* allocations that were not freed */
+static atomic_long allocations;		/* number since the start of the call */
+static atomic_long fail_at = -1;	/* number of the allocation that fails, or -1 */
+static atomic_long held;		/* allocations that are not freed yet */
 
 static bool fails(void)
 {
-	return atomic_fetch_add(&asked, 1) == atomic_load(&fail_at);
+	return atomic_fetch_add(&allocations, 1) == atomic_load(&fail_at);
 }
 
 static void *counted(void *p)
@@ -38,58 +39,46 @@ static void *counted(void *p)
 	return p;
 }
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t size);
-void *__real_reallocarray(void *p, size_t n, size_t size);
-void *__real_aligned_alloc(size_t align, size_t size);
-int __real_posix_memalign(void **out, size_t align, size_t size);
-char *__real_strdup(const char *s);
-char *__real_strndup(const char *s, size_t n);
-int __real_vasprintf(char **out, const char *format, va_list args);
-FILE *__real_open_memstream(char **p, size_t *size);
-void __real_free(void *p);
+/*
+ * F(type, function, parameters, arguments): functions that return an allocation or NULL. The stream
+ * of open_memstream() is closed by its owner, and its text is freed by free().
+ */
+#define ALLOCATORS(F)                                                                              \
+	F(void *, malloc, (size_t size), (size))                                                   \
+	F(void *, calloc, (size_t n, size_t size), (n, size))                                      \
+	F(void *, aligned_alloc, (size_t align, size_t size), (align, size))                       \
+	F(char *, strdup, (const char *s), (s))                                                    \
+	F(char *, strndup, (const char *s, size_t n), (s, n))                                      \
+	F(FILE *, open_memstream, (char **p, size_t *size), (p, size))
 
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-void *__wrap_reallocarray(void *p, size_t n, size_t size);
-void *__wrap_aligned_alloc(size_t align, size_t size);
-int __wrap_posix_memalign(void **out, size_t align, size_t size);
-char *__wrap_strdup(const char *s);
-char *__wrap_strndup(const char *s, size_t n);
-int __wrap_vasprintf(char **out, const char *format, va_list args);
-FILE *__wrap_open_memstream(char **p, size_t *size);
-void __wrap_free(void *p);
+/* The same for functions that resize @p; the allocation is counted when @p is NULL. */
+#define RESIZERS(F)                                                                                \
+	F(void *, realloc, (void *p, size_t size), (p, size))                                      \
+	F(void *, reallocarray, (void *p, size_t n, size_t size), (p, n, size))
 
-void *__wrap_malloc(size_t size)
-{
-	return fails() ? NULL : counted(__real_malloc(size));
-}
+#define DECLARE(type, function, parameters)                                                        \
+	type __real_##function parameters;                                                         \
+	type __wrap_##function parameters;
+#define ALLOCATE(type, function, parameters, arguments)                                            \
+	DECLARE(type, function, parameters)                                                        \
+	type __wrap_##function parameters                                                          \
+	{                                                                                          \
+		return fails() ? NULL : counted(__real_##function arguments);                      \
+	}
+#define RESIZE(type, function, parameters, arguments)                                              \
+	DECLARE(type, function, parameters)                                                        \
+	type __wrap_##function parameters                                                          \
+	{                                                                                          \
+		if (fails())                                                                       \
+			return NULL;                                                               \
+		return p ? __real_##function arguments : counted(__real_##function arguments);     \
+	}
 
-void *__wrap_calloc(size_t n, size_t size)
-{
-	return fails() ? NULL : counted(__real_calloc(n, size));
-}
-
-void *__wrap_realloc(void *p, size_t size)
-{
-	if (fails())
-		return NULL;
-	return p ? __real_realloc(p, size) : counted(__real_realloc(p, size));
-}
-
-void *__wrap_reallocarray(void *p, size_t n, size_t size)
-{
-	if (fails())
-		return NULL;
-	return p ? __real_reallocarray(p, n, size) : counted(__real_reallocarray(p, n, size));
-}
-
-void *__wrap_aligned_alloc(size_t align, size_t size)
-{
-	return fails() ? NULL : counted(__real_aligned_alloc(align, size));
-}
+ALLOCATORS(ALLOCATE)
+RESIZERS(RESIZE)
+DECLARE(int, posix_memalign, (void **out, size_t align, size_t size))
+DECLARE(int, vasprintf, (char **out, const char *format, va_list args))
+DECLARE(void, free, (void *p))
 
 int __wrap_posix_memalign(void **out, size_t align, size_t size)
 {
@@ -99,28 +88,12 @@ int __wrap_posix_memalign(void **out, size_t align, size_t size)
 	return r;
 }
 
-char *__wrap_strdup(const char *s)
-{
-	return fails() ? NULL : counted(__real_strdup(s));
-}
-
-char *__wrap_strndup(const char *s, size_t n)
-{
-	return fails() ? NULL : counted(__real_strndup(s, n));
-}
-
 int __wrap_vasprintf(char **out, const char *format, va_list args)
 {
 	int n = fails() ? -1 : __real_vasprintf(out, format, args);
 
 	atomic_fetch_add(&held, n >= 0);
 	return n;
-}
-
-/* The stream is closed by whoever opens it; its text is freed like any other. */
-FILE *__wrap_open_memstream(char **p, size_t *size)
-{
-	return fails() ? NULL : counted(__real_open_memstream(p, size));
 }
 
 void __wrap_free(void *p)
@@ -135,7 +108,8 @@ static struct rivulet_board board;
 static struct rvl_err err;
 static void *onnx;
 static size_t onnx_size;
-static bool half_made;			/* a call failed and has a result; Check allocates, too */
+/* a call failed but left a result; it is checked later, because Check allocates memory, too */
+static bool half_made;
 static struct rivulet_blob program;	/* of the runtime's tests */
 
 static int compile_with(const struct rivulet_compile_options *o)
@@ -159,8 +133,8 @@ static int compile_int8(void)
 static int compile_streams(void)
 {
 	static const char *const keep[] = { "first" };
-	struct rivulet_compile_options o = { .stochastic = true, .keep_int8 = keep, .n_keep_int8 = 1,
-					     .length = { 16, 32 } };
+	struct rivulet_compile_options o = { .stochastic = true, .keep_int8 = keep,
+					     .n_keep_int8 = 1, .length = { 16, 32 } };
 
 	return compile_with(&o);
 }
@@ -218,8 +192,10 @@ static int plan(void)
 	int rc = rivulet_plan_bind(&p, onnx, onnx_size, &board, &o, &err);
 
 	p.n_levels = 1;
-	p.level[0] = (struct rivulet_plan_entry){ .hz = 1400000000, .microvolt = 1275000, .length = 33,
-		.accuracy = 876000, .chosen = 874200, .held = 877800, .time_ns = 75547244, .energy_pj = 1 };
+	p.level[0] = (struct rivulet_plan_entry){ .hz = 1400000000, .microvolt = 1275000,
+						  .length = 33,
+		.accuracy = 876000, .chosen = 874200, .held = 877800, .time_ns = 75547244,
+			.energy_pj = 1 };
 	if (!rc)
 		rc = rivulet_plan_text(&p, &text);
 	if (rc)
@@ -280,7 +256,7 @@ static const struct call {
 	const char *name;
 	int (*run)(void);
 	const char *board;
-	bool model;	/* the device model takes part */
+	bool model;	/* the call runs the device model */
 } calls[] = {
 	{ "compile", compile_int8, "zu3eg-64", false },
 	{ "compile streams", compile_streams, "sc-edge", false },
@@ -306,7 +282,7 @@ static void teardown(void)
 	free(onnx);
 }
 
-/* Runs a call with allocation @k failing; whether it got that far. */
+/* Runs a call whose allocation @k fails. Returns whether it made that many allocations. */
 static bool try_one(const struct call *c, long k)
 {
 	long before = atomic_load(&held);
@@ -314,17 +290,20 @@ static bool try_one(const struct call *c, long k)
 	int rc;
 
 	err.msg[0] = '\0';
-	atomic_store(&asked, 0);
+	atomic_store(&allocations, 0);
 	atomic_store(&fail_at, k);
 	rc = c->run();
 	atomic_store(&fail_at, -1);
-	reached = atomic_load(&asked) > k;
+	reached = atomic_load(&allocations) > k;
 	ck_assert(!half_made);
-	ck_assert_msg(atomic_load(&held) == before, "%s: allocation %ld fails: %ld are kept", c->name, k,
-		      atomic_load(&held) - before);
-	/* A device model without memory computes slowly, or fails as a device would: FAULT_INTERNAL. */
-	ck_assert_msg(rc == (reached ? -ENOMEM : 0) || (reached && c->model && (!rc || rc == -EIO)), "%s: allocation %ld fails: %d, %s", c->name, k, rc,
-		      err.msg);
+	ck_assert_msg(atomic_load(&held) == before, "%s: allocation %ld fails: %ld are kept",
+		      c->name, k, atomic_load(&held) - before);
+	/*
+	 * Without memory the device model computes slowly or reports FAULT_INTERNAL as a device
+	 * would.
+	 */
+	ck_assert_msg(rc == (reached ? -ENOMEM : 0) || (reached && c->model && (!rc || rc == -EIO)),
+		      "%s: allocation %ld fails: %d, %s", c->name, k, rc, err.msg);
 	ck_assert_msg(!rc || err.msg[0], "%s: allocation %ld fails without a text", c->name, k);
 	return reached;
 }
@@ -336,7 +315,10 @@ START_TEST(every_allocation_fails_once)
 	long k = 0;
 
 	ck_assert_msg(!rivulet_board_load(&board, c->board, why, sizeof(why)), "%s", why);
-	/* What a thread keeps for its next run (the scratch memory of operators) is there from here on. */
+	/*
+	 * The first call leaves what a thread keeps for its next run, such as the scratch memory of
+	 * operators.
+	 */
 	ck_assert_int_eq(c->run(), 0);
 	while (try_one(c, k))
 		k++;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ONNX reader: what it understands, what it refuses and how it says so, and that no bytes
- * whatever can hurt it. CI runs this with SAN=1 too.
+ * The ONNX reader: accepted models, refused models and their error texts, and arbitrary bytes,
+ * which must not crash it. CI also runs this test with SAN=1.
  */
 #include <check.h>
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 static struct rvl_err err;
 
-/* A graph with input x, output y and one node; more is appended before model(). */
+/* A graph with input x, output y and one node. Callers may append to it before they load it. */
 static struct pb graph_of(struct pb *node, int type, const int64_t *x)
 {
 	struct pb g = { .p = NULL };
@@ -38,7 +38,7 @@ static struct pb graph_of(struct pb *node, int type, const int64_t *x)
 	return g;
 }
 
-/* Loads and infers; NULL with rc in *rc when the load fails. Frees the bytes with the graph's. */
+/* A graph that was loaded and whose shapes were inferred. @g is NULL if that failed with @rc. */
 struct loaded {
 	struct pb bytes;
 	struct rvl_graph *g;
@@ -85,7 +85,7 @@ static void check_shape(const struct rvl_graph *g, const char *name, enum rvl_ty
 	ck_assert_int_eq(t->shape.rank, i);
 }
 
-/* Expects a refusal whose message contains both words. */
+/* Expects a refusal with an error text that contains both words. */
 static void refused(struct pb *graph, int rc, const char *a, const char *b)
 {
 	struct loaded l = load(graph);
@@ -96,7 +96,7 @@ static void refused(struct pb *graph, int rc, const char *a, const char *b)
 	unload(&l);
 }
 
-/* ---- what it understands ---- */
+/* ---- accepted models ---- */
 
 START_TEST(reads_names_versions_and_shapes)
 {
@@ -115,7 +115,7 @@ START_TEST(reads_names_versions_and_shapes)
 }
 END_TEST
 
-/* One initializer of each type as typed data, packed and one by one, added by value. */
+/* One initializer of each type as typed data, packed or as single elements. */
 static void typed_tensor(int type, unsigned int field, int wire, bool packed)
 {
 	struct pb t = { .p = NULL }, list = { .p = NULL };
@@ -171,7 +171,7 @@ START_TEST(reads_typed_data_packed_or_not)
 }
 END_TEST
 
-START_TEST(copies_raw_data_only_where_it_must)
+START_TEST(copies_only_misaligned_raw_data)
 {
 	const float v[2] = { 1, 2 };
 	uint8_t buf[128] __attribute__((aligned(64)));
@@ -186,7 +186,8 @@ START_TEST(copies_raw_data_only_where_it_must)
 		ck_assert_int_eq(rvl_onnx_load_tensor(g, buf + shift, t.n, NULL, &out, &err), 0);
 		ck_assert_str_eq(out->name, "t");
 		ck_assert_float_eq(((const float *)out->data)[1], 2.0f);
-		inside = (const uint8_t *)out->data >= buf && (const uint8_t *)out->data < buf + 128;
+		inside = (const uint8_t *)out->data >= buf &&
+			(const uint8_t *)out->data < buf + 128;
 		ck_assert_int_eq(inside, (shift + t.n - sizeof(v)) % 4 == 0);
 		rvl_graph_free(g);
 		free(t.p);
@@ -216,7 +217,7 @@ START_TEST(fixes_a_symbolic_batch)
 }
 END_TEST
 
-START_TEST(asks_for_other_symbols)
+START_TEST(other_symbols_are_refused)
 {
 	struct pb n = pb_node("Relu", "x", "y");
 	struct pb g = graph_of(&n, F32, DIMS(1, -2));
@@ -298,7 +299,7 @@ static const struct window_case windows[] = {
 	{ { 2, 2 }, { 1, 1 }, { 1, 1 }, { 0, 0, 0, 0 }, "SAME_LOWER", 0, { 10, 7 }, 1, 1 },
 	{ { 4, 4 }, { 3, 3 }, { 1, 1 }, { 0, 0, 0, 0 }, "VALID", 0, { 3, 2 }, 0, 0 },
 	{ { 3, 8 }, { 3, 2 }, { 1, 1 }, { 0, 0, 0, 0 }, NULL, 1, { 4, 1 }, 0, 0 },
-	/* A ceil window that would begin behind the input does not exist. */
+	/* A ceil_mode window that begins behind the input does not exist. */
 	{ { 1, 1 }, { 3, 3 }, { 1, 1 }, { 0, 0, 2, 2 }, NULL, 1, { 4, 3 }, 0, 0 },
 };
 
@@ -329,7 +330,7 @@ START_TEST(windows_of_pools)
 }
 END_TEST
 
-START_TEST(softmax_means_what_its_opset_says)
+START_TEST(softmax_depends_on_the_opset)
 {
 	for (int opset = 12; opset < 14; opset++) {
 		struct pb n = pb_node("Softmax", "x", "y");
@@ -344,7 +345,7 @@ START_TEST(softmax_means_what_its_opset_says)
 }
 END_TEST
 
-START_TEST(clip_takes_bounds_as_attributes_or_operands)
+START_TEST(clip_accepts_bounds_as_attributes_or_operands)
 {
 	const float six = 6;
 	struct pb n = pb_node("Clip", "x", "y");
@@ -374,7 +375,7 @@ struct reshape_case {
 	int64_t want[4];
 	size_t n;
 	int64_t allowzero;
-	int64_t out[5];		/* {-9}: refused */
+	int64_t out[5];		/* -9: refused */
 };
 
 START_TEST(reshapes)
@@ -412,7 +413,7 @@ START_TEST(reshapes)
 }
 END_TEST
 
-START_TEST(quantize_makes_the_type_it_is_told)
+START_TEST(quantize_gives_the_requested_type)
 {
 	static const struct { int dtype; enum rvl_type type; } cases[] = {
 		{ 0, RVL_TYPE_U8 }, { U8, RVL_TYPE_U8 }, { S8, RVL_TYPE_S8 }, { 17, RVL_TYPE_NONE },
@@ -437,7 +438,7 @@ START_TEST(quantize_makes_the_type_it_is_told)
 }
 END_TEST
 
-/* ---- what it refuses by name ---- */
+/* ---- unsupported models ---- */
 
 static struct pb plain(const char *op)
 {
@@ -567,7 +568,8 @@ START_TEST(malformed_bytes_name_message_field_and_offset)
 		{ "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12, "too long" },
 		{ "\x0b", 1, "wire type" },
 		{ "\x00\x00", 2, "no such field number" },
-		{ "\x08\x08\x42\x02\x10\x0d\x3a\x03\x0a\x05\x00", 11, "GraphProto field 1 at byte 8" },
+		{ "\x08\x08\x42\x02\x10\x0d\x3a\x03\x0a\x05\x00", 11,
+		  "GraphProto field 1 at byte 8" },
 		{ "\x0d\x01\x02", 3, "32-bit number is cut" },
 		{ "\x09\x01\x02", 3, "64-bit number is cut" },
 		{ "\x38\x01", 2, "does not fit the field" },
@@ -604,7 +606,7 @@ START_TEST(hostile_tensors_are_refused)
 }
 END_TEST
 
-START_TEST(other_places_for_data_are_refused)
+START_TEST(external_and_sparse_data_are_refused)
 {
 	struct pb g = plain("Relu"), t = { .p = NULL }, e = { .p = NULL };
 
@@ -649,7 +651,7 @@ START_TEST(too_many_nodes_are_refused)
 }
 END_TEST
 
-/* ---- any bytes ---- */
+/* ---- arbitrary bytes ---- */
 
 static struct pb read_model(const char *path)
 {
@@ -665,7 +667,10 @@ static struct pb read_model(const char *path)
 	return b;
 }
 
-/* All that compilation does before code is made; the exact outcome does not matter. */
+/*
+ * Runs all of a compilation that precedes the generation of code. Any result but a crash is
+ * accepted.
+ */
 static void compile_any(const uint8_t *p, size_t n)
 {
 	struct rvl_graph *g;
@@ -698,7 +703,8 @@ START_TEST(truncation_at_every_byte_is_survived)
 	struct pb b = read_model(seeds[_i]);
 
 	for (size_t n = 0; n < b.n; n++) {
-		uint8_t *copy = malloc(n ? n : 1);	/* exact size, so that overreads are seen */
+		/* exact size, so that the sanitizer reports overreads */
+		uint8_t *copy = malloc(n ? n : 1);
 
 		memcpy(copy, b.p, n);
 		compile_any(copy, n);
@@ -708,7 +714,7 @@ START_TEST(truncation_at_every_byte_is_survived)
 }
 END_TEST
 
-/* Flips, overwrites, deletes, repeats or shuffles some bytes. */
+/* Flips, overwrites, deletes, repeats or exchanges some bytes. */
 static size_t mutate(uint8_t *p, size_t n, uint64_t *s)
 {
 	uint64_t edits = 1 + xorshift(s) % 4;
@@ -773,16 +779,16 @@ int main(void)
 
 	tcase_add_test(read, reads_names_versions_and_shapes);
 	tcase_add_test(read, reads_typed_data_packed_or_not);
-	tcase_add_test(read, copies_raw_data_only_where_it_must);
+	tcase_add_test(read, copies_only_misaligned_raw_data);
 	tcase_add_test(read, fixes_a_symbolic_batch);
-	tcase_add_test(read, asks_for_other_symbols);
+	tcase_add_test(read, other_symbols_are_refused);
 	tcase_add_test(read, an_initializer_may_be_listed_as_input);
 	tcase_add_test(read, constants_of_every_form);
 	tcase_add_test(shape, windows_of_pools);
-	tcase_add_test(shape, softmax_means_what_its_opset_says);
-	tcase_add_test(shape, clip_takes_bounds_as_attributes_or_operands);
+	tcase_add_test(shape, softmax_depends_on_the_opset);
+	tcase_add_test(shape, clip_accepts_bounds_as_attributes_or_operands);
 	tcase_add_test(shape, reshapes);
-	tcase_add_test(shape, quantize_makes_the_type_it_is_told);
+	tcase_add_test(shape, quantize_gives_the_requested_type);
 	tcase_add_test(refuse, unknown_operators_and_attributes_are_named);
 	tcase_add_test(refuse, every_unsupported_node_is_counted);
 	tcase_add_test(refuse, types_without_kernels_are_named);
@@ -790,7 +796,7 @@ int main(void)
 	tcase_add_test(refuse, versions_outside_the_range_are_refused);
 	tcase_add_test(refuse, malformed_bytes_name_message_field_and_offset);
 	tcase_add_test(refuse, hostile_tensors_are_refused);
-	tcase_add_test(refuse, other_places_for_data_are_refused);
+	tcase_add_test(refuse, external_and_sparse_data_are_refused);
 	tcase_add_test(refuse, long_names_are_refused);
 	tcase_add_test(refuse, too_many_nodes_are_refused);
 	tcase_set_timeout(fuzz, 120);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Pictures through a model: another size, normalisation, layout, the best classes; and a run
- * without any. An echo model, whose output is its input, shows what reached the input.
+ * Pictures as input: another size, normalisation, layout and the top classes; and a run without a
+ * picture. An echo model, whose output is its input, shows the values that reached the input.
  */
 #include <check.h>
 #include <errno.h>
@@ -31,7 +31,7 @@ static void teardown(void)
 	remove_scratch(dir);
 }
 
-/* Runs a format of words with %s for the scratch folder, at most four times. */
+/* Runs a verb. @format may contain %s up to four times for the scratch directory. */
 static int in_dir(const char *format)
 {
 	snprintf(words, sizeof(words), format, dir, dir, dir, dir);
@@ -40,7 +40,8 @@ static int in_dir(const char *format)
 
 /* ---- sizes ---- */
 
-static struct rvl_image fit(const uint8_t *data, uint32_t w, uint32_t h, uint32_t tw, uint32_t th, enum rvl_fit how)
+static struct rvl_image fit(const uint8_t *data, uint32_t w, uint32_t h, uint32_t tw, uint32_t th,
+			    enum rvl_fit how)
 {
 	struct rvl_image src = { .w = w, .h = h, .channels = 1, .data = (uint8_t *)data }, dst;
 
@@ -55,34 +56,37 @@ static const struct {
 	enum rvl_fit how;
 	uint8_t want[16];
 } sizes[] = {
-	/* The same size is the same picture. */
+	/* The same size leaves the picture unchanged. */
 	{ { 1, 200, 3, 4 }, 2, 2, 2, 2, RVL_FIT_CROP, { 1, 200, 3, 4 } },
-	/* Twice as large: a quarter of the way between the centres of two pixels. */
+	/* Twice as large: samples a quarter between the centres of two pixels. */
 	{ { 0, 255 }, 2, 1, 4, 1, RVL_FIT_STRETCH, { 0, 64, 191, 255 } },
-	/* Half as large: weights 3/7, 3/7, 1/7 of the triangle that spans four pixels. */
+	/* Half as large: weights 3/7, 3/7, 1/7 of the triangle filter, which spans four pixels. */
 	{ { 0, 100, 200, 50 }, 4, 1, 2, 1, RVL_FIT_STRETCH, { 71, 121 } },
 	{ { 0, 100, 200, 50 }, 1, 4, 1, 2, RVL_FIT_STRETCH, { 71, 121 } },
-	/* The middle of a wide and of a tall picture. */
+	/* The centre of a wide picture and of a tall one. */
 	{ { 9, 1, 2, 9, 9, 3, 4, 9 }, 4, 2, 2, 2, RVL_FIT_CROP, { 1, 2, 3, 4 } },
 	{ { 9, 9, 1, 2, 3, 4, 9, 9 }, 2, 4, 2, 2, RVL_FIT_CROP, { 1, 2, 3, 4 } },
 	/* Black above and below, left and right. */
-	{ { 1, 2, 3, 4, 5, 6, 7, 8 }, 4, 2, 4, 4, RVL_FIT_PAD, { 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0 } },
+	{ { 1, 2, 3, 4, 5, 6, 7, 8 }, 4, 2, 4, 4, RVL_FIT_PAD, { 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8,
+								 0, 0, 0, 0 } },
 	{ { 1, 2, 3, 4 }, 1, 4, 3, 4, RVL_FIT_PAD, { 0, 1, 0, 0, 2, 0, 0, 3, 0, 0, 4, 0 } },
 };
 
 START_TEST(resizes)
 {
-	struct rvl_image d = fit(sizes[_i].src, sizes[_i].w, sizes[_i].h, sizes[_i].tw, sizes[_i].th,
-				 sizes[_i].how);
+	struct rvl_image d = fit(sizes[_i].src, sizes[_i].w, sizes[_i].h, sizes[_i].tw,
+				 sizes[_i].th, sizes[_i].how);
 
 	for (uint32_t i = 0; i < d.w * d.h; i++)
-		ck_assert_msg(d.data[i] == sizes[_i].want[i], "pixel %u is %u, not %u", i, d.data[i],
-			      sizes[_i].want[i]);
+		ck_assert_msg(d.data[i] == sizes[_i].want[i], "pixel %u is %u, not %u", i,
+			      d.data[i], sizes[_i].want[i]);
 	free(d.data);
 }
 END_TEST
 
-/* Proves that the weights of every pixel sum to one: a plain picture stays plain at any size. */
+/*
+ * Proves that the weights of every pixel sum to one: a uniform picture stays uniform at any size.
+ */
 START_TEST(keeps_brightness)
 {
 	uint8_t data[37 * 23];
@@ -101,14 +105,15 @@ START_TEST(keeps_brightness)
 }
 END_TEST
 
-/* ---- what reaches the input ---- */
+/* ---- values that reach the input ---- */
 
 #define F32 1
 
-/* A model whose output is its input of this shape, as one row. */
+/* Writes a model of one row whose output is its input of this shape. */
 static void echo_model(int64_t a, int64_t b, int64_t c)
 {
-	struct pb node = pb_node("Flatten", "x", "y"), graph = { .p = NULL }, out_info = { .p = NULL }, model;
+	struct pb node = pb_node("Flatten", "x", "y"), graph = { .p = NULL },
+		out_info = { .p = NULL }, model;
 	struct pb in = pb_value("x", F32, (const int64_t[]){ 1, a, b, c, -1 });
 
 	pb_msg(&graph, 1, &node);
@@ -122,7 +127,7 @@ static void echo_model(int64_t a, int64_t b, int64_t c)
 	free(model.p);
 }
 
-/* The input, as the echo wrote it to y.npy. */
+/* Returns the input, which the model wrote to y.npy. */
 static const float *echoed(uint64_t n)
 {
 	static float values[64];
@@ -139,58 +144,66 @@ static const float *echoed(uint64_t n)
 static void colour_picture(void)
 {
 	static const uint8_t rgb[12] = { 0, 51, 102, 153, 204, 255, 10, 20, 30, 40, 50, 60 };
-	png_image png = { .version = PNG_IMAGE_VERSION, .width = 2, .height = 2, .format = PNG_FORMAT_RGB };
+	png_image png = { .version = PNG_IMAGE_VERSION, .width = 2, .height = 2,
+			  .format = PNG_FORMAT_RGB };
 
 	snprintf(words, sizeof(words), "%s/c.png", dir);
 	ck_assert(png_image_write_to_file(&png, words, 0, rgb, 0, NULL));
 }
 
-/* Proves mean, standard deviation and both layouts, value by value. */
+/* Proves mean, standard deviation and both layouts by their values. */
 START_TEST(normalises)
 {
 	static const uint8_t rgb[12] = { 0, 51, 102, 153, 204, 255, 10, 20, 30, 40, 50, 60 };
-	static const float mean[3] = { 0.485f, 0.456f, 0.406f }, std[3] = { 0.229f, 0.224f, 0.225f };
+	static const float mean[3] = { 0.485f, 0.456f, 0.406f }, std[3] = { 0.229f, 0.224f,
+									    0.225f };
 	const float *v;
 
 	colour_picture();
 	for (int nhwc = 0; nhwc < 2; nhwc++) {
 		echo_model(nhwc ? 2 : 3, 2, nhwc ? 3 : 2);
-		ck_assert_int_eq(in_dir("run %s/echo.onnx --image %s/c.png --output %s/o --mean 0.485,0.456,0.406 "
+		ck_assert_int_eq(in_dir("run %s/echo.onnx --image %s/c.png --output %s/o --mean "
+					"0.485,0.456,0.406 "
 					"--std 0.229,0.224,0.225" SIM), 0);
 		v = echoed(12);
 		for (int i = 0; i < 12; i++) {
 			int c = i % 3, at = nhwc ? i : c * 4 + i / 3;
 			float want = ((float)rgb[i] / 255.0f - mean[c]) / std[c];
 
-			ck_assert_msg(!memcmp(&v[at], &want, 4), "sample %d is %g, not %g", i, (double)v[at],
-				      (double)want);
+			ck_assert_msg(!memcmp(&v[at], &want, 4), "sample %d is %g, not %g", i,
+				      (double)v[at], (double)want);
 		}
 	}
-	/* A shape that could be either is nchw unless the option says nhwc. */
+	/* A shape that fits both layouts is nchw, unless the option says nhwc. */
 	echo_model(3, 2, 3);
-	ck_assert_int_eq(in_dir("run %s/echo.onnx --image %s/c.png --resize none" SIM), RVL_EXIT_REFUSED);
+	ck_assert_int_eq(in_dir("run %s/echo.onnx --image %s/c.png --resize none" SIM),
+			 RVL_EXIT_REFUSED);
 	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "2 x 2 pixels, the model takes 3 x 2"));
-	ck_assert_int_eq(in_dir("run %s/echo.onnx --image %s/c.png --resize none --layout nhwc" SIM),
+	ck_assert_int_eq(in_dir("run %s/echo.onnx --image %s/c.png --resize none --layout nhwc"
+				SIM),
 			 RVL_EXIT_REFUSED);
 	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "the model takes 2 x 3"));
 	echo_model(3, 2, 2);
-	ck_assert_int_eq(in_dir("run %s/echo.onnx --image %s/c.png --output %s/o --mean 0.5 --std 0.25" SIM), 0);
+	ck_assert_int_eq(in_dir("run %s/echo.onnx --image %s/c.png --output %s/o --mean 0.5 --std "
+				"0.25" SIM), 0);
 	ck_assert_double_eq((double)echoed(12)[0], -2);
 }
 END_TEST
 
-/* ---- answers ---- */
+/* ---- classes ---- */
 
-/* The first picture of the set, an ankle boot, twice as large and 28 pixels wider. */
+/* Writes the first picture of the set, an ankle boot, twice as large and 28 pixels wider. */
 static void large_boot(void)
 {
-	png_image png = { .version = PNG_IMAGE_VERSION, .width = 84, .height = 56, .format = PNG_FORMAT_GRAY };
+	png_image png = { .version = PNG_IMAGE_VERSION, .width = 84, .height = 56,
+			  .format = PNG_FORMAT_GRAY };
 	uint8_t *data = calloc(84, 56);
 	struct rvl_array set;
 
 	ck_assert_int_eq(rvl_idx_read(SET "images-idx3-ubyte.gz", 3, &set), 0);
 	for (int i = 0; i < 56 * 56; i++)
-		data[i / 56 * 84 + 14 + i % 56] = ((uint8_t *)set.data)[i / 56 / 2 * 28 + i % 56 / 2];
+		data[i / 56 * 84 + 14 + i % 56] =
+			((uint8_t *)set.data)[i / 56 / 2 * 28 + i % 56 / 2];
 	snprintf(words, sizeof(words), "%s/boot.png", dir);
 	ck_assert(png_image_write_to_file(&png, words, 0, data, 0, NULL));
 	rvl_array_clear(&set);
@@ -203,9 +216,7 @@ static double number(struct json_object *o, const char *key)
 	return json_object_get_double(rvl_json_member(o, key));
 }
 
-/*
- * Proves that JSON has class, name and confidence of each picture, and the best classes in order.
- */
+/* Proves that JSON has class, name and confidence of each picture, and the top classes in order. */
 START_TEST(json_classes)
 {
 	struct json_object *o, *p, *top;
@@ -213,7 +224,8 @@ START_TEST(json_classes)
 	char name[64];
 
 	large_boot();
-	ck_assert_int_eq(in_dir("run models/lenet.onnx --image %s/boot.png --labels tool/fashion-mnist.names "
+	ck_assert_int_eq(in_dir("run models/lenet.onnx --image %s/boot.png --labels "
+				"tool/fashion-mnist.names "
 				"--top 3 --json" SIM), 0);
 	o = rvl_json_parse(out);
 	ck_assert_msg(o != NULL, "%.500s", out);
@@ -240,27 +252,32 @@ END_TEST
 START_TEST(text_classes)
 {
 	large_boot();
-	ck_assert_int_eq(in_dir("run models/lenet.onnx --image %s/boot.png --names tool/fashion-mnist.names "
+	ck_assert_int_eq(in_dir("run models/lenet.onnx --image %s/boot.png --names "
+				"tool/fashion-mnist.names "
 				"--top 2" SIM), 0);
 	SAYS("boot.png: Ankle boot, ");
 	SAYS("(84 x 56 pixels, resized by crop)");
 	SAYS("\n   2. ");
-	ck_assert_int_eq(in_dir("run models/lenet.onnx --image %s/boot.png --resize none" SIM), RVL_EXIT_REFUSED);
+	ck_assert_int_eq(in_dir("run models/lenet.onnx --image %s/boot.png --resize none" SIM),
+			 RVL_EXIT_REFUSED);
 	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "84 x 56 pixels, the model takes 28 x 28"));
-	/* The accuracy of the best three is at least that of the best one. */
-	ck_assert_int_eq(verb("run models/lenet.onnx --images " SET "images-idx3-ubyte.gz --labels " SET
+	/* The top-3 accuracy is at least the top-1 accuracy. */
+	ck_assert_int_eq(verb("run models/lenet.onnx --images " SET "images-idx3-ubyte.gz "
+								    "--labels " SET
 			      "labels-idx1-ubyte.gz --count 60 --top 3 --json" SIM), 0);
 	{
 		struct json_object *o = rvl_json_parse(out), *p = rvl_json_member(o, "pictures");
 		double right = 0, right3 = 0;
 
 		for (size_t i = 0; i < 60; i++) {
-			struct json_object *a = rvl_json_item(p, i), *top = rvl_json_member(a, "top");
+			struct json_object *a = rvl_json_item(p, i),
+				*top = rvl_json_member(a, "top");
 
 			ck_assert_double_eq(number(a, "index"), (double)i);
 			right += number(a, "class") == number(a, "label");
 			for (size_t k = 0; k < 3; k++)
-				right3 += number(rvl_json_item(top, k), "class") == number(a, "label");
+				right3 += number(rvl_json_item(top, k), "class") == number(a,
+											   "label");
 		}
 		ck_assert_double_eq_tol(number(o, "accuracy"), right / 60, 1e-6);
 		ck_assert_double_eq_tol(number(o, "top_accuracy"), right3 / 60, 1e-6);
@@ -270,7 +287,7 @@ START_TEST(text_classes)
 }
 END_TEST
 
-/* Proves that a run without input is repeatable by its seed, which it prints. */
+/* Proves that a run with random input prints its seed and is reproducible with it. */
 START_TEST(random_input)
 {
 	float first[12];
@@ -312,7 +329,8 @@ START_TEST(refuses)
 {
 	snprintf(words, sizeof(words), "run models/lenet.onnx %s" SIM, mistakes[_i].words);
 	EXPECT(words, RVL_EXIT_USAGE);
-	ck_assert_msg(strstr(rvl_tool_error, mistakes[_i].says) != NULL, "%s: %s", words, rvl_tool_error);
+	ck_assert_msg(strstr(rvl_tool_error, mistakes[_i].says) != NULL, "%s: %s", words,
+		      rvl_tool_error);
 }
 END_TEST
 

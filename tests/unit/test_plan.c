@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The planner's choice against all combinations, what it says when nothing is feasible, and plan files: the same
- * after reading, refused when damaged or made for another model, other levels, another profile.
+ * Compares the planner's choice with an exhaustive search, also when nothing is feasible. Plan
+ * files give the same plan when read, and are refused when they are damaged or made for another
+ * model, other levels or another profile.
  */
 #include <check.h>
 #include <errno.h>
@@ -18,13 +19,13 @@
 static struct rvl_err err;
 static uint64_t seed;
 
-/* ---- an instance with made-up costs and accuracies ---- */
+/* ---- an instance with random costs and accuracies ---- */
 
 struct instance {
 	struct rivulet_plan_problem p;
 	struct rivulet_plan_way way[RIVULET_PLAN_WAYS];
 	struct oracle o;
-	uint32_t asked[RIVULET_PLAN_WAYS];
+	uint32_t queries[RIVULET_PLAN_WAYS];
 };
 
 static int ppm_of(void *ctx, uint32_t way, uint32_t *ppm, struct rvl_err *e)
@@ -32,12 +33,15 @@ static int ppm_of(void *ctx, uint32_t way, uint32_t *ppm, struct rvl_err *e)
 	struct instance *x = ctx;
 
 	(void)e;
-	x->asked[way]++;
+	x->queries[way]++;
 	*ppm = x->o.ppm[way];
 	return 0;
 }
 
-/* Levels 7 (fastest) downward; lengths as they come, int8 perhaps; accuracy rises with steps back. */
+/*
+ * Levels 7 (fastest) downward; lengths in increasing order, sometimes with int8; accuracy rises
+ * with the length, except for noise.
+ */
 static void make(struct instance *x, uint64_t s, uint32_t ways, uint32_t levels)
 {
 	seed = s;
@@ -46,23 +50,31 @@ static void make(struct instance *x, uint64_t s, uint32_t ways, uint32_t levels)
 		uint32_t bits = 8 + w * 240 / ways;
 
 		x->way[w].length = w == 0 && chance_range(&seed, 0, 2) == 0 ? 0 : bits;
-		x->o.ppm[w] = (uint32_t)(900000 - 300000.0 * 8 / bits - chance_uniform(&seed, 0, 60000));
+		x->o.ppm[w] = (uint32_t)(900000 - 300000.0 * 8 / bits -
+					 chance_uniform(&seed, 0, 60000));
 		for (uint32_t l = 0; l < RIVULET_LEVELS; l++) {
-			x->way[w].seconds[l] = bits * 1e-3 / (l + 2) * chance_uniform(&seed, 0.99, 1.01);
-			x->way[w].joule[l] = bits * 1e-5 * (1 + l * l * 0.05) * chance_uniform(&seed, 0.99, 1.01);
+			x->way[w].seconds[l] = bits * 1e-3 / (l + 2) *
+					       chance_uniform(&seed, 0.99, 1.01);
+			x->way[w].joule[l] = bits * 1e-5 * (1 + l * l * 0.05) *
+					     chance_uniform(&seed, 0.99, 1.01);
 			x->o.seconds[w][l] = x->way[w].seconds[l];
 			x->o.joule[w][l] = x->way[w].joule[l];
 		}
 	}
 	x->o.p = &x->p;
 	x->p = (struct rivulet_plan_problem){ .way = x->way, .n_ways = ways, .n_levels = levels,
-		.constraint = chance_uniform(&seed, 0.001, 0.02), .base_power = chance_range(&seed, 0, 1) ? chance_uniform(&seed, 0, 1e-2) : 0,
-		.rate = chance_range(&seed, 0, 3) ? 0 : chance_uniform(&seed, 1, 10), .awake = chance_range(&seed, 0, 1),
-		.objective = (enum rivulet_plan_objective)chance_range(&seed, 0, 2), .best = 900000, .worst = 600000,
-		.tolerance = chance_range(&seed, 0, 30000), .penalty = chance_uniform(&seed, 0, 0.4), .accuracy = ppm_of, .ctx = x };
+		.constraint = chance_uniform(&seed, 0.001, 0.02),
+		.base_power = chance_range(&seed, 0, 1) ? chance_uniform(&seed, 0, 1e-2) : 0,
+		.rate = chance_range(&seed, 0, 3) ? 0 : chance_uniform(&seed, 1, 10),
+		.awake = chance_range(&seed, 0, 1),
+		.objective = (enum rivulet_plan_objective)chance_range(&seed, 0, 2), .best = 900000,
+			.worst = 600000,
+		.tolerance = chance_range(&seed, 0, 30000), .penalty = chance_uniform(&seed, 0,
+				0.4), .accuracy = ppm_of, .ctx = x };
 	for (uint32_t i = 0; i < levels; i++)
 		x->p.level[i] = (struct rivulet_plan_level){ .level = RIVULET_LEVELS - 1 - i,
-			.least = chance_range(&seed, 500000, 860000), .joule = chance_uniform(&seed, 10, 100) };
+			.least = chance_range(&seed, 500000, 860000),
+				.joule = chance_uniform(&seed, 10, 100) };
 }
 
 static void check_missing(const struct instance *x, const struct rivulet_plan_answer *a)
@@ -85,7 +97,10 @@ static void check_missing(const struct instance *x, const struct rivulet_plan_an
 	ck_assert(a->least_time == most);
 }
 
-/* What a constraint just so large makes of an infeasible problem. */
+/*
+ * The constraint of the least time that the planner reports is feasible, and any shorter one is
+ * not.
+ */
 static void check_least_time(struct instance *x, double least)
 {
 	struct rivulet_plan_answer a;
@@ -130,7 +145,7 @@ START_TEST(choice_is_the_best_of_all)
 		ck_assert_msg(!rivulet_plan_choose(&x.p, &a, &err), "%s", err.msg);
 		ck_assert_int_eq(a.feasible, isfinite(best));
 		for (uint32_t w = 0; w < x.p.n_ways; w++)
-			ck_assert_uint_le(x.asked[w], 1);
+			ck_assert_uint_le(x.queries[w], 1);
 		if (!a.feasible) {
 			infeasible++;
 			check_missing(&x, &a);
@@ -151,7 +166,10 @@ START_TEST(choice_is_the_best_of_all)
 }
 END_TEST
 
-/* The reward ties levels together by all pairs: noisy accuracies, a tolerance, more levels. */
+/*
+ * The reward couples the levels by all pairs, so accuracies are noisy, there is a tolerance, and
+ * there are more levels.
+ */
 START_TEST(reward_is_the_best_of_all)
 {
 	static struct instance x;
@@ -167,7 +185,10 @@ START_TEST(reward_is_the_best_of_all)
 		x.p.penalty = chance_uniform(&seed, 0, 1);
 		for (uint32_t w = 0; w < x.p.n_ways; w++)
 			x.o.ppm[w] = chance_range(&seed, 800000, 900000);
-		/* A small share wants accuracy, a large one runs: the levels' wishes go against the order. */
+		/*
+		 * A level with a small share of the energy prefers accuracy, one with a large share
+		 * prefers runs, so the best choices contradict the order of the levels.
+		 */
 		for (uint32_t i = 0; i < x.p.n_levels; i++) {
 			x.p.level[i].least = 0;
 			x.p.level[i].joule = s % 2 ? 100 / (1.0 + 3 * i) : x.p.level[i].joule;
@@ -184,12 +205,15 @@ START_TEST(reward_is_the_best_of_all)
 }
 END_TEST
 
-/* The search for runs starts with the cheapest and stops at the first that is good enough. */
-START_TEST(measures_no_more_than_needed)
+/*
+ * The search for runs starts with the cheapest length and stops at the first that is accurate
+ * enough.
+ */
+START_TEST(measures_only_what_is_needed)
 {
 	static struct instance x;
 	struct rivulet_plan_answer a;
-	uint32_t asked = 0;
+	uint32_t queries = 0;
 
 	make(&x, 5, 200, 1);
 	for (uint32_t w = 0; w < x.p.n_ways; w++) {
@@ -208,8 +232,8 @@ START_TEST(measures_no_more_than_needed)
 	ck_assert(a.feasible);
 	ck_assert_uint_eq(a.way[0], 40);
 	for (uint32_t w = 0; w < x.p.n_ways; w++)
-		asked += x.asked[w];
-	ck_assert_uint_eq(asked, 41);
+		queries += x.queries[w];
+	ck_assert_uint_eq(queries, 41);
 }
 END_TEST
 
@@ -242,8 +266,11 @@ START_TEST(problems_that_contradict_themselves)
 }
 END_TEST
 
-/* The whole charge at one level, with its own accuracy or the highest that the plan promises. */
-START_TEST(staying_on_a_level)
+/*
+ * Spends the whole charge at one level, with the accuracy required there or the highest that the
+ * plan requires.
+ */
+START_TEST(stay_on_one_level)
 {
 	static struct instance x;
 	struct rivulet_plan_answer a, strict;
@@ -258,7 +285,8 @@ START_TEST(staying_on_a_level)
 	ck_assert(a.feasible && strict.feasible);
 	ck_assert(a.ppm[0] >= 600000 && strict.ppm[0] >= 700000);
 	ck_assert(strict.runs <= a.runs);
-	ck_assert_double_eq_tol(a.runs, (x.p.level[0].joule + x.p.level[1].joule + x.p.level[2].joule) /
+	ck_assert_double_eq_tol(a.runs,
+				(x.p.level[0].joule + x.p.level[1].joule + x.p.level[2].joule) /
 				oracle_joules(&x.o, 2, a.way[0]), 1e-6);
 }
 END_TEST
@@ -299,8 +327,8 @@ static void make_plan(struct rivulet_plan *p)
 	p->objective = RIVULET_PLAN_REWARD;
 	p->constraint_ns = 147247499;
 	p->n_levels = 2;
-	p->level[0] = (struct rivulet_plan_entry){ 5, 1400000000, 1275000, 33, 876000, 874200, 877800,
-						   870000, 75547244, 154548275 };
+	p->level[0] = (struct rivulet_plan_entry){ 5, 1400000000, 1275000, 33, 876000, 874200,
+						   877800, 870000, 75547244, 154548275 };
 	p->level[1] = (struct rivulet_plan_entry){ 2, 800000000, 1100000, 0, 894300, 0, 1000000, 0,
 						   52082877, 46188906 };
 }
@@ -311,7 +339,7 @@ static void text_of(const struct rivulet_plan *p, struct rivulet_blob *b)
 	ck_assert_uint_eq(strlen(b->data), b->size);
 }
 
-/* Not by memcmp: what lies between the fields is nobody's. */
+/* Fields are compared singly, because memcmp() would compare padding. */
 static void same_entry(const struct rivulet_plan_entry *a, const struct rivulet_plan_entry *b)
 {
 	ck_assert_uint_eq(a->level, b->level);
@@ -340,7 +368,8 @@ START_TEST(a_file_gives_the_plan_back)
 	ck_assert_uint_eq(q.n_levels, p.n_levels);
 	for (uint32_t i = 0; i < p.n_levels; i++)
 		same_entry(&q.level[i], &p.level[i]);
-	ck_assert_msg(!rivulet_plan_apply(&q, model, sizeof(model), &board, &o, &err), "%s", err.msg);
+	ck_assert_msg(!rivulet_plan_apply(&q, model, sizeof(model), &board, &o, &err), "%s",
+		      err.msg);
 	ck_assert(o.stochastic && o.batch == 2 && o.symbol == 7 && o.n_keep_int8 == 2);
 	ck_assert_str_eq(o.keep_int8[1], keep[1]);
 	ck_assert_uint_eq(o.length[5], 33);
@@ -355,7 +384,7 @@ START_TEST(a_file_gives_the_plan_back)
 }
 END_TEST
 
-/* Any byte changed, any tail missing. */
+/* Changes each byte and truncates at each length. */
 START_TEST(damaged_files_are_refused)
 {
 	struct rivulet_blob b = { 0 };
@@ -372,14 +401,15 @@ START_TEST(damaged_files_are_refused)
 		memcpy(copy, b.data, b.size);
 		ck_assert_int_eq(rivulet_plan_parse(&q, copy, i, &err), -EBADMSG);
 	}
-	ck_assert_int_eq(rivulet_plan_parse(&q, b.data, RIVULET_PLAN_FILE_MAX + 1ul, &err), -EBADMSG);
+	ck_assert_int_eq(rivulet_plan_parse(&q, b.data, RIVULET_PLAN_FILE_MAX + 1ul, &err),
+			 -EBADMSG);
 	free(copy);
 	rivulet_blob_free(&b);
 	rivulet_plan_clear(&p);
 }
 END_TEST
 
-/* A file with a right checksum whose line @from is @to. */
+/* Parses a file whose line @from is replaced by @to, with a valid checksum. */
 static int parse_with(const char *from, const char *to)
 {
 	static char text[1 << 16];
@@ -394,7 +424,8 @@ static int parse_with(const char *from, const char *to)
 	s = b.data;
 	at = strstr(s, from);
 	ck_assert_msg(at != NULL, "no \"%s\"", from);
-	n = (size_t)snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - s), s, to, at + strlen(from));
+	n = (size_t)snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - s), s, to,
+			     at + strlen(from));
 	n -= strlen("crc32c 00000000\n");
 	n += (size_t)sprintf(text + n, "crc32c %08x\n", rivulet_crc32c(0, text, n));
 	rc = rivulet_plan_parse(&q, text, n, &err);
@@ -419,7 +450,8 @@ START_TEST(wrong_lines_are_named)
 		{ "constraint_ns 147247499", "constraint_ns -1", "line 14: constraint_ns" },
 		{ "length 33", "length 7", "line 15: a level's length" },
 		{ "length 33", "length 257", "line 15: length" },
-		{ "level 2 hz", "level 5 hz", "line 16: a level's length is 0 or 8 to 256, and each level has" },
+		{ "level 2 hz", "level 5 hz", "line 16: a level's length is 0 or 8 to 256, and "
+					      "each level has" },
 		{ "accuracy 876000", "accuracy 1000001", "line 15: accuracy" },
 		{ "energy_pj 46188906", "energy_pj 46188906 x 1", "line 16" },
 		{ "level 2", "levels 2", "line 16: level" },
@@ -428,13 +460,14 @@ START_TEST(wrong_lines_are_named)
 	ck_assert_int_eq(parse_with("length 33", "length 8"), 0);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		ck_assert_int_eq(parse_with(wrong[i].from, wrong[i].to), -EBADMSG);
-		ck_assert_msg(strstr(err.msg, wrong[i].says) != NULL, "%s: %s", wrong[i].to, err.msg);
+		ck_assert_msg(strstr(err.msg, wrong[i].says) != NULL, "%s: %s", wrong[i].to,
+			      err.msg);
 	}
 }
 END_TEST
 
-/* Bytes from strangers with a right checksum: read or refused, and what is read is within its limits. */
-START_TEST(noise_in_a_file)
+/* Random bytes with a valid checksum are refused, or the plan is within its limits. */
+START_TEST(random_bytes_in_a_file)
 {
 	static const char alphabet[] = "0123456789 \n-abcdefklmnz";
 	struct rivulet_blob b = { 0 };
@@ -450,8 +483,10 @@ START_TEST(noise_in_a_file)
 	for (int i = 0; i < 20000; i++) {
 		memcpy(copy, b.data, b.size);
 		for (uint32_t k = chance_range(&seed, 1, 3); k; k--)
-			copy[chance_range(&seed, 0, (uint32_t)(b.size - tail - 1))] = alphabet[chance_range(&seed, 0, sizeof(alphabet) - 2)];
-		sprintf(copy + b.size - tail, "crc32c %08x\n", rivulet_crc32c(0, copy, b.size - tail));
+			copy[chance_range(&seed, 0, (uint32_t)(b.size - tail - 1))] =
+				alphabet[chance_range(&seed, 0, sizeof(alphabet) - 2)];
+		sprintf(copy + b.size - tail, "crc32c %08x\n", rivulet_crc32c(0, copy,
+									      b.size - tail));
 		if (rivulet_plan_parse(&q, copy, b.size, &err))
 			continue;
 		taken++;
@@ -478,7 +513,8 @@ static void stale(const struct rivulet_board *b, const char *bytes, const float 
 	struct rivulet_plan p;
 
 	make_plan(&p);
-	ck_assert_int_eq(rivulet_plan_apply(&p, bytes, sizeof(model), b ? b : &board, &o, &err), -ESTALE);
+	ck_assert_int_eq(rivulet_plan_apply(&p, bytes, sizeof(model), b ? b : &board, &o, &err),
+			 -ESTALE);
 	ck_assert_msg(strstr(err.msg, says) != NULL, "\"%s\" is not in: %s", says, err.msg);
 	ck_assert(!o.stochastic && !o.length[5]);
 	rivulet_plan_clear(&p);
@@ -497,7 +533,8 @@ START_TEST(stale_plans_say_what_differs)
 	stale(NULL, model, others, "other calibration examples");
 	b = board;
 	b.level[2].microvolt = 1050000;
-	stale(&b, model, examples, "level 2 was 800000000 Hz at 1100000 uV, the board has 800000000 Hz at 1050000 uV");
+	stale(&b, model, examples, "level 2 was 800000000 Hz at 1100000 uV, the board has "
+				   "800000000 Hz at 1050000 uV");
 	b = board;
 	b.level[5].hz = 1300000000;
 	stale(&b, model, examples, "level 5 was 1400000000 Hz");
@@ -534,15 +571,15 @@ int main(void)
 
 	tcase_add_test(choice, choice_is_the_best_of_all);
 	tcase_add_test(choice, reward_is_the_best_of_all);
-	tcase_add_test(choice, measures_no_more_than_needed);
+	tcase_add_test(choice, measures_only_what_is_needed);
 	tcase_add_test(choice, problems_that_contradict_themselves);
-	tcase_add_test(choice, staying_on_a_level);
+	tcase_add_test(choice, stay_on_one_level);
 	tcase_add_test(choice, dominated_levels);
 	tcase_set_timeout(choice, 300);
 	tcase_add_test(file, a_file_gives_the_plan_back);
 	tcase_add_test(file, damaged_files_are_refused);
 	tcase_add_test(file, wrong_lines_are_named);
-	tcase_add_test(file, noise_in_a_file);
+	tcase_add_test(file, random_bytes_in_a_file);
 	tcase_add_test(file, stale_plans_say_what_differs);
 	tcase_add_test(file, nodes_that_no_file_can_name);
 	suite_add_tcase(s, choice);

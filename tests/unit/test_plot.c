@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The plot of a plan, made from a planning with known counts: all of it against tests/data/plan.svg, which
- * RIVULET_PLOT=write writes again, and what cannot be plotted.
+ * The plot of a plan with fixed numbers, compared with tests/data/plan.svg (RIVULET_PLOT=write
+ * writes it), and plans that cannot be plotted.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 static struct rvl_planning v;
 static char dir[SCRATCH_MAX], path[SCRATCH_MAX + 16];
 
-/* Two levels and lengths 0 (int8), 16, 32, 64 and 128, the last of which fits no level. */
+/* Two levels, and lengths 0 (int8), 16, 32, 64 and 128. The longest fits no level. */
 static void setup(void)
 {
 	static const uint32_t lengths[WAYS] = { 0, 16, 32, 64, 128 };
@@ -40,12 +40,14 @@ static void setup(void)
 		}
 	}
 	v.problem = (struct rivulet_plan_problem){ .way = v.way, .n_ways = WAYS, .n_levels = 2,
-		.level = { { 3, 820000, 40 }, { 1, 0, 60 } }, .constraint = 0.0305, .base_power = 0.5,
+		.level = { { 3, 820000, 40 }, { 1, 0, 60 } }, .constraint = 0.0305,
+			.base_power = 0.5,
 		.objective = RIVULET_PLAN_RUNS };
 	v.answer.way[0] = 3;
 	v.answer.way[1] = 2;
 	v.least[0] = 820000;
-	v.plan.level[0] = (struct rivulet_plan_entry){ 3, 1000000000, 1100000, 64, 0, 0, 0, 0, 0, 0 };
+	v.plan.level[0] = (struct rivulet_plan_entry){ 3, 1000000000, 1100000, 64, 0, 0, 0, 0, 0,
+						       0 };
 	v.plan.level[1] = (struct rivulet_plan_entry){ 1, 600000000, 950000, 0, 0, 0, 0, 0, 0, 0 };
 }
 
@@ -87,7 +89,7 @@ START_TEST(a_path_that_cannot_be_written)
 }
 END_TEST
 
-/* A single length has a point in the middle of an axis. */
+/* A single length is plotted at the middle of its axis. */
 START_TEST(one_length)
 {
 	size_t size;

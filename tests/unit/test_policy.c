@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The power policy without a machine: thresholds, hysteresis, dwell time, heat, reserve, what of a
- * battery's readings is believed, and invariants over thousands of random lives.
+ * The power policy with simulated input: thresholds, hysteresis, dwell time, heat, reserve,
+ * plausibility of battery readings, and invariants over thousands of random sequences.
  */
 #include <check.h>
 #include <errno.h>
@@ -53,7 +53,7 @@ static uint32_t step_at(uint64_t now, uint32_t charge)
 	return pol.level;
 }
 
-/* Proves that the level falls exactly at the threshold, and at once, however short ago it changed. */
+/* Proves that the level falls exactly at the threshold and at once, whenever it changed before. */
 START_TEST(exactly_at_the_threshold)
 {
 	uint32_t t0 = cfg.threshold[0], t1 = cfg.threshold[1];
@@ -70,7 +70,10 @@ START_TEST(exactly_at_the_threshold)
 }
 END_TEST
 
-/* Proves that the level rises only behind the hysteresis and the dwell time, to the ppm and the ns. */
+/*
+ * Proves that the level rises only beyond the hysteresis and after the dwell time, to the ppm and
+ * the ns.
+ */
 START_TEST(upward)
 {
 	uint32_t t0 = cfg.threshold[0];
@@ -86,7 +89,10 @@ START_TEST(upward)
 }
 END_TEST
 
-/* Proves that a level waits for the runs under way, and is not subject to the dwell time after that. */
+/*
+ * Proves that a change of the level waits for runs in progress, and that the dwell time does not
+ * apply after that wait.
+ */
 START_TEST(waits_for_runs)
 {
 	uint32_t t0 = cfg.threshold[0];
@@ -98,7 +104,7 @@ START_TEST(waits_for_runs)
 	in.running = 6;
 	ck_assert_uint_eq(step_at(3 * SEC, t0), 1);
 	ck_assert(pol.target == 1 && !pol.waits);
-	/* During the dwell time nothing waits: the target is the level in force. */
+	/* During the dwell time no change is pending, so the target is the present level. */
 	in.running = 2;
 	ck_assert_uint_eq(step_at(4 * SEC, RVL_PPM), 1);
 	ck_assert(pol.target == 1 && !pol.waits);
@@ -109,8 +115,8 @@ START_TEST(waits_for_runs)
 }
 END_TEST
 
-/* Proves that a full battery is above any threshold, whatever the hysteresis. */
-START_TEST(full_is_full)
+/* Proves that a full battery is above every threshold, whatever the hysteresis. */
+START_TEST(full_battery)
 {
 	const uint32_t high[] = { PCT(99.5), PCT(50) };
 
@@ -121,7 +127,10 @@ START_TEST(full_is_full)
 }
 END_TEST
 
-/* Proves that mains lifts the level after the dwell time, and pulling the plug drops it at once. */
+/*
+ * Proves that mains raises the level after the dwell time, and that its removal lowers the level at
+ * once.
+ */
 START_TEST(plug)
 {
 	ck_assert_uint_eq(step_at(SEC, PCT(20)), 0);
@@ -134,7 +143,7 @@ START_TEST(plug)
 }
 END_TEST
 
-/* Proves what each mode asks for, and that asking for one by name waits for nothing. */
+/* Proves the level of each mode, and that a mode that was set explicitly takes effect at once. */
 START_TEST(modes)
 {
 	uint32_t mode, fixed;
@@ -169,7 +178,10 @@ START_TEST(modes)
 }
 END_TEST
 
-/* Proves that heat goes down step by step, an emergency to the bottom, and back one dwell at a time. */
+/*
+ * Proves that heat lowers the level step by step, that an emergency selects the lowest one, and
+ * that the level rises by one step per dwell time.
+ */
 START_TEST(heat)
 {
 	in.external = true;
@@ -189,14 +201,14 @@ START_TEST(heat)
 	in.heat = RVL_HEAT_HOT;
 	ck_assert_uint_eq(step_at(72 * SEC, RVL_PPM), 0);
 	ck_assert(pol.emergency);
-	/* Not even by name. */
+	/* An explicit mode does not override an emergency. */
 	in.mode_changed = true;
 	in.mode = RIVULET_POLICY_PERFORMANCE;
 	ck_assert_uint_eq(step_at(73 * SEC, RVL_PPM), 0);
 }
 END_TEST
 
-/* Proves the reserve's edges, and that mains ends it. */
+/* Proves the thresholds of the reserve, and that mains ends it. */
 START_TEST(reserve)
 {
 	step_at(SEC, PCT(5) + 1);
@@ -215,7 +227,10 @@ START_TEST(reserve)
 }
 END_TEST
 
-/* Proves that a level without a variant is never chosen: the next lower is, else the next higher. */
+/*
+ * Proves that a level without a variant is never chosen: the next lower one is, or else the next
+ * higher one.
+ */
 START_TEST(variants)
 {
 	step_at(SEC, RVL_PPM);
@@ -231,7 +246,7 @@ START_TEST(variants)
 }
 END_TEST
 
-/* Proves that levels which save nothing are left out, and mistakes in the lists have a sentence. */
+/* Proves that levels that save no energy are omitted, and that errors in the lists are reported. */
 START_TEST(configuration)
 {
 	static const uint32_t up[] = { 0, 1 }, high[] = { 5 }, two[] = { 2, 0 };
@@ -248,22 +263,27 @@ START_TEST(configuration)
 	ck_assert_str_eq(err, "level 1 behind level 0: the fastest comes first");
 	ck_assert_int_lt(rvl_policy_configure(&cfg, &board, high, 1, NULL, 0, err, sizeof(err)), 0);
 	ck_assert_str_eq(err, "level 5; the board test has 0 to 2");
-	ck_assert_int_lt(rvl_policy_configure(&cfg, &board, two, 2, rising, 2, err, sizeof(err)), 0);
+	ck_assert_int_lt(rvl_policy_configure(&cfg, &board, two, 2, rising, 2, err, sizeof(err)),
+			 0);
 	make_board(3);
-	ck_assert_int_lt(rvl_policy_configure(&cfg, &board, NULL, 0, rising, 2, err, sizeof(err)), 0);
+	ck_assert_int_lt(rvl_policy_configure(&cfg, &board, NULL, 0, rising, 2, err, sizeof(err)),
+			 0);
 	ck_assert_int_lt(rvl_policy_configure(&cfg, &board, NULL, 0, over, 2, err, sizeof(err)), 0);
 }
 END_TEST
 
-/* Proves what admission goes by: the drain ahead, an unplugged mains, heat that is there. */
+/*
+ * Proves the slowest level that admission assumes: with the drain until the deadline, without
+ * mains, and with the present heat.
+ */
 START_TEST(slowest_before_the_deadline)
 {
 	step_at(SEC, PCT(80));
 	ck_assert_uint_eq(rvl_policy_floor(&pol, &in, 0, in.now + SEC), 2);
-	/* Twice 1 % a second, for ten seconds, passes 66.67 %. */
+	/* A discharge of twice 1 % per second for ten seconds passes the threshold of 66.67 %. */
 	ck_assert_uint_eq(rvl_policy_floor(&pol, &in, 10000, in.now + 10 * SEC), 1);
 	ck_assert_uint_eq(rvl_policy_floor(&pol, &in, 10000, in.now + SEC), 2);
-	/* The reading may be half a percent old. */
+	/* The reading may be stale by half a percent. */
 	step_at(2 * SEC, cfg.threshold[0] + PCT(0.4));
 	ck_assert_uint_eq(rvl_policy_floor(&pol, &in, 0, in.now + 1), 1);
 	in.external = true;
@@ -283,7 +303,7 @@ END_TEST
 
 /* ---- invariants ---- */
 
-struct life {
+struct history {
 	uint64_t last_up;
 	uint32_t ups;
 };
@@ -297,7 +317,7 @@ static uint32_t charge_limit(uint32_t charge)
 	return cfg.level[i];
 }
 
-static void check_step(struct life *l, uint32_t before, uint64_t changed_before)
+static void check_step(struct history *l, uint32_t before, uint64_t changed_before)
 {
 	uint32_t all = in.allowed ? in.allowed : ~0u;
 	bool forced = !(all >> before & 1);
@@ -309,14 +329,14 @@ static void check_step(struct life *l, uint32_t before, uint64_t changed_before)
 		ck_assert_uint_eq(pol.level, cfg.level[cfg.n - 1]);
 	if (pol.level <= before || forced)
 		return;
-	/* Upward: never within the dwell time of any change before. */
+	/* A rise never follows any change within the dwell time. */
 	ck_assert_uint_ge(in.now - changed_before, cfg.dwell);
 	l->ups++;
 }
 
-static void one_life(unsigned int seed, int steps)
+static void random_sequence(unsigned int seed, int steps)
 {
-	struct life l = { 0 };
+	struct history l = { 0 };
 	uint64_t changed;
 	uint32_t before;
 	int64_t charge;
@@ -344,11 +364,14 @@ static void one_life(unsigned int seed, int steps)
 	}
 }
 
-/* Proves the invariants: never above what the charge allows, at most one rise per dwell time. */
-START_TEST(random_lives)
+/*
+ * Proves the invariants: the level never exceeds what the charge allows, and rises at most once per
+ * dwell time.
+ */
+START_TEST(random_sequences)
 {
 	for (unsigned int seed = 0; seed < 5000; seed++)
-		one_life(seed, 100);
+		random_sequence(seed, 100);
 }
 END_TEST
 
@@ -409,7 +432,10 @@ static struct rvl_reading sum_of(const char *const (*a)[2], const char *const (*
 	return r;
 }
 
-/* Proves how the charge is made of what a battery has, and that nonsense counts for nothing. */
+/*
+ * Proves how the charge is computed from a battery's attributes, and that invalid values are
+ * ignored.
+ */
 START_TEST(supplies)
 {
 	static const struct {
@@ -422,7 +448,7 @@ START_TEST(supplies)
 		{ bat_charge, NULL, NULL, 1, 1, 250000, false, false },
 		{ bat_energy, bat_charge, mains_off, 2, 2, 500000, true, false },
 		{ bat_capacity, NULL, NULL, 1, 1, 400000, false, false },
-		/* Of unknown size: as large as the other. */
+		/* A battery of unknown size counts as much as the other one. */
 		{ bat_energy, bat_capacity, NULL, 2, 2, 575000, false, false },
 		{ bat_255, NULL, NULL, 1, 0, 0, false, false },
 		{ bat_energy, bat_255, NULL, 2, 1, 750000, false, false },
@@ -444,13 +470,15 @@ START_TEST(supplies)
 		ck_assert_msg(r.batteries == rows[i].batteries && r.readable == rows[i].readable &&
 			      r.charge == rows[i].charge && r.mains == rows[i].mains &&
 			      r.mains_known == rows[i].mains_known,
-			      "row %zu: %u batteries, %u readable, %u ppm, mains %d %d", i, r.batteries,
+			      "row %zu: %u batteries, %u readable, %u ppm, mains %d %d", i,
+				      r.batteries,
 			      r.readable, r.charge, r.mains_known, r.mains);
 	}
 }
 END_TEST
 
-static const struct rvl_reading discharging = { .batteries = 1, .readable = 1, .discharging = true };
+static const struct rvl_reading discharging = { .batteries = 1, .readable = 1,
+						.discharging = true };
 
 static bool feed(struct rvl_gauge *g, uint64_t s, double percent)
 {
@@ -460,7 +488,7 @@ static bool feed(struct rvl_gauge *g, uint64_t s, double percent)
 	return rvl_gauge_update(g, &r, s * SEC);
 }
 
-/* Proves that a jump is believed only when it is seen again and again, and a glitch never. */
+/* Proves that a jump is believed only when it is read repeatedly, and that a glitch never is. */
 START_TEST(jumps)
 {
 	struct rvl_gauge g = { 0 };
@@ -474,7 +502,7 @@ START_TEST(jumps)
 		ck_assert_int_eq(feed(&g, 5 + i, i % 2 ? 79.8 : 0), i % 2);
 	ck_assert_uint_eq(g.charge, PCT(79.8));
 	ck_assert_uint_le(rvl_gauge_interval(&g, 1, 30 * SEC), 30 * SEC);
-	/* It stays at 0: three readings over two seconds, then it is so. */
+	/* The reading stays 0: after three readings over two seconds it is believed. */
 	ck_assert(!feed(&g, 60, 0));
 	ck_assert_uint_le(rvl_gauge_interval(&g, 1, 30 * SEC), SEC);
 	ck_assert(!feed(&g, 61, 0));
@@ -484,7 +512,9 @@ START_TEST(jumps)
 }
 END_TEST
 
-/* Proves that what cannot be read changes nothing, and that a battery may be away for a minute. */
+/*
+ * Proves that an unreadable value changes nothing, and that a battery may be absent for a minute.
+ */
 START_TEST(vanishing)
 {
 	struct rvl_gauge g = { 0 };
@@ -503,7 +533,7 @@ START_TEST(vanishing)
 	rvl_gauge_update(&g, &none, 64 * SEC);
 	rvl_gauge_update(&g, &none, 124 * SEC);
 	ck_assert(!g.known && g.external && !g.battery);
-	/* With a mains that says it is off, the last charge stays for good. */
+	/* With mains that reports it is off, the last charge stays valid without limit. */
 	feed(&g, 200, 40);
 	none.mains_known = true;
 	rvl_gauge_update(&g, &none, 201 * SEC);
@@ -512,7 +542,7 @@ START_TEST(vanishing)
 }
 END_TEST
 
-/* Proves when power counts as coming from outside. */
+/* Proves when the machine counts as externally powered. */
 START_TEST(outside)
 {
 	static const struct {
@@ -524,9 +554,10 @@ START_TEST(outside)
 		{ { .batteries = 1, .readable = 1, .idle = true }, true },
 		{ { .batteries = 1, .readable = 1, .idle = true, .mains_known = true }, false },
 		{ { .batteries = 1, .mains_known = true, .mains = true }, true },
-		/* A charger too weak for the load. */
-		{ { .batteries = 1, .mains_known = true, .mains = true, .discharging = true }, false },
-		/* One of two is charged from the mains. */
+		/* a charger that is too weak for the load */
+		{ { .batteries = 1, .mains_known = true, .mains = true, .discharging = true },
+		  false },
+		/* one of two batteries is charged from mains */
 		{ { .batteries = 2, .mains_known = true, .mains = true, .discharging = true,
 		    .charging = true }, true },
 		{ { .batteries = 2, .discharging = true, .charging = true }, false },
@@ -543,7 +574,10 @@ START_TEST(outside)
 }
 END_TEST
 
-/* Proves that between two readings at most half a percent is lost, at any rate and coarse gauges too. */
+/*
+ * Proves that between two readings at most half a percent is consumed, at any rate and with coarse
+ * gauges, too.
+ */
 START_TEST(lag)
 {
 	for (double rate = 0.001; rate < 5; rate *= 3) {
@@ -552,7 +586,7 @@ START_TEST(lag)
 		double charge = 100, worst = 0;
 		int polls = 0;
 
-		/* Starting from nothing known, the first interval is not known to be too long. */
+		/* Nothing is known before the first interval, so it may be too long. */
 		for (int i = 0; charge > 1 && polls < 100000; i++, polls++) {
 			struct rvl_reading r = discharging;
 			uint64_t wait;
@@ -570,18 +604,28 @@ START_TEST(lag)
 }
 END_TEST
 
-SUPPLY(zone_cool, { "temp", "40000" }, { "trip_point_0_type", "passive" }, { "trip_point_0_temp", "80000" });
-SUPPLY(zone_warm, { "temp", "78000" }, { "trip_point_0_type", "passive" }, { "trip_point_0_temp", "80000" });
-SUPPLY(zone_passive, { "temp", "80000" }, { "trip_point_0_type", "passive" }, { "trip_point_0_temp", "80000" });
-SUPPLY(zone_critical, { "temp", "96000" }, { "trip_point_0_type", "passive" }, { "trip_point_0_temp", "80000" },
+SUPPLY(zone_cool, { "temp", "40000" }, { "trip_point_0_type", "passive" },
+       { "trip_point_0_temp", "80000" });
+SUPPLY(zone_warm, { "temp", "78000" }, { "trip_point_0_type", "passive" },
+       { "trip_point_0_temp", "80000" });
+SUPPLY(zone_passive, { "temp", "80000" }, { "trip_point_0_type", "passive" },
+       { "trip_point_0_temp", "80000" });
+SUPPLY(zone_critical, { "temp", "96000" }, { "trip_point_0_type", "passive" },
+       { "trip_point_0_temp", "80000" },
        { "trip_point_1_type", "critical" }, { "trip_point_1_temp", "100000" });
-SUPPLY(zone_hot, { "temp", "91000" }, { "trip_point_0_type", "active" }, { "trip_point_0_temp", "30000" },
+SUPPLY(zone_hot, { "temp", "91000" }, { "trip_point_0_type", "active" },
+       { "trip_point_0_temp", "30000" },
        { "trip_point_1_type", "hot" }, { "trip_point_1_temp", "90000" });
-SUPPLY(zone_dead, { "temp", "-87900" }, { "trip_point_0_type", "passive" }, { "trip_point_0_temp", "80000" });
-SUPPLY(zone_off, { "temp", "50000" }, { "trip_point_0_type", "passive" }, { "trip_point_0_temp", "-274000" });
+SUPPLY(zone_dead, { "temp", "-87900" }, { "trip_point_0_type", "passive" },
+       { "trip_point_0_temp", "80000" });
+SUPPLY(zone_off, { "temp", "50000" }, { "trip_point_0_type", "passive" },
+       { "trip_point_0_temp", "-274000" });
 SUPPLY(zone_none, { "type", "x" });
 
-/* Proves what is heat: passive, hot and critical trips, a limit of our own; not a dead sensor. */
+/*
+ * Proves what counts as heat: passive, hot and critical trips, and the configured limit, but not an
+ * implausible sensor.
+ */
 START_TEST(zones)
 {
 	static const struct {
@@ -614,17 +658,23 @@ static int parse(const char *text, struct rvl_trace_row *row)
 	return rvl_trace_parse(&text, &line, row, err, sizeof(err));
 }
 
-/* Proves the format, and that each mistake has its line and its sentence. */
+/* Proves the format, and that each error names its line. */
 START_TEST(trace_format)
 {
 	static const char *const wrong[][2] = {
-		{ "1 50 discharging 0", "line 1: fewer than 5 columns: time charge status mains temperature" },
-		{ "\n1 50 discharging 0 - 9", "line 2: more than 5 columns: time charge status mains temperature" },
+		{ "1 50 discharging 0", "line 1: fewer than 5 columns: time charge status mains "
+					"temperature" },
+		{ "\n1 50 discharging 0 - 9", "line 2: more than 5 columns: time charge status "
+					      "mains temperature" },
 		{ "x 50 discharging 0 -", "line 1: time \"x\" is no number of seconds" },
-		{ "1 101 discharging 0 -", "line 1: charge \"101\" is no percentage, NOW/FULL, ? or -" },
-		{ "1 9/4 discharging 0 -", "line 1: charge \"9/4\" is no percentage, NOW/FULL, ? or -" },
-		{ "1 nan discharging 0 -", "line 1: charge \"nan\" is no percentage, NOW/FULL, ? or -" },
-		{ "1 50 resting 0 -", "line 1: status \"resting\" is not discharging, charging, full, idle or unknown" },
+		{ "1 101 discharging 0 -", "line 1: charge \"101\" is no percentage, NOW/FULL, ? "
+					   "or -" },
+		{ "1 9/4 discharging 0 -", "line 1: charge \"9/4\" is no percentage, NOW/FULL, ? "
+					   "or -" },
+		{ "1 nan discharging 0 -", "line 1: charge \"nan\" is no percentage, NOW/FULL, ? "
+					   "or -" },
+		{ "1 50 resting 0 -", "line 1: status \"resting\" is not discharging, charging, "
+				      "full, idle or unknown" },
 		{ "1 50 idle 2 -", "line 1: mains \"2\" is not 0, 1 or -" },
 		{ "1 50 idle 1 hot", "line 1: temperature \"hot\" is no number" },
 	};
@@ -647,7 +697,7 @@ START_TEST(trace_format)
 }
 END_TEST
 
-/* Proves that a replay gives the levels of the day: a discharge in thirds, then the charger. */
+/* Proves the levels of a replayed trace: a discharge in thirds, then charging. */
 START_TEST(replay)
 {
 	struct rvl_replay r = { .mode = RIVULET_POLICY_AUTO };
@@ -682,7 +732,7 @@ int main(void)
 	tcase_add_test(t, exactly_at_the_threshold);
 	tcase_add_test(t, upward);
 	tcase_add_test(t, waits_for_runs);
-	tcase_add_test(t, full_is_full);
+	tcase_add_test(t, full_battery);
 	tcase_add_test(t, plug);
 	tcase_add_test(t, modes);
 	tcase_add_test(t, heat);
@@ -690,7 +740,7 @@ int main(void)
 	tcase_add_test(t, variants);
 	tcase_add_test(t, configuration);
 	tcase_add_test(t, slowest_before_the_deadline);
-	tcase_add_test(t, random_lives);
+	tcase_add_test(t, random_sequences);
 	tcase_add_test(t, supplies);
 	tcase_add_test(t, jumps);
 	tcase_add_test(t, vanishing);

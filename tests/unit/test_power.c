@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The power policy at work in the daemon's process, on a sysfs in a temporary directory and a devfreq
- * that behaves like the kernel's: order of writes, refusal, a foreign writer, restoring, a daemon
- * that is killed and started again.
+ * The power policy in the daemon's process, on a sysfs in a temporary directory and a simulated
+ * devfreq: order of writes, refused writes, a foreign writer, restoring the limits, a daemon that
+ * is killed and started again.
  */
 #include <check.h>
 #include <errno.h>
@@ -17,16 +17,17 @@
 static struct rvl_manager m;
 static char dir[64], sys[80];
 
-/* ---- the kernel's devfreq: requests in kHz, the range that they leave ---- */
+/* ---- a simulation of the kernel's devfreq: requests in kHz, and the range that results ---- */
 
 static struct kernel {
 	uint64_t opp_min, opp_max;	/* Hz */
 	uint64_t req_min, req_max;	/* kHz, as written; 0: no limit */
-	uint64_t cooling_max;		/* kHz, of somebody else; 0: none */
-	int deny;			/* what a write is answered */
-	uint64_t wide;			/* ranges in force that left a choice, after the first pin */
+	uint64_t cooling_max;		/* kHz, of a cooling device; 0: none */
+	int deny;			/* errno of each write, or 0 */
+	uint64_t wide;			/* number of ranges that allowed more than one level */
 	uint64_t writes, refused;
-	char last[2];			/* order: 'm' min_freq, 'M' max_freq */
+	/* the order of the last two writes: 'm' min_freq, 'M' max_freq */
+	char last[2];
 } k;
 
 static void range(uint64_t *min, uint64_t *max)
@@ -104,7 +105,7 @@ static void charge(int percent)
 
 	snprintf(text, sizeof(text), "%d\n", percent);
 	put("class/power_supply/BAT0/capacity", text);
-	/* The gauge doubts a change of more than 10 % unless enough time has passed. */
+	/* The gauge doubts a change of more than 10 % within a short time. */
 	now_ns += 1000 * NSEC_PER_SEC;
 	rvl_power_tick(&m.power);
 }
@@ -136,8 +137,8 @@ static void start_with(const char *config)
 
 	memset(&m, 0, sizeof(m));
 	rvl_config_default(&m.cfg);
-	ck_assert_msg(!rvl_config_parse(&m.cfg, "t", config, strlen(config), NULL, NULL, &err), "%s",
-		      err.s);
+	ck_assert_msg(!rvl_config_parse(&m.cfg, "t", config, strlen(config), NULL, NULL, &err),
+		      "%s", err.s);
 	snprintf(m.cfg.state_dir.s, sizeof(m.cfg.state_dir.s), "%s", dir);
 	rvl_list_init(&m.sessions);
 	ck_assert_int_ge(sd_event_new(&m.event), 0);
@@ -176,7 +177,7 @@ static void end(void)
 	clean();
 }
 
-/* A kill: nothing is restored, nothing removed. */
+/* Ends the daemon as a kill does: nothing is restored and nothing is removed. */
 static void killed(void)
 {
 	m.power.profiles = rvl_profiles_stop(m.power.profiles);
@@ -195,11 +196,11 @@ static void expect_pinned(uint64_t hz)
 		      (unsigned long long)max, (unsigned long long)hz);
 }
 
-/* ---- steering ---- */
+/* ---- pinning the level ---- */
 
 /*
- * Proves that every level is pinned although the kernel rounds to kHz, and that between two levels
- * there is never a range in which the governor could choose another.
+ * Proves that every level is pinned although the kernel rounds to kHz, and that during a change
+ * there is never a range in which the governor could choose a third level.
  */
 START_TEST(pins)
 {
@@ -217,14 +218,14 @@ START_TEST(pins)
 		ck_assert(rvl_power_flags(&m.power) & RIVULET_POLICY_STEERED);
 	}
 	ck_assert_uint_eq(k.wide, 0);
-	/* Up: minimum first. */
+	/* When the level rises, the minimum is written first. */
 	ck_assert(k.last[0] == 'm' && k.last[1] == 'M');
 	charge(10);
 	ck_assert(k.last[0] == 'M' && k.last[1] == 'm');
 }
 END_TEST
 
-/* Proves that nothing is written while nothing changes. */
+/* Proves that nothing is written while the level stays the same. */
 START_TEST(quiet)
 {
 	uint64_t writes = k.writes;
@@ -235,7 +236,7 @@ START_TEST(quiet)
 }
 END_TEST
 
-/* Proves that the limits are as they were once the daemon has stopped. */
+/* Proves that the daemon restores the limits when it stops. */
 START_TEST(restores)
 {
 	uint64_t min, max;
@@ -253,10 +254,13 @@ START_TEST(restores)
 }
 END_TEST
 
-/* Proves that a level which devfreq does not grant is left for the next, and tried again later. */
+/*
+ * Proves that if devfreq does not grant a level the next one is used, and that the level is tried
+ * again later.
+ */
 START_TEST(refused)
 {
-	/* At once, when a cooling device comes in between: it is no foreign writer. */
+	/* A cooling device limits the range at once. It is not taken for a foreign writer. */
 	k.cooling_max = 250000;
 	rvl_power_tick(&m.power);
 	expect_pinned(250000000);
@@ -272,14 +276,19 @@ START_TEST(refused)
 	now_ns += 60 * NSEC_PER_SEC;
 	rvl_power_tick(&m.power);
 	expect_pinned(333333333);
-	/* devfreq refuses every other level: the one that is pinned remains, each is tried once. */
+	/*
+	 * When devfreq refuses all other levels, the pinned one remains, and each other level is
+	 * tried once.
+	 */
 	k.deny = -EINVAL;
 	charge(10);
 	ck_assert_uint_eq(m.power.policy.level, 3);
 	ck_assert_uint_eq(m.power.policy.reason, RIVULET_REASON_VARIANT);
 	expect_pinned(333333333);
 	ck_assert_uint_eq(k.refused, 3);
-	/* A writer takes the pinned level away too: the daemon does not claim to steer. */
+	/*
+	 * Another writer changes the limits as well, so the daemon reports that it does not steer.
+	 */
 	k.req_min = k.req_max = 166667;
 	rvl_power_tick(&m.power);
 	ck_assert(!(rvl_power_flags(&m.power) & RIVULET_POLICY_STEERED));
@@ -291,8 +300,11 @@ START_TEST(refused)
 }
 END_TEST
 
-/* Proves that without the right to write the level is not claimed, and admission takes the slowest. */
-START_TEST(no_right)
+/*
+ * Proves that without permission to write the daemon does not claim the level, and that admission
+ * assumes the slowest one.
+ */
+START_TEST(no_permission)
 {
 	struct rvl_text err;
 
@@ -303,7 +315,7 @@ START_TEST(no_right)
 	charge(10);
 	ck_assert(!(rvl_power_flags(&m.power) & RIVULET_POLICY_STEERED));
 	ck_assert_uint_eq(rvl_power_floor(&m.power, 0xf, UINT64_MAX), 0);
-	/* A model that lacks a variant of a level that may come. */
+	/* The model lacks a variant of a level that may be in force. */
 	ck_assert_int_eq(rvl_power_admit(&m.power, 0x8, 1, true, &err), -EOPNOTSUPP);
 	ck_assert_int_eq(rvl_power_admit(&m.power, 0xff, 1, true, &err), 0);
 	k.deny = 0;
@@ -312,7 +324,7 @@ START_TEST(no_right)
 }
 END_TEST
 
-/* Proves that a foreign writer is yielded to until a mode is set, and left alone at the end. */
+/* Proves that the policy yields to a foreign writer until a mode is set. */
 START_TEST(yields)
 {
 	struct rvl_text err;
@@ -332,7 +344,7 @@ START_TEST(yields)
 }
 END_TEST
 
-/* Proves that ForeignWriter=reassert sets its own again. */
+/* Proves that ForeignWriter=reassert restores the daemon's limits. */
 START_TEST(reasserts)
 {
 	machine();
@@ -345,7 +357,9 @@ START_TEST(reasserts)
 }
 END_TEST
 
-/* Proves that after a kill the next daemon knows level, hysteresis, mode and the limits to restore. */
+/*
+ * Proves that after a kill the next daemon knows level, hysteresis, mode and the limits to restore.
+ */
 START_TEST(killed_and_restarted)
 {
 	static const char config[] = "[Power]\nDwell=3600s\nPowerProfiles=no\n";
@@ -360,13 +374,13 @@ START_TEST(killed_and_restarted)
 	expect_pinned(250000000);
 	changed = m.power.policy.changed;
 	killed();
-	/* Within the hysteresis: a daemon without memory would take level 3. */
+	/* The charge is within the hysteresis, so without the saved state the level would be 3. */
 	put("class/power_supply/BAT0/capacity", "76\n");
 	start_with(config);
 	expect_pinned(250000000);
 	ck_assert_uint_eq(m.power.policy.level, 2);
 	ck_assert_uint_eq(m.power.policy.changed, changed);
-	/* Nor is the dwell time begun anew or forgotten. */
+	/* The dwell time continues. */
 	charge(100);
 	ck_assert_uint_eq(m.power.policy.level, 2);
 	ck_assert_int_eq(rvl_power_set_mode(&m.power, RIVULET_POLICY_FIXED, 1, &err), 0);
@@ -374,12 +388,12 @@ START_TEST(killed_and_restarted)
 	start_with(config);
 	ck_assert_uint_eq(m.power.tool_mode, RIVULET_POLICY_FIXED);
 	expect_pinned(166666666);
-	/* And again: the limits are those of the very first. */
+	/* After the second kill, too, the limits to restore are the original ones. */
 	stop();
 	range(&min, &max);
 	ck_assert_uint_eq(min, 110000000);
 	ck_assert_uint_eq(max, 300000000);
-	/* A daemon that stopped leaves nothing behind. */
+	/* A daemon that stops regularly leaves no state. */
 	start_with(config);
 	ck_assert_uint_eq(m.power.tool_mode, RIVULET_POLICY_KEEP);
 	ck_assert_uint_eq(m.power.policy.level, 3);
@@ -388,8 +402,8 @@ START_TEST(killed_and_restarted)
 END_TEST
 
 /*
- * Proves that the dwell time is kept when the clock is behind the state's: a container that is
- * restarted may have another time namespace in the same boot.
+ * Proves that the dwell time is kept when the clock is behind the saved state: a restarted
+ * container may have another time namespace in the same boot.
  */
 START_TEST(clock_goes_back)
 {
@@ -413,7 +427,10 @@ START_TEST(clock_goes_back)
 }
 END_TEST
 
-/* Proves that a reload neither forgets the last change nor lets the dwell depend on the uptime. */
+/*
+ * Proves that a reload keeps the time of the last change, and that the dwell time does not depend
+ * on the uptime.
+ */
 START_TEST(reload_keeps_dwell)
 {
 	static const uint64_t uptime[] = { 1, 400 * 86400 * NSEC_PER_SEC };
@@ -434,7 +451,7 @@ START_TEST(reload_keeps_dwell)
 }
 END_TEST
 
-/* Proves that a state that is damaged, foreign or of another boot is not believed. */
+/* Proves that a saved state that is damaged, invalid or of another boot is discarded. */
 START_TEST(bad_state)
 {
 	static const char *const text[] = {
@@ -469,9 +486,9 @@ START_TEST(bad_state)
 }
 END_TEST
 
-/* ---- readings that lead to a level ---- */
+/* ---- readings that determine the level ---- */
 
-/* Proves that heat reaches the policy from sysfs, and that Heat=no turns it off. */
+/* Proves that heat is read from sysfs, and that Heat=no disables it. */
 START_TEST(hot)
 {
 	put("class/thermal/thermal_zone0/temp", "90000\n");
@@ -487,7 +504,7 @@ START_TEST(hot)
 }
 END_TEST
 
-/* Proves who is admitted in the reserve, and in a thermal emergency. */
+/* Proves which priorities are admitted in the reserve and in a thermal emergency. */
 START_TEST(reserve)
 {
 	struct rvl_text err;
@@ -496,7 +513,8 @@ START_TEST(reserve)
 	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_NORMAL, true, &err), 0);
 	charge(5);
 	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_NORMAL, true, &err), -EAGAIN);
-	ck_assert_str_eq(err.s, "the battery is in its reserve: only runs of high priority are admitted");
+	ck_assert_str_eq(err.s, "the battery is in its reserve: only runs of high priority are "
+				"admitted");
 	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_HIGH, true, &err), 0);
 	m.cfg.power_admits = RVL_ADMITS_NONE;
 	ck_assert_int_eq(rvl_power_admit(&m.power, 0xf, RIVULET_PRIO_HIGH, true, &err), -EAGAIN);
@@ -516,7 +534,10 @@ START_TEST(reserve)
 }
 END_TEST
 
-/* Proves that the level has a variant of every admitted model, at once, and is free again after. */
+/*
+ * Proves that the level changes at once to one for which every admitted model has a variant, and is
+ * free again afterwards.
+ */
 START_TEST(admitted_work)
 {
 	struct rvl_text err;
@@ -537,19 +558,20 @@ START_TEST(admitted_work)
 }
 END_TEST
 
-/* Proves that a run of a user who may not change the mode cannot move the level either. */
+/* Proves that a run of a user who may not change the mode does not change the level either. */
 START_TEST(ordinary_runs)
 {
 	struct rvl_text err;
 
 	ck_assert_int_eq(rvl_power_set_mode(&m.power, RIVULET_POLICY_PERFORMANCE, 0, &err), 0);
 	ck_assert_int_eq(rvl_power_admit(&m.power, 0x7, 1, false, &err), -EOPNOTSUPP);
-	ck_assert_str_eq(err.s, "no variant for level 3, which mode performance (mode) has chosen; the "
+	ck_assert_str_eq(err.s, "no variant for level 3, which mode performance (mode) has "
+				"chosen; the "
 			 "level is changed only for runs of PolicyUsers=, see [Power] in "
 			 "rivuletd.conf(5)");
 	ck_assert_int_eq(rvl_power_admit(&m.power, 0x8, 1, false, &err), 0);
 	expect_pinned(333333333);
-	/* The demand of one who may holds for the others. */
+	/* A demand of a user who may change the mode applies to all users. */
 	rvl_power_demand(&m.power, 0x1, 1);
 	expect_pinned(100000000);
 	ck_assert_int_eq(rvl_power_admit(&m.power, 0x8, 1, false, &err), -EOPNOTSUPP);
@@ -558,7 +580,7 @@ START_TEST(ordinary_runs)
 	ck_assert_int_eq(rvl_power_can_start(&m.power, 0x9, false, &err), 0);
 	rvl_power_demand(&m.power, 0x1, -1);
 	expect_pinned(333333333);
-	/* Down to level 2 the charge may fall before a far deadline. */
+	/* Before a far deadline the charge may fall to level 2. */
 	charge(80);
 	ck_assert_int_eq(rvl_power_set_mode(&m.power, RIVULET_POLICY_AUTO, 0, &err), 0);
 	m.power.gauge.drain = 5000;
@@ -571,10 +593,10 @@ START_TEST(ordinary_runs)
 END_TEST
 
 /*
- * Proves that runs under way delay a change until they have ended, that none is started meanwhile that
- * would delay it further, and that the dwell time does not begin anew then.
+ * Proves that runs in progress delay a change until they end, that no run is started that would
+ * delay it further, and that the dwell time does not start anew then.
  */
-START_TEST(runs_under_way)
+START_TEST(runs_in_progress)
 {
 	struct rvl_text err;
 
@@ -591,7 +613,7 @@ START_TEST(runs_under_way)
 	rvl_power_run(&m.power, 0x8, -1);
 	expect_pinned(100000000);
 	ck_assert_int_eq(rvl_power_can_start(&m.power, 0x1, false, &err), 0);
-	/* Upward by a mode, whose wish to change at once is not forgotten. */
+	/* A mode that raises the level keeps its right to change it at once. */
 	rvl_power_run(&m.power, 0x1, 1);
 	ck_assert_int_eq(rvl_power_set_mode(&m.power, RIVULET_POLICY_PERFORMANCE, 0, &err), 0);
 	rvl_power_tick(&m.power);
@@ -602,8 +624,8 @@ START_TEST(runs_under_way)
 }
 END_TEST
 
-/* Proves that lists made for another board do not leave this one without a policy. */
-START_TEST(lists_of_another_board)
+/* Proves that lists made for another board do not leave this board without a policy. */
+START_TEST(lists_of_other_board)
 {
 	machine();
 	start_with("[Power]\nLevels=7 5 3\nThresholds=60 30\nPowerProfiles=no\n");
@@ -618,8 +640,11 @@ START_TEST(lists_of_another_board)
 }
 END_TEST
 
-/* Proves that the device may go and come with the policy going on, limits untouched in between. */
-START_TEST(device_goes)
+/*
+ * Proves that the policy continues while the device is absent, and that the limits are not written
+ * meanwhile.
+ */
+START_TEST(device_absent)
 {
 	uint64_t writes;
 
@@ -646,21 +671,21 @@ static Suite *make_suite(void)
 	tcase_add_test(steer, pins);
 	tcase_add_test(steer, quiet);
 	tcase_add_test(steer, refused);
-	tcase_add_test(steer, no_right);
+	tcase_add_test(steer, no_permission);
 	tcase_add_test(steer, yields);
 	tcase_add_test(steer, hot);
 	tcase_add_test(steer, reserve);
 	tcase_add_test(steer, admitted_work);
 	tcase_add_test(steer, ordinary_runs);
-	tcase_add_test(steer, runs_under_way);
-	tcase_add_test(steer, device_goes);
+	tcase_add_test(steer, runs_in_progress);
+	tcase_add_test(steer, device_absent);
 	tcase_add_test(own, restores);
 	tcase_add_test(own, reasserts);
 	tcase_add_test(own, killed_and_restarted);
 	tcase_add_test(own, clock_goes_back);
 	tcase_add_loop_test(own, reload_keeps_dwell, 0, 2);
 	tcase_add_test(own, bad_state);
-	tcase_add_test(own, lists_of_another_board);
+	tcase_add_test(own, lists_of_other_board);
 	suite_add_tcase(s, steer);
 	suite_add_tcase(s, own);
 	return s;

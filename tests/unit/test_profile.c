@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * rivulet profile: a trace that follows the format of Chrome and Perfetto; rivulet explain of a
- * program.
- */
+/* rivulet profile: a trace in the format of Chrome and Perfetto. rivulet explain of a program. */
 #include <check.h>
 #include <json-c/json.h>
 #include <math.h>
@@ -38,15 +35,16 @@ static double number(struct json_object *o, const char *key)
 {
 	struct json_object *v = rvl_json_member(o, key);
 
-	ck_assert_msg(v && (json_object_is_type(v, json_type_int) || json_object_is_type(v, json_type_double)),
+	ck_assert_msg(v && (json_object_is_type(v, json_type_int) ||
+			    json_object_is_type(v, json_type_double)),
 		      "no number %s in %s", key, json_object_to_json_string(o));
 	return json_object_get_double(v);
 }
 
 static const char *text(struct json_object *o, const char *key)
 {
-	ck_assert_msg(json_object_is_type(rvl_json_member(o, key), json_type_string), "no text %s in %s", key,
-		      json_object_to_json_string(o));
+	ck_assert_msg(json_object_is_type(rvl_json_member(o, key), json_type_string),
+		      "no text %s in %s", key, json_object_to_json_string(o));
 	return json_object_get_string(rvl_json_member(o, key));
 }
 
@@ -76,7 +74,7 @@ static struct json_object *read_trace(void)
 	return keep(o);
 }
 
-/* What the slices of a lane add up to. */
+/* The sums over the slices of a lane. */
 struct lane {
 	char name[32];
 	uint32_t slices;
@@ -88,7 +86,7 @@ struct lane {
 static struct lane lanes[3][LANES];
 static double job_cycles, job_hz, job_us;
 
-static void take_slice(struct json_object *e)
+static void add_slice(struct json_object *e)
 {
 	struct lane *l = &lanes[(int)number(e, "pid")][(int)number(e, "tid")];
 	struct json_object *args = rvl_json_member(e, "args");
@@ -113,8 +111,11 @@ static void take_slice(struct json_object *e)
 	}
 }
 
-/* Reads all events: each of a known phase, slices in lanes that have a name. */
-static void take_trace(struct json_object *trace)
+/*
+ * Reads all events and checks that each has a known phase, and that slices are in lanes with a
+ * name.
+ */
+static void add_trace(struct json_object *trace)
 {
 	struct json_object *events = rvl_json_member(trace, "traceEvents"), *e;
 
@@ -128,7 +129,7 @@ static void take_trace(struct json_object *trace)
 			snprintf(lanes[pid][tid].name, sizeof(lanes[pid][tid].name), "%s",
 				 text(rvl_json_member(e, "args"), "name"));
 		else if (!strcmp(text(e, "ph"), "X"))
-			take_slice(e);
+			add_slice(e);
 		else
 			ck_assert_str_eq(text(e, "name"), "process_name");
 	}
@@ -145,7 +146,10 @@ static struct json_object *summary(void)
 	return keep(o);
 }
 
-/* Proves the lanes by name, and that their slices are the device's cycles at the level's clock. */
+/*
+ * Proves the names of the lanes, and that their slices equal the device's cycles at the level's
+ * clock.
+ */
 START_TEST(engine_lanes)
 {
 	static const char *const names[] = { "jobs", "LOAD", "CONV", "ALU", "STORE" };
@@ -153,14 +157,15 @@ START_TEST(engine_lanes)
 
 	ck_assert_int_eq(in_dir("profile models/resnet.onnx --json -o %s/t.json" SIM), 0);
 	trace = read_trace();
-	take_trace(trace);
+	add_trace(trace);
 	for (int i = 0; i < 5; i++) {
 		ck_assert_str_eq(lanes[1][i].name, names[i]);
 		ck_assert_uint_ge(lanes[1][i].slices, 1);
 		if (i)
-			ck_assert(lanes[1][i].last_cycle <= job_cycles && lanes[1][i].busy <= job_us);
+			ck_assert(lanes[1][i].last_cycle <= job_cycles &&
+				  lanes[1][i].busy <= job_us);
 	}
-	/* The store of the last result ends the job, but for the write of its status. */
+	/* Only the write of the status follows the store of the last result. */
 	ck_assert_double_ge(lanes[1][4].last_cycle, 0.99 * job_cycles);
 	ck_assert_double_eq(job_hz, 333333333);
 	s = summary();
@@ -170,14 +175,16 @@ START_TEST(engine_lanes)
 
 		ck_assert_str_eq(text(e, "engine"), names[i + 1]);
 		ck_assert_double_eq(number(e, "records"), lanes[1][i + 1].slices);
-		ck_assert_double_eq_tol(number(e, "busy_cycles") * 1e6 / job_hz, lanes[1][i + 1].busy,
+		ck_assert_double_eq_tol(number(e, "busy_cycles") * 1e6 / job_hz,
+					lanes[1][i + 1].busy,
 					0.001 * lanes[1][i + 1].slices + 0.01);
 	}
 }
 END_TEST
 
 /*
- * Proves that the level sets the time of a cycle and not their number, and that layers have names.
+ * Proves that the level affects the time of a cycle but not their number, and that layers have
+ * names.
  */
 START_TEST(levels_and_names)
 {
@@ -185,10 +192,10 @@ START_TEST(levels_and_names)
 
 	ck_assert_int_eq(in_dir("profile models/resnet.onnx -o %s/t.json" SIM), 0);
 	SAYS("random input, seed 1");
-	take_trace(read_trace());
+	add_trace(read_trace());
 	cycles = job_cycles;
 	ck_assert_int_eq(in_dir("profile models/resnet.onnx --level 0 -o %s/t.json" SIM), 0);
-	take_trace(read_trace());
+	add_trace(read_trace());
 	ck_assert_double_eq(job_cycles, cycles);
 	ck_assert_double_eq(job_hz, 100000000);
 	snprintf(words, sizeof(words), "grep -q '\"name\":\"stem\"' %s/t.json", dir);
@@ -196,17 +203,14 @@ START_TEST(levels_and_names)
 }
 END_TEST
 
-/*
- * Proves that CPU steps lie in lanes of workers, and that without an NPU there are no engines'
- * slices.
- */
+/* Proves that CPU steps are in lanes of workers, and that without an NPU no engine has slices. */
 START_TEST(worker_lanes)
 {
 	uint32_t slices = 0;
 
 	ck_assert_int_eq(in_dir("compile models/resnet.onnx -q --cpu-only -o %s/c.rvp"), 0);
 	ck_assert_int_eq(in_dir("profile %s/c.rvp --threads 2 -o %s/t.json" SIM), 0);
-	take_trace(read_trace());
+	add_trace(read_trace());
 	for (int w = 0; w < 32; w++)
 		slices += lanes[2][w].slices;
 	ck_assert_uint_ge(slices, 10);
@@ -225,7 +229,7 @@ START_TEST(programs)
 	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "rivulet compile --prof"));
 	ck_assert_int_eq(in_dir("compile models/lenet.onnx -q --prof -o %s/p.rvp"), 0);
 	ck_assert_int_eq(in_dir("profile %s/p.rvp -o %s/t.json" SIM), 0);
-	take_trace(read_trace());
+	add_trace(read_trace());
 	ck_assert_uint_ge(lanes[1][2].slices, 1);
 	EXPECT("profile models/lenet.onnx --device daemon", RVL_EXIT_USAGE);
 	EXPECT("profile models/lenet.onnx -o /nonexistent/t" SIM, RVL_EXIT_FAILED);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * power-profiles-daemon and the power policy: a system bus of our own, on one end of a socket, that has
- * either of its two names, none, or nonsense. Both ends live on one event loop, so nothing races.
+ * power-profiles-daemon and the power policy. The system bus is simulated at the other end of a
+ * socket: it has either of the service's two names, none, or invalid properties. Both ends use one
+ * event loop, so there are no races.
  */
 #include <check.h>
 #include <errno.h>
@@ -19,7 +20,7 @@
 #define OLD	"net.hadess.PowerProfiles"
 #define NEW_PATH "/org/freedesktop/UPower/PowerProfiles"
 #define OLD_PATH "/net/hadess/PowerProfiles"
-#define WAIT_NS	(60 * NSEC_PER_SEC)	/* a busy machine is slow */
+#define WAIT_NS	(60 * NSEC_PER_SEC)	/* timeout of an answer on a busy machine */
 
 static struct rvl_manager m;
 static char dir[64], path[96];
@@ -30,9 +31,9 @@ static struct bus {
 	int listen;
 	sd_event_source *source;
 	sd_bus *peer;
-	const char *newer, *older;	/* profiles of the two names; NULL: not owned */
-	bool nonsense;			/* a number instead of a name */
-	uint32_t matches, gets, starts;	/* calls; starts: such as would start a service */
+	const char *newer, *older;	/* profiles of the two names; NULL: the name has no owner */
+	bool wrong_type;			/* the property has the type of a number */
+	uint32_t matches, gets, starts;	/* calls; @starts counts those that would start a service */
 } bus;
 
 static int on_get(sd_bus_message *call)
@@ -47,8 +48,9 @@ static int on_get(sd_bus_message *call)
 	ck_assert_str_eq(sd_bus_message_get_destination(call), name);
 	profile = strcmp(name, NEW) ? bus.older : bus.newer;
 	if (!profile)
-		return sd_bus_reply_method_errorf(call, SD_BUS_ERROR_SERVICE_UNKNOWN, "nobody has it");
-	if (bus.nonsense)
+		return sd_bus_reply_method_errorf(call, SD_BUS_ERROR_SERVICE_UNKNOWN,
+						  "nobody has it");
+	if (bus.wrong_type)
 		return sd_bus_reply_method_return(call, "v", "u", 7);
 	return sd_bus_reply_method_return(call, "v", "s", profile);
 }
@@ -85,7 +87,8 @@ static int on_connect(sd_event_source *source, int fd, uint32_t events, void *da
 	sd_id128_randomize(&id);
 	ck_assert(sd_bus_new(&bus.peer) >= 0 && sd_bus_set_fd(bus.peer, sock, sock) >= 0 &&
 		  sd_bus_set_server(bus.peer, true, id) >= 0 &&
-		  sd_bus_add_filter(bus.peer, NULL, on_call, NULL) >= 0 && sd_bus_start(bus.peer) >= 0 &&
+		  sd_bus_add_filter(bus.peer, NULL, on_call, NULL) >= 0 &&
+			  sd_bus_start(bus.peer) >= 0 &&
 		  sd_bus_attach_event(bus.peer, m.event, 0) >= 0);
 	return 0;
 }
@@ -102,7 +105,8 @@ static void bus_open(void)
 	bus.listen = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	ck_assert(bus.listen >= 0 && !bind(bus.listen, (struct sockaddr *)&a, sizeof(a)) &&
 		  !listen(bus.listen, 4));
-	ck_assert_int_ge(sd_event_add_io(m.event, &bus.source, bus.listen, EPOLLIN, on_connect, NULL), 0);
+	ck_assert_int_ge(sd_event_add_io(m.event, &bus.source, bus.listen, EPOLLIN, on_connect,
+					 NULL), 0);
 }
 
 static void bus_close(void)
@@ -125,7 +129,8 @@ static void profile_changes(const char *at)
 
 static void owner_changes(const char *name, const char *old, const char *now)
 {
-	ck_assert_int_ge(sd_bus_emit_signal(bus.peer, "/org/freedesktop/DBus", "org.freedesktop.DBus",
+	ck_assert_int_ge(sd_bus_emit_signal(bus.peer, "/org/freedesktop/DBus",
+					    "org.freedesktop.DBus",
 					    "NameOwnerChanged", "sss", name, old, now), 0);
 }
 
@@ -162,7 +167,7 @@ static void end(void)
 	remove_scratch(dir);
 }
 
-/* Runs the loop until the policy's mode is this, by this source. */
+/* Runs the loop until the policy has this mode from this source. */
 static void expect_mode(uint32_t mode, uint32_t source)
 {
 	uint64_t end_ns = rvl_now() + WAIT_NS;
@@ -175,7 +180,7 @@ static void expect_mode(uint32_t mode, uint32_t source)
 	}
 }
 
-/* Runs the loop until so many questions were answered, and nothing is left to do. */
+/* Runs the loop until @n properties were read and nothing is left to do. */
 static void expect_gets(uint32_t n)
 {
 	uint64_t end_ns = rvl_now() + WAIT_NS;
@@ -189,9 +194,12 @@ static void expect_gets(uint32_t n)
 	ck_assert_uint_eq(bus.gets, n);
 }
 
-/* ---- what is proved ---- */
+/* ---- tests ---- */
 
-/* Proves that the profile at the start, and each change of it, is the mode; and that nothing is started. */
+/*
+ * Proves that the profile at the start, and each change, sets the mode, and that no service is
+ * started.
+ */
 START_TEST(follows)
 {
 	power_start("power-saver", NULL);
@@ -209,7 +217,7 @@ START_TEST(follows)
 }
 END_TEST
 
-/* Proves the same of the name that it had until 0.20. */
+/* Proves the same with the name that the service had until version 0.20. */
 START_TEST(old_name)
 {
 	power_start(NULL, "performance");
@@ -220,8 +228,8 @@ START_TEST(old_name)
 }
 END_TEST
 
-/* Proves that it may come later, go and come again. */
-START_TEST(comes_and_goes)
+/* Proves that the service may appear later, disappear and appear again. */
+START_TEST(appears_and_disappears)
 {
 	power_start(NULL, NULL);
 	expect_gets(2);
@@ -237,7 +245,7 @@ START_TEST(comes_and_goes)
 }
 END_TEST
 
-/* Proves who has precedence: the tool, then a configured mode, then the profile. */
+/* Proves the precedence: the tool's mode, then a configured mode, then the profile. */
 START_TEST(precedence)
 {
 	struct rvl_text err;
@@ -254,19 +262,23 @@ START_TEST(precedence)
 }
 END_TEST
 
-/* Proves that an answer of another type, a signal of somebody else, and the bus's end change nothing. */
+/*
+ * Proves that a property of another type, a signal of another sender, and the end of the bus change
+ * nothing.
+ */
 START_TEST(oddities)
 {
 	power_start("performance", NULL);
 	expect_mode(RIVULET_POLICY_PERFORMANCE, RIVULET_SOURCE_PROFILES);
 	expect_gets(2);
-	bus.nonsense = true;
+	bus.wrong_type = true;
 	profile_changes(NEW_PATH);
 	expect_gets(3);
 	expect_mode(RIVULET_POLICY_PERFORMANCE, RIVULET_SOURCE_PROFILES);
 	owner_changes("org.example.Else", "", ":1.3");
 	ck_assert_int_ge(sd_bus_emit_signal(bus.peer, NEW_PATH, "org.freedesktop.DBus.Properties",
-					    "PropertiesChanged", "sa{sv}as", "org.example.Else", 0, 0), 0);
+					    "PropertiesChanged", "sa{sv}as", "org.example.Else", 0,
+						    0), 0);
 	ck_assert_int_ge(sd_bus_emit_signal(bus.peer, NEW_PATH, "org.freedesktop.DBus.Properties",
 					    "PropertiesChanged", "u", 5), 0);
 	ck_assert_int_ge(sd_bus_flush(bus.peer), 0);
@@ -278,7 +290,7 @@ START_TEST(oddities)
 }
 END_TEST
 
-/* Proves that a machine without a bus has a policy all the same. */
+/* Proves that a machine without a system bus has a policy. */
 START_TEST(no_bus)
 {
 	struct rvl_text err;
@@ -290,8 +302,8 @@ START_TEST(no_bus)
 }
 END_TEST
 
-/* Proves that PowerProfiles=no does not even look for a bus. */
-START_TEST(not_wanted)
+/* Proves that PowerProfiles=no does not connect to the bus. */
+START_TEST(disabled)
 {
 	struct rvl_text err;
 
@@ -314,11 +326,11 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, follows);
 	tcase_add_test(t, old_name);
-	tcase_add_test(t, comes_and_goes);
+	tcase_add_test(t, appears_and_disappears);
 	tcase_add_test(t, precedence);
 	tcase_add_test(t, oddities);
 	tcase_add_test(t, no_bus);
-	tcase_add_test(t, not_wanted);
+	tcase_add_test(t, disabled);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }

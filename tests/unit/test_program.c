@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Program files from strangers: whatever is changed in one, rivulet_program_check() either refuses
- * it with a sentence or everything it vouches for holds.
+ * Program files from untrusted sources: rivulet_program_check() refuses a changed file with an
+ * error text, or everything that it guarantees holds.
  */
 #include <check.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 static struct rivulet_board board;
 static struct rivulet_blob good;
 
-/* conv - add, on the NPU; an average on the CPU; a second output. */
+/* A convolution and an addition on the NPU, an average on the CPU, and a second output. */
 static void make_program(void)
 {
 	struct qg_conv c = {
@@ -50,7 +50,7 @@ static void drop_program(void)
 	rivulet_blob_free(&good);
 }
 
-/* A copy of exactly the given size, so that the sanitizer sees any byte read behind it. */
+/* Returns a copy of exactly the given size, so that the sanitizer reports overreads. */
 static uint8_t *copy_of(size_t size)
 {
 	uint8_t *p = malloc(size ? size : 1);
@@ -88,7 +88,7 @@ START_TEST(accepts_what_the_compiler_writes)
 }
 END_TEST
 
-/* The checksum sees every single change. */
+/* The checksum detects every changed byte. */
 START_TEST(refuses_every_flipped_byte)
 {
 	uint8_t *p = copy_of(good.size);
@@ -117,7 +117,7 @@ START_TEST(refuses_every_truncation)
 }
 END_TEST
 
-/* What a user of a checked file does with it, touching every byte that it may. */
+/* Uses a checked file as its users do, and reads every byte that they may read. */
 static uint64_t use(const uint8_t *base)
 {
 	const struct rivulet_program *p = (const void *)base;
@@ -145,7 +145,7 @@ static uint64_t use(const uint8_t *base)
 	return sum;
 }
 
-/* With the checksum made right again: refused, or safe to use. */
+/* With a corrected checksum, a changed file is refused or safe to use. */
 START_TEST(sealed_mutations)
 {
 	static const uint8_t value[] = { 0x00, 0x01, 0x7f, 0x80, 0xff };
@@ -169,7 +169,7 @@ START_TEST(sealed_mutations)
 		}
 	}
 	ck_assert_uint_gt(refused, 1000);
-	ck_assert_uint_gt(used, 1000); /* names and most of a float may be anything */
+	ck_assert_uint_gt(used, 1000); /* names and most bytes of a float may have any value */
 	free(p);
 }
 END_TEST
@@ -187,8 +187,8 @@ struct edit {
 			sizeof(((struct rivulet_program *)0)->field)                               \
 	}
 
-/* The lies worth telling, each answered by a sentence. */
-START_TEST(refuses_lies_in_the_header)
+/* Invalid values in the header, each with its error text. */
+START_TEST(refuses_invalid_headers)
 {
 	static const struct edit edits[] = {
 		HEAD(magic, 1),
@@ -264,7 +264,7 @@ START_TEST(fits_names_what_differs)
 }
 END_TEST
 
-/* A long chain must reuse its memory: two values live at a time, not twelve. */
+/* A long chain reuses its memory, because two values are live at a time, not twelve. */
 START_TEST(arena_is_reused)
 {
 	struct qg_conv c = {
@@ -290,7 +290,7 @@ START_TEST(arena_is_reused)
 }
 END_TEST
 
-/* What a plan measured travels in the program; levels are those that the board has. */
+/* The accuracies of a plan are in the program. Levels are those of the board. */
 START_TEST(levels_and_accuracy)
 {
 	struct rivulet_compile_options o = { .accuracy = { 790000, 0, 870000 } };
@@ -360,7 +360,7 @@ int main(void)
 	tcase_add_test(t, refuses_every_flipped_byte);
 	tcase_add_test(t, refuses_every_truncation);
 	tcase_add_test(t, sealed_mutations);
-	tcase_add_test(t, refuses_lies_in_the_header);
+	tcase_add_test(t, refuses_invalid_headers);
 	tcase_add_test(t, refuses_a_misaligned_file);
 	tcase_add_test(t, fits_names_what_differs);
 	tcase_add_test(t, arena_is_reused);

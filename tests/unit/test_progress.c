@@ -15,7 +15,8 @@
 #include "verb.h"
 
 #define SET "/usr/share/datasets/fashion-mnist/t10k-"
-#define EVAL "eval models/mlp.onnx --data " SET "images-idx3-ubyte.gz --labels " SET "labels-idx1-ubyte.gz "
+#define EVAL "eval models/mlp.onnx --data " SET "images-idx3-ubyte.gz --labels " SET              \
+	     "labels-idx1-ubyte.gz "
 #define SIM " --device sim:zu3eg-64 "
 
 static char dir[64];
@@ -58,7 +59,7 @@ static struct json_object *json_out(void)
 
 /* ---- interrupts ---- */
 
-/* Runs @words until the terminal shows @when, sends the signal, and returns how it ended. */
+/* Runs @words until the terminal shows @when, then sends the signal. Returns the wait status. */
 static int interrupted(const char *words, const char *when, int number)
 {
 	static struct program p;
@@ -69,7 +70,10 @@ static int interrupted(const char *words, const char *when, int number)
 	return program_end(&p, out, sizeof(out));
 }
 
-/* Proves that an interrupted evaluation prints what it has, and that the shell sees the signal. */
+/*
+ * Proves that an interrupted evaluation prints its results so far, and that the exit status shows
+ * the signal.
+ */
 START_TEST(eval_keeps)
 {
 	int status = interrupted(EVAL "--circuit all --length 8-256 --threads 1 --json", " of 1495",
@@ -85,14 +89,19 @@ START_TEST(eval_keeps)
 }
 END_TEST
 
-/* Proves that a plan keeps its measurements, and takes them from the cache the next time. */
+/*
+ * Proves that an interrupted plan keeps its measurements, and that the next one reads them from the
+ * cache.
+ */
 START_TEST(plan_keeps)
 {
 	char words[600];
 	int status;
 
-	snprintf(words, sizeof(words), "plan models/mlp.onnx --time-constraint 1s --threads 1 --data " SET
-		 "images-idx3-ubyte.gz," SET "labels-idx1-ubyte.gz --svg %s/p.svg --cache %s/c", dir, dir);
+	snprintf(words, sizeof(words), "plan models/mlp.onnx --time-constraint 1s --threads 1 "
+				       "--data " SET
+		 "images-idx3-ubyte.gz," SET "labels-idx1-ubyte.gz --svg %s/p.svg --cache %s/c",
+			 dir, dir);
 	status = interrupted(words, "2 of at most", SIGTERM);
 	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 	SAYS("interrupted; these accuracies are known, and kept in ");
@@ -104,7 +113,7 @@ START_TEST(plan_keeps)
 }
 END_TEST
 
-/* Whether the process has executed the command, and the command has a handler for @number. */
+/* Returns whether the process has executed the command and installed a handler for @number. */
 static bool catches(pid_t pid, int number)
 {
 	unsigned long long caught = 0;
@@ -115,14 +124,15 @@ static bool catches(pid_t pid, int number)
 	f = fopen(path, "re");
 	if (f && fgets(line, sizeof(line), f) && strcmp(line, "Name:\trivulet\n"))
 		*line = 0;
-	while (f && *line && fgets(line, sizeof(line), f) && sscanf(line, "SigCgt: %llx", &caught) != 1)
+	while (f && *line && fgets(line, sizeof(line), f) && sscanf(line, "SigCgt: %llx",
+								    &caught) != 1)
 		;
 	if (f)
 		fclose(f);
 	return caught >> (number - 1) & 1;
 }
 
-/* Proves that a signal during the warm-up, before there is anything to report, is an error object. */
+/* Proves that a signal during the warm-up, before there are results, gives an error object. */
 START_TEST(bench_warms_up)
 {
 	static struct program p;
@@ -142,7 +152,8 @@ END_TEST
 
 START_TEST(bench_keeps)
 {
-	int status = interrupted("bench models/lenet.onnx --duration 500s" SIM, "latency: ", SIGINT);
+	int status = interrupted("bench models/lenet.onnx --duration 500s" SIM, "latency: ",
+				 SIGINT);
 
 	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
 	SAYS("one after the other, interrupted");
@@ -157,8 +168,9 @@ START_TEST(run_keeps)
 	struct json_object *o;
 	int status;
 
-	snprintf(words, sizeof(words), "run models/resnet.onnx" SIM "--images " SET "images-idx3-ubyte.gz "
-		 "--labels " SET "labels-idx1-ubyte.gz --json --output %s/o", dir);
+	snprintf(words, sizeof(words), "run models/resnet.onnx" SIM "--images " SET
+		 "images-idx3-ubyte.gz --labels " SET "labels-idx1-ubyte.gz --json --output %s/o",
+		 dir);
 	status = interrupted(words, "pictures: ", SIGINT);
 	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
 	o = json_out();
@@ -168,7 +180,9 @@ START_TEST(run_keeps)
 }
 END_TEST
 
-/* Proves that the second signal ends the process, and that an ignored one stays ignored. */
+/*
+ * Proves that a second signal ends the process, and that a signal that was ignored stays ignored.
+ */
 START_TEST(second_signal)
 {
 	int status;
@@ -194,7 +208,7 @@ END_TEST
 
 /* ---- progress ---- */
 
-/* Proves the lines of a log: rare by default, with the done part and the total. */
+/* Proves the lines of a log: few by default, each with the completed part and the total. */
 START_TEST(plain_lines)
 {
 	struct rvl_progress p = { 0 };
@@ -213,15 +227,16 @@ START_TEST(plain_lines)
 	rvl_progress_at(&p, 3);
 	rvl_progress_end(&p);
 	capture_end(&c, err_out, sizeof(err_out));
-	ck_assert_str_eq(err_out, "rivulet: work 2: 3 of 10 things, 30 %\nrivulet: endless: 3 things\n");
+	ck_assert_str_eq(err_out, "rivulet: work 2: 3 of 10 things, 30 %\nrivulet: endless: 3 "
+				  "things\n");
 }
 END_TEST
 
-/* Proves that a duration bounds both phases, and that the quantiles are in order. */
+/* Proves that a duration bounds warm-up and measurement, and that the quantiles are in order. */
 START_TEST(bench_duration)
 {
-	static const char *const order[] = { "latency_min_s", "latency_p50_s", "latency_p90_s", "latency_p95_s",
-					     "latency_p99_s", "latency_max_s" };
+	static const char *const order[] = { "latency_min_s", "latency_p50_s", "latency_p90_s",
+					     "latency_p95_s", "latency_p99_s", "latency_max_s" };
 	double start = rvl_tool_seconds(), took, n;
 	struct json_object *o;
 
@@ -246,7 +261,7 @@ END_TEST
 
 /* ---- where the output goes ---- */
 
-/* Proves that a reader that closes the pipe ends the program without a word. */
+/* Proves that the program ends silently when the reader closes the pipe. */
 START_TEST(closed_pipe)
 {
 	int ends[2], status, errors = memfd_create("err", MFD_CLOEXEC);
@@ -277,7 +292,8 @@ START_TEST(full_disk)
 	pid_t pid = fork();
 
 	if (!pid) {
-		int full = open("/dev/full", O_WRONLY | O_CLOEXEC), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+		int full = open("/dev/full", O_WRONLY | O_CLOEXEC),
+			null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
 		dup2(full, STDOUT_FILENO);
 		dup2(null, STDERR_FILENO);

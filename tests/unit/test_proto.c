@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The socket's messages: every rule of rivulet_proto_check(), each message by the table, then
- * chance.
+ * The socket's messages: every rule of rivulet_proto_check(), every message of the table, and
+ * random packets.
  */
 #include <check.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ static uint16_t version_of(const struct rivulet_proto_info *info)
 	return (info->type & ~RIVULET_REPLY) == RIVULET_MSG_HELLO ? 0 : 1;
 }
 
-/* What the receiver has agreed on when the message comes. */
+/* Returns the version that the receiver has negotiated when the message arrives. */
 static uint16_t agreed(const struct rivulet_proto_info *info)
 {
 	return info->type == RIVULET_MSG_HELLO ? 0 : 1;
@@ -74,7 +74,7 @@ START_TEST(table)
 }
 END_TEST
 
-/* Proves that each message as its sender makes it is accepted, and any other length is not. */
+/* Proves that each message is accepted with its own length and with no other. */
 START_TEST(lengths)
 {
 	const struct rivulet_proto_info *info;
@@ -115,7 +115,7 @@ START_TEST(descriptors)
 }
 END_TEST
 
-/* Proves the header's rules: direction, version, serial, error field. */
+/* Proves the rules of the header: direction, version, serial, error field. */
 START_TEST(headers)
 {
 	const struct rivulet_proto_info *info;
@@ -143,7 +143,7 @@ START_TEST(headers)
 }
 END_TEST
 
-/* Proves that nothing goes before HELLO, and HELLO only once. */
+/* Proves that HELLO must be the first message, and that it is accepted only once. */
 START_TEST(hello_first)
 {
 	union rivulet_packet p;
@@ -168,17 +168,21 @@ static size_t offset_of(const struct rivulet_proto_info *info, int i)
 	return at;
 }
 
-/* Control characters of C0, DEL and C1; and what is no UTF-8: alone, cut, overlong, surrogate, too large. */
+/*
+ * Control characters of C0, DEL and C1, and invalid UTF-8: a lone byte, truncated, overlong,
+ * surrogate, too large.
+ */
 static const char *const bad_text[] = {
-	"a\nb", "\x1b[31m", "\x7f", "\xc2\x85", "\xff", "a\x80", "\xc3", "\xe2\x82", "\xc3z", "\xc0\xaf",
+	"a\nb", "\x1b[31m", "\x7f", "\xc2\x85", "\xff", "a\x80", "\xc3", "\xe2\x82", "\xc3z",
+		"\xc0\xaf",
 	"\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80",
 };
 
 static const char good_text[] = "a\"\\<\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xc2\xa0~";
 
 /*
- * Proves for every field: a reserved one must be zero (answered), a string must end
- * (disconnected).
+ * Proves for every field: one that is reserved must be zero (else the request is answered with an
+ * error), and a string must end (else the connection is closed).
  */
 START_TEST(fields)
 {
@@ -214,7 +218,7 @@ START_TEST(fields)
 			memcpy(raw + at, good_text, sizeof(good_text));
 			memcpy(&p, raw, sizeof(raw));
 			ck_assert_msg(!check(&p, info), "%s", err);
-			/* Bytes behind the end of a text could carry anything. */
+			/* Bytes behind the end of a string must be zero, too. */
 			memset(raw + at, 0, bytes);
 			raw[at + bytes - 1] = 'x';
 			memcpy(&p, raw, sizeof(raw));
@@ -248,7 +252,10 @@ static void mutate(unsigned char *raw, size_t size)
 		}
 }
 
-/* Proves that whatever comes, the outcome is one of three, and what is accepted keeps the rules. */
+/*
+ * Proves that random packets have one of the three results, and that accepted ones follow the
+ * rules.
+ */
 START_TEST(fuzz)
 {
 	const struct rivulet_proto_info *info;
@@ -265,7 +272,7 @@ START_TEST(fuzz)
 		info = rivulet_proto_list((int)chance(2 * 12 + 3));
 		make(&p, info);
 		size = chance(8) ? info->size : chance(sizeof(p));
-		/* A copy of exactly this length, so that reading beyond it is seen. */
+		/* A copy of exactly this length, so that the sanitizer reports overreads. */
 		raw = malloc(size ? size : 1);
 		ck_assert_ptr_nonnull(raw);
 		memcpy(raw, &p, size);
@@ -290,7 +297,7 @@ START_TEST(fuzz)
 }
 END_TEST
 
-/* Proves that names are cut at a character, NUL padded, and cannot carry control characters. */
+/* Proves that names are cut at a character, padded with NUL, and free of control characters. */
 START_TEST(names)
 {
 	char field[8];
@@ -304,7 +311,8 @@ START_TEST(names)
 	ck_assert_str_eq(field, "abcdef");
 	rivulet_proto_name(field, sizeof(field), "a\xff\xc3\xa9\xc2\x85z");
 	ck_assert_str_eq(field, "a?\xc3\xa9??z");
-	ck_assert_uint_eq(rivulet_proto_text(good_text, sizeof(good_text) - 1), sizeof(good_text) - 1);
+	ck_assert_uint_eq(rivulet_proto_text(good_text, sizeof(good_text) - 1),
+			  sizeof(good_text) - 1);
 	ck_assert_uint_eq(rivulet_proto_text("ab\xc3\xa9\n", 5), 4);
 	rivulet_proto_name(field, sizeof(field), "");
 	ck_assert_mem_eq(field, "\0\0\0\0\0\0\0\0", 8);

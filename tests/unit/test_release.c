@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the runtime gives back: threads, file descriptors and mappings of a process are the same after
- * the last reference is gone as before the first call, whatever was bound and whether it ran.
+ * What the runtime releases: after the last reference is gone, a process has the same threads, file
+ * descriptors and mappings as before the first call, whatever was bound and whether it ran.
  */
 #include <check.h>
 #include <dirent.h>
@@ -56,7 +56,10 @@ static int entries(const char *dir)
 	return n;
 }
 
-/* Mappings of the test's memfds; those of the allocator and of libraries are not the runtime's. */
+/*
+ * Counts mappings of the test's memfds only. Those of the allocator and of libraries are not the
+ * runtime's.
+ */
 static int mapped_memfds(void)
 {
 	FILE *f = fopen("/proc/self/maps", "re");
@@ -72,7 +75,8 @@ static int mapped_memfds(void)
 
 static struct held count(void)
 {
-	return (struct held){ entries("/proc/self/task"), entries("/proc/self/fd"), mapped_memfds() };
+	return (struct held){ entries("/proc/self/task"), entries("/proc/self/fd"),
+			      mapped_memfds() };
 }
 
 static void same(const struct held *a, const struct held *b)
@@ -92,7 +96,9 @@ static int tensor_memfd(off_t size)
 	return fd;
 }
 
-/* Binds input and output by descriptor @times times, so that later bindings replace earlier ones. */
+/*
+ * Binds input and output by descriptor @times times, so that later bindings replace earlier ones.
+ */
 static void bind_fds(struct rivulet_exec *x, int times)
 {
 	for (int i = 0; i < times; i++) {
@@ -105,8 +111,8 @@ static void bind_fds(struct rivulet_exec *x, int times)
 	}
 }
 
-/* One run or none, with all that belongs to it. */
-static void whole_life(uint32_t threads, int times, bool runs)
+/* Creates everything that a run needs, runs if @runs, and releases it. */
+static void run_and_release(uint32_t threads, int times, bool runs)
 {
 	struct rivulet_workers *pool;
 	struct rivulet_runtime *rt;
@@ -115,7 +121,8 @@ static void whole_life(uint32_t threads, int times, bool runs)
 
 	ck_assert_int_eq(rivulet_workers_new(threads, &pool), 0);
 	ck_assert_msg(!rivulet_runtime_new_sim(&board, pool, &rt, &err), "%s", err.text);
-	ck_assert_msg(!rivulet_image_load(rt, program.data, program.size, &img, &err), "%s", err.text);
+	ck_assert_msg(!rivulet_image_load(rt, program.data, program.size, &img, &err), "%s",
+		      err.text);
 	ck_assert_msg(!rivulet_exec_new(img, &x, &err), "%s", err.text);
 	bind_fds(x, times);
 	ck_assert_int_eq(mapped_memfds(), times ? 2 : 0);
@@ -133,19 +140,20 @@ START_TEST(all_is_given_back)
 {
 	struct held before, after;
 
-	whole_life(1, 1, true);		/* What libraries set up at first use is there from here on. */
+	/* Libraries keep what they set up at first use, so this call precedes the count. */
+	run_and_release(1, 1, true);
 	before = count();
 	for (uint32_t threads = 1; threads < 4; threads++) {
-		whole_life(threads, 0, false);
-		whole_life(threads, 2, false);
-		whole_life(threads, 3, true);
+		run_and_release(threads, 0, false);
+		run_and_release(threads, 2, false);
+		run_and_release(threads, 3, true);
 		after = count();
 		same(&before, &after);
 	}
 }
 END_TEST
 
-/* References keep what they refer to: each owner may go first. */
+/* References keep the objects they refer to, so owners may release theirs in any order. */
 START_TEST(a_reference_is_enough)
 {
 	struct held before = count(), after;
@@ -160,7 +168,8 @@ START_TEST(a_reference_is_enough)
 	ck_assert_msg(!rivulet_runtime_new_sim(&board, pool, &rt, &err), "%s", err.text);
 	rivulet_workers_unref(pool);
 	rivulet_workers_unref(more);
-	ck_assert_msg(!rivulet_image_load(rt, program.data, program.size, &img, &err), "%s", err.text);
+	ck_assert_msg(!rivulet_image_load(rt, program.data, program.size, &img, &err), "%s",
+		      err.text);
 	rivulet_runtime_unref(rt);
 	ck_assert_msg(!rivulet_exec_new(img, &x, &err), "%s", err.text);
 	rivulet_image_unref(img);

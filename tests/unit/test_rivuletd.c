@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The program rivuletd: its options and their mistakes, alone without systemd; and a worker's
- * work.
+ * The program rivuletd without systemd: its options and their errors; and the work of a worker
+ * without its sandbox.
  */
 #include "daemon_rig.h"
 
@@ -12,7 +12,7 @@
 /* ---- the program ---- */
 
 /*
- * Runs build/rivuletd with a shell line behind it; its output goes to @out. Returns the exit
+ * Runs build/rivuletd with the arguments of a shell. @out receives its output. Returns the exit
  * status.
  */
 static int program(const char *args, char *out, size_t size)
@@ -23,7 +23,7 @@ static int program(const char *args, char *out, size_t size)
 #define NAME_50 "12345678901234567890123456789012345678901234567890"
 
 static const struct {
-	const char *args;	/* %s: a directory of the test's own */
+	const char *args;	/* %s: a scratch directory */
 	int status;
 	const char *says;
 } lines[] = {
@@ -41,7 +41,7 @@ static const struct {
 	{ "--reload x", 1, "cannot tell process" },
 };
 
-/* Proves that each way to start it wrongly has its one line. */
+/* Proves that each wrong invocation prints its one line. */
 START_TEST(command_line)
 {
 	static char out[8192];
@@ -55,7 +55,10 @@ START_TEST(command_line)
 }
 END_TEST
 
-/* Proves --check-config: silent when all is well, the first mistake by file and line, warnings. */
+/*
+ * Proves --check-config: it prints nothing for a valid configuration, otherwise the first error by
+ * file and line, and warnings.
+ */
 START_TEST(check_config)
 {
 	static char out[4096];
@@ -69,7 +72,7 @@ START_TEST(check_config)
 	rig_config("[Limits]\nSession=3\n");
 	ck_assert_int_eq(program(args, out, sizeof(out)), 0);
 	ck_assert_ptr_nonnull(strstr(out, "rivuletd.conf:2: unknown key \"Session\", ignored"));
-	/* A heading of another spelling would leave every key below it without effect. */
+	/* With a different spelling of the heading, every key below it would be ignored. */
 	rig_config("[POWER]\nMode=performance\n");
 	ck_assert_int_eq(program(args, out, sizeof(out)), 1);
 	ck_assert_ptr_nonnull(strstr(out, "rivuletd.conf:1: unknown section \"POWER\""));
@@ -82,7 +85,7 @@ START_TEST(check_config)
 }
 END_TEST
 
-/* The socket's name is there a moment before anybody listens. */
+/* The socket's name exists shortly before the daemon listens. */
 static int await_daemon(void)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -97,10 +100,7 @@ static int await_daemon(void)
 	return fd;
 }
 
-/*
- * Proves that the program serves without systemd, reloads by --reload, and leaves no socket
- * behind.
- */
+/* Proves that the program serves without systemd, reloads by --reload, and removes its socket. */
 START_TEST(stand_alone)
 {
 	static char out[8192];
@@ -119,8 +119,8 @@ START_TEST(stand_alone)
 		fd = open("/dev/null", O_RDWR);
 		dup2(fd, 2);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		execl(self, self, "--socket", rig.sock, "--device", "sim:zu3eg-128", "--config-root",
-		      rig.dir, "--verbose", NULL);
+		execl(self, self, "--socket", rig.sock, "--device", "sim:zu3eg-128",
+		      "--config-root", rig.dir, "--verbose", NULL);
 		_exit(9);
 	}
 	sock = await_daemon();
@@ -145,7 +145,7 @@ START_TEST(stand_alone)
 }
 END_TEST
 
-/* ---- a worker's work, without its sandbox ---- */
+/* ---- the worker without its sandbox ---- */
 
 static void translate(const void *model, size_t size, uint32_t flags, uint64_t program_max, int fd,
 		      struct rvl_worker_result *res)
@@ -159,8 +159,8 @@ static void translate(const void *model, size_t size, uint32_t flags, uint64_t p
 }
 
 /*
- * Proves that a worker makes a program, or one line; takes programs for its board only; knows its
- * limit.
+ * Proves that a worker makes a program or one line of error, accepts programs for its board only,
+ * and respects its limit.
  */
 START_TEST(translation)
 {
@@ -189,7 +189,7 @@ START_TEST(translation)
 	ck_assert_int_eq(res.error, -EBADMSG);
 	translate(onnx, size, 0, 1 << 20, full, &res);
 	ck_assert_int_eq(res.error, -ENOSPC);
-	/* Another geometry: valid, but not for this board. */
+	/* Another geometry gives a valid program, but not for this board. */
 	p = prog;
 	p->target.tm *= 2;
 	p->crc = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The runtime on the linked model: program files made here by hand (to have any steps wanted) and by
- * the compiler (to have real ones).
+ * The runtime on the linked model, with program files built by the test, which can have any steps,
+ * and with files made by the compiler.
  */
 #include <check.h>
 #include <errno.h>
@@ -41,7 +41,7 @@ static void teardown(void)
 	ck_assert_ptr_null(rivulet_workers_unref(workers));
 }
 
-/* ---- program files by hand: CPU steps on float vectors ---- */
+/* ---- program files built by the test: CPU steps on float vectors ---- */
 
 struct made {
 	struct rivulet_tensor t[700];
@@ -68,7 +68,8 @@ static uint32_t add_tensor(struct made *m, enum rivulet_place place, uint64_t of
 static void add_step(struct made *m, uint32_t a, uint32_t b, uint32_t c)
 {
 	bool two = b != UINT32_MAX;
-	struct rvl_kernel_desc d = { .op = two ? RVL_OP_ADD : RVL_OP_RELU, .n_in = 1 + two, .n_out = 1 };
+	struct rvl_kernel_desc d = { .op = two ? RVL_OP_ADD : RVL_OP_RELU, .n_in = 1 + two,
+				     .n_out = 1 };
 	struct rivulet_step *s = &m->s[m->steps++];
 	int64_t n;
 
@@ -83,7 +84,8 @@ static void add_step(struct made *m, uint32_t a, uint32_t b, uint32_t c)
 	n = rvl_desc_pack(&d, m->params + m->params_size, sizeof(m->params) - m->params_size);
 	ck_assert(n > 0);
 	*s = (struct rivulet_step) { .kind = RIVULET_STEP_CPU, .op = d.op, .params = m->params_size,
-		.params_size = (uint64_t)n, .nread = d.n_in, .nwrite = 1, .read = { a, two ? b : 0 },
+		.params_size = (uint64_t)n, .nread = d.n_in, .nwrite = 1,
+			.read = { a, two ? b : 0 },
 		.write = { c } };
 	m->params_size += ((uint64_t)n + 7) / 8 * 8;
 }
@@ -108,7 +110,8 @@ static uint64_t put(struct made *m, const void *data, uint64_t size)
 static void make_file(struct made *m)
 {
 	static const char strings[] = "\0board\0model";
-	struct rivulet_program h = { .magic = RIVULET_PROGRAM_MAGIC, .version = RIVULET_PROGRAM_VERSION,
+	struct rivulet_program h = { .magic = RIVULET_PROGRAM_MAGIC,
+				     .version = RIVULET_PROGRAM_VERSION,
 		.header_size = sizeof(h), .inputs = m->inputs, .outputs = m->outputs,
 		.tensors = m->tensors, .steps = m->steps, .strings_size = sizeof(strings),
 		.params_size = m->params_size, .arena_size = m->arena, .board_name = 1,
@@ -125,7 +128,8 @@ static void make_file(struct made *m)
 	h.cmd_off = put(m, "", 0);
 	for (uint32_t i = 0; i < m->tensors; i++)
 		if (m->t[i].place == RIVULET_PLACE_CONST)
-			((struct rivulet_tensor *)(m->file + h.tensors_off))[i].offset = h.const_off;
+			((struct rivulet_tensor *)(m->file + h.tensors_off))[i].offset =
+				h.const_off;
 	h.size = m->size;
 	memcpy(m->file, &h, sizeof(h));
 	seal(m->file, m->size);
@@ -154,9 +158,12 @@ static int run(struct rivulet_exec *x, const struct rivulet_exec_params *params)
 	return r ? r : rivulet_exec_wait(x, 60000);
 }
 
-#define BIG 8192	/* floats: more than an inlined step touches */
+#define BIG 8192	/* floats; more than a step that runs inline may touch */
 
-/* A chain longer than the look-ahead window, its arena bytes reused: y = 600 * x only in order. */
+/*
+ * A chain longer than the look-ahead window that reuses its arena: y = 600 * x only if it runs in
+ * order.
+ */
 START_TEST(long_chain)
 {
 	struct made *m = calloc(1, sizeof(*m));
@@ -168,7 +175,8 @@ START_TEST(long_chain)
 	out = add_tensor(m, RIVULET_PLACE_OUTPUT, 0, n);
 	last = in;
 	for (uint32_t i = 0; i < 599; i++) {
-		uint32_t to = i == 598 ? out : add_tensor(m, RIVULET_PLACE_ARENA, 4ull * n * (i % 2), n);
+		uint32_t to = i == 598 ? out : add_tensor(m, RIVULET_PLACE_ARENA,
+							  4ull * n * (i % 2), n);
 
 		add_step(m, last, in, to);
 		last = to;
@@ -194,7 +202,7 @@ START_TEST(long_chain)
 }
 END_TEST
 
-/* Two branches that nothing connects run at once: with one of them held up, the other still ends. */
+/* Blocks the workers until the test unlocks it. */
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
 static void wait_at_gate(struct rvl_rt_task *t)
@@ -223,7 +231,10 @@ START_TEST(deadline_and_cancel)
 	bind(e, 1, y, 4 * BIG);
 	p.deadline = 1;
 	ck_assert_int_eq(run(e, &p), -ETIME);
-	/* Both workers wait at the gate, so the first step is queued when the deadline passes. */
+	/*
+	 * Both workers wait at the gate, so the first step is still queued when the deadline
+	 * passes.
+	 */
 	pthread_mutex_lock(&gate);
 	rvl_rt_workers_push(workers, &block[0]);
 	rvl_rt_workers_push(workers, &block[1]);
@@ -237,11 +248,11 @@ START_TEST(deadline_and_cancel)
 	ck_assert_int_eq(rivulet_exec_wait(e, 60000), -ETIME);
 	ck_assert_uint_eq(rivulet_exec_result(e)->cpu_steps, 1);
 	ck_assert(!rivulet_exec_step(e, 1)->ran);
-	/* Soft: only a hint. */
+	/* A soft deadline does not end the run. */
 	p.soft = true;
 	p.deadline = 1;
 	ck_assert_int_eq(run(e, &p), 0);
-	/* Cancel under way. */
+	/* A run that is cancelled while its step is queued. */
 	pthread_mutex_lock(&gate);
 	rvl_rt_workers_push(workers, &block[0]);
 	rvl_rt_workers_push(workers, &block[1]);
@@ -249,7 +260,7 @@ START_TEST(deadline_and_cancel)
 	rivulet_exec_cancel(e);
 	pthread_mutex_unlock(&gate);
 	ck_assert_int_eq(rivulet_exec_wait(e, 60000), -ECANCELED);
-	/* Dropped under way: waits, no leak, nobody is called. */
+	/* Releasing the run in progress waits for it, leaks nothing and calls no callback. */
 	ck_assert_int_eq(rivulet_exec_start(e, NULL, &err), 0);
 	rivulet_exec_unref(e);
 	free(m->file);
@@ -259,7 +270,9 @@ START_TEST(deadline_and_cancel)
 }
 END_TEST
 
-/* What overlaps in the arena must wait, what does not must not. */
+/*
+ * Steps that overlap in the arena depend on each other; steps that do not overlap are independent.
+ */
 START_TEST(dependencies)
 {
 	struct made *m = calloc(1, sizeof(*m));
@@ -274,14 +287,16 @@ START_TEST(dependencies)
 	add_step(m, 0, UINT32_MAX, 2);		/* 0: writes [0, 64) */
 	add_step(m, 0, UINT32_MAX, 3);		/* 1: writes [64, 128): apart from 0 */
 	add_step(m, 2, 3, 1);			/* 2: reads both */
-	add_step(m, 0, UINT32_MAX, 4);		/* 3: writes [32, 96): after 0, 1 (WAW) and 2 (WAR) */
+	/* 3: writes [32, 96): after 0, 1 (WAW) and 2 (WAR) */
+	add_step(m, 0, UINT32_MAX, 4);
 	add_step(m, 4, UINT32_MAX, 1);		/* 4: after 3, and after 2 (the output again) */
 	make_file(m);
 	e = exec_of(m->file, m->size);
 	img = rivulet_exec_image(e);
 	ck_assert(!rvl_rt_depends(img, 1, 0));
 	ck_assert(rvl_rt_depends(img, 2, 0) && rvl_rt_depends(img, 2, 1));
-	ck_assert(rvl_rt_depends(img, 3, 0) && rvl_rt_depends(img, 3, 1) && rvl_rt_depends(img, 3, 2));
+	ck_assert(rvl_rt_depends(img, 3, 0) && rvl_rt_depends(img, 3, 1) &&
+		  rvl_rt_depends(img, 3, 2));
 	ck_assert(rvl_rt_depends(img, 4, 3) && rvl_rt_depends(img, 4, 2));
 	rivulet_exec_unref(e);
 	free(m->file);
@@ -310,7 +325,10 @@ START_TEST(binding)
 	bind(e, 0, x, sizeof(x));
 	ck_assert_int_eq(rivulet_exec_start(e, NULL, &err), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err.text, "output"));
-	/* A memfd: sealed, long enough, aligned; its owner sees the answer. */
+	/*
+	 * A memfd must be sealed, long enough and aligned. The output is visible through the
+	 * descriptor.
+	 */
 	ck_assert(!ftruncate(fd, 8192));
 	ck_assert_int_eq(rivulet_exec_bind_fd(e, 1, fd, 4096, &err), -EPERM);
 	ck_assert(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
@@ -337,7 +355,10 @@ START_TEST(binding)
 }
 END_TEST
 
-/* Floats straight from the second input, straight to the second output: their numbers are no addresses. */
+/*
+ * The second input and the second output. The offset of such a tensor is its number, not an
+ * address.
+ */
 START_TEST(second_of_each)
 {
 	struct made *m = calloc(1, sizeof(*m));
@@ -364,7 +385,7 @@ START_TEST(second_of_each)
 }
 END_TEST
 
-/* Parameters and tensors that contradict each other must be found at load. */
+/* Parameters and tensors that contradict each other are found at load. */
 START_TEST(contradictions)
 {
 	struct made *m = calloc(1, sizeof(*m));
@@ -387,7 +408,7 @@ START_TEST(contradictions)
 	case 2: s->op = RVL_OP_ADD; break;
 	case 3: m->file[p->params_off + 20] ^= 0x7f; s->params_size -= 8; break;
 	case 4: t[2].offset = 4; s->nwrite = 2; break;	/* beyond the arena */
-	case 5: s->write[0] = 0; break;			/* into an input */
+	case 5: s->write[0] = 0; break;			/* writes an input */
 	case 6: t[1].dtype = RIVULET_S32; break;
 	case 7: t[1].size = 1ull << 40; t[1].dim[0] = 1ull << 38; break;
 	}
@@ -399,7 +420,10 @@ START_TEST(contradictions)
 }
 END_TEST
 
-/* One u8 matrix product of @rows x 32768 by a constant column: its workspace is the whole widened matrix. */
+/*
+ * One u8 matrix product of @rows x 32768 by a constant column. Its workspace is the whole widened
+ * matrix.
+ */
 static void make_product(struct made *m, uint64_t rows)
 {
 	static const float scale = 0.1f;
@@ -423,12 +447,15 @@ static void make_product(struct made *m, uint64_t rows)
 	}
 	m->params_size = (uint64_t)rvl_desc_pack(&d, m->params, sizeof(m->params));
 	m->s[m->steps++] = (struct rivulet_step) { .kind = RIVULET_STEP_CPU, .op = d.op,
-		.params_size = m->params_size, .nread = 2, .nwrite = 1, .read = { 0, 2 }, .write = { 1 } };
+		.params_size = m->params_size, .nread = 2, .nwrite = 1, .read = { 0, 2 },
+			.write = { 1 } };
 	m->const_size = 32768;
 	make_file(m);
 }
 
-/* A file of 40 KiB must neither take gigabytes nor hide from its owner's account what it takes. */
+/*
+ * A file of 40 KiB must not need gigabytes, and its memory must be included in the reported size.
+ */
 START_TEST(packed_memory)
 {
 	struct made *m = calloc(1, sizeof(*m));
@@ -439,8 +466,9 @@ START_TEST(packed_memory)
 		ck_assert_int_eq(rivulet_image_load(rt, m->file, m->size, &img, &err), -E2BIG);
 		ck_assert_ptr_nonnull(strstr(err.text, "more than 1 GiB"));
 	} else {
-		ck_assert_msg(!rivulet_image_load(rt, m->file, m->size, &img, &err), "%s", err.text);
-		/* Weights as 16 bits in tiles of 16, and for each worker the widened rows. */
+		ck_assert_msg(!rivulet_image_load(rt, m->file, m->size, &img, &err), "%s",
+			      err.text);
+		/* Weights take 16 bits in tiles of 16, and each worker needs the widened rows. */
 		ck_assert_uint_ge(rivulet_image_bytes(img), 32768 * 2 * 16 + 2 * 8 * 32768 * 2);
 		ck_assert_uint_lt(rivulet_image_bytes(img), 4 << 20);
 		ck_assert_uint_lt(rivulet_image_exec_bytes(img), 1 << 20);
@@ -464,7 +492,8 @@ static void compile_with(const char *model, const struct rivulet_compile_options
 	ck_assert_msg(f != NULL, "%s: run from the top of the tree", model);
 	n = fread(data, 1, sizeof(data), f);
 	fclose(f);
-	ck_assert_msg(!rivulet_compile(data, n, rivulet_runtime_board(rt), o, out, NULL, &e), "%s", e.msg);
+	ck_assert_msg(!rivulet_compile(data, n, rivulet_runtime_board(rt), o, out, NULL, &e), "%s",
+		      e.msg);
 }
 
 static void compile(const char *model, bool cpu_only, struct rivulet_blob *out)
@@ -485,7 +514,9 @@ static void picture(float *x, uint32_t seed)
 
 static const char *const models[] = { "models/lenet.onnx", "models/resnet.onnx" };
 
-/* Device and CPU kernels give the same bits, and several runs in flight do not disturb each other. */
+/*
+ * Device and CPU kernels give the same bits, and several runs in flight do not affect each other.
+ */
 START_TEST(many_in_flight)
 {
 	struct rivulet_blob npu = { 0 }, cpu = { 0 };
@@ -521,7 +552,7 @@ START_TEST(many_in_flight)
 }
 END_TEST
 
-/* The records of the first NPU step. */
+/* Returns the records of the first NPU step. */
 static const void *prof_of(struct rivulet_exec *e, const struct rivulet_program *p, size_t *count)
 {
 	uint32_t i = 0;
@@ -531,7 +562,10 @@ static const void *prof_of(struct rivulet_exec *e, const struct rivulet_program 
 	return rivulet_exec_prof(e, i, count);
 }
 
-/* A program compiled with records leaves them in every run, inside its cycles; a program without has none. */
+/*
+ * A program compiled with records leaves them in every run, within its cycles; one without leaves
+ * none.
+ */
 START_TEST(profile)
 {
 	struct rivulet_compile_options o = { .prof = true };
@@ -567,19 +601,19 @@ START_TEST(profile)
 }
 END_TEST
 
-static int told;
+static int callbacks;
 
-static void count_told(struct rivulet_exec *x, void *data)
+static void count_callback(struct rivulet_exec *x, void *data)
 {
-	ck_assert_ptr_eq(data, &told);
+	ck_assert_ptr_eq(data, &callbacks);
 	ck_assert_int_eq(rivulet_exec_result(x)->error, 0);
-	told++;
+	callbacks++;
 }
 
-/* The way of an event loop: poll the fd, dispatch, be called once. */
+/* An event loop polls the descriptor and dispatches. The callback is called once. */
 START_TEST(event_loop)
 {
-	struct rivulet_exec_params p = { .done = count_told, .data = &told };
+	struct rivulet_exec_params p = { .done = count_callback, .data = &callbacks };
 	struct pollfd pfd = { .fd = rivulet_runtime_fd(rt), .events = POLLIN };
 	struct rivulet_blob npu = { 0 };
 	float x[PIXELS], y[SCORES];
@@ -593,13 +627,13 @@ START_TEST(event_loop)
 	ck_assert_int_eq(rivulet_runtime_dispatch(rt), 0);
 	ck_assert_int_eq(poll(&pfd, 1, 0), 0);
 	ck_assert_int_eq(rivulet_exec_start(e, &p, &err), 0);
-	ck_assert_int_eq(told, 0);
-	while (!told) {
+	ck_assert_int_eq(callbacks, 0);
+	while (!callbacks) {
 		ck_assert_int_eq(poll(&pfd, 1, 60000), 1);
 		ck_assert_int_ge(rivulet_runtime_dispatch(rt), 0);
 	}
 	ck_assert_int_eq(rivulet_runtime_dispatch(rt), 0);
-	ck_assert_int_eq(told, 1);
+	ck_assert_int_eq(callbacks, 1);
 	rivulet_exec_unref(e);
 	rivulet_blob_free(&npu);
 }
@@ -630,8 +664,10 @@ START_TEST(levels)
 		ck_assert_uint_eq(r->level_max, l);
 		ck_assert(!cycles || cycles == r->cycles);
 		cycles = r->cycles;
-		ck_assert_double_eq_tol((double)r->device_ns, 1e9 * (double)cycles / (double)b->level[l].hz, 2);
-		w = (struct rivulet_work){ r->macs, r->read_bytes + r->write_bytes, r->cycles, 0, 0 };
+		ck_assert_double_eq_tol((double)r->device_ns,
+					1e9 * (double)cycles / (double)b->level[l].hz, 2);
+		w = (struct rivulet_work){ r->macs, r->read_bytes + r->write_bytes, r->cycles, 0,
+					   0 };
 		ck_assert_uint_eq(r->energy_pj, rivulet_board_energy_pj(b, l, &w));
 		ck_assert_uint_eq(rivulet_runtime_totals(rt)[l].jobs, 1);
 		ck_assert_uint_eq(rivulet_runtime_totals(rt)[l].cycles, cycles);
@@ -643,7 +679,10 @@ START_TEST(levels)
 }
 END_TEST
 
-/* A paced model ends a run no sooner than its device time has passed; an unpaced one at once. */
+/*
+ * A paced model ends a run no earlier than its device time has passed; one without pace ends it at
+ * once.
+ */
 START_TEST(paced)
 {
 	struct rivulet_board b = *rivulet_runtime_board(rt);
@@ -652,7 +691,7 @@ START_TEST(paced)
 	float x[PIXELS], y[SCORES];
 	struct rivulet_exec *e;
 
-	/* So slow that the device time is far above the time that it takes to compute a run. */
+	/* The clock is so slow that the device time is far above the time to compute a run. */
 	for (uint32_t l = 0; l < b.levels; l++)
 		b.level[l].hz = 50000;
 	compile(models[0], false, &npu);
@@ -673,8 +712,8 @@ START_TEST(paced)
 }
 END_TEST
 
-/* The first LOAD of the program reads far outside slot 0. */
-static void spoil_load(struct rivulet_blob *p)
+/* Makes the first LOAD of the program read far outside slot 0. */
+static void break_load(struct rivulet_blob *p)
 {
 	const struct rivulet_program *h = p->data;
 
@@ -682,7 +721,8 @@ static void spoil_load(struct rivulet_blob *p)
 		const struct rivulet_step *s = &rivulet_program_steps(h)[i];
 		struct rivulet_insn *in = (void *)((char *)p->data + s->variant[0].offset);
 
-		for (uint32_t k = 0; s->kind == RIVULET_STEP_NPU && k < s->variant[0].length / 16; k++) {
+		for (uint32_t k = 0; s->kind == RIVULET_STEP_NPU &&
+		     k < s->variant[0].length / 16; k++) {
 			struct rivulet_decoded d;
 
 			if (rivulet_decode(&in[k], &d) || d.form != RIVULET_FORM_load)
@@ -696,7 +736,7 @@ static void spoil_load(struct rivulet_blob *p)
 	ck_abort_msg("no LOAD in the program");
 }
 
-/* A fault names step, layer, code, slot and offset; the next run of another program is fine. */
+/* A fault gives step, layer, code, slot and offset. The next run of another program succeeds. */
 START_TEST(fault)
 {
 	struct rivulet_blob bad = { 0 }, good = { 0 };
@@ -706,7 +746,7 @@ START_TEST(fault)
 
 	compile(models[0], false, &bad);
 	compile(models[0], false, &good);
-	spoil_load(&bad);
+	break_load(&bad);
 	e = exec_of(bad.data, bad.size);
 	g = exec_of(good.data, good.size);
 	picture(x, 3);
@@ -732,8 +772,8 @@ START_TEST(fault)
 END_TEST
 
 /*
- * Hostile files: bytes changed at random anywhere, the checksum made right again. Most are refused;
- * what is taken runs to some end. Nothing may crash, which the sanitizers watch.
+ * Random changes of files with a corrected checksum. Most are refused; the others run to some end.
+ * The sanitizers check that nothing is accessed out of bounds.
  */
 START_TEST(hostile)
 {
@@ -751,7 +791,10 @@ START_TEST(hostile)
 
 		memcpy(copy, p.data, p.size);
 		for (int k = 0; k < 1 + round % 3; k++) {
-			/* Tables and commands, where a byte matters; the weights are most of the file. */
+			/*
+			 * Tables and commands, where a byte has an effect. Most of the file is
+			 * weights.
+			 */
 			uint32_t at;
 
 			seed = seed * 1664525 + 1013904223;
@@ -821,7 +864,7 @@ static void nested(void *arg, uint32_t i)
 	k->parallel(k->ctx, 50, add_index, arg);
 }
 
-/* Loops inside loops on two workers: every index once, and it ends. */
+/* Nested loops on two workers run every index once and terminate. */
 START_TEST(parallel_loops)
 {
 	const struct rvl_pool *k = rvl_rt_workers_kernel(workers);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Stochastic arithmetic: the sequences and the product table by their published values, every way to
- * a sum equal on random data, the circuits by what defines them.
+ * Stochastic arithmetic: the sequences and the product table by their published values, all
+ * implementations of a sum compared on random data, and the circuits by their defining properties.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -37,7 +37,10 @@ START_TEST(sequences)
 }
 END_TEST
 
-/* Dyadic: sequences of n bits over their whole period. Prefix: 8 bits, stopped after that many cycles. */
+/*
+ * Dyadic: sequences of n bits over their whole period. Prefix: sequences of 8 bits, stopped after
+ * that many cycles.
+ */
 static const struct {
 	uint32_t bits, length, sum;
 	uint64_t hash;
@@ -73,8 +76,8 @@ static void random_codes(uint32_t bits)
 	}
 }
 
-/* AND and popcount, cycle by cycle, and the table of counts: one number. */
-START_TEST(three_ways_to_a_sum)
+/* AND and popcount, simulation cycle by cycle, and the table of counts give the same number. */
+START_TEST(three_sums_agree)
 {
 	struct rivulet_sc_adder a = { .circuit = RIVULET_SC_AND_BIN };
 
@@ -94,7 +97,7 @@ START_TEST(three_ways_to_a_sum)
 }
 END_TEST
 
-/* The table of the device's operands: w has the code 2|w|, and a sign. */
+/* The table of the device's operands: w has the code 2|w| and a sign. */
 START_TEST(device_operands)
 {
 	struct rivulet_sc_adder a = { .circuit = RIVULET_SC_AND_BIN };
@@ -120,7 +123,7 @@ static int32_t sum_by(uint32_t circuit, uint32_t blocks, uint32_t scale)
 	return rivulet_sc_sum(&streams, &a, x, w, TERMS);
 }
 
-/* AND-LOOP: the binary sum in steps of S, for any number of blocks; with S = 1 it is AND-BIN. */
+/* AND-LOOP: the binary sum in steps of S for any number of blocks. With S = 1 it equals AND-BIN. */
 START_TEST(output_revision)
 {
 	for (int n = 0; n < 200; n++) {
@@ -144,8 +147,8 @@ START_TEST(output_revision)
 }
 END_TEST
 
-/* AND-ACC: each block drops less than S of its own, and its output never exceeds one bit a cycle. */
-START_TEST(blocks_drop_their_rest)
+/* AND-ACC: each block drops less than S of its sum, and outputs at most one bit per cycle. */
+START_TEST(blocks_drop_remainders)
 {
 	int dropped = 0;
 
@@ -155,7 +158,8 @@ START_TEST(blocks_drop_their_rest)
 
 		rivulet_sc_init(&streams, 8, length);
 		random_codes(8);
-		for (int i = 0; i < TERMS; i++) /* columns below S, so that no block is left with more */
+		/* Columns stay below S, so that no block keeps a larger remainder. */
+		for (int i = 0; i < TERMS; i++)
 			w[i] = i < 40 ? w[i] : 0;
 		all = sum_by(RIVULET_SC_AND_BIN, 1, 1);
 		lossy = sum_by(RIVULET_SC_AND_ACC, blocks, 64);
@@ -168,7 +172,7 @@ START_TEST(blocks_drop_their_rest)
 }
 END_TEST
 
-/* Exact values where the circuit has no error: zero inputs, and one input of full scale. */
+/* Inputs for which the circuit is exact: all zero, and one input of full scale. */
 START_TEST(bipolar_zero)
 {
 	rivulet_sc_init(&streams, 8, 256);
@@ -179,7 +183,10 @@ START_TEST(bipolar_zero)
 	ck_assert_uint_eq(x[0], 128);
 	ck_assert_int_eq(w[0], 128);
 	ck_assert_int_lt(abs(sum_by(RIVULET_SC_UGEMM, 1, 64)), 64 * 4);
-	/* 300 inputs of -1 x +1 through the multiplexer of 512: 300 / 512 of its picks, the rest alternate */
+	/*
+	 * 300 inputs of -1 x +1 through the multiplexer of 512: 300 / 512 of its selections, the
+	 * others alternate.
+	 */
 	for (int i = 0; i < TERMS; i++) {
 		x[i] = 0;
 		w[i] = 256;
@@ -218,10 +225,10 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, sequences);
 	tcase_add_loop_test(t, product_table, 0, GOLDEN);
-	tcase_add_test(t, three_ways_to_a_sum);
+	tcase_add_test(t, three_sums_agree);
 	tcase_add_test(t, device_operands);
 	tcase_add_test(t, output_revision);
-	tcase_add_test(t, blocks_drop_their_rest);
+	tcase_add_test(t, blocks_drop_remainders);
 	tcase_add_test(t, bipolar_zero);
 	tcase_add_test(t, requantisation);
 	tcase_add_test(t, names);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The daemon's rules without the daemon: times of programs, users, message ids.
+ * Rules of the daemon without a daemon: expected times of programs, users, message ids, log lines.
  */
 #include <check.h>
 #include <errno.h>
@@ -16,10 +16,11 @@
 
 static struct rvl_text err;
 
-/* Proves that a time is reckoned from cycles until it has been measured. */
+/* Proves that a time is estimated from cycles until it has been measured. */
 START_TEST(expected)
 {
-	struct rivulet_board b = { .levels = 2, .level = { { .hz = 111000000 }, { .hz = 333000000 } } };
+	struct rivulet_board b = { .levels = 2, .level = { { .hz = 111000000 },
+							   { .hz = 333000000 } } };
 	struct rvl_program p = { .cycles_at = { 333, 333 } };
 	struct rvl_override own = { 0 };
 
@@ -28,32 +29,44 @@ START_TEST(expected)
 	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 2, own), 0);
 	p.at[1].measured_ns = 77;
 	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1, own), 77);
-	/* Faster than the device can be: measured on the model. */
+	/*
+	 * The measured time is shorter than the device time, because the model does not pace runs.
+	 * The other level is estimated from cycles.
+	 */
 	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, own), 3000);
-	/* What is not the device's stays as it was measured. */
+	/* Time outside the device does not depend on the level. */
 	p.at[1].measured_ns = 1500;
 	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, own), 3500);
 }
 END_TEST
 
-/* Proves that a kept variant costs its own cycles at each clock, and a kept clock each level's cycles. */
+/*
+ * Proves that a variant that is kept costs its own cycles at each clock, and that a clock that is
+ * kept costs each level's cycles.
+ */
 START_TEST(expected_in_part)
 {
-	struct rivulet_board b = { .levels = 2, .level = { { .hz = 100000000 }, { .hz = 200000000 } } };
+	struct rivulet_board b = { .levels = 2, .level = { { .hz = 100000000 },
+							   { .hz = 200000000 } } };
 	struct rvl_program p = { .cycles_at = { 300, 400 } };
 
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, (struct rvl_override){ .variant = 2 }), 4000);
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1, (struct rvl_override){ .variant = 2 }), 2000);
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, (struct rvl_override){ .clock = 2 }), 1500);
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1, (struct rvl_override){ .clock = 2 }), 2000);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, (struct rvl_override){ .variant = 2 }),
+			  4000);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1, (struct rvl_override){ .variant = 2 }),
+			  2000);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, (struct rvl_override){ .clock = 2 }),
+			  1500);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1, (struct rvl_override){ .clock = 2 }),
+			  2000);
 	p.at[1].measured_ns = 2100;
-	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, (struct rvl_override){ .clock = 2 }), 1600);
+	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 0, (struct rvl_override){ .clock = 2 }),
+			  1600);
 }
 END_TEST
 
 /*
- * Proves that a promise counts the longest of the recent runs and an eighth, where the average would
- * admit; and that it forgets a long run after two windows, not at once.
+ * Proves that the worst case is the longest of the recent runs plus an eighth, where the average
+ * would admit more, and that a long run stops counting after two windows.
  */
 START_TEST(worst)
 {
@@ -65,13 +78,13 @@ START_TEST(worst)
 	struct rvl_fair fair;
 
 	rvl_fair_init(&fair);
-	/* By the compiler: 4 ms at the upper level. */
+	/* By the compiler's estimate, 4 ms at the upper level. */
 	ck_assert_uint_eq(rvl_program_worst_ns(&p, &b, 1, own), 4500 * NSEC_PER_MSEC / 1000);
 	rvl_peak_add(&p.at[1].longest, 0, 16 * MS);
 	for (uint64_t n = 1; n < 2 * RVL_PEAK_RUNS; n++)
 		rvl_peak_add(&p.at[1].longest, n / RVL_PEAK_RUNS, 8 * MS);
 	ck_assert_uint_eq(rvl_program_worst_ns(&p, &b, 1, own), 18 * MS);
-	/* At the other level: 8 ms, and what the longest took beyond its 4 ms. */
+	/* At the other level: 8 ms, plus the time by which the longest run exceeded its 4 ms. */
 	ck_assert_uint_eq(rvl_program_worst_ns(&p, &b, 0, own), 22500 * NSEC_PER_MSEC / 1000);
 	run.worst = rvl_program_expected_ns(&p, &b, 1, own);
 	ck_assert_int_eq(rvl_fair_admit(&fair, &run, 0, 0, 0, &err), 0);
@@ -83,8 +96,8 @@ START_TEST(worst)
 END_TEST
 
 /*
- * Proves that a program that never ran counts as long as the longest run of any program, and that cycle
- * counts beyond all measure count as an hour.
+ * Proves that a program that never ran is assumed to take as long as the longest run of any
+ * program, and that excessive cycle counts are limited to an hour.
  */
 START_TEST(never_measured)
 {
@@ -108,7 +121,9 @@ START_TEST(never_measured)
 }
 END_TEST
 
-/* Proves which levels a wish for accuracy leaves: those from which on upward it is met. */
+/*
+ * Proves which levels a minimum accuracy allows: those from which on every higher level meets it.
+ */
 START_TEST(accurate)
 {
 	struct rivulet_program file = { .level = { { 0, 900000 }, { 0, 800000 }, { 0, 850000 },
@@ -126,10 +141,7 @@ START_TEST(accurate)
 }
 END_TEST
 
-/*
- * Proves that quotas cannot be passed by arithmetic, and users disappear with their last
- * reference.
- */
+/* Proves that quotas do not overflow, and that a user is freed with its last reference. */
 START_TEST(users)
 {
 	struct rvl_manager m = { .cfg.user_bytes = 1000 };
@@ -146,7 +158,7 @@ START_TEST(users)
 	ck_assert_str_eq(err.s, "it needs 401 bytes, user 5 has 400 of MemoryPerUser=1000 left");
 	ck_assert_int_eq(rvl_user_charge(&m, u, UINT64_MAX, "it", &err), -EDQUOT);
 	ck_assert_int_eq(rvl_user_charge(&m, v, 1000, "it", &err), 0);
-	m.cfg.user_bytes = 10;	/* a reload lowers it below what is used */
+	m.cfg.user_bytes = 10;	/* a reload lowers the limit below what is used */
 	ck_assert_int_eq(rvl_user_charge(&m, u, 1, "it", &err), -EDQUOT);
 	ck_assert_int_eq(rvl_user_count(&n, 1, "K", &err), 0);
 	ck_assert_int_eq(rvl_user_count(&n, 1, "K", &err), -EDQUOT);
@@ -159,7 +171,9 @@ START_TEST(users)
 }
 END_TEST
 
-/* Proves that a user in debt is remembered when it leaves, and that only so many are. */
+/*
+ * Proves that a user in debt is kept when it leaves, and that the number of such users is limited.
+ */
 START_TEST(users_in_debt)
 {
 	struct rvl_manager m = { .cfg.user_bytes = 1000 };
@@ -182,16 +196,14 @@ START_TEST(users_in_debt)
 	rvl_list_each(u, &m.users, link)
 		n++;
 	ck_assert_uint_eq(n, 64);
-	/* Once the others have had as much, there is nothing to remember. */
+	/* Once the other users have used as much time, the debt is gone. */
 	m.sched.fair.v[RIVULET_PRIO_LOW] = 1;
 	rvl_user_put(rvl_user_get(&m, 1));
 	ck_assert_ptr_eq(m.users.next, &m.users);
 }
 END_TEST
 
-/*
- * Proves that every message id is explained by the catalog, and the catalog explains nothing else.
- */
+/* Proves that the catalog explains every message id, and nothing else. */
 START_TEST(catalog)
 {
 	static char text[16384];
@@ -214,7 +226,7 @@ START_TEST(catalog)
 }
 END_TEST
 
-/* Proves what a line without the journal looks like, and that less urgent ones are left out. */
+/* Proves the format of a line without the journal, and that less urgent lines are left out. */
 START_TEST(log_lines)
 {
 	struct rvl_about about = { .client = "me", .pid = 42 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * rivulet-sim's server as QEMU sees it: a client that speaks ivshmem, maps the window, rings, waits; and a
- * machine with the window in its memory, whose interrupts come as lines on a qtest socket, or not at all.
+ * rivulet-sim's server as QEMU uses it: a client that speaks ivshmem's protocol, maps the window,
+ * rings the doorbell and waits for interrupts; and a machine with the window in its memory, whose
+ * interrupts are lines on a qtest socket or are polled.
  */
 #include <check.h>
 #include <errno.h>
@@ -21,13 +22,13 @@
 #include "suite.h"
 
 #define MEM_BYTES 0x200000u
-#define WINDOW	  0x1ff000u /* of a platform: the last page */
+#define WINDOW	  0x1ff000u /* address of a platform's window: the last page */
 #define SPI	  89u
 #define UP_DOWN                                                                                    \
 	"set_irq_in /machine/soc/gic unnamed-gpio-in 89 1\n"                                       \
 	"set_irq_in /machine/soc/gic unnamed-gpio-in 89 0\n"
 
-/* A QEMU: what it received, and guest memory. */
+/* What QEMU received, and guest memory. */
 struct client {
 	enum { IVSHMEM, PLATFORM, POLLED } kind;
 	int sock;
@@ -88,7 +89,7 @@ static void start_server(const char *board, bool real)
 	start((struct rvl_server_options){ .socket = sock_path }, board, real);
 }
 
-/* The memory of the machine comes first, because the window is in it. */
+/* Creates the machine's memory first, because the window is in it. */
 static void start_platform(bool irq, bool real)
 {
 	struct rvl_platform p = { .on = true, .window = WINDOW, .spi = SPI };
@@ -135,7 +136,10 @@ static int dial(const char *path)
 	return fd;
 }
 
-/* One message; the number in @value, the descriptor or -1 in @fd. False: the server hung up. */
+/*
+ * Receives one message: its number in @value, its descriptor or -1 in @fd. Returns false if the
+ * server closed the connection.
+ */
 static bool receive(int sock, int64_t *value, int *fd)
 {
 	union {
@@ -186,7 +190,10 @@ static void map_memory(struct client *c)
 	close(fd);
 }
 
-/* A machine with its window in memory; the model dials when it has something to say. */
+/*
+ * Boots a machine with its window in memory. The model connects to the qtest socket at its first
+ * interrupt.
+ */
 static void boot(struct client *c, bool irq)
 {
 	*c = (struct client){ .kind = irq ? PLATFORM : POLLED, .sock = -1 };
@@ -222,7 +229,7 @@ static void wr(struct client *c, uint32_t reg, uint32_t value)
 	atomic_store(&c->window[reg / 4], value);
 }
 
-static void ring(struct client *c)
+static void ring_doorbell(struct client *c)
 {
 	if (c->kind != IVSHMEM) {
 		wr(c, RIVULET_REG_DOORBELL, rd(c, RIVULET_REG_DOORBELL) + 1);
@@ -231,7 +238,10 @@ static void ring(struct client *c)
 	ck_assert_int_eq(eventfd_write(c->doorbell, 1), 0);
 }
 
-/* One interrupt as QEMU's qtest hears it: up and down; answered as QEMU does. */
+/*
+ * Receives one interrupt on the qtest socket, where the line is raised and lowered, and answers as
+ * QEMU does.
+ */
 static void wait_qtest(struct client *c)
 {
 	struct pollfd p = { .fd = c->sock < 0 ? qtest_fd : c->sock, .events = POLLIN };
@@ -241,7 +251,8 @@ static void wait_qtest(struct client *c)
 	if (c->sock < 0)
 		c->sock = accept(qtest_fd, NULL, NULL);
 	ck_assert_int_ge(c->sock, 0);
-	ck_assert_int_eq(recv(c->sock, text, sizeof(UP_DOWN) - 1, MSG_WAITALL), sizeof(UP_DOWN) - 1);
+	ck_assert_int_eq(recv(c->sock, text, sizeof(UP_DOWN) - 1, MSG_WAITALL),
+			 sizeof(UP_DOWN) - 1);
 	ck_assert_str_eq(text, UP_DOWN);
 	ck_assert_int_eq(send(c->sock, "OK\nOK\n", 6, MSG_NOSIGNAL), 6);
 }
@@ -263,7 +274,7 @@ static void wait_irq(struct client *c)
 	eventfd_read(c->irq, &n);
 }
 
-/* Interrupts may be late or early: wait until the word has the value. */
+/* Waits until the word has the value, because interrupts may be late or early. */
 static void wait_reg(struct client *c, uint32_t reg, uint32_t value)
 {
 	while (rd(c, reg) != value)
@@ -277,12 +288,14 @@ static void reset(struct client *c, uint32_t base)
 	wr(c, RIVULET_REG_SLOT1_SEQ, base);
 	wr(c, RIVULET_REG_RESET_BASE, base);
 	wr(c, RIVULET_REG_RESET_REQ, rd(c, RIVULET_REG_RESET_ACK) + 1);
-	ring(c);
+	ring_doorbell(c);
 	wait_reg(c, RIVULET_REG_RESET_ACK, rd(c, RIVULET_REG_RESET_REQ));
 }
 
-/* Assemble @text at 0x10000, a descriptor for @seq at 0x1000, its status at 0x8000; put it in its
- * slot. */
+/*
+ * Assembles @text at 0x10000, puts the descriptor of @seq at 0x1000 and its status at 0x8000, and
+ * fills the slot.
+ */
 static void submit(struct client *c, uint32_t seq, const char *text)
 {
 	struct rivulet_insn *code = (struct rivulet_insn *)(c->mem + 0x10000);
@@ -313,7 +326,7 @@ static void submit(struct client *c, uint32_t seq, const char *text)
 	wr(c, slot, 0x1000 + (seq & 1) * 0x400);
 	wr(c, slot + 4, 0);
 	wr(c, slot + 8, seq);
-	ring(c);
+	ring_doorbell(c);
 }
 
 #define COPY                                                                                       \
@@ -360,7 +373,7 @@ START_TEST(test_reconnect_is_power_on)
 	ck_assert_msg(!join(&b), "a second machine was let in");
 	leave(&b);
 	leave(&a);
-	/* the server notices the hang-up on its own time */
+	/* the server notices the closed connection asynchronously */
 	while (!join(&b))
 		leave(&b);
 	map_memory(&b);
@@ -372,7 +385,7 @@ START_TEST(test_reconnect_is_power_on)
 }
 END_TEST
 
-START_TEST(test_client_that_talks_is_dropped)
+START_TEST(test_client_that_sends_data_is_dropped)
 {
 	struct client c;
 	int64_t value;
@@ -390,7 +403,7 @@ START_TEST(test_client_that_talks_is_dropped)
 }
 END_TEST
 
-/* A command's answer, up to its last line. */
+/* Returns the answer to a command, including its last line. */
 static void control(const char *line, char *answer, size_t size)
 {
 	int fd = dial(control_path);
@@ -422,7 +435,7 @@ START_TEST(test_abort_and_reset_reach_a_busy_device)
 		usleep(1000);
 	wr(&c, RIVULET_REG_ABORT_SEQ, 1);
 	wr(&c, RIVULET_REG_ABORT_REQ, 1);
-	ring(&c);
+	ring_doorbell(&c);
 	wait_reg(&c, RIVULET_REG_ABORT_ACK, 1);
 	ck_assert_uint_eq(rd(&c, RIVULET_REG_ABORT_RESULT), RIVULET_ABORT_CURRENT);
 	ck_assert_uint_eq(rd(&c, RIVULET_REG_FROZEN), 1);
@@ -433,7 +446,7 @@ START_TEST(test_abort_and_reset_reach_a_busy_device)
 		usleep(1000);
 	wr(&c, RIVULET_REG_ABORT_SEQ, 2);
 	wr(&c, RIVULET_REG_ABORT_REQ, 2);
-	ring(&c);
+	ring_doorbell(&c);
 	usleep(50000);
 	ck_assert_uint_eq(rd(&c, RIVULET_REG_ABORT_ACK), 1);
 	reset(&c, 2);
@@ -443,7 +456,7 @@ START_TEST(test_abort_and_reset_reach_a_busy_device)
 }
 END_TEST
 
-/* A program of minutes must not keep ABORT waiting: the test would run into its time limit. */
+/* ABORT must not wait for a program of minutes, which would exceed the test's timeout. */
 START_TEST(test_abort_stops_a_long_instruction)
 {
 	struct client c;
@@ -459,7 +472,7 @@ START_TEST(test_abort_stops_a_long_instruction)
 		usleep(1000);
 	wr(&c, RIVULET_REG_ABORT_SEQ, 1);
 	wr(&c, RIVULET_REG_ABORT_REQ, 1);
-	ring(&c);
+	ring_doorbell(&c);
 	wait_reg(&c, RIVULET_REG_ABORT_ACK, 1);
 	ck_assert_uint_eq(rd(&c, RIVULET_REG_DONE_SEQ), 1);
 	ck_assert_uint_eq(((struct rivulet_status *)(c.mem + 0x8000))->state,
@@ -483,11 +496,11 @@ START_TEST(test_unplug_and_replug)
 	ck_assert_str_eq(text, "ok\n");
 	for (uint32_t i = 0; i < RVL_WINDOW_WORDS; i++)
 		ck_assert_uint_eq(rd(&a, 4 * i), UINT32_MAX);
-	ring(&a);
+	ring_doorbell(&a);
 	control("stat", text, sizeof(text));
 	ck_assert_ptr_nonnull(strstr(text, "\ngone 1\n"));
 	ck_assert_ptr_nonnull(strstr(text, "\njobs 1\n"));
-	/* the old connection is still there while the machine plugs the new device */
+	/* the old connection is still open when the machine plugs the new device */
 	ck_assert(join(&b));
 	map_memory(&b);
 	reset(&b, 0);
@@ -515,7 +528,10 @@ START_TEST(test_platform_by_interrupt)
 }
 END_TEST
 
-/* Without a qtest socket, and at a pace that makes nothing due: only the doorbell can have done it. */
+/*
+ * There is no qtest socket, and at this pace nothing becomes due, so only the doorbell can start
+ * the job.
+ */
 START_TEST(test_platform_polled_looks_when_rung)
 {
 	struct client c;
@@ -557,7 +573,7 @@ START_TEST(test_platform_power)
 	c.sock = -1;
 	reset(&c, 0);
 	run_copy(&c, 1);
-	/* the machine ends, and the next one finds the device as after power on */
+	/* the machine ends, and the next one finds the device in its state after power on */
 	ck_assert_uint_eq(rd(&c, RIVULET_REG_EPOCH), 1);
 	close(c.sock);
 	c.sock = -1;
@@ -584,7 +600,10 @@ START_TEST(test_control_sets_temperature)
 }
 END_TEST
 
-/* Slow for longer than any test: each ends when it is hurried, and the one behind it follows by itself. */
+/*
+ * The delay exceeds the timeout of the test. Each "hurry" ends the delay of one job, and the job
+ * behind it starts by itself.
+ */
 START_TEST(test_control_hurries_slow_jobs)
 {
 	struct client c;
@@ -612,7 +631,7 @@ START_TEST(test_control_hurries_slow_jobs)
 }
 END_TEST
 
-/* A stalled device serves no request and retires no job; afterwards it does both by itself. */
+/* A stalled device serves no request and retires no job. Afterwards it does both by itself. */
 START_TEST(test_control_stalls)
 {
 	struct client c;
@@ -636,7 +655,7 @@ START_TEST(test_control_stalls)
 }
 END_TEST
 
-START_TEST(test_control_refuses_nonsense)
+START_TEST(test_control_refuses_invalid_commands)
 {
 	char text[4000], big[600];
 	int fd;
@@ -677,7 +696,7 @@ START_TEST(test_memory_may_come_late)
 	reset(&c, 0);
 	wr(&c, RIVULET_REG_SLOT1_ADDR_LO, 0x1400);
 	wr(&c, RIVULET_REG_SLOT1_SEQ, 1);
-	ring(&c);
+	ring_doorbell(&c);
 	wait_reg(&c, RIVULET_REG_DONE_SEQ, 1);
 	ck_assert_uint_eq(rd(&c, RIVULET_REG_FROZEN_FAULT), RIVULET_FAULT_DESC_BUS);
 	make_memory();
@@ -689,7 +708,10 @@ START_TEST(test_memory_may_come_late)
 }
 END_TEST
 
-/* A job's energy is gone from the page by the time its interrupt comes, and a charge by its "ok". */
+/*
+ * A job's energy is taken from the page before its interrupt, and a new charge is in the page
+ * before its "ok".
+ */
 START_TEST(test_battery_follows_jobs)
 {
 	struct rvl_battery battery = { .on = false };
@@ -700,9 +722,10 @@ START_TEST(test_battery_follows_jobs)
 
 	make_paths();
 	make_memory();
-	ck_assert_msg(!rvl_battery_set(&battery, "mwh=1000000,at=0x1e0000,factor=1e10", err, sizeof(err)),
-		      "%s", err);
-	start((struct rvl_server_options){ .socket = sock_path, .battery = battery }, "zu3eg-64", false);
+	ck_assert_msg(!rvl_battery_set(&battery, "mwh=1000000,at=0x1e0000,factor=1e10", err,
+		      sizeof(err)), "%s", err);
+	start((struct rvl_server_options){ .socket = sock_path, .battery = battery }, "zu3eg-64",
+	      false);
 	ck_assert(join(&c));
 	map_memory(&c);
 	page = (const void *)(c.mem + 0x1e0000);
@@ -760,7 +783,7 @@ START_TEST(test_listen_errors)
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(rvl_listen(at), -EADDRINUSE);
 	close(fd);
-	/* left behind by a server that was killed */
+	/* a socket left behind by a server that was killed */
 	fd = rvl_listen(at);
 	ck_assert_int_ge(fd, 0);
 	close(fd);
@@ -769,7 +792,7 @@ START_TEST(test_listen_errors)
 }
 END_TEST
 
-/* The program beside this test: its exit status, and in @out what it said on both streams. */
+/* Runs the program of this build. Returns its exit status; @out receives both output streams. */
 static int program(const char *args, char *out, size_t size)
 {
 	return run_program("rivulet-sim", args, out, size);
@@ -778,7 +801,8 @@ static int program(const char *args, char *out, size_t size)
 static const struct {
 	const char *args, *says;
 } refused[] = {
-	{ "", "rivulet-sim: --board, --mem and one of --socket, --window are needed; see --help\n" },
+	{ "",
+	  "rivulet-sim: --board, --mem and one of --socket, --window are needed; see --help\n" },
 	{ "--board zu3eg-64 --socket /tmp/x", "are needed" },
 	{ "--board nosuch --socket /tmp/x --mem /tmp/y", "no board \"nosuch\"; known:" },
 	{ "--board ./nosuch.board --socket /tmp/x --mem /tmp/y", "nosuch.board: No such file" },
@@ -824,7 +848,8 @@ START_TEST(test_program_helps_and_ends)
 	make_scratch(dir);
 	snprintf(args, sizeof(args),
 		 "--board sc-edge --pace fast --verbose --socket %s/s --control %s/c --mem %s/m & "
-		 "p=$!; while kill -0 $p && [ ! -S %s/c ]; do sleep 0.05; done; kill -TERM $p; wait $p",
+		 "p=$!; while kill -0 $p && [ ! -S %s/c ]; do sleep 0.05; done; kill -TERM $p; "
+		 "wait $p",
 		 dir, dir, dir, dir);
 	ck_assert_int_eq(program(args, out, sizeof(out)), 0);
 	ck_assert_ptr_nonnull(strstr(out, "board sc-edge, pace fast, listening on"));
@@ -841,14 +866,14 @@ static Suite *serve_suite(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, test_job_by_doorbell_and_interrupt);
 	tcase_add_test(tc, test_reconnect_is_power_on);
-	tcase_add_test(tc, test_client_that_talks_is_dropped);
+	tcase_add_test(tc, test_client_that_sends_data_is_dropped);
 	tcase_add_test(tc, test_abort_and_reset_reach_a_busy_device);
 	tcase_add_test(tc, test_abort_stops_a_long_instruction);
 	tcase_add_test(tc, test_unplug_and_replug);
 	tcase_add_test(tc, test_control_sets_temperature);
 	tcase_add_test(tc, test_control_hurries_slow_jobs);
 	tcase_add_test(tc, test_control_stalls);
-	tcase_add_test(tc, test_control_refuses_nonsense);
+	tcase_add_test(tc, test_control_refuses_invalid_commands);
 	tcase_set_timeout(alone, 120);
 	tcase_add_test(alone, test_platform_by_interrupt);
 	tcase_add_test(alone, test_platform_polled_looks_when_rung);

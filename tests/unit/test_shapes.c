@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The result's shape of every operator as the ONNX specification has it, and what is refused, at the
- * edges: axes, ranks, sizes, numbers of operands, and the attributes that nothing here executes.
+ * The shape of every operator's result by the ONNX specification, and the cases that are refused:
+ * axes, ranks, sizes, numbers of operands, and attributes that are not supported.
  */
 #include <check.h>
 #include <errno.h>
@@ -12,14 +12,14 @@
 #include "suite.h"
 #include "unit/pbuild.h"
 
-/* The tables leave out what a case does not have. */
+/* The tables omit members that a case does not need. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 #define F32 1
 #define S64 7
 #define END -1
 
-/* One attribute: a number, a list that ends with NONE, or a word. */
+/* One attribute: a number, a list that ends with NONE, or a string. */
 #define NONE INT64_MIN
 struct attr {
 	const char *name;
@@ -28,12 +28,14 @@ struct attr {
 };
 
 struct shape_case {
-	const char *op, *in;			/* names of its inputs; x, a, b have the shapes below */
-	int64_t x[10], a[10], b[10];		/* {0}: not there */
+	/* names of its inputs; x, a and b have the shapes below */
+	const char *op, *in;
+	int64_t x[10], a[10], b[10];		/* {0}: absent */
 	struct attr attr[3];
 	int64_t y[10];				/* the result */
-	const char *refused;			/* words of the refusal instead */
-	int opset;				/* 0: 13 */
+	/* words of the error text, if the node is refused */
+	const char *refused;
+	int opset;				/* 0 stands for 13 */
 };
 
 #define D(...) { __VA_ARGS__, END }
@@ -45,9 +47,11 @@ static const struct shape_case cases[] = {
 	{ "Gemm", "x a", D(2, 3), D(3, 5), { 0 }, { { 0 } }, D(2, 5) },
 	{ "Gemm", "x a", D(3, 2), D(3, 5), { 0 }, { { "transA", L(1) } }, D(2, 5) },
 	{ "Gemm", "x a", D(2, 3), D(5, 3), { 0 }, { { "transB", L(1) } }, D(2, 5) },
-	{ "Gemm", "x a", D(3, 2), D(5, 3), { 0 }, { { "transA", L(1) }, { "transB", L(1) } }, D(2, 5) },
+	{ "Gemm", "x a", D(3, 2), D(5, 3), { 0 }, { { "transA", L(1) }, { "transB", L(1) } },
+	  D(2, 5) },
 	{ "Gemm", "x a", D(2, 3), D(4, 5), { 0 }, { { 0 } }, { 0 }, "Gemm" },
-	{ "Gemm", "x a", D(2, 3, 1), D(3, 5), { 0 }, { { 0 } }, { 0 }, "not matrices (rank 3 and 2)" },
+	{ "Gemm", "x a", D(2, 3, 1), D(3, 5), { 0 }, { { 0 } }, { 0 },
+	  "not matrices (rank 3 and 2)" },
 	{ "Gemm", "x a", D(2, 3), D(3), { 0 }, { { 0 } }, { 0 }, "not matrices (rank 2 and 1)" },
 	/* MatMul: vectors lose their dimension, the dimensions before the matrix broadcast. */
 	{ "MatMul", "x a", D(2, 3), D(3, 5), { 0 }, { { 0 } }, D(2, 5) },
@@ -71,25 +75,33 @@ static const struct shape_case cases[] = {
 	{ "Flatten", "x", D(2, 3, 4), { 0 }, { 0 }, { { "axis", L(3) } }, D(24, 1) },
 	{ "Flatten", "x", D(2, 3, 4), { 0 }, { 0 }, { { "axis", L(-1) } }, D(6, 4) },
 	{ "Flatten", "x", D(2, 3, 4), { 0 }, { 0 }, { { "axis", L(-3) } }, D(1, 24) },
-	{ "Flatten", "x", D(2, 3, 4), { 0 }, { 0 }, { { "axis", L(4) } }, { 0 }, "axis 4 does not exist" },
-	{ "Flatten", "x", D(2, 3, 4), { 0 }, { 0 }, { { "axis", L(-4) } }, { 0 }, "axis -4 does not exist" },
+	{ "Flatten", "x", D(2, 3, 4), { 0 }, { 0 }, { { "axis", L(4) } }, { 0 },
+	  "axis 4 does not exist" },
+	{ "Flatten", "x", D(2, 3, 4), { 0 }, { 0 }, { { "axis", L(-4) } }, { 0 },
+	  "axis -4 does not exist" },
 	/* Softmax from opset 13: axis in [-rank, rank). */
 	{ "Softmax", "x", D(2, 3), { 0 }, { 0 }, { { "axis", L(1) } }, D(2, 3) },
 	{ "Softmax", "x", D(2, 3), { 0 }, { 0 }, { { "axis", L(-2) } }, D(2, 3) },
-	{ "Softmax", "x", D(2, 3), { 0 }, { 0 }, { { "axis", L(2) } }, { 0 }, "axis 2 does not exist" },
-	{ "Softmax", "x", D(2, 3), { 0 }, { 0 }, { { "axis", L(-3) } }, { 0 }, "axis -3 does not exist" },
+	{ "Softmax", "x", D(2, 3), { 0 }, { 0 }, { { "axis", L(2) } }, { 0 },
+	  "axis 2 does not exist" },
+	{ "Softmax", "x", D(2, 3), { 0 }, { 0 }, { { "axis", L(-3) } }, { 0 },
+	  "axis -3 does not exist" },
 	/* Transpose: without perm the axes are reversed. */
 	{ "Transpose", "x", D(2, 3, 4), { 0 }, { 0 }, { { 0 } }, D(4, 3, 2) },
 	{ "Transpose", "x", D(2, 3, 4), { 0 }, { 0 }, { { "perm", L(1, 0, 2) } }, D(3, 2, 4) },
-	{ "Transpose", "x", D(2, 3, 4), { 0 }, { 0 }, { { "perm", L(1, 0) } }, { 0 }, "perm has 2 axes" },
+	{ "Transpose", "x", D(2, 3, 4), { 0 }, { 0 }, { { "perm", L(1, 0) } }, { 0 },
+	  "perm has 2 axes" },
 	{ "Transpose", "x", D(2, 3), { 0 }, { 0 }, { { "perm", L(0, 2) } }, { 0 }, "permutation" },
 	{ "Transpose", "x", D(2, 3), { 0 }, { 0 }, { { "perm", L(-1, 0) } }, { 0 }, "permutation" },
 	/* Pools over the whole image need one. */
 	{ "GlobalAveragePool", "x", D(2, 3, 4, 5), { 0 }, { 0 }, { { 0 } }, D(2, 3, 1, 1) },
 	{ "GlobalMaxPool", "x", D(2, 3, 4), { 0 }, { 0 }, { { 0 } }, D(2, 3, 1) },
-	{ "GlobalAveragePool", "x", D(2, 3), { 0 }, { 0 }, { { 0 } }, { 0 }, "no spatial dimensions" },
-	{ "MaxPool", "x", D(3, 4, 5), { 0 }, { 0 }, { { "kernel_shape", L(2, 2) } }, { 0 }, "only 2-D images" },
-	{ "MaxPool", "x", D(1, 1, 4, 4), { 0 }, { 0 }, { { "kernel_shape", L(4, 4) } }, D(1, 1, 1, 1) },
+	{ "GlobalAveragePool", "x", D(2, 3), { 0 }, { 0 }, { { 0 } }, { 0 },
+	  "no spatial dimensions" },
+	{ "MaxPool", "x", D(3, 4, 5), { 0 }, { 0 }, { { "kernel_shape", L(2, 2) } }, { 0 },
+	  "only 2-D images" },
+	{ "MaxPool", "x", D(1, 1, 4, 4), { 0 }, { 0 }, { { "kernel_shape", L(4, 4) } },
+	  D(1, 1, 1, 1) },
 	{ "MaxPool", "x", D(1, 1, 4, 4), { 0 }, { 0 }, { { "kernel_shape", L(5, 4) } }, { 0 },
 	  "5x4 window is larger than the padded 4x4" },
 	{ "MaxPool", "x", D(1, 1, 4, 4), { 0 }, { 0 },
@@ -98,24 +110,30 @@ static const struct shape_case cases[] = {
 	  { { "kernel_shape", L(3, 2) }, { "strides", L(2, 3) } }, D(1, 1, 2, 2) },
 	/* Conv: the kernel's size from the weights, groups, and contradictions. */
 	{ "Conv", "x a", D(1, 2, 5, 6), D(4, 2, 3, 2), { 0 }, { { 0 } }, D(1, 4, 3, 5) },
-	{ "Conv", "x a", D(1, 4, 5, 6), D(6, 2, 3, 3), { 0 }, { { "group", L(2) } }, D(1, 6, 3, 4) },
+	{ "Conv", "x a", D(1, 4, 5, 6), D(6, 2, 3, 3), { 0 }, { { "group", L(2) } },
+	  D(1, 6, 3, 4) },
 	{ "Conv", "x a b", D(1, 2, 5, 6), D(4, 2, 3, 2), D(4), { { 0 } }, D(1, 4, 3, 5) },
 	{ "Conv", "x a b", D(1, 2, 5, 6), D(4, 2, 3, 2), D(3), { { 0 } }, { 0 }, "Conv" },
 	{ "Conv", "x a", D(1, 3, 5, 6), D(4, 2, 3, 2), { 0 }, { { 0 } }, { 0 }, "Conv" },
-	{ "Conv", "x a", D(1, 4, 5, 6), D(5, 2, 3, 3), { 0 }, { { "group", L(2) } }, { 0 }, "Conv" },
+	{ "Conv", "x a", D(1, 4, 5, 6), D(5, 2, 3, 3), { 0 }, { { "group", L(2) } }, { 0 },
+	  "Conv" },
 	{ "Conv", "x a", D(1, 2, 5, 6), D(4, 2, 3), { 0 }, { { 0 } }, { 0 }, "only 2-D kernels" },
 	{ "Conv", "x a", D(1, 2, 5), D(4, 2, 3, 3), { 0 }, { { 0 } }, { 0 }, "only 2-D images" },
-	{ "Conv", "x a", D(1, 2, 5, 6), D(4, 2, 3, 2), { 0 }, { { "kernel_shape", L(3, 3) } }, { 0 },
-	  "disagree" },
-	{ "Conv", "x a", D(1, 2, 5, 6), D(4, 2, 3, 2), { 0 }, { { "kernel_shape", L(3, 2) } }, D(1, 4, 3, 5) },
-	/* The order of the indices is of no account without them; windows that do not exist. */
+	{ "Conv", "x a", D(1, 2, 5, 6), D(4, 2, 3, 2), { 0 }, { { "kernel_shape", L(3, 3) } },
+	  { 0 }, "disagree" },
+	{ "Conv", "x a", D(1, 2, 5, 6), D(4, 2, 3, 2), { 0 }, { { "kernel_shape", L(3, 2) } },
+	  D(1, 4, 3, 5) },
+	/*
+	 * Storage order only concerns indices, so it is ignored without them; windows that do not
+	 * exist.
+	 */
 	{ "MaxPool", "x", D(1, 1, 4, 4), { 0 }, { 0 },
 	  { { "kernel_shape", L(2, 2) }, { "storage_order", L(1) } }, D(1, 1, 3, 3) },
 	{ "MaxPool", "x", D(1, 1, 4, 4), { 0 }, { 0 },
 	  { { "kernel_shape", L(2, 2) }, { "strides", L(0, 1) } }, { 0 }, "strides" },
 	{ "MaxPool", "x", D(1, 1, 4, 4), { 0 }, { 0 },
 	  { { "kernel_shape", L(2, 2) }, { "pads", L(-1, 0, 0, 0) } }, { 0 }, "pads" },
-	/* The rest keeps its input's shape. */
+	/* Operators whose result has the shape of the input. */
 	{ "Relu", "x", D(3, 1, 2), { 0 }, { 0 }, { { 0 } }, D(3, 1, 2) },
 	{ "Identity", "x", SCALAR_SHAPE, { 0 }, { 0 }, { { 0 } }, SCALAR_SHAPE },
 	{ "Clip", "x", D(7), { 0 }, { 0 }, { { 0 } }, D(7) },
@@ -191,7 +209,8 @@ START_TEST(shapes)
 	rc = rvl_graph_check_supported(graph, &err);
 	if (c->refused) {
 		ck_assert_msg(rc == -EOPNOTSUPP && strstr(err.msg, c->refused),
-			      "case %d (%s): %d, '%s' lacks '%s'", _i, c->op, rc, err.msg, c->refused);
+			      "case %d (%s): %d, '%s' lacks '%s'", _i, c->op, rc, err.msg,
+				      c->refused);
 	} else {
 		ck_assert_msg(!rc, "case %d (%s): %s", _i, c->op, err.msg);
 		expect_shape(graph, c->y);
@@ -210,7 +229,7 @@ static void put_numbers(struct pb *g, const char *name, const int64_t *v, int64_
 	pb_msg(g, 5, &t);
 }
 
-/* The words of the refusal of a Reshape of 24 values, or "" when it is accepted. */
+/* Reshapes 24 values. @why receives the error text, or "" if the node is accepted. */
 static void reshape(const int64_t *want, int64_t n, char *why, size_t size)
 {
 	const struct shape_case c = { "Reshape", "x s", D(2, 3, 4) };
@@ -233,7 +252,8 @@ START_TEST(reshape_says_what_is_wrong)
 {
 	static const int64_t many[9] = { 24, 1, 1, 1, 1, 1, 1, 1, 1 };
 	static const int64_t odd[2] = { -1, 7 }, none[2] = { -1, INT64_C(1) << 24 };
-	static const int64_t short_of[2] = { 4, 5 }, twice[2] = { -1, -1 }, huge[2] = { 1, (1 << 24) + 1 };
+	static const int64_t short_of[2] = { 4, 5 }, twice[2] = { -1, -1 },
+		huge[2] = { 1, (1 << 24) + 1 };
 	static const int64_t zero[4] = { 2, 3, 4, 0 };
 	char why[256];
 
@@ -256,7 +276,9 @@ START_TEST(reshape_says_what_is_wrong)
 }
 END_TEST
 
-/* Loads, infers and checks a graph of one node; the answer, with the words in @err. */
+/*
+ * Loads, infers and checks a graph of one node. Returns the result; @err receives the error text.
+ */
 static int outcome(struct pb *node, struct rvl_err *err)
 {
 	static const int64_t x[] = { 2, 3, 4, 5, END };
@@ -312,8 +334,8 @@ START_TEST(arity_and_attributes)
 
 	put_attr(&n, &c->attr);
 	rc = outcome(&n, &err);
-	ck_assert_msg(rc == c->rc && strstr(err.msg, c->say), "case %d (%s): %d, '%s'", _i, c->op, rc,
-		      err.msg);
+	ck_assert_msg(rc == c->rc && strstr(err.msg, c->say), "case %d (%s): %d, '%s'", _i, c->op,
+		      rc, err.msg);
 }
 END_TEST
 
@@ -352,7 +374,7 @@ START_TEST(sizes_beyond_the_limits)
 	rvl_graph_free(graph);
 	free(m.p);
 
-	/* 2^30 values of four bytes: one operand after the other is within the limits. */
+	/* 2^30 values of four bytes: each operand is within the limits, the result is not. */
 	n = pb_node("Add", "x a", "y");
 	g = (struct pb){ .p = NULL };
 	pb_msg(&g, 1, &n);

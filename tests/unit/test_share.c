@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Two users at the real socket: shares of the device beside a flooder, priorities, deadlines, promises.
- * The users are two uids; a test that is not root pretends them where the daemon asks who connects.
+ * Two users at the daemon's socket: shares of the device beside a flooder, priorities, deadlines,
+ * admission. The users are two uids; where the test is not root, the daemon under test reads the
+ * uid from a file.
  */
 #include <check.h>
 
@@ -30,8 +31,8 @@ static void start_plain(void)
 }
 
 /*
- * Proves that one who sends a run at a time has half of the device beside a flooder: one without
- * deadlines, with deadlines 1 ms ahead, with a deadline that is long past.
+ * Proves that a user who sends one run at a time has half of the device beside a flooder without
+ * deadlines, with deadlines 1 ms ahead, and with an expired deadline.
  */
 START_TEST(equal_shares)
 {
@@ -46,7 +47,7 @@ START_TEST(equal_shares)
 }
 END_TEST
 
-/* Proves that many connections of one user are one user. */
+/* Proves that the connections of one user share that user's part. */
 START_TEST(connections_do_not_count)
 {
 	struct competitor more[3];
@@ -62,8 +63,8 @@ START_TEST(connections_do_not_count)
 }
 END_TEST
 
-/* Bob, in a process of his own: connects, floods for a moment, leaves, and comes again. */
-static void come_and_go(uint64_t until)
+/* Bob, in a process of his own, repeatedly connects, floods for a short time and disconnects. */
+static void reconnect_until(uint64_t until)
 {
 	while (rvl_now() < until) {
 		competitor_open(&bob, BOB, 20);
@@ -74,8 +75,8 @@ static void come_and_go(uint64_t until)
 	_exit(0);
 }
 
-/* Proves that a user who leaves with a debt and comes back has it still. */
-START_TEST(reconnecting_buys_nothing)
+/* Proves that a user who disconnects with a debt still has it when it connects again. */
+START_TEST(debt_survives_reconnecting)
 {
 	uint64_t until = rvl_now() + 4 * NSEC_PER_SEC, all;
 	union rivulet_packet p;
@@ -84,7 +85,7 @@ START_TEST(reconnecting_buys_nothing)
 	competitor_open(&alice, ALICE, 1);
 	pid = fork();
 	if (!pid)
-		come_and_go(until);
+		reconnect_until(until);
 	competitor_send_all(&alice);
 	while (rvl_now() < until)
 		competitor_send(&alice, (uint32_t)competitor_receive(&alice, &p));
@@ -101,7 +102,10 @@ static void start_high(void)
 	start("[Scheduler]\nHighPriorityUsers=1001\n");
 }
 
-/* Proves that a HIGH run is started before all NORMAL ones that came before it, of another user too. */
+/*
+ * Proves that a HIGH run is started before all NORMAL runs that arrived earlier, also those of
+ * another user.
+ */
 START_TEST(high_overtakes)
 {
 	union rivulet_packet p;
@@ -120,7 +124,7 @@ START_TEST(high_overtakes)
 			competitor_receive(&bob, &p);
 	}
 	ck_assert_uint_gt(bob.longest_queue, 20 * RUN_US * 1000);
-	/* Nor may Bob say HIGH. */
+	/* Bob has no permission for HIGH. */
 	if (!_i) {
 		raw_init(&p, RIVULET_MSG_RUN);
 		p.run.instance = bob.instance[0];
@@ -130,7 +134,7 @@ START_TEST(high_overtakes)
 }
 END_TEST
 
-/* Proves that LOW has at least 5 % beside a flood, and hardly more. */
+/* Proves that LOW has at least 5 % of the time beside a flood, and little more. */
 START_TEST(low_has_its_floor)
 {
 	competitor_open(&alice, ALICE, 1);
@@ -148,7 +152,10 @@ static void start_serial(void)
 	start("[Scheduler]\nParallelRuns=1\n");
 }
 
-/* Proves that of one user's runs the earlier deadline goes first, then the first come. */
+/*
+ * Proves that of one user's runs the one with the earlier deadline is first, and of equal deadlines
+ * the earlier arrival.
+ */
 START_TEST(earlier_deadline_first)
 {
 	static const uint64_t due[] = { 0, 70, 30, 0, 50, 10, 30, 90, 20 };
@@ -169,8 +176,8 @@ START_TEST(earlier_deadline_first)
 END_TEST
 
 /*
- * Proves that a promise is kept beside a flooder with deadlines of its own, and that a flood of hard
- * deadlines is promised no more than its user's share.
+ * Proves that an admitted run meets its deadline beside a flooder with deadlines of its own, and
+ * that a flood of hard deadlines is admitted for no more than its user's share.
  */
 START_TEST(promises)
 {
@@ -190,34 +197,22 @@ START_TEST(promises)
 }
 END_TEST
 
-static TCase *group(const char *name, void (*set_up)(void))
-{
-	TCase *t = tcase_create(name);
-
-	tcase_set_timeout(t, 120);
-	tcase_add_checked_fixture(t, set_up, tear_down);
-	return t;
-}
-
 int main(int argc, char **argv)
 {
-	TCase *plain, *high, *serial;
 	Suite *s;
+	TCase *t;
 
 	rig_main(argc, argv, rvl_worker_main);
 	s = suite_create("share");
-	plain = group("shares", start_plain);
-	tcase_add_loop_test(plain, equal_shares, 0, 3);
-	tcase_add_test(plain, connections_do_not_count);
-	tcase_add_test(plain, reconnecting_buys_nothing);
-	tcase_add_test(plain, low_has_its_floor);
-	tcase_add_loop_test(plain, promises, 0, 2);
-	suite_add_tcase(s, plain);
-	high = group("high", start_high);
-	tcase_add_loop_test(high, high_overtakes, 0, 2);
-	suite_add_tcase(s, high);
-	serial = group("serial", start_serial);
-	tcase_add_test(serial, earlier_deadline_first);
-	suite_add_tcase(s, serial);
+	t = add_case(s, "shares", 120, start_plain, tear_down);
+	tcase_add_loop_test(t, equal_shares, 0, 3);
+	tcase_add_test(t, connections_do_not_count);
+	tcase_add_test(t, debt_survives_reconnecting);
+	tcase_add_test(t, low_has_its_floor);
+	tcase_add_loop_test(t, promises, 0, 2);
+	t = add_case(s, "high", 120, start_high, tear_down);
+	tcase_add_loop_test(t, high_overtakes, 0, 2);
+	t = add_case(s, "serial", 120, start_serial, tear_down);
+	tcase_add_test(t, earlier_deadline_first);
 	return run_suite(s);
 }

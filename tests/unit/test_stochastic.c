@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs with a stochastic variant per level: on the model each variant gives the bits of the CPU
- * operators at its length, the estimate is exact, weights are there once, and what has no streams is
- * refused by name.
+ * Programs with a stochastic variant for each level. On the model each variant gives the bits of
+ * the CPU operators at its length, the estimate is exact, weights are stored once, and a product
+ * that streams cannot compute is refused by name.
  */
 #include <check.h>
 #include <errno.h>
@@ -86,7 +86,7 @@ static void random_lengths(struct qg *q, struct rivulet_compile_options *o)
 	}
 }
 
-/* The first output of the CPU operators at one length, 0: int8. */
+/* Computes the first output by the CPU operators at one length; 0: int8. */
 static void reference(uint64_t seed, uint32_t length, const uint8_t *x, uint8_t *y)
 {
 	struct rvl_graph *g = random_net(seed);
@@ -136,7 +136,8 @@ START_TEST(every_variant_equals_the_cpu)
 	board.sc_lanes = 1u << qg_range(&pick, 0, 4);
 	board.sc_blocks = qg_range(&pick, 1, 5);
 	random_lengths(&pick, &o);
-	ck_assert_msg(!rvl_compile_graph(random_net(_i), &board, &o, &p, NULL, &err), "%s", err.msg);
+	ck_assert_msg(!rvl_compile_graph(random_net(_i), &board, &o, &p, NULL, &err), "%s",
+		      err.msg);
 	ck_assert_msg(!rivulet_program_check(p.data, p.size, why, sizeof(why)), "%s", why);
 	ck_assert_int_eq(rivulet_estimate(p.data, &board, row, &err), (int)board.levels);
 	ck_assert(!prog_open(&x, &board, NULL, p.data));
@@ -159,8 +160,11 @@ START_TEST(every_variant_equals_the_cpu)
 }
 END_TEST
 
-/* A board without lanes, and no board at all: CPU steps with the same bits, and one length only. */
-START_TEST(without_lanes_the_cpu_has_the_same_bits)
+/*
+ * On a board without lanes, and without a board, the CPU steps give the same bits, and all levels
+ * must have one length.
+ */
+START_TEST(without_lanes_the_cpu_gives_the_same_bits)
 {
 	struct rivulet_compile_options o = { .stochastic = true };
 	static uint8_t in[1 << 16], out[1 << 16], want[1 << 16];
@@ -228,7 +232,7 @@ START_TEST(what_has_no_streams_is_refused)
 }
 END_TEST
 
-/* ---- the models of the experiment ---- */
+/* ---- whole models ---- */
 
 static const char *const models[] = { "models/mlp.onnx", "models/lenet540.onnx" };
 
@@ -245,7 +249,7 @@ static size_t program_size(const void *onnx, size_t size, const uint32_t *length
 	return bytes;
 }
 
-/* Levels l3, l4, l6 of the experiment: weights and parameters once, commands for each. */
+/* With three lengths, weights and parameters are stored once and commands once for each length. */
 START_TEST(variants_share_their_weights)
 {
 	const uint32_t no = RIVULET_NO_VARIANT;
@@ -260,7 +264,10 @@ START_TEST(variants_share_their_weights)
 }
 END_TEST
 
-/* Scores of whole models: device at each level against the evaluator, int8 at the top. */
+/*
+ * The scores of whole models on the device at each level equal the evaluator's; the highest level
+ * is int8.
+ */
 START_TEST(models_equal_the_evaluator)
 {
 	const uint32_t lengths[RIVULET_LEVELS] = { 8, 20, 33, 64, 256, 0 };
@@ -275,7 +282,8 @@ START_TEST(models_equal_the_evaluator)
 
 	memcpy(o.length, lengths, sizeof(o.length));
 	for (int i = 0; i < 784; i++)
-		image[i] = i / 28 > 4 && i / 28 < 24 && i % 28 > 6 && i % 28 < 20 ? (float)(i % 7) / 6 : 0;
+		image[i] = i / 28 > 4 && i / 28 < 24 && i % 28 > 6 &&
+			i % 28 < 20 ? (float)(i % 7) / 6 : 0;
 	ck_assert_msg(!rivulet_compile(onnx, size, &board, &o, &p, NULL, &err), "%s", err.msg);
 	ck_assert_msg(!rivulet_eval_new(onnx, size, &o, &e, &err), "%s", err.msg);
 	ck_assert_uint_eq(rivulet_eval_score_bytes(e), sizeof(want));
@@ -297,11 +305,12 @@ START_TEST(models_equal_the_evaluator)
 }
 END_TEST
 
-/* First and last layer stay int8; the device and the evaluator agree on that too. */
+/* The first and the last layer stay int8, on the device and in the evaluator. */
 START_TEST(layers_may_stay_int8)
 {
 	const char *keep[] = { "first", "fc2" };
-	struct rivulet_compile_options o = { .stochastic = true, .keep_int8 = keep, .n_keep_int8 = 2 };
+	struct rivulet_compile_options o = { .stochastic = true, .keep_int8 = keep,
+					     .n_keep_int8 = 2 };
 	struct rivulet_explain e;
 	struct rivulet_eval *v;
 	uint64_t streams;
@@ -398,7 +407,10 @@ static void float_scores(const float *x, float *y)
 	rvl_graph_free(g);
 }
 
-/* Calibrated, all products are the device's; int8 is near the floats, and 256 bits are near too. */
+/*
+ * A calibrated model has all products on the device. The results of int8 and of 256 bits are near
+ * those of the float model.
+ */
 START_TEST(float_models_are_calibrated)
 {
 	static float data[CALIB_RUNS * CALIB_IN];
@@ -414,8 +426,10 @@ START_TEST(float_models_are_calibrated)
 		o.length[l] = l == 5 ? 0 : 256;
 	ck_assert_msg(!rvl_compile_graph(float_net(), &board, &o, &p, NULL, &err), "%s", err.msg);
 	ck_assert(!prog_open(&x, &board, NULL, p.data));
-	ck_assert_uint_eq(x.p->target.modes, 1 << RIVULET_MODE_DENSE | 1 << RIVULET_MODE_STOCHASTIC);
-	ck_assert_str_eq(rivulet_program_string(x.p, rivulet_program_tensors(x.p)[1].name), "scores");
+	ck_assert_uint_eq(x.p->target.modes,
+			  1 << RIVULET_MODE_DENSE | 1 << RIVULET_MODE_STOCHASTIC);
+	ck_assert_str_eq(rivulet_program_string(x.p, rivulet_program_tensors(x.p)[1].name),
+			 "scores");
 	for (int run = 0; run < 10; run++) {
 		x.io[0] = data + run * CALIB_IN;
 		x.io[1] = got;
@@ -434,7 +448,8 @@ END_TEST
 START_TEST(calibration_that_does_not_fit_is_refused)
 {
 	static float data[CALIB_IN];
-	struct rivulet_compile_options o = { .calibration = data, .calibration_size = CALIB_IN - 1 };
+	struct rivulet_compile_options o = { .calibration = data,
+					     .calibration_size = CALIB_IN - 1 };
 
 	refused(float_net(), &o, -EINVAL, "no multiple of the input's 108");
 	o.calibration_size = 0;
@@ -456,7 +471,7 @@ int main(void)
 	tcase_set_timeout(t, 300);
 	tcase_add_checked_fixture(t, load_board, NULL);
 	tcase_add_loop_test(t, every_variant_equals_the_cpu, 0, 40);
-	tcase_add_loop_test(t, without_lanes_the_cpu_has_the_same_bits, 0, 2);
+	tcase_add_loop_test(t, without_lanes_the_cpu_gives_the_same_bits, 0, 2);
 	tcase_add_test(t, what_has_no_streams_is_refused);
 	tcase_add_loop_test(t, variants_share_their_weights, 0, 2);
 	tcase_add_loop_test(t, models_equal_the_evaluator, 0, 2);

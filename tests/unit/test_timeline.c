@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Time: the cost of each instruction by hand, and the timeline against a second one that steps
- * cycle by cycle and knows no shortcut.
+ * Time: the cost of each instruction by hand, and the timeline compared with a simulation that
+ * steps cycle by cycle.
  */
 #include "npu_rig.h"
 #include "suite.h"
@@ -28,7 +28,7 @@ static int fetch(void *ctx, uint32_t index, struct rivulet_insn *out)
 	return 0;
 }
 
-/* Cost of the last instruction put, under the configuration before it. */
+/* The cost of the last instruction, with the configuration before it. */
 static struct rivulet_cost cost(void)
 {
 	struct rivulet_cost c;
@@ -57,10 +57,10 @@ START_TEST(cost_of_block)
 	expect_dma(6 * 2, 480, 0); /* 80 bytes a row */
 	PUT(&rig, l_src, .row_pitch = 80, .blk_pitch = 10000);
 	PUT(&rig, load, .slot = 1, .rows = 3, .cols = 5, .blks = 2);
-	expect_dma(2 * 4, 480, 0); /* rows abut: 240 bytes a block */
+	expect_dma(2 * 4, 480, 0); /* rows are contiguous: 240 bytes per block */
 	PUT(&rig, l_src, .row_pitch = 80, .blk_pitch = 240);
 	PUT(&rig, load, .slot = 1, .rows = 3, .cols = 5, .blks = 2);
-	expect_dma(8, 480, 0); /* all abut */
+	expect_dma(8, 480, 0); /* all rows are contiguous */
 	PUT(&rig, l_pad, .top = 9, .left = 9);
 	PUT(&rig, l_chan, .rep_x = 1);
 	PUT(&rig, load, .slot = 1, .rows = 3, .cols = 5, .blks = 2);
@@ -108,7 +108,7 @@ START_TEST(cost_of_gather)
 	expect_dma(3 * 2, 3 * 19, 0); /* rows 1, 4, 6; -1 is outside */
 	PUT(&rig, l_bounds, .org_y = 100, .rows = 28, .cols = 28);
 	PUT(&rig, load, .kind = RIVULET_XFER_GATHER, .slot = 1, .rows = 2, .cols = 20, .blks = 1);
-	expect_dma(1, 0, 0); /* nothing but fill still takes its turn */
+	expect_dma(1, 0, 0); /* an instruction that only fills still takes one beat */
 }
 END_TEST
 
@@ -148,7 +148,10 @@ static void expect_event(struct walk *w, uint32_t index, uint64_t start, uint64_
 	ck_assert_uint_eq(w->e.end, end);
 }
 
-/* The first instruction is there at 64; loads share the port; tokens wait for data. */
+/*
+ * The first instruction is dispatched at 64, loads share the port, and tokens are available when
+ * the data is.
+ */
 START_TEST(overlap_by_hand)
 {
 	struct walk w = { .t = rivulet_timeline_new(&rig.board, fetch, &rig) };
@@ -162,8 +165,8 @@ START_TEST(overlap_by_hand)
 	rig_end(&rig);
 	expect_event(&w, 0, 64, 64 + 10 + 64);
 	expect_event(&w, 1, 74, 74 + 10 + 64);
-	expect_event(&w, 3, 84, 148);		/* retires behind the load before it */
-	expect_event(&w, 2, 138, 138 + 3 + 64); /* its token came at 138 */
+	expect_event(&w, 3, 84, 148);		/* retires after the load before it */
+	expect_event(&w, 2, 138, 138 + 3 + 64); /* its token is available at 138 */
 	expect_event(&w, 4, 148, 149);
 	expect_event(&w, 5, 205, 206);
 	ck_assert_int_eq(rivulet_timeline_next(w.t, &w.e), 0);
@@ -179,7 +182,7 @@ START_TEST(overlap_by_hand)
 }
 END_TEST
 
-/* ---- cycle by cycle ---- */
+/* ---- a simulation that steps cycle by cycle ---- */
 
 struct slow_queue {
 	uint32_t fifo[64];
@@ -189,7 +192,7 @@ struct slow_queue {
 
 struct slow {
 	struct slow_queue q[4];
-	uint64_t tokens[4][4][512]; /* times */
+	uint64_t tokens[4][4][512]; /* times at which they become available */
 	int given[4][4], taken[4][4];
 	uint64_t port_free;
 	uint32_t next;
@@ -311,7 +314,7 @@ static void random_insn(int pending[4][4])
 	rig_put(&rig, d);
 }
 
-START_TEST(equals_stepping)
+START_TEST(equals_stepped_simulation)
 {
 	static struct slow slow;
 
@@ -344,13 +347,16 @@ START_TEST(equals_stepping)
 }
 END_TEST
 
-/* 255 tokens may be there although more are on their way: what counts is the moment they arrive. */
+/*
+ * 255 tokens may be pending while others are in flight, because a token counts when it becomes
+ * available.
+ */
 START_TEST(overflow_counts_arrivals)
 {
 	rig.board.mem_latency = 5000;
 	rig_asm(&rig, "load load slot=1 rows=1 cols=10 blks=1");
 	for (int i = 0; i < 300; i++)
-		rig_asm(&rig, "load sync push=conv"); /* all arrive when the load does */
+		rig_asm(&rig, "load sync push=conv"); /* all become available when the load ends */
 	rig_end(&rig);
 	ck_assert_int_eq(rig_run(&rig), RIVULET_FAULT_TOKEN_OVERFLOW);
 	ck_assert_uint_eq(rig.status.insn, 256);
@@ -386,7 +392,7 @@ int main(void)
 	tcase_add_test(t, cost_of_gather);
 	tcase_add_test(t, cost_of_compute);
 	tcase_add_test(t, overlap_by_hand);
-	tcase_add_test(t, equals_stepping);
+	tcase_add_test(t, equals_stepped_simulation);
 	tcase_add_test(t, overflow_counts_arrivals);
 	tcase_add_test(t, latency_moves_everything);
 	suite_add_tcase(s, t);

@@ -53,7 +53,8 @@ static const char *in_dir(const char *name)
 START_TEST(npy)
 {
 	float data[6] = { 1, 2, 3, 4, 5, -6.5f };
-	struct rvl_array a = { .dtype = RIVULET_F32, .ndim = 2, .dim = { 2, 3 }, .size = 24, .data = data };
+	struct rvl_array a = { .dtype = RIVULET_F32, .ndim = 2, .dim = { 2, 3 }, .size = 24,
+			       .data = data };
 	struct rvl_array b, scalar = { .dtype = RIVULET_S64, .size = 8, .data = &(int64_t){ -9 } };
 	struct rvl_blob f;
 	char why[160];
@@ -83,7 +84,8 @@ static const struct { const char *dict; int want; } dicts[] = {
 	{ "{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", -EOPNOTSUPP },
 	{ "{'descr': '<f4', 'fortran_order': True, 'shape': (1, 1), }", -EOPNOTSUPP },
 	{ "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", -EINVAL },
-	{ "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", -EOVERFLOW },
+	{ "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }",
+	  -EOVERFLOW },
 	{ "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", -EINVAL },
 	{ "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1), }", -EINVAL },
 	{ "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", -EINVAL },
@@ -120,9 +122,12 @@ static bool read_pb(const char *path)
 
 	ck_assert_int_eq(rvl_read_file(path, 1 << 26, &b), 0);
 	r = rvl_pb_parse(b.data, b.size, &a, why);
-	ck_assert_msg(r == 0 || r == -EOPNOTSUPP || strstr(path, "sequence") || strstr(path, "optional"),
-		      "%s: %d %s", path, r, why);
-	/* Truncations: an error, or (cut between fields) a smaller message that is consistent. */
+	ck_assert_msg(r == 0 || r == -EOPNOTSUPP || strstr(path, "sequence") ||
+		      strstr(path, "optional"), "%s: %d %s", path, r, why);
+	/*
+	 * A truncated file gives an error, or a smaller consistent message if it was cut between
+	 * fields.
+	 */
 	for (size_t n = 0; n < b.size && n < 64; n++) {
 		struct rvl_array cut = { 0 };
 
@@ -146,7 +151,8 @@ START_TEST(onnx_tensors)
 		char path[600];
 
 		snprintf(path, sizeof(path), NODES "/%s/test_data_set_0/input_0.pb", e->d_name);
-		if ((strstr(e->d_name, "conv") || strstr(e->d_name, "pool") || strstr(e->d_name, "add") ||
+		if ((strstr(e->d_name, "conv") || strstr(e->d_name, "pool") ||
+		     strstr(e->d_name, "add") ||
 		     strstr(e->d_name, "quantize")) && !access(path, R_OK))
 			read += read_pb(path);
 	}
@@ -165,9 +171,12 @@ static const struct { const char *name, *bytes; size_t size; int want; } tensors
 	{ "no values", "\x08\x01\x10\x06", 4, -EINVAL },
 	{ "double", "\x08\x01\x10\x0b", 4, -EOPNOTSUPP },
 	{ "no type", "\x08\x01", 2, -EOPNOTSUPP },
-	{ "huge shape", "\x08\xff\xff\xff\xff\x07\x08\xff\xff\xff\xff\x07\x10\x01\x4a\x00", 16, -EOVERFLOW },
-	{ "negative dimension", "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x10\x01\x4a\x00", 15, -EINVAL },
-	{ "nine dimensions", "\x08\1\x08\1\x08\1\x08\1\x08\1\x08\1\x08\1\x08\1\x08\1\x10\x01\x4a\x00", 22,
+	{ "huge shape", "\x08\xff\xff\xff\xff\x07\x08\xff\xff\xff\xff\x07\x10\x01\x4a\x00", 16,
+	  -EOVERFLOW },
+	{ "negative dimension", "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x10\x01\x4a\x00", 15,
+	  -EINVAL },
+	{ "nine dimensions",
+	  "\x08\1\x08\1\x08\1\x08\1\x08\1\x08\1\x08\1\x08\1\x08\1\x10\x01\x4a\x00", 22,
 	  -EINVAL },
 	{ "length beyond the end", "\x08\x01\x10\x01\x4a\x7f\0\0", 8, -EINVAL },
 	{ "endless varint", "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 13, -EINVAL },
@@ -195,8 +204,8 @@ START_TEST(onnx_tensor)
 }
 END_TEST
 
-/* Proves that seeded damage of valid files never crashes a reader. */
-START_TEST(noise)
+/* Proves that random changes of valid files do not crash a reader. */
+START_TEST(random_changes)
 {
 	static const char npy_file[] = "\x93NUMPY\x01\x00\x36\x00"
 		"{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}\0\0\0\0";
@@ -204,8 +213,10 @@ START_TEST(noise)
 	uint32_t seed = 99;
 
 	for (int round = 0; round < 30000; round++) {
-		const char *from = round % 3 == 0 ? npy_file : round % 3 == 1 ? tensors[0].bytes : pgm;
-		size_t n = round % 3 == 0 ? sizeof(npy_file) - 1 : round % 3 == 1 ? 14 : sizeof(pgm) - 1;
+		const char *from = round % 3 == 0 ? npy_file : round % 3 == 1 ? tensors[0].bytes :
+			pgm;
+		size_t n = round % 3 == 0 ? sizeof(npy_file) - 1 : round % 3 == 1 ? 14 :
+			sizeof(pgm) - 1;
 		uint8_t *p = malloc(n);
 		struct rvl_array a = { 0 };
 		struct rvl_image img = { 0 };
@@ -231,7 +242,8 @@ END_TEST
 
 START_TEST(pictures)
 {
-	png_image png = { .version = PNG_IMAGE_VERSION, .width = 2, .height = 1, .format = PNG_FORMAT_RGB };
+	png_image png = { .version = PNG_IMAGE_VERSION, .width = 2, .height = 1,
+			  .format = PNG_FORMAT_RGB };
 	uint8_t rgb[6] = { 10, 20, 30, 40, 50, 60 };
 	struct rvl_image img;
 
@@ -315,10 +327,11 @@ START_TEST(requantise)
 			float f = (float)(v - q.zero_point) * q.scale;
 
 			if (isfinite(f) && rvl_requantise(f, &q) != (uint8_t)b)
-				ck_abort_msg("scale %g zp %d byte %d", (double)q.scale, q.zero_point, b);
+				ck_abort_msg("scale %g zp %d byte %d", (double)q.scale,
+					     q.zero_point, b);
 		}
 	}
-	/* A value that no byte can produce must not be undefined behaviour. */
+	/* A value that no byte can represent must not cause undefined behaviour. */
 	rvl_requantise(INFINITY, &(struct rvl_quant_params){ .scale = 1 });
 	rvl_requantise(NAN, &(struct rvl_quant_params){ .scale = 1 });
 }
@@ -366,7 +379,7 @@ static void print_things(void)
 	rvl_table_print(&t, 1);
 }
 
-/* Proves that no byte of a name can break JSON or control a terminal, and that columns count characters. */
+/* Proves that names are escaped in JSON and on terminals, and that columns count characters. */
 START_TEST(writers)
 {
 	struct capture c = capture_start(stdout, STDOUT_FILENO);
@@ -376,7 +389,8 @@ START_TEST(writers)
 	print_things();
 	capture_end(&c, out, sizeof(out));
 	table = strchr(out, '\n') + 1;
-	ck_assert_str_eq(table, " name        n\n longer  12345\n x\xc3\xa9?         7\n ??2J?       8\n");
+	ck_assert_str_eq(table, " name        n\n longer  12345\n x\xc3\xa9?         7\n ??2J?    "
+				"   8\n");
 	*table = 0;
 	o = rvl_json_parse(out);
 	ck_assert_ptr_nonnull(o);
@@ -407,7 +421,8 @@ START_TEST(picture)
 	rvl_picture(f, 1, pixels, 2, 4, labels, true);
 	fclose(f);
 	rvl_read_file(in_dir("pic"), 1000, &b);
-	ck_assert_ptr_nonnull(memmem(b.data, b.size, "\x1b[38;2;255;255;255m\x1b[48;2;64;64;64m\xe2\x96\x80", 37));
+	ck_assert_ptr_nonnull(memmem(b.data, b.size,
+				     "\x1b[38;2;255;255;255m\x1b[48;2;64;64;64m\xe2\x96\x80", 37));
 	rvl_blob_clear(&b);
 }
 END_TEST
@@ -422,7 +437,8 @@ START_TEST(run_set)
 	char words[600];
 	struct rvl_array a;
 
-	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM SET "--expect models/lenet.expected "
+	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM SET "--expect "
+									"models/lenet.expected "
 		 "--count 6 --names tool/fashion-mnist.names --figures t --output %s/o", dir);
 	EXPECT(words, 0);
 	SAYS("6 of 6");
@@ -440,7 +456,7 @@ START_TEST(run_set)
 }
 END_TEST
 
-/* Proves that one different byte changes the exit status and is reported with its picture. */
+/* Proves that one different byte sets the exit status and is reported with its picture. */
 START_TEST(run_differs)
 {
 	struct rvl_blob b;
@@ -450,7 +466,8 @@ START_TEST(run_differs)
 	b.data[16 + 10 * 3 + 4] ^= 1;
 	write_file(in_dir("bent"), b.data, b.size);
 	rvl_blob_clear(&b);
-	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM SET "--count 6 --expect %s/bent", dir);
+	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM SET "--count 6 --expect "
+									"%s/bent", dir);
 	EXPECT(words, RVL_EXIT_DIFFERENT);
 	SAYS("5 of 6");
 	SAYS("FIRST DIFFERENCE: picture 3");
@@ -461,7 +478,8 @@ START_TEST(run_tensors_and_pictures)
 {
 	struct rvl_array a = { .dtype = RIVULET_F32, .ndim = 4, .dim = { 1, 1, 28, 28 } };
 	char words[700];
-	png_image png = { .version = PNG_IMAGE_VERSION, .width = 28, .height = 28, .format = PNG_FORMAT_GRAY };
+	png_image png = { .version = PNG_IMAGE_VERSION, .width = 28, .height = 28,
+			  .format = PNG_FORMAT_GRAY };
 	struct rvl_array set, one, two;
 
 	ck_assert_int_eq(rvl_idx_read(DATA "t10k-images-idx3-ubyte.gz", 3, &set), 0);
@@ -470,7 +488,8 @@ START_TEST(run_tensors_and_pictures)
 		((float *)a.data)[i] = (float)((uint8_t *)set.data)[i] / 255.0f;
 	rvl_npy_write(in_dir("in.npy"), &a);
 	ck_assert(png_image_write_to_file(&png, in_dir("in.png"), 0, set.data, 0, NULL));
-	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM "--input image=%s/in.npy -o %s/a", dir, dir);
+	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM "--input image=%s/in.npy -o "
+								    "%s/a", dir, dir);
 	EXPECT(words, 0);
 	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM "--image %s/in.png -o %s/b "
 		 "--labels tool/fashion-mnist.names", dir, dir);
@@ -483,14 +502,16 @@ START_TEST(run_tensors_and_pictures)
 	a.dim[2] = 784;
 	a.dim[3] = 1;
 	rvl_npy_write(in_dir("bad.npy"), &a);
-	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM "--input image=%s/bad.npy", dir);
+	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM "--input image=%s/bad.npy",
+		 dir);
 	EXPECT(words, RVL_EXIT_REFUSED);
 	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "1x1x784x1"));
 	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM "--input pic=%s/in.npy", dir);
 	EXPECT(words, RVL_EXIT_USAGE);
 	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "\"image\""));
 	write_file(in_dir("s.pgm"), "P5 2 2 255 abcd", 15);
-	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM "--resize none --image %s/s.pgm", dir);
+	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM "--resize none --image "
+								    "%s/s.pgm", dir);
 	EXPECT(words, RVL_EXIT_REFUSED);
 	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "28 x 28"));
 	rvl_array_clear(&a);
@@ -572,8 +593,9 @@ START_TEST(compile_and_list)
 	snprintf(words, sizeof(words), "info %s/l.rvp", dir);
 	EXPECT(words, 0);
 	SAYS("1x1x28x28");
-	/* A compiled program runs as the model does, but only on its board. */
-	snprintf(words, sizeof(words), "run %s/l.rvp " SIM SET "--count 3 --expect models/lenet.expected", dir);
+	/* A compiled program runs like the model, but only on its board. */
+	snprintf(words, sizeof(words), "run %s/l.rvp " SIM SET "--count 3 --expect "
+							       "models/lenet.expected", dir);
 	EXPECT(words, 0);
 	snprintf(words, sizeof(words), "run %s/l.rvp --device sim:zu3eg-256 " SET "--count 3", dir);
 	EXPECT(words, RVL_EXIT_REFUSED);
@@ -612,7 +634,7 @@ START_TEST(other_verbs)
 }
 END_TEST
 
-/* Proves each remaining --json output, and that failures are JSON whatever their cause. */
+/* Proves each remaining --json output, and that every failure is a JSON object. */
 START_TEST(json_outputs)
 {
 	char words[600];
@@ -622,13 +644,13 @@ START_TEST(json_outputs)
 	EXPECT("run models/lenet.onnx --json --top 2 --names tool/fashion-mnist.names --count 3 "
 	       "--expect models/lenet.expected " SIM SET, 0);
 	check_json("rivulet.run/2");
-	EXPECT("eval models/mlp.onnx --json --count 50 --length 20 --data " DATA "t10k-images-idx3-ubyte.gz "
-	       "--labels " DATA "t10k-labels-idx1-ubyte.gz", 0);
+	EXPECT("eval models/mlp.onnx --json --count 50 --length 20 --data " DATA
+	       "t10k-images-idx3-ubyte.gz --labels " DATA "t10k-labels-idx1-ubyte.gz", 0);
 	check_json("rivulet.eval/1");
 	snprintf(words, sizeof(words), "profile models/lenet.onnx --json -o %s/t.json " SIM, dir);
 	EXPECT(words, 0);
 	check_json("rivulet.profile/1");
-	/* The error names a file whose name is no UTF-8. */
+	/* The error contains the name of a file that is not valid UTF-8. */
 	EXPECT("run --json \xff\x1b[0m " SIM, RVL_EXIT_REFUSED);
 	check_json("rivulet.error/1");
 	EXPECT("run --json \xc2\x9b" "2J " SIM, RVL_EXIT_REFUSED);
@@ -646,7 +668,7 @@ START_TEST(json_outputs)
 }
 END_TEST
 
-/* ---- doctor: a tree of files for each diagnosis ---- */
+/* ---- doctor: one directory tree for each diagnosis ---- */
 
 static void put(const char *path, const char *text)
 {
@@ -707,12 +729,13 @@ START_TEST(doctor_module)
 }
 END_TEST
 
-/* Proves the diagnosis for each of the four ways in which a kernel refuses unsigned modules. */
+/* Proves the diagnosis for each of the four cases in which a kernel refuses unsigned modules. */
 START_TEST(doctor_unsigned)
 {
 	put("proc/sys/kernel/osrelease", "6.12.9+deb12-amd64\n");
 	device_and_module();
-	put("sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", "\6\1\1\1\1");
+	put("sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c",
+	    "\6\1\1\1\1");
 	doctor(RVL_EXIT_DIFFERENT);
 	SAYS("Secure Boot is on");
 	SAYS("make install-dkms");
@@ -806,7 +829,7 @@ END_TEST
 
 #define PLAN_EXAMPLES 160
 
-/* A few examples, which make a plan fast. */
+/* A few examples, so that planning is fast. */
 static void plan_data(void)
 {
 	struct rvl_array a = { .dtype = RIVULET_U8, .ndim = 2, .dim = { PLAN_EXAMPLES, 784 } }, set;
@@ -826,12 +849,13 @@ static void plan_data(void)
 	rvl_array_clear(&b);
 }
 
-/* rivulet plan of the MLP with that data and cache; later words win. */
+/* Runs rivulet plan for the MLP with that data and cache. Words in @more override earlier ones. */
 static int plan_verb(const char *more)
 {
 	char words[1500];
 
-	snprintf(words, sizeof(words), "plan models/mlp.onnx --levels l6,l4,l3 --time-constraint 1.005*64@l6 "
+	snprintf(words, sizeof(words), "plan models/mlp.onnx --levels l6,l4,l3 --time-constraint "
+				       "1.005*64@l6 "
 		 "--data %s/x.npy,%s/y.npy --cache %s/a/b --threads 2 %s", dir, dir, dir, more);
 	return verb(words);
 }
@@ -852,8 +876,8 @@ static void check_planned_program(void)
 }
 
 /*
- * Proves that the longest lengths that fit are 64, 45 and 36, and that the program has them with
- * their accuracies.
+ * Proves that the longest lengths that meet the constraint are 64, 45 and 36, and that the program
+ * has them with their accuracies.
  */
 START_TEST(plan_and_compile)
 {
@@ -862,22 +886,27 @@ START_TEST(plan_and_compile)
 	size_t size;
 
 	plan_data();
-	snprintf(words, sizeof(words), "--objective accuracy -o %s/m.plan --svg %s/m.svg --figures f", dir, dir);
+	snprintf(words, sizeof(words), "--objective accuracy -o %s/m.plan --svg %s/m.svg "
+				       "--figures f", dir, dir);
 	ck_assert_msg(!plan_verb(words), "%s", rvl_tool_error);
 	SAYS("figure f.l6.length 64 bits");
 	SAYS("figure f.l4.length 45 bits");
-	SAYS("l3 (800.0 MHz) is dominated by l4 (1.000 GHz) at no higher voltage: this plan uses it nevertheless");
+	SAYS("l3 (800.0 MHz) is dominated by l4 (1.000 GHz) at no higher voltage: this plan uses "
+	     "it nevertheless");
 	SAYS("int8 throughout");
 	p = read_file(in_dir("m.svg"), &size);
 	ck_assert(!memcmp(p, "<?xml", 5) && !memcmp(p + size - 7, "</svg>\n", 7));
 	free(p);
-	snprintf(words, sizeof(words), "compile models/mlp.onnx -q --plan %s/m.plan -o %s/m.rvp", dir, dir);
+	snprintf(words, sizeof(words), "compile models/mlp.onnx -q --plan %s/m.plan -o %s/m.rvp",
+		 dir, dir);
 	EXPECT(words, 0);
 	check_planned_program();
-	snprintf(words, sizeof(words), "compile models/mlp20.onnx --plan %s/m.plan -o %s/x.rvp", dir, dir);
+	snprintf(words, sizeof(words), "compile models/mlp20.onnx --plan %s/m.plan -o %s/x.rvp",
+		 dir, dir);
 	EXPECT(words, RVL_EXIT_REFUSED);
 	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "of another model"));
-	snprintf(words, sizeof(words), "compile models/mlp.onnx --plan %s/m.plan --board zu3eg-64", dir);
+	snprintf(words, sizeof(words), "compile models/mlp.onnx --plan %s/m.plan --board zu3eg-64",
+		 dir);
 	EXPECT(words, RVL_EXIT_REFUSED);
 	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "it has level 5, the board 4 levels"));
 	snprintf(words, sizeof(words), "explain models/mlp.onnx --plan %s/m.plan --length 64", dir);
@@ -896,7 +925,7 @@ static void damage_cache(void)
 	ck_assert_int_eq(system(cmd), 0);
 }
 
-/* Proves the same plan from measurements, from the cache, and from a damaged cache. */
+/* Proves that the plan is the same with measurements, with the cache, and with a damaged cache. */
 START_TEST(plan_keeps_accuracies)
 {
 	static char first[1 << 16];
@@ -907,7 +936,8 @@ START_TEST(plan_keeps_accuracies)
 	plan_data();
 	snprintf(words, sizeof(words), "--accuracy 80,75,70 --objective reward -o %s/m.plan", dir);
 	for (int i = 0; i < 4; i++) {
-		ck_assert_msg(!plan_verb(i == 3 ? strcat(words, " --no-cache") : words), "%s", rvl_tool_error);
+		ck_assert_msg(!plan_verb(i == 3 ? strcat(words, " --no-cache") : words), "%s",
+			      rvl_tool_error);
 		p = read_file(in_dir("m.plan"), &size);
 		if (!i)
 			memcpy(first, p, size);
@@ -919,17 +949,19 @@ START_TEST(plan_keeps_accuracies)
 }
 END_TEST
 
-/* Proves that the shortest feasible time, which the error names, is feasible. */
+/* Proves that the shortest feasible time, which the error reports, is feasible. */
 START_TEST(plan_infeasible)
 {
 	char words[200], *at;
 
 	plan_data();
-	ck_assert_int_eq(plan_verb("--time-constraint 20ms --accuracy 80,75,70"), RVL_EXIT_DIFFERENT);
+	ck_assert_int_eq(plan_verb("--time-constraint 20ms --accuracy 80,75,70"),
+			 RVL_EXIT_DIFFERENT);
 	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "l3: nothing fits the time"));
 	at = strstr(rvl_tool_error, "the least time constraint is ");
 	ck_assert_ptr_nonnull(at);
-	snprintf(words, sizeof(words), "--accuracy 80,75,70 --time-constraint %.12g", strtod(at + 29, NULL));
+	snprintf(words, sizeof(words), "--accuracy 80,75,70 --time-constraint %.12g",
+		 strtod(at + 29, NULL));
 	strcat(words, "ms");
 	ck_assert_msg(!plan_verb(words), "%s: %s", words, rvl_tool_error);
 	ck_assert_int_eq(plan_verb("--accuracy 100 --length 8-40"), RVL_EXIT_DIFFERENT);
@@ -941,7 +973,8 @@ END_TEST
 START_TEST(plan_other_reports)
 {
 	plan_data();
-	ck_assert_msg(!plan_verb("--rate 5 --base-power 0.01 --battery 0.5 --shares 2,1,1 --choose 100 "
+	ck_assert_msg(!plan_verb("--rate 5 --base-power 0.01 --battery 0.5 --shares 2,1,1 "
+				 "--choose 100 "
 				 "--charge 25"), "%s", rvl_tool_error);
 	SAYS("race to idle");
 	SAYS("at 25 % of the charge");
@@ -956,7 +989,7 @@ START_TEST(plan_other_reports)
 }
 END_TEST
 
-static const struct { const char *words; int code; const char *says; } misplanned[] = {
+static const struct { const char *words; int code; const char *says; } plan_errors[] = {
 	{ "second", RVL_EXIT_USAGE, "takes one model" },
 	{ "--levels l7", RVL_EXIT_USAGE, "l1 (slowest) to l6" },
 	{ "--levels l0", RVL_EXIT_USAGE, "\"l0\" is no level" },
@@ -993,7 +1026,8 @@ static const struct { const char *words; int code; const char *says; } misplanne
 	{ "--tolerance 101", RVL_EXIT_USAGE, "--tolerance" },
 	{ "--threads 65", RVL_EXIT_USAGE, "at most 64" },
 	{ "--board nowhere", RVL_EXIT_REFUSED, "nowhere" },
-	{ "--board zu3eg-64 --levels l3 --time-constraint 1s", RVL_EXIT_REFUSED, "no stochastic lanes" },
+	{ "--board zu3eg-64 --levels l3 --time-constraint 1s", RVL_EXIT_REFUSED,
+	  "no stochastic lanes" },
 	{ "--keep-int8 nobody", RVL_EXIT_REFUSED, "nobody" },
 	{ "--rate 1000", RVL_EXIT_DIFFERENT, "which the rate leaves; l6: nothing fits the time" },
 	{ "--output /nowhere/p", RVL_EXIT_FAILED, "/nowhere/p" },
@@ -1005,10 +1039,11 @@ START_TEST(plan_mistakes)
 	int r;
 
 	plan_data();
-	r = plan_verb(misplanned[_i].words);
-	ck_assert_msg(r == misplanned[_i].code, "%s: exit %d (%s)", misplanned[_i].words, r, rvl_tool_error);
-	ck_assert_msg(strstr(rvl_tool_error, misplanned[_i].says) != NULL, "%s: %s", misplanned[_i].words,
+	r = plan_verb(plan_errors[_i].words);
+	ck_assert_msg(r == plan_errors[_i].code, "%s: exit %d (%s)", plan_errors[_i].words, r,
 		      rvl_tool_error);
+	ck_assert_msg(strstr(rvl_tool_error, plan_errors[_i].says) != NULL, "%s: %s",
+		      plan_errors[_i].words, rvl_tool_error);
 }
 END_TEST
 
@@ -1039,7 +1074,7 @@ int main(void)
 	tcase_add_loop_test(files, npy_header, 0, (int)(sizeof(dicts) / sizeof(dicts[0])));
 	tcase_add_test(files, onnx_tensors);
 	tcase_add_loop_test(files, onnx_tensor, 0, (int)(sizeof(tensors) / sizeof(tensors[0])));
-	tcase_add_test(files, noise);
+	tcase_add_test(files, random_changes);
 	tcase_add_test(files, pictures);
 	tcase_add_test(files, idx);
 	tcase_add_test(files, records);
@@ -1064,7 +1099,8 @@ int main(void)
 	tcase_add_test(verbs, plan_keeps_accuracies);
 	tcase_add_test(verbs, plan_infeasible);
 	tcase_add_test(verbs, plan_other_reports);
-	tcase_add_loop_test(verbs, plan_mistakes, 0, (int)(sizeof(misplanned) / sizeof(misplanned[0])));
+	tcase_add_loop_test(verbs, plan_mistakes, 0,
+			    (int)(sizeof(plan_errors) / sizeof(plan_errors[0])));
 	tcase_add_test(verbs, devfreq);
 	suite_add_tcase(s, files);
 	suite_add_tcase(s, verbs);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * `rivulet status` and `rivulet policy` against a daemon on the linked model with a battery in a
- * directory; --replay without any; and the reader of the daemon's JSON.
+ * `rivulet status` and `rivulet policy` with a daemon on the linked model and a battery in a
+ * directory; --replay without a daemon; and the reader of the daemon's JSON.
  */
 #include <json-c/json.h>
 
@@ -13,7 +13,7 @@
 #include "verb.h"
 
 
-static char dir[64];		/* of the battery and of traces */
+static char dir[64];		/* directory of the battery and of traces */
 
 static void put(const char *name, const char *text)
 {
@@ -60,7 +60,7 @@ static void stop(void)
 
 #define COMPLAINS(text) ck_assert_msg(strstr(rvl_tool_error, text) != NULL, "%s", rvl_tool_error)
 
-/* What the verb printed, parsed. The result stays valid until the verb prints something else. */
+/* Parses what the verb printed. The result is valid until the next call. */
 static struct json_object *json_out(void)
 {
 	static struct json_object *doc;
@@ -175,7 +175,8 @@ static void run_once(struct rivulet_client *c, struct rivulet_model **m)
 	struct rivulet_tensor_info t = { .size = sizeof(t) };
 	struct rivulet_request *q;
 
-	ck_assert_msg(!rivulet_model_load(c, "models/lenet.onnx", NULL, m), "%s", rivulet_last_error());
+	ck_assert_msg(!rivulet_model_load(c, "models/lenet.onnx", NULL, m), "%s",
+		      rivulet_last_error());
 	ck_assert(!rivulet_request_new(*m, &q));
 	for (uint32_t i = 0; !rivulet_model_tensor(*m, i, &t); i++)
 		ck_assert(!rivulet_bind_memory(q, i, t.output ? res : in, t.bytes));
@@ -183,7 +184,7 @@ static void run_once(struct rivulet_client *c, struct rivulet_model **m)
 	rivulet_request_unref(q);
 }
 
-/* Proves that status shows device, levels, models with their runs, and the sums. */
+/* Proves that status shows the device, the levels, the models with their runs, and the totals. */
 START_TEST(status_state)
 {
 	struct json_object *s, *models, *l;
@@ -207,7 +208,8 @@ START_TEST(status_state)
 	models = rvl_json_member(s, "models");
 	ck_assert_str_eq(text_of(rvl_json_item(models, 0), "name"), "lenet.onnx");
 	ck_assert_ptr_null(rvl_json_item(models, 1));
-	for (size_t i = 0; (l = rvl_json_item(rvl_json_member(rvl_json_item(models, 0), "levels"), i)); i++)
+	for (size_t i = 0; (l = rvl_json_item(rvl_json_member(rvl_json_item(models, 0), "levels"),
+					      i)); i++)
 		ck_assert_uint_eq(rvl_json_number(l, "runs"), rvl_json_number(l, "level") == 2);
 	rivulet_model_unref(m);
 	rivulet_client_unref(c);
@@ -220,7 +222,7 @@ static double number(struct json_object *o, const char *key)
 	return json_object_get_double(rvl_json_member(o, key));
 }
 
-/* Proves that times, energies and ratios of the status are in the units of the page. */
+/* Proves that times, energies and ratios have the units of the man page. */
 START_TEST(status_in_si)
 {
 	struct json_object *s, *model, *level;
@@ -234,7 +236,7 @@ START_TEST(status_in_si)
 	ck_assert(number(s, "uptime_s") > 0 && number(s, "uptime_s") < 600);
 	ck_assert_double_eq_tol(number(rvl_json_member(s, "policy"), "charge"), 0.6, 1e-6);
 	model = rvl_json_item(rvl_json_member(s, "models"), 0);
-	/* 15,408 cycles at 250 MHz, the level of a battery at 60 %. */
+	/* 15,408 cycles at 250 MHz, the level of a battery at 60 % */
 	ck_assert_double_eq_tol(number(model, "npu_s"), 15408 / 250e6, 1e-6);
 	ck_assert_double_eq_tol(number(model, "energy_j"), 73.33e-6, 1e-6);
 	level = rvl_json_item(rvl_json_member(rvl_json_member(s, "device"), "levels"), 3);
@@ -244,7 +246,7 @@ START_TEST(status_in_si)
 }
 END_TEST
 
-/* Proves that info asks the daemon first, and a device only when told to. */
+/* Proves that info asks the daemon first, and opens a device only on request. */
 START_TEST(info_asks_the_daemon)
 {
 	EXPECT("info", 0);
@@ -257,7 +259,10 @@ START_TEST(info_asks_the_daemon)
 }
 END_TEST
 
-/* Proves one status after the other, one line each in JSON, until a signal. */
+/*
+ * Proves that status --watch prints one status after the other, each on one line in JSON, until a
+ * signal.
+ */
 START_TEST(status_watches)
 {
 	static struct program p;
@@ -324,8 +329,8 @@ static int replay(const char *trace, const char *options)
 }
 
 /*
- * Proves each change with its time and reason, and that the times add up to the length of the
- * trace.
+ * Proves that each change is printed with its time and reason, and that the times sum to the length
+ * of the trace.
  */
 START_TEST(replay_changes)
 {
@@ -352,7 +357,7 @@ START_TEST(replay_changes)
 	for (size_t i = 0; rvl_json_item(residency, i); i++)
 		sum += json_object_get_double(rvl_json_item(residency, i));
 	ck_assert_double_eq_tol(sum, 600, 1e-6);
-	/* The options set the rules. */
+	/* Options override the policy's parameters. */
 	ck_assert_int_eq(replay(trace, "--dwell 0 --levels 3,0 --thresholds 55"), 0);
 	SAYS("300.000 s  level 0");
 	ck_assert_ptr_null(strstr(out, "level 2  "));
@@ -371,7 +376,8 @@ static const struct {
 	{ "", "", RVL_EXIT_REFUSED, "no row in it" },
 	{ "0 100 discharging 0\n", "", RVL_EXIT_REFUSED, "line 1" },
 	{ "0 100 discharging 0 -\n1 101 discharging 0 -\n", "", RVL_EXIT_REFUSED, "line 2" },
-	{ "5 100 discharging 0 -\n4 99 discharging 0 -\n", "", RVL_EXIT_REFUSED, "line 2: time goes back" },
+	{ "5 100 discharging 0 -\n4 99 discharging 0 -\n", "", RVL_EXIT_REFUSED,
+	  "line 2: time goes back" },
 	{ "0 100 falling 0 -\n", "", RVL_EXIT_REFUSED, "line 1" },
 	{ "0 100 full 1 -\n", "--mode turbo", RVL_EXIT_USAGE, "--mode" },
 	{ "0 100 full 1 -\n", "--mode 7", RVL_EXIT_USAGE, "no level 7" },
@@ -408,10 +414,15 @@ END_TEST
 
 /* ---- the reader of JSON ---- */
 
-#define ODD "{ \"a\" : { \"x\" : [ 1, { \"b\" : 9 }, \"]}\" ] , \"b\" : 2 } , \"t\":true,\"f\":false,"	\
-	    "\"s\":\"q\\\"\\\\z\\u001b[0m\",\"n\":18446744073709551615,\"e\":[],\"o\":{},\"ab\":3,\"l\":-1.5e3}"
+#define ODD                                                                                        \
+	"{ \"a\" : { \"x\" : [ 1, { \"b\" : 9 }, \"]}\" ] , \"b\" : 2 } , \"t\":true,\"f\":false," \
+	"\"s\":\"q\\\"\\\\z\\u001b[0m\",\"n\":18446744073709551615,\"e\":[],\"o\":{},\"ab\":3,"    \
+	"\"l\":-1.5e3}"
 
-/* Proves that a member is found at its own depth, and that one of another type reads as absent. */
+/*
+ * Proves that a member is found only at its own depth, and that one of another type reads as
+ * absent.
+ */
 START_TEST(json_members)
 {
 	struct json_object *odd = rvl_json_parse(ODD), *list = rvl_json_parse("[1]");
@@ -422,7 +433,8 @@ START_TEST(json_members)
 	ck_assert_uint_eq(rvl_json_number(rvl_json_member(odd, "a"), "b"), 2);
 	ck_assert_uint_eq(rvl_json_number(odd, "ab"), 3);
 	ck_assert_uint_eq(rvl_json_number(odd, "n"), UINT64_MAX);
-	ck_assert(rvl_json_true(odd, "t") && !rvl_json_true(odd, "f") && !rvl_json_true(odd, "none"));
+	ck_assert(rvl_json_true(odd, "t") && !rvl_json_true(odd, "f") &&
+		  !rvl_json_true(odd, "none"));
 	ck_assert(!rvl_json_true(odd, "n"));
 	ck_assert_str_eq(rvl_json_text(odd, "s", buf, sizeof(buf)), "q\"\\z?[0m");
 	ck_assert_str_eq(rvl_json_text(odd, "s", buf, 3), "q\"");
@@ -453,8 +465,8 @@ START_TEST(json_items)
 END_TEST
 
 /*
- * Proves that truncated text, text with bytes behind it, invalid UTF-8 and deep nesting are no
- * JSON.
+ * Proves that truncated text, text with trailing bytes, invalid UTF-8 and deep nesting are refused
+ * as JSON.
  */
 START_TEST(json_damage)
 {
@@ -472,7 +484,7 @@ START_TEST(json_damage)
 	memset(deep + 1000, ']', 1000);
 	deep[2000] = 0;
 	ck_assert_ptr_null(rvl_json_parse(deep));
-	/* The daemon ends its object with a newline. */
+	/* The daemon's object ends with a newline. */
 	line = rvl_json_parse("{}\n");
 	ck_assert_ptr_nonnull(line);
 	json_object_put(line);
@@ -482,7 +494,8 @@ END_TEST
 static Suite *make_suite(void)
 {
 	Suite *s = suite_create("verbs");
-	TCase *with = tcase_create("daemon"), *own = tcase_create("own"), *json = tcase_create("json");
+	TCase *with = tcase_create("daemon"), *own = tcase_create("own"),
+		*json = tcase_create("json");
 	TCase *dry = tcase_create("replay");
 
 	tcase_set_timeout(with, 120);

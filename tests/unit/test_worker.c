@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The compiler's process under a hostile model. The daemon under test starts this program as its worker;
- * the first bytes of the "model" select what it does. Attempts from inside the sandbox are made after
- * the real sandbox was entered.
+ * The compiler's process with hostile models. The daemon under test starts this program as its
+ * worker, and the first bytes of the "model" select what it does. Attempts from inside the sandbox
+ * are made after the real sandbox was entered.
  */
 #include "daemon_rig.h"
 #include "suite.h"
@@ -21,7 +21,7 @@
 
 static struct rvl_worker_job job;
 
-static void say_hash(const char *model)
+static void send_hash(const char *model)
 {
 	struct rvl_worker_hash hash;
 	uint32_t go;
@@ -33,7 +33,7 @@ static void say_hash(const char *model)
 		_exit(1);
 }
 
-static void say_result(int error, const char *text, uint64_t size)
+static void send_result(int error, const char *text, uint64_t size)
 {
 	struct rvl_worker_result res = { .error = error, .size = size };
 
@@ -51,7 +51,7 @@ static void write_garbage(size_t size)
 			_exit(9);
 }
 
-static void lie_about_text(void)
+static void invalid_error(void)
 {
 	struct rvl_worker_result res = { .error = 12345 };
 
@@ -59,13 +59,13 @@ static void lie_about_text(void)
 	send(RVL_WORKER_CONTROL_FD, &res, sizeof(res), 0);
 }
 
-static void eat_time(void)
+static void use_time(void)
 {
 	for (volatile unsigned long i = 0;; i++)
 		;
 }
 
-static void eat_memory(void)
+static void use_memory(void)
 {
 	size_t got = 0;
 
@@ -73,7 +73,7 @@ static void eat_memory(void)
 		char *p = malloc(1 << 20);
 
 		if (!p) {
-			say_result(-ENOMEM, "out of memory", got);
+			send_result(-ENOMEM, "out of memory", got);
 			_exit(0);
 		}
 		memset(p, 1, 1 << 20);
@@ -81,7 +81,7 @@ static void eat_memory(void)
 	}
 }
 
-/* System calls that a worker must not make; each would come back if the filter let it. */
+/* System calls that the filter must stop. Each returns if the filter allows it. */
 static void forbidden(int which)
 {
 	switch (which) {
@@ -101,8 +101,8 @@ static void forbidden(int which)
 		syscall(SYS_kill, getppid(), 0);
 		break;
 	case 5:
-		syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			0);
+		syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
+			-1, 0);
 		break;
 	case 6:
 		syscall(SYS_ptrace, 0, 0, 0, 0);
@@ -121,27 +121,27 @@ static void forbidden(int which)
 static void act(const char *model)
 {
 	if (!strncmp(model, "!crash", 6))
-		raise(SIGABRT);	/* a sanitizer turns others into an exit */
+		raise(SIGABRT);	/* a sanitizer turns other signals into an exit */
 	else if (!strncmp(model, "!exit", 5))
 		_exit(7);
 	else if (!strncmp(model, "!hang", 5))
 		pause();
 	else if (!strncmp(model, "!time", 5) && !rvl_worker_sandbox(&job))
-		eat_time();
+		use_time();
 	else if (!strncmp(model, "!memory", 7) && !rvl_worker_sandbox(&job))
-		eat_memory();
+		use_memory();
 	else if (!strncmp(model, "!big", 4) && !rvl_worker_sandbox(&job))
 		write_garbage(1 << 20);
 	else if (!strncmp(model, "!lie", 4))
-		write_garbage(8192), say_result(0, "", 8192);
+		write_garbage(8192), send_result(0, "", 8192);
 	else if (!strncmp(model, "!empty", 6))
-		say_result(0, "", 8192);
+		send_result(0, "", 8192);
 	else if (!strncmp(model, "!chatter", 8))
 		send(RVL_WORKER_CONTROL_FD, "?", 1, 0), pause();
 	else if (!strncmp(model, "!text", 5))
-		lie_about_text();
+		invalid_error();
 	else if (!strncmp(model, "!call", 5) && !rvl_worker_sandbox(&job))
-		forbidden(model[5] - '0'), say_result(-EALREADY, "it came back", 0);
+		forbidden(model[5] - '0'), send_result(-EALREADY, "it came back", 0);
 	_exit(0);
 }
 
@@ -157,7 +157,7 @@ static int worker(void)
 	if (*model != '!')
 		return rvl_worker_main();
 	recv(RVL_WORKER_CONTROL_FD, &job, sizeof(job), 0);
-	say_hash(model);
+	send_hash(model);
 	act(model);
 	return 0;
 }
@@ -192,7 +192,7 @@ static const struct {
 #define HOSTILE_CONFIG							\
 	"[Compiler]\nTimeMax=%d\nMemoryMax=128M\nProgramSizeMax=64K\n"	\
 	"[Limits]\nCompilesPerUser=3\nModelsPerUser=%d\n"
-#define PATIENCE 600	/* s: longer than any test */
+#define NO_TIMEOUT 600	/* s, longer than any test */
 
 static void time_limit(int seconds)
 {
@@ -205,7 +205,7 @@ static void time_limit(int seconds)
 		usleep(1000);
 }
 
-/* Proves that each end of a worker is one ERROR with its reason, and affects no other client. */
+/* Proves that each end of a worker gives one ERROR with its reason and affects no other client. */
 START_TEST(ending)
 {
 	int sock = raw_open(), bystander = raw_open();
@@ -220,25 +220,25 @@ START_TEST(ending)
 	ck_assert_uint_eq(status_number("\"compiler\"", "working"), 0);
 	ck_assert_uint_eq(status_number("\"users\"", "bytes"), 0);
 	ck_assert_uint_eq(status_number("\"cache\"", "programs"), 0);
-	/* And a decent model is compiled right after. */
-	time_limit(PATIENCE);
+	/* A valid model compiles right afterwards. */
+	time_limit(NO_TIMEOUT);
 	ck_assert_int_eq(load(sock, "no model, but a worker that says so", &p), -EBADMSG);
 }
 END_TEST
 
-/* Proves that memory ends where MemoryMax= says. */
+/* Proves that the worker's memory is limited by MemoryMax=. */
 START_TEST(memory)
 {
 	int sock = raw_open();
 	union rivulet_packet p;
 
 	if (SANITIZED)
-		return;	/* no address space limit there */
+		return;	/* there is no limit of address space with a sanitizer */
 	ck_assert_int_eq(load(sock, "!memory", &p), -ENOMEM);
 }
 END_TEST
 
-/* Proves that the filter stops each of these, and what a client hears of it. */
+/* Proves that the filter stops each of these calls, and the error that the client gets. */
 START_TEST(system_call)
 {
 	int sock = raw_open(), r;
@@ -247,7 +247,8 @@ START_TEST(system_call)
 
 	snprintf(model, sizeof(model), "!call%d", _i);
 	r = load(sock, model, &p);
-	if (SANITIZED) {	/* refused by errno there, so that reports get out */
+	/* With a sanitizer the calls fail with an errno, so that it can print its report. */
+	if (SANITIZED) {
 		ck_assert_int_eq(r, -EALREADY);
 		return;
 	}
@@ -256,7 +257,9 @@ START_TEST(system_call)
 }
 END_TEST
 
-/* Every model.onnx one level below @dir, in a session of its own. Returns how many. */
+/*
+ * Loads every model.onnx one level below @dir, each in a session of its own. Returns their number.
+ */
 static int load_all(const char *dir)
 {
 	union rivulet_packet p;
@@ -285,10 +288,10 @@ static int load_all(const char *dir)
 }
 
 /*
- * Proves that the filter lets the compiler do its work: a thousand decent models, and none dies of
- * it.
+ * Proves that the filter allows what the compiler needs: a thousand valid models, and no worker is
+ * killed.
  */
-START_TEST(decent_models)
+START_TEST(valid_models)
 {
 	int n = load_all("tests/data/qdq");
 
@@ -300,7 +303,9 @@ START_TEST(decent_models)
 }
 END_TEST
 
-/* LOAD of a model that hangs its worker, without waiting. Returns the serial. */
+/*
+ * Sends LOAD of a model that hangs its worker. Returns the serial without waiting for the answer.
+ */
 static uint32_t send_hang(int sock)
 {
 	int fd = memfd_of(NULL, 4096, 0);
@@ -324,9 +329,10 @@ static void await_working(uint64_t n)
 }
 
 /*
- * Proves that a hanging worker delays no request, and the same user's next LOAD by TimeMax= at most.
+ * Proves that a hanging worker delays no request, and delays the same user's next LOAD by at most
+ * TimeMax=.
  */
-START_TEST(patience)
+START_TEST(hanging_worker)
 {
 	int sock = raw_open(), other = raw_open();
 	union rivulet_packet p;
@@ -343,22 +349,22 @@ START_TEST(patience)
 	other = raw_open();
 	serial = send_hang(sock);
 	raw_barrier(sock);
-	/* The same user's next model waits for the first to end. */
-	time_limit(PATIENCE);
+	/* The same user's next model waits for the end of the first. */
+	time_limit(NO_TIMEOUT);
 	ck_assert_int_eq(load(other, "!exit", &p), -EFAULT);
 	ck_assert_int_eq(raw_answer(sock, serial, &p, NULL), -ETIMEDOUT);
 }
 END_TEST
 
 /* Proves that the worker of a session that ends is killed. */
-START_TEST(leaving)
+START_TEST(session_ends)
 {
 	int sock = raw_open();
 
 	send_hang(sock);
 	await_working(1);
 	close(sock);
-	/* Long before TimeMax= would end it. */
+	/* This happens long before TimeMax= would end the worker. */
 	await_working(0);
 	ck_assert_uint_eq(status_number("\"users\"", "compiles"), 0);
 }
@@ -372,7 +378,7 @@ START_TEST(too_many)
 
 	for (int i = 0; i < 5; i++)
 		send_hang(sock);
-	/* Nothing of the three comes to an end in this test. */
+	/* None of the three workers ends during this test. */
 	for (int i = 0; i < 2; i++) {
 		ck_assert_int_gt(raw_recv(sock, &p, NULL), 0);
 		ck_assert_uint_eq(p.h.type, RIVULET_MSG_ERROR);
@@ -387,7 +393,7 @@ static void start(void)
 {
 	char text[256];
 
-	snprintf(text, sizeof(text), HOSTILE_CONFIG, PATIENCE, PATIENCE);
+	snprintf(text, sizeof(text), HOSTILE_CONFIG, NO_TIMEOUT, NO_TIMEOUT);
 	rig_start(text);
 }
 
@@ -409,14 +415,14 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(t, ending, 0, (int)ARRAY_SIZE(ends));
 	tcase_add_test(t, memory);
 	tcase_add_loop_test(t, system_call, 0, 10);
-	tcase_add_test(t, patience);
-	tcase_add_test(t, leaving);
+	tcase_add_test(t, hanging_worker);
+	tcase_add_test(t, session_ends);
 	tcase_add_test(t, too_many);
 	suite_add_tcase(s, t);
 	t = tcase_create("decent");
 	tcase_set_timeout(t, 240);
 	tcase_add_checked_fixture(t, start_plain, rig_stop);
-	tcase_add_test(t, decent_models);
+	tcase_add_test(t, valid_models);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }

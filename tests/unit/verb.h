@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Verbs of the `rivulet` command, run inside the test, with what they print; for one test program.
+ * Runs verbs of the `rivulet` command inside the test and captures their output. Included by one
+ * file of a test program.
  */
 #ifndef RIVULET_TEST_VERB_H
 #define RIVULET_TEST_VERB_H
@@ -15,10 +16,10 @@
 
 #include "../../tool/verb.h"
 
-static char out[1 << 20];	/* what the last verb printed to standard output */
-static char err_out[1 << 16];	/* and to standard error */
+static char out[1 << 20];	/* standard output of the last verb */
+static char err_out[1 << 16];	/* standard error of the last verb */
 
-/* Standard output or standard error, sent into a memory file. */
+/* Redirects standard output or standard error to a memory file. */
 struct capture {
 	FILE *f;
 	int fd, saved, memory;
@@ -46,8 +47,9 @@ static inline void capture_end(struct capture *c, char *text, size_t size)
 	close(c->memory);
 }
 
-/* The verb that the last "rivulet VERB" before @at names, or @v. */
-static inline const struct rvl_verb *verb_before(const char *text, const char *at, const struct rvl_verb *v)
+/* Returns the verb that the last "rivulet VERB" before @at names, or @v if there is none. */
+static inline const struct rvl_verb *verb_before(const char *text, const char *at,
+						 const struct rvl_verb *v)
 {
 	for (const char *p = text; (p = strstr(p, "rivulet ")) && p < at; p++) {
 		char name[32];
@@ -59,7 +61,7 @@ static inline const struct rvl_verb *verb_before(const char *text, const char *a
 	return v;
 }
 
-/* Proves of every error: it names only options that its verb has, or the verb that it names has. */
+/* Proves for every error text that the options it names are options of the verb in question. */
 static inline void check_advice(const char *words)
 {
 	const struct rvl_verb *v;
@@ -73,16 +75,18 @@ static inline void check_advice(const char *words)
 	for (const char *p = rvl_tool_error; (p = strstr(p, "--")); p += 2) {
 		n = strspn(p + 2, "abcdefghijklmnopqrstuvwxyz0123456789-");
 		snprintf(name, sizeof(name), "%.*s", (int)n, p + 2);
-		ck_assert_msg(rvl_verb_has(verb_before(rvl_tool_error, p, v), name) || !strcmp(name, "help"),
+		ck_assert_msg(rvl_verb_has(verb_before(rvl_tool_error, p, v), name) ||
+			      !strcmp(name, "help"),
 			      "%s: the error names --%s, which the verb lacks: %s", words, name,
 			      rvl_tool_error);
 	}
 }
 
-/* Runs "VERB words..." as the command would; its exit status. */
+/* Runs "VERB words..." as the command would. Returns its exit status. */
 static inline int verb(const char *words)
 {
-	struct capture o = capture_start(stdout, STDOUT_FILENO), e = capture_start(stderr, STDERR_FILENO);
+	struct capture o = capture_start(stdout, STDOUT_FILENO), e = capture_start(stderr,
+										   STDERR_FILENO);
 	static char copy[4096];
 	char *argv[128] = { (char *)"rivulet" }, *save = NULL;
 	int argc = 1, r;
@@ -98,8 +102,8 @@ static inline int verb(const char *words)
 }
 
 /*
- * Proves that the last output is JSON in the strictest sense, and that rivulet-json(5) has each
- * member.
+ * Proves that the last output is strict JSON, and that rivulet-json(5) documents each of its
+ * members.
  */
 static inline void check_json(const char *schema)
 {
