@@ -50,6 +50,28 @@ static uint32_t fill_regions(const struct rvl_rt_npu_job *job, struct drm_rivule
 	return n;
 }
 
+/*
+ * The commands of each level of the device. They come from the step of the job, not from the program,
+ * because a run may force the commands of one level.
+ */
+static uint32_t fill_variants(const struct rvl_rt_npu_job *job, uint32_t levels,
+			      struct drm_rivulet_variant *variant)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < levels; i++) {
+		const struct rivulet_step_variant *v = &job->step->variant[i];
+
+		variant[i] = (struct drm_rivulet_variant) { 0 };
+		if (!v->length)
+			continue;
+		variant[i] = (struct drm_rivulet_variant) { .offset = v->offset,
+			.length = v->length, .slot = RIVULET_SLOT_PROGRAM };
+		n = i + 1;
+	}
+	return n;
+}
+
 /* The job is in flight, so on an error this waits for its end before it returns. */
 static int watch_job(struct rivulet_runtime *rt, struct rvl_rt_task *t,
 		     struct rivulet_runtime_error *err)
@@ -85,9 +107,7 @@ static int kernel_submit(struct rivulet_runtime *rt, const struct rvl_rt_npu_job
 		return rvl_rt_fail(err, -r, "%s", rivulet_last_error());
 	out.handle = rivulet_fence_handle(t->fence);
 	j.region_count = fill_regions(job, region);
-	j.variant_count = rivulet_job_variants(t->x->img->prog, t->step, variant);
-	if (j.variant_count > rt->board.levels)
-		j.variant_count = rt->board.levels;
+	j.variant_count = fill_variants(job, rt->board.levels, variant);
 	r = rivulet_device_submit(rt->dev, &j, 1, NULL);
 	if (r)
 		return rvl_rt_fail(err, -r, "%s", rivulet_last_error());

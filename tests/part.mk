@@ -38,6 +38,10 @@ $(eval $(call unit_test,share,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,sched,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,runtime,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
 comma := ,
+# Calls of the client library that tests/unit/fake_npu.h answers in the driver's place.
+NPU_WRAPS := $(addprefix -Wl$(comma)--wrap=,ioctl drmIoctl drmGetVersion drmFreeVersion drmPrimeFDToHandle drmSyncobjCreate \
+	drmSyncobjDestroy drmSyncobjWait drmSyncobjExportSyncFile)
+$(eval $(call unit_test,backend,runtime client compiler kernels sim uapi,$(NPU_WRAPS) $(TOOL_LIBS)))
 NOMEM_WRAPS := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc reallocarray aligned_alloc posix_memalign strdup strndup \
 	vasprintf open_memstream free)
 $(eval $(call unit_test,nomem,runtime client compiler kernels sim uapi,$(NOMEM_WRAPS) $(TOOL_LIBS)))

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "../../runtime/internal.h"
+#include "made_program.h"
 #include "rivulet_compiler.h"
-#include "rivulet_crc32c.h"
 #include "rivulet_isa.h"
 #include "suite.h"
 
@@ -39,100 +39,6 @@ static void teardown(void)
 {
 	ck_assert_ptr_null(rivulet_runtime_unref(rt));
 	ck_assert_ptr_null(rivulet_workers_unref(workers));
-}
-
-/* ---- program files built by the test: CPU steps on float vectors ---- */
-
-struct made {
-	struct rivulet_tensor t[700];
-	struct rivulet_step s[700];
-	uint8_t params[1 << 20];
-	uint32_t tensors, steps, inputs, outputs;
-	uint64_t params_size, const_size, arena;
-	char *file;
-	size_t size;
-};
-
-static uint32_t add_tensor(struct made *m, enum rivulet_place place, uint64_t offset, uint64_t n)
-{
-	m->t[m->tensors] = (struct rivulet_tensor) { .dtype = RIVULET_F32, .place = place,
-		.offset = offset, .size = 4 * n, .ndim = 1, .dim = { n } };
-	m->inputs += place == RIVULET_PLACE_INPUT;
-	m->outputs += place == RIVULET_PLACE_OUTPUT;
-	if (place == RIVULET_PLACE_ARENA && offset + 4 * n > m->arena)
-		m->arena = offset + 4 * n;
-	return m->tensors++;
-}
-
-/* c = a + b, or c = relu(a) with b = UINT32_MAX. */
-static void add_step(struct made *m, uint32_t a, uint32_t b, uint32_t c)
-{
-	bool two = b != UINT32_MAX;
-	struct rvl_kernel_desc d = { .op = two ? RVL_OP_ADD : RVL_OP_RELU, .n_in = 1 + two,
-				     .n_out = 1 };
-	struct rivulet_step *s = &m->s[m->steps++];
-	int64_t n;
-
-	rvl_attr_init(&d.attr);
-	for (uint32_t i = 0; i < d.n_in + 1; i++) {
-		struct rvl_kernel_arg *arg = i < d.n_in ? &d.in[i] : &d.out[0];
-
-		arg->type = RVL_TYPE_F32;
-		arg->shape.rank = 1;
-		arg->shape.dim[0] = (int64_t)m->t[i == d.n_in ? c : i ? b : a].dim[0];
-	}
-	n = rvl_desc_pack(&d, m->params + m->params_size, sizeof(m->params) - m->params_size);
-	ck_assert(n > 0);
-	*s = (struct rivulet_step) { .kind = RIVULET_STEP_CPU, .op = d.op, .params = m->params_size,
-		.params_size = (uint64_t)n, .nread = d.n_in, .nwrite = 1,
-			.read = { a, two ? b : 0 },
-		.write = { c } };
-	m->params_size += ((uint64_t)n + 7) / 8 * 8;
-}
-
-static void seal(void *file, size_t size)
-{
-	struct rivulet_program *p = file;
-
-	p->crc = 0;
-	p->crc = rivulet_crc32c(0, file, size);
-}
-
-static uint64_t put(struct made *m, const void *data, uint64_t size)
-{
-	uint64_t at = (m->size + 63) / 64 * 64;
-
-	memcpy(m->file + at, data, size);
-	m->size = at + size;
-	return at;
-}
-
-static void make_file(struct made *m)
-{
-	static const char strings[] = "\0board\0model";
-	struct rivulet_program h = { .magic = RIVULET_PROGRAM_MAGIC,
-				     .version = RIVULET_PROGRAM_VERSION,
-		.header_size = sizeof(h), .inputs = m->inputs, .outputs = m->outputs,
-		.tensors = m->tensors, .steps = m->steps, .strings_size = sizeof(strings),
-		.params_size = m->params_size, .arena_size = m->arena, .board_name = 1,
-		.model_name = 7 };
-
-	m->file = calloc(1, 4 << 20);
-	m->size = sizeof(h);
-	h.tensors_off = put(m, m->t, m->tensors * sizeof(m->t[0]));
-	h.steps_off = put(m, m->s, m->steps * sizeof(m->s[0]));
-	h.strings_off = put(m, strings, sizeof(strings));
-	h.params_off = put(m, m->params, m->params_size);
-	h.const_off = put(m, m->params, m->const_size);
-	h.const_size = m->const_size;
-	h.cmd_off = put(m, "", 0);
-	for (uint32_t i = 0; i < m->tensors; i++)
-		if (m->t[i].place == RIVULET_PLACE_CONST)
-			((struct rivulet_tensor *)(m->file + h.tensors_off))[i].offset =
-				h.const_off;
-	h.size = m->size;
-	memcpy(m->file, &h, sizeof(h));
-	seal(m->file, m->size);
 }
 
 static struct rivulet_exec *exec_of(const void *file, size_t size)
