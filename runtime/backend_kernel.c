@@ -167,6 +167,7 @@ static void board_of(const struct drm_rivulet_device *d, struct rivulet_board *b
 	b->fj_per_mac = d->level[b->levels - 1].fj_per_mac;
 	b->fj_per_byte = d->level[b->levels - 1].fj_per_byte;
 	b->static_uw = d->level[b->levels - 1].static_uw;
+	rivulet_board_defaults(b);
 }
 
 int rivulet_runtime_new_device(struct rivulet_device *dev, struct rivulet_workers *pool,

@@ -321,6 +321,11 @@ static void put_geometry(struct rivulet_sim *s)
 	put(s, RIVULET_REG_ACC_BYTES, b->acc_bytes);
 	put(s, RIVULET_REG_PORT_BYTES, b->port_bytes);
 	put(s, RIVULET_REG_MEM_LATENCY, b->mem_latency);
+	put(s, RIVULET_REG_BURST_BYTES, b->burst_bytes);
+	put(s, RIVULET_REG_BURST_GAP, b->burst_gap);
+	put(s, RIVULET_REG_BURSTS, b->bursts);
+	put(s, RIVULET_REG_ROW_BYTES, b->row_bytes);
+	put(s, RIVULET_REG_ALU_LANES, b->alu_lanes);
 	put(s, RIVULET_REG_QUEUE_DEPTH, b->queue_depth);
 	put(s, RIVULET_REG_MODES, b->modes);
 	put(s, RIVULET_REG_ISA_VERSION, RIVULET_ISA_VERSION);

@@ -24,12 +24,16 @@ struct key {
 	const char *name;
 	size_t offset;
 	uint32_t lo, hi;
-	bool stream; /* needed with stochastic lanes only */
+	enum { NEEDED, OPTIONAL, NEEDED_BY_STREAMS } need;
 };
 
-#define KEY(key_, lo_, hi_, unit, doc) { #key_, offsetof(struct rivulet_board, key_), lo_, hi_, false },
-#define STREAM(key_, lo_, hi_, unit, doc) { #key_, offsetof(struct rivulet_board, key_), lo_, hi_, true },
-static const struct key keys[] = { RIVULET_BOARD_KEYS(KEY) RIVULET_BOARD_STREAM_KEYS(STREAM) };
+#define KEY(key_, lo_, hi_, unit, doc) { #key_, offsetof(struct rivulet_board, key_), lo_, hi_, NEEDED },
+#define COST(key_, value, lo_, hi_, unit, doc)                                                     \
+	{ #key_, offsetof(struct rivulet_board, key_), lo_, hi_, OPTIONAL },
+#define STREAM(key_, lo_, hi_, unit, doc)                                                          \
+	{ #key_, offsetof(struct rivulet_board, key_), lo_, hi_, NEEDED_BY_STREAMS },
+static const struct key keys[] = { RIVULET_BOARD_KEYS(KEY) RIVULET_BOARD_COST_KEYS(COST)
+					   RIVULET_BOARD_STREAM_KEYS(STREAM) };
 _Static_assert(offsetof(struct rivulet_board, sc_xnor_mux_fj) ==
 		       offsetof(struct rivulet_board, stream[3 + 2 * RIVULET_SC_XNOR_MUX]),
 	       "STREAM has the keys' order");
@@ -168,14 +172,26 @@ static void scale_levels(struct rivulet_board *b)
 	}
 }
 
+#define DEFAULT(key, value, lo, hi, unit, doc)                                                     \
+	if (!b->key)                                                                               \
+		b->key = value;
+void rivulet_board_defaults(struct rivulet_board *b)
+{
+	RIVULET_BOARD_COST_KEYS(DEFAULT)
+}
+#undef DEFAULT
+
 static int check_board(struct parser *p)
 {
 	struct rivulet_board *b = p->b;
 
 	p->line = 0;
 	for (size_t i = 0; i < KEYS; i++)
-		if (!p->seen[i] && (!keys[i].stream || b->modes >> RIVULET_MODE_STOCHASTIC & 1))
+		if (!p->seen[i] && (keys[i].need == NEEDED ||
+				    (keys[i].need == NEEDED_BY_STREAMS &&
+				     b->modes >> RIVULET_MODE_STOCHASTIC & 1)))
 			return fail(p, "%s is missing", keys[i].name);
+	rivulet_board_defaults(b);
 	if (!b->levels)
 		return fail(p, "no level");
 	if (b->tn % b->dn)
@@ -184,6 +200,10 @@ static int check_board(struct parser *p)
 		return fail(p, "tm = %u is not a multiple of tn = %u", b->tm, b->tn);
 	if (b->tm * b->tn % 16 || b->tn % 4)
 		return fail(p, "tm x tn must be a multiple of 16, tn of 4");
+	if (b->port_bytes & (b->port_bytes - 1))
+		return fail(p, "port_bytes = %u is not a power of two", b->port_bytes);
+	if (b->burst_bytes & (b->burst_bytes - 1))
+		return fail(p, "burst_bytes = %u is not a power of two", b->burst_bytes);
 	return 0;
 }
 

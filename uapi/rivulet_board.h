@@ -35,6 +35,17 @@
 	K(static_uw, 0, 100000000, "uW", "leakage and clock tree at the highest level's voltage")
 
 /*
+ * What the time of transfers and of the ALU depends on: K(key, default, lowest, highest, unit, meaning). A
+ * profile may leave them out, and a device that reports 0 has the default.
+ */
+#define RIVULET_BOARD_COST_KEYS(K)                                                                 \
+	K(burst_bytes, 256, 256, 4096, "bytes", "longest burst of the port; a power of two")       \
+	K(burst_gap, 2, 1, 64, "cycles", "port held after the beats of a burst")                   \
+	K(bursts, 8, 1, 256, "bursts", "outstanding at most")                                      \
+	K(row_bytes, 16384, 1024, 1048576, "bytes", "row buffer of LOAD, and another of STORE")    \
+	K(alu_lanes, 8, 1, 64, "lanes", "values that the ALU takes a cycle")
+
+/*
  * The stochastic lanes, in the order of RIVULET_REG_STREAM; demanded when @modes has them. Per circuit:
  * thousandths of a cycle that a lane needs for a bit of a product, and energy of that bit.
  */
@@ -63,10 +74,12 @@ struct rivulet_board_level {
 };
 
 #define RIVULET_BOARD_FIELD(key, lo, hi, unit, doc) uint32_t key;
+#define RIVULET_BOARD_COST_FIELD(key, value, lo, hi, unit, doc) uint32_t key;
 /** struct rivulet_board - a parsed profile; plain data, no ownership */
 struct rivulet_board {
 	char name[32];
 	RIVULET_BOARD_KEYS(RIVULET_BOARD_FIELD)
+	RIVULET_BOARD_COST_KEYS(RIVULET_BOARD_COST_FIELD)
 	union { /* zero without stochastic lanes */
 		struct {
 			RIVULET_BOARD_STREAM_KEYS(RIVULET_BOARD_FIELD)
@@ -93,6 +106,20 @@ int rivulet_board_parse(struct rivulet_board *b, const char *name, const char *o
  * Returns 0, -ENOENT with the names that exist in @err, or as rivulet_board_parse().
  */
 int rivulet_board_load(struct rivulet_board *b, const char *which, char *err, size_t errsize);
+
+/** rivulet_board_defaults() - give the keys of RIVULET_BOARD_COST_KEYS that are 0 their default */
+void rivulet_board_defaults(struct rivulet_board *b);
+
+/** struct rivulet_resources - what gateware of a board needs, by the formulas of docs/boards.md */
+struct rivulet_resources {
+	uint32_t dsp;
+	uint32_t bram36; /* UltraScale+, 72 bits x 512 */
+	uint32_t m10k;	 /* Cyclone V, 40 bits x 256 */
+	uint32_t lut;
+};
+
+/** rivulet_board_resources() - @b without its stochastic lanes */
+struct rivulet_resources rivulet_board_resources(const struct rivulet_board *b);
 
 /** rivulet_board_peak() - multiplications per cycle, dense: tm x dn */
 uint32_t rivulet_board_peak(const struct rivulet_board *b);

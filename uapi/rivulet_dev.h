@@ -10,7 +10,7 @@
 #include <linux/types.h>
 
 #define RIVULET_MAGIC		0x544c5652u	/* "RVLT", little endian */
-#define RIVULET_DEV_VERSION	0x00010001u	/* major << 16 | minor */
+#define RIVULET_DEV_VERSION	0x00010002u	/* major << 16 | minor */
 #define RIVULET_WINDOW_SIZE	4096u
 #define RIVULET_SLOTS		16		/* region slots of a job */
 #define RIVULET_LEVELS		8		/* V/F levels, and variants of a job */
@@ -51,6 +51,11 @@
 	R(DMA_BITS, 0x078, DEV, "width of the bus addresses that the device drives, 32..64")       \
 	R(NAME, 0x080, DEV, "board name, 32 bytes, zero padded (8 words)")                         \
 	R(STREAM, 0x0a0, DEV, "stochastic lanes, blocks, then per circuit cycles/1000 and fJ of a bit; 14 words") \
+	R(BURST_BYTES, 0x0d8, DEV, "longest burst of the DMA port; 0: 256")                        \
+	R(BURST_GAP, 0x0dc, DEV, "cycles that a burst holds the port after its beats; 0: 2")       \
+	R(BURSTS, 0x0e0, DEV, "bursts outstanding at most; 0: 8")                                  \
+	R(ROW_BYTES, 0x0e4, DEV, "row buffer of LOAD, and another of STORE, bytes; 0: 16384")      \
+	R(ALU_LANES, 0x0e8, DEV, "values that the ALU takes a cycle; 0: 8")                        \
 	R(LEVEL_TABLE, 0x100, DEV, "8 x struct rivulet_level")                                     \
 	R(SLOT0_ADDR_LO, 0x400, DRV, "descriptor address of the entry with an even seq, low")      \
 	R(SLOT0_ADDR_HI, 0x404, DRV, "high half")                                                  \

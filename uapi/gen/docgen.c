@@ -200,6 +200,15 @@ static void table_board_stream(FILE *f)
 #undef KEY
 }
 
+static void table_board_cost(FILE *f)
+{
+	row(f, "key", "default", "lowest", "highest", "unit", "meaning", NULL);
+	row(f, "---", "---", "---", "---", "---", "---", NULL);
+#define KEY(key, value, lo, hi, unit, doc) row(f, #key, #value, #lo, #hi, unit, doc, NULL);
+	RIVULET_BOARD_COST_KEYS(KEY)
+#undef KEY
+}
+
 /* All profiles of the source tree, in a fixed order; docgen runs at its root. */
 static void each_profile(FILE *f, void (*write)(FILE *f, const struct rivulet_board *b))
 {
@@ -231,6 +240,21 @@ static void table_profiles(FILE *f)
 	    "port bytes a cycle, latency", NULL);
 	row(f, "---", "---", "---", "---", "---", NULL);
 	each_profile(f, profile);
+}
+
+static void profile_resources(FILE *f, const struct rivulet_board *b)
+{
+	struct rivulet_resources r = rivulet_board_resources(b);
+
+	row(f, b->name, TEXT("%u", r.dsp), TEXT("%u", r.bram36), TEXT("%u", r.m10k),
+	    TEXT("%.1f", r.lut / 1e3), NULL);
+}
+
+static void table_resources(FILE *f)
+{
+	row(f, "board", "DSP", "BRAM36", "M10K", "kLUT", NULL);
+	row(f, "---", "---", "---", "---", "---", NULL);
+	each_profile(f, profile_resources);
 }
 
 static void profile_levels(FILE *f, const struct rivulet_board *b)
@@ -305,6 +329,7 @@ static const struct {
 	{ "status", table_status }, { "boundary", table_boundary },
 	{ "board", table_board },
 	{ "board_stream", table_board_stream },   { "profiles", table_profiles },
+	{ "board_cost", table_board_cost },	  { "resources", table_resources },
 	{ "levels", table_levels }, { "ops", table_ops },
 	{ "cfgs", table_cfgs },	    { "header", table_header },
 };

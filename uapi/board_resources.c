@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
+/* What gateware of a board needs of its part: the formulas of docs/boards.md, section 5. */
+#include "rivulet_board.h"
+#include "rivulet_isa.h"
+
+#define DSP_PER_LANE 6	 /* of the ALU */
+#define LUT_PER_LANE 600
+#define LUT_FIXED    9500 /* queues, decoder, three address generators with region checks, registers */
+
+static uint32_t div_up(uint32_t a, uint32_t b)
+{
+	return (a + b - 1) / b;
+}
+
+/* Memory blocks of @width x @depth bits for @n memories of @bytes bytes in words of @word bytes. */
+static uint32_t blocks(uint32_t n, uint32_t word, uint32_t bytes, uint32_t width, uint32_t depth)
+{
+	return n * div_up(8 * word, width) * div_up(bytes / word, depth);
+}
+
+/* INP in banks, ACC in halves, and the FIFOs of LOAD and STORE. */
+static uint32_t wide_blocks(const struct rivulet_board *b, uint32_t width, uint32_t depth)
+{
+	return blocks(b->dn, b->tn, b->inp_bytes / b->dn, width, depth) +
+	       blocks(2, 4 * b->tm, b->acc_bytes / 2, width, depth) +
+	       blocks(2, b->port_bytes, b->bursts * b->burst_bytes, width, depth);
+}
+
+/* WGT in tm banks of dn bytes: a pass is one word of each, a word of LOAD lies in tn / dn of them. */
+static uint32_t weight_blocks(const struct rivulet_board *b, uint32_t width, uint32_t depth)
+{
+	return blocks(b->tm, b->dn, b->wgt_bytes / b->tm, width, depth);
+}
+
+static uint32_t luts(const struct rivulet_board *b)
+{
+	uint32_t rows = b->tm * (18 * (b->dn - 1) + 96); /* adder tree, accumulator, forwarding */
+	uint32_t rotate = 8 * b->tm * b->dn;		 /* of the WGT banks */
+	uint32_t row_buffers = 2 * (b->row_bytes / 6 + 40 * b->tn);
+
+	return rows + LUT_PER_LANE * b->alu_lanes + rotate + row_buffers + LUT_FIXED;
+}
+
+struct rivulet_resources rivulet_board_resources(const struct rivulet_board *b)
+{
+	return (struct rivulet_resources){
+		.dsp = b->tm * b->dn + DSP_PER_LANE * b->alu_lanes,
+		/* a bank of WGT takes halves of block RAMs, 36 bits x 512 */
+		.bram36 = wide_blocks(b, 72, 512) + div_up(weight_blocks(b, 36, 512), 2),
+		.m10k = wide_blocks(b, 40, 256) + weight_blocks(b, 40, 256),
+		.lut = luts(b),
+	};
+}
