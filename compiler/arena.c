@@ -114,7 +114,7 @@ void *rvl_arena_array(struct rvl_arena *a, size_t n, size_t size)
 
 char *rvl_arena_strndup(struct rvl_arena *a, const char *s, size_t len)
 {
-	char *p = len < SIZE_MAX ? rvl_arena_alloc(a, len + 1) : NULL;
+	char *p = len < SIZE_MAX ? rvl_arena_alloc(a, len + 1) : refused(a);
 
 	if (p)
 		memcpy(p, s, len);

@@ -36,6 +36,15 @@ static size_t character(const unsigned char *s)
 	return n;
 }
 
+/* 0, or -ENOMEM with @e released when a text did not fit into memory. */
+static int finish_rows(struct rivulet_explain *e)
+{
+	if (!rvl_arena_failed(e->priv))
+		return 0;
+	rivulet_explain_free(e);
+	return -ENOMEM;
+}
+
 /* A copy fit for terminals and JSON: names come from files of strangers. */
 static const char *keep(struct rivulet_explain *e, const char *s)
 {
@@ -180,7 +189,7 @@ int rvl_explain_fill(const struct rvl_backend *be, size_t program_bytes, struct 
 	e->program_bytes = program_bytes;
 	e->weight_bytes = be->weight_bytes;
 	e->arena_bytes = be->arena_size;
-	return 0;
+	return finish_rows(e);
 }
 
 int rvl_explain_nodes(const struct rvl_backend *be, struct rivulet_explain *e)
@@ -198,7 +207,7 @@ int rvl_explain_nodes(const struct rvl_backend *be, struct rivulet_explain *e)
 
 		node_row(e, n, n->op == RVL_OP_UNSUPPORTED ? "none" : why ? "cpu" : "npu", why, 0);
 	}
-	return 0;
+	return finish_rows(e);
 }
 
 /* ---- printing ---- */

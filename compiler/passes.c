@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "graph.h"
 
+#include <errno.h>
 #include <string.h>
 
 /*
@@ -22,14 +23,25 @@ const struct rvl_pass rvl_passes[] = {
 
 const unsigned int rvl_n_passes = sizeof(rvl_passes) / sizeof(rvl_passes[0]);
 
+/* A pass that takes a refused request for a pattern that is none has not failed, but the graph is not optimised. */
+static int check_memory(const struct rvl_graph *g, struct rvl_err *err)
+{
+	return rvl_arena_failed(g->arena) ? rvl_fail(err, -ENOMEM, "no memory for the graph") : 0;
+}
+
 int rvl_optimise(struct rvl_graph *g, struct rvl_err *err)
 {
 	int rc = rvl_shape_infer(g, err);
+
+	if (!rc)
+		rc = check_memory(g, err);
 
 	for (unsigned int i = 0; i < rvl_n_passes && !rc; i++) {
 		char msg[RVL_ERR_MAX];
 
 		rc = rvl_passes[i].run(g, err);
+		if (!rc)
+			rc = check_memory(g, err);
 		if (!rc)
 			rc = rvl_graph_verify(g, err);
 		if (!rc || !err)
