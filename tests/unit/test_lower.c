@@ -2,12 +2,18 @@
 /*
  * Compares the compiler's back end bit for bit with the reference interpreter, on random graphs and
  * on boards from tiny to large. Tiny scratchpads force every kind of split, odd geometries every
- * kind of padding.
+ * kind of padding. The total cost of each test's programs is compared with tests/data/costs.txt. A
+ * difference is a decision: after a deliberate change of the compiler, run this program with
+ * RIVULET_COSTS=write and review the difference.
  */
 #include <check.h>
+#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "backend.h"
+#include "files.h"
 #include "prog_exec.h"
 #include "qgraph.h"
 #include "suite.h"
@@ -102,6 +108,95 @@ static void count_steps(const struct rivulet_program *p, struct outcome *o)
 
 static int tolerance; /* maximum difference, 0 unless a test sets it */
 
+/* ---- what the programs of a test cost ---- */
+
+#define RECORD "tests/data/costs.txt"
+
+static struct {
+	uint64_t programs, cycles, insns, busy[4], port, read, write, bytes, arena;
+} costs;
+
+static void no_costs(void)
+{
+	memset(&costs, 0, sizeof(costs));
+}
+
+static bool recording(void)
+{
+	const char *record = getenv("RIVULET_COSTS");
+
+	return record && !strcmp(record, "write");
+}
+
+/* Every cycle, byte and product of the NPU's steps is that of one layer. */
+static void check_shares(const struct rivulet_explain *e, const char *what)
+{
+	uint64_t cycles = 0, bytes = 0, macs = 0;
+
+	for (uint32_t i = 0; i < e->n_rows; i++) {
+		cycles += e->rows[i].cycles;
+		bytes += e->rows[i].read_bytes + e->rows[i].write_bytes;
+		macs += e->rows[i].macs;
+	}
+	for (uint32_t i = 0; i < e->n_segments; i++) {
+		cycles -= e->segments[i].cycles;
+		bytes -= e->segments[i].read_bytes + e->segments[i].write_bytes;
+		macs -= e->segments[i].macs;
+	}
+	ck_assert_msg(!cycles && !bytes && !macs, "%s: layers do not add up to their steps", what);
+}
+
+static void add_costs(const struct rivulet_explain *e)
+{
+	costs.programs++;
+	costs.bytes += e->program_bytes;
+	costs.arena += e->arena_bytes;
+	for (uint32_t i = 0; i < e->n_segments; i++) {
+		const struct rivulet_explain_segment *s = &e->segments[i];
+
+		costs.cycles += s->cycles;
+		costs.insns += s->instructions;
+		costs.port += s->port_busy;
+		costs.read += s->read_bytes;
+		costs.write += s->write_bytes;
+		for (int q = 0; q < 4; q++)
+			costs.busy[q] += s->busy[q];
+	}
+}
+
+static void compare_costs(const char *heading, const char *line)
+{
+	size_t size, n = strlen(heading);
+	char *all = read_file(RECORD, &size);
+	const char *at = strstr(all, heading);
+
+	ck_assert_msg(at && (at == all || at[-1] == '\n'), "%s has no \"%s\": run this with RIVULET_COSTS=write",
+		      RECORD, heading);
+	ck_assert_msg(!strncmp(at, line, strlen(line)), "have %swant %.*s", line,
+		      (int)(n + strcspn(at + n, "\n")), at);
+	free(all);
+}
+
+/* At the end of a test, @i: of its loop. */
+static void check_costs(const char *test, int i)
+{
+	char heading[64], line[512];
+	FILE *f;
+
+	snprintf(heading, sizeof(heading), "%s %d: ", test, i);
+	snprintf(line, sizeof(line), "%s%" PRIu64 " programs, %" PRIu64 " cycles, %" PRIu64 " instructions, busy %" PRIu64
+		 " %" PRIu64 " %" PRIu64 " %" PRIu64 ", port %" PRIu64 ", read %" PRIu64 ", written %" PRIu64
+		 ", files %" PRIu64 ", arenas %" PRIu64 "\n", heading, costs.programs, costs.cycles, costs.insns,
+		 costs.busy[0], costs.busy[1], costs.busy[2], costs.busy[3], costs.port, costs.read, costs.write,
+		 costs.bytes, costs.arena);
+	if (!recording()) {
+		compare_costs(heading, line);
+		return;
+	}
+	f = fopen(RECORD, "ae");
+	ck_assert_msg(f && fputs(line, f) >= 0 && !fclose(f), "%s: %s", RECORD, strerror(errno));
+}
+
 static void compare(const struct prog_exec *x, const struct io *io, uint32_t ins, uint32_t outs,
 		    const char *what)
 {
@@ -124,13 +219,17 @@ static struct outcome run(const struct qg *q, const struct io *io, const struct 
 	struct rivulet_estimate_row row[RIVULET_LEVELS];
 	struct rivulet_target target;
 	struct outcome o = { 0 };
+	struct rivulet_explain e;
 	struct rvl_err err = { "" };
 	struct rvl_graph *g;
 	struct prog_exec x;
 	char why[256] = "";
 
 	ck_assert(!rvl_graph_clone(q->g, &g, &err));
-	ck_assert_msg(!rvl_compile_graph(g, b, opt, &program, NULL, &err), "%s: %s", what, err.msg);
+	ck_assert_msg(!rvl_compile_graph(g, b, opt, &program, &e, &err), "%s: %s", what, err.msg);
+	check_shares(&e, what);
+	add_costs(&e);
+	rivulet_explain_free(&e);
 	ck_assert_msg(!rivulet_program_check(program.data, program.size, why, sizeof(why)),
 		      "%s: %s", what, why);
 	rivulet_target_of(b, &target);
@@ -232,6 +331,7 @@ START_TEST(random_convolutions)
 		ck_assert_uint_eq(run(&q, &io, &b, NULL, what).npu_steps, 1);
 		finish(&q, &io);
 	}
+	check_costs("random_convolutions", _i);
 }
 END_TEST
 
@@ -272,6 +372,7 @@ START_TEST(random_boards)
 		run(&q, &io, &b, NULL, what);
 		finish(&q, &io);
 	}
+	check_costs("random_boards", _i);
 }
 END_TEST
 
@@ -372,6 +473,7 @@ START_TEST(random_blocks)
 		ck_assert_uint_le(fast.cycles, slow.cycles);
 		finish(&q, &io);
 	}
+	check_costs("random_blocks", _i);
 }
 END_TEST
 
@@ -435,6 +537,7 @@ START_TEST(classifier)
 		ck_assert_uint_eq(run(&q, &io, &b, NULL, what).cpu_steps, 0);
 		finish(&q, &io);
 	}
+	check_costs("classifier", _i);
 }
 END_TEST
 
@@ -487,6 +590,7 @@ START_TEST(pools_and_tables)
 		ck_assert_uint_ge(run(&q, &io, &b, NULL, "pools").npu_steps, 1);
 		finish(&q, &io);
 	}
+	check_costs("pools_and_tables", _i);
 }
 END_TEST
 
@@ -530,6 +634,7 @@ START_TEST(averages_within_one)
 		tolerance = 0;
 		finish(&q, &io);
 	}
+	check_costs("averages_within_one", _i);
 }
 END_TEST
 
@@ -566,6 +671,7 @@ START_TEST(beyond_the_fields)
 		ck_assert_uint_eq(run(&q, &io, &b, NULL, what).npu_steps, 1);
 		finish(&q, &io);
 	}
+	check_costs("beyond_the_fields", _i);
 }
 END_TEST
 
@@ -652,7 +758,10 @@ int main(void)
 	Suite *s = suite_create("lower");
 	TCase *t = tcase_create("bits");
 
+	if (recording())
+		unlink(RECORD);
 	tcase_set_timeout(t, 300);
+	tcase_add_checked_fixture(t, no_costs, NULL);
 	tcase_add_loop_test(t, random_convolutions, 0, GEOMETRIES);
 	tcase_add_loop_test(t, random_boards, 0, 8);
 	tcase_add_test(t, profile_records);
