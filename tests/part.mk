@@ -45,6 +45,7 @@ $(eval $(call unit_test,backend,runtime client compiler kernels sim uapi,$(NPU_W
 NOMEM_WRAPS := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc reallocarray aligned_alloc posix_memalign strdup strndup \
 	vasprintf open_memstream free)
 $(eval $(call unit_test,nomem,runtime client compiler kernels sim uapi,$(NOMEM_WRAPS) $(TOOL_LIBS)))
+$(eval $(call unit_test,refusals,compiler kernels uapi,-lm -lnettle))
 $(eval $(call unit_test,starved,compiler kernels uapi,$(addprefix -Wl$(comma)--wrap=rvl_arena_,alloc array strndup) \
 	-lm -lnettle))
 $(eval $(call unit_test,release,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
