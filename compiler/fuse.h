@@ -24,6 +24,9 @@ bool rvl_qsource_of(struct rvl_graph *g, struct rvl_tensor *t, const struct rvl_
 /** Whether @s may become the tensor's own parameters: none yet, or the same. */
 bool rvl_quant_fits(const struct rvl_qsource *s);
 
+/** Whether two operands can both be adopted: of one tensor they have the same parameters. */
+bool rvl_quant_agree(const struct rvl_qsource *a, const struct rvl_qsource *b);
+
 /** Gives the tensor its parameters (rvl_quant_fits() has been asked). */
 int rvl_quant_adopt(struct rvl_graph *g, const struct rvl_qsource *s, struct rvl_err *err);
 

@@ -84,7 +84,7 @@ int rvl_fuse_qlinear(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *er
 		return 0;
 	bias = at(n, l->bias);
 	if (a.n != 1 || y.n != 1 || !rvl_quant_fits(&a) || !rvl_quant_fits(&y) ||
-	    (b.t && !rvl_quant_fits(&b)) || (bias && !bias->data) || !ratios_ok(l, &a, &b, &y))
+	    (b.t && (!rvl_quant_fits(&b) || !rvl_quant_agree(&a, &b))) || (bias && !bias->data) || !ratios_ok(l, &a, &b, &y))
 		return 0;
 	rc = rvl_quant_adopt(g, &a, err);
 	if (!rc && b.t)

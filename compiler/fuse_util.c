@@ -53,15 +53,23 @@ bool rvl_qsource_of(struct rvl_graph *g, struct rvl_tensor *t, const struct rvl_
 	return true;
 }
 
-bool rvl_quant_fits(const struct rvl_qsource *s)
+static bool same_parameters(const struct rvl_qsource *s, const struct rvl_quant *q)
 {
-	const struct rvl_quant *q = &s->t->quant;
-
-	if (!q->n)
-		return true;
 	return q->n == s->n && (q->n == 1 || q->axis == s->axis) &&
 	       !memcmp(q->scale, s->scale, q->n * sizeof(*q->scale)) &&
 	       !memcmp(q->zp, s->zp, q->n * sizeof(*q->zp));
+}
+
+bool rvl_quant_fits(const struct rvl_qsource *s)
+{
+	return !s->t->quant.n || same_parameters(s, &s->t->quant);
+}
+
+bool rvl_quant_agree(const struct rvl_qsource *a, const struct rvl_qsource *b)
+{
+	const struct rvl_quant q = { .n = b->n, .axis = b->axis, .scale = b->scale, .zp = b->zp };
+
+	return a->t != b->t || same_parameters(a, &q);
 }
 
 int rvl_quant_adopt(struct rvl_graph *g, const struct rvl_qsource *s, struct rvl_err *err)

@@ -268,8 +268,7 @@ static int fuse_product(struct match *m, enum rvl_op op, int64_t channels, int32
 	struct rvl_tensor *w, *bias;
 	int rc;
 
-	if (m->a.n != 1 || (m->b.n > 1 && m->b.axis != axis) ||
-	    (m->b.n > 1 && (int64_t)m->b.n != channels))
+	if (m->a.n != 1 || (m->b.n > 1 && m->b.axis != axis) || !rvl_quant_agree(&m->a, &m->b))
 		return 0;
 	if (!spread_scales(m, &p) || !read_bias(m, &p) || !apply_bn(m, &p))
 		return 0;
@@ -312,7 +311,7 @@ static int fuse_binary(struct match *m)
 	int rc;
 
 	if (!dequantised(m->g, m->n->in[0], &m->a) || !dequantised(m->g, m->n->in[1], &m->b) ||
-	    m->a.n != 1 || m->b.n != 1 || !find_end(m, false))
+	    m->a.n != 1 || m->b.n != 1 || !rvl_quant_agree(&m->a, &m->b) || !find_end(m, false))
 		return 0;
 	if (m->n->op == RVL_OP_ADD && (!rvl_add_ratio_ok(m->a.scale[0], m->y.scale[0]) ||
 				       !rvl_add_ratio_ok(m->b.scale[0], m->y.scale[0])))

@@ -46,6 +46,8 @@ NOMEM_WRAPS := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc reallocarray
 	vasprintf open_memstream free)
 $(eval $(call unit_test,nomem,runtime client compiler kernels sim uapi,$(NOMEM_WRAPS) $(TOOL_LIBS)))
 $(eval $(call unit_test,refusals,compiler kernels uapi,-lm -lnettle))
+$(eval $(call unit_test,rewrites,compiler kernels uapi,-lm -lnettle))
+$(eval $(call unit_test,placement,compiler kernels uapi,-lm -lnettle))
 $(eval $(call unit_test,starved,compiler kernels uapi,$(addprefix -Wl$(comma)--wrap=rvl_arena_,alloc array strndup) \
 	-lm -lnettle))
 $(eval $(call unit_test,release,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
