@@ -151,9 +151,9 @@ static void publish(const struct rvl_battery *b, struct rvl_battery_page *p)
 bool rvl_battery_follow(struct rvl_battery *b, struct rvl_memory *mem, uint64_t energy)
 {
 	struct rvl_battery_page *page;
-	double joule = (double)(energy - b->seen) * 1e-12;
+	double joule = (double)(energy - b->counted) * 1e-12;
 
-	b->seen = energy;
+	b->counted = energy;
 	b->taken += joule;
 	b->left = fmax(0, b->left - joule * b->factor);
 	page = rvl_memory_map(mem, b->at, sizeof(*page), true);
@@ -162,7 +162,7 @@ bool rvl_battery_follow(struct rvl_battery *b, struct rvl_memory *mem, uint64_t 
 	return page || !mem->base;
 }
 
-void rvl_battery_fresh(struct rvl_battery *b)
+void rvl_battery_restart(struct rvl_battery *b)
 {
-	b->seen = 0;
+	b->counted = 0;
 }

@@ -28,7 +28,7 @@ struct rvl_battery_page {
 	uint32_t design_voltage; /* mV */
 };
 
-/** struct rvl_battery - the battery, which persists when the machine disconnects */
+/** struct rvl_battery - the battery, which keeps its state when the machine disconnects */
 struct rvl_battery {
 	bool on;
 	uint64_t at;   /* guest physical address of the page */
@@ -36,8 +36,8 @@ struct rvl_battery {
 	double factor; /* multiplies the energy that is taken from it */
 	double left;   /* joules, of @full */
 	double taken;  /* joules of the device since the last charge, without @factor */
-	uint64_t seen; /* the device's energy counter, pJ, at the last look */
-	bool lost;     /* the page is outside the machine's memory, which was logged */
+	uint64_t counted; /* energy counter of the device at the last update, pJ */
+	bool unmapped;     /* the page is outside the machine's memory, and this was logged */
 };
 
 /**
@@ -48,13 +48,14 @@ int rvl_battery_set(struct rvl_battery *b, const char *spec, char *err, size_t e
 /** rvl_battery_change() - at run time: charge=PERCENT[,factor=X] of a battery that is on */
 int rvl_battery_change(struct rvl_battery *b, const char *spec, char *err, size_t errsize);
 /**
- * rvl_battery_follow() - take the increase of the energy counter from the charge, and update the page
+ * rvl_battery_follow() - take the increase of the energy counter from the charge, and update the
+ * page
  * @energy: of the device that is connected, pJ; a new device begins at 0. Returns false when there
  * is memory, but none at the address of the page.
  */
 bool rvl_battery_follow(struct rvl_battery *b, struct rvl_memory *mem, uint64_t energy);
-/** rvl_battery_fresh() - another device is connected, whose counter is 0 */
-void rvl_battery_fresh(struct rvl_battery *b);
+/** rvl_battery_restart() - a new device is connected, whose counter starts at 0 */
+void rvl_battery_restart(struct rvl_battery *b);
 /** rvl_battery_left() - mWh */
 double rvl_battery_left(const struct rvl_battery *b);
 

@@ -110,7 +110,7 @@ static void stall(struct rvl_server *s, const char *arg, FILE *f)
 	} else if (!s->sim) {
 		fprintf(f, "error: no machine is connected\n");
 	} else {
-		s->look = true;
+		s->step_due = true;
 		rvl_device_stall(s->sim, (uint32_t)ms);
 		fprintf(f, "ok\n");
 	}
@@ -119,7 +119,7 @@ static void stall(struct rvl_server *s, const char *arg, FILE *f)
 /* A polled device is stepped only when DOORBELL changed, so this requests a step. */
 static void hurry(struct rvl_server *s, FILE *f)
 {
-	s->look = true;
+	s->step_due = true;
 	if (s->sim && rvl_device_hurry(s->sim))
 		fprintf(f, "ok\n");
 	else
@@ -155,7 +155,8 @@ static void command(struct rvl_server *s, const char *line, FILE *f)
 		print_stat(s, f);
 		fprintf(f, "ok\n");
 	} else {
-		fprintf(f, "error: \"%.40s\": expected inject SPEC, temp MDEG, battery SPEC, hurry, stall MS, "
+		fprintf(f, "error: \"%.40s\": expected inject SPEC, temp MDEG, battery SPEC, "
+			   "hurry, stall MS, "
 			"unplug, power or stat\n", line);
 	}
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The CONV engine for dense int8; conv_sc.c is the stochastic one. The scalar code is the definition.
- * The vector code of conv_simd.c gives the same bits, and runs where the host and the shape allow it.
+ * The CONV engine for dense int8; conv_sc.c is the stochastic one. The scalar code is the
+ * definition. The vector code of conv_simd.c gives the same bits, and runs where the host and the
+ * shape allow it.
  */
 #include "conv_simd.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The stochastic lanes of the CONV engine. AND-BIN is a dot product with a table of signed products;
- * the other circuits pass the codes of a whole sum to rivulet_sc_sum(). Channels behind the valid ones
- * do not count.
+ * The stochastic lanes of the CONV engine. AND-BIN is a dot product with a table of signed
+ * products; the other circuits pass the codes of a whole sum to rivulet_sc_sum(). Channels beyond
+ * the valid ones do not count.
  */
 #include "engine.h"
 #include "rivulet_sc.h"
@@ -12,7 +12,7 @@
 
 #define POSITIONS_MAX RIVULET_SC_TERMS_MAX
 
-/* Tables of the last CONV of this kind. They are made anew when length or circuit change. */
+/* Tables of the last stochastic CONV. They are computed again when length or circuit change. */
 struct rvl_sc {
 	uint32_t length; /* of @table; 0: not made yet */
 	struct rivulet_sc_table table;
@@ -36,7 +36,8 @@ static const uint8_t *input_word(const struct lanes *l, int64_t i, int64_t ky, i
 {
 	const struct rivulet_insn_c_kernel *k = &l->cfg->c_kernel;
 	const struct rivulet_insn_c_input *in = &l->cfg->c_input;
-	int64_t ty = l->y * k->sy + ky * k->dy + k->org_y, tx = l->x * k->sx + kx * k->dx + k->org_x;
+	int64_t ty = l->y * k->sy + ky * k->dy + k->org_y,
+		tx = l->x * k->sx + kx * k->dx + k->org_x;
 	int64_t word = l->v->inp + l->o * l->cfg->c_out.inp_oc_pitch + i * in->blk_pitch;
 
 	if (ty < 0 || ty >= in->rows || tx < 0 || tx >= in->cols)
@@ -104,13 +105,14 @@ static void sum_table(const struct lanes *l, uint32_t m, uint32_t *sum)
 static size_t collect(const struct lanes *l, uint32_t j)
 {
 	uint32_t circuit = l->cfg->c_mode.circuit, tn = l->c->board->tn;
+	int64_t taps = l->cfg->c_kernel.kh * l->cfg->c_kernel.kw;
 	struct rvl_sc *sc = l->c->sc;
 	size_t n = 0;
 
 	for (int64_t i = 0; i < l->v->icb; i++) {
 		uint32_t some = channels(l->in, i, tn);
 
-		for (int64_t tap = 0; some && tap < l->cfg->c_kernel.kh * l->cfg->c_kernel.kw; tap++) {
+		for (int64_t tap = 0; some && tap < taps; tap++) {
 			int64_t ky = tap / l->cfg->c_kernel.kw, kx = tap % l->cfg->c_kernel.kw;
 			const uint8_t *x = input_word(l, i, ky, kx);
 			const int8_t *w = weight_block(l, i, ky, kx) + j * tn;

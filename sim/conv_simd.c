@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Dense convolution with vector instructions. The input tile is copied out with its padding, so
- *that each tap is a constant distance; weights are transposed so that a vector holds the same input
- * channels of neighbouring output channels. Both are made of 32-bit units:
+ * Dense convolution with vector instructions. The input tile is copied with its padding, so that
+ * each tap is at a constant distance. Weights are transposed, so that a vector holds the same input
+ * channels of neighbouring output channels. Both consist of 32-bit units:
  *
- *	VNNI	4 channels as bytes, input offset by 128 to be unsigned (taken back through @start)
+ *	VNNI	4 channels as bytes, with an offset of 128 that makes the input unsigned; @start
+ *		removes it from the sums
  *	AVX2	2 channels as int16
  */
 #include "conv_simd.h"
@@ -248,8 +249,10 @@ static void pad_channels(const struct plan *p, uint8_t *to, uint64_t n)
 		wide[i] = p->cfg->c_pad.value;
 }
 
-/* One row of the tile: padding, input, padding. @word: INP word of column 0, or -1 for a row of
- * padding. */
+/*
+ * Copies one row of the tile with its padding. @word: INP word of column 0, or -1 for a row of
+ * padding.
+ */
 static void copy_row(const struct plan *p, uint8_t *to, int64_t word)
 {
 	const struct rivulet_insn_c_input *in = &p->cfg->c_input;

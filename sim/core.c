@@ -8,9 +8,11 @@
 
 #define PIECE 4096u /* of the command stream, mapped at a time */
 
-/* Work that may run on the thread that answers the driver: some microseconds of the host. */
+/*
+ * Cycles of work that may run on the thread that serves the driver: some microseconds of the host.
+ */
 #define BRIEF_CYCLES 1024
-#define LATER	     (-2) /* beside RVL_ABORTED: the rest is not brief */
+#define LATER	     (-2) /* beside RVL_ABORTED: the rest of the program takes longer */
 
 /* The command stream. The timeline fetches it in order, never before @base. */
 struct stream {
@@ -19,7 +21,7 @@ struct stream {
 	const uint8_t *piece; /* mapped bytes [base, base + len) of the stream */
 	uint64_t base;
 	uint64_t len;
-	bool lose_token;
+	bool drop_token;
 };
 
 /* The program in progress, from rvl_core_begin() to the rvl_core_go() that ends it. */
@@ -28,7 +30,7 @@ struct rvl_run {
 	struct stream stream;
 	struct rivulet_timeline *t;
 	struct rivulet_event e;
-	bool held; /* the timeline has passed @e, which is still to be run */
+	bool held; /* the timeline has passed @e, which is not executed yet */
 };
 
 struct rvl_core *rvl_core_new(const struct rivulet_board *b)
@@ -132,8 +134,8 @@ static int fetch(void *ctx, uint32_t index, struct rivulet_insn *out)
 		memcpy(raw, s->piece + (at - s->base), sizeof(raw));
 	out->w[0] = le64toh(raw[0]);
 	out->w[1] = le64toh(raw[1]);
-	if (s->lose_token)
-		s->lose_token = !take_token(out);
+	if (s->drop_token)
+		s->drop_token = !take_token(out);
 	return r;
 }
 
@@ -192,7 +194,10 @@ static bool is_brief(const struct rivulet_event *e)
 	return e->end <= BRIEF_CYCLES && e->insn.form != RIVULET_FORM_conv;
 }
 
-/* Run all events, or with @brief those before the first that is not; 0, a fault, RVL_ABORTED or LATER. */
+/*
+ * Runs all events, or with @brief only those before the first one that takes long. Returns 0, a
+ * fault, RVL_ABORTED or LATER.
+ */
 static int run_events(struct rvl_core *c, bool brief)
 {
 	struct rvl_run *run = c->run;
@@ -272,7 +277,7 @@ void rvl_core_begin(struct rvl_core *c, struct rvl_job *job)
 
 	*run = (struct rvl_run){ .job = job };
 	run->stream = (struct stream){ .regions = &job->regions, .variant = &job->variant,
-				       .lose_token = job->lose_token };
+				       .drop_token = job->drop_token };
 	run->t = rivulet_timeline_new(c->board, fetch, &run->stream);
 	c->regions = &job->regions;
 	c->abort = job->abort;
@@ -283,7 +288,8 @@ bool rvl_core_go(struct rvl_core *c, bool brief, struct rivulet_status *st)
 {
 	static const struct rivulet_timeline_stats none;
 	struct rvl_run *run = c->run;
-	const struct rivulet_timeline_stats *stats = run->t ? rivulet_timeline_stats(run->t) : &none;
+	const struct rivulet_timeline_stats *stats = run->t ? rivulet_timeline_stats(run->t) :
+		&none;
 	struct rvl_job *job = run->job;
 	int r = RIVULET_FAULT_INTERNAL;
 

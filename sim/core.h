@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inside the model: the compute core (engines, scratchpads, regions) as the queue sees it. core.c,
- * region.c, load.c, conv.c, alu.c, store.c implement it; device.c (descriptors, queue, time) uses it.
+ * Inside the model: the compute core (engines, scratchpads, regions) and its interface to the
+ * queue. It is implemented by core.c, region.c, load.c, conv.c, alu.c and store.c, and used by
+ * device.c (descriptors, queue, time).
  */
 #ifndef RVL_SIM_CORE_H
 #define RVL_SIM_CORE_H
@@ -77,12 +78,15 @@ struct rvl_job {
 	const atomic_bool *abort;		/* checked between instructions; NULL: never */
 	_Atomic uint32_t *progress;		/* incremented per instruction; NULL: not wanted */
 	struct rivulet_work work;		/* filled by rvl_core_run(), for its energy */
-	bool lose_token;			/* injected: the first one that is pushed is lost */
+	bool drop_token;			/* injected: the first pushed token is dropped */
 };
 
 struct rvl_core;
 
-/** rvl_core_new() - engines and cleared scratchpads of @board, which must outlive it; NULL: no memory */
+/**
+ * rvl_core_new() - engines and cleared scratchpads of @board, which must outlive it; NULL: no
+ * memory
+ */
 struct rvl_core *rvl_core_new(const struct rivulet_board *b);
 struct rvl_core *rvl_core_free(struct rvl_core *c);
 
@@ -91,16 +95,16 @@ void rvl_core_clear(struct rvl_core *c);
 
 /**
  * rvl_core_run() - run a program to its end, fault or abort
- * Fills of @st: state (DONE, FAULT, ABORTED), fault, fault_slot, fault_offset, insn, cycles, *_busy,
- * stalls, bytes, macs; the caller fills the rest. Lack of memory is FAULT_INTERNAL.
+ * Fills of @st: state (DONE, FAULT, ABORTED), fault, fault_slot, fault_offset, insn, cycles,
+ * *_busy, stalls, bytes, macs; the caller fills the rest. Lack of memory is FAULT_INTERNAL.
  */
 void rvl_core_run(struct rvl_core *c, struct rvl_job *job, struct rivulet_status *st);
 
 /**
  * rvl_core_begin(), rvl_core_go() - the same in two parts, for a caller that cannot wait long
- * @job lives until rvl_core_go() says true: the program has ended and @st is filled. With @brief that
- * runs some microseconds at most, and false means that a call without @brief, from any thread, must do
- * the rest.
+ * @job lives until rvl_core_go() says true: the program has ended and @st is filled. With @brief
+ * that runs some microseconds at most, and false means that a call without @brief, from any thread,
+ * must do the rest.
  */
 void rvl_core_begin(struct rvl_core *c, struct rvl_job *job);
 bool rvl_core_go(struct rvl_core *c, bool brief, struct rivulet_status *st);

@@ -22,7 +22,7 @@ void rvl_count_retired(struct rivulet_sim *s, const struct rivulet_status *st)
 	c->energy += st->energy;
 }
 
-/* Busy time including the running job. It never decreases, also when a late job is settled. */
+/* Busy time including the running job. It never decreases, not even when a late job is settled. */
 static uint64_t busy_now(struct rivulet_sim *s, uint64_t now)
 {
 	uint64_t busy = s->count.busy;

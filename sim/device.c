@@ -12,7 +12,9 @@
 #define TICK_NS	 20000000ull /* the longest interval between changes of PROGRESS */
 _Static_assert(RVL_DESC_BITS == 8 * sizeof(struct rivulet_desc), "a bit of it can be flipped");
 
-/* Transitions of one step. The limit keeps a driver that floods requests from blocking the device. */
+/*
+ * Transitions of one step. The limit keeps a driver that floods requests from blocking the device.
+ */
 #define LOOK_MAX 64
 
 bool rvl_exec_brief(struct rvl_exec *x)
@@ -104,8 +106,8 @@ static void dev_start(void *ctx, const struct rvl_entry *e, uint32_t level)
 	rvl_pace_start(s);
 	s->followed += s->retires;
 	start_injected(s);
-	x->job.lose_token = rvl_inject_hit(&s->inject, RVL_INJECT_lost_token, s->started, NULL);
-	/* The injection late_dma delays the program until RESET. */
+	x->job.drop_token = rvl_inject_hit(&s->inject, RVL_INJECT_lost_token, s->started, NULL);
+	/* With the injection late_dma the program runs only at RESET. */
 	if (!late_dma(s))
 		s->runner.start(s->runner.ctx, x);
 }
@@ -163,8 +165,10 @@ static void dev_stop(void *ctx, bool reset)
 	atomic_store(&s->exec.abort, true);
 }
 
-/* Seal @st, copy it through the report slot; a copy that fails is a fault of an entry that had
- * none. */
+/*
+ * Computes the checksum of @st and copies it through the report slot. A failed copy is a fault of
+ * an entry that had none.
+ */
 static void write_report(struct rivulet_sim *s, const struct rivulet_desc *d,
 			 struct rivulet_status *st)
 {
@@ -190,8 +194,10 @@ static void write_status(struct rivulet_sim *s, const struct rivulet_desc *d,
 	if (s->queue.running &&
 	    rvl_inject_hit(&s->inject, RVL_INJECT_corrupt_status, s->started, NULL))
 		st->crc ^= 1;
-	/* It was there when the descriptor was checked; memory that went away since is nobody's to
-	 * read. */
+	/*
+	 * The address was valid when the descriptor was checked. If the memory is gone since, the
+	 * status is dropped.
+	 */
 	if (p)
 		memcpy(p, st, sizeof(*st));
 }
@@ -203,9 +209,9 @@ static void finish_run(struct rivulet_sim *s, struct rivulet_status *st)
 	s->retired = s->started;
 	rvl_pace_retire(s);
 	*st = s->exec.st;
-	w->cycles = st->cycles; /* what was stopped took the time that has passed */
+	w->cycles = st->cycles; /* an entry that was stopped took the time until the stop */
 	st->energy = rivulet_board_energy_pj(&s->board, s->queue.level, w);
-	/* The next entry starts at this one's end, unless this one was late. */
+	/* The next entry starts at this one's end, unless this one retired late. */
 	s->chain = rvl_pace_now(s) - st->end < TICK_NS ? st->end : 0;
 }
 
@@ -245,7 +251,7 @@ static void dev_clear(void *ctx)
 
 static void dev_level(void *ctx, uint32_t level)
 {
-	(void)level; /* idle energy up to the change is that of the old level */
+	(void)level; /* idle energy up to the change is counted at the old level */
 	rvl_count_publish(ctx);
 }
 
@@ -397,7 +403,7 @@ void rvl_device_doorbell(struct rivulet_sim *s, uint32_t value)
 	put(s, RIVULET_REG_DOORBELL_PEER, value);
 }
 
-/* Later writes of the device go to a window that no driver sees. */
+/* Fills the window with ones. Later writes of the device go to a window that no driver sees. */
 void rvl_device_unplug(struct rivulet_sim *s)
 {
 	if (s->gone)
@@ -428,7 +434,7 @@ void rvl_device_temperature(struct rivulet_sim *s, int32_t millidegree)
 	put(s, RIVULET_REG_TEMPERATURE, (uint32_t)millidegree);
 }
 
-/* When the running entry must be looked at next, if there is no doorbell. */
+/* Returns when the running entry must be stepped next if no doorbell rings. */
 static uint64_t next_due(struct rivulet_sim *s)
 {
 	uint64_t wait;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside the model: the device around the queue, as server and tests drive it beyond rivulet_sim.h. */
+/*
+ * Inside the model: the device around the queue, as server and tests drive it beyond rivulet_sim.h.
+ */
 #ifndef RVL_SIM_DEVICE_H
 #define RVL_SIM_DEVICE_H
 
@@ -9,22 +11,29 @@
 #include "queue.h"
 #include "rivulet_sim.h"
 
-#define RVL_ROOM_MDEG	25000	/* initial reading of the sensor; the model produces no heat */
+/* initial reading of the sensor; the model does not simulate heat */
+#define RVL_ROOM_MDEG	25000
 
-/** struct rvl_exec - one program on the core; after start() only the runner touches it until @done */
+/**
+ * struct rvl_exec - one program on the core; after start() only the runner touches it until @done
+ */
 struct rvl_exec {
 	struct rvl_core *core;
 	struct rvl_job job;
 	struct rivulet_status st;
-	bool clear;		/* another client's scratchpads: clear them first */
+	/* the scratchpads hold another client's data and are cleared first */
+	bool clear;
 	bool begun;		/* by rvl_exec_brief() */
 	atomic_bool abort;
 	atomic_bool done;
 };
 
-/** rvl_exec_brief() - begin it, and if it is short end it here and now; false: rvl_exec_run() does the rest */
+/**
+ * rvl_exec_brief() - begin a program, and run it if it is short; false: rvl_exec_run() must run the
+ * rest
+ */
 bool rvl_exec_brief(struct rvl_exec *x);
-/** rvl_exec_run() - run it, or the rest of it, here and now; sets @done last */
+/** rvl_exec_run() - run the program or its rest; sets @done last */
 void rvl_exec_run(struct rvl_exec *x);
 
 /** struct rvl_runner - runs programs; without one, rivulet_sim_step() runs them */
@@ -58,17 +67,18 @@ struct rivulet_sim {
 	uint32_t count_seq;
 	uint32_t client;
 	bool has_client;
-	bool stopped;		/* ABORT or RESET wants CURRENT to end */
-	bool reset;		/* RESET wants it */
+	bool stopped;		/* an ABORT or a RESET asks CURRENT to end */
+	bool reset;		/* a RESET asks it */
 	bool outrun;		/* an injection lets CURRENT end before its ABORT is served */
 	bool dead;		/* injected */
 	uint64_t stalled_until;	/* host time, ns; no request is served before */
-	bool gone;		/* the window is all ones */
+	bool gone;		/* unplugged: the window is all ones */
 	uint64_t power_on;	/* host time, ns */
 	uint64_t fast_time;	/* device time at pace=fast */
-	uint64_t chain;		/* end of the entry that retires now; 0: none, or it was late */
+	/* device time at which the retiring entry ended; 0: none, or it retired late */
+	uint64_t chain;
 	bool retires;		/* an entry retires, so a job that starts was NEXT */
-	uint64_t followed;	/* jobs that started that way */
+	uint64_t followed;	/* number of jobs that started that way */
 	uint64_t seen;		/* device time up to which idle energy is counted */
 	uint64_t busy_seen;
 	double idle_pj;
@@ -89,7 +99,9 @@ void rvl_device_unplug(struct rivulet_sim *s);
 /** rvl_device_hurry() - end the delay of the running job by "slow"; false: none runs */
 bool rvl_device_hurry(struct rivulet_sim *s);
 
-/** rvl_device_stall() - serve no request and retire no job for @ms from here; 0 ends a stall */
+/**
+ * rvl_device_stall() - serve no request and retire no job for @ms from this call on; 0 ends a stall
+ */
 void rvl_device_stall(struct rivulet_sim *s, uint32_t ms);
 
 /** rvl_device_doorbell() - the value of DOORBELL_PEER, before the driver looks */

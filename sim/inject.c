@@ -85,8 +85,11 @@ static void drop(struct rvl_inject *in, unsigned int i)
 	in->item[i] = in->item[--in->count];
 }
 
-/* Keeps those of the previous job, whose interrupt may be raised after the next one was started. */
-static void forget(struct rvl_inject *in, uint64_t started)
+/*
+ * Drops injections of past jobs. Those of the previous job stay, because its interrupt may be
+ * raised after the next one was started.
+ */
+static void drop_past(struct rvl_inject *in, uint64_t started)
 {
 	for (unsigned int i = 0; i < in->count;) {
 		if (!in->item[i].by_client && in->item[i].job + 1 < started)
@@ -102,7 +105,7 @@ int rvl_inject_add(struct rvl_inject *in, const char *spec, uint64_t started, ch
 	struct rvl_inject all = *in;
 	const char *s = spec;
 
-	forget(&all, started);
+	drop_past(&all, started);
 	for (;;) {
 		const char *from = s;
 
@@ -126,7 +129,7 @@ int rvl_inject_add(struct rvl_inject *in, const char *spec, uint64_t started, ch
 	return 0;
 }
 
-/* A fault may be asked for many times while its job runs; it is one hit. */
+/* An injection may be queried many times while its job runs, but counts as one hit. */
 static void count_hit(struct rvl_inject *in, unsigned int i)
 {
 	if (!in->item[i].hit)

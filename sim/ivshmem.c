@@ -33,8 +33,10 @@ static int send_msg(int sock, int64_t value, int fd)
 	return n == sizeof(value) ? 0 : -EIO;
 }
 
-/* Version, its id, the window; then the vectors of every peer: the model's doorbell, its own
- * interrupt. */
+/*
+ * Sends version, the client's id and the window, then the vectors of every peer: the model's
+ * doorbell and the client's interrupt.
+ */
 int rvl_ivshmem_greet(int fd, uint16_t id, int window_fd, int doorbell_fd, int irq_fd)
 {
 	int r = send_msg(fd, PROTOCOL, -1);

@@ -57,7 +57,7 @@ static void fill_words(const struct tile *t, uint64_t blk, uint64_t row, uint64_
 		memset(p + i * t->tn + t->first, t->cfg->l_chan.fill, t->count);
 }
 
-/* What surrounds the pixels of one block. */
+/* Fills what surrounds the pixels of one block. */
 static void fill_border(const struct tile *t, uint64_t blk)
 {
 	const struct rivulet_insn_l_pad *p = &t->cfg->l_pad;
@@ -79,7 +79,7 @@ static void fill_all(const struct tile *t)
 			fill_words(t, b, y, 0, t->cols);
 }
 
-/* Write bytes [lo, lo + n) of the word of source pixel (y, x), as often as it is replicated. */
+/* Writes bytes [lo, lo + n) of the word of source pixel (y, x), once for each replication. */
 static void put(const struct tile *t, uint64_t blk, uint64_t y, uint64_t x, uint64_t lo,
 		const uint8_t *from, uint64_t n)
 {
@@ -95,7 +95,7 @@ static void put(const struct tile *t, uint64_t blk, uint64_t y, uint64_t x, uint
 	}
 }
 
-/* Rows of whole words, the common case: straight from memory. */
+/* The common case, rows of whole words, is copied directly from memory. */
 static int block_words(struct rvl_core *c, const struct rivulet_config *cfg,
 		       const struct rivulet_insn_load *l, uint8_t *base, uint64_t word_bytes,
 		       uint64_t skip)

@@ -28,11 +28,13 @@ static void usage(FILE *f)
 	      "                     without it there is none\n"
 	      "  --irq N            number of that interrupt at the GIC: an SPI, 0..987\n"
 	      "  --pace real|fast   completions wait for device time, or come when computed\n"
-	      "  --battery SPEC     a battery that the device drains: mwh=N,at=ADDR[,factor=X][,charge=PERCENT]\n"
+	      "  --battery SPEC     a battery that the device drains: "
+	      "mwh=N,at=ADDR[,factor=X][,charge=PERCENT]\n"
 	      "                     for the machine's ACPI, in the page at guest physical ADDR\n"
-	      "  --control PATH     socket for commands: inject SPEC, temp MDEG, battery SPEC, hurry,\n"
+	      "  --control PATH     socket for commands: inject SPEC, temp MDEG, battery SPEC, "
+	      "hurry,\n"
 	      "                     stall MS, unplug, power, stat\n"
-	      "  --inject SPEC      faults on purpose, KIND@JOB[:ARG],...; KIND is one of\n",
+	      "  --inject SPEC      faults to inject, KIND@JOB[:ARG],...; KIND is one of\n",
 	      f);
 #define KIND(name, arg, doc) fprintf(f, "                       %-15s " doc "\n", #name);
 	RVL_INJECTIONS(KIND)
@@ -58,7 +60,7 @@ struct arguments {
 	const char *window;
 	const char *irq;
 	const char *battery;
-	bool done; /* --help or --version was all that was asked */
+	bool done; /* --help or --version was given */
 };
 
 static int parse(struct arguments *a, int argc, char **argv)

@@ -30,16 +30,16 @@ bool rvl_platform_rang(struct rvl_server *s)
 	if (bell == s->bell)
 		return false;
 	s->bell = bell;
-	s->rang_at = rvl_pace_host(s->sim);
+	s->changed_at = rvl_pace_host(s->sim);
 	return true;
 }
 
 uint64_t rvl_platform_slice(struct rvl_server *s, uint64_t now)
 {
-	return now - s->rang_at < AWAKE_NS ? SLICE_NS : LAZY_NS;
+	return now - s->changed_at < AWAKE_NS ? SLICE_NS : LAZY_NS;
 }
 
-/* QEMU listens. It may start after the model, and end before it. */
+/* QEMU listens on the qtest socket. It may start after the model and end before it. */
 static int dial(struct rvl_server *s)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };

@@ -3,18 +3,20 @@
 
 #include <string.h>
 
-/* The queue with what it acts on, for one step. */
+/* The queue and what it acts on during one step. */
 struct step {
 	struct rvl_queue *q;
 	const struct rvl_window *w;
 	const struct rvl_queue_ops *ops;
 	void *ctx;
-	/* Request numbers, read before the slots: what a driver wrote before a request is then
-	 * seen. */
+	/*
+	 * Request numbers are read before the slots, so that a slot that was written before a
+	 * request is seen with it.
+	 */
 	uint32_t reset, abort, resume, level, hold;
 };
 
-/* Some words are the same for every request: the value, its acknowledge, the interrupt. */
+/* Acknowledges a request: its number in the queue's state and in the window, and an interrupt. */
 static void acknowledge(struct step *s, uint32_t reg, uint32_t *ack, uint32_t req)
 {
 	*ack = req;
@@ -179,8 +181,10 @@ static bool serve_level(struct step *s)
 		return false;
 	value = rvl_rd(s->w, RIVULET_REG_LEVEL_VALUE);
 	level = value & ~RIVULET_LEVEL_FORCE;
-	/* The value may be a newer request's already; then what was queued before that one counts
-	 * too. */
+	/*
+	 * The level value may already be that of a newer request. Slots that were written before
+	 * that request must count for its deferral, so they are read after the value.
+	 */
 	take(s);
 	if (level < q->levels) {
 		if (!(value & RIVULET_LEVEL_FORCE) && level_deferred(q, level))

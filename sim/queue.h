@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The two-slot command queue of docs/device.md section 4 as a pure state machine: plain data, no time, no
- * memory, no threads. What it needs done goes through ops; so the device, the boundary tests and the
- * model checker run the same code.
+ * The two-slot command queue of docs/device.md section 4 as a state machine without time, memory or
+ * threads. It acts through ops, so that the device, the boundary tests and the model checker run
+ * the same code.
  */
 #ifndef RVL_SIM_QUEUE_H
 #define RVL_SIM_QUEUE_H
@@ -28,23 +28,29 @@ struct rvl_outcome {
 
 /** struct rvl_queue_ops - the rest of the device */
 struct rvl_queue_ops {
-	/* Copy and check the descriptor at @addr; e->seq is set, the rest is to be. */
+	/*
+	 * Copies and checks the descriptor at @addr. The caller has set e->seq; the rest is filled.
+	 */
 	void (*fetch)(void *ctx, uint64_t addr, struct rvl_entry *e);
-	/* Begin to run. */
+	/* Starts to run an entry. */
 	void (*start)(void *ctx, const struct rvl_entry *e, uint32_t level);
-	/* Has the entry that was started ended, its DMA drained? Then @o. */
+	/* Returns whether the started entry has ended with its DMA drained, and then fills @o. */
 	bool (*ended)(void *ctx, struct rvl_outcome *o);
-	/* Make it end; ended() tells when it has. @reset: a RESET demands it, not an ABORT. */
+	/*
+	 * Asks the running entry to end, which ended() reports. @reset: for a RESET, not an ABORT.
+	 */
 	void (*stop)(void *ctx, bool reset);
-	/* Write the status (and report copy) of an entry; @ran tells whether it was started. May change @o. */
+	/*
+	 * Writes the status and the report copy of an entry. @ran: it was started. May change @o.
+	 */
 	void (*report)(void *ctx, const struct rvl_entry *e, bool ran, struct rvl_outcome *o);
-	/* Clear scratchpads and the client tag. */
+	/* Clears scratchpads and the client tag. */
 	void (*clear)(void *ctx);
-	/* The level in force, or whether the clock runs (HELD), is about to change. */
+	/* Called before the level in force, or whether the clock runs (HELD), changes. */
 	void (*level)(void *ctx, uint32_t level);
-	/* Interrupt, if enabled; everything it tells of is written. */
+	/* Raises the interrupt if it is enabled. All words that it announces are written. */
 	void (*irq)(void *ctx);
-	/* Does the running entry end just before the ABORT that is about to be served? NULL: never. */
+	/* Returns whether the running entry ends just before its ABORT is served. NULL: never. */
 	bool (*outruns_abort)(void *ctx);
 };
 
@@ -68,8 +74,8 @@ struct rvl_queue {
 	} slot[2];
 	bool active;		/* there is a CURRENT */
 	bool running;		/* and it was started */
-	bool stopping;		/* and told to stop */
-	bool aborting;		/* by an ABORT to be acknowledged when it has retired */
+	bool stopping;		/* and was asked to stop */
+	bool aborting;		/* by an ABORT that is acknowledged when the entry has retired */
 	bool live;		/* a RESET was served */
 	bool frozen;
 	bool held;

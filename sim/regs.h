@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The register window: 32-bit words of memory shared with the driver, each with one writer. Loads acquire
- * and stores release, so that a word written last publishes all before it (docs/device.md, 2.1).
+ * The register window: 32-bit words of memory shared with the driver, each with one writer. Loads
+ * acquire and stores release, so that a word written last publishes all before it (docs/device.md,
+ * 2.1).
  */
 #ifndef RVL_SIM_REGS_H
 #define RVL_SIM_REGS_H
@@ -15,7 +16,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the model runs on lit
 
 #define RVL_WINDOW_WORDS (RIVULET_WINDOW_SIZE / 4)
 
-/** struct rvl_window - the words, and who wants to hear of the device's accesses (NULL: nobody) */
+/** struct rvl_window - the words, and callbacks for the device's accesses (NULL: none) */
 struct rvl_window {
 	_Atomic uint32_t *word;
 	void (*reading)(void *ctx, uint32_t reg);	/* before the read */

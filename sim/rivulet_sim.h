@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The device model as a library: the whole device of docs/device.md, driven through its register window,
- * and a short cut that runs one job without a queue. rivulet-sim serves the first to QEMU.
+ * The device model as a library: the whole device of docs/device.md, driven through its register
+ * window, and a function that runs one job without the queue. rivulet-sim serves the device to
+ * QEMU.
  */
 #ifndef RIVULET_SIM_H
 #define RIVULET_SIM_H
@@ -23,16 +24,18 @@ struct rivulet_sim_ops {
 
 /**
  * rivulet_sim_new() - a device after power on
- * @window: RIVULET_WINDOW_SIZE bytes shared with the driver, owned by the caller, outliving the device
+ * @window: RIVULET_WINDOW_SIZE bytes shared with the driver, owned by the caller, outliving the
+ * device
  */
 struct rivulet_sim *rivulet_sim_new(const struct rivulet_board *b, void *window,
 				    const struct rivulet_sim_ops *ops);
 struct rivulet_sim *rivulet_sim_free(struct rivulet_sim *s);
 
 /**
- * rivulet_sim_step() - look at the window and do what can be done now, without blocking on time
- * Deterministic single-threaded stepping for tests and for the server's loop. Returns ns until something
- * becomes due by itself (0: call again now), or UINT64_MAX when only a doorbell can change anything.
+ * rivulet_sim_step() - read the window and do what can be done without waiting for device time
+ * Deterministic single-threaded stepping for tests and for the server's loop. Returns ns until
+ * something becomes due by itself (0: call again now), or UINT64_MAX when only a doorbell can
+ * change anything.
  */
 uint64_t rivulet_sim_step(struct rivulet_sim *s);
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define REFRESH_NS 250000000ull /* maximum age of the counters */
-#define NAP_NS	   20000	/* a shorter sleep would last longer than requested, so the server polls */
+#define NAP_NS	   20000	/* shorter sleeps last longer than requested: the server polls */
 
 void rvl_server_log(struct rvl_server *s, const char *fmt, ...)
 {
@@ -56,9 +56,9 @@ void rvl_server_drain(struct rvl_server *s)
 
 	if (!b->on || !s->sim)
 		return;
-	if (rvl_battery_follow(b, &s->mem, rvl_device_energy(s->sim)) || b->lost)
+	if (rvl_battery_follow(b, &s->mem, rvl_device_energy(s->sim)) || b->unmapped)
 		return;
-	b->lost = true;
+	b->unmapped = true;
 	rvl_server_log(s, "no battery: 0x%llx is outside the machine's memory",
 		       (unsigned long long)b->at);
 }
@@ -84,7 +84,9 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-/* The machine has disconnected. Its program is stopped before its memory and window are unmapped. */
+/*
+ * The machine has disconnected. Its program is stopped before its memory and window are unmapped.
+ */
 static void power_off(struct rvl_server *s)
 {
 	if (s->sim) {
@@ -134,13 +136,13 @@ static int power_on(struct rvl_server *s)
 	s->sim = rivulet_sim_new(&s->opt.board, s->window, &ops);
 	if (!s->sim)
 		return -ENOMEM;
-	rvl_battery_fresh(&s->battery);
+	rvl_battery_restart(&s->battery);
 	rvl_device_run_by(s->sim, &runner);
 	/* peer 0, vector 0 */
 	if (!s->opt.platform.on)
 		rvl_device_doorbell(s->sim, 0);
 	s->bell = 0;
-	s->look = true;
+	s->step_due = true;
 	s->sim->inject = s->opt.inject;
 	if (s->opt.trace) {
 		s->sim->window.trace = trace;
@@ -218,7 +220,7 @@ int rvl_listen(const char *path)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	/* A socket on which no process listens was left by a killed server. */
+	/* A socket on which no process listens was left behind by a server that was killed. */
 	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) && errno == ECONNREFUSED)
 		unlink(path);
 	close(fd);
@@ -354,7 +356,7 @@ static void drain(int fd)
 
 static void handle(struct rvl_server *s, const struct pollfd *p)
 {
-	s->look |= p[P_WORKER].revents;
+	s->step_due |= p[P_WORKER].revents;
 	if (p[P_DOORBELL].revents)
 		drain(s->doorbell_fd);
 	if (p[P_WORKER].revents)
@@ -384,8 +386,8 @@ static uint64_t step(struct rvl_server *s)
 }
 
 /*
- * As step(), for a window whose writes are not reported: DOORBELL is polled, and the device is stepped
- * only when it changed, so that a driver that does not ring the doorbell fails.
+ * As step(), for a window whose writes are not reported: DOORBELL is polled, and the device is
+ * stepped only when it changed, so that a driver that does not ring the doorbell fails.
  */
 static uint64_t step_platform(struct rvl_server *s)
 {
@@ -394,8 +396,8 @@ static uint64_t step_platform(struct rvl_server *s)
 	if (!s->sim)
 		return UINT64_MAX;
 	now = rvl_pace_host(s->sim);
-	if (s->look || now >= s->due || (!s->sim->gone && rvl_platform_rang(s))) {
-		s->look = false;
+	if (s->step_due || now >= s->due || (!s->sim->gone && rvl_platform_rang(s))) {
+		s->step_due = false;
 		due = step(s);
 		s->due = due < UINT64_MAX - now ? now + due : UINT64_MAX;
 	}

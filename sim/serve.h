@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rivulet-sim's server: the device model behind QEMU's ivshmem-doorbell, or in a page of the machine's memory
- * (platform attachment). On ivshmem, peer 0 is the model; QEMU, the one client at a time, gets a fresh device
- * (a power on) with each connection. A platform's device is there from the start.
+ * rivulet-sim's server: the device model behind QEMU's ivshmem-doorbell, or in a page of the
+ * machine's memory (platform attachment). On ivshmem, peer 0 is the model. QEMU is the one client
+ * at a time, and gets a device after power on with each connection. A platform's device exists from
+ * the start.
  */
 #ifndef RVL_SIM_SERVE_H
 #define RVL_SIM_SERVE_H
@@ -40,7 +41,7 @@ struct rvl_server_options {
 	struct rvl_battery battery;
 	const char *mem;
 	const char *control;	/* NULL: none */
-	FILE *log;		/* connections, and what clients do wrong; NULL: silent */
+	FILE *log;		/* connections and errors of clients; NULL: silent */
 	bool trace;		/* also every register that the device writes */
 };
 
@@ -60,32 +61,41 @@ struct rvl_server {
 	int doorbell_fd;
 	int irq_fd;
 	uint16_t client_id;
-	uint32_t bell;		/* platform: DOORBELL as last seen, */
-	uint64_t rang_at;	/* host time of its last change, */
-	uint64_t due;		/* and when the device wants to be looked at */
-	bool look;		/* something else wants it to */
+	uint32_t bell;		/* platform: value of DOORBELL when it was read last */
+	uint64_t changed_at;	/* host time of its last change */
+	uint64_t due;		/* time at which the device must be stepped */
+	bool step_due;		/* something else requests a step */
 	struct rvl_control control[RVL_CONTROLS];
 };
 
-/** rvl_server_open() - bind the sockets and start the worker; SIGTERM and SIGINT must be blocked before */
+/**
+ * rvl_server_open() - bind the sockets and start the worker; SIGTERM and SIGINT must be blocked
+ * before
+ */
 int rvl_server_open(struct rvl_server *s, const struct rvl_server_options *opt, char *err,
 		    size_t errsize);
 /** rvl_server_run() - serve until SIGTERM or SIGINT; 0 or a negative errno */
 int rvl_server_run(struct rvl_server *s);
 /** rvl_server_power() - a platform's device is switched off and on; 0 or a negative errno */
 int rvl_server_power(struct rvl_server *s);
-/** rvl_server_drain() - take from the battery what the device has used, show the machine what is left */
+/**
+ * rvl_server_drain() - take the energy that the device used from the battery, and update its page
+ */
 void rvl_server_drain(struct rvl_server *s);
 void rvl_server_close(struct rvl_server *s);
 
-/** rvl_listen() - a listening unix socket at @path, mode 0600, replacing one that nobody serves; or -errno */
+/**
+ * rvl_listen() - a listening socket at @path, mode 0600, which may replace a stale one; or -errno
+ */
 int rvl_listen(const char *path);
 
 /* ivshmem.c: greet a new client; 0 or a negative errno */
 int rvl_ivshmem_greet(int fd, uint16_t id, int window_fd, int doorbell_fd, int irq_fd);
 
-/* platform.c: find the window (0 or a negative errno); raise the interrupt; did DOORBELL change?; how long may it
- * go unwatched?; read what QEMU says: false when it hung up */
+/*
+ * platform.c: map the window (0 or a negative errno); raise the interrupt; whether DOORBELL
+ * changed; the time until the next poll; read QEMU's answers (false: QEMU closed the socket)
+ */
 int rvl_platform_power(struct rvl_server *s);
 void rvl_platform_raise(struct rvl_server *s);
 bool rvl_platform_rang(struct rvl_server *s);
@@ -96,7 +106,7 @@ bool rvl_platform_read(struct rvl_server *s);
 void rvl_control_accept(struct rvl_server *s);
 void rvl_control_read(struct rvl_server *s, struct rvl_control *c);
 
-/** rvl_server_log() - one line, if somebody listens */
+/** rvl_server_log() - one line, if there is a log */
 __attribute__((format(printf, 2, 3))) void rvl_server_log(struct rvl_server *s, const char *fmt,
 							   ...);
 

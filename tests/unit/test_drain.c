@@ -78,7 +78,7 @@ END_TEST
 START_TEST(next_device_drains_further)
 {
 	ck_assert(rvl_battery_follow(&b, &mem, 9 * PJ_JOULE));
-	rvl_battery_fresh(&b);
+	rvl_battery_restart(&b);
 	ck_assert(rvl_battery_follow(&b, &mem, 9 * PJ_JOULE));
 	ck_assert_uint_eq(page()->left, 500);
 }
