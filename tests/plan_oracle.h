@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The planner's answer by exhaustive search, from the definitions of docs/plan.md alone: it evaluates
- * every combination of one way for each level. Tests compare the planner with it.
+ * The planner's answer by exhaustive search, from the definitions of docs/plan.md alone: it
+ * evaluates every combination of one way for each level. Tests compare the planner with it.
  */
 #ifndef RVL_TEST_PLAN_ORACLE_H
 #define RVL_TEST_PLAN_ORACLE_H
@@ -40,8 +40,8 @@ static inline double oracle_joules(const struct oracle *o, uint32_t i, uint32_t 
 
 static inline double oracle_reward(const struct oracle *o, const uint32_t *way)
 {
-	double most = 0, runs = 0, mean = 0, penalty = 0;
 	const struct rivulet_plan_problem *p = o->p;
+	double most = 0, runs = 0, mean = 0, penalty = 0, range = (double)p->best - p->worst;
 
 	for (uint32_t i = 0; i < p->n_levels; i++) {
 		double best = 0;
@@ -50,7 +50,7 @@ static inline double oracle_reward(const struct oracle *o, const uint32_t *way)
 			best = fmax(best, p->level[i].joule / oracle_joules(o, i, w));
 		most += best;
 		runs += p->level[i].joule / oracle_joules(o, i, way[i]);
-		mean += ((double)o->ppm[way[i]] - p->worst) / ((double)p->best - p->worst) / p->n_levels;
+		mean += ((double)o->ppm[way[i]] - p->worst) / range / p->n_levels;
 		for (uint32_t j = i + 1; j < p->n_levels; j++)
 			if (o->ppm[way[j]] > o->ppm[way[i]] + p->tolerance)
 				penalty = p->penalty;
@@ -97,7 +97,9 @@ static inline double oracle_exhaust(const struct oracle *o, uint32_t *best)
 	}
 }
 
-/* For level @i alone: the least time that meets its accuracy, the highest accuracy within its time. */
+/*
+ * For level @i alone: the least time that meets its accuracy, the highest accuracy within its time.
+ */
 static inline void oracle_missing(const struct oracle *o, uint32_t i, double *least, uint32_t *high)
 {
 	*least = INFINITY;

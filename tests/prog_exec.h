@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A minimal executor of program files: it runs the steps in order, CPU steps by their kernels and NPU
- * steps on the linked compute core. Tests of the compiler use it, because they must not depend on the
- * runtime.
+ * A minimal executor of program files. It runs the steps in order: CPU steps by their kernels, NPU
+ * steps on the linked compute core. Tests of the compiler use it, because they must not depend on
+ * the runtime.
  */
 #ifndef RVL_TEST_PROG_EXEC_H
 #define RVL_TEST_PROG_EXEC_H

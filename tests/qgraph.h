@@ -56,8 +56,10 @@ static inline int32_t qg_zp(struct qg *q, enum rvl_type type)
 	return type == RVL_TYPE_U8 ? qg_range(q, 0, 255) : qg_range(q, -128, 127);
 }
 
-/* Constant bytes in [lo, hi] around a zero point; with @channels > 1, each has a scale of its own along
- * @axis. */
+/*
+ * Constant bytes in [lo, hi] around a zero point. With @channels > 1, each index of @axis has a
+ * scale of its own.
+ */
 static inline struct rvl_tensor *qg_weights(struct qg *q, enum rvl_type type,
 					    struct rvl_shape shape, uint32_t channels, int axis,
 					    float scale, int32_t zp)

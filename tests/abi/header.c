@@ -4,7 +4,8 @@
 
 #define SIZE_FIRST(type)                                                                           \
 	typedef char size_of_##type##_is_first[offsetof(struct type, size) == 0 ? 1 : -1];         \
-	typedef char size_of_##type##_is_size_t[sizeof(((struct type *)0)->size) == sizeof(size_t) ? 1 : -1]
+	typedef char size_of_##type##_is_size_t[sizeof(((struct type *)0)->size) == sizeof(size_t) ?
+						1 : -1]
 
 SIZE_FIRST(rivulet_submit_options);
 SIZE_FIRST(rivulet_daemon_info);

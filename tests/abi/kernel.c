@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compiled by scripts/check-abi. These structs have no size field of their own: the functions of
- * librivulet.so.1 that take them rely on these bytes. One that grows needs a function of its own.
+ * Compiled by scripts/check-abi. These structs have no size field, and the functions of
+ * librivulet.so.1 that take them rely on their size. A struct that must grow needs a new function.
  */
 #include <rivulet.h>
 #include <rivulet_accel.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Attacks on rivuletd by a user who may only connect to its socket, with a bystander of another user
- * who wants runs of 20 ms all the while. An attack succeeds if the daemon ends, if the bystander's runs
- * fail, if a third user cannot connect, load and open any more, or if root cannot read the status.
+ * Attacks on rivuletd by a user who may only connect to its socket, while a bystander of another
+ * user continuously requests runs of 20 ms. An attack succeeds if the daemon ends, if runs of the
+ * bystander fail, if a third user cannot connect, load and open, or if root cannot read the status.
  *
- * The program rivuletd serves the linked device model at the device's pace. Users are real uids; who is
- * not root gets some in a user namespace.
+ * The program rivuletd serves the linked device model at the pace of the device. Users are real
+ * uids, which a user namespace provides if the test is not root.
  */
 #include <json-c/json.h>
 
@@ -17,8 +17,8 @@
 #define BYSTANDER	3002u
 #define NEWCOMER	3003u
 #define RUN_US		20000
-#define RUNS		120	/* of the bystander, beside each attack */
-#define RUNS_ALONE	100	/* before each attack */
+#define RUNS		120	/* number of the bystander's runs beside each attack */
+#define RUNS_ALONE	100	/* the same before each attack */
 #define PINGS		2000
 #define SESSIONS	16	/* SessionsPerUser= by default */
 #define HUGE_BYTES	(240u << 20)
@@ -31,7 +31,8 @@ static void read_models(void)
 {
 	if (relu.data)
 		return;
-	relu.data = read_file("/usr/share/libonnx-testdata/data/node/test_relu/model.onnx", &relu.size);
+	relu.data = read_file("/usr/share/libonnx-testdata/data/node/test_relu/model.onnx",
+			      &relu.size);
 	lenet.data = read_file("models/lenet.onnx", &lenet.size);
 }
 
@@ -56,18 +57,19 @@ static void start(void)
 		setrlimit(RLIMIT_NOFILE, &files);
 		setenv("RUNTIME_DIRECTORY", rig.dir, 1);
 		dup2(open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), 2);
-		execl(self, self, "--socket", rig.sock, "--device", node, "--config-root", rig.dir, NULL);
+		execl(self, self, "--socket", rig.sock, "--device", node, "--config-root", rig.dir,
+		      NULL);
 		_exit(127);
 	}
 	for (int i = 0; access(rig.sock, F_OK); i++) {
 		ck_assert_int_lt(i, 1000);
 		usleep(10000);
 	}
-	usleep(50000);	/* between bind() and listen() */
+	usleep(50000);	/* time between bind() and listen() */
 	chmod(rig.sock, 0777);
 }
 
-/* ---- the attacker: a process that asserts nothing and goes on whatever it is answered ---- */
+/* ---- the attacker: a process that asserts nothing and ignores errors ---- */
 
 static pid_t attacker;
 
@@ -84,7 +86,10 @@ static int try_connect(void)
 	return fd;
 }
 
-/* Sends a request; returns its answer's type, 0 when there is none. Events on the way are dropped. */
+/*
+ * Sends a request and drops events that arrive before the answer. Returns the answer's type, or 0
+ * if there is none.
+ */
 static uint16_t request(int sock, union rivulet_packet *p, int fd, int *got)
 {
 	uint32_t serial = p->h.serial;
@@ -135,7 +140,10 @@ static void begin_load(union rivulet_packet *p, size_t size, uint64_t batch, uin
 	p->load.flags = flags;
 }
 
-/* A model of one node that is a program of its own by @batch. Returns the id, 0 if it was refused. */
+/*
+ * Loads a model of one node. Each @batch gives a different program. Returns the id, or 0 if it was
+ * refused.
+ */
 static uint32_t load_small(int sock, uint64_t batch, uint32_t flags)
 {
 	int fd = memfd_of(relu.data, relu.size, MODEL_SEALS), program = -1;
@@ -159,7 +167,7 @@ static void drop_model(int sock, uint32_t model)
 	request(sock, &p, -1, NULL);
 }
 
-/* As many connections as the process may have, without a word, again and again. */
+/* Repeatedly opens as many connections as the process may have and sends nothing. */
 static void attack_fds(void)
 {
 	int fd[400];
@@ -186,7 +194,7 @@ static void attack_sessions(void)
 	}
 }
 
-/* One-node models beyond every count, kept and dropped in turn. */
+/* One-node models beyond all limits, alternately kept and unloaded. */
 static void attack_models(void)
 {
 	int sock[SESSIONS];
@@ -206,8 +214,8 @@ static void attack_models(void)
 
 static void attack_names(void)
 {
-	static const char *const bad[] = { "\xff\xfe", "a\n<0>rivuletd: forged", "\x1b]0;x\a", "\"}],", "\\u0000",
-					   "x\",model=\"y" };
+	static const char *const bad[] = { "\xff\xfe", "a\n<0>rivuletd: forged", "\x1b]0;x\a",
+					   "\"}],", "\\u0000", "x\",model=\"y" };
 
 	for (uint32_t n = 0;; n++) {
 		union rivulet_packet p;
@@ -236,7 +244,7 @@ static uint32_t chance(uint32_t below)
 	return (uint32_t)(seed >> 16) % below;
 }
 
-/* Packets that are cut, too long, of chance, or carry up to 60 descriptors. */
+/* Packets that are truncated, too long or random, or carry up to 60 descriptors. */
 static void attack_packets(void)
 {
 	for (;;) {
@@ -251,8 +259,10 @@ static void attack_packets(void)
 
 			raw_init(&p[0], info->type);
 			for (uint32_t j = chance(6); j; j--)
-				((unsigned char *)p)[chance(info->size)] = (unsigned char)chance(256);
-			if (raw_send(sock, p, size ? size : 1, fds, chance(4) ? info->max_fds : chance(60)) < 0)
+				((unsigned char *)p)[chance(info->size)] =
+					(unsigned char)chance(256);
+			if (raw_send(sock, p, size ? size : 1, fds,
+				     chance(4) ? info->max_fds : chance(60)) < 0)
 				break;
 		}
 		if (sock >= 0)
@@ -260,7 +270,7 @@ static void attack_packets(void)
 	}
 }
 
-/* PING and STATUS over all sessions at once, and every answer is read. */
+/* PING and STATUS over all sessions at once. Every answer is read. */
 static void attack_flood(void)
 {
 	int sock[SESSIONS];
@@ -282,7 +292,7 @@ static void attack_flood(void)
 	}
 }
 
-/* The same, and no answer is ever read; each STATUS answer carries a descriptor. */
+/* The same, but no answer is read. Each answer to STATUS has a descriptor. */
 static void attack_slow_reader(void)
 {
 	int sock[SESSIONS];
@@ -306,7 +316,7 @@ static void attack_slow_reader(void)
 	}
 }
 
-/* y = x + W, with W of HUGE_BYTES: a file that is nearly all weights. */
+/* y = x + W, with W of HUGE_BYTES, so that the file is nearly all weights. */
 static struct pb huge_model(void)
 {
 	const int64_t one[] = { 1, -1 }, dims[] = { HUGE_BYTES / 4, -1 };
@@ -344,14 +354,17 @@ static void attack_huge_loads(void)
 
 	free(m.p);
 	for (uint64_t n = 0;; n++) {
-		/* Every fourth is compiled anew. */
+		/* every fourth load is compiled again */
 		begin_load(&p, m.n, n / 4 + 1, 0);
 		if (request(sock, &p, fd, NULL) == (RIVULET_MSG_LOAD | RIVULET_REPLY))
 			open_and_drop(sock, p.load_reply.model);
 	}
 }
 
-/* Large memfds whose last reference the daemon drops: unused, refused, and bound over one another. */
+/*
+ * Large memfds whose last reference the daemon drops: unused, refused, and replaced by later
+ * bindings.
+ */
 static void attack_memory(void)
 {
 	int sock = try_open("memory"), fd = memfd_of(lenet.data, lenet.size, MODEL_SEALS);
@@ -386,10 +399,11 @@ static void attack_memory(void)
 	}
 }
 
-/* LeNet with @n instances, all bound to one piece of memory. */
+/* LeNet with @n instances, all bound to the same memory. */
 static void open_many(struct competitor *c, uint32_t n)
 {
-	int fd = memfd_of(lenet.data, lenet.size, MODEL_SEALS), memory = memfd_of(NULL, 8192, F_SEAL_SHRINK);
+	int fd = memfd_of(lenet.data, lenet.size, MODEL_SEALS);
+	int memory = memfd_of(NULL, 8192, F_SEAL_SHRINK);
 	union rivulet_packet p;
 	uint32_t model;
 
@@ -413,7 +427,7 @@ static void open_many(struct competitor *c, uint32_t n)
 	}
 }
 
-/* Runs without end, 40 at a time, each with a deadline that is long past. */
+/* Keeps 40 runs in flight, each with an expired deadline. */
 static void attack_deadlines(void)
 {
 	struct competitor c = { .priority = RIVULET_PRIO_NORMAL, .deadline = 1 };
@@ -430,7 +444,7 @@ static void attack_deadlines(void)
 static const struct {
 	const char *name;
 	void (*run)(void);
-	bool device_time;	/* the bystander has to share the device then */
+	bool device_time;	/* the attack uses device time, which the bystander must share */
 } attacks[] = {
 	{ "descriptors", attack_fds, false }, { "sessions", attack_sessions, false },
 	{ "models", attack_models, false }, { "names", attack_names, false },
@@ -453,7 +467,7 @@ static void start_attack(void (*run)(void))
 	_exit(0);
 }
 
-/* ---- the others ---- */
+/* ---- the other users ---- */
 
 static double alone[ARRAY_SIZE(attacks) * RUNS_ALONE], beside[ARRAY_SIZE(attacks) * RUNS];
 static size_t n_alone, n_beside;
@@ -484,7 +498,7 @@ static double one_run(struct competitor *c)
 	return (double)(rvl_now() - from) / 1e6;
 }
 
-/* Proves that a third user, who comes now, is served in time. */
+/* Proves that a third user who connects during the attack is served in time. */
 static void newcomer(uint64_t batch)
 {
 	uint64_t from = rvl_now();
@@ -504,7 +518,7 @@ static void newcomer(uint64_t batch)
 	ck_assert_uint_lt(rvl_now() - from, 10 * NSEC_PER_SEC);
 }
 
-/* What root reads: strict JSON. Returns the longest callback of the loop. */
+/* Reads the status as root and parses it strictly. Returns the longest callback of the loop. */
 static double read_status(void)
 {
 	static char text[1 << 22];
@@ -544,7 +558,8 @@ static void read_log(void)
 	ck_assert_uint_lt(size, 100000);
 	ck_assert_uint_eq(rivulet_proto_text(log, strcspn(log, "\n")), strcspn(log, "\n"));
 	for (char *line = strtok(log, "\n"); line; line = strtok(NULL, "\n"))
-		ck_assert_msg(!strncmp(line, "<", 1) && strncmp(line + 3, "rivuletd: forged", 16), "%s", line);
+		ck_assert_msg(!strncmp(line, "<", 1) && strncmp(line + 3, "rivuletd: forged", 16),
+			      "%s", line);
 	free(log);
 }
 
@@ -568,7 +583,7 @@ static void ping_beside(void)
 	stall_ms = read_status();
 }
 
-/* Proves that while one user does this, a second one's runs go on and a third one can begin. */
+/* Proves that during this attack a second user's runs succeed and a third user can start. */
 START_TEST(attack)
 {
 	struct competitor c;
@@ -576,7 +591,10 @@ START_TEST(attack)
 
 	tried++;
 	competitor_open(&c, BYSTANDER, 1);
-	/* Right before each attack, so that whatever else the machine does slows both alike. */
+	/*
+	 * Measured right before each attack, so that other load of the machine affects both
+	 * measurements.
+	 */
 	for (int i = 0; i < RUNS_ALONE; i++)
 		alone[n_alone++] = one_run(&c);
 	start_attack(attacks[_i].run);
@@ -624,28 +642,31 @@ static void report(void)
 	printf("figure daemon.loop.stall %.2f ms\n", stall_ms);
 }
 
-/* Proves the two bars on what was measured beside all attacks. */
+/* Proves both bars on the samples of all attacks. */
 START_TEST(bars)
 {
 	double usual = percentile(alone, n_alone, 0.99), attacked;
 
 	ck_assert_uint_ge(n_beside, 1000);
 	attacked = percentile(beside, n_beside, 0.99);
-	ck_assert_msg(attacked <= 1.5 * usual, "p99 of a run: %.2f ms alone, %.2f ms attacked", usual, attacked);
+	ck_assert_msg(attacked <= 1.5 * usual, "p99 of a run: %.2f ms alone, %.2f ms attacked",
+		      usual, attacked);
 	ck_assert_msg(ping_ms <= 5, "p99 of a ping beside huge loads: %.2f ms", ping_ms);
 }
 END_TEST
 
-/* Uids other than one's own, for those who are not root. */
+/* A test that is not root enters a user namespace that maps the other users' uids. */
 static void become_root(char **argv)
 {
 	if (!getuid())
 		return;
 	if (!getenv("RIVULET_ATTACKS"))	{
 		setenv("RIVULET_ATTACKS", "1", 1);
-		execlp("unshare", "unshare", "--user", "--map-root-user", "--map-auto", argv[0], NULL);
+		execlp("unshare", "unshare", "--user", "--map-root-user", "--map-auto", argv[0],
+		       NULL);
 	}
-	fprintf(stderr, "check-attacks: several users need root, or unshare with subordinate uids (uidmap)\n");
+	fprintf(stderr, "check-attacks: several users need root, or unshare with subordinate uids "
+			"(uidmap)\n");
 	exit(EXIT_FAILURE);
 }
 
@@ -675,14 +696,17 @@ int main(int argc, char **argv)
 	tcase_add_test(last, bars);
 	suite_add_tcase(s, last);
 	r = srunner_create(s);
-	/* One process, so that the samples of all attacks can be put together. */
+	/* One process, so that the samples of all attacks are evaluated together. */
 	srunner_set_fork_status(r, CK_NOFORK);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);
-	/* Other work on the machine may have slowed one half only: times are measured once more. */
+	/*
+	 * Other load of the machine may have affected one of the two measurements, so a missed bar
+	 * is measured once more.
+	 */
 	if (failed && only_bars_failed(r) && !getenv("RIVULET_ATTACKS_AGAIN")) {
 		setenv("RIVULET_ATTACKS_AGAIN", "1", 1);
-		printf("# measured again: %.2f ms alone and %.2f ms beside attacks the first time\n",
+		printf("# measured again: at first %.2f ms alone and %.2f ms beside attacks\n",
 		       percentile(alone, n_alone, 0.99), percentile(beside, n_beside, 0.99));
 		fflush(stdout);
 		execv("/proc/self/exe", argv);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What share of the device a user has who sends one run of 20 ms at a time, beside a user who floods it:
- * daemon.bystander.share, the least of several floods. Users, socket and daemon are real; the device is
- * the linked model at the device's pace.
+ * The share of the device of a user who sends one run of 20 ms at a time beside a user who floods
+ * it: daemon.bystander.share, the minimum over several floods. Users, socket and daemon are real;
+ * the device is the linked model at the pace of the device.
  */
 #include "share_rig.h"
 #include "suite.h"
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(t, share, 0, (int)ARRAY_SIZE(floods));
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
-	/* One process, so that the samples of all floods can be put together. */
+	/* One process, so that the samples of all floods are evaluated together. */
 	srunner_set_fork_status(r, CK_NOFORK);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Compiles every random convolution of a case file for a board, runs it on the model and compares
- * with what onnxruntime answered: check_conv FILE [BOARD...]. Several boards take turns, case by
- * case.
+ * the result with onnxruntime's: check_conv FILE [BOARD...]. With several boards, successive cases
+ * use successive boards.
  */
 #include "conv_cases.h"
 
@@ -169,7 +169,8 @@ static int execute(struct runner *r, uint32_t b, const struct rvl_conv *d, const
 	return rc;
 }
 
-static bool one(struct runner *r, uint32_t b, const struct rvl_conv *d, char *why, size_t size)
+static bool check_case(struct runner *r, uint32_t b, const struct rvl_conv *d, char *why,
+		       size_t size)
 {
 	struct rivulet_blob program = { 0 };
 	struct rvl_err err = { "" };
@@ -209,7 +210,7 @@ static int run_file(struct runner *r, struct rvl_conv_reader *f)
 		uint32_t b = r->cases++ % r->boards;
 		char why[512] = "";
 
-		if (one(r, b, &c, why, sizeof(why)))
+		if (check_case(r, b, &c, why, sizeof(why)))
 			continue;
 		if (r->mismatches++ < MAX_SHOWN)
 			describe(&c.p, r->board[b].name, why);

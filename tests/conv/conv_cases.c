@@ -13,8 +13,8 @@
 struct rvl_conv_reader {
 	uint8_t *data;
 	size_t size, at;
-	uint32_t left;		/* cases not yet handed out */
-	uint8_t *drawn;		/* x, w, bias, ws of the current compact case */
+	uint32_t left;		/* cases that were not returned yet */
+	uint8_t *drawn;		/* x, w, bias and ws of the present compact case */
 };
 
 struct stream {
@@ -59,7 +59,7 @@ static float draw_scale(struct stream *s, const struct rvl_conv_seed *seed)
 	}
 }
 
-/* Lays out x, w, bias and ws in one allocation, drawn in this order. */
+/* Allocates x, w, bias and ws together and draws them in this order. */
 static int draw_case(struct rvl_conv_reader *r, const struct rvl_conv_seed *seed,
 		     struct rvl_conv *c)
 {
@@ -126,7 +126,7 @@ static int full_case(struct rvl_conv_reader *r, struct rvl_conv *c)
 	return 1;
 }
 
-/* Products of up to four u16: no overflow in size_t. */
+/* The products have at most four factors of 16 bits, so size_t does not overflow. */
 static bool sizes(struct rvl_conv *c)
 {
 	const struct rvl_conv_case *p = &c->p;

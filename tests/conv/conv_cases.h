@@ -45,7 +45,8 @@ struct rvl_conv_file {
 
 struct rvl_conv_case {
 	uint32_t payload_bytes;
-	uint32_t index;			/* position under its seed: names the case in a report */
+	/* position in the sequence of the seed, which names the case in a report */
+	uint32_t index;
 	uint16_t n, c, h, w;
 	uint16_t m, group;		/* output channels; both c and m divide by group */
 	uint16_t kh, kw;
@@ -53,7 +54,7 @@ struct rvl_conv_case {
 	uint16_t dilation_h, dilation_w;
 	uint16_t pad_top, pad_left, pad_bottom, pad_right;
 	uint16_t oh, ow;
-	int16_t x_zp, w_zp, y_zp;	/* w_zp holds for every channel */
+	int16_t x_zp, w_zp, y_zp;	/* w_zp is the same for every channel */
 	uint8_t x_type, w_type;
 	uint8_t flags;
 	uint8_t reserved[3];		/* zero */
@@ -61,7 +62,8 @@ struct rvl_conv_case {
 };
 
 struct rvl_conv_seed {
-	uint64_t seed;			/* of a SplitMix64 stream: one word per element drawn */
+	/* of a SplitMix64 stream, of which each element drawn uses one word */
+	uint64_t seed;
 	uint32_t y_crc32c;
 	uint32_t bias_top;		/* biases are in [-top, top) */
 	uint16_t ws_div;
@@ -86,14 +88,14 @@ _Static_assert(sizeof(struct rvl_conv_file) == 12, "written by gen_conv_cases.py
 _Static_assert(sizeof(struct rvl_conv_case) == 64, "written by gen_conv_cases.py");
 _Static_assert(sizeof(struct rvl_conv_seed) == 24, "written by gen_conv_cases.py");
 
-/* One case, ready to use; everything it points to belongs to the reader until the next call. */
+/* One case. All that it points to is owned by the reader and valid until the next call. */
 struct rvl_conv {
 	struct rvl_conv_case p;
 	const void *x, *w;
 	const int32_t *bias;		/* [m], or NULL */
 	const float *ws;		/* [m] or [1], see p.flags */
 	const void *y;			/* what onnxruntime returned, NULL in a compact case */
-	uint32_t y_crc32c;		/* of it */
+	uint32_t y_crc32c;		/* of y */
 	size_t x_bytes, w_bytes, y_bytes;
 	size_t ws_count;
 };
@@ -105,7 +107,7 @@ struct rvl_conv_reader;
  * @path: the file
  * @out: on success, the reader; rvl_conv_close() frees it
  *
- * Returns the number of cases, or a negative errno; -EBADMSG if it is no such file.
+ * Returns the number of cases, or a negative errno; -EBADMSG if the format is another one.
  */
 int rvl_conv_open(const char *path, struct rvl_conv_reader **out);
 
@@ -122,7 +124,7 @@ int rvl_conv_next(struct rvl_conv_reader *r, struct rvl_conv *out);
  */
 int rvl_conv_match(const struct rvl_conv *c, const void *y);
 
-/** rvl_conv_close() - free the reader and all that its cases point to; NULL is fine */
+/** rvl_conv_close() - free the reader and all that its cases point to; does nothing for NULL */
 void rvl_conv_close(struct rvl_conv_reader *r);
 
 #endif

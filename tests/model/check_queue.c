@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * Model checker of the queue protocol: an abstract driver and the device's own queue.c through
- * every interleaving of their single writes, within bounds. Every word that either side writes
- * becomes visible to the other at a moment of its own, in order (both sides have a store buffer),
- * between any two reads of the device too; doorbells and interrupts coalesce and may be lost once;
- * a running job may end, fault or be drained at any time.
+ * Model checker of the queue protocol. It runs an abstract driver and the device's queue.c through
+ * every interleaving of their single writes, within bounds. Both sides have a store buffer: each
+ * written word becomes visible to the other side at any later time, in order, also between two
+ * reads of the device. Doorbells and interrupts coalesce, and one may be lost. A running job may
+ * end, fault or be drained at any time.
  *
  * Checked in every state: each job retires once, with its status visible first; nothing starts
- * while frozen, held, or after an ABORT or RESET of it was acknowledged; only live descriptors are
- * fetched; a queued job never meets a level below its min_level unless forced. In every final
- * state: all jobs retired, all requests acknowledged, nothing runs: no deadlock, nothing lost.
+ * while frozen or held, nor after an ABORT or RESET of the job was acknowledged; only descriptors
+ * that the driver keeps are fetched; a queued job never runs at a level below its min_level, unless
+ * that was forced. Checked in every final state: all jobs have retired, all requests are
+ * acknowledged and nothing runs, so there is no deadlock.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,10 +23,10 @@
 #define BASE	    0xfffffffdu
 #define STACK	    4096
 #define DRV_WORDS   20
-#define RACE_READS  8 /* of one look; later ones find the same as a look of their own */
+#define RACE_READS  8 /* within one step; later ones would find what the next step finds */
 #define RACE_WRITES 5
 
-/* One write on its way: a register, or one of these. */
+/* A write in a store buffer: to a register, or one of these. */
 enum { W_DOORBELL = 0xf000, W_IRQ, W_STATUS };
 
 struct write {
@@ -45,12 +46,12 @@ enum runner { IDLE, RUNNING, ENDED };
 struct job {
 	uint32_t seq;
 	uint8_t kind;
-	uint8_t submitted; /* the driver gave it to the device and keeps its descriptor */
+	uint8_t submitted; /* the device may read the descriptor, which the driver keeps */
 	uint8_t retired;
 	uint8_t status; /* visible state; 0: none */
 	uint8_t abort_asked;
 	uint8_t dead; /* its ABORT or RESET was acknowledged: it must not run */
-	uint8_t low;  /* a level below its min_level was asked for before it was visible */
+	uint8_t low;  /* a level below its min_level was requested before the job became visible */
 	uint8_t ran;
 };
 
@@ -93,7 +94,7 @@ static void require(bool ok, const char *what)
 
 static void push(struct fifo *f, uint32_t what, uint32_t job, uint32_t value)
 {
-	require(f->n < FIFO, "the model's own store buffer is full");
+	require(f->n < FIFO, "the store buffer of the model is full");
 	if (f->n < FIFO)
 		f->w[f->n++] = (struct write){ what, job, value };
 }
@@ -106,7 +107,7 @@ static struct job *job_of_seq(struct state *s, uint32_t seq)
 	return NULL;
 }
 
-/* The device: what queue.c asks for. */
+/* Callbacks of queue.c in the device. */
 
 static bool next_waits(const struct rvl_queue *q, uint32_t done)
 {
@@ -123,7 +124,7 @@ static void dev_trace(void *ctx, uint32_t reg, uint32_t value)
 	push(&now->from_dev, reg, 0, value);
 }
 
-/* Between two reads of the device, some of the driver's writes become visible. */
+/* Makes some of the driver's writes visible between two reads of the device. */
 static void dev_reading(void *ctx, uint32_t reg)
 {
 	(void)ctx;
@@ -157,7 +158,7 @@ static void dev_start(void *ctx, const struct rvl_entry *e, uint32_t level)
 	struct job *j = job_of_seq(now, e->seq);
 
 	(void)ctx;
-	require(j != NULL, "started what is not the driver's");
+	require(j != NULL, "started an entry that the driver does not keep");
 	require(now->runner == IDLE, "started while another job runs");
 	require(level == now->q.level && level >= e->min_level, "started at a wrong level");
 	require(!now->q.frozen && !now->q.held, "started while frozen or held");
@@ -235,7 +236,7 @@ static const struct rvl_window window = { .word = words,
 					  .trace = dev_trace,
 					  .reading = dev_reading };
 
-/* One look; after @reads of its reads, @writes of the driver's become visible. */
+/* One step of the device. After @reads of its reads, @writes of the driver's become visible. */
 static void device_step(struct state *s, int reads, int writes)
 {
 	race_after = reads;
@@ -301,7 +302,7 @@ static void retire(struct job *j)
 	j->submitted = 0;
 }
 
-/* Phase 1 of the interrupt handler: everything up to DONE_SEQ. */
+/* Phase 1 of the interrupt handler: handles all entries up to DONE_SEQ. */
 static void handle_done(struct state *s)
 {
 	uint32_t done = see(s, RIVULET_REG_DONE_SEQ);
@@ -311,7 +312,7 @@ static void handle_done(struct state *s)
 	while (s->done != done && !violation) {
 		struct job *j = job_of_seq(s, ++s->done);
 
-		require(j != NULL, "DONE_SEQ passed what was not submitted");
+		require(j != NULL, "DONE_SEQ passed an entry that was not submitted");
 		if (j)
 			retire(j);
 	}
@@ -324,7 +325,9 @@ static void handle_frozen(struct state *s)
 	drv_request(s, 2, see(s, RIVULET_REG_FROZEN_SEQ));
 }
 
-/* After a RESET the statuses tell what retired before it; the rest is given again. */
+/*
+ * After a RESET the statuses show which entries retired before it. The others are submitted again.
+ */
 static void handle_reset(struct state *s)
 {
 	s->reset_open = s->abort_open = 0;
@@ -358,7 +361,10 @@ static void handle_acks(struct state *s)
 {
 	if (s->reset_open && see(s, RIVULET_REG_RESET_ACK) == s->req[0])
 		handle_reset(s);
-	/* the acknowledge that a RESET gives to an ABORT says nothing of its entry */
+	/*
+	 * The acknowledge that a RESET gives to an ABORT does not show the state of the ABORT's
+	 * entry.
+	 */
 	if (s->abort_open && !s->reset_open && see(s, RIVULET_REG_ABORT_ACK) == s->req[1])
 		handle_abort(s);
 	if (s->hold_open && see(s, RIVULET_REG_HOLD_ACK) == s->req[4])
@@ -367,7 +373,9 @@ static void handle_acks(struct state *s)
 		s->level_open = 0;
 }
 
-/* The handler reads in three steps; while a RESET is under way it looks for its acknowledge only.
+/*
+ * The handler reads in three steps. While a RESET is pending, it reads only the RESET's
+ * acknowledge.
  */
 static void interrupt(struct state *s)
 {
@@ -390,14 +398,14 @@ static void start_reset(struct state *s)
 	s->reset_open = 1;
 }
 
-static void ask_level(struct state *s, uint32_t level)
+static void request_level(struct state *s, uint32_t level)
 {
 	drv_request(s, 3, level);
 	s->level_open = 1;
 	s->forced |= level >> 31;
 }
 
-/* Writes becoming visible. */
+/* Writes become visible. */
 
 static struct write pop(struct fifo *f)
 {
@@ -409,7 +417,10 @@ static struct write pop(struct fifo *f)
 	return w;
 }
 
-/* From here on the job is queued: was a level that is too low for it asked for before? */
+/*
+ * The job becomes visible and is now queued. Notes whether a level below its min_level was
+ * requested before.
+ */
 static void job_visible(struct state *s, uint32_t seq)
 {
 	struct job *j = job_of_seq(s, seq);
@@ -433,8 +444,10 @@ static void flush_drv(struct state *s)
 		job_visible(s, w.value);
 }
 
-/* What DONE_SEQ passes: its status is there, and the freeze that its fault made. A RESET sets it
- * too. */
+/*
+ * Checks an entry that DONE_SEQ passes: its status is visible, and so is the freeze by its fault. A
+ * RESET sets DONE_SEQ, too.
+ */
 static void check_done(struct state *s, uint32_t seq)
 {
 	const struct job *j = job_of_seq(s, seq);
@@ -463,7 +476,7 @@ static void flush_dev(struct state *s)
 	}
 }
 
-/* Everything that can happen in a state. */
+/* The events that are possible in a state. */
 
 enum event {
 	EV_DEV_STEP,
@@ -490,7 +503,7 @@ enum event {
 };
 
 static const char *const event_names[EV_RACE + 1] = {
-	"device looks",
+	"device steps",
 	"device's write visible",
 	"driver's write visible",
 	"interrupt handler",
@@ -509,10 +522,13 @@ static const char *const event_names[EV_RACE + 1] = {
 	"interrupt lost",
 	"doorbell lost",
 	"timer",
-	"device looks while the driver writes",
+	"device steps while the driver writes",
 };
 
-/* The driver acts on what it has; room for the writes of one action must be there. */
+/*
+ * The driver acts between interrupts, and only if the store buffer has room for the writes of one
+ * action.
+ */
 static bool driver_ready(const struct state *s)
 {
 	return s->from_drv.n <= 2 && !s->phase;
@@ -526,7 +542,7 @@ static bool can_abort(const struct state *s, int i)
 	       (int32_t)(s->last - seq) >= 0;
 }
 
-/* A race with none of the driver's writes left to it is a plain look. */
+/* A race in which the driver has too few writes left is the same as a plain step. */
 static bool race_possible(const struct state *s, enum event e)
 {
 	return s->from_drv.n >= 1 + (e - EV_RACE) % RACE_WRITES;
@@ -622,14 +638,14 @@ static void driver_event(struct state *s, enum event e)
 	case EV_LEVEL_0:
 	case EV_LEVEL_1:
 		s->left.levels--;
-		ask_level(s, e - EV_LEVEL_0);
+		request_level(s, e - EV_LEVEL_0);
 		break;
 	case EV_LEVEL_FORCE:
 		s->left.forces--;
-		ask_level(s, RIVULET_LEVEL_FORCE);
+		request_level(s, RIVULET_LEVEL_FORCE);
 		break;
 	default:
-		/* What a timer does that finds no news: look by itself and ring again. */
+		/* A timer finds no change, so the driver runs its handler and rings again. */
 		s->irq_was_lost = s->bell_was_lost = 0;
 		s->irq = 1;
 		drv_ring(s);
@@ -749,12 +765,12 @@ static bool visit(struct set *v, const struct state *s)
 	return true;
 }
 
-/* Depth-first search; the stack is the counterexample. */
+/* Depth-first search. The stack is the counterexample. */
 
 struct frame {
 	struct state s;
-	int next; /* event to try next */
-	bool any; /* one was possible */
+	int next; /* next event to try */
+	bool any; /* an event was possible */
 };
 
 static struct frame *stack;
@@ -790,7 +806,7 @@ static bool possible(const struct state *s, enum event e)
 	return device ? device_can(s, e) : driver_can(s, e);
 }
 
-/* One step of the search at the top of the stack; the new depth. */
+/* One step of the search from the top of the stack. Returns the new depth. */
 static int advance(struct set *visited, int depth, uint64_t *transitions)
 {
 	struct frame *f = &stack[depth - 1];

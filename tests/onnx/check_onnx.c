@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The node tests of ONNX itself, from Debian's libonnx-testdata: every one-node model whose
- * operator is in the list below. Each is run with all its inputs at run time and with all but the
- * first frozen into the model, which is how weights reach the NPU; and both by the interpreter (the
+ * ONNX's own node tests, from Debian's libonnx-testdata: every one-node model whose operator is in
+ * the list below. Each test runs twice: with all inputs given at run time, and with all but the
+ * first frozen into the model, which is how weights reach the NPU. Both run in the interpreter (the
  * frozen one after every pass) and as a compiled program whose NPU steps run on the linked model.
  *
- * A test counts as unsupported only if the compiler names node, operator and reason; as wrong if
- * it ran and the result differs, or if anything else went wrong.
+ * A test counts as unsupported only if the compiler names node, operator and reason. It counts as
+ * wrong if it ran and the result differs, or if anything else failed.
  *
  *   check_onnx [-v] DIRECTORY
  */
@@ -37,7 +37,7 @@ struct file {
 
 #define MAX_VALUES 16
 
-/* One test: the model and its recorded inputs and outputs, tensors of a graph of their own. */
+/* One test: the model, and its recorded inputs and outputs as tensors of a second graph. */
 struct test {
 	const char *name;
 	struct file model;
@@ -109,7 +109,8 @@ static int compare(struct test *t, const struct rvl_tensor *got, const void *dat
 	int64_t n = rvl_shape_count(&want->shape);
 
 	if (got->type != want->type || !rvl_shape_equal(&got->shape, &want->shape))
-		return rvl_fail(&t->err, -EINVAL, "output '%s' has another type or shape", got->name);
+		return rvl_fail(&t->err, -EINVAL, "output '%s' has another type or shape",
+				got->name);
 	for (int64_t i = 0; i < n; i++) {
 		double a = value_at(got, data, i), b = value_at(want, want->data, i);
 
@@ -120,7 +121,7 @@ static int compare(struct test *t, const struct rvl_tensor *got, const void *dat
 	return 0;
 }
 
-/* Runs a prepared graph on the recorded inputs it still has. */
+/* Runs a prepared graph on those recorded inputs that are not frozen. */
 static int run_and_compare(struct test *t, const struct rvl_graph *g, uint32_t first_input)
 {
 	struct rvl_interp *it;
@@ -149,7 +150,7 @@ static int freeze_all_but_first(struct test *t, struct rvl_graph *g)
 	return rc;
 }
 
-static int one_way(struct test *t, bool frozen)
+static int check_interpreted(struct test *t, bool frozen)
 {
 	struct rvl_graph *g;
 	int rc = rvl_onnx_load(t->model.data, t->model.size, NULL, &g, &t->err);
@@ -170,7 +171,7 @@ static int one_way(struct test *t, bool frozen)
 	return rc;
 }
 
-/* Inputs 1 and on, as options of the compiler. */
+/* Passes all inputs but the first as options of the compiler. */
 static uint32_t frozen_inputs(const struct test *t, const struct rvl_graph *g,
 			      struct rivulet_frozen *f)
 {
@@ -193,7 +194,7 @@ static void *copy_of(const void *data, size_t bytes)
 	return p;
 }
 
-/* Buffers of the caller: the inputs that are left, then the outputs. */
+/* Binds the caller's buffers: the inputs that are not frozen, then the outputs. */
 static int bind(struct test *t, struct prog_exec *x)
 {
 	for (uint32_t i = 0; i < x->p->inputs; i++)
@@ -204,7 +205,7 @@ static int bind(struct test *t, struct prog_exec *x)
 	return 0;
 }
 
-/* What the program says of an output, in the words of the graph. */
+/* The description of an output in the program, as a tensor of a graph. */
 static struct rvl_tensor output_of(const struct rivulet_program *p, uint32_t i)
 {
 	const struct rivulet_tensor *pt = &rivulet_program_tensors(p)[p->inputs + i];
@@ -240,7 +241,7 @@ static int run_program(struct test *t, const struct rivulet_program *p)
 	return rc;
 }
 
-static int compiled_way(struct test *t, bool frozen)
+static int check_compiled(struct test *t, bool frozen)
 {
 	struct rivulet_frozen list[MAX_VALUES];
 	struct rivulet_compile_options opt = { .frozen = list };
@@ -282,8 +283,8 @@ static int load_values(struct test *t, const char *dir, const char *kind,
 	return 0;
 }
 
-/* Whether this is a test of one of the listed operators. */
-static bool ours(struct test *t)
+/* Returns whether this is a test of one of the listed operators. */
+static bool is_listed_test(struct test *t)
 {
 	struct rvl_graph *g;
 	bool yes;
@@ -296,7 +297,7 @@ static bool ours(struct test *t)
 	return yes;
 }
 
-/* Asked first: the data of a test that is not of tensors cannot even be read. */
+/* Called first, because data that is not a tensor cannot be read. */
 static int supported(struct test *t)
 {
 	struct rvl_graph *g;
@@ -317,7 +318,7 @@ static enum verdict run_test(struct test *t, const char *dir)
 	int rc;
 
 	snprintf(path, sizeof(path), "%s/model.onnx", dir);
-	if (read_file(path, &t->model) || !ours(t))
+	if (read_file(path, &t->model) || !is_listed_test(t))
 		return SKIPPED;
 	rc = supported(t);
 	t->data = rvl_graph_new();
@@ -326,14 +327,14 @@ static enum verdict run_test(struct test *t, const char *dir)
 	if (!rc)
 		rc = load_values(t, dir, "output", t->want, &t->n_want);
 	if (!rc)
-		rc = one_way(t, false);
+		rc = check_interpreted(t, false);
 	if (!rc)
-		rc = one_way(t, true);
+		rc = check_interpreted(t, true);
 	if (!rc)
-		rc = compiled_way(t, false);
+		rc = check_compiled(t, false);
 	t->on_npu = false;
 	if (!rc)
-		rc = compiled_way(t, true);
+		rc = check_compiled(t, true);
 	if (!rc && !t->n_want)
 		rc = rvl_fail(&t->err, -ENOENT, "no recorded output");
 	if (rc == -EOPNOTSUPP)
@@ -354,7 +355,7 @@ static int only_tests(const struct dirent *d)
 	return !strncmp(d->d_name, "test_", 5);
 }
 
-static void one_directory(const char *root, const char *name, bool verbose,
+static void check_directory(const char *root, const char *name, bool verbose,
 			  const struct rivulet_board *board, unsigned int *count)
 {
 	struct test t = { .name = name, .board = board };
@@ -394,7 +395,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	for (int i = 0; i < n; i++) {
-		one_directory(root, list[i]->d_name, verbose, &board, count);
+		check_directory(root, list[i]->d_name, verbose, &board, count);
 		free(list[i]);
 	}
 	free(list);

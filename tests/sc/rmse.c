@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Root mean square error of y = sum x w by every circuit, on operands of n = log2 L bits, against the
- * figures published for them (reference page of the project, 2.1): uniform x in [0, 1], w in [-1, 1],
- * 2000 trials. Fails beyond the bounds, and when the circuits' order differs at 64 bits or more.
+ * Root mean square error of y = sum x w for every circuit, with operands of n = log2 L bits,
+ * compared with the published errors: x uniform in [0, 1], w uniform in [-1, 1], 2000 trials. Fails
+ * if an error exceeds its bound, or if the order of the circuits differs at 64 bits or more.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 static const int size_of[SIZES] = { 64, 256, 784 };
 
-/* By size, length 16 to 256, and circuit in the order of enum rivulet_sc_circuit. */
+/* By number of terms, length 16 to 256, and circuit in the order of enum rivulet_sc_circuit. */
 static const double published[SIZES][LENGTHS][RIVULET_SC_CIRCUIT_COUNT] = {
 	{ { 0.257, 0.378, 1.621, 2.310, 3.075, 13.53 },
 	  { 0.137, 0.198, 0.873, 1.588, 1.540, 9.34 },
@@ -36,10 +36,10 @@ static const double published[SIZES][LENGTHS][RIVULET_SC_CIRCUIT_COUNT] = {
 	  { 0.070, 0.102, 0.472, 4.71, 1.80, 48.7 } },
 };
 
-/* How much worse than published it may be. */
+/* Maximum ratio of an error to the published one. */
 static const double bound[RIVULET_SC_CIRCUIT_COUNT] = { 1.15, 1.2, 1.25, 1.25, 1.25, 1.25 };
 
-/* From good to bad. */
+/* From the lowest error to the highest. */
 static const int order[] = { RIVULET_SC_AND_LOOP, RIVULET_SC_AND_ACC, RIVULET_SC_UGEMM,
 			     RIVULET_SC_AND_SEP, RIVULET_SC_XNOR_MUX };
 
@@ -74,7 +74,9 @@ static uint32_t power_of_two(double least)
 	return s;
 }
 
-/* S above 3.9 deviations of the sum; of one-sided sums, above their mean and 3 deviations. */
+/*
+ * S exceeds 3.9 standard deviations of the sum; for one-sided sums, their mean plus 3 deviations.
+ */
 static uint32_t scale_of(int circuit, int n)
 {
 	if (circuit == RIVULET_SC_AND_SEP)
@@ -94,7 +96,8 @@ static void measure(int n, int bits, double *rmse)
 		for (int c = 0; c < RIVULET_SC_CIRCUIT_COUNT; c++) {
 			struct rivulet_sc_adder a = { c, 4, scale_of(c, n) };
 			int form = rivulet_sc_bipolar(c);
-			double e = (double)rivulet_sc_sum(&s, &a, t.x[form], t.w[form], n) / (1 << bits);
+			double e = (double)rivulet_sc_sum(&s, &a, t.x[form], t.w[form],
+							  n) / (1 << bits);
 
 			sum[c] += (e - t.y) * (e - t.y);
 		}
@@ -126,7 +129,8 @@ static void judge(int size, int at, const double *rmse)
 		if (rmse[c] <= bound[c] * published[size][at][c])
 			continue;
 		printf("not ok - %s, %d terms, %d bits: %.4g, published %.4g, bound %.2f\n",
-		       rivulet_sc_circuit_name(c), n, length, rmse[c], published[size][at][c], bound[c]);
+		       rivulet_sc_circuit_name(c), n, length, rmse[c], published[size][at][c],
+			       bound[c]);
 		failures++;
 	}
 	for (size_t i = 1; length >= 64 && i < sizeof(order) / sizeof(order[0]); i++) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * threads MODEL: what librivulet(3) says about threads, for ThreadSanitizer to watch. Four threads
- * with a client each run at the same time, and one client is handed from thread to thread under a
- * lock; every answer must be the first one's, and rivulet_last_error() must be the thread's own.
+ * threads MODEL: runs what librivulet(3) allows threads to do, under ThreadSanitizer. Four threads
+ * with a client each run at the same time, and one client is passed from thread to thread under a
+ * lock. Every answer must equal the first one, and rivulet_last_error() must be per thread.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -29,7 +29,8 @@ struct lane {
 #define OK(cond)                                                                                   \
 	do {                                                                                       \
 		if (!(cond)) {                                                                     \
-			fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #cond, rivulet_last_error()); \
+			fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #cond,                     \
+				rivulet_last_error());                                             \
 			exit(1);                                                                   \
 		}                                                                                  \
 	} while (0)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Trains the backbones of a space, all in the same way, and writes them as QDQ ONNX files.
+"""Trains the backbones of a space with the same settings and writes them as QDQ ONNX files.
 
     python tools/rrsc/backbones.py mlp -o build/rrsc
 
-Needs tools/train/requirements.txt. A file that exists is left alone.
+Needs tools/train/requirements.txt. A file that exists is not trained again.
 """
 import argparse
 import os
@@ -25,7 +25,7 @@ def mlp(hidden1, hidden2):
 
 
 def lenet(kernel1, channels1, kernel2, channels2):
-    """Seed 003's: convolution, Pool(1, 2), convolution, Pool(1, 2), 32, 128 and 10 neurons."""
+    """The network of RR-SC: convolution, Pool(1, 2), convolution, Pool(1, 2), 32, 128 and 10 neurons."""
     side = (28 - kernel1 + 2) // 2
     side = (side - kernel2 + 2) // 2
     return Net(Layer(1, channels1, kernel1), "pool", Layer(channels1, channels2, kernel2), "pool",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reinforcement learning against the exhaustive search and against random search, by the committed tables.
+"""Compares reinforcement learning with exhaustive and with random search on the committed tables.
 
     python3 tools/rrsc/bench.py --tool build/rivulet
 
@@ -32,7 +32,7 @@ def say(name, value, unit):
 
 
 def bench(space, prefix):
-    """Prints a space's figures; whether they meet the bars."""
+    """Prints a space's figures. Returns whether they meet the bars."""
     table, settings = tables.load(search.HERE / f"{space.name}.table"), Settings()
     judge = reward.Judge(space, table, reward.rules_of(space, table))
     point, best, ranks, feasible = reward.exhaustive(judge)
@@ -54,7 +54,7 @@ def bench(space, prefix):
 
 
 def verify(space, tool):
-    """Asks the C evaluator again for the best point's backbone; the number of cells, or what differs."""
+    """Evaluates the best point's backbone again with the C evaluator. Returns the number of cells, or the difference."""
     table = tables.load(search.HERE / f"{space.name}.table")
     judge = reward.Judge(space, table, reward.rules_of(space, table))
     name = space.config(reward.exhaustive(judge)[0]).backbone

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The controllers: each an LSTM that makes one decision a step by softmax, improved by REINFORCE with a baseline.
+"""The controllers: LSTMs that make one decision per step by softmax and are trained by REINFORCE with a baseline.
 
-On top of the seed's rule: rewards are divided by their spread; every choice keeps a least probability; and the best
-points found so far are pulled at, as in priority queue training (Abolafia et al. 2018): 400 evaluations are few.
+Additions to the rule of RR-SC, because 400 evaluations are few: rewards are divided by their standard deviation,
+every choice keeps a minimum probability, and the likelihood of the best points so far is raised, as in priority
+queue training (Abolafia et al. 2018).
 
-Many of them run side by side, one for each seed and restart, with weights and noise of their own: row g of every
-tensor is controller g's, so that none depends on which others run. What is drawn in update u follows from seed,
-restart and u alone; nothing but tensors has to be kept to go on later.
+One controller for each seed and restart runs in a batch, with weights and noise of its own: row g of every tensor
+belongs to controller g, so its results do not depend on the others. The draws of update u depend only on seed,
+restart and u, so the tensors are all the state that a search needs to continue.
 """
 import dataclasses
 import math
@@ -17,20 +18,20 @@ import torch
 @dataclasses.dataclass(frozen=True)
 class Settings:
     restarts: int = 5
-    evaluations: int = 400      # points a restart has evaluated; drawing one of them again is no evaluation
-    batch: int = 10             # of them that an update adds at most
-    draws: int = 20             # m: points drawn in an update; new ones beyond the batch are put aside
-    start: int = 100            # points drawn in the first update, from no policy yet
+    evaluations: int = 400      # different points that a restart evaluates
+    batch: int = 10             # maximum of new evaluations per update
+    draws: int = 20             # m: points drawn in an update; new ones beyond the batch are not evaluated
+    start: int = 100            # points drawn in the first update, before any training
     rounds: float = 2.0         # updates, times evaluations / batch
     hidden: int = 16
     rate: float = 0.1           # of Adam
-    floor: float = 0.15         # of every decision's probability that is shared out evenly: it never stops exploring
-    elite: int = 5              # best feasible points of the restart, whose likelihood is raised ...
-    pull: float = 1.0           # ... so much
-    entropy: float = 0.05       # bonus at the first update, less and less to none at the last
+    floor: float = 0.15         # part of every decision's probability that is distributed evenly, for exploration
+    elite: int = 5              # number of best feasible points of the restart whose likelihood is raised
+    pull: float = 1.0           # weight of that term
+    entropy: float = 0.05       # bonus at the first update, falling linearly to 0 at the last
     gamma: float = 1.0          # a decision's gradient counts gamma^(T - t)
     decay: float = 0.8          # of the moving average of rewards that is the baseline
-    least: float = 0.02         # spread of rewards below which it is not divided by
+    least: float = 0.02         # added to the standard deviation of rewards before dividing by it
 
     def __post_init__(self):
         if min(self.restarts, self.evaluations, self.batch, self.draws, self.hidden, self.elite) < 1:
@@ -45,12 +46,12 @@ class Settings:
         return math.ceil(self.rounds * self.evaluations / self.batch)
 
     def allowed(self, update):
-        """Points that may be evaluated up to and with an update."""
+        """Maximum of points evaluated up to and including an update."""
         return min(self.evaluations, self.start + self.batch * update)
 
 
 def _generator(*numbers):
-    """A generator of its own for each tuple of small numbers."""
+    """A random generator seeded by a tuple of small numbers."""
     seed = 0
     for n in numbers:
         seed = (seed * 1000003 + n + 1) % (1 << 62)
@@ -80,7 +81,7 @@ class Controllers:
         self.update = 0
 
     def _noise(self, batch):
-        """Gumbel noise: the largest of logits + noise is a draw from their softmax. [groups, batch, steps, choices]"""
+        """Gumbel noise [groups, batch, steps, choices]: argmax(logits + noise) is a draw from their softmax."""
         shape = (batch, *self.legal.shape)
         u = torch.stack([torch.rand(shape, generator=_generator(*g, 7, self.update)) for g in self.groups])
         return -torch.log(-torch.log(u.clamp(1e-9, 1 - 1e-7)))
@@ -88,7 +89,7 @@ class Controllers:
     def draw(self, elite=None):
         """
         Choices of this update with their log probabilities and entropies, all [groups, rows, steps].
-        elite: [groups, rows, steps] of choices made before: the first rows, of which no draw is made.
+        elite: [groups, rows, steps], earlier choices that form the first rows instead of draws.
         """
         first = 0 if elite is None else elite.shape[1]
         rows, w = first + (self.settings.draws if self.update else self.settings.start), self.weights
@@ -112,7 +113,7 @@ class Controllers:
         return torch.stack(choices, 2), torch.stack(logs, 2), torch.stack(entropies, 2)
 
     def _policy(self, t, state):
-        """Log probabilities of decision t: a softmax, less what is shared out evenly."""
+        """Log probabilities of decision t: a softmax mixed with the uniform distribution."""
         logits = torch.baddbmm(self.weights["heads_bias"][:, t], state, self.weights["heads"][:, t])
         share = self.settings.floor
         p = torch.softmax(logits.masked_fill(~self.legal[t], -1e9), 2)
@@ -120,7 +121,7 @@ class Controllers:
 
     def learn(self, logs, entropies, rewards, known, pulled=None):
         """One step of gradient ascent; rewards [groups, draws] count where `known` is 1.
-        pulled: [groups, rows], 1 for those of draw()'s elite rows that are to be more likely."""
+        pulled: [groups, rows], 1 for the elite rows of draw() whose likelihood is raised."""
         s, first = self.settings, self.update == 0
         elite = 0 if pulled is None else pulled.shape[1]
         pull = (s.pull * logs[:, :elite].sum(2) * pulled).sum(1) / elite if elite else 0.0
@@ -145,7 +146,7 @@ class Controllers:
         return self.update >= self.settings.updates
 
     def state(self):
-        """All that changes, in tensors and whole numbers: what torch.load() reads without running anything."""
+        """All mutable state as tensors and integers, which torch.load() reads without executing code."""
         moments = [{k: self.optimiser.state[w][k] for k in ("step", "exp_avg", "exp_avg_sq")}
                    for w in self.weights.values()] if self.update else []
         return {"weights": {k: v.detach() for k, v in self.weights.items()}, "moments": moments,

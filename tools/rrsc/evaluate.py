@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Makes the table of a space with the C evaluator: `rivulet eval` says accuracies, `rivulet explain` cycles and energies.
+"""Makes the table of a space: accuracies by `rivulet eval`, cycles and energies by `rivulet explain`.
 
     python tools/rrsc/evaluate.py mlp --backbones build/rrsc -o tools/rrsc/mlp.table
 
-Needs the standard library alone. Every answer is kept in a folder under the hash of all it depends on, the program
-included, so what was cut off goes on where it was. A cell is measured in three steps, and is not measured further
-when it is far below the lowest accuracy that the space asks for (3 standard deviations of so few images).
+Needs the standard library only. Every result is cached under the hash of its inputs, the program included, so an
+interrupted run continues where it stopped. A cell is measured in three steps with a growing number of images, and a
+step is omitted if the accuracy is 3 standard deviations below the lowest one that the space requires.
 """
 import argparse
 import gzip
@@ -23,9 +23,9 @@ import table as tables
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 BOARD = TOP / "sim/boards/sc-edge.board"
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
-# Images of each step, and how many points below the floor a cell may be to go on. Plans are chosen on 0..4999.
+# Images of each step, and by how many points a cell may be below the floor to continue. Plans use images 0..4999.
 STEPS = ((50, 18.0), (200, 9.0))
-# ... and at the last step: the circuits that keep state in every cycle take a hundred times as long as the others.
+# Images of the last step: circuits with state in every cycle take a hundred times as long to simulate.
 LAST = {"mlp": {"ugemm": 400}, "lenet": {"and-acc": 400, "and-sep": 400, "ugemm": 400}}
 LAST_OF_OTHERS = {"mlp": 2000, "lenet": 1000}
 
@@ -42,13 +42,13 @@ def digest(*parts):
 
 
 def of_file(path):
-    """SHA-256 of a file, unpacked."""
+    """SHA-256 of the uncompressed content of a file."""
     data = path.read_bytes()
     return hashlib.sha256(gzip.decompress(data) if path.suffix == ".gz" else data).hexdigest()
 
 
 class Evaluator:
-    """Runs the tool; answers are kept in `cache`."""
+    """Runs the tool and caches its results."""
 
     def __init__(self, tool, cache, images=DATA / "t10k-images-idx3-ubyte.gz", labels=DATA / "t10k-labels-idx1-ubyte.gz",
                  threads=1):
@@ -59,7 +59,7 @@ class Evaluator:
         cache.mkdir(parents=True, exist_ok=True)
 
     def _ask(self, verb, model, *args):
-        """The tool's JSON for a model; arguments that are bytes count for the hash alone."""
+        """The tool's JSON for a model. Arguments of type bytes enter the cache key only."""
         key = digest(self.program, verb.encode(), model.read_bytes(), *(a if isinstance(a, bytes) else a.encode() for a in args))
         kept = self.cache / f"{key}.json"
         if kept.exists():
@@ -70,40 +70,40 @@ class Evaluator:
         return json.loads(got)
 
     def run(self, words):
-        """What a command prints."""
+        """The standard output of a command."""
         got = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         if got.returncode:
             raise SystemExit(f"{' '.join(words)}: {got.stderr.decode().strip() or got.returncode}")
         return got.stdout
 
     def right(self, model, circuit, lengths, count):
-        """{length: right of the first count images}, and products of an image."""
-        said = self._ask("eval", model, "--data", str(self.images), "--labels", str(self.labels), "--count", str(count),
+        """{length: right answers of the first count images}, and the products per image."""
+        reply = self._ask("eval", model, "--data", str(self.images), "--labels", str(self.labels), "--count", str(count),
                          "--circuit", circuit, "--length", ",".join(map(str, lengths)), "--threads", str(self.threads),
                          "".join(self.data).encode())
-        if said["examples"] != count:
-            raise SystemExit(f"{self.images}: {said['examples']} images, {count} are wanted")
-        return {r["length"]: r["right"] for r in said["results"] if r["circuit"] == circuit}, said["macs"]
+        if reply["examples"] != count:
+            raise SystemExit(f"{self.images}: {reply['examples']} images, {count} are wanted")
+        return {r["length"]: r["right"] for r in reply["results"] if r["circuit"] == circuit}, reply["macs"]
 
     def cost(self, model, board, length):
-        """The tool's level rows: hz, cycles, joule of an inference."""
-        said = self._ask("explain", model, "--board", str(board), "--mode", "sc", "--length", str(length), board.read_bytes())
-        return said["explain"]["levels"]
+        """The tool's rows by level: hz, cycles, joule per inference."""
+        reply = self._ask("explain", model, "--board", str(board), "--mode", "sc", "--length", str(length), board.read_bytes())
+        return reply["explain"]["levels"]
 
 
 def boards(board, folder):
-    """A board file for each circuit: programs are made of AND-BIN, so its coefficients stand in AND-BIN's place."""
+    """A board file for each circuit, with its coefficients as those of AND-BIN, which programs use."""
     folder.mkdir(parents=True, exist_ok=True)
     text, out = board.read_text(), {}
     for circuit in spaces.CIRCUITS:
-        mine = text
+        edited = text
         for what in ("mcycles", "fj"):
             value = re.search(rf"^sc_{circuit.replace('-', '_')}_{what} = (\d+)$", text, re.M)
             if not value:
                 raise SystemExit(f"{board}: no sc_{circuit.replace('-', '_')}_{what}")
-            mine = re.sub(rf"^(sc_and_bin_{what} = )\d+$", rf"\g<1>{value[1]}", mine, flags=re.M)
+            edited = re.sub(rf"^(sc_and_bin_{what} = )\d+$", rf"\g<1>{value[1]}", edited, flags=re.M)
         out[circuit] = folder / f"{circuit}.board"
-        out[circuit].write_text(mine)
+        out[circuit].write_text(edited)
     return out
 
 
@@ -131,7 +131,7 @@ def add_cells(ev, t, name, model, circuit, board, steps):
 
 
 def start_table(ev, space, folder, board, of_circuit):
-    """A table without cells."""
+    """The head of a table, without cells."""
     rows = ev.cost(folder / f"{space.reference}.onnx", of_circuit["and-bin"], spaces.LENGTH_OF_TC)
     t = tables.Table(space.name, (board.stem, of_file(board)), ev.data, min(space.accuracy))
     t.levels = [(level, n, rows[n]["hz"]) for level, n in spaces.LEVELS]

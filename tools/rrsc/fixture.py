@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A made-up table for the tests: accuracies by a formula, so that a test knows what is best."""
+"""A synthetic table for the tests, with accuracies by a formula, so that the best point is known."""
 import space as spaces
 import table as tables
 
@@ -13,7 +13,7 @@ def macs(options):
     return 784 * options[0] + options[0] * options[1] + options[1] * 10
 
 
-def made_up(space):
+def synthetic(space):
     t = tables.Table(space.name, ("made-up", SHA), (SHA, SHA), min(space.accuracy))
     t.levels = [(name, number, HZ[name]) for name, number in spaces.LEVELS]
     names = space.backbones()

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The reward of seed 003 with its two defects mended, and the exhaustive search that uses it.
+"""The reward of RR-SC with two corrections, and the exhaustive search that uses it.
 
-Runs = sum over levels of share / energy. A point that is late or too inaccurate at some level has -1 + Rrs, any other
-the mean of (A - Al) / (Au - Al), plus Rrs, less a penalty when a slower level is more accurate than a faster one;
-Rrs = Runs / Runs_max. Mended: (a) -1 + Rrs can reach what a feasible point has, so feasible points go before
-infeasible ones whatever the numbers say, and a search that found none says so; (b) A > A' failed on ties and on
-noise of the measurement, so only more than `epsilon` counts as more accurate.
+Runs = sum over levels of share / energy. The reward of a point that is late or too inaccurate at
+some level is -1 + Rrs. That of any other point is the mean of (A - Al) / (Au - Al), plus Rrs, less a penalty if a
+slower level is more accurate than a faster one; Rrs = Runs / Runs_max. Corrections: (a) -1 + Rrs can reach the
+reward of a feasible point, so feasible points rank before infeasible ones in any case, and a search that finds none
+reports that; (b) the comparison A > A' fails on ties and on measurement noise, so only a difference above `epsilon`
+counts as more accurate.
 """
 import dataclasses
 
@@ -14,7 +15,7 @@ import space as spaces
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    accuracy: tuple             # least, in percent, fastest level first
+    accuracy: tuple             # minimum in percent, fastest level first
     constraint: float           # seconds
     upper: float = 90.0         # Au
     lower: float = 60.0         # Al
@@ -38,7 +39,7 @@ class Outcome:
     runs: float             # of a charge of 1 J
     accuracy: tuple
     latency: tuple
-    why: str                # the first constraint that is not met; empty when feasible
+    why: str                # the first constraint that is violated; empty if feasible
 
     @property
     def rank(self):
@@ -46,7 +47,7 @@ class Outcome:
 
 
 class Judge:
-    """Outcomes of the points of a space, by a table and rules. Keeps nothing: what it costs is arithmetic."""
+    """Outcomes of the points of a space, computed from a table and rules."""
 
     def __init__(self, space, table, rules):
         table.complete(space)
@@ -58,7 +59,7 @@ class Judge:
             raise ValueError(f"what takes more than {1e3 * table.late:.1f} ms was not measured")
         self.space, self.table, self.rules = space, table, rules
         self.hz = [hz for _, _, hz in table.levels]
-        # Runs_max: what is cheapest at each level, the shortest streams of the smallest backbone.
+        # Runs_max: the cheapest cell of each level, i.e. the shortest streams of the smallest backbone.
         self.runs_max = sum(share / min(c.joule[i] for c in table.cells.values())
                             for i, share in enumerate(rules.shares))
 
@@ -78,7 +79,7 @@ class Judge:
         return Outcome(True, reward, runs, accuracy, latency, "")
 
     def _why(self, latency, accuracy):
-        """Time first: it needs no measurement of accuracy."""
+        """The violated constraint; time is checked first, because late cells have no measured accuracy."""
         r = self.rules
         for (name, _, _), t in zip(self.table.levels, latency):
             if t > r.constraint:
@@ -98,7 +99,7 @@ def rules_of(space, table, **other):
 
 
 def exhaustive(judge):
-    """(best point, its outcome, all rewards by index, how many are feasible): the check of every search."""
+    """(best point, its outcome, all rewards by index, number of feasible points)."""
     best, outcome, rewards, feasible = None, None, [], 0
     for point in judge.space.points():
         o = judge.of(point)

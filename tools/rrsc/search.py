@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Searches backbone, circuit and bitstream lengths together.
 
-    python3 tools/rrsc/search.py mlp                       exhaustive: exact, and needs the standard library alone
-    python3 tools/rrsc/search.py mlp --method rl --seed 1  seed 003's, with PyTorch
+    python3 tools/rrsc/search.py mlp                       exhaustive: exact, needs the standard library only
+    python3 tools/rrsc/search.py mlp --method rl --seed 1  reinforcement learning, with PyTorch
     python3 tools/rrsc/search.py mlp --method random --seed 1
 
-With --state FILE a search writes down after every update where it is, and goes on there when started again.
+With --state FILE a search saves its state after every update and continues from it when started again.
 """
 import argparse
 import hashlib
@@ -23,9 +23,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Memory:
-    """What each of several searches has evaluated. No search knows what another one does."""
+    """The points that each of several independent searches has evaluated."""
 
-    KEPT = 16   # of the best, in order
+    KEPT = 16   # number of best points kept in order
 
     def __init__(self, judge, searches):
         self.judge, self.outcomes = judge, {}
@@ -33,12 +33,12 @@ class Memory:
         self.top = [[] for _ in range(searches)]
 
     def _order(self, point):
-        """Best first; among equals the first of the space."""
+        """Sort key: best first, and among equals the first of the space."""
         feasible, reward_of = self.outcomes[point].rank
         return not feasible, -reward_of, point
 
     def evaluate(self, search, point):
-        """Asks for a point that this search has not evaluated."""
+        """Evaluates a point that is new to this search."""
         if point not in self.outcomes:
             self.outcomes[point] = self.judge.of(point)
         self.known[search][point] = self.outcomes[point]
@@ -48,7 +48,7 @@ class Memory:
         del top[self.KEPT:]
 
     def best(self, search, n):
-        """The n best points, of KEPT at most."""
+        """The n best points, at most KEPT."""
         return self.top[search][:n]
 
     def best_of(self, searches):
@@ -65,13 +65,13 @@ def at_random(judge, seeds, budget):
 
 
 def fingerprint(judge, seeds, settings):
-    """What a state belongs to."""
+    """A hash of everything that a saved state depends on."""
     what = (judge.space, judge.rules, tables.text(judge.table), list(seeds), settings)
     return hashlib.sha256(repr(what).encode()).hexdigest()
 
 
 class State:
-    """A file that a search goes on from. The old one stays whole until the new one is."""
+    """The saved state of a search, replaced atomically."""
 
     def __init__(self, path, key):
         self.path, self.key = path, key
@@ -98,31 +98,31 @@ class State:
 
 
 def draw(control, memory):
-    """Lets the controllers draw, evaluates what is new and allowed, lets them learn."""
+    """One update: draws points, evaluates new ones within the limit, and trains the controllers."""
     import torch
     settings, elite, pulled = control.settings, None, None
     if control.update:
         best = [memory.best(g, settings.elite) for g in range(len(control.groups))]
         elite = torch.tensor(best)
-        # The best of nothing feasible is all-shortest: the reward's defect (a), which no one is to be drawn to.
+        # Without feasible points the best one is all-shortest (defect (a) of the reward), which must not be trained on.
         pulled = torch.tensor([[float(memory.outcomes[p].feasible) for p in points] for points in best])
     choices, logs, entropies = control.draw(elite)
     first = 0 if elite is None else elite.shape[1]
     allowed, rewards, known = settings.allowed(control.update), [], []
     for g, points in enumerate(choices[:, first:].tolist()):
-        mine = memory.known[g]
+        evaluated = memory.known[g]
         for point in map(tuple, points):
-            if point not in mine and len(mine) < allowed:
+            if point not in evaluated and len(evaluated) < allowed:
                 memory.evaluate(g, point)
-        rewards.append([mine[p].reward if p in mine else 0.0 for p in map(tuple, points)])
-        known.append([float(p in mine) for p in map(tuple, points)])
+        rewards.append([evaluated[p].reward if p in evaluated else 0.0 for p in map(tuple, points)])
+        known.append([float(p in evaluated) for p in map(tuple, points)])
     control.learn(logs, entropies, torch.tensor(rewards), torch.tensor(known), pulled)
 
 
 def rl(judge, seeds, settings, state=None, stop=None, progress=None):
     """
-    The best point of each seed's restarts; None when `stop` updates were made before the end.
-    progress(update, updates, memory), after each.
+    The best point of each seed's restarts, or None after `stop` updates.
+    progress(update, updates, memory) is called after each update.
     """
     from controller import Controllers
 
@@ -147,7 +147,7 @@ def rl(judge, seeds, settings, state=None, stop=None, progress=None):
 
 
 def report(judge, point):
-    """A found point in words."""
+    """The description of a point."""
     config, o = judge.space.config(point), judge.of(point)
     lines = [f"{config}: " + (f"reward {o.reward:.4f}" if o.feasible else f"infeasible: {o.why}")]
     for (name, _, hz), n, a, t in zip(judge.table.levels, config.lengths, o.accuracy, o.latency):
@@ -166,13 +166,13 @@ def arguments():
     ap.add_argument("space", choices=list(spaces.SPACES))
     ap.add_argument("--table", type=pathlib.Path, help="of evaluations (default: SPACE.table beside this program)")
     ap.add_argument("--method", choices=("exhaustive", "rl", "random"), default="exhaustive")
-    ap.add_argument("--accuracy", type=numbers, help="least at each level in percent, fastest first: 87,84,79")
+    ap.add_argument("--accuracy", type=numbers, help="minimum at each level in percent, fastest first: 87,84,79")
     ap.add_argument("--time-constraint", type=float, help="ms")
     ap.add_argument("--penalty", type=float, default=0.2)
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--restarts", type=int, default=5)
     ap.add_argument("--evaluations", type=int, default=400, help="of a restart")
-    ap.add_argument("--state", type=pathlib.Path, help="rl: write down where the search is, and go on from there")
+    ap.add_argument("--state", type=pathlib.Path, help="rl: save the state here and continue from it")
     return ap.parse_args()
 
 
@@ -216,7 +216,7 @@ def main():
         sys.exit(f"rrsc: {e}")
     print(report(judge, best))
     if not judge.of(best).feasible:
-        sys.exit("rrsc: infeasible: no point that was tried meets all constraints; above is the best of them")
+        sys.exit("rrsc: infeasible: no evaluated point meets all constraints; the best of them is above")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is searched: a backbone, a circuit and a bitstream length for each V/F level; 40,960 points for each network.
+"""The search space: a backbone, a circuit and a bitstream length for each V/F level; 40,960 points for each network.
 
 A point is a tuple of choices, one number for each decision, in the order of Space.decisions.
 """
@@ -7,17 +7,17 @@ import dataclasses
 import itertools
 import math
 
-# xnor-mux is not among them: its accuracy is that of guessing at every length (make eval-sc's tables).
+# xnor-mux is omitted, because its accuracy is that of guessing at every length (make eval-sc).
 CIRCUITS = ("and-bin", "and-loop", "and-acc", "and-sep", "ugemm")
-# 13, 17, 25, 33 are of the form 8m + 1 (or do as well), 20 is worse than 17: accuracy is not monotone.
+# Accuracy is not monotone in the length: 17, 25 and 33 (8m + 1) and 13 do well, and 20 is worse than 17.
 LENGTHS = (13, 17, 20, 25, 33, 45, 64, 96)
-# V/F levels of the board file by number and by the name of seed 003, fastest first.
+# V/F levels by their name in RR-SC and their number in the board file, fastest first.
 LEVELS = (("l6", 5), ("l4", 3), ("l3", 2))
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """A point in words: lengths in bits, fastest level first."""
+    """The named choices of a point: lengths in bits, fastest level first."""
     backbone: str
     circuit: str
     lengths: tuple
@@ -56,7 +56,7 @@ class Space:
         return itertools.product(*(range(n) for n in self.options))
 
     def check(self, point):
-        """Refuse what is no point of this space."""
+        """Raises ValueError if this is no point of the space."""
         if len(point) != len(self.options):
             raise ValueError(f"{self.name}: {len(point)} choices for {len(self.options)} decisions")
         for (name, options), choice in zip(self.decisions, point):
@@ -93,5 +93,5 @@ SPACES = {
     "lenet": Space("lenet", (("kernel1", (3, 5)), ("channels1", (4, 6)), ("kernel2", (5, 7)), ("channels2", (32, 64))),
                    "k{}c{}-k{}c{}", "k3c6-k7c64", (84.0, 80.0, 75.0), 4),
 }
-# The time constraint: so much times the reference backbone at so many bits.
+# The time constraint: this factor times the time of the reference backbone at this length.
 LENGTH_OF_TC, SLACK_OF_TC = 64, 1.005

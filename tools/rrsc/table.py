@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table of evaluations: what the C evaluator said of every backbone, circuit and length.
+"""The table of evaluations: results of the C evaluator for every backbone, circuit and length.
 
 Text, a record on each line, fields separated by one tab:
 
@@ -25,7 +25,7 @@ MAX_BYTES = 4 << 20
 
 
 class TableError(ValueError):
-    """Says file, line and what is wrong with it."""
+    """An error with file and line."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Cell:
 
     @property
     def accuracy(self):
-        """In percent; 0 of what was not measured."""
+        """In percent; 0 if the cell was not measured."""
         return 100 * self.right / self.images if self.images else 0.0
 
 
@@ -53,7 +53,7 @@ class Table:
     cells: dict = dataclasses.field(default_factory=dict)       # (backbone, circuit, length): Cell
 
     def complete(self, space):
-        """Refuse a table that lacks a cell of the space, or has other levels."""
+        """Raises TableError if a cell of the space is missing, or if the levels differ."""
         if self.space != space.name:
             raise TableError(f"a table of {self.space}, not of {space.name}")
         have, want = [(name, number) for name, number, _ in self.levels], list(spaces.LEVELS)
@@ -159,7 +159,7 @@ def load(path):
 
 
 def text(t):
-    """What parse() takes."""
+    """The text that parse() reads."""
     rows = [(MAGIC, VERSION), ("space", t.space), ("board", *t.board), ("data", *t.data), ("floor", f"{t.floor:g}"),
             ("late", repr(t.late))]
     rows += [("level", *level) for level in t.levels]
@@ -170,7 +170,7 @@ def text(t):
 
 
 def replace(path, data):
-    """Write a file of bytes so that whoever reads it sees the old or the new one, whole."""
+    """Replaces a file atomically."""
     part = f"{path}.{os.getpid()}.part"
     try:
         with open(part, "wb") as f:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The parts of the search that need no PyTorch: space, table, reward, evaluator, exhaustive search. Run by make check."""
+"""Tests that need no PyTorch: space, table, reward, evaluator, exhaustive search. Run by make check."""
 import json
 import os
 import pathlib
@@ -53,7 +53,7 @@ class SpaceTest(unittest.TestCase):
 class TableTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.made = fixture.made_up(MLP)
+        cls.made = fixture.synthetic(MLP)
         cls.text = tables.text(cls.made)
 
     def refused(self, text, why):
@@ -109,7 +109,7 @@ class TableTest(unittest.TestCase):
             self.made.complete(spaces.SPACES["lenet"])
 
     def test_cut_or_garbled_anywhere_it_is_refused_or_sound(self):
-        """No bytes make the parser fail in another way than TableError."""
+        """For any bytes the parser succeeds or raises TableError."""
         rng = random.Random(3)
         for _ in range(300):
             data = list(self.text)
@@ -136,7 +136,7 @@ class TableTest(unittest.TestCase):
 class RewardTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.table = fixture.made_up(MLP)
+        cls.table = fixture.synthetic(MLP)
 
     def judge(self, **other):
         return reward.Judge(MLP, self.table, reward.rules_of(MLP, self.table, **other))
@@ -166,7 +166,7 @@ class RewardTest(unittest.TestCase):
         self.assertIn("% at l6", o.why)
 
     def test_infeasible_goes_last_whatever_its_number(self):
-        """Defect (a): all-shortest and infeasible has -1 + 1 = 0, more than a feasible point below Al."""
+        """Correction (a): an infeasible point with all lengths shortest has -1 + 1 = 0, more than a feasible point below Al."""
         judge = self.judge(upper=100.0, lower=99.0, penalty=0.0)
         bad = judge.judge(spaces.Config("784-64-32-10", "and-bin", (13, 13, 13)))
         good = judge.judge(spaces.Config("784-64-32-10", "and-bin", (64, 45, 45)))
@@ -177,7 +177,7 @@ class RewardTest(unittest.TestCase):
         self.assertGreater(good.rank, bad.rank)
 
     def test_penalty_only_beyond_epsilon(self):
-        """Defect (b): a tie, or what may be noise, costs nothing."""
+        """Correction (b): a tie, or a difference within the noise, costs no penalty."""
         name, circuit = "784-64-32-10", "and-bin"
         def cell(n): return self.table.cells[name, circuit, n].accuracy
         self.assertGreater(cell(25), cell(20) + 0.25)
@@ -203,7 +203,7 @@ class RewardTest(unittest.TestCase):
 
 class ExhaustiveTest(unittest.TestCase):
     def test_against_plain_loops(self):
-        table = fixture.made_up(MLP)
+        table = fixture.synthetic(MLP)
         judge = reward.Judge(MLP, table, reward.rules_of(MLP, table))
         point, outcome, ranks, feasible = reward.exhaustive(judge)
         best = max((judge.judge(spaces.Config(b, c, (x, y, z))).rank, (b, c, x, y, z)) for b in MLP.backbones()
@@ -214,7 +214,7 @@ class ExhaustiveTest(unittest.TestCase):
         self.assertEqual(sum(f for f, _ in ranks), feasible)
 
     def test_nothing_feasible(self):
-        table = fixture.made_up(MLP)
+        table = fixture.synthetic(MLP)
         judge = reward.Judge(MLP, table, reward.rules_of(MLP, table, accuracy=(99.0, 99.0, 99.0)))
         _, outcome, _, feasible = reward.exhaustive(judge)
         self.assertEqual(feasible, 0)
@@ -222,7 +222,7 @@ class ExhaustiveTest(unittest.TestCase):
         self.assertTrue(outcome.why)
 
     def test_random_search_is_seeded_and_never_better(self):
-        table = fixture.made_up(MLP)
+        table = fixture.synthetic(MLP)
         judge = reward.Judge(MLP, table, reward.rules_of(MLP, table))
         best = reward.exhaustive(judge)[1]
         a, b = search.at_random(judge, [1, 2], 500), search.at_random(judge, [2, 1], 500)
@@ -232,7 +232,7 @@ class ExhaustiveTest(unittest.TestCase):
 
 
 def answer(words):
-    """A tool that answers by a rule."""
+    """Results of a simulated tool."""
     def of(name):
         return words[words.index(name) + 1]
     if words[1] == "eval":

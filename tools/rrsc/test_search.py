@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The parts of the search that need PyTorch: controllers, and a search that is cut off and goes on. Run by make bench-rrsc."""
+"""Tests that need PyTorch: the controllers, and a search that is interrupted and resumed. Run by make bench-rrsc."""
 import pathlib
 import tempfile
 import unittest
@@ -17,7 +17,7 @@ SHORT = Settings(restarts=2, evaluations=60, start=20)
 
 
 def judge_of(**rules):
-    table = fixture.made_up(MLP)
+    table = fixture.synthetic(MLP)
     return reward.Judge(MLP, table, reward.rules_of(MLP, table, **rules))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Holds the oracles of numerics.py against onnxruntime on seeded random data."""
+"""Compares the oracles of numerics.py with onnxruntime on seeded random data."""
 import argparse
 import sys
 
@@ -24,7 +24,7 @@ def session(model):
 
 
 def run_node(op, inputs, domain="", opset=13, out_type=None, **attrs):
-    """One node, every input a graph input; None inputs are left out."""
+    """Runs one node whose inputs are graph inputs; None is an absent input."""
     names, values, feeds = [], [], {}
     for i, a in enumerate(inputs):
         if a is None:
@@ -75,7 +75,7 @@ def case_add(rng, dtype):
 
 
 def case_add_channel(rng, dtype):
-    """[N, C, H, W] + [C, 1, 1]: onnxruntime walks it as spans with a scalar."""
+    """[N, C, H, W] + [C, 1, 1], which onnxruntime computes in spans with a scalar."""
     a, b = rand_q(rng, dtype, (1, 5, 6, 7)), rand_q(rng, dtype, (5, 1, 1))
     p = [rand_scale(rng), rand_zp(rng, dtype), rand_scale(rng), rand_zp(rng, dtype),
          rand_scale(rng), rand_zp(rng, dtype)]

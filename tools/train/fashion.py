@@ -26,5 +26,5 @@ def labels(part):
 
 
 def to_input(pixels):
-    """What every model is fed: float32(pixel) / float32(255)."""
+    """The input of every model: float32(pixel) / float32(255)."""
     return pixels.astype(np.float32) / np.float32(255)

@@ -51,7 +51,7 @@ def draw_channels(rng, kind):
 
 
 def draw_shape(rng):
-    """All integers of a case; the caller redraws what is too big or empty."""
+    """All integers of a case. The caller draws again if the case is too large or empty."""
     kind = str(rng.choice(KINDS, p=SHARES))
     c, m, group = draw_channels(rng, kind)
     k = [1, 1] if kind == "pointwise" else ints(rng, 1, 7, 2)
@@ -85,7 +85,7 @@ def fits(v, max_bytes):
 
 
 def words(seed, first, count):
-    """Words first.. of the SplitMix64 stream of seed; the reader in C has the same."""
+    """Words first.. of the SplitMix64 stream of seed, as in the reader in C."""
     with np.errstate(over="ignore"):
         z = np.uint64(seed) + (np.arange(first, first + count, dtype=np.uint64) + np.uint64(1)) \
             * np.uint64(0x9E3779B97F4A7C15)
@@ -183,7 +183,7 @@ def draw_case(rng, max_bytes):
 
 
 def session_options(int8):
-    """Why they differ: docs/numerics.md 7."""
+    """Options for uint8 or int8 (docs/numerics.md 7)."""
     so = ort.SessionOptions()
     so.intra_op_num_threads = 1
     so.log_severity_level = 3
@@ -256,7 +256,7 @@ def pack(v, index, y, compact):
 
 
 def make_case(job):
-    """(bytes, holds an exact tie, saturates, values); stops if the oracle disagrees."""
+    """(bytes, has an exact tie, saturates, values); exits if the oracle differs."""
     seed, index, max_bytes, compact = job
     v = draw_case(np.random.default_rng([seed, index]), max_bytes)
     y = run_ort(v)

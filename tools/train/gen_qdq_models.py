@@ -5,8 +5,8 @@
 
 One folder per model: model.onnx, input_0.npy, expected_0.npy (uint8 or int8, to
 be met exactly). A model that onnxruntime runs in float between DQ and Q
-(docs/numerics.md 6) is redrawn until no value lies near a tie, so that the
-integer result is the only right one there too.
+(docs/numerics.md 6) is drawn again until no value is near a tie, so that
+integer and float arithmetic have the same result.
 """
 import argparse
 import pathlib
@@ -56,12 +56,12 @@ class Builder:
                                  producer_name="rivulet-gen")
 
     def peek(self, name):
-        """The float value of a tensor, to choose its scale by."""
+        """The float value of a tensor, from which its scale is chosen."""
         model = self.model(name, TensorProto.FLOAT)
         return qdq_oracle.ort_session(model).run(None, {"x": self.x})[0]
 
     def params(self, name, zp="any"):
-        """A scale that lets a few values saturate, and a zero point that suits the range."""
+        """A scale at which a few values saturate, and a zero point for the range."""
         v = np.sort(self.peek(name).reshape(-1).astype(np.float64))
         low, high = min(v[len(v) // 200], 0), max(v[-1 - len(v) // 200], 0)
         lo, hi = nm.qrange(self.dtype)
@@ -338,7 +338,7 @@ MODELS = [conv_relu_u8, conv_strided_s8, conv_float_bias_u8, conv_grouped_s8, de
 
 
 def generate(make, seed):
-    """(model, input, output) of the first draw that is good."""
+    """(model, input, output) of the first draw without values near a tie."""
     for attempt in range(1000):
         g, out = make(np.random.default_rng([seed, MODELS.index(make), attempt]))
         if make.__name__ in FLOAT_IN_ORT and g.margin < MARGIN:

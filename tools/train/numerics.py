@@ -3,7 +3,7 @@
 
 Every function takes numpy arrays and Python/numpy scalars and returns what
 onnxruntime returns on x86 with session.x64quantprecision=1 and
-session.qdqisint8allowed=1, bit for bit. check_numerics.py holds them to it.
+session.qdqisint8allowed=1, bit for bit. check_numerics.py compares them.
 """
 import numpy as np
 
@@ -163,7 +163,7 @@ def qlinear_average_pool(x, xs, x_zp, ys, y_zp, kernel, strides, pads, include_p
 
 
 def max_pool(x, kernel, strides, pads):
-    """On quantised values as they are; padding never wins."""
+    """The maximum of quantised values; padding is never the maximum."""
     rows = pool_windows(x.shape[2], kernel[0], strides[0], pads[0], pads[2])
     cols = pool_windows(x.shape[3], kernel[1], strides[1], pads[1], pads[3])
     y = np.empty(x.shape[:2] + (len(rows), len(cols)), x.dtype)

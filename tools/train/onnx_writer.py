@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Writes quantised ONNX files with nothing but Python's standard library.
+"""Writes quantised ONNX files with Python's standard library only.
 
 The bench models are too large to commit, so they are made where the benches
 run, and that machine need not have numpy or onnx.

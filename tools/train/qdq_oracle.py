@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Executes a quantised ONNX graph (QDQ or QLinear form) in integers.
 
-The independent second opinion of every recording script: it shares no code
-with onnxruntime and follows docs/numerics.md. Quantised tensors are numpy
+Every recording script compares its results with this implementation of
+docs/numerics.md, which shares no code with onnxruntime. Quantised tensors are numpy
 arrays plus their Params; a float tensor exists only as a graph input or as the
 result of a last DequantizeLinear.
 """
@@ -164,7 +164,7 @@ class Oracle:
             real += (bias * ws * k).reshape(shape)
         return nm.quantize_linear(real, y.scale, y.zp, y.zp.dtype)
 
-    # -- what is on the way up from a QuantizeLinear
+    # -- the operators between a QuantizeLinear and its producer
 
     def apply_pass(self, node, x):
         a = attrs(node)
@@ -254,7 +254,7 @@ class Oracle:
 
 
 def session_options(model):
-    """How onnxruntime must be asked (docs/numerics.md 7)."""
+    """The options that onnxruntime needs (docs/numerics.md 7)."""
     import onnxruntime as ort
     int8 = any(t.data_type == onnx.TensorProto.INT8 for n in model.graph.node
                if n.op_type in ("QuantizeLinear", "QLinearConv") for t in model.graph.initializer

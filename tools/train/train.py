@@ -4,7 +4,7 @@
     python train.py lenet|resnet -o build/models/NAME.float.onnx
 
 BatchNormalization is folded into the convolutions on export, so that the
-quantiser sees what will run.
+quantiser sees the graph that will run.
 """
 import argparse
 import pathlib

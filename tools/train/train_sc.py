@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Trains the networks of seed 003 for the stochastic mode and writes them as QDQ ONNX files.
+"""Trains the networks of RR-SC for the stochastic mode and writes them as QDQ ONNX files.
 
     python train_sc.py mlp -o models/mlp.onnx
     python train_sc.py lenet540 -o models/lenet540.onnx
@@ -40,7 +40,7 @@ def sobol(dim, n):
 
 
 class Layer(nn.Module):
-    """A convolution (kernel k) or a matrix product, on [N, features] patches either way."""
+    """A convolution (kernel k) or a matrix product, computed on [N, features] patches."""
 
     def __init__(self, cin, cout, k=0):
         super().__init__()
@@ -52,7 +52,7 @@ class Layer(nn.Module):
         return self.f.weight.flatten(1)
 
     def streams(self, x, length):
-        """The sums of the device: ones of both streams, scaled back to real numbers."""
+        """The sums of the device (ones of both streams), scaled to real numbers."""
         w = self.rows()
         ws = w.abs().amax(1, keepdim=True) / 127
         code = (w / ws).round().clamp(-127, 127)
@@ -77,7 +77,7 @@ class Layer(nn.Module):
 
 
 class Net(nn.Module):
-    """Layers in order; "pool" is the seed's Pool(1, 2), which keeps every second pixel."""
+    """Layers in order; "pool" is the Pool(1, 2) of RR-SC, which keeps every second pixel."""
 
     def __init__(self, *parts):
         super().__init__()
@@ -106,7 +106,7 @@ NETS = {
 
 
 def calibrate(net, x):
-    """The 99.9th percentile of every layer's input; the image is bytes over 255 anyway."""
+    """The 99.9th percentile of every layer's input; that of the image is fixed, because it is bytes over 255."""
     seen = []
     with torch.no_grad():
         net(x, seen=seen)
@@ -200,7 +200,7 @@ class Qdq:
 
 
 def export(net, name, x):
-    """Scores get uint8 with the zero point in the middle of what the calibration images give."""
+    """Scores are uint8, with the zero point in the middle of their range on the calibration images."""
     calibrate(net, x)
     g, i, flat = Qdq(), 0, False
     with torch.no_grad():
