@@ -118,14 +118,14 @@ char *rvl_operators_doc(void)
 		return NULL;
 	fprintf(f, "# Operators\n\n"
 		"Made from the compiler's tables by `make docs/operators.md`; do not edit.\n\n"
-		"Models of ONNX IR %d to %d and opset up to %d. A node outside this table, or with an "
-		"attribute outside its row, is refused by name with a reason; `rivulet explain` lists "
-		"them all. Images are 2-D; element types are float32, uint8, int8, int32, int64 and "
-		"bool; data is inside the file.\n\n"
-		"An operator reaches the NPU in its quantised form: DequantizeLinear before and "
-		"QuantizeLinear behind it, or the QLinear operator itself, with constant scales and "
-		"zero points. BatchNormalization, Relu and Clip between them are fused, with any zero "
-		"point. Everything else runs on the CPU, and `rivulet explain` says why.\n\n",
+		"Models of ONNX IR %d to %d and opset up to %d. A node outside this table, or with an\n"
+		"attribute outside its row, is refused by name with a reason; `rivulet explain` lists\n"
+		"all of them. Images are 2-D. Element types are float32, uint8, int8, int32, int64 and\n"
+		"bool. The data must be inside the file.\n\n"
+		"An operator runs on the NPU in its quantised form: with DequantizeLinear before and\n"
+		"QuantizeLinear behind it, or as the QLinear operator itself, with constant scales and\n"
+		"zero points. BatchNormalization, Relu and Clip between them are fused, with any zero\n"
+		"point. All other operators run on the CPU, and `rivulet explain` gives the reason.\n\n",
 		RVL_ONNX_MIN_IR, RVL_ONNX_MAX_IR, RVL_ONNX_MAX_OPSET);
 	write_reader_table(f);
 	fprintf(f, "\n## Operators of the compiler\n\n"
