@@ -61,24 +61,9 @@ static inline void share_start(const char *config, uint64_t run_us)
 	close(fd);
 }
 
-static inline void bind_both(int sock, uint32_t instance, int memory)
-{
-	union rivulet_packet p;
-
-	for (uint32_t dir = 0; dir < 2; dir++) {
-		raw_init(&p, RIVULET_MSG_BIND);
-		p.bind.instance = instance;
-		p.bind.dir = dir;
-		p.bind.offset = dir * 4096;
-		p.bind.size = 4096;
-		ck_assert_int_eq(raw_call(sock, &p, memory, NULL), 0);
-	}
-}
-
 /* Connects as @uid with LeNet loaded and @depth instances, whose input and output are bound. */
 static inline void competitor_open(struct competitor *c, uid_t uid, uint32_t depth)
 {
-	union rivulet_packet p;
 	uint32_t model;
 	int memory;
 
@@ -91,11 +76,10 @@ static inline void competitor_open(struct competitor *c, uid_t uid, uint32_t dep
 	model = load_lenet(c->sock);
 	memory = memfd_of(NULL, 8192, F_SEAL_SHRINK);
 	for (uint32_t i = 0; i < depth; i++) {
-		raw_init(&p, RIVULET_MSG_OPEN);
-		p.model.model = model;
-		ck_assert_int_eq(raw_call(c->sock, &p, -1, NULL), 0);
-		c->instance[i] = p.instance.instance;
-		bind_both(c->sock, c->instance[i], memory);
+		c->instance[i] = open_instance(c->sock, model);
+		for (uint32_t dir = 0; dir < 2; dir++)
+			ck_assert_int_eq(bind_fd(c->sock, c->instance[i], dir, memory, dir * 4096,
+						 4096), 0);
 	}
 	close(memory);
 }

@@ -185,53 +185,6 @@ END_TEST
 
 /* ---- clients that encode packets ---- */
 
-/* A connection with LeNet loaded and an instance whose input and output are bound. */
-struct ready {
-	int sock, in, out;
-	uint32_t model, instance;
-};
-
-static uint32_t open_instance(int sock, uint32_t model)
-{
-	union rivulet_packet p;
-
-	raw_init(&p, RIVULET_MSG_OPEN);
-	p.model.model = model;
-	ck_assert_int_eq(raw_call(sock, &p, -1, NULL), 0);
-	return p.instance.instance;
-}
-
-static int bind_fd(int sock, uint32_t instance, uint32_t dir, int fd, uint64_t offset,
-		   uint64_t size)
-{
-	union rivulet_packet p;
-
-	raw_init(&p, RIVULET_MSG_BIND);
-	p.bind.instance = instance;
-	p.bind.dir = dir;
-	p.bind.offset = offset;
-	p.bind.size = size;
-	return raw_call(sock, &p, fd, NULL);
-}
-
-static void make_ready(struct ready *r)
-{
-	r->sock = raw_open();
-	r->model = load_lenet(r->sock);
-	r->instance = open_instance(r->sock, r->model);
-	r->in = memfd_of(NULL, 4096, F_SEAL_SHRINK);
-	r->out = memfd_of(NULL, 4096, F_SEAL_SHRINK);
-	ck_assert_int_eq(bind_fd(r->sock, r->instance, RIVULET_DIR_INPUT, r->in, 0, 4096), 0);
-	ck_assert_int_eq(bind_fd(r->sock, r->instance, RIVULET_DIR_OUTPUT, r->out, 64, 1024), 0);
-}
-
-static void init_run(union rivulet_packet *p, uint32_t instance)
-{
-	raw_init(p, RIVULET_MSG_RUN);
-	p->run.instance = instance;
-	p->run.priority = RIVULET_PRIO_NORMAL;
-}
-
 /*
  * Proves the negotiation of HELLO: with a client that accepts a range of versions including the
  * daemon's, and with one that accepts only newer ones.
