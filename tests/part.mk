@@ -48,6 +48,11 @@ $(eval $(call unit_test,nomem,runtime client compiler kernels sim uapi,$(NOMEM_W
 $(eval $(call unit_test,refusals,compiler kernels uapi,-lm -lnettle))
 $(eval $(call unit_test,rewrites,compiler kernels uapi,-lm -lnettle))
 $(eval $(call unit_test,placement,compiler kernels uapi,-lm -lnettle))
+$(eval $(call unit_test,edit,compiler kernels uapi,-lm -lnettle))
+$(eval $(call unit_test,reader,compiler kernels uapi,-lm -lnettle))
+$(eval $(call unit_test,calibrate,compiler kernels uapi,-lm -lnettle))
+$(eval $(call unit_test,operators,kernels uapi,-lm))
+$(eval $(call unit_test,operands,kernels uapi,-lm))
 $(eval $(call unit_test,starved,compiler kernels uapi,$(addprefix -Wl$(comma)--wrap=rvl_arena_,alloc array strndup) \
 	-lm -lnettle))
 $(eval $(call unit_test,release,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))

@@ -2,13 +2,14 @@
 /*
  * Small ONNX models written as text, for tables of tests. Statements end with ';':
  *
- *	in NAME TYPE DIMS		an input; a dimension of ? is symbolic, DIMS of - is a scalar
- *	const NAME TYPE DIMS VALUES	an initializer; one value fills it, more are its elements
+ *	in NAME TYPE DIMS		an input; a dimension of ? is symbolic, DIMS of - is a
+ *scalar const NAME TYPE DIMS VALUES	an initializer; one value fills it, more are its elements
  *	out NAME [TYPE DIMS]
  *	info NAME TYPE DIMS		what the model declares of a value inside
  *	OP IN... -> OUT... ATTR...	a node; an operand of _ is absent, OP may end with @DOMAIN
  *
- * TYPE is f32, u8, s8, s32, s64, bool or a number of ONNX. ATTR is name=3, name=[1,2], name=0.5f or name='text'.
+ * TYPE is f32, u8, s8, s32, s64, bool or a number of ONNX. ATTR is name=3, name=[1,2], name=0.5f or
+ *name='text'.
  */
 #ifndef RVL_ONNX_TEXT_H
 #define RVL_ONNX_TEXT_H
@@ -22,7 +23,10 @@
 
 static inline int ot_type(const char *s)
 {
-	static const struct { const char *name; int type; } types[] = {
+	static const struct {
+		const char *name;
+		int type;
+	} types[] = {
 		{ "f32", 1 }, { "u8", 2 }, { "s8", 3 }, { "s32", 6 }, { "s64", 7 }, { "bool", 9 },
 	};
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the compiler places the operators of small models, and the reason it gives for the CPU; both sides of bounds. */
+/* Where the compiler places the operators of small models, and the reason it gives for the CPU;
+ * both sides of bounds. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ static void load_board(void)
 
 struct placed {
 	const char *text;
-	const char *rows;	/* "operator place: reason (fused); ..." */
+	const char *rows; /* "operator place: reason (fused); ..." */
 };
 
 static void describe(const struct rivulet_explain *e, char *s, size_t size)
@@ -31,9 +32,9 @@ static void describe(const struct rivulet_explain *e, char *s, size_t size)
 	for (uint32_t i = 0; i < e->n_rows; i++) {
 		const struct rivulet_explain_row *r = &e->rows[i];
 
-		n += (size_t)snprintf(s + n, size - n, "%s%s %s%s%s%s%s%s", i ? "; " : "", r->op, r->where,
-				      *r->reason ? ": " : "", r->reason, *r->fused ? " (" : "", r->fused,
-				      *r->fused ? ")" : "");
+		n += (size_t)snprintf(s + n, size - n, "%s%s %s%s%s%s%s%s", i ? "; " : "", r->op,
+				      r->where, *r->reason ? ": " : "", r->reason,
+				      *r->fused ? " (" : "", r->fused, *r->fused ? ")" : "");
 		ck_assert_uint_lt(n, size);
 	}
 }
@@ -52,38 +53,53 @@ static void check_with(const struct placed *p, const struct rivulet_compile_opti
 	free(m.p);
 }
 
-#define S "const h f32 - 0.5; const t f32 - 2; const z u8 - 3; const i s8 - 0; "
-#define IMAGE S "in x u8 1,2,6,5; out y; "
+#define S	"const h f32 - 0.5; const t f32 - 2; const z u8 - 3; const i s8 - 0; "
+#define IMAGE	S "in x u8 1,2,6,5; out y; "
 #define WEIGHTS "const w s8 4,2,1,1 1; "
-#define CONV IMAGE WEIGHTS "QLinearConv x h z w h i h z -> "
-#define ADD "@com.microsoft "
+#define CONV	IMAGE WEIGHTS "QLinearConv x h z w h i h z -> "
+#define ADD	"@com.microsoft "
 
 static const struct placed places[] = {
 	/* The edges and what stays float. */
-	{ S "in x f32 4; out y; QuantizeLinear x h z -> y", "QuantizeLinear cpu: float in: the NPU takes bytes" },
-	{ S "in x u8 4; out y; DequantizeLinear x h z -> y", "DequantizeLinear cpu: float out: the NPU gives bytes" },
-	{ "in x f32 1,2,6,5; const w f32 4,2,3,3 1; out y; Conv x w -> y", "Conv cpu: float: its input 'x' is not quantised" },
+	{ S "in x f32 4; out y; QuantizeLinear x h z -> y",
+	  "QuantizeLinear cpu: float in: the NPU takes bytes" },
+	{ S "in x u8 4; out y; DequantizeLinear x h z -> y",
+	  "DequantizeLinear cpu: float out: the NPU gives bytes" },
+	{ "in x f32 1,2,6,5; const w f32 4,2,3,3 1; out y; Conv x w -> y",
+	  "Conv cpu: float: its input 'x' is not quantised" },
 	{ S "in x u8 4; in v f32 4; out y; DequantizeLinear x h z -> a; Add a v -> y",
-	  "DequantizeLinear cpu: float out: the NPU gives bytes; Add cpu: float: its input 'v' is not quantised" },
+	  "DequantizeLinear cpu: float out: the NPU gives bytes; Add cpu: float: its input 'v' is "
+	  "not quantised" },
 	{ S "in x u8 4; out y; DequantizeLinear x h z -> a; Add a a -> y",
-	  "DequantizeLinear cpu: float out: the NPU gives bytes; Add cpu: float: its result is not quantised" },
+	  "DequantizeLinear cpu: float out: the NPU gives bytes; Add cpu: float: its result is not "
+	  "quantised" },
 	{ S "in x u8 4; out y; DequantizeLinear x h z -> a; Add a a -> b; Softmax b -> y",
-	  "DequantizeLinear cpu: float out: the NPU gives bytes; Add cpu: float: its result is not quantised; "
+	  "DequantizeLinear cpu: float out: the NPU gives bytes; Add cpu: float: its result is not "
+	  "quantised; "
 	  "Softmax cpu: the NPU has no such arithmetic" },
-	{ S "in x u8 4; out y; const k f32 - 1048576; DequantizeLinear x k z -> a; Add a a -> b; QuantizeLinear b h z -> y",
+	{ S "in x u8 4; out y; const k f32 - 1048576; DequantizeLinear x k z -> a; Add a a -> b; "
+	    "QuantizeLinear b h z -> y",
 	  "DequantizeLinear cpu: float out: the NPU gives bytes; "
-	  "Add cpu: float: scales or operands around it do not allow integers; QuantizeLinear cpu: float in: the NPU takes bytes" },
+	  "Add cpu: float: scales or operands around it do not allow integers; QuantizeLinear cpu: "
+	  "float in: the NPU takes bytes" },
 	{ "in x f32 4; out y; Relu x -> y", "Relu cpu: float: its input 'x' is not quantised" },
 	{ "in x f32 2,3; out y; Transpose x -> a; Relu a -> y",
-	  "Transpose cpu: its input is not quantised to 8 bits with one scale; Relu cpu: float: its input 'a' is not quantised" },
-	{ "in x f32 1,2,4,4; out y; GlobalMaxPool x -> y", "GlobalMaxPool cpu: its input is not quantised to 8 bits with one scale" },
-	{ S "in x u8 2,3; const s f32 3 0.5 1 2; const zz u8 3 1; out y; DequantizeLinear x s zz -> a; Transpose a -> b; "
-	  "DequantizeLinear v s zz -> y axis=0; Transpose x -> v",
-	  "Transpose cpu: its input is not quantised to 8 bits with one scale; DequantizeLinear cpu: float out: the NPU gives bytes" },
+	  "Transpose cpu: its input is not quantised to 8 bits with one scale; Relu cpu: float: "
+	  "its input 'a' is not quantised" },
+	{ "in x f32 1,2,4,4; out y; GlobalMaxPool x -> y",
+	  "GlobalMaxPool cpu: its input is not quantised to 8 bits with one scale" },
+	{ S "in x u8 2,3; const s f32 3 0.5 1 2; const zz u8 3 1; out y; DequantizeLinear x s zz "
+	    "-> a; Transpose a -> b; "
+	    "DequantizeLinear v s zz -> y axis=0; Transpose x -> v",
+	  "Transpose cpu: its input is not quantised to 8 bits with one scale; DequantizeLinear "
+	  "cpu: float out: the NPU gives bytes" },
 	/* Scales that are known at run time, or contradict each other. */
-	{ S "in x u8 4; in s f32 -; out y; QLinearAdd" ADD "x s z x h z h z -> y", "QLinearAdd cpu: its operand 's' is not constant" },
-	{ S "in x u8 4; in s u8 -; out y; QLinearAdd" ADD "x h s x h z h z -> y", "QLinearAdd cpu: its operand 's' is not constant" },
-	{ S "in x u8 4; in v u8 4; in s f32 -; out y; QLinearMul" ADD "x h z v h z s z -> y", "QLinearMul cpu: its operand 's' is not constant" },
+	{ S "in x u8 4; in s f32 -; out y; QLinearAdd" ADD "x s z x h z h z -> y",
+	  "QLinearAdd cpu: its operand 's' is not constant" },
+	{ S "in x u8 4; in s u8 -; out y; QLinearAdd" ADD "x h s x h z h z -> y",
+	  "QLinearAdd cpu: its operand 's' is not constant" },
+	{ S "in x u8 4; in v u8 4; in s f32 -; out y; QLinearMul" ADD "x h z v h z s z -> y",
+	  "QLinearMul cpu: its operand 's' is not constant" },
 	{ S "in x u8 4; out y; QLinearAdd" ADD "x h z x h z h z -> y", "QAdd npu" },
 	{ S "in x u8 4; out y; QLinearMul" ADD "x h z x h z h z -> y", "QMul npu" },
 	{ S "in x u8 4; out y; const zz u8 - 4; QLinearMul" ADD "x h z x h zz h z -> y",
@@ -92,11 +108,16 @@ static const struct placed places[] = {
 	  "QLinearAdd cpu: its quantisation parameters contradict those of its neighbours" },
 	/* Products. */
 	{ CONV "y", "QConv npu" },
-	{ IMAGE "in w s8 4,2,3,3; QLinearConv x h z w h i h z -> y", "QConv cpu: its weights are not constant" },
-	{ S "in x u8 2,3; in w s8 3,4; out y; QLinearMatMul x h z w h i h z -> y", "QMatMul cpu: its weights are not constant" },
-	{ S "in x u8 2,3; const w s8 3,4 1; out y; QLinearMatMul x h z w h i h z -> y", "QMatMul npu" },
-	{ S "in x u8 5,2,3; const w s8 3,4 1; out y; QLinearMatMul x h z w h i h z -> y", "QMatMul npu" },
-	{ S "in x u8 3; const w s8 3,4 1; out y; QLinearMatMul x h z w h i h z -> y", "QMatMul cpu: its first operand is a vector" },
+	{ IMAGE "in w s8 4,2,3,3; QLinearConv x h z w h i h z -> y",
+	  "QConv cpu: its weights are not constant" },
+	{ S "in x u8 2,3; in w s8 3,4; out y; QLinearMatMul x h z w h i h z -> y",
+	  "QMatMul cpu: its weights are not constant" },
+	{ S "in x u8 2,3; const w s8 3,4 1; out y; QLinearMatMul x h z w h i h z -> y",
+	  "QMatMul npu" },
+	{ S "in x u8 5,2,3; const w s8 3,4 1; out y; QLinearMatMul x h z w h i h z -> y",
+	  "QMatMul npu" },
+	{ S "in x u8 3; const w s8 3,4 1; out y; QLinearMatMul x h z w h i h z -> y",
+	  "QMatMul cpu: its first operand is a vector" },
 	{ S "in x u8 2,2,3; const w s8 2,3,4 1; out y; QLinearMatMul x h z w h i h z -> y",
 	  "QMatMul cpu: its second operand is a batch of matrices" },
 	{ S "in x u8 3,2; const w s8 3,4 1; out y; QGemm" ADD "x h z w h i _ h z -> y transA=1",
@@ -104,8 +125,10 @@ static const struct placed places[] = {
 	{ S "in x u8 2,3,0,4; const w s8 4,5 1; out y; QLinearMatMul x h z w h i h z -> y",
 	  "QMatMul cpu: its input or output has no image form" },
 	/* Weights of 255 above their zero point are three summands of an int8. */
-	{ IMAGE "const w u8 4,2,1,1 0 255; const zw u8 - 0; QLinearConv x h z w h zw h z -> y", "QConv npu" },
-	{ IMAGE "const w u8 4,2,1,1 0 255; const zw u8 - 255; QLinearConv x h z w h zw h z -> y", "QConv npu" },
+	{ IMAGE "const w u8 4,2,1,1 0 255; const zw u8 - 0; QLinearConv x h z w h zw h z -> y",
+	  "QConv npu" },
+	{ IMAGE "const w u8 4,2,1,1 0 255; const zw u8 - 255; QLinearConv x h z w h zw h z -> y",
+	  "QConv npu" },
 	/* Pools. */
 	{ IMAGE "MaxPool x -> y kernel_shape=[2,2]", "MaxPool npu" },
 	{ IMAGE "out v; MaxPool x -> y v kernel_shape=[2,2]", "MaxPool cpu: its indices are used" },
@@ -116,34 +139,47 @@ static const struct placed places[] = {
 	{ S "in x u8 1,1,1,256; out y; MaxPool x -> y kernel_shape=[1,255]", "MaxPool npu" },
 	{ S "in x u8 1,1,1,256; out y; MaxPool x -> y kernel_shape=[1,256]",
 	  "MaxPool cpu: the pooling window is larger than 255, or its dilation than 31" },
-	{ S "in x u8 1,1,600,1; out y; MaxPool x -> y kernel_shape=[1,1] strides=[255,1]", "MaxPool npu" },
+	{ S "in x u8 1,1,600,1; out y; MaxPool x -> y kernel_shape=[1,1] strides=[255,1]",
+	  "MaxPool npu" },
 	{ S "in x u8 1,1,600,1; out y; MaxPool x -> y kernel_shape=[1,1] strides=[256,1]",
 	  "MaxPool cpu: the pooling window is larger than 255, or its dilation than 31" },
-	{ S "in x u8 1,1,1,600; out y; MaxPool x -> y kernel_shape=[1,1] strides=[1,255]", "MaxPool npu" },
+	{ S "in x u8 1,1,1,600; out y; MaxPool x -> y kernel_shape=[1,1] strides=[1,255]",
+	  "MaxPool npu" },
 	{ S "in x u8 1,1,1,600; out y; MaxPool x -> y kernel_shape=[1,1] strides=[1,256]",
 	  "MaxPool cpu: the pooling window is larger than 255, or its dilation than 31" },
-	{ S "in x u8 1,1,64,64; out y; MaxPool x -> y kernel_shape=[2,2] dilations=[31,31]", "MaxPool npu" },
+	{ S "in x u8 1,1,64,64; out y; MaxPool x -> y kernel_shape=[2,2] dilations=[31,31]",
+	  "MaxPool npu" },
 	{ S "in x u8 1,1,64,64; out y; MaxPool x -> y kernel_shape=[2,2] dilations=[32,31]",
 	  "MaxPool cpu: the pooling window is larger than 255, or its dilation than 31" },
 	{ S "in x u8 1,1,64,64; out y; MaxPool x -> y kernel_shape=[2,2] dilations=[31,32]",
 	  "MaxPool cpu: the pooling window is larger than 255, or its dilation than 31" },
-	{ S "in x u8 1,2,4,4; out y; QLinearGlobalAveragePool" ADD "x h z t z -> y", "QGlobalAveragePool npu" },
+	{ S "in x u8 1,2,4,4; out y; QLinearGlobalAveragePool" ADD "x h z t z -> y",
+	  "QGlobalAveragePool npu" },
 	{ S "in x u8 1,2,4; out y; QLinearGlobalAveragePool" ADD "x h z t z -> y",
 	  "QGlobalAveragePool cpu: its input has 3 dimensions, not 4" },
-	{ S "in x u8 1,2,4; out y; GlobalMaxPool x -> y", "GlobalMaxPool cpu: its input has 3 dimensions, not 4" },
+	{ S "in x u8 1,2,4; out y; GlobalMaxPool x -> y",
+	  "GlobalMaxPool cpu: its input has 3 dimensions, not 4" },
 	{ S "in x u8 1,2,4,4; out y; GlobalMaxPool x -> y", "GlobalMaxPool npu" },
 	{ S "in x u8 1,1,256,2; out y; GlobalMaxPool x -> y",
 	  "GlobalMaxPool cpu: the pooling window is larger than 255, or its dilation than 31" },
-	{ S "in x u8 1,2,4,4; out y; const o f32 - 0.1; const zo u8 - 4; QLinearAveragePool" ADD "x o z o zo -> y kernel_shape=[2,2]",
-	  "QAveragePool cpu: onnxruntime averages in float, the NPU in integers: up to 1 apart for these scales" },
-	{ S "in x u8 1,2,4,4; out y; const zo u8 - 4; QLinearAveragePool" ADD "x h zo h zo -> y kernel_shape=[2,2]", "QAveragePool npu" },
-	{ S "in x u8 1,1,3,16384; out y; const zo u8 - 4; QLinearAveragePool" ADD "x h zo h zo -> y kernel_shape=[2,2]",
-	  "QAveragePool cpu: the image of an average pool is larger than 16384" },
-	{ S "in x u8 1,1,3,16383; out y; const zo u8 - 4; QLinearAveragePool" ADD "x h zo h zo -> y kernel_shape=[2,2]",
+	{ S "in x u8 1,2,4,4; out y; const o f32 - 0.1; const zo u8 - 4; QLinearAveragePool" ADD
+	    "x o z o zo -> y kernel_shape=[2,2]",
+	  "QAveragePool cpu: onnxruntime averages in float, the NPU in integers: up to 1 apart for "
+	  "these scales" },
+	{ S "in x u8 1,2,4,4; out y; const zo u8 - 4; QLinearAveragePool" ADD
+	    "x h zo h zo -> y kernel_shape=[2,2]",
 	  "QAveragePool npu" },
-	{ S "in x u8 1,1,16384,3; out y; const zo u8 - 4; QLinearAveragePool" ADD "x h zo h zo -> y kernel_shape=[2,2]",
+	{ S "in x u8 1,1,3,16384; out y; const zo u8 - 4; QLinearAveragePool" ADD
+	    "x h zo h zo -> y kernel_shape=[2,2]",
 	  "QAveragePool cpu: the image of an average pool is larger than 16384" },
-	{ S "in x u8 1,1,16383,3; out y; const zo u8 - 4; QLinearAveragePool" ADD "x h zo h zo -> y kernel_shape=[2,2]",
+	{ S "in x u8 1,1,3,16383; out y; const zo u8 - 4; QLinearAveragePool" ADD
+	    "x h zo h zo -> y kernel_shape=[2,2]",
+	  "QAveragePool npu" },
+	{ S "in x u8 1,1,16384,3; out y; const zo u8 - 4; QLinearAveragePool" ADD
+	    "x h zo h zo -> y kernel_shape=[2,2]",
+	  "QAveragePool cpu: the image of an average pool is larger than 16384" },
+	{ S "in x u8 1,1,16383,3; out y; const zo u8 - 4; QLinearAveragePool" ADD
+	    "x h zo h zo -> y kernel_shape=[2,2]",
 	  "QAveragePool npu" },
 	/* Sums: one value, or one for each channel of an image, is spread over it. */
 	{ IMAGE "in v u8 1,2,6,5; QLinearAdd" ADD "x h z v h z h z -> y", "QAdd npu" },
@@ -164,14 +200,18 @@ static const struct placed places[] = {
 	{ S "in x u8 2,3; in v u8 1; out y; QLinearAdd" ADD "x h z v h z h z -> y",
 	  "QAdd cpu: its operands differ in shape, and neither is one value for each channel" },
 	{ S "in x u8 1,1,2,2,2; in v u8 1,1,2,2,2; out y; QLinearAdd" ADD "x h z v h z h z -> y",
-	  "QAdd cpu: its input or output is not 8 bits with one scale, or has more than four dimensions" },
+	  "QAdd cpu: its input or output is not 8 bits with one scale, or has more than four "
+	  "dimensions" },
 	{ S "in x u8 0,2; in v u8 0,2; out y; QLinearAdd" ADD "x h z v h z h z -> y",
-	  "QAdd cpu: its input or output is not 8 bits with one scale, or has more than four dimensions" },
+	  "QAdd cpu: its input or output is not 8 bits with one scale, or has more than four "
+	  "dimensions" },
 	/* Transpositions and changes of shape are work for the NPU beside other work only. */
-	{ IMAGE "Transpose x -> y perm=[0,2,3,1]", "Transpose cpu: alone it is less work than handing it over" },
+	{ IMAGE "Transpose x -> y perm=[0,2,3,1]",
+	  "Transpose cpu: alone it is less work than handing it over" },
 	{ CONV "c; Transpose c -> y perm=[0,2,3,1]", "QConv npu; Transpose npu" },
 	{ CONV "c; Transpose c -> y perm=[0,3,1,2]", "QConv npu; Transpose npu" },
-	{ CONV "c; Transpose c -> y perm=[0,1,3,2]", "QConv npu; Transpose cpu: only channels first to channels last and back" },
+	{ CONV "c; Transpose c -> y perm=[0,1,3,2]",
+	  "QConv npu; Transpose cpu: only channels first to channels last and back" },
 	{ CONV "c; Flatten c -> y", "QConv npu" },
 	{ IMAGE "Flatten x -> y", "Flatten cpu: alone it is less work than handing it over" },
 	{ IMAGE "Identity x -> y", "Identity cpu: alone it is less work than handing it over" },
@@ -182,20 +222,29 @@ static const struct placed places[] = {
 	{ CONV "c; MaxPool c -> y kernel_shape=[2,2] strides=[2,1]", "QConv npu; MaxPool npu" },
 	{ CONV "c; MaxPool c -> y kernel_shape=[6,5]", "QConv npu (MaxPool_1)" },
 	{ CONV "c; GlobalMaxPool c -> y", "QConv npu (GlobalMaxPool_1)" },
-	{ CONV "c; QLinearGlobalAveragePool" ADD "c h z t z -> y", "QConv npu (QLinearGlobalAveragePool_1)" },
-	{ CONV "c; out c; MaxPool c -> y kernel_shape=[2,2] strides=[2,2]", "QConv npu; MaxPool npu" },
-	{ CONV "c; in v u8 1,4,6,5; QLinearAdd" ADD "c h z v t z h z -> y", "QConv npu (QLinearAdd_1)" },
-	{ CONV "c; in v u8 1,4,6,5; QLinearMul" ADD "v t z c h z h z -> y", "QConv npu (QLinearMul_1)" },
+	{ CONV "c; QLinearGlobalAveragePool" ADD "c h z t z -> y",
+	  "QConv npu (QLinearGlobalAveragePool_1)" },
+	{ CONV "c; out c; MaxPool c -> y kernel_shape=[2,2] strides=[2,2]",
+	  "QConv npu; MaxPool npu" },
+	{ CONV "c; in v u8 1,4,6,5; QLinearAdd" ADD "c h z v t z h z -> y",
+	  "QConv npu (QLinearAdd_1)" },
+	{ CONV "c; in v u8 1,4,6,5; QLinearMul" ADD "v t z c h z h z -> y",
+	  "QConv npu (QLinearMul_1)" },
 	{ CONV "c; in v u8 4,1,1; QLinearMul" ADD "v t z c h z h z -> y", "QConv npu; QMul npu" },
 	{ CONV "c; QLinearAdd" ADD "c h z c h z h z -> y", "QConv npu; QAdd npu" },
-	{ CONV "c; in v u8 1,4,6,5; QLinearAdd" ADD "c h z v t z h z -> d; MaxPool d -> y kernel_shape=[2,2] strides=[2,2]",
+	{ CONV "c; in v u8 1,4,6,5; QLinearAdd" ADD
+	       "c h z v t z h z -> d; MaxPool d -> y kernel_shape=[2,2] strides=[2,2]",
 	  "QConv npu (QLinearAdd_1); MaxPool npu" },
-	/* Few channels under a large kernel waste the array, so that whole patches are gathered into its channels. */
-	{ IMAGE "const w s8 4,2,3,3 1; QLinearConv x h z w h i h z -> y", "QConv npu: patches gathered" },
-	{ S "in x u8 1,16,6,5; out y; const w s8 4,16,3,3 1; QLinearConv x h z w h i h z -> y", "QConv npu" },
+	/* Few channels under a large kernel waste the array, so that whole patches are gathered
+	   into its channels. */
+	{ IMAGE "const w s8 4,2,3,3 1; QLinearConv x h z w h i h z -> y",
+	  "QConv npu: patches gathered" },
+	{ S "in x u8 1,16,6,5; out y; const w s8 4,16,3,3 1; QLinearConv x h z w h i h z -> y",
+	  "QConv npu" },
 	/* Unsupported models are explained, too. */
 	{ "in x f32 4; out y; Relu x -> a; Frob a -> y",
-	  "Relu cpu: float: its input 'x' is not quantised; Frob none: operator Frob is not in docs/operators.md" },
+	  "Relu cpu: float: its input 'x' is not quantised; Frob none: operator Frob is not in "
+	  "docs/operators.md" },
 };
 
 START_TEST(operators_and_their_places)
@@ -208,8 +257,11 @@ END_TEST
 START_TEST(averages_within_1_are_accepted)
 {
 	const struct rivulet_compile_options o = { .average_within_1 = true };
-	const struct placed p = { S "in x u8 1,2,4,4; out y; const o f32 - 0.1; QLinearAveragePool" ADD
-				  "x o z o z -> y kernel_shape=[2,2]", "QAveragePool npu" };
+	const struct placed p = {
+		S "in x u8 1,2,4,4; out y; const o f32 - 0.1; QLinearAveragePool" ADD
+		  "x o z o z -> y kernel_shape=[2,2]",
+		"QAveragePool npu"
+	};
 
 	check_with(&p, &o);
 }
@@ -234,17 +286,24 @@ START_TEST(slots_for_inputs_and_outputs)
 
 		for (int i = 0; i < inputs; i++)
 			n += (size_t)snprintf(text + n, sizeof(text) - n, "in x%d u8 1,2,6,5; ", i);
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "out y; out v; "
-				      "QLinearAdd@com.microsoft x0 h z x1 t z h z -> y; QLinearAdd@com.microsoft x2 h z x%d t z h z -> v",
+		n += (size_t)snprintf(text + n, sizeof(text) - n,
+				      "out y; out v; "
+				      "QLinearAdd@com.microsoft x0 h z x1 t z h z -> y; "
+				      "QLinearAdd@com.microsoft x2 h z x%d t z h z -> v",
 				      inputs - 1);
-		r = (size_t)snprintf(rows, sizeof(rows), inputs <= 11 ? "QAdd npu; " :
-				     "QAdd cpu: the device reaches only the first 12 inputs and outputs; ");
-		snprintf(rows + r, sizeof(rows) - r, inputs <= 10 ? "QAdd npu" :
-			 "QAdd cpu: the device reaches only the first 12 inputs and outputs");
+		r = (size_t)snprintf(rows, sizeof(rows),
+				     inputs <= 11 ? "QAdd npu; " :
+						    "QAdd cpu: the device reaches only the first "
+						    "12 inputs and outputs; ");
+		snprintf(rows + r, sizeof(rows) - r,
+			 inputs <= 10 ? "QAdd npu" :
+					"QAdd cpu: the device reaches only the first 12 inputs and "
+					"outputs");
 		if (inputs == 11)
 			snprintf(rows, sizeof(rows), "%s",
-				 "QAdd cpu: the device reaches only the first 12 inputs and outputs; QAdd npu");
-		p = (struct placed) { text, rows };
+				 "QAdd cpu: the device reaches only the first 12 inputs and "
+				 "outputs; QAdd npu");
+		p = (struct placed){ text, rows };
 		check_with(&p, NULL);
 	}
 }
@@ -254,10 +313,15 @@ END_TEST
 START_TEST(boards_without_what_is_needed)
 {
 	const struct placed dense = { CONV "y", "QConv cpu: this board's array has no dense mode" };
-	const struct placed cap = { S "in x u8 1,1024,1024; const w s8 1024,1024 1; out y; QLinearMatMul x h z w h i h z -> y",
-				    "QMatMul cpu: it takes more cycles than this board allows a program" };
-	const struct placed small = { S "in x u8 1,2,64,64; out y; QLinearGlobalAveragePool" ADD "x h z t z -> y",
-				      "QGlobalAveragePool cpu: no tile of it fits this board's scratchpads" };
+	const struct placed cap = {
+		S "in x u8 1,1024,1024; const w s8 1024,1024 1; out y; QLinearMatMul x h z w h i h "
+		  "z -> y",
+		"QMatMul cpu: it takes more cycles than this board allows a program"
+	};
+	const struct placed small = {
+		S "in x u8 1,2,64,64; out y; QLinearGlobalAveragePool" ADD "x h z t z -> y",
+		"QGlobalAveragePool cpu: no tile of it fits this board's scratchpads"
+	};
 	const struct placed fits = { cap.text, "QMatMul npu" };
 
 	board.modes = 1u << 1;

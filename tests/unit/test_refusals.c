@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the front end says of small models: the type and shape of a result, or which node is refused and why. Both
- * sides of each bound.
+ * What the front end says of small models: the type and shape of a result, or which node is refused
+ * and why. Both sides of each bound.
  */
 #include <check.h>
 #include <errno.h>
@@ -20,12 +20,14 @@ static void describe(const struct rvl_tensor *t, char *s, size_t n)
 	size_t at = (size_t)snprintf(s, n, "%s ", rvl_type_name(t->type));
 
 	for (int i = 0; i < t->shape.rank; i++)
-		at += (size_t)snprintf(s + at, n - at, "%s%lld", i ? "x" : "", (long long)t->shape.dim[i]);
+		at += (size_t)snprintf(s + at, n - at, "%s%lld", i ? "x" : "",
+				       (long long)t->shape.dim[i]);
 	if (!t->shape.rank)
 		snprintf(s + at, n - at, "scalar");
 }
 
-/* Reads and infers; @says: the type and shape of y, or the error's text, of which it may be the beginning. */
+/* Reads and infers; @says: the type and shape of y, or the error's text, of which it may be the
+ * beginning. */
 static void check(const char *text, int opset, int want, const char *says)
 {
 	struct pb m = ot_model(text, opset);
@@ -43,22 +45,23 @@ static void check(const char *text, int opset, int want, const char *says)
 		describe(g->outputs[0], is, sizeof(is));
 	else
 		snprintf(is, sizeof(is), "%s", err.msg);
-	ck_assert_msg(rc == want && !strcmp(is, says), "%s\n gives %d, \"%s\"\n not %d, \"%s\"", text, rc, is, want, says);
+	ck_assert_msg(rc == want && !strcmp(is, says), "%s\n gives %d, \"%s\"\n not %d, \"%s\"",
+		      text, rc, is, want, says);
 	rvl_graph_free(g);
 	free(m.p);
 }
 
 struct model_case {
 	const char *text;
-	int opset;		/* 0: 13 */
+	int opset; /* 0: 13 */
 	int rc;
 	const char *says;
 };
 
-#define NO -EOPNOTSUPP
+#define NO  -EOPNOTSUPP
 #define BAD -EBADMSG
-#define X "in x f32 1,2,6,5; out y; "
-#define W "const w f32 4,2,3,3 1; "
+#define X   "in x f32 1,2,6,5; out y; "
+#define W   "const w f32 4,2,3,3 1; "
 
 static const struct model_case attributes[] = {
 	/* A number that must be 0 or 1. */
@@ -76,42 +79,55 @@ static const struct model_case attributes[] = {
 	{ X "MaxPool x -> y kernel_shape=[2,2] channels_last=0", 0, 0, "float32 1x2x5x4" },
 	{ X "MaxPool x -> y kernel_shape=[2,2] channels_last=1", 0, NO,
 	  "node 'MaxPool_0' (MaxPool): attribute channels_last = 1 is not supported" },
-	{ X "BatchNormalization x s s s s -> y spatial=1 momentum=0.5f; const s f32 2 1", 7, 0, "float32 1x2x6x5" },
+	{ X "BatchNormalization x s s s s -> y spatial=1 momentum=0.5f; const s f32 2 1", 7, 0,
+	  "float32 1x2x6x5" },
 	{ X "BatchNormalization x s s s s -> y spatial=0; const s f32 2 1", 7, NO,
-	  "node 'BatchNormalization_0' (BatchNormalization): attribute spatial = 0 is not supported" },
+	  "node 'BatchNormalization_0' (BatchNormalization): attribute spatial = 0 is not "
+	  "supported" },
 	{ X "BatchNormalization x s s s s -> y spatial=2; const s f32 2 1", 7, NO,
-	  "node 'BatchNormalization_0' (BatchNormalization): attribute spatial = 2 is not supported" },
+	  "node 'BatchNormalization_0' (BatchNormalization): attribute spatial = 2 is not "
+	  "supported" },
 	{ X "BatchNormalization x s s s s -> y training_mode=1; const s f32 2 1", 14, NO,
-	  "node 'BatchNormalization_0' (BatchNormalization): attribute training_mode = 1 is not supported" },
+	  "node 'BatchNormalization_0' (BatchNormalization): attribute training_mode = 1 is not "
+	  "supported" },
 	/* Pairs and four pads: how many, and their range. */
 	{ X "MaxPool x -> y kernel_shape=[1,1]", 0, 0, "float32 1x2x6x5" },
 	{ X "MaxPool x -> y kernel_shape=[2]", 0, NO,
-	  "node 'MaxPool_0' (MaxPool): attribute kernel_shape has 1 values: only 2-D windows are supported" },
+	  "node 'MaxPool_0' (MaxPool): attribute kernel_shape has 1 values: only 2-D windows are "
+	  "supported" },
 	{ X "MaxPool x -> y kernel_shape=[2,2,2]", 0, NO,
-	  "node 'MaxPool_0' (MaxPool): attribute kernel_shape has 3 values: only 2-D windows are supported" },
+	  "node 'MaxPool_0' (MaxPool): attribute kernel_shape has 3 values: only 2-D windows are "
+	  "supported" },
 	{ X "MaxPool x -> y kernel_shape=[2,0]", 0, NO,
-	  "node 'MaxPool_0' (MaxPool): attribute kernel_shape has the value 0, not one of 1 to 65535" },
+	  "node 'MaxPool_0' (MaxPool): attribute kernel_shape has the value 0, not one of 1 to "
+	  "65535" },
 	{ X "MaxPool x -> y kernel_shape=[1,1] strides=[65535,65535]", 0, 0, "float32 1x2x1x1" },
 	{ X "MaxPool x -> y kernel_shape=[1,1] strides=[65536,1]", 0, NO,
-	  "node 'MaxPool_0' (MaxPool): attribute strides has the value 65536, not one of 1 to 65535" },
+	  "node 'MaxPool_0' (MaxPool): attribute strides has the value 65536, not one of 1 to "
+	  "65535" },
 	{ X "MaxPool x -> y kernel_shape=[1,1] dilations=[1,-3]", 0, NO,
-	  "node 'MaxPool_0' (MaxPool): attribute dilations has the value -3, not one of 1 to 65535" },
+	  "node 'MaxPool_0' (MaxPool): attribute dilations has the value -3, not one of 1 to "
+	  "65535" },
 	{ X "MaxPool x -> y kernel_shape=[2,2] pads=[0,0,1,1]", 0, 0, "float32 1x2x6x5" },
 	{ X "MaxPool x -> y kernel_shape=[2,2] pads=[0,0,-1,0]", 0, NO,
 	  "node 'MaxPool_0' (MaxPool): attribute pads has the value -1, not one of 0 to 65535" },
 	{ X "MaxPool x -> y kernel_shape=[2,2] pads=[1,1,1]", 0, NO,
-	  "node 'MaxPool_0' (MaxPool): attribute pads has 3 values: only 2-D windows are supported" },
+	  "node 'MaxPool_0' (MaxPool): attribute pads has 3 values: only 2-D windows are "
+	  "supported" },
 	{ X "MaxPool x -> y kernel_shape=[2,2] pads=[1,1,1,65536]", 0, NO,
 	  "node 'MaxPool_0' (MaxPool): attribute pads has the value 65536, not one of 0 to 65535" },
 	/* Automatic padding. */
 	{ X "MaxPool x -> y kernel_shape=[2,2] auto_pad='NOTSET'", 0, 0, "float32 1x2x5x4" },
-	{ X "MaxPool x -> y kernel_shape=[2,2] auto_pad='VALID' pads=[1,1,1,1]", 0, 0, "float32 1x2x5x4" },
+	{ X "MaxPool x -> y kernel_shape=[2,2] auto_pad='VALID' pads=[1,1,1,1]", 0, 0,
+	  "float32 1x2x5x4" },
 	{ X "MaxPool x -> y kernel_shape=[2,2] auto_pad='SAME_UPPER'", 0, 0, "float32 1x2x6x5" },
-	{ X "MaxPool x -> y kernel_shape=[2,2] auto_pad='SAME_LOWER' strides=[2,2]", 0, 0, "float32 1x2x3x3" },
+	{ X "MaxPool x -> y kernel_shape=[2,2] auto_pad='SAME_LOWER' strides=[2,2]", 0, 0,
+	  "float32 1x2x3x3" },
 	{ X "MaxPool x -> y kernel_shape=[2,2] auto_pad='SAME'", 0, NO,
 	  "node 'MaxPool_0' (MaxPool): attribute auto_pad 'SAME' is unknown" },
 	/* An integer attribute has 32 bits. */
-	{ X W "Conv x w -> y group=2147483648", 0, NO, "node 'Conv_0' (Conv): attribute group = 2147483648 is not supported" },
+	{ X W "Conv x w -> y group=2147483648", 0, NO,
+	  "node 'Conv_0' (Conv): attribute group = 2147483648 is not supported" },
 	{ X W "Conv x w -> y group=-2147483649", 0, NO,
 	  "node 'Conv_0' (Conv): attribute group = -2147483649 is not supported" },
 	{ X "Softmax x -> y axis=2147483647", 0, NO,
@@ -121,31 +137,39 @@ static const struct model_case attributes[] = {
 	/* Permutations. */
 	{ X "Transpose x -> y perm=[0,2,3,1]", 0, 0, "float32 1x6x5x2" },
 	{ X "Transpose x -> y", 0, 0, "float32 5x6x2x1" },
-	{ X "Transpose x -> y perm=[0,1,2,4]", 0, NO, "node 'Transpose_0' (Transpose): attribute perm is not a permutation" },
-	{ X "Transpose x -> y perm=[0,1,2,-1]", 0, NO, "node 'Transpose_0' (Transpose): attribute perm is not a permutation" },
-	{ X "Transpose x -> y perm=[0,1,2,2]", 0, NO, "node 'Transpose_0' (Transpose): attribute perm is not a permutation" },
-	{ X "Transpose x -> y perm=[0,1,2]", 0, NO, "node 'Transpose_0' (Transpose): perm has 3 axes for an input of rank 4" },
+	{ X "Transpose x -> y perm=[0,1,2,4]", 0, NO,
+	  "node 'Transpose_0' (Transpose): attribute perm is not a permutation" },
+	{ X "Transpose x -> y perm=[0,1,2,-1]", 0, NO,
+	  "node 'Transpose_0' (Transpose): attribute perm is not a permutation" },
+	{ X "Transpose x -> y perm=[0,1,2,2]", 0, NO,
+	  "node 'Transpose_0' (Transpose): attribute perm is not a permutation" },
+	{ X "Transpose x -> y perm=[0,1,2]", 0, NO,
+	  "node 'Transpose_0' (Transpose): perm has 3 axes for an input of rank 4" },
 	{ X "Transpose x -> y perm=[0,1,2,3,4,5,6,7]", 0, NO,
 	  "node 'Transpose_0' (Transpose): perm has 8 axes for an input of rank 4" },
 	{ X "Transpose x -> y perm=[0,1,2,3,4,5,6,7,8]", 0, NO,
 	  "node 'Transpose_0' (Transpose): attribute perm has 9 axes, more than 8" },
 	/* Lists longer than any operator's. */
-	{ X "MaxPool x -> y kernel_shape=[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
-	  "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", 0, NO,
-	  "node 'MaxPool_0' (MaxPool): attribute 'kernel_shape' has more than 64 values" },
-	{ X "Relu x -> y alpha=0.5f", 0, NO, "node 'Relu_0' (Relu): attribute 'alpha' is not supported" },
+	{ X "MaxPool x -> y "
+	    "kernel_shape=[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+	    "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
+	  0, NO, "node 'MaxPool_0' (MaxPool): attribute 'kernel_shape' has more than 64 values" },
+	{ X "Relu x -> y alpha=0.5f", 0, NO,
+	  "node 'Relu_0' (Relu): attribute 'alpha' is not supported" },
 	{ X "QuantizeLinear x s -> y saturate=0; const s f32 - 1", 19, 0, "uint8 1x2x6x5" },
 	{ X "QuantizeLinear x s -> y block_size=1; const s f32 - 1", 21, NO,
 	  "node 'QuantizeLinear_0' (QuantizeLinear): attribute block_size = 1 is not supported" },
 	{ X "QuantizeLinear x s -> y output_dtype=3; const s f32 - 1", 21, 0, "int8 1x2x6x5" },
-	{ X "QuantizeLinear x s z -> y output_dtype=2; const s f32 - 1; const z s8 - 0", 21, 0, "int8 1x2x6x5" },
+	{ X "QuantizeLinear x s z -> y output_dtype=2; const s f32 - 1; const z s8 - 0", 21, 0,
+	  "int8 1x2x6x5" },
 	{ X "QuantizeLinear x s -> y output_dtype=4; const s f32 - 1", 21, NO,
 	  "node 'QuantizeLinear_0' (QuantizeLinear): output type uint16 is not supported" },
 	/* Constants. */
 	{ "out y; Constant -> y value_int=3", 0, 0, "int64 scalar" },
 	{ "out y; Constant -> y value_ints=[3,4]", 0, 0, "int64 2" },
 	{ "out y; Constant -> y value_float=0.5f", 0, 0, "float32 scalar" },
-	{ "out y; Constant -> y", 0, NO, "node 'Constant_0' (Constant): a Constant needs exactly one value attribute" },
+	{ "out y; Constant -> y", 0, NO,
+	  "node 'Constant_0' (Constant): a Constant needs exactly one value attribute" },
 	{ "out y; Constant -> y value_int=3 value_float=1.5f", 0, NO,
 	  "node 'Constant_0' (Constant): a Constant needs exactly one value attribute" },
 	{ "out y; Constant -> y value=3", 0, BAD, "node 'Constant_0' (Constant) has no value" },
@@ -154,23 +178,29 @@ static const struct model_case attributes[] = {
 static const struct model_case operators[] = {
 	/* The first opset in which the operator has this meaning. */
 	{ X "Relu x -> y", 6, 0, "float32 1x2x6x5" },
-	{ X "Relu x -> y", 5, NO, "node 'Relu_0' (Relu): opset 5 of this operator is older than 6" },
+	{ X "Relu x -> y", 5, NO,
+	  "node 'Relu_0' (Relu): opset 5 of this operator is older than 6" },
 	{ X "Clip x -> y min=0.0f", 6, 0, "float32 1x2x6x5" },
-	{ X "Clip x -> y min=0.0f", 5, NO, "node 'Clip_0' (Clip): opset 5 of this operator is older than 6" },
+	{ X "Clip x -> y min=0.0f", 5, NO,
+	  "node 'Clip_0' (Clip): opset 5 of this operator is older than 6" },
 	{ X "Add x x -> y", 7, 0, "float32 1x2x6x5" },
 	{ X "Add x x -> y", 6, NO, "node 'Add_0' (Add): opset 6 of this operator is older than 7" },
 	{ X "Mul x x -> y", 6, NO, "node 'Mul_0' (Mul): opset 6 of this operator is older than 7" },
 	{ X "Mul x x -> y", 7, 0, "float32 1x2x6x5" },
-	{ X "Gemm x x -> y", 6, NO, "node 'Gemm_0' (Gemm): opset 6 of this operator is older than 7" },
+	{ X "Gemm x x -> y", 6, NO,
+	  "node 'Gemm_0' (Gemm): opset 6 of this operator is older than 7" },
 	{ X "QuantizeLinear x s -> y; const s f32 - 1", 10, 0, "uint8 1x2x6x5" },
 	{ X "QuantizeLinear x s -> y; const s f32 - 1", 9, NO,
 	  "node 'QuantizeLinear_0' (QuantizeLinear): opset 9 of this operator is older than 10" },
 	{ "in x u8 2; out y; DequantizeLinear x s -> y; const s f32 - 1", 9, NO,
-	  "node 'DequantizeLinear_0' (DequantizeLinear): opset 9 of this operator is older than 10" },
+	  "node 'DequantizeLinear_0' (DequantizeLinear): opset 9 of this operator is older than "
+	  "10" },
 	{ X "QuantizeLinear@com.microsoft x s -> y; const s f32 - 1", 9, 0, "uint8 1x2x6x5" },
-	{ "in x u8 2; out y; DequantizeLinear@com.microsoft x s -> y; const s f32 - 1", 9, 0, "float32 2" },
+	{ "in x u8 2; out y; DequantizeLinear@com.microsoft x s -> y; const s f32 - 1", 9, 0,
+	  "float32 2" },
 	{ X "BatchNormalization x s s s s -> y; const s f32 2 1", 6, NO,
-	  "node 'BatchNormalization_0' (BatchNormalization): opset 6 of this operator is older than 7" },
+	  "node 'BatchNormalization_0' (BatchNormalization): opset 6 of this operator is older "
+	  "than 7" },
 	{ X "Reshape x s -> y; const s s64 1 60", 5, 0, "float32 60" },
 	{ X "Reshape x s -> y; const s s64 1 60", 4, NO,
 	  "node 'Reshape_0' (Reshape): opset 4 of this operator is older than 5" },
@@ -181,7 +211,8 @@ static const struct model_case operators[] = {
 	  "node 'Relu_0' (Relu): domain 'com.microsoft' is not the one this operator is known in" },
 	{ X "QLinearAdd x x x x x x x x -> y", 0, NO,
 	  "node 'QLinearAdd_0' (QLinearAdd): domain '' is not the one this operator is known in" },
-	{ X "Frob x -> y", 0, NO, "node 'Frob_0' (Frob): operator Frob is not in docs/operators.md" },
+	{ X "Frob x -> y", 0, NO,
+	  "node 'Frob_0' (Frob): operator Frob is not in docs/operators.md" },
 	{ X "Frob x -> a; Wobble a -> b; Twist b -> y", 0, NO,
 	  "node 'Frob_0' (Frob): operator Frob is not in docs/operators.md; and 2 more" },
 	/* How many operands, and which must be there. */
@@ -198,18 +229,28 @@ static const struct model_case operators[] = {
 	{ X "Relu x ->", 0, BAD, "node 'Relu_0' (Relu) has no first output" },
 	{ X "MaxPool x -> y z kernel_shape=[2,2]", 0, 0, "float32 1x2x5x4" },
 	{ X "BatchNormalization x s s s s -> y z; const s f32 2 1", 0, NO,
-	  "node 'BatchNormalization_0' (BatchNormalization): training mode (more than one output) is not supported" },
+	  "node 'BatchNormalization_0' (BatchNormalization): training mode (more than one output) "
+	  "is not supported" },
 	{ X "QLinearAdd@com.microsoft x s _ x s _ s -> y; const s f32 - 1", 0, NO,
 	  "node 'QLinearAdd_0' (QLinearAdd): input 0 has another type or size than it must" },
-	{ X "QLinearAdd@com.microsoft _ s _ x s _ s -> y; const s f32 - 1", 0, BAD, "node 'QLinearAdd_0' (QLinearAdd) lacks input 0" },
-	{ X "QLinearAdd@com.microsoft x _ _ x s _ s -> y; const s f32 - 1", 0, BAD, "node 'QLinearAdd_0' (QLinearAdd) lacks input 1" },
-	{ X "QLinearAdd@com.microsoft x s _ _ s _ s -> y; const s f32 - 1", 0, BAD, "node 'QLinearAdd_0' (QLinearAdd) lacks input 3" },
-	{ X "QLinearMul@com.microsoft x s _ x _ _ s -> y; const s f32 - 1", 0, BAD, "node 'QLinearMul_0' (QLinearMul) lacks input 4" },
-	{ X "QLinearMul@com.microsoft x s _ x s _ _ x -> y; const s f32 - 1", 0, BAD, "node 'QLinearMul_0' (QLinearMul) lacks input 6" },
-	{ X "QGemm@com.microsoft _ s _ x s _ -> y; const s f32 - 1", 0, BAD, "node 'QGemm_0' (QGemm) lacks input 0" },
-	{ X "QGemm@com.microsoft x _ _ x s _ -> y; const s f32 - 1", 0, BAD, "node 'QGemm_0' (QGemm) lacks input 1" },
-	{ X "QGemm@com.microsoft x s _ _ s _ -> y; const s f32 - 1", 0, BAD, "node 'QGemm_0' (QGemm) lacks input 3" },
-	{ X "QGemm@com.microsoft x s _ x _ _ -> y; const s f32 - 1", 0, BAD, "node 'QGemm_0' (QGemm) lacks input 4" },
+	{ X "QLinearAdd@com.microsoft _ s _ x s _ s -> y; const s f32 - 1", 0, BAD,
+	  "node 'QLinearAdd_0' (QLinearAdd) lacks input 0" },
+	{ X "QLinearAdd@com.microsoft x _ _ x s _ s -> y; const s f32 - 1", 0, BAD,
+	  "node 'QLinearAdd_0' (QLinearAdd) lacks input 1" },
+	{ X "QLinearAdd@com.microsoft x s _ _ s _ s -> y; const s f32 - 1", 0, BAD,
+	  "node 'QLinearAdd_0' (QLinearAdd) lacks input 3" },
+	{ X "QLinearMul@com.microsoft x s _ x _ _ s -> y; const s f32 - 1", 0, BAD,
+	  "node 'QLinearMul_0' (QLinearMul) lacks input 4" },
+	{ X "QLinearMul@com.microsoft x s _ x s _ _ x -> y; const s f32 - 1", 0, BAD,
+	  "node 'QLinearMul_0' (QLinearMul) lacks input 6" },
+	{ X "QGemm@com.microsoft _ s _ x s _ -> y; const s f32 - 1", 0, BAD,
+	  "node 'QGemm_0' (QGemm) lacks input 0" },
+	{ X "QGemm@com.microsoft x _ _ x s _ -> y; const s f32 - 1", 0, BAD,
+	  "node 'QGemm_0' (QGemm) lacks input 1" },
+	{ X "QGemm@com.microsoft x s _ _ s _ -> y; const s f32 - 1", 0, BAD,
+	  "node 'QGemm_0' (QGemm) lacks input 3" },
+	{ X "QGemm@com.microsoft x s _ x _ _ -> y; const s f32 - 1", 0, BAD,
+	  "node 'QGemm_0' (QGemm) lacks input 4" },
 	{ X "QGemm@com.microsoft x s _ x s _ -> y; const s f32 - 1", 0, NO,
 	  "node 'QGemm_0' (QGemm): without y_scale its result would be float" },
 	{ X "QLinearGlobalAveragePool@com.microsoft _ s _ s -> y; const s f32 - 1", 0, BAD,
@@ -219,21 +260,29 @@ static const struct model_case operators[] = {
 	{ X "QLinearAveragePool@com.microsoft x s _ _ s -> y; const s f32 - 1", 0, BAD,
 	  "node 'QLinearAveragePool_0' (QLinearAveragePool) lacks input 3" },
 	/* Names. */
-	{ X "Relu x -> a; Relu nowhere -> y", 0, BAD, "node 'Relu_1' (Relu) reads tensor 'nowhere', which nothing makes" },
+	{ X "Relu x -> a; Relu nowhere -> y", 0, BAD,
+	  "node 'Relu_1' (Relu) reads tensor 'nowhere', which nothing makes" },
 	{ X "Relu x -> x", 0, BAD,
-	  "node 'Relu_0' (Relu) makes tensor 'x', which another node, input or initializer already is" },
+	  "node 'Relu_0' (Relu) makes tensor 'x', which another node, input or initializer already "
+	  "is" },
 	{ X "Relu x -> w; Relu w -> y; const w f32 1 1", 0, BAD,
-	  "node 'Relu_0' (Relu) makes tensor 'w', which another node, input or initializer already is" },
+	  "node 'Relu_0' (Relu) makes tensor 'w', which another node, input or initializer already "
+	  "is" },
 	{ X "Relu x -> y; Relu x -> y", 0, BAD,
-	  "node 'Relu_1' (Relu) makes tensor 'y', which another node, input or initializer already is" },
+	  "node 'Relu_1' (Relu) makes tensor 'y', which another node, input or initializer already "
+	  "is" },
 	{ "in x f32 2; in x f32 2; out y; Relu x -> y", 0, -EEXIST, "tensor 'x' is defined twice" },
 	{ "in x f32 2; Relu x -> y", 0, BAD, "the model has no outputs" },
 	{ "in x f32 2; out z; Relu x -> y", 0, BAD, "nothing makes the model's output 'z'" },
-	{ "in x f32 2; out y; Relu a -> y; Relu y -> a", 0, -ELOOP, "node 'Relu_0' (Relu) needs its own result" },
+	{ "in x f32 2; out y; Relu a -> y; Relu y -> a", 0, -ELOOP,
+	  "node 'Relu_0' (Relu) needs its own result" },
 	/* Inputs that no kernel takes. */
-	{ "in x 11 2; out y; Relu x -> y", 0, NO, "node 'Relu_0' (Relu): its input 'x': element type double is not supported" },
-	{ "in x 8 2; out y; Relu x -> y", 0, NO, "node 'Relu_0' (Relu): its input 'x': element type string is not supported" },
-	{ "in x 99 2; out y; Relu x -> y", 0, NO, "node 'Relu_0' (Relu): its input 'x': element type unknown is not supported" },
+	{ "in x 11 2; out y; Relu x -> y", 0, NO,
+	  "node 'Relu_0' (Relu): its input 'x': element type double is not supported" },
+	{ "in x 8 2; out y; Relu x -> y", 0, NO,
+	  "node 'Relu_0' (Relu): its input 'x': element type string is not supported" },
+	{ "in x 99 2; out y; Relu x -> y", 0, NO,
+	  "node 'Relu_0' (Relu): its input 'x': element type unknown is not supported" },
 	{ "in x f32 2,?; out y; Relu x -> y", 0, -EINVAL,
 	  "input 'x' has a symbolic or unknown dimension; give it a value (symbol)" },
 	{ "in x f32 ?,3; out y; Relu x -> y", 0, 0, "float32 1x3" },
@@ -241,17 +290,21 @@ static const struct model_case operators[] = {
 	{ "in x f32 1,1,1,1,1,1,1,1,2; out y; Relu x -> y", 0, NO,
 	  "node 'Relu_0' (Relu): its input 'x': it has more than 8 dimensions" },
 	{ "in x f32 16777216,16; out y; Relu x -> y", 0, 0, "float32 16777216x16" },
-	{ "in x f32 16777216,17; out y; Relu x -> y", 0, -E2BIG, "input 'x' is larger than 1073741824 bytes" },
-	{ "in x f32 16777217; out y; Relu x -> y", 0, -E2BIG, "a dimension of 16777217 at byte 28 is not in 0..16777216" },
+	{ "in x f32 16777216,17; out y; Relu x -> y", 0, -E2BIG,
+	  "input 'x' is larger than 1073741824 bytes" },
+	{ "in x f32 16777217; out y; Relu x -> y", 0, -E2BIG,
+	  "a dimension of 16777217 at byte 28 is not in 0..16777216" },
 	{ "in x u8 16777216,4; in z u8 1,17; out y; Add x z -> y", 0, NO,
 	  "node 'Add_0' (Add): its operands' shapes do not broadcast" },
-	{ "in x u8 16777216,1; in z u8 1,65; out y; Add x z -> y", 0, NO, "node 'Add_0' (Add): its output 'y' is too large" },
+	{ "in x u8 16777216,1; in z u8 1,65; out y; Add x z -> y", 0, NO,
+	  "node 'Add_0' (Add): its output 'y' is too large" },
 	{ "in x u8 4097,4096; out y; Flatten x -> y axis=2", 0, NO,
 	  "node 'Flatten_0' (Flatten): a dimension of 'y' is beyond 16777216" },
 	{ "in x u8 4096,4096; out y; Flatten x -> y axis=2", 0, 0, "uint8 16777216x1" },
 	{ X "Frob x -> a; Relu a -> y", 0, NO,
 	  "node 'Frob_0' (Frob): operator Frob is not in docs/operators.md; and 1 more" },
-	{ X "Frob x -> a; Relu a -> y; info a f32 1,2", 0, NO, "node 'Frob_0' (Frob): operator Frob is not in docs/operators.md" },
+	{ X "Frob x -> a; Relu a -> y; info a f32 1,2", 0, NO,
+	  "node 'Frob_0' (Frob): operator Frob is not in docs/operators.md" },
 };
 
 static const struct model_case shapes[] = {
@@ -264,38 +317,51 @@ static const struct model_case shapes[] = {
 	  "node 'Conv_0' (Conv): its 3x3 window is larger than the padded 6x5 input" },
 	{ X W "Conv x w -> y dilations=[1,3] pads=[0,1,0,1]", 0, 0, "float32 1x4x4x1" },
 	{ X W "Conv x w -> y kernel_shape=[3,3]", 0, 0, "float32 1x4x4x3" },
-	{ X W "Conv x w -> y kernel_shape=[3,2]", 0, NO, "node 'Conv_0' (Conv): kernel_shape and the weights' shape disagree" },
+	{ X W "Conv x w -> y kernel_shape=[3,2]", 0, NO,
+	  "node 'Conv_0' (Conv): kernel_shape and the weights' shape disagree" },
 	{ X "const w f32 4,2,3,0; Conv x w -> y", 0, NO,
 	  "node 'Conv_0' (Conv): kernel_shape and the weights' shape disagree" },
-	{ X "const w f32 4,2,1,65535 1; Conv x w -> y pads=[0,65535,0,0]", 0, 0, "float32 1x4x6x6" },
+	{ X "const w f32 4,2,1,65535 1; Conv x w -> y pads=[0,65535,0,0]", 0, 0,
+	  "float32 1x4x6x6" },
 	{ X "const w f32 4,2,1,65536 1; Conv x w -> y pads=[0,65535,0,65535]", 0, NO,
 	  "node 'Conv_0' (Conv): kernel_shape and the weights' shape disagree" },
 	{ X "const w f32 4,2,9 1; Conv x w -> y", 0, NO,
 	  "node 'Conv_0' (Conv): its weights have 3 dimensions: only 2-D kernels are supported" },
 	{ "in x f32 1,2,6; out y; " W "Conv x w -> y", 0, NO,
-	  "node 'Conv_0' (Conv): its input has 3 dimensions: only 2-D images [N, C, H, W] are supported" },
-	{ X "const w f32 4,3,3,3 1; Conv x w -> y", 0, NO, "node 'Conv_0' (Conv): weights do not fit input, output and group" },
+	  "node 'Conv_0' (Conv): its input has 3 dimensions: only 2-D images [N, C, H, W] are "
+	  "supported" },
+	{ X "const w f32 4,3,3,3 1; Conv x w -> y", 0, NO,
+	  "node 'Conv_0' (Conv): weights do not fit input, output and group" },
 	{ X "const w f32 4,1,3,3 1; Conv x w -> y group=2", 0, 0, "float32 1x4x4x3" },
 	{ X "const w f32 3,1,3,3 1; Conv x w -> y group=2", 0, NO,
 	  "node 'Conv_0' (Conv): weights do not fit input, output and group" },
-	{ X W "Conv x w -> y group=0", 0, NO, "node 'Conv_0' (Conv): weights do not fit input, output and group" },
+	{ X W "Conv x w -> y group=0", 0, NO,
+	  "node 'Conv_0' (Conv): weights do not fit input, output and group" },
 	{ X W "Conv x w b -> y; const b f32 4 1", 0, 0, "float32 1x4x4x3" },
-	{ X W "Conv x w b -> y; const b f32 3 1", 0, NO, "node 'Conv_0' (Conv): bias has not one value per output channel" },
-	{ X "const w u8 4,2,3,3 1; Conv x w -> y", 0, NO, "node 'Conv_0' (Conv): operands are not float" },
+	{ X W "Conv x w b -> y; const b f32 3 1", 0, NO,
+	  "node 'Conv_0' (Conv): bias has not one value per output channel" },
+	{ X "const w u8 4,2,3,3 1; Conv x w -> y", 0, NO,
+	  "node 'Conv_0' (Conv): operands are not float" },
 	{ X "AveragePool x -> y kernel_shape=[3,3] strides=[2,2]", 0, 0, "float32 1x2x2x2" },
-	{ X "AveragePool x -> y kernel_shape=[3,3] strides=[2,2] ceil_mode=1", 10, 0, "float32 1x2x3x2" },
+	{ X "AveragePool x -> y kernel_shape=[3,3] strides=[2,2] ceil_mode=1", 10, 0,
+	  "float32 1x2x3x2" },
 	{ X "AveragePool x -> y kernel_shape=[7,3]", 0, NO,
-	  "node 'AveragePool_0' (AveragePool): its 7x3 window is larger than the padded 6x5 input" },
-	{ X "AveragePool x -> y kernel_shape=[7,3] ceil_mode=1 strides=[2,1]", 10, 0, "float32 1x2x1x3" },
+	  "node 'AveragePool_0' (AveragePool): its 7x3 window is larger than the padded 6x5 "
+	  "input" },
+	{ X "AveragePool x -> y kernel_shape=[7,3] ceil_mode=1 strides=[2,1]", 10, 0,
+	  "float32 1x2x1x3" },
 	{ X "AveragePool x -> y kernel_shape=[8,3] ceil_mode=1 strides=[2,1]", 10, NO,
-	  "node 'AveragePool_0' (AveragePool): its 8x3 window is larger than the padded 6x5 input" },
+	  "node 'AveragePool_0' (AveragePool): its 8x3 window is larger than the padded 6x5 "
+	  "input" },
 	{ "in x u8 1,2,6,5; out y; AveragePool x -> y kernel_shape=[2,2]", 0, NO,
 	  "node 'AveragePool_0' (AveragePool): no pool on uint8" },
 	{ "in x u8 1,2,6,5; out y; MaxPool x -> y kernel_shape=[2,2]", 0, 0, "uint8 1x2x5x4" },
 	{ "in x s8 1,2,6,5; out y; MaxPool x -> y kernel_shape=[2,2]", 0, 0, "int8 1x2x5x4" },
-	{ "in x s32 1,2,6,5; out y; MaxPool x -> y kernel_shape=[2,2]", 0, NO, "node 'MaxPool_0' (MaxPool): no pool on int32" },
+	{ "in x s32 1,2,6,5; out y; MaxPool x -> y kernel_shape=[2,2]", 0, NO,
+	  "node 'MaxPool_0' (MaxPool): no pool on int32" },
 	{ "in x f32 5; out y; MaxPool x -> y kernel_shape=[2,2]", 0, NO,
-	  "node 'MaxPool_0' (MaxPool): its input has 1 dimensions: only 2-D images [N, C, H, W] are supported" },
+	  "node 'MaxPool_0' (MaxPool): its input has 1 dimensions: only 2-D images [N, C, H, W] "
+	  "are supported" },
 	/* Whole channels. */
 	{ X "GlobalAveragePool x -> y", 0, 0, "float32 1x2x1x1" },
 	{ "in x f32 3,2,7; out y; GlobalMaxPool x -> y", 0, 0, "float32 3x2x1" },
@@ -316,13 +382,15 @@ static const struct model_case shapes[] = {
 	  "node 'Gemm_0' (Gemm): its operands are not matrices (rank 3 and 2)" },
 	{ "in x f32 2,3; const w f32 3 1; out y; Gemm x w -> y", 0, NO,
 	  "node 'Gemm_0' (Gemm): its operands are not matrices (rank 2 and 1)" },
-	{ "in x f32 2,3; const w f32 3,4 1; const c f32 2,1 1; out y; Gemm x w c -> y", 0, 0, "float32 2x4" },
+	{ "in x f32 2,3; const w f32 3,4 1; const c f32 2,1 1; out y; Gemm x w c -> y", 0, 0,
+	  "float32 2x4" },
 	{ "in x f32 2,3; const w f32 3,4 1; const c f32 3 1; out y; Gemm x w c -> y", 0, NO,
 	  "node 'Gemm_0' (Gemm): C does not broadcast to the result" },
 	{ "in x f32 2,3; const w f32 3,4 1; const c f32 1,2,4 1; out y; Gemm x w c -> y", 0, NO,
 	  "node 'Gemm_0' (Gemm): C does not broadcast to the result" },
 	{ "in x f32 5,2,3; const w f32 3,4 1; out y; MatMul x w -> y", 0, 0, "float32 5x2x4" },
-	{ "in x f32 5,1,2,3; const w f32 6,3,4 1; out y; MatMul x w -> y", 0, 0, "float32 5x6x2x4" },
+	{ "in x f32 5,1,2,3; const w f32 6,3,4 1; out y; MatMul x w -> y", 0, 0,
+	  "float32 5x6x2x4" },
 	{ "in x f32 5,2,3; const w f32 6,3,4 1; out y; MatMul x w -> y", 0, NO,
 	  "node 'MatMul_0' (MatMul): its operands' shapes do not fit together" },
 	{ "in x f32 3; const w f32 3,4 1; out y; MatMul x w -> y", 0, 0, "float32 4" },
@@ -338,7 +406,8 @@ static const struct model_case shapes[] = {
 	{ "in x f32 4,1,3; const w f32 2,1 1; out y; Add x w -> y", 0, 0, "float32 4x2x3" },
 	{ "in x f32 4,1,3; const w f32 2,2 1; out y; Mul x w -> y", 0, NO,
 	  "node 'Mul_0' (Mul): its operands' shapes do not broadcast" },
-	{ "in x f32 4; const w u8 4 1; out y; Mul x w -> y", 0, NO, "node 'Mul_0' (Mul): operands have different types" },
+	{ "in x f32 4; const w u8 4 1; out y; Mul x w -> y", 0, NO,
+	  "node 'Mul_0' (Mul): operands have different types" },
 	{ "in x bool 4; out y; Mul x x -> y", 0, NO, "node 'Mul_0' (Mul): no arithmetic on bool" },
 	{ "in x s64 4; out y; Add x x -> y", 0, 0, "int64 4" },
 	{ "in x bool 4; out y; Relu x -> y", 0, NO, "node 'Relu_0' (Relu): no bounds on bool" },
@@ -356,7 +425,8 @@ static const struct model_case shapes[] = {
 	{ "in x f32 2,3,4; out y; Softmax x -> y axis=3", 0, NO,
 	  "node 'Softmax_0' (Softmax): axis 3 does not exist in a tensor of rank 3" },
 	{ "in x f32 2,3,4; out y; Softmax x -> y axis=3", 12, 0, "float32 2x3x4" },
-	{ "in x u8 2,3,4; out y; Softmax x -> y", 0, NO, "node 'Softmax_0' (Softmax): input and output are not float of one shape" },
+	{ "in x u8 2,3,4; out y; Softmax x -> y", 0, NO,
+	  "node 'Softmax_0' (Softmax): input and output are not float of one shape" },
 	{ "in x u8 2,3,4; out y; Flatten x -> y axis=0", 0, 0, "uint8 1x24" },
 	{ "in x u8 2,3,4; out y; Flatten x -> y", 0, 0, "uint8 2x12" },
 	{ "in x u8 2,3,4; out y; Flatten x -> y axis=3", 0, 0, "uint8 24x1" },
@@ -368,37 +438,49 @@ static const struct model_case shapes[] = {
 	{ "in x u8 2,3,4; const s s64 3 0 -1 2; out y; Reshape x s -> y", 0, 0, "uint8 2x6x2" },
 	{ "in x u8 2,3,4; const s s64 3 0 -1 5; out y; Reshape x s -> y", 0, NO,
 	  "node 'Reshape_0' (Reshape): its -1 dimension cannot be worked out" },
-	{ "in x u8 2,3,4; const s s64 2 -1 -1; out y; Reshape x s -> y", 0, NO, "node 'Reshape_0' (Reshape): its shape is not valid" },
-	{ "in x u8 2,3,4; const s s64 2 -2 12; out y; Reshape x s -> y", 0, NO, "node 'Reshape_0' (Reshape): its shape is not valid" },
+	{ "in x u8 2,3,4; const s s64 2 -1 -1; out y; Reshape x s -> y", 0, NO,
+	  "node 'Reshape_0' (Reshape): its shape is not valid" },
+	{ "in x u8 2,3,4; const s s64 2 -2 12; out y; Reshape x s -> y", 0, NO,
+	  "node 'Reshape_0' (Reshape): its shape is not valid" },
 	{ "in x u8 2,3,4; const s s64 2 5 5; out y; Reshape x s -> y", 0, NO,
 	  "node 'Reshape_0' (Reshape): its shape has another number of elements than its input" },
-	{ "in x u8 2,3,4; const s s64 4 2 3 4 0; out y; Reshape x s -> y", 0, NO, "node 'Reshape_0' (Reshape): its shape is not valid" },
-	{ "in x u8 0,3; const s s64 2 0 7; out y; Reshape x s -> y allowzero=1", 14, 0, "uint8 0x7" },
+	{ "in x u8 2,3,4; const s s64 4 2 3 4 0; out y; Reshape x s -> y", 0, NO,
+	  "node 'Reshape_0' (Reshape): its shape is not valid" },
+	{ "in x u8 0,3; const s s64 2 0 7; out y; Reshape x s -> y allowzero=1", 14, 0,
+	  "uint8 0x7" },
 	{ "in x u8 2,3; const s s64 2 0 3; out y; Reshape x s -> y allowzero=1", 14, NO,
 	  "node 'Reshape_0' (Reshape): its shape has another number of elements than its input" },
 	{ "in x u8 0,3; const s s64 2 0 -1; out y; Reshape x s -> y", 0, NO,
 	  "node 'Reshape_0' (Reshape): its -1 dimension cannot be worked out" },
-	{ "in x u8 2,3,4; const s s64 8 1 1 1 1 1 1 1 24; out y; Reshape x s -> y", 0, 0, "uint8 1x1x1x1x1x1x1x24" },
+	{ "in x u8 2,3,4; const s s64 8 1 1 1 1 1 1 1 24; out y; Reshape x s -> y", 0, 0,
+	  "uint8 1x1x1x1x1x1x1x24" },
 	{ "in x u8 2,3,4; const s s64 9 1 1 1 1 1 1 1 1 24; out y; Reshape x s -> y", 0, NO,
 	  "node 'Reshape_0' (Reshape): its shape has 9 dimensions, more than 8" },
-	{ "in x u8 4; const s s64 1 16777217; out y; Reshape x s -> y", 0, NO, "node 'Reshape_0' (Reshape): its shape is not valid" },
+	{ "in x u8 4; const s s64 1 16777217; out y; Reshape x s -> y", 0, NO,
+	  "node 'Reshape_0' (Reshape): its shape is not valid" },
 	{ "in x u8 4; in s s64 1; out y; Reshape x s -> y", 0, NO,
-	  "node 'Reshape_0' (Reshape): its shape is computed at run time and the model declares none" },
+	  "node 'Reshape_0' (Reshape): its shape is computed at run time and the model declares "
+	  "none" },
 	{ "in x u8 4; in s s64 2; out y u8 2,2; Reshape x s -> y", 0, 0, "uint8 2x2" },
 	{ "in x u8 4; in s s64 2; out y u8 2,3; Reshape x s -> y", 0, NO,
 	  "node 'Reshape_0' (Reshape): its shape has another number of elements than its input" },
 	/* Quantisation. */
-	{ "in x f32 2,3; const s f32 3 1; const z u8 3 0; out y; QuantizeLinear x s z -> y", 0, 0, "uint8 2x3" },
+	{ "in x f32 2,3; const s f32 3 1; const z u8 3 0; out y; QuantizeLinear x s z -> y", 0, 0,
+	  "uint8 2x3" },
 	{ "in x f32 2,3; const s f32 2 1; const z u8 2 0; out y; QuantizeLinear x s z -> y", 0, NO,
 	  "node 'QuantizeLinear_0' (QuantizeLinear): 2 scales do not fit axis 1" },
-	{ "in x f32 2,3; const s f32 2 1; const z u8 2 0; out y; QuantizeLinear x s z -> y axis=0", 0, 0, "uint8 2x3" },
-	{ "in x f32 2,3; const s f32 3 1; const z u8 3 0; out y; QuantizeLinear x s z -> y axis=-1", 0, 0, "uint8 2x3" },
-	{ "in x f32 2,3; const s f32 3 1; const z u8 3 0; out y; QuantizeLinear x s z -> y axis=2", 0, NO,
+	{ "in x f32 2,3; const s f32 2 1; const z u8 2 0; out y; QuantizeLinear x s z -> y axis=0",
+	  0, 0, "uint8 2x3" },
+	{ "in x f32 2,3; const s f32 3 1; const z u8 3 0; out y; QuantizeLinear x s z -> y axis=-1",
+	  0, 0, "uint8 2x3" },
+	{ "in x f32 2,3; const s f32 3 1; const z u8 3 0; out y; QuantizeLinear x s z -> y axis=2",
+	  0, NO,
 	  "node 'QuantizeLinear_0' (QuantizeLinear): axis 2 does not exist in a tensor of rank 2" },
 	{ "in x f32 2,3; const s f32 3 1; const z u8 2 0; out y; QuantizeLinear x s z -> y", 0, NO,
 	  "node 'QuantizeLinear_0' (QuantizeLinear): as many zero points as scales are needed" },
 	{ "in x f32 2,3; const s f32 1,3 1; out y; QuantizeLinear x s -> y", 0, NO,
-	  "node 'QuantizeLinear_0' (QuantizeLinear): scale is not one float per tensor or per channel" },
+	  "node 'QuantizeLinear_0' (QuantizeLinear): scale is not one float per tensor or per "
+	  "channel" },
 	{ "in x u8 2,3; const s f32 - 1; out y; QuantizeLinear x s -> y", 0, NO,
 	  "node 'QuantizeLinear_0' (QuantizeLinear): not a quantisation of floats to 8 bits" },
 	{ "in x s32 2,3; const s f32 - 1; out y; QuantizeLinear x s -> y", 0, 0, "uint8 2x3" },
@@ -408,15 +490,21 @@ static const struct model_case shapes[] = {
 	{ "in x u8 2,3; const s f32 - 1; const z s8 - 0; out y; DequantizeLinear x s z -> y", 0, NO,
 	  "node 'DequantizeLinear_0' (DequantizeLinear): not a dequantisation to float" },
 	/* Normalisation. */
-	{ "in x f32 2,3; const s f32 3 1; out y; BatchNormalization x s s s s -> y", 0, 0, "float32 2x3" },
-	{ "in x f32 2,3; const s f32 2 1; const t f32 3 1; out y; BatchNormalization x t t t s -> y", 0, NO,
-	  "node 'BatchNormalization_0' (BatchNormalization): operand 4 has not one float per channel" },
-	{ "in x f32 2; const s f32 1 1; out y; BatchNormalization x s s s s -> y", 0, 0, "float32 2" },
+	{ "in x f32 2,3; const s f32 3 1; out y; BatchNormalization x s s s s -> y", 0, 0,
+	  "float32 2x3" },
+	{ "in x f32 2,3; const s f32 2 1; const t f32 3 1; out y; BatchNormalization x t t t s -> "
+	  "y",
+	  0, NO,
+	  "node 'BatchNormalization_0' (BatchNormalization): operand 4 has not one float per "
+	  "channel" },
+	{ "in x f32 2; const s f32 1 1; out y; BatchNormalization x s s s s -> y", 0, 0,
+	  "float32 2" },
 	{ "in x u8 2,3; const s f32 3 1; out y; BatchNormalization x s s s s -> y", 0, NO,
-	  "node 'BatchNormalization_0' (BatchNormalization): input and output are not float of one shape" },
+	  "node 'BatchNormalization_0' (BatchNormalization): input and output are not float of one "
+	  "shape" },
 };
 
-#define Q "const s f32 - 1; const z u8 - 0; const i s8 - 0; "
+#define Q  "const s f32 - 1; const z u8 - 0; const i s8 - 0; "
 #define QC "in x u8 1,2,6,5; const w s8 4,2,3,3 1; const sw f32 4 1; const iw s8 4 0; out y; "
 
 static const struct model_case quantised[] = {
@@ -434,28 +522,50 @@ static const struct model_case quantised[] = {
 	  "node 'QLinearConv_0' (QLinearConv): input 4 has 3 values for 4 channels" },
 	{ Q QC "QLinearConv x s z w sw ix s z -> y; const ix s8 2 0", 0, NO,
 	  "node 'QLinearConv_0' (QLinearConv): input 5 has 2 values for 4 channels" },
-	{ Q QC "QLinearConv x s z w s i s s -> y", 0, NO, "node 'QLinearConv_0' (QLinearConv): input 7 has another type or size than it must" },
-	{ Q "in x u8 2,3; const w s8 3,4 1; out y; QLinearMatMul x s z w s i s z -> y", 0, 0, "uint8 2x4" },
+	{ Q QC "QLinearConv x s z w s i s s -> y", 0, NO,
+	  "node 'QLinearConv_0' (QLinearConv): input 7 has another type or size than it must" },
+	{ Q "in x u8 2,3; const w s8 3,4 1; out y; QLinearMatMul x s z w s i s z -> y", 0, 0,
+	  "uint8 2x4" },
 	{ Q "in x u8 2,3; const w s8 2,4 1; out y; QLinearMatMul x s z w s i s z -> y", 0, NO,
 	  "node 'QLinearMatMul_0' (QLinearMatMul): inner dimensions 3 and 2 differ" },
-	{ Q "in x u8 2,3; const w s8 3,4 1; const c s32 4 1; out y; QGemm@com.microsoft x s z w s i c s z -> y", 0, 0, "uint8 2x4" },
-	{ Q "in x u8 2,3; const w s8 4,3 1; out y; QGemm@com.microsoft x s z w s i _ s i -> y transB=1", 0, 0, "int8 2x4" },
-	{ Q "in x u8 2,3; const w s8 4,3 1; out y; QGemm@com.microsoft x s z w s i _ s -> y transB=1", 0, 0, "uint8 2x4" },
-	{ Q "in x u8 2,3; const w s8 3,4 1; const c s32 5 1; out y; QGemm@com.microsoft x s z w s i c s z -> y", 0, NO,
-	  "node 'QGemm_0' (QGemm): bias has not one value per channel" },
-	{ Q "in x u8 2,3; in w s8 3; out y; QLinearAdd@com.microsoft x s z w s i s i -> y", 0, 0, "int8 2x3" },
-	{ Q "in x u8 2,3; in w s8 3; out y; QLinearAdd@com.microsoft x s z w s i s -> y", 0, 0, "uint8 2x3" },
+	{ Q "in x u8 2,3; const w s8 3,4 1; const c s32 4 1; out y; QGemm@com.microsoft x s z w s "
+	    "i c s z -> y",
+	  0, 0, "uint8 2x4" },
+	{ Q "in x u8 2,3; const w s8 4,3 1; out y; QGemm@com.microsoft x s z w s i _ s i -> y "
+	    "transB=1",
+	  0, 0, "int8 2x4" },
+	{ Q
+	  "in x u8 2,3; const w s8 4,3 1; out y; QGemm@com.microsoft x s z w s i _ s -> y transB=1",
+	  0, 0, "uint8 2x4" },
+	{ Q "in x u8 2,3; const w s8 3,4 1; const c s32 5 1; out y; QGemm@com.microsoft x s z w s "
+	    "i c s z -> y",
+	  0, NO, "node 'QGemm_0' (QGemm): bias has not one value per channel" },
+	{ Q "in x u8 2,3; in w s8 3; out y; QLinearAdd@com.microsoft x s z w s i s i -> y", 0, 0,
+	  "int8 2x3" },
+	{ Q "in x u8 2,3; in w s8 3; out y; QLinearAdd@com.microsoft x s z w s i s -> y", 0, 0,
+	  "uint8 2x3" },
 	{ Q "in x u8 2,3; in w s8 2; out y; QLinearMul@com.microsoft x s z w s i s -> y", 0, NO,
 	  "node 'QLinearMul_0' (QLinearMul): its operands' shapes do not broadcast" },
-	{ Q "in x u8 2,3,4; out y; QLinearGlobalAveragePool@com.microsoft x s z s i -> y", 0, 0, "int8 2x3x1" },
-	{ Q "in x u8 2,3,4; out y; QLinearGlobalAveragePool@com.microsoft x s _ s -> y", 0, 0, "uint8 2x3x1" },
+	{ Q "in x u8 2,3,4; out y; QLinearGlobalAveragePool@com.microsoft x s z s i -> y", 0, 0,
+	  "int8 2x3x1" },
+	{ Q "in x u8 2,3,4; out y; QLinearGlobalAveragePool@com.microsoft x s _ s -> y", 0, 0,
+	  "uint8 2x3x1" },
 	{ Q "in x u8 2,3; out y; QLinearGlobalAveragePool@com.microsoft x s z s z -> y", 0, NO,
-	  "node 'QLinearGlobalAveragePool_0' (QLinearGlobalAveragePool): its input has no spatial dimensions" },
-	{ Q "in x u8 1,3,4,4; out y; QLinearAveragePool@com.microsoft x s z s i -> y kernel_shape=[2,2]", 0, 0, "int8 1x3x3x3" },
-	{ Q "in x u8 1,3,4,4; out y; QLinearAveragePool@com.microsoft x s z s -> y kernel_shape=[2,2] channels_last=1", 0, NO,
-	  "node 'QLinearAveragePool_0' (QLinearAveragePool): attribute channels_last = 1 is not supported" },
-	{ Q "in x u8 1,3,4,4; out y; QLinearGlobalAveragePool@com.microsoft x s z s z -> y channels_last=1", 0, NO,
-	  "node 'QLinearGlobalAveragePool_0' (QLinearGlobalAveragePool): attribute channels_last = 1 is not supported" },
+	  "node 'QLinearGlobalAveragePool_0' (QLinearGlobalAveragePool): its input has no spatial "
+	  "dimensions" },
+	{ Q "in x u8 1,3,4,4; out y; QLinearAveragePool@com.microsoft x s z s i -> y "
+	    "kernel_shape=[2,2]",
+	  0, 0, "int8 1x3x3x3" },
+	{ Q "in x u8 1,3,4,4; out y; QLinearAveragePool@com.microsoft x s z s -> y "
+	    "kernel_shape=[2,2] channels_last=1",
+	  0, NO,
+	  "node 'QLinearAveragePool_0' (QLinearAveragePool): attribute channels_last = 1 is not "
+	  "supported" },
+	{ Q "in x u8 1,3,4,4; out y; QLinearGlobalAveragePool@com.microsoft x s z s z -> y "
+	    "channels_last=1",
+	  0, NO,
+	  "node 'QLinearGlobalAveragePool_0' (QLinearGlobalAveragePool): attribute channels_last = "
+	  "1 is not supported" },
 };
 
 static void check_all(const struct model_case *c, size_t n)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the passes make of small models, as text: which operators are left, with the constants, scales, zero points and
- * clamps that docs/numerics.md prescribes. The scales are powers of two, so that the numbers are computed by hand.
+ * What the passes make of small models, as text: which operators are left, with the constants,
+ * scales, zero points and clamps that docs/numerics.md prescribes. The scales are powers of two, so
+ * that the numbers are computed by hand.
  */
 #include <check.h>
 #include <stdarg.h>
@@ -45,7 +46,8 @@ static double element(const struct rvl_tensor *t, int64_t i)
 	}
 }
 
-/* "x", or the values of a constant; scales and zero points behind it: "x(0.5,3)", "[1 2](0.25,0|0.5,0)" */
+/* "x", or the values of a constant; scales and zero points behind it: "x(0.5,3)", "[1
+ * 2](0.25,0|0.5,0)" */
 static void add_tensor(struct line *l, const struct rvl_tensor *t)
 {
 	static const char *const letters[] = { "?", "f", "u", "s", "i", "l", "b" };
@@ -107,27 +109,33 @@ static void check(const struct rewrite *r)
 	ck_assert_msg(!rc, "%s: %s", r->text, err.msg);
 	for (uint32_t i = 0; i < g->n_nodes; i++)
 		add_node(&is, g->nodes[i]);
-	ck_assert_msg(!strcmp(is.s, r->becomes), "%s\n becomes %s\n not     %s", r->text, is.s, r->becomes);
+	ck_assert_msg(!strcmp(is.s, r->becomes), "%s\n becomes %s\n not     %s", r->text, is.s,
+		      r->becomes);
 	rvl_graph_free(g);
 	free(m.p);
 }
 
 /* Scales a half, a quarter, an eighth, two; zero points 3, 0, 10. */
-#define S "const h f32 - 0.5; const q f32 - 0.25; const e f32 - 0.125; const t f32 - 2; " \
-	  "const z3 u8 - 3; const z0 s8 - 0; const z10 u8 - 10; "
-#define XW S "in x u8 1,1,1,2; const w s8 2,1,1,1 4 -3; out y; " \
-	   "DequantizeLinear x h z3 -> xf; DequantizeLinear w q z0 -> wf; "
+#define S                                                                                          \
+	"const h f32 - 0.5; const q f32 - 0.25; const e f32 - 0.125; const t f32 - 2; "            \
+	"const z3 u8 - 3; const z0 s8 - 0; const z10 u8 - 10; "
+#define XW                                                                                         \
+	S "in x u8 1,1,1,2; const w s8 2,1,1,1 4 -3; out y; "                                      \
+	  "DequantizeLinear x h z3 -> xf; DequantizeLinear w q z0 -> wf; "
 
 static const struct rewrite products[] = {
-	{ XW "Conv xf wf -> c; QuantizeLinear c t z10 -> y", "QConv x(0.5,3) s[4 -3](0.25,0) -> y(2,10)" },
+	{ XW "Conv xf wf -> c; QuantizeLinear c t z10 -> y",
+	  "QConv x(0.5,3) s[4 -3](0.25,0) -> y(2,10)" },
 	/* A clamp is given in units of the result. */
 	{ XW "Conv xf wf -> c; Relu c -> r; QuantizeLinear r t z10 -> y",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) -> y(2,10) from 10 with Relu_3" },
-	{ XW "Conv xf wf -> c; Clip c lo hi -> r; QuantizeLinear r h z10 -> y; const lo f32 - -1; const hi f32 - 2.5",
+	{ XW "Conv xf wf -> c; Clip c lo hi -> r; QuantizeLinear r h z10 -> y; const lo f32 - -1; "
+	     "const hi f32 - 2.5",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) -> y(0.5,10) from 8 to 15 with Clip_3" },
 	{ XW "Conv xf wf -> c; Clip c _ hi -> r; QuantizeLinear r h z10 -> y; const hi f32 - 1000",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) -> y(0.5,10) to 255 with Clip_3" },
-	{ XW "Conv xf wf -> c; Relu c -> r; Clip r lo hi -> d; QuantizeLinear d h z10 -> y; const lo f32 - 1; const hi f32 - 3",
+	{ XW "Conv xf wf -> c; Relu c -> r; Clip r lo hi -> d; QuantizeLinear d h z10 -> y; const "
+	     "lo f32 - 1; const hi f32 - 3",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) -> y(0.5,10) from 12 to 16 with Relu_3+Clip_4" },
 	/* A float bias is rounded to the sum's scale, an eighth, ties to even. */
 	{ XW "Conv xf wf b -> c; QuantizeLinear c t z10 -> y; const b f32 2 0.1875 -3.0625",
@@ -135,188 +143,304 @@ static const struct rewrite products[] = {
 	{ XW "Conv xf wf b -> c; QuantizeLinear c t z10 -> y; const b f32 2 3e9 -3e9",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) i[2.14748e+09 -2.14748e+09] -> y(2,10)" },
 	/* One of int32 with that scale stays as it is; with another it is converted. */
-	{ XW "DequantizeLinear b e -> bf; Conv xf wf bf -> c; QuantizeLinear c t z10 -> y; const b s32 2 1000000 -7",
+	{ XW "DequantizeLinear b e -> bf; Conv xf wf bf -> c; QuantizeLinear c t z10 -> y; const b "
+	     "s32 2 1000000 -7",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) i[1e+06 -7] -> y(2,10)" },
-	{ XW "DequantizeLinear b s zb -> bf; Conv xf wf bf -> c; QuantizeLinear c t z10 -> y; const b s32 2 8 -6; "
-	  "const s f32 - 0.25; const zb s32 - 2", "QConv x(0.5,3) s[4 -3](0.25,0) i[12 -16] -> y(2,10)" },
-	{ XW "DequantizeLinear b s -> bf; Conv xf wf bf -> c; QuantizeLinear c t z10 -> y; const b s32 2 100000 1; "
-	  "const s f32 - 0.12500112", "QConv x(0.5,3) s[4 -3](0.25,0) i[100000 1] -> y(2,10)" },
-	{ XW "DequantizeLinear b s -> bf; Conv xf wf bf -> c; QuantizeLinear c t z10 -> y; const b s32 2 100000 1; "
-	  "const s f32 - 0.1250025", "QConv x(0.5,3) s[4 -3](0.25,0) i[100002 1] -> y(2,10)" },
-	{ XW "DequantizeLinear b s zb -> bf axis=0; Conv xf wf bf -> c; QuantizeLinear c t z10 -> y; const b s32 2 8 9; "
-	  "const s f32 2 0.25 0.125; const zb s32 2 0 1; ", "QConv x(0.5,3) s[4 -3](0.25,0) i[16 8] -> y(2,10)" },
+	{ XW "DequantizeLinear b s zb -> bf; Conv xf wf bf -> c; QuantizeLinear c t z10 -> y; "
+	     "const b s32 2 8 -6; "
+	     "const s f32 - 0.25; const zb s32 - 2",
+	  "QConv x(0.5,3) s[4 -3](0.25,0) i[12 -16] -> y(2,10)" },
+	{ XW "DequantizeLinear b s -> bf; Conv xf wf bf -> c; QuantizeLinear c t z10 -> y; const b "
+	     "s32 2 100000 1; "
+	     "const s f32 - 0.12500112",
+	  "QConv x(0.5,3) s[4 -3](0.25,0) i[100000 1] -> y(2,10)" },
+	{ XW "DequantizeLinear b s -> bf; Conv xf wf bf -> c; QuantizeLinear c t z10 -> y; const b "
+	     "s32 2 100000 1; "
+	     "const s f32 - 0.1250025",
+	  "QConv x(0.5,3) s[4 -3](0.25,0) i[100002 1] -> y(2,10)" },
+	{ XW "DequantizeLinear b s zb -> bf axis=0; Conv xf wf bf -> c; QuantizeLinear c t z10 -> "
+	     "y; const b s32 2 8 9; "
+	     "const s f32 2 0.25 0.125; const zb s32 2 0 1; ",
+	  "QConv x(0.5,3) s[4 -3](0.25,0) i[16 8] -> y(2,10)" },
 	/* Scales by output channel. */
-	{ S "in x u8 1,1,1,2; const w s8 2,1,1,1 4 -3; const ws f32 2 0.25 0.5; const wz s8 2 0; out y; "
-	  "DequantizeLinear x h z3 -> xf; DequantizeLinear w ws wz -> wf axis=0; Conv xf wf b -> c; "
-	  "QuantizeLinear c t z10 -> y; const b f32 2 1",
+	{ S "in x u8 1,1,1,2; const w s8 2,1,1,1 4 -3; const ws f32 2 0.25 0.5; const wz s8 2 0; "
+	    "out y; "
+	    "DequantizeLinear x h z3 -> xf; DequantizeLinear w ws wz -> wf axis=0; Conv xf wf b -> "
+	    "c; "
+	    "QuantizeLinear c t z10 -> y; const b f32 2 1",
 	  "QConv x(0.5,3) s[4 -3](0.25,0|0.5,0) i[8 4] -> y(2,10)" },
-	{ S "in x u8 1,2,1,2; const w s8 2,2,1,1 4 -3 2 1; const ws f32 2 0.25 0.5; const wz s8 2 0; out y; "
-	  "DequantizeLinear x h z3 -> xf; DequantizeLinear w ws wz -> wf axis=1; Conv xf wf -> c; QuantizeLinear c t z10 -> y",
-	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Conv xf f[1 -1.5 0.5 0.5] -> c; QuantizeLinear c f[2] u[10] -> y(2,10)" },
-	/* BatchNormalization: factor 2 / sqrt(15 + 1) = 1/2 and -1; bias (b - mean) factor + beta. */
-	{ XW "Conv xf wf b -> c; BatchNormalization c g bb m v -> n epsilon=1f; QuantizeLinear n t z10 -> y; "
-	  "const b f32 2 1; const g f32 2 2 -4; const bb f32 2 1 0.5; const m f32 2 0.5 0.25; const v f32 2 15 15",
+	{ S "in x u8 1,2,1,2; const w s8 2,2,1,1 4 -3 2 1; const ws f32 2 0.25 0.5; const wz s8 2 "
+	    "0; out y; "
+	    "DequantizeLinear x h z3 -> xf; DequantizeLinear w ws wz -> wf axis=1; Conv xf wf -> "
+	    "c; QuantizeLinear c t z10 -> y",
+	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Conv xf f[1 -1.5 0.5 0.5] -> c; "
+	  "QuantizeLinear c f[2] u[10] -> y(2,10)" },
+	/* BatchNormalization: factor 2 / sqrt(15 + 1) = 1/2 and -1; bias (b - mean) factor + beta.
+	 */
+	{ XW "Conv xf wf b -> c; BatchNormalization c g bb m v -> n epsilon=1f; QuantizeLinear n t "
+	     "z10 -> y; "
+	     "const b f32 2 1; const g f32 2 2 -4; const bb f32 2 1 0.5; const m f32 2 0.5 0.25; "
+	     "const v f32 2 15 15",
 	  "QConv x(0.5,3) s[4 -3](0.125,0|-0.25,0) i[20 2] -> y(2,10) with BatchNormalization_3" },
-	{ XW "Conv xf wf -> c; BatchNormalization c g bb m v -> n epsilon=1f; Relu n -> r; QuantizeLinear r t z10 -> y; "
-	  "const g f32 2 2; const bb f32 2 1 0.5; const m f32 2 0.5 0.25; const v f32 2 15 15",
-	  "QConv x(0.5,3) s[4 -3](0.125,0|0.125,0) i[12 6] -> y(2,10) from 10 with BatchNormalization_3+Relu_4" },
+	{ XW "Conv xf wf -> c; BatchNormalization c g bb m v -> n epsilon=1f; Relu n -> r; "
+	     "QuantizeLinear r t z10 -> y; "
+	     "const g f32 2 2; const bb f32 2 1 0.5; const m f32 2 0.5 0.25; const v f32 2 15 15",
+	  "QConv x(0.5,3) s[4 -3](0.125,0|0.125,0) i[12 6] -> y(2,10) from 10 with "
+	  "BatchNormalization_3+Relu_4" },
 	/* A factor of 0 leaves no scale. */
-	{ XW "Conv xf wf -> c; BatchNormalization c g bb m v -> n epsilon=1f; QuantizeLinear n t z10 -> y; "
-	  "const g f32 2 2 0; const bb f32 2 1; const m f32 2 0; const v f32 2 15",
-	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Conv xf f[1 -0.75] -> c; BatchNormalization c f[2 0] f[1 1] f[0 0] "
+	{ XW "Conv xf wf -> c; BatchNormalization c g bb m v -> n epsilon=1f; QuantizeLinear n t "
+	     "z10 -> y; "
+	     "const g f32 2 2 0; const bb f32 2 1; const m f32 2 0; const v f32 2 15",
+	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Conv xf f[1 -0.75] -> c; "
+	  "BatchNormalization c f[2 0] f[1 1] f[0 0] "
 	  "f[15 15] -> n; QuantizeLinear n f[2] u[10] -> y(2,10)" },
 	/* Matrices: the columns are the channels, or the rows when the weights are transposed. */
 	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; const ws f32 2 0.25 0.5; const wz s8 2 0; out y; "
-	  "DequantizeLinear x h z3 -> xf; DequantizeLinear w ws wz -> wf; MatMul xf wf -> c; QuantizeLinear c t z10 -> y",
+	    "DequantizeLinear x h z3 -> xf; DequantizeLinear w ws wz -> wf; MatMul xf wf -> c; "
+	    "QuantizeLinear c t z10 -> y",
 	  "QMatMul x(0.5,3) s[1 2 3 4](0.25,0|0.5,0) -> y(2,10)" },
 	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; const ws f32 2 0.25 0.5; const wz s8 2 0; out y; "
-	  "DequantizeLinear x h z3 -> xf; DequantizeLinear w ws wz -> wf axis=0; Gemm xf wf b -> c transB=1; "
-	  "QuantizeLinear c t z10 -> y; const b f32 2 1", "QMatMul x(0.5,3) s[1 2 3 4](0.25,0|0.5,0) i[8 4] -> y(2,10)" },
+	    "DequantizeLinear x h z3 -> xf; DequantizeLinear w ws wz -> wf axis=0; Gemm xf wf b -> "
+	    "c transB=1; "
+	    "QuantizeLinear c t z10 -> y; const b f32 2 1",
+	  "QMatMul x(0.5,3) s[1 2 3 4](0.25,0|0.5,0) i[8 4] -> y(2,10)" },
 	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; const ws f32 2 0.25 0.5; const wz s8 2 0; out y; "
-	  "DequantizeLinear x h z3 -> xf; DequantizeLinear w ws wz -> wf axis=0; MatMul xf wf -> c; QuantizeLinear c t z10 -> y",
-	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; MatMul xf f[0.25 0.5 1.5 2] -> c; QuantizeLinear c f[2] u[10] -> y(2,10)" },
+	    "DequantizeLinear x h z3 -> xf; DequantizeLinear w ws wz -> wf axis=0; MatMul xf wf -> "
+	    "c; QuantizeLinear c t z10 -> y",
+	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; MatMul xf f[0.25 0.5 1.5 2] -> c; "
+	  "QuantizeLinear c f[2] u[10] -> y(2,10)" },
 	/* alpha belongs to the sum's scale; one value of C serves all columns; beta must be 1. */
-	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; out y; DequantizeLinear x h z3 -> xf; DequantizeLinear w q z0 -> wf; "
-	  "Gemm xf wf b -> c alpha=2.0f; QuantizeLinear c t z10 -> y; const b f32 1 1",
+	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; out y; DequantizeLinear x h z3 -> xf; "
+	    "DequantizeLinear w q z0 -> wf; "
+	    "Gemm xf wf b -> c alpha=2.0f; QuantizeLinear c t z10 -> y; const b f32 1 1",
 	  "QMatMul x(0.5,3) s[1 2 3 4](0.25,0) i[4 4] -> y(2,10)" },
-	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; out y; DequantizeLinear x h z3 -> xf; DequantizeLinear w q z0 -> wf; "
-	  "Gemm xf wf -> c beta=2.0f; QuantizeLinear c t z10 -> y", "QMatMul x(0.5,3) s[1 2 3 4](0.25,0) -> y(2,10)" },
-	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; out y; DequantizeLinear x h z3 -> xf; DequantizeLinear w q z0 -> wf; "
-	  "Gemm xf wf b -> c beta=2.0f; QuantizeLinear c t z10 -> y; const b f32 2 1",
-	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Gemm xf f[0.25 0.5 0.75 1] f[1 1] -> c; QuantizeLinear c f[2] u[10] -> "
+	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; out y; DequantizeLinear x h z3 -> xf; "
+	    "DequantizeLinear w q z0 -> wf; "
+	    "Gemm xf wf -> c beta=2.0f; QuantizeLinear c t z10 -> y",
+	  "QMatMul x(0.5,3) s[1 2 3 4](0.25,0) -> y(2,10)" },
+	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; out y; DequantizeLinear x h z3 -> xf; "
+	    "DequantizeLinear w q z0 -> wf; "
+	    "Gemm xf wf b -> c beta=2.0f; QuantizeLinear c t z10 -> y; const b f32 2 1",
+	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Gemm xf f[0.25 0.5 0.75 1] f[1 1] -> c; "
+	  "QuantizeLinear c f[2] u[10] -> "
 	  "y(2,10)" },
-	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; out y; DequantizeLinear x h z3 -> xf; DequantizeLinear w q z0 -> wf; "
-	  "Gemm xf wf -> c alpha=-2.0f; QuantizeLinear c t z10 -> y",
-	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Gemm xf f[0.25 0.5 0.75 1] -> c; QuantizeLinear c f[2] u[10] -> y(2,10)" },
-	{ S "in x u8 2,1; const w s8 2,2 1 2 3 4; out y; DequantizeLinear x h z3 -> xf; DequantizeLinear w q z0 -> wf; "
-	  "Gemm xf wf -> c transA=1; QuantizeLinear c t z10 -> y",
-	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Gemm xf f[0.25 0.5 0.75 1] -> c; QuantizeLinear c f[2] u[10] -> y(2,10)" },
+	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; out y; DequantizeLinear x h z3 -> xf; "
+	    "DequantizeLinear w q z0 -> wf; "
+	    "Gemm xf wf -> c alpha=-2.0f; QuantizeLinear c t z10 -> y",
+	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Gemm xf f[0.25 0.5 0.75 1] -> c; "
+	  "QuantizeLinear c f[2] u[10] -> y(2,10)" },
+	{ S "in x u8 2,1; const w s8 2,2 1 2 3 4; out y; DequantizeLinear x h z3 -> xf; "
+	    "DequantizeLinear w q z0 -> wf; "
+	    "Gemm xf wf -> c transA=1; QuantizeLinear c t z10 -> y",
+	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Gemm xf f[0.25 0.5 0.75 1] -> c; "
+	  "QuantizeLinear c f[2] u[10] -> y(2,10)" },
 	/* A bias that runs along the rows is none. */
-	{ S "in x u8 2,2; const w s8 2,2 1 2 3 4; out y; DequantizeLinear x h z3 -> xf; DequantizeLinear w q z0 -> wf; "
-	  "Gemm xf wf b -> c; QuantizeLinear c t z10 -> y; const b f32 2,1 1",
-	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Gemm xf f[0.25 0.5 0.75 1] f[1 1] -> c; QuantizeLinear c f[2] u[10] -> "
+	{ S "in x u8 2,2; const w s8 2,2 1 2 3 4; out y; DequantizeLinear x h z3 -> xf; "
+	    "DequantizeLinear w q z0 -> wf; "
+	    "Gemm xf wf b -> c; QuantizeLinear c t z10 -> y; const b f32 2,1 1",
+	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Gemm xf f[0.25 0.5 0.75 1] f[1 1] -> c; "
+	  "QuantizeLinear c f[2] u[10] -> "
 	  "y(2,10)" },
 	/* Two readers of the result: it is needed as a float. */
 	{ XW "out c; Conv xf wf -> c; QuantizeLinear c t z10 -> y",
-	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Conv xf f[1 -0.75] -> c; QuantizeLinear c f[2] u[10] -> y(2,10)" },
+	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Conv xf f[1 -0.75] -> c; QuantizeLinear c "
+	  "f[2] u[10] -> y(2,10)" },
 	/* A float input. */
-	{ "in x f32 1,1,1,2; " S "const w s8 2,1,1,1 4 -3; out y; DequantizeLinear w q z0 -> wf; Conv x wf -> c; "
-	  "QuantizeLinear c t z10 -> y", "Conv x f[1 -0.75] -> c; QuantizeLinear c f[2] u[10] -> y(2,10)" },
+	{ "in x f32 1,1,1,2; " S
+	  "const w s8 2,1,1,1 4 -3; out y; DequantizeLinear w q z0 -> wf; Conv x wf -> c; "
+	  "QuantizeLinear c t z10 -> y",
+	  "Conv x f[1 -0.75] -> c; QuantizeLinear c f[2] u[10] -> y(2,10)" },
 };
 
 static const struct rewrite rest[] = {
 	/* Sums and products. */
-	{ S "in x u8 2; in w s8 2; out y; DequantizeLinear x h z3 -> xf; DequantizeLinear w q z0 -> wf; Add xf wf -> c; "
-	  "QuantizeLinear c t z10 -> y", "QAdd x(0.5,3) w(0.25,0) -> y(2,10)" },
-	{ S "in x u8 2; in w s8 2; out y; DequantizeLinear x h z3 -> xf; DequantizeLinear w q z0 -> wf; Mul xf wf -> c; "
-	  "Relu c -> r; QuantizeLinear r t z10 -> y", "QMul x(0.5,3) w(0.25,0) -> y(2,10) from 10 with Relu_3" },
-	{ S "in x u8 2; in w s8 2; out y; DequantizeLinear x k z3 -> xf; DequantizeLinear w q z0 -> wf; Add xf wf -> c; "
-	  "QuantizeLinear c h z10 -> y; const k f32 - 524287", "QAdd x(524287,3) w(0.25,0) -> y(0.5,10)" },
-	{ S "in x u8 2; in w s8 2; out y; DequantizeLinear x k z3 -> xf; DequantizeLinear w q z0 -> wf; Add xf wf -> c; "
-	  "QuantizeLinear c h z10 -> y; const k f32 - 524288",
-	  "DequantizeLinear x(524288,3) f[524288] u[3] -> xf; DequantizeLinear w(0.25,0) f[0.25] s[0] -> wf; Add xf wf -> c; "
+	{ S "in x u8 2; in w s8 2; out y; DequantizeLinear x h z3 -> xf; DequantizeLinear w q z0 "
+	    "-> wf; Add xf wf -> c; "
+	    "QuantizeLinear c t z10 -> y",
+	  "QAdd x(0.5,3) w(0.25,0) -> y(2,10)" },
+	{ S "in x u8 2; in w s8 2; out y; DequantizeLinear x h z3 -> xf; DequantizeLinear w q z0 "
+	    "-> wf; Mul xf wf -> c; "
+	    "Relu c -> r; QuantizeLinear r t z10 -> y",
+	  "QMul x(0.5,3) w(0.25,0) -> y(2,10) from 10 with Relu_3" },
+	{ S "in x u8 2; in w s8 2; out y; DequantizeLinear x k z3 -> xf; DequantizeLinear w q z0 "
+	    "-> wf; Add xf wf -> c; "
+	    "QuantizeLinear c h z10 -> y; const k f32 - 524287",
+	  "QAdd x(524287,3) w(0.25,0) -> y(0.5,10)" },
+	{ S "in x u8 2; in w s8 2; out y; DequantizeLinear x k z3 -> xf; DequantizeLinear w q z0 "
+	    "-> wf; Add xf wf -> c; "
+	    "QuantizeLinear c h z10 -> y; const k f32 - 524288",
+	  "DequantizeLinear x(524288,3) f[524288] u[3] -> xf; DequantizeLinear w(0.25,0) f[0.25] "
+	  "s[0] -> wf; Add xf wf -> c; "
 	  "QuantizeLinear c f[0.5] u[10] -> y(0.5,10)" },
-	{ S "in x u8 2; in w s8 2; out y; DequantizeLinear x k z3 -> xf; DequantizeLinear w q z0 -> wf; Add wf xf -> c; "
-	  "QuantizeLinear c h z10 -> y; const k f32 - 524288",
-	  "DequantizeLinear x(524288,3) f[524288] u[3] -> xf; DequantizeLinear w(0.25,0) f[0.25] s[0] -> wf; Add wf xf -> c; "
+	{ S "in x u8 2; in w s8 2; out y; DequantizeLinear x k z3 -> xf; DequantizeLinear w q z0 "
+	    "-> wf; Add wf xf -> c; "
+	    "QuantizeLinear c h z10 -> y; const k f32 - 524288",
+	  "DequantizeLinear x(524288,3) f[524288] u[3] -> xf; DequantizeLinear w(0.25,0) f[0.25] "
+	  "s[0] -> wf; Add wf xf -> c; "
 	  "QuantizeLinear c f[0.5] u[10] -> y(0.5,10)" },
-	{ S "in x u8 2; in w s8 2; out y; DequantizeLinear x k z3 -> xf; DequantizeLinear w q z0 -> wf; Mul wf xf -> c; "
-	  "QuantizeLinear c h z10 -> y; const k f32 - 524288", "QMul w(0.25,0) x(524288,3) -> y(0.5,10)" },
+	{ S "in x u8 2; in w s8 2; out y; DequantizeLinear x k z3 -> xf; DequantizeLinear w q z0 "
+	    "-> wf; Mul wf xf -> c; "
+	    "QuantizeLinear c h z10 -> y; const k f32 - 524288",
+	  "QMul w(0.25,0) x(524288,3) -> y(0.5,10)" },
 	/* One tensor read with two scales has no parameters of its own. */
-	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; DequantizeLinear x h z3 -> wf; Mul xf wf -> c; "
-	  "QuantizeLinear c t z10 -> y", "QMul x(0.5,3) x(0.5,3) -> y(2,10)" },
-	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; DequantizeLinear x q z3 -> wf; Add xf wf -> c; "
-	  "QuantizeLinear c t z10 -> y",
-	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; DequantizeLinear x(0.5,3) f[0.25] u[3] -> wf; Add xf wf -> c; "
+	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; DequantizeLinear x h z3 -> wf; Mul "
+	    "xf wf -> c; "
+	    "QuantizeLinear c t z10 -> y",
+	  "QMul x(0.5,3) x(0.5,3) -> y(2,10)" },
+	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; DequantizeLinear x q z3 -> wf; Add "
+	    "xf wf -> c; "
+	    "QuantizeLinear c t z10 -> y",
+	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; DequantizeLinear x(0.5,3) f[0.25] u[3] -> "
+	  "wf; Add xf wf -> c; "
 	  "QuantizeLinear c f[2] u[10] -> y(2,10)" },
-	{ S "in x u8 2,2; out y; DequantizeLinear x h z3 -> xf; DequantizeLinear x h z10 -> wf; MatMul xf wf -> c; "
-	  "QuantizeLinear c t z10 -> y",
-	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; DequantizeLinear x(0.5,3) f[0.5] u[10] -> wf; MatMul xf wf -> c; "
+	{ S "in x u8 2,2; out y; DequantizeLinear x h z3 -> xf; DequantizeLinear x h z10 -> wf; "
+	    "MatMul xf wf -> c; "
+	    "QuantizeLinear c t z10 -> y",
+	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; DequantizeLinear x(0.5,3) f[0.5] u[10] -> "
+	  "wf; MatMul xf wf -> c; "
 	  "QuantizeLinear c f[2] u[10] -> y(2,10)" },
 	/* Pools: the type stays; a mean's factor is in [2^-32, 256). */
-	{ S "in x u8 1,1,2,2; out y; DequantizeLinear x h z3 -> xf; AveragePool xf -> c kernel_shape=[2,2]; "
-	  "QuantizeLinear c t z10 -> y", "QAveragePool x(0.5,3) -> y(2,10)" },
-	{ S "in x u8 1,1,2,2; out y; DequantizeLinear x h z3 -> xf; AveragePool xf -> c kernel_shape=[2,2]; "
-	  "QuantizeLinear c t z0 -> y",
-	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; AveragePool xf -> c; QuantizeLinear c f[2] s[0] -> y(2,0)" },
-	{ S "in x u8 1,1,2,2; out y; DequantizeLinear x h z3 -> xf; GlobalAveragePool xf -> c; QuantizeLinear c t z10 -> y",
+	{ S "in x u8 1,1,2,2; out y; DequantizeLinear x h z3 -> xf; AveragePool xf -> c "
+	    "kernel_shape=[2,2]; "
+	    "QuantizeLinear c t z10 -> y",
+	  "QAveragePool x(0.5,3) -> y(2,10)" },
+	{ S "in x u8 1,1,2,2; out y; DequantizeLinear x h z3 -> xf; AveragePool xf -> c "
+	    "kernel_shape=[2,2]; "
+	    "QuantizeLinear c t z0 -> y",
+	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; AveragePool xf -> c; QuantizeLinear c f[2] "
+	  "s[0] -> y(2,0)" },
+	{ S "in x u8 1,1,2,2; out y; DequantizeLinear x h z3 -> xf; GlobalAveragePool xf -> c; "
+	    "QuantizeLinear c t z10 -> y",
 	  "QGlobalAveragePool x(0.5,3) -> y(2,10)" },
-	{ S "in x u8 1,1,2,2; out y; DequantizeLinear x k z3 -> xf; GlobalAveragePool xf -> c; QuantizeLinear c h z10 -> y; "
-	  "const k f32 - 511.5", "QGlobalAveragePool x(511.5,3) -> y(0.5,10)" },
-	{ S "in x u8 1,1,2,2; out y; DequantizeLinear x k z3 -> xf; GlobalAveragePool xf -> c; QuantizeLinear c h z10 -> y; "
-	  "const k f32 - 512",
-	  "DequantizeLinear x(512,3) f[512] u[3] -> xf; GlobalAveragePool xf -> c; QuantizeLinear c f[0.5] u[10] -> y(0.5,10)" },
-	{ S "in x u8 1,3,2,2; out y; DequantizeLinear x h z3 -> xf; GlobalAveragePool xf -> c; QuantizeLinear c k z10 -> y; "
-	  "const k f32 - 536870912", "QGlobalAveragePool x(0.5,3) -> y(5.36871e+08,10)" },
-	{ S "in x u8 1,3,2,2; out y; DequantizeLinear x h z3 -> xf; GlobalAveragePool xf -> c; QuantizeLinear c k z10 -> y; "
-	  "const k f32 - 536870976",
-	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; GlobalAveragePool xf -> c; QuantizeLinear c f[5.36871e+08] u[10] -> "
+	{ S "in x u8 1,1,2,2; out y; DequantizeLinear x k z3 -> xf; GlobalAveragePool xf -> c; "
+	    "QuantizeLinear c h z10 -> y; "
+	    "const k f32 - 511.5",
+	  "QGlobalAveragePool x(511.5,3) -> y(0.5,10)" },
+	{ S "in x u8 1,1,2,2; out y; DequantizeLinear x k z3 -> xf; GlobalAveragePool xf -> c; "
+	    "QuantizeLinear c h z10 -> y; "
+	    "const k f32 - 512",
+	  "DequantizeLinear x(512,3) f[512] u[3] -> xf; GlobalAveragePool xf -> c; QuantizeLinear "
+	  "c f[0.5] u[10] -> y(0.5,10)" },
+	{ S "in x u8 1,3,2,2; out y; DequantizeLinear x h z3 -> xf; GlobalAveragePool xf -> c; "
+	    "QuantizeLinear c k z10 -> y; "
+	    "const k f32 - 536870912",
+	  "QGlobalAveragePool x(0.5,3) -> y(5.36871e+08,10)" },
+	{ S "in x u8 1,3,2,2; out y; DequantizeLinear x h z3 -> xf; GlobalAveragePool xf -> c; "
+	    "QuantizeLinear c k z10 -> y; "
+	    "const k f32 - 536870976",
+	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; GlobalAveragePool xf -> c; QuantizeLinear "
+	  "c f[5.36871e+08] u[10] -> "
 	  "y(5.36871e+08,10)" },
 	/* A clamp by itself, or a change of scale, is a table; nothing at all is a copy. */
-	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; Relu xf -> c; QuantizeLinear c t z10 -> y",
+	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; Relu xf -> c; QuantizeLinear c t z10 "
+	    "-> y",
 	  "QRescale x(0.5,3) -> y(2,10) from 10" },
-	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; Clip xf lo hi -> c; QuantizeLinear c h z10 -> y; "
-	  "const lo f32 - 1; const hi f32 - 4", "QRescale x(0.5,3) -> y(0.5,10) from 12 to 18" },
-	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; Clip xf _ hi -> c; QuantizeLinear c h z10 -> y; "
-	  "const hi f32 - 4", "QRescale x(0.5,3) -> y(0.5,10) to 18" },
-	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; Clip xf lo -> c; QuantizeLinear c h z10 -> y; "
-	  "const lo f32 - 1", "QRescale x(0.5,3) -> y(0.5,10) from 12" },
-	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; Clip xf lo hi -> c; QuantizeLinear c h z10 -> y; "
-	  "const lo f32 - 4; const hi f32 - 1",
-	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Clip xf f[4] f[1] -> c; QuantizeLinear c f[0.5] u[10] -> y(0.5,10)" },
-	{ S "in x u8 2; in lo f32 -; out y; DequantizeLinear x h z3 -> xf; Clip xf lo -> c; QuantizeLinear c h z10 -> y",
-	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Clip xf lo -> c; QuantizeLinear c f[0.5] u[10] -> y(0.5,10)" },
-	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; QuantizeLinear xf h z10 -> y", "QRescale x(0.5,3) -> y(0.5,10)" },
-	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; QuantizeLinear xf q z3 -> y", "QRescale x(0.5,3) -> y(0.25,3)" },
-	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; QuantizeLinear xf h z0 -> y", "QRescale x(0.5,3) -> y(0.5,0)" },
-	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; QuantizeLinear xf h z3 -> y", "Identity x(0.5,3) -> y(0.5,3)" },
+	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; Clip xf lo hi -> c; QuantizeLinear c "
+	    "h z10 -> y; "
+	    "const lo f32 - 1; const hi f32 - 4",
+	  "QRescale x(0.5,3) -> y(0.5,10) from 12 to 18" },
+	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; Clip xf _ hi -> c; QuantizeLinear c "
+	    "h z10 -> y; "
+	    "const hi f32 - 4",
+	  "QRescale x(0.5,3) -> y(0.5,10) to 18" },
+	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; Clip xf lo -> c; QuantizeLinear c h "
+	    "z10 -> y; "
+	    "const lo f32 - 1",
+	  "QRescale x(0.5,3) -> y(0.5,10) from 12" },
+	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; Clip xf lo hi -> c; QuantizeLinear c "
+	    "h z10 -> y; "
+	    "const lo f32 - 4; const hi f32 - 1",
+	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Clip xf f[4] f[1] -> c; QuantizeLinear c "
+	  "f[0.5] u[10] -> y(0.5,10)" },
+	{ S "in x u8 2; in lo f32 -; out y; DequantizeLinear x h z3 -> xf; Clip xf lo -> c; "
+	    "QuantizeLinear c h z10 -> y",
+	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Clip xf lo -> c; QuantizeLinear c f[0.5] "
+	  "u[10] -> y(0.5,10)" },
+	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; QuantizeLinear xf h z10 -> y",
+	  "QRescale x(0.5,3) -> y(0.5,10)" },
+	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; QuantizeLinear xf q z3 -> y",
+	  "QRescale x(0.5,3) -> y(0.25,3)" },
+	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; QuantizeLinear xf h z0 -> y",
+	  "QRescale x(0.5,3) -> y(0.5,0)" },
+	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; QuantizeLinear xf h z3 -> y",
+	  "Identity x(0.5,3) -> y(0.5,3)" },
 	/* What only moves values moves bytes. */
-	{ S "in x u8 1,2,3,3; out y; DequantizeLinear x h z3 -> xf; MaxPool xf -> c kernel_shape=[2,2]; "
-	  "QuantizeLinear c h z3 -> y", "MaxPool x(0.5,3) -> y(0.5,3)" },
-	{ S "in x u8 1,2,3,3; out y; DequantizeLinear x h z3 -> xf; Transpose xf -> c; Flatten c -> d; "
-	  "QuantizeLinear d t z10 -> y", "Transpose x(0.5,3) -> u(0.5,3); Flatten u(0.5,3) -> u(0.5,3); QRescale u(0.5,3) -> y(2,10)" },
-	{ S "in x u8 1,2,3,3; out y; MaxPool x -> y kernel_shape=[2,2]", "MaxPool x(1,0) -> y(1,0)" },
+	{ S "in x u8 1,2,3,3; out y; DequantizeLinear x h z3 -> xf; MaxPool xf -> c "
+	    "kernel_shape=[2,2]; "
+	    "QuantizeLinear c h z3 -> y",
+	  "MaxPool x(0.5,3) -> y(0.5,3)" },
+	{ S "in x u8 1,2,3,3; out y; DequantizeLinear x h z3 -> xf; Transpose xf -> c; Flatten c "
+	    "-> d; "
+	    "QuantizeLinear d t z10 -> y",
+	  "Transpose x(0.5,3) -> u(0.5,3); Flatten u(0.5,3) -> u(0.5,3); QRescale u(0.5,3) -> "
+	  "y(2,10)" },
+	{ S "in x u8 1,2,3,3; out y; MaxPool x -> y kernel_shape=[2,2]",
+	  "MaxPool x(1,0) -> y(1,0)" },
 	{ S "in x s32 4; const s s64 2 2 2; out y; Reshape x s -> y", "Reshape x -> y" },
 	{ S "in x u8 4; const s s64 2 2 2; out y; Reshape x s -> c; DequantizeLinear c h z3 -> y",
 	  "Reshape x(0.5,3) -> c(0.5,3); DequantizeLinear c(0.5,3) f[0.5] u[3] -> y" },
 	/* With a scale by channel only a transposition goes along, and its axis with it. */
-	{ "in x u8 2,3; const s f32 3 0.5 1 2; const z u8 3 1 2 3; out y; DequantizeLinear x s z -> xf; Transpose xf -> y",
-	  "Transpose x(0.5,1|1,2|2,3) -> u(0.5,1|1,2|2,3); DequantizeLinear u(0.5,1|1,2|2,3) f[0.5 1 2] u[1 2 3] -> y" },
-	{ "in x u8 2,3; const s f32 3 0.5 1 2; const z u8 3 1 2 3; out y; DequantizeLinear x s z -> xf; Flatten xf -> y axis=0",
+	{ "in x u8 2,3; const s f32 3 0.5 1 2; const z u8 3 1 2 3; out y; DequantizeLinear x s z "
+	  "-> xf; Transpose xf -> y",
+	  "Transpose x(0.5,1|1,2|2,3) -> u(0.5,1|1,2|2,3); DequantizeLinear u(0.5,1|1,2|2,3) f[0.5 "
+	  "1 2] u[1 2 3] -> y" },
+	{ "in x u8 2,3; const s f32 3 0.5 1 2; const z u8 3 1 2 3; out y; DequantizeLinear x s z "
+	  "-> xf; Flatten xf -> y axis=0",
 	  "DequantizeLinear x(0.5,1|1,2|2,3) f[0.5 1 2] u[1 2 3] -> xf; Flatten xf -> y" },
 	/* A negative scale turns a maximum around. */
-	{ S "in x u8 1,2,3,3; out y; DequantizeLinear x m z3 -> xf; MaxPool xf -> y kernel_shape=[2,2]; const m f32 - -0.5",
+	{ S "in x u8 1,2,3,3; out y; DequantizeLinear x m z3 -> xf; MaxPool xf -> y "
+	    "kernel_shape=[2,2]; const m f32 - -0.5",
 	  "DequantizeLinear x f[-0.5] u[3] -> xf; MaxPool xf -> y" },
-	{ S "in x u8 1,2,3,3; in m f32 -; out y; DequantizeLinear x m z3 -> xf; MaxPool xf -> y kernel_shape=[2,2]",
+	{ S "in x u8 1,2,3,3; in m f32 -; out y; DequantizeLinear x m z3 -> xf; MaxPool xf -> y "
+	    "kernel_shape=[2,2]",
 	  "DequantizeLinear x m u[3] -> xf; MaxPool xf -> y" },
 	/* Copies, what nobody reads, and constants. */
-	{ "in x f32 2,3; out y; Identity x -> a; Relu a -> b; Softmax a -> c; Identity b -> y", "Relu x -> y" },
-	{ "in x f32 2,3; out y; Transpose x -> a perm=[0,1]; Relu a -> b; Flatten b -> y", "Relu x -> y" },
-	{ "in x f32 2,3; out y; Transpose x -> a perm=[1,0]; Relu a -> y", "Transpose x -> a; Relu a -> y" },
-	{ "in x f32 2; const a f32 2 1 2; const b f32 2 3; out y; Add a b -> c; Mul c a -> d; Add x d -> y", "Add x f[4 10] -> y" },
+	{ "in x f32 2,3; out y; Identity x -> a; Relu a -> b; Softmax a -> c; Identity b -> y",
+	  "Relu x -> y" },
+	{ "in x f32 2,3; out y; Transpose x -> a perm=[0,1]; Relu a -> b; Flatten b -> y",
+	  "Relu x -> y" },
+	{ "in x f32 2,3; out y; Transpose x -> a perm=[1,0]; Relu a -> y",
+	  "Transpose x -> a; Relu a -> y" },
+	{ "in x f32 2; const a f32 2 1 2; const b f32 2 3; out y; Add a b -> c; Mul c a -> d; Add "
+	  "x d -> y",
+	  "Add x f[4 10] -> y" },
 	{ "in x f32 2; out y; Identity x -> y", "Identity x -> y" },
-	{ "in x f32 2; out y; out z; Relu x -> y; Identity y -> z", "Relu x -> y; Identity y -> z" },
+	{ "in x f32 2; out y; out z; Relu x -> y; Identity y -> z",
+	  "Relu x -> y; Identity y -> z" },
 	/* Into floats: f = 2 / sqrt(15 + 1) and -1. */
-	{ "in x f32 1,1,1,2; const w f32 2,1,1,1 4 -3; const b f32 2 1 3; const g f32 2 2 -4; const bb f32 2 1 0.5; "
-	  "const m f32 2 0.5 0.25; const v f32 2 15; out y; Conv x w b -> c; BatchNormalization c g bb m v -> n epsilon=1f; Relu n -> y",
+	{ "in x f32 1,1,1,2; const w f32 2,1,1,1 4 -3; const b f32 2 1 3; const g f32 2 2 -4; "
+	  "const bb f32 2 1 0.5; "
+	  "const m f32 2 0.5 0.25; const v f32 2 15; out y; Conv x w b -> c; BatchNormalization c "
+	  "g bb m v -> n epsilon=1f; Relu n -> y",
 	  "Conv x f[2 3] f[1.25 -2.25] -> y above 0 with BatchNormalization_1+Relu_2" },
 	{ "in x f32 1,2; const w f32 2,2 1 2 3 4; const g f32 2 2 -4; const bb f32 2 1 0.5; "
-	  "const m f32 2 0.5 0.25; const v f32 2 15; out y; Gemm x w -> c; BatchNormalization c g bb m v -> y epsilon=1f",
+	  "const m f32 2 0.5 0.25; const v f32 2 15; out y; Gemm x w -> c; BatchNormalization c g "
+	  "bb m v -> y epsilon=1f",
 	  "Gemm x f[0.5 -2 1.5 -4] f[0.75 0.75] -> y with BatchNormalization_1" },
-	{ "in x f32 1,2; const w f32 2,2 1 2 3 4; const b f32 1 3; const g f32 2 2 -4; const bb f32 2 1 0.5; "
-	  "const m f32 2 0.5 0.25; const v f32 2 15; out y; Gemm x w b -> c transB=1; BatchNormalization c g bb m v -> y epsilon=1f",
+	{ "in x f32 1,2; const w f32 2,2 1 2 3 4; const b f32 1 3; const g f32 2 2 -4; const bb "
+	  "f32 2 1 0.5; "
+	  "const m f32 2 0.5 0.25; const v f32 2 15; out y; Gemm x w b -> c transB=1; "
+	  "BatchNormalization c g bb m v -> y epsilon=1f",
 	  "Gemm x f[0.5 1 -3 -4] f[2.25 -2.25] -> y with BatchNormalization_1" },
-	{ "in x f32 1,2; const w f32 2,2 1; const g f32 2 2; out y; Gemm x w -> c alpha=2.0f; BatchNormalization c g g g g -> y",
+	{ "in x f32 1,2; const w f32 2,2 1; const g f32 2 2; out y; Gemm x w -> c alpha=2.0f; "
+	  "BatchNormalization c g g g g -> y",
 	  "Gemm x f[1 1 1 1] -> c; BatchNormalization c f[2 2] f[2 2] f[2 2] f[2 2] -> y" },
-	{ "in x f32 1,2; const w f32 2,2 1; const g f32 2 2; out y; Gemm x w -> c; Relu c -> d; BatchNormalization d g g g g -> y",
-	  "Gemm x f[1 1 1 1] -> c above 0 with Relu_1; BatchNormalization c f[2 2] f[2 2] f[2 2] f[2 2] -> y" },
-	{ "in x f32 2,2; const w f32 2,2 1; const b f32 2,1 1; const g f32 2 2; out y; Gemm x w b -> c; "
+	{ "in x f32 1,2; const w f32 2,2 1; const g f32 2 2; out y; Gemm x w -> c; Relu c -> d; "
+	  "BatchNormalization d g g g g -> y",
+	  "Gemm x f[1 1 1 1] -> c above 0 with Relu_1; BatchNormalization c f[2 2] f[2 2] f[2 2] "
+	  "f[2 2] -> y" },
+	{ "in x f32 2,2; const w f32 2,2 1; const b f32 2,1 1; const g f32 2 2; out y; Gemm x w b "
+	  "-> c; "
 	  "BatchNormalization c g g g g -> y",
 	  "Gemm x f[1 1 1 1] f[1 1] -> c; BatchNormalization c f[2 2] f[2 2] f[2 2] f[2 2] -> y" },
-	{ "in x f32 2; const a f32 - -1; const b f32 - 2; const c f32 - 1; const d f32 - 5; out y; Add x x -> e; Clip e a b -> f; "
-	  "Clip f c d -> y", "Add x x -> y above 1 below 2 with Clip_1+Clip_2" },
-	{ "in x f32 2; const a f32 - 3; const b f32 - 2; out y; Add x x -> e; Clip e a b -> y", "Add x x -> e; Clip e f[3] f[2] -> y" },
-	{ "in x f32 2; in a f32 -; out y; Add x x -> e; Clip e a -> y", "Add x x -> e; Clip e a -> y" },
+	{ "in x f32 2; const a f32 - -1; const b f32 - 2; const c f32 - 1; const d f32 - 5; out y; "
+	  "Add x x -> e; Clip e a b -> f; "
+	  "Clip f c d -> y",
+	  "Add x x -> y above 1 below 2 with Clip_1+Clip_2" },
+	{ "in x f32 2; const a f32 - 3; const b f32 - 2; out y; Add x x -> e; Clip e a b -> y",
+	  "Add x x -> e; Clip e f[3] f[2] -> y" },
+	{ "in x f32 2; in a f32 -; out y; Add x x -> e; Clip e a -> y",
+	  "Add x x -> e; Clip e a -> y" },
 	{ "in x s32 2; out y; Add x x -> e; Relu e -> y", "Add x x -> e; Relu e -> y" },
 	{ "in x f32 2; out y; Softmax x -> e; Relu e -> y", "Softmax x -> e; Relu e -> y" },
 };
@@ -324,56 +448,86 @@ static const struct rewrite rest[] = {
 #define Z S "const zw u8 - 130; "
 
 static const struct rewrite qlinear[] = {
-	{ S "in x u8 1,1,1,2; const w s8 2,1,1,1 4 -3; const b s32 2 5 6; out y; QLinearConv x h z3 w q z0 t z10 b -> y",
+	{ S "in x u8 1,1,1,2; const w s8 2,1,1,1 4 -3; const b s32 2 5 6; out y; QLinearConv x h "
+	    "z3 w q z0 t z10 b -> y",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) i[5 6] -> y(2,10)" },
-	{ S "in x u8 1,1,1,2; const w s8 2,1,1,1 4 -3; const ws f32 2 0.25 0.5; const wz s8 2 0; out y; "
-	  "QLinearConv x h z3 w ws wz t z10 -> y", "QConv x(0.5,3) s[4 -3](0.25,0|0.5,0) -> y(2,10)" },
+	{ S "in x u8 1,1,1,2; const w s8 2,1,1,1 4 -3; const ws f32 2 0.25 0.5; const wz s8 2 0; "
+	    "out y; "
+	    "QLinearConv x h z3 w ws wz t z10 -> y",
+	  "QConv x(0.5,3) s[4 -3](0.25,0|0.5,0) -> y(2,10)" },
 	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; const ws f32 2 0.25 0.5; const wz s8 2 0; out y; "
-	  "QLinearMatMul x h z3 w ws wz t z10 -> y", "QMatMul x(0.5,3) s[1 2 3 4](0.25,0|0.5,0) -> y(2,10)" },
-	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; const ws f32 2 0.25 0.5; const wz s8 2 0; const b s32 2 7 8; out y; "
-	  "QGemm@com.microsoft x h z3 w ws wz b t z10 -> y transB=1", "QMatMul x(0.5,3) s[1 2 3 4](0.25,0|0.5,0) i[7 8] -> y(2,10)" },
-	{ S "in x u8 2; in w s8 2; out y; QLinearAdd@com.microsoft x h z3 w q z0 t z10 -> y", "QAdd x(0.5,3) w(0.25,0) -> y(2,10)" },
-	{ S "in x u8 2; in w u8 2; out y; QLinearAdd@com.microsoft x h _ w q _ t -> y", "QAdd x(0.5,0) w(0.25,0) -> y(2,0)" },
-	{ S "in x u8 2; in w s8 2; out y; QLinearMul@com.microsoft x h z3 w q z0 t z10 -> y", "QMul x(0.5,3) w(0.25,0) -> y(2,10)" },
-	{ S "in x u8 2; in w s8 2; out y; QLinearMul@com.microsoft x k z3 w q z0 h z10 -> y; const k f32 - 524288",
+	    "QLinearMatMul x h z3 w ws wz t z10 -> y",
+	  "QMatMul x(0.5,3) s[1 2 3 4](0.25,0|0.5,0) -> y(2,10)" },
+	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; const ws f32 2 0.25 0.5; const wz s8 2 0; const "
+	    "b s32 2 7 8; out y; "
+	    "QGemm@com.microsoft x h z3 w ws wz b t z10 -> y transB=1",
+	  "QMatMul x(0.5,3) s[1 2 3 4](0.25,0|0.5,0) i[7 8] -> y(2,10)" },
+	{ S "in x u8 2; in w s8 2; out y; QLinearAdd@com.microsoft x h z3 w q z0 t z10 -> y",
+	  "QAdd x(0.5,3) w(0.25,0) -> y(2,10)" },
+	{ S "in x u8 2; in w u8 2; out y; QLinearAdd@com.microsoft x h _ w q _ t -> y",
+	  "QAdd x(0.5,0) w(0.25,0) -> y(2,0)" },
+	{ S "in x u8 2; in w s8 2; out y; QLinearMul@com.microsoft x h z3 w q z0 t z10 -> y",
+	  "QMul x(0.5,3) w(0.25,0) -> y(2,10)" },
+	{ S "in x u8 2; in w s8 2; out y; QLinearMul@com.microsoft x k z3 w q z0 h z10 -> y; const "
+	    "k f32 - 524288",
 	  "QMul x(524288,3) w(0.25,0) -> y(0.5,10)" },
-	{ S "in x u8 2; in w s8 2; out y; QLinearAdd@com.microsoft x k z3 w q z0 h z10 -> y; const k f32 - 524288",
+	{ S "in x u8 2; in w s8 2; out y; QLinearAdd@com.microsoft x k z3 w q z0 h z10 -> y; const "
+	    "k f32 - 524288",
 	  "QLinearAdd x f[524288] u[3] w f[0.25] s[0] f[0.5] u[10] -> y" },
-	{ S "in x u8 2; in w s8 2; out y; QLinearAdd@com.microsoft x h z3 w k z0 h z10 -> y; const k f32 - 524288",
+	{ S "in x u8 2; in w s8 2; out y; QLinearAdd@com.microsoft x h z3 w k z0 h z10 -> y; const "
+	    "k f32 - 524288",
 	  "QLinearAdd x f[0.5] u[3] w f[524288] s[0] f[0.5] u[10] -> y" },
-	{ S "in x u8 1,1,2,2; out y; QLinearGlobalAveragePool@com.microsoft x h z3 t z10 -> y", "QGlobalAveragePool x(0.5,3) -> y(2,10)" },
-	{ S "in x u8 1,1,2,2; out y; QLinearAveragePool@com.microsoft x h z3 t z10 -> y kernel_shape=[2,2]",
+	{ S "in x u8 1,1,2,2; out y; QLinearGlobalAveragePool@com.microsoft x h z3 t z10 -> y",
+	  "QGlobalAveragePool x(0.5,3) -> y(2,10)" },
+	{ S "in x u8 1,1,2,2; out y; QLinearAveragePool@com.microsoft x h z3 t z10 -> y "
+	    "kernel_shape=[2,2]",
 	  "QAveragePool x(0.5,3) -> y(2,10)" },
 	/* Parameters of the run stay operands. */
-	{ S "in x u8 1,1,2,2; in s f32 -; out y; QLinearGlobalAveragePool@com.microsoft x s z3 t z10 -> y",
+	{ S "in x u8 1,1,2,2; in s f32 -; out y; QLinearGlobalAveragePool@com.microsoft x s z3 t "
+	    "z10 -> y",
 	  "QLinearGlobalAveragePool x s u[3] f[2] u[10] -> y" },
-	{ S "in x u8 1,2; const w s8 2,2 1; in s f32 -; out y; QLinearMatMul x h z3 w s z0 t z10 -> y",
+	{ S "in x u8 1,2; const w s8 2,2 1; in s f32 -; out y; QLinearMatMul x h z3 w s z0 t z10 "
+	    "-> y",
 	  "QLinearMatMul x f[0.5] u[3] s[1 1 1 1] s s[0] f[2] u[10] -> y" },
-	{ S "in x u8 1,2; const w s8 2,2 1; in s f32 -; out y; QLinearMatMul x h z3 w q z0 s z10 -> y",
+	{ S "in x u8 1,2; const w s8 2,2 1; in s f32 -; out y; QLinearMatMul x h z3 w q z0 s z10 "
+	    "-> y",
 	  "QLinearMatMul x f[0.5] u[3] s[1 1 1 1] f[0.25] s[0] s u[10] -> y" },
-	{ S "in x u8 1,1,1,2; const w s8 2,1,1,1 4 -3; in b s32 2; out y; QLinearConv x h z3 w q z0 t z10 b -> y",
+	{ S "in x u8 1,1,1,2; const w s8 2,1,1,1 4 -3; in b s32 2; out y; QLinearConv x h z3 w q "
+	    "z0 t z10 b -> y",
 	  "QLinearConv x f[0.5] u[3] s[4 -3] f[0.25] s[0] f[2] u[10] b -> y" },
 	/* A tensor with two scales keeps the first reader's. */
-	{ S "in x u8 2; in w s8 2; out y; out v; QLinearMul@com.microsoft x h z3 w q z0 t z10 -> y; "
+	{ S
+	  "in x u8 2; in w s8 2; out y; out v; QLinearMul@com.microsoft x h z3 w q z0 t z10 -> y; "
 	  "QLinearMul@com.microsoft x q z3 w q z0 t z10 -> v",
-	  "QMul x(0.5,3) w(0.25,0) -> y(2,10); QLinearMul x(0.5,3) f[0.25] u[3] w(0.25,0) f[0.25] s[0] f[2] u[10] -> v" },
+	  "QMul x(0.5,3) w(0.25,0) -> y(2,10); QLinearMul x(0.5,3) f[0.25] u[3] w(0.25,0) f[0.25] "
+	  "s[0] f[2] u[10] -> v" },
 	/* Weights become int8 with zero point 0 where all of them fit; else they move by 128. */
-	{ Z "in x u8 1,2; const w u8 2,2 2 130 131 255; out y; QLinearMatMul x h z3 w q zw t z10 -> y",
+	{ Z "in x u8 1,2; const w u8 2,2 2 130 131 255; out y; QLinearMatMul x h z3 w q zw t z10 "
+	    "-> y",
 	  "QMatMul x(0.5,3) s[-128 0 1 125](0.25,0) -> y(2,10)" },
-	{ Z "in x u8 1,2; const w u8 2,2 1 130 131 255; out y; QLinearMatMul x h z3 w q zw t z10 -> y",
+	{ Z "in x u8 1,2; const w u8 2,2 1 130 131 255; out y; QLinearMatMul x h z3 w q zw t z10 "
+	    "-> y",
 	  "QMatMul x(0.5,3) s[-127 2 3 127](0.25,2) -> y(2,10)" },
-	{ S "in x u8 1,2; const w u8 2,2 3 130 20 131; out y; QLinearMatMul x h z3 w q z3 t z10 -> y",
+	{ S
+	  "in x u8 1,2; const w u8 2,2 3 130 20 131; out y; QLinearMatMul x h z3 w q z3 t z10 -> y",
 	  "QMatMul x(0.5,3) s[-125 2 -108 3](0.25,-125) -> y(2,10)" },
-	{ S "in x u8 1,2; const w u8 2,2 3 130 20 129; out y; QLinearMatMul x h z3 w q z3 t z10 -> y",
+	{ S
+	  "in x u8 1,2; const w u8 2,2 3 130 20 129; out y; QLinearMatMul x h z3 w q z3 t z10 -> y",
 	  "QMatMul x(0.5,3) s[0 127 17 126](0.25,0) -> y(2,10)" },
-	{ S "in x u8 1,2; const w s8 2,2 -128 127 1 2; const m s8 - 1; out y; QLinearMatMul x h z3 w q m t z10 -> y",
+	{ S "in x u8 1,2; const w s8 2,2 -128 127 1 2; const m s8 - 1; out y; QLinearMatMul x h z3 "
+	    "w q m t z10 -> y",
 	  "QMatMul x(0.5,3) s[-128 127 1 2](0.25,1) -> y(2,10)" },
-	{ S "in x u8 1,2; const w s8 2,2 -127 127 1 2; const m s8 - 1; out y; QLinearMatMul x h z3 w q m t z10 -> y",
+	{ S "in x u8 1,2; const w s8 2,2 -127 127 1 2; const m s8 - 1; out y; QLinearMatMul x h z3 "
+	    "w q m t z10 -> y",
 	  "QMatMul x(0.5,3) s[-128 126 0 1](0.25,0) -> y(2,10)" },
-	{ S "in x u8 1,2; const w u8 2,2 1 20 3 40; const ws f32 2 0.25 0.5; const wz u8 2 1 20; out y; "
-	  "QLinearMatMul x h z3 w ws wz t z10 -> y", "QMatMul x(0.5,3) s[0 0 2 20](0.25,0|0.5,0) -> y(2,10)" },
-	{ S "in x u8 1,1,1,2; const w u8 2,1,1,2 1 2 20 30; const ws f32 2 0.25 0.5; const wz u8 2 1 20; out y; "
-	  "QLinearConv x h z3 w ws wz t z10 -> y", "QConv x(0.5,3) s[0 1 0 10](0.25,0|0.5,0) -> y(2,10)" },
+	{ S "in x u8 1,2; const w u8 2,2 1 20 3 40; const ws f32 2 0.25 0.5; const wz u8 2 1 20; "
+	    "out y; "
+	    "QLinearMatMul x h z3 w ws wz t z10 -> y",
+	  "QMatMul x(0.5,3) s[0 0 2 20](0.25,0|0.5,0) -> y(2,10)" },
+	{ S "in x u8 1,1,1,2; const w u8 2,1,1,2 1 2 20 30; const ws f32 2 0.25 0.5; const wz u8 2 "
+	    "1 20; out y; "
+	    "QLinearConv x h z3 w ws wz t z10 -> y",
+	  "QConv x(0.5,3) s[0 1 0 10](0.25,0|0.5,0) -> y(2,10)" },
 };
 
 #define TABLE(name, table)                                                                         \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A graph whose memory is used up: every request to a graph's arena is refused once, one at a time, while models
- * that use all parts of the compiler are read, quantised, optimised, placed and compiled. Each time the answer is
- * -ENOMEM with a text. The linker sends the requests here.
+ * A graph whose memory is used up: every request to a graph's arena is refused once, one at a time,
+ * while models that use all parts of the compiler are read, quantised, optimised, placed and
+ * compiled. Each time the answer is -ENOMEM with a text. The linker sends the requests here.
  */
 #include <check.h>
 #include <errno.h>
@@ -18,9 +18,9 @@
 #include "suite.h"
 #include "unit/pbuild.h"
 
-static long asked;		/* requests since the start of the call */
-static long refuse_at = -1;	/* number of the one that is refused, or -1 */
-static long after;		/* requests behind that one */
+static long asked;	    /* requests since the start of the call */
+static long refuse_at = -1; /* number of the one that is refused, or -1 */
+static long after;	    /* requests behind that one */
 
 void *__real_rvl_arena_alloc(struct rvl_arena *a, size_t bytes);
 void *__real_rvl_arena_array(struct rvl_arena *a, size_t n, size_t size);
@@ -43,7 +43,8 @@ void *__wrap_rvl_arena_alloc(struct rvl_arena *a, size_t bytes)
 
 void *__wrap_rvl_arena_array(struct rvl_arena *a, size_t n, size_t size)
 {
-	return refused() ? __real_rvl_arena_array(a, SIZE_MAX, 2) : __real_rvl_arena_array(a, n, size);
+	return refused() ? __real_rvl_arena_array(a, SIZE_MAX, 2) :
+			   __real_rvl_arena_array(a, n, size);
 }
 
 char *__wrap_rvl_arena_strndup(struct rvl_arena *a, const char *s, size_t len)
@@ -69,9 +70,10 @@ struct model {
 };
 
 static const char *const recorded[] = {
-	"add_const_u8", "batch_norm_s8", "clip_binding_s8", "conv_float_bias_u8", "conv_grouped_s8", "conv_relu_u8",
-	"gap_gemm_s8", "matmul_s8", "mlp_u8", "pools_u8", "qlinear_s8", "relu_any_zero_point_u8", "residual_u8",
-	"transpose_s8",
+	"add_const_u8",	   "batch_norm_s8", "clip_binding_s8", "conv_float_bias_u8",
+	"conv_grouped_s8", "conv_relu_u8",  "gap_gemm_s8",     "matmul_s8",
+	"mlp_u8",	   "pools_u8",	    "qlinear_s8",      "relu_any_zero_point_u8",
+	"residual_u8",	   "transpose_s8",
 };
 
 #define RECORDED ((int)(sizeof(recorded) / sizeof(recorded[0])))
@@ -86,9 +88,9 @@ static struct model read_model(int i)
 	return m;
 }
 
-#define F32 1
-#define S64 7
-#define DIMS(...) ((const int64_t[]) { __VA_ARGS__, -1 })
+#define F32	  1
+#define S64	  7
+#define DIMS(...) ((const int64_t[]){ __VA_ARGS__, -1 })
 
 static void put_floats(struct pb *g, const char *name, const int64_t *dims)
 {
@@ -120,7 +122,8 @@ static void put_window(struct pb *g, const char *op, const char *in, const char 
 	pb_msg(g, 1, &n);
 }
 
-/* A float network: folding, normalisation, clamps, pools, constants, a second output, float on the CPU at the end. */
+/* A float network: folding, normalisation, clamps, pools, constants, a second output, float on the
+ * CPU at the end. */
 static struct model float_model(void)
 {
 	struct pb g = { .p = NULL }, v = pb_value("x", F32, DIMS(1, 2, 8, 8)), n, m;
@@ -161,7 +164,7 @@ static struct model float_model(void)
 	v = pb_value("z", F32, DIMS(1, 4, 1, 1));
 	pb_msg(&g, 12, &v);
 	m = pb_model(&g, 8, 13);
-	return (struct model) { m.p, m.n };
+	return (struct model){ m.p, m.n };
 }
 
 /* ---- reading and optimising ---- */
@@ -171,17 +174,21 @@ static int infer(struct rvl_graph *g, struct rvl_err *e)
 	return rvl_shape_infer(g, e);
 }
 
-/* Asks for nothing once it was refused; it and what it asked for with it are checked together, at most four. */
+/* Asks for nothing once it was refused; it and what it asked for with it are checked together, at
+ * most four. */
 static void check_stage(const char *name, int rc)
 {
 	if (refuse_at < 0 || asked <= refuse_at)
 		return;
-	ck_assert_msg(rc == -ENOMEM, "%s: request %ld is refused: %d, %s", name, refuse_at, rc, err.msg);
+	ck_assert_msg(rc == -ENOMEM, "%s: request %ld is refused: %d, %s", name, refuse_at, rc,
+		      err.msg);
 	ck_assert_msg(err.msg[0], "%s: request %ld is refused without a text", name, refuse_at);
-	ck_assert_msg(after <= 3, "%s: request %ld is refused, %ld more follow", name, refuse_at, after);
+	ck_assert_msg(after <= 3, "%s: request %ld is refused, %ld more follow", name, refuse_at,
+		      after);
 }
 
-/* Parameters that fusion cannot hold look like a pattern that is none, and names of fused nodes are not needed. */
+/* Parameters that fusion cannot hold look like a pattern that is none, and names of fused nodes are
+ * not needed. */
 static bool goes_on(const char *pass)
 {
 	return !strcmp(pass, "fuse") || !strcmp(pass, "fold-bn");
@@ -243,7 +250,8 @@ static void expect_no_memory(int rc)
 {
 	bool reached = refuse_at >= 0 && asked > refuse_at;
 
-	ck_assert_msg(rc == (reached ? -ENOMEM : 0), "request %ld is refused: %d, %s", refuse_at, rc, err.msg);
+	ck_assert_msg(rc == (reached ? -ENOMEM : 0), "request %ld is refused: %d, %s", refuse_at,
+		      rc, err.msg);
 	ck_assert_msg(!rc || err.msg[0], "request %ld is refused without a text", refuse_at);
 }
 
