@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # One line per Check binary: $(eval $(call unit_test,AREA,static libs by name,linker flags)) builds
 # tests/unit/test_AREA.c. Other test programs follow below.
+comma := ,
 $(eval $(call unit_test,serve,sim uapi,-lm))
 $(BUILD)/unit/test_serve: | $(BUILD)/rivulet-sim
 $(eval $(call unit_test,drain,sim uapi,-lm))
@@ -19,6 +20,8 @@ $(eval $(call unit_test,proto,uapi,))
 $(eval $(call unit_test,config,daemon policy uapi,$(DAEMON_LIBS)))
 $(eval $(call unit_test,policy,policy uapi,-lm))
 $(eval $(call unit_test,level,$(DAEMON_STATIC),$(DAEMON_LIBS)))
+$(eval $(call unit_test,log,daemon uapi,-Wl$(comma)--wrap=sd_journal_sendv $(DAEMON_LIBS)))
+$(eval $(call unit_test,devfreq,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,power,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,profiles,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,isa,uapi))
@@ -37,7 +40,6 @@ $(eval $(call unit_test,fair,daemon uapi,))
 $(eval $(call unit_test,share,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,sched,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,runtime,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
-comma := ,
 # Calls of the client library that tests/unit/fake_npu.h answers in the driver's place.
 NPU_WRAPS := $(addprefix -Wl$(comma)--wrap=,ioctl drmIoctl drmGetVersion drmFreeVersion drmPrimeFDToHandle drmSyncobjCreate \
 	drmSyncobjDestroy drmSyncobjWait drmSyncobjExportSyncFile)
