@@ -5,6 +5,8 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +15,7 @@
 #include "chance.h"
 #include "config.h"
 #include "files.h"
+#include "rivulet_proto.h"
 #include "suite.h"
 
 #define CASES 20000
@@ -47,7 +50,8 @@ START_TEST(values)
 			       "MemoryPerUser=3M\nModelSizeMax=2K\n"
 			       "[Compiler]\nTimeMax=9s\nTimeMax=8\n"
 			       "[Scheduler]\nHighPriorityUsers=root, 1000 4294967294\n"
-			       "[Device]\nNode=sim:zu3eg-64"), 0);
+			       "[Device]\nNode=sim:zu3eg-64"),
+			 0);
 	ck_assert_uint_eq(c.sessions, 7);
 	ck_assert_uint_eq(c.user_bytes, 3 << 20);
 	ck_assert_uint_eq(c.model_size, 2 << 10);
@@ -98,6 +102,40 @@ static const struct {
 	{ "[Compiler]\nTimeMax=1m\n", "what is \"m\"?" },
 	{ "[Device]\nNode=accel0\n", "neither auto, nor a path, nor sim:BOARD" },
 	{ "[Scheduler]\nHighPriorityUsers=nobody-of-this-name\n", "no user" },
+	{ "[Scheduler]\nHighPriorityUsers=4294967295\n", "no user \"4294967295\"" },
+	{ "[Scheduler]\nHighPriorityUsers=5x\n", "no user \"5x\"" },
+	{ "[Limits]\nSessions=4097\n", "Sessions=4097 is not within 1 to 4096" },
+	{ "[Limits]\nSessions=x\n", "Sessions=x is no number" },
+	{ "[Limits]\nMemoryPerUser=4095\n", "not within 4096 to 1099511627776" },
+	{ "[Limits]\nMemoryPerUser=1025G\n", "not within 4096 to 1099511627776" },
+	{ "[Limits]\nMemoryPerUser=5k\n", "what is \"k\"?" },
+	{ "[Compiler]\nTimeMax=9K\n", "what is \"K\"?" },
+	{ "[Limits]\nHelloTimeout=.\n", "HelloTimeout=. is no time" },
+	{ "[Limits]\nHelloTimeout=s\n", "HelloTimeout=s is no time" },
+	{ "[Limits]\nHelloTimeout=0.0000000001\n", "is no time" },
+	{ "[Limits]\nHelloTimeout=99999999999\n", "is no time" },
+	{ "[Limits]\nHelloTimeout=18446744073709551617\n", "is no time" },
+	{ "[Limits]\nHelloTimeout=1m\n", "HelloTimeout=1m: what is \"m\"?" },
+	{ "[Limits]\nHelloTimeout=1.5.5\n", "what is \".5\"?" },
+	{ "[Limits]\nHelloTimeout=0.999ms\n", "is not within 0.001s to 3600s" },
+	{ "[Limits]\nHelloTimeout=3600.000000001\n", "is not within 0.001s to 3600s" },
+	{ "[Power]\nHysteresis=x\n", "Hysteresis=x is no percentage" },
+	{ "[Power]\nHysteresis=2.55555\n", "is no percentage" },
+	{ "[Power]\nHysteresis=2%%\n", "is no percentage" },
+	{ "[Power]\nHysteresis=50.0001%\n", "Hysteresis=50.0001% is not within 0 to 50 %" },
+	{ "[Power]\nLevels=8\n", "Levels=8 is not within 0 to 7" },
+	{ "[Power]\nLevels=3 two\n", "Levels=two is no number" },
+	{ "[Power]\nLevels=7 6 5 4 3 2 1 0 0\n", "Levels= has more than 8 numbers" },
+	{ "[Power]\nThresholds=75 100.0001\n", "Thresholds=100.0001 is not within 0 to 100 %" },
+	{ "[Power]\nHeat=maybe\n", "Heat=maybe is none of: no, yes" },
+	{ "[Power]\nForeignWriter=x\n", "is none of: yield, reassert" },
+	{ "[Power]\nReserveAdmits=x\n", "is none of: high, none, all" },
+	{ "[Power]\nReconfigure=x\n", "is none of: both, hardware, software, none" },
+	{ "[Power]\nMode=fast\n",
+	  "Mode=fast is not auto, performance, balanced, powersave or a level" },
+	{ "[Power]\nStateDirectory=here\n",
+	  "StateDirectory=here is neither auto, nor off, nor a path" },
+	{ "[Metrics]\nSocket=sim:x\n", "Socket=sim:x is neither auto, nor off, nor a path" },
 	{ "[Scheduler]\nHighPriorityUsers=1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n",
 	  "more than 16 users" },
 };
@@ -108,6 +146,207 @@ START_TEST(mistake)
 	ck_assert_int_eq(parse(mistakes[_i].text), -EINVAL);
 	ck_assert_msg(strstr(err.s, mistakes[_i].says), "said: %s", err.s);
 	ck_assert_ptr_null(strchr(err.s, '\n'));
+}
+END_TEST
+
+static const struct {
+	const char *key;
+	size_t offset;
+	const char *value;
+	uint64_t want;
+} numbers[] = {
+#define NUMBER(section, key, member, value, want)                                                  \
+	{                                                                                          \
+		"[" section "]\n" key, offsetof(struct rvl_config, member), value, want            \
+	}
+	NUMBER("Limits", "Sessions", sessions, "1", 1),
+	NUMBER("Limits", "Sessions", sessions, "4096", 4096),
+	NUMBER("Limits", "MemoryPerUser", user_bytes, "4096", 4096),
+	NUMBER("Limits", "MemoryPerUser", user_bytes, "4K", 4096),
+	NUMBER("Limits", "MemoryPerUser", user_bytes, "1024G", 1ull << 40),
+	NUMBER("Compiler", "TimeMax", worker_seconds, "9s", 9),
+	NUMBER("Limits", "HelloTimeout", hello_timeout, "2", 2000000000),
+	NUMBER("Limits", "HelloTimeout", hello_timeout, "2.5s", 2500000000),
+	NUMBER("Limits", "HelloTimeout", hello_timeout, ".5", 500000000),
+	NUMBER("Limits", "HelloTimeout", hello_timeout, "250ms", 250000000),
+	NUMBER("Limits", "HelloTimeout", hello_timeout, "1.000001ms", 1000001),
+	NUMBER("Limits", "HelloTimeout", hello_timeout, "0.001", 1000000),
+	NUMBER("Limits", "HelloTimeout", hello_timeout, "1.000000007", 1000000007),
+	NUMBER("Limits", "HelloTimeout", hello_timeout, "3600s", 3600000000000),
+	NUMBER("Power", "Hysteresis", power_hysteresis, "2", 20000),
+	NUMBER("Power", "Hysteresis", power_hysteresis, "12.34%", 123400),
+	NUMBER("Power", "Hysteresis", power_hysteresis, "0.0001", 1),
+	NUMBER("Power", "Hysteresis", power_hysteresis, "50%", 500000),
+	NUMBER("Power", "Heat", power_heat, "no", 0),
+	NUMBER("Power", "Heat", power_heat, "yes", 1),
+	NUMBER("Power", "ForeignWriter", foreign, "yield", RVL_FOREIGN_YIELD),
+	NUMBER("Power", "ForeignWriter", foreign, "reassert", RVL_FOREIGN_REASSERT),
+	NUMBER("Power", "ReserveAdmits", power_admits, "high", RVL_ADMITS_HIGH),
+	NUMBER("Power", "ReserveAdmits", power_admits, "none", RVL_ADMITS_NONE),
+	NUMBER("Power", "ReserveAdmits", power_admits, "all", RVL_ADMITS_ALL),
+	NUMBER("Power", "Reconfigure", reconfigure, "both", RVL_RECONFIGURE_BOTH),
+	NUMBER("Power", "Reconfigure", reconfigure, "hardware", RVL_RECONFIGURE_HARDWARE),
+	NUMBER("Power", "Reconfigure", reconfigure, "software", RVL_RECONFIGURE_SOFTWARE),
+	NUMBER("Power", "Reconfigure", reconfigure, "none", RVL_RECONFIGURE_NONE),
+};
+
+/* Proves that values and their units mean what the man page says, at both ends of the range. */
+START_TEST(units)
+{
+	char text[200];
+
+	snprintf(text, sizeof(text), "%s=%s\n", numbers[_i].key, numbers[_i].value);
+	ck_assert_msg(!parse(text), "%s", err.s);
+	ck_assert_uint_eq(*(uint64_t *)((char *)&c + numbers[_i].offset), numbers[_i].want);
+}
+END_TEST
+
+/* Proves that lists take spaces and commas, that auto is the empty list, and that names are users.
+ */
+START_TEST(lists)
+{
+	char text[200];
+
+	ck_assert_int_eq(parse("[Power]\nLevels=7, 6 0\nThresholds=75,40.5%\nMode=3\n"), 0);
+	ck_assert_uint_eq(c.power_levels.n, 3);
+	ck_assert(c.power_levels.v[0] == 7 && c.power_levels.v[1] == 6 && c.power_levels.v[2] == 0);
+	ck_assert_uint_eq(c.power_thresholds.n, 2);
+	ck_assert(c.power_thresholds.v[0] == 750000 && c.power_thresholds.v[1] == 405000);
+	ck_assert(c.power_mode.mode == RIVULET_POLICY_FIXED && c.power_mode.fixed == 3);
+	ck_assert_int_eq(parse("[Power]\nLevels=7 6 5 4 3 2 1 0\nLevels=auto\nMode=powersave\n"),
+			 0);
+	ck_assert_uint_eq(c.power_levels.n, 0);
+	ck_assert_uint_eq(c.power_mode.mode, RIVULET_POLICY_POWERSAVE);
+	ck_assert_int_eq(parse("[Power]\nLevels=7 6 5 4 3 2 1 0\n"), 0);
+	ck_assert_uint_eq(c.power_levels.n, 8);
+	/* A name is looked up; root needs no look-up. */
+	snprintf(text, sizeof(text), "[Scheduler]\nHighPriorityUsers=nobody,root\n");
+	ck_assert_int_eq(parse(text), 0);
+	ck_assert_uint_eq(c.high_users.n, 2);
+	ck_assert_uint_eq(c.high_users.uid[0], getpwnam("nobody")->pw_uid);
+	ck_assert_uint_eq(c.high_users.uid[1], 0);
+	ck_assert(rvl_users_have(&c.high_users, 0));
+	ck_assert(!rvl_users_have(&c.high_users, 1));
+	ck_assert_int_eq(parse("[Scheduler]\nHighPriorityUsers=1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 "
+			       "16\n"),
+			 0);
+	ck_assert(rvl_users_have(&c.high_users, 16));
+	ck_assert(!rvl_users_have(&c.high_users, 0));
+	/* No user at all. */
+	ck_assert_int_eq(parse("[Scheduler]\nHighPriorityUsers=,\n"), 0);
+	ck_assert_uint_eq(c.high_users.n, 0);
+}
+END_TEST
+
+/* Proves the longest line, section, node and path that are read, and that one byte more is refused.
+ */
+START_TEST(lengths)
+{
+	static const char *const keys[] = { "[Device]\nNode=", "[Power]\nStateDirectory=" };
+	char text[2000];
+	size_t n;
+
+	for (int i = 0; i < 2; i++) {
+		n = strlen(strcpy(text, keys[i]));
+		memset(text + n, '/', 128);
+		text[n + 127] = 0;
+		ck_assert_int_eq(parse(text), 0);
+		ck_assert_uint_eq(strlen(i ? c.state_dir.s : c.node.s), 127);
+		strcat(text, "/");
+		ck_assert_int_eq(parse(text), -EINVAL);
+		ck_assert_ptr_nonnull(strstr(err.s, "= is longer than 127 bytes"));
+	}
+	memset(text, '#', sizeof(text));
+	text[1023] = 0;
+	ck_assert_int_eq(parse(text), 0);
+	memset(text, '#', sizeof(text));
+	text[1024] = 0;
+	ck_assert_int_eq(parse(text), -EINVAL);
+	ck_assert_str_eq(err.s, "a.conf:1: the line is longer than 1023 bytes");
+	ck_assert_int_eq(rvl_config_parse(&c, "a", "\n#\0", 3, NULL, NULL, &err), -EINVAL);
+	ck_assert_str_eq(err.s, "a:2: a NUL byte");
+	memset(text, 's', sizeof(text));
+	text[0] = '[';
+	strcpy(text + 64, "]\n");
+	ck_assert_int_eq(parse(text), 0);
+	ck_assert_int_eq(unknown_sections, 1);
+	memset(text + 1, 's', 64);
+	strcpy(text + 65, "]\n");
+	ck_assert_int_eq(parse(text), -EINVAL);
+	ck_assert_str_eq(err.s, "a.conf:1: a section is [Name]");
+	/* A name of one letter is one, and nobody need listen to warnings. */
+	rvl_config_default(&c);
+	ck_assert_int_eq(
+		rvl_config_parse(&c, "a", "[x]\nA=1\n[Limits]\nB=1\n", 21, NULL, NULL, &err), 0);
+}
+END_TEST
+
+/* Proves that keys of the start keep their values, and that they are listed with the file's names.
+ */
+START_TEST(fixed_keys)
+{
+	struct rvl_config old, now;
+	struct rvl_text names;
+
+	ck_assert_int_eq(parse("[Device]\nNode=sim:a\n[Scheduler]\nThreads=3\n"), 0);
+	old = c;
+	ck_assert_int_eq(
+		parse("[Device]\nNode=sim:b\n[Scheduler]\nThreads=4\n[Limits]\nSessions=9\n"), 0);
+	now = c;
+	rvl_config_keep_fixed(&now, &old, &names);
+	ck_assert_str_eq(names.s, "Node=, Threads=");
+	ck_assert_str_eq(now.node.s, "sim:a");
+	ck_assert_uint_eq(now.threads, 3);
+	ck_assert_uint_eq(now.sessions, 9);
+	rvl_config_keep_fixed(&now, &old, &names);
+	ck_assert_str_eq(names.s, "");
+}
+END_TEST
+
+/* Proves the text of each type of value. */
+START_TEST(printed)
+{
+	static const char *const lines[] = {
+		"[Device]\n# auto, a device node, or sim:BOARD\nNode=/dev/x\n",
+		"\n\n[Limits]\n# connections of all users\nSessions=7\n",
+		"\nMemoryPerUser=5242880\n",
+		"\nHelloTimeout=2.000000007s\n",
+		"\nTimeMax=9\n",
+		"\nHighPriorityUsers=5 6\n",
+		"\nMode=2\n",
+		"\nLevels=7 3 0\n",
+		"\nThresholds=75.1234 40\n",
+		"\nReconfigure=hardware\n",
+		"\nHysteresis=12.3456\n",
+		"\nReserveAdmits=none\n",
+		"\nHeat=no\n",
+		"\nForeignWriter=reassert\n",
+		"\nStateDirectory=off\n",
+	};
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+
+	ck_assert_msg(!parse("[Device]\nNode=/dev/x\n[Limits]\nSessions=7\nMemoryPerUser=5M\n"
+			     "HelloTimeout=2.000000007\n[Compiler]\nTimeMax=9s\n[Scheduler]\n"
+			     "HighPriorityUsers=5,6\n[Power]\nMode=2\nLevels=7 3 0\n"
+			     "Thresholds=75.1234 40\nReconfigure=hardware\nHysteresis=12.3456\n"
+			     "ReserveAdmits=none\nHeat=no\nForeignWriter=reassert\n"
+			     "StateDirectory=off\n"),
+		      "%s", err.s);
+	rvl_config_print(&c, f);
+	fclose(f);
+	ck_assert_ptr_eq(strstr(text, lines[0]), text);
+	for (size_t i = 1; i < sizeof(lines) / sizeof(lines[0]); i++)
+		ck_assert_msg(strstr(text, lines[i]) != NULL, "no %s in %s", lines[i], text);
+	free(text);
+	f = open_memstream(&text, &len);
+	ck_assert_int_eq(parse("[Power]\nMode=performance\n"), 0);
+	rvl_config_print(&c, f);
+	fclose(f);
+	ck_assert_ptr_nonnull(strstr(text, "\nMode=performance\n"));
+	ck_assert_ptr_nonnull(strstr(text, "\nLevels=auto\n"));
+	free(text);
 }
 END_TEST
 
@@ -127,6 +366,7 @@ START_TEST(hostile)
 }
 END_TEST
 
+/* A file, or a directory if @text is NULL. */
 static void put(const char *path, const char *text)
 {
 	put_file(root, path + 1, text);
@@ -187,6 +427,73 @@ START_TEST(atomic)
 }
 END_TEST
 
+/* Proves that only a regular file of at most 1 MiB is read, wherever it is. */
+START_TEST(no_file)
+{
+	char path[128], *big = malloc((1 << 20) + 1);
+
+	ck_assert_ptr_nonnull(big);
+	memset(big, '\n', (1 << 20) + 1);
+	put("/etc/rivuletd/rivuletd.conf", NULL);
+	ck_assert_int_eq(rvl_config_load(&c, root, warn, NULL, &err), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.s, "rivuletd.conf: no regular file, or above 1 MiB"));
+	snprintf(path, sizeof(path), "%s/etc/rivuletd/rivuletd.conf", root);
+	ck_assert(!rmdir(path));
+	write_file(path, big, 1 << 20);
+	ck_assert_int_eq(rvl_config_load(&c, root, warn, NULL, &err), 0);
+	write_file(path, big, (1 << 20) + 1);
+	ck_assert_int_eq(rvl_config_load(&c, root, warn, NULL, &err), -EINVAL);
+	ck_assert(!unlink(path) && !mkfifo(path, 0600));
+	ck_assert_int_eq(rvl_config_load(&c, root, warn, NULL, &err), -EINVAL);
+	ck_assert(!unlink(path) && !symlink("rivuletd.conf", path));
+	ck_assert_int_eq(rvl_config_load(&c, root, warn, NULL, &err), -ELOOP);
+	ck_assert_ptr_nonnull(strstr(err.s, "rivuletd.conf: Too many levels of symbolic links"));
+	ck_assert(!unlink(path));
+	put("/run/rivuletd/rivuletd.conf.d", "");
+	ck_assert_int_eq(rvl_config_load(&c, root, warn, NULL, &err), -ENOTDIR);
+	ck_assert_ptr_nonnull(strstr(err.s, "/run/rivuletd/rivuletd.conf.d: Not a directory"));
+	free(big);
+}
+END_TEST
+
+/* Proves which names are drop-ins, that an empty file hides another, and that there are at most
+ * 256. */
+START_TEST(dropins)
+{
+	char path[80];
+
+	put("/etc/rivuletd/rivuletd.conf.d/.conf", "[Limits]\nSessions=1\n");
+	put("/etc/rivuletd/rivuletd.conf.d/.a.conf", "[Limits]\nSessions=2\n");
+	put("/etc/rivuletd/rivuletd.conf.d/conf", "[Limits]\nSessions=3\n");
+	ck_assert_int_eq(rvl_config_load(&c, root, warn, NULL, &err), 0);
+	ck_assert_uint_eq(c.sessions, 64);
+	put("/usr/lib/rivuletd/rivuletd.conf.d/a.conf", "[Limits]\nSessions=4\n");
+	ck_assert_int_eq(rvl_config_load(&c, root, warn, NULL, &err), 0);
+	ck_assert_uint_eq(c.sessions, 4);
+	put("/etc/rivuletd/rivuletd.conf.d/a.conf", "");
+	ck_assert_int_eq(rvl_config_load(&c, root, warn, NULL, &err), 0);
+	ck_assert_uint_eq(c.sessions, 64);
+	/* An error in one of them changes nothing. */
+	put("/run/rivuletd/rivuletd.conf.d/b.conf", "[Limits]\nSessions=5\nRunsPerUser=x\n");
+	put("/run/rivuletd/rivuletd.conf.d/c.conf", "[Limits]\nSessions=6\n");
+	ck_assert_int_eq(rvl_config_load(&c, root, warn, NULL, &err), -EINVAL);
+	ck_assert_ptr_nonnull(
+		strstr(err.s, "/run/rivuletd/rivuletd.conf.d/b.conf:3: RunsPerUser=x"));
+	ck_assert_uint_eq(c.sessions, 64);
+	put("/run/rivuletd/rivuletd.conf.d/b.conf", "");
+	for (int i = 3; i < 256; i++) {
+		snprintf(path, sizeof(path), "/etc/rivuletd/rivuletd.conf.d/x%d.conf", i);
+		put(path, "");
+	}
+	ck_assert_msg(!rvl_config_load(&c, root, warn, NULL, &err), "%s", err.s);
+	ck_assert_uint_eq(c.sessions, 6);
+	put("/etc/rivuletd/rivuletd.conf.d/y.conf", "");
+	ck_assert_int_eq(rvl_config_load(&c, root, warn, NULL, &err), -E2BIG);
+	ck_assert_ptr_nonnull(
+		strstr(err.s, "/etc/rivuletd/rivuletd.conf.d: more than 256 drop-ins"));
+}
+END_TEST
+
 /* Proves that the printed configuration is read back unchanged. */
 START_TEST(round_trip)
 {
@@ -196,7 +503,8 @@ START_TEST(round_trip)
 	FILE *f = open_memstream(&text, &len);
 
 	ck_assert_int_eq(parse("[Limits]\nSessions=7\nMemoryPerUser=5M\n[Device]\nNode=/dev/x\n"
-			       "[Scheduler]\nHighPriorityUsers=5 6\n"), 0);
+			       "[Scheduler]\nHighPriorityUsers=5 6\n"),
+			 0);
 	first = c;
 	rvl_config_print(&c, f);
 	fclose(f);
@@ -314,6 +622,11 @@ int main(void)
 	tcase_add_test(t, values);
 	tcase_add_test(t, unknown);
 	tcase_add_loop_test(t, mistake, 0, (int)(sizeof(mistakes) / sizeof(mistakes[0])));
+	tcase_add_loop_test(t, units, 0, (int)(sizeof(numbers) / sizeof(numbers[0])));
+	tcase_add_test(t, lists);
+	tcase_add_test(t, lengths);
+	tcase_add_test(t, fixed_keys);
+	tcase_add_test(t, printed);
 	tcase_add_test(t, hostile);
 	tcase_add_test(t, round_trip);
 	tcase_add_test(t, installed_file);
@@ -322,6 +635,8 @@ int main(void)
 	tcase_add_checked_fixture(files, make_root, remove_root);
 	tcase_add_test(files, precedence);
 	tcase_add_test(files, atomic);
+	tcase_add_test(files, no_file);
+	tcase_add_test(files, dropins);
 	suite_add_tcase(s, t);
 	suite_add_tcase(s, files);
 	return run_suite(s);
