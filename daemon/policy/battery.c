@@ -15,7 +15,7 @@
 #define ABSURD_TEMP_HIGH	200000
 #define CRITICAL_MARGIN		5000	/* millidegrees; at the critical trip the kernel powers off */
 #define TRIPS_MAX		12
-#define AMOUNT_MAX		1000000000000000	/* in micro units; no battery holds a gigawatthour */
+#define AMOUNT_MAX		1000000000000	/* in micro units: a megawatthour; a million times it fits */
 #define NSEC			1000000000ull
 
 /* ---- attributes ---- */
