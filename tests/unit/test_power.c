@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "files.h"
 #include "manager.h"
@@ -486,6 +488,283 @@ START_TEST(bad_state)
 }
 END_TEST
 
+/* ---- what Reconfigure= changes ---- */
+
+static void expect_override(uint32_t variant, uint32_t clock)
+{
+	struct rvl_override w = rvl_power_override(&m.power);
+
+	ck_assert_uint_eq(w.variant, variant);
+	ck_assert_uint_eq(w.clock, clock);
+}
+
+/* Proves that clock and commands follow the level, or stay at the highest one, as configured. */
+START_TEST(reconfigure)
+{
+	machine();
+	start_with("[Power]\nDwell=0\nPowerProfiles=no\nReconfigure=both\n");
+	charge(40);
+	expect_pinned(166666666);
+	expect_override(0, 0);
+	ck_assert_uint_eq(rvl_power_usable(&m.power, 0x5), 0x5);
+	ck_assert_uint_eq(rvl_power_forced(&m.power, 2), 0);
+	m.cfg.reconfigure = RVL_RECONFIGURE_HARDWARE;
+	rvl_power_tick(&m.power);
+	expect_pinned(166666666);
+	expect_override(4, 0);
+	/* Commands for the highest level run at any clock; a program without them does not run. */
+	ck_assert_uint_eq(rvl_power_usable(&m.power, 0x8), 0xff);
+	ck_assert_uint_eq(rvl_power_usable(&m.power, 0x7), 0);
+	ck_assert_uint_eq(rvl_power_forced(&m.power, 0), 4);
+	m.cfg.reconfigure = RVL_RECONFIGURE_SOFTWARE;
+	rvl_power_tick(&m.power);
+	expect_pinned(333333333);
+	ck_assert_uint_eq(m.power.policy.level, 1);
+	expect_override(0, 4);
+	ck_assert_uint_eq(rvl_power_usable(&m.power, 0x5), 0x5);
+	ck_assert_uint_eq(rvl_power_forced(&m.power, 0), 2);
+	ck_assert_uint_eq(rvl_power_forced(&m.power, 1), 2);
+	ck_assert_uint_eq(rvl_power_forced(&m.power, 2), 3);
+	m.cfg.reconfigure = RVL_RECONFIGURE_NONE;
+	rvl_power_tick(&m.power);
+	expect_pinned(333333333);
+	ck_assert_uint_eq(m.power.policy.level, 3);
+	expect_override(4, 4);
+	ck_assert_uint_eq(rvl_power_forced(&m.power, 0), 4);
+	/* A clock that stays cannot be moved away from where devfreq refuses it. */
+	m.cfg.reconfigure = RVL_RECONFIGURE_SOFTWARE;
+	k.cooling_max = 250000;
+	m.power.steered = false;
+	rvl_power_tick(&m.power);
+	ck_assert_uint_eq(m.power.refused, 0);
+	ck_assert(!(rvl_power_flags(&m.power) & RIVULET_POLICY_STEERED));
+	m.power.ready = false;
+	expect_override(0, 0);
+	m.power.ready = true;
+	end();
+}
+END_TEST
+
+/* Proves each flag of the policy by the state that it reports. */
+START_TEST(flags)
+{
+	struct rvl_power *pw = &m.power;
+
+	pw->gauge.external = pw->gauge.battery = pw->gauge.known = pw->policy.reserve = false;
+	pw->policy.emergency = pw->steered = pw->yielded = false;
+	ck_assert_uint_eq(rvl_power_flags(pw), 0);
+	pw->gauge.external = true;
+	ck_assert_uint_eq(rvl_power_flags(pw), RIVULET_POLICY_EXTERNAL);
+	pw->gauge.external = false;
+	pw->gauge.battery = true;
+	ck_assert_uint_eq(rvl_power_flags(pw), RIVULET_POLICY_BATTERY);
+	pw->gauge.battery = false;
+	pw->gauge.known = true;
+	ck_assert_uint_eq(rvl_power_flags(pw), RIVULET_POLICY_KNOWN);
+	pw->gauge.known = false;
+	pw->policy.reserve = true;
+	ck_assert_uint_eq(rvl_power_flags(pw), RIVULET_POLICY_RESERVE);
+	pw->policy.reserve = false;
+	pw->policy.emergency = true;
+	ck_assert_uint_eq(rvl_power_flags(pw), RIVULET_POLICY_EMERGENCY);
+	pw->policy.emergency = false;
+	pw->steered = true;
+	ck_assert_uint_eq(rvl_power_flags(pw), RIVULET_POLICY_STEERED);
+	pw->steered = false;
+	pw->yielded = true;
+	ck_assert_uint_eq(rvl_power_flags(pw), RIVULET_POLICY_YIELDED);
+}
+END_TEST
+
+/* Proves which levels runs leave: of the board's, those that no run is without. */
+START_TEST(contested)
+{
+	ck_assert_uint_eq(rvl_power_allowed(&m.power), 0xf);
+	m.power.demands[0] = 1;
+	m.power.running[2] = 3;
+	ck_assert_uint_eq(rvl_power_allowed(&m.power), 0xa);
+	m.power.demands[7] = m.power.running[4] = 1;
+	ck_assert_uint_eq(rvl_power_allowed(&m.power), 0xa);
+	memset(m.power.demands, 0, sizeof(m.power.demands));
+	memset(m.power.running, 0, sizeof(m.power.running));
+}
+END_TEST
+
+/* ---- the timer ---- */
+
+static uint64_t due_us(void)
+{
+	uint64_t us;
+	int on;
+
+	ck_assert_int_ge(sd_event_source_get_time(m.power.timer, &us), 0);
+	ck_assert_int_ge(sd_event_source_get_enabled(m.power.timer, &on), 0);
+	ck_assert_int_eq(on, SD_EVENT_ONESHOT);
+	return us;
+}
+
+/*
+ * Proves when the next reading is due: at PollMax=, sooner as charge falls, or when a level may
+ * rise.
+ */
+START_TEST(next_reading)
+{
+	machine();
+	now_ns = 1000 * NSEC_PER_SEC;
+	start_with("[Power]\nDwell=7s\nPollMax=20s\nPollMin=3s\nPowerProfiles=no\n");
+	ck_assert_uint_eq(due_us(), 1020000001);
+	/* 1 % in ten seconds: a quarter percent in 2.5 s, which is below PollMin=. */
+	put("class/power_supply/BAT0/capacity", "99\n");
+	now_ns += 10 * NSEC_PER_SEC;
+	rvl_power_tick(&m.power);
+	ck_assert_uint_eq(due_us(), 1013000001);
+	put("class/power_supply/BAT0/capacity", "94\n");
+	now_ns += 100 * NSEC_PER_SEC;
+	rvl_power_tick(&m.power);
+	ck_assert_uint_eq(m.power.gauge.drain, 937);
+	ck_assert_uint_eq(due_us(), 1113000001);
+	m.power.gauge.drain = 500;
+	rvl_power_tick(&m.power);
+	ck_assert_uint_eq(m.power.gauge.drain, 500);
+	ck_assert_uint_eq(due_us(), 1115000001);
+	/* The level may rise seven seconds after it fell. */
+	put("class/power_supply/BAT0/status", "Charging\n");
+	m.power.policy.level = 1;
+	m.power.policy.changed = now_ns - 2 * NSEC_PER_SEC;
+	rvl_power_tick(&m.power);
+	ck_assert_uint_eq(m.power.policy.level, 1);
+	ck_assert_uint_eq(due_us(), 1115000001);
+	now_ns += NSEC_PER_SEC;
+	rvl_power_tick(&m.power);
+	ck_assert_uint_eq(due_us(), 1115000001);
+	end();
+}
+END_TEST
+
+/* ---- the journal ---- */
+
+static int errors = -1;
+
+static void log_to_file(void)
+{
+	errors = memfd_create("stderr", MFD_CLOEXEC);
+	ck_assert(errors >= 0 && dup2(errors, STDERR_FILENO) == STDERR_FILENO);
+	rvl_log_init(LOG_INFO);
+}
+
+/* What was logged since the last call. */
+static const char *logged(void)
+{
+	static char text[4096];
+	ssize_t n = pread(errors, text, sizeof(text) - 1, 0);
+
+	ck_assert_int_ge(n, 0);
+	text[n] = 0;
+	ck_assert(!ftruncate(errors, 0) && !lseek(STDERR_FILENO, 0, SEEK_SET));
+	return text;
+}
+
+/* Proves the entry of each change: level, clock, reason, reserve and heat. */
+START_TEST(journal_of_levels)
+{
+	machine();
+	log_to_file();
+	start_with("[Power]\nDwell=0\nPowerProfiles=no\n");
+	ck_assert_str_eq(logged(), "<6>rivuletd: level 3 (333 MHz) by battery\n");
+	charge(40);
+	ck_assert_str_eq(logged(), "<6>rivuletd: level 1 (166 MHz) by battery\n");
+	charge(40);
+	ck_assert_str_eq(logged(), "");
+	charge(4);
+	ck_assert_str_eq(logged(), "<6>rivuletd: level 0 (100 MHz) by battery, in the reserve\n");
+	put("class/thermal/thermal_zone0/trip_point_0_type", "hot\n");
+	put("class/thermal/thermal_zone0/temp", "90000\n");
+	charge(100);
+	ck_assert_str_eq(logged(), "<6>rivuletd: level 0 (100 MHz) by heat, too hot\n");
+	end();
+}
+END_TEST
+
+/*
+ * Proves that each failure of devfreq is logged once, with its reason and what follows from it.
+ */
+START_TEST(journal_of_trouble)
+{
+	machine();
+	log_to_file();
+	start_with("[Power]\nDwell=0\nPowerProfiles=no\n");
+	logged();
+	k.cooling_max = 250000;
+	charge(10);
+	charge(100);
+	ck_assert_ptr_nonnull(strstr(logged(), "<4>rivuletd: level 3 was refused: "));
+	k.cooling_max = 0;
+	now_ns += 60 * NSEC_PER_SEC;
+	charge(10);
+	k.cooling_max = 250000;
+	charge(100);
+	ck_assert_ptr_null(strstr(logged(), "refused"));
+	k.cooling_max = 0;
+	now_ns += 60 * NSEC_PER_SEC;
+	charge(100);
+	k.req_min = 166667;
+	k.req_max = 250000;
+	logged();
+	rvl_power_tick(&m.power);
+	ck_assert_ptr_nonnull(strstr(logged(),
+			"<4>rivuletd: another process set the limits to 166667000..250000000 Hz; "
+			"the policy yields until a mode is set\n"));
+	end();
+}
+END_TEST
+
+/* Proves that a missing permission is logged five seconds after the device came, and once. */
+START_TEST(journal_of_permission)
+{
+	machine();
+	log_to_file();
+	now_ns = 1000 * NSEC_PER_SEC;
+	k.deny = -EACCES;
+	start_with("[Power]\nDwell=0\nPowerProfiles=no\n");
+	ck_assert_ptr_null(strstr(logged(), "cannot set"));
+	now_ns += 5 * NSEC_PER_SEC - 1;
+	rvl_power_tick(&m.power);
+	ck_assert_str_eq(logged(), "");
+	now_ns += 1;
+	rvl_power_tick(&m.power);
+	ck_assert_ptr_nonnull(strstr(logged(),
+			"<4>rivuletd: the daemon cannot set the device's level: "
+			"writing 333333333 to "));
+	rvl_power_tick(&m.power);
+	ck_assert_str_eq(logged(), "");
+	k.deny = 0;
+	end();
+}
+END_TEST
+
+/* Proves that a list that does not suit the board is logged and replaced by the default. */
+START_TEST(journal_of_lists)
+{
+	machine();
+	log_to_file();
+	start_with("[Power]\nDwell=0\nPowerProfiles=no\nLevels=6 0\n");
+	ck_assert_ptr_nonnull(strstr(logged(),
+			"<3>rivuletd: Levels= and Thresholds= of [Power] do not suit the board, "
+			"auto instead: level 6; the board "));
+	ck_assert_uint_eq(m.power.policy.cfg.n, 4);
+	end();
+	machine();
+	start_with("[Power]\nDwell=0\nPowerProfiles=no\nLevels=3 0\nHysteresis=3\nReserve=7\n"
+		   "HeatStep=9s\n");
+	ck_assert_uint_eq(m.power.policy.cfg.n, 2);
+	ck_assert_uint_eq(m.power.policy.cfg.hysteresis, 30000);
+	ck_assert_uint_eq(m.power.policy.cfg.reserve, 70000);
+	ck_assert_uint_eq(m.power.policy.cfg.heat_step, 9 * NSEC_PER_SEC);
+	ck_assert_uint_eq(m.power.policy.cfg.dwell, 0);
+	end();
+}
+END_TEST
+
 /* ---- readings that determine the level ---- */
 
 /* Proves that heat is read from sysfs, and that Heat=no disables it. */
@@ -679,6 +958,14 @@ static Suite *make_suite(void)
 	tcase_add_test(steer, ordinary_runs);
 	tcase_add_test(steer, runs_in_progress);
 	tcase_add_test(steer, device_absent);
+	tcase_add_test(steer, flags);
+	tcase_add_test(steer, contested);
+	tcase_add_test(own, reconfigure);
+	tcase_add_test(own, next_reading);
+	tcase_add_test(own, journal_of_levels);
+	tcase_add_test(own, journal_of_trouble);
+	tcase_add_test(own, journal_of_permission);
+	tcase_add_test(own, journal_of_lists);
 	tcase_add_test(own, restores);
 	tcase_add_test(own, reasserts);
 	tcase_add_test(own, killed_and_restarted);
