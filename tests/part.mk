@@ -5,6 +5,7 @@ comma := ,
 $(eval $(call unit_test,serve,sim uapi,-lm))
 $(BUILD)/unit/test_serve: | $(BUILD)/rivulet-sim
 $(eval $(call unit_test,drain,sim uapi,-lm))
+$(eval $(call unit_test,sim_parts,sim uapi,-lm))
 $(eval $(call unit_test,sc,uapi))
 $(eval $(call unit_test,stochastic,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,core,sim uapi,-lm))
