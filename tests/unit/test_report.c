@@ -569,6 +569,8 @@ static void scrape(void)
 	shutdown(fd, SHUT_WR);
 	ck_assert(answer(fd));
 	close(fd);
+	/* Without a request there is no header. */
+	ck_assert(!strncmp(text, "# TYPE rivulet_build info\n", 26));
 }
 
 static void expect_line(const char *line)

@@ -39,6 +39,8 @@ static const struct {
 	{ "--show-config", 0, "\nSessions=" },
 	{ "--reload 1", 1, "cannot tell process" },
 	{ "--reload x", 1, "cannot tell process" },
+	{ "--reload 99999999999", 1, "cannot tell process" },
+	{ "--reload 2147483647x", 1, "cannot tell process" },
 };
 
 /* Proves that each wrong invocation prints its one line. */
