@@ -7,7 +7,7 @@
 #   make install  DESTDIR=... PREFIX=/usr
 #   make help     this text
 #
-#   make check-STAGE alone: unit fresh asan model plan conv onnx models docs layout abi examples dts rrsc security attacks nspawn bounce service switch style kernel-style; scripts/vm-check.sh for the VM
+#   make check-STAGE alone: unit fresh asan model plan conv onnx models docs layout abi examples dts rrsc pipeline security attacks nspawn bounce service switch style kernel-style; scripts/vm-check.sh for the VM
 #   make demo-battery, coverage, bench-npu, bench-sc, eval-sc, bench-driver, bench-switch, bench-rrsc, check-headers, check-render, check-arm64, check-kexec, check-debug, fuzz-ioctl, mutants
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan SAN=1 and
@@ -106,6 +106,11 @@ coverage:
 	@scripts/install-deps.sh
 	@scripts/coverage
 
+# What stages that run side by side share (scripts/check).
+.PHONY: check-programs check-pipeline
+check-programs: $(PROGRAMS) $(INSTALL_UNITS) $(LIBRIVULET) $(BUILD)/librivulet.pc $(VM_TESTS) $(MACHINE)
+check-pipeline:
+	@scripts/check-pipeline
 check-unit: unit
 check-asan:
 	@UNIT_JOBS=2 $(MAKE) --no-print-directory BUILD=$(BUILD)/asan SAN=1 OPT=-O1 unit
