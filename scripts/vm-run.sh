@@ -160,11 +160,14 @@ start_foreign() {
 		-device ivshmem-doorbell,chardev=other,vectors=1)
 }
 
-# The model maps the file of the guest's memory too. It should be in a tmpfs.
+# The file of the guest's memory, which the model maps too, should be in a tmpfs. Its blocks are allocated
+# when they are written: without room for them, QEMU is killed by SIGBUS.
 make_dir() {
-	local base=${TMPDIR:-/tmp} free
-	free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -1) || free=0
-	[ "${free:-0}" -lt $(((memory + 64) * 1024)) ] || base=/dev/shm
+	local base=/dev/shm lack
+	if ! lack=$("$here/space" $((memory + 64)) $base); then
+		base=${TMPDIR:-/tmp}
+		lack+="; "$("$here/space" $((memory + 64)) "$base") || die "no room for the guest's memory: $lack"
+	fi
 	dir=$(mktemp -d "$base/rivulet-vm.XXXXXX")
 	trap cleanup EXIT
 	trap 'exit 125' INT TERM
