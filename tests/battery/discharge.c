@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * discharge ARM MODEL.rvp IMAGES LABELS CONSTRAINT-NS: one full discharge of the machine's battery by
- * inferences through the daemon, one after the other. Prints a line for each run. CONSTRAINT-NS 0: unknown.
+ * discharge ARM MODEL.rvp IMAGES LABELS CONSTRAINT-NS: discharges the machine's battery by
+ * inferences through the daemon, one at a time, and prints a line for each run. CONSTRAINT-NS 0
+ * means that there is no deadline.
  *
  *   run NUMBER CHARGE LEVEL LENGTH DEVICE-NS PICOJOULES RIGHT    charge in ppm before the run
  *   arm NAME runs N refused N seconds S waited S
  *
- * The run in which the battery becomes empty is not counted. With pace=fast, device time passes only in
- * jobs and more slowly than wall-clock time. So that the daemon's readings are as recent as on a board, no
- * run starts while the charge is more than BEHIND_PPM below the last reading.
+ * The run in which the battery becomes empty is not counted. With pace=fast, device time passes
+ * only in jobs and more slowly than wall-clock time. So that the daemon's readings are as recent as
+ * on a board, no run starts while the charge is more than BEHIND_PPM below the last reading.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,7 +23,7 @@
 
 #define BATTERY	   "/sys/class/power_supply/BAT0/"
 #define BEHIND_PPM 2500
-#define PATIENCE_S 30	/* for the daemon to look at the battery */
+#define PATIENCE_S 30 /* limit for the daemon to read the battery */
 #define RUNS_MAX   100000
 #define PIXELS	   784
 #define CLASSES	   10
@@ -37,15 +38,15 @@ struct arm {
 	struct rivulet_model *model;
 	struct rivulet_request *request;
 	struct set set;
-	uint64_t constraint;	/* ns; 0: none */
-	uint64_t full;		/* uWh */
-	uint32_t known;		/* charge that the daemon knows of, ppm */
-	uint64_t waited;	/* ns, for the daemon */
+	uint64_t constraint; /* ns, or 0 for no deadline */
+	uint64_t full;	     /* uWh */
+	uint32_t known;	     /* charge at the daemon's last reading, ppm */
+	uint64_t waited;     /* ns spent waiting for the daemon to read the battery */
 	uint32_t runs, refused;
 	float in[PIXELS], out[CLASSES];
 };
 
-static int complain(const char *what, int r, const char *why)
+static int report_error(const char *what, int r, const char *why)
 {
 	fprintf(stderr, "discharge: %s: %s%s%s\n", what, strerror(-r), *why ? ": " : "", why);
 	return r;
@@ -58,7 +59,10 @@ static uint32_t big_endian(const uint8_t *p)
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* The items of an IDX file of bytes behind its @head bytes; their number in @count. */
+/*
+ * Read the items of an IDX file of bytes after a header of @head bytes. Stores their number in
+ * @count.
+ */
 static uint8_t *read_idx(const char *path, size_t head, size_t item, uint32_t *count)
 {
 	FILE *f = fopen(path, "rb");
@@ -84,7 +88,7 @@ static int read_set(struct set *s, const char *images, const char *labels)
 	s->pixels = read_idx(images, 16, PIXELS, &s->count);
 	s->label = read_idx(labels, 8, 1, &n);
 	if (!s->pixels || !s->label || n != s->count)
-		return complain(images, -EINVAL, "no IDX file of pictures with as many labels");
+		return report_error(images, -EINVAL, "no IDX file of pictures with as many labels");
 	return 0;
 }
 
@@ -97,7 +101,7 @@ static int read_uwh(const char *path, uint64_t *out)
 
 	if (f)
 		fclose(f);
-	return r ? complain(path, r, "") : 0;
+	return r ? report_error(path, r, "") : 0;
 }
 
 static int read_charge(const struct arm *a, uint32_t *ppm)
@@ -109,7 +113,7 @@ static int read_charge(const struct arm *a, uint32_t *ppm)
 	return r;
 }
 
-/* Until the daemon has read the battery lately. */
+/* Wait until the daemon's last reading is at most BEHIND_PPM above @charge. */
 static int keep_up(struct arm *a, uint32_t charge)
 {
 	struct rivulet_policy_state p = { .size = sizeof(p) };
@@ -119,12 +123,13 @@ static int keep_up(struct arm *a, uint32_t charge)
 	while (!a->known || a->known > charge + BEHIND_PPM) {
 		r = rivulet_client_policy(a->client, 0, 0, &p);
 		if (r)
-			return complain("policy", r, rivulet_last_error());
+			return report_error("policy", r, rivulet_last_error());
 		a->known = p.charge;
 		if (a->known && a->known <= charge + BEHIND_PPM)
 			break;
 		if (clock_ns() - since > PATIENCE_S * 1000000000ull)
-			return complain("policy", -ETIMEDOUT, "the daemon does not look at the battery");
+			return report_error("policy", -ETIMEDOUT,
+					    "the daemon did not read the battery");
 		usleep(1000);
 	}
 	a->waited += clock_ns() - since;
@@ -142,7 +147,7 @@ static int open_model(struct arm *a, const char *path)
 	r = r ? r : rivulet_request_new(a->model, &a->request);
 	r = r ? r : rivulet_bind_memory(a->request, 0, a->in, sizeof(a->in));
 	r = r ? r : rivulet_bind_memory(a->request, 1, a->out, sizeof(a->out));
-	return r ? complain(path, r, rivulet_last_error()) : 0;
+	return r ? report_error(path, r, rivulet_last_error()) : 0;
 }
 
 static bool infer(struct arm *a, uint32_t picture, bool *right)
@@ -153,7 +158,7 @@ static bool infer(struct arm *a, uint32_t picture, bool *right)
 
 	for (uint32_t i = 0; i < PIXELS; i++)
 		a->in[i] = (float)p[i] / 255.0f;
-	/* Soft: a late run completes, and is counted. */
+	/* The deadline is soft: a run that misses it completes and is counted. */
 	o.deadline = a->constraint ? (int64_t)(clock_ns() + a->constraint) : 0;
 	if (rivulet_request_run(a->request, &o))
 		return false;
@@ -169,11 +174,11 @@ static int report_run(struct arm *a, uint32_t charge, bool right)
 	int r = rivulet_request_stats(a->request, &s);
 
 	if (r)
-		return complain("stats", r, "");
+		return report_error("stats", r, "");
 	if (s.level_min != s.level_max)
-		return complain("run", -EIO, "one job at two levels");
-	printf("run %u %u %u %u %" PRIu64 " %" PRIu64 " %d\n", a->runs++, charge, s.level_min, s.length,
-	       s.npu_ns, s.energy_pj, right);
+		return report_error("run", -EIO, "a job ran at two levels");
+	printf("run %u %u %u %u %" PRIu64 " %" PRIu64 " %d\n", a->runs++, charge, s.level_min,
+	       s.length, s.npu_ns, s.energy_pj, right);
 	return 0;
 }
 
@@ -202,11 +207,11 @@ static int discharge(struct arm *a, const char *name)
 	int r = read_uwh(BATTERY "energy_full", &a->full);
 
 	if (r || !a->full)
-		return r ? r : complain("battery", -EIO, "of no capacity");
+		return r ? r : report_error("battery", -EIO, "its capacity is 0");
 	r = read_charge(a, &charge);
 	while (!r && charge) {
 		r = a->runs < RUNS_MAX ? one_run(a, &charge) :
-					 complain("battery", -ERANGE, "it does not end");
+					 report_error("battery", -ERANGE, "too many runs");
 	}
 	printf("arm %s runs %u refused %u seconds %.1f waited %.1f\n", name, a->runs, a->refused,
 	       (double)(clock_ns() - start) / 1e9, (double)a->waited / 1e9);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The pictures of make demo-battery: plain SVG, no script, no font but the viewer's. */
+/* The charts of make demo-battery, as SVG without scripts or embedded fonts. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -10,9 +10,10 @@
 #define LEFT   150
 #define RIGHT  30
 #define PLOT   (WIDTH - LEFT - RIGHT)
-#define POINTS 240	/* of one line at most */
+#define POINTS 240 /* maximum number of points of one line */
 
-static const char *const colour[] = { "#4e79a7", "#f28e2b", "#76b7b2", "#e15759", "#59a14f", "#b07aa1", "#9c755f" };
+static const char *const colour[] = { "#4e79a7", "#f28e2b", "#76b7b2", "#e15759",
+				      "#59a14f", "#b07aa1", "#9c755f" };
 
 #define COLOURS (sizeof(colour) / sizeof(colour[0]))
 
@@ -24,9 +25,12 @@ static FILE *begin(const char *path, int height, const char *title)
 		fprintf(stderr, "report: %s: %s\n", path, strerror(errno));
 		return NULL;
 	}
-	fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
+	fprintf(f,
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
+		"font-family=\"sans-serif\" "
 		"font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
-		"<text x=\"%d\" y=\"22\" font-size=\"15\">%s</text>\n", WIDTH, height, LEFT, title);
+		"<text x=\"%d\" y=\"22\" font-size=\"15\">%s</text>\n",
+		WIDTH, height, LEFT, title);
 	return f;
 }
 
@@ -34,7 +38,7 @@ static int end(FILE *f, const char *path)
 {
 	bool bad = fputs("</svg>\n", f) < 0;
 
-	/* What the disk did not take shows here. */
+	/* fclose() reports the errors of buffered writes. */
 	bad |= fclose(f) != 0;
 	if (bad)
 		fprintf(stderr, "report: %s: %s\n", path, strerror(errno));
@@ -58,7 +62,7 @@ static uint32_t most_runs(const struct arm *arm, uint32_t arms, const char *mode
 	return most;
 }
 
-/* A bar in parts, one for each level, the late runs hatched over it. */
+/* Draw a bar with one part for each level; the runs that missed their constraint are hatched. */
 static void bar(FILE *f, const struct arm *a, double y, double scale)
 {
 	double x = LEFT, w;
@@ -70,11 +74,16 @@ static void bar(FILE *f, const struct arm *a, double y, double scale)
 		const struct group *g = &a->group[i];
 
 		w = g->runs * scale;
-		fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"18\" fill=\"%s\"><title>l%u, %u bits: "
-			"%u runs, %.2f ms, %.2f uJ, %u late</title></rect>\n", x, y, w, colour[i], g->level + 1,
-			g->length, g->runs, g->ns / g->runs * 1e-6, g->pj / g->runs * 1e-6, g->misses);
+		fprintf(f,
+			"<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"18\" "
+			"fill=\"%s\"><title>l%u, %u bits: "
+			"%u runs, %.2f ms, %.2f uJ, %u late</title></rect>\n",
+			x, y, w, colour[i], g->level + 1, g->length, g->runs,
+			g->ns / g->runs * 1e-6, g->pj / g->runs * 1e-6, g->misses);
 		if (g->misses)
-			fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"18\" fill=\"url(#late)\"/>\n",
+			fprintf(f,
+				"<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"18\" "
+				"fill=\"url(#late)\"/>\n",
 				x, y, g->misses * scale);
 		x += w;
 	}
@@ -85,15 +94,18 @@ static void bar(FILE *f, const struct arm *a, double y, double scale)
 
 int draw_tables(const char *path, const struct arm *arm, uint32_t arms)
 {
-	FILE *f = begin(path, 80 + 26 * (int)arms, "Runs of one battery charge, a colour for each third of it; "
+	FILE *f = begin(path, 80 + 26 * (int)arms,
+			"Runs of one battery charge, a colour for each third of it; "
 			"hatched: later than the constraint");
 	double y = 40;
 
 	if (!f)
 		return -1;
 	fputs("<defs><pattern id=\"late\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
-	      "patternTransform=\"rotate(45)\"><rect width=\"2\" height=\"6\" fill=\"black\" fill-opacity=\"0.45\"/>"
-	      "</pattern></defs>\n", f);
+	      "patternTransform=\"rotate(45)\"><rect width=\"2\" height=\"6\" fill=\"black\" "
+	      "fill-opacity=\"0.45\"/>"
+	      "</pattern></defs>\n",
+	      f);
 	for (uint32_t i = 0; i < arms; i++) {
 		if (i && strcmp(arm[i].model, arm[i - 1].model))
 			y += 16;
@@ -135,7 +147,7 @@ static double panel_most(const struct arm *arm, uint32_t arms, const char *model
 }
 
 struct axes {
-	double top, height, least, most, scale;	/* scale: pixels a run */
+	double top, height, least, most, scale; /* scale: pixels per run */
 };
 
 static double y_of(const struct axes *x, double v)
@@ -143,8 +155,9 @@ static double y_of(const struct axes *x, double v)
 	return x->top + x->height * (1 - (v - x->least) / (x->most - x->least));
 }
 
-/* A step wherever the value changes, and else a point now and then. */
-static void line(FILE *f, const struct arm *a, const struct axes *x, enum panel p, const char *stroke)
+/* Add a step at each change of the value, and a point at regular intervals between them. */
+static void line(FILE *f, const struct arm *a, const struct axes *x, enum panel p,
+		 const char *stroke)
 {
 	uint32_t every = a->runs / POINTS + 1;
 	double v, last = NAN;
@@ -165,17 +178,20 @@ static void frame(FILE *f, const struct axes *x, enum panel p, double constraint
 {
 	char label[64];
 
-	fprintf(f, "<rect x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" fill=\"none\" stroke=\"#999\"/>\n", LEFT,
-		x->top, PLOT, x->height);
+	fprintf(f,
+		"<rect x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" fill=\"none\" "
+		"stroke=\"#999\"/>\n",
+		LEFT, x->top, PLOT, x->height);
 	text(f, 12, x->top + x->height / 2, "start", panel_name[p]);
 	snprintf(label, sizeof(label), "%.4g", x->most);
 	text(f, LEFT - 8, x->top + 10, "end", label);
 	snprintf(label, sizeof(label), "%.4g", x->least);
 	text(f, LEFT - 8, x->top + x->height, "end", label);
 	if (p == LATENCY) {
-		fprintf(f, "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"black\" "
-			"stroke-dasharray=\"5 4\"/>\n", LEFT, LEFT + PLOT, y_of(x, constraint),
-			y_of(x, constraint));
+		fprintf(f,
+			"<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"black\" "
+			"stroke-dasharray=\"5 4\"/>\n",
+			LEFT, LEFT + PLOT, y_of(x, constraint), y_of(x, constraint));
 		text(f, LEFT + PLOT - 4, y_of(x, constraint) - 4, "end", "constraint");
 	}
 }
@@ -190,8 +206,8 @@ static void legend(FILE *f, const struct arm *arm, uint32_t arms, const char *mo
 		if (strcmp(arm[i].model, model))
 			continue;
 		snprintf(label, sizeof(label), "%s %s", arm[i].experiment, arm[i].name);
-		fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"4\" fill=\"%s\"/>\n", x, y - 6,
-			colour[c++ % COLOURS]);
+		fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"4\" fill=\"%s\"/>\n",
+			x, y - 6, colour[c++ % COLOURS]);
 		text(f, x + 18, y, "start", label);
 		x += 110;
 	}
@@ -206,13 +222,16 @@ int draw_timeline(const char *path, const struct arm *arm, uint32_t arms, const 
 
 	for (uint32_t i = 0; i < arms; i++)
 		none = !none && !strcmp(arm[i].model, model) ? &arm[i] : none;
-	snprintf(title, sizeof(title), "%s: one charge, inference by inference (%u at most)", model, longest);
+	snprintf(title, sizeof(title), "%s: one charge, inference by inference (%u at most)", model,
+		 longest);
 	f = none ? begin(path, 640, title) : NULL;
 	if (!f)
 		return -1;
 	legend(f, arm, arms, model, 44);
 	for (enum panel p = CHARGE; p < PANELS; p++) {
-		struct axes x = { .top = 60 + 140 * p, .height = 120, .least = panel_least[p],
+		struct axes x = { .top = 60 + 140 * p,
+				  .height = 120,
+				  .least = panel_least[p],
 				  .scale = (double)PLOT / longest,
 				  .most = panel_most(arm, arms, model, p) };
 		uint32_t c = 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * report LOG DIR: what make demo-battery measured: the seed's tables 11 and 12, figures against their bars, and
- * pictures in DIR. LOG holds the lines of the guest (scripts/demo-battery-guest, discharge.c) and of rivulet
- * eval. Leaves with 1 when a bar is missed or an arm is missing.
+ * report LOG DIR: evaluates the log of make demo-battery. It prints tables 11 and 12 of the seed
+ * and the figures of docs/figures.md, and draws SVG files into DIR. LOG holds the lines of the
+ * guest (scripts/demo-battery-guest, discharge.c) and of rivulet eval. The exit status is 1 when a
+ * figure misses its bar or an arm is missing.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -11,10 +12,10 @@
 
 #include "report.h"
 
-#define SLACK_NS 1.005	/* TC over the latency of 64 bits at l6 */
-#define SHARES	 3	/* of the charge, a level each */
+#define SLACK_NS 1.005 /* time constraint over the latency of 64 bits at l6 */
+#define SHARES	 3     /* equal parts of the charge, each run at a level of its own */
 
-/** struct accuracy - of all test images, by rivulet eval */
+/** struct accuracy - accuracy over all test images, from rivulet eval */
 struct accuracy {
 	char model[16];
 	uint32_t length;
@@ -31,7 +32,7 @@ static bool failed;
 
 static void bad_line(const char *line)
 {
-	fprintf(stderr, "report: what is \"%.80s\"?\n", line);
+	fprintf(stderr, "report: unexpected line \"%.80s\"\n", line);
 	exit(1);
 }
 
@@ -40,8 +41,9 @@ static void begin_arm(const char *line)
 	struct arm *a = &arms[n_arms];
 	double mwh;
 
-	if (n_arms == ARMS_MAX || sscanf(line, "experiment %15s %15s %15s mwh %lf factor %lf", a->model,
-					 a->experiment, a->name, &mwh, &a->factor) != 5 ||
+	if (n_arms == ARMS_MAX ||
+	    sscanf(line, "experiment %15s %15s %15s mwh %lf factor %lf", a->model, a->experiment,
+		   a->name, &mwh, &a->factor) != 5 ||
 	    !(a->factor > 0))
 		bad_line(line);
 	a->joule = mwh * 3.6 / a->factor;
@@ -56,8 +58,8 @@ static struct group *group_of(struct arm *a, const struct run *r)
 		g++;
 	if (g == a->group + a->groups) {
 		if (a->groups == GROUPS_MAX) {
-			fprintf(stderr, "report: more than %d pairs of level and length in %s\n", GROUPS_MAX,
-				a->name);
+			fprintf(stderr, "report: more than %d pairs of level and length in %s\n",
+				GROUPS_MAX, a->name);
 			exit(1);
 		}
 		a->groups++;
@@ -66,7 +68,10 @@ static struct group *group_of(struct arm *a, const struct run *r)
 	return g;
 }
 
-/* Everything that a constraint is held against comes from the device: late is what took longer there. */
+/*
+ * A run misses its constraint when its device time exceeds it; queueing and the emulated CPU do not
+ * count.
+ */
 static void add_run(struct arm *a, const char *line, double constraint)
 {
 	struct run r;
@@ -74,9 +79,10 @@ static void add_run(struct arm *a, const char *line, double constraint)
 	uint32_t number;
 	int right;
 
-	if (!a || sscanf(line, "run %u %u %u %u %" SCNu64 " %" SCNu64 " %d", &number, &r.charge, &r.level,
-			 &r.length, &r.ns, &r.pj, &right) != 7 || number != a->runs ||
-	    r.level >= LEVELS_MAX)
+	if (!a ||
+	    sscanf(line, "run %u %u %u %u %" SCNu64 " %" SCNu64 " %d", &number, &r.charge, &r.level,
+		   &r.length, &r.ns, &r.pj, &right) != 7 ||
+	    number != a->runs || r.level >= LEVELS_MAX)
 		bad_line(line);
 	if (a->runs == a->room) {
 		a->room = a->room ? 2 * a->room : 1024;
@@ -98,8 +104,10 @@ static void end_arm(struct arm *a, const char *line)
 	char name[16];
 	uint32_t runs;
 
-	if (!a || sscanf(line, "arm %15s runs %u refused %u seconds %lf waited %lf", name, &runs, &a->refused,
-			 &a->seconds, &a->waited) != 5 || strcmp(name, a->name) || runs != a->runs)
+	if (!a ||
+	    sscanf(line, "arm %15s runs %u refused %u seconds %lf waited %lf", name, &runs,
+		   &a->refused, &a->seconds, &a->waited) != 5 ||
+	    strcmp(name, a->name) || runs != a->runs)
 		bad_line(line);
 }
 
@@ -108,13 +116,14 @@ static void add_accuracy(const char *line)
 	struct accuracy *x = &accuracies[n_accuracies];
 
 	if (n_accuracies < sizeof(accuracies) / sizeof(accuracies[0]) &&
-	    sscanf(line, "figure eval.%15[^.].accuracy.%u %lf", x->model, &x->length, &x->percent) == 3)
+	    sscanf(line, "figure eval.%15[^.].accuracy.%u %lf", x->model, &x->length,
+		   &x->percent) == 3)
 		n_accuracies++;
 }
 
 static struct arm *find(const char *model, const char *experiment, const char *name);
 
-/* The latency of the arm "none" of the same model came first. */
+/* The constraint follows from the mean latency of the model's arm "none", which comes first. */
 static double constraint_of(const struct arm *a)
 {
 	const struct arm *none = find(a->model, "all", "none");
@@ -165,7 +174,8 @@ static struct arm *need(const char *model, const char *experiment, const char *n
 
 	if (a && a->runs && a->taken > 0 && a->groups == (strcmp(name, "none") ? SHARES : 1))
 		return a;
-	fprintf(stderr, "report: no whole discharge %s %s %s in the log\n", model, experiment, name);
+	fprintf(stderr, "report: no whole discharge %s %s %s in the log\n", model, experiment,
+		name);
 	exit(1);
 }
 
@@ -187,7 +197,10 @@ double arm_model(const struct arm *a)
 	return n;
 }
 
-/* The lengths of the model that an experiment runs: what its full-set accuracies are named by. */
+/*
+ * The name that rivulet eval gave to the network of an arm: lenet20 has been trained for short
+ * streams.
+ */
 static const char *eval_name(const struct arm *a, char *name)
 {
 	bool own = !strcmp(a->experiment, "slack") || !strcmp(a->experiment, "planner");
@@ -208,7 +221,7 @@ static double accuracy_of(const struct arm *a, uint32_t length)
 	exit(1);
 }
 
-/* @weighted: by runs, else every level counts alike. */
+/* Mean accuracy over the levels of an arm. @weighted: by runs, else all levels count the same. */
 static double mean_accuracy(const struct arm *a, bool weighted)
 {
 	double sum = 0, weight = 0, w;
@@ -221,7 +234,10 @@ static double mean_accuracy(const struct arm *a, bool weighted)
 	return sum / weight;
 }
 
-/* How far from its threshold the charge was when an arm came to another level or length, ppm. */
+/*
+ * The largest distance between a threshold of the charge and the charge at the first run beyond it,
+ * ppm.
+ */
 static double lag_of(const struct arm *a)
 {
 	double most = 0, late;
@@ -247,22 +263,23 @@ static void table_row(const struct arm *a, const struct arm *none)
 		sprintf(levels + strlen(levels), "%sl%u", comma, g->level + 1);
 		sprintf(latency + strlen(latency), "%s%.1f", comma, g->ns / g->runs * 1e-6);
 	}
-	printf("  %-8s %-5s %-9s %-9s %6u %6.3f %8.0f %6.2f %6.2f  %-18s %6u %8u %9.2f\n", a->experiment,
-	       a->name, levels, lengths, a->runs, (double)a->runs / none->runs, arm_model(a),
-	       mean_accuracy(a, false), mean_accuracy(a, true), latency, arm_misses(a), a->refused,
-	       a->taken / a->runs * 1e6);
+	printf("  %-8s %-5s %-9s %-9s %6u %6.3f %8.0f %6.2f %6.2f  %-18s %6u %8u %9.2f\n",
+	       a->experiment, a->name, levels, lengths, a->runs, (double)a->runs / none->runs,
+	       arm_model(a), mean_accuracy(a, false), mean_accuracy(a, true), latency,
+	       arm_misses(a), a->refused, a->taken / a->runs * 1e6);
 }
 
 static void table(int number, const char *model, const char *what)
 {
 	const struct arm *none = need(model, "all", "none");
 
-	printf("\nTable %d: %s, a charge of %.4g mJ (battery %.3g Wh, energy times %.6g), constraint %.2f ms\n",
+	printf("\nTable %d: %s, a charge of %.4g mJ (battery %.3g Wh, energy times %.6g), "
+	       "constraint %.2f ms\n",
 	       number, what, none->joule * 1e3, none->joule * none->factor / 3600, none->factor,
 	       constraint_of(none) * 1e-6);
-	printf("  %-8s %-5s %-9s %-9s %6s %6s %8s %6s %6s  %-18s %6s %8s %9s\n", "", "arm", "levels",
-	       "bits", "runs", "ratio", "model", "acc %", "by run", "latency ms", "misses", "refusals",
-	       "uJ a run");
+	printf("  %-8s %-5s %-9s %-9s %6s %6s %8s %6s %6s  %-18s %6s %8s %9s\n", "", "arm",
+	       "levels", "bits", "runs", "ratio", "model", "acc %", "by run", "latency ms",
+	       "misses", "refusals", "uJ a run");
 	for (uint32_t i = 0; i < n_arms; i++)
 		if (!strcmp(arms[i].model, model))
 			table_row(&arms[i], none);
@@ -272,7 +289,8 @@ static void table(int number, const char *model, const char *what)
 
 enum bar { AT_LEAST, AT_MOST, ABOVE, NO_BAR };
 
-static void figure(const char *name, double value, const char *unit, int digits, enum bar kind, double bar)
+static void figure(const char *name, double value, const char *unit, int digits, enum bar kind,
+		   double bar)
 {
 	static const char *const word[] = { "at least", "at most", "above" };
 	bool good = kind == NO_BAR || (kind == AT_LEAST && value >= bar) ||
@@ -288,9 +306,11 @@ static void figure(const char *name, double value, const char *unit, int digits,
 static const char *const models[] = { "mlp", "lenet" };
 #define MODELS 2
 
-/* The worse of the models; each of them without a bar. */
-static void ratio(const char *name, const char *upper, const char *ue, const char *lower, const char *le,
-		  double bar)
+/*
+ * Print the ratio of the runs of two arms for each model, and the lower one of them against @bar.
+ */
+static void ratio(const char *name, const char *upper, const char *ue, const char *lower,
+		  const char *le, double bar)
 {
 	double worst = INFINITY, x;
 	char full[64];
@@ -362,7 +382,9 @@ static void errors(void)
 		sum = 0;
 		for (uint32_t k = 0; k < a->groups; k++)
 			sum += a->group[k].pj * 1e-12;
-		/* The run that the battery ended in is in the counter only. */
+		/*
+		 * The counter includes the run in which the battery became empty, the sum does not.
+		 */
 		x = 100 * fabs(a->taken - sum) / a->joule;
 		counter = x > counter ? x : counter;
 		least = a->runs < least ? a->runs : least;

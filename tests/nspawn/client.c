@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * client VERB: one small thing over the daemon's socket, for the shell scripts around it.
+ * client VERB: a client of the daemon for shell scripts.
  *
- *   info            prints node and board
+ *   info            prints the device and the board
  *   run MODEL [N]   loads an ONNX file and runs it N times on zeroed inputs
- *   load MODEL      only loads; prints the error that it gets
- *   serve MODEL     runs it until SIGTERM; every answer must be the first one's. Where daemon or device go
- *                   away, says "lost" with the reason, waits until both are there, says "again" after a run
- *   hold N          keeps a connection for N seconds after a line "held"
+ *   load MODEL      loads an ONNX file without running it
+ *   serve MODEL     runs the model until SIGTERM. Every output must equal the first one. When the
+ *                   daemon or the device disappears, it prints "lost" with the errno, waits until
+ *                   both are back, and prints "again" after the next successful run
+ *   hold N          prints "held" and keeps its connection for N seconds
  *
- * Exit status: 0, or the errno of what failed, after a line on stderr.
+ * The exit status is 0, or the errno of the call that failed; a line on stderr names that call.
  */
 #include <errno.h>
 #include <signal.h>
@@ -21,7 +22,7 @@
 
 #include "rivulet.h"
 
-static int complain(const char *what, int r, const char *why)
+static int report_error(const char *what, int r, const char *why)
 {
 	fprintf(stderr, "%s: %s: %s\n", what, strerror(-r), why);
 	return -r;
@@ -61,12 +62,12 @@ static void on_term(int signal)
 
 struct service {
 	struct rivulet_request *q;
-	void *out, *first;	/* of the last output */
+	void *out, *first; /* of the last output */
 	size_t size;
 	unsigned long runs, lost;
 };
 
-/* One run, and what it says. */
+/* Run once. @away: the last run failed because the daemon or the device was absent. */
 static int serve_once(struct rivulet_client *c, struct service *s, bool *away)
 {
 	int r = rivulet_request_run(s->q, NULL);
@@ -76,16 +77,18 @@ static int serve_once(struct rivulet_client *c, struct service *s, bool *away)
 		memcpy(s->first, s->out, s->size);
 		puts("serving");
 	} else if (!r && memcmp(s->first, s->out, s->size)) {
-		return complain("serve", -EILSEQ, "another answer to the same question");
+		return report_error("serve", -EILSEQ, "the output differs from the first one");
 	} else if (!r && *away) {
 		puts("again");
 	} else if (r) {
 		printf("lost %d %s\n", -r, rivulet_last_error());
 		fflush(stdout);
 		s->lost++;
-		/* The daemon hears of an unplugged device a moment after its jobs failed. */
+		/*
+		 * The jobs fail before udev announces to the daemon that the device was unplugged.
+		 */
 		if (rivulet_client_wait_device(c, 120000))
-			return complain("wait", r, rivulet_last_error());
+			return report_error("wait", r, rivulet_last_error());
 	}
 	s->runs += !r;
 	*away = r != 0;
@@ -102,7 +105,7 @@ static int serve(struct rivulet_client *c, const char *path)
 	int r = rivulet_model_load(c, path, NULL, &m);
 
 	if (r)
-		return complain(path, r, rivulet_last_error());
+		return report_error(path, r, rivulet_last_error());
 	r = rivulet_request_new(m, &s.q);
 	r = r ? r : bind_all(s.q, m);
 	r = r ? r : rivulet_model_tensor(m, rivulet_model_inputs(m), &t);
@@ -110,7 +113,7 @@ static int serve(struct rivulet_client *c, const char *path)
 	s.out = calloc(1, t.bytes + 64);
 	r = r ? r : rivulet_bind_memory(s.q, rivulet_model_inputs(m), s.out, t.bytes);
 	if (r)
-		return complain("bind", r, rivulet_last_error());
+		return report_error("bind", r, rivulet_last_error());
 	signal(SIGTERM, on_term);
 	while (!r && !stopping)
 		r = serve_once(c, &s, &away);
@@ -127,7 +130,7 @@ static int run(struct rivulet_client *c, const char *path, int times)
 	int r = rivulet_model_load(c, path, NULL, &m);
 
 	if (r)
-		return complain(path, r, rivulet_last_error());
+		return report_error(path, r, rivulet_last_error());
 	if (!times) {
 		rivulet_model_unref(m);
 		return 0;
@@ -135,11 +138,11 @@ static int run(struct rivulet_client *c, const char *path, int times)
 	r = rivulet_request_new(m, &q);
 	r = r ? r : bind_all(q, m);
 	if (r)
-		return complain("bind", r, rivulet_last_error());
+		return report_error("bind", r, rivulet_last_error());
 	for (int i = 0; !r && i < times; i++)
 		r = rivulet_request_run(q, NULL);
 	if (r)
-		return complain("run", r, rivulet_request_error(q));
+		return report_error("run", r, rivulet_request_error(q));
 	printf("ran %d\n", times);
 	rivulet_request_unref(q);
 	rivulet_model_unref(m);
@@ -152,7 +155,7 @@ int main(int argc, char **argv)
 	int r = rivulet_open(NULL, &c);
 
 	if (r)
-		return complain("connect", r, rivulet_last_error());
+		return report_error("connect", r, rivulet_last_error());
 	if (argc == 2 && !strcmp(argv[1], "info")) {
 		r = info(c);
 	} else if (argc >= 3 && !strcmp(argv[1], "run")) {
@@ -166,7 +169,8 @@ int main(int argc, char **argv)
 		fflush(stdout);
 		sleep((unsigned int)atoi(argv[2]));
 	} else {
-		fprintf(stderr, "usage: client info | run MODEL [N] | load MODEL | serve MODEL | hold N\n");
+		fprintf(stderr,
+			"usage: client info | run MODEL [N] | load MODEL | serve MODEL | hold N\n");
 		r = EINVAL;
 	}
 	rivulet_client_unref(c);
