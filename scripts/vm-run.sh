@@ -17,7 +17,7 @@
 #   --battery SPEC   an ACPI battery that the NPU drains: mwh=N[,factor=X][,charge=PERCENT]; the
 #                    guest loads the module battery to see it
 #   --no-npu         no model
-#   --foreign        adds two foreign ivshmem devices: a plain one and one of another server
+#   --foreign        adds two ivshmem devices that are no NPU: a plain one and one of another server
 #   --slow F         multiplies --timeout and the timeouts of the tests by F
 #   --timeout S      give up after S seconds (default 300)
 #
