@@ -50,6 +50,13 @@ class SpaceTest(unittest.TestCase):
                 MLP.point(index)
 
 
+class CommittedTablesTest(unittest.TestCase):
+    def test_they_were_measured_on_the_board_of_this_tree(self):
+        for name in spaces.SPACES:
+            table = tables.load(HERE / f"{name}.table")
+            self.assertEqual(table.board, (evaluate.BOARD.stem, evaluate.of_file(evaluate.BOARD)))
+
+
 class TableTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
