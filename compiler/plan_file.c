@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The plan file (docs/plan.md): text, one fact a line in a fixed order, bound by hashes, checksummed. */
+/*
+ * The plan file (docs/plan.md): text lines in a fixed order with hashes of what the plan depends on
+ * and a checksum.
+ */
 #include "rivulet_plan.h"
 
 #include <errno.h>
@@ -21,7 +24,7 @@ void rivulet_plan_clear(struct rivulet_plan *p)
 	*p = (struct rivulet_plan){ 0 };
 }
 
-/* ---- what a plan is bound to ---- */
+/* ---- what a plan depends on ---- */
 
 static void hash_levels(const struct rivulet_board *b, uint8_t out[32])
 {
@@ -36,7 +39,8 @@ static void hash_levels(const struct rivulet_board *b, uint8_t out[32])
 
 static void hash_profile(const struct rivulet_board *b, uint8_t out[32])
 {
-#define ADD(key, lo, hi, unit, doc) n += (size_t)snprintf(text + n, sizeof(text) - n, #key "=%u\n", b->key);
+#define ADD(key, lo, hi, unit, doc)                                                                \
+	n += (size_t)snprintf(text + n, sizeof(text) - n, #key "=%u\n", b->key);
 	char text[4096];
 	size_t n = 0;
 
@@ -66,7 +70,8 @@ static bool printable(const char *s)
 static int add_keep(struct rivulet_plan *p, const char *name, struct rvl_err *err)
 {
 	if (p->n_keep == RIVULET_PLAN_KEEP || !printable(name))
-		return rvl_fail(err, -E2BIG, "a plan file cannot name the int8 node \"%.80s\"", name);
+		return rvl_fail(err, -E2BIG, "a plan file cannot name the int8 node \"%.80s\"",
+				name);
 	p->keep[p->n_keep] = strdup(name);
 	if (!p->keep[p->n_keep])
 		return rvl_fail(err, -ENOMEM, "out of memory");
@@ -92,7 +97,7 @@ int rivulet_plan_bind(struct rivulet_plan *p, const void *onnx, size_t size,
 	return rc;
 }
 
-/* What of the levels differs: a planned one is named, if it is one of these. */
+/* Reports that levels differ, and names a planned level that does. */
 static int levels_differ(const struct rivulet_plan *p, const struct rivulet_board *b,
 			 struct rvl_err *err)
 {
@@ -100,16 +105,18 @@ static int levels_differ(const struct rivulet_plan *p, const struct rivulet_boar
 		const struct rivulet_plan_entry *e = &p->level[i];
 
 		if (e->level >= b->levels)
-			return rvl_fail(err, -ESTALE, "the plan is stale: it has level %u, the board %u levels",
-					e->level, b->levels);
+			return rvl_fail(err, -ESTALE, "the plan is stale: it has level %u, the "
+					"board %u levels", e->level, b->levels);
 		if (e->hz != b->level[e->level].hz || e->microvolt != b->level[e->level].microvolt)
 			return rvl_fail(err, -ESTALE,
-					"the plan is stale: level %u was %" PRIu64 " Hz at %u uV, the board has %" PRIu64
+					"the plan is stale: level %u was %" PRIu64 " Hz at %u uV, "
+										   "the board has "
+										   "%" PRIu64
 					" Hz at %u uV", e->level, e->hz, e->microvolt,
 					b->level[e->level].hz, b->level[e->level].microvolt);
 	}
-	return rvl_fail(err, -ESTALE, "the plan is stale: levels that it does not use differ from board %s's",
-			b->name);
+	return rvl_fail(err, -ESTALE, "the plan is stale: levels that it does not use differ from "
+			"board %s's", b->name);
 }
 
 static int check_binding(const struct rivulet_plan *p, const struct rivulet_plan *now,
@@ -117,14 +124,16 @@ static int check_binding(const struct rivulet_plan *p, const struct rivulet_plan
 {
 	if (memcmp(p->model, now->model, 32))
 		return rvl_fail(err, -ESTALE,
-				"the plan is of another model: SHA-256 %02x%02x%02x%02x..., this one has %02x%02x%02x%02x...",
+				"the plan is of another model: SHA-256 %02x%02x%02x%02x..., this "
+				"one has %02x%02x%02x%02x...",
 				p->model[0], p->model[1], p->model[2], p->model[3], now->model[0],
 				now->model[1], now->model[2], now->model[3]);
 	if (memcmp(p->opp, now->opp, 32))
 		return levels_differ(p, b, err);
 	if (memcmp(p->profile, now->profile, 32))
 		return rvl_fail(err, -ESTALE,
-				"the plan is stale: it was made for %s, and the profile of %s has other geometry, cycles or energies",
+				"the plan is stale: it was made for %s, and the profile of %s has "
+				"other geometry, cycles or energies",
 				p->board, b->name);
 	if (memcmp(p->calibration, now->calibration, 32))
 		return rvl_fail(err, -ESTALE, "the plan was made with %s calibration examples",
@@ -150,7 +159,7 @@ int rivulet_plan_apply(const struct rivulet_plan *p, const void *onnx, size_t si
 	opt->symbol = (int64_t)p->symbol;
 	opt->keep_int8 = (const char *const *)p->keep;
 	opt->n_keep_int8 = p->n_keep;
-	opt->stochastic = false; /* int8 throughout is a plain program, which runs at every level */
+	opt->stochastic = false; /* a program in int8 only runs at every level */
 	for (uint32_t l = 0; l < RIVULET_LEVELS; l++)
 		opt->length[l] = RIVULET_NO_VARIANT;
 	for (uint32_t i = 0; i < p->n_levels; i++) {
@@ -202,7 +211,8 @@ static void put_hash(struct text *t, const char *key, const uint8_t h[32])
 
 static void put_entry(struct text *t, const struct rivulet_plan_entry *e)
 {
-	put(t, "level %u hz %" PRIu64 " microvolt %u length %u accuracy %u chosen %u held %u least %u "
+	put(t, "level %u hz %" PRIu64 " microvolt %u length %u accuracy %u chosen %u held %u "
+				      "least %u "
 	    "time_ns %" PRIu64 " energy_pj %" PRIu64 "\n", e->level, e->hz, e->microvolt, e->length,
 	    e->accuracy, e->chosen, e->held, e->least, e->time_ns, e->energy_pj);
 }
@@ -242,7 +252,7 @@ int rivulet_plan_text(const struct rivulet_plan *p, struct rivulet_blob *out)
 struct reader {
 	const char *at, *end; /* of the lines that the checksum covers */
 	uint32_t line;
-	char buf[LINE_MAX_]; /* the line under the eyes */
+	char buf[LINE_MAX_]; /* the present line */
 	struct rvl_err *err;
 };
 
@@ -251,7 +261,7 @@ static int bad(const struct reader *r, const char *why)
 	return rvl_fail(r->err, -EBADMSG, "the plan file is damaged: line %u: %s", r->line, why);
 }
 
-/* The next line without its newline into r->buf; "" at the end. */
+/* Copies the next line without its newline into r->buf; "" at the end. */
 static int next_line(struct reader *r)
 {
 	const char *nl = r->at < r->end ? memchr(r->at, '\n', (size_t)(r->end - r->at)) : NULL;
@@ -269,7 +279,7 @@ static int next_line(struct reader *r)
 	return 0;
 }
 
-/* The value of the line "KEY VALUE" under the eyes; NULL when it is another's. */
+/* The value of the present line "KEY VALUE", or NULL if its key is another one. */
 static const char *value_of(const struct reader *r, const char *key)
 {
 	size_t n = strlen(key);
@@ -277,7 +287,7 @@ static const char *value_of(const struct reader *r, const char *key)
 	return !strncmp(r->buf, key, n) && r->buf[n] == ' ' ? r->buf + n + 1 : NULL;
 }
 
-/* Takes a whole number and what follows it, one blank or the end; NULL when there is none. */
+/* Parses a whole number that one blank or the end follows. Returns what follows, or NULL. */
 static const char *take(const char *s, uint64_t most, uint64_t *out)
 {
 	char *end;
@@ -446,7 +456,8 @@ static int check_sum(struct reader *r, const char *text, size_t size)
 	snprintf(want, sizeof(want), "crc32c %08x\n", rivulet_crc32c(0, text, size - tail));
 	if (memcmp(text + size - tail, want, tail))
 		return rvl_fail(r->err, -EBADMSG,
-				"the plan file is damaged: its checksum does not fit (plans are made by rivulet plan, not by hand)");
+				"the plan file is damaged: its checksum does not fit (plans are "
+				"made by rivulet plan, not by hand)");
 	r->at = text;
 	r->end = text + size - tail;
 	return 0;
@@ -458,7 +469,8 @@ static int read_version(struct reader *r)
 	int rc = read_number(r, "rivulet-plan", UINT32_MAX, &version);
 
 	if (!rc && version != RIVULET_PLAN_VERSION)
-		rc = rvl_fail(r->err, -EBADMSG, "a plan file of version %" PRIu64 ", this is for version %d",
+		rc = rvl_fail(r->err, -EBADMSG,
+			      "a plan file of version %" PRIu64 ", this is for version %d",
 			      version, RIVULET_PLAN_VERSION);
 	return rc;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Time and energy of the ways to compute a model: one compilation for eight lengths, as variants of the levels
- * of a board that is made for it, then the timeline of each variant's commands.
+ * Time and energy of the candidates of a model. One compilation has eight lengths, as variants of
+ * the levels of a temporary board. The costs are those of the timeline of each variant's commands.
  */
 #include "backend.h"
 #include "rivulet_plan.h"
 
 #include <errno.h>
 
-/* The board with all levels that a program can have; which of them is which does not matter to commands. */
+/* The board with as many levels as a program can have. Commands do not depend on their clocks. */
 static void eight_levels(const struct rivulet_board *b, struct rivulet_board *out)
 {
 	*out = *b;
@@ -17,8 +17,8 @@ static void eight_levels(const struct rivulet_board *b, struct rivulet_board *ou
 	out->levels = RIVULET_LEVELS;
 }
 
-static int fill_way(const struct rivulet_board *board, const struct rivulet_work *w,
-		    struct rivulet_plan_way *way, struct rvl_err *err)
+static int fill_candidate(const struct rivulet_board *board, const struct rivulet_work *w,
+		    struct rivulet_plan_candidate *candidate, struct rvl_err *err)
 {
 	if (!w->cycles)
 		return rvl_fail(err, -EOPNOTSUPP, "nothing of the model runs on the NPU of %s",
@@ -27,14 +27,15 @@ static int fill_way(const struct rivulet_board *board, const struct rivulet_work
 		struct rivulet_estimate_row row;
 
 		rvl_estimate_level(board, l, w, &row);
-		way->seconds[l] = row.seconds;
-		way->joule[l] = row.joule;
+		candidate->seconds[l] = row.seconds;
+		candidate->joule[l] = row.joule;
 	}
 	return 0;
 }
 
 static int predict_some(const void *onnx, size_t size, const struct rivulet_board *board,
-			const struct rivulet_compile_options *opt, struct rivulet_plan_way *way,
+			const struct rivulet_compile_options *opt,
+				struct rivulet_plan_candidate *candidate,
 			uint32_t n, struct rvl_err *err)
 {
 	struct rivulet_compile_options o = *opt;
@@ -44,7 +45,7 @@ static int predict_some(const void *onnx, size_t size, const struct rivulet_boar
 
 	eight_levels(board, &eight);
 	for (uint32_t l = 0; l < RIVULET_LEVELS; l++) {
-		o.length[l] = way[l < n ? l : n - 1].length;
+		o.length[l] = candidate[l < n ? l : n - 1].length;
 		o.accuracy[l] = 0;
 	}
 	rc = rivulet_compile(onnx, size, &eight, &o, &program, NULL, err);
@@ -53,20 +54,21 @@ static int predict_some(const void *onnx, size_t size, const struct rivulet_boar
 
 		rc = rvl_work_at(program.data, &eight, l, &w, err);
 		if (!rc)
-			rc = fill_way(board, &w, &way[l], err);
+			rc = fill_candidate(board, &w, &candidate[l], err);
 	}
 	rivulet_blob_free(&program);
 	return rc;
 }
 
 int rivulet_plan_predict(const void *onnx, size_t size, const struct rivulet_board *board,
-			 const struct rivulet_compile_options *opt, struct rivulet_plan_way *way,
+			 const struct rivulet_compile_options *opt,
+				 struct rivulet_plan_candidate *candidate,
 			 uint32_t n, struct rvl_err *err)
 {
 	int rc = 0;
 
 	for (uint32_t i = 0; i < n && !rc; i += RIVULET_LEVELS)
-		rc = predict_some(onnx, size, board, opt, way + i, rvl_min(n - i, RIVULET_LEVELS),
-				  err);
+		rc = predict_some(onnx, size, board, opt, candidate + i,
+				  rvl_min(n - i, RIVULET_LEVELS), err);
 	return rc;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The planner's answer by exhaustive search, from the definitions of docs/plan.md alone: it
- * evaluates every combination of one way for each level. Tests compare the planner with it.
+ * The planner's answer by exhaustive search, by the definitions of docs/plan.md only. It
+ * evaluates every combination of one candidate for each level. Tests compare the planner with it.
  */
 #ifndef RVL_TEST_PLAN_ORACLE_H
 #define RVL_TEST_PLAN_ORACLE_H
@@ -11,12 +11,14 @@
 
 #include "rivulet_plan.h"
 
-/* The problem, and the measured cost and accuracy of every way. The costs in @p are not used. */
+/*
+ * The problem, and the measured cost and accuracy of every candidate. The costs in @p are not used.
+ */
 struct oracle {
 	const struct rivulet_plan_problem *p;
-	double seconds[RIVULET_PLAN_WAYS][RIVULET_LEVELS]; /* by level of the board */
-	double joule[RIVULET_PLAN_WAYS][RIVULET_LEVELS];
-	uint32_t ppm[RIVULET_PLAN_WAYS];
+	double seconds[RIVULET_PLAN_CANDIDATES][RIVULET_LEVELS]; /* by level of the board */
+	double joule[RIVULET_PLAN_CANDIDATES][RIVULET_LEVELS];
+	uint32_t ppm[RIVULET_PLAN_CANDIDATES];
 };
 
 static inline double oracle_seconds(const struct oracle *o, uint32_t i, uint32_t w)
@@ -38,7 +40,7 @@ static inline double oracle_joules(const struct oracle *o, uint32_t i, uint32_t 
 	return o->joule[w][o->p->level[i].level] + o->p->base_power * on;
 }
 
-static inline double oracle_reward(const struct oracle *o, const uint32_t *way)
+static inline double oracle_reward(const struct oracle *o, const uint32_t *candidate)
 {
 	const struct rivulet_plan_problem *p = o->p;
 	double most = 0, runs = 0, mean = 0, penalty = 0, range = (double)p->best - p->worst;
@@ -46,31 +48,32 @@ static inline double oracle_reward(const struct oracle *o, const uint32_t *way)
 	for (uint32_t i = 0; i < p->n_levels; i++) {
 		double best = 0;
 
-		for (uint32_t w = 0; w < p->n_ways; w++)
+		for (uint32_t w = 0; w < p->n_candidates; w++)
 			best = fmax(best, p->level[i].joule / oracle_joules(o, i, w));
 		most += best;
-		runs += p->level[i].joule / oracle_joules(o, i, way[i]);
-		mean += ((double)o->ppm[way[i]] - p->worst) / range / p->n_levels;
+		runs += p->level[i].joule / oracle_joules(o, i, candidate[i]);
+		mean += ((double)o->ppm[candidate[i]] - p->worst) / range / p->n_levels;
 		for (uint32_t j = i + 1; j < p->n_levels; j++)
-			if (o->ppm[way[j]] > o->ppm[way[i]] + p->tolerance)
+			if (o->ppm[candidate[j]] > o->ppm[candidate[i]] + p->tolerance)
 				penalty = p->penalty;
 	}
 	return mean + runs / most - penalty;
 }
 
-/* The value of a combination by the objective; higher is better. */
-static inline double oracle_value(const struct oracle *o, const uint32_t *way)
+/* The value of a combination by the objective. A higher value is better. */
+static inline double oracle_value(const struct oracle *o, const uint32_t *candidate)
 {
 	const struct rivulet_plan_problem *p = o->p;
 	double v = 0;
 
 	if (p->objective == RIVULET_PLAN_REWARD)
-		return oracle_reward(o, way);
+		return oracle_reward(o, candidate);
 	for (uint32_t i = 0; i < p->n_levels; i++) {
-		double bits = p->way[way[i]].length ? p->way[way[i]].length : 1e6;
+		double bits = p->candidate[candidate[i]].length ? p->candidate[candidate[i]].length :
+			1e6;
 
 		v += p->objective == RIVULET_PLAN_RUNS ?
-			     p->level[i].joule / oracle_joules(o, i, way[i]) : bits;
+			     p->level[i].joule / oracle_joules(o, i, candidate[i]) : bits;
 	}
 	return v;
 }
@@ -78,20 +81,20 @@ static inline double oracle_value(const struct oracle *o, const uint32_t *way)
 /* The best value, and the first combination that has it; -INFINITY: no combination is feasible. */
 static inline double oracle_exhaust(const struct oracle *o, uint32_t *best)
 {
-	uint32_t way[RIVULET_LEVELS] = { 0 }, n = o->p->n_levels, i;
+	uint32_t candidate[RIVULET_LEVELS] = { 0 }, n = o->p->n_levels, i;
 	double most = -INFINITY;
 
 	for (;;) {
 		bool all = true;
 
 		for (i = 0; i < n; i++)
-			all &= oracle_ok(o, i, way[i]);
-		if (all && oracle_value(o, way) > most) {
-			most = oracle_value(o, way);
-			memcpy(best, way, sizeof(way));
+			all &= oracle_ok(o, i, candidate[i]);
+		if (all && oracle_value(o, candidate) > most) {
+			most = oracle_value(o, candidate);
+			memcpy(best, candidate, sizeof(candidate));
 		}
-		for (i = 0; i < n && ++way[i] == o->p->n_ways; i++)
-			way[i] = 0;
+		for (i = 0; i < n && ++candidate[i] == o->p->n_candidates; i++)
+			candidate[i] = 0;
 		if (i == n)
 			return most;
 	}
@@ -104,7 +107,7 @@ static inline void oracle_missing(const struct oracle *o, uint32_t i, double *le
 {
 	*least = INFINITY;
 	*high = 0;
-	for (uint32_t w = 0; w < o->p->n_ways; w++) {
+	for (uint32_t w = 0; w < o->p->n_candidates; w++) {
 		double t = oracle_seconds(o, i, w);
 
 		if (o->ppm[w] >= o->p->level[i].least)

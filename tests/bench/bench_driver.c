@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What the kernel driver costs, measured in the VM. The device is handed to rivulet and to floor.ko
- * (tests/kmod/floor) in turns, so that both see the same machine. As root, both modules loaded,
- * nobody else using the device. Leaves with 1 when a bar is missed.
+ * Measures the overhead of the kernel driver in the VM. The device is bound alternately to rivulet
+ * and to floor.ko (tests/kmod/floor), so that both run under the same conditions. Needs root, both
+ * modules loaded, and no other user of the device. Exits with 1 if a bar is missed.
  */
 #include <fcntl.h>
 #include <glob.h>
@@ -19,8 +19,8 @@
 #include "kmod/floor/floor.h"
 #include "vm/vm.h"
 
-#define ROUNDS		20	/* turns of each driver */
-#define SAMPLES		100	/* of each kind in a turn, after WARM that do not count */
+#define ROUNDS		20	/* rounds of each driver */
+#define SAMPLES		100	/* per round, after WARM that are not counted */
 #define WARM		15
 #define DEPTH_ROUNDS	5
 #define GAP_ROUNDS	6
@@ -61,8 +61,8 @@ static void bar(bool kept, const char *what)
 	missed |= !kept;
 }
 
-/* Give the device to a driver; whoever has it loses it. What udev does for the new nodes is over then. */
-static void hand_to(const char *driver)
+/* Binds the device to a driver, and waits until udev has handled the new nodes. */
+static void bind_device(const char *driver)
 {
 	char path[128];
 
@@ -93,7 +93,7 @@ static int open_floor(void)
 	vm_fail(__FILE__, __LINE__, "no node of floor.ko");
 }
 
-/* A job that does nothing: its program is END alone. */
+/* A job whose program consists of END only. */
 struct empty {
 	int fd;
 	struct vm_buf code;
@@ -119,7 +119,7 @@ static void empty_close(struct empty *e)
 	close(e->fd);
 }
 
-/* @call is made again and again; what it takes goes to @s. */
+/* Adds the duration of repeated calls of @call to @s. */
 static void sample(struct series *s, void (*call)(void *ctx), void *ctx)
 {
 	for (int i = -WARM; i < SAMPLES; i++) {
@@ -135,7 +135,8 @@ static void submit_once(void *ctx)
 {
 	struct empty *e = ctx;
 	struct drm_rivulet_submit s = {
-		.jobs = (uintptr_t)&e->job.job, .count = 1, .stride = sizeof(e->job.job), .queue = VM_QUEUE,
+		.jobs = (uintptr_t)&e->job.job, .count = 1, .stride = sizeof(e->job.job),
+			.queue = VM_QUEUE,
 	};
 
 	OK(!ioctl(e->fd, DRM_IOCTL_RIVULET_SUBMIT, &s));
@@ -166,7 +167,7 @@ static void sample_rivulet(void)
 {
 	struct empty e;
 
-	hand_to("rivulet");
+	bind_device("rivulet");
 	empty_open(&e);
 	vm_job_out(&e.job, e.sync, 0);
 	sample(&submit, submit_once, &e);
@@ -178,7 +179,7 @@ static void sample_floor(void)
 	struct vm_prog p = {};
 	struct floor f;
 
-	hand_to("rivulet-floor");
+	bind_device("rivulet-floor");
 	f.fd = open_floor();
 	f.args = (struct floor_submit){ .sync = vm_sync_new(f.fd), .kind = FLOOR_BELL };
 	vm_put_end(&p);
@@ -202,22 +203,22 @@ static double show(struct series *s)
 
 static void bench_latency(void)
 {
-	double ours, least;
+	double cost, least;
 
 	for (int i = 0; i < ROUNDS; i++) {
 		sample_rivulet();
 		sample_floor();
 	}
-	hand_to("rivulet");
+	bind_device("rivulet");
 	show(&raw);
 	least = show(&bell);
 	show(&entry);
-	ours = show(&submit);
-	printf("figure driver.submit.ratio %.2f x\n", ours / least);
-	bar(ours <= 1.3 * least, "driver.submit.ratio is to be 1.3 at most");
+	cost = show(&submit);
+	printf("figure driver.submit.ratio %.2f x\n", cost / least);
+	bar(cost <= 1.3 * least, "driver.submit.ratio is to be 1.3 at most");
 }
 
-/* A timeline keeps @depth jobs in the driver; ns for all. */
+/* Runs @jobs with @depth of them in the driver, by a timeline. Returns ns for all. */
 static uint64_t run_depth(int depth, int jobs)
 {
 	struct empty e;
@@ -248,7 +249,7 @@ static void bench_depth(int depth, int jobs)
 	       jobs * 1e9 / median(ns, DEPTH_ROUNDS));
 }
 
-/* Counts this thread's ioctls, whatever they are. */
+/* Counts all ioctls of this thread. */
 static int count_ioctls(void)
 {
 	static const char file[] = "/sys/kernel/tracing/events/syscalls/sys_enter_ioctl/id";
@@ -268,7 +269,8 @@ static int count_ioctls(void)
 static void run_by_fd(struct empty *e, const struct rivulet_status *st)
 {
 	struct drm_rivulet_submit s = {
-		.jobs = (uintptr_t)&e->job.job, .count = 1, .stride = sizeof(e->job.job), .queue = VM_QUEUE,
+		.jobs = (uintptr_t)&e->job.job, .count = 1, .stride = sizeof(e->job.job),
+			.queue = VM_QUEUE,
 		.flags = DRM_RIVULET_SUBMIT_FENCE_FD,
 	};
 	struct pollfd p = { .events = POLLIN };
@@ -306,7 +308,7 @@ static void bench_ioctls(void)
 	empty_close(&e);
 }
 
-/* Pages as scattered as they come: those of a memfd. */
+/* Scattered pages: those of a memfd. */
 static int scattered(void **map)
 {
 	int mem = memfd_create("bench", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -392,11 +394,12 @@ static void train_close(struct train *t)
 	close(t->fd);
 }
 
-/* @copies of 64 KiB in each of @count jobs; all have run when this returns. */
+/* Runs @count jobs of @copies of 64 KiB each, and waits for them. */
 static void train_run(struct train *t, int count, unsigned int copies)
 {
 	struct drm_rivulet_submit s = {
-		.jobs = (uintptr_t)t->array, .count = count, .stride = sizeof(t->array[0]), .queue = VM_QUEUE,
+		.jobs = (uintptr_t)t->array, .count = count, .stride = sizeof(t->array[0]),
+			.queue = VM_QUEUE,
 	};
 	struct drm_rivulet_device info;
 	struct vm_prog p = {};
@@ -438,7 +441,7 @@ static void gap_round(const char *depth, struct series *s)
 	unsigned int copies;
 
 	vm_sysfs_write("/sys/module/rivulet/parameters/queue_depth", depth);
-	hand_to("rivulet");
+	bind_device("rivulet");
 	train_open(&t);
 	copies = train_copies(&t);
 	train_run(&t, GAP_JOBS, copies);
@@ -474,7 +477,7 @@ static void bench_gap(void)
 	close(fd);
 	one = gap_show("one", &depth1);
 	two = gap_show("two", &depth2);
-	/* Nothing between two jobs is shorter than a cycle of the device. */
+	/* A gap cannot be measured more exactly than a cycle of the device. */
 	cycle = 1e9 / info.level[0].hz;
 	printf("figure driver.gap.ratio %.1f x\n", one / (two > cycle ? two : cycle));
 	bar(one >= 5 * two, "driver.gap.ratio is to be 5 at least");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * VGG16's thirteen 3x3 layers with random weights, dense int8, compiled as one network (pools on
- * drain) and run on the model: share of the array's peak, and how far the compiler's estimate is
- * from the simulated cycles; once more with the memory latency doubled. bench_npu [BOARD]
+ * bench_npu [BOARD]: compiles VGG16's thirteen 3x3 layers with random weights in dense int8 as one
+ * network (pools on drain) and runs it on the model. Reports the share of the array's peak and the
+ * error of the compiler's estimate, also with doubled memory latency.
  */
 #include <inttypes.h>
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The planner against brute force: random networks on random boards, every length run at every level on the
- * linked device model, accuracies counted from its outputs, all combinations compared. The planner, which
- * predicts and evaluates on the CPU, has to choose the same, and its times and energies to be the device's.
+ * Compares the planner with an exhaustive search. On random networks and boards, every length runs
+ * at every level on the linked device model, accuracies are counted from its outputs, and all
+ * combinations are compared. The planner predicts costs and evaluates accuracies on the CPU. It
+ * must make the same choice, and its times and energies must be those of the device.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "unit/pbuild.h"
 
 #define INSTANCES 200
-#define WAYS	  11	/* of an instance */
+#define CANDIDATES	  11	/* of an instance */
 #define EXAMPLES  60
 #define MOST_IN	  96
 #define MOST_OUT  40
@@ -38,7 +39,8 @@ static void demand(int rc, const char *what, const char *why)
 
 static const int64_t none[] = { -1 };
 
-static void constant(struct pb *g, const char *name, int type, const int64_t *dims, const void *p, size_t n)
+static void constant(struct pb *g, const char *name, int type, const int64_t *dims, const void *p,
+		     size_t n)
 {
 	struct pb t = pb_tensor(name, type, dims, p, n);
 
@@ -50,7 +52,10 @@ static void layer(struct pb *g, int i, uint32_t in, uint32_t out)
 	static int8_t w[MOST_IN * MOST_OUT];
 	const int64_t dims[] = { in, out, -1 };
 	float sx = i ? 0.02f : 1 / 255.0f, sy = 0.02f;
-	/* outputs of one standard deviation at a third of the range, half of them cut off at zero */
+	/*
+	 * The standard deviation of outputs is a third of the range, and half of them are clipped
+	 * to 0.
+	 */
 	float sw = (float)(85 * sy / (sqrt(in) * 74 * 128 * sx));
 	char names[160], y[16];
 	struct pb node;
@@ -79,7 +84,8 @@ static struct pb network(uint32_t *inputs, uint32_t *classes)
 	char last[16];
 
 	for (uint32_t i = 0; i <= layers; i++)
-		width[i] = i == 0 ? chance_range(&seed, 24, MOST_IN) : chance_range(&seed, 6, MOST_OUT);
+		width[i] = i == 0 ? chance_range(&seed, 24, MOST_IN) :
+			chance_range(&seed, 6, MOST_OUT);
 	*inputs = width[0];
 	*classes = width[layers];
 	for (uint32_t i = 0; i < layers; i++)
@@ -100,9 +106,9 @@ static struct pb network(uint32_t *inputs, uint32_t *classes)
 struct instance {
 	struct pb onnx;
 	struct rivulet_board board;
-	struct rivulet_plan_way way[WAYS];
+	struct rivulet_plan_candidate candidate[CANDIDATES];
 	struct rivulet_plan_problem p;
-	struct oracle o; /* what the device does */
+	struct oracle o; /* results of the device */
 	struct rivulet_eval *eval;
 	uint32_t inputs, classes;
 	uint8_t x[EXAMPLES * MOST_IN], label[EXAMPLES];
@@ -121,13 +127,15 @@ static void random_board(struct rivulet_board *b)
 	b->static_uw = chance_range(&seed, 0, 200);
 	b->levels = chance_range(&seed, 3, 6);
 	for (uint32_t l = 0; l < b->levels; l++) {
-		b->level[l].hz = (l ? b->level[l - 1].hz : 200000000) + chance_range(&seed, 1, 300) * 1000000ull;
-		b->level[l].microvolt = (l ? b->level[l - 1].microvolt : 800000) + chance_range(&seed, 0, 3) * 50000;
+		b->level[l].hz = (l ? b->level[l - 1].hz : 200000000) + chance_range(&seed, 1,
+				300) * 1000000ull;
+		b->level[l].microvolt = (l ? b->level[l - 1].microvolt :
+					 800000) + chance_range(&seed, 0, 3) * 50000;
 		b->level[l].static_uw = b->static_uw;
 	}
 }
 
-/* Answers of int8 are right, one in ten excepted. */
+/* Labels are the answers of int8, except one in ten. */
 static void random_data(struct instance *x)
 {
 	static uint8_t scores[EXAMPLES * MOST_OUT];
@@ -140,7 +148,8 @@ static void random_data(struct instance *x)
 		x->x[i] = (uint8_t)chance_range(&seed, 0, 255);
 	x->data = (struct rivulet_eval_data){ .u8 = x->x, .labels = x->label, .count = EXAMPLES,
 					      .size = x->inputs };
-	demand(rivulet_eval_scores(x->eval, &int8, &x->data, 0, scores, &err) != EXAMPLES, "scores", err.msg);
+	demand(rivulet_eval_scores(x->eval, &int8, &x->data, 0, scores, &err) != EXAMPLES, "scores",
+	       err.msg);
 	for (uint32_t i = 0; i < EXAMPLES; i++) {
 		const uint8_t *s = scores + i * x->classes;
 
@@ -152,10 +161,10 @@ static void random_data(struct instance *x)
 	}
 }
 
-static int measured(void *ctx, uint32_t way, uint32_t *ppm, struct rvl_err *err)
+static int measured(void *ctx, uint32_t candidate, uint32_t *ppm, struct rvl_err *err)
 {
 	struct instance *x = ctx;
-	struct rivulet_eval_spec s = { .length = x->way[way].length };
+	struct rivulet_eval_spec s = { .length = x->candidate[candidate].length };
 	uint64_t right;
 	int rc = rivulet_eval_accuracy(x->eval, &s, &x->data, 1, &right, err);
 
@@ -163,24 +172,28 @@ static int measured(void *ctx, uint32_t way, uint32_t *ppm, struct rvl_err *err)
 	return rc;
 }
 
-static void random_ways(struct instance *x)
+static void random_candidates(struct instance *x)
 {
 	bool taken[RIVULET_SC_MAX + 1] = { false };
 
-	x->p.n_ways = chance_range(&seed, 6, WAYS);
-	for (uint32_t w = 0; w < x->p.n_ways; w++) {
-		uint32_t l = chance_range(&seed, 8, chance_range(&seed, 0, 1) ? 40 : RIVULET_SC_MAX);
+	x->p.n_candidates = chance_range(&seed, 6, CANDIDATES);
+	for (uint32_t w = 0; w < x->p.n_candidates; w++) {
+		uint32_t l = chance_range(&seed, 8, chance_range(&seed, 0, 1) ? 40 :
+					  RIVULET_SC_MAX);
 
 		while (taken[l])
 			l = l % RIVULET_SC_MAX + 1;
 		taken[l < 8 ? 8 : l] = true;
-		x->way[w].length = l < 8 ? 8 : l;
+		x->candidate[w].length = l < 8 ? 8 : l;
 	}
 	if (chance_range(&seed, 0, 3) == 0)
-		x->way[0].length = 0;
+		x->candidate[0].length = 0;
 }
 
-/* Constraint and demands come from what the device does, so that about half of the instances are feasible. */
+/*
+ * Constraint and accuracies derive from the device, so that about half of the instances are
+ * feasible.
+ */
 static void random_problem(struct instance *x)
 {
 	struct rivulet_plan_problem *p = &x->p;
@@ -199,9 +212,11 @@ static void random_problem(struct instance *x)
 		top = chance_range(&seed, p->n_levels - 1 - i, top - 1);
 		p->level[i].level = top;
 		p->level[i].joule = chance_uniform(&seed, 1, 100);
-		p->level[i].least = (uint32_t)(x->o.ppm[chance_range(&seed, 0, p->n_ways - 1)] * chance_uniform(&seed, 0.85, 1.0));
+		p->level[i].least = (uint32_t)(x->o.ppm[chance_range(&seed, 0,
+				p->n_candidates - 1)] * chance_uniform(&seed, 0.85, 1.0));
 	}
-	p->constraint = x->o.seconds[chance_range(&seed, 0, p->n_ways - 1)][p->level[0].level] * chance_uniform(&seed, 1.0, 2.0);
+	p->constraint = x->o.seconds[chance_range(&seed, 0,
+			p->n_candidates - 1)][p->level[0].level] * chance_uniform(&seed, 1.0, 2.0);
 }
 
 /* ---- the device ---- */
@@ -235,7 +250,8 @@ static const struct rivulet_exec_result *run(struct rivulet_runtime *rt, struct 
 }
 
 /* An instance of the program whose streams have that length at all levels. */
-static struct rivulet_exec *load(const struct instance *x, struct rivulet_runtime *rt, uint32_t length)
+static struct rivulet_exec *load(const struct instance *x, struct rivulet_runtime *rt,
+				 uint32_t length)
 {
 	struct rivulet_compile_options o = { .stochastic = true };
 	struct rivulet_blob program = { 0 };
@@ -246,7 +262,8 @@ static struct rivulet_exec *load(const struct instance *x, struct rivulet_runtim
 
 	for (uint32_t l = 0; l < RIVULET_LEVELS; l++)
 		o.length[l] = length;
-	demand(rivulet_compile(x->onnx.p, x->onnx.n, &x->board, &o, &program, NULL, &err), "compile", err.msg);
+	demand(rivulet_compile(x->onnx.p, x->onnx.n, &x->board, &o, &program, NULL, &err),
+	       "compile", err.msg);
 	demand(rivulet_image_load(rt, program.data, program.size, &image, &why), "load", why.text);
 	demand(rivulet_exec_new(image, &e, &why), "instance", why.text);
 	rivulet_image_unref(image);
@@ -262,8 +279,9 @@ static void bind(struct rivulet_exec *e, void *in, size_t in_size, void *out, si
 	demand(rivulet_exec_bind_memory(e, 1, out, out_size, &why), "output", why.text);
 }
 
-/* What a way takes at every level. */
-static void price(struct instance *x, struct rivulet_runtime *rt, struct rivulet_exec *e, uint32_t w)
+/* Measures the cost of a candidate at every level. */
+static void price(struct instance *x, struct rivulet_runtime *rt, struct rivulet_exec *e,
+		  uint32_t w)
 {
 	for (uint32_t l = 0; l < x->board.levels; l++) {
 		const struct rivulet_exec_result *r = run(rt, e, l);
@@ -276,7 +294,7 @@ static void price(struct instance *x, struct rivulet_runtime *rt, struct rivulet
 /* Accuracies at one level: the others have the same bits (tests/unit/test_stochastic.c). */
 static void simulate(struct instance *x, struct rivulet_runtime *rt, uint32_t w)
 {
-	struct rivulet_exec *e = load(x, rt, x->way[w].length);
+	struct rivulet_exec *e = load(x, rt, x->candidate[w].length);
 	_Alignas(8) uint8_t in[MOST_IN] = { 0 }, out[MOST_OUT];
 	uint32_t right = 0;
 
@@ -297,7 +315,7 @@ static void simulate_all(struct instance *x)
 	struct rivulet_runtime *rt;
 
 	demand(rivulet_runtime_new_sim(&x->board, workers, &rt, &why), "device", why.text);
-	for (uint32_t w = 0; w < x->p.n_ways; w++)
+	for (uint32_t w = 0; w < x->p.n_candidates; w++)
 		simulate(x, rt, w);
 	rivulet_runtime_unref(rt);
 }
@@ -309,12 +327,12 @@ static void predict(struct instance *x)
 	const struct rivulet_compile_options o = { .stochastic = true };
 	struct rvl_err err = { "" };
 
-	demand(rivulet_plan_predict(x->onnx.p, x->onnx.n, &x->board, &o, x->way, x->p.n_ways, &err), "prediction",
-	       err.msg);
-	for (uint32_t w = 0; w < x->p.n_ways; w++)
+	demand(rivulet_plan_predict(x->onnx.p, x->onnx.n, &x->board, &o, x->candidate,
+	       x->p.n_candidates, &err), "prediction", err.msg);
+	for (uint32_t w = 0; w < x->p.n_candidates; w++)
 		for (uint32_t l = 0; l < x->board.levels; l++) {
-			error_of(x->way[w].seconds[l], x->o.seconds[w][l], &latency_error);
-			error_of(x->way[w].joule[l], x->o.joule[w][l], &energy_error);
+			error_of(x->candidate[w].seconds[l], x->o.seconds[w][l], &latency_error);
+			error_of(x->candidate[w].joule[l], x->o.joule[w][l], &energy_error);
 		}
 }
 
@@ -324,27 +342,28 @@ static void make(struct instance *x, uint64_t number)
 	memset(x, 0, sizeof(*x));
 	x->onnx = network(&x->inputs, &x->classes);
 	random_board(&x->board);
-	random_ways(x);
+	random_candidates(x);
 	random_data(x);
 	simulate_all(x);
 	predict(x);
-	x->p.way = x->way;
+	x->p.candidate = x->candidate;
 	x->p.accuracy = measured;
 	x->p.ctx = x;
 	x->o.p = &x->p;
 	random_problem(x);
 }
 
-static bool same_way(const struct instance *x, const struct rivulet_plan_answer *a, const uint32_t *way,
-		     double best)
+static bool same_choice(const struct instance *x, const struct rivulet_plan_answer *a,
+		     const uint32_t *candidate, double best)
 {
-	double v = oracle_value(&x->o, a->way);
+	double v = oracle_value(&x->o, a->candidate);
 
-	/* Two combinations worth the same are the same choice. */
-	return !memcmp(a->way, way, x->p.n_levels * sizeof(*way)) || fabs(v - best) <= 1e-12 * fabs(best);
+	/* Combinations of equal value count as the same choice. */
+	return !memcmp(a->candidate, candidate, x->p.n_levels * sizeof(*candidate)) ||
+		fabs(v - best) <= 1e-12 * fabs(best);
 }
 
-/* Infeasible: why, and from when on it would be. */
+/* Whether an infeasible answer has the right reasons and limits. */
 static bool same_refusal(const struct instance *x, const struct rivulet_plan_answer *a)
 {
 	for (uint32_t i = 0; i < x->p.n_levels; i++) {
@@ -362,17 +381,18 @@ static bool same_refusal(const struct instance *x, const struct rivulet_plan_ans
 static bool one(uint64_t number, bool *feasible)
 {
 	static struct instance x;
-	uint32_t way[RIVULET_LEVELS];
+	uint32_t candidate[RIVULET_LEVELS];
 	struct rivulet_plan_answer a;
 	struct rvl_err err = { "" };
 	double best;
 	bool same;
 
 	make(&x, number);
-	best = oracle_exhaust(&x.o, way);
+	best = oracle_exhaust(&x.o, candidate);
 	demand(rivulet_plan_choose(&x.p, &a, &err), "choice", err.msg);
 	*feasible = isfinite(best);
-	same = a.feasible == *feasible && (a.feasible ? same_way(&x, &a, way, best) : same_refusal(&x, &a));
+	same = a.feasible == *feasible && (a.feasible ? same_choice(&x, &a, candidate, best) :
+					   same_refusal(&x, &a));
 	if (!same)
 		printf("instance %llu: the planner chose %s\n", (unsigned long long)number,
 		       a.feasible ? "another combination" : "to refuse");
@@ -381,7 +401,7 @@ static bool one(uint64_t number, bool *feasible)
 	return same;
 }
 
-/* ---- the networks of the experiment ---- */
+/* ---- the networks of RR-SC ---- */
 
 static void read_model(const char *path, struct pb *onnx)
 {
@@ -403,14 +423,16 @@ static void network_errors(const char *path)
 
 	memset(&x, 0, sizeof(x));
 	read_model(path, &x.onnx);
-	demand(rivulet_board_load(&x.board, "sc-edge", why.text, sizeof(why.text)), "board", why.text);
+	demand(rivulet_board_load(&x.board, "sc-edge", why.text, sizeof(why.text)), "board",
+	       why.text);
 	demand(rivulet_runtime_new_sim(&x.board, workers, &rt, &why), "device", why.text);
-	for (x.p.n_ways = 0; x.p.n_ways < sizeof(length) / sizeof(length[0]); x.p.n_ways++) {
-		struct rivulet_exec *e = load(&x, rt, length[x.p.n_ways]);
+	x.p.n_candidates = sizeof(length) / sizeof(length[0]);
+	for (uint32_t w = 0; w < x.p.n_candidates; w++) {
+		struct rivulet_exec *e = load(&x, rt, length[w]);
 
-		x.way[x.p.n_ways].length = length[x.p.n_ways];
+		x.candidate[w].length = length[w];
 		bind(e, image, sizeof(image), scores, sizeof(scores));
-		price(&x, rt, e, x.p.n_ways);
+		price(&x, rt, e, w);
 		rivulet_exec_unref(e);
 	}
 	predict(&x);

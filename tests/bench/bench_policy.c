@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * One tick of the power policy: two batteries, mains and four thermal zones read from a sysfs of plain
- * files in memory, as sysfs and /run are, judged, and each time another level pinned and the state
- * saved, which is the longest way.
+ * The duration of one tick of the power policy in its worst case: it reads two batteries, mains and
+ * four thermal zones from a sysfs of plain files in memory, pins another level each time and saves
+ * the state.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +82,8 @@ static void put_zones(void)
 static void make_machine(void)
 {
 	static const char *const dirs[] = { "sys", "sys/class", "sys/class/power_supply",
-					    "sys/class/power_supply/AC", "sys/class/thermal", "accel",
+					    "sys/class/power_supply/AC", "sys/class/thermal",
+						    "accel",
 					    "accel/accel0", "devfreq", "devfreq/npu" };
 
 	strcpy(dir, "/dev/shm/rivulet-bench-XXXXXX");
@@ -142,7 +143,7 @@ int main(void)
 	for (int i = 0; i < TICKS; i++) {
 		uint64_t t = rvl_now();
 
-		/* Sets the mode, then ticks. */
+		/* Setting the mode also runs a tick. */
 		if (rvl_power_set_mode(&m.power, RIVULET_POLICY_FIXED, (uint32_t)i % 4, &err) ||
 		    m.power.applied != (uint32_t)i % 4) {
 			fprintf(stderr, "tick %d: level %u not reached\n", i, (uint32_t)i % 4);

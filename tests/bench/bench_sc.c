@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Speed of the stochastic CPU operators on one core at every length, on inputs without a zero to skip,
- * and what a program with variants for three levels takes against one level's.
+ * Speed of the stochastic CPU operators on one core at every length, on inputs without zeros, which
+ * would be skipped; and the size of a program with variants for three levels compared with one
+ * level.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 #define TERMS 784
 #define OUTS  200
 #define LEAST 0.8 /* GMAC/s */
-#define MOST  1.1 /* of one level's memory */
+#define MOST  1.1 /* times the memory of one level */
 
 static uint8_t x[ROWS * TERMS], y[ROWS * OUTS];
 static int8_t w[OUTS * TERMS];
@@ -48,7 +49,7 @@ static struct rvl_kernel *make_kernel(uint32_t length)
 	return k;
 }
 
-/* The best of some runs: other load only takes away. */
+/* The best of several runs, because other load only reduces the speed. */
 static double speed(uint32_t length)
 {
 	struct rvl_kernel *k = make_kernel(length);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * bench_switch [SWITCHES]: the driver's queue is kept full with runs of a stochastic network whose bitstreams
- * have another length at every level, while devfreq is sent from level to level as the daemon's policy
- * does. Each answer is held against the CPU operators at the length of the level that the device says it
- * ran at, each count of cycles against that length. Runs in the VM, as root, with nobody else on the device.
+ * bench_switch [SWITCHES]: keeps the driver's queue full with runs of a stochastic network whose
+ * bitstreams have a different length at every level, while it changes the level by devfreq as the
+ * daemon's policy does. Each result is compared with the CPU operators at the length of the level
+ * that the status reports, and the cycles with that length. Runs in the VM as root, without other
+ * users of the device.
  */
 #include <errno.h>
 #include <glob.h>
@@ -21,7 +22,7 @@
 #include "rivulet_runtime.h"
 
 #define IN_FLIGHT	8		/* two in the device, the rest in the scheduler */
-#define WINDOW		64		/* jobs that may be told of in another order than they ran */
+#define WINDOW		64		/* jobs whose ends may be reported out of order */
 #define BYTES		4096		/* of a tensor, at most */
 #define LENGTH(l)	(8u + 8u * (l))	/* bits of level l */
 #define SEED		7
@@ -36,9 +37,9 @@ struct run {
 };
 
 struct switching {
-	uint32_t level;			/* asked for */
-	uint32_t current;		/* the job that ran once it was asked for */
-	bool told, seen;		/* a job has run there */
+	uint32_t level;			/* requested */
+	uint32_t current;		/* the job that ran at the request */
+	bool requested, reached;	/* reached: a job has run at the level */
 };
 
 struct bench {
@@ -54,14 +55,15 @@ struct bench {
 	bool stop;
 
 	struct switching now;
-	struct rivulet_status log[WINDOW];	/* by seq, until its turn */
+	struct rivulet_status log[WINDOW];	/* by seq, until earlier ones are there */
 	bool logged[WINDOW];
 	uint32_t next_seq;
 	bool begun;
 	uint64_t jobs, wrong, count, full;
 	uint32_t last_level;
 	uint64_t last_end;
-	double *gap, *boundaries, *call;	/* of each switch: microseconds, jobs, microseconds */
+	/* of each switch: microseconds, jobs, microseconds */
+	double *gap, *boundaries, *call;
 	uint64_t gaps;
 	char registers[300];			/* of debugfs */
 };
@@ -78,7 +80,7 @@ static void check(int r, const char *what, const char *why)
 		die(what, why && *why ? why : strerror(-r));
 }
 
-/* ---- the network, and what it answers at each length ---- */
+/* ---- the network, and its results at each length ---- */
 
 static struct rvl_graph *network(void)
 {
@@ -115,7 +117,8 @@ static void on_the_cpu(uint32_t length, const uint8_t *x, uint8_t *y)
 		if (g->nodes[i]->stochastic)
 			g->nodes[i]->attr.sc_length = (int32_t)length;
 	check(rvl_interp_new(g, false, &it, &err), "interpreter", err.msg);
-	check(rvl_interp_set(it, 0, x, (size_t)rvl_tensor_bytes(g->inputs[0]), &err), "input", err.msg);
+	check(rvl_interp_set(it, 0, x, (size_t)rvl_tensor_bytes(g->inputs[0]), &err), "input",
+	      err.msg);
 	check(rvl_interp_run(it, &err), "interpreter", err.msg);
 	size = (size_t)rvl_tensor_bytes(g->outputs[0]);
 	memcpy(y, rvl_interp_data(it, g->outputs[0]), size);
@@ -123,7 +126,7 @@ static void on_the_cpu(uint32_t length, const uint8_t *x, uint8_t *y)
 	rvl_graph_free(g);
 }
 
-/* Answers that do not tell lengths apart would prove nothing. */
+/* The results of different lengths must differ, or the test would prove nothing. */
 static void make_answers(struct bench *b)
 {
 	struct qg random = { .seed = SEED + 1 };
@@ -164,9 +167,9 @@ static void load(struct bench *b)
 		die("network", "it is not one step of small tensors");
 }
 
-/* ---- what is done with a job that has ended ---- */
+/* ---- jobs that have ended ---- */
 
-/* In the order in which the device ran them. */
+/* Called in the order in which the device ran the jobs. */
 static void in_turn(struct bench *b, const struct rivulet_status *s)
 {
 	struct switching *w = &b->now;
@@ -175,9 +178,10 @@ static void in_turn(struct bench *b, const struct rivulet_status *s)
 		b->gap[b->gaps++] = (double)(s->start - b->last_end) / 1e3;
 	b->last_level = s->level;
 	b->last_end = s->end;
-	if (!w->told || w->seen || s->level != w->level || (int32_t)(s->seq - w->current) <= 0)
+	if (!w->requested || w->reached || s->level != w->level ||
+	    (int32_t)(s->seq - w->current) <= 0)
 		return;
-	w->seen = true;
+	w->reached = true;
 	b->boundaries[b->count] = s->seq - w->current;
 }
 
@@ -205,7 +209,8 @@ static void judge(struct bench *b, const struct run *r, const struct rivulet_sta
 	    memcmp(r->out, b->want[r - b->run][l], b->out_size)) {
 		if (!b->wrong++)
 			fprintf(stderr, "bench_switch: job %llu: level %u variant %u cycles %llu\n",
-				(unsigned long long)b->jobs, l, s->variant, (unsigned long long)s->cycles);
+				(unsigned long long)b->jobs, l, s->variant,
+					(unsigned long long)s->cycles);
 	}
 	put_in_order(b, s);
 }
@@ -267,12 +272,14 @@ static void make_runs(struct bench *b)
 
 		r->b = b;
 		check(rivulet_exec_new(b->image, &r->exec, &why), "exec", why.text);
-		check(rivulet_exec_bind_memory(r->exec, 0, r->in, b->in_size, &why), "bind", why.text);
-		check(rivulet_exec_bind_memory(r->exec, 1, r->out, b->out_size, &why), "bind", why.text);
+		check(rivulet_exec_bind_memory(r->exec, 0, r->in, b->in_size, &why), "bind",
+		      why.text);
+		check(rivulet_exec_bind_memory(r->exec, 1, r->out, b->out_size, &why), "bind",
+		      why.text);
 	}
 }
 
-/* The device says which job it took last before it looks for another level. */
+/* The device publishes CURRENT_SEQ before it reads another level request. */
 static uint32_t current_seq(const struct bench *b)
 {
 	FILE *f = fopen(b->registers, "re");
@@ -288,7 +295,7 @@ static uint32_t current_seq(const struct bench *b)
 	return 0;
 }
 
-/* One at a time, so that the order of all that follow is known. */
+/* A single run, after which the order of the others is known. */
 static void first_run(struct bench *b)
 {
 	b->stop = true;
@@ -307,9 +314,9 @@ static void switch_to(struct bench *b, uint32_t level)
 	check(rvl_devfreq_pin(&b->devfreq, b->board.level[level].hz, &err), "devfreq", err.s);
 	b->call[b->count] = (double)(clock_ns() - asked) / 1e3;
 	b->now.current = current_seq(b);
-	b->now.told = true;
+	b->now.requested = true;
 	b->full += b->under_way == IN_FLIGHT;
-	for (end = clock_ns() + WAIT_MS * 1000000ull; !b->now.seen;) {
+	for (end = clock_ns() + WAIT_MS * 1000000ull; !b->now.reached;) {
 		struct pollfd p = { .fd = rivulet_runtime_fd(b->rt), .events = POLLIN };
 
 		if (clock_ns() > end)
@@ -345,7 +352,7 @@ static int report(struct bench *b, uint64_t wanted)
 	printf("figure switch.cost.boundaries.max %.0f boundaries\n", b->boundaries[b->count - 1]);
 	figure("gap", b->gap, b->gaps, "us");
 	figure("call", b->call, b->count, "us");
-	/* Two where the device was between two jobs while it was asked. */
+	/* Two if the request arrived between two jobs. */
 	good = b->count == wanted && !b->wrong && b->full == wanted &&
 	       b->boundaries[wanted - 1] <= 2;
 	if (b->full != wanted)
@@ -377,7 +384,8 @@ int main(int argc, char **argv)
 	for (uint32_t i = 0; i < IN_FLIGHT; i++)
 		go(&b.run[i]);
 	while (b.count < wanted) {
-		level = (level + 1 + (uint32_t)qg_range(&random, 0, b.board.levels - 2)) % b.board.levels;
+		level = (level + 1 + (uint32_t)qg_range(&random, 0,
+							b.board.levels - 2)) % b.board.levels;
 		switch_to(&b, level);
 	}
 	b.stop = true;

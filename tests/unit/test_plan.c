@@ -23,18 +23,18 @@ static uint64_t seed;
 
 struct instance {
 	struct rivulet_plan_problem p;
-	struct rivulet_plan_way way[RIVULET_PLAN_WAYS];
+	struct rivulet_plan_candidate candidate[RIVULET_PLAN_CANDIDATES];
 	struct oracle o;
-	uint32_t queries[RIVULET_PLAN_WAYS];
+	uint32_t queries[RIVULET_PLAN_CANDIDATES];
 };
 
-static int ppm_of(void *ctx, uint32_t way, uint32_t *ppm, struct rvl_err *e)
+static int ppm_of(void *ctx, uint32_t candidate, uint32_t *ppm, struct rvl_err *e)
 {
 	struct instance *x = ctx;
 
 	(void)e;
-	x->queries[way]++;
-	*ppm = x->o.ppm[way];
+	x->queries[candidate]++;
+	*ppm = x->o.ppm[candidate];
 	return 0;
 }
 
@@ -42,28 +42,28 @@ static int ppm_of(void *ctx, uint32_t way, uint32_t *ppm, struct rvl_err *e)
  * Levels 7 (fastest) downward; lengths in increasing order, sometimes with int8; accuracy rises
  * with the length, except for noise.
  */
-static void make(struct instance *x, uint64_t s, uint32_t ways, uint32_t levels)
+static void make(struct instance *x, uint64_t s, uint32_t candidates, uint32_t levels)
 {
 	seed = s;
 	memset(x, 0, sizeof(*x));
-	for (uint32_t w = 0; w < ways; w++) {
-		uint32_t bits = 8 + w * 240 / ways;
+	for (uint32_t w = 0; w < candidates; w++) {
+		uint32_t bits = 8 + w * 240 / candidates;
 
-		x->way[w].length = w == 0 && chance_range(&seed, 0, 2) == 0 ? 0 : bits;
+		x->candidate[w].length = w == 0 && chance_range(&seed, 0, 2) == 0 ? 0 : bits;
 		x->o.ppm[w] = (uint32_t)(900000 - 300000.0 * 8 / bits -
 					 chance_uniform(&seed, 0, 60000));
 		for (uint32_t l = 0; l < RIVULET_LEVELS; l++) {
-			x->way[w].seconds[l] = bits * 1e-3 / (l + 2) *
+			x->candidate[w].seconds[l] = bits * 1e-3 / (l + 2) *
 					       chance_uniform(&seed, 0.99, 1.01);
-			x->way[w].joule[l] = bits * 1e-5 * (1 + l * l * 0.05) *
+			x->candidate[w].joule[l] = bits * 1e-5 * (1 + l * l * 0.05) *
 					     chance_uniform(&seed, 0.99, 1.01);
-			x->o.seconds[w][l] = x->way[w].seconds[l];
-			x->o.joule[w][l] = x->way[w].joule[l];
+			x->o.seconds[w][l] = x->candidate[w].seconds[l];
+			x->o.joule[w][l] = x->candidate[w].joule[l];
 		}
 	}
 	x->o.p = &x->p;
-	x->p = (struct rivulet_plan_problem){ .way = x->way, .n_ways = ways, .n_levels = levels,
-		.constraint = chance_uniform(&seed, 0.001, 0.02),
+	x->p = (struct rivulet_plan_problem){ .candidate = x->candidate, .n_candidates = candidates,
+		.n_levels = levels, .constraint = chance_uniform(&seed, 0.001, 0.02),
 		.base_power = chance_range(&seed, 0, 1) ? chance_uniform(&seed, 0, 1e-2) : 0,
 		.rate = chance_range(&seed, 0, 3) ? 0 : chance_uniform(&seed, 1, 10),
 		.awake = chance_range(&seed, 0, 1),
@@ -86,7 +86,7 @@ static void check_missing(const struct instance *x, const struct rivulet_plan_an
 		uint32_t high;
 		bool any = false;
 
-		for (uint32_t w = 0; w < x->p.n_ways; w++)
+		for (uint32_t w = 0; w < x->p.n_candidates; w++)
 			any |= oracle_ok(&x->o, i, w);
 		oracle_missing(&x->o, i, &least, &high);
 		most = fmax(most, least);
@@ -120,8 +120,8 @@ static void check_sums(const struct instance *x, const struct rivulet_plan_answe
 	double runs = 0, seconds = 0;
 
 	for (uint32_t i = 0; i < x->p.n_levels; i++) {
-		double n = x->p.level[i].joule / oracle_joules(&x->o, i, a->way[i]);
-		double t = oracle_seconds(&x->o, i, a->way[i]);
+		double n = x->p.level[i].joule / oracle_joules(&x->o, i, a->candidate[i]);
+		double t = oracle_seconds(&x->o, i, a->candidate[i]);
 
 		ck_assert_double_eq_tol(a->level_runs[i], n, 1e-9 * n);
 		runs += n;
@@ -135,16 +135,16 @@ START_TEST(choice_is_the_best_of_all)
 {
 	static struct instance x;
 	struct rivulet_plan_answer a;
-	uint32_t feasible = 0, infeasible = 0, way[RIVULET_LEVELS];
+	uint32_t feasible = 0, infeasible = 0, candidate[RIVULET_LEVELS];
 
 	for (uint64_t s = 1; s <= 600; s++) {
 		double best;
 
 		make(&x, s * 77, s % 3 ? 12 : 30, s % 3 ? 1 + s % 4 : 3);
-		best = oracle_exhaust(&x.o, way);
+		best = oracle_exhaust(&x.o, candidate);
 		ck_assert_msg(!rivulet_plan_choose(&x.p, &a, &err), "%s", err.msg);
 		ck_assert_int_eq(a.feasible, isfinite(best));
-		for (uint32_t w = 0; w < x.p.n_ways; w++)
+		for (uint32_t w = 0; w < x.p.n_candidates; w++)
 			ck_assert_uint_le(x.queries[w], 1);
 		if (!a.feasible) {
 			infeasible++;
@@ -154,11 +154,11 @@ START_TEST(choice_is_the_best_of_all)
 		}
 		feasible++;
 		for (uint32_t i = 0; i < x.p.n_levels; i++) {
-			ck_assert(oracle_ok(&x.o, i, a.way[i]));
-			ck_assert_uint_eq(a.ppm[i], x.o.ppm[a.way[i]]);
+			ck_assert(oracle_ok(&x.o, i, a.candidate[i]));
+			ck_assert_uint_eq(a.ppm[i], x.o.ppm[a.candidate[i]]);
 		}
-		ck_assert_double_eq_tol(oracle_value(&x.o, a.way), best, 1e-12 * fabs(best));
-		ck_assert_double_eq_tol(a.reward, oracle_reward(&x.o, a.way), 1e-9);
+		ck_assert_double_eq_tol(oracle_value(&x.o, a.candidate), best, 1e-12 * fabs(best));
+		ck_assert_double_eq_tol(a.reward, oracle_reward(&x.o, a.candidate), 1e-9);
 		check_sums(&x, &a);
 	}
 	ck_assert_uint_gt(feasible, 150);
@@ -174,7 +174,7 @@ START_TEST(reward_is_the_best_of_all)
 {
 	static struct instance x;
 	struct rivulet_plan_answer a;
-	uint32_t way[RIVULET_LEVELS], feasible = 0;
+	uint32_t candidate[RIVULET_LEVELS], feasible = 0;
 
 	for (uint64_t s = 1; s <= 400; s++) {
 		double best;
@@ -183,7 +183,7 @@ START_TEST(reward_is_the_best_of_all)
 		x.p.objective = RIVULET_PLAN_REWARD;
 		x.p.constraint = chance_uniform(&seed, 0.02, 0.2);
 		x.p.penalty = chance_uniform(&seed, 0, 1);
-		for (uint32_t w = 0; w < x.p.n_ways; w++)
+		for (uint32_t w = 0; w < x.p.n_candidates; w++)
 			x.o.ppm[w] = chance_range(&seed, 800000, 900000);
 		/*
 		 * A level with a small share of the energy prefers accuracy, one with a large share
@@ -193,13 +193,13 @@ START_TEST(reward_is_the_best_of_all)
 			x.p.level[i].least = 0;
 			x.p.level[i].joule = s % 2 ? 100 / (1.0 + 3 * i) : x.p.level[i].joule;
 		}
-		best = oracle_exhaust(&x.o, way);
+		best = oracle_exhaust(&x.o, candidate);
 		ck_assert_int_eq(rivulet_plan_choose(&x.p, &a, &err), 0);
 		ck_assert_int_eq(a.feasible, isfinite(best));
 		if (!a.feasible)
 			continue;
 		feasible++;
-		ck_assert_double_eq_tol(oracle_value(&x.o, a.way), best, 1e-12);
+		ck_assert_double_eq_tol(oracle_value(&x.o, a.candidate), best, 1e-12);
 	}
 	ck_assert_uint_gt(feasible, 300);
 }
@@ -216,12 +216,12 @@ START_TEST(measures_only_what_is_needed)
 	uint32_t queries = 0;
 
 	make(&x, 5, 200, 1);
-	for (uint32_t w = 0; w < x.p.n_ways; w++) {
-		x.way[w].length = 8 + w;
+	for (uint32_t w = 0; w < x.p.n_candidates; w++) {
+		x.candidate[w].length = 8 + w;
 		x.o.ppm[w] = 500000 + 1000 * w;
 		for (uint32_t l = 0; l < RIVULET_LEVELS; l++) {
-			x.way[w].seconds[l] = 1e-3 * (8 + w);
-			x.way[w].joule[l] = 1e-6 * (8 + w);
+			x.candidate[w].seconds[l] = 1e-3 * (8 + w);
+			x.candidate[w].joule[l] = 1e-6 * (8 + w);
 		}
 	}
 	x.p.base_power = 0;
@@ -230,8 +230,8 @@ START_TEST(measures_only_what_is_needed)
 	x.p.level[0].least = 540000;
 	ck_assert_int_eq(rivulet_plan_choose(&x.p, &a, &err), 0);
 	ck_assert(a.feasible);
-	ck_assert_uint_eq(a.way[0], 40);
-	for (uint32_t w = 0; w < x.p.n_ways; w++)
+	ck_assert_uint_eq(a.candidate[0], 40);
+	for (uint32_t w = 0; w < x.p.n_candidates; w++)
 		queries += x.queries[w];
 	ck_assert_uint_eq(queries, 41);
 }
@@ -248,8 +248,8 @@ START_TEST(problems_that_contradict_themselves)
 		change;                                                                            \
 		ck_assert_int_eq(rivulet_plan_choose(&x.p, &a, &err), -EINVAL);                    \
 	} while (0)
-	REFUSED(x.p.n_ways = 0);
-	REFUSED(x.p.n_ways = RIVULET_PLAN_WAYS + 1);
+	REFUSED(x.p.n_candidates = 0);
+	REFUSED(x.p.n_candidates = RIVULET_PLAN_CANDIDATES + 1);
 	REFUSED(x.p.n_levels = 0);
 	REFUSED(x.p.n_levels = RIVULET_LEVELS + 1);
 	REFUSED(x.p.constraint = 0);
@@ -261,7 +261,7 @@ START_TEST(problems_that_contradict_themselves)
 	REFUSED(x.p.objective = RIVULET_PLAN_OBJECTIVE_COUNT);
 	REFUSED(x.p.level[1].level = RIVULET_LEVELS);
 	REFUSED(x.p.level[1].joule = 0);
-	REFUSED(x.p.base_power = 0; x.way[3].joule[x.p.level[1].level] = 0);
+	REFUSED(x.p.base_power = 0; x.candidate[3].joule[x.p.level[1].level] = 0);
 	ck_assert_int_eq(rivulet_plan_stay(&x.p, 2, false, &a, &err), -EINVAL);
 }
 END_TEST
@@ -287,7 +287,7 @@ START_TEST(stay_on_one_level)
 	ck_assert(strict.runs <= a.runs);
 	ck_assert_double_eq_tol(a.runs,
 				(x.p.level[0].joule + x.p.level[1].joule + x.p.level[2].joule) /
-				oracle_joules(&x.o, 2, a.way[0]), 1e-6);
+				oracle_joules(&x.o, 2, a.candidate[0]), 1e-6);
 }
 END_TEST
 

@@ -13,7 +13,7 @@
 #include "suite.h"
 
 #define RECORD "tests/data/plan.svg"
-#define WAYS 5
+#define CANDIDATES 5
 
 static struct rvl_planning v;
 static char dir[SCRATCH_MAX], path[SCRATCH_MAX + 16];
@@ -21,8 +21,8 @@ static char dir[SCRATCH_MAX], path[SCRATCH_MAX + 16];
 /* Two levels, and lengths 0 (int8), 16, 32, 64 and 128. The longest fits no level. */
 static void setup(void)
 {
-	static const uint32_t lengths[WAYS] = { 0, 16, 32, 64, 128 };
-	static const uint64_t right[WAYS] = { 900, 700, 800, 850, 870 };
+	static const uint32_t lengths[CANDIDATES] = { 0, 16, 32, 64, 128 };
+	static const uint64_t right[CANDIDATES] = { 900, 700, 800, 850, 870 };
 
 	make_scratch(dir);
 	snprintf(path, sizeof(path), "%s/plan.svg", dir);
@@ -30,21 +30,22 @@ static void setup(void)
 	v.model = "models/a<b>&\"c\".onnx";
 	strcpy(v.board.name, "made");
 	v.curve.part[RVL_CHOOSE].count = 1000;
-	for (uint32_t w = 0; w < WAYS; w++) {
-		v.way[w].length = lengths[w];
+	for (uint32_t w = 0; w < CANDIDATES; w++) {
+		v.candidate[w].length = lengths[w];
 		v.curve.known[RVL_CHOOSE][lengths[w]] = true;
 		v.curve.right[RVL_CHOOSE][lengths[w]] = right[w];
 		for (uint32_t l = 0; l < RIVULET_LEVELS; l++) {
-			v.way[w].seconds[l] = (lengths[w] + 4) * 1e-3 / (l + 1);
-			v.way[w].joule[l] = (lengths[w] + 8) * 1e-3 * (l + 2);
+			v.candidate[w].seconds[l] = (lengths[w] + 4) * 1e-3 / (l + 1);
+			v.candidate[w].joule[l] = (lengths[w] + 8) * 1e-3 * (l + 2);
 		}
 	}
-	v.problem = (struct rivulet_plan_problem){ .way = v.way, .n_ways = WAYS, .n_levels = 2,
+	v.problem = (struct rivulet_plan_problem){ .candidate = v.candidate,
+						   .n_candidates = CANDIDATES, .n_levels = 2,
 		.level = { { 3, 820000, 40 }, { 1, 0, 60 } }, .constraint = 0.0305,
 			.base_power = 0.5,
 		.objective = RIVULET_PLAN_RUNS };
-	v.answer.way[0] = 3;
-	v.answer.way[1] = 2;
+	v.answer.candidate[0] = 3;
+	v.answer.candidate[1] = 2;
 	v.least[0] = 820000;
 	v.plan.level[0] = (struct rivulet_plan_entry){ 3, 1000000000, 1100000, 64, 0, 0, 0, 0, 0,
 						       0 };
@@ -95,8 +96,8 @@ START_TEST(one_length)
 	size_t size;
 	char *p;
 
-	v.problem.n_ways = 2;
-	v.answer.way[0] = v.answer.way[1] = 1;
+	v.problem.n_candidates = 2;
+	v.answer.candidate[0] = v.answer.candidate[1] = 1;
 	ck_assert_int_eq(rvl_plan_svg(&v, path), 0);
 	p = read_file(path, &size);
 	ck_assert_ptr_nonnull(strstr(p, "<circle cx=\"460.0\""));

@@ -44,9 +44,9 @@ int rvl_curve_ppm_all(struct rvl_curve *c, uint32_t length, uint32_t *ppm, struc
 /** struct rvl_planning - one run of the verb */
 struct rvl_planning {
 	/* options */
-	const char *board_name, *levels, *constraint, *accuracy, *data, *objective, *modes, *lengths,
-		*rate, *base_power, *battery, *shares, *range, *penalty, *tolerance, *margin, *left, *output, *svg,
-		*cache, *figures;
+	const char *board_name, *levels, *constraint, *accuracy, *data, *objective, *modes,
+		*lengths, *rate, *base_power, *battery, *shares, *range, *penalty, *tolerance,
+		*margin, *left, *output, *svg, *cache, *figures;
 	uint64_t choose, threads, batch, symbol;
 	bool no_cache, quiet;
 	struct rvl_mode keep; /* of the mode, only --keep-int8 and --calibrate are options */
@@ -57,8 +57,8 @@ struct rvl_planning {
 	struct rivulet_compile_options opt;
 	struct rvl_dataset set;
 	struct rvl_curve curve;
-	struct rivulet_plan_way way[RIVULET_PLAN_WAYS];
-	struct rivulet_plan_way int8; /* also when it may not be chosen */
+	struct rivulet_plan_candidate candidate[RIVULET_PLAN_CANDIDATES];
+	struct rivulet_plan_candidate int8; /* also when it may not be chosen */
 	struct rivulet_plan_problem problem;
 	uint32_t least[RIVULET_LEVELS]; /* accuracy demanded, ppm; @problem adds the margin */
 	double charge; /* percent, that the battery has now */

@@ -73,8 +73,8 @@ static void load(struct rvl_curve *c)
 		text[n] = 0;
 		if (!take_file(c, text, n)) {
 			memset(c->known, 0, sizeof(c->known));
-			fprintf(stderr, "rivulet: note: %s is damaged; accuracies are measured again\n",
-				c->file);
+			fprintf(stderr, "rivulet: note: %s is damaged; accuracies are measured "
+				"again\n", c->file);
 		}
 	}
 	if (f)
@@ -127,9 +127,10 @@ static size_t compose(const struct rvl_curve *c, char *text, size_t room)
 	for (uint32_t p = 0; p < RVL_PARTS; p++)
 		for (uint32_t l = 0; l <= RIVULET_SC_MAX; l++)
 			if (c->known[p][l])
-				n += (size_t)snprintf(text + n, room - n, "%u %u %" PRIu64 "\n", p, l,
-						      c->right[p][l]);
-	return n + (size_t)snprintf(text + n, room - n, "crc32c %08x\n", rivulet_crc32c(0, text, n));
+				n += (size_t)snprintf(text + n, room - n, "%u %u %" PRIu64 "\n", p,
+						      l, c->right[p][l]);
+	return n + (size_t)snprintf(text + n, room - n, "crc32c %08x\n",
+				    rivulet_crc32c(0, text, n));
 }
 
 /* Written under another name and renamed, so that a concurrent reader sees a complete file. */
@@ -181,7 +182,8 @@ static int measure(struct rvl_curve *c, enum rvl_part part, uint32_t length, str
 	struct rvl_accuracy a;
 	int rc;
 
-	rvl_progress_start(&c->progress, c->part[part].count, "examples", "%u of at most %u measurements done; %u bits",
+	rvl_progress_start(&c->progress, c->part[part].count, "examples",
+			   "%u of at most %u measurements done; %u bits",
 			   c->measured, c->wanted, length ? length : 8);
 	rc = rvl_accuracy_measure(c->eval, &s, &c->part[part], c->threads, &c->progress, &a, err);
 	if (rc == -EINTR)

@@ -73,7 +73,8 @@ static size_t say(char *s, size_t room, size_t n, const struct rvl_planning *v, 
 
 	n += (size_t)snprintf(s + n, room - n, "; l%u: ", l->level + 1);
 	if (a->highest[i])
-		n += (size_t)snprintf(s + n, room - n, "at most %.2f %% within the time", percent(a->highest[i]));
+		n += (size_t)snprintf(s + n, room - n, "at most %.2f %% within the time",
+				      percent(a->highest[i]));
 	else
 		n += (size_t)snprintf(s + n, room - n, "nothing fits the time");
 	if (isfinite(a->level_time[i]))
@@ -104,17 +105,19 @@ int rvl_plan_refusal(const struct rvl_planning *v)
 
 /* ---- comparisons ---- */
 
-static int add_row(struct report *r, struct row *row, const struct rivulet_plan_way *way, uint32_t n)
+static int add_row(struct report *r, struct row *row,
+		   const struct rivulet_plan_candidate *candidate, uint32_t n)
 {
 	struct rvl_err err = { "" };
 
 	row->there = row->a.feasible;
 	row->ppm = row->there ? UINT32_MAX : 0;
-	row->length = row->there ? way[row->a.way[0]].length : 0;
+	row->length = row->there ? candidate[row->a.candidate[0]].length : 0;
 	for (uint32_t i = 0; row->there && i < n; i++) {
 		uint32_t ppm;
 
-		if (rvl_curve_ppm_all(&r->v->curve, way[row->a.way[i]].length, &ppm, &err))
+		if (rvl_curve_ppm_all(&r->v->curve, candidate[row->a.candidate[i]].length, &ppm,
+				      &err))
 			return rvl_tool_fail(RVL_EXIT_REFUSED, "%s", err.msg);
 		row->ppm = ppm < row->ppm ? ppm : row->ppm;
 	}
@@ -138,7 +141,7 @@ static int stay_row(struct report *r, uint32_t i, bool strict)
 	row->least = strict ? strictest(&r->v->problem) : r->v->problem.level[i].least;
 	if (rivulet_plan_stay(&r->v->problem, i, strict, &row->a, &err))
 		return fail(&err);
-	return add_row(r, row, r->v->problem.way, 1);
+	return add_row(r, row, r->v->problem.candidate, 1);
 }
 
 /* Levels that the plan does not use and that no other level dominates. */
@@ -161,18 +164,18 @@ static int other_rows(struct report *r)
 		p.level[0].level = l;
 		if (rivulet_plan_stay(&p, 0, true, &row->a, &err))
 			return fail(&err);
-		e = add_row(r, row, p.way, 1);
+		e = add_row(r, row, p.candidate, 1);
 		if (e)
 			return e;
 	}
 	return 0;
 }
 
-static int measure_int8(void *ctx, uint32_t way, uint32_t *ppm, struct rvl_err *err)
+static int measure_int8(void *ctx, uint32_t candidate, uint32_t *ppm, struct rvl_err *err)
 {
 	struct rvl_planning *v = ctx;
 
-	(void)way;
+	(void)candidate;
 	return rvl_curve_ppm(&v->curve, RVL_CHOOSE, 0, ppm, err);
 }
 
@@ -184,13 +187,13 @@ static int int8_row(struct report *r)
 	struct rvl_err err = { "" };
 
 	row->what = "int8 throughout";
-	p.way = &r->v->int8;
-	p.n_ways = 1;
+	p.candidate = &r->v->int8;
+	p.n_candidates = 1;
 	p.accuracy = measure_int8;
 	row->level = UINT32_MAX;
 	if (rivulet_plan_choose(&p, &row->a, &err))
 		return fail(&err);
-	return add_row(r, row, p.way, p.n_levels);
+	return add_row(r, row, p.candidate, p.n_levels);
 }
 
 /*
@@ -209,7 +212,7 @@ static int rate_rows(struct report *r)
 	p.awake = true;
 	if (rivulet_plan_choose(&p, &row->a, &err))
 		return fail(&err);
-	e = add_row(r, row, p.way, p.n_levels);
+	e = add_row(r, row, p.candidate, p.n_levels);
 	if (e)
 		return e;
 	p.awake = false;
@@ -220,7 +223,7 @@ static int rate_rows(struct report *r)
 	row->level = p.level[0].level;
 	if (rivulet_plan_stay(&p, 0, true, &row->a, &err))
 		return fail(&err);
-	return add_row(r, row, p.way, 1);
+	return add_row(r, row, p.candidate, 1);
 }
 
 static int compare(struct report *r)
@@ -260,7 +263,8 @@ static uint32_t best_one(const struct report *r, bool strict)
 static void text_plan(const struct report *r)
 {
 	static const char *const heads[] = { "level", ">clock", ">supply", ">bits", ">latency",
-		">of the time", ">energy", ">accuracy", ">demanded", ">chosen by", ">held out", ">runs" };
+		">of the time", ">energy", ">accuracy", ">demanded", ">chosen by", ">held out",
+			">runs" };
 	const struct rivulet_plan *p = &r->v->plan;
 	struct rvl_table t;
 	char u[32];
@@ -274,7 +278,8 @@ static void text_plan(const struct report *r)
 		rvl_table_cell(&t, "%s", rvl_unit(u, e->microvolt * 1e-6, "V"));
 		rvl_table_cell(&t, "%s", bits(u, e->length));
 		rvl_table_cell(&t, "%s", rvl_unit(u, (double)e->time_ns * 1e-9, "s"));
-		rvl_table_cell(&t, "%.1f %%", 100e-9 * (double)e->time_ns / r->v->problem.constraint);
+		rvl_table_cell(&t, "%.1f %%",
+			       100e-9 * (double)e->time_ns / r->v->problem.constraint);
 		rvl_table_cell(&t, "%s", rvl_unit(u, (double)e->energy_pj * 1e-12, "J"));
 		rvl_table_cell(&t, "%.2f %%", percent(e->accuracy));
 		rvl_table_cell(&t, "%.2f %%", percent(e->least));
@@ -303,7 +308,8 @@ static void text_left(const struct report *r)
 		s += part * r->v->answer.level_seconds[i];
 		above = below;
 	}
-	printf("  at %g %% of the charge %.0f runs are left, which last %s\n", r->v->charge, runs, lasts(u, s));
+	printf("  at %g %% of the charge %.0f runs are left, which last %s\n", r->v->charge, runs,
+	       lasts(u, s));
 }
 
 static void text_held(const struct report *r)
@@ -316,8 +322,8 @@ static void text_held(const struct report *r)
 
 		if (e->held >= e->least)
 			continue;
-		printf("  ! l%u: %.2f %% of the examples held out, which is below the %.2f %% demanded\n",
-		       e->level + 1, percent(e->held), percent(e->least));
+		printf("  ! l%u: %.2f %% of the examples held out, which is below the %.2f %% "
+		       "demanded\n", e->level + 1, percent(e->held), percent(e->least));
 		holds = false;
 	}
 	if (holds && p->examples_held)
@@ -350,8 +356,8 @@ static void text_row(struct rvl_table *t, const struct report *r, const struct r
 
 static void text_compare(const struct report *r)
 {
-	static const char *const heads[] = { "instead", "level", ">bits", ">least accuracy", ">runs",
-					     ">of the plan's", "lasts" };
+	static const char *const heads[] = { "instead", "level", ">bits", ">least accuracy",
+					     ">runs", ">of the plan's", "lasts" };
 	uint32_t best = best_one(r, false), strict = best_one(r, true);
 	struct rvl_table t;
 
@@ -364,10 +370,12 @@ static void text_compare(const struct report *r)
 		       r->row[best].level + 1, r->row[best].a.runs / r->v->answer.runs,
 		       percent(r->row[best].ppm));
 	if (strict < r->rows && strict != best)
-		printf("  best on one level that keeps %.2f %% throughout: l%u, %.3f of the plan's runs\n",
+		printf("  best on one level that keeps %.2f %% throughout: l%u, %.3f of the "
+		       "plan's runs\n",
 		       percent(strictest(&r->v->problem)), r->row[strict].level + 1,
 		       r->row[strict].a.runs / r->v->answer.runs);
-	if (r->row[0].there && r->v->problem.way != r->v->way && r->row[0].a.runs > r->v->answer.runs)
+	if (r->row[0].there && r->v->problem.candidate != r->v->candidate &&
+	    r->row[0].a.runs > r->v->answer.runs)
 		printf("  int8 gives %.1f times the runs here; --modes sc,int8 would choose it\n",
 		       r->row[0].a.runs / r->v->answer.runs);
 }
@@ -381,8 +389,8 @@ static void text_int8(const struct report *r)
 	for (uint32_t i = 0; i < p->n_levels; i++) {
 		uint32_t l = p->level[i].level;
 
-		printf("%s %s and %s at l%u", i ? "," : "", rvl_unit(u[0], r->v->int8.seconds[l], "s"),
-		       rvl_unit(u[1], r->v->int8.joule[l], "J"), l + 1);
+		printf("%s %s and %s at l%u", i ? "," : "", rvl_unit(u[0], r->v->int8.seconds[l],
+		       "s"), rvl_unit(u[1], r->v->int8.joule[l], "J"), l + 1);
 	}
 	printf("\n");
 }
@@ -399,8 +407,8 @@ static void text_dominated(const struct report *r)
 		for (uint32_t i = 0; i < r->v->plan.n_levels; i++)
 			used |= r->v->plan.level[i].level == l;
 		if (by >= 0)
-			printf("  l%u (%s) is dominated by l%d (%s) at no higher voltage%s\n", l + 1,
-			       rvl_unit(u[0], (double)b->level[l].hz, "Hz"), by + 1,
+			printf("  l%u (%s) is dominated by l%d (%s) at no higher voltage%s\n",
+			       l + 1, rvl_unit(u[0], (double)b->level[l].hz, "Hz"), by + 1,
 			       rvl_unit(u[1], (double)b->level[by].hz, "Hz"),
 			       used ? ": this plan uses it nevertheless" : "");
 	}
@@ -411,8 +419,8 @@ static void text(const struct report *r)
 	const struct rvl_planning *v = r->v;
 	char u[3][32];
 
-	printf("%s on %s: %s within %s%s, %u examples choose, %u hold out\n", v->model, v->board.name,
-	       rivulet_plan_objective_name(v->plan.objective),
+	printf("%s on %s: %s within %s%s, %u examples choose, %u hold out\n", v->model,
+	       v->board.name, rivulet_plan_objective_name(v->plan.objective),
 	       rvl_unit(u[0], v->problem.constraint, "s"), v->by_rate ? " (by the rate)" : "",
 	       v->plan.examples_chosen, v->plan.examples_held);
 	text_plan(r);
@@ -424,8 +432,8 @@ static void text(const struct report *r)
 	text_int8(r);
 	text_dominated(r);
 	if (v->output)
-		printf("written to %s: rivulet compile %s --board %s --plan %s\n", v->output, v->model,
-		       v->board_name ? v->board_name : "sc-edge", v->output);
+		printf("written to %s: rivulet compile %s --board %s --plan %s\n", v->output,
+		       v->model, v->board_name ? v->board_name : "sc-edge", v->output);
 }
 
 static void figures(const struct report *r)
@@ -519,7 +527,8 @@ static void json(const struct report *r)
 
 /* ---- interrupted ---- */
 
-static void partial_row(const struct rvl_curve *c, struct rvl_table *t, enum rvl_part part, uint32_t length)
+static void partial_row(const struct rvl_curve *c, struct rvl_table *t, enum rvl_part part,
+			uint32_t length)
 {
 	static const char *const names[] = { "choose", "held out" };
 	double accuracy = (double)c->right[part][length] / (double)c->part[part].count;
@@ -551,8 +560,8 @@ void rvl_plan_partial(const struct rvl_planning *v)
 		rvl_json_bool("interrupted", true);
 		rvl_json_open("accuracies", '[');
 	} else {
-		printf("interrupted; these accuracies are known%s%s\n", *c->file ? ", and kept in " : "",
-		       c->file);
+		printf("interrupted; these accuracies are known%s%s\n",
+		       *c->file ? ", and kept in " : "", c->file);
 	}
 	for (uint32_t l = 0; l <= RIVULET_SC_MAX; l++)
 		for (int part = 0; part < RVL_PARTS; part++)

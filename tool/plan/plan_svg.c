@@ -60,15 +60,17 @@ static void put_text(FILE *f, const char *s)
 
 static void label(FILE *f, double x, double y, const char *anchor, const char *fill, const char *s)
 {
-	fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\">", x, y, anchor, fill);
+	fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\">", x, y, anchor,
+		fill);
 	put_text(f, s);
 	fprintf(f, "</text>\n");
 }
 
-static void line(FILE *f, double x1, double y1, double x2, double y2, const char *colour, const char *more)
+static void line(FILE *f, double x1, double y1, double x2, double y2, const char *colour,
+		 const char *more)
 {
-	fprintf(f, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\"%s/>\n", x1, y1, x2,
-		y2, colour, more);
+	fprintf(f, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\"%s/>\n", x1,
+		y1, x2, y2, colour, more);
 }
 
 /* ---- axes ---- */
@@ -125,28 +127,29 @@ static void frame(const struct panel *p, const char *title)
 {
 	ticks_x(p);
 	ticks_y(p);
-	fprintf(p->f, "<rect x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#9ca3af\"/>\n",
-		LEFT, p->top, WIDTH - LEFT - RIGHT, PANEL);
+	fprintf(p->f, "<rect x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%d\" fill=\"none\" "
+		"stroke=\"#9ca3af\"/>\n", LEFT, p->top, WIDTH - LEFT - RIGHT, PANEL);
 	label(p->f, LEFT, p->top - 10, "start", "#111827", title);
 	label(p->f, WIDTH - RIGHT, p->top + PANEL + 36, "end", "#374151", "bits of a stream");
 }
 
 /* ---- curves ---- */
 
-/* What is plotted: of way @w at the problem's level @i. */
+/* What is plotted: of candidate @w at the problem's level @i. */
 typedef double value_fn(const struct rvl_planning *v, uint32_t i, uint32_t w);
 
 static double percent_of(const struct rvl_planning *v, uint32_t i, uint32_t w)
 {
-	uint32_t n = v->problem.way[w].length;
+	uint32_t n = v->problem.candidate[w].length;
 
 	(void)i;
-	return 100.0 * (double)v->curve.right[RVL_CHOOSE][n] / (double)v->curve.part[RVL_CHOOSE].count;
+	return 100.0 * (double)v->curve.right[RVL_CHOOSE][n] /
+	       (double)v->curve.part[RVL_CHOOSE].count;
 }
 
 static double ms_of(const struct rvl_planning *v, uint32_t i, uint32_t w)
 {
-	return 1e3 * v->problem.way[w].seconds[v->problem.level[i].level];
+	return 1e3 * v->problem.candidate[w].seconds[v->problem.level[i].level];
 }
 
 /* Of the whole charge, spent there. */
@@ -166,28 +169,29 @@ static bool shown(const struct rvl_planning *v, uint32_t w)
 	bool any = false;
 
 	for (uint32_t i = 0; i < p->n_levels; i++)
-		any |= p->way[w].seconds[p->level[i].level] <= p->constraint;
-	return any && p->way[w].length;
+		any |= p->candidate[w].seconds[p->level[i].level] <= p->constraint;
+	return any && p->candidate[w].length;
 }
 
 static void curve(const struct panel *p, const struct rvl_planning *v, uint32_t i, value_fn *value,
 		  const char *colour)
 {
-	fprintf(p->f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" points=\"", colour);
-	for (uint32_t w = 0; w < v->problem.n_ways; w++)
+	fprintf(p->f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" points=\"",
+		colour);
+	for (uint32_t w = 0; w < v->problem.n_candidates; w++)
 		if (shown(v, w))
-			fprintf(p->f, "%.1f,%.1f ", at_x(p, v->problem.way[w].length),
+			fprintf(p->f, "%.1f,%.1f ", at_x(p, v->problem.candidate[w].length),
 				at_y(p, value(v, i, w)));
 	fprintf(p->f, "\"/>\n");
 }
 
 static void ring(const struct panel *p, const struct rvl_planning *v, uint32_t i, value_fn *value)
 {
-	uint32_t w = v->answer.way[i];
+	uint32_t w = v->answer.candidate[i];
 
 	if (shown(v, w))
 		fprintf(p->f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"6\" fill=\"none\" stroke=\"%s\" "
-			"stroke-width=\"2.5\"/>\n", at_x(p, v->problem.way[w].length),
+			"stroke-width=\"2.5\"/>\n", at_x(p, v->problem.candidate[w].length),
 			at_y(p, value(v, i, w)), colours[i]);
 }
 
@@ -196,7 +200,7 @@ static void span(const struct rvl_planning *v, value_fn *value, struct axis *a)
 	a->lo = INFINITY;
 	a->hi = 0;
 	for (uint32_t i = 0; i < v->problem.n_levels; i++)
-		for (uint32_t w = 0; w < v->problem.n_ways; w++) {
+		for (uint32_t w = 0; w < v->problem.n_candidates; w++) {
 			if (!shown(v, w))
 				continue;
 			a->lo = fmin(a->lo, value(v, i, w));
@@ -265,7 +269,8 @@ static void legend(FILE *f, const struct rvl_planning *v)
 		snprintf(text, sizeof(text), e->length ? "l%u %s %s: %u bits" : "l%u %s %s: int8",
 			 e->level + 1, rvl_unit(u[0], (double)e->hz, "Hz"),
 			 rvl_unit(u[1], e->microvolt * 1e-6, "V"), e->length);
-		fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\" fill=\"%s\"/>\n", x + 5, y - 4, colours[i]);
+		fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\" fill=\"%s\"/>\n", x + 5, y - 4,
+			colours[i]);
 		label(f, x + 15, y, "start", "#111827", text);
 	}
 }
@@ -276,23 +281,29 @@ static int measure_shown(struct rvl_planning *v)
 	struct rvl_err err = { "" };
 	uint64_t right;
 
-	for (uint32_t w = 0; w < v->problem.n_ways; w++)
-		if (shown(v, w) && rvl_curve_right(&v->curve, RVL_CHOOSE, v->problem.way[w].length, &right, &err))
+	for (uint32_t w = 0; w < v->problem.n_candidates; w++)
+		if (shown(v, w) && rvl_curve_right(&v->curve, RVL_CHOOSE,
+						   v->problem.candidate[w].length, &right, &err))
 			return rvl_tool_fail(RVL_EXIT_REFUSED, "%s", err.msg);
 	return 0;
 }
 
 static void draw(FILE *f, const struct rvl_planning *v, struct axis x)
 {
-	void (*const plot[])(struct panel *p, const struct rvl_planning *v) = { accuracy, latency, runs };
+	void (*const plot[])(struct panel *p, const struct rvl_planning *v) = { accuracy, latency,
+										runs };
 	const int height = TOP + 3 * (PANEL + GAP);
 	char title[400], u[32];
 
-	fprintf(f, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" "
-		"width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"13\">\n"
-		"<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n", WIDTH, height, WIDTH, height);
+	fprintf(f, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg "
+		   "xmlns=\"http://www.w3.org/2000/svg\" "
+		"width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
+		"font-size=\"13\">\n"
+		"<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n", WIDTH, height, WIDTH,
+			height);
 	snprintf(title, sizeof(title), "%.300s on %s: %s within %s", v->model, v->board.name,
-		 rivulet_plan_objective_name(v->problem.objective), rvl_unit(u, v->problem.constraint, "s"));
+		 rivulet_plan_objective_name(v->problem.objective),
+			 rvl_unit(u, v->problem.constraint, "s"));
 	label(f, LEFT, 24, "start", "#111827", title);
 	legend(f, v);
 	for (int i = 0; i < 3; i++) {
@@ -309,15 +320,16 @@ int rvl_plan_svg(struct rvl_planning *v, const char *path)
 	int r = measure_shown(v);
 	FILE *f;
 
-	for (uint32_t w = 0; w < v->problem.n_ways; w++)
+	for (uint32_t w = 0; w < v->problem.n_candidates; w++)
 		if (shown(v, w)) {
-			x.lo = fmin(x.lo, v->problem.way[w].length);
-			x.hi = fmax(x.hi, v->problem.way[w].length);
+			x.lo = fmin(x.lo, v->problem.candidate[w].length);
+			x.hi = fmax(x.hi, v->problem.candidate[w].length);
 		}
 	if (r)
 		return r;
 	if (!x.hi)
-		return rvl_tool_fail(RVL_EXIT_USAGE, "--svg: no stream fits the time, there is nothing to plot");
+		return rvl_tool_fail(RVL_EXIT_USAGE,
+				     "--svg: no stream fits the time, there is nothing to plot");
 	if (x.lo == x.hi)
 		x = (struct axis) { .lo = x.lo - 1, .hi = x.hi + 1 };
 	f = fopen(path, "we");

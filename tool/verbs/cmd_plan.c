@@ -31,8 +31,8 @@ static int number(const char *name, const char *s, double lo, double hi, double 
 		return 0;
 	*out = strtod(s, &end);
 	if (end == s || *end || !(*out >= lo && *out <= hi))
-		return rvl_tool_fail(RVL_EXIT_USAGE, "--%s: \"%s\" is no number of %g to %g", name, s, lo,
-				     hi);
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--%s: \"%s\" is no number of %g to %g", name,
+				     s, lo, hi);
 	return 0;
 }
 
@@ -46,7 +46,8 @@ static int list(const char *name, const char *s, double lo, double hi, uint32_t 
 		double v = strtod(at, &end);
 
 		if (end == at || (*end && *end != ',') || !(v >= lo && v <= hi))
-			return rvl_tool_fail(RVL_EXIT_USAGE, "--%s: \"%s\" is no list of numbers of %g to %g",
+			return rvl_tool_fail(RVL_EXIT_USAGE,
+					     "--%s: \"%s\" is no list of numbers of %g to %g",
 					     name, s, lo, hi);
 		if (k < n)
 			out[k] = v;
@@ -57,8 +58,8 @@ static int list(const char *name, const char *s, double lo, double hi, uint32_t 
 	}
 	for (uint32_t i = 1; k == 1 && i < n; i++)
 		out[i] = out[0];
-	return k == 1 || k == n ? 0 : rvl_tool_fail(RVL_EXIT_USAGE, "--%s has %u values for %u levels",
-						    name, k, n);
+	return k == 1 || k == n ? 0 : rvl_tool_fail(RVL_EXIT_USAGE,
+						    "--%s has %u values for %u levels", name, k, n);
 }
 
 /* "l1" and "0" both name the slowest level: the literature counts from 1, this software from 0. */
@@ -69,7 +70,8 @@ static int parse_level(const struct rivulet_board *b, const char *s, size_t n, u
 	unsigned long v = strtoul(s + from, &end, 10);
 
 	if (s[from] < '0' || s[from] > '9' || end != s + n || v < from || v - from >= b->levels)
-		return rvl_tool_fail(RVL_EXIT_USAGE, "\"%.*s\" is no level of %s: l1 (slowest) to l%u, or 0 "
+		return rvl_tool_fail(RVL_EXIT_USAGE,
+				     "\"%.*s\" is no level of %s: l1 (slowest) to l%u, or 0 "
 				     "to %u", (int)n, s, b->name, b->levels, b->levels - 1);
 	*out = (uint32_t)v - from;
 	return 0;
@@ -100,7 +102,8 @@ static int parse_levels(struct rvl_planning *v)
 		if (r)
 			return r;
 		if (p->n_levels && l >= p->level[p->n_levels - 1].level)
-			return rvl_tool_fail(RVL_EXIT_USAGE, "--levels: \"%s\" does not fall: the battery "
+			return rvl_tool_fail(RVL_EXIT_USAGE,
+					     "--levels: \"%s\" does not fall: the battery "
 					     "passes the fastest first", v->levels);
 		p->level[p->n_levels++].level = l;
 		s += n;
@@ -121,17 +124,18 @@ static int parse_modes(const struct rvl_planning *v, bool *sc, bool *int8)
 
 /* ---- the problem ---- */
 
-static int predict(struct rvl_planning *v, struct rivulet_plan_way *way, uint32_t n)
+static int predict(struct rvl_planning *v, struct rivulet_plan_candidate *candidate, uint32_t n)
 {
 	struct rvl_err err = { "" };
 
-	if (rivulet_plan_predict(v->onnx.data, v->onnx.size, &v->board, &v->opt, way, n, &err))
+	if (rivulet_plan_predict(v->onnx.data, v->onnx.size, &v->board, &v->opt, candidate, n,
+				 &err))
 		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", v->model, err.msg);
 	return 0;
 }
 
 /* int8 is predicted even if it may not be chosen, because the report compares with it. */
-static int make_ways(struct rvl_planning *v)
+static int make_candidates(struct rvl_planning *v)
 {
 	bool length[RIVULET_SC_MAX + 1] = { false }, sc, int8;
 	struct rivulet_plan_problem *p = &v->problem;
@@ -144,15 +148,15 @@ static int make_ways(struct rvl_planning *v)
 	if (!sc && (v->lengths || v->keep.n_keep))
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--length and --keep-int8 go with --modes sc");
 	v->opt.stochastic = sc;
-	v->way[0].length = 0;
-	p->n_ways = 1;
+	v->candidate[0].length = 0;
+	p->n_candidates = 1;
 	for (uint32_t l = RIVULET_SC_MIN; sc && l <= RIVULET_SC_MAX; l++)
 		if (!v->lengths || length[l])
-			v->way[p->n_ways++].length = l;
-	r = predict(v, v->way, p->n_ways);
-	v->int8 = v->way[0];
-	p->way = int8 ? v->way : v->way + 1;
-	p->n_ways -= !int8;
+			v->candidate[p->n_candidates++].length = l;
+	r = predict(v, v->candidate, p->n_candidates);
+	v->int8 = v->candidate[0];
+	p->candidate = int8 ? v->candidate : v->candidate + 1;
+	p->n_candidates -= !int8;
 	return r;
 }
 
@@ -161,7 +165,7 @@ static int parse_constraint(struct rvl_planning *v)
 {
 	static const struct { const char *unit; double scale; } unit[] = {
 		{ "s", 1 }, { "ms", 1e-3 }, { "us", 1e-6 } };
-	struct rivulet_plan_way way = { 0 };
+	struct rivulet_plan_candidate candidate = { 0 };
 	const char *s = v->constraint;
 	double value;
 	char *end;
@@ -175,18 +179,20 @@ static int parse_constraint(struct rvl_planning *v)
 	if (v->problem.constraint > 0 && isfinite(v->problem.constraint))
 		return 0;
 	if (end != s && *end == '*' && value > 0 && isfinite(value)) {
-		way.length = (uint32_t)strtoul(end + 1, &end, 10);
-		if (*end == '@' && way.length >= RIVULET_SC_MIN && way.length <= RIVULET_SC_MAX &&
+		candidate.length = (uint32_t)strtoul(end + 1, &end, 10);
+		if (*end == '@' && candidate.length >= RIVULET_SC_MIN &&
+		    candidate.length <= RIVULET_SC_MAX &&
 		    v->opt.stochastic) {
 			r = parse_level(&v->board, end + 1, strlen(end + 1), &l);
 			if (!r)
-				r = predict(v, &way, 1);
+				r = predict(v, &candidate, 1);
 			if (!r)
-				v->problem.constraint = value * way.seconds[l];
+				v->problem.constraint = value * candidate.seconds[l];
 			return r;
 		}
 	}
-	return rvl_tool_fail(RVL_EXIT_USAGE, "--time-constraint: \"%s\" is no time (143ms, 0.2s) and no "
+	return rvl_tool_fail(RVL_EXIT_USAGE,
+			     "--time-constraint: \"%s\" is no time (143ms, 0.2s) and no "
 			     "FACTOR*BITS@LEVEL (1.005*64@l6)", s);
 }
 
@@ -204,7 +210,8 @@ static int parse_reward(struct rvl_planning *v)
 	p->worst = (uint32_t)lround(range[0] * 1e4);
 	p->best = (uint32_t)lround(range[1] * 1e4);
 	p->tolerance = (uint32_t)lround(tolerance * 1e4);
-	return r || p->best > p->worst ? r : rvl_tool_fail(RVL_EXIT_USAGE, "--reward-range: \"%s\" does not "
+	return r || p->best > p->worst ? r : rvl_tool_fail(RVL_EXIT_USAGE,
+							   "--reward-range: \"%s\" does not "
 							   "rise", v->range);
 }
 
@@ -237,11 +244,12 @@ static int parse_charge(struct rvl_planning *v)
 	return r;
 }
 
-static int measure(void *ctx, uint32_t way, uint32_t *ppm, struct rvl_err *err)
+static int measure(void *ctx, uint32_t candidate, uint32_t *ppm, struct rvl_err *err)
 {
 	struct rvl_planning *v = ctx;
 
-	return rvl_curve_ppm(&v->curve, RVL_CHOOSE, v->problem.way[way].length, ppm, err);
+	return rvl_curve_ppm(&v->curve, RVL_CHOOSE, v->problem.candidate[candidate].length, ppm,
+			     err);
 }
 
 static int make_problem(struct rvl_planning *v)
@@ -251,7 +259,8 @@ static int make_problem(struct rvl_planning *v)
 	int r;
 
 	if (objective < 0)
-		return rvl_tool_fail(RVL_EXIT_USAGE, "--objective is accuracy, runs or reward, not \"%s\"",
+		return rvl_tool_fail(RVL_EXIT_USAGE,
+				     "--objective is accuracy, runs or reward, not \"%s\"",
 				     v->objective);
 	p->objective = (enum rivulet_plan_objective)objective;
 	p->accuracy = measure;
@@ -262,7 +271,7 @@ static int make_problem(struct rvl_planning *v)
 	if (!r)
 		r = parse_reward(v);
 	if (!r)
-		r = make_ways(v);
+		r = make_candidates(v);
 	if (!r)
 		r = parse_constraint(v);
 	v->by_rate = !r && p->rate > 0 && 1 / p->rate < p->constraint;
@@ -324,7 +333,8 @@ static int read_data(struct rvl_planning *v)
 	int r;
 
 	if (!comma || comma == v->data || !comma[1])
-		return rvl_tool_fail(RVL_EXIT_USAGE, "--data takes IMAGES,LABELS, not \"%s\"", v->data);
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--data takes IMAGES,LABELS, not \"%s\"",
+				     v->data);
 	images = strndup(v->data, (size_t)(comma - v->data));
 	if (!images)
 		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
@@ -347,7 +357,7 @@ static int open_curve(struct rvl_planning *v)
 	if (rivulet_eval_new(v->onnx.data, v->onnx.size, &o, &v->curve.eval, &err))
 		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", v->model, err.msg);
 	v->curve.threads = (uint32_t)v->threads;
-	v->curve.wanted = RVL_PARTS * (v->problem.n_ways + 1);
+	v->curve.wanted = RVL_PARTS * (v->problem.n_candidates + 1);
 	rvl_interrupt_catch();
 	hash_curve(v);
 	if (!v->no_cache)
@@ -365,7 +375,8 @@ static int fill_entry(struct rvl_planning *v, uint32_t i)
 
 	*e = (struct rivulet_plan_entry) { .level = l, .hz = v->board.level[l].hz,
 		.microvolt = v->board.level[l].microvolt, .chosen = v->answer.ppm[i],
-		.length = v->problem.way[v->answer.way[i]].length, .least = v->least[i] };
+		.length = v->problem.candidate[v->answer.candidate[i]].length,
+			.least = v->least[i] };
 	if (rvl_curve_ppm(&v->curve, RVL_HELD, e->length, &e->held, &err) ||
 	    rvl_curve_ppm_all(&v->curve, e->length, &e->accuracy, &err))
 		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s", err.msg);
@@ -382,7 +393,8 @@ static int price(struct rvl_planning *v)
 	int rc = rivulet_plan_apply(&v->plan, v->onnx.data, v->onnx.size, &v->board, &o, &err);
 
 	if (!rc)
-		rc = rivulet_compile(v->onnx.data, v->onnx.size, &v->board, &o, &program, NULL, &err);
+		rc = rivulet_compile(v->onnx.data, v->onnx.size, &v->board, &o, &program, NULL,
+				     &err);
 	if (!rc)
 		rc = rivulet_estimate(program.data, &v->board, row, &err);
 	for (uint32_t i = 0; rc >= 0 && i < v->plan.n_levels; i++) {
@@ -391,7 +403,8 @@ static int price(struct rvl_planning *v)
 		e->time_ns = (uint64_t)ceil(row[e->level].seconds * 1e9);
 		e->energy_pj = (uint64_t)llround(row[e->level].joule * 1e12);
 		if (row[e->level].seconds > v->problem.constraint)
-			rc = rvl_fail(&err, -ERANGE, "level %u takes %.9f s next to the variants of the "
+			rc = rvl_fail(&err, -ERANGE, "level %u takes %.9f s next to the variants "
+						     "of the "
 				      "other levels, which exceeds the constraint", e->level,
 				      row[e->level].seconds);
 	}
@@ -468,7 +481,8 @@ static int plan(struct rvl_planning *v)
 static int check_args(struct rvl_planning *v)
 {
 	if (!v->data || !v->constraint)
-		return rvl_tool_fail(RVL_EXIT_USAGE, "rivulet plan takes --time-constraint and --data");
+		return rvl_tool_fail(RVL_EXIT_USAGE,
+				     "rivulet plan takes --time-constraint and --data");
 	if (!v->threads)
 		v->threads = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
 	v->opt.batch = (int64_t)v->batch;
@@ -505,9 +519,10 @@ static void clear(void *args)
 static const struct rvl_option options[] = {
 	{ "board", 'b', "BOARD", "profile name or file, or /dev/accel/accelN (sc-edge)",
 	  RVL_MEMBER(struct rvl_planning, board_name) },
-	{ "levels", 0, "LIST", "fastest first: l6,l4,l3 (l1: slowest) or 5,3,2 (all but dominated ones)",
-	  RVL_MEMBER(struct rvl_planning, levels) },
-	{ "time-constraint", 0, "TIME", "of an inference: 143ms, or FACTOR*BITS@LEVEL (1.005*64@l6)",
+	{ "levels", 0, "LIST", "fastest first: l6,l4,l3 (l1: slowest) or 5,3,2 (all but dominated "
+	  "ones)", RVL_MEMBER(struct rvl_planning, levels) },
+	{ "time-constraint", 0, "TIME",
+	  "of an inference: 143ms, or FACTOR*BITS@LEVEL (1.005*64@l6)",
 	  RVL_MEMBER(struct rvl_planning, constraint) },
 	{ "accuracy", 0, "LIST", "least accuracy by level, in percent: 87,84,79 (0)",
 	  RVL_MEMBER(struct rvl_planning, accuracy) },
@@ -539,7 +554,8 @@ static const struct rvl_option options[] = {
 	{ "tolerance", 0, "POINTS", "reward: by more than this (0.25)",
 	  RVL_MEMBER(struct rvl_planning, tolerance) },
 	RVL_KEEP_OPTIONS(struct rvl_planning, keep),
-	RVL_SYMBOL_OPTIONS(struct rvl_planning, , "value of a symbolic first dimension in the program (1)"),
+	RVL_SYMBOL_OPTIONS(struct rvl_planning, ,
+			   "value of a symbolic first dimension in the program (1)"),
 	{ "threads", 0, "N", "threads that measure (one per processor)",
 	  RVL_MEMBER(struct rvl_planning, threads), .most = 64 },
 	{ "output", 'o', "FILE", "the plan file, for rivulet compile --plan",
@@ -556,8 +572,12 @@ static const struct rvl_option options[] = {
 };
 
 const struct rvl_verb rvl_verb_plan = {
-	.name = "plan", .summary = "choose a bitstream length for each level, by time, accuracy, charge",
-	.order = 70, .operands = "MODEL.onnx --time-constraint TIME --data IMAGES,LABELS", .least = 1,
-	.most = 1, .takes = "one model", .options = options, .args_size = sizeof(struct rvl_planning),
-	.defaults = &(const struct rvl_planning) { .keep.mode = "sc" }, .run = run_plan, .clear = clear,
+	.name = "plan", .summary = "choose a bitstream length for each level, by time, accuracy, "
+				   "charge",
+	.order = 70, .operands = "MODEL.onnx --time-constraint TIME --data IMAGES,LABELS",
+		.least = 1,
+	.most = 1, .takes = "one model", .options = options, .args_size =
+		sizeof(struct rvl_planning),
+	.defaults = &(const struct rvl_planning) { .keep.mode = "sc" }, .run = run_plan,
+		.clear = clear,
 };
