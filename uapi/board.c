@@ -158,7 +158,10 @@ static int parse_line(struct parser *p, char *line)
 	return parse_key(p, strip(line), strip(eq + 1));
 }
 
-/* Dynamic energy goes with V^2; leakage is taken to do so too, for want of a better source. */
+/*
+ * Dynamic energy is proportional to V^2. Leakage is assumed to be so, too, because no better source
+ * is known.
+ */
 static void scale_levels(struct rivulet_board *b)
 {
 	double top = b->level[b->levels - 1].microvolt;

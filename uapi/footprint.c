@@ -91,7 +91,10 @@ static int check_store(const struct rivulet_board *b, const struct rivulet_confi
 	return field(ch->channels && ch->channels <= s->blks * (acc ? b->tm : b->tn));
 }
 
-/* What the streams' configuration must say; circuits with state need the whole sum at once. */
+/*
+ * Checks the configuration of a stochastic CONV. Circuits with state need the whole sum in one
+ * instruction.
+ */
 static int check_stream(const struct rivulet_board *b, const struct rivulet_config *c,
 			const struct rivulet_insn_conv *v)
 {
@@ -432,7 +435,7 @@ static bool inside(const struct rivulet_board *b, const struct rivulet_access *a
 	return last < rivulet_mem_words(b, a->mem);
 }
 
-/* A LOAD that fills costs no port time, so nothing else bounds what it writes over and over. */
+/* A LOAD that only fills uses no port time, so this limit bounds the words that it writes. */
 static bool overfull(const struct rivulet_board *b, const struct rivulet_decoded *d,
 		     const struct rivulet_access *a)
 {

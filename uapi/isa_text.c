@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
-/* Instructions as text and back: one line each, from the tables of rivulet_isa.h (docs/isa.md,
- * "Text"). */
+/*
+ * Instructions as text and back, one line each, from the tables of rivulet_isa.h (docs/isa.md,
+ * "Text").
+ */
 #include "rivulet_isa.h"
 
 #include <errno.h>
@@ -76,7 +78,7 @@ int rivulet_disassemble(const struct rivulet_insn *in, char *text, size_t size)
 	return o.len < size ? (int)o.len : -ENOSPC;
 }
 
-/* The line being assembled: @at moves over it. */
+/* The line that is being assembled. @at is the position in it. */
 struct line {
 	const char *start;
 	const char *at;
@@ -97,8 +99,10 @@ __attribute__((format(printf, 3, 4))) static int fail(struct line *l, const char
 	return -EINVAL;
 }
 
-/* The next word, empty at the end of the line; one that is too long gets a tail that nothing
- * accepts. */
+/*
+ * Returns the next word, or "" at the end of the line. A word that is too long gets a suffix that
+ * no parser accepts.
+ */
 static const char *next_word(struct line *l, char word[WORD_MAX])
 {
 	const char *from = l->at + strspn(l->at, " \t\r\n");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
 /*
- * The program file as received from a stranger. Everything a reader of the file relies on is proved
- * here once: sections inside the file and apart, counts below their limits, strings terminated,
- * references to tensors that exist, steps whose slots are those they may name.
+ * Checks a program file from an untrusted source. Everything that readers of the file rely on is
+ * checked here once: sections inside the file and disjoint, counts within their limits, strings
+ * terminated, references to existing tensors, and steps that use only slots that they declare.
  */
 #include "rivulet_program.h"
 
@@ -202,7 +202,7 @@ static uint64_t dtype_bytes(uint32_t dtype)
 	}
 }
 
-/* Bytes that the tensor's shape, type and layout take; false when they overflow. */
+/* Bytes of the tensor by its shape, type and layout. Returns false on overflow. */
 static bool shape_bytes(const struct check *c, const struct rivulet_tensor *t, uint64_t *bytes)
 {
 	uint64_t n = dtype_bytes(t->dtype);
@@ -274,7 +274,9 @@ static int check_place(const struct check *c, uint32_t i, const struct rivulet_t
 	return 0;
 }
 
-/* The first tensors are the inputs and outputs in order; others share their bytes at most. */
+/*
+ * The first tensors are the inputs and outputs in order. Other tensors may only share their bytes.
+ */
 static int check_io(const struct check *c, uint32_t i, const struct rivulet_tensor *t)
 {
 	const struct rivulet_program *p = c->p;

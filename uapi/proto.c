@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
-/* Checks of the socket's messages, for both ends; all follows from the tables in the header. */
+/* Checks of the socket's messages for both ends, derived from the tables in the header. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +9,10 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/* A struct is as long as its fields together, on every ABI: nothing leaks by padding. */
+/*
+ * A struct is as long as the sum of its fields on every ABI, so it has no padding that could leak
+ * memory.
+ */
 #define SIZE_SCALAR(type, name, doc) + sizeof(type)
 #define SIZE_ARRAY(type, name, count, doc) + sizeof(type) * (count)
 #define SIZE_TEXT(name, size, doc) + (size)
@@ -104,8 +107,8 @@ static bool all_zero(const unsigned char *p, size_t n)
 }
 
 /*
- * Bytes of the character at @p, or 0: no UTF-8 (RFC 3629: no overlong form, no surrogate), or a
- * control character, which would break a journal line or a terminal.
+ * Returns the bytes of the character at @p, or 0 for invalid UTF-8 (RFC 3629: no overlong form, no
+ * surrogate) and for a control character, which would break a journal line or a terminal.
  */
 static size_t character(const unsigned char *p, size_t left)
 {
@@ -146,7 +149,8 @@ static int check_text(const char *text, const struct rivulet_proto_info *info,
 	if (good == len)
 		return 0;
 	return refuse(-EINVAL, err, errsize,
-		      "%s: byte %zu of %s is a control character or no valid UTF-8", info->name, good,
+		      "%s: byte %zu of %s is a control character or no valid UTF-8", info->name,
+			      good,
 		      f->name);
 }
 
@@ -166,8 +170,8 @@ static int check_fields(const unsigned char *p, const struct rivulet_proto_info 
 		if (f->type == RIVULET_PROTO_text)
 			f_r = check_text((const char *)p + at, info, f, text, sizeof(text));
 		else if (!strcmp(f->name, "rsvd") && !all_zero(p + at, bytes))
-			f_r = refuse(-EINVAL, text, sizeof(text), "%s: a reserved field is not zero",
-				     info->name);
+			f_r = refuse(-EINVAL, text, sizeof(text),
+				     "%s: a reserved field is not zero", info->name);
 		if (f_r == -EPROTO || (f_r && !r))
 			r = refuse(f_r, err, errsize, "%s", text);
 		at += bytes;

@@ -184,7 +184,7 @@ struct drm_rivulet_clock {
 /** DRM_RIVULET_CLIENT_BANNED - flag: hung the device too often; its jobs are refused, -ECANCELED */
 #define DRM_RIVULET_CLIENT_BANNED	0x1
 
-/** struct drm_rivulet_client - what the driver holds about the calling file; all output */
+/** struct drm_rivulet_client - what the driver records about the calling file; all output */
 struct drm_rivulet_client {
 	/** @flags: DRM_RIVULET_CLIENT_* */
 	__u32 flags;
@@ -450,7 +450,7 @@ struct drm_rivulet_perfmon_read {
 /**
  * DRM_RIVULET_REGION_NO_IMPLICIT_SYNC - flag: the job does not wait for the buffer's readers and
  * writers, and they do not wait for it. The kernel's own fences are waited for. A buffer that is
- * bound to several slots is synchronised as its slots without the flag ask.
+ * bound to several slots is synchronised according to its slots without the flag.
  */
 #define DRM_RIVULET_REGION_NO_IMPLICIT_SYNC	0x2
 
@@ -517,7 +517,9 @@ struct drm_rivulet_job {
 	__u32 report_slot;
 	/** @report_offset: Input: bytes in that slot, multiple of 8 */
 	__u64 report_offset;
-	/** @deadline_ns: Input: CLOCK_MONOTONIC ns, a hint for its and the awaited fences; 0: none */
+	/**
+	 * @deadline_ns: Input: CLOCK_MONOTONIC ns, a hint for its and the awaited fences; 0: none
+	 */
 	__s64 deadline_ns;
 	/** @flags: Input: 0 */
 	__u32 flags;
@@ -599,11 +601,13 @@ enum drm_rivulet_fault {
 	DRM_RIVULET_FAULT_SPAD = 14,
 	/** @DRM_RIVULET_FAULT_TOKEN_OVERFLOW: a token counter passed 255 */
 	DRM_RIVULET_FAULT_TOKEN_OVERFLOW = 15,
-	/** @DRM_RIVULET_FAULT_DEADLOCK: every queue waits for a token that nobody can push */
+	/** @DRM_RIVULET_FAULT_DEADLOCK: every queue waits for a token that no queue can push */
 	DRM_RIVULET_FAULT_DEADLOCK = 16,
 	/** @DRM_RIVULET_FAULT_ENDLESS: more cycles than CYCLE_CAP */
 	DRM_RIVULET_FAULT_ENDLESS = 17,
-	/** @DRM_RIVULET_FAULT_NO_END: the last instruction is not SYNC END, or END stands elsewhere */
+	/**
+	 * @DRM_RIVULET_FAULT_NO_END: the last instruction is not SYNC END, or END stands elsewhere
+	 */
 	DRM_RIVULET_FAULT_NO_END = 18,
 	/** @DRM_RIVULET_FAULT_REPORT: the status copy could not be written through its slot */
 	DRM_RIVULET_FAULT_REPORT = 19,

@@ -244,7 +244,7 @@ enum rivulet_state {
 	X(MODE, 13, 0, "this device does not implement the mode")                                  \
 	X(SPAD, 14, 0, "an address outside a scratchpad")                                          \
 	X(TOKEN_OVERFLOW, 15, 0, "a token counter passed 255")                                     \
-	X(DEADLOCK, 16, 0, "every queue waits for a token that nobody can push")                   \
+	X(DEADLOCK, 16, 0, "every queue waits for a token that no queue can push")                 \
 	X(ENDLESS, 17, 0, "more cycles than CYCLE_CAP")                                            \
 	X(NO_END, 18, 0, "the last instruction is not SYNC END, or END stands elsewhere")          \
 	X(REPORT, 19, 1, "the status copy could not be written through its slot")                  \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
 /*
  * The program file: what the compiler makes of a model for one board. Position independent, little
- * endian, one file that is also the read-only buffer of slot 0: commands and packed weights are read
- * from it by the device as they stand. Offsets are bytes from the start of the file.
+ * endian, one file that is also the read-only buffer of slot 0: commands and packed weights are
+ * read from it by the device as they stand. Offsets are bytes from the start of the file.
  */
 #ifndef RIVULET_PROGRAM_H
 #define RIVULET_PROGRAM_H
@@ -38,7 +38,8 @@ enum rivulet_place {
 
 enum rivulet_layout {
 	RIVULET_LAYOUT_PLAIN = 0,	/* row major in ONNX's order */
-	RIVULET_LAYOUT_BLOCKED = 1,	/* (ceil(C / tn), H, W, tn) int8; uint8 tensors live XOR 0x80 */
+	/* (ceil(C / tn), H, W, tn) int8; uint8 tensors live XOR 0x80 */
+	RIVULET_LAYOUT_BLOCKED = 1,
 };
 
 /** struct rivulet_target - the board that the commands were made for; all must match the device */
@@ -51,16 +52,21 @@ struct rivulet_target {
 	uint32_t rsvd;
 };
 
-/** struct rivulet_level_info - what a run at one V/F level is worth; zero at levels without variants */
+/**
+ * struct rivulet_level_info - length and accuracy at a V/F level; zero at levels without variants
+ */
 struct rivulet_level_info {
-	uint32_t length;	/* shortest stochastic bitstream of its layers, 8..256 bits; 0: none */
-	uint32_t accuracy;	/* parts per million expected, as measured for the plan; 0: unknown */
+	/* shortest stochastic bitstream of its layers, 8..256 bits; 0: none */
+	uint32_t length;
+	/* parts per million expected, as measured for the plan; 0: unknown */
+	uint32_t accuracy;
 };
 
 /**
  * struct rivulet_program - header at offset 0
  * @crc: CRC32C of the whole file with this field zero
- * @*_off: multiples of RIVULET_PROGRAM_ALIGN; @strings_off: NUL-terminated UTF-8, each name an offset in it
+ * @*_off: multiples of RIVULET_PROGRAM_ALIGN; @strings_off: NUL-terminated UTF-8, each name an
+ * offset in it
  * @model_hash: SHA-256 of the ONNX file; @options_hash: CRC32C of the compile options
  */
 struct rivulet_program {
@@ -94,7 +100,7 @@ struct rivulet_program {
 	struct rivulet_level_info level[RIVULET_LEVELS];
 };
 
-/** struct rivulet_tensor - one tensor of the program; the first inputs + outputs are the graph's, in order */
+/** struct rivulet_tensor - a tensor; the first ones are the graph's inputs and outputs, in order */
 struct rivulet_tensor {
 	uint32_t name;		/* string */
 	uint32_t dtype;		/* enum rivulet_dtype */
@@ -119,10 +125,12 @@ struct rivulet_step_variant {
 	uint64_t cycles;	/* estimated by the compiler */
 };
 
-/** struct rivulet_step - in execution order; a step may run once the steps that write its reads are done */
+/**
+ * struct rivulet_step - in execution order; a step may run after the steps that write its operands
+ */
 struct rivulet_step {
 	uint32_t kind;		/* enum rivulet_step_kind */
-	uint32_t name;		/* string: what of the model it does */
+	uint32_t name;		/* string: the part of the model */
 	uint32_t op;		/* CPU: kernel code (kernels/rivulet_kernels.h) */
 	uint32_t slots;		/* NPU: mask of region slots used */
 	uint32_t writes_mask;	/* NPU: of these, written */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
 /*
  * The socket between librivulet and rivuletd: SOCK_SEQPACKET, one message per packet, file
- * descriptors by SCM_RIGHTS in the same packet. docs/protocol.md tells the order of messages; its
- * tables are generated from the X-macros here, as are the structs, the checks of both ends and the
- * fuzzers.
+ * descriptors by SCM_RIGHTS in the same packet. docs/protocol.md specifies the order of messages;
+ * its tables are generated from the X-macros here, as are the structs, the checks of both ends and
+ * the fuzzers.
  *
  * Both ends live on one machine: native byte order, no padding (asserted in proto.c), the same
  * layout for 32- and 64-bit processes. Times are CLOCK_MONOTONIC nanoseconds.
@@ -78,8 +78,8 @@ struct rivulet_msg {
 /*
  * Bodies. S(type, name, meaning) is a scalar, A(type, name, count, meaning) an array, T(name, size,
  * meaning) text in a field of @size bytes: UTF-8 without control characters (C0, DEL, C1), NUL
- * terminated and NUL padded. Fields called rsvd are zero; a receiver refuses others with -EINVAL, so
- * that they can get a meaning. The size of a body is fixed within a version.
+ * terminated and NUL padded. Fields called rsvd are zero; a receiver refuses others with -EINVAL,
+ * so that they can get a meaning. The size of a body is fixed within a version.
  */
 #define RIVULET_BODY_EMPTY(S, A, T)
 
@@ -364,8 +364,8 @@ size_t rivulet_proto_init(void *packet, uint16_t type, uint16_t version, uint32_
  */
 size_t rivulet_proto_text(const char *text, size_t len);
 /**
- * rivulet_proto_name() - fill a text field of @size bytes: cut between characters, NUL padded, bytes
- * that a text field may not hold replaced by '?'
+ * rivulet_proto_name() - fill a text field of @size bytes: cut between characters, NUL padded,
+ * bytes that a text field may not hold replaced by '?'
  */
 void rivulet_proto_name(char *field, size_t size, const char *text);
 

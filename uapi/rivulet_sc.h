@@ -2,10 +2,11 @@
 /*
  * Stochastic arithmetic, defined once: the Sobol sequences, the product table that follows from
  * them, and six circuits that sum products of bitstreams. Device model, CPU operators, compiler and
- * tests take it from here; docs/numerics.md 8 says it in words.
+ * tests take it from here; docs/numerics.md 8 describes it.
  *
  * A number is a stream of L bits: bit t of code X is X > R[t], R one period of a Sobol sequence.
- * An activation is a uint8 X of 256 with zero point 0; a weight an int8 w, code 2|w| of 256 and a sign.
+ * An activation is a uint8 X of 256 with zero point 0; a weight an int8 w, code 2|w| of 256 and a
+ * sign.
  */
 #ifndef RIVULET_SC_H
 #define RIVULET_SC_H
@@ -43,11 +44,14 @@ static inline bool rivulet_sc_bipolar(uint32_t circuit)
 	return circuit == RIVULET_SC_UGEMM || circuit == RIVULET_SC_XNOR_MUX;
 }
 
-/** rivulet_sobol() - the first @n values of dimension @dim (1..3), in Gray-code order, 32 bits each */
+/**
+ * rivulet_sobol() - the first @n values of dimension @dim (1..3), in Gray-code order, 32 bits each
+ */
 void rivulet_sobol(uint32_t dim, uint32_t n, uint32_t *out);
 
 /**
- * rivulet_sc_counts() - ones of X AND W for all codes: T[X][W] = #{t < length: X > R1[t] and W > R2[t]}
+ * rivulet_sc_counts() - ones of X AND W for all codes: T[X][W] = #{t < length: X > R1[t] and W >
+ * R2[t]}
  * @bits: of the sequences, 1..8; @out: (2^bits + 1)^2 entries, X outer
  */
 void rivulet_sc_counts(uint32_t bits, uint32_t length, uint16_t *out);
@@ -104,19 +108,21 @@ static inline int16_t rivulet_sc_w(uint32_t circuit, int8_t w)
 /** struct rivulet_sc_adder - how a sum is made of product bits */
 struct rivulet_sc_adder {
 	uint32_t circuit; /* enum rivulet_sc_circuit */
-	uint32_t blocks;  /* parallel parts of a stream; block b begins at b * ceil(length / blocks) */
+	/* parallel parts of a stream; block b begins at b * ceil(length / blocks) */
+	uint32_t blocks;
 	uint32_t scale;	  /* S; AND_BIN and XNOR_MUX ignore it, others need 1 or more */
 };
 
 /**
  * rivulet_sc_sum() - length x sum of x w by a circuit, bit by bit where the circuit keeps state
- * @x: codes 0..2^bits; @w: signed codes, or for bipolar circuits 0..2^bits; @n: 1..RIVULET_SC_TERMS_MAX
- * (any number for AND_BIN and AND_LOOP). Sums of all circuits have the same unit.
+ * @x: codes 0..2^bits; @w: signed codes, or for bipolar circuits 0..2^bits; @n:
+ * 1..RIVULET_SC_TERMS_MAX (any number for AND_BIN and AND_LOOP). Sums of all circuits have the same
+ * unit.
  */
 int32_t rivulet_sc_sum(const struct rivulet_sc *s, const struct rivulet_sc_adder *a,
 		       const uint16_t *x, const int16_t *w, size_t n);
 
-/** rivulet_sc_sum_serial() - AND_BIN cycle by cycle, straight from the definition; for tests */
+/** rivulet_sc_sum_serial() - AND_BIN cycle by cycle, by the definition; for tests */
 int32_t rivulet_sc_sum_serial(uint32_t bits, uint32_t length, const uint16_t *x, const int16_t *w,
 			      size_t n);
 

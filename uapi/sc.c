@@ -63,7 +63,7 @@ void rivulet_sobol(uint32_t dim, uint32_t n, uint32_t *out)
 	}
 }
 
-/* Points in front of (X, W), summed up along both axes. */
+/* Counts the points below (X, W) by summing along both axes. */
 void rivulet_sc_counts(uint32_t bits, uint32_t length, uint16_t *out)
 {
 	uint32_t one = 1u << bits, row = one + 1, r1[RIVULET_SC_MAX], r2[RIVULET_SC_MAX];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
 /*
- * The circuits. Product bits of all inputs are counted column by column (a column is a cycle) in
- * bit-sliced counters, 64 columns at once; what keeps state from cycle to cycle then walks the counts.
+ * The circuits. Product bits of all inputs are counted by column (a column is a cycle) in
+ * bit-sliced counters, 64 columns at once. Circuits with state then process the counts in order.
  */
 #include "rivulet_sc.h"
 
@@ -9,7 +9,7 @@
 
 #define WORDS	(RIVULET_SC_MAX / 64)
 #define PLANES	16 /* counts below 2^16 */
-#define UGEMM_LIMIT (INT64_C(1) << 30) /* its accumulator saturates; twice the value, as @acc is */
+#define UGEMM_LIMIT (INT64_C(1) << 30) /* its accumulator saturates; twice the value, like @acc */
 
 struct columns {
 	uint64_t plane[PLANES][WORDS];
@@ -74,7 +74,10 @@ static int64_t and_count(const struct rivulet_sc *s, const uint16_t *x, const in
 	return sum;
 }
 
-/* The accumulators' remainders, over all blocks, decide the last ones: the sum rounded to S. */
+/*
+ * The remainders of the accumulators over all blocks correct the last ones, so that the output is
+ * the sum rounded to S.
+ */
 static int64_t and_loop(const struct rivulet_sc *s, uint32_t scale, int64_t sum)
 {
 	int64_t half = scale / 2, out = (sum < 0 ? sum - half : sum + half) / (int64_t)scale;
@@ -83,7 +86,10 @@ static int64_t and_loop(const struct rivulet_sc *s, uint32_t scale, int64_t sum)
 	return scale * (out > most ? most : out < -most ? -most : out);
 }
 
-/* One bit of +1, -1 or 0 leaves in each cycle; each block begins at nothing and drops its rest. */
+/*
+ * In each cycle, one bit of +1, -1 or 0 is output. Each block starts with an empty accumulator and
+ * drops its remainder.
+ */
 static int64_t and_acc(const struct rivulet_sc *s, const struct rivulet_sc_adder *a,
 		       const uint16_t *x, const int16_t *w, size_t n)
 {
@@ -107,7 +113,10 @@ static int64_t and_acc(const struct rivulet_sc *s, const struct rivulet_sc_adder
 	return out * scale;
 }
 
-/* Two adders that saturate at one bit a cycle; the multiplexer takes one or the other's complement. */
+/*
+ * Two adders that saturate at one bit per cycle. The multiplexer selects the first, or the
+ * complement of the second.
+ */
 static int64_t and_sep(const struct rivulet_sc *s, const struct rivulet_sc_adder *a,
 		       const uint16_t *x, const int16_t *w, size_t n)
 {
@@ -130,7 +139,7 @@ static int64_t and_sep(const struct rivulet_sc *s, const struct rivulet_sc_adder
 }
 
 /*
- * The weight's sequence moves on by itself for ones of x and for zeroes of x, so that one dimension
+ * The weight's sequence advances separately for ones and for zeroes of x, so that one dimension
  * serves both operands.
  */
 static void conditional(const struct rivulet_sc *s, uint32_t x, uint32_t w, uint64_t out[WORDS])
@@ -170,7 +179,7 @@ static int64_t ugemm(const struct rivulet_sc *s, uint32_t scale, const uint16_t 
 	return (2 * ones - s->length) * scale;
 }
 
-/* Cycle t sees input select[t] of the next power of two; the inputs that are not there are zero. */
+/* Cycle t selects input select[t] of the next power of two. Missing inputs are zero. */
 static int64_t xnor_mux(const struct rivulet_sc *s, const uint16_t *x, const int16_t *w, size_t n)
 {
 	uint32_t lg = 0;

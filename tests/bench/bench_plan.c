@@ -197,7 +197,7 @@ static void random_candidates(struct instance *x)
 static void random_problem(struct instance *x)
 {
 	struct rivulet_plan_problem *p = &x->p;
-	uint32_t top = x->board.levels;
+	uint32_t top = x->board.levels, w;
 
 	p->n_levels = chance_range(&seed, 1, 3);
 	p->objective = (enum rivulet_plan_objective)chance_range(&seed, 0, 2);
@@ -212,11 +212,11 @@ static void random_problem(struct instance *x)
 		top = chance_range(&seed, p->n_levels - 1 - i, top - 1);
 		p->level[i].level = top;
 		p->level[i].joule = chance_uniform(&seed, 1, 100);
-		p->level[i].least = (uint32_t)(x->o.ppm[chance_range(&seed, 0,
-				p->n_candidates - 1)] * chance_uniform(&seed, 0.85, 1.0));
+		w = chance_range(&seed, 0, p->n_candidates - 1);
+		p->level[i].least = (uint32_t)(x->o.ppm[w] * chance_uniform(&seed, 0.85, 1.0));
 	}
-	p->constraint = x->o.seconds[chance_range(&seed, 0,
-			p->n_candidates - 1)][p->level[0].level] * chance_uniform(&seed, 1.0, 2.0);
+	w = chance_range(&seed, 0, p->n_candidates - 1);
+	p->constraint = x->o.seconds[w][p->level[0].level] * chance_uniform(&seed, 1.0, 2.0);
 }
 
 /* ---- the device ---- */

@@ -570,12 +570,12 @@ START_TEST(daemon_dies)
 	struct rivulet_client *c;
 	struct rivulet_request *q;
 	struct pollfd p = { .events = POLLIN };
-	int lost = 0;
+	int failed = 0;
 
 	daemon_start(NONE);
 	dm.hold = true;
 	q = request(&c, in, out);
-	rivulet_request_on_done(q, on_failed, &lost);
+	rivulet_request_on_done(q, on_failed, &failed);
 	ck_assert(!rivulet_request_start(q, NULL));
 	dm.fault = CLOSED;
 	/* This daemon closes the connection on LOAD. */
@@ -584,7 +584,7 @@ START_TEST(daemon_dies)
 	p.fd = rivulet_client_fd(c);
 	ck_assert_int_eq(poll(&p, 1, WAIT_MS), 1);
 	ck_assert_int_eq(rivulet_client_dispatch(c), 1);
-	ck_assert_int_eq(lost, 1);
+	ck_assert_int_eq(failed, 1);
 	ck_assert_int_eq(rivulet_client_dispatch(c), -ECONNRESET);
 	/* Without a daemon, each call tries to connect and returns the error. */
 	daemon_stop();
@@ -614,7 +614,7 @@ START_TEST(sized_structs)
 		uint64_t beyond;
 	} info = { .i = { .size = offsetof(typeof(info), beyond) }, .later = { 7, 7 },
 		   .beyond = 9 };
-	struct rivulet_daemon_info forgotten = { .size = 0 };
+	struct rivulet_daemon_info unsized = { .size = 0 };
 	uint8_t a[BYTES] = { 1 }, b[BYTES];
 	struct rivulet_client *c;
 	struct rivulet_request *q;
@@ -635,8 +635,8 @@ START_TEST(sized_structs)
 	ck_assert_str_eq(info.i.version, "0.1-test");
 	ck_assert_uint_eq(info.i.size, offsetof(typeof(info), beyond));
 	ck_assert(!info.later[0] && !info.later[1] && info.beyond == 9);
-	ck_assert_int_eq(rivulet_client_info(c, &forgotten), -EINVAL);
-	ck_assert_uint_eq(forgotten.protocol, 0);
+	ck_assert_int_eq(rivulet_client_info(c, &unsized), -EINVAL);
+	ck_assert_uint_eq(unsized.protocol, 0);
 	rivulet_request_unref(q);
 	rivulet_client_unref(c);
 	daemon_stop();

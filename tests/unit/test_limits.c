@@ -74,7 +74,7 @@ static unsigned long daemon_ticks(void)
  */
 START_TEST(no_descriptors)
 {
-	int sock[64], bystander = raw_open(), told = 0;
+	int sock[64], bystander = raw_open(), refused = 0;
 	unsigned long before;
 	union rivulet_packet p;
 
@@ -101,9 +101,9 @@ START_TEST(no_descriptors)
 			continue;
 		ck_assert_uint_eq(p.h.type, RIVULET_MSG_ERROR);
 		ck_assert_int_eq(p.h.error, -EMFILE);
-		told++;
+		refused++;
 	}
-	ck_assert_int_gt(told, 0);
+	ck_assert_int_gt(refused, 0);
 	for (int i = 0; i < 64; i++)
 		close(sock[i]);
 	close(raw_open());
