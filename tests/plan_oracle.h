@@ -69,11 +69,12 @@ static inline double oracle_value(const struct oracle *o, const uint32_t *candid
 	if (p->objective == RIVULET_PLAN_REWARD)
 		return oracle_reward(o, candidate);
 	for (uint32_t i = 0; i < p->n_levels; i++) {
-		double bits = p->candidate[candidate[i]].length ? p->candidate[candidate[i]].length :
-			1e6;
+		uint32_t length = p->candidate[candidate[i]].length;
 
-		v += p->objective == RIVULET_PLAN_RUNS ?
-			     p->level[i].joule / oracle_joules(o, i, candidate[i]) : bits;
+		if (p->objective == RIVULET_PLAN_RUNS)
+			v += p->level[i].joule / oracle_joules(o, i, candidate[i]);
+		else
+			v += length ? length : 1e6;
 	}
 	return v;
 }

@@ -170,8 +170,8 @@ static void compare_costs(const char *heading, const char *line)
 	char *all = read_file(RECORD, &size);
 	const char *at = strstr(all, heading);
 
-	ck_assert_msg(at && (at == all || at[-1] == '\n'), "%s has no \"%s\": run this with RIVULET_COSTS=write",
-		      RECORD, heading);
+	ck_assert_msg(at && (at == all || at[-1] == '\n'),
+		      "%s has no \"%s\": run this with RIVULET_COSTS=write", RECORD, heading);
 	ck_assert_msg(!strncmp(at, line, strlen(line)), "have %swant %.*s", line,
 		      (int)(n + strcspn(at + n, "\n")), at);
 	free(all);
@@ -184,11 +184,13 @@ static void check_costs(const char *test, int i)
 	FILE *f;
 
 	snprintf(heading, sizeof(heading), "%s %d: ", test, i);
-	snprintf(line, sizeof(line), "%s%" PRIu64 " programs, %" PRIu64 " cycles, %" PRIu64 " instructions, busy %" PRIu64
-		 " %" PRIu64 " %" PRIu64 " %" PRIu64 ", port %" PRIu64 ", read %" PRIu64 ", written %" PRIu64
-		 ", files %" PRIu64 ", arenas %" PRIu64 "\n", heading, costs.programs, costs.cycles, costs.insns,
-		 costs.busy[0], costs.busy[1], costs.busy[2], costs.busy[3], costs.port, costs.read, costs.write,
-		 costs.bytes, costs.arena);
+	snprintf(line, sizeof(line),
+		 "%s%" PRIu64 " programs, %" PRIu64 " cycles, %" PRIu64 " instructions, busy %" PRIu64
+		 " %" PRIu64 " %" PRIu64 " %" PRIu64 ", port %" PRIu64 ", read %" PRIu64
+		 ", written %" PRIu64 ", files %" PRIu64 ", arenas %" PRIu64 "\n",
+		 heading, costs.programs, costs.cycles, costs.insns, costs.busy[0], costs.busy[1],
+		 costs.busy[2], costs.busy[3], costs.port, costs.read, costs.write, costs.bytes,
+		 costs.arena);
 	if (!recording()) {
 		compare_costs(heading, line);
 		return;
