@@ -192,6 +192,7 @@ int rvl_tensor_like(struct rvl_graph *g, const struct rvl_tensor *like, struct r
 	(*out)->shaped = like->shaped;
 	(*out)->quant = like->quant;
 	(*out)->bad = like->bad;
+	(*out)->bounded = like->bounded;
 	return 0;
 }
 
@@ -279,6 +280,20 @@ int rvl_node_new(struct rvl_graph *g, enum rvl_op op, const char *name, struct r
 		return no_memory(err);
 	g->nodes[g->n_nodes++] = n;
 	*out = n;
+	return 0;
+}
+
+int rvl_node_general(struct rvl_graph *g, const struct rvl_op_def *def,
+		     const struct rvl_attr_value *value, const char *name, struct rvl_node **out,
+		     struct rvl_err *err)
+{
+	int rc = rvl_node_new(g, RVL_OP_GENERAL, name, out, err);
+
+	if (rc)
+		return rc;
+	(*out)->op_type = def->name;
+	(*out)->def = def;
+	(*out)->value = value;
 	return 0;
 }
 

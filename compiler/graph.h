@@ -62,7 +62,13 @@ struct rvl_tensor {
 	struct rvl_shape shape;
 	struct rvl_quant quant;
 	const void *data;		/* constant, else NULL; little endian, dense, element aligned */
-	const char *bad;		/* why no kernel can take this tensor ("element type double"); else NULL */
+	const char *bad;		/* why no kernel can take this tensor ("element type string"); else NULL */
+	bool bounded;			/* only a run knows the shape; @shape is its upper bound */
+	/*
+	 * An input or output of the model in a type that is not computed in (float16, bfloat16,
+	 * float64): the float32 tensor that the nodes read or make instead. Else NULL.
+	 */
+	struct rvl_tensor *computed;
 	struct rvl_node *producer;	/* NULL for graph inputs and constants */
 	struct rvl_node **users;	/* nodes that read it, one entry for each use */
 	uint32_t n_users;
@@ -80,6 +86,12 @@ struct rvl_node {
 	uint32_t id;			/* stable number, order of creation */
 	enum rvl_op op;
 	struct rvl_attr attr;
+	/*
+	 * The operator's row in the table of descriptors and its attributes there, or NULL. @op is
+	 * RVL_OP_GENERAL where no special kernel takes the node, else it says what @attr is.
+	 */
+	const struct rvl_op_def *def;
+	const struct rvl_attr_value *value;
 	uint32_t n_in;
 	uint32_t n_out;
 	struct rvl_tensor *in[RVL_MAX_IN];
@@ -171,6 +183,14 @@ int rvl_tensor_set_quant(struct rvl_graph *g, struct rvl_tensor *t, uint32_t n, 
  */
 int rvl_node_new(struct rvl_graph *g, enum rvl_op op, const char *name, struct rvl_node **out,
 		 struct rvl_err *err);
+
+/**
+ * A new node of RVL_OP_GENERAL. @value: rvl_op_attrs(@def) attributes, which must live as long as
+ * the graph.
+ */
+int rvl_node_general(struct rvl_graph *g, const struct rvl_op_def *def,
+		     const struct rvl_attr_value *value, const char *name, struct rvl_node **out,
+		     struct rvl_err *err);
 
 /** Sets input @i (NULL = absent), keeping users[] of the old and the new tensor right. */
 int rvl_node_set_in(struct rvl_graph *g, struct rvl_node *n, uint32_t i, struct rvl_tensor *t,
@@ -382,5 +402,8 @@ int rvl_interp_run(struct rvl_interp *it, struct rvl_err *err);
 
 /** The bytes of any tensor of the graph after a run; NULL if it has none. Owned by @it. */
 const void *rvl_interp_data(const struct rvl_interp *it, const struct rvl_tensor *t);
+
+/** The shape of any tensor after a run. It differs from the tensor's where that is a bound. */
+const struct rvl_shape *rvl_interp_shape(const struct rvl_interp *it, const struct rvl_tensor *t);
 
 #endif

@@ -231,6 +231,8 @@ static int clone_node(const struct rvl_node *n, struct rvl_graph *c, struct rvl_
 		return rc;
 	copy->op_type = n->op_type;
 	copy->attr = n->attr;
+	copy->def = n->def;
+	copy->value = n->value;
 	copy->place = n->place;
 	copy->segment = n->segment;
 	copy->reason = n->reason;

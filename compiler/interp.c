@@ -10,6 +10,7 @@ struct rvl_interp {
 	const struct rvl_graph *g;
 	struct rvl_kernel **kernel;	/* by position in g->nodes */
 	void **buf;			/* by tensor id; NULL for constants */
+	struct rvl_shape *shape;	/* by tensor id: as the run found it */
 	void *scratch;
 	uint32_t n_tensors;
 	uint32_t n_nodes;
@@ -33,7 +34,7 @@ static int make_kernel(struct rvl_interp *it, uint32_t i, bool reference, size_t
 {
 	const struct rvl_node *n = it->g->nodes[i];
 	struct rvl_kernel_desc d;
-	char why[96] = "out of memory";
+	char why[RVL_WHY_MAX] = "out of memory";
 	int rc;
 
 	rvl_node_desc(n, &d);
@@ -69,8 +70,11 @@ static int prepare(struct rvl_interp *it, bool reference, struct rvl_err *err)
 
 	it->kernel = calloc(it->n_nodes + 1u, sizeof(*it->kernel));
 	it->buf = calloc(it->n_tensors + 1u, sizeof(*it->buf));
-	if (!it->kernel || !it->buf)
+	it->shape = calloc(it->n_tensors + 1u, sizeof(*it->shape));
+	if (!it->kernel || !it->buf || !it->shape)
 		return no_memory(err);
+	for (uint32_t i = 0; i < it->n_tensors; i++)
+		it->shape[i] = it->g->tensors[i]->shape;
 	if (!rc)
 		rc = make_buffers(it, err);
 	for (uint32_t i = 0; i < it->n_nodes && !rc; i++)
@@ -111,6 +115,7 @@ void rvl_interp_free(struct rvl_interp *it)
 		free(it->buf[i]);
 	free(it->kernel);
 	free(it->buf);
+	free(it->shape);
 	free(it->scratch);
 	free(it);
 }
@@ -138,21 +143,38 @@ const void *rvl_interp_data(const struct rvl_interp *it, const struct rvl_tensor
 	return t->data ? t->data : it->buf[t->id];
 }
 
+const struct rvl_shape *rvl_interp_shape(const struct rvl_interp *it, const struct rvl_tensor *t)
+{
+	return t->id < it->n_tensors ? &it->shape[t->id] : NULL;
+}
+
+static struct rvl_value value_of(const struct rvl_interp *it, const struct rvl_tensor *t)
+{
+	if (!t)
+		return (struct rvl_value) { .type = RVL_TYPE_NONE };
+	return (struct rvl_value) {
+		.type = t->type, .shape = it->shape[t->id],
+		.data = (void *)(uintptr_t)rvl_interp_data(it, t),
+	};
+}
+
 static int run_node(struct rvl_interp *it, uint32_t i, struct rvl_err *err)
 {
 	const struct rvl_node *n = it->g->nodes[i];
-	const void *in[RVL_MAX_IN] = { NULL };
-	void *out[RVL_MAX_OUT] = { NULL };
+	struct rvl_value in[RVL_MAX_IN], out[RVL_MAX_OUT];
+	char why[RVL_WHY_MAX] = "";
 	int rc;
 
 	for (uint32_t k = 0; k < n->n_in; k++)
-		in[k] = n->in[k] ? rvl_interp_data(it, n->in[k]) : NULL;
+		in[k] = value_of(it, n->in[k]);
 	for (uint32_t k = 0; k < n->n_out; k++)
-		out[k] = n->out[k] ? it->buf[n->out[k]->id] : NULL;
-	rc = rvl_kernel_run(it->kernel[i], in, out, it->scratch, NULL);
+		out[k] = value_of(it, n->out[k]);
+	rc = rvl_kernel_run_values(it->kernel[i], in, out, it->scratch, NULL, why);
 	if (rc)
-		return rvl_fail(err, rc, "node '%s' (%s): a scale or shape operand is not valid",
-				n->name, n->op_type);
+		return rvl_fail(err, rc, "node '%s' (%s): %s", n->name, n->op_type, why);
+	for (uint32_t k = 0; k < n->n_out; k++)
+		if (n->out[k])
+			it->shape[n->out[k]->id] = out[k].shape;
 	return 0;
 }
 
@@ -181,6 +203,7 @@ static bool cheap(enum rvl_op op)
 	case RVL_OP_BATCH_NORM:
 	case RVL_OP_SOFTMAX:
 	case RVL_OP_IDENTITY:
+	case RVL_OP_GENERAL:
 		return true;
 	default:
 		return false;
@@ -190,44 +213,62 @@ static bool cheap(enum rvl_op op)
 #define MAX_FOLD_GROWTH 4
 #define MAX_FOLD_SMALL (1 << 20)
 
-static bool foldable(const struct rvl_node *n)
+static bool known(const struct rvl_node *n, const struct rvl_tensor *t)
 {
-	int64_t in = 0;
+	bool shape_only = n->op == RVL_OP_GENERAL && n->def->flags & RVL_OP_NEEDS_NO_DATA;
 
-	for (uint32_t i = 0; i < n->n_in; i++) {
-		if (n->in[i] && (!n->in[i]->data || n->in[i]->bad))
-			return false;
-		in += n->in[i] ? rvl_tensor_bytes(n->in[i]) : 0;
-	}
-	return cheap(n->op) && n->n_out == 1 &&
-	       (rvl_tensor_bytes(n->out[0]) <= MAX_FOLD_GROWTH * in ||
-		rvl_tensor_bytes(n->out[0]) <= MAX_FOLD_SMALL);
+	return !t->bad && (t->data || (shape_only && t->shaped && !t->bounded));
 }
 
-/* The kernel's result straight into the arena, where constants live. */
+static bool foldable(const struct rvl_node *n)
+{
+	int64_t in = 0, out = 0;
+
+	if (!cheap(n->op) || (n->op == RVL_OP_GENERAL && n->def->flags & RVL_OP_RANDOM))
+		return false;
+	for (uint32_t i = 0; i < n->n_in; i++) {
+		if (n->in[i] && !known(n, n->in[i]))
+			return false;
+		in += n->in[i] && n->in[i]->data ? rvl_tensor_bytes(n->in[i]) : 0;
+	}
+	for (uint32_t i = 0; i < n->n_out; i++)
+		out += n->out[i] ? rvl_tensor_bytes(n->out[i]) : 0;
+	return out <= MAX_FOLD_GROWTH * in || out <= MAX_FOLD_SMALL;
+}
+
+/* The kernel's results straight into the arena, where constants live. */
 static int evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_kernel *k,
 		    struct rvl_err *err)
 {
-	const void *in[RVL_MAX_IN] = { NULL };
-	void *out[RVL_MAX_OUT] = { NULL };
+	struct rvl_value in[RVL_MAX_IN] = { { .type = RVL_TYPE_NONE } };
+	struct rvl_value out[RVL_MAX_OUT] = { { .type = RVL_TYPE_NONE } };
 	void *scratch = rvl_arena_alloc(g->arena, rvl_kernel_scratch(k));
 
 	for (uint32_t i = 0; i < n->n_in; i++)
-		in[i] = n->in[i] ? n->in[i]->data : NULL;
+		if (n->in[i])
+			in[i] = (struct rvl_value) { .type = n->in[i]->type, .shape = n->in[i]->shape,
+						     .data = (void *)(uintptr_t)n->in[i]->data };
 	for (uint32_t i = 0; i < n->n_out; i++) {
-		if (!n->out[i])
+		struct rvl_tensor *t = n->out[i];
+
+		if (!t)
 			continue;
-		out[i] = rvl_arena_alloc(g->arena, (size_t)rvl_tensor_bytes(n->out[i]));
-		if (!out[i])
+		out[i] = (struct rvl_value) { .type = t->type, .shape = t->shape };
+		out[i].data = rvl_arena_alloc(g->arena, (size_t)rvl_tensor_bytes(t));
+		if (!out[i].data)
 			return no_memory(err);
 	}
 	if (!scratch)
 		return no_memory(err);
-	if (rvl_kernel_run(k, in, out, scratch, NULL))
+	if (rvl_kernel_run_values(k, in, out, scratch, NULL, NULL))
 		return 0;	/* Its operands are not valid: a run of the model reports the error. */
-	for (uint32_t i = 0; i < n->n_out; i++)
-		if (n->out[i])
-			n->out[i]->data = out[i];
+	for (uint32_t i = 0; i < n->n_out; i++) {
+		if (!n->out[i])
+			continue;
+		n->out[i]->data = out[i].data;
+		n->out[i]->shape = out[i].shape;
+		n->out[i]->bounded = false;
+	}
 	rvl_node_remove(g, n);
 	return 1;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "graph.h"
 
+#include <string.h>
+
 static void fill_arg(const struct rvl_tensor *t, struct rvl_kernel_arg *a)
 {
 	*a = (struct rvl_kernel_arg) { .type = RVL_TYPE_NONE };
@@ -19,6 +21,10 @@ void rvl_node_desc(const struct rvl_node *n, struct rvl_kernel_desc *d)
 	*d = (struct rvl_kernel_desc) {
 		.op = n->op, .attr = n->attr, .n_in = n->n_in, .n_out = n->n_out,
 	};
+	if (n->op == RVL_OP_GENERAL) {
+		d->def = n->def;
+		memcpy(d->value, n->value, rvl_op_attrs(n->def) * sizeof(*d->value));
+	}
 	for (uint32_t i = 0; i < n->n_in; i++)
 		fill_arg(n->in[i], &d->in[i]);
 	for (uint32_t i = 0; i < n->n_out; i++)

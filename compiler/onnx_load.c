@@ -14,6 +14,10 @@ static int load_initializers(struct rvl_graph *g, const struct rvl_onnx_model *m
 
 		if (rc)
 			return rc;
+		if (*t->name)
+			rc = rvl_onnx_computed(g, t, err);
+		if (rc)
+			return rc;
 		if (!*t->name)
 			return rvl_fail(err, -EBADMSG,
 					"malformed ONNX: the initializer at byte %zu has no name",
@@ -48,6 +52,42 @@ static int declare(struct rvl_graph *g, struct rvl_tensor *t, const struct rvl_o
 	return 0;
 }
 
+/* The float32 tensor that nodes read or make in place of @t. */
+static int make_computed(struct rvl_graph *g, struct rvl_tensor *t, struct rvl_err *err)
+{
+	struct rvl_tensor *c;
+	const char *name = rvl_graph_printf(g, "%.900s/float32", t->name);
+	int rc = rvl_tensor_new(g, name && !rvl_tensor_find(g, name) ? name : NULL, &c, err);
+
+	if (rc)
+		return rc;
+	c->type = RVL_TYPE_F32;
+	c->shape = t->shape;
+	c->shaped = t->shaped;
+	t->computed = c;
+	return 0;
+}
+
+/* The node that converts between a tensor of the model and the one computed in. */
+static int add_convert(struct rvl_graph *g, struct rvl_tensor *from, struct rvl_tensor *to,
+		       enum rvl_type type, struct rvl_err *err)
+{
+	const struct rvl_op_def *def = rvl_op_find("rivulet", "Convert", 1);
+	struct rvl_attr_value *v = rvl_arena_alloc(g->arena, sizeof(*v));
+	struct rvl_node *n;
+	int rc;
+
+	if (!v)
+		return rvl_fail(err, -ENOMEM, "no memory for a conversion");
+	*v = (struct rvl_attr_value) { .given = true, .i = type };
+	rc = rvl_node_general(g, def, v, NULL, &n, err);
+	if (!rc)
+		rc = rvl_node_set_in(g, n, 0, from, err);
+	if (!rc)
+		rvl_node_set_out(n, 0, to);
+	return rc;
+}
+
 static int load_input(struct rvl_graph *g, const struct rvl_onnx_model *m, uint32_t i,
 		      const struct rvl_onnx_opts *o, struct rvl_err *err)
 {
@@ -66,7 +106,48 @@ static int load_input(struct rvl_graph *g, const struct rvl_onnx_model *m, uint3
 	rc = rvl_tensor_new(g, name, &t, err);
 	if (!rc)
 		rc = declare(g, t, &v, o);
-	return rc ? rc : rvl_graph_add_input(g, t, err);
+	if (!rc)
+		rc = rvl_graph_add_input(g, t, err);
+	if (rc || t->bad || rvl_onnx_computed_type(t->type) == t->type)
+		return rc;
+	rc = make_computed(g, t, err);
+	return rc ? rc : add_convert(g, t, t->computed, RVL_TYPE_F32, err);
+}
+
+/* An output in a type that is not computed in gets its tensor before the nodes are read. */
+static int reserve_output(struct rvl_graph *g, const struct rvl_onnx_model *m,
+			  const struct rvl_field *f, const struct rvl_onnx_opts *o,
+			  struct rvl_err *err)
+{
+	enum rvl_type type;
+	struct rvl_onnx_value v;
+	struct rvl_tensor *t;
+	const char *name;
+	int rc = rvl_onnx_value(m, f, &v);
+
+	if (!rc)
+		rc = rvl_span_name(g, v.name, &name, err);
+	type = rvl_onnx_type(v.elem_type);
+	if (rc || rvl_onnx_computed_type(type) == type || rvl_tensor_find(g, name))
+		return rc;
+	rc = rvl_tensor_new(g, name, &t, err);
+	if (!rc)
+		rc = declare(g, t, &v, o);
+	return rc ? rc : make_computed(g, t, err);
+}
+
+static int convert_outputs(struct rvl_graph *g, struct rvl_err *err)
+{
+	uint32_t n = g->n_tensors;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < n && !rc; i++) {
+		struct rvl_tensor *t = g->tensors[i];
+
+		if (t->computed && !t->is_input && t->computed->producer)
+			rc = add_convert(g, t->computed, t, t->type, err);
+	}
+	return rc;
 }
 
 /* Declared types of what nodes make: kept where inference cannot know better. */
@@ -88,8 +169,9 @@ static int load_value_info(struct rvl_graph *g, const struct rvl_onnx_model *m,
 		return rvl_fail(err, -EBADMSG, "nothing makes the model's output '%s'", name);
 	if (!t)
 		return 0;
-	if (t->producer && v.elem_type && !t->declared) {
+	if (t->producer && v.elem_type && !t->declared && !t->computed) {
 		rc = declare(g, t, &v, o);
+		t->type = rvl_onnx_computed_type(t->type);
 		if (!rc && t->producer->op != RVL_OP_UNSUPPORTED)
 			t->bad = NULL;	/* inference will say */
 	}
@@ -133,8 +215,12 @@ static int load_graph(struct rvl_graph *g, const struct rvl_onnx_model *m,
 
 	for (uint32_t i = 0; i < m->inputs.n && !rc; i++)
 		rc = load_input(g, m, i, o, err);
+	for (uint32_t i = 0; i < m->outputs.n && !rc; i++)
+		rc = reserve_output(g, m, &m->outputs.f[i], o, err);
 	if (!rc)
 		rc = load_nodes(g, m, err);
+	if (!rc)
+		rc = convert_outputs(g, err);
 	for (uint32_t i = 0; i < m->outputs.n && !rc; i++)
 		rc = load_value_info(g, m, &m->outputs.f[i], o, true, err);
 	for (uint32_t i = 0; i < m->value_infos.n && !rc; i++)

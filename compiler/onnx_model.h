@@ -9,12 +9,13 @@
 #include "graph.h"
 #include "onnx_wire.h"
 
-#define RVL_ONNX_MAX_INTS 64	/* values of an integer list attribute that is looked at */
+#define RVL_ONNX_MAX_INTS 256	/* values of an integer list attribute that is looked at */
+#define RVL_ONNX_MAX_STRINGS 16
 #define RVL_ONNX_MAX_ATTRS 64
 #define RVL_ONNX_MAX_IO 1024	/* inputs or outputs of one node */
 #define RVL_ONNX_MIN_IR 3
-#define RVL_ONNX_MAX_IR 10
-#define RVL_ONNX_MAX_OPSET 21
+#define RVL_ONNX_MAX_IR 14
+#define RVL_ONNX_MAX_OPSET 28
 
 /* A repeated message field: the fields as read, in order. */
 struct rvl_onnx_list {
@@ -60,7 +61,9 @@ struct rvl_onnx_attr {
 	uint32_t n_ints;
 	float floats[RVL_ONNX_MAX_INTS];
 	uint32_t n_floats;
-	bool too_long;			/* a list has more than RVL_ONNX_MAX_INTS values */
+	struct rvl_span strings[RVL_ONNX_MAX_STRINGS];
+	uint32_t n_strings;
+	bool too_long;			/* a list has more values than are kept */
 };
 
 struct rvl_onnx_node {
@@ -115,6 +118,22 @@ const char *rvl_onnx_type_name(int64_t data_type);
  */
 int rvl_onnx_tensor(struct rvl_graph *g, struct rvl_msg m, const char *name,
 		    struct rvl_tensor **out);
+
+/** float32 for the float types that are only stored, every other type as it is. */
+enum rvl_type rvl_onnx_computed_type(enum rvl_type t);
+
+/** Converts a constant of such a type to float32. */
+int rvl_onnx_computed(struct rvl_graph *g, struct rvl_tensor *t, struct rvl_err *err);
+
+/* ---- onnx_attr.c ---- */
+
+/**
+ * The attributes of @on by @def's definitions: an array of rvl_op_attrs(@def) in the arena. *why:
+ * what is wrong with the first one that cannot be taken, or NULL. Errors: -ENOMEM, -EBADMSG.
+ */
+int rvl_onnx_attr_values(struct rvl_graph *g, const struct rvl_onnx_model *m,
+			 const struct rvl_onnx_node *on, const struct rvl_op_def *def,
+			 struct rvl_attr_value **out, const char **why);
 
 /* ---- onnx_ops.c ---- */
 

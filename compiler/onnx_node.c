@@ -7,7 +7,7 @@
 /* AttributeProto fields and how they must be encoded. */
 enum {
 	ATTR_NAME = 1, ATTR_F = 2, ATTR_I = 3, ATTR_S = 4, ATTR_T = 5, ATTR_FLOATS = 7,
-	ATTR_INTS = 8, ATTR_TYPE = 20,
+	ATTR_INTS = 8, ATTR_STRINGS = 9, ATTR_TYPE = 20,
 };
 
 static int add_int(struct rvl_onnx_attr *a, uint64_t v)
@@ -57,10 +57,20 @@ static int wire_of_attr(uint32_t num)
 	case ATTR_NAME:
 	case ATTR_S:
 	case ATTR_T:
+	case ATTR_STRINGS:
 		return RVL_WIRE_BYTES;
 	default:
 		return -1;
 	}
+}
+
+static int add_string(struct rvl_onnx_attr *a, struct rvl_span s)
+{
+	if (a->n_strings == RVL_ONNX_MAX_STRINGS)
+		a->too_long = true;
+	else
+		a->strings[a->n_strings++] = s;
+	return 0;
 }
 
 static int attr_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
@@ -92,6 +102,8 @@ static int attr_field(const struct rvl_msg *m, const struct rvl_field *f, void *
 		return read_list(m, f, RVL_WIRE_FIXED32, add_float, a);
 	case ATTR_INTS:
 		return read_list(m, f, RVL_WIRE_VARINT, add_int, a);
+	case ATTR_STRINGS:
+		return add_string(a, f->s);
 	case ATTR_TYPE:
 		a->type = (int64_t)f->u;
 		return 0;

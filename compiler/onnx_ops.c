@@ -357,6 +357,8 @@ static int tensor_of(struct import *im, struct rvl_span name, struct rvl_tensor 
 	if (rc)
 		return rc;
 	*out = rvl_tensor_find(im->g, s);
+	if (*out && (*out)->computed)
+		*out = (*out)->computed;
 	return *out ? 0 : rvl_tensor_new(im->g, s, out, im->err);
 }
 
@@ -400,9 +402,21 @@ static int connect_output(struct import *im, struct rvl_span name, uint32_t i)
 	return 0;
 }
 
+/* A first output that nobody reads, as of an LSTM whose last state alone is wanted. */
+static int unused_output(struct import *im)
+{
+	struct rvl_tensor *t;
+	int rc = rvl_tensor_new(im->g, NULL, &t, im->err);
+
+	if (!rc)
+		rvl_node_set_out(im->n, 0, t);
+	return rc;
+}
+
 static int connect_outputs(struct import *im)
 {
-	bool close_up = im->n->op == RVL_OP_UNSUPPORTED;	/* any of its results may be absent */
+	/* Any result of an operator that nothing knows may be absent. */
+	bool close_up = im->n->op == RVL_OP_UNSUPPORTED;
 	uint32_t at = 0;
 	int rc = 0;
 
@@ -412,10 +426,12 @@ static int connect_outputs(struct import *im)
 		else if (close_up)
 			at--;
 	}
-	if (!rc && (!im->n->n_out || !im->n->out[0]))
+	if (rc || (im->n->n_out && im->n->out[0]))
+		return rc;
+	if (!im->n->n_out || !im->n->def)
 		return rvl_fail(im->err, -EBADMSG, "node '%s' (%s) has no first output", im->n->name,
 				im->n->op_type);
-	return rc;
+	return unused_output(im);
 }
 
 static uint32_t least_inputs(enum rvl_op op)
@@ -519,7 +535,7 @@ static int constant_tensor(struct import *im, const struct rvl_onnx_attr *a)
 	out->shaped = true;
 	out->data = c->data;
 	out->bad = c->bad;
-	return 0;
+	return rvl_onnx_computed(im->g, out, im->err);
 }
 
 static int import_constant(struct import *im)
@@ -607,23 +623,98 @@ static void choose_op(struct import *im, const struct importer *imp, bool other_
 		       (long long)(ms ? im->m->ms_opset : im->m->opset), imp->since);
 }
 
+/* A model that breaks the definition of an operator is malformed. */
+static int check_def_arity(struct import *im)
+{
+	const struct rvl_op_def *d = im->n->def;
+	const struct rvl_onnx_node *on = im->on;
+	bool variadic = d->most_in == RVL_ANY_NUMBER_IN;
+
+	if (on->n_in < d->least_in || (on->n_in > d->most_in && !variadic))
+		return rvl_fail(im->err, -EBADMSG, "node '%s' (%s) has %u inputs, not %u to %u",
+				im->n->name, im->n->op_type, on->n_in, d->least_in, d->most_in);
+	for (uint32_t i = 0; i < d->least_in; i++)
+		if (!on->in[i].len)
+			return rvl_fail(im->err, -EBADMSG, "node '%s' (%s) lacks input %u",
+					im->n->name, im->n->op_type, i);
+	return 0;
+}
+
+/* The operator's row in the table of descriptors, and its attributes there. */
+static int find_def(struct import *im, const char **why)
+{
+	const char *domain;
+	struct rvl_attr_value *values;
+	int rc = rvl_span_name(im->g, im->on->domain, &domain, im->err);
+
+	*why = NULL;
+	if (rc)
+		return rc;
+	im->n->def = rvl_op_find(domain, im->n->op_type,
+				 !strcmp(domain, MS) ? im->m->ms_opset : im->m->opset);
+	if (!im->n->def || !strcmp(domain, "rivulet")) {
+		im->n->def = NULL;
+		return 0;
+	}
+	rc = check_def_arity(im);
+	if (rc)
+		return rc;
+	rc = rvl_onnx_attr_values(im->g, im->m, im->on, im->n->def, &values, why);
+	im->n->value = values;
+	if (!rc && !*why && im->on->n_in > RVL_MAX_IN)
+		*why = rvl_graph_printf(im->g, "it has %u inputs, more than %d", im->on->n_in,
+					RVL_MAX_IN);
+	return rc;
+}
+
+/* What no special kernel takes is left to the descriptor. */
+static void fall_back(struct import *im, const char *why, bool special)
+{
+	if (im->n->op != RVL_OP_UNSUPPORTED || !im->n->def)
+		return;
+	if (!why) {
+		im->n->op = RVL_OP_GENERAL;
+		im->n->reason = NULL;
+	} else if (!special) {
+		im->n->reason = why;
+	}
+	if (why)
+		im->n->def = NULL;
+}
+
+static int import_special(struct import *im, const struct importer *imp, bool other_domain)
+{
+	int rc;
+
+	choose_op(im, imp, other_domain);
+	default_attrs(im);
+	if (imp)
+		read_attrs(im, imp);
+	rc = check_arity(im);
+	if (rc == -EBADMSG && im->n->def) {	/* the definition of another opset may take them */
+		refuse(im, "it has %u inputs and %u outputs", im->on->n_in, im->on->n_out);
+		rc = 0;
+	}
+	return rc;
+}
+
 int rvl_onnx_import(struct rvl_graph *g, const struct rvl_onnx_model *m,
 		    const struct rvl_onnx_node *on, struct rvl_err *err)
 {
 	struct import im = { .g = g, .m = m, .on = on, .err = err };
 	bool other_domain;
 	const struct importer *imp = find_importer(on, &other_domain);
+	const char *why;
 	int rc = new_node(&im, imp ? imp->op : RVL_OP_IDENTITY);
 
+	if (!rc)
+		rc = find_def(&im, &why);
+	if (!rc)
+		rc = import_special(&im, imp, other_domain);
 	if (rc)
 		return rc;
-	choose_op(&im, imp, other_domain);
-	default_attrs(&im);
-	if (imp)
-		read_attrs(&im, imp);
-	rc = check_arity(&im);
-	if (!rc)
-		rc = connect_inputs(&im);
+	fall_back(&im, why, imp != NULL);
+	rc = connect_inputs(&im);
 	if (!rc)
 		rc = connect_outputs(&im);
 	if (!rc && imp && imp->op == RVL_OP_CONSTANT)

@@ -9,19 +9,19 @@
 	X(1, "float", F32, 4, FIXED32) \
 	X(2, "uint8", U8, 5, VARINT) \
 	X(3, "int8", S8, 5, VARINT) \
-	X(4, "uint16", NONE, 5, VARINT) \
-	X(5, "int16", NONE, 5, VARINT) \
+	X(4, "uint16", U16, 5, VARINT) \
+	X(5, "int16", S16, 5, VARINT) \
 	X(6, "int32", S32, 5, VARINT) \
 	X(7, "int64", S64, 7, VARINT) \
 	X(8, "string", NONE, 6, BYTES) \
 	X(9, "bool", BOOL, 5, VARINT) \
-	X(10, "float16", NONE, 5, VARINT) \
-	X(11, "double", NONE, 10, FIXED64) \
-	X(12, "uint32", NONE, 11, VARINT) \
-	X(13, "uint64", NONE, 11, VARINT) \
+	X(10, "float16", F16, 5, VARINT) \
+	X(11, "double", F64, 10, FIXED64) \
+	X(12, "uint32", U32, 11, VARINT) \
+	X(13, "uint64", U64, 11, VARINT) \
 	X(14, "complex64", NONE, 4, FIXED32) \
 	X(15, "complex128", NONE, 10, FIXED64) \
-	X(16, "bfloat16", NONE, 5, VARINT) \
+	X(16, "bfloat16", BF16, 5, VARINT) \
 	X(17, "float8e4m3fn", NONE, 5, VARINT) \
 	X(18, "float8e4m3fnuz", NONE, 5, VARINT) \
 	X(19, "float8e5m2", NONE, 5, VARINT) \
@@ -154,12 +154,11 @@ static int read_head(struct rvl_msg m, struct view *v)
 
 static void store(void *dst, enum rvl_type type, int64_t i, uint64_t u)
 {
-	if (type == RVL_TYPE_F32 || type == RVL_TYPE_S32)
-		((uint32_t *)dst)[i] = (uint32_t)u;
-	else if (type == RVL_TYPE_S64)
-		((uint64_t *)dst)[i] = u;
-	else
-		((uint8_t *)dst)[i] = type == RVL_TYPE_BOOL ? u != 0 : (uint8_t)u;
+	size_t size = rvl_type_size(type);
+
+	if (type == RVL_TYPE_BOOL)
+		u = u != 0;
+	memcpy((uint8_t *)dst + (size_t)i * size, &u, size);	/* little endian, as the file */
 }
 
 /* Walks the typed data; @dst NULL only counts. Never stores more than @max elements. */
@@ -280,6 +279,27 @@ int rvl_onnx_tensor(struct rvl_graph *g, struct rvl_msg m, const char *name,
 		return rvl_fail(m.err, -E2BIG, "tensor '%s' is larger than %lld bytes", t->name,
 				(long long)RVL_MAX_TENSOR_BYTES);
 	return v.has_raw ? take_raw(g, &m, &v, t, bytes) : take_typed(g, &m, &v, t, bytes);
+}
+
+int rvl_onnx_computed(struct rvl_graph *g, struct rvl_tensor *t, struct rvl_err *err)
+{
+	int64_t n = rvl_shape_count(&t->shape);
+	void *data;
+
+	if (t->bad || rvl_onnx_computed_type(t->type) == t->type)
+		return 0;
+	data = rvl_arena_alloc(g->arena, (size_t)n * sizeof(float) + 1);
+	if (!data)
+		return rvl_fail(err, -ENOMEM, "no memory for tensor '%s'", t->name);
+	rvl_convert(RVL_TYPE_F32, data, t->type, t->data, n);
+	t->data = data;
+	t->type = RVL_TYPE_F32;
+	return 0;
+}
+
+enum rvl_type rvl_onnx_computed_type(enum rvl_type t)
+{
+	return t == RVL_TYPE_F16 || t == RVL_TYPE_BF16 || t == RVL_TYPE_F64 ? RVL_TYPE_F32 : t;
 }
 
 int rvl_onnx_load_tensor(struct rvl_graph *g, const void *buf, size_t len, const char *name,

@@ -108,6 +108,45 @@ static void write_internal_table(FILE *f)
 			fprintf(f, "| %s | %s |\n", rvl_op_name(ops[i]), summary_of(ops[i]));
 }
 
+static void write_types(FILE *f, uint32_t set)
+{
+	static const struct { uint32_t set; const char *name; } names[] = {
+		{ RVL_T_STORED, "any stored type" }, { RVL_T_ANY, "any" }, { RVL_T_NUMBER, "numbers" },
+		{ RVL_T_INT, "integers" }, { RVL_T_UNSIGNED, "unsigned integers" },
+		{ RVL_T_SIGNED, "signed integers" }, { RVL_T_INDEX, "int32, int64" },
+	};
+	const char *comma = "";
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (names[i].set == set) {
+			fprintf(f, "%s | ", names[i].name);
+			return;
+		}
+	}
+	for (int t = 1; t < RVL_TYPE_COUNT; t++) {
+		if (!(set >> t & 1))
+			continue;
+		fprintf(f, "%s%s", comma, rvl_type_name((enum rvl_type)t));
+		comma = ", ";
+	}
+	fprintf(f, " | ");
+}
+
+static void write_general_table(FILE *f)
+{
+	const struct rvl_op_def *d;
+
+	fprintf(f, "| operator | domain | from opset | types of the first input | attributes | what it computes |\n");
+	fprintf(f, "|---|---|---|---|---|---|\n");
+	for (uint32_t i = 0; (d = rvl_op_at(i)); i++) {
+		fprintf(f, "| %s | %s | %d | ", d->name, d->domain ? d->domain : "ai.onnx", d->since);
+		write_types(f, d->types[0]);
+		for (uint32_t k = 0; k < rvl_op_attrs(d); k++)
+			fprintf(f, "%s`%s`", k ? ", " : "", d->attrs[k].name);
+		fprintf(f, "%s | %s |\n", rvl_op_attrs(d) ? "" : "none", d->doc);
+	}
+}
+
 char *rvl_operators_doc(void)
 {
 	char *text = NULL;
@@ -118,16 +157,22 @@ char *rvl_operators_doc(void)
 		return NULL;
 	fprintf(f, "# Operators\n\n"
 		"Made from the compiler's tables by `make docs/operators.md`; do not edit.\n\n"
-		"Models of ONNX IR %d to %d and opset up to %d. A node outside this table, or with an\n"
+		"Models of ONNX IR %d to %d and opset up to %d. A node outside these tables, or with an\n"
 		"attribute outside its row, is refused by name with a reason; `rivulet explain` lists\n"
-		"all of them. Images are 2-D. Element types are float32, uint8, int8, int32, int64 and\n"
-		"bool. The data must be inside the file.\n\n"
+		"all of them. Values are float32, bool and integers of 8 to 64 bits. float16, bfloat16\n"
+		"and float64 are converted to float32 where they enter a model, and back where they\n"
+		"leave it. The data must be inside the file.\n\n"
+		"## Operators with kernels of their own\n\n"
+		"These operators have fast kernels for the types and shapes that they take, 2-D images\n"
+		"among them, and quantised forms. A node that they refuse is left to the second table.\n\n"
 		"An operator runs on the NPU in its quantised form: with DequantizeLinear before and\n"
 		"QuantizeLinear behind it, or as the QLinear operator itself, with constant scales and\n"
 		"zero points. BatchNormalization, Relu and Clip between them are fused, with any zero\n"
 		"point. All other operators run on the CPU, and `rivulet explain` gives the reason.\n\n",
 		RVL_ONNX_MIN_IR, RVL_ONNX_MAX_IR, RVL_ONNX_MAX_OPSET);
 	write_reader_table(f);
+	fprintf(f, "\n## Operators on the CPU\n\n");
+	write_general_table(f);
 	fprintf(f, "\n## Operators of the compiler\n\n"
 		"Arithmetic: [numerics.md](numerics.md).\n\n");
 	write_internal_table(f);

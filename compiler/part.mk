@@ -10,7 +10,7 @@ docs/operators.md: $(BUILD)/gen/operators
 $(eval $(call unit_test,onnx,compiler kernels uapi,-lm))
 $(eval $(call unit_test,graph,compiler kernels uapi,-lm))
 
-$(eval $(call program,tests/check_onnx,tests/onnx/check_onnx.c,compiler kernels sim uapi,-lm))
+$(eval $(call program,tests/check_onnx,tests/onnx/check_onnx.c tests/onnx/eligible.c,compiler kernels sim uapi,-lm))
 .PHONY: check-onnx
 check-onnx: $(BUILD)/tests/check_onnx
 	@$< /usr/share/libonnx-testdata/data/node

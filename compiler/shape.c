@@ -382,7 +382,7 @@ static int ask_kernel(struct infer *in)
 {
 	struct rvl_kernel_desc d;
 	struct rvl_kernel *k;
-	char why[96] = "";
+	char why[RVL_WHY_MAX] = "";
 	int rc;
 
 	rvl_node_desc(in->n, &d);
@@ -429,10 +429,83 @@ static const char *too_large(struct rvl_graph *g, const struct rvl_node *n)
 	return NULL;
 }
 
+/* ---- operators of the table of descriptors ---- */
+
+static void call_of(const struct rvl_node *n, struct rvl_call *c)
+{
+	memset(c, 0, sizeof(*c));
+	c->def = n->def;
+	c->attr = n->value;
+	c->n_in = n->n_in;
+	c->n_out = n->n_out;
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (n->in[i])
+			c->in[i] = (struct rvl_value) {
+				.type = n->in[i]->type, .shape = n->in[i]->shape,
+				.data = (void *)(uintptr_t)n->in[i]->data,
+			};
+}
+
+static bool outputs_declared(const struct rvl_node *n)
+{
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i] && (!n->out[i]->declared || !n->out[i]->type))
+			return false;
+	return true;
+}
+
+static bool reads_bounded(const struct rvl_node *n)
+{
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (n->in[i] && n->in[i]->bounded)
+			return true;
+	return false;
+}
+
+static void infer_general(struct infer *in)
+{
+	struct rvl_node *n = in->n;
+	struct rvl_call c;
+
+	call_of(n, &c);
+	if (rvl_op_infer(&c)) {
+		/* What only a run knows must come out as the model declares it. */
+		if (!c.unknown || !outputs_declared(n))
+			no(in, "%s", c.why);
+		return;
+	}
+	for (uint32_t i = 0; i < n->n_out; i++) {
+		if (!n->out[i])
+			continue;
+		set_output(n->out[i], c.out[i].type, &c.out[i].shape);
+		n->out[i]->bounded = c.bounded || reads_bounded(n);
+	}
+	in->why = too_large(in->g, n);
+}
+
 /* Operators of ours are made with their shapes; only those of a model are worked out. */
 static bool has_rule(enum rvl_op op)
 {
 	return (size_t)op < sizeof(table) / sizeof(table[0]) && table[op];
+}
+
+/* The operator's own rule, and whether its kernel takes the operands. */
+static int infer_special(struct infer *in)
+{
+	struct rvl_node *n = in->n;
+
+	if (reads_bounded(n)) {
+		no(in, "only a run knows the shape of its input");
+		return 0;
+	}
+	table[n->op](in);
+	if (in->why)
+		return 0;
+	set_output(n->out[0], in->type, &in->shape);
+	if (n->n_out > 1 && n->out[1])
+		set_output(n->out[1], RVL_TYPE_S64, &in->shape);
+	in->why = too_large(in->g, n);
+	return in->why ? 0 : ask_kernel(in);
 }
 
 static int infer_node(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
@@ -444,22 +517,35 @@ static int infer_node(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *e
 		refuse(n, NULL);
 		return 0;
 	}
-	if (!has_rule(n->op))
+	if (n->op != RVL_OP_GENERAL && !has_rule(n->op))
 		return 0;
 	in.why = bad_input(g, n);
-	if (!in.why)
-		table[n->op](&in);
-	if (!in.why) {
-		set_output(n->out[0], in.type, &in.shape);
-		if (n->n_out > 1 && n->out[1])
-			set_output(n->out[1], RVL_TYPE_S64, &in.shape);
-		in.why = too_large(g, n);
+	if (!in.why && n->op != RVL_OP_GENERAL)
+		rc = infer_special(&in);
+	/* What no special kernel takes, the descriptor may. */
+	if (in.why && n->def && !bad_input(g, n)) {
+		n->op = RVL_OP_GENERAL;
+		in.why = NULL;
 	}
-	if (!in.why)
-		rc = ask_kernel(&in);
+	if (!in.why && n->op == RVL_OP_GENERAL)
+		infer_general(&in);
 	if (in.why)
 		refuse(n, in.why);
 	return rc ? rvl_fail(err, rc, "no memory to check node '%s'", n->name) : 0;
+}
+
+/*
+ * Shapes are computed by nodes, so what is known is evaluated at once: everything that follows from
+ * shapes, and small results of constants. Scaled weights stay, because fusion reads their scales.
+ */
+#define FOLD_WHILE_INFERRING 4096	/* elements */
+
+static int fold_node(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
+{
+	if (n->op == RVL_OP_UNSUPPORTED || n->op == RVL_OP_DEQUANTIZE || !n->n_out || !n->out[0] ||
+	    rvl_shape_count(&n->out[0]->shape) > FOLD_WHILE_INFERRING)
+		return 0;
+	return rvl_node_evaluate(g, n, err);
 }
 
 static int check_input(const struct rvl_tensor *t, struct rvl_err *err)
@@ -481,7 +567,14 @@ int rvl_shape_infer(struct rvl_graph *g, struct rvl_err *err)
 
 	for (uint32_t i = 0; i < g->n_inputs && !rc; i++)
 		rc = check_input(g->inputs[i], err);
-	for (uint32_t i = 0; i < g->n_nodes && !rc; i++)
-		rc = infer_node(g, g->nodes[i], err);
+	for (uint32_t i = 0; i < g->n_nodes && !rc;) {
+		struct rvl_node *n = g->nodes[i];
+
+		rc = infer_node(g, n, err);
+		if (!rc)
+			rc = fold_node(g, n, err);
+		i += !rc;	/* an evaluated node is gone, the next one has its place */
+		rc = rc > 0 ? 0 : rc;
+	}
 	return rc;
 }

@@ -76,7 +76,7 @@ static int pack_params(struct writer *w, struct rvl_bstep *s)
 	struct rvl_backend *be = w->be;
 	struct rvl_kernel_desc d;
 	struct rvl_kernel *k;
-	char why[96] = "no kernel for these types";
+	char why[RVL_WHY_MAX] = "no kernel for these types";
 	int64_t size;
 	int rc;
 
@@ -194,6 +194,7 @@ static void write_tensor(const struct writer *w, uint32_t i, uint32_t name,
 				  s->offset,
 		.layout = s->blocked ? RIVULET_LAYOUT_BLOCKED : RIVULET_LAYOUT_PLAIN,
 		.ndim = s->blocked ? 4 : t->shape.rank,
+		.flags = t->bounded ? RIVULET_TENSOR_BOUNDED : 0,
 	};
 	for (uint32_t d = 0; d < out->ndim; d++)
 		out->dim[d] = s->blocked ? dim[d] : t->shape.dim[d];

@@ -30,6 +30,11 @@ static const struct rvl_kernel_arg *arg_at(const struct rvl_kernel_desc *d, uint
 	return i < d->n_in ? &d->in[i] : &d->out[i - d->n_in];
 }
 
+static int64_t aligned(int64_t n)
+{
+	return (n + 7) / 8 * 8;
+}
+
 static int64_t packed_size(const struct rvl_kernel_desc *d)
 {
 	uint32_t n = d->n_in + d->n_out;
@@ -37,6 +42,8 @@ static int64_t packed_size(const struct rvl_kernel_desc *d)
 
 	for (uint32_t i = 0; i < n; i++)
 		size += (int64_t)arg_at(d, i)->quant.n * 8;
+	if (d->op == RVL_OP_GENERAL)
+		size = aligned(size) + rvl_attrs_size(d);
 	return size;
 }
 
@@ -91,6 +98,10 @@ int64_t rvl_desc_pack(const struct rvl_kernel_desc *d, void *buf, size_t size)
 			put(&p, q->zp, q->n * sizeof(int32_t));
 		}
 	}
+	if (d->op == RVL_OP_GENERAL) {
+		memset(p, 0, (size_t)(need - rvl_attrs_size(d)) - (size_t)(p - (uint8_t *)buf));
+		rvl_attrs_pack(d, (uint8_t *)buf + (need - rvl_attrs_size(d)));
+	}
 	return need;
 }
 
@@ -128,7 +139,7 @@ static int unpack_head(const void *buf, size_t size, struct rvl_kernel_desc *d)
 {
 	struct packed_head h;
 
-	if (size < sizeof(h) || (uintptr_t)buf % 4)
+	if (size < sizeof(h) || (uintptr_t)buf % 8)
 		return -EBADMSG;
 	memcpy(&h, buf, sizeof(h));
 	if (h.magic != DESC_MAGIC || h.size > size || h.rsvd || h.n_in > RVL_MAX_IN ||
@@ -165,5 +176,10 @@ int rvl_desc_unpack(const void *buf, size_t size, struct rvl_kernel_desc *d)
 	}
 	for (uint32_t i = 0; i < n && !rc; i++)
 		rc = unpack_quant(i < d->n_in ? &d->in[i] : &d->out[i - d->n_in], &p, &left);
-	return rc;
+	if (rc || d->op != RVL_OP_GENERAL)
+		return rc;
+	p = (const uint8_t *)buf + aligned(p - (const uint8_t *)buf);
+	if (p > (const uint8_t *)buf + size)
+		return -EBADMSG;
+	return rvl_attrs_unpack(p, size - (size_t)(p - (const uint8_t *)buf), d);
 }

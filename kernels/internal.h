@@ -7,8 +7,8 @@
 
 #include "rivulet_kernels.h"
 
-#define RVL_WHY_MAX 96
 #define RVL_KERNEL_MEM 16
+#define RVL_MAX_SCRATCH ((int64_t)1 << 30)
 
 /* A 2-D convolution or window, NCHW. */
 struct rvl_conv_geom {
@@ -77,6 +77,7 @@ struct rvl_kernel {
 	struct rvl_sc *sc;
 	bool reference;
 	bool swapped;		/* operands of an addition are exchanged */
+	bool moving;		/* only a run knows the shapes of the outputs */
 	float *table;		/* dequantised values of the 256 bytes */
 	uint8_t *lut;		/* results for the 256 bytes */
 	void *mem[RVL_KERNEL_MEM];
@@ -121,6 +122,17 @@ int rvl_setup_bn(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_quantize(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_dequantize(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_rescale(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_general(struct rvl_kernel *k, bool reference, char *why);
+
+/** Bytes of the operator and the attributes of RVL_OP_GENERAL in a packed descriptor. */
+int64_t rvl_attrs_size(const struct rvl_kernel_desc *d);
+void rvl_attrs_pack(const struct rvl_kernel_desc *d, void *buf);
+/** Reads them; -EBADMSG on anything wrong. @buf is aligned to 8 bytes. */
+int rvl_attrs_unpack(const void *buf, size_t size, struct rvl_kernel_desc *d);
+
+/** rvl_kernel_run_values() of a kernel of RVL_OP_GENERAL. */
+int rvl_general_run(const struct rvl_kernel *k, const struct rvl_value *in, struct rvl_value *out,
+		    void *scratch, const struct rvl_pool *pool, char *why);
 
 /** Geometry of a Conv or pool from the descriptor; @w NULL for a pool (then m = c). */
 int rvl_conv_geometry(const struct rvl_kernel_desc *d, const struct rvl_kernel_arg *w,

@@ -50,6 +50,7 @@ static const struct dispatch table[] = {
 	{ RVL_OP_Q_AVERAGE_POOL, rvl_setup_pool, 1, 1 },
 	{ RVL_OP_Q_GLOBAL_AVERAGE_POOL, rvl_setup_global_pool, 1, 1 },
 	{ RVL_OP_Q_RESCALE, rvl_setup_rescale, 1, 1 },
+	{ RVL_OP_GENERAL, rvl_setup_general, 0, RVL_MAX_IN },
 	{ RVL_OP_PACK_BLOCKED, rvl_setup_blocked, 1, 1 },
 	{ RVL_OP_UNPACK_BLOCKED, rvl_setup_blocked, 1, 1 },
 };
@@ -142,20 +143,35 @@ static int check_arg(const struct rvl_kernel_arg *a, const char *what, uint32_t 
 	return 0;
 }
 
+/* Kernels of their own were written for these types; the others have descriptors only. */
+static int check_types(const struct rvl_kernel_desc *d, char *why)
+{
+	for (uint32_t i = 0; i < d->n_in + d->n_out; i++) {
+		enum rvl_type t = i < d->n_in ? d->in[i].type : d->out[i - d->n_in].type;
+
+		if (t > RVL_TYPE_BOOL)
+			return rvl_why(why, "its kernel does not take %s", rvl_type_name(t));
+	}
+	return 0;
+}
+
 static int check_desc(const struct rvl_kernel_desc *d, const struct dispatch *row, char *why)
 {
 	int rc = 0;
 
 	if (d->n_in < row->least || d->n_in > row->most || d->n_out < 1 || d->n_out > RVL_MAX_OUT)
 		return rvl_why(why, "%u inputs and %u outputs", d->n_in, d->n_out);
-	if (d->n_out > 1 && d->op != RVL_OP_MAX_POOL)
+	if (d->n_out > 1 && d->op != RVL_OP_MAX_POOL && d->op != RVL_OP_GENERAL)
 		return rvl_why(why, "a second output");
-	if (d->in[0].type == RVL_TYPE_NONE || d->out[0].type == RVL_TYPE_NONE)
+	if (d->op != RVL_OP_GENERAL &&
+	    (d->in[0].type == RVL_TYPE_NONE || d->out[0].type == RVL_TYPE_NONE))
 		return rvl_why(why, "no first input or output");
 	for (uint32_t i = 0; i < d->n_in && !rc; i++)
 		rc = check_arg(&d->in[i], "input", i, why);
 	for (uint32_t i = 0; i < d->n_out && !rc; i++)
 		rc = check_arg(&d->out[i], "output", i, why);
+	if (!rc && d->op != RVL_OP_GENERAL)
+		rc = check_types(d, why);
 	return rc;
 }
 
@@ -246,7 +262,37 @@ int rvl_kernel_run(const struct rvl_kernel *k, const void *const *in, void *cons
 
 	for (uint32_t i = 0; i < k->d.n_in; i++)
 		ptr[i] = k->d.in[i].data ? k->d.in[i].data : in[i];
-	if (rvl_shape_count(&k->d.out[0].shape) == 0)
+	if (k->d.op != RVL_OP_GENERAL && rvl_shape_count(&k->d.out[0].shape) == 0)
 		return 0;
 	return k->run(k, ptr, out, scratch, pool);
+}
+
+static int fixed_shapes(const struct rvl_kernel *k, const struct rvl_value *in, char *why)
+{
+	for (uint32_t i = 0; i < k->d.n_in; i++)
+		if (in[i].type && !rvl_shape_equal(&in[i].shape, &k->d.in[i].shape))
+			return rvl_why(why, "input %u has another shape than when it was compiled", i);
+	return 0;
+}
+
+int rvl_kernel_run_values(const struct rvl_kernel *k, const struct rvl_value *in,
+			  struct rvl_value *out, void *scratch, const struct rvl_pool *pool,
+			  char *why)
+{
+	const void *src[RVL_MAX_IN];
+	void *dst[RVL_MAX_OUT];
+	int rc;
+
+	if (k->d.op == RVL_OP_GENERAL)
+		return rvl_general_run(k, in, out, scratch, pool, why);
+	rc = fixed_shapes(k, in, why);
+	for (uint32_t i = 0; i < k->d.n_in; i++)
+		src[i] = in[i].data;
+	for (uint32_t i = 0; i < k->d.n_out; i++)
+		dst[i] = out[i].data;
+	if (!rc)
+		rc = rvl_kernel_run(k, src, dst, scratch, pool);
+	if (rc == -EINVAL && why && !*why)
+		rvl_why(why, "a scale or shape operand is not valid");
+	return rc;
 }

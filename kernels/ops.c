@@ -8,8 +8,8 @@
 const char *rvl_type_name(enum rvl_type t)
 {
 	switch (t) {
-#define TYPE_NAME(id, num, name, size) case RVL_TYPE_##id: return name;
-	RVL_TYPES(TYPE_NAME)
+#define TYPE_NAME(id, num, text, size, npy, onnx) case RVL_TYPE_##id: return text;
+	RIVULET_DTYPES(TYPE_NAME)
 #undef TYPE_NAME
 	default:
 		return "none";
@@ -19,8 +19,8 @@ const char *rvl_type_name(enum rvl_type t)
 size_t rvl_type_size(enum rvl_type t)
 {
 	switch (t) {
-#define TYPE_SIZE(id, num, name, size) case RVL_TYPE_##id: return size;
-	RVL_TYPES(TYPE_SIZE)
+#define TYPE_SIZE(id, num, text, size, npy, onnx) case RVL_TYPE_##id: return size;
+	RIVULET_DTYPES(TYPE_SIZE)
 #undef TYPE_SIZE
 	default:
 		return 0;

@@ -1,5 +1,16 @@
 # SPDX-License-Identifier: MIT
-$(eval $(call static_lib,kernels,$(sort $(wildcard kernels/*.c))))
+$(eval $(call static_lib,kernels,$(sort $(wildcard kernels/*.c kernels/op/*.c))))
+
+# One line for each file of operators, rewritten when a file comes or goes.
+OP_FAMILIES := $(sort $(notdir $(basename $(wildcard kernels/op/*.c))))
+$(BUILD)/gen/op_families.inc: FORCE
+	@mkdir -p $(@D)
+	@printf 'RVL_OP_FAMILY(%s)\n' $(OP_FAMILIES) > $@.tmp
+	@cmp -s $@.tmp $@ && rm $@.tmp || mv $@.tmp $@
+.PHONY: FORCE
+FORCE:
+$(BUILD)/obj/kernels/op.o: $(BUILD)/gen/op_families.inc
+CPPFLAGS_kernels_op += -I$(BUILD)/gen
 # Loops of float convolutions and elementwise operators are written for the vectoriser.
 CFLAGS_kernels_op_float := -O3
 CFLAGS_kernels_op_binary := -O3

@@ -9,7 +9,7 @@
 #ifndef RIVULET_KERNELS_H
 #define RIVULET_KERNELS_H
 
-#include "rivulet_ops.h"
+#include "rivulet_op.h"
 
 /* Quantisation of an argument: n = 0 none, 1 per tensor, dim[axis] per channel. Borrowed. */
 struct rvl_kernel_quant {
@@ -32,6 +32,9 @@ struct rvl_kernel_desc {
 	uint32_t n_in;
 	uint32_t n_out;
 	struct rvl_attr attr;	/* as after shape inference: pads explicit, axes not negative */
+	/* Of RVL_OP_GENERAL: its descriptor, and its attributes by index in def->attrs. Borrowed. */
+	const struct rvl_op_def *def;
+	struct rvl_attr_value value[RVL_MAX_ATTRS];
 	struct rvl_kernel_arg in[RVL_MAX_IN];
 	struct rvl_kernel_arg out[RVL_MAX_OUT];
 };
@@ -48,7 +51,7 @@ struct rvl_kernel;
 /**
  * Prepares an operator. @reference: use only the scalar rvl_ref_* code. The kernel owns what it
  * packs, borrows constant data, and copies quantisation parameters.
- * -EINVAL: shapes, types or attributes that do not fit together, with one line in @why (96 bytes,
+ * -EINVAL: shapes, types or attributes that do not fit together, with one line in @why (RVL_WHY_MAX bytes,
  * may be NULL); -EOPNOTSUPP: no kernel for this operator with these types; -ENOMEM.
  */
 int rvl_kernel_new(const struct rvl_kernel_desc *d, bool reference, struct rvl_kernel **out,
@@ -74,6 +77,15 @@ size_t rvl_kernel_scratch(const struct rvl_kernel *k);
 int rvl_kernel_run(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		   void *scratch, const struct rvl_pool *pool);
 
+/**
+ * The same for operands whose shapes only the run knows. in[i] has the true shape; out[i] has the
+ * shape of the descriptor, which is an upper bound, and gets the true one. Only kernels of
+ * RVL_OP_GENERAL take shapes other than those of their descriptor. @why: RVL_WHY_MAX bytes or NULL.
+ */
+int rvl_kernel_run_values(const struct rvl_kernel *k, const struct rvl_value *in,
+			  struct rvl_value *out, void *scratch, const struct rvl_pool *pool,
+			  char *why);
+
 /** For tests and benchmarks: use no vector units. Must not be called while kernels run. */
 void rvl_kernel_scalar_only(bool on);
 
@@ -86,8 +98,8 @@ void rvl_kernel_scalar_only(bool on);
 int64_t rvl_desc_pack(const struct rvl_kernel_desc *d, void *buf, size_t size);
 
 /**
- * Reads it back, checking every number and bound; quantisation points into @buf, which must be
- * 4-byte aligned and outlive the descriptor. -EBADMSG on anything wrong. The caller adds in[].data.
+ * Reads it back, checking every number and bound; quantisation and attributes point into @buf,
+ * which must be 8-byte aligned and outlive the descriptor. -EBADMSG on anything wrong. The caller adds in[].data.
  */
 int rvl_desc_unpack(const void *buf, size_t size, struct rvl_kernel_desc *d);
 

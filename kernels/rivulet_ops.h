@@ -12,28 +12,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RVL_MAX_RANK 8
-#define RVL_MAX_IN 9
-#define RVL_MAX_OUT 2
+#include "rivulet_types.h"
 
-/*
- * Element types. X(identifier, number, name, bytes of one element)
- */
-#define RVL_TYPES(X) \
-	X(NONE, 0, "none", 0) \
-	X(F32, 1, "float32", 4) \
-	X(U8, 2, "uint8", 1) \
-	X(S8, 3, "int8", 1) \
-	X(S32, 4, "int32", 4) \
-	X(S64, 5, "int64", 8) \
-	X(BOOL, 6, "bool", 1)
+#define RVL_MAX_RANK RIVULET_MAX_DIMS
+#define RVL_MAX_IN 32
+#define RVL_MAX_OUT 16
 
-enum rvl_type {
-#define RVL_TYPE_ENUM(id, num, name, size) RVL_TYPE_##id = (num),
-	RVL_TYPES(RVL_TYPE_ENUM)
+#define RVL_TYPE_ENUM(name, num, text, size, npy, onnx) RVL_TYPE_##name = (num),
+/* Element types: those of a program's tensors, and NONE. */
+enum rvl_type { RVL_TYPE_NONE = 0, RIVULET_DTYPES(RVL_TYPE_ENUM) RVL_TYPE_COUNT };
 #undef RVL_TYPE_ENUM
-	RVL_TYPE_COUNT
-};
 
 /*
  * Operators. X(identifier, number, name, domain, minimum and maximum number of inputs, summary)
@@ -44,7 +32,7 @@ enum rvl_type {
  * their scales and zero points are constants of their tensors.
  */
 #define RVL_OPS(X) \
-	X(UNSUPPORTED, 0, "Unsupported", "rivulet", 0, 9, \
+	X(UNSUPPORTED, 0, "Unsupported", "rivulet", 0, 32, \
 	  "an operator that cannot be executed; the node holds the reason") \
 	X(QUANTIZE, 1, "QuantizeLinear", "", 2, 3, "y = saturate(rint(x / scale) + zero point)") \
 	X(DEQUANTIZE, 2, "DequantizeLinear", "", 2, 3, "y = (x - zero point) * scale") \
@@ -93,6 +81,8 @@ enum rvl_type {
 	  "quantised mean of every channel") \
 	X(Q_RESCALE, 46, "QRescale", "rivulet", 1, 1, \
 	  "dequantise, clamp, quantise: 8 bits to 8 bits") \
+	X(GENERAL, 50, "General", "rivulet", 0, 32, \
+	  "an operator of the table of descriptors, which it names; any shape and type of its row") \
 	X(PACK_BLOCKED, 60, "PackBlocked", "rivulet", 1, 1, \
 	  "NCHW bytes to the device's channel blocks; made by the back end") \
 	X(UNPACK_BLOCKED, 61, "UnpackBlocked", "rivulet", 1, 1, \

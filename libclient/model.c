@@ -21,8 +21,9 @@
 /* A tensor that the daemon described is believed only if its size is what shape and type say. */
 static int check_tensor(const struct rivulet_msg_tensor_reply *t)
 {
-	static const uint8_t bytes[] = { [RIVULET_F32] = 4, [RIVULET_U8] = 1, [RIVULET_S8] = 1,
-					 [RIVULET_S32] = 4, [RIVULET_S64] = 8, [RIVULET_BOOL] = 1 };
+#define DTYPE_BYTES(name, value, text, size, npy, onnx) [RIVULET_##name] = (size),
+	static const uint8_t bytes[] = { RIVULET_DTYPES(DTYPE_BYTES) };
+#undef DTYPE_BYTES
 	uint64_t size;
 
 	if (t->ndim > RIVULET_MAX_DIMS || t->dtype >= sizeof(bytes) || !bytes[t->dtype])

@@ -102,7 +102,7 @@ static int prepare_cpu(struct rivulet_image *img, uint32_t i, uint64_t limit,
 	const struct rivulet_step *s = &rivulet_program_steps(img->prog)[i];
 	struct rvl_rt_cpu_step *c = &img->cpu[i];
 	struct rvl_kernel_desc d;
-	char why[96] = "no kernel for these types";
+	char why[RVL_WHY_MAX] = "no kernel for these types";
 	int r;
 
 	r = rvl_desc_unpack((const char *)img->mem.host + img->prog->params_off + s->params,

@@ -22,6 +22,7 @@ struct prog_exec {
 	const struct rivulet_program *p;
 	uint32_t level; /* of the variants that run */
 	uint8_t *arena;
+	struct rvl_shape *shape; /* by tensor, as the run found it */
 	void *io[64]; /* inputs, then outputs; owned by the caller */
 	uint8_t *prof;
 	uint64_t prof_size;
@@ -54,10 +55,35 @@ static inline void *prog_tensor(const struct prog_exec *x, uint32_t i)
 	}
 }
 
+/* A tensor with its shape: the one that the run found where the program has a bound only. */
+static inline struct rvl_value prog_value(const struct prog_exec *x, uint32_t tensor)
+{
+	const struct rivulet_tensor *t = &rivulet_program_tensors(x->p)[tensor];
+	struct rvl_value v = { .type = (enum rvl_type)t->dtype, .data = prog_tensor(x, tensor) };
+
+	v.shape.rank = (int32_t)t->ndim;
+	for (uint32_t d = 0; d < t->ndim; d++)
+		v.shape.dim[d] = (int64_t)t->dim[d];
+	if (t->flags & RIVULET_TENSOR_BOUNDED)
+		v.shape = x->shape[tensor];
+	return v;
+}
+
+/* The operand of a step. The store of a value may have been given another shape or layout. */
+static inline struct rvl_value prog_operand(const struct prog_exec *x, uint32_t tensor,
+					    const struct rvl_kernel_arg *a)
+{
+	struct rvl_value v = prog_value(x, tensor);
+
+	if (!(rivulet_program_tensors(x->p)[tensor].flags & RIVULET_TENSOR_BOUNDED))
+		v.shape = a->shape;
+	return v;
+}
+
 static inline int prog_cpu_step(struct prog_exec *x, const struct rivulet_step *s)
 {
-	const void *in[RVL_MAX_IN] = { NULL };
-	void *out[RVL_MAX_OUT] = { NULL };
+	struct rvl_value in[RVL_MAX_IN] = { { .type = RVL_TYPE_NONE } };
+	struct rvl_value out[RVL_MAX_OUT] = { { .type = RVL_TYPE_NONE } };
 	struct rvl_kernel_desc d;
 	struct rvl_kernel *k;
 	uint32_t r = 0, w = 0;
@@ -72,16 +98,20 @@ static inline int prog_cpu_step(struct prog_exec *x, const struct rivulet_step *
 			continue;
 		if (rivulet_program_tensors(x->p)[s->read[r]].place == RIVULET_PLACE_CONST)
 			d.in[i].data = prog_tensor(x, s->read[r]);
-		in[i] = prog_tensor(x, s->read[r++]);
+		in[i] = prog_operand(x, s->read[r++], &d.in[i]);
 	}
 	for (uint32_t i = 0; i < d.n_out; i++)
 		if (d.out[i].type != RVL_TYPE_NONE)
-			out[i] = prog_tensor(x, s->write[w++]);
+			out[i] = prog_operand(x, s->write[w++], &d.out[i]);
 	rc = rvl_kernel_new(&d, true, &k, x->err);
 	if (rc)
 		return rc;
 	scratch = aligned_alloc(64, (rvl_kernel_scratch(k) + 127) / 64 * 64);
-	rc = scratch ? rvl_kernel_run(k, in, out, scratch, NULL) : -ENOMEM;
+	rc = scratch ? rvl_kernel_run_values(k, in, out, scratch, NULL, x->err) : -ENOMEM;
+	w = 0;
+	for (uint32_t i = 0; i < d.n_out && !rc; i++)
+		if (d.out[i].type != RVL_TYPE_NONE)
+			x->shape[s->write[w++]] = out[i].shape;
 	free(scratch);
 	rvl_kernel_free(k);
 	return rc;
@@ -148,7 +178,8 @@ static inline int prog_open(struct prog_exec *x, const struct rivulet_board *b,
 	x->prof_size = x->p->cmd_size / 16 * 24 + 8;
 	x->arena = aligned_alloc(64, (x->p->arena_size + 127) / 64 * 64);
 	x->prof = malloc(x->prof_size);
-	if (!x->core || !x->arena || !x->prof)
+	x->shape = calloc(x->p->tensors + 1, sizeof(*x->shape));
+	if (!x->core || !x->arena || !x->prof || !x->shape)
 		return -ENOMEM;
 	memset(x->arena, 0x5a, x->p->arena_size); /* no result may depend on the initial contents */
 	return 0;
@@ -159,6 +190,7 @@ static inline void prog_close(struct prog_exec *x, bool core)
 	if (core)
 		rvl_core_free(x->core);
 	free(x->arena);
+	free(x->shape);
 	free(x->prof);
 }
 

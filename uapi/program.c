@@ -187,19 +187,11 @@ static int check_string(const struct check *c, const char *what, uint32_t name)
 
 static uint64_t dtype_bytes(uint32_t dtype)
 {
-	switch (dtype) {
-	case RIVULET_F32:
-	case RIVULET_S32:
-		return 4;
-	case RIVULET_U8:
-	case RIVULET_S8:
-	case RIVULET_BOOL:
-		return 1;
-	case RIVULET_S64:
-		return 8;
-	default:
-		return 0;
-	}
+#define DTYPE_BYTES(name, value, text, bytes, npy, onnx) [RIVULET_##name] = (bytes),
+	static const uint8_t size[] = { RIVULET_DTYPES(DTYPE_BYTES) };
+#undef DTYPE_BYTES
+
+	return dtype < sizeof(size) ? size[dtype] : 0;
 }
 
 /* Bytes of the tensor by its shape, type and layout. Returns false on overflow. */
@@ -227,7 +219,9 @@ static int check_shape(const struct check *c, uint32_t i, const struct rivulet_t
 {
 	uint64_t bytes = 0;
 
-	if (!dtype_bytes(t->dtype) || t->layout > RIVULET_LAYOUT_BLOCKED || t->rsvd ||
+	if (!dtype_bytes(t->dtype) || t->layout > RIVULET_LAYOUT_BLOCKED ||
+	    t->flags & ~(uint32_t)RIVULET_TENSOR_BOUNDED ||
+	    (t->flags && t->layout != RIVULET_LAYOUT_PLAIN) ||
 	    t->ndim > RIVULET_MAX_DIMS)
 		return bad(c, "tensor %u: type %u, layout %u, %u dimensions", i, t->dtype,
 			   t->layout, t->ndim);

@@ -14,12 +14,12 @@
 #include "rivulet_types.h"
 
 #define RIVULET_PROGRAM_MAGIC	0x50565652u	/* "RVVP" */
-#define RIVULET_PROGRAM_VERSION	2u
+#define RIVULET_PROGRAM_VERSION	3u
 #define RIVULET_PROGRAM_MAX	(1u << 30)	/* bytes */
 #define RIVULET_MAX_TENSORS	65536u
 #define RIVULET_MAX_STEPS	65536u
 #define RIVULET_MAX_IO		12u		/* inputs plus outputs that the NPU touches directly */
-#define RIVULET_STEP_REFS	16		/* tensors a step reads or writes */
+#define RIVULET_STEP_REFS	32		/* tensors a step reads or writes */
 #define RIVULET_PROGRAM_ALIGN	64
 
 /* Slots of every NPU step. Inputs and outputs follow in the order of their index. */
@@ -40,6 +40,11 @@ enum rivulet_layout {
 	RIVULET_LAYOUT_PLAIN = 0,	/* row major in ONNX's order */
 	/* (ceil(C / tn), H, W, tn) int8; uint8 tensors live XOR 0x80 */
 	RIVULET_LAYOUT_BLOCKED = 1,
+};
+
+/** enum rivulet_tensor_flag - properties of a tensor of a program */
+enum rivulet_tensor_flag {
+	RIVULET_TENSOR_BOUNDED = 1 << 0	/* dim[] is an upper bound; each run finds the shape */
 };
 
 /** struct rivulet_target - the board that the commands were made for; all must match the device */
@@ -109,7 +114,7 @@ struct rivulet_tensor {
 	uint64_t offset;
 	uint64_t size;		/* bytes in memory */
 	uint32_t ndim;
-	uint32_t rsvd;
+	uint32_t flags;		/* enum rivulet_tensor_flag */
 	uint64_t dim[RIVULET_MAX_DIMS];
 	float scale;		/* per tensor; 0: not quantised */
 	int32_t zero_point;

@@ -9,15 +9,29 @@
 #define RIVULET_MAX_DIMS	8	/* dimensions of a tensor */
 #define RIVULET_MAX_LEVELS	8	/* voltage/frequency levels of a device */
 
+/*
+ * Element types. X(NAME, value, text, bytes of one element, type string of .npy, number in ONNX's
+ * TensorProto). Integers are little endian; a bool is one byte, 0 or 1.
+ */
+#define RIVULET_DTYPES(X)                                                                          \
+	X(F32, 1, "float32", 4, "<f4", 1)                                                          \
+	X(U8, 2, "uint8", 1, "|u1", 2)                                                             \
+	X(S8, 3, "int8", 1, "|i1", 3)                                                              \
+	X(S32, 4, "int32", 4, "<i4", 6)                                                            \
+	X(S64, 5, "int64", 8, "<i8", 7)                                                            \
+	X(BOOL, 6, "bool", 1, "|b1", 9)                                                            \
+	X(U16, 7, "uint16", 2, "<u2", 4)                                                           \
+	X(S16, 8, "int16", 2, "<i2", 5)                                                            \
+	X(U32, 9, "uint32", 4, "<u4", 12)                                                          \
+	X(U64, 10, "uint64", 8, "<u8", 13)                                                         \
+	X(F16, 11, "float16", 2, "<f2", 10)                                                        \
+	X(BF16, 12, "bfloat16", 2, "", 16)                                                         \
+	X(F64, 13, "float64", 8, "<f8", 11)
+
+#define RIVULET_DTYPE_ENUM(name, value, text, bytes, npy, onnx) RIVULET_##name = (value),
 /** enum rivulet_dtype - type of a tensor's elements */
-enum rivulet_dtype {
-	RIVULET_F32 = 1,	/* IEEE single precision, 4 bytes */
-	RIVULET_U8 = 2,
-	RIVULET_S8 = 3,
-	RIVULET_S32 = 4,
-	RIVULET_S64 = 5,
-	RIVULET_BOOL = 6	/* one byte, 0 or 1 */
-};
+enum rivulet_dtype { RIVULET_DTYPES(RIVULET_DTYPE_ENUM) RIVULET_DTYPE_END };
+#undef RIVULET_DTYPE_ENUM
 
 /** enum rivulet_feature - what a daemon can do; a client ignores bits that it does not know */
 enum rivulet_feature {

@@ -34,7 +34,7 @@ static struct rvl_kernel *make_kernel(uint32_t length)
 	const struct rvl_kernel_quant q = { .n = 1, .scale = &scale, .zp = &zero };
 	struct rvl_kernel_desc d = { .op = RVL_OP_Q_MATMUL, .n_in = 2, .n_out = 1 };
 	struct rvl_kernel *k = NULL;
-	char why[96];
+	char why[RVL_WHY_MAX];
 
 	rvl_attr_init(&d.attr);
 	d.attr.trans_b = 1;

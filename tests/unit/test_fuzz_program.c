@@ -210,7 +210,7 @@ static bool try_desc(struct rvl_kernel_desc *d)
 	void *out[RVL_MAX_OUT] = { NULL };
 	struct rvl_kernel *k;
 	void *scratch = NULL;
-	char why[96] = "";
+	char why[RVL_WHY_MAX] = "";
 	bool fits = give_operands(d, in, out);
 	bool ran = false;
 	int rc;

@@ -87,7 +87,7 @@ static const struct rvl_pool pool = { .parallel = backwards, .threads = 2 };
 static void run_kernel(const struct rvl_kernel_desc *d, bool reference, const void *const *in,
 		       void *const *out, const struct rvl_pool *p)
 {
-	char why[96] = "";
+	char why[RVL_WHY_MAX] = "";
 	struct rvl_kernel *k;
 	void *scratch;
 	int rc = rvl_kernel_new(d, reference, &k, why);
@@ -997,7 +997,7 @@ START_TEST(operands_that_do_not_fit_are_named)
 {
 	struct conv_case c;
 	struct rvl_kernel *k;
-	char why[96] = "";
+	char why[RVL_WHY_MAX] = "";
 
 	random_conv(&c);
 	c.d.out[0].shape.dim[1]++;

@@ -110,7 +110,7 @@ static void run_kernel(const struct rvl_kernel_desc *d, bool reference, uint8_t 
 	const void *ins[3] = { in, w, bias };
 	void *outs[1] = { out };
 	struct rvl_kernel *k;
-	char why[96] = "";
+	char why[RVL_WHY_MAX] = "";
 	void *scratch;
 
 	ck_assert_msg(!rvl_kernel_new(d, reference, &k, why), "%s", why);
@@ -245,7 +245,7 @@ END_TEST
 static void refused(struct rvl_kernel_desc *d, const char *what)
 {
 	struct rvl_kernel *k;
-	char why[96] = "";
+	char why[RVL_WHY_MAX] = "";
 
 	ck_assert_int_eq(rvl_kernel_new(d, false, &k, why), -EINVAL);
 	ck_assert_msg(strstr(why, what), "%s", why);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "graph.h"
+#include "onnx_model.h"
 #include "suite.h"
 #include "unit/pbuild.h"
 
@@ -342,18 +343,18 @@ END_TEST
 START_TEST(too_many_axes_or_values)
 {
 	struct pb n = pb_node("Transpose", "x", "y");
-	int64_t many[100] = { 0 };
+	int64_t many[RVL_ONNX_MAX_INTS + 1] = { 0 };
 	struct rvl_err err;
 
 	pb_attr_ints(&n, "perm", many, 9);
 	ck_assert_int_eq(outcome(&n, &err), -EOPNOTSUPP);
 	ck_assert_ptr_nonnull(strstr(err.msg, "perm"));
 	n = pb_node("MaxPool", "x", "y");
-	pb_attr_ints(&n, "kernel_shape", many, 100);
+	pb_attr_ints(&n, "kernel_shape", many, RVL_ONNX_MAX_INTS + 1);
 	ck_assert_int_eq(outcome(&n, &err), -EOPNOTSUPP);
 	ck_assert_ptr_nonnull(strstr(err.msg, "kernel_shape"));
 	n = pb_node("Constant", "", "y");
-	pb_attr_ints(&n, "value_ints", many, 100);
+	pb_attr_ints(&n, "value_ints", many, RVL_ONNX_MAX_INTS + 1);
 	ck_assert_int_eq(outcome(&n, &err), -EOPNOTSUPP);
 	ck_assert_ptr_nonnull(strstr(err.msg, "exactly one value attribute"));
 }

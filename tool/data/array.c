@@ -12,9 +12,9 @@
 #include "verb.h"
 
 static const struct { const char *name; uint32_t size; } dtypes[] = {
-	[RIVULET_F32] = { "float32", 4 }, [RIVULET_U8] = { "uint8", 1 },
-	[RIVULET_S8] = { "int8", 1 }, [RIVULET_S32] = { "int32", 4 },
-	[RIVULET_S64] = { "int64", 8 }, [RIVULET_BOOL] = { "bool", 1 },
+#define DTYPE_ROW(name, value, text, bytes, npy, onnx) [RIVULET_##name] = { text, bytes },
+	RIVULET_DTYPES(DTYPE_ROW)
+#undef DTYPE_ROW
 };
 
 const char *rvl_dtype_name(uint32_t dtype)

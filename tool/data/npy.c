@@ -92,12 +92,13 @@ static bool boolean(struct scan *s, bool *out)
 static enum rivulet_dtype descr_type(const char *d)
 {
 	static const struct { const char *descr; enum rivulet_dtype type; } t[] = {
-		{ "<f4", RIVULET_F32 }, { "|u1", RIVULET_U8 }, { "|i1", RIVULET_S8 },
-		{ "<i4", RIVULET_S32 }, { "<i8", RIVULET_S64 }, { "|b1", RIVULET_BOOL },
+#define DTYPE_ROW(name, value, text, bytes, npy, onnx) { npy, RIVULET_##name },
+		RIVULET_DTYPES(DTYPE_ROW)
+#undef DTYPE_ROW
 	};
 
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
-		if (!strcmp(t[i].descr, d))
+		if (*d && !strcmp(t[i].descr, d))
 			return t[i].type;
 	return 0;
 }
@@ -178,12 +179,13 @@ int rvl_npy_parse(const uint8_t *p, size_t size, struct rvl_array *out, char *wh
 
 int rvl_npy_write(const char *path, const struct rvl_array *a)
 {
-	static const char *const descr[] = { [RIVULET_F32] = "<f4", [RIVULET_U8] = "|u1",
-		[RIVULET_S8] = "|i1", [RIVULET_S32] = "<i4", [RIVULET_S64] = "<i8",
-		[RIVULET_BOOL] = "|b1" };
+#define DTYPE_ROW(name, value, text, bytes, npy, onnx) [RIVULET_##name] = (npy),
+	static const char *const descr[] = { RIVULET_DTYPES(DTYPE_ROW) };
+#undef DTYPE_ROW
 	char h[512];
+	/* NumPy has no bfloat16: its bits are written as uint16. */
 	int n = snprintf(h, sizeof(h), "{'descr': '%s', 'fortran_order': False, 'shape': (",
-			 descr[a->dtype]);
+			 *descr[a->dtype] ? descr[a->dtype] : "<u2");
 	int total;
 	FILE *f;
 

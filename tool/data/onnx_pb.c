@@ -11,12 +11,16 @@
 #include "data/array.h"
 #include "onnx_wire.h"
 
-enum { F_DIMS = 1, F_TYPE = 2, F_FLOATS = 4, F_INT32S = 5, F_INT64S = 7, F_RAW = 9, F_LOCATION = 14 };
+enum {
+	F_DIMS = 1, F_TYPE = 2, F_FLOATS = 4, F_INT32S = 5, F_INT64S = 7, F_RAW = 9, F_DOUBLES = 10,
+	F_UINT64S = 11, F_LOCATION = 14
+};
 
 static enum rivulet_dtype onnx_type(uint64_t t)
 {
-	static const uint8_t map[] = { [1] = RIVULET_F32, [2] = RIVULET_U8, [3] = RIVULET_S8,
-				       [6] = RIVULET_S32, [7] = RIVULET_S64, [9] = RIVULET_BOOL };
+#define DTYPE_ROW(name, value, text, bytes, npy, onnx) [onnx] = RIVULET_##name,
+	static const uint8_t map[] = { RIVULET_DTYPES(DTYPE_ROW) };
+#undef DTYPE_ROW
 
 	return t < sizeof(map) ? map[t] : 0;
 }
@@ -98,13 +102,31 @@ static bool put(struct sink *s, uint64_t v)
 
 static uint32_t data_field(enum rivulet_dtype t)
 {
-	return t == RIVULET_F32 ? F_FLOATS : t == RIVULET_S64 ? F_INT64S : F_INT32S;
+	switch (t) {
+	case RIVULET_F32:
+		return F_FLOATS;
+	case RIVULET_F64:
+		return F_DOUBLES;
+	case RIVULET_S64:
+		return F_INT64S;
+	case RIVULET_U32:
+	case RIVULET_U64:
+		return F_UINT64S;
+	default:
+		return F_INT32S;
+	}
+}
+
+static enum rvl_wire wire_of(enum rivulet_dtype t)
+{
+	return t == RIVULET_F32 ? RVL_WIRE_FIXED32 : t == RIVULET_F64 ? RVL_WIRE_FIXED64 :
+	       RVL_WIRE_VARINT;
 }
 
 static int fill_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
 {
 	struct sink *s = arg;
-	enum rvl_wire wire = s->a->dtype == RIVULET_F32 ? RVL_WIRE_FIXED32 : RVL_WIRE_VARINT;
+	enum rvl_wire wire = wire_of(s->a->dtype);
 	struct rvl_span span = f->s;
 	uint64_t v;
 	int r;

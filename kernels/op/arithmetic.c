@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* Element-wise arithmetic of two or more operands, comparisons and logic, with broadcasting. */
+#include <math.h>
+#include <string.h>
+
+#include "rivulet_op.h"
+
+/* A function on rows: EXPR of a and b. */
+#define ROW2(name, in, out, expr) \
+	static void name(const struct rvl_call *c, int64_t n, union rvl_row y, \
+			 const union rvl_row *x) \
+	{ \
+		(void)c; \
+		for (int64_t i = 0; i < n; i++) { \
+			__typeof__(x[0].in[0]) a = x[0].in[i], b = x[1].in[i]; \
+			y.out[i] = (expr); \
+		} \
+	}
+
+/* The functions of an operator, one for each class of element types; NULL: not for that class. */
+struct functions {
+	rvl_row_fn f, s, u;
+};
+
+static int run_class(struct rvl_call *c, const struct functions *fn)
+{
+	enum rvl_class k = rvl_class_of(c->in[0].type);
+	rvl_row_fn f = k == RVL_CLASS_F32 ? fn->f : k == RVL_CLASS_S64 ? fn->s : fn->u;
+
+	return rvl_rows(c, k, k, f);
+}
+
+/* The same with a bool result, which is computed as an unsigned number. */
+static int run_compare(struct rvl_call *c, const struct functions *fn)
+{
+	enum rvl_class k = rvl_class_of(c->in[0].type);
+
+	return rvl_rows(c, k, RVL_CLASS_U64,
+			k == RVL_CLASS_F32 ? fn->f : k == RVL_CLASS_S64 ? fn->s : fn->u);
+}
+
+#define RUN_CLASS(name, ff, sf, uf) \
+	static int run_##name(struct rvl_call *c) \
+	{ \
+		return run_class(c, &(const struct functions) { ff, sf, uf }); \
+	}
+
+#define RUN_COMPARE(name, expr) \
+	ROW2(name##_f, f, u, expr) \
+	ROW2(name##_s, s, u, expr) \
+	ROW2(name##_u, u, u, expr) \
+	static int run_##name(struct rvl_call *c) \
+	{ \
+		return run_compare(c, &(const struct functions) { name##_f, name##_s, name##_u }); \
+	}
+
+/* Sums of integers wrap around, so they are computed on unsigned ones. */
+ROW2(add_f, f, f, a + b)
+ROW2(add_u, u, u, a + b)
+RUN_CLASS(add, add_f, add_u, add_u)
+ROW2(sub_f, f, f, a - b)
+ROW2(sub_u, u, u, a - b)
+RUN_CLASS(sub, sub_f, sub_u, sub_u)
+ROW2(mul_f, f, f, a * b)
+ROW2(mul_u, u, u, a * b)
+RUN_CLASS(mul, mul_f, mul_u, mul_u)
+
+/* Division by zero gives 0, and the least integer divided by -1 gives itself. */
+ROW2(div_f, f, f, a / b)
+ROW2(div_s, s, s, b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b)
+ROW2(div_u, u, u, b ? a / b : 0)
+RUN_CLASS(div, div_f, div_s, div_u)
+
+static float mod_sign_of_divisor(float a, float b)
+{
+	float r = fmodf(a, b);
+
+	return r != 0.0f && (r < 0.0f) != (b < 0.0f) ? r + b : r;
+}
+
+static int64_t int_mod(int64_t a, int64_t b)
+{
+	int64_t r = b == 0 || b == -1 ? 0 : a % b;
+
+	return r && (r < 0) != (b < 0) ? r + b : r;
+}
+
+ROW2(mod_f, f, f, mod_sign_of_divisor(a, b))
+ROW2(mod_s, s, s, int_mod(a, b))
+ROW2(mod_u, u, u, b ? a % b : 0)
+ROW2(fmod_f, f, f, fmodf(a, b))
+ROW2(fmod_s, s, s, b == 0 || b == -1 ? 0 : a % b)
+
+static int run_mod(struct rvl_call *c)
+{
+	static const struct functions divisor = { mod_f, mod_s, mod_u };
+	static const struct functions dividend = { fmod_f, fmod_s, mod_u };
+
+	return run_class(c, rvl_attr_int(c, "fmod") ? &dividend : &divisor);
+}
+
+RUN_COMPARE(equal, a == b)
+RUN_COMPARE(greater, a > b)
+RUN_COMPARE(greater_equal, a >= b)
+RUN_COMPARE(less, a < b)
+RUN_COMPARE(less_equal, a <= b)
+
+ROW2(and_u, u, u, a && b)
+ROW2(or_u, u, u, a || b)
+ROW2(xor_u, u, u, !a != !b)
+RUN_CLASS(and, NULL, and_u, and_u)
+RUN_CLASS(or, NULL, or_u, or_u)
+RUN_CLASS(xor, NULL, xor_u, xor_u)
+ROW2(bit_and_u, u, u, a & b)
+ROW2(bit_or_u, u, u, a | b)
+ROW2(bit_xor_u, u, u, a ^ b)
+RUN_CLASS(bit_and, NULL, bit_and_u, bit_and_u)
+RUN_CLASS(bit_or, NULL, bit_or_u, bit_or_u)
+RUN_CLASS(bit_xor, NULL, bit_xor_u, bit_xor_u)
+ROW2(shift_left, u, u, b < 64 ? a << b : 0)
+ROW2(shift_right, u, u, b < 64 ? a >> b : 0)
+
+static int run_shift(struct rvl_call *c)
+{
+	return rvl_rows(c, RVL_CLASS_U64, RVL_CLASS_U64,
+			rvl_attr_is(c, "direction", "LEFT") ? shift_left : shift_right);
+}
+
+/* The exponent may be of another type than the base, whose type the result has. */
+ROW2(pow_f, f, f, powf(a, b))
+
+static int64_t int_pow(int64_t a, int64_t b)
+{
+	uint64_t r = 1, x = (uint64_t)a;
+
+	if (b < 0)
+		return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
+	for (; b; b >>= 1, x *= x)
+		if (b & 1)
+			r *= x;
+	return (int64_t)r;
+}
+
+ROW2(pow_s, s, s, int_pow(a, b))
+
+static int run_pow(struct rvl_call *c)
+{
+	bool floats = c->in[0].type == RVL_TYPE_F32 || c->in[1].type == RVL_TYPE_F32;
+
+	return floats ? rvl_rows(c, RVL_CLASS_F32, RVL_CLASS_F32, pow_f) :
+			rvl_rows(c, RVL_CLASS_S64, RVL_CLASS_S64, pow_s);
+}
+
+/* As NumPy: a NaN in either operand is the result. */
+ROW2(max_f, f, f, isnan(a) || a > b ? a : b)
+ROW2(max_s, s, s, a > b ? a : b)
+ROW2(max_u, u, u, a > b ? a : b)
+ROW2(min_f, f, f, isnan(a) || a < b ? a : b)
+ROW2(min_s, s, s, a < b ? a : b)
+ROW2(min_u, u, u, a < b ? a : b)
+
+/* Any number of operands: the result so far is the first operand of the next step. */
+static int run_fold(struct rvl_call *c, const struct functions *fn)
+{
+	struct rvl_call pair = *c;
+	int rc = 0;
+
+	pair.n_in = 2;
+	for (uint32_t i = 1; i < c->n_in && !rc; i++) {
+		pair.in[0] = i == 1 ? c->in[0] : c->out[0];
+		pair.in[1] = c->in[i];
+		rc = run_class(&pair, fn);
+	}
+	if (c->n_in == 1)
+		memcpy(c->out[0].data, c->in[0].data,
+		       (size_t)rvl_count(&c->in[0]) * rvl_type_size(c->in[0].type));
+	return rc;
+}
+
+#define RUN_FOLD(name, ff, sf, uf) \
+	static int run_##name(struct rvl_call *c) \
+	{ \
+		return run_fold(c, &(const struct functions) { ff, sf, uf }); \
+	}
+
+RUN_FOLD(sum, add_f, add_u, add_u)
+RUN_FOLD(max, max_f, max_s, max_u)
+RUN_FOLD(min, min_f, min_s, min_u)
+
+static int run_mean(struct rvl_call *c)
+{
+	float *y = c->out[0].data;
+	int rc = run_sum(c);
+
+	for (int64_t i = 0; i < rvl_count(&c->out[0]) && !rc; i++)
+		y[i] /= (float)c->n_in;
+	return rc;
+}
+
+#define BINARY(op, opset, set, rule, fn, text) { \
+	.name = op, .since = (opset), .least_in = 2, .most_in = 2, .types = { set }, \
+	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .infer = rule, .run = fn, .doc = text }
+#define VARIADIC(op, opset, set, fn, text) { \
+	.name = op, .since = (opset), .least_in = 1, .most_in = RVL_ANY_NUMBER_IN, \
+	.types = { set }, .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, \
+	.infer = rvl_infer_broadcast, .run = fn, .doc = text }
+
+const struct rvl_op_def rvl_ops_arithmetic[] = {
+	BINARY("Add", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_add, "a + b with broadcasting"),
+	BINARY("Sub", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_sub, "a - b"),
+	BINARY("Mul", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_mul, "a * b with broadcasting"),
+	BINARY("Div", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_div, "a / b"),
+	{ .name = "Mod", .since = 10, .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER },
+	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .attrs = RVL_ATTRS(RVL_INT("fmod", 0)),
+	  .infer = rvl_infer_broadcast, .run = run_mod,
+	  .doc = "remainder with the sign of the divisor, or of the dividend with fmod" },
+	{ .name = "Pow", .since = 7, .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER },
+	  .flags = RVL_OP_ELEMENTWISE, .infer = rvl_infer_broadcast, .run = run_pow,
+	  .doc = "a to the power of b" },
+	BINARY("Equal", 7, RVL_T_ANY, rvl_infer_broadcast_bool, run_equal, "a == b"),
+	BINARY("Greater", 7, RVL_T_NUMBER, rvl_infer_broadcast_bool, run_greater, "a > b"),
+	BINARY("GreaterOrEqual", 12, RVL_T_NUMBER, rvl_infer_broadcast_bool, run_greater_equal,
+	       "a >= b"),
+	BINARY("Less", 7, RVL_T_NUMBER, rvl_infer_broadcast_bool, run_less, "a < b"),
+	BINARY("LessOrEqual", 12, RVL_T_NUMBER, rvl_infer_broadcast_bool, run_less_equal, "a <= b"),
+	BINARY("And", 7, RVL_T(BOOL), rvl_infer_broadcast, run_and, "both"),
+	BINARY("Or", 7, RVL_T(BOOL), rvl_infer_broadcast, run_or, "either or both"),
+	BINARY("Xor", 7, RVL_T(BOOL), rvl_infer_broadcast, run_xor, "one of the two"),
+	BINARY("BitwiseAnd", 18, RVL_T_INT, rvl_infer_broadcast, run_bit_and, "bits set in both"),
+	BINARY("BitwiseOr", 18, RVL_T_INT, rvl_infer_broadcast, run_bit_or, "bits set in either"),
+	BINARY("BitwiseXor", 18, RVL_T_INT, rvl_infer_broadcast, run_bit_xor,
+	       "bits set in one of the two"),
+	{ .name = "BitShift", .since = 11, .least_in = 2, .most_in = 2, .types = { RVL_T_UNSIGNED },
+	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE,
+	  .attrs = RVL_ATTRS(RVL_STRING_REQUIRED("direction", "LEFT|RIGHT")),
+	  .infer = rvl_infer_broadcast, .run = run_shift, .doc = "a shifted by b bits" },
+	VARIADIC("Sum", 6, RVL_T_FLOAT, run_sum, "sum of all inputs"),
+	VARIADIC("Mean", 6, RVL_T_FLOAT, run_mean, "mean of all inputs"),
+	VARIADIC("Max", 6, RVL_T_NUMBER, run_max, "largest of all inputs"),
+	VARIADIC("Min", 6, RVL_T_NUMBER, run_min, "smallest of all inputs"),
+	RVL_OPS_END
+};

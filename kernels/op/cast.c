@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* Conversions between element types. */
+#include <string.h>
+
+#include "rivulet_op.h"
+
+/* The type that a model's tensor of TensorProto type @onnx is computed in; NONE: not supported. */
+static enum rvl_type computed_type(int64_t onnx)
+{
+	static const uint8_t map[] = {
+#define ONNX_ROW(name, value, text, bytes, npy, number) [number] = RVL_TYPE_##name,
+		RIVULET_DTYPES(ONNX_ROW)
+#undef ONNX_ROW
+	};
+	enum rvl_type t = onnx >= 0 && onnx < (int64_t)sizeof(map) ? map[onnx] : RVL_TYPE_NONE;
+
+	return t == RVL_TYPE_F64 || t == RVL_TYPE_F16 || t == RVL_TYPE_BF16 ? RVL_TYPE_F32 : t;
+}
+
+static int infer_cast(struct rvl_call *c)
+{
+	int64_t to = rvl_attr_int(c, "to");
+	enum rvl_type type = computed_type(to);
+
+	if (!type)
+		return rvl_op_fail(c, "element type %lld of ONNX is not supported", (long long)to);
+	rvl_set_out(c, 0, type, &c->in[0].shape);
+	return 0;
+}
+
+static int infer_cast_like(struct rvl_call *c)
+{
+	rvl_set_out(c, 0, c->in[1].type, &c->in[0].shape);
+	return 0;
+}
+
+static int infer_convert(struct rvl_call *c)
+{
+	int64_t to = rvl_attr_int(c, "to");
+
+	if (to <= RVL_TYPE_NONE || to >= RVL_TYPE_COUNT)
+		return rvl_op_fail(c, "there is no element type %lld", (long long)to);
+	rvl_set_out(c, 0, (enum rvl_type)to, &c->in[0].shape);
+	return 0;
+}
+
+static void convert_range(void *arg, int64_t first, int64_t past)
+{
+	const struct rvl_call *c = arg;
+	const struct rvl_value *x = &c->in[0], *y = &c->out[0];
+
+	rvl_convert(y->type, (char *)y->data + (size_t)first * rvl_type_size(y->type), x->type,
+		    (const char *)x->data + (size_t)first * rvl_type_size(x->type), past - first);
+}
+
+static int run_convert(struct rvl_call *c)
+{
+	rvl_for_range(c, rvl_count(&c->in[0]), 4096, convert_range, c);
+	return 0;
+}
+
+static int infer_bit_cast(struct rvl_call *c)
+{
+	int64_t to = rvl_attr_int(c, "to");
+	enum rvl_type type = computed_type(to);
+
+	if (!type || rvl_type_size(type) != rvl_type_size(c->in[0].type))
+		return rvl_op_fail(c, "element type %lld of ONNX does not have the size of its input's",
+				   (long long)to);
+	rvl_set_out(c, 0, type, &c->in[0].shape);
+	return 0;
+}
+
+static int run_bit_cast(struct rvl_call *c)
+{
+	memcpy(c->out[0].data, c->in[0].data,
+	       (size_t)rvl_count(&c->in[0]) * rvl_type_size(c->in[0].type));
+	return 0;
+}
+
+const struct rvl_op_def rvl_ops_cast[] = {
+	{ .name = "Cast", .since = 6, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
+	  .flags = RVL_OP_ELEMENTWISE,
+	  .attrs = RVL_ATTRS(RVL_INT_REQUIRED("to"), RVL_IGNORED("saturate"),
+			     RVL_IGNORED("round_mode")),
+	  .infer = infer_cast, .run = run_convert, .doc = "the same values in another type" },
+	{ .name = "CastLike", .since = 15, .least_in = 2, .most_in = 2, .types = { RVL_T_ANY },
+	  .attrs = RVL_ATTRS(RVL_IGNORED("saturate"), RVL_IGNORED("round_mode")),
+	  .infer = infer_cast_like, .run = run_convert,
+	  .doc = "the same values in the type of the second input" },
+	{ .name = "BitCast", .since = 26, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
+	  .flags = RVL_OP_ELEMENTWISE, .attrs = RVL_ATTRS(RVL_INT_REQUIRED("to")),
+	  .infer = infer_bit_cast, .run = run_bit_cast,
+	  .doc = "the same bits read as another type of the same size" },
+	{ .name = "Convert", .domain = "rivulet", .since = 1, .least_in = 1, .most_in = 1,
+	  .types = { RVL_T_STORED }, .flags = RVL_OP_ELEMENTWISE,
+	  .attrs = RVL_ATTRS(RVL_INT_REQUIRED("to")), .infer = infer_convert, .run = run_convert,
+	  .doc = "an input or output of a model from or to float16, bfloat16 or float64" },
+	RVL_OPS_END
+};

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+/* Loops and conversions that the operators of kernels/op/ share. */
+#include <math.h>
+#include <string.h>
+
+#include "internal.h"
+#include "rivulet_op.h"
+
+/* ---- element types ---- */
+
+float rvl_f16_to_f32(uint16_t h)
+{
+	uint32_t sign = (uint32_t)(h & 0x8000) << 16, exp = h >> 10 & 31, man = h & 1023;
+	uint32_t bits;
+	float f;
+
+	if (!exp) {
+		f = ldexpf((float)man, -24);
+		return sign ? -f : f;
+	}
+	bits = exp == 31 ? 0x7f800000u | man << 13 : (exp + 112) << 23 | man << 13;
+	bits |= sign;
+	memcpy(&f, &bits, 4);
+	return f;
+}
+
+/* Rounds to nearest even; beyond the largest number to infinity. */
+uint16_t rvl_f32_to_f16(float f)
+{
+	uint32_t bits, sign, man;
+	int exp;
+
+	memcpy(&bits, &f, 4);
+	sign = bits >> 16 & 0x8000;
+	if (isnan(f))
+		return (uint16_t)(sign | 0x7e00);
+	f = fabsf(f);
+	if (f >= 65520.0f)
+		return (uint16_t)(sign | 0x7c00);
+	if (f < 0x1p-14f)
+		return (uint16_t)(sign | (uint32_t)rintf(f * 0x1p24f));
+	man = (uint32_t)rintf(frexpf(f, &exp) * 2048.0f);	/* 1024 .. 2048 */
+	return (uint16_t)(sign | (((uint32_t)(exp + 14) << 10) + (man - 1024)));
+}
+
+float rvl_bf16_to_f32(uint16_t h)
+{
+	uint32_t bits = (uint32_t)h << 16;
+	float f;
+
+	memcpy(&f, &bits, 4);
+	return f;
+}
+
+uint16_t rvl_f32_to_bf16(float f)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &f, 4);
+	if (isnan(f))
+		return (uint16_t)(bits >> 16 | 0x40);
+	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+int64_t rvl_element_int(enum rvl_type type, const void *data, int64_t i)
+{
+	switch (type) {
+	case RVL_TYPE_U8:
+		return ((const uint8_t *)data)[i];
+	case RVL_TYPE_BOOL:
+		return ((const uint8_t *)data)[i] != 0;
+	case RVL_TYPE_S8:
+		return ((const int8_t *)data)[i];
+	case RVL_TYPE_U16:
+		return ((const uint16_t *)data)[i];
+	case RVL_TYPE_S16:
+		return ((const int16_t *)data)[i];
+	case RVL_TYPE_U32:
+		return ((const uint32_t *)data)[i];
+	case RVL_TYPE_S32:
+		return ((const int32_t *)data)[i];
+	default:
+		return ((const int64_t *)data)[i];
+	}
+}
+
+double rvl_element(enum rvl_type type, const void *data, int64_t i)
+{
+	switch (type) {
+	case RVL_TYPE_F32:
+		return (double)((const float *)data)[i];
+	case RVL_TYPE_F64:
+		return ((const double *)data)[i];
+	case RVL_TYPE_F16:
+		return (double)rvl_f16_to_f32(((const uint16_t *)data)[i]);
+	case RVL_TYPE_BF16:
+		return (double)rvl_bf16_to_f32(((const uint16_t *)data)[i]);
+	case RVL_TYPE_U64:
+		return (double)((const uint64_t *)data)[i];
+	default:
+		return (double)rvl_element_int(type, data, i);
+	}
+}
+
+static bool is_float(enum rvl_type t)
+{
+	return t == RVL_TYPE_F32 || t == RVL_TYPE_F64 || t == RVL_TYPE_F16 || t == RVL_TYPE_BF16;
+}
+
+static void put_float(enum rvl_type type, void *dst, int64_t i, double v)
+{
+	if (type == RVL_TYPE_F32)
+		((float *)dst)[i] = (float)v;
+	else if (type == RVL_TYPE_F64)
+		((double *)dst)[i] = v;
+	else if (type == RVL_TYPE_F16)
+		((uint16_t *)dst)[i] = rvl_f32_to_f16((float)v);
+	else
+		((uint16_t *)dst)[i] = rvl_f32_to_bf16((float)v);
+}
+
+/* The low bits of @v, as C converts between integers. */
+static void put_int(enum rvl_type type, void *dst, int64_t i, uint64_t v)
+{
+	switch (rvl_type_size(type)) {
+	case 1:
+		((uint8_t *)dst)[i] = type == RVL_TYPE_BOOL ? v != 0 : (uint8_t)v;
+		break;
+	case 2:
+		((uint16_t *)dst)[i] = (uint16_t)v;
+		break;
+	case 4:
+		((uint32_t *)dst)[i] = (uint32_t)v;
+		break;
+	default:
+		((uint64_t *)dst)[i] = v;
+	}
+}
+
+/* A float as an integer: towards zero, within 64 bits, NaN as 0; then the low bits. */
+static uint64_t float_to_int(enum rvl_type type, double v)
+{
+	if (type == RVL_TYPE_BOOL)
+		return v != 0.0;
+	if (isnan(v))
+		return 0;
+	if (type == RVL_TYPE_U64)
+		return v <= 0.0 ? (uint64_t)(int64_t)fmax(v, -0x1p63) :
+		       v >= 0x1p64 ? UINT64_MAX : (uint64_t)v;
+	if (v >= 0x1p63)
+		return INT64_MAX;
+	return (uint64_t)(int64_t)fmax(v, -0x1p63);
+}
+
+void rvl_convert(enum rvl_type to, void *dst, enum rvl_type from, const void *src, int64_t n)
+{
+	bool to_float = is_float(to), from_float = is_float(from);
+
+	if (to == from) {
+		memcpy(dst, src, (size_t)n * rvl_type_size(to));
+		return;
+	}
+	for (int64_t i = 0; i < n; i++) {
+		if (to_float)
+			put_float(to, dst, i, rvl_element(from, src, i));
+		else if (from_float)
+			put_int(to, dst, i, float_to_int(to, rvl_element(from, src, i)));
+		else
+			put_int(to, dst, i, (uint64_t)rvl_element_int(from, src, i));
+	}
+}
+
+/* ---- loops ---- */
+
+void rvl_for(const struct rvl_call *c, uint32_t n, void (*fn)(void *arg, uint32_t i), void *arg)
+{
+	rvl_parallel(c->pool, n, fn, arg);
+}
+
+struct range {
+	void (*fn)(void *arg, int64_t first, int64_t past);
+	void *arg;
+	int64_t n, step;
+};
+
+static void range_part(void *arg, uint32_t i)
+{
+	const struct range *r = arg;
+	int64_t first = i * r->step, past = first + r->step;
+
+	r->fn(r->arg, first, past < r->n ? past : r->n);
+}
+
+void rvl_for_range(const struct rvl_call *c, int64_t n, int64_t grain,
+		   void (*fn)(void *arg, int64_t first, int64_t past), void *arg)
+{
+	int64_t parts = c->pool && c->pool->threads > 1 ? 4 * (int64_t)c->pool->threads : 1;
+	struct range r = { .fn = fn, .arg = arg, .n = n };
+
+	if (n <= 0)
+		return;
+	r.step = (n + parts - 1) / parts;
+	if (r.step < grain)
+		r.step = grain;
+	rvl_parallel(c->pool, (uint32_t)((n + r.step - 1) / r.step), range_part, &r);
+}
+
+void rvl_strides(const struct rvl_shape *s, int64_t *stride)
+{
+	int64_t n = 1;
+
+	for (int i = s->rank - 1; i >= 0; i--) {
+		stride[i] = n;
+		n *= s->dim[i];
+	}
+}
+
+void rvl_broadcast_strides(const struct rvl_shape *s, const struct rvl_shape *to, int64_t *stride)
+{
+	int64_t own[RVL_MAX_RANK];
+	int skip = to->rank - s->rank;
+
+	rvl_strides(s, own);
+	for (int i = 0; i < to->rank; i++)
+		stride[i] = i < skip || s->dim[i - skip] == 1 ? 0 : own[i - skip];
+}
+
+/* ---- rows ---- */
+
+#define ROW 256		/* elements computed at a time */
+
+enum rvl_class rvl_class_of(enum rvl_type type)
+{
+	if (is_float(type))
+		return RVL_CLASS_F32;
+	return 1u << type & RVL_T_UNSIGNED || type == RVL_TYPE_BOOL ? RVL_CLASS_U64 : RVL_CLASS_S64;
+}
+
+static enum rvl_type class_type(enum rvl_class k)
+{
+	return k == RVL_CLASS_F32 ? RVL_TYPE_F32 : k == RVL_CLASS_S64 ? RVL_TYPE_S64 : RVL_TYPE_U64;
+}
+
+/* The result's shape with the dimensions merged that every operand walks through at one pace. */
+struct rows {
+	struct rvl_call *c;
+	enum rvl_type in, out;
+	rvl_row_fn fn;
+	uint32_t n;				/* operands */
+	int rank;				/* at least 1 */
+	int64_t dim[RVL_MAX_RANK];
+	int64_t stride[RVL_ROWS_MAX][RVL_MAX_RANK];
+};
+
+/* Whether dimension @d continues dimension @d - 1 in every operand. */
+static bool continues(const struct rows *r, int d)
+{
+	for (uint32_t i = 0; i < r->n; i++)
+		if (r->stride[i][d - 1] != r->stride[i][d] * r->dim[d])
+			return false;
+	return true;
+}
+
+static void merge(struct rows *r)
+{
+	for (int d = r->rank - 1; d > 0; d--) {
+		if (!continues(r, d))
+			continue;
+		r->dim[d - 1] *= r->dim[d];
+		for (int k = d; k + 1 < r->rank; k++)
+			r->dim[k] = r->dim[k + 1];
+		for (uint32_t i = 0; i < r->n; i++) {
+			r->stride[i][d - 1] = r->stride[i][d];
+			for (int k = d; k + 1 < r->rank; k++)
+				r->stride[i][k] = r->stride[i][k + 1];
+		}
+		r->rank--;
+	}
+}
+
+/* The place of element @at of the result in each operand. */
+static void locate(const struct rows *r, int64_t at, int64_t *pos)
+{
+	memset(pos, 0, r->n * sizeof(*pos));
+	for (int d = r->rank - 1; d >= 0; d--) {
+		int64_t x = at % r->dim[d];
+
+		at /= r->dim[d];
+		for (uint32_t i = 0; i < r->n; i++)
+			pos[i] += x * r->stride[i][d];
+	}
+}
+
+/* Operand @i from element @pos on, @n elements @step (0 or 1) apart, in the class's type. */
+static void *row_of(const struct rows *r, uint32_t i, int64_t pos, int64_t n, int64_t step,
+		    uint64_t *buf)
+{
+	const struct rvl_value *v = &r->c->in[i];
+	size_t size = rvl_type_size(v->type), wide = rvl_type_size(r->in);
+	char *src = (char *)v->data + (size_t)pos * size;
+
+	if (step && v->type == r->in)
+		return src;
+	rvl_convert(r->in, buf, v->type, src, step ? n : 1);
+	for (int64_t k = 1; !step && k < n; k++)
+		memcpy((char *)buf + (size_t)k * wide, buf, wide);
+	return buf;
+}
+
+static void run_rows(void *arg, int64_t first, int64_t past)
+{
+	const struct rows *r = arg;
+	const struct rvl_value *out = &r->c->out[0];
+	int64_t inner = r->dim[r->rank - 1];
+	uint64_t buf[RVL_ROWS_MAX][ROW], result[ROW];
+	union rvl_row x[RVL_ROWS_MAX] = { { NULL } };
+	int64_t pos[RVL_ROWS_MAX];
+
+	for (int64_t at = first, n; at < past; at += n) {
+		char *dst = (char *)out->data + (size_t)at * rvl_type_size(out->type);
+		union rvl_row y = { .u = out->type == r->out ? (void *)dst : result };
+
+		n = inner - at % inner;
+		n = n > past - at ? past - at : n;
+		n = n > ROW ? ROW : n;
+		locate(r, at, pos);
+		for (uint32_t i = 0; i < r->n; i++)
+			if (rvl_has(r->c, i))
+				x[i].u = row_of(r, i, pos[i], n, r->stride[i][r->rank - 1], buf[i]);
+		r->fn(r->c, n, y, x);
+		if (out->type != r->out)
+			rvl_convert(out->type, dst, r->out, result, n);
+	}
+}
+
+int rvl_rows(struct rvl_call *c, enum rvl_class in, enum rvl_class out, rvl_row_fn fn)
+{
+	const struct rvl_shape *s = &c->out[0].shape;
+	struct rows r = {
+		.c = c, .in = class_type(in), .out = class_type(out), .fn = fn, .n = c->n_in,
+		.rank = s->rank ? s->rank : 1, .dim = { 1 },
+	};
+
+	if (c->n_in > RVL_ROWS_MAX)
+		return rvl_op_fail(c, "it has %u operands", c->n_in);
+	if (s->rank)
+		memcpy(r.dim, s->dim, sizeof(r.dim));
+	for (uint32_t i = 0; i < c->n_in; i++) {
+		if (rvl_has(c, i))
+			rvl_broadcast_strides(&c->in[i].shape, s, r.stride[i]);
+	}
+	merge(&r);
+	rvl_for_range(c, rvl_count(&c->out[0]), 4096, run_rows, &r);
+	return 0;
+}

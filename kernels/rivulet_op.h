@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The table of operators: one descriptor for each operator and each opset at which its meaning
+ * changes. The reader of models, the inference of shapes, the constant folder, the interpreter, the
+ * runtime and docs/operators.md all work from it, so an operator is added in one file of
+ * kernels/op/: every file there defines `const struct rvl_op_def rvl_ops_FILE[]`, and make collects
+ * them.
+ *
+ * A descriptor computes on struct rvl_call: the node's attributes and its operands with type, shape
+ * and, where known, data. The shape rule and the computation see the same call.
+ */
+#ifndef RIVULET_OP_H
+#define RIVULET_OP_H
+
+#include "rivulet_ops.h"
+
+#define RVL_MAX_ATTRS 24
+#define RVL_WHY_MAX 160
+
+struct rvl_pool;
+struct rvl_call;
+
+enum rvl_attr_kind {
+	RVL_ATTR_INT = 1,
+	RVL_ATTR_FLOAT,
+	RVL_ATTR_STRING,
+	RVL_ATTR_INTS,
+	RVL_ATTR_FLOATS,
+	RVL_ATTR_STRINGS,
+	RVL_ATTR_TENSOR,	/* read as one dimension */
+	RVL_ATTR_IGNORED,	/* any kind: it has no meaning in inference */
+};
+
+/* An attribute that an operator knows. The values are the default; required: there is none. */
+struct rvl_attr_def {
+	const char *name;	/* NULL ends a list */
+	enum rvl_attr_kind kind;
+	bool required;
+	int64_t i;
+	float f;
+	const char *s;
+	const char *choices;	/* STRING: allowed values, separated by '|'; NULL: any */
+};
+
+#define RVL_INT(n, value) { .name = (n), .kind = RVL_ATTR_INT, .i = (value) }
+#define RVL_INT_REQUIRED(n) { .name = (n), .kind = RVL_ATTR_INT, .required = true }
+#define RVL_FLOAT(n, value) { .name = (n), .kind = RVL_ATTR_FLOAT, .f = (value) }
+#define RVL_STRING(n, value, list) \
+	{ .name = (n), .kind = RVL_ATTR_STRING, .s = (value), .choices = (list) }
+#define RVL_STRING_REQUIRED(n, list) \
+	{ .name = (n), .kind = RVL_ATTR_STRING, .required = true, .choices = (list) }
+#define RVL_INTS(n) { .name = (n), .kind = RVL_ATTR_INTS }
+#define RVL_INTS_REQUIRED(n) { .name = (n), .kind = RVL_ATTR_INTS, .required = true }
+#define RVL_FLOATS(n) { .name = (n), .kind = RVL_ATTR_FLOATS }
+#define RVL_STRINGS(n) { .name = (n), .kind = RVL_ATTR_STRINGS }
+#define RVL_TENSOR(n) { .name = (n), .kind = RVL_ATTR_TENSOR }
+#define RVL_IGNORED(n) { .name = (n), .kind = RVL_ATTR_IGNORED }
+#define RVL_ATTRS(...) ((const struct rvl_attr_def[]) { __VA_ARGS__, { .name = NULL } })
+
+/*
+ * The value of an attribute, at the index of its definition. What it points to belongs to the
+ * graph's arena or to the bytes of a program. An attribute that is not given has the default of the
+ * definition, lists then have no elements.
+ */
+struct rvl_attr_value {
+	bool given;
+	enum rvl_type type;	/* TENSOR: of its elements */
+	uint32_t n;		/* elements of a list or tensor; STRING: bytes */
+	int64_t i;
+	float f;
+	const void *data;	/* int64_t, float, or elements; strings, each ended by NUL */
+};
+
+/* An operand. type NONE: absent. */
+struct rvl_value {
+	enum rvl_type type;
+	struct rvl_shape shape;
+	void *data;		/* dense; inputs are only read; NULL in a shape rule: known at run time only */
+};
+
+/* An operator at work. */
+struct rvl_call {
+	const struct rvl_op_def *def;
+	const struct rvl_attr_value *attr;	/* by index in def->attrs */
+	uint32_t n_in, n_out;			/* the last one is present */
+	struct rvl_value in[RVL_MAX_IN];
+	struct rvl_value out[RVL_MAX_OUT];
+	/*
+	 * A shape rule sets it when only a run knows the shape of the outputs: their shapes are then
+	 * upper bounds, and rvl_op_def.run sets the true ones.
+	 */
+	bool bounded;
+	/* A shape rule failed because data that decides the shape is known at run time only. */
+	bool unknown;
+	void *scratch;				/* def->scratch() bytes, 64-byte aligned */
+	const struct rvl_pool *pool;		/* NULL: one thread */
+	char why[RVL_WHY_MAX];			/* one line, when a function returns an error */
+};
+
+/* Sets of element types. */
+#define RVL_T(name) (1u << RVL_TYPE_##name)
+#define RVL_T_FLOAT RVL_T(F32)		/* wider and narrower ones are converted at a model's edges */
+#define RVL_T_SIGNED (RVL_T(S8) | RVL_T(S16) | RVL_T(S32) | RVL_T(S64))
+#define RVL_T_UNSIGNED (RVL_T(U8) | RVL_T(U16) | RVL_T(U32) | RVL_T(U64))
+#define RVL_T_INT (RVL_T_SIGNED | RVL_T_UNSIGNED)
+#define RVL_T_NUMBER (RVL_T_INT | RVL_T_FLOAT)
+#define RVL_T_ANY (RVL_T_NUMBER | RVL_T(BOOL))
+#define RVL_T_INDEX (RVL_T(S32) | RVL_T(S64))
+#define RVL_T_STORED (RVL_T_ANY | RVL_T(F16) | RVL_T(BF16) | RVL_T(F64))
+
+enum rvl_op_flag {
+	RVL_OP_ELEMENTWISE = 1 << 0,	/* each result depends on the operands at its own place */
+	RVL_OP_MOVES = 1 << 1,		/* every result is an element of input 0, unchanged */
+	RVL_OP_NEEDS_NO_DATA = 1 << 2,	/* the result follows from the shapes of the inputs */
+	RVL_OP_RANDOM = 1 << 3,		/* must not be folded */
+};
+
+/*
+ * An operator from one opset on, until another row of the same name and domain with a later one.
+ * Types are sets of RVL_T(): those of inputs 0 to 3; from the fourth on that of input 3 holds; an
+ * empty set stands for that of input 0. same: bit i says that input i has the type of input 0;
+ * with RVL_SAME_ALL all have.
+ */
+#define RVL_SAME_ALL 0xffffffffu
+#define RVL_ANY_NUMBER_IN RVL_MAX_IN	/* variadic: what is more is cut up by the reader */
+
+struct rvl_op_def {
+	const char *name;	/* NULL ends a list */
+	const char *domain;	/* NULL: ai.onnx */
+	int32_t since;
+	int32_t until;		/* first opset that lacks the operator; 0: none */
+	uint32_t least_in, most_in;
+	uint32_t least_out, most_out;	/* 0: one output */
+	uint32_t types[4];
+	uint32_t same;
+	uint32_t flags;		/* enum rvl_op_flag */
+	const struct rvl_attr_def *attrs;	/* NULL: none */
+	/*
+	 * Shape rule: types and shapes of the outputs from those of the inputs, whose data may be
+	 * NULL. Returns 0 or rvl_op_fail().
+	 */
+	int (*infer)(struct rvl_call *c);
+	/* Computes. Returns 0, rvl_op_fail() where the data of an operand is invalid, or -ENOMEM. */
+	int (*run)(struct rvl_call *c);
+	/* Bytes of c->scratch for these shapes; NULL: none. */
+	int64_t (*scratch)(const struct rvl_call *c);
+	const char *doc;	/* what it computes, for docs/operators.md */
+};
+
+/* The end of a list of descriptors. */
+#define RVL_OPS_END { .name = NULL }
+
+/** The descriptor of an operator for a model's opset; NULL if there is none. @domain may be NULL. */
+const struct rvl_op_def *rvl_op_find(const char *domain, const char *name, int64_t opset);
+
+/** Row @i of the whole table; NULL behind the last one. */
+const struct rvl_op_def *rvl_op_at(uint32_t i);
+
+/** Number of attributes in the definition. */
+uint32_t rvl_op_attrs(const struct rvl_op_def *def);
+
+/** Formats c->why. Always returns -EINVAL. */
+int rvl_op_fail(struct rvl_call *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/** Checks number and types of the operands against the definition, then calls its shape rule. */
+int rvl_op_infer(struct rvl_call *c);
+
+/* ---- attributes: @name must be one of the definition's ---- */
+
+int64_t rvl_attr_int(const struct rvl_call *c, const char *name);
+float rvl_attr_float(const struct rvl_call *c, const char *name);
+/** Never NULL: "" where there is neither a value nor a default. */
+const char *rvl_attr_string(const struct rvl_call *c, const char *name);
+/** String @i of a STRINGS attribute, or NULL. */
+const char *rvl_attr_string_at(const struct rvl_call *c, const char *name, uint32_t i);
+bool rvl_attr_is(const struct rvl_call *c, const char *name, const char *value);
+bool rvl_attr_given(const struct rvl_call *c, const char *name);
+/** The list, *n elements; NULL where *n is 0. */
+const int64_t *rvl_attr_ints(const struct rvl_call *c, const char *name, uint32_t *n);
+const float *rvl_attr_floats(const struct rvl_call *c, const char *name, uint32_t *n);
+const struct rvl_attr_value *rvl_attr_tensor(const struct rvl_call *c, const char *name);
+
+/* ---- operands ---- */
+
+static inline bool rvl_has(const struct rvl_call *c, uint32_t i)
+{
+	return i < c->n_in && c->in[i].type != RVL_TYPE_NONE;
+}
+
+static inline bool rvl_wants(const struct rvl_call *c, uint32_t i)
+{
+	return i < c->n_out && c->out[i].type != RVL_TYPE_NONE;
+}
+
+static inline int64_t rvl_count(const struct rvl_value *v)
+{
+	return rvl_shape_count(&v->shape);
+}
+
+/** Output @i gets this type and shape. */
+void rvl_set_out(struct rvl_call *c, uint32_t i, enum rvl_type type, const struct rvl_shape *shape);
+
+/** Shape rule: every output has type and shape of input 0. */
+int rvl_infer_same(struct rvl_call *c);
+/** Shape rule: one output of input 0's type, all inputs broadcast (multidirectional). */
+int rvl_infer_broadcast(struct rvl_call *c);
+/** Shape rule: the same with a bool output. */
+int rvl_infer_broadcast_bool(struct rvl_call *c);
+
+/**
+ * Makes *axis, counted from the end where negative, one of 0 to @rank - 1.
+ * Fails with a sentence that names the axis and the rank.
+ */
+int rvl_fix_axis(struct rvl_call *c, int64_t *axis, int64_t rank);
+
+/**
+ * The integers of input @i, int32 or int64, into @list. Fails where there are more than @max, or
+ * where they are known at run time only ("its input 1 must be a constant").
+ */
+int rvl_int_input(struct rvl_call *c, uint32_t i, int64_t *list, uint32_t max, uint32_t *n);
+
+/**
+ * A list of axes from attribute @attr, where the definition has it and it is given, else from input
+ * @i, as a set of bits of the axes of a tensor of @rank. *given: false where there is neither.
+ */
+int rvl_axes(struct rvl_call *c, const char *attr, uint32_t i, int64_t rank, uint32_t *set,
+	     bool *given);
+
+/** Element @i as a number; 64-bit integers lose what a double cannot hold. */
+double rvl_element(enum rvl_type type, const void *data, int64_t i);
+/** Element @i of an integer or bool type. */
+int64_t rvl_element_int(enum rvl_type type, const void *data, int64_t i);
+
+float rvl_f16_to_f32(uint16_t h);
+uint16_t rvl_f32_to_f16(float f);
+float rvl_bf16_to_f32(uint16_t h);
+uint16_t rvl_f32_to_bf16(float f);
+
+/* ---- loops ---- */
+
+/** Calls fn(arg, i) for every i < n, on the threads of the call. */
+void rvl_for(const struct rvl_call *c, uint32_t n, void (*fn)(void *arg, uint32_t i), void *arg);
+
+/** Splits [0, n) into pieces of at least @grain and calls fn(arg, first, past) for each, threaded. */
+void rvl_for_range(const struct rvl_call *c, int64_t n, int64_t grain,
+		   void (*fn)(void *arg, int64_t first, int64_t past), void *arg);
+
+/* Row-major strides, in elements. */
+void rvl_strides(const struct rvl_shape *s, int64_t *stride);
+/** Strides of @s read as a tensor of shape @to, 0 where it is broadcast; it must fit. */
+void rvl_broadcast_strides(const struct rvl_shape *s, const struct rvl_shape *to, int64_t *stride);
+
+/*
+ * Element-wise computation in rows: operands are converted to the class in which the function
+ * computes, broadcast, and handed over as runs of n elements; the result is converted to the type of
+ * output 0. All operands of a type that is computed as it stands and is not broadcast are used in place.
+ */
+enum rvl_class { RVL_CLASS_F32, RVL_CLASS_S64, RVL_CLASS_U64 };
+
+union rvl_row {
+	float *f;
+	int64_t *s;
+	uint64_t *u;
+};
+
+typedef void (*rvl_row_fn)(const struct rvl_call *c, int64_t n, union rvl_row y,
+			   const union rvl_row *x);
+
+#define RVL_ROWS_MAX 3	/* operands of an element-wise computation */
+
+/**
+ * Inputs in class @in, result in class @out; output 0 has the broadcast shape. Fails beyond
+ * RVL_ROWS_MAX operands. @fn: x[i] of an absent operand has no meaning.
+ */
+int rvl_rows(struct rvl_call *c, enum rvl_class in, enum rvl_class out, rvl_row_fn fn);
+
+/** The class that a type is computed in: float, unsigned (bool too) or signed. */
+enum rvl_class rvl_class_of(enum rvl_type type);
+
+/** Copies @n elements with conversion by C's rules, but floats saturate and NaN becomes 0 as integer. */
+void rvl_convert(enum rvl_type to, void *dst, enum rvl_type from, const void *src, int64_t n);
+
+#endif
