@@ -26,7 +26,7 @@ VERSION := 0.1.0
 OPT ?= -O2
 WARN := -Wall -Wextra -Werror -Wvla -Wmissing-prototypes -Wundef -Wshadow=local
 CFLAGS_ALL := -std=gnu11 -g $(OPT) $(WARN) -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -pthread
-CPPFLAGS_ALL := -D_GNU_SOURCE -DRIVULET_VERSION='"$(VERSION)"' -DRIVULET_SOURCE_BOARDS='"$(CURDIR)/sim/boards"'
+CPPFLAGS_ALL := -D_GNU_SOURCE -DRIVULET_VERSION='"$(VERSION)"'
 LDFLAGS_ALL := -pthread $(LDFLAGS)
 ifdef SAN
 CFLAGS_ALL += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer

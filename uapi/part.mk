@@ -9,3 +9,6 @@ docs: $(BUILD)/gen/docgen
 	@$< uapi/rivulet_dev.h $(wildcard docs/*.md)
 check-docs: $(BUILD)/gen/docgen
 	@$< --check uapi/rivulet_dev.h $(wildcard docs/*.md)
+
+# Where a build in the source tree finds its boards.
+CPPFLAGS_uapi_board := -DRIVULET_SOURCE_BOARDS='"$(CURDIR)/sim/boards"'
