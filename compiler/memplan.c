@@ -195,7 +195,7 @@ static int by_size(const void *x, const void *y)
 
 	if (a->s->size != b->s->size)
 		return a->s->size > b->s->size ? -1 : 1;
-	return a->order < b->order ? -1 : a->order > b->order;
+	return (a->order > b->order) - (a->order < b->order);
 }
 
 static uint64_t padded(uint64_t bytes)

@@ -59,6 +59,7 @@ $(eval $(call unit_test,reader,compiler kernels uapi,-lm -lnettle))
 $(eval $(call unit_test,calibrate,compiler kernels uapi,-lm -lnettle))
 $(eval $(call unit_test,operators,kernels uapi,-lm))
 $(eval $(call unit_test,operands,kernels uapi,-lm))
+$(eval $(call unit_test,accuracy,compiler kernels uapi,-lm -lnettle))
 $(eval $(call unit_test,starved,compiler kernels uapi,$(addprefix -Wl$(comma)--wrap=rvl_arena_,alloc array strndup) \
 	-lm -lnettle))
 $(eval $(call unit_test,release,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))

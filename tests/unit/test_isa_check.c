@@ -7,7 +7,9 @@
 #include <time.h>
 
 #include "isa_check.h"
+#include "isa_words.h"
 #include "npu_rig.h"
+#include "rivulet_footprint.h"
 #include "suite.h"
 
 static struct rig rig;
@@ -446,6 +448,302 @@ START_TEST(result_is_independent_of_timing)
 }
 END_TEST
 
+/* ---- the checker against the definition ---- */
+
+#define LONGEST 64
+
+/* A program by definition: for every instruction its queue, its tokens and what it touches. */
+struct described {
+	int n;
+	struct {
+		int queue, pop, push;
+		struct rivulet_footprint f;
+	} insn[LONGEST];
+	int popper_of[LONGEST][4]; /* who takes the token that instruction i pushes to queue q */
+};
+
+static void describe(struct described *p)
+{
+	struct rivulet_config config = { 0 };
+	int token[4][4][LONGEST], given[4][4] = { { 0 } }, taken[4][4] = { { 0 } };
+
+	p->n = (int)rig.count - 1;
+	ck_assert_int_le(p->n, LONGEST);
+	for (int i = 0; i < p->n; i++) {
+		struct rivulet_decoded d;
+
+		ck_assert_int_eq(rivulet_decode(&rig.code[i], &d), 0);
+		rivulet_config_set(&config, &d);
+		p->insn[i].queue = d.h.queue;
+		p->insn[i].pop = d.h.pop;
+		p->insn[i].push = d.h.push;
+		ck_assert_int_eq(rivulet_footprint_of(&rig.board, &config, &d, &p->insn[i].f), 0);
+		for (int q = 0; q < 4; q++)
+			if (d.h.push >> q & 1)
+				token[d.h.queue][q][given[d.h.queue][q]++] = i;
+	}
+	for (int i = 0; i < p->n; i++)
+		for (int q = 0; q < 4; q++)
+			if (p->insn[i].pop >> q & 1)
+				p->popper_of[token[q][p->insn[i].queue]
+						  [taken[q][p->insn[i].queue]++]]
+					    [p->insn[i].queue] = i;
+}
+
+/* Whether instruction @a has ended whenever @b starts: in its queue, or by a chain of tokens. */
+static bool ended(const struct described *p, int a, int b)
+{
+	if (p->insn[a].queue == p->insn[b].queue)
+		return a < b;
+	for (int i = a; i < p->n; i++) { /* what its queue pushes from then on says that it ended */
+		if (p->insn[i].queue != p->insn[a].queue)
+			continue;
+		for (int q = 0; q < 4; q++) {
+			int k = p->popper_of[i][q];
+
+			if (p->insn[i].push >> q & 1 &&
+			    (k == b || (p->insn[k].queue == p->insn[b].queue && k < b) ||
+			     (p->insn[k].queue != p->insn[a].queue && ended(p, k, b))))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool touches(const struct rivulet_access *a, uint64_t word)
+{
+	for (uint64_t g = 0; g < a->grps; g++)
+		for (uint64_t b = 0; b < a->blks; b++)
+			for (uint64_t y = 0; y < a->rows; y++) {
+				uint64_t at = a->addr + g * a->grp_pitch + b * a->blk_pitch +
+					      y * a->row_pitch;
+
+				if (word >= at && word < at + a->cols)
+					return true;
+			}
+	return false;
+}
+
+static void uses(const struct rivulet_footprint *f, uint64_t word, bool *read, bool *write)
+{
+	*read = *write = false;
+	for (int k = 0; k < f->count; k++) {
+		if (!touches(&f->access[k], word))
+			continue;
+		*read |= f->access[k].read;
+		*write |= f->access[k].write;
+	}
+}
+
+/* Every two instructions that touch a word, one of them writing, are ordered; what is read was
+ * written. */
+static bool word_is_sound(const struct described *p, uint64_t word)
+{
+	for (int i = 0; i < p->n; i++) {
+		bool ri, wi, made = false;
+
+		uses(&p->insn[i].f, word, &ri, &wi);
+		for (int j = 0; j < p->n && (ri || wi); j++) {
+			bool rj, wj;
+
+			uses(&p->insn[j].f, word, &rj, &wj);
+			if (i == j || (!rj && !wj) || (!wi && !wj))
+				continue;
+			if (!ended(p, i, j) && !ended(p, j, i))
+				return false;
+			made |= wj && ended(p, j, i);
+		}
+		if (ri && !made)
+			return false;
+	}
+	return true;
+}
+
+/* The programs below move whole words of 16 bytes in one run. */
+static bool memory_is_sound(const struct described *p)
+{
+	for (int i = 0; i < p->n; i++) {
+		const struct rivulet_extent *a = &p->insn[i].f.dma;
+
+		for (int j = 0; j < p->n; j++) {
+			const struct rivulet_extent *b = &p->insn[j].f.dma;
+
+			if (a->used && b->used && a->write && !b->write && a->first < b->end &&
+			    b->first < a->end && !ended(p, i, j) && !ended(p, j, i))
+				return false;
+		}
+	}
+	return true;
+}
+
+static bool sound_by_definition(const struct described *p)
+{
+	for (uint64_t word = 0; word < 32; word++)
+		if (!word_is_sound(p, word))
+			return false;
+	return memory_is_sound(p);
+}
+
+START_TEST(verdicts_follow_the_definition)
+{
+	static struct described p;
+	int sound = 0;
+
+	rig.seed = 77;
+	for (int n = 0; n < 6000; n++) {
+		bool ok;
+
+		random_program();
+		describe(&p);
+		ok = !check();
+		ck_assert_msg(ok == sound_by_definition(&p), "program %d: %s", n,
+			      ok ? "called sound" : report.text);
+		sound += ok;
+	}
+	ck_assert_int_ge(sound, 20);
+}
+END_TEST
+
+/* Words of a scratchpad with a history by interval, against one history for each word. */
+START_TEST(histories_by_interval)
+{
+	static const uint32_t counts[] = { 1, 2, 63, 64, 65, 200 };
+
+	rig.seed = 3;
+	for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+		struct rvl_history plain[200] = { 0 };
+		struct rvl_words w = { 0 };
+
+		ck_assert_int_eq(rvl_words_init(&w, counts[c]), 0);
+		for (uint32_t turn = 1; turn < 3000; turn++) {
+			uint32_t lo = rig_pick(&rig, 0, counts[c] - 1),
+				 hi = rig_pick(&rig, lo + 1, counts[c]);
+			int q = rig_pick(&rig, 0, 3);
+			bool write = rig_pick(&rig, 0, 1);
+
+			ck_assert(!rvl_words_cut(&w, lo) && !rvl_words_cut(&w, hi));
+			for (uint32_t at = lo; at < hi; at = rvl_words_next(&w, at)) {
+				uint32_t past = rvl_words_next(&w, at);
+
+				ck_assert(past > at && past <= hi);
+				for (uint32_t i = at; i < past; i++) {
+					const struct rvl_history *h = rvl_words_at(&w, at);
+
+					ck_assert(h->writer.at == plain[i].writer.at &&
+						  h->writer.queue == plain[i].writer.queue);
+					for (int k = 0; k < 4; k++)
+						ck_assert_uint_eq(h->reader[k], plain[i].reader[k]);
+					if (!write)
+						plain[i].reader[q] = turn;
+				}
+				if (!write)
+					rvl_words_at(&w, at)->reader[q] = turn;
+			}
+			if (write)
+				rvl_words_write(&w, lo, hi, (struct rvl_touch){ turn, q });
+			for (uint32_t i = lo; write && i < hi; i++)
+				plain[i] = (struct rvl_history){ .writer = { turn, q } };
+		}
+		/* Entries of intervals that ended are used again. */
+		ck_assert_uint_le(w.used, counts[c] + 1);
+		rvl_words_done(&w);
+		ck_assert_ptr_null(w.pool);
+	}
+}
+END_TEST
+
+/* Ends where the report says so, in words. */
+static void reports(const char *text)
+{
+	ck_assert_int_eq(check(), -EINVAL);
+	ck_assert_str_eq(report.text, text);
+	rig_reset(&rig);
+}
+
+START_TEST(reports_say_what_and_where)
+{
+	reports("the last instruction is not END, or END stands elsewhere: the stream is empty");
+	rig_asm(&rig, "load sync");
+	reports("the last instruction is not END, or END stands elsewhere: of 1 instructions; #0 "
+		"load sync");
+	rig_asm(&rig, "load sync push=conv");
+	rig_asm(&rig, "load sync push=conv");
+	rig_asm(&rig, "conv sync pop=load");
+	rig_end(&rig);
+	reports("a push that no pop takes: 1 of 2 from LOAD to CONV; #1 load sync push=conv");
+	rig_asm(&rig, "alu sync push=store");
+	rig_asm(&rig, "store sync pop=alu");
+	rig_asm(&rig, "store sync pop=alu");
+	rig_end(&rig);
+	reports("a pop that no push serves: token 2 from ALU, which pushes 1; #2 store sync "
+		"pop=alu");
+	rig_asm(&rig, "conv sync pop=alu push=alu");
+	rig_asm(&rig, "alu sync pop=conv push=conv");
+	rig_end(&rig);
+	reports("queues that wait for each other, or a queue too short for the order of the "
+		"stream: queue depth 16; "
+		"the first waits for a token of the second; #0 conv sync pop=alu push=alu; #1 alu "
+		"sync pop=conv push=conv");
+	slots[1].size = 4096;
+	rig_asm(&rig, "load load slot=1 offset=4080 rows=1 cols=1 blks=1");
+	rig_end(&rig);
+	ck_assert_int_eq(check(), 0);
+	rig_reset(&rig);
+	rig_asm(&rig, "load load slot=1 offset=4081 rows=1 cols=1 blks=1");
+	rig_end(&rig);
+	ck_assert_int_eq(check(), -EINVAL);
+	ck_assert_ptr_nonnull(
+		strstr(report.text, ": bytes 4081..4096 of slot 1, which has 4096; #0 load load"));
+	rig_reset(&rig);
+	rig_asm(&rig, "load q_prof slot=1 offset=4080 limit=1");
+	rig_end(&rig);
+	ck_assert_int_eq(check(), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(report.text, " of slot 1, which has 4096; #0 load q_prof"));
+	rig_reset(&rig);
+	slots[1].write = false;
+	rig_asm(&rig, "load q_prof slot=1 limit=0");
+	rig_end(&rig);
+	ck_assert_int_eq(check(), 0);
+	rig_reset(&rig);
+	rig_asm(&rig, "load q_prof slot=1 limit=1");
+	rig_end(&rig);
+	ck_assert_int_eq(check(), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(report.text, ": slot 1 is read only; #0 load q_prof"));
+	ck_assert_str_eq(rvl_isa_problem_name(RVL_ISA_UNWRITTEN), "UNWRITTEN");
+	ck_assert_str_eq(rvl_isa_problem_name((enum rvl_isa_problem)(RVL_ISA_UNWRITTEN + 1)), "?");
+}
+END_TEST
+
+/* Without slots nothing is said of memory. */
+START_TEST(slots_may_be_unknown)
+{
+	rig_asm(&rig, "load load slot=7 offset=4096 rows=1 cols=1 blks=1");
+	rig_end(&rig);
+	ck_assert_int_eq(rvl_isa_check(&rig.board, rig.code, rig.count, slots, &report), -EINVAL);
+	ck_assert_int_eq(rvl_isa_check(&rig.board, rig.code, rig.count, NULL, &report), 0);
+	ck_assert_int_eq(report.problem, RVL_ISA_NONE);
+}
+END_TEST
+
+/* 255 tokens may be pending, and not one more. */
+START_TEST(tokens_have_a_counter)
+{
+	for (int n = 255; n <= 256; n++) {
+		rig_reset(&rig);
+		rig.board.queue_depth = 1024;
+		rig_asm(&rig, "alu sync push=conv");
+		for (int i = 0; i < n; i++)
+			rig_asm(&rig, "load sync push=conv");
+		for (int i = 0; i < n; i++)
+			rig_asm(&rig, i ? "conv sync pop=load" : "conv sync pop=load,alu");
+		rig_end(&rig);
+		expect(n == 255 ? RVL_ISA_NONE : RVL_ISA_TOKEN_OVERFLOW, n == 255 ? NO : 256, NO);
+	}
+	ck_assert_ptr_nonnull(strstr(
+		report.text, "token 256 from LOAD to CONV, of which only 0 must have been taken"));
+}
+END_TEST
+
 /* Any random stream ends with a report. */
 START_TEST(any_stream)
 {
@@ -514,6 +812,11 @@ int main(void)
 	tcase_add_test(t, depth);
 	tcase_add_test(t, overflow);
 	tcase_add_test(t, result_is_independent_of_timing);
+	tcase_add_test(t, verdicts_follow_the_definition);
+	tcase_add_test(t, histories_by_interval);
+	tcase_add_test(t, reports_say_what_and_where);
+	tcase_add_test(t, slots_may_be_unknown);
+	tcase_add_test(t, tokens_have_a_counter);
 	tcase_add_test(t, any_stream);
 	tcase_add_test(t, quick);
 	suite_add_tcase(s, t);
