@@ -84,8 +84,9 @@ static int32_t product(uint8_t xv, int8_t wv)
 	return wv < 0 ? -n : n;
 }
 
-/* One output of a convolution by the definition. */
-static int32_t conv_sum(const struct rvl_kernel_desc *d, int64_t m, int64_t oy, int64_t ox)
+/* One output of a convolution of the image at @image by the definition. */
+static int32_t conv_sum(const struct rvl_kernel_desc *d, const uint8_t *image, int64_t m, int64_t oy,
+			int64_t ox)
 {
 	const int64_t *xd = d->in[0].shape.dim, *wd = d->in[1].shape.dim;
 	const struct rvl_attr *a = &d->attr;
@@ -98,7 +99,7 @@ static int32_t conv_sum(const struct rvl_kernel_desc *d, int64_t m, int64_t oy, 
 			int64_t x = ox * a->stride[1] + t % wd[3] * a->dilation[1] - a->pad[1];
 
 			if (y >= 0 && y < xd[2] && x >= 0 && x < xd[3])
-				sum += product(in[((first + c) * xd[2] + y) * xd[3] + x],
+				sum += product(image[((first + c) * xd[2] + y) * xd[3] + x],
 					       w[(m * wd[1] + c) * wd[2] * wd[3] + t]);
 		}
 	}
@@ -124,7 +125,7 @@ static void run_kernel(const struct rvl_kernel_desc *d, bool reference, uint8_t 
 static void random_conv(struct rvl_kernel_desc *d)
 {
 	int64_t kh = pick(1, 3), kw = pick(1, 3), h = pick(3, 9), x = pick(3, 9);
-	int group = pick(1, 3), cg = pick(1, 7), mg = pick(1, 40);
+	int group = pick(1, 3), cg = pick(1, 7), mg = pick(1, 40), images = pick(1, 2);
 
 	*d = (struct rvl_kernel_desc) { .op = RVL_OP_Q_CONV };
 	rvl_attr_init(&d->attr);
@@ -137,9 +138,9 @@ static void random_conv(struct rvl_kernel_desc *d)
 	}
 	for (int i = 0; i < 4; i++)
 		d->attr.pad[i] = pick(0, 2);
-	d->in[0] = arg4(RVL_TYPE_U8, 1, group * cg, h, x);
+	d->in[0] = arg4(RVL_TYPE_U8, images, group * cg, h, x);
 	d->in[1] = arg4(RVL_TYPE_S8, group * mg, cg, kh, kw);
-	d->out[0] = arg4(RVL_TYPE_U8, 1, group * mg,
+	d->out[0] = arg4(RVL_TYPE_U8, images, group * mg,
 		(h + d->attr.pad[0] + d->attr.pad[2] - d->attr.dilation[0] * (kh - 1) - 1) /
 			d->attr.stride[0] + 1,
 		(x + d->attr.pad[1] + d->attr.pad[3] - d->attr.dilation[1] * (kw - 1) - 1) /
@@ -149,19 +150,20 @@ static void random_conv(struct rvl_kernel_desc *d)
 
 static void check_conv(const struct rvl_kernel_desc *d, const uint8_t *out)
 {
-	const int64_t *o = d->out[0].shape.dim;
+	const int64_t *o = d->out[0].shape.dim, *x = d->in[0].shape.dim;
 
-	for (int64_t m = 0; m < o[1]; m++)
-		for (int64_t y = 0; y < o[2]; y++)
-			for (int64_t x = 0; x < o[3]; x++)
-				ck_assert_uint_eq(out[(m * o[2] + y) * o[3] + x],
-						  requantise(conv_sum(d, m, y, x), (int)m,
-							     (uint32_t)d->attr.sc_length));
+	for (int64_t i = 0; i < rvl_shape_count(&d->out[0].shape); i++) {
+		int64_t m = i / (o[2] * o[3]) % o[1], image = i / (o[2] * o[3]) / o[1];
+		int32_t sum = conv_sum(d, in + image * x[1] * x[2] * x[3], m, i / o[3] % o[2],
+				       i % o[3]);
+
+		ck_assert_uint_eq(out[i], requantise(sum, (int)m, (uint32_t)d->attr.sc_length));
+	}
 }
 
 START_TEST(convolutions_follow_the_definition)
 {
-	static uint8_t fast[MAX * 64], plain[MAX * 64];
+	static uint8_t fast[MAX * 128], plain[MAX * 128];
 	struct rvl_kernel_desc d;
 
 	for (int n = 0; n < 150; n++) {
@@ -251,6 +253,83 @@ static void refused(struct rvl_kernel_desc *d, const char *what)
 	ck_assert_msg(strstr(why, what), "%s", why);
 }
 
+static void accepted(const struct rvl_kernel_desc *d)
+{
+	struct rvl_kernel *k;
+	char why[96] = "";
+
+	ck_assert_msg(!rvl_kernel_new(d, false, &k, why), "%s", why);
+	rvl_kernel_free(k);
+}
+
+START_TEST(numbers_have_bounds)
+{
+	static const struct { int32_t length, circuit, scale, blocks; bool good; } cases[] = {
+		{ 8, 0, 0, 0, true }, { 7, 0, 0, 0, false }, { 256, 0, 0, 0, true }, { 257, 0, 0, 0, false },
+		{ 64, -1, 0, 0, false }, { 64, RIVULET_SC_CIRCUIT_COUNT - 1, 0, 0, true },
+		{ 64, RIVULET_SC_CIRCUIT_COUNT, 0, 0, false }, { 64, 0, 20, 0, true }, { 64, 0, 21, 0, false },
+		{ 64, 0, -1, 0, false }, { 64, 0, 0, RIVULET_SC_BLOCKS_MAX, true },
+		{ 64, 0, 0, RIVULET_SC_BLOCKS_MAX + 1, false }, { 64, 0, 0, -1, false },
+	};
+	struct rvl_kernel_desc d;
+
+	matmul(&d, 1, 16, 8);
+	fill(8, true);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		d.attr.sc_length = cases[i].length;
+		d.attr.sc_circuit = cases[i].circuit;
+		d.attr.sc_scale = cases[i].scale;
+		d.attr.sc_blocks = cases[i].blocks;
+		if (cases[i].good)
+			accepted(&d);
+		else
+			refused(&d, "stochastic: no such length, circuit, scale or blocks");
+	}
+	/* Only counted products are added without codes on the stack. */
+	for (int terms = 4096; terms <= 4097; terms++) {
+		matmul(&d, 1, terms, 8);
+		d.attr.sc_length = 64;
+		d.attr.sc_circuit = RIVULET_SC_AND_BIN;
+		accepted(&d);
+		d.attr.sc_circuit = RIVULET_SC_AND_LOOP;
+		if (terms == 4096)
+			accepted(&d);
+		else
+			refused(&d, "stochastic: sums of more than 4096 products by this circuit");
+	}
+	matmul(&d, 1, 16, 8);
+	d.attr.sc_length = 64;
+	d.in[2].data = NULL;
+	refused(&d, "stochastic: its weights are not constant int8");
+	d.in[2].data = bias;
+	d.in[1].type = RVL_TYPE_U8;
+	refused(&d, "stochastic: its weights are not constant int8");
+	d.in[1].type = RVL_TYPE_S8;
+	d.in[1].shape = (struct rvl_shape) { 3, { 1, 8, 16 } };
+	d.in[1].quant.n = 1;
+	refused(&d, "stochastic: its second operand is a batch of matrices");
+}
+END_TEST
+
+/* An operator for a padded image of at most 256 MiB. */
+START_TEST(padded_images_have_a_limit)
+{
+	struct rvl_kernel_desc d = { .op = RVL_OP_Q_CONV };
+
+	rvl_attr_init(&d.attr);
+	d.attr.sc_length = 64;
+	d.in[0] = arg4(RVL_TYPE_U8, 1, 1, 1 << 14, 1 << 14);
+	d.in[1] = arg4(RVL_TYPE_S8, 1, 1, 1, 1);
+	d.out[0] = arg4(RVL_TYPE_U8, 1, 1, 1 << 14, 1 << 14);
+	quantise(&d, 1);
+	fill(1, true);
+	accepted(&d);
+	d.in[0].shape.dim[3]++;
+	d.out[0].shape.dim[3]++;
+	refused(&d, "stochastic: a padded image beyond 256 MiB");
+}
+END_TEST
+
 START_TEST(what_has_no_streams_is_refused)
 {
 	struct rvl_kernel_desc d;
@@ -291,6 +370,8 @@ int main(void)
 	tcase_add_test(t, products_follow_the_definition);
 	tcase_add_loop_test(t, circuits, 0, RIVULET_SC_CIRCUIT_COUNT);
 	tcase_add_test(t, what_has_no_streams_is_refused);
+	tcase_add_test(t, numbers_have_bounds);
+	tcase_add_test(t, padded_images_have_a_limit);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }

@@ -236,6 +236,43 @@ START_TEST(whole_channels)
 }
 END_TEST
 
+/*
+ * A window that reaches far is no reason for a padded copy of the image: beyond 2^28 elements the
+ * operator reads the image itself.
+ */
+START_TEST(windows_that_reach_far)
+{
+	for (int turn = 0; turn < 4; turn++) {
+		int32_t reach = turn % 2 ? 65535 : 5, acc;
+		struct rvl_kernel *k;
+		float v;
+
+		start(RVL_OP_Q_CONV);
+		in(RVL_TYPE_U8, SHAPE(1, 1, 1, 1));
+		in(RVL_TYPE_S8, SHAPE(1, 1, 2, 2));
+		out(RVL_TYPE_S8, SHAPE(1, 1, 1, 1));
+		quant(&d.in[0], 0, 1, 0);
+		quant(&d.in[1], 1, 1, 0);
+		quant(&d.out[0], OUT, 1, 0);
+		d.in[1].data = memory[1];
+		for (int i = 0; i < 2; i++) {
+			d.attr.kernel[i] = 2;
+			d.attr.dilation[i] = d.attr.pad[i] = reach;
+		}
+		ck_assert_int_eq(rvl_kernel_new(&d, turn / 2, &k, NULL), 0);
+		ck_assert_int_eq(rvl_kernel_scratch(k) == 0, reach == 65535 || turn / 2);
+		rvl_kernel_free(k);
+		run(turn / 2);
+		/* Only the last tap meets the pixel. */
+		acc = (memory[0][0] - zps[0][0]) * ((int8_t)memory[1][3] - zps[1][0]);
+		v = scales[0][0] * scales[1][0];
+		v = (float)acc * (v / scales[OUT][0]);
+		v = rintf(fminf(fmaxf(v, (float)(-128 - zps[OUT][0])), (float)(127 - zps[OUT][0])));
+		ck_assert_int_eq((int8_t)memory[OUT][0], (int)v + zps[OUT][0]);
+	}
+}
+END_TEST
+
 /* ---- moving ---- */
 
 /* The element of @s at the position whose coordinates are @pos. */
@@ -813,6 +850,7 @@ int main(void)
 	tcase_add_test(t, maximum_of_each_window);
 	tcase_add_test(t, mean_of_each_window);
 	tcase_add_test(t, whole_channels);
+	tcase_add_test(t, windows_that_reach_far);
 	tcase_add_test(t, transposed_elements);
 	tcase_add_test(t, channel_blocks);
 	tcase_add_test(t, softmax_by_definition);
