@@ -219,6 +219,42 @@ START_TEST(only_marked_products_become_streams)
 }
 END_TEST
 
+/* The only sum decides, 255 x 127 x @n / 32768, whatever its sign. */
+START_TEST(the_scale_of_a_single_sum)
+{
+	static const struct {
+		const char *weights;
+		int32_t lg;
+		int32_t separate; /* where positive and negative products have a sum each */
+	} cases[] = {
+		{ "127", 2, 2 }, { "-127", 2, 2 }, { "127 127 127 -127", 1, 2 }, { "1", 0, 0 }
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (int matrix = 0; matrix < 2; matrix++) {
+			const struct rivulet_compile_options o = { .batch = 1, .stochastic = true };
+			const uint8_t x[4] = { 255, 255, 255, 255 };
+			const struct rivulet_eval_data d = { .u8 = x, .count = 1, .size = 4 };
+			char text[512];
+			struct rivulet_eval *e;
+
+			snprintf(text, sizeof(text),
+				 matrix ? Q "in x u8 1,4; out y; const w s8 4,1 %s; QLinearMatMul "
+					    "x s z w s i s z -> y" :
+					  Q "in x u8 1,4,1,1; out y; const w s8 1,4,1,1 %s; "
+					    "QLinearConv x s z w s i s z -> y",
+				 cases[i].weights);
+			e = open_model(text, &o);
+			ck_assert_int_eq(rivulet_eval_scales(e, RIVULET_SC_AND_LOOP, &d, &err), 0);
+			ck_assert_int_eq(e->g->nodes[0]->attr.sc_scale, cases[i].lg);
+			ck_assert_int_eq(rivulet_eval_scales(e, RIVULET_SC_AND_SEP, &d, &err), 0);
+			ck_assert_int_eq(e->g->nodes[0]->attr.sc_scale, cases[i].separate);
+			rivulet_eval_free(e);
+		}
+	}
+}
+END_TEST
+
 static void refused(const char *text, int want, const char *says)
 {
 	const struct rivulet_compile_options o = { .batch = 2 };
@@ -263,6 +299,7 @@ int main(void)
 	tcase_add_test(t, scores_of_bytes);
 	tcase_add_test(t, products_of_one_example);
 	tcase_add_test(t, only_marked_products_become_streams);
+	tcase_add_test(t, the_scale_of_a_single_sum);
 	tcase_add_test(t, models_that_have_no_scores);
 	suite_add_tcase(s, t);
 	return run_suite(s);

@@ -422,6 +422,19 @@ static const struct rewrite rest[] = {
 	  "const m f32 2 0.5 0.25; const v f32 2 15; out y; Gemm x w b -> c transB=1; "
 	  "BatchNormalization c g bb m v -> y epsilon=1f",
 	  "Gemm x f[0.5 1 -3 -4] f[2.25 -2.25] -> y with BatchNormalization_1" },
+	/* Parameters that are computed at run time cannot be folded. */
+	{ "in x f32 1,2; in v f32 2; const w f32 2,2 1; const g f32 2 2; out y; Gemm x w -> c; "
+	  "BatchNormalization c v g g g -> y",
+	  "Gemm x f[1 1 1 1] -> c; BatchNormalization c v f[2 2] f[2 2] f[2 2] -> y" },
+	{ "in x f32 1,2; in v f32 2; const w f32 2,2 1; const g f32 2 2; out y; Gemm x w -> c; "
+	  "BatchNormalization c g v g g -> y",
+	  "Gemm x f[1 1 1 1] -> c; BatchNormalization c f[2 2] v f[2 2] f[2 2] -> y" },
+	{ "in x f32 1,2; in v f32 2; const w f32 2,2 1; const g f32 2 2; out y; Gemm x w -> c; "
+	  "BatchNormalization c g g v g -> y",
+	  "Gemm x f[1 1 1 1] -> c; BatchNormalization c f[2 2] f[2 2] v f[2 2] -> y" },
+	{ "in x f32 1,2; in v f32 2; const w f32 2,2 1; const g f32 2 2; out y; Gemm x w -> c; "
+	  "BatchNormalization c g g g v -> y",
+	  "Gemm x f[1 1 1 1] -> c; BatchNormalization c f[2 2] f[2 2] f[2 2] v -> y" },
 	{ "in x f32 1,2; const w f32 2,2 1; const g f32 2 2; out y; Gemm x w -> c alpha=2.0f; "
 	  "BatchNormalization c g g g g -> y",
 	  "Gemm x f[1 1 1 1] -> c; BatchNormalization c f[2 2] f[2 2] f[2 2] f[2 2] -> y" },
