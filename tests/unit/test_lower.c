@@ -704,6 +704,36 @@ START_TEST(too_large_for_the_board)
 }
 END_TEST
 
+/* Sums and tables of values that are no images: a matrix, a vector, a number, an image without
+ * batch. */
+START_TEST(fewer_dimensions)
+{
+	static const struct rvl_shape shapes[] = {
+		{ 3, { 5, 3, 7 } }, { 2, { 3, 20 } }, { 2, { 37, 2 } }, { 1, { 50 } }, { 0, { 0 } },
+	};
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		struct rivulet_board b = board_of(_i);
+		struct rvl_tensor *in[2], *y;
+		struct io io = { 0 };
+		struct qg q;
+
+		qg_open(&q, 60 + i);
+		for (int k = 0; k < 2; k++) {
+			in[k] = qg_tensor(&q, k ? "b" : "a", RVL_TYPE_U8, shapes[i], 0.02f, 9 * k);
+			qg_input(&q, in[k]);
+		}
+		y = qg_tensor(&q, NULL, RVL_TYPE_S8, shapes[i], 0.03f, 3);
+		qg_node(&q, RVL_OP_Q_ADD, "sum", 2, in, y);
+		qg_output(&q, rescale(&q, y));
+		ck_assert_msg(!q.rc, "%s", q.err.msg);
+		interpret(&q, &io);
+		ck_assert_uint_eq(run(&q, &io, &b, NULL, "fewer dimensions").npu_steps, 1);
+		finish(&q, &io);
+	}
+}
+END_TEST
+
 /* A board whose array cannot multiply int8 still runs the model, on the CPU. */
 START_TEST(board_without_dense_mode)
 {
@@ -772,6 +802,7 @@ int main(void)
 	tcase_add_loop_test(t, pools_and_tables, 0, GEOMETRIES);
 	tcase_add_loop_test(t, averages_within_one, 0, GEOMETRIES);
 	tcase_add_loop_test(t, beyond_the_fields, 0, GEOMETRIES);
+	tcase_add_loop_test(t, fewer_dimensions, 0, GEOMETRIES);
 	tcase_add_test(t, too_large_for_the_board);
 	tcase_add_test(t, board_without_dense_mode);
 	tcase_add_test(t, explain_says_where);
