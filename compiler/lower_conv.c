@@ -170,10 +170,6 @@ struct rvl_layer *rvl_build_conv(struct rvl_graph *g, const struct rvl_node *n, 
 
 	if (!l)
 		return NULL;
-	if (n->in[0]->shape.rank != 4 || n->in[1]->shape.rank != 4) {
-		*why = "only two-dimensional convolution";
-		return NULL;
-	}
 	cpg = n->in[1]->shape.dim[1];
 	l->win = (struct rvl_window){
 		n->in[1]->shape.dim[2], n->in[1]->shape.dim[3], a->stride[0], a->stride[1],
