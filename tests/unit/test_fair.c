@@ -651,6 +651,181 @@ START_TEST(any_load)
 }
 END_TEST
 
+/* ---- one slot at a time: exact numbers ---- */
+
+static struct rvl_slot slot_of(uint32_t user, uint32_t priority, uint64_t deadline,
+			       uint64_t arrival)
+{
+	return (struct rvl_slot){ .share = &share[user], .priority = priority,
+				  .deadline = deadline, .arrival = arrival, .expected = 2 * MS,
+				  .worst = 3 * MS };
+}
+
+static bool ordered(const struct rvl_slot *a, const struct rvl_slot *b)
+{
+	return a->deadline != b->deadline ? a->deadline < b->deadline : a->arrival <= b->arrival;
+}
+
+/*
+ * Proves that a user's runs start in the order of deadlines, among equal ones of arrival, and
+ * after any of them was withdrawn, too.
+ */
+START_TEST(queue_order)
+{
+	struct rvl_slot slot[50], *s, *last = NULL;
+	uint64_t wake;
+	int started = 0;
+
+	for (uint32_t i = 0; i < 50; i++) {
+		slot[i] = slot_of(0, RIVULET_PRIO_NORMAL, i % 3 ? i * 37 % 11 + 1 : UINT64_MAX, i);
+		ck_assert_int_eq(rvl_fair_add(&fair, &slot[i], now), 0);
+	}
+	for (uint32_t i = 0; i < 50; i += 4)
+		rvl_fair_remove(&fair, &slot[(i * 7 + 1) % 50]);
+	ck_assert_uint_eq(fair.queued[RIVULET_PRIO_NORMAL], 37);
+	while ((s = rvl_fair_pick(&fair, now, 0, 0, &wake))) {
+		ck_assert(!last || ordered(last, s));
+		ck_assert(s->queued);
+		rvl_fair_start(&fair, s, now);
+		ck_assert(!s->queued);
+		rvl_fair_end(&fair, s, now, MS);
+		last = s;
+		started++;
+	}
+	ck_assert_int_eq(started, 37);
+	ck_assert_uint_eq(fair.queued[RIVULET_PRIO_NORMAL], 0);
+}
+END_TEST
+
+/* Proves that promises are kept in the order of their deadlines, whatever order they come in. */
+START_TEST(promise_order)
+{
+	static const uint64_t deadlines[] = { 30, 10, 20, 10, 40, 5 };
+	struct rvl_slot slot[6], *s, *last = NULL;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < 6; i++) {
+		slot[i] = slot_of(i % 3, RIVULET_PRIO_NORMAL, now + deadlines[i] * MS, i);
+		slot[i].hard = i != 4;
+		ck_assert_int_eq(rvl_fair_add(&fair, &slot[i], now), 0);
+	}
+	rvl_list_each(s, &fair.promises, promise) {
+		ck_assert(!last || ordered(last, s));
+		last = s;
+		n++;
+	}
+	ck_assert_uint_eq(n, 5);
+	ck_assert_ptr_eq(fair.promises.next, &slot[5].promise);
+	for (uint32_t i = 0; i < 6; i++)
+		rvl_fair_remove(&fair, &slot[i]);
+	ck_assert_ptr_eq(fair.promises.next, &fair.promises);
+}
+END_TEST
+
+/*
+ * Proves what a run costs its user: the expected time when it starts, the true time when it has
+ * ended, and the same in the other classes, up to a second there.
+ */
+START_TEST(charges)
+{
+	struct rvl_slot s = slot_of(0, RIVULET_PRIO_NORMAL, UINT64_MAX, 0);
+	struct rvl_presence *in = share[0].in;
+
+	ck_assert_int_eq(rvl_fair_add(&fair, &s, now), 0);
+	rvl_fair_start(&fair, &s, now);
+	ck_assert_uint_eq(in[RIVULET_PRIO_NORMAL].v, 2 * MS);
+	ck_assert_uint_eq(in[RIVULET_PRIO_LOW].v, 0);
+	ck_assert_uint_eq(in[RIVULET_PRIO_NORMAL].started, 1);
+	ck_assert_uint_eq(fair.started, 1);
+	rvl_fair_end(&fair, &s, now + 7 * MS, 7 * MS);
+	for (uint32_t c = 0; c < RIVULET_PRIOS; c++)
+		ck_assert_uint_eq(in[c].v, 7 * MS);
+	ck_assert_uint_eq(in[RIVULET_PRIO_NORMAL].ended, now + 7 * MS);
+	ck_assert_uint_eq(fair.started + in[RIVULET_PRIO_NORMAL].started, 0);
+	/* A claim of more than a second counts as one until the time is known. */
+	s = slot_of(0, RIVULET_PRIO_NORMAL, UINT64_MAX, 0);
+	s.expected = 5 * NSEC_PER_SEC;
+	ck_assert_int_eq(rvl_fair_add(&fair, &s, now), 0);
+	rvl_fair_start(&fair, &s, now);
+	ck_assert_uint_eq(in[RIVULET_PRIO_NORMAL].v, 7 * MS + NSEC_PER_SEC);
+	rvl_fair_end(&fair, &s, now, 3 * NSEC_PER_SEC);
+	ck_assert_uint_eq(in[RIVULET_PRIO_NORMAL].v, 7 * MS + 3 * NSEC_PER_SEC);
+	ck_assert_uint_eq(in[RIVULET_PRIO_LOW].v, NSEC_PER_SEC);
+	ck_assert_uint_eq(in[RIVULET_PRIO_HIGH].v, NSEC_PER_SEC);
+	ck_assert(rvl_fair_in_debt(&fair, &share[0]));
+	ck_assert(!rvl_fair_in_debt(&fair, &share[1]));
+}
+END_TEST
+
+/* Proves that a class below the one that ran is owed a sixteenth while it has runs, and no more. */
+START_TEST(floor_of_lower_classes)
+{
+	struct rvl_slot high = slot_of(0, RIVULET_PRIO_HIGH, UINT64_MAX, 0);
+	struct rvl_slot low = slot_of(1, RIVULET_PRIO_LOW, UINT64_MAX, 1), *s;
+	uint64_t wake;
+
+	ck_assert_int_eq(rvl_fair_add(&fair, &low, now), 0);
+	ck_assert_int_eq(rvl_fair_add(&fair, &high, now), 0);
+	rvl_fair_start(&fair, &high, now);
+	ck_assert(!high.by_floor);
+	rvl_fair_end(&fair, &high, now, 31 * MS);
+	ck_assert_int_eq(fair.owed[RIVULET_PRIO_LOW], 31 * MS / 16);
+	ck_assert_int_eq(fair.owed[RIVULET_PRIO_NORMAL], 0);
+	ck_assert_int_eq(fair.owed[RIVULET_PRIO_HIGH], 0);
+	/* Two milliseconds are due for the run below; they are not there yet. */
+	high = slot_of(0, RIVULET_PRIO_HIGH, UINT64_MAX, 2);
+	ck_assert_int_eq(rvl_fair_add(&fair, &high, now), 0);
+	ck_assert_ptr_eq(rvl_fair_pick(&fair, now, 0, 0, &wake), &high);
+	rvl_fair_start(&fair, &high, now);
+	rvl_fair_end(&fair, &high, now, 2 * MS);
+	ck_assert_int_ge(fair.owed[RIVULET_PRIO_LOW], 2 * MS);
+	high = slot_of(0, RIVULET_PRIO_HIGH, UINT64_MAX, 3);
+	ck_assert_int_eq(rvl_fair_add(&fair, &high, now), 0);
+	s = rvl_fair_pick(&fair, now, 0, 0, &wake);
+	ck_assert_ptr_eq(s, &low);
+	/* It pays for it, by the true time. */
+	rvl_fair_start(&fair, s, now);
+	ck_assert(low.by_floor);
+	ck_assert_int_eq(fair.owed[RIVULET_PRIO_LOW], 31 * MS / 16 + 2 * MS / 16 - 2 * MS);
+	rvl_fair_end(&fair, s, now, 5 * MS);
+	ck_assert_int_eq(fair.owed[RIVULET_PRIO_LOW],
+			 (int64_t)(31 * MS / 16 + 2 * MS / 16) - (int64_t)(5 * MS));
+	rvl_fair_remove(&fair, &high);
+}
+END_TEST
+
+/*
+ * Proves when the next run of a user who has none is waited for: for five milliseconds, by a share
+ * that is behind and usually returns as quickly; the wait is charged to that user.
+ */
+START_TEST(waited_for)
+{
+	struct rvl_slot mine = slot_of(0, RIVULET_PRIO_NORMAL, UINT64_MAX, 0);
+	struct rvl_slot other = slot_of(1, RIVULET_PRIO_NORMAL, UINT64_MAX, 1);
+	uint64_t wake, v;
+
+	ck_assert_int_eq(rvl_fair_add(&fair, &mine, now), 0);
+	rvl_fair_start(&fair, &mine, now);
+	rvl_fair_end(&fair, &mine, now, MS);
+	share[1].in[RIVULET_PRIO_NORMAL].v = 100 * MS;
+	ck_assert_int_eq(rvl_fair_add(&fair, &other, now), 0);
+	ck_assert_uint_eq(rvl_fair_users(&fair, &share[1], now), 2);
+	ck_assert_ptr_null(rvl_fair_pick(&fair, now, 0, 0, &wake));
+	ck_assert_uint_eq(wake, now + RVL_FAIR_GRACE);
+	v = share[0].in[RIVULET_PRIO_NORMAL].v;
+	ck_assert_ptr_null(rvl_fair_pick(&fair, now + RVL_FAIR_GRACE - 1, 0, 0, &wake));
+	ck_assert_uint_eq(share[0].in[RIVULET_PRIO_NORMAL].v, v + RVL_FAIR_GRACE - 1);
+	ck_assert_ptr_eq(rvl_fair_pick(&fair, now + RVL_FAIR_GRACE, 0, 0, &wake), &other);
+	ck_assert_uint_eq(wake, UINT64_MAX);
+	ck_assert_uint_eq(share[0].in[RIVULET_PRIO_NORMAL].v, v + RVL_FAIR_GRACE);
+	ck_assert_uint_eq(rvl_fair_users(&fair, &share[1], now + RVL_FAIR_GRACE), 1);
+	/* A share that is not far ahead of it does not wait. */
+	share[1].in[RIVULET_PRIO_NORMAL].v = share[0].in[RIVULET_PRIO_NORMAL].v + RVL_FAIR_GRACE;
+	ck_assert_ptr_eq(rvl_fair_pick(&fair, now + 1, 0, 0, &wake), &other);
+	rvl_fair_remove(&fair, &other);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("fair");
@@ -677,6 +852,11 @@ int main(void)
 	tcase_add_test(t, borrows);
 	tcase_add_loop_test(t, promises_kept, 0, 4);
 	tcase_add_loop_test(t, any_load, 0, 10);
+	tcase_add_test(t, queue_order);
+	tcase_add_test(t, promise_order);
+	tcase_add_test(t, charges);
+	tcase_add_test(t, floor_of_lower_classes);
+	tcase_add_test(t, waited_for);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }
