@@ -657,12 +657,19 @@ END_TEST
 
 START_TEST(test_control_refuses_invalid_commands)
 {
+	static const char *const almost[] = { "injectx slow@1:1", "tempo 5", "batteryx charge=5",
+		"stalls 5", "hurry 1", "unplug 1", "power 1", "stat 1", "temp", "stall" };
 	char text[4000], big[600];
 	int fd;
 
 	control("hello", text, sizeof(text));
 	ck_assert_str_eq(text, "error: \"hello\": expected inject SPEC, temp MDEG, battery SPEC, "
 			       "hurry, stall MS, unplug, power or stat\n");
+	/* A command's name ends at the space, and a command without an argument has none. */
+	for (size_t i = 0; i < sizeof(almost) / sizeof(almost[0]); i++) {
+		control(almost[i], text, sizeof(text));
+		ck_assert_msg(strstr(text, "\": expected inject SPEC"), "%s: %s", almost[i], text);
+	}
 	control("battery charge=50", text, sizeof(text));
 	ck_assert_str_eq(text, "error: there is no battery: --battery\n");
 	control("hurry", text, sizeof(text));
