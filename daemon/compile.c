@@ -6,15 +6,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "child.h"
 #include "manager.h"
 
 #define SEALS_NEEDED (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
@@ -269,64 +268,6 @@ static int on_control(sd_event_source *source, int fd, uint32_t events, void *da
 	return 0;
 }
 
-/* Duplicates above the numbers that dup2() assigns in the worker, so that none is overwritten. */
-static int dup_high(const int from[3], int to[3])
-{
-	for (int i = 0; i < 3; i++) {
-		to[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 16);
-		if (to[i] < 0)
-			return -errno;
-	}
-	return 0;
-}
-
-static int file_actions(posix_spawn_file_actions_t *fa, const int fd[3])
-{
-	int r = posix_spawn_file_actions_addopen(fa, 0, "/dev/null", O_RDWR, 0);
-
-	r = r ?: posix_spawn_file_actions_adddup2(fa, fd[0], RVL_WORKER_MODEL_FD);
-	r = r ?: posix_spawn_file_actions_adddup2(fa, fd[1], RVL_WORKER_PROGRAM_FD);
-	r = r ?: posix_spawn_file_actions_adddup2(fa, fd[2], RVL_WORKER_CONTROL_FD);
-	return r ?: posix_spawn_file_actions_addclosefrom_np(fa, RVL_WORKER_CONTROL_FD + 1);
-}
-
-static int spawn_with(struct rvl_compile *c, const int fd[3], const char *exe)
-{
-	char *const argv[] = { (char *)"rivuletd", (char *)"--worker", NULL };
-	char *const envp[] = { NULL };
-	posix_spawn_file_actions_t fa;
-	posix_spawnattr_t attr;
-	sigset_t none, all;
-	int r;
-
-	sigemptyset(&none);
-	sigfillset(&all);
-	posix_spawn_file_actions_init(&fa);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setsigdefault(&attr, &all);
-	r = file_actions(&fa, fd);
-	r = r ?: posix_spawn(&c->pid, exe, &fa, &attr, argv, envp);
-	posix_spawn_file_actions_destroy(&fa);
-	posix_spawnattr_destroy(&attr);
-	if (r)
-		c->pid = 0;
-	return -r;
-}
-
-static int spawn(struct rvl_compile *c, int control, const char *exe)
-{
-	const int from[3] = { c->model_fd, c->program_fd, control };
-	int fd[3] = { -1, -1, -1 };
-	int r = dup_high(from, fd);
-
-	r = r ?: spawn_with(c, fd, exe);
-	for (int i = 0; i < 3; i++)
-		rvl_close(fd[i]);
-	return r;
-}
-
 static void fill_job(const struct rvl_compile *c, struct rvl_worker_job *job)
 {
 	const struct rvl_config *cfg = &c->m->cfg;
@@ -360,6 +301,16 @@ static int watch_worker(struct rvl_compile *c)
 	return 0;
 }
 
+static int spawn(struct rvl_compile *c, int control)
+{
+	const int fd[] = { c->model_fd, c->program_fd, control };
+	int r = rvl_child_start(c->m->compiler.exe, "--worker", fd, ARRAY_SIZE(fd), &c->pid);
+
+	if (r)
+		c->pid = 0;
+	return r;
+}
+
 static int start(struct rvl_compile *c)
 {
 	struct rvl_worker_job job;
@@ -374,7 +325,7 @@ static int start(struct rvl_compile *c)
 		return -errno;
 	c->control_fd = pair[0];
 	r = send(pair[0], &job, sizeof(job), MSG_NOSIGNAL) == sizeof(job) ? 0 : -errno;
-	r = r ?: spawn(c, pair[1], c->m->compiler.exe);
+	r = r ?: spawn(c, pair[1]);
 	close(pair[1]);
 	if (r)
 		return r;
@@ -427,21 +378,18 @@ static void kick(struct rvl_manager *m)
 
 /* ---- requests ---- */
 
-static int check_model_fd(int fd, const struct rivulet_msg_load *req, const struct rvl_config *cfg,
-			  struct rvl_text *err)
+static int check_file(const struct rvl_file *f, const struct rivulet_msg_load *req,
+		      const struct rvl_config *cfg, struct rvl_text *err)
 {
-	int seals = fcntl(fd, F_GET_SEALS);
-	struct stat st;
-
-	if (seals < 0 || (seals & SEALS_NEEDED) != SEALS_NEEDED)
+	if (f->kind != RVL_FILE_MEMFD || (f->seals & SEALS_NEEDED) != SEALS_NEEDED)
 		return rvl_say(err, -EPERM,
 			       "a model comes as a memfd sealed F_SEAL_SHRINK|GROW|WRITE");
 	if (req->size > cfg->model_size)
 		return rvl_say(err, -E2BIG, "the model has %llu bytes, ModelSizeMax=%llu",
 			       (unsigned long long)req->size, (unsigned long long)cfg->model_size);
-	if (fstat(fd, &st) || !req->size || req->size > (uint64_t)st.st_size)
-		return rvl_say(err, -EINVAL, "the model shall have %llu bytes, the file has %lld",
-			       (unsigned long long)req->size, (long long)st.st_size);
+	if (!req->size || req->size > f->size)
+		return rvl_say(err, -EINVAL, "the model shall have %llu bytes, the file has %llu",
+			       (unsigned long long)req->size, (unsigned long long)f->size);
 	return 0;
 }
 
@@ -481,18 +429,17 @@ static int charge(struct rvl_session *s, const struct rivulet_msg_load *req, str
 	return r;
 }
 
-int rvl_compile_submit(struct rvl_session *s, const struct rivulet_msg_load *req, int fd,
-		       struct rvl_text *err)
+int rvl_compile_submit(struct rvl_session *s, const struct rivulet_msg_load *req,
+		       struct rvl_sent *sent, struct rvl_text *err)
 {
 	struct rvl_manager *m = s->m;
 	struct rvl_compile *c = calloc(1, sizeof(*c));
 	int r = c ? 0 : rvl_say(err, -ENOMEM, "out of memory");
 
 	r = r ?: check_request(m, req, err);
-	r = r ?: check_model_fd(fd, req, &m->cfg, err);
+	r = r ?: check_file(&sent->file, req, &m->cfg, err);
 	r = r ?: charge(s, req, err);
 	if (r) {
-		rvl_offload_close(&m->closer, fd);
 		free(c);
 		return r;
 	}
@@ -502,7 +449,7 @@ int rvl_compile_submit(struct rvl_session *s, const struct rivulet_msg_load *req
 	c->user->refs++;
 	c->serial = req->h.serial;
 	c->req = *req;
-	c->model_fd = fd;
+	c->model_fd = rvl_take_fd(&sent->fd);
 	c->program_fd = c->control_fd = -1;
 	make_key(c);
 	rvl_list_add_tail(&m->compiler.queue, &c->link);

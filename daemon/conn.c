@@ -10,91 +10,62 @@
 
 #include "manager.h"
 
-/* SCM_MAX_FD. The kernel closes descriptors without room on this thread, which may take long. */
-#define FDS_ROOM 253
 #define OUT_MAX 4096	/* queued answers; the limits on runs and LOADs keep them below it */
 
-static void take_fds(struct msghdr *msg, int *fd, int *nfds, struct rvl_offload *closer)
+/*
+ * Without room for control data the kernel gives no descriptor to this process, but says by MSG_CTRUNC
+ * that there was one. A look leaves it in the socket; if it were taken out there, this thread would
+ * close the file, which may block. Nobody else reads, so what is taken out is what was looked at.
+ */
+ssize_t rvl_receive(int sock, void *data, size_t room, bool *carries)
 {
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
-		const unsigned char *p = CMSG_DATA(c);
-		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	struct iovec iov = { .iov_base = data, .iov_len = room };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n = recvmsg(sock, &msg, MSG_PEEK | MSG_DONTWAIT);
 
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < n; i++, ++*nfds) {
-			int got;
-
-			memcpy(&got, p + i * sizeof(int), sizeof(got));
-			if (*fd < 0)
-				*fd = got;
-			else
-				rvl_offload_close(closer, got);
-		}
-	}
-}
-
-ssize_t rvl_receive(int sock, union rivulet_packet *p, int *fd, int *nfds,
-		    struct rvl_offload *closer)
-{
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(FDS_ROOM * sizeof(int))];
-	struct iovec iov = { .iov_base = p, .iov_len = sizeof(*p) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
-			      .msg_controllen = sizeof(control) };
-	ssize_t n;
-
-	*fd = -1;
-	*nfds = 0;
-	n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	*carries = false;
 	if (n < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
-	take_fds(&msg, fd, nfds, closer);
-	if (msg.msg_flags & MSG_CTRUNC)
-		*nfds = FDS_ROOM + 1;
-	if (msg.msg_flags & MSG_TRUNC)
-		return -EPROTO;
-	return n;
+	*carries = msg.msg_flags & MSG_CTRUNC;
+	if (!*carries && recv(sock, data, (size_t)n, MSG_DONTWAIT) < 0)
+		return -errno;
+	return msg.msg_flags & MSG_TRUNC ? -EPROTO : n;
 }
 
-struct closing {
-	struct rvl_work work;
-	struct rvl_offload *closer;
-	int sock;
-};
-
-static void drain_and_close(int sock, struct rvl_offload *closer)
+/*
+ * Takes out the next packet if it carries no descriptor. A packet, unlike a part of a stream, may be
+ * empty; but with SO_PASSCRED each one has control data, and the end has none. The room is too small for
+ * descriptors to follow.
+ */
+static bool drain_one(int sock, bool packets, bool *carries)
 {
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred))];
 	union rivulet_packet p;
-	ssize_t n;
-	int fd, nfds;
+	struct iovec iov = { .iov_base = &p, .iov_len = sizeof(p) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+			      .msg_controllen = sizeof(control) };
+	ssize_t n = recvmsg(sock, &msg, MSG_PEEK | MSG_DONTWAIT);
 
+	*carries = n >= 0 && msg.msg_flags & MSG_CTRUNC;
+	if (n < 0 || *carries || (packets ? !msg.msg_controllen : !n))
+		return false;
+	return recv(sock, &p, (size_t)n, MSG_DONTWAIT) == n;
+}
+
+bool rvl_drain(int sock)
+{
+	const int on = 1;
+	int type = SOCK_STREAM;
+	socklen_t len = sizeof(type);
+	bool carries;
+
+	getsockopt(sock, SOL_SOCKET, SO_TYPE, &type, &len);
+	setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
 	/* When a socket is closed with unread packets, its peer loses what was sent to it. */
 	shutdown(sock, SHUT_RD);
-	do {
-		n = rvl_receive(sock, &p, &fd, &nfds, closer);
-		rvl_offload_close(closer, fd);
-	} while (n > 0 || n == -EPROTO);
-	close(sock);
-}
-
-static void closing_work(struct rvl_work *w)
-{
-	struct closing *f = rvl_container(w, struct closing, work);
-
-	drain_and_close(f->sock, f->closer);
-	free(f);
-}
-
-void rvl_close_socket(struct rvl_offload *closer, int sock)
-{
-	struct closing *f = rvl_offload_has_room(closer) ? malloc(sizeof(*f)) : NULL;
-
-	if (!f) {
-		drain_and_close(sock, closer);
-		return;
-	}
-	*f = (struct closing){ .work = { .run = closing_work }, .closer = closer, .sock = sock };
-	rvl_offload_submit(closer, &f->work);
+	while (drain_one(sock, type == SOCK_SEQPACKET, &carries))
+		;
+	return !carries;
 }
 
 static int send_one(int sock, const void *packet, size_t size, int fd)

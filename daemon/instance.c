@@ -2,10 +2,8 @@
 /* Models and instances of a session: OPEN, BIND, CLOSE, UNLOAD. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/vfs.h>
 
 #include "manager.h"
 
@@ -60,7 +58,8 @@ static void release_later(const struct release *what)
 		return;
 	}
 	*g = *what;
-	g->work = (struct rvl_work){ .run = release_work, .done = release_done };
+	g->work = (struct rvl_work){ .owner = &s->user->release, .run = release_work,
+				     .done = release_done };
 	s->pending++;
 	rvl_update_events(s);
 	rvl_offload_submit(&s->m->closer, &g->work);
@@ -471,39 +470,31 @@ void rvl_session_detach(struct rvl_session *s)
  * Only a dma-buf, or a memfd sealed against shrinking, may be mapped. A page fault on another file
  * could block on a file system of the client (FUSE), or raise SIGBUS after a truncation.
  */
-static int check_memory(int fd, bool writable, struct rvl_text *err)
+static int check_memory(const struct rvl_file *f, bool writable, struct rvl_text *err)
 {
-	int flags = fcntl(fd, F_GETFL), seals;
-	struct statfs fs;
+	bool fixed = f->kind == RVL_FILE_MEMFD && f->seals & F_SEAL_SHRINK;
 
-	if (flags < 0 || fstatfs(fd, &fs))
-		return rvl_say(err, -errno, "the file descriptor: %m");
-	if (writable && (flags & O_ACCMODE) != O_RDWR)
-		return rvl_say(err, -EACCES, "an output needs a descriptor opened for writing");
-	if ((unsigned long)fs.f_type == 0x444d4142ul)	/* DMA_BUF_MAGIC */
-		return 0;
-	seals = (unsigned long)fs.f_type == TMPFS_MAGIC ? fcntl(fd, F_GET_SEALS) : -1;
-	if (seals < 0 || !(seals & F_SEAL_SHRINK))
+	if (f->kind != RVL_FILE_DMABUF && !fixed)
 		return rvl_say(err, -EPERM,
 			       "neither a dma-buf nor a memfd with F_SEAL_SHRINK");
+	if (writable && !f->writable)
+		return rvl_say(err, -EACCES, "an output needs a descriptor opened for writing");
 	return 0;
 }
 
-static int check_size(const struct rivulet_msg_bind *req, const struct rivulet_tensor *t, int fd,
-		      struct rvl_text *err)
+static int check_size(const struct rivulet_msg_bind *req, const struct rivulet_tensor *t,
+		      uint64_t size, struct rvl_text *err)
 {
-	off_t size = lseek(fd, 0, SEEK_END);
-
 	if (req->offset % BIND_ALIGN)
 		return rvl_say(err, -EINVAL, "offset %llu is no multiple of %d",
 			       (unsigned long long)req->offset, BIND_ALIGN);
 	if (req->size < t->size)
 		return rvl_say(err, -EINVAL, "%llu bytes for a tensor of %llu",
 			       (unsigned long long)req->size, (unsigned long long)t->size);
-	if (size < 0 || req->size > (uint64_t)size || req->offset > (uint64_t)size - req->size)
-		return rvl_say(err, -EINVAL, "offset %llu + %llu bytes is beyond the memory's %lld",
+	if (req->size > size || req->offset > size - req->size)
+		return rvl_say(err, -EINVAL, "offset %llu + %llu bytes is beyond the memory's %llu",
 			       (unsigned long long)req->offset, (unsigned long long)req->size,
-			       (long long)size);
+			       (unsigned long long)size);
 	return 0;
 }
 
@@ -564,9 +555,8 @@ static void bind_done(struct rvl_work *w)
 	rvl_session_unblock(s);
 }
 
-/* Takes over @fd when it succeeds. */
 static int begin_binding(struct rvl_instance *x, uint32_t tensor, const struct rivulet_msg_bind *req,
-			 int fd, struct rvl_text *err)
+			 struct rvl_sent *sent, struct rvl_text *err)
 {
 	struct rvl_session *s = x->session;
 	struct binding *b = calloc(1, sizeof(*b));
@@ -579,15 +569,16 @@ static int begin_binding(struct rvl_instance *x, uint32_t tensor, const struct r
 	}
 	*b = (struct binding){ .work = { .owner = &s->user->work, .run = bind_work, .done = bind_done },
 			       .x = x, .serial = req->h.serial, .tensor = tensor,
-			       .offset = req->offset, .size = req->size, .fd = fd };
+			       .offset = req->offset, .size = req->size,
+			       .fd = rvl_take_fd(&sent->fd) };
 	x->preparing = true;
 	s->pending++;
 	rvl_offload_submit(&s->m->loader, &b->work);
 	return 0;
 }
 
-static int check_binding(struct rvl_instance *x, const struct rivulet_msg_bind *req, int fd,
-			 struct rvl_text *err)
+int rvl_instance_bind(struct rvl_instance *x, const struct rivulet_msg_bind *req,
+		      struct rvl_sent *sent, struct rvl_text *err)
 {
 	const struct rivulet_tensor *tensors = rivulet_program_tensors(x->model->program->file);
 	int t = tensor_index(x, req, err), r;
@@ -599,17 +590,7 @@ static int check_binding(struct rvl_instance *x, const struct rivulet_msg_bind *
 	if (!x->exec)
 		return rvl_say(err, -ENODEV, "the device of instance %u went away: open it anew",
 			       x->id);
-	r = check_memory(fd, req->dir == RIVULET_DIR_OUTPUT, err);
-	r = r ?: check_size(req, &tensors[t], fd, err);
-	return r ?: begin_binding(x, (uint32_t)t, req, fd, err);
-}
-
-int rvl_instance_bind(struct rvl_instance *x, const struct rivulet_msg_bind *req, int fd,
-		      struct rvl_text *err)
-{
-	int r = check_binding(x, req, fd, err);
-
-	if (r)
-		rvl_offload_close(&x->session->m->closer, fd);
-	return r;
+	r = check_memory(&sent->file, req->dir == RIVULET_DIR_OUTPUT, err);
+	r = r ?: check_size(req, &tensors[t], sent->file.size, err);
+	return r ?: begin_binding(x, (uint32_t)t, req, sent, err);
 }

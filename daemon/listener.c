@@ -9,8 +9,6 @@
 
 #include "log.h"
 
-#define DISCARD_MAX 16	/* packets; a client sends only HELLO before the answer */
-
 #define BACKOFF_MIN_US 50000
 #define BACKOFF_MAX_US 2000000
 
@@ -18,19 +16,6 @@ static void open_reserve(struct rvl_listener *l)
 {
 	if (l->reserve < 0)
 		l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
-}
-
-/*
- * Data that is unread when a socket is closed resets the connection, and the peer's recv() then
- * fails before it returns the reason.
- */
-static void discard_input(int sock)
-{
-	char byte;
-
-	shutdown(sock, SHUT_RD);
-	for (int i = 0; i < DISCARD_MAX && recv(sock, &byte, 1, MSG_DONTWAIT) > 0; i++)
-		;
 }
 
 /* Gives the reserve up for a moment, so that the peer that has waited longest learns the reason. */
@@ -42,11 +27,8 @@ static void refuse_one(struct rvl_listener *l, int listen_fd, int error)
 		return;
 	l->reserve = rvl_close(l->reserve);
 	sock = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (sock >= 0 && l->refuse) {
+	if (sock >= 0)
 		l->refuse(sock, error, l->data);
-		discard_input(sock);
-	}
-	rvl_close(sock);
 	open_reserve(l);
 }
 

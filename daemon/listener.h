@@ -21,7 +21,7 @@ struct rvl_listener {
 	uint64_t pauses;
 	struct rvl_rate rate;
 	void (*accepted)(int sock, void *data);	/* takes over @sock */
-	void (*refuse)(int sock, int error, void *data);	/* answers @sock, does not close it; may be NULL */
+	void (*refuse)(int sock, int error, void *data);	/* takes over @sock, and answers it */
 	void *data;
 };
 

@@ -16,6 +16,7 @@
 #include <systemd/sd-daemon.h>
 
 #include "manager.h"
+#include "receiver.h"
 
 static const char *arg_root = "";
 static const char *arg_socket;
@@ -246,9 +247,11 @@ int main(int argc, char **argv)
 	struct rvl_text err;
 	int r;
 
-	/* --worker is internal: the daemon starts itself as the compiler's process. */
+	/* Internal: the daemon starts itself as the compiler's process, and as a user's receiver. */
 	if (argc == 2 && !strcmp(argv[1], "--worker"))
 		return rvl_worker_main();
+	if (argc == 2 && !strcmp(argv[1], "--receiver"))
+		return rvl_receiver_main();
 	r = parse_argv(argc, argv);
 	if (r >= 0)
 		return r;

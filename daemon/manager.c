@@ -74,15 +74,16 @@ static void on_connection(int sock, void *data)
 
 static void refuse_connection(int sock, int error, void *data)
 {
+	struct rvl_manager *m = data;
 	struct rivulet_msg_error e;
 	struct rvl_text text;
 
-	(void)data;
 	rvl_say(&text, 0, "the daemon cannot take another connection: %s", strerror(error));
 	rivulet_proto_init(&e, RIVULET_MSG_ERROR, 0, 0);
 	e.h.error = -error;
 	rivulet_proto_name(e.text, sizeof(e.text), text.s);
 	send(sock, &e, sizeof(e), MSG_DONTWAIT | MSG_NOSIGNAL);
+	rvl_intake_dispose(m, rvl_session_uid(sock), sock);
 }
 
 int rvl_manager_block_signals(void)
@@ -153,6 +154,7 @@ int rvl_manager_new(const struct rvl_options *opt, int listen_fd, struct rvl_man
 	rvl_list_init(&m->users);
 	rvl_list_init(&m->sessions);
 	rvl_list_init(&m->refusals);
+	rvl_list_init(&m->receivers);
 	rvl_list_init(&m->compiler.queue);
 	rvl_list_init(&m->cache.programs);
 	r = set_up(m, listen_fd, err);
@@ -196,12 +198,14 @@ struct rvl_manager *rvl_manager_free(struct rvl_manager *m)
 	if (!m)
 		return NULL;
 	sd_notify(0, "STOPPING=1");
+	m->stopping = true;
 	rvl_listener_stop(&m->listen);
 	rvl_refusals_clear(m);
 	rvl_list_each(s, &m->sessions, link)
 		rvl_session_end(s);
-	ended = end_work(m);
 	m->metrics = rvl_metrics_stop(m->metrics);
+	rvl_intake_stop(m);
+	ended = end_work(m);
 	rvl_power_stop(&m->power);
 	if (!ended) {
 		rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL,

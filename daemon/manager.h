@@ -28,6 +28,7 @@
 
 #include "config.h"
 #include "fair.h"
+#include "intake.h"
 #include "listener.h"
 #include "log.h"
 #include "loop.h"
@@ -61,7 +62,9 @@ struct rvl_user {
 	uint64_t bytes;
 	struct rvl_rate log;	/* journal entries that its clients cause */
 	struct rvl_share share;	/* of the device's time */
-	struct rvl_work_owner work;
+	struct rvl_work_owner work;	/* of the loader */
+	struct rvl_work_owner release;	/* of the closer */
+	struct rvl_intake intake;
 };
 
 /** rvl_user_get() - find or create a user and take a reference; NULL: out of memory */
@@ -285,10 +288,10 @@ struct rvl_compiler {
 
 /**
  * rvl_compile_submit() - queue a LOAD, which is answered when it is done
- * @fd: taken over, also on error; the caller answers an error
+ * @sent: its descriptor is taken over if this succeeds; the caller answers an error
  */
-int rvl_compile_submit(struct rvl_session *s, const struct rivulet_msg_load *req, int fd,
-		       struct rvl_text *err);
+int rvl_compile_submit(struct rvl_session *s, const struct rivulet_msg_load *req,
+		       struct rvl_sent *sent, struct rvl_text *err);
 /** rvl_compile_abandon() - a session ends: kill its worker, drop its waiting LOADs */
 void rvl_compile_abandon(struct rvl_manager *m, struct rvl_session *s);
 /** rvl_compile_kill() - kill all workers; rvl_compile_stop() - reap them and free what no thread works on */
@@ -360,11 +363,16 @@ struct rvl_session {
 	uint32_t pending;
 	struct rivulet_msg ack;	/* to be acknowledged when @pending is 0; type 0: none */
 	sd_event_source *hello;	/* ends a connection that says no HELLO */
+	struct rvl_receipt receipt;	/* RECEIVE, or at the end DISCARD; counted in @pending */
+	bool receiving;			/* the receiver has the socket */
+	struct rivulet_msg received;	/* header of the packet that it takes */
 };
 
 struct ucred;
 /** rvl_session_peer - who is at the other end: SO_PEERCRED; tests without two users pretend them */
 extern int (*rvl_session_peer)(int fd, struct ucred *peer);
+/** rvl_session_uid() - of the user at the other end */
+uid_t rvl_session_uid(int fd);
 /** rvl_session_new() - @fd: an accepted socket, taken over. Above a limit its first message is refused */
 int rvl_session_new(struct rvl_manager *m, int fd);
 /** rvl_refusals_clear() - close all connections above a limit */
@@ -390,19 +398,23 @@ int rvl_flush(struct rvl_session *s);
 /** rvl_update_events() - poll for writing while answers are queued, for reading unless work is pending */
 void rvl_update_events(struct rvl_session *s);
 /**
- * rvl_receive() - one packet. Returns its size, 0 at the end, -EAGAIN, -EPROTO; @fd: -1, or the
- * packet's first descriptor, the caller's. The others, which no message has, go to @closer.
+ * rvl_receive() - one packet, or bytes of a stream, if no descriptor came with it
+ * @carries: becomes true if one did; the packet is then copied, but left in the socket.
+ * Returns its size, 0 at the end, -EAGAIN, -EPROTO if it is larger than @room.
  */
-ssize_t rvl_receive(int sock, union rivulet_packet *p, int *fd, int *nfds,
-		    struct rvl_offload *closer);
-
-/** rvl_close_socket() - close a socket on a thread, in a way that its peer can read what was sent */
-void rvl_close_socket(struct rvl_offload *closer, int sock);
+ssize_t rvl_receive(int sock, void *data, size_t room, bool *carries);
+/**
+ * rvl_drain() - read what is left in a socket that is to be closed; nothing can be added
+ * Returns false if a packet with a descriptor is there. Closing the socket may then block.
+ */
+bool rvl_drain(int sock);
 
 /**
- * rvl_request() - serve a checked request; @fd is taken over. 0, or negative errno to be answered
+ * rvl_request() - serve a checked request; 0, or negative errno to be answered
+ * @sent: the descriptor that came with it; what is left in it is the caller's to close
  */
-int rvl_request(struct rvl_session *s, const union rivulet_packet *p, int fd, struct rvl_text *err);
+int rvl_request(struct rvl_session *s, const union rivulet_packet *p, struct rvl_sent *sent,
+		struct rvl_text *err);
 /** rvl_device_event() - tell every session that the device came or went */
 void rvl_device_event(struct rvl_manager *m);
 
@@ -411,9 +423,9 @@ void rvl_model_add(struct rvl_session *s, const struct rvl_compile *c, struct rv
 void rvl_model_unload(struct rvl_model *model);
 /** rvl_instance_open() - OPEN; 0: a thread prepares the instance, and it is answered later */
 int rvl_instance_open(struct rvl_model *model, uint32_t serial, struct rvl_text *err);
-/** rvl_instance_bind() - BIND; the same. @fd: taken over, also on error */
-int rvl_instance_bind(struct rvl_instance *x, const struct rivulet_msg_bind *req, int fd,
-		      struct rvl_text *err);
+/** rvl_instance_bind() - BIND; the same. @sent: its descriptor is taken over if this succeeds */
+int rvl_instance_bind(struct rvl_instance *x, const struct rivulet_msg_bind *req,
+		      struct rvl_sent *sent, struct rvl_text *err);
 void rvl_instance_close(struct rvl_instance *x);
 /** rvl_session_detach() - the device was removed: end runs with -ENODEV and release all of the device */
 void rvl_session_detach(struct rvl_session *s);
@@ -477,6 +489,8 @@ struct rvl_manager {
 	uint32_t n_sessions;
 	struct rvl_list refusals;	/* connections above a limit */
 	uint32_t n_refusals;
+	struct rvl_list receivers;	/* of all users; see intake.h */
+	bool stopping;
 	struct rvl_listener listen;
 	struct rvl_device device;
 	struct rvl_cache cache;

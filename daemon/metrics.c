@@ -234,7 +234,7 @@ static void peer_free(struct peer *p)
 	p->x->n_peers--;
 	sd_event_source_disable_unref(p->source);
 	sd_event_source_disable_unref(p->timer);
-	close(p->fd);
+	rvl_intake_dispose(p->x->m, p->uid, p->fd);
 	free(p->answer);
 	free(p);
 }
@@ -285,10 +285,13 @@ static int make_answer(struct peer *p, bool http)
 /* Returns 1 to wait for more, 0 when the request is complete, a negative errno to close. */
 static int read_request(struct peer *p, bool *http)
 {
-	ssize_t n = recv(p->fd, p->request + p->got, sizeof(p->request) - 1 - p->got, 0);
+	bool carries;
+	ssize_t n = rvl_receive(p->fd, p->request + p->got, sizeof(p->request) - 1 - p->got, &carries);
 
+	if (carries)
+		return -EPROTO;
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 1 : -errno;
+		return n == -EAGAIN ? 1 : (int)n;
 	p->got += (size_t)n;
 	p->request[p->got] = 0;
 	*http = p->got > 0;
@@ -332,19 +335,16 @@ static int on_peer(sd_event_source *source, int fd, uint32_t events, void *data)
 static int peer_new(struct rvl_metrics *x, int fd)
 {
 	struct peer *p = calloc(1, sizeof(*p));
-	struct ucred who;
-	socklen_t len = sizeof(who);
 	sd_event *e = x->m->event;
 	int r;
 
-	if (!p || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len)) {
-		free(p);
-		close(fd);
+	if (!p) {
+		rvl_intake_dispose(x->m, rvl_session_uid(fd), fd);
 		return -ENOMEM;
 	}
 	p->x = x;
 	p->fd = fd;
-	p->uid = who.uid;
+	p->uid = rvl_session_uid(fd);
 	rvl_list_add_tail(&x->peers, &p->link);
 	x->n_peers++;
 	r = sd_event_add_io(e, &p->source, fd, EPOLLIN, on_peer, p);
@@ -363,6 +363,14 @@ static void on_connection(int sock, void *data)
 	if (x->n_peers == PEERS_MAX)
 		peer_free(rvl_container(x->peers.next, struct peer, link));
 	peer_new(x, sock);
+}
+
+static void refuse_connection(int sock, int error, void *data)
+{
+	struct rvl_metrics *x = data;
+
+	(void)error;
+	rvl_intake_dispose(x->m, rvl_session_uid(sock), sock);
 }
 
 static bool find_path(struct rvl_metrics *x)
@@ -408,7 +416,7 @@ struct rvl_metrics *rvl_metrics_start(struct rvl_manager *m)
 		return rvl_metrics_stop(x);
 	fd = listen_at(x->path);
 	x->listen = (struct rvl_listener){ .name = "metrics.sock", .accepted = on_connection,
-					   .data = x, .reserve = -1 };
+					   .refuse = refuse_connection, .data = x, .reserve = -1 };
 	r = fd < 0 ? fd : rvl_listener_start(&x->listen, m->event, fd, SD_EVENT_PRIORITY_NORMAL + 10);
 	if (r < 0) {
 		rvl_log(LOG_WARNING, RVL_LOG_NONE, NULL, "no metrics at %s: %s", x->path,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The handler of each request. It takes over the descriptor; an error is returned with its text. */
+/* The handler of each request. An error is returned with its text. */
 #include <errno.h>
 #include <string.h>
 
@@ -59,13 +59,13 @@ static void fill_hello(const struct rvl_session *s, struct rivulet_msg_hello_rep
 	rivulet_proto_name(r->board, sizeof(r->board), d->present ? d->board.name : "");
 }
 
-static int do_hello(struct rvl_session *s, const union rivulet_packet *p, int fd,
+static int do_hello(struct rvl_session *s, const union rivulet_packet *p, struct rvl_sent *sent,
 		    struct rvl_text *err)
 {
 	const struct rivulet_msg_hello *q = &p->hello;
 	struct rivulet_msg_hello_reply reply;
 
-	(void)fd;
+	(void)sent;
 	if (q->min_version > q->max_version || q->min_version > RIVULET_PROTO_MAX ||
 	    q->max_version < RIVULET_PROTO_MIN)
 		return rvl_say(err, -EPROTONOSUPPORT,
@@ -84,22 +84,22 @@ static int do_hello(struct rvl_session *s, const union rivulet_packet *p, int fd
 	return 0;
 }
 
-static int do_ping(struct rvl_session *s, const union rivulet_packet *p, int fd,
+static int do_ping(struct rvl_session *s, const union rivulet_packet *p, struct rvl_sent *sent,
 		   struct rvl_text *err)
 {
-	(void)fd;
+	(void)sent;
 	(void)err;
 	rvl_session_acknowledge(s, &p->h);
 	return 0;
 }
 
-static int do_load(struct rvl_session *s, const union rivulet_packet *p, int fd,
+static int do_load(struct rvl_session *s, const union rivulet_packet *p, struct rvl_sent *sent,
 		   struct rvl_text *err)
 {
-	return rvl_compile_submit(s, &p->load, fd, err);
+	return rvl_compile_submit(s, &p->load, sent, err);
 }
 
-static int do_tensor(struct rvl_session *s, const union rivulet_packet *p, int fd,
+static int do_tensor(struct rvl_session *s, const union rivulet_packet *p, struct rvl_sent *sent,
 		     struct rvl_text *err)
 {
 	const struct rivulet_msg_tensor *q = &p->tensor;
@@ -109,7 +109,7 @@ static int do_tensor(struct rvl_session *s, const union rivulet_packet *p, int f
 	const struct rivulet_tensor *t;
 	uint32_t count;
 
-	(void)fd;
+	(void)sent;
 	if (!model)
 		return no_such(err, "model", q->model);
 	prog = model->program->file;
@@ -131,42 +131,40 @@ static int do_tensor(struct rvl_session *s, const union rivulet_packet *p, int f
 	return 0;
 }
 
-static int do_open(struct rvl_session *s, const union rivulet_packet *p, int fd,
+static int do_open(struct rvl_session *s, const union rivulet_packet *p, struct rvl_sent *sent,
 		   struct rvl_text *err)
 {
 	struct rvl_model *model = find_model(s, p->model.model);
 
-	(void)fd;
+	(void)sent;
 	return model ? rvl_instance_open(model, p->h.serial, err) :
 		       no_such(err, "model", p->model.model);
 }
 
-static int do_bind(struct rvl_session *s, const union rivulet_packet *p, int fd,
+static int do_bind(struct rvl_session *s, const union rivulet_packet *p, struct rvl_sent *sent,
 		   struct rvl_text *err)
 {
 	struct rvl_instance *x = find_instance(s, p->bind.instance);
 
-	if (x)
-		return rvl_instance_bind(x, &p->bind, fd, err);
-	rvl_offload_close(&s->m->closer, fd);
-	return no_such(err, "instance", p->bind.instance);
+	return x ? rvl_instance_bind(x, &p->bind, sent, err) :
+		   no_such(err, "instance", p->bind.instance);
 }
 
-static int do_run(struct rvl_session *s, const union rivulet_packet *p, int fd,
+static int do_run(struct rvl_session *s, const union rivulet_packet *p, struct rvl_sent *sent,
 		  struct rvl_text *err)
 {
 	struct rvl_instance *x = find_instance(s, p->run.instance);
 
-	(void)fd;
+	(void)sent;
 	return x ? rvl_sched_submit(x, &p->run, err) : no_such(err, "instance", p->run.instance);
 }
 
-static int do_cancel(struct rvl_session *s, const union rivulet_packet *p, int fd,
+static int do_cancel(struct rvl_session *s, const union rivulet_packet *p, struct rvl_sent *sent,
 		     struct rvl_text *err)
 {
 	struct rvl_instance *x;
 
-	(void)fd;
+	(void)sent;
 	rvl_list_each(x, &s->instances, link) {
 		if (x->dead || !x->run || x->run->serial != p->cancel.run)
 			continue;
@@ -177,12 +175,12 @@ static int do_cancel(struct rvl_session *s, const union rivulet_packet *p, int f
 	return rvl_say(err, -ENOENT, "no run with serial %u is queued or under way", p->cancel.run);
 }
 
-static int do_close(struct rvl_session *s, const union rivulet_packet *p, int fd,
+static int do_close(struct rvl_session *s, const union rivulet_packet *p, struct rvl_sent *sent,
 		    struct rvl_text *err)
 {
 	struct rvl_instance *x = find_instance(s, p->instance.instance);
 
-	(void)fd;
+	(void)sent;
 	if (!x)
 		return no_such(err, "instance", p->instance.instance);
 	rvl_instance_close(x);
@@ -190,12 +188,12 @@ static int do_close(struct rvl_session *s, const union rivulet_packet *p, int fd
 	return 0;
 }
 
-static int do_unload(struct rvl_session *s, const union rivulet_packet *p, int fd,
+static int do_unload(struct rvl_session *s, const union rivulet_packet *p, struct rvl_sent *sent,
 		     struct rvl_text *err)
 {
 	struct rvl_model *model = find_model(s, p->model.model);
 
-	(void)fd;
+	(void)sent;
 	if (!model)
 		return no_such(err, "model", p->model.model);
 	rvl_model_unload(model);
@@ -203,12 +201,13 @@ static int do_unload(struct rvl_session *s, const union rivulet_packet *p, int f
 	return 0;
 }
 
-static int do_status(struct rvl_session *s, const union rivulet_packet *p, int fd,
+static int do_status(struct rvl_session *s, const union rivulet_packet *p, struct rvl_sent *sent,
 		     struct rvl_text *err)
 {
 	struct rivulet_msg_status_reply reply;
-	int r;
+	int fd, r;
 
+	(void)sent;
 	rivulet_proto_init(&reply, RIVULET_MSG_STATUS | RIVULET_REPLY, s->version, p->h.serial);
 	r = rvl_status_fd(s->m, s->user->uid, &fd, &reply.size);
 	if (r)
@@ -263,13 +262,13 @@ static int set_policy(struct rvl_session *s, const struct rivulet_msg_policy *q,
 	return r;
 }
 
-static int do_policy(struct rvl_session *s, const union rivulet_packet *p, int fd,
+static int do_policy(struct rvl_session *s, const union rivulet_packet *p, struct rvl_sent *sent,
 		     struct rvl_text *err)
 {
 	struct rivulet_msg_policy_reply reply;
 	int r = 0;
 
-	(void)fd;
+	(void)sent;
 	if (p->policy.mode != RIVULET_POLICY_KEEP)
 		r = set_policy(s, &p->policy, err);
 	if (r)
@@ -280,10 +279,11 @@ static int do_policy(struct rvl_session *s, const union rivulet_packet *p, int f
 	return 0;
 }
 
-int rvl_request(struct rvl_session *s, const union rivulet_packet *p, int fd, struct rvl_text *err)
+int rvl_request(struct rvl_session *s, const union rivulet_packet *p, struct rvl_sent *sent,
+		struct rvl_text *err)
 {
-	static int (*const handler[])(struct rvl_session *, const union rivulet_packet *, int,
-				      struct rvl_text *) = {
+	static int (*const handler[])(struct rvl_session *, const union rivulet_packet *,
+				      struct rvl_sent *, struct rvl_text *) = {
 		[RIVULET_MSG_HELLO] = do_hello, [RIVULET_MSG_PING] = do_ping,
 		[RIVULET_MSG_LOAD] = do_load, [RIVULET_MSG_TENSOR] = do_tensor,
 		[RIVULET_MSG_OPEN] = do_open, [RIVULET_MSG_BIND] = do_bind,
@@ -293,7 +293,7 @@ int rvl_request(struct rvl_session *s, const union rivulet_packet *p, int fd, st
 	};
 
 	/* rivulet_proto_check() lets only requests pass; a test checks that each has a handler. */
-	return handler[p->h.type](s, p, fd, err);
+	return handler[p->h.type](s, p, sent, err);
 }
 
 static void fill_device(const struct rvl_device *d, struct rivulet_msg_device *e)

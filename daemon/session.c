@@ -33,9 +33,32 @@ void rvl_session_reap(struct rvl_session *s)
 	rvl_list_del(&s->link);
 	s->m->n_sessions--;
 	s->user->sessions--;
+	rvl_intake_settle(s->user);
 	rvl_user_put(s->user);
 	rvl_engine_put(s->engine);
 	free(s);
+}
+
+/* The session counts against SessionsPerUser= until its connection is closed. */
+static void on_discarded(struct rvl_receipt *r, int error, const char *text,
+			 const struct rvl_receiver_report *report, struct rvl_sent *sent)
+{
+	(void)error;
+	(void)text;
+	(void)report;
+	(void)sent;
+	rvl_session_unblock(rvl_container(r, struct rvl_session, receipt));
+}
+
+static void close_connection(struct rvl_session *s, int sock)
+{
+	if (rvl_drain(sock)) {
+		close(sock);
+		return;
+	}
+	s->pending++;
+	s->receipt = (struct rvl_receipt){ .order = RVL_DISCARD, .sock = sock, .done = on_discarded };
+	rvl_intake_submit(s->user, &s->receipt, NULL);
 }
 
 void rvl_session_end(struct rvl_session *s)
@@ -50,21 +73,14 @@ void rvl_session_end(struct rvl_session *s)
 	rvl_list_init(&s->out);
 	s->source = sd_event_source_disable_unref(s->source);
 	s->hello = sd_event_source_disable_unref(s->hello);
-	/* Unread packets may hold the last references to memory of any size. */
-	s->fd = rvl_offload_close(&s->m->closer, s->fd);
 	rvl_compile_abandon(s->m, s);
 	rvl_list_each(model, &s->models, link)
 		rvl_model_unload(model);
-	rvl_session_reap(s);
-}
-
-/* Ends a session in a way that the client can read the last answer. */
-static void hang_up(struct rvl_session *s)
-{
-	s->source = sd_event_source_disable_unref(s->source);
-	rvl_close_socket(&s->m->closer, s->fd);
+	/* A receiver that has the socket reads from it, so it is closed after that. */
+	if (!s->receiving && s->fd >= 0)
+		close_connection(s, s->fd);
 	s->fd = -1;
-	rvl_session_end(s);
+	rvl_session_reap(s);
 }
 
 void rvl_session_acknowledge(struct rvl_session *s, const struct rivulet_msg *h)
@@ -103,48 +119,107 @@ static void violation(struct rvl_session *s, const char *text)
 	s->m->protocol_errors++;
 	rvl_log(LOG_NOTICE, RVL_LOG_PROTOCOL, &a, "disconnected: %s", text);
 	rvl_send_error(s, 0, 0, -EPROTO, text);
-	hang_up(s);
+	rvl_session_end(s);
 }
 
-/* Serves one packet. Returns 1 if the next may be read, 0 if the session is blocked or was ended. */
-static int serve_one(struct rvl_session *s)
+/* Serves a packet. Returns 1 if the next may be read, 0 if the session is blocked or was ended. */
+static int serve(struct rvl_session *s, const union rivulet_packet *p, ssize_t n, int nfds,
+		 struct rvl_sent *sent)
 {
-	union rivulet_packet p;
 	struct rvl_text err;
-	int fd, nfds, r;
-	ssize_t n = rvl_receive(s->fd, &p, &fd, &nfds, &s->m->closer);
+	int r;
 
-	if (n == -EAGAIN)
-		return 0;
 	if (n == -EPROTO) {
-		rvl_offload_close(&s->m->closer, fd);
 		violation(s, "a packet larger than any message");
 		return 0;
 	}
 	if (n <= 0) {
-		rvl_offload_close(&s->m->closer, fd);
 		rvl_session_end(s);
 		return 0;
 	}
-	r = rivulet_proto_check(&p, (size_t)n, nfds, true, s->version, err.s, sizeof(err.s));
+	r = rivulet_proto_check(p, (size_t)n, nfds, true, s->version, err.s, sizeof(err.s));
 	if (r == -EPROTO) {
-		rvl_offload_close(&s->m->closer, fd);
 		violation(s, err.s);
 		return 0;
 	}
+	r = r ?: rvl_request(s, p, sent, &err);
 	if (r)
-		rvl_offload_close(&s->m->closer, fd);
-	else
-		r = rvl_request(s, &p, fd, &err);
-	if (r)
-		rvl_send_error(s, p.h.type, p.h.serial, r, err.s);
+		rvl_send_error(s, p->h.type, p->h.serial, r, err.s);
 	/* A failed HELLO ends the connection. */
 	if (!s->version) {
-		hang_up(s);
+		rvl_session_end(s);
 		return 0;
 	}
 	rvl_update_events(s);
 	return !s->queued_out && !s->pending;
+}
+
+/* ---- packets that carry descriptors ---- */
+
+static void refuse_packet(struct rvl_session *s, int error, const char *text)
+{
+	rvl_send_error(s, s->received.type, s->received.serial, error, text);
+	rvl_session_end(s);
+}
+
+static void on_received(struct rvl_receipt *r, int error, const char *text,
+			const struct rvl_receiver_report *report, struct rvl_sent *sent)
+{
+	struct rvl_session *s = rvl_container(r, struct rvl_session, receipt);
+	int sock = r->sock;
+
+	s->receiving = false;
+	if (s->fd < 0)
+		close_connection(s, sock);
+	else if (error)
+		refuse_packet(s, error, text);
+	else
+		serve(s, &report->p, report->size, (int)report->nfds, sent);
+	if (sent)
+		rvl_offload_close(&s->m->closer, sent->fd);
+	rvl_session_unblock(s);
+}
+
+/* The packet stays in the socket until the user's receiver takes it out. Meanwhile the session is blocked. */
+static void receive_elsewhere(struct rvl_session *s, const union rivulet_packet *p, ssize_t n)
+{
+	struct rvl_text err;
+	int r = -EPROTO;
+
+	if (n > 0)
+		r = rivulet_proto_check(p, (size_t)n, 1, true, s->version, err.s, sizeof(err.s));
+	else
+		rvl_say(&err, 0, "a packet that is empty or larger than any message");
+	if (r == -EPROTO) {
+		violation(s, err.s);
+		return;
+	}
+	s->received = p->h;
+	s->receipt = (struct rvl_receipt){ .order = RVL_RECEIVE, .sock = s->fd, .done = on_received };
+	s->receiving = true;
+	s->pending++;
+	rvl_update_events(s);
+	r = rvl_intake_submit(s->user, &s->receipt, &err);
+	if (!r)
+		return;
+	s->receiving = false;
+	refuse_packet(s, r, err.s);
+	rvl_session_unblock(s);
+}
+
+static int serve_one(struct rvl_session *s)
+{
+	struct rvl_sent none = { .fd = -1 };
+	union rivulet_packet p;
+	bool carries;
+	ssize_t n = rvl_receive(s->fd, &p, sizeof(p), &carries);
+
+	if (n == -EAGAIN)
+		return 0;
+	if (!carries)
+		return serve(s, &p, n, 0, &none);
+	receive_elsewhere(s, &p, n);
+	return 0;
 }
 
 static int on_socket(sd_event_source *source, int fd, uint32_t events, void *data)
@@ -184,6 +259,7 @@ int (*rvl_session_peer)(int fd, struct ucred *peer) = peer_of_socket;
 struct refusal {
 	struct rvl_list link;
 	struct rvl_manager *m;
+	uid_t uid;
 	int fd;
 	sd_event_source *source, *timer;
 	int error;
@@ -196,7 +272,7 @@ static void refusal_free(struct refusal *l)
 	l->m->n_refusals--;
 	sd_event_source_disable_unref(l->source);
 	sd_event_source_disable_unref(l->timer);
-	rvl_close_socket(&l->m->closer, l->fd);
+	rvl_intake_dispose(l->m, l->uid, l->fd);
 	free(l);
 }
 
@@ -213,18 +289,17 @@ static int on_refused(sd_event_source *source, int fd, uint32_t events, void *da
 	struct refusal *l = data;
 	struct rivulet_msg_error e;
 	union rivulet_packet p;
-	int got, nfds;
+	bool carries;
 
 	(void)source;
 	(void)events;
-	if (rvl_receive(fd, &p, &got, &nfds, &l->m->closer) >= (ssize_t)sizeof(p.h)) {
+	if (rvl_receive(fd, &p, sizeof(p), &carries) >= (ssize_t)sizeof(p.h)) {
 		rivulet_proto_init(&e, RIVULET_MSG_ERROR, 0, p.h.serial);
 		e.h.error = l->error;
 		e.request = p.h.type;
 		rivulet_proto_name(e.text, sizeof(e.text), l->why.s);
 		send(fd, &e, sizeof(e), MSG_DONTWAIT | MSG_NOSIGNAL);
 	}
-	rvl_offload_close(&l->m->closer, got);
 	refusal_free(l);
 	return 0;
 }
@@ -238,10 +313,11 @@ static int on_refusal_timeout(sd_event_source *source, uint64_t usec, void *data
 }
 
 /*
- * Takes over the socket. At most REFUSALS_MAX of these connections are kept; beyond that the one that
- * was accepted first is closed.
+ * Takes over the socket. At most REFUSALS_MAX of these connections are
+ * kept; beyond that the one that was accepted first is closed.
  */
-static void refuse_later(struct rvl_manager *m, int fd, int error, const struct rvl_text *why)
+static void refuse_later(struct rvl_manager *m, uid_t uid, int fd, int error,
+			 const struct rvl_text *why)
 {
 	struct refusal *l = calloc(1, sizeof(*l));
 
@@ -249,13 +325,14 @@ static void refuse_later(struct rvl_manager *m, int fd, int error, const struct 
 	if (!l || sd_event_add_io(m->event, &l->source, fd, EPOLLIN, on_refused, l) < 0 ||
 	    sd_event_add_time_relative(m->event, &l->timer, CLOCK_MONOTONIC,
 				       m->cfg.hello_timeout / 1000, 0, on_refusal_timeout, l) < 0) {
-		close(fd);
+		rvl_intake_dispose(m, uid, fd);
 		if (l)
 			sd_event_source_disable_unref(l->source);
 		free(l);
 		return;
 	}
 	l->m = m;
+	l->uid = uid;
 	l->fd = fd;
 	l->error = error;
 	l->why = *why;
@@ -312,23 +389,29 @@ static struct rvl_session *make(struct rvl_manager *m, struct rvl_user *u, pid_t
 	return s;
 }
 
-int rvl_session_new(struct rvl_manager *m, int sock)
+uid_t rvl_session_uid(int fd)
 {
-	_cleanup_close_ int fd = sock;
+	struct ucred peer;
+
+	return rvl_session_peer(fd, &peer) ? (uid_t)-1 : peer.uid;
+}
+
+int rvl_session_new(struct rvl_manager *m, int fd)
+{
 	struct rvl_session *s;
 	struct rvl_user *u;
 	struct rvl_text err;
 	struct ucred peer;
 	int r = rvl_session_peer(fd, &peer);
 
-	if (r)
-		return r;
-	u = rvl_user_get(m, peer.uid);
-	if (!u)
-		return -ENOMEM;
+	u = r ? NULL : rvl_user_get(m, peer.uid);
+	if (!u) {
+		rvl_intake_dispose(m, (uid_t)-1, fd);
+		return r ?: -ENOMEM;
+	}
 	r = count_session(m, u, &err);
 	if (r) {
-		refuse_later(m, rvl_take_fd(&fd), r, &err);
+		refuse_later(m, peer.uid, fd, r, &err);
 		rvl_user_put(u);
 		return 0;
 	}
@@ -336,10 +419,10 @@ int rvl_session_new(struct rvl_manager *m, int sock)
 	if (!s) {
 		m->n_sessions--;
 		u->sessions--;
+		rvl_intake_dispose(m, peer.uid, fd);
 		rvl_user_put(u);
 		return -ENOMEM;
 	}
-	rvl_take_fd(&fd);
 	rvl_list_add_tail(&m->sessions, &s->link);
 	return 0;
 }

@@ -56,6 +56,7 @@ struct rvl_user *rvl_user_get(struct rvl_manager *m, uid_t uid)
 	u->refs = 1;
 	u->log = RVL_RATE(LOG_BURST, LOG_INTERVAL_NS);
 	u->m = m;
+	rvl_list_init(&u->intake.queue);
 	rvl_fair_join(&m->sched.fair, &u->share);
 	rvl_list_add_tail(&m->users, &u->link);
 	return u;

@@ -20,6 +20,7 @@
 
 #include "files.h"
 #include "manager.h"
+#include "receiver.h"
 #include "rivulet.h"
 
 #define WAIT_MS 60000	/* timeout of an answer, with sanitizers on a busy machine */
@@ -149,7 +150,7 @@ static inline void rig_exec(int fd, const char *node)
 	_exit(5);
 }
 
-/* Called first by main(): runs the daemon or its worker if the program was executed as one. */
+/* Called first by main(): runs the daemon, its worker or a receiver if the program was executed as one. */
 static inline void rig_main(int argc, char **argv, int (*worker)(void))
 {
 	int fd;
@@ -157,6 +158,8 @@ static inline void rig_main(int argc, char **argv, int (*worker)(void))
 	/* The daemon under test starts this program as its compiler. */
 	if (argc == 2 && !strcmp(argv[1], "--worker"))
 		exit(worker());
+	if (argc == 2 && !strcmp(argv[1], "--receiver"))
+		exit(rvl_receiver_main());
 	if (argc != 5 || strcmp(argv[1], "--daemon"))
 		return;
 	fd = atoi(argv[2]);
@@ -386,6 +389,20 @@ static inline int raw_open(void)
 	int sock = raw_connect();
 
 	ck_assert_int_eq(raw_hello(sock), 0);
+	return sock;
+}
+
+/* Connects when there is room: a connection counts until the descriptors in it have been closed. */
+static inline int raw_open_in_time(void)
+{
+	int sock = raw_connect();
+
+	for (int i = 0; raw_hello(sock); i++) {
+		ck_assert_int_lt(i, WAIT_MS / 10);
+		close(sock);
+		usleep(10000);
+		sock = raw_connect();
+	}
 	return sock;
 }
 

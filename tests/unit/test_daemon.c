@@ -587,7 +587,8 @@ START_TEST(broken_messages)
 	int bystander = raw_open(), before;
 	union rivulet_packet p;
 
-	ck_assert_int_eq(raw_ping(bystander), 0);
+	/* The user's receiver, which the daemon starts when it is needed, belongs to what is there before. */
+	load_lenet(bystander);
 	before = rig_quiet_fds();
 	for (int i = 0; i < 110; i++) {
 		int sock = raw_open();
@@ -625,7 +626,7 @@ START_TEST(random_packets)
 	int bystander = raw_open();
 
 	for (int i = 0; i < 400; i++) {
-		int sock = raw_open(), fd = memfd_of(NULL, 64, F_SEAL_SHRINK);
+		int sock = raw_open_in_time(), fd = memfd_of(NULL, 64, F_SEAL_SHRINK);
 		union rivulet_packet p;
 		const struct rivulet_proto_info *info;
 		unsigned char raw[sizeof(p)];
@@ -650,6 +651,7 @@ START_TEST(random_packets)
 	}
 	ck_assert_int_eq(raw_ping(bystander), 0);
 	/* Most packets were invalid. The daemon handles the last of them asynchronously. */
+	close(raw_open_in_time());
 	while (status_number("\"connections\"", "violations") < 200)
 		ck_assert_uint_lt(rvl_now(), deadline);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The resources that a client can exhaust, and that the daemon keeps serving others meanwhile. */
 #include "daemon_rig.h"
+#include "fuse_rig.h"
 #include "suite.h"
 
 /*
@@ -154,6 +155,92 @@ START_TEST(openings_are_charged)
 }
 END_TEST
 
+/* LOAD with a file that is no memfd, on a connection of its own. Returns the ERROR's errno. */
+static int load_file(int file)
+{
+	int sock = raw_open(), r;
+	union rivulet_packet p;
+
+	raw_init(&p, RIVULET_MSG_LOAD);
+	p.load.size = 1000;
+	r = raw_call(sock, &p, file, NULL);
+	close(sock);
+	return r;
+}
+
+/*
+ * A user whose files block whoever closes them, also this process when it ends, so it only stops. The
+ * answers are those to four LOADs.
+ */
+static void pass_blocking_files(int *answer)
+{
+	int file = fuse_rig_open(getppid());
+
+	for (int i = 0; i < 4; i++)
+		answer[i] = load_file(file);
+	raise(SIGSTOP);
+}
+
+/*
+ * Proves that files of one user whose close() blocks for ever neither delay another user nor the end of
+ * the daemon, and that the user is told when no more of them are received.
+ */
+START_TEST(blocking_files)
+{
+	uint64_t end = rvl_now() + 60 * NSEC_PER_SEC, from, longest = 0;
+	int *answer = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	siginfo_t child = { .si_pid = 0 };
+	uint32_t model;
+	pid_t pid;
+	int sock;
+
+	if (!fuse_rig_works()) {
+		printf("untried blocking-files users cannot serve a file here (/dev/fuse, user namespaces)\n");
+		return;
+	}
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		setpgid(0, 0);
+		pass_blocking_files(answer);
+	}
+	rig_as(1001);
+	sock = raw_open();
+	rig_as_self();
+	for (uint64_t n = 1; !child.si_pid; n++) {
+		from = rvl_now();
+		ck_assert_uint_lt(from, end);
+		ck_assert_int_eq(raw_ping(sock), 0);
+		ck_assert_int_eq(load_one_node(sock, n, &model), 0);
+		unload(sock, model);
+		longest = rvl_now() - from > longest ? rvl_now() - from : longest;
+		ck_assert_int_eq(waitid(P_PID, (id_t)pid, &child, WEXITED | WSTOPPED | WNOHANG), 0);
+		usleep(100000);
+	}
+	/* Where fstatfs() asks the server too, the receiver does not come to its answer. */
+	for (int i = 0; i < 4; i++)
+		ck_assert_msg(i < RVL_INTAKE_STUCK ? answer[i] == -EPERM || answer[i] == -ETIMEDOUT :
+						     answer[i] == -EDQUOT, "answer %d is %d", i, answer[i]);
+	ck_assert_uint_lt(longest, 4 * NSEC_PER_SEC);
+	from = rvl_now();
+	kill(rig.pid, SIGTERM);
+	while (!waitpid(rig.pid, NULL, WNOHANG)) {
+		ck_assert_uint_lt(rvl_now() - from, 15 * NSEC_PER_SEC);
+		usleep(10000);
+	}
+	fuse_rig_kill(pid);
+	remove_scratch(rig.dir);
+	/* For the fixture, which stops it. */
+	rig_start("");
+	close(raw_open());
+}
+END_TEST
+
+static void default_limits(void)
+{
+	rig_start("");
+}
+
 static void little_memory(void)
 {
 	rig_start("[Limits]\nMemoryPerUser=256K\nInstancesPerUser=4096\n");
@@ -180,5 +267,6 @@ int main(int argc, char **argv)
 	tcase_add_test(add_case(s, "programs", 240, few_files, rig_stop), many_programs);
 	tcase_add_test(add_case(s, "descriptors", 240, fewer_files, rig_stop), no_descriptors);
 	tcase_add_test(add_case(s, "memory", 240, little_memory, rig_stop), openings_are_charged);
+	tcase_add_test(add_case(s, "files", 240, default_limits, rig_stop), blocking_files);
 	return run_suite(s);
 }
