@@ -4,17 +4,18 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "rivulet_proto.h"
+
 int rvl_fail(struct rvl_err *err, int code, const char *fmt, ...)
 {
+	char text[RVL_ERR_MAX];
 	va_list ap;
 
 	if (!err)
 		return code;
 	va_start(ap, fmt);
-	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	for (char *c = err->msg; *c; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			*c = '?';
+	rivulet_proto_name(err->msg, sizeof(err->msg), text);
 	return code;
 }

@@ -13,8 +13,9 @@ struct rvl_err {
 };
 
 /**
- * Write a message (cut at the end of the field, control characters shown as '?', because names
- * come from files of strangers) and return @code unchanged: `return rvl_fail(err, -EINVAL, ...)`.
+ * Write a message and return @code unchanged: `return rvl_fail(err, -EINVAL, ...)`. The message is
+ * cut at the end of the field. Names come from files that are not trusted, so control characters and
+ * invalid UTF-8 become '?' by the rule of the protocol's text fields, rivulet_proto_name().
  * @err may be NULL.
  */
 int rvl_fail(struct rvl_err *err, int code, const char *fmt, ...)

@@ -586,6 +586,26 @@ TABLE(operators_and_operands, operators)
 TABLE(shapes_of_results, shapes)
 TABLE(quantised_operators, quantised)
 
+/*
+ * Proves that names of a model file reach no terminal or journal with what a text of the protocol may
+ * not hold: C1 controls, which UTF-8 encodes in two bytes, and invalid UTF-8. Other characters stay.
+ */
+START_TEST(names_from_strangers)
+{
+	static const struct { const char *name, *shown; } names[] = {
+		{ "a\033[2J", "a?[2J" }, { "a\302\233" "2J", "a??2J" }, { "a\377\376", "a??" },
+		{ "a\303", "a?" }, { "f\303\274r", "f\303\274r" },
+	};
+	char want[64];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(want, sizeof(want), "node '%s'", names[i].shown);
+		ck_assert_int_eq(rvl_fail(&err, -EINVAL, "node '%s'", names[i].name), -EINVAL);
+		ck_assert_str_eq(err.msg, want);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("refusals");
@@ -595,6 +615,7 @@ int main(void)
 	tcase_add_test(t, operators_and_operands);
 	tcase_add_test(t, shapes_of_results);
 	tcase_add_test(t, quantised_operators);
+	tcase_add_test(t, names_from_strangers);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }
