@@ -13,9 +13,10 @@
 #define OUT_MAX 4096	/* queued answers; the limits on runs and LOADs keep them below it */
 
 /*
- * Without room for control data the kernel gives no descriptor to this process, but says by MSG_CTRUNC
- * that there was one. A look leaves it in the socket; if it were taken out there, this thread would
- * close the file, which may block. Nobody else reads, so what is taken out is what was looked at.
+ * Without room for control data the kernel gives no descriptor to this process, but says by
+ * MSG_CTRUNC that there was one. A look leaves it in the socket; if it were taken out there, this
+ * thread would close the file, which may block. Nobody else reads, so what is taken out is what
+ * was looked at.
  */
 ssize_t rvl_receive(int sock, void *data, size_t room, bool *carries)
 {
@@ -33,9 +34,9 @@ ssize_t rvl_receive(int sock, void *data, size_t room, bool *carries)
 }
 
 /*
- * Takes out the next packet if it carries no descriptor. A packet, unlike a part of a stream, may be
- * empty; but with SO_PASSCRED each one has control data, and the end has none. The room is too small for
- * descriptors to follow.
+ * Takes out the next packet if it carries no descriptor. A packet, unlike a part of a stream, may
+ * be empty; but with SO_PASSCRED each one has control data, and the end has none. The room is too
+ * small for descriptors to follow.
  */
 static bool drain_one(int sock, bool packets, bool *carries)
 {
@@ -117,8 +118,8 @@ void rvl_update_events(struct rvl_session *s)
 }
 
 /*
- * Callers may still use the session, so it is only shut down here. The loop then reports the hang-up
- * and ends the session.
+ * Callers may still use the session, so it is only shut down here. The loop then reports the
+ * hang-up and ends the session.
  */
 static void break_off(struct rvl_session *s)
 {

@@ -12,9 +12,9 @@
 #include "child.h"
 #include "manager.h"
 
-#define RETRY_US	USEC_PER_SEC	/* until a receiver that could not be started is tried again */
-#define DISPOSALS_MAX	32	/* connections of one user without a session; more are closed by a thread */
-#define KILL_NS		NSEC_PER_SEC	/* that a receiver which is not stuck takes to end, at most */
+#define RETRY_US	USEC_PER_SEC	/* until a receiver that did not start is tried again */
+#define DISPOSALS_MAX	32	/* of one user; a thread closes further connections */
+#define KILL_NS		NSEC_PER_SEC	/* most that a receiver takes to end */
 
 struct rvl_receiver {
 	struct rvl_list link;
@@ -53,8 +53,9 @@ static void fail_current(struct rvl_user *u, int error, const char *text)
 static int refuse_stuck(const struct rvl_user *u, struct rvl_text *err)
 {
 	return rvl_say(err, -EDQUOT,
-		       "%u processes that received descriptors of user %u wait for these files, and "
-		       "no more may: close the files, or end what serves them", u->intake.stuck, u->uid);
+		       "%u processes that received descriptors of user %u wait for these files, "
+		       "and no more may: close the files, or end what serves them",
+		       u->intake.stuck, u->uid);
 }
 
 /* ---- the end of a receiver ---- */
@@ -111,13 +112,14 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *data)
 	(void)source;
 	(void)usec;
 	rvl_log(LOG_NOTICE, RVL_LOG_NONE, &a,
-		"process %d, which receives descriptors of user %u, waits for one of these files and is killed",
+		"process %d, which receives descriptors of user %u, waits for a file and is killed",
 		x->pid, u->uid);
 	kill(x->pid, SIGKILL);
 	x->stuck = true;
 	u->intake.stuck++;
 	leave(x);
-	fail_current(u, -ETIMEDOUT, "the process that receives descriptors waits for this file, or for one that came before it");
+	fail_current(u, -ETIMEDOUT, "the process that receives descriptors waits for this file "
+		     "or an earlier one");
 	pump(u);
 	return 0;
 }
@@ -256,7 +258,8 @@ static struct rvl_receipt *next_of(struct rvl_user *u, enum rvl_receiver_order o
 }
 
 /* Those who wait for an answer get one. done() may submit further jobs, and so call this again. */
-static void end_queued(struct rvl_user *u, enum rvl_receiver_order order, int error, const char *text)
+static void end_queued(struct rvl_user *u, enum rvl_receiver_order order, int error,
+		       const char *text)
 {
 	struct rvl_receipt *r;
 
@@ -275,7 +278,9 @@ static int get_receiver(struct rvl_user *u, struct rvl_text *err)
 	if (u->intake.stuck >= RVL_INTAKE_STUCK)
 		return refuse_stuck(u, err);
 	r = start(u);
-	return r ? rvl_say(err, r, "starting the process that receives descriptors: %s", strerror(-r)) : 0;
+	if (!r)
+		return 0;
+	return rvl_say(err, r, "starting the process that receives descriptors: %s", strerror(-r));
 }
 
 static int on_retry(sd_event_source *source, uint64_t usec, void *data)
@@ -360,7 +365,10 @@ void rvl_intake_stop(struct rvl_manager *m)
 		u->intake.retry = sd_event_source_disable_unref(u->intake.retry);
 		fail_current(u, -ECANCELED, "the daemon ends");
 		end_queued(u, RVL_RECEIVE, -ECANCELED, "the daemon ends");
-		/* These sockets are left to the end of the process, where closing them does not wait. */
+		/*
+		 * These sockets are left to the end of the process, where closing them does not
+		 * wait.
+		 */
 		end_queued(u, RVL_DISCARD, 0, "");
 		u->refs--;
 	}

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors that users pass, the daemon's side of receiver.h. The loop only looks at a packet, which
- * tells whether descriptors came with it. If some did, it lends the connection to the receiver of the
- * user, or gives it away when the connection ends; the receiver takes one at a time.
+ * Descriptors that users pass, the daemon's side of receiver.h. The loop only looks at a packet,
+ * which tells whether descriptors came with it. If some did, it lends the connection to the
+ * receiver of the user, or gives it away when the connection ends; the receiver takes one at a
+ * time.
  *
- * A receiver that is not done within RVL_INTAKE_NS is stuck in a call on a file of the user. It is killed,
- * which takes effect when that call returns, and replaced. With RVL_INTAKE_STUCK of them left, messages
- * of that user that carry a descriptor are refused, until one has ended. No other user notices.
+ * A receiver that is not done within RVL_INTAKE_NS is stuck in a call on a file of the user. It
+ * is killed, which takes effect when that call returns, and replaced. With RVL_INTAKE_STUCK of
+ * them left, messages of that user that carry a descriptor are refused, until one has ended. No
+ * other user notices.
  */
 #ifndef RVL_INTAKE_H
 #define RVL_INTAKE_H
@@ -36,10 +38,10 @@ struct rvl_sent {
 struct rvl_receipt {
 	struct rvl_list link;
 	enum rvl_receiver_order order;
-	int sock;	/* of RVL_RECEIVE the caller's, which may not use it until done(); else taken over */
+	int sock;	/* RVL_RECEIVE: lent until done(); RVL_DISCARD: taken over */
 	/*
-	 * Called once, from the loop. @error: 0 or a negative errno, with @text. Of RVL_RECEIVE without an
-	 * error, @report is what arrived, and @sent->fd, if any, the callee's.
+	 * Called once, from the loop. @error: 0 or a negative errno, with @text. Of RVL_RECEIVE
+	 * without an error, @report is what arrived, and @sent->fd, if any, the callee's.
 	 */
 	void (*done)(struct rvl_receipt *r, int error, const char *text,
 		     const struct rvl_receiver_report *report, struct rvl_sent *sent);
@@ -57,16 +59,21 @@ struct rvl_intake {
 
 /**
  * rvl_intake_submit() - hand a job to the user's receiver, which is started if there is none
- * An RVL_DISCARD is always accepted. An RVL_RECEIVE may be refused with an errno and its text; its done()
- * is then not called, and the packet is still in the socket.
+ * An RVL_DISCARD is always accepted. An RVL_RECEIVE may be refused with an errno and its text;
+ * its done() is then not called, and the packet is still in the socket.
  */
 int rvl_intake_submit(struct rvl_user *u, struct rvl_receipt *r, struct rvl_text *err);
 /** rvl_intake_settle() - end the receiver of a user who has no session and no job */
 void rvl_intake_settle(struct rvl_user *u);
-/** rvl_intake_stop() - the daemon ends: kill all receivers, end all jobs, wait for none that is stuck */
+/**
+ * rvl_intake_stop() - the daemon ends: kill all receivers, end all jobs, wait for none that is
+ * stuck
+ */
 void rvl_intake_stop(struct rvl_manager *m);
 
-/** rvl_intake_dispose() - close a connection of @uid that has no session, whatever is still in it */
+/**
+ * rvl_intake_dispose() - close a connection of @uid that has no session, whatever is still in it
+ */
 void rvl_intake_dispose(struct rvl_manager *m, uid_t uid, int sock);
 
 #endif

@@ -37,7 +37,10 @@ static void take_fds(struct msghdr *msg, struct parcel *in)
 	}
 }
 
-/* @flags: MSG_DONTWAIT, or 0 to wait. Fills in a negative errno, 0 at the end, or the packet's size. */
+/*
+ * @flags: MSG_DONTWAIT, or 0 to wait. Fills in a negative errno, 0 at the end, or the packet's
+ * size.
+ */
 static void receive(int sock, void *data, size_t room, int flags, struct parcel *in)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(FDS_MAX * sizeof(int))];
@@ -132,8 +135,9 @@ static bool receive_one(int sock)
 }
 
 /*
- * Descriptors that are not taken are dropped without becoming descriptors of this process, so no FUSE
- * server is asked. When a socket is closed with unread packets, its peer loses what was sent to it.
+ * Descriptors that are not taken are dropped without becoming descriptors of this process, so no
+ * FUSE server is asked. When a socket is closed with unread packets, its peer loses what was sent
+ * to it.
  */
 static void discard(int sock)
 {
@@ -165,7 +169,10 @@ static bool serve(void)
 
 int rvl_receiver_main(void)
 {
-	/* The daemon's death closes the control socket, but a receiver that is stuck does not see that. */
+	/*
+	 * The daemon's death closes the control socket, but a receiver that is stuck does not see
+	 * that.
+	 */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);

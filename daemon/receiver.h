@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The receiver's process: `rivuletd --receiver`, one per user. It alone receives what users pass by
- * SCM_RIGHTS, because almost any system call on such a file, close() included, can block for as long as
- * its owner likes: a FUSE server that does not answer, a socket that lingers, a lock of the file's inode
- * or offset. It hands memfds and dma-bufs on to the daemon, on which only the owner's device or the
- * amount of memory takes time, and closes all else itself. The daemon replaces a receiver that is stuck
- * (intake.h).
+ * The receiver's process: `rivuletd --receiver`, one per user. It alone receives what users pass
+ * by SCM_RIGHTS, because almost any system call on such a file, close() included, can block for
+ * as long as its owner likes: a FUSE server that does not answer, a socket that lingers, a lock
+ * of the file's inode or offset. It hands memfds and dma-bufs on to the daemon, on which only the
+ * owner's device or the amount of memory takes time, and closes all else itself. The daemon
+ * replaces a receiver that is stuck (intake.h).
  *
  *   daemon                                  receiver
  *   struct rvl_receiver_job + the socket ->
@@ -38,7 +38,10 @@ enum rvl_file_kind {
 	RVL_FILE_DMABUF,
 };
 
-/** struct rvl_file - what the receiver found out about a descriptor, so that the daemon need not ask */
+/**
+ * struct rvl_file - what the receiver found out about a descriptor, so that the daemon need not
+ * ask
+ */
 struct rvl_file {
 	uint32_t kind;		/* enum rvl_file_kind */
 	uint32_t seals;		/* F_SEAL_*, of a memfd */

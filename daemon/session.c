@@ -180,7 +180,10 @@ static void on_received(struct rvl_receipt *r, int error, const char *text,
 	rvl_session_unblock(s);
 }
 
-/* The packet stays in the socket until the user's receiver takes it out. Meanwhile the session is blocked. */
+/*
+ * The packet stays in the socket until the user's receiver takes it out. Meanwhile the session is
+ * blocked.
+ */
 static void receive_elsewhere(struct rvl_session *s, const union rivulet_packet *p, ssize_t n)
 {
 	struct rvl_text err;

@@ -66,8 +66,8 @@ static inline void fuse_rig_serve(int dev, const struct fuse_in_header *h)
 }
 
 /*
- * The server's process. It ends with @owner, the process of the test: the one that has the file open
- * cannot end before the server does.
+ * The server's process. It ends with @owner, the process of the test: the one that has the file
+ * open cannot end before the server does.
  */
 static inline void fuse_rig_main(int dev, pid_t owner)
 {
