@@ -166,17 +166,19 @@ static void dev_stop(void *ctx, bool reset)
 }
 
 /*
- * Computes the checksum of @st and copies it through the report slot. A failed copy is a fault of
- * an entry that had none.
+ * Copies @st through the report slot. The copy has seq 0, because the seq would tell its reader how
+ * many jobs others have run. A failed copy is a fault of an entry that had none.
  */
 static void write_report(struct rivulet_sim *s, const struct rivulet_desc *d,
 			 struct rivulet_status *st)
 {
 	struct rvl_regions *r = &s->exec.job.regions;
+	struct rivulet_status copy = *st;
 
-	st->crc = rivulet_crc32c(0, st, offsetof(struct rivulet_status, crc));
+	copy.seq = 0;
+	copy.crc = rivulet_crc32c(0, &copy, offsetof(struct rivulet_status, crc));
 	if (d->report_slot == RIVULET_NO_SLOT ||
-	    !rvl_region_write(r, d->report_slot, d->report_offset, st, sizeof(*st)) ||
+	    !rvl_region_write(r, d->report_slot, d->report_offset, &copy, sizeof(copy)) ||
 	    st->state == RIVULET_STATE_FAULT)
 		return;
 	st->state = RIVULET_STATE_FAULT;

@@ -624,8 +624,8 @@ enum drm_rivulet_fault {
  * All output, little endian.
  */
 struct drm_rivulet_report {
-	/** @seq: the device's number of the job */
-	__le32 seq;
+	/** @reserved0: zero; the device's number of the job would count the jobs of others */
+	__le32 reserved0;
 	/** @state: enum drm_rivulet_state */
 	__le32 state;
 	/** @fault: enum drm_rivulet_fault */

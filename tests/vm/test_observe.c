@@ -81,17 +81,17 @@ static char *event(const char *trace, const char *name, const char *key)
 	vm_fail(__FILE__, __LINE__, "no event %s with %s", name, key);
 }
 
-static void check_end(const char *trace, const char *name, const struct rivulet_status *st)
+static void check_end(const char *trace, const char *name, const char *key,
+		      const struct rivulet_status *st)
 {
-	char key[64], fence[64];
+	char fence[64];
 	char *end;
 
-	snprintf(key, sizeof(key), " seq=%u ", st->seq);
 	end = event(trace, name, key);
 	EQ(number(end, "level="), st->level);
 	OK(sscanf(strstr(end, "fence="), "%63s", fence) == 1);
 	EQ(number(event(trace, "rivulet_job_submit:", fence), "client="), number(end, "client="));
-	EQ(number(event(trace, "rivulet_job_start:", fence), "seq="), st->seq);
+	EQ(number(event(trace, "rivulet_job_start:", fence), "seq="), number(end, "seq="));
 	EQ(number(event(trace, "rivulet_job_done:", fence), "cycles="), (long long)st->cycles);
 	EQ(number(event(trace, "rivulet_job_done:", fence), "variant="), st->variant);
 }
@@ -125,8 +125,8 @@ static void trace(void)
 	EQ(vm_sync_result(bad.fd, bad.sync), -EIO);
 	vm_sysfs_write(TRACING "events/rivulet/enable", "0");
 	text = slurp(TRACING "trace");
-	check_end(text, "rivulet_job_done:", vm_report(&good));
-	check_end(text, "rivulet_job_fault:", vm_report(&bad));
+	check_end(text, "rivulet_job_done:", " error=0", vm_report(&good));
+	check_end(text, "rivulet_job_fault:", "", vm_report(&bad));
 	line = event(text, "rivulet_job_fault:", "");
 	EQ(number(line, "fault="), RIVULET_FAULT_SLOT_LIMIT);
 	EQ(number(line, "slot="), 1);
@@ -206,7 +206,7 @@ static void dump_hang(void)
 	EQ(vm_sync_result(w.fd, w.sync), -ETIME);
 	text = await_dump();
 	OK(!strncmp(text, "rivulet coredump 1\nreason hang\n", 31));
-	EQ(number(text, "\nseq "), vm_report(&w)->seq);
+	EQ((uint32_t)number(text, "\nseq "), vm_reg("DONE_SEQ"));
 	EQ(number(text, "\nstate "), RIVULET_STATE_ABORTED);
 	EQ(number(text, "\ninsn "), vm_report(&w)->insn);
 	EQ(number(text, " INSN "), vm_report(&w)->insn);
