@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Pinned memory and queued jobs by user. Every buffer is pinned for its whole life, so the bytes that one user has
- * pinned are limited. They are counted by user and not by file, because a user can open any number
- * of files.
+ * Pinned memory and queued jobs by user. Every buffer is pinned for its whole life, so the bytes
+ * that one user has pinned are limited. They are counted by user and not by file, because a user
+ * can open any number of files.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/mm.h>
 #include <linux/uidgid.h>
+#include <linux/user_namespace.h>
 
 #include "rivulet_device.h"
 
@@ -35,6 +36,23 @@ static u64 rvl_account_limit(void)
 	return mib ? mib << 20 : (u64)totalram_pages() << (PAGE_SHIFT - 1);
 }
 
+/*
+ * Who pays for what the calling process pins: its user, but within a user namespace the user who
+ * created that. A namespace gives its creator a range of subordinate IDs, each of which would have
+ * a limit of its own. Of nested namespaces the outermost one counts that was not created by root,
+ * because the users of one that root created need not belong together.
+ */
+static uid_t rvl_account_payer(void)
+{
+	kuid_t payer = current_uid();
+	struct user_namespace *ns;
+
+	for (ns = current_user_ns(); ns != &init_user_ns; ns = ns->parent)
+		if (!uid_eq(ns->owner, GLOBAL_ROOT_UID))
+			payer = ns->owner;
+	return from_kuid(&init_user_ns, payer);
+}
+
 /* With xa_lock of rvl_accounts held. */
 static struct rvl_account *rvl_account_find(uid_t uid)
 {
@@ -45,10 +63,10 @@ static struct rvl_account *rvl_account_find(uid_t uid)
 	return account;
 }
 
-/* The account of the calling user: a reference for rvl_account_put(), or NULL without memory. */
+/* The account that the caller pays from, for rvl_account_put(), or NULL without memory. */
 struct rvl_account *rvl_account_get(void)
 {
-	uid_t uid = from_kuid(&init_user_ns, current_uid());
+	uid_t uid = rvl_account_payer();
 	struct rvl_account *account, *fresh;
 	void *old;
 

@@ -3,9 +3,14 @@
 #include "vm.h"
 
 #include <linux/dma-buf.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct vm_buf buf_with(int fd, uint64_t size, uint32_t flags)
@@ -387,6 +392,68 @@ static void pinned(void)
 	EQ(client_of(a).pinned, 4 * MIB);
 }
 
+#define SUBORDINATE	700000	/* the first of SOMEONE's subordinate user IDs */
+
+/* Map the users of a child's new namespace, the first to SOMEONE, as newuidmap would for SOMEONE. */
+static void map_users(pid_t pid)
+{
+	char path[64], map[64];
+	int n = snprintf(map, sizeof(map), "0 %u 1\n1 %u 1000\n", SOMEONE, SUBORDINATE);
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/uid_map", pid);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	OK(fd >= 0);
+	EQ(write(fd, map, (size_t)n), n);
+	close(fd);
+}
+
+/* In a user namespace that SOMEONE has created: every ID in it pays from SOMEONE's account. */
+static void pin_as_subordinate(int fd, int ready, int mapped)
+{
+	uint32_t handle;
+	char byte = 0;
+
+	OK(!setresuid(SOMEONE, SOMEONE, SOMEONE));
+	OK(!create(fd, 5 * MIB, &handle));
+	OK(!unshare(CLONE_NEWUSER));
+	/* Of a process that has changed its user, /proc belongs to root. */
+	OK(!prctl(PR_SET_DUMPABLE, 1));
+	OK(write(ready, &byte, 1) == 1 && read(mapped, &byte, 1) == 1);
+	for (uid_t uid = 0; uid < 3; uid++) {
+		OK(!seteuid(0) && !setresuid(uid, uid, 0));
+		EQ(client_of(fd).pinned, 5 * MIB);
+		EQ(client_of(fd).pinned_limit, 8 * MIB);
+		FAILS(create(fd, 5 * MIB, &handle), EDQUOT);
+	}
+}
+
+static void pinned_by_subordinates(void)
+{
+	int fd = vm_open(), ready[2], mapped[2], status;
+	char byte = 0;
+	pid_t pid;
+
+	if (access("/proc/self/ns/user", F_OK))
+		vm_skip("PCI only: the board's kernel has no user namespaces");
+	vm_param("user_mib", "8");
+	OK(!pipe(ready) && !pipe(mapped));
+	fflush(stdout);
+	pid = fork();
+	OK(pid >= 0);
+	if (!pid) {
+		pin_as_subordinate(fd, ready[1], mapped[0]);
+		fflush(stdout);
+		_exit(0);
+	}
+	close(ready[1]);
+	OK(read(ready[0], &byte, 1) == 1);
+	map_users(pid);
+	OK(write(mapped[1], &byte, 1) == 1);
+	OK(waitpid(pid, &status, 0) == pid);
+	EQ(status, 0);
+}
+
 /*
  * A reader's sync does not discard what a writer has stored and not yet given to the device. With
  * swiotlb=force the sync copies from the device's copy, so that a discarded store is seen.
@@ -473,3 +540,5 @@ const struct vm_test vm_access_tests[] = {
 	{ "access_memory", "fdinfo tells total, shared, resident and active memory of a file", memory_account },
 	{ 0 },
 };
+	{ "access_subordinates", "the subordinate IDs of a user namespace pay from the account of its creator",
+	  pinned_by_subordinates },
