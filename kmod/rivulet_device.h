@@ -137,6 +137,7 @@ struct rvl_device {
 	atomic_t mapped;		/* number of them, and of those being freed */
 	struct devfreq *devfreq;
 	struct rvl_dump *dump;
+	struct delayed_work level_retry; /* asks again for a level that the device did not take */
 	struct rvl_sense sense;		/* under request_lock */
 };
 
@@ -367,6 +368,8 @@ void rvl_client_queue_put(struct rvl_client_queue *queue);
 void rvl_client_query(struct rvl_client *client, struct drm_rivulet_client *out);
 void rvl_client_blame(struct rvl_client *client);
 void rvl_client_put(struct rvl_client *client);
+void rvl_level_init(struct rvl_device *rdev);
+void rvl_level_stop(struct rvl_device *rdev);
 int rvl_client_open(struct drm_device *drm, struct drm_file *file);
 void rvl_client_close(struct drm_device *drm, struct drm_file *file);
 

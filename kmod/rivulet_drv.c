@@ -315,7 +315,7 @@ struct rvl_device *rvl_device_alloc(struct device *dev, const struct rvl_bus_ops
 	spin_lock_init(&rdev->bo_lock);
 	INIT_LIST_HEAD(&rdev->bos);
 	mutex_init(&rdev->request_lock);
-	mutex_init(&rdev->rate_lock);
+	rvl_level_init(rdev);
 	dev_set_drvdata(dev, rdev);
 	return rdev;
 }
@@ -375,6 +375,7 @@ void rvl_device_shutdown(struct rvl_device *rdev)
 	rvl_irq_stop(rdev);
 }
 
+	rvl_level_stop(rdev);
 struct workqueue_struct *rvl_wq;	/* frees jobs and clients */
 
 static int __init rvl_init(void)
@@ -385,6 +386,7 @@ static int __init rvl_init(void)
 	if (!rvl_wq)
 		return -ENOMEM;
 	ret = platform_driver_register(&rvl_platform_driver);
+	rvl_level_stop(rdev);
 	if (IS_ENABLED(CONFIG_PCI) && !ret) {
 		ret = pci_register_driver(&rvl_pci_driver);
 		if (ret)
@@ -395,6 +397,7 @@ static int __init rvl_init(void)
 	return ret;
 }
 module_init(rvl_init);
+	rvl_level_stop(rdev);
 
 static void __exit rvl_exit(void)
 {

@@ -7,8 +7,15 @@
  * rate_lock is held around the clock framework, which takes locks under which others allocate.
  * Recovery never takes it. Where both are needed, request_lock is taken inside and is not held
  * during set_rate.
+ *
+ * A device with the system's clock may not take a level at once: its job is too long to be waited
+ * for, or a queued job needs a higher level. The driver then asks again until the level is in force
+ * or another one was asked for. devfreq asks again with some governors only.
  */
 #include "rivulet_device.h"
+
+/* The interval at which a level is asked for again; devfreq's ondemand governor polls as often. */
+#define RVL_LEVEL_RETRY_MS	50
 
 /* Would the device defer the level, because a queued job has a higher minimum? */
 static bool rvl_level_deferred(struct rvl_device *rdev, u32 level)
@@ -53,10 +60,33 @@ void rvl_level_restore(struct rvl_device *rdev)
 		rvl_level_take(rdev, rdev->rate_level, RVL_HOLD_LONG_MS);
 }
 
-/* A level may have been asked for between rvl_level_restore() and now. With rdev->lock held. */
+/* With the system's clock: is the level asked for last in force, with its rate? */
+static bool rvl_level_settled(struct rvl_device *rdev, u32 level)
+{
+	return rvl_hw_level(rdev) == level && rdev->rate_level == level;
+}
+
+/*
+ * A device with the system's clock that has another level than the one asked for last is asked
+ * again later. Allocates nothing and waits for nothing, because recovery calls it too.
+ */
+static void rvl_level_check(struct rvl_device *rdev)
+{
+	if (rdev->live && !rvl_level_settled(rdev, READ_ONCE(rdev->level)))
+		queue_delayed_work(rvl_wq, &rdev->level_retry,
+				   msecs_to_jiffies(RVL_LEVEL_RETRY_MS));
+}
+
+/*
+ * After a reset the level may be another one than was asked for: one was asked for between
+ * rvl_level_restore() and now, or the system's clock has the rate of another level. With rdev->lock
+ * held.
+ */
 void rvl_level_catch_up(struct rvl_device *rdev)
 {
-	if (!rdev->clk_count && rvl_hw_level(rdev) != rdev->level)
+	if (rdev->clk_count)
+		rvl_level_check(rdev);
+	else if (rvl_hw_level(rdev) != rdev->level)
 		rvl_hw_set_level(rdev, rdev->level);
 }
 
@@ -76,20 +106,23 @@ void rvl_level_wake(struct rvl_device *rdev)
 }
 
 /*
- * Hold the device and have it take @level. Returns whether the clock is to be changed now; if so,
- * rvl_rate_end() must follow. A device that is long in its job, or needs its level for the next
- * one, keeps both; devfreq asks again.
+ * Hold the device and have it take the level asked for last. Returns whether the clock is to be
+ * changed now; if so, rvl_rate_end() must follow. A device that is long in its job, or needs its
+ * level for the next one, keeps both and is asked again later.
  */
 static bool rvl_rate_begin(struct rvl_device *rdev, u32 level)
 {
 	guard(mutex)(&rdev->request_lock);
-	WRITE_ONCE(rdev->level, level);
-	if (!rdev->live || (rvl_hw_level(rdev) == level && rdev->rate_level == level) ||
-	    rvl_level_deferred(rdev, level))
+	if (!rdev->live || rvl_level_settled(rdev, level))
 		return false;
+	if (rvl_level_deferred(rdev, level)) {
+		rvl_level_check(rdev);
+		return false;
+	}
 	if (rvl_hw_hold(rdev, RVL_HOLD_MS) || rvl_level_take(rdev, level, RVL_HOLD_MS) ||
 	    rdev->rate_level == level) {
 		rvl_hw_release(rdev);
+		rvl_level_check(rdev);
 		return false;
 	}
 	rdev->rate_level = -1;
@@ -110,20 +143,56 @@ static void rvl_rate_end(struct rvl_device *rdev, u32 level, u32 before, int err
 	if (error)
 		rvl_level_request(rdev, before);
 	rvl_hw_release(rdev);
+	/* A reset during the change may have given the device another level. */
+	if (!error)
+		rvl_level_check(rdev);
 }
 
-static int rvl_level_set_clock(struct rvl_device *rdev, u32 level)
+/* Have the device and its clock take the level asked for last. */
+static int rvl_level_apply(struct rvl_device *rdev)
 {
-	u32 before;
+	u32 level = READ_ONCE(rdev->level), before;
 	int ret;
 
-	guard(mutex)(&rdev->rate_lock);
+	lockdep_assert_held(&rdev->rate_lock);
 	before = rvl_queue_level(rdev);
 	if (!rvl_rate_begin(rdev, level))
 		return 0;
 	ret = rdev->bus->set_rate(rdev, level);
 	rvl_rate_end(rdev, level, before, ret);
 	return ret;
+}
+
+static int rvl_level_set_clock(struct rvl_device *rdev, u32 level)
+{
+	guard(mutex)(&rdev->rate_lock);
+	WRITE_ONCE(rdev->level, level);
+	return rvl_level_apply(rdev);
+}
+
+static void rvl_level_retry(struct work_struct *work)
+{
+	struct rvl_device *rdev = container_of(to_delayed_work(work), struct rvl_device,
+					       level_retry);
+	int ret;
+
+	scoped_guard(mutex, &rdev->rate_lock)
+		ret = rvl_level_apply(rdev);
+	if (ret)
+		drm_warn(&rdev->drm, "the rate of level %u cannot be set (%d)\n",
+			 READ_ONCE(rdev->level), ret);
+}
+
+void rvl_level_init(struct rvl_device *rdev)
+{
+	mutex_init(&rdev->rate_lock);
+	INIT_DELAYED_WORK(&rdev->level_retry, rvl_level_retry);
+}
+
+/* Nobody asks for a level any more, and none is asked for again. */
+void rvl_level_stop(struct rvl_device *rdev)
+{
+	cancel_delayed_work_sync(&rdev->level_retry);
 }
 
 /* Ask for a V/F level, now or when the device wakes. Returns 0 or the clock's error. May sleep. */

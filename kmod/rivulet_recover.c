@@ -8,7 +8,7 @@
  *   reset   if ABORT has no effect, RESET does the same to the whole queue; the innocent jobs are
  *           issued again
  *   clock   is not changed: after a reset the device has the level that matches the present rate,
- *           and devfreq asks for another one at its next look
+ *           and a work of rivulet_level.c asks for another one later
  *
  * All of it is in the fence-signalling path. It takes request_lock and the device's spinlock, never
  * rate_lock, and allocates nothing.

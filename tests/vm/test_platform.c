@@ -146,6 +146,41 @@ static void patient(void)
 }
 
 /* How often the reset line was pulsed in some events; it must be released after. */
+/* Of devfreq's own accord nothing is asked for again: its timer stands still. */
+static void stop_asking(bool stop)
+{
+	char name[64], path[160];
+
+	vm_device_name(name);
+	snprintf(path, sizeof(path), "/sys/class/devfreq/%s/polling_interval", name);
+	vm_sysfs_write(path, stop ? "0" : "50");
+}
+
+/*
+ * A level that is asked for once, as by the governor `userspace`, while a long job runs: the device takes
+ * it after the job.
+ */
+static void asked_once(void)
+{
+	static struct event e[EVENTS];
+	struct drm_rivulet_device info;
+	int fd = vm_open(), tries = 0;
+	struct vm_buf b[3];
+	uint32_t sync = vm_sync_new(fd);
+
+	for (int i = 0; i < 3; i++)
+		b[i] = vm_buf_new(fd, 4096);
+	vm_stay_awake();
+	vm_info(fd, &info);
+	stop_asking(true);
+	while (!ask_meanwhile(fd, b, sync, &info))
+		OK(++tries < 5);
+	await_rate(e, info.level[info.level_count - 1].hz);
+	EQ(vm_level(fd), info.level_count - 1);
+	stop_asking(false);
+	vm_unpin_level(fd);
+}
+
 static int pulses(const struct event *e, int from, int to)
 {
 	int n = 0;
@@ -440,3 +475,4 @@ const struct vm_test vm_platform_tests[] = {
 	{ "platform_polled", "the timer that stands for an interrupt runs only while there is a job", polled },
 	{ 0 },
 };
+	{ "platform_asked_once", "a level that is asked for once, during a long job, is in force after it", asked_once },
