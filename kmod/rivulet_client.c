@@ -193,7 +193,7 @@ int rvl_client_open(struct drm_device *drm, struct drm_file *file)
 	xa_init(&client->writable);
 	do {
 		client->tag = atomic_inc_return(&rdev->next_client);
-	} while (!client->tag);
+	} while (!client->tag || client->tag == RVL_TAG_DMA_BUF);
 	file->driver_priv = client;
 	return 0;
 }

@@ -4,6 +4,8 @@
 #define RIVULET_COMPAT_H
 
 #include <drm/gpu_scheduler.h>
+#include <linux/dma-direct.h>
+#include <linux/swiotlb.h>
 
 #ifdef RVL_HAVE_NS_TOKEN
 #define RVL_IMPORT_DMA_BUF	MODULE_IMPORT_NS(DMA_BUF)
@@ -35,6 +37,20 @@ static inline int rvl_sched_init(struct drm_gpu_scheduler *sched,
 #else
 	return drm_sched_init(sched, ops, NULL, DRM_SCHED_PRIORITY_COUNT, credits, 0, timeout,
 			      NULL, NULL, name, dev);
+#endif
+}
+
+/*
+ * Does a directly mapped address of a device that does not snoop lie in a bounce buffer? With
+ * dynamic pools the search for a page's pool is not exported. A device that was given any bounce
+ * buffer is then taken to have only such.
+ */
+static inline bool rvl_in_bounce_buffer(struct device *dev, dma_addr_t addr)
+{
+#ifdef CONFIG_SWIOTLB_DYNAMIC
+	return READ_ONCE(dev->dma_uses_io_tlb);
+#else
+	return swiotlb_find_pool(dev, dma_to_phys(dev, addr));
 #endif
 }
 

@@ -171,10 +171,13 @@ struct rvl_bo {
 	bool contiguous;	/* the pages are from rvl_device.pool, at @pool_dma for it */
 	dma_addr_t pool_dma;
 	bool needs_sync;	/* of a mapped buffer: some page is not coherent, or bounced */
-	/* Held for the sync of one page; guards @cpu_written. */
+	/* Held for the sync of one page; guards @cpu_writer. */
 	spinlock_t sync_lock;
-	/* Pages that a CPU writer has synced and not given back; NULL unless @needs_sync. */
-	unsigned long *cpu_written;
+	/*
+	 * By page: tag of the client that has synced it to write and not given it back, or 0. NULL
+	 * unless @needs_sync.
+	 */
+	u32 *cpu_writer;
 	struct rvl_account *account;	/* of the user who is charged for the size */
 	void *right;		/* the right to write it: a number that no other buffer ever gets */
 	struct dma_buf *source;	/* imported from, kept by the attachment; NULL: a buffer of ours */
@@ -185,7 +188,7 @@ struct rvl_bo {
 struct rvl_access {
 	bool for_device;	/* it is over; else it begins */
 	bool write;		/* it writes, not only reads */
-	bool writer;		/* who accesses may write the buffer */
+	u32 writer;		/* tag of the accessing client if it may write the buffer, else 0 */
 };
 
 /* Drops the reference of a looked-up buffer at the end of a scope. */
@@ -202,6 +205,9 @@ struct rvl_client_queue {
 	struct rcu_head rcu;
 	struct drm_sched_entity entity;
 	struct mutex submit_lock;	/* arming and pushing are one step; guards @destroyed */
+/* The tag of those who access a buffer through its writable dma-buf. No client has it. */
+#define RVL_TAG_DMA_BUF		U32_MAX
+
 	bool destroyed;			/* no job may be pushed any more */
 	struct work_struct stop;
 };
@@ -211,7 +217,8 @@ struct rvl_client {
 	refcount_t ref;
 	struct work_struct work;	/* frees it */
 	struct rvl_device *rdev;
-	u32 tag;			/* client tag in descriptors, never 0 */
+	u32 tag;			/* client tag in descriptors, never 0 or RVL_TAG_DMA_BUF */
+	bool closing;			/* the file's last reference is gone */
 	struct xarray queues;		/* struct rvl_client_queue */
 	struct xarray perfmons;		/* struct rvl_perfmon */
 	struct xarray writable;		/* handle -> right to the object; absent: read-only */
@@ -418,4 +425,5 @@ int rvl_ioctl_perfmon_create(struct drm_device *drm, void *data, struct drm_file
 int rvl_ioctl_perfmon_destroy(struct drm_device *drm, void *data, struct drm_file *file);
 int rvl_ioctl_perfmon_read(struct drm_device *drm, void *data, struct drm_file *file);
 
+void rvl_access_forget(struct rvl_bo *bo, u32 writer);
 #endif

@@ -151,6 +151,16 @@ static bool rvl_needs_master(unsigned int cmd)
 	       _IOC_NR(cmd) == _IOC_NR(DRM_IOCTL_GET_MAGIC);
 }
 
+/* Before the core closes the file's handles, one after another. */
+static int rvl_release(struct inode *inode, struct file *filp)
+{
+	struct drm_file *file = filp->private_data;
+	struct rvl_client *client = file->driver_priv;
+
+	client->closing = true;
+	return drm_release(inode, filp);
+}
+
 static long rvl_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 {
 	if (rvl_needs_master(cmd))
@@ -180,7 +190,7 @@ static long rvl_compat_ioctl(struct file *filp, unsigned int cmd, unsigned long 
 const struct file_operations rvl_fops = {
 	.owner = THIS_MODULE,
 	.open = RVL_NODE_OPEN,
-	.release = drm_release,
+	.release = rvl_release,
 	.unlocked_ioctl = rvl_ioctl,
 	.compat_ioctl = rvl_compat_ioctl,
 	.poll = drm_poll,

@@ -7,6 +7,7 @@
 #include <linux/dma-buf.h>
 #include <linux/dma-map-ops.h>
 #include <linux/dma-resv.h>
+#include <linux/iommu.h>
 
 #include "rivulet_device.h"
 
@@ -64,7 +65,7 @@ static void rvl_gem_free(struct drm_gem_object *obj)
 		atomic_dec(&rdev->buffers);
 	if (bo->account)
 		rvl_gem_uncharge(bo->account, obj->size);
-	bitmap_free(bo->cpu_written);
+	kvfree(bo->cpu_writer);
 	if (bo->contiguous)
 		pages = rvl_contig_detach(bo);
 	/* This ends the mapping for DMA, after which the pages may go. */
@@ -180,8 +181,21 @@ static enum drm_gem_object_status rvl_gem_status(struct drm_gem_object *obj)
 	return DRM_GEM_OBJECT_RESIDENT;
 }
 
+/*
+ * A handle is closed, by its file or with its file. A file that cannot write the buffer any more
+ * gives back the pages that it had synced to write; its stores to them are discarded.
+ */
+static void rvl_gem_close(struct drm_gem_object *obj, struct drm_file *file)
+{
+	struct rvl_client *client = file->driver_priv;
+
+	if (client->closing || !rvl_rights_any(file, obj))
+		rvl_access_forget(to_rvl_bo(obj), client->tag);
+}
+
 static const struct drm_gem_object_funcs rvl_gem_funcs = {
 	.free = rvl_gem_free,
+	.close = rvl_gem_close,
 	.export = rvl_prime_export,
 	.print_info = drm_gem_shmem_object_print_info,
 	.pin = drm_gem_shmem_object_pin,
@@ -244,33 +258,60 @@ static void rvl_fill_list(struct rvl_bo *bo, struct sg_table *sgt, size_t pages)
 	}
 }
 
+/* What the pages of a buffer have in common for the CPU's access. */
+struct rvl_sgt_kind {
+	bool needs_sync;	/* some page is not coherent, or bounced */
+	bool bounced;		/* some page is replaced by a bounce buffer */
+};
+
 /*
- * Is any of the pages not coherent, or replaced by a bounce buffer? With a narrow DMA mask only
- * some of them are bounced, so that each page is asked for.
+ * With a narrow DMA mask only some pages of a buffer are bounced, so that each page is looked at.
+ * Not dma_dev_need_sync(), which is true for every device on a kernel that debugs DMA.
  */
-static bool rvl_sgt_needs_sync(struct device *dev, struct sg_table *sgt)
+static struct rvl_sgt_kind rvl_sgt_kind(struct device *dev, struct sg_table *sgt)
 {
+	struct iommu_domain *domain = iommu_get_domain_for_dev(dev);
+	bool direct = !domain || !(domain->type & __IOMMU_DOMAIN_PAGING);
+	bool coherent = dev_is_dma_coherent(dev);
+	struct rvl_sgt_kind kind = {};
 	struct scatterlist *sg;
 	unsigned int i, off;
 
-	/* Not dma_dev_need_sync(), which is true for every device on a kernel that debugs DMA. */
 	for_each_sgtable_dma_sg(sgt, sg, i) {
-		for (off = 0; off < sg_dma_len(sg); off += RIVULET_PAGE_SIZE)
-			if (dma_need_sync(dev, sg_dma_address(sg) + off))
-				return true;
+		for (off = 0; off < sg_dma_len(sg) && !kind.bounced; off += RIVULET_PAGE_SIZE) {
+			dma_addr_t addr = sg_dma_address(sg) + off;
+
+			if (!dma_need_sync(dev, addr))
+				continue;
+			kind.needs_sync = true;
+			/* A device that snoops needs the sync of nothing but bounce buffers. */
+			kind.bounced = coherent || (direct && rvl_in_bounce_buffer(dev, addr));
+		}
 	}
-	return false;
+	return kind;
 }
 
-/* Only for cached pages of our own: an exporter syncs its own memory. */
+/*
+ * Can CPU and device see the same bytes of the buffer, and if so, by what? Returns 0, -ENOMEM, or
+ * -EOPNOTSUPP for bounced pages that nobody syncs: the stores to write-combined pages are not
+ * followed by a sync, and an exporter does not know of a bounce buffer of ours.
+ */
 static int rvl_gem_describe_sync(struct rvl_bo *bo, struct sg_table *sgt, size_t pages)
 {
-	if (bo->source || bo->base.map_wc ||
-	    !rvl_sgt_needs_sync(bo->base.base.dev->dev, sgt))
+	struct drm_device *drm = bo->base.base.dev;
+	struct rvl_sgt_kind kind = rvl_sgt_kind(drm->dev, sgt);
+	bool foreign = bo->source || bo->base.map_wc;
+
+	if (kind.bounced && foreign) {
+		drm_dbg_prime(drm, "%s pages beyond the device's DMA addresses are refused\n",
+			      bo->source ? "imported" : "write-combined");
+		return -EOPNOTSUPP;
+	}
+	if (foreign || !kind.needs_sync)
 		return 0;
 	bo->needs_sync = true;
-	bo->cpu_written = bitmap_zalloc(pages, GFP_KERNEL);
-	return bo->cpu_written ? 0 : -ENOMEM;
+	bo->cpu_writer = kvcalloc(pages, sizeof(*bo->cpu_writer), GFP_KERNEL_ACCOUNT);
+	return bo->cpu_writer ? 0 : -ENOMEM;
 }
 
 /* Describe mapped pages for the device and for rvl_access_sync(); undone with the buffer. */
@@ -309,7 +350,8 @@ static int rvl_gem_describe(struct rvl_bo *bo, struct sg_table *sgt)
 
 /*
  * drm_driver.gem_prime_import_sg_table. Takes over @sgt, which is mapped, on success only. -EFBIG
- * above the size limit, -EINVAL when a page list cannot name the exporter's pages.
+ * above the size limit, -EINVAL when a page list cannot name the exporter's pages, -EOPNOTSUPP when
+ * the device can reach some of them through a bounce buffer only.
  */
 struct drm_gem_object *rvl_gem_import_sg_table(struct drm_device *drm,
 					       struct dma_buf_attachment *attach,
@@ -397,20 +439,29 @@ static bool rvl_gem_flags_valid(u32 flags)
 	}
 }
 
-/* Without a choice by the caller: cached where the device snoops the caches, else write-combined. */
-static bool rvl_gem_wants_wc(struct drm_device *drm, u32 flags)
+/* Fill a new buffer with pages and map them for the device. Undone with the buffer. */
+static int rvl_gem_populate(struct rvl_bo *bo, u32 flags)
 {
-	if (flags & (DRM_RIVULET_BO_WC | DRM_RIVULET_BO_CACHED))
-		return flags & DRM_RIVULET_BO_WC;
-	return !dev_is_dma_coherent(drm->dev);
+	struct sg_table *sgt;
+	int ret;
+
+	if (flags & DRM_RIVULET_BO_CONTIGUOUS) {
+		ret = rvl_contig_attach(bo);
+		if (ret)
+			return ret;
+	}
+	sgt = drm_gem_shmem_get_pages_sgt(&bo->base);
+	if (IS_ERR(sgt))
+		return PTR_ERR(sgt);
+	return rvl_gem_describe(bo, sgt);
 }
 
 /* A new buffer, pinned and mapped. Returns the object or an ERR_PTR. */
-static struct drm_gem_object *rvl_gem_create(struct drm_device *drm, size_t size, u32 flags)
+static struct drm_gem_object *rvl_gem_create(struct drm_device *drm, size_t size, u32 flags,
+					     bool wc)
 {
 	struct drm_gem_shmem_object *shmem;
 	struct rvl_account *account;
-	struct sg_table *sgt;
 	int ret;
 
 	size = PAGE_ALIGN(size);
@@ -423,24 +474,28 @@ static struct drm_gem_object *rvl_gem_create(struct drm_device *drm, size_t size
 		return ERR_CAST(shmem);
 	}
 	to_rvl_bo(&shmem->base)->account = account;
-	shmem->map_wc = rvl_gem_wants_wc(drm, flags);
-	if (flags & DRM_RIVULET_BO_CONTIGUOUS) {
-		ret = rvl_contig_attach(to_rvl_bo(&shmem->base));
-		if (ret)
-			goto err_put;
-	}
-	sgt = drm_gem_shmem_get_pages_sgt(shmem);
-	ret = PTR_ERR_OR_ZERO(sgt);
-	if (ret)
-		goto err_put;
-	ret = rvl_gem_describe(to_rvl_bo(&shmem->base), sgt);
-	if (ret)
-		goto err_put;
-	return &shmem->base;
-
-err_put:
+	shmem->map_wc = wc;
+	ret = rvl_gem_populate(to_rvl_bo(&shmem->base), flags);
+	if (!ret)
+		return &shmem->base;
 	drm_gem_object_put(&shmem->base);
 	return ERR_PTR(ret);
+}
+
+/*
+ * Without a choice by the caller a buffer is cached where the device snoops the caches, and
+ * write-combined elsewhere, unless the device needs bounce buffers for it.
+ */
+static struct drm_gem_object *rvl_gem_create_default(struct drm_device *drm, size_t size, u32 flags)
+{
+	struct drm_gem_object *obj;
+
+	if (!dev_is_dma_coherent(drm->dev)) {
+		obj = rvl_gem_create(drm, size, flags, true);
+		if (obj != ERR_PTR(-EOPNOTSUPP))
+			return obj;
+	}
+	return rvl_gem_create(drm, size, flags, false);
 }
 
 int rvl_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *file)
@@ -454,7 +509,11 @@ int rvl_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fil
 		return -EINVAL;
 	if (!drm_dev_enter(drm, &idx))
 		return -ENODEV;
-	obj = rvl_gem_create(drm, args->size, args->flags);
+	if (args->flags & (DRM_RIVULET_BO_WC | DRM_RIVULET_BO_CACHED))
+		obj = rvl_gem_create(drm, args->size, args->flags,
+				     args->flags & DRM_RIVULET_BO_WC);
+	else
+		obj = rvl_gem_create_default(drm, args->size, args->flags);
 	drm_dev_exit(idx);
 	if (IS_ERR(obj))
 		return PTR_ERR(obj);
@@ -537,17 +596,17 @@ static void rvl_sync_page(struct rvl_bo *bo, u64 at, u64 len, const struct rvl_a
 		dma_sync_single_for_device(dev, dma, len, DMA_BIDIRECTIONAL);
 		/* Of a page given back in part, the rest may hold stores that are not synced. */
 		if (len == RIVULET_PAGE_SIZE)
-			__clear_bit(page, bo->cpu_written);
+			bo->cpu_writer[page] = 0;
 		return;
 	}
 	/*
 	 * Invalidating the caches, or copying from a bounce buffer, would discard what a writer has
 	 * stored in the page and not yet given to the device. Only a writer may do that.
 	 */
-	if (!access->writer && test_bit(page, bo->cpu_written))
+	if (!access->writer && bo->cpu_writer[page])
 		return;
 	if (access->write)
-		__set_bit(page, bo->cpu_written);
+		bo->cpu_writer[page] = access->writer;
 	dma_sync_single_for_cpu(dev, dma, len, DMA_BIDIRECTIONAL);
 }
 
@@ -572,19 +631,41 @@ void rvl_access_sync(struct rvl_bo *bo, u64 at, u64 size, const struct rvl_acces
 	drm_dev_exit(idx);
 }
 
+/* Pages whose writers are changed in one go. */
+#define RVL_WRITER_BATCH	4096
+
+/* Forget the writer of some pages: @writer, or whoever it is with @writer 0. */
+static void rvl_writers_forget(struct rvl_bo *bo, size_t first, size_t end, u32 writer)
+{
+	size_t page = first, stop;
+
+	while (page < end) {
+		stop = min(end, page + RVL_WRITER_BATCH);
+		scoped_guard(spinlock, &bo->sync_lock) {
+			for (; page < stop; page++)
+				if (!writer || bo->cpu_writer[page] == writer)
+					bo->cpu_writer[page] = 0;
+		}
+		cond_resched();
+	}
+}
+
 /*
  * The device will write bytes of a buffer, which ends what CPU writers have claimed of their pages.
- * Otherwise a writer that died before its FOR_DEVICE would hide all later results from readers.
+ * A writer that does not call FOR_DEVICE then hides no result from readers.
  */
 void rvl_access_end(struct rvl_bo *bo, u64 at, u64 size)
 {
-	size_t first = at / RIVULET_PAGE_SIZE;
-	size_t last = (at + size - 1) / RIVULET_PAGE_SIZE;
+	if (bo->needs_sync)
+		rvl_writers_forget(bo, at / RIVULET_PAGE_SIZE,
+				   (at + size - 1) / RIVULET_PAGE_SIZE + 1, 0);
+}
 
-	if (!bo->needs_sync)
-		return;
-	scoped_guard(spinlock, &bo->sync_lock)
-		bitmap_clear(bo->cpu_written, first, last - first + 1);
+/* @writer accesses the buffer no longer: what it has claimed of its pages ends. */
+void rvl_access_forget(struct rvl_bo *bo, u32 writer)
+{
+	if (bo->needs_sync)
+		rvl_writers_forget(bo, 0, bo->base.base.size / RIVULET_PAGE_SIZE, writer);
 }
 
 int rvl_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file)
@@ -649,6 +730,7 @@ int rvl_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_gem_object *obj __free(rvl_obj) = NULL;
 	struct drm_rivulet_range *range __free(kfree) = NULL;
+	struct rvl_client *client = file->driver_priv;
 	struct drm_rivulet_bo_sync *args = data;
 	struct rvl_access access = {
 		.for_device = args->op == DRM_RIVULET_SYNC_FOR_DEVICE,
@@ -665,6 +747,7 @@ int rvl_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file)
 	obj = drm_gem_object_lookup(file, args->handle);
 	if (!obj)
 		return -ENOENT;
-	access.writer = rvl_rights_writable(file->driver_priv, args->handle, obj);
+	if (rvl_rights_writable(client, args->handle, obj))
+		access.writer = client->tag;
 	return rvl_sync_ranges(obj, range, args->count, &access);
 }

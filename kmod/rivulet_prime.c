@@ -39,7 +39,18 @@ static struct rvl_access rvl_dma_buf_access(struct dma_buf *buf, enum dma_data_d
 {
 	bool writer = rvl_file_writable(buf);
 
-	return (struct rvl_access) { .write = writer && dir != DMA_FROM_DEVICE, .writer = writer };
+	return (struct rvl_access) {
+		.write = writer && dir != DMA_FROM_DEVICE,
+		.writer = writer ? RVL_TAG_DMA_BUF : 0,
+	};
+}
+
+/* The dma-buf is gone: what was synced to write through it is given back. */
+static void rvl_dma_buf_release(struct dma_buf *buf)
+{
+	if (rvl_file_writable(buf))
+		rvl_access_forget(to_rvl_bo(buf->priv), RVL_TAG_DMA_BUF);
+	drm_gem_dmabuf_release(buf);
 }
 
 static int rvl_begin_cpu_access(struct dma_buf *buf, enum dma_data_direction dir)
@@ -70,7 +81,7 @@ static const struct dma_buf_ops rvl_dma_buf_ops = {
 	.detach = drm_gem_map_detach,
 	.map_dma_buf = drm_gem_map_dma_buf,
 	.unmap_dma_buf = drm_gem_unmap_dma_buf,
-	.release = drm_gem_dmabuf_release,
+	.release = rvl_dma_buf_release,
 	.mmap = rvl_dma_buf_mmap,
 	.vmap = drm_gem_dmabuf_vmap,
 	.vunmap = drm_gem_dmabuf_vunmap,

@@ -244,7 +244,10 @@ struct drm_rivulet_counters {
 #define DRM_RIVULET_BO_READONLY	0x1
 /** DRM_RIVULET_BO_IMPORTED - flag: the memory belongs to another exporter */
 #define DRM_RIVULET_BO_IMPORTED	0x2
-/** DRM_RIVULET_BO_WC - flag: write-combined for the CPU: fast to fill, slow to read */
+/**
+ * DRM_RIVULET_BO_WC - flag: write-combined for the CPU: fast to fill, slow to read. BO_CREATE fails
+ * with EOPNOTSUPP when the device can reach some page through a bounce buffer only.
+ */
 #define DRM_RIVULET_BO_WC	0x4
 /**
  * DRM_RIVULET_BO_CACHED - flag: the CPU maps it cached even where the device does not snoop the

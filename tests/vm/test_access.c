@@ -486,6 +486,138 @@ static void reader_keeps(void)
 	EQ(b.map[8192] + b.map[16383], 2 * 0x22);
 }
 
+/*
+ * A writer that goes without FOR_DEVICE, by the end of its handle or of its file, hides the device's bytes
+ * from no reader. Without bounced DMA there is one copy of all bytes.
+ */
+static void writer_goes(void)
+{
+	int owner = vm_open(), reader = vm_open(), writer, readonly, writable;
+	struct vm_buf b = buf_with(owner, 65536, DRM_RIVULET_BO_CACHED);
+	uint32_t handle, theirs;
+
+	OK(!vm_export(owner, b.handle, 0, &readonly) && !vm_import(reader, readonly, &handle));
+	OK(!vm_export(owner, b.handle, DRM_RDWR, &writable));
+	memset(b.map, 0x11, 65536);
+	OK(!sync_all(owner, b.handle, FOR_DEVICE, WRITE));
+	for (int closes_handle = 0; closes_handle < 2; closes_handle++) {
+		writer = vm_open();
+		OK(!vm_import(writer, writable, &theirs));
+		OK(!sync_all(writer, theirs, FOR_CPU, WRITE));
+		b.map[0] = 0x22;
+		OK(!sync_all(reader, handle, FOR_CPU, READ));
+		EQ(b.map[0], 0x22);
+		if (closes_handle)
+			vm_close_handle(writer, theirs);
+		else
+			close(writer);
+		OK(!sync_all(reader, handle, FOR_CPU, READ));
+		EQ(b.map[0], bounces() ? 0x11 : 0x22);
+	}
+}
+
+/* What was synced through the writable dma-buf is given back with it, for those who have a read-only one. */
+static void dmabuf_goes(void)
+{
+	int fd = vm_open(), readonly, writable;
+	struct vm_buf b = buf_with(fd, 65536, DRM_RIVULET_BO_CACHED);
+	struct dma_buf_sync begin = { DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW };
+
+	OK(!vm_export(fd, b.handle, 0, &readonly) && !vm_export(fd, b.handle, DRM_RDWR, &writable));
+	memset(b.map, 0x11, 65536);
+	OK(!sync_all(fd, b.handle, FOR_DEVICE, WRITE));
+	OK(!ioctl(writable, DMA_BUF_IOCTL_SYNC, &begin));
+	b.map[0] = 0x22;
+	OK(!ioctl(readonly, DMA_BUF_IOCTL_SYNC, &begin));
+	EQ(b.map[0], 0x22);
+	close(writable);
+	vm_close_handle(fd, b.handle);
+	/* The file of a dma-buf is released when the call that closed it returns to user mode. */
+	OK(!ioctl(readonly, DMA_BUF_IOCTL_SYNC, &begin));
+	EQ(b.map[0], bounces() ? 0x11 : 0x22);
+}
+
+struct sync_race {
+	struct drm_rivulet_bo_sync sync;
+	int fd;
+	_Atomic bool over;
+};
+
+static void *read_on(void *arg)
+{
+	struct sync_race *r = arg;
+
+	while (!r->over)
+		OK(!vm_ioctl(r->fd, DRM_IOCTL_RIVULET_BO_SYNC, &r->sync));
+	return NULL;
+}
+
+#define RACES	20000
+#define TAIL	64	/* bytes at the end of a page, which a sync of the page reaches last */
+
+/*
+ * A reader's sync of a page that began before a writer's discards no store that follows the writer's. With
+ * bounced DMA a discarded store is seen, as the device's bytes.
+ */
+static void reader_races(void)
+{
+	int writer = vm_open(), readonly;
+	struct vm_buf b = buf_with(writer, 4096, DRM_RIVULET_BO_CACHED);
+	struct sync_race r = { .fd = vm_open(), .sync = { .flags = READ, .op = FOR_CPU } };
+	volatile uint8_t *last = &b.map[4095];
+	pthread_t thread;
+
+	OK(!vm_export(writer, b.handle, 0, &readonly) && !vm_import(r.fd, readonly, &r.sync.handle));
+	OK(!pthread_create(&thread, NULL, read_on, &r));
+	for (uint32_t n = 1; n <= RACES; n++) {
+		OK(!sync_range(&b, FOR_CPU, WRITE, 4096 - TAIL, TAIL));
+		*last = (uint8_t)n;
+		for (int look = 0; look < 100; look++)
+			EQ(*last, (uint8_t)n);
+		OK(!sync_range(&b, FOR_DEVICE, WRITE, 0, 4096));
+	}
+	r.over = true;
+	OK(!pthread_join(thread, NULL));
+}
+
+static void writer_stays(void)
+{
+	int owner = vm_open(), other = vm_open(), reader = vm_open(), readonly, writable;
+	struct vm_buf b = buf_with(owner, 65536, DRM_RIVULET_BO_CACHED), theirs = { .fd = other };
+	uint32_t handle;
+
+	OK(!vm_export(owner, b.handle, 0, &readonly) && !vm_import(reader, readonly, &handle));
+	OK(!vm_export(owner, b.handle, DRM_RDWR, &writable) && !vm_import(other, writable, &theirs.handle));
+	OK(!sync_range(&b, FOR_CPU, WRITE, 0, 4096));
+	OK(!sync_range(&theirs, FOR_CPU, WRITE, 4096, 4096));
+	b.map[0] = b.map[4096] = 0x22;
+	/* The file of the read-only dma-buf, and a read-only handle, claim nothing. */
+	close(readonly);
+	close(other);
+	OK(!sync_all(reader, handle, FOR_CPU, READ));
+	EQ(b.map[0], 0x22);
+	EQ(b.map[4096], bounces() ? 0 : 0x22);
+}
+
+/* Bounced pages are refused where nobody would sync them: write-combined, or imported. */
+static void bounced(void)
+{
+	struct drm_rivulet_bo_create wc = { .size = 65536, .flags = DRM_RIVULET_BO_WC };
+	int fd = vm_open(), heap = vm_heap(65536, O_RDWR), camera = vm_udmabuf(65536, NULL);
+	uint32_t handle;
+
+	if (!bounces()) {
+		OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_CREATE, &wc));
+		OK(!vm_import(fd, heap, &handle) && !vm_import(fd, camera, &handle));
+		return;
+	}
+	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_CREATE, &wc), EOPNOTSUPP);
+	FAILS(vm_import(fd, heap, &handle), EOPNOTSUPP);
+	FAILS(vm_import(fd, camera, &handle), EOPNOTSUPP);
+	OK(!create(fd, 65536, &handle));
+	EQ(vm_buf_flags(fd, handle), DRM_RIVULET_BO_CACHED);
+}
+
 /* Not whole MiB, in which fdinfo would count then. */
 #define MIB_AND_PAGE	((1 << 20) + 4096)
 
@@ -533,12 +665,17 @@ const struct vm_test vm_access_tests[] = {
 	{ "access_waits", "a read waits for writers, a write for readers too, no longer than asked", waits },
 	{ "access_reader", "a read-only holder's sync leaves alone what a writer has not given to the device",
 	  reader_keeps },
+	{ "access_writer_goes", "a writer that goes without FOR_DEVICE hides the device's bytes from no reader", writer_goes },
+	{ "access_dmabuf_goes", "what was synced through a writable dma-buf is given back with it", dmabuf_goes },
+	{ "access_races", "a reader's sync that a writer's overtakes discards none of its stores", reader_races },
+	{ "access_writer_stays", "a writer that goes takes nothing from another one", writer_stays },
+	{ "access_bounced", "write-combined and imported buffers with bounced pages are refused", bounced },
 	{ "access_pinned", "a user's pinned memory is limited over all its files, imports included", pinned },
+	{ "access_subordinates", "the subordinate IDs of a user namespace pay from the account of its creator",
+	  pinned_by_subordinates },
 	{ "access_rights", "a read-only handle gives no write access", rights },
 	{ "access_exported", "DMA_BUF_IOCTL_SYNC on our dma-bufs waits for jobs", exported },
 	{ "access_heap", "memory of the system's DMA heap is read and written in place", heap },
 	{ "access_memory", "fdinfo tells total, shared, resident and active memory of a file", memory_account },
 	{ 0 },
 };
-	{ "access_subordinates", "the subordinate IDs of a user namespace pay from the account of its creator",
-	  pinned_by_subordinates },
