@@ -52,8 +52,11 @@ struct rvl_dump;
 struct rvl_bus_ops {
 	/* The interrupt's number, 0 if there is none and the driver is to poll, or -errno. */
 	int (*irq)(struct rvl_device *rdev);
-	/* Allow the device to master the bus, or prevent it. */
-	void (*master)(struct rvl_device *rdev, bool on);
+	/*
+	 * Allow the device to master the bus, or prevent it. Returns whether it is certain that the
+	 * device masters no memory any more.
+	 */
+	bool (*master)(struct rvl_device *rdev, bool on);
 	/* Enable or disable the clocks that registers need; optional. */
 	int (*power)(struct rvl_device *rdev, bool on);
 	/* Set the system's clock to the rate and voltage of a level, while no job runs. */
@@ -79,6 +82,14 @@ struct rvl_sense {
 	struct drm_rivulet_counters counters;	/* last read, or as the device went to sleep */
 	u64 time, energy;	/* at the last computation of power; ns, pJ */
 	long microwatt;
+};
+
+/* What a device that left a RESET unanswered may still write (rivulet_quarantine.c). */
+struct rvl_quarantine {
+	bool active;		/* it holds a reference to the NPU and one to the module */
+	u32 count;		/* of @obj, of which each holds a reference */
+	struct drm_gem_object *obj[RVL_QUEUE_SLOTS * DRM_RIVULET_MAX_REGIONS];
+	struct list_head node;	/* in rvl_quarantined while @active without a binding */
 };
 
 /* One NPU. It is freed with the last file, buffer, dma-buf and fence of it. */
@@ -111,6 +122,7 @@ struct rvl_device {
 	struct rvl_job *wait[RVL_QUEUE_SLOTS];
 	u32 waiting;
 	bool live;			/* jobs are issued; written under request_lock too */
+	struct rvl_quarantine quarantine; /* written under request_lock too */
 	u32 level;			/* asked for last */
 	u32 seq;			/* last one issued */
 	u64 fence_seqno;
@@ -125,6 +137,7 @@ struct rvl_device {
 	struct mutex request_lock;
 	struct mutex rate_lock;		/* one rate change at a time; outside request_lock */
 	bool rate_changing;		/* the device is held for one; under request_lock */
+	struct delayed_work level_retry; /* asks again for a level that the device did not take */
 
 	u64 fence_context;
 	atomic_t next_client;
@@ -137,7 +150,6 @@ struct rvl_device {
 	atomic_t mapped;		/* number of them, and of those being freed */
 	struct devfreq *devfreq;
 	struct rvl_dump *dump;
-	struct delayed_work level_retry; /* asks again for a level that the device did not take */
 	struct rvl_sense sense;		/* under request_lock */
 };
 
@@ -170,6 +182,8 @@ struct rvl_bo {
 	bool counted;		/* in rvl_device.buffers */
 	bool contiguous;	/* the pages are from rvl_device.pool, at @pool_dma for it */
 	dma_addr_t pool_dma;
+	bool quarantined;	/* it is to stay mapped although the device goes */
+	bool outlives;		/* it stayed mapped, and is not in rvl_device.mapped */
 	bool needs_sync;	/* of a mapped buffer: some page is not coherent, or bounced */
 	/* Held for the sync of one page; guards @cpu_writer. */
 	spinlock_t sync_lock;
@@ -191,6 +205,9 @@ struct rvl_access {
 	u32 writer;		/* tag of the accessing client if it may write the buffer, else 0 */
 };
 
+/* The tag of those who access a buffer through its writable dma-buf. No client has it. */
+#define RVL_TAG_DMA_BUF		U32_MAX
+
 /* Drops the reference of a looked-up buffer at the end of a scope. */
 DEFINE_FREE(rvl_obj, struct drm_gem_object *, drm_gem_object_put(_T))
 
@@ -205,9 +222,6 @@ struct rvl_client_queue {
 	struct rcu_head rcu;
 	struct drm_sched_entity entity;
 	struct mutex submit_lock;	/* arming and pushing are one step; guards @destroyed */
-/* The tag of those who access a buffer through its writable dma-buf. No client has it. */
-#define RVL_TAG_DMA_BUF		U32_MAX
-
 	bool destroyed;			/* no job may be pushed any more */
 	struct work_struct stop;
 };
@@ -330,13 +344,21 @@ irqreturn_t rvl_irq(int irq, void *arg);
 long rvl_timeout_jiffies(void);
 enum drm_gpu_sched_stat rvl_sched_timedout(struct drm_sched_job *sched_job);
 void rvl_queue_take(struct rvl_device *rdev);
-void rvl_queue_die(struct rvl_device *rdev, int error);
+void rvl_queue_die(struct rvl_device *rdev, int error, bool quiet);
 int rvl_queue_restart(struct rvl_device *rdev);
 int rvl_queue_reset(struct rvl_device *rdev, enum rvl_event event);
 void rvl_queue_lose(struct rvl_device *rdev, int error);
 int rvl_queue_force_reset(struct rvl_device *rdev);
 
+/* rivulet_quarantine.c */
+void rvl_quarantine_jobs(struct rvl_device *rdev);
+void rvl_quarantine_release(struct rvl_device *rdev);
+void rvl_quarantine_unbind(struct rvl_device *rdev);
+void rvl_quarantine_rebind(struct device *dev);
+
 /* rivulet_queue.c */
+int rvl_slot_mem_alloc(struct rvl_device *rdev);
+void rvl_slot_mem_free(struct rvl_device *rdev);
 int rvl_queue_start(struct rvl_device *rdev);
 int rvl_queue_sleep(struct rvl_device *rdev);
 void rvl_queue_wake(struct rvl_device *rdev);
@@ -346,6 +368,8 @@ void rvl_queue_stop(struct rvl_device *rdev, int error);
 void rvl_level_restore(struct rvl_device *rdev);
 void rvl_level_catch_up(struct rvl_device *rdev);
 void rvl_level_wake(struct rvl_device *rdev);
+void rvl_level_init(struct rvl_device *rdev);
+void rvl_level_stop(struct rvl_device *rdev);
 int rvl_queue_set_level(struct rvl_device *rdev, u32 level);
 u32 rvl_queue_level(struct rvl_device *rdev);
 
@@ -375,8 +399,6 @@ void rvl_client_queue_put(struct rvl_client_queue *queue);
 void rvl_client_query(struct rvl_client *client, struct drm_rivulet_client *out);
 void rvl_client_blame(struct rvl_client *client);
 void rvl_client_put(struct rvl_client *client);
-void rvl_level_init(struct rvl_device *rdev);
-void rvl_level_stop(struct rvl_device *rdev);
 int rvl_client_open(struct drm_device *drm, struct drm_file *file);
 void rvl_client_close(struct drm_device *drm, struct drm_file *file);
 
@@ -403,6 +425,7 @@ bool rvl_access_needed(struct rvl_bo *bo);
 int rvl_access_wait(struct drm_gem_object *obj, bool write, unsigned long timeout);
 void rvl_access_sync(struct rvl_bo *bo, u64 at, u64 size, const struct rvl_access *access);
 void rvl_access_end(struct rvl_bo *bo, u64 at, u64 size);
+void rvl_access_forget(struct rvl_bo *bo, u32 writer);
 int rvl_rights_set(struct rvl_client *client, u32 handle, struct drm_gem_object *obj,
 		   bool writable);
 bool rvl_rights_writable(struct rvl_client *client, u32 handle, struct drm_gem_object *obj);
@@ -425,5 +448,4 @@ int rvl_ioctl_perfmon_create(struct drm_device *drm, void *data, struct drm_file
 int rvl_ioctl_perfmon_destroy(struct drm_device *drm, void *data, struct drm_file *file);
 int rvl_ioctl_perfmon_read(struct drm_device *drm, void *data, struct drm_file *file);
 
-void rvl_access_forget(struct rvl_bo *bo, u32 writer);
 #endif

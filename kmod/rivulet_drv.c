@@ -263,6 +263,15 @@ static int rvl_set_dma_width(struct rvl_device *rdev)
 	return ret;
 }
 
+/* The binding ends. */
+static void rvl_slot_mem_release(void *data)
+{
+	struct rvl_device *rdev = data;
+
+	if (!rdev->quarantine.active)
+		rvl_slot_mem_free(rdev);
+}
+
 /*
  * The RESET comes before bus mastering and interrupts are enabled: a job of an earlier driver or
  * kernel must not write into memory that has other users.
@@ -283,10 +292,13 @@ static int rvl_bring_up(struct rvl_device *rdev)
 	ret = rvl_queue_start(rdev);
 	if (ret)
 		return dev_err_probe(rdev->drm.dev, ret, "the NPU does not answer a reset\n");
-	rdev->mem = dmam_alloc_coherent(rdev->drm.dev, RVL_QUEUE_SLOTS * sizeof(*rdev->mem),
-					&rdev->mem_dma, GFP_KERNEL);
-	if (!rdev->mem)
-		return -ENOMEM;
+	rvl_quarantine_rebind(rdev->drm.dev);
+	ret = rvl_slot_mem_alloc(rdev);
+	if (ret)
+		return ret;
+	ret = devm_add_action_or_reset(rdev->drm.dev, rvl_slot_mem_release, rdev);
+	if (ret)
+		return ret;
 	ret = drmm_add_action_or_reset(&rdev->drm, rvl_report_leaks, rdev);
 	if (ret)
 		return ret;
@@ -363,6 +375,7 @@ err_devfreq:
 err_queue:
 	if (rdev->live)
 		rvl_queue_stop(rdev, -ENODEV);
+	rvl_level_stop(rdev);
 	return ret;
 }
 
@@ -373,8 +386,10 @@ void rvl_device_remove(struct rvl_device *rdev)
 	rvl_pm_fini(rdev);
 	rvl_devfreq_fini(rdev);
 	rvl_queue_stop(rdev, -ENODEV);
+	rvl_level_stop(rdev);
 	rvl_irq_stop(rdev);
 	rvl_gem_unmap_all(rdev);
+	rvl_quarantine_unbind(rdev);
 }
 
 /* End all DMA: with kexec, the memory belongs to the next kernel soon. */
@@ -382,10 +397,10 @@ void rvl_device_shutdown(struct rvl_device *rdev)
 {
 	pm_runtime_get_sync(rdev->drm.dev);
 	rvl_queue_stop(rdev, -ENODEV);
+	rvl_level_stop(rdev);
 	rvl_irq_stop(rdev);
 }
 
-	rvl_level_stop(rdev);
 struct workqueue_struct *rvl_wq;	/* frees jobs and clients */
 
 static int __init rvl_init(void)
@@ -396,7 +411,6 @@ static int __init rvl_init(void)
 	if (!rvl_wq)
 		return -ENOMEM;
 	ret = platform_driver_register(&rvl_platform_driver);
-	rvl_level_stop(rdev);
 	if (IS_ENABLED(CONFIG_PCI) && !ret) {
 		ret = pci_register_driver(&rvl_pci_driver);
 		if (ret)
@@ -407,7 +421,6 @@ static int __init rvl_init(void)
 	return ret;
 }
 module_init(rvl_init);
-	rvl_level_stop(rdev);
 
 static void __exit rvl_exit(void)
 {

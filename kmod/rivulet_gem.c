@@ -54,7 +54,7 @@ static void rvl_gem_free(struct drm_gem_object *obj)
 	struct rvl_device *rdev = to_rvl(obj->dev);
 	struct rvl_bo *bo = to_rvl_bo(obj);
 	struct page **pages = NULL;
-	bool mapped = bo->base.sgt;
+	bool mapped = bo->base.sgt && !bo->outlives;
 	dma_addr_t pool_dma = bo->pool_dma;
 	size_t size = obj->size;
 
@@ -109,6 +109,13 @@ static void rvl_gem_unmap(struct rvl_bo *bo)
 	rvl_gem_unmapped(to_rvl(bo->base.base.dev));
 }
 
+/* The device may still write the buffer, so that it stays mapped until it is freed. */
+static void rvl_gem_leave_mapped(struct rvl_bo *bo)
+{
+	bo->outlives = true;
+	rvl_gem_unmapped(to_rvl(bo->base.base.dev));
+}
+
 /*
  * End every mapping of a buffer for the DMA of an unplugged device. No new mapping can be made
  * then. The buffers keep their contents, for userspace and for other devices.
@@ -123,7 +130,10 @@ void rvl_gem_unmap_all(struct rvl_device *rdev)
 		if (!kref_get_unless_zero(&bo->base.base.refcount))
 			continue;
 		spin_unlock(&rdev->bo_lock);
-		rvl_gem_unmap(bo);
+		if (bo->quarantined)
+			rvl_gem_leave_mapped(bo);
+		else
+			rvl_gem_unmap(bo);
 		drm_gem_object_put(&bo->base.base);
 		spin_lock(&rdev->bo_lock);
 	}

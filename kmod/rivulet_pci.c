@@ -69,12 +69,13 @@ static int rvl_pci_irq(struct rvl_device *rdev)
 	return pci_irq_vector(pdev, 0);
 }
 
-static void rvl_pci_master(struct rvl_device *rdev, bool on)
+static bool rvl_pci_master(struct rvl_device *rdev, bool on)
 {
 	if (on)
 		pci_set_master(to_pci_dev(rdev->drm.dev));
 	else
 		pci_clear_master(to_pci_dev(rdev->drm.dev));
+	return !on;
 }
 
 static const struct rvl_bus_ops rvl_pci_bus = {

@@ -15,18 +15,24 @@
 #include "rivulet_device.h"
 
 /*
- * Without bus mastering of its own, the device is stopped by its reset line, if it has one. The
- * window is as after power on then.
+ * Without bus mastering of its own, the device is stopped by its reset line. The window is as after
+ * power on then. Without a reset line nothing proves that the device is stopped: its clocks may
+ * have other users, and an IOMMU may translate an address for some time after it was unmapped.
  */
-static void rvl_platform_master(struct rvl_device *rdev, bool on)
+static bool rvl_platform_master(struct rvl_device *rdev, bool on)
 {
-	if (on)
-		return;
+	int ret;
+
+	if (on || !rdev->reset)
+		return false;
 	/* Long enough for any reset line of a programmable device. */
-	reset_control_assert(rdev->reset);
+	ret = reset_control_assert(rdev->reset);
 	fsleep(10);
 	reset_control_deassert(rdev->reset);
 	fsleep(10);
+	if (ret)
+		drm_err(&rdev->drm, "the reset line cannot be asserted (%d)\n", ret);
+	return !ret;
 }
 
 static int rvl_platform_power(struct rvl_device *rdev, bool on)

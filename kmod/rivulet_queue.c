@@ -5,6 +5,22 @@
 /* Near the wrap, so that every device crosses it within its first jobs. */
 #define RVL_FIRST_SEQ	((u32)-32)
 
+/* The queue slots' memory. It is not devm's, because a device in quarantine may still write it. */
+int rvl_slot_mem_alloc(struct rvl_device *rdev)
+{
+	rdev->mem = dma_alloc_coherent(rdev->drm.dev, RVL_QUEUE_SLOTS * sizeof(*rdev->mem),
+				       &rdev->mem_dma, GFP_KERNEL);
+	return rdev->mem ? 0 : -ENOMEM;
+}
+
+void rvl_slot_mem_free(struct rvl_device *rdev)
+{
+	if (rdev->mem)
+		dma_free_coherent(rdev->drm.dev, RVL_QUEUE_SLOTS * sizeof(*rdev->mem), rdev->mem,
+				  rdev->mem_dma);
+	rdev->mem = NULL;
+}
+
 /* Bring the device into a known state. Returns 0, or -ETIMEDOUT when it does not answer. */
 int rvl_queue_start(struct rvl_device *rdev)
 {
@@ -72,19 +88,34 @@ void rvl_queue_wake(struct rvl_device *rdev)
 	rvl_queue_restart(rdev);
 }
 
+/* Reset a device that is to stop. Returns whether it has acknowledged that it masters no memory. */
+static bool rvl_queue_silence(struct rvl_device *rdev, bool lost)
+{
+	int ret;
+
+	/* A lost device is asked once more only if memory can be released by its answer. */
+	if (lost && (!rdev->quarantine.active || !rdev->powered))
+		return false;
+	ret = rvl_hw_reset(rdev, rdev->seq);
+	if (ret == -ETIMEDOUT)
+		drm_warn(&rdev->drm, "the device does not answer a reset\n");
+	return !ret;
+}
+
 /* Stop the device for good and end its jobs with @error. */
 void rvl_queue_stop(struct rvl_device *rdev, int error)
 {
-	bool lost;
+	bool lost, quiet;
 
-	guard(mutex)(&rdev->request_lock);
-	scoped_guard(rvl_lock, rdev) {
-		lost = rdev->dead;
-		WRITE_ONCE(rdev->dead, error);
+	scoped_guard(mutex, &rdev->request_lock) {
+		scoped_guard(rvl_lock, rdev) {
+			lost = rdev->dead;
+			WRITE_ONCE(rdev->dead, error);
+		}
+		rvl_queue_take(rdev);
+		quiet = rvl_queue_silence(rdev, lost);
+		rvl_queue_die(rdev, error, quiet);
 	}
-	rvl_queue_take(rdev);
-	/* A lost device left a RESET unanswered already, or has no power. */
-	if (!lost && rvl_hw_reset(rdev, rdev->seq) == -ETIMEDOUT)
-		drm_warn(&rdev->drm, "the device does not answer a reset\n");
-	rvl_queue_die(rdev, error);
+	if (quiet)
+		rvl_quarantine_release(rdev);
 }

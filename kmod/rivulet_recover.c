@@ -175,15 +175,21 @@ void rvl_queue_take(struct rvl_device *rdev)
 	rvl_load_update(rdev);
 }
 
-/* End all jobs with @error, also later ones. DMA is off before the jobs' pages are released. */
-void rvl_queue_die(struct rvl_device *rdev, int error)
+/*
+ * End all jobs with @error, also later ones. Before a job's pages are released, its DMA has ended:
+ * @quiet says that the device has acknowledged so since it had the jobs. Else its bus cuts it off,
+ * or the pages go into quarantine.
+ */
+void rvl_queue_die(struct rvl_device *rdev, int error, bool quiet)
 {
 	u32 i;
 
 	lockdep_assert_held(&rdev->request_lock);
-	rdev->bus->master(rdev, false);
+	quiet |= rdev->bus->master(rdev, false);
 	guard(rvl_lock)(rdev);
 	rdev->live = false;
+	if (!quiet)
+		rvl_quarantine_jobs(rdev);
 	if (!rdev->dead)
 		WRITE_ONCE(rdev->dead, error);
 	for (i = 0; i < rdev->waiting; i++) {
@@ -194,18 +200,21 @@ void rvl_queue_die(struct rvl_device *rdev, int error)
 	rdev->waiting = 0;
 }
 
-static void rvl_queue_lost(struct rvl_device *rdev, int error)
+static void rvl_queue_lost(struct rvl_device *rdev, int error, bool quiet)
 {
 	rvl_event_send(rdev, RVL_EVENT_LOST);
-	rvl_queue_die(rdev, error);
+	rvl_queue_die(rdev, error, quiet);
 }
 
-/* The device cannot be used any more, although its driver stays bound: all jobs end with @error. */
+/*
+ * The device cannot be woken, although its driver stays bound: all jobs end with @error. It was
+ * held before it slept, so that it has no job.
+ */
 void rvl_queue_lose(struct rvl_device *rdev, int error)
 {
 	guard(mutex)(&rdev->request_lock);
 	if (!rdev->dead)
-		rvl_queue_lost(rdev, error);
+		rvl_queue_lost(rdev, error, true);
 }
 
 /* Was the job in the device before the reset, and had the device retired it? */
@@ -262,7 +271,7 @@ int rvl_queue_restart(struct rvl_device *rdev)
 		drm_err(&rdev->drm, "%s\n", ret == -ENODEV ? "the device is gone" :
 			"the device does not answer a reset: it is lost");
 		ret = ret == -ENODEV ? ret : -EIO;
-		rvl_queue_lost(rdev, ret);
+		rvl_queue_lost(rdev, ret, false);
 		return ret;
 	}
 	rvl_queue_signal(rdev);

@@ -39,6 +39,7 @@ struct board {
 	unsigned long hz;
 	u32 rate_delay_ms;	/* a change of rate takes so long */
 	u32 clock_fails;	/* the clock cannot be enabled */
+	u32 reset_fails;	/* the reset line cannot be asserted */
 	struct reset_controller_dev reset;
 	struct generic_pm_domain domain;
 	struct regulator_desc supply;
@@ -132,7 +133,11 @@ static int board_clock(struct device *dev, struct board *b)
 
 static int reset_assert(struct reset_controller_dev *r, unsigned long id)
 {
-	note(container_of(r, struct board, reset), "reset", 1);
+	struct board *b = container_of(r, struct board, reset);
+
+	if (READ_ONCE(b->reset_fails))
+		return -EIO;
+	note(b, "reset", 1);
 	return 0;
 }
 
@@ -314,6 +319,7 @@ static int board_probe(struct platform_device *pdev)
 	debugfs_create_file("diary", 0400, b->dir, b, &diary_fops);
 	debugfs_create_u32("rate_delay_ms", 0600, b->dir, &b->rate_delay_ms);
 	debugfs_create_u32("clock_fails", 0600, b->dir, &b->clock_fails);
+	debugfs_create_u32("reset_fails", 0600, b->dir, &b->reset_fails);
 	debugfs_create_file("overlay", 0200, b->dir, b, &overlay_fops);
 	debugfs_create_file_unsafe("configured", 0200, b->dir, b, &configured_fops);
 	return 0;
