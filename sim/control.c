@@ -4,6 +4,7 @@
  *
  *   inject SPEC   as --inject, at run time
  *   temp MDEG     sets the reading of the temperature sensor, millidegree Celsius
+ *   consume JOULE adds to the energy counter
  *   battery SPEC  charge=PERCENT[,factor=X] of --battery
  *   hurry         ends the delay of the running job by the injection "slow"
  *   stall MS      serves no request and retires no job for MS; 0 ends a stall
@@ -85,6 +86,21 @@ static void temperature(struct rvl_server *s, const char *arg, FILE *f)
 	}
 }
 
+static void consume(struct rvl_server *s, const char *arg, FILE *f)
+{
+	char *end;
+	unsigned long joule = strtoul(arg, &end, 10);
+
+	if (*arg < '0' || *arg > '9' || *end || joule > RVL_CONSUME_MAX_J) {
+		fprintf(f, "error: consume \"%.40s\": expected 0 to %u J\n", arg, RVL_CONSUME_MAX_J);
+	} else if (!s->sim) {
+		fprintf(f, "error: no machine is connected\n");
+	} else {
+		rvl_device_consume(s->sim, joule * RVL_PJ_PER_J);
+		fprintf(f, "ok\n");
+	}
+}
+
 static void battery(struct rvl_server *s, const char *spec, FILE *f)
 {
 	char err[160] = "";
@@ -138,6 +154,8 @@ static void command(struct rvl_server *s, const char *line, FILE *f)
 			fprintf(f, "ok\n");
 	} else if (!strncmp(line, "temp ", 5)) {
 		temperature(s, line + 5, f);
+	} else if (!strncmp(line, "consume ", 8)) {
+		consume(s, line + 8, f);
 	} else if (!strncmp(line, "battery ", 8)) {
 		battery(s, line + 8, f);
 	} else if (!strcmp(line, "hurry")) {
@@ -155,9 +173,8 @@ static void command(struct rvl_server *s, const char *line, FILE *f)
 		print_stat(s, f);
 		fprintf(f, "ok\n");
 	} else {
-		fprintf(f, "error: \"%.40s\": expected inject SPEC, temp MDEG, battery SPEC, "
-			   "hurry, stall MS, "
-			"unplug, power or stat\n", line);
+		fprintf(f, "error: \"%.40s\": expected inject SPEC, temp MDEG, consume JOULE, "
+			   "battery SPEC, hurry, stall MS, unplug, power or stat\n", line);
 	}
 }
 

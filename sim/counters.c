@@ -52,6 +52,12 @@ uint64_t rvl_device_energy(const struct rivulet_sim *s)
 	return s->count.energy + (uint64_t)s->idle_pj;
 }
 
+void rvl_device_consume(struct rivulet_sim *s, uint64_t pj)
+{
+	s->count.energy += pj;
+	rvl_count_publish(s);
+}
+
 void rvl_count_publish(struct rivulet_sim *s)
 {
 	struct rivulet_counters c = s->count;

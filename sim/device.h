@@ -110,6 +110,12 @@ void rvl_device_doorbell(struct rivulet_sim *s, uint32_t value);
 /** rvl_device_energy() - the energy counter, pJ: jobs and the idle time between them */
 uint64_t rvl_device_energy(const struct rivulet_sim *s);
 
+#define RVL_CONSUME_MAX_J 1000000u
+#define RVL_PJ_PER_J	  1000000000000ull
+
+/** rvl_device_consume() - add to the energy counter, as a device does that has worked for long */
+void rvl_device_consume(struct rivulet_sim *s, uint64_t pj);
+
 /** rvl_device_temperature() - set the reading of the sensor */
 void rvl_device_temperature(struct rivulet_sim *s, int32_t millidegree);
 

@@ -663,8 +663,8 @@ START_TEST(test_control_refuses_invalid_commands)
 	int fd;
 
 	control("hello", text, sizeof(text));
-	ck_assert_str_eq(text, "error: \"hello\": expected inject SPEC, temp MDEG, battery SPEC, "
-			       "hurry, stall MS, unplug, power or stat\n");
+	ck_assert_str_eq(text, "error: \"hello\": expected inject SPEC, temp MDEG, "
+			       "consume JOULE, battery SPEC, hurry, stall MS, unplug, power or stat\n");
 	/* A command's name ends at the space, and a command without an argument has none. */
 	for (size_t i = 0; i < sizeof(almost) / sizeof(almost[0]); i++) {
 		control(almost[i], text, sizeof(text));
@@ -678,6 +678,10 @@ START_TEST(test_control_refuses_invalid_commands)
 	ck_assert_str_eq(text, "error: no machine is connected\n");
 	control("stall -5", text, sizeof(text));
 	ck_assert_str_eq(text, "error: stall \"-5\": expected 0 to 3600000 ms\n");
+	control("consume 5", text, sizeof(text));
+	ck_assert_str_eq(text, "error: no machine is connected\n");
+	control("consume 1000001", text, sizeof(text));
+	ck_assert_str_eq(text, "error: consume \"1000001\": expected 0 to 1000000 J\n");
 	control("power", text, sizeof(text));
 	ck_assert_str_eq(text, "error: on ivshmem, a new connection is a power on\n");
 	control("temp hot", text, sizeof(text));

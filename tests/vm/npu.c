@@ -526,6 +526,21 @@ void vm_gate_open(struct vm_gate *g)
 	OK(!ioctl(g->vgem, VGEM_SIGNAL, &s));
 }
 
+/** vm_harness() - a new file of the test module, which is loaded if need be */
+int vm_harness(void)
+{
+	int fd = open("/dev/rivulet-harness", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 && access(HARNESS_MODULE, F_OK) && !vm_on_pci())
+		vm_skip("PCI only: the board has no test module");
+	if (fd < 0) {
+		OK(!system("insmod " HARNESS_MODULE));
+		fd = open("/dev/rivulet-harness", O_RDWR | O_CLOEXEC);
+	}
+	OK(fd >= 0);
+	return fd;
+}
+
 /** vm_number() - the number after @key, with which a line of a file begins; -1 if there is none */
 long vm_number(const char *path, const char *key)
 {

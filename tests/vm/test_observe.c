@@ -349,6 +349,25 @@ static void sensors(void)
 	vm_control("temp 25000");
 }
 
+#define JOULES	5000	/* in microjoule more than 32 bits hold */
+
+/* A counter of some thousand joules arrives whole. */
+static void much_energy(void)
+{
+	const char *file = vm_sysfs("hwmon/hwmon*/energy1_input");
+	long long before, after;
+	char command[32];
+
+	vm_stay_awake();
+	before = number(slurp(file), "");
+	snprintf(command, sizeof(command), "consume %d", JOULES);
+	vm_control(command);
+	after = number(slurp(file), "");
+	OK(after >= before + JOULES * 1000000ll);
+	/* The device is idle, and some seconds of that are some joules. */
+	OK(after < before + (JOULES + 1000) * 1000000ll);
+}
+
 const struct vm_test vm_observe_tests[] = {
 	{ "trace", "tracepoints tell submit, start, done and fault of a job as its own status does", trace },
 	{ "dump_hang", "a hang leaves a dump with job, descriptor, regions, status, registers", dump_hang },
@@ -357,6 +376,7 @@ const struct vm_test vm_observe_tests[] = {
 	{ "force_reset", "a forced reset cancels the running job only, and is told by uevent", force_reset },
 	{ "debugfs", "debugfs shows registers, queue and buffers as they are", debugfs_files },
 	{ "busy_time", "npu_busy_time_us counts while a job runs and at no other time", busy_time },
+	{ "sensors_energy", "energy is counted on beyond 32 bits of microjoule", much_energy },
 	{ "sensors", "hwmon has energy that grows, a power in range, and the sensor's temperature", sensors },
 	{ 0 },
 };

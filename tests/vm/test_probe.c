@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* A device that contradicts its specification: probe refuses it, undoes what it did, and takes it once it is whole. */
+#include "../kmod/harness/harness.h"
 #include "vm.h"
 
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define LEVEL(n, field) (RIVULET_REG_LEVEL_TABLE + (n) * sizeof(struct rivulet_level) +                \
@@ -144,8 +148,69 @@ static void dma_width(void)
 	EQ(mask_bits(device), truth);
 }
 
+/* The errno of binding the driver to a PCI device, or 0. */
+static int bind_error(const char *device)
+{
+	int fd = open("/sys/bus/pci/drivers/rivulet/bind", O_WRONLY | O_CLOEXEC), error = 0;
+
+	OK(fd >= 0);
+	if (write(fd, device, strlen(device)) < 0)
+		error = errno;
+	close(fd);
+	return error;
+}
+
+/* May the device master the bus? */
+static bool is_master(const char *device)
+{
+	char path[128];
+	uint16_t command = 0;
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/config", device);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	OK(fd >= 0 && pread(fd, &command, 2, 4) == 2);
+	close(fd);
+	return command & 4;
+}
+
+/*
+ * The registration of the node fails, because another device has its number. Probe undoes all it did: no
+ * interrupts, no bus mastering. The next probe succeeds.
+ */
+static void unregistered(void)
+{
+	struct harness_devt number;
+	struct vm_client c;
+	int harness, error;
+	uint32_t irqs;
+	char device[64];
+	struct stat st;
+
+	if (!vm_on_pci())
+		vm_skip("PCI only");
+	harness = vm_harness();
+	vm_device_name(device);
+	OK(!stat(vm_node(), &st));
+	number = (struct harness_devt){ major(st.st_rdev), minor(st.st_rdev) };
+	vm_driver_file("unbind", device);
+	OK(!ioctl(harness, HARNESS_DEVT, &number));
+	error = bind_error(device);
+	irqs = error ? vm_window(device)[RIVULET_REG_IRQ_ENABLE / 4] : 1;
+	close(harness);
+	EQ(error, EEXIST);
+	EQ(irqs, 0);
+	OK(!is_master(device));
+	vm_driver_file("bind", device);
+	vm_await_node(true);
+	c = vm_client();
+	vm_client_submit(&c, 1);
+	vm_client_good(&c);
+}
+
 const struct vm_test vm_probe_tests[] = {
 	{ "probe_dma_width", "the DMA mask is as wide as the device reports", dma_width },
+	{ "probe_unregistered", "when the node cannot be registered, the device is stopped, and bound later", unregistered },
 	{ "probe_lies", "a window that contradicts the specification is refused, and taken when it is whole again", lies },
 	{ "probe_long_name", "a name without an end is cut", long_name },
 	{ 0 },

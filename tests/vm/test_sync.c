@@ -3,6 +3,7 @@
  * Fences of others: implicit ones of imported and exported buffers, sync_files, the core's waits.
  * Jobs are held still by a fence of vgem's that the test signals, so that no time is measured.
  */
+#include "../kmod/harness/harness.h"
 #include "vm.h"
 
 #include <linux/dma-buf.h>
@@ -377,6 +378,82 @@ static void opt_out(void)
 	vm_client_good(&c);
 }
 
+/* As enum dma_resv_usage of the kernel. */
+enum { KERNEL, WRITER, READER, BOOKKEEP, USAGES };
+
+/* Unsignalled fences of one usage at the memory of a dma-buf. */
+static uint32_t fences(int harness, int dmabuf, uint32_t usage)
+{
+	struct harness_fence f = { .dmabuf = dmabuf, .usage = usage };
+
+	OK(!ioctl(harness, HARNESS_COUNT, &f));
+	return f.count;
+}
+
+static bool waits_for(int fd, uint32_t handle)
+{
+	struct drm_rivulet_bo_wait w = {
+		.handle = handle, .flags = DRM_RIVULET_ACCESS_READ | DRM_RIVULET_ACCESS_WRITE,
+	};
+	int ret = vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_WAIT, &w);
+
+	OK(!ret || errno == ETIME);
+	return ret;
+}
+
+/*
+ * The fence of a job that waits is added to the buffer that opts out as BOOKKEEP, which neither BO_WAIT nor
+ * another job waits for, and without the flag as WRITE.
+ */
+static void opt_out_fence(void)
+{
+	struct vm_gate g = vm_gate(4096, true);
+	struct vm_client c = gated(&g, false), other = vm_client();
+	struct vm_buf theirs = { .fd = other.fd, .size = 4096 };
+	int harness = vm_harness(), dmabuf;
+	struct vm_job j;
+
+	OK(!vm_export(c.fd, c.to.handle, DRM_RDWR, &dmabuf));
+	OK(!vm_import(other.fd, dmabuf, &theirs.handle));
+	vm_client_job(&c, &j);
+	j.region[2].flags |= DRM_RIVULET_REGION_NO_IMPLICIT_SYNC;
+	OK(!ends(&c, &j));
+	EQ(fences(harness, dmabuf, BOOKKEEP), 1);
+	EQ(fences(harness, dmabuf, READER) + fences(harness, dmabuf, WRITER), 0);
+	OK(!waits_for(c.fd, c.to.handle));
+	vm_copy_job(&j, &other.code, &other.from, &theirs, 4096);
+	vm_job_out(&j, other.sync, 0);
+	OK(ends(&other, &j));
+	vm_client_job(&c, &j);
+	OK(!ends(&c, &j));
+	EQ(fences(harness, dmabuf, WRITER), 1);
+	OK(waits_for(c.fd, c.to.handle));
+	vm_gate_open(&g);
+	vm_client_good(&c);
+}
+
+/* A job that opts out waits for a fence of the usage KERNEL, and for none of any other. */
+static void opt_out_kernel(void)
+{
+	for (uint32_t usage = KERNEL; usage < USAGES; usage++) {
+		struct vm_client c = vm_client();
+		int harness = vm_harness(), dmabuf;
+		struct harness_fence f = { .usage = usage };
+		struct vm_job j;
+
+		OK(!vm_export(c.fd, c.from.handle, DRM_RDWR, &dmabuf));
+		f.dmabuf = dmabuf;
+		OK(!ioctl(harness, HARNESS_ADD, &f));
+		vm_client_job(&c, &j);
+		j.region[1].flags |= DRM_RIVULET_REGION_NO_IMPLICIT_SYNC;
+		EQ(ends(&c, &j), usage != KERNEL);
+		OK(!ioctl(harness, HARNESS_SIGNAL));
+		vm_client_good(&c);
+		close(harness);
+		close(dmabuf);
+	}
+}
+
 const struct vm_test vm_sync_tests[] = {
 	{ "sync_implicit_reader", "a job waits for another driver's writer of the memory that it reads",
 	  implicit_reader },
@@ -392,6 +469,8 @@ const struct vm_test vm_sync_tests[] = {
 	{ "sync_arrays", "of arrays of binary syncobjs and timeline points all are waited for, all signalled", arrays },
 	{ "sync_core_waits", "the core's waits: any, all, ahead of the submit, eventfd, query, transfer", core_waits },
 	{ "sync_deadline", "a job may have any deadline, and its fence another one later", deadlines },
+	{ "sync_opt_out_fence", "NO_IMPLICIT_SYNC: the job's fence is bookkeeping, for which nobody waits", opt_out_fence },
+	{ "sync_opt_out_kernel", "NO_IMPLICIT_SYNC: the kernel's own fences are waited for all the same", opt_out_kernel },
 	{ "sync_opt_out", "NO_IMPLICIT_SYNC: no waiting for others' fences, unless another slot of the buffer asks",
 	  opt_out },
 	{ 0 },

@@ -143,6 +143,9 @@ int vm_file_result(int file);
 int vm_sync_result(int fd, uint32_t sync);
 bool vm_file_waits(int file);
 
+#define HARNESS_MODULE	"/host/build/tests/kmod/harness/harness.ko"
+int vm_harness(void);
+
 /* A new file of vgem, another DRM driver; its module is loaded if need be. */
 int vm_vgem(void);
 

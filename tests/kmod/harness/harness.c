@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What tests of the driver need of the kernel and userspace cannot do: fences of any usage in the
+ * reservation of a dma-buf, the number of such fences, and a device number that is taken. All that
+ * a file has made ends with it.
+ */
+#include <linux/device.h>
+#include <linux/dma-buf.h>
+#include <linux/dma-fence.h>
+#include <linux/dma-resv.h>
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "harness.h"
+
+/* One open file. Not more than one thread may use it. */
+struct harness {
+	struct dma_fence *fence;	/* not signalled yet, or NULL */
+	struct device *device;		/* that takes a number, or NULL */
+};
+
+static struct class *harness_class;
+static DEFINE_SPINLOCK(harness_lock);	/* of all fences */
+
+static const char *harness_name(struct dma_fence *fence)
+{
+	return "harness";
+}
+
+static const struct dma_fence_ops harness_fence_ops = {
+	.get_driver_name = harness_name,
+	.get_timeline_name = harness_name,
+};
+
+static int harness_add_to(struct harness *h, struct dma_buf *buf, u32 usage)
+{
+	int ret;
+
+	ret = dma_resv_lock_interruptible(buf->resv, NULL);
+	if (ret)
+		return ret;
+	ret = dma_resv_reserve_fences(buf->resv, 1);
+	if (!ret)
+		dma_resv_add_fence(buf->resv, h->fence, usage);
+	dma_resv_unlock(buf->resv);
+	return ret;
+}
+
+static int harness_add(struct harness *h, const struct harness_fence *args)
+{
+	struct dma_buf *buf;
+	int ret;
+
+	if (h->fence)
+		return -EBUSY;
+	if (args->usage > DMA_RESV_USAGE_BOOKKEEP)
+		return -EINVAL;
+	buf = dma_buf_get(args->dmabuf);
+	if (IS_ERR(buf))
+		return PTR_ERR(buf);
+	h->fence = kzalloc(sizeof(*h->fence), GFP_KERNEL);
+	if (!h->fence) {
+		dma_buf_put(buf);
+		return -ENOMEM;
+	}
+	dma_fence_init(h->fence, &harness_fence_ops, &harness_lock, dma_fence_context_alloc(1), 1);
+	ret = harness_add_to(h, buf, args->usage);
+	dma_buf_put(buf);
+	return ret;
+}
+
+static void harness_signal(struct harness *h)
+{
+	if (!h->fence)
+		return;
+	dma_fence_signal(h->fence);
+	dma_fence_put(h->fence);
+	h->fence = NULL;
+}
+
+static int harness_count(struct harness_fence *args)
+{
+	struct dma_resv_iter cursor;
+	struct dma_fence *fence;
+	struct dma_buf *buf;
+
+	buf = dma_buf_get(args->dmabuf);
+	if (IS_ERR(buf))
+		return PTR_ERR(buf);
+	args->count = 0;
+	dma_resv_lock(buf->resv, NULL);
+	dma_resv_for_each_fence(&cursor, buf->resv, args->usage, fence)
+		args->count += dma_resv_iter_usage(&cursor) == args->usage &&
+			       !dma_fence_is_signaled(fence);
+	dma_resv_unlock(buf->resv);
+	dma_buf_put(buf);
+	return 0;
+}
+
+static int harness_devt(struct harness *h, const struct harness_devt *args)
+{
+	struct device *device;
+
+	if (h->device)
+		return -EBUSY;
+	device = device_create(harness_class, NULL, MKDEV(args->major, args->minor), NULL,
+			       "rivulet-harness-%u-%u", args->major, args->minor);
+	if (IS_ERR(device))
+		return PTR_ERR(device);
+	h->device = device;
+	return 0;
+}
+
+static int harness_open(struct inode *inode, struct file *file)
+{
+	file->private_data = kzalloc(sizeof(struct harness), GFP_KERNEL);
+	return file->private_data ? 0 : -ENOMEM;
+}
+
+static int harness_release(struct inode *inode, struct file *file)
+{
+	struct harness *h = file->private_data;
+
+	harness_signal(h);
+	if (h->device)
+		device_unregister(h->device);
+	kfree(h);
+	return 0;
+}
+
+static long harness_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct harness *h = file->private_data;
+	void __user *user = (void __user *)arg;
+	struct harness_fence fence = {};
+	struct harness_devt devt = {};
+	int ret;
+
+	switch (cmd) {
+	case HARNESS_ADD:
+		if (copy_from_user(&fence, user, sizeof(fence)))
+			return -EFAULT;
+		return harness_add(h, &fence);
+	case HARNESS_SIGNAL:
+		harness_signal(h);
+		return 0;
+	case HARNESS_COUNT:
+		if (copy_from_user(&fence, user, sizeof(fence)))
+			return -EFAULT;
+		ret = harness_count(&fence);
+		if (!ret && copy_to_user(user, &fence, sizeof(fence)))
+			ret = -EFAULT;
+		return ret;
+	case HARNESS_DEVT:
+		if (copy_from_user(&devt, user, sizeof(devt)))
+			return -EFAULT;
+		return harness_devt(h, &devt);
+	default:
+		return -ENOTTY;
+	}
+}
+
+static const struct file_operations harness_fops = {
+	.owner = THIS_MODULE,
+	.open = harness_open,
+	.release = harness_release,
+	.unlocked_ioctl = harness_ioctl,
+};
+
+static struct miscdevice harness_device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "rivulet-harness",
+	.mode = 0600,
+	.fops = &harness_fops,
+};
+
+static int __init harness_init(void)
+{
+	int ret;
+
+	harness_class = class_create("rivulet-harness");
+	if (IS_ERR(harness_class))
+		return PTR_ERR(harness_class);
+	ret = misc_register(&harness_device);
+	if (ret)
+		class_destroy(harness_class);
+	return ret;
+}
+module_init(harness_init);
+
+static void __exit harness_exit(void)
+{
+	misc_deregister(&harness_device);
+	class_destroy(harness_class);
+}
+module_exit(harness_exit);
+
+MODULE_DESCRIPTION("What tests of the Rivulet NPU's driver need of the kernel");
+MODULE_LICENSE("GPL");
+MODULE_IMPORT_NS(DMA_BUF);
