@@ -85,7 +85,7 @@ static void kinds(void)
 		struct vm_buf b = buf_with(fd, 4096, kind[i]);
 		uint32_t flags = vm_buf_flags(fd, b.handle);
 
-		/* What was asked for, unless it is as good as ordinary memory here. */
+		/* BO_INFO shows CACHED only where the buffer needs BO_SYNC. */
 		EQ(flags & ~(DRM_RIVULET_BO_WC | DRM_RIVULET_BO_CACHED), 0);
 		OK(!(kind[i] & DRM_RIVULET_BO_WC) || flags == DRM_RIVULET_BO_WC);
 		OK(kind[i] || !(flags & DRM_RIVULET_BO_CACHED));
@@ -99,7 +99,7 @@ static void kinds(void)
 	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_CREATE, &both), EINVAL);
 }
 
-/* Write-combined memory stays so for whoever gets it as a dma-buf, and is given back clean. */
+/* A write-combined buffer is mapped write-combined through its dma-buf too. */
 static void write_combined_export(void)
 {
 	int fd = vm_open(), other = vm_open(), dmabuf;
@@ -135,12 +135,12 @@ static void sync_dmabuf(const struct vm_buf *b, uint64_t what)
 	close(dmabuf);
 }
 
-#define PART	1000	/* of pages; neither begins nor ends at one */
+#define PART	1000	/* bytes of a range; its ends are no multiples of a page */
 #define STEP	12288
 
 /*
- * What the CPU wrote reaches the device, and what the device wrote the CPU, in the ranges of BO_SYNC. With
- * swiotlb=force (make check-bounce) the device has copies of its own, so that both reach no further than that.
+ * BO_SYNC makes the CPU's stores visible to the device, and the device's to the CPU, in its ranges. With
+ * swiotlb=force (make check-bounce) the device has copies of its own, which show that no other byte is moved.
  */
 static void ranges(void)
 {
@@ -174,11 +174,11 @@ static void ranges(void)
 		EQ(to.map[r[i].offset - 1] == 0xee || !bounces(), true);
 		EQ(to.map[r[i].offset + PART] == 0xee || !bounces(), true);
 	}
-	/* The rest of what was written is still the CPU's alone: the device had nothing but zeros there. */
+	/* The device has zeros where the CPU's stores were not synced. */
 	OK(!sync_all(fd, to.handle, FOR_CPU, READ));
 	for (int at = STEP; bounces() && at < STEP + 4096 - PART / 2; at++)
 		EQ(to.map[at], 0);
-	/* All of it, by the dma-buf's call. */
+	/* DMA_BUF_IOCTL_SYNC moves the whole buffer. */
 	sync_dmabuf(&from, DMA_BUF_SYNC_END);
 	OK(!vm_submit(fd, &j));
 	sync_dmabuf(&to, DMA_BUF_SYNC_START);
@@ -214,7 +214,7 @@ static void args(void)
 	TRY(EINVAL, a.count = 0xffffffff);
 	TRY(EFAULT, a.ranges = 8);
 	TRY(ENOENT, a.handle = 77);
-	/* Ascending, apart, not empty, inside, and no sum that wraps. */
+	/* Ranges that overlap, descend, are empty, leave the buffer, or wrap. */
 	TRY(EINVAL, two[1].offset = 4095);
 	TRY(EINVAL, two[1].offset = 0);
 	TRY(EINVAL, two[1] = ((struct drm_rivulet_range){ 8192, 0 }));
@@ -232,7 +232,7 @@ static void args(void)
 	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_SYNC, &a));
 }
 
-/* Readers and writers are waited for as the access needs it, and no longer than asked. */
+/* A read waits for writers, a write for readers too, and none longer than its timeout. */
 static void waits(void)
 {
 	struct vm_gate g = vm_gate(4096, true);
@@ -274,11 +274,11 @@ static void rights(void)
 	FAILS(sync_all(b, handle, FOR_DEVICE, WRITE), EACCES);
 	FAILS(sync_all(b, handle, FOR_CPU, READ | WRITE), EACCES);
 	OK(!sync_all(b, handle, FOR_DEVICE, READ));
-	/* To wait until nobody reads gives away nothing that the reader has not got. */
+	/* A wait with WRITE needs no right to write. */
 	OK(!wait_for(b, handle, WRITE, 0));
 }
 
-/* DMA_BUF_IOCTL_SYNC on what we export waits as our own call does, for readers and writers. */
+/* DMA_BUF_IOCTL_SYNC on a dma-buf of this driver waits for jobs as BO_WAIT does. */
 static void exported(void)
 {
 	struct vm_client c = vm_client();
@@ -299,7 +299,7 @@ static void exported(void)
 	}
 }
 
-/* Memory of the system's DMA heap: the device reads and writes it in place. */
+/* The device reads and writes memory of the system's DMA heap without a copy. */
 static void heap(void)
 {
 	int heap = vm_heap(1 << 20, O_RDWR);
@@ -316,7 +316,7 @@ static void heap(void)
 	OK(!wait_for(c.fd, b.handle, WRITE, INT64_MAX) && !sync_all(c.fd, b.handle, FOR_CPU, WRITE));
 	vm_noise(map, 65536, 9);
 	OK(!sync_all(c.fd, b.handle, FOR_DEVICE, WRITE));
-	/* From its first 64 KiB to its last, in one job with two slots of one buffer. */
+	/* One job copies the first 64 KiB to the last, with two slots of one buffer. */
 	vm_copy_job(&j, &c.code, &c.from, &c.to, 65536);
 	j.region[1] = (struct drm_rivulet_region){ .slot = 1, .handle = b.handle, .size = 65536 };
 	j.region[2] = (struct drm_rivulet_region){
@@ -326,7 +326,7 @@ static void heap(void)
 	OK(!vm_submit(c.fd, &j));
 	OK(!ioctl(heap, DMA_BUF_IOCTL_SYNC, &begin));
 	OK(!memcmp(map, map + (1 << 20) - 65536, 65536));
-	/* It lives as long as we have it. */
+	/* The import keeps the memory after the descriptor is closed. */
 	close(heap);
 	vm_buf_map(&b);
 	OK(!memcmp(map, b.map, 1 << 20));
@@ -355,7 +355,7 @@ static struct drm_rivulet_client client_of(int fd)
 #define MIB	(1ull << 20)
 #define SOMEONE	12345	/* a user without privilege, who has nothing pinned yet */
 
-/* What one user pins is limited over all its files; imports count, and what is freed does not. */
+/* The memory that a user has pinned is limited over all files, imports included; freed memory is uncharged. */
 static void pinned(void)
 {
 	int a = vm_open(), b = vm_open(), camera = vm_udmabuf(4 * MIB, NULL), dmabuf;
@@ -369,14 +369,14 @@ static void pinned(void)
 	EQ(client_of(a).pinned_limit, 8 * MIB);
 	OK(!create(a, 5 * MIB, &first));
 	FAILS(create(a, 5 * MIB, &second), EDQUOT);
-	/* Another file, the same user. */
+	/* Another file of the same user has no limit of its own. */
 	EQ(client_of(b).pinned, 5 * MIB);
 	FAILS(create(b, 5 * MIB, &second), EDQUOT);
 	FAILS(vm_import(b, camera, &second), EDQUOT);
 	OK(!create(b, 3 * MIB - 100, &second));
 	EQ(client_of(b).pinned, 8 * MIB);
 	FAILS(create(b, 1, &same), EDQUOT);
-	/* A shared buffer is pinned once, and as long as anybody has it. */
+	/* A shared buffer is charged once, until its last reference is gone. */
 	OK(!vm_export(a, first, DRM_RDWR, &dmabuf) && !vm_import(b, dmabuf, &same));
 	EQ(client_of(b).pinned, 8 * MIB);
 	vm_close_handle(a, first);
@@ -417,7 +417,7 @@ static void pin_as_subordinate(int fd, int ready, int mapped)
 	OK(!setresuid(SOMEONE, SOMEONE, SOMEONE));
 	OK(!create(fd, 5 * MIB, &handle));
 	OK(!unshare(CLONE_NEWUSER));
-	/* Of a process that has changed its user, /proc belongs to root. */
+	/* /proc/PID belongs to root after a change of user, unless the process is dumpable. */
 	OK(!prctl(PR_SET_DUMPABLE, 1));
 	OK(write(ready, &byte, 1) == 1 && read(mapped, &byte, 1) == 1);
 	for (uid_t uid = 0; uid < 3; uid++) {
@@ -475,9 +475,10 @@ static void reader_keeps(void)
 	EQ(b.map[8192] + b.map[16383], 2 * 0x22);
 	OK(!ioctl(readonly, DMA_BUF_IOCTL_SYNC, &begin));
 	EQ(b.map[8192] + b.map[16383], 2 * 0x22);
-	/* Nor does the end of its access give the device what is half written. */
+	/* The end of the reader's access does not move the writer's stores to the device. */
 	OK(!ioctl(readonly, DMA_BUF_IOCTL_SYNC, &end));
-	memset(b.map, 0x33, 4096);	/* outside the writer's access: the reader sees what the device has */
+	/* The reader sees the device's bytes where the writer has not begun an access. */
+	memset(b.map, 0x33, 4096);
 	OK(!sync_all(reader, handle, FOR_CPU, READ));
 	EQ(b.map[0], bounces() ? 0x11 : 0x33);
 	EQ(b.map[8192], 0x22);
@@ -487,8 +488,8 @@ static void reader_keeps(void)
 }
 
 /*
- * A writer that goes without FOR_DEVICE, by the end of its handle or of its file, hides the device's bytes
- * from no reader. Without bounced DMA there is one copy of all bytes.
+ * A writer that closes its handle or its file without FOR_DEVICE is forgotten: readers see the device's bytes
+ * again. Only bounced DMA has two copies of the bytes, which can differ.
  */
 static void writer_goes(void)
 {
@@ -516,7 +517,7 @@ static void writer_goes(void)
 	}
 }
 
-/* What was synced through the writable dma-buf is given back with it, for those who have a read-only one. */
+/* When the writable dma-buf is freed, a reader with a read-only dma-buf sees the device's bytes again. */
 static void dmabuf_goes(void)
 {
 	int fd = vm_open(), readonly, writable;
@@ -556,8 +557,8 @@ static void *read_on(void *arg)
 #define TAIL	64	/* bytes at the end of a page, which a sync of the page reaches last */
 
 /*
- * A reader's sync of a page that began before a writer's discards no store that follows the writer's. With
- * bounced DMA a discarded store is seen, as the device's bytes.
+ * A reader and a writer sync the same page at the same time. The reader's sync must not overwrite the stores that
+ * the writer makes after its own sync. With bounced DMA an overwritten store shows as the device's old byte.
  */
 static void reader_races(void)
 {
@@ -591,7 +592,7 @@ static void writer_stays(void)
 	OK(!sync_range(&b, FOR_CPU, WRITE, 0, 4096));
 	OK(!sync_range(&theirs, FOR_CPU, WRITE, 4096, 4096));
 	b.map[0] = b.map[4096] = 0x22;
-	/* The file of the read-only dma-buf, and a read-only handle, claim nothing. */
+	/* The first writer stays when the second one and a read-only dma-buf are closed. */
 	close(readonly);
 	close(other);
 	OK(!sync_all(reader, handle, FOR_CPU, READ));
@@ -618,10 +619,10 @@ static void bounced(void)
 	EQ(vm_buf_flags(fd, handle), DRM_RIVULET_BO_CACHED);
 }
 
-/* Not whole MiB, in which fdinfo would count then. */
+/* fdinfo counts in MiB if the size is a multiple of one. */
 #define MIB_AND_PAGE	((1 << 20) + 4096)
 
-/* fdinfo: every handle's memory, what is shared, what jobs use at this moment. */
+/* fdinfo tells the memory of all handles, how much is shared, and how much jobs use at the moment. */
 static void memory_account(void)
 {
 	struct vm_gate g = vm_gate(4096, true);
@@ -644,7 +645,7 @@ static void memory_account(void)
 	vm_copy_job(&j, &c.code, &gated, &big, 4096);
 	vm_job_out(&j, c.sync, 0);
 	OK(!vm_submit(c.fd, &j));
-	/* Commands, source and target of the job that waits. */
+	/* The commands, the source and the target of the waiting job. */
 	EQ(vm_fdinfo(c.fd, "drm-active-memory"), 8 + 1028);
 	EQ(vm_fdinfo(other, "drm-active-memory"), 1028);
 	vm_gate_open(&g);

@@ -28,7 +28,7 @@ static void query_device(void)
 		OK(d.level[i].hz > d.level[i - 1].hz && d.level[i].microvolt);
 }
 
-/* What the board's file says of the stochastic lanes, in the order of register STREAM. */
+/* Read the stochastic lanes from the board's file, in the order of register STREAM. */
 static void read_lanes(uint32_t *word)
 {
 	FILE *f = fopen("/host/build/tests/vm/zu3eg-64.board", "re");
@@ -64,7 +64,7 @@ static void query_stream(void)
 	}
 }
 
-/* Each query struct may grow: an older caller gets the front of it, a newer one zeros behind it. */
+/* A query struct may grow: an older caller gets its first fields, a newer one zeros in the rest. */
 static void query_grows(int fd, uint32_t type, uint32_t size)
 {
 	uint8_t longer[1024], all[1024];
@@ -83,7 +83,7 @@ static void query_grows(int fd, uint32_t type, uint32_t size)
 	q = (struct drm_rivulet_query){ .type = type, .size = size, .pointer = (uintptr_t)all };
 	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q));
 	EQ(all[size], 0xee);
-	/* Shorter than its first version is no version. */
+	/* A size below that of the struct's first version is refused. */
 	q = (struct drm_rivulet_query){ .type = type, .size = size - 8, .pointer = (uintptr_t)all };
 	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q), EINVAL);
 	q = (struct drm_rivulet_query){ .type = type, .size = 0xffffffff, .pointer = (uintptr_t)all };
@@ -163,10 +163,10 @@ static void mapping(void)
 	OK(!memcmp(second, b.map, b.size));
 	OK(mmap(NULL, b.size + 4096, PROT_READ, MAP_SHARED, fd, (off_t)offset) == MAP_FAILED);
 	EQ(errno, EINVAL);
-	/* The node maps buffers and nothing else: not what other devices have at 0. */
+	/* The node maps nothing but buffers, so that nothing is mapped at offset 0. */
 	OK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED);
 	EQ(errno, EINVAL);
-	/* Another file has no handle of it, whatever it knows. */
+	/* Another file has no handle of the buffer, although it knows the offset. */
 	OK(mmap(NULL, b.size, PROT_READ, MAP_SHARED, other, (off_t)offset) == MAP_FAILED);
 	EQ(errno, EACCES);
 	/* The mapping outlives handle and file. */
@@ -194,7 +194,7 @@ static void *close_first(void *arg)
 
 #define BREAKPOINTS	4	/* as many as a processor has */
 
-/* On this processor, which records its stack there, until the result is closed. */
+/* A breakpoint on this processor, which records the stack there, until the result is closed. */
 static int breakpoint(unsigned long long address)
 {
 	struct perf_event_attr attr = {
@@ -202,14 +202,14 @@ static int breakpoint(unsigned long long address)
 		.bp_addr = address, .bp_len = sizeof(long), .sample_period = 1,
 		.sample_type = PERF_SAMPLE_CALLCHAIN, .exclude_callchain_user = 1,
 	};
-	/* Not of the thread: for those, which come and go with it, the kernel changes its scheduler's code. */
+	/* Not one of the thread: for that the kernel would change the scheduler's code (tests/vm/README). */
 	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, sched_getcpu(), -1, PERF_FLAG_FD_CLOEXEC);
 
 	OK(fd >= 0);
 	return fd;
 }
 
-/* Where the driver goes on when the core has made it a handle: it stands in the stack of what the core calls. */
+/* The driver's return address after the core has created a handle, from the stack of a function that the core calls. */
 static unsigned long long after_handle(void)
 {
 	unsigned long long start = vm_symbol("rvl_ioctl_bo_create", NULL);
@@ -231,10 +231,10 @@ static unsigned long long after_handle(void)
 }
 
 /*
- * Between the moment that a handle is there and the driver's next instruction the processor stops. By
- * its own breakpoints, because a probe changes code that runs (tests/vm/README). Returns one of them,
- * which counts, or -1 where it is left to chance: a kernel without probes, as a board's and the one of
- * make check-debug, takes no breakpoint in itself.
+ * Make the processor stop between the creation of a handle and the driver's next instruction. Hardware
+ * breakpoints do that, because a probe would change running code (tests/vm/README). Returns the descriptor of
+ * one, which counts its hits. Returns -1 on kernels without kprobes, which allow no breakpoint in kernel code:
+ * a board's, and that of make check-debug. There the race is left to chance.
  */
 static int linger(void)
 {
@@ -253,7 +253,7 @@ static int linger(void)
 	return fd;
 }
 
-/* Another thread closes each handle as soon as it is there; what the call still tells is right all the same. */
+/* Another thread closes each handle as soon as it exists. What BO_CREATE returns is right all the same. */
 static void guessed(void)
 {
 	struct guesser g = { .fd = vm_open() };
@@ -262,7 +262,7 @@ static void guessed(void)
 	pthread_t thread;
 	int counter;
 
-	/* The thread first: it is not to stay on this processor. */
+	/* The thread is created first, so that it does not inherit the affinity to this processor. */
 	OK(!pthread_create(&thread, NULL, close_first, &g));
 	counter = linger();
 	for (rounds = 0; rounds < 1000 || !g.hits; rounds++) {
@@ -271,7 +271,7 @@ static void guessed(void)
 		EQ(c.size, 4096);
 		EQ(c.flags, 0);
 		OK(c.handle);
-		/* The numbers are not to run out while the thread sleeps. */
+		/* Close what the thread missed, so that handles do not accumulate. */
 		if (c.handle > 1)
 			vm_close_handle(g.fd, c.handle);
 	}
@@ -296,7 +296,7 @@ static void bad_handles(void)
 	FAILS(ioctl(fd, DRM_IOWR(DRM_COMMAND_BASE + 0x1f, struct drm_rivulet_bo_map), &m), EINVAL);
 }
 
-/* A handle of one file means nothing in another. */
+/* A handle is valid only in the file that created it. */
 static void handles_are_private(void)
 {
 	int fd = vm_open(), other = vm_open();

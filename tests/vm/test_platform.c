@@ -62,7 +62,7 @@ static void clocked(void)
 	struct drm_rivulet_device info;
 	int fd = vm_open(), from = diary(e), n = from, rates = 0;
 
-	/* Asleep, it would change with the next job. */
+	/* A device that sleeps would change its rate with the next job only. */
 	vm_stay_awake();
 	vm_info(fd, &info);
 	for (uint32_t k = 0; k < 2 * info.level_count; k++) {
@@ -78,7 +78,7 @@ static void clocked(void)
 			continue;
 		rates++;
 		EQ(e[i].held, 1);
-		/* Enough for the rate at the moment that it holds. */
+		/* When the rate changes, the voltage suffices for the new rate. */
 		for (uint32_t l = 0; l < info.level_count; l++)
 			if ((long)info.level[l].hz == e[i].value)
 				OK(last(e, i, "volt") >= info.level[l].microvolt);
@@ -114,7 +114,7 @@ static bool ask_meanwhile(int fd, struct vm_buf *b, uint32_t sync, const struct 
 	submit_copy(fd, b, sync);
 	while (!running_now() && vm_sync_wait(fd, sync, 0, 10))
 		;
-	/* Returns when devfreq has given up. */
+	/* Returns when the driver has given up its first tries. */
 	vm_limit_level(info, info->level_count - 1, info->level_count - 1);
 	n = diary(e);
 	running = running_now();
@@ -125,7 +125,7 @@ static bool ask_meanwhile(int fd, struct vm_buf *b, uint32_t sync, const struct 
 	return running;
 }
 
-/* A job that is longer than devfreq's patience keeps level and clock, and no HOLD stays after it. */
+/* A job that is longer than the driver waits for a HOLD keeps level and clock, and the HOLD is released. */
 static void patient(void)
 {
 	struct drm_rivulet_device info;
@@ -137,7 +137,7 @@ static void patient(void)
 		b[i] = vm_buf_new(fd, 4096);
 	vm_stay_awake();
 	vm_info(fd, &info);
-	/* A busy machine may be slower than the job. */
+	/* On a loaded machine the job may end before the request. */
 	while (!ask_meanwhile(fd, b, sync, &info))
 		OK(++tries < 5);
 	vm_pin_level(fd, info.level_count - 1);
@@ -146,7 +146,7 @@ static void patient(void)
 	EQ(vm_sync_result(fd, sync), 0);
 }
 
-/* Of devfreq's own accord nothing is asked for again: its timer stands still. */
+/* Stop devfreq's timer, so that devfreq asks for a level only when a limit is written, or start it again. */
 static void stop_asking(bool stop)
 {
 	char name[64], path[160];
@@ -205,7 +205,7 @@ static void powered(void)
 	n = diary(e);
 	OK(n > from);
 	EQ(last(e, n, "clock"), 0);
-	/* The core turns the domain off in its own time. */
+	/* The core turns the domain off asynchronously. */
 	for (int i = 0; i < VM_WAIT_MS / 10 && last(e, n, "power"); i++) {
 		usleep(10000);
 		n = diary(e);
@@ -235,7 +235,7 @@ static bool timer_runs(void)
 	return found;
 }
 
-/* Was the timer seen in the time of a job? It is in no list while it looks. */
+/* Was the timer seen while a job ran? The timer is in no list while its handler runs. */
 static bool timer_seen(int fd, struct vm_buf *b, uint32_t sync)
 {
 	bool seen = false;
@@ -261,7 +261,7 @@ static bool polled_device(void)
 	return access(path, F_OK);
 }
 
-/* By interrupt no timer ever looks; without one it looks while there is a job, and the device raises nothing. */
+/* With an interrupt the timer never runs. Without one it runs while there is a job, and the device raises none. */
 static void polled(void)
 {
 	bool polls = polled_device();
@@ -385,7 +385,7 @@ static void clock_fails(void)
 	EQ(vm_sync_result(fd, sync), 0);
 }
 
-/* How many files, jobs and quarantines keep the module. */
+/* The references to the module, which files, jobs and quarantines hold. */
 static long module_users(void)
 {
 	return vm_number("/sys/module/rivulet/refcnt", "");
@@ -453,7 +453,7 @@ static void bind_again(const char *name)
 	close(fd);
 }
 
-/* Let the DMA debugging report nothing of this driver, which leaves mappings behind on purpose. */
+/* Have DMA debugging ignore this driver, which keeps mappings beyond its binding on purpose. */
 static void ignore_mappings(bool ignore)
 {
 	const char *filter = "/sys/kernel/debug/dma-api/driver_filter";
@@ -462,7 +462,7 @@ static void ignore_mappings(bool ignore)
 		vm_sysfs_write(filter, ignore ? "nobody" : "\n");
 }
 
-/* Quarantined buffers are released by a RESET that the device answers, at its unbinding or its next binding. */
+/* The buffers are released when the device answers the RESET of its unbinding, or of its next binding. */
 static void quarantined(void)
 {
 	char name[64];
@@ -529,7 +529,7 @@ static void unconfigured(void)
 	vm_client_good(&c);
 }
 
-/* Wait until the level asked for, the highest, is what the device has, or is not. */
+/* Wait until the device has the highest level (@top), or until it has another one. */
 static void await_top(int fd, bool top)
 {
 	struct drm_rivulet_device info;
