@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* How a program of raw ioctls ends that has no better way to tell (the fuzzer has): by the first failed check. */
+/* The end of a test program at its first failed check. The fuzzer has functions of its own. */
 #include "vm.h"
 
 #include <stdarg.h>
@@ -20,7 +20,7 @@ void vm_fail(const char *file, int line, const char *fmt, ...)
 	_exit(EXIT_FAILURE);
 }
 
-/** vm_skip() - leave with VM_SKIPPED; a failure for whoever knows nothing of it */
+/** vm_skip() - exit with VM_SKIPPED, which is not 0 */
 void vm_skip(const char *why)
 {
 	printf("# skipped: %s\n", why);

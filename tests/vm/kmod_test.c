@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Tests of the kernel driver, from userspace. Each test is a child process; after each, nothing of
- * it may live in the driver. Output is TAP; "kmod_test PATTERN..." runs those whose name holds one.
+ * Tests of the kernel driver, from userspace. Each test is a child process, after which the driver must hold no
+ * object of it. Output is TAP; "kmod_test PATTERN..." runs the tests whose name contains one of the patterns.
  */
 #include "clock.h"
 #include "vm.h"
@@ -41,7 +41,7 @@ static int run(const struct vm_test *t)
 	return WEXITSTATUS(status);
 }
 
-/* What tests may set: read before the first, set back after each. */
+/* Module parameters that tests may set. They are read before the first test and restored after each. */
 static struct {
 	const char *name;
 	char value[16];
@@ -95,7 +95,7 @@ static double seconds(void)
 /* Is a test wanted by any of the patterns, or are there none? */
 static bool wanted(const char *name, char **patterns)
 {
-	/* Nothing may follow it: it is run when asked for by its whole name. */
+	/* No test can run after this one, so that it runs only if its whole name is given. */
 	if (!strcmp(name, vm_suspend_tests->name))
 		return *patterns && !strcmp(name, *patterns);
 	if (!*patterns)
@@ -115,7 +115,7 @@ int main(int argc __attribute__((unused)), char **argv)
 {
 	unsigned int n = 0, failed = 0, skipped = 0;
 
-	/* What fails is part of the TAP. */
+	/* Messages of failures belong to the TAP output. */
 	dup2(STDOUT_FILENO, STDERR_FILENO);
 	if (!vm_node()) {
 		printf("not ok 1 - node: no node of the rivulet driver\n# 0 passed, 1 failed\n");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a file has besides buffers: queues, performance monitors, a reputation. */
+/* What belongs to a file besides buffers: queues, performance monitors, and its ban. */
 #include "clock.h"
 #include "vm.h"
 
@@ -50,7 +50,7 @@ static void priority_privilege(void)
 	OK(!try_queue(c.fd, DRM_RIVULET_PRIORITY_HIGH, &high));
 	drop_privileges();
 	FAILS(try_queue(c.fd, DRM_RIVULET_PRIORITY_HIGH, &queue), EACCES);
-	/* The privilege is asked for when the queue is created, so that a file with one can be passed on. */
+	/* The privilege is checked when the queue is created, so that the queue works for whoever gets the file. */
 	OK(!submit_to(c.fd, high, &j));
 	OK(!try_queue(c.fd, DRM_RIVULET_PRIORITY_NORMAL, &queue) && !submit_to(c.fd, queue, &j));
 	OK(!try_queue(c.fd, DRM_RIVULET_PRIORITY_LOW, &queue) && !submit_to(c.fd, queue, &j));
@@ -62,7 +62,7 @@ struct ranked {
 	uint32_t sync;
 };
 
-/* One job with a target of its own, so that nothing but the queue orders it. */
+/* Submit a job with a target of its own, so that only the queues determine the order. */
 static void submit_ranked(struct vm_client *c, uint32_t queue, struct ranked *r)
 {
 	struct vm_job j;
@@ -92,8 +92,8 @@ static int place_of(const struct ranked *r, int count, int i)
 }
 
 /*
- * Behind a job that ends when it is told to: one more in the device, then in this order normal, low,
- * normal and high ones in the scheduler.
+ * The first job ends on the command "hurry". Behind it are one more in the device, and in the scheduler normal,
+ * low, normal and high ones in this order.
  */
 static void priority_order(void)
 {
@@ -190,7 +190,7 @@ static long unreclaimable_kib(void)
 	return vm_number("/proc/meminfo", "SUnreclaim:");
 }
 
-/* A leak of the smallest object, 8 bytes, for each would be 31 KiB: more than noise it is not. */
+/* A leak of the smallest object, 8 bytes, for each file is 31 KiB in sum, which noise must stay below. */
 #define NOISE_KIB	1024
 
 /* How much more the kernel has for itself after thousands of files; what it only frees late is not counted. */
@@ -207,7 +207,7 @@ static long churned_kib(void)
 	return grown;
 }
 
-/* What an open file costs comes back: what leaks does so each time, what others take does not. */
+/* The memory of an open file is freed. A leak shows in each repetition, memory that others take does not. */
 static void churn(void)
 {
 	int again = 4;
@@ -284,7 +284,7 @@ static void perfmon_values(void)
 	EQ(got[DRM_RIVULET_PERF_JOBS], 0);
 }
 
-/* A job that fails counts as such; a monitor destroyed under its jobs is nobody's loss. */
+/* A failed job is counted as failed. A monitor that is destroyed while it has jobs harms no job. */
 static void perfmon_life(void)
 {
 	struct vm_client c = vm_client();
@@ -330,7 +330,7 @@ static void perfmon_args(void)
 	r = good;
 	r.values = 8;
 	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_READ, &r), EFAULT);
-	/* No more than there is room for, nor more than there is. */
+	/* A read copies no more values than the caller has room for, and no more than there are. */
 	memset(value, 0xee, sizeof(value));
 	r = good;
 	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_PERFMON_READ, &r));
@@ -374,7 +374,7 @@ static unsigned int mode_of(const char *name)
 	return st.st_mode & 07777;
 }
 
-/* What all clients together do is for the privileged; each file sees its own, and no other's. */
+/* Totals of all clients need privilege. A file sees its own values and those of no other file. */
 static void privacy(void)
 {
 	struct vm_client c = vm_reporter(), other = vm_client();
@@ -402,7 +402,7 @@ static void privacy(void)
 	EQ(vm_fdinfo(c.fd, "rivulet-energy-npu"), st->energy);
 	read_perfmon(c.fd, monitor, 0, value);
 	EQ(value[DRM_RIVULET_PERF_ENERGY], st->energy);
-	/* The neighbour's file: nothing. */
+	/* The other file sees nothing of the job. */
 	EQ(client_state(other.fd).energy_pj + client_state(other.fd).busy_ns, 0);
 	EQ(vm_fdinfo(other.fd, "rivulet-energy-npu"), 0);
 	read_perfmon(other.fd, others, 0, value);
@@ -454,7 +454,7 @@ static void ban_after_two(const char *what)
 	EQ(client_state(guilty.fd).hangs, 2);
 	vm_client_job(&guilty, &j);
 	FAILS(vm_submit(guilty.fd, &j), ECANCELED);
-	/* Its buffers are still its own, and another file of the same process starts clean. */
+	/* The banned file's buffers stay usable, and another file of the process is not banned. */
 	vm_noise(guilty.to.map, 4096, 17);
 	OK(!memcmp(guilty.to.map, guilty.from.map, 4096));
 	EQ(client_state(good.fd).flags, 0);
@@ -488,7 +488,7 @@ static void ban_never(void)
 	vm_client_good(&c);
 }
 
-/* A job that never stops making progress ends all the same, and alone. */
+/* A job that makes progress for ever is aborted, and no other job is. */
 static void cap(void)
 {
 	struct vm_client guilty = vm_client(), good = vm_client();
@@ -501,7 +501,7 @@ static void cap(void)
 	vm_client_good(&good);
 }
 
-/* At several looks of the timer a job has made progress each time. */
+/* The job makes progress between all checks of the timeout. */
 static void slow_for_long(void)
 {
 	struct vm_client c = vm_client();
@@ -517,8 +517,7 @@ static int64_t now_ms(void)
 }
 
 /*
- * What cap_ms looks at. While the first of two jobs runs, the second grows old with it; once the first
- * has ended the second is no older than the time since then.
+ * cap_ms limits the time for which a job is the first in the device. The time behind another job does not count.
  */
 static void cap_is_per_job(void)
 {
@@ -541,8 +540,8 @@ static void cap_is_per_job(void)
 }
 
 /*
- * What was queued is taken one job at a time, and a file may close at any moment of that. Afterwards nothing
- * points to its queues: the kernel's checks of freed memory would see it at the next job.
+ * The scheduler takes one job at a time, and a file may close at any moment of that. No pointer to its queues may
+ * remain: the kernel's checks of freed memory would report the access at the next job.
  */
 static void closed_busy(void)
 {

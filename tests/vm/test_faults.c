@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The model misbehaves on purpose, one test a kind: a guilty client's job is hit while a neighbour, a process of
- * its own, has a thousand jobs run. The guilty job gets its error, and every one of the thousand is right. Where
- * the device itself is lost, the neighbour goes on with a new one.
+ * Each test injects one kind of fault into the model. The fault hits a job of one client, the guilty one, while
+ * another process, the neighbour, runs a thousand jobs. The guilty job must end with its error, and the output of
+ * each of the thousand must be right. Where the device itself is lost, the neighbour continues on a new one.
  */
 #include "clock.h"
 #include "vm.h"
@@ -26,7 +26,7 @@ static void good(struct vm_client *c, uint64_t seed)
 	vm_client_good(c);
 }
 
-/* What both processes of a test see. */
+/* Memory that both processes of a test share. */
 struct beat {
 	_Atomic uint32_t done;		/* the neighbour's jobs whose output was right */
 	_Atomic bool over;		/* the guilty has its answer */
@@ -45,7 +45,7 @@ static void open_all(struct vm_client *c)
 		c[i] = vm_client_on(c->fd, c->bytes);
 }
 
-/* The device is lost, with all that it had: lets go of it, waits for the next. */
+/* The device is lost with all its jobs: close it and wait for the next one. */
 static void change_device(struct beat *b, struct vm_client *c, uint32_t *devices)
 {
 	OK(b->may_lose);
@@ -57,7 +57,7 @@ static void change_device(struct beat *b, struct vm_client *c, uint32_t *devices
 	open_all(c);
 }
 
-/* As vm_sync_result(), but the device may be unbound meanwhile: then its ioctls know nothing any more. */
+/* As vm_sync_result(), but the device may be unbound meanwhile, after which all ioctls return ENODEV. */
 static int result_of(const struct vm_client *c)
 {
 	struct drm_syncobj_handle h = {
@@ -70,7 +70,7 @@ static int result_of(const struct vm_client *c)
 	return -ENODEV;
 }
 
-/* @n jobs at once, again if the device is lost meanwhile. Returns how many of them were right. */
+/* Submit @n jobs at once; on a lost device, change it. Returns the number of jobs with the right output. */
 static uint32_t burst(struct beat *b, struct vm_client *c, uint32_t n, uint64_t seed, uint32_t *devices)
 {
 	uint32_t right_ones = 0, queued = 0;
@@ -142,7 +142,7 @@ static void started(struct beat *b)
 	OK(b->done >= BEFORE);
 }
 
-/* The thousand are done, all right; the kind is survived. */
+/* Wait until the neighbour's thousand jobs are done and right. */
 static void finished(struct beat *b)
 {
 	int status;
@@ -162,7 +162,7 @@ struct guilty {
 	uint32_t tag;
 };
 
-/* Nobody else has a job now, so that the model can tell our tag. */
+/* No other client has a job, so that the model's last client tag is that of this one. */
 static struct guilty guilty(void)
 {
 	struct guilty g = { .c = vm_client() };
@@ -259,7 +259,7 @@ static void dup_irq(void)
 static void lost_irq(void)
 {
 	beside("lost_irq", "", 0, 0);
-	/* Alone in the queue, no later interrupt makes up for it. */
+	/* The job is alone in the queue, so that no later interrupt replaces the lost one. */
 	struct guilty g = guilty();
 	long made = hits("lost_irq");
 
@@ -303,8 +303,8 @@ static void flip_desc(void)
 }
 
 /*
- * What the device writes after the driver gave the job up, but before it acknowledged the reset, goes where the
- * job was to write, also when its client is gone: nobody else has those pages yet.
+ * Between the driver's ABORT and the acknowledge of the RESET the device may write the job's buffers. The pages
+ * must not have another user then, also when the client is gone.
  */
 static void late_dma(void)
 {
@@ -355,7 +355,7 @@ const struct vm_test vm_fault_tests[] = {
 	{ 0 },
 };
 
-/* ---- faults that take the device away: its jobs are lost, and repeated on the next ---- */
+/* ---- faults by which the device is lost: the neighbour repeats the lost jobs on the next device ---- */
 
 static void lose(const char *kind, int first, int later, const char *old, const char *fresh)
 {
@@ -375,7 +375,7 @@ static void lose(const char *kind, int first, int later, const char *old, const 
 	FAILS(vm_client_try(&g.c, 3), -later);
 	vm_replug(old, fresh);
 	b->devices++;
-	/* Of the old one only memory is left. */
+	/* The old device's file keeps nothing but its mapped memory. */
 	FAILS(vm_ioctl(g.c.fd, DRM_IOCTL_RIVULET_QUERY, &q), ENODEV);
 	vm_noise(g.c.to.map, g.c.bytes, 3);
 	OK(vm_client_copied(&g.c));
@@ -385,7 +385,7 @@ static void lose(const char *kind, int first, int later, const char *old, const 
 	finished(b);
 }
 
-/* It answers nothing any more. Nothing can follow but removal. */
+/* The device answers nothing, so that it can only be removed. */
 static void dead(void)
 {
 	int events = vm_listen_events();
@@ -394,7 +394,7 @@ static void dead(void)
 	vm_await_event(events, "LOST", "unresponsive");
 }
 
-/* Pulled without warning: first the registers are gone, later the kernel is told. */
+/* Surprise removal: the registers read all ones before the kernel removes the device. */
 static void allones(void)
 {
 	lose("allones", -ENODEV, -ENODEV, "npu1", "npu2");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Hostile programs through the real kernel: the fault is told, nothing else is touched. */
+/* Hostile programs, submitted through the driver: each ends with its fault and reaches no other memory. */
 #include "vm.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #define SIZE	8192		/* of every buffer */
 #define LIMIT	4096		/* of slots 1 (read) and 2 (write): the rest of the buffer is guard */
 #define REPORT	14		/* slot of the status copy */
-#define STALE	7		/* bound by the job before, not by the attack */
+#define STALE	7		/* slot that the job before bound, and the attack does not */
 
 struct attacker {
 	int fd;
@@ -42,7 +42,7 @@ static struct vm_client victim_open(void)
 	return v;
 }
 
-/* Not vm_client_submit(): what harmed the source must stay to be seen. */
+/* Not vm_client_submit(), which rewrites the source and would hide damage to it. */
 static void victim_submit(struct vm_client *v)
 {
 	struct vm_job j;
@@ -137,7 +137,7 @@ static const struct attack {
 	ATTACKS(ROW)
 };
 
-/* Bind slot 7 in a job that succeeds, so that the attack may hope it is still there. */
+/* Run a job that binds slot 7, which the attack then tries to use. */
 static void leave_stale_slot(struct attacker *a)
 {
 	struct vm_prog p = {};
@@ -181,7 +181,7 @@ static bool is_fill(const uint8_t *p, size_t n, uint8_t value)
 	return true;
 }
 
-/* Was the attack stopped, named, and without effect on what it must not reach? */
+/* Did the attack end with its fault, without effect on other memory? */
 static bool stopped(struct attacker *a, const struct attack *t)
 {
 	const struct rivulet_status *st = (const void *)a->report.map;
@@ -225,7 +225,7 @@ static void hostile_programs(void)
 
 		leave_stale_slot(&a);
 		submit_attack(&a, &attacks[i]);
-		/* The victim's job waits behind the attack and must come through it. */
+		/* The victim's job is queued behind the attack and must end well. */
 		victim_submit(&v);
 		good = stopped(&a, &attacks[i]);
 		if (!victim_well(&v)) {
@@ -239,7 +239,7 @@ static void hostile_programs(void)
 	EQ(escapes, 0);
 }
 
-/* What a client left in the scratchpads is gone for the next, and still there for itself. */
+/* A client does not see what another one left in the scratchpads, but sees what it left itself. */
 static void scratchpads(void)
 {
 	struct attacker spy, owner;
@@ -325,7 +325,7 @@ static void no_end(void)
 	EQ(((const struct rivulet_status *)a.report.map)->fault, RIVULET_FAULT_NO_END);
 }
 
-/* The core of 6.12 follows the file's master in these two, and a file of an accel node has none. */
+/* The core of 6.12 dereferences the file's master in these two ioctls. A file of an accel node has none. */
 static void no_master(void)
 {
 	char name[16] = "";

@@ -35,7 +35,7 @@ static void copy(void)
 	}
 }
 
-/* Slots that begin and end anywhere in a buffer of scattered pages. */
+/* Slots begin and end at any byte of a buffer whose pages are scattered. */
 static void offsets(void)
 {
 	struct vm_client c = vm_client_on(vm_open(), 1 << 20);
@@ -100,7 +100,7 @@ static void syncs_binary(void)
 	OK(!vm_submit(c.fd, &a));
 	OK(!vm_submit(c.fd, &b));
 	EQ(vm_sync_result(c.fd, second), 0);
-	/* Its dependency cannot be later than the job. */
+	/* The fence that the job waited for has signalled. */
 	OK(!vm_sync_wait(c.fd, c.sync, 0, 0));
 }
 
@@ -124,7 +124,7 @@ static void syncs_timeline(void)
 	FAILS(vm_submit(c.fd, &j), EINVAL);
 }
 
-/* A chain through four buffers and two files with no fence but the buffers' own. */
+/* A chain of jobs through four buffers and two files, which only implicit sync orders. */
 static void implicit(void)
 {
 	int fd[2] = { vm_open(), vm_open() }, dmabuf;
@@ -157,7 +157,7 @@ static void implicit(void)
 	}
 }
 
-/* All jobs of one submit, and far more than the queue holds: seq numbers cross their wrap. */
+/* More jobs in submits of 64 than the device's queue holds. The seq numbers wrap meanwhile. */
 static void thousand(void)
 {
 	struct vm_client c = vm_client();
@@ -198,7 +198,7 @@ static void back_to_back(void)
 	char spec[32];
 	long followed;
 
-	/* Where the system has the clock, a change of level holds the queue. */
+	/* With the system's clock a change of level holds the queue. */
 	vm_pin_level(c.fd, 0);
 	followed = vm_control_stat("followed");
 	for (int i = 0; i < JOBS; i++) {
@@ -219,7 +219,7 @@ static void back_to_back(void)
 	vm_unpin_level(c.fd);
 }
 
-/* Submits to a file until that is refused. Returns the number of jobs that were taken. */
+/* Submit to a file until a job is refused. Returns the number of jobs that were queued. */
 static int fill_file(struct vm_client *c)
 {
 	struct drm_rivulet_job array[DRM_RIVULET_MAX_JOBS];
@@ -241,7 +241,7 @@ static int fill_file(struct vm_client *c)
 #define FILE_JOBS	4096
 #define USER_JOBS	(4 * FILE_JOBS)
 
-/* Takes as many jobs as a file and a user may have queued, behind one that does not end, and leaves them all. */
+/* Queue as many jobs as a file and a user may have behind one that does not end, and close the files. */
 static void fill_queue(void)
 {
 	struct vm_client c = vm_client();
@@ -270,7 +270,7 @@ static void queue_limit(void)
 		fill_queue();
 	OK(pid > 0 && waitpid(pid, &status, 0) == pid);
 	EQ(status, 0);
-	/* What had started outlives its file; what had not is gone. */
+	/* Jobs that the device has outlive their file; the others are cancelled. */
 	vm_control("hurry");
 }
 
@@ -322,7 +322,7 @@ static uint32_t level_of(struct vm_client *c)
 	return vm_report(c)->level;
 }
 
-/* Behind a job that runs at the highest level stands another while the lowest is asked for. */
+/* Request the lowest level while a job runs at the highest level and another one is queued behind it. */
 static uint32_t level_behind(struct vm_client *first, struct vm_client *next, uint32_t min_level)
 {
 	struct drm_rivulet_device info;
@@ -341,7 +341,7 @@ static uint32_t level_behind(struct vm_client *first, struct vm_client *next, ui
 	return level_of(next);
 }
 
-/* The level waits for the end of a job, and longer for one behind it that could not run there. */
+/* A level changes after the running job, and later if the queued job has a higher minimum. */
 static void min_level(void)
 {
 	struct vm_client c[2] = { vm_reporter(), vm_reporter() };
@@ -365,7 +365,7 @@ static void await_level(int fd, uint32_t level)
 	EQ(vm_level(fd), level);
 }
 
-/* What the governor last decided, Hz. */
+/* The frequency that the governor chose last, Hz. */
 static uint64_t wanted_hz(void)
 {
 	unsigned long long hz = 0;
@@ -380,7 +380,7 @@ static uint64_t wanted_hz(void)
 	return hz;
 }
 
-/* The governor sees the load: down when idle, up while a job runs, for which the next one is faster. */
+/* The governor lowers the level of an idle device and raises it while a job runs, for the next job. */
 static void ondemand(void)
 {
 	struct vm_client c[2] = { vm_reporter(), vm_reporter() };
@@ -410,7 +410,7 @@ static void ondemand(void)
 	await_level(c[0].fd, 0);
 }
 
-/* A job has a command stream for one level only: elsewhere it ends as such, and harms nobody. */
+/* A job with a command stream for one level ends with ENOEXEC at the others, and no other job is affected. */
 static void no_variant(void)
 {
 	struct vm_client c = vm_client();
@@ -444,7 +444,7 @@ static void usage(void)
 	EQ(vm_fdinfo(other, "drm-engine-npu"), 0);
 }
 
-/* A client that dies with work queued leaves nothing behind and stops nobody. */
+/* A client that is killed with jobs queued leaves nothing in the driver, and other clients go on. */
 static void killed_client(void)
 {
 	struct vm_client c = vm_client();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A device's life: sleep and waking, unbinding and unloading under load, what a predecessor left. */
+/* Sleep and resume, unbinding and unloading under load, and the state that an earlier driver left. */
 #include "vm.h"
 
 #include <fcntl.h>
@@ -47,7 +47,7 @@ static void await_sleep(void)
 	OK(asleep());
 }
 
-/* Asleep it is held, and neither watching it nor asking for a level wakes it; a job does. */
+/* A suspended device is held. Neither its sensors nor a request for a level resume it; a job does. */
 static void runtime_sleep(void)
 {
 	struct vm_client c;
@@ -70,7 +70,7 @@ static void runtime_sleep(void)
 	usleep(200000);
 	OK(!strcmp(attribute("hwmon/hwmon*/energy1_input"), energy));
 	OK(asleep());
-	/* It must not sleep again before it was looked at. */
+	/* The device must not suspend again before it was checked. */
 	vm_sysfs_write(vm_sysfs("power/autosuspend_delay_ms"), "60000");
 	vm_client_submit(&c, 2);
 	vm_client_good(&c);
@@ -82,8 +82,8 @@ static void runtime_sleep(void)
 }
 
 /*
- * While the device stalls, autosuspend fails again and again. When it answers again, it takes jobs and
- * sleeps. A stall while it wakes, shorter than the driver's time for RESET, only delays the job.
+ * Autosuspend of a stalled device fails and is tried again. When the stall ends, the device takes jobs and
+ * suspends. A stall during the resume that is shorter than the driver's timeout for RESET only delays the job.
  */
 static void stalled_sleep(void)
 {
@@ -110,8 +110,8 @@ static void stalled_sleep(void)
 }
 
 /*
- * A second of sleep by the kernel's own test of it, up to and including the devices. Of a busy machine some
- * process may not freeze in the kernel's time for that: then the devices were not even asked.
+ * Suspend all devices for a second by the kernel's pm_test. Returns false if the kernel gave up before, because on
+ * a loaded machine some process did not freeze in time.
  */
 static bool sleep_system(void)
 {
@@ -128,7 +128,7 @@ static bool sleep_system(void)
 	return slept;
 }
 
-/* Of three jobs the first runs when sleep begins, if that takes less than @ms to begin; else false. */
+/* Suspend while the first of three jobs runs, for @ms. Returns false if the suspend began after its end. */
 static bool sleep_amid(struct vm_client *a, struct vm_client *b, struct vm_client *c, int ms)
 {
 	uint64_t before = vm_epoch(a->fd);
@@ -147,7 +147,7 @@ static bool sleep_amid(struct vm_client *a, struct vm_client *b, struct vm_clien
 	vm_client_good(b);
 	vm_client_good(c);
 	OK(vm_report(b)->start >= vm_report(a)->end && vm_report(c)->start >= vm_report(b)->end);
-	/* One ran before, the next after; and each once. */
+	/* One job ran before the suspend and one after it. */
 	return slept && vm_report(b)->start - vm_report(a)->end > 500000000;
 }
 
@@ -167,7 +167,7 @@ static void system_sleep(void)
 	vm_client_good(&a);
 }
 
-/* Name of the device on the PCI bus; nothing elsewhere. */
+/* The device's name on the PCI bus; skips the test on another bus. */
 static const char *bdf(void)
 {
 	static char name[64];
@@ -178,7 +178,7 @@ static const char *bdf(void)
 	return name;
 }
 
-/* Jobs until the device goes: right results up to there, ENODEV from there on, memory as it was. */
+/* Submit jobs until the device is removed. Then every call returns ENODEV, and the mappings keep their bytes. */
 static void work(uint64_t seed, int ready)
 {
 	struct vm_client c = vm_reporter();
@@ -192,7 +192,7 @@ static void work(uint64_t seed, int ready)
 
 	for (bool told = false;; told = true) {
 		vm_noise(c.from.map, 1024, ++seed);
-		/* Not vm_copy_job(): it asks the device. */
+		/* vm_copy_job() is called once only, because it calls QUERY. */
 		if (!told)
 			vm_copy_job(&j, &c.code, &c.from, &c.to, 1024);
 		s.jobs = (uintptr_t)&j.job;
@@ -273,7 +273,7 @@ static void unbind_load(void)
 	}
 }
 
-/* What the device could reach when it went: own pages in a list, another exporter's, both shared. */
+/* Unbind with buffers that the device reaches: its own by a page list, and an import, both shared. */
 static void unbind_open(void)
 {
 	int fd = vm_open(), memfd, lent = vm_udmabuf(1 << 20, &memfd), given;
@@ -290,7 +290,7 @@ static void unbind_open(void)
 	vm_noise(own.map, own.size, 1);
 	vm_noise(camera, other.size, 2);
 	vm_driver_file("unbind", device);
-	/* A page that was not touched before, too. */
+	/* The mapping is new, so that its pages are faulted in after the unbinding. */
 	seen = mmap(NULL, own.size, PROT_READ | PROT_WRITE, MAP_SHARED, given, 0);
 	OK(seen != MAP_FAILED && !memcmp(seen, own.map, own.size));
 	seen[77] ^= 1;
@@ -299,14 +299,14 @@ static void unbind_open(void)
 	vm_driver_file("bind", device);
 	one_job();
 	EQ(vm_objects("list_bytes"), 0);
-	/* The new device takes the old one's buffer as any exporter's. */
+	/* The new device imports the old device's buffer as that of another exporter. */
 	fd = vm_open();
 	OK(!vm_import(fd, given, &other.handle));
 	EQ(vm_buf_flags(fd, other.handle), DRM_RIVULET_BO_IMPORTED);
 	vm_noise(camera, other.size, 2);
 }
 
-/* Until the device is at no higher level; an idle one changes soon after it was asked. */
+/* Wait until the device has no higher level than @highest. */
 static void await_level(int fd, uint32_t highest)
 {
 	for (int i = 0; i < VM_WAIT_MS / 10 && vm_level(fd) > highest; i++)
@@ -314,7 +314,7 @@ static void await_level(int fd, uint32_t highest)
 	OK(vm_level(fd) <= highest);
 }
 
-/* A thermal zone would turn this knob; the device follows, whatever the load asks. */
+/* The states of the cooling device limit the level, whatever the load. A thermal zone would set them. */
 static void cooling(void)
 {
 	struct vm_client c = vm_reporter();
@@ -372,7 +372,7 @@ static int module_file(void)
 	int fd;
 
 	OK(!uname(&name));
-	/* Or where a machine without packages has it. */
+	/* The arm64 machine has the module in its root directory. */
 	snprintf(pattern, sizeof(pattern), "{/lib/modules/%s/*,}/rivulet.ko", name.release);
 	path = vm_glob(pattern);
 	OK(path);
@@ -407,7 +407,7 @@ static void rmmod_load(void)
 	for (int i = 0; i < 3; i++)
 		OK(!munmap(map[i]->map, map[i]->size));
 	close(c.fd);
-	/* The job that runs keeps the module; the other one was dropped with its file. */
+	/* The running job keeps the module; the queued one was cancelled with its file. */
 	while (unload()) {
 		EQ(errno, EWOULDBLOCK);
 		OK(++tries < 500);
@@ -439,7 +439,7 @@ static void reload(int file, int times)
 	for (int i = 0; i < times; i++) {
 		int tries = 0;
 
-		/* A visitor, such as udev, may have the node open. */
+		/* Another process, such as udev, may have the node open. */
 		while (unload()) {
 			EQ(errno, EWOULDBLOCK);
 			OK(++tries < 500);
@@ -452,7 +452,7 @@ static void reload(int file, int times)
 
 #define RELOADS 100
 
-/* What is in use of each general cache, then of vmalloc and per-cpu memory, in objects and pages. */
+/* The use of each general cache in objects, then that of vmalloc and per-cpu memory in pages. */
 static size_t in_use(long *n, size_t max)
 {
 	size_t caches = slabs(n, max - 2);
@@ -483,9 +483,9 @@ static void reloads(void)
 	reload(file, 5);
 	OK(in_use(before, 32) > 5);
 	reload(file, RELOADS);
-	/* Others, such as systemd hearing of it, need memory for a moment; what leaked stays. */
+	/* Memory that other processes need for a moment is freed later; a leak stays. */
 	grew = leak(before);
-	/* KASAN keeps what was freed for a while, counted as in use: where kmemleak is, it judges. */
+	/* KASAN delays frees, which then count as in use. On such a kernel kmemleak finds the leaks. */
 	if (!access("/sys/kernel/debug/kmemleak", F_OK))
 		grew = -1;
 	for (int i = 0; i < 200 && grew >= 0; i++) {
@@ -497,7 +497,7 @@ static void reloads(void)
 	printf("figure life.reloads %d loads\n", RELOADS);
 }
 
-/* Where a page of ours lies in memory. */
+/* The physical address of a page of this process. */
 static uint64_t physical(const void *p)
 {
 	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -534,7 +534,7 @@ static volatile void *resource(const char *device, int n, size_t *offset)
 	return p;
 }
 
-/* The page that a predecessor's job lives in: descriptor, status at 1024, commands at 2048. */
+/* Fill the page of an earlier driver's job: the descriptor, the status at 1024, the commands at 2048. */
 static void predecessor_job(uint8_t *page, uint32_t seq, uint32_t levels, uint32_t tn)
 {
 	struct rivulet_desc *d = (struct rivulet_desc *)page;
@@ -554,7 +554,7 @@ static void predecessor_job(uint8_t *page, uint32_t seq, uint32_t levels, uint32
 	d->crc = rivulet_crc32c(0, d, offsetof(struct rivulet_desc, crc));
 }
 
-/* As after a crash: a job running, a hold and a level pending, interrupts on, DMA allowed. */
+/* Leave the device as after a crash: a job runs, HOLD and LEVEL are pending, interrupts and DMA are on. */
 static uint32_t leave_a_mess(const char *device, uint8_t *page, uint32_t levels, uint32_t tn)
 {
 	size_t at, bell_at;
@@ -602,7 +602,7 @@ static void dirty_predecessor(void)
 	OK(vm_epoch(c.fd) > before);
 	vm_client_submit(&c, 5);
 	vm_client_good(&c);
-	/* The job was forgotten, not ended: nothing was written for it. */
+	/* The reset discarded the job: the device has written no status for it. */
 	EQ(((struct rivulet_status *)(page + 1024))->state, RIVULET_STATE_NONE);
 	EQ(vm_control_stat("held"), 0);
 }
@@ -620,7 +620,7 @@ const struct vm_test vm_life_tests[] = {
 	{ 0 },
 };
 
-/* The 9p of 6.12 does not come back from sleep, so that this is for the end of all. */
+/* The 9p file system of 6.12 cannot resume, so that this test is the last one. */
 const struct vm_test vm_suspend_tests[] = {
 	{ "life_suspend", "with the system asleep one job ends before, the next runs after, each once", system_sleep },
 	{ 0 },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the driver tells about itself: traces, dumps, events, debugfs, sysfs, sensors. */
+/* Trace events, dumps, uevents, debugfs, sysfs and hwmon. */
 #include "vm.h"
 
 #include <linux/netlink.h>
@@ -12,7 +12,7 @@
 
 #define TRACING "/sys/kernel/debug/tracing/"
 
-/* All of a file, NUL terminated, in memory that the test's end frees. */
+/* The whole file, NUL terminated, in memory that is freed at the end of the test. */
 static char *slurp(const char *path)
 {
 	size_t size = 1 << 20, n = 0;
@@ -51,7 +51,7 @@ uint32_t vm_reg(const char *name)
 	vm_fail(__FILE__, __LINE__, "no register %s", name);
 }
 
-/** vm_await_running() - until the device itself has begun the job that it was given */
+/** vm_await_running() - wait until the device has promoted the job that it was given */
 void vm_await_running(void)
 {
 	for (int i = 0; i < VM_WAIT_MS / 10 && vm_reg("CURRENT_SEQ") == vm_reg("DONE_SEQ"); i++)
@@ -69,7 +69,7 @@ static long long number(const char *text, const char *key)
 	return strtoll(at + strlen(key), NULL, 0);
 }
 
-/* The line of an event that holds @key, cut out. */
+/* A copy of the first line of event @name that contains @key. */
 static char *event(const char *trace, const char *name, const char *key)
 {
 	char *copy = strdup(trace), *line;
@@ -105,7 +105,7 @@ static void trace(void)
 	char *text, *line;
 
 	vm_info(good.fd, &info);
-	/* Without names of tasks, or the scheduler's code is changed too, under whoever runs it. */
+	/* Recording the names of tasks would change the scheduler's code while it runs (tests/vm/README). */
 	vm_sysfs_write(TRACING "options/record-cmd", "0");
 	vm_sysfs_write(TRACING "events/rivulet/enable", "1");
 	vm_sysfs_write(TRACING "trace", "\n");
@@ -135,7 +135,7 @@ static void trace(void)
 	EQ(number(event(text, "rivulet_job_done:", " error=-5"), "error="), -EIO);
 }
 
-/* Dumps that earlier tests left would keep ours out. */
+/* Remove the dumps of earlier tests, because a device keeps one dump only. */
 static void drop_dumps(void)
 {
 	const char *path;
@@ -159,7 +159,7 @@ static char *await_dump(void)
 	return slurp(path);
 }
 
-/** vm_listen_events() - a socket that gets the kernel's uevents from here on */
+/** vm_listen_events() - a socket that receives the kernel's uevents */
 int vm_listen_events(void)
 {
 	struct sockaddr_nl a = { .nl_family = AF_NETLINK, .nl_groups = 1 };
@@ -169,7 +169,7 @@ int vm_listen_events(void)
 	return fd;
 }
 
-/** vm_await_event() - an event of ours with this reason */
+/** vm_await_event() - wait for a uevent of the driver with this reason */
 void vm_await_event(int fd, const char *what, const char *reason)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -194,7 +194,7 @@ void vm_await_event(int fd, const char *what, const char *reason)
 	}
 }
 
-/* A job that hangs and answers ABORT: its own status is in the dump. */
+/* The dump of a job that hangs and answers ABORT has the status of the job. */
 static void dump_hang(void)
 {
 	struct vm_client w = vm_reporter();
@@ -213,7 +213,7 @@ static void dump_hang(void)
 	EQ(number(text, " MAGIC "), RIVULET_MAGIC);
 	EQ(number(text, "\nreport_offset "), 2048);
 	OK(number(text, "\nage_us ") >= 1000000);
-	/* Slot 2 is 4096 bytes that may be written. */
+	/* The dump lists slot 2 with 4096 writable bytes. */
 	snprintf(slot, sizeof(slot), "\nregion 2 addr ");
 	OK(strstr(text, slot) && strstr(strstr(text, slot), " limit 0x1000 "));
 	EQ(number(strstr(text, slot), " flags ") & RIVULET_REGION_WRITE, RIVULET_REGION_WRITE);
@@ -221,8 +221,8 @@ static void dump_hang(void)
 }
 
 /*
- * The job ends by itself in the moment in which the driver aborts it. It succeeds, its client is not
- * blamed, no dump is left, and the next hang leaves one.
+ * The job ends by itself while the driver aborts it. It succeeds, its client is not blamed, and it leaves no dump.
+ * The next hang leaves one.
  */
 static void dump_outrun(void)
 {
@@ -248,7 +248,7 @@ static void dump_outrun(void)
 	drop_dumps();
 }
 
-/* A job that ends by a reset: what the registers said is all there is. */
+/* The dump of a job that ended by a reset has registers, but no status. */
 static void dump_reset(void)
 {
 	struct vm_client w = vm_reporter();
@@ -340,7 +340,7 @@ static void sensors(void)
 	EQ(vm_sync_result(w.fd, w.sync), 0);
 	OK(number(slurp(vm_sysfs("hwmon/hwmon*/energy1_input")), "") > energy);
 	power = number(slurp(vm_sysfs("hwmon/hwmon*/power1_average")), "");
-	/* Between nothing and ten times what the chip burns at rest at its highest level. */
+	/* The power is positive and below ten times the static power of the highest level. */
 	OK(power > 0 && power < 10ll * info.level[info.level_count - 1].static_uw);
 	vm_control("temp 61500");
 	EQ(number(slurp(vm_sysfs("hwmon/hwmon*/temp1_input")), ""), 61500);
@@ -351,7 +351,7 @@ static void sensors(void)
 
 #define JOULES	5000	/* in microjoule more than 32 bits hold */
 
-/* A counter of some thousand joules arrives whole. */
+/* energy1_input shows all bits of a counter of some thousand joules. */
 static void much_energy(void)
 {
 	const char *file = vm_sysfs("hwmon/hwmon*/energy1_input");
@@ -364,7 +364,7 @@ static void much_energy(void)
 	vm_control(command);
 	after = number(slurp(file), "");
 	OK(after >= before + JOULES * 1000000ll);
-	/* The device is idle, and some seconds of that are some joules. */
+	/* The idle device uses less than 1,000 J between the two reads. */
 	OK(after < before + (JOULES + 1000) * 1000000ll);
 }
 

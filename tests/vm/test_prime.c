@@ -31,13 +31,13 @@ static void share_writable(void)
 	EQ(again, two.handle);
 	OK(!vm_import(a, dmabuf, &again));
 	EQ(again, one.handle);
-	/* The memory lives while anyone has it. */
+	/* The memory is kept while any handle, mapping or dma-buf refers to it. */
 	close(dmabuf);
 	close(a);
 	two.map[6] ^= 1;
 }
 
-/* Nothing a file has through a read-only dma-buf lets it write, on any way. */
+/* A file that imported a read-only dma-buf can write the memory by no call. */
 static void check_readonly(int fd, uint32_t handle, uint64_t size)
 {
 	struct vm_buf code = vm_buf_new(fd, 4096), from = vm_buf_new(fd, 4096);
@@ -57,7 +57,7 @@ static void check_readonly(int fd, uint32_t handle, uint64_t size)
 	vm_copy_job(&j, &code, &from, &ro, 256);
 	FAILS(vm_submit(fd, &j), EACCES);
 	FAILS(vm_export(fd, handle, DRM_RDWR, &out), EACCES);
-	/* Reading is fine. */
+	/* Reading is allowed. */
 	vm_copy_job(&j, &code, &ro, &from, 256);
 	OK(!vm_submit(fd, &j));
 }
@@ -79,7 +79,7 @@ static void readonly_own(void)
 	FAILS(mprotect(p, 8192, PROT_READ | PROT_WRITE), EACCES);
 	OK(!vm_import(b, ro, &handle));
 	check_readonly(b, handle, 8192);
-	/* Passed on, it stays what it is. */
+	/* An export of the read-only handle is read-only. */
 	OK(!vm_export(b, handle, RDONLY_EXPORT, &again));
 	close(b);
 	b = vm_open();
@@ -87,7 +87,7 @@ static void readonly_own(void)
 	check_readonly(b, handle, 8192);
 }
 
-/* In one file, a handle with and one without the right do not mix. */
+/* A read-only and a writable handle of the same buffer in one file keep their rights. */
 static void readonly_beside_writable(void)
 {
 	int fd = vm_open(), ro, rw;
@@ -97,7 +97,7 @@ static void readonly_beside_writable(void)
 	struct vm_job j;
 	int out;
 
-	/* In either order of exports. */
+	/* The order of the exports makes no difference. */
 	OK(!vm_export(fd, one.handle, RDONLY_EXPORT, &ro));
 	OK(!vm_export(fd, one.handle, DRM_RDWR, &rw));
 	OK(!vm_import(fd, ro, &weak.handle));
@@ -109,13 +109,13 @@ static void readonly_beside_writable(void)
 	FAILS(vm_submit(fd, &j), EACCES);
 	OK(!vm_import(fd, rw, &handle));
 	EQ(handle, one.handle);
-	/* The writable handle gone, its mapping right is gone too. */
+	/* Without the writable handle the file has no right to a writable mapping. */
 	vm_buf_free(&one);
 	check_readonly(fd, weak.handle, 4096);
-	/* A number used again carries nothing over. */
+	/* A handle that is used again does not inherit the right. */
 	OK(!vm_import(fd, ro, &handle));
 	check_readonly(fd, handle, 4096);
-	/* The writable dma-buf gives the right back. */
+	/* An import of the writable dma-buf grants the right again. */
 	OK(!vm_import(fd, rw, &handle));
 	EQ(vm_buf_rights(fd, handle), 0);
 }
@@ -141,7 +141,7 @@ static void import_udmabuf(void)
 	OK(seen != MAP_FAILED);
 	OK(!memcmp(seen, from.map, 65536));
 	OK(!memcmp(to.map, from.map, 65536));
-	/* We cannot make another's dma-buf weaker than it is. */
+	/* The driver cannot export another exporter's dma-buf as read-only. */
 	FAILS(vm_export(fd, to.handle, RDONLY_EXPORT, &out), EOPNOTSUPP);
 	OK(!vm_export(fd, to.handle, DRM_RDWR, &out));
 }
@@ -180,7 +180,7 @@ static void *watch_rights(void *arg)
 	return NULL;
 }
 
-/* The import gets number and memory of the buffer before it, while a second thread looks on. */
+/* An import gets the handle and memory of a freed buffer while a second thread tries to write it. */
 static void import_after_own(void)
 {
 	struct watch w = { .fd = vm_open() };
@@ -264,7 +264,7 @@ static void *map_again(void *arg)
 	return NULL;
 }
 
-/* The last handle goes just then, and with it what the core knows of the dma-buf. */
+/* The last handle is closed at the same time, with which the core forgets the dma-buf. */
 static void map_while_closing(void)
 {
 	struct watch w = { .fd = vm_open() };
@@ -283,7 +283,7 @@ static void map_while_closing(void)
 	OK(!pthread_join(thread, NULL));
 }
 
-/* Two threads' race in one: another dma-buf or handle than the one that was checked. */
+/* The descriptor or the handle is replaced after the driver checked it. */
 static void bad_imports(void)
 {
 	int fd = vm_open(), plain = memfd_create("plain", MFD_CLOEXEC);

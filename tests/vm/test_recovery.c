@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Recovery, more than once and in the midst of other things; one fault at a time is test_faults.c's. */
+/* Several faults at once or in a row. test_faults.c has one fault at a time. */
 #include "vm.h"
 
 #include <fcntl.h>
@@ -39,7 +39,7 @@ static void twice(void)
 	misbehave("inject hang@+1", -ETIME, 0);
 }
 
-/* The one behind the hanging job hangs too. */
+/* The job behind a hanging job hangs too. */
 static void both(void)
 {
 	struct vm_client a = vm_client(), b = vm_client(), c = vm_client();
@@ -65,7 +65,7 @@ static void killed_while_hanging(void)
 		struct vm_client mine = vm_client();
 
 		vm_client_submit(&mine, 1);
-		/* A job that the device never saw would be dropped, and the next one hang. */
+		/* A job that is still in the scheduler would be cancelled, and the next job would hang instead. */
 		OK(vm_queue_holds(1));
 		raise(9);
 	}
@@ -74,7 +74,7 @@ static void killed_while_hanging(void)
 	vm_client_good(&c);
 }
 
-/* Taken away under an open file with a job running: errors, no crash, and a fresh start. */
+/* The device is unbound while a file is open and a job runs: calls fail, and the next binding works. */
 static void unbind(void)
 {
 	char name[64];

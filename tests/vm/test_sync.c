@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fences of others: implicit ones of imported and exported buffers, sync_files, the core's waits.
- * Jobs are held still by a fence of vgem's that the test signals, so that no time is measured.
+ * Fences of other drivers: implicit sync of imported and exported buffers, sync_files, the core's waits.
+ * A fence of vgem that the test signals holds the jobs, so that no test depends on time.
  */
 #include "../kmod/harness/harness.h"
 #include "vm.h"
@@ -40,7 +40,7 @@ static int submit(struct vm_client *c)
 	return vm_sync_file(c->fd, c->sync);
 }
 
-/* Another driver's writer is waited for, and what it wrote is what the job reads. */
+/* A job waits for another driver's writer, and reads what that has written. */
 static void implicit_reader(void)
 {
 	struct vm_gate g = vm_gate(4096, true);
@@ -54,7 +54,7 @@ static void implicit_reader(void)
 	OK(!memcmp(c.to.map, c.from.map, 4096));
 }
 
-/* Another driver's reader holds up a job that writes, and not one that reads. */
+/* A job that writes waits for another driver's reader, and a job that reads does not. */
 static void implicit_writer(void)
 {
 	struct vm_gate g = vm_gate(4096, false);
@@ -76,7 +76,7 @@ static int export_sync_file(int dmabuf, uint32_t flags)
 	return e.fd;
 }
 
-/* Others see our jobs on the memory that they share with us, as writers and as readers. */
+/* Other drivers see the jobs on shared memory as writers and readers. */
 static void implicit_out(void)
 {
 	struct vm_gate g = vm_gate(4096, true), other = vm_gate(4096, false);
@@ -90,7 +90,7 @@ static void implicit_out(void)
 	vm_buf_map(&c.to);
 	OK(!vm_export(c.fd, c.code.handle, DRM_RDWR, &own));
 	files[0] = submit(&c);
-	/* A reader of the target waits for us; so does a writer of the commands, but no reader. */
+	/* A reader of the target waits for the job, and so does a writer of the commands, but not a reader. */
 	files[1] = export_sync_file(other.dmabuf, DMA_BUF_SYNC_READ);
 	files[2] = export_sync_file(own, DMA_BUF_SYNC_WRITE);
 	files[3] = export_sync_file(own, DMA_BUF_SYNC_READ);
@@ -104,7 +104,7 @@ static void implicit_out(void)
 	OK(!vm_file_waits(other.dmabuf));
 }
 
-/* A fence put on our exported buffer by hand orders another file's job that knows nothing of it. */
+/* A fence that IMPORT_SYNC_FILE adds to an exported buffer holds another file's job. */
 static void implicit_import(void)
 {
 	struct vm_gate g = vm_gate(4096, true);
@@ -123,8 +123,8 @@ static void implicit_import(void)
 }
 
 /*
- * A file whose job waits for another driver is closed at once, and its device may go. The job's end and its
- * fence, which tells names of both, come after.
+ * A file is closed, and its device may be unbound, while its job waits for another driver. The job and its fence,
+ * whose names refer to both, end later.
  */
 static void closed_while_waiting(void)
 {
@@ -179,7 +179,7 @@ static uint32_t gated_sync(int fd, struct vm_gate *g)
 	return h.handle;
 }
 
-/* Of an array of three, @last alone holds the job up in the end; then all of an array are signalled. */
+/* A job waits for each of three in-syncs, of which @last signals last, and signals all its out-syncs. */
 static void array_waits(int last)
 {
 	struct vm_client c = vm_client();
@@ -267,7 +267,7 @@ struct syncobj_eventfd {
 };
 #define SYNCOBJ_EVENTFD	DRM_IOWR(0xcf, struct syncobj_eventfd)
 
-/* The core's ways to wait: all, any, ahead of the submit, by eventfd; points asked and copied. */
+/* The core's waits: all, any, before the submit, by eventfd; query and transfer of points. */
 static void core_waits(void)
 {
 	struct vm_gate g = vm_gate(4096, true);
@@ -296,7 +296,7 @@ static void core_waits(void)
 	EQ(first, 0);
 	OK(vm_file_waits(ev.fd));
 	EQ(point_reached(held.fd, timeline), 0);
-	/* An array of which one is there: any of them is enough, all of them are not. */
+	/* One syncobj of the array is signalled: a wait for any ends, a wait for all does not. */
 	OK(!ioctl(held.fd, DRM_IOCTL_SYNCOBJ_SIGNAL, &now));
 	EQ(wait_syncs(held.fd, both, points, 2, INT64_MAX, 0, &first), 0);
 	EQ(first, 0);

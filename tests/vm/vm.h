@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the VM tests share: a check that tells where it failed, and the NPU through raw ioctls. */
+/* Shared by the VM tests: checks that print where they failed, and the NPU by plain ioctls. */
 #ifndef RIVULET_TEST_VM_H
 #define RIVULET_TEST_VM_H
 
@@ -15,7 +15,7 @@
 #include "rivulet_dev.h"
 #include "rivulet_isa.h"
 
-/* Tests run in a child of their own and leave by the first failed check. */
+/* Each test runs in a child process, which exits at the first failed check. */
 void vm_fail(const char *file, int line, const char *fmt, ...)
 	__attribute__((noreturn, format(printf, 3, 4)));
 void vm_skip(const char *why) __attribute__((noreturn));
@@ -26,7 +26,7 @@ void vm_skip(const char *why) __attribute__((noreturn));
 		if (!(cond))                                                                       \
 			vm_fail(__FILE__, __LINE__, "%s (errno %s)", #cond, strerror(errno));      \
 	} while (0)
-/* Two numbers are equal, else both are told. */
+/* Two numbers are equal; else both are printed. */
 #define EQ(got, want)                                                                              \
 	do {                                                                                       \
 		long long g_ = (long long)(got), w_ = (long long)(want);                           \
@@ -85,7 +85,7 @@ int vm_open(void);
 /* A file's first queue. */
 #define VM_QUEUE	1
 uint32_t vm_queue_new(int fd, int32_t priority);
-/* May the device sleep? Only the tests of just that say so. */
+/* May the device suspend? Only the tests of runtime PM set this. */
 extern bool vm_may_sleep;
 const char *vm_node(void);
 int vm_ioctl(int fd, unsigned long request, void *arg);
@@ -202,7 +202,7 @@ struct sw_sync_fence {
 #define SW_SYNC_CREATE	_IOWR('W', 0, struct sw_sync_fence)
 #define SW_SYNC_INC	_IOW('W', 1, uint32_t)
 
-/** struct vm_totals - what tests, each a process, leave for those after them */
+/** struct vm_totals - shared memory of all tests, each of which is a process */
 struct vm_totals {
 	uint32_t kinds, survived, correct;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a board gives an NPU by Device Tree, for machines that have none of it: a clock of any rate,
- * a supply, a reset line, a power domain and an FPGA manager. Each records what is asked of it in
- * debugfs, rivulet-board/diary, one line an event; a change of rate also records whether the NPU
+ * Providers that a board has for an NPU in the Device Tree: a clock of any rate, a supply, a reset
+ * line, a power domain and an FPGA manager. Each records the requests that it gets in debugfs,
+ * rivulet-board/diary, one line for each event; a change of rate also records whether the NPU
  * was held at that moment. A name written to rivulet-board/overlay applies that overlay, and 0 or
  * 1 written to rivulet-board/configured sets what the FPGA manager reports.
  */
@@ -25,7 +25,7 @@
 #include "rivulet_dev.h"
 
 #define EVENTS		4096
-#define FIRST_HZ	50000000	/* before anybody asks: no level of any board */
+#define FIRST_HZ	50000000	/* initial rate, which is no level of any board */
 
 struct event {
 	const char *what;
@@ -306,7 +306,7 @@ static int board_probe(struct platform_device *pdev)
 	if (!b || !res)
 		return b ? -EINVAL : -ENOMEM;
 	spin_lock_init(&b->lock);
-	/* The window is the NPU's: a look at it, and no claim. */
+	/* Mapped without a claim, because the window belongs to the NPU's driver. */
 	b->win = devm_ioremap(dev, res->start, resource_size(res));
 	if (!b->win)
 		return -ENOMEM;
@@ -331,7 +331,7 @@ static const struct of_device_id board_ids[] = {
 };
 MODULE_DEVICE_TABLE(of, board_ids);
 
-/* What it provides is in use as long as the machine runs: it stays. */
+/* Its providers are in use until the machine stops, so that it cannot be unbound. */
 static struct platform_driver board_driver = {
 	.probe = board_probe,
 	.driver = {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The least that a driver with drm_sched can be: one queue, one job in it, one fence, a hard
- * interrupt handler that signals it. bench_driver binds it to the device in rivulet's place, to
- * tell what of a job's time is ours and what is the machine's. It checks nothing and recovers from
- * nothing: not for use.
+ * A minimal driver with drm_sched: one queue, one job in it, one fence, and a hard interrupt handler
+ * that signals the fence. bench_driver binds it in place of rivulet, to separate the time that
+ * rivulet adds to a job from the time of the machine. It checks no input and recovers from no
+ * fault, so that it is for the bench only.
  */
 #include <drm/drm_accel.h>
 #include <drm/drm_drv.h>
@@ -251,7 +251,7 @@ static const struct drm_driver floor_driver = {
 	.major = 1,
 };
 
-/* As an earlier driver left the device, nothing is known. */
+/* The state that an earlier driver left is unknown, so that the device is reset. */
 static int floor_reset(struct floor_device *f)
 {
 	u32 number = floor_rd(f, RIVULET_REG_RESET_REQ) + 1;
@@ -327,7 +327,7 @@ static int floor_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	return ret ?: floor_start(f, pdev);
 }
 
-/* The bench has waited for all it submitted and closed its file. */
+/* No job is left, because the bench waits for all jobs and closes its file first. */
 static void floor_remove(struct pci_dev *pdev)
 {
 	struct floor_device *f = pci_get_drvdata(pdev);
@@ -340,7 +340,7 @@ static void floor_remove(struct pci_dev *pdev)
 	pci_free_irq_vectors(pdev);
 }
 
-/* No alias: only a bench that asks for it gets it. */
+/* Without a modalias, so that only the bench loads it. */
 static const struct pci_device_id floor_ids[] = {
 	{ PCI_DEVICE_SUB(0x1af4, 0x1110, 0x1af4, 0x1100) },
 	{ }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A machine to run on its battery, for tests of the power policy: a battery and mains whose
- * properties root writes by sysfs, each write an uevent as of a real one; a thermal zone whose
- * temperature is a parameter; and somebody who caps another device's frequency, as a cooling
- * device does.
+ * Devices for tests of the power policy: a battery and mains whose properties root writes in sysfs,
+ * where each write sends a uevent as real ones do; a thermal zone whose temperature is a parameter;
+ * and a limit on another device's frequency, as a cooling device sets it.
  */
 #include <linux/device.h>
 #include <linux/module.h>
@@ -15,7 +14,7 @@
 
 #define FULL_UWH	50000000
 
-/* ---- what is written is what is read ---- */
+/* ---- battery and mains ---- */
 
 static int values[] = {
 	[POWER_SUPPLY_PROP_STATUS] = POWER_SUPPLY_STATUS_DISCHARGING,
@@ -64,7 +63,7 @@ static const struct power_supply_desc descs[] = {
 
 static struct power_supply *supplies[ARRAY_SIZE(descs)];
 
-/* ---- heat ---- */
+/* ---- the thermal zone ---- */
 
 static int temp = 40000;
 module_param(temp, int, 0644);
@@ -84,7 +83,7 @@ static const struct thermal_trip trips[] = {
 
 static struct thermal_zone_device *zone;
 
-/* ---- the cap ---- */
+/* ---- the frequency limit ---- */
 
 static struct device *capped;
 static struct dev_pm_qos_request cap_request;
@@ -127,7 +126,7 @@ static const struct kernel_param_ops cap_ops = { .set = cap_set };
 module_param_cb(cap, &cap_ops, NULL, 0200);
 MODULE_PARM_DESC(cap, "device and the most kHz that it may have, or \"off\"");
 
-/* ---- here and gone ---- */
+/* ---- load and unload ---- */
 
 static void leave(void)
 {
