@@ -174,30 +174,35 @@ static bool is_master(const char *device)
 	return command & 4;
 }
 
+#define NUMBERS	8	/* device numbers from the node's on that are occupied */
+
 /*
- * The registration of the node fails, because another device has its number. Probe undoes all it did: no
+ * The registration of the node fails, because other devices have the numbers that it may get. Probe undoes all it did: no
  * interrupts, no bus mastering. The next probe succeeds.
  */
 static void unregistered(void)
 {
+	int harness[NUMBERS], error;
 	struct harness_devt number;
 	struct vm_client c;
-	int harness, error;
 	uint32_t irqs;
 	char device[64];
 	struct stat st;
 
 	if (!vm_on_pci())
 		vm_skip("PCI only");
-	harness = vm_harness();
+	for (int i = 0; i < NUMBERS; i++)
+		harness[i] = vm_harness();
 	vm_device_name(device);
 	OK(!stat(vm_node(), &st));
 	number = (struct harness_devt){ major(st.st_rdev), minor(st.st_rdev) };
 	vm_driver_file("unbind", device);
-	OK(!ioctl(harness, HARNESS_DEVT, &number));
+	for (int i = 0; i < NUMBERS; i++, number.minor++)
+		OK(!ioctl(harness[i], HARNESS_DEVT, &number));
 	error = bind_error(device);
 	irqs = error ? vm_window(device)[RIVULET_REG_IRQ_ENABLE / 4] : 1;
-	close(harness);
+	for (int i = 0; i < NUMBERS; i++)
+		close(harness[i]);
 	EQ(error, EEXIST);
 	EQ(irqs, 0);
 	OK(!is_master(device));
