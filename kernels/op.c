@@ -157,6 +157,18 @@ const struct rvl_attr_value *rvl_attr_tensor(const struct rvl_call *c, const cha
 
 /* ---- operands ---- */
 
+enum rvl_type rvl_type_of_onnx(int64_t onnx)
+{
+	static const uint8_t map[] = {
+#define ONNX_ROW(name, value, text, bytes, npy, number) [number] = RVL_TYPE_##name,
+		RIVULET_DTYPES(ONNX_ROW)
+#undef ONNX_ROW
+	};
+	enum rvl_type t = onnx >= 0 && onnx < (int64_t)sizeof(map) ? map[onnx] : RVL_TYPE_NONE;
+
+	return t == RVL_TYPE_F64 || t == RVL_TYPE_F16 || t == RVL_TYPE_BF16 ? RVL_TYPE_F32 : t;
+}
+
 void rvl_set_out(struct rvl_call *c, uint32_t i, enum rvl_type type, const struct rvl_shape *shape)
 {
 	if (i >= c->n_out)

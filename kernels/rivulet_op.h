@@ -197,6 +197,9 @@ static inline int64_t rvl_count(const struct rvl_value *v)
 	return rvl_shape_count(&v->shape);
 }
 
+/** The type that a model's tensors of TensorProto type @onnx are computed in; NONE: not supported. */
+enum rvl_type rvl_type_of_onnx(int64_t onnx);
+
 /** Output @i gets this type and shape. */
 void rvl_set_out(struct rvl_call *c, uint32_t i, enum rvl_type type, const struct rvl_shape *shape);
 

@@ -4,23 +4,10 @@
 
 #include "rivulet_op.h"
 
-/* The type that a model's tensor of TensorProto type @onnx is computed in; NONE: not supported. */
-static enum rvl_type computed_type(int64_t onnx)
-{
-	static const uint8_t map[] = {
-#define ONNX_ROW(name, value, text, bytes, npy, number) [number] = RVL_TYPE_##name,
-		RIVULET_DTYPES(ONNX_ROW)
-#undef ONNX_ROW
-	};
-	enum rvl_type t = onnx >= 0 && onnx < (int64_t)sizeof(map) ? map[onnx] : RVL_TYPE_NONE;
-
-	return t == RVL_TYPE_F64 || t == RVL_TYPE_F16 || t == RVL_TYPE_BF16 ? RVL_TYPE_F32 : t;
-}
-
 static int infer_cast(struct rvl_call *c)
 {
 	int64_t to = rvl_attr_int(c, "to");
-	enum rvl_type type = computed_type(to);
+	enum rvl_type type = rvl_type_of_onnx(to);
 
 	if (!type)
 		return rvl_op_fail(c, "element type %lld of ONNX is not supported", (long long)to);
@@ -62,7 +49,7 @@ static int run_convert(struct rvl_call *c)
 static int infer_bit_cast(struct rvl_call *c)
 {
 	int64_t to = rvl_attr_int(c, "to");
-	enum rvl_type type = computed_type(to);
+	enum rvl_type type = rvl_type_of_onnx(to);
 
 	if (!type || rvl_type_size(type) != rvl_type_size(c->in[0].type))
 		return rvl_op_fail(c, "element type %lld of ONNX does not have the size of its input's",
