@@ -21,6 +21,7 @@ $(eval $(call unit_test,compile,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,account,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,shapes,compiler kernels uapi,-lm))
 $(eval $(call unit_test,eval,compiler kernels sim uapi,-lm))
+$(eval $(call unit_test,descriptors,kernels uapi,-lm))
 $(eval $(call unit_test,plan,compiler kernels sim uapi,-lm))
 
 # 10,000 seeded convolutions against what onnxruntime answered, the boards taking turns case by case.

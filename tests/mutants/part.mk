@@ -7,3 +7,9 @@ mutants:
 	@scripts/install-deps.sh
 	@python3 tests/mutants/mutants.py --number $(N) --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) \
 		$(if $(FOLDERS),--folders $(FOLDERS)) $(if $(RETEST),--retest $(RETEST)) $(if $(SANITIZE),--sanitize)
+
+# The driver's mutants: one boot of the VM suite each.
+.PHONY: mutants-kmod
+mutants-kmod:
+	@scripts/install-deps.sh
+	@python3 tests/mutants/kmod.py --number $(if $(filter file,$(origin N)),24,$(N)) $(if $(SEED),--seed $(SEED))
