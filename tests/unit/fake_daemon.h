@@ -67,6 +67,10 @@ static struct daemon {
 	uint64_t deadline, max_model;
 	char name[RIVULET_NAME_MAX];
 	int extra_fd;		/* passed with the answers to LOAD and STATUS, or -1 */
+	uint64_t status_size;	/* that STATUS answers with; 0: 4 */
+	struct rivulet_msg_policy_reply policy;	/* answer to POLICY, unless its mode is 0 */
+	struct rivulet_msg_hello_reply hello;	/* answer to HELLO, unless its version is 0 */
+	struct rivulet_msg_policy asked;	/* last POLICY */
 } dm;
 
 static void send_packet(int fd, void *p, size_t size, int pass)
@@ -128,6 +132,13 @@ static void compute(void)
 		return;
 }
 
+/* An answer that the test has prepared, with the header of this one. */
+static void replace_body(union rivulet_packet *a, const void *prepared, size_t size, bool use)
+{
+	if (use)
+		memcpy((char *)a + sizeof(a->h), (const char *)prepared + sizeof(a->h), size - sizeof(a->h));
+}
+
 static void fill_reply(const union rivulet_packet *q, union rivulet_packet *a, int got)
 {
 	switch (q->h.type) {
@@ -139,6 +150,7 @@ static void fill_reply(const union rivulet_packet *q, union rivulet_packet *a, i
 		strcpy(a->hello_reply.daemon, "0.1-test");
 		strcpy(a->hello_reply.board, "fake");
 		memcpy(dm.name, q->hello.name, sizeof(dm.name));
+		replace_body(a, &dm.hello, sizeof(dm.hello), dm.hello.version);
 		break;
 	case RIVULET_MSG_LOAD:
 		dm.loads++;
@@ -186,8 +198,12 @@ static void fill_reply(const union rivulet_packet *q, union rivulet_packet *a, i
 		a->run_reply.cycles = 77;
 		a->run_reply.flags = RIVULET_RAN_LATE;
 		break;
-	case RIVULET_MSG_STATUS: a->status_reply.size = 4; break;
-	case RIVULET_MSG_POLICY: a->policy_reply.mode = q->policy.mode ? q->policy.mode : 1; break;
+	case RIVULET_MSG_STATUS: a->status_reply.size = dm.status_size ? dm.status_size : 4; break;
+	case RIVULET_MSG_POLICY:
+		dm.asked = q->policy;
+		a->policy_reply.mode = q->policy.mode ? q->policy.mode : 1;
+		replace_body(a, &dm.policy, sizeof(dm.policy), dm.policy.mode);
+		break;
 	case RIVULET_MSG_CLOSE: dm.closes++; break;
 	case RIVULET_MSG_UNLOAD: dm.unloads++; break;
 	}
@@ -334,7 +350,7 @@ static void daemon_start_for(enum fault fault, int connections)
 	ck_assert(!pthread_create(&dm.thread, NULL, serve, NULL));
 }
 
-static void daemon_start(enum fault fault)
+static inline void daemon_start(enum fault fault)
 {
 	daemon_start_for(fault, 1);
 }
@@ -353,7 +369,7 @@ static inline void daemon_stop_listening(void)
 	close(dm.listener);
 }
 
-static void daemon_stop(void)
+static inline void daemon_stop(void)
 {
 	if (dm.connections < 0)
 		shutdown(dm.listener, SHUT_RDWR);
@@ -364,7 +380,7 @@ static void daemon_stop(void)
 	unlink(dm.path);
 }
 
-static int count_fds(void)
+static inline int count_fds(void)
 {
 	DIR *d = opendir("/proc/self/fd");
 	int n = 0;
@@ -375,7 +391,7 @@ static int count_fds(void)
 	return n;
 }
 
-static struct rivulet_request *request(struct rivulet_client **c, uint8_t *in, uint8_t *out)
+static inline struct rivulet_request *request(struct rivulet_client **c, uint8_t *in, uint8_t *out)
 {
 	struct rivulet_request *q;
 	struct rivulet_model *m;

@@ -90,7 +90,7 @@ static void *operand(int i, size_t size)
 
 /* ---- descriptors ---- */
 
-/* Guarded memory for every operand of a sound kernel; false: too large to try. */
+/* Provides guarded memory for every operand. Returns false if one is too large. */
 static bool give_operands(const struct rvl_kernel_desc *d, const void **in, void **out)
 {
 	for (uint32_t i = 0; i < d->n_in + d->n_out; i++) {

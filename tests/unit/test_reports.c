@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What `rivulet policy`, `rivulet status` and `rivulet info` print of a daemon whose answers the test
+ * chose: every number has a value of its own, so that the text shows which one was printed, and in which
+ * unit. The daemon is a thread.
+ */
+#include <check.h>
+#include <errno.h>
+
+#include "fake_daemon.h"
+#include "files.h"
+#include "suite.h"
+#include "verb.h"
+
+#define COMPLAINS(text) ck_assert_msg(strstr(rvl_tool_error, text) != NULL, "%s", rvl_tool_error)
+
+static void start(void)
+{
+	daemon_start_for(NONE, -1);
+	setenv(RIVULET_SOCKET_ENV, dm.path, 1);
+}
+
+static void stop(void)
+{
+	daemon_stop();
+	if (dm.extra_fd >= 0)
+		close(dm.extra_fd);
+}
+
+/* Proves that a verb prints exactly @text. */
+static void prints(const char *words, const char *text)
+{
+	EXPECT(words, 0);
+	ck_assert_str_eq(out, text);
+}
+
+/* ---- the policy ---- */
+
+/* Levels 3, 1 and 0 of four are in use; the battery falls by 0.15 % a minute. */
+static const struct rivulet_msg_policy_reply discharging = {
+	.mode = RIVULET_POLICY_FIXED, .fixed = 1, .source = RIVULET_SOURCE_TOOL,
+	.flags = RIVULET_POLICY_BATTERY | RIVULET_POLICY_KNOWN | RIVULET_POLICY_STEERED,
+	.level = 1, .levels = 4, .reason = RIVULET_REASON_BATTERY, .allowed = 0xa,
+	.charge = 431200, .drain = 25, .temperature = 47250, .hysteresis = 25000, .reserve = 70000,
+	.used = 3, .dwell = 12500000000, .changed = 1, .use = { 3, 1, 0 },
+	.threshold = { 660000, 333000, 999999 }, .hz = { 100000000, 200000000, 300000000, 400000000 },
+	.residency = { 1500000000, 2250000000, 0, 63000000000 }, .entries = { 11, 12, 13, 14 },
+};
+
+START_TEST(policy_text)
+{
+	dm.policy = discharging;
+	prints("policy", "mode fixed 1 (rivulet policy set)\n"
+	       "  power      battery, charge 43.12 %, falling 0.15 % a minute, 47.2 C\n"
+	       "  level      1 by battery\n"
+	       "  rises      2.5 % above the threshold, 12.5 s after a change\n"
+	       "  reserve    7 %\n"
+	       "  level      clock  charge above    time  entered\n"
+	       "      3  400.0 MHz       66.00 %  63.0 s       14\n"
+	       "      1  200.0 MHz       33.30 %   2.2 s       12  <- now\n"
+	       "      0  100.0 MHz        0.00 %   1.5 s       11   no variant\n");
+	ck_assert_uint_eq(dm.asked.mode, RIVULET_POLICY_KEEP);
+	ck_assert_uint_eq(dm.asked.level, 0);
+}
+END_TEST
+
+START_TEST(policy_json)
+{
+	dm.policy = discharging;
+	prints("policy --json", "{\"schema\":\"rivulet.policy/1\",\"mode\":\"fixed\",\"fixed\":1,"
+	       "\"mode_from\":\"rivulet policy set\",\"device\":true,\"external\":false,\"charge\":0.4312,"
+	       "\"drain\":2.5e-05,\"temperature\":47.25,\"level\":1,\"reason\":\"battery\",\"reserve\":false,"
+	       "\"emergency\":false,\"steered\":true,\"yielded\":false,\"levels\":["
+	       "{\"level\":3,\"hz\":400000000,\"charge_above\":0.66,\"residency\":63,\"entries\":14,"
+	       "\"allowed\":true},"
+	       "{\"level\":1,\"hz\":200000000,\"charge_above\":0.333,\"residency\":2.25,\"entries\":12,"
+	       "\"allowed\":true},"
+	       "{\"level\":0,\"hz\":100000000,\"charge_above\":0,\"residency\":1.5,\"entries\":11,"
+	       "\"allowed\":false}]}\n");
+	check_json("rivulet.policy/1");
+}
+END_TEST
+
+/* Proves each word for a state of the power, the temperature and the level, and that each can be absent. */
+START_TEST(policy_flags)
+{
+	dm.policy = discharging;
+	dm.policy.mode = RIVULET_POLICY_AUTO;
+	dm.policy.source = RIVULET_SOURCE_PROFILES;
+	dm.policy.temperature = INT32_MIN;
+	dm.policy.used = 0;
+	dm.policy.flags = RIVULET_POLICY_BATTERY | RIVULET_POLICY_RESERVE | RIVULET_POLICY_EMERGENCY;
+	prints("policy", "mode auto (power-profiles-daemon)\n"
+	       "  power      battery, charge unknown, falling 0.15 % a minute\n"
+	       "  level      1 by battery; not set by the daemon, the governor chooses\n"
+	       "  rises      2.5 % above the threshold, 12.5 s after a change\n"
+	       "  reserve    7 %, reached: few runs are admitted; TOO HOT: few runs are admitted\n"
+	       "  level  clock  charge above  time  entered\n");
+	dm.policy.source = 7;
+	dm.policy.flags = RIVULET_POLICY_EXTERNAL | RIVULET_POLICY_YIELDED;
+	prints("policy", "mode auto (?)\n"
+	       "  power      from outside\n"
+	       "  level      1 by battery; another program set the limits: yielded\n"
+	       "  rises      2.5 % above the threshold, 12.5 s after a change\n"
+	       "  reserve    7 %\n"
+	       "  level  clock  charge above  time  entered\n");
+	prints("policy --json", "{\"schema\":\"rivulet.policy/1\",\"mode\":\"auto\",\"mode_from\":\"?\","
+	       "\"device\":true,\"external\":true,\"drain\":2.5e-05,\"level\":1,\"reason\":\"battery\","
+	       "\"reserve\":false,\"emergency\":false,\"steered\":false,\"yielded\":true,\"levels\":[]}\n");
+}
+END_TEST
+
+START_TEST(policy_without_a_device)
+{
+	dm.policy = (struct rivulet_msg_policy_reply) { .mode = RIVULET_POLICY_AUTO, .temperature = INT32_MIN };
+	prints("policy", "mode auto (configuration)\n  power      battery\n  no device\n");
+	prints("policy --json", "{\"schema\":\"rivulet.policy/1\",\"mode\":\"auto\","
+	       "\"mode_from\":\"configuration\",\"device\":false,\"external\":false,\"drain\":0,\"level\":0,"
+	       "\"reason\":\"no device\",\"reserve\":false,\"emergency\":false,\"steered\":false,"
+	       "\"yielded\":false,\"levels\":[]}\n");
+}
+END_TEST
+
+/* Proves that `policy set` asks for the mode that its word names. */
+START_TEST(policy_asks)
+{
+	static const struct { const char *word; uint32_t mode, level; } words[] = {
+		{ "auto", RIVULET_POLICY_AUTO, 0 }, { "performance", RIVULET_POLICY_PERFORMANCE, 0 },
+		{ "balanced", RIVULET_POLICY_BALANCED, 0 }, { "powersave", RIVULET_POLICY_POWERSAVE, 0 },
+		{ "0", RIVULET_POLICY_FIXED, 0 }, { "7", RIVULET_POLICY_FIXED, 7 },
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		char line[64];
+
+		snprintf(line, sizeof(line), "policy set %s", words[i].word);
+		EXPECT(line, 0);
+		ck_assert_uint_eq(dm.asked.mode, words[i].mode);
+		ck_assert_uint_eq(dm.asked.level, words[i].level);
+	}
+}
+END_TEST
+
+/* Proves that each errno of the daemon becomes the exit status that rivulet(1) documents. */
+START_TEST(policy_errors)
+{
+	static const struct { int error, code; } codes[] = {
+		{ -EPERM, RVL_EXIT_ABSENT }, { -EACCES, RVL_EXIT_ABSENT }, { -ENODEV, RVL_EXIT_ABSENT },
+		{ -ENOENT, RVL_EXIT_ABSENT }, { -ERANGE, RVL_EXIT_USAGE }, { -EINVAL, RVL_EXIT_REFUSED },
+		{ -EOPNOTSUPP, RVL_EXIT_REFUSED }, { -E2BIG, RVL_EXIT_REFUSED }, { -ENOMEM, RVL_EXIT_FAILED },
+		{ -EIO, RVL_EXIT_FAILED }, { -EAGAIN, RVL_EXIT_FAILED },
+	};
+
+	dm.refuse = RIVULET_MSG_POLICY;
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+		dm.refuse_with = codes[i].error;
+		EXPECT("policy set 1", codes[i].code);
+		COMPLAINS("no such operator here");
+		ck_assert_str_eq(out, "");
+	}
+}
+END_TEST
+
+/* ---- the status ---- */
+
+static void give_status(const char *text)
+{
+	if (dm.extra_fd >= 0)
+		close(dm.extra_fd);
+	dm.extra_fd = memfd_create("status", MFD_CLOEXEC);
+	dm.status_size = strlen(text);
+	ck_assert_int_eq(write(dm.extra_fd, text, dm.status_size), (int)dm.status_size);
+}
+
+#define POLICY(more) "\"policy\":{\"mode\":\"balanced\",\"mode_from\":\"tool\",\"level\":1,\"reason\":\"heat\"" more "}"
+#define SUMS "\"connections\":{\"open\":2},\"scheduler\":{\"queued\":3,\"running\":4,\"runs\":50,\"failed\":6," \
+	     "\"cancelled\":7,\"late\":8,\"refused\":9}"
+#define DEVICE "\"device\":{\"present\":true,\"node\":\"/dev/accel/accel3\",\"board\":\"edge\",\"levels\":[" \
+	       "{\"hz\":125000000,\"microvolt\":725000,\"residency_ns\":2500000000,\"jobs\":21," \
+	       "\"device_ns\":31000000,\"energy_pj\":41000000000},{\"hz\":1500000000,\"microvolt\":900000," \
+	       "\"residency_ns\":700000000,\"jobs\":22,\"device_ns\":32000,\"energy_pj\":42000000}]}"
+#define MODELS "\"models\":[{\"name\":\"a.onnx\",\"levels\":[{\"level\":1,\"length\":0,\"accuracy_ppm\":0,\"runs\":4," \
+	       "\"late\":1,\"npu_ns\":10000000,\"energy_pj\":6000000000},{\"level\":0,\"length\":64," \
+	       "\"accuracy_ppm\":987600,\"runs\":0,\"late\":0,\"npu_ns\":0,\"energy_pj\":0}]}]"
+
+
+#define TABLES                                                                                     \
+	"\n  model   level  length  accuracy  runs  missed  NPU time    energy\n"                 \
+	"  a.onnx      1    int8         ?     4       1  2.500 ms  1.500 mJ\n"                   \
+	"              0      64   98.76 %     0       0       0 s       0 J\n"                   \
+	"\n  2 connections; 3 runs queued, 4 under way; 50 ended: 6 failed, 7 cancelled, 8 late; " \
+	"9 refused\n"
+
+START_TEST(status_text)
+{
+	give_status("{\"version\":\"3.1\",\"uptime_ns\":61999999999," DEVICE ","
+		    POLICY(",\"charge_known\":true,\"charge_ppm\":123456,\"steered\":true") "," SUMS "," MODELS "}");
+	prints("status", "rivuletd 3.1, up 61 s\n"
+	       "  device     /dev/accel/accel3, board edge\n"
+	       "  policy     mode balanced (tool), level 1 by heat, battery 12.3 %\n"
+	       "\n  level      clock  supply   time  jobs      busy    energy\n"
+	       "      0  125.0 MHz  725 mV  2.5 s    21  31.00 ms  41.00 mJ\n"
+	       "      1  1.500 GHz  900 mV  0.7 s    22  32.00 us  42.00 uJ\n" TABLES);
+}
+END_TEST
+
+/* Proves that the status shows what keeps runs from being admitted, and who does not steer. */
+START_TEST(status_warns)
+{
+	give_status("{\"version\":\"3.1\",\"uptime_ns\":1000000000," DEVICE ","
+		    POLICY(",\"charge_known\":false,\"charge_ppm\":5,\"reserve\":true,\"emergency\":true") ","
+		    SUMS "," MODELS "}");
+	EXPECT("status", 0);
+	SAYS("rivuletd 3.1, up 1 s\n");
+	SAYS("level 1 by heat, IN THE RESERVE, TOO HOT, LEVEL NOT STEERED\n");
+}
+END_TEST
+
+START_TEST(status_without_a_device)
+{
+	give_status("{\"version\":\"3.1\",\"uptime_ns\":0,\"device\":{\"present\":false},"
+		    POLICY("") "," SUMS "," MODELS "}");
+	prints("status", "rivuletd 3.1, up 0 s\n  no device\n" TABLES);
+}
+END_TEST
+
+/* Proves that each key in ns, pJ, ppm, uV and m°C becomes one in SI units, and that others stay. */
+START_TEST(status_json)
+{
+	give_status("{\"version\":\"3.1\",\"uptime_ns\":1500000000,\"a_ppm\":250000,\"drain_ppm_s\":3,"
+		    "\"e_pj\":2000000,\"microvolt\":850000,\"temperature_mc\":-1500,\"ns\":7,\"t_ns\":\"x\","
+		    "\"list\":[{\"x_ns\":5}],\"yes\":true}");
+	prints("status --json", "{\"schema\":\"rivulet.status/2\",\"status\":{\"version\":\"3.1\",\"uptime_s\":1.5,"
+	       "\"a\":0.25,\"drain\":3e-06,\"e_j\":2e-06,\"volt\":0.85,\"temperature\":-1.5,\"ns\":7,\"t_ns\":\"x\","
+	       "\"list\":[{\"x_s\":5e-09}],\"yes\":true}}\n");
+}
+END_TEST
+
+/* Proves that a status that is shorter than announced, too long or no JSON is an error. */
+START_TEST(status_damage)
+{
+	static const char text[] = "{\"version\":\"3.1\"}";
+
+	for (int i = 0; i < 3; i++) {
+		give_status(i == 1 ? "{\"version\"" : text);
+		dm.status_size += i == 0 ? 1 : 0;
+		dm.status_size = i == 2 ? (1u << 24) + 1 : dm.status_size;
+		EXPECT("status", RVL_EXIT_FAILED);
+		ck_assert_str_eq(rvl_tool_error, "the daemon's status cannot be read, or is not valid JSON");
+	}
+	dm.refuse = RIVULET_MSG_STATUS;
+	dm.refuse_with = -EPERM;
+	EXPECT("status", RVL_EXIT_ABSENT);
+	COMPLAINS("no such operator here");
+}
+END_TEST
+
+/* ---- the daemon ---- */
+
+START_TEST(info_of_the_daemon)
+{
+	dm.hello = (struct rivulet_msg_hello_reply) {
+		.version = 1, .device_state = RIVULET_DEVICE_PRESENT, .features = RIVULET_FEATURE_POLICY,
+		.max_model = 3 << 20, .max_bytes = 1536, .max_models = 17, .max_instances = 18, .max_runs = 19,
+		.levels = 5, .daemon = "3.1", .device = "/dev/accel/accel3", .board = "edge",
+	};
+	give_status("{\"models\":[1,2,3],\"sessions\":[1,2],\"uptime_ns\":2000000000}");
+	prints("info", "rivuletd 3.1, protocol 1\n"
+	       "  device     /dev/accel/accel3 edge\n"
+	       "  levels     5\n"
+	       "  limits     17 models of 3.0 MiB, 18 requests, 19 runs, 1.5 KiB of bound memory a user\n"
+	       "  serving    3 models, 2 connections; rivulet status has more\n");
+	prints("info --device daemon --json", "{\"schema\":\"rivulet.info/2\",\"device\":\"daemon\","
+	       "\"version\":\"3.1\",\"protocol\":1,\"present\":true,\"node\":\"/dev/accel/accel3\","
+	       "\"board\":\"edge\",\"status\":{\"models\":[1,2,3],\"sessions\":[1,2],\"uptime_s\":2}}\n");
+	dm.hello.device_state = RIVULET_DEVICE_ABSENT;
+	memset(dm.hello.board, 0, sizeof(dm.hello.board));
+	EXPECT("info", 0);
+	SAYS("  device     absent \n");
+	EXPECT("info --json", 0);
+	SAYS("\"present\":false");
+}
+END_TEST
+
+/* Proves that only a caller that asked for the daemon is refused when there is none. */
+START_TEST(info_without_a_daemon)
+{
+	setenv(RIVULET_SOCKET_ENV, "/nonexistent/sock", 1);
+	EXPECT("info --device daemon", RVL_EXIT_ABSENT);
+	COMPLAINS("no daemon");
+	EXPECT("info", RVL_EXIT_ABSENT);
+	COMPLAINS("/dev/accel");
+	EXPECT("info --device daemon models/lenet.onnx", RVL_EXIT_USAGE);
+	COMPLAINS("one model, or --device");
+}
+END_TEST
+
+static Suite *make_suite(void)
+{
+	Suite *s = suite_create("reports");
+	TCase *t = tcase_create("daemon");
+
+	tcase_add_checked_fixture(t, start, stop);
+	tcase_add_test(t, policy_text);
+	tcase_add_test(t, policy_json);
+	tcase_add_test(t, policy_flags);
+	tcase_add_test(t, policy_without_a_device);
+	tcase_add_test(t, policy_asks);
+	tcase_add_test(t, policy_errors);
+	tcase_add_test(t, status_text);
+	tcase_add_test(t, status_warns);
+	tcase_add_test(t, status_without_a_device);
+	tcase_add_test(t, status_json);
+	tcase_add_test(t, status_damage);
+	tcase_add_test(t, info_of_the_daemon);
+	tcase_add_test(t, info_without_a_daemon);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+int main(void)
+{
+	return run_suite(make_suite());
+}
