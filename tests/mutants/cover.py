@@ -15,6 +15,9 @@ from build import FOLDERS, OUT, PROGRAM_TESTS, ROOT, digest, test_path
 from sandbox import Sandbox
 
 
+ATTEMPTS = 3
+
+
 class Module:
     """Basic blocks of a binary, and the source lines of each."""
 
@@ -101,13 +104,10 @@ class Coverage:
         self.modules = {}
         self.programs = [b for b in build.links if "/unit/" not in b and "/tests/" not in b]
         self.tests = []                                   # (binary, name, seconds, modules)
+        self.numbers = {}                                 # their indices by binary:name
         self.by_line = defaultdict(lambda: defaultdict(list))
         self.by_file = defaultdict(set)
-        self.size = []                                    # lines that each test covers
         self.code = defaultdict(set)                      # lines that have code, by file
-
-    def programs_key(self):
-        return digest(b"".join(bytes(digest(self.read(p)), "ascii") for p in self.programs))
 
     def read(self, name):
         return (ROOT / name).read_bytes()
@@ -119,29 +119,38 @@ class Coverage:
         return self.modules[name]
 
     def measure(self, binaries):
-        key = self.programs_key()
         for program in self.programs:
             for path, lines in self.code_of(self.module(os.path.basename(program))).items():
                 self.code[path].update(lines)
         with ThreadPoolExecutor(self.jobs) as pool:
-            for rows in pool.map(lambda b: self.measured(b, key), binaries):
+            for rows in pool.map(self.measured, binaries):
                 self.take(rows)
 
-    def measured(self, binary, key):
-        name = digest(bytes(key + digest(self.read(f"{self.build.dir}/{test_path(binary)}")), "ascii"))[:24]
-        path = self.cache / f"{binary}-{name}.json"
-        if not path.exists():
-            for old in self.cache.glob(f"{binary}-*.json"):
-                old.unlink()
-            rows = self.run_binary(binary)
+    def measured(self, binary):
+        """The rows of a binary; those of an earlier run hold for the same binary and the same started programs."""
+        path = self.cache / f"{binary}.json"
+        key = digest(self.read(f"{self.build.dir}/{test_path(binary)}"))
+        rows = json.loads(path.read_text()) if path.exists() else None
+        if rows and (rows["key"] != key or self.of_programs(rows) != rows["programs"]):
+            rows = None
+        if not rows or any(row["verdict"] != "passed" for row in rows["tests"]):
+            rows = self.run_binary(binary, rows)
+            rows.update(key=key, programs=self.of_programs(rows))
             path.with_suffix(".tmp").write_text(json.dumps(rows))
             path.with_suffix(".tmp").rename(path)
-        return json.loads(path.read_text())
+        return rows
 
-    def run_binary(self, binary):
+    def of_programs(self, rows):
+        """The digests of the programs and libraries that the tests of a binary execute, by name."""
+        used = {m for row in rows["tests"] for m in row["modules"]}
+        return {p: digest(self.read(p)) for p in self.programs if os.path.basename(p) in used}
+
+    def run_binary(self, binary, known):
+        """The rows of a binary's tests; of @known rows those that passed are kept."""
         rows = {"code": self.code_of(self.module(binary)), "tests": []}
+        passed = {row["name"]: row for row in known["tests"] if row["verdict"] == "passed"} if known else {}
         for name in names_of(self.build, binary):
-            rows["tests"].append(self.run_test(binary, name))
+            rows["tests"].append(passed.get(name) or self.run_test(binary, name))
         return rows
 
     @staticmethod
@@ -152,6 +161,14 @@ class Coverage:
         return code
 
     def run_test(self, binary, name):
+        """One row; a test that fails is repeated, because the machine may be busy."""
+        for _ in range(ATTEMPTS):
+            row = self.run_once(binary, name)
+            if row["verdict"] == "passed":
+                break
+        return row
+
+    def run_once(self, binary, name):
         box = Sandbox(f"trace-{binary}")
         marks = box.dir / "marks"
         shutil.rmtree(marks, ignore_errors=True)
@@ -181,8 +198,8 @@ class Coverage:
                 print(f"mutants: not used, {row['verdict']} in the sandbox: {row['binary']} {row['name']}", flush=True)
                 continue
             number = len(self.tests)
+            self.numbers[f"{row['binary']}:{row['name']}"] = number
             self.tests.append((row["binary"], row["name"], row["seconds"], row["modules"]))
-            self.size.append(sum(len(v) for v in row["lines"].values()))
             for path, lines in row["lines"].items():
                 self.by_file[path].add(number)
                 for line in lines:
@@ -195,3 +212,7 @@ class Coverage:
         code = sorted(self.code[site.path])
         i = bisect.bisect_right(code, site.line) - 1
         return self.by_line[site.path].get(code[i], []) if i >= 0 else []
+
+    def names(self, site):
+        """The covering tests of a site as binary:name."""
+        return [f"{self.tests[t][0]}:{self.tests[t][1]}" for t in self.covering(site)]

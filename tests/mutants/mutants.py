@@ -8,11 +8,12 @@ import signal
 import sys
 import threading
 import time
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import sites
-from build import FOLDERS, OUT, PROGRAM_TESTS, ROOT, Build, digest, sources, unit_tests
+from build import FOLDERS, OUT, PROGRAM_TESTS, ROOT, Build, digest, sources, test_path, unit_tests
 from cover import Coverage
 from sandbox import Sandbox
 from verdicts import Verdicts
@@ -34,7 +35,7 @@ class Result:
 
 
 def chunks(tests):
-    """Splits (name, seconds) into groups of about CHUNK_SECONDS, the short ones first."""
+    """Splits (name, seconds) into (names, seconds) of about CHUNK_SECONDS, the short tests first."""
     group, total = [], 0.0
     for name, seconds in sorted(tests, key=lambda t: t[1]):
         if group and total + seconds > CHUNK_SECONDS:
@@ -51,7 +52,7 @@ class Trial:
 
     def __init__(self, base, coverage, asan=None):
         self.base, self.coverage, self.asan = base, coverage, asan
-        self.originals, self.good, self.bad = {}, set(), set()
+        self.originals, self.bad = {}, set()
         self.lock = threading.Lock()
 
     def original(self, build, path):
@@ -83,37 +84,42 @@ class Trial:
             result.state = "same"
         else:
             covering = self.coverage.covering(site)
-            result.tests = [f"{self.coverage.tests[t][0]}:{self.coverage.tests[t][1]}" for t in covering]
+            result.tests = self.coverage.names(site)
             result.state = self.run_tests(box, self.base, site.path, obj, covering, result) if covering else "uncovered"
             if self.asan and result.state == "survived" and self.asan.compile(site.path, mutated, obj):
                 result.state = self.run_tests(box, self.asan, site.path, obj, covering, result)
 
-    def run_tests(self, box, build, path, obj, covering, result):
-        by_binary = {}
+    def plan(self, covering):
+        """(binary, names, seconds) of the groups of covering tests, the cheapest group of all binaries first."""
+        by_binary = defaultdict(list)
         for t in covering:
-            binary, name, seconds, modules = self.coverage.tests[t]
-            group = by_binary.setdefault(binary, ([], set()))
-            group[0].append((name, seconds))
-            group[1].update(modules)
-        order = sorted(by_binary.items(), key=lambda kv: sum(s for _, s in kv[1][0]))
-        for binary, (tests, modules) in order:
-            binds = self.relink(box, build, path, obj, modules)
-            for names, seconds in chunks(tests):
-                how = self.kills(box, build, binary, names, seconds, binds)
-                if how:
-                    result.detail = f"{binary}: {how}"
-                    return "killed"
-            for mutated, _ in binds:
-                (ROOT / mutated).unlink()
+            binary, name, seconds, _ = self.coverage.tests[t]
+            by_binary[binary].append((name, seconds))
+        groups = [(binary, *chunk) for binary, tests in by_binary.items() for chunk in chunks(tests)]
+        return sorted(groups, key=lambda g: g[2])
+
+    def run_tests(self, box, build, path, obj, covering, result):
+        linked, modules = {}, defaultdict(set)
+        for t in covering:
+            modules[self.coverage.tests[t][0]].update(self.coverage.tests[t][3])
+        for binary, names, seconds in self.plan(covering):
+            if binary not in linked:
+                linked[binary] = self.relink(box, build, path, obj, modules[binary])
+            how = self.kills(box, build, binary, names, seconds, linked[binary])
+            if how:
+                result.detail = f"{binary}: {how}"
+                return "killed"
         return "survived"
 
     def relink(self, box, build, path, obj, modules):
+        """Links @modules with the mutant; (mutated, original) of each that has it."""
         binds = []
         for module in sorted(modules):
             binary = build.binary(module)
             if binary and build.uses(binary, path):
-                out = box.dir / module
-                build.link(binary, path, obj, out)
+                out = box.dir / f"{build.dir.replace('/', '-')}-{module}"
+                if not out.exists():
+                    build.link(binary, path, obj, out)
                 binds.append((str(out.relative_to(ROOT)), binary))
         return binds
 
@@ -129,51 +135,89 @@ class Trial:
         if verdict == "passed":
             return None
         how = box.failure() or verdict
-        if verdict == "failed" and box.run(build, binary, names, *limits, env, binds) == "passed":
+        if box.run(build, binary, names, *limits, env, binds) == "passed":
             return None
         return how if self.sound(box, build, binary, names, limits, env) else \
             self.kills(box, build, binary, names, seconds, binds)
 
     def sound(self, box, build, binary, names, limits, env):
-        """Whether the tests pass without a mutant; those that do not are left out from here on."""
-        key = build.dir, binary, tuple(names)
-        if key in self.good:
+        """Whether the tests pass without a mutant at this moment; one that fails twice is left out from here on."""
+        if box.run(build, binary, names, *limits, env) == "passed":
             return True
-        sound = True
-        if box.run(build, binary, names, *limits, env) != "passed":
-            for name in names:
-                if box.run(build, binary, [name], *limits, env) != "passed":
-                    print(f"mutants: not used, fails without a mutant: {binary} {name}", flush=True)
-                    self.bad.add((build.dir, binary, name))
-                    sound = False
-        self.good.add(key)
-        return sound
+        bad = [n for n in names if all(box.run(build, binary, [n], *limits, env) != "passed" for _ in range(2))]
+        for name in bad:
+            print(f"mutants: not used, fails without a mutant: {binary} {name}", flush=True)
+            self.bad.add((build.dir, binary, name))
+        return not bad
+
+
+class State:
+    """Digests of what results depend on: sources, headers, binaries, the data of the tests and this program."""
+
+    def __init__(self, build, coverage):
+        self.build, self.coverage, self.digests = build, coverage, {}
+        headers = [p for d in FOLDERS + ("uapi",) for p in (ROOT / d).rglob("*.h")]
+        self.headers = self.of_files(headers)
+        self.tool = self.of_files(p for p in (ROOT / "tests/mutants").iterdir()
+                                  if p.suffix in (".py", ".c") or p.name == "sandbox")
+        self.data = self.of_files(p for d in ("tests/data", "models") for p in (ROOT / d).rglob("*") if p.is_file())
+
+    @staticmethod
+    def of_files(paths):
+        return digest(b"".join(bytes(str(p), "utf-8") + bytes(digest(p.read_bytes()), "ascii") for p in sorted(paths)))
+
+    def of(self, name):
+        """The digest of a file below the root, read once."""
+        if name not in self.digests:
+            self.digests[name] = digest((ROOT / name).read_bytes())
+        return self.digests[name]
+
+    def key(self, site, choice):
+        return f"{site.path} {self.of(site.path)[:16]} {site.ordinal} {choice}"
+
+    def needs(self, result):
+        """What a result holds for: the killing binary, or all binaries with covering tests, and what these start."""
+        tests = result.tests
+        if result.state == "killed":
+            tests = [t for t in tests if t.startswith(result.detail.split(":")[0] + ":")]
+        if result.state not in VALID:
+            return {"headers": self.headers}
+        return {"tool": self.tool, "data": self.data, **{b: self.of(b) for b in sorted(self.binaries(tests))}}
+
+    def binaries(self, tests):
+        for number in (self.coverage.numbers[t] for t in tests if t in self.coverage.numbers):
+            binary, _, _, modules = self.coverage.tests[number]
+            yield f"{self.build.dir}/{test_path(binary)}"
+            yield from (b for b in map(self.build.binary, modules) if b)
 
 
 class Store:
-    """Results of earlier runs over the same sources and tests."""
+    """Results of earlier runs; one holds as long as all that it depends on has the same digest."""
 
-    def __init__(self, state):
-        self.path = OUT / f"results-{state}.jsonl"
+    def __init__(self, name, state):
+        self.path = OUT / name
+        self.state = state
         self.known = {}
         self.lock = threading.Lock()
         if self.path.exists():
             for line in self.path.read_text().splitlines():
-                key, fields = json.loads(line)
-                self.known[key] = Result(**fields)
+                key, needs, fields = json.loads(line)
+                self.known[key] = needs, Result(**fields)
 
-    def add(self, key, result):
+    def find(self, site, choice):
+        needs, result = self.known.get(self.state.key(site, choice), (None, None))
+        if not result:
+            return None
+        if result.state in VALID and result.state != "killed":
+            result.tests = self.state.coverage.names(site)
+        return result if self.state.needs(result) == needs else None
+
+    def add(self, site, choice, result):
+        key, needs = self.state.key(site, choice), self.state.needs(result)
         with self.lock:
-            self.known[key] = result
+            self.known[key] = needs, result
             with open(self.path, "a") as f:
-                f.write(json.dumps([key, result.__dict__]) + "\n")
-
-
-def tree_state():
-    """One name for all that decides a result."""
-    files = sorted(p for d in FOLDERS + ("uapi", "tests/unit", "tests/mutants") for p in (ROOT / d).rglob("*")
-                   if p.is_file() and p.suffix in (".c", ".h", ".py", ".mk") or p.name == "sandbox")
-    return digest(b"".join(bytes(str(p.relative_to(ROOT)), "utf-8") + p.read_bytes() for p in files))[:16]
+                f.write(json.dumps([key, needs, result.__dict__]) + "\n")
 
 
 def candidates(args):
@@ -216,13 +260,12 @@ class Run:
     def work(self):
         while (i := self.take()) is not None:
             site, choice = self.todo[i]
-            key = f"{site.path} {site.ordinal} {choice}"
-            result = self.store.known.get(key)
+            result = self.store.find(site, choice)
             if not result:
                 result = self.trial.try_one(site, choice)
                 if self.stopped:
                     return
-                self.store.add(key, result)
+                self.store.add(site, choice, result)
             with self.lock:
                 self.results[i] = result
             self.progress(result)
@@ -290,7 +333,7 @@ def main():
     coverage.measure([*unit_tests(), *PROGRAM_TESTS])
     print(f"mutants: {len(coverage.tests)} tests cover {sum(len(v) for v in coverage.by_line.values())} of "
           f"{sum(len(v) for v in coverage.code.values())} lines", flush=True)
-    store = Store(tree_state() + ("-asan" if asan else ""))
+    store = Store("results-asan.jsonl" if asan else "results.jsonl", State(base, coverage))
     run = Run(args, Trial(base, coverage, asan), store)
     run.run()
     return report(run, args)
