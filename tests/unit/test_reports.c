@@ -2,11 +2,15 @@
 /*
  * What `rivulet policy`, `rivulet status` and `rivulet info` print of a daemon whose answers the test
  * chose: every number has a value of its own, so that the text shows which one was printed, and in which
- * unit. The daemon is a thread.
+ * unit. The daemon is a thread. Then the reports of `rivulet run`, bench and profile on the linked model,
+ * whose cycles, times and energies are the same at every run.
  */
 #include <check.h>
 #include <errno.h>
+#include <json-c/json.h>
+#include <math.h>
 
+#include "../../tool/json.h"
 #include "fake_daemon.h"
 #include "files.h"
 #include "suite.h"
@@ -295,10 +299,282 @@ START_TEST(info_without_a_daemon)
 }
 END_TEST
 
+/* ---- costs of the linked model ---- */
+
+#define SET "/usr/share/datasets/fashion-mnist/t10k-"
+#define PICTURES " --images " SET "images-idx3-ubyte.gz --labels " SET "labels-idx1-ubyte.gz --pictures 0 "
+#define LENET "models/lenet.onnx --device sim:zu3eg-64 "
+
+/* LeNet on this board: multiplications of its five layers, MACs of the array in a cycle, cycles of a run. */
+#define MACS (117600 + 240000 + 48000 + 10080 + 840)
+#define ARRAY_MACS 722432
+#define PEAK 64
+#define CYCLES 15408
+
+/* Levels of the board, and the energy of a run: MACs and bytes cost V², the static part costs its time. */
+static const struct { double hz, volt; } level[] = {
+	{ 100000000, 0.72 }, { 166666666, 0.75 }, { 250000000, 0.8 }, { 333333333, 0.85 } };
+
+#define LEVELS 4
+
+/* The line of the last output whose first words are @name, with single blanks. */
+static const char *line_of(const char *name)
+{
+	static char line[256];
+	const char *p = out;
+	size_t n = 0;
+
+	while (p && (p += strspn(p, " "), strncmp(p, name, strlen(name))))
+		p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL;
+	ck_assert_msg(p != NULL, "no line \"%s\" in:\n%s", name, out);
+	for (; *p && *p != '\n' && n + 2 < sizeof(line); p++)
+		if (*p != ' ' || (n && line[n - 1] != ' '))
+			line[n++] = *p;
+	line[n] = 0;
+	return line;
+}
+
+static struct json_object *json_out(void)
+{
+	static struct json_object *doc;
+
+	json_object_put(doc);
+	doc = rvl_json_parse(out);
+	ck_assert_msg(doc != NULL, "no JSON: %.300s", out);
+	return doc;
+}
+
+static double number(struct json_object *o, const char *key)
+{
+	ck_assert_msg(rvl_json_member(o, key) != NULL, "no %s in %.500s", key, out);
+	return json_object_get_double(rvl_json_member(o, key));
+}
+
+/* Proves the clock, the time and the energy of each level in a report; the energy is that of explain. */
+static void check_levels(struct json_object *o, double *joule)
+{
+	struct json_object *levels = rvl_json_member(o, "levels"), *l;
+
+	ck_assert_uint_eq(json_object_array_length(levels), LEVELS);
+	for (size_t i = 0; i < LEVELS; i++) {
+		l = rvl_json_item(levels, i);
+		ck_assert_double_eq(number(l, "hz"), level[i].hz);
+		ck_assert_double_eq_tol(number(l, "seconds"), CYCLES / level[i].hz, 1e-12);
+		if (joule[i] == 0)
+			joule[i] = number(l, "joule");
+		ck_assert_double_eq_tol(number(l, "joule"), joule[i], 1e-9);
+	}
+}
+
+START_TEST(run_text)
+{
+	EXPECT("run " LENET PICTURES "--count 20 --top 3 --figures f", 0);
+	ck_assert_str_eq(line_of("models"), "models/lenet.onnx on linked model of zu3eg-64, 20 inferences");
+	ck_assert_str_eq(line_of("accuracy"), "accuracy 95.00 % 19 of 20");
+	ck_assert_str_eq(line_of("top"), "top accuracy 100.00 % the label is among the best 3 classes");
+	ck_assert_str_eq(line_of("device c"), "device cycles 15408 per inference, 1 NPU and 2 CPU steps");
+	ck_assert_str_eq(line_of("utilisation"), "utilisation 42.2 % model MACs of the array's peak");
+	ck_assert_str_eq(line_of("device t"), "device time 46.22 us per inference");
+	ck_assert_str_eq(line_of("device e"), "device energy 64.29 uJ per inference, static part included");
+	ck_assert_ptr_nonnull(strstr(line_of("latency"), "median, from request to answer; level 3"));
+	ck_assert_str_eq(line_of("0 "), "0 100.0 MHz 720 mV 154.1 us 6490.1 139.0 uJ 902.1 mW estimated");
+	ck_assert_str_eq(line_of("1 "), "1 166.7 MHz 750 mV 92.45 us 10816.9 93.24 uJ 1.009 W estimated");
+	ck_assert_str_eq(line_of("2 "), "2 250.0 MHz 800 mV 61.63 us 16225.3 73.33 uJ 1.190 W estimated");
+	ck_assert_str_eq(line_of("3 "), "3 333.3 MHz 850 mV 46.22 us 21633.8 64.29 uJ 1.391 W measured here");
+	SAYS("figure f.accuracy 95 %\nfigure f.images 20 images\nfigure f.cycles 15408 cycles\n"
+	     "figure f.utilisation 42.2386098 %\n");
+	SAYS("figure f.level0.time 0.15408 ms\nfigure f.level0.energy 138.993758 uJ\n");
+	SAYS("figure f.level3.time 0.046224 ms\nfigure f.level3.energy 64.290072 uJ\n");
+	EXPECT("run " LENET "--count 1 --seed 5", 0);
+	ck_assert_str_eq(line_of("models"), "models/lenet.onnx on linked model of zu3eg-64, 1 inference");
+	ck_assert_str_eq(line_of("random"), "random input, seed 5");
+	ck_assert_ptr_null(strstr(out, "accuracy"));
+	ck_assert_ptr_null(strstr(out, "figure"));
+}
+END_TEST
+
+/* Proves the averages of a run against the board and the model; latency is only known to be positive. */
+START_TEST(run_json)
+{
+	double joule[LEVELS] = { 0 };
+	struct json_object *o, *l;
+
+	EXPECT("run " LENET PICTURES "--count 20 --top 3 --json", 0);
+	check_json("rivulet.run/2");
+	o = json_out();
+	ck_assert_double_eq(number(o, "runs"), 20);
+	ck_assert_double_eq_tol(number(o, "accuracy"), 19 / 20.0, 1e-9);
+	ck_assert_double_eq(number(o, "top_accuracy"), 1);
+	ck_assert_double_eq(number(o, "cycles"), CYCLES);
+	ck_assert_double_eq(number(o, "macs"), ARRAY_MACS);
+	ck_assert_double_eq_tol(number(o, "utilisation"), MACS / (CYCLES * (double)PEAK), 1e-8);
+	ck_assert_double_eq_tol(number(o, "device_s"), CYCLES / level[3].hz, 1e-12);
+	ck_assert(number(o, "cpu_s") > 0 && number(o, "cpu_s") < number(o, "latency_median_s"));
+	check_levels(o, joule);
+	ck_assert_double_eq_tol(number(o, "energy_j"), joule[3], 1e-12);
+	for (size_t i = 0; i < LEVELS; i++) {
+		l = rvl_json_item(rvl_json_member(o, "levels"), i);
+		ck_assert_double_eq(number(l, "level"), (double)i);
+		ck_assert_double_eq_tol(number(l, "volt"), level[i].volt, 1e-9);
+		ck_assert_int_eq(rvl_json_true(l, "measured"), i == 3);
+	}
+	EXPECT("run " LENET "--json", 0);
+	o = json_out();
+	ck_assert_double_eq(number(o, "seed"), 1);
+	ck_assert_ptr_null(rvl_json_member(o, "accuracy"));
+}
+END_TEST
+/* ---- bench ---- */
+
+/* The value of "NAME VALUE UNIT" in a line of latencies, in seconds. */
+static double latency_in(const char *line, const char *name)
+{
+	const char *p = strstr(line, name);
+	double v;
+	char unit;
+
+	ck_assert_msg(p && sscanf(p + strlen(name), "%lf %c", &v, &unit) == 2, "no %s in %s", name, line);
+	return v * (unit == 'n' ? 1e-9 : unit == 'u' ? 1e-6 : unit == 'm' ? 1e-3 : 1);
+}
+
+static double figure(const char *name)
+{
+	char text[64];
+	double v;
+
+	snprintf(text, sizeof(text), "figure b.%s", name);
+	ck_assert_int_eq(sscanf(line_of(text) + strlen(text), "%lf", &v), 1);
+	return v;
+}
+
+/* Proves that text and figures have the same quantiles, and the costs of a run at each level. */
+START_TEST(bench_text)
+{
+	static const char *const names[] = { "min", "p50", "p90", "p95", "p99", "max" };
+	char text[64];
+
+	EXPECT("bench " LENET "-n 10 --depth 3 --warmup 1 --figures b", 0);
+	ck_assert_str_eq(line_of("models"), "models/lenet.onnx on linked model of zu3eg-64, 10 runs one after "
+			 "the other");
+	for (int i = 0; i < 6; i++) {
+		double seconds = latency_in(line_of("latency"), names[i]);
+
+		snprintf(text, sizeof(text), "latency.%s", names[i]);
+		ck_assert_double_eq_tol(figure(text) * 1e-3, seconds, seconds * 0.001);
+	}
+	ck_assert_double_eq(figure("latency.median"), figure("latency.p50"));
+	ck_assert_ptr_nonnull(strstr(line_of("throughput"), " with 3 in flight, of 10 runs"));
+	ck_assert_double_eq_tol(figure("throughput"), strtod(line_of("throughput") + 11, NULL), 0.06);
+	ck_assert_double_eq(figure("cycles"), CYCLES);
+	ck_assert_ptr_nonnull(strstr(line_of("of a run"), "NPU 46.22 us (15408 cycles), CPU "));
+	SAYS("Latency and throughput are those of the linked model");
+	ck_assert_str_eq(line_of("0 "), "0 100.0 MHz 154.1 us 139.0 uJ 7194.6");
+	ck_assert_str_eq(line_of("3 "), "3 333.3 MHz 46.22 us 64.29 uJ 15554.5");
+}
+END_TEST
+
+/*
+ * Proves the ranks: of two runs the shorter is the median and the longer every higher quantile; of twenty
+ * the 95th percentile is the 19th, and is not the longest.
+ */
+START_TEST(bench_quantiles)
+{
+	double joule[LEVELS] = { 0 };
+	struct json_object *o;
+
+	EXPECT("bench " LENET "-n 2 --depth 1 --json", 0);
+	o = json_out();
+	ck_assert_double_eq(number(o, "latency_p50_s"), number(o, "latency_min_s"));
+	ck_assert_double_eq(number(o, "latency_median_s"), number(o, "latency_min_s"));
+	ck_assert_double_lt(number(o, "latency_p50_s"), number(o, "latency_p90_s"));
+	ck_assert_double_eq(number(o, "latency_p90_s"), number(o, "latency_max_s"));
+	ck_assert_double_eq(number(o, "depth"), 1);
+	EXPECT("bench " LENET "-n 20 --json", 0);
+	o = json_out();
+	ck_assert_double_lt(number(o, "latency_min_s"), number(o, "latency_p50_s"));
+	ck_assert_double_lt(number(o, "latency_p90_s"), number(o, "latency_p95_s"));
+	ck_assert_double_lt(number(o, "latency_p95_s"), number(o, "latency_max_s"));
+	ck_assert_double_eq(number(o, "latency_p99_s"), number(o, "latency_max_s"));
+	ck_assert_double_eq(number(o, "runs"), 20);
+	ck_assert_double_eq(number(o, "depth"), 4);
+	ck_assert_double_eq(number(o, "throughput_runs"), 20);
+	ck_assert_double_gt(number(o, "per_second"), 0);
+	ck_assert_double_eq(number(o, "cycles"), CYCLES);
+	ck_assert_double_eq_tol(number(o, "npu_s"), CYCLES / level[3].hz, 1e-12);
+	ck_assert_double_gt(number(o, "cpu_s"), 0);
+	check_levels(o, joule);
+	EXPECT("run " LENET "--json", 0);
+	check_levels(json_out(), joule);
+	EXPECT("explain models/lenet.onnx --board zu3eg-64 --json", 0);
+	check_levels(rvl_json_member(json_out(), "explain"), joule);
+}
+END_TEST
+
+/* Proves that the throughput phase of N runs ends after N, for depths below, at and above N. */
+START_TEST(bench_depths)
+{
+	static const char *const words[] = { "1", "4", "5", "6", "64" };
+	char line[200];
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		snprintf(line, sizeof(line), "bench " LENET "-n 5 --warmup 0 --json --depth %s", words[i]);
+		EXPECT(line, 0);
+		ck_assert_double_eq(number(json_out(), "throughput_runs"), 5);
+		ck_assert_double_eq(number(json_out(), "runs"), 5);
+	}
+}
+END_TEST
+
+/* ---- profile ---- */
+
+/* Proves that the table of engines has the numbers of the JSON, and their share of the job's cycles. */
+START_TEST(profile_text)
+{
+	static const char *const engines[] = { "LOAD", "CONV", "ALU", "STORE" };
+	struct json_object *o, *e;
+	char line[4][200], dir[64], words[200];
+	double cycles = 0, n;
+
+	make_scratch(dir);
+	snprintf(words, sizeof(words), "profile " LENET "--seed 7 -o %s/t --json", dir);
+	EXPECT(words, 0);
+	o = json_out();
+	ck_assert_double_eq(number(o, "seed"), 7);
+	n = number(o, "events");
+	cycles = number(o, "cycles");
+	/* Writing the records takes cycles too. */
+	ck_assert(cycles > CYCLES && cycles < 2 * CYCLES);
+	for (size_t i = 0; i < 4; i++) {
+		e = rvl_json_item(rvl_json_member(o, "engines"), i);
+		ck_assert_double_gt(number(e, "records"), 0);
+		snprintf(line[i], sizeof(line[i]), "%s %.0f %.0f %.1f %%", engines[i], number(e, "records"),
+			 number(e, "busy_cycles"), 100 * number(e, "busy_cycles") / cycles);
+	}
+	snprintf(words, sizeof(words), "profile " LENET "--seed 7 -o %s/t", dir);
+	EXPECT(words, 0);
+	ck_assert_str_eq(line_of("models"), "models/lenet.onnx on linked model of zu3eg-64, random input, seed 7");
+	for (size_t i = 0; i < 4; i++)
+		ck_assert_str_eq(line_of(engines[i]), line[i]);
+	snprintf(words, sizeof(words), "%.0f events in %s/t: open it in https://ui.perfetto.dev or chrome://tracing",
+		 n, dir);
+	ck_assert_str_eq(line_of(words), words);
+	remove_scratch(dir);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
 	Suite *s = suite_create("reports");
-	TCase *t = tcase_create("daemon");
+	TCase *t = tcase_create("daemon"), *costs = tcase_create("costs");
+
+	tcase_set_timeout(costs, 60);
+	tcase_add_test(costs, run_text);
+	tcase_add_test(costs, run_json);
+	tcase_add_test(costs, bench_text);
+	tcase_add_test(costs, bench_quantiles);
+	tcase_add_test(costs, bench_depths);
+	tcase_add_test(costs, profile_text);
+	suite_add_tcase(s, costs);
 
 	tcase_add_checked_fixture(t, start, stop);
 	tcase_add_test(t, policy_text);
