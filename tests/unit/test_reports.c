@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <json-c/json.h>
 #include <math.h>
+#include <stdarg.h>
 
 #include "../../tool/json.h"
 #include "fake_daemon.h"
@@ -305,17 +306,17 @@ END_TEST
 #define PICTURES " --images " SET "images-idx3-ubyte.gz --labels " SET "labels-idx1-ubyte.gz --pictures 0 "
 #define LENET "models/lenet.onnx --device sim:zu3eg-64 "
 
-/* LeNet on this board: multiplications of its five layers, MACs of the array in a cycle, cycles of a run. */
+/* LeNet: multiplications of its five layers, and what the board's array could do in a cycle. */
 #define MACS (117600 + 240000 + 48000 + 10080 + 840)
-#define ARRAY_MACS 722432
 #define PEAK 64
-#define CYCLES 15408
 
-/* Levels of the board, and the energy of a run: MACs and bytes cost V², the static part costs its time. */
 static const struct { double hz, volt; } level[] = {
 	{ 100000000, 0.72 }, { 166666666, 0.75 }, { 250000000, 0.8 }, { 333333333, 0.85 } };
 
 #define LEVELS 4
+
+/* Cycles of a run of LeNet, MACs of the array in it, and its energy at each level: as explain has them. */
+static double cycles, array_macs, joule[LEVELS];
 
 /* The line of the last output whose first words are @name, with single blanks. */
 static const char *line_of(const char *name)
@@ -350,8 +351,8 @@ static double number(struct json_object *o, const char *key)
 	return json_object_get_double(rvl_json_member(o, key));
 }
 
-/* Proves the clock, the time and the energy of each level in a report; the energy is that of explain. */
-static void check_levels(struct json_object *o, double *joule)
+/* Proves the clock, the time and the energy of each level in a report. */
+static void check_levels(struct json_object *o)
 {
 	struct json_object *levels = rvl_json_member(o, "levels"), *l;
 
@@ -359,57 +360,117 @@ static void check_levels(struct json_object *o, double *joule)
 	for (size_t i = 0; i < LEVELS; i++) {
 		l = rvl_json_item(levels, i);
 		ck_assert_double_eq(number(l, "hz"), level[i].hz);
-		ck_assert_double_eq_tol(number(l, "seconds"), CYCLES / level[i].hz, 1e-12);
-		if (joule[i] == 0)
-			joule[i] = number(l, "joule");
+		ck_assert_double_eq_tol(number(l, "seconds"), cycles / level[i].hz, 1e-9);
 		ck_assert_double_eq_tol(number(l, "joule"), joule[i], 1e-9);
 	}
 }
 
-/* Proves that the output has this line, with the prefix f of --figures. */
-static void says_figure(const char *text)
+static void read_costs(void)
 {
-	char line[128];
+	struct json_object *o, *segment;
 
-	snprintf(line, sizeof(line), "\nfigure f.%s\n", text);
-	SAYS(line);
+	EXPECT("explain models/lenet.onnx --board zu3eg-64 --json", 0);
+	o = rvl_json_member(json_out(), "explain");
+	segment = rvl_json_item(rvl_json_member(o, "segments"), 0);
+	cycles = number(segment, "cycles");
+	array_macs = number(segment, "array_macs");
+	ck_assert_double_eq(number(segment, "macs"), MACS);
+	for (size_t i = 0; i < LEVELS; i++) {
+		joule[i] = number(rvl_json_item(rvl_json_member(o, "levels"), i), "joule");
+		ck_assert_double_gt(joule[i], 0);
+	}
+	check_levels(o);
+}
+
+/* A value with four digits and an SI prefix. */
+static const char *si(double v, const char *unit)
+{
+	static const struct { double scale; const char *prefix; } prefixes[] = {
+		{ 1e-9, "n" }, { 1e-6, "u" }, { 1e-3, "m" }, { 1, "" }, { 1e3, "k" }, { 1e6, "M" } };
+	static char text[8][32];
+	static int n;
+	size_t i = 0;
+
+	while (i < 5 && v >= prefixes[i + 1].scale)
+		i++;
+	n = (n + 1) % 8;
+	v /= prefixes[i].scale;
+	snprintf(text[n], sizeof(text[n]), "%.*f %s%s", v < 10 ? 3 : v < 100 ? 2 : 1, v, prefixes[i].prefix, unit);
+	return text[n];
+}
+
+/* Proves that the line that begins with @name is @fmt. */
+static __attribute__((format(printf, 2, 3))) void line_is(const char *name, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	ck_assert_str_eq(line_of(name), text);
+}
+
+/* The value of a line "figure f.NAME VALUE UNIT", which must have this unit. */
+static double figure(const char *name, const char *unit)
+{
+	char text[64], found[16];
+	double v;
+
+	snprintf(text, sizeof(text), "figure f.%s", name);
+	ck_assert_int_eq(sscanf(line_of(text) + strlen(text), "%lf %15s", &v, found), 2);
+	ck_assert_str_eq(found, unit);
+	return v;
 }
 
 START_TEST(run_text)
 {
+	char name[8];
+
 	EXPECT("run " LENET PICTURES "--count 20 --top 3 --figures f", 0);
-	ck_assert_str_eq(line_of("models"), "models/lenet.onnx on linked model of zu3eg-64, 20 inferences");
-	ck_assert_str_eq(line_of("accuracy"), "accuracy 95.00 % 19 of 20");
-	ck_assert_str_eq(line_of("top"), "top accuracy 100.00 % the label is among the best 3 classes");
-	ck_assert_str_eq(line_of("device c"), "device cycles 15408 per inference, 1 NPU and 2 CPU steps");
-	ck_assert_str_eq(line_of("utilisation"), "utilisation 42.2 % model MACs of the array's peak");
-	ck_assert_str_eq(line_of("device t"), "device time 46.22 us per inference");
-	ck_assert_str_eq(line_of("device e"), "device energy 64.29 uJ per inference, static part included");
+	line_is("models", "models/lenet.onnx on linked model of zu3eg-64, 20 inferences");
+	line_is("accuracy", "accuracy 95.00 %% 19 of 20");
+	line_is("top", "top accuracy 100.00 %% the label is among the best 3 classes");
+	line_is("device c", "device cycles %.0f per inference, 1 NPU and 2 CPU steps", cycles);
+	line_is("utilisation", "utilisation %.1f %% model MACs of the array's peak", 100 * array_macs / cycles / PEAK);
+	line_is("device t", "device time %s per inference", si(cycles / level[3].hz, "s"));
+	line_is("device e", "device energy %s per inference, static part included", si(joule[3], "J"));
 	ck_assert_ptr_nonnull(strstr(line_of("latency"), "median, from request to answer; level 3"));
-	ck_assert_str_eq(line_of("0 "), "0 100.0 MHz 720 mV 154.1 us 6490.1 139.0 uJ 902.1 mW estimated");
-	ck_assert_str_eq(line_of("1 "), "1 166.7 MHz 750 mV 92.45 us 10816.9 93.24 uJ 1.009 W estimated");
-	ck_assert_str_eq(line_of("2 "), "2 250.0 MHz 800 mV 61.63 us 16225.3 73.33 uJ 1.190 W estimated");
-	ck_assert_str_eq(line_of("3 "), "3 333.3 MHz 850 mV 46.22 us 21633.8 64.29 uJ 1.391 W measured here");
-	says_figure("accuracy 95 %");
-	says_figure("images 20 images");
-	says_figure("cycles 15408 cycles");
-	says_figure("utilisation 42.2386098 %");
-	says_figure("level0.time 0.15408 ms");
-	says_figure("level0.energy 138.993758 uJ");
-	says_figure("level3.time 0.046224 ms");
-	says_figure("level3.energy 64.290072 uJ");
+	for (int i = 0; i < LEVELS; i++) {
+		snprintf(name, sizeof(name), "%d ", i);
+		line_is(name, "%d %s %.0f mV %s %.1f %s %s %s", i, si(level[i].hz, "Hz"), 1e3 * level[i].volt,
+			si(cycles / level[i].hz, "s"), level[i].hz / cycles, si(joule[i], "J"),
+			si(joule[i] * level[i].hz / cycles, "W"), i == 3 ? "measured here" : "estimated");
+	}
+	ck_assert_double_eq(figure("accuracy", "%"), 95);
+	ck_assert_double_eq(figure("images", "images"), 20);
+	ck_assert_double_eq(figure("cycles", "cycles"), cycles);
+	ck_assert_double_eq_tol(figure("utilisation", "%"), 100 * array_macs / cycles / PEAK, 1e-6);
+	ck_assert_double_eq_tol(figure("level0.time", "ms"), 1e3 * cycles / level[0].hz, 1e-8);
+	ck_assert_double_eq_tol(figure("level3.energy", "uJ"), 1e6 * joule[3], 1e-3);
+	ck_assert_double_gt(figure("latency", "ms"), 0);
+}
+END_TEST
+
+START_TEST(run_of_random_input)
+{
 	EXPECT("run " LENET "--count 1 --seed 5", 0);
-	ck_assert_str_eq(line_of("models"), "models/lenet.onnx on linked model of zu3eg-64, 1 inference");
-	ck_assert_str_eq(line_of("random"), "random input, seed 5");
+	line_is("models", "models/lenet.onnx on linked model of zu3eg-64, 1 inference");
+	line_is("random", "random input, seed 5");
 	ck_assert_ptr_null(strstr(out, "accuracy"));
 	ck_assert_ptr_null(strstr(out, "figure"));
+	/* Ten values are all that there are. */
+	ck_assert_ptr_nonnull(strstr(line_of("output"), "output scores, float32 1x10: "));
+	ck_assert_ptr_null(strstr(line_of("output"), "..."));
+	EXPECT("run " LENET "--json", 0);
+	ck_assert_double_eq(number(json_out(), "seed"), 1);
+	ck_assert_ptr_null(rvl_json_member(json_out(), "accuracy"));
 }
 END_TEST
 
 /* Proves the averages of a run against the board and the model; latency is only known to be positive. */
 START_TEST(run_json)
 {
-	double joule[LEVELS] = { 0 };
 	struct json_object *o, *l;
 
 	EXPECT("run " LENET PICTURES "--count 20 --top 3 --json", 0);
@@ -418,23 +479,19 @@ START_TEST(run_json)
 	ck_assert_double_eq(number(o, "runs"), 20);
 	ck_assert_double_eq_tol(number(o, "accuracy"), 19 / 20.0, 1e-9);
 	ck_assert_double_eq(number(o, "top_accuracy"), 1);
-	ck_assert_double_eq(number(o, "cycles"), CYCLES);
-	ck_assert_double_eq(number(o, "macs"), ARRAY_MACS);
-	ck_assert_double_eq_tol(number(o, "utilisation"), MACS / (CYCLES * (double)PEAK), 1e-8);
-	ck_assert_double_eq_tol(number(o, "device_s"), CYCLES / level[3].hz, 1e-12);
+	ck_assert_double_eq(number(o, "cycles"), cycles);
+	ck_assert_double_eq(number(o, "macs"), array_macs);
+	ck_assert_double_eq_tol(number(o, "utilisation"), array_macs / cycles / PEAK, 1e-8);
+	ck_assert_double_eq_tol(number(o, "device_s"), cycles / level[3].hz, 1e-12);
 	ck_assert(number(o, "cpu_s") > 0 && number(o, "cpu_s") < number(o, "latency_median_s"));
-	check_levels(o, joule);
-	ck_assert_double_eq_tol(number(o, "energy_j"), joule[3], 1e-12);
+	check_levels(o);
+	ck_assert_double_eq_tol(number(o, "energy_j"), joule[3], 1e-9);
 	for (size_t i = 0; i < LEVELS; i++) {
 		l = rvl_json_item(rvl_json_member(o, "levels"), i);
 		ck_assert_double_eq(number(l, "level"), (double)i);
 		ck_assert_double_eq_tol(number(l, "volt"), level[i].volt, 1e-9);
 		ck_assert_int_eq(rvl_json_true(l, "measured"), i == 3);
 	}
-	EXPECT("run " LENET "--json", 0);
-	o = json_out();
-	ck_assert_double_eq(number(o, "seed"), 1);
-	ck_assert_ptr_null(rvl_json_member(o, "accuracy"));
 }
 END_TEST
 /* ---- bench ---- */
@@ -450,39 +507,35 @@ static double latency_in(const char *line, const char *name)
 	return v * (unit == 'n' ? 1e-9 : unit == 'u' ? 1e-6 : unit == 'm' ? 1e-3 : 1);
 }
 
-static double figure(const char *name)
-{
-	char text[64];
-	double v;
-
-	snprintf(text, sizeof(text), "figure b.%s", name);
-	ck_assert_int_eq(sscanf(line_of(text) + strlen(text), "%lf", &v), 1);
-	return v;
-}
-
 /* Proves that text and figures have the same quantiles, and the costs of a run at each level. */
 START_TEST(bench_text)
 {
 	static const char *const names[] = { "min", "p50", "p90", "p95", "p99", "max" };
 	char text[64];
 
-	EXPECT("bench " LENET "-n 10 --depth 3 --warmup 1 --figures b", 0);
+	EXPECT("bench " LENET "-n 10 --depth 3 --warmup 1 --figures f", 0);
 	ck_assert_str_eq(line_of("models"), "models/lenet.onnx on linked model of zu3eg-64, 10 runs one after "
 			 "the other");
 	for (int i = 0; i < 6; i++) {
 		double seconds = latency_in(line_of("latency"), names[i]);
 
 		snprintf(text, sizeof(text), "latency.%s", names[i]);
-		ck_assert_double_eq_tol(figure(text) * 1e-3, seconds, seconds * 0.001);
+		ck_assert_double_eq_tol(figure(text, "ms") * 1e-3, seconds, seconds * 0.001);
 	}
-	ck_assert_double_eq(figure("latency.median"), figure("latency.p50"));
+	ck_assert_double_eq(figure("latency.median", "ms"), figure("latency.p50", "ms"));
 	ck_assert_ptr_nonnull(strstr(line_of("throughput"), " with 3 in flight, of 10 runs"));
-	ck_assert_double_eq_tol(figure("throughput"), strtod(line_of("throughput") + 11, NULL), 0.06);
-	ck_assert_double_eq(figure("cycles"), CYCLES);
-	ck_assert_ptr_nonnull(strstr(line_of("of a run"), "NPU 46.22 us (15408 cycles), CPU "));
+	ck_assert_double_eq_tol(figure("throughput", "1/s"), strtod(line_of("throughput") + 11, NULL), 0.06);
+	ck_assert_double_eq(figure("cycles", "cycles"), cycles);
+	snprintf(text, sizeof(text), "NPU %s (%.0f cycles), CPU ", si(cycles / level[3].hz, "s"), cycles);
+	ck_assert_ptr_nonnull(strstr(line_of("of a run"), text));
 	SAYS("Latency and throughput are those of the linked model");
-	ck_assert_str_eq(line_of("0 "), "0 100.0 MHz 154.1 us 139.0 uJ 7194.6");
-	ck_assert_str_eq(line_of("3 "), "3 333.3 MHz 46.22 us 64.29 uJ 15554.5");
+	for (int i = 0; i < LEVELS; i++) {
+		snprintf(text, sizeof(text), "%d ", i);
+		ck_assert_int_eq(strncmp(line_of(text), text, 2), 0);
+		ck_assert_ptr_nonnull(strstr(line_of(text), si(cycles / level[i].hz, "s")));
+		ck_assert_ptr_nonnull(strstr(line_of(text), si(joule[i], "J")));
+		ck_assert_double_eq_tol(strtod(strrchr(line_of(text), ' '), NULL), 1 / joule[i], 1);
+	}
 }
 END_TEST
 
@@ -492,7 +545,6 @@ END_TEST
  */
 START_TEST(bench_quantiles)
 {
-	double joule[LEVELS] = { 0 };
 	struct json_object *o;
 
 	EXPECT("bench " LENET "-n 2 --depth 1 --json", 0);
@@ -512,14 +564,10 @@ START_TEST(bench_quantiles)
 	ck_assert_double_eq(number(o, "depth"), 4);
 	ck_assert_double_eq(number(o, "throughput_runs"), 20);
 	ck_assert_double_gt(number(o, "per_second"), 0);
-	ck_assert_double_eq(number(o, "cycles"), CYCLES);
-	ck_assert_double_eq_tol(number(o, "npu_s"), CYCLES / level[3].hz, 1e-12);
+	ck_assert_double_eq(number(o, "cycles"), cycles);
+	ck_assert_double_eq_tol(number(o, "npu_s"), cycles / level[3].hz, 1e-12);
 	ck_assert_double_gt(number(o, "cpu_s"), 0);
-	check_levels(o, joule);
-	EXPECT("run " LENET "--json", 0);
-	check_levels(json_out(), joule);
-	EXPECT("explain models/lenet.onnx --board zu3eg-64 --json", 0);
-	check_levels(rvl_json_member(json_out(), "explain"), joule);
+	check_levels(o);
 }
 END_TEST
 
@@ -546,7 +594,7 @@ START_TEST(profile_text)
 	static const char *const engines[] = { "LOAD", "CONV", "ALU", "STORE" };
 	struct json_object *o, *e;
 	char line[4][200], dir[64], words[200];
-	double cycles = 0, n;
+	double all, n;
 
 	make_scratch(dir);
 	snprintf(words, sizeof(words), "profile " LENET "--seed 7 -o %s/t --json", dir);
@@ -554,14 +602,14 @@ START_TEST(profile_text)
 	o = json_out();
 	ck_assert_double_eq(number(o, "seed"), 7);
 	n = number(o, "events");
-	cycles = number(o, "cycles");
+	all = number(o, "cycles");
 	/* Writing the records takes cycles too. */
-	ck_assert(cycles > CYCLES && cycles < 2 * CYCLES);
+	ck_assert(all > cycles && all < 2 * cycles);
 	for (size_t i = 0; i < 4; i++) {
 		e = rvl_json_item(rvl_json_member(o, "engines"), i);
 		ck_assert_double_gt(number(e, "records"), 0);
 		snprintf(line[i], sizeof(line[i]), "%s %.0f %.0f %.1f %%", engines[i], number(e, "records"),
-			 number(e, "busy_cycles"), 100 * number(e, "busy_cycles") / cycles);
+			 number(e, "busy_cycles"), 100 * number(e, "busy_cycles") / all);
 	}
 	snprintf(words, sizeof(words), "profile " LENET "--seed 7 -o %s/t", dir);
 	EXPECT(words, 0);
@@ -581,7 +629,9 @@ static Suite *make_suite(void)
 	TCase *t = tcase_create("daemon"), *costs = tcase_create("costs");
 
 	tcase_set_timeout(costs, 60);
+	tcase_add_checked_fixture(costs, read_costs, NULL);
 	tcase_add_test(costs, run_text);
+	tcase_add_test(costs, run_of_random_input);
 	tcase_add_test(costs, run_json);
 	tcase_add_test(costs, bench_text);
 	tcase_add_test(costs, bench_quantiles);
