@@ -81,6 +81,7 @@ $(eval $(call unit_test,board,uapi))
 $(eval $(call unit_test,tool,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 CPPFLAGS_tests_unit_test_reports := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,reports,tool $(TOOL_STATIC),$(TOOL_LIBS)))
+$(eval $(call unit_test,inputs,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(eval $(call unit_test,plot,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(BUILD)/unit/test_verbs: | $(BUILD)/rivulet
 $(eval $(call unit_test,verbs,tool $(DAEMON_STATIC),$(DAEMON_LIBS) $(TOOL_LIBS)))

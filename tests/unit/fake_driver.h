@@ -53,6 +53,9 @@ static struct {
 	uint32_t open_queues;
 	int32_t priority;		/* of the last queue created */
 	bool no_privilege;		/* refuses QUERY_COUNTERS */
+	struct drm_rivulet_device device;	/* answer to QUERY_DEVICE, unless its version is 0 */
+	int error;			/* errno of ... */
+	gulong error_of;		/* ... this ioctl, or 0 */
 } fake;
 
 static void *field(UMockdevIoctlData *d)
@@ -71,7 +74,7 @@ static int do_query(UMockdevIoctlData *d)
 	struct drm_rivulet_client client = { .flags = DRM_RIVULET_CLIENT_BANNED, .hangs = 4,
 					     .energy_pj = 5 };
 	const struct { const void *from; size_t size; } answer[] = {
-		[DRM_RIVULET_QUERY_DEVICE] = { &dev, sizeof(dev) },
+		[DRM_RIVULET_QUERY_DEVICE] = { fake.device.dev_version ? &fake.device : &dev, sizeof(dev) },
 		[DRM_RIVULET_QUERY_CLOCK] = { &clock, sizeof(clock) },
 		[DRM_RIVULET_QUERY_CLIENT] = { &client, sizeof(client) },
 		[DRM_RIVULET_QUERY_COUNTERS] = { &c, sizeof(c) },
@@ -289,6 +292,8 @@ static int do_sync_file(UMockdevIoctlData *d)
 
 static int answer_ioctl(UMockdevIoctlData *d, gulong request)
 {
+	if (request == fake.error_of)
+		return fake.error;
 	switch (request) {
 	case DRM_IOCTL_VERSION: return mock_version(d, fake.driver, fake.major);
 	case DRM_IOCTL_RIVULET_QUERY: return do_query(d);

@@ -325,6 +325,154 @@ START_TEST(submit_options)
 }
 END_TEST
 
+/* Proves that the error of the last call is exactly this text. */
+static void says(const char *text)
+{
+	ck_assert_str_eq(rivulet_last_error(), text);
+}
+
+/* What a device reports is refused where the library could not work with it, on both sides of each limit. */
+START_TEST(impossible_devices)
+{
+	const struct drm_rivulet_device good = { .dev_version = RIVULET_DEV_VERSION + 1, .tm = 1, .tn = 1, .dn = 1,
+		.level_count = DRM_RIVULET_MAX_LEVELS, .name = "edge" };
+	struct rivulet_device *dev;
+
+	fake.device = good;
+	memset(fake.device.name, 'n', sizeof(fake.device.name) - 1);
+	ck_assert_msg(!rivulet_device_open(NODE, &dev), "%s", rivulet_last_error());
+	ck_assert_ptr_null(rivulet_device_unref(dev));
+	for (int i = 0; i < 6; i++) {
+		fake.device = good;
+		if (i < 3)
+			*(i == 0 ? &fake.device.tm : i == 1 ? &fake.device.tn : &fake.device.dn) = 0;
+		else if (i < 5)
+			fake.device.level_count = i == 3 ? 0 : DRM_RIVULET_MAX_LEVELS + 1;
+		else
+			memset(fake.device.name, 'n', sizeof(fake.device.name));
+		ck_assert_int_eq(rivulet_device_open(NODE, &dev), -EPROTO);
+		says(NODE ": the driver reports a device that cannot be");
+	}
+	fake.device = good;
+	fake.device.dev_version = 9 << 16 | 3;
+	ck_assert_int_eq(rivulet_device_open(NODE, &dev), -EPROTO);
+	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), NODE ": device version 9.3, this library speaks "));
+	fake.device = (struct drm_rivulet_device) { 0 };
+	/* A device that cannot be used ends the search for one. */
+	fake.error_of = DRM_IOCTL_RIVULET_QUERY;
+	fake.error = EIO;
+	ck_assert_int_eq(rivulet_device_open(NODE, &dev), -EIO);
+	says(NODE ": the driver refused query 0: Input/output error");
+	fake.error_of = 0;
+}
+END_TEST
+
+/* Proves the errno and the text of each call that the driver refuses, and that nothing is left open. */
+START_TEST(refused_calls)
+{
+	struct drm_rivulet_job job = { .region_count = 0 };
+	struct rivulet_device *dev = device();
+	struct rivulet_buffer *b, *other;
+	struct rivulet_job_queue *q;
+	struct rivulet_fence *f;
+	uint32_t refused = 7;
+	int fd;
+
+	ck_assert(!rivulet_buffer_create(dev, 4096, &b) && !rivulet_fence_new(dev, &f));
+	fake.error = EIO;
+	fake.error_of = DRM_IOCTL_RIVULET_BO_INFO;
+	ck_assert_int_eq(rivulet_buffer_create(dev, 4096, &other), -EIO);
+	says(NODE ": no buffer of 4096 bytes: Input/output error");
+	ck_assert_uint_eq(fake.open_handles, 1);
+	ck_assert_int_eq(rivulet_buffer_import(dev, 0, &other), -EIO);
+	says(NODE ": cannot import dma-buf fd 0: Input/output error");
+	ck_assert_uint_eq(fake.open_handles, 1);
+	fake.error_of = DRM_IOCTL_RIVULET_BO_WAIT;
+	ck_assert_int_eq(rivulet_buffer_wait(b, 0, INT64_MAX), -EIO);
+	says(NODE ": waiting for buffer 1: Input/output error");
+	fake.error_of = DRM_IOCTL_RIVULET_BO_SYNC;
+	ck_assert_int_eq(rivulet_buffer_sync(b, 0, 0, NULL, 0), -EIO);
+	says(NODE ": CPU access to buffer 1: Input/output error");
+	fake.error_of = DRM_IOCTL_PRIME_HANDLE_TO_FD;
+	ck_assert_int_eq(rivulet_buffer_export(b, false, &fd), -EIO);
+	says(NODE ": cannot export buffer 1: Input/output error");
+	fake.error_of = DRM_IOCTL_SYNCOBJ_CREATE;
+	ck_assert_int_eq(rivulet_fence_new(dev, &f), -EIO);
+	says(NODE ": cannot create a syncobj: Input/output error");
+	fake.error_of = DRM_IOCTL_SYNCOBJ_WAIT;
+	ck_assert_int_eq(rivulet_fence_wait(f, INT64_MAX), -EIO);
+	says(NODE ": waiting for a job: Input/output error");
+	fake.error_of = DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD;
+	ck_assert_int_eq(rivulet_fence_fd(f, &fd), -EIO);
+	says(NODE ": the fence has no job yet: Input/output error");
+	fake.error_of = DRM_IOCTL_RIVULET_QUEUE_CREATE;
+	ck_assert_int_eq(rivulet_job_queue_new(dev, 0, &q), -EIO);
+	says(NODE ": no queue of priority 0: Input/output error");
+	ck_assert_int_eq(rivulet_device_submit(dev, &job, 1, &refused), -EIO);
+	says(NODE ": no queue of priority 0: Input/output error");
+	ck_assert_uint_eq(refused, 1);
+	fake.error_of = DRM_IOCTL_RIVULET_SUBMIT;
+	ck_assert_int_eq(rivulet_device_submit(dev, &job, 1, &refused), -EIO);
+	says(NODE ": submit of 1 jobs: Input/output error");
+	ck_assert_uint_eq(refused, 1);
+	fake.error_of = 0;
+	ck_assert_int_eq(rivulet_device_submit(dev, &job, 0, NULL), -EINVAL);
+	says("a submit has 1 to 64 jobs, not 0");
+	ck_assert_int_eq(rivulet_buffer_create(dev, 0, &other), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), " bytes, not 0"));
+	ck_assert_int_eq(rivulet_fence_status(0), -ENOTTY);
+	ck_assert_ptr_eq(rivulet_fence_ref(f), f);
+	ck_assert_ptr_null(rivulet_fence_unref(f));
+	ck_assert_uint_eq(fake.syncobjs, 1);
+	rivulet_fence_unref(f);
+	rivulet_buffer_unref(b);
+	rivulet_device_unref(dev);
+}
+END_TEST
+
+/* References of nothing are nothing. */
+START_TEST(null_references)
+{
+	ck_assert_ptr_null(rivulet_device_ref(NULL));
+	ck_assert_ptr_null(rivulet_buffer_ref(NULL));
+	ck_assert_ptr_null(rivulet_buffer_unref(NULL));
+	ck_assert_ptr_null(rivulet_fence_ref(NULL));
+	ck_assert_ptr_null(rivulet_fence_unref(NULL));
+	ck_assert_ptr_null(rivulet_job_queue_ref(NULL));
+	ck_assert_ptr_null(rivulet_job_queue_unref(NULL));
+	ck_assert_str_eq(rivulet_version(), RIVULET_VERSION);
+}
+END_TEST
+
+/* Proves which dma-bufs share a buffer when several are listed, whichever was closed first. */
+START_TEST(listed_buffers)
+{
+	struct rivulet_device *dev = device();
+	struct rivulet_buffer *b[3], *again;
+
+	for (int i = 0; i < 3; i++)
+		ck_assert(!rivulet_buffer_import(dev, 10 + i, &b[i]));
+	for (int i = 0; i < 3; i++) {
+		ck_assert_uint_eq(rivulet_buffer_handle(b[i]), 1010 + (uint32_t)i);
+		ck_assert(!rivulet_buffer_import(dev, 10 + i, &again));
+		ck_assert_ptr_eq(again, b[i]);
+		/* The kernel counts a handle once, but the fake driver counted the second import. */
+		fake.open_handles--;
+		rivulet_buffer_unref(again);
+	}
+	rivulet_buffer_unref(b[1]);
+	ck_assert_uint_eq(fake.open_handles, 2);
+	ck_assert(!rivulet_buffer_import(dev, 10, &again));
+	ck_assert_ptr_eq(again, b[0]);
+	fake.open_handles--;
+	rivulet_buffer_unref(again);
+	rivulet_buffer_unref(b[0]);
+	rivulet_buffer_unref(b[2]);
+	ck_assert_uint_eq(fake.open_handles, 0);
+	rivulet_device_unref(dev);
+}
+END_TEST
+
 /*
  * Each faulty answer gives one error and leaks no descriptor. An unknown serial and a reserved
  * field that is not zero are accepted.
@@ -716,6 +864,10 @@ int main(int argc, char **argv)
 	tcase_add_test(node, opens);
 	tcase_add_test(node, other_drivers);
 	tcase_add_test(node, buffers);
+	tcase_add_test(node, listed_buffers);
+	tcase_add_test(node, impossible_devices);
+	tcase_add_test(node, refused_calls);
+	tcase_add_test(node, null_references);
 	tcase_add_test(node, jobs);
 	tcase_add_test(node, job_of_step);
 	tcase_add_test(node, maps);

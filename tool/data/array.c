@@ -158,7 +158,8 @@ int rvl_expect_read(const char *path, struct rvl_expect *out)
 	if (version == 1 && p[14] <= 1 && classes &&
 	    out->blob.size - 16 == (uint64_t)out->images * classes)
 		return 0;
+	r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: version %u, %u images x %u classes do not fit %zu bytes",
+			  path, version, out->images, classes, out->blob.size);
 	rvl_blob_clear(&out->blob);
-	return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: version %u, %u images x %u classes do not fit %zu bytes",
-			     path, version, out->images, classes, out->blob.size);
+	return r;
 }
