@@ -360,7 +360,7 @@ static void driver_teardown(void)
 	g_object_unref(fake.bed);
 }
 
-static struct rivulet_device *device(void)
+static inline struct rivulet_device *device(void)
 {
 	struct rivulet_device *dev;
 

@@ -259,6 +259,92 @@ START_TEST(info_asks_the_daemon)
 }
 END_TEST
 
+/* The first output's first value of a `run --json`. */
+static double first_score(void)
+{
+	struct json_object *o = rvl_json_item(rvl_json_member(json_out(), "outputs"), 0);
+
+	return json_object_get_double(rvl_json_item(rvl_json_member(o, "first"), 0));
+}
+
+/*
+ * Proves that the daemon's runs report the cycles and outputs of the linked model, the time and the energy
+ * of the level that the daemon chose, and that the daemon is asked when no device is named.
+ */
+START_TEST(runs_of_the_daemon)
+{
+	struct json_object *o, *level;
+	double cycles, macs, score, seconds, joule;
+
+	EXPECT("run models/lenet.onnx --device sim:zu3eg-64 --seed 3 --json", 0);
+	o = json_out();
+	cycles = number(o, "cycles");
+	macs = number(o, "macs");
+	level = rvl_json_item(rvl_json_member(o, "levels"), 2);
+	seconds = number(level, "seconds");
+	joule = number(level, "joule");
+	score = first_score();
+	EXPECT("run models/lenet.onnx --seed 3 --json", 0);
+	o = json_out();
+	ck_assert_str_eq(text_of(o, "device"), "daemon, sim:zu3eg-64 (zu3eg-64)");
+	ck_assert_double_eq(number(o, "cycles"), cycles);
+	ck_assert_double_eq(number(o, "macs"), macs);
+	ck_assert_double_eq_tol(number(o, "device_s"), seconds, 1e-9);
+	ck_assert_double_eq_tol(number(o, "energy_j"), joule, 1e-9);
+	ck_assert_double_eq(first_score(), score);
+	ck_assert(number(o, "cpu_s") > 0 && number(o, "cpu_s") < number(o, "latency_median_s"));
+	for (size_t i = 0; i < 4; i++)
+		ck_assert_int_eq(rvl_json_true(rvl_json_item(rvl_json_member(o, "levels"), i), "measured"), i == 2);
+	EXPECT("run models/lenet.onnx --seed 3 --device daemon", 0);
+	SAYS("1 inference\n");
+	SAYS("per inference, 1 NPU and 2 CPU steps\n");
+	SAYS("from request to answer; level 2\n");
+}
+END_TEST
+
+START_TEST(bench_of_the_daemon)
+{
+	struct json_object *o;
+
+	EXPECT("bench models/lenet.onnx -n 6 --depth 2 --json", 0);
+	o = json_out();
+	ck_assert_str_eq(text_of(o, "device"), "daemon, sim:zu3eg-64 (zu3eg-64)");
+	ck_assert_double_eq(number(o, "runs"), 6);
+	ck_assert_double_eq(number(o, "throughput_runs"), 6);
+	ck_assert_double_eq_tol(number(o, "npu_s"), number(o, "cycles") / 250e6, 1e-9);
+	ck_assert_uint_eq(json_object_array_length(rvl_json_member(o, "levels")), 4);
+	EXPECT("bench models/lenet.onnx -n 2 --device daemon", 0);
+	SAYS("models/lenet.onnx on daemon, sim:zu3eg-64 (zu3eg-64), 2 runs one after the other\n");
+	ck_assert_ptr_null(strstr(out, "linked model"));
+}
+END_TEST
+
+/* Proves that a compiled program is loaded as one, and what the daemon cannot do. */
+START_TEST(programs_for_the_daemon)
+{
+	char words[300];
+
+	snprintf(words, sizeof(words), "compile models/lenet.onnx -q -o %s/l.rvp", dir);
+	EXPECT(words, 0);
+	snprintf(words, sizeof(words), "run %s/l.rvp --device daemon --seed 3 --json", dir);
+	EXPECT(words, 0);
+	ck_assert_double_gt(number(json_out(), "cycles"), 0);
+	EXPECT("run models/lenet.onnx --mode sc --device daemon", RVL_EXIT_USAGE);
+	COMPLAINS("the daemon compiles models to int8 only");
+	EXPECT("bench models/lenet.onnx --counters --device daemon", RVL_EXIT_USAGE);
+	COMPLAINS("--counters needs --device /dev/accel/accelN: the jobs of daemon, sim:zu3eg-64 (zu3eg-64) are not "
+		  "this program's");
+	EXPECT("profile models/lenet.onnx --device daemon", RVL_EXIT_USAGE);
+	COMPLAINS("the daemon keeps the PROF records of its jobs");
+	EXPECT("run models/lenet.onnx --device nearby", RVL_EXIT_USAGE);
+	COMPLAINS("--device is \"daemon\", a node below /dev, or sim:BOARD, not \"nearby\"");
+	EXPECT("run /nonexistent/m.onnx --device daemon", RVL_EXIT_REFUSED);
+	COMPLAINS("/nonexistent/m.onnx");
+	EXPECT("run models/README --device daemon", RVL_EXIT_REFUSED);
+	COMPLAINS("models/README: ");
+}
+END_TEST
+
 /*
  * Proves that status --watch prints one status after the other, each on one line in JSON, until a
  * signal.
@@ -506,6 +592,9 @@ static Suite *make_suite(void)
 	tcase_add_test(with, status_state);
 	tcase_add_test(with, status_in_si);
 	tcase_add_test(with, info_asks_the_daemon);
+	tcase_add_test(with, runs_of_the_daemon);
+	tcase_add_test(with, bench_of_the_daemon);
+	tcase_add_test(with, programs_for_the_daemon);
 	tcase_add_test(with, status_watches);
 	tcase_set_timeout(own, 120);
 	tcase_add_test(own, policy_is_not_for_all);

@@ -237,8 +237,8 @@ static int load_daemon(struct rvl_engine *e, const char *path, const struct rvl_
 	int r;
 
 	if (o->mode && rvl_mode_given(o->mode))
-		return rvl_tool_fail(RVL_EXIT_USAGE, "the daemon compiles models to int8 only: make a program "
-				     "with rivulet compile --mode and run that, or name a local --device");
+		return rvl_tool_fail(RVL_EXIT_USAGE, "the daemon compiles models to int8 only: name a local "
+				     "--device, or make a program with rivulet compile --mode and run that");
 	r = rvl_read_file(path, RIVULET_MODEL_MAX, &b);
 	if (r)
 		return r;
