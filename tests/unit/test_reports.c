@@ -494,6 +494,92 @@ START_TEST(run_json)
 	}
 }
 END_TEST
+/* Proves that --first and --count select pictures up to the end of a set of 10,000. */
+START_TEST(ends_of_a_set)
+{
+	static const struct { const char *words; double runs, index; } parts[] = {
+		{ "--first 9998 --count 1", 1, 9998 }, { "--first 9998 --count 2", 2, 9998 },
+		{ "--first 9998 --count 3", 2, 9998 }, { "--first 9999", 1, 9999 }, { "--count 1", 1, 0 },
+	};
+	char words[300];
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		struct json_object *o, *pictures;
+
+		snprintf(words, sizeof(words), "run " LENET PICTURES "--top 2 --json %s", parts[i].words);
+		EXPECT(words, 0);
+		o = json_out();
+		pictures = rvl_json_member(o, "pictures");
+		ck_assert_double_eq(number(o, "runs"), parts[i].runs);
+		ck_assert_double_eq((double)json_object_array_length(pictures), parts[i].runs);
+		ck_assert_double_eq(number(rvl_json_item(pictures, 0), "index"), parts[i].index);
+	}
+	EXPECT("run " LENET PICTURES "--first 10000", RVL_EXIT_USAGE);
+	ck_assert_str_eq(rvl_tool_error, "--first 10000: " SET "images-idx3-ubyte.gz has 10000 pictures");
+}
+END_TEST
+
+/* ---- eval ---- */
+
+#define EVAL "eval models/mlp.onnx --data " SET "images-idx3-ubyte.gz --labels " SET "labels-idx1-ubyte.gz --threads 1 "
+
+/* Proves the order of the evaluations, and that accuracy is the part that is right. */
+START_TEST(eval_json)
+{
+	static const struct { const char *circuit; double length; } order[] = {
+		{ "int8", 0 }, { "and-bin", 64 }, { "and-bin", 9 }, { "and-bin", 8 } };
+	struct json_object *o, *r;
+	double right, all = 0;
+
+	EXPECT(EVAL "--count 50 --length 8-9,64 --json", 0);
+	check_json("rivulet.eval/1");
+	o = json_out();
+	ck_assert_double_eq(number(o, "examples"), 50);
+	ck_assert_double_eq(number(o, "stream_macs"), number(o, "macs"));
+	ck_assert(!rvl_json_true(o, "interrupted"));
+	ck_assert_uint_eq(json_object_array_length(rvl_json_member(o, "results")), 4);
+	for (size_t i = 0; i < 4; i++) {
+		r = rvl_json_item(rvl_json_member(o, "results"), i);
+		ck_assert_str_eq(json_object_get_string(rvl_json_member(r, "circuit")), order[i].circuit);
+		ck_assert_double_eq(number(r, "length"), order[i].length);
+		ck_assert_double_eq(number(r, "examples"), 50);
+		ck_assert_double_eq_tol(number(r, "accuracy"), number(r, "right") / 50, 1e-9);
+		ck_assert(number(r, "seconds") > 0 && number(r, "seconds") < 60);
+	}
+	/* What is right in 100 examples is right in the first and in the last 50 of them. */
+	for (int i = 0; i < 3; i++) {
+		EXPECT(i == 0 ? EVAL "--count 100 --length 8 --json" : i == 1 ? EVAL "--count 50 --length 8 --json" :
+		       EVAL "--first 50 --count 50 --length 8 --json", 0);
+		right = number(rvl_json_item(rvl_json_member(json_out(), "results"), 0), "right");
+		all += i ? -right : right;
+	}
+	ck_assert_double_eq(all, 0);
+}
+END_TEST
+
+START_TEST(eval_text)
+{
+	char text[2][64];
+	double right[2];
+
+	EXPECT(EVAL "--count 50 --length 8 --json", 0);
+	for (size_t i = 0; i < 2; i++) {
+		right[i] = number(rvl_json_item(rvl_json_member(json_out(), "results"), i), "right");
+		snprintf(text[i], sizeof(text[i]), "%s %.2f %% %.0f ", i ? "and-bin 8" : "int8", 2 * right[i], right[i]);
+	}
+	EXPECT(EVAL "--count 50 --length 8 --figures f", 0);
+	ck_assert_ptr_nonnull(strstr(line_of("models"), "models/mlp.onnx: 50 examples, "));
+	for (size_t i = 0; i < 2; i++)
+		ck_assert_int_eq(strncmp(line_of(i ? "and-bin" : "int8"), text[i], strlen(text[i])), 0);
+	ck_assert_double_eq(figure("accuracy.int8", "%"), 2 * right[0]);
+	ck_assert_double_eq(figure("accuracy.8", "%"), 2 * right[1]);
+	EXPECT(EVAL "--count 50 --length 8 --circuit and-sep --figures f", 0);
+	ck_assert_double_gt(figure("accuracy.and-sep.8", "%"), 0);
+	EXPECT(EVAL "--circuit nor", RVL_EXIT_USAGE);
+	COMPLAINS("not \"nor\"");
+}
+END_TEST
+
 /* ---- bench ---- */
 
 /* The value of "NAME VALUE UNIT" in a line of latencies, in seconds. */
@@ -633,6 +719,9 @@ static Suite *make_suite(void)
 	tcase_add_test(costs, run_text);
 	tcase_add_test(costs, run_of_random_input);
 	tcase_add_test(costs, run_json);
+	tcase_add_test(costs, ends_of_a_set);
+	tcase_add_test(costs, eval_json);
+	tcase_add_test(costs, eval_text);
 	tcase_add_test(costs, bench_text);
 	tcase_add_test(costs, bench_quantiles);
 	tcase_add_test(costs, bench_depths);

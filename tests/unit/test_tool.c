@@ -498,6 +498,17 @@ START_TEST(run_tensors_and_pictures)
 	ck_assert_int_eq(rvl_array_read(in_dir("a/scores.npy"), &one), 0);
 	ck_assert_int_eq(rvl_array_read(in_dir("b/scores.npy"), &two), 0);
 	ck_assert(one.size == 40 && two.size == 40 && !memcmp(one.data, two.data, 40));
+	ck_assert(one.ndim == 2 && one.dim[0] == 1 && one.dim[1] == 10);
+	/* The outputs of two pictures are stacked, in the order of the files. */
+	ck_assert(png_image_write_to_file(&png, in_dir("second.png"), 0, (uint8_t *)set.data + 784, 0, NULL));
+	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM "--image %s/second.png --image %s/in.png -o %s/c",
+		 dir, dir, dir);
+	EXPECT(words, 0);
+	SAYS(", 2 inferences\n");
+	rvl_array_clear(&two);
+	ck_assert_int_eq(rvl_array_read(in_dir("c/scores.npy"), &two), 0);
+	ck_assert(two.ndim == 3 && two.dim[0] == 2 && two.dim[1] == 1 && two.dim[2] == 10);
+	ck_assert(!memcmp((char *)two.data + 40, one.data, 40) && memcmp(two.data, one.data, 40));
 	/* A wrong shape, a wrong name and a picture of another size are refused. */
 	a.dim[2] = 784;
 	a.dim[3] = 1;
