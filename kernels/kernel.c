@@ -159,7 +159,8 @@ static int check_desc(const struct rvl_kernel_desc *d, const struct dispatch *ro
 {
 	int rc = 0;
 
-	if (d->n_in < row->least || d->n_in > row->most || d->n_out < 1 || d->n_out > RVL_MAX_OUT)
+	if (d->n_in < row->least || d->n_in > row->most || d->n_out < 1 ||
+	    d->n_out > (d->op == RVL_OP_GENERAL ? RVL_MAX_OUT : 2))
 		return rvl_why(why, "%u inputs and %u outputs", d->n_in, d->n_out);
 	if (d->n_out > 1 && d->op != RVL_OP_MAX_POOL && d->op != RVL_OP_GENERAL)
 		return rvl_why(why, "a second output");
