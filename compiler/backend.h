@@ -167,6 +167,7 @@ struct rvl_stream {
 	struct rivulet_insn shadow[4][RIVULET_CFG_COUNT];
 	bool shadowed[4][RIVULET_CFG_COUNT];
 	struct rvl_mempool pool[RIVULET_MEMS];
+	uint64_t acc_turn;	 /* accumulator tiles so far */
 	bool replicates;	 /* the last LOAD of INP wrote each pixel more than once */
 	struct rvl_insn_op sink; /* what is touched after an error */
 	int rc;			 /* first error; later calls do nothing */

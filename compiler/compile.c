@@ -36,7 +36,7 @@ static int append_stream(struct rvl_backend *be, const struct rvl_stream *s, str
 	int rc = rivulet_encode(&end, &insn, NULL);
 
 	if (!rc)
-		rc = rvl_bytes_add(&be->cmds, NULL, 0, RIVULET_PROGRAM_ALIGN, &cmd->off);
+		rc = rvl_bytes_add(&be->cmds, NULL, 0, RIVULET_FETCH_BYTES, &cmd->off);
 	for (uint32_t i = 0; i < s->n && !rc; i++)
 		rc = rvl_bytes_add(&be->cmds, &s->op[i].insn, sizeof(insn), 1, NULL);
 	if (!rc)

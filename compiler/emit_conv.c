@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "rivulet_footprint.h"
 #include "rivulet_sc.h"
 
 #define MAX_KEYS 512
@@ -32,6 +33,7 @@ struct conv {
 	uint64_t *wgt_off; /* of each group, in the file */
 	struct cache in, wgt, prm;
 	int64_t acc, out, b; /* first words of these slots */
+	int64_t acc_half;    /* words of half of ACC */
 	uint64_t turn;
 };
 
@@ -340,12 +342,21 @@ static void load_second(struct conv *c, const struct rvl_box *box, int64_t addr,
 		rvl_emit_load(c->s, &c->l->b, &last, addr + i * box->h * box->w);
 }
 
+/*
+ * Two accumulator tiles lie in different halves of ACC, also from one layer to the next, because
+ * CONV and ALU delay each other in the same half.
+ */
+static int64_t next_acc(struct conv *c)
+{
+	return c->acc + c->s->acc_turn++ % c->l->t.acc_slots * c->acc_half;
+}
+
 static void unit(struct conv *c, uint64_t tile, int64_t gi)
 {
 	const struct rvl_tiling *tl = &c->l->t;
 	const struct rvl_ocgroup *g = &c->group[gi];
 	struct tile t = tile_at(c, tile);
-	int64_t acc = c->acc + c->turn % tl->acc_slots * tl->acc_words;
+	int64_t acc = next_acc(c);
 	int64_t out = c->out + c->turn % tl->out_slots * tl->out_words;
 	int64_t b = tl->b_slots ? c->b + c->turn % tl->b_slots * tl->out_words : 0, prm = 0;
 	int64_t blocks = rvl_div_up(c->l->m, c->s->board->tn);
@@ -375,7 +386,8 @@ static void take_buffers(struct conv *c)
 	c->b = inp + in + out;
 	c->wgt = (struct cache){ .base = w, .words = t->wgt_words, .slots = t->wgt_slots };
 	c->prm = (struct cache){ .base = w + wgt, .words = t->prm_words, .slots = t->prm_slots };
-	c->acc = rvl_take(c->s, RIVULET_MEM_ACC, t->acc_slots * t->acc_words);
+	c->acc = t->acc_slots == 1 ? rvl_take(c->s, RIVULET_MEM_ACC, t->acc_words) : 0;
+	c->acc_half = rivulet_mem_words(c->s->board, RIVULET_MEM_ACC) / 2;
 }
 
 static int prepare(struct conv *c)

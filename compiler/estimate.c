@@ -51,7 +51,7 @@ static void mark_array(const struct stream *s, const uint32_t *layer, struct rvl
  */
 static void charge(struct rvl_layer_cost *c, const struct rivulet_event *e, uint64_t *end)
 {
-	c->read_bytes += e->cost.read_bytes;
+	c->read_bytes += e->cost.read_bytes + sizeof(struct rivulet_insn);
 	c->write_bytes += e->cost.write_bytes;
 	if (c->array && e->insn.h.queue != RIVULET_Q_CONV)
 		return;
@@ -82,7 +82,7 @@ int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t b
 	struct stream s = { .cmd = cmd, .n = bytes / sizeof(struct rivulet_insn) };
 	struct rivulet_timeline *t = rivulet_timeline_new(b, fetch, &s);
 	struct rivulet_event e = { 0 };
-	uint64_t end = 0, last_end = 0;
+	uint64_t end = 0, last_end = 0, read = 0;
 	uint32_t last = RVL_NONE;
 	int rc;
 
@@ -91,16 +91,19 @@ int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t b
 	if (layer)
 		mark_array(&s, layer, cost);
 	while ((rc = rivulet_timeline_next(t, &e)) == 1) {
-		if (!layer || layer[e.index] == RVL_NONE)
+		if (!e.done || !layer || layer[e.index] == RVL_NONE)
 			continue;
 		charge(&cost[layer[e.index]], &e, &end);
+		read += e.cost.read_bytes + sizeof(struct rivulet_insn);
 		if (e.end >= last_end) {
 			last_end = e.end;
 			last = layer[e.index];
 		}
 	}
-	if (last != RVL_NONE) /* what drains at the end */
+	if (last != RVL_NONE) { /* what drains at the end, and END itself */
 		cost[last].cycles += rivulet_timeline_stats(t)->cycles - end;
+		cost[last].read_bytes += rivulet_timeline_stats(t)->read_bytes - read;
+	}
 	take_stats(rivulet_timeline_stats(t), seg, s.n);
 	rivulet_timeline_free(t);
 	if (rc == -RIVULET_FAULT_INTERNAL) /* the timeline's only failure that is not the stream's */

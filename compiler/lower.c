@@ -282,12 +282,16 @@ static int64_t gather_blocks(const struct rivulet_board *b, const struct rvl_lay
 static bool can_gather(const struct rivulet_board *b, const struct rvl_layer *l)
 {
 	const struct rvl_window *w = &l->win;
+	const struct rivulet_insn_l_gather gather = {
+		.kh = w->kh, .kw = w->kw, .sx = w->sx, .dx = w->dx, .ch = l->in.v.c
+	};
 
 	return l->kind == RVL_LAYER_CONV && l->group == 1 && !l->in.v.inter && w->kh * w->kw > 1 &&
 	       l->in.v.c <= 255 && w->kh <= MAX_STRIDE && w->kw <= MAX_STRIDE &&
 	       w->sy <= MAX_STRIDE && w->sx <= MAX_STRIDE && w->dy <= MAX_DILATION &&
 	       w->dx <= MAX_DILATION && l->in.v.h <= 65535 && l->in.v.w <= 65535 &&
-	       w->top <= 32768 && w->left <= 32768 && gather_blocks(b, l) <= 4095;
+	       w->top <= 32768 && w->left <= 32768 && gather_blocks(b, l) <= 4095 &&
+	       rivulet_gather_strip(b, &gather) > 0;
 }
 
 /* Whether a third of the array's work or more is saved. */

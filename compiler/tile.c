@@ -159,35 +159,53 @@ static int64_t in_cols(const struct rvl_layer *l, const struct rvl_tiling *t, in
 	return l->gather ? cw : window_span(cw, l->win.sx, t->pw, l->win.dx, l->in.v.w);
 }
 
-/* Port cycles to move a rectangle of @blks blocks. */
-static int64_t move_beats(const struct rivulet_board *b, const struct rvl_operand *o, int64_t rows,
-			  int64_t cols, int64_t blks)
+/* Cycles of the port, and of LOAD or STORE at its scratchpad, to move a rectangle of @blks blocks. */
+static int64_t move_cycles(const struct rivulet_board *b, const struct rvl_operand *o, int64_t rows,
+			   int64_t cols, int64_t blks)
 {
-	int64_t port = b->port_bytes, ch = rvl_min(o->v.c, blks * b->tn);
+	int64_t ch = rvl_min(o->v.c, blks * b->tn), words = rows * cols * blks;
+	bool whole = cols == o->v.w;
+	int64_t port;
 
 	if (!o->s || o->s->blocked)
-		return rvl_div_up(rows * cols * b->tn, port) * blks;
-	if (o->v.inter)
-		return ch == o->v.c ? rows * rvl_div_up(cols * ch, port) :
-				      rows * cols * rvl_div_up(ch, port);
-	return ch * rows * rvl_div_up(cols, port);
+		port = rivulet_port_cycles(b, whole ? blks : rows * blks,
+					   (whole ? rows : 1) * cols * b->tn, true);
+	else if (o->v.inter)
+		port = ch == o->v.c ? rivulet_port_cycles(b, rows, cols * ch, false) :
+				      rivulet_port_cycles(b, rows * cols, ch, false);
+	else
+		port = rivulet_port_cycles(b, ch * rows, cols, false);
+	return rvl_max(port, words);
 }
 
-static int64_t input_beats(const struct budget *u, const struct rvl_tiling *t, int64_t ch,
-			   int64_t cw)
+/* The source rows of a gathered tile are read for each of its rows. */
+static int64_t gather_cycles(const struct budget *u, int64_t ch, int64_t cw)
+{
+	const struct rvl_layer *l = u->l;
+	int64_t span = window_span(cw, l->win.sx, l->win.kw, l->win.dx, l->in.v.w);
+	int64_t runs = l->in.v.c * l->win.kh * ch;
+
+	return rvl_max(rivulet_port_cycles(u->b, runs, span, false), ch * cw * u->icb);
+}
+
+static int64_t input_cycles(const struct budget *u, const struct rvl_tiling *t, int64_t ch,
+			    int64_t cw)
 {
 	const struct rvl_layer *l = u->l;
 
 	if (l->gather)
-		return l->in.v.c * window_span(ch, l->win.sy, l->win.kh, l->win.dy, l->in.v.h) *
-		       rvl_div_up(window_span(cw, l->win.sx, l->win.kw, l->win.dx, l->in.v.w),
-				  u->b->port_bytes);
-	return move_beats(u->b, &l->in, in_rows(l, t, ch), in_cols(l, t, cw), u->icb);
+		return gather_cycles(u, ch, cw);
+	return move_cycles(u->b, &l->in, in_rows(l, t, ch), in_cols(l, t, cw), u->icb);
+}
+
+static int64_t weight_cycles(const struct budget *u, int64_t blocks)
+{
+	return rivulet_port_cycles(u->b, 1, blocks * u->wpb * RIVULET_WGT_WORD, true);
 }
 
 struct load {
 	int64_t tiles, groups, parts, steps; /* steps: chunks of one tile and group */
-	int64_t in_once, wgt_once;	     /* beats: all input of a tile; all weights */
+	int64_t in_once, wgt_once;	     /* cycles: all input of a tile; all weights */
 	int64_t in_loads, wgt_loads;	     /* times that this is moved */
 };
 
@@ -218,8 +236,8 @@ static struct load loads_of(const struct budget *u, const struct rvl_tiling *t, 
 	d.tiles = l->in.v.n * rvl_div_up(u->oh, t->th) * rvl_div_up(u->ow, t->tw);
 	d.parts = pieces * rvl_div_up(u->icb, t->ig);
 	d.steps = d.parts * l->terms;
-	d.in_once = input_beats(u, t, ch, cw) * pieces;
-	d.wgt_once = u->icb_sum * kh * kw * l->terms * rvl_div_up(u->wpb * 16, u->b->port_bytes);
+	d.in_once = input_cycles(u, t, ch, cw) * pieces;
+	d.wgt_once = weight_cycles(u, u->icb_sum * kh * kw * l->terms);
 	count_loads(t, &d);
 	return d;
 }
@@ -232,7 +250,7 @@ struct busy {
 static struct busy busy_of(const struct budget *u, const struct rvl_tiling *t, const struct load *d)
 {
 	const struct rvl_layer *l = u->l;
-	int64_t px = l->in.v.n * u->oh * u->ow, before = px, window = 1;
+	int64_t px = l->in.v.n * u->oh * u->ow, before = px, window = 1, result;
 	int64_t taps = l->gather ? 1 : l->win.kh * l->win.kw;
 	struct busy e;
 
@@ -242,9 +260,11 @@ static struct busy busy_of(const struct budget *u, const struct rvl_tiling *t, c
 	}
 	e.array = before * taps * u->icb_sum * l->terms * (u->b->tn / u->b->dn) +
 		  d->tiles * d->groups * d->steps * RIVULET_CONV_FILL;
-	e.alu = px * window * u->ocb + d->tiles * d->groups * RIVULET_ALU_FILL;
+	result = rivulet_alu_result(u->b, u->b->tm, window, l->pool > RIVULET_POOL_MAX, l->bin);
+	e.alu = px * result * u->ocb + d->tiles * (u->ocb * rivulet_alu_setup(u->b->tm) +
+						   d->groups * RIVULET_ALU_FILL);
 	e.in = d->in_loads * d->in_once + d->wgt_loads * d->wgt_once;
-	e.out = move_beats(u->b, &l->out, t->th, t->tw, u->ocb * u->ratio) * d->tiles *
+	e.out = move_cycles(u->b, &l->out, t->th, t->tw, u->ocb * u->ratio) * d->tiles *
 		(1 + l->has_b);
 	return e;
 }
@@ -468,10 +488,10 @@ static uint64_t lower_bound(const struct budget *u)
 	int64_t taps = l->gather ? 1 : l->win.kh * l->win.kw;
 	int64_t blocks = taps * u->icb_sum * l->terms;
 	int64_t work = l->in.v.n * l->oh * l->ow * blocks * (u->b->tn / u->b->dn);
-	int64_t port = blocks * rvl_div_up(u->wpb * 16, u->b->port_bytes) +
-		       l->in.v.n * (move_beats(u->b, &l->in, l->in.v.h, l->in.v.w,
-					       rvl_div_up(l->in.v.c, u->b->tn)) +
-				    move_beats(u->b, &l->out, u->oh, u->ow, u->ocb * u->ratio) *
+	int64_t port = weight_cycles(u, blocks) +
+		       l->in.v.n * (move_cycles(u->b, &l->in, l->in.v.h, l->in.v.w,
+						rvl_div_up(l->in.v.c, u->b->tn)) +
+				    move_cycles(u->b, &l->out, u->oh, u->ow, u->ocb * u->ratio) *
 					    (1 + l->has_b));
 
 	return rvl_max(work, port) + port / TRAFFIC_WEIGHT;

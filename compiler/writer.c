@@ -276,7 +276,9 @@ static void finish_header(struct writer *w, const void *onnx, size_t size)
 	struct rivulet_program *h = &w->h;
 
 	h->const_size = be->consts.size;
-	h->cmd_off = aligned(h->const_off + h->const_size);
+	/* A stream begins where a burst of the fetch unit does. */
+	h->cmd_off = rvl_div_up(h->const_off + h->const_size, RIVULET_FETCH_BYTES) *
+		     RIVULET_FETCH_BYTES;
 	h->cmd_size = be->cmds.size;
 	h->size = h->cmd_off + h->cmd_size;
 	h->magic = RIVULET_PROGRAM_MAGIC;

@@ -139,27 +139,38 @@ static int fetch(void *ctx, uint32_t index, struct rivulet_insn *out)
 	return r;
 }
 
-static int write_prof(struct rvl_core *c, const struct rivulet_config *cfg,
-		      const struct rivulet_event *e)
+/* The place of an instruction's PROF record is the one at its start: CFG behind it may change it. */
+static void reserve_prof(struct rvl_core *c, const struct rivulet_event *e)
 {
 	unsigned int q = e->insn.h.queue;
 	struct rvl_prof_target *t = &c->prof[q];
+	struct rvl_prof_ring *r = &c->reserved[q];
+
+	r->place[(r->head + r->count++) % RIVULET_FLIGHT] = *t;
+	if (!t->limit)
+		return;
+	t->limit--;
+	t->offset += sizeof(struct rivulet_prof);
+}
+
+static int write_prof(struct rvl_core *c, const struct rivulet_event *e)
+{
+	unsigned int q = e->insn.h.queue;
+	struct rvl_prof_ring *r = &c->reserved[q];
+	const struct rvl_prof_target *t;
 	struct rivulet_prof rec = {
-		.tag = htole32((uint32_t)cfg->q_tag[q].tag),
+		.tag = htole32(e->tag),
 		.queue = htole32(q),
 		.start = htole64(e->start),
 		.end = htole64(e->end),
 	};
-	int fault;
 
-	if (!t->limit)
-		return 0;
-	fault = rvl_region_write(c->regions, t->slot, t->offset, &rec, sizeof(rec));
-	if (fault)
-		return fault;
-	t->limit--;
-	t->offset += sizeof(rec);
-	return 0;
+	if (!r->count) /* END: its start and its end are one event */
+		reserve_prof(c, e);
+	t = &r->place[r->head];
+	r->head = (r->head + 1) % RIVULET_FLIGHT;
+	r->count--;
+	return t->limit ? rvl_region_write(c->regions, t->slot, t->offset, &rec, sizeof(rec)) : 0;
 }
 
 static int run_engine(struct rvl_core *c, const struct rivulet_config *cfg,
@@ -191,7 +202,29 @@ static int run_engine(struct rvl_core *c, const struct rivulet_config *cfg,
 /* A convolution takes long at any size; other instructions only copy at the width of the port. */
 static bool is_brief(const struct rivulet_event *e)
 {
-	return e->end <= BRIEF_CYCLES && e->insn.form != RIVULET_FORM_conv;
+	return e->start + e->cost.port + e->cost.engine <= BRIEF_CYCLES &&
+	       e->insn.form != RIVULET_FORM_conv;
+}
+
+static int start_insn(struct rvl_core *c, const struct rivulet_event *e)
+{
+	int fault;
+
+	if (rvl_core_aborted(c))
+		return RVL_ABORTED;
+	fault = run_engine(c, rivulet_timeline_config(c->run->t), &e->insn);
+	if (!fault && e->insn.h.prof)
+		reserve_prof(c, e);
+	return fault;
+}
+
+static int end_insn(struct rvl_core *c, const struct rivulet_event *e)
+{
+	int fault = e->insn.h.prof ? write_prof(c, e) : 0;
+
+	if (!fault && c->run->job->progress)
+		atomic_fetch_add_explicit(c->run->job->progress, 1, memory_order_relaxed);
+	return fault;
 }
 
 /*
@@ -201,23 +234,18 @@ static bool is_brief(const struct rivulet_event *e)
 static int run_events(struct rvl_core *c, bool brief)
 {
 	struct rvl_run *run = c->run;
-	const struct rivulet_config *cfg = rivulet_timeline_config(run->t);
 	struct rivulet_event *e = &run->e;
 	int r = 1;
 
 	while (run->held || (r = rivulet_timeline_next(run->t, e)) == 1) {
 		int fault;
 
-		run->held = brief && !is_brief(e);
+		run->held = brief && !e->done && !is_brief(e);
 		if (run->held)
 			return LATER;
-		fault = rvl_core_aborted(c) ? RVL_ABORTED : run_engine(c, cfg, &e->insn);
-		if (!fault && e->insn.h.prof)
-			fault = write_prof(c, cfg, e);
+		fault = e->done ? end_insn(c, e) : start_insn(c, e);
 		if (fault)
 			return fault;
-		if (run->job->progress)
-			atomic_fetch_add_explicit(run->job->progress, 1, memory_order_relaxed);
 	}
 	return -r;
 }
@@ -271,6 +299,20 @@ static bool stream_ok(const struct rivulet_variant *v)
 	       !__builtin_add_overflow(v->offset, (uint64_t)v->length, &end);
 }
 
+/* Where the slots lie in their pages: bursts end at the ends of pages. */
+static void place_slots(struct rivulet_timeline *t, const struct rvl_job *job)
+{
+	for (uint32_t i = 0; i < RIVULET_SLOTS; i++) {
+		const struct rivulet_region *r = &job->regions.region[i];
+
+		rivulet_timeline_place(t, i, r->flags & RIVULET_REGION_LIST ? r->first : r->addr);
+		if (i == job->variant.slot)
+			rivulet_timeline_stream_at(t, (r->flags & RIVULET_REGION_LIST ? r->first :
+										  r->addr) +
+							      job->variant.offset);
+	}
+}
+
 void rvl_core_begin(struct rvl_core *c, struct rvl_job *job)
 {
 	struct rvl_run *run = c->run;
@@ -279,9 +321,12 @@ void rvl_core_begin(struct rvl_core *c, struct rvl_job *job)
 	run->stream = (struct stream){ .regions = &job->regions, .variant = &job->variant,
 				       .drop_token = job->drop_token };
 	run->t = rivulet_timeline_new(c->board, fetch, &run->stream);
+	if (run->t)
+		place_slots(run->t, job);
 	c->regions = &job->regions;
 	c->abort = job->abort;
 	memset(c->prof, 0, sizeof(c->prof));
+	memset(c->reserved, 0, sizeof(c->reserved));
 }
 
 bool rvl_core_go(struct rvl_core *c, bool brief, struct rivulet_status *st)
@@ -301,6 +346,8 @@ bool rvl_core_go(struct rvl_core *c, bool brief, struct rivulet_status *st)
 	}
 	if (r == LATER)
 		return false;
+	if (r > 0 && run->t)
+		rivulet_timeline_drain(run->t);
 	report(st, stats);
 	job->work = rivulet_timeline_work(stats);
 	outcome(c, st, r, run->e.index, stats->retired);

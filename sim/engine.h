@@ -16,6 +16,12 @@ struct rvl_prof_target {
 	uint64_t limit;
 };
 
+/* Places of the records of instructions that have started and not ended. */
+struct rvl_prof_ring {
+	struct rvl_prof_target place[RIVULET_FLIGHT];
+	uint32_t head, count;
+};
+
 /**
  * struct rvl_core - scratchpads and the job in progress
  * @row: one line of bytes on its way between memory and a scratchpad, RVL_ROW_BYTES
@@ -35,6 +41,7 @@ struct rvl_core {
 	struct rvl_regions *regions;
 	const atomic_bool *abort;
 	struct rvl_prof_target prof[RIVULET_QUEUES];
+	struct rvl_prof_ring reserved[RIVULET_QUEUES];
 };
 
 #define RVL_ROW_BYTES                                                                              \

@@ -24,19 +24,27 @@ struct prog_exec {
 	uint8_t *arena;
 	struct rvl_shape *shape; /* by tensor, as the run found it */
 	void *io[64]; /* inputs, then outputs; owned by the caller */
+	uint8_t *slot[RIVULET_SLOTS]; /* host memory of each slot of the job */
 	uint8_t *prof;
 	uint64_t prof_size;
 	uint64_t cycles; /* of all NPU steps of the last run */
 	char err[256];
 };
 
-/* Bus addresses are host addresses. Only the region table limits what the device accesses. */
+#define PROG_SLOT_SHIFT 40
+
+/*
+ * Slot s begins at bus address (s + 1) << 40, so that the cycles do not depend on where the host has
+ * the memory. Only the region table limits what the device accesses.
+ */
 static inline void *prog_map(void *ctx, uint64_t addr, uint64_t len, bool write)
 {
-	(void)ctx;
+	struct prog_exec *x = ctx;
+	uint64_t slot = (addr >> PROG_SLOT_SHIFT) - 1;
+
 	(void)len;
 	(void)write;
-	return (void *)(uintptr_t)addr;
+	return x->slot[slot] + (addr & ((UINT64_C(1) << PROG_SLOT_SHIFT) - 1));
 }
 
 static inline void *prog_tensor(const struct prog_exec *x, uint32_t i)
@@ -117,12 +125,13 @@ static inline int prog_cpu_step(struct prog_exec *x, const struct rivulet_step *
 	return rc;
 }
 
-static inline void prog_bind(struct rvl_job *j, uint32_t slots, uint32_t written, uint32_t slot,
-			     void *p, uint64_t size)
+static inline void prog_bind(struct prog_exec *x, struct rvl_job *j, uint32_t slots, uint32_t written,
+			     uint32_t slot, void *p, uint64_t size)
 {
+	x->slot[slot] = p;
 	if (slots >> slot & 1)
 		j->regions.region[slot] = (struct rivulet_region){
-			.addr = (uintptr_t)p,
+			.addr = (uint64_t)(slot + 1) << PROG_SLOT_SHIFT,
 			.limit = size,
 			.flags = RIVULET_REGION_VALID |
 				 (written >> slot & 1 ? RIVULET_REGION_WRITE : 0)
@@ -132,18 +141,18 @@ static inline void prog_bind(struct rvl_job *j, uint32_t slots, uint32_t written
 static inline int prog_npu_step(struct prog_exec *x, const struct rivulet_step *s)
 {
 	const struct rivulet_tensor *t = rivulet_program_tensors(x->p);
-	struct rvl_bus bus = { .map = prog_map };
+	struct rvl_bus bus = { .map = prog_map, .ctx = x };
 	const struct rivulet_step_variant *v = &s->variant[x->level];
 	struct rvl_job job = { .variant = { v->offset, v->length, 0 } };
 	struct rivulet_status st = { 0 };
 
 	job.regions.bus = &bus;
-	prog_bind(&job, s->slots, s->writes_mask, RIVULET_SLOT_PROGRAM, (void *)(uintptr_t)x->p,
+	prog_bind(x, &job, s->slots, s->writes_mask, RIVULET_SLOT_PROGRAM, (void *)(uintptr_t)x->p,
 		  x->p->size);
-	prog_bind(&job, s->slots, s->writes_mask, RIVULET_SLOT_ARENA, x->arena, x->p->arena_size);
-	prog_bind(&job, s->slots, s->writes_mask, RIVULET_SLOT_PROF, x->prof, x->prof_size);
+	prog_bind(x, &job, s->slots, s->writes_mask, RIVULET_SLOT_ARENA, x->arena, x->p->arena_size);
+	prog_bind(x, &job, s->slots, s->writes_mask, RIVULET_SLOT_PROF, x->prof, x->prof_size);
 	for (uint32_t i = 0; i < x->p->inputs + x->p->outputs && i < RIVULET_MAX_IO; i++)
-		prog_bind(&job, s->slots, s->writes_mask, RIVULET_SLOT_IO + i, x->io[i], t[i].size);
+		prog_bind(x, &job, s->slots, s->writes_mask, RIVULET_SLOT_IO + i, x->io[i], t[i].size);
 	rvl_core_run(x->core, &job, &st);
 	x->cycles += st.cycles;
 	if (st.state == RIVULET_STATE_DONE)

@@ -2,6 +2,7 @@
 /* Cycles, port beats and bytes of single instructions (docs/isa.md, "Time"). */
 #include "rivulet_cost.h"
 #include "rivulet_footprint.h"
+#include "runs.h"
 
 #include <string.h>
 
@@ -36,101 +37,188 @@ static uint64_t mul(uint64_t a, uint64_t b)
 	return __builtin_mul_overflow(a, b, &r) ? UINT64_MAX : r;
 }
 
-/* n runs of len bytes each. */
-static void runs(const struct rivulet_board *b, uint64_t n, uint64_t len, struct rivulet_cost *cost,
-		 uint64_t *bytes)
+/* Cycles of a word at its scratchpad: LOAD, and STORE of BLOCK. */
+static uint64_t word_cycles(const struct rivulet_board *b, enum rivulet_mem mem)
 {
-	cost->beats = mul(n, (len + b->port_bytes - 1) / b->port_bytes);
-	*bytes = mul(n, len);
+	return mem == RIVULET_MEM_ACC ? (4 * b->tm + RIVULET_ACC_ACCESS - 1) / RIVULET_ACC_ACCESS : 1;
 }
 
 struct shape {
+	int64_t kind;
+	uint64_t at; /* address of the first byte */
 	uint64_t rows, cols, blks;
 	uint64_t row_pitch, blk_pitch, ch_pitch;
-	uint64_t channels, count; /* count: bytes moved of each word, 0: all */
+	uint64_t channels, src_ch, count; /* count: bytes moved of each word, 0: all */
 	uint64_t word, elem;
 };
 
-/* Runs that abut are one; the last block or row has nothing after it that could interrupt. */
-static void block_cost(const struct rivulet_board *b, const struct shape *s,
-		       struct rivulet_cost *cost, uint64_t *bytes)
+static void add_runs(const struct rivulet_board *b, const struct rivulet_runs *r,
+		     struct rivulet_bursts *sum, uint64_t *bytes)
 {
-	uint64_t n = s->rows * s->blks, len = s->cols * s->word;
+	rivulet_bursts_add(b, r, sum);
+	*bytes += r->len * r->dim[0].n * r->dim[1].n * r->dim[2].n;
+}
+
+/* Runs that abut are one; the last block or row has nothing after it that could interrupt. */
+static void block_runs(const struct rivulet_board *b, const struct shape *s,
+		       struct rivulet_bursts *sum, uint64_t *bytes)
+{
+	struct rivulet_runs r = { .at = s->at,
+				  .len = s->cols * s->word,
+				  .dim = { { s->blks, s->blk_pitch }, { s->rows, s->row_pitch }, { 1, 0 } } };
 
 	if (s->count && s->count < s->word) {
-		runs(b, n * s->cols, s->count, cost, bytes);
-		return;
-	}
-	if (s->rows == 1 || s->row_pitch == len) {
-		n /= s->rows;
-		len *= s->rows;
-		if (s->blks == 1 || s->blk_pitch == len) {
-			n = 1;
-			len *= s->blks;
+		r.at += s->src_ch;
+		r.len = s->count;
+		r.dim[2].n = s->cols;
+		r.dim[2].pitch = s->word;
+	} else if (s->rows == 1 || s->row_pitch == r.len) {
+		r.len *= s->rows;
+		r.dim[1].n = 1;
+		if (s->blks == 1 || s->blk_pitch == r.len) {
+			r.len *= s->blks;
+			r.dim[0].n = 1;
 		}
 	}
-	runs(b, n, len, cost, bytes);
+	add_runs(b, &r, sum, bytes);
 }
 
-static void interleaved_cost(const struct rivulet_board *b, const struct shape *s,
-			     struct rivulet_cost *cost, uint64_t *bytes)
+static void interleaved_runs(const struct rivulet_board *b, const struct shape *s,
+			     struct rivulet_bursts *sum, uint64_t *bytes)
 {
 	uint64_t pixel = s->channels * s->elem;
+	struct rivulet_runs r = { .at = s->at,
+				  .len = pixel,
+				  .dim = { { s->rows, s->row_pitch }, { s->cols, s->ch_pitch }, { 1, 0 } } };
 
-	if (s->ch_pitch == pixel)
-		runs(b, s->rows, s->cols * pixel, cost, bytes);
-	else
-		runs(b, s->rows * s->cols, pixel, cost, bytes);
-}
-
-static void xfer_cost(const struct rivulet_board *b, int64_t kind, const struct shape *s,
-		      struct rivulet_cost *cost, uint64_t *bytes)
-{
-	if (kind == RIVULET_XFER_BLOCK)
-		block_cost(b, s, cost, bytes);
-	else if (kind == RIVULET_XFER_PLANAR)
-		runs(b, s->channels * s->rows, s->cols * s->elem, cost, bytes);
-	else
-		interleaved_cost(b, s, cost, bytes);
-}
-
-/* Distinct positions org + i * stride + k * dilation inside [0, bound). */
-static uint64_t distinct(int64_t org, int64_t n, int64_t stride, int64_t taps, int64_t dilation,
-			 int64_t bound)
-{
-	uint64_t seen[65536 / 64] = { 0 };
-	uint64_t count = 0;
-
-	for (int64_t i = 0; i < n; i++) {
-		for (int64_t k = 0; k < taps; k++) {
-			int64_t p = org + i * stride + k * dilation;
-
-			if (p < 0 || p >= bound || seen[p / 64] >> p % 64 & 1)
-				continue;
-			seen[p / 64] |= UINT64_C(1) << p % 64;
-			count++;
-		}
+	if (s->ch_pitch == pixel) {
+		r.len = s->cols * pixel;
+		r.dim[1].n = 1;
 	}
-	return count;
+	add_runs(b, &r, sum, bytes);
 }
 
-/* Source rows are fetched once each, from the first to the last column that any tap needs. */
-static void gather_cost(const struct rivulet_board *b, const struct rivulet_config *c,
-			const struct rivulet_insn_load *l, struct rivulet_cost *cost)
+/* Each row of a channel, in strips of the row buffer. */
+static void planar_runs(const struct rivulet_board *b, const struct shape *s,
+			struct rivulet_bursts *sum, uint64_t *bytes)
+{
+	uint64_t strip = rivulet_strip(b, s->word), whole = s->cols / strip;
+	struct rivulet_runs r = { .at = s->at,
+				  .len = strip * s->elem,
+				  .dim = { { s->channels, s->ch_pitch }, { s->rows, s->row_pitch },
+					   { whole, strip * s->elem } } };
+
+	if (whole)
+		add_runs(b, &r, sum, bytes);
+	r.at += whole * strip * s->elem;
+	r.len = s->cols % strip * s->elem;
+	r.dim[2].n = 1;
+	if (r.len)
+		add_runs(b, &r, sum, bytes);
+}
+
+uint64_t rivulet_strip(const struct rivulet_board *b, uint64_t word)
+{
+	uint64_t strip = b->row_bytes / (2 * word);
+
+	return strip ? strip : 1;
+}
+
+static void shape_runs(const struct rivulet_board *b, const struct shape *s,
+		       struct rivulet_bursts *sum, uint64_t *bytes)
+{
+	if (s->kind == RIVULET_XFER_BLOCK)
+		block_runs(b, s, sum, bytes);
+	else if (s->kind == RIVULET_XFER_PLANAR)
+		planar_runs(b, s, sum, bytes);
+	else
+		interleaved_runs(b, s, sum, bytes);
+}
+
+int64_t rivulet_gather_strip(const struct rivulet_board *b, const struct rivulet_insn_l_gather *g)
+{
+	int64_t blocks = (g->ch * g->kh * g->kw + b->tn - 1) / b->tn;
+	int64_t room = b->row_bytes / (2 * b->tn) / blocks, first = (g->kw - 1) * g->dx + 1;
+
+	return room < first ? 0 : (room - first) / g->sx + 1;
+}
+
+/* The rows of one tap row @ky: for each result row whose source row is inside, all channels. */
+static void gather_tap(const struct rivulet_board *b, const struct rivulet_config *c,
+		       const struct rivulet_insn_load *l, int64_t ky, const struct rivulet_span *x,
+		       struct rivulet_cost *cost, struct rivulet_bursts *sum)
 {
 	const struct rivulet_insn_l_gather *g = &c->l_gather;
 	const struct rivulet_insn_l_bounds *o = &c->l_bounds;
-	struct rivulet_span x = rivulet_taps(o->org_x, l->cols, g->sx, g->kw, g->dx, o->cols);
-	uint64_t rows = distinct(o->org_y, l->rows, g->sy, g->kh, g->dy, o->rows);
+	int64_t org = o->org_y + ky * g->dy;
+	int64_t lo = org < 0 ? (-org + g->sy - 1) / g->sy : 0;
+	int64_t hi = o->rows > org ? (o->rows - org + g->sy - 1) / g->sy : 0;
+	struct rivulet_runs r = { .len = x->hi - x->lo };
 
-	if (x.lo < x.hi)
-		runs(b, rows * g->ch, x.hi - x.lo, cost, &cost->read_bytes);
+	if (hi > l->rows)
+		hi = l->rows;
+	if (lo >= hi)
+		return;
+	r.at = c->base[l->slot] + l->offset + (org + lo * g->sy) * c->l_src.row_pitch + x->lo;
+	r.dim[0].n = g->ch;
+	r.dim[0].pitch = c->l_src.ch_pitch;
+	r.dim[1].n = hi - lo;
+	r.dim[1].pitch = g->sy * c->l_src.row_pitch;
+	r.dim[2].n = 1;
+	add_runs(b, &r, sum, &cost->read_bytes);
+}
+
+static void gather_runs(const struct rivulet_board *b, const struct rivulet_config *c,
+			const struct rivulet_insn_load *l, struct rivulet_cost *cost,
+			struct rivulet_bursts *sum)
+{
+	const struct rivulet_insn_l_gather *g = &c->l_gather;
+	const struct rivulet_insn_l_bounds *o = &c->l_bounds;
+	int64_t strip = rivulet_gather_strip(b, g);
+
+	for (int64_t at = 0; at < l->cols; at += strip) {
+		int64_t n = l->cols - at < strip ? l->cols - at : strip;
+		struct rivulet_span x =
+			rivulet_taps(o->org_x + at * g->sx, n, g->sx, g->kw, g->dx, o->cols);
+
+		for (int64_t ky = 0; ky < g->kh && x.lo < x.hi; ky++)
+			gather_tap(b, c, l, ky, &x, cost, sum);
+	}
+	cost->strips = l->rows * ((l->cols + strip - 1) / strip);
+}
+
+static void hold_port(const struct rivulet_board *b, const struct rivulet_bursts *sum,
+		      struct rivulet_cost *cost)
+{
+	cost->bursts = sum->bursts;
+	cost->beats = sum->beats;
+	cost->port = sum->beats + sum->bursts * b->burst_gap;
+}
+
+/* Words that LOAD writes: of data, and of padding. */
+static void load_words(const struct rivulet_board *b, const struct rivulet_config *c,
+		       const struct rivulet_insn_load *l, struct rivulet_cost *cost)
+{
+	uint64_t rows = l->rows, cols = l->cols, all;
+
+	if (l->mem == RIVULET_MEM_INP) {
+		rows *= c->l_chan.rep_y + 1;
+		cols *= c->l_chan.rep_x + 1;
+		all = (rows + c->l_pad.top + c->l_pad.bottom) *
+		      (cols + c->l_pad.left + c->l_pad.right);
+		cost->pad = (all - rows * cols) * l->blks;
+	}
+	cost->words = rows * cols * l->blks;
+	cost->spad = cost->words * word_cycles(b, l->mem);
 }
 
 static void load_cost(const struct rivulet_board *b, const struct rivulet_config *c,
 		      const struct rivulet_insn_load *l, struct rivulet_cost *cost)
 {
+	bool inp = l->mem == RIVULET_MEM_INP;
 	struct shape s = {
+		.kind = l->kind,
+		.at = c->base[l->slot] + (uint64_t)l->offset,
 		.rows = l->rows,
 		.cols = l->cols,
 		.blks = l->blks,
@@ -138,35 +226,53 @@ static void load_cost(const struct rivulet_board *b, const struct rivulet_config
 		.blk_pitch = c->l_src.blk_pitch,
 		.ch_pitch = c->l_src.ch_pitch,
 		.channels = c->l_chan.channels,
-		.count = l->mem == RIVULET_MEM_INP ? c->l_chan.count : 0,
+		.src_ch = c->l_chan.src_ch,
+		.count = inp ? c->l_chan.count : 0,
 		.word = rivulet_mem_word(b, l->mem),
 		.elem = 1,
 	};
+	struct rivulet_bursts sum = { 0 };
 
-	if (l->kind == RIVULET_XFER_GATHER)
-		gather_cost(b, c, l, cost);
+	load_words(b, c, l, cost);
+	if (l->kind == RIVULET_XFER_PLANAR)
+		cost->strips = s.blks * s.rows * ((s.cols - 1) / rivulet_strip(b, s.word) + 1);
+	if (cost->words > rivulet_mem_words(b, l->mem)) /* SPAD, so that an estimate is enough */
+		sum.bursts = sum.beats = cost->words;
+	else if (l->kind == RIVULET_XFER_GATHER)
+		gather_runs(b, c, l, cost, &sum);
 	else
-		xfer_cost(b, l->kind, &s, cost, &cost->read_bytes);
+		shape_runs(b, &s, &sum, &cost->read_bytes);
+	hold_port(b, &sum, cost);
 }
 
 static void store_cost(const struct rivulet_board *b, const struct rivulet_config *c,
 		       const struct rivulet_insn_store *t, struct rivulet_cost *cost)
 {
-	bool acc = t->mem == RIVULET_MEM_ACC;
+	bool acc = t->mem == RIVULET_MEM_ACC, block = t->kind == RIVULET_XFER_BLOCK;
+	uint64_t lanes = acc ? b->tm : b->tn;
 	struct shape s = {
+		.kind = t->kind,
+		.at = c->base[t->slot] + (uint64_t)t->offset,
 		.rows = t->rows,
 		.cols = t->cols,
-		.blks = t->blks,
+		.blks = block ? (uint64_t)t->blks : (c->s_chan.channels + lanes - 1) / lanes,
 		.row_pitch = c->s_dst.row_pitch,
 		.blk_pitch = c->s_dst.blk_pitch,
 		.ch_pitch = c->s_dst.ch_pitch,
 		.channels = c->s_chan.channels,
+		.src_ch = c->s_chan.dst_ch,
 		.count = acc ? 0 : c->s_chan.count,
 		.word = rivulet_mem_word(b, t->mem),
 		.elem = acc ? 4 : 1,
 	};
+	struct rivulet_bursts sum = { 0 };
 
-	xfer_cost(b, t->kind, &s, cost, &cost->write_bytes);
+	if (t->kind == RIVULET_XFER_PLANAR)
+		cost->strips = s.blks * s.rows * ((s.cols - 1) / rivulet_strip(b, s.word) + 1);
+	cost->words = s.rows * s.cols * s.blks;
+	cost->spad = cost->words * (acc && !block ? s.word / b->tn : word_cycles(b, t->mem));
+	shape_runs(b, &s, &sum, &cost->write_bytes);
+	hold_port(b, &sum, cost);
 }
 
 void rivulet_conv_channels(const struct rivulet_board *b, const struct rivulet_insn_c_mode *m,
@@ -199,6 +305,7 @@ static void dense_cost(const struct rivulet_board *b, const struct rivulet_confi
 {
 	uint64_t blocks = mul(v->rows * v->cols * c->c_kernel.kh * c->c_kernel.kw, v->icb * v->ocb);
 
+	cost->words = v->rows * v->cols;
 	cost->macs = mul(blocks, b->tm * b->tn);
 	cost->engine = mul(blocks, b->tn / b->dn);
 }
@@ -214,13 +321,51 @@ static void conv_cost(const struct rivulet_board *b, const struct rivulet_config
 		cost->engine += RIVULET_CONV_FILL;
 }
 
-static uint64_t alu_cost(const struct rivulet_config *c, const struct rivulet_insn_alu *a)
+static uint64_t most(uint64_t a, uint64_t b)
 {
-	uint64_t words = a->rows * a->cols * a->blks;
+	return a > b ? a : b;
+}
 
-	if (a->pool)
-		words *= c->a_pool.kh * c->a_pool.kw;
-	return words + RIVULET_ALU_FILL;
+uint64_t rivulet_port_cycles(const struct rivulet_board *b, uint64_t n, uint64_t len, bool aligned)
+{
+	uint64_t port = b->port_bytes, full = b->burst_bytes / port, beats, bursts;
+
+	if (!len)
+		return 0;
+	beats = aligned ? (len + port - 1) / port : (len - 1 + port / 2) / port + 1;
+	bursts = (beats + full - 1) / full;
+	return mul(n, most(beats + bursts * b->burst_gap, bursts * b->mem_latency / b->bursts));
+}
+
+uint64_t rivulet_alu_result(const struct rivulet_board *b, uint64_t channels, uint64_t positions,
+			    bool average, bool second)
+{
+	uint64_t turn = (channels + b->alu_lanes - 1) / b->alu_lanes, ratio = channels / b->tn;
+
+	return most(most(turn * (positions + average + second), positions + second * ratio), ratio);
+}
+
+uint64_t rivulet_alu_setup(uint64_t channels)
+{
+	return most(RIVULET_ALU_COPY, channels / 2);
+}
+
+static void alu_cost(const struct rivulet_board *b, const struct rivulet_config *c,
+		     const struct rivulet_insn_alu *a, struct rivulet_cost *cost)
+{
+	uint64_t channels = a->src ? b->tm : b->tn;
+	uint64_t positions = a->pool ? c->a_pool.kh * c->a_pool.kw : 1;
+
+	cost->table = a->lut ? RIVULET_ALU_COPY : 0;
+	cost->setup = a->rq ? rivulet_alu_setup(channels) : 0;
+	cost->reads = positions;
+	cost->writes = a->dst ? 0 : channels / b->tn;
+	cost->result = rivulet_alu_result(b, channels, positions, a->pool > RIVULET_POOL_MAX,
+					  a->bin);
+	cost->words = a->rows * a->cols;
+	cost->blocks = a->blks;
+	cost->engine = cost->table + a->blks * (cost->setup + cost->words * cost->result) +
+		       RIVULET_ALU_FILL;
 }
 
 void rivulet_cost_of(const struct rivulet_board *b, const struct rivulet_config *c,
@@ -236,14 +381,12 @@ void rivulet_cost_of(const struct rivulet_board *b, const struct rivulet_config 
 		break;
 	case RIVULET_FORM_conv:
 		conv_cost(b, c, &d->conv, cost);
-		return;
+		break;
 	case RIVULET_FORM_alu:
-		cost->engine = alu_cost(c, &d->alu);
-		return;
+		alu_cost(b, c, &d->alu, cost);
+		break;
 	default:
 		cost->engine = 1;
-		return;
+		break;
 	}
-	if (!cost->beats)
-		cost->beats = 1;
 }

@@ -55,7 +55,7 @@ static int check_gather(const struct rivulet_board *b, const struct rivulet_conf
 	const struct rivulet_insn_l_gather *g = &c->l_gather;
 
 	return field(g->kh && g->kw && g->sy && g->sx && g->dy && g->dx && g->ch &&
-		     g->ch * g->kh * g->kw <= l->blks * b->tn);
+		     g->ch * g->kh * g->kw <= l->blks * b->tn && rivulet_gather_strip(b, g));
 }
 
 static int check_load(const struct rivulet_board *b, const struct rivulet_config *c,

@@ -74,6 +74,7 @@ struct rivulet_board_level {
 };
 
 #define RIVULET_BOARD_FIELD(key, lo, hi, unit, doc) uint32_t key;
+#define RIVULET_BOARD_COST_INIT(key, value, lo, hi, unit, doc) .key = value, /* of a struct */
 #define RIVULET_BOARD_COST_FIELD(key, value, lo, hi, unit, doc) uint32_t key;
 /** struct rivulet_board - a parsed profile; plain data, no ownership */
 struct rivulet_board {

@@ -13,9 +13,15 @@
 #include "rivulet_board.h"
 #include "rivulet_isa.h"
 
+#define RIVULET_ALU_COPY  16	/* cycles to copy the table, or at least the parameters of a block */
+#define RIVULET_ACC_ACCESS 64	/* bytes of ACC that LOAD and STORE move in a cycle */
+#define RIVULET_FETCH_PLACES 32	/* of the fetch buffer */
+#define RIVULET_FETCH_BYTES 256	/* instructions of one burst, aligned */
+#define RIVULET_FLIGHT	  16	/* instructions of a queue started and not ended */
 #define RIVULET_CONV_FILL 8	/* cycles to fill and drain the array, once per CONV */
 #define RIVULET_ALU_FILL 8	/* likewise the ALU lanes */
 #define RIVULET_TOKEN_MAX 255
+#define RIVULET_PAGE_BYTES 4096u
 
 /** struct rivulet_config - configuration in force, one struct per CFG form, all zero at job start */
 struct rivulet_config {
@@ -45,6 +51,7 @@ struct rivulet_config {
 	struct rivulet_insn_s_chan s_chan;
 	struct rivulet_insn_q_tag q_tag[RIVULET_QUEUES];
 	struct rivulet_insn_q_prof q_prof[RIVULET_QUEUES];
+	uint16_t base[RIVULET_SLOTS];	/* position in its page of byte 0 of each slot; not CFG's */
 };
 
 /** rivulet_config_set() - take over one decoded CFG instruction */
@@ -52,8 +59,17 @@ void rivulet_config_set(struct rivulet_config *c, const struct rivulet_decoded *
 
 /** struct rivulet_cost - what one instruction costs */
 struct rivulet_cost {
-	uint64_t engine;	/* cycles its engine is busy, port time not included */
-	uint64_t beats;		/* cycles it holds the DMA port; 0 for CONV, ALU, CFG, SYNC */
+	uint64_t engine;	/* CONV, ALU, CFG, SYNC: cycles when nothing delays it */
+	uint64_t bursts, beats;	/* LOAD, STORE: of the port */
+	uint64_t port;		/* cycles that they hold it */
+	uint64_t pad;		/* LOAD: cycles of writing padding */
+	uint64_t spad;		/* LOAD, STORE: cycles of writing, reading the words of data */
+	uint64_t strips;	/* through the row buffer; 0: through the FIFO */
+	uint64_t words;		/* LOAD, STORE: of data; dense CONV: of an inner loop; ALU: results of a block */
+	uint64_t blocks;	/* ALU: blocks */
+	uint64_t table, setup;	/* ALU: cycles of copying the table, and the parameters of a block */
+	uint64_t result, reads;	/* ALU: cycles of a result word, words of A read for it */
+	uint64_t writes;	/* ALU: words of INP that a result is */
 	uint64_t read_bytes;
 	uint64_t write_bytes;
 	uint64_t macs;		/* padding included */
@@ -65,17 +81,35 @@ struct rivulet_cost {
 void rivulet_conv_channels(const struct rivulet_board *b, const struct rivulet_insn_c_mode *m,
 			   const struct rivulet_insn_conv *v, uint64_t *in, uint64_t *out);
 
+/** rivulet_strip() - columns of a PLANAR strip, words of @word bytes */
+uint64_t rivulet_strip(const struct rivulet_board *b, uint64_t word);
+/** rivulet_gather_strip() - columns of a GATHER strip; 0: not even one fits the row buffer */
+int64_t rivulet_gather_strip(const struct rivulet_board *b, const struct rivulet_insn_l_gather *g);
+
+/**
+ * rivulet_port_cycles() - port time of @n runs of @len bytes, each by itself
+ * @aligned: they begin at multiples of the port's width, else anywhere
+ */
+uint64_t rivulet_port_cycles(const struct rivulet_board *b, uint64_t n, uint64_t len, bool aligned);
+/** rivulet_alu_result() - cycles of a result word of @channels: @positions of a pool, or 1 */
+uint64_t rivulet_alu_result(const struct rivulet_board *b, uint64_t channels, uint64_t positions,
+			    bool average, bool second);
+/** rivulet_alu_setup() - cycles of copying the parameters of a block of @channels */
+uint64_t rivulet_alu_setup(uint64_t channels);
+
 /** rivulet_cost_of() - cost of @d under configuration @c; fields were range-checked by the caller */
 void rivulet_cost_of(const struct rivulet_board *b, const struct rivulet_config *c,
 		     const struct rivulet_decoded *d, struct rivulet_cost *cost);
 
 struct rivulet_timeline;
 
-/** struct rivulet_event - one instruction at the moment its engine takes it */
+/** struct rivulet_event - the start or the end of one instruction */
 struct rivulet_event {
 	uint32_t index;		/* in the command stream */
+	bool done;		/* this is its end; else its start, and @end is not known yet */
 	struct rivulet_decoded insn;
 	struct rivulet_cost cost;
+	uint32_t tag;		/* of its queue when it started */
 	uint64_t start;		/* cycles since the job started */
 	uint64_t end;		/* results visible and tokens pushed; latency of DMA included */
 };
@@ -83,7 +117,7 @@ struct rivulet_event {
 /** struct rivulet_timeline_stats - totals so far */
 struct rivulet_timeline_stats {
 	uint64_t cycles;	/* end of the last event */
-	uint64_t busy[RIVULET_QUEUES];
+	uint64_t busy[RIVULET_QUEUES];		/* LOAD, STORE: cycles of the port */
 	uint64_t stalls[RIVULET_QUEUES];	/* waiting for tokens with an instruction at hand */
 	uint64_t port_busy;
 	uint64_t read_bytes, write_bytes, macs;
@@ -106,14 +140,23 @@ struct rivulet_timeline *rivulet_timeline_new(const struct rivulet_board *b, riv
 struct rivulet_timeline *rivulet_timeline_free(struct rivulet_timeline *t);
 
 /**
- * rivulet_timeline_next() - the next instruction in the device's deterministic order
- * CFG and token effects are applied inside; @c of rivulet_timeline_config() is then the configuration
- * under which the event runs. Order: among queue heads whose tokens are there, the one that can start
- * first, ties in the order LOAD, CONV, ALU, STORE. All side effects of an event count as done at its end.
+ * rivulet_timeline_place() - where byte 0 of @slot lies in its page of 4096 bytes; 0 when never called
+ * To be called before the first event, as rivulet_timeline_stream_at() for the first instruction.
+ */
+void rivulet_timeline_place(struct rivulet_timeline *t, uint32_t slot, uint64_t position);
+void rivulet_timeline_stream_at(struct rivulet_timeline *t, uint64_t position);
+
+/**
+ * rivulet_timeline_next() - the next start or end of an instruction, in the order of time
+ * Each instruction comes twice, END once, with @e->done. Of one cycle ends come first, and queues in the
+ * order LOAD, CONV, ALU, STORE. CFG and token effects are applied inside; when a start is returned,
+ * rivulet_timeline_config() is the configuration under which the instruction runs.
  * Returns 1 with @e, 0 when END has drained, or an enum rivulet_fault negated with e->index set
- * (RESERVED, OPCODE, FIELD for zero counts, TOKEN_OVERFLOW, DEADLOCK, ENDLESS, NO_END, or fetch's).
+ * (RESERVED, OPCODE, FIELD, MODE, TOKEN_OVERFLOW, DEADLOCK, ENDLESS, NO_END, or fetch's).
  */
 int rivulet_timeline_next(struct rivulet_timeline *t, struct rivulet_event *e);
+/** rivulet_timeline_drain() - let all that has started end, after a fault; only statistics follow */
+void rivulet_timeline_drain(struct rivulet_timeline *t);
 const struct rivulet_config *rivulet_timeline_config(const struct rivulet_timeline *t);
 const struct rivulet_timeline_stats *rivulet_timeline_stats(const struct rivulet_timeline *t);
 /** rivulet_timeline_work() - the same for rivulet_board_energy_pj() */

@@ -1,28 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
 /*
- * When each instruction starts and ends. Events come out in the order of their start, so every
- * token that a queue head could have by that time is known: a head without one starts later than
- * the event that will push it. Tokens and FIFO places therefore need no simulation cycle by cycle.
+ * When each instruction starts and ends (docs/isa.md 3): a simulation in events, which are the
+ * starts and ends of instructions, the dispatch of each, the grants of bursts, and the moments at
+ * which two engines begin or cease to delay each other.
  */
-#include "rivulet_cost.h"
+#include "dma.h"
 #include "rivulet_dev.h"
 #include "rivulet_footprint.h"
+#include "work.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct token {
-	uint64_t time;
-	uint32_t index; /* of the instruction that pushed it */
-};
-
-/* Tokens of one (from, to) pair in the order of their time, in flight included. */
-struct channel {
-	struct token *ring;
-	uint32_t size; /* power of two */
-	uint32_t head;
-	uint32_t count;
-};
+#define NEVER	     DMA_NEVER
+#define FETCH_INSNS  (RIVULET_FETCH_BYTES / RIVULET_INSN_BYTES)
 
 struct entry {
 	struct rivulet_insn raw;
@@ -30,18 +21,45 @@ struct entry {
 	uint32_t index;
 };
 
+/* An instruction that has started. */
+struct flight {
+	struct rivulet_event e;
+	bool known; /* e.end is */
+};
+
 struct queue {
 	struct entry *fifo;
 	uint32_t head;
 	uint32_t count;
-	uint64_t engine_free;
-	uint64_t retired; /* end of the last instruction */
-	bool decoded;	  /* insn and fault are those of the head */
+	uint64_t place;	      /* when the last place that was freed can be taken */
+	uint64_t engine_free; /* NEVER: not known yet */
+	uint64_t retired;     /* end of the last instruction whose end is known */
+	struct flight flight[RIVULET_FLIGHT];
+	uint32_t first, flying;
+	bool decoded; /* insn and fault are those of the head */
 	int fault;
 	struct rivulet_decoded insn;
 };
 
-enum fetch_state { FETCH_RUNNING, FETCH_END, FETCH_FAULT, FETCH_FINISHED };
+/* An instruction in the fetch buffer, or in the burst that will bring it. */
+struct fetched {
+	struct rivulet_insn raw;
+	int rc;		/* of the fetch function */
+	uint64_t there; /* its last beat */
+};
+
+struct fetcher {
+	struct fetched place[RIVULET_FETCH_PLACES];
+	uint32_t head, count;	    /* in the buffer or on their way */
+	struct fetched burst[FETCH_INSNS];
+	uint32_t n;		    /* of the burst that is, or will be, asked for */
+	uint32_t next;		    /* index of its first instruction */
+	uint64_t position;	    /* of the stream's first byte in its page */
+	bool over;		    /* nothing follows the burst */
+	uint64_t free;		    /* dispatch takes the next instruction from this cycle on */
+};
+
+enum end_state { END_AHEAD, END_REACHED, END_DONE };
 
 struct rivulet_timeline {
 	const struct rivulet_board *board;
@@ -50,27 +68,22 @@ struct rivulet_timeline {
 	struct rivulet_config config;
 	struct rivulet_timeline_stats stats;
 	struct queue queue[RIVULET_QUEUES];
-	struct channel channel[RIVULET_QUEUES][RIVULET_QUEUES]; /* [from][to] */
-	uint64_t port_free;
-	/* the dispatcher */
-	enum fetch_state state;
-	int fetch_fault;
-	uint64_t fetch_time; /* earliest dispatch of the next instruction */
-	uint32_t next;	     /* its index */
-	bool held;	     /* it was fetched, and waits for a place in queue @full */
-	int full;
-	struct rivulet_insn raw;
+	uint32_t tokens[RIVULET_QUEUES][RIVULET_QUEUES]; /* [from][to] */
+	struct fetcher f;
+	struct dma dma;
+	struct work work; /* of CONV and ALU */
+	uint64_t now;
+	uint32_t next; /* index of the next instruction to dispatch */
+	enum end_state end;
+	bool stopped; /* nothing starts any more */
 };
 
 struct rivulet_timeline *rivulet_timeline_free(struct rivulet_timeline *t)
 {
 	if (!t)
 		return NULL;
-	for (int q = 0; q < RIVULET_QUEUES; q++) {
+	for (int q = 0; q < RIVULET_QUEUES; q++)
 		free(t->queue[q].fifo);
-		for (int to = 0; to < RIVULET_QUEUES; to++)
-			free(t->channel[q][to].ring);
-	}
 	free(t);
 	return NULL;
 }
@@ -85,13 +98,24 @@ struct rivulet_timeline *rivulet_timeline_new(const struct rivulet_board *b, riv
 	t->board = b;
 	t->fetch = fetch;
 	t->ctx = ctx;
-	t->fetch_time = b->mem_latency;
+	dma_init(&t->dma, b);
+	t->work.half = rivulet_mem_words(b, RIVULET_MEM_ACC) / 2;
 	for (int q = 0; q < RIVULET_QUEUES; q++) {
 		t->queue[q].fifo = calloc(b->queue_depth, sizeof(struct entry));
 		if (!t->queue[q].fifo)
 			return rivulet_timeline_free(t);
 	}
 	return t;
+}
+
+void rivulet_timeline_place(struct rivulet_timeline *t, uint32_t slot, uint64_t position)
+{
+	t->config.base[slot] = position % RIVULET_PAGE_BYTES;
+}
+
+void rivulet_timeline_stream_at(struct rivulet_timeline *t, uint64_t position)
+{
+	t->f.position = position % RIVULET_PAGE_BYTES;
 }
 
 const struct rivulet_config *rivulet_timeline_config(const struct rivulet_timeline *t)
@@ -113,101 +137,135 @@ struct rivulet_work rivulet_timeline_work(const struct rivulet_timeline_stats *s
 				      .stream_fj = s->stream_fj };
 }
 
-static const struct token *peek(const struct channel *c, uint32_t i)
+static uint64_t later(uint64_t a, uint64_t b)
 {
-	return &c->ring[(c->head + i) & (c->size - 1)];
+	return a > b ? a : b;
 }
 
-/* More than TOKEN_MAX tokens there at @now: the first one too many, else NULL. */
-static const struct token *surplus(const struct channel *c, uint64_t now)
+static uint64_t cap(const struct rivulet_timeline *t)
 {
-	const struct token *t;
-
-	if (c->count <= RIVULET_TOKEN_MAX)
-		return NULL;
-	t = peek(c, RIVULET_TOKEN_MAX);
-	return t->time <= now ? t : NULL;
+	return (uint64_t)t->board->cycle_cap << 20;
 }
 
-static int grow(struct channel *c)
+static int fault_at(struct rivulet_event *e, uint32_t index, int fault)
 {
-	uint32_t size = c->size ? 2 * c->size : 16;
-	struct token *ring = malloc(size * sizeof(*ring));
-
-	if (!ring)
-		return -1;
-	for (uint32_t i = 0; i < c->count; i++)
-		ring[i] = *peek(c, i);
-	free(c->ring);
-	c->ring = ring;
-	c->size = size;
-	c->head = 0;
-	return 0;
+	e->index = index;
+	return fault;
 }
 
-static int push(struct channel *c, uint64_t time, uint32_t index)
-{
-	if (c->count == c->size && grow(c))
-		return -RIVULET_FAULT_INTERNAL;
-	c->ring[(c->head + c->count++) & (c->size - 1)] = (struct token){ time, index };
-	return 0;
-}
+/* ---- fetch and dispatch ---- */
 
 static bool is_end(const struct rivulet_insn *in)
 {
 	return (in->w[0] & 0xf) == RIVULET_OP_SYNC && (in->w[0] >> 16 & 3) == RIVULET_SYNC_END;
 }
 
-static void fetch_fault(struct rivulet_timeline *t, int fault)
+/* Reads the instructions of the next burst, up to the next aligned address. */
+static void read_burst(struct rivulet_timeline *t)
 {
-	t->state = FETCH_FAULT;
-	t->fetch_fault = fault;
+	struct fetcher *f = &t->f;
+	uint64_t at = f->position + (uint64_t)f->next * RIVULET_INSN_BYTES;
+	uint32_t most = FETCH_INSNS - at % RIVULET_FETCH_BYTES / RIVULET_INSN_BYTES;
+
+	while (!f->over && f->n < most) {
+		struct fetched *p = &f->burst[f->n];
+
+		p->rc = t->fetch(t->ctx, f->next + f->n, &p->raw);
+		f->over = p->rc != 0;
+		f->n += p->rc != 1;
+	}
+}
+
+static uint64_t burst_beats(const struct rivulet_timeline *t)
+{
+	uint32_t port = t->board->port_bytes;
+	uint64_t from = t->f.position + (uint64_t)t->f.next * RIVULET_INSN_BYTES;
+
+	return (from + t->f.n * RIVULET_INSN_BYTES - 1) / port - from / port + 1;
+}
+
+/* Asks for the next burst when the buffer has room for it. */
+static void ask_fetch(struct rivulet_timeline *t)
+{
+	struct fetcher *f = &t->f;
+
+	if (!f->n)
+		read_burst(t);
+	if (f->n && !t->dma.transfer[DMA_FETCH].on && f->count + f->n <= RIVULET_FETCH_PLACES)
+		dma_ask(&t->dma, burst_beats(t), t->now);
+}
+
+static void fetch_granted(struct rivulet_timeline *t)
+{
+	struct fetcher *f = &t->f;
+	uint64_t from = f->position + (uint64_t)f->next * RIVULET_INSN_BYTES;
+	uint32_t port = t->board->port_bytes;
+
+	for (uint32_t i = 0; i < f->n; i++) {
+		struct fetched *p = &f->place[(f->head + f->count++) % RIVULET_FETCH_PLACES];
+
+		*p = f->burst[i];
+		p->there = t->now + t->board->mem_latency +
+			   ((from + (i + 1) * RIVULET_INSN_BYTES - 1) / port - from / port);
+	}
+	t->stats.read_bytes += (uint64_t)f->n * RIVULET_INSN_BYTES;
+	f->next += f->n;
+	f->n = 0;
+}
+
+/* When the next instruction can be dispatched, or is found wrong or missing. */
+static uint64_t next_dispatch(const struct rivulet_timeline *t)
+{
+	const struct fetcher *f = &t->f;
+	const struct fetched *p = &f->place[f->head];
+	const struct queue *q;
+	uint64_t at;
+
+	if (t->end != END_AHEAD || t->stopped)
+		return NEVER;
+	if (!f->count)
+		return f->over && !f->n ? later(t->now, f->free) : NEVER;
+	at = later(p->there, f->free);
+	if (p->rc || is_end(&p->raw))
+		return at;
+	q = &t->queue[p->raw.w[0] >> 4 & 3];
+	return q->count == t->board->queue_depth ? NEVER : later(at, q->place);
 }
 
 /* END must be the last instruction. */
-static void meet_end(struct rivulet_timeline *t)
+static int meet_end(struct rivulet_timeline *t)
 {
 	struct rivulet_insn beyond;
 
-	if (t->fetch(t->ctx, t->next + 1, &beyond) == 1)
-		t->state = FETCH_END;
-	else
-		fetch_fault(t, -RIVULET_FAULT_NO_END);
+	if (t->f.count > 1 || t->f.n ||
+	    (!t->f.over && t->fetch(t->ctx, t->next + 1, &beyond) != 1))
+		return -RIVULET_FAULT_NO_END;
+	t->end = END_REACHED;
+	return 0;
 }
 
-static bool fetch_next(struct rivulet_timeline *t)
+static int dispatch(struct rivulet_timeline *t, struct rivulet_event *e)
 {
-	int r;
+	struct fetcher *f = &t->f;
+	struct fetched *p = &f->place[f->head];
+	struct queue *q;
 
-	if (t->held)
-		return true;
-	r = t->fetch(t->ctx, t->next, &t->raw);
-	if (r == 1)
-		fetch_fault(t, -RIVULET_FAULT_NO_END);
-	else if (r)
-		fetch_fault(t, r);
-	else if (is_end(&t->raw))
-		meet_end(t);
-	else
-		t->held = true;
-	return t->held;
+	if (!f->count)
+		return fault_at(e, t->next, -RIVULET_FAULT_NO_END);
+	if (p->rc)
+		return fault_at(e, t->next, p->rc);
+	if (is_end(&p->raw))
+		return fault_at(e, t->next, meet_end(t));
+	q = &t->queue[p->raw.w[0] >> 4 & 3];
+	q->fifo[(q->head + q->count++) % t->board->queue_depth] =
+		(struct entry){ p->raw, t->now, t->next++ };
+	f->head = (f->head + 1) % RIVULET_FETCH_PLACES;
+	f->count--;
+	f->free = t->now + 1;
+	return 0;
 }
 
-/* Put instructions into the queues until one is full. */
-static void dispatch(struct rivulet_timeline *t)
-{
-	while (t->state == FETCH_RUNNING && fetch_next(t)) {
-		int to = t->raw.w[0] >> 4 & 3;
-		struct queue *q = &t->queue[to];
-
-		t->full = to;
-		if (q->count == t->board->queue_depth)
-			return;
-		q->fifo[(q->head + q->count++) % t->board->queue_depth] =
-			(struct entry){ t->raw, t->fetch_time++, t->next++ };
-		t->held = false;
-	}
-}
+/* ---- start ---- */
 
 static void decode_head(struct queue *q)
 {
@@ -217,146 +275,217 @@ static void decode_head(struct queue *q)
 	q->decoded = true;
 }
 
-/* Earliest start of the head of @to, without tokens in @free; false when a token was not pushed
- * yet. */
-static bool earliest(struct rivulet_timeline *t, int to, uint64_t *free_at, uint64_t *start)
+static bool tokens_there(const struct rivulet_timeline *t, int to)
 {
-	struct queue *q = &t->queue[to];
-	uint64_t at = q->fifo[q->head].time;
-
-	decode_head(q);
-	if (at < q->engine_free)
-		at = q->engine_free;
-	*free_at = at;
-	for (int from = 0; !q->fault && from < RIVULET_QUEUES; from++) {
-		const struct channel *c = &t->channel[from][to];
-
-		if (!(q->insn.h.pop >> from & 1))
-			continue;
-		if (!c->count)
+	for (int from = 0; from < RIVULET_QUEUES; from++)
+		if (t->queue[to].insn.h.pop >> from & 1 && !t->tokens[from][to])
 			return false;
-		if (at < peek(c, 0)->time)
-			at = peek(c, 0)->time;
-	}
-	*start = at;
 	return true;
 }
 
-static int fault_at(struct rivulet_event *e, uint32_t index, int fault)
+/* When the head of queue @to was dispatched and its engine free. */
+static uint64_t head_ready(const struct queue *q)
 {
-	e->index = index;
-	return fault;
+	return later(q->fifo[q->head].time, q->engine_free);
 }
 
-static int take_tokens(struct rivulet_timeline *t, int to, struct rivulet_event *e)
+/* When the head of queue @to can start as far as is known, or NEVER. */
+static uint64_t next_start(struct rivulet_timeline *t, int to)
 {
-	for (int from = 0; from < RIVULET_QUEUES; from++) {
-		struct channel *c = &t->channel[from][to];
-		const struct token *over;
+	struct queue *q = &t->queue[to];
 
-		if (!(e->insn.h.pop >> from & 1))
-			continue;
-		over = surplus(c, e->start);
-		if (over)
-			return fault_at(e, over->index, -RIVULET_FAULT_TOKEN_OVERFLOW);
-		c->head++;
-		c->count--;
-	}
-	return 0;
+	if (!q->count || q->engine_free == NEVER || t->stopped)
+		return NEVER;
+	decode_head(q);
+	if (q->fault)
+		return later(head_ready(q), t->now);
+	if (q->flying == RIVULET_FLIGHT || !tokens_there(t, to))
+		return NEVER;
+	return later(head_ready(q), t->now);
 }
 
-static int give_tokens(struct rivulet_timeline *t, int from, struct rivulet_event *e)
+static bool is_transfer(const struct rivulet_cost *c)
 {
-	for (int to = 0; to < RIVULET_QUEUES; to++) {
-		struct channel *c = &t->channel[from][to];
-		const struct token *over;
-		int r;
-
-		if (!(e->insn.h.push >> to & 1))
-			continue;
-		r = push(c, e->end, e->index);
-		if (r)
-			return r;
-		over = surplus(c, e->start);
-		if (over)
-			return fault_at(e, over->index, -RIVULET_FAULT_TOKEN_OVERFLOW);
-	}
-	return 0;
+	return c->spad || c->bursts;
 }
 
-/* Engine and port time of one instruction from its start on. */
-static void occupy(struct rivulet_timeline *t, struct queue *q, struct rivulet_event *e)
+static bool is_work(enum rivulet_form form)
 {
-	uint64_t begin = e->start;
+	return form == RIVULET_FORM_conv || form == RIVULET_FORM_alu;
+}
 
-	if (!e->cost.beats) {
-		q->engine_free = e->end = begin + e->cost.engine;
+static void know_end(struct queue *q, struct flight *f, uint64_t end)
+{
+	f->e.end = q->retired = later(end, q->retired);
+	f->known = true;
+}
+
+/* Engine and port from the start of an instruction on. */
+static void occupy(struct rivulet_timeline *t, int queue, struct flight *f)
+{
+	enum dma_user who = queue == RIVULET_Q_LOAD ? DMA_LOAD : DMA_STORE;
+	struct queue *q = &t->queue[queue];
+
+	if (is_work(f->e.insn.form)) {
+		work_start(&t->work, &t->config, &f->e, t->now);
+		q->engine_free = NEVER;
+	} else if (is_transfer(&f->e.cost)) {
+		dma_start(&t->dma, who, &f->e.cost, t->now);
+		q->engine_free = t->dma.transfer[who].on ? NEVER : t->now + 1;
+		if (!t->dma.transfer[who].on)
+			know_end(q, f, t->dma.transfer[who].spad);
 	} else {
-		if (begin < t->port_free)
-			begin = t->port_free;
-		q->engine_free = t->port_free = begin + e->cost.beats;
-		e->end = q->engine_free + t->board->mem_latency;
+		q->engine_free = t->now + 1;
+		know_end(q, f, t->now + 1);
 	}
-	if (e->end < q->retired)
-		e->end = q->retired;
-	q->retired = e->end;
 }
 
 static void account(struct rivulet_timeline *t, int queue, const struct rivulet_event *e,
-		    uint64_t free_at)
+		    uint64_t ready)
 {
 	struct rivulet_timeline_stats *s = &t->stats;
 
-	s->stalls[queue] += e->start - free_at;
-	s->busy[queue] += e->cost.engine + e->cost.beats;
-	s->port_busy += e->cost.beats;
+	s->stalls[queue] += e->start - ready;
+	s->busy[queue] += is_work(e->insn.form) ? 0 : e->cost.engine + e->cost.port;
 	s->read_bytes += e->cost.read_bytes;
 	s->write_bytes += e->cost.write_bytes;
 	s->macs += e->cost.macs;
 	s->stream_macs += e->cost.stream_macs;
 	s->stream_fj += e->cost.stream_fj;
-	if (s->cycles < e->end)
-		s->cycles = e->end;
-	s->retired++;
 }
 
-static uint64_t cap(const struct rivulet_timeline *t)
+/* The least that an instruction takes; no sum can overflow. */
+static bool too_long(const struct rivulet_timeline *t, const struct rivulet_cost *c)
 {
-	return (uint64_t)t->board->cycle_cap << 20;
+	return c->engine > cap(t) || c->port > cap(t) || c->spad > cap(t) || c->pad > cap(t) ||
+	       t->now + c->engine + c->port > cap(t) || t->now + c->spad + c->pad > cap(t);
 }
 
-static int run_head(struct rivulet_timeline *t, int queue, uint64_t free_at,
-		    struct rivulet_event *e)
+static void leave_queue(struct rivulet_timeline *t, struct queue *q)
+{
+	if (q->count == t->board->queue_depth)
+		q->place = t->now + 1;
+	q->head = (q->head + 1) % t->board->queue_depth;
+	q->count--;
+	q->decoded = false;
+}
+
+static int start(struct rivulet_timeline *t, int queue, struct rivulet_event *e)
 {
 	struct queue *q = &t->queue[queue];
+	uint64_t ready = head_ready(q);
+	struct flight *f;
 	int r;
 
+	memset(e, 0, sizeof(*e));
 	e->index = q->fifo[q->head].index;
 	if (q->fault)
 		return -q->fault;
 	e->insn = q->insn;
-	r = take_tokens(t, queue, e);
-	if (r)
-		return r;
-	q->head = (q->head + 1) % t->board->queue_depth;
-	q->count--;
-	q->decoded = false;
-	if (t->held && t->full == queue && t->fetch_time < e->start)
-		t->fetch_time = e->start;
+	e->start = t->now;
+	for (int from = 0; from < RIVULET_QUEUES; from++)
+		t->tokens[from][queue] -= e->insn.h.pop >> from & 1;
+	leave_queue(t, q);
 	r = rivulet_insn_check(t->board, &t->config, &e->insn);
 	if (r)
 		return -r;
 	rivulet_config_set(&t->config, &e->insn);
+	e->tag = t->config.q_tag[queue].tag;
 	rivulet_cost_of(t->board, &t->config, &e->insn, &e->cost);
-	if (e->cost.engine > cap(t) || e->cost.beats > cap(t))
+	if (too_long(t, &e->cost))
 		return -RIVULET_FAULT_ENDLESS;
-	occupy(t, q, e);
-	if (e->end > cap(t))
-		return -RIVULET_FAULT_ENDLESS;
-	account(t, queue, e, free_at);
-	r = give_tokens(t, queue, e);
-	return r ? r : 1;
+	account(t, queue, e, ready);
+	f = &q->flight[(q->first + q->flying++) % RIVULET_FLIGHT];
+	*f = (struct flight){ .e = *e };
+	occupy(t, queue, f);
+	return 1;
 }
+
+/* ---- end ---- */
+
+static uint64_t next_end(const struct rivulet_timeline *t, int queue)
+{
+	const struct queue *q = &t->queue[queue];
+	const struct flight *f = &q->flight[q->first];
+
+	if (!q->flying)
+		return NEVER;
+	if (f->known)
+		return f->e.end;
+	return is_work(f->e.insn.form) ? work_end(&t->work, f->e.insn.form) : NEVER;
+}
+
+static int end(struct rivulet_timeline *t, int queue, struct rivulet_event *e)
+{
+	struct queue *q = &t->queue[queue];
+	struct flight *f = &q->flight[q->first];
+
+	if (!f->known) {
+		work_done(&t->work, f->e.insn.form, t->now);
+		know_end(q, f, t->now);
+		q->engine_free = t->now;
+		t->stats.busy[queue] += t->now - f->e.start;
+	}
+	*e = f->e;
+	e->done = true;
+	q->first = (q->first + 1) % RIVULET_FLIGHT;
+	q->flying--;
+	t->stats.cycles = later(t->stats.cycles, e->end);
+	t->stats.retired++;
+	for (int to = 0; to < RIVULET_QUEUES; to++) {
+		t->tokens[queue][to] += e->insn.h.push >> to & 1;
+		if (t->tokens[queue][to] > RIVULET_TOKEN_MAX)
+			return -RIVULET_FAULT_TOKEN_OVERFLOW;
+	}
+	return 1;
+}
+
+/* ---- grants ---- */
+
+static struct flight *last_flight(struct queue *q)
+{
+	return &q->flight[(q->first + q->flying - 1) % RIVULET_FLIGHT];
+}
+
+/* How many in 1024 words of a transfer wait a cycle for a bank of INP. */
+static uint32_t slowdown(const struct rivulet_timeline *t, const struct flight *f)
+{
+	if (f->e.insn.form != RIVULET_FORM_load || f->e.insn.load.mem != RIVULET_MEM_INP)
+		return 0;
+	return work_inp_writes(&t->work) / t->board->dn;
+}
+
+static void take_acc(struct rivulet_timeline *t, const struct flight *f, uint64_t cycles)
+{
+	const struct rivulet_decoded *d = &f->e.insn;
+	bool acc = d->form == RIVULET_FORM_load ? d->load.mem == RIVULET_MEM_ACC :
+						  d->store.mem == RIVULET_MEM_ACC;
+	uint64_t per = f->e.cost.words ? f->e.cost.spad / f->e.cost.words : 1;
+
+	if (acc && cycles)
+		work_delay_conv(&t->work, &t->config, d, cycles / (per ? per : 1), t->now);
+}
+
+static void grant(struct rivulet_timeline *t, enum dma_user who)
+{
+	struct queue *q = &t->queue[who == DMA_STORE ? RIVULET_Q_STORE : RIVULET_Q_LOAD];
+	struct flight *f = last_flight(q);
+	struct dma_grant g;
+
+	g = dma_serve(&t->dma, who, t->now, who == DMA_FETCH ? 0 : slowdown(t, f));
+	t->stats.port_busy += g.free - t->now;
+	if (who == DMA_FETCH) {
+		fetch_granted(t);
+		return;
+	}
+	take_acc(t, f, g.words);
+	if (!g.last)
+		return;
+	q->engine_free = g.free;
+	know_end(q, f, g.end);
+}
+
+/* ---- the job's end ---- */
 
 /* Nobody can start any more: the first instruction that waits. */
 static int deadlock(struct rivulet_timeline *t, struct rivulet_event *e)
@@ -371,72 +500,144 @@ static int deadlock(struct rivulet_timeline *t, struct rivulet_event *e)
 	return -RIVULET_FAULT_DEADLOCK;
 }
 
-static int check_channels(struct rivulet_timeline *t, struct rivulet_event *e)
+static bool drained(const struct rivulet_timeline *t)
 {
-	for (int from = 0; from < RIVULET_QUEUES; from++) {
-		for (int to = 0; to < RIVULET_QUEUES; to++) {
-			const struct token *over = surplus(&t->channel[from][to], UINT64_MAX);
-
-			if (over)
-				return fault_at(e, over->index, -RIVULET_FAULT_TOKEN_OVERFLOW);
-		}
-	}
-	return 0;
+	for (int q = 0; q < RIVULET_QUEUES; q++)
+		if (t->queue[q].count || t->queue[q].flying)
+			return false;
+	return true;
 }
 
-/* All queues are empty; END itself takes one cycle after the last of them has retired. */
+/* All queues are empty and everything has ended. */
 static int run_end(struct rivulet_timeline *t, struct rivulet_event *e)
 {
-	int r = rivulet_decode(&t->raw, &e->insn);
+	memset(e, 0, sizeof(*e));
+	int r = rivulet_decode(&t->f.place[t->f.head].raw, &e->insn);
 
 	e->index = t->next;
 	if (!r)
 		r = rivulet_insn_check(t->board, &t->config, &e->insn);
 	if (r)
 		return -r;
-	r = check_channels(t, e);
-	if (r)
-		return r;
-	e->start = t->fetch_time > t->stats.cycles ? t->fetch_time : t->stats.cycles;
-	e->cost = (struct rivulet_cost){ .engine = 1 };
+	e->start = t->now;
+	e->cost.engine = 1;
 	e->end = e->start + 1;
 	if (e->end > cap(t))
 		return -RIVULET_FAULT_ENDLESS;
+	e->done = true;
 	account(t, e->insn.h.queue, e, e->start);
-	t->state = FETCH_FINISHED;
+	t->stats.cycles = e->end;
+	t->stats.retired++;
+	t->end = END_DONE;
 	return 1;
 }
 
-static bool drained(const struct rivulet_timeline *t)
+/* ---- events ---- */
+
+/* Kinds of events; of those in one cycle the first goes first. */
+enum kind { KIND_END, KIND_WORK, KIND_DISPATCH, KIND_START, KIND_GRANT, KIND_NONE };
+
+struct next {
+	enum kind kind;
+	uint64_t at;
+	int who;
+};
+
+static void offer(struct next *n, enum kind kind, uint64_t at, int who)
 {
+	if (at < n->at)
+		*n = (struct next){ kind, at, who };
+}
+
+static struct next next_event(struct rivulet_timeline *t)
+{
+	struct next n = { KIND_NONE, NEVER, 0 };
+	enum dma_user who = DMA_FETCH;
+	uint64_t granted;
+
 	for (int q = 0; q < RIVULET_QUEUES; q++)
-		if (t->queue[q].count)
-			return false;
-	return true;
+		offer(&n, KIND_END, next_end(t, q), q);
+	offer(&n, KIND_WORK, work_change(&t->work), 0);
+	offer(&n, KIND_DISPATCH, next_dispatch(t), 0);
+	for (int q = 0; q < RIVULET_QUEUES; q++)
+		offer(&n, KIND_START, next_start(t, q), q);
+	granted = dma_next(&t->dma, &who);
+	offer(&n, KIND_GRANT, granted, who);
+	return n;
+}
+
+static int no_event(struct rivulet_timeline *t, struct rivulet_event *e)
+{
+	if (t->end == END_REACHED && drained(t)) {
+		t->now = later(t->now, t->stats.cycles);
+		return run_end(t, e);
+	}
+	return deadlock(t, e);
+}
+
+static uint32_t oldest(const struct rivulet_timeline *t)
+{
+	uint32_t index = t->next;
+
+	for (int i = 0; i < RIVULET_QUEUES; i++) {
+		const struct queue *q = &t->queue[i];
+
+		if (q->flying && q->flight[q->first].e.index < index)
+			index = q->flight[q->first].e.index;
+	}
+	return index;
+}
+
+/* 1: an event for the caller, 0: none, else a fault */
+static int handle(struct rivulet_timeline *t, const struct next *n, struct rivulet_event *e)
+{
+	switch (n->kind) {
+	case KIND_END:
+		return end(t, n->who, e);
+	case KIND_WORK:
+		work_step(&t->work, t->now);
+		return 0;
+	case KIND_DISPATCH:
+		return dispatch(t, e);
+	case KIND_START:
+		return start(t, n->who, e);
+	default:
+		grant(t, n->who);
+		return 0;
+	}
+}
+
+void rivulet_timeline_drain(struct rivulet_timeline *t)
+{
+	struct rivulet_event e;
+	struct next n;
+
+	t->stopped = true;
+	t->dma.transfer[DMA_FETCH].on = false;
+	while ((n = next_event(t)).kind != KIND_NONE && n.at <= cap(t)) {
+		t->now = n.at;
+		handle(t, &n, &e);
+	}
+	t->stats.cycles = later(t->stats.cycles, t->now);
 }
 
 int rivulet_timeline_next(struct rivulet_timeline *t, struct rivulet_event *e)
 {
-	uint64_t start, free_at, best_free = 0;
-	int best = -1;
+	int r = 0;
 
-	if (t->state == FETCH_FINISHED)
+	if (t->end == END_DONE)
 		return 0;
-	dispatch(t);
-	for (int q = 0; q < RIVULET_QUEUES; q++) {
-		if (!t->queue[q].count || !earliest(t, q, &free_at, &start))
-			continue;
-		if (best < 0 || start < e->start) {
-			best = q;
-			best_free = free_at;
-			e->start = start;
-		}
+	while (!r) {
+		struct next n;
+
+		ask_fetch(t);
+		n = next_event(t);
+		if (n.kind == KIND_NONE)
+			return no_event(t, e);
+		if (n.at > cap(t))
+			return fault_at(e, oldest(t), -RIVULET_FAULT_ENDLESS);
+		t->now = n.at;
+		r = handle(t, &n, e);
 	}
-	if (t->state == FETCH_FAULT && (best < 0 || t->fetch_time < e->start))
-		return fault_at(e, t->next, t->fetch_fault);
-	if (best >= 0)
-		return run_head(t, best, best_free, e);
-	if (t->state == FETCH_END && drained(t))
-		return run_end(t, e);
-	return deadlock(t, e);
+	return r;
 }

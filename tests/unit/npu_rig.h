@@ -55,6 +55,7 @@ static inline struct rivulet_board rig_board(uint32_t tm, uint32_t tn, uint32_t 
 		.acc_bytes = 32768 * (tm / 4),
 		.port_bytes = 16,
 		.mem_latency = 64,
+		RIVULET_BOARD_COST_KEYS(RIVULET_BOARD_COST_INIT)
 		.queue_depth = 16,
 		.modes = 1 << RIVULET_MODE_DENSE | 1 << RIVULET_MODE_STOCHASTIC,
 		.stream = { 1, 4, 1000, 1, 1000, 1, 1000, 1, 1000, 1, 1000, 1, 1000, 1 },

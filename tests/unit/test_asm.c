@@ -64,8 +64,8 @@ START_TEST(lists_times)
 {
 	ck_assert_int_eq(assemble(TILE, "--time"), RVL_EXIT_OK);
 	SAYS("        64        136  #0 load load");
-	SAYS("       136        208  #1 store store");
-	SAYS("       208        209  #2 load sync kind=1");
+	SAYS("       136        216  #1 store store");
+	SAYS("       216        217  #2 load sync kind=1");
 	ck_assert_int_eq(assemble(TILE, "--json"), RVL_EXIT_OK);
 	SAYS("\"instructions\":3");
 	check_json("rivulet.asm/1");

@@ -55,7 +55,7 @@ START_TEST(done_has_no_fault)
 	rig_end(&rig);
 	expect(RIVULET_FAULT_NONE, 2);
 	ck_assert_uint_eq(rig.status.fault_slot, RIVULET_NO_SLOT);
-	ck_assert_uint_eq(rig.status.read_bytes, 64);
+	ck_assert_uint_eq(rig.status.read_bytes, 64 + 2 * 16); /* the instructions too */
 }
 END_TEST
 

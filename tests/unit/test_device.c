@@ -64,6 +64,11 @@ START_TEST(test_identity)
 	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_ACC_BYTES), b->acc_bytes);
 	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_PORT_BYTES), b->port_bytes);
 	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_MEM_LATENCY), b->mem_latency);
+	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_BURST_BYTES), b->burst_bytes);
+	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_BURST_GAP), b->burst_gap);
+	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_BURSTS), b->bursts);
+	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_ROW_BYTES), b->row_bytes);
+	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_ALU_LANES), b->alu_lanes);
 	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_QUEUE_DEPTH), b->queue_depth);
 	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_MODES), b->modes);
 	ck_assert_uint_eq(dut_rd(t, RIVULET_REG_CYCLE_CAP), b->cycle_cap);
@@ -86,7 +91,7 @@ START_TEST(test_status_of_a_job)
 {
 	const struct rivulet_status *st = dut_status(t, 1);
 	const struct rivulet_board_level *l = &t->sim->board.level[3];
-	struct rivulet_work w = { .bytes = 2048 };
+	struct rivulet_work w = { .bytes = 2048 + 3 * 16 };
 
 	for (int i = 0; i < 1024; i++)
 		t->mem[DUT_DATA + i] = i * 7;
@@ -96,7 +101,7 @@ START_TEST(test_status_of_a_job)
 	ck_assert_uint_eq(st->seq, t->base + 1);
 	ck_assert(st->fault == 0 && st->fault_slot == RIVULET_NO_SLOT && st->insn == 3);
 	ck_assert(st->level == 3 && st->variant == 3);
-	ck_assert(st->read_bytes == 1024 && st->write_bytes == 1024 && st->macs == 0);
+	ck_assert(st->read_bytes == 1024 + 3 * 16 && st->write_bytes == 1024 && st->macs == 0);
 	/* two transfers of 64 beats, each with the latency, and fetch */
 	ck_assert(st->cycles >= 2 * (64 + 64) && st->cycles < 400);
 	ck_assert_uint_eq(st->end - st->start, st->cycles * 1000000000 / l->hz);

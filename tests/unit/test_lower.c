@@ -46,6 +46,7 @@ static struct rivulet_board board_of(int i)
 				       .acc_bytes = g->acc,
 				       .port_bytes = 16,
 				       .mem_latency = g->latency,
+				       RIVULET_BOARD_COST_KEYS(RIVULET_BOARD_COST_INIT)
 				       .queue_depth = g->depth,
 				       .modes = 1,
 				       .cycle_cap = 16384,
@@ -360,6 +361,9 @@ START_TEST(random_boards)
 		b.port_bytes = 1 << qg_range(&pick, 0, 6);
 		b.mem_latency = qg_range(&pick, 0, 300);
 		b.queue_depth = qg_range(&pick, 2, 70);
+		b.bursts = qg_range(&pick, 1, 20);
+		b.burst_gap = qg_range(&pick, 1, 9);
+		b.alu_lanes = qg_range(&pick, 1, 64);
 		qg_open(&q, 7000 + _i * 100 + i);
 		x = any_input(&q, "x", qg_range(&q, 1, 90), qg_range(&q, 1, 16),
 			      qg_range(&q, 1, 30));

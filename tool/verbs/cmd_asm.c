@@ -139,9 +139,10 @@ static int print_times(struct source *s, const struct rivulet_board *b)
 	if (!t)
 		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
 	if (!rvl_tool_json)
-		printf("%10s %10s  in the order of their start\n", "start", "end");
+		printf("%10s %10s  in the order of their end\n", "start", "end");
 	while ((r = rivulet_timeline_next(t, &e)) == 1)
-		print_event(s, &e);
+		if (e.done)
+			print_event(s, &e);
 	rivulet_timeline_free(t);
 	if (r < 0)
 		return rvl_tool_fail(RVL_EXIT_REFUSED, "fault %d at #%u on %s", -r, e.index,

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
+/*
+ * CONV and ALU at work, and how they delay each other at ACC and WGT (docs/isa.md 3.5, 3.6). What
+ * two engines take from each other is a rate for as long as both are at it. Inside uapi/.
+ */
+#ifndef RIVULET_WORK_H
+#define RIVULET_WORK_H
+
+#include "rivulet_cost.h"
+
+#define WORK_UNIT 1024u /* a cycle's work; a rate of 1024 is full speed */
+
+/* Work that is done at a rate. */
+struct worker {
+	bool on;
+	uint64_t left, since; /* in 1/1024 cycles, at cycle @since */
+	uint32_t rate;
+	uint32_t low, high; /* of its words of ACC, how many in 1024 lie in each half */
+};
+
+enum alu_stage { ALU_TABLE, ALU_SETUP, ALU_RESULTS, ALU_DRAIN };
+
+struct work {
+	uint64_t half; /* words of ACC in its lower half */
+	struct worker conv, alu;
+	uint64_t loop; /* CONV, dense: cycles of the inner loop; 0: nobody is delayed */
+	enum alu_stage stage;
+	struct rivulet_cost cost; /* ALU */
+	uint64_t blocks;	  /* ALU: still to do, the one at work included */
+	uint32_t writes;	  /* ALU: INP words in 1024 result cycles */
+};
+
+/** work_start() - a CONV or ALU starts */
+void work_start(struct work *w, const struct rivulet_config *c, const struct rivulet_event *e,
+		uint64_t now);
+/** work_end() - when it ends if nothing changes, or UINT64_MAX when that is not known yet */
+uint64_t work_end(const struct work *w, enum rivulet_form form);
+void work_done(struct work *w, enum rivulet_form form, uint64_t now);
+/** work_change() - when ALU goes to its next stage, or UINT64_MAX; then work_step() */
+uint64_t work_change(const struct work *w);
+void work_step(struct work *w, uint64_t now);
+/** work_inp_writes() - words that ALU writes to INP in 1024 cycles now */
+uint32_t work_inp_writes(const struct work *w);
+/** work_delay_conv() - transfer @d takes @words of ACC from CONV where it is in the same half */
+void work_delay_conv(struct work *w, const struct rivulet_config *c,
+		     const struct rivulet_decoded *d, uint64_t words, uint64_t now);
+
+#endif
