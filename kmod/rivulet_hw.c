@@ -139,10 +139,14 @@ int rvl_hw_read_info(struct rvl_device *rdev)
 	d->isa_version = rvl_rd(rdev, RIVULET_REG_ISA_VERSION);
 	d->cycle_cap = rvl_rd(rdev, RIVULET_REG_CYCLE_CAP);
 	d->flags = rvl_device_flags(rvl_rd(rdev, RIVULET_REG_FLAGS));
-	/* Both structures have the words from TM to MODES in the same order. */
+	/* Both structures have these words in the same order. */
 	BUILD_BUG_ON(offsetof(typeof(*d), modes) - offsetof(typeof(*d), tm) !=
 		     RIVULET_REG_MODES - RIVULET_REG_TM);
 	rvl_rd_words(rdev, RIVULET_REG_TM, &d->tm, (RIVULET_REG_MODES - RIVULET_REG_TM) / 4 + 1);
+	BUILD_BUG_ON(offsetof(typeof(*d), alu_lanes) - offsetof(typeof(*d), burst_bytes) !=
+		     RIVULET_REG_ALU_LANES - RIVULET_REG_BURST_BYTES);
+	rvl_rd_words(rdev, RIVULET_REG_BURST_BYTES, &d->burst_bytes,
+		     (RIVULET_REG_ALU_LANES - RIVULET_REG_BURST_BYTES) / 4 + 1);
 	rvl_read_stream(rdev);
 	/* A bus bridge may not support the wide accesses of memcpy_fromio(). */
 	__ioread32_copy(d->name, rdev->win + RIVULET_REG_NAME, sizeof(d->name) / 4);

@@ -151,6 +151,8 @@ static void board_of(const struct drm_rivulet_device *d, struct rivulet_board *b
 	*b = (struct rivulet_board) { .tm = d->tm, .tn = d->tn, .dn = d->dn,
 		.inp_bytes = d->inp_bytes, .wgt_bytes = d->wgt_bytes, .acc_bytes = d->acc_bytes,
 		.port_bytes = d->port_bytes, .mem_latency = d->mem_latency,
+		.burst_bytes = d->burst_bytes, .burst_gap = d->burst_gap, .bursts = d->bursts,
+		.row_bytes = d->row_bytes, .alu_lanes = d->alu_lanes,
 		.queue_depth = d->queue_depth, .modes = d->modes, .cycle_cap = d->cycle_cap,
 		.pace_real = d->flags & DRM_RIVULET_DEVICE_PACED, .levels = d->level_count };
 	memcpy(b->name, d->name, sizeof(b->name));

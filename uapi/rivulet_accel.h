@@ -169,6 +169,18 @@ struct drm_rivulet_device {
 	struct drm_rivulet_level level[DRM_RIVULET_MAX_LEVELS];
 	/** @circuit: stochastic circuits, indexed by enum drm_rivulet_circuit_id */
 	struct drm_rivulet_circuit circuit[DRM_RIVULET_MAX_CIRCUITS];
+	/** @burst_bytes: longest burst of the DMA port; 0: 256 */
+	__u32 burst_bytes;
+	/** @burst_gap: cycles that a burst holds the port after its beats; 0: 2 */
+	__u32 burst_gap;
+	/** @bursts: bursts outstanding at most; 0: 8 */
+	__u32 bursts;
+	/** @row_bytes: row buffer of LOAD, and another of STORE, bytes; 0: 16384 */
+	__u32 row_bytes;
+	/** @alu_lanes: values that the ALU takes in a cycle; 0: 8 */
+	__u32 alu_lanes;
+	/** @pad2: zero */
+	__u32 pad2;
 };
 
 /** struct drm_rivulet_clock - the V/F level in force; all output */

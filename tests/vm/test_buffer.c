@@ -46,6 +46,20 @@ static void read_lanes(uint32_t *word)
 	EQ(n, RIVULET_STREAM_WORDS);
 }
 
+/* The words of the port and of the ALU are those of the window. */
+static void query_port(void)
+{
+	struct drm_rivulet_device d;
+
+	vm_info(vm_open(), &d);
+	EQ(d.burst_bytes, vm_reg("BURST_BYTES"));
+	EQ(d.burst_gap, vm_reg("BURST_GAP"));
+	EQ(d.bursts, vm_reg("BURSTS"));
+	EQ(d.row_bytes, vm_reg("ROW_BYTES"));
+	EQ(d.alu_lanes, vm_reg("ALU_LANES"));
+	OK(d.burst_bytes && d.alu_lanes);
+}
+
 static void query_stream(void)
 {
 	struct drm_rivulet_device d;
@@ -308,6 +322,7 @@ static void handles_are_private(void)
 
 const struct vm_test vm_buffer_tests[] = {
 	{ "query_device", "geometry and levels arrive whole and plausible", query_device },
+	{ "query_port", "burst, gap, row buffer and ALU lanes are the window's", query_port },
 	{ "query_stream", "the stochastic lanes of the board's file arrive number by number", query_stream },
 	{ "query_sizes", "a query tells its size, copies no more than asked, refuses bad types and pointers",
 	  query_sizes },
