@@ -152,7 +152,9 @@ static int place_sections(struct writer *w, uint32_t *names)
 	h->strings_size = w->strings.size;
 	h->params_off = aligned(h->strings_off + h->strings_size);
 	h->params_size = w->be->params.size;
-	h->const_off = aligned(h->params_off + h->params_size);
+	/* Bursts end at the ends of pages: cycles do not depend on the size of what is before. */
+	h->const_off = rvl_div_up(h->params_off + h->params_size, RIVULET_PAGE_BYTES) *
+		       RIVULET_PAGE_BYTES;
 	w->be->const_off = h->const_off;
 	return rc;
 }
