@@ -643,6 +643,19 @@ void vm_driver_file(const char *what, const char *name)
 	vm_sysfs_write(path, name);
 }
 
+/** vm_polled() - is the NPU a device of the Device Tree without an interrupt? */
+bool vm_polled(void)
+{
+	char name[64], path[160];
+
+	vm_device_name(name);
+	snprintf(path, sizeof(path), "/sys/bus/platform/devices/%s/of_node", name);
+	if (access(path, F_OK))
+		return false;
+	strcat(path, "/interrupts");
+	return access(path, F_OK);
+}
+
 /* A virtio port; without PCI the second UART, whose line discipline is in the way. */
 static int open_control(void)
 {

@@ -190,8 +190,17 @@ static long hits(const char *kind)
 }
 
 /*
- * The guilty client's job ends with @result after @resets of the device, and the model made the fault
- * once. A later job of the same file is good.
+ * How often the model makes an injected fault. It has no interrupt to lose or to repeat when the
+ * device is polled, because the driver leaves the interrupt disabled.
+ */
+static long expected_hits(const char *kind)
+{
+	return !strstr(kind, "_irq") || !vm_polled();
+}
+
+/*
+ * The guilty client's job ends with @result after @resets of the device, and the model made the
+ * fault as often as expected. A later job of the same file is good.
  */
 static void beside(const char *kind, const char *arg, int result, uint64_t resets)
 {
@@ -211,7 +220,7 @@ static void beside(const char *kind, const char *arg, int result, uint64_t reset
 	OK(result || vm_client_copied(&g.c));
 	good(&g.c, 3);
 	EQ(vm_epoch(g.c.fd), before + resets);
-	EQ(hits(kind), made + 1);
+	EQ(hits(kind), made + expected_hits(kind));
 	finished(b);
 }
 
@@ -265,7 +274,7 @@ static void lost_irq(void)
 
 	hit(&g, "lost_irq", "");
 	good(&g.c, 4);
-	EQ(hits("lost_irq"), made + 1);
+	EQ(hits("lost_irq"), made + expected_hits("lost_irq"));
 }
 
 /* Magic, seq, flags, report, status, a variant, a region's address and limit, the checksum itself. */

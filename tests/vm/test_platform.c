@@ -248,23 +248,10 @@ static bool timer_seen(int fd, struct vm_buf *b, uint32_t sync)
 	return seen;
 }
 
-/* Is it a device of the Device Tree without an interrupt? */
-static bool polled_device(void)
-{
-	char name[64], path[160];
-
-	vm_device_name(name);
-	snprintf(path, sizeof(path), "/sys/bus/platform/devices/%s/of_node", name);
-	if (access(path, F_OK))
-		return false;
-	strcat(path, "/interrupts");
-	return access(path, F_OK);
-}
-
 /* With an interrupt the timer never runs. Without one it runs while there is a job, and the device raises none. */
 static void polled(void)
 {
-	bool polls = polled_device();
+	bool polls = vm_polled();
 	long before = vm_control_stat("irqs");
 	int fd = vm_open(), tries = 0;
 	struct vm_buf b[3];

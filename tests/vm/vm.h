@@ -158,6 +158,7 @@ struct vm_gate vm_gate(uint64_t size, bool write);
 void vm_gate_open(struct vm_gate *g);
 
 bool vm_on_pci(void);
+bool vm_polled(void);
 void vm_device_name(char *name);
 void vm_driver_file(const char *what, const char *name);
 volatile uint32_t *vm_window(const char *device);
