@@ -103,7 +103,14 @@ static const char *always_float(struct rvl_graph *g, const struct rvl_node *n)
 	return "the NPU has no such arithmetic";
 }
 
+/* An element-wise function of one quantised value would be a table. */
+static const char *general(struct rvl_graph *g, const struct rvl_node *n)
+{
+	return n->def->flags & RVL_OP_ELEMENTWISE ? float_operator(g, n) : always_float(g, n);
+}
+
 static const struct rvl_constraint table[] = {
+	{ RVL_OP_GENERAL, NULL, general },
 	{ RVL_OP_Q_CONV, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
 	{ RVL_OP_Q_CONV, "weights and bias constant", constant_weights },
 	{ RVL_OP_Q_MATMUL, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
@@ -121,6 +128,7 @@ static const struct rvl_constraint table[] = {
 	  bytes_in_and_out },
 	{ RVL_OP_Q_GLOBAL_AVERAGE_POOL, "input of 4 dimensions", four_dimensions },
 	{ RVL_OP_Q_RESCALE, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
+	{ RVL_OP_Q_TABLE, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
 	{ RVL_OP_MAX_POOL, "indices not used", no_indices },
 	{ RVL_OP_MAX_POOL, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
 	{ RVL_OP_GLOBAL_MAX_POOL, "input and output quantised to 8 bits per tensor",

@@ -338,6 +338,7 @@ struct rvl_layer *rvl_layer_build(struct rvl_graph *g, const struct rivulet_boar
 	case RVL_OP_Q_MUL:
 		return rvl_build_bin(g, n, why);
 	case RVL_OP_Q_RESCALE:
+	case RVL_OP_Q_TABLE:
 		return build_lut(g, n, why);
 	case RVL_OP_RESHAPE:
 	case RVL_OP_FLATTEN:

@@ -351,6 +351,35 @@ static int fuse_clamp(struct match *m)
 	return build(m, RVL_OP_Q_RESCALE, NULL, NULL);
 }
 
+/* Whether all operands but the first are single constants: the node is a function of one value. */
+static bool of_one_value(const struct rvl_node *n)
+{
+	for (uint32_t i = 1; i < n->n_in; i++)
+		if (n->in[i] && (!n->in[i]->data || rvl_shape_count(&n->in[i]->shape) != 1))
+			return false;
+	return n->n_in <= 3 && n->n_out == 1 && n->in[0] &&
+	       rvl_shape_equal(&n->in[0]->shape, &n->out[0]->shape);
+}
+
+/* DequantizeLinear - an element-wise function of one value - QuantizeLinear: a table of 256. */
+static int fuse_table(struct match *m)
+{
+	const struct rvl_node *n = m->n;
+	struct rvl_node *made;
+	int rc;
+
+	if (!n->def || !(n->def->flags & RVL_OP_ELEMENTWISE) || !of_one_value(n) ||
+	    !dequantised(m->g, n->in[0], &m->a) || m->a.n != 1 || !find_end(m, false))
+		return 0;
+	rc = build(m, RVL_OP_Q_TABLE, n->n_in > 1 ? n->in[1] : NULL, n->n_in > 2 ? n->in[2] : NULL);
+	if (rc)
+		return rc;
+	made = m->y.t->producer;
+	made->def = n->def;
+	made->value = n->value;
+	return 0;
+}
+
 /* DequantizeLinear straight into QuantizeLinear: nothing if the parameters agree. */
 static int fuse_pair(struct rvl_graph *g, struct rvl_node *q, struct rvl_err *err)
 {
@@ -384,7 +413,9 @@ static int fuse_node(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *er
 		return fuse_matmul(&m);
 	case RVL_OP_ADD:
 	case RVL_OP_MUL:
-		return fuse_binary(&m);
+		return n->in[1]->data ? fuse_table(&m) : fuse_binary(&m);
+	case RVL_OP_GENERAL:
+		return fuse_table(&m);
 	case RVL_OP_AVERAGE_POOL:
 	case RVL_OP_GLOBAL_AVERAGE_POOL:
 		return fuse_pool(&m);

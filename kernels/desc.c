@@ -42,7 +42,7 @@ static int64_t packed_size(const struct rvl_kernel_desc *d)
 
 	for (uint32_t i = 0; i < n; i++)
 		size += (int64_t)arg_at(d, i)->quant.n * 8;
-	if (d->op == RVL_OP_GENERAL)
+	if (d->def)
 		size = aligned(size) + rvl_attrs_size(d);
 	return size;
 }
@@ -98,7 +98,7 @@ int64_t rvl_desc_pack(const struct rvl_kernel_desc *d, void *buf, size_t size)
 			put(&p, q->zp, q->n * sizeof(int32_t));
 		}
 	}
-	if (d->op == RVL_OP_GENERAL) {
+	if (d->def) {
 		memset(p, 0, (size_t)(need - rvl_attrs_size(d)) - (size_t)(p - (uint8_t *)buf));
 		rvl_attrs_pack(d, (uint8_t *)buf + (need - rvl_attrs_size(d)));
 	}
@@ -176,7 +176,7 @@ int rvl_desc_unpack(const void *buf, size_t size, struct rvl_kernel_desc *d)
 	}
 	for (uint32_t i = 0; i < n && !rc; i++)
 		rc = unpack_quant(i < d->n_in ? &d->in[i] : &d->out[i - d->n_in], &p, &left);
-	if (rc || d->op != RVL_OP_GENERAL)
+	if (rc || !rvl_op_names_def(d->op))
 		return rc;
 	p = (const uint8_t *)buf + aligned(p - (const uint8_t *)buf);
 	if (p > (const uint8_t *)buf + size)

@@ -122,6 +122,7 @@ int rvl_setup_bn(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_quantize(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_dequantize(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_rescale(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_q_table(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_general(struct rvl_kernel *k, bool reference, char *why);
 
 /** Bytes of the operator and the attributes of RVL_OP_GENERAL in a packed descriptor. */

@@ -50,6 +50,7 @@ static const struct dispatch table[] = {
 	{ RVL_OP_Q_AVERAGE_POOL, rvl_setup_pool, 1, 1 },
 	{ RVL_OP_Q_GLOBAL_AVERAGE_POOL, rvl_setup_global_pool, 1, 1 },
 	{ RVL_OP_Q_RESCALE, rvl_setup_rescale, 1, 1 },
+	{ RVL_OP_Q_TABLE, rvl_setup_q_table, 1, 3 },
 	{ RVL_OP_GENERAL, rvl_setup_general, 0, RVL_MAX_IN },
 	{ RVL_OP_PACK_BLOCKED, rvl_setup_blocked, 1, 1 },
 	{ RVL_OP_UNPACK_BLOCKED, rvl_setup_blocked, 1, 1 },

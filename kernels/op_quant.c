@@ -157,3 +157,74 @@ int rvl_setup_rescale(struct rvl_kernel *k, bool reference, char *why)
 	k->run = run_rescale;
 	return 0;
 }
+
+#define BYTES 256
+
+/* The function of all 256 values, by its descriptor. @y has room for them. */
+static int tabulate(const struct rvl_kernel *k, const float *x, float *y, char *why)
+{
+	const struct rvl_shape all = { .rank = 1, .dim = { BYTES } };
+	struct rvl_kernel_desc d = { .op = RVL_OP_GENERAL, .n_in = k->d.n_in, .n_out = 1 };
+	struct rvl_value in[RVL_MAX_IN] = { { .type = RVL_TYPE_F32, .shape = all } };
+	struct rvl_value out = { .type = RVL_TYPE_F32, .shape = all, .data = y };
+	struct rvl_kernel *f;
+	int rc;
+
+	d.def = k->d.def;
+	memcpy(d.value, k->d.value, sizeof(d.value));
+	memcpy(d.in, k->d.in, sizeof(d.in));
+	d.in[0] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = all };
+	d.out[0] = d.in[0];
+	in[0].data = (void *)(uintptr_t)x;
+	for (uint32_t i = 1; i < d.n_in; i++)
+		in[i] = (struct rvl_value) { .type = d.in[i].type, .shape = d.in[i].shape,
+					     .data = (void *)(uintptr_t)d.in[i].data };
+	rc = rvl_kernel_new(&d, true, &f, why);
+	if (rc)
+		return rc;
+	rc = rvl_kernel_scratch(f) ? rvl_why(why, "its function needs workspace") :
+	     rvl_kernel_run_values(f, in, &out, NULL, NULL, why);
+	rvl_kernel_free(f);
+	return rc;
+}
+
+static int check_q_table(const struct rvl_kernel *k, char *why)
+{
+	const struct rvl_kernel_desc *d = &k->d;
+
+	if (!d->def || !(d->def->flags & RVL_OP_ELEMENTWISE))
+		return rvl_why(why, "its function is not element-wise");
+	if (!tensor_q8(&d->in[0]) || !tensor_q8(&d->out[0]) ||
+	    !rvl_shape_equal(&d->in[0].shape, &d->out[0].shape))
+		return rvl_why(why, "operands are not quantised to 8 bits per tensor");
+	for (uint32_t i = 1; i < d->n_in; i++)
+		if (d->in[i].type && (!d->in[i].data || rvl_shape_count(&d->in[i].shape) != 1))
+			return rvl_why(why, "its input %u is not one constant value", i);
+	return 0;
+}
+
+/* One byte in, one byte out: Q(f(DQ(x))) clamped, as a table. */
+int rvl_setup_q_table(struct rvl_kernel *k, bool reference, char *why)
+{
+	const struct rvl_kernel_arg *x = &k->d.in[0], *y = &k->d.out[0];
+	bool u8 = y->type == RVL_TYPE_U8;
+	int32_t lo = rvl_clamp(k->d.attr.q_lo, rvl_qmin(u8), rvl_qmax(u8));
+	int32_t hi = rvl_clamp(k->d.attr.q_hi, rvl_qmin(u8), rvl_qmax(u8));
+	float real[BYTES], result[BYTES];
+	int rc = check_q_table(k, why);
+
+	(void)reference;
+	if (rc)
+		return rc;
+	k->lut = rvl_kernel_mem(k, BYTES, 1);
+	if (!k->lut)
+		return -ENOMEM;
+	for (int i = 0; i < BYTES; i++)
+		real[i] = rvl_dequantize(x->type == RVL_TYPE_U8 ? i : (int8_t)i,
+					 x->quant.scale[0], x->quant.zp[0]);
+	rc = tabulate(k, real, result, why);
+	for (int i = 0; i < BYTES && !rc; i++)
+		rvl_st8(k->lut, i, rvl_quantize(result[i], y->quant.scale[0], y->quant.zp[0], lo, hi));
+	k->run = run_rescale;
+	return rc;
+}

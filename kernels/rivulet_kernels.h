@@ -32,7 +32,10 @@ struct rvl_kernel_desc {
 	uint32_t n_in;
 	uint32_t n_out;
 	struct rvl_attr attr;	/* as after shape inference: pads explicit, axes not negative */
-	/* Of RVL_OP_GENERAL: its descriptor, and its attributes by index in def->attrs. Borrowed. */
+	/*
+	 * Of RVL_OP_GENERAL and RVL_OP_Q_TABLE: the operator's descriptor, and its attributes by
+	 * index in def->attrs. Borrowed. Else NULL.
+	 */
 	const struct rvl_op_def *def;
 	struct rvl_attr_value value[RVL_MAX_ATTRS];
 	struct rvl_kernel_arg in[RVL_MAX_IN];

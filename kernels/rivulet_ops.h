@@ -81,6 +81,8 @@ enum rvl_type { RVL_TYPE_NONE = 0, RIVULET_DTYPES(RVL_TYPE_ENUM) RVL_TYPE_COUNT 
 	  "quantised mean of every channel") \
 	X(Q_RESCALE, 46, "QRescale", "rivulet", 1, 1, \
 	  "dequantise, clamp, quantise: 8 bits to 8 bits") \
+	X(Q_TABLE, 47, "QTable", "rivulet", 1, 3, \
+	  "dequantise, an element-wise function of the table of descriptors, clamp, quantise") \
 	X(GENERAL, 50, "General", "rivulet", 0, 32, \
 	  "an operator of the table of descriptors, which it names; any shape and type of its row") \
 	X(PACK_BLOCKED, 60, "PackBlocked", "rivulet", 1, 1, \
@@ -151,6 +153,12 @@ static inline void rvl_attr_init(struct rvl_attr *a)
 		.alpha = 1.0f, .beta = 1.0f, .epsilon = 1e-5f,
 		.f_lo = -INFINITY, .f_hi = INFINITY, .q_lo = INT32_MIN, .q_hi = INT32_MAX,
 	};
+}
+
+/** Whether nodes of an operator name a row of the table of descriptors. */
+static inline bool rvl_op_names_def(enum rvl_op op)
+{
+	return op == RVL_OP_GENERAL || op == RVL_OP_Q_TABLE;
 }
 
 /** Name of a type ("uint8"); "none" for a number outside the table. */
