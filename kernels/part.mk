@@ -19,5 +19,6 @@ $(eval $(call program,unit/test_kernels,tests/unit/test_kernels.c tests/conv/con
 UNIT_TESTS += $(BUILD)/unit/test_kernels
 $(eval $(call unit_test,op_core,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,kernels_sc,kernels uapi,-lm))
+$(eval $(call unit_test,op_unary,kernels uapi,-lm))
 $(eval $(call program,unit/test_conv_cases,tests/unit/test_conv_cases.c tests/conv/conv_cases.c,uapi,$(CHECK_LIBS)))
 UNIT_TESTS += $(BUILD)/unit/test_conv_cases
