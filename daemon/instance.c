@@ -251,6 +251,23 @@ static int refuse_memory(struct opening *o, uint64_t bytes)
 	return -EDQUOT;
 }
 
+/* The protocol has no message for a shape that each run finds. */
+static int refuse_bounded(struct opening *o)
+{
+	const struct rivulet_program *p = rivulet_image_program(o->image);
+	const struct rivulet_tensor *t = rivulet_program_tensors(p);
+
+	for (uint32_t i = p->inputs; i < p->inputs + p->outputs; i++) {
+		if (!(t[i].flags & RIVULET_TENSOR_BOUNDED))
+			continue;
+		snprintf(o->why.text, sizeof(o->why.text),
+			 "output %.80s: only a run knows its shape, which the daemon cannot report",
+			 rivulet_program_string(p, t[i].name));
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
 static int open_image(struct opening *o)
 {
 	const struct rvl_program *p = o->x->model->program;
@@ -262,7 +279,7 @@ static int open_image(struct opening *o)
 	o->loaded = !r;
 	if (!r)
 		o->image_bytes = rivulet_image_bytes(o->image) + rvl_pages(p->size);
-	return r;
+	return r ? r : refuse_bounded(o);
 }
 
 static void open_work(struct rvl_work *w)

@@ -183,3 +183,12 @@ int rvl_desc_unpack(const void *buf, size_t size, struct rvl_kernel_desc *d)
 		return -EBADMSG;
 	return rvl_attrs_unpack(p, size - (size_t)(p - (const uint8_t *)buf), d);
 }
+
+const char *rvl_desc_op_name(const void *buf, size_t size)
+{
+	struct rvl_kernel_desc d;
+
+	if (rvl_desc_unpack(buf, size, &d))
+		return "unknown operator";
+	return d.def ? d.def->name : rvl_op_name(d.op);
+}

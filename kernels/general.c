@@ -115,7 +115,8 @@ int rvl_general_run(const struct rvl_kernel *k, const struct rvl_value *in, stru
 	for (uint32_t i = 0; i < k->d.n_in; i++) {
 		if (!c.in[i].type)
 			continue;
-		c.in[i].shape = in[i].shape;
+		if (in[i].shape.rank != RVL_RANK_COMPILED)
+			c.in[i].shape = in[i].shape;
 		if (!c.in[i].data)
 			c.in[i].data = in[i].data;
 	}

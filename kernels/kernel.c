@@ -272,7 +272,8 @@ int rvl_kernel_run(const struct rvl_kernel *k, const void *const *in, void *cons
 static int fixed_shapes(const struct rvl_kernel *k, const struct rvl_value *in, char *why)
 {
 	for (uint32_t i = 0; i < k->d.n_in; i++)
-		if (in[i].type && !rvl_shape_equal(&in[i].shape, &k->d.in[i].shape))
+		if (in[i].type && in[i].shape.rank != RVL_RANK_COMPILED &&
+		    !rvl_shape_equal(&in[i].shape, &k->d.in[i].shape))
 			return rvl_why(why, "input %u has another shape than when it was compiled", i);
 	return 0;
 }

@@ -106,4 +106,7 @@ int64_t rvl_desc_pack(const struct rvl_kernel_desc *d, void *buf, size_t size);
  */
 int rvl_desc_unpack(const void *buf, size_t size, struct rvl_kernel_desc *d);
 
+/** The operator's name in ONNX, for messages; "unknown operator" where the bytes hold none. */
+const char *rvl_desc_op_name(const void *buf, size_t size);
+
 #endif

@@ -71,7 +71,12 @@ struct rvl_attr_value {
 	const void *data;	/* int64_t, float, or elements; strings, each ended by NUL */
 };
 
-/* An operand. type NONE: absent. */
+#define RVL_RANK_COMPILED (-1)
+
+/*
+ * An operand. type NONE: absent. A shape of rank RVL_RANK_COMPILED, which only the functions of
+ * rivulet_kernels.h take, stands for that of the kernel's descriptor.
+ */
 struct rvl_value {
 	enum rvl_type type;
 	struct rvl_shape shape;

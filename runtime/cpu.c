@@ -68,21 +68,63 @@ static void *get_scratch(size_t size)
 	return s->bytes;
 }
 
+/* An operand, in the shape of the step's parameters unless only this run knows it. */
+static struct rvl_value operand(const struct rivulet_exec *x, uint32_t tensor)
+{
+	const struct rivulet_tensor *t;
+
+	if (tensor == UINT32_MAX)
+		return (struct rvl_value) { .type = RVL_TYPE_NONE };
+	t = &rivulet_program_tensors(x->img->prog)[tensor];
+	return (struct rvl_value) {
+		.type = (enum rvl_type)t->dtype,
+		.shape = t->flags & RIVULET_TENSOR_BOUNDED ? x->shape[tensor] :
+			 (struct rvl_shape) { .rank = RVL_RANK_COMPILED },
+		.data = tensor_host(x, tensor),
+	};
+}
+
+static void keep_shapes(struct rivulet_exec *x, const struct rvl_rt_cpu_step *c,
+			const struct rvl_value *out)
+{
+	const struct rivulet_tensor *t = rivulet_program_tensors(x->img->prog);
+
+	for (uint32_t i = 0; i < c->n_out; i++)
+		if (c->out[i] != UINT32_MAX && t[c->out[i]].flags & RIVULET_TENSOR_BOUNDED)
+			x->shape[c->out[i]] = out[i].shape;
+}
+
 void rvl_rt_cpu_run(struct rvl_rt_task *t)
 {
 	const struct rvl_rt_cpu_step *c = &t->x->img->cpu[t->step];
-	const void *in[RVL_MAX_IN] = { NULL };
-	void *out[RVL_MAX_OUT] = { NULL };
+	struct rvl_value in[RVL_MAX_IN], out[RVL_MAX_OUT];
 	void *scratch = get_scratch(c->scratch);
 
 	t->report.worker = rvl_rt_worker();
 	t->report.start_ns = (uint64_t)rvl_rt_now();
+	*t->why = '\0';
 	for (uint32_t i = 0; i < c->n_in; i++)
-		in[i] = c->in[i] == UINT32_MAX ? NULL : tensor_host(t->x, c->in[i]);
+		in[i] = operand(t->x, c->in[i]);
 	for (uint32_t i = 0; i < c->n_out; i++)
-		out[i] = c->out[i] == UINT32_MAX ? NULL : tensor_host(t->x, c->out[i]);
-	t->error = scratch ? rvl_kernel_run(c->kernel, in, out, scratch,
-					    rvl_rt_workers_kernel(t->x->img->rt->pool)) : -ENOMEM;
+		out[i] = operand(t->x, c->out[i]);
+	t->error = scratch ? rvl_kernel_run_values(c->kernel, in, out, scratch,
+						   rvl_rt_workers_kernel(t->x->img->rt->pool),
+						   t->why) : -ENOMEM;
+	if (!t->error)
+		keep_shapes(t->x, c, out);
 	drop_large_scratch();
 	t->report.end_ns = (uint64_t)rvl_rt_now();
+}
+
+int rivulet_exec_shape(const struct rivulet_exec *x, uint32_t tensor, uint64_t *dim)
+{
+	const struct rivulet_tensor *t;
+
+	if (tensor >= x->img->prog->tensors)
+		return -ERANGE;
+	t = &rivulet_program_tensors(x->img->prog)[tensor];
+	for (uint32_t i = 0; i < t->ndim; i++)
+		dim[i] = t->flags & RIVULET_TENSOR_BOUNDED ? (uint64_t)x->shape[tensor].dim[i] :
+							     t->dim[i];
+	return (int)t->ndim;
 }

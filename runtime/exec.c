@@ -57,7 +57,8 @@ int rivulet_exec_new(struct rivulet_image *img, struct rivulet_exec **out,
 	x->img = rivulet_image_ref(img);
 	x->bind = calloc(img->prog->inputs + img->prog->outputs + 1, sizeof(*x->bind));
 	x->task = calloc(img->prog->steps + 1, sizeof(*x->task));
-	r = x->bind && x->task ? alloc_memory(x, err) : rvl_rt_fail(err, ENOMEM, "out of memory");
+	x->shape = calloc(img->prog->tensors + 1, sizeof(*x->shape));
+	r = x->bind && x->task && x->shape ? alloc_memory(x, err) : rvl_rt_fail(err, ENOMEM, "out of memory");
 	if (r) {
 		rivulet_exec_unref(x);
 		return r;
@@ -116,6 +117,7 @@ static void exec_free(struct rivulet_exec *x)
 	rivulet_image_unref(x->img);
 	free(x->bind);
 	free(x->task);
+	free(x->shape);
 	free(x);
 }
 
@@ -382,7 +384,8 @@ static void step_done(struct rvl_rt_task *t)
 	if (rivulet_program_steps(x->img->prog)[t->step].kind == RIVULET_STEP_CPU) {
 		x->result.cpu_steps++;
 		x->result.cpu_ns += t->report.end_ns - t->report.start_ns;
-		snprintf(why, sizeof(why), "%s", t->error ? strerror(-t->error) : "");
+		snprintf(why, sizeof(why), "%s", t->error && *t->why ? t->why :
+			 t->error ? strerror(-t->error) : "");
 	} else {
 		t->report.end_ns = (uint64_t)rvl_rt_now();
 		read_report(t);

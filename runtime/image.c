@@ -93,7 +93,8 @@ static int fail_step(const struct rivulet_image *img, uint32_t i, int code, cons
 
 	return rvl_rt_fail(err, code, "step %u (%s, %s): %s", i,
 			   rivulet_program_string(img->prog, s->name),
-			   rvl_op_name(s->op) ? rvl_op_name(s->op) : "unknown operator", why);
+			   rvl_desc_op_name((const char *)img->mem.host + img->prog->params_off +
+					    s->params, s->params_size), why);
 }
 
 static int prepare_cpu(struct rivulet_image *img, uint32_t i, uint64_t limit,
@@ -270,5 +271,6 @@ uint64_t rivulet_image_bytes(const struct rivulet_image *img)
 uint64_t rivulet_image_exec_bytes(const struct rivulet_image *img)
 {
 	return img->prog->arena_size + img->prof_size + (uint64_t)img->npu_steps * RVL_RT_REPORT +
-	       img->prog->steps * (uint64_t)sizeof(struct rvl_rt_task);
+	       img->prog->steps * (uint64_t)sizeof(struct rvl_rt_task) +
+	       img->prog->tensors * (uint64_t)sizeof(struct rvl_shape);
 }

@@ -58,6 +58,7 @@ struct rvl_rt_task {
 	struct rvl_rt_mem prof;			/* PROF records of the step; empty without any */
 	int sync_fd;				/* kernel back end: registered in the runtime's epoll, or -1 */
 	struct rivulet_fence *fence;		/* kernel back end: kept from run to run */
+	char why[RVL_WHY_MAX];			/* CPU steps: what was wrong with an operand */
 };
 
 /** struct rvl_rt_npu_job - what a back end needs to run an NPU step */
@@ -181,6 +182,7 @@ struct rivulet_exec {
 	struct rivulet_image *img;	/* referenced */
 	struct rvl_rt_mem arena, reports;
 	struct rvl_rt_binding *bind;
+	struct rvl_shape *shape;	/* by tensor: of bounded ones, as the last step found it */
 	struct rvl_rt_task *task;	/* by step */
 	struct rvl_rt_task copy;	/* prepares the run, later hands its outputs out */
 	bool prepared;			/* of this run: @task is reset and the inputs are copied */

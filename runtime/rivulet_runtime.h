@@ -244,6 +244,13 @@ struct rivulet_exec_result {
 };
 const struct rivulet_exec_result *rivulet_exec_result(const struct rivulet_exec *x);
 
+/**
+ * rivulet_exec_shape() - the dimensions of a tensor after a run, RIVULET_MAX_DIMS at most in @dim.
+ * They differ from the program's where the tensor is RIVULET_TENSOR_BOUNDED.
+ * Returns their number, or -ERANGE
+ */
+int rivulet_exec_shape(const struct rivulet_exec *x, uint32_t tensor, uint64_t *dim);
+
 /** struct rivulet_step_report - one step of the last run */
 struct rivulet_step_report {
 	bool ran;

@@ -22,7 +22,7 @@ enum rvl_exit { RVL_EXITS(RVL_EXIT_ENUM) };
 
 /* ---- options ---- */
 
-enum rvl_value {
+enum rvl_option_kind {
 	RVL_VALUE_SWITCH, /* a bool becomes true */
 	RVL_VALUE_TEXT,	  /* a const char * points to the value */
 	RVL_VALUE_NUMBER, /* a uint64_t: a whole number, with suffix k or M */
@@ -42,7 +42,7 @@ struct rvl_option {
 	const char *value; /* what --help calls the value; NULL for a switch */
 	const char *help;
 	size_t at; /* offset of the value in the verb's arguments */
-	enum rvl_value kind;
+	enum rvl_option_kind kind;
 	uint64_t least, most; /* limits of a number; @most 0: UINT64_MAX */
 	/** @call: stores a value; @member is at @at. Returns 0 or an enum rvl_exit */
 	int (*call)(void *member, const char *value);

@@ -8,6 +8,7 @@
 
 #include "device/engine.h"
 #include "rivulet_cost.h"
+#include "rivulet_kernels.h"
 #include "rivulet_ops.h"
 #include "verb.h"
 
@@ -125,7 +126,7 @@ static int add_step(const struct rivulet_program *p, const struct rivulet_board 
 		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
 	if (s->kind == RIVULET_STEP_NPU)
 		return add_segment(p, b, i, e, row);
-	row->op = rvl_op_name((enum rvl_op)s->op);
+	row->op = rvl_desc_op_name((const char *)p + p->params_off + s->params, s->params_size);
 	row->where = "cpu";
 	row->reason = "a program does not record why";
 	return 0;
