@@ -15,6 +15,16 @@ $(eval $(call program,tests/check_onnx,tests/onnx/check_onnx.c tests/onnx/eligib
 check-onnx: $(BUILD)/tests/check_onnx
 	@$< /usr/share/libonnx-testdata/data/node
 
+# The same of the newest onnx package of PyPI, which makes its tests.
+.PHONY: check-onnx-newest
+check-onnx-newest: $(BUILD)/tests/check_onnx $(BUILD)/onnx-newest/made
+	@$< -p onnx.newest $(BUILD)/onnx-newest/node
+$(BUILD)/onnx-newest/made: tests/onnx/newest.py
+	@scripts/install-deps.sh --oracle
+	@rm -rf $(@D) && mkdir -p $(@D)
+	@build/venv/bin/python $< $(@D)/node
+	@touch $@
+
 $(eval $(call unit_test,lower,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,program,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,compile,compiler kernels sim uapi,-lm))

@@ -325,39 +325,6 @@ static void damage(char *copy, size_t size)
 	p->crc = rivulet_crc32c(0, copy, size);
 }
 
-/* An output whose shape each run finds has no place in the protocol: OPEN says so. */
-START_TEST(bounded_outputs)
-{
-	union rivulet_packet p;
-	size_t size, onnx_size;
-	void *onnx = read_file("models/lenet.onnx", &onnx_size);
-	int sock = raw_open(), fd = -1;
-	struct rivulet_program *h;
-	struct rivulet_tensor *t;
-	uint32_t model;
-	char *copy;
-
-	ck_assert_int_eq(raw_load(sock, onnx, onnx_size, RIVULET_LOAD_WANT_FD, &p, &fd), 0);
-	size = p.load_reply.program_size;
-	copy = malloc(size);
-	ck_assert_int_eq(pread(fd, copy, size, 0), size);
-	h = (struct rivulet_program *)copy;
-	t = (struct rivulet_tensor *)(copy + h->tensors_off) + h->inputs;
-	t->flags = RIVULET_TENSOR_BOUNDED;
-	h->crc = 0;
-	h->crc = rivulet_crc32c(0, copy, size);
-	ck_assert_int_eq(raw_load(sock, copy, size, RIVULET_LOAD_PROGRAM, &p, NULL), 0);
-	model = p.load_reply.model;
-	raw_init(&p, RIVULET_MSG_OPEN);
-	p.model.model = model;
-	ck_assert_int_eq(raw_call(sock, &p, -1, NULL), -EOPNOTSUPP);
-	ck_assert_msg(strstr(p.error.text, "only a run knows its shape"), "%s", p.error.text);
-	close(fd);
-	free(copy);
-	free(onnx);
-}
-END_TEST
-
 /* Uses a program as far as the daemon allows. Returns whether it ran without an error. */
 static bool use_program(int sock, const char *copy, size_t size, int memory)
 {
@@ -1180,7 +1147,6 @@ int main(int argc, char **argv)
 	tcase_add_test(t, versions);
 	tcase_add_test(t, tensors);
 	tcase_add_test(t, program_files);
-	tcase_add_test(t, bounded_outputs);
 	tcase_add_loop_test(t, hostile_programs, 0, (int)ARRAY_SIZE(sources));
 	tcase_add_test(t, bad_memory);
 	tcase_add_test(t, bad_models);

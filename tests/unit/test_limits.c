@@ -2,6 +2,8 @@
 /* The resources that a client can exhaust, and that the daemon keeps serving others meanwhile. */
 #include "daemon_rig.h"
 #include "fuse_rig.h"
+#include "rivulet_crc32c.h"
+#include "rivulet_program.h"
 #include "suite.h"
 
 /*
@@ -258,6 +260,39 @@ static void fewer_files(void)
 	rig_start("[Limits]\nSessions=4096\nSessionsPerUser=4096\n");
 }
 
+/* An output whose shape each run finds has no place in the protocol: OPEN says so. */
+START_TEST(bounded_outputs)
+{
+	union rivulet_packet p;
+	size_t size, onnx_size;
+	void *onnx = read_file("models/lenet.onnx", &onnx_size);
+	int sock = raw_open(), fd = -1;
+	struct rivulet_program *h;
+	struct rivulet_tensor *t;
+	uint32_t model;
+	char *copy;
+
+	ck_assert_int_eq(raw_load(sock, onnx, onnx_size, RIVULET_LOAD_WANT_FD, &p, &fd), 0);
+	size = p.load_reply.program_size;
+	copy = malloc(size);
+	ck_assert_int_eq(pread(fd, copy, size, 0), size);
+	h = (struct rivulet_program *)copy;
+	t = (struct rivulet_tensor *)(copy + h->tensors_off) + h->inputs;
+	t->flags = RIVULET_TENSOR_BOUNDED;
+	h->crc = 0;
+	h->crc = rivulet_crc32c(0, copy, size);
+	ck_assert_int_eq(raw_load(sock, copy, size, RIVULET_LOAD_PROGRAM, &p, NULL), 0);
+	model = p.load_reply.model;
+	raw_init(&p, RIVULET_MSG_OPEN);
+	p.model.model = model;
+	ck_assert_int_eq(raw_call(sock, &p, -1, NULL), -EOPNOTSUPP);
+	ck_assert_msg(strstr(p.error.text, "only a run knows its shape"), "%s", p.error.text);
+	close(fd);
+	free(copy);
+	free(onnx);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	Suite *s;
@@ -268,5 +303,6 @@ int main(int argc, char **argv)
 	tcase_add_test(add_case(s, "descriptors", 240, fewer_files, rig_stop), no_descriptors);
 	tcase_add_test(add_case(s, "memory", 240, little_memory, rig_stop), openings_are_charged);
 	tcase_add_test(add_case(s, "files", 240, default_limits, rig_stop), blocking_files);
+	tcase_add_test(add_case(s, "shapes", 240, default_limits, rig_stop), bounded_outputs);
 	return run_suite(s);
 }
