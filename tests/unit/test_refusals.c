@@ -354,24 +354,24 @@ static const struct model_case shapes[] = {
 	  "node 'AveragePool_0' (AveragePool): its 8x3 window is larger than the padded 6x5 "
 	  "input" },
 	{ "in x u8 1,2,6,5; out y; AveragePool x -> y kernel_shape=[2,2]", 0, NO,
-	  "node 'AveragePool_0' (AveragePool): no pool on uint8" },
+	  "node 'AveragePool_0' (AveragePool): its input 0 is uint8, which it does not take" },
 	{ "in x u8 1,2,6,5; out y; MaxPool x -> y kernel_shape=[2,2]", 0, 0, "uint8 1x2x5x4" },
 	{ "in x s8 1,2,6,5; out y; MaxPool x -> y kernel_shape=[2,2]", 0, 0, "int8 1x2x5x4" },
 	{ "in x s32 1,2,6,5; out y; MaxPool x -> y kernel_shape=[2,2]", 0, NO,
-	  "node 'MaxPool_0' (MaxPool): no pool on int32" },
+	  "node 'MaxPool_0' (MaxPool): its input 0 is int32, which it does not take" },
 	{ "in x f32 5; out y; MaxPool x -> y kernel_shape=[2,2]", 0, NO,
-	  "node 'MaxPool_0' (MaxPool): its input has 1 dimensions: only 2-D images [N, C, H, W] "
-	  "are supported" },
+	  "node 'MaxPool_0' (MaxPool): its input has no spatial dimensions" },
+	{ "in x f32 1,2,5; out y; MaxPool x -> y kernel_shape=[2]", 0, 0, "float32 1x2x4" },
 	/* Whole channels. */
 	{ X "GlobalAveragePool x -> y", 0, 0, "float32 1x2x1x1" },
 	{ "in x f32 3,2,7; out y; GlobalMaxPool x -> y", 0, 0, "float32 3x2x1" },
 	{ "in x f32 3,2; out y; GlobalMaxPool x -> y", 0, NO,
 	  "node 'GlobalMaxPool_0' (GlobalMaxPool): its input has no spatial dimensions" },
-	{ "in x f32 3,2,0; out y; GlobalMaxPool x -> y", 0, NO,
-	  "node 'GlobalMaxPool_0' (GlobalMaxPool): output is not one value per channel" },
+	{ "in x f32 3,2,0; out y; GlobalMaxPool x -> y", 0, 0, "float32 3x2x1" },
 	{ "in x s8 1,2,3,3; out y; GlobalMaxPool x -> y", 0, 0, "int8 1x2x1x1" },
 	{ "in x s8 1,2,3,3; out y; GlobalAveragePool x -> y", 0, NO,
-	  "node 'GlobalAveragePool_0' (GlobalAveragePool): no pool on int8" },
+	  "node 'GlobalAveragePool_0' (GlobalAveragePool): its input 0 is int8, which it does "
+	  "not take" },
 	/* Matrices. */
 	{ "in x f32 2,3; const w f32 3,4 1; out y; Gemm x w -> y", 0, 0, "float32 2x4" },
 	{ "in x f32 3,2; const w f32 3,4 1; out y; Gemm x w -> y transA=1", 0, 0, "float32 2x4" },

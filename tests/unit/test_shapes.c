@@ -100,7 +100,7 @@ static const struct shape_case cases[] = {
 	{ "GlobalAveragePool", "x", D(2, 3), { 0 }, { 0 }, { { 0 } }, { 0 },
 	  "no spatial dimensions" },
 	{ "MaxPool", "x", D(3, 4, 5), { 0 }, { 0 }, { { "kernel_shape", L(2, 2) } }, { 0 },
-	  "only 2-D images" },
+	  "kernel_shape has 2 values, not 1" },
 	{ "MaxPool", "x", D(1, 1, 4, 4), { 0 }, { 0 }, { { "kernel_shape", L(4, 4) } },
 	  D(1, 1, 1, 1) },
 	{ "MaxPool", "x", D(1, 1, 4, 4), { 0 }, { 0 }, { { "kernel_shape", L(5, 4) } }, { 0 },

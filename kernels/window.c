@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT */
+/* Windows over images of any number of dimensions. */
+#include <stdio.h>
+#include <string.h>
+
+#include "window.h"
+
+#define MOST INT32_MAX	/* of an image, and a kernel's side, stride, dilation and padding */
+
+/* ---- geometry ---- */
+
+static bool has_attr(const struct rvl_call *c, const char *name)
+{
+	for (const struct rvl_attr_def *a = c->def->attrs; a && a->name; a++)
+		if (!strcmp(a->name, name))
+			return true;
+	return false;
+}
+
+/* Attribute @name, one number or @per_axis for each axis, into @list; what is absent is @value. */
+static int read_list(struct rvl_call *c, const char *name, int rank, int64_t least, int64_t value,
+		     int64_t *list)
+{
+	const int64_t *given = NULL;
+	uint32_t n = 0;
+
+	if (has_attr(c, name))
+		given = rvl_attr_ints(c, name, &n);
+	if (n && n != (uint32_t)rank)
+		return rvl_op_fail(c, "attribute %s has %u values, not %d", name, n, rank);
+	for (int i = 0; i < rank; i++) {
+		list[i] = n ? given[i] : value;
+		if (list[i] < least || list[i] > MOST)
+			return rvl_op_fail(c, "attribute %s has the value %lld, which is not in %lld to %d",
+					   name, (long long)list[i], (long long)least, MOST);
+	}
+	return 0;
+}
+
+static int read_kernel(struct rvl_call *c, const int64_t *kernel, struct rvl_window *w)
+{
+	int64_t list[RVL_MAX_RANK];
+	int rc = read_list(c, "kernel_shape", w->rank, 1, 1, list);
+
+	for (int i = 0; i < w->rank && !rc; i++) {
+		w->axis[i].k = list[i];
+		if (!kernel)
+			continue;
+		w->axis[i].k = kernel[i];
+		if (rvl_attr_given(c, "kernel_shape") && kernel[i] != list[i])
+			return rvl_op_fail(c, "attribute kernel_shape has %lld where its weights have %lld",
+					   (long long)list[i], (long long)kernel[i]);
+		if (kernel[i] < 1 || kernel[i] > MOST)
+			return rvl_op_fail(c, "its weights have the dimension %lld",
+					   (long long)kernel[i]);
+	}
+	return rc;
+}
+
+/* Everything but the number of results and what auto_pad decides. */
+static int read_axes(struct rvl_call *c, const struct rvl_shape *x, const int64_t *kernel,
+		     struct rvl_window *w)
+{
+	int64_t stride[RVL_MAX_RANK], dilation[RVL_MAX_RANK], pad[2 * RVL_MAX_RANK];
+	int rc;
+
+	*w = (struct rvl_window) { .rank = x->rank - 2 };
+	if (w->rank < 1)
+		return rvl_op_fail(c, "its input has no spatial dimensions");
+	rc = read_kernel(c, kernel, w);
+	if (!rc)
+		rc = read_list(c, "strides", w->rank, 1, 1, stride);
+	if (!rc)
+		rc = read_list(c, "dilations", w->rank, 1, 1, dilation);
+	if (!rc)
+		rc = read_list(c, "pads", 2 * w->rank, 0, 0, pad);
+	for (int i = 0; i < w->rank && !rc; i++) {
+		struct rvl_window_axis *a = &w->axis[i];
+
+		a->n = x->dim[i + 2];
+		if (a->n > MOST)
+			return rvl_op_fail(c, "dimension %d of its input is %lld", i + 2,
+					   (long long)a->n);
+		a->stride = stride[i];
+		a->dilation = dilation[i];
+		a->pad[0] = pad[i];
+		a->pad[1] = pad[i + w->rank];
+	}
+	return rc;
+}
+
+static int64_t reach(const struct rvl_window_axis *a)
+{
+	return (a->k - 1) * a->dilation + 1;
+}
+
+/* The padding @total is divided between both ends; the larger half is behind with SAME_UPPER. */
+static void divide_padding(const struct rvl_call *c, int64_t total, struct rvl_window_axis *a)
+{
+	bool upper = rvl_attr_is(c, "auto_pad", "SAME_UPPER");
+
+	total = total < 0 ? 0 : total;
+	a->pad[0] = upper ? total / 2 : total - total / 2;
+	a->pad[1] = total - a->pad[0];
+}
+
+static bool same_padding(const struct rvl_call *c)
+{
+	return rvl_attr_is(c, "auto_pad", "SAME_UPPER") || rvl_attr_is(c, "auto_pad", "SAME_LOWER");
+}
+
+/* The sides of the window, or of the padded input, as "7x3". */
+static const char *sides(const struct rvl_window *w, bool window, char *text, size_t size)
+{
+	size_t at = 0;
+
+	for (int i = 0; i < w->rank && at < size; i++) {
+		const struct rvl_window_axis *a = &w->axis[i];
+		int64_t n = window ? reach(a) : a->n + a->pad[0] + a->pad[1];
+
+		at += (size_t)snprintf(text + at, size - at, i ? "x%lld" : "%lld", (long long)n);
+	}
+	return text;
+}
+
+static int too_small(struct rvl_call *c, const struct rvl_window *w)
+{
+	char window[64], input[64];
+
+	return rvl_op_fail(c, "its %s window is larger than the padded %s input",
+			   sides(w, true, window, sizeof(window)),
+			   sides(w, false, input, sizeof(input)));
+}
+
+/* Positions of the window; false: none. With ceil_mode the last one may pass the end, but begins before it. */
+static bool count_positions(const struct rvl_call *c, struct rvl_window_axis *a)
+{
+	bool ceil = has_attr(c, "ceil_mode") && rvl_attr_int(c, "ceil_mode");
+	int64_t room;
+
+	if (same_padding(c)) {
+		a->out = (a->n + a->stride - 1) / a->stride;
+		divide_padding(c, (a->out - 1) * a->stride + reach(a) - a->n, a);
+		return true;
+	}
+	if (rvl_attr_is(c, "auto_pad", "VALID"))
+		a->pad[0] = a->pad[1] = 0;
+	room = a->n + a->pad[0] + a->pad[1] - reach(a) + (ceil ? a->stride - 1 : 0);
+	if (room < 0)
+		return false;
+	a->out = room / a->stride + 1;
+	if (ceil && (a->out - 1) * a->stride >= a->n + a->pad[0])
+		a->out--;
+	return true;
+}
+
+int rvl_window_read(struct rvl_call *c, const struct rvl_shape *x, const int64_t *kernel,
+		    struct rvl_window *w)
+{
+	int rc = read_axes(c, x, kernel, w);
+
+	for (int i = 0; i < w->rank && !rc; i++)
+		rc = count_positions(c, &w->axis[i]) ? 0 : too_small(c, w);
+	return rc;
+}
+
+/* output_shape, of the images alone or of all dimensions, decides the padding. */
+static int read_output_shape(struct rvl_call *c, struct rvl_window *w, bool *given)
+{
+	uint32_t n;
+	const int64_t *size = rvl_attr_ints(c, "output_shape", &n);
+
+	*given = n > 0;
+	if (!n)
+		return 0;
+	if (n != (uint32_t)w->rank && n != (uint32_t)w->rank + 2)
+		return rvl_op_fail(c, "attribute output_shape has %u values, not %d", n, w->rank);
+	for (int i = 0; i < w->rank; i++) {
+		w->axis[i].out = size[n - (uint32_t)w->rank + (uint32_t)i];
+		if (w->axis[i].out < 0 || w->axis[i].out > MOST)
+			return rvl_op_fail(c, "attribute output_shape has the value %lld",
+					   (long long)w->axis[i].out);
+	}
+	return 0;
+}
+
+int rvl_window_read_transposed(struct rvl_call *c, const struct rvl_shape *x,
+			       const int64_t *kernel, struct rvl_window *w)
+{
+	int64_t extra[RVL_MAX_RANK];
+	bool given = false;
+	int rc = read_axes(c, x, kernel, w);
+
+	if (!rc)
+		rc = read_list(c, "output_padding", w->rank, 0, 0, extra);
+	if (!rc)
+		rc = read_output_shape(c, w, &given);
+	w->transposed = true;
+	for (int i = 0; i < w->rank && !rc; i++) {
+		struct rvl_window_axis *a = &w->axis[i];
+		int64_t full = (a->n - 1) * a->stride + reach(a) + extra[i];
+
+		if (!given && same_padding(c))
+			a->out = a->n * a->stride;
+		if (given || same_padding(c)) {
+			divide_padding(c, full - a->out, a);
+			continue;
+		}
+		if (rvl_attr_is(c, "auto_pad", "VALID"))
+			a->pad[0] = a->pad[1] = 0;
+		a->out = full - a->pad[0] - a->pad[1];
+		if (a->out < 0)
+			return rvl_op_fail(c, "its padding of %lld is larger than the result of %lld",
+					   (long long)(a->pad[0] + a->pad[1]), (long long)full);
+	}
+	return rc;
+}
+
+int64_t rvl_window_in(const struct rvl_window *w)
+{
+	int64_t n = 1;
+
+	for (int i = 0; i < w->rank; i++)
+		n *= w->axis[i].n;
+	return n;
+}
+
+int64_t rvl_window_out(const struct rvl_window *w)
+{
+	int64_t n = 1;
+
+	for (int i = 0; i < w->rank; i++)
+		n *= w->axis[i].out;
+	return n;
+}
+
+/* The least i for which i * step >= @v. */
+static int64_t steps_to(int64_t v, int64_t step)
+{
+	return v <= 0 ? 0 : (v - 1) / step + 1;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+void rvl_window_taps(const struct rvl_window_axis *a, int64_t o, int64_t *first, int64_t *past)
+{
+	int64_t at = o * a->stride - a->pad[0];
+
+	*first = steps_to(-at, a->dilation);
+	*past = smaller(a->k, steps_to(a->n - at, a->dilation));
+	if (*first > *past)
+		*first = *past;
+}
+
+int64_t rvl_window_padded(const struct rvl_window_axis *a, int64_t o)
+{
+	int64_t at = o * a->stride - a->pad[0];
+
+	return smaller(a->k, steps_to(a->n + a->pad[1] - at, a->dilation));
+}
+
+/* ---- loop ---- */
+
+/* A walk over the taps of the outer axes of a row; [first, past) are those worth a look. */
+struct walk {
+	const struct rvl_window *w;
+	const struct rvl_window_work *work;
+	const struct rvl_window_row *row;
+	union rvl_window_sum *sum;
+	int64_t tap[RVL_MAX_RANK], first[RVL_MAX_RANK], past[RVL_MAX_RANK];
+};
+
+/* Prepares the walk. False if no tap of the row lies inside the input. */
+static bool start_walk(struct walk *k)
+{
+	const struct rvl_window *w = k->w;
+
+	for (int d = 0; d < w->rank - 1; d++) {
+		k->first[d] = 0;
+		k->past[d] = w->axis[d].k;
+		if (!w->transposed)
+			rvl_window_taps(&w->axis[d], k->row->pos[d], &k->first[d], &k->past[d]);
+		if (k->first[d] >= k->past[d])
+			return false;
+		k->tap[d] = k->first[d];
+	}
+	return true;
+}
+
+static bool next_tap(struct walk *k)
+{
+	for (int d = k->w->rank - 2; d >= 0; d--) {
+		if (++k->tap[d] < k->past[d])
+			return true;
+		k->tap[d] = k->first[d];
+	}
+	return false;
+}
+
+/* The input position that the tap of an outer axis reads; -1: none. */
+static int64_t source(const struct walk *k, int d)
+{
+	const struct rvl_window_axis *a = &k->w->axis[d];
+	int64_t at;
+
+	if (!k->w->transposed)
+		return k->row->pos[d] * a->stride + k->tap[d] * a->dilation - a->pad[0];
+	at = k->row->pos[d] + a->pad[0] - k->tap[d] * a->dilation;
+	if (at < 0 || at % a->stride || at / a->stride >= a->n)
+		return -1;
+	return at / a->stride;
+}
+
+/* Tap @i of the last axis of a window; @t has the index and place of its row. */
+static void gather(const struct walk *k, struct rvl_window_tap t, int64_t i)
+{
+	const struct rvl_window_axis *a = &k->w->axis[k->w->rank - 1];
+	int64_t x0 = k->row->pos[k->w->rank - 1], x1 = x0 + k->row->n;
+	int64_t off = i * a->dilation - a->pad[0];
+	int64_t lo = steps_to(-off, a->stride), hi = smaller(steps_to(a->n - off, a->stride), x1);
+
+	lo = lo < x0 ? x0 : lo;
+	t.index += i;
+	t.x += lo * a->stride + off;
+	t.x_step = a->stride;
+	t.y = lo - x0;
+	t.y_step = 1;
+	t.n = hi - lo;
+	if (t.n > 0)
+		k->work->tap(k->work->arg, k->row, &t, k->sum);
+}
+
+static void spread(const struct walk *k, struct rvl_window_tap t, int64_t i)
+{
+	const struct rvl_window_axis *a = &k->w->axis[k->w->rank - 1];
+	int64_t x0 = k->row->pos[k->w->rank - 1], x1 = x0 + k->row->n;
+	int64_t off = i * a->dilation - a->pad[0];
+	int64_t lo = steps_to(x0 - off, a->stride);
+	int64_t hi = smaller(steps_to(x1 - off, a->stride), a->n);
+
+	t.index += i;
+	t.x += lo;
+	t.x_step = 1;
+	t.y = lo * a->stride + off - x0;
+	t.y_step = a->stride;
+	t.n = hi - lo;
+	if (t.n > 0)
+		k->work->tap(k->work->arg, k->row, &t, k->sum);
+}
+
+/* All taps of the last axis, for one tap of the others. */
+static void inner_taps(const struct walk *k)
+{
+	const struct rvl_window *w = k->w;
+	const struct rvl_window_axis *a = &w->axis[w->rank - 1];
+	struct rvl_window_tap t = { .index = 0 };
+	int64_t first = 0, past = a->k, last = k->row->pos[w->rank - 1] + k->row->n - 1, none;
+
+	for (int d = 0; d < w->rank - 1; d++) {
+		int64_t at = source(k, d);
+
+		if (at < 0)
+			return;
+		t.index = (t.index + k->tap[d]) * w->axis[d + 1].k;
+		t.x = (t.x + at) * w->axis[d + 1].n;
+	}
+	if (!w->transposed) {
+		rvl_window_taps(a, last, &first, &none);
+		rvl_window_taps(a, k->row->pos[w->rank - 1], &none, &past);
+	}
+	for (int64_t i = first; i < past; i++) {
+		if (w->transposed)
+			spread(k, t, i);
+		else
+			gather(k, t, i);
+	}
+}
+
+static void run_row(const struct rvl_window *w, const struct rvl_window_work *work,
+		    const struct rvl_window_row *row)
+{
+	union rvl_window_sum sum;
+	struct walk k = { .w = w, .work = work, .row = row, .sum = &sum };
+
+	memset(&sum, 0, sizeof(sum));
+	if (start_walk(&k)) {
+		do
+			inner_taps(&k);
+		while (next_tap(&k));
+	}
+	work->end(work->arg, row, &sum);
+}
+
+struct all_rows {
+	const struct rvl_window *w;
+	const struct rvl_window_work *work;
+	int64_t per_plane;	/* rows */
+};
+
+static void run_rows(void *arg, int64_t first, int64_t past)
+{
+	const struct all_rows *r = arg;
+	const struct rvl_window *w = r->w;
+	int64_t width = w->axis[w->rank - 1].out;
+
+	for (int64_t i = first; i < past; i++) {
+		struct rvl_window_row row = { .plane = i / r->per_plane };
+		int64_t at = i % r->per_plane;
+
+		row.at = at * width;
+		for (int d = w->rank - 2; d >= 0; d--) {
+			row.pos[d] = at % w->axis[d].out;
+			at /= w->axis[d].out;
+		}
+		for (int64_t x = 0; x < width; x += row.n) {
+			row.pos[w->rank - 1] = x;
+			row.n = smaller(width - x, RVL_WINDOW_ROW);
+			run_row(w, r->work, &row);
+			row.at += row.n;
+		}
+	}
+}
+
+void rvl_window_run(const struct rvl_call *c, const struct rvl_window *w, int64_t planes,
+		    const struct rvl_window_work *work)
+{
+	struct all_rows r = { .w = w, .work = work, .per_plane = 1 };
+
+	for (int d = 0; d < w->rank - 1; d++)
+		r.per_plane *= w->axis[d].out;
+	if (planes > 0 && rvl_window_out(w) > 0)
+		rvl_for_range(c, planes * r.per_plane, 1, run_rows, &r);
+}
