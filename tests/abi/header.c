@@ -2,10 +2,11 @@
 /* Compiled by scripts/check-abi as C99, C11 and C++ against the installed headers; never run. */
 #include <rivulet.h>
 
+#define IS_TRUE(condition) ((condition) ? 1 : -1)
 #define SIZE_FIRST(type)                                                                           \
-	typedef char size_of_##type##_is_first[offsetof(struct type, size) == 0 ? 1 : -1];         \
-	typedef char size_of_##type##_is_size_t[sizeof(((struct type *)0)->size) == sizeof(size_t) ?
-						1 : -1]
+	typedef char size_of_##type##_is_first[IS_TRUE(offsetof(struct type, size) == 0)];         \
+	typedef char size_of_##type##_is_size_t[IS_TRUE(sizeof(((struct type *)0)->size) ==        \
+							sizeof(size_t))]
 
 SIZE_FIRST(rivulet_submit_options);
 SIZE_FIRST(rivulet_daemon_info);
