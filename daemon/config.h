@@ -32,6 +32,8 @@
 	K(Limits, CompilesPerUser, user_compiles, COUNT, "16", 1, 4096, "models being loaded")      \
 	K(Limits, HelloTimeout, hello_timeout, TIME, "10s", 1000000, 3600000000000ull,             \
 	  "for a connection's first message")                                                      \
+	K(Limits, MaxRunSec, run_limit, TIME, "60s", 1000000, 3600000000000ull,                    \
+	  "for one inference, from its start")                                                     \
 	K(Limits, ModelSizeMax, model_size, SIZE, "256M", 1, 1ull << 30, "bytes of one model file") \
 	K(Compiler, Workers, workers, COUNT, "2", 1, 64, "compilers at a time, one per user")      \
 	K(Compiler, MemoryMax, worker_memory, SIZE, "2G", 1ull << 24, 1ull << 40,                  \

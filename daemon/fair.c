@@ -209,7 +209,7 @@ static struct rvl_share *first_queued(const struct rvl_fair *f, uint32_t c, uint
 	uint64_t v, least = 0;
 
 	rvl_list_each(s, &f->shares, link) {
-		if (!s->in[c].queue.n)
+		if (!s->in[c].queue.n || s->barred)
 			continue;
 		v = virtual_time(f, s, c, now);
 		if (first && (v > least ||
@@ -454,7 +454,7 @@ static struct rvl_slot *due_promise(const struct rvl_fair *f, const struct rvl_s
 
 	finish = add_sat(finish, fair ? fair->worst : RVL_FAIR_GRACE);
 	rvl_list_each(p, &f->promises, promise) {
-		if (p == fair)
+		if (p == fair || p->share->barred)
 			continue;
 		if (add_sat(now, p->worst) > p->deadline)
 			return p;

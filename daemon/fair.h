@@ -70,6 +70,7 @@ struct rvl_presence {
 /** struct rvl_share - one user */
 struct rvl_share {
 	struct rvl_list link;	/* in rvl_fair.shares */
+	bool barred;		/* none of its queued slots is picked; set by the scheduler */
 	struct rvl_presence in[RIVULET_PRIOS];
 };
 

@@ -57,6 +57,8 @@ struct rvl_user {
 	uid_t uid;
 	uint32_t refs;	/* sessions and LOADs under way */
 	uint32_t sessions, models, instances, runs, compiles;
+	uint32_t under_way;	/* runs that take a slot of ParallelRuns= */
+	uint32_t overdue;	/* runs that were cancelled by MaxRunSec= and have not ended */
 	bool compiling;	/* a worker process runs for this user */
 	uint64_t compiled;	/* when the last worker process for this user started */
 	uint64_t bytes;
@@ -448,18 +450,22 @@ struct rvl_run {
 	int error;		/* 0: as the runtime says; or why it was given up */
 	struct rvl_text text;	/* with @error */
 	uint64_t started;
+	uint64_t end_by;	/* MaxRunSec= after @started */
+	bool overdue;		/* was cancelled at @end_by; takes no slot */
 };
 
 struct rvl_sched {
 	struct rvl_fair fair;		/* queued runs, in it by their slots */
 	struct rvl_list running;
 	struct rvl_list ended;		/* called back, not yet answered */
-	uint32_t queued, n_running;
+	uint32_t queued;
+	uint32_t n_running;		/* without those that are overdue */
 	uint32_t gone_epoch;		/* a run ended with -ENODEV on this one; 0: none did */
 	uint64_t last_end;		/* when a run ended last */
 	struct rvl_peak longest;	/* ns that any run kept the device, by minutes */
 	sd_event_source *kick;		/* answers and starts runs, not in the runtime's callbacks */
 	sd_event_source *timer;		/* kicks when an idle device has waited for a user long enough */
+	sd_event_source *limit;		/* at the earliest end_by */
 	struct rvl_totals totals;
 };
 

@@ -11,6 +11,9 @@
 
 #include "manager.h"
 
+/* Time for which runs hold all slots before a user who waits gets one beyond ParallelRuns=. */
+#define HOLD_NS (100 * NSEC_PER_MSEC)
+
 static struct rvl_sched *sched_of(const struct rvl_run *run)
 {
 	return &run->instance->session->m->sched;
@@ -21,6 +24,20 @@ static void wake(struct rvl_sched *sc)
 	sd_event_source_set_enabled(sc->kick, SD_EVENT_ONESHOT);
 }
 
+/* A run under way ends. */
+static void leave_slot(struct rvl_run *run)
+{
+	struct rvl_user *u = run->user;
+
+	if (!run->overdue) {
+		sched_of(run)->n_running--;
+		u->under_way--;
+		return;
+	}
+	u->overdue--;
+	u->share.barred = u->overdue;
+}
+
 static void to_ended(struct rvl_run *run)
 {
 	struct rvl_sched *sc = sched_of(run);
@@ -28,7 +45,7 @@ static void to_ended(struct rvl_run *run)
 	if (run->ended)
 		return;
 	if (run->running) {
-		sc->n_running--;
+		leave_slot(run);
 	} else {
 		sc->queued--;
 		rvl_fair_remove(&sc->fair, &run->slot);
@@ -241,11 +258,61 @@ static void finish(struct rvl_run *run)
 	rvl_session_reap(s);
 }
 
+/* ---- the limit on a run's time ---- */
+
+static void arm_limit(struct rvl_sched *sc)
+{
+	uint64_t first = UINT64_MAX;
+	struct rvl_run *run;
+
+	rvl_list_each(run, &sc->running, link)
+		if (!run->overdue && run->end_by < first)
+			first = run->end_by;
+	sd_event_source_set_time(sc->limit, first == UINT64_MAX ? first : first / 1000 + 1);
+	sd_event_source_set_enabled(sc->limit, first == UINT64_MAX ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
+}
+
+/*
+ * The step under way may take much longer than the limit. Meanwhile the slot is free for other users,
+ * but this user starts nothing: otherwise such steps would occupy all threads.
+ */
+static void stop_overdue(struct rvl_run *run)
+{
+	struct rvl_user *u = run->user;
+	struct rvl_text why;
+
+	sched_of(run)->n_running--;
+	u->under_way--;
+	run->overdue = true;
+	u->overdue++;
+	u->share.barred = true;
+	rvl_say(&why, 0, "took %.3f s and had not ended: MaxRunSec= allows no more",
+		(double)(run->end_by - run->started) / (double)NSEC_PER_SEC);
+	rvl_sched_cancel(run, -EDQUOT, why.s);
+}
+
+static int on_limit(sd_event_source *source, uint64_t usec, void *data)
+{
+	struct rvl_manager *m = data;
+	struct rvl_sched *sc = &m->sched;
+	uint64_t now = rvl_now();
+	struct rvl_run *run;
+
+	(void)source;
+	(void)usec;
+	rvl_list_each(run, &sc->running, link)
+		if (!run->overdue && run->end_by <= now)
+			stop_overdue(run);
+	arm_limit(sc);
+	wake(sc);
+	return 0;
+}
+
 /* ---- starting ---- */
 
 static void start(struct rvl_sched *sc, struct rvl_run *run)
 {
-	struct rivulet_exec_params params = { .done = on_done, .data = run,
+	struct rivulet_exec_params params = { .done = on_done, .data = run, .owner = run->user,
 					      .soft = !run->slot.hard };
 	struct rivulet_runtime_error why = { .text = "" };
 	uint64_t now = rvl_now();
@@ -268,11 +335,14 @@ static void start(struct rvl_sched *sc, struct rvl_run *run)
 	}
 	run->running = true;
 	run->started = now;
+	run->end_by = now + run->instance->session->m->cfg.run_limit;
+	run->user->under_way++;
 	rvl_power_run(&run->instance->session->m->power, run->levels, 1);
 	rvl_fair_start(&sc->fair, &run->slot, now);
 	rvl_list_add_tail(&sc->running, &run->link);
 	sc->queued--;
 	sc->n_running++;
+	arm_limit(sc);
 }
 
 static void finish_ended(struct rvl_sched *sc)
@@ -311,18 +381,60 @@ static bool start_at_level(struct rvl_manager *m, struct rvl_run *run)
 	return true;
 }
 
+/*
+ * When a user without a run under way may start one more than ParallelRuns=: after all slots have been
+ * held for HOLD_NS, several of them by one user. UINT64_MAX: not before one of these runs ends.
+ */
+static uint64_t extra_slot_at(const struct rvl_sched *sc, uint64_t parallel)
+{
+	bool several = false;
+	struct rvl_run *run;
+	uint64_t at = 0;
+
+	if (sc->n_running > parallel)
+		return UINT64_MAX;
+	rvl_list_each(run, &sc->running, link) {
+		if (run->overdue)
+			continue;
+		several |= run->user->under_way > 1;
+		at = run->started + HOLD_NS > at ? run->started + HOLD_NS : at;
+	}
+	return several ? at : UINT64_MAX;
+}
+
+/* Returns the run to start, or NULL. @wake: when to ask again if nothing happens before. */
+static struct rvl_run *next_run(struct rvl_manager *m, uint64_t *wake)
+{
+	struct rvl_sched *sc = &m->sched;
+	bool full = sc->n_running >= m->cfg.parallel;
+	uint64_t now = rvl_now(), extra = full ? extra_slot_at(sc, m->cfg.parallel) : 0;
+	struct rvl_slot *slot;
+	struct rvl_run *run;
+
+	*wake = extra;
+	if (extra > now)
+		return NULL;
+	slot = rvl_fair_pick(&sc->fair, now, work_left(sc, now), rvl_loop_recent(&m->loop), wake);
+	if (!slot)
+		return NULL;
+	run = rvl_container(slot, struct rvl_run, slot);
+	if (!full || !run->user->under_way)
+		return run;
+	*wake = now + HOLD_NS;
+	return NULL;
+}
+
 static void start_runs(struct rvl_manager *m)
 {
 	struct rvl_sched *sc = &m->sched;
-	uint64_t wake = UINT64_MAX, now;
-	struct rvl_slot *slot;
+	uint64_t wake = UINT64_MAX;
+	struct rvl_run *run;
 
-	while (sc->queued && sc->n_running < m->cfg.parallel) {
-		now = rvl_now();
-		slot = rvl_fair_pick(&sc->fair, now, work_left(sc, now),
-				     rvl_loop_recent(&m->loop), &wake);
-		if (!slot || !start_at_level(m, rvl_container(slot, struct rvl_run, slot)))
+	while (sc->queued) {
+		run = next_run(m, &wake);
+		if (!run || !start_at_level(m, run))
 			break;
+		wake = UINT64_MAX;
 	}
 	sd_event_source_set_time(sc->timer, wake == UINT64_MAX ? wake : wake / 1000 + 1);
 	sd_event_source_set_enabled(sc->timer, wake == UINT64_MAX ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
@@ -521,6 +633,8 @@ int rvl_sched_start(struct rvl_manager *m)
 	rvl_list_init(&sc->ended);
 	r = sd_event_add_time(m->event, &sc->timer, CLOCK_MONOTONIC, UINT64_MAX, 1, on_timer, m);
 	r = r < 0 ? r : sd_event_source_set_enabled(sc->timer, SD_EVENT_OFF);
+	r = r < 0 ? r : sd_event_add_time(m->event, &sc->limit, CLOCK_MONOTONIC, UINT64_MAX, 1, on_limit, m);
+	r = r < 0 ? r : sd_event_source_set_enabled(sc->limit, SD_EVENT_OFF);
 	r = r < 0 ? r : sd_event_add_defer(m->event, &sc->kick, on_kick, m);
 	return r < 0 ? r : sd_event_source_set_enabled(sc->kick, SD_EVENT_OFF);
 }
@@ -551,6 +665,7 @@ bool rvl_sched_stop(struct rvl_manager *m, uint64_t deadline)
 	}
 	finish_ended(sc);
 	sc->timer = sd_event_source_disable_unref(sc->timer);
+	sc->limit = sd_event_source_disable_unref(sc->limit);
 	sc->kick = sd_event_source_disable_unref(sc->kick);
 	return true;
 }

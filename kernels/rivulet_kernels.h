@@ -42,7 +42,11 @@ struct rvl_kernel_desc {
 	struct rvl_kernel_arg out[RVL_MAX_OUT];
 };
 
-/* Splits work over threads: calls fn(arg, i) once for every i < n, in any order, then returns. */
+/*
+ * Splits work over threads: calls fn(arg, i) once for every i < n, in any order, then returns. If the
+ * run is stopped meanwhile, it may leave out calls and abandon the kernel by longjmp() instead, so a
+ * kernel's run holds no memory or lock of its own.
+ */
 struct rvl_pool {
 	void (*parallel)(void *ctx, uint32_t n, void (*fn)(void *arg, uint32_t i), void *arg);
 	void *ctx;

@@ -94,6 +94,22 @@ static void keep_shapes(struct rivulet_exec *x, const struct rvl_rt_cpu_step *c,
 			x->shape[c->out[i]] = out[i].shape;
 }
 
+/* A kernel owns nothing while it runs, so it can be left at any time. */
+static int run_kernel(struct rvl_rt_task *t, const struct rvl_value *in, struct rvl_value *out,
+		      void *scratch)
+{
+	struct rvl_rt_exit leave = { .stop = &t->x->abandoned };
+	int r;
+
+	if (setjmp(leave.to))
+		return -ECANCELED;
+	rvl_rt_workers_exit(&leave);
+	r = rvl_kernel_run_values(t->x->img->cpu[t->step].kernel, in, out, scratch,
+				  rvl_rt_workers_kernel(t->x->img->rt->pool), t->why);
+	rvl_rt_workers_exit(NULL);
+	return r;
+}
+
 void rvl_rt_cpu_run(struct rvl_rt_task *t)
 {
 	const struct rvl_rt_cpu_step *c = &t->x->img->cpu[t->step];
@@ -107,9 +123,7 @@ void rvl_rt_cpu_run(struct rvl_rt_task *t)
 		in[i] = operand(t->x, c->in[i]);
 	for (uint32_t i = 0; i < c->n_out; i++)
 		out[i] = operand(t->x, c->out[i]);
-	t->error = scratch ? rvl_kernel_run_values(c->kernel, in, out, scratch,
-						   rvl_rt_workers_kernel(t->x->img->rt->pool),
-						   t->why) : -ENOMEM;
+	t->error = scratch ? run_kernel(t, in, out, scratch) : -ENOMEM;
 	if (!t->error)
 		keep_shapes(t->x, c, out);
 	drop_large_scratch();

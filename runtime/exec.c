@@ -164,6 +164,7 @@ static void push_copy(struct rivulet_exec *x, void (*work)(struct rvl_rt_task *t
 {
 	x->running++;
 	x->copy.work = work;
+	x->copy.owner = x->params.owner;
 	rvl_rt_workers_push(x->img->rt->pool, &x->copy);
 }
 
@@ -207,6 +208,7 @@ void rvl_rt_exec_stop(struct rivulet_exec *x, int error, const char *text)
 	if (x->stopping)
 		return;
 	x->stopping = true;
+	atomic_store(&x->abandoned, true);
 	x->result.error = error;
 	snprintf(x->result.text, sizeof(x->result.text), "%s", text);
 	if (!x->running)
@@ -456,6 +458,7 @@ static void issue(struct rivulet_exec *x, uint32_t i)
 	x->running++;
 	if (!npu) {
 		t->work = cpu_work;
+		t->owner = x->params.owner;
 		rvl_rt_workers_push(x->img->rt->pool, t);
 		return;
 	}
@@ -584,6 +587,7 @@ int rivulet_exec_start(struct rivulet_exec *x, const struct rivulet_exec_params 
 						   .start_ns = (uint64_t)rvl_rt_now() };
 	x->busy = true;
 	x->stopping = false;
+	atomic_store(&x->abandoned, false);
 	x->prepared = false;
 	x->first = 0;
 	link_exec(x, &x->img->rt->active);

@@ -9,6 +9,7 @@
 #define RVL_RUNTIME_INTERNAL_H
 
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdatomic.h>
 
 #include "rivulet_kernels.h"
@@ -51,6 +52,7 @@ struct rvl_rt_task {
 	void (*work)(struct rvl_rt_task *t);	/* run by a pool thread */
 	struct rvl_rt_task *next;		/* pool queue, model queue or completion list */
 	struct rivulet_exec *x;
+	const void *owner;			/* of the run; see rivulet_exec_params */
 	uint32_t step;
 	uint32_t state;				/* enum rvl_rt_state; the owner's thread only */
 	int error;				/* filled by who ran it: 0 or negative errno */
@@ -126,6 +128,17 @@ void rvl_rt_arm(struct rivulet_runtime *rt);
 void rvl_rt_workers_push(struct rivulet_workers *p, struct rvl_rt_task *t);
 /** rvl_rt_worker() - number of the calling worker thread, from 1; 0 on any other thread */
 uint32_t rvl_rt_worker(void);
+/** struct rvl_rt_exit - how a thread leaves a kernel whose run was stopped */
+struct rvl_rt_exit {
+	const atomic_bool *stop;
+	jmp_buf to;
+};
+/**
+ * rvl_rt_workers_exit() - set where the calling thread goes when @e->stop becomes true during a
+ * parallel loop of its kernel; NULL: nowhere. Before the jump, it is set to NULL and all shares of
+ * the loop have ended.
+ */
+void rvl_rt_workers_exit(struct rvl_rt_exit *e);
 /** rvl_rt_workers_kernel() - the pool as the kernels know it; valid as long as @p */
 const struct rvl_pool *rvl_rt_workers_kernel(struct rivulet_workers *p);
 
@@ -190,6 +203,7 @@ struct rivulet_exec {
 	struct rivulet_exec_result result;
 	bool busy;			/* from start until the callback */
 	bool stopping;			/* no further step is issued */
+	atomic_bool abandoned;		/* workers leave its CPU steps; any thread */
 	uint32_t first;			/* first step that is not done */
 	uint32_t running;
 	struct rivulet_exec *next, **link;	/* rt->active or rt->finished */

@@ -198,6 +198,11 @@ struct rivulet_exec_params {
 	bool soft;		/* the deadline is only that hint: a late run goes on to its end */
 	void (*done)(struct rivulet_exec *x, void *data);	/* from dispatch or wait, once; may be NULL */
 	void *data;
+	/*
+	 * On whose behalf it runs, or NULL; only compared. When the steps of one owner occupy all
+	 * workers, those of another one are run by a spare thread.
+	 */
+	const void *owner;
 };
 
 /**
@@ -207,8 +212,8 @@ struct rivulet_exec_params {
 int rivulet_exec_start(struct rivulet_exec *x, const struct rivulet_exec_params *params,
 		       struct rivulet_runtime_error *err);
 /**
- * rivulet_exec_cancel() - no further step starts; ends with -ECANCELED once those under way are
- * done
+ * rivulet_exec_cancel() - no further step starts; ends with -ECANCELED once the NPU steps under way
+ * are done, and the CPU steps have ended the shares of a loop that threads work on
  */
 void rivulet_exec_cancel(struct rivulet_exec *x);
 /** rivulet_exec_wait() - dispatch until this run ended; its result, or -ETIMEDOUT (-1: no limit) */
