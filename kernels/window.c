@@ -17,6 +17,11 @@ static bool has_attr(const struct rvl_call *c, const char *name)
 	return false;
 }
 
+int64_t rvl_window_flag(const struct rvl_call *c, const char *name)
+{
+	return has_attr(c, name) ? rvl_attr_int(c, name) : 0;
+}
+
 /* Attribute @name, one number or @per_axis for each axis, into @list; what is absent is @value. */
 static int read_list(struct rvl_call *c, const char *name, int rank, int64_t least, int64_t value,
 		     int64_t *list)
@@ -47,12 +52,9 @@ static int read_kernel(struct rvl_call *c, const int64_t *kernel, struct rvl_win
 		if (!kernel)
 			continue;
 		w->axis[i].k = kernel[i];
-		if (rvl_attr_given(c, "kernel_shape") && kernel[i] != list[i])
-			return rvl_op_fail(c, "attribute kernel_shape has %lld where its weights have %lld",
-					   (long long)list[i], (long long)kernel[i]);
-		if (kernel[i] < 1 || kernel[i] > MOST)
-			return rvl_op_fail(c, "its weights have the dimension %lld",
-					   (long long)kernel[i]);
+		if (rvl_attr_given(c, "kernel_shape") ? kernel[i] != list[i] :
+						       kernel[i] < 1 || kernel[i] > MOST)
+			return rvl_op_fail(c, "kernel_shape and the weights' shape disagree");
 	}
 	return rc;
 }
@@ -94,10 +96,15 @@ static int64_t reach(const struct rvl_window_axis *a)
 	return (a->k - 1) * a->dilation + 1;
 }
 
+static bool auto_pad_is(const struct rvl_call *c, const char *value)
+{
+	return has_attr(c, "auto_pad") && rvl_attr_is(c, "auto_pad", value);
+}
+
 /* The padding @total is divided between both ends; the larger half is behind with SAME_UPPER. */
 static void divide_padding(const struct rvl_call *c, int64_t total, struct rvl_window_axis *a)
 {
-	bool upper = rvl_attr_is(c, "auto_pad", "SAME_UPPER");
+	bool upper = auto_pad_is(c, "SAME_UPPER");
 
 	total = total < 0 ? 0 : total;
 	a->pad[0] = upper ? total / 2 : total - total / 2;
@@ -106,7 +113,7 @@ static void divide_padding(const struct rvl_call *c, int64_t total, struct rvl_w
 
 static bool same_padding(const struct rvl_call *c)
 {
-	return rvl_attr_is(c, "auto_pad", "SAME_UPPER") || rvl_attr_is(c, "auto_pad", "SAME_LOWER");
+	return auto_pad_is(c, "SAME_UPPER") || auto_pad_is(c, "SAME_LOWER");
 }
 
 /* The sides of the window, or of the padded input, as "7x3". */
@@ -135,7 +142,7 @@ static int too_small(struct rvl_call *c, const struct rvl_window *w)
 /* Positions of the window; false: none. With ceil_mode the last one may pass the end, but begins before it. */
 static bool count_positions(const struct rvl_call *c, struct rvl_window_axis *a)
 {
-	bool ceil = has_attr(c, "ceil_mode") && rvl_attr_int(c, "ceil_mode");
+	bool ceil = rvl_window_flag(c, "ceil_mode");
 	int64_t room;
 
 	if (same_padding(c)) {
@@ -143,7 +150,7 @@ static bool count_positions(const struct rvl_call *c, struct rvl_window_axis *a)
 		divide_padding(c, (a->out - 1) * a->stride + reach(a) - a->n, a);
 		return true;
 	}
-	if (rvl_attr_is(c, "auto_pad", "VALID"))
+	if (auto_pad_is(c, "VALID"))
 		a->pad[0] = a->pad[1] = 0;
 	room = a->n + a->pad[0] + a->pad[1] - reach(a) + (ceil ? a->stride - 1 : 0);
 	if (room < 0)
@@ -206,7 +213,7 @@ int rvl_window_read_transposed(struct rvl_call *c, const struct rvl_shape *x,
 			divide_padding(c, full - a->out, a);
 			continue;
 		}
-		if (rvl_attr_is(c, "auto_pad", "VALID"))
+		if (auto_pad_is(c, "VALID"))
 			a->pad[0] = a->pad[1] = 0;
 		a->out = full - a->pad[0] - a->pad[1];
 		if (a->out < 0)

@@ -34,6 +34,9 @@ int rvl_window_read(struct rvl_call *c, const struct rvl_shape *x, const int64_t
 int rvl_window_read_transposed(struct rvl_call *c, const struct rvl_shape *x,
 			       const int64_t *kernel, struct rvl_window *w);
 
+/** An integer attribute; 0 where the definition does not have it. */
+int64_t rvl_window_flag(const struct rvl_call *c, const char *name);
+
 /** Elements of a plane of the input and of the result. */
 int64_t rvl_window_in(const struct rvl_window *w);
 int64_t rvl_window_out(const struct rvl_window *w);

@@ -13,12 +13,26 @@ struct pool {
 	bool include_pad, column_major;
 };
 
+static int check_flag(struct rvl_call *c, const char *name)
+{
+	int64_t v = rvl_window_flag(c, name);
+
+	return v == 0 || v == 1 ? 0 : rvl_op_fail(c, "attribute %s = %lld is not supported", name,
+						  (long long)v);
+}
+
 static int infer_pool(struct rvl_call *c)
 {
 	struct rvl_shape y = c->in[0].shape;
 	struct rvl_window w;
 	int rc = rvl_window_read(c, &c->in[0].shape, NULL, &w);
 
+	if (!rc)
+		rc = check_flag(c, "ceil_mode");
+	if (!rc)
+		rc = check_flag(c, "storage_order");
+	if (!rc)
+		rc = check_flag(c, "count_include_pad");
 	if (rc)
 		return rc;
 	for (int i = 0; i < w.rank; i++)
@@ -101,7 +115,7 @@ static void end_largest(void *arg, const struct rvl_window_row *row, union rvl_w
 static int run_max_pool(struct rvl_call *c)
 {
 	enum rvl_type t = c->in[0].type;
-	struct pool p = { .column_major = c->def->since >= 8 && rvl_attr_int(c, "storage_order") };
+	struct pool p = { .column_major = rvl_window_flag(c, "storage_order") };
 	struct rvl_window_work work = {
 		.tap = t == RVL_TYPE_F32 ? largest_f32 : t == RVL_TYPE_U8 ? largest_u8 : largest_s8,
 		.end = end_largest, .arg = &p,
@@ -154,7 +168,7 @@ static void end_average(void *arg, const struct rvl_window_row *row, union rvl_w
 static int run_average_pool(struct rvl_call *c)
 {
 	struct pool p = {
-		.include_pad = c->def->since >= 7 && rvl_attr_int(c, "count_include_pad"),
+		.include_pad = rvl_window_flag(c, "count_include_pad"),
 	};
 	struct rvl_window_work work = { .tap = add_row, .end = end_average, .arg = &p };
 	int rc = start_pool(c, &p);

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: MIT */
+/* Convolutions of images of any number of dimensions: float, transposed, and of integers. */
+#include <math.h>
+#include <string.h>
+
+#include "qmath.h"
+#include "window.h"
+
+struct conv {
+	struct rvl_call *c;
+	struct rvl_window w;
+	const struct rvl_value *x, *weights;
+	int64_t m, m_group, c_group;	/* output channels, and channels of a group */
+	int64_t in, out, taps;		/* elements of a plane and of a kernel */
+	int32_t xz;
+	const struct rvl_value *wz;	/* zero points of the weights, or NULL */
+	const struct rvl_value *bias;	/* or NULL */
+};
+
+/* ---- shapes ---- */
+
+static int64_t group_of(const struct rvl_call *c)
+{
+	return rvl_attr_int(c, "group");
+}
+
+/* Weights are [M, C / group, ...], those of a transposed convolution [C, M / group, ...]. */
+static bool fit(const struct rvl_shape *x, const struct rvl_shape *w, int64_t group, bool transposed)
+{
+	if (group < 1)
+		return false;
+	if (transposed)
+		return w->dim[0] == x->dim[1] && x->dim[1] % group == 0 && group <= INT32_MAX;
+	return w->dim[0] % group == 0 && x->dim[1] % group == 0 && x->dim[1] / group == w->dim[1];
+}
+
+/* The geometry, with input @x and weights @w by index. */
+static int start_conv(struct rvl_call *c, uint32_t x, uint32_t w, bool transposed, struct conv *v)
+{
+	const struct rvl_shape *xs = &c->in[x].shape, *ws = &c->in[w].shape;
+	int64_t group = group_of(c);
+	int rc;
+
+	*v = (struct conv) { .c = c, .x = &c->in[x], .weights = &c->in[w], .taps = 1 };
+	if (xs->rank < 3)
+		return rvl_op_fail(c, "its input has no spatial dimensions");
+	if (ws->rank != xs->rank)
+		return rvl_op_fail(c, "its weights have %d dimensions, its input %d", ws->rank,
+				   xs->rank);
+	if (!fit(xs, ws, group, transposed))
+		return rvl_op_fail(c, "weights do not fit input, output and group");
+	rc = transposed ? rvl_window_read_transposed(c, xs, ws->dim + 2, &v->w) :
+			  rvl_window_read(c, xs, ws->dim + 2, &v->w);
+	if (rc)
+		return rc;
+	if (ws->dim[1] > INT32_MAX)
+		return rvl_op_fail(c, "weights do not fit input, output and group");
+	v->m = transposed ? ws->dim[1] * group : ws->dim[0];
+	v->m_group = v->m / group;
+	v->c_group = xs->dim[1] / group;
+	v->in = rvl_window_in(&v->w);
+	v->out = rvl_window_out(&v->w);
+	for (int i = 2; i < ws->rank; i++)
+		v->taps *= ws->dim[i];
+	return 0;
+}
+
+/* The bias, input @i, has one value for each output channel. */
+static int take_bias(struct rvl_call *c, uint32_t i, struct conv *v)
+{
+	if (!rvl_has(c, i))
+		return 0;
+	v->bias = &c->in[i];
+	if (v->bias->shape.rank != 1 || v->bias->shape.dim[0] != v->m)
+		return rvl_op_fail(c, "bias has not one value per output channel");
+	return 0;
+}
+
+/* Input @i, if present, has one value, or one for each output channel. */
+static int check_channels(struct rvl_call *c, uint32_t i, const struct conv *v)
+{
+	int64_t n = rvl_has(c, i) ? rvl_count(&c->in[i]) : 1;
+
+	if (n != 1 && n != v->m)
+		return rvl_op_fail(c, "its input %u has %lld values for %lld output channels", i,
+				   (long long)n, (long long)v->m);
+	return 0;
+}
+
+static int check_one(struct rvl_call *c, uint32_t i)
+{
+	if (rvl_has(c, i) && rvl_count(&c->in[i]) != 1)
+		return rvl_op_fail(c, "its input %u has %lld values, not 1", i,
+				   (long long)rvl_count(&c->in[i]));
+	return 0;
+}
+
+static void set_result(struct rvl_call *c, const struct conv *v, enum rvl_type type)
+{
+	struct rvl_shape y = v->x->shape;
+
+	y.dim[1] = v->m;
+	for (int i = 0; i < v->w.rank; i++)
+		y.dim[i + 2] = v->w.axis[i].out;
+	rvl_set_out(c, 0, type, &y);
+}
+
+static int64_t planes(const struct conv *v)
+{
+	return v->x->shape.dim[0] * v->m;
+}
+
+/* ---- sums ---- */
+
+/* The places of a row: channel 0 of its group in the input, and its weights. */
+struct places {
+	int64_t m;		/* output channel */
+	int64_t x, w;		/* first element of the input's plane, and of the kernel */
+	int64_t w_step;		/* from one input channel's kernel to the next */
+};
+
+static struct places places_of(const struct conv *v, const struct rvl_window_row *row)
+{
+	struct places p = { .m = row->plane % v->m };
+	int64_t n = row->plane / v->m, g = p.m / v->m_group;
+
+	p.x = (n * v->x->shape.dim[1] + g * v->c_group) * v->in;
+	if (v->w.transposed) {
+		p.w = (g * v->c_group * v->m_group + p.m % v->m_group) * v->taps;
+		p.w_step = v->m_group * v->taps;
+	} else {
+		p.w = p.m * v->c_group * v->taps;
+		p.w_step = v->taps;
+	}
+	return p;
+}
+
+static void mac_f32(void *arg, const struct rvl_window_row *row, const struct rvl_window_tap *t,
+		    union rvl_window_sum *sum)
+{
+	const struct conv *v = arg;
+	struct places p = places_of(v, row);
+	double *y = sum->f + t->y;
+
+	for (int64_t c = 0; c < v->c_group; c++) {
+		double w = (double)((const float *)v->weights->data)[p.w + c * p.w_step + t->index];
+		const float *x = (const float *)v->x->data + p.x + c * v->in + t->x;
+
+		for (int64_t i = 0; i < t->n; i++)
+			y[i * t->y_step] += w * (double)x[i * t->x_step];
+	}
+}
+
+/* Weight @at without its zero point. */
+static int32_t weight(const struct conv *v, const struct places *p, int64_t at)
+{
+	int32_t w = rvl_ld8(v->weights->data, at, v->weights->type == RVL_TYPE_U8);
+
+	if (!v->wz)
+		return w;
+	return w - rvl_ld8(v->wz->data, rvl_count(v->wz) > 1 ? p->m : 0,
+			   v->wz->type == RVL_TYPE_U8);
+}
+
+/* Products of bytes; their sum wraps modulo 2^32. */
+#define MAC_INT(name, element) \
+	static void name(void *arg, const struct rvl_window_row *row, \
+			 const struct rvl_window_tap *t, union rvl_window_sum *sum) \
+	{ \
+		const struct conv *v = arg; \
+		struct places p = places_of(v, row); \
+		uint32_t *y = sum->u + t->y; \
+		for (int64_t c = 0; c < v->c_group; c++) { \
+			int32_t w = weight(v, &p, p.w + c * p.w_step + t->index); \
+			const element *x = (const element *)v->x->data + p.x + c * v->in + t->x; \
+			for (int64_t i = 0; i < t->n; i++) \
+				y[i * t->y_step] += (uint32_t)(w * (x[i * t->x_step] - v->xz)); \
+		} \
+	}
+
+MAC_INT(mac_u8, uint8_t)
+MAC_INT(mac_s8, int8_t)
+
+/* ---- Conv, ConvTranspose, FusedConv ---- */
+
+/* What FusedConv does with a sum. */
+struct activation {
+	const char *name;
+	uint32_t params;	/* numbers it takes */
+	double (*of)(double v, const float *p);
+};
+
+static double relu(double v, const float *p)
+{
+	(void)p;
+	return v > 0 ? v : 0;
+}
+
+static double tanh_of(double v, const float *p)
+{
+	(void)p;
+	return tanh(v);
+}
+
+static double sigmoid(double v, const float *p)
+{
+	(void)p;
+	return 1 / (1 + exp(-v));
+}
+
+static double leaky_relu(double v, const float *p)
+{
+	return v < 0 ? v * (double)p[0] : v;
+}
+
+static double clip(double v, const float *p)
+{
+	return fmin(fmax(v, (double)p[0]), (double)p[1]);
+}
+
+static double hard_sigmoid(double v, const float *p)
+{
+	return fmin(fmax(v * (double)p[0] + (double)p[1], 0), 1);
+}
+
+static const struct activation activations[] = {
+	{ "Relu", 0, relu },
+	{ "Tanh", 0, tanh_of },
+	{ "Sigmoid", 0, sigmoid },
+	{ "LeakyRelu", 1, leaky_relu },
+	{ "Clip", 2, clip },
+	{ "HardSigmoid", 2, hard_sigmoid },
+};
+
+#define ACTIVATIONS "Relu|Tanh|Sigmoid|LeakyRelu|Clip|HardSigmoid"
+
+static const struct activation *activation_of(const struct rvl_call *c)
+{
+	for (size_t i = 0; i < sizeof(activations) / sizeof(activations[0]); i++)
+		if (rvl_attr_is(c, "activation", activations[i].name))
+			return &activations[i];
+	return NULL;
+}
+
+struct float_conv {
+	struct conv v;
+	const float *added;		/* FusedConv's input 3, or NULL */
+	const struct activation *act;	/* or NULL */
+	const float *params;
+};
+
+static void end_f32(void *arg, const struct rvl_window_row *row, union rvl_window_sum *sum)
+{
+	const struct float_conv *f = arg;
+	const struct conv *v = &f->v;
+	int64_t first = row->plane * v->out + row->at;
+	float *y = (float *)v->c->out[0].data + first;
+	double bias = v->bias ? (double)((const float *)v->bias->data)[row->plane % v->m] : 0;
+
+	for (int64_t i = 0; i < row->n; i++) {
+		double s = sum->f[i] + bias;
+
+		if (f->added)
+			s += (double)f->added[first + i];
+		y[i] = (float)(f->act ? f->act->of(s, f->params) : s);
+	}
+}
+
+static int start_float(struct rvl_call *c, bool transposed, struct conv *v)
+{
+	int rc = start_conv(c, 0, 1, transposed, v);
+
+	return rc ? rc : take_bias(c, 2, v);
+}
+
+static int infer_float(struct rvl_call *c, bool transposed)
+{
+	struct conv v;
+	int rc = start_float(c, transposed, &v);
+
+	if (!rc)
+		set_result(c, &v, c->in[0].type);
+	return rc;
+}
+
+static int run_float(struct rvl_call *c, bool transposed, struct float_conv *f)
+{
+	struct rvl_window_work work = { .tap = mac_f32, .end = end_f32, .arg = f };
+	int rc = start_float(c, transposed, &f->v);
+
+	if (!rc)
+		rvl_window_run(c, &f->v.w, planes(&f->v), &work);
+	return rc;
+}
+
+static int infer_conv(struct rvl_call *c)
+{
+	return infer_float(c, false);
+}
+
+static int run_conv(struct rvl_call *c)
+{
+	struct float_conv f = { .added = NULL };
+
+	return run_float(c, false, &f);
+}
+
+static int infer_conv_transpose(struct rvl_call *c)
+{
+	return infer_float(c, true);
+}
+
+static int run_conv_transpose(struct rvl_call *c)
+{
+	struct float_conv f = { .added = NULL };
+
+	return run_float(c, true, &f);
+}
+
+static int infer_fused(struct rvl_call *c)
+{
+	const struct activation *act = activation_of(c);
+	uint32_t n;
+	int rc = infer_float(c, false);
+
+	rvl_attr_floats(c, "activation_params", &n);
+	if (!rc && act && n != act->params)
+		return rvl_op_fail(c, "activation %s takes %u numbers, there are %u", act->name,
+				   act->params, n);
+	if (!rc && rvl_has(c, 3) && !rvl_shape_equal(&c->in[3].shape, &c->out[0].shape))
+		return rvl_op_fail(c, "its input 3 does not have the shape of its output");
+	return rc;
+}
+
+static int run_fused(struct rvl_call *c)
+{
+	uint32_t n;
+	struct float_conv f = {
+		.added = rvl_has(c, 3) ? c->in[3].data : NULL, .act = activation_of(c),
+		.params = rvl_attr_floats(c, "activation_params", &n),
+	};
+
+	return run_float(c, false, &f);
+}
+
+/* ---- ConvInteger ---- */
+
+static int start_integer(struct rvl_call *c, struct conv *v)
+{
+	int rc = start_conv(c, 0, 1, false, v);
+
+	if (!rc)
+		rc = check_one(c, 2);
+	if (!rc)
+		rc = check_channels(c, 3, v);
+	if (!rc && rvl_has(c, 3))
+		v->wz = &c->in[3];
+	return rc;
+}
+
+static int infer_integer(struct rvl_call *c)
+{
+	struct conv v;
+	int rc = start_integer(c, &v);
+
+	if (!rc)
+		set_result(c, &v, RVL_TYPE_S32);
+	return rc;
+}
+
+static void end_integer(void *arg, const struct rvl_window_row *row, union rvl_window_sum *sum)
+{
+	const struct conv *v = arg;
+
+	memcpy((uint32_t *)v->c->out[0].data + row->plane * v->out + row->at, sum->u,
+	       (size_t)row->n * sizeof(sum->u[0]));
+}
+
+static int run_integer(struct rvl_call *c)
+{
+	struct conv v;
+	struct rvl_window_work work = {
+		.tap = c->in[0].type == RVL_TYPE_U8 ? mac_u8 : mac_s8, .end = end_integer, .arg = &v,
+	};
+	int rc = start_integer(c, &v);
+
+	if (rc)
+		return rc;
+	if (rvl_has(c, 2))
+		v.xz = (int32_t)rvl_element_int(c->in[2].type, c->in[2].data, 0);
+	rvl_window_run(c, &v.w, planes(&v), &work);
+	return 0;
+}
+
+/* ---- QLinearConv: x, scale, zero point; weights, scales, zero points; y's; bias ---- */
+
+static int start_qlinear(struct rvl_call *c, struct conv *v)
+{
+	static const uint8_t ones[] = { 1, 2, 6, 7 };
+	int rc = start_conv(c, 0, 3, false, v);
+
+	for (size_t i = 0; i < sizeof(ones) && !rc; i++)
+		rc = check_one(c, ones[i]);
+	for (uint32_t i = 4; i < 6 && !rc; i++)
+		rc = check_channels(c, i, v);
+	v->wz = &c->in[5];
+	return rc ? rc : take_bias(c, 8, v);
+}
+
+static int check_qlinear_types(struct rvl_call *c)
+{
+	static const uint8_t bytes[] = { 0, 2, 3, 5, 7 }, floats[] = { 1, 4, 6 };
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		if (c->in[bytes[i]].type != RVL_TYPE_U8 && c->in[bytes[i]].type != RVL_TYPE_S8)
+			return rvl_op_fail(c, "its input %u is %s, not uint8 or int8", bytes[i],
+					   rvl_type_name(c->in[bytes[i]].type));
+	for (size_t i = 0; i < sizeof(floats); i++)
+		if (c->in[floats[i]].type != RVL_TYPE_F32)
+			return rvl_op_fail(c, "its input %u is %s, not float32", floats[i],
+					   rvl_type_name(c->in[floats[i]].type));
+	if (rvl_has(c, 8) && c->in[8].type != RVL_TYPE_S32)
+		return rvl_op_fail(c, "its bias is %s, not int32", rvl_type_name(c->in[8].type));
+	return 0;
+}
+
+static int infer_qlinear(struct rvl_call *c)
+{
+	struct conv v;
+	int rc = check_qlinear_types(c);
+
+	if (!rc)
+		rc = start_qlinear(c, &v);
+	if (!rc)
+		set_result(c, &v, c->in[7].type);
+	return rc;
+}
+
+static float scale_of(const struct rvl_value *v, int64_t m)
+{
+	return ((const float *)v->data)[rvl_count(v) > 1 ? m : 0];
+}
+
+static void end_qlinear(void *arg, const struct rvl_window_row *row, union rvl_window_sum *sum)
+{
+	const struct conv *v = arg;
+	const struct rvl_call *c = v->c;
+	bool u8 = c->out[0].type == RVL_TYPE_U8;
+	int64_t m = row->plane % v->m, first = row->plane * v->out + row->at;
+	int32_t yz = rvl_ld8(c->in[7].data, 0, u8);
+	float scale = scale_of(&c->in[1], 0) * scale_of(&c->in[4], m);
+
+	scale = scale / scale_of(&c->in[6], 0);
+	for (int64_t i = 0; i < row->n; i++) {
+		uint32_t s = sum->u[i];
+
+		if (v->bias)
+			s += ((const uint32_t *)v->bias->data)[m];
+		rvl_st8(c->out[0].data, first + i,
+			rvl_requant((int32_t)s, scale, yz, rvl_qmin(u8), rvl_qmax(u8)));
+	}
+}
+
+static int run_qlinear(struct rvl_call *c)
+{
+	struct conv v;
+	struct rvl_window_work work = {
+		.tap = c->in[0].type == RVL_TYPE_U8 ? mac_u8 : mac_s8, .end = end_qlinear, .arg = &v,
+	};
+	int rc = start_qlinear(c, &v);
+
+	if (rc)
+		return rc;
+	v.xz = rvl_ld8(c->in[2].data, 0, c->in[2].type == RVL_TYPE_U8);
+	rvl_window_run(c, &v.w, planes(&v), &work);
+	return 0;
+}
+
+#define WINDOW \
+	RVL_STRING("auto_pad", "NOTSET", "NOTSET|SAME_UPPER|SAME_LOWER|VALID"), \
+	RVL_INTS("kernel_shape"), RVL_INTS("pads"), RVL_INTS("strides"), RVL_INTS("dilations"), \
+	RVL_INT("group", 1)
+#define BYTES (RVL_T(U8) | RVL_T(S8))
+
+const struct rvl_op_def rvl_ops_conv[] = {
+	{ .name = "Conv", .since = 1, .least_in = 2, .most_in = 3, .types = { RVL_T_FLOAT },
+	  .same = RVL_SAME_ALL, .attrs = RVL_ATTRS(WINDOW), .infer = infer_conv, .run = run_conv,
+	  .doc = "convolution of an image of any number of dimensions" },
+	{ .name = "ConvTranspose", .since = 1, .least_in = 2, .most_in = 3,
+	  .types = { RVL_T_FLOAT }, .same = RVL_SAME_ALL,
+	  .attrs = RVL_ATTRS(WINDOW, RVL_INTS("output_padding"), RVL_INTS("output_shape")),
+	  .infer = infer_conv_transpose, .run = run_conv_transpose,
+	  .doc = "transposed convolution: each element is spread over the result by the kernel" },
+	{ .name = "FusedConv", .domain = "com.microsoft", .since = 1, .least_in = 2, .most_in = 4,
+	  .types = { RVL_T_FLOAT }, .same = RVL_SAME_ALL,
+	  .attrs = RVL_ATTRS(WINDOW, RVL_STRING("activation", NULL, ACTIVATIONS),
+			     RVL_FLOATS("activation_params")),
+	  .infer = infer_fused, .run = run_fused,
+	  .doc = "convolution, sum with input 3, and an activation" },
+	{ .name = "ConvInteger", .since = 10, .least_in = 2, .most_in = 4,
+	  .types = { BYTES, BYTES, BYTES, BYTES }, .same = 1u << 2,
+	  .attrs = RVL_ATTRS(WINDOW), .infer = infer_integer, .run = run_integer,
+	  .doc = "convolution of bytes with an int32 result" },
+	{ .name = "QLinearConv", .since = 10, .least_in = 8, .most_in = 9,
+	  .types = { BYTES, RVL_T_FLOAT, BYTES, RVL_T_ANY }, .same = 1u << 2,
+	  .attrs = RVL_ATTRS(WINDOW), .infer = infer_qlinear, .run = run_qlinear,
+	  .doc = "quantised convolution, scales as inputs" },
+	RVL_OPS_END
+};

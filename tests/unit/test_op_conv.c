@@ -1,0 +1,530 @@
+// SPDX-License-Identifier: MIT
+/* Convolutions of the table of operators. */
+#include "op_rig.h"
+#include "suite.h"
+
+START_TEST(conv_of_one_dimension)
+{
+	op_begin("Conv", 22);
+	OP_INTS("strides", 2);
+	OP_INTS("pads", 1, 0);
+	OP_INTS("dilations", 2);
+	IN_F32(DIMS(1, 1, 6), 1, 2, 3, 4, 5, 6);
+	IN_F32(DIMS(2, 1, 2), 1, 10, 0, -1);
+	IN_F32(DIMS(2), 0.5, 0);
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 2, 3), 20.5, 42.5, 64.5, -2, -4, -6);
+}
+END_TEST
+
+START_TEST(conv_of_three_dimensions_in_groups)
+{
+	op_begin("Conv", 11);
+	op_int("group", 2);
+	OP_INTS("kernel_shape", 1, 2, 1);
+	IN_F32(DIMS(1, 4, 1, 2, 1), 1, 2, 3, 4, 5, 6, 7, 8);
+	IN_F32(DIMS(2, 2, 1, 2, 1), 1, 1, 1, 1, 1, 0, 0, 2);
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 2, 1, 1, 1), 10, 21);
+}
+END_TEST
+
+/* Each image of the batch has its own rows. */
+START_TEST(conv_of_a_batch)
+{
+	op_begin("Conv", 1);
+	op_string("auto_pad", "SAME_LOWER");
+	IN_F32(DIMS(2, 1, 2, 2), 1, 2, 3, 4, 5, 6, 7, 8);
+	IN_F32(DIMS(1, 1, 2, 1), 1, 10);
+	op_ok(1);
+	WANT_F32(0, DIMS(2, 1, 2, 2), 10, 20, 31, 42, 50, 60, 75, 86);
+}
+END_TEST
+
+/* Long sums do not lose what is small. */
+START_TEST(conv_sums_exactly)
+{
+	op_begin("Conv", 22);
+	IN_F32(DIMS(1, 3, 1), 16777216, 1, -16777216);
+	IN_F32(DIMS(1, 3, 1), 1, 1, 1);
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 1, 1), 1);
+}
+END_TEST
+
+START_TEST(conv_transpose)
+{
+	op_begin("ConvTranspose", 22);
+	OP_INTS("strides", 2);
+	IN_F32(DIMS(1, 1, 3), 1, 2, 3);
+	IN_F32(DIMS(1, 2, 3), 1, 10, 100, 0, 0, -1);
+	IN_F32(DIMS(2), 0, 0.5);
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 2, 7), 1, 10, 102, 20, 203, 30, 300, 0.5, 0.5, -0.5, 0.5, -1.5, 0.5,
+		 -2.5);
+
+	op_begin("ConvTranspose", 11);
+	OP_INTS("strides", 2);
+	OP_INTS("pads", 1, 2);
+	OP_INTS("output_padding", 1);
+	OP_INTS("dilations", 2);
+	IN_F32(DIMS(1, 1, 3), 1, 2, 3);
+	IN_F32(DIMS(1, 1, 2), 1, 10);
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 1, 5), 0, 12, 0, 23, 0);
+}
+END_TEST
+
+START_TEST(conv_transpose_in_groups)
+{
+	op_begin("ConvTranspose", 1);
+	op_int("group", 2);
+	IN_F32(DIMS(2, 4, 1), 1, 2, 3, 4, 5, 6, 7, 8);
+	IN_F32(DIMS(4, 1, 1), 1, 10, 1, 10);
+	op_ok(1);
+	WANT_F32(0, DIMS(2, 2, 1), 21, 43, 65, 87);
+
+	op_begin("ConvTranspose", 1);
+	op_int("group", 2);
+	IN_F32(DIMS(1, 2, 1), 1, 2);
+	IN_F32(DIMS(2, 2, 1), 1, 10, 100, 1000);
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 4, 1), 1, 10, 200, 2000);
+}
+END_TEST
+
+static void transpose_of_two(void)
+{
+	static const int64_t two[] = { 2 };
+
+	op_begin("ConvTranspose", 11);
+	op_list("strides", two, 1);
+	IN_F32(DIMS(1, 1, 2), 1, 2);
+	IN_F32(DIMS(1, 1, 3), 1, 10, 100);
+}
+
+/* The whole result is 1 10 102 20 200. */
+START_TEST(conv_transpose_pads)
+{
+	static const int64_t four[] = { 4 }, whole[] = { 1, 1, 6 }, ones[] = { 1, 1 };
+
+	transpose_of_two();
+	op_string("auto_pad", "SAME_UPPER");
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 1, 4), 1, 10, 102, 20);
+
+	transpose_of_two();
+	op_string("auto_pad", "SAME_LOWER");
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 1, 4), 10, 102, 20, 200);
+
+	transpose_of_two();
+	op_list("output_shape", four, 1);
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 1, 4), 10, 102, 20, 200);
+
+	transpose_of_two();
+	op_list("output_shape", whole, 3);
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 1, 6), 1, 10, 102, 20, 200, 0);
+
+	transpose_of_two();
+	op_list("pads", ones, 2);
+	op_string("auto_pad", "VALID");
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 1, 5), 1, 10, 102, 20, 200);
+}
+END_TEST
+
+START_TEST(conv_transpose_of_two_dimensions)
+{
+	op_begin("ConvTranspose", 11);
+	OP_INTS("strides", 2, 1);
+	IN_F32(DIMS(1, 1, 2, 1), 1, 2);
+	IN_F32(DIMS(1, 1, 2, 2), 1, 2, 3, 4);
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 1, 4, 2), 1, 2, 3, 4, 2, 4, 6, 8);
+}
+END_TEST
+
+/* Rows of more than one piece: each element of the input reaches across their border. */
+START_TEST(conv_transpose_of_long_rows)
+{
+	enum { N = 300 };
+	static float x[N];
+
+	for (int i = 0; i < N; i++)
+		x[i] = (float)i;
+	op_begin("ConvTranspose", 11);
+	OP_INTS("strides", 3);
+	op_in(RVL_TYPE_F32, DIMS(1, 1, N), x, N);
+	IN_F32(DIMS(1, 1, 4), 1, 2, 3, 4);
+	op_ok(1);
+	ck_assert_int_eq(rig.call.out[0].shape.dim[2], 3 * N + 1);
+	for (int i = 0; i <= 3 * N; i++) {
+		float want = i < 3 * N ? (float)(i / 3 * (i % 3 + 1)) : 0;
+
+		if (i % 3 == 0 && i)
+			want += 4 * (float)(i / 3 - 1);
+		ck_assert_float_eq(((float *)rig.call.out[0].data)[i], want);
+	}
+}
+END_TEST
+
+static void small_conv(const char *op)
+{
+	op_begin(op, 11);
+	IN_F32(DIMS(1, 2, 3), 1, 2, 3, 4, 5, 6);
+	IN_F32(DIMS(2, 2, 1), 1, 2, 3, 4);
+}
+
+START_TEST(float_errors)
+{
+	static const char *const op[] = { "Conv", "ConvTranspose" };
+
+	for (int i = 0; i < 2; i++) {
+		small_conv(op[i]);
+		op_int("group", 0);
+		op_fails(1, "weights do not fit input, output and group");
+		small_conv(op[i]);
+		op_int("group", 3);
+		op_fails(1, "weights do not fit input, output and group");
+		small_conv(op[i]);
+		op_int("group", INT64_MAX);
+		op_fails(1, "weights do not fit input, output and group");
+		small_conv(op[i]);
+		IN_F32(DIMS(1), 0);
+		op_fails(1, "bias has not one value per output channel");
+		small_conv(op[i]);
+		IN_F32(DIMS(1, 2), 0, 1);
+		op_fails(1, "bias has not one value per output channel");
+		op_begin(op[i], 11);
+		IN_F32(DIMS(1, 1), 1);
+		IN_F32(DIMS(1, 1), 1);
+		op_fails(1, "its input has no spatial dimensions");
+		op_begin(op[i], 11);
+		IN_F32(DIMS(1, 1, 1), 1);
+		IN_F32(DIMS(1, 1, 1, 1), 1);
+		op_fails(1, "its weights have 4 dimensions, its input 3");
+		op_begin(op[i], 11);
+		IN_F32(DIMS(1, 1, 1), 1);
+		IN_EMPTY(F32, DIMS(1, 1, 0));
+		op_fails(1, "kernel_shape and the weights' shape disagree");
+		op_begin(op[i], 11);
+		OP_INTS("kernel_shape", 2);
+		IN_F32(DIMS(1, 1, 1), 1);
+		IN_F32(DIMS(1, 1, 1), 1);
+		op_fails(1, "kernel_shape and the weights' shape disagree");
+	}
+}
+END_TEST
+
+START_TEST(conv_transpose_errors)
+{
+	static const int64_t list[] = { -1, 2, 3 };
+	static const int64_t pads[] = { 3, 3 };
+
+	transpose_of_two();
+	op_list("output_shape", list, 1);
+	op_fails(1, "attribute output_shape has the value -1");
+	transpose_of_two();
+	op_list("output_shape", list, 2);
+	op_fails(1, "attribute output_shape has 2 values, not 1");
+	transpose_of_two();
+	op_list("output_padding", list, 1);
+	op_fails(1, "attribute output_padding has the value -1");
+	transpose_of_two();
+	op_list("pads", pads, 2);
+	op_fails(1, "its padding of 6 is larger than the result of 5");
+}
+END_TEST
+
+START_TEST(empty_tensors)
+{
+	op_begin("Conv", 22);
+	IN_EMPTY(F32, DIMS(0, 1, 3));
+	IN_F32(DIMS(2, 1, 1), 1, 2);
+	op_ok(1);
+	WANT_EMPTY(0, F32, DIMS(0, 2, 3));
+
+	/* Without input channels the bias is left. */
+	op_begin("Conv", 22);
+	IN_EMPTY(F32, DIMS(1, 0, 2));
+	IN_EMPTY(F32, DIMS(1, 0, 1));
+	IN_F32(DIMS(1), 4);
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 1, 2), 4, 4);
+
+	op_begin("ConvTranspose", 22);
+	IN_F32(DIMS(1, 1, 2), 1, 2);
+	IN_EMPTY(F32, DIMS(1, 0, 1));
+	op_ok(1);
+	WANT_EMPTY(0, F32, DIMS(1, 0, 2));
+}
+END_TEST
+
+START_TEST(conv_integer)
+{
+	op_begin("ConvInteger", 10);
+	OP_INTS("pads", 1, 0);
+	IN_U8(DIMS(1, 1, 3), 255, 0, 3);
+	IN_S8(DIMS(2, 1, 2), -128, 127, 1, 0);
+	IN_U8(RANK0, 1);
+	IN_S8(DIMS(2), 0, 1);
+	op_ok(1);
+	WANT_S32(0, DIMS(1, 2, 3), 127 * 254, -128 * 254 - 127, 128 + 254, -254, 1, -2);
+
+	op_begin("ConvInteger", 10);
+	IN_S8(DIMS(1, 1, 2), -128, 127);
+	IN_U8(DIMS(1, 1, 1), 255);
+	op_none();
+	IN_U8(DIMS(1), 5);
+	op_ok(1);
+	WANT_S32(0, DIMS(1, 1, 2), -32000, 31750);
+
+	op_begin("ConvInteger", 10);
+	IN_S8(DIMS(1, 1, 1), 3);
+	IN_S8(DIMS(2, 1, 1), 4, 5);
+	IN_S8(DIMS(2), 0, 1);
+	op_fails(1, "its input 2 has 2 values, not 1");
+	op_begin("ConvInteger", 10);
+	IN_S8(DIMS(1, 1, 1), 3);
+	IN_S8(DIMS(2, 1, 1), 4, 5);
+	op_none();
+	IN_S8(DIMS(3), 0, 1, 2);
+	op_fails(1, "its input 3 has 3 values for 2 output channels");
+}
+END_TEST
+
+/* One product, requantised: the scales are 0.5, 1 and 2, and 0.25. */
+static void qlinear(enum rvl_type result)
+{
+	op_begin("QLinearConv", 10);
+	IN_U8(DIMS(1, 1, 3), 10, 20, 255);
+	IN_F32(RANK0, 0.5);
+	IN_U8(RANK0, 10);
+	IN_S8(DIMS(2, 1, 1), 1, -1);
+	IN_F32(DIMS(2), 1, 0.25);
+	IN_S8(DIMS(2), 0, 1);
+	IN_F32(DIMS(1), 0.5);
+	op_in(result, DIMS(1), "\x7f", 1);
+}
+
+START_TEST(qlinear_conv)
+{
+	qlinear(RVL_TYPE_U8);
+	op_ok(1);
+	WANT_U8(0, DIMS(1, 2, 3), 127, 137, 255, 127, 122, 5);
+
+	qlinear(RVL_TYPE_S8);
+	IN_S32(DIMS(2), -1, 6);
+	op_ok(1);
+	WANT_S8(0, DIMS(1, 2, 3), 126, 127, 127, 127, 123, 6);
+}
+END_TEST
+
+START_TEST(qlinear_conv_errors)
+{
+	qlinear(RVL_TYPE_BOOL);
+	op_fails(1, "its input 7 is bool, not uint8 or int8");
+	qlinear(RVL_TYPE_S8);
+	IN_F32(DIMS(2), -1, 6);
+	op_fails(1, "its bias is float32, not int32");
+	qlinear(RVL_TYPE_S8);
+	IN_S32(DIMS(1), -1);
+	op_fails(1, "bias has not one value per output channel");
+	qlinear(RVL_TYPE_S8);
+	rig.call.in[4].type = RVL_TYPE_S32;
+	op_fails(1, "its input 4 is int32, not float32");
+	qlinear(RVL_TYPE_S8);
+	rig.call.in[6].shape.dim[0] = 2;
+	op_fails(1, "its input 6 has 2 values, not 1");
+	qlinear(RVL_TYPE_S8);
+	rig.call.in[5].shape.dim[0] = 3;
+	op_fails(1, "its input 5 has 3 values for 2 output channels");
+}
+END_TEST
+
+static void fused(const char *activation)
+{
+	op_begin_in("com.microsoft", "FusedConv", 1);
+	op_string("activation", activation);
+	IN_F32(DIMS(1, 1, 3), -2, 0.5, 4);
+	IN_F32(DIMS(1, 1, 1), 1);
+}
+
+START_TEST(fused_conv)
+{
+	fused("Relu");
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 1, 3), 0, 0.5, 4);
+	fused("Tanh");
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 1, 3), -0.96402758f, 0.46211716f, 0.9993293f);
+	fused("Sigmoid");
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 1, 3), 0.11920292f, 0.62245933f, 0.98201379f);
+	fused("LeakyRelu");
+	OP_FLOATS("activation_params", 0.25);
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 1, 3), -0.5, 0.5, 4);
+	fused("Clip");
+	OP_FLOATS("activation_params", -1, 2);
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 1, 3), -1, 0.5, 2);
+	fused("HardSigmoid");
+	OP_FLOATS("activation_params", 0.5, 0.25);
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 1, 3), 0, 0.5, 1);
+
+	fused("Relu");
+	op_none();
+	IN_F32(DIMS(1, 1, 3), 1, 1, -1);
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 1, 3), 0, 1.5, 3);
+
+	fused("Relu");
+	OP_FLOATS("activation_params", 0.5);
+	op_fails(1, "activation Relu takes 0 numbers, there are 1");
+	fused("Clip");
+	OP_FLOATS("activation_params", 0.5);
+	op_fails(1, "activation Clip takes 2 numbers, there are 1");
+	fused("Relu");
+	op_none();
+	IN_F32(DIMS(1, 1, 2), 1, 1);
+	op_fails(1, "its input 3 does not have the shape of its output");
+}
+END_TEST
+
+/* The offset of each tap moves it between elements, and out of the image. */
+START_TEST(deform_conv_of_one_dimension)
+{
+	op_begin("DeformConv", 22);
+	IN_F32(DIMS(1, 2, 3), 1, 2, 4, 10, 20, 40);
+	IN_F32(DIMS(1, 2, 1), 1, 1);
+	IN_F32(DIMS(1, 2, 3), 0, 0.5, 0.5, -0.5, -5, 1);
+	IN_F32(DIMS(1), 1);
+	IN_F32(DIMS(1, 2, 3), 1, 1, 2, 1, 1, 0.5);
+	op_int("offset_group", 2);
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 1, 3), 7, 4, 5);
+}
+END_TEST
+
+START_TEST(deform_conv_in_groups)
+{
+	op_begin("DeformConv", 19);
+	op_int("group", 2);
+	OP_INTS("kernel_shape", 1, 2);
+	OP_INTS("dilations", 1, 2);
+	OP_INTS("pads", 0, 1, 0, 0);
+	IN_F32(DIMS(1, 2, 2, 2), 1, 2, 3, 4, 5, 6, 7, 8);
+	IN_F32(DIMS(2, 1, 1, 2), 1, 10, 1, 100);
+	/* Both taps move down by a half; the second one of the first row also left by one. */
+	IN_F32(DIMS(1, 4, 2, 1), 0.5, 0.5, 0, 0, 0.5, 0.5, -1, 0);
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 2, 2, 1), 20, 20, 600, 400);
+}
+END_TEST
+
+START_TEST(deform_conv_survives_any_offset)
+{
+	static const float offset[] = { NAN, INFINITY, -INFINITY, 1e30f, -1e30f, 2.99999f };
+
+	for (int i = 0; i < 6; i++) {
+		op_begin("DeformConv", 22);
+		IN_F32(DIMS(1, 1, 3), 1, 2, 4);
+		IN_F32(DIMS(1, 1, 1), 1);
+		op_in(RVL_TYPE_F32, DIMS(1, 1, 3), (const float[]) { offset[i], 0, 0 }, 3);
+		op_ok(1);
+		ck_assert_float_eq_tol(((float *)rig.call.out[0].data)[0], 0, 1e-4);
+		ck_assert_float_eq(((float *)rig.call.out[0].data)[2], 4);
+	}
+}
+END_TEST
+
+/* More output channels than are summed at a time. */
+START_TEST(deform_conv_of_many_channels)
+{
+	static float w[70];
+
+	for (int i = 0; i < 70; i++)
+		w[i] = (float)i;
+	op_begin("DeformConv", 22);
+	IN_F32(DIMS(1, 1, 2), 1, 2);
+	op_in(RVL_TYPE_F32, DIMS(70, 1, 1), w, 70);
+	IN_F32(DIMS(1, 1, 2), 0, 0);
+	op_ok(1);
+	for (int i = 0; i < 70; i++)
+		ck_assert_float_eq(((float *)rig.call.out[0].data)[2 * i + 1], 2 * (float)i);
+}
+END_TEST
+
+static void deform_with(int64_t offsets, int64_t og)
+{
+	static const float zero[8];
+
+	op_begin("DeformConv", 22);
+	op_int("offset_group", og);
+	IN_F32(DIMS(1, 2, 2), 1, 2, 3, 4);
+	IN_F32(DIMS(1, 2, 1), 1, 2);
+	op_in(RVL_TYPE_F32, DIMS(1, offsets, 2), zero, (size_t)(2 * offsets));
+}
+
+START_TEST(deform_conv_errors)
+{
+	deform_with(3, 2);
+	op_fails(1, "the shape of its input 2 does not fit window and groups");
+	deform_with(2, 1);
+	op_fails(1, "the shape of its input 2 does not fit window and groups");
+	deform_with(3, 3);
+	op_fails(1, "2 channels are not divided by 3 groups of offsets");
+	deform_with(3, 0);
+	op_fails(1, "2 channels are not divided by 0 groups of offsets");
+	deform_with(1, 1);
+	op_int("group", 2);
+	op_fails(1, "weights do not fit input, output and group");
+	deform_with(1, 1);
+	IN_F32(DIMS(2), 1, 1);
+	op_fails(1, "bias has not one value per output channel");
+	deform_with(1, 1);
+	op_none();
+	IN_F32(DIMS(1, 1, 1), 1);
+	op_fails(1, "the shape of its input 4 does not fit window and groups");
+	op_begin("DeformConv", 22);
+	IN_F32(DIMS(1, 1, 1), 1);
+	IN_F32(DIMS(1, 1, 1, 1), 1);
+	IN_F32(DIMS(1, 1, 1), 1);
+	op_fails(1, "its weights have 4 dimensions, its input 3");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("op_conv");
+	TCase *t = add_case(s, "all", 20, NULL, NULL);
+
+	tcase_add_checked_fixture(t, NULL, op_end);
+	tcase_add_test(t, conv_of_one_dimension);
+	tcase_add_test(t, conv_of_three_dimensions_in_groups);
+	tcase_add_test(t, conv_of_a_batch);
+	tcase_add_test(t, conv_sums_exactly);
+	tcase_add_test(t, conv_transpose);
+	tcase_add_test(t, conv_transpose_in_groups);
+	tcase_add_test(t, conv_transpose_pads);
+	tcase_add_test(t, conv_transpose_of_two_dimensions);
+	tcase_add_test(t, conv_transpose_of_long_rows);
+	tcase_add_test(t, float_errors);
+	tcase_add_test(t, conv_transpose_errors);
+	tcase_add_test(t, empty_tensors);
+	tcase_add_test(t, conv_integer);
+	tcase_add_test(t, qlinear_conv);
+	tcase_add_test(t, qlinear_conv_errors);
+	tcase_add_test(t, fused_conv);
+	tcase_add_test(t, deform_conv_of_one_dimension);
+	tcase_add_test(t, deform_conv_in_groups);
+	tcase_add_test(t, deform_conv_survives_any_offset);
+	tcase_add_test(t, deform_conv_of_many_channels);
+	tcase_add_test(t, deform_conv_errors);
+	return run_suite(s);
+}
