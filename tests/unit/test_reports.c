@@ -425,7 +425,7 @@ static double figure(const char *name, const char *unit)
 
 START_TEST(run_text)
 {
-	char name[8];
+	char name[16];
 
 	EXPECT("run " LENET PICTURES "--count 20 --top 3 --figures f", 0);
 	line_is("models", "models/lenet.onnx on linked model of zu3eg-64, 20 inferences");
