@@ -385,6 +385,14 @@ static void await_objects(const char *name, long count)
 	EQ(vm_objects(name), count);
 }
 
+/* Close a file and unmap its three buffers, each of which keeps the file. */
+static void close_all(int fd, const struct vm_buf *b)
+{
+	for (int i = 0; i < 3; i++)
+		OK(!munmap(b[i].map, b[i].size));
+	close(fd);
+}
+
 /*
  * Lose the device while it has a job, with a reset line that cannot be asserted. The job's fence ends, but
  * its three buffers stay pinned although their file is closed: the device may still write them.
@@ -405,9 +413,7 @@ static void lose_amid_job(void)
 	vm_control("stall 600000");
 	/* The job hung; the device was lost when its reset was tried. */
 	EQ(vm_sync_result(fd, sync), -ETIME);
-	for (int i = 0; i < 3; i++)
-		OK(!munmap(b[i].map, b[i].size));
-	close(fd);
+	close_all(fd, b);
 	await_objects("jobs", 0);
 	/* The buffers' reservations keep the job's fence, which keeps the client. */
 	EQ(vm_objects("buffers"), 3);
@@ -437,7 +443,8 @@ static void bind_again(const char *name)
 		b[i] = vm_buf_new(fd, 4096);
 	submit_copy(fd, b, sync);
 	EQ(vm_sync_result(fd, sync), 0);
-	close(fd);
+	close_all(fd, b);
+	await_objects("buffers", 0);
 }
 
 /* Have DMA debugging ignore this driver, which keeps mappings beyond its binding on purpose. */
