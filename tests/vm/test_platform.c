@@ -447,16 +447,7 @@ static void bind_again(const char *name)
 	await_objects("buffers", 0);
 }
 
-/* Have DMA debugging ignore this driver, which keeps mappings beyond its binding on purpose. */
-static void ignore_mappings(bool ignore)
-{
-	const char *filter = "/sys/kernel/debug/dma-api/driver_filter";
-
-	if (!access(filter, F_OK))
-		vm_sysfs_write(filter, ignore ? "nobody" : "\n");
-}
-
-/* The buffers are released when the device answers the RESET of its unbinding, or of its next binding. */
+/* The buffers are released when the device answers the RESET of its unbinding. */
 static void quarantined(void)
 {
 	char name[64];
@@ -466,13 +457,6 @@ static void quarantined(void)
 	vm_control("stall 0");
 	vm_driver_file("unbind", name);
 	await_unused();
-	bind_again(name);
-	lose_amid_job();
-	ignore_mappings(true);
-	vm_driver_file("unbind", name);
-	ignore_mappings(false);
-	OK(module_users() > 0);
-	vm_control("stall 0");
 	bind_again(name);
 }
 
