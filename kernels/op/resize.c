@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: MIT */
+/* Resize and Upsample: one pass over the tensor for each axis that changes. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rivulet_op.h"
+
+struct axis {
+	int64_t in, out;
+	double scale;
+	double from, to;	/* the part of the input to resize, as fractions */
+};
+
+struct resize {
+	struct rvl_call *c;
+	int rank;
+	struct axis axis[RVL_MAX_RANK];
+	const char *mode, *transform, *nearest;
+	double cubic, outside;
+	bool antialias, exclude, crop;
+};
+
+/* ---- what the attributes and inputs ask for ---- */
+
+static bool has_values(const struct rvl_call *c, uint32_t i)
+{
+	return rvl_has(c, i) && rvl_count(&c->in[i]) > 0;
+}
+
+/* Axis number @k of those that are resized. */
+static int fix_axes(struct rvl_call *c, int rank, int64_t *axes, uint32_t *n)
+{
+	const int64_t *list = NULL;
+	uint32_t set = 0;
+
+	*n = 0;
+	if (c->def->since >= 18)
+		list = rvl_attr_ints(c, "axes", n);
+	if (*n > (uint32_t)rank)
+		return rvl_op_fail(c, "attribute axes has %u values for a tensor of rank %d", *n, rank);
+	for (uint32_t i = 0; i < *n; i++) {
+		axes[i] = list[i];
+		if (rvl_fix_axis(c, &axes[i], rank))
+			return -EINVAL;
+		if (set >> axes[i] & 1)
+			return rvl_op_fail(c, "axis %lld is named twice", (long long)axes[i]);
+		set |= 1u << axes[i];
+	}
+	if (*n)
+		return 0;
+	*n = (uint32_t)rank;
+	for (int i = 0; i < rank; i++)
+		axes[i] = i;
+	return 0;
+}
+
+/* The numbers of input @i, which must be known, one for each of @n axes. */
+static int float_input(struct rvl_call *c, uint32_t i, uint32_t n, double *list)
+{
+	const struct rvl_value *v = &c->in[i];
+
+	if (v->type != RVL_TYPE_F32)
+		return rvl_op_fail(c, "its input %u is %s, not float32", i, rvl_type_name(v->type));
+	if (rvl_count(v) != n)
+		return rvl_op_fail(c, "its input %u has %lld values for %u axes", i,
+				   (long long)rvl_count(v), n);
+	if (!v->data) {
+		c->unknown = true;
+		return rvl_op_fail(c, "its input %u must be a constant", i);
+	}
+	for (uint32_t k = 0; k < n; k++)
+		list[k] = rvl_element(v->type, v->data, k);
+	return 0;
+}
+
+#define MOST 0x1p40	/* elements along an axis */
+
+static int set_scale(struct rvl_call *c, struct axis *a, double scale)
+{
+	double size = (double)((float)scale * (float)a->in);
+
+	if (!(scale > 0 && scale < MOST && size < MOST))
+		return rvl_op_fail(c, "scale %g is not a positive number that the result can have",
+				   scale);
+	a->scale = scale;
+	a->out = (int64_t)size;
+	return 0;
+}
+
+static int set_size(struct rvl_call *c, struct axis *a, int64_t size)
+{
+	if (size < 0 || (double)size > MOST)
+		return rvl_op_fail(c, "size %lld is out of range", (long long)size);
+	if (size && !a->in)
+		return rvl_op_fail(c, "a dimension of 0 cannot become %lld", (long long)size);
+	a->out = size;
+	a->scale = a->in ? (double)size / (double)a->in : 1;
+	return 0;
+}
+
+/* One scale for all axes: the smallest or the largest of them. */
+static void keep_ratio(struct resize *r, const int64_t *axes, uint32_t n)
+{
+	bool smaller = rvl_attr_is(r->c, "keep_aspect_ratio_policy", "not_larger");
+	double scale = r->axis[axes[0]].scale;
+
+	for (uint32_t i = 1; i < n; i++) {
+		double s = r->axis[axes[i]].scale;
+
+		scale = smaller ? fmin(scale, s) : fmax(scale, s);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		struct axis *a = &r->axis[axes[i]];
+
+		a->scale = scale;
+		a->out = (int64_t)fmin(scale * (double)a->in + 0.5, MOST);
+	}
+}
+
+static int read_sizes(struct rvl_call *c, uint32_t input, struct resize *r, const int64_t *axes,
+		      uint32_t n)
+{
+	int64_t size[RVL_MAX_RANK];
+	uint32_t given;
+	int rc = rvl_int_input(c, input, size, RVL_MAX_RANK, &given);
+
+	if (!rc && given != n)
+		return rvl_op_fail(c, "its input %u has %u values for %u axes", input, given, n);
+	for (uint32_t i = 0; i < n && !rc; i++)
+		rc = set_size(c, &r->axis[axes[i]], size[i]);
+	if (!rc && n && c->def->since >= 18 &&
+	    !rvl_attr_is(c, "keep_aspect_ratio_policy", "stretch"))
+		keep_ratio(r, axes, n);
+	return rc;
+}
+
+static int read_scales(struct rvl_call *c, uint32_t input, struct resize *r, const int64_t *axes,
+		       uint32_t n)
+{
+	double scale[RVL_MAX_RANK];
+	int rc = float_input(c, input, n, scale);
+
+	for (uint32_t i = 0; i < n && !rc; i++)
+		rc = set_scale(c, &r->axis[axes[i]], scale[i]);
+	return rc;
+}
+
+static void start(struct rvl_call *c, struct resize *r)
+{
+	*r = (struct resize) {
+		.c = c, .rank = c->in[0].shape.rank, .transform = "asymmetric",
+		.nearest = "floor", .mode = rvl_attr_string(c, "mode"),
+	};
+	for (int i = 0; i < r->rank; i++)
+		r->axis[i] = (struct axis) { .in = c->in[0].shape.dim[i],
+					     .out = c->in[0].shape.dim[i], .scale = 1, .to = 1 };
+}
+
+/* Resize of opset 11 and later has inputs x, roi, scales and sizes. */
+static int read_resize(struct rvl_call *c, struct resize *r, int64_t *axes, uint32_t *n)
+{
+	int rc;
+
+	start(c, r);
+	r->transform = rvl_attr_string(c, "coordinate_transformation_mode");
+	r->nearest = rvl_attr_string(c, "nearest_mode");
+	r->cubic = (double)rvl_attr_float(c, "cubic_coeff_a");
+	r->outside = (double)rvl_attr_float(c, "extrapolation_value");
+	r->exclude = rvl_attr_int(c, "exclude_outside") != 0;
+	r->crop = !strcmp(r->transform, "tf_crop_and_resize");
+	r->antialias = c->def->since >= 18 && rvl_attr_int(c, "antialias") &&
+		       strcmp(r->mode, "nearest") != 0;
+	rc = fix_axes(c, r->rank, axes, n);
+	if (rc)
+		return rc;
+	if (has_values(c, 2) == has_values(c, 3))
+		return rvl_op_fail(c, "it needs either scales or sizes");
+	if (has_values(c, 3))
+		return read_sizes(c, 3, r, axes, *n);
+	return read_scales(c, 2, r, axes, *n);
+}
+
+static int read_roi(struct resize *r, const int64_t *axes, uint32_t n)
+{
+	struct rvl_call *c = r->c;
+
+	if (!r->crop)
+		return 0;
+	if (!rvl_has(c, 1) || rvl_count(&c->in[1]) != 2 * (int64_t)n)
+		return rvl_op_fail(c, "its input 1, the region, does not have %u values", 2 * n);
+	for (uint32_t i = 0; i < n; i++) {
+		r->axis[axes[i]].from = rvl_element(c->in[1].type, c->in[1].data, i);
+		r->axis[axes[i]].to = rvl_element(c->in[1].type, c->in[1].data, n + i);
+	}
+	return 0;
+}
+
+static int set_shape(struct rvl_call *c, const struct resize *r)
+{
+	struct rvl_shape y = { .rank = r->rank };
+
+	for (int i = 0; i < r->rank; i++)
+		y.dim[i] = r->axis[i].out;
+	if (rvl_shape_count(&y) < 0)
+		return rvl_op_fail(c, "its result is too large");
+	rvl_set_out(c, 0, c->in[0].type, &y);
+	return 0;
+}
+
+/* ---- one axis ---- */
+
+/* The coordinate in the input of result @i. */
+static double coordinate(const struct resize *r, const struct axis *a, int64_t i)
+{
+	double x = (double)i, n = (double)a->in, m = a->scale * n;
+	const char *t = r->transform;
+
+	if (!strcmp(t, "asymmetric"))
+		return x / a->scale;
+	if (!strcmp(t, "align_corners"))
+		return m == 1 ? 0 : x * (n - 1) / (m - 1);
+	if (!strcmp(t, "tf_half_pixel_for_nn"))
+		return (x + 0.5) / a->scale;
+	if (!strcmp(t, "pytorch_half_pixel") && a->out <= 1)
+		return 0;
+	if (!strcmp(t, "half_pixel_symmetric"))
+		return n / 2 * (1 - (double)a->out / m) + (x + 0.5) / a->scale - 0.5;
+	if (!r->crop)
+		return (x + 0.5) / a->scale - 0.5;
+	if (m == 1)
+		return (a->from + a->to) * (n - 1) / 2;
+	return a->from * (n - 1) + x * (a->to - a->from) * (n - 1) / (m - 1);
+}
+
+static double round_to(const char *mode, double x)
+{
+	if (!strcmp(mode, "floor"))
+		return floor(x);
+	if (!strcmp(mode, "ceil"))
+		return ceil(x);
+	return strcmp(mode, "round_prefer_ceil") ? ceil(x - 0.5) : floor(x + 0.5);
+}
+
+/* The weight of an element at distance @x. */
+static double weight(const struct resize *r, double x)
+{
+	double a = r->cubic;
+
+	x = fabs(x);
+	if (!strcmp(r->mode, "nearest"))
+		return 1;
+	if (strcmp(r->mode, "cubic"))
+		return x < 1 ? 1 - x : 0;
+	if (x <= 1)
+		return ((a + 2) * x - (a + 3)) * x * x + 1;
+	return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+/* The elements that make each result of an axis, and their weights. */
+struct table {
+	int64_t taps;
+	int64_t *at;		/* [out][taps]; -1 in the first: the result lies outside */
+	double *weight;
+};
+
+/* Elements on each side that have weight. */
+static double support(const struct resize *r, const struct axis *a, double *squeeze)
+{
+	*squeeze = r->antialias && a->scale < 1 ? a->scale : 1;
+	return (strcmp(r->mode, "cubic") ? 1 : 2) / *squeeze;
+}
+
+static int64_t inside(double v, int64_t n)
+{
+	return (int64_t)fmin(fmax(v, 0), (double)(n - 1));
+}
+
+static void weigh(const struct resize *r, const struct axis *a, double x, struct table *t, int64_t i)
+{
+	double squeeze, reach = support(r, a, &squeeze), first = floor(x - reach) + 1, sum = 0;
+	int64_t *at = t->at + i * t->taps;
+	double *w = t->weight + i * t->taps;
+
+	for (int64_t k = 0; k < t->taps; k++) {
+		double place = first + (double)k;
+
+		w[k] = weight(r, (place - x) * squeeze);
+		if (r->exclude && (place < 0 || place >= (double)a->in))
+			w[k] = 0;
+		at[k] = inside(place, a->in);
+		sum += w[k];
+	}
+	for (int64_t k = 0; k < t->taps && sum != 0 && (r->exclude || r->antialias); k++)
+		w[k] /= sum;
+}
+
+static void fill(const struct resize *r, const struct axis *a, struct table *t)
+{
+	for (int64_t i = 0; i < a->out; i++) {
+		double x = coordinate(r, a, i);
+
+		if (r->crop && !(x >= 0 && x <= (double)(a->in - 1))) {
+			t->at[i * t->taps] = -1;
+		} else if (t->taps == 1) {
+			t->at[i] = inside(round_to(r->nearest, x), a->in);
+		} else {
+			weigh(r, a, x, t, i);
+		}
+	}
+}
+
+static int make_table(const struct resize *r, const struct axis *a, struct table *t)
+{
+	double squeeze;
+
+	t->taps = 1;
+	if (strcmp(r->mode, "nearest"))
+		t->taps = (int64_t)ceil(2 * support(r, a, &squeeze)) + 1;
+	t->at = calloc((size_t)(a->out * t->taps), sizeof(*t->at));
+	t->weight = calloc((size_t)(a->out * t->taps), sizeof(*t->weight));
+	if (!t->at || !t->weight) {
+		free(t->at);
+		free(t->weight);
+		return -ENOMEM;
+	}
+	fill(r, a, t);
+	return 0;
+}
+
+/* A pass: @x is [outer, in, inner], @y is [outer, out, inner]. */
+struct pass {
+	const struct axis *a;
+	struct table t;
+	const char *x;
+	char *y;
+	int64_t inner;
+	size_t size;		/* bytes of an element; float where there are weights */
+	uint64_t outside;	/* an element of what lies outside */
+};
+
+static void sum_row(const struct pass *p, int64_t i, const float *x, float *y)
+{
+	const int64_t *at = p->t.at + i * p->t.taps;
+	const double *w = p->t.weight + i * p->t.taps;
+
+	for (int64_t k = 0; k < p->inner; k++) {
+		double sum = 0;
+
+		for (int64_t t = 0; t < p->t.taps; t++)
+			sum += w[t] * (double)x[at[t] * p->inner + k];
+		y[k] = (float)sum;
+	}
+}
+
+static void pass_rows(void *arg, int64_t first, int64_t past)
+{
+	const struct pass *p = arg;
+	size_t row = (size_t)p->inner * p->size;
+
+	for (int64_t n = first; n < past; n++) {
+		int64_t i = n % p->a->out, at = p->t.at[i * p->t.taps];
+		const char *x = p->x + (size_t)(n / p->a->out * p->a->in) * row;
+		char *y = p->y + (size_t)n * row;
+
+		if (at < 0) {
+			for (int64_t k = 0; k < p->inner; k++)
+				memcpy(y + (size_t)k * p->size, &p->outside, p->size);
+		} else if (p->t.taps == 1) {
+			memcpy(y, x + (size_t)at * row, row);
+		} else {
+			sum_row(p, i, (const float *)x, (float *)y);
+		}
+	}
+}
+
+/* ---- all axes ---- */
+
+static bool changes(const struct resize *r, const struct axis *a)
+{
+	return a->scale != 1 || a->out != a->in || r->crop;
+}
+
+/* Elements between two passes, at most: the axes before a pass have the result's size. */
+static int64_t most_elements(const struct rvl_call *c)
+{
+	int64_t most = rvl_count(&c->in[0]);
+	struct rvl_shape s = c->in[0].shape;
+
+	for (int i = 0; i < s.rank; i++) {
+		int64_t n;
+
+		s.dim[i] = c->out[0].shape.dim[i];
+		n = rvl_shape_count(&s);
+		if (n < 0)
+			return -1;
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+/* Two buffers: a pass reads one and writes the other. */
+static int64_t scratch_resize(const struct rvl_call *c)
+{
+	int64_t n = most_elements(c);
+
+	return n < 0 ? INT64_MAX : 2 * n * 8;
+}
+
+/* Runs a pass along axis @d from @x, whose axes before @d have their new sizes. */
+static int run_pass(const struct resize *r, int d, const void *x, void *y, enum rvl_type type)
+{
+	struct pass p = { .a = &r->axis[d], .x = x, .y = y, .inner = 1,
+			  .size = rvl_type_size(type) };
+	const float outside = (float)r->outside;
+	int64_t outer = 1;
+	int rc = make_table(r, p.a, &p.t);
+
+	if (rc)
+		return rc;
+	for (int i = 0; i < d; i++)
+		outer *= r->axis[i].out;
+	for (int i = d + 1; i < r->rank; i++)
+		p.inner *= r->axis[i].in;
+	rvl_convert(type, &p.outside, RVL_TYPE_F32, &outside, 1);
+	rvl_for_range(r->c, outer * p.a->out, 1, pass_rows, &p);
+	free(p.t.at);
+	free(p.t.weight);
+	return 0;
+}
+
+/* Integers are rounded, and kept within the range of their type. */
+static void store(const struct rvl_value *y, const float *x)
+{
+	int64_t n = rvl_count(y);
+	size_t size = rvl_type_size(y->type);
+	bool is_unsigned = 1u << y->type & (RVL_T_UNSIGNED | RVL_T(BOOL));
+	int bits = y->type == RVL_TYPE_BOOL ? 1 : 8 * (int)size - !is_unsigned;
+	float low = is_unsigned ? 0 : -ldexpf(1, bits), high = ldexpf(1, bits) - 1;
+
+	for (int64_t i = 0; i < n; i++) {
+		float v = rintf(fminf(fmaxf(x[i], low), high));
+
+		rvl_convert(y->type, (char *)y->data + (size_t)i * size, RVL_TYPE_F32, &v, 1);
+	}
+}
+
+static int run_passes(const struct resize *r)
+{
+	struct rvl_call *c = r->c;
+	bool nearest = !strcmp(r->mode, "nearest");
+	enum rvl_type type = nearest ? c->in[0].type : RVL_TYPE_F32;
+	char *buf[2] = { c->scratch, (char *)c->scratch + most_elements(c) * 8 };
+	const void *x = c->in[0].data;
+	int rc = 0, next = 0;
+
+	if (!rvl_count(&c->out[0]))
+		return 0;
+	if (type != c->in[0].type) {
+		rvl_convert(type, buf[1], c->in[0].type, x, rvl_count(&c->in[0]));
+		x = buf[1];
+	}
+	for (int d = 0; d < r->rank && !rc; d++) {
+		if (!changes(r, &r->axis[d]))
+			continue;
+		rc = run_pass(r, d, x, buf[next], type);
+		x = buf[next];
+		next = !next;
+	}
+	if (!rc && (nearest || type == c->in[0].type))
+		memcpy(c->out[0].data, x, (size_t)rvl_count(&c->out[0]) * rvl_type_size(type));
+	else if (!rc)
+		store(&c->out[0], x);
+	return rc;
+}
+
+static int infer_resize(struct rvl_call *c)
+{
+	struct resize r;
+	int64_t axes[RVL_MAX_RANK];
+	uint32_t n;
+	int rc = read_resize(c, &r, axes, &n);
+
+	return rc ? rc : set_shape(c, &r);
+}
+
+static int run_resize(struct rvl_call *c)
+{
+	struct resize r;
+	int64_t axes[RVL_MAX_RANK];
+	uint32_t n;
+	int rc = read_resize(c, &r, axes, &n);
+
+	if (!rc)
+		rc = read_roi(&r, axes, n);
+	return rc ? rc : run_passes(&r);
+}
+
+/* ---- Upsample, and Resize of opset 10: asymmetric coordinates ---- */
+
+/* The scales are two attributes, then a list, then an input. */
+static int read_upsample(struct rvl_call *c, struct resize *r)
+{
+	static const int64_t axes[RVL_MAX_RANK] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+	const float *list;
+	uint32_t n;
+	int rc = 0;
+
+	start(c, r);
+	r->cubic = -0.75;
+	if (c->def->since >= 9)
+		return read_scales(c, 1, r, axes, (uint32_t)r->rank);
+	if (c->def->since < 7) {
+		if (r->rank != 4)
+			return rvl_op_fail(c, "its input has %d dimensions, not 4", r->rank);
+		rc = set_scale(c, &r->axis[2], (double)rvl_attr_float(c, "height_scale"));
+		return rc ? rc : set_scale(c, &r->axis[3], (double)rvl_attr_float(c, "width_scale"));
+	}
+	list = rvl_attr_floats(c, "scales", &n);
+	if (n != (uint32_t)r->rank)
+		return rvl_op_fail(c, "attribute scales has %u values for %d axes", n, r->rank);
+	for (int i = 0; i < r->rank && !rc; i++)
+		rc = set_scale(c, &r->axis[i], (double)list[i]);
+	return rc;
+}
+
+static int infer_upsample(struct rvl_call *c)
+{
+	struct resize r;
+	int rc = read_upsample(c, &r);
+
+	return rc ? rc : set_shape(c, &r);
+}
+
+static int run_upsample(struct rvl_call *c)
+{
+	struct resize r;
+	int rc = read_upsample(c, &r);
+
+	return rc ? rc : run_passes(&r);
+}
+
+#define TRANSFORMS \
+	"half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|asymmetric|" \
+	"tf_half_pixel_for_nn|tf_crop_and_resize"
+#define RESIZE \
+	RVL_STRING("mode", "nearest", "nearest|linear|cubic"), \
+	RVL_STRING("coordinate_transformation_mode", "half_pixel", TRANSFORMS), \
+	RVL_STRING("nearest_mode", "round_prefer_floor", \
+		   "round_prefer_floor|round_prefer_ceil|floor|ceil"), \
+	RVL_FLOAT("cubic_coeff_a", -0.75f), RVL_FLOAT("extrapolation_value", 0.0f), \
+	RVL_INT("exclude_outside", 0)
+#define KERNELS .infer = infer_resize, .run = run_resize, .scratch = scratch_resize
+#define OLD_KERNELS .infer = infer_upsample, .run = run_upsample, .scratch = scratch_resize
+#define MODE(list) RVL_STRING("mode", "nearest", list)
+
+const struct rvl_op_def rvl_ops_resize[] = {
+	{ .name = "Resize", .since = 10, .least_in = 2, .most_in = 2,
+	  .types = { RVL_T_ANY, RVL_T_FLOAT }, .attrs = RVL_ATTRS(MODE("nearest|linear")),
+	  OLD_KERNELS, .doc = "an image in another size" },
+	{ .name = "Resize", .since = 11, .least_in = 1, .most_in = 4,
+	  .types = { RVL_T_ANY, RVL_T_FLOAT, RVL_T_FLOAT, RVL_T_INDEX },
+	  .attrs = RVL_ATTRS(RESIZE), KERNELS, .doc = "an image in another size" },
+	{ .name = "Resize", .since = 18, .least_in = 1, .most_in = 4,
+	  .types = { RVL_T_ANY, RVL_T_FLOAT, RVL_T_FLOAT, RVL_T_INDEX },
+	  .attrs = RVL_ATTRS(RESIZE, RVL_INT("antialias", 0), RVL_INTS("axes"),
+			     RVL_STRING("keep_aspect_ratio_policy", "stretch",
+					"stretch|not_larger|not_smaller")),
+	  KERNELS, .doc = "an image in another size" },
+	{ .name = "Upsample", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
+	  .attrs = RVL_ATTRS(MODE("nearest|bilinear"), { .name = "height_scale", .kind = RVL_ATTR_FLOAT, .required = true },
+			     { .name = "width_scale", .kind = RVL_ATTR_FLOAT, .required = true }),
+	  OLD_KERNELS, .doc = "a larger image" },
+	{ .name = "Upsample", .since = 7, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
+	  .attrs = RVL_ATTRS(MODE("nearest|linear"), RVL_FLOATS("scales")),
+	  OLD_KERNELS, .doc = "a larger image" },
+	{ .name = "Upsample", .since = 9, .until = 10, .least_in = 2, .most_in = 2,
+	  .types = { RVL_T_ANY, RVL_T_FLOAT }, .attrs = RVL_ATTRS(MODE("nearest|linear")),
+	  OLD_KERNELS, .doc = "a larger image" },
+	RVL_OPS_END
+};
