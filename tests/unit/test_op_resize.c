@@ -102,7 +102,7 @@ START_TEST(cubic)
 	op_float("cubic_coeff_a", -0.5f);
 	op_ok(1);
 	ck_assert_float_eq_tol(((float *)rig.call.out[0].data)[0],
-			       (0.8671875f + 2 * 0.2265625f - 3 * 0.0234375f) / 1.0703125f, 1e-5);
+			       (0.8671875f - 2 * 0.0703125f) / 0.796875f, 1e-5);
 }
 END_TEST
 
