@@ -108,7 +108,7 @@ coverage:
 
 # What stages that run side by side share (scripts/check).
 .PHONY: check-programs check-pipeline
-check-programs: $(PROGRAMS) $(INSTALL_UNITS) $(LIBRIVULET) $(BUILD)/librivulet.pc $(VM_TESTS) $(MACHINE)
+check-programs: $(PROGRAMS) $(INSTALL_UNITS) $(LIBRIVULET) $(BUILD)/librivulet.pc $(VM_TESTS) $(MACHINE) $(HARNESS)
 check-pipeline:
 	@scripts/check-pipeline
 check-unit: unit

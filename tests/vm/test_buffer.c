@@ -78,8 +78,11 @@ static void query_stream(void)
 	}
 }
 
-/* A query struct may grow: an older caller gets its first fields, a newer one zeros in the rest. */
-static void query_grows(int fd, uint32_t type, uint32_t size)
+/*
+ * A query struct may grow: an older caller gets its first fields, a newer one zeros in the rest.
+ * @first is the size of the struct's first version.
+ */
+static void query_grows(int fd, uint32_t type, uint32_t size, uint32_t first)
 {
 	uint8_t longer[1024], all[1024];
 	struct drm_rivulet_query q = { .type = type };
@@ -97,8 +100,12 @@ static void query_grows(int fd, uint32_t type, uint32_t size)
 	q = (struct drm_rivulet_query){ .type = type, .size = size, .pointer = (uintptr_t)all };
 	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q));
 	EQ(all[size], 0xee);
+	memset(all, 0xee, sizeof(all));
+	q = (struct drm_rivulet_query){ .type = type, .size = first, .pointer = (uintptr_t)all };
+	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q));
+	EQ(all[first], 0xee);
 	/* A size below that of the struct's first version is refused. */
-	q = (struct drm_rivulet_query){ .type = type, .size = size - 8, .pointer = (uintptr_t)all };
+	q = (struct drm_rivulet_query){ .type = type, .size = first - 8, .pointer = (uintptr_t)all };
 	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q), EINVAL);
 	q = (struct drm_rivulet_query){ .type = type, .size = 0xffffffff, .pointer = (uintptr_t)all };
 	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q), EINVAL);
@@ -111,10 +118,14 @@ static void query_sizes(void)
 	struct drm_rivulet_query none = { .type = 4 };
 	int fd = vm_open();
 
-	query_grows(fd, DRM_RIVULET_QUERY_DEVICE, sizeof(struct drm_rivulet_device));
-	query_grows(fd, DRM_RIVULET_QUERY_CLOCK, sizeof(struct drm_rivulet_clock));
-	query_grows(fd, DRM_RIVULET_QUERY_CLIENT, sizeof(struct drm_rivulet_client));
-	query_grows(fd, DRM_RIVULET_QUERY_COUNTERS, sizeof(struct drm_rivulet_counters));
+	query_grows(fd, DRM_RIVULET_QUERY_DEVICE, sizeof(struct drm_rivulet_device),
+		    offsetof(struct drm_rivulet_device, burst_bytes));
+	query_grows(fd, DRM_RIVULET_QUERY_CLOCK, sizeof(struct drm_rivulet_clock),
+		    sizeof(struct drm_rivulet_clock));
+	query_grows(fd, DRM_RIVULET_QUERY_CLIENT, sizeof(struct drm_rivulet_client),
+		    sizeof(struct drm_rivulet_client));
+	query_grows(fd, DRM_RIVULET_QUERY_COUNTERS, sizeof(struct drm_rivulet_counters),
+		    sizeof(struct drm_rivulet_counters));
 	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &none), EINVAL);
 	none.type = 0xffffffff;
 	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &none), EINVAL);

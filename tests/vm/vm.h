@@ -144,6 +144,8 @@ int vm_sync_result(int fd, uint32_t sync);
 bool vm_file_waits(int file);
 
 #define HARNESS_MODULE	"/host/build/tests/kmod/harness/harness.ko"
+/* A copy for the kernel that is running takes precedence (scripts/check-debug). */
+#define HARNESS_INSTALLED "/usr/lib/rivulet-tests/harness.ko"
 int vm_harness(void);
 
 /* A new file of vgem, another DRM driver; its module is loaded if need be. */
