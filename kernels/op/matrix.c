@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: MIT */
+/* Products of matrices, and determinants. Floats are summed in double, integers in 64 bits. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "rivulet_op.h"
+
+#define ROW 256		/* results of a row at a time */
+
+/* Sums of a piece of a row. */
+union sums {
+	double d[ROW];
+	uint64_t u[ROW];
+};
+
+/* y[batch][m][n] = sum of a[m][k] * b[k][n]; distances in elements. */
+struct product {
+	const struct rvl_call *c;
+	int64_t m, n, k;
+	int64_t am, ak, bk, bn;
+	struct rvl_shape batch;
+	int64_t a_stride[RVL_MAX_RANK], b_stride[RVL_MAX_RANK];
+	/* Writes the results [at, at + n) of row m from their sums. */
+	void (*finish)(const struct product *p, int64_t m, int64_t col, int64_t at, int64_t n,
+		       const union sums *s);
+};
+
+/* ---- the loops ---- */
+
+static void sum_floats(const struct product *p, const float *a, const float *b, int64_t n, double *s)
+{
+	if (p->bn == 1) {
+		for (int64_t k = 0; k < p->k; k++) {
+			double v = (double)a[k * p->ak];
+
+			for (int64_t j = 0; j < n; j++)
+				s[j] += v * (double)b[k * p->bk + j];
+		}
+		return;
+	}
+	for (int64_t j = 0; j < n; j++)
+		for (int64_t k = 0; k < p->k; k++)
+			s[j] += (double)a[k * p->ak] * (double)b[j * p->bn + k * p->bk];
+}
+
+/* @a and @b: elements of the operands; less the zero point @za, and @zb of each column. */
+#define SUM_INTS(name, ctype) \
+	static void name(const struct product *p, int64_t a, int64_t b, int64_t n, \
+			 const uint64_t *zb, uint64_t za, uint64_t *s) \
+	{ \
+		const struct rvl_value *va = &p->c->in[0]; \
+		const ctype *x = (const ctype *)p->c->in[1].data + b; \
+		for (int64_t k = 0; k < p->k; k++) { \
+			uint64_t v = (uint64_t)rvl_element_int(va->type, va->data, \
+							       a + k * p->ak) - za; \
+			for (int64_t j = 0; j < n; j++) \
+				s[j] += v * ((uint64_t)(int64_t)x[k * p->bk + j * p->bn] - \
+					     zb[j]); \
+		} \
+	}
+
+SUM_INTS(sum_u8, uint8_t)
+SUM_INTS(sum_s8, int8_t)
+SUM_INTS(sum_u16, uint16_t)
+SUM_INTS(sum_s16, int16_t)
+SUM_INTS(sum_u32, uint32_t)
+SUM_INTS(sum_s32, int32_t)
+SUM_INTS(sum_64, int64_t)
+
+/*
+ * The zero point of row or column @i of a matrix with @each of them and @size elements in all; element
+ * @at of the operand is in the matrix.
+ */
+static uint64_t zero_of(const struct rvl_call *c, uint32_t input, int64_t i, int64_t each,
+			int64_t size, int64_t at)
+{
+	const struct rvl_value *z = &c->in[input];
+	int64_t n;
+
+	if (c->def->types[2] == 0 || !rvl_has(c, input) || size == 0)
+		return 0;
+	n = rvl_count(z);
+	i = n == 1 ? 0 : n == each ? i : at / size * each + i;
+	return (uint64_t)rvl_element_int(z->type, z->data, i);
+}
+
+static void sum_ints(const struct product *p, int64_t a, int64_t b, int64_t m, int64_t col,
+		     int64_t n, uint64_t *s)
+{
+	uint64_t za = zero_of(p->c, 2, m, p->m, p->m * p->k, a), zb[ROW];
+
+	for (int64_t j = 0; j < n; j++)
+		zb[j] = zero_of(p->c, 3, col + j, p->n, p->n * p->k, b);
+	switch (p->c->in[1].type) {
+	case RVL_TYPE_U8:
+		sum_u8(p, a, b, n, zb, za, s);
+		break;
+	case RVL_TYPE_S8:
+		sum_s8(p, a, b, n, zb, za, s);
+		break;
+	case RVL_TYPE_U16:
+		sum_u16(p, a, b, n, zb, za, s);
+		break;
+	case RVL_TYPE_S16:
+		sum_s16(p, a, b, n, zb, za, s);
+		break;
+	case RVL_TYPE_U32:
+		sum_u32(p, a, b, n, zb, za, s);
+		break;
+	case RVL_TYPE_S32:
+		sum_s32(p, a, b, n, zb, za, s);
+		break;
+	default:
+		sum_64(p, a, b, n, zb, za, s);
+	}
+}
+
+/* Where the matrices of product @i begin. */
+static void matrices(const struct product *p, int64_t i, int64_t *a, int64_t *b)
+{
+	*a = *b = 0;
+	for (int d = p->batch.rank - 1; d >= 0; d--) {
+		int64_t x = i % p->batch.dim[d];
+
+		i /= p->batch.dim[d];
+		*a += x * p->a_stride[d];
+		*b += x * p->b_stride[d];
+	}
+}
+
+static void row_range(void *arg, int64_t first, int64_t past)
+{
+	const struct product *p = arg;
+	bool floats = p->c->in[0].type == RVL_TYPE_F32;
+
+	for (int64_t r = first; r < past; r++) {
+		int64_t a, b, m = r % p->m;
+
+		matrices(p, r / p->m, &a, &b);
+		a += m * p->am;
+		for (int64_t col = 0; col < p->n; col += ROW) {
+			int64_t n = p->n - col < ROW ? p->n - col : ROW;
+			union sums s = { .u = { 0 } };
+
+			if (floats)
+				sum_floats(p, (const float *)p->c->in[0].data + a,
+					   (const float *)p->c->in[1].data + b + col * p->bn, n,
+					   s.d);
+			else
+				sum_ints(p, a, b + col * p->bn, m, col, n, s.u);
+			p->finish(p, m, col, r * p->n + col, n, &s);
+		}
+	}
+}
+
+static int run_product(struct product *p)
+{
+	int64_t rows = rvl_shape_count(&p->batch) * p->m;
+
+	rvl_for_range(p->c, p->n ? rows : 0, 1 + 16384 / (1 + p->n * p->k), row_range, p);
+	return 0;
+}
+
+static void convert_sums(const struct product *p, int64_t m, int64_t col, int64_t at, int64_t n,
+			 const union sums *s)
+{
+	const struct rvl_value *y = &p->c->out[0];
+
+	(void)m;
+	(void)col;
+	rvl_convert(y->type, (char *)y->data + (size_t)at * rvl_type_size(y->type),
+		    p->c->in[0].type == RVL_TYPE_F32 ? RVL_TYPE_F64 : RVL_TYPE_U64, s, n);
+}
+
+/* ---- MatMul, MatMulInteger ---- */
+
+/* The dimensions of an operand before its matrix. */
+static struct rvl_shape batch_of(const struct rvl_shape *s)
+{
+	struct rvl_shape b = *s;
+
+	b.rank = s->rank > 2 ? s->rank - 2 : 0;
+	return b;
+}
+
+/* A vector is a row on the left and a column on the right. */
+static int matmul_extent(struct rvl_call *c, struct product *p)
+{
+	const struct rvl_shape *a = &c->in[0].shape, *b = &c->in[1].shape;
+	struct rvl_shape ba = batch_of(a), bb = batch_of(b);
+	int64_t inner;
+
+	if (!a->rank || !b->rank)
+		return rvl_op_fail(c, "an operand is a scalar");
+	p->c = c;
+	p->finish = convert_sums;
+	p->m = a->rank > 1 ? a->dim[a->rank - 2] : 1;
+	p->k = a->dim[a->rank - 1];
+	inner = b->dim[b->rank > 1 ? b->rank - 2 : 0];
+	p->n = b->rank > 1 ? b->dim[b->rank - 1] : 1;
+	if (p->k != inner)
+		return rvl_op_fail(c, "its matrices have inner dimensions %lld and %lld",
+				   (long long)p->k, (long long)inner);
+	if (rvl_shape_broadcast(&ba, &bb, &p->batch))
+		return rvl_op_fail(c, "the dimensions before its matrices do not broadcast");
+	p->am = p->k;
+	p->ak = p->bn = 1;
+	p->bk = p->n;
+	rvl_broadcast_strides(&ba, &p->batch, p->a_stride);
+	rvl_broadcast_strides(&bb, &p->batch, p->b_stride);
+	for (int i = 0; i < p->batch.rank; i++) {
+		p->a_stride[i] *= p->m * p->k;
+		p->b_stride[i] *= p->k * p->n;
+	}
+	return 0;
+}
+
+static int infer_matmul(struct rvl_call *c)
+{
+	struct product p;
+	struct rvl_shape s;
+
+	if (matmul_extent(c, &p))
+		return -EINVAL;
+	s = p.batch;
+	if (c->in[0].shape.rank > 1)
+		s.dim[s.rank++] = p.m;
+	if (c->in[1].shape.rank > 1)
+		s.dim[s.rank++] = p.n;
+	rvl_set_out(c, 0, c->in[0].type, &s);
+	return 0;
+}
+
+static int run_matmul(struct rvl_call *c)
+{
+	struct product p;
+
+	return matmul_extent(c, &p) ? -EINVAL : run_product(&p);
+}
+
+/* A zero point for the tensor, for each row (column) of a matrix, or for those of all matrices. */
+static int check_zero(struct rvl_call *c, uint32_t input, int64_t each)
+{
+	int64_t n = rvl_has(c, input) ? rvl_count(&c->in[input]) : 1;
+	struct rvl_shape batch = batch_of(&c->in[input - 2].shape);
+
+	if (!rvl_has(c, input))
+		return 0;
+	if (c->in[input].type != c->in[input - 2].type)
+		return rvl_op_fail(c, "its input %u is %s, input %u %s", input,
+				   rvl_type_name(c->in[input].type), input - 2,
+				   rvl_type_name(c->in[input - 2].type));
+	if (n != 1 && n != each && n != rvl_shape_count(&batch) * each)
+		return rvl_op_fail(c, "its input %u has %lld zero points, not 1 or %lld", input,
+				   (long long)n, (long long)each);
+	return 0;
+}
+
+static int infer_matmul_integer(struct rvl_call *c)
+{
+	struct product p;
+
+	if (infer_matmul(c) || matmul_extent(c, &p) || check_zero(c, 2, p.m) ||
+	    check_zero(c, 3, p.n))
+		return -EINVAL;
+	c->out[0].type = RVL_TYPE_S32;
+	return 0;
+}
+
+/* ---- Gemm ---- */
+
+static int gemm_extent(struct rvl_call *c, struct product *p)
+{
+	const struct rvl_shape *a = &c->in[0].shape, *b = &c->in[1].shape;
+	int ta = rvl_attr_int(c, "transA") != 0, tb = rvl_attr_int(c, "transB") != 0;
+
+	if (a->rank != 2 || b->rank != 2)
+		return rvl_op_fail(c, "its operands are not matrices (rank %d and %d)", a->rank,
+				   b->rank);
+	*p = (struct product) { .c = c, .m = a->dim[ta], .k = a->dim[!ta], .n = b->dim[!tb] };
+	if (p->k != b->dim[tb])
+		return rvl_op_fail(c, "its matrices have inner dimensions %lld and %lld",
+				   (long long)p->k, (long long)b->dim[tb]);
+	p->am = ta ? 1 : p->k;
+	p->ak = ta ? p->m : 1;
+	p->bk = tb ? 1 : p->n;
+	p->bn = tb ? p->k : 1;
+	return 0;
+}
+
+static int infer_gemm(struct rvl_call *c)
+{
+	struct product p;
+	struct rvl_shape s, y;
+
+	if (gemm_extent(c, &p))
+		return -EINVAL;
+	y = (struct rvl_shape) { .rank = 2, .dim = { p.m, p.n } };
+	if (rvl_has(c, 2) && (rvl_shape_broadcast(&c->in[2].shape, &y, &s) ||
+			      !rvl_shape_equal(&s, &y)))
+		return rvl_op_fail(c, "its input 2 does not broadcast to %lld x %lld",
+				   (long long)p.m, (long long)p.n);
+	rvl_set_out(c, 0, c->in[0].type, &y);
+	return 0;
+}
+
+/* Distances of rows and columns of input 2, broadcast to the result. */
+static void bias_strides(const struct product *p, int64_t *stride)
+{
+	const struct rvl_shape y = { .rank = 2, .dim = { p->m, p->n } };
+
+	rvl_broadcast_strides(&p->c->in[2].shape, &y, stride);
+}
+
+static void add_bias(const struct product *p, int64_t m, int64_t col, int64_t at, int64_t n,
+		     const union sums *s)
+{
+	const struct rvl_value *c = &p->c->in[2], *y = &p->c->out[0];
+	double alpha = (double)rvl_attr_float(p->c, "alpha");
+	double beta = (double)rvl_attr_float(p->c, "beta");
+	bool bias = rvl_has(p->c, 2), floats = y->type == RVL_TYPE_F32;
+	int64_t stride[RVL_MAX_RANK] = { 0 };
+	size_t size = rvl_type_size(y->type);
+
+	if (bias)
+		bias_strides(p, stride);
+	for (int64_t j = 0; j < n; j++) {
+		int64_t from = m * stride[0] + (col + j) * stride[1];
+		char *to = (char *)y->data + (size_t)(at + j) * size;
+		double v = alpha * (floats ? s->d[j] : rvl_class_of(y->type) == RVL_CLASS_S64 ?
+				    (double)(int64_t)s->u[j] : (double)s->u[j]);
+		uint64_t u = s->u[j];
+
+		if (bias)
+			v += beta * rvl_element(c->type, c->data, from);
+		if (bias && !floats)
+			u += (uint64_t)rvl_element_int(c->type, c->data, from);
+		if (floats || alpha != 1.0 || beta != 1.0)
+			rvl_convert(y->type, to, RVL_TYPE_F64, &v, 1);
+		else
+			rvl_convert(y->type, to, RVL_TYPE_U64, &u, 1);
+	}
+}
+
+static int run_gemm(struct rvl_call *c)
+{
+	struct product p;
+
+	if (gemm_extent(c, &p))
+		return -EINVAL;
+	p.finish = add_bias;
+	return run_product(&p);
+}
+
+/* ---- Det ---- */
+
+static int infer_det(struct rvl_call *c)
+{
+	struct rvl_shape s = c->in[0].shape;
+
+	if (s.rank < 2 || s.dim[s.rank - 1] != s.dim[s.rank - 2])
+		return rvl_op_fail(c, "its input has no square matrices");
+	s.rank -= 2;
+	rvl_set_out(c, 0, c->in[0].type, &s);
+	return 0;
+}
+
+static int64_t scratch_det(const struct rvl_call *c)
+{
+	return rvl_count(&c->in[0]) * (int64_t)sizeof(double);
+}
+
+/* Brings the row with the largest element of column @k to row @k. Returns whether it moved. */
+static bool pivot(double *a, int64_t n, int64_t k)
+{
+	int64_t best = k;
+
+	for (int64_t i = k + 1; i < n; i++)
+		if (fabs(a[i * n + k]) > fabs(a[best * n + k]))
+			best = i;
+	for (int64_t j = 0; j < n && best != k; j++) {
+		double v = a[k * n + j];
+
+		a[k * n + j] = a[best * n + j];
+		a[best * n + j] = v;
+	}
+	return best != k;
+}
+
+/* Gaussian elimination in place. */
+static double determinant(double *a, int64_t n)
+{
+	double det = 1.0;
+
+	for (int64_t k = 0; k < n; k++) {
+		if (pivot(a, n, k))
+			det = -det;
+		det *= a[k * n + k];
+		if (a[k * n + k] == 0.0)
+			return 0.0;
+		for (int64_t i = k + 1; i < n; i++) {
+			double f = a[i * n + k] / a[k * n + k];
+
+			for (int64_t j = k + 1; j < n; j++)
+				a[i * n + j] -= f * a[k * n + j];
+		}
+	}
+	return det;
+}
+
+static void det_range(void *arg, int64_t first, int64_t past)
+{
+	const struct rvl_call *c = arg;
+	int64_t n = c->in[0].shape.dim[c->in[0].shape.rank - 1];
+
+	for (int64_t i = first; i < past; i++) {
+		double *a = (double *)c->scratch + i * n * n;
+
+		rvl_convert(RVL_TYPE_F64, a, RVL_TYPE_F32,
+			    (const float *)c->in[0].data + i * n * n, n * n);
+		((float *)c->out[0].data)[i] = (float)determinant(a, n);
+	}
+}
+
+static int run_det(struct rvl_call *c)
+{
+	rvl_for_range(c, rvl_count(&c->out[0]), 1, det_range, c);
+	return 0;
+}
+
+/* ---- descriptors ---- */
+
+#define GEMM(opset, least, ...) { \
+	.name = "Gemm", .since = (opset), .least_in = (least), .most_in = 3, \
+	.types = { RVL_T_NUMBER }, .same = RVL_SAME_ALL, \
+	.attrs = RVL_ATTRS(RVL_FLOAT("alpha", 1.0f), RVL_FLOAT("beta", 1.0f), \
+			   RVL_INT("transA", 0), RVL_INT("transB", 0), ##__VA_ARGS__), \
+	.infer = infer_gemm, .run = run_gemm, .doc = "alpha * op(A) * op(B) + beta * C" }
+
+#define T_BYTE (RVL_T(S8) | RVL_T(U8))
+
+const struct rvl_op_def rvl_ops_matrix[] = {
+	{ .name = "MatMul", .since = 1, .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER },
+	  .same = RVL_SAME_ALL, .infer = infer_matmul, .run = run_matmul,
+	  .doc = "matrix product, batched with broadcasting" },
+	{ .name = "MatMulInteger", .since = 10, .least_in = 2, .most_in = 4,
+	  .types = { T_BYTE, T_BYTE, T_BYTE, T_BYTE }, .infer = infer_matmul_integer,
+	  .run = run_matmul, .doc = "int32 product of 8-bit matrices less their zero points" },
+	GEMM(1, 3, RVL_IGNORED("broadcast")),
+	GEMM(7, 3),
+	GEMM(11, 2),
+	{ .name = "Det", .since = 11, .least_in = 1, .most_in = 1, .types = { RVL_T_FLOAT },
+	  .infer = infer_det, .run = run_det, .scratch = scratch_det,
+	  .doc = "determinant of each matrix" },
+	RVL_OPS_END
+};
