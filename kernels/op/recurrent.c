@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: MIT */
+/* Recurrent networks: LSTM, GRU and RNN. Sequences and directions are computed independently. */
+#include <string.h>
+
+#include "rivulet_op.h"
+
+/* ---- activation functions ---- */
+
+struct activation {
+	const char *name;
+	float (*fn)(float x, float a, float b);
+	bool takes_alpha, takes_beta;
+	float alpha, beta;	/* where the model gives none */
+};
+
+static float act_affine(float x, float a, float b)
+{
+	return a * x + b;
+}
+
+static float act_elu(float x, float a, float b)
+{
+	(void)b;
+	return x < 0 ? a * expm1f(x) : x;
+}
+
+static float act_hard_sigmoid(float x, float a, float b)
+{
+	return fmaxf(0.0f, fminf(1.0f, a * x + b));
+}
+
+static float act_leaky_relu(float x, float a, float b)
+{
+	(void)b;
+	return x < 0 ? a * x : x;
+}
+
+static float act_relu(float x, float a, float b)
+{
+	(void)a;
+	(void)b;
+	return x < 0 ? 0.0f : x;
+}
+
+static float act_scaled_tanh(float x, float a, float b)
+{
+	return a * tanhf(b * x);
+}
+
+static float act_sigmoid(float x, float a, float b)
+{
+	(void)a;
+	(void)b;
+	return 1.0f / (1.0f + expf(-x));
+}
+
+static float act_softplus(float x, float a, float b)
+{
+	(void)a;
+	(void)b;
+	return fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x)));
+}
+
+static float act_softsign(float x, float a, float b)
+{
+	(void)a;
+	(void)b;
+	return x / (1.0f + fabsf(x));
+}
+
+static float act_tanh(float x, float a, float b)
+{
+	(void)a;
+	(void)b;
+	return tanhf(x);
+}
+
+static float act_thresholded_relu(float x, float a, float b)
+{
+	(void)b;
+	return x > a ? x : 0.0f;
+}
+
+static const struct activation activations[] = {
+	{ "Affine", act_affine, true, true, 1.0f, 0.0f },
+	{ "Elu", act_elu, true, false, 1.0f, 0.0f },
+	{ "HardSigmoid", act_hard_sigmoid, true, true, 0.2f, 0.5f },
+	{ "LeakyRelu", act_leaky_relu, true, false, 0.01f, 0.0f },
+	{ "Relu", act_relu, false, false, 0.0f, 0.0f },
+	{ "ScaledTanh", act_scaled_tanh, true, true, 1.0f, 1.0f },
+	{ "Sigmoid", act_sigmoid, false, false, 0.0f, 0.0f },
+	{ "Softplus", act_softplus, false, false, 0.0f, 0.0f },
+	{ "Softsign", act_softsign, false, false, 0.0f, 0.0f },
+	{ "Tanh", act_tanh, false, false, 0.0f, 0.0f },
+	{ "ThresholdedRelu", act_thresholded_relu, true, false, 1.0f, 0.0f },
+};
+
+#define ACTIVATIONS (sizeof(activations) / sizeof(activations[0]))
+#define MOST_GATES 4
+#define MOST_ACTIVATIONS 3	/* of a direction */
+
+/* ---- the network ---- */
+
+struct net;
+
+/* What the three networks differ in. */
+struct kind {
+	const char *name;
+	int gates, activations;
+	const char *missing[MOST_ACTIVATIONS];	/* the activations where the model names none */
+	void (*step)(const struct net *k, int d, const float *x, float *state);
+};
+
+struct net {
+	struct rvl_call *c;
+	const struct kind *kind;
+	int dirs;
+	bool reversed;			/* direction 0; direction 1 always is */
+	int64_t seq, batch, in, n;	/* n: hidden elements */
+	/* Elements between neighbours in time, batch and direction. */
+	int64_t x_time, x_batch, y_time, y_batch, y_dir, h_batch, h_dir;
+	float clip;
+	bool forget;			/* the forget gate is 1 - input gate */
+	bool late_reset;
+	struct activation act[2][MOST_ACTIVATIONS];
+};
+
+/* The state of a sequence in the workspace, n elements each. */
+#define STATE_H 0
+#define STATE_C 1
+#define STATE_GATES 2
+#define STATE_SPARE (STATE_GATES + MOST_GATES)
+#define STATES (STATE_SPARE + 2)
+
+static const float *input(const struct net *k, uint32_t i)
+{
+	return rvl_has(k->c, i) ? k->c->in[i].data : NULL;
+}
+
+static float dot(const float *a, const float *b, int64_t n)
+{
+	double sum[4] = { 0 };
+	int64_t i = 0;
+
+	for (; i + 4 <= n; i += 4)
+		for (int j = 0; j < 4; j++)
+			sum[j] += (double)a[i + j] * (double)b[i + j];
+	for (; i < n; i++)
+		sum[0] += (double)a[i] * (double)b[i];
+	return (float)(sum[0] + sum[1] + (sum[2] + sum[3]));
+}
+
+/* Adds to @y what gates @first to @past - 1 make of @v, by the weights of input @i (1: W, 2: R). */
+static void add_product(const struct net *k, uint32_t i, int d, int first, int past, const float *v,
+			float *y)
+{
+	int64_t cols = i == 1 ? k->in : k->n;
+	const float *m = input(k, i) + ((int64_t)d * k->kind->gates + first) * k->n * cols;
+
+	for (int64_t r = 0; r < (past - first) * k->n; r++)
+		y[r] += dot(m + r * cols, v, cols);
+}
+
+/* Adds the bias of gates @first to @past - 1; @half is 0 for that of W and 1 for that of R. */
+static void add_bias(const struct net *k, int d, int half, int first, int past, float *y)
+{
+	const float *b = input(k, 3);
+	int64_t gates = k->kind->gates;
+
+	if (!b)
+		return;
+	b += ((2 * d + half) * gates + first) * k->n;
+	for (int64_t r = 0; r < (past - first) * k->n; r++)
+		y[r] += b[r];
+}
+
+/* The sums of gates 0 to @past - 1 from the input and the hidden state. */
+static void sum_gates(const struct net *k, int d, int past, const float *x, const float *h, float *y)
+{
+	memset(y, 0, (size_t)(past * k->n) * sizeof(*y));
+	for (int half = 0; half < 2; half++)
+		add_bias(k, d, half, 0, past, y);
+	add_product(k, 1, d, 0, past, x, y);
+	add_product(k, 2, d, 0, past, h, y);
+}
+
+static float apply(const struct net *k, int d, int i, float x)
+{
+	const struct activation *a = &k->act[d][i];
+
+	if (k->clip > 0)
+		x = x < -k->clip ? -k->clip : x > k->clip ? k->clip : x;
+	return a->fn(x, a->alpha, a->beta);
+}
+
+static void step_rnn(const struct net *k, int d, const float *x, float *state)
+{
+	float *h = state + STATE_H * k->n, *gate = state + STATE_GATES * k->n;
+
+	sum_gates(k, d, 1, x, h, gate);
+	for (int64_t i = 0; i < k->n; i++)
+		h[i] = apply(k, d, 0, gate[i]);
+}
+
+/* Gates: update, reset, hidden. */
+static void step_gru(const struct net *k, int d, const float *x, float *state)
+{
+	int64_t n = k->n;
+	float *h = state + STATE_H * n, *z = state + STATE_GATES * n, *r = z + n, *g = r + n;
+	float *masked = state + STATE_SPARE * n, *sum = masked + n;
+
+	sum_gates(k, d, 2, x, h, z);
+	memset(g, 0, (size_t)n * sizeof(*g));
+	add_bias(k, d, 0, 2, 3, g);
+	add_product(k, 1, d, 2, 3, x, g);
+	for (int64_t i = 0; i < n; i++) {
+		r[i] = apply(k, d, 0, r[i]);
+		masked[i] = k->late_reset ? h[i] : r[i] * h[i];
+		sum[i] = 0.0f;
+	}
+	add_bias(k, d, 1, 2, 3, sum);
+	add_product(k, 2, d, 2, 3, masked, sum);
+	for (int64_t i = 0; i < n; i++) {
+		float update = apply(k, d, 0, z[i]);
+		float next = apply(k, d, 1, g[i] + (k->late_reset ? r[i] * sum[i] : sum[i]));
+
+		h[i] = (1.0f - update) * next + update * h[i];
+	}
+}
+
+/* Gates: input, output, forget, cell; peepholes: input, output, forget. */
+static void step_lstm(const struct net *k, int d, const float *x, float *state)
+{
+	int64_t n = k->n;
+	float *h = state + STATE_H * n, *cell = state + STATE_C * n, *gate = state + STATE_GATES * n;
+	const float *p = input(k, 7);
+
+	sum_gates(k, d, 4, x, h, gate);
+	for (int64_t i = 0; i < n; i++) {
+		const float *peep = p ? p + d * 3 * n + i : NULL;
+		float in = apply(k, d, 0, gate[i] + (peep ? peep[0] * cell[i] : 0.0f));
+		float forget = k->forget ? 1.0f - in :
+			       apply(k, d, 0, gate[2 * n + i] + (peep ? peep[2 * n] * cell[i] : 0.0f));
+
+		cell[i] = forget * cell[i] + in * apply(k, d, 1, gate[3 * n + i]);
+		h[i] = apply(k, d, 0, gate[n + i] + (peep ? peep[n] * cell[i] : 0.0f)) *
+		       apply(k, d, 2, cell[i]);
+	}
+}
+
+static const struct kind kinds[] = {
+	{ "RNN", 1, 1, { "Tanh" }, step_rnn },
+	{ "GRU", 3, 2, { "Sigmoid", "Tanh" }, step_gru },
+	{ "LSTM", 4, 3, { "Sigmoid", "Tanh", "Tanh" }, step_lstm },
+};
+
+/* ---- attributes and shapes ---- */
+
+static bool knows(const struct rvl_call *c, const char *name)
+{
+	for (const struct rvl_attr_def *a = c->def->attrs; a->name; a++)
+		if (!strcmp(a->name, name))
+			return true;
+	return false;
+}
+
+static bool set_flag(const struct rvl_call *c, const char *name)
+{
+	return knows(c, name) && rvl_attr_int(c, name);
+}
+
+/* Activation @i of the model. The lists of parameters go to those that take one, in order. */
+static int read_activation(struct net *k, int i, uint32_t *alphas, uint32_t *betas)
+{
+	const char *name = rvl_attr_string_at(k->c, "activations", (uint32_t)i);
+	uint32_t n_alpha, n_beta, at = 0;
+	const float *alpha = rvl_attr_floats(k->c, "activation_alpha", &n_alpha);
+	const float *beta = rvl_attr_floats(k->c, "activation_beta", &n_beta);
+	struct activation *a = &k->act[i / k->kind->activations][i % k->kind->activations];
+
+	if (!rvl_attr_given(k->c, "activations"))
+		name = k->kind->missing[i % k->kind->activations];
+	if (!name)
+		return rvl_op_fail(k->c, "it names only %d activations", i);
+	while (at < ACTIVATIONS && strcmp(activations[at].name, name))
+		at++;
+	if (at == ACTIVATIONS)
+		return rvl_op_fail(k->c, "there is no activation '%.40s'", name);
+	*a = activations[at];
+	if (a->takes_alpha && *alphas < n_alpha)
+		a->alpha = alpha[(*alphas)++];
+	if (a->takes_beta && *betas < n_beta)
+		a->beta = beta[(*betas)++];
+	return 0;
+}
+
+static int read_attributes(struct rvl_call *c, struct net *k)
+{
+	uint32_t alphas = 0, betas = 0;
+	int rc = 0;
+
+	*k = (struct net) { .c = c, .kind = kinds, .dirs = 1 };
+	while (strcmp(k->kind->name, c->def->name))
+		k->kind++;
+	if (rvl_attr_is(c, "direction", "bidirectional"))
+		k->dirs = 2;
+	k->reversed = rvl_attr_is(c, "direction", "reverse");
+	k->clip = rvl_attr_float(c, "clip");
+	k->forget = set_flag(c, "input_forget");
+	k->late_reset = set_flag(c, "linear_before_reset");
+	for (int i = 0; i < k->dirs * k->kind->activations && !rc; i++)
+		rc = read_activation(k, i, &alphas, &betas);
+	return rc;
+}
+
+static void set_strides(struct net *k)
+{
+	bool batch_first = set_flag(k->c, "layout");
+
+	k->x_time = batch_first ? k->in : k->batch * k->in;
+	k->x_batch = batch_first ? k->seq * k->in : k->in;
+	k->y_time = (batch_first ? 1 : k->batch) * k->dirs * k->n;
+	k->y_batch = batch_first ? k->seq * k->dirs * k->n : k->n;
+	k->y_dir = batch_first ? k->n : k->batch * k->n;
+	k->h_batch = batch_first ? k->dirs * k->n : k->n;
+	k->h_dir = batch_first ? k->n : k->batch * k->n;
+}
+
+static int want_shape(struct rvl_call *c, uint32_t i, struct rvl_shape want)
+{
+	enum rvl_type type = i == 4 ? RVL_TYPE_S32 : RVL_TYPE_F32;
+
+	if (!rvl_has(c, i))
+		return 0;
+	if (c->in[i].type != type)
+		return rvl_op_fail(c, "its input %u is %s, not %s", i, rvl_type_name(c->in[i].type),
+				   rvl_type_name(type));
+	if (!rvl_shape_equal(&c->in[i].shape, &want))
+		return rvl_op_fail(c, "the shape of input %u does not fit inputs 0 and 2", i);
+	return 0;
+}
+
+#define SHAPE2(a, b) ((struct rvl_shape) { .rank = 2, .dim = { a, b } })
+#define SHAPE3(a, b, c) ((struct rvl_shape) { .rank = 3, .dim = { a, b, c } })
+
+/* The shape of a state. */
+static struct rvl_shape state_shape(const struct net *k)
+{
+	return set_flag(k->c, "layout") ? SHAPE3(k->batch, k->dirs, k->n) :
+					  SHAPE3(k->dirs, k->batch, k->n);
+}
+
+static int check_shapes(struct net *k)
+{
+	struct rvl_call *c = k->c;
+	int64_t rows = k->kind->gates * k->n;
+	int rc = want_shape(c, 1, SHAPE3(k->dirs, rows, k->in));
+
+	if (!rc)
+		rc = want_shape(c, 2, SHAPE3(k->dirs, rows, k->n));
+	if (!rc)
+		rc = want_shape(c, 3, SHAPE2(k->dirs, 2 * rows));
+	if (!rc)
+		rc = want_shape(c, 4, (struct rvl_shape) { .rank = 1, .dim = { k->batch } });
+	if (!rc)
+		rc = want_shape(c, 5, state_shape(k));
+	if (!rc)
+		rc = want_shape(c, 6, state_shape(k));
+	return rc ? rc : want_shape(c, 7, SHAPE2(k->dirs, 3 * k->n));
+}
+
+static int make_net(struct rvl_call *c, struct net *k)
+{
+	const struct rvl_shape *x = &c->in[0].shape;
+	int rc = read_attributes(c, k);
+	bool batch_first;
+
+	if (rc)
+		return rc;
+	if (x->rank != 3 || c->in[2].shape.rank != 3)
+		return rvl_op_fail(c, "its inputs 0 and 2 have %d and %d dimensions, not 3", x->rank,
+				   c->in[2].shape.rank);
+	batch_first = set_flag(c, "layout");
+	k->seq = x->dim[batch_first];
+	k->batch = x->dim[!batch_first];
+	k->in = x->dim[2];
+	k->n = c->in[2].shape.dim[2];
+	if (rvl_attr_given(c, "hidden_size") && rvl_attr_int(c, "hidden_size") != k->n)
+		return rvl_op_fail(c, "hidden_size is %lld, but its input 2 is for %lld",
+				   (long long)rvl_attr_int(c, "hidden_size"), (long long)k->n);
+	set_strides(k);
+	return check_shapes(k);
+}
+
+static int infer_net(struct rvl_call *c)
+{
+	struct rvl_shape y, h;
+	struct net k;
+	int rc = make_net(c, &k);
+
+	if (rc)
+		return rc;
+	h = state_shape(&k);
+	if (set_flag(c, "layout"))
+		y = (struct rvl_shape) { .rank = 4, .dim = { k.batch, k.seq, k.dirs, k.n } };
+	else
+		y = (struct rvl_shape) { .rank = 4, .dim = { k.seq, k.dirs, k.batch, k.n } };
+	if (rvl_shape_count(&y) < 0 || rvl_shape_count(&h) < 0)
+		return rvl_op_fail(c, "its result is too large");
+	rvl_set_out(c, 0, RVL_TYPE_F32, &y);
+	rvl_set_out(c, 1, RVL_TYPE_F32, &h);
+	rvl_set_out(c, 2, RVL_TYPE_F32, &h);
+	return 0;
+}
+
+static int64_t scratch_net(const struct rvl_call *c)
+{
+	struct rvl_call copy = *c;
+	struct net k;
+
+	if (make_net(&copy, &k))
+		return 0;
+	return k.dirs * k.batch * STATES * k.n * (int64_t)sizeof(float);
+}
+
+/* ---- computation ---- */
+
+/* A state of n elements from or to a tensor that may be absent. */
+static void load_state(const struct net *k, uint32_t i, int64_t at, float *state)
+{
+	const float *from = input(k, i);
+
+	if (from)
+		memcpy(state, from + at, (size_t)k->n * sizeof(*state));
+	else
+		memset(state, 0, (size_t)k->n * sizeof(*state));
+}
+
+static void store_state(const struct net *k, uint32_t i, int64_t at, const float *state)
+{
+	float *to = rvl_wants(k->c, i) ? k->c->out[i].data : NULL;
+
+	if (to && state)
+		memcpy(to + at, state, (size_t)k->n * sizeof(*to));
+	else if (to)
+		memset(to + at, 0, (size_t)k->n * sizeof(*to));
+}
+
+static int64_t length(const struct net *k, int64_t b)
+{
+	return rvl_has(k->c, 4) ? ((const int32_t *)k->c->in[4].data)[b] : k->seq;
+}
+
+static void run_sequence(const struct net *k, int d, int64_t b, float *state)
+{
+	int64_t n = length(k, b), place = d * k->h_dir + b * k->h_batch;
+	int64_t y = d * k->y_dir + b * k->y_batch;
+	bool back = d || k->reversed;
+
+	load_state(k, 5, place, state + STATE_H * k->n);
+	load_state(k, 6, place, state + STATE_C * k->n);
+	for (int64_t s = 0; s < n; s++) {
+		int64_t t = back ? n - 1 - s : s;
+
+		k->kind->step(k, d, input(k, 0) + t * k->x_time + b * k->x_batch, state);
+		store_state(k, 0, y + t * k->y_time, state + STATE_H * k->n);
+	}
+	for (int64_t t = n; t < k->seq; t++)
+		store_state(k, 0, y + t * k->y_time, NULL);
+	store_state(k, 1, place, state + STATE_H * k->n);
+	store_state(k, 2, place, state + STATE_C * k->n);
+}
+
+static void run_sequences(void *arg, int64_t first, int64_t past)
+{
+	const struct net *k = arg;
+	float *state = k->c->scratch;
+
+	for (int64_t i = first; i < past; i++)
+		run_sequence(k, (int)(i / k->batch), i % k->batch, state + i * STATES * k->n);
+}
+
+static int run_net(struct rvl_call *c)
+{
+	struct net k;
+	int rc = make_net(c, &k);
+
+	for (int64_t b = 0; !rc && b < k.batch; b++)
+		if (length(&k, b) < 0 || length(&k, b) > k.seq)
+			return rvl_op_fail(c, "sequence %lld has length %lld, not 0 to %lld", (long long)b,
+					   (long long)length(&k, b), (long long)k.seq);
+	if (!rc && k.n)
+		rvl_for_range(c, k.dirs * k.batch, 1, run_sequences, &k);
+	return rc;
+}
+
+/* ---- the table ---- */
+
+#define SHARED_ATTRS RVL_STRINGS("activations"), RVL_FLOATS("activation_alpha"), \
+	RVL_FLOATS("activation_beta"), RVL_FLOAT("clip", 0.0f), RVL_INT("hidden_size", 0), \
+	RVL_STRING("direction", "forward", "forward|reverse|bidirectional")
+#define NET(op, opset, inputs, outputs, text, ...) { \
+	.name = op, .since = (opset), .least_in = 3, .most_in = inputs, .most_out = outputs, \
+	.types = { RVL_T_FLOAT, RVL_T_FLOAT, RVL_T_FLOAT, RVL_T_FLOAT | RVL_T(S32) }, \
+	.attrs = RVL_ATTRS(SHARED_ATTRS, __VA_ARGS__), .infer = infer_net, .run = run_net, \
+	.scratch = scratch_net, .doc = text }
+#define LSTM(opset, ...) \
+	NET("LSTM", opset, 8, 3, "long short-term memory", RVL_INT("input_forget", 0), __VA_ARGS__)
+#define GRU(opset, ...) NET("GRU", opset, 6, 2, "gated recurrent units", __VA_ARGS__)
+#define RNN(opset, ...) NET("RNN", opset, 6, 2, "a simple recurrent network", __VA_ARGS__)
+#define OLD_SEQUENCE RVL_IGNORED("output_sequence")
+#define LATE_RESET RVL_INT("linear_before_reset", 0)
+#define LAYOUT RVL_INT("layout", 0)
+
+const struct rvl_op_def rvl_ops_recurrent[] = {
+	LSTM(1, OLD_SEQUENCE),
+	LSTM(14, LAYOUT),
+	GRU(1, OLD_SEQUENCE),
+	GRU(3, OLD_SEQUENCE, LATE_RESET),
+	GRU(14, LATE_RESET, LAYOUT),
+	RNN(1, OLD_SEQUENCE),
+	RNN(14, LAYOUT),
+	RVL_OPS_END
+};
