@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+/* ALU: copies of table and parameters, then result words one by one. docs/isa.md 3.6. */
+#include "machine.h"
+
+static const struct cyc_want nothing = { CYC_NONE, 0 };
+
+static void begin_words(struct cyc_alu *a)
+{
+	a->y = 0;
+	a->x = 0;
+	a->cycle = 0;
+	a->read = 0;
+	a->phase = CYC_ALU_WORD;
+}
+
+static void begin_block(struct cyc_alu *a)
+{
+	begin_words(a);
+	if (!a->v.rq)
+		return;
+	a->phase = CYC_ALU_PARAM;
+	a->left = a->setup;
+}
+
+static void set_counts(const struct cyc_machine *m, struct cyc_alu *a)
+{
+	int64_t w = cyc_up(a->lanes, m->board->alu_lanes);
+	int64_t second = a->v.bin != RIVULET_BIN_NONE;
+	int64_t average = a->v.pool == RIVULET_POOL_AVG_FIXED ||
+			  a->v.pool == RIVULET_POOL_AVG_BORDER;
+
+	a->parts = a->lanes / m->board->tn;
+	a->positions = a->v.pool ? a->pool.kh * a->pool.kw : 1;
+	a->reads = a->positions + second * a->parts;
+	a->turn = cyc_max(w * (a->positions + average + second), cyc_max(a->reads, a->parts));
+	a->setup = cyc_max(16, a->lanes / 2);
+}
+
+void cyc_alu_start(struct cyc_machine *m, uint32_t index)
+{
+	struct cyc_alu *a = &m->alu;
+
+	a->active = true;
+	a->index = index;
+	a->v = m->insn[index].alu;
+	a->src = m->config.a_src;
+	a->dst = m->config.a_dst;
+	a->pool = m->config.a_pool;
+	a->div = m->config.a_div;
+	a->lanes = a->v.src ? m->board->tm : m->board->tn;
+	set_counts(m, a);
+	a->b = 0;
+	begin_block(a);
+	if (!a->v.lut)
+		return;
+	a->phase = CYC_ALU_TABLE;
+	a->left = 16;
+}
+
+static struct cyc_want read_a(const struct cyc_machine *m)
+{
+	const struct cyc_alu *a = &m->alu;
+	int64_t r = a->y, c = a->x, addr;
+
+	if (a->v.pool) {
+		int64_t ky = a->read / a->pool.kw, kx = a->read % a->pool.kw;
+
+		r = a->y * a->pool.sy + ky * (a->div.dy ? a->div.dy : 1) + a->pool.org_y;
+		c = a->x * a->pool.sx + kx * (a->div.dx ? a->div.dx : 1) + a->pool.org_x;
+		if (r < 0 || r >= a->pool.rows || c < 0 || c >= a->pool.cols)
+			return (struct cyc_want){ CYC_FREE, 0 };
+	}
+	addr = a->v.a + a->b * a->src.a_blk + r * a->src.a_row + c;
+	return a->v.src ? cyc_acc(m, addr) : cyc_inp(m, addr);
+}
+
+static struct cyc_want read_b(const struct cyc_machine *m)
+{
+	const struct cyc_alu *a = &m->alu;
+	int64_t block = a->b * a->parts + a->read - a->positions;
+
+	return cyc_inp(m, a->v.b + block * a->src.b_blk + a->y * a->src.b_row + a->x);
+}
+
+struct cyc_want cyc_alu_reads(const struct cyc_machine *m)
+{
+	const struct cyc_alu *a = &m->alu;
+
+	if (!a->active)
+		return nothing;
+	if (a->phase != CYC_ALU_WORD)
+		return (struct cyc_want){ CYC_WGT, 0 };
+	if (a->read == a->reads)
+		return nothing;
+	return a->read < a->positions ? read_a(m) : read_b(m);
+}
+
+struct cyc_want cyc_alu_writes(const struct cyc_machine *m)
+{
+	const struct cyc_alu *a = &m->alu;
+	const struct cyc_write *w = &a->write[a->write_head % CYC_WRITES];
+
+	if (a->write_head == a->write_tail)
+		return nothing;
+	return w->mem == RIVULET_MEM_ACC ? cyc_acc(m, w->addr) : cyc_inp(m, w->addr);
+}
+
+static void put_result(struct cyc_alu *a)
+{
+	int64_t at = a->v.d + a->y * a->dst.row + a->x;
+
+	for (int64_t j = 0; j < (a->v.dst ? 1 : a->parts); j++) {
+		int64_t block = a->v.dst ? a->b : a->b * a->parts + j;
+
+		a->write[a->write_tail++ % CYC_WRITES] =
+			(struct cyc_write){ a->v.dst ? RIVULET_MEM_ACC : RIVULET_MEM_INP,
+					    at + block * a->dst.blk };
+	}
+}
+
+static void next_word(struct cyc_machine *m)
+{
+	struct cyc_alu *a = &m->alu;
+
+	a->cycle = 0;
+	a->read = 0;
+	if (++a->x < a->v.cols)
+		return;
+	a->x = 0;
+	if (++a->y < a->v.rows)
+		return;
+	if (++a->b < a->v.blks) {
+		begin_block(a);
+		return;
+	}
+	m->times[a->index].end = m->now + 1 + CYC_FILL;
+	a->active = false;
+}
+
+static void step_copy(struct cyc_alu *a)
+{
+	if (--a->left)
+		return;
+	if (a->phase == CYC_ALU_TABLE)
+		begin_block(a);
+	else
+		begin_words(a);
+}
+
+/* @got: the read of this cycle was made; @wrote: the first write that waits was. */
+void cyc_alu_step(struct cyc_machine *m, bool got, bool wrote)
+{
+	struct cyc_alu *a = &m->alu;
+
+	a->write_head += wrote;
+	if (!a->active)
+		return;
+	if (a->phase != CYC_ALU_WORD) {
+		if (got)
+			step_copy(a);
+		return;
+	}
+	a->read += got;
+	if (++a->cycle < a->turn || a->read < a->reads)
+		return;
+	put_result(a);
+	next_word(m);
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+/* CONV: one pixel in a working cycle; stochastic CONV takes a number of cycles. docs/isa.md 3.5. */
+#include "machine.h"
+
+static const struct cyc_want nothing = { CYC_NONE, 0 };
+
+static uint64_t stochastic_cycles(const struct cyc_machine *m)
+{
+	const struct rivulet_board *b = m->board;
+	const struct cyc_conv *c = &m->conv;
+	const struct rivulet_insn_c_mode *s = &m->config.c_mode;
+	const uint32_t mcycles[] = { b->sc_and_bin_mcycles, b->sc_and_loop_mcycles,
+				     b->sc_and_acc_mcycles, b->sc_and_sep_mcycles,
+				     b->sc_ugemm_mcycles,   b->sc_xnor_mux_mcycles };
+	uint64_t in = s->valid ? s->valid : c->v.icb * b->tn;
+	uint64_t out = s->out ? s->out : c->v.ocb * b->tm;
+	uint64_t products = c->v.rows * c->v.cols * c->k.kh * c->k.kw * in * out;
+	uint64_t part = cyc_up(s->length, b->sc_blocks);
+	uint64_t unit = 1000ull * b->sc_lanes;
+
+	return (products * part * mcycles[s->circuit] + unit - 1) / unit + CYC_FILL;
+}
+
+void cyc_conv_start(struct cyc_machine *m, uint32_t index)
+{
+	struct cyc_conv *c = &m->conv;
+
+	*c = (struct cyc_conv){ .active = true,
+				.index = index,
+				.v = m->insn[index].conv,
+				.k = m->config.c_kernel,
+				.in = m->config.c_input,
+				.out = m->config.c_out,
+				.passes = m->board->tn / m->board->dn };
+	c->dense = c->v.mode == RIVULET_MODE_DENSE;
+	if (c->dense)
+		return;
+	m->times[index].end = m->now + stochastic_cycles(m);
+	c->active = false;
+}
+
+/* The word of ACC that a working cycle reads and writes. */
+struct cyc_want cyc_conv_wants(const struct cyc_machine *m)
+{
+	const struct cyc_conv *c = &m->conv;
+
+	if (!c->active)
+		return nothing;
+	return cyc_acc(m, c->v.acc + c->o * c->out.blk_pitch + c->y * c->out.row_pitch + c->x);
+}
+
+/* The word of INP that a working cycle reads. */
+struct cyc_want cyc_conv_reads(const struct cyc_machine *m)
+{
+	const struct cyc_conv *c = &m->conv;
+	int64_t ty = c->y * c->k.sy + c->ky * c->k.dy + c->k.org_y;
+	int64_t tx = c->x * c->k.sx + c->kx * c->k.dx + c->k.org_x;
+	int64_t ring = c->in.wrap ? (c->in.phase + ty) % c->in.wrap : ty;
+
+	if (ty < 0 || ty >= c->in.rows || tx < 0 || tx >= c->in.cols)
+		return nothing;
+	return cyc_inp(m, c->v.inp + c->o * c->out.inp_oc_pitch + c->i * c->in.blk_pitch +
+				  ring * c->in.row_pitch + tx);
+}
+
+/* Whether a working cycle reads the weights of a pass. */
+bool cyc_conv_reads_weights(const struct cyc_machine *m)
+{
+	return !m->conv.y && !m->conv.x;
+}
+
+/* Counts @n up to @end; true when it begins again. */
+static bool wraps(int64_t *n, int64_t end)
+{
+	if (++*n < end)
+		return false;
+	*n = 0;
+	return true;
+}
+
+/* A working cycle. */
+void cyc_conv_step(struct cyc_machine *m)
+{
+	struct cyc_conv *c = &m->conv;
+
+	if (!wraps(&c->x, c->v.cols) || !wraps(&c->y, c->v.rows) || !wraps(&c->pass, c->passes) ||
+	    !wraps(&c->kx, c->k.kw) || !wraps(&c->ky, c->k.kh) || !wraps(&c->i, c->v.icb) ||
+	    !wraps(&c->o, c->v.ocb))
+		return;
+	m->times[c->index].end = m->now + 1 + CYC_FILL;
+	c->active = false;
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT
+/* The cycle-stepped model of tests/cycle on streams whose times were counted by hand. */
+#include <errno.h>
+#include <string.h>
+
+#include "cycle.h"
+#include "suite.h"
+
+#define MOST 64
+
+static struct rivulet_board board;
+static struct rivulet_insn code[MOST];
+static uint32_t count;
+static struct cyc_result result;
+static struct cyc_times times[MOST];
+
+static void setup(void)
+{
+	board = (struct rivulet_board){ .tm = 16,
+					.tn = 16,
+					.dn = 4,
+					.inp_bytes = 98304,
+					.wgt_bytes = 98304,
+					.acc_bytes = 65536,
+					.port_bytes = 16,
+					.mem_latency = 64,
+					.queue_depth = 64,
+					RIVULET_BOARD_COST_KEYS(RIVULET_BOARD_COST_INIT) };
+	count = 0;
+}
+
+static void put(const char *line)
+{
+	char err[128];
+
+	ck_assert_uint_lt(count, MOST);
+	ck_assert_msg(rivulet_assemble(line, &code[count++], err, sizeof(err)) == 1, "%s: %s", line,
+		      err);
+}
+
+/* Adds END and runs the stream. */
+static void run(void)
+{
+	put("load sync kind=1");
+	ck_assert_int_eq(cyc_run(&board, code, count, 0, &result, times), 0);
+}
+
+static void expect(uint32_t index, uint64_t start, uint64_t end)
+{
+	ck_assert_uint_eq(times[index].start, start);
+	ck_assert_uint_eq(times[index].end, end);
+}
+
+START_TEST(end_alone)
+{
+	run(); /* asked for in cycle 0, there in cycle 64 */
+	ck_assert_uint_eq(result.cycles, 65);
+}
+END_TEST
+
+START_TEST(one_word_in_and_out)
+{
+	put("load load slot=1 rows=1 cols=1 blks=1 push=store");
+	put("store store slot=1 rows=1 cols=1 blks=1 pop=load");
+	run();
+	expect(0, 64, 64 + 64 + 1);
+	expect(1, 129, 129 + 1 + 1 + 64); /* drained, sent, acknowledged */
+	ck_assert_uint_eq(result.cycles, 196);
+	ck_assert_uint_eq(result.busy[RIVULET_Q_LOAD], 1 + 2 + 1); /* END too */
+	ck_assert_uint_eq(result.busy[RIVULET_Q_STORE], 1 + 2);
+	ck_assert_uint_eq(result.span[RIVULET_Q_STORE], 66);
+}
+END_TEST
+
+/* The third burst of instructions needs nine places, and the ninth is free in cycle 72. */
+START_TEST(fetch_buffer)
+{
+	for (int i = 0; i < 40; i++)
+		put("load sync");
+	run();
+	expect(0, 64, 65);
+	expect(16, 18 + 64, 83);
+	expect(32, 72 + 64, 137);
+	ck_assert_uint_eq(result.cycles, 145);
+}
+END_TEST
+
+START_TEST(outstanding_bursts)
+{
+	put("load l_src row_pitch=64");
+	put("load load slot=1 rows=2 cols=1 blks=1");
+	run();
+	expect(1, 65, 68 + 64 + 1); /* the second burst three cycles after the first */
+	count = 0;
+	board.bursts = 1;
+	put("load l_src row_pitch=64");
+	put("load load slot=1 rows=2 cols=1 blks=1");
+	run();
+	expect(1, 65, 65 + 64 + 64 + 1);
+}
+END_TEST
+
+/* LOAD: one run for each channel; the bytes lie in two pages. */
+START_TEST(strips)
+{
+	put("load l_chan channels=2");
+	put("load l_src ch_pitch=4096");
+	put("load load kind=1 slot=1 offset=4095 rows=1 cols=2 blks=1");
+	run();
+	/* four bursts of one beat; two words after the last beat */
+	expect(2, 66, 66 + 3 * 3 + 64 + 2);
+	ck_assert_uint_eq(result.busy[RIVULET_Q_LOAD], 4 * 3 + 3);
+}
+END_TEST
+
+/* Three columns of patches with stride and dilation 2: columns -1, 1, 3, 5 and 7; 1 to 7 are read.
+ */
+START_TEST(gather_reads_what_taps_need)
+{
+	board.port_bytes = 4;
+	put("load l_gather kh=1 kw=3 sy=1 sx=2 dy=1 dx=2 ch=1");
+	put("load l_bounds org_x=-1 rows=1 cols=9");
+	put("load load kind=3 slot=1 offset=3 rows=1 cols=3 blks=1");
+	run();
+	/* bytes 4 to 10 are two beats, 3 to 11 would be three */
+	ck_assert_uint_eq(result.busy[RIVULET_Q_LOAD], 2 + 2 + 3);
+}
+END_TEST
+
+START_TEST(padding_and_copies)
+{
+	put("load l_pad top=1 left=2");
+	put("load l_chan rep_x=1");
+	put("load load slot=1 rows=1 cols=3 blks=1");
+	run();
+	/* padding while the bytes are on their way; then beats 130 to 132, two copies of each */
+	expect(2, 66, 130 + 6);
+	count = 0;
+	put("load l_pad top=20 left=2");
+	put("load l_chan rep_x=1");
+	put("load load slot=1 rows=1 cols=3 blks=1");
+	run();
+	expect(2, 66, 66 + 20 * 8 + 2 + 6);
+}
+END_TEST
+
+START_TEST(conv_alone)
+{
+	put("conv c_kernel kh=3 kw=2 sy=1 sx=1 dy=1 dx=1");
+	put("conv conv rows=2 cols=3 icb=2 ocb=2");
+	run();
+	expect(1, 65, 65 + 2 * 3 * 3 * 2 * 2 * 2 * 4 + 8);
+	ck_assert_uint_eq(result.busy[RIVULET_Q_CONV], 1 + 576 + 8);
+}
+END_TEST
+
+/* Four words of ACC come while CONV works: each takes a cycle of CONV's if it is in its half. */
+static void acc_beside_conv(const char *load, uint64_t delay)
+{
+	count = 0;
+	put("conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1");
+	put(load);
+	put("conv conv rows=8 cols=8 icb=1 ocb=1");
+	run();
+	expect(1, 65, 65 + 64 + 15 + 1);
+	expect(2, 66, 66 + 256 + delay + 8);
+}
+
+START_TEST(halves)
+{
+	acc_beside_conv("load load mem=2 addr=508 slot=1 rows=1 cols=4 blks=1", 4);
+	acc_beside_conv("load load mem=2 addr=510 slot=1 rows=1 cols=4 blks=1", 2);
+	acc_beside_conv("load load mem=2 addr=512 slot=1 rows=1 cols=4 blks=1", 0);
+}
+END_TEST
+
+START_TEST(banks)
+{
+	for (int bank = 0; bank < 2; bank++) {
+		count = 0;
+		put("conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1");
+		put("conv c_input rows=1 cols=1");
+		put("conv conv rows=1 cols=1 icb=64 ocb=1"); /* word 0 in every cycle */
+		put(bank ? "store store addr=1 slot=1 rows=1 cols=1 blks=1" :
+			   "store store addr=4 slot=1 rows=1 cols=1 blks=1");
+		run();
+		expect(2, 66, 66 + 256 + 8);
+		expect(3, 67, (bank ? 67 : 66 + 256) + 1 + 1 + 64);
+	}
+}
+END_TEST
+
+START_TEST(alu_alone)
+{
+	put("alu alu src=1 rq=1 lut=1 rows=4 cols=5 blks=6");
+	run();
+	expect(0, 64, 64 + 16 + 6 * (16 + 20 * 2) + 8);
+}
+END_TEST
+
+START_TEST(alu_reads_weights_after_conv)
+{
+	put("conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1");
+	put("conv conv rows=1 cols=1 icb=8 ocb=1"); /* reads weights in each of 32 cycles from 65 */
+	put("alu alu lut=1 rows=1 cols=1 blks=1");
+	run();
+	expect(2, 66, 65 + 32 + 16 + 2 + 8);
+}
+END_TEST
+
+START_TEST(tokens_and_deadlock)
+{
+	put("conv sync pop=load");
+	put("load load slot=1 rows=1 cols=1 blks=1 push=conv");
+	run();
+	expect(1, 65, 130);
+	expect(0, 130, 131);
+	count = 0;
+	put("conv sync pop=load");
+	put("load sync kind=1");
+	ck_assert_int_eq(cyc_run(&board, code, count, 0, &result, times), -EDEADLK);
+	ck_assert_int_eq(cyc_run(&board, code, 1, 0, &result, times), -EINVAL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("cycle");
+	TCase *t = add_case(s, "by hand", 30, setup, NULL);
+
+	tcase_add_test(t, end_alone);
+	tcase_add_test(t, one_word_in_and_out);
+	tcase_add_test(t, fetch_buffer);
+	tcase_add_test(t, outstanding_bursts);
+	tcase_add_test(t, strips);
+	tcase_add_test(t, gather_reads_what_taps_need);
+	tcase_add_test(t, padding_and_copies);
+	tcase_add_test(t, conv_alone);
+	tcase_add_test(t, halves);
+	tcase_add_test(t, banks);
+	tcase_add_test(t, alu_alone);
+	tcase_add_test(t, alu_reads_weights_after_conv);
+	tcase_add_test(t, tokens_and_deadlock);
+	return run_suite(s);
+}
