@@ -93,9 +93,12 @@ static bool close_enough(const struct rvl_tensor *t, double got, double want)
 		return got == want;
 	if (isnan(want))
 		return isnan(got);
-	/* One unit in the last place of the narrow types is more than the tolerance. */
+	/*
+	 * One unit in the last place of bfloat16 is more than the tolerance, and the reference rounds
+	 * to it after every step of a composite operator, so two units are allowed.
+	 */
 	return got == want || fabs(got - want) <= 1e-5 + 1e-3 * fabs(want) ||
-	       (t->type == RVL_TYPE_BF16 && fabs(got - want) <= fabs(want) / 128);
+	       (t->type == RVL_TYPE_BF16 && fabs(got - want) <= fabs(want) / 64);
 }
 
 static int compare(struct test *t, const char *name, const struct rvl_value *got,
