@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Starts this program as one of its own helper processes, `rivuletd --worker` or `--receiver`. */
+/* Starts this program as one of its own helper processes, `rivuletd --worker`, `--receiver` or `--end`. */
 #ifndef RVL_CHILD_H
 #define RVL_CHILD_H
 

@@ -13,7 +13,8 @@
 #include "manager.h"
 
 #define RETRY_US	USEC_PER_SEC	/* until a receiver that did not start is tried again */
-#define DISPOSALS_MAX	32	/* of one user; a thread closes further connections */
+#define DISPOSALS_MAX	32	/* of one user; further connections end with a process each */
+#define ENDINGS_MAX	16	/* of these processes; a thread closes further connections */
 #define KILL_NS		NSEC_PER_SEC	/* most that a receiver takes to end */
 
 struct rvl_receiver {
@@ -27,6 +28,7 @@ struct rvl_receiver {
 };
 
 static void pump(struct rvl_user *u);
+static void forget_endings(struct rvl_manager *m);
 
 /* ---- the end of jobs ---- */
 
@@ -360,6 +362,7 @@ void rvl_intake_stop(struct rvl_manager *m)
 	struct rvl_user *u;
 
 	reap_all(m);
+	forget_endings(m);
 	rvl_list_each(u, &m->users, link) {
 		u->refs++;
 		u->intake.retry = sd_event_source_disable_unref(u->intake.retry);
@@ -408,6 +411,61 @@ static int dispose(struct rvl_user *u, int sock)
 	return rvl_intake_submit(u, &d->receipt, NULL);
 }
 
+/*
+ * A process that ends at once, with a connection as its only descriptor. A socket among the unread
+ * ones does not linger then, unlike on a thread that calls close().
+ */
+struct ending {
+	struct rvl_list link;
+	struct rvl_manager *m;
+	sd_event_source *child;
+	pid_t pid;
+};
+
+static void ending_free(struct ending *e)
+{
+	sd_event_source_disable_unref(e->child);
+	rvl_list_del(&e->link);
+	e->m->n_endings--;
+	free(e);
+}
+
+static int on_ended(sd_event_source *source, const siginfo_t *si, void *data)
+{
+	(void)source;
+	(void)si;
+	ending_free(data);
+	return 0;
+}
+
+static void forget_endings(struct rvl_manager *m)
+{
+	struct ending *e;
+
+	rvl_list_each(e, &m->endings, link) {
+		waitpid(e->pid, NULL, WNOHANG);
+		ending_free(e);
+	}
+}
+
+static int end_with_process(struct rvl_manager *m, int sock)
+{
+	struct ending *e = m->n_endings < ENDINGS_MAX && !m->stopping ? calloc(1, sizeof(*e)) : NULL;
+	int r = e ? rvl_child_start(m->compiler.exe, "--end", &sock, 1, &e->pid) : -ENOBUFS;
+
+	if (r) {
+		free(e);
+		return r;
+	}
+	e->m = m;
+	rvl_list_add_tail(&m->endings, &e->link);
+	m->n_endings++;
+	if (sd_event_add_child(m->event, &e->child, e->pid, WEXITED, on_ended, e) < 0)
+		ending_free(e);
+	close(sock);
+	return 0;
+}
+
 void rvl_intake_dispose(struct rvl_manager *m, uid_t uid, int sock)
 {
 	struct rvl_user *u;
@@ -417,7 +475,7 @@ void rvl_intake_dispose(struct rvl_manager *m, uid_t uid, int sock)
 		return;
 	}
 	u = rvl_user_get(m, uid);
-	if (!u || dispose(u, sock))
+	if ((!u || dispose(u, sock)) && end_with_process(m, sock))
 		rvl_offload_close(&m->closer, sock);
 	rvl_user_put(u);
 }

@@ -247,11 +247,16 @@ int main(int argc, char **argv)
 	struct rvl_text err;
 	int r;
 
-	/* Internal: the daemon starts itself as the compiler's process, and as a user's receiver. */
+	/*
+	 * Internal: the daemon starts itself as the compiler's process, as a user's receiver, and as
+	 * a process whose end closes a connection.
+	 */
 	if (argc == 2 && !strcmp(argv[1], "--worker"))
 		return rvl_worker_main();
 	if (argc == 2 && !strcmp(argv[1], "--receiver"))
 		return rvl_receiver_main();
+	if (argc == 2 && !strcmp(argv[1], "--end"))
+		_exit(EXIT_SUCCESS);
 	r = parse_argv(argc, argv);
 	if (r >= 0)
 		return r;

@@ -155,6 +155,7 @@ int rvl_manager_new(const struct rvl_options *opt, int listen_fd, struct rvl_man
 	rvl_list_init(&m->sessions);
 	rvl_list_init(&m->refusals);
 	rvl_list_init(&m->receivers);
+	rvl_list_init(&m->endings);
 	rvl_list_init(&m->compiler.queue);
 	rvl_list_init(&m->cache.programs);
 	r = set_up(m, listen_fd, err);

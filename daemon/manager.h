@@ -496,6 +496,8 @@ struct rvl_manager {
 	struct rvl_list refusals;	/* connections above a limit */
 	uint32_t n_refusals;
 	struct rvl_list receivers;	/* of all users; see intake.h */
+	struct rvl_list endings;	/* processes that end with a connection; see intake.c */
+	uint32_t n_endings;
 	bool stopping;
 	struct rvl_listener listen;
 	struct rvl_device device;

@@ -160,6 +160,8 @@ static inline void rig_main(int argc, char **argv, int (*worker)(void))
 		exit(worker());
 	if (argc == 2 && !strcmp(argv[1], "--receiver"))
 		exit(rvl_receiver_main());
+	if (argc == 2 && !strcmp(argv[1], "--end"))
+		_exit(0);
 	if (argc != 5 || strcmp(argv[1], "--daemon"))
 		return;
 	fd = atoi(argv[2]);

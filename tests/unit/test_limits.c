@@ -160,7 +160,7 @@ END_TEST
 /* LOAD with a file that is no memfd, on a connection of its own. Returns the ERROR's errno. */
 static int load_file(int file)
 {
-	int sock = raw_open(), r;
+	int sock = raw_open_in_time(), r;
 	union rivulet_packet p;
 
 	raw_init(&p, RIVULET_MSG_LOAD);
@@ -238,6 +238,76 @@ START_TEST(blocking_files)
 }
 END_TEST
 
+/* A connection with a descriptor that nobody receives. The caller holds the daemon meanwhile. */
+static void leave_unread(int file)
+{
+	int sock = raw_connect();
+	union rivulet_packet p;
+
+	raw_init(&p, RIVULET_MSG_LOAD);
+	p.load.size = 1000;
+	raw_send(sock, &p, p.h.length, &file, 1);
+	close(sock);
+	close(file);
+}
+
+/* A user with as many stuck receivers as it may have, whose connections above the limit linger. */
+static void leave_lingering_sockets(void)
+{
+	int file = fuse_rig_open(getppid());
+
+	for (int i = 0; i < 3; i++)
+		load_file(file);
+	/* The daemon's reference to each file must become the last one. */
+	kill(rig.pid, SIGSTOP);
+	usleep(100000);
+	for (int i = 0; i < 32; i++)
+		leave_unread(open("/dev/null", O_RDONLY | O_CLOEXEC));
+	for (int i = 0; i < 4; i++)
+		leave_unread(linger_rig_open());
+	kill(rig.pid, SIGCONT);
+	raise(SIGSTOP);
+}
+
+/*
+ * Proves that descriptors in connections above SessionsPerUser= are not closed by the thread that
+ * releases the memory of all users, when the receivers of their user are stuck.
+ */
+START_TEST(lingering_refusals)
+{
+	siginfo_t child = { .si_pid = 0 };
+	uint32_t model;
+	int sock;
+	pid_t pid;
+
+	if (!fuse_rig_works()) {
+		printf("untried lingering-refusals users cannot serve a file here (/dev/fuse, user namespaces)\n");
+		return;
+	}
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		setpgid(0, 0);
+		leave_lingering_sockets();
+	}
+	ck_assert_int_eq(waitid(P_PID, (id_t)pid, &child, WEXITED | WSTOPPED), 0);
+	ck_assert_int_eq(child.si_code, CLD_STOPPED);
+	rig_as(1001);
+	sock = raw_open();
+	rig_as_self();
+	raw_barrier(sock);
+	ck_assert_int_eq(load_one_node(sock, 1, &model), 0);
+	ck_assert_int_eq(open_one(sock, model), 0);
+	unload(sock, model);
+	fuse_rig_kill(pid);
+}
+END_TEST
+
+static void one_session(void)
+{
+	rig_start("[Limits]\nSessionsPerUser=1\n");
+}
+
 static void default_limits(void)
 {
 	rig_start("");
@@ -303,6 +373,7 @@ int main(int argc, char **argv)
 	tcase_add_test(add_case(s, "descriptors", 240, fewer_files, rig_stop), no_descriptors);
 	tcase_add_test(add_case(s, "memory", 240, little_memory, rig_stop), openings_are_charged);
 	tcase_add_test(add_case(s, "files", 240, default_limits, rig_stop), blocking_files);
+	tcase_add_test(add_case(s, "refusals", 240, one_session, rig_stop), lingering_refusals);
 	tcase_add_test(add_case(s, "shapes", 240, default_limits, rig_stop), bounded_outputs);
 	return run_suite(s);
 }
