@@ -30,6 +30,7 @@ $(eval $(call unit_test,op_quantise,compiler kernels uapi,-lm))
 $(eval $(call unit_test,op_norm,kernels uapi,-lm))
 $(eval $(call unit_test,op_matrix,kernels uapi,-lm))
 $(eval $(call unit_test,op_attention,kernels uapi,-lm))
+$(eval $(call unit_test,op_sequence,kernels uapi,-lm))
 $(eval $(call program,unit/test_conv_cases,tests/unit/test_conv_cases.c tests/conv/conv_cases.c,uapi,$(CHECK_LIBS)))
 UNIT_TESTS += $(BUILD)/unit/test_conv_cases
 $(eval $(call unit_test,op_move,compiler kernels uapi,-lm))
