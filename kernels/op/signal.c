@@ -413,6 +413,93 @@ static int run_stft(struct rvl_call *c)
 	return 0;
 }
 
+/* ---- MelWeightMatrix ---- */
+
+/* Bins, length of the transform, samples per second. */
+static int mel_numbers(struct rvl_call *c, int64_t *n)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < 3 && !rc; i++) {
+		rc = number_input(c, i, 0, &n[i]);
+		if (!rc && (n[i] < 1 || n[i] > MOST_POINTS))
+			rc = rvl_op_fail(c, "its input %u is %lld", i, (long long)n[i]);
+	}
+	return rc;
+}
+
+static int infer_mel(struct rvl_call *c)
+{
+	enum rvl_type type = rvl_type_of_onnx(rvl_attr_int(c, "output_datatype"));
+	struct rvl_shape y = { .rank = 2 };
+	int64_t n[3];
+	int rc = mel_numbers(c, n);
+
+	if (rc)
+		return rc;
+	if (!type)
+		return rvl_op_fail(c, "element type %lld of ONNX is not supported",
+				   (long long)rvl_attr_int(c, "output_datatype"));
+	if (rvl_count(&c->in[3]) != 1 || rvl_count(&c->in[4]) != 1)
+		return rvl_op_fail(c, "its edges are not one number each");
+	y.dim[0] = n[1] / 2 + 1;
+	y.dim[1] = n[0];
+	rvl_set_out(c, 0, type, &y);
+	return 0;
+}
+
+/* The line of the spectrum at step @i of the mel scale, -1 where there is none. */
+static int64_t mel_line(const struct rvl_call *c, const int64_t *n, int64_t i)
+{
+	double low = log1p((double)*(const float *)c->in[3].data / 700.0);
+	double high = log1p((double)*(const float *)c->in[4].data / 700.0);
+	double hertz = 700.0 * expm1(low + (double)i * (high - low) / (double)(n[0] + 2));
+	double line = floor((double)(n[1] + 1) * hertz / (double)n[2]);
+
+	return line >= 0.0 && line <= (double)(n[1] / 2) ? (int64_t)line : -1;
+}
+
+static void put_weight(const struct rvl_call *c, int64_t line, int64_t bin, double v)
+{
+	const struct rvl_value *y = &c->out[0];
+
+	rvl_convert(y->type, (char *)y->data + (size_t)(line * y->shape.dim[1] + bin) *
+		    rvl_type_size(y->type), RVL_TYPE_F64, &v, 1);
+}
+
+/* A triangle from line @left over @center to @right. */
+static void put_triangle(const struct rvl_call *c, int64_t bin, int64_t left, int64_t center,
+			 int64_t right)
+{
+	if (left == center)
+		put_weight(c, center, bin, 1.0);
+	for (int64_t k = left; left < center && k <= center; k++)
+		put_weight(c, k, bin, (double)(k - left) / (double)(center - left));
+	for (int64_t k = center; k < right; k++)
+		put_weight(c, k, bin, (double)(right - k) / (double)(right - center));
+}
+
+static int run_mel(struct rvl_call *c)
+{
+	size_t size = rvl_type_size(c->out[0].type);
+	int64_t n[3], line[3];
+	int rc = mel_numbers(c, n);
+
+	if (rc)
+		return rc;
+	memset(c->out[0].data, 0, (size_t)rvl_count(&c->out[0]) * size);
+	for (int64_t bin = 0; bin < n[0]; bin++) {
+		for (int i = 0; i < 3; i++) {
+			line[i] = mel_line(c, n, bin + i);
+			if (line[i] < 0)
+				return rvl_op_fail(c, "bin %lld lies outside the %lld lines of the spectrum",
+						   (long long)bin, (long long)(n[1] / 2 + 1));
+		}
+		put_triangle(c, bin, line[0], line[1], line[2]);
+	}
+	return 0;
+}
+
 /* ---- the table ---- */
 
 #define WINDOW(op, work, text) { \
@@ -438,5 +525,9 @@ const struct rvl_op_def rvl_ops_signal[] = {
 	  .types = { RVL_T_FLOAT, RVL_T_INDEX, RVL_T_FLOAT, RVL_T_INDEX },
 	  .attrs = RVL_ATTRS(RVL_INT("onesided", 1)), .infer = infer_stft, .run = run_stft,
 	  .scratch = scratch_stft, .doc = "Fourier transforms of overlapping frames" },
+	{ .name = "MelWeightMatrix", .since = 17, .least_in = 5, .most_in = 5,
+	  .types = { RVL_T_INDEX, RVL_T_INDEX, RVL_T_INDEX, RVL_T_FLOAT },
+	  .attrs = RVL_ATTRS(RVL_INT("output_datatype", 1)), .infer = infer_mel, .run = run_mel,
+	  .doc = "weights that turn a spectrum into bins of the mel scale" },
 	RVL_OPS_END
 };

@@ -224,6 +224,43 @@ START_TEST(stft_refuses_frames_that_do_not_fit)
 }
 END_TEST
 
+static void begin_mel(int64_t bins, int64_t length, float low, float high)
+{
+	op_begin("MelWeightMatrix", 17);
+	CONST_S64(RANK0, bins);
+	CONST_S64(RANK0, length);
+	CONST_S64(RANK0, 8192);
+	IN_F32(RANK0, low);
+	IN_F32(RANK0, high);
+}
+
+START_TEST(mel_weights_are_triangles)
+{
+	begin_mel(2, 8, 0, 4096);	/* lines 0, 0, 1, 2 */
+	op_ok(1);
+	WANT_F32(0, DIMS(5, 2), 1, 0, 0, 1, 0, 0, 0, 0, 0, 0);
+}
+END_TEST
+
+START_TEST(mel_weights_refuse_what_is_outside)
+{
+	begin_mel(1, 8, 0, 1e6f);
+	op_fails(1, "bin 0 lies outside the 5 lines of the spectrum");
+	begin_mel(1, 8, NAN, 0);
+	op_fails(1, "bin 0 lies outside");
+	begin_mel(0, 8, 0, 1);
+	op_fails(1, "its input 0 is 0");
+	begin_mel(1, (1 << 24) + 1, 0, 1);
+	op_fails(1, "its input 1 is 16777217");
+	begin_mel(1, 8, 0, 1);
+	op_int("output_datatype", 8);
+	op_fails(1, "element type 8 of ONNX is not supported");
+	begin_mel(1, 8, 0, 1);
+	rig.call.in[3].shape = DIMS(0);
+	op_fails(1, "its edges are not one number each");
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("op_signal");
@@ -238,5 +275,7 @@ int main(void)
 	tcase_add_test(t, dft_refuses_what_it_cannot_transform);
 	tcase_add_test(t, stft_transforms_windowed_frames);
 	tcase_add_test(t, stft_refuses_frames_that_do_not_fit);
+	tcase_add_test(t, mel_weights_are_triangles);
+	tcase_add_test(t, mel_weights_refuse_what_is_outside);
 	return run_suite(s);
 }
