@@ -2,6 +2,7 @@
 #include "intake.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,14 @@ struct rvl_receiver {
 	bool stuck;			/* counted in the user's intake */
 	sd_event_source *io, *child, *timer;
 };
+
+int rvl_intake_end_main(void)
+{
+	char none;
+
+	/* Until the daemon has closed its reference. */
+	return read(RVL_CHILD_FD + 1, &none, 1) ? EXIT_FAILURE : EXIT_SUCCESS;
+}
 
 static void pump(struct rvl_user *u);
 static void forget_endings(struct rvl_manager *m);
@@ -451,9 +460,14 @@ static void forget_endings(struct rvl_manager *m)
 static int end_with_process(struct rvl_manager *m, int sock)
 {
 	struct ending *e = m->n_endings < ENDINGS_MAX && !m->stopping ? calloc(1, sizeof(*e)) : NULL;
-	int r = e ? rvl_child_start(m->compiler.exe, "--end", &sock, 1, &e->pid) : -ENOBUFS;
+	int hold[2] = { -1, -1 }, r = e ? 0 : -ENOBUFS;
 
+	if (!r && pipe2(hold, O_CLOEXEC))
+		r = -errno;
+	r = r ?: rvl_child_start(m->compiler.exe, "--end", (const int[]){ sock, hold[0] }, 2, &e->pid);
+	rvl_close(hold[0]);
 	if (r) {
+		rvl_close(hold[1]);
 		free(e);
 		return r;
 	}
@@ -462,7 +476,9 @@ static int end_with_process(struct rvl_manager *m, int sock)
 	m->n_endings++;
 	if (sd_event_add_child(m->event, &e->child, e->pid, WEXITED, on_ended, e) < 0)
 		ending_free(e);
+	/* The process waits for the end of the pipe, so its reference to the socket is the last one. */
 	close(sock);
+	close(hold[1]);
 	return 0;
 }
 

@@ -76,4 +76,7 @@ void rvl_intake_stop(struct rvl_manager *m);
  */
 void rvl_intake_dispose(struct rvl_manager *m, uid_t uid, int sock);
 
+/** rvl_intake_end_main() - main() of `rivuletd --end`, whose end closes a connection */
+int rvl_intake_end_main(void);
+
 #endif

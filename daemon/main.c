@@ -256,7 +256,7 @@ int main(int argc, char **argv)
 	if (argc == 2 && !strcmp(argv[1], "--receiver"))
 		return rvl_receiver_main();
 	if (argc == 2 && !strcmp(argv[1], "--end"))
-		_exit(EXIT_SUCCESS);
+		_exit(rvl_intake_end_main());
 	r = parse_argv(argc, argv);
 	if (r >= 0)
 		return r;

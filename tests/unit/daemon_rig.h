@@ -161,7 +161,7 @@ static inline void rig_main(int argc, char **argv, int (*worker)(void))
 	if (argc == 2 && !strcmp(argv[1], "--receiver"))
 		exit(rvl_receiver_main());
 	if (argc == 2 && !strcmp(argv[1], "--end"))
-		_exit(0);
+		_exit(rvl_intake_end_main());
 	if (argc != 5 || strcmp(argv[1], "--daemon"))
 		return;
 	fd = atoi(argv[2]);
