@@ -190,7 +190,7 @@ static int broadcast_all(struct rvl_call *c, enum rvl_type type)
 
 	for (uint32_t i = 1; i < c->n_in; i++)
 		if (rvl_has(c, i) && rvl_shape_broadcast(&s, &c->in[i].shape, &s))
-			return rvl_op_fail(c, "its operands' shapes do not broadcast (input %u)", i);
+			return rvl_op_fail(c, "its operands' shapes do not broadcast");
 	rvl_set_out(c, 0, type, &s);
 	return 0;
 }
@@ -320,7 +320,12 @@ static int check_attrs(struct rvl_call *c)
 	for (uint32_t i = 0; a && a[i].name; i++) {
 		if (a[i].required && !c->attr[i].given)
 			return rvl_op_fail(c, "it lacks attribute %s", a[i].name);
-		if (a[i].choices && c->attr[i].given && !listed(a[i].choices, c->attr[i].data))
+		if (!a[i].choices || !c->attr[i].given)
+			continue;
+		if (a[i].kind == RVL_ATTR_INT && (c->attr[i].i < 0 || c->attr[i].i > 1))
+			return rvl_op_fail(c, "attribute %s is %lld, not one of %s", a[i].name,
+					   (long long)c->attr[i].i, a[i].choices);
+		if (a[i].kind == RVL_ATTR_STRING && !listed(a[i].choices, c->attr[i].data))
 			return rvl_op_fail(c, "attribute %s is '%.40s', not one of %s", a[i].name,
 					   (const char *)c->attr[i].data, a[i].choices);
 	}

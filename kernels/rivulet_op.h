@@ -39,10 +39,12 @@ struct rvl_attr_def {
 	int64_t i;
 	float f;
 	const char *s;
-	const char *choices;	/* STRING: allowed values, separated by '|'; NULL: any */
+	const char *choices;	/* STRING, INT: allowed values, separated by '|'; NULL: any */
 };
 
 #define RVL_INT(n, value) { .name = (n), .kind = RVL_ATTR_INT, .i = (value) }
+/* An integer that is 0 or 1. */
+#define RVL_FLAG(n, value) { .name = (n), .kind = RVL_ATTR_INT, .i = (value), .choices = "0|1" }
 #define RVL_INT_REQUIRED(n) { .name = (n), .kind = RVL_ATTR_INT, .required = true }
 #define RVL_FLOAT(n, value) { .name = (n), .kind = RVL_ATTR_FLOAT, .f = (value) }
 #define RVL_STRING(n, value, list) \

@@ -211,7 +211,7 @@ const struct rvl_op_def rvl_ops_arithmetic[] = {
 	BINARY("Mul", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_mul, "a * b with broadcasting"),
 	BINARY("Div", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_div, "a / b"),
 	{ .name = "Mod", .since = 10, .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER },
-	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .attrs = RVL_ATTRS(RVL_INT("fmod", 0)),
+	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .attrs = RVL_ATTRS(RVL_FLAG("fmod", 0)),
 	  .infer = rvl_infer_broadcast, .run = run_mod,
 	  .doc = "remainder with the sign of the divisor, or of the dividend with fmod" },
 	{ .name = "Pow", .since = 7, .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER },

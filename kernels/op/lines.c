@@ -478,13 +478,13 @@ static int run_top_k(struct rvl_call *c)
 
 #define ARG(op, opset, fn, text, ...) { \
 	.name = op, .since = (opset), .least_in = 1, .most_in = 1, .types = { RVL_T_NUMBER }, \
-	.attrs = RVL_ATTRS(RVL_INT("axis", 0), RVL_INT("keepdims", 1), ##__VA_ARGS__), \
+	.attrs = RVL_ATTRS(RVL_INT("axis", 0), RVL_FLAG("keepdims", 1), ##__VA_ARGS__), \
 	.infer = infer_arg, .run = fn, .doc = text }
 
 #define CUMULATIVE(op, opset, fn, text) { \
 	.name = op, .since = (opset), .least_in = 2, .most_in = 2, \
 	.types = { RVL_T_NUMBER, RVL_T_INDEX }, \
-	.attrs = RVL_ATTRS(RVL_INT("exclusive", 0), RVL_INT("reverse", 0)), \
+	.attrs = RVL_ATTRS(RVL_FLAG("exclusive", 0), RVL_INT("reverse", 0)), \
 	.infer = infer_cumulative, .run = fn, .doc = text }
 
 #define SOFTMAX(op, opset, axis, fn, text) { \
@@ -501,10 +501,10 @@ static int run_top_k(struct rvl_call *c)
 const struct rvl_op_def rvl_ops_lines[] = {
 	ARG("ArgMax", 1, run_arg_max, "index of the largest element along an axis"),
 	ARG("ArgMax", 12, run_arg_max, "index of the largest element along an axis",
-	    RVL_INT("select_last_index", 0)),
+	    RVL_FLAG("select_last_index", 0)),
 	ARG("ArgMin", 1, run_arg_min, "index of the smallest element along an axis"),
 	ARG("ArgMin", 12, run_arg_min, "index of the smallest element along an axis",
-	    RVL_INT("select_last_index", 0)),
+	    RVL_FLAG("select_last_index", 0)),
 	CUMULATIVE("CumSum", 11, run_cum_sum, "sums of all elements so far along an axis"),
 	CUMULATIVE("CumProd", 26, run_cum_prod, "products of all elements so far along an axis"),
 	SOFTMAX("Softmax", 1, 1, run_softmax, "exp(x) / sum(exp(x)) over all axes from one on"),
@@ -522,6 +522,6 @@ const struct rvl_op_def rvl_ops_lines[] = {
 	  .doc = "x divided by its norm along an axis" },
 	TOP_K(1, 1, RVL_INT_REQUIRED("k")),
 	TOP_K(10, 2),
-	TOP_K(11, 2, RVL_INT("largest", 1), RVL_IGNORED("sorted")),
+	TOP_K(11, 2, RVL_FLAG("largest", 1), RVL_IGNORED("sorted")),
 	RVL_OPS_END
 };

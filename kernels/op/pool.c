@@ -423,8 +423,8 @@ static int run_max_roi(struct rvl_call *c)
 
 #define AUTO_PAD RVL_STRING("auto_pad", "NOTSET", "NOTSET|SAME_UPPER|SAME_LOWER|VALID")
 #define WINDOW AUTO_PAD, RVL_INTS_REQUIRED("kernel_shape"), RVL_INTS("pads"), RVL_INTS("strides")
-#define CEIL RVL_INT("ceil_mode", 0)
-#define INCLUDE RVL_INT("count_include_pad", 0)
+#define CEIL RVL_FLAG("ceil_mode", 0)
+#define INCLUDE RVL_FLAG("count_include_pad", 0)
 
 #define POOL(op, opset, outputs, set, rule, fn, text, ...) { \
 	.name = op, .since = (opset), .least_in = 1, .most_in = 1, .most_out = (outputs), \
@@ -443,10 +443,10 @@ static int run_max_roi(struct rvl_call *c)
 
 const struct rvl_op_def rvl_ops_pool[] = {
 	MAX_POOL(1, 1, RVL_T_FLOAT, WINDOW),
-	MAX_POOL(8, 2, RVL_T_FLOAT, WINDOW, RVL_INT("storage_order", 0)),
-	MAX_POOL(10, 2, RVL_T_FLOAT, WINDOW, RVL_INT("storage_order", 0), CEIL,
+	MAX_POOL(8, 2, RVL_T_FLOAT, WINDOW, RVL_FLAG("storage_order", 0)),
+	MAX_POOL(10, 2, RVL_T_FLOAT, WINDOW, RVL_FLAG("storage_order", 0), CEIL,
 		 RVL_INTS("dilations")),
-	MAX_POOL(12, 2, RVL_T_FLOAT | RVL_T(U8) | RVL_T(S8), WINDOW, RVL_INT("storage_order", 0),
+	MAX_POOL(12, 2, RVL_T_FLOAT | RVL_T(U8) | RVL_T(S8), WINDOW, RVL_FLAG("storage_order", 0),
 		 CEIL, RVL_INTS("dilations")),
 	AVERAGE_POOL(1, WINDOW),
 	AVERAGE_POOL(7, WINDOW, INCLUDE),

@@ -336,12 +336,12 @@ RUN(sum_square)
 
 #define BY_ATTRIBUTE(op, fn, text) { \
 	.name = op, .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_NUMBER }, \
-	.attrs = RVL_ATTRS(RVL_INTS("axes"), RVL_INT("keepdims", 1)), \
+	.attrs = RVL_ATTRS(RVL_INTS("axes"), RVL_FLAG("keepdims", 1)), \
 	.infer = infer_reduce, .run = fn, .doc = text }
 
 #define BY_INPUT(op, opset, set, fn, text) { \
 	.name = op, .since = (opset), .least_in = 1, .most_in = 2, .types = { set, RVL_T(S64) }, \
-	.attrs = RVL_ATTRS(RVL_INT("keepdims", 1), RVL_INT("noop_with_empty_axes", 0)), \
+	.attrs = RVL_ATTRS(RVL_FLAG("keepdims", 1), RVL_INT("noop_with_empty_axes", 0)), \
 	.infer = infer_reduce, .run = fn, .doc = text }
 
 #define REDUCTION(op, opset, set, fn, text) \

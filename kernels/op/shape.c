@@ -348,7 +348,7 @@ const struct rvl_op_def rvl_ops_shape[] = {
 	{ .name = "Size", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
 	  .flags = RVL_OP_NEEDS_NO_DATA, .infer = infer_size, .run = run_size,
 	  .doc = "the number of elements" },
-	RESHAPED("Reshape", 5, 2, infer_reshape, RVL_ATTRS(RVL_INT("allowzero", 0)),
+	RESHAPED("Reshape", 5, 2, infer_reshape, RVL_ATTRS(RVL_FLAG("allowzero", 0)),
 		 "the same elements in another shape"),
 	RESHAPED("Flatten", 1, 1, infer_flatten, RVL_ATTRS(RVL_INT("axis", 1)),
 		 "reshape to a matrix, split at an axis"),

@@ -270,7 +270,7 @@ START_TEST(inputs_know_their_users)
 	ck_assert_int_eq(rvl_node_set_in(g, a, RVL_MAX_IN - 1, x, &err), 0);
 	ck_assert_uint_eq(a->n_in, RVL_MAX_IN);
 	says(rvl_node_set_in(g, a, RVL_MAX_IN, x, &err), -E2BIG,
-	     "node 'a' (Relu) has more than 9 inputs");
+	     "node 'a' (Relu) has more than 32 inputs");
 }
 END_TEST
 

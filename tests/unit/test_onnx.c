@@ -459,8 +459,8 @@ START_TEST(unknown_operators_and_attributes_are_named)
 	refused(&g, -EOPNOTSUPP, "Relu", "colour");
 	n = pb_node("MaxPool", "x", "y");
 	pb_attr_ints(&n, "kernel_shape", three, 3);
-	g = graph_of(&n, F32, DIMS(1, 1, 4, 4, 4));
-	refused(&g, -EOPNOTSUPP, "MaxPool", "2-D");
+	g = graph_of(&n, F32, DIMS(1, 1, 4, 4));
+	refused(&g, -EOPNOTSUPP, "MaxPool", "kernel_shape has 3 values, not 2");
 	n = pb_node("MaxPool", "x", "y");
 	pb_attr_ints(&n, "kernel_shape", zero, 2);
 	g = graph_of(&n, F32, DIMS(1, 1, 4, 4));
@@ -472,7 +472,7 @@ START_TEST(unknown_operators_and_attributes_are_named)
 	n = pb_node("Transpose", "x", "y");
 	pb_attr_ints(&n, "perm", three, 3);
 	g = graph_of(&n, F32, DIMS(1, 1, 4));
-	refused(&g, -EOPNOTSUPP, "perm", "permutation");
+	refused(&g, -EOPNOTSUPP, "perm", "every axis once");
 	n = pb_node("QLinearAdd", "x", "y");
 	g = graph_of(&n, F32, DIMS(4));
 	refused(&g, -EOPNOTSUPP, "QLinearAdd", "domain");

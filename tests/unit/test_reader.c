@@ -245,9 +245,9 @@ START_TEST(heads_of_tensors)
 	pb_int(&b, 2, 2);
 	says(tensor(&b, "l"), -E2BIG, "tensor 'l' is larger than 1073741824 bytes");
 	/* Types without kernels are tensors that nobody can read. */
-	pb_int(&b, 2, 10);
-	ck_assert_int_eq(tensor(&b, "half"), 0);
-	ck_assert_str_eq(t->bad, "element type float16 is not supported");
+	pb_int(&b, 2, 14);
+	ck_assert_int_eq(tensor(&b, "complex"), 0);
+	ck_assert_str_eq(t->bad, "element type complex64 is not supported");
 	ck_assert_int_eq(t->type, RVL_TYPE_NONE);
 	ck_assert_ptr_nonnull(t->data);
 }
@@ -319,15 +319,15 @@ START_TEST(versions)
 		const char *says;
 	} cases[] = {
 		{ 3, 13, NULL, 0, "" },
-		{ 2, 13, NULL, -EOPNOTSUPP, "ONNX IR version 2 is not one of 3 to 10" },
+		{ 2, 13, NULL, -EOPNOTSUPP, "ONNX IR version 2 is not one of 3 to 14" },
 		{ 10, 13, NULL, 0, "" },
-		{ 11, 13, NULL, -EOPNOTSUPP, "ONNX IR version 11 is not one of 3 to 10" },
+		{ 15, 13, NULL, -EOPNOTSUPP, "ONNX IR version 15 is not one of 3 to 14" },
 		{ 8, 21, "", 0, "" },
-		{ 8, 22, NULL, -EOPNOTSUPP, "ONNX opset 22 is not one of 1 to 21" },
-		{ 8, 22, "ai.onnx", -EOPNOTSUPP, "ONNX opset 22 is not one of 1 to 21" },
+		{ 8, 29, NULL, -EOPNOTSUPP, "ONNX opset 29 is not one of 1 to 28" },
+		{ 8, 29, "ai.onnx", -EOPNOTSUPP, "ONNX opset 29 is not one of 1 to 28" },
 		{ 8, 6, "ai.onnx", 0, "" },
-		{ 8, 0, NULL, -EOPNOTSUPP, "ONNX opset 0 is not one of 1 to 21" },
-		{ 8, -1, NULL, -EOPNOTSUPP, "ONNX opset -1 is not one of 1 to 21" },
+		{ 8, 0, NULL, -EOPNOTSUPP, "ONNX opset 0 is not one of 1 to 28" },
+		{ 8, -1, NULL, -EOPNOTSUPP, "ONNX opset -1 is not one of 1 to 28" },
 		/* Opsets of other domains do not count. */
 		{ 8, 99, "com.microsoft", -EOPNOTSUPP,
 		  "node 'Relu_0' (Relu): opset 0 of this operator is older than 6" },
@@ -543,7 +543,7 @@ START_TEST(as_many_operands_as_there_may_be)
 				says(rc, -EBADMSG,
 				     "node 'Relu_0' (Relu) has 1024 inputs, not 1 to 1");
 			else
-				says(rc, -EBADMSG, "node 'Relu_0' (Relu) has 1024 outputs, not 1");
+				ck_assert_int_eq(rc, 0);	/* shape inference refuses them */
 		}
 	}
 }

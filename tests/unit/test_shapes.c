@@ -92,8 +92,8 @@ static const struct shape_case cases[] = {
 	{ "Transpose", "x", D(2, 3, 4), { 0 }, { 0 }, { { "perm", L(1, 0, 2) } }, D(3, 2, 4) },
 	{ "Transpose", "x", D(2, 3, 4), { 0 }, { 0 }, { { "perm", L(1, 0) } }, { 0 },
 	  "perm has 2 axes" },
-	{ "Transpose", "x", D(2, 3), { 0 }, { 0 }, { { "perm", L(0, 2) } }, { 0 }, "permutation" },
-	{ "Transpose", "x", D(2, 3), { 0 }, { 0 }, { { "perm", L(-1, 0) } }, { 0 }, "permutation" },
+	{ "Transpose", "x", D(2, 3), { 0 }, { 0 }, { { "perm", L(0, 2) } }, { 0 }, "perm does not name every axis once" },
+	{ "Transpose", "x", D(2, 3), { 0 }, { 0 }, { { "perm", L(-1, 0) } }, { 0 }, "perm does not name every axis once" },
 	/* Pools over the whole image need one. */
 	{ "GlobalAveragePool", "x", D(2, 3, 4, 5), { 0 }, { 0 }, { { 0 } }, D(2, 3, 1, 1) },
 	{ "GlobalMaxPool", "x", D(2, 3, 4), { 0 }, { 0 }, { { 0 } }, D(2, 3, 1) },
@@ -264,7 +264,7 @@ START_TEST(reshape_says_what_is_wrong)
 	reshape(many, 8, why, sizeof(why));
 	ck_assert_str_eq(why, "");
 	reshape(many, 9, why, sizeof(why));
-	ck_assert_ptr_nonnull(strstr(why, "its shape has 9 dimensions, more than 8"));
+	ck_assert_ptr_nonnull(strstr(why, "its input 1 has 9 values, more than 8"));
 	reshape(odd, 2, why, sizeof(why));
 	ck_assert_ptr_nonnull(strstr(why, "its -1 dimension cannot be worked out"));
 	reshape(none, 2, why, sizeof(why));
@@ -274,9 +274,9 @@ START_TEST(reshape_says_what_is_wrong)
 	reshape(twice, 2, why, sizeof(why));
 	ck_assert_ptr_nonnull(strstr(why, "its shape is not valid"));
 	reshape(huge, 2, why, sizeof(why));
-	ck_assert_ptr_nonnull(strstr(why, "its shape is not valid"));
+	ck_assert_ptr_nonnull(strstr(why, "another number of elements"));
 	reshape(zero, 4, why, sizeof(why));
-	ck_assert_ptr_nonnull(strstr(why, "its shape is not valid"));
+	ck_assert_ptr_nonnull(strstr(why, "its shape copies dimension 3 of a tensor of rank 3"));
 }
 END_TEST
 
@@ -318,13 +318,13 @@ static const struct node_case nodes[] = {
 	{ "Relu", "x x", "y", { 0 }, -EBADMSG, "has 2 inputs, not 1 to 1" },
 	{ "Add", "x x x", "y", { 0 }, -EBADMSG, "has 3 inputs, not 2 to 2" },
 	{ "Add", "- x", "y", { 0 }, -EBADMSG, "lacks input 0" },
-	{ "Relu", "x", "y z", { 0 }, -EBADMSG, "has 2 outputs, not 1" },
+	{ "Relu", "x", "y z", { 0 }, -EOPNOTSUPP, "it has 2 outputs, at most 1 are known" },
 	{ "BatchNormalization", "x x x x x", "y z", { 0 }, -EOPNOTSUPP, "training mode" },
 	{ "Constant", "", "y", { 0 }, -EOPNOTSUPP, "exactly one value attribute" },
 	{ "Constant", "", "y", { "value_string", L(1) }, -EOPNOTSUPP, "value_string" },
 	{ "Constant", "", "y", { "value_int", L(5) }, 0, "" },
 	{ "Transpose", "x", "y", { "perm", L(0, 1, 2, 3) }, 0, "" },
-	{ "Transpose", "x", "y", { "perm", L(0, 1, 1, 3) }, -EOPNOTSUPP, "permutation" },
+	{ "Transpose", "x", "y", { "perm", L(0, 1, 1, 3) }, -EOPNOTSUPP, "perm does not name every axis once" },
 	{ "Softmax", "x", "y", { "axis", L(INT64_C(1) << 40) }, -EOPNOTSUPP, "axis" },
 	{ "Flatten", "x", "y", { "axis", { NONE }, "middle" }, 0, "" },
 };

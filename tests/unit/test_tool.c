@@ -625,7 +625,7 @@ START_TEST(other_verbs)
 	SAYS("float in");
 	EXPECT("explain models/resnet.onnx --board zu3eg-256 --json", 0);
 	check_json("rivulet.explain/1");
-	EXPECT("explain " NODES "/test_acos/model.onnx", RVL_EXIT_REFUSED);
+	EXPECT("explain " NODES "/test_tfidfvectorizer_tf_only_bigrams_skip0/model.onnx", RVL_EXIT_REFUSED);
 	SAYS("none");
 	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "1 of 1 layers cannot run"));
 	EXPECT("info models/lenet.onnx --json", 0);
