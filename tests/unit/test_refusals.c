@@ -149,7 +149,7 @@ static const struct model_case attributes[] = {
 	  "node 'Relu_0' (Relu): attribute 'alpha' is not supported" },
 	{ X "QuantizeLinear x s -> y saturate=0; const s f32 - 1", 19, 0, "uint8 1x2x6x5" },
 	{ X "QuantizeLinear x s -> y block_size=1; const s f32 - 1", 21, NO,
-	  "node 'QuantizeLinear_0' (QuantizeLinear): attribute block_size = 1 is not supported" },
+	  "node 'QuantizeLinear_0' (QuantizeLinear): its scales do not have the shape of blocks of 1" },
 	{ X "QuantizeLinear x s -> y output_dtype=3; const s f32 - 1", 21, 0, "int8 1x2x6x5" },
 	{ X "QuantizeLinear x s z -> y output_dtype=2; const s f32 - 1; const z s8 - 0", 21, 0,
 	  "int8 1x2x6x5" },
@@ -459,7 +459,7 @@ static const struct model_case shapes[] = {
 	{ "in x f32 2,3; const s f32 3 1; const z u8 3 0; out y; QuantizeLinear x s z -> y", 0, 0,
 	  "uint8 2x3" },
 	{ "in x f32 2,3; const s f32 2 1; const z u8 2 0; out y; QuantizeLinear x s z -> y", 0, NO,
-	  "node 'QuantizeLinear_0' (QuantizeLinear): 2 scales do not fit axis 1" },
+	  "node 'QuantizeLinear_0' (QuantizeLinear): it has 2 scales for 3 elements along axis 1" },
 	{ "in x f32 2,3; const s f32 2 1; const z u8 2 0; out y; QuantizeLinear x s z -> y axis=0",
 	  0, 0, "uint8 2x3" },
 	{ "in x f32 2,3; const s f32 3 1; const z u8 3 0; out y; QuantizeLinear x s z -> y axis=-1",
@@ -468,18 +468,17 @@ static const struct model_case shapes[] = {
 	  0, NO,
 	  "node 'QuantizeLinear_0' (QuantizeLinear): axis 2 does not exist in a tensor of rank 2" },
 	{ "in x f32 2,3; const s f32 3 1; const z u8 2 0; out y; QuantizeLinear x s z -> y", 0, NO,
-	  "node 'QuantizeLinear_0' (QuantizeLinear): as many zero points as scales are needed" },
+	  "node 'QuantizeLinear_0' (QuantizeLinear): it has 2 zero points for 3 scales" },
 	{ "in x f32 2,3; const s f32 1,3 1; out y; QuantizeLinear x s -> y", 0, NO,
-	  "node 'QuantizeLinear_0' (QuantizeLinear): scale is not one float per tensor or per "
-	  "channel" },
+	  "node 'QuantizeLinear_0' (QuantizeLinear): it has 3 scales for 3 elements along axis 1" },
 	{ "in x u8 2,3; const s f32 - 1; out y; QuantizeLinear x s -> y", 0, NO,
-	  "node 'QuantizeLinear_0' (QuantizeLinear): not a quantisation of floats to 8 bits" },
+	  "node 'QuantizeLinear_0' (QuantizeLinear): its input 0 is uint8, which it does not take" },
 	{ "in x s32 2,3; const s f32 - 1; out y; QuantizeLinear x s -> y", 0, 0, "uint8 2x3" },
 	{ "in x s32 2,3; const s f32 - 1; out y; DequantizeLinear x s -> y", 0, 0, "float32 2x3" },
 	{ "in x f32 2,3; const s f32 - 1; out y; DequantizeLinear x s -> y", 0, NO,
-	  "node 'DequantizeLinear_0' (DequantizeLinear): not a dequantisation to float" },
+	  "node 'DequantizeLinear_0' (DequantizeLinear): its input 0 is float32, which it does not take" },
 	{ "in x u8 2,3; const s f32 - 1; const z s8 - 0; out y; DequantizeLinear x s z -> y", 0, NO,
-	  "node 'DequantizeLinear_0' (DequantizeLinear): not a dequantisation to float" },
+	  "node 'DequantizeLinear_0' (DequantizeLinear): its input 2 is int8, input 0 uint8" },
 	/* Normalisation. */
 	{ "in x f32 2,3; const s f32 3 1; out y; BatchNormalization x s s s s -> y", 0, 0,
 	  "float32 2x3" },
@@ -491,8 +490,7 @@ static const struct model_case shapes[] = {
 	{ "in x f32 2; const s f32 1 1; out y; BatchNormalization x s s s s -> y", 0, 0,
 	  "float32 2" },
 	{ "in x u8 2,3; const s f32 3 1; out y; BatchNormalization x s s s s -> y", 0, NO,
-	  "node 'BatchNormalization_0' (BatchNormalization): input and output are not float of one "
-	  "shape" },
+	  "node 'BatchNormalization_0' (BatchNormalization): its input 0 is uint8, which it does not take" },
 };
 
 #define Q  "const s f32 - 1; const z u8 - 0; const i s8 - 0; "
@@ -518,7 +516,7 @@ static const struct model_case quantised[] = {
 	{ Q "in x u8 2,3; const w s8 3,4 1; out y; QLinearMatMul x s z w s i s z -> y", 0, 0,
 	  "uint8 2x4" },
 	{ Q "in x u8 2,3; const w s8 2,4 1; out y; QLinearMatMul x s z w s i s z -> y", 0, NO,
-	  "node 'QLinearMatMul_0' (QLinearMatMul): inner dimensions 3 and 2 differ" },
+	  "node 'QLinearMatMul_0' (QLinearMatMul): its factors have 3 columns and 2 rows" },
 	{ Q "in x u8 2,3; const w s8 3,4 1; const c s32 4 1; out y; QGemm@com.microsoft x s z w s "
 	    "i c s z -> y",
 	  0, 0, "uint8 2x4" },

@@ -60,7 +60,7 @@ static const struct shape_case cases[] = {
 	{ "MatMul", "x a", D(2, 3), D(3), { 0 }, { { 0 } }, D(2) },
 	{ "MatMul", "x a", D(3), D(3), { 0 }, { { 0 } }, SCALAR_SHAPE },
 	{ "MatMul", "x a", D(4, 1, 2, 3), D(7, 3, 5), { 0 }, { { 0 } }, D(4, 7, 2, 5) },
-	{ "MatMul", "x a", D(4, 2, 3), D(7, 3, 5), { 0 }, { { 0 } }, { 0 }, "do not fit together" },
+	{ "MatMul", "x a", D(4, 2, 3), D(7, 3, 5), { 0 }, { { 0 } }, { 0 }, "do not broadcast" },
 	{ "MatMul", "x a", D(2, 3), D(4, 5), { 0 }, { { 0 } }, { 0 }, "MatMul" },
 	/* Add, Mul: numpy's broadcasting. */
 	{ "Add", "x a", D(2, 3), D(3), { 0 }, { { 0 } }, D(2, 3) },
@@ -319,7 +319,7 @@ static const struct node_case nodes[] = {
 	{ "Add", "x x x", "y", { 0 }, -EBADMSG, "has 3 inputs, not 2 to 2" },
 	{ "Add", "- x", "y", { 0 }, -EBADMSG, "lacks input 0" },
 	{ "Relu", "x", "y z", { 0 }, -EOPNOTSUPP, "it has 2 outputs, at most 1 are known" },
-	{ "BatchNormalization", "x x x x x", "y z", { 0 }, -EOPNOTSUPP, "training mode" },
+	{ "BatchNormalization", "x x x x x", "y z", { 0 }, -EOPNOTSUPP, "its input 1 has 120 values, not 3" },
 	{ "Constant", "", "y", { 0 }, -EOPNOTSUPP, "exactly one value attribute" },
 	{ "Constant", "", "y", { "value_string", L(1) }, -EOPNOTSUPP, "value_string" },
 	{ "Constant", "", "y", { "value_int", L(5) }, 0, "" },
