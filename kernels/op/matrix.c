@@ -200,10 +200,10 @@ static int matmul_extent(struct rvl_call *c, struct product *p)
 	inner = b->dim[b->rank > 1 ? b->rank - 2 : 0];
 	p->n = b->rank > 1 ? b->dim[b->rank - 1] : 1;
 	if (p->k != inner)
-		return rvl_op_fail(c, "its matrices have inner dimensions %lld and %lld",
+		return rvl_op_fail(c, "inner dimensions %lld and %lld differ",
 				   (long long)p->k, (long long)inner);
 	if (rvl_shape_broadcast(&ba, &bb, &p->batch))
-		return rvl_op_fail(c, "the dimensions before its matrices do not broadcast");
+		return rvl_op_fail(c, "the dimensions before its matrices do not fit together");
 	p->am = p->k;
 	p->ak = p->bn = 1;
 	p->bk = p->n;
@@ -280,7 +280,7 @@ static int gemm_extent(struct rvl_call *c, struct product *p)
 				   b->rank);
 	*p = (struct product) { .c = c, .m = a->dim[ta], .k = a->dim[!ta], .n = b->dim[!tb] };
 	if (p->k != b->dim[tb])
-		return rvl_op_fail(c, "its matrices have inner dimensions %lld and %lld",
+		return rvl_op_fail(c, "inner dimensions %lld and %lld differ",
 				   (long long)p->k, (long long)b->dim[tb]);
 	p->am = ta ? 1 : p->k;
 	p->ak = ta ? p->m : 1;

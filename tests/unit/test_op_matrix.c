@@ -92,11 +92,11 @@ START_TEST(products_that_do_not_fit)
 	op_begin("MatMul", 13);
 	IN_F32(DIMS(2), 1, 2);
 	IN_F32(DIMS(1), 1);
-	op_fails(1, "its matrices have inner dimensions 2 and 1");
+	op_fails(1, "inner dimensions 2 and 1 differ");
 	op_begin("MatMul", 13);
 	IN_F32(DIMS(2, 1, 1), 1, 2);
 	IN_F32(DIMS(3, 1, 1), 1, 2, 3);
-	op_fails(1, "the dimensions before its matrices do not broadcast");
+	op_fails(1, "the dimensions before its matrices do not fit together");
 	op_begin("MatMul", 13);
 	IN_F32(DIMS(1), 1);
 	IN_S32(DIMS(1), 1);
@@ -235,7 +235,7 @@ START_TEST(general_products_that_do_not_fit)
 	op_int("transB", 1);
 	IN_F32(DIMS(1, 1), 1);
 	IN_F32(DIMS(1, 2), 1, 2);
-	op_fails(1, "its matrices have inner dimensions 1 and 2");
+	op_fails(1, "inner dimensions 1 and 2 differ");
 	op_begin("Gemm", 13);
 	IN_F32(DIMS(1, 1), 1);
 	IN_F32(DIMS(1, 2), 1, 2);
