@@ -2,7 +2,7 @@
 # The timeline against the cycle-stepped model.
 CYCLE_MODEL := $(addprefix tests/cycle/,cycle.c xfer.c load.c conv.c alu.c store.c)
 CPPFLAGS_tests_unit_test_cycle := -Itests/cycle
-CYCLE_CHECK := $(addprefix tests/cycle/,check_cycles.c networks.c) $(CYCLE_MODEL)
+CYCLE_CHECK := $(addprefix tests/cycle/,check_cycles.c networks.c streams.c) $(CYCLE_MODEL)
 $(eval $(call program,tests/check_cycles,$(CYCLE_CHECK),compiler kernels uapi,-lm))
 .PHONY: check-cycles
 check-cycles: $(BUILD)/tests/check_cycles
