@@ -5,8 +5,8 @@ $(eval $(call static_lib,kernels,$(sort $(wildcard kernels/*.c kernels/op/*.c)))
 OP_FAMILIES := $(sort $(notdir $(basename $(wildcard kernels/op/*.c))))
 $(BUILD)/gen/op_families.inc: FORCE
 	@mkdir -p $(@D)
-	@printf 'RVL_OP_FAMILY(%s)\n' $(OP_FAMILIES) > $@.tmp
-	@cmp -s $@.tmp $@ && rm $@.tmp || mv $@.tmp $@
+	@t=$@.$$$$; printf 'RVL_OP_FAMILY(%s)\n' $(OP_FAMILIES) > $$t; \
+		if cmp -s $$t $@; then rm $$t; else mv $$t $@; fi
 .PHONY: FORCE
 FORCE:
 $(BUILD)/obj/kernels/op.o: $(BUILD)/gen/op_families.inc
