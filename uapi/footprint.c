@@ -27,16 +27,35 @@ uint32_t rivulet_mem_words(const struct rivulet_board *b, enum rivulet_mem mem)
 	return bytes[mem] / rivulet_mem_word(b, mem);
 }
 
+/* The positions org + i * stride, i < n, that are inside [0, bound): the first and past the last. */
+static struct rivulet_span steps_inside(int64_t org, int64_t n, int64_t stride, int64_t bound)
+{
+	int64_t first = org < 0 ? (-org + stride - 1) / stride : 0;
+	int64_t last = org < bound ? (bound - 1 - org) / stride : -1;
+
+	if (last > n - 1)
+		last = n - 1;
+	if (first > last)
+		return (struct rivulet_span){ 0, 0 };
+	return (struct rivulet_span){ org + first * stride, org + last * stride + 1 };
+}
+
 struct rivulet_span rivulet_taps(int64_t org, int64_t n, int64_t stride, int64_t taps,
 				 int64_t dilation, int64_t bound)
 {
-	struct rivulet_span s = { org, org + (n - 1) * stride + (taps - 1) * dilation + 1 };
+	struct rivulet_span hull = { 0, 0 };
 
-	if (s.lo < 0)
-		s.lo = 0;
-	if (s.hi > bound)
-		s.hi = bound;
-	return s;
+	for (int64_t k = 0; k < taps; k++) {
+		struct rivulet_span s = steps_inside(org + k * dilation, n, stride, bound);
+
+		if (s.lo >= s.hi)
+			continue;
+		if (hull.lo >= hull.hi)
+			hull = s;
+		hull.lo = s.lo < hull.lo ? s.lo : hull.lo;
+		hull.hi = s.hi > hull.hi ? s.hi : hull.hi;
+	}
+	return hull;
 }
 
 static int field(bool ok)

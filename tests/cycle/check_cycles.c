@@ -296,7 +296,7 @@ static int judge(const char *prefix, const struct totals *t)
 	printf("figure %s.error.mean %.3f %%\n", prefix,
 	       t->programs ? t->errors / (double)t->programs : 100.0);
 	printf("figure %s.port.differs %" PRIu64 " programs\n", prefix, t->ports);
-	return total > BAR_TOTAL || class > BAR_CLASS;
+	return total > BAR_TOTAL || class > BAR_CLASS || t->ports;
 }
 
 static int report(const struct totals *random, const struct totals *layers,

@@ -159,6 +159,11 @@ START_TEST(cost_of_gather)
 	PUT(&rig, load, .kind = RIVULET_XFER_GATHER, .slot = 1, .rows = 2, .cols = 20, .blks = 1);
 	expect_dma(0, 0, 0, 0); /* nothing but fill */
 	expect_words(0, 40, 2);
+	PUT(&rig, l_gather, .kh = 1, .kw = 3, .sy = 1, .sx = 2, .dy = 1, .dx = 2, .ch = 1);
+	PUT(&rig, l_bounds, .org_x = -1, .rows = 1, .cols = 9);
+	PUT(&rig, load, .kind = RIVULET_XFER_GATHER, .slot = 1, .offset = 15, .rows = 1, .cols = 3,
+	    .blks = 1);
+	expect_dma(1, 1, 7, 0); /* columns 1, 3, 5, 7: no tap needs column 0 or 8 */
 }
 END_TEST
 
