@@ -174,7 +174,8 @@ static bool is_master(const char *device)
 	return command & 4;
 }
 
-#define NUMBERS	8	/* device numbers from the node's on that are occupied */
+#define NUMBERS	32	/* device numbers that are occupied */
+#define RANGE	64	/* the nodes of a kind have numbers from a multiple of this on */
 
 /*
  * The registration of the node fails, because other devices have the numbers that it may get. Probe undoes all it did: no
@@ -195,7 +196,8 @@ static void unregistered(void)
 		harness[i] = vm_harness();
 	vm_device_name(device);
 	OK(!stat(vm_node(), &st));
-	number = (struct harness_devt){ major(st.st_rdev), minor(st.st_rdev) };
+	/* The next registration takes the lowest number that is free, which may be below the node's. */
+	number = (struct harness_devt){ major(st.st_rdev), minor(st.st_rdev) / RANGE * RANGE };
 	vm_driver_file("unbind", device);
 	for (int i = 0; i < NUMBERS; i++, number.minor++)
 		OK(!ioctl(harness[i], HARNESS_DEVT, &number));
