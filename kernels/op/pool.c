@@ -13,26 +13,12 @@ struct pool {
 	bool include_pad, column_major;
 };
 
-static int check_flag(struct rvl_call *c, const char *name)
-{
-	int64_t v = rvl_window_flag(c, name);
-
-	return v == 0 || v == 1 ? 0 : rvl_op_fail(c, "attribute %s = %lld is not supported", name,
-						  (long long)v);
-}
-
 static int infer_pool(struct rvl_call *c)
 {
 	struct rvl_shape y = c->in[0].shape;
 	struct rvl_window w;
 	int rc = rvl_window_read(c, &c->in[0].shape, NULL, &w);
 
-	if (!rc)
-		rc = check_flag(c, "ceil_mode");
-	if (!rc)
-		rc = check_flag(c, "storage_order");
-	if (!rc)
-		rc = check_flag(c, "count_include_pad");
 	if (rc)
 		return rc;
 	for (int i = 0; i < w.rank; i++)

@@ -60,7 +60,7 @@ static const struct shape_case cases[] = {
 	{ "MatMul", "x a", D(2, 3), D(3), { 0 }, { { 0 } }, D(2) },
 	{ "MatMul", "x a", D(3), D(3), { 0 }, { { 0 } }, SCALAR_SHAPE },
 	{ "MatMul", "x a", D(4, 1, 2, 3), D(7, 3, 5), { 0 }, { { 0 } }, D(4, 7, 2, 5) },
-	{ "MatMul", "x a", D(4, 2, 3), D(7, 3, 5), { 0 }, { { 0 } }, { 0 }, "do not broadcast" },
+	{ "MatMul", "x a", D(4, 2, 3), D(7, 3, 5), { 0 }, { { 0 } }, { 0 }, "do not fit together" },
 	{ "MatMul", "x a", D(2, 3), D(4, 5), { 0 }, { { 0 } }, { 0 }, "MatMul" },
 	/* Add, Mul: numpy's broadcasting. */
 	{ "Add", "x a", D(2, 3), D(3), { 0 }, { { 0 } }, D(2, 3) },
