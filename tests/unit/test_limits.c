@@ -266,6 +266,8 @@ static void leave_lingering_sockets(void)
 	for (int i = 0; i < 4; i++)
 		leave_unread(linger_rig_open());
 	kill(rig.pid, SIGCONT);
+	/* When this one is answered, the daemon has accepted all earlier ones, as this user's. */
+	raw_hello(raw_connect());
 	raise(SIGSTOP);
 }
 
