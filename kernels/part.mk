@@ -4,9 +4,9 @@ $(eval $(call static_lib,kernels,$(sort $(wildcard kernels/*.c kernels/op/*.c)))
 # One line for each file of operators, rewritten when a file comes or goes.
 OP_FAMILIES := $(sort $(notdir $(basename $(wildcard kernels/op/*.c))))
 $(BUILD)/gen/op_families.inc: FORCE
-	@mkdir -p $(@D)
-	@t=$@.$$$$; printf 'RVL_OP_FAMILY(%s)\n' $(OP_FAMILIES) > $$t; \
-		if cmp -s $$t $@; then rm $$t; else mv $$t $@; fi
+	@want=$$(printf 'RVL_OP_FAMILY(%s)\n' $(OP_FAMILIES)); \
+		[ "$$want" = "$$(cat $@ 2>/dev/null)" ] || \
+		{ mkdir -p $(@D) && echo "$$want" > $@.$$$$ && mv $@.$$$$ $@; }
 .PHONY: FORCE
 FORCE:
 $(BUILD)/obj/kernels/op.o: $(BUILD)/gen/op_families.inc

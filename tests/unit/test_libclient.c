@@ -338,6 +338,7 @@ START_TEST(impossible_devices)
 		.level_count = DRM_RIVULET_MAX_LEVELS, .name = "edge" };
 	struct rivulet_device *dev;
 
+	setlocale(LC_MESSAGES, "C");	/* the texts hold those of errno */
 	fake.device = good;
 	memset(fake.device.name, 'n', sizeof(fake.device.name) - 1);
 	ck_assert_msg(!rivulet_device_open(NODE, &dev), "%s", rivulet_last_error());
@@ -378,6 +379,7 @@ START_TEST(refused_calls)
 	uint32_t refused = 7;
 	int fd;
 
+	setlocale(LC_MESSAGES, "C");	/* the texts hold those of errno */
 	ck_assert(!rivulet_buffer_create(dev, 4096, &b) && !rivulet_fence_new(dev, &f));
 	fake.error = EIO;
 	fake.error_of = DRM_IOCTL_RIVULET_BO_INFO;
