@@ -578,7 +578,7 @@ static void expect_line(const char *line)
 	char whole[300];
 
 	snprintf(whole, sizeof(whole), "\n%s\n", line);
-	ck_assert_msg(strstr(text, whole) != NULL, "no line %s in:\n%s", line, text);
+	ck_assert_msg(strstr(text, whole) != NULL, "no line %s in:\n%.3000s", line, text);
 }
 
 static const char *const metric_lines[] = {
@@ -638,7 +638,8 @@ START_TEST(metric_values)
 	scrape();
 	for (size_t i = 0; i < ARRAY_SIZE(metric_lines); i++)
 		expect_line(metric_lines[i]);
-	for (int p = 0; p < 2; p++) {
+	/* Root sees everybody's models; what others see is tested by metrics_of_a_user. */
+	for (int p = 0; p < 2 && !geteuid(); p++) {
 		snprintf(labels, sizeof(labels), "model=\"%s\",program=\"%08x\"",
 			 p ? "a\\\"b\\\\c\\nd" : "lenet",
 			 rivulet_crc32c(0, &programs[p].key, sizeof(programs[p].key)));
