@@ -131,6 +131,7 @@ static void check_done(struct rvl_work *w)
 	struct rvl_manager *m = c->m;
 
 	c->program_fd = -1;
+	c->user->compiling = false;
 	if (!c->error) {
 		accept_program(c);
 	} else {
@@ -144,6 +145,8 @@ static void check_done(struct rvl_work *w)
 static void check_program(struct rvl_compile *c)
 {
 	c->state = RVL_COMPILE_CHECKING;
+	/* The user's next load may be of the same model, and then finds the program in the cache. */
+	c->user->compiling = true;
 	c->work = (struct rvl_work){ .owner = &c->user->work, .run = check_work, .done = check_done };
 	rvl_offload_submit(&c->m->loader, &c->work);
 }

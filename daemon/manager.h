@@ -59,7 +59,7 @@ struct rvl_user {
 	uint32_t sessions, models, instances, runs, compiles;
 	uint32_t under_way;	/* runs that take a slot of ParallelRuns= */
 	uint32_t overdue;	/* runs that were cancelled by MaxRunSec= and have not ended */
-	bool compiling;	/* a worker process runs for this user */
+	bool compiling;	/* a worker process runs for this user, or its program is checked */
 	uint64_t compiled;	/* when the last worker process for this user started */
 	uint64_t bytes;
 	struct rvl_rate log;	/* journal entries that its clients cause */

@@ -549,4 +549,13 @@ static inline uint64_t status_number(const char *where, const char *key)
 	return strtoull(at + strlen(quoted), NULL, 10);
 }
 
+/* Waits until no memory is charged: threads release what a client that is gone had. */
+static inline void rig_settle_charges(void)
+{
+	for (int i = 0; status_number("\"users\"", "bytes"); i++) {
+		ck_assert_msg(i < WAIT_MS / 10, "memory is still charged");
+		usleep(10000);
+	}
+}
+
 #endif
