@@ -7,7 +7,7 @@
 #   make install  DESTDIR=... PREFIX=/usr
 #   make help     this text
 #
-#   make check-STAGE alone: unit fresh asan model plan conv onnx models docs layout abi examples dts rrsc pipeline security attacks nspawn bounce service switch style kernel-style; scripts/vm-check.sh for the VM
+#   make check-STAGE alone: unit fresh asan model plan conv onnx models docs layout abi examples dts rrsc pipeline security attacks nspawn bounce service switch style rooms kernel-style; scripts/vm-check.sh for the VM
 #   make demo-battery, coverage, check-cycles, bench-npu, bench-sc, eval-sc, bench-driver, bench-switch, bench-rrsc, check-onnx-newest, check-real, check-headers, check-render, check-arm64, check-kexec, check-debug, fuzz-ioctl, mutants, mutants-kmod
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan SAN=1 and
@@ -42,10 +42,11 @@ INC_sim := -Iuapi -Isim
 INC_kernels := -Iuapi -Ikernels
 INC_libclient := -Iuapi -Ilibclient
 INC_compiler := -Iuapi -Ikernels -Icompiler
+INC_plan := -Iuapi -Ikernels -Icompiler -Iplan
 INC_runtime := -Iuapi -Ikernels -Icompiler -Isim -Ilibclient -Iruntime
 INC_daemon := $(INC_runtime) -Idaemon -Idaemon/policy
-INC_tool := $(INC_runtime) -Idaemon/policy -Itool
-INC_tests := $(INC_runtime) -Idaemon -Idaemon/policy -Itool -Itests
+INC_tool := $(INC_runtime) -Iplan -Idaemon/policy -Itool
+INC_tests := $(INC_runtime) -Iplan -Idaemon -Idaemon/policy -Itool -Itests
 
 PKGS := libdrm
 CPPFLAGS_ALL += $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
@@ -84,13 +85,13 @@ $(BUILD)/obj/%.o: %.c
 	@echo "  CC      $<"
 	@$(CC) $(CPPFLAGS_ALL) $(INC_$(firstword $(subst /, ,$<))) $(CPPFLAGS_$(subst /,_,$(basename $<))) $(CFLAGS_ALL) $(CFLAGS_$(subst /,_,$(basename $<))) -MMD -MP -c -o $@ $<
 
-PARTS := uapi sim kernels compiler libclient runtime daemon tool kmod tests tools
+PARTS := uapi sim kernels compiler plan libclient runtime daemon tool kmod tests tools
 -include $(PARTS:%=%/part.mk)
 
 DEPS := $(patsubst %.c,$(BUILD)/obj/%.d,$(ALL_SOURCES))
 -include $(DEPS)
 
-.PHONY: all clean help unit demo check check-unit check-fresh check-asan check-models check-man check-driver-checks check-layout check-dts check-style check-kernel-style coverage
+.PHONY: all clean help unit demo check check-unit check-fresh check-asan check-models check-man check-driver-checks check-layout check-dts check-style check-rooms check-kernel-style coverage
 all: $(LIBS_ALL) $(PROGRAMS)
 
 # Sub-makes, because what pkg-config knows changes with the packages.
@@ -127,6 +128,8 @@ check-dts:
 	@scripts/check-dts
 check-style: check-kernel-style
 	@scripts/check-style
+check-rooms: all
+	@scripts/check-rooms $(BUILD)/obj
 check-kernel-style:
 	@scripts/check-kernel-style
 

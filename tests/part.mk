@@ -7,7 +7,7 @@ $(BUILD)/unit/test_serve: | $(BUILD)/rivulet-sim
 $(eval $(call unit_test,drain,sim uapi,-lm))
 $(eval $(call unit_test,sim_parts,sim uapi,-lm))
 $(eval $(call unit_test,sc,uapi))
-$(eval $(call unit_test,stochastic,compiler kernels sim uapi,-lm))
+$(eval $(call unit_test,stochastic,plan compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,core,sim uapi,-lm))
 $(eval $(call unit_test,boundary,sim uapi,-lm))
 $(eval $(call unit_test,core_faults,sim uapi,-lm))
@@ -52,7 +52,7 @@ NPU_WRAPS := $(addprefix -Wl$(comma)--wrap=,ioctl drmIoctl drmGetVersion drmFree
 $(eval $(call unit_test,backend,runtime client compiler kernels sim uapi,$(NPU_WRAPS) $(TOOL_LIBS)))
 NOMEM_WRAPS := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc reallocarray aligned_alloc posix_memalign strdup strndup \
 	vasprintf open_memstream free)
-$(eval $(call unit_test,nomem,runtime client compiler kernels sim uapi,$(NOMEM_WRAPS) $(TOOL_LIBS)))
+$(eval $(call unit_test,nomem,runtime client plan compiler kernels sim uapi,$(NOMEM_WRAPS) $(TOOL_LIBS)))
 $(eval $(call unit_test,refusals,compiler kernels uapi,-lm -lnettle))
 $(eval $(call unit_test,rewrites,compiler kernels uapi,-lm -lnettle))
 $(eval $(call unit_test,placement,compiler kernels uapi,-lm -lnettle))
@@ -61,7 +61,7 @@ $(eval $(call unit_test,reader,compiler kernels uapi,-lm -lnettle))
 $(eval $(call unit_test,calibrate,compiler kernels uapi,-lm -lnettle))
 $(eval $(call unit_test,operators,kernels uapi,-lm))
 $(eval $(call unit_test,operands,kernels uapi,-lm))
-$(eval $(call unit_test,accuracy,compiler kernels uapi,-lm -lnettle))
+$(eval $(call unit_test,accuracy,plan compiler kernels uapi,-lm -lnettle))
 $(eval $(call unit_test,starved,compiler kernels uapi,$(addprefix -Wl$(comma)--wrap=rvl_arena_,alloc array strndup) \
 	-lm -lnettle))
 $(eval $(call unit_test,release,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
@@ -88,7 +88,7 @@ $(eval $(call unit_test,node,tool $(TOOL_STATIC),$(TOOL_LIBS) $(shell pkg-config
 $(eval $(call unit_test,inputs,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(eval $(call unit_test,plot,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(BUILD)/unit/test_verbs: | $(BUILD)/rivulet
-$(eval $(call unit_test,verbs,tool $(DAEMON_STATIC),$(DAEMON_LIBS) $(TOOL_LIBS)))
+$(eval $(call unit_test,verbs,tool plan $(DAEMON_STATIC),$(DAEMON_LIBS) $(TOOL_LIBS)))
 include tests/vm/client/part.mk
 include tests/vm/service/part.mk
 $(eval $(call unit_test,picture,tool $(TOOL_STATIC),$(TOOL_LIBS)))
@@ -108,13 +108,13 @@ bench-sc: $(BUILD)/tests/bench_sc
 	@$<
 
 # The planner against brute force on the linked device model.
-$(eval $(call program,tests/bench_plan,tests/bench/bench_plan.c,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
+$(eval $(call program,tests/bench_plan,tests/bench/bench_plan.c,runtime client plan compiler kernels sim uapi,$(TOOL_LIBS)))
 .PHONY: bench-plan check-plan
 bench-plan check-plan: $(BUILD)/tests/bench_plan
 	@$<
 
 # 10,000 switches of the level under a full queue; make check makes a thousand.
-$(eval $(call program,tests/bench_switch,tests/bench/bench_switch.c,$(DAEMON_STATIC),$(DAEMON_LIBS)))
+$(eval $(call program,tests/bench_switch,tests/bench/bench_switch.c,plan $(DAEMON_STATIC),$(DAEMON_LIBS)))
 .PHONY: bench-switch check-switch
 check-switch:
 	@scripts/bench-switch 1000

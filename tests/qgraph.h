@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/graph.h"
 #include "chance.h"
-#include "graph.h"
 
 struct qg {
 	struct rvl_graph *g;

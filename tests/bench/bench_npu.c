@@ -8,7 +8,7 @@
  */
 #include <inttypes.h>
 
-#include "backend.h"
+#include "program/program.h"
 #include "prog_exec.h"
 #include "qgraph.h"
 

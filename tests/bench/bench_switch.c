@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/interp.h"
+#include "pass/passes.h"
+#include "program/program.h"
 #include "../qgraph.h"
-#include "backend.h"
 #include "clock.h"
 #include "power.h"
 #include "rivulet.h"

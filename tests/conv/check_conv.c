@@ -4,12 +4,11 @@
  * the result with onnxruntime's: check_conv FILE [BOARD...]. With several boards, successive cases
  * use successive boards.
  */
+#include "program/program.h"
 #include "conv_cases.h"
+#include "prog_exec.h"
 
 #include <inttypes.h>
-
-#include "backend.h"
-#include "prog_exec.h"
 
 #define MAX_BOARDS 8
 #define MAX_SHOWN  10

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend.h"
+#include "program/program.h"
 #include "cycle.h"
 #include "networks.h"
 #include "rivulet_cost.h"

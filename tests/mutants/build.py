@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "build/mutants"
-FOLDERS = ("compiler", "daemon", "kernels", "libclient", "runtime", "sim", "tool")
+FOLDERS = ("compiler", "daemon", "kernels", "libclient", "plan", "runtime", "sim", "tool")
 TRACE_OPT = "-O0 -fsanitize-coverage=trace-pc"
 BASE_OPT = "-O2 -g0"
 ASAN_OPT = "-O1 -g0"

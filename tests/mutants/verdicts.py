@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Lists of survivors: entries of four lines, found again by file, function and change, not by line number.
 
-	compiler/tile.c: fit_tile
+	compiler/npu/tile.c: fit_tile
 	    while (rows [< => <=] most)
 	    tests: 3
 	    equivalent: the value at the limit gives the same tile, because ...

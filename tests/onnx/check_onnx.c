@@ -28,8 +28,11 @@
 
 #include <unistd.h>
 
+#include "graph/interp.h"
+#include "npu/partition.h"
+#include "onnx/onnx.h"
+#include "pass/passes.h"
 #include "eligible.h"
-#include "graph.h"
 #include "prog_exec.h"
 #include "rivulet_compiler.h"
 

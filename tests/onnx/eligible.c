@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Walks the messages of an ONNX model for types and operators that are not measured. */
+#include "onnx/wire.h"
 #include "eligible.h"
 
 #include <stdint.h>
 #include <string.h>
-
-#include "onnx_wire.h"
 
 /* Messages of a model by the fields that lead to types and operators. */
 enum message { MODEL, GRAPH, NODE, ATTRIBUTE, TENSOR, VALUE, TYPE, TENSOR_TYPE, FUNCTION, MESSAGES };

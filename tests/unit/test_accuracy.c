@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "eval.h"
+#include "graph/interp.h"
 #include "suite.h"
 #include "unit/onnx_text.h"
 

@@ -10,9 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/interp.h"
+#include "npu/constraint.h"
+#include "onnx/onnx.h"
+#include "pass/passes.h"
+#include "quant/calibrate.h"
 #include "chance.h"
-#include "constraint.h"
-#include "graph.h"
 #include "suite.h"
 #include "unit/onnx_text.h"
 

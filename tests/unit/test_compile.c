@@ -8,7 +8,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "backend.h"
+#include "graph/interp.h"
+#include "program/program.h"
 #include "files.h"
 #include "prog_exec.h"
 #include "qgraph.h"

@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph.h"
-#include "pass.h"
+#include "pass/pass.h"
 #include "suite.h"
 
 static struct rvl_graph *g;

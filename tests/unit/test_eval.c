@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "eval.h"
+#include "graph/interp.h"
 #include "files.h"
 #include "suite.h"
 #include "unit/pbuild.h"

@@ -10,9 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "constraint.h"
+#include "graph/interp.h"
+#include "npu/constraint.h"
+#include "npu/partition.h"
+#include "onnx/onnx.h"
+#include "pass/passes.h"
+#include "program/operators_doc.h"
 #include "files.h"
-#include "graph.h"
 #include "suite.h"
 #include "unit/pbuild.h"
 

@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <time.h>
 
-#include "isa_check.h"
-#include "isa_words.h"
+#include "npu/isa_check.h"
+#include "npu/isa_words.h"
 #include "npu_rig.h"
 #include "rivulet_footprint.h"
 #include "suite.h"

@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "backend.h"
+#include "graph/interp.h"
+#include "program/program.h"
 #include "files.h"
 #include "prog_exec.h"
 #include "qgraph.h"

@@ -7,8 +7,10 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "npu/partition.h"
+#include "onnx/onnx.h"
+#include "pass/passes.h"
 #include "chance.h"
-#include "graph.h"
 #include "suite.h"
 #include "unit/pbuild.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph.h"
+#include "base/err.h"
 #include "prog_exec.h"
 #include "rivulet_compiler.h"
 #include "suite.h"

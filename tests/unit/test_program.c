@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backend.h"
+#include "program/program.h"
 #include "qgraph.h"
 #include "rivulet_crc32c.h"
 #include "rivulet_sha256.h"

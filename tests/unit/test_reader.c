@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph.h"
+#include "onnx/onnx.h"
 #include "suite.h"
 #include "unit/pbuild.h"
 

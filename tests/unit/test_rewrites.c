@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph.h"
+#include "onnx/onnx.h"
+#include "pass/passes.h"
 #include "suite.h"
 #include "unit/onnx_text.h"
 

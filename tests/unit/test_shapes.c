@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "graph.h"
-#include "onnx_model.h"
+#include "onnx/model.h"
+#include "onnx/onnx.h"
 #include "suite.h"
 #include "unit/pbuild.h"
 

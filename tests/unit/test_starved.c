@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena.h"
+#include "onnx/onnx.h"
+#include "pass/passes.h"
 #include "files.h"
-#include "graph.h"
 #include "rivulet_compiler.h"
 #include "suite.h"
 #include "unit/pbuild.h"

@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "backend.h"
+#include "graph/interp.h"
+#include "pass/passes.h"
+#include "program/program.h"
 #include "files.h"
 #include "prog_exec.h"
 #include "qgraph.h"

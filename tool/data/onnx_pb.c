@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "onnx/wire.h"
 #include "data/array.h"
-#include "onnx_wire.h"
 
 enum {
 	F_DIMS = 1, F_TYPE = 2, F_FLOATS = 4, F_INT32S = 5, F_INT64S = 7, F_RAW = 9, F_DOUBLES = 10,

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "isa_check.h"
-#include "rivulet_cost.h"
-#include "rivulet_isa.h"
+#include "npu/isa_check.h"
 #include "data/array.h"
 #include "device/engine.h"
 #include "output.h"
+#include "rivulet_cost.h"
+#include "rivulet_isa.h"
 #include "verb.h"
 
 #define MAX_TEXT      (64u << 20)

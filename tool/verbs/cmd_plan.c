@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * rivulet plan: chooses a bitstream length for each voltage/frequency level. Time and energy are
- * predicted for every length; accuracies are measured only where the choice, which compiler/plan.c
+ * predicted for every length; accuracies are measured only where the choice, which plan/plan.c
  * makes, depends on them.
  */
 #include <errno.h>

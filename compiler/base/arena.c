@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/arena.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARENA_ALIGN 64
+#define ARENA_CHUNK ((size_t)64 << 10)
+
+struct chunk {
+	struct chunk *next;
+	size_t size;		/* bytes behind this header */
+	size_t used;
+	unsigned char pad[ARENA_ALIGN - 3 * sizeof(size_t)];
+};
+
+struct rvl_arena {
+	struct chunk *head;
+	size_t held;
+	size_t limit;
+	bool failed;		/* a request was refused, since the arena was made */
+};
+
+struct rvl_arena *rvl_arena_new(size_t limit)
+{
+	struct rvl_arena *a = calloc(1, sizeof(*a));
+
+	if (a)
+		a->limit = limit;
+	return a;
+}
+
+void rvl_arena_free(struct rvl_arena *a)
+{
+	if (!a)
+		return;
+	for (struct chunk *c = a->head; c;) {
+		struct chunk *next = c->next;
+
+		free(c);
+		c = next;
+	}
+	free(a);
+}
+
+/* A large request gets a chunk of its own behind the head, so the head's free tail is not lost. */
+static struct chunk *chunk_add(struct rvl_arena *a, size_t need)
+{
+	size_t size = need > ARENA_CHUNK / 4 ? need : ARENA_CHUNK;
+	struct chunk *c;
+
+	if (size > a->limit - a->held)
+		return NULL;
+	c = aligned_alloc(ARENA_ALIGN, sizeof(*c) + size);
+	if (!c)
+		return NULL;
+	*c = (struct chunk) { .size = size };
+	a->held += size;
+	if (size != ARENA_CHUNK && a->head) {
+		c->next = a->head->next;
+		a->head->next = c;
+	} else {
+		c->next = a->head;
+		a->head = c;
+	}
+	return c;
+}
+
+static void *refused(struct rvl_arena *a)
+{
+	a->failed = true;
+	return NULL;
+}
+
+void *rvl_arena_alloc(struct rvl_arena *a, size_t bytes)
+{
+	struct chunk *c = a->head;
+	size_t need;
+	unsigned char *p;
+
+	if (bytes > SIZE_MAX - ARENA_ALIGN)
+		return refused(a);
+	need = (bytes + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+	if (need == 0)
+		need = ARENA_ALIGN;
+	if (!c || c->size - c->used < need)
+		c = chunk_add(a, need);
+	if (!c)
+		return refused(a);
+	p = (unsigned char *)(c + 1) + c->used;
+	c->used += need;
+	return memset(p, 0, need);
+}
+
+bool rvl_arena_failed(const struct rvl_arena *a)
+{
+	return a->failed;
+}
+
+size_t rvl_arena_held(const struct rvl_arena *a)
+{
+	return a->held;
+}
+
+void *rvl_arena_array(struct rvl_arena *a, size_t n, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(n, size, &bytes))
+		return refused(a);
+	return rvl_arena_alloc(a, bytes);
+}
+
+char *rvl_arena_strndup(struct rvl_arena *a, const char *s, size_t len)
+{
+	char *p = len < SIZE_MAX ? rvl_arena_alloc(a, len + 1) : refused(a);
+
+	if (p)
+		memcpy(p, s, len);
+	return p;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/* Order, invariants and copies of a graph. */
+#include "graph/graph.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int no_memory(struct rvl_err *err)
+{
+	return rvl_fail(err, -ENOMEM, "no memory to walk the graph");
+}
+
+/* pending[id] = produced inputs of the node that have not been placed yet. */
+static uint32_t count_pending(const struct rvl_node *n)
+{
+	uint32_t c = 0;
+
+	for (uint32_t i = 0; i < n->n_in; i++)
+		c += n->in[i] && n->in[i]->producer;
+	return c;
+}
+
+struct sorter {
+	uint32_t *pending;
+	struct rvl_node **sorted;
+	uint32_t n_sorted;
+	uint32_t *heap;			/* old positions of placeable nodes, smallest first */
+	uint32_t n_heap;
+	uint32_t *pos;			/* id -> old position */
+};
+
+static void heap_push(struct sorter *s, uint32_t v)
+{
+	uint32_t i = s->n_heap++;
+
+	for (; i && s->heap[(i - 1) / 2] > v; i = (i - 1) / 2)
+		s->heap[i] = s->heap[(i - 1) / 2];
+	s->heap[i] = v;
+}
+
+static uint32_t heap_pop(struct sorter *s)
+{
+	uint32_t top = s->heap[0];
+	uint32_t v = s->heap[--s->n_heap];
+	uint32_t i = 0;
+
+	for (;;) {
+		uint32_t c = 2 * i + 1;
+
+		if (c >= s->n_heap)
+			break;
+		if (c + 1 < s->n_heap && s->heap[c + 1] < s->heap[c])
+			c++;
+		if (s->heap[c] >= v)
+			break;
+		s->heap[i] = s->heap[c];
+		i = c;
+	}
+	s->heap[i] = v;
+	return top;
+}
+
+static void release_users(struct sorter *s, const struct rvl_node *n)
+{
+	for (uint32_t o = 0; o < n->n_out; o++) {
+		const struct rvl_tensor *t = n->out[o];
+
+		for (uint32_t u = 0; t && u < t->n_users; u++)
+			if (--s->pending[t->users[u]->id] == 0)
+				heap_push(s, s->pos[t->users[u]->id]);
+	}
+}
+
+static int sort_nodes(struct rvl_graph *g, struct sorter *s, struct rvl_err *err)
+{
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		const struct rvl_node *n = g->nodes[i];
+
+		s->pos[n->id] = i;
+		s->pending[n->id] = count_pending(n);
+		if (!s->pending[n->id])
+			heap_push(s, i);
+	}
+	while (s->n_heap) {
+		struct rvl_node *n = g->nodes[heap_pop(s)];
+
+		s->sorted[s->n_sorted++] = n;
+		release_users(s, n);
+	}
+	for (uint32_t i = 0; s->n_sorted < g->n_nodes && i < g->n_nodes; i++)
+		if (s->pending[g->nodes[i]->id])
+			return rvl_fail(err, -ELOOP, "node '%s' (%s) needs its own result",
+					g->nodes[i]->name, g->nodes[i]->op_type);
+	if (g->n_nodes)
+		memcpy(g->nodes, s->sorted, g->n_nodes * sizeof(*g->nodes));
+	return 0;
+}
+
+int rvl_graph_sort(struct rvl_graph *g, struct rvl_err *err)
+{
+	struct sorter s = {
+		.pending = calloc(g->next_node_id + 1, sizeof(uint32_t)),
+		.pos = calloc(g->next_node_id + 1, sizeof(uint32_t)),
+		.heap = calloc(g->n_nodes + 1, sizeof(uint32_t)),
+		.sorted = calloc(g->n_nodes + 1, sizeof(struct rvl_node *)),
+	};
+	int rc = s.pending && s.pos && s.heap && s.sorted ? sort_nodes(g, &s, err) : no_memory(err);
+
+	free(s.pending);
+	free(s.pos);
+	free(s.heap);
+	free(s.sorted);
+	return rc;
+}
+
+static uint32_t uses_of(const struct rvl_node *n, const struct rvl_tensor *t)
+{
+	uint32_t c = 0;
+
+	for (uint32_t i = 0; i < n->n_in; i++)
+		c += n->in[i] == t;
+	return c;
+}
+
+static uint32_t listed_as_user(const struct rvl_tensor *t, const struct rvl_node *n)
+{
+	uint32_t c = 0;
+
+	for (uint32_t i = 0; i < t->n_users; i++)
+		c += t->users[i] == n;
+	return c;
+}
+
+/* @made[id] is 1 for tensors that exist before this node runs. */
+static int verify_node(const struct rvl_node *n, unsigned char *made, struct rvl_err *err)
+{
+	for (uint32_t i = 0; i < n->n_in; i++) {
+		const struct rvl_tensor *t = n->in[i];
+
+		if (!t)
+			continue;
+		if (!made[t->id])
+			return rvl_fail(err, -EINVAL, "node '%s' (%s) reads '%s' before it is made",
+					n->name, n->op_type, t->name);
+		if (listed_as_user(t, n) != uses_of(n, t))
+			return rvl_fail(err, -EINVAL, "tensor '%s' does not know its user '%s'",
+					t->name, n->name);
+	}
+	for (uint32_t i = 0; i < n->n_out; i++) {
+		const struct rvl_tensor *t = n->out[i];
+
+		if (!t)
+			continue;
+		if (t->producer != n || made[t->id])
+			return rvl_fail(err, -EINVAL, "tensor '%s' has two sources, one is '%s'",
+					t->name, n->name);
+		made[t->id] = 1;
+	}
+	if (!n->n_out || !n->out[0])
+		return rvl_fail(err, -EINVAL, "node '%s' (%s) has no output", n->name, n->op_type);
+	return 0;
+}
+
+static int verify_users(const struct rvl_tensor *t, struct rvl_err *err)
+{
+	for (uint32_t i = 0; i < t->n_users; i++)
+		if (!uses_of(t->users[i], t))
+			return rvl_fail(err, -EINVAL, "node '%s' is listed as user of '%s', wrongly",
+					t->users[i]->name, t->name);
+	return 0;
+}
+
+static int verify_all(const struct rvl_graph *g, unsigned char *made, struct rvl_err *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < g->n_tensors; i++) {
+		const struct rvl_tensor *t = g->tensors[i];
+
+		made[i] = t->is_input || t->data;
+		if (t->is_input && t->data)
+			return rvl_fail(err, -EINVAL, "input '%s' is a constant too", t->name);
+	}
+	for (uint32_t i = 0; i < g->n_nodes && !rc; i++)
+		rc = verify_node(g->nodes[i], made, err);
+	for (uint32_t i = 0; i < g->n_tensors && !rc; i++)
+		rc = verify_users(g->tensors[i], err);
+	for (uint32_t i = 0; i < g->n_outputs && !rc; i++)
+		if (!made[g->outputs[i]->id])
+			rc = rvl_fail(err, -EINVAL, "nothing makes the output '%s'",
+				      g->outputs[i]->name);
+	return rc;
+}
+
+int rvl_graph_verify(const struct rvl_graph *g, struct rvl_err *err)
+{
+	unsigned char *made = calloc(g->n_tensors + 1u, 1);
+	int rc = made ? verify_all(g, made, err) : no_memory(err);
+
+	free(made);
+	return rc;
+}
+
+static int clone_tensors(const struct rvl_graph *g, struct rvl_graph *c, struct rvl_err *err)
+{
+	for (uint32_t i = 0; i < g->n_tensors; i++) {
+		const struct rvl_tensor *t = g->tensors[i];
+		struct rvl_tensor *copy;
+		int rc = rvl_tensor_new(c, t->name, &copy, err);
+
+		if (rc)
+			return rc;
+		copy->type = t->type;
+		copy->shaped = t->shaped;
+		copy->shape = t->shape;
+		copy->declared = t->declared;
+		copy->quant = t->quant;
+		copy->data = t->data;
+		copy->bad = t->bad;
+	}
+	return 0;
+}
+
+static int clone_node(const struct rvl_node *n, struct rvl_graph *c, struct rvl_err *err)
+{
+	struct rvl_node *copy;
+	int rc = rvl_node_new(c, n->op, n->name, &copy, err);
+
+	if (rc)
+		return rc;
+	copy->op_type = n->op_type;
+	copy->attr = n->attr;
+	copy->def = n->def;
+	copy->value = n->value;
+	copy->place = n->place;
+	copy->segment = n->segment;
+	copy->reason = n->reason;
+	copy->fused = n->fused;
+	for (uint32_t i = 0; i < n->n_in && !rc; i++)
+		if (n->in[i])
+			rc = rvl_node_set_in(c, copy, i, c->tensors[n->in[i]->id], err);
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i])
+			rvl_node_set_out(copy, i, c->tensors[n->out[i]->id]);
+	return rc;
+}
+
+static int clone_rest(const struct rvl_graph *g, struct rvl_graph *c, struct rvl_err *err)
+{
+	int rc = 0;
+
+	c->name = g->name;
+	c->producer = g->producer;
+	c->ir_version = g->ir_version;
+	c->opset = g->opset;
+	c->next_name = g->next_name;
+	for (uint32_t i = 0; i < g->n_nodes && !rc; i++)
+		rc = clone_node(g->nodes[i], c, err);
+	for (uint32_t i = 0; i < g->n_inputs && !rc; i++)
+		rc = rvl_graph_add_input(c, c->tensors[g->inputs[i]->id], err);
+	for (uint32_t i = 0; i < g->n_outputs && !rc; i++)
+		rc = rvl_graph_add_output(c, c->tensors[g->outputs[i]->id], err);
+	if (!rc && g->n_segs) {
+		c->segs = rvl_arena_array(c->arena, g->n_segs, sizeof(*c->segs));
+		if (!c->segs)
+			return no_memory(err);
+		memcpy(c->segs, g->segs, g->n_segs * sizeof(*c->segs));
+		c->n_segs = g->n_segs;
+	}
+	return rc;
+}
+
+int rvl_graph_clone(const struct rvl_graph *g, struct rvl_graph **out, struct rvl_err *err)
+{
+	struct rvl_graph *c = rvl_graph_new();
+	int rc = c ? clone_tensors(g, c, err) : no_memory(err);
+
+	if (!rc)
+		rc = clone_rest(g, c, err);
+	if (rc) {
+		rvl_graph_free(c);
+		return rc;
+	}
+	*out = c;
+	return 0;
+}

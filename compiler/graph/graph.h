@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The graph of the compiler: what the ONNX reader makes, the passes change, the interpreter runs
+ * and the back end lowers.
+ *
+ * Ownership: a graph owns one arena; nodes, tensors, names, arrays and constants live in it until
+ * rvl_graph_free(). Constant data may instead borrow from the model's bytes (zero copy), so the
+ * buffer given to rvl_onnx_load() must outlive the graph. Pointers to nodes and tensors are stable;
+ * the arrays g->nodes and g->tensors may be reallocated by any function that adds to them.
+ *
+ * Invariants, checked by rvl_graph_verify():
+ * - g->nodes is in topological order and holds only live nodes;
+ * - a tensor has at most one producer, and is exactly one of: graph input, constant, produced;
+ * - node->in[i] may be NULL (an optional input that is absent), node->out[i] for i > 0 too;
+ * - after rvl_shape_infer() every live tensor has a type and a shape without unknowns.
+ *
+ * The layout of activations is NCHW and of weights [M, C/group, kh, kw], as in ONNX; the blocked
+ * layout is the back end's.
+ *
+ * Quantised tensors: a type of U8 or S8 (S32 for a bias) and quant.n > 0. After rvl_pass_fuse()
+ * every tensor at a Q_* operator is quantised, all its parameters constant.
+ */
+#ifndef RVL_GRAPH_H
+#define RVL_GRAPH_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "rivulet_kernels.h"
+
+struct rvl_node;
+
+/* Hard limits on what a model may ask for. Every one is checked where the thing is made. */
+#define RVL_MAX_NODES 16384		/* of a model */
+#define RVL_MAX_GRAPH_NODES 65536	/* of a graph: passes may add some before they take many away */
+#define RVL_MAX_TENSORS 65536
+#define RVL_MAX_DIM (1 << 24)
+#define RVL_MAX_NAME 1024
+#define RVL_MAX_TENSOR_BYTES ((int64_t)1 << 30)
+#define RVL_MAX_GRAPH_BYTES ((size_t)2 << 30)
+
+/*
+ * Quantisation of a tensor: real = (q - zp[c]) * scale[c].
+ * n = 0: not quantised. n = 1: per tensor. n > 1: per channel along @axis (n = dim[axis]).
+ * zp is always given as int32, whatever the tensor's type. After BatchNorm folding a scale of
+ * weights may be negative; it is never 0, NaN or infinite.
+ */
+struct rvl_quant {
+	uint32_t n;
+	int32_t axis;
+	const float *scale;
+	const int32_t *zp;
+};
+
+struct rvl_tensor {
+	const char *name;		/* never NULL, unique in the graph */
+	uint32_t id;			/* index in g->tensors */
+	enum rvl_type type;		/* NONE until known */
+	bool shaped;			/* shape is known */
+	bool is_input;			/* a graph input */
+	bool is_output;			/* a graph output (also when it is a constant or an input) */
+	bool declared;			/* the model declared type and shape (value_info) */
+	struct rvl_shape shape;
+	struct rvl_quant quant;
+	const void *data;		/* constant, else NULL; little endian, dense, element aligned */
+	const char *bad;		/* why no kernel can take this tensor ("element type string"); else NULL */
+	bool bounded;			/* only a run knows the shape; @shape is its upper bound */
+	/*
+	 * An input or output of the model in a type that is not computed in (float16, bfloat16,
+	 * float64): the float32 tensor that the nodes read or make instead. Else NULL.
+	 */
+	struct rvl_tensor *computed;
+	struct rvl_node *producer;	/* NULL for graph inputs and constants */
+	struct rvl_node **users;	/* nodes that read it, one entry for each use */
+	uint32_t n_users;
+	uint32_t cap_users;
+};
+
+enum rvl_place {
+	RVL_PLACE_CPU = 0,
+	RVL_PLACE_NPU = 1,
+};
+
+struct rvl_node {
+	const char *name;		/* never NULL; "Conv_12" style when the model gave none */
+	const char *op_type;		/* as the model wrote it, for messages ("QLinearConv") */
+	uint32_t id;			/* stable number, order of creation */
+	enum rvl_op op;
+	struct rvl_attr attr;
+	/*
+	 * The operator's row in the table of descriptors and its attributes there, or NULL. @op is
+	 * RVL_OP_GENERAL where no special kernel takes the node, else it says what @attr is.
+	 */
+	const struct rvl_op_def *def;
+	const struct rvl_attr_value *value;
+	uint32_t n_in;
+	uint32_t n_out;
+	struct rvl_tensor *in[RVL_MAX_IN];
+	struct rvl_tensor *out[RVL_MAX_OUT];
+	enum rvl_place place;		/* set by rvl_pass_partition() */
+	uint32_t segment;		/* index in g->segs, set by rvl_pass_partition() */
+	/*
+	 * One line. UNSUPPORTED: why nothing runs it. On the CPU: why not on the NPU. On the NPU:
+	 * NULL. Owned by the arena or static.
+	 */
+	const char *reason;
+	const char *fused;		/* names of the nodes fused into it, "a+b+c", or NULL */
+	bool stochastic;		/* its products are streams where a variant has a length */
+};
+
+/* A run of nodes g->nodes[first .. first + count) of one place, in order of execution. */
+struct rvl_segment {
+	enum rvl_place place;
+	uint32_t first;
+	uint32_t count;
+};
+
+struct rvl_graph {
+	struct rvl_arena *arena;
+	const char *name;
+	const char *producer;		/* producer_name of the model, may be "" */
+	int64_t ir_version;
+	int64_t opset;			/* of the ai.onnx domain */
+	struct rvl_node **nodes;
+	uint32_t n_nodes, cap_nodes;
+	struct rvl_tensor **tensors;
+	uint32_t n_tensors, cap_tensors;
+	struct rvl_tensor **inputs;	/* without those that have an initialiser */
+	uint32_t n_inputs;
+	struct rvl_tensor **outputs;
+	uint32_t n_outputs;
+	struct rvl_segment *segs;	/* after rvl_pass_partition() */
+	uint32_t n_segs;
+	/*
+	 * The user accepts average pools that differ by one from onnxruntime, which sums them in
+	 * float: without it a Q_AVERAGE_POOL that is not provably exact stays on the CPU
+	 * (average.c; docs/numerics.md, 4).
+	 */
+	bool npu_average_pool;
+	uint32_t sc_longest;		/* longest stream of any variant; 0: none */
+	uint32_t average_tries;		/* pools tried for exactness; bounded, because it takes time */
+	uint32_t next_node_id;
+	uint32_t next_name;
+	void *name_index;		/* hash of names, private to graph.c */
+};
+
+/* ---- making and changing a graph ---- */
+
+/** An empty graph, or NULL. Free with rvl_graph_free(). */
+struct rvl_graph *rvl_graph_new(void);
+
+/** NULL is allowed. */
+void rvl_graph_free(struct rvl_graph *g);
+
+/**
+ * A new tensor without type, shape, data or producer. @name is copied; NULL makes up a unique one.
+ * -EEXIST if the name is taken, -E2BIG beyond the limits, -ENOMEM.
+ */
+int rvl_tensor_new(struct rvl_graph *g, const char *name, struct rvl_tensor **out,
+		   struct rvl_err *err);
+
+/** The tensor of this name, or NULL. */
+struct rvl_tensor *rvl_tensor_find(const struct rvl_graph *g, const char *name);
+
+/** A new tensor with the type, shape and quantisation of @like. */
+int rvl_tensor_like(struct rvl_graph *g, const struct rvl_tensor *like, struct rvl_tensor **out,
+		    struct rvl_err *err);
+
+/** A new constant; @data of rvl_tensor_bytes() is copied into the arena. */
+int rvl_tensor_const(struct rvl_graph *g, const char *name, enum rvl_type type,
+		     const struct rvl_shape *shape, const void *data, struct rvl_tensor **out,
+		     struct rvl_err *err);
+
+/** Bytes of the dense tensor (0 is possible), or -1 when type or shape are unknown or too large. */
+int64_t rvl_tensor_bytes(const struct rvl_tensor *t);
+
+/** Sets per-tensor (n = 1) or per-channel parameters, copied. -EINVAL on a scale that is 0 or NaN. */
+int rvl_tensor_set_quant(struct rvl_graph *g, struct rvl_tensor *t, uint32_t n, int32_t axis,
+			 const float *scale, const int32_t *zp, struct rvl_err *err);
+
+/**
+ * A new node, appended to g->nodes (caller keeps the order topological; rvl_graph_sort() restores
+ * it). Attributes are neutral, inputs and outputs absent.
+ */
+int rvl_node_new(struct rvl_graph *g, enum rvl_op op, const char *name, struct rvl_node **out,
+		 struct rvl_err *err);
+
+/**
+ * A new node of RVL_OP_GENERAL. @value: rvl_op_attrs(@def) attributes, which must live as long as
+ * the graph.
+ */
+int rvl_node_general(struct rvl_graph *g, const struct rvl_op_def *def,
+		     const struct rvl_attr_value *value, const char *name, struct rvl_node **out,
+		     struct rvl_err *err);
+
+/** Sets input @i (NULL = absent), keeping users[] of the old and the new tensor right. */
+int rvl_node_set_in(struct rvl_graph *g, struct rvl_node *n, uint32_t i, struct rvl_tensor *t,
+		    struct rvl_err *err);
+
+/** Sets output @i; the tensor's producer becomes @n. A former output loses its producer. */
+void rvl_node_set_out(struct rvl_node *n, uint32_t i, struct rvl_tensor *t);
+
+/** Takes a node out of the graph: its inputs lose a user, its outputs their producer. */
+void rvl_node_remove(struct rvl_graph *g, struct rvl_node *n);
+
+/** All readers of @from (graph outputs included) read @to from now on. */
+int rvl_tensor_replace(struct rvl_graph *g, struct rvl_tensor *from, struct rvl_tensor *to,
+		       struct rvl_err *err);
+
+/** Adds to the list of graph inputs or outputs. */
+int rvl_graph_add_input(struct rvl_graph *g, struct rvl_tensor *t, struct rvl_err *err);
+int rvl_graph_add_output(struct rvl_graph *g, struct rvl_tensor *t, struct rvl_err *err);
+
+/**
+ * Turns a graph input into a constant with a copy of @data (@bytes must match its declared type
+ * and shape). -ENOENT if there is no such input, -EINVAL if the size differs.
+ */
+int rvl_graph_freeze(struct rvl_graph *g, const char *input, const void *data, size_t bytes,
+		     struct rvl_err *err);
+
+/** Stable topological sort of g->nodes. -ELOOP names a node on a cycle. */
+int rvl_graph_sort(struct rvl_graph *g, struct rvl_err *err);
+
+/** Checks every invariant above; -EINVAL names the node or tensor that breaks one. */
+int rvl_graph_verify(const struct rvl_graph *g, struct rvl_err *err);
+
+/** A deep copy of structure and attributes; constant data is shared, so @g must outlive the copy. */
+int rvl_graph_clone(const struct rvl_graph *g, struct rvl_graph **out, struct rvl_err *err);
+
+/** -EOPNOTSUPP naming the first UNSUPPORTED node with its reason and how many more there are. */
+int rvl_graph_check_supported(const struct rvl_graph *g, struct rvl_err *err);
+
+/** printf into the arena, for reasons and names; NULL without memory. */
+const char *rvl_graph_printf(struct rvl_graph *g, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* ---- small questions ---- */
+
+/** 8-bit type with parameters. */
+static inline bool rvl_is_quant8(const struct rvl_tensor *t)
+{
+	return t && (t->type == RVL_TYPE_U8 || t->type == RVL_TYPE_S8) && t->quant.n > 0;
+}
+
+/** 8-bit type with one scale and one zero point for the whole tensor. */
+static inline bool rvl_is_quant8_tensor(const struct rvl_tensor *t)
+{
+	return rvl_is_quant8(t) && t->quant.n == 1;
+}
+
+/*
+ * How a device that computes on int8 sees a quantised tensor: the same bytes XOR @flip read as
+ * int8, with zero point @zp. For a uint8 tensor flip is 0x80 and zp the zero point - 128, for int8
+ * flip is 0. Scales and real values are untouched, so nothing changes numerically.
+ */
+struct rvl_as_s8 {
+	uint8_t flip;
+	int32_t zp;
+};
+
+static inline struct rvl_as_s8 rvl_tensor_as_s8(const struct rvl_tensor *t)
+{
+	bool u8 = t->type == RVL_TYPE_U8;
+	int32_t zp = t->quant.n ? t->quant.zp[0] : 0;
+
+	return (struct rvl_as_s8) { .flip = u8 ? 0x80 : 0, .zp = u8 ? zp - 128 : zp };
+}
+
+/** The clamp of a node's quantised output, in units of its type, type range included. */
+void rvl_node_q_range(const struct rvl_node *n, int32_t *lo, int32_t *hi);
+
+/**
+ * What a kernel needs to know of a node: types, shapes, quantisation and constant data of its
+ * tensors. Everything is borrowed from the graph.
+ */
+void rvl_node_desc(const struct rvl_node *n, struct rvl_kernel_desc *d);
+
+/**
+ * Types and shapes of all tensors from those of the graph inputs; resolves auto_pad, negative axes
+ * and default permutations in the attributes; checks every node's arguments against each other.
+ * A node whose rank or types no kernel takes becomes UNSUPPORTED with a reason (its outputs keep
+ * the declared shape); inconsistent shapes are -EINVAL naming node and tensors.
+ */
+int rvl_shape_infer(struct rvl_graph *g, struct rvl_err *err);
+
+#endif

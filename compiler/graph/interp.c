@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs a graph node by node with the CPU kernels: what every pass and back end is compared with. */
+#include "graph/interp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rvl_interp {
+	const struct rvl_graph *g;
+	struct rvl_kernel **kernel;	/* by position in g->nodes */
+	void **buf;			/* by tensor id; NULL for constants */
+	struct rvl_shape *shape;	/* by tensor id: as the run found it */
+	void *scratch;
+	uint32_t n_tensors;
+	uint32_t n_nodes;
+};
+
+static int no_memory(struct rvl_err *err)
+{
+	return rvl_fail(err, -ENOMEM, "no memory to run the graph");
+}
+
+static void *aligned(size_t bytes)
+{
+	size_t size = (bytes + 63) / 64 * 64 + 64;
+	void *p = aligned_alloc(64, size);
+
+	return p ? memset(p, 0, size) : NULL;
+}
+
+static int make_kernel(struct rvl_interp *it, uint32_t i, bool reference, size_t *scratch,
+		       struct rvl_err *err)
+{
+	const struct rvl_node *n = it->g->nodes[i];
+	struct rvl_kernel_desc d;
+	char why[RVL_WHY_MAX] = "out of memory";
+	int rc;
+
+	rvl_node_desc(n, &d);
+	rc = rvl_kernel_new(&d, reference, &it->kernel[i], why);
+	if (rc)
+		return rvl_fail(err, rc, "node '%s' (%s): %s", n->name, n->op_type, why);
+	if (rvl_kernel_scratch(it->kernel[i]) > *scratch)
+		*scratch = rvl_kernel_scratch(it->kernel[i]);
+	return 0;
+}
+
+static int make_buffers(struct rvl_interp *it, struct rvl_err *err)
+{
+	for (uint32_t i = 0; i < it->n_tensors; i++) {
+		const struct rvl_tensor *t = it->g->tensors[i];
+		int64_t bytes = rvl_tensor_bytes(t);
+
+		if (t->data || (!t->producer && !t->is_input))
+			continue;
+		if (bytes < 0)
+			return rvl_fail(err, -EINVAL, "tensor '%s' has no static shape", t->name);
+		it->buf[i] = aligned((size_t)bytes);
+		if (!it->buf[i])
+			return no_memory(err);
+	}
+	return 0;
+}
+
+static int prepare(struct rvl_interp *it, bool reference, struct rvl_err *err)
+{
+	size_t scratch = 0;
+	int rc = rvl_graph_check_supported(it->g, err);
+
+	it->kernel = calloc(it->n_nodes + 1u, sizeof(*it->kernel));
+	it->buf = calloc(it->n_tensors + 1u, sizeof(*it->buf));
+	it->shape = calloc(it->n_tensors + 1u, sizeof(*it->shape));
+	if (!it->kernel || !it->buf || !it->shape)
+		return no_memory(err);
+	for (uint32_t i = 0; i < it->n_tensors; i++)
+		it->shape[i] = it->g->tensors[i]->shape;
+	if (!rc)
+		rc = make_buffers(it, err);
+	for (uint32_t i = 0; i < it->n_nodes && !rc; i++)
+		rc = make_kernel(it, i, reference, &scratch, err);
+	if (rc)
+		return rc;
+	it->scratch = aligned(scratch);
+	return it->scratch ? 0 : no_memory(err);
+}
+
+int rvl_interp_new(const struct rvl_graph *g, bool reference, struct rvl_interp **out,
+		   struct rvl_err *err)
+{
+	struct rvl_interp *it = calloc(1, sizeof(*it));
+	int rc;
+
+	if (!it)
+		return no_memory(err);
+	it->g = g;
+	it->n_tensors = g->n_tensors;
+	it->n_nodes = g->n_nodes;
+	rc = prepare(it, reference, err);
+	if (rc) {
+		rvl_interp_free(it);
+		return rc;
+	}
+	*out = it;
+	return 0;
+}
+
+void rvl_interp_free(struct rvl_interp *it)
+{
+	if (!it)
+		return;
+	for (uint32_t i = 0; it->kernel && i < it->n_nodes; i++)
+		rvl_kernel_free(it->kernel[i]);
+	for (uint32_t i = 0; it->buf && i < it->n_tensors; i++)
+		free(it->buf[i]);
+	free(it->kernel);
+	free(it->buf);
+	free(it->shape);
+	free(it->scratch);
+	free(it);
+}
+
+int rvl_interp_set(struct rvl_interp *it, uint32_t i, const void *data, size_t bytes,
+		   struct rvl_err *err)
+{
+	const struct rvl_tensor *t;
+
+	if (i >= it->g->n_inputs)
+		return rvl_fail(err, -EINVAL, "the model has no input %u", i);
+	t = it->g->inputs[i];
+	if (rvl_tensor_bytes(t) != (int64_t)bytes)
+		return rvl_fail(err, -EINVAL, "input '%s' takes %lld bytes, not %zu", t->name,
+				(long long)rvl_tensor_bytes(t), bytes);
+	if (bytes)
+		memcpy(it->buf[t->id], data, bytes);
+	return 0;
+}
+
+const void *rvl_interp_data(const struct rvl_interp *it, const struct rvl_tensor *t)
+{
+	if (t->id >= it->n_tensors)
+		return NULL;
+	return t->data ? t->data : it->buf[t->id];
+}
+
+const struct rvl_shape *rvl_interp_shape(const struct rvl_interp *it, const struct rvl_tensor *t)
+{
+	return t->id < it->n_tensors ? &it->shape[t->id] : NULL;
+}
+
+static struct rvl_value value_of(const struct rvl_interp *it, const struct rvl_tensor *t)
+{
+	if (!t)
+		return (struct rvl_value) { .type = RVL_TYPE_NONE };
+	return (struct rvl_value) {
+		.type = t->type, .shape = it->shape[t->id],
+		.data = (void *)(uintptr_t)rvl_interp_data(it, t),
+	};
+}
+
+static int run_node(struct rvl_interp *it, uint32_t i, struct rvl_err *err)
+{
+	const struct rvl_node *n = it->g->nodes[i];
+	struct rvl_value in[RVL_MAX_IN], out[RVL_MAX_OUT];
+	char why[RVL_WHY_MAX] = "";
+	int rc;
+
+	for (uint32_t k = 0; k < n->n_in; k++)
+		in[k] = value_of(it, n->in[k]);
+	for (uint32_t k = 0; k < n->n_out; k++)
+		out[k] = value_of(it, n->out[k]);
+	rc = rvl_kernel_run_values(it->kernel[i], in, out, it->scratch, NULL, why);
+	if (rc)
+		return rvl_fail(err, rc, "node '%s' (%s): %s", n->name, n->op_type, why);
+	for (uint32_t k = 0; k < n->n_out; k++)
+		if (n->out[k])
+			it->shape[n->out[k]->id] = out[k].shape;
+	return 0;
+}
+
+int rvl_interp_run(struct rvl_interp *it, struct rvl_err *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < it->n_nodes && !rc; i++)
+		rc = run_node(it, i, err);
+	return rc;
+}
+
+/* Work and results in proportion to the operands: a model must not cost more to read than it is. */
+static bool cheap(enum rvl_op op)
+{
+	switch (op) {
+	case RVL_OP_QUANTIZE:
+	case RVL_OP_DEQUANTIZE:
+	case RVL_OP_RELU:
+	case RVL_OP_CLIP:
+	case RVL_OP_ADD:
+	case RVL_OP_MUL:
+	case RVL_OP_FLATTEN:
+	case RVL_OP_RESHAPE:
+	case RVL_OP_TRANSPOSE:
+	case RVL_OP_BATCH_NORM:
+	case RVL_OP_SOFTMAX:
+	case RVL_OP_IDENTITY:
+	case RVL_OP_GENERAL:
+		return true;
+	default:
+		return false;
+	}
+}
+
+#define MAX_FOLD_GROWTH 4
+#define MAX_FOLD_SMALL (1 << 20)
+
+static bool known(const struct rvl_node *n, const struct rvl_tensor *t)
+{
+	bool shape_only = n->op == RVL_OP_GENERAL && n->def->flags & RVL_OP_NEEDS_NO_DATA;
+
+	return !t->bad && (t->data || (shape_only && t->shaped && !t->bounded));
+}
+
+static bool foldable(const struct rvl_node *n)
+{
+	int64_t in = 0, out = 0;
+
+	if (!cheap(n->op) || (n->op == RVL_OP_GENERAL && n->def->flags & RVL_OP_RANDOM))
+		return false;
+	for (uint32_t i = 0; i < n->n_in; i++) {
+		if (n->in[i] && !known(n, n->in[i]))
+			return false;
+		in += n->in[i] && n->in[i]->data ? rvl_tensor_bytes(n->in[i]) : 0;
+	}
+	for (uint32_t i = 0; i < n->n_out; i++)
+		out += n->out[i] ? rvl_tensor_bytes(n->out[i]) : 0;
+	return out <= MAX_FOLD_GROWTH * in || out <= MAX_FOLD_SMALL;
+}
+
+/* The kernel's results straight into the arena, where constants live. */
+static int evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_kernel *k,
+		    struct rvl_err *err)
+{
+	struct rvl_value in[RVL_MAX_IN] = { { .type = RVL_TYPE_NONE } };
+	struct rvl_value out[RVL_MAX_OUT] = { { .type = RVL_TYPE_NONE } };
+	void *scratch = rvl_arena_alloc(g->arena, rvl_kernel_scratch(k));
+
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (n->in[i])
+			in[i] = (struct rvl_value) { .type = n->in[i]->type, .shape = n->in[i]->shape,
+						     .data = (void *)(uintptr_t)n->in[i]->data };
+	for (uint32_t i = 0; i < n->n_out; i++) {
+		struct rvl_tensor *t = n->out[i];
+
+		if (!t)
+			continue;
+		out[i] = (struct rvl_value) { .type = t->type, .shape = t->shape };
+		out[i].data = rvl_arena_alloc(g->arena, (size_t)rvl_tensor_bytes(t));
+		if (!out[i].data)
+			return no_memory(err);
+	}
+	if (!scratch)
+		return no_memory(err);
+	if (rvl_kernel_run_values(k, in, out, scratch, NULL, NULL))
+		return 0;	/* Its operands are not valid: a run of the model reports the error. */
+	for (uint32_t i = 0; i < n->n_out; i++) {
+		if (!n->out[i])
+			continue;
+		n->out[i]->data = out[i].data;
+		n->out[i]->shape = out[i].shape;
+		n->out[i]->bounded = false;
+	}
+	rvl_node_remove(g, n);
+	return 1;
+}
+
+int rvl_node_evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
+{
+	struct rvl_kernel_desc d;
+	struct rvl_kernel *k;
+	int rc;
+
+	if (!foldable(n))
+		return 0;
+	rvl_node_desc(n, &d);
+	rc = rvl_kernel_new(&d, true, &k, NULL);
+	if (rc)
+		return rc == -ENOMEM ? no_memory(err) : 0;
+	rc = evaluate(g, n, k, err);
+	rvl_kernel_free(k);
+	return rc;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The state of one compilation behind the graph: what lowering, memory plan, emission and the
+ * program writer share.
+ *
+ * A segment of the graph becomes a list of layers; a layer is one pass of the engines over an
+ * activation: convolution (with what is done on drain), pool, element-wise, table or copy. Layers
+ * become operations, one per LOAD, CONV, ALU and STORE, in an order that is correct when executed
+ * one by one; sched.c finds out from what each reads and writes which must wait for which, and
+ * turns that into tokens. So overlap is never a question of correctness.
+ */
+#ifndef RVL_BACKEND_H
+#define RVL_BACKEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "npu/estimate.h"
+#include "npu/layer.h"
+#include "rivulet_compiler.h"
+
+#define RVL_NONE UINT32_MAX
+
+/* A command stream: bytes of be->cmds. */
+struct rvl_bcmd {
+	uint64_t off, len, cycles;
+};
+
+/* One step of the program being built. */
+struct rvl_bstep {
+	bool npu;
+	const struct rvl_node *node; /* CPU: the node; NPU: of the first layer */
+	uint32_t layer0, layers;     /* NPU: of be->layer */
+	uint32_t nread, nwrite;
+	struct rvl_tensor *read[RIVULET_STEP_REFS]; /* CPU: by operand, NULL where absent */
+	struct rvl_tensor *write[RIVULET_STEP_REFS];
+	struct rvl_bcmd cmd[RIVULET_LEVELS]; /* by variant */
+	uint64_t params_off, params_size;
+	uint32_t slots, writes_mask;
+	uint64_t macs;
+	const char *name;
+};
+
+struct rvl_backend {
+	struct rvl_graph *g;
+	const struct rivulet_board *board; /* NULL: CPU only */
+	const struct rivulet_compile_options *opt;
+	const char **out_name;	  /* of each output, as the model names it */
+	struct rvl_store **store; /* by tensor id; NULL: weights and other private constants */
+	struct rvl_layer **layer;
+	uint32_t n_layers, cap_layers;
+	struct rvl_bstep *step;
+	uint32_t n_steps, cap_steps;
+	/* Variants: one for each length that some level asks for; the last is the highest level's. */
+	uint32_t n_variants;
+	uint32_t length[RIVULET_LEVELS];   /* by variant; 0: int8 */
+	uint32_t of_level[RIVULET_LEVELS]; /* variant, or RVL_NONE */
+	uint64_t arena_size;
+	struct rvl_bytes consts, params, cmds;
+	uint64_t const_off; /* of consts in the file */
+	uint64_t weight_bytes;
+	uint64_t cpu_scratch;
+	struct rvl_layer_cost *cost;	     /* by layer */
+	struct rivulet_explain_segment *seg; /* by variant and step; zero for CPU steps */
+	struct rvl_err *err;
+};
+
+/** Steps and layers of the partitioned graph, stores of all tensors, forms decided. */
+int rvl_lower(struct rvl_backend *be);
+
+/** A store for every tensor of the partitioned graph. */
+int rvl_stores_make(struct rvl_backend *be);
+/** The steps in order; @node_layer: by node id, RVL_NONE on the CPU. */
+int rvl_steps_make(struct rvl_backend *be, const uint32_t *node_layer);
+
+/** Puts weights (in the order the stream loads them), {bias, factor} and tables into be->consts. */
+int rvl_pack_layer(struct rvl_backend *be, struct rvl_layer *l);
+
+/** Variants and levels from the options; marks the graph's nodes. -EINVAL: lengths out of range. */
+int rvl_variants_choose(struct rvl_backend *be);
+/** The one length of CPU steps. -EOPNOTSUPP naming @n when levels differ: the CPU has no level. */
+int rvl_variants_of_cpu(const struct rvl_backend *be, const struct rvl_node *n, int32_t *length);
+/** Cycles of @macs products: of streams of @length bits, or of the int8 array with 0. */
+uint64_t rvl_stream_cycles(const struct rivulet_board *b, uint32_t length, uint64_t macs);
+/** Cycles of a layer in the longest of the variants. */
+uint64_t rvl_layer_cycles(const struct rvl_backend *be, const struct rvl_layer *l);
+/** Whether some variant computes in int8 throughout. */
+bool rvl_variants_have_int8(const struct rvl_backend *be);
+/** Whether any layer of the step is stochastic. */
+bool rvl_step_stochastic(const struct rvl_backend *be, const struct rvl_bstep *s);
+/** Segment of step @i in variant @v. */
+static inline struct rivulet_explain_segment *rvl_seg(const struct rvl_backend *be, uint32_t v,
+						      uint32_t i)
+{
+	return &be->seg[v * be->n_steps + i];
+}
+
+#endif

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operations into a stream: configuration is written only where it changes, every operation records
+ * what it reads and writes.
+ */
+#include "npu/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_OPS		 (1u << 21)
+#define PROF_RECORDS_MAX 1048575
+#define MAX_WORDS	 16383 /* columns of one LOAD or STORE */
+
+void rvl_stream_init(struct rvl_stream *s, const struct rivulet_board *b, bool prof,
+		     struct rvl_err *err)
+{
+	memset(s, 0, sizeof(*s));
+	s->board = b;
+	s->prof = prof;
+	s->err = err;
+	s->pool[RIVULET_MEM_INP].size = b->inp_bytes / b->tn;
+	s->pool[RIVULET_MEM_WGT].size = b->wgt_bytes / RIVULET_WGT_WORD;
+	s->pool[RIVULET_MEM_ACC].size = b->acc_bytes / (4 * b->tm);
+}
+
+void rvl_stream_free(struct rvl_stream *s)
+{
+	free(s->op);
+	s->op = NULL;
+}
+
+static struct rvl_insn_op *append(struct rvl_stream *s)
+{
+	if (s->rc)
+		return NULL;
+	if (s->n == s->cap) {
+		uint32_t cap = s->cap ? 2 * s->cap : 1024;
+		struct rvl_insn_op *p = cap > MAX_OPS ? NULL : realloc(s->op, cap * sizeof(*p));
+
+		if (!p) {
+			s->rc = rvl_fail(s->err, cap > MAX_OPS ? -E2BIG : -ENOMEM,
+					 "a command stream of more than %u instructions", s->n);
+			return NULL;
+		}
+		s->op = p;
+		s->cap = cap;
+	}
+	memset(&s->op[s->n], 0, sizeof(s->op[0]));
+	s->op[s->n].layer = s->layer;
+	return &s->op[s->n++];
+}
+
+static int encode(struct rvl_stream *s, enum rivulet_form form, enum rivulet_queue q,
+		  const struct rivulet_decoded *d, struct rivulet_insn *out)
+{
+	struct rivulet_decoded t = *d;
+	const char *bad = "";
+	int rc;
+
+	t.form = form;
+	t.h.queue = q;
+	rc = rivulet_encode(&t, out, &bad);
+	if (rc)
+		s->rc = rvl_fail(s->err, rc, "internal: field %s of %s does not fit in layer %u",
+				 bad, rivulet_form_table(form)->name, s->layer);
+	return rc;
+}
+
+static void config(struct rvl_stream *s, enum rivulet_form form, enum rivulet_queue q,
+		   const struct rivulet_decoded *d)
+{
+	int index = rivulet_form_table(form)->index;
+	struct rivulet_insn insn, none = { { 0, 0 } };
+	struct rvl_insn_op *op;
+
+	if (s->rc || encode(s, form, q, d, &insn))
+		return;
+	if (s->shadowed[q][index] && !memcmp(&s->shadow[q][index], &insn, sizeof(insn)))
+		return;
+	if (!s->shadowed[q][index] && !(insn.w[0] >> 32) && insn.w[1] == none.w[1])
+		return; /* all zero is the state at the start */
+	op = append(s);
+	if (!op)
+		return;
+	s->shadow[q][index] = insn;
+	s->shadowed[q][index] = true;
+	op->insn = insn;
+	op->queue = q;
+	op->cfg = true;
+}
+
+void rvl_emit_cfg(struct rvl_stream *s, enum rivulet_form form, const struct rivulet_decoded *d)
+{
+	config(s, form, rivulet_form_table(form)->queue, d);
+}
+
+/* The first instructions of a profiled stream: where each queue's records go, patched at the end.
+ */
+void rvl_emit_prof_setup(struct rvl_stream *s)
+{
+	for (int q = 0; s->prof && q < RIVULET_QUEUES; q++) {
+		struct rivulet_decoded d = { .q_prof = { .slot = RIVULET_SLOT_PROF, .limit = 1 } };
+
+		config(s, RIVULET_FORM_q_prof, q, &d);
+	}
+}
+
+/* Each queue gets room for exactly its own operations, one queue behind the other. */
+void rvl_emit_prof_finish(struct rvl_stream *s)
+{
+	uint64_t count[RIVULET_QUEUES] = { 0 }, at = 0;
+
+	for (uint32_t i = 0; i < s->n; i++)
+		count[s->op[i].queue] += !s->op[i].cfg;
+	for (int q = 0; s->prof && !s->rc && q < RIVULET_QUEUES; q++) {
+		struct rivulet_decoded d = { .q_prof = { .slot = RIVULET_SLOT_PROF,
+							 .offset = at,
+							 .limit = rvl_min(count[q],
+									  PROF_RECORDS_MAX) } };
+
+		encode(s, RIVULET_FORM_q_prof, q, &d, &s->op[q].insn);
+		at += d.q_prof.limit * sizeof(struct rivulet_prof);
+	}
+}
+
+struct rvl_insn_op *rvl_emit(struct rvl_stream *s, enum rivulet_form form, enum rivulet_queue q,
+			     const struct rivulet_decoded *d)
+{
+	struct rivulet_decoded t = *d;
+	struct rivulet_insn insn;
+	struct rvl_insn_op *op;
+
+	s->sink.accesses = 0;
+	if (s->prof) {
+		struct rivulet_decoded tag = { .q_tag.tag = s->layer };
+
+		t.h.prof = 1;
+		config(s, RIVULET_FORM_q_tag, q, &tag);
+	}
+	if (s->rc || encode(s, form, q, &t, &insn))
+		return &s->sink;
+	op = append(s);
+	if (!op)
+		return &s->sink;
+	op->insn = insn;
+	op->queue = q;
+	return op;
+}
+
+/* A layer's buffers are taken in one go per scratchpad, so that they are disjoint. */
+int64_t rvl_take(struct rvl_stream *s, enum rivulet_mem mem, int64_t words)
+{
+	struct rvl_mempool *p = &s->pool[mem];
+	int64_t at = p->next + words <= p->size ? p->next : 0;
+
+	if (words > p->size && !s->rc)
+		s->rc = rvl_fail(s->err, -EINVAL,
+				 "internal: layer %u needs %lld words of a scratchpad of %lld",
+				 s->layer, (long long)words, (long long)p->size);
+	p->next = at + words;
+	return at;
+}
+
+static struct rvl_op_access *touch(struct rvl_insn_op *op)
+{
+	return &op->access[op->accesses < RVL_OP_ACCESSES ? op->accesses++ : RVL_OP_ACCESSES - 1];
+}
+
+void rvl_touch_spad(struct rvl_insn_op *op, int at, int64_t lo, int64_t words, bool write)
+{
+	struct rvl_op_access *a = touch(op);
+
+	*a = (struct rvl_op_access){ .at = at, .write = write, .lo = lo, .hi = lo + words };
+}
+
+static void touch_store(const struct rvl_stream *s, struct rvl_insn_op *op,
+			const struct rvl_operand *o, const struct rvl_box *b, bool write)
+{
+	int64_t tn = s->board->tn;
+	struct rvl_op_access *a = touch(op);
+
+	*a = (struct rvl_op_access){
+		.at = RVL_AT_STORE,
+		.write = write,
+		.o = o,
+		.box = { { b->n, b->n + 1 },
+			 { b->b0 * tn, (b->b0 + b->bn) * tn },
+			 { b->y, b->y + b->h },
+			 { b->x, b->x + b->w } },
+	};
+}
+
+/* Where a rectangle lies in memory, for both directions. */
+struct place {
+	enum rivulet_xfer kind;
+	uint64_t offset, row_pitch, blk_pitch, ch_pitch;
+	int64_t channels;
+	uint8_t flip;
+};
+
+static struct place blocked_place(const struct rvl_operand *o, const struct rvl_box *b, int64_t tn)
+{
+	const struct rvl_view *v = &o->v;
+	uint64_t row = v->w * tn, blk = v->h * row, image = rvl_div_up(v->c, tn) * blk;
+
+	return (struct place){
+		.kind = RIVULET_XFER_BLOCK,
+		.offset = o->s->offset + b->n * image + b->b0 * blk + b->y * row + b->x * tn,
+		.row_pitch = row,
+		.blk_pitch = blk,
+	};
+}
+
+static struct place plain_place(const struct rvl_operand *o, const struct rvl_box *b, int64_t tn)
+{
+	const struct rvl_view *v = &o->v;
+	int64_t c0 = b->b0 * tn;
+	struct place p = {
+		.channels = rvl_min(v->c - c0, b->bn * tn),
+		.flip = o->flip,
+		.offset = o->s->offset + (uint64_t)b->n * v->c * v->h * v->w,
+	};
+
+	if (v->inter) {
+		p.kind = RIVULET_XFER_INTERLEAVED;
+		p.ch_pitch = v->c;
+		p.row_pitch = v->w * v->c;
+		p.offset += b->y * p.row_pitch + b->x * p.ch_pitch + c0;
+	} else {
+		p.kind = RIVULET_XFER_PLANAR;
+		p.row_pitch = v->w;
+		p.ch_pitch = v->h * v->w;
+		p.offset += c0 * p.ch_pitch + b->y * p.row_pitch + b->x;
+	}
+	return p;
+}
+
+static struct place place_of(const struct rvl_stream *s, const struct rvl_operand *o,
+			     const struct rvl_box *b)
+{
+	int64_t tn = s->board->tn;
+
+	return o->s->blocked ? blocked_place(o, b, tn) : plain_place(o, b, tn);
+}
+
+/* Pixels of INP written for each one read. */
+struct spread {
+	int64_t rows, cols;
+};
+
+static void emit_load(struct rvl_stream *s, const struct rvl_operand *o, const struct place *p,
+		      const struct rvl_box *box, struct spread rep, int64_t addr)
+{
+	int64_t w = box->w * rep.cols, h = box->h * rep.rows;
+	struct rivulet_decoded src = { .l_src = { .row_pitch = p->row_pitch,
+						  .blk_pitch = p->blk_pitch,
+						  .ch_pitch = p->ch_pitch } };
+	struct rivulet_decoded dst = { .l_dst = { .row_pitch = w, .blk_pitch = h * w } };
+	struct rivulet_decoded ch = { .l_chan = { .channels = p->channels,
+						  .fill = o->zp,
+						  .rep_x = rep.cols - 1,
+						  .rep_y = rep.rows - 1 } };
+	struct rivulet_decoded d = { .load = { .mem = RIVULET_MEM_INP,
+					       .addr = addr,
+					       .slot = o->s->slot,
+					       .kind = p->kind,
+					       .flip = !!p->flip,
+					       .offset = p->offset,
+					       .rows = box->h,
+					       .cols = box->w,
+					       .blks = box->bn } };
+	struct rvl_insn_op *op;
+
+	rvl_emit_cfg(s, RIVULET_FORM_l_src, &src);
+	rvl_emit_cfg(s, RIVULET_FORM_l_dst, &dst);
+	if (p->kind != RIVULET_XFER_BLOCK || s->replicates || h * w > box->h * box->w)
+		rvl_emit_cfg(s, RIVULET_FORM_l_chan, &ch);
+	s->replicates = h * w > box->h * box->w;
+	op = rvl_emit(s, RIVULET_FORM_load, RIVULET_Q_LOAD, &d);
+	rvl_touch_spad(op, RVL_AT_INP, addr, box->bn * h * w, true);
+	touch_store(s, op, o, box, false);
+}
+
+void rvl_emit_load(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
+		   int64_t addr)
+{
+	struct place p = place_of(s, o, box);
+
+	emit_load(s, o, &p, box, (struct spread){ 1, 1 }, addr);
+}
+
+void rvl_emit_spread(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
+		     int64_t addr)
+{
+	struct rvl_box pixel = { .b0 = box->b0, .bn = box->bn, .h = 1, .w = 1 };
+	struct place p;
+
+	if (o->v.c > 1) {
+		p = place_of(s, o, &pixel);
+	} else {
+		pixel.b0 = 0;
+		p = place_of(s, o, &pixel);
+		p.kind = RIVULET_XFER_PLANAR;
+		p.channels = box->bn * s->board->tn;
+		p.ch_pitch = 0;
+	}
+	emit_load(s, o, &p, &pixel, (struct spread){ box->h, box->w }, addr);
+}
+
+void rvl_emit_store(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
+		    int64_t addr, int64_t row_pitch, int64_t blk_pitch)
+{
+	struct place p = place_of(s, o, box);
+	struct rivulet_decoded dst = { .s_dst = { .row_pitch = p.row_pitch,
+						  .blk_pitch = p.blk_pitch,
+						  .ch_pitch = p.ch_pitch } };
+	struct rivulet_decoded src = { .s_src = { .row_pitch = row_pitch,
+						  .blk_pitch = blk_pitch } };
+	struct rivulet_decoded ch = { .s_chan = { .channels = p.channels } };
+	struct rivulet_decoded d = { .store = { .mem = RIVULET_MEM_INP,
+						.addr = addr,
+						.slot = o->s->slot,
+						.kind = p.kind,
+						.flip = !!p.flip,
+						.offset = p.offset,
+						.rows = box->h,
+						.cols = box->w,
+						.blks = box->bn } };
+	struct rvl_insn_op *op;
+
+	rvl_emit_cfg(s, RIVULET_FORM_s_dst, &dst);
+	rvl_emit_cfg(s, RIVULET_FORM_s_src, &src);
+	if (p.kind != RIVULET_XFER_BLOCK)
+		rvl_emit_cfg(s, RIVULET_FORM_s_chan, &ch);
+	op = rvl_emit(s, RIVULET_FORM_store, RIVULET_Q_STORE, &d);
+	rvl_touch_spad(op, RVL_AT_INP, addr,
+		       (box->bn - 1) * blk_pitch + (box->h - 1) * row_pitch + box->w, false);
+	touch_store(s, op, o, box, true);
+}
+
+void rvl_emit_load_wgt(struct rvl_stream *s, uint64_t offset, int64_t words, int64_t addr)
+{
+	while (words > 0) {
+		int64_t n = rvl_min(words, MAX_WORDS);
+		struct rivulet_decoded d = { .load = { .mem = RIVULET_MEM_WGT,
+						       .addr = addr,
+						       .slot = RIVULET_SLOT_PROGRAM,
+						       .kind = RIVULET_XFER_BLOCK,
+						       .offset = offset,
+						       .rows = 1,
+						       .cols = n,
+						       .blks = 1 } };
+		struct rvl_insn_op *op = rvl_emit(s, RIVULET_FORM_load, RIVULET_Q_LOAD, &d);
+
+		rvl_touch_spad(op, RVL_AT_WGT, addr, n, true);
+		addr += n;
+		words -= n;
+		offset += n * RIVULET_WGT_WORD;
+	}
+}
+
+static void alu_outputs(struct rvl_stream *s, const struct rvl_layer *l)
+{
+	struct rivulet_decoded scale = { 0 }, out = { .a_out = { .zp = l->out_zp,
+								 .lo = l->out_lo,
+								 .hi = l->out_hi,
+								 .az = l->az,
+								 .bz = l->bz } };
+	uint32_t bits[3];
+
+	memcpy(&bits[0], &l->ra, 4);
+	memcpy(&bits[1], &l->rb, 4);
+	memcpy(&bits[2], &l->rc, 4);
+	scale.a_scale.ra = bits[0];
+	scale.a_scale.rb = bits[1];
+	scale.a_scale.c = bits[2];
+	rvl_emit_cfg(s, RIVULET_FORM_a_out, &out);
+	if (l->bin)
+		rvl_emit_cfg(s, RIVULET_FORM_a_scale, &scale);
+}
+
+void rvl_emit_alu_stages(struct rvl_stream *s, const struct rvl_layer *l)
+{
+	struct rivulet_decoded rq = { .a_rq = { .zp = l->rq_zp, .lo = l->rq_lo, .hi = l->rq_hi,
+						 .length = l->stochastic ? s->length : 0 } };
+	struct rivulet_decoded div = {
+		.a_div = { .zp = l->pool_zp, .dy = l->pwin.dy, .dx = l->pwin.dx }
+	};
+	uint32_t bits;
+
+	if (l->kind == RVL_LAYER_CONV)
+		rvl_emit_cfg(s, RIVULET_FORM_a_rq, &rq);
+	if (l->bin || l->pool > RIVULET_POOL_MAX)
+		alu_outputs(s, l);
+	if (!l->pool)
+		return;
+	memcpy(&bits, &l->pool_mult, 4);
+	div.a_div.mult = bits;
+	rvl_emit_cfg(s, RIVULET_FORM_a_div, &div);
+}
+
+void rvl_emit_pool(struct rvl_stream *s, const struct rvl_layer *l, const struct rvl_box *r,
+		   const struct rvl_box *src)
+{
+	const struct rvl_window *w = &l->pwin;
+	struct rivulet_decoded pool = { .a_pool = { .kh = w->kh,
+						    .kw = w->kw,
+						    .sy = w->sy,
+						    .sx = w->sx,
+						    .org_y = r->y * w->sy - w->top - src->y,
+						    .org_x = r->x * w->sx - w->left - src->x,
+						    .rows = src->h,
+						    .cols = src->w } };
+	struct rivulet_decoded rect = { .a_rect = { .y_lo = l->rect[0] - src->y,
+						    .y_hi = l->rect[1] - src->y,
+						    .x_lo = l->rect[2] - src->x,
+						    .x_hi = l->rect[3] - src->x } };
+
+	if (!l->pool)
+		return;
+	rvl_emit_cfg(s, RIVULET_FORM_a_pool, &pool);
+	if (l->pool == RIVULET_POOL_AVG_BORDER)
+		rvl_emit_cfg(s, RIVULET_FORM_a_rect, &rect);
+}

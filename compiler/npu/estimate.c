@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* Time of command streams by the device's timeline: nothing is executed, no data is touched. */
+#include "npu/backend.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct stream {
+	const uint8_t *cmd;
+	uint32_t n;
+};
+
+static int fetch(void *ctx, uint32_t index, struct rivulet_insn *out)
+{
+	const struct stream *s = ctx;
+
+	if (index >= s->n)
+		return 1;
+	memcpy(out, s->cmd + (size_t)index * sizeof(*out), sizeof(*out));
+	return 0;
+}
+
+static const char *fault_meaning(int fault)
+{
+#define MEANING(name, value, slot, doc)                                                            \
+	case value:                                                                                \
+		return doc;
+	switch (fault) {
+		RIVULET_FAULTS(MEANING)
+	default:
+		return "unknown fault";
+	}
+#undef MEANING
+}
+
+/* Which layers use the array. */
+static void mark_array(const struct stream *s, const uint32_t *layer, struct rvl_layer_cost *cost)
+{
+	for (uint32_t i = 0; i < s->n; i++) {
+		struct rivulet_insn in;
+
+		fetch((void *)s, i, &in);
+		if ((in.w[0] & 0xf) == RIVULET_OP_CONV && layer[i] != RVL_NONE)
+			cost[layer[i]].array = true;
+	}
+}
+
+/*
+ * Every cycle of the segment is one layer's: the array's work and what it waited for are the
+ * layer's whose work it is; layers without it get the cycles that they alone add.
+ */
+static void charge(struct rvl_layer_cost *c, const struct rivulet_event *e, uint64_t *end)
+{
+	c->read_bytes += e->cost.read_bytes + sizeof(struct rivulet_insn);
+	c->write_bytes += e->cost.write_bytes;
+	if (c->array && e->insn.h.queue != RIVULET_Q_CONV)
+		return;
+	if (e->end > *end) {
+		c->cycles += e->end - *end;
+		*end = e->end;
+	}
+}
+
+static void take_stats(const struct rivulet_timeline_stats *s, struct rivulet_explain_segment *seg,
+		       uint32_t instructions)
+{
+	seg->instructions = instructions;
+	seg->cycles = s->cycles;
+	memcpy(seg->busy, s->busy, sizeof(seg->busy));
+	seg->port_busy = s->port_busy;
+	seg->read_bytes = s->read_bytes;
+	seg->write_bytes = s->write_bytes;
+	seg->array_macs = s->macs;
+	seg->stream_macs = s->stream_macs;
+	seg->stream_fj = s->stream_fj;
+}
+
+int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t bytes,
+			const uint32_t *layer, struct rvl_layer_cost *cost,
+			struct rivulet_explain_segment *seg, struct rvl_err *err)
+{
+	struct stream s = { .cmd = cmd, .n = bytes / sizeof(struct rivulet_insn) };
+	struct rivulet_timeline *t = rivulet_timeline_new(b, fetch, &s);
+	struct rivulet_event e = { 0 };
+	uint64_t end = 0, last_end = 0, read = 0;
+	uint32_t last = RVL_NONE;
+	int rc;
+
+	if (!t)
+		return -ENOMEM;
+	if (layer)
+		mark_array(&s, layer, cost);
+	while ((rc = rivulet_timeline_next(t, &e)) == 1) {
+		if (!e.done || !layer || layer[e.index] == RVL_NONE)
+			continue;
+		charge(&cost[layer[e.index]], &e, &end);
+		read += e.cost.read_bytes + sizeof(struct rivulet_insn);
+		if (e.end >= last_end) {
+			last_end = e.end;
+			last = layer[e.index];
+		}
+	}
+	if (last != RVL_NONE) { /* what drains at the end, and END itself */
+		cost[last].cycles += rivulet_timeline_stats(t)->cycles - end;
+		cost[last].read_bytes += rivulet_timeline_stats(t)->read_bytes - read;
+	}
+	take_stats(rivulet_timeline_stats(t), seg, s.n);
+	rivulet_timeline_free(t);
+	if (rc == -RIVULET_FAULT_INTERNAL) /* the timeline's only failure that is not the stream's */
+		return rvl_fail(err, -ENOMEM, "no memory to time a command stream");
+	if (rc < 0)
+		return rvl_fail(err, -EINVAL, "the device would refuse instruction %u of %u: %s",
+				e.index, s.n, fault_meaning(-rc));
+	return 0;
+}
+
+void rvl_add_work(struct rivulet_work *w, const struct rivulet_explain_segment *seg)
+{
+	w->macs += seg->array_macs - seg->stream_macs;
+	w->bytes += seg->read_bytes + seg->write_bytes;
+	w->cycles += seg->cycles;
+	w->stream_macs += seg->stream_macs;
+	w->stream_fj += seg->stream_fj;
+}
+
+void rvl_estimate_level(const struct rivulet_board *b, uint32_t level,
+			const struct rivulet_work *w, struct rivulet_estimate_row *row)
+{
+	row->level = level;
+	row->hz = b->level[level].hz;
+	row->cycles = w->cycles;
+	row->seconds = (double)w->cycles / (double)row->hz;
+	row->joule = (double)rivulet_board_energy_pj(b, level, w) * 1e-12;
+}
+
+int rvl_work_at(const struct rivulet_program *program, const struct rivulet_board *board,
+		uint32_t level, struct rivulet_work *w, struct rvl_err *err)
+{
+	const struct rivulet_step *s = rivulet_program_steps(program);
+	const uint8_t *base = (const uint8_t *)program;
+
+	*w = (struct rivulet_work){ 0 };
+	for (uint32_t i = 0; i < program->steps; i++) {
+		const struct rivulet_step_variant *v = &s[i].variant[level];
+		struct rivulet_explain_segment seg = { 0 };
+		int rc;
+
+		if (s[i].kind != RIVULET_STEP_NPU || !v->length)
+			continue;
+		rc = rvl_estimate_stream(board, base + v->offset, v->length, NULL, NULL, &seg, err);
+		if (rc)
+			return rc;
+		rvl_add_work(w, &seg);
+	}
+	return 0;
+}
+
+/* Whether two levels run the same command streams. */
+static bool same_streams(const struct rivulet_program *program, uint32_t a, uint32_t b)
+{
+	const struct rivulet_step *s = rivulet_program_steps(program);
+
+	for (uint32_t i = 0; i < program->steps; i++)
+		if (s[i].variant[a].offset != s[i].variant[b].offset ||
+		    s[i].variant[a].length != s[i].variant[b].length)
+			return false;
+	return true;
+}
+
+int rivulet_estimate(const struct rivulet_program *program, const struct rivulet_board *board,
+		     struct rivulet_estimate_row *rows, struct rvl_err *err)
+{
+	struct rivulet_work w = { 0 };
+
+	for (uint32_t l = 0; l < board->levels; l++) {
+		int rc = l && same_streams(program, l, l - 1) ? 0 :
+								rvl_work_at(program, board, l, &w, err);
+
+		if (rc)
+			return rc;
+		rvl_estimate_level(board, l, &w, &rows[l]);
+		rows[l].length = program->level[l].length;
+	}
+	return board->levels;
+}

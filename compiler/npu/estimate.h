@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* Time, traffic and energy of command streams. */
+#ifndef RVL_ESTIMATE_H
+#define RVL_ESTIMATE_H
+
+#include "base/err.h"
+#include "rivulet_board.h"
+#include "rivulet_compiler.h"
+#include "rivulet_cost.h"
+#include "rivulet_program.h"
+
+/* Cycles and traffic of one layer, from the timeline. */
+struct rvl_layer_cost {
+	uint64_t cycles, read_bytes, write_bytes;
+	bool array; /* uses CONV */
+};
+
+/** Walks a command stream; @layer (may be NULL) maps instructions to layers for @cost. */
+int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t bytes,
+			const uint32_t *layer, struct rvl_layer_cost *cost,
+			struct rivulet_explain_segment *seg, struct rvl_err *err);
+/** Adds a segment to the work of a program. */
+void rvl_add_work(struct rivulet_work *w, const struct rivulet_explain_segment *seg);
+/** The work of all NPU steps of a checked program at one level. */
+int rvl_work_at(const struct rivulet_program *program, const struct rivulet_board *board,
+		uint32_t level, struct rivulet_work *w, struct rvl_err *err);
+/** Time and energy of @w at one level. */
+void rvl_estimate_level(const struct rivulet_board *b, uint32_t level,
+			const struct rivulet_work *w, struct rivulet_estimate_row *row);
+
+#endif

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * NPU segments to layers: what is fused into one pass, which tensors are the same bytes, and in
+ * which form each value lies in memory.
+ */
+#include "npu/backend.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_STRIDE   31
+#define MAX_DILATION 63
+
+/* ---- what fits ---- */
+
+static bool io_reachable(const struct rvl_graph *g, const struct rvl_tensor *t)
+{
+	for (uint32_t i = 0; t->is_input && i < g->n_inputs; i++)
+		if (g->inputs[i] == t && i >= RIVULET_MAX_IO)
+			return false;
+	for (uint32_t i = 0; t->is_output && i < g->n_outputs; i++)
+		if (g->outputs[i] == t && g->n_inputs + i >= RIVULET_MAX_IO)
+			return false;
+	return true;
+}
+
+const char *rvl_backend_fits(struct rvl_graph *g, const struct rvl_node *n, void *arg)
+{
+	const struct rivulet_board *b = arg;
+	struct rvl_layer *l;
+	const char *why;
+
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (n->in[i] && !io_reachable(g, n->in[i]))
+			return "the device reaches only the first 12 inputs and outputs";
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i] && !io_reachable(g, n->out[i]))
+			return "the device reaches only the first 12 inputs and outputs";
+	l = rvl_layer_build(g, b, n, false, &why);
+	if (!l)
+		return why;
+	if (l->kind == RVL_LAYER_CONV && !(b->modes >> RIVULET_MODE_DENSE & 1))
+		return "this board's array has no dense mode";
+	if (n->stochastic && !(b->modes >> RIVULET_MODE_STOCHASTIC & 1))
+		return "this board has no stochastic lanes";
+	if (rvl_stream_cycles(b, n->stochastic ? g->sc_longest : 0, l->macs) >=
+	    (uint64_t)b->cycle_cap << 20)
+		return "it takes more cycles than this board allows a program";
+	if (rvl_tile(b, l))
+		return NULL;
+	return l->too_long ? "its command stream would be longer than the compiler allows a layer" :
+			     "no tile of it fits this board's scratchpads";
+}
+
+/* ---- fusion ---- */
+
+static int64_t position(const struct rvl_graph *g, const struct rvl_segment *s,
+			const struct rvl_node *n)
+{
+	for (uint32_t i = 0; i < s->count; i++)
+		if (g->nodes[s->first + i] == n)
+			return i;
+	return -1;
+}
+
+/* The one node that reads @t, if it is in this segment and nothing else sees @t. */
+static struct rvl_node *sole_user(const struct rvl_graph *g, const struct rvl_segment *s,
+				  const struct rvl_tensor *t)
+{
+	if (t->n_users != 1 || t->is_output || position(g, s, t->users[0]) < 0)
+		return NULL;
+	return t->users[0];
+}
+
+/* conv, then an addition whose other operand is there before the convolution runs. */
+static bool fuse_bin(struct rvl_backend *be, const struct rvl_segment *s, struct rvl_layer *l,
+		     const struct rvl_node *bin)
+{
+	struct rvl_graph *g = be->g;
+	bool rev = bin->in[1] == l->node->out[0];
+	const struct rvl_tensor *other = bin->in[rev ? 0 : 1];
+	const char *why;
+	struct rvl_layer *e;
+
+	if (other->producer && position(g, s, other->producer) > position(g, s, l->node))
+		return false;
+	e = rvl_build_bin(g, bin, &why);
+	if (!e || e->spread || !rvl_view_equal(&e->out.v, &l->out.v))
+		return false;
+	l->has_b = true;
+	l->b = rev ? e->in : e->b;
+	l->bin = rev && e->bin == RIVULET_BIN_ADD ? RIVULET_BIN_ADD_REV : e->bin;
+	l->ra = l->bin == RIVULET_BIN_ADD_REV ? e->rb : e->ra;
+	l->rb = l->bin == RIVULET_BIN_ADD_REV ? e->ra : e->rb;
+	l->rc = e->rc;
+	l->az = rev ? e->bz : e->az;
+	l->bz = rev ? e->az : e->bz;
+	l->out_zp = e->out_zp;
+	l->out_lo = e->out_lo;
+	l->out_hi = e->out_hi;
+	l->out = e->out;
+	return true;
+}
+
+/* conv, then a pool: no result is computed twice unless all of it is one tile. */
+static bool fuse_pool(struct rvl_backend *be, struct rvl_layer *l, const struct rvl_node *pool)
+{
+	const char *why;
+	struct rvl_layer *p = rvl_build_pool(be->g, pool, &why);
+
+	if (!p || l->win.sy > MAX_STRIDE || l->win.sx > MAX_STRIDE || pool->n_out > 1)
+		return false;
+	if (!rvl_view_equal(&p->in.v, &l->out.v))
+		return false;
+	if ((p->pwin.kh > p->pwin.sy || p->pwin.kw > p->pwin.sx) && p->out.v.h * p->out.v.w > 1)
+		return false;
+	l->pool = p->pool;
+	l->pwin = p->pwin;
+	memcpy(l->rect, p->rect, sizeof(l->rect));
+	l->pool_mult = p->pool_mult;
+	l->pool_zp = p->pool_zp;
+	l->out_zp = p->out_zp;
+	l->out_lo = p->out_lo;
+	l->out_hi = p->out_hi;
+	l->out = p->out;
+	return true;
+}
+
+/* Takes the user of the layer's result into it; the node taken, or NULL. */
+static struct rvl_node *fuse_one(struct rvl_backend *be, const struct rvl_segment *s,
+				 struct rvl_layer *l)
+{
+	struct rvl_node *u = sole_user(be->g, s, l->node->out[0]);
+	struct rvl_layer before = *l;
+	bool ok = false;
+
+	if (!u || l->kind != RVL_LAYER_CONV)
+		return NULL;
+	if (u->op == RVL_OP_Q_ADD || u->op == RVL_OP_Q_MUL)
+		ok = fuse_bin(be, s, l, u);
+	else if (u->op == RVL_OP_MAX_POOL || u->op == RVL_OP_GLOBAL_MAX_POOL ||
+		 u->op == RVL_OP_Q_GLOBAL_AVERAGE_POOL || u->op == RVL_OP_Q_AVERAGE_POOL)
+		ok = fuse_pool(be, l, u);
+	if (ok && rvl_tile(be->board, l))
+		return u;
+	*l = before;
+	return NULL;
+}
+
+static const char *join(struct rvl_graph *g, const char *a, const char *b)
+{
+	if (!a || !*a)
+		return b;
+	return b && *b ? rvl_graph_printf(g, "%s+%s", a, b) : a;
+}
+
+static void name_fused(struct rvl_backend *be, struct rvl_layer *l, const struct rvl_node *u)
+{
+	l->fused = l->node->fused;
+	if (!u)
+		return;
+	l->fused = join(be->g, l->fused, u->name);
+	l->fused = join(be->g, l->fused, u->fused);
+}
+
+/* ---- layers of a segment ---- */
+
+static int add_layer(struct rvl_backend *be, struct rvl_layer *l)
+{
+	if (be->n_layers == be->cap_layers) {
+		uint32_t cap = be->cap_layers ? 2 * be->cap_layers : 64;
+		struct rvl_layer **p = realloc(be->layer, cap * sizeof(*p));
+
+		if (!p)
+			return -ENOMEM;
+		be->layer = p;
+		be->cap_layers = cap;
+	}
+	be->layer[be->n_layers++] = l;
+	return 0;
+}
+
+static bool is_alias(const struct rvl_backend *be, const struct rvl_node *n)
+{
+	return (n->op == RVL_OP_RESHAPE || n->op == RVL_OP_FLATTEN || n->op == RVL_OP_IDENTITY) &&
+	       be->store[n->out[0]->id] == be->store[n->in[0]->id];
+}
+
+static int lower_node(struct rvl_backend *be, const struct rvl_segment *s, struct rvl_node *n,
+		      struct rvl_node **consumed)
+{
+	struct rvl_store **store = be->store;
+	const char *why = "";
+	struct rvl_layer *l = rvl_layer_build(be->g, be->board, n, true, &why);
+	struct rvl_node *u;
+
+	if (!l)
+		return rvl_fail(be->err, -EINVAL, "node \"%s\" (%s): %s", n->name, n->op_type, why);
+	u = fuse_one(be, s, l);
+	name_fused(be, l, u);
+	*consumed = u;
+	l->in.s = store[n->in[l->swapped]->id];
+	l->out.s = store[(u ? u : n)->out[0]->id];
+	if (l->has_b && u)
+		l->b.s = store[u->in[u->in[1] == n->out[0] ? 0 : 1]->id];
+	else if (l->has_b)
+		l->b.s = store[n->in[!l->swapped]->id];
+	if (n->op == RVL_OP_TRANSPOSE) /* one side is not seen as its tensor's own image */
+		(l->in.v.inter ? l->in.s : l->out.s)->plain = true;
+	return add_layer(be, l);
+}
+
+/*
+ * Layers of one segment; @node_layer gets the layer of every node: of a node fused, the layer it is
+ * in; of an alias, that of its input, so that it comes to be in the same step.
+ */
+static int lower_segment(struct rvl_backend *be, const struct rvl_segment *s, uint32_t *node_layer)
+{
+	uint32_t first = be->n_layers;
+
+	for (uint32_t i = 0; i < s->count; i++) {
+		struct rvl_node *n = be->g->nodes[s->first + i], *u = NULL;
+		const struct rvl_node *p = n->in[0] ? n->in[0]->producer : NULL;
+		int rc;
+
+		if (node_layer[n->id] != RVL_NONE)
+			continue; /* fused into an earlier one */
+		if (is_alias(be, n)) {
+			bool inside = p && position(be->g, s, p) >= 0;
+
+			node_layer[n->id] = inside ? node_layer[p->id] : first;
+			continue;
+		}
+		node_layer[n->id] = be->n_layers;
+		rc = lower_node(be, s, n, &u);
+		if (rc)
+			return rc;
+		if (u)
+			node_layer[u->id] = be->n_layers - 1;
+	}
+	return 0;
+}
+
+/* ---- forms ---- */
+
+static void see(struct rvl_store *s, const struct rvl_view *v)
+{
+	if (s->place == RIVULET_PLACE_CONST)
+		s->plain = true;
+	if (s->viewed && !rvl_view_equal(&s->view, v))
+		s->plain = true;
+	s->view = *v;
+	s->viewed = true;
+}
+
+/* A matrix product over a flattened image reads the image, if that needs no padding of channels. */
+static void over_image(struct rvl_backend *be, struct rvl_layer *l)
+{
+	struct rvl_store *s = l->in.s;
+	const struct rvl_view *v = &s->view;
+	struct rvl_layer before = *l;
+
+	if (l->node->op != RVL_OP_Q_MATMUL || s->plain || !s->viewed || l->pool || l->bin)
+		return;
+	if (rvl_view_equal(v, &l->in.v) || v->n * v->c * v->h * v->w != l->in.v.c * l->in.v.w ||
+	    v->n != l->in.v.w)
+		return;
+	if (v->c % be->board->tn && v->h * v->w > 1)
+		return;
+	rvl_matmul_over_image(l, v);
+	if (!rvl_tile(be->board, l))
+		*l = before;
+}
+
+static int64_t gather_blocks(const struct rivulet_board *b, const struct rvl_layer *l)
+{
+	return rvl_div_up(l->in.v.c * l->win.kh * l->win.kw, b->tn);
+}
+
+/* Whether patches could be gathered at all. */
+static bool can_gather(const struct rivulet_board *b, const struct rvl_layer *l)
+{
+	const struct rvl_window *w = &l->win;
+	const struct rivulet_insn_l_gather gather = {
+		.kh = w->kh, .kw = w->kw, .sx = w->sx, .dx = w->dx, .ch = l->in.v.c
+	};
+
+	return l->kind == RVL_LAYER_CONV && l->group == 1 && !l->in.v.inter && w->kh * w->kw > 1 &&
+	       l->in.v.c <= 255 && w->kh <= MAX_STRIDE && w->kw <= MAX_STRIDE &&
+	       w->sy <= MAX_STRIDE && w->sx <= MAX_STRIDE && w->dy <= MAX_DILATION &&
+	       w->dx <= MAX_DILATION && l->in.v.h <= 65535 && l->in.v.w <= 65535 &&
+	       w->top <= 32768 && w->left <= 32768 && gather_blocks(b, l) <= 4095 &&
+	       rivulet_gather_strip(b, &gather) > 0;
+}
+
+/* Whether a third of the array's work or more is saved. */
+static bool wants_gather(const struct rivulet_board *b, const struct rvl_layer *l)
+{
+	int64_t direct = rvl_div_up(l->in.v.c, b->tn) * l->win.kh * l->win.kw;
+
+	return can_gather(b, l) && gather_blocks(b, l) * 3 <= direct * 2;
+}
+
+/* A value that only gathering convolutions read had better be PLAIN. */
+static void prefer_plain(struct rvl_backend *be)
+{
+	for (uint32_t i = 0; i < be->n_layers; i++) {
+		struct rvl_store *s = be->layer[i]->in.s;
+		bool all = true;
+
+		if (s->plain || !wants_gather(be->board, be->layer[i]))
+			continue;
+		for (uint32_t j = 0; j < be->n_layers && all; j++) {
+			const struct rvl_layer *l = be->layer[j];
+
+			all = !(l->has_b && l->b.s == s) &&
+			      (l->in.s != s || wants_gather(be->board, l));
+		}
+		s->plain = all;
+	}
+}
+
+static bool choose_gather(struct rvl_backend *be, struct rvl_layer *l)
+{
+	struct rvl_layer direct = *l;
+	bool fits = rvl_tile(be->board, &direct);
+
+	if (!l->in.s->blocked && can_gather(be->board, l)) {
+		l->gather = true;
+		if (rvl_tile(be->board, l) && (!fits || l->t.cost < direct.t.cost)) {
+			l->note = "patches gathered";
+			return true;
+		}
+	}
+	*l = direct;
+	return fits;
+}
+
+static int choose_forms(struct rvl_backend *be)
+{
+	for (uint32_t i = 0; i < be->n_layers; i++) {
+		struct rvl_layer *l = be->layer[i];
+
+		over_image(be, l);
+		see(l->in.s, &l->in.v);
+		see(l->out.s, &l->out.v);
+		if (l->has_b)
+			see(l->b.s, &l->b.v);
+		if (l->spread && l->b.v.c == 1)
+			l->b.s->plain = true;
+	}
+	prefer_plain(be);
+	for (uint32_t i = 0; i < be->n_layers; i++) {
+		struct rvl_layer *l = be->layer[i];
+
+		l->in.s->blocked = !l->in.s->plain;
+		l->out.s->blocked = !l->out.s->plain;
+		if (l->has_b)
+			l->b.s->blocked = !l->b.s->plain;
+	}
+	for (uint32_t i = 0; i < be->n_layers; i++)
+		if (!choose_gather(be, be->layer[i]))
+			return rvl_fail(be->err, -EINVAL, "internal: no tiling for node \"%s\"",
+					be->layer[i]->node->name);
+	return 0;
+}
+
+static void size_stores(struct rvl_backend *be)
+{
+	for (uint32_t i = 0; i < be->g->n_tensors; i++) {
+		struct rvl_store *s = be->store[i];
+		int64_t bytes;
+
+		if (!s)
+			continue;
+		bytes = rvl_tensor_bytes(s->root);
+		s->size = bytes < 0 ? 0 : bytes;
+		if (s->blocked)
+			s->size = s->view.n * rvl_div_up(s->view.c, be->board->tn) * be->board->tn *
+				  s->view.h * s->view.w;
+	}
+}
+
+int rvl_lower(struct rvl_backend *be)
+{
+	uint32_t ids = be->g->next_node_id + 1;
+	uint32_t *node_layer = malloc(ids * sizeof(*node_layer));
+	int rc = 0;
+
+	if (!node_layer)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < ids; i++)
+		node_layer[i] = RVL_NONE;
+	rc = rvl_stores_make(be);
+	for (uint32_t i = 0; i < be->g->n_segs && !rc; i++)
+		if (be->g->segs[i].place == RVL_PLACE_NPU)
+			rc = lower_segment(be, &be->g->segs[i], node_layer);
+	if (!rc)
+		rc = choose_forms(be);
+	if (!rc)
+		size_stores(be);
+	if (!rc)
+		rc = rvl_steps_make(be, node_layer);
+	free(node_layer);
+	return rc;
+}

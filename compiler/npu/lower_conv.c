@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Convolutions and matrix products. Everything that docs/numerics.md 1 allows to be folded is: the
+ * zero point of the input goes into the bias (a padded position holds the zero point, so that it
+ * adds nothing), that of the weights into the weights, which then may need several int8 summands.
+ */
+#include "npu/layer.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define MAX_TERMS 3
+
+/* The int8 summands of a weight in [-255, 255]: each takes as much as fits. */
+static uint32_t terms_of(int lo, int hi)
+{
+	uint32_t up = (hi + 126) / 127, down = (127 - lo) / 128;
+
+	return rvl_max(1, rvl_max(up, down));
+}
+
+/* Weights in the graph's order [m][c / group][kh][kw], or of a matrix as @l describes it. */
+struct weights {
+	const struct rvl_tensor *t;
+	int64_t m, k;
+	int64_t m_stride, k_stride;
+};
+
+static int wgt_at(const struct weights *w, int64_t m, int64_t k)
+{
+	const uint8_t *p = w->t->data;
+	uint8_t byte = p[m * w->m_stride + k * w->k_stride];
+	int zp = w->t->quant.zp[w->t->quant.n > 1 ? m : 0];
+
+	return (w->t->type == RVL_TYPE_U8 ? byte : (int8_t)byte) - zp;
+}
+
+static void take_weights(struct rvl_layer *l, const struct weights *w)
+{
+	int lo = 0, hi = 0;
+
+	for (int64_t m = 0; m < w->m; m++) {
+		for (int64_t k = 0; k < w->k; k++) {
+			int v = wgt_at(w, m, k);
+
+			l->w[m * w->k + k] = v;
+			lo = v < lo ? v : lo;
+			hi = v > hi ? v : hi;
+		}
+	}
+	l->terms = terms_of(lo, hi);
+}
+
+/* Without values: zero points alone decide, so that what fits now fits with the values too. */
+static uint32_t terms_bound(const struct rvl_tensor *w)
+{
+	int lo = w->type == RVL_TYPE_U8 ? 0 : -128, hi = w->type == RVL_TYPE_U8 ? 255 : 127;
+	uint32_t most = 1;
+
+	for (uint32_t i = 0; i < w->quant.n; i++)
+		most = rvl_max(most, terms_of(lo - w->quant.zp[i], hi - w->quant.zp[i]));
+	return most;
+}
+
+static void fold_bias(struct rvl_layer *l, const struct rvl_tensor *bias, int64_t k)
+{
+	for (int64_t m = 0; m < l->m; m++) {
+		uint32_t sum = 0, b = bias ? ((const uint32_t *)bias->data)[m] : 0;
+
+		for (int64_t i = 0; i < k; i++)
+			sum += l->w[m * k + i];
+		l->raw_bias[m] = (int32_t)b;
+		l->bias[m] = (int32_t)(b - (uint32_t)l->in.zp * sum);
+	}
+}
+
+/* docs/numerics.md 1: float32 in this order; alpha is 1 but for QGemm. */
+static void set_factors(struct rvl_layer *l, const struct rvl_node *n)
+{
+	const struct rvl_quant *wq = &n->in[1]->quant;
+	float xs = n->in[0]->quant.scale[0], ys = n->out[0]->quant.scale[0];
+
+	if (n->attr.alpha != 1.0f)
+		xs = n->attr.alpha * xs;
+	for (int64_t m = 0; m < l->m; m++) {
+		float p = xs * wq->scale[wq->n > 1 ? m : 0];
+
+		l->mult[m] = p / ys;
+	}
+}
+
+static void set_clamp(struct rvl_layer *l, const struct rvl_node *n)
+{
+	int32_t lo, hi, shift = n->out[0]->type == RVL_TYPE_U8 ? 128 : 0;
+
+	rvl_node_q_range(n, &lo, &hi);
+	l->rq_zp = l->out.zp;
+	l->rq_lo = lo - shift;
+	l->rq_hi = hi - shift;
+}
+
+static bool allocate(struct rvl_graph *g, struct rvl_layer *l, int64_t k)
+{
+	l->w = rvl_arena_array(g->arena, l->m * k, sizeof(*l->w));
+	l->bias = rvl_arena_array(g->arena, l->m, sizeof(*l->bias));
+	l->raw_bias = rvl_arena_array(g->arena, l->m, sizeof(*l->raw_bias));
+	l->mult = rvl_arena_array(g->arena, l->m, sizeof(*l->mult));
+	return l->w && l->bias && l->raw_bias && l->mult;
+}
+
+static struct rvl_layer *finish(struct rvl_graph *g, struct rvl_layer *l, const struct rvl_node *n,
+				const struct weights *w, bool values, const char **why)
+{
+	const struct rvl_tensor *bias = n->n_in > 2 ? n->in[2] : NULL;
+
+	set_clamp(l, n);
+	l->terms = terms_bound(w->t);
+	if (l->terms > MAX_TERMS) {
+		*why = "weights minus their zero point do not fit three int8 summands";
+		return NULL;
+	}
+	if (!values)
+		return l;
+	if (!allocate(g, l, w->k)) {
+		*why = "not enough memory for its weights";
+		return NULL;
+	}
+	take_weights(l, w);
+	fold_bias(l, bias, w->k);
+	set_factors(l, n);
+	return l;
+}
+
+static const char *check_constants(const struct rvl_node *n)
+{
+	const struct rvl_tensor *w = n->in[1], *b = n->n_in > 2 ? n->in[2] : NULL;
+
+	if (!rvl_is_quant8(w) || !w->data)
+		return "its weights are computed, not constant";
+	if (b && (b->type != RVL_TYPE_S32 || !b->data))
+		return "its bias is not a constant int32";
+	return NULL;
+}
+
+static struct rvl_layer *new_conv(struct rvl_graph *g, const struct rvl_node *n, const char **why)
+{
+	struct rvl_layer *l = rvl_arena_alloc(g->arena, sizeof(*l));
+
+	*why = l ? check_constants(n) : "not enough memory";
+	if (*why)
+		return NULL;
+	l->kind = RVL_LAYER_CONV;
+	l->node = n;
+	l->stochastic = n->stochastic;
+	l->win = (struct rvl_window){ 1, 1, 1, 1, 1, 1, 0, 0 };
+	l->group = 1;
+	if (rvl_operand_of(n->in[0], &l->in) && rvl_operand_of(n->out[0], &l->out))
+		return l;
+	*why = "its input or output has no image form";
+	return NULL;
+}
+
+struct rvl_layer *rvl_build_conv(struct rvl_graph *g, const struct rvl_node *n, bool values,
+				 const char **why)
+{
+	struct rvl_layer *l = new_conv(g, n, why);
+	const struct rvl_attr *a = &n->attr;
+	struct weights w;
+	int64_t cpg;
+
+	if (!l)
+		return NULL;
+	cpg = n->in[1]->shape.dim[1];
+	l->win = (struct rvl_window){
+		n->in[1]->shape.dim[2], n->in[1]->shape.dim[3], a->stride[0], a->stride[1],
+		a->dilation[0],		a->dilation[1],		a->pad[0],    a->pad[1]
+	};
+	l->group = a->group;
+	l->m = l->out.v.c;
+	l->oh = l->out.v.h;
+	l->ow = l->out.v.w;
+	w = (struct weights){
+		.t = n->in[1], .m = l->m, .k = cpg * l->win.kh * l->win.kw, .k_stride = 1
+	};
+	w.m_stride = w.k;
+	l->macs = (uint64_t)l->out.v.n * l->oh * l->ow * l->m * w.k;
+	return finish(g, l, n, &w, values, why);
+}
+
+struct rvl_layer *rvl_build_matmul(struct rvl_graph *g, const struct rvl_node *n, bool values,
+				   const char **why)
+{
+	struct rvl_layer *l = new_conv(g, n, why);
+	const struct rvl_shape *a, *b;
+	struct weights w;
+
+	if (!l)
+		return NULL;
+	a = &n->in[0]->shape;
+	b = &n->in[1]->shape;
+	if (a->rank < 1 || b->rank != 2 || n->attr.trans_a || n->out[0]->shape.rank != a->rank) {
+		*why = "only a matrix with constant two-dimensional weights";
+		return NULL;
+	}
+	w = (struct weights){
+		.t = n->in[1], .m = b->dim[1], .k = b->dim[0], .m_stride = 1, .k_stride = b->dim[1]
+	};
+	if (n->attr.trans_b)
+		w = (struct weights){ .t = n->in[1],
+				      .m = b->dim[0],
+				      .k = b->dim[1],
+				      .m_stride = b->dim[1],
+				      .k_stride = 1 };
+	l->in.v = (struct rvl_view){ 1, w.k, 1, rvl_shape_count(a) / w.k, true };
+	l->out.v = (struct rvl_view){ 1, w.m, 1, l->in.v.w, true };
+	l->m = w.m;
+	l->oh = 1;
+	l->ow = l->in.v.w;
+	l->macs = (uint64_t)l->ow * w.m * w.k;
+	return finish(g, l, n, &w, values, why);
+}
+
+/* Rows of the matrix are images flattened in the order c, h, w: exactly a kernel's weights. */
+void rvl_matmul_over_image(struct rvl_layer *l, const struct rvl_view *image)
+{
+	l->in.v = *image;
+	l->win.kh = image->h;
+	l->win.kw = image->w;
+	l->out.v = (struct rvl_view){ image->n, l->m, 1, 1, false };
+	l->ow = 1;
+}

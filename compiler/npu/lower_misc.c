@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/* Layers without weights: pools, element-wise operators, tables, copies. */
+#include "npu/layer.h"
+#include "rivulet_kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The engines' view of a tensor; false when it has none (rank above 4, dimension 0). */
+static bool view_of(const struct rvl_tensor *t, struct rvl_view *v)
+{
+	const int64_t *d = t->shape.dim;
+	int64_t count = rvl_shape_count(&t->shape);
+
+	if (!t->shaped || count <= 0)
+		return false;
+	switch (t->shape.rank) {
+	case 4:
+		*v = (struct rvl_view){ d[0], d[1], d[2], d[3], d[2] * d[3] == 1 };
+		return true;
+	case 3:
+		*v = (struct rvl_view){ 1, d[0], d[1], d[2], d[1] * d[2] == 1 };
+		return true;
+	case 2:
+		*v = (struct rvl_view){ 1, d[1], 1, d[0], true };
+		return true;
+	default:
+		*v = (struct rvl_view){ 1, count, 1, 1, true };
+		return t->shape.rank < 2;
+	}
+}
+
+bool rvl_operand_of(const struct rvl_tensor *t, struct rvl_operand *o)
+{
+	struct rvl_as_s8 s8;
+
+	if (!rvl_is_quant8_tensor(t) || !view_of(t, &o->v))
+		return false;
+	s8 = rvl_tensor_as_s8(t);
+	o->zp = s8.zp;
+	o->flip = s8.flip;
+	o->s = NULL;
+	return true;
+}
+
+static struct rvl_layer *new_layer(struct rvl_graph *g, const struct rvl_node *n,
+				   enum rvl_layer_kind kind, const char **why)
+{
+	struct rvl_layer *l = rvl_arena_alloc(g->arena, sizeof(*l));
+
+	*why = l ? NULL : "not enough memory";
+	if (!l)
+		return NULL;
+	l->kind = kind;
+	l->node = n;
+	if (rvl_operand_of(n->in[0], &l->in) && rvl_operand_of(n->out[0], &l->out))
+		return l;
+	*why = "its input or output is not 8 bits with one scale, or has more than four dimensions";
+	return NULL;
+}
+
+/* The clamp of the node, in the device's int8. */
+static void out_clamp(struct rvl_layer *l, const struct rvl_node *n)
+{
+	int32_t lo, hi, shift = n->out[0]->type == RVL_TYPE_U8 ? 128 : 0;
+
+	rvl_node_q_range(n, &lo, &hi);
+	l->out_lo = lo - shift;
+	l->out_hi = hi - shift;
+}
+
+/* docs/numerics.md 4: xs / (ys * count), the sum being exact. */
+static void average(struct rvl_layer *l, const struct rvl_node *n)
+{
+	float count = (float)(l->in.v.h * l->in.v.w);
+	float den = n->out[0]->quant.scale[0] * count;
+
+	l->pool = RIVULET_POOL_AVG_FIXED;
+	l->pool_mult = n->in[0]->quant.scale[0] / den;
+	l->pool_zp = l->in.zp;
+	l->out_zp = l->out.zp;
+	out_clamp(l, n);
+}
+
+/* Sum times xs / ys / positions; within 1 of onnxruntime, which sums in float (docs/numerics.md 4).
+ */
+static void border_average(struct rvl_layer *l, const struct rvl_node *n)
+{
+	const struct rvl_attr *a = &n->attr;
+	bool pad = a->count_include_pad;
+
+	l->pool = RIVULET_POOL_AVG_BORDER;
+	l->pool_mult = n->in[0]->quant.scale[0] / n->out[0]->quant.scale[0];
+	l->pool_zp = l->in.zp;
+	l->out_zp = l->out.zp;
+	l->rect[0] = pad ? -a->pad[0] : 0;
+	l->rect[1] = l->in.v.h + (pad ? a->pad[2] : 0);
+	l->rect[2] = pad ? -a->pad[1] : 0;
+	l->rect[3] = l->in.v.w + (pad ? a->pad[3] : 0);
+	out_clamp(l, n);
+}
+
+static bool rect_fits(const struct rvl_layer *l)
+{
+	return l->pool != RIVULET_POOL_AVG_BORDER ||
+	       (l->in.v.h < 16384 && l->in.v.w < 16384 && l->rect[0] > -8192 &&
+		l->rect[2] > -8192 && l->rect[1] < 24576 && l->rect[3] < 24576);
+}
+
+static void global_window(struct rvl_layer *l)
+{
+	l->pwin = (struct rvl_window){ l->in.v.h, l->in.v.w, 1, 1, 1, 1, 0, 0 };
+}
+
+struct rvl_layer *rvl_build_pool(struct rvl_graph *g, const struct rvl_node *n, const char **why)
+{
+	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_POOL, why);
+	const struct rvl_attr *a = &n->attr;
+
+	if (!l)
+		return NULL;
+	if (n->in[0]->shape.rank != 4) {
+		*why = "only two-dimensional pooling";
+		return NULL;
+	}
+	if (n->op == RVL_OP_Q_GLOBAL_AVERAGE_POOL) {
+		global_window(l);
+		average(l, n);
+	} else if (n->op == RVL_OP_GLOBAL_MAX_POOL) {
+		global_window(l);
+		l->pool = RIVULET_POOL_MAX;
+	} else {
+		l->pwin = (struct rvl_window){ a->kernel[0], a->kernel[1],   a->stride[0],
+					       a->stride[1], a->dilation[0], a->dilation[1],
+					       a->pad[0],    a->pad[1] };
+		l->pool = RIVULET_POOL_MAX;
+		if (n->op == RVL_OP_Q_AVERAGE_POOL)
+			border_average(l, n);
+	}
+	if (!rect_fits(l)) {
+		*why = "the image of an average pool is larger than 16384";
+		return NULL;
+	}
+	if (l->pwin.kh > 255 || l->pwin.kw > 255 || l->pwin.sy > 255 || l->pwin.sx > 255 ||
+	    l->pwin.dy > 31 || l->pwin.dx > 31) {
+		*why = "the pooling window is larger than 255, or its dilation than 31";
+		return NULL;
+	}
+	return l;
+}
+
+static int32_t raw_offset(const struct rvl_tensor *t)
+{
+	return t->type == RVL_TYPE_U8 ? -128 : 0;
+}
+
+/* docs/numerics.md 2, on the graph's own bytes: uint8 - 128 + 128. */
+static void add_factors(struct rvl_layer *l, const struct rvl_tensor *a, const struct rvl_tensor *b,
+			const struct rvl_tensor *y)
+{
+	float ys = y->quant.scale[0], inner;
+
+	l->bin = RIVULET_BIN_ADD;
+	l->ra = a->quant.scale[0] / ys;
+	l->rb = b->quant.scale[0] / ys;
+	inner = l->rb * (float)b->quant.zp[0];
+	l->rc = (float)y->quant.zp[0] - fmaf(l->ra, (float)a->quant.zp[0], inner);
+	l->az = raw_offset(a);
+	l->bz = raw_offset(b);
+}
+
+/* docs/numerics.md 3. */
+static void mul_factors(struct rvl_layer *l, const struct rvl_tensor *a, const struct rvl_tensor *b,
+			const struct rvl_tensor *y)
+{
+	float p = a->quant.scale[0] * b->quant.scale[0];
+
+	l->bin = RIVULET_BIN_MUL;
+	l->ra = p / y->quant.scale[0];
+	l->rc = (float)y->quant.zp[0];
+	l->az = l->in.zp;
+	l->bz = l->b.zp;
+}
+
+/* One value for all, or one for each channel, of an image with more than one pixel. */
+static bool spreads(const struct rvl_tensor *b, const struct rvl_tensor *y, struct rvl_view *v)
+{
+	int64_t n = rvl_shape_count(&b->shape), c;
+
+	if (y->shape.rank != 4 || b->shape.rank > 4 || rvl_shape_count(&y->shape) == n)
+		return false;
+	c = y->shape.dim[1];
+	*v = (struct rvl_view){ 1, n, 1, 1, true };
+	if (n == 1)
+		return true;
+	return n == c && b->shape.rank >= 3 && b->shape.dim[b->shape.rank - 3] == c &&
+	       y->shape.dim[2] * y->shape.dim[3] > 1;
+}
+
+/* Sets l->b; a broadcast operand is always the second (docs/numerics.md 2). */
+static const char *second_operand(struct rvl_layer *l, const struct rvl_node *n)
+{
+	const struct rvl_tensor *a = n->in[0], *b = n->in[1], *y = n->out[0];
+	struct rvl_view v = { 0 };
+
+	if (!rvl_is_quant8_tensor(b))
+		return "its second operand is not 8 bits with one scale";
+	if (rvl_shape_equal(&a->shape, &b->shape) && rvl_shape_equal(&a->shape, &y->shape))
+		return rvl_operand_of(b, &l->b) ? NULL : "its second operand has no image form";
+	l->swapped = !rvl_shape_equal(&a->shape, &y->shape);
+	if (!rvl_shape_equal(&(l->swapped ? b : a)->shape, &y->shape) ||
+	    !spreads(l->swapped ? a : b, y, &v))
+		return "its operands differ in shape, and neither is one value for each channel";
+	rvl_operand_of(l->swapped ? b : a, &l->in);
+	rvl_operand_of(l->swapped ? a : b, &l->b);
+	l->b.v = v;
+	l->spread = true;
+	return NULL;
+}
+
+struct rvl_layer *rvl_build_bin(struct rvl_graph *g, const struct rvl_node *n, const char **why)
+{
+	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_BIN, why);
+	const struct rvl_tensor *a, *b;
+
+	if (!l)
+		return NULL;
+	*why = second_operand(l, n);
+	if (*why)
+		return NULL;
+	a = n->in[l->swapped];
+	b = n->in[!l->swapped];
+	l->has_b = true;
+	l->out_zp = raw_offset(n->out[0]);
+	out_clamp(l, n);
+	if (n->op == RVL_OP_Q_ADD)
+		add_factors(l, a, b, n->out[0]);
+	else
+		mul_factors(l, a, b, n->out[0]);
+	return l;
+}
+
+/* All 256 answers of the CPU kernel, so that the two cannot differ; 0 or a negative errno. */
+static int tabulate(const struct rvl_node *n, uint8_t *table)
+{
+	uint8_t x[256];
+	const void *in[RVL_MAX_IN] = { x };
+	void *out[RVL_MAX_OUT] = { table };
+	struct rvl_kernel_desc d;
+	struct rvl_kernel *k;
+	int rc;
+
+	rvl_node_desc(n, &d);
+	d.in[0].shape = (struct rvl_shape){ .rank = 1, .dim = { 256 } };
+	d.out[0].shape = d.in[0].shape;
+	for (int i = 0; i < 256; i++)
+		x[i] = i;
+	rc = rvl_kernel_new(&d, true, &k, NULL);
+	if (rc)
+		return rc;
+	rc = rvl_kernel_run(k, in, out, NULL, NULL);
+	rvl_kernel_free(k);
+	return rc;
+}
+
+struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, const char **why)
+{
+	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_LUT, why);
+	uint8_t table[256];
+
+	if (!l)
+		return NULL;
+	if (tabulate(n, table)) {
+		*why = "its table could not be made";
+		return NULL;
+	}
+	for (int i = 0; i < 256; i++) /* entry i belongs to int8 value i - 128 */
+		l->lut[i] = table[(uint8_t)(i - 128) ^ l->in.flip] ^ l->out.flip;
+	return l;
+}
+
+/* Both sides are read as the input's image, of the same bytes. */
+struct rvl_layer *rvl_build_copy(struct rvl_graph *g, const struct rvl_node *n, const char **why)
+{
+	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_COPY, why);
+
+	if (!l)
+		return NULL;
+	l->out.v = l->in.v;
+	l->out.flip = l->in.flip;
+	return l;
+}
+
+/*
+ * Channels last and channels first are the same image, whose plain bytes have the channels inside
+ * or outside: LOAD and STORE do the rest.
+ */
+struct rvl_layer *rvl_build_transpose(struct rvl_graph *g, const struct rvl_node *n,
+				      const char **why)
+{
+	static const int32_t to_last[4] = { 0, 2, 3, 1 }, to_first[4] = { 0, 3, 1, 2 };
+	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_COPY, why);
+	const struct rvl_view *v;
+
+	if (!l)
+		return NULL;
+	v = &l->in.v;
+	if (n->attr.perm_rank == 4 && !memcmp(n->attr.perm, to_last, sizeof(to_last))) {
+		l->out.v = (struct rvl_view){ v->n, v->c, v->h, v->w, true };
+	} else if (n->attr.perm_rank == 4 && !memcmp(n->attr.perm, to_first, sizeof(to_first))) {
+		l->out.v = (struct rvl_view){ v->n, v->w, v->c, v->h, false };
+		l->in.v = l->out.v;
+		l->in.v.inter = true;
+	} else {
+		*why = "only channels first to channels last and back";
+		return NULL;
+	}
+	l->out.flip = l->in.flip;
+	return l;
+}

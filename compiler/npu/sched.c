@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tokens. The stream is correct when its operations run one after the other; they run in four
+ * queues instead, so an operation must wait for every earlier one of another queue that touches the
+ * same bytes, one of the two writing.
+ *
+ * For each pair of queues only the newest such operation matters, and only if the waiting queue
+ * does not know already that it is done: op->seq[] holds, for each queue, how many of its
+ * operations are done before this one starts. A wait is one push and one pop, in the same order on
+ * both sides, so counters balance by construction. Nothing can deadlock at any queue depth: the
+ * oldest operation not retired waits only for older ones, and all before it have been dispatched.
+ */
+#include "npu/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define POP_BIT	 6
+#define PUSH_BIT 10
+
+/* Operations (not CFG) of one queue in order. */
+struct lane {
+	uint32_t *op;
+	uint32_t n;
+};
+
+struct sched {
+	struct rvl_stream *s;
+	struct lane lane[RIVULET_QUEUES];
+};
+
+static bool boxes_meet(const struct rvl_op_access *a, const struct rvl_op_access *b)
+{
+	for (int i = 0; i < 4; i++)
+		if (a->box[i][0] >= b->box[i][1] || b->box[i][0] >= a->box[i][1])
+			return false;
+	return true;
+}
+
+static bool stores_meet(const struct rvl_store *a, const struct rvl_store *b)
+{
+	if (a->slot != b->slot)
+		return false;
+	return a->offset < b->offset + b->size && b->offset < a->offset + a->size;
+}
+
+static bool accesses_meet(const struct rvl_op_access *a, const struct rvl_op_access *b)
+{
+	if (a->at != b->at || !(a->write || b->write))
+		return false;
+	if (a->at != RVL_AT_STORE)
+		return a->lo < b->hi && b->lo < a->hi;
+	if (a->o->s == b->o->s) /* neighbours of a PLAIN value share beats of the port */
+		return !a->o->s->blocked || !rvl_view_equal(&a->o->v, &b->o->v) || boxes_meet(a, b);
+	return stores_meet(a->o->s, b->o->s);
+}
+
+static bool ops_meet(const struct rvl_insn_op *a, const struct rvl_insn_op *b)
+{
+	for (uint32_t i = 0; i < a->accesses; i++)
+		for (uint32_t j = 0; j < b->accesses; j++)
+			if (accesses_meet(&a->access[i], &b->access[j]))
+				return true;
+	return false;
+}
+
+/* How many operations of @lane must be done before @op; no more than @known means nothing new. */
+static uint32_t newest_conflict(const struct sched *c, const struct lane *lane,
+				const struct rvl_insn_op *op, uint32_t known)
+{
+	for (uint32_t i = lane->n; i > known; i--)
+		if (ops_meet(&c->s->op[lane->op[i - 1]], op))
+			return i;
+	return known;
+}
+
+static void wait_for(struct sched *c, struct rvl_insn_op *op, int from, uint32_t count)
+{
+	struct rvl_insn_op *p = &c->s->op[c->lane[from].op[count - 1]];
+
+	p->insn.w[0] |= UINT64_C(1) << (PUSH_BIT + op->queue);
+	op->insn.w[0] |= UINT64_C(1) << (POP_BIT + from);
+	for (int q = 0; q < RIVULET_QUEUES; q++)
+		if (op->seq[q] < p->seq[q])
+			op->seq[q] = p->seq[q];
+	op->seq[from] = count;
+}
+
+/* What the queue's last operation knew, this one knows. */
+static void inherit(struct sched *c, struct rvl_insn_op *op)
+{
+	const struct lane *own = &c->lane[op->queue];
+
+	memset(op->seq, 0, sizeof(op->seq));
+	if (own->n)
+		memcpy(op->seq, c->s->op[own->op[own->n - 1]].seq, sizeof(op->seq));
+	op->seq[op->queue] = own->n;
+}
+
+static void place(struct sched *c, struct rvl_insn_op *op, int last)
+{
+	inherit(c, op);
+	for (int q = 0; q < RIVULET_QUEUES; q++) {
+		uint32_t known = op->seq[q], need;
+
+		if (q == op->queue)
+			continue;
+		need = last == q ? c->lane[q].n : newest_conflict(c, &c->lane[q], op, known);
+		if (need > known)
+			wait_for(c, op, q, need);
+	}
+	c->lane[op->queue].op[c->lane[op->queue].n++] = op - c->s->op;
+}
+
+int rvl_schedule(struct rvl_stream *s, bool serial)
+{
+	struct sched c = { .s = s };
+	uint32_t *mem = calloc((size_t)RIVULET_QUEUES * (s->n ? s->n : 1), sizeof(*mem));
+	int last = -1;
+
+	if (!mem)
+		return -ENOMEM;
+	for (int q = 0; q < RIVULET_QUEUES; q++)
+		c.lane[q].op = mem + (size_t)q * s->n;
+	for (uint32_t i = 0; i < s->n; i++) {
+		if (s->op[i].cfg)
+			continue;
+		place(&c, &s->op[i], serial ? last : -1);
+		last = s->op[i].queue;
+	}
+	free(mem);
+	return 0;
+}

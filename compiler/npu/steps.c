@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stores and steps: where every value of the graph lives, and what the runtime executes in which
+ * order, with the tensors that each step reads and writes.
+ */
+#include "npu/backend.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- stores ---- */
+
+static bool moves_bytes(const struct rvl_node *n)
+{
+	return n->op == RVL_OP_RESHAPE || n->op == RVL_OP_FLATTEN || n->op == RVL_OP_IDENTITY;
+}
+
+/* A segment that only renames bytes is no work for a device. */
+static void demote_idle_segments(struct rvl_graph *g)
+{
+	for (uint32_t i = 0; i < g->n_segs; i++) {
+		struct rvl_segment *s = &g->segs[i];
+		bool work = false;
+
+		for (uint32_t j = 0; j < s->count; j++)
+			work |= !moves_bytes(g->nodes[s->first + j]);
+		if (work || s->place != RVL_PLACE_NPU)
+			continue;
+		s->place = RVL_PLACE_CPU;
+		for (uint32_t j = 0; j < s->count; j++) {
+			g->nodes[s->first + j]->place = RVL_PLACE_CPU;
+			g->nodes[s->first + j]->reason =
+				"nothing but a change of shape between steps on the CPU";
+		}
+	}
+}
+
+static struct rvl_store *new_store(struct rvl_backend *be, struct rvl_tensor *t)
+{
+	struct rvl_store *s = rvl_arena_alloc(be->g->arena, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->root = t;
+	s->place = RIVULET_PLACE_ARENA;
+	s->slot = RIVULET_SLOT_ARENA;
+	if (t->data) {
+		s->place = RIVULET_PLACE_CONST;
+		s->slot = RIVULET_SLOT_PROGRAM;
+		s->plain = true;
+	}
+	return s;
+}
+
+static void bind_io(struct rvl_store *s, enum rivulet_place place, uint32_t io, uint32_t slot)
+{
+	s->place = place;
+	s->io = io;
+	s->slot = slot;
+	s->plain = true;
+}
+
+static void bind_outputs(struct rvl_backend *be, const struct rvl_tensor *t)
+{
+	for (uint32_t i = 0; t->is_output && i < be->g->n_outputs; i++)
+		if (be->g->outputs[i] == t)
+			bind_io(be->store[t->id], RIVULET_PLACE_OUTPUT, i,
+				RIVULET_SLOT_IO + be->g->n_inputs + i);
+}
+
+/* Renaming on the NPU costs nothing, unless both names are bound by the caller. */
+static bool can_alias(const struct rvl_backend *be, const struct rvl_node *n)
+{
+	const struct rvl_store *s = be->store[n->in[0]->id];
+
+	if (n->place != RVL_PLACE_NPU || !moves_bytes(n) || s->place == RIVULET_PLACE_CONST)
+		return false;
+	return s->place == RIVULET_PLACE_ARENA || !n->out[0]->is_output;
+}
+
+static int store_outputs(struct rvl_backend *be, struct rvl_node *n)
+{
+	for (uint32_t i = 0; i < n->n_out; i++) {
+		struct rvl_tensor *t = n->out[i];
+
+		if (!t)
+			continue;
+		be->store[t->id] = i == 0 && can_alias(be, n) ? be->store[n->in[0]->id] :
+								new_store(be, t);
+		if (!be->store[t->id])
+			return -ENOMEM;
+		bind_outputs(be, t);
+	}
+	return 0;
+}
+
+static void mark_cpu_side(struct rvl_backend *be, const struct rvl_node *n)
+{
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (n->in[i])
+			be->store[n->in[i]->id]->plain = true;
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i])
+			be->store[n->out[i]->id]->plain = true;
+}
+
+static int store_sources(struct rvl_backend *be, const struct rvl_node *n)
+{
+	for (uint32_t i = 0; i < n->n_in; i++) {
+		struct rvl_tensor *t = n->in[i];
+
+		if (!t || be->store[t->id])
+			continue;
+		be->store[t->id] = new_store(be, t);
+		if (!be->store[t->id])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int rvl_stores_make(struct rvl_backend *be)
+{
+	struct rvl_graph *g = be->g;
+	int rc = 0;
+
+	demote_idle_segments(g);
+	be->store = calloc(g->n_tensors + 1, sizeof(*be->store));
+	if (!be->store)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < g->n_inputs; i++) {
+		struct rvl_store *s = new_store(be, g->inputs[i]);
+
+		if (!s)
+			return -ENOMEM;
+		bind_io(s, RIVULET_PLACE_INPUT, i, RIVULET_SLOT_IO + i);
+		be->store[g->inputs[i]->id] = s;
+	}
+	for (uint32_t i = 0; i < g->n_nodes && !rc; i++) {
+		rc = store_sources(be, g->nodes[i]);
+		if (!rc)
+			rc = store_outputs(be, g->nodes[i]);
+		if (!rc && g->nodes[i]->place != RVL_PLACE_NPU)
+			mark_cpu_side(be, g->nodes[i]);
+	}
+	return rc;
+}
+
+/* ---- steps ---- */
+
+static int new_step(struct rvl_backend *be, struct rvl_bstep **out)
+{
+	if (be->n_steps == RIVULET_MAX_STEPS)
+		return rvl_fail(be->err, -E2BIG, "more than %u steps", RIVULET_MAX_STEPS);
+	if (be->n_steps == be->cap_steps) {
+		uint32_t cap = be->cap_steps ? 2 * be->cap_steps : 32;
+		struct rvl_bstep *p = realloc(be->step, cap * sizeof(*p));
+
+		if (!p)
+			return -ENOMEM;
+		be->step = p;
+		be->cap_steps = cap;
+	}
+	*out = &be->step[be->n_steps++];
+	memset(*out, 0, sizeof(**out));
+	return 0;
+}
+
+static int cpu_step(struct rvl_backend *be, struct rvl_node *n)
+{
+	struct rvl_bstep *s;
+	int rc = new_step(be, &s);
+
+	if (rc)
+		return rc;
+	s->node = n;
+	s->name = n->name;
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (n->in[i])
+			s->read[s->nread++] = n->in[i];
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i])
+			s->write[s->nwrite++] = n->out[i];
+	for (uint32_t i = 0; i < s->nread; i++)
+		be->store[s->read[i]->id]->used = true;
+	for (uint32_t i = 0; i < s->nwrite; i++)
+		be->store[s->write[i]->id]->used = true;
+	return 0;
+}
+
+/* Nodes of a segment whose layers are [l0, l0 + n). */
+struct part {
+	const struct rvl_segment *seg;
+	const uint32_t *node_layer;
+	uint32_t l0, n;
+};
+
+static bool in_part(const struct part *p, const struct rvl_node *n)
+{
+	uint32_t l = p->node_layer[n->id];
+
+	return n->place == RVL_PLACE_NPU && l != RVL_NONE && l >= p->l0 && l < p->l0 + p->n;
+}
+
+/* A new name of an input is there from the start: nobody writes it. */
+static bool written(const struct rvl_backend *be, const struct rvl_tensor *t)
+{
+	return be->store[t->id]->place != RIVULET_PLACE_INPUT;
+}
+
+static bool seen_outside(const struct part *p, const struct rvl_tensor *t)
+{
+	if (t->is_output)
+		return true;
+	for (uint32_t i = 0; i < t->n_users; i++)
+		if (!in_part(p, t->users[i]))
+			return true;
+	return false;
+}
+
+/* Adds @t to the list of at most RIVULET_STEP_REFS; false when it is full. */
+static bool list_add(struct rvl_tensor **list, uint32_t *n, struct rvl_tensor *t)
+{
+	for (uint32_t i = 0; i < *n; i++)
+		if (list[i] == t)
+			return true;
+	if (*n == RIVULET_STEP_REFS)
+		return false;
+	list[(*n)++] = t;
+	return true;
+}
+
+/* Reads and writes of a part; false when they are too many for one step. */
+static bool list_refs(struct rvl_backend *be, const struct part *p, struct rvl_bstep *s)
+{
+	s->nread = 0;
+	s->nwrite = 0;
+	for (uint32_t i = 0; i < p->seg->count; i++) {
+		const struct rvl_node *n = be->g->nodes[p->seg->first + i];
+
+		if (!in_part(p, n))
+			continue;
+		for (uint32_t j = 0; j < n->n_in; j++) {
+			struct rvl_tensor *t = n->in[j];
+
+			if (t && !t->data && !(t->producer && in_part(p, t->producer)) &&
+			    !list_add(s->read, &s->nread, t))
+				return false;
+		}
+		for (uint32_t j = 0; j < n->n_out; j++)
+			if (n->out[j] && seen_outside(p, n->out[j]) && written(be, n->out[j]) &&
+			    !list_add(s->write, &s->nwrite, n->out[j]))
+				return false;
+	}
+	return true;
+}
+
+static void use_slots(struct rvl_bstep *s, const struct rvl_operand *o, bool write)
+{
+	s->slots |= 1u << o->s->slot;
+	if (write)
+		s->writes_mask |= 1u << o->s->slot;
+	o->s->used = true;
+}
+
+static void sum_layers(struct rvl_backend *be, struct rvl_bstep *s)
+{
+	s->slots = 1u << RIVULET_SLOT_PROGRAM;
+	for (uint32_t i = 0; i < s->layers; i++) {
+		const struct rvl_layer *l = be->layer[s->layer0 + i];
+
+		use_slots(s, &l->in, false);
+		use_slots(s, &l->out, true);
+		if (l->has_b)
+			use_slots(s, &l->b, false);
+		s->macs += l->macs;
+	}
+	if (be->opt->prof) {
+		s->slots |= 1u << RIVULET_SLOT_PROF;
+		s->writes_mask |= 1u << RIVULET_SLOT_PROF;
+	}
+}
+
+/* How many of the layers from @l0 on stay well below the longest program that the board runs. */
+static uint32_t within_cycles(const struct rvl_backend *be, uint32_t l0, uint32_t left)
+{
+	uint64_t cap = ((uint64_t)be->board->cycle_cap << 20) / 2, sum = rvl_layer_cycles(be, be->layer[l0]);
+	uint32_t n = 1;
+
+	while (n < left && sum + rvl_layer_cycles(be, be->layer[l0 + n]) <= cap)
+		sum += rvl_layer_cycles(be, be->layer[l0 + n++]);
+	return n;
+}
+
+static int npu_step(struct rvl_backend *be, const struct part *whole, uint32_t l0, uint32_t left,
+		    uint32_t *taken)
+{
+	struct part p = { whole->seg, whole->node_layer, l0, left };
+	struct rvl_bstep *s;
+	int rc = new_step(be, &s);
+
+	if (rc)
+		return rc;
+	p.n = left = within_cycles(be, l0, left);
+	if (!list_refs(be, &p, s)) {
+		for (p.n = 1; p.n < left; p.n++) { /* as many layers as one step can name */
+			struct part more = { whole->seg, whole->node_layer, l0, p.n + 1 };
+
+			if (!list_refs(be, &more, s))
+				break;
+		}
+		if (!list_refs(be, &p, s))
+			return rvl_fail(be->err, -E2BIG, "node \"%s\": more than %u operands",
+					be->layer[l0]->node->name, RIVULET_STEP_REFS);
+	}
+	s->npu = true;
+	s->node = be->layer[l0]->node;
+	s->layer0 = l0;
+	s->layers = p.n;
+	s->name = p.n == 1 ? s->node->name :
+			     rvl_graph_printf(be->g, "%s .. %s", s->node->name,
+					      be->layer[l0 + p.n - 1]->node->name);
+	sum_layers(be, s);
+	*taken = p.n;
+	return s->name ? 0 : -ENOMEM;
+}
+
+static int npu_steps(struct rvl_backend *be, const struct rvl_segment *seg,
+		     const uint32_t *node_layer)
+{
+	struct part whole = { .seg = seg, .node_layer = node_layer, .l0 = RVL_NONE };
+	uint32_t past = 0, taken = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < seg->count; i++) {
+		uint32_t l = node_layer[be->g->nodes[seg->first + i]->id];
+
+		whole.l0 = l < whole.l0 ? l : whole.l0;
+		past = l + 1 > past ? l + 1 : past;
+	}
+	for (uint32_t l = whole.l0; l < past && !rc; l += taken)
+		rc = npu_step(be, &whole, l, past - l, &taken);
+	return rc;
+}
+
+int rvl_steps_make(struct rvl_backend *be, const uint32_t *node_layer)
+{
+	struct rvl_graph *g = be->g;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < g->n_segs && !rc; i++) {
+		const struct rvl_segment *s = &g->segs[i];
+
+		if (s->place == RVL_PLACE_NPU) {
+			rc = npu_steps(be, s, node_layer);
+			continue;
+		}
+		for (uint32_t j = 0; j < s->count && !rc; j++)
+			rc = cpu_step(be, g->nodes[s->first + j]);
+	}
+	return rc;
+}

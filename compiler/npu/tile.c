@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How a layer is cut so that its buffers fit the scratchpads, and which of the cuts that fit is
+ * fastest. Buffers come in slots of equal size: two let the next transfer run beside the work on
+ * the one before, as many as there are parts keep an operand resident. The estimate knows engines,
+ * port and latency, but not the schedule; explain's numbers come from the schedule (estimate.c).
+ */
+#include "npu/layer.h"
+#include "rivulet_cost.h"
+
+#include <string.h>
+
+#define MAX_COUNT	  4095 /* rows, columns, blocks of one instruction */
+#define MAX_OCB		  1023
+#define MAX_KERNEL	  31
+#define MAX_SPREAD	  32 /* pixels that LOAD writes for one, each way */
+#define MAX_DILATION	  63
+#define MAX_SLOTS	  512
+#define MAX_STREAM	  100000 /* CONV instructions of a layer */
+#define LAYER_SEARCH_GOOD 101	 /* per cent of the lower bound that ends the search */
+#define MAX_MACS                                                                                   \
+	(UINT64_C(1) << 48) /* far beyond any board's cycle cap; sums below cannot overflow */
+
+/* A beat of the port counts a quarter of a cycle even where it is hidden: it costs energy. */
+#define TRAFFIC_WEIGHT 4
+
+struct budget {
+	const struct rivulet_board *b;
+	const struct rvl_layer *l;
+	int64_t inp, wgt, acc; /* words */
+	int64_t wpb;	       /* WGT words of a weight block */
+	int64_t ratio;	       /* INP words of an ACC word */
+	int64_t ocb, icb;      /* output blocks; the most input blocks that one of them reads */
+	int64_t icb_sum;       /* blocks that all of them read */
+	int64_t oh, ow;	       /* result on drain */
+};
+
+/* ---- geometry shared with the emitter ---- */
+
+/* Input blocks (tn) of the layer's product: of the image, or of gathered patches. */
+static int64_t in_blocks(const struct rivulet_board *b, const struct rvl_layer *l)
+{
+	int64_t k = l->in.v.c;
+
+	if (l->gather)
+		k *= l->win.kh * l->win.kw;
+	return rvl_div_up(k, b->tn);
+}
+
+/* Input blocks [lo, hi) that output block @o reads. */
+static void oc_range(const struct rivulet_board *b, const struct rvl_layer *l, int64_t o,
+		     int64_t *lo, int64_t *hi)
+{
+	int64_t cpg = l->in.v.c / l->group, mpg = l->m / l->group;
+	int64_t first = o * b->tm, last = rvl_min(l->m, first + b->tm) - 1;
+
+	*lo = 0;
+	*hi = in_blocks(b, l);
+	if (l->group == 1)
+		return;
+	*lo = first / mpg * cpg / b->tn;
+	*hi = ((last / mpg + 1) * cpg - 1) / b->tn + 1;
+}
+
+/* How many blocks from @o0 on make one run. */
+static struct rvl_ocgroup one_group(const struct rivulet_board *b, const struct rvl_layer *l,
+				    int64_t o0, int64_t most)
+{
+	struct rvl_ocgroup g = { .o0 = o0, .on = 1 };
+	int64_t lo, hi;
+
+	oc_range(b, l, o0, &g.ib0, &hi);
+	g.ibn = hi - g.ib0;
+	while (g.on < most) {
+		oc_range(b, l, o0 + g.on, &lo, &hi);
+		if (hi - lo != g.ibn || (g.on > 1 && lo != g.ib0 + g.on * g.step))
+			break;
+		g.step = lo - g.ib0 - (g.on - 1) * g.step;
+		g.on++;
+	}
+	return g;
+}
+
+int64_t rvl_ocgroups(const struct rivulet_board *b, const struct rvl_layer *l, int64_t og,
+		     struct rvl_ocgroup *out)
+{
+	int64_t ocb = rvl_div_up(l->m, b->tm), n = 0;
+
+	for (int64_t o = 0; o < ocb;) {
+		struct rvl_ocgroup g = one_group(b, l, o, rvl_min(og, ocb - o));
+
+		if (out)
+			out[n] = g;
+		n++;
+		o += g.on;
+	}
+	return n;
+}
+
+int64_t rvl_chunks(const struct rvl_layer *l, const struct rvl_tiling *t,
+		   const struct rvl_ocgroup *g, struct rvl_chunk *out)
+{
+	int64_t kh = l->gather ? 1 : l->win.kh, kw = l->gather ? 1 : l->win.kw, n = 0;
+	uint32_t part = 0;
+
+	for (int64_t ky = 0; ky < kh; ky += t->ph) {
+		for (int64_t kx = 0; kx < kw; kx += t->pw) {
+			for (int64_t i = 0; i < g->ibn; i += t->ig, part++) {
+				for (uint32_t term = 0; term < l->terms; term++, n++) {
+					if (!out)
+						continue;
+					out[n] = (struct rvl_chunk){ .ky = ky,
+								     .kh = rvl_min(t->ph, kh - ky),
+								     .kx = kx,
+								     .kw = rvl_min(t->pw, kw - kx),
+								     .i0 = i,
+								     .in = rvl_min(t->ig,
+										   g->ibn - i),
+								     .term = term,
+								     .part = part };
+				}
+			}
+		}
+	}
+	return n;
+}
+
+int64_t rvl_chunk_words(const struct rivulet_board *b, const struct rvl_chunk *c, int64_t on)
+{
+	return on * c->in * c->kh * c->kw * (b->tm * b->tn / RIVULET_WGT_WORD);
+}
+
+/* ---- cost of a candidate ---- */
+
+/* Result rows (or columns) of a tile before a pool on drain. */
+static int64_t before_pool(const struct rvl_layer *l, int64_t n, int dim)
+{
+	const struct rvl_window *p = &l->pwin;
+	int64_t full = dim ? l->ow : l->oh;
+
+	if (!l->pool)
+		return n;
+	return rvl_min(full, (n - 1) * (dim ? p->sx : p->sy) +
+				     ((dim ? p->kw : p->kh) - 1) * (dim ? p->dx : p->dy) + 1);
+}
+
+/* Input rows that @n output rows read through @k taps. */
+static int64_t window_span(int64_t n, int64_t stride, int64_t k, int64_t dilation, int64_t bound)
+{
+	return rvl_clamp((n - 1) * stride + (k - 1) * dilation + 1, 1, bound);
+}
+
+static int64_t in_rows(const struct rvl_layer *l, const struct rvl_tiling *t, int64_t ch)
+{
+	return l->gather ? ch : window_span(ch, l->win.sy, t->ph, l->win.dy, l->in.v.h);
+}
+
+static int64_t in_cols(const struct rvl_layer *l, const struct rvl_tiling *t, int64_t cw)
+{
+	return l->gather ? cw : window_span(cw, l->win.sx, t->pw, l->win.dx, l->in.v.w);
+}
+
+/* Cycles of the port, and of LOAD or STORE at its scratchpad, to move a rectangle of @blks blocks. */
+static int64_t move_cycles(const struct rivulet_board *b, const struct rvl_operand *o, int64_t rows,
+			   int64_t cols, int64_t blks)
+{
+	int64_t ch = rvl_min(o->v.c, blks * b->tn), words = rows * cols * blks;
+	bool whole = cols == o->v.w;
+	int64_t port;
+
+	if (!o->s || o->s->blocked)
+		port = rivulet_port_cycles(b, whole ? blks : rows * blks,
+					   (whole ? rows : 1) * cols * b->tn, true);
+	else if (o->v.inter)
+		port = ch == o->v.c ? rivulet_port_cycles(b, rows, cols * ch, false) :
+				      rivulet_port_cycles(b, rows * cols, ch, false);
+	else
+		port = rivulet_port_cycles(b, ch * rows, cols, false);
+	return rvl_max(port, words);
+}
+
+/* The source rows of a gathered tile are read for each of its rows. */
+static int64_t gather_cycles(const struct budget *u, int64_t ch, int64_t cw)
+{
+	const struct rvl_layer *l = u->l;
+	int64_t span = window_span(cw, l->win.sx, l->win.kw, l->win.dx, l->in.v.w);
+	int64_t runs = l->in.v.c * l->win.kh * ch;
+
+	return rvl_max(rivulet_port_cycles(u->b, runs, span, false), ch * cw * u->icb);
+}
+
+static int64_t input_cycles(const struct budget *u, const struct rvl_tiling *t, int64_t ch,
+			    int64_t cw)
+{
+	const struct rvl_layer *l = u->l;
+
+	if (l->gather)
+		return gather_cycles(u, ch, cw);
+	return move_cycles(u->b, &l->in, in_rows(l, t, ch), in_cols(l, t, cw), u->icb);
+}
+
+static int64_t weight_cycles(const struct budget *u, int64_t blocks)
+{
+	return rivulet_port_cycles(u->b, 1, blocks * u->wpb * RIVULET_WGT_WORD, true);
+}
+
+struct load {
+	int64_t tiles, groups, parts, steps; /* steps: chunks of one tile and group */
+	int64_t in_once, wgt_once;	     /* cycles: all input of a tile; all weights */
+	int64_t in_loads, wgt_loads;	     /* times that this is moved */
+};
+
+/* How often operands are moved, from the slots they have. */
+static void count_loads(const struct rvl_tiling *t, struct load *d)
+{
+	bool in_resident = t->in_slots >= d->parts;
+	bool wgt_all = t->wgt_slots >= d->steps * d->groups;
+	bool wgt_group = t->wgt_slots >= d->steps;
+
+	if (t->oc_outer) {
+		d->in_loads = in_resident && d->tiles == 1 ? 1 : d->tiles * d->groups;
+		d->wgt_loads = wgt_group ? 1 : d->tiles;
+	} else {
+		d->in_loads = in_resident ? d->tiles : d->tiles * d->groups;
+		d->wgt_loads = wgt_all ? 1 : d->tiles;
+	}
+}
+
+static struct load loads_of(const struct budget *u, const struct rvl_tiling *t, int64_t groups)
+{
+	const struct rvl_layer *l = u->l;
+	int64_t ch = before_pool(l, t->th, 0), cw = before_pool(l, t->tw, 1);
+	int64_t kh = l->gather ? 1 : l->win.kh, kw = l->gather ? 1 : l->win.kw;
+	int64_t pieces = rvl_div_up(kh, t->ph) * rvl_div_up(kw, t->pw);
+	struct load d = { .groups = groups };
+
+	d.tiles = l->in.v.n * rvl_div_up(u->oh, t->th) * rvl_div_up(u->ow, t->tw);
+	d.parts = pieces * rvl_div_up(u->icb, t->ig);
+	d.steps = d.parts * l->terms;
+	d.in_once = input_cycles(u, t, ch, cw) * pieces;
+	d.wgt_once = weight_cycles(u, u->icb_sum * kh * kw * l->terms);
+	count_loads(t, &d);
+	return d;
+}
+
+/* Cycles of the engines and of the port if nothing waited. */
+struct busy {
+	int64_t array, alu, in, out;
+};
+
+static struct busy busy_of(const struct budget *u, const struct rvl_tiling *t, const struct load *d)
+{
+	const struct rvl_layer *l = u->l;
+	int64_t px = l->in.v.n * u->oh * u->ow, before = px, window = 1, result;
+	int64_t taps = l->gather ? 1 : l->win.kh * l->win.kw;
+	struct busy e;
+
+	if (l->pool) {
+		before = d->tiles * before_pool(l, t->th, 0) * before_pool(l, t->tw, 1);
+		window = l->pwin.kh * l->pwin.kw;
+	}
+	e.array = before * taps * u->icb_sum * l->terms * (u->b->tn / u->b->dn) +
+		  d->tiles * d->groups * d->steps * RIVULET_CONV_FILL;
+	result = rivulet_alu_result(u->b, u->b->tm, window, l->pool > RIVULET_POOL_MAX, l->bin);
+	e.alu = px * result * u->ocb + d->tiles * (u->ocb * rivulet_alu_setup(u->b->tm) +
+						   d->groups * RIVULET_ALU_FILL);
+	e.in = d->in_loads * d->in_once + d->wgt_loads * d->wgt_once;
+	e.out = move_cycles(u->b, &l->out, t->th, t->tw, u->ocb * u->ratio) * d->tiles *
+		(1 + l->has_b);
+	return e;
+}
+
+/* The array's time when every step waits for its own transfer, made beside the step before it. */
+static int64_t with_waits(const struct budget *u, const struct rvl_tiling *t, const struct load *d,
+			  const struct busy *e)
+{
+	int64_t streams = d->tiles * d->groups * d->steps, step = e->array / streams;
+	int64_t beats = e->in / streams, wait = step + u->b->mem_latency + beats;
+
+	if (t->in_slots >= 2 && t->wgt_slots >= 2)
+		wait /= 2;
+	if (!beats || wait <= step || (d->in_loads == 1 && d->wgt_loads == 1 && d->steps == 1))
+		return e->array;
+	return streams * wait;
+}
+
+/* Estimated cycles, and a little for every byte; UINT64_MAX when the stream would be too long. */
+static uint64_t conv_cost(const struct budget *u, const struct rvl_tiling *t, int64_t groups)
+{
+	struct load d = loads_of(u, t, groups);
+	struct busy e = busy_of(u, t, &d);
+	int64_t time, port = e.in + e.out;
+
+	if (d.tiles * groups * d.steps > MAX_STREAM)
+		return UINT64_MAX;
+	time = with_waits(u, t, &d, &e);
+	if (t->acc_slots < 2 || t->out_slots < 2)
+		time += e.alu;
+	time = rvl_max(rvl_max(time, port), e.alu) + port / TRAFFIC_WEIGHT;
+	return time + 2 * u->b->mem_latency + d.wgt_once / (groups * d.steps) +
+	       d.in_once / d.parts + (e.alu + e.out) / (d.tiles * groups);
+}
+
+/* ---- the search ---- */
+
+struct search {
+	struct budget u;
+	struct rvl_tiling best;
+	bool found;
+	bool too_long;
+	uint64_t bound; /* no cut can be faster */
+};
+
+static bool good_enough(const struct search *s)
+{
+	return s->found && s->best.cost * 100 <= s->bound * LAYER_SEARCH_GOOD;
+}
+
+static void slot_sizes(const struct budget *u, struct rvl_tiling *t)
+{
+	const struct rvl_layer *l = u->l;
+	int64_t ch = before_pool(l, t->th, 0), cw = before_pool(l, t->tw, 1);
+	int64_t blocks = l->group > 1 ? rvl_min(t->ig * t->og, in_blocks(u->b, l)) : t->ig;
+
+	t->in_words = in_rows(l, t, ch) * in_cols(l, t, cw) * blocks;
+	t->wgt_words = t->og * t->ig * t->ph * t->pw * u->wpb;
+	t->prm_words = t->og * rvl_div_up(u->b->tm * 8, RIVULET_WGT_WORD);
+	t->acc_words = ch * cw * t->og;
+	t->out_words = t->th * t->tw * t->og * u->ratio;
+}
+
+static bool conv_fits(const struct budget *u, const struct rvl_tiling *t)
+{
+	const struct rvl_layer *l = u->l;
+	int64_t ch = before_pool(l, t->th, 0), cw = before_pool(l, t->tw, 1);
+
+	if (ch > MAX_COUNT || cw > MAX_COUNT || in_rows(l, t, ch) > MAX_COUNT ||
+	    in_cols(l, t, cw) > MAX_COUNT || t->og > MAX_OCB || t->ig > MAX_COUNT)
+		return false;
+	return t->in_slots * t->in_words + (t->out_slots + t->b_slots) * t->out_words <= u->inp &&
+	       t->wgt_slots * t->wgt_words + t->prm_slots * t->prm_words <= u->wgt &&
+	       t->acc_slots * t->acc_words <= u->acc;
+}
+
+static void consider(struct search *s, const struct rvl_tiling *t, int64_t groups)
+{
+	struct rvl_tiling c = *t;
+
+	c.cost = conv_cost(&s->u, &c, groups);
+	if (c.cost == UINT64_MAX) {
+		s->too_long = true;
+		return;
+	}
+	if (!s->found || c.cost < s->best.cost) {
+		s->best = c;
+		s->found = true;
+	}
+}
+
+/* The tallest tile that fits with the rest of @t given, cut into equal heights. */
+static bool tallest(const struct budget *u, struct rvl_tiling *t)
+{
+	const struct rvl_layer *l = u->l;
+	int64_t lo = 0, hi = l->win.sy > MAX_KERNEL && !l->gather ? 1 : rvl_min(u->oh, MAX_COUNT);
+
+	while (lo < hi) {
+		t->th = (lo + hi + 1) / 2;
+		slot_sizes(u, t);
+		if (conv_fits(u, t))
+			lo = t->th;
+		else
+			hi = t->th - 1;
+	}
+	if (!lo)
+		return false;
+	t->th = rvl_div_up(u->oh, rvl_div_up(u->oh, lo));
+	slot_sizes(u, t);
+	return conv_fits(u, t);
+}
+
+/* Slots for the way operands are kept: @keep_in, @keep_wgt (0 stream, 1 group, 2 all). */
+static void set_slots(const struct budget *u, struct rvl_tiling *t, int64_t groups, int copies,
+		      int keep_in, int keep_wgt)
+{
+	const struct rvl_layer *l = u->l;
+	int64_t kh = l->gather ? 1 : l->win.kh, kw = l->gather ? 1 : l->win.kw;
+	int64_t parts = rvl_div_up(kh, t->ph) * rvl_div_up(kw, t->pw) * rvl_div_up(u->icb, t->ig);
+	int64_t steps = parts * l->terms;
+
+	t->in_slots = keep_in ? copies * parts : rvl_min(copies, parts + 1);
+	t->wgt_slots = keep_wgt == 2 ? steps * groups : keep_wgt ? copies * steps : copies;
+	t->wgt_slots = rvl_min(t->wgt_slots, steps * groups);
+	t->prm_slots = rvl_min(copies, groups);
+	if (groups * t->og * u->b->tm * 8 <= u->wgt * 2) /* an eighth */
+		t->prm_slots = groups;
+	t->acc_slots = copies;
+	t->out_slots = copies;
+	t->b_slots = l->has_b ? copies : 0;
+}
+
+static void try_keeps(struct search *s, struct rvl_tiling *t, int64_t groups, int copies)
+{
+	for (int order = 0; order < 2; order++) {
+		for (int keep = 0; keep < 6; keep++) {
+			t->oc_outer = order;
+			set_slots(&s->u, t, groups, copies, keep & 1, keep >> 1);
+			if (t->in_slots > MAX_SLOTS || t->wgt_slots > MAX_SLOTS ||
+			    t->prm_slots > MAX_SLOTS || !tallest(&s->u, t))
+				continue;
+			consider(s, t, groups);
+		}
+	}
+}
+
+static int64_t next_cut(int64_t whole, int64_t part)
+{
+	int64_t n = rvl_div_up(whole, part) + 1;
+
+	return n > 8 ? part / 2 : rvl_div_up(whole, n) == part ? part - 1 : rvl_div_up(whole, n);
+}
+
+/* A grouped run needs all of its input blocks at once; the chunk is then the run's. */
+static bool chunk_allowed(const struct budget *u, const struct rvl_tiling *t)
+{
+	return u->l->group == 1 || t->og == 1 || t->ig >= u->icb;
+}
+
+static void try_piece(struct search *s, int64_t ph, int64_t pw, int copies)
+{
+	const struct budget *u = &s->u;
+	struct rvl_tiling t = { .ph = ph, .pw = pw };
+	int64_t widest = u->l->win.sx > MAX_KERNEL && !u->l->gather ? 1 : rvl_min(u->ow, MAX_COUNT);
+
+	for (t.og = u->ocb; t.og >= 1; t.og = t.og > 1 ? next_cut(u->ocb, t.og) : 0) {
+		int64_t groups = rvl_ocgroups(u->b, u->l, t.og, NULL);
+
+		for (t.ig = u->icb; t.ig >= 1; t.ig = t.ig > 1 ? next_cut(u->icb, t.ig) : 0) {
+			if (!chunk_allowed(u, &t) || (u->l->gather && t.ig < u->icb))
+				continue;
+			for (t.tw = widest; t.tw >= 1;
+			     t.tw = t.tw > 1 ? next_cut(u->ow, t.tw) : 0) {
+				try_keeps(s, &t, groups, copies);
+				if (good_enough(s))
+					return;
+			}
+		}
+	}
+}
+
+/* Smaller and smaller kernel pieces until something fits. */
+static void search_conv(struct search *s)
+{
+	const struct rvl_layer *l = s->u.l;
+	int64_t ph = rvl_min(l->win.kh, l->win.dy > MAX_DILATION ? 1 : MAX_KERNEL);
+	int64_t pw = rvl_min(l->win.kw, l->win.dx > MAX_DILATION ? 1 : MAX_KERNEL);
+
+	if (l->gather)
+		ph = pw = 1;
+	for (;;) {
+		try_piece(s, ph, pw, 2);
+		if (!s->found)
+			try_piece(s, ph, pw, 1);
+		if (s->found || (ph == 1 && pw == 1))
+			return;
+		if (ph >= pw)
+			ph = rvl_div_up(ph, 2);
+		else
+			pw = rvl_div_up(pw, 2);
+	}
+}
+
+static void count_blocks(struct budget *u)
+{
+	int64_t lo, hi;
+
+	u->icb = 0;
+	u->icb_sum = 0;
+	for (int64_t o = 0; o < u->ocb; o++) {
+		oc_range(u->b, u->l, o, &lo, &hi);
+		u->icb = rvl_max(u->icb, hi - lo);
+		u->icb_sum += hi - lo;
+	}
+}
+
+/* The array's work and every byte moved once. */
+static uint64_t lower_bound(const struct budget *u)
+{
+	const struct rvl_layer *l = u->l;
+	int64_t taps = l->gather ? 1 : l->win.kh * l->win.kw;
+	int64_t blocks = taps * u->icb_sum * l->terms;
+	int64_t work = l->in.v.n * l->oh * l->ow * blocks * (u->b->tn / u->b->dn);
+	int64_t port = weight_cycles(u, blocks) +
+		       l->in.v.n * (move_cycles(u->b, &l->in, l->in.v.h, l->in.v.w,
+						rvl_div_up(l->in.v.c, u->b->tn)) +
+				    move_cycles(u->b, &l->out, u->oh, u->ow, u->ocb * u->ratio) *
+					    (1 + l->has_b));
+
+	return rvl_max(work, port) + port / TRAFFIC_WEIGHT;
+}
+
+static bool tile_conv(const struct rivulet_board *b, struct rvl_layer *l)
+{
+	struct search s = { .u = { .b = b,
+				   .l = l,
+				   .inp = b->inp_bytes / b->tn,
+				   .wgt = b->wgt_bytes / RIVULET_WGT_WORD,
+				   .acc = b->acc_bytes / (4 * b->tm),
+				   .wpb = b->tm * b->tn / RIVULET_WGT_WORD,
+				   .ratio = b->tm / b->tn,
+				   .ocb = rvl_div_up(l->m, b->tm),
+				   .oh = l->out.v.h,
+				   .ow = l->out.v.w } };
+
+	if (l->macs > MAX_MACS || b->tm * b->tn % RIVULET_WGT_WORD || b->tm * 8 % RIVULET_WGT_WORD)
+		return false;
+	if (!l->pool) {
+		s.u.oh = l->oh;
+		s.u.ow = l->ow;
+	}
+	count_blocks(&s.u);
+	s.bound = lower_bound(&s.u);
+	search_conv(&s);
+	l->t = s.best;
+	l->too_long = s.too_long;
+	return s.found;
+}
+
+/* ---- layers without weights ---- */
+
+static int64_t plain_in(const struct rvl_layer *l, int64_t n, int dim)
+{
+	const struct rvl_window *p = &l->pwin;
+	int64_t full = dim ? l->in.v.w : l->in.v.h;
+
+	if (l->kind != RVL_LAYER_POOL)
+		return n;
+	return window_span(n, dim ? p->sx : p->sy, dim ? p->kw : p->kh, dim ? p->dx : p->dy, full);
+}
+
+static bool plain_fits(const struct budget *u, struct rvl_tiling *t)
+{
+	const struct rvl_layer *l = u->l;
+	int64_t h = plain_in(l, t->th, 0), w = plain_in(l, t->tw, 1);
+	bool copy = l->kind == RVL_LAYER_COPY;
+
+	if (h > MAX_COUNT || w > MAX_COUNT || t->og > MAX_OCB)
+		return false;
+	t->in_words = h * w * t->og;
+	t->out_words = copy ? 0 : t->th * t->tw * t->og;
+	return t->in_slots * t->in_words + (t->out_slots + t->b_slots) * t->out_words <= u->inp;
+}
+
+static bool tile_plain(const struct rivulet_board *b, struct rvl_layer *l)
+{
+	struct budget u = { .b = b, .l = l, .inp = b->inp_bytes / b->tn };
+	int64_t blocks = rvl_div_up(l->in.v.c, b->tn);
+	int64_t most = l->spread ? MAX_SPREAD : MAX_COUNT;
+	struct rvl_tiling t;
+
+	if (l->kind == RVL_LAYER_LUT && b->wgt_bytes < 256)
+		return false;
+	for (int copies = 2; copies >= 1; copies--) {
+		t = (struct rvl_tiling){ .in_slots = copies,
+					 .out_slots = copies,
+					 .b_slots = l->has_b ? copies : 0 };
+		for (t.tw = rvl_min(l->out.v.w, most); t.tw >= 1; t.tw /= 2) {
+			for (t.th = rvl_min(l->out.v.h, most); t.th >= 1; t.th /= 2) {
+				for (t.og = rvl_min(blocks, MAX_OCB); t.og >= 1; t.og /= 2) {
+					if (plain_fits(&u, &t))
+						goto found;
+				}
+			}
+		}
+	}
+	return false;
+found:
+	if (t.og >= 4 && t.og == blocks &&
+	    t.in_words > 512) /* some of it loads while some is stored */
+		t.og = rvl_div_up(t.og, 4);
+	plain_fits(&u, &t);
+	l->t = t;
+	return true;
+}
+
+bool rvl_tile(const struct rivulet_board *b, struct rvl_layer *l)
+{
+	return l->kind == RVL_LAYER_CONV ? tile_conv(b, l) : tile_plain(b, l);
+}

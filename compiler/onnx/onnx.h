@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading ONNX models. */
+#ifndef RVL_ONNX_H
+#define RVL_ONNX_H
+
+#include "graph/graph.h"
+
+struct rvl_onnx_opts {
+	int64_t batch;		/* value for a symbolic first dimension; 0 = 1 */
+	int64_t symbol;		/* value for any other symbolic dimension; 0 = refuse it */
+};
+
+/**
+ * Reads an ONNX ModelProto. @buf must outlive the graph (initialisers are not copied where their
+ * alignment allows). @opts may be NULL. Operators that are unknown or have unsupported attributes
+ * become RVL_OP_UNSUPPORTED nodes with a reason; malformed bytes are -EBADMSG with the field and
+ * byte offset, limits -E2BIG, external data -EOPNOTSUPP. Shapes are not inferred yet.
+ */
+int rvl_onnx_load(const void *buf, size_t len, const struct rvl_onnx_opts *opts,
+		  struct rvl_graph **out, struct rvl_err *err);
+
+/** A TensorProto file (ONNX test data). The tensor is a constant in @g, named @name or its own. */
+int rvl_onnx_load_tensor(struct rvl_graph *g, const void *buf, size_t len, const char *name,
+			 struct rvl_tensor **out, struct rvl_err *err);
+
+/* What the reader knows of one operator. */
+struct rvl_onnx_op {
+	const char *op_type;
+	const char *domain;
+	enum rvl_op op;
+	int since;		/* first opset */
+};
+
+/** Operator number @i of the reader's table; false behind the last. */
+bool rvl_onnx_op(size_t i, struct rvl_onnx_op *out);
+
+/** Name of attribute @k of operator @i of the reader's table; NULL behind the last. */
+const char *rvl_onnx_op_attr(size_t i, size_t k);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#include "pass/pass.h"
+#include "pass/passes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* A copy: same type, same shape, same bytes. */
+static bool is_copy(const struct rvl_node *n)
+{
+	const struct rvl_tensor *x = n->in[0], *y = n->out[0];
+
+	switch (n->op) {
+	case RVL_OP_IDENTITY:
+	case RVL_OP_RESHAPE:
+	case RVL_OP_FLATTEN:
+		return x->type == y->type && rvl_shape_equal(&x->shape, &y->shape);
+	case RVL_OP_TRANSPOSE:
+		for (int i = 0; i < n->attr.perm_rank; i++)
+			if (n->attr.perm[i] != i)
+				return false;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int drop_copies(struct rvl_graph *g, struct rvl_err *err)
+{
+	uint32_t i = 0;
+
+	while (i < g->n_nodes) {
+		int rc = is_copy(g->nodes[i]) ? rvl_node_bypass(g, g->nodes[i], err) : 0;
+
+		if (rc < 0)
+			return rc;
+		i += !rc;
+	}
+	return 0;
+}
+
+/* What inference has used up: a Reshape's shape operand, MaxPool's unread indices. */
+static int drop_operands(struct rvl_graph *g, struct rvl_err *err)
+{
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		struct rvl_node *n = g->nodes[i];
+		int rc = 0;
+
+		if (n->op == RVL_OP_RESHAPE && n->n_in > 1)
+			rc = rvl_node_set_in(g, n, 1, NULL, err);
+		if (rc)
+			return rc;
+		if (n->op == RVL_OP_MAX_POOL && n->n_out > 1 && n->out[1] &&
+		    !n->out[1]->n_users && !n->out[1]->is_output) {
+			n->out[1]->producer = NULL;
+			n->n_out = 1;
+		}
+	}
+	return 0;
+}
+
+static void mark(const struct rvl_graph *g, unsigned char *live)
+{
+	for (uint32_t i = 0; i < g->n_outputs; i++)
+		live[g->outputs[i]->id] = 1;
+	for (uint32_t i = g->n_nodes; i-- > 0;) {
+		const struct rvl_node *n = g->nodes[i];
+		bool used = n->op == RVL_OP_UNSUPPORTED;
+
+		for (uint32_t k = 0; k < n->n_out; k++)
+			used |= n->out[k] && live[n->out[k]->id];
+		for (uint32_t k = 0; used && k < n->n_in; k++)
+			if (n->in[k])
+				live[n->in[k]->id] = 1;
+	}
+}
+
+static bool is_live(const struct rvl_node *n, const unsigned char *live)
+{
+	for (uint32_t k = 0; k < n->n_out; k++)
+		if (n->out[k] && live[n->out[k]->id])
+			return true;
+	return n->op == RVL_OP_UNSUPPORTED;
+}
+
+static int drop_dead(struct rvl_graph *g, struct rvl_err *err)
+{
+	unsigned char *live = calloc(g->n_tensors + 1u, 1);
+
+	if (!live)
+		return rvl_fail(err, -ENOMEM, "no memory to find dead nodes");
+	mark(g, live);
+	for (uint32_t i = g->n_nodes; i-- > 0;)
+		if (!is_live(g->nodes[i], live))
+			rvl_node_remove(g, g->nodes[i]);
+	free(live);
+	return 0;
+}
+
+int rvl_pass_clean(struct rvl_graph *g, struct rvl_err *err)
+{
+	int rc = drop_operands(g, err);
+
+	if (!rc)
+		rc = drop_copies(g, err);
+	return rc ? rc : drop_dead(g, err);
+}

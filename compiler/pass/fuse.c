@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The patterns of a QDQ graph become quantised operators: DequantizeLinear on every operand, the
+ * operator with its clamp (Relu and Clip were folded into it before), perhaps a
+ * BatchNormalization, QuantizeLinear. Arithmetic and what is exact: docs/numerics.md 6.
+ */
+#include "pass/fuse.h"
+#include "pass/pass.h"
+#include "pass/passes.h"
+#include "qmath.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* One pattern found around an operator. */
+struct match {
+	struct rvl_graph *g;
+	struct rvl_node *n;		/* the operator */
+	struct rvl_node *bn;		/* BatchNormalization behind it, or NULL */
+	struct rvl_node *q;		/* QuantizeLinear at the end */
+	struct rvl_qsource a, b, y;
+	float lo, hi;			/* clamp of the float result */
+	struct rvl_err *err;
+};
+
+/* The bytes behind a float tensor, if a DequantizeLinear makes it. */
+static bool dequantised(struct rvl_graph *g, const struct rvl_tensor *t, struct rvl_qsource *s)
+{
+	const struct rvl_node *dq = t ? t->producer : NULL;
+
+	if (!dq || dq->op != RVL_OP_DEQUANTIZE || dq->in[0]->type == RVL_TYPE_S32)
+		return false;
+	return rvl_qsource_of(g, dq->in[0], dq->in[1], dq->n_in > 2 ? dq->in[2] : NULL,
+			      dq->attr.axis, s) && rvl_quant_fits(s);
+}
+
+/* Follows the result to its QuantizeLinear, taking a BatchNormalization along where allowed. */
+static bool find_end(struct match *m, bool bn_allowed)
+{
+	struct rvl_node *next = rvl_only_user(m->n->out[0]);
+
+	m->lo = m->n->attr.f_lo;
+	m->hi = m->n->attr.f_hi;
+	if (bn_allowed && next && next->op == RVL_OP_BATCH_NORM && m->lo == -INFINITY &&
+	    m->hi == INFINITY && next->in[0] == m->n->out[0]) {
+		m->bn = next;
+		m->lo = next->attr.f_lo;
+		m->hi = next->attr.f_hi;
+		next = rvl_only_user(next->out[0]);
+	}
+	if (!next || next->op != RVL_OP_QUANTIZE)
+		return false;
+	m->q = next;
+	return rvl_qsource_of(m->g, next->out[0], next->in[1], next->in[2], next->attr.axis,
+			      &m->y) && m->y.n == 1 && rvl_quant_fits(&m->y);
+}
+
+static int32_t bound(const struct match *m, float v)
+{
+	bool u8 = m->y.t->type == RVL_TYPE_U8;
+
+	return rvl_quantize(v, m->y.scale[0], m->y.zp[0], rvl_qmin(u8), rvl_qmax(u8));
+}
+
+/* The new node in the place of the old ones; @b and @bias may be NULL. */
+static int build(struct match *m, enum rvl_op op, struct rvl_tensor *b, struct rvl_tensor *bias)
+{
+	struct rvl_node *n;
+	int rc = rvl_node_new(m->g, op, m->n->name, &n, m->err);
+
+	if (rc)
+		return rc;
+	n->attr = m->n->attr;
+	n->op_type = m->n->op_type;
+	n->fused = m->n->fused;
+	n->attr.f_lo = -INFINITY;
+	n->attr.f_hi = INFINITY;
+	if (m->lo != -INFINITY)
+		n->attr.q_lo = bound(m, m->lo);
+	if (m->hi != INFINITY)
+		n->attr.q_hi = bound(m, m->hi);
+	if (m->bn)
+		rvl_note_fused(m->g, n, m->bn);
+	rc = rvl_quant_adopt(m->g, &m->a, m->err);
+	if (!rc)
+		rc = rvl_quant_adopt(m->g, &m->y, m->err);
+	if (!rc)
+		rc = rvl_node_set_in(m->g, n, 0, m->a.t, m->err);
+	if (!rc && b)
+		rc = rvl_node_set_in(m->g, n, 1, b, m->err);
+	if (!rc && bias)
+		rc = rvl_node_set_in(m->g, n, 2, bias, m->err);
+	if (rc)
+		return rc;
+	rvl_node_remove(m->g, m->q);
+	rvl_node_set_out(n, 0, m->y.t);
+	return 0;
+}
+
+/* ---- products: Conv, Gemm, MatMul ---- */
+
+struct product {
+	int64_t channels;
+	float *ws;			/* weight scale of each channel */
+	int32_t *wz;
+	double *bias;			/* real bias of each channel */
+	bool has_bias;
+	bool exact;			/* the bias is int32 with the right scale already */
+};
+
+static float alpha_of(const struct match *m)
+{
+	return m->n->op == RVL_OP_GEMM ? m->n->attr.alpha : 1.0f;
+}
+
+/* The scale of the accumulator of channel c: f32(f32(alpha * xs) * ws). */
+static float acc_scale(const struct match *m, const struct product *p, int64_t c)
+{
+	float xs = alpha_of(m) * m->a.scale[0];
+
+	return xs * p->ws[c];
+}
+
+static bool spread_scales(struct match *m, struct product *p)
+{
+	size_t n = (size_t)p->channels;
+
+	p->ws = rvl_arena_array(m->g->arena, n, sizeof(*p->ws));
+	p->wz = rvl_arena_array(m->g->arena, n, sizeof(*p->wz));
+	p->bias = rvl_arena_array(m->g->arena, n, sizeof(*p->bias));
+	if (!p->ws || !p->wz || !p->bias)
+		return false;
+	for (int64_t c = 0; c < p->channels; c++) {
+		p->ws[c] = m->b.scale[m->b.n > 1 ? c : 0];
+		p->wz[c] = m->b.zp[m->b.n > 1 ? c : 0];
+	}
+	return true;
+}
+
+/* Whether a tensor of @shape holds one value for each of the last axis' @n columns, or one for all. */
+static bool is_row(const struct rvl_shape *s, int64_t n)
+{
+	int64_t count = rvl_shape_count(s);
+
+	return count == 1 || (count == n && s->rank > 0 && s->dim[s->rank - 1] == n);
+}
+
+/*
+ * The bias as real numbers. Int32 behind a DequantizeLinear with the scale of the accumulator is
+ * taken as it is; with another scale, or as float, it is rounded to that scale as onnxruntime does.
+ */
+static bool read_bias(struct match *m, struct product *p)
+{
+	const struct rvl_tensor *t = m->n->n_in > 2 ? m->n->in[2] : NULL;
+	const struct rvl_node *dq = t ? t->producer : NULL;
+	struct rvl_qsource s = { .t = NULL };
+	int64_t count;
+
+	if (!t)
+		return true;
+	p->has_bias = true;
+	if (dq && (dq->op != RVL_OP_DEQUANTIZE || !dq->in[0]->data ||
+		   dq->in[0]->type != RVL_TYPE_S32 ||
+		   !rvl_qsource_of(m->g, dq->in[0], dq->in[1], dq->n_in > 2 ? dq->in[2] : NULL,
+				   dq->attr.axis, &s)))
+		return false;
+	if (!dq && (!t->data || t->type != RVL_TYPE_F32))
+		return false;
+	if (!is_row(&t->shape, p->channels))
+		return false;
+	count = rvl_shape_count(&t->shape);
+	p->exact = s.t != NULL;
+	for (int64_t c = 0; c < p->channels; c++) {
+		int64_t i = count > 1 ? c : 0;
+		uint32_t k = s.n > 1 ? (uint32_t)i : 0;
+		float want = acc_scale(m, p, c);
+
+		if (!s.t) {
+			p->bias[c] = (double)((const float *)t->data)[i];
+			continue;
+		}
+		p->exact &= s.zp[k] == 0 && fabsf(s.scale[k] - want) <= 1e-5f * fabsf(want);
+		p->bias[c] = ((double)((const int32_t *)s.t->data)[i] - s.zp[k]) *
+			     (double)s.scale[k];
+	}
+	return true;
+}
+
+/* Scales of weights times the factor; bias' = (bias - mean) * factor + beta. */
+static bool apply_bn(struct match *m, struct product *p)
+{
+	const float *v[4];
+
+	if (!m->bn)
+		return true;
+	for (int i = 0; i < 4; i++) {
+		v[i] = rvl_const_vector(m->bn->in[i + 1], p->channels);
+		if (!v[i])
+			return false;
+	}
+	for (int64_t c = 0; c < p->channels; c++) {
+		float f = v[0][c] / sqrtf(v[3][c] + m->bn->attr.epsilon);
+
+		p->ws[c] *= f;
+		p->bias[c] = (p->bias[c] - (double)v[2][c]) * (double)f + (double)v[1][c];
+		if (!isfinite(p->ws[c]) || p->ws[c] == 0.0f)
+			return false;
+	}
+	p->has_bias = true;
+	p->exact = false;
+	return true;
+}
+
+static int32_t to_int32(double v)
+{
+	return v >= 2147483647.0 ? INT32_MAX : v <= -2147483648.0 ? INT32_MIN : (int32_t)rint(v);
+}
+
+static const int32_t *bias_ints(const struct match *m)
+{
+	const struct rvl_node *dq = m->n->in[2]->producer;
+
+	return dq->in[0]->data;
+}
+
+static int make_bias(struct match *m, const struct product *p, struct rvl_tensor **out)
+{
+	const struct rvl_shape shape = { .rank = 1, .dim = { p->channels } };
+	int32_t *v = rvl_arena_array(m->g->arena, (size_t)p->channels, sizeof(*v));
+	bool one;
+
+	*out = NULL;
+	if (!p->has_bias)
+		return 0;
+	if (!v)
+		return rvl_fail(m->err, -ENOMEM, "no memory for a bias");
+	one = p->exact && rvl_shape_count(&m->n->in[2]->shape) == 1;
+	for (int64_t c = 0; c < p->channels; c++) {
+		if (p->exact)
+			v[c] = bias_ints(m)[one ? 0 : c];
+		else if (m->bn)
+			v[c] = to_int32(p->bias[c] / (double)acc_scale(m, p, c));
+		else	/* onnxruntime divides in float */
+			v[c] = to_int32((double)((float)p->bias[c] / acc_scale(m, p, c)));
+	}
+	return rvl_tensor_const(m->g, NULL, RVL_TYPE_S32, &shape, v, out, m->err);
+}
+
+/* The weights with this node's parameters: its own tensor if another use has different ones. */
+static int make_weights(struct match *m, const struct product *p, int32_t axis,
+			struct rvl_tensor **out)
+{
+	const struct rvl_tensor *w = m->b.t;
+	int rc;
+
+	if (!m->bn) {
+		*out = m->b.t;
+		return rvl_quant_adopt(m->g, &m->b, m->err);
+	}
+	rc = rvl_tensor_like(m->g, w, out, m->err);
+	if (rc)
+		return rc;
+	(*out)->data = w->data;
+	return rvl_tensor_set_quant(m->g, *out, (uint32_t)p->channels, axis, p->ws, p->wz, m->err);
+}
+
+static int fuse_product(struct match *m, enum rvl_op op, int64_t channels, int32_t axis)
+{
+	struct product p = { .channels = channels };
+	struct rvl_tensor *w, *bias;
+	int rc;
+
+	if (m->a.n != 1 || (m->b.n > 1 && m->b.axis != axis) || !rvl_quant_agree(&m->a, &m->b))
+		return 0;
+	if (!spread_scales(m, &p) || !read_bias(m, &p) || !apply_bn(m, &p))
+		return 0;
+	rc = make_bias(m, &p, &bias);
+	if (!rc)
+		rc = make_weights(m, &p, axis, &w);
+	return rc ? rc : build(m, op, w, bias);
+}
+
+static int fuse_conv(struct match *m)
+{
+	if (!m->n->in[1]->producer || !dequantised(m->g, m->n->in[0], &m->a) ||
+	    !dequantised(m->g, m->n->in[1], &m->b) || !m->b.t->data || !find_end(m, true))
+		return 0;
+	return fuse_product(m, RVL_OP_Q_CONV, m->n->out[0]->shape.dim[1], 0);
+}
+
+static int fuse_matmul(struct match *m)
+{
+	const struct rvl_attr *a = &m->n->attr;
+	bool gemm = m->n->op == RVL_OP_GEMM;
+	int32_t rank;
+
+	if (!dequantised(m->g, m->n->in[0], &m->a) || !dequantised(m->g, m->n->in[1], &m->b) ||
+	    !find_end(m, gemm && m->b.t->data))
+		return 0;
+	if (gemm && (a->trans_a || (m->n->n_in > 2 && a->beta != 1.0f) || !(a->alpha > 0)))
+		return 0;
+	rank = m->b.t->shape.rank;
+	if (rank < 2 || (m->b.n > 1 && rank > 2))
+		return 0;
+	return fuse_product(m, RVL_OP_Q_MATMUL, m->b.t->shape.dim[rank - (a->trans_b ? 2 : 1)],
+			    rank - (a->trans_b ? 2 : 1));
+}
+
+/* ---- element-wise and pools ---- */
+
+static int fuse_binary(struct match *m)
+{
+	int rc;
+
+	if (!dequantised(m->g, m->n->in[0], &m->a) || !dequantised(m->g, m->n->in[1], &m->b) ||
+	    m->a.n != 1 || m->b.n != 1 || !rvl_quant_agree(&m->a, &m->b) || !find_end(m, false))
+		return 0;
+	if (m->n->op == RVL_OP_ADD && (!rvl_add_ratio_ok(m->a.scale[0], m->y.scale[0]) ||
+				       !rvl_add_ratio_ok(m->b.scale[0], m->y.scale[0])))
+		return 0;
+	rc = rvl_quant_adopt(m->g, &m->b, m->err);
+	return rc ? rc : build(m, m->n->op == RVL_OP_ADD ? RVL_OP_Q_ADD : RVL_OP_Q_MUL, m->b.t,
+			       NULL);
+}
+
+static int fuse_pool(struct match *m)
+{
+	const struct rvl_shape *x = &m->n->in[0]->shape;
+	bool global = m->n->op == RVL_OP_GLOBAL_AVERAGE_POOL;
+
+	if (!dequantised(m->g, m->n->in[0], &m->a) || m->a.n != 1 || !find_end(m, false) ||
+	    m->a.t->type != m->y.t->type)
+		return 0;
+	if (global && !rvl_mean_scale_ok(m->a.scale[0], m->y.scale[0],
+					 rvl_shape_count(x) / (x->dim[0] * x->dim[1])))
+		return 0;
+	return build(m, global ? RVL_OP_Q_GLOBAL_AVERAGE_POOL : RVL_OP_Q_AVERAGE_POOL, NULL, NULL);
+}
+
+/* DequantizeLinear - Relu|Clip - QuantizeLinear. */
+static int fuse_clamp(struct match *m)
+{
+	float lo = m->n->op == RVL_OP_RELU ? 0 : m->n->attr.f_lo;
+	float hi = m->n->op == RVL_OP_RELU ? INFINITY : m->n->attr.f_hi;
+
+	if ((m->n->n_in > 1 && m->n->in[1] && !rvl_const_f32(m->n->in[1], &lo)) ||
+	    (m->n->n_in > 2 && m->n->in[2] && !rvl_const_f32(m->n->in[2], &hi)) || !(lo <= hi))
+		return 0;
+	if (!dequantised(m->g, m->n->in[0], &m->a) || m->a.n != 1 || !find_end(m, false))
+		return 0;
+	m->lo = lo;
+	m->hi = hi;
+	return build(m, RVL_OP_Q_RESCALE, NULL, NULL);
+}
+
+/* Whether all operands but the first are single constants: the node is a function of one value. */
+static bool of_one_value(const struct rvl_node *n)
+{
+	for (uint32_t i = 1; i < n->n_in; i++)
+		if (n->in[i] && (!n->in[i]->data || rvl_shape_count(&n->in[i]->shape) != 1))
+			return false;
+	return n->n_in <= 3 && n->n_out == 1 && n->in[0] &&
+	       rvl_shape_equal(&n->in[0]->shape, &n->out[0]->shape);
+}
+
+/* DequantizeLinear - an element-wise function of one value - QuantizeLinear: a table of 256. */
+static int fuse_table(struct match *m)
+{
+	const struct rvl_node *n = m->n;
+	struct rvl_node *made;
+	int rc;
+
+	if (!n->def || !(n->def->flags & RVL_OP_ELEMENTWISE) || !of_one_value(n) ||
+	    !dequantised(m->g, n->in[0], &m->a) || m->a.n != 1 || !find_end(m, false))
+		return 0;
+	rc = build(m, RVL_OP_Q_TABLE, n->n_in > 1 ? n->in[1] : NULL, n->n_in > 2 ? n->in[2] : NULL);
+	if (rc)
+		return rc;
+	made = m->y.t->producer;
+	made->def = n->def;
+	made->value = n->value;
+	return 0;
+}
+
+/* DequantizeLinear straight into QuantizeLinear: nothing if the parameters agree. */
+static int fuse_pair(struct rvl_graph *g, struct rvl_node *q, struct rvl_err *err)
+{
+	struct match m = { .g = g, .n = q, .q = q, .lo = -INFINITY, .hi = INFINITY, .err = err };
+	int rc;
+
+	if (!dequantised(g, q->in[0], &m.a) || m.a.n != 1 ||
+	    !rvl_qsource_of(g, q->out[0], q->in[1], q->in[2], q->attr.axis, &m.y) ||
+	    m.y.n != 1 || !rvl_quant_fits(&m.y))
+		return 0;
+	if (m.a.t->type != m.y.t->type || m.a.scale[0] != m.y.scale[0] || m.a.zp[0] != m.y.zp[0])
+		return build(&m, RVL_OP_Q_RESCALE, NULL, NULL);
+	rc = rvl_quant_adopt(g, &m.a, err);
+	for (uint32_t i = q->n_in; i-- > 1 && !rc;)
+		rc = rvl_node_set_in(g, q, i, NULL, err);
+	if (!rc)
+		rc = rvl_node_set_in(g, q, 0, m.a.t, err);
+	q->op = RVL_OP_IDENTITY;
+	return rc ? rc : rvl_quant_adopt(g, &m.y, err);
+}
+
+static int fuse_node(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
+{
+	struct match m = { .g = g, .n = n, .err = err };
+
+	switch (n->op) {
+	case RVL_OP_CONV:
+		return fuse_conv(&m);
+	case RVL_OP_GEMM:
+	case RVL_OP_MATMUL:
+		return fuse_matmul(&m);
+	case RVL_OP_ADD:
+	case RVL_OP_MUL:
+		return n->in[1]->data ? fuse_table(&m) : fuse_binary(&m);
+	case RVL_OP_GENERAL:
+		return fuse_table(&m);
+	case RVL_OP_AVERAGE_POOL:
+	case RVL_OP_GLOBAL_AVERAGE_POOL:
+		return fuse_pool(&m);
+	case RVL_OP_RELU:
+	case RVL_OP_CLIP:
+		return fuse_clamp(&m);
+	case RVL_OP_QUANTIZE:
+		return fuse_pair(g, n, err);
+	default:
+		return rvl_fuse_qlinear(g, n, err);
+	}
+}
+
+/* Bytes that nobody scales are the numbers they are. */
+static void plain_numbers(struct rvl_tensor *t)
+{
+	static const float one = 1.0f;
+	static const int32_t zero;
+
+	if ((t->type == RVL_TYPE_U8 || t->type == RVL_TYPE_S8) && !t->quant.n)
+		t->quant = (struct rvl_quant) { .n = 1, .scale = &one, .zp = &zero };
+}
+
+/* Bytes that an operator only moves keep their meaning: parameters spread through it. */
+static void spread(struct rvl_graph *g)
+{
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		struct rvl_node *n = g->nodes[i];
+
+		if (rvl_op_moves(n) && rvl_is_quant8_tensor(n->in[0]) && !n->out[0]->quant.n &&
+		    n->out[0]->type == n->in[0]->type)
+			n->out[0]->quant = n->in[0]->quant;
+	}
+	for (uint32_t i = g->n_nodes; i-- > 0;) {
+		struct rvl_node *n = g->nodes[i];
+
+		if (rvl_op_moves(n) && rvl_is_quant8_tensor(n->out[0]) && !n->in[0]->quant.n &&
+		    n->out[0]->type == n->in[0]->type)
+			n->in[0]->quant = n->out[0]->quant;
+	}
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		struct rvl_node *n = g->nodes[i];
+
+		if (!rvl_op_moves(n) || n->out[0]->quant.n)
+			continue;
+		plain_numbers(n->in[0]);
+		if (rvl_is_quant8_tensor(n->in[0]))
+			n->out[0]->quant = n->in[0]->quant;
+	}
+}
+
+/* Parameters of what is left of QuantizeLinear and DequantizeLinear, for the account of tensors. */
+static int adopt_edges(struct rvl_graph *g, struct rvl_err *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < g->n_nodes && !rc; i++) {
+		struct rvl_node *n = g->nodes[i];
+		struct rvl_qsource s;
+		struct rvl_tensor *t = n->op == RVL_OP_QUANTIZE ? n->out[0] : n->in[0];
+
+		if ((n->op != RVL_OP_QUANTIZE && n->op != RVL_OP_DEQUANTIZE) ||
+		    t->type == RVL_TYPE_S32)
+			continue;
+		if (rvl_qsource_of(g, t, n->in[1], n->n_in > 2 ? n->in[2] : NULL, n->attr.axis,
+				   &s) && rvl_quant_fits(&s))
+			rc = rvl_quant_adopt(g, &s, err);
+	}
+	return rc;
+}
+
+int rvl_pass_fuse(struct rvl_graph *g, struct rvl_err *err)
+{
+	uint32_t old = g->n_nodes;
+	struct rvl_node **list = rvl_arena_array(g->arena, old, sizeof(*list));
+	int rc = 0;
+
+	if (!list)
+		return rvl_fail(err, -ENOMEM, "no memory for fusion");
+	if (old)
+		memcpy(list, g->nodes, old * sizeof(*list));	/* nodes come and go meanwhile */
+	for (uint32_t i = 0; i < old && !rc; i++)
+		if (list[i]->n_out)
+			rc = fuse_node(g, list[i], err);
+	if (!rc)
+		rc = adopt_edges(g, err);
+	if (!rc)
+		rc = rvl_graph_sort(g, err);
+	if (!rc)
+		spread(g);
+	return rc;
+}

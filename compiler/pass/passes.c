@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#include "pass/passes.h"
+
+#include <errno.h>
+#include <string.h>
+
+/*
+ * Folding comes again after commuting because that turns transposed weights into constants, and
+ * cleaning after everything that leaves nodes behind.
+ */
+const struct rvl_pass rvl_passes[] = {
+	{ "fold", rvl_pass_fold },
+	{ "clean", rvl_pass_clean },
+	{ "fold-bn", rvl_pass_fold_bn },
+	{ "commute", rvl_pass_commute },
+	{ "fold-moved", rvl_pass_fold },
+	{ "fuse", rvl_pass_fuse },
+	{ "clean-fused", rvl_pass_clean },
+	{ "s8-weights", rvl_pass_s8_weights },
+	{ "fold-weights", rvl_pass_fold_weights },
+	{ "clean-weights", rvl_pass_clean },
+};
+
+const unsigned int rvl_n_passes = sizeof(rvl_passes) / sizeof(rvl_passes[0]);
+
+/* A pass that takes a refused request for a pattern that is none has not failed, but the graph is not optimised. */
+static int check_memory(const struct rvl_graph *g, struct rvl_err *err)
+{
+	return rvl_arena_failed(g->arena) ? rvl_fail(err, -ENOMEM, "no memory for the graph") : 0;
+}
+
+int rvl_optimise(struct rvl_graph *g, struct rvl_err *err)
+{
+	int rc = rvl_shape_infer(g, err);
+
+	if (!rc)
+		rc = check_memory(g, err);
+
+	for (unsigned int i = 0; i < rvl_n_passes && !rc; i++) {
+		char msg[RVL_ERR_MAX];
+
+		rc = rvl_passes[i].run(g, err);
+		if (!rc)
+			rc = check_memory(g, err);
+		if (!rc)
+			rc = rvl_graph_verify(g, err);
+		if (!rc || !err)
+			continue;
+		memcpy(msg, err->msg, sizeof(msg));
+		rvl_fail(err, rc, "pass %s: %.200s", rvl_passes[i].name, msg);
+	}
+	return rc;
+}

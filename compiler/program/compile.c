@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/* The compiler from end to end: read, optimise, place, lower, plan, emit, write. */
+#include "npu/partition.h"
+#include "onnx/onnx.h"
+#include "pass/passes.h"
+#include "program/program.h"
+#include "quant/calibrate.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void rivulet_blob_free(struct rivulet_blob *b)
+{
+	free(b->data);
+	*b = (struct rivulet_blob){ 0 };
+}
+
+static void backend_free(struct rvl_backend *be)
+{
+	free(be->store);
+	free(be->layer);
+	free(be->step);
+	free(be->cost);
+	free(be->seg);
+	rvl_bytes_free(&be->consts);
+	rvl_bytes_free(&be->params);
+	rvl_bytes_free(&be->cmds);
+	rvl_graph_free(be->g);
+}
+
+/* ---- outputs that no node makes ---- */
+
+static bool needs_copy(const struct rvl_graph *g, uint32_t i)
+{
+	const struct rvl_tensor *t = g->outputs[i];
+
+	for (uint32_t j = 0; j < i; j++)
+		if (g->outputs[j] == t)
+			return true;
+	return !t->producer;
+}
+
+/*
+ * An output that is an input, a constant or a second name of another output is copied by an
+ * Identity, because every output is memory of its own. The file shows the model's name all the
+ * same.
+ */
+static int copy_output(struct rvl_graph *g, uint32_t i, struct rvl_err *err)
+{
+	struct rvl_tensor *from = g->outputs[i], *to;
+	struct rvl_node *n;
+	bool again = false;
+	int rc = rvl_tensor_like(g, from, &to, err);
+
+	if (!rc)
+		rc = rvl_node_new(g, RVL_OP_IDENTITY, NULL, &n, err);
+	if (!rc)
+		rc = rvl_node_set_in(g, n, 0, from, err);
+	if (rc)
+		return rc;
+	n->n_in = 1;
+	n->op_type = "Identity";
+	rvl_node_set_out(n, 0, to);
+	to->is_output = true;
+	g->outputs[i] = to;
+	for (uint32_t j = 0; j < g->n_outputs; j++)
+		again |= g->outputs[j] == from;
+	from->is_output = again;
+	return 0;
+}
+
+static int own_outputs(struct rvl_backend *be)
+{
+	struct rvl_graph *g = be->g;
+	int rc = 0;
+
+	be->out_name = rvl_arena_array(g->arena, g->n_outputs + 1, sizeof(*be->out_name));
+	if (!be->out_name)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < g->n_outputs && !rc; i++) {
+		be->out_name[i] = g->outputs[i]->name;
+		if (needs_copy(g, i))
+			rc = copy_output(g, i, be->err);
+	}
+	return rc;
+}
+
+/* ---- front ---- */
+
+static int load(struct rvl_backend *be, const void *onnx, size_t size)
+{
+	const struct rivulet_compile_options *o = be->opt;
+	struct rvl_onnx_opts opts = { .batch = o->batch, .symbol = o->symbol };
+	int rc = rvl_onnx_load(onnx, size, &opts, &be->g, be->err);
+
+	for (uint32_t i = 0; i < o->n_frozen && !rc; i++)
+		rc = rvl_graph_freeze(be->g, o->frozen[i].name, o->frozen[i].data,
+				      o->frozen[i].size, be->err);
+	return rc;
+}
+
+static const char *cpu_asked(struct rvl_graph *g, const struct rvl_node *n, void *arg)
+{
+	(void)g;
+	(void)n;
+	(void)arg;
+	return "the CPU was asked for";
+}
+
+static int place(struct rvl_backend *be)
+{
+	rvl_npu_fits_fn fits = be->board ? rvl_backend_fits : cpu_asked;
+
+	return rvl_pass_partition(be->g, fits, (void *)be->board, be->err);
+}
+
+static int demand_npu(const struct rvl_backend *be)
+{
+	for (uint32_t i = 0; be->opt->require_npu && i < be->g->n_nodes; i++) {
+		const struct rvl_node *n = be->g->nodes[i];
+
+		if (n->place != RVL_PLACE_NPU)
+			return rvl_fail(be->err, -EOPNOTSUPP,
+					"node \"%s\" (%s) cannot run on the NPU: %s", n->name,
+					n->op_type, n->reason ? n->reason : "no reason given");
+	}
+	return 0;
+}
+
+static int back(struct rvl_backend *be, const void *onnx, size_t size, struct rivulet_blob *out)
+{
+	int rc = demand_npu(be);
+
+	if (!rc)
+		rc = rvl_lower(be);
+	if (!rc)
+		rc = rvl_memplan(be);
+	if (!rc)
+		rc = rvl_memplan_check(be);
+	return rc ? rc : rvl_write_program(be, onnx, size, out);
+}
+
+static int no_memory(int rc, struct rvl_err *err)
+{
+	if (rc == -ENOMEM)
+		rvl_fail(err, rc, "out of memory");
+	return rc;
+}
+
+static void backend_init(struct rvl_backend *be, const struct rivulet_board *board,
+			 const struct rivulet_compile_options *opt, struct rvl_err *err)
+{
+	static const struct rivulet_compile_options defaults;
+
+	*be = (struct rvl_backend){ .opt = opt ? opt : &defaults, .err = err };
+	be->board = be->opt->cpu_only ? NULL : board;
+}
+
+static int middle(struct rvl_backend *be)
+{
+	int rc;
+
+	be->g->npu_average_pool = be->opt->average_within_1;
+	if (be->opt->calibration) {
+		rc = rvl_calibrate(be->g, be->opt->calibration, be->opt->calibration_size, be->err);
+		if (rc)
+			return rc;
+	}
+	rc = rvl_optimise(be->g, be->err);
+	if (!rc)
+		rc = rvl_variants_choose(be);
+	return rc ? rc : own_outputs(be);
+}
+
+static int whole(struct rvl_backend *be, const void *onnx, size_t size,
+		 struct rivulet_blob *program, struct rivulet_explain *explain)
+{
+	struct rivulet_blob out = { 0 };
+	int rc = rvl_graph_check_supported(be->g, be->err);
+
+	if (!rc)
+		rc = place(be);
+	if (!rc)
+		rc = back(be, onnx, size, &out);
+	if (rvl_arena_failed(be->g->arena))
+		rc = -ENOMEM;
+	if (!rc && explain)
+		rc = rvl_explain_fill(be, out.size, explain);
+	if (rc || !program)
+		rivulet_blob_free(&out);
+	else
+		*program = out;
+	return rc;
+}
+
+int rivulet_compile(const void *onnx, size_t size, const struct rivulet_board *board,
+		    const struct rivulet_compile_options *opt, struct rivulet_blob *program,
+		    struct rivulet_explain *explain, struct rvl_err *err)
+{
+	struct rvl_backend be;
+	int rc;
+
+	backend_init(&be, board, opt, err);
+	if (explain)
+		memset(explain, 0, sizeof(*explain));
+	rc = load(&be, onnx, size);
+	if (!rc)
+		rc = middle(&be);
+	if (!rc)
+		rc = whole(&be, onnx, size, program, explain);
+	backend_free(&be);
+	return no_memory(rc, err);
+}
+
+int rvl_compile_graph(struct rvl_graph *g, const struct rivulet_board *board,
+		      const struct rivulet_compile_options *opt, struct rivulet_blob *program,
+		      struct rivulet_explain *explain, struct rvl_err *err)
+{
+	struct rvl_backend be;
+	int rc;
+
+	backend_init(&be, board, opt, err);
+	be.g = g;
+	rc = middle(&be);
+	if (!rc)
+		rc = whole(&be, "", 0, program, explain);
+	backend_free(&be);
+	return no_memory(rc, err);
+}
+
+int rivulet_explain_model(const void *onnx, size_t size, const struct rivulet_board *board,
+			  const struct rivulet_compile_options *opt,
+			  struct rivulet_explain *explain, struct rvl_err *err)
+{
+	struct rvl_backend be;
+	int rc;
+
+	backend_init(&be, board, opt, err);
+	memset(explain, 0, sizeof(*explain));
+	rc = load(&be, onnx, size);
+	if (!rc)
+		rc = middle(&be);
+	if (!rc && rvl_graph_check_supported(be.g, NULL))
+		rc = rvl_explain_nodes(&be, explain);
+	else if (!rc)
+		rc = whole(&be, onnx, size, NULL, explain);
+	backend_free(&be);
+	return no_memory(rc, err);
+}

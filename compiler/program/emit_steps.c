@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* The command streams of all NPU steps, in each variant. */
+#include "npu/stream.h"
+#include "program/program.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static int append_stream(struct rvl_backend *be, const struct rvl_stream *s, struct rvl_bcmd *cmd)
+{
+	struct rivulet_decoded end = { .form = RIVULET_FORM_sync,
+				       .sync.kind = RIVULET_SYNC_END,
+				       .sync.queue = RIVULET_Q_STORE };
+	struct rivulet_insn insn;
+	int rc = rivulet_encode(&end, &insn, NULL);
+
+	if (!rc)
+		rc = rvl_bytes_add(&be->cmds, NULL, 0, RIVULET_FETCH_BYTES, &cmd->off);
+	for (uint32_t i = 0; i < s->n && !rc; i++)
+		rc = rvl_bytes_add(&be->cmds, &s->op[i].insn, sizeof(insn), 1, NULL);
+	if (!rc)
+		rc = rvl_bytes_add(&be->cmds, &insn, sizeof(insn), 1, NULL);
+	cmd->len = (s->n + 1) * sizeof(insn);
+	return rc;
+}
+
+/* Layers are accounted for in the last variant, the highest level's. */
+static int estimate_step(struct rvl_backend *be, const struct rvl_stream *s, struct rvl_bstep *step,
+			 struct rvl_bcmd *cmd)
+{
+	struct rivulet_explain_segment *seg = rvl_seg(be, s->variant, step - be->step);
+	bool top = s->variant == be->n_variants - 1;
+	uint32_t *layer = malloc((s->n + 1) * sizeof(*layer));
+	int rc;
+
+	if (!layer)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < s->n; i++)
+		layer[i] = s->op[i].layer;
+	layer[s->n] = RVL_NONE;
+	rc = rvl_estimate_stream(be->board, be->cmds.data + cmd->off, cmd->len,
+				 top ? layer : NULL, be->cost, seg, be->err);
+	seg->step = step - be->step;
+	seg->layers = step->layers;
+	seg->macs = step->macs;
+	cmd->cycles = seg->cycles;
+	free(layer);
+	return rc;
+}
+
+static int emit_variant(struct rvl_backend *be, struct rvl_bstep *step, uint32_t variant)
+{
+	struct rvl_bcmd *cmd = &step->cmd[variant];
+	struct rvl_stream s;
+	int rc;
+
+	rvl_stream_init(&s, be->board, be->opt->prof, be->err);
+	s.variant = variant;
+	s.length = be->length[variant];
+	rvl_emit_prof_setup(&s);
+	for (uint32_t i = 0; i < step->layers; i++) {
+		s.layer = step->layer0 + i;
+		rvl_emit_layer(&s, be->layer[step->layer0 + i]);
+	}
+	rvl_emit_prof_finish(&s);
+	rc = s.rc;
+	if (!rc)
+		rc = rvl_schedule(&s, be->opt->serial);
+	if (!rc)
+		rc = append_stream(be, &s, cmd);
+	if (!rc)
+		rc = rvl_check_stream(be, step, cmd);
+	if (!rc)
+		rc = estimate_step(be, &s, step, cmd);
+	rvl_stream_free(&s);
+	return rc;
+}
+
+/* Steps without stochastic layers have one stream for all variants: the last one's. */
+static int emit_step(struct rvl_backend *be, struct rvl_bstep *step)
+{
+	uint32_t last = be->n_variants - 1, i = step - be->step;
+	bool own = rvl_step_stochastic(be, step);
+	int rc = emit_variant(be, step, last);
+
+	for (uint32_t v = 0; v < last && !rc; v++) {
+		if (own) {
+			rc = emit_variant(be, step, v);
+			continue;
+		}
+		step->cmd[v] = step->cmd[last];
+		*rvl_seg(be, v, i) = *rvl_seg(be, last, i);
+	}
+	return rc;
+}
+
+int rvl_emit_steps(struct rvl_backend *be)
+{
+	int rc = 0;
+
+	be->cost = calloc(be->n_layers + 1, sizeof(*be->cost));
+	be->seg = calloc((size_t)be->n_variants * be->n_steps + 1, sizeof(*be->seg));
+	if (!be->cost || !be->seg)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < be->n_steps && !rc; i++)
+		if (be->step[i].npu)
+			rc = emit_step(be, &be->step[i]);
+	return rc;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* docs/operators.md from the tables of the reader and of the constraints. */
+#include "npu/constraint.h"
+#include "onnx/model.h"
+#include "onnx/onnx.h"
+#include "program/operators_doc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The Q_* operator that fusion makes of an ONNX operator; the operator itself if there is none. */
+static enum rvl_op fused_op(enum rvl_op op)
+{
+	switch (op) {
+	case RVL_OP_CONV:
+	case RVL_OP_QLINEAR_CONV:
+		return RVL_OP_Q_CONV;
+	case RVL_OP_GEMM:
+	case RVL_OP_MATMUL:
+	case RVL_OP_QGEMM:
+	case RVL_OP_QLINEAR_MATMUL:
+		return RVL_OP_Q_MATMUL;
+	case RVL_OP_ADD:
+	case RVL_OP_QLINEAR_ADD:
+		return RVL_OP_Q_ADD;
+	case RVL_OP_MUL:
+	case RVL_OP_QLINEAR_MUL:
+		return RVL_OP_Q_MUL;
+	case RVL_OP_AVERAGE_POOL:
+	case RVL_OP_QLINEAR_AVERAGE_POOL:
+		return RVL_OP_Q_AVERAGE_POOL;
+	case RVL_OP_GLOBAL_AVERAGE_POOL:
+	case RVL_OP_QLINEAR_GLOBAL_AVERAGE_POOL:
+		return RVL_OP_Q_GLOBAL_AVERAGE_POOL;
+	case RVL_OP_RELU:
+	case RVL_OP_CLIP:
+		return RVL_OP_Q_RESCALE;
+	default:
+		return op;
+	}
+}
+
+static const char *summary_of(enum rvl_op op)
+{
+	switch (op) {
+#define OP_DOC(id, num, name, domain, lo, hi, doc) case RVL_OP_##id: return doc;
+	RVL_OPS(OP_DOC)
+#undef OP_DOC
+	default:
+		return "";
+	}
+}
+
+static void write_attrs(FILE *f, size_t i)
+{
+	size_t k = 0;
+
+	for (; rvl_onnx_op_attr(i, k); k++)
+		fprintf(f, "%s`%s`", k ? ", " : "", rvl_onnx_op_attr(i, k));
+	fprintf(f, "%s | ", k ? "" : "none");
+}
+
+/* Conditions of the quantised form, or that it never runs on the NPU. */
+static void write_conditions(FILE *f, enum rvl_op op)
+{
+	size_t n, shown = 0;
+	const struct rvl_constraint *c = rvl_constraints(&n);
+
+	for (size_t i = 0; i < n; i++)
+		if (c[i].op == op && c[i].doc)
+			fprintf(f, "%s%s", shown++ ? "; " : "", c[i].doc);
+	fprintf(f, "%s |\n", shown ? "" : "CPU only");
+}
+
+static void write_reader_table(FILE *f)
+{
+	struct rvl_onnx_op op;
+
+	fprintf(f, "| operator | domain | from opset | attributes | becomes | on the NPU if |\n");
+	fprintf(f, "|---|---|---|---|---|---|\n");
+	for (size_t i = 0; rvl_onnx_op(i, &op); i++) {
+		enum rvl_op fused = fused_op(op.op);
+
+		fprintf(f, "| %s | %s | %d | ", op.op_type, *op.domain ? op.domain : "ai.onnx",
+			op.since);
+		write_attrs(f, i);
+		fprintf(f, "%s | ", fused != op.op ? rvl_op_name(fused) : "itself");
+		if (op.op == RVL_OP_CONSTANT)
+			fprintf(f, "an initializer; nothing runs |\n");
+		else if (op.op == RVL_OP_BATCH_NORM)
+			fprintf(f, "fused into the Conv or Gemm before it; alone CPU only |\n");
+		else
+			write_conditions(f, fused);
+	}
+}
+
+static void write_internal_table(FILE *f)
+{
+	static const enum rvl_op ops[] = {
+#define OP_ID(id, num, name, domain, lo, hi, doc) RVL_OP_##id,
+		RVL_OPS(OP_ID)
+#undef OP_ID
+	};
+
+	fprintf(f, "| operator | what it computes |\n|---|---|\n");
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		if (ops[i] >= RVL_OP_Q_CONV)
+			fprintf(f, "| %s | %s |\n", rvl_op_name(ops[i]), summary_of(ops[i]));
+}
+
+static void write_types(FILE *f, uint32_t set)
+{
+	static const struct { uint32_t set; const char *name; } names[] = {
+		{ RVL_T_STORED, "any stored type" }, { RVL_T_ANY, "any" }, { RVL_T_NUMBER, "numbers" },
+		{ RVL_T_INT, "integers" }, { RVL_T_UNSIGNED, "unsigned integers" },
+		{ RVL_T_SIGNED, "signed integers" }, { RVL_T_INDEX, "int32, int64" },
+	};
+	const char *comma = "";
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (names[i].set == set) {
+			fprintf(f, "%s | ", names[i].name);
+			return;
+		}
+	}
+	for (int t = 1; t < RVL_TYPE_COUNT; t++) {
+		if (!(set >> t & 1))
+			continue;
+		fprintf(f, "%s%s", comma, rvl_type_name((enum rvl_type)t));
+		comma = ", ";
+	}
+	fprintf(f, " | ");
+}
+
+static void write_general_table(FILE *f)
+{
+	const struct rvl_op_def *d;
+
+	fprintf(f, "| operator | domain | from opset | types of the first input | attributes | what it computes |\n");
+	fprintf(f, "|---|---|---|---|---|---|\n");
+	for (uint32_t i = 0; (d = rvl_op_at(i)); i++) {
+		fprintf(f, "| %s | %s | %d | ", d->name, d->domain ? d->domain : "ai.onnx", d->since);
+		write_types(f, d->types[0]);
+		for (uint32_t k = 0; k < rvl_op_attrs(d); k++)
+			fprintf(f, "%s`%s`", k ? ", " : "", d->attrs[k].name);
+		fprintf(f, "%s | %s |\n", rvl_op_attrs(d) ? "" : "none", d->doc);
+	}
+}
+
+char *rvl_operators_doc(void)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return NULL;
+	fprintf(f, "# Operators\n\n"
+		"Made from the compiler's tables by `make docs/operators.md`; do not edit.\n\n"
+		"Models of ONNX IR %d to %d and opset up to %d. A node outside these tables, or with an\n"
+		"attribute outside its row, is refused by name with a reason; `rivulet explain` lists\n"
+		"all of them. Values are float32, bool and integers of 8 to 64 bits. float16, bfloat16\n"
+		"and float64 are converted to float32 where they enter a model, and back where they\n"
+		"leave it. The data must be inside the file.\n\n"
+		"## Operators with kernels of their own\n\n"
+		"These operators have fast kernels for the types and shapes that they take, 2-D images\n"
+		"among them, and quantised forms. A node that they refuse is left to the second table.\n\n"
+		"An operator runs on the NPU in its quantised form: with DequantizeLinear before and\n"
+		"QuantizeLinear behind it, or as the QLinear operator itself, with constant scales and\n"
+		"zero points. BatchNormalization, Relu and Clip between them are fused, with any zero\n"
+		"point. All other operators run on the CPU, and `rivulet explain` gives the reason.\n\n",
+		RVL_ONNX_MIN_IR, RVL_ONNX_MAX_IR, RVL_ONNX_MAX_OPSET);
+	write_reader_table(f);
+	fprintf(f, "\n## Operators on the CPU\n\n");
+	write_general_table(f);
+	fprintf(f, "\n## Operators of the compiler\n\n"
+		"Arithmetic: [numerics.md](numerics.md).\n\n");
+	write_internal_table(f);
+	if (fclose(f)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* From the steps of a compilation to the program file. */
+#ifndef RVL_PROGRAM_H
+#define RVL_PROGRAM_H
+
+#include "npu/backend.h"
+
+/** rivulet_compile() of a graph made in memory, not yet optimised; takes @g over in any case. */
+int rvl_compile_graph(struct rvl_graph *g, const struct rivulet_board *board,
+		      const struct rivulet_compile_options *opt, struct rivulet_blob *program,
+		      struct rivulet_explain *explain, struct rvl_err *err);
+
+/** Command streams of all NPU steps, checked and estimated; offsets of everything else are final.
+ */
+int rvl_emit_steps(struct rvl_backend *be);
+
+/** Gives every ARENA store its offset; -E2BIG when the arena would pass RIVULET_PROGRAM_MAX. */
+int rvl_memplan(struct rvl_backend *be);
+/** Proves the plan: no two stores whose lives may overlap share a byte. -EINVAL names two. */
+int rvl_memplan_check(struct rvl_backend *be);
+
+/** -EINVAL with the checker's words when the step's stream is not sound. */
+int rvl_check_stream(const struct rvl_backend *be, const struct rvl_bstep *step,
+		     const struct rvl_bcmd *cmd);
+
+int rvl_write_program(struct rvl_backend *be, const void *onnx, size_t size,
+		      struct rivulet_blob *out);
+
+int rvl_explain_fill(const struct rvl_backend *be, size_t program_bytes, struct rivulet_explain *e);
+/** Places and reasons only, of a graph that was not lowered. */
+int rvl_explain_nodes(const struct rvl_backend *be, struct rivulet_explain *e);
+
+#endif
