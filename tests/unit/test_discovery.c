@@ -4,6 +4,8 @@
  * uevents. The driver answers the two ioctls that opening a node takes. The program executes itself
  * again under umockdev's preload library.
  */
+#include <stdatomic.h>
+
 #include "daemon_rig.h"
 
 #include "mock.h"
@@ -11,12 +13,22 @@
 #include "suite.h"
 
 static UMockdevTestbed *bed;
-static UMockdevIoctlBase *ioctls;
-static const char *driver_name = "rivulet";
-static int driver_major = 2;
+
+/* A driver: what it answers to the calls of opening one of its nodes. */
+struct driver {
+	UMockdevIoctlBase *ioctls;
+	const char *name;
+	int major;
+	bool refuse_query;
+};
+
+static struct driver ours = { .name = "rivulet", .major = 2 };
+static struct driver other;
+/* the driver of the nodes that are plugged next */
+static struct driver *driver = &ours;
 /* number of calls that the driver refuses, as one that is still probing does */
 static int refusals;
-static bool refuse_query;
+static atomic_int answers;	/* calls that drivers answered */
 static uint32_t tile = 16;	/* tile size of the board that is added next */
 static uint64_t clock_hz = 200000000;
 
@@ -42,7 +54,7 @@ static void fill_device(struct drm_rivulet_device *d)
 	strcpy(d->name, "mock-board");
 }
 
-static int do_query(UMockdevIoctlData *arg)
+static int do_query(const struct driver *of, UMockdevIoctlData *arg)
 {
 	struct drm_rivulet_query q;
 	struct drm_rivulet_device d;
@@ -50,7 +62,7 @@ static int do_query(UMockdevIoctlData *arg)
 	GError *error = NULL;
 
 	memcpy(&q, arg->data, sizeof(q));
-	if (refuse_query || q.type != DRM_RIVULET_QUERY_DEVICE || q.size != sizeof(d))
+	if (of->refuse_query || q.type != DRM_RIVULET_QUERY_DEVICE || q.size != sizeof(d))
 		return EINVAL;
 	fill_device(&d);
 	out = umockdev_ioctl_data_resolve(arg, offsetof(struct drm_rivulet_query, pointer),
@@ -64,20 +76,21 @@ static gboolean on_ioctl(UMockdevIoctlBase *base, UMockdevIoctlClient *client, g
 {
 	gulong request = umockdev_ioctl_client_get_request(client);
 	UMockdevIoctlData *ptr = umockdev_ioctl_client_get_arg(client), *arg;
+	const struct driver *of = data;
 	GError *error = NULL;
 	int err = ENOTTY;
 
 	(void)base;
-	(void)data;
 	arg = umockdev_ioctl_data_resolve(ptr, 0, _IOC_SIZE(request), &error);
 	if (refusals > 0 && refusals--)
 		err = ENODEV;
 	else if (request == DRM_IOCTL_VERSION)
-		err = mock_version(arg, driver_name, driver_major);
+		err = mock_version(arg, of->name, of->major);
 	else if (request == DRM_IOCTL_RIVULET_QUERY)
-		err = do_query(arg);
+		err = do_query(of, arg);
 	umockdev_ioctl_data_unref(arg);
 	umockdev_ioctl_client_complete(client, err ? -1 : 0, err);
+	answers++;
 	return TRUE;
 }
 
@@ -94,20 +107,20 @@ static void add(const char *text)
 }
 
 /* The ioctls come first, because adding a device sends its uevent. */
-static void plug(const char *driver, const char *subsystem, const char *name, const char *number)
+static void plug(const char *bound, const char *subsystem, const char *name, const char *number)
 {
 	const char *dir = !strcmp(subsystem, "drm") ? "dri" : subsystem;
 	GError *error = NULL;
 	char text[512];
 
 	snprintf(text, sizeof(text), "/dev/%s/%s", dir, name);
-	ck_assert_msg(umockdev_testbed_attach_ioctl(bed, text, ioctls, &error), "%s",
+	ck_assert_msg(umockdev_testbed_attach_ioctl(bed, text, driver->ioctls, &error), "%s",
 		      error->message);
 	snprintf(text, sizeof(text),
 		 "P: /devices/pci0000:00/0000:00:05.0\n"
 		 "E: SUBSYSTEM=pci\n"
 		 "E: DRIVER=%s\n"
-		 "L: driver=../../../bus/pci/drivers/%s\n\n", driver, driver);
+		 "L: driver=../../../bus/pci/drivers/%s\n\n", bound, bound);
 	add(text);
 	snprintf(text, sizeof(text),
 		 "P: /devices/pci0000:00/0000:00:05.0/%s/%s\n"
@@ -125,16 +138,24 @@ static void unplug(const char *path)
 	umockdev_testbed_remove_device(bed, CARD);
 }
 
+static void start_driver(struct driver *d)
+{
+	d->ioctls = umockdev_ioctl_base_new();
+	g_signal_connect(d->ioctls, "handle-ioctl", G_CALLBACK(on_ioctl), d);
+}
+
 static void machine(void)
 {
 	bed = umockdev_testbed_new();
-	ioctls = umockdev_ioctl_base_new();
-	g_signal_connect(ioctls, "handle-ioctl", G_CALLBACK(on_ioctl), NULL);
+	other = ours;
+	start_driver(&ours);
+	start_driver(&other);
 }
 
 static void power_off(void)
 {
-	g_object_unref(ioctls);
+	g_object_unref(ours.ioctls);
+	g_object_unref(other.ioctls);
 	g_object_unref(bed);
 }
 
@@ -379,12 +400,19 @@ static void expect_rivulet(int sock, const char *name)
 {
 	char node[40];
 
-	driver_name = "rivulet";
-	driver_major = 2;
-	refuse_query = false;
+	driver = &ours;
 	snprintf(node, sizeof(node), "/dev/accel/%s", name);
 	plug("rivulet", "accel", name, "261:7");
 	ck_assert_str_eq(next_event(sock).device, node);
+}
+
+/* Waits until the daemon has judged a node by the answers of its driver. */
+static void wait_for_answers(int n)
+{
+	for (int i = 0; answers < n; i++) {
+		ck_assert_msg(i < WAIT_MS / 10, "%d calls of the driver instead of %d", answers, n);
+		usleep(10000);
+	}
 }
 
 /*
@@ -396,14 +424,17 @@ START_TEST(other_drivers)
 	int sock;
 
 	if (_i == 1)
-		driver_name = "intel_vpu";
+		other.name = "intel_vpu";
 	if (_i == 2)
-		driver_major = 1;
+		other.major = 1;
 	if (_i == 3)
-		refuse_query = true;
+		other.refuse_query = true;
+	driver = &other;
 	rig_start_on("", NULL);
 	sock = raw_open();
 	plug(_i == 0 ? "intel_vpu" : "rivulet", "accel", "accel0", "261:0");
+	/* Where sysfs names another driver, the node is not opened. */
+	wait_for_answers(_i == 0 ? 0 : _i == 3 ? 2 : 1);
 	no_event(sock);
 	unplug(ACCEL);
 	expect_rivulet(sock, "accel1");
