@@ -10,7 +10,7 @@
 #include "suite.h"
 
 #define MS NSEC_PER_MSEC
-#define RUN_US 5000
+#define RUN_US 15000	/* a client that is woken late by less than that loses no turn */
 
 static struct competitor alice, bob;
 static struct competitor *const both[] = { &alice, &bob };
@@ -41,7 +41,7 @@ START_TEST(equal_shares)
 	bob.ahead = _i == 1 ? MS : 0;
 	bob.deadline = _i == 2;
 	compete(both, 2, 4 * NSEC_PER_SEC);
-	ck_assert_uint_ge(alice.runs + bob.runs, 200);
+	ck_assert_uint_ge(alice.runs + bob.runs, 100);
 	ck_assert_double_ge(device_share(both, 2, 0), 45);
 	ck_assert_double_le(device_share(both, 2, 0), 55);
 }
