@@ -68,6 +68,22 @@ static inline int32_t rvl_quantize(float x, float scale, int32_t zp, int32_t lo,
 	return (int32_t)rintf(v) + zp;
 }
 
+/*
+ * Scale and zero point for @n values as uint8. The range includes 0, so that 0 is exact; all zeros
+ * have the scale 1.
+ */
+static inline void rvl_dynamic_scale(const float *x, int64_t n, float *scale, int32_t *zero)
+{
+	float low = 0, high = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		low = fminf(low, x[i]);
+		high = fmaxf(high, x[i]);
+	}
+	*scale = low == high ? 1 : (high - low) / 255;
+	*zero = (int32_t)rintf(rvl_clampf(0 - low / *scale, 0, 255));
+}
+
 static inline float rvl_dequantize(int32_t q, float scale, int32_t zp)
 {
 	return (float)((int32_t)((uint32_t)q - (uint32_t)zp)) * scale;

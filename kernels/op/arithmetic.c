@@ -120,10 +120,16 @@ RUN_CLASS(bit_xor, NULL, bit_xor_u, bit_xor_u)
 ROW2(shift_left, u, u, b < 64 ? a << b : 0)
 ROW2(shift_right, u, u, b < 64 ? a >> b : 0)
 
+/* A shift by a negative number, or by all bits and more, leaves the sign alone. */
+ROW2(shift_left_s, s, s, (uint64_t)b < 64 ? (int64_t)((uint64_t)a << b) : 0)
+ROW2(shift_right_s, s, s, (uint64_t)b < 64 ? a >> b : a < 0 ? -1 : 0)
+
 static int run_shift(struct rvl_call *c)
 {
-	return rvl_rows(c, RVL_CLASS_U64, RVL_CLASS_U64,
-			rvl_attr_is(c, "direction", "LEFT") ? shift_left : shift_right);
+	static const struct functions left = { NULL, shift_left_s, shift_left };
+	static const struct functions right = { NULL, shift_right_s, shift_right };
+
+	return run_class(c, rvl_attr_is(c, "direction", "LEFT") ? &left : &right);
 }
 
 /* The exponent may be of another type than the base, whose type the result has. */
@@ -200,6 +206,11 @@ static int run_mean(struct rvl_call *c)
 #define BINARY(op, opset, set, rule, fn, text) { \
 	.name = op, .since = (opset), .least_in = 2, .most_in = 2, .types = { set }, \
 	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .infer = rule, .run = fn, .doc = text }
+#define SHIFT(opset, set) { \
+	.name = "BitShift", .since = (opset), .least_in = 2, .most_in = 2, .types = { set }, \
+	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, \
+	.attrs = RVL_ATTRS(RVL_STRING_REQUIRED("direction", "LEFT|RIGHT")), \
+	.infer = rvl_infer_broadcast, .run = run_shift, .doc = "a shifted by b bits" }
 #define VARIADIC(op, opset, set, fn, text) { \
 	.name = op, .since = (opset), .least_in = 1, .most_in = RVL_ANY_NUMBER_IN, \
 	.types = { set }, .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, \
@@ -230,10 +241,8 @@ const struct rvl_op_def rvl_ops_arithmetic[] = {
 	BINARY("BitwiseOr", 18, RVL_T_INT, rvl_infer_broadcast, run_bit_or, "bits set in either"),
 	BINARY("BitwiseXor", 18, RVL_T_INT, rvl_infer_broadcast, run_bit_xor,
 	       "bits set in one of the two"),
-	{ .name = "BitShift", .since = 11, .least_in = 2, .most_in = 2, .types = { RVL_T_UNSIGNED },
-	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE,
-	  .attrs = RVL_ATTRS(RVL_STRING_REQUIRED("direction", "LEFT|RIGHT")),
-	  .infer = rvl_infer_broadcast, .run = run_shift, .doc = "a shifted by b bits" },
+	SHIFT(11, RVL_T_UNSIGNED),
+	SHIFT(28, RVL_T_INT),
 	VARIADIC("Sum", 6, RVL_T_FLOAT, run_sum, "sum of all inputs"),
 	VARIADIC("Mean", 6, RVL_T_FLOAT, run_mean, "mean of all inputs"),
 	VARIADIC("Max", 6, RVL_T_NUMBER, run_max, "largest of all inputs"),

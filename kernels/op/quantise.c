@@ -249,19 +249,6 @@ struct dynamic {
 	int32_t zero;
 };
 
-/* The range includes 0, so that 0 is exact; all zeros have the scale 1. */
-static void choose_scale(struct dynamic *d, int64_t n)
-{
-	float low = 0, high = 0;
-
-	for (int64_t i = 0; i < n; i++) {
-		low = fminf(low, d->x[i]);
-		high = fmaxf(high, d->x[i]);
-	}
-	d->scale = low == high ? 1 : (high - low) / 255;
-	d->zero = (int32_t)rintf(rvl_clampf(0 - low / d->scale, 0, 255));
-}
-
 static void dynamic_range(void *arg, int64_t first, int64_t past)
 {
 	const struct dynamic *d = arg;
@@ -275,7 +262,7 @@ static int run_dynamic(struct rvl_call *c)
 	struct dynamic d = { .x = c->in[0].data, .y = c->out[0].data };
 	int64_t n = rvl_count(&c->in[0]);
 
-	choose_scale(&d, n);
+	rvl_dynamic_scale(d.x, n, &d.scale, &d.zero);
 	if (d.y)
 		rvl_for_range(c, n, 4096, dynamic_range, &d);
 	if (rvl_wants(c, 1))

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Recurrent networks: LSTM, GRU and RNN. Sequences and directions are computed independently. */
+/*
+ * Recurrent networks: LSTM, GRU and RNN, and the LSTM with weights of 8 bits. Sequences and
+ * directions are computed independently.
+ */
 #include <string.h>
 
+#include "qmath.h"
 #include "rivulet_op.h"
 
 /* ---- activation functions ---- */
@@ -123,6 +127,9 @@ struct net {
 	bool forget;			/* the forget gate is 1 - input gate */
 	bool late_reset;
 	struct activation act[2][MOST_ACTIVATIONS];
+	bool quantised;			/* W and R are bytes [dirs, from, gates], with inputs 8 to 11 */
+	float x_scale;			/* of X in bytes, for the whole tensor */
+	int32_t x_zero;
 };
 
 /* The state of a sequence in the workspace, n elements each. */
@@ -130,7 +137,7 @@ struct net {
 #define STATE_C 1
 #define STATE_GATES 2
 #define STATE_SPARE (STATE_GATES + MOST_GATES)
-#define STATES (STATE_SPARE + 2)
+#define STATES (STATE_SPARE + 2 * MOST_GATES)
 
 static const float *input(const struct net *k, uint32_t i)
 {
@@ -161,6 +168,45 @@ static void add_product(const struct net *k, uint32_t i, int d, int first, int p
 		y[r] += dot(m + r * cols, v, cols);
 }
 
+/* Row sums of one element of the operand times the weights that it meets. */
+static void add_bytes(const struct net *k, uint32_t i, int64_t row, int32_t a, const int32_t *zero,
+		      uint32_t *sum)
+{
+	const struct rvl_value *w = &k->c->in[i];
+	int64_t n = k->kind->gates * k->n;
+	bool u8 = w->type == RVL_TYPE_U8;
+
+	for (int64_t r = 0; r < n; r++)
+		sum[r] += (uint32_t)(a * (rvl_ld8(w->data, row * n + r, u8) - zero[r]));
+}
+
+/*
+ * The same with weights of 8 bits: @v is quantised to uint8, with the range of the whole of X or of
+ * the hidden state of this step, and the products are summed as integers. The workspace behind the
+ * gates holds the sums and the zero points of the gates.
+ */
+static void add_quantised(const struct net *k, uint32_t i, int d, const float *v, float *y)
+{
+	const struct rvl_value *scale = &k->c->in[6 + 2 * i], *zero = &k->c->in[7 + 2 * i];
+	int64_t cols = i == 1 ? k->in : k->n, n = k->kind->gates * k->n;
+	int64_t step = rvl_count(scale) == k->dirs * n, z_step = rvl_count(zero) == k->dirs * n;
+	uint32_t *sum = (uint32_t *)(y + n);
+	int32_t *z = (int32_t *)(y + 2 * n), v_zero = k->x_zero;
+	const float *s = (const float *)scale->data + d * (step ? n : 1);
+	float v_scale = k->x_scale;
+
+	if (i == 2)
+		rvl_dynamic_scale(v, cols, &v_scale, &v_zero);
+	memset(sum, 0, (size_t)n * sizeof(*sum));
+	for (int64_t r = 0; r < n; r++)
+		z[r] = rvl_ld8(zero->data, (z_step ? d * n + r : d), zero->type == RVL_TYPE_U8);
+	for (int64_t c = 0; c < cols; c++)
+		add_bytes(k, i, d * cols + c,
+			  rvl_quantize(v[c], v_scale, v_zero, 0, 255) - v_zero, z, sum);
+	for (int64_t r = 0; r < n; r++)
+		y[r] += (float)(int32_t)sum[r] * (v_scale * s[r * step]);
+}
+
 /* Adds the bias of gates @first to @past - 1; @half is 0 for that of W and 1 for that of R. */
 static void add_bias(const struct net *k, int d, int half, int first, int past, float *y)
 {
@@ -180,6 +226,11 @@ static void sum_gates(const struct net *k, int d, int past, const float *x, cons
 	memset(y, 0, (size_t)(past * k->n) * sizeof(*y));
 	for (int half = 0; half < 2; half++)
 		add_bias(k, d, half, 0, past, y);
+	if (k->quantised) {
+		add_quantised(k, 1, d, x, y);
+		add_quantised(k, 2, d, h, y);
+		return;
+	}
 	add_product(k, 1, d, 0, past, x, y);
 	add_product(k, 2, d, 0, past, h, y);
 }
@@ -252,6 +303,7 @@ static const struct kind kinds[] = {
 	{ "RNN", 1, 1, { "Tanh" }, step_rnn },
 	{ "GRU", 3, 2, { "Sigmoid", "Tanh" }, step_gru },
 	{ "LSTM", 4, 3, { "Sigmoid", "Tanh", "Tanh" }, step_lstm },
+	{ "DynamicQuantizeLSTM", 4, 3, { "Sigmoid", "Tanh", "Tanh" }, step_lstm },
 };
 
 /* ---- attributes and shapes ---- */
@@ -308,6 +360,7 @@ static int read_attributes(struct rvl_call *c, struct net *k)
 	k->clip = rvl_attr_float(c, "clip");
 	k->forget = set_flag(c, "input_forget");
 	k->late_reset = set_flag(c, "linear_before_reset");
+	k->quantised = c->def->most_in > 8;
 	for (int i = 0; i < k->dirs * k->kind->activations && !rc; i++)
 		rc = read_activation(k, i, &alphas, &betas);
 	return rc;
@@ -350,14 +403,51 @@ static struct rvl_shape state_shape(const struct net *k)
 					  SHAPE3(k->dirs, k->batch, k->n);
 }
 
+/* Scales or zero points: one for each direction, or one for each row of gates. */
+static int check_parameters(struct net *k, uint32_t i, enum rvl_type type)
+{
+	const struct rvl_value *v = &k->c->in[i];
+	int64_t n = rvl_count(v);
+
+	if (v->type != type)
+		return rvl_op_fail(k->c, "its input %u is %s, not %s", i, rvl_type_name(v->type),
+				   rvl_type_name(type));
+	if (v->shape.rank < 1 || v->shape.rank > 2 || v->shape.dim[0] != k->dirs ||
+	    (n != k->dirs && n != k->dirs * k->kind->gates * k->n))
+		return rvl_op_fail(k->c, "its input %u has %lld values, neither one for each direction nor one for each row",
+				   i, (long long)n);
+	return 0;
+}
+
+/* W and R, as the two forms lay them out. */
+static int check_weights(struct net *k)
+{
+	struct rvl_call *c = k->c;
+	int64_t rows = k->kind->gates * k->n;
+	int rc = 0;
+
+	if (!k->quantised) {
+		rc = want_shape(c, 1, SHAPE3(k->dirs, rows, k->in));
+		return rc ? rc : want_shape(c, 2, SHAPE3(k->dirs, rows, k->n));
+	}
+	for (uint32_t i = 1; i < 3 && !rc; i++) {
+		struct rvl_shape want = SHAPE3(k->dirs, i == 1 ? k->in : k->n, rows);
+
+		if (!rvl_shape_equal(&c->in[i].shape, &want))
+			return rvl_op_fail(c, "the shape of input %u does not fit inputs 0 and 2", i);
+		rc = check_parameters(k, 6 + 2 * i, RVL_TYPE_F32);
+		if (!rc)
+			rc = check_parameters(k, 7 + 2 * i, c->in[i].type);
+	}
+	return rc;
+}
+
 static int check_shapes(struct net *k)
 {
 	struct rvl_call *c = k->c;
 	int64_t rows = k->kind->gates * k->n;
-	int rc = want_shape(c, 1, SHAPE3(k->dirs, rows, k->in));
+	int rc = check_weights(k);
 
-	if (!rc)
-		rc = want_shape(c, 2, SHAPE3(k->dirs, rows, k->n));
 	if (!rc)
 		rc = want_shape(c, 3, SHAPE2(k->dirs, 2 * rows));
 	if (!rc)
@@ -384,7 +474,7 @@ static int make_net(struct rvl_call *c, struct net *k)
 	k->seq = x->dim[batch_first];
 	k->batch = x->dim[!batch_first];
 	k->in = x->dim[2];
-	k->n = c->in[2].shape.dim[2];
+	k->n = c->in[2].shape.dim[k->quantised ? 1 : 2];
 	if (rvl_attr_given(c, "hidden_size") && rvl_attr_int(c, "hidden_size") != k->n)
 		return rvl_op_fail(c, "hidden_size is %lld, but its input 2 is for %lld",
 				   (long long)rvl_attr_int(c, "hidden_size"), (long long)k->n);
@@ -489,6 +579,8 @@ static int run_net(struct rvl_call *c)
 		if (length(&k, b) < 0 || length(&k, b) > k.seq)
 			return rvl_op_fail(c, "sequence %lld has length %lld, not 0 to %lld", (long long)b,
 					   (long long)length(&k, b), (long long)k.seq);
+	if (!rc && k.quantised)
+		rvl_dynamic_scale(c->in[0].data, rvl_count(&c->in[0]), &k.x_scale, &k.x_zero);
 	if (!rc && k.n)
 		rvl_for_range(c, k.dirs * k.batch, 1, run_sequences, &k);
 	return rc;
@@ -496,6 +588,7 @@ static int run_net(struct rvl_call *c)
 
 /* ---- the table ---- */
 
+#define BYTES (RVL_T(U8) | RVL_T(S8))
 #define SHARED_ATTRS RVL_STRINGS("activations"), RVL_FLOATS("activation_alpha"), \
 	RVL_FLOATS("activation_beta"), RVL_FLOAT("clip", 0.0f), RVL_INT("hidden_size", 0), \
 	RVL_STRING("direction", "forward", "forward|reverse|bidirectional")
@@ -520,5 +613,11 @@ const struct rvl_op_def rvl_ops_recurrent[] = {
 	GRU(14, LATE_RESET, LAYOUT),
 	RNN(1, OLD_SEQUENCE),
 	RNN(14, LAYOUT),
+	{ .name = "DynamicQuantizeLSTM", .domain = "com.microsoft", .since = 1, .least_in = 3,
+	  .most_in = 12, .most_out = 3,
+	  .types = { RVL_T_FLOAT, BYTES, BYTES, RVL_T_FLOAT | RVL_T(S32) | BYTES },
+	  .attrs = RVL_ATTRS(SHARED_ATTRS, RVL_INT("input_forget", 0)), .infer = infer_net,
+	  .run = run_net, .scratch = scratch_net,
+	  .doc = "LSTM with weights of 8 bits; its operands are quantised by their range" },
 	RVL_OPS_END
 };

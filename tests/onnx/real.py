@@ -7,6 +7,11 @@ real.py RIVULET FOLDER
 
 Prints one line per model and the figures real.models, real.failed and real.error.max: the largest
 error of an element over the largest magnitude of its output.
+
+A model that quantises its activations at run time amplifies the last bit of a float sum to whole
+steps of 8 bits: onnxruntime, given the same input with its last bit changed, differs from itself as
+much. Such a model is judged by its signal-to-noise ratio pooled over several inputs (real.snr.min)
+and by the class that every output position names, which must be the same.
 """
 import glob
 import os
@@ -31,7 +36,9 @@ MODELS = [
     ("ddddocr", "common_old.onnx", 1, 64),
     ("magika", "model.onnx", 1, 0),
 ]
+AMPLIFIES = {"common_old.onnx": 8}  # and the number of inputs, whose errors are pooled
 BAR = 1e-4
+BAR_DB = 35.0
 
 
 def fetch(package, folder):
@@ -106,34 +113,62 @@ def error_of(ours, theirs):
     return difference / largest if largest else difference
 
 
-def compare(rivulet, path, batch, symbol):
+def snr_of(pairs):
+    """Decibels of all outputs about their mean over the error; fails where a class differs."""
+    signal = noise = 0.0
+    for ours, theirs in pairs:
+        if ours.shape != theirs.shape:
+            raise RuntimeError(f"shape {ours.shape}, not {theirs.shape}")
+        if (ours.argmax(-1) != theirs.argmax(-1)).any():
+            raise RuntimeError("the classes differ")
+        signal += ((theirs - theirs.mean(dtype=np.float64)) ** 2).sum()
+        noise += ((ours.astype(np.float64) - theirs) ** 2).sum()
+    return 10 * np.log10(signal / max(noise, 1e-300))
+
+
+def compare(rivulet, path, batch, symbol, seeds):
+    """Every output of both for one random input of each seed."""
     session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
-    rng = np.random.default_rng(1)
-    inputs = {i.name: random_input(i, batch, symbol, rng) for i in session.get_inputs()}
     names = [o.name for o in session.get_outputs()]
-    theirs = session.run(names, inputs)
-    with tempfile.TemporaryDirectory() as folder:
-        ours = run_ours(rivulet, path, inputs, batch, symbol, names, folder)
-    return max(error_of(a, b) for a, b in zip(ours, theirs))
+    pairs = []
+    for seed in range(1, 1 + seeds):
+        rng = np.random.default_rng(seed)
+        inputs = {i.name: random_input(i, batch, symbol, rng) for i in session.get_inputs()}
+        theirs = session.run(names, inputs)
+        with tempfile.TemporaryDirectory() as folder:
+            pairs += zip(run_ours(rivulet, path, inputs, batch, symbol, names, folder), theirs)
+    return pairs
+
+
+def judge(rivulet, path, end, batch, symbol):
+    """(whether it passes, the line's text, error or None, decibels or None)"""
+    if end in AMPLIFIES:
+        db = snr_of(compare(rivulet, path, batch, symbol, AMPLIFIES[end]))
+        return db >= BAR_DB, f"{db:.1f} dB over {AMPLIFIES[end]} inputs, the same classes", None, db
+    error = max(error_of(a, b) for a, b in compare(rivulet, path, batch, symbol, 1))
+    return error <= BAR, f"error {error:.2e}", error, None
 
 
 def main():
     rivulet, folder = sys.argv[1:3]
     os.makedirs(folder, exist_ok=True)
-    failed, worst = 0, 0.0
+    failed, worst, least = 0, 0.0, np.inf
     for package, end, batch, symbol in MODELS:
         try:
-            error = compare(rivulet, extract(fetch(package, folder), end, folder), batch, symbol)
+            path = extract(fetch(package, folder), end, folder)
+            passes, text, error, db = judge(rivulet, path, end, batch, symbol)
         except (RuntimeError, StopIteration, subprocess.CalledProcessError) as why:
             print(f"not ok - {package} {end}: {why}")
             failed += 1
             continue
-        worst = max(worst, error)
-        failed += error > BAR
-        print(f"{'not ok' if error > BAR else 'ok'} - {package} {end}: error {error:.2e}")
+        worst = max(worst, error or 0.0)
+        least = min(least, least if db is None else db)
+        failed += not passes
+        print(f"{'ok' if passes else 'not ok'} - {package} {end}: {text}")
     print(f"figure real.models {len(MODELS)} models")
     print(f"figure real.failed {failed} models")
     print(f"figure real.error.max {worst:.3g} ratio")
+    print(f"figure real.snr.min {least:.1f} dB")
     return failed > 0
 
 

@@ -338,6 +338,104 @@ START_TEST(shapes_are_checked)
 }
 END_TEST
 
+/* W and R in bytes, as onnxruntime's tests of its quantiser lay them out: [direction, from, gates]. */
+static void series_bytes(struct rvl_shape s, bool u8, int64_t step, int64_t mod, int64_t by)
+{
+	uint8_t v[64];
+	int64_t n = rvl_shape_count(&s);
+
+	ck_assert_int_le(n, 64);
+	for (int64_t i = 0; i < n; i++)
+		v[i] = (uint8_t)((i * step) % mod * by - (u8 ? 0 : 60));
+	op_in(u8 ? RVL_TYPE_U8 : RVL_TYPE_S8, s, v, (size_t)n);
+}
+
+/* Two steps of one sequence of three values and two hidden ones. */
+static void begin_quantised(bool u8, int64_t dirs)
+{
+	op_begin_in("com.microsoft", "DynamicQuantizeLSTM", 1);
+	op_int("hidden_size", 2);
+	if (dirs == 2)
+		op_string("direction", both);
+	series(DIMS(2, 1, 3), 5);
+	series_bytes(DIMS(dirs, 3, 8), u8, 7, 23, 5);
+	series_bytes(DIMS(dirs, 2, 8), u8, 11, 19, 6);
+	series(DIMS(dirs, 16), 13);
+	op_none();
+	series(DIMS(dirs, 1, 2), 3);
+	series(DIMS(dirs, 1, 2), 6);
+	op_none();
+}
+
+/* The expectations are onnxruntime's. */
+START_TEST(lstm_of_bytes_with_one_scale_for_each_direction)
+{
+	begin_quantised(true, 2);
+	IN_F32(DIMS(2), 0.01f, 0.012f);
+	IN_U8(DIMS(2), 57, 57);
+	IN_F32(DIMS(2), 0.02f, 0.0195f);
+	IN_U8(DIMS(2), 58, 58);
+	op_ok(3);
+	WANT_F32(0, DIMS(2, 2, 1, 2), 0.2676733f, 0.1817901f, -0.2487752f, 0.1886286f, 0.2954193f,
+		 0.1349722f, -0.05676073f, 0.08294728f);
+	WANT_F32(1, DIMS(2, 1, 2), 0.2954193f, 0.1349722f, -0.2487752f, 0.1886286f);
+	WANT_F32(2, DIMS(2, 1, 2), 0.4095778f, 0.2660984f, -0.566707f, 0.2490774f);
+}
+END_TEST
+
+START_TEST(lstm_of_bytes_with_a_scale_for_each_row)
+{
+	begin_quantised(false, 1);
+	IN_F32(DIMS(1, 8), 0.010f, 0.012f, 0.014f, 0.016f, 0.018f, 0.020f, 0.022f, 0.024f);
+	IN_S8(DIMS(1, 8), 0, 0, 0, 0, 0, 0, 0, 0);
+	IN_F32(DIMS(1, 8), 0.02f, 0.0195f, 0.019f, 0.0185f, 0.018f, 0.0175f, 0.017f, 0.0165f);
+	IN_S8(DIMS(1), 0);
+	op_ok(3);
+	WANT_F32(0, DIMS(2, 1, 1, 2), 0.2692773f, 0.1598013f, 0.2867538f, 0.1632374f);
+	WANT_F32(1, DIMS(1, 1, 2), 0.2867538f, 0.1632374f);
+	WANT_F32(2, DIMS(1, 1, 2), 0.3953973f, 0.349211f);
+}
+END_TEST
+
+static void quantised_operands(void)
+{
+	begin_quantised(true, 1);
+	IN_F32(DIMS(1), 0.01f);
+	IN_U8(DIMS(1), 57);
+	IN_F32(DIMS(1), 0.02f);
+	IN_U8(DIMS(1), 58);
+}
+
+START_TEST(operands_of_the_lstm_of_bytes_are_checked)
+{
+	begin_quantised(true, 1);
+	op_fails(1, "its input 8 is none, not float32");
+	for (uint32_t i = 8; i < 12; i++) {
+		char want[32];
+
+		quantised_operands();
+		rig.call.in[i].shape = RANK0;
+		snprintf(want, sizeof(want), "its input %u has 1 values", i);
+		op_fails(1, want);
+	}
+	quantised_operands();
+	rig.call.in[8].shape = DIMS(1, 7);
+	op_fails(1, "its input 8 has 7 values, neither one for each direction nor one for each row");
+	quantised_operands();
+	rig.call.in[9].type = RVL_TYPE_S8;
+	op_fails(1, "its input 9 is int8, not uint8");
+	quantised_operands();
+	rig.call.in[10].type = RVL_TYPE_S32;
+	op_fails(1, "its input 10 is int32, not float32");
+	for (uint32_t i = 1; i < 3; i++) {
+		quantised_operands();
+		rig.call.in[i].shape.dim[2] = 7;
+		op_fails(1, i == 1 ? "the shape of input 1 does not fit" :
+				     "the shape of input 2 does not fit");
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("op_recurrent");
@@ -353,11 +451,14 @@ int main(void)
 	tcase_add_test(t, activations_use_their_parameters);
 	tcase_add_test(t, clip_bounds_both_sides);
 	tcase_add_test(t, an_empty_sequence_keeps_its_state);
+	tcase_add_test(t, lstm_of_bytes_with_one_scale_for_each_direction);
+	tcase_add_test(t, lstm_of_bytes_with_a_scale_for_each_row);
 
 	t = add_case(s, "refusals", 10, NULL, NULL);
 	tcase_add_test(t, a_result_that_is_too_large_is_refused);
 	tcase_add_test(t, lengths_are_checked);
 	tcase_add_test(t, attributes_are_checked);
 	tcase_add_test(t, shapes_are_checked);
+	tcase_add_test(t, operands_of_the_lstm_of_bytes_are_checked);
 	return run_suite(s);
 }
