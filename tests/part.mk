@@ -85,6 +85,8 @@ CPPFLAGS_tests_unit_test_reports := $(shell pkg-config --cflags umockdev-1.0 2>/
 $(eval $(call unit_test,reports,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 CPPFLAGS_tests_unit_test_node := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,node,tool $(TOOL_STATIC),$(TOOL_LIBS) $(shell pkg-config --libs umockdev-1.0 2>/dev/null)))
+$(eval $(call unit_test,files,tool $(TOOL_STATIC),$(TOOL_LIBS)))
+$(eval $(call unit_test,on_node,tool $(TOOL_STATIC),$(NPU_WRAPS) $(TOOL_LIBS)))
 $(eval $(call unit_test,inputs,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(eval $(call unit_test,plot,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(BUILD)/unit/test_verbs: | $(BUILD)/rivulet

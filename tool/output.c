@@ -209,6 +209,7 @@ void rvl_table_print(struct rvl_table *t, int indent)
 {
 	size_t width[RVL_TABLE_COLS] = { 0 };
 	bool headless = true;
+	int blanks = 0;
 
 	for (int i = 0; i < t->cols; i++)
 		headless &= !*t->cell[i];
@@ -216,16 +217,20 @@ void rvl_table_print(struct rvl_table *t, int indent)
 		if (columns(t->cell[i]) > width[i % t->cols])
 			width[i % t->cols] = columns(t->cell[i]);
 	for (size_t i = headless ? (size_t)t->cols : 0; i < t->cells; i++) {
-		int c = (int)(i % t->cols);
-		bool last = c == t->cols - 1;
-		int pad = (int)(width[c] - columns(t->cell[i]));
+		int c = (int)(i % t->cols), pad = (int)(width[c] - columns(t->cell[i]));
 
-		printf("%*s%*s%s", last && c && !*t->cell[i] ? 0 : c ? 2 : indent, "",
-		       t->right[c] ? pad : 0, "", t->cell[i]);
-		if (!t->right[c] && !last)
-			printf("%*s", pad, "");
-		if (last)
+		blanks += c ? 2 : indent;
+		blanks += t->right[c] ? pad : 0;
+		/* Blanks are printed before the next text, so that no line ends with them. */
+		if (*t->cell[i]) {
+			printf("%*s%s", blanks, "", t->cell[i]);
+			blanks = 0;
+		}
+		blanks += t->right[c] ? 0 : pad;
+		if (c == t->cols - 1) {
 			putchar('\n');
+			blanks = 0;
+		}
 	}
 	rvl_table_clear(t);
 }

@@ -72,6 +72,8 @@ static struct {
 	int refuse[NPU_CALLS];	   /* errno, or 0 */
 	uint32_t after[NPU_CALLS]; /* calls that are granted before that */
 	bool plain_sync_file;	   /* the sync_file cannot be polled */
+	uint64_t counter[RIVULET_PERF_VALUES], counter_next[RIVULET_PERF_VALUES]; /* after a reset */
+	uint32_t counter_reads;
 	uint32_t level;
 	struct rivulet_sim *sim;
 	struct rvl_bus bus;
@@ -213,6 +215,17 @@ static inline int npu_query(const struct drm_rivulet_query *q)
 	return 0;
 }
 
+/* The counters of the first monitor: @counter, cleared by a read that asks for it. */
+static inline int npu_monitor_read(struct drm_rivulet_perfmon_read *p)
+{
+	ck_assert(p->perfmon == 41 && p->count <= RIVULET_PERF_VALUES);
+	memcpy((void *)(uintptr_t)p->values, npu.counter, p->count * sizeof(npu.counter[0]));
+	npu.counter_reads++;
+	if (p->flags & DRM_RIVULET_PERFMON_RESET)
+		memcpy(npu.counter, npu.counter_next, sizeof(npu.counter));
+	return 0;
+}
+
 int __wrap_drmIoctl(int fd, unsigned long request, void *arg);
 int __wrap_drmIoctl(int fd, unsigned long request, void *arg)
 {
@@ -248,6 +261,8 @@ int __wrap_drmIoctl(int fd, unsigned long request, void *arg)
 	case DRM_IOCTL_RIVULET_PERFMON_DESTROY:
 		npu.monitors--;
 		return 0;
+	case DRM_IOCTL_RIVULET_PERFMON_READ:
+		return npu_monitor_read(arg);
 	}
 	ck_abort_msg("ioctl 0x%lx is not known here", request);
 }

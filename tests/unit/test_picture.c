@@ -310,6 +310,60 @@ START_TEST(random_input)
 }
 END_TEST
 
+/* Writes a model whose output "y" is its input "x", of this ONNX type and of 4 x 4 x 4 elements. */
+static void cube_model(int type)
+{
+	static const int64_t cube[] = { 1, 4, 4, 4, -1 }, row[] = { 1, 64, -1 };
+	struct pb node = pb_node("Flatten", "x", "y"), graph = { .p = NULL }, model;
+	struct pb in = pb_value("x", type, cube), result = pb_value("y", type, row);
+
+	pb_msg(&graph, 1, &node);
+	pb_str(&graph, 2, "g");
+	pb_msg(&graph, 11, &in);
+	pb_msg(&graph, 12, &result);
+	model = pb_model(&graph, 8, 13);
+	snprintf(words, sizeof(words), "%s/cube.onnx", dir);
+	write_file(words, model.p, model.n);
+	free(model.p);
+}
+
+/* The generator of random input: xorshift64* from a seed that a multiplication spread. */
+static uint64_t draw(uint64_t *x)
+{
+	*x ^= *x >> 12;
+	*x ^= *x << 25;
+	*x ^= *x >> 27;
+	return *x * 2685821657736338717ull;
+}
+
+/* Proves every element of random inputs of each type: an input's last element is as random as its first. */
+START_TEST(random_types)
+{
+	static const struct { int onnx; enum rivulet_dtype type; } types[] = {
+		{ 1, RIVULET_F32 }, { 2, RIVULET_U8 }, { 3, RIVULET_S8 }, { 9, RIVULET_BOOL } };
+	struct rvl_array a;
+
+	for (size_t i = 0; i < 4; i++) {
+		uint64_t state = (7 + 1) * 0x9e3779b97f4a7c15ull;
+
+		cube_model(types[i].onnx);
+		ck_assert_int_eq(in_dir("run %s/cube.onnx --seed 7 --output %s/o" SIM), 0);
+		snprintf(words, sizeof(words), "%s/o/y.npy", dir);
+		ck_assert_int_eq(rvl_array_read(words, &a), 0);
+		ck_assert(a.dtype == types[i].type && a.ndim == 2 && a.dim[1] == 64);
+		for (int k = 0; k < 64; k++) {
+			uint64_t r = draw(&state);
+
+			if (types[i].type == RIVULET_F32)
+				ck_assert_float_eq(((float *)a.data)[k], (float)(r >> 40) / 16777216.0f);
+			else
+				ck_assert_uint_eq(((uint8_t *)a.data)[k], types[i].type == RIVULET_BOOL ? r >> 63 : r >> 56);
+		}
+		rvl_array_clear(&a);
+	}
+}
+END_TEST
+
 static const struct { const char *words, *says; } mistakes[] = {
 	{ "--image x --seed 3", "--seed is for random input" },
 	{ "--labels x", "need --image or --images" },
@@ -347,6 +401,7 @@ int main(void)
 	tcase_add_test(t, json_classes);
 	tcase_add_test(t, text_classes);
 	tcase_add_test(t, random_input);
+	tcase_add_test(t, random_types);
 	tcase_add_loop_test(t, refuses, 0, (int)(sizeof(mistakes) / sizeof(mistakes[0])));
 	suite_add_tcase(s, t);
 	return run_suite(s);

@@ -499,11 +499,11 @@ static uint32_t next_random(uint64_t *x)
 static void random_tensor(const struct rivulet_tensor_info *t, uint8_t *p, uint64_t *state)
 {
 	if (t->dtype == RIVULET_F32) {
-		for (uint64_t k = 0; k < t->size / 4; k++)
+		for (uint64_t k = 0; k < t->bytes / 4; k++)
 			((float *)(void *)p)[k] = (float)(next_random(state) >> 8) / 16777216.0f;
 		return;
 	}
-	for (uint64_t k = 0; k < t->size; k++) {
+	for (uint64_t k = 0; k < t->bytes; k++) {
 		if (t->dtype == RIVULET_U8 || t->dtype == RIVULET_S8)
 			p[k] = (uint8_t)(next_random(state) >> 24);
 		else
@@ -590,9 +590,8 @@ static void daemon_stats(const struct instance *in, struct rvl_run_stats *s)
 	struct rivulet_run_stats d = { .size = sizeof(d) };
 
 	rivulet_request_stats(in->req, &d);
-	*s = (struct rvl_run_stats) { .queue_ns = d.queue_ns, .npu_ns = d.npu_ns, .cpu_ns = d.cpu_ns,
-		.cycles = d.cycles, .macs = d.macs, .conv_busy = d.conv_busy,
-		.read_bytes = d.read_bytes, .write_bytes = d.write_bytes,
+	*s = (struct rvl_run_stats) { .npu_ns = d.npu_ns, .cpu_ns = d.cpu_ns,
+		.cycles = d.cycles, .macs = d.macs,
 		.energy_pj = d.energy_pj, .npu_steps = d.npu_steps, .cpu_steps = d.cpu_steps,
 		.level_min = d.level_min, .level_max = d.level_max };
 }
@@ -602,8 +601,7 @@ static void local_stats(const struct instance *in, struct rvl_run_stats *s)
 	const struct rivulet_exec_result *d = rivulet_exec_result(in->exec);
 
 	*s = (struct rvl_run_stats) { .npu_ns = d->device_ns, .cpu_ns = d->cpu_ns,
-		.cycles = d->cycles, .macs = d->macs, .conv_busy = d->conv_busy,
-		.read_bytes = d->read_bytes, .write_bytes = d->write_bytes,
+		.cycles = d->cycles, .macs = d->macs,
 		.energy_pj = d->energy_pj, .npu_steps = d->npu_steps, .cpu_steps = d->cpu_steps,
 		.level_min = d->level_min, .level_max = d->level_max };
 }

@@ -19,8 +19,8 @@ struct json_object;
 /** struct rvl_run_stats - of one run, whatever ran it */
 struct rvl_run_stats {
 	uint64_t wall_ns;	/* as the caller sees it */
-	uint64_t queue_ns, npu_ns, cpu_ns;
-	uint64_t cycles, macs, conv_busy, read_bytes, write_bytes, energy_pj;
+	uint64_t npu_ns, cpu_ns;
+	uint64_t cycles, macs, energy_pj;
 	uint32_t npu_steps, cpu_steps, level_min, level_max;
 };
 

@@ -94,13 +94,6 @@ static void add(struct rvl_run_stats *sum, const struct rvl_run_stats *s)
 	sum->cycles += s->cycles;
 	sum->npu_ns += s->npu_ns;
 	sum->cpu_ns += s->cpu_ns;
-	sum->queue_ns += s->queue_ns;
-	sum->macs += s->macs;
-	sum->conv_busy += s->conv_busy;
-	sum->energy_pj += s->energy_pj;
-	sum->read_bytes += s->read_bytes;
-	sum->write_bytes += s->write_bytes;
-	sum->level_max = s->level_max;
 }
 
 static int latency(struct bench *b)

@@ -80,15 +80,10 @@ static int priority_of(const struct rvl_run *r)
 
 static void add_stats(struct rvl_run_stats *sum, const struct rvl_run_stats *s, bool first)
 {
-	sum->wall_ns += s->wall_ns;
-	sum->queue_ns += s->queue_ns;
 	sum->npu_ns += s->npu_ns;
 	sum->cpu_ns += s->cpu_ns;
 	sum->cycles += s->cycles;
 	sum->macs += s->macs;
-	sum->conv_busy += s->conv_busy;
-	sum->read_bytes += s->read_bytes;
-	sum->write_bytes += s->write_bytes;
 	sum->energy_pj += s->energy_pj;
 	sum->npu_steps += s->npu_steps;
 	sum->cpu_steps += s->cpu_steps;
