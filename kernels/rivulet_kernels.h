@@ -43,9 +43,13 @@ struct rvl_kernel_desc {
 };
 
 /*
- * Splits work over threads: calls fn(arg, i) once for every i < n, in any order, then returns. If the
- * run is stopped meanwhile, it may leave out calls and abandon the kernel by longjmp() instead, so a
- * kernel's run holds no memory or lock of its own.
+ * Splits work over threads: calls fn(arg, i) once for every i < n, in any order, then returns.
+ *
+ * If the run is stopped, calls may be left out, and the threads that execute the kernel leave it by
+ * longjmp(), at any instruction. Between rvl_kernel_run() and its return a kernel therefore owns
+ * nothing: it allocates no memory, opens no file and takes no lock, it writes to its outputs and its
+ * scratch only, and it calls no function that does otherwise. Of the C library it uses string.h,
+ * math.h and snprintf(). scripts/check-style lists the functions.
  */
 struct rvl_pool {
 	void (*parallel)(void *ctx, uint32_t n, void (*fn)(void *arg, uint32_t i), void *arg);

@@ -147,7 +147,11 @@ struct rvl_op_def {
 	 * NULL. Returns 0 or rvl_op_fail().
 	 */
 	int (*infer)(struct rvl_call *c);
-	/* Computes. Returns 0, rvl_op_fail() where the data of an operand is invalid, or -ENOMEM. */
+	/*
+	 * Computes. Returns 0, or rvl_op_fail() where the data of an operand is invalid. It may be
+	 * left by longjmp() at any instruction; see struct rvl_pool. Memory that it needs beyond its
+	 * stack is scratch.
+	 */
 	int (*run)(struct rvl_call *c);
 	/* Bytes of c->scratch for these shapes; NULL: none. */
 	int64_t (*scratch)(const struct rvl_call *c);

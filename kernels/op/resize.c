@@ -2,7 +2,6 @@
 /* Resize and Upsample: one pass over the tensor for each axis that changes. */
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rivulet_op.h"
@@ -158,6 +157,11 @@ static void start(struct rvl_call *c, struct resize *r)
 					     .out = c->in[0].shape.dim[i], .scale = 1, .to = 1 };
 }
 
+static bool is_antialiased(const struct rvl_call *c, const char *mode)
+{
+	return c->def->since >= 18 && rvl_attr_int(c, "antialias") && strcmp(mode, "nearest") != 0;
+}
+
 /* Resize of opset 11 and later has inputs x, roi, scales and sizes. */
 static int read_resize(struct rvl_call *c, struct resize *r, int64_t *axes, uint32_t *n)
 {
@@ -170,8 +174,7 @@ static int read_resize(struct rvl_call *c, struct resize *r, int64_t *axes, uint
 	r->outside = (double)rvl_attr_float(c, "extrapolation_value");
 	r->exclude = rvl_attr_int(c, "exclude_outside") != 0;
 	r->crop = !strcmp(r->transform, "tf_crop_and_resize");
-	r->antialias = c->def->since >= 18 && rvl_attr_int(c, "antialias") &&
-		       strcmp(r->mode, "nearest") != 0;
+	r->antialias = is_antialiased(c, r->mode);
 	rc = fix_axes(c, r->rank, axes, n);
 	if (rc)
 		return rc;
@@ -311,20 +314,16 @@ static void fill(const struct resize *r, const struct axis *a, struct table *t)
 	}
 }
 
-static int make_table(const struct resize *r, const struct axis *a, struct table *t)
+/* Finds the table of an axis. Fails where it would need more than @room elements. */
+static int make_table(const struct resize *r, const struct axis *a, int64_t room, struct table *t)
 {
 	double squeeze;
 
 	t->taps = 1;
 	if (strcmp(r->mode, "nearest"))
 		t->taps = (int64_t)ceil(2 * support(r, a, &squeeze)) + 1;
-	t->at = calloc((size_t)(a->out * t->taps), sizeof(*t->at));
-	t->weight = calloc((size_t)(a->out * t->taps), sizeof(*t->weight));
-	if (!t->at || !t->weight) {
-		free(t->at);
-		free(t->weight);
-		return -ENOMEM;
-	}
+	if (a->out > room / t->taps)
+		return rvl_op_fail(r->c, "its scale %g does not fit its shapes", a->scale);
 	fill(r, a, t);
 	return 0;
 }
@@ -400,22 +399,53 @@ static int64_t most_elements(const struct rvl_call *c)
 	return most;
 }
 
-/* Two buffers: a pass reads one and writes the other. */
+/*
+ * Elements of the largest table of an axis, at any scale that leads to these shapes. With antialias
+ * a result has 2 * support / scale + 2 taps where the scale is below 1, and the number of results is
+ * at most 2 * scale * in, because it is rounded.
+ */
+static int64_t most_taps(const struct rvl_call *c)
+{
+	const char *mode = rvl_attr_string(c, "mode");
+	int64_t sides = strcmp(mode, "cubic") ? 2 : 4, most = 0;
+
+	for (int i = 0; i < c->in[0].shape.rank; i++) {
+		int64_t in = c->in[0].shape.dim[i], out = c->out[0].shape.dim[i], n;
+
+		if (!strcmp(mode, "nearest"))
+			n = out;
+		else if (is_antialiased(c, mode))
+			n = sides * (out + 2 * in) + 2 * out;
+		else
+			n = (sides + 1) * out;
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+/* Two buffers, of which a pass reads one and writes the other, and the table of its axis. */
 static int64_t scratch_resize(const struct rvl_call *c)
 {
 	int64_t n = most_elements(c);
 
-	return n < 0 ? INT64_MAX : 2 * n * 8;
+	return n < 0 ? INT64_MAX : (2 * n + 2 * most_taps(c)) * 8;
+}
+
+static struct table empty_table(const struct rvl_call *c)
+{
+	int64_t *at = (int64_t *)c->scratch + 2 * most_elements(c);
+
+	return (struct table) { .at = at, .weight = (double *)(at + most_taps(c)) };
 }
 
 /* Runs a pass along axis @d from @x, whose axes before @d have their new sizes. */
 static int run_pass(const struct resize *r, int d, const void *x, void *y, enum rvl_type type)
 {
-	struct pass p = { .a = &r->axis[d], .x = x, .y = y, .inner = 1,
+	struct pass p = { .a = &r->axis[d], .t = empty_table(r->c), .x = x, .y = y, .inner = 1,
 			  .size = rvl_type_size(type) };
 	const float outside = (float)r->outside;
 	int64_t outer = 1;
-	int rc = make_table(r, p.a, &p.t);
+	int rc = make_table(r, p.a, most_taps(r->c), &p.t);
 
 	if (rc)
 		return rc;
@@ -425,8 +455,6 @@ static int run_pass(const struct resize *r, int d, const void *x, void *y, enum 
 		p.inner *= r->axis[i].in;
 	rvl_convert(type, &p.outside, RVL_TYPE_F32, &outside, 1);
 	rvl_for_range(r->c, outer * p.a->out, 1, pass_rows, &p);
-	free(p.t.at);
-	free(p.t.weight);
 	return 0;
 }
 
