@@ -94,7 +94,7 @@ static void keep_shapes(struct rivulet_exec *x, const struct rvl_rt_cpu_step *c,
 			x->shape[c->out[i]] = out[i].shape;
 }
 
-/* A kernel owns nothing while it runs, so it can be left at any time. */
+/* A kernel owns nothing while it runs, so it can be left at any instruction. */
 static int run_kernel(struct rvl_rt_task *t, const struct rvl_value *in, struct rvl_value *out,
 		      void *scratch)
 {

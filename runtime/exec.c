@@ -211,7 +211,9 @@ void rvl_rt_exec_stop(struct rivulet_exec *x, int error, const char *text)
 	atomic_store(&x->abandoned, true);
 	x->result.error = error;
 	snprintf(x->result.text, sizeof(x->result.text), "%s", text);
-	if (!x->running)
+	if (x->running)
+		rvl_rt_workers_interrupt(x->img->rt->pool);
+	else
 		finish(x);
 }
 

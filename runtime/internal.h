@@ -128,17 +128,23 @@ void rvl_rt_arm(struct rivulet_runtime *rt);
 void rvl_rt_workers_push(struct rivulet_workers *p, struct rvl_rt_task *t);
 /** rvl_rt_worker() - number of the calling worker thread, from 1; 0 on any other thread */
 uint32_t rvl_rt_worker(void);
-/** struct rvl_rt_exit - how a thread leaves a kernel whose run was stopped */
+/**
+ * struct rvl_rt_exit - where a thread leaves the kernel that it executes
+ * @stop: of the run that the kernel belongs to, or NULL
+ */
 struct rvl_rt_exit {
 	const atomic_bool *stop;
 	jmp_buf to;
 };
 /**
- * rvl_rt_workers_exit() - set where the calling thread goes when @e->stop becomes true during a
- * parallel loop of its kernel; NULL: nowhere. Before the jump, it is set to NULL and all shares of
- * the loop have ended.
+ * rvl_rt_workers_exit() - set the exit of the kernel that the calling thread begins to execute
+ * From then on, and until it is set to NULL, the thread jumps to @e->to when @e->stop is true: at
+ * once, at the end of a parallel loop, or at any instruction on rvl_rt_workers_interrupt(). Before
+ * the jump, the exit is set to NULL and all shares of the kernel's loops have ended.
  */
 void rvl_rt_workers_exit(struct rvl_rt_exit *e);
+/** rvl_rt_workers_interrupt() - make all workers look at the @stop of the kernels they execute */
+void rvl_rt_workers_interrupt(struct rivulet_workers *p);
 /** rvl_rt_workers_kernel() - the pool as the kernels know it; valid as long as @p */
 const struct rvl_pool *rvl_rt_workers_kernel(struct rivulet_workers *p);
 

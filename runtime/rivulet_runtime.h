@@ -45,7 +45,10 @@ struct rivulet_runtime_error {
 
 /* ---- workers ---- */
 
-/** rivulet_workers_new() - @threads workers, 0: one per processor of this process, at most 64 */
+/**
+ * rivulet_workers_new() - @threads workers, 0: one per processor of this process, at most 64
+ * Installs a handler for SIGURG, the signal by which a CPU step of a cancelled run is interrupted.
+ */
 int rivulet_workers_new(uint32_t threads, struct rivulet_workers **out);
 struct rivulet_workers *rivulet_workers_ref(struct rivulet_workers *p);
 /** rivulet_workers_unref() - the last one waits for the workers */
@@ -199,8 +202,9 @@ struct rivulet_exec_params {
 	void (*done)(struct rivulet_exec *x, void *data);	/* from dispatch or wait, once; may be NULL */
 	void *data;
 	/*
-	 * On whose behalf it runs, or NULL; only compared. When the steps of one owner occupy all
-	 * workers, those of another one are run by a spare thread.
+	 * On whose behalf it runs, or NULL; only compared. When the CPU steps of other owners occupy
+	 * all workers, a spare thread runs those of this one, as long as there are at most 16 such
+	 * owners.
 	 */
 	const void *owner;
 };
@@ -213,7 +217,7 @@ int rivulet_exec_start(struct rivulet_exec *x, const struct rivulet_exec_params 
 		       struct rivulet_runtime_error *err);
 /**
  * rivulet_exec_cancel() - no further step starts; ends with -ECANCELED once the NPU steps under way
- * are done, and the CPU steps have ended the shares of a loop that threads work on
+ * are done. CPU steps under way are left at once, and their outputs are then undefined.
  */
 void rivulet_exec_cancel(struct rivulet_exec *x);
 /** rivulet_exec_wait() - dispatch until this run ended; its result, or -ETIMEDOUT (-1: no limit) */

@@ -2,19 +2,27 @@
 /*
  * Worker threads. They run tasks (CPU steps) in order, and shares of a kernel's parallel loop.
  * Loops come first, because the thread that started the loop waits for its end. That thread works
- * on the loop too, so a loop ends even when no worker is free. When the run that a loop belongs to is
- * stopped, no further share of it is begun.
+ * on the loop too, so a loop ends even when no worker is free.
  *
- * When the tasks of one owner occupy all workers, a spare thread runs those of an owner that none of
- * them serves.
+ * When the tasks of some owners occupy all workers, spare threads run those of the other owners, one
+ * thread for each owner, so that a long task delays only tasks of its own owner.
+ *
+ * Cancellation. A client decides how long a kernel computes, and a kernel has no point at which it
+ * would ask whether its run still wants the result. rvl_rt_workers_interrupt() therefore sends a
+ * signal to every worker. Its handler leaves the kernel by longjmp() if the run that the thread
+ * works for was stopped, and returns otherwise. This is safe because a kernel owns nothing (see
+ * struct rvl_pool), and because a thread has an exit only while it executes kernel code: the pool
+ * removes the exit before it takes its lock.
  */
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include "internal.h"
 
 #define MAX_THREADS 64
+#define MAX_SPARE 16
 
 /* A parallel loop, on the stack of the thread that started it, which returns when @helpers is 0. */
 struct loop {
@@ -32,18 +40,19 @@ struct rivulet_workers {
 	pthread_mutex_t lock;		/* the queues and @stop */
 	pthread_cond_t work;		/* something was queued */
 	pthread_cond_t left;		/* a helper left a loop */
-	pthread_cond_t unserved;	/* more tasks than idle workers */
+	pthread_cond_t unserved;	/* a task's owner is served by no thread */
 	struct rvl_rt_task *first, **last;
 	uint32_t tasks, idle;		/* queued tasks, workers that wait */
-	const void *serving[MAX_THREADS + 2];	/* by the number of a thread: its task's owner */
+	/* By the number of a thread: the owner of its task. */
+	const void *serving[MAX_THREADS + MAX_SPARE + 1];
 	struct loop *loops;
 	bool stop;
 	struct rvl_pool kernel;
 	uint32_t n;
 	uint32_t numbered;		/* workers that have their number, under the lock */
 	pthread_t thread[MAX_THREADS];
-	pthread_t spare;
-	bool has_spare;
+	uint32_t n_spare, idle_spare;	/* under the lock */
+	pthread_t spare[MAX_SPARE];
 };
 
 static _Thread_local uint32_t worker_number; /* from 1; 0 on every other thread */
@@ -53,13 +62,13 @@ uint32_t rvl_rt_worker(void)
 	return worker_number;
 }
 
-/* Of the kernel that this thread runs outside of any loop, or NULL. */
-static _Thread_local struct rvl_rt_exit *kernel_exit;
+#define INTERRUPT SIGURG	/* ignored by default, and unused by the daemon and the tool */
 
-void rvl_rt_workers_exit(struct rvl_rt_exit *e)
-{
-	kernel_exit = e;
-}
+/*
+ * Where this thread leaves the kernel code that it executes; NULL while it executes none. The
+ * handler reads it.
+ */
+static _Thread_local struct rvl_rt_exit *volatile kernel_exit;
 
 static bool is_stopped(const atomic_bool *stop)
 {
@@ -80,15 +89,54 @@ static void leave_if_stopped(void)
 	longjmp(e->to, 1);
 }
 
+/*
+ * The check follows the store. So a stop that comes before the store is found here, and the signal
+ * of one that comes later finds the exit.
+ */
+void rvl_rt_workers_exit(struct rvl_rt_exit *e)
+{
+	kernel_exit = e;
+	atomic_signal_fence(memory_order_seq_cst);
+	leave_if_stopped();
+}
+
+static void on_interrupt(int sig)
+{
+	(void)sig;
+	leave_if_stopped();
+}
+
+/* SA_NODEFER: the handler may be left by longjmp(), which restores no signal mask. */
+static void handle_interrupt(void)
+{
+	struct sigaction sa = { .sa_handler = on_interrupt, .sa_flags = SA_RESTART | SA_NODEFER };
+
+	sigaction(INTERRUPT, &sa, NULL);
+}
+
+static void admit_interrupt(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, INTERRUPT);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+/* Executes shares until none is left, or until the run of the loop is stopped. */
 static void loop_work(struct loop *l)
 {
-	while (!is_stopped(l->stop)) {
-		uint32_t i = atomic_fetch_add(&l->taken, 1);
+	struct rvl_rt_exit here = { .stop = l->stop };
+	uint32_t i;
 
-		if (i >= l->n)
-			return;
+	if (setjmp(here.to))
+		return;
+	rvl_rt_workers_exit(&here);
+	for (i = atomic_fetch_add(&l->taken, 1); i < l->n; i = atomic_fetch_add(&l->taken, 1)) {
 		l->fn(l->arg, i);
+		leave_if_stopped();
 	}
+	rvl_rt_workers_exit(NULL);
 }
 
 /* Called with the lock. Returns a loop that has shares left, or NULL. */
@@ -112,50 +160,7 @@ static void help(struct rivulet_workers *p, struct loop *l)
 		pthread_cond_broadcast(&p->left);
 }
 
-/* Called with the lock, which is released during the work. @at: where the task is in the queue */
-static void run_task(struct rivulet_workers *p, struct rvl_rt_task **at)
-{
-	struct rvl_rt_task *t = *at;
-
-	*at = t->next;
-	if (!*at)
-		p->last = at;
-	p->tasks--;
-	p->serving[worker_number] = t->owner;
-	pthread_mutex_unlock(&p->lock);
-	t->work(t);
-	pthread_mutex_lock(&p->lock);
-	p->serving[worker_number] = NULL;
-}
-
-static void wait_idle(struct rivulet_workers *p)
-{
-	p->idle++;
-	pthread_cond_wait(&p->work, &p->lock);
-	p->idle--;
-}
-
-static void *worker(void *arg)
-{
-	struct rivulet_workers *p = arg;
-
-	pthread_mutex_lock(&p->lock);
-	worker_number = ++p->numbered;
-	for (;;) {
-		struct loop *l = open_loop(p);
-
-		if (l)
-			help(p, l);
-		else if (p->first)
-			run_task(p, &p->first);
-		else if (p->stop)
-			break;
-		else
-			wait_idle(p);
-	}
-	pthread_mutex_unlock(&p->lock);
-	return NULL;
-}
+static void *spare_worker(void *arg);
 
 static bool is_served(const struct rivulet_workers *p, const void *owner)
 {
@@ -176,19 +181,85 @@ static struct rvl_rt_task **unserved(struct rivulet_workers *p)
 	return NULL;
 }
 
+/*
+ * Called with the lock. Makes sure that a thread takes the first unserved task. If there are as many
+ * spare threads as there may be, or no more can be created, the task waits for one of the threads.
+ */
+static void serve_all(struct rivulet_workers *p)
+{
+	if (p->tasks <= p->idle || !unserved(p))
+		return;
+	if (p->idle_spare)
+		pthread_cond_signal(&p->unserved);
+	else if (p->n_spare < MAX_SPARE)
+		p->n_spare += !pthread_create(&p->spare[p->n_spare], NULL, spare_worker, p);
+}
+
+/* Called with the lock, which is released during the work. @at: where the task is in the queue */
+static void run_task(struct rivulet_workers *p, struct rvl_rt_task **at)
+{
+	struct rvl_rt_task *t = *at;
+
+	*at = t->next;
+	if (!*at)
+		p->last = at;
+	p->tasks--;
+	p->serving[worker_number] = t->owner;
+	/* This thread may have been the one that served the owner of a task further back. */
+	serve_all(p);
+	pthread_mutex_unlock(&p->lock);
+	t->work(t);
+	pthread_mutex_lock(&p->lock);
+	p->serving[worker_number] = NULL;
+}
+
+static void wait_idle(struct rivulet_workers *p)
+{
+	p->idle++;
+	pthread_cond_wait(&p->work, &p->lock);
+	p->idle--;
+}
+
+static void *worker(void *arg)
+{
+	struct rivulet_workers *p = arg;
+
+	admit_interrupt();
+	pthread_mutex_lock(&p->lock);
+	worker_number = ++p->numbered;
+	for (;;) {
+		struct loop *l = open_loop(p);
+
+		if (l)
+			help(p, l);
+		else if (p->first)
+			run_task(p, &p->first);
+		else if (p->stop)
+			break;
+		else
+			wait_idle(p);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
 static void *spare_worker(void *arg)
 {
 	struct rivulet_workers *p = arg;
 	struct rvl_rt_task **at;
 
+	admit_interrupt();
 	pthread_mutex_lock(&p->lock);
 	worker_number = ++p->numbered;
 	while (!p->stop) {
 		at = unserved(p);
-		if (at)
+		if (at) {
 			run_task(p, at);
-		else
-			pthread_cond_wait(&p->unserved, &p->lock);
+			continue;
+		}
+		p->idle_spare++;
+		pthread_cond_wait(&p->unserved, &p->lock);
+		p->idle_spare--;
 	}
 	pthread_mutex_unlock(&p->lock);
 	return NULL;
@@ -221,22 +292,14 @@ static void shared_loop(struct rivulet_workers *p, uint32_t n, void (*fn)(void *
 	pthread_mutex_unlock(&p->lock);
 }
 
-/*
- * struct rvl_pool: the kernels' parallel loop. A loop inside a share must not jump out of the loop
- * around it, so it runs to its end.
- */
+/* struct rvl_pool: the kernels' parallel loop. The shares of a loop may have loops of their own. */
 static void parallel(void *ctx, uint32_t n, void (*fn)(void *arg, uint32_t i), void *arg)
 {
 	struct rvl_rt_exit *e = kernel_exit;
 
-	leave_if_stopped();
-	kernel_exit = NULL;
-	if (n > 1)
-		shared_loop(ctx, n, fn, arg, e ? e->stop : NULL);
-	else if (n)
-		fn(arg, 0);
-	kernel_exit = e;
-	leave_if_stopped();
+	rvl_rt_workers_exit(NULL);
+	shared_loop(ctx, n, fn, arg, e ? e->stop : NULL);
+	rvl_rt_workers_exit(e);
 }
 
 static uint32_t processors(void)
@@ -249,12 +312,14 @@ static uint32_t processors(void)
 
 int rivulet_workers_new(uint32_t threads, struct rivulet_workers **out)
 {
+	static pthread_once_t handler = PTHREAD_ONCE_INIT;
 	struct rivulet_workers *p = calloc(1, sizeof(*p));
 	uint32_t want = threads ? threads : processors();
 	int r = 0;
 
 	if (!p)
 		return -ENOMEM;
+	pthread_once(&handler, handle_interrupt);
 	atomic_init(&p->refs, 1);
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->work, NULL);
@@ -296,8 +361,8 @@ struct rivulet_workers *rivulet_workers_unref(struct rivulet_workers *p)
 	pthread_mutex_unlock(&p->lock);
 	for (uint32_t i = 0; i < p->n; i++)
 		pthread_join(p->thread[i], NULL);
-	if (p->has_spare)
-		pthread_join(p->spare, NULL);
+	for (uint32_t i = 0; i < p->n_spare; i++)
+		pthread_join(p->spare[i], NULL);
 	pthread_mutex_destroy(&p->lock);
 	pthread_cond_destroy(&p->work);
 	pthread_cond_destroy(&p->left);
@@ -311,14 +376,6 @@ uint32_t rivulet_workers_threads(const struct rivulet_workers *p)
 	return p->n;
 }
 
-/* Called with the lock. Without a spare thread, the tasks wait for the workers. */
-static void wake_spare(struct rivulet_workers *p)
-{
-	if (!p->has_spare)
-		p->has_spare = !pthread_create(&p->spare, NULL, spare_worker, p);
-	pthread_cond_signal(&p->unserved);
-}
-
 void rvl_rt_workers_push(struct rivulet_workers *p, struct rvl_rt_task *t)
 {
 	t->next = NULL;
@@ -327,8 +384,17 @@ void rvl_rt_workers_push(struct rivulet_workers *p, struct rvl_rt_task *t)
 	p->last = &t->next;
 	p->tasks++;
 	pthread_cond_signal(&p->work);
-	if (t->owner && p->tasks > p->idle)
-		wake_spare(p);
+	serve_all(p);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void rvl_rt_workers_interrupt(struct rivulet_workers *p)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		pthread_kill(p->thread[i], INTERRUPT);
+	pthread_mutex_lock(&p->lock);
+	for (uint32_t i = 0; i < p->n_spare; i++)
+		pthread_kill(p->spare[i], INTERRUPT);
 	pthread_mutex_unlock(&p->lock);
 }
 

@@ -11,39 +11,54 @@
 
 #define LONG_N	4096	/* rows and columns of two matrices; their product takes many seconds */
 #define SMALL_N	16
+#define PROMPT	NSEC_PER_SEC	/* for what takes some 100 ms at most on a machine without load */
 
-/** struct product - a connection with an instance of a matrix product, which runs on the CPU */
+#define CAROL	1003u
+
+/** struct product - a connection with an instance of a product, which runs on the CPU */
 struct product {
 	int sock;
 	uint32_t instance, serial;
 };
 
-static void bind_matrix(const struct product *c, uint32_t dir, uint64_t bytes)
+static void bind_floats(const struct product *c, uint32_t dir, uint64_t floats)
 {
+	uint64_t bytes = floats * sizeof(float);
 	int fd = memfd_of(NULL, bytes, F_SEAL_SHRINK);
 
 	ck_assert_int_eq(bind_fd(c->sock, c->instance, dir, fd, 0, bytes), 0);
 	close(fd);
 }
 
-/* Connects as @uid. */
-static void product_open(struct product *c, uid_t uid, int n)
+/* Connects as @uid, with a model of one input and one output of so many floats. */
+static void text_open(struct product *c, uid_t uid, const char *text, uint64_t in, uint64_t out)
 {
+	struct pb model = ot_model(text, 13);
 	union rivulet_packet p;
-	struct pb model;
-	char text[128];
 
 	rig_as(uid);
 	c->sock = raw_open();
 	rig_as_self();
-	snprintf(text, sizeof(text), "in x f32 %d,%d; MatMul x x -> y; out y f32 %d,%d", n, n, n, n);
-	model = ot_model(text, 13);
 	ck_assert_msg(!raw_load(c->sock, model.p, model.n, 0, &p, NULL), "%s", p.error.text);
 	ck_assert_uint_ge(p.load_reply.cpu_steps, 1);
 	free(model.p);
 	c->instance = open_instance(c->sock, p.load_reply.model);
-	bind_matrix(c, RIVULET_DIR_INPUT, (uint64_t)n * n * sizeof(float));
-	bind_matrix(c, RIVULET_DIR_OUTPUT, (uint64_t)n * n * sizeof(float));
+	bind_floats(c, RIVULET_DIR_INPUT, in);
+	bind_floats(c, RIVULET_DIR_OUTPUT, out);
+}
+
+static void product_open(struct product *c, uid_t uid, int n)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "in x f32 %d,%d; MatMul x x -> y; out y f32 %d,%d", n, n, n, n);
+	text_open(c, uid, text, (uint64_t)n * n, (uint64_t)n * n);
+}
+
+/* One sum of 10^12 products: a step of one loop with one share, which takes more than ten minutes. */
+static void sum_open(struct product *c, uid_t uid)
+{
+	text_open(c, uid, "in x f32 1000; Einsum x x x x -> y equation='a,b,c,d->'; out y f32 -", 1000, 1);
 }
 
 static void product_start(struct product *c)
@@ -67,15 +82,20 @@ static uint64_t running(void)
 	return status_number("\"scheduler\"", "running");
 }
 
-/* Starts the products of @c, and returns when they are under way. */
-static void start_both(struct product *c)
+static void await_running(uint64_t count)
 {
 	uint64_t end = rvl_now() + 10 * NSEC_PER_SEC;
 
+	while (running() != count)
+		ck_assert_uint_lt(rvl_now(), end);
+}
+
+/* Starts the products of @c, and returns when they are under way. */
+static void start_both(struct product *c)
+{
 	product_start(&c[0]);
 	product_start(&c[1]);
-	while (running() < 2)
-		ck_assert_uint_lt(rvl_now(), end);
+	await_running(2);
 }
 
 static void cancel(const struct product *c)
@@ -132,7 +152,7 @@ END_TEST
 
 /*
  * Proves that one user whose two long runs hold both slots and both threads does not keep another
- * user from running on the NPU or on the CPU, and that only one user at a time gets the further slot.
+ * user from running on the NPU or on the CPU, and that the user gets no further slot.
  */
 START_TEST(other_user_runs)
 {
@@ -163,6 +183,79 @@ START_TEST(other_user_runs)
 }
 END_TEST
 
+/*
+ * Proves that a step without any loop boundary is left when its run is cancelled, and when it has
+ * taken MaxRunSec=, and that the same instance runs again.
+ */
+START_TEST(single_share_is_left)
+{
+	union rivulet_packet p;
+	struct product sum;
+	uint64_t from;
+
+	sum_open(&sum, ALICE);
+	product_start(&sum);
+	await_running(1);
+	from = rvl_now();
+	cancel(&sum);
+	ck_assert_uint_lt(rvl_now() - from, PROMPT);
+	product_start(&sum);
+	from = rvl_now();
+	ck_assert_int_eq(raw_answer(sum.sock, sum.serial, &p, NULL), -EDQUOT);
+	ck_assert_uint_lt(rvl_now() - from, NSEC_PER_SEC + PROMPT);
+	await_running(0);
+}
+END_TEST
+
+/* Proves that such a step delays neither the end of its connection nor the end of the daemon. */
+START_TEST(single_share_at_the_end)
+{
+	struct product sum[2];
+	uint64_t from;
+
+	share_start("[Scheduler]\nThreads=2\nStopTimeout=60\n", 1000);
+	sum_open(&sum[0], ALICE);
+	sum_open(&sum[1], BOB);
+	start_both(sum);
+	from = rvl_now();
+	close(sum[0].sock);
+	await_running(1);
+	ck_assert_uint_lt(rvl_now() - from, PROMPT);
+	from = rvl_now();
+	rig_stop();
+	ck_assert_uint_lt(rvl_now() - from, 2 * PROMPT);
+}
+END_TEST
+
+/*
+ * Proves that with one slot and one thread, long runs of two users keep a third one from running
+ * neither on the CPU nor on the NPU.
+ */
+START_TEST(one_slot_for_three)
+{
+	struct product sum[2], small;
+	struct competitor carol;
+	union rivulet_packet p;
+
+	sum_open(&sum[0], ALICE);
+	sum_open(&sum[1], BOB);
+	product_open(&small, CAROL, SMALL_N);
+	competitor_open(&carol, CAROL, 1);
+	start_both(sum);
+	for (int round = 0; round < 3; round++) {
+		product_start(&small);
+		ck_assert_int_eq(raw_answer(small.sock, small.serial, &p, NULL), 0);
+		ck_assert_uint_lt(p.run_reply.queue_ns, PROMPT);
+		competitor_send_all(&carol);
+		ck_assert_int_eq(competitor_receive(&carol, &p), 0);
+	}
+	ck_assert_uint_lt(carol.longest_queue, PROMPT);
+	ck_assert(!is_answered(&sum[0]) && !is_answered(&sum[1]));
+	cancel(&sum[0]);
+	cancel(&sum[1]);
+}
+END_TEST
+
 static void start_limited(void)
 {
 	share_start("[Limits]\nMaxRunSec=1\n[Scheduler]\nThreads=2\n", 1000);
@@ -171,6 +264,11 @@ static void start_limited(void)
 static void start_default(void)
 {
 	share_start("[Scheduler]\nThreads=2\n", 1000);
+}
+
+static void start_single(void)
+{
+	share_start("[Scheduler]\nThreads=1\nParallelRuns=1\n", 1000);
 }
 
 int main(int argc, char **argv)
@@ -183,7 +281,12 @@ int main(int argc, char **argv)
 	t = add_case(s, "limit", 120, start_limited, rig_stop);
 	tcase_add_test(t, long_run_ends);
 	tcase_add_test(t, next_run_follows);
+	tcase_add_test(t, single_share_is_left);
 	t = add_case(s, "slots", 120, start_default, rig_stop);
 	tcase_add_test(t, other_user_runs);
+	t = add_case(s, "one", 120, start_single, rig_stop);
+	tcase_add_test(t, one_slot_for_three);
+	t = add_case(s, "end", 120, NULL, NULL);
+	tcase_add_test(t, single_share_at_the_end);
 	return run_suite(s);
 }
