@@ -11,7 +11,7 @@
 
 #include "manager.h"
 
-/* Time for which runs hold all slots before a user who waits gets one beyond ParallelRuns=. */
+/* Time for which all runs under way hold their slots before a user without one gets a further slot. */
 #define HOLD_NS (100 * NSEC_PER_MSEC)
 
 static struct rvl_sched *sched_of(const struct rvl_run *run)
@@ -382,24 +382,19 @@ static bool start_at_level(struct rvl_manager *m, struct rvl_run *run)
 }
 
 /*
- * When a user without a run under way may start one more than ParallelRuns=: after all slots have been
- * held for HOLD_NS, several of them by one user. UINT64_MAX: not before one of these runs ends.
+ * When a user without a run under way may start one more than ParallelRuns=: after all runs under way
+ * have taken HOLD_NS. So a user waits behind long runs of others, whose ends MaxRunSec= alone bounds,
+ * no longer than HOLD_NS for each user that is ahead of it in the order of runs.
  */
-static uint64_t extra_slot_at(const struct rvl_sched *sc, uint64_t parallel)
+static uint64_t extra_slot_at(const struct rvl_sched *sc)
 {
-	bool several = false;
 	struct rvl_run *run;
 	uint64_t at = 0;
 
-	if (sc->n_running > parallel)
-		return UINT64_MAX;
-	rvl_list_each(run, &sc->running, link) {
-		if (run->overdue)
-			continue;
-		several |= run->user->under_way > 1;
-		at = run->started + HOLD_NS > at ? run->started + HOLD_NS : at;
-	}
-	return several ? at : UINT64_MAX;
+	rvl_list_each(run, &sc->running, link)
+		if (!run->overdue && run->started + HOLD_NS > at)
+			at = run->started + HOLD_NS;
+	return at;
 }
 
 /* Returns the run to start, or NULL. @wake: when to ask again if nothing happens before. */
@@ -407,7 +402,7 @@ static struct rvl_run *next_run(struct rvl_manager *m, uint64_t *wake)
 {
 	struct rvl_sched *sc = &m->sched;
 	bool full = sc->n_running >= m->cfg.parallel;
-	uint64_t now = rvl_now(), extra = full ? extra_slot_at(sc, m->cfg.parallel) : 0;
+	uint64_t now = rvl_now(), extra = full ? extra_slot_at(sc) : 0;
 	struct rvl_slot *slot;
 	struct rvl_run *run;
 
