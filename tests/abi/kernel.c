@@ -11,7 +11,7 @@
 SIZE(drm_rivulet_client, 48);
 SIZE(drm_rivulet_clock, 16);
 SIZE(drm_rivulet_counters, 136);
-SIZE(drm_rivulet_device, 344);
+SIZE(drm_rivulet_device, 368);
 SIZE(drm_rivulet_job, 80);
 SIZE(drm_rivulet_range, 16);
 SIZE(drm_rivulet_region, 32);
