@@ -87,6 +87,7 @@ $(eval $(call unit_test,reports,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 CPPFLAGS_tests_unit_test_node := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,node,tool $(TOOL_STATIC),$(TOOL_LIBS) $(shell pkg-config --libs umockdev-1.0 2>/dev/null)))
 $(eval $(call unit_test,files,tool $(TOOL_STATIC),$(TOOL_LIBS)))
+$(eval $(call unit_test,scores,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(eval $(call unit_test,plan_report,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 CPPFLAGS_tests_unit_test_doctor := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,doctor,tool $(TOOL_STATIC),$(addprefix -Wl$(comma)--wrap=,getgrnam getpwuid geteuid getegid getgroups) \
