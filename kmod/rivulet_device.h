@@ -29,6 +29,8 @@
 #include "rivulet_dev.h"
 
 struct devfreq;
+struct dma_fence_chain;
+struct drm_syncobj;
 struct rvl_account;
 struct rvl_device;
 struct rvl_dump;
@@ -259,6 +261,13 @@ struct rvl_fence {
 	spinlock_t lock;	/* not the device's, which the fence may outlive */
 };
 
+/* A syncobj that a job is to signal. */
+struct rvl_out {
+	struct drm_syncobj *syncobj;
+	struct dma_fence_chain *chain;	/* for a timeline point until that is added, else NULL */
+	u64 point;
+};
+
 /* One job. Submit owns it until the push, the scheduler from there to free_job. */
 struct rvl_job {
 	struct drm_sched_job base;
@@ -282,6 +291,13 @@ struct rvl_job {
 	u32 progress;			/* PROGRESS at the last check */
 	ktime_t issued_at;		/* when it was issued, or became the first in the queue */
 	struct rivulet_status status;	/* of a retired job */
+
+	/* Until the push. */
+	struct list_head node;		/* in rvl_submit.jobs */
+	s64 deadline_ns;		/* CLOCK_MONOTONIC, or 0 */
+	bool scheduled;			/* drm_sched_job_init() has succeeded */
+	u32 out_count;			/* of @out, each with a reference to its syncobj */
+	struct rvl_out out[];
 };
 
 static inline struct rvl_job *to_rvl_job(struct drm_sched_job *job)
@@ -331,7 +347,7 @@ int rvl_hw_wait_level(struct rvl_device *rdev, u32 request, unsigned int ms);
 void rvl_hw_irq_enable(struct rvl_device *rdev, bool on);
 
 /* rivulet_job.c */
-struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client);
+struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client, u32 outs);
 void rvl_job_free(struct rvl_job *job);
 void rvl_job_issue(struct rvl_job *job);
 void rvl_job_finish(struct rvl_job *job, int error);

@@ -73,13 +73,14 @@ static void rvl_job_uncount(struct rvl_client *client)
 }
 
 /*
- * Allocate a job and all memory that it will need, and wake the device for it. Returns -EBUSY when
- * the file or its user has too many jobs queued.
+ * Allocate a job with room for @outs syncobjs and all memory that it will need, and wake the device
+ * for it. Returns -EBUSY when the file or its user has too many jobs queued.
  */
-struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client)
+struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client, u32 outs)
 {
 	struct rvl_fence *fence __free(kfree) = kzalloc(sizeof(*fence), GFP_KERNEL_ACCOUNT);
-	struct rvl_job *job __free(kfree) = kzalloc(sizeof(*job), GFP_KERNEL_ACCOUNT);
+	struct rvl_job *job __free(kfree) = kzalloc(struct_size(job, out, outs),
+						    GFP_KERNEL_ACCOUNT);
 	int ret;
 
 	if (!job || !fence)
@@ -126,9 +127,26 @@ static void rvl_job_work(struct work_struct *work)
 }
 
 /*
+ * Drop the references to the job's buffers, except a last one: the release of a buffer may wait for
+ * fences, also for one of a job that the caller would have to run first. Returns whether all are
+ * dropped.
+ */
+static bool rvl_job_drop_shared(struct rvl_job *job)
+{
+	while (job->obj_count) {
+		struct drm_gem_object *obj = job->obj[job->obj_count - 1];
+
+		if (!refcount_dec_not_one(&obj->refcount.refcount))
+			return false;
+		job->obj_count--;
+	}
+	return true;
+}
+
+/*
  * The scheduler's finished fence may outlive the job, and asks the scheduler for its name. It
  * keeps the device by its parent, which is the driver's fence. A job that was never issued gets
- * its parent here.
+ * its parent here. A work frees a job that holds the last reference to a buffer.
  */
 static void rvl_sched_free_job(struct drm_sched_job *sched_job)
 {
@@ -140,10 +158,10 @@ static void rvl_sched_free_job(struct drm_sched_job *sched_job)
 		smp_store_release(&sched_job->s_fence->parent, dma_fence_get(&job->fence->base));
 	}
 	drm_sched_job_cleanup(sched_job);
-	/*
-	 * A work frees the job: the release of a buffer may wait for fences, also for one of a job
-	 * that the caller would have to run first.
-	 */
+	if (rvl_job_drop_shared(job)) {
+		rvl_job_free(job);
+		return;
+	}
 	INIT_WORK(&job->work, rvl_job_work);
 	queue_work(rvl_wq, &job->work);
 }

@@ -22,49 +22,21 @@
  */
 #define RVL_RESV_FENCES	3
 
-/* A syncobj to signal. @chain is set for a timeline point. */
-struct rvl_out {
-	struct drm_syncobj *syncobj;
-	struct dma_fence_chain *chain;
-	u64 point;
-};
-
-/* One job of the array until it is pushed. */
-struct rvl_plan {
-	struct rvl_job *job;
-	struct rvl_out *out;
-	u32 out_count;
-	u32 min_level;
-	s64 deadline_ns;
-	bool scheduled;		/* drm_sched_job_init() has succeeded */
-};
-
-/* State of one submit call; too large for the stack. */
+/* State of one submit call. */
 struct rvl_submit {
 	struct rvl_device *rdev;
 	struct drm_file *file;
 	struct rvl_client *client;
 	struct rvl_client_queue *queue;
 	struct sync_file *fence_file;	/* for the last job's fence, or NULL */
-	struct rvl_plan *plan;
-	u32 count;			/* of @plan */
+	struct list_head jobs;		/* struct rvl_job, in the order of the array */
 
-	/* Copies of the caller's memory for the job that is being planned. */
-	struct rvl_plan *cur;
+	/* The job that is planned, and its arguments. */
+	struct rvl_job *job;
 	struct drm_rivulet_job args;
-	struct drm_rivulet_region region[DRM_RIVULET_MAX_REGIONS];
-	struct drm_rivulet_variant variant[DRM_RIVULET_MAX_LEVELS];
-	struct drm_rivulet_sync sync[DRM_RIVULET_MAX_SYNCS];
 	u64 size[RIVULET_SLOTS];	/* bytes of each bound slot, else 0 */
 	bool write[RIVULET_SLOTS];
 };
-
-static int rvl_copy_array(void *dst, u64 user, u32 count, size_t size)
-{
-	if (copy_from_user(dst, u64_to_user_ptr(user), array_size(count, size)))
-		return -EFAULT;
-	return 0;
-}
 
 static int rvl_check_args(struct rvl_submit *s)
 {
@@ -112,7 +84,6 @@ static void rvl_add_object(struct rvl_job *job, struct drm_gem_object *obj,
 static int rvl_bind_region(struct rvl_submit *s, const struct drm_rivulet_region *r)
 {
 	bool write = r->flags & DRM_RIVULET_REGION_WRITE;
-	struct rvl_job *job = s->cur->job;
 	struct drm_gem_object *obj;
 	u64 end;
 	u32 slot;
@@ -126,30 +97,37 @@ static int rvl_bind_region(struct rvl_submit *s, const struct drm_rivulet_region
 	obj = drm_gem_object_lookup(s->file, r->handle);
 	if (!obj)
 		return -ENOENT;
-	rvl_add_object(job, obj, rvl_region_usage(r->flags));
+	rvl_add_object(s->job, obj, rvl_region_usage(r->flags));
 	if (end > obj->size)
 		return -EINVAL;
 	if (write && !rvl_rights_writable(s->client, r->handle, obj))
 		return -EACCES;
 	if (write)
 		rvl_access_end(to_rvl_bo(obj), r->offset, r->size);
-	rvl_gem_region(obj, r->offset, r->size, write, &job->desc.region[slot]);
+	rvl_gem_region(obj, r->offset, r->size, write, &s->job->desc.region[slot]);
 	s->size[slot] = r->size;
 	s->write[slot] = write;
 	return 0;
 }
 
+/*
+ * Elements of the caller's arrays are copied one at a time: the size is then constant, which spares
+ * the checks of usercopy, and no memory for a whole array is needed.
+ */
 static int rvl_bind_regions(struct rvl_submit *s)
 {
+	struct drm_rivulet_region __user *user = u64_to_user_ptr(s->args.regions);
+	struct drm_rivulet_region region;
+	int ret = 0;
 	u32 i;
-	int ret;
 
 	memset(s->size, 0, sizeof(s->size));
 	memset(s->write, 0, sizeof(s->write));
-	ret = rvl_copy_array(s->region, s->args.regions, s->args.region_count,
-			     sizeof(s->region[0]));
-	for (i = 0; i < s->args.region_count && !ret; i++)
-		ret = rvl_bind_region(s, &s->region[i]);
+	for (i = 0; i < s->args.region_count && !ret; i++) {
+		if (copy_from_user(&region, &user[i], sizeof(region)))
+			return -EFAULT;
+		ret = rvl_bind_region(s, &region);
+	}
 	return ret;
 }
 
@@ -163,10 +141,9 @@ static bool rvl_in_slot(struct rvl_submit *s, u32 slot, u64 offset, u64 len)
 	return end <= s->size[array_index_nospec(slot, RIVULET_SLOTS)];
 }
 
-static int rvl_set_variant(struct rvl_submit *s, u32 level)
+static int rvl_set_variant(struct rvl_submit *s, u32 level, const struct drm_rivulet_variant *v)
 {
-	const struct drm_rivulet_variant *v = &s->variant[level];
-	struct rivulet_variant *out = &s->cur->job->desc.variant[level];
+	struct rivulet_variant *out = &s->job->desc.variant[level];
 
 	if (!v->length)
 		return v->offset || v->slot ? -EINVAL : 0;
@@ -181,26 +158,26 @@ static int rvl_set_variant(struct rvl_submit *s, u32 level)
 
 static int rvl_set_variants(struct rvl_submit *s)
 {
+	struct drm_rivulet_variant __user *user = u64_to_user_ptr(s->args.variants);
+	struct drm_rivulet_variant variant;
 	bool any = false;
 	u32 i;
 	int ret;
 
-	ret = rvl_copy_array(s->variant, s->args.variants, s->args.variant_count,
-			     sizeof(s->variant[0]));
-	if (ret)
-		return ret;
 	for (i = 0; i < s->args.variant_count; i++) {
-		ret = rvl_set_variant(s, i);
+		if (copy_from_user(&variant, &user[i], sizeof(variant)))
+			return -EFAULT;
+		ret = rvl_set_variant(s, i, &variant);
 		if (ret)
 			return ret;
-		any |= s->variant[i].length;
+		any |= variant.length;
 	}
 	return any ? 0 : -EINVAL;
 }
 
 static int rvl_set_report(struct rvl_submit *s)
 {
-	struct rivulet_desc *d = &s->cur->job->desc;
+	struct rivulet_desc *d = &s->job->desc;
 	u32 slot = s->args.report_slot;
 	u64 offset = s->args.report_offset;
 
@@ -218,17 +195,15 @@ static int rvl_set_report(struct rvl_submit *s)
 
 static int rvl_set_perfmon(struct rvl_submit *s)
 {
-	struct rvl_job *job = s->cur->job;
-
 	if (!s->args.perfmon)
 		return 0;
-	job->perfmon = rvl_perfmon_get(s->client, s->args.perfmon);
-	return job->perfmon ? 0 : -ENOENT;
+	s->job->perfmon = rvl_perfmon_get(s->client, s->args.perfmon);
+	return s->job->perfmon ? 0 : -ENOENT;
 }
 
 static int rvl_fill_desc(struct rvl_submit *s)
 {
-	struct rivulet_desc *d = &s->cur->job->desc;
+	struct rivulet_desc *d = &s->job->desc;
 	int ret;
 
 	d->magic = cpu_to_le32(RIVULET_DESC_MAGIC);
@@ -248,18 +223,14 @@ static int rvl_fill_desc(struct rvl_submit *s)
 	return rvl_set_perfmon(s);
 }
 
-static int rvl_get_syncs(struct rvl_submit *s, u64 user, u32 count)
+/* Copy element @i of an array of the caller. */
+static int rvl_get_sync(u64 array, u32 i, struct drm_rivulet_sync *sync)
 {
-	u32 i;
-	int ret;
+	struct drm_rivulet_sync __user *user = u64_to_user_ptr(array);
 
-	ret = rvl_copy_array(s->sync, user, count, sizeof(s->sync[0]));
-	if (ret)
-		return ret;
-	for (i = 0; i < count; i++)
-		if (s->sync[i].pad)
-			return -EINVAL;
-	return 0;
+	if (copy_from_user(sync, &user[i], sizeof(*sync)))
+		return -EFAULT;
+	return sync->pad ? -EINVAL : 0;
 }
 
 /* Not drm_sched_job_add_syncobj_dependency(), which truncates points to 32 bits. */
@@ -271,7 +242,7 @@ static int rvl_add_dependency(struct rvl_submit *s, u32 handle, u64 point)
 	ret = drm_syncobj_find_fence(s->file, handle, point, 0, &fence);
 	if (ret)
 		return ret;
-	return drm_sched_job_add_dependency(&s->cur->job->base, fence);
+	return drm_sched_job_add_dependency(&s->job->base, fence);
 }
 
 /* What the out-syncs of the jobs planned so far will have done to a syncobj. */
@@ -281,20 +252,21 @@ struct rvl_pending {
 	u64 top;	/* the highest point added since then */
 };
 
+/* The planned job has no out-syncs yet. */
 static struct rvl_pending rvl_pending(struct rvl_submit *s, struct drm_syncobj *syncobj)
 {
 	struct rvl_pending pending = {};
-	const struct rvl_plan *p;
+	const struct rvl_job *job;
 	u32 i;
 
-	for (p = s->plan; p < s->cur; p++) {
-		for (i = 0; i < p->out_count; i++) {
-			if (p->out[i].syncobj != syncobj)
+	list_for_each_entry(job, &s->jobs, node) {
+		for (i = 0; i < job->out_count; i++) {
+			if (job->out[i].syncobj != syncobj)
 				continue;
 			pending.any = true;
-			if (!p->out[i].point)
+			if (!job->out[i].point)
 				pending = (struct rvl_pending){ .any = true, .replaced = true };
-			pending.top = max(pending.top, p->out[i].point);
+			pending.top = max(pending.top, job->out[i].point);
 		}
 	}
 	return pending;
@@ -311,7 +283,7 @@ static int rvl_add_in_sync(struct rvl_submit *s, const struct drm_rivulet_sync *
 	struct drm_syncobj *syncobj;
 	int ret = -EINVAL;
 
-	if (s->cur > s->plan) {
+	if (!list_is_singular(&s->jobs)) {
 		syncobj = drm_syncobj_find(s->file, sync->handle);
 		if (!syncobj)
 			return -ENOENT;
@@ -330,25 +302,27 @@ static int rvl_add_in_sync(struct rvl_submit *s, const struct drm_rivulet_sync *
 
 static int rvl_add_in_syncs(struct rvl_submit *s)
 {
+	struct drm_rivulet_sync sync;
+	int ret = 0;
 	u32 i;
-	int ret;
 
-	ret = rvl_get_syncs(s, s->args.in_syncs, s->args.in_sync_count);
-	for (i = 0; i < s->args.in_sync_count && !ret; i++)
-		ret = rvl_add_in_sync(s, &s->sync[i]);
+	for (i = 0; i < s->args.in_sync_count && !ret; i++) {
+		ret = rvl_get_sync(s->args.in_syncs, i, &sync);
+		if (!ret)
+			ret = rvl_add_in_sync(s, &sync);
+	}
 	return ret;
 }
 
 static int rvl_get_out(struct rvl_submit *s, const struct drm_rivulet_sync *sync)
 {
-	struct rvl_out *out = &s->cur->out[s->cur->out_count];
+	struct rvl_out *out = &s->job->out[s->job->out_count];
 
 	out->point = sync->point;
-	out->chain = NULL;
 	out->syncobj = drm_syncobj_find(s->file, sync->handle);
 	if (!out->syncobj)
 		return -ENOENT;
-	s->cur->out_count++;
+	s->job->out_count++;
 	if (!sync->point)
 		return 0;
 	out->chain = dma_fence_chain_alloc();
@@ -357,26 +331,21 @@ static int rvl_get_out(struct rvl_submit *s, const struct drm_rivulet_sync *sync
 
 static int rvl_get_out_syncs(struct rvl_submit *s)
 {
-	u32 i, count = s->args.out_sync_count;
-	int ret;
+	struct drm_rivulet_sync sync;
+	int ret = 0;
+	u32 i;
 
-	if (!count)
-		return 0;
-	ret = rvl_get_syncs(s, s->args.out_syncs, count);
-	if (ret)
-		return ret;
-	s->cur->out = kmalloc_array(count, sizeof(*s->cur->out), GFP_KERNEL_ACCOUNT);
-	if (!s->cur->out)
-		return -ENOMEM;
-	for (i = 0; i < count && !ret; i++)
-		ret = rvl_get_out(s, &s->sync[i]);
+	for (i = 0; i < s->args.out_sync_count && !ret; i++) {
+		ret = rvl_get_sync(s->args.out_syncs, i, &sync);
+		if (!ret)
+			ret = rvl_get_out(s, &sync);
+	}
 	return ret;
 }
 
-/* Check one job of the array and get all that it needs. rvl_plan_free() gives it back. */
+/* Check one job of the array and get all that it needs. rvl_free_jobs() gives it back. */
 static int rvl_plan_job(struct rvl_submit *s, u64 user, u32 stride)
 {
-	struct rvl_plan *p = s->cur;
 	int ret;
 
 	ret = copy_struct_from_user(&s->args, sizeof(s->args), u64_to_user_ptr(user), stride);
@@ -385,52 +354,45 @@ static int rvl_plan_job(struct rvl_submit *s, u64 user, u32 stride)
 	ret = rvl_check_args(s);
 	if (ret)
 		return ret;
-	p->min_level = s->args.min_level;
-	p->deadline_ns = s->args.deadline_ns;
-	p->job = rvl_job_alloc(s->rdev, s->client);
-	if (IS_ERR(p->job)) {
-		ret = PTR_ERR(p->job);
-		p->job = NULL;
-		return ret;
-	}
+	s->job = rvl_job_alloc(s->rdev, s->client, s->args.out_sync_count);
+	if (IS_ERR(s->job))
+		return PTR_ERR(s->job);
+	s->job->deadline_ns = s->args.deadline_ns;
+	list_add_tail(&s->job->node, &s->jobs);
 	ret = rvl_fill_desc(s);
 	if (ret)
 		return ret;
-	ret = rvl_sched_job_init(&p->job->base, &s->queue->entity, s->client, s->file->client_id);
+	ret = rvl_sched_job_init(&s->job->base, &s->queue->entity, s->client, s->file->client_id);
 	if (ret)
 		return ret;
-	p->scheduled = true;
+	s->job->scheduled = true;
 	ret = rvl_add_in_syncs(s);
 	if (ret)
 		return ret;
 	return rvl_get_out_syncs(s);
 }
 
-static void rvl_plan_free_outs(struct rvl_plan *p)
+static void rvl_free_outs(struct rvl_job *job)
 {
-	while (p->out_count) {
-		struct rvl_out *out = &p->out[--p->out_count];
+	while (job->out_count) {
+		struct rvl_out *out = &job->out[--job->out_count];
 
 		dma_fence_chain_free(out->chain);
 		drm_syncobj_put(out->syncobj);
 	}
-	kfree(p->out);
 }
 
-/* @pushed: the jobs belong to the scheduler. */
-static void rvl_plan_free(struct rvl_submit *s, bool pushed)
+/* Free the jobs that were not pushed. */
+static void rvl_free_jobs(struct rvl_submit *s)
 {
-	struct rvl_plan *p;
+	struct rvl_job *job, *next;
 
-	for (p = s->plan; p < s->plan + s->count; p++) {
-		rvl_plan_free_outs(p);
-		if (pushed || !p->job)
-			continue;
-		if (p->scheduled)
-			drm_sched_job_cleanup(&p->job->base);
-		rvl_job_free(p->job);
+	list_for_each_entry_safe(job, next, &s->jobs, node) {
+		rvl_free_outs(job);
+		if (job->scheduled)
+			drm_sched_job_cleanup(&job->base);
+		rvl_job_free(job);
 	}
-	kfree(s->plan);
 }
 
 /* Returns 0, or an error and in args->refused the index of the job that caused it. */
@@ -439,8 +401,7 @@ static int rvl_plan_all(struct rvl_submit *s, struct drm_rivulet_submit *args)
 	u32 i;
 	int ret;
 
-	for (i = 0; i < s->count; i++) {
-		s->cur = &s->plan[i];
+	for (i = 0; i < args->count; i++) {
 		ret = rvl_plan_job(s, args->jobs + (u64)i * args->stride, args->stride);
 		if (ret) {
 			args->refused = i;
@@ -450,17 +411,28 @@ static int rvl_plan_all(struct rvl_submit *s, struct drm_rivulet_submit *args)
 	return 0;
 }
 
+/* Number of all jobs' buffers, which is not 0. */
+static u32 rvl_count_objects(struct rvl_submit *s)
+{
+	struct rvl_job *job;
+	u32 count = 0;
+
+	list_for_each_entry(job, &s->jobs, node)
+		count += job->obj_count;
+	return count;
+}
+
 /* Lock the buffers of all jobs, and make room in each for the fences that will be added. */
 static int rvl_lock_objects(struct rvl_submit *s, struct drm_exec *exec)
 {
-	struct rvl_plan *p;
+	struct rvl_job *job;
 	u32 i;
 	int ret;
 
 	drm_exec_until_all_locked(exec) {
-		for (p = s->plan; p < s->plan + s->count; p++) {
-			for (i = 0; i < p->job->obj_count; i++) {
-				ret = drm_exec_prepare_obj(exec, p->job->obj[i], RVL_RESV_FENCES);
+		list_for_each_entry(job, &s->jobs, node) {
+			for (i = 0; i < job->obj_count; i++) {
+				ret = drm_exec_prepare_obj(exec, job->obj[i], RVL_RESV_FENCES);
 				drm_exec_retry_on_contention(exec);
 				if (ret)
 					return ret;
@@ -490,28 +462,32 @@ static int rvl_add_implicit(struct rvl_job *job)
 }
 
 /* Pass the job's deadline on to the fences that it waits for. */
-static void rvl_hint_deadline(struct rvl_plan *p)
+static void rvl_hint_deadline(struct rvl_job *job)
 {
 	struct dma_fence *fence;
 	unsigned long i;
 
-	if (!p->deadline_ns)
+	if (!job->deadline_ns)
 		return;
-	xa_for_each(&p->job->base.dependencies, i, fence)
-		dma_fence_set_deadline(fence, ns_to_ktime(p->deadline_ns));
+	xa_for_each(&job->base.dependencies, i, fence)
+		dma_fence_set_deadline(fence, ns_to_ktime(job->deadline_ns));
 }
 
 static int rvl_lock_all(struct rvl_submit *s, struct drm_exec *exec)
 {
-	struct rvl_plan *p;
+	struct rvl_job *job;
 	int ret;
 
 	ret = rvl_lock_objects(s, exec);
-	for (p = s->plan; p < s->plan + s->count && !ret; p++) {
-		ret = rvl_add_implicit(p->job);
-		rvl_hint_deadline(p);
+	if (ret)
+		return ret;
+	list_for_each_entry(job, &s->jobs, node) {
+		ret = rvl_add_implicit(job);
+		if (ret)
+			return ret;
+		rvl_hint_deadline(job);
 	}
-	return ret;
+	return 0;
 }
 
 static void rvl_signal_out(struct rvl_out *out, struct dma_fence *finished)
@@ -524,42 +500,54 @@ static void rvl_signal_out(struct rvl_out *out, struct dma_fence *finished)
 }
 
 /* Arm one job and make its fence visible. Nothing here can fail. */
-static void rvl_publish(struct rvl_plan *p)
+static void rvl_publish(struct rvl_job *job)
 {
-	struct rvl_job *job = p->job;
 	struct dma_fence *finished;
 	u32 i;
 
 	drm_sched_job_arm(&job->base);
 	finished = &job->base.s_fence->finished;
-	trace_rivulet_job_submit(job, p->min_level, 0);
+	trace_rivulet_job_submit(job, le32_to_cpu(job->desc.min_level), 0);
 	for (i = 0; i < job->obj_count; i++)
 		dma_resv_add_fence(job->obj[i]->resv, finished, job->usage[i]);
-	for (i = 0; i < p->out_count; i++)
-		rvl_signal_out(&p->out[i], finished);
-	if (p->deadline_ns)
-		dma_fence_set_deadline(finished, ns_to_ktime(p->deadline_ns));
+	for (i = 0; i < job->out_count; i++)
+		rvl_signal_out(&job->out[i], finished);
+	if (job->deadline_ns)
+		dma_fence_set_deadline(finished, ns_to_ktime(job->deadline_ns));
 }
 
 /* The file was made with a signalled fence, because a fence exists only once its job is armed. */
 static void rvl_set_fence_file(struct rvl_submit *s)
 {
-	struct rvl_plan *last = &s->plan[s->count - 1];
+	struct rvl_job *last = list_last_entry(&s->jobs, struct rvl_job, node);
 
 	if (!s->fence_file)
 		return;
 	dma_fence_put(s->fence_file->fence);
-	s->fence_file->fence = dma_fence_get(&last->job->base.s_fence->finished);
+	s->fence_file->fence = dma_fence_get(&last->base.s_fence->finished);
+}
+
+/* A job may end and be freed as soon as it is pushed, so that it leaves the list before. */
+static void rvl_push_jobs(struct rvl_submit *s)
+{
+	struct rvl_job *job, *next;
+
+	list_for_each_entry_safe(job, next, &s->jobs, node) {
+		rvl_free_outs(job);
+		list_del(&job->node);
+		drm_sched_entity_push_job(&job->base);
+	}
 }
 
 /* Queue all planned jobs. Returns 0, or an error with none queued. */
 static int rvl_push_all(struct rvl_submit *s)
 {
+	struct rvl_job *job;
 	struct drm_exec exec;
-	struct rvl_plan *p;
 	int ret;
 
-	drm_exec_init(&exec, DRM_EXEC_INTERRUPTIBLE_WAIT | DRM_EXEC_IGNORE_DUPLICATES, 0);
+	drm_exec_init(&exec, DRM_EXEC_INTERRUPTIBLE_WAIT | DRM_EXEC_IGNORE_DUPLICATES,
+		      rvl_count_objects(s));
 	ret = rvl_lock_all(s, &exec);
 	if (ret)
 		goto err_exec;
@@ -569,16 +557,12 @@ static int rvl_push_all(struct rvl_submit *s)
 		ret = -ENOENT;
 		goto err_lock;
 	}
-	for (p = s->plan; p < s->plan + s->count; p++)
-		rvl_publish(p);
+	list_for_each_entry(job, &s->jobs, node)
+		rvl_publish(job);
 	rvl_set_fence_file(s);
-	/*
-	 * Unlocked before the push: a job may end as soon as it is pushed, and freeing its buffers
-	 * takes their locks.
-	 */
+	/* Unlocked before the push, because freeing the buffers of an ended job takes their locks. */
 	drm_exec_fini(&exec);
-	for (p = s->plan; p < s->plan + s->count; p++)
-		drm_sched_entity_push_job(&p->job->base);
+	rvl_push_jobs(s);
 	mutex_unlock(&s->queue->submit_lock);
 	return 0;
 
@@ -599,14 +583,10 @@ static int rvl_submit_jobs(struct rvl_submit *s, struct drm_rivulet_submit *args
 		ret = -ECANCELED;
 	if (ret)
 		return ret;
-	s->count = args->count;
-	s->plan = kcalloc(s->count, sizeof(*s->plan), GFP_KERNEL_ACCOUNT);
-	if (!s->plan)
-		return -ENOMEM;
 	ret = rvl_plan_all(s, args);
 	if (!ret)
 		ret = rvl_push_all(s);
-	rvl_plan_free(s, !ret);
+	rvl_free_jobs(s);
 	return ret;
 }
 
@@ -650,7 +630,12 @@ static int rvl_submit(struct rvl_submit *s, struct drm_rivulet_submit *args)
 int rvl_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_rivulet_submit *args = data;
-	struct rvl_submit *s __free(kfree) = NULL;
+	struct rvl_submit s = {
+		.rdev = to_rvl(drm),
+		.file = file,
+		.client = file->driver_priv,
+		.jobs = LIST_HEAD_INIT(s.jobs),
+	};
 	int ret, idx;
 
 	args->refused = args->count;
@@ -659,15 +644,9 @@ int rvl_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file)
 	    args->stride < offsetofend(struct drm_rivulet_job, perfmon) ||
 	    args->stride > PAGE_SIZE)
 		return -EINVAL;
-	s = kzalloc(sizeof(*s), GFP_KERNEL);
-	if (!s)
-		return -ENOMEM;
-	s->rdev = to_rvl(drm);
-	s->file = file;
-	s->client = file->driver_priv;
 	if (!drm_dev_enter(drm, &idx))
 		return -ENODEV;
-	ret = rvl_submit(s, args);
+	ret = rvl_submit(&s, args);
 	drm_dev_exit(idx);
 	return ret;
 }
