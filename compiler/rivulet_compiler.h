@@ -31,6 +31,44 @@ struct rivulet_frozen {
 	size_t size;	  /* bytes; must equal the input's */
 };
 
+/* How the range of a tensor follows from its values. X(identifier, name, what it is) */
+#define RIVULET_RANGES(X)                                                                          \
+	X(AUTO, "auto", "the method whose model is nearest to the float model on the examples")    \
+	X(MIN_MAX, "min-max", "all values")                                                        \
+	X(PERCENTILE, "percentile", "all but a share of outliers")                                 \
+	X(ENTROPY, "entropy", "least divergence between both distributions")                       \
+	X(MSE, "mse", "least mean squared error")
+
+enum rivulet_range {
+#define RIVULET_RANGE_ENUM(id, name, doc) RIVULET_RANGE_##id,
+	RIVULET_RANGES(RIVULET_RANGE_ENUM)
+#undef RIVULET_RANGE_ENUM
+	RIVULET_RANGE_COUNT
+};
+
+/** struct rivulet_examples - values of one input, example behind example */
+struct rivulet_examples {
+	const char *input; /* NULL: the model's only input */
+	const void *data;  /* dense, little endian, of the input's type; borrowed during the call */
+	size_t size;	   /* bytes */
+};
+
+/**
+ * struct rivulet_quantise - how a float model becomes a quantised one; all zero: not at all
+ * Examples for a model whose inputs hold several of them in the first dimension need not be a
+ * multiple of that number: the first examples fill the last run.
+ */
+struct rivulet_quantise {
+	const struct rivulet_examples *examples; /* one entry for each input */
+	uint32_t n_examples;
+	enum rivulet_range range;
+	double percentile; /* of RIVULET_RANGE_PERCENTILE, 50 to 100; 0: 99.99 */
+	bool s8;	   /* activations int8, not uint8 */
+	const char *const *keep_float; /* names of nodes that stay float */
+	uint32_t n_keep_float;
+	uint32_t threads; /* 0: one per processor */
+};
+
 #define RIVULET_NO_VARIANT UINT32_MAX
 
 /** struct rivulet_compile_options - all zero is the default */
@@ -45,8 +83,7 @@ struct rivulet_compile_options {
 	bool average_within_1; /* accept average pools on the NPU that differ by 1 from
 				  onnxruntime's float sums */
 	bool cpu_only;	       /* everything on the CPU; needs no board */
-	const float *calibration; /* examples of the one input: quantise a float model by them */
-	uint64_t calibration_size; /* values in it; a multiple of the input's */
+	struct rivulet_quantise quantise; /* of a float model */
 	bool stochastic;       /* products by bitstreams, of the length of the level's variant */
 	const char *const *keep_int8; /* names of nodes that stay int8, or "first", "last" */
 	uint32_t n_keep_int8;
@@ -156,6 +193,12 @@ int rivulet_explain_model(const void *onnx, size_t size, const struct rivulet_bo
  */
 int rivulet_estimate(const struct rivulet_program *program, const struct rivulet_board *board,
 		     struct rivulet_estimate_row *rows, struct rvl_err *err);
+
+/**
+ * rivulet_quantise_hash() - SHA-256 of the examples and of all that a quantised model depends on
+ * All zero where @q has no examples.
+ */
+void rivulet_quantise_hash(const struct rivulet_quantise *q, uint8_t out[32]);
 
 /**
  * rivulet_target_of() - what a program for @board may demand, to compare with rivulet_program_fits()

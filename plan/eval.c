@@ -58,8 +58,8 @@ static int load(struct rivulet_eval *e, const void *onnx, size_t size,
 		return rvl_fail(err, -ENOMEM, "out of memory");
 	memcpy(e->onnx, onnx, size);
 	rc = rvl_onnx_load(e->onnx, size, &o, &e->g, err);
-	if (!rc && opt->calibration)
-		rc = rvl_calibrate(e->g, opt->calibration, opt->calibration_size, err);
+	if (!rc && opt->quantise.n_examples)
+		rc = rvl_calibrate(e->g, &opt->quantise, err);
 	if (!rc)
 		rc = rvl_optimise(e->g, err);
 	if (!rc)

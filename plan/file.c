@@ -50,13 +50,6 @@ static void hash_profile(const struct rivulet_board *b, uint8_t out[32])
 #undef ADD
 }
 
-static void hash_calibration(const struct rivulet_compile_options *o, uint8_t out[32])
-{
-	memset(out, 0, 32);
-	if (o->calibration)
-		rivulet_sha256(o->calibration, o->calibration_size * sizeof(float), out);
-}
-
 static bool printable(const char *s)
 {
 	size_t n = strlen(s);
@@ -89,7 +82,7 @@ int rivulet_plan_bind(struct rivulet_plan *p, const void *onnx, size_t size,
 	rivulet_sha256(onnx, size, p->model);
 	hash_levels(b, p->opp);
 	hash_profile(b, p->profile);
-	hash_calibration(opt, p->calibration);
+	rivulet_quantise_hash(&opt->quantise, p->calibration);
 	p->batch = (uint64_t)opt->batch;
 	p->symbol = (uint64_t)opt->symbol;
 	for (uint32_t i = 0; i < opt->n_keep_int8 && !rc; i++)
@@ -145,8 +138,7 @@ int rivulet_plan_apply(const struct rivulet_plan *p, const void *onnx, size_t si
 		       const struct rivulet_board *b, struct rivulet_compile_options *opt,
 		       struct rvl_err *err)
 {
-	const struct rivulet_compile_options only = { .calibration = opt->calibration,
-						      .calibration_size = opt->calibration_size };
+	const struct rivulet_compile_options only = { .quantise = opt->quantise };
 	struct rivulet_plan now = { 0 };
 	int rc = rivulet_plan_bind(&now, onnx, size, b, &only, err);
 

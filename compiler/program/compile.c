@@ -162,8 +162,8 @@ static int middle(struct rvl_backend *be)
 	int rc;
 
 	be->g->npu_average_pool = be->opt->average_within_1;
-	if (be->opt->calibration) {
-		rc = rvl_calibrate(be->g, be->opt->calibration, be->opt->calibration_size, be->err);
+	if (be->opt->quantise.n_examples) {
+		rc = rvl_calibrate(be->g, &be->opt->quantise, be->err);
 		if (rc)
 			return rc;
 	}

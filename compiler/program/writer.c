@@ -250,13 +250,14 @@ static uint32_t options_hash(const struct rivulet_compile_options *o)
 	const uint32_t flags = o->serial | o->prof << 1 | o->require_npu << 2 | o->cpu_only << 3 |
 			       o->average_within_1 << 4 | o->stochastic << 5;
 	uint32_t h = rivulet_crc32c(0, &flags, sizeof(flags));
+	uint8_t quantise[32];
 
 	h = rivulet_crc32c(h, &o->batch, sizeof(o->batch));
 	h = rivulet_crc32c(h, &o->symbol, sizeof(o->symbol));
 	h = rivulet_crc32c(h, o->accuracy, sizeof(o->accuracy));
 	h = rivulet_crc32c(h, o->length, sizeof(o->length));
-	if (o->calibration)
-		h = rivulet_crc32c(h, o->calibration, o->calibration_size * sizeof(float));
+	rivulet_quantise_hash(&o->quantise, quantise);
+	h = rivulet_crc32c(h, quantise, sizeof(quantise));
 	for (uint32_t i = 0; i < o->n_keep_int8; i++)
 		h = rivulet_crc32c(h, o->keep_int8[i], strlen(o->keep_int8[i]) + 1);
 	for (uint32_t i = 0; i < o->n_frozen; i++) {

@@ -1,382 +1,191 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Float models become QDQ models: the graph runs in float over calibration data, then inputs and results
- * of convolutions and matrix products get QuantizeLinear and DequantizeLinear, their weights int8 bytes with a
- * scale for each row. The passes behind see what a quantiser would have written.
+ * From a float graph to a QDQ graph: the graph runs over the examples once, and histograms of its
+ * tensors give ranges by any method. With RIVULET_RANGE_AUTO each method quantises a copy, which
+ * runs the first examples as the device would; the copy nearest to the float graph decides.
  */
-#include "graph/interp.h"
-#include "pass/passes.h"
 #include "quant/calibrate.h"
+
+#include "pass/passes.h"
+#include "quant/choose.h"
+#include "quant/insert.h"
+#include "quant/measure.h"
+#include "quant/prepare.h"
+#include "quant/range.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define BINS	 4096
-#define QUANTILE 0.999
+#define PERCENTILE 99.99
+#define MEASURED_RUNS 8 /* by which methods are compared */
 
-/* What a tensor was seen to hold. */
-struct range {
-	bool wanted, input;
-	float lo, hi;
-	uint64_t n;
-	uint64_t *bin; /* of |v|, up to the larger bound */
-};
-
-struct calib {
+struct calibration {
 	struct rvl_graph *g;
-	struct rvl_interp *it;
-	struct range *r; /* by tensor id */
+	const struct rivulet_quantise *q;
+	struct rvl_samples samples;
+	struct rvl_reference reference;
+	struct rvl_seen *seen; /* by tensor id */
+	struct rvl_params *params;
+	struct rvl_chosen chosen;
+	bool *keep_float; /* by index in g->nodes */
 	uint32_t n_tensors;
-	const float *data;
-	uint64_t runs, elements; /* of the input */
 	struct rvl_err *err;
 };
 
-static bool is_product(const struct rvl_node *n)
+/* ---- --keep-float ---- */
+
+/* Whether @name is one of the names in a list joined by '+'. */
+static bool listed(const char *list, const char *name)
 {
-	return (n->op == RVL_OP_CONV || n->op == RVL_OP_GEMM || n->op == RVL_OP_MATMUL) && n->in[1] &&
-	       n->in[1]->data && n->in[1]->type == RVL_TYPE_F32;
+	size_t n = strlen(name);
+
+	for (const char *p = list; p && *p; p = strchr(p, '+') ? strchr(p, '+') + 1 : NULL)
+		if (!strncmp(p, name, n) && (!p[n] || p[n] == '+'))
+			return true;
+	return false;
 }
 
-static bool only_moves(const struct rvl_node *n)
+static int keep_float(struct calibration *c)
 {
-	return n->op == RVL_OP_MAX_POOL || n->op == RVL_OP_GLOBAL_MAX_POOL || n->op == RVL_OP_FLATTEN ||
-	       n->op == RVL_OP_RESHAPE || n->op == RVL_OP_TRANSPOSE || n->op == RVL_OP_IDENTITY;
-}
+	for (uint32_t k = 0; k < c->q->n_keep_float; k++) {
+		const char *name = c->q->keep_float[k];
+		bool any = false;
 
-/* Quantisation moves through what only moves values, so it is put where the values arise. */
-static struct rvl_tensor *source_of(struct rvl_tensor *t)
-{
-	while (t->producer && only_moves(t->producer))
-		t = t->producer->in[0];
-	return t;
-}
+		for (uint32_t i = 0; i < c->g->n_nodes; i++) {
+			const struct rvl_node *n = c->g->nodes[i];
 
-static void want(struct calib *c, struct rvl_tensor *t)
-{
-	if (t->type != RVL_TYPE_F32 || t->data ||
-	    (t->producer && t->producer->op == RVL_OP_DEQUANTIZE))
-		return;
-	c->r[t->id].wanted = true;
-	c->r[t->id].input = t->is_input;
-}
-
-static uint32_t find_wanted(struct calib *c)
-{
-	uint32_t products = 0;
-
-	for (uint32_t i = 0; i < c->g->n_nodes; i++) {
-		const struct rvl_node *n = c->g->nodes[i];
-
-		if (!is_product(n))
-			continue;
-		want(c, source_of(n->in[0]));
-		want(c, n->out[0]);
-		products++;
+			if (strcmp(n->name, name) && !listed(n->fused, name))
+				continue;
+			any = c->keep_float[i] = true;
+		}
+		if (!any)
+			return rvl_fail(c->err, -ENOENT, "no node \"%s\" to keep in float", name);
 	}
-	return products;
+	return 0;
 }
 
 /* ---- ranges ---- */
 
-static void see_bounds(struct range *r, const float *v, uint64_t n)
+/* The values of an input are given, so none of them is clipped. */
+static void find_params(struct calibration *c, enum rivulet_range method)
 {
-	for (uint64_t i = 0; i < n; i++) {
-		r->lo = v[i] < r->lo ? v[i] : r->lo;
-		r->hi = v[i] > r->hi ? v[i] : r->hi;
+	double percentile = c->q->percentile > 0 ? c->q->percentile : PERCENTILE;
+
+	for (uint32_t i = 0; i < c->n_tensors; i++) {
+		struct rvl_params *p = &c->params[i];
+
+		if (!c->seen[i].wanted)
+			continue;
+		p->type = c->q->s8 ? RVL_TYPE_S8 : RVL_TYPE_U8;
+		rvl_range_params(rvl_range_of(&c->seen[i], c->g->tensors[i]->is_input ?
+					      RIVULET_RANGE_MIN_MAX : method, percentile),
+				 p->type, &p->scale, &p->zp);
 	}
 }
 
-static float most(const struct range *r)
+/* The SNR of a quantised copy, by the arithmetic of the device. */
+static int try(struct calibration *c, double *db)
 {
-	return r->hi > -r->lo ? r->hi : -r->lo;
+	struct rvl_graph *copy = NULL;
+	int rc = rvl_graph_clone(c->g, &copy, c->err);
+
+	if (!rc)
+		rc = rvl_insert(copy, &c->chosen, c->params, c->err);
+	if (!rc)
+		rc = rvl_optimise(copy, c->err);
+	if (!rc)
+		rc = rvl_measure(&c->samples, copy, &c->reference, db, c->err);
+	rvl_graph_free(copy);
+	return rc;
 }
 
-static void see_bins(struct range *r, const float *v, uint64_t n)
+static int best_method(struct calibration *c, enum rivulet_range *best)
 {
-	float step = most(r) / BINS;
-
-	for (uint64_t i = 0; i < n && step > 0; i++) {
-		int at = (int)(fabsf(v[i]) / step);
-
-		r->bin[at < BINS ? at : BINS - 1]++;
-		r->n++;
-	}
-}
-
-/* The value that 99.9 % of all magnitudes stay below; a graph's input is not clipped. */
-static float clip(const struct range *r)
-{
-	uint64_t sum = 0;
-
-	if (r->input || !r->n)
-		return most(r);
-	for (int i = 0; i < BINS; i++) {
-		sum += r->bin[i];
-		if ((double)sum >= QUANTILE * (double)r->n)
-			return most(r) * (float)(i + 1) / BINS;
-	}
-	return most(r);
-}
-
-static int look(struct calib *c, void (*see)(struct range *r, const float *v, uint64_t n))
-{
+	double most = -INFINITY;
 	int rc = 0;
 
-	for (uint64_t run = 0; run < c->runs && !rc; run++) {
-		rc = rvl_interp_set(c->it, 0, c->data + run * c->elements,
-				    c->elements * sizeof(float), c->err);
-		if (!rc)
-			rc = rvl_interp_run(c->it, c->err);
-		for (uint32_t i = 0; i < c->n_tensors && !rc; i++)
-			if (c->r[i].wanted)
-				see(&c->r[i], rvl_interp_data(c->it, c->g->tensors[i]),
-				    (uint64_t)rvl_shape_count(&c->g->tensors[i]->shape));
+	*best = RIVULET_RANGE_MIN_MAX;
+	for (int m = RIVULET_RANGE_MIN_MAX; m < RIVULET_RANGE_COUNT && !rc; m++) {
+		double db = 0;
+
+		find_params(c, (enum rivulet_range)m);
+		rc = try(c, &db);
+		if (!rc && db > most) {
+			most = db;
+			*best = (enum rivulet_range)m;
+		}
 	}
 	return rc;
 }
 
-static int measure(struct calib *c)
+static int choose_params(struct calibration *c)
 {
-	int rc = rvl_interp_new(c->g, false, &c->it, c->err);
+	enum rivulet_range method = c->q->range;
+	int rc = 0;
 
-	if (!rc)
-		rc = look(c, see_bounds);
-	for (uint32_t i = 0; i < c->n_tensors && !rc; i++) {
-		if (!c->r[i].wanted)
-			continue;
-		if (!isfinite(c->r[i].lo) || !isfinite(c->r[i].hi))
-			return rvl_fail(c->err, -EINVAL, "calibration gives no numbers in \"%s\"",
-					c->g->tensors[i]->name);
-		c->r[i].bin = calloc(BINS, sizeof(*c->r[i].bin));
-		if (!c->r[i].bin)
-			return rvl_fail(c->err, -ENOMEM, "out of memory");
+	if (method == RIVULET_RANGE_AUTO) {
+		rc = rvl_reference_make(&c->samples, MEASURED_RUNS, &c->reference, c->err);
+		if (!rc)
+			rc = best_method(c, &method);
 	}
-	return rc ? rc : look(c, see_bins);
-}
-
-/* ---- nodes ---- */
-
-static int constant(struct calib *c, enum rvl_type type, int64_t n, const void *data,
-		    struct rvl_tensor **out)
-{
-	struct rvl_shape s = { .rank = n > 1, .dim = { n } };
-
-	return rvl_tensor_const(c->g, NULL, type, &s, data, out, c->err);
-}
-
-static int add_node(struct calib *c, enum rvl_op op, struct rvl_tensor *const in[3], int32_t axis,
-		    struct rvl_tensor *out)
-{
-	struct rvl_node *n;
-	int rc = rvl_node_new(c->g, op, NULL, &n, c->err);
-
-	for (uint32_t i = 0; i < 3 && !rc; i++)
-		rc = rvl_node_set_in(c->g, n, i, in[i], c->err);
-	if (rc)
-		return rc;
-	n->n_in = 3;
-	n->n_out = 1;
-	n->op_type = rvl_op_name(op);
-	n->attr.axis = axis;
-	rvl_node_set_out(n, 0, out);
-	return 0;
-}
-
-/* uint8: zero point 0 where nothing is negative, so that the next layer may be stochastic. */
-static void params_of(const struct range *r, float *scale, uint8_t *zp)
-{
-	float lo = r->lo, hi = r->hi;
-
-	if (lo >= 0) {
-		*scale = clip(r) / 255;
-		*zp = 0;
-	} else {
-		hi = hi > 0 ? hi : 0;
-		*scale = (hi - lo) / 255;
-		*zp = (uint8_t)rintf(-lo / *scale);
-	}
-	if (!(*scale > 0))
-		*scale = 1.0f / 255;
-}
-
-/* @from - QuantizeLinear - DequantizeLinear - @to */
-static int add_pair(struct calib *c, const struct range *r, struct rvl_tensor *from,
-		    struct rvl_tensor *to)
-{
-	struct rvl_tensor *in[3] = { from }, *q;
-	float scale;
-	uint8_t zp;
-	int rc;
-
-	params_of(r, &scale, &zp);
-	rc = constant(c, RVL_TYPE_F32, 1, &scale, &in[1]);
 	if (!rc)
-		rc = constant(c, RVL_TYPE_U8, 1, &zp, &in[2]);
-	if (!rc)
-		rc = rvl_tensor_like(c->g, from, &q, c->err);
-	if (rc)
-		return rc;
-	q->type = RVL_TYPE_U8;
-	rc = add_node(c, RVL_OP_QUANTIZE, in, 0, q);
-	in[0] = q;
-	return rc ? rc : add_node(c, RVL_OP_DEQUANTIZE, in, 0, to);
-}
-
-/* A result keeps its tensor behind the pair, which so keeps its name; an input keeps it in front. */
-static int quantise_tensor(struct calib *c, struct rvl_tensor *t)
-{
-	const struct range *r = &c->r[t->id];
-	struct rvl_node *maker = t->producer;
-	struct rvl_tensor *other;
-	int rc = rvl_tensor_like(c->g, t, &other, c->err);
-
-	if (rc)
-		return rc;
-	if (!maker) {
-		rc = rvl_tensor_replace(c->g, t, other, c->err);
-		return rc ? rc : add_pair(c, r, t, other);
-	}
-	for (uint32_t i = 0; i < maker->n_out; i++)
-		if (maker->out[i] == t)
-			rvl_node_set_out(maker, i, other);
-	return add_pair(c, r, other, t);
-}
-
-/* ---- weights ---- */
-
-struct rows {
-	int64_t n, len, row, step; /* rows of @len elements: element i of row m is at m row + i step */
-	int32_t axis;
-};
-
-static struct rows rows_of(const struct rvl_node *n)
-{
-	const struct rvl_shape *s = &n->in[1]->shape;
-	int64_t all = rvl_shape_count(s);
-	bool first = n->op == RVL_OP_CONV || (n->op == RVL_OP_GEMM && n->attr.trans_b);
-	int32_t axis = first ? 0 : s->rank - 1;
-	struct rows r = { .n = s->dim[axis], .axis = axis };
-
-	r.len = r.n ? all / r.n : 0;
-	r.row = first ? r.len : 1;
-	r.step = first ? 1 : r.n;
-	return r;
-}
-
-static void quantise_rows(const struct rows *r, const float *w, int8_t *q, float *scale)
-{
-	for (int64_t m = 0; m < r->n; m++) {
-		float top = 0;
-
-		for (int64_t i = 0; i < r->len; i++)
-			top = fmaxf(top, fabsf(w[m * r->row + i * r->step]));
-		scale[m] = top > 0 ? top / 127 : 1.0f / 127;
-		for (int64_t i = 0; i < r->len; i++) {
-			float v = rintf(w[m * r->row + i * r->step] / scale[m]);
-
-			q[m * r->row + i * r->step] = (int8_t)(v > 127 ? 127 : v < -127 ? -127 : v);
-		}
-	}
-}
-
-static int quantise_weights(struct calib *c, struct rvl_node *n)
-{
-	struct rvl_tensor *w = n->in[1], *in[3], *dq;
-	struct rows r = rows_of(n);
-	int8_t *q = rvl_arena_alloc(c->g->arena, (size_t)(r.n * r.len + 1));
-	float *scale = rvl_arena_array(c->g->arena, (size_t)r.n + 1, sizeof(*scale));
-	int8_t *zero = rvl_arena_array(c->g->arena, (size_t)r.n + 1, 1);
-	int rc;
-
-	if (!q || !scale || !zero)
-		return rvl_fail(c->err, -ENOMEM, "no memory for weights");
-	memset(zero, 0, (size_t)r.n);
-	quantise_rows(&r, w->data, q, scale);
-	rc = rvl_tensor_const(c->g, NULL, RVL_TYPE_S8, &w->shape, q, &in[0], c->err);
-	if (!rc)
-		rc = constant(c, RVL_TYPE_F32, r.n, scale, &in[1]);
-	if (!rc)
-		rc = constant(c, RVL_TYPE_S8, r.n, zero, &in[2]);
-	if (!rc)
-		rc = rvl_tensor_like(c->g, w, &dq, c->err);
-	if (rc)
-		return rc;
-	dq->type = RVL_TYPE_F32;
-	dq->data = NULL;
-	rc = add_node(c, RVL_OP_DEQUANTIZE, in, r.axis, dq);
-	return rc ? rc : rvl_node_set_in(c->g, n, 1, dq, c->err);
+		find_params(c, method);
+	return rc;
 }
 
 /* ---- all ---- */
 
-static int rewrite(struct calib *c)
+static int allocate(struct calibration *c)
 {
-	uint32_t nodes = c->g->n_nodes;
-	int rc = 0;
-
-	for (uint32_t i = 0; i < nodes && !rc; i++)
-		if (is_product(c->g->nodes[i]))
-			rc = quantise_weights(c, c->g->nodes[i]);
-	for (uint32_t i = 0; i < c->n_tensors && !rc; i++)
-		if (c->r[i].wanted)
-			rc = quantise_tensor(c, c->g->tensors[i]);
-	return rc ? rc : rvl_graph_sort(c->g, c->err);
-}
-
-static int check_input(struct calib *c, uint64_t size)
-{
-	const struct rvl_tensor *in = c->g->n_inputs == 1 ? c->g->inputs[0] : NULL;
-
-	if (!in || in->type != RVL_TYPE_F32)
-		return rvl_fail(c->err, -EINVAL, "calibration needs a model with one float32 input");
-	c->elements = (uint64_t)rvl_shape_count(&in->shape);
-	c->runs = c->elements ? size / c->elements : 0;
-	if (!c->runs || c->runs * c->elements != size)
-		return rvl_fail(c->err, -EINVAL,
-				"calibration data of %llu values is no multiple of the input's %llu",
-				(unsigned long long)size, (unsigned long long)c->elements);
+	c->n_tensors = c->g->n_tensors;
+	c->seen = calloc(c->n_tensors + 1u, sizeof(*c->seen));
+	c->params = calloc(c->n_tensors + 1u, sizeof(*c->params));
+	c->keep_float = calloc(c->g->n_nodes + 1u, sizeof(*c->keep_float));
+	if (!c->seen || !c->params || !c->keep_float || rvl_chosen_new(c->g, &c->chosen))
+		return rvl_fail(c->err, -ENOMEM, "no memory for calibration");
 	return 0;
 }
 
-/* Clamps in their products, constants folded: what the ranges are to be of. */
-static int prepare(struct rvl_graph *g, struct rvl_err *err)
+static void release(struct calibration *c)
 {
-	int rc = rvl_shape_infer(g, err);
-
-	if (!rc)
-		rc = rvl_pass_fold(g, err);
-	if (!rc)
-		rc = rvl_pass_clean(g, err);
-	if (!rc)
-		rc = rvl_pass_fold_bn(g, err);
-	if (!rc)
-		rc = rvl_pass_clean(g, err);
-	return rc ? rc : rvl_graph_check_supported(g, err);
+	rvl_seen_clear(c->seen, c->n_tensors);
+	rvl_reference_free(&c->samples, &c->reference);
+	rvl_chosen_free(&c->chosen);
+	free(c->seen);
+	free(c->params);
+	free(c->keep_float);
 }
 
-int rvl_calibrate(struct rvl_graph *g, const float *data, uint64_t size, struct rvl_err *err)
+static int choose(struct calibration *c)
 {
-	struct calib c = { .g = g, .data = data, .err = err };
-	int rc = prepare(g, err);
+	int rc = keep_float(c);
 
-	c.n_tensors = g->n_tensors;
-	c.r = calloc(c.n_tensors + 1, sizeof(*c.r));
-	if (!rc && !c.r)
-		rc = rvl_fail(err, -ENOMEM, "out of memory");
-	if (!rc)
-		rc = check_input(&c, size);
-	if (!rc && !find_wanted(&c))
-		rc = rvl_fail(err, -EINVAL,
+	if (!rc && !rvl_choose(c->g, c->keep_float, &c->chosen))
+		rc = rvl_fail(c->err, -EINVAL,
 			      "nothing to calibrate: no float convolution or matrix product with constant weights");
+	for (uint32_t i = 0; i < c->n_tensors; i++)
+		c->seen[i].wanted = c->chosen.tensor[i];
+	return rc;
+}
+
+int rvl_calibrate(struct rvl_graph *g, const struct rivulet_quantise *q, struct rvl_err *err)
+{
+	struct calibration c = { .g = g, .q = q, .err = err };
+	int rc = rvl_prepare(g, err);
+
 	if (!rc)
-		rc = measure(&c);
+		rc = rvl_samples_bind(g, q, &c.samples, err);
 	if (!rc)
-		rc = rewrite(&c);
-	rvl_interp_free(c.it);
-	for (uint32_t i = 0; c.r && i < c.n_tensors; i++)
-		free(c.r[i].bin);
-	free(c.r);
+		rc = allocate(&c);
+	if (!rc)
+		rc = choose(&c);
+	if (!rc)
+		rc = rvl_observe(&c.samples, c.seen, err);
+	if (!rc)
+		rc = choose_params(&c);
+	if (!rc)
+		rc = rvl_insert(g, &c.chosen, c.params, err);
+	release(&c);
 	return rc;
 }

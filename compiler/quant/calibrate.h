@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Quantising a float model. */
+/* Quantising a float model by examples of its inputs. */
 #ifndef RVL_CALIBRATE_H
 #define RVL_CALIBRATE_H
 
 #include "graph/graph.h"
+#include "rivulet_compiler.h"
 
 /**
- * Quantises a float model by what it computes from @data, @size values of its one input: activations
- * uint8 (zero point 0 and the 99.9th percentile where nothing is negative), weights int8 by row. To be called
- * before rvl_optimise(). -EINVAL: the data does not fit, or nothing is float.
+ * Makes a float model a QDQ model: QuantizeLinear and DequantizeLinear around every operator that
+ * the NPU computes, with ranges found by running the model over the examples of @q. To be called
+ * before rvl_optimise(). -EINVAL: the examples do not fit, or nothing can be quantised; -ENOENT: a
+ * node of keep_float does not exist.
  */
-int rvl_calibrate(struct rvl_graph *g, const float *data, uint64_t size, struct rvl_err *err);
+int rvl_calibrate(struct rvl_graph *g, const struct rivulet_quantise *q, struct rvl_err *err);
 
 #endif

@@ -23,15 +23,26 @@ static struct rvl_graph *g;
 static struct pb bytes;
 static struct rvl_err err;
 
+/* Settings of the tests that do not say otherwise. */
+static struct rivulet_quantise how = { .range = RIVULET_RANGE_MIN_MAX, .threads = 2 };
+
+/* @size values for each input, one input behind the other. */
 static int calibrate(const char *text, const float *data, uint64_t size)
 {
+	struct rivulet_examples e[4];
+	struct rivulet_quantise q = how;
 	int rc;
 
 	bytes = ot_model(text, 13);
 	err.msg[0] = '\0';
 	rc = rvl_onnx_load(bytes.p, bytes.n, NULL, &g, &err);
 	ck_assert_msg(!rc, "%s: %s", text, err.msg);
-	rc = rvl_calibrate(g, data, size, &err);
+	q.examples = e;
+	for (q.n_examples = 0; q.n_examples < g->n_inputs; q.n_examples++)
+		e[q.n_examples] = (struct rivulet_examples){ g->inputs[q.n_examples]->name,
+							     data + q.n_examples * size,
+							     size * sizeof(float) };
+	rc = rvl_calibrate(g, &q, &err);
 	if (!rc)
 		rc = rvl_optimise(g, &err);
 	return rc;
@@ -130,12 +141,13 @@ START_TEST(signed_results_are_not_clipped)
 }
 END_TEST
 
-/* 99.9 % of the magnitudes of a result without negative values stay below its clip, found in 4096
- * steps. */
+/* Two of 2000 values are cut off; the rest ends with the bin, 1/16 wide, that holds the ones. */
 START_TEST(outliers_are_clipped)
 {
 	static float v[2000];
 
+	how.range = RIVULET_RANGE_PERCENTILE;
+	how.percentile = 99.9;
 	for (int large = 1; large <= 4; large++) {
 		for (int i = 0; i < 2000; i++)
 			v[i] = i < 2000 - large ? 1 : 100;
@@ -144,9 +156,74 @@ START_TEST(outliers_are_clipped)
 					 v, 2000),
 			      "%s", err.msg);
 		has(only(RVL_OP_Q_CONV)->in[0], 100.0 / 255, 0);
-		has(only(RVL_OP_Q_CONV)->out[0], (large <= 2 ? 100.0 * 41 / 4096 : 100.0) / 255, 0);
+		has(only(RVL_OP_Q_CONV)->out[0], (large <= 2 ? 17.0 / 16 : 100.0) / 255, 0);
 		release();
 	}
+}
+END_TEST
+
+#define MANY 40000
+
+static double error_of(enum rivulet_range range, const float *v, uint64_t n)
+{
+	struct rivulet_quantise before = how;
+	double sum = 0, s;
+
+	how.range = range;
+	ck_assert_msg(!calibrate("in x f32 1,1,1,40000; out y; const w f32 1,1,1,1 1; Conv x w -> y", v, n),
+		      "%s", err.msg);
+	how = before;
+	s = (double)only(RVL_OP_Q_CONV)->out[0]->quant.scale[0];
+	for (uint64_t i = 0; i < n; i++) {
+		double zp = only(RVL_OP_Q_CONV)->out[0]->quant.zp[0];
+		double q = fmin(fmax(rint((double)v[i] / s) + zp, 0), 255);
+
+		sum += pow((q - zp) * s - (double)v[i], 2);
+	}
+	release();
+	return sum;
+}
+
+/*
+ * With an outlier, the method of least squares has the smallest error of all. Of evenly distributed
+ * values none clips much.
+ */
+START_TEST(methods_differ_where_there_are_outliers)
+{
+	static float v[MANY];
+	uint64_t seed = 3;
+	double all, least;
+
+	for (int i = 0; i < MANY; i++)
+		v[i] = i ? (float)chance_uniform(&seed, -1, 1) : 1.4f;
+	all = error_of(RIVULET_RANGE_MIN_MAX, v, MANY);
+	least = error_of(RIVULET_RANGE_MSE, v, MANY);
+	ck_assert_msg(least < all, "%g is not below %g", least, all);
+	ck_assert_msg(least <= error_of(RIVULET_RANGE_PERCENTILE, v, MANY), "percentile is better");
+	ck_assert_msg(least <= error_of(RIVULET_RANGE_ENTROPY, v, MANY), "entropy is better");
+	for (int i = 0; i < MANY; i++)
+		v[i] = (float)(i - MANY / 2) / 1000;
+	all = error_of(RIVULET_RANGE_MIN_MAX, v, MANY);
+	for (int m = RIVULET_RANGE_AUTO; m < RIVULET_RANGE_COUNT; m++) {
+		double e = error_of((enum rivulet_range)m, v, MANY);
+
+		ck_assert_msg(e < 1.3 * all, "method %d: %g, not about %g", m, e, all);
+	}
+}
+END_TEST
+
+/* The method is the one whose quantised model is nearest to the float model. */
+START_TEST(auto_takes_the_best_method)
+{
+	static float v[MANY];
+	uint64_t seed = 4;
+	double best = INFINITY;
+
+	for (int i = 0; i < MANY; i++)
+		v[i] = i ? (float)chance_uniform(&seed, -1, 1) : 1.4f;
+	for (int m = RIVULET_RANGE_MIN_MAX; m < RIVULET_RANGE_COUNT; m++)
+		best = fmin(best, error_of((enum rivulet_range)m, v, MANY));
+	ck_assert_double_le(error_of(RIVULET_RANGE_AUTO, v, MANY), best * 1.01);
 }
 END_TEST
 
@@ -224,27 +301,158 @@ START_TEST(quantisation_moves_to_where_values_arise)
 }
 END_TEST
 
+/* Element-wise operators behind products, pools and additions are quantised too, and moves take bytes. */
+START_TEST(what_follows_products_is_quantised)
+{
+	static const float v[32] = { 1, -2, 3, 4, 5, -6, 7, 8, 1, 1, 1, 1, -1, 1, 1, 6,
+				     2, 2, 2, -2, 1, 2, 3, 4, 1, 4, 9, 1, -6, 2, 5, 3 };
+
+	ck_assert_msg(!calibrate("in x f32 1,2,4,4; out y; const w f32 2,2,1,1 1 2 -1 1; Conv x w -> a; "
+				 "Sigmoid a -> s; Mul a s -> m; Conv x w -> b; LeakyRelu b -> h; "
+				 "Add m h -> d; Mul d x -> e; GlobalAveragePool e -> p; Flatten p -> f; "
+				 "const u f32 2,3 1 2 3 4 5 6; const r f32 3 1 2 3; MatMul f u -> k; Add k r -> y",
+				 v, 32),
+		      "%s", err.msg);
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		enum rvl_op op = g->nodes[i]->op;
+
+		ck_assert_msg(op >= RVL_OP_Q_CONV || op == RVL_OP_QUANTIZE || op == RVL_OP_DEQUANTIZE ||
+			      op == RVL_OP_FLATTEN, "%s stays float", rvl_op_name(op));
+	}
+	ck_assert_str_eq(only(RVL_OP_Q_GLOBAL_AVERAGE_POOL)->op_type, "GlobalAveragePool");
+	ck_assert_ptr_nonnull(only(RVL_OP_Q_MATMUL)->in[2]); /* the addition is its bias */
+	release();
+}
+END_TEST
+
+static uint32_t count(enum rvl_op op)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		n += g->nodes[i]->op == op;
+	return n;
+}
+
+/* A node that is kept, by its name or that of a node fused into it, computes in float. */
+START_TEST(nodes_are_kept_in_float)
+{
+	static const float v[4] = { 1, 2, 3, 4 };
+	static const char text[] = "in x f32 1,1,1,4; out y; const w f32 1,1,1,1 2; Conv x w -> a; "
+				   "Relu a -> b; Conv b w -> c; Relu c -> y";
+	const char *keep = "Conv_0";
+
+	ck_assert_msg(!calibrate(text, v, 4), "%s", err.msg);
+	ck_assert_uint_eq(count(RVL_OP_Q_CONV), 2);
+	release();
+	how.keep_float = &keep;
+	how.n_keep_float = 1;
+	ck_assert_msg(!calibrate(text, v, 4), "%s", err.msg);
+	ck_assert_uint_eq(count(RVL_OP_Q_CONV), 1);
+	ck_assert_str_eq(only(RVL_OP_CONV)->name, "Conv_0");
+	release();
+	keep = "Relu_3";
+	ck_assert_msg(!calibrate(text, v, 4), "%s", err.msg);
+	ck_assert_str_eq(only(RVL_OP_CONV)->name, "Conv_2");
+	release();
+}
+END_TEST
+
+/* int8 activations: nothing negative is zero point -128. */
+START_TEST(activations_are_int8_if_asked_for)
+{
+	static const float v[8] = { 1, -2, 3, 4, 0.5f, 2.5f, -1, 0 };
+
+	how.s8 = true;
+	ck_assert_msg(!calibrate(CONV("2"), v, 8), "%s", err.msg);
+	ck_assert_int_eq(only(RVL_OP_Q_CONV)->in[0]->type, RVL_TYPE_S8);
+	has(only(RVL_OP_Q_CONV)->in[0], 6.0 / 255, 85 - 128);
+	has(only(RVL_OP_Q_CONV)->out[0], 8.0 / 255, -128);
+	release();
+}
+END_TEST
+
+/* Two inputs with examples each; the sum has the range of the sums. */
+START_TEST(models_with_several_inputs)
+{
+	static const float v[8] = { 1, 2, 3, 4, 10, 20, 30, 40 };
+
+	ck_assert_msg(!calibrate("in x f32 1,4; in z f32 1,4; out y; const w f32 4,1 1; MatMul x w -> a; "
+				 "MatMul z w -> b; Add a b -> y", v, 4),
+		      "%s", err.msg);
+	has(only(RVL_OP_Q_ADD)->in[0], 10.0 / 255, 0);
+	has(only(RVL_OP_Q_ADD)->in[1], 100.0 / 255, 0);
+	has(only(RVL_OP_Q_ADD)->out[0], 110.0 / 255, 0);
+	release();
+}
+END_TEST
+
+/* Three examples for a model of two in each run: the first one fills the second run. */
+START_TEST(examples_fill_the_last_run)
+{
+	static const float v[6] = { 1, 2, 3, 4, 5, 7 };
+
+	ck_assert_msg(!calibrate("in x f32 2,2; out y; const w f32 2,1 1; MatMul x w -> y", v, 6), "%s",
+		      err.msg);
+	has(only(RVL_OP_Q_MATMUL)->out[0], 12.0 / 255, 0);
+	release();
+}
+END_TEST
+
+/* Any number of threads gives the same parameters. */
+START_TEST(threads_do_not_change_the_result)
+{
+	static float v[64 * 500];
+	float first[RIVULET_RANGE_COUNT];
+	uint64_t seed = 9;
+
+	for (int i = 0; i < 64 * 500; i++)
+		v[i] = (float)chance_uniform(&seed, -1, 1) * (float)(1 + i % 77);
+	for (uint32_t threads = 1; threads <= 8; threads++) {
+		for (int m = RIVULET_RANGE_MIN_MAX; m < RIVULET_RANGE_COUNT; m++) {
+			float scale;
+
+			how.threads = threads;
+			how.range = (enum rivulet_range)m;
+			ck_assert_msg(!calibrate("in x f32 1,64; out y; const w f32 64,64 0.125 -0.5; "
+						 "MatMul x w -> a; Relu a -> b; MatMul b w -> y",
+						 v, 64 * 500), "%s", err.msg);
+			scale = g->outputs[0]->producer->in[0]->quant.scale[0];
+			if (threads == 1)
+				first[m] = scale;
+			ck_assert_msg(!memcmp(&scale, &first[m], 4), "%u threads, method %d", threads, m);
+			release();
+		}
+	}
+}
+END_TEST
+
 START_TEST(data_and_models_that_do_not_fit)
 {
 	static const float v[8] = { 1, NAN, 3, 4, INFINITY, 6, 7, 8 };
+	static const char *const keep[] = { "nobody" };
 
 	refused(CONV("1"), v, 7, -EINVAL,
-		"calibration data of 7 values is no multiple of the input's 4");
+		"28 bytes of calibration data are no multiple of an example's 16 of input \"x\"");
 	refused(CONV("1"), v, 3, -EINVAL,
-		"calibration data of 3 values is no multiple of the input's 4");
+		"12 bytes of calibration data are no multiple of an example's 16 of input \"x\"");
 	refused(CONV("1"), v, 0, -EINVAL,
-		"calibration data of 0 values is no multiple of the input's 4");
-	refused("in x u8 4; out y; Relu x -> y", v, 4, -EINVAL,
-		"calibration needs a model with one float32 input");
-	refused("in x f32 4; in z f32 4; out y; Add x z -> y", v, 4, -EINVAL,
-		"calibration needs a model with one float32 input");
+		"0 bytes of calibration data are no multiple of an example's 16 of input \"x\"");
 	refused("in x f32 4; out y; Relu x -> y", v, 4, -EINVAL,
 		"nothing to calibrate: no float convolution or matrix product with constant "
 		"weights");
 	refused("in x f32 2,2; out y; MatMul x x -> y", v, 4, -EINVAL,
 		"nothing to calibrate: no float convolution or matrix product with constant "
 		"weights");
+	refused("in x f32 1,4; in z f32 1,2; out y; MatMul x w -> a; const w f32 4,4 1; MatMul z u -> b; "
+		"const u f32 2,4 1; Add a b -> y", v, 4, -EINVAL,
+		"calibration has 1 runs of input \"x\" but 2 of \"z\"");
+	how.keep_float = keep;
+	how.n_keep_float = 1;
+	refused(CONV("1"), v, 4, -ENOENT, "no node \"nobody\" to keep in float");
+	how.n_keep_float = 0;
 	refused(CONV("1"), v + 4, 4, -EINVAL, "calibration gives no numbers in \"x\"");
+	refused(CONV("1"), v, 4, -EINVAL, "calibration gives no numbers in \"x\"");
 	refused("in x f32 4; out y; Frob x -> y", v, 4, -EOPNOTSUPP,
 		"node 'Frob_0' (Frob): operator Frob is not in docs/operators.md");
 }
@@ -388,6 +596,14 @@ int main(void)
 	TCase *t = tcase_create("all");
 
 	tcase_set_timeout(t, 60);
+	tcase_add_test(t, methods_differ_where_there_are_outliers);
+	tcase_add_test(t, auto_takes_the_best_method);
+	tcase_add_test(t, what_follows_products_is_quantised);
+	tcase_add_test(t, nodes_are_kept_in_float);
+	tcase_add_test(t, activations_are_int8_if_asked_for);
+	tcase_add_test(t, models_with_several_inputs);
+	tcase_add_test(t, examples_fill_the_last_run);
+	tcase_add_test(t, threads_do_not_change_the_result);
 	tcase_add_test(t, ranges_become_scales);
 	tcase_add_test(t, signed_results_are_not_clipped);
 	tcase_add_test(t, outliers_are_clipped);

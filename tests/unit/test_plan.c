@@ -309,13 +309,14 @@ END_TEST
 
 static const char model[] = "the bytes of a model";
 static const char *const keep[] = { "first", "a node with blanks" };
-static const float examples[] = { 1, 2, 3 };
+static const float values[] = { 1, 2, 3 };
+static const struct rivulet_examples examples[] = { { NULL, values, sizeof(values) } };
 static struct rivulet_board board;
 
 static void make_plan(struct rivulet_plan *p)
 {
 	const struct rivulet_compile_options o = { .batch = 2, .symbol = 7, .keep_int8 = keep,
-		.n_keep_int8 = 2, .calibration = examples, .calibration_size = 3 };
+		.n_keep_int8 = 2, .quantise = { .examples = examples, .n_examples = 1 } };
 	char why[256];
 
 	ck_assert_msg(!rivulet_board_load(&board, "sc-edge", why, sizeof(why)), "%s", why);
@@ -356,7 +357,7 @@ static void same_entry(const struct rivulet_plan_entry *a, const struct rivulet_
 
 START_TEST(a_file_gives_the_plan_back)
 {
-	struct rivulet_compile_options o = { .calibration = examples, .calibration_size = 3 };
+	struct rivulet_compile_options o = { .quantise = { .examples = examples, .n_examples = 1 } };
 	struct rivulet_blob a = { 0 }, b = { 0 };
 	struct rivulet_plan p, q;
 
@@ -509,7 +510,8 @@ END_TEST
 static void stale(const struct rivulet_board *b, const char *bytes, const float *calibration,
 		  const char *says)
 {
-	struct rivulet_compile_options o = { .calibration = calibration, .calibration_size = 3 };
+	const struct rivulet_examples e = { NULL, calibration, sizeof(values) };
+	struct rivulet_compile_options o = { .quantise = { .examples = &e, .n_examples = calibration != NULL } };
 	struct rivulet_plan p;
 
 	make_plan(&p);
@@ -528,28 +530,28 @@ START_TEST(stale_plans_say_what_differs)
 
 	make_plan(&p);
 	rivulet_plan_clear(&p);
-	stale(NULL, "the bytes of a modes", examples, "of another model");
+	stale(NULL, "the bytes of a modes", values, "of another model");
 	stale(NULL, model, NULL, "other calibration examples");
 	stale(NULL, model, others, "other calibration examples");
 	b = board;
 	b.level[2].microvolt = 1050000;
-	stale(&b, model, examples, "level 2 was 800000000 Hz at 1100000 uV, the board has "
+	stale(&b, model, values, "level 2 was 800000000 Hz at 1100000 uV, the board has "
 				   "800000000 Hz at 1050000 uV");
 	b = board;
 	b.level[5].hz = 1300000000;
-	stale(&b, model, examples, "level 5 was 1400000000 Hz");
+	stale(&b, model, values, "level 5 was 1400000000 Hz");
 	b = board;
 	b.levels = 5;
-	stale(&b, model, examples, "it has level 5, the board 5 levels");
+	stale(&b, model, values, "it has level 5, the board 5 levels");
 	b = board;
 	b.level[0].microvolt = 900000;
-	stale(&b, model, examples, "levels that it does not use differ");
+	stale(&b, model, values, "levels that it does not use differ");
 	b = board;
 	b.sc_and_bin_fj++;
-	stale(&b, model, examples, "the profile of sc-edge has other geometry, cycles or energies");
+	stale(&b, model, values, "the profile of sc-edge has other geometry, cycles or energies");
 	b = board;
 	b.static_uw++;
-	stale(&b, model, examples, "the profile of sc-edge has other");
+	stale(&b, model, values, "the profile of sc-edge has other");
 }
 END_TEST
 

@@ -287,7 +287,9 @@ static void compile(const struct model *m)
 static void compile_calibrated(const struct model *m)
 {
 	float data[2 * 128];
-	struct rivulet_compile_options o = { .calibration = data, .calibration_size = 2 * 128 };
+	const struct rivulet_examples e = { .data = data, .size = sizeof(data) };
+	struct rivulet_compile_options o = { .quantise = { .examples = &e, .n_examples = 1,
+							   .range = RIVULET_RANGE_MIN_MAX } };
 
 	for (int i = 0; i < 2 * 128; i++)
 		data[i] = (float)(i * 37 % 64) / 32 - 1;

@@ -416,8 +416,9 @@ static void float_scores(const float *x, float *y)
 START_TEST(float_models_are_calibrated)
 {
 	static float data[CALIB_RUNS * CALIB_IN];
-	struct rivulet_compile_options o = { .stochastic = true, .calibration = data,
-					     .calibration_size = CALIB_RUNS * CALIB_IN };
+	const struct rivulet_examples e = { .data = data, .size = sizeof(data) };
+	struct rivulet_compile_options o = { .stochastic = true,
+					     .quantise = { .examples = &e, .n_examples = 1 } };
 	struct rivulet_blob p = { 0 };
 	struct prog_exec x;
 	float want[5], got[5];
@@ -450,16 +451,18 @@ END_TEST
 START_TEST(calibration_that_does_not_fit_is_refused)
 {
 	static float data[CALIB_IN];
-	struct rivulet_compile_options o = { .calibration = data,
-					     .calibration_size = CALIB_IN - 1 };
+	struct rivulet_examples e = { .data = data, .size = sizeof(data) - sizeof(float) };
+	struct rivulet_compile_options o = { .quantise = { .examples = &e, .n_examples = 1 } };
 
-	refused(float_net(), &o, -EINVAL, "no multiple of the input's 108");
-	o.calibration_size = 0;
+	refused(float_net(), &o, -EINVAL, "no multiple of an example's 432 of input");
+	e.size = 0;
 	refused(float_net(), &o, -EINVAL, "no multiple");
-	o.calibration_size = CALIB_IN;
+	e.size = sizeof(data);
 	data[5] = INFINITY;
 	refused(float_net(), &o, -EINVAL, "no numbers in");
-	refused(random_net(1), &o, -EINVAL, "one float32 input");
+	data[5] = 0;
+	e.input = "somebody";
+	refused(float_net(), &o, -EINVAL, "which is no input of the model");
 	o = (struct rivulet_compile_options){ .stochastic = true };
 	refused(float_net(), &o, -EOPNOTSUPP, "calibrate the model");
 }

@@ -65,20 +65,21 @@ static bool wants_streams(const struct rvl_mode *m)
 
 static int read_examples(struct rvl_mode *m, struct rivulet_compile_options *o)
 {
-	int r = m->examples.data ? 0 : rvl_array_read(m->calibrate, &m->examples);
+	int r = m->array.data ? 0 : rvl_array_read(m->calibrate, &m->array);
 
 	if (r)
 		return r;
-	if (m->examples.dtype != RIVULET_F32)
+	if (m->array.dtype != RIVULET_F32)
 		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: calibration examples are float32", m->calibrate);
-	o->calibration = m->examples.data;
-	o->calibration_size = m->examples.size / sizeof(float);
+	m->examples = (struct rivulet_examples) { .data = m->array.data, .size = m->array.size };
+	o->quantise.examples = &m->examples;
+	o->quantise.n_examples = 1;
 	return 0;
 }
 
 void rvl_mode_clear(struct rvl_mode *m)
 {
-	rvl_array_clear(&m->examples);
+	rvl_array_clear(&m->array);
 }
 
 int rvl_mode_fill(struct rvl_mode *m, uint32_t levels, struct rivulet_compile_options *o)

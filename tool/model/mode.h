@@ -16,7 +16,8 @@ struct rvl_mode {
 	const char *keep[RVL_MODE_KEEP];
 	uint32_t n_keep;
 	const char *calibrate;
-	struct rvl_array examples; /* of --calibrate; rvl_mode_clear() */
+	struct rvl_array array; /* of --calibrate; rvl_mode_clear() */
+	struct rivulet_examples examples;
 };
 /** rvl_mode_keep() - stores a --keep-int8; @member is a struct rvl_mode */
 int rvl_mode_keep(void *member, const char *value);

@@ -299,15 +299,15 @@ static void hash_curve(struct rvl_planning *v)
 {
 	const uint64_t n[] = { v->curve.part[RVL_CHOOSE].count, v->curve.part[RVL_HELD].count,
 			       (uint64_t)v->opt.batch, (uint64_t)v->opt.symbol, v->opt.stochastic };
-	uint8_t *key = v->curve.key;
+	uint8_t *key = v->curve.key, quantise[32];
 
 	hash_bytes(key, v->set.examples.data, v->set.examples.size);
 	hash_bytes(key, v->set.label, v->set.set.count);
 	memcpy(v->plan.data, key, 32);
 	hash_bytes(key, v->onnx.data, v->onnx.size);
 	hash_bytes(key, n, sizeof(n));
-	if (v->opt.calibration)
-		hash_bytes(key, v->opt.calibration, v->opt.calibration_size * sizeof(float));
+	rivulet_quantise_hash(&v->opt.quantise, quantise);
+	hash_bytes(key, quantise, sizeof(quantise));
 	for (uint32_t i = 0; i < v->opt.n_keep_int8; i++)
 		hash_bytes(key, v->opt.keep_int8[i], strlen(v->opt.keep_int8[i]));
 }

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#include "rivulet_compiler.h"
+
+#include "rivulet_sha256.h"
+
+#include <string.h>
+
+/* SHA-256 of @out and of that of the bytes. */
+static void add(uint8_t out[32], const void *data, size_t size)
+{
+	uint8_t pair[64];
+
+	memcpy(pair, out, 32);
+	rivulet_sha256(data, size, pair + 32);
+	rivulet_sha256(pair, sizeof(pair), out);
+}
+
+void rivulet_quantise_hash(const struct rivulet_quantise *q, uint8_t out[32])
+{
+	const uint32_t settings[] = { q->range, q->s8 };
+
+	memset(out, 0, 32);
+	if (!q->n_examples)
+		return;
+	for (uint32_t i = 0; i < q->n_examples; i++) {
+		const char *name = q->examples[i].input ? q->examples[i].input : "";
+
+		add(out, name, strlen(name));
+		add(out, q->examples[i].data, q->examples[i].size);
+	}
+	add(out, settings, sizeof(settings));
+	add(out, &q->percentile, sizeof(q->percentile));
+	for (uint32_t i = 0; i < q->n_keep_float; i++)
+		add(out, q->keep_float[i], strlen(q->keep_float[i]) + 1);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* QuantizeLinear and DequantizeLinear into a float graph. */
+#ifndef RVL_INSERT_H
+#define RVL_INSERT_H
+
+#include "quant/choose.h"
+
+/* Parameters of the values of one tensor. */
+struct rvl_params {
+	float scale;
+	int32_t zp;
+	enum rvl_type type; /* U8 or S8 */
+};
+
+/**
+ * Puts a pair around every tensor of @c, with params[] by tensor id, and gives the weights of its
+ * products int8 bytes with a scale for each row. The bytes of tensor NAME are NAME/quantised. The
+ * arrays of @c are not valid for the graph any more.
+ */
+int rvl_insert(struct rvl_graph *g, const struct rvl_chosen *c, const struct rvl_params *params,
+	       struct rvl_err *err);
+
+#define RVL_QUANTISED_SUFFIX "/quantised"
+
+/* Rows of a product's weights: element i of row m is at m * row + i * step. */
+struct rvl_rows {
+	int64_t n, len, row, step;
+	int32_t axis;
+};
+
+struct rvl_rows rvl_rows_of(const struct rvl_node *n);
+
+/** The scale of one row of weights. */
+float rvl_row_scale(const struct rvl_rows *r, const float *w, int64_t m);
+
+/** One weight as the byte it becomes. */
+int8_t rvl_row_quantise(float w, float scale);
+
+#endif

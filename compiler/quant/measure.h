@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* How near a quantised graph is to the float graph it was made of. */
+#ifndef RVL_MEASURE_H
+#define RVL_MEASURE_H
+
+#include "quant/samples.h"
+
+/* Signal and noise of one tensor over some runs: power of the reference about its mean, and of the difference. */
+struct rvl_snr {
+	double n, sum, square, noise;
+};
+
+void rvl_snr_add(struct rvl_snr *s, const float *want, const float *got, uint64_t n);
+
+/** In dB; RVL_SNR_EXACT where there is no noise. */
+double rvl_snr_db(const struct rvl_snr *s);
+
+#define RVL_SNR_EXACT 200.0
+
+/* Results of the float graph, for comparison: by output, run behind run. */
+struct rvl_reference {
+	float **of_output; /* NULL: not float32 */
+	uint64_t runs;
+};
+
+/** Runs the float graph of @s over its first @runs runs. Free the reference in any case. */
+int rvl_reference_make(const struct rvl_samples *s, uint64_t runs, struct rvl_reference *r,
+		       struct rvl_err *err);
+void rvl_reference_free(const struct rvl_samples *s, struct rvl_reference *r);
+
+/** The worst SNR of the outputs of @g, an optimised graph with the inputs and outputs of s->g. */
+int rvl_measure(const struct rvl_samples *s, const struct rvl_graph *g,
+		const struct rvl_reference *r, double *db, struct rvl_err *err);
+
+#endif
