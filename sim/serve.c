@@ -350,8 +350,7 @@ static void drain(int fd)
 {
 	eventfd_t n;
 
-	if (fd >= 0)
-		eventfd_read(fd, &n);
+	eventfd_read(fd, &n);
 }
 
 static void handle(struct rvl_server *s, const struct pollfd *p)
@@ -412,7 +411,7 @@ int rvl_server_run(struct rvl_server *s)
 	int r;
 
 	/* pace=real needs precise wake-ups */
-	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+	prctl(PR_SET_TIMERSLACK, 1);
 	for (;;) {
 		r = wait_events(s, p, s->opt.platform.on ? step_platform(s) : step(s));
 		if (r)

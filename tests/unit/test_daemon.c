@@ -742,6 +742,8 @@ START_TEST(bad_runs)
 	ck_assert_int_eq(raw_call(r.sock, &p, -1, NULL), 0);
 	ck_assert_uint_eq(p.run_reply.flags & RIVULET_RAN_LATE, 0);
 	ck_assert_uint_eq(status_number("\"scheduler\"", "late"), 1);
+	ck_assert_uint_eq(status_number("\"scheduler\"", "runs"), 2);
+	ck_assert_uint_eq(status_number("\"scheduler\"", "refused"), 1);
 }
 END_TEST
 

@@ -241,6 +241,8 @@ START_TEST(removed_and_added)
 		ck_assert_uint_eq(e.device_state, RIVULET_DEVICE_ABSENT);
 		ck_assert_str_eq(e.device, "");
 		ck_assert_int_eq(raw_load(sock, "x", 1, 0, &p, NULL), -ENODEV);
+		/* The status names no node, and no levels follow. */
+		status_number("\"device\":{\"present\":false,\"node\":\"\",\"model\":false,\"board\":\"\"}", "queued");
 	}
 	rig_stop();
 }

@@ -166,6 +166,19 @@ START_TEST(job_of_step)
 	ck_assert_int_eq(rivulet_device_submit(dev, &job, 1, NULL), 0);
 	ck_assert_uint_eq(fake.job.region_count, 5);
 	ck_assert_uint_eq(fake.job.variant_count, 2);
+	/* Levels without commands have none of the last caller's either. */
+	for (uint32_t i = 0; i < RIVULET_LEVELS; i++) {
+		ck_assert_uint_eq(variant[i].offset, i == 1 ? 128 : i == 3 ? 192 : 0);
+		ck_assert_uint_eq(variant[i].length, i == 1 || i == 3 ? 64 : 0);
+		ck_assert_uint_eq(variant[i].slot, i == 1 || i == 3 ? RIVULET_SLOT_PROGRAM : 0);
+	}
+	memset(variant, 0xff, sizeof(variant));
+	ck_assert_uint_eq(rivulet_job_variants(&file.p, 1, variant), 4);
+	ck_assert(!variant[0].length && !variant[2].length && !variant[4].offset);
+	ck_assert_uint_eq(rivulet_job_variants(&file.p, 0, variant), 0);
+	ck_assert_uint_eq(rivulet_job_variants(&file.p, 2, variant), 0);
+	for (uint32_t i = 0; i < RIVULET_LEVELS; i++)
+		ck_assert(!variant[i].length && !variant[i].offset);
 	ck_assert_uint_eq(fake.job.min_level, 1);
 	ck_assert_uint_eq(fake.job.report_offset, 512);
 	ck_assert(!rivulet_fence_fd(f, &fd) && fd >= 0);

@@ -404,6 +404,38 @@ START_TEST(killed_and_restarted)
 END_TEST
 
 /*
+ * Proves that a saved state is taken up only where its level is one of the board and its threshold
+ * and cap are steps of the policy, of which this board has four.
+ */
+START_TEST(state_of_another_board)
+{
+	static const struct { uint32_t level, step, cap; bool taken; } states[] = {
+		{ 1, 2, 0, true }, { 0, 3, 0, true }, { 0, 3, 3, true }, { 4, 2, 0, false }, { 1, 4, 0, false }, { 1, 2, 4, false } };
+	struct rvl_power_state st;
+
+	machine();
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		start_with("[Power]\nDwell=3600s\nPowerProfiles=no\n");
+		ck_assert_uint_eq(m.power.policy.cfg.n, 4);
+		stop();
+		start_with("[Power]\nDwell=3600s\nPowerProfiles=no\n");
+		charge(99);
+		killed();
+		ck_assert_int_eq(rvl_power_load(m.power.state_path, &st), 0);
+		st.level = states[i].level;
+		st.step = states[i].step;
+		st.cap = states[i].cap;
+		st.changed = 5;
+		ck_assert_int_eq(rvl_power_save(m.power.state_path, &st), 0);
+		start_with("[Power]\nDwell=3600s\nPowerProfiles=no\n");
+		ck_assert_msg((m.power.policy.changed == 5) == states[i].taken, "state %zu", i);
+		stop();
+	}
+	clean();
+}
+END_TEST
+
+/*
  * Proves that the dwell time is kept when the clock is behind the saved state: a restarted
  * container may have another time namespace in the same boot.
  */
@@ -972,6 +1004,7 @@ static Suite *make_suite(void)
 	tcase_add_test(own, clock_goes_back);
 	tcase_add_loop_test(own, reload_keeps_dwell, 0, 2);
 	tcase_add_test(own, bad_state);
+	tcase_add_test(own, state_of_another_board);
 	tcase_add_test(own, lists_of_other_board);
 	suite_add_tcase(s, steer);
 	suite_add_tcase(s, own);

@@ -401,7 +401,7 @@ START_TEST(records_of_bytes)
 		put_record(6, W, type == S8, q[0]);
 		RUNS("run %s/m.onnx --figures f" SET EXPECTED SIM, RVL_EXIT_DIFFERENT);
 		SAYS("  bit-exact        4 of 6  FIRST DIFFERENCE: picture 2\n");
-		SAYS("figure f.bitexact 4 images\n");
+		SAYS("figure " "f.bitexact 4 images\n");
 		snprintf(words, sizeof(words), "2 of 6 outputs differ from %s", path_of("e"));
 		ck_assert_str_eq(rvl_tool_error, words);
 		RUNS("run %s/m.onnx --first 3 --count 1" SET EXPECTED SIM, 0);

@@ -246,6 +246,11 @@ START_TEST(injections)
 	ck_assert_int_eq(add("slow@21:1", 15), 0);
 	ck_assert_uint_eq(in.count, 2);
 	ck_assert(!rvl_inject_hit(&in, RVL_INJECT_slow, 13, NULL));
+	/* A kind without an argument has the argument 0. */
+	ck_assert_int_eq(add("lost-irq@30", 15), 0);
+	arg = 7;
+	ck_assert(rvl_inject_hit(&in, RVL_INJECT_lost_irq, 30, &arg));
+	ck_assert_uint_eq(arg, 0);
 }
 END_TEST
 
