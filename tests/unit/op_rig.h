@@ -2,7 +2,8 @@
 /*
  * One operator of the table under test: attributes and operands from literals, then the shape rule
  * and the computation through rvl_kernel_new() and rvl_kernel_run_values(). Every operand has memory
- * of exactly its size, so that a sanitizer sees each access outside it.
+ * of exactly its size, so that a sanitizer sees each access outside it. Without a sanitizer, guard
+ * bytes behind the memory show what was written there.
  */
 #ifndef RVL_TEST_OP_RIG_H
 #define RVL_TEST_OP_RIG_H
@@ -22,13 +23,31 @@ struct op_rig {
 	bool constant[RVL_MAX_IN];
 	char strings[RVL_MAX_ATTRS][64];
 	char why[RVL_WHY_MAX];
+	const uint8_t *guard[RVL_MAX_IN + RVL_MAX_OUT + 1];
+	uint32_t guards;
 };
 
 static struct op_rig rig;
 
+#ifdef __SANITIZE_ADDRESS__
+#define OP_GUARD 0
+#else
+#define OP_GUARD 64
+#endif
+
+/* Proves that nothing was written behind the operands. */
+static inline void op_check_guards(void)
+{
+	for (uint32_t i = 0; i < rig.guards; i++)
+		for (int k = 0; k < OP_GUARD; k++)
+			ck_assert_msg(rig.guard[i][k] == 0xa6, "%s wrote %d bytes behind an operand",
+				      rig.call.def->name, k);
+}
+
 /* Frees the operands of the operator before. */
 static inline void op_end(void)
 {
+	op_check_guards();
 	for (uint32_t i = 0; i < RVL_MAX_IN; i++)
 		free(rig.call.in[i].data);
 	for (uint32_t i = 0; i < RVL_MAX_OUT; i++)
@@ -114,9 +133,12 @@ static inline struct rvl_shape op_shape(size_t rank, const int64_t *dim)
 static inline void *op_memory(enum rvl_type type, int64_t n, const void *from)
 {
 	size_t bytes = (size_t)n * rvl_type_size(type);
-	void *p = malloc(bytes ? bytes : 1);
+	uint8_t *p = malloc(bytes + OP_GUARD ? bytes + OP_GUARD : 1);
 
 	ck_assert_ptr_nonnull(p);
+	memset(p + bytes, 0xa6, OP_GUARD);
+	if (rig.guards < RVL_MAX_IN + RVL_MAX_OUT)
+		rig.guard[rig.guards++] = p + bytes;
 	if (from && bytes)
 		memcpy(p, from, bytes);
 	else
@@ -210,7 +232,8 @@ static inline int op_run(uint32_t n_out)
 {
 	struct rvl_kernel_desc d;
 	struct rvl_kernel *k;
-	void *scratch;
+	uint8_t *scratch;
+	size_t room;
 	int rc = op_infer(n_out);
 
 	if (rc)
@@ -223,8 +246,14 @@ static inline int op_run(uint32_t n_out)
 		if (rig.call.out[i].type)
 			rig.call.out[i].data = op_memory(rig.call.out[i].type,
 							 rvl_count(&rig.call.out[i]), NULL);
-	scratch = aligned_alloc(64, (rvl_kernel_scratch(k) + 127) / 64 * 64);
+	room = rvl_kernel_scratch(k);
+	ck_assert(!posix_memalign((void **)&scratch, 64, room + OP_GUARD ? room + OP_GUARD : 1));
+	memset(scratch, 0x5a, room);
+	memset(scratch + room, 0xa6, OP_GUARD);
+	rig.guard[rig.guards++] = scratch + room;
 	rc = rvl_kernel_run_values(k, rig.call.in, rig.call.out, scratch, NULL, rig.why);
+	op_check_guards();
+	rig.guards--;
 	free(scratch);
 	rvl_kernel_free(k);
 	return rc;

@@ -402,6 +402,95 @@ START_TEST(recorded_outputs)
 }
 END_TEST
 
+/* ---- rivulet plan ---- */
+
+#define PLAN "plan models/mlp.onnx --length 64 --data x,y --time-constraint "
+#define LEVELS "1s --levels l6,l4,l3 "
+
+/* Proves the text of each option that is out of range, on the side of the limit that is. */
+START_TEST(plan_mistakes)
+{
+	static const struct { const char *words, *says; } wrong[] = {
+		{ "1s --levels l7", "\"l7\" is no level of sc-edge: l1 (slowest) to l6, or 0 to 5" },
+		{ "1s --levels l0", "\"l0\" is no level of sc-edge: l1 (slowest) to l6, or 0 to 5" },
+		{ "1s --levels 6", "\"6\" is no level of sc-edge: l1 (slowest) to l6, or 0 to 5" },
+		{ "1s --levels 5,", "\"\" is no level of sc-edge: l1 (slowest) to l6, or 0 to 5" },
+		{ "1s --levels 5x,4", "\"5x\" is no level of sc-edge: l1 (slowest) to l6, or 0 to 5" },
+		{ "1s --levels 4,5", "--levels: \"4,5\" does not fall: the battery passes the fastest first" },
+		{ "1s --levels 4,4", "--levels: \"4,4\" does not fall: the battery passes the fastest first" },
+		{ LEVELS "--accuracy 100.1", "--accuracy: \"100.1\" is no list of numbers of 0 to 100" },
+		{ LEVELS "--accuracy -0.1", "--accuracy: \"-0.1\" is no list of numbers of 0 to 100" },
+		{ LEVELS "--accuracy nan", "--accuracy: \"nan\" is no list of numbers of 0 to 100" },
+		{ LEVELS "--accuracy 1,2", "--accuracy has 2 values for 3 levels" },
+		{ LEVELS "--accuracy 1,2,3,4", "--accuracy has 4 values for 3 levels" },
+		{ LEVELS "--accuracy 1;2", "--accuracy: \"1;2\" is no list of numbers of 0 to 100" },
+		{ LEVELS "--accuracy 1,", "--accuracy: \"1,\" is no list of numbers of 0 to 100" },
+		{ LEVELS "--shares 0", "--shares: \"0\" is no list of numbers of 1e-06 to 1e+06" },
+		{ LEVELS "--shares 1,2", "--shares has 2 values for 3 levels" },
+		{ LEVELS "--margin 100.5", "--margin: \"100.5\" is no number of 0 to 100" },
+		{ LEVELS "--margin -1", "--margin: \"-1\" is no number of 0 to 100" },
+		{ LEVELS "--margin 1x", "--margin: \"1x\" is no number of 0 to 100" },
+		{ LEVELS "--battery 0", "--battery: \"0\" is no number of 1e-09 to 1e+09" },
+		{ LEVELS "--charge 100.5", "--charge: \"100.5\" is no number of 0 to 100" },
+		{ LEVELS "--rate 0", "--rate: \"0\" is no number of 1e-06 to 1e+09" },
+		{ LEVELS "--base-power -1", "--base-power: \"-1\" is no number of 0 to 1e+06" },
+		{ LEVELS "--reward-range 90,90", "--reward-range: \"90,90\" does not rise" },
+		{ LEVELS "--reward-range 50", "--reward-range: \"50\" does not rise" },
+		{ LEVELS "--reward-range 0,101", "--reward-range: \"0,101\" is no list of numbers of 0 to 100" },
+		{ LEVELS "--penalty -0.1", "--penalty: \"-0.1\" is no number of 0 to 1e+06" },
+		{ LEVELS "--tolerance 100.5", "--tolerance: \"100.5\" is no number of 0 to 100" },
+		{ LEVELS "--objective fun", "--objective is accuracy, runs or reward, not \"fun\"" },
+		{ LEVELS "--modes sc,sc", "--modes is sc, int8 or sc,int8, not \"sc,sc\"" },
+		{ LEVELS "--modes int8", "--length and --keep-int8 go with --modes sc" },
+		{ LEVELS "--data x,", "--data takes IMAGES,LABELS, not \"x,\"" },
+		{ LEVELS "--data ,y", "--data takes IMAGES,LABELS, not \",y\"" },
+		{ LEVELS "--data xy", "--data takes IMAGES,LABELS, not \"xy\"" },
+	};
+	static const char *const no_times[] = { "5", "0s", "-1s", "infs", "nans", "1m", "s", "1*7@l6", "1*257@l6",
+						"0*64@l6", "-1*64@l6", "1*64", "inf*64@l6", "*64@l6" };
+	char line[300], text[200];
+
+	for (size_t i = 0; i < N(wrong); i++) {
+		snprintf(line, sizeof(line), PLAN "%s", wrong[i].words);
+		EXPECT(line, RVL_EXIT_USAGE);
+		complained(wrong[i].says);
+	}
+	for (size_t i = 0; i < N(no_times); i++) {
+		snprintf(line, sizeof(line), PLAN "%s", no_times[i]);
+		EXPECT(line, RVL_EXIT_USAGE);
+		snprintf(text, sizeof(text), "--time-constraint: \"%s\" is no time (143ms, 0.2s) and no FACTOR*BITS@LEVEL "
+			 "(1.005*64@l6)", no_times[i]);
+		complained(text);
+	}
+	EXPECT("plan models/mlp.onnx --time-constraint 1s", RVL_EXIT_USAGE);
+	complained("rivulet plan takes --time-constraint and --data");
+	EXPECT("plan models/mlp.onnx --data x,y", RVL_EXIT_USAGE);
+	complained("rivulet plan takes --time-constraint and --data");
+}
+END_TEST
+
+/* Proves that each option takes the values at its limits: then the data are what is missing. */
+START_TEST(plan_limits)
+{
+	static const char *const words[] = {
+		"1us", "1ms", "1s", "1e-9s", "1*64@l6", "0.5*8@0", "2*256@5", LEVELS "--accuracy 0", LEVELS "--accuracy 100",
+		LEVELS "--accuracy 1,2,3", LEVELS "--shares 1e-6,1e6,1", LEVELS "--margin 0", LEVELS "--margin 100",
+		LEVELS "--battery 1e-9", LEVELS "--battery 1e9", LEVELS "--charge 0", LEVELS "--charge 100",
+		LEVELS "--rate 1e-6", LEVELS "--rate 1e9", LEVELS "--base-power 0", LEVELS "--reward-range 0,100",
+		LEVELS "--penalty 0", LEVELS "--tolerance 0", LEVELS "--tolerance 100", LEVELS "--objective accuracy",
+		LEVELS "--objective reward", LEVELS "--modes sc,int8", LEVELS "--modes int8,sc", LEVELS "--modes sc",
+		"1s --levels 5,4,3,2,1,0", "1s --levels l6,0",
+	};
+	char line[300];
+
+	for (size_t i = 0; i < N(words); i++) {
+		snprintf(line, sizeof(line), PLAN "%s", words[i]);
+		EXPECT(line, RVL_EXIT_REFUSED);
+		complained("x: No such file or directory");
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("inputs");
@@ -419,6 +508,8 @@ int main(void)
 	tcase_add_test(t, data_sets);
 	tcase_add_test(t, data_sets_that_do_not_fit);
 	tcase_add_test(t, recorded_outputs);
+	tcase_add_test(t, plan_mistakes);
+	tcase_add_test(t, plan_limits);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }

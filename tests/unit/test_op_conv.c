@@ -288,6 +288,20 @@ START_TEST(conv_integer)
 	IN_S8(DIMS(2), 0, 1);
 	op_fails(1, "its input 2 has 2 values, not 1");
 	op_begin("ConvInteger", 10);
+	IN_S8(DIMS(1, 1, 1), -90);
+	IN_S8(DIMS(1, 1, 1), -97);
+	IN_S8(RANK0, -100);
+	IN_S8(RANK0, -100);
+	op_ok(1);
+	WANT_S32(0, DIMS(1, 1, 1), 30);
+	op_begin("ConvInteger", 10);
+	IN_U8(DIMS(1, 1, 1), 210);
+	IN_U8(DIMS(1, 1, 1), 203);
+	IN_U8(RANK0, 200);
+	IN_U8(RANK0, 200);
+	op_ok(1);
+	WANT_S32(0, DIMS(1, 1, 1), 30);
+	op_begin("ConvInteger", 10);
 	IN_S8(DIMS(1, 1, 1), 3);
 	IN_S8(DIMS(2, 1, 1), 4, 5);
 	op_none();
@@ -320,6 +334,35 @@ START_TEST(qlinear_conv)
 	IN_S32(DIMS(2), -1, 6);
 	op_ok(1);
 	WANT_S8(0, DIMS(1, 2, 3), 126, 127, 127, 127, 123, 6);
+}
+END_TEST
+
+/* Proves that each zero point is read in its own type: 200 and -100 have the same sign bit. */
+START_TEST(qlinear_zero_points)
+{
+	op_begin("QLinearConv", 10);
+	IN_U8(DIMS(1, 1, 2), 210, 190);
+	IN_F32(RANK0, 1);
+	IN_U8(RANK0, 200);
+	IN_U8(DIMS(1, 1, 1), 203);
+	IN_F32(RANK0, 1);
+	IN_U8(RANK0, 200);
+	IN_F32(RANK0, 1);
+	IN_U8(RANK0, 210);
+	op_ok(1);
+	WANT_U8(0, DIMS(1, 1, 2), 240, 180);
+
+	op_begin("QLinearConv", 10);
+	IN_S8(DIMS(1, 1, 2), -90, -110);
+	IN_F32(RANK0, 1);
+	IN_S8(RANK0, -100);
+	IN_S8(DIMS(1, 1, 1), -97);
+	IN_F32(RANK0, 1);
+	IN_S8(RANK0, -100);
+	IN_F32(RANK0, 1);
+	IN_S8(RANK0, -50);
+	op_ok(1);
+	WANT_S8(0, DIMS(1, 1, 2), -20, -80);
 }
 END_TEST
 
@@ -519,6 +562,7 @@ int main(void)
 	tcase_add_test(t, empty_tensors);
 	tcase_add_test(t, conv_integer);
 	tcase_add_test(t, qlinear_conv);
+	tcase_add_test(t, qlinear_zero_points);
 	tcase_add_test(t, qlinear_conv_errors);
 	tcase_add_test(t, fused_conv);
 	tcase_add_test(t, deform_conv_of_one_dimension);

@@ -55,6 +55,18 @@ START_TEST(concat_refuses_what_does_not_join)
 	op_none();
 	IN_F32(DIMS(1), 1);
 	op_fails(1, "it lacks input 1");
+	/* What every operator of the table needs. */
+	op_begin("Gather", 13);
+	op_none();
+	IN_S64(DIMS(1), 0);
+	op_fails(1, "it lacks input 0");
+	op_begin("Gather", 13);
+	IN_F32(DIMS(1), 0);
+	op_none();
+	op_fails(1, "it lacks input 1");
+	op_begin("Gather", 13);
+	IN_F32(DIMS(1), 0);
+	op_fails(1, "it has 1 inputs, not 2 to 2");
 
 	op_begin("Concat", 13);
 	op_int("axis", 0);

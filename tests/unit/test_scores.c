@@ -9,6 +9,7 @@
 
 #include "../../tool/data/array.h"
 #include "../../tool/json.h"
+#include "../../tool/run/run.h"
 #include "files.h"
 #include "pbuild.h"
 #include "suite.h"
@@ -275,6 +276,20 @@ START_TEST(probabilities)
 	ck_assert_double_eq_tol(number(rvl_json_item(top, 0), "confidence"), 0.8, 1e-6);
 	ck_assert_double_eq_tol(number(rvl_json_item(top, 1), "confidence"), 0.2, 1e-6);
 	ck_assert_double_eq(number(rvl_json_item(top, 2), "confidence"), 0);
+	/* They may miss one by less than a thousandth: 254 / 255 is 0.9961. */
+	memset(p, 0, sizeof(p));
+	p[0] = 254;
+	put_set(1, W, p, &l);
+	RUNS("run %s/m.onnx --json --top 1000" SET SIM, 0);
+	top = rvl_json_member(rvl_json_item(rvl_json_member(json_out(), "pictures"), 0), "top");
+	check_classes(top, p, W, 1e-6);
+	/* 0.9995 and 0.9984 by the standard deviation. */
+	RUNS("run %s/m.onnx --json --top 1000 --std 0.9966" SET SIM, 0);
+	top = rvl_json_member(rvl_json_item(rvl_json_member(json_out(), "pictures"), 0), "top");
+	ck_assert_double_gt(number(rvl_json_item(top, 0), "confidence"), 0.99);
+	RUNS("run %s/m.onnx --json --top 1000 --std 0.9977" SET SIM, 0);
+	top = rvl_json_member(rvl_json_item(rvl_json_member(json_out(), "pictures"), 0), "top");
+	ck_assert_double_lt(number(rvl_json_item(top, 0), "confidence"), 0.2);
 	/* Negative scores are no probabilities, whatever they sum to. */
 	memset(p, 0, sizeof(p));
 	p[0] = 255;
@@ -419,6 +434,9 @@ START_TEST(records_of_bytes)
 	snprintf(words, sizeof(words), "%s records 5 pictures: --count 2", path_of("e"));
 	ck_assert_str_eq(rvl_tool_error, words);
 	RUNS("run %s/m.onnx --first 2 --count 3" SET EXPECTED SIM, 0);
+	RUNS("run %s/m.onnx --first 5" SET EXPECTED SIM, RVL_EXIT_USAGE);
+	snprintf(words, sizeof(words), "%s records 5 pictures: --count 0", path_of("e"));
+	ck_assert_str_eq(rvl_tool_error, words);
 }
 END_TEST
 
@@ -533,6 +551,27 @@ START_TEST(inputs_for_pictures)
 }
 END_TEST
 
+/* Proves the weights of the colours in grey, with rounding: 0.299 R + 0.587 G + 0.114 B. */
+START_TEST(grey)
+{
+	static const struct { uint8_t rgb[3], grey; } colours[] = {
+		{ { 255, 0, 0 }, 76 }, { { 0, 255, 0 }, 150 }, { { 0, 0, 255 }, 29 }, { { 255, 255, 255 }, 255 },
+		{ { 0, 0, 0 }, 0 }, { { 1, 2, 3 }, 2 }, { { 100, 50, 25 }, 62 }, { { 0, 0, 250 }, 29 },
+		{ { 0, 0, 4 }, 0 }, { { 0, 0, 5 }, 1 }, { { 2, 0, 0 }, 1 }, { { 1, 0, 1 }, 0 },
+		{ { 10, 0, 15 }, 5 }, { { 0, 100, 200 }, 82 } };
+
+	for (size_t i = 0; i < sizeof(colours) / sizeof(colours[0]); i++)
+		ck_assert_msg(rvl_grey_of(colours[i].rgb) == colours[i].grey, "colour %zu is %u", i,
+			      rvl_grey_of(colours[i].rgb));
+	for (uint32_t r = 0; r < 256; r += 5)
+		for (uint32_t g = 0; g < 256; g += 3) {
+			double want = floor(0.299 * r + 0.587 * g + 0.114 * 7 + 0.5 + 1e-9);
+
+			ck_assert_double_eq(rvl_grey_of((uint8_t[]){ (uint8_t)r, (uint8_t)g, 7 }), want);
+		}
+}
+END_TEST
+
 /* ---- tensors ---- */
 
 static void put_npy(const char *name, enum rivulet_dtype type, uint32_t ndim, const uint64_t *dim, const void *data)
@@ -634,6 +673,7 @@ int main(void)
 	tcase_add_test(t, quantised_inputs);
 	tcase_add_test(t, scores_of_bytes);
 	tcase_add_test(t, inputs_for_pictures);
+	tcase_add_test(t, grey);
 	tcase_add_test(t, tensors);
 	tcase_add_test(t, printed_outputs);
 	return run_suite(s);
