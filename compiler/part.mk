@@ -2,6 +2,15 @@
 # A room is a folder of compiler/; its files include the headers of rooms as ROOM/NAME.h.
 $(eval $(call static_lib,compiler,$(filter-out compiler/gen/%,$(sort $(wildcard compiler/*/*.c)))))
 
+# One line for each compute mode of the NPU, rewritten when a file comes or goes.
+NPU_MODES := $(patsubst mode_%,%,$(sort $(notdir $(basename $(wildcard compiler/npu/mode_*.c)))))
+$(BUILD)/gen/npu_modes.inc: FORCE
+	@want=$$(printf 'RVL_MODE(%s)\n' $(NPU_MODES)); \
+		[ "$$want" = "$$(cat $@ 2>/dev/null)" ] || \
+		{ mkdir -p $(@D) && echo "$$want" > $@.$$$$ && mv $@.$$$$ $@; }
+$(BUILD)/obj/compiler/npu/mode.o: $(BUILD)/gen/npu_modes.inc
+CPPFLAGS_compiler_npu_mode += -I$(BUILD)/gen
+
 $(eval $(call program,gen/operators,compiler/gen/operators.c,compiler kernels uapi,-lm))
 docs: docs/operators.md
 docs/operators.md: $(BUILD)/gen/operators

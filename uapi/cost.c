@@ -282,22 +282,33 @@ void rivulet_conv_channels(const struct rivulet_board *b, const struct rivulet_i
 	*out = m->out ? (uint64_t)m->out : (uint64_t)v->ocb * b->tm;
 }
 
+uint64_t rivulet_dense_cycles(const struct rivulet_board *b, uint64_t blocks)
+{
+	return mul(blocks, b->tn / b->dn);
+}
+
+uint64_t rivulet_stream_cycles(const struct rivulet_board *b, uint32_t circuit, uint32_t length,
+			       uint64_t macs)
+{
+	uint64_t bits = (length + b->sc_blocks - 1) / b->sc_blocks;
+	uint64_t time = mul(mul(macs, bits), rivulet_board_mcycles(b, circuit));
+	uint64_t per = (uint64_t)1000 * b->sc_lanes;
+
+	return time == UINT64_MAX ? UINT64_MAX : time / per + !!(time % per);
+}
+
 /* Lanes make one product after the other, its blocks side by side: no padding is multiplied. */
 static void stream_cost(const struct rivulet_board *b, const struct rivulet_config *c,
 			const struct rivulet_insn_conv *v, struct rivulet_cost *cost)
 {
 	const struct rivulet_insn_c_mode *m = &c->c_mode;
-	uint64_t bits = (m->length + b->sc_blocks - 1) / b->sc_blocks, in, out, time;
-	uint64_t per = (uint64_t)1000 * b->sc_lanes;
+	uint64_t in, out;
 
 	rivulet_conv_channels(b, m, v, &in, &out);
 	cost->macs = mul(v->rows * v->cols * c->c_kernel.kh * c->c_kernel.kw, in * out);
 	cost->stream_macs = cost->macs;
 	cost->stream_fj = mul(mul(cost->macs, m->length), rivulet_board_bit_fj(b, m->circuit));
-	time = mul(mul(cost->macs, bits), rivulet_board_mcycles(b, m->circuit));
-	cost->engine = time / per + !!(time % per);
-	if (time == UINT64_MAX)
-		cost->engine = UINT64_MAX;
+	cost->engine = rivulet_stream_cycles(b, m->circuit, m->length, cost->macs);
 }
 
 static void dense_cost(const struct rivulet_board *b, const struct rivulet_config *c,
@@ -307,7 +318,7 @@ static void dense_cost(const struct rivulet_board *b, const struct rivulet_confi
 
 	cost->words = v->rows * v->cols;
 	cost->macs = mul(blocks, b->tm * b->tn);
-	cost->engine = mul(blocks, b->tn / b->dn);
+	cost->engine = rivulet_dense_cycles(b, blocks);
 }
 
 static void conv_cost(const struct rivulet_board *b, const struct rivulet_config *c,

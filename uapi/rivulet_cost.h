@@ -81,6 +81,12 @@ struct rivulet_cost {
 void rivulet_conv_channels(const struct rivulet_board *b, const struct rivulet_insn_c_mode *m,
 			   const struct rivulet_insn_conv *v, uint64_t *in, uint64_t *out);
 
+/** rivulet_dense_cycles() - the array's time for @blocks pairs of a pixel and a weight block */
+uint64_t rivulet_dense_cycles(const struct rivulet_board *b, uint64_t blocks);
+/** rivulet_stream_cycles() - time of the lanes for @macs products; saturates */
+uint64_t rivulet_stream_cycles(const struct rivulet_board *b, uint32_t circuit, uint32_t length,
+			       uint64_t macs);
+
 /** rivulet_strip() - columns of a PLANAR strip, words of @word bytes */
 uint64_t rivulet_strip(const struct rivulet_board *b, uint64_t word);
 /** rivulet_gather_strip() - columns of a GATHER strip; 0: not even one fits the row buffer */

@@ -57,8 +57,8 @@ struct rvl_backend {
 	uint32_t length[RIVULET_LEVELS];   /* by variant; 0: int8 */
 	uint32_t of_level[RIVULET_LEVELS]; /* variant, or RVL_NONE */
 	uint64_t arena_size;
-	struct rvl_bytes consts, params, cmds;
-	uint64_t const_off; /* of consts in the file */
+	struct rvl_bytes params, cmds;
+	uint64_t const_off, const_size; /* constants in the file */
 	uint64_t weight_bytes;
 	uint64_t cpu_scratch;
 	struct rvl_layer_cost *cost;	     /* by layer */
@@ -74,21 +74,24 @@ int rvl_stores_make(struct rvl_backend *be);
 /** The steps in order; @node_layer: by node id, RVL_NONE on the CPU. */
 int rvl_steps_make(struct rvl_backend *be, const uint32_t *node_layer);
 
-/** Puts weights (in the order the stream loads them), {bias, factor} and tables into be->consts. */
-int rvl_pack_layer(struct rvl_backend *be, struct rvl_layer *l);
+/** Offset in the file of @bytes of constants, aligned. */
+uint64_t rvl_reserve(struct rvl_backend *be, uint64_t bytes, uint64_t align);
+/** Offsets of weights (in the order the stream loads them), {bias, factor} and tables. */
+int rvl_place_layer(struct rvl_backend *be, struct rvl_layer *l);
+/** Writes them into @file, which is zero there. */
+int rvl_pack_layer(const struct rvl_backend *be, const struct rvl_layer *l, uint8_t *file);
 
 /** Variants and levels from the options; marks the graph's nodes. -EINVAL: lengths out of range. */
 int rvl_variants_choose(struct rvl_backend *be);
 /** The one length of CPU steps. -EOPNOTSUPP naming @n when levels differ: the CPU has no level. */
-int rvl_variants_of_cpu(const struct rvl_backend *be, const struct rvl_node *n, int32_t *length);
-/** Cycles of @macs products: of streams of @length bits, or of the int8 array with 0. */
-uint64_t rvl_stream_cycles(const struct rivulet_board *b, uint32_t length, uint64_t macs);
+int rvl_variants_of_cpu(const struct rvl_backend *be, const struct rvl_node *n, uint32_t *length);
 /** Cycles of a layer in the longest of the variants. */
 uint64_t rvl_layer_cycles(const struct rvl_backend *be, const struct rvl_layer *l);
-/** Whether some variant computes in int8 throughout. */
-bool rvl_variants_have_int8(const struct rvl_backend *be);
-/** Whether any layer of the step is stochastic. */
-bool rvl_step_stochastic(const struct rvl_backend *be, const struct rvl_bstep *s);
+/** Whether some variant computes the layer in @mode, which may be NULL. */
+bool rvl_mode_used(const struct rvl_backend *be, const struct rvl_layer *l,
+		   const struct rvl_mode *mode);
+/** Whether the step's stream depends on the length: a layer's mode has another one for int8. */
+bool rvl_step_varies(const struct rvl_backend *be, const struct rvl_bstep *s);
 /** Segment of step @i in variant @v. */
 static inline struct rivulet_explain_segment *rvl_seg(const struct rvl_backend *be, uint32_t v,
 						      uint32_t i)

@@ -20,9 +20,6 @@ void rvl_stream_init(struct rvl_stream *s, const struct rivulet_board *b, bool p
 	s->board = b;
 	s->prof = prof;
 	s->err = err;
-	s->pool[RIVULET_MEM_INP].size = b->inp_bytes / b->tn;
-	s->pool[RIVULET_MEM_WGT].size = b->wgt_bytes / RIVULET_WGT_WORD;
-	s->pool[RIVULET_MEM_ACC].size = b->acc_bytes / (4 * b->tm);
 }
 
 void rvl_stream_free(struct rvl_stream *s)
@@ -149,20 +146,6 @@ struct rvl_insn_op *rvl_emit(struct rvl_stream *s, enum rivulet_form form, enum 
 	return op;
 }
 
-/* A layer's buffers are taken in one go per scratchpad, so that they are disjoint. */
-int64_t rvl_take(struct rvl_stream *s, enum rivulet_mem mem, int64_t words)
-{
-	struct rvl_mempool *p = &s->pool[mem];
-	int64_t at = p->next + words <= p->size ? p->next : 0;
-
-	if (words > p->size && !s->rc)
-		s->rc = rvl_fail(s->err, -EINVAL,
-				 "internal: layer %u needs %lld words of a scratchpad of %lld",
-				 s->layer, (long long)words, (long long)p->size);
-	p->next = at + words;
-	return at;
-}
-
 static struct rvl_op_access *touch(struct rvl_insn_op *op)
 {
 	return &op->access[op->accesses < RVL_OP_ACCESSES ? op->accesses++ : RVL_OP_ACCESSES - 1];
@@ -173,6 +156,22 @@ void rvl_touch_spad(struct rvl_insn_op *op, int at, int64_t lo, int64_t words, b
 	struct rvl_op_access *a = touch(op);
 
 	*a = (struct rvl_op_access){ .at = at, .write = write, .lo = lo, .hi = lo + words };
+}
+
+void rvl_touch_blocks(struct rvl_insn_op *op, const struct rvl_spad *d, int64_t rows, int64_t cols,
+		      int64_t blks, bool write)
+{
+	int64_t words = (rows - 1) * d->row + cols;
+
+	if (words == d->blk)
+		rvl_touch_spad(op, RVL_AT_INP, d->addr, blks * words, write);
+	else
+		*touch(op) = (struct rvl_op_access){ .at = RVL_AT_INP,
+						     .write = write,
+						     .lo = d->addr,
+						     .hi = d->addr + words,
+						     .step = d->blk,
+						     .runs = blks };
 }
 
 static void touch_store(const struct rvl_stream *s, struct rvl_insn_op *op,
@@ -359,68 +358,4 @@ void rvl_emit_load_wgt(struct rvl_stream *s, uint64_t offset, int64_t words, int
 		words -= n;
 		offset += n * RIVULET_WGT_WORD;
 	}
-}
-
-static void alu_outputs(struct rvl_stream *s, const struct rvl_layer *l)
-{
-	struct rivulet_decoded scale = { 0 }, out = { .a_out = { .zp = l->out_zp,
-								 .lo = l->out_lo,
-								 .hi = l->out_hi,
-								 .az = l->az,
-								 .bz = l->bz } };
-	uint32_t bits[3];
-
-	memcpy(&bits[0], &l->ra, 4);
-	memcpy(&bits[1], &l->rb, 4);
-	memcpy(&bits[2], &l->rc, 4);
-	scale.a_scale.ra = bits[0];
-	scale.a_scale.rb = bits[1];
-	scale.a_scale.c = bits[2];
-	rvl_emit_cfg(s, RIVULET_FORM_a_out, &out);
-	if (l->bin)
-		rvl_emit_cfg(s, RIVULET_FORM_a_scale, &scale);
-}
-
-void rvl_emit_alu_stages(struct rvl_stream *s, const struct rvl_layer *l)
-{
-	struct rivulet_decoded rq = { .a_rq = { .zp = l->rq_zp, .lo = l->rq_lo, .hi = l->rq_hi,
-						 .length = l->stochastic ? s->length : 0 } };
-	struct rivulet_decoded div = {
-		.a_div = { .zp = l->pool_zp, .dy = l->pwin.dy, .dx = l->pwin.dx }
-	};
-	uint32_t bits;
-
-	if (l->kind == RVL_LAYER_CONV)
-		rvl_emit_cfg(s, RIVULET_FORM_a_rq, &rq);
-	if (l->bin || l->pool > RIVULET_POOL_MAX)
-		alu_outputs(s, l);
-	if (!l->pool)
-		return;
-	memcpy(&bits, &l->pool_mult, 4);
-	div.a_div.mult = bits;
-	rvl_emit_cfg(s, RIVULET_FORM_a_div, &div);
-}
-
-void rvl_emit_pool(struct rvl_stream *s, const struct rvl_layer *l, const struct rvl_box *r,
-		   const struct rvl_box *src)
-{
-	const struct rvl_window *w = &l->pwin;
-	struct rivulet_decoded pool = { .a_pool = { .kh = w->kh,
-						    .kw = w->kw,
-						    .sy = w->sy,
-						    .sx = w->sx,
-						    .org_y = r->y * w->sy - w->top - src->y,
-						    .org_x = r->x * w->sx - w->left - src->x,
-						    .rows = src->h,
-						    .cols = src->w } };
-	struct rivulet_decoded rect = { .a_rect = { .y_lo = l->rect[0] - src->y,
-						    .y_hi = l->rect[1] - src->y,
-						    .x_lo = l->rect[2] - src->x,
-						    .x_hi = l->rect[3] - src->x } };
-
-	if (!l->pool)
-		return;
-	rvl_emit_cfg(s, RIVULET_FORM_a_pool, &pool);
-	if (l->pool == RIVULET_POOL_AVG_BORDER)
-		rvl_emit_cfg(s, RIVULET_FORM_a_rect, &rect);
 }

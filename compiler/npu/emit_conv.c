@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The operations of a convolution layer: tiles, groups of output blocks, chunks of the reduction.
  */
-#include "npu/stream.h"
+#include "npu/epilogue.h"
 #include "rivulet_footprint.h"
-#include "rivulet_sc.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define MAX_KEYS 512
-
 /* Slots of one operand; what each holds. The oldest is replaced. */
 struct cache {
 	int64_t base, words, slots, next;
-	uint64_t key[MAX_KEYS][2];
+	uint64_t (*key)[2];
 };
 
 /* A result tile: on drain (y, x, h, w) and before the pool (cy, cx, ch, cw). */
@@ -24,8 +21,8 @@ struct tile {
 };
 
 struct conv {
-	struct rvl_stream *s;
-	const struct rvl_layer *l;
+	struct rvl_emission e;
+	struct rvl_nest nest;
 	int64_t ratio, nty, ntx, tiles, groups;
 	struct rvl_ocgroup *group;
 	struct rvl_chunk *chunk;
@@ -33,7 +30,6 @@ struct conv {
 	struct cache in, wgt, prm;
 	int64_t acc, out, b; /* first words of these slots */
 	int64_t acc_half;    /* words of half of ACC */
-	uint64_t turn;
 };
 
 /* The slot for @a, @b: true when it holds that already. */
@@ -65,9 +61,9 @@ static void window(int64_t at, int64_t n, int64_t stride, int64_t pad, int64_t f
 
 static struct tile tile_at(const struct conv *c, uint64_t index)
 {
-	const struct rvl_tiling *t = &c->l->t;
-	const struct rvl_window *p = &c->l->pwin;
-	const struct rvl_view *v = &c->l->out.v;
+	const struct rvl_tiling *t = &c->e.l->t;
+	const struct rvl_window *p = &c->e.l->e.pwin;
+	const struct rvl_view *v = &c->e.l->out.v;
 	uint64_t per = c->nty * c->ntx;
 	struct tile r = { .index = index, .n = index / per };
 	int64_t span[2];
@@ -76,17 +72,17 @@ static struct tile tile_at(const struct conv *c, uint64_t index)
 	r.x = (int64_t)(index % per) % c->ntx * t->tw;
 	r.h = rvl_min(t->th, v->h - r.y);
 	r.w = rvl_min(t->tw, v->w - r.x);
-	if (!c->l->pool) {
+	if (!c->e.l->e.pool) {
 		r.cy = r.y;
 		r.cx = r.x;
 		r.ch = r.h;
 		r.cw = r.w;
 		return r;
 	}
-	window(r.y, r.h, p->sy, p->top, 0, p->kh, p->dy, c->l->oh, span);
+	window(r.y, r.h, p->sy, p->top, 0, p->kh, p->dy, c->e.l->p.oh, span);
 	r.cy = span[0];
 	r.ch = span[1] - span[0];
-	window(r.x, r.w, p->sx, p->left, 0, p->kw, p->dx, c->l->ow, span);
+	window(r.x, r.w, p->sx, p->left, 0, p->kw, p->dx, c->e.l->p.ow, span);
 	r.cx = span[0];
 	r.cw = span[1] - span[0];
 	return r;
@@ -96,12 +92,12 @@ static struct tile tile_at(const struct conv *c, uint64_t index)
 static struct rvl_box input_box(const struct conv *c, const struct tile *t,
 				const struct rvl_ocgroup *g, const struct rvl_chunk *k)
 {
-	const struct rvl_window *w = &c->l->win;
+	const struct rvl_window *w = &c->e.l->p.win;
 	struct rvl_box b = { .n = t->n, .b0 = g->ib0 + k->i0, .bn = (g->on - 1) * g->step + k->in };
 	int64_t y[2], x[2];
 
-	window(t->cy, t->ch, w->sy, w->top, k->ky, k->kh, w->dy, c->l->in.v.h, y);
-	window(t->cx, t->cw, w->sx, w->left, k->kx, k->kw, w->dx, c->l->in.v.w, x);
+	window(t->cy, t->ch, w->sy, w->top, k->ky, k->kh, w->dy, c->e.l->in.v.h, y);
+	window(t->cx, t->cw, w->sx, w->left, k->kx, k->kw, w->dx, c->e.l->in.v.w, x);
 	b.y = y[0];
 	b.h = y[1] - y[0];
 	b.x = x[0];
@@ -111,8 +107,8 @@ static struct rvl_box input_box(const struct conv *c, const struct tile *t,
 
 static void load_gather(const struct conv *c, const struct tile *t, int64_t blocks, int64_t addr)
 {
-	const struct rvl_layer *l = c->l;
-	const struct rvl_window *w = &l->win;
+	const struct rvl_layer *l = c->e.l;
+	const struct rvl_window *w = &l->p.win;
 	const struct rvl_view *v = &l->in.v;
 	struct rivulet_decoded src = { .l_src = { .row_pitch = v->w, .ch_pitch = v->h * v->w } };
 	struct rivulet_decoded dst = { .l_dst = { .row_pitch = t->cw,
@@ -141,13 +137,13 @@ static void load_gather(const struct conv *c, const struct tile *t, int64_t bloc
 					       .blks = blocks } };
 	struct rvl_insn_op *op;
 
-	rvl_emit_cfg(c->s, RIVULET_FORM_l_src, &src);
-	rvl_emit_cfg(c->s, RIVULET_FORM_l_dst, &dst);
-	rvl_emit_cfg(c->s, RIVULET_FORM_l_chan, &chan);
-	c->s->replicates = false;
-	rvl_emit_cfg(c->s, RIVULET_FORM_l_gather, &gat);
-	rvl_emit_cfg(c->s, RIVULET_FORM_l_bounds, &bounds);
-	op = rvl_emit(c->s, RIVULET_FORM_load, RIVULET_Q_LOAD, &d);
+	rvl_emit_cfg(c->e.s, RIVULET_FORM_l_src, &src);
+	rvl_emit_cfg(c->e.s, RIVULET_FORM_l_dst, &dst);
+	rvl_emit_cfg(c->e.s, RIVULET_FORM_l_chan, &chan);
+	c->e.s->replicates = false;
+	rvl_emit_cfg(c->e.s, RIVULET_FORM_l_gather, &gat);
+	rvl_emit_cfg(c->e.s, RIVULET_FORM_l_bounds, &bounds);
+	op = rvl_emit(c->e.s, RIVULET_FORM_load, RIVULET_Q_LOAD, &d);
 	rvl_touch_spad(op, RVL_AT_INP, addr, blocks * t->ch * t->cw, true);
 	op->access[op->accesses++] = (struct rvl_op_access){
 		.at = RVL_AT_STORE,
@@ -158,7 +154,8 @@ static void load_gather(const struct conv *c, const struct tile *t, int64_t bloc
 
 /* Where the tile's input is in INP, and how CONV walks it. */
 struct feed {
-	int64_t addr, words;
+	int64_t addr;
+	int64_t blks; /* that the instruction reads */
 	struct rivulet_insn_c_kernel kernel;
 	struct rivulet_insn_c_input input;
 };
@@ -171,7 +168,7 @@ static struct feed feed_gather(struct conv *c, const struct tile *t, const struc
 			   .blk_pitch = t->ch * t->cw,
 			   .rows = t->ch,
 			   .cols = t->cw },
-		.words = k->in * t->ch * t->cw,
+		.blks = k->in,
 	};
 
 	if (!cached(&c->in, t->index, 0, &f.addr))
@@ -179,69 +176,88 @@ static struct feed feed_gather(struct conv *c, const struct tile *t, const struc
 	return f;
 }
 
-static struct feed feed_direct(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
-			       const struct rvl_chunk *k)
+static struct feed feed_box(const struct conv *c, const struct tile *t, const struct rvl_chunk *k,
+			    const struct rvl_box *b)
 {
-	const struct rvl_window *w = &c->l->win;
-	struct rvl_box b = input_box(c, t, g, k);
-	struct feed f = {
+	const struct rvl_window *w = &c->e.l->p.win;
+
+	return (struct feed){
 		.kernel = {
 			.kh = k->kh, .kw = k->kw,
 			.sy = t->ch > 1 ? w->sy : 1, .sx = t->cw > 1 ? w->sx : 1,
 			.dy = k->kh > 1 ? w->dy : 1, .dx = k->kw > 1 ? w->dx : 1,
-			.org_y = t->cy * w->sy - w->top + k->ky * w->dy - b.y,
-			.org_x = t->cx * w->sx - w->left + k->kx * w->dx - b.x,
+			.org_y = t->cy * w->sy - w->top + k->ky * w->dy - b->y,
+			.org_x = t->cx * w->sx - w->left + k->kx * w->dx - b->x,
 		},
-		.input = { .row_pitch = b.w, .blk_pitch = b.h * b.w, .rows = b.h, .cols = b.w },
-		.words = b.bn * b.h * b.w,
+		.input = { .row_pitch = b->w, .blk_pitch = b->h * b->w, .rows = b->h, .cols = b->w },
+		.blks = b->bn,
 	};
+}
+
+static struct feed feed_direct(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
+			       const struct rvl_chunk *k)
+{
+	struct rvl_box b = input_box(c, t, g, k);
+	struct feed f = feed_box(c, t, k, &b);
 
 	if (!cached(&c->in, t->index, (uint64_t)k->part << 36 | (uint64_t)b.b0 << 13 | b.bn,
 		    &f.addr))
-		rvl_emit_load(c->s, &c->l->in, &b, f.addr);
+		rvl_emit_load(c->e.s, &c->e.l->in, &b, f.addr);
 	return f;
 }
 
-static bool uses_streams(const struct conv *c)
+/* The rows are in INP already: CONV reads them in the ring. */
+static struct feed feed_ring(const struct conv *c, const struct tile *t,
+			     const struct rvl_ocgroup *g, const struct rvl_chunk *k)
 {
-	return c->l->stochastic && c->s->length;
+	const struct rvl_ring *r = c->e.l->from;
+	struct rvl_box b = input_box(c, t, g, k);
+	struct feed f = feed_box(c, t, k, &b);
+
+	f.input.row_pitch = r->width;
+	f.input.blk_pitch = r->rows * r->width;
+	f.input.wrap = r->rows;
+	f.input.phase = (t->n * r->image + b.y) % r->rows;
+	f.addr = r->base + b.b0 * f.input.blk_pitch + b.x;
+	return f;
 }
 
-/* Streams, and which channels there are: padding would take their time too. 0 says all. */
-static void emit_stream_mode(struct conv *c, const struct rvl_ocgroup *g, const struct rvl_chunk *k)
+static struct feed feed_of(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
+			   const struct rvl_chunk *k)
 {
-	const struct rvl_layer *l = c->l;
-	int64_t tn = c->s->board->tn, tm = c->s->board->tm;
-	int64_t channels = l->gather ? l->in.v.c * l->win.kh * l->win.kw : l->in.v.c;
-	int64_t in = rvl_min(channels - (g->ib0 + k->i0) * tn, k->in * tn);
-	int64_t out = rvl_min(l->m - g->o0 * tm, g->on * tm);
-	struct rivulet_decoded mode = { .c_mode = { .circuit = RIVULET_SC_AND_BIN,
-						    .length = c->s->length } };
+	if (c->e.l->from)
+		return feed_ring(c, t, g, k);
+	return c->e.l->p.gather ? feed_gather(c, t, k) : feed_direct(c, t, g, k);
+}
 
-	mode.c_mode.valid = l->group > 1 || in == k->in * tn ? 0 : in;
-	mode.c_mode.out = out == g->on * tm ? 0 : out;
-	rvl_emit_cfg(c->s, RIVULET_FORM_c_mode, &mode);
+/* In a ring, the rows before and behind its end. */
+static void touch_feed(struct rvl_insn_op *op, const struct feed *f)
+{
+	const struct rivulet_insn_c_input *in = &f->input;
+	struct rvl_spad at = { f->addr + in->phase * in->row_pitch, in->row_pitch, in->blk_pitch };
+	int64_t first = in->wrap ? rvl_min(in->rows, in->wrap - in->phase) : in->rows;
+
+	rvl_touch_blocks(op, &at, first, in->cols, f->blks, false);
+	at.addr = f->addr;
+	if (first < in->rows)
+		rvl_touch_blocks(op, &at, in->rows - first, in->cols, f->blks, false);
 }
 
 static void run_chunk(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
 		      const struct rvl_chunk *k, const struct feed *f, int64_t wgt, int64_t acc,
 		      bool keep)
 {
-	int64_t words = rvl_chunk_words(c->s->board, k, g->on);
-	int64_t block = c->s->board->tm * c->s->board->tn / RIVULET_WGT_WORD;
+	int64_t words = rvl_chunk_words(&c->nest, k, g->on);
 	struct rivulet_decoded kernel = { .c_kernel = f->kernel }, input = { .c_input = f->input };
-	struct rivulet_decoded pad = { .c_pad = { .value = c->l->in.zp } };
+	struct rivulet_decoded pad = { .c_pad = { .value = c->e.l->in.zp } };
 	struct rivulet_decoded out = {
 		.c_out = { .row_pitch = t->cw,
 			   .blk_pitch = t->ch * t->cw,
-			   .wgt_ic_pitch = k->kh * k->kw * block,
+			   .wgt_ic_pitch = k->kh * k->kw * c->nest.block_words,
 			   .wgt_oc_pitch = words / g->on,
 			   .inp_oc_pitch = g->on > 1 ? g->step * f->input.blk_pitch : 0 }
 	};
-	bool streams = uses_streams(c);
-	struct rivulet_decoded d = { .conv = { .mode = streams ? RIVULET_MODE_STOCHASTIC :
-								 RIVULET_MODE_DENSE,
-					       .keep = keep,
+	struct rivulet_decoded d = { .conv = { .keep = keep,
 					       .inp = f->addr,
 					       .wgt = wgt,
 					       .acc = acc,
@@ -251,24 +267,24 @@ static void run_chunk(struct conv *c, const struct tile *t, const struct rvl_ocg
 					       .ocb = g->on } };
 	struct rvl_insn_op *op;
 
-	rvl_emit_cfg(c->s, RIVULET_FORM_c_kernel, &kernel);
-	rvl_emit_cfg(c->s, RIVULET_FORM_c_input, &input);
-	rvl_emit_cfg(c->s, RIVULET_FORM_c_pad, &pad);
-	rvl_emit_cfg(c->s, RIVULET_FORM_c_out, &out);
-	if (streams)
-		emit_stream_mode(c, g, k);
-	op = rvl_emit(c->s, RIVULET_FORM_conv, RIVULET_Q_CONV, &d);
-	rvl_touch_spad(op, RVL_AT_INP, f->addr, f->words, false);
+	rvl_emit_cfg(c->e.s, RIVULET_FORM_c_kernel, &kernel);
+	rvl_emit_cfg(c->e.s, RIVULET_FORM_c_input, &input);
+	rvl_emit_cfg(c->e.s, RIVULET_FORM_c_pad, &pad);
+	rvl_emit_cfg(c->e.s, RIVULET_FORM_c_out, &out);
+	rvl_mode_at(c->e.l, c->e.s->length)->emit(c->e.s, c->e.l, g, k, &d.conv);
+	op = rvl_emit(c->e.s, RIVULET_FORM_conv, RIVULET_Q_CONV, &d);
+	touch_feed(op, f);
 	rvl_touch_spad(op, RVL_AT_WGT, wgt, words, false);
 	rvl_touch_spad(op, RVL_AT_ACC, acc, g->on * t->ch * t->cw, true);
 }
 
 static int64_t load_params(struct conv *c, const struct rvl_ocgroup *g)
 {
-	int64_t bytes = c->s->board->tm * 8, addr;
+	const struct rvl_mode *mode = rvl_mode_at(c->e.l, c->e.s->length);
+	int64_t bytes = c->e.s->board->tm * 8, addr;
 
 	if (!cached(&c->prm, g->o0, 0, &addr))
-		rvl_emit_load_wgt(c->s, c->l->prm_off[uses_streams(c)] + g->o0 * bytes,
+		rvl_emit_load_wgt(c->e.s, c->e.l->p.prm_off[mode->isa] + g->o0 * bytes,
 				  g->on * bytes / RIVULET_WGT_WORD, addr);
 	return addr;
 }
@@ -277,56 +293,63 @@ static int64_t load_params(struct conv *c, const struct rvl_ocgroup *g)
 static void reduce(struct conv *c, const struct tile *t, int64_t gi, int64_t acc, int64_t *prm)
 {
 	const struct rvl_ocgroup *g = &c->group[gi];
-	int64_t n = rvl_chunks(c->l, &c->l->t, g, c->chunk);
+	int64_t n = rvl_chunks(c->e.l, &c->nest, &c->e.l->t, g, c->chunk);
 	uint64_t at = c->wgt_off[gi];
 
 	for (int64_t i = 0; i < n; i++) {
 		const struct rvl_chunk *k = &c->chunk[i];
-		int64_t words = rvl_chunk_words(c->s->board, k, g->on), wgt;
+		int64_t words = rvl_chunk_words(&c->nest, k, g->on), wgt;
 		struct feed f;
 
 		if (!cached(&c->wgt, gi, i, &wgt))
-			rvl_emit_load_wgt(c->s, at, words, wgt);
+			rvl_emit_load_wgt(c->e.s, at, words, wgt);
 		at += words * RIVULET_WGT_WORD;
 		if (!i)
 			*prm = load_params(c, g);
-		f = c->l->gather ? feed_gather(c, t, k) : feed_direct(c, t, g, k);
+		f = feed_of(c, t, g, k);
 		run_chunk(c, t, g, k, &f, wgt, acc, i > 0);
 	}
 }
 
-static void drain(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g, int64_t acc,
-		  int64_t prm, int64_t b, int64_t out)
+/* Where the results of a tile go: a slot of their own, or the ring that the next layer reads. */
+static struct rvl_spad result_at(const struct conv *c, const struct tile *t,
+				 const struct rvl_ocgroup *g)
 {
-	int64_t px = t->h * t->w, words = g->on * c->ratio * px;
-	const struct rvl_box res = { .y = t->y, .x = t->x };
-	const struct rvl_box full = { .y = t->cy, .h = t->ch, .x = t->cx, .w = t->cw };
-	struct rivulet_decoded src = {
-		.a_src = { .a_row = t->cw, .a_blk = t->ch * t->cw, .b_row = t->w, .b_blk = px }
-	};
-	struct rivulet_decoded dst = { .a_dst = { .row = t->w, .blk = px } };
-	struct rivulet_decoded d = { .alu = { .src = 1,
-					      .a = acc,
-					      .b = c->l->bin ? b : 0,
-					      .d = out,
-					      .prm = prm,
-					      .rows = t->h,
-					      .cols = t->w,
-					      .blks = g->on,
-					      .rq = 1,
-					      .pool = c->l->pool,
-					      .bin = c->l->bin } };
-	struct rvl_insn_op *op;
+	const struct rvl_tiling *tl = &c->e.l->t;
+	const struct rvl_ring *r = c->e.l->to;
+	int64_t blk;
 
-	rvl_emit_cfg(c->s, RIVULET_FORM_a_src, &src);
-	rvl_emit_cfg(c->s, RIVULET_FORM_a_dst, &dst);
-	rvl_emit_pool(c->s, c->l, &res, &full);
-	op = rvl_emit(c->s, RIVULET_FORM_alu, RIVULET_Q_ALU, &d);
-	rvl_touch_spad(op, RVL_AT_ACC, acc, g->on * t->ch * t->cw, false);
-	rvl_touch_spad(op, RVL_AT_WGT, prm, c->l->t.prm_words, false);
-	rvl_touch_spad(op, RVL_AT_INP, out, words, true);
-	if (c->l->bin)
-		rvl_touch_spad(op, RVL_AT_INP, b, words, false);
+	if (!r)
+		return (struct rvl_spad){ c->out + c->e.at % tl->out_slots * tl->out_words, t->w,
+					  t->h * t->w };
+	blk = r->rows * r->width;
+	return (struct rvl_spad){ r->base + g->o0 * c->ratio * blk +
+					  (t->n * r->image + t->y) % r->rows * r->width,
+				  r->width, blk };
+}
+
+static void drain(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g, int64_t acc,
+		  int64_t prm, int64_t b, const struct rvl_spad *out)
+{
+	struct rvl_alu_pass a = {
+		.acc = true,
+		.a = acc,
+		.a_row = t->cw,
+		.a_blk = t->ch * t->cw,
+		.a_words = g->on * t->ch * t->cw,
+		.b = b,
+		.d = *out,
+		.prm = prm,
+		.table = c->e.table,
+		.rows = t->h,
+		.cols = t->w,
+		.blks = g->on,
+		.out_blks = g->on * c->ratio,
+		.res = { .y = t->y, .x = t->x },
+		.src = { .y = t->cy, .h = t->ch, .x = t->cx, .w = t->cw },
+	};
+
+	rvl_epilogue_run(c->e.s, c->e.l, &a);
 }
 
 /* Operand B; blocks past its last channel get its last block, for the ALU reads whole ACC words. */
@@ -334,11 +357,11 @@ static void load_second(struct conv *c, const struct rvl_box *box, int64_t addr,
 {
 	struct rvl_box last = *box;
 
-	rvl_emit_load(c->s, &c->l->b, box, addr);
+	rvl_emit_load(c->e.s, &c->e.l->b, box, addr);
 	last.b0 = box->b0 + box->bn - 1;
 	last.bn = 1;
 	for (int64_t i = box->bn; i < blocks; i++)
-		rvl_emit_load(c->s, &c->l->b, &last, addr + i * box->h * box->w);
+		rvl_emit_load(c->e.s, &c->e.l->b, &last, addr + i * box->h * box->w);
 }
 
 /*
@@ -347,103 +370,170 @@ static void load_second(struct conv *c, const struct rvl_box *box, int64_t addr,
  */
 static int64_t next_acc(struct conv *c)
 {
-	return c->acc + c->s->acc_turn++ % c->l->t.acc_slots * c->acc_half;
+	return c->acc + c->e.s->acc_turn++ % c->e.l->t.acc_slots * c->acc_half;
 }
 
-static void unit(struct conv *c, uint64_t tile, int64_t gi)
+/* Tile and group of a unit, in the order of the two outer loops. */
+static void unit_of(const struct conv *c, uint64_t at, uint64_t *tile, int64_t *group)
 {
-	const struct rvl_tiling *tl = &c->l->t;
-	const struct rvl_ocgroup *g = &c->group[gi];
-	struct tile t = tile_at(c, tile);
-	int64_t acc = next_acc(c);
-	int64_t out = c->out + c->turn % tl->out_slots * tl->out_words;
-	int64_t b = tl->b_slots ? c->b + c->turn % tl->b_slots * tl->out_words : 0, prm = 0;
-	int64_t blocks = rvl_div_up(c->l->m, c->s->board->tn);
-	struct rvl_box box = {
+	uint64_t tiles = c->tiles, groups = c->groups;
+
+	*tile = c->e.l->t.oc_outer ? at % tiles : at / groups;
+	*group = c->e.l->t.oc_outer ? at / tiles : at % groups;
+}
+
+static void next(struct rvl_emission *e)
+{
+	struct conv *c = (struct conv *)e;
+	const struct rvl_tiling *tl = &e->l->t;
+	int64_t acc = next_acc(c), gi, blocks = rvl_div_up(e->l->p.m, e->s->board->tn);
+	int64_t b = tl->b_slots ? c->b + e->at % tl->b_slots * tl->out_words : 0, prm = 0;
+	const struct rvl_ocgroup *g;
+	struct rvl_spad out;
+	struct rvl_box box;
+	uint64_t index;
+	struct tile t;
+
+	unit_of(c, e->at, &index, &gi);
+	g = &c->group[gi];
+	t = tile_at(c, index);
+	out = result_at(c, &t, g);
+	box = (struct rvl_box){
 		.n = t.n, .b0 = g->o0 * c->ratio, .y = t.y, .h = t.h, .x = t.x, .w = t.w
 	};
-
 	box.bn = rvl_min(g->on * c->ratio, blocks - box.b0);
 	reduce(c, &t, gi, acc, &prm);
-	if (c->l->has_b)
+	if (e->l->has_b)
 		load_second(c, &box, b, g->on * c->ratio);
-	drain(c, &t, g, acc, prm, b, out);
-	rvl_emit_store(c->s, &c->l->out, &box, out, t.w, t.h * t.w);
-	c->turn++;
+	drain(c, &t, g, acc, prm, b, &out);
+	if (!e->l->to)
+		rvl_emit_store(e->s, &e->l->out, &box, out.addr, out.row, out.blk);
 }
 
-static void take_buffers(struct conv *c)
+/* Only layers with tiles outside take part in a cascade, each as wide as the value. */
+static void reads(const struct rvl_emission *e, int64_t rows[2])
 {
-	const struct rvl_tiling *t = &c->l->t;
-	int64_t in = t->in_slots * t->in_words, out = t->out_slots * t->out_words;
-	int64_t wgt = t->wgt_slots * t->wgt_words;
-	int64_t inp = rvl_take(c->s, RIVULET_MEM_INP, in + out + t->b_slots * t->out_words);
-	int64_t w = rvl_take(c->s, RIVULET_MEM_WGT, wgt + t->prm_slots * t->prm_words);
+	const struct conv *c = (const struct conv *)e;
+	const struct rvl_window *w = &e->l->p.win;
+	uint64_t index;
+	int64_t gi;
+	struct tile t;
 
-	c->in = (struct cache){ .base = inp, .words = t->in_words, .slots = t->in_slots };
-	c->out = inp + in;
-	c->b = inp + in + out;
-	c->wgt = (struct cache){ .base = w, .words = t->wgt_words, .slots = t->wgt_slots };
-	c->prm = (struct cache){ .base = w + wgt, .words = t->prm_words, .slots = t->prm_slots };
-	c->acc = t->acc_slots == 1 ? rvl_take(c->s, RIVULET_MEM_ACC, t->acc_words) : 0;
-	c->acc_half = rivulet_mem_words(c->s->board, RIVULET_MEM_ACC) / 2;
+	unit_of(c, e->at, &index, &gi);
+	t = tile_at(c, index);
+	window(t.cy, t.ch, w->sy, w->top, 0, w->kh, w->dy, e->l->in.v.h, rows);
+	rows[0] += t.n * e->l->from->image;
+	rows[1] += t.n * e->l->from->image;
 }
 
-static int prepare(struct conv *c)
+static int64_t made(const struct rvl_emission *e)
 {
-	const struct rivulet_board *b = c->s->board;
+	const struct conv *c = (const struct conv *)e;
+	int64_t tile = e->at / c->groups;
+
+	return tile / c->nty * e->l->to->image + tile % c->nty * e->l->t.th;
+}
+
+static void finish(struct rvl_emission *e)
+{
+	struct conv *c = (struct conv *)e;
+
+	free(c->group);
+	free(c->wgt_off);
+	free(c->chunk);
+	free(c->in.key);
+	free(c->wgt.key);
+	free(c->prm.key);
+	free(c);
+}
+
+/* Two slots of accumulators are the halves of ACC, which all layers share. */
+struct rvl_words3 rvl_product_words(const struct rvl_layer *l)
+{
+	const struct rvl_tiling *t = &l->t;
+
+	return (struct rvl_words3){
+		.mem[RIVULET_MEM_INP] = t->in_slots * t->in_words +
+					(t->out_slots + t->b_slots) * t->out_words,
+		.mem[RIVULET_MEM_WGT] = t->wgt_slots * t->wgt_words +
+					t->prm_slots * t->prm_words + rvl_epilogue_words(l),
+		.mem[RIVULET_MEM_ACC] = t->acc_slots == 1 ? t->acc_words : 0,
+	};
+}
+
+static int make_cache(struct cache *c, int64_t base, int64_t words, int64_t slots)
+{
+	*c = (struct cache){ .base = base, .words = words, .slots = slots };
+	c->key = calloc(slots + 1, sizeof(*c->key));
+	return c->key ? 0 : -ENOMEM;
+}
+
+static int divide_buffers(struct conv *c, const struct rvl_words3 *at)
+{
+	const struct rvl_tiling *t = &c->e.l->t;
+	int64_t inp = at->mem[RIVULET_MEM_INP], wgt = at->mem[RIVULET_MEM_WGT];
+	int rc = make_cache(&c->in, inp, t->in_words, t->in_slots);
+
+	if (!rc)
+		rc = make_cache(&c->wgt, wgt, t->wgt_words, t->wgt_slots);
+	if (!rc)
+		rc = make_cache(&c->prm, wgt + t->wgt_slots * t->wgt_words, t->prm_words,
+				t->prm_slots);
+	c->out = inp + t->in_slots * t->in_words;
+	c->b = c->out + t->out_slots * t->out_words;
+	c->e.table = c->prm.base + t->prm_slots * t->prm_words;
+	c->acc = t->acc_slots == 1 ? at->mem[RIVULET_MEM_ACC] : 0;
+	c->acc_half = rivulet_mem_words(c->e.s->board, RIVULET_MEM_ACC) / 2;
+	return rc;
+}
+
+/* Groups of output blocks, and where the weights of each begin. */
+static int make_groups(struct conv *c)
+{
+	const struct rvl_layer *l = c->e.l;
 	int64_t most = 0;
-	uint64_t at = c->l->wgt_off;
+	uint64_t at = l->p.wgt_off;
 
 	c->group = calloc(c->groups, sizeof(*c->group));
 	c->wgt_off = calloc(c->groups, sizeof(*c->wgt_off));
 	if (!c->group || !c->wgt_off)
 		return -ENOMEM;
-	rvl_ocgroups(b, c->l, c->l->t.og, c->group);
+	rvl_ocgroups(c->e.s->board, l, l->t.og, c->group);
 	for (int64_t g = 0; g < c->groups; g++)
-		most = rvl_max(most, rvl_chunks(c->l, &c->l->t, &c->group[g], NULL));
+		most = rvl_max(most, rvl_chunks(l, &c->nest, &l->t, &c->group[g], NULL));
 	c->chunk = calloc(most, sizeof(*c->chunk));
 	if (!c->chunk)
 		return -ENOMEM;
 	for (int64_t g = 0; g < c->groups; g++) {
-		int64_t n = rvl_chunks(c->l, &c->l->t, &c->group[g], c->chunk);
+		int64_t n = rvl_chunks(l, &c->nest, &l->t, &c->group[g], c->chunk);
 
 		c->wgt_off[g] = at;
 		for (int64_t i = 0; i < n; i++)
-			at += rvl_chunk_words(b, &c->chunk[i], c->group[g].on) * RIVULET_WGT_WORD;
+			at += rvl_chunk_words(&c->nest, &c->chunk[i], c->group[g].on) *
+			      RIVULET_WGT_WORD;
 	}
 	return 0;
 }
 
-void rvl_emit_conv_layer(struct rvl_stream *s, const struct rvl_layer *l)
+struct rvl_emission *rvl_product_open(struct rvl_stream *s, const struct rvl_layer *l,
+				   const struct rvl_words3 *at)
 {
 	struct conv *c = calloc(1, sizeof(*c));
-	int64_t units;
 
-	if (!c) {
-		s->rc = -ENOMEM;
-		return;
-	}
-	c->s = s;
-	c->l = l;
+	if (!c)
+		return NULL;
+	c->e = (struct rvl_emission){
+		.s = s, .l = l, .next = next, .reads = reads, .made = made, .close = finish
+	};
+	l->mode->nest(s->board, l, &c->nest);
 	c->ratio = s->board->tm / s->board->tn;
 	c->nty = rvl_div_up(l->out.v.h, l->t.th);
 	c->ntx = rvl_div_up(l->out.v.w, l->t.tw);
 	c->tiles = l->out.v.n * c->nty * c->ntx;
 	c->groups = rvl_ocgroups(s->board, l, l->t.og, NULL);
-	take_buffers(c);
-	rvl_emit_alu_stages(s, l);
-	if (prepare(c) && !s->rc)
-		s->rc = -ENOMEM;
-	units = c->tiles * c->groups;
-	for (int64_t i = 0; i < units && !s->rc; i++) {
-		int64_t inner = l->t.oc_outer ? c->tiles : c->groups;
-		int64_t tile = l->t.oc_outer ? i % inner : i / inner;
-
-		unit(c, tile, l->t.oc_outer ? i / inner : i % inner);
-	}
-	free(c->group);
-	free(c->wgt_off);
-	free(c->chunk);
-	free(c);
+	c->e.count = c->tiles * c->groups;
+	if (!divide_buffers(c, at) && !make_groups(c))
+		return &c->e;
+	finish(&c->e);
+	return NULL;
 }

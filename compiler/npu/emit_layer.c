@@ -1,11 +1,41 @@
 /* SPDX-License-Identifier: MIT */
-/* Emission by the kind of a layer. */
-#include "npu/stream.h"
+/* The emission of any layer, with a product or without. */
+#include "npu/epilogue.h"
 
-void rvl_emit_layer(struct rvl_stream *s, const struct rvl_layer *l)
+#include <errno.h>
+
+struct rvl_words3 rvl_layer_words(const struct rvl_layer *l)
 {
-	if (l->kind == RVL_LAYER_CONV)
-		rvl_emit_conv_layer(s, l);
-	else
-		rvl_emit_plain_layer(s, l);
+	return l->mode ? rvl_product_words(l) : rvl_plain_words(l);
+}
+
+struct rvl_emission *rvl_emission_open(struct rvl_stream *s, const struct rvl_layer *l,
+				       uint32_t layer, const struct rvl_words3 *at)
+{
+	struct rvl_emission *e = l->mode ? rvl_product_open(s, l, at) : rvl_plain_open(s, l, at);
+
+	if (!e) {
+		s->rc = -ENOMEM;
+		return NULL;
+	}
+	e->s = s;
+	e->l = l;
+	e->layer = layer;
+	s->layer = layer;
+	rvl_epilogue_load(s, l, e->table);
+	return e;
+}
+
+void rvl_emission_next(struct rvl_emission *e)
+{
+	e->s->layer = e->layer;
+	rvl_epilogue_config(e->s, e->l, e->table);
+	e->next(e);
+	e->at++;
+}
+
+void rvl_emission_close(struct rvl_emission *e)
+{
+	if (e)
+		e->close(e);
 }

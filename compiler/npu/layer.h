@@ -58,16 +58,129 @@ struct rvl_tiling {
 	uint64_t cost; /* cycles, estimated without the schedule */
 };
 
-enum rvl_layer_kind {
-	RVL_LAYER_CONV,
-	RVL_LAYER_POOL,
-	RVL_LAYER_BIN,
-	RVL_LAYER_LUT,
-	RVL_LAYER_COPY
+struct rvl_layer;
+struct rvl_stream;
+struct rvl_ocgroup;
+struct rvl_chunk;
+struct rvl_kernel_desc;
+
+/* Weights as the model has them: weight (m, k) is @t[m * m_stride + k * k_stride] - its zero point. */
+struct rvl_weights {
+	const struct rvl_tensor *t;
+	int64_t m, k; /* outputs, products of one */
+	int64_t m_stride, k_stride;
 };
 
+/* The loops around one pair of weight blocks, as a mode runs them. */
+struct rvl_nest {
+	int64_t kh, kw;	    /* taps */
+	int64_t channels;   /* of the reduction, of all groups */
+	int64_t block_words; /* WGT words of the weights of one output block, input block and tap */
+};
+
+/* A block of weights: output block (tm), input block (tn) of the whole layer, tap, summand. */
+struct rvl_block {
+	int64_t oc, ib, ky, kx;
+	uint32_t term;
+};
+
+/**
+ * struct rvl_mode - how CONV computes the products of a layer
+ *
+ * One file, mode_NAME.c, defines each; make collects them. Tiling, packing and emission ask the
+ * mode, and name none.
+ */
+struct rvl_mode {
+	const char *name;
+	enum rivulet_mode isa;
+	const char *missing;	     /* why a board without it does not run the node */
+	const struct rvl_mode *int8; /* takes its place in variants without a bitstream length */
+	/** Whether the node asks for this mode. The dense mode takes every product. */
+	bool (*takes)(const struct rvl_node *n);
+	void (*nest)(const struct rivulet_board *b, const struct rvl_layer *l, struct rvl_nest *n);
+	/** Cycles of the array for @pairs of a pixel and a weight block, by uapi/cost.c. */
+	uint64_t (*array)(const struct rivulet_board *b, uint64_t pairs);
+	/** Cycles of @macs products in a variant of @length; the least that a layer can take. */
+	uint64_t (*cycles)(const struct rivulet_board *b, uint64_t macs, uint32_t length);
+	/** Writes one block into zeroed memory. */
+	void (*pack)(const struct rivulet_board *b, const struct rvl_layer *l,
+		     const struct rvl_block *k, int8_t *out);
+	/** Bias of each output channel as the ALU adds it. */
+	const int32_t *(*bias)(const struct rvl_layer *l);
+	/** Completes the CONV of a chunk, and writes the configuration that only this mode reads. */
+	void (*emit)(struct rvl_stream *s, const struct rvl_layer *l, const struct rvl_ocgroup *g,
+		     const struct rvl_chunk *k, struct rivulet_insn_conv *conv);
+	/** Length for A_RQ in a variant of @length. */
+	uint32_t (*rescale)(uint32_t length);
+	/** Makes the CPU's operator compute in this mode; NULL where it does anyway. */
+	void (*reference)(struct rvl_kernel_desc *d, uint32_t length);
+	/** What `explain` says of it, NULL for nothing. */
+	void (*describe)(char *text, size_t size, uint32_t length);
+};
+
+/** The mode that computes the products of @n. */
+const struct rvl_mode *rvl_mode_of(const struct rvl_node *n);
+
+/* The product of a layer, before anything is done on drain. */
+struct rvl_product {
+	struct rvl_window win;
+	int64_t group, m, oh, ow;
+	bool gather;	/* patches become channels */
+	uint32_t terms; /* int8 summands that a weight needs */
+	struct rvl_weights w;
+	int32_t *bias;	   /* [m], input zero point folded in */
+	int32_t *raw_bias; /* [m], without */
+	float *mult;	   /* [m] */
+	uint64_t prm_off[RIVULET_MODES]; /* of {bias, factor} in the file, by mode */
+	uint64_t wgt_off;
+	uint64_t macs;
+};
+
+#define RVL_STAGES 3
+
+struct rvl_stage;
+
+/* What the ALU does with a layer's product, or with its operand, in this order. */
+struct rvl_epilogue {
+	const struct rvl_stage *stage[RVL_STAGES];
+	uint32_t stages;
+	int32_t rq_zp, rq_lo, rq_hi; /* requantise */
+	uint8_t lut[256];	     /* table */
+	uint64_t lut_off;
+	enum rivulet_pool pool;
+	struct rvl_window pwin;
+	int64_t rect[4]; /* top, bottom, left, right: positions that the divisor counts */
+	float pool_mult;
+	int32_t pool_zp;
+	enum rivulet_bin bin; /* second operand */
+	float ra, rb, rc;
+	int32_t az, bz;
+	int32_t out_zp, out_lo, out_hi; /* A_OUT */
+};
+
+/*
+ * A value that stays in INP between the layer that makes it and the one that reads it: its rows lie
+ * in a ring. Images are @image rows apart, a multiple of the producer's tile height, so that no tile
+ * crosses the end of the ring.
+ */
+struct rvl_ring {
+	int64_t rows, width; /* of the ring: words of a row of a block */
+	int64_t blocks;	     /* tn channels each; whole ACC words */
+	int64_t image;
+	int64_t lead; /* tiles that the producer is ahead of what the next tile reads */
+	int64_t base; /* INP word, set by the segment planner */
+};
+
+static inline int64_t rvl_ring_words(const struct rvl_ring *r)
+{
+	return r->blocks * r->rows * r->width;
+}
+
+/*
+ * One pass of the engines over an activation: the operand as it is or its product in a mode, then
+ * the epilogue.
+ */
 struct rvl_layer {
-	enum rvl_layer_kind kind;
 	const struct rvl_node *node; /* named in `explain` */
 	const char *fused;	     /* nodes done in the same pass, or NULL */
 	const char *note;	     /* what was decided, or NULL */
@@ -75,34 +188,12 @@ struct rvl_layer {
 	bool has_b;
 	bool spread;  /* B is one value, or one for each channel, written to every pixel */
 	bool swapped; /* A is the node's second operand */
-	/* CONV: the product before anything is done on drain */
-	struct rvl_window win;
-	int64_t group, m, oh, ow;
-	bool gather;
-	bool too_long; /* a cut was refused for the length of its command stream */
-	uint32_t terms; /* int8 summands that a weight needs */
-	int16_t *w;	/* w - zp: [m][c / group][kh][kw] */
-	int32_t *bias;	/* [m], input zero point folded in */
-	int32_t *raw_bias; /* [m], without */
-	float *mult;	/* [m] */
-	int32_t rq_zp, rq_lo, rq_hi;
-	/* POOL, or pool on drain of CONV */
-	enum rivulet_pool pool;
-	struct rvl_window pwin;
-	int64_t rect[4]; /* top, bottom, left, right: positions that the divisor counts */
-	float pool_mult;
-	int32_t pool_zp;
-	/* BIN, or bin on drain of CONV */
-	enum rivulet_bin bin;
-	float ra, rb, rc;
-	int32_t az, bz;
-	int32_t out_zp, out_lo, out_hi; /* A_OUT */
-	uint8_t lut[256];
+	const struct rvl_mode *mode; /* NULL: no product */
+	struct rvl_product p;
+	struct rvl_epilogue e;
+	struct rvl_ring *from, *to; /* where the operand or the result stays in INP, else NULL */
 	struct rvl_tiling t;
-	bool stochastic; /* in variants that have a length */
-	uint64_t prm_off[2]; /* in the file: for int8 products, for streams */
-	uint64_t wgt_off, lut_off;
-	uint64_t macs;
+	bool too_long; /* a cut was refused for the length of its command stream */
 };
 
 /* Input blocks that a run of output blocks reads (grouped convolutions read only a part). */
@@ -119,6 +210,12 @@ struct rvl_chunk {
 	uint32_t term;
 	uint32_t part; /* number of (piece, blocks), the same for all terms */
 };
+
+/** The mode of @l in a variant of @length; NULL without a product. */
+static inline const struct rvl_mode *rvl_mode_at(const struct rvl_layer *l, uint32_t length)
+{
+	return l->mode && !length && l->mode->int8 ? l->mode->int8 : l->mode;
+}
 
 static inline bool rvl_view_equal(const struct rvl_view *a, const struct rvl_view *b)
 {
@@ -147,6 +244,15 @@ bool rvl_operand_of(const struct rvl_tensor *t, struct rvl_operand *o);
 /** Reads a matmul over a flattened image as a convolution whose kernel is the image. */
 void rvl_matmul_over_image(struct rvl_layer *l, const struct rvl_view *image);
 
+/** Weight (@m, @k) without its zero point, in [-255, 255]. */
+static inline int rvl_weight(const struct rvl_weights *w, int64_t m, int64_t k)
+{
+	uint8_t byte = ((const uint8_t *)w->t->data)[m * w->m_stride + k * w->k_stride];
+	int zp = w->t->quant.zp[w->t->quant.n > 1 ? m : 0];
+
+	return (w->t->type == RVL_TYPE_U8 ? byte : (int8_t)byte) - zp;
+}
+
 /** For rvl_pass_partition(): @arg is the board. */
 const char *rvl_backend_fits(struct rvl_graph *g, const struct rvl_node *n, void *arg);
 
@@ -157,8 +263,9 @@ bool rvl_tile(const struct rivulet_board *b, struct rvl_layer *l);
 int64_t rvl_ocgroups(const struct rivulet_board *b, const struct rvl_layer *l, int64_t og,
 		     struct rvl_ocgroup *out);
 /** The parts of the reduction of @g in order; returns how many, @out may be NULL. */
-int64_t rvl_chunks(const struct rvl_layer *l, const struct rvl_tiling *t,
-		   const struct rvl_ocgroup *g, struct rvl_chunk *out);
-int64_t rvl_chunk_words(const struct rivulet_board *b, const struct rvl_chunk *c, int64_t on);
+int64_t rvl_chunks(const struct rvl_layer *l, const struct rvl_nest *nest,
+		   const struct rvl_tiling *t, const struct rvl_ocgroup *g, struct rvl_chunk *out);
+/** WGT words of a chunk for @on output blocks. */
+int64_t rvl_chunk_words(const struct rvl_nest *nest, const struct rvl_chunk *c, int64_t on);
 
 #endif

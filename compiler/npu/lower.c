@@ -4,6 +4,7 @@
  * which form each value lies in memory.
  */
 #include "npu/backend.h"
+#include "npu/epilogue.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -25,6 +26,17 @@ static bool io_reachable(const struct rvl_graph *g, const struct rvl_tensor *t)
 	return true;
 }
 
+/* Variants may run the layer in its own mode and in the int8 mode that replaces it. */
+static const char *mode_missing(const struct rivulet_board *b, const struct rvl_layer *l)
+{
+	const struct rvl_mode *mode[] = { l->mode ? l->mode->int8 : NULL, l->mode };
+
+	for (int i = 0; i < 2; i++)
+		if (mode[i] && !(b->modes >> mode[i]->isa & 1))
+			return mode[i]->missing;
+	return NULL;
+}
+
 const char *rvl_backend_fits(struct rvl_graph *g, const struct rvl_node *n, void *arg)
 {
 	const struct rivulet_board *b = arg;
@@ -40,12 +52,11 @@ const char *rvl_backend_fits(struct rvl_graph *g, const struct rvl_node *n, void
 	l = rvl_layer_build(g, b, n, false, &why);
 	if (!l)
 		return why;
-	if (l->kind == RVL_LAYER_CONV && !(b->modes >> RIVULET_MODE_DENSE & 1))
-		return "this board's array has no dense mode";
-	if (n->stochastic && !(b->modes >> RIVULET_MODE_STOCHASTIC & 1))
-		return "this board has no stochastic lanes";
-	if (rvl_stream_cycles(b, n->stochastic ? g->sc_longest : 0, l->macs) >=
-	    (uint64_t)b->cycle_cap << 20)
+	why = mode_missing(b, l);
+	if (why)
+		return why;
+	if (l->mode && rvl_mode_at(l, g->sc_longest)->cycles(b, l->p.macs, g->sc_longest) >=
+			       (uint64_t)b->cycle_cap << 20)
 		return "it takes more cycles than this board allows a program";
 	if (rvl_tile(b, l))
 		return NULL;
@@ -88,17 +99,18 @@ static bool fuse_bin(struct rvl_backend *be, const struct rvl_segment *s, struct
 	e = rvl_build_bin(g, bin, &why);
 	if (!e || e->spread || !rvl_view_equal(&e->out.v, &l->out.v))
 		return false;
+	rvl_epilogue_add(l, &rvl_stage_second);
 	l->has_b = true;
 	l->b = rev ? e->in : e->b;
-	l->bin = rev && e->bin == RIVULET_BIN_ADD ? RIVULET_BIN_ADD_REV : e->bin;
-	l->ra = l->bin == RIVULET_BIN_ADD_REV ? e->rb : e->ra;
-	l->rb = l->bin == RIVULET_BIN_ADD_REV ? e->ra : e->rb;
-	l->rc = e->rc;
-	l->az = rev ? e->bz : e->az;
-	l->bz = rev ? e->az : e->bz;
-	l->out_zp = e->out_zp;
-	l->out_lo = e->out_lo;
-	l->out_hi = e->out_hi;
+	l->e.bin = rev && e->e.bin == RIVULET_BIN_ADD ? RIVULET_BIN_ADD_REV : e->e.bin;
+	l->e.ra = l->e.bin == RIVULET_BIN_ADD_REV ? e->e.rb : e->e.ra;
+	l->e.rb = l->e.bin == RIVULET_BIN_ADD_REV ? e->e.ra : e->e.rb;
+	l->e.rc = e->e.rc;
+	l->e.az = rev ? e->e.bz : e->e.az;
+	l->e.bz = rev ? e->e.az : e->e.bz;
+	l->e.out_zp = e->e.out_zp;
+	l->e.out_lo = e->e.out_lo;
+	l->e.out_hi = e->e.out_hi;
 	l->out = e->out;
 	return true;
 }
@@ -109,20 +121,21 @@ static bool fuse_pool(struct rvl_backend *be, struct rvl_layer *l, const struct 
 	const char *why;
 	struct rvl_layer *p = rvl_build_pool(be->g, pool, &why);
 
-	if (!p || l->win.sy > MAX_STRIDE || l->win.sx > MAX_STRIDE || pool->n_out > 1)
+	if (!p || l->p.win.sy > MAX_STRIDE || l->p.win.sx > MAX_STRIDE || pool->n_out > 1)
 		return false;
 	if (!rvl_view_equal(&p->in.v, &l->out.v))
 		return false;
-	if ((p->pwin.kh > p->pwin.sy || p->pwin.kw > p->pwin.sx) && p->out.v.h * p->out.v.w > 1)
+	if ((p->e.pwin.kh > p->e.pwin.sy || p->e.pwin.kw > p->e.pwin.sx) && p->out.v.h * p->out.v.w > 1)
 		return false;
-	l->pool = p->pool;
-	l->pwin = p->pwin;
-	memcpy(l->rect, p->rect, sizeof(l->rect));
-	l->pool_mult = p->pool_mult;
-	l->pool_zp = p->pool_zp;
-	l->out_zp = p->out_zp;
-	l->out_lo = p->out_lo;
-	l->out_hi = p->out_hi;
+	rvl_epilogue_add(l, &rvl_stage_pool);
+	l->e.pool = p->e.pool;
+	l->e.pwin = p->e.pwin;
+	memcpy(l->e.rect, p->e.rect, sizeof(l->e.rect));
+	l->e.pool_mult = p->e.pool_mult;
+	l->e.pool_zp = p->e.pool_zp;
+	l->e.out_zp = p->e.out_zp;
+	l->e.out_lo = p->e.out_lo;
+	l->e.out_hi = p->e.out_hi;
 	l->out = p->out;
 	return true;
 }
@@ -135,7 +148,7 @@ static struct rvl_node *fuse_one(struct rvl_backend *be, const struct rvl_segmen
 	struct rvl_layer before = *l;
 	bool ok = false;
 
-	if (!u || l->kind != RVL_LAYER_CONV)
+	if (!u || !l->mode)
 		return NULL;
 	if (u->op == RVL_OP_Q_ADD || u->op == RVL_OP_Q_MUL)
 		ok = fuse_bin(be, s, l, u);
@@ -261,7 +274,7 @@ static void over_image(struct rvl_backend *be, struct rvl_layer *l)
 	const struct rvl_view *v = &s->view;
 	struct rvl_layer before = *l;
 
-	if (l->node->op != RVL_OP_Q_MATMUL || s->plain || !s->viewed || l->pool || l->bin)
+	if (l->node->op != RVL_OP_Q_MATMUL || s->plain || !s->viewed || l->e.pool || l->e.bin)
 		return;
 	if (rvl_view_equal(v, &l->in.v) || v->n * v->c * v->h * v->w != l->in.v.c * l->in.v.w ||
 	    v->n != l->in.v.w)
@@ -275,18 +288,18 @@ static void over_image(struct rvl_backend *be, struct rvl_layer *l)
 
 static int64_t gather_blocks(const struct rivulet_board *b, const struct rvl_layer *l)
 {
-	return rvl_div_up(l->in.v.c * l->win.kh * l->win.kw, b->tn);
+	return rvl_div_up(l->in.v.c * l->p.win.kh * l->p.win.kw, b->tn);
 }
 
 /* Whether patches could be gathered at all. */
 static bool can_gather(const struct rivulet_board *b, const struct rvl_layer *l)
 {
-	const struct rvl_window *w = &l->win;
+	const struct rvl_window *w = &l->p.win;
 	const struct rivulet_insn_l_gather gather = {
 		.kh = w->kh, .kw = w->kw, .sx = w->sx, .dx = w->dx, .ch = l->in.v.c
 	};
 
-	return l->kind == RVL_LAYER_CONV && l->group == 1 && !l->in.v.inter && w->kh * w->kw > 1 &&
+	return l->mode && l->p.group == 1 && !l->in.v.inter && w->kh * w->kw > 1 &&
 	       l->in.v.c <= 255 && w->kh <= MAX_STRIDE && w->kw <= MAX_STRIDE &&
 	       w->sy <= MAX_STRIDE && w->sx <= MAX_STRIDE && w->dy <= MAX_DILATION &&
 	       w->dx <= MAX_DILATION && l->in.v.h <= 65535 && l->in.v.w <= 65535 &&
@@ -297,7 +310,7 @@ static bool can_gather(const struct rivulet_board *b, const struct rvl_layer *l)
 /* Whether a third of the array's work or more is saved. */
 static bool wants_gather(const struct rivulet_board *b, const struct rvl_layer *l)
 {
-	int64_t direct = rvl_div_up(l->in.v.c, b->tn) * l->win.kh * l->win.kw;
+	int64_t direct = rvl_div_up(l->in.v.c, b->tn) * l->p.win.kh * l->p.win.kw;
 
 	return can_gather(b, l) && gather_blocks(b, l) * 3 <= direct * 2;
 }
@@ -327,7 +340,7 @@ static bool choose_gather(struct rvl_backend *be, struct rvl_layer *l)
 	bool fits = rvl_tile(be->board, &direct);
 
 	if (!l->in.s->blocked && can_gather(be->board, l)) {
-		l->gather = true;
+		l->p.gather = true;
 		if (rvl_tile(be->board, l) && (!fits || l->t.cost < direct.t.cost)) {
 			l->note = "patches gathered";
 			return true;

@@ -4,7 +4,7 @@
  * zero point of the input goes into the bias (a padded position holds the zero point, so that it
  * adds nothing), that of the weights into the weights, which then may need several int8 summands.
  */
-#include "npu/layer.h"
+#include "npu/epilogue.h"
 
 #include <limits.h>
 #include <string.h>
@@ -19,36 +19,19 @@ static uint32_t terms_of(int lo, int hi)
 	return rvl_max(1, rvl_max(up, down));
 }
 
-/* Weights in the graph's order [m][c / group][kh][kw], or of a matrix as @l describes it. */
-struct weights {
-	const struct rvl_tensor *t;
-	int64_t m, k;
-	int64_t m_stride, k_stride;
-};
-
-static int wgt_at(const struct weights *w, int64_t m, int64_t k)
-{
-	const uint8_t *p = w->t->data;
-	uint8_t byte = p[m * w->m_stride + k * w->k_stride];
-	int zp = w->t->quant.zp[w->t->quant.n > 1 ? m : 0];
-
-	return (w->t->type == RVL_TYPE_U8 ? byte : (int8_t)byte) - zp;
-}
-
-static void take_weights(struct rvl_layer *l, const struct weights *w)
+static uint32_t terms_needed(const struct rvl_weights *w)
 {
 	int lo = 0, hi = 0;
 
 	for (int64_t m = 0; m < w->m; m++) {
 		for (int64_t k = 0; k < w->k; k++) {
-			int v = wgt_at(w, m, k);
+			int v = rvl_weight(w, m, k);
 
-			l->w[m * w->k + k] = v;
 			lo = v < lo ? v : lo;
 			hi = v > hi ? v : hi;
 		}
 	}
-	l->terms = terms_of(lo, hi);
+	return terms_of(lo, hi);
 }
 
 /* Without values: zero points alone decide, so that what fits now fits with the values too. */
@@ -62,15 +45,15 @@ static uint32_t terms_bound(const struct rvl_tensor *w)
 	return most;
 }
 
-static void fold_bias(struct rvl_layer *l, const struct rvl_tensor *bias, int64_t k)
+static void fold_bias(struct rvl_layer *l, const struct rvl_tensor *bias)
 {
-	for (int64_t m = 0; m < l->m; m++) {
+	for (int64_t m = 0; m < l->p.m; m++) {
 		uint32_t sum = 0, b = bias ? ((const uint32_t *)bias->data)[m] : 0;
 
-		for (int64_t i = 0; i < k; i++)
-			sum += l->w[m * k + i];
-		l->raw_bias[m] = (int32_t)b;
-		l->bias[m] = (int32_t)(b - (uint32_t)l->in.zp * sum);
+		for (int64_t k = 0; k < l->p.w.k; k++)
+			sum += rvl_weight(&l->p.w, m, k);
+		l->p.raw_bias[m] = (int32_t)b;
+		l->p.bias[m] = (int32_t)(b - (uint32_t)l->in.zp * sum);
 	}
 }
 
@@ -82,10 +65,10 @@ static void set_factors(struct rvl_layer *l, const struct rvl_node *n)
 
 	if (n->attr.alpha != 1.0f)
 		xs = n->attr.alpha * xs;
-	for (int64_t m = 0; m < l->m; m++) {
+	for (int64_t m = 0; m < l->p.m; m++) {
 		float p = xs * wq->scale[wq->n > 1 ? m : 0];
 
-		l->mult[m] = p / ys;
+		l->p.mult[m] = p / ys;
 	}
 }
 
@@ -94,39 +77,38 @@ static void set_clamp(struct rvl_layer *l, const struct rvl_node *n)
 	int32_t lo, hi, shift = n->out[0]->type == RVL_TYPE_U8 ? 128 : 0;
 
 	rvl_node_q_range(n, &lo, &hi);
-	l->rq_zp = l->out.zp;
-	l->rq_lo = lo - shift;
-	l->rq_hi = hi - shift;
+	l->e.rq_zp = l->out.zp;
+	l->e.rq_lo = lo - shift;
+	l->e.rq_hi = hi - shift;
 }
 
-static bool allocate(struct rvl_graph *g, struct rvl_layer *l, int64_t k)
+static bool allocate(struct rvl_graph *g, struct rvl_layer *l)
 {
-	l->w = rvl_arena_array(g->arena, l->m * k, sizeof(*l->w));
-	l->bias = rvl_arena_array(g->arena, l->m, sizeof(*l->bias));
-	l->raw_bias = rvl_arena_array(g->arena, l->m, sizeof(*l->raw_bias));
-	l->mult = rvl_arena_array(g->arena, l->m, sizeof(*l->mult));
-	return l->w && l->bias && l->raw_bias && l->mult;
+	l->p.bias = rvl_arena_array(g->arena, l->p.m, sizeof(*l->p.bias));
+	l->p.raw_bias = rvl_arena_array(g->arena, l->p.m, sizeof(*l->p.raw_bias));
+	l->p.mult = rvl_arena_array(g->arena, l->p.m, sizeof(*l->p.mult));
+	return l->p.bias && l->p.raw_bias && l->p.mult;
 }
 
 static struct rvl_layer *finish(struct rvl_graph *g, struct rvl_layer *l, const struct rvl_node *n,
-				const struct weights *w, bool values, const char **why)
+				bool values, const char **why)
 {
 	const struct rvl_tensor *bias = n->n_in > 2 ? n->in[2] : NULL;
 
 	set_clamp(l, n);
-	l->terms = terms_bound(w->t);
-	if (l->terms > MAX_TERMS) {
+	l->p.terms = terms_bound(l->p.w.t);
+	if (l->p.terms > MAX_TERMS) {
 		*why = "weights minus their zero point do not fit three int8 summands";
 		return NULL;
 	}
 	if (!values)
 		return l;
-	if (!allocate(g, l, w->k)) {
+	if (!allocate(g, l)) {
 		*why = "not enough memory for its weights";
 		return NULL;
 	}
-	take_weights(l, w);
-	fold_bias(l, bias, w->k);
+	l->p.terms = terms_needed(&l->p.w);
+	fold_bias(l, bias);
 	set_factors(l, n);
 	return l;
 }
@@ -149,11 +131,11 @@ static struct rvl_layer *new_conv(struct rvl_graph *g, const struct rvl_node *n,
 	*why = l ? check_constants(n) : "not enough memory";
 	if (*why)
 		return NULL;
-	l->kind = RVL_LAYER_CONV;
 	l->node = n;
-	l->stochastic = n->stochastic;
-	l->win = (struct rvl_window){ 1, 1, 1, 1, 1, 1, 0, 0 };
-	l->group = 1;
+	l->mode = rvl_mode_of(n);
+	rvl_epilogue_add(l, &rvl_stage_requantise);
+	l->p.win = (struct rvl_window){ 1, 1, 1, 1, 1, 1, 0, 0 };
+	l->p.group = 1;
 	if (rvl_operand_of(n->in[0], &l->in) && rvl_operand_of(n->out[0], &l->out))
 		return l;
 	*why = "its input or output has no image form";
@@ -165,26 +147,25 @@ struct rvl_layer *rvl_build_conv(struct rvl_graph *g, const struct rvl_node *n, 
 {
 	struct rvl_layer *l = new_conv(g, n, why);
 	const struct rvl_attr *a = &n->attr;
-	struct weights w;
 	int64_t cpg;
 
 	if (!l)
 		return NULL;
 	cpg = n->in[1]->shape.dim[1];
-	l->win = (struct rvl_window){
+	l->p.win = (struct rvl_window){
 		n->in[1]->shape.dim[2], n->in[1]->shape.dim[3], a->stride[0], a->stride[1],
 		a->dilation[0],		a->dilation[1],		a->pad[0],    a->pad[1]
 	};
-	l->group = a->group;
-	l->m = l->out.v.c;
-	l->oh = l->out.v.h;
-	l->ow = l->out.v.w;
-	w = (struct weights){
-		.t = n->in[1], .m = l->m, .k = cpg * l->win.kh * l->win.kw, .k_stride = 1
+	l->p.group = a->group;
+	l->p.m = l->out.v.c;
+	l->p.oh = l->out.v.h;
+	l->p.ow = l->out.v.w;
+	l->p.w = (struct rvl_weights){
+		.t = n->in[1], .m = l->p.m, .k = cpg * l->p.win.kh * l->p.win.kw, .k_stride = 1
 	};
-	w.m_stride = w.k;
-	l->macs = (uint64_t)l->out.v.n * l->oh * l->ow * l->m * w.k;
-	return finish(g, l, n, &w, values, why);
+	l->p.w.m_stride = l->p.w.k;
+	l->p.macs = (uint64_t)l->out.v.n * l->p.oh * l->p.ow * l->p.m * l->p.w.k;
+	return finish(g, l, n, values, why);
 }
 
 struct rvl_layer *rvl_build_matmul(struct rvl_graph *g, const struct rvl_node *n, bool values,
@@ -192,7 +173,7 @@ struct rvl_layer *rvl_build_matmul(struct rvl_graph *g, const struct rvl_node *n
 {
 	struct rvl_layer *l = new_conv(g, n, why);
 	const struct rvl_shape *a, *b;
-	struct weights w;
+	struct rvl_weights w;
 
 	if (!l)
 		return NULL;
@@ -202,30 +183,31 @@ struct rvl_layer *rvl_build_matmul(struct rvl_graph *g, const struct rvl_node *n
 		*why = "only a matrix with constant two-dimensional weights";
 		return NULL;
 	}
-	w = (struct weights){
+	w = (struct rvl_weights){
 		.t = n->in[1], .m = b->dim[1], .k = b->dim[0], .m_stride = 1, .k_stride = b->dim[1]
 	};
 	if (n->attr.trans_b)
-		w = (struct weights){ .t = n->in[1],
+		w = (struct rvl_weights){ .t = n->in[1],
 				      .m = b->dim[0],
 				      .k = b->dim[1],
 				      .m_stride = b->dim[1],
 				      .k_stride = 1 };
 	l->in.v = (struct rvl_view){ 1, w.k, 1, rvl_shape_count(a) / w.k, true };
 	l->out.v = (struct rvl_view){ 1, w.m, 1, l->in.v.w, true };
-	l->m = w.m;
-	l->oh = 1;
-	l->ow = l->in.v.w;
-	l->macs = (uint64_t)l->ow * w.m * w.k;
-	return finish(g, l, n, &w, values, why);
+	l->p.m = w.m;
+	l->p.oh = 1;
+	l->p.ow = l->in.v.w;
+	l->p.macs = (uint64_t)l->p.ow * w.m * w.k;
+	l->p.w = w;
+	return finish(g, l, n, values, why);
 }
 
 /* Rows of the matrix are images flattened in the order c, h, w: exactly a kernel's weights. */
 void rvl_matmul_over_image(struct rvl_layer *l, const struct rvl_view *image)
 {
 	l->in.v = *image;
-	l->win.kh = image->h;
-	l->win.kw = image->w;
-	l->out.v = (struct rvl_view){ image->n, l->m, 1, 1, false };
-	l->ow = 1;
+	l->p.win.kh = image->h;
+	l->p.win.kw = image->w;
+	l->out.v = (struct rvl_view){ image->n, l->p.m, 1, 1, false };
+	l->p.ow = 1;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Layers without weights: pools, element-wise operators, tables, copies. */
-#include "npu/layer.h"
+#include "npu/epilogue.h"
 #include "rivulet_kernels.h"
 
 #include <math.h>
@@ -44,15 +44,16 @@ bool rvl_operand_of(const struct rvl_tensor *t, struct rvl_operand *o)
 }
 
 static struct rvl_layer *new_layer(struct rvl_graph *g, const struct rvl_node *n,
-				   enum rvl_layer_kind kind, const char **why)
+				   const struct rvl_stage *stage, const char **why)
 {
 	struct rvl_layer *l = rvl_arena_alloc(g->arena, sizeof(*l));
 
 	*why = l ? NULL : "not enough memory";
 	if (!l)
 		return NULL;
-	l->kind = kind;
 	l->node = n;
+	if (stage)
+		rvl_epilogue_add(l, stage);
 	if (rvl_operand_of(n->in[0], &l->in) && rvl_operand_of(n->out[0], &l->out))
 		return l;
 	*why = "its input or output is not 8 bits with one scale, or has more than four dimensions";
@@ -65,8 +66,8 @@ static void out_clamp(struct rvl_layer *l, const struct rvl_node *n)
 	int32_t lo, hi, shift = n->out[0]->type == RVL_TYPE_U8 ? 128 : 0;
 
 	rvl_node_q_range(n, &lo, &hi);
-	l->out_lo = lo - shift;
-	l->out_hi = hi - shift;
+	l->e.out_lo = lo - shift;
+	l->e.out_hi = hi - shift;
 }
 
 /* docs/numerics.md 4: xs / (ys * count), the sum being exact. */
@@ -75,10 +76,10 @@ static void average(struct rvl_layer *l, const struct rvl_node *n)
 	float count = (float)(l->in.v.h * l->in.v.w);
 	float den = n->out[0]->quant.scale[0] * count;
 
-	l->pool = RIVULET_POOL_AVG_FIXED;
-	l->pool_mult = n->in[0]->quant.scale[0] / den;
-	l->pool_zp = l->in.zp;
-	l->out_zp = l->out.zp;
+	l->e.pool = RIVULET_POOL_AVG_FIXED;
+	l->e.pool_mult = n->in[0]->quant.scale[0] / den;
+	l->e.pool_zp = l->in.zp;
+	l->e.out_zp = l->out.zp;
 	out_clamp(l, n);
 }
 
@@ -89,32 +90,32 @@ static void border_average(struct rvl_layer *l, const struct rvl_node *n)
 	const struct rvl_attr *a = &n->attr;
 	bool pad = a->count_include_pad;
 
-	l->pool = RIVULET_POOL_AVG_BORDER;
-	l->pool_mult = n->in[0]->quant.scale[0] / n->out[0]->quant.scale[0];
-	l->pool_zp = l->in.zp;
-	l->out_zp = l->out.zp;
-	l->rect[0] = pad ? -a->pad[0] : 0;
-	l->rect[1] = l->in.v.h + (pad ? a->pad[2] : 0);
-	l->rect[2] = pad ? -a->pad[1] : 0;
-	l->rect[3] = l->in.v.w + (pad ? a->pad[3] : 0);
+	l->e.pool = RIVULET_POOL_AVG_BORDER;
+	l->e.pool_mult = n->in[0]->quant.scale[0] / n->out[0]->quant.scale[0];
+	l->e.pool_zp = l->in.zp;
+	l->e.out_zp = l->out.zp;
+	l->e.rect[0] = pad ? -a->pad[0] : 0;
+	l->e.rect[1] = l->in.v.h + (pad ? a->pad[2] : 0);
+	l->e.rect[2] = pad ? -a->pad[1] : 0;
+	l->e.rect[3] = l->in.v.w + (pad ? a->pad[3] : 0);
 	out_clamp(l, n);
 }
 
 static bool rect_fits(const struct rvl_layer *l)
 {
-	return l->pool != RIVULET_POOL_AVG_BORDER ||
-	       (l->in.v.h < 16384 && l->in.v.w < 16384 && l->rect[0] > -8192 &&
-		l->rect[2] > -8192 && l->rect[1] < 24576 && l->rect[3] < 24576);
+	return l->e.pool != RIVULET_POOL_AVG_BORDER ||
+	       (l->in.v.h < 16384 && l->in.v.w < 16384 && l->e.rect[0] > -8192 &&
+		l->e.rect[2] > -8192 && l->e.rect[1] < 24576 && l->e.rect[3] < 24576);
 }
 
 static void global_window(struct rvl_layer *l)
 {
-	l->pwin = (struct rvl_window){ l->in.v.h, l->in.v.w, 1, 1, 1, 1, 0, 0 };
+	l->e.pwin = (struct rvl_window){ l->in.v.h, l->in.v.w, 1, 1, 1, 1, 0, 0 };
 }
 
 struct rvl_layer *rvl_build_pool(struct rvl_graph *g, const struct rvl_node *n, const char **why)
 {
-	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_POOL, why);
+	struct rvl_layer *l = new_layer(g, n, &rvl_stage_pool, why);
 	const struct rvl_attr *a = &n->attr;
 
 	if (!l)
@@ -128,12 +129,12 @@ struct rvl_layer *rvl_build_pool(struct rvl_graph *g, const struct rvl_node *n, 
 		average(l, n);
 	} else if (n->op == RVL_OP_GLOBAL_MAX_POOL) {
 		global_window(l);
-		l->pool = RIVULET_POOL_MAX;
+		l->e.pool = RIVULET_POOL_MAX;
 	} else {
-		l->pwin = (struct rvl_window){ a->kernel[0], a->kernel[1],   a->stride[0],
+		l->e.pwin = (struct rvl_window){ a->kernel[0], a->kernel[1],   a->stride[0],
 					       a->stride[1], a->dilation[0], a->dilation[1],
 					       a->pad[0],    a->pad[1] };
-		l->pool = RIVULET_POOL_MAX;
+		l->e.pool = RIVULET_POOL_MAX;
 		if (n->op == RVL_OP_Q_AVERAGE_POOL)
 			border_average(l, n);
 	}
@@ -141,8 +142,8 @@ struct rvl_layer *rvl_build_pool(struct rvl_graph *g, const struct rvl_node *n, 
 		*why = "the image of an average pool is larger than 16384";
 		return NULL;
 	}
-	if (l->pwin.kh > 255 || l->pwin.kw > 255 || l->pwin.sy > 255 || l->pwin.sx > 255 ||
-	    l->pwin.dy > 31 || l->pwin.dx > 31) {
+	if (l->e.pwin.kh > 255 || l->e.pwin.kw > 255 || l->e.pwin.sy > 255 || l->e.pwin.sx > 255 ||
+	    l->e.pwin.dy > 31 || l->e.pwin.dx > 31) {
 		*why = "the pooling window is larger than 255, or its dilation than 31";
 		return NULL;
 	}
@@ -160,13 +161,13 @@ static void add_factors(struct rvl_layer *l, const struct rvl_tensor *a, const s
 {
 	float ys = y->quant.scale[0], inner;
 
-	l->bin = RIVULET_BIN_ADD;
-	l->ra = a->quant.scale[0] / ys;
-	l->rb = b->quant.scale[0] / ys;
-	inner = l->rb * (float)b->quant.zp[0];
-	l->rc = (float)y->quant.zp[0] - fmaf(l->ra, (float)a->quant.zp[0], inner);
-	l->az = raw_offset(a);
-	l->bz = raw_offset(b);
+	l->e.bin = RIVULET_BIN_ADD;
+	l->e.ra = a->quant.scale[0] / ys;
+	l->e.rb = b->quant.scale[0] / ys;
+	inner = l->e.rb * (float)b->quant.zp[0];
+	l->e.rc = (float)y->quant.zp[0] - fmaf(l->e.ra, (float)a->quant.zp[0], inner);
+	l->e.az = raw_offset(a);
+	l->e.bz = raw_offset(b);
 }
 
 /* docs/numerics.md 3. */
@@ -175,11 +176,11 @@ static void mul_factors(struct rvl_layer *l, const struct rvl_tensor *a, const s
 {
 	float p = a->quant.scale[0] * b->quant.scale[0];
 
-	l->bin = RIVULET_BIN_MUL;
-	l->ra = p / y->quant.scale[0];
-	l->rc = (float)y->quant.zp[0];
-	l->az = l->in.zp;
-	l->bz = l->b.zp;
+	l->e.bin = RIVULET_BIN_MUL;
+	l->e.ra = p / y->quant.scale[0];
+	l->e.rc = (float)y->quant.zp[0];
+	l->e.az = l->in.zp;
+	l->e.bz = l->b.zp;
 }
 
 /* One value for all, or one for each channel, of an image with more than one pixel. */
@@ -220,7 +221,7 @@ static const char *second_operand(struct rvl_layer *l, const struct rvl_node *n)
 
 struct rvl_layer *rvl_build_bin(struct rvl_graph *g, const struct rvl_node *n, const char **why)
 {
-	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_BIN, why);
+	struct rvl_layer *l = new_layer(g, n, &rvl_stage_second, why);
 	const struct rvl_tensor *a, *b;
 
 	if (!l)
@@ -231,7 +232,7 @@ struct rvl_layer *rvl_build_bin(struct rvl_graph *g, const struct rvl_node *n, c
 	a = n->in[l->swapped];
 	b = n->in[!l->swapped];
 	l->has_b = true;
-	l->out_zp = raw_offset(n->out[0]);
+	l->e.out_zp = raw_offset(n->out[0]);
 	out_clamp(l, n);
 	if (n->op == RVL_OP_Q_ADD)
 		add_factors(l, a, b, n->out[0]);
@@ -265,7 +266,7 @@ static int tabulate(const struct rvl_node *n, uint8_t *table)
 
 struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, const char **why)
 {
-	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_LUT, why);
+	struct rvl_layer *l = new_layer(g, n, &rvl_stage_table, why);
 	uint8_t table[256];
 
 	if (!l)
@@ -275,14 +276,14 @@ struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, c
 		return NULL;
 	}
 	for (int i = 0; i < 256; i++) /* entry i belongs to int8 value i - 128 */
-		l->lut[i] = table[(uint8_t)(i - 128) ^ l->in.flip] ^ l->out.flip;
+		l->e.lut[i] = table[(uint8_t)(i - 128) ^ l->in.flip] ^ l->out.flip;
 	return l;
 }
 
 /* Both sides are read as the input's image, of the same bytes. */
 struct rvl_layer *rvl_build_copy(struct rvl_graph *g, const struct rvl_node *n, const char **why)
 {
-	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_COPY, why);
+	struct rvl_layer *l = new_layer(g, n, NULL, why);
 
 	if (!l)
 		return NULL;
@@ -299,7 +300,7 @@ struct rvl_layer *rvl_build_transpose(struct rvl_graph *g, const struct rvl_node
 				      const char **why)
 {
 	static const int32_t to_last[4] = { 0, 2, 3, 1 }, to_first[4] = { 0, 3, 1, 2 };
-	struct rvl_layer *l = new_layer(g, n, RVL_LAYER_COPY, why);
+	struct rvl_layer *l = new_layer(g, n, NULL, why);
 	const struct rvl_view *v;
 
 	if (!l)

@@ -1,165 +1,164 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Constants of the layers as the device reads them: weight blocks of tm x tn bytes in the order the
- * stream loads them, {bias, factor} of each output channel, tables.
+ * Constants of the layers as the device reads them: weight blocks in the order the stream loads
+ * them, {bias, factor} of each output channel, tables. Their places are given first, because
+ * commands name them; they are written straight into the file.
  */
 #include "npu/backend.h"
+#include "npu/epilogue.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Summand @term of a weight in [-255, 255]. */
-static int8_t summand(int v, uint32_t term)
+uint64_t rvl_reserve(struct rvl_backend *be, uint64_t bytes, uint64_t align)
 {
-	for (uint32_t t = 0; t < term; t++)
-		v -= rvl_clamp(v, -128, 127);
-	return rvl_clamp(v, -128, 127);
+	uint64_t at = (be->const_size + align - 1) / align * align;
+
+	be->const_size = at + bytes;
+	return be->const_off + at;
 }
 
-struct block {
-	int64_t oc, ib; /* output block (tm), input block (tn) of the whole layer */
-	int64_t ky, kx;
-	uint32_t term;
+/* Groups and chunks of a layer in the order in which the stream loads their weights. */
+struct walk {
+	const struct rivulet_board *b;
+	const struct rvl_layer *l;
+	struct rvl_nest nest;
+	struct rvl_ocgroup *group;
+	struct rvl_chunk *chunk;
+	int64_t groups;
 };
 
-/*
- * One row of a block: the weights of output @m for product channels [k, k + n); those that are not
- * there stay 0. Of gathered patches, k is (c * kh + ky) * kw + kx already.
- */
-static void pack_row(const struct rvl_layer *l, const struct block *b, int64_t m, int64_t k,
-		     int64_t n, int8_t *out)
+static void walk_done(struct walk *w)
 {
-	int64_t taps = l->win.kh * l->win.kw, cpg = l->in.v.c / l->group;
-	int64_t c0 = m / (l->m / l->group) * cpg, c1 = c0 + cpg, stride = taps;
-	const int16_t *w = l->w + (m * cpg - c0) * taps + b->ky * l->win.kw + b->kx;
-
-	if (l->gather) {
-		w = l->w + m * cpg * taps;
-		c1 = cpg * taps;
-		stride = 1;
-	}
-	for (int64_t i = rvl_max(k, c0); i < rvl_min(k + n, c1); i++)
-		out[i - k] = summand(w[i * stride], b->term);
+	free(w->group);
+	free(w->chunk);
 }
 
-/* The memory at @out is zero. */
-static void pack_block(const struct rivulet_board *b, const struct rvl_layer *l,
-		       const struct block *k, int8_t *out)
+static int walk_init(struct walk *w, const struct rivulet_board *b, const struct rvl_layer *l)
 {
-	int64_t m0 = k->oc * b->tm;
+	int64_t most = 0;
 
-	for (int64_t m = m0; m < rvl_min(m0 + b->tm, l->m); m++)
-		pack_row(l, k, m, k->ib * b->tn, b->tn, out + (m - m0) * b->tn);
+	*w = (struct walk){ .b = b, .l = l };
+	l->mode->nest(b, l, &w->nest);
+	w->groups = rvl_ocgroups(b, l, l->t.og, NULL);
+	w->group = calloc(w->groups, sizeof(*w->group));
+	if (!w->group)
+		return -ENOMEM;
+	rvl_ocgroups(b, l, l->t.og, w->group);
+	for (int64_t i = 0; i < w->groups; i++)
+		most = rvl_max(most, rvl_chunks(l, &w->nest, &l->t, &w->group[i], NULL));
+	w->chunk = calloc(most, sizeof(*w->chunk));
+	return w->chunk ? 0 : -ENOMEM;
 }
 
-static void pack_chunk(const struct rivulet_board *b, const struct rvl_layer *l,
-		       const struct rvl_ocgroup *g, const struct rvl_chunk *c, int8_t *out)
+static uint64_t chunk_bytes(const struct walk *w, const struct rvl_ocgroup *g,
+			    const struct rvl_chunk *c)
+{
+	return rvl_chunk_words(&w->nest, c, g->on) * RIVULET_WGT_WORD;
+}
+
+static void pack_chunk(const struct walk *w, const struct rvl_ocgroup *g, const struct rvl_chunk *c,
+		       uint8_t *out)
 {
 	for (int64_t o = 0; o < g->on; o++) {
 		for (int64_t i = 0; i < c->in; i++) {
 			for (int64_t tap = 0; tap < c->kh * c->kw; tap++) {
-				struct block k = { .oc = g->o0 + o,
-						   .ib = g->ib0 + o * g->step + c->i0 + i,
-						   .ky = c->ky + tap / c->kw,
-						   .kx = c->kx + tap % c->kw,
-						   .term = c->term };
+				struct rvl_block k = { .oc = g->o0 + o,
+						       .ib = g->ib0 + o * g->step + c->i0 + i,
+						       .ky = c->ky + tap / c->kw,
+						       .kx = c->kx + tap % c->kw,
+						       .term = c->term };
 
-				pack_block(b, l, &k, out);
-				out += b->tm * b->tn;
+				w->l->mode->pack(w->b, w->l, &k, (int8_t *)out);
+				out += w->nest.block_words * RIVULET_WGT_WORD;
 			}
 		}
 	}
 }
 
-static int pack_group(struct rvl_backend *be, const struct rvl_layer *l,
-		      const struct rvl_ocgroup *g)
+/* Size of the layer's weights; with @out, also the weights. */
+static uint64_t pack_weights(struct walk *w, uint8_t *out)
 {
-	int64_t n = rvl_chunks(l, &l->t, g, NULL);
-	struct rvl_chunk *c = calloc(n, sizeof(*c));
-	int rc = c ? 0 : -ENOMEM;
+	uint64_t bytes = 0;
 
-	if (!rc)
-		rvl_chunks(l, &l->t, g, c);
-	for (int64_t i = 0; i < n && !rc; i++) {
-		size_t bytes = rvl_chunk_words(be->board, &c[i], g->on) * RIVULET_WGT_WORD;
-		uint64_t at;
+	for (int64_t g = 0; g < w->groups; g++) {
+		int64_t n = rvl_chunks(w->l, &w->nest, &w->l->t, &w->group[g], w->chunk);
 
-		rc = rvl_bytes_add(&be->consts, NULL, bytes, RIVULET_WGT_WORD, &at);
-		if (!rc)
-			pack_chunk(be->board, l, g, &c[i], (int8_t *)be->consts.data + at);
+		for (int64_t i = 0; i < n; i++) {
+			if (out)
+				pack_chunk(w, &w->group[g], &w->chunk[i], out + bytes);
+			bytes += chunk_bytes(w, &w->group[g], &w->chunk[i]);
+		}
 	}
-	free(c);
+	return bytes;
+}
+
+/* One set of parameters serves all lengths: the ALU turns it into that of streams. */
+static void place_params(struct rvl_backend *be, struct rvl_layer *l)
+{
+	const struct rvl_mode *mode[] = { l->mode, l->mode->int8 };
+	int64_t tm = be->board->tm, bytes = rvl_div_up(l->p.m, tm) * tm * 8;
+
+	for (int i = 0; i < 2; i++)
+		if (rvl_mode_used(be, l, mode[i]))
+			l->p.prm_off[mode[i]->isa] = rvl_reserve(be, bytes, RIVULET_PROGRAM_ALIGN);
+}
+
+/* {bias, factor} of each channel in the modes that the variants use. */
+static void pack_params(const struct rvl_backend *be, const struct rvl_layer *l, uint8_t *file)
+{
+	const struct rvl_mode *mode[] = { l->mode, l->mode->int8 };
+
+	for (int i = 0; i < 2; i++) {
+		const int32_t *bias;
+		uint8_t *p;
+
+		if (!rvl_mode_used(be, l, mode[i]))
+			continue;
+		bias = mode[i]->bias(l);
+		p = file + l->p.prm_off[mode[i]->isa];
+		for (int64_t m = 0; m < l->p.m; m++) {
+			memcpy(p + m * 8, &bias[m], 4);
+			memcpy(p + m * 8 + 4, &l->p.mult[m], 4);
+		}
+	}
+}
+
+int rvl_place_layer(struct rvl_backend *be, struct rvl_layer *l)
+{
+	uint64_t bytes;
+	struct walk w;
+	int rc;
+
+	if (rvl_epilogue_has(l, &rvl_stage_table))
+		l->e.lut_off = rvl_reserve(be, sizeof(l->e.lut), RIVULET_PROGRAM_ALIGN);
+	if (!l->mode)
+		return 0;
+	place_params(be, l);
+	rc = walk_init(&w, be->board, l);
+	if (!rc) {
+		bytes = pack_weights(&w, NULL);
+		l->p.wgt_off = rvl_reserve(be, bytes, RIVULET_PROGRAM_ALIGN);
+		be->weight_bytes += bytes;
+	}
+	walk_done(&w);
 	return rc;
 }
 
-static int pack_weights(struct rvl_backend *be, struct rvl_layer *l)
+int rvl_pack_layer(const struct rvl_backend *be, const struct rvl_layer *l, uint8_t *file)
 {
-	int64_t n = rvl_ocgroups(be->board, l, l->t.og, NULL);
-	struct rvl_ocgroup *g = calloc(n, sizeof(*g));
-	int rc = g ? 0 : -ENOMEM;
-	size_t before;
+	struct walk w;
+	int rc;
 
+	if (rvl_epilogue_has(l, &rvl_stage_table))
+		memcpy(file + l->e.lut_off, l->e.lut, sizeof(l->e.lut));
+	if (!l->mode)
+		return 0;
+	pack_params(be, l, file);
+	rc = walk_init(&w, be->board, l);
 	if (!rc)
-		rc = rvl_bytes_add(&be->consts, NULL, 0, RIVULET_PROGRAM_ALIGN, &l->wgt_off);
-	before = be->consts.size;
-	if (!rc)
-		rvl_ocgroups(be->board, l, l->t.og, g);
-	for (int64_t i = 0; i < n && !rc; i++)
-		rc = pack_group(be, l, &g[i]);
-	be->weight_bytes += be->consts.size - before;
-	free(g);
-	return rc;
-}
-
-/*
- * {bias, factor} of each channel. The bias of int8 products has the input's zero point folded in; streams
- * have none, because X is the byte of the uint8 tensor.
- */
-static int pack_params(struct rvl_backend *be, const struct rvl_layer *l, const int32_t *bias,
-		       uint64_t *off)
-{
-	int64_t tm = be->board->tm, lanes = rvl_div_up(l->m, tm) * tm;
-	uint8_t *p;
-	int rc = rvl_bytes_add(&be->consts, NULL, lanes * 8, RIVULET_PROGRAM_ALIGN, off);
-
-	if (rc)
-		return rc;
-	p = be->consts.data + *off;
-	for (int64_t m = 0; m < l->m; m++) {
-		memcpy(p + m * 8, &bias[m], 4);
-		memcpy(p + m * 8 + 4, &l->mult[m], 4);
-	}
-	*off += be->const_off;
-	return 0;
-}
-
-/* One set serves all lengths: the ALU turns it into that of streams. */
-static int pack_all_params(struct rvl_backend *be, struct rvl_layer *l)
-{
-	bool streams = l->stochastic && be->g->sc_longest;
-	int rc = 0;
-
-	if (streams)
-		rc = pack_params(be, l, l->raw_bias, &l->prm_off[1]);
-	if (!rc && (!streams || rvl_variants_have_int8(be)))
-		rc = pack_params(be, l, l->bias, &l->prm_off[0]);
-	return rc;
-}
-
-int rvl_pack_layer(struct rvl_backend *be, struct rvl_layer *l)
-{
-	int rc = 0;
-
-	if (l->kind == RVL_LAYER_CONV) {
-		rc = pack_all_params(be, l);
-		if (!rc)
-			rc = pack_weights(be, l);
-		l->wgt_off += be->const_off;
-	} else if (l->kind == RVL_LAYER_LUT) {
-		rc = rvl_bytes_add(&be->consts, l->lut, sizeof(l->lut), RIVULET_PROGRAM_ALIGN,
-				   &l->lut_off);
-		l->lut_off += be->const_off;
-	}
+		pack_weights(&w, file + l->p.wgt_off);
+	walk_done(&w);
 	return rc;
 }

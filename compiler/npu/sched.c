@@ -45,12 +45,41 @@ static bool stores_meet(const struct rvl_store *a, const struct rvl_store *b)
 	return a->offset < b->offset + b->size && b->offset < a->offset + a->size;
 }
 
+/* Past the last word. */
+static int64_t end_of(const struct rvl_op_access *a)
+{
+	return a->runs ? a->hi + (int64_t)(a->runs - 1) * a->step : a->hi;
+}
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+	return a / b - (a % b < 0);
+}
+
+/*
+ * Two sets of runs at the same step meet when some shift by d steps makes their first runs overlap:
+ * a.lo + d * step < b.hi and b.lo < a.hi + d * step. Of other steps, the hulls are compared.
+ */
+static bool words_meet(const struct rvl_op_access *a, const struct rvl_op_access *b)
+{
+	int64_t step = a->step ? a->step : b->step, lo, hi;
+	int64_t na = a->runs ? a->runs : 1, nb = b->runs ? b->runs : 1;
+
+	if (a->lo >= end_of(b) || b->lo >= end_of(a))
+		return false;
+	if (!step || (a->step && b->step && a->step != b->step))
+		return true;
+	lo = floor_div((int64_t)b->lo - a->hi, step) + 1;
+	hi = floor_div((int64_t)b->hi - a->lo - 1, step);
+	return rvl_max(lo, 1 - nb) <= rvl_min(hi, na - 1);
+}
+
 static bool accesses_meet(const struct rvl_op_access *a, const struct rvl_op_access *b)
 {
 	if (a->at != b->at || !(a->write || b->write))
 		return false;
 	if (a->at != RVL_AT_STORE)
-		return a->lo < b->hi && b->lo < a->hi;
+		return words_meet(a, b);
 	if (a->o->s == b->o->s) /* neighbours of a PLAIN value share beats of the port */
 		return !a->o->s->blocked || !rvl_view_equal(&a->o->v, &b->o->v) || boxes_meet(a, b);
 	return stores_meet(a->o->s, b->o->s);

@@ -273,7 +273,7 @@ static void sum_layers(struct rvl_backend *be, struct rvl_bstep *s)
 		use_slots(s, &l->out, true);
 		if (l->has_b)
 			use_slots(s, &l->b, false);
-		s->macs += l->macs;
+		s->macs += l->p.macs;
 	}
 	if (be->opt->prof) {
 		s->slots |= 1u << RIVULET_SLOT_PROF;

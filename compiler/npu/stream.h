@@ -6,13 +6,16 @@
 #include "npu/layer.h"
 #include "rivulet_isa.h"
 
-#define RVL_OP_ACCESSES 4
+#define RVL_OP_ACCESSES 6
 
-/* What an operation reads or writes: words [lo, hi) of a scratchpad, or a box of a store. */
+/*
+ * What an operation reads or writes: words [lo, hi) of a scratchpad and as many at each of @runs
+ * multiples of @step, or a box of a store.
+ */
 struct rvl_op_access {
 	enum { RVL_AT_INP, RVL_AT_WGT, RVL_AT_ACC, RVL_AT_STORE } at;
 	bool write;
-	uint32_t lo, hi;
+	uint32_t lo, hi, step, runs;
 	const struct rvl_operand *o;
 	int32_t box[4][2]; /* image, channel, row, column: [first, past) */
 };
@@ -27,10 +30,6 @@ struct rvl_insn_op {
 	struct rvl_op_access access[RVL_OP_ACCESSES];
 };
 
-struct rvl_mempool { /* ring of a scratchpad, from which layers take their buffers */
-	int64_t size, next;
-};
-
 /* A stream of operations being built. */
 struct rvl_stream {
 	const struct rivulet_board *board;
@@ -41,7 +40,7 @@ struct rvl_stream {
 	uint32_t layer;
 	struct rivulet_insn shadow[4][RIVULET_CFG_COUNT];
 	bool shadowed[4][RIVULET_CFG_COUNT];
-	struct rvl_mempool pool[RIVULET_MEMS];
+	const struct rvl_layer *configured; /* whose epilogue the ALU is configured for */
 	uint64_t acc_turn;	 /* accumulator tiles so far */
 	bool replicates;	 /* the last LOAD of INP wrote each pixel more than once */
 	struct rvl_insn_op sink; /* what is touched after an error */
@@ -58,10 +57,16 @@ struct rvl_insn_op *rvl_emit(struct rvl_stream *s, enum rivulet_form form, enum 
 /** PROF records of a stream: before the first operation, and after the last. */
 void rvl_emit_prof_setup(struct rvl_stream *s);
 void rvl_emit_prof_finish(struct rvl_stream *s);
-/** Base word of @words words that no other buffer of this layer has; sizes were checked by tile.c.
- */
-int64_t rvl_take(struct rvl_stream *s, enum rivulet_mem mem, int64_t words);
 void rvl_touch_spad(struct rvl_insn_op *op, int at, int64_t lo, int64_t words, bool write);
+
+/* Where a block's rows lie in INP: first word, words between rows, words between blocks. */
+struct rvl_spad {
+	int64_t addr, row, blk;
+};
+
+/** @blks blocks of @rows rows of @cols words of INP. */
+void rvl_touch_blocks(struct rvl_insn_op *op, const struct rvl_spad *d, int64_t rows, int64_t cols,
+		      int64_t blks, bool write);
 
 /* A rectangle of an operand: channels from block @b0 (tn each), rows, columns of one image. */
 struct rvl_box {
@@ -76,14 +81,46 @@ void rvl_emit_spread(struct rvl_stream *s, const struct rvl_operand *o, const st
 void rvl_emit_store(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
 		    int64_t addr, int64_t row_pitch, int64_t blk_pitch);
 void rvl_emit_load_wgt(struct rvl_stream *s, uint64_t offset, int64_t words, int64_t addr);
-void rvl_emit_layer(struct rvl_stream *s, const struct rvl_layer *l);
-void rvl_emit_conv_layer(struct rvl_stream *s, const struct rvl_layer *l);
-void rvl_emit_plain_layer(struct rvl_stream *s, const struct rvl_layer *l);
-/** Window of a pool for the result rectangle @r, whose source is the tile @src. */
-void rvl_emit_pool(struct rvl_stream *s, const struct rvl_layer *l, const struct rvl_box *r,
-		   const struct rvl_box *src);
-/** Configuration of the ALU stages 1 to 4 that a layer uses. */
-void rvl_emit_alu_stages(struct rvl_stream *s, const struct rvl_layer *l);
+
+/* Words that a layer's buffers take of each scratchpad, or the first word of them. */
+struct rvl_words3 {
+	int64_t mem[RIVULET_MEMS];
+};
+
+/* The operations of one layer, tile by tile. */
+struct rvl_emission {
+	struct rvl_stream *s;
+	const struct rvl_layer *l;
+	uint32_t layer;	    /* tag of its operations */
+	int64_t table;	    /* WGT word of the epilogue's constants */
+	uint64_t at, count; /* tiles emitted, and of the layer */
+	void (*next)(struct rvl_emission *e);
+	/** Rows of the operand, in the numbering of its ring, that the next tile reads. */
+	void (*reads)(const struct rvl_emission *e, int64_t rows[2]);
+	/** Rows of the result, in the numbering of its ring, that are complete. */
+	int64_t (*made)(const struct rvl_emission *e);
+	void (*close)(struct rvl_emission *e);
+};
+
+/** What the buffers of @l take. */
+struct rvl_words3 rvl_layer_words(const struct rvl_layer *l);
+/** Begins the emission of @l with its buffers at @at; NULL with s->rc set. */
+struct rvl_emission *rvl_emission_open(struct rvl_stream *s, const struct rvl_layer *l,
+				       uint32_t layer, const struct rvl_words3 *at);
+/** Emits the next tile. */
+void rvl_emission_next(struct rvl_emission *e);
+void rvl_emission_close(struct rvl_emission *e);
+
+struct rvl_words3 rvl_product_words(const struct rvl_layer *l);
+struct rvl_emission *rvl_product_open(struct rvl_stream *s, const struct rvl_layer *l,
+				   const struct rvl_words3 *at);
+struct rvl_words3 rvl_plain_words(const struct rvl_layer *l);
+struct rvl_emission *rvl_plain_open(struct rvl_stream *s, const struct rvl_layer *l,
+				    const struct rvl_words3 *at);
+
+/** All layers of a step in order, those of a cascade in turns; the first has the tag @first. */
+void rvl_segment_emit(struct rvl_stream *s, struct rvl_layer *const *l, uint32_t n,
+		      uint32_t first);
 
 /** Finds dependences and sets the token bits of every operation. */
 int rvl_schedule(struct rvl_stream *s, bool serial);

@@ -5,7 +5,7 @@
  * the one before, as many as there are parts keep an operand resident. The estimate knows engines,
  * port and latency, but not the schedule; explain's numbers come from the schedule (estimate.c).
  */
-#include "npu/layer.h"
+#include "npu/epilogue.h"
 #include "rivulet_cost.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ struct budget {
 	const struct rivulet_board *b;
 	const struct rvl_layer *l;
 	int64_t inp, wgt, acc; /* words */
-	int64_t wpb;	       /* WGT words of a weight block */
+	struct rvl_nest nest;  /* of the layer's mode */
 	int64_t ratio;	       /* INP words of an ACC word */
 	int64_t ocb, icb;      /* output blocks; the most input blocks that one of them reads */
 	int64_t icb_sum;       /* blocks that all of them read */
@@ -40,23 +40,22 @@ struct budget {
 /* Input blocks (tn) of the layer's product: of the image, or of gathered patches. */
 static int64_t in_blocks(const struct rivulet_board *b, const struct rvl_layer *l)
 {
-	int64_t k = l->in.v.c;
+	struct rvl_nest nest;
 
-	if (l->gather)
-		k *= l->win.kh * l->win.kw;
-	return rvl_div_up(k, b->tn);
+	l->mode->nest(b, l, &nest);
+	return rvl_div_up(nest.channels, b->tn);
 }
 
 /* Input blocks [lo, hi) that output block @o reads. */
 static void oc_range(const struct rivulet_board *b, const struct rvl_layer *l, int64_t o,
 		     int64_t *lo, int64_t *hi)
 {
-	int64_t cpg = l->in.v.c / l->group, mpg = l->m / l->group;
-	int64_t first = o * b->tm, last = rvl_min(l->m, first + b->tm) - 1;
+	int64_t cpg = l->in.v.c / l->p.group, mpg = l->p.m / l->p.group;
+	int64_t first = o * b->tm, last = rvl_min(l->p.m, first + b->tm) - 1;
 
 	*lo = 0;
 	*hi = in_blocks(b, l);
-	if (l->group == 1)
+	if (l->p.group == 1)
 		return;
 	*lo = first / mpg * cpg / b->tn;
 	*hi = ((last / mpg + 1) * cpg - 1) / b->tn + 1;
@@ -84,7 +83,7 @@ static struct rvl_ocgroup one_group(const struct rivulet_board *b, const struct 
 int64_t rvl_ocgroups(const struct rivulet_board *b, const struct rvl_layer *l, int64_t og,
 		     struct rvl_ocgroup *out)
 {
-	int64_t ocb = rvl_div_up(l->m, b->tm), n = 0;
+	int64_t ocb = rvl_div_up(l->p.m, b->tm), n = 0;
 
 	for (int64_t o = 0; o < ocb;) {
 		struct rvl_ocgroup g = one_group(b, l, o, rvl_min(og, ocb - o));
@@ -97,16 +96,16 @@ int64_t rvl_ocgroups(const struct rivulet_board *b, const struct rvl_layer *l, i
 	return n;
 }
 
-int64_t rvl_chunks(const struct rvl_layer *l, const struct rvl_tiling *t,
-		   const struct rvl_ocgroup *g, struct rvl_chunk *out)
+int64_t rvl_chunks(const struct rvl_layer *l, const struct rvl_nest *nest,
+		   const struct rvl_tiling *t, const struct rvl_ocgroup *g, struct rvl_chunk *out)
 {
-	int64_t kh = l->gather ? 1 : l->win.kh, kw = l->gather ? 1 : l->win.kw, n = 0;
+	int64_t kh = nest->kh, kw = nest->kw, n = 0;
 	uint32_t part = 0;
 
 	for (int64_t ky = 0; ky < kh; ky += t->ph) {
 		for (int64_t kx = 0; kx < kw; kx += t->pw) {
 			for (int64_t i = 0; i < g->ibn; i += t->ig, part++) {
-				for (uint32_t term = 0; term < l->terms; term++, n++) {
+				for (uint32_t term = 0; term < l->p.terms; term++, n++) {
 					if (!out)
 						continue;
 					out[n] = (struct rvl_chunk){ .ky = ky,
@@ -125,9 +124,9 @@ int64_t rvl_chunks(const struct rvl_layer *l, const struct rvl_tiling *t,
 	return n;
 }
 
-int64_t rvl_chunk_words(const struct rivulet_board *b, const struct rvl_chunk *c, int64_t on)
+int64_t rvl_chunk_words(const struct rvl_nest *nest, const struct rvl_chunk *c, int64_t on)
 {
-	return on * c->in * c->kh * c->kw * (b->tm * b->tn / RIVULET_WGT_WORD);
+	return on * c->in * c->kh * c->kw * nest->block_words;
 }
 
 /* ---- cost of a candidate ---- */
@@ -135,10 +134,10 @@ int64_t rvl_chunk_words(const struct rivulet_board *b, const struct rvl_chunk *c
 /* Result rows (or columns) of a tile before a pool on drain. */
 static int64_t before_pool(const struct rvl_layer *l, int64_t n, int dim)
 {
-	const struct rvl_window *p = &l->pwin;
-	int64_t full = dim ? l->ow : l->oh;
+	const struct rvl_window *p = &l->e.pwin;
+	int64_t full = dim ? l->p.ow : l->p.oh;
 
-	if (!l->pool)
+	if (!l->e.pool)
 		return n;
 	return rvl_min(full, (n - 1) * (dim ? p->sx : p->sy) +
 				     ((dim ? p->kw : p->kh) - 1) * (dim ? p->dx : p->dy) + 1);
@@ -152,12 +151,12 @@ static int64_t window_span(int64_t n, int64_t stride, int64_t k, int64_t dilatio
 
 static int64_t in_rows(const struct rvl_layer *l, const struct rvl_tiling *t, int64_t ch)
 {
-	return l->gather ? ch : window_span(ch, l->win.sy, t->ph, l->win.dy, l->in.v.h);
+	return l->p.gather ? ch : window_span(ch, l->p.win.sy, t->ph, l->p.win.dy, l->in.v.h);
 }
 
 static int64_t in_cols(const struct rvl_layer *l, const struct rvl_tiling *t, int64_t cw)
 {
-	return l->gather ? cw : window_span(cw, l->win.sx, t->pw, l->win.dx, l->in.v.w);
+	return l->p.gather ? cw : window_span(cw, l->p.win.sx, t->pw, l->p.win.dx, l->in.v.w);
 }
 
 /* Cycles of the port, and of LOAD or STORE at its scratchpad, to move a rectangle of @blks blocks. */
@@ -183,8 +182,8 @@ static int64_t move_cycles(const struct rivulet_board *b, const struct rvl_opera
 static int64_t gather_cycles(const struct budget *u, int64_t ch, int64_t cw)
 {
 	const struct rvl_layer *l = u->l;
-	int64_t span = window_span(cw, l->win.sx, l->win.kw, l->win.dx, l->in.v.w);
-	int64_t runs = l->in.v.c * l->win.kh * ch;
+	int64_t span = window_span(cw, l->p.win.sx, l->p.win.kw, l->p.win.dx, l->in.v.w);
+	int64_t runs = l->in.v.c * l->p.win.kh * ch;
 
 	return rvl_max(rivulet_port_cycles(u->b, runs, span, false), ch * cw * u->icb);
 }
@@ -194,14 +193,14 @@ static int64_t input_cycles(const struct budget *u, const struct rvl_tiling *t, 
 {
 	const struct rvl_layer *l = u->l;
 
-	if (l->gather)
+	if (l->p.gather)
 		return gather_cycles(u, ch, cw);
 	return move_cycles(u->b, &l->in, in_rows(l, t, ch), in_cols(l, t, cw), u->icb);
 }
 
 static int64_t weight_cycles(const struct budget *u, int64_t blocks)
 {
-	return rivulet_port_cycles(u->b, 1, blocks * u->wpb * RIVULET_WGT_WORD, true);
+	return rivulet_port_cycles(u->b, 1, blocks * u->nest.block_words * RIVULET_WGT_WORD, true);
 }
 
 struct load {
@@ -230,15 +229,15 @@ static struct load loads_of(const struct budget *u, const struct rvl_tiling *t, 
 {
 	const struct rvl_layer *l = u->l;
 	int64_t ch = before_pool(l, t->th, 0), cw = before_pool(l, t->tw, 1);
-	int64_t kh = l->gather ? 1 : l->win.kh, kw = l->gather ? 1 : l->win.kw;
+	int64_t kh = u->nest.kh, kw = u->nest.kw;
 	int64_t pieces = rvl_div_up(kh, t->ph) * rvl_div_up(kw, t->pw);
 	struct load d = { .groups = groups };
 
 	d.tiles = l->in.v.n * rvl_div_up(u->oh, t->th) * rvl_div_up(u->ow, t->tw);
 	d.parts = pieces * rvl_div_up(u->icb, t->ig);
-	d.steps = d.parts * l->terms;
+	d.steps = d.parts * l->p.terms;
 	d.in_once = input_cycles(u, t, ch, cw) * pieces;
-	d.wgt_once = weight_cycles(u, u->icb_sum * kh * kw * l->terms);
+	d.wgt_once = weight_cycles(u, u->icb_sum * kh * kw * l->p.terms);
 	count_loads(t, &d);
 	return d;
 }
@@ -252,16 +251,16 @@ static struct busy busy_of(const struct budget *u, const struct rvl_tiling *t, c
 {
 	const struct rvl_layer *l = u->l;
 	int64_t px = l->in.v.n * u->oh * u->ow, before = px, window = 1, result;
-	int64_t taps = l->gather ? 1 : l->win.kh * l->win.kw;
+	int64_t taps = u->nest.kh * u->nest.kw;
 	struct busy e;
 
-	if (l->pool) {
+	if (l->e.pool) {
 		before = d->tiles * before_pool(l, t->th, 0) * before_pool(l, t->tw, 1);
-		window = l->pwin.kh * l->pwin.kw;
+		window = l->e.pwin.kh * l->e.pwin.kw;
 	}
-	e.array = before * taps * u->icb_sum * l->terms * (u->b->tn / u->b->dn) +
+	e.array = l->mode->array(u->b, before * taps * u->icb_sum * l->p.terms) +
 		  d->tiles * d->groups * d->steps * RIVULET_CONV_FILL;
-	result = rivulet_alu_result(u->b, u->b->tm, window, l->pool > RIVULET_POOL_MAX, l->bin);
+	result = rivulet_alu_result(u->b, u->b->tm, window, l->e.pool > RIVULET_POOL_MAX, l->e.bin);
 	e.alu = px * result * u->ocb + d->tiles * (u->ocb * rivulet_alu_setup(u->b->tm) +
 						   d->groups * RIVULET_ALU_FILL);
 	e.in = d->in_loads * d->in_once + d->wgt_loads * d->wgt_once;
@@ -320,10 +319,10 @@ static void slot_sizes(const struct budget *u, struct rvl_tiling *t)
 {
 	const struct rvl_layer *l = u->l;
 	int64_t ch = before_pool(l, t->th, 0), cw = before_pool(l, t->tw, 1);
-	int64_t blocks = l->group > 1 ? rvl_min(t->ig * t->og, in_blocks(u->b, l)) : t->ig;
+	int64_t blocks = l->p.group > 1 ? rvl_min(t->ig * t->og, in_blocks(u->b, l)) : t->ig;
 
 	t->in_words = in_rows(l, t, ch) * in_cols(l, t, cw) * blocks;
-	t->wgt_words = t->og * t->ig * t->ph * t->pw * u->wpb;
+	t->wgt_words = t->og * t->ig * t->ph * t->pw * u->nest.block_words;
 	t->prm_words = t->og * rvl_div_up(u->b->tm * 8, RIVULET_WGT_WORD);
 	t->acc_words = ch * cw * t->og;
 	t->out_words = t->th * t->tw * t->og * u->ratio;
@@ -361,7 +360,7 @@ static void consider(struct search *s, const struct rvl_tiling *t, int64_t group
 static bool tallest(const struct budget *u, struct rvl_tiling *t)
 {
 	const struct rvl_layer *l = u->l;
-	int64_t lo = 0, hi = l->win.sy > MAX_KERNEL && !l->gather ? 1 : rvl_min(u->oh, MAX_COUNT);
+	int64_t lo = 0, hi = l->p.win.sy > MAX_KERNEL && !l->p.gather ? 1 : rvl_min(u->oh, MAX_COUNT);
 
 	while (lo < hi) {
 		t->th = (lo + hi + 1) / 2;
@@ -383,9 +382,9 @@ static void set_slots(const struct budget *u, struct rvl_tiling *t, int64_t grou
 		      int keep_in, int keep_wgt)
 {
 	const struct rvl_layer *l = u->l;
-	int64_t kh = l->gather ? 1 : l->win.kh, kw = l->gather ? 1 : l->win.kw;
-	int64_t parts = rvl_div_up(kh, t->ph) * rvl_div_up(kw, t->pw) * rvl_div_up(u->icb, t->ig);
-	int64_t steps = parts * l->terms;
+	int64_t parts = rvl_div_up(u->nest.kh, t->ph) * rvl_div_up(u->nest.kw, t->pw) *
+			rvl_div_up(u->icb, t->ig);
+	int64_t steps = parts * l->p.terms;
 
 	t->in_slots = keep_in ? copies * parts : rvl_min(copies, parts + 1);
 	t->wgt_slots = keep_wgt == 2 ? steps * groups : keep_wgt ? copies * steps : copies;
@@ -422,20 +421,20 @@ static int64_t next_cut(int64_t whole, int64_t part)
 /* A grouped run needs all of its input blocks at once; the chunk is then the run's. */
 static bool chunk_allowed(const struct budget *u, const struct rvl_tiling *t)
 {
-	return u->l->group == 1 || t->og == 1 || t->ig >= u->icb;
+	return u->l->p.group == 1 || t->og == 1 || t->ig >= u->icb;
 }
 
 static void try_piece(struct search *s, int64_t ph, int64_t pw, int copies)
 {
 	const struct budget *u = &s->u;
 	struct rvl_tiling t = { .ph = ph, .pw = pw };
-	int64_t widest = u->l->win.sx > MAX_KERNEL && !u->l->gather ? 1 : rvl_min(u->ow, MAX_COUNT);
+	int64_t widest = u->l->p.win.sx > MAX_KERNEL && !u->l->p.gather ? 1 : rvl_min(u->ow, MAX_COUNT);
 
 	for (t.og = u->ocb; t.og >= 1; t.og = t.og > 1 ? next_cut(u->ocb, t.og) : 0) {
 		int64_t groups = rvl_ocgroups(u->b, u->l, t.og, NULL);
 
 		for (t.ig = u->icb; t.ig >= 1; t.ig = t.ig > 1 ? next_cut(u->icb, t.ig) : 0) {
-			if (!chunk_allowed(u, &t) || (u->l->gather && t.ig < u->icb))
+			if (!chunk_allowed(u, &t) || (u->l->p.gather && t.ig < u->icb))
 				continue;
 			for (t.tw = widest; t.tw >= 1;
 			     t.tw = t.tw > 1 ? next_cut(u->ow, t.tw) : 0) {
@@ -451,10 +450,10 @@ static void try_piece(struct search *s, int64_t ph, int64_t pw, int copies)
 static void search_conv(struct search *s)
 {
 	const struct rvl_layer *l = s->u.l;
-	int64_t ph = rvl_min(l->win.kh, l->win.dy > MAX_DILATION ? 1 : MAX_KERNEL);
-	int64_t pw = rvl_min(l->win.kw, l->win.dx > MAX_DILATION ? 1 : MAX_KERNEL);
+	int64_t ph = rvl_min(l->p.win.kh, l->p.win.dy > MAX_DILATION ? 1 : MAX_KERNEL);
+	int64_t pw = rvl_min(l->p.win.kw, l->p.win.dx > MAX_DILATION ? 1 : MAX_KERNEL);
 
-	if (l->gather)
+	if (l->p.gather)
 		ph = pw = 1;
 	for (;;) {
 		try_piece(s, ph, pw, 2);
@@ -486,9 +485,9 @@ static void count_blocks(struct budget *u)
 static uint64_t lower_bound(const struct budget *u)
 {
 	const struct rvl_layer *l = u->l;
-	int64_t taps = l->gather ? 1 : l->win.kh * l->win.kw;
-	int64_t blocks = taps * u->icb_sum * l->terms;
-	int64_t work = l->in.v.n * l->oh * l->ow * blocks * (u->b->tn / u->b->dn);
+	int64_t taps = u->nest.kh * u->nest.kw;
+	int64_t blocks = taps * u->icb_sum * l->p.terms;
+	int64_t work = l->mode->array(u->b, l->in.v.n * l->p.oh * l->p.ow * blocks);
 	int64_t port = weight_cycles(u, blocks) +
 		       l->in.v.n * (move_cycles(u->b, &l->in, l->in.v.h, l->in.v.w,
 						rvl_div_up(l->in.v.c, u->b->tn)) +
@@ -503,20 +502,20 @@ static bool tile_conv(const struct rivulet_board *b, struct rvl_layer *l)
 	struct search s = { .u = { .b = b,
 				   .l = l,
 				   .inp = b->inp_bytes / b->tn,
-				   .wgt = b->wgt_bytes / RIVULET_WGT_WORD,
+				   .wgt = b->wgt_bytes / RIVULET_WGT_WORD - rvl_epilogue_words(l),
 				   .acc = b->acc_bytes / (4 * b->tm),
-				   .wpb = b->tm * b->tn / RIVULET_WGT_WORD,
 				   .ratio = b->tm / b->tn,
-				   .ocb = rvl_div_up(l->m, b->tm),
+				   .ocb = rvl_div_up(l->p.m, b->tm),
 				   .oh = l->out.v.h,
 				   .ow = l->out.v.w } };
 
-	if (l->macs > MAX_MACS || b->tm * b->tn % RIVULET_WGT_WORD || b->tm * 8 % RIVULET_WGT_WORD)
+	if (l->p.macs > MAX_MACS || b->tm * b->tn % RIVULET_WGT_WORD || b->tm * 8 % RIVULET_WGT_WORD)
 		return false;
-	if (!l->pool) {
-		s.u.oh = l->oh;
-		s.u.ow = l->ow;
+	if (!l->e.pool) {
+		s.u.oh = l->p.oh;
+		s.u.ow = l->p.ow;
 	}
+	l->mode->nest(b, l, &s.u.nest);
 	count_blocks(&s.u);
 	s.bound = lower_bound(&s.u);
 	search_conv(&s);
@@ -529,10 +528,10 @@ static bool tile_conv(const struct rivulet_board *b, struct rvl_layer *l)
 
 static int64_t plain_in(const struct rvl_layer *l, int64_t n, int dim)
 {
-	const struct rvl_window *p = &l->pwin;
+	const struct rvl_window *p = &l->e.pwin;
 	int64_t full = dim ? l->in.v.w : l->in.v.h;
 
-	if (l->kind != RVL_LAYER_POOL)
+	if (!l->e.pool)
 		return n;
 	return window_span(n, dim ? p->sx : p->sy, dim ? p->kw : p->kh, dim ? p->dx : p->dy, full);
 }
@@ -541,12 +540,11 @@ static bool plain_fits(const struct budget *u, struct rvl_tiling *t)
 {
 	const struct rvl_layer *l = u->l;
 	int64_t h = plain_in(l, t->th, 0), w = plain_in(l, t->tw, 1);
-	bool copy = l->kind == RVL_LAYER_COPY;
 
 	if (h > MAX_COUNT || w > MAX_COUNT || t->og > MAX_OCB)
 		return false;
 	t->in_words = h * w * t->og;
-	t->out_words = copy ? 0 : t->th * t->tw * t->og;
+	t->out_words = l->e.stages ? t->th * t->tw * t->og : 0;
 	return t->in_slots * t->in_words + (t->out_slots + t->b_slots) * t->out_words <= u->inp;
 }
 
@@ -557,7 +555,7 @@ static bool tile_plain(const struct rivulet_board *b, struct rvl_layer *l)
 	int64_t most = l->spread ? MAX_SPREAD : MAX_COUNT;
 	struct rvl_tiling t;
 
-	if (l->kind == RVL_LAYER_LUT && b->wgt_bytes < 256)
+	if (rvl_epilogue_words(l) > b->wgt_bytes / RIVULET_WGT_WORD)
 		return false;
 	for (int copies = 2; copies >= 1; copies--) {
 		t = (struct rvl_tiling){ .in_slots = copies,
@@ -584,5 +582,5 @@ found:
 
 bool rvl_tile(const struct rivulet_board *b, struct rvl_layer *l)
 {
-	return l->kind == RVL_LAYER_CONV ? tile_conv(b, l) : tile_plain(b, l);
+	return l->mode ? tile_conv(b, l) : tile_plain(b, l);
 }

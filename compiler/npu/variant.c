@@ -78,9 +78,9 @@ int rvl_variants_choose(struct rvl_backend *be)
 						  be->err);
 }
 
-int rvl_variants_of_cpu(const struct rvl_backend *be, const struct rvl_node *n, int32_t *length)
+int rvl_variants_of_cpu(const struct rvl_backend *be, const struct rvl_node *n, uint32_t *length)
 {
-	*length = (int32_t)be->length[0];
+	*length = be->length[0];
 	if (be->n_variants == 1)
 		return 0;
 	return rvl_fail(be->err, -EOPNOTSUPP,
@@ -88,38 +88,30 @@ int rvl_variants_of_cpu(const struct rvl_backend *be, const struct rvl_node *n, 
 			n->name, n->op_type, n->reason ? n->reason : "no reason given");
 }
 
-uint64_t rvl_stream_cycles(const struct rivulet_board *b, uint32_t length, uint64_t macs)
-{
-	double bits;
-
-	if (!length)
-		return macs / rivulet_board_peak(b);
-	bits = (double)rvl_div_up(length, b->sc_blocks) *
-	       rivulet_board_mcycles(b, RIVULET_SC_AND_BIN) / 1000;
-	return (uint64_t)((double)macs * bits / b->sc_lanes);
-}
-
 uint64_t rvl_layer_cycles(const struct rvl_backend *be, const struct rvl_layer *l)
 {
-	uint64_t streams = 0;
+	uint32_t length = be->g->sc_longest;
+	const struct rvl_mode *mode = rvl_mode_at(l, length);
 
-	if (l->stochastic && be->g->sc_longest)
-		streams = rvl_stream_cycles(be->board, be->g->sc_longest, l->macs);
-	return l->t.cost + streams;
+	return l->t.cost + (mode && mode->int8 ? mode->cycles(be->board, l->p.macs, length) : 0);
 }
 
-bool rvl_variants_have_int8(const struct rvl_backend *be)
+bool rvl_mode_used(const struct rvl_backend *be, const struct rvl_layer *l,
+		   const struct rvl_mode *mode)
 {
-	for (uint32_t v = 0; v < be->n_variants; v++)
-		if (!be->length[v])
+	for (uint32_t v = 0; mode && v < be->n_variants; v++)
+		if (rvl_mode_at(l, be->length[v]) == mode)
 			return true;
 	return false;
 }
 
-bool rvl_step_stochastic(const struct rvl_backend *be, const struct rvl_bstep *s)
+bool rvl_step_varies(const struct rvl_backend *be, const struct rvl_bstep *s)
 {
-	for (uint32_t i = 0; i < s->layers; i++)
-		if (be->layer[s->layer0 + i]->stochastic)
+	for (uint32_t i = 0; i < s->layers; i++) {
+		const struct rvl_mode *mode = be->layer[s->layer0 + i]->mode;
+
+		if (mode && mode->int8)
 			return true;
+	}
 	return false;
 }

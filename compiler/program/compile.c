@@ -23,7 +23,6 @@ static void backend_free(struct rvl_backend *be)
 	free(be->step);
 	free(be->cost);
 	free(be->seg);
-	rvl_bytes_free(&be->consts);
 	rvl_bytes_free(&be->params);
 	rvl_bytes_free(&be->cmds);
 	rvl_graph_free(be->g);

@@ -58,10 +58,7 @@ static int emit_variant(struct rvl_backend *be, struct rvl_bstep *step, uint32_t
 	s.variant = variant;
 	s.length = be->length[variant];
 	rvl_emit_prof_setup(&s);
-	for (uint32_t i = 0; i < step->layers; i++) {
-		s.layer = step->layer0 + i;
-		rvl_emit_layer(&s, be->layer[step->layer0 + i]);
-	}
+	rvl_segment_emit(&s, be->layer + step->layer0, step->layers, step->layer0);
 	rvl_emit_prof_finish(&s);
 	rc = s.rc;
 	if (!rc)
@@ -76,11 +73,11 @@ static int emit_variant(struct rvl_backend *be, struct rvl_bstep *step, uint32_t
 	return rc;
 }
 
-/* Steps without stochastic layers have one stream for all variants: the last one's. */
+/* Steps whose layers do not vary have one stream for all variants: the last one's. */
 static int emit_step(struct rvl_backend *be, struct rvl_bstep *step)
 {
 	uint32_t last = be->n_variants - 1, i = step - be->step;
-	bool own = rvl_step_stochastic(be, step);
+	bool own = rvl_step_varies(be, step);
 	int rc = emit_variant(be, step, last);
 
 	for (uint32_t v = 0; v < last && !rc; v++) {

@@ -126,22 +126,39 @@ static void layer_row(struct rivulet_explain *e, const struct rvl_backend *be, u
 {
 	const struct rvl_layer *l = be->layer[index];
 	const struct rvl_layer_cost *c = &be->cost[index];
+	uint32_t length = be->length[be->n_variants - 1];
+	const struct rvl_mode *mode = rvl_mode_at(l, length);
 	struct rivulet_explain_row *r = &e->rows[e->n_rows];
-	char out[128];
+	char out[128], how[64];
 
 	node_row(e, l->node, "npu", l->note, step);
-	if (l->stochastic && be->length[be->n_variants - 1])
-		r->reason = keep_text(e, "streams of %u bits%s%s", be->length[be->n_variants - 1],
-				      l->note ? "; " : "", l->note ? l->note : "");
+	if (mode && mode->describe) {
+		mode->describe(how, sizeof(how), length);
+		r->reason = keep_text(e, "%s%s%s", how, l->note ? "; " : "",
+				      l->note ? l->note : "");
+	}
 	snprintf(out, sizeof(out), "%lldx%lldx%lldx%lld", (long long)l->out.v.n,
 		 (long long)l->out.v.c, (long long)l->out.v.h, (long long)l->out.v.w);
 	r->out = keep(e, out);
 	r->fused = keep(e, l->fused);
-	r->macs = l->macs;
+	r->macs = l->p.macs;
 	r->cycles = c->cycles;
 	r->read_bytes = c->read_bytes;
 	r->write_bytes = c->write_bytes;
-	r->utilisation = share(l->macs, c->cycles, e->peak);
+	r->utilisation = share(l->p.macs, c->cycles, e->peak);
+}
+
+static void cpu_row(struct rivulet_explain *e, const struct rvl_backend *be,
+		    const struct rvl_node *n, uint32_t step)
+{
+	const struct rvl_mode *mode = rvl_mode_of(n);
+	char how[64];
+
+	node_row(e, n, "cpu", n->reason, step);
+	if (!mode->describe || !be->length[0])
+		return;
+	mode->describe(how, sizeof(how), be->length[0]);
+	e->rows[e->n_rows - 1].reason = keep_text(e, "%s; %s", how, n->reason ? n->reason : "");
 }
 
 static void fill_levels(const struct rvl_backend *be, struct rivulet_explain *e)
@@ -173,10 +190,7 @@ int rvl_explain_fill(const struct rvl_backend *be, size_t program_bytes, struct 
 		const struct rivulet_explain_segment *seg = rvl_seg(be, be->n_variants - 1, i);
 
 		if (!s->npu) {
-			node_row(e, s->node, "cpu", s->node->reason, i);
-			if (s->node->stochastic && be->length[0])
-				e->rows[e->n_rows - 1].reason = keep_text(e, "streams of %u bits; %s", be->length[0],
-									  s->node->reason ? s->node->reason : "");
+			cpu_row(e, be, s->node, i);
 			continue;
 		}
 		for (uint32_t l = 0; l < s->layers; l++)

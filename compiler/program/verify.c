@@ -23,7 +23,7 @@ int rvl_check_stream(const struct rvl_backend *be, const struct rvl_bstep *step,
 		     const struct rvl_bcmd *cmd)
 {
 	struct rvl_isa_slot slot[RIVULET_SLOTS] = {
-		[RIVULET_SLOT_PROGRAM] = { be->const_off + be->consts.size, false },
+		[RIVULET_SLOT_PROGRAM] = { be->const_off + be->const_size, false },
 		[RIVULET_SLOT_ARENA] = { be->arena_size, true },
 		[RIVULET_SLOT_PROF] = { cmd->len / sizeof(struct rivulet_insn) *
 						sizeof(struct rivulet_prof),

@@ -82,6 +82,8 @@ static int collect_tensors(struct writer *w)
 static int pack_params(struct writer *w, struct rvl_bstep *s)
 {
 	struct rvl_backend *be = w->be;
+	const struct rvl_mode *mode = rvl_mode_of(s->node);
+	uint32_t length;
 	struct rvl_kernel_desc d;
 	struct rvl_kernel *k;
 	char why[RVL_WHY_MAX] = "no kernel for these types";
@@ -89,10 +91,11 @@ static int pack_params(struct writer *w, struct rvl_bstep *s)
 	int rc;
 
 	rvl_node_desc(s->node, &d);
-	if (s->node->stochastic) {
-		rc = rvl_variants_of_cpu(be, s->node, &d.attr.sc_length);
+	if (mode->reference) {
+		rc = rvl_variants_of_cpu(be, s->node, &length);
 		if (rc)
 			return rc;
+		mode->reference(&d, length);
 	}
 	rc = rvl_kernel_new(&d, false, &k, why);
 	if (rc)
@@ -167,22 +170,40 @@ static int place_sections(struct writer *w, uint32_t *names)
 	return rc;
 }
 
-static int pack_constants(struct writer *w)
+static bool is_constant(const struct rvl_store *s, uint32_t tensor)
+{
+	return s && s->used && s->place == RIVULET_PLACE_CONST && s->root->id == tensor;
+}
+
+/* Weights are packed into the file itself, so that only one copy of them is in memory. */
+static int place_constants(struct writer *w)
 {
 	struct rvl_backend *be = w->be;
 	int rc = 0;
 
-	for (uint32_t i = 0; i < be->g->n_tensors && !rc; i++) {
+	for (uint32_t i = 0; i < be->g->n_tensors; i++) {
 		struct rvl_store *s = be->store[i];
 
-		if (!s || !s->used || s->place != RIVULET_PLACE_CONST || s->root->id != i)
-			continue;
-		rc = rvl_bytes_add(&be->consts, s->root->data, s->size, RIVULET_PROGRAM_ALIGN,
-				   &s->offset);
-		s->offset += be->const_off;
+		if (is_constant(s, i))
+			s->offset = rvl_reserve(be, s->size, RIVULET_PROGRAM_ALIGN);
 	}
 	for (uint32_t i = 0; i < be->n_layers && !rc; i++)
-		rc = rvl_pack_layer(be, be->layer[i]);
+		rc = rvl_place_layer(be, be->layer[i]);
+	return rc;
+}
+
+static int write_constants(const struct rvl_backend *be, uint8_t *file)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < be->g->n_tensors; i++) {
+		const struct rvl_store *s = be->store[i];
+
+		if (is_constant(s, i))
+			memcpy(file + s->offset, s->root->data, s->size);
+	}
+	for (uint32_t i = 0; i < be->n_layers && !rc; i++)
+		rc = rvl_pack_layer(be, be->layer[i], file);
 	return rc;
 }
 
@@ -272,11 +293,8 @@ static uint32_t modes_used(const struct rvl_backend *be)
 	uint32_t modes = 0;
 
 	for (uint32_t i = 0; i < be->n_layers; i++) {
-		const struct rvl_layer *l = be->layer[i];
-
-		for (uint32_t v = 0; l->kind == RVL_LAYER_CONV && v < be->n_variants; v++)
-			modes |= 1u << (l->stochastic && be->length[v] ? RIVULET_MODE_STOCHASTIC :
-									 RIVULET_MODE_DENSE);
+		for (uint32_t v = 0; be->layer[i]->mode && v < be->n_variants; v++)
+			modes |= 1u << rvl_mode_at(be->layer[i], be->length[v])->isa;
 	}
 	return modes;
 }
@@ -286,7 +304,7 @@ static void finish_header(struct writer *w, const void *onnx, size_t size)
 	struct rvl_backend *be = w->be;
 	struct rivulet_program *h = &w->h;
 
-	h->const_size = be->consts.size;
+	h->const_size = be->const_size;
 	/* A stream begins where a burst of the fetch unit does. */
 	h->cmd_off = rvl_div_up(h->const_off + h->const_size, RIVULET_FETCH_BYTES) *
 		     RIVULET_FETCH_BYTES;
@@ -318,6 +336,7 @@ static int write_file(struct writer *w, const uint32_t *names, struct rivulet_bl
 	const struct rivulet_program *h = &w->h;
 	uint8_t *p;
 	uint32_t crc;
+	int rc;
 
 	if (h->size > RIVULET_PROGRAM_MAX)
 		return rvl_fail(be->err, -E2BIG, "a program of more than %u MiB",
@@ -326,6 +345,11 @@ static int write_file(struct writer *w, const uint32_t *names, struct rivulet_bl
 	if (!p)
 		return -ENOMEM;
 	memset(p, 0, aligned(h->size));
+	rc = write_constants(be, p);
+	if (rc) {
+		free(p);
+		return rc;
+	}
 	for (uint32_t i = 0; i < h->tensors; i++)
 		write_tensor(w, i, names[i], (struct rivulet_tensor *)(p + h->tensors_off) + i);
 	for (uint32_t i = 0; i < h->steps; i++)
@@ -333,8 +357,6 @@ static int write_file(struct writer *w, const uint32_t *names, struct rivulet_bl
 	memcpy(p + h->strings_off, w->strings.data, h->strings_size);
 	if (h->params_size)
 		memcpy(p + h->params_off, be->params.data, h->params_size);
-	if (h->const_size)
-		memcpy(p + h->const_off, be->consts.data, h->const_size);
 	if (h->cmd_size)
 		memcpy(p + h->cmd_off, be->cmds.data, h->cmd_size);
 	memcpy(p, h, sizeof(*h));
@@ -365,7 +387,7 @@ int rvl_write_program(struct rvl_backend *be, const void *onnx, size_t size,
 		rc = names ? place_sections(&w, names) : -ENOMEM;
 	}
 	if (!rc)
-		rc = pack_constants(&w);
+		rc = place_constants(&w);
 	if (!rc)
 		rc = rvl_emit_steps(be);
 	if (!rc) {

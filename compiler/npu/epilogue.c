@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/* The stages of the ALU (docs/isa.md 6), in the order in which it applies them. */
+#include "npu/epilogue.h"
+
+#include <string.h>
+
+#define TABLE_WORDS (256 / RIVULET_WGT_WORD)
+
+static int64_t result_words(const struct rvl_alu_pass *p)
+{
+	return p->out_blks * p->rows * p->cols;
+}
+
+static uint32_t bits_of(float v)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &v, sizeof(bits));
+	return bits;
+}
+
+/* ---- requantise ---- */
+
+static void config_requantise(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
+{
+	const struct rvl_mode *mode = rvl_mode_at(l, s->length);
+	struct rivulet_decoded rq = { .a_rq = { .zp = l->e.rq_zp,
+						.lo = l->e.rq_lo,
+						.hi = l->e.rq_hi,
+						.length = mode->rescale(s->length) } };
+
+	(void)wgt;
+	rvl_emit_cfg(s, RIVULET_FORM_a_rq, &rq);
+}
+
+static void apply_requantise(struct rvl_stream *s, const struct rvl_layer *l,
+			     const struct rvl_alu_pass *p, struct rivulet_insn_alu *alu)
+{
+	(void)s;
+	(void)l;
+	alu->rq = 1;
+	alu->prm = p->prm;
+}
+
+static void touch_requantise(struct rvl_insn_op *op, const struct rvl_layer *l,
+			     const struct rvl_alu_pass *p)
+{
+	rvl_touch_spad(op, RVL_AT_WGT, p->prm, l->t.prm_words, false);
+}
+
+const struct rvl_stage rvl_stage_requantise = { .name = "requantise",
+						.config = config_requantise,
+						.apply = apply_requantise,
+						.touch = touch_requantise };
+
+/* ---- table ---- */
+
+static void load_table(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
+{
+	rvl_emit_load_wgt(s, l->e.lut_off, TABLE_WORDS, wgt);
+}
+
+static void config_table(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
+{
+	struct rivulet_decoded d = { .a_lut.addr = wgt };
+
+	(void)l;
+	rvl_emit_cfg(s, RIVULET_FORM_a_lut, &d);
+}
+
+static void apply_table(struct rvl_stream *s, const struct rvl_layer *l,
+			const struct rvl_alu_pass *p, struct rivulet_insn_alu *alu)
+{
+	(void)s;
+	(void)l;
+	(void)p;
+	alu->lut = 1;
+}
+
+static void touch_table(struct rvl_insn_op *op, const struct rvl_layer *l,
+			const struct rvl_alu_pass *p)
+{
+	(void)l;
+	rvl_touch_spad(op, RVL_AT_WGT, p->table, TABLE_WORDS, false);
+}
+
+const struct rvl_stage rvl_stage_table = { .name = "table",
+					   .wgt_words = TABLE_WORDS,
+					   .load = load_table,
+					   .config = config_table,
+					   .apply = apply_table,
+					   .touch = touch_table };
+
+/* ---- pool ---- */
+
+static void emit_outputs(struct rvl_stream *s, const struct rvl_layer *l)
+{
+	struct rivulet_decoded out = { .a_out = { .zp = l->e.out_zp,
+						  .lo = l->e.out_lo,
+						  .hi = l->e.out_hi,
+						  .az = l->e.az,
+						  .bz = l->e.bz } };
+
+	rvl_emit_cfg(s, RIVULET_FORM_a_out, &out);
+}
+
+static void config_pool(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
+{
+	struct rivulet_decoded div = { .a_div = { .mult = bits_of(l->e.pool_mult),
+						  .zp = l->e.pool_zp,
+						  .dy = l->e.pwin.dy,
+						  .dx = l->e.pwin.dx } };
+
+	(void)wgt;
+	if (l->e.pool > RIVULET_POOL_MAX)
+		emit_outputs(s, l);
+	rvl_emit_cfg(s, RIVULET_FORM_a_div, &div);
+}
+
+static void apply_pool(struct rvl_stream *s, const struct rvl_layer *l,
+		       const struct rvl_alu_pass *p, struct rivulet_insn_alu *alu)
+{
+	const struct rvl_window *w = &l->e.pwin;
+	const struct rvl_box *src = &p->src;
+	struct rivulet_decoded pool = { .a_pool = { .kh = w->kh,
+						    .kw = w->kw,
+						    .sy = w->sy,
+						    .sx = w->sx,
+						    .org_y = p->res.y * w->sy - w->top - src->y,
+						    .org_x = p->res.x * w->sx - w->left - src->x,
+						    .rows = src->h,
+						    .cols = src->w } };
+	struct rivulet_decoded rect = { .a_rect = { .y_lo = l->e.rect[0] - src->y,
+						    .y_hi = l->e.rect[1] - src->y,
+						    .x_lo = l->e.rect[2] - src->x,
+						    .x_hi = l->e.rect[3] - src->x } };
+
+	rvl_emit_cfg(s, RIVULET_FORM_a_pool, &pool);
+	if (l->e.pool == RIVULET_POOL_AVG_BORDER)
+		rvl_emit_cfg(s, RIVULET_FORM_a_rect, &rect);
+	alu->pool = l->e.pool;
+}
+
+const struct rvl_stage rvl_stage_pool = { .name = "pool",
+					  .config = config_pool,
+					  .apply = apply_pool };
+
+/* ---- second operand ---- */
+
+static void config_second(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
+{
+	struct rivulet_decoded scale = { .a_scale = { .ra = bits_of(l->e.ra),
+						      .rb = bits_of(l->e.rb),
+						      .c = bits_of(l->e.rc) } };
+
+	(void)wgt;
+	emit_outputs(s, l);
+	rvl_emit_cfg(s, RIVULET_FORM_a_scale, &scale);
+}
+
+static void apply_second(struct rvl_stream *s, const struct rvl_layer *l,
+			 const struct rvl_alu_pass *p, struct rivulet_insn_alu *alu)
+{
+	(void)s;
+	alu->b = p->b;
+	alu->bin = l->e.bin;
+}
+
+static void touch_second(struct rvl_insn_op *op, const struct rvl_layer *l,
+			 const struct rvl_alu_pass *p)
+{
+	(void)l;
+	rvl_touch_spad(op, RVL_AT_INP, p->b, result_words(p), false);
+}
+
+const struct rvl_stage rvl_stage_second = { .name = "second operand",
+					    .config = config_second,
+					    .apply = apply_second,
+					    .touch = touch_second };
+
+/* ---- the epilogue ---- */
+
+void rvl_epilogue_add(struct rvl_layer *l, const struct rvl_stage *stage)
+{
+	l->e.stage[l->e.stages++] = stage;
+}
+
+bool rvl_epilogue_has(const struct rvl_layer *l, const struct rvl_stage *stage)
+{
+	for (uint32_t i = 0; i < l->e.stages; i++)
+		if (l->e.stage[i] == stage)
+			return true;
+	return false;
+}
+
+int64_t rvl_epilogue_words(const struct rvl_layer *l)
+{
+	int64_t words = 0;
+
+	for (uint32_t i = 0; i < l->e.stages; i++)
+		words += l->e.stage[i]->wgt_words;
+	return words;
+}
+
+void rvl_epilogue_load(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
+{
+	for (uint32_t i = 0; i < l->e.stages; i++) {
+		if (l->e.stage[i]->load)
+			l->e.stage[i]->load(s, l, wgt);
+		wgt += l->e.stage[i]->wgt_words;
+	}
+}
+
+void rvl_epilogue_config(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
+{
+	if (s->configured == l)
+		return;
+	s->configured = l;
+	for (uint32_t i = 0; i < l->e.stages; i++) {
+		l->e.stage[i]->config(s, l, wgt);
+		wgt += l->e.stage[i]->wgt_words;
+	}
+}
+
+void rvl_epilogue_run(struct rvl_stream *s, const struct rvl_layer *l,
+		      const struct rvl_alu_pass *p)
+{
+	struct rivulet_decoded src = { .a_src = { .a_row = p->a_row,
+						  .a_blk = p->a_blk,
+						  .b_row = p->cols,
+						  .b_blk = p->rows * p->cols } };
+	struct rivulet_decoded dst = { .a_dst = { .row = p->d.row, .blk = p->d.blk } };
+	struct rivulet_decoded d = { .alu = { .src = p->acc,
+					      .a = p->a,
+					      .d = p->d.addr,
+					      .rows = p->rows,
+					      .cols = p->cols,
+					      .blks = p->blks } };
+	struct rvl_insn_op *op;
+
+	rvl_emit_cfg(s, RIVULET_FORM_a_src, &src);
+	rvl_emit_cfg(s, RIVULET_FORM_a_dst, &dst);
+	for (uint32_t i = 0; i < l->e.stages; i++)
+		l->e.stage[i]->apply(s, l, p, &d.alu);
+	op = rvl_emit(s, RIVULET_FORM_alu, RIVULET_Q_ALU, &d);
+	rvl_touch_spad(op, p->acc ? RVL_AT_ACC : RVL_AT_INP, p->a, p->a_words, false);
+	rvl_touch_blocks(op, &p->d, p->rows, p->cols, p->out_blks, true);
+	for (uint32_t i = 0; i < l->e.stages; i++)
+		if (l->e.stage[i]->touch)
+			l->e.stage[i]->touch(op, l, p);
+}

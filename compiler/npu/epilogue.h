@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* Stages that the ALU applies to a layer's product or operand, each a record of functions. */
+#ifndef RVL_EPILOGUE_H
+#define RVL_EPILOGUE_H
+
+#include "npu/stream.h"
+
+/* One ALU instruction: what it reads and writes, in words. */
+struct rvl_alu_pass {
+	bool acc; /* A is in ACC, else in INP */
+	int64_t a, a_row, a_blk, a_words;
+	int64_t b; /* second operand, packed rows of the result's size */
+	struct rvl_spad d; /* result */
+	int64_t prm, table; /* WGT words */
+	int64_t rows, cols;
+	int64_t blks; /* of A's words */
+	int64_t out_blks; /* of the result */
+	struct rvl_box res, src; /* rectangle of the result, and of what A holds */
+};
+
+struct rvl_stage {
+	const char *name;
+	int64_t wgt_words; /* constants of the whole layer in WGT */
+	/** Loads the constants to @wgt; or NULL. */
+	void (*load)(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt);
+	/** Writes the configuration that is the same for the whole layer. */
+	void (*config)(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt);
+	/** Completes the instruction and writes what depends on the rectangle. */
+	void (*apply)(struct rvl_stream *s, const struct rvl_layer *l,
+		      const struct rvl_alu_pass *p, struct rivulet_insn_alu *alu);
+	/** Records what @op reads for this stage; or NULL. */
+	void (*touch)(struct rvl_insn_op *op, const struct rvl_layer *l,
+		      const struct rvl_alu_pass *p);
+};
+
+extern const struct rvl_stage rvl_stage_requantise, rvl_stage_table, rvl_stage_pool,
+	rvl_stage_second;
+
+void rvl_epilogue_add(struct rvl_layer *l, const struct rvl_stage *stage);
+bool rvl_epilogue_has(const struct rvl_layer *l, const struct rvl_stage *stage);
+/** WGT words of the constants of all stages. */
+int64_t rvl_epilogue_words(const struct rvl_layer *l);
+/** Loads the constants of all stages to WGT word @wgt. */
+void rvl_epilogue_load(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt);
+/** Configures the ALU for @l, if it is configured for another layer. */
+void rvl_epilogue_config(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt);
+/** The ALU instruction of one rectangle. */
+void rvl_epilogue_run(struct rvl_stream *s, const struct rvl_layer *l,
+		      const struct rvl_alu_pass *p);
+
+#endif
