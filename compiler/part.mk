@@ -18,6 +18,7 @@ docs/operators.md: $(BUILD)/gen/operators
 	@$< > $@.tmp && mv $@.tmp $@
 
 $(eval $(call unit_test,onnx,compiler kernels uapi,-lm))
+$(eval $(call unit_test,onnx_bodies,compiler kernels uapi,-lm))
 $(eval $(call unit_test,graph,compiler kernels uapi,-lm))
 
 $(eval $(call program,tests/check_onnx,tests/onnx/check_onnx.c tests/onnx/eligible.c,compiler kernels sim uapi,-lm))

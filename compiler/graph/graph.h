@@ -27,6 +27,7 @@
 #include "base/err.h"
 #include "rivulet_kernels.h"
 
+struct rvl_graph;
 struct rvl_node;
 
 /* Hard limits on what a model may ask for. Every one is checked where the thing is made. */
@@ -80,6 +81,15 @@ enum rvl_place {
 	RVL_PLACE_NPU = 1,
 };
 
+/*
+ * What shape inference does with a node of control flow (If, Loop, Scan), whose subgraphs only the
+ * reader understands. It makes new nodes behind the last one of the graph and removes @n, or leaves
+ * the graph alone and sets *why. Nodes that it makes may be of this kind again.
+ */
+struct rvl_control {
+	int (*expand)(struct rvl_graph *g, struct rvl_node *n, const char **why, struct rvl_err *err);
+};
+
 struct rvl_node {
 	const char *name;		/* never NULL; "Conv_12" style when the model gave none */
 	const char *op_type;		/* as the model wrote it, for messages ("QLinearConv") */
@@ -92,6 +102,7 @@ struct rvl_node {
 	 */
 	const struct rvl_op_def *def;
 	const struct rvl_attr_value *value;
+	const struct rvl_control *control;	/* or NULL; @op is UNSUPPORTED */
 	uint32_t n_in;
 	uint32_t n_out;
 	struct rvl_tensor *in[RVL_MAX_IN];
@@ -138,6 +149,8 @@ struct rvl_graph {
 	bool npu_average_pool;
 	uint32_t sc_longest;		/* longest stream of any variant; 0: none */
 	uint32_t average_tries;		/* pools tried for exactness; bounded, because it takes time */
+	uint32_t expanded;		/* nodes of subgraphs and function bodies read so far */
+	uint32_t next_scope;
 	uint32_t next_node_id;
 	uint32_t next_name;
 	void *name_index;		/* hash of names, private to graph.c */

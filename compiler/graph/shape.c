@@ -548,6 +548,41 @@ static int fold_node(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *er
 	return rvl_node_evaluate(g, n, err);
 }
 
+static void reverse(struct rvl_node **n, uint32_t first, uint32_t past)
+{
+	while (first + 1 < past) {
+		struct rvl_node *t = n[first];
+
+		n[first++] = n[--past];
+		n[past] = t;
+	}
+}
+
+/*
+ * Puts what a node of control flow stands for into its place. Returns 1 if that was done, 0 if the
+ * node stays with a reason.
+ */
+static int expand(struct rvl_graph *g, uint32_t at, struct rvl_err *err)
+{
+	struct rvl_node *n = g->nodes[at];
+	const char *why = bad_input(g, n);
+	uint32_t rest = g->n_nodes - 1;	/* without @n, where the new nodes begin */
+	int rc = why ? 0 : n->control->expand(g, n, &why, err);
+
+	if (rc)
+		return rc;
+	if (why) {
+		n->reason = why;
+		refuse(n, why);
+		return 0;
+	}
+	/* The new nodes before those that were behind @n: each part reversed, then both. */
+	reverse(g->nodes, at, rest);
+	reverse(g->nodes, rest, g->n_nodes);
+	reverse(g->nodes, at, g->n_nodes);
+	return 1;
+}
+
 static int check_input(const struct rvl_tensor *t, struct rvl_err *err)
 {
 	if (t->bad)
@@ -570,6 +605,12 @@ int rvl_shape_infer(struct rvl_graph *g, struct rvl_err *err)
 	for (uint32_t i = 0; i < g->n_nodes && !rc;) {
 		struct rvl_node *n = g->nodes[i];
 
+		if (n->control) {
+			rc = expand(g, i, err);
+			i += !rc;
+			rc = rc > 0 ? 0 : rc;
+			continue;
+		}
 		rc = infer_node(g, n, err);
 		if (!rc)
 			rc = fold_node(g, n, err);

@@ -179,19 +179,6 @@ static int load_value_info(struct rvl_graph *g, const struct rvl_onnx_model *m,
 	return !rc && output ? rvl_graph_add_output(g, t, err) : rc;
 }
 
-static int load_nodes(struct rvl_graph *g, const struct rvl_onnx_model *m, struct rvl_err *err)
-{
-	struct rvl_onnx_node *on = rvl_arena_alloc(g->arena, sizeof(*on));
-	int rc = on ? 0 : rvl_fail(err, -ENOMEM, "no memory for a node");
-
-	for (uint32_t i = 0; i < m->nodes.n && !rc; i++) {
-		rc = rvl_onnx_node(m, &m->nodes.f[i], on);
-		if (!rc)
-			rc = rvl_onnx_import(g, m, on, err);
-	}
-	return rc;
-}
-
 static int check_sources(const struct rvl_graph *g, struct rvl_err *err)
 {
 	for (uint32_t i = 0; i < g->n_nodes; i++) {
@@ -219,7 +206,7 @@ static int load_graph(struct rvl_graph *g, const struct rvl_onnx_model *m,
 	for (uint32_t i = 0; i < m->outputs.n && !rc; i++)
 		rc = reserve_output(g, m, &m->outputs.f[i], o, err);
 	if (!rc)
-		rc = load_nodes(g, m, err);
+		rc = rvl_onnx_nodes(g, m, &m->nodes, err);
 	if (!rc)
 		rc = convert_outputs(g, err);
 	for (uint32_t i = 0; i < m->outputs.n && !rc; i++)
@@ -244,19 +231,22 @@ static int check_opts(const struct rvl_onnx_opts *o, struct rvl_err *err)
 static int load_into(struct rvl_graph *g, const void *buf, size_t len,
 		     const struct rvl_onnx_opts *o, struct rvl_err *err)
 {
-	struct rvl_onnx_model m;
+	/* Nodes of control flow read their subgraphs later. */
+	struct rvl_onnx_model *m = rvl_arena_alloc(g->arena, sizeof(*m));
 	int rc = check_opts(o, err);
 
+	if (!rc && !m)
+		rc = rvl_fail(err, -ENOMEM, "no memory for the model");
 	if (!rc)
-		rc = rvl_onnx_scan(g, buf, len, &m, err);
+		rc = rvl_onnx_scan(g, buf, len, m, err);
 	if (rc)
 		return rc;
-	g->ir_version = m.ir_version;
-	g->opset = m.opset;
-	rc = rvl_span_name(g, m.graph_name, &g->name, err);
+	g->ir_version = m->ir_version;
+	g->opset = m->opset;
+	rc = rvl_span_name(g, m->graph_name, &g->name, err);
 	if (!rc)
-		rc = rvl_span_name(g, m.producer, &g->producer, err);
-	return rc ? rc : load_graph(g, &m, o, err);
+		rc = rvl_span_name(g, m->producer, &g->producer, err);
+	return rc ? rc : load_graph(g, m, o, err);
 }
 
 int rvl_onnx_load(const void *buf, size_t len, const struct rvl_onnx_opts *opts,

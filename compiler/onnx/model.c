@@ -40,9 +40,8 @@ static int opset_field(const struct rvl_msg *m, const struct rvl_field *f, void 
 	return 0;
 }
 
-/* Domain and version of one OperatorSetIdProto. */
-static int scan_opset(const struct rvl_msg *file, const struct rvl_field *f,
-		      struct rvl_onnx_model *m)
+int rvl_onnx_scan_opset(const struct rvl_msg *file, const struct rvl_field *f,
+			struct rvl_onnx_model *m)
 {
 	struct opset o = { .version = 0 };
 	int rc = rvl_msg_each(rvl_msg_sub(file, f, "OperatorSetIdProto"), opset_field, &o);
@@ -61,7 +60,7 @@ static int wire_of_model(uint32_t num)
 {
 	if (num == 1)
 		return RVL_WIRE_VARINT;
-	return num == 2 || num == 7 || num == 8 ? RVL_WIRE_BYTES : -1;
+	return num == 2 || num == 7 || num == 8 || num == 25 ? RVL_WIRE_BYTES : -1;
 }
 
 static int model_field(const struct rvl_msg *file, const struct rvl_field *f, void *arg)
@@ -77,7 +76,9 @@ static int model_field(const struct rvl_msg *file, const struct rvl_field *f, vo
 	else if (f->num == 2)
 		m->producer = f->s;
 	else if (f->num == 8)
-		return scan_opset(file, f, m);
+		return rvl_onnx_scan_opset(file, f, m);
+	else if (f->num == 25)
+		m->n_functions++;
 	else if (m->graph.p)
 		return rvl_fail(file->err, -EBADMSG,
 				"malformed ONNX: ModelProto has a second graph at byte %zu", f->at);
@@ -156,6 +157,48 @@ static int check_versions(const struct rvl_onnx_model *m, struct rvl_err *err)
 	return 0;
 }
 
+/* Counts the entries of every list, makes room for them, and fills the lists. */
+static int scan_lists(struct rvl_graph *g, struct rvl_onnx_model *m, struct rvl_err *err)
+{
+	int rc = rvl_msg_each(m->graph, graph_field, m);
+
+	for (uint32_t i = 1; i <= 13 && !rc; i++) {
+		uint32_t max;
+		struct rvl_onnx_list *l = graph_list(m, i, &max);
+
+		if (l)
+			rc = alloc_list(g, l, err);
+	}
+	return rc ? rc : rvl_msg_each(m->graph, graph_field, m);
+}
+
+struct functions {
+	struct rvl_graph *g;
+	struct rvl_onnx_model *m;
+	uint32_t n;
+};
+
+static int function_field(const struct rvl_msg *file, const struct rvl_field *f, void *arg)
+{
+	struct functions *s = arg;
+
+	if (f->num != 25)
+		return 0;
+	return rvl_onnx_scan_function(s->g, file, f, &s->m->functions[s->n++]);
+}
+
+static int scan_functions(struct rvl_graph *g, struct rvl_onnx_model *m, struct rvl_err *err)
+{
+	struct functions s = { .g = g, .m = m };
+
+	if (m->n_functions > RVL_MAX_NODES)
+		return rvl_fail(err, -E2BIG, "the model has more than %d functions", RVL_MAX_NODES);
+	m->functions = rvl_arena_array(g->arena, m->n_functions, sizeof(*m->functions));
+	if (!m->functions)
+		return rvl_fail(err, -ENOMEM, "no memory for the model's functions");
+	return rvl_msg_each(m->file, function_field, &s);
+}
+
 int rvl_onnx_scan(struct rvl_graph *g, const void *buf, size_t len, struct rvl_onnx_model *m,
 		  struct rvl_err *err)
 {
@@ -167,15 +210,22 @@ int rvl_onnx_scan(struct rvl_graph *g, const void *buf, size_t len, struct rvl_o
 	if (!rc)
 		rc = check_versions(m, err);
 	if (!rc)
-		rc = rvl_msg_each(m->graph, graph_field, m);
-	for (uint32_t i = 1; i <= 13 && !rc; i++) {
-		uint32_t max;
-		struct rvl_onnx_list *l = graph_list(m, i, &max);
+		rc = scan_functions(g, m, err);
+	return rc ? rc : scan_lists(g, m, err);
+}
 
-		if (l)
-			rc = alloc_list(g, l, err);
-	}
-	return rc ? rc : rvl_msg_each(m->graph, graph_field, m);
+int rvl_onnx_scan_graph(struct rvl_graph *g, struct rvl_msg graph, struct rvl_onnx_model *m,
+			struct rvl_err *err)
+{
+	const struct rvl_onnx_list none = { .f = NULL };
+
+	m->graph = graph;
+	m->nodes = none;
+	m->initializers = none;
+	m->inputs = none;
+	m->outputs = none;
+	m->value_infos = none;
+	return scan_lists(g, m, err);
 }
 
 /* TensorShapeProto.Dimension: the value, or -1 for a symbol or nothing. */

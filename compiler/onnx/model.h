@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The messages of an ONNX file as views on its bytes: what onnx_model.c finds and onnx_load.c
+ * The messages of an ONNX file as views on its bytes: what model.c finds and load.c
  * turns into a graph. Internal to the reader.
  */
 #ifndef RVL_ONNX_MODEL_H
@@ -17,10 +17,49 @@
 #define RVL_ONNX_MAX_IR 14
 #define RVL_ONNX_MAX_OPSET 28
 
+#define RVL_ONNX_MAX_DEPTH 12	/* subgraphs and functions inside one another */
+
 /* A repeated message field: the fields as read, in order. */
 struct rvl_onnx_list {
 	struct rvl_field *f;
 	uint32_t n;
+};
+
+/* A FunctionProto of the model: the body of an operator. */
+struct rvl_onnx_function {
+	struct rvl_span name, domain, overload;
+	struct rvl_onnx_list inputs, outputs;	/* names */
+	struct rvl_onnx_list nodes;
+	struct rvl_onnx_list defaults;		/* attributes with their values */
+	bool imports_onnx;
+	int64_t opset, ms_opset;
+};
+
+/* A name of a scope that stands for a tensor made outside of it; NULL: an absent operand. */
+struct rvl_onnx_alias {
+	struct rvl_span name;
+	struct rvl_tensor *t;
+};
+
+/* An attribute of the node that calls a function: the bytes of its AttributeProto. */
+struct rvl_onnx_given {
+	struct rvl_span name;
+	struct rvl_field f;
+};
+
+/*
+ * Where the names of a subgraph or function body are looked up. The tensors that the body makes
+ * have the prefix before their names. A subgraph reads the names of the scope around it as well.
+ */
+struct rvl_onnx_scope {
+	const struct rvl_onnx_scope *outer;	/* NULL: the graph of the model */
+	bool closed;				/* a function: names outside are not seen */
+	uint32_t depth;
+	const char *prefix;
+	struct rvl_onnx_alias *alias;
+	uint32_t n_alias;
+	struct rvl_onnx_given *given;
+	uint32_t n_given;
 };
 
 struct rvl_onnx_model {
@@ -37,6 +76,9 @@ struct rvl_onnx_model {
 	struct rvl_onnx_list inputs;
 	struct rvl_onnx_list outputs;
 	struct rvl_onnx_list value_infos;
+	struct rvl_onnx_function *functions;
+	uint32_t n_functions;
+	const struct rvl_onnx_scope *scope;	/* of the nodes that are read; NULL: the model's graph */
 };
 
 /* Type and shape of a ValueInfoProto. */
@@ -50,7 +92,10 @@ struct rvl_onnx_value {
 
 struct rvl_onnx_attr {
 	struct rvl_span name;
-	size_t at;
+	struct rvl_field field;		/* BYTES of the AttributeProto */
+	struct rvl_span ref;		/* the attribute of the calling node that it stands for */
+	bool has_graph;
+	struct rvl_field graph;		/* BYTES of the GraphProto */
 	int64_t type;			/* AttributeProto.AttributeType */
 	int64_t i;
 	float f;
@@ -71,6 +116,7 @@ struct rvl_onnx_node {
 	struct rvl_span name;
 	struct rvl_span op_type;
 	struct rvl_span domain;
+	struct rvl_span overload;
 	struct rvl_span in[RVL_ONNX_MAX_IO];
 	uint32_t n_in;
 	struct rvl_span out[RVL_ONNX_MAX_IO];
@@ -79,7 +125,7 @@ struct rvl_onnx_node {
 	uint32_t n_attr;
 };
 
-/* ---- onnx_model.c ---- */
+/* ---- model.c ---- */
 
 /** Finds the parts of a ModelProto. The lists come from @g's arena. */
 int rvl_onnx_scan(struct rvl_graph *g, const void *buf, size_t len, struct rvl_onnx_model *m,
@@ -89,7 +135,70 @@ int rvl_onnx_scan(struct rvl_graph *g, const void *buf, size_t len, struct rvl_o
 int rvl_onnx_value(const struct rvl_onnx_model *m, const struct rvl_field *f,
 		   struct rvl_onnx_value *v);
 
-/* ---- onnx_node.c ---- */
+/** Domain and version of one OperatorSetIdProto, kept in @m where it is known. */
+int rvl_onnx_scan_opset(const struct rvl_msg *file, const struct rvl_field *f,
+			struct rvl_onnx_model *m);
+
+/** Finds the parts of a GraphProto that is an attribute: the lists of @m, which was copied. */
+int rvl_onnx_scan_graph(struct rvl_graph *g, struct rvl_msg graph, struct rvl_onnx_model *m,
+			struct rvl_err *err);
+
+/* ---- function.c ---- */
+
+/** Finds the parts of a FunctionProto. */
+int rvl_onnx_scan_function(struct rvl_graph *g, const struct rvl_msg *file,
+			   const struct rvl_field *f, struct rvl_onnx_function *fn);
+
+/** The function that a node calls, or NULL. */
+const struct rvl_onnx_function *rvl_onnx_function(const struct rvl_onnx_model *m,
+						  const struct rvl_onnx_node *on);
+
+/** Puts the nodes of a function's body in the place of a node that calls it. */
+int rvl_onnx_call(struct rvl_graph *g, const struct rvl_onnx_model *m,
+		  const struct rvl_onnx_node *on, const struct rvl_onnx_function *fn,
+		  struct rvl_err *err);
+
+/* ---- scope.c ---- */
+
+/** The tensor that a node reads by this name; NULL where it stands for an absent operand. */
+int rvl_onnx_reads(struct rvl_graph *g, const struct rvl_onnx_model *m, struct rvl_span name,
+		   struct rvl_tensor **out, struct rvl_err *err);
+
+/** The tensor that a node makes by this name. */
+int rvl_onnx_makes(struct rvl_graph *g, const struct rvl_onnx_model *m, struct rvl_span name,
+		   struct rvl_tensor **out, struct rvl_err *err);
+
+/**
+ * A new scope inside that of @m, with room for @n_alias aliases. Its prefix is unique in the graph
+ * and begins with @name. -E2BIG beyond RVL_ONNX_MAX_DEPTH.
+ */
+int rvl_onnx_enter(struct rvl_graph *g, const struct rvl_onnx_model *m, const char *name,
+		   uint32_t n_alias, struct rvl_onnx_scope **out, struct rvl_err *err);
+
+/** Reads the nodes of a list in the scope of @m. -E2BIG where bodies expand to too many nodes. */
+int rvl_onnx_nodes(struct rvl_graph *g, const struct rvl_onnx_model *m,
+		   const struct rvl_onnx_list *nodes, struct rvl_err *err);
+
+/** Reads the initializers of a subgraph into the scope of @m. */
+int rvl_onnx_constants(struct rvl_graph *g, const struct rvl_onnx_model *m, struct rvl_err *err);
+
+/** A node that copies @from to @to, which has no producer. */
+int rvl_onnx_copy(struct rvl_graph *g, struct rvl_tensor *from, struct rvl_tensor *to,
+		  struct rvl_err *err);
+
+/* ---- control.c ---- */
+
+/** Whether a node is If, Loop or Scan of ai.onnx. */
+bool rvl_onnx_is_control(const struct rvl_onnx_node *on);
+
+/**
+ * Keeps what shape inference needs to put the nodes of the subgraphs in the place of @n, which is
+ * connected and UNSUPPORTED until then.
+ */
+int rvl_onnx_control(struct rvl_graph *g, const struct rvl_onnx_model *m,
+		     const struct rvl_onnx_node *on, struct rvl_node *n, struct rvl_err *err);
+
+/* ---- node.c ---- */
 
 /** Reads one NodeProto into @n (large: the caller keeps one and reuses it). */
 int rvl_onnx_node(const struct rvl_onnx_model *m, const struct rvl_field *f,
@@ -104,7 +213,7 @@ bool rvl_span_is(struct rvl_span s, const char *str);
 /** A terminated copy; -EBADMSG for a NUL inside, -E2BIG beyond RVL_MAX_NAME. */
 int rvl_span_name(struct rvl_graph *g, struct rvl_span s, const char **out, struct rvl_err *err);
 
-/* ---- onnx_tensor.c ---- */
+/* ---- tensor.c ---- */
 
 /** Element type of a TensorProto.DataType; RVL_TYPE_NONE if there is no kernel for it. */
 enum rvl_type rvl_onnx_type(int64_t data_type);
@@ -119,13 +228,16 @@ const char *rvl_onnx_type_name(int64_t data_type);
 int rvl_onnx_tensor(struct rvl_graph *g, struct rvl_msg m, const char *name,
 		    struct rvl_tensor **out);
 
+/** The name in a TensorProto. */
+int rvl_onnx_tensor_name(struct rvl_msg m, struct rvl_span *name);
+
 /** float32 for the float types that are only stored, every other type as it is. */
 enum rvl_type rvl_onnx_computed_type(enum rvl_type t);
 
 /** Converts a constant of such a type to float32. */
 int rvl_onnx_computed(struct rvl_graph *g, struct rvl_tensor *t, struct rvl_err *err);
 
-/* ---- onnx_attr.c ---- */
+/* ---- attr.c ---- */
 
 /**
  * The attributes of @on by @def's definitions: an array of rvl_op_attrs(@def) in the arena. *why:
@@ -135,7 +247,7 @@ int rvl_onnx_attr_values(struct rvl_graph *g, const struct rvl_onnx_model *m,
 			 const struct rvl_onnx_node *on, const struct rvl_op_def *def,
 			 struct rvl_attr_value **out, const char **why);
 
-/* ---- onnx_ops.c ---- */
+/* ---- ops.c ---- */
 
 /**
  * Turns one NodeProto into a node of the graph: operator, attributes, constants that older opsets

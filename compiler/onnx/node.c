@@ -6,8 +6,8 @@
 
 /* AttributeProto fields and how they must be encoded. */
 enum {
-	ATTR_NAME = 1, ATTR_F = 2, ATTR_I = 3, ATTR_S = 4, ATTR_T = 5, ATTR_FLOATS = 7,
-	ATTR_INTS = 8, ATTR_STRINGS = 9, ATTR_TYPE = 20,
+	ATTR_NAME = 1, ATTR_F = 2, ATTR_I = 3, ATTR_S = 4, ATTR_T = 5, ATTR_G = 6,
+	ATTR_FLOATS = 7, ATTR_INTS = 8, ATTR_STRINGS = 9, ATTR_TYPE = 20, ATTR_REF = 21,
 };
 
 static int add_int(struct rvl_onnx_attr *a, uint64_t v)
@@ -57,6 +57,8 @@ static int wire_of_attr(uint32_t num)
 	case ATTR_NAME:
 	case ATTR_S:
 	case ATTR_T:
+	case ATTR_G:
+	case ATTR_REF:
 	case ATTR_STRINGS:
 		return RVL_WIRE_BYTES;
 	default:
@@ -98,6 +100,13 @@ static int attr_field(const struct rvl_msg *m, const struct rvl_field *f, void *
 		a->tensor = *f;
 		a->has_tensor = true;
 		return 0;
+	case ATTR_G:
+		a->graph = *f;
+		a->has_graph = true;
+		return 0;
+	case ATTR_REF:
+		a->ref = f->s;
+		return 0;
 	case ATTR_FLOATS:
 		return read_list(m, f, RVL_WIRE_FIXED32, add_float, a);
 	case ATTR_INTS:
@@ -112,19 +121,61 @@ static int attr_field(const struct rvl_msg *m, const struct rvl_field *f, void *
 	}
 }
 
-static int read_attr(const struct rvl_msg *parent, const struct rvl_field *f,
-		     struct rvl_onnx_node *n)
+static int parse_attr(const struct rvl_msg *parent, const struct rvl_field *f,
+		      struct rvl_onnx_attr *a)
 {
-	struct rvl_msg m = rvl_msg_sub(parent, f, "AttributeProto");
+	memset(a, 0, sizeof(*a));
+	a->field = *f;
+	return rvl_msg_each(rvl_msg_sub(parent, f, "AttributeProto"), attr_field, a);
+}
+
+static const struct rvl_onnx_given *find_given(const struct rvl_onnx_scope *s, struct rvl_span name)
+{
+	for (; s; s = s->closed ? NULL : s->outer)
+		for (uint32_t i = 0; i < s->n_given; i++)
+			if (s->given[i].name.len == name.len &&
+			    !memcmp(s->given[i].name.p, name.p, name.len))
+				return &s->given[i];
+	return NULL;
+}
+
+/* An attribute of the calling node under the name of the body's; it is absent where that one is. */
+static int resolve_attr(const struct rvl_onnx_model *m, struct rvl_onnx_node *n,
+			struct rvl_onnx_attr *a)
+{
+	const struct rvl_onnx_given *given = find_given(m->scope, a->ref);
+	struct rvl_span name = a->name;
+	int rc;
+
+	if (!given) {
+		n->n_attr--;
+		return 0;
+	}
+	rc = parse_attr(&m->file, &given->f, a);
+	a->name = name;
+	a->ref.len = 0;
+	return rc;
+}
+
+struct reader {
+	const struct rvl_onnx_model *m;
+	struct rvl_onnx_node *n;
+};
+
+static int read_attr(const struct rvl_msg *parent, const struct rvl_field *f,
+		     const struct reader *r)
+{
+	struct rvl_onnx_node *n = r->n;
 	struct rvl_onnx_attr *a = &n->attr[n->n_attr];
+	int rc;
 
 	if (n->n_attr == RVL_ONNX_MAX_ATTRS)
-		return rvl_fail(m.err, -E2BIG, "the node at byte %zu has more than %d attributes",
-				n->at, RVL_ONNX_MAX_ATTRS);
-	memset(a, 0, sizeof(*a));
-	a->at = f->at;
+		return rvl_fail(parent->err, -E2BIG,
+				"the node at byte %zu has more than %d attributes", n->at,
+				RVL_ONNX_MAX_ATTRS);
 	n->n_attr++;
-	return rvl_msg_each(m, attr_field, a);
+	rc = parse_attr(parent, f, a);
+	return rc || !a->ref.len ? rc : resolve_attr(r->m, n, a);
 }
 
 static int add_name(const struct rvl_msg *m, struct rvl_span s, struct rvl_span *list, uint32_t *n)
@@ -138,8 +189,9 @@ static int add_name(const struct rvl_msg *m, struct rvl_span s, struct rvl_span 
 
 static int node_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
 {
-	struct rvl_onnx_node *n = arg;
-	int rc = f->num <= 7 ? rvl_field_is(m, f, RVL_WIRE_BYTES) : 0;
+	const struct reader *r = arg;
+	struct rvl_onnx_node *n = r->n;
+	int rc = f->num <= 8 ? rvl_field_is(m, f, RVL_WIRE_BYTES) : 0;
 
 	if (rc)
 		return rc;
@@ -155,9 +207,12 @@ static int node_field(const struct rvl_msg *m, const struct rvl_field *f, void *
 		n->op_type = f->s;
 		return 0;
 	case 5:
-		return read_attr(m, f, n);
+		return read_attr(m, f, r);
 	case 7:
 		n->domain = f->s;
+		return 0;
+	case 8:
+		n->overload = f->s;
 		return 0;
 	default:
 		return 0;
@@ -167,14 +222,17 @@ static int node_field(const struct rvl_msg *m, const struct rvl_field *f, void *
 int rvl_onnx_node(const struct rvl_onnx_model *m, const struct rvl_field *f,
 		  struct rvl_onnx_node *n)
 {
+	struct reader r = { .m = m, .n = n };
+
 	n->at = f->at;
 	n->name = (struct rvl_span) { 0 };
 	n->op_type = (struct rvl_span) { 0 };
 	n->domain = (struct rvl_span) { 0 };
+	n->overload = (struct rvl_span) { 0 };
 	n->n_in = 0;
 	n->n_out = 0;
 	n->n_attr = 0;
-	return rvl_msg_each(rvl_msg_sub(&m->file, f, "NodeProto"), node_field, n);
+	return rvl_msg_each(rvl_msg_sub(&m->file, f, "NodeProto"), node_field, &r);
 }
 
 const struct rvl_onnx_attr *rvl_onnx_attr(const struct rvl_onnx_node *n, const char *name)

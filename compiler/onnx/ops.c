@@ -348,20 +348,6 @@ static void default_attrs(struct import *im)
 	}
 }
 
-/* The tensor of this name; made without type or producer if nobody has spoken of it yet. */
-static int tensor_of(struct import *im, struct rvl_span name, struct rvl_tensor **out)
-{
-	const char *s;
-	int rc = rvl_span_name(im->g, name, &s, im->err);
-
-	if (rc)
-		return rc;
-	*out = rvl_tensor_find(im->g, s);
-	if (*out && (*out)->computed)
-		*out = (*out)->computed;
-	return *out ? 0 : rvl_tensor_new(im->g, s, out, im->err);
-}
-
 static int connect_inputs(struct import *im)
 {
 	uint32_t max = im->on->n_in < RVL_MAX_IN ? im->on->n_in : RVL_MAX_IN;
@@ -372,7 +358,7 @@ static int connect_inputs(struct import *im)
 
 		if (!im->on->in[i].len)
 			continue;
-		rc = tensor_of(im, im->on->in[i], &t);
+		rc = rvl_onnx_reads(im->g, im->m, im->on->in[i], &t, im->err);
 		if (!rc)
 			rc = rvl_node_set_in(im->g, im->n, i, t, im->err);
 		if (rc)
@@ -385,7 +371,7 @@ static int connect_inputs(struct import *im)
 static int connect_output(struct import *im, struct rvl_span name, uint32_t i)
 {
 	struct rvl_tensor *t;
-	int rc = tensor_of(im, name, &t);
+	int rc = rvl_onnx_makes(im->g, im->m, name, &t, im->err);
 
 	if (rc)
 		return rc;
@@ -416,7 +402,8 @@ static int unused_output(struct import *im)
 static int connect_outputs(struct import *im)
 {
 	/* Any result of an operator that nothing knows may be absent. */
-	bool close_up = im->n->op == RVL_OP_UNSUPPORTED;
+	bool control = rvl_onnx_is_control(im->on);
+	bool close_up = im->n->op == RVL_OP_UNSUPPORTED && !control;
 	uint32_t at = 0;
 	int rc = 0;
 
@@ -428,7 +415,7 @@ static int connect_outputs(struct import *im)
 	}
 	if (rc || (im->n->n_out && im->n->out[0]))
 		return rc;
-	if (!im->n->n_out || !im->n->def)
+	if (!im->n->n_out || (!im->n->def && !control))
 		return rvl_fail(im->err, -EBADMSG, "node '%s' (%s) has no first output", im->n->name,
 				im->n->op_type);
 	return unused_output(im);
@@ -594,6 +581,7 @@ static int set_op_type(struct import *im)
 
 static int new_node(struct import *im, enum rvl_op op)
 {
+	const char *prefix = im->m->scope ? im->m->scope->prefix : "";
 	const char *name;
 	int rc = rvl_span_name(im->g, im->on->name, &name, im->err);
 
@@ -603,8 +591,11 @@ static int new_node(struct import *im, enum rvl_op op)
 		rc = set_op_type(im);
 	if (rc)
 		return rc;
-	im->n->name = *name ? name : rvl_graph_printf(im->g, "%.900s_%u", im->n->op_type,
-						      im->n->id);
+	if (*name)
+		im->n->name = rvl_graph_printf(im->g, "%s%.900s", prefix, name);
+	else
+		im->n->name = rvl_graph_printf(im->g, "%s%.900s_%u", prefix, im->n->op_type,
+					       im->n->id);
 	return im->n->name ? 0 : rvl_fail(im->err, -ENOMEM, "no memory for a node's name");
 }
 
@@ -698,15 +689,33 @@ static int import_special(struct import *im, const struct importer *imp, bool ot
 	return rc;
 }
 
+/* If, Loop or Scan: connected, and UNSUPPORTED until shape inference expands it. */
+static int import_control(struct import *im)
+{
+	int rc = new_node(im, RVL_OP_UNSUPPORTED);
+
+	if (!rc)
+		rc = connect_inputs(im);
+	if (!rc)
+		rc = connect_outputs(im);
+	return rc ? rc : rvl_onnx_control(im->g, im->m, im->on, im->n, im->err);
+}
+
 int rvl_onnx_import(struct rvl_graph *g, const struct rvl_onnx_model *m,
 		    const struct rvl_onnx_node *on, struct rvl_err *err)
 {
 	struct import im = { .g = g, .m = m, .on = on, .err = err };
 	bool other_domain;
 	const struct importer *imp = find_importer(on, &other_domain);
+	const struct rvl_onnx_function *fn = rvl_onnx_function(m, on);
 	const char *why;
-	int rc = new_node(&im, imp ? imp->op : RVL_OP_IDENTITY);
+	int rc;
 
+	if (fn)
+		return rvl_onnx_call(g, m, on, fn, err);
+	if (rvl_onnx_is_control(on))
+		return import_control(&im);
+	rc = new_node(&im, imp ? imp->op : RVL_OP_IDENTITY);
 	if (!rc)
 		rc = find_def(&im, &why);
 	if (!rc)

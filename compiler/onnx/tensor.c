@@ -252,6 +252,20 @@ static int tensor_name(struct rvl_graph *g, const struct view *v, const char *na
 	return rvl_span_name(g, v->name, out, err);
 }
 
+static int name_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
+{
+	if (f->num != 8)
+		return 0;
+	*(struct rvl_span *)arg = f->s;
+	return rvl_field_is(m, f, RVL_WIRE_BYTES);
+}
+
+int rvl_onnx_tensor_name(struct rvl_msg m, struct rvl_span *name)
+{
+	*name = (struct rvl_span) { 0 };
+	return rvl_msg_each(m, name_field, name);
+}
+
 int rvl_onnx_tensor(struct rvl_graph *g, struct rvl_msg m, const char *name,
 		    struct rvl_tensor **out)
 {

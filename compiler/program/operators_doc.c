@@ -174,6 +174,21 @@ char *rvl_operators_doc(void)
 	write_reader_table(f);
 	fprintf(f, "\n## Operators on the CPU\n\n");
 	write_general_table(f);
+	fprintf(f, "\n## Control flow and functions\n\n"
+		"A node that calls a function of the model is replaced by the nodes of the function's\n"
+		"body. A function of the model precedes an operator of the same name.\n\n"
+		"If, Loop and Scan are replaced by the nodes of their subgraphs when the model is\n"
+		"compiled:\n\n"
+		"- If takes one branch where its condition is a constant or follows from shapes. Where\n"
+		"  only a run knows the condition, both branches are computed and the run selects their\n"
+		"  results, which must have equal types and shapes.\n"
+		"- Loop is unrolled. Its trip count, and its condition in each iteration, must be known\n"
+		"  when the model is compiled.\n"
+		"- Scan is unrolled. The length of a sequence (input sequence_lens of opset 8) is not\n"
+		"  supported.\n\n"
+		"All subgraphs and functions together may have %d nodes after that, %d inside one\n"
+		"another. A node beyond these limits is refused by name.\n",
+		RVL_MAX_NODES, RVL_ONNX_MAX_DEPTH);
 	fprintf(f, "\n## Operators of the compiler\n\n"
 		"Arithmetic: [numerics.md](numerics.md).\n\n");
 	write_internal_table(f);

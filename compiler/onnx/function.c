@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* Functions of a model: a node that calls one is replaced by the nodes of its body. */
+#include "onnx/model.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- FunctionProto ---- */
+
+enum {
+	FN_NAME = 1, FN_INPUT = 4, FN_OUTPUT = 5, FN_NODE = 7, FN_OPSET = 9, FN_DOMAIN = 10,
+	FN_DEFAULT = 11, FN_OVERLOAD = 13,
+};
+
+struct scan {
+	struct rvl_onnx_function *fn;
+	struct rvl_onnx_model opsets;	/* keeps the opsets alone */
+};
+
+static struct rvl_onnx_list *list_of(struct rvl_onnx_function *fn, uint32_t num)
+{
+	switch (num) {
+	case FN_INPUT:
+		return &fn->inputs;
+	case FN_OUTPUT:
+		return &fn->outputs;
+	case FN_NODE:
+		return &fn->nodes;
+	case FN_DEFAULT:
+		return &fn->defaults;
+	default:
+		return NULL;
+	}
+}
+
+static int fn_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
+{
+	struct scan *s = arg;
+	struct rvl_onnx_list *l = list_of(s->fn, f->num);
+	bool known = l || f->num == FN_NAME || f->num == FN_OPSET || f->num == FN_DOMAIN ||
+		     f->num == FN_OVERLOAD;
+	int rc = known ? rvl_field_is(m, f, RVL_WIRE_BYTES) : 0;
+
+	if (rc || !known)
+		return rc;
+	if (f->num == FN_OPSET)
+		return rvl_onnx_scan_opset(m, f, &s->opsets);
+	if (f->num == FN_NAME)
+		s->fn->name = f->s;
+	else if (f->num == FN_DOMAIN)
+		s->fn->domain = f->s;
+	else if (f->num == FN_OVERLOAD)
+		s->fn->overload = f->s;
+	else if (l->f)
+		l->f[l->n++] = *f;
+	else
+		l->n++;
+	return 0;
+}
+
+static int make_room(struct rvl_graph *g, struct rvl_onnx_list *l, uint32_t max,
+		     struct rvl_err *err)
+{
+	if (l->n > max)
+		return rvl_fail(err, -E2BIG, "a function has more than %u nodes, inputs or outputs", max);
+	l->f = rvl_arena_array(g->arena, l->n, sizeof(*l->f));
+	if (!l->f)
+		return rvl_fail(err, -ENOMEM, "no memory for a function");
+	l->n = 0;
+	return 0;
+}
+
+int rvl_onnx_scan_function(struct rvl_graph *g, const struct rvl_msg *file,
+			   const struct rvl_field *f, struct rvl_onnx_function *fn)
+{
+	struct scan s = { .fn = fn, .opsets = { .file = *file } };
+	struct rvl_msg m = rvl_msg_sub(file, f, "FunctionProto");
+	int rc = rvl_msg_each(m, fn_field, &s);
+
+	for (uint32_t num = FN_INPUT; num <= FN_DEFAULT && !rc; num++) {
+		struct rvl_onnx_list *l = list_of(fn, num);
+
+		if (l)
+			rc = make_room(g, l, num == FN_NODE ? RVL_MAX_NODES : RVL_ONNX_MAX_IO, file->err);
+	}
+	if (!rc)
+		rc = rvl_msg_each(m, fn_field, &s);
+	fn->imports_onnx = s.opsets.imports_onnx;
+	fn->opset = s.opsets.opset;
+	fn->ms_opset = s.opsets.ms_opset;
+	return rc;
+}
+
+/* ---- the call ---- */
+
+static struct rvl_span domain_of(struct rvl_span domain)
+{
+	if (rvl_span_is(domain, "ai.onnx"))
+		domain.len = 0;
+	return domain;
+}
+
+static bool same(struct rvl_span a, struct rvl_span b)
+{
+	return a.len == b.len && (!a.len || !memcmp(a.p, b.p, a.len));
+}
+
+const struct rvl_onnx_function *rvl_onnx_function(const struct rvl_onnx_model *m,
+						  const struct rvl_onnx_node *on)
+{
+	for (uint32_t i = 0; i < m->n_functions; i++) {
+		const struct rvl_onnx_function *fn = &m->functions[i];
+
+		if (same(fn->name, on->op_type) && same(fn->overload, on->overload) &&
+		    same(domain_of(fn->domain), domain_of(on->domain)))
+			return fn;
+	}
+	return NULL;
+}
+
+/* The formal inputs stand for the operands of the call; one that is absent for none. */
+static int bind_inputs(struct rvl_graph *g, const struct rvl_onnx_model *m,
+		       const struct rvl_onnx_node *on, const struct rvl_onnx_function *fn,
+		       struct rvl_onnx_scope *s, struct rvl_err *err)
+{
+	if (on->n_in > fn->inputs.n)
+		return rvl_fail(err, -EBADMSG, "a call of function '%.*s' has %u inputs, more than %u",
+				(int)(fn->name.len < 60 ? fn->name.len : 60),
+				(const char *)fn->name.p, on->n_in, fn->inputs.n);
+	for (uint32_t i = 0; i < fn->inputs.n; i++) {
+		struct rvl_onnx_alias *a = &s->alias[s->n_alias++];
+		int rc = 0;
+
+		a->name = fn->inputs.f[i].s;
+		if (i < on->n_in && on->in[i].len)
+			rc = rvl_onnx_reads(g, m, on->in[i], &a->t, err);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* AttributeProto.name */
+static int attr_name(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
+{
+	if (f->num != 1)
+		return 0;
+	*(struct rvl_span *)arg = f->s;
+	return rvl_field_is(m, f, RVL_WIRE_BYTES);
+}
+
+/* The attributes of the call, then the defaults of those that it lacks: the first one counts. */
+static int bind_attrs(struct rvl_graph *g, const struct rvl_onnx_model *m,
+		      const struct rvl_onnx_node *on, const struct rvl_onnx_function *fn,
+		      struct rvl_onnx_scope *s, struct rvl_err *err)
+{
+	int rc = 0;
+
+	s->given = rvl_arena_array(g->arena, on->n_attr + fn->defaults.n, sizeof(*s->given));
+	if (!s->given)
+		return rvl_fail(err, -ENOMEM, "no memory for the attributes of a call");
+	for (uint32_t i = 0; i < on->n_attr; i++)
+		s->given[s->n_given++] = (struct rvl_onnx_given) { on->attr[i].name,
+								   on->attr[i].field };
+	for (uint32_t i = 0; i < fn->defaults.n && !rc; i++) {
+		struct rvl_onnx_given *d = &s->given[s->n_given++];
+
+		d->f = fn->defaults.f[i];
+		rc = rvl_msg_each(rvl_msg_sub(&m->file, &d->f, "AttributeProto"), attr_name, &d->name);
+	}
+	return rc;
+}
+
+/* What the body made goes to the tensors that the call names. */
+static int hand_out(struct rvl_graph *g, const struct rvl_onnx_model *m,
+		    const struct rvl_onnx_model *body, const struct rvl_onnx_node *on,
+		    const struct rvl_onnx_function *fn, struct rvl_err *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < on->n_out && !rc; i++) {
+		struct rvl_tensor *from, *to;
+
+		if (!on->out[i].len)
+			continue;
+		if (i >= fn->outputs.n)
+			return rvl_fail(err, -EBADMSG, "a call of function '%.*s' has %u outputs, more than %u",
+					(int)(fn->name.len < 60 ? fn->name.len : 60),
+					(const char *)fn->name.p, on->n_out, fn->outputs.n);
+		rc = rvl_onnx_reads(g, body, fn->outputs.f[i].s, &from, err);
+		if (!rc)
+			rc = rvl_onnx_makes(g, m, on->out[i], &to, err);
+		if (!rc && !from)
+			rc = rvl_fail(err, -EBADMSG, "a function hands out an operand that the call lacks");
+		if (!rc && (to->producer || to->data || to->is_input))
+			rc = rvl_fail(err, -EBADMSG, "a function makes tensor '%s', which another node, input or initializer already is",
+				      to->name);
+		if (!rc)
+			rc = rvl_onnx_copy(g, from, to, err);
+	}
+	return rc;
+}
+
+int rvl_onnx_call(struct rvl_graph *g, const struct rvl_onnx_model *m,
+		  const struct rvl_onnx_node *on, const struct rvl_onnx_function *fn,
+		  struct rvl_err *err)
+{
+	struct rvl_onnx_model body = *m;
+	struct rvl_onnx_scope *s;
+	const char *name;
+	int rc = rvl_span_name(g, on->name.len ? on->name : on->op_type, &name, err);
+
+	if (!rc)
+		rc = rvl_onnx_enter(g, m, name, fn->inputs.n, &s, err);
+	if (!rc)
+		rc = bind_inputs(g, m, on, fn, s, err);
+	if (!rc)
+		rc = bind_attrs(g, m, on, fn, s, err);
+	if (rc)
+		return rc;
+	s->closed = true;
+	body.scope = s;
+	if (fn->imports_onnx)
+		body.opset = fn->opset;
+	if (fn->ms_opset)
+		body.ms_opset = fn->ms_opset;
+	rc = rvl_onnx_nodes(g, &body, &fn->nodes, err);
+	return rc ? rc : hand_out(g, m, &body, on, fn, err);
+}
