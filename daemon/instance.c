@@ -251,17 +251,17 @@ static int refuse_memory(struct opening *o, uint64_t bytes)
 	return -EDQUOT;
 }
 
-/* The protocol has no message for a shape that each run finds. */
+/* A client that does not ask for shapes would take the bound for the shape of a result. */
 static int refuse_bounded(struct opening *o)
 {
 	const struct rivulet_program *p = rivulet_image_program(o->image);
 	const struct rivulet_tensor *t = rivulet_program_tensors(p);
 
-	for (uint32_t i = p->inputs; i < p->inputs + p->outputs; i++) {
+	for (uint32_t i = p->inputs; !o->x->shapes && i < p->inputs + p->outputs; i++) {
 		if (!(t[i].flags & RIVULET_TENSOR_BOUNDED))
 			continue;
 		snprintf(o->why.text, sizeof(o->why.text),
-			 "output %.80s: only a run knows its shape, which the daemon cannot report",
+			 "output %.80s: only a run knows its shape, and OPEN does not have the flag SHAPES",
 			 rivulet_program_string(p, t[i].name));
 		return -EOPNOTSUPP;
 	}
@@ -274,7 +274,7 @@ static int open_image(struct opening *o)
 	int r;
 
 	if (o->image)
-		return 0;
+		return refuse_bounded(o);
 	r = rivulet_image_load_within(o->engine->rt, p->file, p->size, o->limit, &o->image, &o->why);
 	o->loaded = !r;
 	if (!r)
@@ -422,12 +422,14 @@ static int begin_opening(struct rvl_instance *x, uint32_t serial, struct rvl_tex
 	return 0;
 }
 
-int rvl_instance_open(struct rvl_model *model, uint32_t serial, struct rvl_text *err)
+int rvl_instance_open(struct rvl_model *model, const struct rivulet_msg_open *req, struct rvl_text *err)
 {
 	struct rvl_session *s = model->session;
 	struct rvl_instance *x;
 	int r;
 
+	if (req->flags & ~RIVULET_OPEN_FLAGS)
+		return rvl_say(err, -EINVAL, "unknown flags 0x%x", req->flags);
 	r = rvl_user_count(&s->user->instances, s->m->cfg.user_instances, "InstancesPerUser", err);
 	if (r)
 		return r;
@@ -436,10 +438,21 @@ int rvl_instance_open(struct rvl_model *model, uint32_t serial, struct rvl_text 
 		s->user->instances--;
 		return rvl_say(err, -ENOMEM, "out of memory");
 	}
-	r = begin_opening(x, serial, err);
+	x->shapes = req->flags & RIVULET_OPEN_SHAPES;
+	r = begin_opening(x, req->h.serial, err);
 	if (r)
 		instance_free(x);
 	return r;
+}
+
+int rvl_instance_shape(const struct rvl_instance *x, uint32_t tensor, uint64_t *dim,
+		       struct rvl_text *err)
+{
+	if (x->run)
+		return rvl_say(err, -EBUSY, "instance %u has a run under way", x->id);
+	if (!x->ran || !x->exec)
+		return rvl_say(err, -ENODATA, "no run of instance %u has ended well", x->id);
+	return rivulet_exec_shape(x->exec, tensor, dim);
 }
 
 void rvl_instance_close(struct rvl_instance *x)

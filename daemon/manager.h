@@ -325,6 +325,8 @@ struct rvl_instance {
 	struct rvl_model *model;
 	uint32_t id;
 	bool dead;		/* closed while a run or a preparation was under way */
+	bool shapes;		/* the client asks for shapes that only a run knows */
+	bool ran;		/* the last run ended well, so these shapes are known */
 	bool preparing;		/* a thread works on it: OPEN or BIND */
 	uint32_t epoch;
 	struct rvl_engine *engine;
@@ -424,10 +426,17 @@ void rvl_device_event(struct rvl_manager *m);
 void rvl_model_add(struct rvl_session *s, const struct rvl_compile *c, struct rvl_program *p);
 void rvl_model_unload(struct rvl_model *model);
 /** rvl_instance_open() - OPEN; 0: a thread prepares the instance, and it is answered later */
-int rvl_instance_open(struct rvl_model *model, uint32_t serial, struct rvl_text *err);
+int rvl_instance_open(struct rvl_model *model, const struct rivulet_msg_open *req, struct rvl_text *err);
 /** rvl_instance_bind() - BIND; the same. @sent: its descriptor is taken over if this succeeds */
 int rvl_instance_bind(struct rvl_instance *x, const struct rivulet_msg_bind *req,
 		      struct rvl_sent *sent, struct rvl_text *err);
+/**
+ * rvl_instance_shape() - the dimensions of a tensor as the last run left it; @dim: RIVULET_MAX_DIMS
+ * @tensor: number in the program. Returns their number, -EBUSY during a run, -ENODATA unless the last
+ * run has ended well.
+ */
+int rvl_instance_shape(const struct rvl_instance *x, uint32_t tensor, uint64_t *dim,
+		       struct rvl_text *err);
 void rvl_instance_close(struct rvl_instance *x);
 /** rvl_session_detach() - the device was removed: end runs with -ENODEV and release all of the device */
 void rvl_session_detach(struct rvl_session *s);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "manager.h"
+#include "rivulet_ops.h"
 
 static int no_such(struct rvl_text *err, const char *what, uint32_t id)
 {
@@ -99,6 +100,49 @@ static int do_load(struct rvl_session *s, const union rivulet_packet *p, struct 
 	return rvl_compile_submit(s, &p->load, sent, err);
 }
 
+static uint64_t dense_bytes(const struct rivulet_msg_tensor_reply *t)
+{
+	uint64_t n = rvl_type_size((enum rvl_type)t->dtype);
+
+	for (uint32_t i = 0; i < t->ndim; i++)
+		n *= t->dim[i];
+	return n;
+}
+
+/* Puts the shape that the last run of instance @id left into @reply. @tensor: number in the program */
+static int run_shape(struct rvl_session *s, const struct rvl_model *model, uint32_t id, uint32_t tensor,
+		     struct rivulet_msg_tensor_reply *reply, struct rvl_text *err)
+{
+	struct rvl_instance *x = find_instance(s, id);
+	int n;
+
+	if (!x)
+		return no_such(err, "instance", id);
+	if (x->model != model)
+		return rvl_say(err, -EINVAL, "instance %u is not of model %u", id, model->id);
+	n = rvl_instance_shape(x, tensor, reply->dim, err);
+	if (n < 0)
+		return n;
+	reply->ndim = (uint32_t)n;
+	reply->size = dense_bytes(reply);
+	return 0;
+}
+
+static void fill_tensor(const struct rivulet_program *prog, uint32_t tensor,
+			struct rivulet_msg_tensor_reply *r)
+{
+	const struct rivulet_tensor *t = &rivulet_program_tensors(prog)[tensor];
+
+	r->size = t->size;
+	r->ndim = t->ndim;
+	memcpy(r->dim, t->dim, sizeof(r->dim));
+	r->dtype = t->dtype;
+	r->scale = t->scale;
+	r->zero_point = t->zero_point;
+	r->flags = t->flags;
+	rivulet_proto_name(r->name, sizeof(r->name), rivulet_program_string(prog, t->name));
+}
+
 static int do_tensor(struct rvl_session *s, const union rivulet_packet *p, struct rvl_sent *sent,
 		     struct rvl_text *err)
 {
@@ -106,8 +150,8 @@ static int do_tensor(struct rvl_session *s, const union rivulet_packet *p, struc
 	struct rvl_model *model = find_model(s, q->model);
 	const struct rivulet_program *prog;
 	struct rivulet_msg_tensor_reply reply;
-	const struct rivulet_tensor *t;
-	uint32_t count;
+	uint32_t count, tensor;
+	int r = 0;
 
 	(void)sent;
 	if (!model)
@@ -117,28 +161,23 @@ static int do_tensor(struct rvl_session *s, const union rivulet_packet *p, struc
 	if (q->dir > RIVULET_DIR_OUTPUT || q->index >= count)
 		return rvl_say(err, -ERANGE, "model %u has %u inputs and %u outputs", q->model,
 			       prog->inputs, prog->outputs);
-	t = rivulet_program_tensors(prog) +
-	    (q->dir == RIVULET_DIR_INPUT ? q->index : prog->inputs + q->index);
+	tensor = q->dir == RIVULET_DIR_INPUT ? q->index : prog->inputs + q->index;
 	rivulet_proto_init(&reply, RIVULET_MSG_TENSOR | RIVULET_REPLY, s->version, q->h.serial);
-	reply.size = t->size;
-	reply.ndim = t->ndim;
-	memcpy(reply.dim, t->dim, sizeof(reply.dim));
-	reply.dtype = t->dtype;
-	reply.scale = t->scale;
-	reply.zero_point = t->zero_point;
-	rivulet_proto_name(reply.name, sizeof(reply.name), rivulet_program_string(prog, t->name));
-	rvl_send(s, &reply, -1);
-	return 0;
+	fill_tensor(prog, tensor, &reply);
+	if (q->instance)
+		r = run_shape(s, model, q->instance, tensor, &reply, err);
+	if (!r)
+		rvl_send(s, &reply, -1);
+	return r;
 }
 
 static int do_open(struct rvl_session *s, const union rivulet_packet *p, struct rvl_sent *sent,
 		   struct rvl_text *err)
 {
-	struct rvl_model *model = find_model(s, p->model.model);
+	struct rvl_model *model = find_model(s, p->open.model);
 
 	(void)sent;
-	return model ? rvl_instance_open(model, p->h.serial, err) :
-		       no_such(err, "model", p->model.model);
+	return model ? rvl_instance_open(model, &p->open, err) : no_such(err, "model", p->open.model);
 }
 
 static int do_bind(struct rvl_session *s, const union rivulet_packet *p, struct rvl_sent *sent,

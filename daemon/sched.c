@@ -247,6 +247,7 @@ static void finish(struct rvl_run *run)
 		rvl_peak_add(&sc->longest, rvl_now() / PEAK_NS, kept);
 		sc->last_end = res->end_ns > sc->last_end ? res->end_ns : sc->last_end;
 	}
+	x->ran = !error;
 	run->user->runs--;
 	rvl_list_del(&run->link);
 	if (run->demands)

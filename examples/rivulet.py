@@ -9,6 +9,7 @@ rivulet.h documents the calls. A failure raises RivuletError with the errno and 
 """
 import ctypes
 import ctypes.util
+import math
 import os
 
 import numpy as np
@@ -21,7 +22,8 @@ class _TensorInfo(ctypes.Structure):
     """struct rivulet_tensor_info"""
     _fields_ = [("size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("dtype", ctypes.c_int),
                 ("output", ctypes.c_bool), ("ndim", ctypes.c_uint32), ("dim", ctypes.c_uint64 * 8),
-                ("bytes", ctypes.c_uint64), ("scale", ctypes.c_float), ("zero_point", ctypes.c_int32)]
+                ("bytes", ctypes.c_uint64), ("scale", ctypes.c_float), ("zero_point", ctypes.c_int32),
+                ("bounded", ctypes.c_bool)]
 
 
 class _RunOptions(ctypes.Structure):
@@ -50,6 +52,7 @@ _request_new = _declare("rivulet_request_new", _INT, _P, ctypes.POINTER(_P))
 _request_unref = _declare("rivulet_request_unref", _P, _P)
 _bind_memory = _declare("rivulet_bind_memory", _INT, _P, _U32, _P, ctypes.c_size_t)
 _request_run = _declare("rivulet_request_run", _INT, _P, ctypes.POINTER(_RunOptions))
+_request_tensor = _declare("rivulet_request_tensor", _INT, _P, _U32, ctypes.POINTER(_TensorInfo))
 
 
 class RivuletError(OSError):
@@ -63,7 +66,10 @@ def _check(result):
 
 
 class Tensor:
-    """An input or output: name, dtype, shape, and scale and zero point if it is quantised."""
+    """An input or output: name, dtype, shape, and scale and zero point if it is quantised.
+
+    bounded: each run finds the shape of this output; shape is its upper bound.
+    """
 
     def __init__(self, info):
         self.name = info.name.decode()
@@ -72,6 +78,7 @@ class Tensor:
         self.output = info.output
         self.scale = info.scale
         self.zero_point = info.zero_point
+        self.bounded = info.bounded
 
 
 class Model:
@@ -94,6 +101,13 @@ class Model:
         _check(_model_tensor(self._model, number, ctypes.byref(info)))
         return Tensor(info)
 
+    def _result(self, number):
+        """A copy of an output, in the shape that the last run found."""
+        info = _TensorInfo(size=ctypes.sizeof(_TensorInfo))
+        _check(_request_tensor(self._request, number, ctypes.byref(info)))
+        shape = tuple(info.dim[:info.ndim])
+        return self._arrays[number].reshape(-1)[:math.prod(shape)].reshape(shape).copy()
+
     def run(self, priority=0, deadline=0, **inputs):
         """Every input by name; returns a dict of copies of the outputs by name."""
         wanted = {t.name for t in self.tensors if not t.output}
@@ -104,7 +118,7 @@ class Model:
                 array[...] = inputs[tensor.name]
         options = _RunOptions(size=ctypes.sizeof(_RunOptions), priority=priority, deadline=deadline)
         _check(_request_run(self._request, ctypes.byref(options)))
-        return {t.name: a.copy() for t, a in zip(self.tensors, self._arrays) if t.output}
+        return {t.name: self._result(i) for i, t in enumerate(self.tensors) if t.output}
 
     def close(self):
         self._request = _P(_request_unref(self._request))

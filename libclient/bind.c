@@ -122,7 +122,8 @@ void rvl_bind_copy(struct rivulet_request *r, bool outputs)
 {
 	for (uint32_t i = 0; i < r->model->count; i++) {
 		struct rvl_binding *b = &r->bind[i];
-		uint64_t bytes = r->model->tensor[i].info.bytes;
+		uint64_t bytes = outputs && b->output ? r->found[i - r->model->inputs].bytes :
+					    r->model->tensor[i].info.bytes;
 
 		if (!b->user || b->output != outputs)
 			continue;

@@ -19,7 +19,7 @@
 /* ---- what the daemon says about a model ---- */
 
 /* A tensor that the daemon described is believed only if its size is what shape and type say. */
-static int check_tensor(const struct rivulet_msg_tensor_reply *t)
+int rvl_check_tensor(const struct rivulet_msg_tensor_reply *t)
 {
 #define DTYPE_BYTES(name, value, text, size, npy, onnx) [RIVULET_##name] = (size),
 	static const uint8_t bytes[] = { RIVULET_DTYPES(DTYPE_BYTES) };
@@ -41,7 +41,8 @@ static void keep_tensor(struct rvl_model_tensor *t, bool output,
 	memcpy(t->name, r->name, sizeof(t->name));
 	t->info = (struct rivulet_tensor_info) { .size = sizeof(t->info), .name = t->name,
 		.output = output, .dtype = r->dtype, .ndim = r->ndim, .bytes = r->size,
-		.scale = r->scale, .zero_point = r->zero_point };
+		.scale = r->scale, .zero_point = r->zero_point,
+		.bounded = output && r->flags & RIVULET_TENSOR_BOUNDED };
 	memcpy(t->info.dim, r->dim, sizeof(t->info.dim));
 }
 
@@ -93,10 +94,11 @@ static void tensor_done(struct rvl_call *call, int result, union rivulet_packet 
 	rvl_lib_close(fd);
 	if (result) {
 		failed(m, result);
-	} else if (check_tensor(&reply->tensor_reply)) {
+	} else if (rvl_check_tensor(&reply->tensor_reply)) {
 		rvl_session_close(m->client, -EBADMSG, "the daemon described an impossible tensor");
 	} else {
 		keep_tensor(&m->tensor[m->described], m->described >= m->inputs, &reply->tensor_reply);
+		m->bounded |= m->tensor[m->described].info.bounded;
 		m->described++;
 	}
 }

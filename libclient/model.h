@@ -4,6 +4,9 @@
 
 #include "session.h"
 
+/** rvl_check_tensor() - 0 if a TENSOR reply's size is what its shape and type say, else -EBADMSG */
+int rvl_check_tensor(const struct rivulet_msg_tensor_reply *t);
+
 struct rvl_model_tensor {
 	struct rivulet_tensor_info info;
 	char name[256];
@@ -40,6 +43,7 @@ struct rivulet_model {
 	uint32_t inputs;
 	uint32_t count;			/* inputs + outputs */
 	uint32_t described;		/* of them, with known properties */
+	bool bounded;			/* an output has a shape that only a run knows */
 	struct rvl_model_tensor *tensor;
 	int program;			/* or -1 */
 	struct rivulet_model_info info;

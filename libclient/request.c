@@ -13,10 +13,16 @@
 
 /* ---- the end of an operation ---- */
 
+/* Whether the operation has requests to send, for rvl_client_step(). */
+static bool has_steps(const struct rivulet_request *r)
+{
+	return r->phase == RVL_PREPARING || r->phase == RVL_MEASURING;
+}
+
 /* Callbacks are called by dispatch, for which the client's fd becomes readable. */
 static void finish(struct rivulet_request *r, int result, const char *text)
 {
-	if (r->phase == RVL_PREPARING)
+	if (has_steps(r))
 		r->model->client->preparing--;
 	r->phase = RVL_IDLE;
 	r->result = result;
@@ -99,7 +105,9 @@ static int open_instance(struct rivulet_request *r)
 	for (uint32_t i = 0; i < r->model->count; i++)
 		r->bind[i].sent = false;
 	rvl_session_init(c, &req, RIVULET_MSG_OPEN);
-	req.model.model = r->model->id;
+	req.open.model = r->model->id;
+	/* A daemon that describes bounded outputs knows the flag. */
+	req.open.flags = r->model->bounded ? RIVULET_OPEN_SHAPES : 0;
 	r->call.done = open_done;
 	e = rvl_call_start(c, &r->call, &req, -1, RVL_CALL_TIMEOUT);
 	if (e)
@@ -141,7 +149,27 @@ static void keep_stats(struct rivulet_request *r, const struct rivulet_msg_run_r
 		.cpu_steps = p->cpu_steps, .level_min = p->level_min, .level_max = p->level_max,
 		.length = p->length, .accuracy = p->accuracy,
 		.late = p->flags & RIVULET_RAN_LATE };
+}
+
+/* The run ended well, and the shapes of its outputs are known. */
+static int succeed(struct rivulet_request *r)
+{
+	rvl_bind_copy(r, true);
 	r->have_stats = true;
+	return 0;
+}
+
+/* The shape of every output that needs no question. */
+static void found_as_described(struct rivulet_request *r)
+{
+	for (uint32_t i = r->model->inputs; i < r->model->count; i++) {
+		const struct rivulet_tensor_info *t = &r->model->tensor[i].info;
+		struct rvl_found *f = &r->found[i - r->model->inputs];
+
+		f->ndim = t->ndim;
+		f->bytes = t->bytes;
+		memcpy(f->dim, t->dim, sizeof(f->dim));
+	}
 }
 
 static void run_done(struct rvl_call *call, int result, union rivulet_packet *reply, int fd)
@@ -149,11 +177,19 @@ static void run_done(struct rvl_call *call, int result, union rivulet_packet *re
 	struct rivulet_request *r = call->owner;
 
 	rvl_lib_close(fd);
-	if (!result) {
-		keep_stats(r, &reply->run_reply);
-		rvl_bind_copy(r, true);
+	if (result) {
+		finish(r, result, rivulet_last_error());
+		return;
 	}
-	finish(r, result, result ? rivulet_last_error() : "");
+	keep_stats(r, &reply->run_reply);
+	found_as_described(r);
+	if (!r->model->bounded) {
+		finish(r, succeed(r), "");
+		return;
+	}
+	r->phase = RVL_MEASURING;
+	r->measured = 0;
+	r->model->client->preparing++;
 }
 
 static int send_run(struct rivulet_request *r)
@@ -177,21 +213,77 @@ static int send_run(struct rivulet_request *r)
 	return -EINPROGRESS;
 }
 
+/* ---- the shapes that a run found ---- */
+
+static int keep_shape(struct rivulet_request *r, const struct rivulet_msg_tensor_reply *t)
+{
+	const struct rivulet_tensor_info *most = &r->model->tensor[r->model->inputs + r->measured].info;
+	struct rvl_found *f = &r->found[r->measured];
+
+	if (rvl_check_tensor(t) || t->dtype != most->dtype || t->size > most->bytes)
+		return -EBADMSG;
+	f->ndim = t->ndim;
+	f->bytes = t->size;
+	memcpy(f->dim, t->dim, sizeof(f->dim));
+	r->measured++;
+	return 0;
+}
+
+static void shape_done(struct rvl_call *call, int result, union rivulet_packet *reply, int fd)
+{
+	struct rivulet_request *r = call->owner;
+
+	rvl_lib_close(fd);
+	if (result)
+		rvl_request_failed(r, result);
+	else if (keep_shape(r, &reply->tensor_reply))
+		rvl_session_close(r->model->client, -EBADMSG, "the daemon reported an impossible shape");
+}
+
+static int ask_shape(struct rivulet_request *r)
+{
+	union rivulet_packet req;
+	int e;
+
+	rvl_session_init(r->model->client, &req, RIVULET_MSG_TENSOR);
+	req.tensor.model = r->model->id;
+	req.tensor.dir = RIVULET_DIR_OUTPUT;
+	req.tensor.index = r->measured;
+	req.tensor.instance = r->id;
+	r->call.done = shape_done;
+	e = rvl_call_start(r->model->client, &r->call, &req, -1, RVL_CALL_TIMEOUT);
+	return e ? e : -EINPROGRESS;
+}
+
+static int measure(struct rivulet_request *r)
+{
+	uint32_t outputs = r->model->count - r->model->inputs;
+
+	if (r->call.active)
+		return -EINPROGRESS;
+	while (r->measured < outputs && !r->model->tensor[r->model->inputs + r->measured].info.bounded)
+		r->measured++;
+	return r->measured < outputs ? ask_shape(r) : succeed(r);
+}
+
 /* One step of the operation under way: -EINPROGRESS, or its end. */
 static int step(struct rivulet_request *r)
 {
-	int e = prepare(r);
+	int e;
 
+	if (r->phase == RVL_MEASURING)
+		return measure(r);
+	e = prepare(r);
 	return e || r->prepare_only ? e : send_run(r);
 }
 
 void rvl_requests_step(struct rivulet_client *c)
 {
 	for (struct rivulet_request *r = c->requests; r; r = r->next) {
-		int e = r->phase == RVL_PREPARING ? step(r) : -EINPROGRESS;
+		int e = has_steps(r) ? step(r) : -EINPROGRESS;
 
 		/* A step that closed the connection has ended the operation already. */
-		if (e != -EINPROGRESS && r->phase == RVL_PREPARING)
+		if (e != -EINPROGRESS && has_steps(r))
 			finish(r, e, e ? rivulet_last_error() : "");
 	}
 }
@@ -412,6 +504,9 @@ int rivulet_request_cancel(struct rivulet_request *r)
 		finish(r, -ECANCELED, "cancelled before the daemon had the run");
 		return 0;
 	}
+	/* The run has ended, so the cancellation comes too late. */
+	if (r->phase == RVL_MEASURING)
+		return 0;
 	rvl_session_init(r->model->client, &req, RIVULET_MSG_CANCEL);
 	req.cancel.run = r->call.serial;
 	return rvl_session_post(r->model->client, &req, -1);
@@ -441,6 +536,26 @@ int rivulet_request_stats(const struct rivulet_request *r, struct rivulet_run_st
 	return RVL_WRITE(stats, &r->stats, rivulet_run_stats, late);
 }
 
+int rivulet_request_tensor(const struct rivulet_request *r, uint32_t tensor,
+			   struct rivulet_tensor_info *info)
+{
+	struct rivulet_tensor_info t;
+
+	if (tensor >= r->model->count)
+		return rvl_lib_fail(ERANGE, "tensor %u of %u", tensor, r->model->count);
+	t = r->model->tensor[tensor].info;
+	if (t.bounded) {
+		const struct rvl_found *f = &r->found[tensor - r->model->inputs];
+
+		if (!r->have_stats)
+			return rvl_lib_fail(ENODATA, "no run of this request has ended well");
+		t.ndim = f->ndim;
+		t.bytes = f->bytes;
+		memcpy(t.dim, f->dim, sizeof(t.dim));
+	}
+	return RVL_WRITE(info, &t, rivulet_tensor_info, zero_point);
+}
+
 /* ---- the object ---- */
 
 int rivulet_request_new(struct rivulet_model *m, struct rivulet_request **out)
@@ -450,9 +565,13 @@ int rivulet_request_new(struct rivulet_model *m, struct rivulet_request **out)
 	if (m->result)
 		return rvl_lib_fail(-m->result, "%s", m->loading ? "the model is not loaded yet" : m->error);
 	r = calloc(1, sizeof(*r));
-	if (r)
+	if (r) {
 		r->bind = calloc(m->count + 1, sizeof(*r->bind));
-	if (!r || !r->bind) {
+		r->found = calloc(m->count - m->inputs + 1, sizeof(*r->found));
+	}
+	if (!r || !r->bind || !r->found) {
+		if (r)
+			free(r->bind);
 		free(r);
 		return rvl_lib_fail(ENOMEM, "out of memory");
 	}
@@ -481,7 +600,7 @@ struct rivulet_request *rivulet_request_unref(struct rivulet_request *r)
 
 	if (!r || --r->refs)
 		return NULL;
-	if (r->phase == RVL_PREPARING)
+	if (has_steps(r))
 		r->model->client->preparing--;
 	r->phase = RVL_IDLE;
 	for (p = &r->model->client->requests; *p != r; p = &(*p)->next)
@@ -494,6 +613,7 @@ struct rivulet_request *rivulet_request_unref(struct rivulet_request *r)
 	close_instance(r);
 	rivulet_model_unref(r->model);
 	free(r->bind);
+	free(r->found);
 	free(r);
 	return NULL;
 }

@@ -28,6 +28,14 @@ enum rvl_phase {
 	RVL_IDLE,
 	RVL_PREPARING,			/* model, instance and bindings are brought to the daemon */
 	RVL_RUNNING,			/* RUN was sent */
+	RVL_MEASURING,			/* the run ended well; the shapes that it found are asked for */
+};
+
+/** struct rvl_found - the shape that a run found of an output */
+struct rvl_found {
+	uint32_t ndim;
+	uint64_t dim[RIVULET_MAX_DIMS];
+	uint64_t bytes;
 };
 
 struct rivulet_request {
@@ -38,7 +46,7 @@ struct rivulet_request {
 	bool prepare_only;		/* the operation under way ends before RUN */
 	bool reloaded;			/* the model was loaded again for this operation */
 	struct rivulet_run_options options;
-	struct rvl_call call;		/* OPEN, then RUN */
+	struct rvl_call call;		/* OPEN, then RUN, then TENSOR after TENSOR */
 	uint32_t pending;		/* OPEN and BINDs that are not answered */
 	uint32_t id;			/* instance, or 0 */
 	uint32_t connection;		/* client's connection, device epoch and model's load ... */
@@ -48,6 +56,8 @@ struct rivulet_request {
 	int64_t ended_at;		/* CLOCK_MONOTONIC ns */
 	int result;
 	bool have_stats;
+	uint32_t measured;		/* outputs whose shape is known, of those of the last run */
+	struct rvl_found *found;	/* one for each output */
 	struct rivulet_run_stats stats;
 	char error[512];
 	void (*done)(struct rivulet_request *r, void *data);
@@ -57,7 +67,10 @@ struct rivulet_request {
 
 /** rvl_bind_send() - send BIND for tensor @i. 0, or why its memory cannot be had any more */
 int rvl_bind_send(struct rivulet_request *r, uint32_t i);
-/** rvl_bind_copy() - copy plain memory: inputs to the memfd, or outputs from it */
+/**
+ * rvl_bind_copy() - copy plain memory: inputs to the memfd, or outputs, as large as they are found,
+ * from it
+ */
 void rvl_bind_copy(struct rivulet_request *r, bool outputs);
 /** rvl_bind_release() - what a binding holds is released; its tensor has no memory then */
 void rvl_bind_release(struct rivulet_request *r, uint32_t i);

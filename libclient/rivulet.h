@@ -529,6 +529,7 @@ struct rivulet_tensor_info {
 	uint64_t bytes;		/* of the data: dense, row major, native byte order */
 	float scale;		/* value = scale * (element - zero_point); 0: not quantised */
 	int32_t zero_point;
+	bool bounded;		/* each run finds the shape of this output; see rivulet_request_tensor() */
 };
 
 /** struct rivulet_model_info - what the daemon reported about a loaded model */
@@ -552,7 +553,11 @@ int rivulet_model_info(const struct rivulet_model *m, struct rivulet_model_info 
  */
 uint32_t rivulet_model_inputs(const struct rivulet_model *m);
 uint32_t rivulet_model_outputs(const struct rivulet_model *m);
-/** rivulet_model_tensor() - -ERANGE when @index is inputs + outputs or more */
+/**
+ * rivulet_model_tensor() - an input or output as the model has it
+ * Of a bounded output, @dim and @bytes are upper bounds: its memory must have room for @bytes, and
+ * rivulet_request_tensor() has the shape of a run. -ERANGE when @index is inputs + outputs or more.
+ */
 int rivulet_model_tensor(const struct rivulet_model *m, uint32_t index,
 			 struct rivulet_tensor_info *info);
 /** rivulet_model_find() - number of the tensor called @name, or -ENOENT */
@@ -598,8 +603,8 @@ int rivulet_bind_dmabuf(struct rivulet_request *r, uint32_t tensor, int dmabuf, 
 /**
  * rivulet_bind_memory() - plain memory of @size bytes, at least the tensor's
  * An input is copied by rivulet_request_start(), which may be given other data once it has
- * returned; an output is copied when the run ends, before its callback. @data stays the caller's
- * and must exist until then.
+ * returned; an output is copied when the run ends, before its callback; of a bounded output
+ * only the bytes of the shape that the run found. @data stays the caller's and must exist until then.
  */
 int rivulet_bind_memory(struct rivulet_request *r, uint32_t tensor, void *data, size_t size);
 
@@ -693,6 +698,16 @@ struct rivulet_run_stats {
 };
 /** rivulet_request_stats() - -ENODATA unless the last run has ended well */
 int rivulet_request_stats(const struct rivulet_request *r, struct rivulet_run_stats *stats);
+
+/**
+ * rivulet_request_tensor() - an input or output as the last run left it
+ * @info: as of rivulet_model_tensor(). Of a bounded output, @dim is the shape that the run found, and
+ * its dense elements are the first @bytes bytes of the memory that is bound to it; the bytes after
+ * them are undefined. 0 bytes: the run found no element. @name is valid while the model is.
+ * -ERANGE: no such tensor; -ENODATA: a bounded output, and the last run has not ended well.
+ */
+int rivulet_request_tensor(const struct rivulet_request *r, uint32_t tensor,
+			   struct rivulet_tensor_info *info);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -126,6 +126,14 @@ struct tensor {
 	std::uint64_t bytes;
 	float scale;
 	std::int32_t zero_point;
+	/** each run finds the shape: shape and bytes of model::tensor() are upper bounds */
+	bool bounded;
+
+	tensor(std::uint32_t n, const rivulet_tensor_info &t)
+		: number(n), name(t.name), dtype(t.dtype), output(t.output), shape(t.dim, t.dim + t.ndim),
+		  bytes(t.bytes), scale(t.scale), zero_point(t.zero_point), bounded(t.bounded)
+	{
+	}
 };
 
 /** client - a connection to the daemon */
@@ -206,8 +214,7 @@ public:
 		auto t = sized<rivulet_tensor_info>();
 
 		check(rivulet_model_tensor(get(), number, &t));
-		return { number, t.name, t.dtype, t.output, { t.dim, t.dim + t.ndim }, t.bytes, t.scale,
-			 t.zero_point };
+		return { number, t };
 	}
 
 private:
@@ -266,6 +273,14 @@ public:
 
 		check(rivulet_request_stats(get(), &s));
 		return s;
+	}
+	/** an input or output with the shape that the last run found, see rivulet_request_tensor() */
+	rivulet::tensor tensor(std::uint32_t number) const
+	{
+		auto t = sized<rivulet_tensor_info>();
+
+		check(rivulet_request_tensor(get(), number, &t));
+		return { number, t };
 	}
 
 private:

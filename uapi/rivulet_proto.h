@@ -39,6 +39,12 @@ enum rivulet_load_flag {
 /** enum rivulet_tensor_dir - TENSOR, BIND */
 enum rivulet_tensor_dir { RIVULET_DIR_INPUT = 0, RIVULET_DIR_OUTPUT = 1 };
 
+/** enum rivulet_open_flag - OPEN */
+enum rivulet_open_flag {
+	RIVULET_OPEN_SHAPES = 1u << 0,	/* the client asks by TENSOR for shapes that only a run knows */
+};
+#define RIVULET_OPEN_FLAGS	0x1u
+
 /** enum rivulet_run_flag - RUN */
 enum rivulet_run_flag {
 	RIVULET_RUN_HARD = 1u << 0,	/* refuse with -ETIME now rather than miss the deadline */
@@ -137,7 +143,7 @@ struct rivulet_msg {
 	S(uint32_t, model, "id")                                                                   \
 	S(uint32_t, dir, "enum rivulet_tensor_dir")                                                \
 	S(uint32_t, index, "among the inputs or outputs")                                          \
-	A(uint32_t, rsvd, 1, "")
+	S(uint32_t, instance, "0: as the model has it; an id: as the instance's last run left it")
 
 #define RIVULET_BODY_TENSOR_REPLY(S, A, T)                                                         \
 	S(uint64_t, size, "bytes")                                                                 \
@@ -147,7 +153,12 @@ struct rivulet_msg {
 	S(float, scale, "real = scale * (stored - zero_point); 0: not quantised")                  \
 	S(int32_t, zero_point, "")                                                                 \
 	T(name, 256, "in the model, cut when longer")                                              \
-	A(uint32_t, rsvd, 4, "")
+	S(uint32_t, flags, "enum rivulet_tensor_flag")                                             \
+	A(uint32_t, rsvd, 3, "")
+
+#define RIVULET_BODY_OPEN(S, A, T)                                                                 \
+	S(uint32_t, model, "id")                                                                   \
+	S(uint32_t, flags, "enum rivulet_open_flag")
 
 #define RIVULET_BODY_INSTANCE(S, A, T)                                                             \
 	S(uint32_t, instance, "id, of this connection")                                            \
@@ -260,7 +271,7 @@ struct rivulet_msg {
 	M(PING, 2, EMPTY, 0, EMPTY, 0, 0, "is the daemon alive")                                   \
 	M(LOAD, 3, LOAD, 1, LOAD_REPLY, 0, 1, "compile a model: a memfd sealed SHRINK|GROW|WRITE") \
 	M(TENSOR, 4, TENSOR, 0, TENSOR_REPLY, 0, 0, "describe an input or output")                 \
-	M(OPEN, 5, MODEL, 0, INSTANCE, 0, 0, "make an instance: bindings and working memory")      \
+	M(OPEN, 5, OPEN, 0, INSTANCE, 0, 0, "make an instance: bindings and working memory")      \
 	M(BIND, 6, BIND, 1, EMPTY, 0, 0, "bind a tensor to a dma-buf or a memfd sealed SHRINK")    \
 	M(RUN, 7, RUN, 0, RUN_REPLY, 0, 0, "queue one inference")                                  \
 	M(CANCEL, 8, CANCEL, 0, EMPTY, 0, 0, "give up a queued or running inference")              \
@@ -285,7 +296,7 @@ enum rivulet_msg_type {
 #define RIVULET_BODIES(B)                                                                          \
 	B(empty, EMPTY) B(hello, HELLO) B(hello_reply, HELLO_REPLY) B(load, LOAD)                  \
 	B(load_reply, LOAD_REPLY) B(model, MODEL) B(tensor, TENSOR)                                \
-	B(tensor_reply, TENSOR_REPLY) B(instance, INSTANCE) B(bind, BIND) B(run, RUN)              \
+	B(tensor_reply, TENSOR_REPLY) B(open, OPEN) B(instance, INSTANCE) B(bind, BIND) B(run, RUN)              \
 	B(run_reply, RUN_REPLY) B(cancel, CANCEL) B(status_reply, STATUS_REPLY)                    \
 	B(device, DEVICE) B(error, ERROR) B(policy, POLICY) B(policy_reply, POLICY_REPLY)          \
 	B(level, LEVEL)

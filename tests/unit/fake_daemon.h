@@ -64,6 +64,8 @@ static struct daemon {
 	_Atomic bool die;	/* closes the connection on the next RUN */
 	_Atomic bool replug;	/* the device is removed at the next RUN, and added again */
 	_Atomic bool absent;	/* there is no device: OPEN is refused */
+	bool bounded;		/* only a run knows the shape of the output, ... */
+	uint64_t rows;		/* ... whose first dimension is this, of 4 */
 	uint64_t deadline, max_model;
 	char name[RIVULET_NAME_MAX];
 	int extra_fd;		/* passed with the answers to LOAD and STATUS, or -1 */
@@ -174,6 +176,12 @@ static void fill_reply(const union rivulet_packet *q, union rivulet_packet *a, i
 			a->tensor_reply.dim[1] = 1ull << 33;
 			a->tensor_reply.size = 0;
 		}
+		if (dm.bounded && q->tensor.dir)
+			a->tensor_reply.flags = RIVULET_TENSOR_BOUNDED;
+		if (q->tensor.instance) {
+			a->tensor_reply.dim[0] = dm.rows;
+			a->tensor_reply.size = dm.rows * 64;
+		}
 		a->tensor_reply.scale = 0.5f;
 		a->tensor_reply.zero_point = 3;
 		if (dm.fault == NO_END)
@@ -181,6 +189,7 @@ static void fill_reply(const union rivulet_packet *q, union rivulet_packet *a, i
 		a->tensor_reply.rsvd[1] = dm.fault == RESERVED;
 		break;
 	case RIVULET_MSG_OPEN:
+		ck_assert_uint_eq(q->open.flags, dm.bounded ? RIVULET_OPEN_SHAPES : 0);
 		a->instance.instance = 9 + dm.opens;
 		dm.opens += !dm.absent;
 		break;

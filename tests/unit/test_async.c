@@ -4,6 +4,7 @@
  * do so, one descriptor becomes readable when dispatch has work, and every call connects again
  * after a restart of the daemon.
  */
+#include "../../libclient/request.h"
 #include "fake_daemon.h"
 #include "suite.h"
 
@@ -653,6 +654,66 @@ START_TEST(released_while_preparing)
 }
 END_TEST
 
+/* ---- shapes that a run finds ---- */
+
+/* A run with an output whose shape the daemon is asked for, in the program's loop. */
+static int run_bounded(struct rivulet_request *q, uint64_t rows)
+{
+	struct rivulet_client *c = q->model->client;
+	int ended = 0;
+
+	dm.rows = rows;
+	rivulet_request_on_done(q, count, &ended);
+	ck_assert_int_eq(rivulet_request_start(q, NULL), 0);
+	while (rivulet_request_result(q) == -EINPROGRESS)
+		turn(c);
+	turn_soon(c);
+	ck_assert_int_eq(ended, 1);
+	return rivulet_request_result(q);
+}
+
+/*
+ * Proves that a run ends once, when its shapes have been reported, that only the bytes of the result
+ * are copied, that a connection lost or a refusal between the run and its shape is the run's error,
+ * and that an impossible shape is one of the daemon.
+ */
+START_TEST(shapes_of_runs)
+{
+	struct rivulet_tensor_info t = { .size = sizeof(t) };
+	uint8_t in[BYTES] = { 1 }, out[BYTES] = { 0 };
+	struct rivulet_client *c;
+	struct rivulet_request *q;
+
+	daemon_start_for(NONE, -1);
+	dm.bounded = true;
+	q = request(&c, in, out);
+	ck_assert_int_eq(run_bounded(q, 2), 0);
+	ck_assert_int_eq(rivulet_request_tensor(q, 1, &t), 0);
+	ck_assert(t.bounded && t.dim[0] == 2 && t.bytes == 128);
+	ck_assert(out[0] == 2 && out[127] == 1 && out[128] == 0);
+	ck_assert_int_eq(run_bounded(q, 4), 0);
+	ck_assert_uint_eq(out[255], 1);
+	ck_assert_int_eq(run_bounded(q, 0), 0);
+	ck_assert_int_eq(rivulet_request_tensor(q, 1, &t), 0);
+	ck_assert_uint_eq(t.bytes, 0);
+	dm.refuse = RIVULET_MSG_TENSOR;
+	dm.refuse_with = -ENODEV;
+	ck_assert_int_eq(run_bounded(q, 2), -ENODEV);
+	ck_assert_int_eq(rivulet_request_tensor(q, 1, &t), -ENODATA);
+	dm.refuse = 0;
+	/* A cancellation after the end of the run comes too late. */
+	ck_assert_int_eq(rivulet_request_start(q, NULL), 0);
+	while (q->phase != RVL_MEASURING)
+		turn(c);
+	ck_assert_int_eq(rivulet_request_cancel(q), 0);
+	ck_assert_int_eq(rivulet_request_wait(q, WAIT_MS), 0);
+	ck_assert_int_eq(run_bounded(q, 5), -EBADMSG);
+	rivulet_request_unref(q);
+	rivulet_client_unref(c);
+	daemon_stop();
+}
+END_TEST
+
 /* ---- errno ---- */
 
 START_TEST(errors_of_arguments)
@@ -718,6 +779,7 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, restarted_while_idle, 0, CALLS);
+	tcase_add_test(t, shapes_of_runs);
 	tcase_add_loop_test(t, refused, 0, CALLS);
 	tcase_add_loop_test(t, absent, 0, CALLS);
 	tcase_add_test(t, whole_loop);

@@ -333,7 +333,7 @@ static void fewer_files(void)
 	rig_start("[Limits]\nSessions=4096\nSessionsPerUser=4096\n");
 }
 
-/* An output whose shape each run finds has no place in the protocol: OPEN says so. */
+/* A client that does not ask for the shapes of a run cannot open a model that needs it. */
 START_TEST(bounded_outputs)
 {
 	union rivulet_packet p;

@@ -188,7 +188,8 @@ static int describe_local(struct rvl_engine *e)
 		e->tensor[i] = (struct rivulet_tensor_info) { .size = sizeof(*e->tensor),
 			.name = rivulet_program_string(e->prog, t[i].name), .dtype = t[i].dtype,
 			.output = i >= e->inputs, .ndim = t[i].ndim, .bytes = t[i].size,
-			.scale = t[i].scale, .zero_point = t[i].zero_point };
+			.scale = t[i].scale, .zero_point = t[i].zero_point,
+			.bounded = t[i].flags & RIVULET_TENSOR_BOUNDED };
 		memcpy(e->tensor[i].dim, t[i].dim, sizeof(t[i].dim));
 	}
 	return 0;
@@ -585,6 +586,25 @@ int rvl_engine_start(struct rvl_engine *e, uint32_t instance, uint64_t timeout_n
 	}
 }
 
+/* Puts the shapes that the instance's run found into the descriptions of the bounded outputs. */
+static void take_shapes(struct rvl_engine *e, const struct instance *in)
+{
+	for (uint32_t i = e->inputs; i < e->count; i++) {
+		struct rivulet_tensor_info *t = &e->tensor[i];
+
+		if (!t->bounded)
+			continue;
+		if (e->client) {
+			rivulet_request_tensor(in->req, i, t);
+			continue;
+		}
+		rivulet_exec_shape(in->exec, i, t->dim);
+		t->bytes = rvl_dtype_size(t->dtype);
+		for (uint32_t d = 0; d < t->ndim; d++)
+			t->bytes *= t->dim[d];
+	}
+}
+
 static void daemon_stats(const struct instance *in, struct rvl_run_stats *s)
 {
 	struct rivulet_run_stats d = { .size = sizeof(d) };
@@ -616,6 +636,7 @@ int rvl_engine_wait(struct rvl_engine *e, uint32_t instance, struct rvl_run_stat
 		return rvl_tool_fail(RVL_EXIT_FAILED, "%s", rivulet_last_error());
 	if (r)
 		return rvl_tool_fail(RVL_EXIT_FAILED, "%s", rivulet_exec_result(in->exec)->text);
+	take_shapes(e, in);
 	if (!stats)
 		return 0;
 	if (e->client)

@@ -54,6 +54,7 @@ const struct rivulet_estimate_row *rvl_engine_level(struct rvl_engine *e, uint32
 const struct rivulet_program *rvl_engine_program(const struct rvl_engine *e);
 uint32_t rvl_engine_inputs(const struct rvl_engine *e);
 uint32_t rvl_engine_outputs(const struct rvl_engine *e);
+/** rvl_engine_tensor() - an input or output; if bounded, with the shape of the run waited for last */
 const struct rivulet_tensor_info *rvl_engine_tensor(const struct rvl_engine *e, uint32_t i);
 /** rvl_engine_find() - number of an input, or -1 with the error noted */
 int rvl_engine_find_input(const struct rvl_engine *e, const char *name);

@@ -127,6 +127,9 @@ static int keep_output(struct rvl_run *r, uint32_t output, uint64_t run, uint64_
 	struct rvl_array *a = &r->kept[output];
 	bool stack = runs > 1 && info->ndim < RIVULET_MAX_DIMS;
 
+	if (runs > 1 && info->bounded)
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "output %s has another shape in each run, so --output "
+				     "takes one input at a time", info->name);
 	if (!a->data) {
 		*a = (struct rvl_array) { .dtype = info->dtype, .ndim = info->ndim + stack };
 		memcpy(a->dim + stack, info->dim, info->ndim * sizeof(info->dim[0]));
