@@ -248,14 +248,17 @@ void rvl_client_step(struct rivulet_client *c)
 	if (c->preparing) {
 		rvl_models_step(c);
 		rvl_requests_step(c);
+		rvl_questions_step(c);
 	}
 }
 
 /* Sets the timer to the earliest of what only time brings. */
 void rvl_client_started(struct rivulet_client *c)
 {
-	int64_t first = rvl_session_expire(c);
+	int64_t first = rvl_session_expire(c), asked = rvl_questions_expire(c);
 	struct itimerspec t = { 0 };
+
+	first = asked < first ? asked : first;
 
 	if (c->link == RVL_LINK_DOWN && (c->reconnecting || c->busy_until) && c->retry_at < first)
 		first = c->retry_at;
@@ -276,6 +279,7 @@ void rvl_client_pump(struct rivulet_client *c)
 	c->again = false;
 	rvl_session_receive(c);
 	rvl_session_expire(c);
+	rvl_questions_expire(c);
 	rvl_client_step(c);
 	rvl_client_started(c);
 }
@@ -416,6 +420,7 @@ struct rivulet_client *rivulet_client_unref(struct rivulet_client *c)
 {
 	if (!c || --c->refs)
 		return NULL;
+	rvl_questions_drop(c);
 	rvl_session_drop(c);
 	rvl_lib_close(c->epoll);
 	rvl_lib_close(c->event);
@@ -458,6 +463,7 @@ int rivulet_client_dispatch(struct rivulet_client *c)
 	deliver_state(c);
 	n = rvl_models_deliver(c);
 	n += rvl_requests_deliver(c);
+	n += rvl_questions_deliver(c);
 	r = rivulet_client_result(c);
 	rivulet_client_unref(c);
 	/* Runs that a closed connection ended are reported first; the next call says why. */

@@ -352,7 +352,7 @@ int rivulet_client_connect_start(struct rivulet_client *c, int timeout_ms);
 int rivulet_client_fd(const struct rivulet_client *c);
 /**
  * rivulet_client_dispatch() - handle what has arrived and call the callbacks; never blocks
- * Returns the number of runs and loads that ended, or why there is no connection (-ECONNRESET,
+ * Returns the number of runs, loads and questions that ended, or why there is no connection (-ECONNRESET,
  * -EBADMSG, ...) once the ends that it caused are reported. Operations under way go on only inside
  * dispatch and blocking calls.
  */
@@ -389,10 +389,25 @@ int rivulet_client_info(const struct rivulet_client *c, struct rivulet_daemon_in
  */
 int rivulet_client_ping(struct rivulet_client *c, int timeout_ms);
 /**
+ * rivulet_client_ping_start() - the same without blocking
+ * @done: called once, from dispatch, with 0 or a negative errno, for which rivulet_last_error() has
+ * the line; NULL: nothing is called. The same holds for the two functions below. Any number of
+ * questions may be under way. The last rivulet_client_unref() forgets those that have not ended.
+ */
+int rivulet_client_ping_start(struct rivulet_client *c, int timeout_ms,
+			      void (*done)(struct rivulet_client *c, int result, void *data), void *data);
+/**
  * rivulet_client_status() - a sealed memfd with @size bytes of JSON: daemon, device, models; blocks
  * The descriptor is the caller's. docs/protocol.md has the keys.
  */
 int rivulet_client_status(struct rivulet_client *c, int *fd, uint64_t *size);
+/**
+ * rivulet_client_status_start() - the same without blocking
+ * @done: gets the descriptor, which is the program's to close, and the size; -1 and 0 with an error
+ */
+int rivulet_client_status_start(struct rivulet_client *c,
+				void (*done)(struct rivulet_client *c, int result, int fd, uint64_t size,
+					     void *data), void *data);
 /**
  * rivulet_client_wait_device() - wait until a daemon answers and has a device; blocks
  * @timeout_ms: -ETIMEDOUT after that; -1: no limit. Errors that waiting cannot mend are returned at
@@ -454,6 +469,14 @@ struct rivulet_policy_state {
  */
 int rivulet_client_policy(struct rivulet_client *c, uint32_t mode, uint32_t level,
 			  struct rivulet_policy_state *out);
+/**
+ * rivulet_client_policy_start() - the same without blocking
+ * @done: gets the state, which is valid during the call; NULL with an error
+ */
+int rivulet_client_policy_start(struct rivulet_client *c, uint32_t mode, uint32_t level,
+				void (*done)(struct rivulet_client *c, int result,
+					     const struct rivulet_policy_state *state, void *data),
+				void *data);
 
 /**
  * struct rivulet_load_options - how to load a model; NULL, or all fields but size zero, is the

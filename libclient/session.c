@@ -66,6 +66,7 @@ int rvl_session_close(struct rivulet_client *c, int error, const char *why)
 			fail_call(c, c->calls, error, c->why);
 		rvl_models_closed(c, error);
 		rvl_requests_closed(c, error);
+		rvl_questions_closed(c, error);
 		rvl_client_changed(c);
 	}
 	return rvl_session_error(c);

@@ -39,6 +39,7 @@ enum rvl_link {
 };
 
 struct rvl_out;
+struct rvl_question;
 
 /** struct rivulet_client - one connection. Models hold a reference, requests hold their model's */
 struct rivulet_client {
@@ -67,7 +68,8 @@ struct rivulet_client {
 	struct rivulet_daemon_info info;
 	struct rivulet_model *models;
 	struct rivulet_request *requests;
-	uint32_t preparing;		/* requests and models with work for rvl_client_step() */
+	struct rvl_question *questions;
+	uint32_t preparing;		/* requests, models and questions with work for rvl_client_step() */
 	bool changed;			/* link or device changed, not delivered yet */
 	void (*on_change)(struct rivulet_client *c, void *data);
 	void *on_change_data;
@@ -130,7 +132,20 @@ int rvl_milliseconds(int64_t ns);
 /** rvl_deadline() - @timeout_ms from now, RVL_NEVER when negative */
 int64_t rvl_deadline(int timeout_ms);
 
-/* ---- model.c and request.c, called by the two above ---- */
+/* ---- ask.c, called by the two above ---- */
+
+/** rvl_questions_step() - send the questions that wait for the connection */
+void rvl_questions_step(struct rivulet_client *c);
+/** rvl_questions_closed() - the connection ended with @error and c->why */
+void rvl_questions_closed(struct rivulet_client *c, int error);
+/** rvl_questions_expire() - end those whose deadline passed unsent. Returns the earliest that is left */
+int64_t rvl_questions_expire(struct rivulet_client *c);
+/** rvl_questions_deliver() - call back for those that ended. Returns how many */
+int rvl_questions_deliver(struct rivulet_client *c);
+/** rvl_questions_drop() - the client is freed: forget all */
+void rvl_questions_drop(struct rivulet_client *c);
+
+/* ---- model.c and request.c, called by session.c and client.c ---- */
 
 /** rvl_models_step(), rvl_requests_step() - next step of loads, and of requests being prepared */
 void rvl_models_step(struct rivulet_client *c);

@@ -94,6 +94,93 @@ static int call_policy(struct parts *p)
 	return r;
 }
 
+/* The end of a question that was started. */
+struct asked {
+	int calls, result;
+	uint64_t size;
+	uint32_t mode;
+	int again;		/* pings to start from the callback */
+	char error[200];
+};
+
+static void take_end(struct asked *a, int result)
+{
+	a->calls++;
+	a->result = result;
+	snprintf(a->error, sizeof(a->error), "%s", result ? rivulet_last_error() : "");
+}
+
+static void pinged(struct rivulet_client *c, int result, void *data)
+{
+	struct asked *a = data;
+
+	take_end(a, result);
+	if (a->again) {
+		a->again--;
+		ck_assert_int_eq(rivulet_client_ping_start(c, WAIT_MS, pinged, a), 0);
+	}
+}
+
+static void got_status(struct rivulet_client *c, int result, int fd, uint64_t size, void *data)
+{
+	struct asked *a = data;
+
+	(void)c;
+	take_end(a, result);
+	a->size = size;
+	ck_assert_int_eq(fd >= 0, !result);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void got_policy(struct rivulet_client *c, int result, const struct rivulet_policy_state *s,
+		       void *data)
+{
+	struct asked *a = data;
+
+	(void)c;
+	take_end(a, result);
+	ck_assert_int_eq(!s, result != 0);
+	a->mode = s ? s->mode : 0;
+}
+
+/* Turns the loop until the question that @r started has ended; sets the thread's error again. */
+static int end_of(struct parts *p, const struct asked *a, int r)
+{
+	if (r)
+		return r;
+	while (!a->calls)
+		turn(p->c);
+	ck_assert_int_eq(a->calls, 1);
+	return a->result ? rvl_lib_fail(-a->result, "%s", a->error) : 0;
+}
+
+static int call_ping_start(struct parts *p)
+{
+	struct asked a = { 0 };
+
+	return end_of(p, &a, rivulet_client_ping_start(p->c, WAIT_MS, pinged, &a));
+}
+
+static int call_status_start(struct parts *p)
+{
+	struct asked a = { 0 };
+	int r = end_of(p, &a, rivulet_client_status_start(p->c, got_status, &a));
+
+	ck_assert(r || a.size == 4);
+	return r;
+}
+
+static int call_policy_start(struct parts *p)
+{
+	struct asked a = { 0 };
+	int r = rivulet_client_policy_start(p->c, RIVULET_POLICY_BALANCED, 0, got_policy, &a);
+
+	r = end_of(p, &a, r);
+	ck_assert(r || a.mode == RIVULET_POLICY_BALANCED);
+	return r;
+}
+
 static int call_wait_device(struct parts *p)
 {
 	return rivulet_client_wait_device(p->c, WAIT_MS);
@@ -162,6 +249,9 @@ static const struct {
 	{ "ping", call_ping, RIVULET_MSG_PING },
 	{ "status", call_status, RIVULET_MSG_STATUS },
 	{ "policy", call_policy, RIVULET_MSG_POLICY },
+	{ "ping_start", call_ping_start, RIVULET_MSG_PING },
+	{ "status_start", call_status_start, RIVULET_MSG_STATUS },
+	{ "policy_start", call_policy_start, RIVULET_MSG_POLICY },
 	{ "wait_device", call_wait_device, 0 },
 	{ "load", call_load, RIVULET_MSG_LOAD },
 	{ "load_memory", call_load_memory, RIVULET_MSG_LOAD },
@@ -349,6 +439,86 @@ START_TEST(silent_daemon)
 	ck_assert_int_eq(loads, 1);
 	rivulet_client_unref(c);
 	daemon_stop();
+}
+END_TEST
+
+/* Questions wait for the connection, end once, and may be asked from a callback. None blocks. */
+START_TEST(questions)
+{
+	struct asked ping = { .again = 2 }, status = { 0 }, policy = { 0 };
+	int before = count_fds();
+	struct rivulet_client *c;
+
+	daemon_start(NONE);
+	dm.extra_fd = memfd_create("given", MFD_CLOEXEC);
+	dm.paused = true;
+	ck_assert_int_eq(rivulet_open_start(dm.path, &c), 0);
+	ck_assert_int_eq(rivulet_client_ping_start(c, WAIT_MS, pinged, &ping), 0);
+	ck_assert_int_eq(rivulet_client_status_start(c, got_status, &status), 0);
+	ck_assert_int_eq(rivulet_client_policy_start(c, RIVULET_POLICY_KEEP, 0, got_policy, &policy), 0);
+	/* One whose end nobody wants to know: its descriptor is closed. */
+	ck_assert_int_eq(rivulet_client_status_start(c, NULL, NULL), 0);
+	ck_assert_int_eq(rivulet_client_result(c), -EINPROGRESS);
+	turn_soon(c);
+	ck_assert_int_eq(ping.calls + status.calls + policy.calls, 0);
+	dm.paused = false;
+	while (ping.calls < 3 || !status.calls || !policy.calls)
+		turn(c);
+	ck_assert(!ping.result && !status.result && !policy.result);
+	ck_assert(status.size == 4 && policy.mode == 1);
+	ck_assert(ping.calls == 3 && status.calls == 1 && policy.calls == 1);
+	rivulet_client_unref(c);
+	daemon_stop();
+	close(dm.extra_fd);
+	ck_assert_int_eq(count_fds(), before);
+}
+END_TEST
+
+/* A question ends at its time limit, also when there is no connection yet. */
+START_TEST(unanswered_questions)
+{
+	struct asked early = { 0 }, late = { 0 }, cut = { 0 }, policy = { 0 }, forgotten = { 0 };
+	struct rivulet_client *c;
+	double start;
+
+	daemon_start_for(NONE, -1);
+	dm.paused = true;
+	ck_assert_int_eq(rivulet_open_start(dm.path, &c), 0);
+	start = now();
+	ck_assert_int_eq(rivulet_client_ping_start(c, 100, pinged, &early), 0);
+	while (!early.calls)
+		turn(c);
+	ck_assert_double_ge(now() - start, 0.1);
+	ck_assert_int_eq(early.result, -ETIMEDOUT);
+	ck_assert_ptr_nonnull(strstr(early.error, "in time"));
+	dm.paused = false;
+	while (rivulet_client_result(c))
+		turn(c);
+	dm.paused = true;
+	ck_assert_int_eq(rivulet_client_ping_start(c, 100, pinged, &late), 0);
+	while (!late.calls)
+		turn(c);
+	ck_assert_int_eq(late.result, -ETIMEDOUT);
+	ck_assert_int_eq(rivulet_client_ping_start(c, WAIT_MS, pinged, &cut), 0);
+	daemon_restart();
+	while (!cut.calls)
+		turn(c);
+	ck_assert_int_eq(cut.result, -ECONNRESET);
+	/* A question makes the connection anew, to a daemon without the feature this time. */
+	dm.hello = (struct rivulet_msg_hello_reply) { .version = 1, .max_model = 4096 };
+	dm.paused = false;
+	ck_assert_int_eq(rivulet_client_policy_start(c, 0, 0, got_policy, &policy), 0);
+	while (!policy.calls)
+		turn(c);
+	ck_assert_int_eq(policy.result, -EOPNOTSUPP);
+	ck_assert_int_eq(rivulet_client_policy_start(c, 0, 0, got_policy, &policy), -EOPNOTSUPP);
+	/* What has not ended when the client is freed is not reported. */
+	dm.paused = true;
+	ck_assert_int_eq(rivulet_client_ping_start(c, WAIT_MS, pinged, &forgotten), 0);
+	rivulet_client_unref(c);
+	dm.paused = false;
+	daemon_stop();
+	ck_assert(policy.calls == 1 && !forgotten.calls);
 }
 END_TEST
 
@@ -784,6 +954,8 @@ int main(void)
 	tcase_add_loop_test(t, absent, 0, CALLS);
 	tcase_add_test(t, whole_loop);
 	tcase_add_test(t, silent_daemon);
+	tcase_add_test(t, questions);
+	tcase_add_test(t, unanswered_questions);
 	tcase_add_test(t, late_answer);
 	tcase_add_test(t, full_socket);
 	tcase_add_test(t, reconnects_in_background);
