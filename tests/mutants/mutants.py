@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import sites
 from build import FOLDERS, OUT, PROGRAM_TESTS, ROOT, Build, digest, sources, test_path, unit_tests
 from cover import Coverage
-from sandbox import Sandbox
+from sandbox import Sandbox, Stopped
 from verdicts import Verdicts
 
 CHUNK_SECONDS = 1.0           # tests of a binary that run in one process, by their measured time
@@ -262,7 +262,10 @@ class Run:
             site, choice = self.todo[i]
             result = self.store.find(site, choice)
             if not result:
-                result = self.trial.try_one(site, choice)
+                try:
+                    result = self.trial.try_one(site, choice)
+                except Stopped:
+                    return
                 if self.stopped:
                     return
                 self.store.add(site, choice, result)

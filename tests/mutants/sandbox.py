@@ -16,9 +16,14 @@ def load():
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
+class Stopped(Exception):
+    """The run was interrupted: no further test is started."""
+
+
 class Sandbox:
     """A folder that the tests may write, and the processes in it."""
     running = set()
+    stopped = False
     lock = threading.Lock()
 
     def __init__(self, name):
@@ -37,9 +42,11 @@ class Sandbox:
                        "MUTANTS_CPU": str(int(cpu) + 1), "CK_DEFAULT_TIMEOUT": "60", "CK_TIMEOUT_MULTIPLIER": "4",
                        **(env or {})}
         with open(self.dir / "output", "wb") as out:
-            child = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=out,
-                                     stderr=out, start_new_session=True)
             with self.lock:
+                if Sandbox.stopped:
+                    raise Stopped
+                child = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=out,
+                                         stderr=out, start_new_session=True)
                 self.running.add(child.pid)
             try:
                 status = child.wait(wall * load())
@@ -68,6 +75,7 @@ class Sandbox:
     @classmethod
     def end_all(cls):
         with cls.lock:
+            cls.stopped = True
             for pid in cls.running:
                 try:
                     os.killpg(pid, signal.SIGKILL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shifts of bits, at the ends of each type. */
+/* Arithmetic, comparisons, logic and shifts of bits, at the ends of each type. */
 #include "op_rig.h"
 #include "suite.h"
 
@@ -96,15 +96,302 @@ START_TEST(a_copy_takes_every_type)
 }
 END_TEST
 
+/* ---- every pair of some values, by arithmetic on wider numbers ---- */
+
+#define PAIRS_MAX 400
+
+/* What an operator gives for a pair. 128 bits hold each product of two numbers of 64 bits. */
+__extension__ typedef __int128 wide;
+__extension__ typedef unsigned __int128 unsigned_wide;
+
+static wide ref_add(wide a, wide b)
+{
+	return a + b;
+}
+
+static wide ref_sub(wide a, wide b)
+{
+	return a - b;
+}
+
+static wide ref_mul(wide a, wide b)
+{
+	return (wide)((unsigned_wide)a * (unsigned_wide)b);
+}
+
+static wide ref_div(wide a, wide b)
+{
+	return b ? a / b : 0;
+}
+
+/* The remainder that has the sign of the divisor. */
+static wide ref_mod(wide a, wide b)
+{
+	wide r = b ? a % b : 0;
+
+	return r && (r < 0) != (b < 0) ? r + b : r;
+}
+
+static wide ref_fmod(wide a, wide b)
+{
+	return b ? a % b : 0;
+}
+
+static wide ref_pow(wide a, wide b)
+{
+	unsigned_wide r = 1;
+
+	if (b < 0)
+		return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
+	for (wide i = 0; i < b && i < 300; i++)
+		r *= (unsigned_wide)a;
+	return (wide)r;
+}
+
+static wide ref_max(wide a, wide b)
+{
+	return a > b ? a : b;
+}
+
+static wide ref_min(wide a, wide b)
+{
+	return a < b ? a : b;
+}
+
+static wide ref_and(wide a, wide b)
+{
+	return a & b;
+}
+
+static wide ref_or(wide a, wide b)
+{
+	return a | b;
+}
+
+static wide ref_xor(wide a, wide b)
+{
+	return a ^ b;
+}
+
+static const struct {
+	const char *name;
+	int64_t opset;
+	bool fmod;
+	wide (*ref)(wide a, wide b);
+} binaries[] = {
+	{ "Add", 14, false, ref_add },	     { "Sub", 14, false, ref_sub },	  { "Mul", 14, false, ref_mul },
+	{ "Div", 14, false, ref_div },	     { "Mod", 13, false, ref_mod },	  { "Mod", 13, true, ref_fmod },
+	{ "Pow", 15, false, ref_pow },	     { "Max", 13, false, ref_max },	  { "Min", 13, false, ref_min },
+	{ "BitwiseAnd", 18, false, ref_and }, { "BitwiseOr", 18, false, ref_or }, { "BitwiseXor", 18, false, ref_xor },
+};
+
+static const struct {
+	enum rvl_type type;
+	int bits;
+	bool is_signed;
+} integers[] = { { RVL_TYPE_S8, 8, true }, { RVL_TYPE_U8, 8, false }, { RVL_TYPE_S32, 32, true },
+		 { RVL_TYPE_U16, 16, false }, { RVL_TYPE_S64, 64, true }, { RVL_TYPE_U64, 64, false } };
+
+/* A number as the type keeps it: its low bits. */
+static wide kept(wide v, int bits, bool is_signed)
+{
+	wide modulus = (wide)1 << bits;
+
+	v &= modulus - 1;
+	return is_signed && v >= modulus / 2 ? v - modulus : v;
+}
+
+static void store(enum rvl_type type, void *data, int i, wide v)
+{
+	size_t size = rvl_type_size(type);
+	uint64_t low = (uint64_t)v;
+
+	memcpy((char *)data + (size_t)i * size, &low, size);
+}
+
+static wide loaded(enum rvl_type type, const void *data, int i, bool is_signed)
+{
+	size_t size = rvl_type_size(type);
+	uint64_t low = 0;
+
+	memcpy(&low, (const char *)data + (size_t)i * size, size);
+	return kept((wide)low, (int)size * 8, is_signed);
+}
+
+/* The ends of a type and the numbers next to zero, in all pairs. Returns how many pairs there are. */
+static int all_pairs(int bits, bool is_signed, wide *a, wide *b)
+{
+	wide low = is_signed ? -((wide)1 << (bits - 1)) : 0, high = low + ((wide)1 << bits) - 1;
+	const wide ends[] = { low, low + 1, high, high - 1, 0, 1, 2, 3, 7, 11, high / 3, is_signed ? -1 : 5,
+			      is_signed ? -2 : 6, is_signed ? -3 : 10, is_signed ? -7 : 100 };
+	int n = 0, count = sizeof(ends) / sizeof(ends[0]);
+
+	for (int i = 0; i < count; i++)
+		for (int k = 0; k < count; k++) {
+			a[n] = ends[i];
+			b[n++] = ends[k];
+		}
+	ck_assert_int_le(n, PAIRS_MAX);
+	return n;
+}
+
+/* Proves an operator on all pairs of a type. */
+static void check_pairs(size_t op, size_t t)
+{
+	static uint64_t x[PAIRS_MAX], y[PAIRS_MAX];
+	static wide a[PAIRS_MAX], b[PAIRS_MAX];
+	int bits = integers[t].bits, n = all_pairs(bits, integers[t].is_signed, a, b);
+	enum rvl_type type = integers[t].type;
+
+	for (int i = 0; i < n; i++) {
+		/* Only exponents that a loop of products reaches. */
+		if (binaries[op].ref == ref_pow && b[i] > 11)
+			b[i] = 11;
+		store(type, x, i, a[i]);
+		store(type, y, i, b[i]);
+	}
+	op_begin(binaries[op].name, binaries[op].opset);
+	if (binaries[op].fmod)
+		op_int("fmod", 1);
+	op_in(type, DIMS(n), x, (size_t)n);
+	op_in(type, DIMS(n), y, (size_t)n);
+	op_ok(1);
+	ck_assert_int_eq(rig.call.out[0].type, type);
+	for (int i = 0; i < n; i++) {
+		wide want = kept(binaries[op].ref(a[i], b[i]), bits, integers[t].is_signed);
+
+		ck_assert_msg(loaded(type, rig.call.out[0].data, i, integers[t].is_signed) == want,
+			      "%s of %lld and %lld, of %d bits", binaries[op].name, (long long)a[i], (long long)b[i], bits);
+	}
+}
+
+START_TEST(integer_pairs)
+{
+	for (size_t op = 0; op < sizeof(binaries) / sizeof(binaries[0]); op++)
+		for (size_t t = 0; t < sizeof(integers) / sizeof(integers[0]); t++)
+			check_pairs(op, t);
+}
+END_TEST
+
+/* Proves each comparison for less, equal and greater, of each class of types. */
+START_TEST(comparisons)
+{
+	static const struct { const char *name; int64_t opset; bool want[3]; } ops[] = {
+		{ "Equal", 13, { false, true, false } }, { "Greater", 13, { false, false, true } },
+		{ "GreaterOrEqual", 16, { false, true, true } }, { "Less", 13, { true, false, false } },
+		{ "LessOrEqual", 16, { true, true, false } } };
+
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		const bool *w = ops[i].want;
+
+		op_begin(ops[i].name, ops[i].opset);
+		IN_S64(DIMS(3), INT64_MIN, -1, 5);
+		IN_S64(DIMS(3), INT64_MAX, -1, -5);
+		op_ok(1);
+		OP_WANT(0, BOOL, uint8_t, DIMS(3), w[0], w[1], w[2]);
+		op_begin(ops[i].name, ops[i].opset);
+		OP_IN(U64, uint64_t, DIMS(3), 1, UINT64_MAX, UINT64_MAX);
+		OP_IN(U64, uint64_t, DIMS(3), UINT64_MAX, UINT64_MAX, 1);
+		op_ok(1);
+		OP_WANT(0, BOOL, uint8_t, DIMS(3), w[0], w[1], w[2]);
+		op_begin(ops[i].name, ops[i].opset);
+		IN_F32(DIMS(4), -1.5f, 0.0f, INFINITY, NAN);
+		IN_F32(DIMS(4), 0.5f, -0.0f, -INFINITY, NAN);
+		op_ok(1);
+		OP_WANT(0, BOOL, uint8_t, DIMS(4), w[0], w[1], w[2], 0);
+	}
+}
+END_TEST
+
+START_TEST(logic)
+{
+	static const struct { const char *name; uint8_t want[4]; } ops[] = {
+		{ "And", { 0, 0, 0, 1 } }, { "Or", { 0, 1, 1, 1 } }, { "Xor", { 0, 1, 1, 0 } } };
+
+	for (size_t i = 0; i < 3; i++) {
+		op_begin(ops[i].name, 7);
+		OP_IN(BOOL, uint8_t, DIMS(2, 1), 0, 1);
+		OP_IN(BOOL, uint8_t, DIMS(2), 0, 1);
+		op_ok(1);
+		op_want(0, RVL_TYPE_BOOL, DIMS(2, 2), ops[i].want, 4);
+	}
+}
+END_TEST
+
+START_TEST(floats)
+{
+	op_begin("Div", 14);
+	IN_F32(DIMS(3), 1, -1, 3);
+	IN_F32(DIMS(3), 0, 0, 2);
+	op_ok(1);
+	WANT_F32(0, DIMS(3), INFINITY, -INFINITY, 1.5f);
+	op_begin("Mod", 13);
+	IN_F32(DIMS(5), 5.5f, -5.5f, 5.5f, -5.5f, 6);
+	IN_F32(DIMS(5), 2, 2, -2, -2, 3);
+	op_ok(1);
+	WANT_F32(0, DIMS(5), 1.5f, 0.5f, -0.5f, -1.5f, 0);
+	op_begin("Mod", 13);
+	op_int("fmod", 1);
+	IN_F32(DIMS(4), 5.5f, -5.5f, 5.5f, -5.5f);
+	IN_F32(DIMS(4), 2, 2, -2, -2);
+	op_ok(1);
+	WANT_F32(0, DIMS(4), 1.5f, -1.5f, 1.5f, -1.5f);
+	/* The type of the base is that of the result, whatever the exponent's is. */
+	op_begin("Pow", 15);
+	IN_F32(DIMS(3), 2, 9, -3);
+	IN_S64(DIMS(3), -2, 0, 3);
+	op_ok(1);
+	WANT_F32(0, DIMS(3), 0.25f, 1, -27);
+	op_begin("Pow", 15);
+	IN_S32(DIMS(3), 2, 9, -3);
+	IN_F32(DIMS(3), 10, 0.5f, 3);
+	op_ok(1);
+	WANT_S32(0, DIMS(3), 1024, 3, -27);
+}
+END_TEST
+
+/* Proves operators of one, two and three operands, and that NaN wins. */
+START_TEST(any_number_of_operands)
+{
+	static const struct { const char *name; float one[2], two[2], three[2]; } ops[] = {
+		{ "Sum", { 4, -1 }, { 10, -6 }, { 11, -6 } }, { "Mean", { 4, -1 }, { 5, -3 }, { 11 / 3.0f, -2 } },
+		{ "Max", { 4, -1 }, { 6, -1 }, { 6, 0 } }, { "Min", { 4, -1 }, { 4, -5 }, { 1, -5 } } };
+
+	for (size_t i = 0; i < 4; i++)
+		for (int n = 1; n <= 3; n++) {
+			op_begin(ops[i].name, 13);
+			IN_F32(DIMS(2), 4, -1);
+			if (n > 1)
+				IN_F32(DIMS(2), 6, -5);
+			if (n > 2)
+				IN_F32(DIMS(2), 1, 0);
+			op_ok(1);
+			op_want(0, RVL_TYPE_F32, DIMS(2), n == 1 ? ops[i].one : n == 2 ? ops[i].two : ops[i].three, 2);
+		}
+	for (int i = 0; i < 2; i++) {
+		op_begin(i ? "Max" : "Min", 13);
+		IN_F32(DIMS(4), NAN, 1, NAN, 2);
+		IN_F32(DIMS(4), 1, NAN, NAN, 2);
+		op_ok(1);
+		WANT_F32(0, DIMS(4), NAN, NAN, NAN, 2);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("op_arithmetic");
-	TCase *t = add_case(s, "shifts", 10, NULL, NULL);
+	TCase *t = add_case(s, "arithmetic", 10, NULL, NULL);
 
 	tcase_add_test(t, unsigned_shifts);
 	tcase_add_test(t, signed_left_shifts_discard_bits);
 	tcase_add_test(t, signed_right_shifts_keep_the_sign);
 	tcase_add_test(t, signed_numbers_came_with_opset_28);
 	tcase_add_test(t, a_copy_takes_every_type);
+	tcase_add_test(t, integer_pairs);
+	tcase_add_test(t, comparisons);
+	tcase_add_test(t, logic);
+	tcase_add_test(t, floats);
+	tcase_add_test(t, any_number_of_operands);
 	return run_suite(s);
 }
