@@ -386,6 +386,20 @@ START_TEST(npy_refusals)
 		ck_assert_msg(r == bad[i].want, "%s: %d, %s", bad[i].dict, r, why);
 		ck_assert_str_eq(why, bad[i].why);
 	}
+	/* A file that ends within its header is not read beyond its end, where the rest may lie. */
+	{
+		static const char dict[] = "{'descr':'|u1','fortran_order':False,'shape':(1,)}";
+		char file[100] = "\x93NUMPY\x01";
+
+		file[8] = (char)(sizeof(dict) - 1);
+		memcpy(file + 10, dict, sizeof(dict));
+		for (size_t n = 0; n < 10 + sizeof(dict) - 1; n++) {
+			ck_assert_int_eq(rvl_npy_parse((uint8_t *)file, n, &a, why), -EINVAL);
+			ck_assert_str_eq(why, "damaged .npy header");
+		}
+		ck_assert_int_eq(rvl_npy_parse((uint8_t *)file, 10 + sizeof(dict) - 1, &a, why), -EINVAL);
+		ck_assert_str_eq(why, "0 bytes of data, the shape says 1");
+	}
 	/* The header is longer than the file. */
 	head[8] = 3;
 	ck_assert_int_eq(rvl_npy_parse(head, 12, &a, why), -EINVAL);

@@ -90,6 +90,25 @@ START_TEST(a_path_that_cannot_be_written)
 }
 END_TEST
 
+/*
+ * What is demanded is inside of the plot, also where it is less than any accuracy that is shown: the
+ * axis of 0.70 to 0.85 begins at 39 %, one below the 40 % demanded.
+ */
+START_TEST(a_low_demand)
+{
+	size_t size;
+	char *p;
+
+	v.least[0] = 0;
+	v.least[1] = 400000;
+	ck_assert_int_eq(rvl_plan_svg(&v, path), 0);
+	p = read_file(path, &size);
+	/* The panel reaches from 86 % at 96 to 39 % at 336: 336 - 240 / 47. */
+	ck_assert_ptr_nonnull(strstr(p, "y1=\"330.9\" x2=\"830.0\" y2=\"330.9\""));
+	free(p);
+}
+END_TEST
+
 /* A single length is plotted at the middle of its axis. */
 START_TEST(one_length)
 {
@@ -115,6 +134,7 @@ int main(void)
 	tcase_add_test(t, a_plot_is_as_recorded);
 	tcase_add_test(t, what_cannot_be_plotted);
 	tcase_add_test(t, a_path_that_cannot_be_written);
+	tcase_add_test(t, a_low_demand);
 	tcase_add_test(t, one_length);
 	suite_add_tcase(s, t);
 	return run_suite(s);

@@ -572,6 +572,28 @@ START_TEST(grey)
 }
 END_TEST
 
+/* Proves the limit of both sides of the pictures of a set. */
+START_TEST(wide_pictures)
+{
+	uint8_t file[16 + 16385] = { 0, 0, 8, 3, 0, 0, 0, 1 };
+
+	echo_line(F32);
+	for (int wide = 0; wide < 2; wide++)
+		for (uint32_t side = 16384; side <= 16385; side++) {
+			uint32_t h = wide ? 1 : side, w = wide ? side : 1;
+
+			file[10] = (uint8_t)(h >> 8);
+			file[11] = (uint8_t)h;
+			file[14] = (uint8_t)(w >> 8);
+			file[15] = (uint8_t)w;
+			write_file(path_of("i"), file, 16 + side);
+			RUNS("run %s/m.onnx --images %s/i --pictures 0" SIM, side > 16384 ? RVL_EXIT_REFUSED : 0);
+			snprintf(words, sizeof(words), "%s: pictures of more than 16384 a side", path_of("i"));
+			ck_assert_str_eq(rvl_tool_error, side > 16384 ? words : "");
+		}
+}
+END_TEST
+
 /* ---- tensors ---- */
 
 static void put_npy(const char *name, enum rivulet_dtype type, uint32_t ndim, const uint64_t *dim, const void *data)
@@ -674,6 +696,7 @@ int main(void)
 	tcase_add_test(t, scores_of_bytes);
 	tcase_add_test(t, inputs_for_pictures);
 	tcase_add_test(t, grey);
+	tcase_add_test(t, wide_pictures);
 	tcase_add_test(t, tensors);
 	tcase_add_test(t, printed_outputs);
 	return run_suite(s);
