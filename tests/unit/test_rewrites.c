@@ -138,6 +138,9 @@ static const struct rewrite products[] = {
 	{ XW "Conv xf wf -> c; Relu c -> r; Clip r lo hi -> d; QuantizeLinear d h z10 -> y; const "
 	     "lo f32 - 1; const hi f32 - 3",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) -> y(0.5,10) from 12 to 16 with Relu_3+Clip_4" },
+	/* The bytes of the result are moved, not its floats. */
+	{ XW "Conv xf wf -> c; Transpose c -> m perm=[0,1,3,2]; QuantizeLinear m t z10 -> y",
+	  "QConv x(0.5,3) s[4 -3](0.25,0) -> u(2,10); Transpose u(2,10) -> y(2,10)" },
 	/* A float bias is rounded to the sum's scale, an eighth, ties to even. */
 	{ XW "Conv xf wf b -> c; QuantizeLinear c t z10 -> y; const b f32 2 0.1875 -3.0625",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) i[2 -24] -> y(2,10)" },
@@ -455,6 +458,8 @@ static const struct rewrite rest[] = {
 	  "Add x x -> e; Clip e f[3] f[2] -> y" },
 	{ "in x f32 2; in a f32 -; out y; Add x x -> e; Clip e a -> y",
 	  "Add x x -> e; Clip e a -> y" },
+	{ "in x f32 2; in b f32 -; const a f32 - 1; out y; Add x x -> e; Clip e a b -> y",
+	  "Add x x -> e; Clip e f[1] b -> y" },
 	{ "in x s32 2; out y; Add x x -> e; Relu e -> y", "Add x x -> e; Relu e -> y" },
 	{ "in x f32 2; out y; Softmax x -> e; Relu e -> y", "Softmax x -> e; Relu e -> y" },
 };
