@@ -8,6 +8,7 @@
 #include "suite.h"
 
 #include <dlfcn.h>
+#include <sys/resource.h>
 
 START_TEST(opens)
 {
@@ -534,6 +535,7 @@ START_TEST(load_and_run)
 	struct rivulet_model *m;
 	struct rivulet_request *q;
 	uint8_t in[BYTES], out[BYTES];
+	struct rlimit limit, none;
 	int fd = memfd_create("large", MFD_CLOEXEC);
 	char large[32];
 
@@ -563,6 +565,16 @@ START_TEST(load_and_run)
 	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "input in"));
 	ck_assert_int_eq(rivulet_bind_memory(q, 0, in, BYTES - 1), -EINVAL);
 	ck_assert_int_eq(rivulet_bind_memory(q, 2, in, BYTES), -ERANGE);
+	/* The copy that is shared with the daemon needs a descriptor. */
+	ck_assert(!getrlimit(RLIMIT_NOFILE, &limit));
+	none = limit;
+	none.rlim_cur = (rlim_t)dup(0);
+	close((int)none.rlim_cur);
+	ck_assert(!setrlimit(RLIMIT_NOFILE, &none));
+	ck_assert_int_eq(rivulet_bind_memory(q, 0, in, BYTES), -EMFILE);
+	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), "shared memory of 256 bytes: "));
+	ck_assert(!setrlimit(RLIMIT_NOFILE, &limit));
+	ck_assert_int_eq(rivulet_request_start(q, NULL), -EINVAL);
 	ck_assert(!rivulet_bind_memory(q, 0, in, BYTES) && !rivulet_bind_memory(q, 1, out, BYTES));
 	ck_assert_int_eq(rivulet_request_stats(q, &stats), -ENODATA);
 	for (int round = 0; round < 3; round++) {

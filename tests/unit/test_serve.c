@@ -730,6 +730,7 @@ START_TEST(test_battery_follows_jobs)
 	char text[2000], err[160];
 	struct client c;
 	uint32_t left;
+	double taken;
 
 	make_paths();
 	make_memory();
@@ -751,6 +752,13 @@ START_TEST(test_battery_follows_jobs)
 	control("stat", text, sizeof(text));
 	ck_assert_ptr_nonnull(strstr(text, "battery_full_mwh 1000000\n"));
 	ck_assert_ptr_null(strstr(text, "battery_taken_pj 0\n"));
+	ck_assert_ptr_nonnull(strstr(text, "battery_factor 1e+10\n"));
+	/* 2 J more are 2e12 pJ. */
+	taken = strtod(strstr(text, "battery_taken_pj ") + 17, NULL);
+	control("consume 2", text, sizeof(text));
+	ck_assert_str_eq(text, "ok\n");
+	control("stat", text, sizeof(text));
+	ck_assert_double_eq_tol(strtod(strstr(text, "battery_taken_pj ") + 17, NULL), taken + 2e12, 1e9);
 	control("battery charge=101", text, sizeof(text));
 	ck_assert_ptr_nonnull(strstr(text, "error: \"charge=101\" is not within 0 to 100"));
 	leave(&c);
