@@ -429,6 +429,9 @@ START_TEST(state_of_another_board)
 		ck_assert_int_eq(rvl_power_save(m.power.state_path, &st), 0);
 		start_with("[Power]\nDwell=3600s\nPowerProfiles=no\n");
 		ck_assert_msg((m.power.policy.changed == 5) == states[i].taken, "state %zu", i);
+		/* A level that was taken up was entered. */
+		if (states[i].level < 4)
+			ck_assert_uint_eq(m.power.policy.entries[states[i].level], states[i].taken);
 		stop();
 	}
 	clean();
