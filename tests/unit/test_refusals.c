@@ -426,6 +426,14 @@ static const struct model_case shapes[] = {
 	{ "in x u8 2,3,4; out y; Flatten x -> y axis=4", 0, NO,
 	  "node 'Flatten_0' (Flatten): axis 4 does not exist in a tensor of rank 3" },
 	{ "in x u8 -; out y; Flatten x -> y axis=0", 0, 0, "uint8 1x1" },
+	/* Kernels of no or of more than 65,535 elements a side. */
+	{ "in x f32 1,1,1,70000; const w f32 1,1,1,65535 0; out y; Conv x w -> y", 0, 0, "float32 1x1x1x4466" },
+	{ "in x f32 1,1,1,70000; const w f32 1,1,1,65536 0; out y; Conv x w -> y", 0, 0, "float32 1x1x1x4465" },
+	{ "in x f32 1,1,70000,1; const w f32 1,1,65536,1 0; out y; Conv x w -> y", 0, 0, "float32 1x1x4465x1" },
+	{ "in x f32 1,1,3,3; const w f32 1,1,0,1; out y; Conv x w -> y", 0, NO,
+	  "node 'Conv_0' (Conv): kernel_shape and the weights' shape disagree" },
+	{ "in x f32 1,1,3,3; const w f32 1,1,1,0; out y; Conv x w -> y", 0, NO,
+	  "node 'Conv_0' (Conv): kernel_shape and the weights' shape disagree" },
 	/* New shapes. */
 	{ "in x u8 2,3,4; const s s64 3 0 -1 2; out y; Reshape x s -> y", 0, 0, "uint8 2x6x2" },
 	{ "in x u8 2,3,4; const s s64 3 0 -1 5; out y; Reshape x s -> y", 0, NO,
