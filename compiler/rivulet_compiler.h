@@ -67,6 +67,11 @@ struct rivulet_quantise {
 	const char *const *keep_float; /* names of nodes that stay float */
 	uint32_t n_keep_float;
 	uint32_t threads; /* 0: one per processor */
+	/*
+	 * Receives the quantised model as ONNX, with QuantizeLinear and DequantizeLinear around every
+	 * quantised operator; NULL: not wanted. -EOPNOTSUPP where the model's opset lacks an operator.
+	 */
+	struct rivulet_blob *exported;
 };
 
 #define RIVULET_NO_VARIANT UINT32_MAX
@@ -193,6 +198,23 @@ int rivulet_explain_model(const void *onnx, size_t size, const struct rivulet_bo
  */
 int rivulet_estimate(const struct rivulet_program *program, const struct rivulet_board *board,
 		     struct rivulet_estimate_row *rows, struct rvl_err *err);
+
+/** struct rivulet_model_input - an input of a model */
+struct rivulet_model_input {
+	char *name;
+	enum rivulet_dtype dtype;
+	uint32_t ndim;
+	uint64_t dim[RIVULET_MAX_DIMS];
+};
+
+/**
+ * rivulet_model_inputs_of() - the inputs that a model has left with the batch, symbol and frozen
+ * inputs of @opt
+ * @out: *@n entries, to be freed with rivulet_model_inputs_free(). Errors as rivulet_compile().
+ */
+int rivulet_model_inputs_of(const void *onnx, size_t size, const struct rivulet_compile_options *opt,
+			    struct rivulet_model_input **out, uint32_t *n, struct rvl_err *err);
+void rivulet_model_inputs_free(struct rivulet_model_input *list, uint32_t n);
 
 /**
  * rivulet_quantise_hash() - SHA-256 of the examples and of all that a quantised model depends on

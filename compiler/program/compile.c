@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The compiler from end to end: read, optimise, place, lower, plan, emit, write. */
 #include "npu/partition.h"
+#include "onnx/export.h"
 #include "onnx/onnx.h"
 #include "pass/passes.h"
 #include "program/program.h"
@@ -156,13 +157,28 @@ static void backend_init(struct rvl_backend *be, const struct rivulet_board *boa
 	be->board = be->opt->cpu_only ? NULL : board;
 }
 
+static int quantise(struct rvl_backend *be)
+{
+	const struct rivulet_quantise *q = &be->opt->quantise;
+	struct rvl_bytes b = { 0 };
+	int rc = rvl_calibrate(be->g, q, be->err);
+
+	if (!rc && q->exported)
+		rc = rvl_onnx_export(be->g, &b, be->err);
+	if (!rc && q->exported)
+		*q->exported = (struct rivulet_blob) { b.data, b.size };
+	else
+		rvl_bytes_free(&b);
+	return rc;
+}
+
 static int middle(struct rvl_backend *be)
 {
 	int rc;
 
 	be->g->npu_average_pool = be->opt->average_within_1;
 	if (be->opt->quantise.n_examples) {
-		rc = rvl_calibrate(be->g, &be->opt->quantise, be->err);
+		rc = quantise(be);
 		if (rc)
 			return rc;
 	}

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define PERCENTILE 99.99
-#define MEASURED_RUNS 8 /* by which methods are compared */
+#define MEASURED_RUNS 4 /* by which methods are compared */
 
 struct calibration {
 	struct rvl_graph *g;

@@ -4,8 +4,12 @@
  * and lengths of bitstreams, labelled data sets, recorded outputs. Both sides of each limit are tried.
  */
 #include <check.h>
+#include <errno.h>
+#include <zlib.h>
 
 #include "../../tool/data/dataset.h"
+#include "../../tool/data/examples.h"
+#include "../../tool/data/npz.h"
 #include "../../tool/model/mode.h"
 #include "files.h"
 #include "suite.h"
@@ -221,8 +225,192 @@ START_TEST(modes)
 	ck_assert(rvl_mode_given(&m));
 	m = (struct rvl_mode) { .n_keep = 1 };
 	ck_assert(rvl_mode_given(&m));
-	m = (struct rvl_mode) { .calibrate = "x" };
+	m = (struct rvl_mode) { .quantise.path = { .value = { "x" }, .n = 1 } };
 	ck_assert(rvl_mode_given(&m));
+}
+END_TEST
+
+/* ---- examples for calibration ---- */
+
+static struct rivulet_model_input two_inputs[2] = {
+	{ (char *)(uintptr_t)"x", RIVULET_F32, 4, { 1, 3, 2, 2 } },
+	{ (char *)(uintptr_t)"ids:0", RIVULET_S64, 2, { 2, 3 } },
+};
+
+static const char *write_npy(const char *name, enum rivulet_dtype type, uint32_t ndim,
+			     const uint64_t *dim, uint64_t first)
+{
+	struct rvl_array a = { .dtype = type, .ndim = ndim };
+	const char *path = in_dir(name);
+
+	memcpy(a.dim, dim, ndim * sizeof(*dim));
+	ck_assert_int_eq(rvl_array_alloc(&a), 0);
+	for (uint64_t i = 0; i < a.size / rvl_dtype_size(type); i++) {
+		if (type == RIVULET_F32)
+			((float *)a.data)[i] = (float)(first + i);
+		else if (type == RIVULET_S64)
+			((int64_t *)a.data)[i] = (int64_t)(first + i);
+		else
+			((uint8_t *)a.data)[i] = (uint8_t)(first + i);
+	}
+	ck_assert_int_eq(rvl_npy_write(path, &a), 0);
+	rvl_array_clear(&a);
+	return path;
+}
+
+static float f32_at(const struct rvl_examples *x, uint64_t i)
+{
+	return ((const float *)x->list[0].data)[i];
+}
+
+/* Pictures, arrays of one and of several examples, and bytes; files of a folder in their order. */
+START_TEST(examples_from_files)
+{
+	static const uint64_t one[] = { 1, 3, 2, 2 }, bare[] = { 3, 2, 2 }, many[] = { 2, 3, 2, 2 };
+	struct rvl_picture_options o = { .mean_text = "0.5", .std_text = "0.25" };
+	struct rvl_examples x;
+
+	ck_assert_int_eq(rvl_picture_options_check(&o), 0);
+	ck_assert_int_eq(rvl_examples_init(&x, &o, two_inputs, 1), 0);
+	write_npy("b.npy", RIVULET_F32, 4, one, 100);
+	write_npy("c.npy", RIVULET_F32, 3, bare, 200);
+	write_npy("d.npy", RIVULET_F32, 4, many, 300);
+	write_npy("e.npy", RIVULET_U8, 3, bare, 0);
+	write_file(in_dir("a.ppm"), "P6 2 2 255\n\0\0\0\1\2\3\4\5\6\7\10\11", 11 + 12);
+	ck_assert_msg(!rvl_examples_add(&x, dir), "%s", rvl_tool_error);
+	ck_assert_uint_eq(x.list[0].size, 6 * 12 * sizeof(float));
+	ck_assert_float_eq(f32_at(&x, 0), -2);				/* of the picture: R of the first pixel */
+	ck_assert_float_eq_tol(f32_at(&x, 5), (2 / 255.0f - 0.5f) / 0.25f, 1e-6f); /* G of the second */
+	ck_assert_float_eq(f32_at(&x, 12), 100);
+	ck_assert_float_eq(f32_at(&x, 24), 200);
+	ck_assert_float_eq(f32_at(&x, 36 + 23), 323);
+	ck_assert_float_eq_tol(f32_at(&x, 60 + 11), (11 / 255.0f - 0.5f) / 0.25f, 1e-6f);
+	rvl_examples_clear(&x);
+}
+END_TEST
+
+/* Inputs are named by NAME=PATH, by the members of an archive, or by input_N. */
+START_TEST(examples_of_several_inputs)
+{
+	static const uint64_t image[] = { 1, 3, 2, 2 }, rows[] = { 4, 3 };
+	struct rvl_picture_options o = { 0 };
+	struct rvl_examples x;
+	char value[256];
+
+	ck_assert_int_eq(rvl_picture_options_check(&o), 0);
+	ck_assert_int_eq(rvl_examples_init(&x, &o, two_inputs, 2), 0);
+	write_npy("input_1.npy", RIVULET_S64, 2, rows, 5);
+	write_npy("input_0.npy", RIVULET_F32, 4, image, 0);
+	ck_assert_msg(!rvl_examples_add(&x, dir), "%s", rvl_tool_error);
+	snprintf(value, sizeof(value), "ids:0=%s", in_dir("input_1.npy"));
+	ck_assert_msg(!rvl_examples_add(&x, value), "%s", rvl_tool_error);
+	ck_assert_uint_eq(x.list[0].size, 12 * sizeof(float));
+	ck_assert_uint_eq(x.list[1].size, 24 * sizeof(int64_t));
+	ck_assert_int_eq(((const int64_t *)x.list[1].data)[12], 5);
+	rvl_examples_clear(&x);
+}
+END_TEST
+
+START_TEST(examples_that_do_not_fit_are_named)
+{
+	static const uint64_t other[] = { 1, 3, 2, 4 }, rows[] = { 4, 3 };
+	struct rvl_picture_options o = { 0 };
+	struct rvl_examples x;
+	char want[400];
+
+	ck_assert_int_eq(rvl_picture_options_check(&o), 0);
+	ck_assert_int_eq(rvl_examples_init(&x, &o, two_inputs, 1), 0);
+	snprintf(want, sizeof(want), "%s/a.npy: the array is float32 1x3x2x4, input \"x\" takes float32 1x3x2x2", dir);
+	ck_assert_int_eq(rvl_examples_add(&x, write_npy("a.npy", RIVULET_F32, 4, other, 0)), RVL_EXIT_REFUSED);
+	complained(want);
+	snprintf(want, sizeof(want), "%s/a.npy: the array is int64 4x3, input \"x\" takes float32 1x3x2x2", dir);
+	ck_assert_int_eq(rvl_examples_add(&x, write_npy("a.npy", RIVULET_S64, 2, rows, 0)), RVL_EXIT_REFUSED);
+	complained(want);
+	snprintf(want, sizeof(want), "%s/a.txt: no example: .png, .ppm, .pgm, .npy, .npz and .pb are", dir);
+	write_file(in_dir("a.txt"), "x", 1);
+	ck_assert_int_eq(rvl_examples_add(&x, in_dir("a.txt")), RVL_EXIT_REFUSED);
+	complained(want);
+	snprintf(want, sizeof(want), "%s/none: No such file or directory", dir);
+	ck_assert_int_eq(rvl_examples_add(&x, in_dir("none")), RVL_EXIT_REFUSED);
+	complained(want);
+	rvl_examples_clear(&x);
+	ck_assert_int_eq(rvl_examples_init(&x, &o, two_inputs, 2), 0);
+	snprintf(want, sizeof(want), "%s/a.npy: the model has 2 inputs, so name one: --calibrate \"x=%s/a.npy\"", dir, dir);
+	ck_assert_int_eq(rvl_examples_add(&x, in_dir("a.npy")), RVL_EXIT_USAGE);
+	complained(want);
+	rvl_examples_clear(&x);
+}
+END_TEST
+
+/* An archive with one member "x.npy", stored. */
+static size_t make_npz(uint8_t *to, const uint8_t *npy, size_t n)
+{
+	static const char name[] = "x.npy";
+	uint8_t local[30] = { 'P', 'K', 3, 4 }, entry[46] = { 'P', 'K', 1, 2 }, end[22] = { 'P', 'K', 5, 6 };
+	uint32_t size = (uint32_t)n, crc = (uint32_t)crc32(0, npy, (unsigned int)n);
+	uint32_t at = (uint32_t)(sizeof(local) + 5 + n);
+	uint8_t *p = to;
+
+	local[26] = entry[28] = 5;
+	memcpy(local + 14, &crc, 4);
+	memcpy(local + 18, &size, 4);
+	memcpy(local + 22, &size, 4);
+	memcpy(entry + 16, &crc, 4);
+	memcpy(entry + 20, &size, 4);
+	memcpy(entry + 24, &size, 4);
+	end[8] = end[10] = 1;
+	memcpy(end + 16, &at, 4);
+	memcpy(p, local, sizeof(local));
+	memcpy(p + 30, name, 5);
+	memcpy(p + 35, npy, n);
+	memcpy(p + at, entry, sizeof(entry));
+	memcpy(p + at + 46, name, 5);
+	memcpy(p + at + 51, end, sizeof(end));
+	return at + 51 + sizeof(end);
+}
+
+static int count_members(void *arg, const char *name, struct rvl_array *a)
+{
+	ck_assert_uint_le(strlen(name), 255);
+	*(int *)arg += (int)a->dim[0];
+	rvl_array_clear(a);
+	return 0;
+}
+
+/* Every prefix and every changed byte of an archive is read or refused, within its memory. */
+START_TEST(archives_that_lie)
+{
+	static const uint64_t dim[] = { 3 };
+	struct rvl_blob b;
+	uint8_t whole[400], *copy;
+	char why[160];
+	int members = 0;
+	size_t n;
+
+	ck_assert_int_eq(rvl_read_file(write_npy("m.npy", RIVULET_U8, 1, dim, 0), 300, &b), 0);
+	n = make_npz(whole, b.data, b.size);
+	ck_assert_int_eq(rvl_npz_each(whole, n, count_members, &members, why), 0);
+	ck_assert_int_eq(members, 3);
+	for (size_t cut = 0; cut < n; cut++) {
+		copy = malloc(cut + 1);
+		memcpy(copy, whole, cut);
+		ck_assert_int_eq(rvl_npz_each(copy, cut, count_members, &members, why), -EINVAL);
+		free(copy);
+	}
+	ck_assert_int_eq(members, 3);
+	for (size_t at = 0; at < n; at++) {
+		for (int bit = 0; bit < 8; bit++) {
+			int r, before = members;
+
+			copy = malloc(n);
+			memcpy(copy, whole, n);
+			copy[at] ^= (uint8_t)(1 << bit);
+			r = rvl_npz_each(copy, n, count_members, &members, why);
+			ck_assert_msg(r || members == before + 3 || members == before, "byte %zu", at);
+			free(copy);
+		}
+	}
+	rvl_blob_clear(&b);
 }
 END_TEST
 
@@ -503,6 +691,10 @@ int main(void)
 	tcase_add_test(t, times);
 	tcase_add_test(t, lists_of_lengths);
 	tcase_add_test(t, modes);
+	tcase_add_test(t, examples_from_files);
+	tcase_add_test(t, examples_of_several_inputs);
+	tcase_add_test(t, examples_that_do_not_fit_are_named);
+	tcase_add_test(t, archives_that_lie);
 	tcase_add_test(t, lengths_by_level);
 	tcase_add_test(t, modes_that_clash);
 	tcase_add_test(t, data_sets);

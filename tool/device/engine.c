@@ -134,6 +134,8 @@ static int compile_here(struct rvl_engine *e, const char *path, const struct rvl
 	struct rvl_err err = { "" };
 	int r = o->mode ? rvl_mode_fill(o->mode, e->board.levels, &c) : 0;
 
+	if (!r && o->mode)
+		r = rvl_quantise_fill(&o->mode->quantise, path, b, &c);
 	if (r)
 		return r;
 	r = rivulet_compile(b->data, b->size, rivulet_runtime_board(e->rt), &c, program, o->explain,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* --mode, --length, --lengths, --keep-int8, --calibrate: how products are computed. */
+/* --mode, --length, --lengths, --keep-int8: how products are computed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,28 +63,15 @@ static bool wants_streams(const struct rvl_mode *m)
 	return m->mode && !strcmp(m->mode, "sc");
 }
 
-static int read_examples(struct rvl_mode *m, struct rivulet_compile_options *o)
-{
-	int r = m->array.data ? 0 : rvl_array_read(m->calibrate, &m->array);
-
-	if (r)
-		return r;
-	if (m->array.dtype != RIVULET_F32)
-		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: calibration examples are float32", m->calibrate);
-	m->examples = (struct rivulet_examples) { .data = m->array.data, .size = m->array.size };
-	o->quantise.examples = &m->examples;
-	o->quantise.n_examples = 1;
-	return 0;
-}
-
 void rvl_mode_clear(struct rvl_mode *m)
 {
-	rvl_array_clear(&m->array);
+	rvl_quantise_clear(&m->quantise);
 }
 
 int rvl_mode_fill(struct rvl_mode *m, uint32_t levels, struct rivulet_compile_options *o)
 {
 	uint64_t bits = m->length ? m->length : DEFAULT_LENGTH;
+	int r;
 
 	if (m->mode && strcmp(m->mode, "sc") && strcmp(m->mode, "int8"))
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--mode is int8 or sc, not \"%s\"", m->mode);
@@ -92,12 +79,9 @@ int rvl_mode_fill(struct rvl_mode *m, uint32_t levels, struct rivulet_compile_op
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--length, --lengths and --keep-int8 need --mode sc");
 	if (m->length && m->lengths)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "give --length or --lengths, not both");
-	if (m->calibrate) {
-		int r = read_examples(m, o);
-
-		if (r)
-			return r;
-	}
+	r = rvl_quantise_check(&m->quantise, &o->quantise);
+	if (r)
+		return r;
 	o->stochastic = wants_streams(m);
 	o->keep_int8 = m->keep;
 	o->n_keep_int8 = m->n_keep;
@@ -110,5 +94,5 @@ int rvl_mode_fill(struct rvl_mode *m, uint32_t levels, struct rivulet_compile_op
 
 bool rvl_mode_given(const struct rvl_mode *m)
 {
-	return m->mode || m->length || m->lengths || m->n_keep || m->calibrate;
+	return m->mode || m->length || m->lengths || m->n_keep || rvl_quantise_given(&m->quantise);
 }

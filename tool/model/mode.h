@@ -4,6 +4,7 @@
 #define RVL_TOOL_MODE_H
 
 #include "data/array.h"
+#include "model/quantise.h"
 #include "rivulet_compiler.h"
 #include "verb.h"
 
@@ -15,21 +16,18 @@ struct rvl_mode {
 	uint64_t length;
 	const char *keep[RVL_MODE_KEEP];
 	uint32_t n_keep;
-	const char *calibrate;
-	struct rvl_array array; /* of --calibrate; rvl_mode_clear() */
-	struct rivulet_examples examples;
+	struct rvl_quantise_args quantise; /* rvl_mode_clear() */
 };
 /** rvl_mode_keep() - stores a --keep-int8; @member is a struct rvl_mode */
 int rvl_mode_keep(void *member, const char *value);
 /*
- * Entries of an option table; the first two alone are for verbs that choose mode and length
+ * Entries of an option table; RVL_KEEP_OPTIONS alone is for verbs that choose mode and length
  * themselves.
  */
 #define RVL_KEEP_OPTIONS(type, m)                                                                  \
 	{ "keep-int8", 0, "NODE", "sc: a node, first or last stays int8; repeatable",              \
 	  RVL_CALL(type, m, rvl_mode_keep) },                                                      \
-	{ "calibrate", 0, "FILE", "quantise a float model by examples of its input (.npy, float32)", \
-	  RVL_MEMBER(type, m.calibrate) }
+	RVL_QUANTISE_OPTIONS(type, m.quantise)
 #define RVL_MODE_OPTIONS(type, m)                                                                  \
 	{ "mode", 0, "int8|sc", "products: int8, or stochastic bitstreams (int8)",                 \
 	  RVL_MEMBER(type, m.mode) },                                                              \
@@ -48,9 +46,12 @@ int rvl_mode_keep(void *member, const char *value);
 	  .most = INT32_MAX }
 #define RVL_BATCH_HELP "value of a symbolic first dimension (1)"
 
-/** rvl_mode_fill() - into compile options for a board of so many levels. 0 or an enum rvl_exit */
+/**
+ * rvl_mode_fill() - into compile options for a board of so many levels; examples are left to
+ * rvl_quantise_fill(). 0 or an enum rvl_exit
+ */
 int rvl_mode_fill(struct rvl_mode *m, uint32_t levels, struct rivulet_compile_options *o);
-/** rvl_mode_clear() - what rvl_mode_fill() has read */
+/** rvl_mode_clear() - what rvl_quantise_fill() has read */
 void rvl_mode_clear(struct rvl_mode *m);
 /** rvl_mode_given() - whether any of them was given */
 bool rvl_mode_given(const struct rvl_mode *m);

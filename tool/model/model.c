@@ -94,6 +94,8 @@ int rvl_model_prepare(struct rvl_model_args *a, const char *model, struct rivule
 		return r;
 	r = fill_options(a, board, o);
 	if (!r)
+		r = rvl_quantise_fill(&a->mode.quantise, model, onnx, o);
+	if (!r)
 		r = follow_plan(a, onnx, board, o);
 	if (r)
 		rvl_blob_clear(onnx);

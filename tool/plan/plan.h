@@ -49,7 +49,7 @@ struct rvl_planning {
 		*margin, *left, *output, *svg, *cache, *figures;
 	uint64_t choose, threads, batch, symbol;
 	bool no_cache, quiet;
-	struct rvl_mode keep; /* of the mode, only --keep-int8 and --calibrate are options */
+	struct rvl_mode keep; /* of the mode, only RVL_KEEP_OPTIONS are options */
 	/* state */
 	const char *model;
 	struct rvl_blob onnx;

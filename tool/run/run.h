@@ -4,7 +4,7 @@
 #define RVL_TOOL_RUN_H
 
 #include "data/array.h"
-#include "data/image.h"
+#include "data/picture_input.h"
 #include "device/engine.h"
 
 #define RVL_RUN_INPUTS 64
@@ -36,16 +36,14 @@ struct rvl_shown {
 
 struct rvl_run {
 	/* options */
-	const char *model, *device, *images, *labels, *names, *output, *expect, *priority, *pictures,
-		*figures, *fit_name, *layout, *mean_text, *std_text;
+	const char *model, *device, *images, *labels, *names, *output, *expect, *priority, *pictures;
+	const char *figures;
 	const char *input[RVL_RUN_INPUTS], *file[RVL_RUN_FILES];
 	uint32_t n_inputs, n_files;
 	uint64_t first, count, level, deadline_ms, batch, symbol, top, seed;
 	bool require_npu;
 	struct rvl_mode mode;
 	/* state */
-	enum rvl_fit fit;
-	float mean[3], std[3];	/* of the channels R, G, B, or of grey in [0] */
 	struct rvl_engine *engine;
 	uint64_t fed;			/* inputs that have data */
 	struct rvl_array *kept;		/* by output */
@@ -78,24 +76,6 @@ void rvl_run_answers_clear(struct rvl_run *r);
 /** rvl_run_name() - name of a class, "class N" without one; @out is returned */
 const char *rvl_run_name(const struct rvl_run *r, uint32_t class, char *out, size_t size);
 
-/** struct rvl_input - the one input of the model, as pictures see it */
-struct rvl_input {
-	const struct rivulet_tensor_info *t;
-	uint32_t c, h, w;
-	bool nhwc;
-	void *memory;
-};
-/** rvl_input_options() - check and store --resize, --mean, --std. 0 or an enum rvl_exit */
-int rvl_input_options(struct rvl_run *r);
-/** rvl_input_find() - 0 or an enum rvl_exit */
-int rvl_input_find(struct rvl_run *r, struct rvl_input *in);
-/**
- * rvl_input_put() - a picture into the input: fitted, normalised, quantised. 0 or an enum rvl_exit
- */
-int rvl_input_put(const struct rvl_run *r, const struct rvl_input *in, const struct rvl_image *img,
-		  const char *what);
-/** rvl_grey_of() - of one RGB pixel: 299 R + 587 G + 114 B, in thousandths */
-uint8_t rvl_grey_of(const uint8_t *rgb);
 /**
  * rvl_run_report() - pictures, table, JSON, figures. RVL_EXIT_DIFFERENT when --expect was not met
  */

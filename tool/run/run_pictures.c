@@ -240,7 +240,34 @@ static int load_names(struct rvl_run *r, const char *path)
 	return 0;
 }
 
-static int run_file(struct rvl_run *r, const struct rvl_input *in, uint32_t i)
+/* The one input of the model, as pictures see it. */
+static int find_input(struct rvl_run *r, struct rvl_picture_target *in)
+{
+	const struct rivulet_tensor_info *t;
+	int e;
+
+	if (rvl_engine_inputs(r->engine) != 1)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "pictures need a model of one input, this has %u",
+				     rvl_engine_inputs(r->engine));
+	t = rvl_engine_tensor(r->engine, 0);
+	*in = (struct rvl_picture_target) { .name = t->name, .dtype = t->dtype, .ndim = t->ndim,
+		.scale = t->scale, .zero_point = t->zero_point };
+	for (uint32_t i = 0; i < t->ndim; i++)
+		in->dim[i] = t->dim[i];
+	e = rvl_picture_target_set(&r->mode.quantise.picture, in);
+	r->want_w = in->w;
+	r->want_h = in->h;
+	return e;
+}
+
+static int put_picture(struct rvl_run *r, const struct rvl_picture_target *in,
+		       const struct rvl_image *img, const char *what)
+{
+	return rvl_picture_put(&r->mode.quantise.picture, in, img, what,
+			       rvl_engine_memory(r->engine, 0, 0));
+}
+
+static int run_file(struct rvl_run *r, const struct rvl_picture_target *in, uint32_t i)
 {
 	struct rvl_answer a = { .file = r->file[i], .index = i, .truth = -1 };
 	struct rvl_image img;
@@ -250,7 +277,7 @@ static int run_file(struct rvl_run *r, const struct rvl_input *in, uint32_t i)
 		return e;
 	a.w = img.w;
 	a.h = img.h;
-	e = rvl_input_put(r, in, &img, r->file[i]);
+	e = put_picture(r, in, &img, r->file[i]);
 	if (!e)
 		e = answer(r, &img, &a, NULL);
 	if (!e)
@@ -259,7 +286,7 @@ static int run_file(struct rvl_run *r, const struct rvl_input *in, uint32_t i)
 	return e;
 }
 
-static int run_files(struct rvl_run *r, const struct rvl_input *in)
+static int run_files(struct rvl_run *r, const struct rvl_picture_target *in)
 {
 	int e = 0;
 
@@ -312,7 +339,7 @@ static int load_set(struct rvl_run *r, struct set *s)
 	return 0;
 }
 
-static int run_set(struct rvl_run *r, const struct rvl_input *in, const struct set *s)
+static int run_set(struct rvl_run *r, const struct rvl_picture_target *in, const struct set *s)
 {
 	size_t bytes = (size_t)s->images.dim[1] * s->images.dim[2];
 	struct rvl_progress progress = { 0 };
@@ -328,7 +355,7 @@ static int run_set(struct rvl_run *r, const struct rvl_input *in, const struct s
 		struct rvl_answer a = { .index = index, .w = img.w, .h = img.h,
 			.truth = r->labels ? ((uint8_t *)s->labels.data)[index] : -1 };
 
-		e = rvl_input_put(r, in, &img, r->images);
+		e = put_picture(r, in, &img, r->images);
 		if (!e)
 			e = answer(r, &img, &a, r->expect ? &s->expect : NULL);
 		if (!e)
@@ -342,8 +369,8 @@ static int run_set(struct rvl_run *r, const struct rvl_input *in, const struct s
 int rvl_run_pictures(struct rvl_run *r)
 {
 	struct set s = { 0 };
-	struct rvl_input in;
-	int e = rvl_input_find(r, &in);
+	struct rvl_picture_target in;
+	int e = find_input(r, &in);
 
 	if (!e && r->names)
 		e = load_names(r, r->names);

@@ -73,7 +73,7 @@ static void text_answers(const struct rvl_run *r)
 		printf("%s: %s, %.1f %%", a->file, rvl_run_name(r, a->top[0].class, name, sizeof(name)),
 		       100 * a->top[0].confidence);
 		if (a->w != r->want_w || a->h != r->want_h)
-			printf("  (%u x %u pixels, resized by %s)", a->w, a->h, rvl_fit_name(r->fit));
+			printf("  (%u x %u pixels, resized by %s)", a->w, a->h, rvl_fit_name(r->mode.quantise.picture.fit));
 		printf("\n");
 		for (uint32_t k = 1; k < a->n; k++)
 			printf("  %2u. %s, %.1f %%\n", k + 1,
@@ -104,7 +104,7 @@ static void json_answer(const struct rvl_run *r, const struct rvl_answer *a)
 		rvl_json_u64("label", (uint64_t)a->truth);
 	rvl_json_u64("width", a->w);
 	rvl_json_u64("height", a->h);
-	rvl_json_str("resized", a->w == r->want_w && a->h == r->want_h ? "none" : rvl_fit_name(r->fit));
+	rvl_json_str("resized", a->w == r->want_w && a->h == r->want_h ? "none" : rvl_fit_name(r->mode.quantise.picture.fit));
 	rvl_json_open("top", '[');
 	for (uint32_t k = 0; k < a->n; k++) {
 		rvl_json_open(NULL, '{');

@@ -8,7 +8,7 @@
 
 struct compile_args {
 	struct rvl_model_args model;
-	const char *output;
+	const char *output, *export;
 	bool quiet;
 };
 
@@ -50,7 +50,7 @@ static int compile_to(struct compile_args *c, const char *model, const char *pat
 {
 	struct rvl_model_args *a = &c->model;
 	struct rivulet_compile_options o;
-	struct rivulet_blob program = { 0 };
+	struct rivulet_blob program = { 0 }, quantised = { 0 };
 	struct rivulet_explain explain = { 0 };
 	struct rvl_err err = { "" };
 	struct rivulet_board board;
@@ -59,12 +59,18 @@ static int compile_to(struct compile_args *c, const char *model, const char *pat
 
 	if (r)
 		return r;
-	if (rivulet_compile(b.data, b.size, a->cpu_only ? NULL : &board, &o, &program, &explain, &err))
+	if (c->export && !o.quantise.n_examples)
+		r = rvl_tool_fail(RVL_EXIT_USAGE, "--export is for a model that --calibrate quantises");
+	o.quantise.exported = c->export ? &quantised : NULL;
+	if (!r && rivulet_compile(b.data, b.size, a->cpu_only ? NULL : &board, &o, &program, &explain, &err))
 		r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", model, err.msg);
+	if (!r && c->export)
+		r = rvl_write_file(c->export, quantised.data, quantised.size);
 	if (!r)
 		r = rvl_write_file(path, program.data, program.size);
 	if (!r && !c->quiet)
 		summary(path, program.data, &explain);
+	rivulet_blob_free(&quantised);
 	rivulet_blob_free(&program);
 	rivulet_explain_free(&explain);
 	rvl_blob_clear(&b);
@@ -88,6 +94,8 @@ static void clear(void *args)
 
 static const struct rvl_option options[] = {
 	{ "output", 'o', "FILE", "the program file (MODEL.rvp)", RVL_MEMBER(struct compile_args, output) },
+	{ "export", 0, "FILE", "with --calibrate: also the quantised model, as ONNX",
+	  RVL_MEMBER(struct compile_args, export) },
 	RVL_MODEL_OPTIONS(struct compile_args, model),
 	{ "serial", 0, NULL, "one instruction at a time, for debugging",
 	  RVL_MEMBER(struct compile_args, model.serial) },

@@ -20,7 +20,7 @@ struct eval {
 	/* options */
 	const char *data, *labels, *length, *circuit, *figures;
 	uint64_t blocks, first, count, threads, batch, symbol;
-	struct rvl_mode keep; /* of the mode, only --keep-int8 and --calibrate are options */
+	struct rvl_mode keep; /* of the mode, only RVL_KEEP_OPTIONS are options */
 	/* state */
 	struct rvl_dataset data_set;
 	struct rivulet_eval *e;
@@ -142,7 +142,8 @@ static int load(struct eval *v, const char *model)
 		r = rvl_read_file(model, RIVULET_MODEL_MAX, &b);
 	if (r)
 		return r;
-	if (rivulet_eval_new(b.data, b.size, &o, &v->e, &err))
+	r = rvl_quantise_fill(&v->keep.quantise, model, &b, &o);
+	if (!r && rivulet_eval_new(b.data, b.size, &o, &v->e, &err))
 		r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", model, err.msg);
 	rvl_blob_clear(&b);
 	return r;

@@ -462,6 +462,8 @@ static int plan(struct rvl_planning *v)
 	if (!r)
 		r = rvl_read_file(v->model, RIVULET_MODEL_MAX, &v->onnx);
 	if (!r)
+		r = rvl_quantise_fill(&v->keep.quantise, v->model, &v->onnx, &v->opt);
+	if (!r)
 		r = make_problem(v);
 	if (!r)
 		r = open_curve(v);

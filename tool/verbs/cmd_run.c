@@ -43,8 +43,8 @@ static int check_pictures(const struct rvl_run *r)
 {
 	if (r->images || r->n_files)
 		return 0;
-	if (r->labels || r->names || r->pictures || r->fit_name || r->layout || r->mean_text || r->std_text ||
-	    r->top > 1)
+	if (r->labels || r->names || r->pictures || (!rvl_quantise_given(&r->mode.quantise) &&
+	     rvl_picture_options_given(&r->mode.quantise.picture)) || r->top > 1)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--labels, --names, --pictures, --resize, --layout, --mean, "
 				     "--std and --top need --image or --images");
 	return 0;
@@ -68,7 +68,7 @@ static int check_args(struct rvl_run *r)
 	r->tensors = r->random || r->n_inputs;
 	if (r->seed == UINT64_MAX)
 		r->seed = DEFAULT_SEED;
-	return check_pictures(r) ? RVL_EXIT_USAGE : rvl_input_options(r);
+	return check_pictures(r) ? RVL_EXIT_USAGE : rvl_picture_options_check(&r->mode.quantise.picture);
 }
 
 /* ---- one run ---- */
@@ -306,13 +306,6 @@ static const struct rvl_option options[] = {
 	{ "labels", 0, "FILE", "its labels, or with --image one class name a line",
 	  RVL_MEMBER(struct rvl_run, labels) },
 	{ "names", 0, "FILE", "class names, one a line", RVL_MEMBER(struct rvl_run, names) },
-	{ "resize", 0, "HOW", "a picture of another size: crop (default), pad, stretch or none",
-	  RVL_MEMBER(struct rvl_run, fit_name) },
-	{ "mean", 0, "M|R,G,B", "subtracted from samples of 0 to 1 (0)",
-	  RVL_MEMBER(struct rvl_run, mean_text) },
-	{ "std", 0, "S|R,G,B", "and what they are then divided by (1)",
-	  RVL_MEMBER(struct rvl_run, std_text) },
-	{ "layout", 0, "nchw|nhwc", "of the input (by its shape)", RVL_MEMBER(struct rvl_run, layout) },
 	{ "top", 0, "K", "classes to report of each picture (1)", RVL_MEMBER(struct rvl_run, top),
 	  .least = 1, .most = 1000 },
 	{ "seed", 0, "N", "of the random input that a run without pictures and tensors gets (1)",

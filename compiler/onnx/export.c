@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: MIT */
+#include "onnx/export.h"
+
+#include "rivulet_op.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PER_AXIS_OPSET 13 /* of ONNX's own DequantizeLinear */
+#define CLIP_INPUTS_OPSET 11
+
+/* Fields of the messages. */
+enum { MODEL_IR = 1, MODEL_PRODUCER = 2, MODEL_GRAPH = 7, MODEL_OPSET = 8 };
+enum { OPSET_DOMAIN = 1, OPSET_VERSION = 2 };
+enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
+enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP = 4, NODE_ATTR = 5, NODE_DOMAIN = 7 };
+enum { ATTR_NAME = 1, ATTR_F = 2, ATTR_I = 3, ATTR_S = 4, ATTR_T = 5, ATTR_FLOATS = 7, ATTR_INTS = 8,
+       ATTR_STRINGS = 9, ATTR_TYPE = 20 };
+enum { TYPE_FLOAT = 1, TYPE_INT, TYPE_STRING, TYPE_TENSOR, TYPE_FLOATS = 6, TYPE_INTS, TYPE_STRINGS };
+enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9 };
+enum { VALUE_NAME = 1, VALUE_TYPE = 2, TYPE_OF_TENSOR = 1, ELEM_TYPE = 1, SHAPE = 2, SHAPE_DIM = 1,
+       DIM_VALUE = 1 };
+
+enum { WIRE_VARINT = 0, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
+
+struct export {
+	const struct rvl_graph *g;
+	struct rvl_bytes graph;
+	bool *written; /* by tensor id: constants that are initializers already */
+	bool microsoft; /* an operator of com.microsoft is used */
+	int rc;	/* the first failure; what follows does nothing */
+	struct rvl_err *err;
+};
+
+/* ---- wire format ---- */
+
+static void put(struct export *e, struct rvl_bytes *b, const void *p, size_t n)
+{
+	if (!e->rc)
+		e->rc = rvl_bytes_add(b, p, n, 1, NULL);
+	if (e->rc == -E2BIG)
+		rvl_fail(e->err, e->rc, "the exported model is too large");
+	else if (e->rc == -ENOMEM)
+		rvl_fail(e->err, e->rc, "out of memory");
+}
+
+static void varint(struct export *e, struct rvl_bytes *b, uint64_t v)
+{
+	uint8_t byte[10];
+	size_t n = 0;
+
+	do {
+		byte[n++] = (uint8_t)((v & 0x7f) | (v > 0x7f ? 0x80 : 0));
+		v >>= 7;
+	} while (v);
+	put(e, b, byte, n);
+}
+
+static void number(struct export *e, struct rvl_bytes *b, uint32_t field, int64_t v)
+{
+	varint(e, b, field << 3 | WIRE_VARINT);
+	varint(e, b, (uint64_t)v);
+}
+
+static void real(struct export *e, struct rvl_bytes *b, uint32_t field, float v)
+{
+	varint(e, b, field << 3 | WIRE_FIXED32);
+	put(e, b, &v, sizeof(v));
+}
+
+static void bytes(struct export *e, struct rvl_bytes *b, uint32_t field, const void *p, size_t n)
+{
+	varint(e, b, field << 3 | WIRE_BYTES);
+	varint(e, b, n);
+	put(e, b, p, n);
+}
+
+static void text(struct export *e, struct rvl_bytes *b, uint32_t field, const char *s)
+{
+	bytes(e, b, field, s, strlen(s));
+}
+
+/* Appends a message and frees it. */
+static void message(struct export *e, struct rvl_bytes *b, uint32_t field, struct rvl_bytes *m)
+{
+	bytes(e, b, field, m->data, m->size);
+	rvl_bytes_free(m);
+}
+
+/* ---- tensors ---- */
+
+static int64_t onnx_type(enum rvl_type t)
+{
+#define ONNX_ROW(name, value, text, bytes, npy, onnx) [RIVULET_##name] = (onnx),
+	static const uint8_t map[RIVULET_DTYPE_END] = { RIVULET_DTYPES(ONNX_ROW) };
+#undef ONNX_ROW
+
+	return map[t];
+}
+
+static void tensor(struct export *e, struct rvl_bytes *b, const char *name, enum rvl_type type,
+		   const struct rvl_shape *shape, const void *data)
+{
+	size_t n = (size_t)rvl_shape_count(shape) * rvl_type_size(type);
+
+	for (int32_t i = 0; i < shape->rank; i++)
+		number(e, b, TENSOR_DIMS, shape->dim[i]);
+	number(e, b, TENSOR_TYPE, onnx_type(type));
+	if (name)
+		text(e, b, TENSOR_NAME, name);
+	bytes(e, b, TENSOR_RAW, data, n);
+}
+
+static void initializer(struct export *e, const struct rvl_tensor *t)
+{
+	struct rvl_bytes m = { 0 };
+
+	if (e->written[t->id])
+		return;
+	e->written[t->id] = true;
+	tensor(e, &m, t->name, t->type, &t->shape, t->data);
+	message(e, &e->graph, GRAPH_INITIALIZER, &m);
+}
+
+static void value_info(struct export *e, uint32_t field, const struct rvl_tensor *t)
+{
+	struct rvl_bytes value = { 0 }, type = { 0 }, of_tensor = { 0 }, shape = { 0 };
+
+	for (int32_t i = 0; i < t->shape.rank && !t->bounded; i++) {
+		struct rvl_bytes dim = { 0 };
+
+		number(e, &dim, DIM_VALUE, t->shape.dim[i]);
+		message(e, &shape, SHAPE_DIM, &dim);
+	}
+	number(e, &of_tensor, ELEM_TYPE, onnx_type(t->type));
+	if (!t->bounded)
+		message(e, &of_tensor, SHAPE, &shape);
+	message(e, &type, TYPE_OF_TENSOR, &of_tensor);
+	text(e, &value, VALUE_NAME, t->name);
+	message(e, &value, VALUE_TYPE, &type);
+	message(e, &e->graph, field, &value);
+	rvl_bytes_free(&shape);
+}
+
+/* ---- attributes ---- */
+
+/* Closes an attribute begun with its name. */
+static void end_attr(struct export *e, struct rvl_bytes *node, struct rvl_bytes *attr, int type)
+{
+	number(e, attr, ATTR_TYPE, type);
+	message(e, node, NODE_ATTR, attr);
+}
+
+static void attr_int(struct export *e, struct rvl_bytes *node, const char *name, int64_t v)
+{
+	struct rvl_bytes a = { 0 };
+
+	text(e, &a, ATTR_NAME, name);
+	number(e, &a, ATTR_I, v);
+	end_attr(e, node, &a, TYPE_INT);
+}
+
+static void attr_float(struct export *e, struct rvl_bytes *node, const char *name, float v)
+{
+	struct rvl_bytes a = { 0 };
+
+	text(e, &a, ATTR_NAME, name);
+	real(e, &a, ATTR_F, v);
+	end_attr(e, node, &a, TYPE_FLOAT);
+}
+
+static void attr_ints(struct export *e, struct rvl_bytes *node, const char *name, const int32_t *v,
+		      int32_t n)
+{
+	struct rvl_bytes a = { 0 };
+
+	text(e, &a, ATTR_NAME, name);
+	for (int32_t i = 0; i < n; i++)
+		number(e, &a, ATTR_INTS, v[i]);
+	end_attr(e, node, &a, TYPE_INTS);
+}
+
+/* A value of the table of descriptors. */
+static void attr_value(struct export *e, struct rvl_bytes *node, const struct rvl_attr_def *d,
+		       const struct rvl_attr_value *v)
+{
+	static const uint8_t types[] = {
+		[RVL_ATTR_INT] = TYPE_INT,	 [RVL_ATTR_FLOAT] = TYPE_FLOAT,
+		[RVL_ATTR_STRING] = TYPE_STRING, [RVL_ATTR_INTS] = TYPE_INTS,
+		[RVL_ATTR_FLOATS] = TYPE_FLOATS, [RVL_ATTR_STRINGS] = TYPE_STRINGS,
+		[RVL_ATTR_TENSOR] = TYPE_TENSOR,
+	};
+	struct rvl_bytes a = { 0 }, t = { 0 };
+	const struct rvl_shape shape = { .rank = 1, .dim = { v->n } };
+	const char *s = v->data;
+
+	text(e, &a, ATTR_NAME, d->name);
+	if (d->kind == RVL_ATTR_INT)
+		number(e, &a, ATTR_I, v->i);
+	else if (d->kind == RVL_ATTR_FLOAT)
+		real(e, &a, ATTR_F, v->f);
+	else if (d->kind == RVL_ATTR_STRING)
+		bytes(e, &a, ATTR_S, v->data, v->n);
+	for (uint32_t i = 0; d->kind == RVL_ATTR_INTS && i < v->n; i++)
+		number(e, &a, ATTR_INTS, ((const int64_t *)v->data)[i]);
+	for (uint32_t i = 0; d->kind == RVL_ATTR_FLOATS && i < v->n; i++)
+		real(e, &a, ATTR_FLOATS, ((const float *)v->data)[i]);
+	for (uint32_t i = 0; d->kind == RVL_ATTR_STRINGS && i < v->n; i++, s += strlen(s) + 1)
+		text(e, &a, ATTR_STRINGS, s);
+	if (d->kind == RVL_ATTR_TENSOR) {
+		tensor(e, &t, NULL, v->type, &shape, v->data);
+		message(e, &a, ATTR_T, &t);
+	}
+	end_attr(e, node, &a, types[d->kind]);
+}
+
+static void general_attrs(struct export *e, struct rvl_bytes *node, const struct rvl_node *n)
+{
+	for (uint32_t i = 0; i < rvl_op_attrs(n->def); i++)
+		if (n->value[i].given && n->def->attrs[i].kind != RVL_ATTR_IGNORED)
+			attr_value(e, node, &n->def->attrs[i], &n->value[i]);
+}
+
+static void window_attrs(struct export *e, struct rvl_bytes *node, const struct rvl_attr *a)
+{
+	attr_ints(e, node, "kernel_shape", a->kernel, 2);
+	attr_ints(e, node, "strides", a->stride, 2);
+	attr_ints(e, node, "pads", a->pad, 4);
+	if (a->dilation[0] != 1 || a->dilation[1] != 1)
+		attr_ints(e, node, "dilations", a->dilation, 2);
+}
+
+/* Attributes that older opsets lack are written where they are not the default. */
+static void pool_attrs(struct export *e, struct rvl_bytes *node, const struct rvl_node *n)
+{
+	window_attrs(e, node, &n->attr);
+	if (n->attr.ceil_mode)
+		attr_int(e, node, "ceil_mode", 1);
+	if (n->attr.count_include_pad)
+		attr_int(e, node, "count_include_pad", 1);
+	if (n->attr.storage_order)
+		attr_int(e, node, "storage_order", 1);
+}
+
+static void gemm_attrs(struct export *e, struct rvl_bytes *node, const struct rvl_attr *a)
+{
+	attr_float(e, node, "alpha", a->alpha);
+	attr_float(e, node, "beta", a->beta);
+	attr_int(e, node, "transA", a->trans_a);
+	attr_int(e, node, "transB", a->trans_b);
+}
+
+static void clip_attrs(struct export *e, struct rvl_bytes *node, const struct rvl_attr *a)
+{
+	if (isfinite(a->f_lo))
+		attr_float(e, node, "min", a->f_lo);
+	if (isfinite(a->f_hi))
+		attr_float(e, node, "max", a->f_hi);
+}
+
+static void attributes(struct export *e, struct rvl_bytes *node, const struct rvl_node *n)
+{
+	switch (n->op) {
+	case RVL_OP_GENERAL:
+		general_attrs(e, node, n);
+		break;
+	case RVL_OP_CONV:
+		window_attrs(e, node, &n->attr);
+		attr_int(e, node, "group", n->attr.group);
+		break;
+	case RVL_OP_MAX_POOL:
+	case RVL_OP_AVERAGE_POOL:
+		pool_attrs(e, node, n);
+		break;
+	case RVL_OP_GEMM:
+		gemm_attrs(e, node, &n->attr);
+		break;
+	case RVL_OP_CLIP:
+		clip_attrs(e, node, &n->attr);
+		break;
+	case RVL_OP_QUANTIZE:
+	case RVL_OP_DEQUANTIZE:
+		if (rvl_shape_count(&n->in[1]->shape) == 1)
+			break; /* one scale has no axis */
+		/* fallthrough */
+	case RVL_OP_FLATTEN:
+	case RVL_OP_SOFTMAX:
+		attr_int(e, node, "axis", n->attr.axis);
+		break;
+	case RVL_OP_TRANSPOSE:
+		attr_ints(e, node, "perm", n->attr.perm, n->attr.perm_rank);
+		break;
+	case RVL_OP_RESHAPE:
+		if (n->attr.allowzero)
+			attr_int(e, node, "allowzero", 1);
+		break;
+	case RVL_OP_BATCH_NORM:
+		attr_float(e, node, "epsilon", n->attr.epsilon);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- nodes ---- */
+
+/* A node with up to two inputs by name. */
+static void small_node(struct export *e, const char *op, const char *a, const char *b, const char *out)
+{
+	struct rvl_bytes m = { 0 };
+
+	text(e, &m, NODE_INPUT, a);
+	if (b)
+		text(e, &m, NODE_INPUT, b);
+	text(e, &m, NODE_OUTPUT, out);
+	text(e, &m, NODE_OP, op);
+	message(e, &e->graph, GRAPH_NODE, &m);
+}
+
+/* A scalar constant NAME/SUFFIX as an input of @node; absent where it bounds nothing. */
+static void bound(struct export *e, struct rvl_bytes *node, const char *name, const char *suffix,
+		  float v)
+{
+	const struct rvl_shape scalar = { .rank = 0 };
+	struct rvl_bytes m = { 0 };
+	char full[RVL_MAX_NAME + 32];
+
+	if (!isfinite(v)) {
+		text(e, node, NODE_INPUT, "");
+		return;
+	}
+	snprintf(full, sizeof(full), "%s/%s", name, suffix);
+	tensor(e, &m, full, RVL_TYPE_F32, &scalar, &v);
+	message(e, &e->graph, GRAPH_INITIALIZER, &m);
+	text(e, node, NODE_INPUT, full);
+}
+
+/* The clamp folded into a node, from @raw to @name. */
+static void clamp(struct export *e, const struct rvl_node *n, const char *raw, const char *name)
+{
+	const struct rvl_attr *a = &n->attr;
+	bool relu = a->f_lo == 0 && a->f_hi == INFINITY;
+	struct rvl_bytes m = { 0 };
+
+	text(e, &m, NODE_INPUT, raw);
+	if (!relu && e->g->opset >= CLIP_INPUTS_OPSET) {
+		bound(e, &m, raw, "min", a->f_lo);
+		bound(e, &m, raw, "max", a->f_hi);
+	}
+	text(e, &m, NODE_OUTPUT, name);
+	text(e, &m, NODE_OP, relu ? "Relu" : "Clip");
+	if (!relu && e->g->opset < CLIP_INPUTS_OPSET)
+		clip_attrs(e, &m, a);
+	message(e, &e->graph, GRAPH_NODE, &m);
+}
+
+static bool is_clamped(const struct rvl_node *n)
+{
+	return n->op != RVL_OP_CLIP && (n->attr.f_lo != -INFINITY || n->attr.f_hi != INFINITY);
+}
+
+static const char *domain_of(struct export *e, const struct rvl_node *n)
+{
+	if (n->op == RVL_OP_GENERAL)
+		return n->def->domain;
+	if (e->g->opset < PER_AXIS_OPSET && (n->op == RVL_OP_QUANTIZE || n->op == RVL_OP_DEQUANTIZE))
+		return "com.microsoft";
+	return NULL;
+}
+
+static void operands(struct export *e, struct rvl_bytes *m, const struct rvl_node *n)
+{
+	for (uint32_t i = 0; i < n->n_in; i++) {
+		if (n->in[i] && n->in[i]->data)
+			initializer(e, n->in[i]);
+		text(e, m, NODE_INPUT, n->in[i] ? n->in[i]->name : "");
+	}
+}
+
+static void plain_node(struct export *e, const struct rvl_node *n)
+{
+	const char *domain = domain_of(e, n);
+	const char *op = n->op == RVL_OP_GENERAL ? n->def->name : rvl_op_name(n->op);
+	char raw[RVL_MAX_NAME + 16];
+	struct rvl_bytes m = { 0 };
+
+	snprintf(raw, sizeof(raw), "%s/unclamped", n->out[0]->name);
+	operands(e, &m, n);
+	for (uint32_t i = 0; i < n->n_out; i++)
+		text(e, &m, NODE_OUTPUT, !n->out[i] ? "" : !i && is_clamped(n) ? raw : n->out[i]->name);
+	text(e, &m, NODE_NAME, n->name);
+	text(e, &m, NODE_OP, op);
+	if (domain)
+		text(e, &m, NODE_DOMAIN, domain);
+	e->microsoft |= domain != NULL;
+	attributes(e, &m, n);
+	message(e, &e->graph, GRAPH_NODE, &m);
+	if (is_clamped(n))
+		clamp(e, n, raw, n->out[0]->name);
+}
+
+/* x * Sigmoid(x), where the opset has no Swish. */
+static void swish(struct export *e, const struct rvl_node *n)
+{
+	char name[RVL_MAX_NAME + 16];
+
+	snprintf(name, sizeof(name), "%s/sigmoid", n->out[0]->name);
+	small_node(e, "Sigmoid", n->in[0]->name, NULL, name);
+	small_node(e, "Mul", n->in[0]->name, name, n->out[0]->name);
+}
+
+/* A type that is computed in float32 is converted at the edges of the model. */
+static void convert(struct export *e, const struct rvl_node *n)
+{
+	struct rvl_bytes m = { 0 };
+
+	operands(e, &m, n);
+	text(e, &m, NODE_OUTPUT, n->out[0]->name);
+	text(e, &m, NODE_OP, "Cast");
+	attr_int(e, &m, "to", onnx_type(n->out[0]->type));
+	message(e, &e->graph, GRAPH_NODE, &m);
+}
+
+static bool in_opset(const struct export *e, const struct rvl_node *n)
+{
+	const struct rvl_op_def *d = n->def;
+
+	if (n->op != RVL_OP_GENERAL)
+		return n->op < RVL_OP_Q_CONV && n->op != RVL_OP_UNSUPPORTED;
+	return d->domain || (d->since <= e->g->opset && (!d->until || e->g->opset < d->until));
+}
+
+static void node(struct export *e, const struct rvl_node *n)
+{
+	if (n->op == RVL_OP_GENERAL && n->def->domain && !strcmp(n->def->domain, "rivulet"))
+		convert(e, n);
+	else if (in_opset(e, n))
+		plain_node(e, n);
+	else if (n->op == RVL_OP_GENERAL && !strcmp(n->def->name, "Swish"))
+		swish(e, n);
+	else if (!e->rc)
+		e->rc = rvl_fail(e->err, -EOPNOTSUPP, "node \"%s\" (%s) has no operator in opset %lld",
+				 n->name, n->op_type, (long long)e->g->opset);
+}
+
+/* ---- the model ---- */
+
+static void graph(struct export *e)
+{
+	const struct rvl_graph *g = e->g;
+
+	text(e, &e->graph, GRAPH_NAME, g->name && *g->name ? g->name : "graph");
+	for (uint32_t i = 0; i < g->n_inputs; i++)
+		value_info(e, GRAPH_INPUT, g->inputs[i]);
+	for (uint32_t i = 0; i < g->n_nodes && !e->rc; i++)
+		node(e, g->nodes[i]);
+	for (uint32_t i = 0; i < g->n_outputs; i++) {
+		if (g->outputs[i]->data)
+			initializer(e, g->outputs[i]);
+		value_info(e, GRAPH_OUTPUT, g->outputs[i]);
+	}
+}
+
+static void opset(struct export *e, struct rvl_bytes *model, const char *domain, int64_t version)
+{
+	struct rvl_bytes m = { 0 };
+
+	text(e, &m, OPSET_DOMAIN, domain);
+	number(e, &m, OPSET_VERSION, version);
+	message(e, model, MODEL_OPSET, &m);
+}
+
+int rvl_onnx_export(const struct rvl_graph *g, struct rvl_bytes *out, struct rvl_err *err)
+{
+	struct export e = { .g = g, .err = err };
+
+	e.written = calloc(g->n_tensors + 1u, sizeof(*e.written));
+	if (!e.written)
+		return rvl_fail(err, -ENOMEM, "out of memory");
+	graph(&e);
+	number(&e, out, MODEL_IR, g->ir_version > 4 ? g->ir_version : 4);
+	text(&e, out, MODEL_PRODUCER, "rivulet");
+	opset(&e, out, "", g->opset);
+	if (e.microsoft)
+		opset(&e, out, "com.microsoft", 1);
+	message(&e, out, MODEL_GRAPH, &e.graph);
+	rvl_bytes_free(&e.graph);
+	free(e.written);
+	return e.rc;
+}
