@@ -26,6 +26,14 @@ $(eval $(call program,tests/check_onnx,tests/onnx/check_onnx.c tests/onnx/eligib
 check-onnx: $(BUILD)/tests/check_onnx
 	@$< /usr/share/libonnx-testdata/data/node
 
+# Operators of com.microsoft against what onnxruntime computes.
+.PHONY: check-microsoft
+check-microsoft: $(BUILD)/tests/check_onnx
+	@scripts/install-deps.sh --oracle
+	@rm -rf $(BUILD)/onnx-microsoft
+	@build/venv/bin/python tests/onnx/microsoft.py $(BUILD)/onnx-microsoft
+	@$< -a -p onnx.microsoft $(BUILD)/onnx-microsoft
+
 # Real models from other packages of PyPI against onnxruntime.
 .PHONY: check-real
 check-real: $(BUILD)/rivulet

@@ -158,6 +158,15 @@ int rvl_onnx_call(struct rvl_graph *g, const struct rvl_onnx_model *m,
 		  const struct rvl_onnx_node *on, const struct rvl_onnx_function *fn,
 		  struct rvl_err *err);
 
+/* ---- bodies.c ---- */
+
+/** Whether a node is an operator that is a composition of others. */
+bool rvl_onnx_has_body(const struct rvl_onnx_node *on);
+
+/** Puts the nodes of such an operator in its place, or sets *why and does nothing. */
+int rvl_onnx_body(struct rvl_graph *g, const struct rvl_onnx_model *m,
+		  const struct rvl_onnx_node *on, const char **why, struct rvl_err *err);
+
 /* ---- scope.c ---- */
 
 /** The tensor that a node reads by this name; NULL where it stands for an absent operand. */

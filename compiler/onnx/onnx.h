@@ -37,4 +37,7 @@ bool rvl_onnx_op(size_t i, struct rvl_onnx_op *out);
 /** Name of attribute @k of operator @i of the reader's table; NULL behind the last. */
 const char *rvl_onnx_op_attr(size_t i, size_t k);
 
+/** Name of composition @i, an operator that becomes nodes of others; NULL behind the last. */
+const char *rvl_onnx_body_op(size_t i, const char **domain);
+
 #endif

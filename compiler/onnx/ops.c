@@ -348,10 +348,70 @@ static void default_attrs(struct import *im)
 	}
 }
 
+/* Whether the operands of a variadic operator may be taken in parts. Mean divides by their number. */
+static bool takes_parts(const struct rvl_op_def *d)
+{
+	return d->most_in == RVL_ANY_NUMBER_IN && strcmp(d->name, "Mean");
+}
+
+static int read_operands(struct import *im, struct rvl_tensor **t)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < im->on->n_in && !rc; i++)
+		rc = rvl_onnx_reads(im->g, im->m, im->on->in[i], &t[i], im->err);
+	return rc;
+}
+
+/* A node like the one that is read, of part of its operands. */
+static int part_of(struct import *im, struct rvl_tensor **in, uint32_t n, struct rvl_tensor **out)
+{
+	const char *name = rvl_graph_printf(im->g, "%.900s/%u", im->n->name, im->g->next_node_id);
+	struct rvl_node *part;
+	int rc = name ? rvl_node_general(im->g, im->n->def, im->n->value, name, &part, im->err) :
+			rvl_fail(im->err, -ENOMEM, "no memory for a node's name");
+
+	for (uint32_t i = 0; i < n && !rc; i++)
+		rc = rvl_node_set_in(im->g, part, i, in[i], im->err);
+	if (!rc)
+		rc = rvl_tensor_new(im->g, NULL, out, im->err);
+	if (!rc)
+		rvl_node_set_out(part, 0, *out);
+	return rc;
+}
+
+/* More operands than a node has: RVL_MAX_IN at a time, until the results are few enough. */
+static int connect_parts(struct import *im)
+{
+	struct rvl_tensor **t = rvl_arena_array(im->g->arena, im->on->n_in, sizeof(*t));
+	uint32_t n = im->on->n_in, at = im->g->n_nodes - 1;
+	int rc = t ? read_operands(im, t) : rvl_fail(im->err, -ENOMEM, "no memory for operands");
+
+	while (n > RVL_MAX_IN && !rc) {
+		uint32_t made = 0;
+
+		for (uint32_t i = 0; i < n && !rc; i += RVL_MAX_IN) {
+			uint32_t part = n - i < RVL_MAX_IN ? n - i : RVL_MAX_IN;
+
+			rc = part_of(im, t + i, part, &t[made++]);
+		}
+		n = made;
+	}
+	for (uint32_t i = 0; i < n && !rc; i++)
+		rc = rvl_node_set_in(im->g, im->n, i, t[i], im->err);
+	/* The parts come before the node that reads them. */
+	memmove(im->g->nodes + at, im->g->nodes + at + 1,
+		(im->g->n_nodes - at - 1) * sizeof(*im->g->nodes));
+	im->g->nodes[im->g->n_nodes - 1] = im->n;
+	return rc;
+}
+
 static int connect_inputs(struct import *im)
 {
 	uint32_t max = im->on->n_in < RVL_MAX_IN ? im->on->n_in : RVL_MAX_IN;
 
+	if (im->on->n_in > RVL_MAX_IN && im->n->op == RVL_OP_GENERAL && takes_parts(im->n->def))
+		return connect_parts(im);
 	for (uint32_t i = 0; i < max; i++) {
 		struct rvl_tensor *t;
 		int rc;
@@ -652,7 +712,7 @@ static int find_def(struct import *im, const char **why)
 		return rc;
 	rc = rvl_onnx_attr_values(im->g, im->m, im->on, im->n->def, &values, why);
 	im->n->value = values;
-	if (!rc && !*why && im->on->n_in > RVL_MAX_IN)
+	if (!rc && !*why && im->on->n_in > RVL_MAX_IN && !takes_parts(im->n->def))
 		*why = rvl_graph_printf(im->g, "it has %u inputs, more than %d", im->on->n_in,
 					RVL_MAX_IN);
 	return rc;
@@ -701,6 +761,22 @@ static int import_control(struct import *im)
 	return rc ? rc : rvl_onnx_control(im->g, im->m, im->on, im->n, im->err);
 }
 
+/* A composition of other operators: its nodes, or the node with the reason why they cannot be. */
+static int import_body(struct import *im)
+{
+	const char *why;
+	int rc = rvl_onnx_body(im->g, im->m, im->on, &why, im->err);
+
+	if (rc || !why)
+		return rc;
+	rc = new_node(im, RVL_OP_UNSUPPORTED);
+	if (rc)
+		return rc;
+	im->n->reason = why;
+	rc = connect_inputs(im);
+	return rc ? rc : connect_outputs(im);
+}
+
 int rvl_onnx_import(struct rvl_graph *g, const struct rvl_onnx_model *m,
 		    const struct rvl_onnx_node *on, struct rvl_err *err)
 {
@@ -715,6 +791,8 @@ int rvl_onnx_import(struct rvl_graph *g, const struct rvl_onnx_model *m,
 		return rvl_onnx_call(g, m, on, fn, err);
 	if (rvl_onnx_is_control(on))
 		return import_control(&im);
+	if (rvl_onnx_has_body(on))
+		return import_body(&im);
 	rc = new_node(&im, imp ? imp->op : RVL_OP_IDENTITY);
 	if (!rc)
 		rc = find_def(&im, &why);

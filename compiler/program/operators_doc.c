@@ -109,6 +109,14 @@ static void write_internal_table(FILE *f)
 			fprintf(f, "| %s | %s |\n", rvl_op_name(ops[i]), summary_of(ops[i]));
 }
 
+static void write_compositions(FILE *f)
+{
+	const char *op, *domain;
+
+	for (size_t i = 0; (op = rvl_onnx_body_op(i, &domain)); i++)
+		fprintf(f, "- %s (%s)\n", op, domain);
+}
+
 static void write_types(FILE *f, uint32_t set)
 {
 	static const struct { uint32_t set; const char *name; } names[] = {
@@ -189,6 +197,10 @@ char *rvl_operators_doc(void)
 		"All subgraphs and functions together may have %d nodes after that, %d inside one\n"
 		"another. A node beyond these limits is refused by name.\n",
 		RVL_MAX_NODES, RVL_ONNX_MAX_DEPTH);
+	fprintf(f, "\n## Compositions\n\n"
+		"These operators, which the tools of onnxruntime make, become nodes of the operators above\n"
+		"when the model is read.\n\n");
+	write_compositions(f);
 	fprintf(f, "\n## Operators of the compiler\n\n"
 		"Arithmetic: [numerics.md](numerics.md).\n\n");
 	write_internal_table(f);

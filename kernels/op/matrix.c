@@ -173,7 +173,18 @@ static void convert_sums(const struct product *p, int64_t m, int64_t col, int64_
 		    p->c->in[0].type == RVL_TYPE_F32 ? RVL_TYPE_F64 : RVL_TYPE_U64, s, n);
 }
 
-/* ---- MatMul, MatMulInteger ---- */
+static void scale_sums(const struct product *p, int64_t m, int64_t col, int64_t at, int64_t n,
+		       const union sums *s)
+{
+	double alpha = (double)rvl_attr_float(p->c, "alpha");
+
+	(void)m;
+	(void)col;
+	for (int64_t j = 0; j < n; j++)
+		((float *)p->c->out[0].data)[at + j] = (float)(alpha * s->d[j]);
+}
+
+/* ---- MatMul, MatMulInteger, FusedMatMul ---- */
 
 /* The dimensions of an operand before its matrix. */
 static struct rvl_shape batch_of(const struct rvl_shape *s)
@@ -184,29 +195,38 @@ static struct rvl_shape batch_of(const struct rvl_shape *s)
 	return b;
 }
 
+/* Whether a fused product takes an operand with its last two dimensions exchanged. */
+static bool transposed(const struct rvl_call *c, uint32_t input)
+{
+	return c->def->attrs && c->in[input].shape.rank > 1 &&
+	       rvl_attr_int(c, input ? "transB" : "transA");
+}
+
 /* A vector is a row on the left and a column on the right. */
 static int matmul_extent(struct rvl_call *c, struct product *p)
 {
 	const struct rvl_shape *a = &c->in[0].shape, *b = &c->in[1].shape;
 	struct rvl_shape ba = batch_of(a), bb = batch_of(b);
+	bool ta = transposed(c, 0), tb = transposed(c, 1);
 	int64_t inner;
 
 	if (!a->rank || !b->rank)
 		return rvl_op_fail(c, "an operand is a scalar");
 	p->c = c;
-	p->finish = convert_sums;
-	p->m = a->rank > 1 ? a->dim[a->rank - 2] : 1;
-	p->k = a->dim[a->rank - 1];
-	inner = b->dim[b->rank > 1 ? b->rank - 2 : 0];
-	p->n = b->rank > 1 ? b->dim[b->rank - 1] : 1;
+	p->finish = c->def->attrs ? scale_sums : convert_sums;
+	p->m = a->rank > 1 ? a->dim[a->rank - 2 + ta] : 1;
+	p->k = a->dim[a->rank - 1 - ta];
+	inner = b->dim[b->rank > 1 ? b->rank - 2 + tb : 0];
+	p->n = b->rank > 1 ? b->dim[b->rank - 1 - tb] : 1;
 	if (p->k != inner)
 		return rvl_op_fail(c, "inner dimensions %lld and %lld differ",
 				   (long long)p->k, (long long)inner);
 	if (rvl_shape_broadcast(&ba, &bb, &p->batch))
 		return rvl_op_fail(c, "the dimensions before its matrices do not fit together");
-	p->am = p->k;
-	p->ak = p->bn = 1;
-	p->bk = p->n;
+	p->am = ta ? 1 : p->k;
+	p->ak = ta ? p->m : 1;
+	p->bk = tb ? 1 : p->n;
+	p->bn = tb ? p->k : 1;
 	rvl_broadcast_strides(&ba, &p->batch, p->a_stride);
 	rvl_broadcast_strides(&bb, &p->batch, p->b_stride);
 	for (int i = 0; i < p->batch.rank; i++) {
@@ -221,6 +241,8 @@ static int infer_matmul(struct rvl_call *c)
 	struct product p;
 	struct rvl_shape s;
 
+	if (c->def->attrs && (rvl_attr_int(c, "transBatchA") || rvl_attr_int(c, "transBatchB")))
+		return rvl_op_fail(c, "attributes transBatchA and transBatchB are not supported");
 	if (matmul_extent(c, &p))
 		return -EINVAL;
 	s = p.batch;
@@ -438,6 +460,12 @@ static int run_det(struct rvl_call *c)
 			   RVL_INT("transA", 0), RVL_INT("transB", 0), ##__VA_ARGS__), \
 	.infer = infer_gemm, .run = run_gemm, .doc = "alpha * op(A) * op(B) + beta * C" }
 
+#define FUSED_MATMUL(op) { \
+	.name = op, .domain = "com.microsoft", .since = 1, .least_in = 2, .most_in = 2, \
+	.types = { RVL_T_FLOAT }, .same = RVL_SAME_ALL, \
+	.attrs = RVL_ATTRS(RVL_FLOAT("alpha", 1.0f), RVL_FLAG("transA", 0), RVL_FLAG("transB", 0), \
+			   RVL_FLAG("transBatchA", 0), RVL_FLAG("transBatchB", 0)), \
+	.infer = infer_matmul, .run = run_matmul, .doc = "alpha * op(A) * op(B), batched" }
 #define T_BYTE (RVL_T(S8) | RVL_T(U8))
 
 const struct rvl_op_def rvl_ops_matrix[] = {
@@ -447,6 +475,8 @@ const struct rvl_op_def rvl_ops_matrix[] = {
 	{ .name = "MatMulInteger", .since = 10, .least_in = 2, .most_in = 4,
 	  .types = { T_BYTE, T_BYTE, T_BYTE, T_BYTE }, .infer = infer_matmul_integer,
 	  .run = run_matmul, .doc = "int32 product of 8-bit matrices less their zero points" },
+	FUSED_MATMUL("FusedMatMul"),
+	FUSED_MATMUL("TransposeMatMul"),
 	GEMM(1, 3, RVL_IGNORED("broadcast")),
 	GEMM(7, 3),
 	GEMM(11, 2),

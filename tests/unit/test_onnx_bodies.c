@@ -870,6 +870,128 @@ START_TEST(expansion_is_bounded)
 }
 END_TEST
 
+/* ---- compositions ---- */
+
+static struct pb ms_node(const char *op, const char *in, const char *out)
+{
+	struct pb n = pb_node(op, in, out);
+
+	pb_str(&n, 7, "com.microsoft");
+	return n;
+}
+
+/* Every composition is made of nodes that the table knows, whatever operands the call lacks. */
+START_TEST(compositions_are_known_operators)
+{
+	const char *op, *domain;
+
+	for (size_t i = 0; (op = rvl_onnx_body_op(i, &domain)); i++) {
+		for (int n = 1; n <= 9; n++) {
+			static const char list[] = "x x x x x x x x x";
+			char in[32];
+			struct pb node, g = main_graph();
+			struct model m;
+
+			snprintf(in, sizeof(in), "%.*s", 2 * n - 1, list);
+			node = pb_node(op, in, "y");
+			pb_str(&node, 7, domain);
+			add_node(&g, node);
+			m = load(&g, 13);
+			ck_assert_msg(!strstr(err.msg, "is not in docs") &&
+				      !strstr(err.msg, "has another type than"),
+				      "%s of %d inputs: %s", op, n, err.msg);
+			unload(&m);
+		}
+	}
+}
+END_TEST
+
+START_TEST(a_composition_copies_where_an_operand_is_absent)
+{
+	struct pb g = main_graph();
+	struct model m;
+
+	add_node(&g, ms_node("FastGelu", "x", "a"));
+	add_node(&g, ms_node("FastGelu", "a x", "y"));
+	m = load(&g, 13);
+	ck_assert_msg(!m.rc, "%s", err.msg);
+	ck_assert_uint_eq(count(m.g, "Add"), 1);
+	ck_assert_uint_eq(count(m.g, "Gelu"), 2);
+	unload(&m);
+}
+END_TEST
+
+START_TEST(a_call_beyond_its_composition_is_refused)
+{
+	struct pb g = main_graph(), n = ms_node("BiasGelu", "x x", "y");
+
+	pb_attr_int(&n, "more", 1);
+	add_node(&g, n);
+	refused(&g, 13, -EOPNOTSUPP, "(BiasGelu): attribute 'more' is not supported");
+	g = main_graph();
+	add_node(&g, ms_node("BiasGelu", "x x x", "y"));
+	refused(&g, 13, -EOPNOTSUPP, "(BiasGelu): its input 2 is not supported");
+	g = main_graph();
+	add_node(&g, ms_node("BiasGelu", "x x", "y z"));
+	refused(&g, 13, -EOPNOTSUPP, "(BiasGelu): its output 1 is not supported");
+	g = main_graph();
+	add_node(&g, ms_node("MultiHeadAttention", "x x x x", "y"));
+	refused(&g, 13, -EOPNOTSUPP, "(MultiHeadAttention): its input 3 is not supported");
+	g = main_graph();
+	add_node(&g, ms_node("QLinearSigmoid", "x x x x", "y"));
+	refused(&g, 13, -EOPNOTSUPP, "(QLinearSigmoid): it lacks input 4");
+	g = main_graph();
+	n = ms_node("Attention", "x x", "y");
+	pb_attr_int(&n, "num_heads", 1);
+	pb_attr_int(&n, "do_rotary", 1);
+	add_node(&g, n);
+	refused(&g, 13, -EOPNOTSUPP, "(Attention): attribute 'do_rotary' is not supported");
+}
+END_TEST
+
+/* ---- many operands ---- */
+
+static struct model many(const char *op, int n)
+{
+	struct pb g = main_graph(), node = { .p = NULL };
+
+	for (int i = 0; i < n; i++)
+		pb_str(&node, 1, i == 40 ? "twice" : "x");
+	pb_str(&node, 2, "y");
+	pb_str(&node, 4, op);
+	if (!strcmp(op, "Concat"))
+		pb_attr_int(&node, "axis", 0);
+	add_node(&g, node);
+	add_node(&g, pb_node("Add", "x x", "twice"));
+	return load(&g, 13);
+}
+
+START_TEST(operators_take_more_operands_than_a_node)
+{
+	struct model m = many("Concat", 1000);
+	const float *y;
+
+	run(&m);
+	y = rvl_interp_data(m.it, m.g->outputs[0]);
+	ck_assert_int_eq(rvl_interp_shape(m.it, m.g->outputs[0])->dim[0], 3000);
+	for (int i = 0; i < 1000; i++)
+		ck_assert_float_eq(y[3 * i + 1], i == 40 ? 4 : 2);
+	unload(&m);
+	m = many("Sum", 70);
+	run(&m);
+	WANT(&m, 0, DIMS(3), -71, 142, 213);
+	unload(&m);
+	m = many("Max", 33);
+	run(&m);
+	WANT(&m, 0, DIMS(3), -1, 2, 3);
+	unload(&m);
+	m = many("Mean", 33);
+	ck_assert_int_eq(m.rc, -EOPNOTSUPP);
+	ck_assert_msg(strstr(err.msg, "it has 33 inputs, more than 32"), "%s", err.msg);
+	unload(&m);
+}
+END_TEST
+
 /* ---- arbitrary bytes ---- */
 
 /* A model with everything above in it. */
@@ -960,6 +1082,11 @@ int main(void)
 	tcase_add_test(t, malformed_calls_are_refused);
 	tcase_add_test(t, recursion_is_bounded);
 	tcase_add_test(t, expansion_is_bounded);
+	t = add_case(s, "compositions", 20, NULL, NULL);
+	tcase_add_test(t, compositions_are_known_operators);
+	tcase_add_test(t, a_composition_copies_where_an_operand_is_absent);
+	tcase_add_test(t, a_call_beyond_its_composition_is_refused);
+	tcase_add_test(t, operators_take_more_operands_than_a_node);
 	t = add_case(s, "damage", 60, NULL, NULL);
 	tcase_add_test(t, damaged_bodies_are_survived);
 	return run_suite(s);
