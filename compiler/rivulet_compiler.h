@@ -74,12 +74,29 @@ struct rivulet_quantise {
 	struct rivulet_blob *exported;
 };
 
+/** struct rivulet_input_shape - the shape of a graph input */
+struct rivulet_input_shape {
+	const char *name;
+	uint32_t rank;
+	int64_t dim[RIVULET_MAX_DIMS];
+};
+
+/** struct rivulet_dimension - the value of all dimensions that the model gives one name */
+struct rivulet_dimension {
+	const char *name;
+	int64_t value;
+};
+
 #define RIVULET_NO_VARIANT UINT32_MAX
 
 /** struct rivulet_compile_options - all zero is the default */
 struct rivulet_compile_options {
 	int64_t batch;	/* value of a symbolic first dimension; 0: 1 */
 	int64_t symbol; /* value of other symbolic dimensions; 0: refuse them */
+	const struct rivulet_input_shape *shapes; /* decide before @dimensions, those before the two */
+	uint32_t n_shapes;
+	const struct rivulet_dimension *dimensions;
+	uint32_t n_dimensions;
 	const struct rivulet_frozen *frozen;
 	uint32_t n_frozen;
 	bool serial;	       /* one instruction at a time on the NPU, for debugging */

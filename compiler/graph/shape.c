@@ -593,7 +593,7 @@ static int check_input(const struct rvl_tensor *t, struct rvl_err *err)
 	if (t->shaped)
 		return 0;
 	return rvl_fail(err, -EINVAL,
-			"input '%s' has a symbolic or unknown dimension; give it a value (symbol)", t->name);
+			"input '%s' has a symbolic or unknown dimension; give it a value (symbol, shape)", t->name);
 }
 
 int rvl_shape_infer(struct rvl_graph *g, struct rvl_err *err)

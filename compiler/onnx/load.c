@@ -28,27 +28,23 @@ static int load_initializers(struct rvl_graph *g, const struct rvl_onnx_model *m
 }
 
 /* Type and shape as declared; symbolic dimensions by the options. */
-static int declare(struct rvl_graph *g, struct rvl_tensor *t, const struct rvl_onnx_value *v,
-		   const struct rvl_onnx_opts *o)
+static int declare(struct rvl_graph *g, const struct rvl_onnx_model *m, struct rvl_tensor *t,
+		   const struct rvl_onnx_value *declared, const struct rvl_onnx_opts *o)
 {
-	t->type = rvl_onnx_type(v->elem_type);
+	struct rvl_onnx_value v = *declared;
+	bool fixed = rvl_onnx_fix(m, o, &v);
+
+	t->type = rvl_onnx_type(v.elem_type);
 	if (t->type == RVL_TYPE_NONE) {
-		t->bad = v->elem_type ? rvl_graph_printf(g, "element type %s is not supported",
-							 rvl_onnx_type_name(v->elem_type)) :
-					"it is not a tensor";
+		t->bad = v.elem_type ? rvl_graph_printf(g, "element type %s is not supported",
+							rvl_onnx_type_name(v.elem_type)) :
+				       "it is not a tensor";
 		return t->bad ? 0 : -ENOMEM;
 	}
-	if (v->too_deep)
+	if (v.too_deep)
 		t->bad = "it has more than 8 dimensions";
-	t->shape = v->shape;
-	t->shaped = v->has_shape && !v->too_deep;
-	for (int i = 0; i < t->shape.rank; i++) {
-		if (t->shape.dim[i] >= 0)
-			continue;
-		t->shape.dim[i] = i == 0 ? (o->batch ? o->batch : 1) : o->symbol;
-		if (i && !o->symbol)
-			t->shaped = false;
-	}
+	t->shape = v.shape;
+	t->shaped = v.has_shape && !v.too_deep && fixed;
 	t->declared = t->shaped;
 	return 0;
 }
@@ -106,7 +102,7 @@ static int load_input(struct rvl_graph *g, const struct rvl_onnx_model *m, uint3
 		return 0;	/* before IR 4 every initializer is an input too */
 	rc = rvl_tensor_new(g, name, &t, err);
 	if (!rc)
-		rc = declare(g, t, &v, o);
+		rc = declare(g, m, t, &v, o);
 	if (!rc)
 		rc = rvl_graph_add_input(g, t, err);
 	if (rc || t->bad || rvl_onnx_computed_type(t->type) == t->type)
@@ -133,7 +129,7 @@ static int reserve_output(struct rvl_graph *g, const struct rvl_onnx_model *m,
 		return rc;
 	rc = rvl_tensor_new(g, name, &t, err);
 	if (!rc)
-		rc = declare(g, t, &v, o);
+		rc = declare(g, m, t, &v, o);
 	return rc ? rc : make_computed(g, t, err);
 }
 
@@ -171,7 +167,7 @@ static int load_value_info(struct rvl_graph *g, const struct rvl_onnx_model *m,
 	if (!t)
 		return 0;
 	if (t->producer && v.elem_type && !t->declared && !t->computed) {
-		rc = declare(g, t, &v, o);
+		rc = declare(g, m, t, &v, o);
 		t->type = rvl_onnx_computed_type(t->type);
 		if (!rc && t->producer->op != RVL_OP_UNSUPPORTED)
 			t->bad = NULL;	/* inference will say */
@@ -239,6 +235,8 @@ static int load_into(struct rvl_graph *g, const void *buf, size_t len,
 		rc = rvl_fail(err, -ENOMEM, "no memory for the model");
 	if (!rc)
 		rc = rvl_onnx_scan(g, buf, len, m, err);
+	if (!rc)
+		rc = rvl_onnx_dims(g, m, o, err);
 	if (rc)
 		return rc;
 	g->ir_version = m->ir_version;

@@ -228,34 +228,46 @@ int rvl_onnx_scan_graph(struct rvl_graph *g, struct rvl_msg graph, struct rvl_on
 	return scan_lists(g, m, err);
 }
 
-/* TensorShapeProto.Dimension: the value, or -1 for a symbol or nothing. */
+/* TensorShapeProto.Dimension: the value, or -1 and the name of a symbol. */
+struct dim {
+	int64_t value;
+	struct rvl_span symbol;
+};
+
 static int dim_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
 {
-	int64_t *dim = arg;
-	int rc = f->num == 1 ? rvl_field_is(m, f, RVL_WIRE_VARINT) : 0;
+	struct dim *dim = arg;
 
-	if (rc || f->num != 1)
-		return rc;
+	if (f->num == 2) {
+		dim->symbol = f->s;
+		return rvl_field_is(m, f, RVL_WIRE_BYTES);
+	}
+	if (f->num != 1)
+		return 0;
+	if (rvl_field_is(m, f, RVL_WIRE_VARINT))
+		return -EBADMSG;
 	if (f->u > RVL_MAX_DIM)
 		return rvl_fail(m->err, -E2BIG, "a dimension of %lld at byte %zu is not in 0..%d",
 				(long long)f->u, f->at, RVL_MAX_DIM);
-	*dim = (int64_t)f->u;
+	dim->value = (int64_t)f->u;
 	return 0;
 }
 
 static int shape_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
 {
 	struct rvl_onnx_value *v = arg;
-	int64_t dim = -1;
+	struct dim dim = { .value = -1 };
 	int rc = f->num == 1 ? rvl_field_is(m, f, RVL_WIRE_BYTES) : 0;
 
 	if (rc || f->num != 1)
 		return rc;
 	rc = rvl_msg_each(rvl_msg_sub(m, f, "Dimension"), dim_field, &dim);
-	if (v->shape.rank == RVL_MAX_RANK)
+	if (v->shape.rank == RVL_MAX_RANK) {
 		v->too_deep = true;
-	else
-		v->shape.dim[v->shape.rank++] = dim;
+		return rc;
+	}
+	v->symbol[v->shape.rank] = dim.symbol;
+	v->shape.dim[v->shape.rank++] = dim.value;
 	return rc;
 }
 

@@ -7,6 +7,7 @@
 #define RVL_ONNX_MODEL_H
 
 #include "graph/graph.h"
+#include "onnx/onnx.h"
 #include "onnx/wire.h"
 
 #define RVL_ONNX_MAX_INTS 256	/* values of an integer list attribute that is looked at */
@@ -62,6 +63,13 @@ struct rvl_onnx_scope {
 	uint32_t n_given;
 };
 
+/* A name of dimensions and their value. */
+struct rvl_onnx_known {
+	struct rvl_span name;
+	int64_t value;
+	bool used;
+};
+
 struct rvl_onnx_model {
 	int64_t ir_version;
 	int64_t opset;		/* of ai.onnx; 0 = not imported, its operators are refused then */
@@ -78,6 +86,8 @@ struct rvl_onnx_model {
 	struct rvl_onnx_list value_infos;
 	struct rvl_onnx_function *functions;
 	uint32_t n_functions;
+	struct rvl_onnx_known *known;		/* names of dimensions with their values */
+	uint32_t n_known, max_known;
 	const struct rvl_onnx_scope *scope;	/* of the nodes that are read; NULL: the model's graph */
 };
 
@@ -87,6 +97,7 @@ struct rvl_onnx_value {
 	int64_t elem_type;		/* 0 = not a tensor, or not given */
 	bool has_shape;
 	struct rvl_shape shape;		/* -1 = symbolic or unknown */
+	struct rvl_span symbol[RVL_MAX_RANK];	/* names of the symbolic dimensions */
 	bool too_deep;			/* more than RVL_MAX_RANK dimensions */
 };
 
@@ -142,6 +153,16 @@ int rvl_onnx_scan_opset(const struct rvl_msg *file, const struct rvl_field *f,
 /** Finds the parts of a GraphProto that is an attribute: the lists of @m, which was copied. */
 int rvl_onnx_scan_graph(struct rvl_graph *g, struct rvl_msg graph, struct rvl_onnx_model *m,
 			struct rvl_err *err);
+
+/* ---- dims.c ---- */
+
+/** Puts together what the options say of dimensions. -ENOENT, -EINVAL: they do not fit the model. */
+int rvl_onnx_dims(struct rvl_graph *g, struct rvl_onnx_model *m, const struct rvl_onnx_opts *o,
+		  struct rvl_err *err);
+
+/** Replaces symbolic dimensions by their values. Returns whether none is left. */
+bool rvl_onnx_fix(const struct rvl_onnx_model *m, const struct rvl_onnx_opts *o,
+		  struct rvl_onnx_value *v);
 
 /* ---- function.c ---- */
 

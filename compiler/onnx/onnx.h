@@ -5,9 +5,28 @@
 
 #include "graph/graph.h"
 
+/* The shape of an input, and the value of a dimension's name (dim_param). */
+struct rvl_onnx_shape {
+	const char *input;
+	struct rvl_shape shape;
+};
+
+struct rvl_onnx_symbol {
+	const char *name;
+	int64_t value;
+};
+
 struct rvl_onnx_opts {
 	int64_t batch;		/* value for a symbolic first dimension; 0 = 1 */
 	int64_t symbol;		/* value for any other symbolic dimension; 0 = refuse it */
+	/*
+	 * A shape decides before a named symbol, that before @batch and @symbol. A dimension's name
+	 * has the value that a shape gives it in the whole model.
+	 */
+	const struct rvl_onnx_shape *shapes;
+	uint32_t n_shapes;
+	const struct rvl_onnx_symbol *symbols;
+	uint32_t n_symbols;
 };
 
 /**

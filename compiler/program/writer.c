@@ -279,6 +279,14 @@ static uint32_t options_hash(const struct rivulet_compile_options *o)
 	h = rivulet_crc32c(h, o->length, sizeof(o->length));
 	rivulet_quantise_hash(&o->quantise, quantise);
 	h = rivulet_crc32c(h, quantise, sizeof(quantise));
+	for (uint32_t i = 0; i < o->n_shapes; i++) {
+		h = rivulet_crc32c(h, o->shapes[i].name, strlen(o->shapes[i].name) + 1);
+		h = rivulet_crc32c(h, o->shapes[i].dim, o->shapes[i].rank * sizeof(int64_t));
+	}
+	for (uint32_t i = 0; i < o->n_dimensions; i++) {
+		h = rivulet_crc32c(h, o->dimensions[i].name, strlen(o->dimensions[i].name) + 1);
+		h = rivulet_crc32c(h, &o->dimensions[i].value, sizeof(o->dimensions[i].value));
+	}
 	for (uint32_t i = 0; i < o->n_keep_int8; i++)
 		h = rivulet_crc32c(h, o->keep_int8[i], strlen(o->keep_int8[i]) + 1);
 	for (uint32_t i = 0; i < o->n_frozen; i++) {

@@ -78,7 +78,8 @@ static int explain_model(struct rvl_model_args *a, const char *model)
 /* Whatever decides how a model is compiled has been decided in a program. */
 static bool compiles(const struct rvl_model_args *a)
 {
-	return a->plan_file || a->batch || a->symbol || a->require_npu || a->cpu_only || a->frozen.n ||
+	return a->plan_file || a->batch || a->dims.symbol || a->dims.n_shapes ||
+	       a->dims.n_names || a->require_npu || a->cpu_only || a->frozen.n ||
 	       rvl_mode_given(&a->mode);
 }
 
