@@ -609,17 +609,16 @@ int rivulet_exec_wait(struct rivulet_exec *x, int timeout_ms)
 	int64_t end = timeout_ms < 0 ? INT64_MAX : rvl_rt_now() + timeout_ms * 1000000ll;
 
 	while (x->busy) {
-		int64_t left = end == INT64_MAX ? -1 : (end - rvl_rt_now() + 999999) / 1000000;
-		int r;
+		int64_t left = end - rvl_rt_now();
+		int ms = end == INT64_MAX ? -1 : left < 0 ? 0 : (int)((left + 999999) / 1000000), r;
 
-		if (end != INT64_MAX && left < 0)
-			return -ETIMEDOUT;
-		r = x->link && x->stopping && !x->running ? 0 : rvl_rt_poll(x->img->rt, (int)left);
+		r = x->link && x->stopping && !x->running ? 0 : rvl_rt_poll(x->img->rt, ms);
 		if (r < 0)
 			return r;
-		if (!r && end != INT64_MAX && x->running)
-			return -ETIMEDOUT;
 		rvl_rt_deliver(x->img->rt);
+		/* A signal ends the poll early, so only the clock tells that the time is over. */
+		if (x->busy && !r && end != INT64_MAX && rvl_rt_now() >= end)
+			return -ETIMEDOUT;
 	}
 	return x->result.error;
 }

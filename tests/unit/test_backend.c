@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "../../runtime/internal.h"
@@ -376,6 +378,33 @@ START_TEST(in_flight)
 				  rivulet_exec_step(x, i)->end_ns);
 		ck_assert_uint_ge(rivulet_exec_step(x, i)->start_ns, r->start_ns);
 	}
+	rivulet_exec_unref(x);
+}
+END_TEST
+
+static void on_alarm(int signal)
+{
+	(void)signal;
+}
+
+/* Signals that the caller handles meanwhile do not end a wait before its time. */
+START_TEST(interrupted_wait)
+{
+	struct itimerval often = { { 0, 2000 }, { 0, 2000 } }, never = { { 0, 0 }, { 0, 0 } };
+	struct rivulet_exec *x = made_chain(3, false);
+	int64_t start;
+
+	npu.hold = true;
+	npu.answer = answer_done;
+	signal(SIGALRM, on_alarm);
+	ck_assert_int_eq(rivulet_exec_start(x, NULL, &err), 0);
+	start = rvl_rt_now();
+	setitimer(ITIMER_REAL, &often, NULL);
+	ck_assert_int_eq(rivulet_exec_wait(x, 200), -ETIMEDOUT);
+	ck_assert_int_ge(rvl_rt_now() - start, 200000000);
+	setitimer(ITIMER_REAL, &never, NULL);
+	npu_run(3);
+	ck_assert_int_eq(rivulet_exec_wait(x, 60000), 0);
 	rivulet_exec_unref(x);
 }
 END_TEST
@@ -1101,6 +1130,7 @@ int main(void)
 	tcase_add_test(t, forced_variant);
 	tcase_add_loop_test(t, in_flight, 0, 2);
 	tcase_add_test(t, sums);
+	tcase_add_test(t, interrupted_wait);
 	tcase_add_test(t, syncobjs_are_kept);
 	tcase_add_test(t, monitor);
 	tcase_add_test(t, buffers);
