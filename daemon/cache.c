@@ -7,7 +7,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "manager.h"
+#include "cache.h"
+#include "offload.h"
+#include "peak.h"
+#include "rivulet_program.h"
+#include "rivulet_proto.h"
+#include "util.h"
 
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 

@@ -13,8 +13,22 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "accel.h"
+#include "cache.h"
 #include "child.h"
+#include "compile.h"
+#include "config.h"
+#include "connection.h"
+#include "instance.h"
+#include "intake.h"
+#include "log.h"
 #include "manager.h"
+#include "offload.h"
+#include "receiver.h"
+#include "rivulet_proto.h"
+#include "user.h"
+#include "util.h"
+#include "worker.h"
 
 #define SEALS_NEEDED (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 

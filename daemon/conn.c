@@ -8,7 +8,9 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "manager.h"
+#include "connection.h"
+#include "rivulet_proto.h"
+#include "util.h"
 
 #define OUT_MAX 4096	/* queued answers; the limits on runs and LOADs keep them below it */
 

@@ -5,8 +5,18 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "accel.h"
+#include "cache.h"
+#include "config.h"
+#include "connection.h"
+#include "estimate.h"
+#include "log.h"
 #include "manager.h"
 #include "rivulet.h"
+#include "rivulet_board.h"
+#include "rivulet_proto.h"
+#include "rivulet_runtime.h"
+#include "util.h"
 
 #define DRIVER "rivulet"
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* How long a program takes at a level, and how accurate it is there. */
-#include "manager.h"
+#include "cache.h"
+#include "estimate.h"
+#include "peak.h"
+#include "rivulet_board.h"
+#include "util.h"
 
 /*
  * The highest estimate. Cycle counts come from the user's file, and sums of estimates must neither wrap

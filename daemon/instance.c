@@ -5,7 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "accel.h"
+#include "cache.h"
+#include "compile.h"
+#include "connection.h"
+#include "instance.h"
+#include "intake.h"
 #include "manager.h"
+#include "offload.h"
+#include "receiver.h"
+#include "rivulet_program.h"
+#include "rivulet_proto.h"
+#include "rivulet_runtime.h"
+#include "scheduler.h"
+#include "user.h"
+#include "util.h"
 
 #define BIND_ALIGN 64
 

@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: MIT
+#include "child.h"
+#include "connection.h"
 #include "intake.h"
+#include "log.h"
+#include "manager.h"
+#include "offload.h"
+#include "receiver.h"
+#include "user.h"
+#include "util.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,8 +18,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "child.h"
-#include "manager.h"
 
 #define RETRY_US	USEC_PER_SEC	/* until a receiver that did not start is tried again */
 #define DISPOSALS_MAX	32	/* of one user; further connections end with a process each */

@@ -15,8 +15,13 @@
 #include <sys/un.h>
 #include <systemd/sd-daemon.h>
 
+#include "config.h"
+#include "intake.h"
+#include "log.h"
 #include "manager.h"
 #include "receiver.h"
+#include "util.h"
+#include "worker.h"
 
 static const char *arg_root = "";
 static const char *arg_socket;

@@ -1,5 +1,21 @@
 // SPDX-License-Identifier: MIT
+#include "accel.h"
+#include "cache.h"
+#include "compile.h"
+#include "config.h"
+#include "connection.h"
+#include "intake.h"
+#include "listener.h"
+#include "log.h"
+#include "loop.h"
 #include "manager.h"
+#include "metrics.h"
+#include "offload.h"
+#include "power.h"
+#include "rivulet_proto.h"
+#include "scheduler.h"
+#include "user.h"
+#include "util.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -14,8 +14,20 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "cache.h"
+#include "connection.h"
+#include "intake.h"
+#include "listener.h"
+#include "log.h"
 #include "manager.h"
+#include "metrics.h"
+#include "policy.h"
+#include "power.h"
+#include "rivulet_board.h"
 #include "rivulet_crc32c.h"
+#include "rivulet_runtime.h"
+#include "status.h"
+#include "util.h"
 
 #define PEERS_MAX	16
 #define REQUEST_MAX	4096

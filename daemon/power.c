@@ -3,7 +3,17 @@
  * Runs the policy: reads sysfs, evaluates the policy, sets the device's limits, notifies clients. A tick
  * is caused by a uevent, by a timer whose interval depends on the drain, and by events in the daemon.
  */
+#include "accel.h"
+#include "config.h"
+#include "connection.h"
+#include "estimate.h"
+#include "log.h"
+#include "manager.h"
+#include "policy.h"
 #include "power.h"
+#include "rivulet_proto.h"
+#include "rivulet_runtime.h"
+#include "util.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +21,6 @@
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 
-#include "manager.h"
 
 #define REFUSED_NS	(60 * NSEC_PER_SEC)	/* before a refused level is tried again */
 #define HEAT_HYSTERESIS	3000			/* millidegrees below a trip */

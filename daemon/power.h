@@ -14,6 +14,7 @@
 #include "util.h"
 
 struct rvl_manager;
+struct rvl_session;
 
 /* ---- reading (power_supply.c) ---- */
 
@@ -178,6 +179,9 @@ int rvl_power_promise(const struct rvl_power *pw, uint32_t levels, uint64_t dead
 		      struct rvl_text *err);
 /** rvl_power_floor() - slowest of @levels that may be in force before @deadline (ns, UINT64_MAX) */
 uint32_t rvl_power_floor(const struct rvl_power *pw, uint32_t levels, uint64_t deadline);
+
+/** rvl_power_event() - tell one session the level, if it wants to know */
+void rvl_power_event(const struct rvl_power *pw, struct rvl_session *s);
 
 /* ---- power-profiles-daemon (profiles.c) ---- */
 

@@ -3,8 +3,24 @@
 #include <errno.h>
 #include <string.h>
 
+#include "accel.h"
+#include "cache.h"
+#include "compile.h"
+#include "config.h"
+#include "connection.h"
+#include "instance.h"
+#include "intake.h"
+#include "log.h"
 #include "manager.h"
+#include "policy.h"
+#include "power.h"
 #include "rivulet_ops.h"
+#include "rivulet_program.h"
+#include "rivulet_proto.h"
+#include "scheduler.h"
+#include "status.h"
+#include "user.h"
+#include "util.h"
 
 static int no_such(struct rvl_text *err, const char *what, uint32_t id)
 {

@@ -9,7 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "accel.h"
+#include "cache.h"
+#include "config.h"
+#include "connection.h"
+#include "estimate.h"
+#include "fair.h"
+#include "instance.h"
+#include "log.h"
+#include "loop.h"
 #include "manager.h"
+#include "peak.h"
+#include "power.h"
+#include "rivulet_program.h"
+#include "rivulet_proto.h"
+#include "rivulet_runtime.h"
+#include "scheduler.h"
+#include "user.h"
+#include "util.h"
 
 /* Time for which all runs under way hold their slots before a user without one gets a further slot. */
 #define HOLD_NS (100 * NSEC_PER_MSEC)

@@ -6,7 +6,18 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "accel.h"
+#include "compile.h"
+#include "connection.h"
+#include "instance.h"
+#include "intake.h"
+#include "log.h"
 #include "manager.h"
+#include "offload.h"
+#include "receiver.h"
+#include "rivulet_proto.h"
+#include "user.h"
+#include "util.h"
 
 /* Budget of one dispatch of a session. */
 #define PACKETS_PER_TURN 16

@@ -6,7 +6,21 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "accel.h"
+#include "cache.h"
+#include "compile.h"
+#include "connection.h"
+#include "instance.h"
 #include "manager.h"
+#include "policy.h"
+#include "power.h"
+#include "rivulet_board.h"
+#include "rivulet_program.h"
+#include "rivulet_proto.h"
+#include "rivulet_runtime.h"
+#include "status.h"
+#include "user.h"
+#include "util.h"
 
 static const struct {
 	uint32_t flag;

@@ -2,7 +2,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "fair.h"
 #include "manager.h"
+#include "user.h"
+#include "util.h"
 
 /* Journal entries that one user may cause. */
 #define LOG_BURST 50

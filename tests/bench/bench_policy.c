@@ -9,7 +9,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "config.h"
+#include "log.h"
 #include "manager.h"
+#include "power.h"
+#include "util.h"
 
 #define TICKS 4000
 

@@ -18,10 +18,15 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "connection.h"
 #include "files.h"
+#include "intake.h"
+#include "log.h"
 #include "manager.h"
 #include "receiver.h"
 #include "rivulet.h"
+#include "rivulet_proto.h"
+#include "util.h"
 
 #define WAIT_MS 60000	/* timeout of an answer, with sanitizers on a busy machine */
 

@@ -7,8 +7,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "manager.h"
+#include "cache.h"
+#include "peak.h"
+#include "rivulet_program.h"
 #include "suite.h"
+#include "util.h"
 
 #define PAGE 4096
 

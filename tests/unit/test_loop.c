@@ -11,8 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "manager.h"
+#include "cache.h"
+#include "estimate.h"
+#include "loop.h"
+#include "offload.h"
+#include "peak.h"
+#include "rivulet_board.h"
+#include "rivulet_program.h"
 #include "suite.h"
+#include "util.h"
 
 static uint64_t now_ns = 1;
 

@@ -12,9 +12,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "config.h"
+#include "estimate.h"
 #include "files.h"
+#include "log.h"
 #include "manager.h"
+#include "power.h"
+#include "rivulet_board.h"
+#include "rivulet_proto.h"
 #include "suite.h"
+#include "util.h"
 
 static struct rvl_manager m;
 static char dir[64], sys[80];

@@ -12,9 +12,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "config.h"
 #include "files.h"
+#include "log.h"
 #include "manager.h"
+#include "power.h"
 #include "suite.h"
+#include "util.h"
 
 #define NEW	"org.freedesktop.UPower.PowerProfiles"
 #define OLD	"net.hadess.PowerProfiles"

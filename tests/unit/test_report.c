@@ -14,10 +14,26 @@
 #include <sys/un.h>
 
 #include "../../runtime/internal.h"
+#include "accel.h"
+#include "cache.h"
+#include "config.h"
+#include "connection.h"
 #include "files.h"
+#include "instance.h"
+#include "log.h"
 #include "manager.h"
+#include "metrics.h"
+#include "policy.h"
+#include "power.h"
+#include "rivulet_board.h"
 #include "rivulet_crc32c.h"
+#include "rivulet_program.h"
+#include "rivulet_proto.h"
+#include "rivulet_runtime.h"
+#include "status.h"
 #include "suite.h"
+#include "user.h"
+#include "util.h"
 
 #define NOW 5000000000ull
 

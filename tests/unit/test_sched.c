@@ -9,8 +9,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "cache.h"
+#include "estimate.h"
+#include "fair.h"
+#include "log.h"
 #include "manager.h"
+#include "peak.h"
+#include "rivulet_board.h"
+#include "rivulet_program.h"
+#include "rivulet_proto.h"
 #include "suite.h"
+#include "user.h"
+#include "util.h"
 
 #define MS NSEC_PER_MSEC
 
