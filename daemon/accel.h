@@ -47,8 +47,8 @@ struct rvl_device {
 /** rvl_device_start() - enumerate and monitor devices; it is no error if there is none */
 int rvl_device_start(struct rvl_manager *m, struct rvl_text *err);
 void rvl_device_stop(struct rvl_device *d);
-/** rvl_device_lost() - the driver reported -ENODEV before udev announced the removal */
-void rvl_device_lost(struct rvl_device *d);
+/** rvl_device_removed() - the driver reported -ENODEV before udev announced the removal */
+void rvl_device_removed(struct rvl_device *d);
 /** rvl_device_engine() - a runtime for one session; -ENODEV without a device */
 int rvl_device_engine(struct rvl_device *d, struct rvl_engine **out, struct rvl_text *err);
 struct rvl_engine *rvl_engine_put(struct rvl_engine *e);

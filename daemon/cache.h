@@ -15,7 +15,10 @@
 #include "rivulet_proto.h"
 #include "util.h"
 
-/** struct rvl_key - all inputs of a compilation; compared as bytes, so it is zeroed before it is filled */
+/**
+ * struct rvl_key - all inputs of a compilation; compared as bytes, so it is zeroed before it is
+ * filled
+ */
 struct rvl_key {
 	uint8_t sha256[32];
 	struct rivulet_target target;
@@ -107,7 +110,7 @@ int rvl_program_read(const struct rvl_key *key, const char *name, int memfd,
  * @p: taken over
  */
 struct rvl_program *rvl_cache_insert(struct rvl_cache *c, struct rvl_program *p);
-/** rvl_cache_forget_times() - another board arrived: times measured on the last one are void */
+/** rvl_cache_forget_times() - discard the measured times: they are of another board */
 void rvl_cache_forget_times(struct rvl_cache *c);
 struct rvl_program *rvl_program_put(struct rvl_program *p);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * LOAD: a queue of models and a few worker processes, at most one per user. A worker is not trusted,
- * with one exception: the hash of the file, which it sends before it has parsed any of its bytes.
+ * LOAD: a queue of models and a few worker processes, at most one per user. A worker is not
+ * trusted, with one exception: the hash of the file, which it sends before it has parsed any of its
+ * bytes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -159,7 +160,9 @@ static void check_done(struct rvl_work *w)
 static void check_program(struct rvl_compile *c)
 {
 	c->state = RVL_COMPILE_CHECKING;
-	/* The user's next load may be of the same model, and then finds the program in the cache. */
+	/*
+	 * The user's next load may be of the same model, and then finds the program in the cache.
+	 */
 	c->user->compiling = true;
 	c->work = (struct rvl_work){ .owner = &c->user->work, .run = check_work, .done = check_done };
 	rvl_offload_submit(&c->m->loader, &c->work);
@@ -176,7 +179,7 @@ static void take_result(struct rvl_compile *c, const struct rvl_worker_result *r
 	rivulet_proto_name(c->result.text, sizeof(c->result.text), text);
 }
 
-/* The first message of a worker. If the cache has the program, the worker is not needed any more. */
+/* The first message of a worker. If the cache has the program, the worker is killed. */
 static void take_hash(struct rvl_compile *c, const struct rvl_worker_hash *hash)
 {
 	const uint32_t go = RVL_WORKER_GO;
@@ -188,7 +191,7 @@ static void take_hash(struct rvl_compile *c, const struct rvl_worker_hash *hash)
 		kill_worker(c);
 }
 
-/* Reads one message, whose length tells its type. A worker that breaks the order is killed. */
+/* Reads one message. Its length is its type. A worker that breaks the order is killed. */
 static void read_control(struct rvl_compile *c)
 {
 	union {
@@ -214,7 +217,10 @@ static bool is_current(const struct rvl_compile *c)
 	return c->m->device.present && !memcmp(&now, &c->key, sizeof(now));
 }
 
-/* Returns false if the compile goes on: its program is checked, or it starts again for another board. */
+/*
+ * Returns false if the compile goes on: its program is checked, or it starts again for another
+ * board.
+ */
 static bool finish(struct rvl_compile *c, const siginfo_t *si)
 {
 	struct rvl_text t;

@@ -16,9 +16,9 @@
 
 /*
  * K(section, key, member, kind, default, lowest, highest, meaning). Kinds: COUNT, SIZE (bytes, with
- * K, M or G), SECONDS, TIME (ns, with ms or s), PERCENT (parts per million); USERS, NODE, PATH, MODE,
- * NUMBERS and PERCENTS are lists and text; SWITCH, FOREIGN, ADMITS and RECONFIGURE one of a few words.
- * rivuletd.conf.5 is checked against this.
+ * K, M or G), SECONDS, TIME (ns, with ms or s), PERCENT (parts per million); USERS, NODE, PATH,
+ * MODE, NUMBERS and PERCENTS are lists and text; SWITCH, FOREIGN, ADMITS and RECONFIGURE one of a
+ * few words. rivuletd.conf.5 is checked against this.
  */
 #define RVL_CONFIG_KEYS(K)                                                                         \
 	K(Device, Node, node, NODE, "auto", 0, 0, "auto, a device node, or sim:BOARD")             \
@@ -41,8 +41,8 @@
 	K(Compiler, TimeMax, worker_seconds, SECONDS, "120", 1, 86400, "for one model")            \
 	K(Compiler, ProgramSizeMax, program_size, SIZE, "256M", 4096, 1ull << 30,                  \
 	  "bytes of one compiled program")                                                         \
-	K(Cache, MemoryMax, cache_bytes, SIZE, "256M", 0, 1ull << 40, "bytes of programs nobody has loaded") \
-	K(Cache, ProgramsMax, cache_programs, COUNT, "128", 0, 4096, "number of programs nobody has loaded") \
+	K(Cache, MemoryMax, cache_bytes, SIZE, "256M", 0, 1ull << 40, "bytes of programs not loaded") \
+	K(Cache, ProgramsMax, cache_programs, COUNT, "128", 0, 4096, "number of programs not loaded") \
 	K(Scheduler, ParallelRuns, parallel, COUNT, "2", 1, 64, "inferences under way at a time")  \
 	K(Scheduler, StopTimeout, stop_timeout, TIME, "10s", 1000000, 3600000000000ull,             \
 	  "for work under way when the daemon stops")                                              \

@@ -54,21 +54,28 @@ struct rvl_session {
 };
 
 struct ucred;
-/** rvl_session_peer - who is at the other end: SO_PEERCRED; tests without two users pretend them */
+/** rvl_session_peer - SO_PEERCRED of the peer; a test that plays several users replaces it */
 extern int (*rvl_session_peer)(int fd, struct ucred *peer);
-/** rvl_session_uid() - of the user at the other end */
+/** rvl_session_uid() - of the peer */
 uid_t rvl_session_uid(int fd);
-/** rvl_session_new() - @fd: an accepted socket, taken over. Above a limit its first message is refused */
+/**
+ * rvl_session_new() - @fd: an accepted socket, taken over. Above a limit, HELLO is answered by an
+ * error
+ */
 int rvl_session_new(struct rvl_manager *m, int fd);
 /** rvl_refusals_clear() - close all connections above a limit */
 void rvl_refusals_clear(struct rvl_manager *m);
-/** rvl_session_end() - close the connection; the object is freed after its last run and pending work */
+/**
+ * rvl_session_end() - close the connection; the object is freed after its last run and pending work
+ */
 void rvl_session_end(struct rvl_session *s);
 /** rvl_session_reap() - free a closed session once nothing of it is under way */
 void rvl_session_reap(struct rvl_session *s);
 /** rvl_session_unblock() - one pending work is done; after the last one, requests are read again */
 void rvl_session_unblock(struct rvl_session *s);
-/** rvl_session_acknowledge() - send the reply without a body to request @h when no work is pending */
+/**
+ * rvl_session_acknowledge() - send the reply without a body to request @h when no work is pending
+ */
 void rvl_session_acknowledge(struct rvl_session *s, const struct rivulet_msg *h);
 /** rvl_session_about() - the fields of a journal entry about this session */
 struct rvl_about rvl_session_about(const struct rvl_session *s);
@@ -80,7 +87,10 @@ void rvl_send_error(struct rvl_session *s, uint16_t type, uint32_t serial, int e
 		    const char *text);
 /** rvl_flush() - send queued answers; 0, or a negative errno if the connection is broken */
 int rvl_flush(struct rvl_session *s);
-/** rvl_update_events() - poll for writing while answers are queued, for reading unless work is pending */
+/**
+ * rvl_update_events() - poll for writing while answers are queued, for reading unless work is
+ * pending
+ */
 void rvl_update_events(struct rvl_session *s);
 /**
  * rvl_receive() - one packet, or bytes of a stream, if no descriptor came with it
@@ -100,7 +110,7 @@ bool rvl_drain(int sock);
  */
 int rvl_request(struct rvl_session *s, const union rivulet_packet *p, struct rvl_sent *sent,
 		struct rvl_text *err);
-/** rvl_device_event() - tell every session that the device came or went */
+/** rvl_device_event() - send DEVICE to all sessions, after the device was added or removed */
 void rvl_device_event(struct rvl_manager *m);
 
 #endif

@@ -34,8 +34,8 @@ static int on_runtime(sd_event_source *source, int fd, uint32_t events, void *da
 	if (r >= 0)
 		return 0;
 	/*
-	 * The descriptor is level triggered, so the source is disabled. Runs of this engine end by their
-	 * own errors or by the device's removal.
+	 * The descriptor is level triggered, so the source is disabled. Runs of this engine end by
+	 * their own errors or by the device's removal.
 	 */
 	rvl_log(LOG_ERR, RVL_LOG_NONE, &(struct rvl_about){ .device = e->device->node },
 		"the runtime of %s failed: %s", e->device->node, strerror(-r));
@@ -176,7 +176,7 @@ uint64_t rvl_device_expected_ns(const struct rvl_device *d, const struct rvl_pro
 					       (struct rvl_override){ 0 }) : 0;
 }
 
-void rvl_device_lost(struct rvl_device *d)
+void rvl_device_removed(struct rvl_device *d)
 {
 	if (d->present && !d->sim)
 		device_removed(d);
@@ -335,7 +335,10 @@ int rvl_device_start(struct rvl_manager *m, struct rvl_text *err)
 		return rvl_say(err, r, "starting worker threads: %s", strerror(-r));
 	if (!strncmp(d->wanted.s, "sim:", 4))
 		return start_sim(d, err);
-	/* Monitor before enumerating: a device that appears in between is then seen twice, not missed. */
+	/*
+	 * Monitor before enumerating: a device that appears in between is then seen twice, not
+	 * missed.
+	 */
 	r = watch(d);
 	if (r < 0)
 		return rvl_say(err, r, "cannot watch devices by netlink: %s", strerror(-r));

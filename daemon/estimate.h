@@ -9,14 +9,15 @@
 
 struct rvl_program;
 
-/** struct rvl_override - 1 + the level whose variant or clock is used at all levels; 0: each level's own */
+/** struct rvl_override - 1 + the level whose variant or clock all levels use; 0: each its own */
 struct rvl_override {
 	uint32_t variant, clock;
 };
 /**
  * rvl_program_expected_ns() - the usual time of one run at @level of @board
- * As measured there; else as measured elsewhere, with what the compiler reckons the level costs;
- * else as the compiler reckons. 0: @board has no such level (no device).
+ * The time measured at that level; without one, the time measured at another level, scaled by the
+ * compiler's estimates for the two; without that, the compiler's estimate. 0: @board has no such
+ * level (no device).
  */
 uint64_t rvl_program_expected_ns(const struct rvl_program *p, const struct rivulet_board *board,
 				 uint32_t level, struct rvl_override over);

@@ -114,7 +114,7 @@ bool rvl_fair_in_debt(const struct rvl_fair *f, const struct rvl_share *s)
 	return false;
 }
 
-/* When the next run of a share that has none is no longer waited for; 0: it is not. */
+/* Until when a share without a run may keep the device idle for its next one; 0: it may not. */
 static uint64_t expected_until(const struct rvl_presence *p, uint64_t now)
 {
 	uint64_t until = p->ended + RVL_FAIR_GRACE;
@@ -145,8 +145,9 @@ uint32_t rvl_fair_users(const struct rvl_fair *f, const struct rvl_share *beside
 }
 
 /*
- * The virtual time of a share with what its runs under way have taken beyond their charge. Otherwise the
- * other users would get nothing beside a run of minutes once they are ahead of that charge.
+ * The virtual time of a share with what its runs under way have taken beyond their charge.
+ * Otherwise the other users would get nothing beside a run of minutes once they are ahead of that
+ * charge.
  */
 static uint64_t virtual_time(const struct rvl_fair *f, const struct rvl_share *s, uint32_t c,
 			     uint64_t now)
@@ -224,8 +225,9 @@ static struct rvl_share *first_queued(const struct rvl_fair *f, uint32_t c, uint
 /* ---- charging ---- */
 
 /*
- * Time in one class counts in the others too, so that a user gains nothing by sending in several.
- * It is limited there: an hour of LOW runs beside nobody is no reason to wait an hour in NORMAL.
+ * Time used in one class is charged in the others too, so that a user gains nothing by sending runs
+ * in several classes. There the charge is limited: a user whose LOW runs had the device alone for
+ * an hour must not wait an hour in NORMAL.
  */
 static void charge_others(struct rvl_fair *f, struct rvl_share *s, uint32_t class, uint64_t ns)
 {
@@ -238,7 +240,7 @@ static void charge_others(struct rvl_fair *f, struct rvl_share *s, uint32_t clas
 	}
 }
 
-/* Waiting for a share's next run is charged to it: a client cannot keep the device idle for free. */
+/* The time for which the device is kept idle for a share is charged to it. */
 static void charge_wait(struct rvl_fair *f, uint64_t now)
 {
 	struct rvl_share *s = f->held;
@@ -282,7 +284,7 @@ static void add_promise(struct rvl_fair *f, struct rvl_slot *s)
 	rvl_list_add_tail(at, &s->promise);
 }
 
-/* A share that was idle enters at the present virtual time: idle time is no credit. */
+/* A share that was idle enters at the present virtual time, so that idle time gives no credit. */
 static void arrive(struct rvl_fair *f, struct rvl_presence *p, uint32_t class, uint64_t now)
 {
 	uint64_t think;
@@ -366,7 +368,8 @@ void rvl_fair_end(struct rvl_fair *f, struct rvl_slot *s, uint64_t now, uint64_t
 /* ---- the choice ---- */
 
 /*
- * When @first, which has no run to wait for, has caught up by @gap; UINT64_MAX: not before a run ends.
+ * When @first, which has no run to wait for, has caught up by @gap; UINT64_MAX: not before a run
+ * ends.
  * @gap may grow meanwhile, hence the least time between two attempts.
  */
 static uint64_t caught_up(const struct rvl_fair *f, const struct rvl_share *first, uint32_t c,
@@ -418,7 +421,7 @@ static struct rvl_slot *choose_owed(const struct rvl_fair *f, uint32_t top, uint
 	return NULL;
 }
 
-/* Nobody waits, so nobody is ahead or behind. */
+/* No run waits, so no share may keep a lead or a debt. */
 static void forget_debts(struct rvl_fair *f)
 {
 	struct rvl_share *s;
@@ -444,7 +447,7 @@ static struct rvl_slot *fair_choice(struct rvl_fair *f, uint64_t now, uint64_t *
 
 /*
  * The promise that must be started now, because it or one behind it would be late if @fair, or
- * nothing, went first. A promise that cannot be kept any more is returned too: its start fails.
+ * nothing, went first. A promise that cannot be kept is returned too, and its start fails.
  */
 static struct rvl_slot *due_promise(const struct rvl_fair *f, const struct rvl_slot *fair,
 				    uint64_t now, uint64_t busy, uint64_t stall)

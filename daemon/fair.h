@@ -12,7 +12,8 @@
  * A share is active in a class while it has a run queued or under way there, and for RVL_FAIR_GRACE
  * after its last run ended if its client usually sends the next run within that time. The device
  * waits for an active share that is behind by more than RVL_FAIR_GRACE instead of starting a run of
- * another one; otherwise a user who sends one run at a time would lose its turn between two of them.
+ * another one; otherwise a user who sends one run at a time would lose its turn between two of
+ * them.
  *
  * Work per decision: linear in the number of users, logarithmic in the runs of one user, linear in
  * the promises (hard deadlines that were admitted).
@@ -90,7 +91,7 @@ struct rvl_fair {
 void rvl_fair_init(struct rvl_fair *f);
 /** rvl_fair_join() - a zeroed share takes part */
 void rvl_fair_join(struct rvl_fair *f, struct rvl_share *s);
-/** rvl_fair_leave() - a share without slots takes part no longer; frees what it holds */
+/** rvl_fair_leave() - remove a share without slots, and free what it holds */
 void rvl_fair_leave(struct rvl_fair *f, struct rvl_share *s);
 /** rvl_fair_in_debt() - whether a share has had more than one that would join in its place */
 bool rvl_fair_in_debt(const struct rvl_fair *f, const struct rvl_share *s);

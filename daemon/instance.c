@@ -310,7 +310,10 @@ static void open_work(struct rvl_work *w)
 		o->error = rivulet_exec_new(o->image, &o->exec, &o->why);
 }
 
-/* Charges the user for the result. Meanwhile the session may have ended, or the device been removed. */
+/*
+ * Charges the user for the result. Meanwhile the session may have ended, or the device been
+ * removed.
+ */
 static int adopt(struct opening *o, struct rvl_text *err)
 {
 	struct rvl_instance *x = o->x;
@@ -387,8 +390,8 @@ static void open_done(struct rvl_work *w)
 }
 
 /*
- * The user is charged before the memory is taken, as openings of its other sessions may be waiting. What
- * prepared CPU steps take is known, and charged, when the image has been loaded.
+ * The user is charged before the memory is taken, as openings of its other sessions may be waiting.
+ * What prepared CPU steps take is known, and charged, when the image has been loaded.
  */
 static int charge_opening(struct opening *o, struct rvl_text *err)
 {
@@ -632,7 +635,7 @@ int rvl_instance_bind(struct rvl_instance *x, const struct rivulet_msg_bind *req
 	if (x->run)
 		return rvl_say(err, -EBUSY, "instance %u has a run under way", x->id);
 	if (!x->exec)
-		return rvl_say(err, -ENODEV, "the device of instance %u went away: open it anew",
+		return rvl_say(err, -ENODEV, "the device of instance %u went away: open it again",
 			       x->id);
 	r = check_memory(&sent->file, req->dir == RIVULET_DIR_OUTPUT, err);
 	r = r ?: check_size(req, &tensors[t], sent->file.size, err);

@@ -232,7 +232,7 @@ static int start(struct rvl_user *u)
 	return r < 0 ? r : 0;
 }
 
-/* A socket that is given away is closed here, where that reference is not the last one any more. */
+/* A socket that the receiver takes over is closed here; the packet holds another reference. */
 static void send_job(struct rvl_receiver *x, struct rvl_receipt *r)
 {
 	struct rvl_receiver_job job = { .order = r->order };
@@ -482,7 +482,10 @@ static int end_with_process(struct rvl_manager *m, int sock)
 	m->n_endings++;
 	if (sd_event_add_child(m->event, &e->child, e->pid, WEXITED, on_ended, e) < 0)
 		ending_free(e);
-	/* The process waits for the end of the pipe, so its reference to the socket is the last one. */
+	/*
+	 * The process waits for the end of the pipe, so its reference to the socket is the last
+	 * one.
+	 */
 	close(sock);
 	close(hold[1]);
 	return 0;

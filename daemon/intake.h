@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors that users pass, the daemon's side of receiver.h. The loop only looks at a packet,
- * which tells whether descriptors came with it. If some did, it lends the connection to the
- * receiver of the user, or gives it away when the connection ends; the receiver takes one at a
+ * Descriptors that users pass, the daemon's side of receiver.h. The loop only peeks at a packet, to
+ * find out whether descriptors came with it. If some did, it lends the connection to the receiver
+ * of the user, or hands it over when the connection ends. The receiver takes one connection at a
  * time.
  *
  * A receiver that is not done within RVL_INTAKE_NS is stuck in a call on a file of the user. It
  * is killed, which takes effect when that call returns, and replaced. With RVL_INTAKE_STUCK of
- * them left, messages of that user that carry a descriptor are refused, until one has ended. No
- * other user notices.
+ * them left, messages of that user that carry a descriptor are refused, until one has ended.
+ * Other users are not affected.
  */
 #ifndef RVL_INTAKE_H
 #define RVL_INTAKE_H

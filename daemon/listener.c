@@ -18,7 +18,7 @@ static void open_reserve(struct rvl_listener *l)
 		l->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Gives the reserve up for a moment, so that the peer that has waited longest learns the reason. */
+/* Uses the reserved descriptor to answer the peer that has waited longest with the reason. */
 static void refuse_one(struct rvl_listener *l, int listen_fd, int error)
 {
 	int sock;

@@ -38,7 +38,7 @@ static const char usage[] =
 	"  --socket PATH     listen there, without systemd\n"
 	"  --config-root DIR read DIR/etc/rivuletd/rivuletd.conf and so on\n"
 	"  --check-config    read the configuration, say what is wrong, exit\n"
-	"  --reload PID      as --check-config, then tell the daemon of this number to read it\n"
+	"  --reload PID      as --check-config, then make the daemon with this process id read it\n"
 	"  --show-config     print the merged configuration, exit\n"
 	"  --verbose         log debug messages too\n"
 	"  --version, --help\n";
@@ -150,7 +150,7 @@ static int reload(void)
 	if (r)
 		return r;
 	if (*end || pid <= 1 || pid > INT_MAX || kill((pid_t)pid, SIGHUP)) {
-		rvl_log_last("cannot tell process \"%s\" to reload", arg_reload);
+		rvl_log_last("cannot make process \"%s\" reload", arg_reload);
 		return EXIT_FAILURE;
 	}
 	return EXIT_SUCCESS;
@@ -253,8 +253,8 @@ int main(int argc, char **argv)
 	int r;
 
 	/*
-	 * Internal: the daemon starts itself as the compiler's process, as a user's receiver, and as
-	 * a process whose end closes a connection.
+	 * Internal: the daemon starts itself as the compiler's process, as a user's receiver, and
+	 * as a process whose end closes a connection.
 	 */
 	if (argc == 2 && !strcmp(argv[1], "--worker"))
 		return rvl_worker_main();

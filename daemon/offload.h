@@ -4,8 +4,9 @@
  * mapping memory, releasing all of these. The event loop only hands work over and takes it back.
  *
  * A work item is part of an object of the loop, which must keep that object alive until done() was
- * called. Items of one owner, a user, run one at a time; among owners, the one served least recently
- * is next. So a user's works delay the user's own only, while there is more than one thread.
+ * called. Items of one owner, a user, run one at a time; among owners, the one served least
+ * recently is next. So the works of a user delay only works of the same user, if there is more than
+ * one thread.
  */
 #ifndef RVL_OFFLOAD_H
 #define RVL_OFFLOAD_H
@@ -59,7 +60,7 @@ bool rvl_offload_drain(struct rvl_offload *o, uint64_t deadline);
 void rvl_offload_stop(struct rvl_offload *o);
 /**
  * rvl_offload_close() - close a descriptor that a client sent
- * The last close of a memfd or dma-buf frees its pages, which takes as long as the client likes.
+ * The last close of a memfd or dma-buf frees its pages, which takes time in proportion to its size.
  * -1 is allowed. Returns -1 for assignment.
  */
 int rvl_offload_close(struct rvl_offload *o, int fd);

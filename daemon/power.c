@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Runs the policy: reads sysfs, evaluates the policy, sets the device's limits, notifies clients. A tick
- * is caused by a uevent, by a timer whose interval depends on the drain, and by events in the daemon.
+ * Runs the policy: reads sysfs, evaluates the policy, sets the device's limits, notifies clients. A
+ * tick is caused by a uevent, by a timer whose interval depends on the drain, and by events in the
+ * daemon.
  */
 #include "accel.h"
 #include "config.h"
@@ -101,7 +102,10 @@ static uint32_t board_mask(const struct rvl_power *pw)
 	return (1u << pw->m->device.board.levels) - 1;
 }
 
-/* @count: by level, the runs that cannot run at it. Returns the levels of the board with a count of 0. */
+/*
+ * @count: by level, the runs that cannot run at it. Returns the levels of the board with a count of
+ * 0.
+ */
 static uint32_t uncontested(const struct rvl_power *pw, const uint32_t *count)
 {
 	uint32_t mask = board_mask(pw);
@@ -188,7 +192,7 @@ static bool refused(struct rvl_power *pw, uint32_t level, const struct rvl_text 
 {
 	struct rvl_about a = about(pw);
 
-	/* If all levels have been refused, the choice stands. */
+	/* If all levels have been refused, the chosen level is kept. */
 	if (!(uncontested(pw, pw->demands) & ~(pw->refused | 1u << level)))
 		return false;
 	pw->refused |= 1u << level;
@@ -234,9 +238,9 @@ static void yield_to(struct rvl_power *pw, uint64_t min, uint64_t max)
 }
 
 /*
- * Looks for another writer of the limits. The files show the range that all frequency requests leave, so
- * a cooling device changes them like a writer does. Writing again distinguishes them: the value of a
- * writer is replaced, the limit of a cooling device stays.
+ * Looks for another writer of the limits. The files show the range that all frequency requests
+ * leave, so a cooling device changes them like a writer does. Writing again distinguishes them: the
+ * value of a writer is replaced, the limit of a cooling device stays.
  */
 static void check_writer(struct rvl_power *pw)
 {
@@ -360,7 +364,10 @@ static void attach(struct rvl_power *pw)
 
 	if (!pw->ready || d->sim || *pw->devfreq.dir || rvl_devfreq_open(&pw->devfreq, d->syspath, &err))
 		return;
-	/* The present limits are those of the daemon that was killed; its record has the original ones. */
+	/*
+	 * The present limits are those of the daemon that was killed; its record has the original
+	 * ones.
+	 */
 	if (old->hz && !strcmp(old->dir, pw->devfreq.dir))
 		pw->devfreq = *old;
 	memset(old, 0, sizeof(*old));
@@ -440,7 +447,7 @@ static void resume(struct rvl_power *pw)
 	 * the one of the daemon that wrote the state.
 	 */
 	p->cap_since = p->changed = st->changed < rvl_now() ? st->changed : rvl_now();
-	p->anew = false;
+	p->unsettled = false;
 	p->level = p->target = st->level;
 	p->reserve = st->reserve;
 	p->entries[p->level] = 1;

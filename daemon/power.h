@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The power policy in the daemon: reading sysfs, setting the device's limits, and running the pure rules
- * of policy/. Everything runs on the manager's event loop and blocks on a few sysfs files only.
+ * The power policy in the daemon: reading sysfs, setting the device's limits, and running the pure
+ * rules of policy/. Everything runs on the manager's event loop and blocks on a few sysfs files
+ * only.
  */
 #ifndef RVL_POWER_H
 #define RVL_POWER_H
@@ -20,7 +21,9 @@ struct rvl_session;
 
 #define RVL_SUPPLIES_MAX 32	/* power supplies that are read */
 
-/** rvl_supplies_read() - all supplies of @sys/class/power_supply; there may be none. @sys: "/sys" */
+/**
+ * rvl_supplies_read() - all supplies of @sys/class/power_supply; there may be none. @sys: "/sys"
+ */
 void rvl_supplies_read(const char *sys, struct rvl_reading *out);
 
 /** struct rvl_zones - heat of the machine */
@@ -60,7 +63,10 @@ int rvl_devfreq_open(struct rvl_devfreq *d, const char *syspath, struct rvl_text
  * -ENODEV, -ENOENT: the device is gone. @err names the file.
  */
 int rvl_devfreq_pin(struct rvl_devfreq *d, uint64_t hz, struct rvl_text *err);
-/** rvl_devfreq_changed() - whether the limits differ from those after rvl_devfreq_pin(); returns them */
+/**
+ * rvl_devfreq_changed() - whether the limits differ from those after rvl_devfreq_pin(); returns
+ * them
+ */
 bool rvl_devfreq_changed(const struct rvl_devfreq *d, uint64_t *min, uint64_t *max);
 /** rvl_devfreq_put() - set the limits to those of another writer; nothing is restored afterwards */
 int rvl_devfreq_put(struct rvl_devfreq *d, uint64_t min, uint64_t max, struct rvl_text *err);
@@ -79,8 +85,8 @@ struct rvl_power_state {
 /** rvl_power_save() - replace the file @path; 0 or negative errno */
 int rvl_power_save(const char *path, const struct rvl_power_state *st);
 /**
- * rvl_power_load() - -ENOENT: no file; -ESTALE: it is of another boot; -EINVAL: it is damaged. @st is
- * zeroed on failure
+ * rvl_power_load() - -ENOENT: no file; -ESTALE: it is of another boot; -EINVAL: it is damaged. @st
+ * is zeroed on failure
  */
 int rvl_power_load(const char *path, struct rvl_power_state *st);
 
@@ -130,7 +136,9 @@ uint32_t rvl_power_mode(const struct rvl_power *pw, uint32_t *fixed, uint32_t *s
 int rvl_power_set_mode(struct rvl_power *pw, uint32_t mode, uint32_t fixed, struct rvl_text *err);
 /** rvl_power_set_profile() - the mode of power-profiles-daemon; KEEP: it has stopped */
 void rvl_power_set_profile(struct rvl_power *pw, uint32_t mode);
-/** rvl_power_allowed() - levels that the runs of PolicyUsers= leave, and those that are under way */
+/**
+ * rvl_power_allowed() - levels that the runs of PolicyUsers= leave, and those that are under way
+ */
 uint32_t rvl_power_allowed(const struct rvl_power *pw);
 /** rvl_power_flags() - enum rivulet_policy_flag */
 uint32_t rvl_power_flags(const struct rvl_power *pw);
@@ -138,16 +146,16 @@ uint32_t rvl_power_flags(const struct rvl_power *pw);
 /* ---- for the scheduler (power.c) ---- */
 
 /*
- * Who decides the level: the mode, charge and heat; and runs of PolicyUsers=, which demand a level that
- * they can run at from their admission to their end. Runs of other users demand nothing: they are
- * admitted and started only at the level that was decided on. Those under way delay a change.
+ * Who decides the level: the mode, charge and heat; and runs of PolicyUsers=, which demand a level
+ * that they can run at from their admission to their end. Runs of other users demand nothing: they
+ * are admitted and started only at the level that was decided on. Those under way delay a change.
  */
 
 /**
  * rvl_power_admit() - may a run of this priority that can run at @levels be queued; says why not
  * @demands: it is of a user of PolicyUsers=. -EAGAIN: in the reserve or too hot; -EBUSY: it demands a
- * level that no level suits together with the demands before it; -EOPNOTSUPP: it may not demand, and
- * has no variant for the level; or the device's level is not ours to choose and it lacks one.
+ * level that no level suits together with the demands before it; -EOPNOTSUPP: it may not demand,
+ * and has no variant for the level; or the device's level is not ours to choose and it lacks one.
  */
 int rvl_power_admit(const struct rvl_power *pw, uint32_t levels, uint32_t priority, bool demands,
 		    struct rvl_text *err);
@@ -156,7 +164,7 @@ void rvl_power_demand(struct rvl_power *pw, uint32_t levels, int by);
 /**
  * rvl_power_can_start() - may a queued run start now
  * -EAGAIN: when the runs under way have ended, for the level changes then; -EOPNOTSUPP: the level was
- * changed to one that it has no variant for; says so.
+ * changed to one that it has no variant for, which the text names.
  */
 int rvl_power_can_start(const struct rvl_power *pw, uint32_t levels, bool demands,
 			struct rvl_text *err);
@@ -165,8 +173,8 @@ void rvl_power_run(struct rvl_power *pw, uint32_t levels, int by);
 /**
  * rvl_power_override() - the variant and the clock that Reconfigure= keeps; zeroes without a device
  * rvl_power_usable() - levels of the policy at which a program with variants for @levels can run
- * rvl_power_forced() - 1 + the level whose variant a run that starts now must use, at least @min_level;
- * 0: the variant of the level that the device is at
+ * rvl_power_forced() - 1 + the level whose variant a run that starts now must use, at least
+ * @min_level; 0: the variant of the level that the device is at
  */
 struct rvl_override rvl_power_override(const struct rvl_power *pw);
 uint32_t rvl_power_usable(const struct rvl_power *pw, uint32_t levels);
@@ -180,7 +188,7 @@ int rvl_power_promise(const struct rvl_power *pw, uint32_t levels, uint64_t dead
 /** rvl_power_floor() - slowest of @levels that may be in force before @deadline (ns, UINT64_MAX) */
 uint32_t rvl_power_floor(const struct rvl_power *pw, uint32_t levels, uint64_t deadline);
 
-/** rvl_power_event() - tell one session the level, if it wants to know */
+/** rvl_power_event() - send LEVEL to one session, if it has the feature POLICY */
 void rvl_power_event(const struct rvl_power *pw, struct rvl_session *s);
 
 /* ---- power-profiles-daemon (profiles.c) ---- */

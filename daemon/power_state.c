@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The state that survives a daemon that is killed: the limits to restore, the state of the policy, and
- * the mode that was set. The file has "key value" lines, is replaced as a whole, and is valid for one boot.
+ * The state that survives a daemon that is killed: the limits to restore, the state of the policy,
+ * and the mode that was set. The file has "key value" lines, is replaced as a whole, and is valid
+ * for one boot.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,11 +24,11 @@
 static int boot_id(char *buf, size_t size)
 {
 	_cleanup_close_ int fd = -1;
-	const char *told = getenv("RIVULETD_BOOT_ID");
+	const char *given = getenv("RIVULETD_BOOT_ID");
 	ssize_t n;
 
-	if (told && *told && strlen(told) < size) {
-		strcpy(buf, told);
+	if (given && *given && strlen(given) < size) {
+		strcpy(buf, given);
 		return 0;
 	}
 	fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);

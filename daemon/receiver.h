@@ -2,7 +2,7 @@
 /*
  * The receiver's process: `rivuletd --receiver`, one per user. It alone receives what users pass
  * by SCM_RIGHTS, because almost any system call on such a file, close() included, can block for
- * as long as its owner likes: a FUSE server that does not answer, a socket that lingers, a lock
+ * as long as its owner decides: a FUSE server that does not answer, a socket that lingers, a lock
  * of the file's inode or offset. It hands memfds and dma-bufs on to the daemon, on which only the
  * owner's device or the amount of memory takes time, and closes all else itself. The daemon
  * replaces a receiver that is stuck (intake.h).

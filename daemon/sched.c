@@ -2,8 +2,8 @@
 /*
  * The life of a run: submitted (admitted and queued), started (ParallelRuns= at a time, so that CPU
  * steps of one run overlap NPU steps of another), ended (by the runtime's callback or given up),
- * answered and freed. Runs are answered and freed by an event source, not in the runtime's callback,
- * because the runtime still uses the run's memory there. fair.h has the order of runs.
+ * answered and freed. Runs are answered and freed by an event source, not in the runtime's
+ * callback, because the runtime still uses the run's memory there. fair.h has the order of runs.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +28,9 @@
 #include "user.h"
 #include "util.h"
 
-/* Time for which all runs under way hold their slots before a user without one gets a further slot. */
+/*
+ * Time for which all runs under way hold their slots before a user without one gets a further slot.
+ */
 #define HOLD_NS (100 * NSEC_PER_MSEC)
 
 static struct rvl_sched *sched_of(const struct rvl_run *run)
@@ -183,8 +185,8 @@ static void answer_error(struct rvl_run *run, int error, const char *text)
 #define PEAK_NS (60 * NSEC_PER_SEC)
 
 /*
- * The time for which a run kept the device busy. Runs under way overlap, so the time before the end of
- * another run counts for that one; but a run counts at least the time that its own steps took.
+ * The time for which a run kept the device busy. Runs under way overlap, so the time before the end
+ * of another run counts for that one; but a run counts at least the time that its own steps took.
  */
 static uint64_t kept_ns(const struct rvl_sched *sc, const struct rivulet_exec_result *res)
 {
@@ -291,8 +293,8 @@ static void arm_limit(struct rvl_sched *sc)
 }
 
 /*
- * The step under way may take much longer than the limit. Meanwhile the slot is free for other users,
- * but this user starts nothing: otherwise such steps would occupy all threads.
+ * The step under way may take much longer than the limit. Meanwhile the slot is free for other
+ * users, but this user starts nothing: otherwise such steps would occupy all threads.
  */
 static void stop_overdue(struct rvl_run *run)
 {
@@ -384,7 +386,9 @@ static uint64_t work_left(const struct rvl_sched *sc, uint64_t now)
 	return sum;
 }
 
-/* Returns false if the run must wait, because the level changes when the runs under way have ended. */
+/*
+ * Returns false if the run must wait, because the level changes when the runs under way have ended.
+ */
 static bool start_at_level(struct rvl_manager *m, struct rvl_run *run)
 {
 	struct rvl_text why;
@@ -400,9 +404,9 @@ static bool start_at_level(struct rvl_manager *m, struct rvl_run *run)
 }
 
 /*
- * When a user without a run under way may start one more than ParallelRuns=: after all runs under way
- * have taken HOLD_NS. So a user waits behind long runs of others, whose ends MaxRunSec= alone bounds,
- * no longer than HOLD_NS for each user that is ahead of it in the order of runs.
+ * When a user without a run under way may start one more than ParallelRuns=: after all runs under
+ * way have taken HOLD_NS. So a user waits behind long runs of others, whose ends MaxRunSec= alone
+ * bounds, no longer than HOLD_NS for each user that is ahead of it in the order of runs.
  */
 static uint64_t extra_slot_at(const struct rvl_sched *sc)
 {
@@ -461,7 +465,7 @@ static int on_kick(sd_event_source *source, void *data)
 	(void)source;
 	finish_ended(sc);
 	if (sc->gone_epoch && sc->gone_epoch == m->device.epoch)
-		rvl_device_lost(&m->device);
+		rvl_device_removed(&m->device);
 	sc->gone_epoch = 0;
 	start_runs(m);
 	return 0;
@@ -509,7 +513,7 @@ static int check_run(const struct rvl_instance *x, const struct rivulet_msg_run 
 	if (x->run)
 		return rvl_say(err, -EBUSY, "instance %u has a run under way", x->id);
 	if (!m->device.present || x->epoch != m->device.epoch)
-		return rvl_say(err, -ENODEV, "the device of instance %u went away: open it anew",
+		return rvl_say(err, -ENODEV, "the device of instance %u went away: open it again",
 			       x->id);
 	return check_bound(x, err);
 }
@@ -543,7 +547,8 @@ static int choose_levels(const struct rvl_instance *x, const struct rivulet_msg_
 
 /*
  * Fills in the expected and the worst time at the slowest level that may be in force before the
- * deadline. If Reconfigure= keeps the clock, the fastest level has the longest streams and is the slowest.
+ * deadline. If Reconfigure= keeps the clock, the fastest level has the longest streams and is the
+ * slowest.
  */
 static void fill_times(const struct rvl_instance *x, uint32_t levels, struct rvl_slot *slot)
 {
@@ -628,7 +633,9 @@ void rvl_sched_cancel(struct rvl_run *run, int why, const char *text)
 		give_up(run, why, text);
 		return;
 	}
-	/* The run ends by its callback, successfully if its last step has been completed already. */
+	/*
+	 * The run ends by its callback, successfully if its last step has been completed already.
+	 */
 	if (why != -ECANCELED) {
 		run->error = why;
 		rvl_say(&run->text, 0, "%.500s", text);

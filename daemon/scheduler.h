@@ -50,7 +50,10 @@ struct rvl_sched {
 	struct rvl_totals totals;
 };
 
-/** rvl_sched_submit() - queue a run, or say why not */
+/**
+ * rvl_sched_submit() - queue a run; -EINVAL, -EBUSY, -ENODEV, -EPERM, -EDQUOT, -ETIME and others
+ * with @err
+ */
 int rvl_sched_submit(struct rvl_instance *x, const struct rivulet_msg_run *req,
 		     struct rvl_text *err);
 /** rvl_sched_cancel() - end a run by @why, -ECANCELED or -ENODEV; it is answered and freed later */

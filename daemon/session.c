@@ -122,7 +122,7 @@ void rvl_session_unblock(struct rvl_session *s)
 		rvl_update_events(s);
 }
 
-/* Ends a session for a protocol violation, and tells the client and the journal why. */
+/* Ends a session for a protocol violation, with the reason to the client and the journal. */
 static void violation(struct rvl_session *s, const char *text)
 {
 	struct rvl_about a = rvl_session_about(s);

@@ -17,8 +17,8 @@ struct rvl_manager;
 
 /**
  * struct rvl_user - what one uid uses
- * Freed when refs is 0, but kept while its share is in debt: a user that closes its connections and
- * opens new ones must not start anew.
+ * Freed when refs is 0 and its share is not in debt. Otherwise a user could clear its debt by
+ * closing its connections and opening new ones.
  */
 struct rvl_user {
 	struct rvl_list link;
@@ -46,7 +46,10 @@ void rvl_users_clear(struct rvl_manager *m);
 /** rvl_user_charge() - take @bytes of MemoryPerUser=, or -EDQUOT with both numbers in @err */
 int rvl_user_charge(struct rvl_manager *m, struct rvl_user *u, uint64_t bytes, const char *what,
 		    struct rvl_text *err);
-/** rvl_user_count() - increment @counter, or return -EDQUOT if it has reached @limit, which @key names */
+/**
+ * rvl_user_count() - increment @counter, or return -EDQUOT if it has reached @limit, which @key
+ * names
+ */
 int rvl_user_count(uint32_t *counter, uint64_t limit, const char *key, struct rvl_text *err);
 
 #endif

@@ -92,7 +92,10 @@ struct rvl_rate {
 
 #define RVL_RATE(n, ns) ((struct rvl_rate){ .interval = (ns), .burst = (n), .tokens = (n) })
 
-/** rvl_rate_allows() - take a token; if there is one, @suppressed tells how many events had none before */
+/**
+ * rvl_rate_allows() - take a token; if there is one, @suppressed gets the number of events before
+ * it that had none
+ */
 static inline bool rvl_rate_allows(struct rvl_rate *r, uint64_t *suppressed)
 {
 	uint64_t now = rvl_now(), due = r->interval ? (now - r->refilled) / r->interval : r->burst;

@@ -37,7 +37,10 @@ static int set_limits(const struct rvl_worker_job *job)
 
 	if (!SANITIZED)
 		r = set_limit(RLIMIT_AS, job->memory, job->memory);
-	/* SIGXCPU at the soft limit tells the parent the reason; the hard limit kills without one. */
+	/*
+	 * SIGXCPU at the soft limit shows the parent the reason. SIGKILL at the hard limit does
+	 * not.
+	 */
 	r = r ?: set_limit(RLIMIT_CPU, job->seconds, job->seconds + 5);
 	r = r ?: set_limit(RLIMIT_FSIZE, job->program_max, job->program_max);
 	r = r ?: set_limit(RLIMIT_CORE, 0, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Bindings: which memory a tensor of a request has. The daemon is told when the request is
+ * Bindings: which memory a tensor of a request has. BIND is sent when the request is
  * prepared.
  */
 #include <errno.h>

@@ -85,7 +85,7 @@ static void keep_info(struct rivulet_client *c, const struct rivulet_msg_hello_r
 	memcpy(i->board, h->board, sizeof(i->board));
 }
 
-/* Errors that time may mend: no daemon yet, or one that has just ended. */
+/* Errors after which another attempt may succeed: there is no daemon yet, or it has just ended. */
 static bool is_temporary(int error)
 {
 	return error == -ENOENT || error == -ECONNREFUSED || error == -ECONNRESET ||

@@ -34,7 +34,7 @@ struct rivulet_model {
 	struct rivulet_client *client;	/* referenced */
 	struct rivulet_model *next;	/* of the client's list */
 	struct rvl_file file;
-	struct rivulet_msg_load load;	/* as the program asked for it; its header is filled anew */
+	struct rivulet_msg_load load;	/* as the program gave it; each LOAD gets its own header */
 	int timeout_ms;
 	struct rvl_call call;		/* LOAD, then TENSOR after TENSOR */
 	uint32_t id;			/* on the daemon, or 0 */

@@ -65,7 +65,7 @@ struct rivulet_request {
 	struct rvl_binding *bind;	/* one for each tensor */
 };
 
-/** rvl_bind_send() - send BIND for tensor @i. 0, or why its memory cannot be had any more */
+/** rvl_bind_send() - send BIND for tensor @i. 0, or the error of making its memory available */
 int rvl_bind_send(struct rivulet_request *r, uint32_t i);
 /**
  * rvl_bind_copy() - copy plain memory: inputs to the memfd, or outputs, as large as they are found,

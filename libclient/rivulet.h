@@ -37,9 +37,9 @@ extern "C" {
  *
  *   struct rivulet_run_options o = { .size = sizeof(o) };
  *
- * A later version of the library appends fields. A field that one side does not know is zero for the
- * other: a program that sets a field that the library does not know gets -E2BIG, and a size below
- * the first version's -EINVAL.
+ * A later version of the library appends fields. A field that one side does not know is zero for
+ * the other: a program that sets a field that the library does not know gets -E2BIG, and a size
+ * below the first version's -EINVAL.
  */
 
 /*
@@ -341,8 +341,8 @@ int rivulet_client_result(const struct rivulet_client *c);
  * rivulet_client_connect_start() - connect again in the background
  * @timeout_ms: attempts are repeated every 100 ms until then; 0: one attempt; -1: no limit
  * Its end is reported by rivulet_client_on_change() and rivulet_client_result(). Does nothing when
- * connected. An operation connects by itself, so this is needed only to learn of the daemon's
- * return without starting one.
+ * connected. An operation connects by itself, so this is needed only by a program that waits
+ * for the daemon to return without an operation of its own.
  */
 int rivulet_client_connect_start(struct rivulet_client *c, int timeout_ms);
 /**
@@ -352,8 +352,8 @@ int rivulet_client_connect_start(struct rivulet_client *c, int timeout_ms);
 int rivulet_client_fd(const struct rivulet_client *c);
 /**
  * rivulet_client_dispatch() - handle what has arrived and call the callbacks; never blocks
- * Returns the number of runs, loads and questions that ended, or why there is no connection (-ECONNRESET,
- * -EBADMSG, ...) once the ends that it caused are reported. Operations under way go on only inside
+ * Returns the number of runs, loads and questions that ended, or why there is no connection
+ * (-ECONNRESET, -EBADMSG, ...) once the ends that it caused are reported. Operations under way go on only inside
  * dispatch and blocking calls.
  */
 int rivulet_client_dispatch(struct rivulet_client *c);
@@ -410,8 +410,8 @@ int rivulet_client_status_start(struct rivulet_client *c,
 					     void *data), void *data);
 /**
  * rivulet_client_wait_device() - wait until a daemon answers and has a device; blocks
- * @timeout_ms: -ETIMEDOUT after that; -1: no limit. Errors that waiting cannot mend are returned at
- * once.
+ * @timeout_ms: -ETIMEDOUT after that; -1: no limit. Errors that waiting cannot
+ * remove are returned at once.
  */
 int rivulet_client_wait_device(struct rivulet_client *c, int timeout_ms);
 
@@ -605,10 +605,11 @@ struct rivulet_request *rivulet_request_ref(struct rivulet_request *r);
 struct rivulet_request *rivulet_request_unref(struct rivulet_request *r);
 
 /*
- * Binding gives a tensor its memory, until another call for the same tensor. It talks to nobody:
- * the daemon is told when the request is next started or prepared, and what it refuses is that
- * operation's error (-EPERM: a kind of file that it does not take, -EACCES: an output in read-only
- * memory, -EINVAL: too small). All three: -ERANGE: no such tensor; -EBUSY: a run is in flight;
+ * Binding gives a tensor its memory, until another call for the same tensor. It sends
+ * nothing: BIND is sent when the request is next started or prepared, and what the daemon refuses
+ * is the error of that operation (-EPERM: a kind of file that it does not take, -EACCES: an output
+ * in read-only memory, -EINVAL: too small). All three: -ERANGE: no such tensor; -EBUSY: a run is
+ * in flight;
  * -EINVAL: the offset is no multiple of 64.
  */
 
@@ -627,7 +628,8 @@ int rivulet_bind_dmabuf(struct rivulet_request *r, uint32_t tensor, int dmabuf, 
  * rivulet_bind_memory() - plain memory of @size bytes, at least the tensor's
  * An input is copied by rivulet_request_start(), which may be given other data once it has
  * returned; an output is copied when the run ends, before its callback; of a bounded output
- * only the bytes of the shape that the run found. @data stays the caller's and must exist until then.
+ * only the bytes of the shape that the run found. @data stays the caller's and must exist until
+ * then.
  */
 int rivulet_bind_memory(struct rivulet_request *r, uint32_t tensor, void *data, size_t size);
 

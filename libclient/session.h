@@ -84,7 +84,7 @@ struct rivulet_client {
 
 /** rvl_session_init() - a zeroed request with a fresh serial */
 void rvl_session_init(struct rivulet_client *c, union rivulet_packet *req, uint16_t type);
-/** rvl_session_post() - send a request whose answer nobody needs; @fd: to send along, or -1 */
+/** rvl_session_post() - send a request whose answer is discarded; @fd: to send along, or -1 */
 int rvl_session_post(struct rivulet_client *c, union rivulet_packet *req, int fd);
 /**
  * rvl_call_start() - send a request, @done of @call handles its answer
@@ -110,7 +110,7 @@ int rvl_session_error(const struct rivulet_client *c);
 /**
  * rvl_client_connect() - a connection to work with; every request of the library comes through here
  * 0: the link is up. -EINPROGRESS: it is being made; rvl_client_step() follows. Else the reason why
- * there is none. A link that was cut is made anew, one on which a side broke the protocol is not.
+ * there is none. A link that was cut is made again; one on which a side broke the protocol is not.
  */
 int rvl_client_connect(struct rivulet_client *c);
 /** rvl_client_step() - let every operation under way send its next request */
@@ -138,7 +138,10 @@ int64_t rvl_deadline(int timeout_ms);
 void rvl_questions_step(struct rivulet_client *c);
 /** rvl_questions_closed() - the connection ended with @error and c->why */
 void rvl_questions_closed(struct rivulet_client *c, int error);
-/** rvl_questions_expire() - end those whose deadline passed unsent. Returns the earliest that is left */
+/**
+ * rvl_questions_expire() - end those whose deadline passed unsent. Returns the earliest that is
+ * left
+ */
 int64_t rvl_questions_expire(struct rivulet_client *c);
 /** rvl_questions_deliver() - call back for those that ended. Returns how many */
 int rvl_questions_deliver(struct rivulet_client *c);

@@ -171,7 +171,8 @@ struct rivulet_image *rivulet_exec_image(const struct rivulet_exec *x);
 /* Binding: @tensor 0 .. inputs + outputs - 1; -EBUSY during a run; -EINVAL when it does not fit. */
 
 /**
- * rivulet_exec_bind_memory() - plain memory, the caller's, alive until it is bound anew
+ * rivulet_exec_bind_memory() - plain memory of the caller, which must exist until the tensor is
+ * bound to other memory
  * The model works in it directly; for the kernel it is copied into a buffer at the start, and out
  * at the end.
  */
@@ -202,9 +203,9 @@ struct rivulet_exec_params {
 	void (*done)(struct rivulet_exec *x, void *data);	/* from dispatch or wait, once; may be NULL */
 	void *data;
 	/*
-	 * On whose behalf it runs, or NULL; only compared. When the CPU steps of other owners occupy
-	 * all workers, a spare thread runs those of this one, as long as there are at most 16 such
-	 * owners.
+	 * On whose behalf it runs, or NULL; only compared. When the CPU steps of other owners
+	 * occupy all workers, a spare thread runs those of this one, as long as there are at most
+	 * 16 such owners.
 	 */
 	const void *owner;
 };

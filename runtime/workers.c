@@ -4,15 +4,14 @@
  * Loops come first, because the thread that started the loop waits for its end. That thread works
  * on the loop too, so a loop ends even when no worker is free.
  *
- * When the tasks of some owners occupy all workers, spare threads run those of the other owners, one
- * thread for each owner, so that a long task delays only tasks of its own owner.
+ * When the tasks of some owners occupy all workers, spare threads run those of the other owners,
+ * one thread for each owner, so that a long task delays only tasks of its own owner.
  *
- * Cancellation. A client decides how long a kernel computes, and a kernel has no point at which it
- * would ask whether its run still wants the result. rvl_rt_workers_interrupt() therefore sends a
- * signal to every worker. Its handler leaves the kernel by longjmp() if the run that the thread
- * works for was stopped, and returns otherwise. This is safe because a kernel owns nothing (see
- * struct rvl_pool), and because a thread has an exit only while it executes kernel code: the pool
- * removes the exit before it takes its lock.
+ * Cancellation. A client decides how long a kernel computes, and no kernel looks at the state of
+ * its run. rvl_rt_workers_interrupt() therefore sends a signal to every worker. Its handler leaves
+ * the kernel by longjmp() if the run that the thread works for was stopped, and returns otherwise.
+ * This is safe because a kernel owns nothing (see struct rvl_pool), and because a thread has an
+ * exit only while it executes kernel code: the pool removes the exit before it takes its lock.
  */
 #include <errno.h>
 #include <sched.h>
@@ -76,7 +75,7 @@ static bool is_stopped(const atomic_bool *stop)
 }
 
 /*
- * After a loop with shares left out, the kernel would compute with memory that nobody has written, so
+ * After a loop with shares left out, the kernel would compute with memory that was not written, so
  * it is not continued.
  */
 static void leave_if_stopped(void)
@@ -182,8 +181,9 @@ static struct rvl_rt_task **unserved(struct rivulet_workers *p)
 }
 
 /*
- * Called with the lock. Makes sure that a thread takes the first unserved task. If there are as many
- * spare threads as there may be, or no more can be created, the task waits for one of the threads.
+ * Called with the lock. Makes sure that a thread takes the first unserved task. If there are as
+ * many spare threads as there may be, or no more can be created, the task waits for one of the
+ * threads.
  */
 static void serve_all(struct rivulet_workers *p)
 {

@@ -188,7 +188,7 @@ struct rivulet_msg {
 	S(uint64_t, queue_ns, "from the request's arrival to @start")                              \
 	S(uint64_t, npu_ns, "device time, summed over its jobs")                                   \
 	S(uint64_t, cpu_ns, "CPU steps, summed")                                                   \
-	S(uint64_t, expected_ns, "what admission reckoned for start to end")                       \
+	S(uint64_t, expected_ns, "time from start to end that admission estimated")                       \
 	S(uint64_t, cycles, "device cycles")                                                       \
 	S(uint64_t, macs, "multiplications on the device, padding included")                       \
 	S(uint64_t, conv_busy, "cycles in which the array worked")                                 \
@@ -219,7 +219,7 @@ struct rivulet_msg {
 	A(uint32_t, rsvd, 4, "")
 
 #define RIVULET_BODY_POLICY(S, A, T)                                                               \
-	S(uint32_t, mode, "enum rivulet_policy_mode to change to; 0: only tell")                   \
+	S(uint32_t, mode, "enum rivulet_policy_mode to change to; 0: only report")                   \
 	S(uint32_t, level, "of mode FIXED, else 0")                                                \
 	A(uint32_t, rsvd, 2, "")
 
@@ -274,7 +274,7 @@ struct rivulet_msg {
 	M(OPEN, 5, OPEN, 0, INSTANCE, 0, 0, "make an instance: bindings and working memory")      \
 	M(BIND, 6, BIND, 1, EMPTY, 0, 0, "bind a tensor to a dma-buf or a memfd sealed SHRINK")    \
 	M(RUN, 7, RUN, 0, RUN_REPLY, 0, 0, "queue one inference")                                  \
-	M(CANCEL, 8, CANCEL, 0, EMPTY, 0, 0, "give up a queued or running inference")              \
+	M(CANCEL, 8, CANCEL, 0, EMPTY, 0, 0, "end a queued or running inference")              \
 	M(CLOSE, 9, INSTANCE, 0, EMPTY, 0, 0, "drop an instance; its runs are cancelled first")    \
 	M(UNLOAD, 10, MODEL, 0, EMPTY, 0, 0, "drop a model and its instances")                     \
 	M(STATUS, 11, EMPTY, 0, STATUS_REPLY, 1, 1, "state of daemon, device, models: memfd of JSON") \
@@ -345,7 +345,7 @@ struct rivulet_proto_info {
 	int fields;
 };
 
-/** rivulet_proto_info() - description of a message type as it stands in a header, or NULL */
+/** rivulet_proto_info() - description of the type in a message's header, or NULL */
 const struct rivulet_proto_info *rivulet_proto_info(uint16_t type);
 /**
  * rivulet_proto_list() - the n-th message: requests, each with its reply, then events, then NULL

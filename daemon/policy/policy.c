@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The state machine. Charge, heat and mode each give an index in the list of levels, of which 0 is the
- * fastest. The slowest of the three is restricted to the allowed levels, and, if it is faster than the
- * level in force, delayed by the dwell time.
+ * The state machine. Charge, heat and mode each give an index in the list of levels, of which 0 is
+ * the fastest. The slowest of the three is restricted to the allowed levels, and, if it is faster
+ * than the level in force, delayed by the dwell time.
  */
 #include "policy.h"
 
@@ -128,14 +128,14 @@ void rvl_policy_init(struct rvl_policy *p, const struct rvl_policy_config *cfg)
 	memset(p, 0, sizeof(*p));
 	p->cfg = *cfg;
 	p->level = p->target = cfg->level[0];
-	p->anew = true;
+	p->unsettled = true;
 }
 
 void rvl_policy_reconfigure(struct rvl_policy *p, const struct rvl_policy_config *cfg)
 {
 	p->cfg = *cfg;
 	p->started = false;
-	p->anew = true;
+	p->unsettled = true;
 	if (p->step >= cfg->n)
 		p->step = cfg->n - 1;
 	if (p->cap >= cfg->n)
@@ -165,7 +165,7 @@ static void follow_charge(struct rvl_policy *p, const struct rvl_policy_input *i
 
 	if (!in->known) {
 		/* A battery whose charge cannot be read may be empty. */
-		if (in->battery && !in->external && p->anew)
+		if (in->battery && !in->external && p->unsettled)
 			p->step = p->cfg.n - 1;
 		if (!in->battery)
 			p->step = 0;
@@ -173,7 +173,7 @@ static void follow_charge(struct rvl_policy *p, const struct rvl_policy_input *i
 	}
 	down = passed(&p->cfg, in->charge, 0);
 	up = passed(&p->cfg, in->charge, p->cfg.hysteresis);
-	if (p->anew)
+	if (p->unsettled)
 		p->step = down;
 	else if (down > p->step)
 		p->step = down;
@@ -284,7 +284,8 @@ static bool may_rise(const struct rvl_policy *p, const struct rvl_policy_input *
 {
 	bool gone = in->allowed && !(in->allowed >> p->level & 1);
 
-	return p->anew || p->waits || in->mode_changed || gone || in->now - p->changed >= p->cfg.dwell;
+	return p->unsettled || p->waits || in->mode_changed || gone ||
+	       in->now - p->changed >= p->cfg.dwell;
 }
 
 static void account(struct rvl_policy *p, uint64_t now)
@@ -333,7 +334,7 @@ bool rvl_policy_step(struct rvl_policy *p, const struct rvl_policy_input *in)
 	follow_reserve(p, in);
 	changed = change(p, in);
 	p->started = true;
-	p->anew = false;
+	p->unsettled = false;
 	return changed || reserve != p->reserve || emergency != p->emergency;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chooses a voltage/frequency level by battery, mains and heat. Pure: every function is given the time
- * and all other input, so that a replayed trace gives the levels that were chosen when it was recorded.
+ * Chooses a voltage/frequency level by battery, mains and heat. Pure: every function is given the
+ * time and all other input, so that a replayed trace gives the levels that were chosen when it was
+ * recorded.
  *
  *   attributes of sysfs -> supply -> reading (all supplies) -> gauge (filtered charge) -> policy
  *
@@ -38,7 +39,9 @@ struct rvl_supply {
 	int64_t full;			/* microwatthours, or RVL_NO_VALUE */
 };
 
-/** rvl_attr_fn - get an attribute as text without its line end; false: there is no such attribute */
+/**
+ * rvl_attr_fn - get an attribute as text without its line end; false: there is no such attribute
+ */
 typedef bool (*rvl_attr_fn)(void *ctx, const char *name, char *buf, size_t size);
 
 /** rvl_supply_read() - read one supply from its attributes */
@@ -141,7 +144,7 @@ struct rvl_policy_input {
 struct rvl_policy {
 	struct rvl_policy_config cfg;
 	bool started;			/* a first level was chosen */
-	bool anew;			/* the next step ignores hysteresis and dwell */
+	bool unsettled;			/* the next step ignores hysteresis and dwell */
 	uint32_t step;			/* * of the battery: index in cfg.level */
 	uint32_t cap;			/* * of the heat: no index below this */
 	uint64_t cap_since;		/* last change of @cap */
@@ -159,14 +162,17 @@ struct rvl_policy {
 
 /** rvl_policy_init() - initialise before the first step; @cfg is copied */
 void rvl_policy_init(struct rvl_policy *p, const struct rvl_policy_config *cfg);
-/** rvl_policy_reconfigure() - change levels or thresholds; the next step chooses the level anew */
+/**
+ * rvl_policy_reconfigure() - change levels or thresholds; the next step chooses the level without
+ * hysteresis and dwell
+ */
 void rvl_policy_reconfigure(struct rvl_policy *p, const struct rvl_policy_config *cfg);
 
 /**
  * rvl_policy_step() - evaluate the input and change the level if required
- * The level falls at once, at the threshold. It rises only beyond the hysteresis and the dwell time after
- * the last change, unless the level in force is not allowed or the mode was changed. Returns whether
- * level, reserve or emergency changed.
+ * The level falls at once, at the threshold. It rises only beyond the hysteresis and the dwell time
+ * after the last change, unless the level in force is not allowed or the mode was changed. Returns
+ * whether level, reserve or emergency changed.
  */
 bool rvl_policy_step(struct rvl_policy *p, const struct rvl_policy_input *in);
 
@@ -178,8 +184,8 @@ uint64_t rvl_policy_wake(const struct rvl_policy *p, const struct rvl_policy_inp
 
 /**
  * rvl_policy_floor() - slowest level that may be in force before @deadline
- * Counts the drain, mains that may be unplugged at any time, and present heat. A change of the mode and a
- * sudden emergency cannot be foreseen.
+ * Counts the drain, mains that may be unplugged at any time, and present heat. A change of the mode
+ * and a sudden emergency cannot be foreseen.
  */
 uint32_t rvl_policy_floor(const struct rvl_policy *p, const struct rvl_policy_input *in,
 			  uint32_t drain, uint64_t deadline);

@@ -586,7 +586,7 @@ START_TEST(reconfigured)
 	p.step = 3;
 	p.cap = 3;
 	rvl_policy_reconfigure(&p, &two);
-	ck_assert(p.step == 1 && p.cap == 1 && p.anew && !p.started);
+	ck_assert(p.step == 1 && p.cap == 1 && p.unsettled && !p.started);
 	p.step = p.cap = 2;
 	rvl_policy_reconfigure(&p, &two);
 	ck_assert(p.step == 1 && p.cap == 1);

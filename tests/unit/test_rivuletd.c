@@ -37,10 +37,10 @@ static const struct {
 	{ "--socket %s/" NAME_50 NAME_50 NAME_50, 1, "longer than" },
 	{ "--socket %s/s --device sim:none", 1, "no board \"none\"" },
 	{ "--show-config", 0, "\nSessions=" },
-	{ "--reload 1", 1, "cannot tell process" },
-	{ "--reload x", 1, "cannot tell process" },
-	{ "--reload 99999999999", 1, "cannot tell process" },
-	{ "--reload 2147483647x", 1, "cannot tell process" },
+	{ "--reload 1", 1, "cannot make process" },
+	{ "--reload x", 1, "cannot make process" },
+	{ "--reload 99999999999", 1, "cannot make process" },
+	{ "--reload 2147483647x", 1, "cannot make process" },
 };
 
 /* Proves that each wrong invocation prints its one line. */
