@@ -11,7 +11,7 @@
 
 #define LONG_N	4096	/* rows and columns of two matrices; their product takes many seconds */
 #define SMALL_N	16
-#define PROMPT	NSEC_PER_SEC	/* for what takes some 100 ms at most on a machine without load */
+#define PROMPT	(5 * NSEC_PER_SEC)	/* for what takes 100 ms at most on a machine without load */
 
 #define CAROL	1003u
 
