@@ -40,6 +40,7 @@ check-microsoft: $(BUILD)/tests/check_onnx
 check-real: $(BUILD)/rivulet
 	@scripts/install-deps.sh --oracle
 	@build/venv/bin/python tests/onnx/real.py $(BUILD)/rivulet $(BUILD)/real
+	@build/venv/bin/python tests/onnx/real_quantised.py $(BUILD)/rivulet $(BUILD)/real
 
 # The same of the newest onnx package of PyPI, which makes its tests.
 .PHONY: check-onnx-newest

@@ -46,6 +46,13 @@ enum rivulet_range {
 	RIVULET_RANGE_COUNT
 };
 
+/** enum rivulet_correct - whether biases take up the mean error of rounded weights */
+enum rivulet_correct {
+	RIVULET_CORRECT_AUTO, /* with RIVULET_RANGE_AUTO where it brings the outputs nearer, else not */
+	RIVULET_CORRECT_YES,
+	RIVULET_CORRECT_NO
+};
+
 /** struct rivulet_examples - values of one input, example behind example */
 struct rivulet_examples {
 	const char *input; /* NULL: the model's only input */
@@ -66,6 +73,12 @@ struct rivulet_quantise {
 	bool s8;	   /* activations int8, not uint8 */
 	const char *const *keep_float; /* names of nodes that stay float */
 	uint32_t n_keep_float;
+	enum rivulet_correct correct;
+	/*
+	 * In dB, 0: off. Where the SNR of an output is below it on the first examples, the products that
+	 * harm most stay float until it is not.
+	 */
+	double mixed;
 	uint32_t threads; /* 0: one per processor */
 	/*
 	 * Receives the quantised model as ONNX, with QuantizeLinear and DequantizeLinear around every
@@ -215,6 +228,47 @@ int rivulet_explain_model(const void *onnx, size_t size, const struct rivulet_bo
  */
 int rivulet_estimate(const struct rivulet_program *program, const struct rivulet_board *board,
 		     struct rivulet_estimate_row *rows, struct rvl_err *err);
+
+/** struct rivulet_compare_row - a quantised tensor beside its float counterpart */
+struct rivulet_compare_row {
+	char *tensor, *node; /* node: that makes it, "" for an input */
+	const char *op;
+	double snr_db; /* power about the mean over power of the difference; at most 200 */
+	float scale;
+	int32_t zero_point;
+	uint32_t order; /* in the graph */
+};
+
+/** struct rivulet_compare_tensor - float32 values of the first run */
+struct rivulet_compare_tensor {
+	char *name; /* NULL: an output that is not float32 */
+	uint32_t ndim;
+	uint64_t dim[RIVULET_MAX_DIMS];
+	float *want, *got; /* of the float model and of the quantised one */
+};
+
+/** struct rivulet_compare - filled by rivulet_compare(); rows with the lowest SNR first */
+struct rivulet_compare {
+	uint64_t runs;
+	uint32_t n_rows;
+	struct rivulet_compare_row *rows;
+	uint32_t n_outputs;
+	struct rivulet_compare_tensor *output;
+	const char *dump_name;
+	struct rivulet_compare_tensor dump;
+};
+
+/**
+ * rivulet_compare() - a float model beside its quantised form over the first @runs runs of the examples
+ * @opt: batch, symbol, frozen and quantise. @runs: 0: all. @dump: a tensor whose values are wanted,
+ * or NULL. The quantised form computes the bits of the device, and @program receives the program of
+ * the same graph. Errors as rivulet_compile(); -ENOENT:
+ * no quantised tensor is called @dump.
+ */
+int rivulet_compare(const void *onnx, size_t size, const struct rivulet_board *board,
+		    const struct rivulet_compile_options *opt, uint64_t runs, const char *dump,
+		    struct rivulet_blob *program, struct rivulet_compare *out, struct rvl_err *err);
+void rivulet_compare_free(struct rivulet_compare *out);
 
 /** struct rivulet_model_input - an input of a model */
 struct rivulet_model_input {

@@ -293,10 +293,6 @@ static void attributes(struct export *e, struct rvl_bytes *node, const struct rv
 	case RVL_OP_TRANSPOSE:
 		attr_ints(e, node, "perm", n->attr.perm, n->attr.perm_rank);
 		break;
-	case RVL_OP_RESHAPE:
-		if (n->attr.allowzero)
-			attr_int(e, node, "allowzero", 1);
-		break;
 	case RVL_OP_BATCH_NORM:
 		attr_float(e, node, "epsilon", n->attr.epsilon);
 		break;
@@ -371,8 +367,28 @@ static const char *domain_of(struct export *e, const struct rvl_node *n)
 	return NULL;
 }
 
+/* The shape that a Reshape makes. Shape inference may have dropped the operand that gave it. */
+static void reshape_operands(struct export *e, struct rvl_bytes *m, const struct rvl_node *n)
+{
+	const struct rvl_shape *y = &n->out[0]->shape, list = { .rank = 1, .dim = { y->rank } };
+	struct rvl_bytes t = { 0 };
+	char name[RVL_MAX_NAME + 16];
+
+	snprintf(name, sizeof(name), "%s/shape", n->out[0]->name);
+	tensor(e, &t, name, RVL_TYPE_S64, &list, y->dim);
+	message(e, &e->graph, GRAPH_INITIALIZER, &t);
+	if (n->in[0]->data)
+		initializer(e, n->in[0]);
+	text(e, m, NODE_INPUT, n->in[0]->name);
+	text(e, m, NODE_INPUT, name);
+}
+
 static void operands(struct export *e, struct rvl_bytes *m, const struct rvl_node *n)
 {
+	if (n->op == RVL_OP_RESHAPE) {
+		reshape_operands(e, m, n);
+		return;
+	}
 	for (uint32_t i = 0; i < n->n_in; i++) {
 		if (n->in[i] && n->in[i]->data)
 			initializer(e, n->in[i]);

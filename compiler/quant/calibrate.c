@@ -19,6 +19,8 @@
 
 #define PERCENTILE 99.99
 #define MEASURED_RUNS 4 /* by which methods are compared */
+#define MAX_CHANNELS 65536 /* whose means are taken */
+#define WEIGHED_RUNS 1 /* by which the harm of a single layer is found */
 
 struct calibration {
 	struct rvl_graph *g;
@@ -29,6 +31,7 @@ struct calibration {
 	struct rvl_params *params;
 	struct rvl_chosen chosen;
 	bool *keep_float; /* by index in g->nodes */
+	bool corrected; /* biases take up the mean error of weights */
 	uint32_t n_tensors;
 	struct rvl_err *err;
 };
@@ -91,7 +94,7 @@ static int try(struct calibration *c, double *db)
 	int rc = rvl_graph_clone(c->g, &copy, c->err);
 
 	if (!rc)
-		rc = rvl_insert(copy, &c->chosen, c->params, c->err);
+		rc = rvl_insert(copy, &c->chosen, c->params, c->corrected ? c->seen : NULL, c->err);
 	if (!rc)
 		rc = rvl_optimise(copy, c->err);
 	if (!rc)
@@ -100,37 +103,148 @@ static int try(struct calibration *c, double *db)
 	return rc;
 }
 
-static int best_method(struct calibration *c, enum rivulet_range *best)
+static int best_method(struct calibration *c, enum rivulet_range *best, double *most)
 {
-	double most = -INFINITY;
 	int rc = 0;
 
 	*best = RIVULET_RANGE_MIN_MAX;
+	*most = -INFINITY;
 	for (int m = RIVULET_RANGE_MIN_MAX; m < RIVULET_RANGE_COUNT && !rc; m++) {
 		double db = 0;
 
 		find_params(c, (enum rivulet_range)m);
 		rc = try(c, &db);
-		if (!rc && db > most) {
-			most = db;
+		if (!rc && db > *most) {
+			*most = db;
 			*best = (enum rivulet_range)m;
 		}
 	}
 	return rc;
 }
 
+/* Bias correction is kept where it helps. */
+static int try_correction(struct calibration *c, double without)
+{
+	double with = 0;
+	int rc;
+
+	c->corrected = true;
+	rc = try(c, &with);
+	c->corrected = with >= without;
+	return rc;
+}
+
 static int choose_params(struct calibration *c)
 {
 	enum rivulet_range method = c->q->range;
+	double db = 0;
 	int rc = 0;
 
-	if (method == RIVULET_RANGE_AUTO) {
-		rc = rvl_reference_make(&c->samples, MEASURED_RUNS, &c->reference, c->err);
-		if (!rc)
-			rc = best_method(c, &method);
+	if (method == RIVULET_RANGE_AUTO)
+		rc = best_method(c, &method, &db);
+	if (rc)
+		return rc;
+	find_params(c, method);
+	c->corrected = c->q->correct == RIVULET_CORRECT_YES;
+	if (method != c->q->range && c->q->correct == RIVULET_CORRECT_AUTO)
+		rc = try_correction(c, db);
+	return rc;
+}
+
+/* ---- --mixed ---- */
+
+/* A product and the SNR of the model in which it alone is quantised. */
+struct weighed {
+	uint32_t node;
+	double db;
+};
+
+static int worst_first(const void *a, const void *b)
+{
+	const struct weighed *x = a, *y = b;
+
+	if (x->db < y->db || x->db > y->db)
+		return x->db < y->db ? -1 : 1;
+	return x->node < y->node ? -1 : 1;
+}
+
+/* Chooses anew with the nodes that @keep says left out. */
+static void choose_without(struct calibration *c, const bool *keep)
+{
+	memset(c->chosen.node, 0, c->g->n_nodes * sizeof(*c->chosen.node));
+	memset(c->chosen.tensor, 0, c->n_tensors * sizeof(*c->chosen.tensor));
+	rvl_choose(c->g, keep, &c->chosen);
+}
+
+/* How much each product harms the result on its own. */
+static int weigh(struct calibration *c, struct weighed *list, uint32_t n, bool *keep)
+{
+	uint64_t runs = c->reference.runs;
+	int rc = 0;
+
+	c->reference.runs = runs < WEIGHED_RUNS ? runs : WEIGHED_RUNS;
+	memset(keep, true, c->g->n_nodes * sizeof(*keep));
+	for (uint32_t i = 0; i < n && !rc; i++) {
+		keep[list[i].node] = false;
+		choose_without(c, keep);
+		rc = try(c, &list[i].db);
+		keep[list[i].node] = true;
 	}
-	if (!rc)
-		find_params(c, method);
+	c->reference.runs = runs;
+	qsort(list, n, sizeof(*list), worst_first);
+	return rc;
+}
+
+/* The SNR with the @k worst products in float. */
+static int try_without(struct calibration *c, const struct weighed *list, uint32_t k, bool *keep,
+		       double *db)
+{
+	memcpy(keep, c->keep_float, c->g->n_nodes * sizeof(*keep));
+	for (uint32_t i = 0; i < k; i++)
+		keep[list[i].node] = true;
+	choose_without(c, keep);
+	return try(c, db);
+}
+
+/* The fewest of the worst products whose absence brings the SNR to the tolerance. */
+static int keep_worst(struct calibration *c, const struct weighed *list, uint32_t n, bool *keep)
+{
+	uint32_t lo = 1, hi = n; /* with all of them in float nothing is quantised */
+	double db;
+	int rc = 0;
+
+	while (lo < hi && !rc) {
+		uint32_t k = lo + (hi - lo) / 2;
+
+		rc = try_without(c, list, k, keep, &db);
+		if (db >= c->q->mixed)
+			hi = k;
+		else
+			lo = k + 1;
+	}
+	if (!rc && lo == n)
+		return rvl_fail(c->err, -ERANGE,
+				"no quantised layer leaves the outputs within %.1f dB", c->q->mixed);
+	return rc ? rc : try_without(c, list, lo, keep, &db);
+}
+
+static int mix(struct calibration *c)
+{
+	struct weighed *list = calloc(c->g->n_nodes + 1u, sizeof(*list));
+	bool *keep = calloc(c->g->n_nodes + 1u, sizeof(*keep));
+	uint32_t n = 0;
+	double db = 0;
+	int rc = list && keep ? try(c, &db) : rvl_fail(c->err, -ENOMEM, "no memory for calibration");
+
+	for (uint32_t i = 0; i < c->g->n_nodes && !rc; i++)
+		if (c->chosen.node[i] && rvl_is_product(c->g->nodes[i]))
+			list[n++].node = i;
+	if (!rc && db < c->q->mixed)
+		rc = weigh(c, list, n, keep);
+	if (!rc && db < c->q->mixed)
+		rc = keep_worst(c, list, n, keep);
+	free(list);
+	free(keep);
 	return rc;
 }
 
@@ -157,6 +271,15 @@ static void release(struct calibration *c)
 	free(c->keep_float);
 }
 
+/* Means of the channels of a product's input, for the correction of its bias. */
+static void want_means(struct calibration *c, const struct rvl_tensor *t)
+{
+	if (t->shape.rank < 2 || t->shape.dim[1] > MAX_CHANNELS)
+		return;
+	c->seen[t->id].wanted = true;
+	c->seen[t->id].channels = (uint32_t)t->shape.dim[1];
+}
+
 static int choose(struct calibration *c)
 {
 	int rc = keep_float(c);
@@ -166,6 +289,9 @@ static int choose(struct calibration *c)
 			      "nothing to calibrate: no float convolution or matrix product with constant weights");
 	for (uint32_t i = 0; i < c->n_tensors; i++)
 		c->seen[i].wanted = c->chosen.tensor[i];
+	for (uint32_t i = 0; i < c->g->n_nodes && !rc && c->q->correct != RIVULET_CORRECT_NO; i++)
+		if (c->chosen.node[i] && rvl_is_product(c->g->nodes[i]))
+			want_means(c, c->g->nodes[i]->in[0]);
 	return rc;
 }
 
@@ -182,10 +308,14 @@ int rvl_calibrate(struct rvl_graph *g, const struct rivulet_quantise *q, struct 
 		rc = choose(&c);
 	if (!rc)
 		rc = rvl_observe(&c.samples, c.seen, err);
+	if (!rc && (q->range == RIVULET_RANGE_AUTO || q->mixed > 0))
+		rc = rvl_reference_make(&c.samples, MEASURED_RUNS, &c.reference, err);
 	if (!rc)
 		rc = choose_params(&c);
+	if (!rc && q->mixed > 0)
+		rc = mix(&c);
 	if (!rc)
-		rc = rvl_insert(g, &c.chosen, c.params, err);
+		rc = rvl_insert(g, &c.chosen, c.params, c.corrected ? c.seen : NULL, err);
 	release(&c);
 	return rc;
 }

@@ -17,7 +17,7 @@ static void add(uint8_t out[32], const void *data, size_t size)
 
 void rivulet_quantise_hash(const struct rivulet_quantise *q, uint8_t out[32])
 {
-	const uint32_t settings[] = { q->range, q->s8 };
+	const uint32_t settings[] = { q->range, q->s8, q->correct };
 
 	memset(out, 0, 32);
 	if (!q->n_examples)
@@ -30,6 +30,7 @@ void rivulet_quantise_hash(const struct rivulet_quantise *q, uint8_t out[32])
 	}
 	add(out, settings, sizeof(settings));
 	add(out, &q->percentile, sizeof(q->percentile));
+	add(out, &q->mixed, sizeof(q->mixed));
 	for (uint32_t i = 0; i < q->n_keep_float; i++)
 		add(out, q->keep_float[i], strlen(q->keep_float[i]) + 1);
 }

@@ -8,6 +8,8 @@
 struct insertion {
 	struct rvl_graph *g;
 	const struct rvl_params *params;
+	const struct rvl_chosen *chosen;
+	const struct rvl_seen *seen;
 	struct rvl_err *err;
 };
 
@@ -134,6 +136,97 @@ static void quantise_rows(const struct rvl_rows *r, const float *w, int8_t *q, f
 	}
 }
 
+/* ---- biases ---- */
+
+/* Mean of the input that weight @i of a row of product @n multiplies. */
+static double mean_of_input(const struct rvl_node *n, const struct rvl_rows *r,
+			    const struct rvl_seen *x, int64_t m, int64_t i)
+{
+	int64_t channel = i;
+
+	if (n->op == RVL_OP_CONV) {
+		int64_t per_group = n->in[1]->shape.dim[1], group = m / (r->n / n->attr.group);
+
+		channel = group * per_group + i / (r->len / per_group);
+	}
+	return channel < x->channels ? rvl_seen_mean(x, (uint32_t)channel) : 0;
+}
+
+/*
+ * What the rounding of row @m of the weights takes from its sums on average. Padding is counted as
+ * if it were input.
+ */
+static double mean_error(const struct insertion *c, const struct rvl_node *n, const struct rvl_rows *r,
+			 int64_t m, float scale)
+{
+	const struct rvl_seen *x = c->seen ? &c->seen[n->in[0]->id] : NULL;
+	const float *w = n->in[1]->data;
+	double sum = 0;
+
+	if (!x || !x->mean)
+		return 0;
+	for (int64_t i = 0; i < r->len; i++) {
+		float v = w[m * r->row + i * r->step];
+		double e = (double)v - (double)rvl_row_quantise(v, scale) * (double)scale;
+
+		sum += e * mean_of_input(n, r, x, m, i);
+	}
+	return sum;
+}
+
+static int32_t to_int32(float v)
+{
+	return v >= 2147483520.0f ? INT32_MAX : v <= -2147483648.0f ? INT32_MIN : (int32_t)rintf(v);
+}
+
+/* Whether the product takes a bias: all do but a MatMul. */
+static bool takes_bias(const struct insertion *c, const struct rvl_node *n)
+{
+	const struct rvl_tensor *source = rvl_source_of(n->in[0]);
+
+	return n->op != RVL_OP_MATMUL && c->chosen->tensor[source->id] &&
+	       ((n->n_in > 2 && n->in[2]) || (c->seen && c->seen[n->in[0]->id].mean)) &&
+	       (n->op != RVL_OP_GEMM || n->attr.beta == 1.0f);
+}
+
+/* The bias as int32 of the accumulator's scale, which is that of input and row: @ws by row. */
+static int quantise_bias(struct insertion *c, struct rvl_node *n, const struct rvl_rows *r,
+			 const float *ws)
+{
+	float xs = c->params[rvl_source_of(n->in[0])->id].scale;
+	const struct rvl_tensor *b = n->n_in > 2 ? n->in[2] : NULL;
+	bool one = b && rvl_shape_count(&b->shape) == 1;
+	struct rvl_tensor *in[3] = { NULL }, *dq;
+	int32_t *q = rvl_arena_array(c->g->arena, (size_t)r->n + 1, sizeof(*q));
+	float *scale = rvl_arena_array(c->g->arena, (size_t)r->n + 1, sizeof(*scale));
+	int32_t *zero = rvl_arena_array(c->g->arena, (size_t)r->n + 1, sizeof(*zero));
+	const struct rvl_shape row = { .rank = 1, .dim = { r->n } }; /* also where it has one element */
+	int rc;
+
+	if (!q || !scale || !zero)
+		return rvl_fail(c->err, -ENOMEM, "no memory for a bias");
+	for (int64_t m = 0; m < r->n; m++) {
+		float v = b ? ((const float *)b->data)[one ? 0 : m] : 0;
+
+		scale[m] = (n->op == RVL_OP_GEMM ? n->attr.alpha : 1.0f) * xs * ws[m];
+		v += (float)mean_error(c, n, r, m, ws[m]);
+		q[m] = to_int32(v / scale[m]);
+	}
+	rc = rvl_tensor_const(c->g, NULL, RVL_TYPE_S32, &row, q, &in[0], c->err);
+	if (!rc)
+		rc = constant(c, RVL_TYPE_F32, r->n, scale, &in[1]);
+	if (!rc)
+		rc = constant(c, RVL_TYPE_S32, r->n, zero, &in[2]);
+	if (!rc)
+		rc = rvl_tensor_like(c->g, in[0], &dq, c->err);
+	if (rc)
+		return rc;
+	dq->type = RVL_TYPE_F32;
+	dq->data = NULL;
+	rc = add_node(c, RVL_OP_DEQUANTIZE, in, 0, dq);
+	return rc ? rc : rvl_node_set_in(c->g, n, 2, dq, c->err);
+}
+
 static int quantise_weights(struct insertion *c, struct rvl_node *n)
 {
 	struct rvl_tensor *w = n->in[1], *in[3], *dq;
@@ -146,7 +239,9 @@ static int quantise_weights(struct insertion *c, struct rvl_node *n)
 	if (!q || !scale || !zero)
 		return rvl_fail(c->err, -ENOMEM, "no memory for weights");
 	quantise_rows(&r, w->data, q, scale);
-	rc = rvl_tensor_const(c->g, NULL, RVL_TYPE_S8, &w->shape, q, &in[0], c->err);
+	rc = takes_bias(c, n) ? quantise_bias(c, n, &r, scale) : 0;
+	if (!rc)
+		rc = rvl_tensor_const(c->g, NULL, RVL_TYPE_S8, &w->shape, q, &in[0], c->err);
 	if (!rc)
 		rc = constant(c, RVL_TYPE_F32, r.n, scale, &in[1]);
 	if (!rc)
@@ -164,9 +259,9 @@ static int quantise_weights(struct insertion *c, struct rvl_node *n)
 /* ---- all ---- */
 
 int rvl_insert(struct rvl_graph *g, const struct rvl_chosen *chosen, const struct rvl_params *params,
-	       struct rvl_err *err)
+	       const struct rvl_seen *seen, struct rvl_err *err)
 {
-	struct insertion c = { .g = g, .params = params, .err = err };
+	struct insertion c = { .g = g, .params = params, .chosen = chosen, .seen = seen, .err = err };
 	uint32_t nodes = g->n_nodes, tensors = g->n_tensors;
 	int rc = 0;
 

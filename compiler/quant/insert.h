@@ -4,6 +4,7 @@
 #define RVL_INSERT_H
 
 #include "quant/choose.h"
+#include "quant/observe.h"
 
 /* Parameters of the values of one tensor. */
 struct rvl_params {
@@ -13,12 +14,14 @@ struct rvl_params {
 };
 
 /**
- * Puts a pair around every tensor of @c, with params[] by tensor id, and gives the weights of its
- * products int8 bytes with a scale for each row. The bytes of tensor NAME are NAME/quantised. The
- * arrays of @c are not valid for the graph any more.
+ * Puts a pair around every tensor of @c, with params[] by tensor id. The weights of its products
+ * become int8 bytes with a scale for each row, their biases int32. @seen: by tensor id, means of the
+ * channels of the products' inputs, by which biases take up the mean error of the weights; NULL:
+ * they do not. The bytes of tensor NAME are NAME/quantised. The arrays of @c are not valid for the
+ * graph any more.
  */
 int rvl_insert(struct rvl_graph *g, const struct rvl_chosen *c, const struct rvl_params *params,
-	       struct rvl_err *err);
+	       const struct rvl_seen *seen, struct rvl_err *err);
 
 #define RVL_QUANTISED_SUFFIX "/quantised"
 

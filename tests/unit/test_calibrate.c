@@ -12,6 +12,7 @@
 
 #include "graph/interp.h"
 #include "npu/constraint.h"
+#include "onnx/export.h"
 #include "onnx/onnx.h"
 #include "pass/passes.h"
 #include "quant/calibrate.h"
@@ -399,6 +400,100 @@ START_TEST(examples_fill_the_last_run)
 }
 END_TEST
 
+/* Layers that round badly stay float until the outputs have the SNR that is asked for. */
+START_TEST(mixed_keeps_the_worst_layers_float)
+{
+	/* The first column of w sets the range of a; the others, which count, get few of its steps. */
+	static const char text[] = "in x f32 1,4; out y; const w f32 4,4 100 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1; "
+				   "const u f32 4,1 1 1 1 1; const k f32 1,4 0 1 1 1; MatMul x w -> a; "
+				   "Mul a k -> m; MatMul x u -> b; Add m b -> y";
+	static float v[400];
+	uint64_t seed = 6;
+
+	for (int i = 0; i < 400; i++)
+		v[i] = (float)chance_uniform(&seed, -1, 1);
+	how.mixed = 10;
+	ck_assert_msg(!calibrate(text, v, 400), "%s", err.msg);
+	ck_assert_uint_eq(count(RVL_OP_Q_MATMUL), 2);
+	release();
+	how.mixed = 30;
+	ck_assert_msg(!calibrate(text, v, 400), "%s", err.msg);
+	ck_assert_uint_eq(count(RVL_OP_Q_MATMUL), 1);
+	release();
+	how.mixed = 140;
+	ck_assert_int_eq(calibrate(text, v, 400), -ERANGE);
+	ck_assert_str_eq(err.msg, "no quantised layer leaves the outputs within 140.0 dB");
+	release();
+}
+END_TEST
+
+/*
+ * Weights of 0.4 steps all round to 0 but for the one that sets the scale: the bias takes up their
+ * sum times the mean of the inputs.
+ */
+START_TEST(biases_take_up_the_error_of_weights)
+{
+	static const float v[8] = { 1, 2, 3, 4, 3, 2, 1, 0 };
+	static const char text[] = "in x f32 1,4; out y; const w f32 1,4 127 0.4 0.4 0.4; const b f32 1 5; "
+				   "Gemm x w b -> y transB=1";
+	const int32_t *bias;
+	double scale;
+
+	for (int correct = 0; correct < 2; correct++) {
+		how.correct = correct ? RIVULET_CORRECT_YES : RIVULET_CORRECT_NO;
+		ck_assert_msg(!calibrate(text, v, 8), "%s", err.msg);
+		bias = only(RVL_OP_Q_MATMUL)->in[2]->data;
+		scale = 4.0 / 255; /* of the input; that of the weights is 1 */
+		ck_assert_int_eq(*bias, lrint((5 + (correct ? 0.4 * (2 + 2 + 2) : 0)) / scale));
+		release();
+	}
+}
+END_TEST
+
+/* The exported model, read again, computes the same bits. */
+START_TEST(exported_models_compute_the_same)
+{
+	static const char text[] = "in x f32 1,2,4,4; out y; const w f32 3,2,3,3 1 2 -1 1; const b f32 3 1 -2 3; "
+				   "Conv x w b -> a pads=[1,1,1,1]; Clip a lo hi -> c; const lo f32 - 0; "
+				   "const hi f32 - 6; MaxPool c -> p kernel_shape=[2,2] strides=[2,2]; "
+				   "Flatten p -> f; const u f32 12,5 1 -2 3; Gemm f u -> g; Relu g -> h; "
+				   "Reshape h s -> r; const s s64 1 5; Softmax r -> y axis=0";
+	static float v[32 * 4];
+	struct rvl_bytes out = { 0 };
+	float y[2][5];
+	uint64_t seed = 8;
+
+	for (int i = 0; i < 32 * 4; i++)
+		v[i] = (float)chance_uniform(&seed, -1, 1);
+	for (int opset = 11; opset <= 15; opset += 2) {
+		struct rvl_graph *again = NULL;
+
+		bytes = ot_model(text, opset);
+		ck_assert_int_eq(rvl_onnx_load(bytes.p, bytes.n, NULL, &g, &err), 0);
+		how.examples = &(struct rivulet_examples){ "x", v, sizeof(v) };
+		how.n_examples = 1;
+		ck_assert_msg(!rvl_calibrate(g, &how, &err), "%s", err.msg);
+		ck_assert_msg(!rvl_onnx_export(g, &out, &err), "%s", err.msg);
+		ck_assert_msg(!rvl_onnx_load(out.data, out.size, NULL, &again, &err), "%s", err.msg);
+		for (int k = 0; k < 2; k++) {
+			struct rvl_graph *of = k ? again : g;
+			struct rvl_interp *it;
+
+			ck_assert_msg(!rvl_optimise(of, &err), "opset %d: %s", opset, err.msg);
+			ck_assert_int_eq(rvl_interp_new(of, true, &it, &err), 0);
+			ck_assert_int_eq(rvl_interp_set(it, 0, v, 32 * sizeof(float), &err), 0);
+			ck_assert_int_eq(rvl_interp_run(it, &err), 0);
+			memcpy(y[k], rvl_interp_data(it, of->outputs[0]), sizeof(y[k]));
+			rvl_interp_free(it);
+		}
+		ck_assert_msg(!memcmp(y[0], y[1], sizeof(y[0])), "opset %d differs", opset);
+		rvl_graph_free(again);
+		rvl_bytes_free(&out);
+		release();
+	}
+}
+END_TEST
+
 /* Any number of threads gives the same parameters. */
 START_TEST(threads_do_not_change_the_result)
 {
@@ -604,6 +699,9 @@ int main(void)
 	tcase_add_test(t, models_with_several_inputs);
 	tcase_add_test(t, examples_fill_the_last_run);
 	tcase_add_test(t, threads_do_not_change_the_result);
+	tcase_add_test(t, mixed_keeps_the_worst_layers_float);
+	tcase_add_test(t, biases_take_up_the_error_of_weights);
+	tcase_add_test(t, exported_models_compute_the_same);
 	tcase_add_test(t, ranges_become_scales);
 	tcase_add_test(t, signed_results_are_not_clipped);
 	tcase_add_test(t, outliers_are_clipped);

@@ -53,7 +53,7 @@ static void complained(const char *text)
 /* Proves that --help lists the verbs in the order of rivulet(1), then the exit codes, on standard output. */
 START_TEST(help)
 {
-	static const char *const verbs[] = { "compile", "run", "explain", "bench", "profile", "eval", "plan", "info",
+	static const char *const verbs[] = { "compile", "run", "explain", "bench", "profile", "eval", "compare", "plan", "info",
 					     "status", "policy", "doctor", "asm", "disasm" };
 	const char *before;
 	char line[32];

@@ -51,10 +51,33 @@ bool rvl_quantise_given(const struct rvl_quantise_args *a)
 /* Options of the quantiser without --calibrate would have no effect. */
 static int check_use(const struct rvl_quantise_args *a)
 {
-	if (a->path.n || !(a->range || a->activations || a->percentile || a->keep_float.n))
+	if (a->path.n || !(a->range || a->correct || a->mixed || a->activations || a->percentile || a->keep_float.n))
 		return 0;
-	return rvl_tool_fail(RVL_EXIT_USAGE, "--range, --percentile, --activations and --keep-float need "
-			     "--calibrate");
+	return rvl_tool_fail(RVL_EXIT_USAGE, "--range, --percentile, --activations, --bias-correction, "
+			     "--mixed and --keep-float need --calibrate");
+}
+
+static int parse_correct(const char *s, enum rivulet_correct *out)
+{
+	static const char *const names[] = { "auto", "yes", "no" };
+
+	for (int i = 0; i < 3; i++) {
+		if (!s || !strcmp(s, names[i])) {
+			*out = (enum rivulet_correct)i;
+			return 0;
+		}
+	}
+	return rvl_tool_fail(RVL_EXIT_USAGE, "--bias-correction is auto, yes or no, not \"%s\"", s);
+}
+
+static int parse_mixed(const char *s, double *out)
+{
+	char *end = NULL;
+
+	*out = s ? strtod(s, &end) : 0;
+	if (!s || (end != s && !*end && *out > 0 && *out <= 150))
+		return 0;
+	return rvl_tool_fail(RVL_EXIT_USAGE, "--mixed is an SNR of up to 150 dB, not \"%s\"", s);
 }
 
 int rvl_quantise_check(struct rvl_quantise_args *a, struct rivulet_quantise *q)
@@ -63,6 +86,10 @@ int rvl_quantise_check(struct rvl_quantise_args *a, struct rivulet_quantise *q)
 
 	if (!r)
 		r = parse_range(a->range, &q->range);
+	if (!r)
+		r = parse_correct(a->correct, &q->correct);
+	if (!r)
+		r = parse_mixed(a->mixed, &q->mixed);
 	if (r)
 		return r;
 	if (a->percentile && q->range != RIVULET_RANGE_PERCENTILE && q->range != RIVULET_RANGE_AUTO)

@@ -20,7 +20,7 @@ struct rvl_list {
 struct rvl_quantise_args {
 	struct rvl_list path, keep_float;
 	struct rvl_picture_options picture;
-	const char *range, *activations;
+	const char *range, *activations, *correct, *mixed;
 	uint64_t percentile; /* in 1/10000 % */
 	/* By rvl_quantise_fill(); rvl_quantise_clear(). */
 	struct rvl_examples examples;
@@ -41,6 +41,10 @@ int rvl_percentile_parse(void *member, const char *value);
 	  RVL_CALL(type, m.percentile, rvl_percentile_parse) },                                    \
 	{ "activations", 0, "uint8|int8", "type of quantised activations (uint8)",                 \
 	  RVL_MEMBER(type, m.activations) },                                                       \
+	{ "bias-correction", 0, "auto|yes|no", "biases take up the mean error of rounded weights (auto)", \
+	  RVL_MEMBER(type, m.correct) },                                                           \
+	{ "mixed", 0, "DB", "keep the layers float that hurt most, until outputs have this SNR",   \
+	  RVL_MEMBER(type, m.mixed) },                                                             \
 	{ "keep-float", 0, "NODE", "a node that stays float; repeatable",                          \
 	  RVL_CALL(type, m.keep_float, rvl_list_add) },                                            \
 	RVL_PICTURE_OPTIONS(type, m.picture)

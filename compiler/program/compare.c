@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A float model beside what the quantiser makes of it: both graphs run the same examples, and the
+ * values of each quantised tensor are compared with those of the float tensor of the same name.
+ */
+#include "onnx/onnx.h"
+#include "pass/passes.h"
+#include "quant/calibrate.h"
+#include "quant/insert.h"
+#include "quant/measure.h"
+#include "quant/prepare.h"
+#include "program/program.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A tensor of the quantised graph and its counterpart. */
+struct pair {
+	const struct rvl_tensor *want, *got;
+};
+
+struct comparison {
+	struct rvl_graph *f, *q; /* float and quantised */
+	struct rvl_samples samples; /* of @f */
+	struct pair *pair;
+	uint32_t n;
+	uint64_t runs;
+	struct rvl_snr *snr;	   /* by run, then by pair */
+	struct rvl_interp **of_thread; /* of @q */
+	const struct rivulet_compile_options *opt;
+	const struct rivulet_board *board;
+	struct rivulet_blob *program;
+	struct rivulet_compare *out;
+	_Atomic int rc; /* of a run of @q */
+	struct rvl_err *err;
+};
+
+/* ---- values ---- */
+
+/* Values of a tensor of bytes as real numbers; float32 as they are. NULL without memory. */
+static float *values(const struct rvl_tensor *t, const void *data)
+{
+	int64_t n = rvl_shape_count(&t->shape);
+	float *v = malloc(((size_t)n + 1) * sizeof(*v));
+
+	for (int64_t i = 0; v && i < n; i++) {
+		int32_t q = t->type == RVL_TYPE_U8 ? ((const uint8_t *)data)[i] : ((const int8_t *)data)[i];
+
+		v[i] = t->type == RVL_TYPE_F32 ? ((const float *)data)[i] :
+						 (float)(q - t->quant.zp[0]) * t->quant.scale[0];
+	}
+	return v;
+}
+
+static int keep_values(const struct rvl_tensor *t, const void *data, const char *name,
+		       struct rivulet_compare_tensor *out, float **v)
+{
+	out->ndim = (uint32_t)t->shape.rank;
+	for (int32_t i = 0; i < t->shape.rank; i++)
+		out->dim[i] = (uint64_t)t->shape.dim[i];
+	if (!out->name)
+		out->name = strdup(name);
+	*v = values(t, data);
+	return *v && out->name ? 0 : -ENOMEM;
+}
+
+/* ---- runs ---- */
+
+static void compare_run(struct comparison *c, const struct rvl_interp *f, const struct rvl_interp *q,
+			uint64_t run)
+{
+	for (uint32_t i = 0; i < c->n; i++) {
+		const struct pair *p = &c->pair[i];
+		float *got = values(p->got, rvl_interp_data(q, p->got));
+
+		if (!got) {
+			c->rc = -ENOMEM;
+			return;
+		}
+		rvl_snr_add(&c->snr[run * c->n + i], rvl_interp_data(f, p->want), got,
+			    (uint64_t)rvl_shape_count(&p->want->shape));
+		free(got);
+	}
+}
+
+/* Outputs of the first run, and the tensor that --dump names. */
+static int keep_first(struct comparison *c, const struct rvl_interp *f, const struct rvl_interp *q)
+{
+	struct rivulet_compare *o = c->out;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < o->n_outputs && !rc; i++) {
+		const struct rvl_tensor *want = c->f->outputs[i], *got = c->q->outputs[i];
+
+		if (want->type != RVL_TYPE_F32 || got->type != RVL_TYPE_F32)
+			continue;
+		rc = keep_values(want, rvl_interp_data(f, want), want->name, &o->output[i],
+				 &o->output[i].want);
+		if (!rc)
+			rc = keep_values(got, rvl_interp_data(q, got), want->name, &o->output[i],
+					 &o->output[i].got);
+	}
+	for (uint32_t i = 0; i < c->n && !rc && o->dump_name; i++) {
+		const struct pair *p = &c->pair[i];
+
+		if (strcmp(p->want->name, o->dump_name) || o->dump.got)
+			continue;
+		rc = keep_values(p->want, rvl_interp_data(f, p->want), o->dump_name, &o->dump, &o->dump.want);
+		if (!rc)
+			rc = keep_values(p->got, rvl_interp_data(q, p->got), o->dump_name, &o->dump,
+					 &o->dump.got);
+	}
+	return rc;
+}
+
+static void see(void *arg, const struct rvl_interp *f, uint32_t thread, uint64_t run)
+{
+	struct comparison *c = arg;
+	int rc = 0;
+
+	if (!c->of_thread[thread])
+		rc = rvl_interp_new(c->q, false, &c->of_thread[thread], NULL);
+	if (!rc)
+		rc = rvl_samples_feed(&c->samples, c->of_thread[thread], run, NULL);
+	if (!rc)
+		rc = rvl_interp_run(c->of_thread[thread], NULL);
+	if (!rc)
+		compare_run(c, f, c->of_thread[thread], run);
+	if (!rc && !run)
+		rc = keep_first(c, f, c->of_thread[thread]);
+	if (rc)
+		c->rc = rc;
+}
+
+static int run(struct comparison *c)
+{
+	int rc;
+
+	c->snr = calloc(c->runs * c->n + 1, sizeof(*c->snr));
+	c->of_thread = calloc(c->samples.threads, sizeof(*c->of_thread));
+	if (!c->snr || !c->of_thread)
+		return rvl_fail(c->err, -ENOMEM, "out of memory");
+	rc = rvl_samples_run(&c->samples, c->f, c->runs, see, c, c->err);
+	if (!rc && c->rc)
+		rc = rvl_fail(c->err, c->rc, "the quantised model could not be run");
+	return rc;
+}
+
+/* ---- graphs ---- */
+
+static int load(struct comparison *c, const void *onnx, size_t size, struct rvl_graph **g)
+{
+	const struct rvl_onnx_opts o = { .batch = c->opt->batch, .symbol = c->opt->symbol };
+	int rc = rvl_onnx_load(onnx, size, &o, g, c->err);
+
+	for (uint32_t i = 0; i < c->opt->n_frozen && !rc; i++)
+		rc = rvl_graph_freeze(*g, c->opt->frozen[i].name, c->opt->frozen[i].data,
+				      c->opt->frozen[i].size, c->err);
+	return rc;
+}
+
+/* The float tensor that a tensor of bytes stands for: the name without its suffix. */
+static const struct rvl_tensor *counterpart(const struct comparison *c, const struct rvl_tensor *t)
+{
+	size_t n = strlen(t->name), k = strlen(RVL_QUANTISED_SUFFIX);
+	char name[RVL_MAX_NAME + 1];
+	const struct rvl_tensor *f;
+
+	if (!rvl_is_quant8_tensor(t) || n <= k || n > RVL_MAX_NAME ||
+	    strcmp(t->name + n - k, RVL_QUANTISED_SUFFIX) || (!t->producer && !t->is_input))
+		return NULL;
+	memcpy(name, t->name, n - k);
+	name[n - k] = '\0';
+	f = rvl_tensor_find(c->f, name);
+	return f && f->type == RVL_TYPE_F32 && (f->producer || f->is_input) &&
+	       rvl_shape_equal(&f->shape, &t->shape) ? f : NULL;
+}
+
+static int pair_up(struct comparison *c)
+{
+	c->pair = calloc(c->q->n_tensors + 1u, sizeof(*c->pair));
+	if (!c->pair)
+		return rvl_fail(c->err, -ENOMEM, "out of memory");
+	for (uint32_t i = 0; i < c->q->n_tensors; i++) {
+		const struct rvl_tensor *t = c->q->tensors[i], *f = counterpart(c, t);
+
+		if (f)
+			c->pair[c->n++] = (struct pair) { f, t };
+	}
+	return 0;
+}
+
+/* The program of the quantised graph; its compilation owns a copy. */
+static int compile(struct comparison *c)
+{
+	struct rivulet_compile_options o = *c->opt;
+	struct rvl_graph *copy = NULL;
+	int rc = rvl_graph_clone(c->q, &copy, c->err);
+
+	o.quantise = (struct rivulet_quantise) { .n_examples = 0 };
+	return rc ? rc : rvl_compile_graph(copy, c->board, &o, c->program, NULL, c->err);
+}
+
+static int make_graphs(struct comparison *c, const void *onnx, size_t size)
+{
+	int rc = load(c, onnx, size, &c->f);
+
+	if (!rc)
+		rc = rvl_prepare(c->f, c->err);
+	if (!rc)
+		rc = rvl_samples_bind(c->f, &c->opt->quantise, &c->samples, c->err);
+	if (!rc)
+		rc = load(c, onnx, size, &c->q);
+	if (!rc)
+		rc = rvl_calibrate(c->q, &c->opt->quantise, c->err);
+	if (!rc)
+		rc = compile(c);
+	if (!rc)
+		rc = rvl_optimise(c->q, c->err);
+	return rc ? rc : pair_up(c);
+}
+
+/* ---- result ---- */
+
+static double snr_of(const struct comparison *c, uint32_t i)
+{
+	struct rvl_snr sum = { 0 };
+
+	for (uint64_t r = 0; r < c->runs; r++) {
+		const struct rvl_snr *s = &c->snr[r * c->n + i];
+
+		sum.n += s->n;
+		sum.sum += s->sum;
+		sum.square += s->square;
+		sum.noise += s->noise;
+	}
+	return rvl_snr_db(&sum);
+}
+
+static int worst_first(const void *a, const void *b)
+{
+	const struct rivulet_compare_row *x = a, *y = b;
+
+	if (x->snr_db < y->snr_db || x->snr_db > y->snr_db)
+		return x->snr_db < y->snr_db ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static int fill_rows(struct comparison *c)
+{
+	struct rivulet_compare *o = c->out;
+
+	o->rows = calloc(c->n + 1u, sizeof(*o->rows));
+	if (!o->rows)
+		return rvl_fail(c->err, -ENOMEM, "out of memory");
+	for (uint32_t i = 0; i < c->n; i++) {
+		const struct rvl_tensor *t = c->pair[i].got;
+		const struct rvl_node *n = t->producer;
+		struct rivulet_compare_row *r = &o->rows[o->n_rows++];
+
+		*r = (struct rivulet_compare_row) { .tensor = strdup(c->pair[i].want->name),
+			.node = strdup(n ? n->name : ""), .op = n ? rvl_op_name(n->op) : "input",
+			.snr_db = snr_of(c, i), .scale = t->quant.scale[0],
+			.zero_point = t->quant.zp[0], .order = i };
+		if (!r->tensor || !r->node)
+			return rvl_fail(c->err, -ENOMEM, "out of memory");
+	}
+	qsort(o->rows, o->n_rows, sizeof(*o->rows), worst_first);
+	return 0;
+}
+
+static void release(struct comparison *c)
+{
+	for (uint32_t i = 0; c->of_thread && i < c->samples.threads; i++)
+		rvl_interp_free(c->of_thread[i]);
+	free(c->of_thread);
+	free(c->snr);
+	free(c->pair);
+	rvl_graph_free(c->f);
+	rvl_graph_free(c->q);
+}
+
+void rivulet_compare_free(struct rivulet_compare *o)
+{
+	for (uint32_t i = 0; o->rows && i < o->n_rows; i++) {
+		free(o->rows[i].tensor);
+		free(o->rows[i].node);
+	}
+	for (uint32_t i = 0; o->output && i <= o->n_outputs; i++) {
+		struct rivulet_compare_tensor *t = i < o->n_outputs ? &o->output[i] : &o->dump;
+
+		free(t->name);
+		free(t->want);
+		free(t->got);
+	}
+	free(o->rows);
+	free(o->output);
+	*o = (struct rivulet_compare) { 0 };
+}
+
+int rivulet_compare(const void *onnx, size_t size, const struct rivulet_board *board,
+		    const struct rivulet_compile_options *opt, uint64_t runs, const char *dump,
+		    struct rivulet_blob *program, struct rivulet_compare *out, struct rvl_err *err)
+{
+	struct comparison c = { .opt = opt, .board = opt->cpu_only ? NULL : board, .program = program,
+				.out = out, .err = err };
+	int rc;
+
+	*out = (struct rivulet_compare) { .dump_name = dump };
+	rc = make_graphs(&c, onnx, size);
+	if (!rc) {
+		c.runs = runs && runs < c.samples.runs ? runs : c.samples.runs;
+		out->runs = c.runs;
+		out->n_outputs = c.f->n_outputs;
+		out->output = calloc(c.f->n_outputs + 1u, sizeof(*out->output));
+		rc = out->output ? run(&c) : rvl_fail(err, -ENOMEM, "out of memory");
+	}
+	if (!rc)
+		rc = fill_rows(&c);
+	if (!rc && dump && !out->dump.got)
+		rc = rvl_fail(err, -ENOENT, "no quantised tensor \"%s\"", dump);
+	release(&c);
+	if (rc) {
+		rivulet_compare_free(out);
+		rivulet_blob_free(program);
+	}
+	return rc;
+}

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Quantises the real vision models of real.py with rivulet and with onnxruntime, and compares both
+with the float model on inputs that neither has seen.
+
+real_quantised.py RIVULET FOLDER [MODEL...]
+
+rivulet's quantised model is run by onnxruntime, which computes the device's bytes from the exported
+ONNX model; the first inputs are also run on rivulet's CPU steps, and values that are further apart
+than the tables of numerics.md allow fail. onnxruntime's model is the better one of per-channel
+min-max and percentile 99.99. The SNR of a model is that of its worst output: power about the mean
+over power of the error, pooled over all inputs.
+
+Prints one line per model and the figures real.snr.deficit.max and real.npu.share.min.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnx.version_converter
+import onnxruntime as ort
+from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, quantize_static
+
+import real
+
+CALIBRATION = 16
+INPUTS = 64
+DEFICIT_BAR = 1.0	# dB
+SHARE_BAR = 98.0	# %
+QDQ_OPSET = 13		# the first one that quantize_static takes with scales per channel
+
+# File of real.py's list, shape of the input, and how samples of 0 to 1 become its values.
+VISION = [
+    ("orientation_orinet_fp32.onnx", (1, 3, 320, 320), lambda x: x),
+    ("open-nsfw.onnx", (1, 224, 224, 3), lambda x: x * 255 - np.float32([104, 117, 123])),
+    ("pnet.onnx", (1, 48, 48, 3), lambda x: (x * 255 - 127.5) / 128),
+    ("rnet.onnx", (1, 24, 24, 3), lambda x: (x * 255 - 127.5) / 128),
+    ("onet.onnx", (1, 48, 48, 3), lambda x: (x * 255 - 127.5) / 128),
+    ("common_det.onnx", (1, 3, 416, 416), lambda x: x * 255),
+]
+
+
+def picture(rng, height, width):
+    """Waves, rectangles and noise: smooth parts, edges and texture."""
+    y, x = np.mgrid[0:height, 0:width].astype(np.float32)
+    image = np.zeros((height, width, 3), np.float32) + rng.uniform(0, 1, 3)
+    for _ in range(6):
+        fy, fx = rng.uniform(0, 12, 2)
+        wave = 2 * np.pi * (fy * y / height + fx * x / width)[..., None]
+        image += rng.uniform(0, 0.3, 3) * np.sin(wave + rng.uniform(0, 2 * np.pi, 3))
+    for _ in range(4):
+        top, bottom = sorted(rng.integers(0, height, 2))
+        left, right = sorted(rng.integers(0, width, 2))
+        image[top:bottom, left:right] = rng.uniform(0, 1, 3)
+    return np.clip(image + rng.normal(0, 0.02, image.shape), 0, 1).astype(np.float32)
+
+
+def examples(shape, prepare, count, seed):
+    rng = np.random.default_rng(seed)
+    planes = shape[1] == 3
+    height, width = shape[2:] if planes else shape[1:3]
+    for _ in range(count):
+        image = picture(rng, height, width)
+        yield prepare(image.transpose(2, 0, 1) if planes else image)[None].astype(np.float32)
+
+
+def session(path):
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    # Without it, processors that lack VNNI saturate sums of uint8 times int8.
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+class Reader(CalibrationDataReader):
+    def __init__(self, name, values):
+        self.values = iter([{name: v} for v in values])
+
+    def get_next(self):
+        return next(self.values, None)
+
+
+def snr(want, got):
+    """Of the worst output."""
+    worst = np.inf
+    for w, g in zip(zip(*want), zip(*got)):
+        w, g = (np.concatenate([v.ravel() for v in side]).astype(np.float64) for side in (w, g))
+        noise = ((w - g) ** 2).sum()
+        worst = min(worst, 10 * np.log10(((w - w.mean()) ** 2).sum() / noise) if noise else np.inf)
+    return worst
+
+
+def run_all(path, values):
+    s = session(path)
+    name = s.get_inputs()[0].name
+    return [s.run(None, {name: v}) for v in values]
+
+
+def theirs(path, shape, calibration, values, want, folder):
+    model = onnx.load(path)
+    if next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx")) < QDQ_OPSET:
+        model = onnx.version_converter.convert_version(model, QDQ_OPSET)
+    for dim, size in zip(model.graph.input[0].type.tensor_type.shape.dim, shape):
+        dim.dim_value = size
+    plain, quantised = os.path.join(folder, "plain.onnx"), os.path.join(folder, "theirs.onnx")
+    onnx.save(model, plain)
+    name = model.graph.input[0].name
+    best = -np.inf
+    for method, extra in ((CalibrationMethod.MinMax, {}),
+                          (CalibrationMethod.Percentile, {"CalibPercentile": 99.99})):
+        quantize_static(plain, quantised, Reader(name, calibration), per_channel=True,
+                        calibrate_method=method, extra_options=extra)
+        best = max(best, snr(want, run_all(quantised, values)))
+    return best
+
+
+def rivulet_run(command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1])
+    return done.stdout
+
+
+def ours(rivulet, path, symbol, calibration, values, want, folder):
+    """The SNR of our quantised model, and the share of values that onnxruntime computes otherwise."""
+    examples_file, exported = os.path.join(folder, "examples.npy"), os.path.join(folder, "ours.onnx")
+    program = os.path.join(folder, "ours.rvp")
+    np.save(examples_file, np.concatenate(calibration))
+    rivulet_run([rivulet, "compile", path, "-o", program, "--cpu-only", "--export", exported,
+                 "--calibrate", examples_file] + (["--symbol", str(symbol)] if symbol else []))
+    got = run_all(exported, values)
+    return snr(want, got), differing(rivulet, program, exported, values[:4], got, folder)
+
+
+def differing(rivulet, program, exported, values, got, folder):
+    s = session(exported)
+    wrong = total = 0
+    for value, outputs in zip(values, got):
+        file = os.path.join(folder, "value.npy")
+        np.save(file, value)
+        rivulet_run([rivulet, "run", program, "--device", "sim:zu3eg-64", "--output", folder,
+                     "--input", f"{s.get_inputs()[0].name}={file}"])
+        for info, output in zip(s.get_outputs(), outputs):
+            mine = real.load_output(folder, info.name)
+            wrong += (np.abs(mine - output) > 1e-5 * np.abs(output).max()).sum()
+            total += output.size
+    return 100 * wrong / total
+
+
+def share(rivulet, path, symbol, calibration, folder):
+    """Percent of the multiplications of convolutions and matrix products that the NPU does."""
+    file = os.path.join(folder, "one.npy")
+    np.save(file, calibration[0])
+    report = json.loads(rivulet_run(
+        [rivulet, "explain", path, "--json", "--calibrate", file, "--range", "min-max"] +
+        (["--symbol", str(symbol)] if symbol else [])))
+    layers = report["explain"]["layers"]
+    npu = sum(r["macs"] for r in layers if r["where"] == "npu")
+    sizes = {n.name: n for n in onnx.load(path).graph.node}
+    weights = {t.name: list(t.dims) for t in onnx.load(path).graph.initializer}
+    cpu = 0
+    for row in layers:
+        node = sizes.get(row["node"])
+        if row["where"] == "npu" or node is None or node.op_type not in ("Conv", "Gemm", "MatMul"):
+            continue
+        dims = weights[node.input[1]]
+        reduced = int(np.prod(dims[1:])) if node.op_type == "Conv" else max(dims)
+        cpu += reduced * int(np.prod([int(d) for d in row["out"].split("x")]))
+    return 100 * npu / (npu + cpu)
+
+
+def check(rivulet, folder, entry, vision):
+    package, end, _, symbol = entry
+    _, shape, prepare = vision
+    path = real.extract(real.fetch(package, folder), end, folder)
+    calibration = list(examples(shape, prepare, CALIBRATION, 1))
+    values = list(examples(shape, prepare, INPUTS, 2))
+    want = run_all(path, values)
+    with tempfile.TemporaryDirectory() as scratch:
+        best = theirs(path, shape, calibration, values, want, scratch)
+        mine, wrong = ours(rivulet, path, symbol, calibration, values, want, scratch)
+        return best, mine, wrong, share(rivulet, path, symbol, calibration, scratch)
+
+
+def main():
+    rivulet, folder = sys.argv[1:3]
+    os.makedirs(folder, exist_ok=True)
+    deficit, least, failed = -np.inf, np.inf, 0
+    for vision in VISION:
+        entry = next(m[:4] for m in real.MODELS if m[1] == vision[0])
+        if len(sys.argv) > 3 and vision[0] not in sys.argv[3:]:
+            continue
+        best, mine, wrong, npu = check(rivulet, folder, entry, vision)
+        ok = best - mine <= DEFICIT_BAR and npu >= SHARE_BAR
+        failed += not ok
+        deficit, least = max(deficit, best - mine), min(least, npu)
+        print(f"{'ok' if ok else 'not ok'} - {vision[0]}: {mine:.2f} dB, onnxruntime's {best:.2f} dB, "
+              f"{npu:.2f} % on the NPU, {wrong:.3f} % of the values apart in onnxruntime", flush=True)
+    print(f"figure real.snr.deficit.max {deficit:.2f} dB")
+    print(f"figure real.npu.share.min {least:.2f} %")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
