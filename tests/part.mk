@@ -95,6 +95,7 @@ CPPFLAGS_tests_unit_test_doctor := $(shell pkg-config --cflags umockdev-1.0 2>/d
 $(eval $(call unit_test,doctor,tool $(TOOL_STATIC),$(addprefix -Wl$(comma)--wrap=,getgrnam getpwuid geteuid getegid getgroups) \
 	$(TOOL_LIBS)))
 $(eval $(call unit_test,on_node,tool $(TOOL_STATIC),$(NPU_WRAPS) $(TOOL_LIBS)))
+$(eval $(call unit_test,compare,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(eval $(call unit_test,inputs,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(eval $(call unit_test,plot,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(BUILD)/unit/test_verbs: | $(BUILD)/rivulet

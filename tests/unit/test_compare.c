@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+/*
+ * `rivulet compare` and `rivulet compile --export` on a float model written here: the order of the
+ * report, strict JSON, dumped values, and what is refused.
+ */
+#include <check.h>
+#include <json-c/json.h>
+#include <math.h>
+
+#include "../../tool/data/array.h"
+#include "files.h"
+#include "suite.h"
+#include "unit/onnx_text.h"
+#include "verb.h"
+
+#define RUNS 3
+#define IN 8
+
+static char dir[64];
+
+static void setup(void)
+{
+	struct pb model = ot_model("in x f32 1,2,2,2; out y; out z; const w f32 2,2,1,1 1 -2 0.5 3; "
+				   "Conv x w -> c; Sigmoid c -> s; Mul c s -> m; GlobalAveragePool m -> y; "
+				   "Relu c -> z", 13);
+	struct rvl_array a = { .dtype = RIVULET_F32, .ndim = 4, .dim = { RUNS, 2, 2, 2 } };
+	char path[128];
+
+	make_scratch(dir);
+	rvl_tool_error_clear();
+	snprintf(path, sizeof(path), "%s/m.onnx", dir);
+	write_file(path, model.p, model.n);
+	free(model.p);
+	ck_assert_int_eq(rvl_array_alloc(&a), 0);
+	for (int i = 0; i < RUNS * IN; i++)
+		((float *)a.data)[i] = (float)(i % 7) - 2.5f;
+	snprintf(path, sizeof(path), "%s/x.npy", dir);
+	ck_assert_int_eq(rvl_npy_write(path, &a), 0);
+	rvl_array_clear(&a);
+}
+
+static void teardown(void)
+{
+	remove_scratch(dir);
+}
+
+/* "VERB DIR/m.onnx OPTIONS", where %s in the options is the folder. */
+static const char *words(const char *verb_name, const char *options)
+{
+	static char line[512];
+	int n = snprintf(line, sizeof(line), "%s %s/m.onnx ", verb_name, dir);
+
+	snprintf(line + n, sizeof(line) - (size_t)n, options, dir, dir);
+	return line;
+}
+
+/* Every tensor has a row, the worst one is first, and the device gives the quantised bits. */
+START_TEST(the_worst_tensor_comes_first)
+{
+	struct json_object *top, *rows, *outputs;
+	double last = -1000;
+
+	EXPECT(words("compare", "--calibrate %s/x.npy --range min-max --json"), 0);
+	check_json("rivulet.compare/1");
+	top = json_tokener_parse(out);
+	rows = json_object_object_get(top, "tensors");
+	ck_assert_uint_ge(json_object_array_length(rows), 4);
+	for (size_t i = 0; i < json_object_array_length(rows); i++) {
+		struct json_object *row = json_object_array_get_idx(rows, i);
+		double db = json_object_get_double(json_object_object_get(row, "snr_db"));
+
+		ck_assert_msg(db >= last, "row %zu has %g dB behind %g dB", i, db, last);
+		ck_assert_double_gt(db, 20);
+		last = db;
+	}
+	outputs = json_object_object_get(top, "outputs");
+	ck_assert_uint_eq(json_object_array_length(outputs), 2);
+	for (size_t i = 0; i < 2; i++)
+		ck_assert_int_eq(json_object_get_int(json_object_object_get(
+			json_object_array_get_idx(outputs, i), "differ")), 0);
+	ck_assert_int_eq(json_object_get_int(json_object_object_get(top, "runs")), RUNS);
+	json_object_put(top);
+}
+END_TEST
+
+START_TEST(the_report_is_a_table)
+{
+	EXPECT(words("compare", "--calibrate %s/x.npy --count 2"), 0);
+	SAYS("quantised tensors against float over 2 runs, the worst first");
+	SAYS("QConv");
+	SAYS("linked model of zu3eg-64");
+}
+END_TEST
+
+static void read_values(const char *name, float *v)
+{
+	struct rvl_array a;
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	ck_assert_int_eq(rvl_array_read(path, &a), 0);
+	ck_assert_uint_eq(a.ndim, 4);
+	ck_assert_uint_eq(a.size, IN * sizeof(float));
+	memcpy(v, a.data, a.size);
+	rvl_array_clear(&a);
+}
+
+/* The convolution's float values, and the same rounded to 8 bits, of the first run. */
+START_TEST(values_are_dumped)
+{
+	float f[IN], q[IN];
+
+	EXPECT(words("compare", "--calibrate %s/x.npy --range min-max --dump c --output %s"), 0);
+	read_values("c.float.npy", f);
+	read_values("c.quantised.npy", q);
+	ck_assert_float_eq_tol(f[0], -2.5f - 2 * 1.5f, 1e-6f);
+	ck_assert_float_eq_tol(f[4], 0.5f * -2.5f + 3 * 1.5f, 1e-6f);
+	for (int i = 0; i < IN; i++)
+		ck_assert_msg(fabsf(f[i] - q[i]) < 0.15f, "value %d: %g, not %g", i, (double)q[i],
+			      (double)f[i]);
+	ck_assert(memcmp(f, q, sizeof(f)) != 0);
+}
+END_TEST
+
+START_TEST(what_cannot_be_compared)
+{
+	EXPECT(words("compare", ""), RVL_EXIT_USAGE);
+	ck_assert_str_eq(rvl_tool_error, "rivulet compare takes --calibrate");
+	EXPECT(words("compare", "--calibrate %s/x.npy --dump nobody"), RVL_EXIT_REFUSED);
+	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "no quantised tensor \"nobody\""));
+	EXPECT(words("compare", "--calibrate %s/x.npy --mixed 0"), RVL_EXIT_USAGE);
+	EXPECT(words("compare", "--calibrate %s/x.npy --bias-correction maybe"), RVL_EXIT_USAGE);
+	EXPECT(words("compare", "--calibrate %s/x.npy --range best"), RVL_EXIT_USAGE);
+	EXPECT(words("compare", "--calibrate %s/x.npy --percentile 40"), RVL_EXIT_USAGE);
+	EXPECT(words("compile", "--export %s/q.onnx"), RVL_EXIT_USAGE);
+	ck_assert_str_eq(rvl_tool_error, "--export is for a model that --calibrate quantises");
+	EXPECT(words("compile", "--range mse"), RVL_EXIT_USAGE);
+}
+END_TEST
+
+/* The exported model compiles to the NPU without examples. */
+START_TEST(the_exported_model_is_quantised)
+{
+	char line[256];
+
+	EXPECT(words("compile", "--calibrate %s/x.npy --export %s/q.onnx --range mse"), 0);
+	snprintf(line, sizeof(line), "explain %s/q.onnx", dir);
+	EXPECT(line, 0);
+	SAYS("QConv");
+	SAYS("npu");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("compare");
+	TCase *t = tcase_create("all");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, the_worst_tensor_comes_first);
+	tcase_add_test(t, the_report_is_a_table);
+	tcase_add_test(t, values_are_dumped);
+	tcase_add_test(t, what_cannot_be_compared);
+	tcase_add_test(t, the_exported_model_is_quantised);
+	suite_add_tcase(s, t);
+	return run_suite(s);
+}
