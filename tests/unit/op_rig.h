@@ -35,6 +35,15 @@ static struct op_rig rig;
 #define OP_GUARD 64
 #endif
 
+/* Puts guard bytes behind an operand. */
+static inline void op_guard(uint8_t *at)
+{
+	for (int k = 0; k < OP_GUARD; k++)
+		at[k] = 0xa6;
+	if (rig.guards < sizeof(rig.guard) / sizeof(rig.guard[0]))
+		rig.guard[rig.guards++] = at;
+}
+
 /* Proves that nothing was written behind the operands. */
 static inline void op_check_guards(void)
 {
@@ -136,9 +145,7 @@ static inline void *op_memory(enum rvl_type type, int64_t n, const void *from)
 	uint8_t *p = malloc(bytes + OP_GUARD ? bytes + OP_GUARD : 1);
 
 	ck_assert_ptr_nonnull(p);
-	memset(p + bytes, 0xa6, OP_GUARD);
-	if (rig.guards < RVL_MAX_IN + RVL_MAX_OUT)
-		rig.guard[rig.guards++] = p + bytes;
+	op_guard(p + bytes);
 	if (from && bytes)
 		memcpy(p, from, bytes);
 	else
@@ -249,8 +256,7 @@ static inline int op_run(uint32_t n_out)
 	room = rvl_kernel_scratch(k);
 	ck_assert(!posix_memalign((void **)&scratch, 64, room + OP_GUARD ? room + OP_GUARD : 1));
 	memset(scratch, 0x5a, room);
-	memset(scratch + room, 0xa6, OP_GUARD);
-	rig.guard[rig.guards++] = scratch + room;
+	op_guard(scratch + room);
 	rc = rvl_kernel_run_values(k, rig.call.in, rig.call.out, scratch, NULL, rig.why);
 	op_check_guards();
 	rig.guards--;
