@@ -84,14 +84,16 @@ static void echo(int type, const int64_t *dim, const char *name)
 static void echo_line(int type)
 {
 	const int64_t line[] = { 1, 1, 1, W, -1 };
-	struct pb node = pb_node("Max", "x x", "y"), graph = { .p = NULL };
-	struct pb in = pb_value("x", type, line), result = pb_value("y", type, line);
+	struct pb node, graph = { .p = NULL }, in, result;
 
 	if (type == F32) {
 		echo(type, line, "y");
 		return;
 	}
 	/* Bytes, which an operator that only moves them would give a scale. */
+	node = pb_node("Max", "x x", "y");
+	in = pb_value("x", type, line);
+	result = pb_value("y", type, line);
 	pb_msg(&graph, 1, &node);
 	pb_str(&graph, 2, "g");
 	pb_msg(&graph, 11, &in);
