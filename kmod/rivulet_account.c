@@ -83,7 +83,7 @@ struct rvl_account *rvl_account_get(void)
 	xa_lock(&rvl_accounts);
 	account = rvl_account_find(uid);
 	if (!account) {
-		/* May drop the lock to allocate, so that another thread's entry is found after it. */
+		/* This may drop the lock to allocate, so that another thread may add an entry. */
 		old = __xa_cmpxchg(&rvl_accounts, uid, NULL, fresh, GFP_KERNEL);
 		if (!xa_is_err(old))
 			account = old ? rvl_account_find(uid) : fresh;

@@ -21,7 +21,7 @@ static void rvl_client_queue_stop(struct work_struct *work)
 {
 	struct rvl_client_queue *queue = container_of(work, struct rvl_client_queue, stop);
 
-	/* Not drm_sched_entity_destroy(), which waits for as long as another driver's fence may take. */
+	/* Not drm_sched_entity_destroy(), which may wait long for a fence of another driver. */
 	drm_sched_entity_fini(&queue->entity);
 }
 
@@ -44,7 +44,7 @@ void rvl_client_queue_put(struct rvl_client_queue *queue)
 	if (!refcount_dec_and_test(&queue->ref))
 		return;
 	mutex_destroy(&queue->submit_lock);
-	/* A fence that the queue waited for may still be in its callback, which looks at the queue. */
+	/* A fence that the queue waited for may still be in its callback, which uses the queue. */
 	kfree_rcu(queue, rcu);
 }
 

@@ -245,7 +245,7 @@ static void rvl_irq_stop(struct rvl_device *rdev)
 	hrtimer_cancel(&rdev->tick);
 }
 
-/* The device says how wide its addresses are; its bus, an IOMMU or dma-ranges may narrow them. */
+/* The device reports its address width; its bus, an IOMMU or dma-ranges may narrow it. */
 static int rvl_set_dma_width(struct rvl_device *rdev)
 {
 	u32 bits = rvl_hw_dma_bits(rdev);

@@ -9,7 +9,7 @@
 #define RVL_POWER_NS	(100 * NSEC_PER_MSEC)
 #define RVL_PJ_PER_UJ	1000000
 
-/* The reader may have been away for days, so that the product may need more than 64 bits. */
+/* The last reading may be days old, so that the product may need more than 64 bits. */
 static long rvl_power(struct rvl_sense *sense)
 {
 	u64 time = sense->counters.time - sense->time;
@@ -72,7 +72,7 @@ static ssize_t energy1_input_show(struct device *dev, struct device_attribute *a
 	return sysfs_emit(buf, "%llu\n", div_u64(rdev->sense.counters.energy, RVL_PJ_PER_UJ));
 }
 
-/* Power, energy and busy time show what all clients compute. fdinfo tells each client its own share. */
+/* For root only, because they show what all clients compute. fdinfo has a client's own share. */
 static struct device_attribute dev_attr_energy1_input = __ATTR(energy1_input, 0440,
 							       energy1_input_show, NULL);
 

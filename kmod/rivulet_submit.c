@@ -560,7 +560,7 @@ static int rvl_push_all(struct rvl_submit *s)
 	list_for_each_entry(job, &s->jobs, node)
 		rvl_publish(job);
 	rvl_set_fence_file(s);
-	/* Unlocked before the push, because freeing the buffers of an ended job takes their locks. */
+	/* Unlocked before the push: freeing the buffers of a job that ends takes their locks. */
 	drm_exec_fini(&exec);
 	rvl_push_jobs(s);
 	mutex_unlock(&s->queue->submit_lock);
@@ -577,7 +577,7 @@ static int rvl_submit_jobs(struct rvl_submit *s, struct drm_rivulet_submit *args
 {
 	int ret;
 
-	/* Unlocked reads: a job that passes although the state just changed ends with that error. */
+	/* Unlocked reads: a job that passes although the state has changed ends with that error. */
 	ret = READ_ONCE(s->rdev->dead);
 	if (!ret && READ_ONCE(s->client->banned))
 		ret = -ECANCELED;

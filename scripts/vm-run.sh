@@ -42,7 +42,7 @@ slow=1
 memory=1024
 # QEMU loads the initrd to the end of memory and the kernel to its start. battery.asl has the same address.
 battery_page=0x20000000
-sim_pid='' stranger_pid='' qemu_pid='' status=125
+sim_pid='' foreign_pid='' qemu_pid='' status=125
 
 die() {
 	echo "vm-run: $*" >&2
@@ -105,7 +105,7 @@ stop() {
 cleanup() {
 	stop "$qemu_pid"
 	stop "$sim_pid"
-	stop "$stranger_pid"
+	stop "$foreign_pid"
 	rm -rf "$dir"
 }
 
@@ -151,12 +151,12 @@ start_battery() {
 
 # Foreign devices with the PCI id of the NPU: ivshmem-plain, and ivshmem-doorbell of another server.
 start_foreign() {
-	"$top/build/tests/vm/stranger" "$dir/stranger.sock" "$dir/plain" >"$dir/stranger.log" 2>&1 &
-	stranger_pid=$!
-	wait_for "$dir/stranger.sock" "$stranger_pid" stranger
+	"$top/build/tests/vm/foreign" "$dir/foreign.sock" "$dir/plain" >"$dir/foreign.log" 2>&1 &
+	foreign_pid=$!
+	wait_for "$dir/foreign.sock" "$foreign_pid" foreign
 	devices+=(-object "memory-backend-file,id=plain,size=1M,mem-path=$dir/plain,share=on"
 		-device ivshmem-plain,memdev=plain
-		-chardev "socket,id=other,path=$dir/stranger.sock"
+		-chardev "socket,id=other,path=$dir/foreign.sock"
 		-device ivshmem-doorbell,chardev=other,vectors=1)
 }
 
@@ -217,19 +217,19 @@ wait_machine() {
 }
 
 # Fails if the guest touched the foreign devices.
-ask_stranger() {
+stop_foreign() {
 	local verdict=0
-	[ -n "$stranger_pid" ] || return 0
-	kill "$stranger_pid"
-	wait "$stranger_pid" || verdict=$?
-	stranger_pid=
-	cat "$dir/stranger.log"
+	[ -n "$foreign_pid" ] || return 0
+	kill "$foreign_pid"
+	wait "$foreign_pid" || verdict=$?
+	foreign_pid=
+	cat "$dir/foreign.log"
 	[ $verdict = 0 ] || status=1
 }
 
 report_failure() {
 	local log
-	for log in console qemu sim stranger; do
+	for log in console qemu sim foreign; do
 		[ -s "$dir/$log.log" ] || continue
 		echo "--- $log (last lines)" >&2
 		tail -n 200 "$dir/$log.log" | tr -d '\r' >&2
@@ -247,7 +247,7 @@ main() {
 	[ $npu = 0 ] || start_model
 	start_machine
 	wait_machine
-	ask_stranger
+	stop_foreign
 	mkdir -p "$vm"
 	cat "$dir/console.log" >"$vm/console.log" 2>/dev/null || true
 	[ -z "$sim_pid" ] || cp "$dir/sim.log" "$vm/sim.log"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/** vm_fail() - tell where and what on stderr, leave with 1 */
+/** vm_fail() - print place and message to stderr, and exit with 1 */
 void vm_fail(const char *file, int line, const char *fmt, ...)
 {
 	va_list ap;
@@ -20,7 +20,7 @@ void vm_fail(const char *file, int line, const char *fmt, ...)
 	_exit(EXIT_FAILURE);
 }
 
-/** vm_skip() - exit with VM_SKIPPED, which is not 0 */
+/** vm_skip() - exit with VM_SKIPPED */
 void vm_skip(const char *why)
 {
 	printf("# skipped: %s\n", why);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ioctl fuzzer: what its supervisor (fuzz_ioctl.c) and its calls (fuzz_calls.c, fuzz_rows.c) share. */
+/* The ioctl fuzzer: what fuzz_ioctl.c, fuzz_calls.c, fuzz_rows.c and fuzz_submit.c share. */
 #ifndef RIVULET_TEST_FUZZ_H
 #define RIVULET_TEST_FUZZ_H
 
@@ -15,7 +15,7 @@
 #define FUZZ_PERFMONS	4	/* performance monitors of a file */
 #define FUZZ_QUEUES	4	/* queues of a file */
 #define FUZZ_BUFS	8	/* dma-buf descriptors */
-#define FUZZ_SHARED	4	/* of these, how many every worker has from the start */
+#define FUZZ_SHARED	4	/* the first of these, which every worker inherits */
 #define FUZZ_FENCES	6	/* sync_file descriptors */
 #define FUZZ_TIMELINES	2	/* sw_sync descriptors, where the kernel has them */
 #define FUZZ_MAPS	6
@@ -24,12 +24,12 @@
 #define FUZZ_THREADS	4
 #define FUZZ_ROWS	64
 #define FUZZ_HISTORY	32
-#define FUZZ_BYTES	48	/* of an argument, in the history */
-#define FUZZ_PROGRAMS	16	/* in the first buffer of each file, FUZZ_PROGRAM_SIZE apart */
+#define FUZZ_BYTES	48	/* of an argument that the history keeps */
+#define FUZZ_PROGRAMS	16	/* at the multiples of FUZZ_PROGRAM_SIZE of a file's first buffer */
 #define FUZZ_PROGRAM_SIZE 1024
 #define FUZZ_CODE_SIZE	(FUZZ_PROGRAMS * FUZZ_PROGRAM_SIZE)
 
-/** struct fuzz_record - one call as it was made */
+/** struct fuzz_record - one call of the history; @error: -1 until it returns */
 struct fuzz_record {
 	uint16_t row;
 	int16_t error;
@@ -38,33 +38,33 @@ struct fuzz_record {
 	uint8_t bytes[FUZZ_BYTES];
 };
 
-/** struct fuzz_trace - the last calls of one thread, readable when its process is gone */
+/** struct fuzz_trace - the last calls of one thread, in memory that outlives its process */
 struct fuzz_trace {
 	_Atomic uint64_t calls;
 	struct fuzz_record record[FUZZ_HISTORY];
 };
 
-/** struct fuzz_shared - one for all processes */
+/** struct fuzz_shared - in memory that all processes share */
 struct fuzz_shared {
 	uint64_t seed;
 	uint32_t round;
 	bool racing;		/* threads close and replace each other's descriptors */
-	bool unplugs;		/* the device goes in this round */
-	bool sw_sync;		/* the kernel has it */
+	bool unplugs;		/* the device is unbound or unplugged in this round */
+	bool sw_sync;		/* the kernel has SW_SYNC */
 	uint32_t threads;	/* of a worker */
 	uint64_t quota;		/* calls of a thread in a round */
 	char node[64];
 	char debugfs[64];
 	char programs[FUZZ_PROGRAMS][FUZZ_PROGRAM_SIZE];
 	uint32_t program_length[FUZZ_PROGRAMS];
-	int given[FUZZ_SHARED];	/* dma-bufs that the workers inherit */
+	int inherited[FUZZ_SHARED];	/* dma-bufs of all workers */
 	_Atomic uint64_t ioctls;
 	_Atomic uint32_t findings;
 	_Atomic uint64_t accepted[FUZZ_ROWS], refused[FUZZ_ROWS];
 	struct fuzz_trace trace[FUZZ_WORKERS][FUZZ_THREADS];
 };
 
-/** struct fuzz_pool - what the threads of one worker work on; a slot holds -1 or 0 when empty */
+/** struct fuzz_pool - objects of one worker's threads; an empty entry is -1 (descriptor) or 0 */
 struct fuzz_pool {
 	_Atomic int file[FUZZ_FILES];
 	_Atomic uint32_t handle[FUZZ_FILES][FUZZ_HANDLES];
@@ -75,20 +75,20 @@ struct fuzz_pool {
 	_Atomic int buf[FUZZ_BUFS];
 	_Atomic int fence[FUZZ_FENCES];
 	_Atomic int timeline[FUZZ_TIMELINES];
-	/* Each mapping has a window of its own: racing threads cannot unmap what is not theirs. */
+	/* A mapping never leaves its window, so that no thread unmaps memory of another kind. */
 	uint8_t *window;
 	_Atomic uint32_t mapped[FUZZ_MAPS];
-	int programs, scratch, udmabuf, heap;	/* for the worker's whole life */
+	int programs, scratch, udmabuf, heap;	/* open until the worker exits */
 };
 
-/** struct fuzz_chunk - input that may be mutated; bit n of @pointers: the nth 8 bytes are an address */
+/** struct fuzz_chunk - input to mutate; bit n of @pointers: 8 bytes from 8 * n on are an address */
 struct fuzz_chunk {
 	void *p;
 	uint32_t size;
 	uint32_t pointers;
 };
 
-/** struct fuzz_arrays - behind the pointers of a submit */
+/** struct fuzz_arrays - the arrays that a submit points to */
 struct fuzz_arrays {
 	uint8_t jobs[(DRM_RIVULET_MAX_JOBS + 1) * 4096];
 	struct drm_rivulet_region region[4][DRM_RIVULET_MAX_REGIONS];
@@ -97,29 +97,29 @@ struct fuzz_arrays {
 	struct drm_rivulet_sync out[4][DRM_RIVULET_MAX_SYNCS];
 };
 
-/** struct fuzz_thread - one source of calls */
+/** struct fuzz_thread - one thread that makes calls */
 struct fuzz_thread {
 	struct fuzz_shared *shared;
 	struct fuzz_pool *pool;
 	struct fuzz_trace *trace;
 	struct fuzz_arrays *arrays;
-	uint8_t *edge;		/* two pages of which the second is not there */
+	uint8_t *edge;		/* two pages, of which the second is not mapped */
 	uint64_t random;
-	uint32_t point;		/* of timelines, rising */
-	bool child;		/* forked off a thread: makes no children itself */
+	uint32_t point;		/* last one used for a timeline */
+	bool child;		/* was forked by a thread, and does not fork itself */
 };
 
 struct fuzz_row;
 
-/** struct fuzz_call - one call while it is put together */
+/** struct fuzz_call - one call */
 struct fuzz_call {
 	struct fuzz_thread *t;
 	const struct fuzz_row *row;
-	uint32_t file, slot;	/* that it works on, and puts its result into */
+	uint32_t file, slot;	/* indices of the file that it uses, and of its result */
 	int fd;
 	unsigned long request;
 	union {
-		uint8_t bytes[16384];	/* as much as a request number can name */
+		uint8_t bytes[16384];	/* the largest size that a request number can encode */
 		struct drm_rivulet_query query;
 		struct drm_rivulet_bo_create bo_create;
 		struct drm_rivulet_bo_map bo_map;
@@ -143,24 +143,24 @@ struct fuzz_call {
 	} *arg;
 	struct fuzz_chunk chunk[24];
 	uint32_t chunks;
-	bool wild;		/* some address was made a bad one */
+	bool wild;		/* some address may be invalid, so that EFAULT is expected */
 };
 
-/** enum fuzz_target - what kind of descriptor an ioctl goes to */
+/** enum fuzz_target - kind of the descriptor that an ioctl is called on */
 enum fuzz_target { FUZZ_FILE, FUZZ_BUF, FUZZ_FENCE, FUZZ_TIMELINE, FUZZ_UDMABUF, FUZZ_HEAP, FUZZ_NONE };
 
-/** struct fuzz_row - one kind of call. To cover a new ioctl, add a row to fuzz_rows.c */
+/** struct fuzz_row - one kind of call. A new ioctl needs a new row in fuzz_rows.c. */
 struct fuzz_row {
 	const char *name;
 	unsigned long request;		/* 0: @run is no ioctl */
 	enum fuzz_target target;
-	uint16_t weight;			/* how often, against the others */
-	uint16_t mutate;			/* percent of the calls whose fields are mutated */
-	void (*make)(struct fuzz_call *c);	/* a valid argument, and its chunks */
-	void (*fix)(struct fuzz_call *c);	/* take back what would hurt the test itself */
-	void (*done)(struct fuzz_call *c);	/* it succeeded: keep the result */
+	uint16_t weight;			/* relative frequency */
+	uint16_t mutate;			/* percentage of calls that are mutated */
+	void (*make)(struct fuzz_call *c);	/* fills a valid argument, and adds its chunks */
+	void (*fix)(struct fuzz_call *c);	/* after mutation: removes what disturbs the test */
+	void (*done)(struct fuzz_call *c);	/* after success: keeps the result */
 	int (*run)(struct fuzz_call *c);	/* instead of an ioctl; -1 and errno on failure */
-	const short *errors;		/* what it may answer, 0 at the end */
+	const short *errors;		/* expected errno values, 0 at the end */
 };
 
 extern const struct fuzz_row fuzz_rows[];
@@ -175,7 +175,7 @@ void fuzz_call(struct fuzz_thread *t);
 void fuzz_finding(struct fuzz_shared *sh, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void fuzz_dump(struct fuzz_shared *sh, const struct fuzz_trace *trace, uint32_t count);
 
-/* The submit ioctl has a file of its own: fuzz_submit.c. */
+/* The submit ioctl: fuzz_submit.c. */
 void fuzz_make_submit(struct fuzz_call *c);
 void fuzz_fix_submit(struct fuzz_call *c);
 void fuzz_make_programs(struct fuzz_shared *sh, uint32_t tn);

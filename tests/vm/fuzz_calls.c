@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * One call of the fuzzer: a row is drawn, its argument made, some of it mutated, the call made, and
- * the answer judged. What is drawn follows from the seed alone; what it meets there, when threads
- * race, does not.
+ * One call of the fuzzer: a row is drawn, its argument is made and perhaps mutated, the call is
+ * made, and its result is judged. The draws depend on the seed alone. When threads race, the state
+ * that a call meets does not.
  */
 #include "fuzz.h"
 
@@ -26,14 +26,14 @@ bool fuzz_percent(struct fuzz_thread *t, uint32_t percent)
 	return fuzz_below(t, 100) < percent;
 }
 
-/** fuzz_chunk() - offer @size bytes at @p to mutation */
+/** fuzz_chunk() - let mutation change @size bytes at @p */
 void fuzz_chunk(struct fuzz_call *c, void *p, size_t size, uint32_t pointers)
 {
 	if (size && c->chunks < sizeof(c->chunk) / sizeof(c->chunk[0]))
 		c->chunk[c->chunks++] = (struct fuzz_chunk){ p, (uint32_t)size, pointers };
 }
 
-/* Addresses that are nobody's, whole or from some byte on. */
+/* An address that is not mapped, or from which on less than a struct is mapped. */
 static uint64_t bad_address(struct fuzz_thread *t)
 {
 	switch (fuzz_below(t, 6)) {
@@ -88,7 +88,7 @@ static void mutate_word(struct fuzz_call *c)
 		c->wild = true;
 		return;
 	}
-	/* Eight bytes at once, unless an address follows. */
+	/* Of the aligned words of 8 bytes, 40 % are mutated as one. */
 	if (at % 8 == 0 && at + 8 <= k->size && fuzz_percent(c->t, 40))
 		n = 8;
 	memcpy(&v, p + at, n);
@@ -102,7 +102,7 @@ static void mutate(struct fuzz_call *c)
 
 	while (c->chunks && n--)
 		mutate_word(c);
-	/* The core must cope with any size of a struct that it knows the number of. */
+	/* The core accepts any struct size in the request of a known number. */
 	if (fuzz_percent(c->t, 5))
 		c->request = (c->request & ~((unsigned long)_IOC_SIZEMASK << _IOC_SIZESHIFT)) |
 			     (unsigned long)fuzz_below(c->t, 256) << _IOC_SIZESHIFT;
@@ -158,8 +158,8 @@ static bool listed(const short *errors, int error)
 }
 
 /*
- * A descriptor that another thread closes may be any other kind of file a moment later, and a
- * handle that it closes any other buffer.
+ * When threads race, another thread may close a descriptor or handle, whose number then names
+ * another kind of file or another buffer.
  */
 static bool expected(const struct fuzz_call *c, int error)
 {
@@ -170,7 +170,7 @@ static bool expected(const struct fuzz_call *c, int error)
 		return true;
 	if (error == EFAULT)
 		return c->wild;
-	/* mmap says ENODEV of kinds of file that cannot be mapped, too. */
+	/* mmap fails with ENODEV also on files that cannot be mapped. */
 	if (error == ENODEV || error == ENXIO)
 		return sh->unplugs || (sh->racing && !c->row->request);
 	return sh->racing && listed(race, error);
@@ -183,7 +183,7 @@ static void record(struct fuzz_call *c, struct fuzz_record **out)
 
 	r = &trace->record[atomic_fetch_add(&trace->calls, 1) % FUZZ_HISTORY];
 	r->row = (uint16_t)(c->row - fuzz_rows);
-	r->error = -1;	/* not back yet */
+	r->error = -1;	/* has not returned */
 	r->fd = c->fd;
 	r->request = (uint32_t)c->request;
 	memcpy(r->bytes, c->arg, sizeof(r->bytes));
@@ -196,7 +196,7 @@ static void judge(struct fuzz_call *c, int ret)
 	uint32_t row = (uint32_t)(c->row - fuzz_rows);
 	int error = errno;
 
-	/* What goes to no file at all tests nothing. */
+	/* A call without a descriptor does not reach the driver, and is not counted. */
 	if (c->row->request && c->fd >= 0)
 		atomic_fetch_add(&sh->ioctls, 1);
 	if (ret >= 0) {
@@ -208,7 +208,7 @@ static void judge(struct fuzz_call *c, int ret)
 	atomic_fetch_add(&sh->refused[row], 1);
 	if (expected(c, error))
 		return;
-	fuzz_finding(sh, "%s on fd %d answers %s", c->row->name, c->fd, strerror(error));
+	fuzz_finding(sh, "%s on fd %d fails: %s", c->row->name, c->fd, strerror(error));
 	fuzz_dump(sh, c->t->trace, 4);
 }
 
@@ -238,7 +238,7 @@ void fuzz_call(struct fuzz_thread *t)
 	judge(&c, ret);
 }
 
-/** fuzz_dump() - the last @count calls of a thread, oldest first, with the bytes as they were given */
+/** fuzz_dump() - print the last @count calls of a thread, oldest first, with their arguments */
 void fuzz_dump(struct fuzz_shared *sh, const struct fuzz_trace *trace, uint32_t count)
 {
 	uint64_t end = trace->calls, n = end < count ? end : count;
@@ -252,12 +252,12 @@ void fuzz_dump(struct fuzz_shared *sh, const struct fuzz_trace *trace, uint32_t 
 		printf("#   seed %llu round %u call %llu: %s fd %d request 0x%x %s -> %s\n",
 		       (unsigned long long)sh->seed, sh->round, (unsigned long long)i,
 		       fuzz_rows[r->row].name, r->fd, r->request, hex,
-		       r->error < 0 ? "not back" : r->error ? strerror(r->error) : "ok");
+		       r->error < 0 ? "has not returned" : r->error ? strerror(r->error) : "ok");
 	}
 	fflush(stdout);
 }
 
-/** fuzz_finding() - something that must not be; it is told with seed and round */
+/** fuzz_finding() - count and print a failure, with seed and round */
 void fuzz_finding(struct fuzz_shared *sh, const char *fmt, ...)
 {
 	char text[512];

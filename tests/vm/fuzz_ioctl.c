@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * fuzz_ioctl [--calls N] [--seed S] [--workers W] [--threads T] [--replug NAME] [--slow F] [--rounds R]
+ * fuzz_ioctl [--calls N] [--seed S] [--workers W] [--threads T] [--replug NAME] [--slow F]
+ *            [--rounds R]
  *
- * Calls every ioctl of the driver, N times in all, with arguments that are valid, or were until some
- * field was mutated, from processes and threads that close, replace, map and unmap each other's
- * descriptors. A run is made of rounds; in some of them the device is unbound or, with the name of
- * QEMU's connection to the model, pulled out and plugged in, in some the callers are killed. After each
- * round nothing may be left in the driver and a good job must run.
+ * Calls the driver's ioctls, N times in all, with valid and with mutated arguments, from processes
+ * and threads that close, replace, map and unmap each other's descriptors. A run consists of
+ * rounds. In some rounds the device is unbound and bound; with NAME, the name of QEMU's connection
+ * to the model, it is also unplugged and plugged in; in others the callers are killed. After each
+ * round the driver must hold no object, and a good job must run.
  *
- * A finding is an answer that no rule explains, a call that does not come back, a leak, a device that
- * does no good job, or a complaint of the kernel. It is told with the seed, the round and the last calls;
- * "--seed S --rounds R,R" makes that round again.
+ * A finding is an unexpected errno, a call that does not return, a leak, a good job that fails, or
+ * a warning in the kernel log. It is printed with the seed, the round and the last calls. "--seed S
+ * --rounds R,R" repeats that round.
  */
 #include "clock.h"
 #include "fuzz.h"
@@ -28,9 +29,9 @@
 #include <unistd.h>
 
 #define ROUND_CALLS	4000	/* of all workers together */
-#define STUCK_S		60	/* a call that takes so long hangs */
-#define MAX_FINDINGS	5	/* then it stops */
-#define GROWTH_KB	16384	/* of the kernel's own memory after the first rounds */
+#define STUCK_S		60	/* a call that takes longer is a finding */
+#define MAX_FINDINGS	5	/* after which the run stops */
+#define GROWTH_KB	16384	/* by which SUnreclaim may grow after WARM_ROUNDS */
 #define WARM_ROUNDS	8
 
 enum kind { CALM, RACE, LEVELS, KILL, UNBIND, REPLUG };
@@ -45,7 +46,7 @@ struct options {
 
 static struct fuzz_shared *sh;
 static int kernel_log = -1;
-static uint32_t plugged;	/* times that the device was plugged in again */
+static uint32_t plugged;	/* how often the device was plugged in again */
 
 void vm_fail(const char *file, int line, const char *fmt, ...)
 {
@@ -76,7 +77,7 @@ static void nothing(int signal)
 	(void)signal;
 }
 
-/* Shorter time slices than the scheduler's own: more places where threads meet. */
+/* Shorter time slices than the scheduler's default let threads interleave at more places. */
 static void slice(void)
 {
 	struct {
@@ -125,7 +126,7 @@ static void pool_init(struct fuzz_pool *p)
 	memset(p->fence, 0xff, sizeof(p->fence));
 	memset(p->timeline, 0xff, sizeof(p->timeline));
 	for (uint32_t i = 0; i < FUZZ_SHARED; i++)
-		p->buf[i] = sh->given[i];
+		p->buf[i] = sh->inherited[i];
 	p->window = area(FUZZ_MAPS * FUZZ_WINDOW, PROT_NONE);
 	p->programs = memory_file(sh->programs, sizeof(sh->programs));
 	p->scratch = memory_file("", 1);
@@ -147,8 +148,8 @@ static void thread_init(struct fuzz_thread *t, struct fuzz_pool *pool, uint32_t 
 	t->random = fuzz_random(t) + worker * FUZZ_THREADS + n;
 }
 
-/* A call that waits is interrupted after a while: waits are legal, waiting for ever is not. */
-static void mind_threads(pthread_t *id, const struct fuzz_thread *t)
+/* Interrupt a call that has waited for a while: a wait may last, but a signal must end it. */
+static void interrupt_waits(pthread_t *id, const struct fuzz_thread *t)
 {
 	uint64_t seen[FUZZ_THREADS] = { 0 };
 	uint32_t running = sh->threads;
@@ -183,11 +184,11 @@ static void worker_main(uint32_t worker)
 	fuzz_start(&t[0]);
 	for (uint32_t i = 0; i < sh->threads; i++)
 		OK(!pthread_create(&id[i], NULL, thread_main, &t[i]));
-	mind_threads(id, t);
+	interrupt_waits(id, t);
 	_exit(0);
 }
 
-/* ---- what must hold after a round ---- */
+/* ---- checks after a round ---- */
 
 static bool all_zero(void)
 {
@@ -199,7 +200,7 @@ static void check_leaks(const struct options *o)
 	uint64_t end = now_ms() + 60000 * o->slow;
 	long users;
 
-	/* Jobs are freed by a work item after their fences, module references with the last fence. */
+	/* A work frees a job after its fence; the last fence drops the reference to the module. */
 	do {
 		users = vm_number("/sys/module/rivulet/refcnt", "");
 		if (all_zero() && users == 0)
@@ -210,7 +211,7 @@ static void check_leaks(const struct options *o)
 		     vm_objects("buffers"), vm_objects("jobs"), vm_objects("clients"), users);
 }
 
-/* A client of its own gets a right answer. In a process of its own: it leaves by vm_fail(). */
+/* A new client gets a right result. This runs in a process of its own, because vm_fail() exits. */
 static void good_job(void)
 {
 	struct vm_client c = vm_client();
@@ -248,7 +249,7 @@ static bool complaint(const char *line)
 	return false;
 }
 
-/* The kernel's complaints; of the first also the report, which its log may lose by the end. */
+/* Report each warning of the kernel, and print the log that follows the first one. */
 static void check_log(void)
 {
 	static int more = 120;
@@ -259,7 +260,7 @@ static void check_log(void)
 	while ((n = read(kernel_log, line, sizeof(line) - 1)) > 0 || (n < 0 && errno == EPIPE)) {
 		line[n > 0 ? n : 0] = '\0';
 		if (n > 0 && complaint(line)) {
-			fuzz_finding(sh, "the kernel says: %s", line);
+			fuzz_finding(sh, "in the kernel log: %s", line);
 			found = true;
 		} else if (n > 0 && found && more-- > 0) {
 			printf("#   %s", line);
@@ -267,7 +268,7 @@ static void check_log(void)
 	}
 }
 
-/* ---- disturbance while workers run ---- */
+/* ---- disturbances while workers run ---- */
 
 static void find_device(void)
 {
@@ -355,7 +356,7 @@ static void report_stuck(const struct options *o, pid_t *pids)
 {
 	char command[64];
 
-	fuzz_finding(sh, "no call came back for %u s", STUCK_S * o->slow);
+	fuzz_finding(sh, "no call has returned for %u s", STUCK_S * o->slow);
 	for (uint32_t w = 0; w < o->workers; w++) {
 		if (pids[w] <= 0)
 			continue;
@@ -387,7 +388,7 @@ static bool reap(const struct options *o, pid_t *pids, bool killed)
 	return left;
 }
 
-/* Until every worker ended; one disturbance after the other meanwhile. */
+/* Disturb the workers until all have ended. */
 static void attend(const struct options *o, enum kind kind, pid_t *pids)
 {
 	struct fuzz_thread t = { .random = sh->seed ^ sh->round };
@@ -406,7 +407,7 @@ static void attend(const struct options *o, enum kind kind, pid_t *pids)
 	}
 }
 
-static int give_own(uint32_t flags)
+static int export_new(uint32_t flags)
 {
 	int fd = vm_open(), out;
 	struct drm_rivulet_bo_create b = { .size = 16384 };
@@ -417,12 +418,12 @@ static int give_own(uint32_t flags)
 	return out;
 }
 
-static void give(void)
+static void make_inherited(void)
 {
-	sh->given[0] = vm_udmabuf(32768, NULL);
-	sh->given[1] = vm_heap(16384, O_RDWR);
-	sh->given[2] = give_own(DRM_RDWR);
-	sh->given[3] = give_own(0);
+	sh->inherited[0] = vm_udmabuf(32768, NULL);
+	sh->inherited[1] = vm_heap(16384, O_RDWR);
+	sh->inherited[2] = export_new(DRM_RDWR);
+	sh->inherited[3] = export_new(0);
 }
 
 static enum kind kind_of(uint32_t round, const struct options *o)
@@ -430,7 +431,7 @@ static enum kind kind_of(uint32_t round, const struct options *o)
 	static const enum kind order[] = { CALM, RACE, RACE, LEVELS, RACE, UNBIND, KILL, RACE };
 	uint32_t n = sizeof(order) / sizeof(order[0]);
 
-	/* Seconds each: rare. */
+	/* A replug takes seconds. */
 	if (o->replug && round % (4 * n) == 4 * n - 1)
 		return REPLUG;
 	return order[round % n];
@@ -454,7 +455,7 @@ static void round_begin(uint32_t round, enum kind kind, const struct options *o)
 	vm_info(fd, &info);
 	close(fd);
 	fuzz_make_programs(sh, info.tn);
-	give();
+	make_inherited();
 }
 
 static void one_round(uint32_t round, const struct options *o)
@@ -464,7 +465,7 @@ static void one_round(uint32_t round, const struct options *o)
 	uint64_t start = now_ms(), before = sh->ioctls;
 
 	round_begin(round, kind, o);
-	/* Before it: a kernel that panics tells no more. */
+	/* Printed before the round, because a kernel that panics prints nothing afterwards. */
 	printf("# round %u, seed %llu: %s", round, (unsigned long long)sh->seed, kind_names[kind]);
 	fflush(stdout);
 	for (uint32_t w = 0; w < o->workers; w++) {
@@ -475,7 +476,7 @@ static void one_round(uint32_t round, const struct options *o)
 	}
 	attend(o, kind, pids);
 	for (uint32_t i = 0; i < FUZZ_SHARED; i++)
-		close(sh->given[i]);
+		close(sh->inherited[i]);
 	check_leaks(o);
 	in_child(good_job);
 	check_log();
@@ -486,7 +487,7 @@ static void one_round(uint32_t round, const struct options *o)
 
 /* ---- the run ---- */
 
-/* Every row must have got through at least once, or the fuzzer would test refusals only. */
+/* Each row must have succeeded at least once, else the fuzzer would test refusals only. */
 static void check_rows(void)
 {
 	for (uint32_t i = 0; i < fuzz_row_count(); i++) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The fuzzer's table of calls: every ioctl of the driver, those of the core that meet it, and what races with them. */
+/*
+ * The fuzzer's table of calls: the driver's ioctls, the core's ioctls on the same objects, and
+ * calls that race with them.
+ */
 #include "fuzz.h"
 
 #include <linux/dma-buf.h>
@@ -51,7 +54,7 @@ static void keep_fd(_Atomic int *slot, int fd)
 
 static void keep_buf(struct fuzz_call *c, int fd)
 {
-	/* The first ones are everybody's. */
+	/* The first entries are the inherited dma-bufs, which stay. */
 	keep_fd(&c->t->pool->buf[FUZZ_SHARED + c->slot % (FUZZ_BUFS - FUZZ_SHARED)], fd);
 }
 
@@ -66,7 +69,7 @@ static void keep_handle(struct fuzz_call *c, uint32_t new, uint64_t size)
 	struct drm_gem_close g = { .handle = atomic_exchange(handle(c), new) };
 
 	c->t->pool->size[c->file][index] = (uint32_t)size;
-	/* An import may give the handle that is there already. */
+	/* An import of a buffer that the file has returns the handle that it has. */
 	if (g.handle && g.handle != new)
 		ioctl(c->fd, DRM_IOCTL_GEM_CLOSE, &g);
 }
@@ -114,7 +117,7 @@ static void done_create(struct fuzz_call *c)
 	keep_handle(c, c->arg->bo_create.handle, c->arg->bo_create.size);
 }
 
-/* A struct that begins with a buffer's handle, be it a map, an info or a close. */
+/* A struct that begins with a buffer's handle: BO_MAP, BO_INFO or GEM_CLOSE. */
 static void make_handle(struct fuzz_call *c)
 {
 	*word(c) = *handle(c);
@@ -132,7 +135,7 @@ static void make_ranges(struct fuzz_call *c, struct drm_rivulet_range *r, uint32
 	fuzz_chunk(c, r, n * sizeof(*r), 0);
 }
 
-/* The wait is short: one that mutation makes long ends by a signal. */
+/* The timeout is short. A wait that mutation makes long is ended by a signal. */
 static void make_wait(struct fuzz_call *c)
 {
 	struct drm_rivulet_bo_wait *w = &c->arg->bo_wait;
@@ -165,7 +168,7 @@ static void make_sync(struct fuzz_call *c)
 	fuzz_chunk(c, a, sizeof(*a), 4);
 }
 
-/* Without ranges, a count that mutation made points nowhere. */
+/* Without ranges, a mutated count makes the call read from address 0. */
 static void fix_sync(struct fuzz_call *c)
 {
 	if (!c->arg->bo_sync.ranges)
@@ -317,7 +320,7 @@ static void make_sync_transfer(struct fuzz_call *c)
 	fuzz_chunk(c, s, sizeof(*s), 0);
 }
 
-/* Not for long: a wait that mutation made long is ended by a signal. */
+/* Like make_wait(), for syncobjs. */
 static void make_sync_wait(struct fuzz_call *c)
 {
 	struct drm_syncobj_timeline_wait *w = &c->arg->sync_wait;
@@ -353,7 +356,7 @@ static void make_sync_array(struct fuzz_call *c)
 	a->points = (uintptr_t)points;
 }
 
-/* The same without points. */
+/* The same without points, for SYNCOBJ_RESET. */
 static void make_sync_reset(struct fuzz_call *c)
 {
 	struct drm_syncobj_array *a = (struct drm_syncobj_array *)c->arg;
@@ -365,7 +368,10 @@ static void make_sync_reset(struct fuzz_call *c)
 	a->handles = (uintptr_t)handles;
 }
 
-/* Any number of the core's or the driver's, and any size. Small words: none is a long wait or a large count. */
+/*
+ * Any request number of the core or the driver, and any size. The words are small, so that none is
+ * a long timeout or a large count.
+ */
 static void make_any(struct fuzz_call *c)
 {
 	static const uint8_t words[] = { 0, 1, 2, 3, 5, 8 };
@@ -432,7 +438,7 @@ static void make_udmabuf(struct fuzz_call *c)
 	u->size = 4096 * (1 + fuzz_below(c->t, 8));
 }
 
-/* An ioctl whose result is the descriptor itself, and whose input has one to be closed. */
+/* The result of UDMABUF_CREATE is the descriptor, and the memfd of its argument must be closed. */
 static int run_udmabuf(struct fuzz_call *c)
 {
 	struct udmabuf_create *u = (void *)c->arg;
@@ -473,7 +479,7 @@ static void make_sw_inc(struct fuzz_call *c)
 	*word(c) = 1;
 }
 
-/* What follows is no ioctl, but meets them. */
+/* The calls that follow are not ioctls, but race with them. */
 
 static void load_programs(struct fuzz_pool *p, int fd, uint32_t handle)
 {
@@ -488,7 +494,7 @@ static void load_programs(struct fuzz_pool *p, int fd, uint32_t handle)
 	munmap(to, FUZZ_CODE_SIZE);
 }
 
-/* A file with all that a job needs, so that what follows need not fail for want of it. */
+/* Open a file and create all objects that a job needs, so that later calls can succeed. */
 static int open_file(struct fuzz_thread *t, uint32_t file)
 {
 	int fd = open(t->shared->node, O_RDWR | O_CLOEXEC);
@@ -589,7 +595,7 @@ static int map(struct fuzz_call *c, uint64_t offset, uint32_t size)
 		size = 4096 * (1 + fuzz_below(c->t, 8));
 	if (mmap(window(c), size, prot, flags | MAP_FIXED, c->fd, (off_t)offset) == MAP_FAILED) {
 		error = errno;
-		close_window(c);	/* what was there is gone */
+		close_window(c);	/* MAP_FIXED may have removed the old mapping */
 		errno = error;
 		return -1;
 	}
@@ -619,7 +625,7 @@ static int run_unmap(struct fuzz_call *c)
 	return close_window(c);
 }
 
-/* Reads and writes by the kernel: where there is no page, an error and no signal. */
+/* The kernel accesses the mapping, so that a missing page causes an error instead of a signal. */
 static int run_touch(struct fuzz_call *c)
 {
 	uint32_t size = c->t->pool->mapped[c->slot % FUZZ_MAPS];
@@ -645,7 +651,7 @@ static int run_fork(struct fuzz_call *c)
 {
 	pid_t pid;
 
-	/* Those of earlier calls that are done. */
+	/* Reap children of earlier calls that have exited. */
 	while (!c->t->child && waitpid(-1, NULL, WNOHANG) > 0)
 		;
 	if (c->t->child)
@@ -715,7 +721,7 @@ static int run_timeline(struct fuzz_call *c)
 #define SYNC(n) DRM_IOCTL_SYNCOBJ_##n
 
 const struct fuzz_row fuzz_rows[] = {
-	/* A set of counters may be denied when the model was suspended while it wrote them. */
+	/* EIO: the model was descheduled while it wrote the counters. */
 	{ "query", DEV(QUERY), FUZZ_FILE, 30, 30, make_query, NULL, NULL, NULL, E(EINVAL, EIO) },
 	{ "bo_create", DEV(BO_CREATE), FUZZ_FILE, 60, 20, make_create, fix_create, done_create, NULL,
 	  E(EINVAL) },
@@ -770,7 +776,7 @@ const struct fuzz_row fuzz_rows[] = {
 	  done_buf_export, NULL, E(EINVAL) },
 	{ "buf_import", DMA_BUF_IOCTL_IMPORT_SYNC_FILE, FUZZ_BUF, 15, 0, make_buf_import, NULL, NULL,
 	  NULL, E(EINVAL) },
-	/* A syncobj's descriptor may stand where a sync_file's is asked for. */
+	/* The descriptor may be that of a syncobj, not of a sync_file. */
 	{ "fence_info", SYNC_IOC_FILE_INFO, FUZZ_FENCE, 10, 0, make_fence_info, NULL, NULL, NULL,
 	  E(EINVAL, ENOTTY) },
 	{ "fence_merge", SYNC_IOC_MERGE, FUZZ_FENCE, 10, 0, make_merge, NULL, done_merge, NULL,
@@ -795,13 +801,13 @@ const struct fuzz_row fuzz_rows[] = {
 	{ .name = "protect", .target = FUZZ_NONE, .weight = 5, .run = run_protect,
 	  .errors = E(EACCES, EINVAL, ENOMEM) },
 	/*
-	 * fork says ENOMEM for whatever it cannot copy. x86 cannot copy a mapping of the system
-	 * heap (remap_pfn_range) whose first page madvise has dropped: that is not ours to judge.
+	 * fork fails with ENOMEM also for mappings that it cannot copy. x86 cannot copy one of the
+	 * system heap (remap_pfn_range) whose first page was dropped by madvise.
 	 */
 	{ .name = "fork", .target = FUZZ_NONE, .weight = 2, .run = run_fork,
 	  .errors = E(ENOMEM, EAGAIN) },
 	{ .name = "fdinfo", .target = FUZZ_NONE, .weight = 8, .run = run_fdinfo, .errors = E(ENOENT) },
-	/* Of a file that is being removed, debugfs says EIO. */
+	/* EIO: the file of debugfs is being removed. */
 	{ .name = "debugfs", .target = FUZZ_NONE, .weight = 8, .run = run_debugfs,
 	  .errors = E(ENOENT, EIO) },
 	{ .name = "poll", .target = FUZZ_NONE, .weight = 10, .run = run_poll },

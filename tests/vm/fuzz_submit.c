@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Jobs for the fuzzer: good ones, whose programs may be good, mutated or noise. */
+/* The fuzzer's submits. A job is valid before mutation; its program is good, mutated or noise. */
 #include "fuzz.h"
 
 #include <unistd.h>
 
-#define GOOD_PROGRAMS	6	/* the first ones; the others are mutated, endless or noise */
+#define GOOD_PROGRAMS	6	/* the first ones; break_program() has changed the others */
 
 static void put_good(struct vm_prog *p, uint32_t tn, uint32_t n)
 {
@@ -16,14 +16,14 @@ static void put_good(struct vm_prog *p, uint32_t tn, uint32_t n)
 static void break_program(struct fuzz_thread *t, uint8_t *bytes, uint32_t *length, uint32_t n)
 {
 	switch (n % 4) {
-	case 0:	/* some bits */
+	case 0:	/* some bits are flipped */
 		for (uint32_t i = 0; i <= n % 5; i++)
 			bytes[fuzz_below(t, *length)] ^= (uint8_t)(1 << fuzz_below(t, 8));
 		break;
-	case 1:	/* no end */
+	case 1:	/* END is missing */
 		*length -= RIVULET_INSN_BYTES;
 		break;
-	case 2:	/* an instruction less, whose token others wait for */
+	case 2:	/* an instruction is missing whose token others wait for */
 		memmove(bytes + 32, bytes + 48, *length - 48);
 		*length -= RIVULET_INSN_BYTES;
 		break;
@@ -33,7 +33,7 @@ static void break_program(struct fuzz_thread *t, uint8_t *bytes, uint32_t *lengt
 	}
 }
 
-/** fuzz_make_programs() - new programs for a round */
+/** fuzz_make_programs() - make the programs of a round */
 void fuzz_make_programs(struct fuzz_shared *sh, uint32_t tn)
 {
 	struct fuzz_thread t = { .random = sh->seed * 31 + sh->round };
@@ -73,7 +73,7 @@ static void make_regions(struct fuzz_call *c, struct drm_rivulet_job *j, uint32_
 		r[i] = make_region(c, i, index, i >= 2 ? DRM_RIVULET_REGION_WRITE : 0);
 		if (fuzz_percent(c->t, 15))
 			r[i].flags |= DRM_RIVULET_REGION_NO_IMPLICIT_SYNC;
-		/* From some page on, where there is more than one. */
+		/* Some regions begin at a later page of the buffer. */
 		if (i && r[i].size > 4096 && fuzz_percent(c->t, 30)) {
 			r[i].offset = 4096 * fuzz_below(c->t, (uint32_t)(r[i].size / 4096));
 			r[i].size -= r[i].offset;
@@ -103,7 +103,7 @@ static void make_variants(struct fuzz_call *c, struct drm_rivulet_job *j, uint32
 	fuzz_chunk(c, v, n * sizeof(*v), 0);
 }
 
-/* Some of the file's syncobjs: of a wait mostly binary, of a signal either. */
+/* Fill in, in @percent of the calls, some of the file's syncobjs. Returns their number. */
 static uint32_t make_syncs(struct fuzz_call *c, struct drm_rivulet_sync *s, uint32_t percent)
 {
 	uint32_t n = fuzz_percent(c->t, percent) ? 1 + fuzz_below(c->t, 3) : 0;
@@ -145,7 +145,7 @@ static void make_job(struct fuzz_call *c, struct drm_rivulet_job *j, uint32_t se
 	fuzz_chunk(c, j, sizeof(*j), 0xf);
 }
 
-/* Into a buffer's own mapping: the kernel faults it in, in the middle of the call. */
+/* Copy an argument into the mapping of a buffer, where the call may have to fault it in. */
 static uint64_t into_mapping(struct fuzz_call *c, const void *p, size_t size)
 {
 	struct fuzz_pool *pool = c->t->pool;
@@ -155,12 +155,12 @@ static uint64_t into_mapping(struct fuzz_call *c, const void *p, size_t size)
 	if (pool->mapped[i] < size || pwrite(pool->scratch, p, size, 0) != (ssize_t)size ||
 	    pread(pool->scratch, to, size, 0) != (ssize_t)size)
 		return (uintptr_t)p;
-	/* It may be gone before the call. */
+	/* Another thread may unmap it before the call. */
 	c->wild = true;
 	return (uintptr_t)to;
 }
 
-/** fuzz_make_submit() - struct drm_rivulet_submit with one job or a few, rarely as many as go in */
+/** fuzz_make_submit() - a submit of one job or a few, rarely of DRM_RIVULET_MAX_JOBS */
 void fuzz_make_submit(struct fuzz_call *c)
 {
 	struct drm_rivulet_submit *s = &c->arg->submit;
@@ -183,7 +183,7 @@ void fuzz_make_submit(struct fuzz_call *c)
 	fuzz_chunk(c, s, sizeof(*s), 1);
 }
 
-/** fuzz_fix_submit() - jobs past the first may be leftovers of earlier calls, or lie across two */
+/** fuzz_fix_submit() - a mutated stride or count makes the call read jobs of earlier calls */
 void fuzz_fix_submit(struct fuzz_call *c)
 {
 	c->wild |= c->arg->submit.count > 1;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * A kernel that follows another without power off or reset between them, by kexec:
+ * A kernel that is started by kexec, without a power cycle or a reset of the machine:
  *
- *   kexec leave FILE KERNEL INITRD WORD...   jobs on the NPU, one of them running for minutes; then the
- *                                            next kernel, with our command line and these words
- *   kexec look FILE                          in that, before it has a driver: what was left?
- *   kexec after FILE                         with its driver
+ *   kexec leave FILE KERNEL INITRD WORD...   queues jobs, one of which runs for minutes, and starts
+ *                                            the next kernel with the same command line and WORDs
+ *   kexec look FILE                          in the next kernel, without a driver: checks the state
+ *                                            of the device
+ *   kexec after FILE                         in the next kernel, with its driver: checks that jobs
+ *                                            run
  *
- * FILE keeps what "leave" saw. Only "leave" does not return, unless it failed.
+ * FILE keeps the state that "leave" recorded. "leave" returns only when it fails.
  */
 #include "vm.h"
 
@@ -17,10 +19,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LONG_MS		600000	/* the job that runs: longer than both boots */
+#define LONG_MS		600000	/* of the running job; longer than both boots */
 #define JOBS		4	/* two in the device, the others behind them */
 
-/* What the device had done when the first kernel went. */
+/* The device's state when the first kernel ends. */
 struct before {
 	char device[64];
 	long epoch, started, done;
@@ -53,7 +55,7 @@ static int open_file(const char *path)
 	return fd;
 }
 
-/* Our command line with @words added; the next kernel and its initrd are in memory after this. */
+/* Load the next kernel and its initrd. Its command line is the present one with @words appended. */
 static void load_kernel(const char *kernel, const char *initrd, char **words)
 {
 	char line[2048];
@@ -70,7 +72,7 @@ static void load_kernel(const char *kernel, const char *initrd, char **words)
 	OK(!syscall(SYS_kexec_file_load, open_file(kernel), open_file(initrd), n + 1, line, 0ul));
 }
 
-/* As a client that never gives up: no job may reach the device from shutdown on. */
+/* A client that submits without pause. No job may reach the device after its shutdown. */
 static void submit_for_ever(void)
 {
 	struct vm_client c = vm_client();
@@ -82,7 +84,7 @@ static void submit_for_ever(void)
 			usleep(1000);
 }
 
-/* A job that runs, one behind it in the device and others behind that, at the lowest level. */
+/* One job runs at the lowest level, one is next in the device, the others wait in the driver. */
 static void fill_device(struct vm_client *c, struct before *b)
 {
 	struct drm_rivulet_device info;
@@ -119,7 +121,7 @@ static void leave(const char *path, char **args)
 	fill_device(&c, &b);
 	keep(path, &b);
 	load_kernel(args[0], args[1], args + 2);
-	/* Nothing of the above took so long that the driver lost its patience. */
+	/* The driver has not reset the device, and the long job has not ended. */
 	EQ(vm_epoch(c.fd), b.epoch);
 	EQ(vm_control_stat("done_seq"), b.done);
 	OK(vm_queue_holds(2));
@@ -146,7 +148,7 @@ static uint16_t pci_command(const char *device)
 	return (uint16_t)(two[0] | two[1] << 8);
 }
 
-/* Its registers answer, though nobody drives it. */
+/* Enable the device's memory space, so that its registers can be read without a driver. */
 static void enable(const char *device)
 {
 	char path[128];
@@ -155,7 +157,10 @@ static void enable(const char *device)
 	vm_sysfs_write(path, "1");
 }
 
-/* One reset since, after which nothing started, nothing runs, and nothing could reach memory. */
+/*
+ * The shutdown has reset the device once. No job has started since, none runs, and the device
+ * cannot master the bus.
+ */
 static void look(const char *path)
 {
 	const volatile uint32_t *reg;
@@ -172,12 +177,12 @@ static void look(const char *path)
 	EQ(reg[RIVULET_REG_HELD / 4], 0);
 	EQ(reg[RIVULET_REG_FROZEN / 4], 0);
 	EQ(vm_control_stat("started"), b.started);
-	/* The reset forgot the two that the device had; had it got more since, this would be more. */
+	/* The reset set DONE_SEQ to the last seq that was issued, and the device had two jobs. */
 	EQ(vm_control_stat("done_seq"), b.done + 2);
 	EQ(vm_control_stat("current_seq"), b.done + 2);
 }
 
-/* The new driver's own reset came, and jobs run at the level that it asks for. */
+/* The new driver has reset the device, and jobs run at each level that is requested. */
 static void after(const char *path)
 {
 	struct vm_client c = vm_client();

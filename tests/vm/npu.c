@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The NPU through raw ioctls, for tests: whatever fails here fails the test. */
+/* The NPU by raw ioctls, for tests. A function that cannot do its work ends the test as failed. */
 #include "chance.h"
 #include "vm.h"
 
@@ -26,7 +26,7 @@ static bool is_rivulet(int fd)
 	return !ioctl(fd, DRM_IOCTL_VERSION, &v) && !strcmp(name, "rivulet");
 }
 
-/** vm_slow() - how many times slower than usual this machine is (vm-run.sh --slow) */
+/** vm_slow() - factor by which this machine is slower than usual (vm-run.sh --slow) */
 unsigned int vm_slow(void)
 {
 	const char *text = getenv("RIVULET_SLOW");
@@ -34,7 +34,7 @@ unsigned int vm_slow(void)
 	return text && atoi(text) > 0 ? (unsigned int)atoi(text) : 1;
 }
 
-/** vm_node() - path of the first node whose driver is ours, or NULL */
+/** vm_node() - path of the first node of the driver rivulet, or NULL */
 const char *vm_node(void)
 {
 	static char path[64];
@@ -71,7 +71,10 @@ int vm_open(void)
 
 	OK(fd >= 0);
 	EQ(vm_queue_new(fd, DRM_RIVULET_PRIORITY_NORMAL), VM_QUEUE);
-	/* A new binding allows sleep, from which the device wakes by a reset that nobody counts on. */
+	/*
+	 * A new binding allows runtime sleep, from which the device wakes by a reset. Tests that
+	 * count resets do not expect that one.
+	 */
 	control = vm_may_sleep ? -1 : open(vm_sysfs("power/control"), O_WRONLY | O_CLOEXEC);
 	if (control >= 0) {
 		OK(write(control, "on", 2) == 2);
@@ -120,7 +123,7 @@ uint64_t vm_epoch(int fd)
 	return n.resets;
 }
 
-/** vm_counters_after() - counters once they tell of @jobs, or after VM_WAIT_MS: they follow a job's end */
+/** vm_counters_after() - read the counters until they include @jobs, at most for VM_WAIT_MS */
 void vm_counters_after(int fd, struct drm_rivulet_counters *c, uint64_t jobs)
 {
 	for (int i = 0; i < VM_WAIT_MS / 10; i++) {
@@ -175,7 +178,7 @@ uint32_t vm_buf_flags(int fd, uint32_t handle)
 	return i.flags;
 }
 
-/** vm_buf_rights() - right and origin only: how the CPU maps it depends on the machine's caches */
+/** vm_buf_rights() - the flags of vm_buf_flags() that do not depend on the machine's caches */
 uint32_t vm_buf_rights(int fd, uint32_t handle)
 {
 	return vm_buf_flags(fd, handle) & (DRM_RIVULET_BO_READONLY | DRM_RIVULET_BO_IMPORTED);
@@ -206,7 +209,7 @@ void vm_close_handle(int fd, uint32_t handle)
 	OK(!ioctl(fd, DRM_IOCTL_GEM_CLOSE, &c));
 }
 
-/** vm_noise() - bytes that depend on @seed and look like chance */
+/** vm_noise() - pseudo-random bytes, the same for the same @seed */
 void vm_noise(void *p, size_t n, uint64_t seed)
 {
 	uint8_t *b = p;
@@ -226,7 +229,7 @@ void vm_put(struct vm_prog *p, struct rivulet_decoded d)
 	p->count++;
 }
 
-/** vm_put_copy() - @words scratchpad words from slot @from to slot @to, by LOAD and STORE */
+/** vm_put_copy() - add a LOAD and a STORE that copy @words scratchpad words between two slots */
 void vm_put_copy(struct vm_prog *p, uint32_t tn, uint32_t from, uint64_t from_off, uint32_t to,
 		 uint64_t to_off, uint32_t words)
 {
@@ -265,7 +268,7 @@ void vm_job_region(struct vm_job *j, uint32_t slot, const struct vm_buf *b, uint
 	};
 }
 
-/* The same commands at every level. */
+/* Set one variant for each level of the device, all with the same commands. */
 static void job_commands(struct vm_job *j, int fd, uint32_t slot, uint64_t offset, uint32_t length)
 {
 	struct drm_rivulet_device info;
@@ -276,7 +279,7 @@ static void job_commands(struct vm_job *j, int fd, uint32_t slot, uint64_t offse
 		j->variant[i] = (struct drm_rivulet_variant){ offset, length, slot };
 }
 
-/** vm_job_code() - write the program to @b, bind that as slot 0, run it at every level */
+/** vm_job_code() - write the program to @b, bind @b as slot 0, and have it run at every level */
 void vm_job_code(struct vm_job *j, const struct vm_buf *b, const struct vm_prog *p)
 {
 	uint32_t bytes = p->count * RIVULET_INSN_BYTES;
@@ -306,7 +309,7 @@ int vm_submit(int fd, struct vm_job *j)
 	return ioctl(fd, DRM_IOCTL_RIVULET_SUBMIT, &s);
 }
 
-/** vm_copy_job() - copy @bytes (a multiple of tn) from slot 1 to slot 2 */
+/** vm_copy_job() - a job that copies @bytes, a multiple of tn, from slot 1 to slot 2 */
 void vm_copy_job(struct vm_job *j, const struct vm_buf *code, const struct vm_buf *from,
 		 const struct vm_buf *to, uint32_t bytes)
 {
@@ -322,7 +325,7 @@ void vm_copy_job(struct vm_job *j, const struct vm_buf *code, const struct vm_bu
 	vm_job_region(j, 2, to, 0, to->size, DRM_RIVULET_REGION_WRITE);
 }
 
-/** vm_client_on() - on an open node, with source and target of just @bytes */
+/** vm_client_on() - a client on an open node, whose source and target have @bytes each */
 struct vm_client vm_client_on(int fd, uint32_t bytes)
 {
 	struct vm_client c = { .fd = fd, .bytes = bytes };
@@ -334,13 +337,13 @@ struct vm_client vm_client_on(int fd, uint32_t bytes)
 	return c;
 }
 
-/** vm_client() - on a node of its own, to copy 4096 bytes */
+/** vm_client() - a client with an open node of its own, to copy 4096 bytes */
 struct vm_client vm_client(void)
 {
 	return vm_client_on(vm_open(), 4096);
 }
 
-/** vm_reporter() - on a node of its own, to copy 1024 bytes; vm_report() tells of the last job */
+/** vm_reporter() - a client that copies 1024 bytes and has vm_report() of its last job */
 struct vm_client vm_reporter(void)
 {
 	struct vm_client c = vm_client();
@@ -350,7 +353,7 @@ struct vm_client vm_reporter(void)
 	return c;
 }
 
-/** vm_client_job() - copy, report if the client does, and signal its syncobj */
+/** vm_client_job() - a job that copies, reports if @c is a reporter, and signals its syncobj */
 void vm_client_job(struct vm_client *c, struct vm_job *j)
 {
 	vm_copy_job(j, &c->code, &c->from, &c->to, c->bytes);
@@ -361,7 +364,7 @@ void vm_client_job(struct vm_client *c, struct vm_job *j)
 	vm_job_out(j, c->sync, 0);
 }
 
-/** vm_client_try() - submit a copy of what depends on @seed to where zeros are; returns as vm_submit() */
+/** vm_client_try() - submit a copy of vm_noise(@seed) over zeros; returns as vm_submit() */
 int vm_client_try(struct vm_client *c, uint64_t seed)
 {
 	struct vm_job j;
@@ -377,13 +380,13 @@ void vm_client_submit(struct vm_client *c, uint64_t seed)
 	OK(!vm_client_try(c, seed));
 }
 
-/** vm_client_copied() - is all in the target that a job should have written? */
+/** vm_client_copied() - does the target hold what the job should have written? */
 bool vm_client_copied(const struct vm_client *c)
 {
 	return !memcmp(c->to.map, c->from.map, c->bytes);
 }
 
-/** vm_client_good() - the last job ended well and did what it should */
+/** vm_client_good() - the last job ended without an error and copied all bytes */
 void vm_client_good(struct vm_client *c)
 {
 	EQ(vm_sync_result(c->fd, c->sync), 0);
@@ -427,7 +430,7 @@ int vm_sync_file(int fd, uint32_t sync)
 	return h.fd;
 }
 
-/** vm_file_result() - wait for a sync_file, close it, return 0 or its negative errno */
+/** vm_file_result() - wait for a sync_file and close it; returns 0 or its negative errno */
 int vm_file_result(int file)
 {
 	struct pollfd p = { .fd = file, .events = POLLIN };
@@ -439,13 +442,13 @@ int vm_file_result(int file)
 	return info.status == 1 ? 0 : info.status;
 }
 
-/** vm_sync_result() - wait for the fence in a syncobj, return 0 or its negative errno */
+/** vm_sync_result() - wait for the fence of a syncobj; returns 0 or its negative errno */
 int vm_sync_result(int fd, uint32_t sync)
 {
 	return vm_file_result(vm_sync_file(fd, sync));
 }
 
-/** vm_file_waits() - is a sync_file or dma-buf not ready to be read? Looks for 100 ms */
+/** vm_file_waits() - is a sync_file or dma-buf still not readable after 100 ms? */
 bool vm_file_waits(int file)
 {
 	struct pollfd p = { .fd = file, .events = POLLIN };
@@ -453,7 +456,7 @@ bool vm_file_waits(int file)
 	return poll(&p, 1, 100) == 0;
 }
 
-/* Of the kernel's vgem_drm.h, which no package brings. */
+/* Copied from the kernel's vgem_drm.h, which no package installs. */
 struct vgem_attach {
 	uint32_t handle;
 	uint32_t flags;		/* 1: a writer's */
@@ -486,7 +489,7 @@ static int vgem_node(void)
 	return -1;
 }
 
-/* A module, or built into the kernel. */
+/* vgem is a module or built into the kernel. */
 int vm_vgem(void)
 {
 	int fd = vgem_node();
@@ -502,7 +505,8 @@ int vm_vgem(void)
 
 /**
  * vm_gate() - memory whose dma-buf has a fence (@write: a writer's) until vm_gate_open()
- * It holds jobs still for as long as a test wants, at most the 10 s after which vgem gives up.
+ *
+ * Jobs that use the memory wait for that fence. vgem signals it with an error after 10 s.
  */
 struct vm_gate vm_gate(uint64_t size, bool write)
 {
@@ -526,7 +530,7 @@ void vm_gate_open(struct vm_gate *g)
 	OK(!ioctl(g->vgem, VGEM_SIGNAL, &s));
 }
 
-/** vm_harness() - a new file of the test module, which is loaded if need be */
+/** vm_harness() - open the test module's node; loads the module when it is not loaded */
 int vm_harness(void)
 {
 	int fd = open("/dev/rivulet-harness", O_RDWR | O_CLOEXEC);
@@ -542,7 +546,7 @@ int vm_harness(void)
 	return fd;
 }
 
-/** vm_number() - the number after @key, with which a line of a file begins; -1 if there is none */
+/** vm_number() - the number that follows @key at the beginning of a line, -1 if no line has it */
 long vm_number(const char *path, const char *key)
 {
 	char line[128];
@@ -557,7 +561,7 @@ long vm_number(const char *path, const char *key)
 	return value;
 }
 
-/** vm_read_all() - read a file to its end for what that does; 0, or -1 and errno */
+/** vm_read_all() - read a file to its end and discard the bytes; 0, or -1 with errno */
 int vm_read_all(const char *path)
 {
 	char text[4096];
@@ -571,7 +575,7 @@ int vm_read_all(const char *path)
 	return n;
 }
 
-/** vm_glob() - the first path that fits, in memory that the next call reuses; NULL if none does */
+/** vm_glob() - the first path that matches, valid until the next call, or NULL */
 const char *vm_glob(const char *pattern)
 {
 	static char path[512];
@@ -584,7 +588,7 @@ const char *vm_glob(const char *pattern)
 	return path;
 }
 
-/** vm_debugfs() - path of one of the driver's files in debugfs, as vm_glob() */
+/** vm_debugfs() - path of a file of the driver in debugfs; returns as vm_glob() */
 const char *vm_debugfs(const char *name)
 {
 	char pattern[128];
@@ -593,7 +597,7 @@ const char *vm_debugfs(const char *name)
 	return vm_glob(pattern);
 }
 
-/** vm_fdinfo() - the number at @key of a file's fdinfo, or 0 */
+/** vm_fdinfo() - the number of @key in a file's fdinfo, or 0 */
 unsigned long long vm_fdinfo(int fd, const char *key)
 {
 	char path[64], start[64];
@@ -605,7 +609,7 @@ unsigned long long vm_fdinfo(int fd, const char *key)
 	return value < 0 ? 0 : (unsigned long long)value;
 }
 
-/** vm_param() - set a parameter of the module; kmod_test sets it back after the test */
+/** vm_param() - set a parameter of the module; kmod_test restores it after the test */
 void vm_param(const char *name, const char *value)
 {
 	char path[96];
@@ -614,7 +618,7 @@ void vm_param(const char *name, const char *value)
 	vm_sysfs_write(path, value);
 }
 
-/** vm_on_pci() - is the NPU a PCI device, or one of the Device Tree? */
+/** vm_on_pci() - is the NPU a PCI device? Else it is one of the Device Tree. */
 bool vm_on_pci(void)
 {
 	return !access("/sys/bus/pci/drivers/rivulet", F_OK);
@@ -634,7 +638,7 @@ void vm_device_name(char *name)
 	snprintf(name, 64, "%.63s", strrchr(target, '/') + 1);
 }
 
-/** vm_driver_file() - write "bind" or "unbind" of the driver; @name: as vm_device_name() told */
+/** vm_driver_file() - write @name, from vm_device_name(), to "bind" or "unbind" of the driver */
 void vm_driver_file(const char *what, const char *name)
 {
 	char path[80];
@@ -657,7 +661,7 @@ bool vm_polled(void)
 	return access(path, F_OK);
 }
 
-/* A virtio port; without PCI the second UART, whose line discipline is in the way. */
+/* A virtio port; without PCI the second UART, which is set to raw mode. */
 static int open_control(void)
 {
 	int fd = open("/dev/virtio-ports/rivulet.control", O_RDWR | O_CLOEXEC);
@@ -674,7 +678,7 @@ static int open_control(void)
 	return fd;
 }
 
-/* One command to the model; its last line must be "ok". Those before it are in @answer. */
+/* Send one command to the model. The last line of its answer must be "ok"; @answer: all lines. */
 static void control(const char *command, char *answer, size_t size)
 {
 	size_t n = 0, line = 0;
@@ -694,10 +698,10 @@ static void control(const char *command, char *answer, size_t size)
 	answer[n] = '\0';
 	close(fd);
 	if (strcmp(answer + line, "ok\n"))
-		vm_fail(__FILE__, __LINE__, "model says \"%s\" to \"%s\"", answer, command);
+		vm_fail(__FILE__, __LINE__, "the model answers \"%s\" to \"%s\"", answer, command);
 }
 
-/** vm_control() - one command to the model; skips where there is none */
+/** vm_control() - send one command to the model; skips the test without a control port */
 void vm_control(const char *command)
 {
 	char answer[256];
@@ -705,7 +709,7 @@ void vm_control(const char *command)
 	control(command, answer, sizeof(answer));
 }
 
-/** vm_control_stat() - a number of the model's state by its name */
+/** vm_control_stat() - a number of the model's state, by its name in the answer to "stat" */
 long vm_control_stat(const char *name)
 {
 	char answer[4096], *at = answer;
@@ -717,14 +721,14 @@ long vm_control_stat(const char *name)
 		at += at != NULL;
 	}
 	if (!at)
-		vm_fail(__FILE__, __LINE__, "the model tells no %s", name);
+		vm_fail(__FILE__, __LINE__, "the model's stat has no %s", name);
 	return atol(at + n);
 }
 
-/** vm_monitor() - one command to QEMU's monitor; true if it had nothing to object */
+/** vm_monitor() - send one command to QEMU's monitor; returns whether it was accepted */
 bool vm_monitor(const char *command)
 {
-	static char answer[65536];	/* the monitor echoes the line at every key */
+	static char answer[65536];	/* the monitor echoes the whole line after each character */
 	int fd = open("/dev/virtio-ports/rivulet.monitor", O_RDWR | O_CLOEXEC);
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	const char *error;
@@ -733,24 +737,24 @@ bool vm_monitor(const char *command)
 
 	if (fd < 0)
 		vm_skip("no port to QEMU's monitor");
-	/* A greeting, or an answer that nobody waited for. */
+	/* Discard the greeting, or an answer to an earlier command. */
 	while (poll(&p, 1, 200) == 1 && read(fd, answer, sizeof(answer)) > 0)
 		;
 	OK(dprintf(fd, "%s\n", command) > 0);
 	while (!done && n < sizeof(answer) - 1 && read(fd, answer + n, 1) == 1) {
 		answer[++n] = '\0';
-		/* The prompt after our command, not a late one of the greeting. */
+		/* The prompt that follows the command, not a late one of the greeting. */
 		done = n >= 8 && !strcmp(answer + n - 8, "\n(qemu) ") && strstr(answer, command);
 	}
 	close(fd);
 	OK(done);
 	error = strstr(answer, "Error");
 	if (error && !strstr(error, "busy"))
-		printf("# QEMU, asked to %s: %.*s\n", command, (int)strcspn(error, "\r\n"), error);
+		printf("# QEMU refuses %s: %.*s\n", command, (int)strcspn(error, "\r\n"), error);
 	return !error;
 }
 
-/** vm_await_node() - until there is a node, or none; fails after VM_WAIT_MS */
+/** vm_await_node() - wait until a node exists (@there) or none does; fails after VM_WAIT_MS */
 void vm_await_node(bool there)
 {
 	for (int i = 0; i < VM_WAIT_MS / 10 && (vm_node() != NULL) != there; i++)
@@ -759,11 +763,11 @@ void vm_await_node(bool there)
 }
 
 /**
- * vm_replug() - take the NPU out of its slot and put a new one in
- * @old, @fresh: names of QEMU's connections to the model. It never forgets one.
+ * vm_replug() - unplug the NPU and plug in a new one
+ * @old, @fresh: names of QEMU's connections to the model. QEMU accepts no name twice.
  *
- * The model starts anew with the connection. Where the NPU is in programmable logic, that is as good as
- * loaded anew: unbound, off and on, bound.
+ * A new connection resets the model. An NPU in programmable logic is unbound, powered off and on,
+ * and bound again.
  */
 void vm_replug(const char *old, const char *fresh)
 {
@@ -781,7 +785,7 @@ void vm_replug(const char *old, const char *fresh)
 	OK(vm_monitor("device_del npu0"));
 	vm_await_node(false);
 	snprintf(command, sizeof(command), "chardev-remove %s", old);
-	/* QEMU is done with it a little later than the kernel. */
+	/* QEMU ends its use of the connection a moment after the kernel has removed the device. */
 	for (int i = 0; i < VM_WAIT_MS / 50 && !removed; i++) {
 		removed = vm_monitor(command);
 		usleep(removed ? 0 : 50000);
@@ -804,7 +808,7 @@ void vm_sysfs_write(const char *file, const char *text)
 	close(fd);
 }
 
-/** vm_symbol() - where a function of the kernel lies; @end, unless NULL: where the next one does */
+/** vm_symbol() - the address of a kernel function; @end: NULL, or set to that of the next symbol */
 unsigned long long vm_symbol(const char *name, unsigned long long *end)
 {
 	unsigned long long address, start = 0;
@@ -825,7 +829,7 @@ unsigned long long vm_symbol(const char *name, unsigned long long *end)
 	return start;
 }
 
-/** vm_udmabuf() - a dma-buf of the pages of a new memfd, which @memfd becomes if it is not NULL */
+/** vm_udmabuf() - a dma-buf of the pages of a new memfd; @memfd: NULL, or set to that memfd */
 int vm_udmabuf(uint64_t size, int *memfd)
 {
 	struct udmabuf_create c = { .size = size };
@@ -860,7 +864,7 @@ int vm_heap(uint64_t size, uint32_t flags)
 	return (int)h.fd;
 }
 
-/** vm_sysfs() - a file of the device that the driver is bound to; @name may hold wildcards. As vm_glob(). */
+/** vm_sysfs() - path of a file of the bound device, as vm_glob(); @name may have wildcards */
 const char *vm_sysfs(const char *name)
 {
 	const char *path;
@@ -874,7 +878,7 @@ const char *vm_sysfs(const char *name)
 	return path;
 }
 
-/** vm_window() - the register window of a PCI device, which no driver may have: one that asks for it takes it away */
+/** vm_window() - map the register window of a PCI device that no driver has requested */
 volatile uint32_t *vm_window(const char *device)
 {
 	char path[128];
@@ -890,7 +894,7 @@ volatile uint32_t *vm_window(const char *device)
 	return p;
 }
 
-/** vm_stay_awake() - no sleep, hence no reset that is not asked for, until the next test */
+/** vm_stay_awake() - forbid runtime sleep, and its reset at each wake, until the next test */
 void vm_stay_awake(void)
 {
 	vm_sysfs_write(vm_sysfs("power/control"), "on");
@@ -912,7 +916,7 @@ static void set_limit(const char *which, uint64_t hz)
 	vm_sysfs_write(path, text);
 }
 
-/** vm_limit_level() - ask devfreq to stay between two levels of the device that @info describes */
+/** vm_limit_level() - have devfreq stay between two levels of the device that @info describes */
 void vm_limit_level(const struct drm_rivulet_device *info, uint32_t lowest, uint32_t highest)
 {
 	set_limit("min_freq", 0);
@@ -920,7 +924,7 @@ void vm_limit_level(const struct drm_rivulet_device *info, uint32_t lowest, uint
 	set_limit("min_freq", info->level[lowest].hz);
 }
 
-/** vm_pin_level() - ask devfreq for one level and wait until the device is there */
+/** vm_pin_level() - have devfreq keep one level, and wait until that is in force */
 void vm_pin_level(int fd, uint32_t level)
 {
 	struct drm_rivulet_device info;
@@ -943,7 +947,7 @@ void vm_unpin_level(int fd)
 	set_limit("max_freq", info.level[info.level_count - 1].hz);
 }
 
-/* Jobs in the device, and for how many ms the youngest has been there. */
+/* Number of jobs in the device, and the age of the youngest in @ms. */
 static unsigned int queue_slots(int64_t *ms)
 {
 	unsigned int n = 0;
@@ -965,7 +969,7 @@ static unsigned int queue_slots(int64_t *ms)
 	return n;
 }
 
-/** vm_queue_holds() - wait until the device has @jobs jobs, running and next; false after VM_WAIT_MS */
+/** vm_queue_holds() - wait until the device has @jobs jobs; returns false after VM_WAIT_MS */
 bool vm_queue_holds(unsigned int jobs)
 {
 	int64_t ms;
@@ -975,7 +979,7 @@ bool vm_queue_holds(unsigned int jobs)
 	return queue_slots(&ms) == jobs;
 }
 
-/** vm_queue_age() - since when the one job in the device is the first there; false if it is not one */
+/** vm_queue_age() - age in @ms of the only job in the device; returns false unless there is one */
 bool vm_queue_age(int64_t *ms)
 {
 	return queue_slots(ms) == 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the VM tests: checks that print where they failed, and the NPU by plain ioctls. */
+/* Declarations of the VM tests: checks that print where they failed, and the NPU by raw ioctls. */
 #ifndef RIVULET_TEST_VM_H
 #define RIVULET_TEST_VM_H
 
@@ -57,7 +57,7 @@ struct vm_buf {
 	uint8_t *map;
 };
 
-/** struct vm_prog - instructions being put together */
+/** struct vm_prog - a program under construction */
 struct vm_prog {
 	struct rivulet_insn code[512];
 	uint32_t count;
@@ -72,12 +72,12 @@ struct vm_job {
 	struct drm_rivulet_sync out[DRM_RIVULET_MAX_SYNCS];
 };
 
-/** struct vm_client - a file with what a copy of @bytes needs */
+/** struct vm_client - a file and the buffers of a copy of @bytes */
 struct vm_client {
 	int fd;
 	struct vm_buf code, from, to;
 	uint32_t sync, bytes;
-	uint32_t report;	/* where in @to a job's report goes; 0: nowhere */
+	uint32_t report;	/* offset of a job's report in @to; 0: no report */
 };
 
 /* Open the node again, as a new client with one queue, VM_QUEUE. Closed at exit of the test. */
@@ -148,10 +148,10 @@ bool vm_file_waits(int file);
 #define HARNESS_INSTALLED "/usr/lib/rivulet-tests/harness.ko"
 int vm_harness(void);
 
-/* A new file of vgem, another DRM driver; its module is loaded if need be. */
+/* Open vgem, another DRM driver, and load its module when it is not loaded. */
 int vm_vgem(void);
 
-/** struct vm_gate - memory of vgem's with a fence that the test signals */
+/** struct vm_gate - memory of vgem with a fence that the test signals */
 struct vm_gate {
 	int vgem, dmabuf;
 	uint32_t fence;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * stranger SOCKET FILE: somebody else's ivshmem devices, as alike to ours as can be: the server of
- * an ivshmem-doorbell on SOCKET, and FILE for an ivshmem-plain. Both memories hold our magic with a
- * wrong checksum. On SIGTERM it tells whether anyone wrote to them or rang; exit status 0: nobody.
+ * foreign SOCKET FILE: two ivshmem devices that resemble the NPU but are none: the server of an
+ * ivshmem-doorbell on SOCKET, and FILE as the memory of an ivshmem-plain. Both memories begin with
+ * the NPU's magic, version and size, and a wrong checksum. On SIGTERM it reports whether the guest
+ * wrote to the memories or rang the doorbell. The exit status is 0 if it did neither.
  */
 #include "rivulet_crc32c.h"
 #include "rivulet_dev.h"
@@ -23,12 +24,12 @@
 #include <unistd.h>
 
 #define BYTES	(1u << 20)
-#define OURS	0		/* our peer id; QEMU's is 1 */
-#define GUEST	1
+#define SERVER	0		/* peer id of this program */
+#define GUEST	1		/* peer id of QEMU */
 
 static void die(const char *what)
 {
-	fprintf(stderr, "stranger: %s: %s\n", what, strerror(errno));
+	fprintf(stderr, "foreign: %s: %s\n", what, strerror(errno));
 	exit(2);
 }
 
@@ -48,18 +49,18 @@ static uint32_t *make_memory(int fd)
 	return p;
 }
 
-/* Is the memory as it was made? */
+/* Does the memory hold what make_memory() wrote? */
 static int untouched(const uint32_t *p, const char *name)
 {
 	for (uint32_t i = 4; i < BYTES / 4; i++) {
 		if (p[i]) {
-			printf("stranger: %s: word %u was written\n", name, i);
+			printf("foreign: %s: word %u was written\n", name, i);
 			return 0;
 		}
 	}
 	if (p[3] == (rivulet_crc32c(0, p, 12) ^ 1))
 		return 1;
-	printf("stranger: %s: the header was written\n", name);
+	printf("foreign: %s: the header was written\n", name);
 	return 0;
 }
 
@@ -76,8 +77,8 @@ static int listen_on(const char *path)
 	return fd;
 }
 
-/* One message of the ivshmem server protocol: a number and perhaps a descriptor. */
-static void tell(int sock, int64_t value, int fd)
+/* Send one message of the ivshmem server protocol: a number, and with @fd >= 0 a descriptor. */
+static void send_message(int sock, int64_t value, int fd)
 {
 	struct iovec io = { &value, sizeof(value) };
 	union {
@@ -102,11 +103,11 @@ static int serve(int sock, int memory, int bell)
 {
 	int irq = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
-	tell(sock, 0, -1);		/* protocol version */
-	tell(sock, GUEST, -1);
-	tell(sock, -1, memory);
-	tell(sock, OURS, bell);
-	tell(sock, GUEST, irq);
+	send_message(sock, 0, -1);		/* protocol version */
+	send_message(sock, GUEST, -1);
+	send_message(sock, -1, memory);
+	send_message(sock, SERVER, bell);
+	send_message(sock, GUEST, irq);
 	return irq;
 }
 
@@ -118,13 +119,13 @@ int main(int argc, char **argv)
 	sigset_t set;
 
 	if (argc != 3) {
-		fprintf(stderr, "usage: stranger SOCKET FILE\n");
+		fprintf(stderr, "usage: foreign SOCKET FILE\n");
 		return 2;
 	}
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	memory = memfd_create("stranger", MFD_CLOEXEC);
+	memory = memfd_create("foreign", MFD_CLOEXEC);
 	shared = make_memory(memory);
 	plain = make_memory(open(argv[2], O_RDWR | O_CREAT | O_CLOEXEC, 0600));
 	sock = listen_on(argv[1]);
@@ -138,9 +139,9 @@ int main(int argc, char **argv)
 		if (p[1].revents)
 			serve(accept4(sock, NULL, NULL, SOCK_CLOEXEC), memory, bell);
 	if (read(bell, &rings, sizeof(rings)) == sizeof(rings))
-		printf("stranger: doorbell rung %llu times\n", (unsigned long long)rings);
+		printf("foreign: doorbell rung %llu times\n", (unsigned long long)rings);
 	good = untouched(shared, "doorbell device") & untouched(plain, "plain device") & !rings;
 	if (good)
-		printf("stranger: untouched\n");
+		printf("foreign: untouched\n");
 	return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
