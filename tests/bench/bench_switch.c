@@ -36,6 +36,7 @@ struct run {
 	struct bench *b;
 	struct rivulet_exec *exec;
 	uint8_t in[BYTES], out[BYTES];
+	uint32_t seq;			/* of its job */
 };
 
 struct switching {
@@ -60,7 +61,8 @@ struct bench {
 	struct rivulet_status log[WINDOW];	/* by seq, until earlier ones are there */
 	bool logged[WINDOW];
 	uint32_t next_seq;
-	bool begun;
+	uint32_t last_seq;			/* of the job that was submitted last */
+	bool begun;				/* the seqs are known */
 	uint64_t jobs, wrong, count, full;
 	uint32_t last_level;
 	uint64_t last_end;
@@ -176,6 +178,8 @@ static void in_turn(struct bench *b, const struct rivulet_status *s)
 {
 	struct switching *w = &b->now;
 
+	if (s->start < b->last_end)
+		die("order", "a job ran before one that was submitted earlier");
 	if (b->last_end && s->level != b->last_level)
 		b->gap[b->gaps++] = (double)(s->start - b->last_end) / 1e3;
 	b->last_level = s->level;
@@ -187,15 +191,13 @@ static void in_turn(struct bench *b, const struct rivulet_status *s)
 	b->boundaries[b->count] = s->seq - w->current;
 }
 
-static void put_in_order(struct bench *b, const struct rivulet_status *s)
+static void put_in_order(struct bench *b, uint32_t seq, const struct rivulet_status *s)
 {
-	if (!b->begun)
-		b->next_seq = s->seq;
-	b->begun = true;
-	if (s->seq - b->next_seq >= WINDOW)
+	if (seq - b->next_seq >= WINDOW)
 		die("order", "a job came twice, or far out of its turn");
-	b->log[s->seq % WINDOW] = *s;
-	b->logged[s->seq % WINDOW] = true;
+	b->log[seq % WINDOW] = *s;
+	b->log[seq % WINDOW].seq = seq;
+	b->logged[seq % WINDOW] = true;
 	for (; b->logged[b->next_seq % WINDOW]; b->next_seq++) {
 		b->logged[b->next_seq % WINDOW] = false;
 		in_turn(b, &b->log[b->next_seq % WINDOW]);
@@ -214,7 +216,8 @@ static void judge(struct bench *b, const struct run *r, const struct rivulet_sta
 				(unsigned long long)b->jobs, l, s->variant,
 					(unsigned long long)s->cycles);
 	}
-	put_in_order(b, s);
+	if (b->begun)
+		put_in_order(b, r->seq, s);
 }
 
 static void go(struct run *r);
@@ -238,6 +241,7 @@ static void go(struct run *r)
 	struct rivulet_runtime_error why = { .text = "" };
 
 	memset(r->out, 0x77, r->b->out_size);
+	r->seq = ++r->b->last_seq;
 	check(rivulet_exec_start(r->exec, &params, &why), "start", why.text);
 	r->b->under_way++;
 }
@@ -297,12 +301,18 @@ static uint32_t current_seq(const struct bench *b)
 	return 0;
 }
 
-/* A single run, after which the order of the others is known. */
+/*
+ * A single run, after which the seq of each later job is known: the report of a job does not have it,
+ * but the bench is the device's only client, and its queue runs the jobs in the order of the submits.
+ */
 static void first_run(struct bench *b)
 {
 	b->stop = true;
 	go(&b->run[0]);
 	check(rivulet_exec_wait(b->run[0].exec, WAIT_MS), "wait", "the first run");
+	b->last_seq = current_seq(b);
+	b->next_seq = b->last_seq + 1;
+	b->begun = true;
 	b->stop = false;
 	b->gaps = b->jobs = 0;
 }
