@@ -96,16 +96,27 @@ static void mutate_word(struct fuzz_call *c)
 	memcpy(p + at, &v, n);
 }
 
+/*
+ * The core accepts any struct size in the request of a known number. Of a struct that it shortens, it
+ * reads the rest as 0, which may leave a part of an address.
+ */
+static void mutate_size(struct fuzz_call *c)
+{
+	unsigned long size = fuzz_below(c->t, 256);
+
+	c->wild |= size < _IOC_SIZE(c->request);
+	c->request = (c->request & ~((unsigned long)_IOC_SIZEMASK << _IOC_SIZESHIFT)) |
+		     size << _IOC_SIZESHIFT;
+}
+
 static void mutate(struct fuzz_call *c)
 {
 	uint32_t n = 1 + fuzz_below(c->t, 3);
 
 	while (c->chunks && n--)
 		mutate_word(c);
-	/* The core accepts any struct size in the request of a known number. */
 	if (fuzz_percent(c->t, 5))
-		c->request = (c->request & ~((unsigned long)_IOC_SIZEMASK << _IOC_SIZESHIFT)) |
-			     (unsigned long)fuzz_below(c->t, 256) << _IOC_SIZESHIFT;
+		mutate_size(c);
 }
 
 static uint32_t weight(const struct fuzz_thread *t, uint32_t row)
