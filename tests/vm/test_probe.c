@@ -199,8 +199,9 @@ static void unregistered(void)
 	/* The next registration takes the lowest number that is free, which may be below the node's. */
 	number = (struct harness_devt){ major(st.st_rdev), minor(st.st_rdev) / RANGE * RANGE };
 	vm_driver_file("unbind", device);
+	/* vgem or another driver may have some of the numbers already. */
 	for (int i = 0; i < NUMBERS; i++, number.minor++)
-		OK(!ioctl(harness[i], HARNESS_DEVT, &number));
+		OK(!ioctl(harness[i], HARNESS_DEVT, &number) || errno == EEXIST);
 	error = bind_error(device);
 	irqs = error ? vm_window(device)[RIVULET_REG_IRQ_ENABLE / 4] : 1;
 	for (int i = 0; i < NUMBERS; i++)
