@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/files.h"
 #include "rivulet_board.h"
 #include "rivulet_program.h"
 
@@ -110,6 +111,7 @@ struct rivulet_compile_options {
 	uint32_t n_shapes;
 	const struct rivulet_dimension *dimensions;
 	uint32_t n_dimensions;
+	const struct rivulet_files *files; /* NULL: a model with data in other files is refused */
 	const struct rivulet_frozen *frozen;
 	uint32_t n_frozen;
 	bool serial;	       /* one instruction at a time on the NPU, for debugging */

@@ -83,6 +83,7 @@ $(eval $(call unit_test,async,client uapi,$(shell pkg-config --libs libdrm 2>/de
 CPPFLAGS_tests_unit_test_reconnect := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,reconnect,client uapi,$(shell pkg-config --libs umockdev-1.0 libdrm 2>/dev/null)))
 $(eval $(call unit_test,board,uapi))
+$(eval $(call unit_test,external,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(eval $(call unit_test,tool,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 CPPFLAGS_tests_unit_test_reports := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,reports,tool $(TOOL_STATIC),$(TOOL_LIBS)))

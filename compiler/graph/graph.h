@@ -149,6 +149,8 @@ struct rvl_graph {
 	bool npu_average_pool;
 	uint32_t sc_longest;		/* longest stream of any variant; 0: none */
 	uint32_t average_tries;		/* pools tried for exactness; bounded, because it takes time */
+	const struct rivulet_files *files;	/* while a model is read, or NULL */
+	uint32_t files_crc;		/* CRC32C of all data that came from files */
 	uint32_t expanded;		/* nodes of subgraphs and function bodies read so far */
 	uint32_t next_scope;
 	uint32_t next_node_id;

@@ -239,6 +239,7 @@ static int load_into(struct rvl_graph *g, const void *buf, size_t len,
 		rc = rvl_onnx_dims(g, m, o, err);
 	if (rc)
 		return rc;
+	g->files = o->files;
 	g->ir_version = m->ir_version;
 	g->opset = m->opset;
 	rc = rvl_span_name(g, m->graph_name, &g->name, err);

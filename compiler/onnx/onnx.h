@@ -3,6 +3,7 @@
 #ifndef RVL_ONNX_H
 #define RVL_ONNX_H
 
+#include "base/files.h"
 #include "graph/graph.h"
 
 /* The shape of an input, and the value of a dimension's name (dim_param). */
@@ -27,13 +28,14 @@ struct rvl_onnx_opts {
 	uint32_t n_shapes;
 	const struct rvl_onnx_symbol *symbols;
 	uint32_t n_symbols;
+	const struct rivulet_files *files;	/* NULL: tensors in other files are refused */
 };
 
 /**
  * Reads an ONNX ModelProto. @buf must outlive the graph (initialisers are not copied where their
  * alignment allows). @opts may be NULL. Operators that are unknown or have unsupported attributes
  * become RVL_OP_UNSUPPORTED nodes with a reason; malformed bytes are -EBADMSG with the field and
- * byte offset, limits -E2BIG, external data -EOPNOTSUPP. Shapes are not inferred yet.
+ * byte offset, limits -E2BIG, external data without opts->files -EOPNOTSUPP. Shapes are not inferred yet.
  */
 int rvl_onnx_load(const void *buf, size_t len, const struct rvl_onnx_opts *opts,
 		  struct rvl_graph **out, struct rvl_err *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "onnx/model.h"
+#include "rivulet_crc32c.h"
 #include "onnx/onnx.h"
 
 #include <errno.h>
@@ -56,6 +57,14 @@ struct view {
 	struct rvl_span name;
 	struct rvl_span raw;
 	bool has_raw;
+	bool external;			/* the data is in another file */
+	struct rvl_span location;
+	uint64_t offset, length;	/* length 0: not given */
+};
+
+/* StringStringEntryProto */
+struct entry {
+	struct rvl_span key, value;
 };
 
 static const struct onnx_type *find_type(int64_t num)
@@ -106,6 +115,50 @@ static int read_dims(const struct rvl_msg *m, const struct rvl_field *f, struct 
 	return rc;
 }
 
+static int entry_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
+{
+	struct entry *e = arg;
+
+	if (f->num != 1 && f->num != 2)
+		return 0;
+	*(f->num == 1 ? &e->key : &e->value) = f->s;
+	return rvl_field_is(m, f, RVL_WIRE_BYTES);
+}
+
+static int read_number(const struct rvl_msg *m, const struct entry *e, uint64_t *out)
+{
+	*out = 0;
+	for (size_t i = 0; i < e->value.len; i++) {
+		uint8_t c = e->value.p[i];
+
+		if (c < '0' || c > '9' || e->value.len > 18)
+			return rvl_fail(m->err, -EBADMSG, "malformed ONNX: external data with %.*s '%.*s'",
+					(int)e->key.len, (const char *)e->key.p,
+					(int)(e->value.len < 40 ? e->value.len : 40),
+					(const char *)e->value.p);
+		*out = *out * 10 + (c - '0');
+	}
+	return 0;
+}
+
+/* One of the pairs that say where the data is. A checksum is not compared. */
+static int read_external(const struct rvl_msg *m, const struct rvl_field *f, struct view *v)
+{
+	struct entry e = { .key.len = 0 };
+	int rc = rvl_field_is(m, f, RVL_WIRE_BYTES);
+
+	v->external = true;
+	if (!rc)
+		rc = rvl_msg_each(rvl_msg_sub(m, f, "StringStringEntryProto"), entry_field, &e);
+	if (rc)
+		return rc;
+	if (rvl_span_is(e.key, "location"))
+		v->location = e.value;
+	if (rvl_span_is(e.key, "offset"))
+		return read_number(m, &e, &v->offset);
+	return rvl_span_is(e.key, "length") ? read_number(m, &e, &v->length) : 0;
+}
+
 static int head_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
 {
 	struct view *v = arg;
@@ -124,14 +177,10 @@ static int head_field(const struct rvl_msg *m, const struct rvl_field *f, void *
 		v->has_raw = true;
 		return rvl_field_is(m, f, RVL_WIRE_BYTES);
 	case 13:
-		return rvl_fail(m->err, -EOPNOTSUPP,
-				"the tensor at byte %zu keeps its data in another file: not supported, save the model with its weights inside",
-				f->at);
+		return read_external(m, f, v);
 	case 14:
-		if (f->wire == RVL_WIRE_VARINT && f->u == 0)
-			return 0;
-		return rvl_fail(m->err, -EOPNOTSUPP,
-				"the tensor at byte %zu has external data: not supported", f->at);
+		v->external |= f->u != 0;
+		return rvl_field_is(m, f, RVL_WIRE_VARINT);
 	default:
 		return 0;
 	}
@@ -243,6 +292,46 @@ static int take_typed(struct rvl_graph *g, const struct rvl_msg *m, const struct
 	return walk_typed(*m, v, dst, count, &n);
 }
 
+/* A relative path without ".", ".." and empty parts. */
+static bool safe_location(const char *s)
+{
+	size_t n;
+
+	do {
+		n = strcspn(s, "/");
+		if (!n || (n == 1 && s[0] == '.') || (n == 2 && s[0] == '.' && s[1] == '.'))
+			return false;
+		s += n;
+	} while (*s++);
+	return true;
+}
+
+static int take_external(struct rvl_graph *g, const struct rvl_msg *m, struct view *v,
+			 struct rvl_tensor *t, int64_t bytes)
+{
+	const char *location;
+	const void *data;
+	int rc = rvl_span_name(g, v->location, &location, m->err);
+
+	if (rc)
+		return rc;
+	if (!safe_location(location))
+		return rvl_fail(m->err, -EBADMSG, "tensor '%.80s' has its data in '%.80s', which is not a path below the model's folder",
+				t->name, location);
+	if (!g->files)
+		return rvl_fail(m->err, -EOPNOTSUPP, "tensor '%.80s' has its data in the file '%.80s': use rivulet compile, which reads it, and load the program",
+				t->name, location);
+	if (v->has_raw || (v->length && v->length != (uint64_t)bytes))
+		return size_error(m, t, (int64_t)(v->has_raw ? v->raw.len : v->length), bytes, "bytes");
+	rc = g->files->read(g->files->arg, location, v->offset, (uint64_t)bytes, &data, m->err);
+	if (rc)
+		return rc;
+	if (bytes)
+		g->files_crc = rivulet_crc32c(g->files_crc, data, (size_t)bytes);
+	v->raw = (struct rvl_span) { data, (size_t)bytes };
+	return take_raw(g, m, v, t, bytes);
+}
+
 static int tensor_name(struct rvl_graph *g, const struct view *v, const char *name,
 		       const char **out, struct rvl_err *err)
 {
@@ -293,6 +382,8 @@ int rvl_onnx_tensor(struct rvl_graph *g, struct rvl_msg m, const char *name,
 	if (bytes < 0)
 		return rvl_fail(m.err, -E2BIG, "tensor '%s' is larger than %lld bytes", t->name,
 				(long long)RVL_MAX_TENSOR_BYTES);
+	if (v.external)
+		return take_external(g, &m, &v, t, bytes);
 	return v.has_raw ? take_raw(g, &m, &v, t, bytes) : take_typed(g, &m, &v, t, bytes);
 }
 

@@ -97,7 +97,7 @@ static int fill_dims(const struct rivulet_compile_options *o, struct rvl_onnx_op
 
 	*out = (struct rvl_onnx_opts) {
 		.batch = o->batch, .symbol = o->symbol, .shapes = s, .n_shapes = o->n_shapes,
-		.symbols = d, .n_symbols = o->n_dimensions,
+		.symbols = d, .n_symbols = o->n_dimensions, .files = o->files,
 	};
 	if (!s || !d)
 		return rvl_fail(err, -ENOMEM, "no memory for the shapes of inputs");

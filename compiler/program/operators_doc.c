@@ -170,7 +170,7 @@ char *rvl_operators_doc(void)
 		"attribute outside its row, is refused by name with a reason; `rivulet explain` lists\n"
 		"all of them. Values are float32, bool and integers of 8 to 64 bits. float16, bfloat16\n"
 		"and float64 are converted to float32 where they enter a model, and back where they\n"
-		"leave it. The data must be inside the file.\n\n"
+		"leave it. The data of a tensor may be in a file beside the model.\n\n"
 		"## Operators with kernels of their own\n\n"
 		"These operators have fast kernels for the types and shapes that they take, 2-D images\n"
 		"among them, and quantised forms. A node that they refuse is left to the second table.\n\n"

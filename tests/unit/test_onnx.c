@@ -619,7 +619,7 @@ START_TEST(external_and_sparse_data_are_refused)
 	pb_str(&e, 2, "/etc/passwd");
 	pb_msg(&t, 13, &e);
 	pb_msg(&g, 5, &t);
-	refused(&g, -EOPNOTSUPP, "another file", "byte");
+	refused(&g, -EBADMSG, "'/etc/passwd', which is not a path below the model's folder", "");
 	g = plain("Relu");
 	pb_str(&g, 15, "");
 	refused(&g, -EOPNOTSUPP, "sparse", "");

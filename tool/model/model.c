@@ -122,7 +122,7 @@ static int fill_options(struct rvl_model_args *a, const struct rivulet_board *b,
 		.n_shapes = a->dims.n_shapes, .dimensions = a->dims.name,
 		.n_dimensions = a->dims.n_names, .frozen = a->frozen.f, .n_frozen = a->frozen.n,
 		.require_npu = a->require_npu, .cpu_only = a->cpu_only, .serial = a->serial,
-		.prof = a->prof };
+		.prof = a->prof, .files = &a->beside.files };
 	return rvl_mode_fill(&a->mode, a->cpu_only ? 1 : b->levels, o);
 }
 
@@ -169,6 +169,8 @@ int rvl_model_prepare(struct rvl_model_args *a, const char *model, struct rivule
 	if (!r)
 		r = rvl_board_of(a->board ? a->board : a->plan_file ? a->plan.board : DEFAULT_BOARD, board);
 	if (!r)
+		r = rvl_beside_open(&a->beside, model);
+	if (!r)
 		r = rvl_read_file(model, RIVULET_MODEL_MAX, onnx);
 	if (r)
 		return r;
@@ -186,6 +188,7 @@ void rvl_model_clear(struct rvl_model_args *a)
 {
 	clear_frozen(&a->frozen);
 	clear_dims(&a->dims);
+	rvl_beside_clear(&a->beside);
 	rvl_mode_clear(&a->mode);
 	rivulet_plan_clear(&a->plan);
 }

@@ -4,6 +4,7 @@
 #define RVL_TOOL_MODEL_H
 
 #include "data/array.h"
+#include "model/beside.h"
 #include "model/mode.h"
 #include "rivulet_board.h"
 #include "rivulet_plan.h"
@@ -35,6 +36,7 @@ struct rvl_model_args {
 	struct rvl_frozen frozen;
 	struct rvl_mode mode;
 	struct rivulet_plan plan; /* of @plan_file */
+	struct rvl_beside beside;
 };
 
 /** rvl_model_freeze() - stores a --freeze; @member is a struct rvl_frozen */

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/* Tensors whose data is in files beside the model: found there, and nowhere else. */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "model/beside.h"
+#include "onnx/onnx.h"
+#include "suite.h"
+#include "unit/pbuild.h"
+#include "verb.h"
+
+static struct rvl_err err;
+static char folder[64];
+
+static void write_in_folder(const char *name, const void *data, size_t n)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, data, n), (ssize_t)n);
+	close(fd);
+}
+
+static void link_in_folder(const char *to, const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	ck_assert_int_eq(symlink(to, path), 0);
+}
+
+/* A folder model/ with files, a sub-folder, links, and a secret beside it. */
+static void make_folder(void)
+{
+	const float w[] = { 9, 1, 2, 3 };
+	char path[128];
+
+	strcpy(folder, "/tmp/external-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/model", folder);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/model/sub", folder);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	write_in_folder("secret", w, sizeof(w));
+	write_in_folder("model/w.bin", w, sizeof(w));
+	write_in_folder("model/sub/w.bin", w, sizeof(w));
+	link_in_folder("../secret", "model/link");
+	link_in_folder("w.bin", "model/inner");
+	link_in_folder("..", "model/up");
+	snprintf(path, sizeof(path), "%s/model/pipe", folder);
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+}
+
+static void remove_folder(void)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	ck_assert_int_eq(system(command), 0);
+}
+
+static void pair(struct pb *t, const char *key, const char *value)
+{
+	struct pb e = { .p = NULL };
+
+	pb_str(&e, 1, key);
+	pb_str(&e, 2, value);
+	pb_msg(t, 13, &e);
+}
+
+/* y = x + w, w of three floats in a file. NULL: the pair is not there. */
+static struct pb model(const char *location, const char *offset, const char *length)
+{
+	struct pb g = { .p = NULL }, t = { .p = NULL }, n = pb_node("Add", "x w", "y");
+	struct pb x = pb_value("x", 1, (const int64_t[]) { 3, -1 }), y = { .p = NULL };
+
+	pb_int(&t, 1, 3);
+	pb_int(&t, 2, 1);
+	pb_str(&t, 8, "w");
+	if (location)
+		pair(&t, "location", location);
+	if (offset)
+		pair(&t, "offset", offset);
+	if (length)
+		pair(&t, "length", length);
+	pair(&t, "checksum", "0");
+	pb_int(&t, 14, 1);
+	pb_msg(&g, 1, &n);
+	pb_msg(&g, 5, &t);
+	pb_msg(&g, 11, &x);
+	pb_str(&y, 1, "y");
+	pb_msg(&g, 12, &y);
+	return pb_model(&g, 8, 13);
+}
+
+/* Reads the model with the files of the folder; *w is the first value of the constant. */
+static int load(struct pb m, float *w, uint32_t *crc)
+{
+	char path[128];
+	struct rvl_beside b = { 0 };
+	struct rvl_onnx_opts o = { .files = &b.files };
+	struct rvl_graph *g;
+	int rc;
+
+	snprintf(path, sizeof(path), "%s/model/model.onnx", folder);
+	ck_assert_int_eq(rvl_beside_open(&b, path), 0);
+	err.msg[0] = 0;
+	rc = rvl_onnx_load(m.p, m.n, &o, &g, &err);
+	if (!rc) {
+		*w = *(const float *)rvl_tensor_find(g, "w")->data;
+		*crc = g->files_crc;
+		rvl_graph_free(g);
+	}
+	rvl_beside_clear(&b);
+	free(m.p);
+	return rc;
+}
+
+START_TEST(data_comes_from_files)
+{
+	float w = 0;
+	uint32_t a, b;
+
+	ck_assert_msg(!load(model("w.bin", NULL, NULL), &w, &a), "%s", err.msg);
+	ck_assert_float_eq(w, 9);
+	ck_assert_msg(!load(model("sub/w.bin", "4", "12"), &w, &b), "%s", err.msg);
+	ck_assert_float_eq(w, 1);
+	/* Other data makes another program. */
+	ck_assert_uint_ne(a, b);
+}
+END_TEST
+
+static void refused(struct pb m, int rc, const char *text)
+{
+	float w;
+	uint32_t crc;
+	int got = load(m, &w, &crc);
+
+	ck_assert_msg(got == rc, "returned %d: %s", got, err.msg);
+	ck_assert_msg(strstr(err.msg, text), "'%s' lacks '%s'", err.msg, text);
+}
+
+START_TEST(paths_out_of_the_folder_are_refused)
+{
+	static const char *const bad[] = {
+		"/etc/passwd", "../secret", "sub/../w.bin", "..", ".", "./w.bin", "sub//w.bin", "sub/", "",
+		"sub/..",
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		refused(model(bad[i], NULL, NULL), -EBADMSG, "is not a path below the model's folder");
+	refused(model(NULL, NULL, NULL), -EBADMSG, "is not a path below the model's folder");
+}
+END_TEST
+
+START_TEST(links_are_not_followed)
+{
+	refused(model("link", NULL, NULL), -EINVAL, "link: a symbolic link on the way is not followed");
+	refused(model("inner", NULL, NULL), -EINVAL, "a symbolic link on the way is not followed");
+	refused(model("up/secret", NULL, NULL), -EINVAL, "a symbolic link on the way is not followed");
+}
+END_TEST
+
+START_TEST(files_must_hold_the_data)
+{
+	refused(model("nothing", NULL, NULL), -EINVAL, "nothing: No such file");
+	refused(model("sub", NULL, NULL), -EINVAL, "sub: not a regular file");
+	refused(model("pipe", NULL, NULL), -EINVAL, "pipe: not a regular file");
+	refused(model("w.bin", "8", NULL), -EINVAL, "12 bytes from 8 on are not in the file of 16 bytes");
+	refused(model("w.bin", "999999999999999999", NULL), -EINVAL, "are not in the file");
+	refused(model("w.bin", NULL, "16"), -EBADMSG, "has 16 bytes of data where its shape needs 12");
+	refused(model("w.bin", "-1", NULL), -EBADMSG, "external data with offset '-1'");
+	refused(model("w.bin", NULL, "1x"), -EBADMSG, "external data with length '1x'");
+	refused(model("w.bin", "9999999999999999999", NULL), -EBADMSG, "external data with offset");
+}
+END_TEST
+
+/* The daemon has no folder: the error says what to do. */
+START_TEST(without_a_folder_the_file_is_named)
+{
+	struct pb m = model("w.bin", NULL, NULL);
+	struct rvl_graph *g;
+
+	ck_assert_int_eq(rvl_onnx_load(m.p, m.n, NULL, &g, &err), -EOPNOTSUPP);
+	ck_assert_str_eq(err.msg, "tensor 'w' has its data in the file 'w.bin': use rivulet compile, which reads it, and load the program");
+	free(m.p);
+}
+END_TEST
+
+START_TEST(the_folder_must_exist)
+{
+	struct rvl_beside b = { 0 };
+
+	ck_assert_int_eq(rvl_beside_open(&b, "/nonexistent/model.onnx"), RVL_EXIT_REFUSED);
+	ck_assert_msg(strstr(rvl_tool_error, "the folder of /nonexistent/model.onnx"), "%s",
+		      rvl_tool_error);
+	ck_assert_int_eq(rvl_beside_open(&b, "model.onnx"), 0);
+	rvl_beside_clear(&b);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("external");
+	TCase *t = add_case(s, "files", 10, make_folder, remove_folder);
+
+	tcase_add_test(t, data_comes_from_files);
+	tcase_add_test(t, paths_out_of_the_folder_are_refused);
+	tcase_add_test(t, links_are_not_followed);
+	tcase_add_test(t, files_must_hold_the_data);
+	tcase_add_test(t, without_a_folder_the_file_is_named);
+	tcase_add_test(t, the_folder_must_exist);
+	return run_suite(s);
+}
