@@ -88,50 +88,6 @@ static int own_outputs(struct rvl_backend *be)
 
 /* ---- front ---- */
 
-/* What the caller says of dimensions, in the reader's form. The arrays are the caller's to free. */
-static int fill_dims(const struct rivulet_compile_options *o, struct rvl_onnx_opts *out,
-		     struct rvl_err *err)
-{
-	struct rvl_onnx_shape *s = calloc(o->n_shapes + 1u, sizeof(*s));
-	struct rvl_onnx_symbol *d = calloc(o->n_dimensions + 1u, sizeof(*d));
-
-	*out = (struct rvl_onnx_opts) {
-		.batch = o->batch, .symbol = o->symbol, .shapes = s, .n_shapes = o->n_shapes,
-		.symbols = d, .n_symbols = o->n_dimensions, .files = o->files,
-	};
-	if (!s || !d)
-		return rvl_fail(err, -ENOMEM, "no memory for the shapes of inputs");
-	for (uint32_t i = 0; i < o->n_shapes; i++) {
-		const struct rivulet_input_shape *from = &o->shapes[i];
-
-		if (from->rank > RVL_MAX_RANK)
-			return rvl_fail(err, -EINVAL, "the shape of input '%.60s' has more than %d dimensions",
-					from->name, RVL_MAX_RANK);
-		s[i].input = from->name;
-		s[i].shape.rank = (int32_t)from->rank;
-		memcpy(s[i].shape.dim, from->dim, sizeof(s[i].shape.dim));
-	}
-	for (uint32_t i = 0; i < o->n_dimensions; i++)
-		d[i] = (struct rvl_onnx_symbol) { o->dimensions[i].name, o->dimensions[i].value };
-	return 0;
-}
-
-static int load(struct rvl_backend *be, const void *onnx, size_t size)
-{
-	const struct rivulet_compile_options *o = be->opt;
-	struct rvl_onnx_opts opts;
-	int rc = fill_dims(o, &opts, be->err);
-
-	if (!rc)
-		rc = rvl_onnx_load(onnx, size, &opts, &be->g, be->err);
-	free((void *)(uintptr_t)opts.shapes);
-	free((void *)(uintptr_t)opts.symbols);
-	for (uint32_t i = 0; i < o->n_frozen && !rc; i++)
-		rc = rvl_graph_freeze(be->g, o->frozen[i].name, o->frozen[i].data,
-				      o->frozen[i].size, be->err);
-	return rc;
-}
-
 static const char *cpu_asked(struct rvl_graph *g, const struct rvl_node *n, void *arg)
 {
 	(void)g;
@@ -251,7 +207,7 @@ int rivulet_compile(const void *onnx, size_t size, const struct rivulet_board *b
 	backend_init(&be, board, opt, err);
 	if (explain)
 		memset(explain, 0, sizeof(*explain));
-	rc = load(&be, onnx, size);
+	rc = rvl_read_model(onnx, size, be.opt, &be.g, be.err);
 	if (!rc)
 		rc = middle(&be);
 	if (!rc)
@@ -285,7 +241,7 @@ int rivulet_explain_model(const void *onnx, size_t size, const struct rivulet_bo
 
 	backend_init(&be, board, opt, err);
 	memset(explain, 0, sizeof(*explain));
-	rc = load(&be, onnx, size);
+	rc = rvl_read_model(onnx, size, be.opt, &be.g, be.err);
 	if (!rc)
 		rc = middle(&be);
 	if (!rc && rvl_graph_check_supported(be.g, NULL))

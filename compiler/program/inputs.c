@@ -1,11 +1,56 @@
 /* SPDX-License-Identifier: MIT */
-/* What a model takes, for those who prepare data for it. */
+/* Reads a model as the options of the compiler say, and lists what it takes. */
 #include "onnx/onnx.h"
+#include "program/program.h"
 #include "rivulet_compiler.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What the caller says of dimensions, in the reader's form. The arrays are the caller's to free. */
+static int fill_dims(const struct rivulet_compile_options *o, struct rvl_onnx_opts *out,
+		     struct rvl_err *err)
+{
+	struct rvl_onnx_shape *s = calloc(o->n_shapes + 1u, sizeof(*s));
+	struct rvl_onnx_symbol *d = calloc(o->n_dimensions + 1u, sizeof(*d));
+
+	*out = (struct rvl_onnx_opts) {
+		.batch = o->batch, .symbol = o->symbol, .shapes = s, .n_shapes = o->n_shapes,
+		.symbols = d, .n_symbols = o->n_dimensions, .files = o->files,
+	};
+	if (!s || !d)
+		return rvl_fail(err, -ENOMEM, "no memory for the shapes of inputs");
+	for (uint32_t i = 0; i < o->n_shapes; i++) {
+		const struct rivulet_input_shape *from = &o->shapes[i];
+
+		if (from->rank > RVL_MAX_RANK)
+			return rvl_fail(err, -EINVAL, "the shape of input '%.60s' has more than %d dimensions",
+					from->name, RVL_MAX_RANK);
+		s[i].input = from->name;
+		s[i].shape.rank = (int32_t)from->rank;
+		memcpy(s[i].shape.dim, from->dim, sizeof(s[i].shape.dim));
+	}
+	for (uint32_t i = 0; i < o->n_dimensions; i++)
+		d[i] = (struct rvl_onnx_symbol) { o->dimensions[i].name, o->dimensions[i].value };
+	return 0;
+}
+
+int rvl_read_model(const void *onnx, size_t size, const struct rivulet_compile_options *opt,
+		   struct rvl_graph **out, struct rvl_err *err)
+{
+	struct rvl_onnx_opts opts;
+	int rc = fill_dims(opt, &opts, err);
+
+	if (!rc)
+		rc = rvl_onnx_load(onnx, size, &opts, out, err);
+	free((void *)(uintptr_t)opts.shapes);
+	free((void *)(uintptr_t)opts.symbols);
+	for (uint32_t i = 0; i < opt->n_frozen && !rc; i++)
+		rc = rvl_graph_freeze(*out, opt->frozen[i].name, opt->frozen[i].data,
+				      opt->frozen[i].size, err);
+	return rc;
+}
 
 static int fill(const struct rvl_graph *g, struct rivulet_model_input **out, uint32_t *n,
 		struct rvl_err *err)
@@ -35,13 +80,9 @@ static int fill(const struct rvl_graph *g, struct rivulet_model_input **out, uin
 int rivulet_model_inputs_of(const void *onnx, size_t size, const struct rivulet_compile_options *opt,
 			    struct rivulet_model_input **out, uint32_t *n, struct rvl_err *err)
 {
-	const struct rvl_onnx_opts o = { .batch = opt->batch, .symbol = opt->symbol };
 	struct rvl_graph *g = NULL;
-	int rc = rvl_onnx_load(onnx, size, &o, &g, err);
+	int rc = rvl_read_model(onnx, size, opt, &g, err);
 
-	for (uint32_t i = 0; i < opt->n_frozen && !rc; i++)
-		rc = rvl_graph_freeze(g, opt->frozen[i].name, opt->frozen[i].data,
-				      opt->frozen[i].size, err);
 	if (!rc)
 		rc = fill(g, out, n, err);
 	rvl_graph_free(g);

@@ -5,6 +5,10 @@
 
 #include "npu/backend.h"
 
+/** Reads a model with the dimensions, files and frozen inputs of the options. @out: also on failure. */
+int rvl_read_model(const void *onnx, size_t size, const struct rivulet_compile_options *opt,
+		   struct rvl_graph **out, struct rvl_err *err);
+
 /** rivulet_compile() of a graph made in memory, not yet optimised; takes @g over in any case. */
 int rvl_compile_graph(struct rvl_graph *g, const struct rivulet_board *board,
 		      const struct rivulet_compile_options *opt, struct rivulet_blob *program,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "onnx/onnx.h"
+#include "rivulet_compiler.h"
 #include "suite.h"
 #include "unit/pbuild.h"
 
@@ -154,6 +155,31 @@ START_TEST(values_are_bounded)
 }
 END_TEST
 
+/* Whoever prepares examples for a model sees the shapes that it is compiled with. */
+START_TEST(listed_inputs_have_the_shapes_given)
+{
+	const struct rivulet_input_shape shape = { .name = "x", .rank = 2, .dim = { 3, 5 } };
+	const struct rivulet_dimension dim = { "T", 5 };
+	const struct rivulet_compile_options opt = { .shapes = &shape, .n_shapes = 1,
+						     .dimensions = &dim, .n_dimensions = 1 };
+	struct rivulet_model_input *in;
+	struct rvl_graph *g;
+	struct pb bytes;
+	uint32_t n;
+
+	load("N T", "N T", NULL, &g, &bytes);
+	rvl_graph_free(g);
+	ck_assert_msg(!rivulet_model_inputs_of(bytes.p, bytes.n, &opt, &in, &n, &err), "%s", err.msg);
+	ck_assert_uint_eq(n, 2);
+	for (uint32_t i = 0; i < n; i++) {
+		ck_assert_uint_eq(in[i].dim[0], 3);
+		ck_assert_uint_eq(in[i].dim[1], 5);
+	}
+	rivulet_model_inputs_free(in, n);
+	free(bytes.p);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("onnx_dims");
@@ -164,5 +190,6 @@ int main(void)
 	tcase_add_test(t, contradictions_are_refused);
 	tcase_add_test(t, unknown_names_are_refused);
 	tcase_add_test(t, values_are_bounded);
+	tcase_add_test(t, listed_inputs_have_the_shapes_given);
 	return run_suite(s);
 }
