@@ -274,7 +274,7 @@ static const struct model_case operators[] = {
 	{ "in x 99 2; out y; Relu x -> y", 0, NO,
 	  "node 'Relu_0' (Relu): its input 'x': element type unknown is not supported" },
 	{ "in x f32 2,?; out y; Relu x -> y", 0, -EINVAL,
-	  "input 'x' has a symbolic or unknown dimension; give it a value (symbol)" },
+	  "input 'x' has a symbolic or unknown dimension; give it a value (symbol, shape)" },
 	{ "in x f32 ?,3; out y; Relu x -> y", 0, 0, "float32 1x3" },
 	{ "in x f32 1,1,1,1,1,1,1,2; out y; Relu x -> y", 0, 0, "float32 1x1x1x1x1x1x1x2" },
 	{ "in x f32 1,1,1,1,1,1,1,1,2; out y; Relu x -> y", 0, NO,
