@@ -467,8 +467,10 @@ int rvl_instance_shape(const struct rvl_instance *x, uint32_t tensor, uint64_t *
 {
 	if (x->run)
 		return rvl_say(err, -EBUSY, "instance %u has a run under way", x->id);
-	if (!x->ran || !x->exec)
-		return rvl_say(err, -ENODATA, "no run of instance %u has ended well", x->id);
+	if (!x->ran)
+		return rvl_say(err, -ENODATA, "the last run of instance %u has not ended well", x->id);
+	if (!x->exec)
+		return rvl_say(err, -ENODEV, "the device of instance %u went away: open it again", x->id);
 	return rivulet_exec_shape(x->exec, tensor, dim);
 }
 

@@ -63,12 +63,15 @@ int rvl_instance_bind(struct rvl_instance *x, const struct rivulet_msg_bind *req
 /**
  * rvl_instance_shape() - the dimensions of a tensor as the last run left it; @dim: RIVULET_MAX_DIMS
  * @tensor: number in the program. Returns their number, -EBUSY during a run, -ENODATA unless the last
- * run has ended well.
+ * run has ended well, -ENODEV: the shape went with the device.
  */
 int rvl_instance_shape(const struct rvl_instance *x, uint32_t tensor, uint64_t *dim,
 		       struct rvl_text *err);
 void rvl_instance_close(struct rvl_instance *x);
-/** rvl_session_detach() - the device was removed: end runs with -ENODEV and release all of the device */
+/**
+ * rvl_session_detach() - the device was removed: end runs with -ENODEV and release all of the
+ * device
+ */
 void rvl_session_detach(struct rvl_session *s);
 /** rvl_instance_run_ended() - the scheduler has freed the instance's run */
 void rvl_instance_run_ended(struct rvl_instance *x);

@@ -12,12 +12,14 @@
 #include "cache.h"
 #include "estimate.h"
 #include "fair.h"
+#include "instance.h"
 #include "log.h"
 #include "manager.h"
 #include "peak.h"
 #include "rivulet_board.h"
 #include "rivulet_program.h"
 #include "rivulet_proto.h"
+#include "scheduler.h"
 #include "suite.h"
 #include "user.h"
 #include "util.h"
@@ -261,6 +263,24 @@ START_TEST(log_lines)
 }
 END_TEST
 
+/* What is known of an instance's shapes when there is no run to ask, or no device. */
+START_TEST(shape_of_no_run)
+{
+	struct rvl_run run = { .running = true };
+	struct rvl_instance x = { .id = 7, .run = &run };
+	uint64_t dim[RIVULET_MAX_DIMS];
+	struct rvl_text why;
+
+	ck_assert_int_eq(rvl_instance_shape(&x, 0, dim, &why), -EBUSY);
+	x.run = NULL;
+	ck_assert_int_eq(rvl_instance_shape(&x, 0, dim, &why), -ENODATA);
+	/* The run ended well, and the device was removed after it. */
+	x.ran = true;
+	ck_assert_int_eq(rvl_instance_shape(&x, 0, dim, &why), -ENODEV);
+	ck_assert_ptr_nonnull(strstr(why.s, "instance 7"));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("sched");
@@ -275,6 +295,7 @@ int main(void)
 	tcase_add_test(t, users_in_debt);
 	tcase_add_test(t, catalog);
 	tcase_add_test(t, log_lines);
+	tcase_add_test(t, shape_of_no_run);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }
