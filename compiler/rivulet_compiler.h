@@ -75,6 +75,7 @@ struct rivulet_quantise {
 	const char *const *keep_float; /* names of nodes that stay float */
 	uint32_t n_keep_float;
 	enum rivulet_correct correct;
+	bool equalise; /* channels between convolutions get weights of equal ranges on both sides */
 	/*
 	 * In dB, 0: off. Where the SNR of an output is below it on the first examples, the products that
 	 * harm most stay float until it is not.

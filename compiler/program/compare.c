@@ -8,7 +8,6 @@
 #include "quant/calibrate.h"
 #include "quant/insert.h"
 #include "quant/measure.h"
-#include "quant/prepare.h"
 #include "program/program.h"
 
 #include <errno.h>
@@ -207,7 +206,7 @@ static int make_graphs(struct comparison *c, const void *onnx, size_t size)
 	int rc = load(c, onnx, size, &c->f);
 
 	if (!rc)
-		rc = rvl_prepare(c->f, c->err);
+		rc = rvl_calibrate_prepare(c->f, &c->opt->quantise, c->err);
 	if (!rc)
 		rc = rvl_samples_bind(c->f, &c->opt->quantise, &c->samples, c->err);
 	if (!rc)

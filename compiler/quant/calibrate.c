@@ -8,6 +8,7 @@
 
 #include "pass/passes.h"
 #include "quant/choose.h"
+#include "quant/equalise.h"
 #include "quant/insert.h"
 #include "quant/measure.h"
 #include "quant/prepare.h"
@@ -295,10 +296,17 @@ static int choose(struct calibration *c)
 	return rc;
 }
 
+int rvl_calibrate_prepare(struct rvl_graph *g, const struct rivulet_quantise *q, struct rvl_err *err)
+{
+	int rc = rvl_prepare(g, err);
+
+	return !rc && q->equalise ? rvl_equalise(g, err) : rc;
+}
+
 int rvl_calibrate(struct rvl_graph *g, const struct rivulet_quantise *q, struct rvl_err *err)
 {
 	struct calibration c = { .g = g, .q = q, .err = err };
-	int rc = rvl_prepare(g, err);
+	int rc = rvl_calibrate_prepare(g, q, err);
 
 	if (!rc)
 		rc = rvl_samples_bind(g, q, &c.samples, err);

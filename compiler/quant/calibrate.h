@@ -14,4 +14,7 @@
  */
 int rvl_calibrate(struct rvl_graph *g, const struct rivulet_quantise *q, struct rvl_err *err);
 
+/** The form of the graph that rvl_calibrate() quantises: rvl_prepare(), and equalised if @q says so. */
+int rvl_calibrate_prepare(struct rvl_graph *g, const struct rivulet_quantise *q, struct rvl_err *err);
+
 #endif

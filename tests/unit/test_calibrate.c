@@ -494,6 +494,41 @@ START_TEST(exported_models_compute_the_same)
 }
 END_TEST
 
+/* Equalised weights have equal ranges for each channel, and the float result is the same. */
+START_TEST(channels_are_equalised)
+{
+	static const char text[] = "in x f32 1,1,1,4; out y; const w f32 2,1,1,1 16 0.25; const b f32 2 8 -0.125; "
+				   "Conv x w b -> a; Relu a -> r; MaxPool r -> p kernel_shape=[1,2]; "
+				   "const u f32 1,2,1,1 1 4; Conv p u -> y";
+	static const float v[4] = { 1, -2, 3, 0.5f };
+	float y[2][3];
+
+	for (int equal = 0; equal < 2; equal++) {
+		const struct rivulet_quantise q = { .equalise = equal };
+		struct rvl_interp *it;
+		const float *w;
+
+		bytes = ot_model(text, 13);
+		ck_assert_int_eq(rvl_onnx_load(bytes.p, bytes.n, NULL, &g, &err), 0);
+		ck_assert_int_eq(rvl_calibrate_prepare(g, &q, &err), 0);
+		w = g->nodes[0]->in[1]->data;
+		ck_assert_float_eq_tol(w[0], equal ? 4 : 16, 1e-5f);
+		ck_assert_float_eq_tol(w[1], equal ? 1 : 0.25f, 1e-5f);
+		w = g->nodes[2]->in[1]->data;
+		ck_assert_float_eq_tol(w[0], equal ? 4 : 1, 1e-5f);
+		ck_assert_float_eq_tol(w[1], equal ? 1 : 4, 1e-5f);
+		ck_assert_int_eq(rvl_interp_new(g, true, &it, &err), 0);
+		ck_assert_int_eq(rvl_interp_set(it, 0, v, sizeof(v), &err), 0);
+		ck_assert_int_eq(rvl_interp_run(it, &err), 0);
+		memcpy(y[equal], rvl_interp_data(it, g->outputs[0]), sizeof(y[0]));
+		rvl_interp_free(it);
+		release();
+	}
+	for (int i = 0; i < 3; i++)
+		ck_assert_float_eq_tol(y[0][i], y[1][i], 1e-4f);
+}
+END_TEST
+
 /* Any number of threads gives the same parameters. */
 START_TEST(threads_do_not_change_the_result)
 {
@@ -699,6 +734,7 @@ int main(void)
 	tcase_add_test(t, models_with_several_inputs);
 	tcase_add_test(t, examples_fill_the_last_run);
 	tcase_add_test(t, threads_do_not_change_the_result);
+	tcase_add_test(t, channels_are_equalised);
 	tcase_add_test(t, mixed_keeps_the_worst_layers_float);
 	tcase_add_test(t, biases_take_up_the_error_of_weights);
 	tcase_add_test(t, exported_models_compute_the_same);

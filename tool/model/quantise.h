@@ -21,6 +21,7 @@ struct rvl_quantise_args {
 	struct rvl_list path, keep_float;
 	struct rvl_picture_options picture;
 	const char *range, *activations, *correct, *mixed;
+	bool equalise;
 	uint64_t percentile; /* in 1/10000 % */
 	/* By rvl_quantise_fill(); rvl_quantise_clear(). */
 	struct rvl_examples examples;
@@ -43,6 +44,8 @@ int rvl_percentile_parse(void *member, const char *value);
 	  RVL_MEMBER(type, m.activations) },                                                       \
 	{ "bias-correction", 0, "auto|yes|no", "biases take up the mean error of rounded weights (auto)", \
 	  RVL_MEMBER(type, m.correct) },                                                           \
+	{ "equalise", 0, NULL, "first scale the channels between convolutions to equal ranges",    \
+	  RVL_MEMBER(type, m.equalise) },                                                          \
 	{ "mixed", 0, "DB", "keep the layers float that hurt most, until outputs have this SNR",   \
 	  RVL_MEMBER(type, m.mixed) },                                                             \
 	{ "keep-float", 0, "NODE", "a node that stays float; repeatable",                          \
