@@ -11,6 +11,7 @@
 
 #define PER_AXIS_OPSET 13 /* of ONNX's own DequantizeLinear */
 #define CLIP_INPUTS_OPSET 11
+#define QLINEAR_OPSET 10 /* the first one whose quantised operators onnxruntime can make of pairs */
 
 /* Fields of the messages. */
 enum { MODEL_IR = 1, MODEL_PRODUCER = 2, MODEL_GRAPH = 7, MODEL_OPSET = 8 };
@@ -28,6 +29,7 @@ enum { WIRE_VARINT = 0, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 
 struct export {
 	const struct rvl_graph *g;
+	int64_t opset; /* of the exported model */
 	struct rvl_bytes graph;
 	bool *written; /* by tensor id: constants that are initializers already */
 	bool microsoft; /* an operator of com.microsoft is used */
@@ -342,13 +344,13 @@ static void clamp(struct export *e, const struct rvl_node *n, const char *raw, c
 	struct rvl_bytes m = { 0 };
 
 	text(e, &m, NODE_INPUT, raw);
-	if (!relu && e->g->opset >= CLIP_INPUTS_OPSET) {
+	if (!relu && e->opset >= CLIP_INPUTS_OPSET) {
 		bound(e, &m, raw, "min", a->f_lo);
 		bound(e, &m, raw, "max", a->f_hi);
 	}
 	text(e, &m, NODE_OUTPUT, name);
 	text(e, &m, NODE_OP, relu ? "Relu" : "Clip");
-	if (!relu && e->g->opset < CLIP_INPUTS_OPSET)
+	if (!relu && e->opset < CLIP_INPUTS_OPSET)
 		clip_attrs(e, &m, a);
 	message(e, &e->graph, GRAPH_NODE, &m);
 }
@@ -362,7 +364,7 @@ static const char *domain_of(struct export *e, const struct rvl_node *n)
 {
 	if (n->op == RVL_OP_GENERAL)
 		return n->def->domain;
-	if (e->g->opset < PER_AXIS_OPSET && (n->op == RVL_OP_QUANTIZE || n->op == RVL_OP_DEQUANTIZE))
+	if (e->opset < PER_AXIS_OPSET && (n->op == RVL_OP_QUANTIZE || n->op == RVL_OP_DEQUANTIZE))
 		return "com.microsoft";
 	return NULL;
 }
@@ -446,7 +448,7 @@ static bool in_opset(const struct export *e, const struct rvl_node *n)
 
 	if (n->op != RVL_OP_GENERAL)
 		return n->op < RVL_OP_Q_CONV && n->op != RVL_OP_UNSUPPORTED;
-	return d->domain || (d->since <= e->g->opset && (!d->until || e->g->opset < d->until));
+	return d->domain || rvl_op_find(NULL, d->name, e->opset) == d;
 }
 
 static void node(struct export *e, const struct rvl_node *n)
@@ -459,7 +461,7 @@ static void node(struct export *e, const struct rvl_node *n)
 		swish(e, n);
 	else if (!e->rc)
 		e->rc = rvl_fail(e->err, -EOPNOTSUPP, "node \"%s\" (%s) has no operator in opset %lld",
-				 n->name, n->op_type, (long long)e->g->opset);
+				 n->name, n->op_type, (long long)e->opset);
 }
 
 /* ---- the model ---- */
@@ -493,13 +495,14 @@ int rvl_onnx_export(const struct rvl_graph *g, struct rvl_bytes *out, struct rvl
 {
 	struct export e = { .g = g, .err = err };
 
+	e.opset = g->opset < QLINEAR_OPSET ? QLINEAR_OPSET : g->opset;
 	e.written = calloc(g->n_tensors + 1u, sizeof(*e.written));
 	if (!e.written)
 		return rvl_fail(err, -ENOMEM, "out of memory");
 	graph(&e);
 	number(&e, out, MODEL_IR, g->ir_version > 4 ? g->ir_version : 4);
 	text(&e, out, MODEL_PRODUCER, "rivulet");
-	opset(&e, out, "", g->opset);
+	opset(&e, out, "", e.opset);
 	if (e.microsoft)
 		opset(&e, out, "com.microsoft", 1);
 	message(&e, out, MODEL_GRAPH, &e.graph);
