@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--debug-kernel] [--search]
+# install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--debug-kernel] [--fuzz] [--search]
 #
 # Installs what `make`, `make demo` and `make check` need on a Debian 12 that has only git and
 # make.  Returns at once where all of it is installed.  --oracle adds a Python environment
@@ -9,7 +9,7 @@
 # --kernel-style adds the tools of `make check-kernel-style` (300 MB, mostly the kernel's source);
 # --headers adds dkms for `make check-headers`; --arm64 compiler, kernel source and
 # machine of `make check-arm64`; --debug-kernel the source and tools for the kernel of `make check-debug`;
-# --search PyTorch, for `make bench-rrsc` alone (540 MB).
+# --fuzz clang with libFuzzer for `make fuzz`; --search PyTorch, for `make bench-rrsc` alone (540 MB).
 
 set -euo pipefail
 export LC_ALL=C.UTF-8	# the output of tools is parsed
@@ -37,6 +37,7 @@ arm64_packages=(
 	bc bison flex libssl-dev libelf-dev
 )
 debug_kernel_packages=(linux-source-6.12 flex bison bc libelf-dev patch xz-utils)
+fuzz_packages=(clang libclang-rt-14-dev)
 search_packages=(python3-torch)
 oracle_packages=(python3-venv python3-pip)
 
@@ -110,8 +111,9 @@ main() {
 		--headers) install_packages "${header_packages[@]}" ;;
 		--arm64) install_packages "${arm64_packages[@]}" ;;
 		--debug-kernel) install_packages "${debug_kernel_packages[@]}" ;;
+		--fuzz) install_packages "${fuzz_packages[@]}" ;;
 		--search) install_packages "${search_packages[@]}" ;;
-		*) die "usage: install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--debug-kernel] [--search]" ;;
+		*) die "usage: install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--debug-kernel] [--fuzz] [--search]" ;;
 		esac
 		shift
 	done

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A fuzz target is one file with FUZZ_TARGET(NAME) { ... } over @data and @size. make fuzz links each
+ * with libFuzzer, tests/unit/test_corpus.c links all of them and runs the corpora.
+ */
+#ifndef RVL_FUZZ_H
+#define RVL_FUZZ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int fuzz_reader(const uint8_t *data, size_t size);
+int fuzz_program(const uint8_t *data, size_t size);
+int fuzz_examples(const uint8_t *data, size_t size);
+int fuzz_shapes(const uint8_t *data, size_t size);
+
+#ifdef FUZZ_MAIN
+#define FUZZ_ENTRY(name) \
+	int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size); \
+	int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) \
+	{ \
+		return fuzz_##name(data, size); \
+	}
+#else
+#define FUZZ_ENTRY(name)
+#endif
+#define FUZZ_TARGET(name) FUZZ_ENTRY(name) int fuzz_##name(const uint8_t *data, size_t size)
+
+/* An expectation that does not hold is a finding. */
+#define fuzz_expect(holds) \
+	do { \
+		if (!(holds)) { \
+			fprintf(stderr, "%s:%d: not %s\n", __FILE__, __LINE__, #holds); \
+			abort(); \
+		} \
+	} while (0)
+
+/* The input as a sequence of numbers; zeros behind its end. */
+struct fuzz_bytes {
+	const uint8_t *p;
+	size_t left;
+};
+
+static inline void fuzz_take(struct fuzz_bytes *b, void *to, size_t n)
+{
+	size_t m = n < b->left ? n : b->left;
+
+	memset(to, 0, n);
+	memcpy(to, b->p, m);
+	b->p += m;
+	b->left -= m;
+}
+
+static inline uint8_t fuzz_u8(struct fuzz_bytes *b)
+{
+	uint8_t v;
+
+	fuzz_take(b, &v, 1);
+	return v;
+}
+
+#endif

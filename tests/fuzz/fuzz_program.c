@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Bytes as a program file, loaded and run by the runtime on a simulated device. The checksum is made
+ * right, so that the checks behind it are reached.
+ */
+
+#include "fuzz.h"
+#include "rivulet_crc32c.h"
+#include "rivulet_runtime.h"
+
+#define ROOM (4u << 20)	/* most that the tensors of a program that is run may take */
+#define RUN_MS 20000
+
+static struct rivulet_runtime *runtime(void)
+{
+	static struct rivulet_runtime *rt;
+	struct rivulet_runtime_error err;
+	struct rivulet_workers *workers;
+	struct rivulet_board board;
+	char why[256];
+
+	if (!rt && (rivulet_board_load(&board, "zu3eg-64", why, sizeof(why)) ||
+		    rivulet_workers_new(1, &workers) ||
+		    rivulet_runtime_new_sim(&board, workers, &rt, &err)))
+		abort();
+	return rt;
+}
+
+/* The memory of all inputs and outputs, each of its exact size; NULL where they are too large. */
+static void **make_operands(const struct rivulet_program *p)
+{
+	const struct rivulet_tensor *t = rivulet_program_tensors(p);
+	uint32_t n = p->inputs + p->outputs;
+	uint64_t all = 0;
+	void **memory;
+
+	for (uint32_t i = 0; i < n; i++)
+		all += t[i].size;
+	if (all > ROOM || p->arena_size > ROOM)
+		return NULL;
+	memory = calloc(n + 1, sizeof(*memory));
+	for (uint32_t i = 0; i < n; i++)
+		memory[i] = calloc(1, t[i].size ? t[i].size : 1);
+	return memory;
+}
+
+static void run(struct rivulet_exec *x, const struct rivulet_program *p)
+{
+	struct rivulet_runtime_error err = { "" };
+	void **memory = make_operands(p);
+	uint32_t n = p->inputs + p->outputs;
+
+	if (!memory)
+		return;
+	for (uint32_t i = 0; i < n; i++)
+		fuzz_expect(!rivulet_exec_bind_memory(x, i, memory[i],
+						      rivulet_program_tensors(p)[i].size, &err));
+	if (rivulet_exec_start(x, NULL, &err))
+		fuzz_expect(err.text[0]);
+	else if (rivulet_exec_wait(x, RUN_MS))
+		fuzz_expect(rivulet_exec_result(x)->text[0]);
+	for (uint32_t i = 0; i < n; i++)
+		free(memory[i]);
+	free(memory);
+}
+
+FUZZ_TARGET(program)
+{
+	struct rivulet_runtime_error err = { "" };
+	struct rivulet_image *img;
+	struct rivulet_exec *x;
+	struct rivulet_program h;
+	uint8_t *file;
+
+	if (size < sizeof(h))
+		return 0;
+	file = aligned_alloc(64, (size + 63) / 64 * 64);
+	memcpy(file, data, size);
+	memcpy(&h, file, sizeof(h));
+	h.crc = 0;
+	memcpy(file, &h, sizeof(h));
+	h.crc = rivulet_crc32c(0, file, size);
+	memcpy(file, &h, sizeof(h));
+	if (rivulet_image_load(runtime(), file, size, &img, &err)) {
+		fuzz_expect(err.text[0]);
+	} else {
+		if (!rivulet_exec_new(img, &x, &err)) {
+			run(x, rivulet_image_program(img));
+			rivulet_exec_unref(x);
+		}
+		rivulet_image_unref(img);
+	}
+	free(file);
+	return 0;
+}
