@@ -196,7 +196,7 @@ static int add_layer(struct rvl_backend *be, struct rvl_layer *l)
 
 static bool is_alias(const struct rvl_backend *be, const struct rvl_node *n)
 {
-	return (n->op == RVL_OP_RESHAPE || n->op == RVL_OP_FLATTEN || n->op == RVL_OP_IDENTITY) &&
+	return rvl_op_renames(n->op) &&
 	       be->store[n->out[0]->id] == be->store[n->in[0]->id];
 }
 

@@ -35,16 +35,7 @@ static void place_node(struct partition *p, struct rvl_node *n)
 /* Operators worth a trip to the NPU; the others go along if they are between such. */
 static bool computes(const struct rvl_node *n)
 {
-	switch (n->op) {
-	case RVL_OP_FLATTEN:
-	case RVL_OP_RESHAPE:
-	case RVL_OP_TRANSPOSE:
-	case RVL_OP_IDENTITY:
-	case RVL_OP_Q_RESCALE:
-		return false;
-	default:
-		return true;
-	}
+	return !rvl_op_renames(n->op) && n->op != RVL_OP_TRANSPOSE && n->op != RVL_OP_Q_RESCALE;
 }
 
 static uint32_t parity_of(const struct rvl_node *n, enum rvl_place first)

@@ -10,19 +10,14 @@ static bool is_copy(const struct rvl_node *n)
 {
 	const struct rvl_tensor *x = n->in[0], *y = n->out[0];
 
-	switch (n->op) {
-	case RVL_OP_IDENTITY:
-	case RVL_OP_RESHAPE:
-	case RVL_OP_FLATTEN:
+	if (rvl_op_renames(n->op))
 		return x->type == y->type && rvl_shape_equal(&x->shape, &y->shape);
-	case RVL_OP_TRANSPOSE:
-		for (int i = 0; i < n->attr.perm_rank; i++)
-			if (n->attr.perm[i] != i)
-				return false;
-		return true;
-	default:
+	if (n->op != RVL_OP_TRANSPOSE)
 		return false;
-	}
+	for (int i = 0; i < n->attr.perm_rank; i++)
+		if (n->attr.perm[i] != i)
+			return false;
+	return true;
 }
 
 static int drop_copies(struct rvl_graph *g, struct rvl_err *err)

@@ -67,15 +67,8 @@ int rvl_node_bypass(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err
 
 bool rvl_op_moves(const struct rvl_node *n)
 {
-	switch (n->op) {
-	case RVL_OP_MAX_POOL:
-	case RVL_OP_GLOBAL_MAX_POOL:
-	case RVL_OP_FLATTEN:
-	case RVL_OP_RESHAPE:
-	case RVL_OP_TRANSPOSE:
-	case RVL_OP_IDENTITY:
-		return n->n_out == 1;
-	default:
-		return false;
-	}
+	bool picks = n->op == RVL_OP_MAX_POOL || n->op == RVL_OP_GLOBAL_MAX_POOL ||
+		     n->op == RVL_OP_TRANSPOSE;
+
+	return (picks || rvl_op_renames(n->op)) && n->n_out == 1;
 }
