@@ -117,6 +117,7 @@ struct rivulet_compile_options {
 	uint32_t n_frozen;
 	bool serial;	       /* one instruction at a time on the NPU, for debugging */
 	bool prof;	       /* every instruction writes a PROF record to RIVULET_SLOT_PROF */
+	bool no_cascade;       /* every value between two layers of the NPU goes through memory */
 	bool require_npu;      /* -EOPNOTSUPP naming the first node that would run on the CPU */
 	bool average_within_1; /* accept average pools on the NPU that differ by 1 from
 				  onnxruntime's float sums */
@@ -186,6 +187,8 @@ struct rivulet_explain {
 	uint32_t n_levels;
 	struct rivulet_estimate_row level[RIVULET_LEVELS];
 	uint64_t program_bytes, weight_bytes, arena_bytes;
+	uint32_t cascades;     /* values that stay in the NPU between two layers */
+	int64_t cascade_bytes; /* fewer bytes moved for it than without */
 	void *priv; /* owns what the rows point to */
 };
 

@@ -60,6 +60,8 @@ struct rvl_backend {
 	struct rvl_bytes params, cmds;
 	uint64_t const_off, const_size; /* constants in the file */
 	uint64_t weight_bytes;
+	uint32_t cascades;     /* values that stay in INP */
+	int64_t cascade_bytes; /* that are not moved for it */
 	uint64_t cpu_scratch;
 	struct rvl_layer_cost *cost;	     /* by layer */
 	struct rivulet_explain_segment *seg; /* by variant and step; zero for CPU steps */
@@ -73,6 +75,11 @@ int rvl_lower(struct rvl_backend *be);
 int rvl_stores_make(struct rvl_backend *be);
 /** The steps in order; @node_layer: by node id, RVL_NONE on the CPU. */
 int rvl_steps_make(struct rvl_backend *be, const uint32_t *node_layer);
+
+/** Decides which values stay in INP between two layers. */
+int rvl_cascade(struct rvl_backend *be);
+/** Slots, stores and products of the NPU steps; once rvl_cascade() has decided. */
+void rvl_steps_sum(struct rvl_backend *be);
 
 /** Offset in the file of @bytes of constants, aligned. */
 uint64_t rvl_reserve(struct rvl_backend *be, uint64_t bytes, uint64_t align);

@@ -359,3 +359,14 @@ void rvl_emit_load_wgt(struct rvl_stream *s, uint64_t offset, int64_t words, int
 		offset += n * RIVULET_WGT_WORD;
 	}
 }
+
+int rvl_stream_code(const struct rvl_stream *s, struct rivulet_insn *out)
+{
+	struct rivulet_decoded end = { .form = RIVULET_FORM_sync,
+				       .sync.kind = RIVULET_SYNC_END,
+				       .sync.queue = RIVULET_Q_STORE };
+
+	for (uint32_t i = 0; i < s->n; i++)
+		out[i] = s->op[i].insn;
+	return rivulet_encode(&end, &out[s->n], NULL);
+}

@@ -59,6 +59,18 @@ static void window(int64_t at, int64_t n, int64_t stride, int64_t pad, int64_t f
 	out[1] = rvl_clamp(hi, out[0] + 1, bound);
 }
 
+void rvl_rows_read(const struct rvl_layer *l, int64_t y, int64_t h, int64_t rows[2])
+{
+	const struct rvl_window *p = &l->e.pwin, *w = &l->p.win;
+
+	if (l->e.pool) {
+		window(y, h, p->sy, p->top, 0, p->kh, p->dy, l->p.oh, rows);
+		y = rows[0];
+		h = rows[1] - rows[0];
+	}
+	window(y, h, w->sy, w->top, 0, w->kh, w->dy, l->in.v.h, rows);
+}
+
 static struct tile tile_at(const struct conv *c, uint64_t index)
 {
 	const struct rvl_tiling *t = &c->e.l->t;
@@ -414,14 +426,13 @@ static void next(struct rvl_emission *e)
 static void reads(const struct rvl_emission *e, int64_t rows[2])
 {
 	const struct conv *c = (const struct conv *)e;
-	const struct rvl_window *w = &e->l->p.win;
 	uint64_t index;
 	int64_t gi;
 	struct tile t;
 
 	unit_of(c, e->at, &index, &gi);
 	t = tile_at(c, index);
-	window(t.cy, t.ch, w->sy, w->top, 0, w->kh, w->dy, e->l->in.v.h, rows);
+	rvl_rows_read(e->l, t.y, t.h, rows);
 	rows[0] += t.n * e->l->from->image;
 	rows[1] += t.n * e->l->from->image;
 }

@@ -259,6 +259,22 @@ const char *rvl_backend_fits(struct rvl_graph *g, const struct rvl_node *n, void
 /** Chooses l->t for the least estimated time; false when no cut fits the scratchpads and fields. */
 bool rvl_tile(const struct rivulet_board *b, struct rvl_layer *l);
 
+/* Words of the scratchpads that a layer may use, and the most result rows of a tile. */
+struct rvl_room {
+	int64_t inp, wgt, acc, th;
+};
+
+/**
+ * The same for a layer with a product that shares the scratchpads with another layer. If an operand
+ * or the result lies in a ring, tiles are whole rows, one after the other.
+ */
+bool rvl_tile_within(const struct rivulet_board *b, struct rvl_layer *l,
+		     const struct rvl_room *room);
+/** Cycles of the array if nothing delays it. */
+uint64_t rvl_array_time(const struct rivulet_board *b, const struct rvl_layer *l);
+/** Rows of the operand that result rows [@y, @y + @h) need: [rows[0], rows[1]). */
+void rvl_rows_read(const struct rvl_layer *l, int64_t y, int64_t h, int64_t rows[2]);
+
 /** The runs of output blocks with regular inputs, at most @og long; returns how many. */
 int64_t rvl_ocgroups(const struct rivulet_board *b, const struct rvl_layer *l, int64_t og,
 		     struct rvl_ocgroup *out);

@@ -11,11 +11,6 @@
 
 /* ---- stores ---- */
 
-static bool moves_bytes(const struct rvl_node *n)
-{
-	return n->op == RVL_OP_RESHAPE || n->op == RVL_OP_FLATTEN || n->op == RVL_OP_IDENTITY;
-}
-
 /* A segment that only renames bytes is no work for a device. */
 static void demote_idle_segments(struct rvl_graph *g)
 {
@@ -24,7 +19,7 @@ static void demote_idle_segments(struct rvl_graph *g)
 		bool work = false;
 
 		for (uint32_t j = 0; j < s->count; j++)
-			work |= !moves_bytes(g->nodes[s->first + j]);
+			work |= !rvl_op_renames(g->nodes[s->first + j]->op);
 		if (work || s->place != RVL_PLACE_NPU)
 			continue;
 		s->place = RVL_PLACE_CPU;
@@ -74,7 +69,7 @@ static bool can_alias(const struct rvl_backend *be, const struct rvl_node *n)
 {
 	const struct rvl_store *s = be->store[n->in[0]->id];
 
-	if (n->place != RVL_PLACE_NPU || !moves_bytes(n) || s->place == RIVULET_PLACE_CONST)
+	if (n->place != RVL_PLACE_NPU || !rvl_op_renames(n->op) || s->place == RIVULET_PLACE_CONST)
 		return false;
 	return s->place == RIVULET_PLACE_ARENA || !n->out[0]->is_output;
 }
@@ -166,6 +161,30 @@ static int new_step(struct rvl_backend *be, struct rvl_bstep **out)
 	return 0;
 }
 
+/* Products of a convolution or matrix product: the runtime gives long steps to a worker. */
+static uint64_t macs_of(const struct rvl_node *n)
+{
+	const struct rvl_shape *w;
+	int64_t depth;
+
+	switch (n->op) {
+	case RVL_OP_Q_CONV:
+	case RVL_OP_CONV:
+		w = &n->in[1]->shape;
+		depth = rvl_shape_count(w) / rvl_max(w->dim[0], 1);
+		break;
+	case RVL_OP_Q_MATMUL:
+	case RVL_OP_MATMUL:
+	case RVL_OP_GEMM:
+		w = &n->in[0]->shape;
+		depth = w->rank ? w->dim[n->attr.trans_a ? 0 : w->rank - 1] : 1;
+		break;
+	default:
+		return 0;
+	}
+	return (uint64_t)rvl_shape_count(&n->out[0]->shape) * (uint64_t)depth;
+}
+
 static int cpu_step(struct rvl_backend *be, struct rvl_node *n)
 {
 	struct rvl_bstep *s;
@@ -175,6 +194,7 @@ static int cpu_step(struct rvl_backend *be, struct rvl_node *n)
 		return rc;
 	s->node = n;
 	s->name = n->name;
+	s->macs = macs_of(n);
 	for (uint32_t i = 0; i < n->n_in; i++)
 		if (n->in[i])
 			s->read[s->nread++] = n->in[i];
@@ -269,8 +289,10 @@ static void sum_layers(struct rvl_backend *be, struct rvl_bstep *s)
 	for (uint32_t i = 0; i < s->layers; i++) {
 		const struct rvl_layer *l = be->layer[s->layer0 + i];
 
-		use_slots(s, &l->in, false);
-		use_slots(s, &l->out, true);
+		if (!l->from)
+			use_slots(s, &l->in, false);
+		if (!l->to)
+			use_slots(s, &l->out, true);
 		if (l->has_b)
 			use_slots(s, &l->b, false);
 		s->macs += l->p.macs;
@@ -320,7 +342,6 @@ static int npu_step(struct rvl_backend *be, const struct part *whole, uint32_t l
 	s->name = p.n == 1 ? s->node->name :
 			     rvl_graph_printf(be->g, "%s .. %s", s->node->name,
 					      be->layer[l0 + p.n - 1]->node->name);
-	sum_layers(be, s);
 	*taken = p.n;
 	return s->name ? 0 : -ENOMEM;
 }
@@ -359,4 +380,12 @@ int rvl_steps_make(struct rvl_backend *be, const uint32_t *node_layer)
 			rc = cpu_step(be, g->nodes[s->first + j]);
 	}
 	return rc;
+}
+
+/* What no layer moves has no place in memory. */
+void rvl_steps_sum(struct rvl_backend *be)
+{
+	for (uint32_t i = 0; i < be->n_steps; i++)
+		if (be->step[i].npu)
+			sum_layers(be, &be->step[i]);
 }

@@ -122,6 +122,9 @@ struct rvl_emission *rvl_plain_open(struct rvl_stream *s, const struct rvl_layer
 void rvl_segment_emit(struct rvl_stream *s, struct rvl_layer *const *l, uint32_t n,
 		      uint32_t first);
 
+/** The instructions of the stream and END: s->n + 1 of them. */
+int rvl_stream_code(const struct rvl_stream *s, struct rivulet_insn *out);
+
 /** Finds dependences and sets the token bits of every operation. */
 int rvl_schedule(struct rvl_stream *s, bool serial);
 

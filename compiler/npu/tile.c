@@ -6,7 +6,7 @@
  * port and latency, but not the schedule; explain's numbers come from the schedule (estimate.c).
  */
 #include "npu/epilogue.h"
-#include "rivulet_cost.h"
+#include "rivulet_footprint.h"
 
 #include <string.h>
 
@@ -33,6 +33,8 @@ struct budget {
 	int64_t ocb, icb;      /* output blocks; the most input blocks that one of them reads */
 	int64_t icb_sum;       /* blocks that all of them read */
 	int64_t oh, ow;	       /* result on drain */
+	int64_t th;	       /* most rows of a tile */
+	bool rows;	       /* tiles are whole rows, and the outer loop */
 };
 
 /* ---- geometry shared with the emitter ---- */
@@ -236,7 +238,7 @@ static struct load loads_of(const struct budget *u, const struct rvl_tiling *t, 
 	d.tiles = l->in.v.n * rvl_div_up(u->oh, t->th) * rvl_div_up(u->ow, t->tw);
 	d.parts = pieces * rvl_div_up(u->icb, t->ig);
 	d.steps = d.parts * l->p.terms;
-	d.in_once = input_cycles(u, t, ch, cw) * pieces;
+	d.in_once = l->from ? 0 : input_cycles(u, t, ch, cw) * pieces;
 	d.wgt_once = weight_cycles(u, u->icb_sum * kh * kw * l->p.terms);
 	count_loads(t, &d);
 	return d;
@@ -265,7 +267,7 @@ static struct busy busy_of(const struct budget *u, const struct rvl_tiling *t, c
 						   d->groups * RIVULET_ALU_FILL);
 	e.in = d->in_loads * d->in_once + d->wgt_loads * d->wgt_once;
 	e.out = move_cycles(u->b, &l->out, t->th, t->tw, u->ocb * u->ratio) * d->tiles *
-		(1 + l->has_b);
+		(!l->to + l->has_b);
 	return e;
 }
 
@@ -276,7 +278,7 @@ static int64_t with_waits(const struct budget *u, const struct rvl_tiling *t, co
 	int64_t streams = d->tiles * d->groups * d->steps, step = e->array / streams;
 	int64_t beats = e->in / streams, wait = step + u->b->mem_latency + beats;
 
-	if (t->in_slots >= 2 && t->wgt_slots >= 2)
+	if ((u->l->from || t->in_slots >= 2) && t->wgt_slots >= 2)
 		wait /= 2;
 	if (!beats || wait <= step || (d->in_loads == 1 && d->wgt_loads == 1 && d->steps == 1))
 		return e->array;
@@ -293,7 +295,7 @@ static uint64_t conv_cost(const struct budget *u, const struct rvl_tiling *t, in
 	if (d.tiles * groups * d.steps > MAX_STREAM)
 		return UINT64_MAX;
 	time = with_waits(u, t, &d, &e);
-	if (t->acc_slots < 2 || t->out_slots < 2)
+	if (t->acc_slots < 2 || (!u->l->to && t->out_slots < 2))
 		time += e.alu;
 	time = rvl_max(rvl_max(time, port), e.alu) + port / TRAFFIC_WEIGHT;
 	return time + 2 * u->b->mem_latency + d.wgt_once / (groups * d.steps) +
@@ -321,7 +323,7 @@ static void slot_sizes(const struct budget *u, struct rvl_tiling *t)
 	int64_t ch = before_pool(l, t->th, 0), cw = before_pool(l, t->tw, 1);
 	int64_t blocks = l->p.group > 1 ? rvl_min(t->ig * t->og, in_blocks(u->b, l)) : t->ig;
 
-	t->in_words = in_rows(l, t, ch) * in_cols(l, t, cw) * blocks;
+	t->in_words = l->from ? 0 : in_rows(l, t, ch) * in_cols(l, t, cw) * blocks;
 	t->wgt_words = t->og * t->ig * t->ph * t->pw * u->nest.block_words;
 	t->prm_words = t->og * rvl_div_up(u->b->tm * 8, RIVULET_WGT_WORD);
 	t->acc_words = ch * cw * t->og;
@@ -360,7 +362,7 @@ static void consider(struct search *s, const struct rvl_tiling *t, int64_t group
 static bool tallest(const struct budget *u, struct rvl_tiling *t)
 {
 	const struct rvl_layer *l = u->l;
-	int64_t lo = 0, hi = l->p.win.sy > MAX_KERNEL && !l->p.gather ? 1 : rvl_min(u->oh, MAX_COUNT);
+	int64_t lo = 0, hi = l->p.win.sy > MAX_KERNEL && !l->p.gather ? 1 : rvl_min(u->oh, u->th);
 
 	while (lo < hi) {
 		t->th = (lo + hi + 1) / 2;
@@ -386,20 +388,20 @@ static void set_slots(const struct budget *u, struct rvl_tiling *t, int64_t grou
 			rvl_div_up(u->icb, t->ig);
 	int64_t steps = parts * l->p.terms;
 
-	t->in_slots = keep_in ? copies * parts : rvl_min(copies, parts + 1);
+	t->in_slots = l->from ? 0 : keep_in ? copies * parts : rvl_min(copies, parts + 1);
 	t->wgt_slots = keep_wgt == 2 ? steps * groups : keep_wgt ? copies * steps : copies;
 	t->wgt_slots = rvl_min(t->wgt_slots, steps * groups);
 	t->prm_slots = rvl_min(copies, groups);
 	if (groups * t->og * u->b->tm * 8 <= u->wgt * 2) /* an eighth */
 		t->prm_slots = groups;
 	t->acc_slots = copies;
-	t->out_slots = copies;
+	t->out_slots = l->to ? 0 : copies;
 	t->b_slots = l->has_b ? copies : 0;
 }
 
 static void try_keeps(struct search *s, struct rvl_tiling *t, int64_t groups, int copies)
 {
-	for (int order = 0; order < 2; order++) {
+	for (int order = 0; order < (s->u.rows ? 1 : 2); order++) {
 		for (int keep = 0; keep < 6; keep++) {
 			t->oc_outer = order;
 			set_slots(&s->u, t, groups, copies, keep & 1, keep >> 1);
@@ -429,6 +431,7 @@ static void try_piece(struct search *s, int64_t ph, int64_t pw, int copies)
 	const struct budget *u = &s->u;
 	struct rvl_tiling t = { .ph = ph, .pw = pw };
 	int64_t widest = u->l->p.win.sx > MAX_KERNEL && !u->l->p.gather ? 1 : rvl_min(u->ow, MAX_COUNT);
+	int64_t least = u->rows ? u->ow : 1;
 
 	for (t.og = u->ocb; t.og >= 1; t.og = t.og > 1 ? next_cut(u->ocb, t.og) : 0) {
 		int64_t groups = rvl_ocgroups(u->b, u->l, t.og, NULL);
@@ -436,7 +439,7 @@ static void try_piece(struct search *s, int64_t ph, int64_t pw, int copies)
 		for (t.ig = u->icb; t.ig >= 1; t.ig = t.ig > 1 ? next_cut(u->icb, t.ig) : 0) {
 			if (!chunk_allowed(u, &t) || (u->l->p.gather && t.ig < u->icb))
 				continue;
-			for (t.tw = widest; t.tw >= 1;
+			for (t.tw = widest; t.tw >= least;
 			     t.tw = t.tw > 1 ? next_cut(u->ow, t.tw) : 0) {
 				try_keeps(s, &t, groups, copies);
 				if (good_enough(s))
@@ -457,7 +460,7 @@ static void search_conv(struct search *s)
 		ph = pw = 1;
 	for (;;) {
 		try_piece(s, ph, pw, 2);
-		if (!s->found)
+		if (!s->found && !s->u.rows)
 			try_piece(s, ph, pw, 1);
 		if (s->found || (ph == 1 && pw == 1))
 			return;
@@ -481,6 +484,16 @@ static void count_blocks(struct budget *u)
 	}
 }
 
+uint64_t rvl_array_time(const struct rivulet_board *b, const struct rvl_layer *l)
+{
+	struct budget u = { .b = b, .l = l, .ocb = rvl_div_up(l->p.m, b->tm) };
+
+	l->mode->nest(b, l, &u.nest);
+	count_blocks(&u);
+	return l->mode->array(b, l->in.v.n * l->p.oh * l->p.ow * u.nest.kh * u.nest.kw * u.icb_sum *
+					 l->p.terms);
+}
+
 /* The array's work and every byte moved once. */
 static uint64_t lower_bound(const struct budget *u)
 {
@@ -488,22 +501,25 @@ static uint64_t lower_bound(const struct budget *u)
 	int64_t taps = u->nest.kh * u->nest.kw;
 	int64_t blocks = taps * u->icb_sum * l->p.terms;
 	int64_t work = l->mode->array(u->b, l->in.v.n * l->p.oh * l->p.ow * blocks);
+	int64_t in = move_cycles(u->b, &l->in, l->in.v.h, l->in.v.w,
+				 rvl_div_up(l->in.v.c, u->b->tn));
+	int64_t out = move_cycles(u->b, &l->out, u->oh, u->ow, u->ocb * u->ratio);
 	int64_t port = weight_cycles(u, blocks) +
-		       l->in.v.n * (move_cycles(u->b, &l->in, l->in.v.h, l->in.v.w,
-						rvl_div_up(l->in.v.c, u->b->tn)) +
-				    move_cycles(u->b, &l->out, u->oh, u->ow, u->ocb * u->ratio) *
-					    (1 + l->has_b));
+		       l->in.v.n * ((l->from ? 0 : in) + out * (!l->to + l->has_b));
 
 	return rvl_max(work, port) + port / TRAFFIC_WEIGHT;
 }
 
-static bool tile_conv(const struct rivulet_board *b, struct rvl_layer *l)
+static bool tile_conv(const struct rivulet_board *b, struct rvl_layer *l,
+		      const struct rvl_room *room)
 {
 	struct search s = { .u = { .b = b,
 				   .l = l,
-				   .inp = b->inp_bytes / b->tn,
-				   .wgt = b->wgt_bytes / RIVULET_WGT_WORD - rvl_epilogue_words(l),
-				   .acc = b->acc_bytes / (4 * b->tm),
+				   .inp = room->inp,
+				   .wgt = room->wgt - rvl_epilogue_words(l),
+				   .acc = room->acc,
+				   .th = room->th,
+				   .rows = l->from || l->to,
 				   .ratio = b->tm / b->tn,
 				   .ocb = rvl_div_up(l->p.m, b->tm),
 				   .oh = l->out.v.h,
@@ -582,5 +598,15 @@ found:
 
 bool rvl_tile(const struct rivulet_board *b, struct rvl_layer *l)
 {
-	return l->mode ? tile_conv(b, l) : tile_plain(b, l);
+	const struct rvl_room all = { rivulet_mem_words(b, RIVULET_MEM_INP),
+				      rivulet_mem_words(b, RIVULET_MEM_WGT),
+				      rivulet_mem_words(b, RIVULET_MEM_ACC), MAX_COUNT };
+
+	return l->mode ? tile_conv(b, l, &all) : tile_plain(b, l);
+}
+
+bool rvl_tile_within(const struct rivulet_board *b, struct rvl_layer *l,
+		     const struct rvl_room *room)
+{
+	return tile_conv(b, l, room);
 }

@@ -8,20 +8,11 @@
 
 static int append_stream(struct rvl_backend *be, const struct rvl_stream *s, struct rvl_bcmd *cmd)
 {
-	struct rivulet_decoded end = { .form = RIVULET_FORM_sync,
-				       .sync.kind = RIVULET_SYNC_END,
-				       .sync.queue = RIVULET_Q_STORE };
-	struct rivulet_insn insn;
-	int rc = rivulet_encode(&end, &insn, NULL);
+	int rc;
 
-	if (!rc)
-		rc = rvl_bytes_add(&be->cmds, NULL, 0, RIVULET_FETCH_BYTES, &cmd->off);
-	for (uint32_t i = 0; i < s->n && !rc; i++)
-		rc = rvl_bytes_add(&be->cmds, &s->op[i].insn, sizeof(insn), 1, NULL);
-	if (!rc)
-		rc = rvl_bytes_add(&be->cmds, &insn, sizeof(insn), 1, NULL);
-	cmd->len = (s->n + 1) * sizeof(insn);
-	return rc;
+	cmd->len = (s->n + 1) * sizeof(struct rivulet_insn);
+	rc = rvl_bytes_add(&be->cmds, NULL, cmd->len, RIVULET_FETCH_BYTES, &cmd->off);
+	return rc ? rc : rvl_stream_code(s, (struct rivulet_insn *)(be->cmds.data + cmd->off));
 }
 
 /* Layers are accounted for in the last variant, the highest level's. */

@@ -204,6 +204,8 @@ int rvl_explain_fill(const struct rvl_backend *be, size_t program_bytes, struct 
 	e->program_bytes = program_bytes;
 	e->weight_bytes = be->weight_bytes;
 	e->arena_bytes = be->arena_size;
+	e->cascades = be->cascades;
+	e->cascade_bytes = be->cascade_bytes;
 	return finish_rows(e);
 }
 
@@ -364,6 +366,9 @@ int rivulet_explain_text(const struct rivulet_explain *e, struct rivulet_blob *o
 		put(&o, "\nprogram %sB, weights %sB, arena %sB\n",
 		    human(e->program_bytes, p, sizeof(p)), human(e->weight_bytes, w, sizeof(w)),
 		    human(e->arena_bytes, a, sizeof(a)));
+	if (e->cascades)
+		put(&o, "%u value%s kept in the NPU between layers: %sB fewer moved\n", e->cascades,
+		    e->cascades == 1 ? "" : "s", human(rvl_max(e->cascade_bytes, 0), p, sizeof(p)));
 	return finish(&o, out);
 }
 
@@ -432,7 +437,8 @@ int rivulet_explain_json(const struct rivulet_explain *e, struct rivulet_blob *o
 		    e->level[i].joule, i + 1 == e->n_levels ? "" : ",");
 	put(&o,
 	    "  ],\n  \"program_bytes\": %" PRIu64 ",\n  \"weight_bytes\": %" PRIu64
-	    ",\n  \"arena_bytes\": %" PRIu64 "\n}\n",
-	    e->program_bytes, e->weight_bytes, e->arena_bytes);
+	    ",\n  \"arena_bytes\": %" PRIu64 ",\n  \"cascades\": %u,\n  \"cascade_bytes\": %" PRId64
+	    "\n}\n",
+	    e->program_bytes, e->weight_bytes, e->arena_bytes, e->cascades, e->cascade_bytes);
 	return finish(&o, out);
 }

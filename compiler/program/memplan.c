@@ -58,7 +58,7 @@ static int note_use(struct plan *p, const struct rvl_store *s, uint32_t step, ui
 	if (!l)
 		return 0;
 	if (l->n && l->use[l->n - 1].step == step) {
-		l->use[l->n - 1].last = layer;
+		l->use[l->n - 1].last = rvl_max(l->use[l->n - 1].last, layer);
 		return 0;
 	}
 	if (l->n == l->cap) {
@@ -93,6 +93,26 @@ static int collect_stores(struct plan *p)
 	return 0;
 }
 
+/* The layers that take turns with layer @first. */
+static void cascade_of(const struct rvl_backend *be, const struct rvl_bstep *s, uint32_t *first,
+		       uint32_t *last)
+{
+	while (be->layer[s->layer0 + *first]->from)
+		--*first;
+	while (be->layer[s->layer0 + *last]->to)
+		++*last;
+}
+
+static int note_layer(struct plan *p, const struct rvl_layer *l, uint32_t step, uint32_t turn)
+{
+	int rc = note_use(p, l->in.s, step, turn);
+
+	if (!rc && l->has_b)
+		rc = note_use(p, l->b.s, step, turn);
+	return rc ? rc : note_use(p, l->out.s, step, turn);
+}
+
+/* Layers of a cascade run at the same time: each uses its operands from the first to the last. */
 static int use_layers(struct plan *p, uint32_t step)
 {
 	const struct rvl_bstep *s = &p->be->step[step];
@@ -100,12 +120,12 @@ static int use_layers(struct plan *p, uint32_t step)
 
 	for (uint32_t i = 0; i < s->layers && !rc; i++) {
 		const struct rvl_layer *l = p->be->layer[s->layer0 + i];
+		uint32_t first = i, last = i;
 
-		rc = note_use(p, l->in.s, step, i);
-		if (!rc && l->has_b)
-			rc = note_use(p, l->b.s, step, i);
+		cascade_of(p->be, s, &first, &last);
+		rc = note_layer(p, l, step, first);
 		if (!rc)
-			rc = note_use(p, l->out.s, step, i);
+			rc = note_layer(p, l, step, last);
 	}
 	return rc;
 }

@@ -269,7 +269,8 @@ static void write_step(const struct writer *w, uint32_t i, struct rivulet_step *
 static uint32_t options_hash(const struct rivulet_compile_options *o, uint32_t files_crc)
 {
 	const uint32_t flags = o->serial | o->prof << 1 | o->require_npu << 2 | o->cpu_only << 3 |
-			       o->average_within_1 << 4 | o->stochastic << 5;
+			       o->average_within_1 << 4 | o->stochastic << 5 |
+			       o->no_cascade << 6;
 	uint32_t h = rivulet_crc32c(0, &flags, sizeof(flags));
 	uint8_t quantise[32];
 

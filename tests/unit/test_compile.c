@@ -643,6 +643,35 @@ START_TEST(every_board_compiles_the_demo_models)
 }
 END_TEST
 
+static uint64_t products(const char *path, const struct rivulet_compile_options *opt)
+{
+	struct rivulet_blob program;
+	struct rivulet_board b;
+	struct rvl_err err = { "" };
+	uint64_t sum = 0;
+	char why[256];
+	size_t size;
+	void *onnx = read_file(path, &size);
+
+	ck_assert_msg(!rivulet_board_load(&b, "zu3eg-64", why, sizeof(why)), "%s", why);
+	ck_assert_msg(!rivulet_compile(onnx, size, &b, opt, &program, NULL, &err), "%s", err.msg);
+	for (uint32_t i = 0; i < ((struct rivulet_program *)program.data)->steps; i++)
+		sum += rivulet_program_steps(program.data)[i].macs;
+	rivulet_blob_free(&program);
+	free(onnx);
+	return sum;
+}
+
+/* The runtime runs small steps itself: the CPU's products count as the NPU's do. */
+START_TEST(cpu_steps_know_their_products)
+{
+	const struct rivulet_compile_options cpu = { .cpu_only = true };
+
+	ck_assert_uint_eq(products("models/lenet.onnx", NULL), 416520);
+	ck_assert_uint_eq(products("models/lenet.onnx", &cpu), 416520);
+}
+END_TEST
+
 /* The same model and options give the same file, byte for byte, because caches depend on it. */
 START_TEST(compiling_is_deterministic)
 {
@@ -703,6 +732,7 @@ int main(void)
 	tcase_set_timeout(t, 300);
 	tcase_add_checked_fixture(t, load_board, NULL);
 	tcase_add_loop_test(t, random_graphs, 0, 10);
+	tcase_add_test(t, cpu_steps_know_their_products);
 	tcase_add_test(t, outputs_without_a_maker);
 	tcase_add_test(t, names_survive);
 	tcase_add_test(t, many_inputs);

@@ -94,7 +94,8 @@ static void interpret(struct qg *q, struct io *io)
 }
 
 struct outcome {
-	uint64_t cycles;
+	uint64_t cycles, bytes;
+	uint32_t cascades;
 	uint32_t npu_steps, cpu_steps;
 };
 
@@ -233,6 +234,9 @@ static struct outcome run(const struct qg *q, const struct io *io, const struct 
 	ck_assert_msg(!rvl_compile_graph(g, b, opt, &program, &e, &err), "%s: %s", what, err.msg);
 	check_shares(&e, what);
 	add_costs(&e);
+	o.cascades = e.cascades;
+	for (uint32_t i = 0; i < e.n_segments; i++)
+		o.bytes += e.segments[i].read_bytes + e.segments[i].write_bytes;
 	rivulet_explain_free(&e);
 	ck_assert_msg(!rivulet_program_check(program.data, program.size, why, sizeof(why)),
 		      "%s: %s", what, why);
@@ -757,6 +761,131 @@ START_TEST(board_without_dense_mode)
 }
 END_TEST
 
+/* ---- cascades ---- */
+
+static const char *const sold[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64" };
+
+#define CASCADE_BOARDS ((int)(sizeof(sold) / sizeof(sold[0])) + GEOMETRIES)
+
+static struct rivulet_board cascade_board(int i)
+{
+	int boards = sizeof(sold) / sizeof(sold[0]);
+	struct rivulet_board b;
+	char why[256];
+
+	if (i >= boards)
+		return board_of(i - boards);
+	ck_assert_msg(!rivulet_board_load(&b, sold[i], why, sizeof(why)), "%s", why);
+	b.levels = 1; /* run() compares one level's cycles */
+	return b;
+}
+
+/* Two convolutions, or three with a residual, of any size, stride, padding and grouping. */
+static void conv_chain(struct qg *q)
+{
+	struct rvl_tensor *x = any_input(q, "x", qg_range(q, 1, 70), qg_range(q, 1, 30),
+					 qg_range(q, 1, 30));
+	int64_t layers = qg_range(q, 2, 3);
+	struct rvl_tensor *y = x;
+
+	for (int64_t i = 0; i < layers && !q->rc; i++) {
+		struct qg_conv c = any_conv(q, y);
+
+		if (!qg_range(q, 0, 2)) /* 1x1 */
+			c = (struct qg_conv){ .m = c.m, .ytype = c.ytype, .wtype = c.wtype,
+					      .wscale = c.wscale, .yscale = c.yscale };
+		y = qg_conv(q, NULL, y, &c);
+	}
+	if (!qg_range(q, 0, 3) && !q->rc)
+		y = qg_max_pool(q, NULL, y, 1, 1, 0);
+	qg_output(q, y);
+}
+
+/*
+ * Values that stay in INP give the bytes that they give through memory, move fewer of them, and never
+ * take longer: the tiler would not have chosen them.
+ */
+START_TEST(random_cascades)
+{
+	const struct rivulet_compile_options off = { .no_cascade = true };
+	const struct rivulet_compile_options serial = { .serial = true };
+	struct rivulet_board b = cascade_board(_i);
+	uint32_t cascades = 0;
+
+	for (int i = 0; i < 40; i++) {
+		struct outcome with, without;
+		struct io io = { 0 };
+		struct qg q;
+		char what[64];
+
+		qg_open(&q, 900000 + _i * 1000 + i);
+		conv_chain(&q);
+		ck_assert_msg(!q.rc, "%s", q.err.msg);
+		snprintf(what, sizeof(what), "chain %d on %s", i, b.name);
+		interpret(&q, &io);
+		with = run(&q, &io, &b, NULL, what);
+		without = run(&q, &io, &b, &off, what);
+		run(&q, &io, &b, &serial, what);
+		ck_assert_uint_eq(without.cascades, 0);
+		ck_assert_msg(with.cycles < without.cycles ||
+				      (!with.cascades && with.cycles == without.cycles),
+			      "%s: %u cascades, %" PRIu64 " cycles, %" PRIu64 " without", what,
+			      with.cascades, with.cycles, without.cycles);
+		cascades += with.cascades;
+		finish(&q, &io);
+	}
+	ck_assert_msg(cascades >= 3, "only %u cascades on %s", cascades, b.name);
+	check_costs("random_cascades", _i);
+}
+END_TEST
+
+/*
+ * A value larger than INP streams through a ring, of several images too; its bytes are not in the
+ * arena, and `explain` says what stays.
+ */
+START_TEST(cascade_of_stripes)
+{
+	const struct rivulet_compile_options off = { .no_cascade = true };
+	struct qg_conv wide = { .m = 32, .kh = 3, .kw = 3, .pad = { 1, 1, 1, 1 }, .bias = true,
+				.ytype = RVL_TYPE_U8, .wtype = RVL_TYPE_S8, .wscale = 0.002f,
+				.yscale = 0.03f };
+	struct qg_conv thin = { .m = 16, .ytype = RVL_TYPE_U8, .wtype = RVL_TYPE_S8,
+				.wscale = 0.002f, .yscale = 0.03f };
+	struct rivulet_board b = board_of(3); /* the port, not the array, bounds a 1x1 layer */
+	struct rivulet_blob program, text;
+	struct outcome with, without;
+	struct rivulet_explain e;
+	struct rvl_err err = { "" };
+	struct rvl_tensor *x;
+	struct rvl_graph *g;
+	struct io io = { 0 };
+	struct qg q;
+
+	qg_open(&q, 31);
+	x = qg_tensor(&q, "x", RVL_TYPE_U8, (struct rvl_shape){ 4, { 2, 16, 120, 80 } }, 0.02f, 100);
+	qg_input(&q, x);
+	qg_output(&q, qg_conv(&q, "thin", qg_conv(&q, "wide", qg_conv(&q, "first", x, &thin), &wide),
+			      &thin));
+	ck_assert_msg(!q.rc, "%s", q.err.msg);
+	interpret(&q, &io);
+	with = run(&q, &io, &b, NULL, "stripes");
+	without = run(&q, &io, &b, &off, "stripes");
+	ck_assert_uint_ge(with.cascades, 1);
+	ck_assert_uint_lt(with.cycles, without.cycles);
+	ck_assert_uint_lt(with.bytes + 2 * 2 * 16 * 120 * 80 - 1, without.bytes);
+	ck_assert(!rvl_graph_clone(q.g, &g, &err));
+	ck_assert(!rvl_compile_graph(g, &b, NULL, &program, &e, &err));
+	ck_assert(!rivulet_explain_text(&e, &text));
+	ck_assert_ptr_nonnull(strstr(text.data, "result stays in INP"));
+	ck_assert_ptr_nonnull(strstr(text.data, "operand stays in INP"));
+	ck_assert_ptr_nonnull(strstr(text.data, "kept in the NPU between layers"));
+	rivulet_blob_free(&text);
+	rivulet_blob_free(&program);
+	rivulet_explain_free(&e);
+	finish(&q, &io);
+}
+END_TEST
+
 /* cpu_only and the NPU give the same bytes, and explain names where each layer runs. */
 START_TEST(explain_says_where)
 {
@@ -810,6 +939,8 @@ int main(void)
 	tcase_add_loop_test(t, fewer_dimensions, 0, GEOMETRIES);
 	tcase_add_test(t, too_large_for_the_board);
 	tcase_add_test(t, board_without_dense_mode);
+	tcase_add_loop_test(t, random_cascades, 0, CASCADE_BOARDS);
+	tcase_add_test(t, cascade_of_stripes);
 	tcase_add_test(t, explain_says_where);
 	suite_add_tcase(s, t);
 	return run_suite(s);

@@ -322,9 +322,9 @@ START_TEST(layers_may_stay_int8)
 	for (uint32_t l = 0; l < RIVULET_LEVELS; l++)
 		o.length[l] = 32;
 	ck_assert_msg(!rivulet_compile(onnx, size, &board, &o, NULL, &e, &err), "%s", err.msg);
-	ck_assert_str_eq(e.rows[1].reason, "");
+	ck_assert_ptr_null(strstr(e.rows[1].reason, "streams"));
 	ck_assert_ptr_nonnull(strstr(e.rows[2].reason, "streams of 32 bits"));
-	ck_assert_str_eq(e.rows[3].reason, "");
+	ck_assert_ptr_null(strstr(e.rows[3].reason, "streams"));
 	ck_assert_uint_eq(e.level[0].length, 32);
 	rivulet_explain_free(&e);
 	ck_assert(!rivulet_eval_new(onnx, size, &o, &v, &err));

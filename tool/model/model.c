@@ -122,6 +122,7 @@ static int fill_options(struct rvl_model_args *a, const struct rivulet_board *b,
 		.n_shapes = a->dims.n_shapes, .dimensions = a->dims.name,
 		.n_dimensions = a->dims.n_names, .frozen = a->frozen.f, .n_frozen = a->frozen.n,
 		.require_npu = a->require_npu, .cpu_only = a->cpu_only, .serial = a->serial,
+		.no_cascade = a->no_cascade,
 		.prof = a->prof, .files = &a->beside.files };
 	return rvl_mode_fill(&a->mode, a->cpu_only ? 1 : b->levels, o);
 }

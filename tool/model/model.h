@@ -32,7 +32,7 @@ struct rvl_model_args {
 	const char *board, *plan_file;
 	uint64_t batch;
 	struct rvl_dims dims;
-	bool require_npu, cpu_only, serial, prof;
+	bool require_npu, cpu_only, no_cascade, serial, prof;
 	struct rvl_frozen frozen;
 	struct rvl_mode mode;
 	struct rivulet_plan plan; /* of @plan_file */
@@ -56,6 +56,8 @@ int rvl_model_symbol(void *member, const char *value);
 	  RVL_CALL(type, m.dims, rvl_model_symbol) },                                              \
 	{ "shape", 0, "NAME=D0,D1,...", "shape of an input; repeatable",                           \
 	  RVL_CALL(type, m.dims, rvl_model_shape) },                                               \
+	{ "no-cascade", 0, NULL, "move every value between NPU layers through memory",             \
+	  RVL_MEMBER(type, m.no_cascade) },                                                        \
 	{ "require-npu", 0, NULL, "refuse a model with steps on the CPU",                          \
 	  RVL_MEMBER(type, m.require_npu) },                                                       \
 	{ "cpu-only", 0, NULL, "everything on the CPU", RVL_MEMBER(type, m.cpu_only) },            \
