@@ -68,35 +68,6 @@ static bool linked(const struct rvl_backend *be, const struct rvl_layer *a, cons
 	       readers(be, s) == 1 && !crosses_steps(be, s);
 }
 
-/* ---- time ---- */
-
-/* The stream of @n layers from @first on, timed in the last variant. */
-static int time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n,
-		       struct rivulet_explain_segment *seg)
-{
-	struct rivulet_insn *code = NULL;
-	struct rvl_stream s;
-	int rc;
-
-	rvl_stream_init(&s, be->board, false, be->err);
-	s.variant = be->n_variants - 1;
-	s.length = be->length[s.variant];
-	rvl_segment_emit(&s, l, n, 0);
-	rc = s.rc;
-	if (!rc)
-		rc = rvl_schedule(&s, be->opt->serial);
-	if (!rc) {
-		code = malloc((s.n + 1) * sizeof(*code));
-		rc = code ? rvl_stream_code(&s, code) : -ENOMEM;
-	}
-	if (!rc)
-		rc = rvl_estimate_stream(be->board, code, (s.n + 1) * sizeof(*code), NULL, NULL, seg,
-					 be->err);
-	free(code);
-	rvl_stream_free(&s);
-	return rc;
-}
-
 /* ---- cuts of a pair ---- */
 
 /*
@@ -235,7 +206,7 @@ static int try_pair(struct pair *p)
 	struct rvl_ring chosen = { 0 };
 	uint64_t least;
 	bool taken = false;
-	int rc = ring ? time_layers(p->be, p->l, 2, &seg) : -ENOMEM;
+	int rc = ring ? rvl_time_layers(p->be, p->l, 2, &seg) : -ENOMEM;
 
 	least = seg.cycles;
 	if (rc || least * 100 <= array_time(p) * WORTH_TRYING)
@@ -243,7 +214,7 @@ static int try_pair(struct pair *p)
 	search(p);
 	for (uint32_t i = 0; i < p->found && !rc; i++) {
 		link(p->l, &p->best[i], ring);
-		rc = time_layers(p->be, p->l, 2, &seg);
+		rc = rvl_time_layers(p->be, p->l, 2, &seg);
 		if (!rc && seg.cycles < least) {
 			least = seg.cycles;
 			best[0] = *p->l[0];
@@ -256,21 +227,6 @@ static int try_pair(struct pair *p)
 	*p->l[1] = taken ? best[1] : before[1];
 	*ring = chosen;
 	return rc;
-}
-
-/* Every store by itself, so that streams can be timed before the memory plan. */
-static void place_apart(const struct rvl_backend *be)
-{
-	uint64_t at = 0;
-
-	for (uint32_t i = 0; i < be->g->n_tensors; i++) {
-		struct rvl_store *s = be->store[i];
-
-		if (!s || s->place != RIVULET_PLACE_ARENA || s->root->id != i)
-			continue;
-		s->offset = at;
-		at += rvl_div_up(s->size, RIVULET_PAGE_BYTES) * RIVULET_PAGE_BYTES;
-	}
 }
 
 static int pairs_of(struct rvl_backend *be, struct rvl_layer **l, uint32_t n, uint32_t *taken)
@@ -301,14 +257,14 @@ static int compare_step(struct rvl_backend *be, struct rvl_bstep *step,
 	struct rvl_layer **l = be->layer + step->layer0;
 	struct rivulet_explain_segment with = { 0 }, without = { 0 };
 	struct rvl_layer *plain = malloc(step->layers * sizeof(*plain));
-	int rc = plain ? time_layers(be, l, step->layers, &with) : -ENOMEM;
+	int rc = plain ? rvl_time_layers(be, l, step->layers, &with) : -ENOMEM;
 
 	for (uint32_t i = 0; i < step->layers && !rc; i++) {
 		plain[i] = *l[i];
 		*l[i] = before[i];
 	}
 	if (!rc)
-		rc = time_layers(be, l, step->layers, &without);
+		rc = rvl_time_layers(be, l, step->layers, &without);
 	if (!rc && with.cycles < without.cycles) {
 		for (uint32_t i = 0; i < step->layers; i++)
 			*l[i] = plain[i];
@@ -354,7 +310,6 @@ int rvl_cascade(struct rvl_backend *be)
 
 	if (be->opt->no_cascade || !be->board)
 		return 0;
-	place_apart(be);
 	for (uint32_t i = 0; i < be->n_steps && !rc; i++)
 		if (be->step[i].npu)
 			rc = cascade_step(be, &be->step[i]);

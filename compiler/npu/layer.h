@@ -259,6 +259,12 @@ const char *rvl_backend_fits(struct rvl_graph *g, const struct rvl_node *n, void
 /** Chooses l->t for the least estimated time; false when no cut fits the scratchpads and fields. */
 bool rvl_tile(const struct rivulet_board *b, struct rvl_layer *l);
 
+/** Whether LOAD could gather the patches of a convolution from a PLAIN operand. */
+bool rvl_can_gather(const struct rivulet_board *b, const struct rvl_layer *l);
+/** The best @n cuts of a layer with a product by the estimate, the best first; returns how many. */
+uint32_t rvl_cuts(const struct rivulet_board *b, struct rvl_layer *l, struct rvl_tiling *cut,
+		  uint32_t n);
+
 /* Words of the scratchpads that a layer may use, and the most result rows of a tile. */
 struct rvl_room {
 	int64_t inp, wgt, acc, th;

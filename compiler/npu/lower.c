@@ -291,8 +291,7 @@ static int64_t gather_blocks(const struct rivulet_board *b, const struct rvl_lay
 	return rvl_div_up(l->in.v.c * l->p.win.kh * l->p.win.kw, b->tn);
 }
 
-/* Whether patches could be gathered at all. */
-static bool can_gather(const struct rivulet_board *b, const struct rvl_layer *l)
+bool rvl_can_gather(const struct rivulet_board *b, const struct rvl_layer *l)
 {
 	const struct rvl_window *w = &l->p.win;
 	const struct rivulet_insn_l_gather gather = {
@@ -312,7 +311,7 @@ static bool wants_gather(const struct rivulet_board *b, const struct rvl_layer *
 {
 	int64_t direct = rvl_div_up(l->in.v.c, b->tn) * l->p.win.kh * l->p.win.kw;
 
-	return can_gather(b, l) && gather_blocks(b, l) * 3 <= direct * 2;
+	return rvl_can_gather(b, l) && gather_blocks(b, l) * 3 <= direct * 2;
 }
 
 /* A value that only gathering convolutions read had better be PLAIN. */
@@ -339,10 +338,9 @@ static bool choose_gather(struct rvl_backend *be, struct rvl_layer *l)
 	struct rvl_layer direct = *l;
 	bool fits = rvl_tile(be->board, &direct);
 
-	if (!l->in.s->blocked && can_gather(be->board, l)) {
+	if (!l->in.s->blocked && rvl_can_gather(be->board, l)) {
 		l->p.gather = true;
 		if (rvl_tile(be->board, l) && (!fits || l->t.cost < direct.t.cost)) {
-			l->note = "patches gathered";
 			return true;
 		}
 	}

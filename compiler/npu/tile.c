@@ -16,6 +16,7 @@
 #define MAX_SPREAD	  32 /* pixels that LOAD writes for one, each way */
 #define MAX_DILATION	  63
 #define MAX_SLOTS	  512
+#define MAX_CUTS	  8 /* into which the tallest tile is divided */
 #define MAX_STREAM	  100000 /* CONV instructions of a layer */
 #define LAYER_SEARCH_GOOD 101	 /* per cent of the lower bound that ends the search */
 #define MAX_MACS                                                                                   \
@@ -307,6 +308,8 @@ static uint64_t conv_cost(const struct budget *u, const struct rvl_tiling *t, in
 struct search {
 	struct budget u;
 	struct rvl_tiling best;
+	struct rvl_tiling *cut; /* the best few, in order; or NULL */
+	uint32_t cuts, most_cuts;
 	bool found;
 	bool too_long;
 	uint64_t bound; /* no cut can be faster */
@@ -343,6 +346,21 @@ static bool conv_fits(const struct budget *u, const struct rvl_tiling *t)
 	       t->acc_slots * t->acc_words <= u->acc;
 }
 
+static void keep_cut(struct search *s, const struct rvl_tiling *c)
+{
+	uint32_t at = s->cuts;
+
+	while (at && s->cut[at - 1].cost > c->cost)
+		at--;
+	if (at == s->most_cuts)
+		return;
+	if (s->cuts < s->most_cuts)
+		s->cuts++;
+	for (uint32_t i = s->cuts - 1; i > at; i--)
+		s->cut[i] = s->cut[i - 1];
+	s->cut[at] = *c;
+}
+
 static void consider(struct search *s, const struct rvl_tiling *t, int64_t groups)
 {
 	struct rvl_tiling c = *t;
@@ -352,6 +370,8 @@ static void consider(struct search *s, const struct rvl_tiling *t, int64_t group
 		s->too_long = true;
 		return;
 	}
+	if (s->cut)
+		keep_cut(s, &c);
 	if (!s->found || c.cost < s->best.cost) {
 		s->best = c;
 		s->found = true;
@@ -399,6 +419,25 @@ static void set_slots(const struct budget *u, struct rvl_tiling *t, int64_t grou
 	t->b_slots = l->has_b ? copies : 0;
 }
 
+/*
+ * The tallest tile moves least. Shorter ones begin sooner, because the array waits for all of the
+ * first tile's operand, and end sooner.
+ */
+static void try_heights(struct search *s, struct rvl_tiling *t, int64_t groups)
+{
+	const struct budget *u = &s->u;
+
+	consider(s, t, groups);
+	if (u->rows) /* the heights of a cascade are those of both layers */
+		return;
+	for (int64_t cuts = 2; cuts <= MAX_CUTS && t->th > 1; cuts *= 2) {
+		t->th = rvl_div_up(u->oh, cuts * rvl_div_up(u->oh, t->th));
+		slot_sizes(u, t);
+		if (conv_fits(u, t))
+			consider(s, t, groups);
+	}
+}
+
 static void try_keeps(struct search *s, struct rvl_tiling *t, int64_t groups, int copies)
 {
 	for (int order = 0; order < (s->u.rows ? 1 : 2); order++) {
@@ -408,7 +447,7 @@ static void try_keeps(struct search *s, struct rvl_tiling *t, int64_t groups, in
 			if (t->in_slots > MAX_SLOTS || t->wgt_slots > MAX_SLOTS ||
 			    t->prm_slots > MAX_SLOTS || !tallest(&s->u, t))
 				continue;
-			consider(s, t, groups);
+			try_heights(s, t, groups);
 		}
 	}
 }
@@ -510,34 +549,55 @@ static uint64_t lower_bound(const struct budget *u)
 	return rvl_max(work, port) + port / TRAFFIC_WEIGHT;
 }
 
+static void run_search(const struct rivulet_board *b, struct rvl_layer *l,
+		       const struct rvl_room *room, struct search *s)
+{
+	s->u = (struct budget){ .b = b,
+				.l = l,
+				.inp = room->inp,
+				.wgt = room->wgt - rvl_epilogue_words(l),
+				.acc = room->acc,
+				.th = room->th,
+				.rows = l->from || l->to,
+				.ratio = b->tm / b->tn,
+				.ocb = rvl_div_up(l->p.m, b->tm),
+				.oh = l->e.pool ? l->out.v.h : l->p.oh,
+				.ow = l->e.pool ? l->out.v.w : l->p.ow };
+	if (l->p.macs > MAX_MACS || b->tm * b->tn % RIVULET_WGT_WORD ||
+	    b->tm * 8 % RIVULET_WGT_WORD)
+		return;
+	l->mode->nest(b, l, &s->u.nest);
+	count_blocks(&s->u);
+	s->bound = lower_bound(&s->u);
+	search_conv(s);
+}
+
 static bool tile_conv(const struct rivulet_board *b, struct rvl_layer *l,
 		      const struct rvl_room *room)
 {
-	struct search s = { .u = { .b = b,
-				   .l = l,
-				   .inp = room->inp,
-				   .wgt = room->wgt - rvl_epilogue_words(l),
-				   .acc = room->acc,
-				   .th = room->th,
-				   .rows = l->from || l->to,
-				   .ratio = b->tm / b->tn,
-				   .ocb = rvl_div_up(l->p.m, b->tm),
-				   .oh = l->out.v.h,
-				   .ow = l->out.v.w } };
+	struct search s = { 0 };
 
-	if (l->p.macs > MAX_MACS || b->tm * b->tn % RIVULET_WGT_WORD || b->tm * 8 % RIVULET_WGT_WORD)
-		return false;
-	if (!l->e.pool) {
-		s.u.oh = l->p.oh;
-		s.u.ow = l->p.ow;
-	}
-	l->mode->nest(b, l, &s.u.nest);
-	count_blocks(&s.u);
-	s.bound = lower_bound(&s.u);
-	search_conv(&s);
+	run_search(b, l, room, &s);
 	l->t = s.best;
 	l->too_long = s.too_long;
 	return s.found;
+}
+
+static struct rvl_room whole_room(const struct rivulet_board *b)
+{
+	return (struct rvl_room){ rivulet_mem_words(b, RIVULET_MEM_INP),
+				  rivulet_mem_words(b, RIVULET_MEM_WGT),
+				  rivulet_mem_words(b, RIVULET_MEM_ACC), MAX_COUNT };
+}
+
+uint32_t rvl_cuts(const struct rivulet_board *b, struct rvl_layer *l, struct rvl_tiling *cut,
+		  uint32_t n)
+{
+	struct search s = { .cut = cut, .most_cuts = n };
+	struct rvl_room all = whole_room(b);
+
+	run_search(b, l, &all, &s);
+	return s.cuts;
 }
 
 /* ---- layers without weights ---- */
@@ -598,9 +658,7 @@ found:
 
 bool rvl_tile(const struct rivulet_board *b, struct rvl_layer *l)
 {
-	const struct rvl_room all = { rivulet_mem_words(b, RIVULET_MEM_INP),
-				      rivulet_mem_words(b, RIVULET_MEM_WGT),
-				      rivulet_mem_words(b, RIVULET_MEM_ACC), MAX_COUNT };
+	struct rvl_room all = whole_room(b);
 
 	return l->mode ? tile_conv(b, l, &all) : tile_plain(b, l);
 }

@@ -123,6 +123,8 @@ static int back(struct rvl_backend *be, const void *onnx, size_t size, struct ri
 	if (!rc)
 		rc = rvl_lower(be);
 	if (!rc)
+		rc = rvl_choose_cuts(be);
+	if (!rc)
 		rc = rvl_cascade(be);
 	if (!rc)
 		rvl_steps_sum(be);
