@@ -40,7 +40,7 @@ static int opset_field(const struct rvl_msg *m, const struct rvl_field *f, void 
 	return 0;
 }
 
-int rvl_onnx_scan_opset(const struct rvl_msg *file, const struct rvl_field *f,
+static int scan_opset(const struct rvl_msg *file, const struct rvl_field *f,
 			struct rvl_onnx_model *m)
 {
 	struct opset o = { .version = 0 };
@@ -76,7 +76,7 @@ static int model_field(const struct rvl_msg *file, const struct rvl_field *f, vo
 	else if (f->num == 2)
 		m->producer = f->s;
 	else if (f->num == 8)
-		return rvl_onnx_scan_opset(file, f, m);
+		return scan_opset(file, f, m);
 	else if (f->num == 25)
 		m->n_functions++;
 	else if (m->graph.p)
@@ -315,4 +315,90 @@ int rvl_onnx_value(const struct rvl_onnx_model *m, const struct rvl_field *f,
 {
 	*v = (struct rvl_onnx_value) { .elem_type = 0 };
 	return rvl_msg_each(rvl_msg_sub(&m->file, f, "ValueInfoProto"), value_field, v);
+}
+
+/* ---- FunctionProto ---- */
+
+enum {
+	FN_NAME = 1, FN_INPUT = 4, FN_OUTPUT = 5, FN_NODE = 7, FN_OPSET = 9, FN_DOMAIN = 10,
+	FN_DEFAULT = 11, FN_OVERLOAD = 13,
+};
+
+struct function_scan {
+	struct rvl_onnx_function *fn;
+	struct rvl_onnx_model opsets;	/* keeps the opsets alone */
+};
+
+static struct rvl_onnx_list *list_of(struct rvl_onnx_function *fn, uint32_t num)
+{
+	switch (num) {
+	case FN_INPUT:
+		return &fn->inputs;
+	case FN_OUTPUT:
+		return &fn->outputs;
+	case FN_NODE:
+		return &fn->nodes;
+	case FN_DEFAULT:
+		return &fn->defaults;
+	default:
+		return NULL;
+	}
+}
+
+static int fn_field(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
+{
+	struct function_scan *s = arg;
+	struct rvl_onnx_list *l = list_of(s->fn, f->num);
+	bool known = l || f->num == FN_NAME || f->num == FN_OPSET || f->num == FN_DOMAIN ||
+		     f->num == FN_OVERLOAD;
+	int rc = known ? rvl_field_is(m, f, RVL_WIRE_BYTES) : 0;
+
+	if (rc || !known)
+		return rc;
+	if (f->num == FN_OPSET)
+		return scan_opset(m, f, &s->opsets);
+	if (f->num == FN_NAME)
+		s->fn->name = f->s;
+	else if (f->num == FN_DOMAIN)
+		s->fn->domain = f->s;
+	else if (f->num == FN_OVERLOAD)
+		s->fn->overload = f->s;
+	else if (l->f)
+		l->f[l->n++] = *f;
+	else
+		l->n++;
+	return 0;
+}
+
+static int make_function_room(struct rvl_graph *g, struct rvl_onnx_list *l, uint32_t max,
+		     struct rvl_err *err)
+{
+	if (l->n > max)
+		return rvl_fail(err, -E2BIG, "a function has more than %u nodes, inputs or outputs", max);
+	l->f = rvl_arena_array(g->arena, l->n, sizeof(*l->f));
+	if (!l->f)
+		return rvl_fail(err, -ENOMEM, "no memory for a function");
+	l->n = 0;
+	return 0;
+}
+
+int rvl_onnx_scan_function(struct rvl_graph *g, const struct rvl_msg *file,
+			   const struct rvl_field *f, struct rvl_onnx_function *fn)
+{
+	struct function_scan s = { .fn = fn, .opsets = { .file = *file } };
+	struct rvl_msg m = rvl_msg_sub(file, f, "FunctionProto");
+	int rc = rvl_msg_each(m, fn_field, &s);
+
+	for (uint32_t num = FN_INPUT; num <= FN_DEFAULT && !rc; num++) {
+		struct rvl_onnx_list *l = list_of(fn, num);
+
+		if (l)
+			rc = make_function_room(g, l, num == FN_NODE ? RVL_MAX_NODES : RVL_ONNX_MAX_IO, file->err);
+	}
+	if (!rc)
+		rc = rvl_msg_each(m, fn_field, &s);
+	fn->imports_onnx = s.opsets.imports_onnx;
+	fn->opset = s.opsets.opset;
+	fn->ms_opset = s.opsets.ms_opset;
+	return rc;
 }

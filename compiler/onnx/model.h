@@ -70,6 +70,8 @@ struct rvl_onnx_known {
 	bool used;
 };
 
+struct rvl_onnx_node;
+
 struct rvl_onnx_model {
 	int64_t ir_version;
 	int64_t opset;		/* of ai.onnx; 0 = not imported, its operators are refused then */
@@ -89,6 +91,9 @@ struct rvl_onnx_model {
 	struct rvl_onnx_known *known;		/* names of dimensions with their values */
 	uint32_t n_known, max_known;
 	const struct rvl_onnx_scope *scope;	/* of the nodes that are read; NULL: the model's graph */
+	/* rvl_onnx_import(): a node may hold subgraphs, whose nodes are imported in turn */
+	int (*import)(struct rvl_graph *g, const struct rvl_onnx_model *m,
+		      const struct rvl_onnx_node *on, struct rvl_err *err);
 };
 
 /* Type and shape of a ValueInfoProto. */
@@ -145,10 +150,6 @@ int rvl_onnx_scan(struct rvl_graph *g, const void *buf, size_t len, struct rvl_o
 /** Reads one ValueInfoProto. */
 int rvl_onnx_value(const struct rvl_onnx_model *m, const struct rvl_field *f,
 		   struct rvl_onnx_value *v);
-
-/** Domain and version of one OperatorSetIdProto, kept in @m where it is known. */
-int rvl_onnx_scan_opset(const struct rvl_msg *file, const struct rvl_field *f,
-			struct rvl_onnx_model *m);
 
 /** Finds the parts of a GraphProto that is an attribute: the lists of @m, which was copied. */
 int rvl_onnx_scan_graph(struct rvl_graph *g, struct rvl_msg graph, struct rvl_onnx_model *m,

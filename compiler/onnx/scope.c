@@ -146,7 +146,7 @@ int rvl_onnx_nodes(struct rvl_graph *g, const struct rvl_onnx_model *m,
 	for (uint32_t i = 0; i < nodes->n && !rc; i++) {
 		rc = rvl_onnx_node(m, &nodes->f[i], on);
 		if (!rc)
-			rc = rvl_onnx_import(g, m, on, err);
+			rc = m->import(g, m, on, err);
 	}
 	free(on);
 	return rc;
