@@ -2,7 +2,7 @@
 /* Accuracy of a model over a data set, on the CPU operators. */
 #include "eval.h"
 #include "graph/interp.h"
-#include "onnx/onnx.h"
+#include "program/program.h"
 #include "pass/passes.h"
 #include "quant/calibrate.h"
 
@@ -49,15 +49,15 @@ static int measure(struct rivulet_eval *e, struct rvl_err *err)
 static int load(struct rivulet_eval *e, const void *onnx, size_t size,
 		const struct rivulet_compile_options *opt, struct rvl_err *err)
 {
-	struct rvl_onnx_opts o = { .batch = opt->batch ? opt->batch : DEFAULT_BATCH,
-				   .symbol = opt->symbol };
+	struct rivulet_compile_options o = *opt;
 	int rc;
 
+	o.batch = opt->batch ? opt->batch : DEFAULT_BATCH;
 	e->onnx = malloc(size ? size : 1);
 	if (!e->onnx)
 		return rvl_fail(err, -ENOMEM, "out of memory");
 	memcpy(e->onnx, onnx, size);
-	rc = rvl_onnx_load(e->onnx, size, &o, &e->g, err);
+	rc = rvl_read_model(e->onnx, size, &o, &e->g, err);
 	if (!rc && opt->quantise.n_examples)
 		rc = rvl_calibrate(e->g, &opt->quantise, err);
 	if (!rc)

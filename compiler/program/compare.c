@@ -3,7 +3,6 @@
  * A float model beside what the quantiser makes of it: both graphs run the same examples, and the
  * values of each quantised tensor are compared with those of the float tensor of the same name.
  */
-#include "onnx/onnx.h"
 #include "pass/passes.h"
 #include "quant/calibrate.h"
 #include "quant/insert.h"
@@ -148,17 +147,6 @@ static int run(struct comparison *c)
 
 /* ---- graphs ---- */
 
-static int load(struct comparison *c, const void *onnx, size_t size, struct rvl_graph **g)
-{
-	const struct rvl_onnx_opts o = { .batch = c->opt->batch, .symbol = c->opt->symbol };
-	int rc = rvl_onnx_load(onnx, size, &o, g, c->err);
-
-	for (uint32_t i = 0; i < c->opt->n_frozen && !rc; i++)
-		rc = rvl_graph_freeze(*g, c->opt->frozen[i].name, c->opt->frozen[i].data,
-				      c->opt->frozen[i].size, c->err);
-	return rc;
-}
-
 /* The float tensor that a tensor of bytes stands for: the name without its suffix. */
 static const struct rvl_tensor *counterpart(const struct comparison *c, const struct rvl_tensor *t)
 {
@@ -203,14 +191,14 @@ static int compile(struct comparison *c)
 
 static int make_graphs(struct comparison *c, const void *onnx, size_t size)
 {
-	int rc = load(c, onnx, size, &c->f);
+	int rc = rvl_read_model(onnx, size, c->opt, &c->f, c->err);
 
 	if (!rc)
 		rc = rvl_calibrate_prepare(c->f, &c->opt->quantise, c->err);
 	if (!rc)
 		rc = rvl_samples_bind(c->f, &c->opt->quantise, &c->samples, c->err);
 	if (!rc)
-		rc = load(c, onnx, size, &c->q);
+		rc = rvl_read_model(onnx, size, c->opt, &c->q, c->err);
 	if (!rc)
 		rc = rvl_calibrate(c->q, &c->opt->quantise, c->err);
 	if (!rc)

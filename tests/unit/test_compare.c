@@ -138,6 +138,23 @@ START_TEST(what_cannot_be_compared)
 }
 END_TEST
 
+/* The shapes that the options give are those of both forms of the model. */
+START_TEST(shapes_of_the_options)
+{
+	struct pb model = ot_model("in x f32 1,2,?,?; out y; const w f32 2,2,1,1 1 -2 0.5 3; "
+				   "Conv x w -> y", 13);
+	char path[128], line[256];
+
+	snprintf(path, sizeof(path), "%s/open.onnx", dir);
+	write_file(path, model.p, model.n);
+	free(model.p);
+	snprintf(line, sizeof(line), "compare %s --calibrate %s/x.npy --shape x=1,2,2,2", path, dir);
+	EXPECT(line, 0);
+	snprintf(line, sizeof(line), "compare %s --calibrate %s/x.npy", path, dir);
+	EXPECT(line, RVL_EXIT_REFUSED);
+}
+END_TEST
+
 /* The exported model compiles to the NPU without examples. */
 START_TEST(the_exported_model_is_quantised)
 {
@@ -161,6 +178,7 @@ int main(void)
 	tcase_add_test(t, the_report_is_a_table);
 	tcase_add_test(t, values_are_dumped);
 	tcase_add_test(t, what_cannot_be_compared);
+	tcase_add_test(t, shapes_of_the_options);
 	tcase_add_test(t, the_exported_model_is_quantised);
 	suite_add_tcase(s, t);
 	return run_suite(s);
