@@ -50,6 +50,7 @@ struct rvl_quant {
 	int32_t axis;
 	const float *scale;
 	const int32_t *zp;
+	bool plain;		/* the model gives none: scale 1, so that the NPU can move the bytes */
 };
 
 struct rvl_tensor {

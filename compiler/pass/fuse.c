@@ -438,7 +438,7 @@ static void plain_numbers(struct rvl_tensor *t)
 	static const int32_t zero;
 
 	if ((t->type == RVL_TYPE_U8 || t->type == RVL_TYPE_S8) && !t->quant.n)
-		t->quant = (struct rvl_quant) { .n = 1, .scale = &one, .zp = &zero };
+		t->quant = (struct rvl_quant) { .n = 1, .scale = &one, .zp = &zero, .plain = true };
 }
 
 /* Bytes that an operator only moves keep their meaning: parameters spread through it. */

@@ -229,7 +229,7 @@ static void write_tensor(const struct writer *w, uint32_t i, uint32_t name,
 	};
 	for (uint32_t d = 0; d < out->ndim; d++)
 		out->dim[d] = s->blocked ? dim[d] : t->shape.dim[d];
-	if (t->quant.n == 1) {
+	if (t->quant.n == 1 && !t->quant.plain) {
 		out->scale = t->quant.scale[0];
 		out->zero_point = t->quant.zp[0];
 	}

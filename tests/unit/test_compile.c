@@ -14,6 +14,7 @@
 #include "prog_exec.h"
 #include "qgraph.h"
 #include "suite.h"
+#include "unit/onnx_text.h"
 
 #define MAX_LIVE 64
 #ifndef MUTANTS
@@ -672,6 +673,24 @@ START_TEST(cpu_steps_know_their_products)
 }
 END_TEST
 
+/* Bytes that the model only moves have no scale in the program, wherever they are moved. */
+START_TEST(moved_bytes_have_no_scale)
+{
+	struct pb model = ot_model("in x u8 1,3,4,4; out y u8 1,48; Flatten x -> y", 13);
+	struct rivulet_blob program = { 0 };
+	const struct rivulet_tensor *t;
+	struct rvl_err err;
+
+	ck_assert_msg(!rivulet_compile(model.p, model.n, &board, NULL, &program, NULL, &err), "%s",
+		      err.msg);
+	t = rivulet_program_tensors(program.data);
+	ck_assert_float_eq(t[0].scale, 0);
+	ck_assert_float_eq(t[1].scale, 0);
+	rivulet_blob_free(&program);
+	free(model.p);
+}
+END_TEST
+
 /* The same model and options give the same file, byte for byte, because caches depend on it. */
 START_TEST(compiling_is_deterministic)
 {
@@ -741,6 +760,7 @@ int main(void)
 	tcase_add_loop_test(t, recorded_models_equal_onnxruntime, 0, 3);
 	tcase_add_test(t, mutants_are_refused_or_sound);
 	tcase_add_test(t, every_board_compiles_the_demo_models);
+	tcase_add_test(t, moved_bytes_have_no_scale);
 	tcase_add_test(t, compiling_is_deterministic);
 	tcase_add_test(t, unsupported_is_named);
 	suite_add_tcase(s, t);
