@@ -432,7 +432,7 @@ int rivulet_explain_json(const struct rivulet_explain *e, struct rivulet_blob *o
 	for (uint32_t i = 0; i < e->n_levels; i++)
 		put(&o,
 		    "    {\"level\": %u, \"hz\": %" PRIu64 ", \"length\": %u, \"cycles\": %" PRIu64
-		    ", \"seconds\": %.9f, \"joule\": %.9f}%s\n",
+		    ", \"seconds\": %.9g, \"joule\": %.9g}%s\n",
 		    e->level[i].level, e->level[i].hz, e->level[i].length, e->level[i].cycles, e->level[i].seconds,
 		    e->level[i].joule, i + 1 == e->n_levels ? "" : ",");
 	put(&o,
