@@ -216,7 +216,92 @@ static int run_mean(struct rvl_call *c)
 	.types = { set }, .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, \
 	.infer = rvl_infer_broadcast, .run = fn, .doc = text }
 
+/*
+ * Before opset 7, input 1 is broadcast to input 0 where the attribute says so: its dimensions are
+ * those of input 0 from @axis on, by default the last ones. Gives input 1 the rank from which
+ * today's rule follows.
+ */
+static int align(struct rvl_call *c)
+{
+	struct rvl_shape *b = &c->in[1].shape;
+	int64_t rank = c->in[0].shape.rank, axis = rank - b->rank;
+
+	if (!rvl_attr_int(c, "broadcast")) {
+		if (!rvl_shape_equal(&c->in[0].shape, b))
+			return rvl_op_fail(c, "inputs 0 and 1 differ in shape, and broadcast is 0");
+		return 0;
+	}
+	if (b->rank > rank)
+		return rvl_op_fail(c, "input 1 has rank %d, more than input 0 with rank %lld", b->rank,
+				   (long long)rank);
+	if (rvl_attr_given(c, "axis"))
+		axis = rvl_attr_int(c, "axis");
+	if (axis < 0 || axis + b->rank > rank)
+		return rvl_op_fail(c, "axis %lld of an input 1 of rank %d is outside input 0 with rank %lld",
+				   (long long)axis, b->rank, (long long)rank);
+	for (int i = 0; i < b->rank; i++)
+		if (b->dim[i] != c->in[0].shape.dim[axis + i] && b->dim[i] != 1)
+			return rvl_op_fail(c, "dimension %d of input 1 is %lld, not that of input 0, %lld", i,
+					   (long long)b->dim[i],
+					   (long long)c->in[0].shape.dim[axis + i]);
+	while (axis + b->rank < rank)
+		b->dim[b->rank++] = 1;
+	return 0;
+}
+
+static int infer_aligned(struct rvl_call *c)
+{
+	int rc = align(c);
+
+	return rc ? rc : rvl_infer_broadcast(c);
+}
+
+static int infer_aligned_bool(struct rvl_call *c)
+{
+	int rc = align(c);
+
+	return rc ? rc : rvl_infer_broadcast_bool(c);
+}
+
+#define RUN_ALIGNED(name) \
+	static int run_##name##_aligned(struct rvl_call *c) \
+	{ \
+		int rc = align(c); \
+\
+		return rc ? rc : run_##name(c); \
+	}
+
+RUN_ALIGNED(add)
+RUN_ALIGNED(sub)
+RUN_ALIGNED(mul)
+RUN_ALIGNED(div)
+RUN_ALIGNED(pow)
+RUN_ALIGNED(equal)
+RUN_ALIGNED(greater)
+RUN_ALIGNED(less)
+RUN_ALIGNED(and)
+RUN_ALIGNED(or)
+RUN_ALIGNED(xor)
+
+#define ALIGNED(op, set, rule, function) \
+	{ .name = (op), .since = 1, .least_in = 2, .most_in = 2, .types = { set }, \
+	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .infer = (rule), .run = (function), \
+	  .attrs = RVL_ATTRS(RVL_FLAG("broadcast", 0), RVL_INT("axis", 0), \
+			     RVL_IGNORED("consumed_inputs")), \
+	  .doc = "the same, input 1 broadcast from an axis of input 0 on" }
+
 const struct rvl_op_def rvl_ops_arithmetic[] = {
+	ALIGNED("Add", RVL_T_NUMBER, infer_aligned, run_add_aligned),
+	ALIGNED("Sub", RVL_T_NUMBER, infer_aligned, run_sub_aligned),
+	ALIGNED("Mul", RVL_T_NUMBER, infer_aligned, run_mul_aligned),
+	ALIGNED("Div", RVL_T_NUMBER, infer_aligned, run_div_aligned),
+	ALIGNED("Pow", RVL_T_FLOAT, infer_aligned, run_pow_aligned),
+	ALIGNED("Equal", RVL_T_ANY, infer_aligned_bool, run_equal_aligned),
+	ALIGNED("Greater", RVL_T_FLOAT, infer_aligned_bool, run_greater_aligned),
+	ALIGNED("Less", RVL_T_FLOAT, infer_aligned_bool, run_less_aligned),
+	ALIGNED("And", RVL_T(BOOL), infer_aligned, run_and_aligned),
+	ALIGNED("Or", RVL_T(BOOL), infer_aligned, run_or_aligned),
+	ALIGNED("Xor", RVL_T(BOOL), infer_aligned, run_xor_aligned),
 	BINARY("Add", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_add, "a + b with broadcasting"),
 	BINARY("Sub", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_sub, "a - b"),
 	BINARY("Mul", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_mul, "a * b with broadcasting"),

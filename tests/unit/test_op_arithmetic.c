@@ -318,6 +318,70 @@ START_TEST(logic)
 }
 END_TEST
 
+/* Before opset 7 an attribute says where input 1 begins in the shape of input 0. */
+START_TEST(operands_from_an_axis_on)
+{
+	op_begin("Sub", 6);
+	op_int("broadcast", 1);
+	op_int("axis", 0);
+	IN_F32(DIMS(2, 3), 1, 2, 3, 4, 5, 6);
+	IN_F32(DIMS(2), 1, 2);
+	op_ok(1);
+	WANT_F32(0, DIMS(2, 3), 0, 1, 2, 2, 3, 4);
+	op_begin("Mul", 1);
+	op_int("broadcast", 1);
+	IN_F32(DIMS(2, 3), 1, 2, 3, 4, 5, 6);
+	IN_F32(DIMS(3), 1, 10, 100);
+	op_ok(1);
+	WANT_F32(0, DIMS(2, 3), 1, 20, 300, 4, 50, 600);
+	op_begin("Less", 6);
+	op_int("broadcast", 1);
+	op_int("axis", 1);
+	IN_F32(DIMS(1, 2, 2), 1, 2, 3, 4);
+	IN_F32(DIMS(2, 1), 2, 4);
+	op_ok(1);
+	OP_WANT(0, BOOL, uint8_t, DIMS(1, 2, 2), 1, 0, 1, 0);
+	op_begin("Add", 6);
+	IN_F32(DIMS(2), 1, 2);
+	IN_F32(DIMS(2), 3, 4);
+	op_ok(1);
+	WANT_F32(0, DIMS(2), 4, 6);
+	op_begin("Pow", 1);
+	op_int("broadcast", 1);
+	IN_F32(DIMS(2), 3, 4);
+	IN_F32(RANK0, 2);
+	op_ok(1);
+	WANT_F32(0, DIMS(2), 9, 16);
+}
+END_TEST
+
+/* Add-6 of operands of zeros. @axis -100: broadcast is 0; 100: the axis is not given. */
+static void refuses_axis(struct rvl_shape a, struct rvl_shape b, int axis, const char *text)
+{
+	static const float zeros[16];
+
+	op_begin("Add", 6);
+	op_int("broadcast", axis != -100);
+	if (axis != -100 && axis != 100)
+		op_int("axis", axis);
+	op_in(RVL_TYPE_F32, a, zeros, (size_t)rvl_shape_count(&a));
+	op_in(RVL_TYPE_F32, b, zeros, (size_t)rvl_shape_count(&b));
+	op_fails(1, text);
+}
+
+START_TEST(operands_outside_the_axes)
+{
+	refuses_axis(DIMS(2, 3), DIMS(3), -100, "inputs 0 and 1 differ in shape, and broadcast is 0");
+	refuses_axis(DIMS(3), DIMS(2, 3), 100, "input 1 has rank 2, more than input 0 with rank 1");
+	refuses_axis(DIMS(2, 3), DIMS(3), 2,
+		     "axis 2 of an input 1 of rank 1 is outside input 0 with rank 2");
+	refuses_axis(DIMS(2, 3), DIMS(3), -1,
+		     "axis -1 of an input 1 of rank 1 is outside input 0 with rank 2");
+	refuses_axis(DIMS(2, 3), DIMS(3), 0, "dimension 0 of input 1 is 3, not that of input 0, 2");
+	refuses_axis(DIMS(2, 1), DIMS(3), 100, "dimension 0 of input 1 is 3, not that of input 0, 1");
+}
+END_TEST
+
 START_TEST(floats)
 {
 	op_begin("Div", 14);
@@ -392,6 +456,8 @@ int main(void)
 	tcase_add_test(t, comparisons);
 	tcase_add_test(t, logic);
 	tcase_add_test(t, floats);
+	tcase_add_test(t, operands_from_an_axis_on);
+	tcase_add_test(t, operands_outside_the_axes);
 	tcase_add_test(t, any_number_of_operands);
 	return run_suite(s);
 }
