@@ -26,6 +26,8 @@ $(eval $(call program,tests/check_onnx,tests/onnx/check_onnx.c tests/onnx/eligib
 .PHONY: check-onnx
 check-onnx: $(BUILD)/tests/check_onnx
 	@$< /usr/share/libonnx-testdata/data/node
+	@$< -p onnx.converted /usr/share/libonnx-testdata/data/pytorch-converted
+	@$< -p onnx.operator /usr/share/libonnx-testdata/data/pytorch-operator
 
 # Operators of com.microsoft against what onnxruntime computes.
 .PHONY: check-microsoft

@@ -11,8 +11,9 @@
  * how weights reach the NPU; both by the interpreter (the frozen one after every pass) and as a
  * compiled program whose NPU steps run on the linked model. It has passed when one of the two ways
  * gives the expected outputs and neither gives others. It counts as folded when every way that gave
- * them left no node to run, as unsupported when the compiler names node, operator and reason, and as
- * wrong when it ran and the result differs, or if anything else went wrong.
+ * them left no node to run, as unsupported when the compiler names node, operator and reason or when
+ * the recorded float64 exceed float32, and as wrong when it ran and the result differs, or if anything
+ * else went wrong.
  *
  * Two kinds of recorded data are read as they are meant: old files hold the bits of bfloat16 as
  * uint16, and an input that is there for its type alone may have another shape than declared.
@@ -23,6 +24,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -340,6 +342,25 @@ static enum verdict verdict_of(struct test *t)
 	return UNSUPPORTED;
 }
 
+/* Whether recorded data of float64, which is computed in float32, exceed the range of that. */
+static bool exceeds_float32(struct test *t, struct rvl_tensor *const *list, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (list[i]->type != RVL_TYPE_F64)
+			continue;
+		for (int64_t k = 0; k < rvl_shape_count(&list[i]->shape); k++) {
+			double v = rvl_element(RVL_TYPE_F64, list[i]->data, k);
+
+			if (!isinf(v) && fabs(v) > FLT_MAX) {
+				rvl_fail(&t->err, -EOPNOTSUPP, "%s has %g, and float64 is computed in float32",
+					 list[i]->name, v);
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
 static enum verdict run_test(struct test *t, const char *dir)
 {
 	char path[1024];
@@ -354,6 +375,8 @@ static enum verdict run_test(struct test *t, const char *dir)
 		rc = load_values(t, dir, "output", t->want, &t->n_want);
 	if (!rc && !t->n_want)
 		rc = rvl_fail(&t->err, -ENOENT, "no recorded output");
+	if (!rc && (exceeds_float32(t, t->in, t->n_in) || exceeds_float32(t, t->want, t->n_want)))
+		return UNSUPPORTED;
 	return rc ? WRONG : verdict_of(t);
 }
 
