@@ -88,32 +88,18 @@ static uint64_t zero_of(const struct rvl_call *c, uint32_t input, int64_t i, int
 static void sum_ints(const struct product *p, int64_t a, int64_t b, int64_t m, int64_t col,
 		     int64_t n, uint64_t *s)
 {
+	static void (*const by_type[RVL_TYPE_COUNT])(const struct product *p, int64_t a, int64_t b,
+						     int64_t n, const uint64_t *zb, uint64_t za,
+						     uint64_t *s) = {
+		[RVL_TYPE_U8] = sum_u8,	  [RVL_TYPE_S8] = sum_s8,   [RVL_TYPE_U16] = sum_u16,
+		[RVL_TYPE_S16] = sum_s16, [RVL_TYPE_U32] = sum_u32, [RVL_TYPE_S32] = sum_s32,
+	};
 	uint64_t za = zero_of(p->c, 2, m, p->m, p->m * p->k, a), zb[ROW];
+	enum rvl_type type = p->c->in[1].type;
 
 	for (int64_t j = 0; j < n; j++)
 		zb[j] = zero_of(p->c, 3, col + j, p->n, p->n * p->k, b);
-	switch (p->c->in[1].type) {
-	case RVL_TYPE_U8:
-		sum_u8(p, a, b, n, zb, za, s);
-		break;
-	case RVL_TYPE_S8:
-		sum_s8(p, a, b, n, zb, za, s);
-		break;
-	case RVL_TYPE_U16:
-		sum_u16(p, a, b, n, zb, za, s);
-		break;
-	case RVL_TYPE_S16:
-		sum_s16(p, a, b, n, zb, za, s);
-		break;
-	case RVL_TYPE_U32:
-		sum_u32(p, a, b, n, zb, za, s);
-		break;
-	case RVL_TYPE_S32:
-		sum_s32(p, a, b, n, zb, za, s);
-		break;
-	default:
-		sum_64(p, a, b, n, zb, za, s);
-	}
+	(by_type[type] ? by_type[type] : sum_64)(p, a, b, n, zb, za, s);
 }
 
 /* Where the matrices of product @i begin. */
