@@ -618,8 +618,14 @@ static int add_zero_point(struct import *im)
 	struct rvl_tensor *zp;
 	int rc;
 
-	if (im->n->op != RVL_OP_QUANTIZE || (im->n->n_in > 2 && im->n->in[2]))
+	if (im->n->op != RVL_OP_QUANTIZE)
 		return 0;
+	if (im->n->n_in > 2 && im->n->in[2]) {
+		if (a && a->i && im->n->in[2]->type && im->n->in[2]->type != type)
+			refuse(im, "output_dtype is %s, its zero point is %s", rvl_onnx_type_name(a->i),
+			       rvl_type_name(im->n->in[2]->type));
+		return 0;
+	}
 	if (type != RVL_TYPE_U8 && type != RVL_TYPE_S8) {
 		refuse(im, "output type %s is not supported", rvl_onnx_type_name(a->i));
 		return 0;

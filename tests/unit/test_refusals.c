@@ -151,8 +151,10 @@ static const struct model_case attributes[] = {
 	{ X "QuantizeLinear x s -> y block_size=1; const s f32 - 1", 21, NO,
 	  "node 'QuantizeLinear_0' (QuantizeLinear): its scales do not have the shape of blocks of 1" },
 	{ X "QuantizeLinear x s -> y output_dtype=3; const s f32 - 1", 21, 0, "int8 1x2x6x5" },
-	{ X "QuantizeLinear x s z -> y output_dtype=2; const s f32 - 1; const z s8 - 0", 21, 0,
+	{ X "QuantizeLinear x s z -> y output_dtype=3; const s f32 - 1; const z s8 - 0", 21, 0,
 	  "int8 1x2x6x5" },
+	{ X "QuantizeLinear x s z -> y output_dtype=2; const s f32 - 1; const z s8 - 0", 21, NO,
+	  "node 'QuantizeLinear_0' (QuantizeLinear): output_dtype is uint8, its zero point is int8" },
 	{ X "QuantizeLinear x s -> y output_dtype=4; const s f32 - 1", 21, NO,
 	  "node 'QuantizeLinear_0' (QuantizeLinear): output type uint16 is not supported" },
 	/* Constants. */
