@@ -852,7 +852,7 @@ START_TEST(expansion_is_bounded)
 	struct model m;
 
 	for (int i = 0; i < 5; i++) {
-		char name[8], next[8], out[8];
+		char name[16], next[16], out[16];
 
 		snprintf(name, sizeof(name), "F%d", i);
 		snprintf(next, sizeof(next), "F%d", i + 1);
