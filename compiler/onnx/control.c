@@ -289,10 +289,10 @@ static int expand_if(struct rvl_graph *g, struct rvl_node *n, const char **why,
 	struct control *c = control_of(n);
 	struct rvl_tensor *cond = n->in[0], *out[RVL_MAX_OUT];
 	struct rvl_tensor *made[2][RVL_MAX_OUT] = { { NULL } };
-	int64_t count = rvl_shape_count(&cond->shape), first = 0, past = 2;
+	int64_t first = 0, past = 2;
 	int rc = 0;
 
-	if (cond->type != RVL_TYPE_BOOL || count != 1) {
+	if (!cond || cond->type != RVL_TYPE_BOOL || rvl_shape_count(&cond->shape) != 1) {
 		*why = "its condition is not one bool";
 		return 0;
 	}

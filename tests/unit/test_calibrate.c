@@ -16,6 +16,7 @@
 #include "onnx/onnx.h"
 #include "pass/passes.h"
 #include "quant/calibrate.h"
+#include "quant/measure.h"
 #include "chance.h"
 #include "suite.h"
 #include "unit/onnx_text.h"
@@ -720,6 +721,25 @@ START_TEST(windows_that_are_too_large_to_try)
 }
 END_TEST
 
+/* Infinities and NaN that both have are exact; one that only one has is nothing but noise. */
+START_TEST(noise_of_infinities)
+{
+	static const float want[4] = { 1, -INFINITY, NAN, 3 }, other[4] = { 1, -2, NAN, 3 },
+			   near[4] = { 1, -INFINITY, NAN, 3.5f };
+	struct rvl_snr s = { .n = 0 };
+
+	rvl_snr_add(&s, want, want, 4);
+	ck_assert_double_eq(rvl_snr_db(&s), RVL_SNR_EXACT);
+	s = (struct rvl_snr) { .n = 0 };
+	rvl_snr_add(&s, want, other, 4);
+	ck_assert_double_eq(rvl_snr_db(&s), -RVL_SNR_EXACT);
+	/* Signal 1 + 9 - 16 / 2 = 2, noise 0.25. */
+	s = (struct rvl_snr) { .n = 0 };
+	rvl_snr_add(&s, want, near, 4);
+	ck_assert_double_eq_tol(rvl_snr_db(&s), 10 * log10(8), 1e-9);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("calibrate");
@@ -738,6 +758,7 @@ int main(void)
 	tcase_add_test(t, mixed_keeps_the_worst_layers_float);
 	tcase_add_test(t, biases_take_up_the_error_of_weights);
 	tcase_add_test(t, exported_models_compute_the_same);
+	tcase_add_test(t, noise_of_infinities);
 	tcase_add_test(t, ranges_become_scales);
 	tcase_add_test(t, signed_results_are_not_clipped);
 	tcase_add_test(t, outliers_are_clipped);

@@ -292,7 +292,7 @@ static int parse_npy(int version, const char *dict, size_t bytes, struct rvl_arr
 START_TEST(npy_versions)
 {
 	static const char dict[] = "{'descr':'|u1','fortran_order':False,'shape':(2,3)}";
-	static char padded[70000];
+	static char padded[70000], long_header[(1 << 17) + 2];
 	struct rvl_array a;
 	char why[160];
 
@@ -312,6 +312,14 @@ START_TEST(npy_versions)
 	memset(padded, ' ', sizeof(padded) - 1);
 	memcpy(padded, dict, strlen(dict));
 	ck_assert_int_eq(parse_npy(2, padded, 6, &a, why), 0);
+	rvl_array_clear(&a);
+	/* Reading the blanks of a longer one is all that a hostile file wants. */
+	memset(long_header, ' ', sizeof(long_header) - 1);
+	memcpy(long_header, dict, strlen(dict));
+	ck_assert_int_eq(parse_npy(2, long_header, 6, &a, why), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(why, "is longer than 131072"));
+	long_header[sizeof(long_header) - 2] = '\0';
+	ck_assert_int_eq(parse_npy(2, long_header, 6, &a, why), 0);
 	rvl_array_clear(&a);
 }
 END_TEST

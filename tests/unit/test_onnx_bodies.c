@@ -226,6 +226,16 @@ START_TEST(a_constant_condition_takes_one_branch)
 }
 END_TEST
 
+/* An input without a name is absent. */
+START_TEST(a_condition_must_be_there)
+{
+	struct pb g = main_graph();
+
+	add_node(&g, if_node("", branch("Add", 10), branch("Mul", 10)));
+	refused(&g, 13, -EOPNOTSUPP, "it does not have one input");
+}
+END_TEST
+
 /* The rank of an input is known, so the condition is, as in what exporters make of squeeze(). */
 START_TEST(a_condition_that_follows_from_shapes_is_constant)
 {
@@ -1056,6 +1066,7 @@ int main(void)
 	TCase *t = add_case(s, "if", 10, NULL, NULL);
 
 	tcase_add_test(t, a_constant_condition_takes_one_branch);
+	tcase_add_test(t, a_condition_must_be_there);
 	tcase_add_test(t, a_condition_that_follows_from_shapes_is_constant);
 	tcase_add_test(t, a_run_selects_between_branches);
 	tcase_add_test(t, branches_of_different_shapes_need_a_constant_condition);

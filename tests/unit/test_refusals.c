@@ -266,6 +266,7 @@ static const struct model_case operators[] = {
 	{ "in x f32 2; in x f32 2; out y; Relu x -> y", 0, -EEXIST, "tensor 'x' is defined twice" },
 	{ "in x f32 2; Relu x -> y", 0, BAD, "the model has no outputs" },
 	{ "in x f32 2; out z; Relu x -> y", 0, BAD, "nothing makes the model's output 'z'" },
+	{ "in x f32 2; out y; out z 10 2; Relu x -> y", 0, BAD, "nothing makes the model's output 'z'" },
 	{ "in x f32 2; out y; Relu a -> y; Relu y -> a", 0, -ELOOP,
 	  "node 'Relu_0' (Relu) needs its own result" },
 	/* Inputs that no kernel takes. */

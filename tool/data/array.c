@@ -89,7 +89,8 @@ static int read_fd(int fd, const char *path, uint64_t size, struct rvl_blob *out
 
 int rvl_read_file(const char *path, uint64_t max, struct rvl_blob *out)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* A pipe must not block before its type is known. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 	int r;
 

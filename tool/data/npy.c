@@ -11,6 +11,8 @@
 #include "data/array.h"
 #include "verb.h"
 
+#define HEADER_MAX (1 << 17)	/* bytes; what NumPy writes is far shorter */
+
 struct scan {
 	const char *p, *end;
 };
@@ -155,6 +157,10 @@ int rvl_npy_parse(const uint8_t *p, size_t size, struct rvl_array *out, char *wh
 	len = p[8] | (size_t)p[9] << 8;
 	if (p[6] > 1)
 		len |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
+	if (len > HEADER_MAX) {
+		snprintf(why, 160, "its header of %zu bytes is longer than %d", len, HEADER_MAX);
+		return -EINVAL;
+	}
 	if (len > size - at)
 		return -EINVAL;
 	s = (struct scan) { (const char *)p + at, (const char *)p + at + len };

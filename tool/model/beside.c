@@ -72,6 +72,9 @@ static int read_part(struct rvl_beside *b, int fd, const char *location, uint64_
 		return rvl_fail(err, -EINVAL, "%.200s: %llu bytes from %llu on are not in the file of %lld bytes",
 				location, (unsigned long long)size, (unsigned long long)offset,
 				(long long)st.st_size);
+	if (size > RVL_BESIDE_MAX - b->held)
+		return rvl_fail(err, -E2BIG, "%.200s: the model reads more than %llu bytes of files",
+				location, (unsigned long long)RVL_BESIDE_MAX);
 	list = realloc(b->data, (b->n + 1) * sizeof(*list));
 	if (!list)
 		return refuse(err, -ENOMEM, location);
@@ -80,6 +83,7 @@ static int read_part(struct rvl_beside *b, int fd, const char *location, uint64_
 	if (!*out)
 		return refuse(err, -ENOMEM, location);
 	b->n++;
+	b->held += size;
 	rc = read_all(fd, *out, offset, size);
 	return rc ? refuse(err, rc, location) : 0;
 }
