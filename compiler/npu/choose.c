@@ -114,6 +114,12 @@ int rvl_choose_cuts(struct rvl_backend *be)
 {
 	int rc = 0;
 
+	/*
+	 * A plan predicts the time of a length from a program that has other lengths, too: what all
+	 * variants share must not depend on the lengths.
+	 */
+	if (be->opt->stochastic)
+		return 0;
 	place_apart(be);
 	for (uint32_t i = 0; i < be->n_steps && !rc; i++) {
 		const struct rvl_bstep *s = &be->step[i];
