@@ -2,12 +2,13 @@
 /* The account of a compiled program: its steps, and time by walking their command streams. */
 #include "model/explain_program.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "device/engine.h"
-#include "rivulet_cost.h"
+#include "npu/estimate.h"
 #include "rivulet_kernels.h"
 #include "rivulet_ops.h"
 #include "verb.h"
@@ -24,47 +25,13 @@ bool rvl_is_program(const struct rvl_blob *b)
 
 /* ---- time of a command stream ---- */
 
-struct stream {
-	const uint8_t *cmd;
-	uint32_t n;
-};
-
-static int fetch(void *ctx, uint32_t index, struct rivulet_insn *out)
-{
-	const struct stream *s = ctx;
-
-	if (index >= s->n)
-		return 1;
-	memcpy(out, s->cmd + (size_t)index * sizeof(*out), sizeof(*out));
-	return 0;
-}
-
 static int walk(const struct rivulet_board *b, const void *cmd, uint32_t bytes,
 		struct rivulet_explain_segment *seg)
 {
-	struct stream s = { cmd, bytes / sizeof(struct rivulet_insn) };
-	struct rivulet_timeline *t = rivulet_timeline_new(b, fetch, &s);
-	const struct rivulet_timeline_stats *st;
-	struct rivulet_event e;
-	int r = 1;
+	struct rvl_err err = { "out of memory" };
+	int rc = rvl_estimate_stream(b, cmd, bytes, NULL, NULL, seg, &err);
 
-	if (!t)
-		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
-	while (r == 1)
-		r = rivulet_timeline_next(t, &e);
-	st = rivulet_timeline_stats(t);
-	seg->instructions = s.n;
-	seg->cycles = st->cycles;
-	memcpy(seg->busy, st->busy, sizeof(seg->busy));
-	seg->port_busy = st->port_busy;
-	seg->read_bytes = st->read_bytes;
-	seg->write_bytes = st->write_bytes;
-	seg->array_macs = st->macs;
-	seg->stream_macs = st->stream_macs;
-	seg->stream_fj = st->stream_fj;
-	rivulet_timeline_free(t);
-	return r < 0 ? rvl_tool_fail(RVL_EXIT_REFUSED, "the device would refuse instruction %u of %u", e.index,
-				     s.n) : 0;
+	return rc ? rvl_tool_fail(rc == -ENOMEM ? RVL_EXIT_FAILED : RVL_EXIT_REFUSED, "%s", err.msg) : 0;
 }
 
 /* ---- rows ---- */
