@@ -84,6 +84,17 @@ static inline void remove_scratch(const char *dir)
 	ck_assert_int_eq(system(command), 0);
 }
 
+/* The path of @name in @dir; the last four paths are valid. */
+static inline const char *path_in(const char *dir, const char *name)
+{
+	static char path[4][160];
+	static int n;
+
+	n = (n + 1) % 4;
+	snprintf(path[n], sizeof(path[n]), "%s/%s", dir, name);
+	return path[n];
+}
+
 /* The elements of a .npy file, which follow the magic, the version and the header. */
 static inline const void *npy_data(const uint8_t *file, size_t size, size_t *bytes)
 {

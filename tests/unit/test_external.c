@@ -2,11 +2,11 @@
 /* Tensors whose data is in files beside the model: found there, and nowhere else. */
 #include <check.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "model/beside.h"
 #include "onnx/onnx.h"
 #include "suite.h"
@@ -14,18 +14,14 @@
 #include "verb.h"
 
 static struct rvl_err err;
-static char folder[64];
+static char folder[SCRATCH_MAX];
 
 static void write_in_folder(const char *name, const void *data, size_t n)
 {
 	char path[128];
-	int fd;
 
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(write(fd, data, n), (ssize_t)n);
-	close(fd);
+	write_file(path, data, n);
 }
 
 static void link_in_folder(const char *to, const char *name)
@@ -42,8 +38,7 @@ static void make_folder(void)
 	const float w[] = { 9, 1, 2, 3 };
 	char path[128];
 
-	strcpy(folder, "/tmp/external-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(folder));
+	make_scratch(folder);
 	snprintf(path, sizeof(path), "%s/model", folder);
 	ck_assert_int_eq(mkdir(path, 0700), 0);
 	snprintf(path, sizeof(path), "%s/model/sub", folder);
@@ -60,10 +55,7 @@ static void make_folder(void)
 
 static void remove_folder(void)
 {
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	ck_assert_int_eq(system(command), 0);
+	remove_scratch(folder);
 }
 
 static void pair(struct pb *t, const char *key, const char *value)

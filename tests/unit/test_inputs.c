@@ -33,12 +33,7 @@ static void teardown(void)
 
 static const char *in_dir(const char *name)
 {
-	static char path[4][128];
-	static int n;
-
-	n = (n + 1) % 4;
-	snprintf(path[n], sizeof(path[n]), "%s/%s", dir, name);
-	return path[n];
+	return path_in(dir, name);
 }
 
 /* Proves that the last call failed with exactly this text; the next error is a new one. */

@@ -40,12 +40,7 @@ static void teardown(void)
 
 static const char *in_dir(const char *name)
 {
-	static char path[4][160];
-	static int n;
-
-	n = (n + 1) % 4;
-	snprintf(path[n], sizeof(path[n]), "%s/%s", dir, name);
-	return path[n];
+	return path_in(dir, name);
 }
 
 /* ---- files ---- */
