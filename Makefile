@@ -8,7 +8,7 @@
 #   make help     this text
 #
 #   make check-STAGE alone: unit fresh asan model plan conv onnx models docs layout abi examples dts rrsc pipeline security attacks nspawn bounce service switch style rooms kernel-style; scripts/vm-check.sh for the VM
-#   make demo-battery, coverage, check-cycles, bench-npu, bench-sc, eval-sc, bench-driver, bench-switch, bench-rrsc, check-onnx-newest, check-microsoft, check-real, check-headers, check-render, check-arm64, check-kexec, check-debug, fuzz, fuzz-ioctl, mutants, mutants-kmod
+#   make demo-battery, coverage, check-cycles, bench-npu, bench-sc, eval-sc, bench-driver, bench-switch, bench-rrsc, check-onnx-newest, check-microsoft, check-real, check-headers, check-render, check-arm64, check-kexec, check-debug, fuzz, fuzz-ioctl, mutants, mutants-kmod, check-repairs
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan SAN=1 and
 # BUILD=build/cov COV=1 build the same with sanitizers or coverage. A folder sees only the headers that

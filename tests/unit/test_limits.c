@@ -70,6 +70,46 @@ static unsigned long daemon_ticks(void)
 	return user + system;
 }
 
+/* The daemon answers @bystander and uses less than a quarter of a processor meanwhile. */
+static void check_not_spinning(int bystander)
+{
+	unsigned long before = daemon_ticks();
+
+	for (int i = 0; i < 20; i++) {
+		ck_assert_int_eq(raw_ping(bystander), 0);
+		usleep(50000);
+	}
+	ck_assert_uint_lt(daemon_ticks() - before, (unsigned long)sysconf(_SC_CLK_TCK) / 4);
+}
+
+/*
+ * Proves that the daemon does not spin either while it cannot accept the waiting client even by its
+ * reserved descriptor, and that it serves that client once descriptors are free.
+ */
+START_TEST(no_reserve)
+{
+	int first = raw_open(), waiting;
+	struct rlimit old, none;
+	union rivulet_packet p;
+
+	ck_assert_int_eq(prlimit(rig.pid, RLIMIT_NOFILE, NULL, &old), 0);
+	none = (struct rlimit){ .rlim_cur = 3, .rlim_max = old.rlim_max };
+	ck_assert_int_eq(prlimit(rig.pid, RLIMIT_NOFILE, &none, NULL), 0);
+	waiting = raw_connect();
+	raw_barrier(first);
+	check_not_spinning(first);
+	ck_assert_int_eq(prlimit(rig.pid, RLIMIT_NOFILE, &old, NULL), 0);
+	raw_init(&p, RIVULET_MSG_HELLO);
+	p.hello.min_version = p.hello.max_version = 1;
+	rivulet_proto_name(p.hello.name, sizeof(p.hello.name), "test");
+	raw_send(waiting, &p, p.h.length, NULL, 0);
+	ck_assert_int_gt(raw_recv(waiting, &p, NULL), 0);
+	ck_assert_uint_eq(p.h.type, RIVULET_MSG_HELLO | RIVULET_REPLY);
+	close(waiting);
+	close(first);
+}
+END_TEST
+
 /*
  * Proves that without free descriptors the daemon neither spins nor stops serving open connections,
  * that a waiting client gets the reason, and that new connections are served once descriptors are
@@ -78,7 +118,6 @@ static unsigned long daemon_ticks(void)
 START_TEST(no_descriptors)
 {
 	int sock[64], bystander = raw_open(), refused = 0;
-	unsigned long before;
 	union rivulet_packet p;
 
 	for (int i = 0; i < 64; i++) {
@@ -89,12 +128,7 @@ START_TEST(no_descriptors)
 		raw_send(sock[i], &p, p.h.length, NULL, 0);
 	}
 	raw_barrier(bystander);
-	before = daemon_ticks();
-	for (int i = 0; i < 20; i++) {
-		ck_assert_int_eq(raw_ping(bystander), 0);
-		usleep(50000);
-	}
-	ck_assert_uint_lt(daemon_ticks() - before, (unsigned long)sysconf(_SC_CLK_TCK) / 4);
+	check_not_spinning(bystander);
 	for (int i = 0; i < 64; i++) {
 		struct pollfd pfd = { .fd = sock[i], .events = POLLIN };
 
@@ -374,6 +408,7 @@ int main(int argc, char **argv)
 	s = suite_create("limits");
 	tcase_add_test(add_case(s, "programs", 240, few_files, rig_stop), many_programs);
 	tcase_add_test(add_case(s, "descriptors", 240, fewer_files, rig_stop), no_descriptors);
+	tcase_add_test(add_case(s, "no reserve", 240, default_limits, rig_stop), no_reserve);
 	tcase_add_test(add_case(s, "memory", 240, little_memory, rig_stop), openings_are_charged);
 	tcase_add_test(add_case(s, "files", 240, default_limits, rig_stop), blocking_files);
 	tcase_add_test(add_case(s, "refusals", 240, one_session, rig_stop), lingering_refusals);
