@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: MIT
 #
 #   make          build everything but the kernel module
-#   make demo     install what is needed, build, boot a VM with our driver and daemon, classify images
+#   make demo     install what is needed, build, boot a VM with driver and daemon, classify images
 #   make check    install what is needed, build, run all tests
 #   make modules  build rivulet.ko for the running or newest installed 6.12 headers
 #   make install  DESTDIR=... PREFIX=/usr
 #   make help     this text
 #
-#   make check-STAGE alone: unit fresh asan model plan conv onnx models docs layout abi examples dts rrsc pipeline security attacks nspawn bounce service switch style rooms kernel-style; scripts/vm-check.sh for the VM
-#   make demo-battery, coverage, check-cycles, bench-npu, bench-sc, eval-sc, bench-driver, bench-switch, bench-rrsc, check-onnx-newest, check-microsoft, check-real, check-headers, check-render, check-arm64, check-kexec, check-debug, fuzz, fuzz-ioctl, mutants, mutants-kmod, check-repairs
+#   make check-STAGE runs one stage of make check: unit fresh asan model plan conv onnx models docs
+#   layout abi examples dts rrsc style rooms kernel-style pipeline security nspawn bounce service
+#   attacks switch. scripts/vm-check.sh runs the stage vm.
 #
-# Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan SAN=1 and
-# BUILD=build/cov COV=1 build the same with sanitizers or coverage. A folder sees only the headers that
-# docs/architecture allows: INC_<folder>.
+#   Tests that make check does not run: check-cycles check-onnx-newest check-microsoft
+#   check-real check-headers check-render check-arm64 check-kexec check-debug fuzz fuzz-ioctl
+#   check-repairs coverage mutants mutants-kmod.
+#   Benches and experiments: demo-battery bench-npu bench-sc eval-sc bench-driver bench-switch
+#   bench-policy bench-rrsc.
+#
+# Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan
+# SAN=1 and BUILD=build/cov COV=1 build the same with sanitizers or coverage. A folder sees only the
+# headers that docs/architecture.md allows: INC_<folder>.
 
 BUILD ?= build
 PREFIX ?= /usr
@@ -94,7 +101,7 @@ DEPS := $(patsubst %.c,$(BUILD)/obj/%.d,$(ALL_SOURCES))
 .PHONY: all clean help unit demo check check-unit check-fresh check-asan check-models check-man check-driver-checks check-layout check-dts check-style check-rooms check-kernel-style coverage
 all: $(LIBS_ALL) $(PROGRAMS)
 
-# Sub-makes, because what pkg-config knows changes with the packages.
+# The scripts run make again, because pkg-config must see the packages that were just installed.
 demo:
 	@scripts/install-deps.sh
 	@scripts/demo
@@ -107,7 +114,7 @@ coverage:
 	@scripts/install-deps.sh
 	@scripts/coverage
 
-# What stages that run side by side share (scripts/check).
+# The files that several stages use. scripts/check builds them before it starts stages in parallel.
 .PHONY: check-programs check-pipeline
 check-programs: $(PROGRAMS) $(INSTALL_UNITS) $(LIBRIVULET) $(BUILD)/librivulet.pc $(VM_TESTS) $(MACHINE) $(HARNESS)
 check-pipeline:
@@ -133,16 +140,17 @@ check-rooms: all
 check-kernel-style:
 	@scripts/check-kernel-style
 
-# The driver with Device Tree on an emulated ZCU102: its kernel is built once.
+# Tests the driver with a Device Tree on an emulated ZCU102. The kernel is built by the first run.
 .PHONY: check-arm64
 check-arm64:
 	@scripts/install-deps.sh --arm64
 	@scripts/check-arm64 $(PATTERN)
 
-# Prints a line for each test program. All of them run, whatever fails.
+# Prints a line for each test program. A program that fails does not keep the others from running.
 unit: $(UNIT_TESTS)
 	@scripts/run-unit $(UNIT_TESTS)
-# The same tests as another user, on a machine that has just booted and on one that is up for 400 days.
+# Runs the same tests as another user, with an uptime of some seconds and with one of 400 days.
+
 check-fresh: $(PROGRAMS) $(UNIT_TESTS) $(INSTALL_UNITS)
 	@BUILD=$(BUILD) scripts/check-fresh $(UNIT_TESTS)
 
@@ -150,4 +158,4 @@ clean:
 	rm -rf $(BUILD)/obj $(BUILD)/unit $(BUILD)/asan $(BUILD)/cov $(LIBS_ALL) $(PROGRAMS)
 
 help:
-	@sed -n '3,16s/^# \{0,1\}//p' Makefile
+	@sed -n '3,18s/^# \{0,1\}//p' Makefile
