@@ -117,6 +117,7 @@ struct rivulet_compile_options {
 	uint32_t n_frozen;
 	bool serial;	       /* one instruction at a time on the NPU, for debugging */
 	bool prof;	       /* every instruction writes a PROF record to RIVULET_SLOT_PROF */
+	uint32_t most_instructions; /* of a command stream; 0: the compiler's limit */
 	bool no_cascade;       /* every value between two layers of the NPU goes through memory */
 	bool require_npu;      /* -EOPNOTSUPP naming the first node that would run on the CPU */
 	bool average_within_1; /* accept average pools on the NPU that differ by 1 from

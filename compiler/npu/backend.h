@@ -78,7 +78,11 @@ int rvl_steps_make(struct rvl_backend *be, const uint32_t *node_layer);
 
 /** Chooses, of the cuts of each layer that the tiler finds near, the one of the shortest timeline. */
 int rvl_choose_cuts(struct rvl_backend *be);
-/** Times the stream of @n layers from @l on in the last variant. */
+/**
+ * Times the stream of @n layers from @l on in the last variant. seg->cycles is RVL_TOO_LONG where
+ * the stream has more instructions than the compiler allows.
+ */
+#define RVL_TOO_LONG UINT64_MAX
 int rvl_time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n,
 		    struct rivulet_explain_segment *seg);
 /** Decides which values stay in INP between two layers; after rvl_choose_cuts(). */

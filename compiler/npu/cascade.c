@@ -209,7 +209,7 @@ static int try_pair(struct pair *p)
 	int rc = ring ? rvl_time_layers(p->be, p->l, 2, &seg) : -ENOMEM;
 
 	least = seg.cycles;
-	if (rc || least * 100 <= array_time(p) * WORTH_TRYING)
+	if (rc || (least != RVL_TOO_LONG && least * 100 <= array_time(p) * WORTH_TRYING))
 		return rc;
 	search(p);
 	for (uint32_t i = 0; i < p->found && !rc; i++) {
@@ -269,8 +269,10 @@ static int compare_step(struct rvl_backend *be, struct rvl_bstep *step,
 		for (uint32_t i = 0; i < step->layers; i++)
 			*l[i] = plain[i];
 		be->cascades += taken;
-		be->cascade_bytes += (int64_t)(without.read_bytes + without.write_bytes) -
-				     (int64_t)(with.read_bytes + with.write_bytes);
+		if (without.cycles != RVL_TOO_LONG)
+			be->cascade_bytes +=
+				(int64_t)(without.read_bytes + without.write_bytes) -
+				(int64_t)(with.read_bytes + with.write_bytes);
 	}
 	free(plain);
 	return rc;

@@ -12,28 +12,44 @@
 #define TIMED	6   /* cuts of a layer */
 #define NEAR	130 /* per cent of the least estimate; what is above it is not timed */
 
+static int time_stream(struct rvl_backend *be, struct rvl_stream *s,
+		       struct rivulet_explain_segment *seg)
+{
+	struct rivulet_insn *code = malloc((s->n + 1) * sizeof(*code));
+	int rc = code ? rvl_stream_code(s, code) : -ENOMEM;
+
+	if (!rc)
+		rc = rvl_estimate_stream(be->board, code, (s->n + 1) * sizeof(*code), NULL, NULL,
+					 seg, be->err);
+	free(code);
+	return rc;
+}
+
 int rvl_time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n,
 		    struct rivulet_explain_segment *seg)
 {
-	struct rivulet_insn *code = NULL;
+	struct rvl_err trial = { "" };
 	struct rvl_stream s;
 	int rc;
 
-	rvl_stream_init(&s, be->board, false, be->err);
+	rvl_stream_init(&s, be->board, false, &trial);
 	s.variant = be->n_variants - 1;
 	s.length = be->length[s.variant];
+	if (be->opt->most_instructions)
+		s.most = be->opt->most_instructions;
 	rvl_segment_emit(&s, l, n, 0);
 	rc = s.rc;
+	if (rc == -E2BIG) {
+		*seg = (struct rivulet_explain_segment) { .cycles = RVL_TOO_LONG };
+		rvl_stream_free(&s);
+		return 0;
+	}
+	if (rc && *trial.msg)
+		rvl_fail(be->err, rc, "%s", trial.msg);
 	if (!rc)
 		rc = rvl_schedule(&s, be->opt->serial);
-	if (!rc) {
-		code = malloc((s.n + 1) * sizeof(*code));
-		rc = code ? rvl_stream_code(&s, code) : -ENOMEM;
-	}
 	if (!rc)
-		rc = rvl_estimate_stream(be->board, code, (s.n + 1) * sizeof(*code), NULL, NULL, seg,
-					 be->err);
-	free(code);
+		rc = time_stream(be, &s, seg);
 	rvl_stream_free(&s);
 	return rc;
 }

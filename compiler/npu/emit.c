@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_OPS		 (1u << 21)
+#define MAX_OPS		 (1u << 21) /* of a stream, with its END */
 #define PROF_RECORDS_MAX 1048575
 #define MAX_WORDS	 16383 /* columns of one LOAD or STORE */
 
@@ -19,6 +19,7 @@ void rvl_stream_init(struct rvl_stream *s, const struct rivulet_board *b, bool p
 	memset(s, 0, sizeof(*s));
 	s->board = b;
 	s->prof = prof;
+	s->most = MAX_OPS;
 	s->err = err;
 }
 
@@ -32,13 +33,17 @@ static struct rvl_insn_op *append(struct rvl_stream *s)
 {
 	if (s->rc)
 		return NULL;
+	if (s->n + 1 >= s->most) {
+		s->rc = rvl_fail(s->err, -E2BIG, "a command stream of more than %u instructions",
+				 s->most);
+		return NULL;
+	}
 	if (s->n == s->cap) {
 		uint32_t cap = s->cap ? 2 * s->cap : 1024;
-		struct rvl_insn_op *p = cap > MAX_OPS ? NULL : realloc(s->op, cap * sizeof(*p));
+		struct rvl_insn_op *p = realloc(s->op, cap * sizeof(*p));
 
 		if (!p) {
-			s->rc = rvl_fail(s->err, cap > MAX_OPS ? -E2BIG : -ENOMEM,
-					 "a command stream of more than %u instructions", s->n);
+			s->rc = -ENOMEM;
 			return NULL;
 		}
 		s->op = p;

@@ -37,6 +37,7 @@ struct rvl_stream {
 	uint32_t variant, length; /* being emitted; length 0: int8 */
 	struct rvl_insn_op *op;
 	uint32_t n, cap;
+	uint32_t most; /* instructions, with END */
 	uint32_t layer;
 	struct rivulet_insn shadow[4][RIVULET_CFG_COUNT];
 	bool shadowed[4][RIVULET_CFG_COUNT];

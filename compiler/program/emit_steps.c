@@ -48,6 +48,8 @@ static int emit_variant(struct rvl_backend *be, struct rvl_bstep *step, uint32_t
 	rvl_stream_init(&s, be->board, be->opt->prof, be->err);
 	s.variant = variant;
 	s.length = be->length[variant];
+	if (be->opt->most_instructions)
+		s.most = be->opt->most_instructions;
 	rvl_emit_prof_setup(&s);
 	rvl_segment_emit(&s, be->layer + step->layer0, step->layers, step->layer0);
 	rvl_emit_prof_finish(&s);

@@ -96,7 +96,7 @@ static void interpret(struct qg *q, struct io *io)
 struct outcome {
 	uint64_t cycles, bytes;
 	uint32_t cascades;
-	uint32_t npu_steps, cpu_steps;
+	uint32_t npu_steps, cpu_steps, instructions;
 };
 
 static void count_steps(const struct rivulet_program *p, struct outcome *o)
@@ -235,6 +235,9 @@ static struct outcome run(const struct qg *q, const struct io *io, const struct 
 	check_shares(&e, what);
 	add_costs(&e);
 	o.cascades = e.cascades;
+	for (uint32_t i = 0; i < e.n_segments; i++)
+		o.instructions = e.segments[i].instructions > o.instructions ?
+					 e.segments[i].instructions : o.instructions;
 	for (uint32_t i = 0; i < e.n_segments; i++)
 		o.bytes += e.segments[i].read_bytes + e.segments[i].write_bytes;
 	rivulet_explain_free(&e);
@@ -840,6 +843,36 @@ START_TEST(random_cascades)
 END_TEST
 
 /*
+ * The streams that the compiler tries are often longer than the one that it takes. A trial beyond
+ * the limit of instructions is not taken, and does not end the compilation; the limit leaves just
+ * room for the stream that is the best without it.
+ */
+START_TEST(trials_beyond_the_limit)
+{
+	struct rivulet_board b = cascade_board(_i);
+
+	for (int i = 0; i < 12; i++) {
+		struct rivulet_compile_options tight = { 0 };
+		struct outcome free, bounded;
+		struct io io = { 0 };
+		struct qg q;
+		char what[64];
+
+		qg_open(&q, 910000 + _i * 1000 + i);
+		conv_chain(&q);
+		ck_assert_msg(!q.rc, "%s", q.err.msg);
+		snprintf(what, sizeof(what), "limited chain %d on %s", i, b.name);
+		interpret(&q, &io);
+		free = run(&q, &io, &b, NULL, what);
+		tight.most_instructions = free.instructions;
+		bounded = run(&q, &io, &b, &tight, what);
+		ck_assert_uint_le(bounded.instructions, tight.most_instructions);
+		finish(&q, &io);
+	}
+}
+END_TEST
+
+/*
  * A value larger than INP streams through a ring, of several images too; its bytes are not in the
  * arena, and `explain` says what stays.
  */
@@ -940,6 +973,7 @@ int main(void)
 	tcase_add_test(t, too_large_for_the_board);
 	tcase_add_test(t, board_without_dense_mode);
 	tcase_add_loop_test(t, random_cascades, 0, CASCADE_BOARDS);
+	tcase_add_loop_test(t, trials_beyond_the_limit, 0, CASCADE_BOARDS);
 	tcase_add_test(t, cascade_of_stripes);
 	tcase_add_test(t, explain_says_where);
 	suite_add_tcase(s, t);
