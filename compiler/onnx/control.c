@@ -32,8 +32,8 @@ struct control {
 	enum kind kind;
 	const char *name;
 	struct rvl_onnx_model m;	/* with the scope of the node */
-	struct rvl_onnx_model body[2];	/* If: then, else; with the scope of their constants */
-	bool entered[2];		/* the constants are loaded */
+	struct rvl_onnx_subgraph *body[2];	/* If: then, else */
+	const struct rvl_onnx_scope *constants[2];	/* of the bodies; NULL: not entered yet */
 	uint32_t n_state;
 	uint32_t n_scan_in, n_scan_out;
 	bool batched;			/* Scan of opset 8: axis 0 of every operand is the batch */
@@ -189,7 +189,7 @@ static int stack(struct rvl_graph *g, const struct control *c, struct values *v,
 static bool too_many(const struct rvl_graph *g, const struct control *c, int64_t bodies)
 {
 	return bodies > RVL_MAX_NODES ||
-	       g->expanded + bodies * (c->body[0].nodes.n + 1) > RVL_MAX_NODES;
+	       g->expanded + bodies * (c->body[0]->nodes.n + 1) > RVL_MAX_NODES;
 }
 
 static const char *too_many_why(struct rvl_graph *g, int64_t bodies)
@@ -198,53 +198,48 @@ static const char *too_many_why(struct rvl_graph *g, int64_t bodies)
 				RVL_MAX_NODES);
 }
 
-/* The constants of a body are read once, for all iterations. */
-static int enter_body(struct rvl_graph *g, struct control *c, int which, struct rvl_err *err)
+/* The scope of an iteration: the operands by the names that the body gives them. */
+static int enter_body(struct rvl_graph *g, struct control *c, int which, int64_t at,
+		      struct rvl_tensor *const *in, struct rvl_onnx_scope **out,
+		      struct rvl_err *err)
 {
-	struct rvl_onnx_model *b = &c->body[which];
-	struct rvl_onnx_scope *s;
-	int rc;
+	const char *name = rvl_graph_printf(g, "%lld", (long long)at);
+	const struct rvl_onnx_names *formal = &c->body[which]->inputs;
+	struct rvl_onnx_model m = c->m;
+	struct rvl_onnx_scope *s = NULL;
+	int rc = name ? 0 : no_memory(err);
 
-	b->file.err = err;
-	if (c->entered[which])
-		return 0;
-	rc = rvl_onnx_enter(g, &c->m, c->name, 0, &s, err);
+	m.file.err = err;
+	if (!rc && !c->constants[which])
+		rc = rvl_onnx_enter_subgraph(g, &m, c->name, c->body[which], &s, err);
 	if (rc)
 		return rc;
-	b->scope = s;
-	c->entered[which] = true;
-	return rvl_onnx_constants(g, b, err);
+	if (s)
+		c->constants[which] = s;
+	m.scope = c->constants[which];
+	rc = rvl_onnx_enter(g, &m, name, formal->n, out, err);
+	for (uint32_t i = 0; i < formal->n && !rc; i++)
+		(*out)->alias[(*out)->n_alias++] = (struct rvl_onnx_alias) { formal->name[i], in[i] };
+	return rc;
 }
 
 /* The nodes of a body with these operands; @out receives its outputs. */
 static int run_body(struct rvl_graph *g, struct control *c, int which, int64_t at,
 		    struct rvl_tensor *const *in, struct rvl_tensor **out, struct rvl_err *err)
 {
-	const char *name = rvl_graph_printf(g, "%lld", (long long)at);
-	struct rvl_onnx_model b;
+	const struct rvl_onnx_subgraph *body = c->body[which];
+	struct rvl_onnx_model m = c->m;
 	struct rvl_onnx_scope *s;
-	int rc = name ? enter_body(g, c, which, err) : no_memory(err);
+	int rc = enter_body(g, c, which, at, in, &s, err);
 
-	b = c->body[which];
 	g->expanded++;
-	if (!rc)
-		rc = rvl_onnx_enter(g, &b, name, b.inputs.n, &s, err);
-	for (uint32_t i = 0; i < b.inputs.n && !rc; i++) {
-		struct rvl_onnx_value v;
-
-		rc = rvl_onnx_value(&b, &b.inputs.f[i], &v);
-		s->alias[s->n_alias++] = (struct rvl_onnx_alias) { v.name, in[i] };
-	}
 	if (rc)
 		return rc;
-	b.scope = s;
-	rc = rvl_onnx_nodes(g, &b, &b.nodes, err);
-	for (uint32_t i = 0; i < b.outputs.n && !rc; i++) {
-		struct rvl_onnx_value v;
-
-		rc = rvl_onnx_value(&b, &b.outputs.f[i], &v);
-		if (!rc)
-			rc = rvl_onnx_reads(g, &b, v.name, &out[i], err);
+	m.scope = s;
+	m.file.err = err;
+	rc = rvl_onnx_nodes(g, &m, &body->nodes, err);
+	for (uint32_t i = 0; i < body->outputs.n && !rc; i++) {
+		rc = rvl_onnx_reads(g, &m, body->outputs.name[i], &out[i], err);
 		if (!rc && !out[i])
 			rc = rvl_fail(err, -EBADMSG, "a subgraph of '%.60s' hands out an absent operand",
 				      c->name);
@@ -369,6 +364,7 @@ static int one_iteration(struct rvl_graph *g, struct control *c, struct rvl_node
 	struct rvl_tensor *made[RVL_MAX_IN + RVL_MAX_OUT] = { NULL };
 	struct rvl_tensor *most = n->in[0];
 	struct rvl_shape scalar = { .rank = 0 };
+	bool conditional = n->in[1];
 	const uint8_t yes = 1;
 	int rc = int_const(g, c->trip, false, &in[0], err);
 
@@ -384,7 +380,7 @@ static int one_iteration(struct rvl_graph *g, struct control *c, struct rvl_node
 		return rc;
 	c->trip++;
 	in[0] = most;
-	in[1] = made[0];
+	in[1] = conditional ? made[0] : NULL;	/* a for loop does not look at the condition */
 	memcpy(in + 2, made + 1, c->n_state * sizeof(*in));
 	return next_loop(g, c, in, 2 + c->n_state, out, err);
 }
@@ -573,26 +569,24 @@ static int read_body(struct rvl_graph *g, struct control *c, const struct rvl_on
 		*why = rvl_graph_printf(g, "it lacks the subgraph %s", attr);
 		return 0;
 	}
-	c->body[which] = c->m;
-	return rvl_onnx_scan_graph(g, rvl_msg_sub(&c->m.file, &a->graph, "GraphProto"),
-				   &c->body[which], err);
+	return rvl_onnx_subgraph(g, &c->m, &a->graph, &c->body[which], err);
 }
 
 static const char *check_if(const struct control *c, const struct rvl_onnx_node *on)
 {
 	for (int i = 0; i < 2; i++)
-		if (c->body[i].inputs.n || c->body[i].outputs.n < on->n_out ||
-		    c->body[i].outputs.n > RVL_MAX_OUT)
+		if (c->body[i]->inputs.n || c->body[i]->outputs.n < on->n_out ||
+		    c->body[i]->outputs.n > RVL_MAX_OUT)
 			return "a branch does not have its number of outputs, or has inputs";
 	return on->n_in == 1 ? NULL : "it does not have one input";
 }
 
 static const char *check_loop(struct control *c, const struct rvl_onnx_node *on)
 {
-	uint32_t outputs = c->body[0].outputs.n;
+	uint32_t outputs = c->body[0]->outputs.n;
 
 	c->n_state = on->n_in > 2 ? on->n_in - 2 : 0;
-	if (c->body[0].inputs.n != 2 + c->n_state || outputs < 1 + c->n_state ||
+	if (c->body[0]->inputs.n != 2 + c->n_state || outputs < 1 + c->n_state ||
 	    outputs > 1 + RVL_MAX_OUT || on->n_out > outputs - 1)
 		return "its body does not fit its inputs and outputs";
 	c->n_scan_out = outputs - 1 - c->n_state;
@@ -619,7 +613,7 @@ static const char *read_ints(const struct rvl_onnx_node *on, const char *name, u
 static const char *check_scan(struct control *c, const struct rvl_onnx_node *on)
 {
 	const struct rvl_onnx_attr *scans = rvl_onnx_attr(on, "num_scan_inputs");
-	uint32_t outputs = c->body[0].outputs.n, first;
+	uint32_t outputs = c->body[0]->outputs.n, first;
 	const char *why;
 
 	c->batched = c->m.opset < 9;
@@ -630,7 +624,7 @@ static const char *check_scan(struct control *c, const struct rvl_onnx_node *on)
 		return "lengths of the sequences are not supported";
 	c->n_scan_in = (uint32_t)scans->i;
 	c->n_state = on->n_in - first - c->n_scan_in;
-	if (c->body[0].inputs.n != c->n_state + c->n_scan_in || outputs < c->n_state ||
+	if (c->body[0]->inputs.n != c->n_state + c->n_scan_in || outputs < c->n_state ||
 	    outputs > RVL_MAX_OUT || on->n_out > outputs)
 		return "its body does not fit its inputs and outputs";
 	c->n_scan_out = outputs - c->n_state;

@@ -30,7 +30,7 @@ const struct rvl_onnx_function *rvl_onnx_function(const struct rvl_onnx_model *m
 	return NULL;
 }
 
-/* The formal inputs stand for the operands of the call; one that is absent for none. */
+/* The formal inputs stand for the operands of the call; those behind the last one for none. */
 static int bind_inputs(struct rvl_graph *g, const struct rvl_onnx_model *m,
 		       const struct rvl_onnx_node *on, const struct rvl_onnx_function *fn,
 		       struct rvl_onnx_scope *s, struct rvl_err *err)
@@ -39,12 +39,12 @@ static int bind_inputs(struct rvl_graph *g, const struct rvl_onnx_model *m,
 		return rvl_fail(err, -EBADMSG, "a call of function '%.*s' has %u inputs, more than %u",
 				(int)(fn->name.len < 60 ? fn->name.len : 60),
 				(const char *)fn->name.p, on->n_in, fn->inputs.n);
-	for (uint32_t i = 0; i < fn->inputs.n; i++) {
+	for (uint32_t i = 0; i < on->n_in; i++) {
 		struct rvl_onnx_alias *a = &s->alias[s->n_alias++];
 		int rc = 0;
 
 		a->name = fn->inputs.f[i].s;
-		if (i < on->n_in && on->in[i].len)
+		if (on->in[i].len)
 			rc = rvl_onnx_reads(g, m, on->in[i], &a->t, err);
 		if (rc)
 			return rc;
@@ -52,35 +52,16 @@ static int bind_inputs(struct rvl_graph *g, const struct rvl_onnx_model *m,
 	return 0;
 }
 
-/* AttributeProto.name */
-static int attr_name(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
-{
-	if (f->num != 1)
-		return 0;
-	*(struct rvl_span *)arg = f->s;
-	return rvl_field_is(m, f, RVL_WIRE_BYTES);
-}
-
-/* The attributes of the call, then the defaults of those that it lacks: the first one counts. */
-static int bind_attrs(struct rvl_graph *g, const struct rvl_onnx_model *m,
-		      const struct rvl_onnx_node *on, const struct rvl_onnx_function *fn,
+static int bind_attrs(struct rvl_graph *g, const struct rvl_onnx_node *on,
 		      struct rvl_onnx_scope *s, struct rvl_err *err)
 {
-	int rc = 0;
-
-	s->given = rvl_arena_array(g->arena, on->n_attr + fn->defaults.n, sizeof(*s->given));
+	s->given = rvl_arena_array(g->arena, on->n_attr, sizeof(*s->given));
 	if (!s->given)
 		return rvl_fail(err, -ENOMEM, "no memory for the attributes of a call");
 	for (uint32_t i = 0; i < on->n_attr; i++)
 		s->given[s->n_given++] = (struct rvl_onnx_given) { on->attr[i].name,
 								   on->attr[i].field };
-	for (uint32_t i = 0; i < fn->defaults.n && !rc; i++) {
-		struct rvl_onnx_given *d = &s->given[s->n_given++];
-
-		d->f = fn->defaults.f[i];
-		rc = rvl_msg_each(rvl_msg_sub(&m->file, &d->f, "AttributeProto"), attr_name, &d->name);
-	}
-	return rc;
+	return 0;
 }
 
 /* What the body made goes to the tensors that the call names. */
@@ -123,14 +104,15 @@ int rvl_onnx_call(struct rvl_graph *g, const struct rvl_onnx_model *m,
 	int rc = rvl_span_name(g, on->name.len ? on->name : on->op_type, &name, err);
 
 	if (!rc)
-		rc = rvl_onnx_enter(g, m, name, fn->inputs.n, &s, err);
+		rc = rvl_onnx_enter(g, m, name, on->n_in, &s, err);
 	if (!rc)
 		rc = bind_inputs(g, m, on, fn, s, err);
 	if (!rc)
-		rc = bind_attrs(g, m, on, fn, s, err);
+		rc = bind_attrs(g, on, s, err);
 	if (rc)
 		return rc;
 	s->closed = true;
+	s->fn = fn;
 	body.scope = s;
 	if (fn->imports_onnx)
 		body.opset = fn->opset;

@@ -235,6 +235,8 @@ static int load_into(struct rvl_graph *g, const void *buf, size_t len,
 		rc = rvl_fail(err, -ENOMEM, "no memory for the model");
 	if (!rc)
 		rc = rvl_onnx_scan(g, buf, len, m, err);
+	if (!rc)
+		rc = rvl_onnx_cache_new(g, m, err);
 	if (m)
 		m->import = rvl_onnx_import;
 	if (!rc)

@@ -102,7 +102,7 @@ static struct rvl_onnx_list *graph_list(struct rvl_onnx_model *m, uint32_t num, 
 	case 12:
 		return &m->outputs;
 	case 13:
-		return &m->value_infos;
+		return m->inner ? NULL : &m->value_infos;
 	default:
 		return NULL;
 	}
@@ -220,6 +220,7 @@ int rvl_onnx_scan_graph(struct rvl_graph *g, struct rvl_msg graph, struct rvl_on
 	const struct rvl_onnx_list none = { .f = NULL };
 
 	m->graph = graph;
+	m->inner = true;
 	m->nodes = none;
 	m->initializers = none;
 	m->inputs = none;
@@ -382,6 +383,29 @@ static int make_function_room(struct rvl_graph *g, struct rvl_onnx_list *l, uint
 	return 0;
 }
 
+/* AttributeProto.name */
+static int attr_name(const struct rvl_msg *m, const struct rvl_field *f, void *arg)
+{
+	if (f->num != 1)
+		return 0;
+	*(struct rvl_span *)arg = f->s;
+	return rvl_field_is(m, f, RVL_WIRE_BYTES);
+}
+
+static int name_defaults(struct rvl_graph *g, const struct rvl_msg *file,
+			 struct rvl_onnx_function *fn)
+{
+	int rc = 0;
+
+	fn->default_name = rvl_arena_array(g->arena, fn->defaults.n, sizeof(*fn->default_name));
+	if (!fn->default_name)
+		return rvl_fail(file->err, -ENOMEM, "no memory for a function");
+	for (uint32_t i = 0; i < fn->defaults.n && !rc; i++)
+		rc = rvl_msg_each(rvl_msg_sub(file, &fn->defaults.f[i], "AttributeProto"),
+				  attr_name, &fn->default_name[i]);
+	return rc;
+}
+
 int rvl_onnx_scan_function(struct rvl_graph *g, const struct rvl_msg *file,
 			   const struct rvl_field *f, struct rvl_onnx_function *fn)
 {
@@ -397,6 +421,8 @@ int rvl_onnx_scan_function(struct rvl_graph *g, const struct rvl_msg *file,
 	}
 	if (!rc)
 		rc = rvl_msg_each(m, fn_field, &s);
+	if (!rc)
+		rc = name_defaults(g, file, fn);
 	fn->imports_onnx = s.opsets.imports_onnx;
 	fn->opset = s.opsets.opset;
 	fn->ms_opset = s.opsets.ms_opset;

@@ -26,12 +26,28 @@ struct rvl_onnx_list {
 	uint32_t n;
 };
 
+/* The names of inputs or outputs. */
+struct rvl_onnx_names {
+	struct rvl_span *name;
+	uint32_t n;
+};
+
+/* A GraphProto that is an attribute. */
+struct rvl_onnx_subgraph {
+	struct rvl_span bytes;
+	struct rvl_onnx_list nodes, initializers;
+	struct rvl_onnx_names inputs, outputs;
+	const char *constants;	/* prefix of the names of its initializers; NULL: not read yet */
+	struct rvl_onnx_subgraph *next;
+};
+
 /* A FunctionProto of the model: the body of an operator. */
 struct rvl_onnx_function {
 	struct rvl_span name, domain, overload;
 	struct rvl_onnx_list inputs, outputs;	/* names */
 	struct rvl_onnx_list nodes;
 	struct rvl_onnx_list defaults;		/* attributes with their values */
+	struct rvl_span *default_name;
 	bool imports_onnx;
 	int64_t opset, ms_opset;
 };
@@ -61,6 +77,7 @@ struct rvl_onnx_scope {
 	uint32_t n_alias;
 	struct rvl_onnx_given *given;
 	uint32_t n_given;
+	const struct rvl_onnx_function *fn;	/* of a call: its formal inputs and defaults */
 };
 
 /* A name of dimensions and their value. */
@@ -71,6 +88,7 @@ struct rvl_onnx_known {
 };
 
 struct rvl_onnx_node;
+struct rvl_onnx_cache;
 
 struct rvl_onnx_model {
 	int64_t ir_version;
@@ -90,6 +108,8 @@ struct rvl_onnx_model {
 	uint32_t n_functions;
 	struct rvl_onnx_known *known;		/* names of dimensions with their values */
 	uint32_t n_known, max_known;
+	struct rvl_onnx_cache *cache;		/* the subgraphs that were read */
+	bool inner;				/* a subgraph: its value_infos are not read */
 	const struct rvl_onnx_scope *scope;	/* of the nodes that are read; NULL: the model's graph */
 	/* rvl_onnx_import(): a node may hold subgraphs, whose nodes are imported in turn */
 	int (*import)(struct rvl_graph *g, const struct rvl_onnx_model *m,
@@ -155,6 +175,25 @@ int rvl_onnx_value(const struct rvl_onnx_model *m, const struct rvl_field *f,
 int rvl_onnx_scan_graph(struct rvl_graph *g, struct rvl_msg graph, struct rvl_onnx_model *m,
 			struct rvl_err *err);
 
+/* ---- subgraph.c ---- */
+
+/** An empty m->cache. */
+int rvl_onnx_cache_new(struct rvl_graph *g, struct rvl_onnx_model *m, struct rvl_err *err);
+
+/** The subgraph in the bytes of @f, which is read the first time only. */
+int rvl_onnx_subgraph(struct rvl_graph *g, const struct rvl_onnx_model *m,
+		      const struct rvl_field *f, struct rvl_onnx_subgraph **out, struct rvl_err *err);
+
+/** A scope inside that of @m in which the initializers of @s have their names. */
+int rvl_onnx_enter_subgraph(struct rvl_graph *g, const struct rvl_onnx_model *m, const char *name,
+			    struct rvl_onnx_subgraph *s, struct rvl_onnx_scope **out,
+			    struct rvl_err *err);
+
+/** The tensor in the bytes of @f, which is read the first time only, then named @name or by itself. */
+int rvl_onnx_constant(struct rvl_graph *g, const struct rvl_onnx_model *m,
+		      const struct rvl_field *f, const char *name, struct rvl_tensor **out,
+		      struct rvl_err *err);
+
 /* ---- dims.c ---- */
 
 /** Puts together what the options say of dimensions. -ENOENT, -EINVAL: they do not fit the model. */
@@ -210,8 +249,9 @@ int rvl_onnx_enter(struct rvl_graph *g, const struct rvl_onnx_model *m, const ch
 int rvl_onnx_nodes(struct rvl_graph *g, const struct rvl_onnx_model *m,
 		   const struct rvl_onnx_list *nodes, struct rvl_err *err);
 
-/** Reads the initializers of a subgraph into the scope of @m. */
-int rvl_onnx_constants(struct rvl_graph *g, const struct rvl_onnx_model *m, struct rvl_err *err);
+/** Reads initializers into the scope of @m. */
+int rvl_onnx_constants(struct rvl_graph *g, const struct rvl_onnx_model *m,
+		       const struct rvl_onnx_list *initializers, struct rvl_err *err);
 
 /** A node that copies @from to @to, which has no producer. */
 int rvl_onnx_copy(struct rvl_graph *g, struct rvl_tensor *from, struct rvl_tensor *to,

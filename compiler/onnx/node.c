@@ -129,13 +129,22 @@ static int parse_attr(const struct rvl_msg *parent, const struct rvl_field *f,
 	return rvl_msg_each(rvl_msg_sub(parent, f, "AttributeProto"), attr_field, a);
 }
 
-static const struct rvl_onnx_given *find_given(const struct rvl_onnx_scope *s, struct rvl_span name)
+static bool same_name(struct rvl_span a, struct rvl_span b)
 {
-	for (; s; s = s->closed ? NULL : s->outer)
+	return a.len == b.len && (!a.len || !memcmp(a.p, b.p, a.len));
+}
+
+/* The attribute of the call, or the default of the function. */
+static const struct rvl_field *find_given(const struct rvl_onnx_scope *s, struct rvl_span name)
+{
+	for (; s; s = s->closed ? NULL : s->outer) {
 		for (uint32_t i = 0; i < s->n_given; i++)
-			if (s->given[i].name.len == name.len &&
-			    !memcmp(s->given[i].name.p, name.p, name.len))
-				return &s->given[i];
+			if (same_name(s->given[i].name, name))
+				return &s->given[i].f;
+		for (uint32_t i = 0; s->fn && i < s->fn->defaults.n; i++)
+			if (same_name(s->fn->default_name[i], name))
+				return &s->fn->defaults.f[i];
+	}
 	return NULL;
 }
 
@@ -143,7 +152,7 @@ static const struct rvl_onnx_given *find_given(const struct rvl_onnx_scope *s, s
 static int resolve_attr(const struct rvl_onnx_model *m, struct rvl_onnx_node *n,
 			struct rvl_onnx_attr *a)
 {
-	const struct rvl_onnx_given *given = find_given(m->scope, a->ref);
+	const struct rvl_field *given = find_given(m->scope, a->ref);
 	struct rvl_span name = a->name;
 	int rc;
 
@@ -151,7 +160,7 @@ static int resolve_attr(const struct rvl_onnx_model *m, struct rvl_onnx_node *n,
 		n->n_attr--;
 		return 0;
 	}
-	rc = parse_attr(&m->file, &given->f, a);
+	rc = parse_attr(&m->file, given, a);
 	a->name = name;
 	a->ref.len = 0;
 	return rc;

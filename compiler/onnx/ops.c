@@ -565,7 +565,6 @@ static int constant_value(struct import *im, enum rvl_type type, const void *dat
 
 static int constant_tensor(struct import *im, const struct rvl_onnx_attr *a)
 {
-	struct rvl_msg m = rvl_msg_sub(&im->m->file, &a->tensor, "TensorProto");
 	struct rvl_tensor *out = im->n->out[0];
 	struct rvl_tensor *c;
 	const char *fresh = rvl_graph_printf(im->g, "%.900s/value", out->name);
@@ -573,7 +572,8 @@ static int constant_tensor(struct import *im, const struct rvl_onnx_attr *a)
 
 	if (!fresh)
 		return rvl_fail(im->err, -ENOMEM, "no memory for a constant");
-	rc = rvl_onnx_tensor(im->g, m, rvl_tensor_find(im->g, fresh) ? NULL : fresh, &c);
+	rc = rvl_onnx_constant(im->g, im->m, &a->tensor,
+			       rvl_tensor_find(im->g, fresh) ? NULL : fresh, &c, im->err);
 	if (rc)
 		return rc;
 	rvl_node_remove(im->g, im->n);
@@ -582,7 +582,7 @@ static int constant_tensor(struct import *im, const struct rvl_onnx_attr *a)
 	out->shaped = true;
 	out->data = c->data;
 	out->bad = c->bad;
-	return rvl_onnx_computed(im->g, out, im->err);
+	return 0;
 }
 
 static int import_constant(struct import *im)

@@ -43,6 +43,12 @@ static int look_here(const struct rvl_graph *g, const struct rvl_onnx_scope *s,
 			return 1;
 		}
 	}
+	for (uint32_t i = s->n_alias; s->fn && i < s->fn->inputs.n; i++) {
+		if (same_name(s->fn->inputs.f[i].s, name)) {
+			*out = NULL;
+			return 1;
+		}
+	}
 	rc = full_name(s, name, buf, err);
 	*out = rc ? NULL : rvl_tensor_find(g, buf);
 	return rc ? rc : *out != NULL;
@@ -152,12 +158,13 @@ int rvl_onnx_nodes(struct rvl_graph *g, const struct rvl_onnx_model *m,
 	return rc;
 }
 
-int rvl_onnx_constants(struct rvl_graph *g, const struct rvl_onnx_model *m, struct rvl_err *err)
+int rvl_onnx_constants(struct rvl_graph *g, const struct rvl_onnx_model *m,
+		       const struct rvl_onnx_list *initializers, struct rvl_err *err)
 {
 	int rc = 0;
 
-	for (uint32_t i = 0; i < m->initializers.n && !rc; i++) {
-		struct rvl_msg sub = rvl_msg_sub(&m->file, &m->initializers.f[i], "TensorProto");
+	for (uint32_t i = 0; i < initializers->n && !rc; i++) {
+		struct rvl_msg sub = rvl_msg_sub(&m->file, &initializers->f[i], "TensorProto");
 		char buf[RVL_MAX_NAME + 1];
 		struct rvl_tensor *t;
 		struct rvl_span name;

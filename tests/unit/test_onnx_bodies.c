@@ -510,6 +510,80 @@ START_TEST(endless_loops_are_bounded)
 }
 END_TEST
 
+/* A for loop has a trip count and no condition: the one that the body gives is not looked at. */
+START_TEST(a_loop_without_condition_takes_all_iterations)
+{
+	struct pb g = loop_graph("m - x", sum_body(2)), b = { .p = NULL };
+	struct model m;
+
+	add_int(&g, "m", 4);
+	m = load(&g, 13);
+	run(&m);
+	WANT(&m, 0, DIMS(3), -7, 14, 21);
+	unload(&m);
+
+	/* Not even where only a run would know it. */
+	add_io(&b, 11, "i", S64, SCALAR);
+	add_io(&b, 11, "go", BOOL, SCALAR);
+	add_io(&b, 11, "s", F32, DIMS(3));
+	add_node(&b, pb_node("ReduceSum", "s", "sum"));
+	add_node(&b, pb_node("Less", "sum sum", "more"));
+	add_node(&b, pb_node("Add", "s s", "t"));
+	add_output(&b, "more");
+	add_output(&b, "t");
+	add_output(&b, "t");
+	g = loop_graph("m - x", b);
+	add_int(&g, "m", 3);
+	m = load(&g, 13);
+	run(&m);
+	WANT(&m, 0, DIMS(3), -8, 16, 24);
+	unload(&m);
+}
+END_TEST
+
+/*
+ * Each of 2,000 iterations holds an If whose branches are large: a list of value_infos, an
+ * initializer that lies unaligned in the file, and the same in a Constant. They are read once.
+ */
+START_TEST(a_body_is_read_once)
+{
+	struct pb body = { .p = NULL }, g = main_graph(), n = pb_node("Loop", "m - x", "y");
+	struct pb b[2] = { branch("Add", 1), branch("Add", 2) };
+	float *zeros = calloc(1 << 16, sizeof(float));
+	struct model m;
+
+	for (int i = 0; i < 2; i++) {
+		struct pb c = pb_node("Constant", "", "large"), a = { .p = NULL };
+		struct pb t = pb_tensor("", F32, DIMS(1 << 16), zeros, (1 << 16) * sizeof(float));
+
+		add_const(&b[i], "odd", F32, DIMS(1 << 16), zeros, (1 << 16) * sizeof(float));
+		add_const(&b[i], "even", F32, DIMS(1 << 16), zeros, (1 << 16) * sizeof(float));
+		for (int k = 0; k < 20000; k++)
+			add_io(&b[i], 13, "v", F32, DIMS(3));
+		pb_str(&a, 1, "value");
+		pb_msg(&a, 5, &t);
+		pb_msg(&c, 5, &a);
+		add_node(&b[i], c);
+	}
+	add_io(&body, 11, "i", S64, SCALAR);
+	add_io(&body, 11, "go", BOOL, SCALAR);
+	add_io(&body, 11, "x", F32, DIMS(3));
+	add_bool(&body, "c", 1);
+	add_node(&body, if_node("c", b[0], b[1]));
+	add_output(&body, "go");
+	add_output(&body, "y");
+	attr_graph(&n, "body", &body);
+	add_node(&g, n);
+	add_int(&g, "m", 2000);
+	m = load(&g, 13);
+	run(&m);
+	ck_assert_uint_le(rvl_arena_held(m.g->arena), (64u << 20) + 8 * m.bytes.n);
+	WANT(&m, 0, DIMS(3), 1999, 2002, 2003);
+	unload(&m);
+	free(zeros);
+}
+END_TEST
+
 static struct pb nested_ifs(int depth)
 {
 	struct pb b = branch("Add", 1);
@@ -810,6 +884,23 @@ START_TEST(a_body_may_hold_subgraphs)
 }
 END_TEST
 
+/* The condition of an If may be a formal input that the call omits. */
+START_TEST(a_condition_of_a_body_may_be_absent)
+{
+	for (int named = 0; named < 2; named++) {
+		struct pb g = main_graph(), f = function("mine", "Pick", "x c", "y");
+		struct model m;
+
+		add_to(&f, if_node("c", branch("Add", 1), branch("Mul", 2)));
+		add_node(&g, call("Pick", named ? "x -" : "x", "y"));
+		m = load_with(&g, &f, 1);
+		ck_assert_int_eq(m.rc, -EOPNOTSUPP);
+		ck_assert_msg(strstr(err.msg, "its condition is not one bool"), "%s", err.msg);
+		unload(&m);
+	}
+}
+END_TEST
+
 static void call_refused(struct pb *f, struct pb n, int rc, const char *text)
 {
 	struct pb g = main_graph();
@@ -1078,6 +1169,8 @@ int main(void)
 	tcase_add_test(t, an_output_of_a_loop_may_be_absent);
 	tcase_add_test(t, loops_of_a_run_are_refused_by_name);
 	tcase_add_test(t, malformed_loops_are_refused);
+	tcase_add_test(t, a_loop_without_condition_takes_all_iterations);
+	tcase_add_test(t, a_body_is_read_once);
 	tcase_add_test(t, endless_loops_are_bounded);
 	tcase_add_test(t, depth_is_bounded);
 	t = add_case(s, "scan", 10, NULL, NULL);
@@ -1090,6 +1183,7 @@ int main(void)
 	tcase_add_test(t, functions_call_functions);
 	tcase_add_test(t, an_operand_of_a_call_may_be_absent);
 	tcase_add_test(t, a_body_may_hold_subgraphs);
+	tcase_add_test(t, a_condition_of_a_body_may_be_absent);
 	tcase_add_test(t, malformed_calls_are_refused);
 	tcase_add_test(t, recursion_is_bounded);
 	tcase_add_test(t, expansion_is_bounded);
