@@ -430,13 +430,31 @@ int vm_sync_file(int fd, uint32_t sync)
 	return h.fd;
 }
 
+static bool readable_within(int file, int ms)
+{
+	struct pollfd p = { .fd = file, .events = POLLIN };
+
+	return poll(&p, 1, ms) == 1;
+}
+
+/** vm_file_waits() - is a sync_file or dma-buf still not readable after 100 ms? */
+bool vm_file_waits(int file)
+{
+	return !readable_within(file, 100);
+}
+
+/** vm_file_ends() - does a sync_file or dma-buf become readable? It waits long, as the machine may be slow. */
+bool vm_file_ends(int file)
+{
+	return readable_within(file, VM_WAIT_MS);
+}
+
 /** vm_file_result() - wait for a sync_file and close it; returns 0 or its negative errno */
 int vm_file_result(int file)
 {
-	struct pollfd p = { .fd = file, .events = POLLIN };
 	struct sync_file_info info = {};
 
-	EQ(poll(&p, 1, VM_WAIT_MS), 1);
+	OK(vm_file_ends(file));
 	OK(!ioctl(file, SYNC_IOC_FILE_INFO, &info));
 	close(file);
 	return info.status == 1 ? 0 : info.status;
@@ -446,14 +464,6 @@ int vm_file_result(int file)
 int vm_sync_result(int fd, uint32_t sync)
 {
 	return vm_file_result(vm_sync_file(fd, sync));
-}
-
-/** vm_file_waits() - is a sync_file or dma-buf still not readable after 100 ms? */
-bool vm_file_waits(int file)
-{
-	struct pollfd p = { .fd = file, .events = POLLIN };
-
-	return poll(&p, 1, 100) == 0;
 }
 
 /* Copied from the kernel's vgem_drm.h, which no package installs. */

@@ -101,7 +101,7 @@ static void implicit_out(void)
 	vm_gate_open(&g);
 	for (int i = 0; i < 3; i++)
 		EQ(vm_file_result(files[i]), 0);
-	OK(!vm_file_waits(other.dmabuf));
+	OK(vm_file_ends(other.dmabuf));
 }
 
 /* A fence that IMPORT_SYNC_FILE adds to an exported buffer holds another file's job. */
@@ -304,7 +304,7 @@ static void core_waits(void)
 	vm_gate_open(&g);
 	EQ(wait_syncs(held.fd, both, points, 2, INT64_MAX, DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL, NULL),
 	   0);
-	OK(!vm_file_waits(ev.fd));
+	OK(vm_file_ends(ev.fd));
 	EQ(point_reached(held.fd, timeline), 7);
 	OK(!vm_sync_wait(held.fd, copy, 3, VM_WAIT_MS));
 	OK(!pthread_join(thread, NULL));
@@ -343,14 +343,21 @@ static void deadlines(void)
 /* Does the job in @c end although the gate is closed? */
 static bool ends(struct vm_client *c, struct vm_job *j)
 {
+	OK(!vm_submit(c->fd, j));
+	return !vm_sync_result(c->fd, c->sync);
+}
+
+/* Does the job in @c wait as long as the gate is closed? */
+static bool waits(struct vm_client *c, struct vm_job *j)
+{
 	int file;
+	bool yes;
 
 	OK(!vm_submit(c->fd, j));
 	file = vm_sync_file(c->fd, c->sync);
-	if (vm_file_waits(file))
-		return false;
-	EQ(vm_file_result(file), 0);
-	return true;
+	yes = vm_file_waits(file);
+	close(file);
+	return yes;
 }
 
 /*
@@ -364,7 +371,7 @@ static void opt_out(void)
 	struct vm_job j;
 
 	vm_client_job(&c, &j);
-	OK(!ends(&c, &j));
+	OK(waits(&c, &j));
 	/* Of a queue of its own, as the first job of VM_QUEUE waits. */
 	c = gated(&g, false);
 	vm_client_job(&c, &j);
@@ -373,7 +380,7 @@ static void opt_out(void)
 	vm_job_region(&j, 9, &c.from, 0, 4096, DRM_RIVULET_REGION_NO_IMPLICIT_SYNC);
 	OK(ends(&c, &j));
 	j.region[3].flags = 0;
-	OK(!ends(&c, &j));
+	OK(waits(&c, &j));
 	vm_gate_open(&g);
 	vm_client_good(&c);
 }
@@ -417,7 +424,7 @@ static void opt_out_fence(void)
 	OK(!vm_import(other.fd, dmabuf, &theirs.handle));
 	vm_client_job(&c, &j);
 	j.region[2].flags |= DRM_RIVULET_REGION_NO_IMPLICIT_SYNC;
-	OK(!ends(&c, &j));
+	OK(waits(&c, &j));
 	EQ(fences(harness, dmabuf, BOOKKEEP), 1);
 	EQ(fences(harness, dmabuf, READER) + fences(harness, dmabuf, WRITER), 0);
 	OK(!waits_for(c.fd, c.to.handle));
@@ -425,7 +432,7 @@ static void opt_out_fence(void)
 	vm_job_out(&j, other.sync, 0);
 	OK(ends(&other, &j));
 	vm_client_job(&c, &j);
-	OK(!ends(&c, &j));
+	OK(waits(&c, &j));
 	EQ(fences(harness, dmabuf, WRITER), 1);
 	OK(waits_for(c.fd, c.to.handle));
 	vm_gate_open(&g);
@@ -446,7 +453,10 @@ static void opt_out_kernel(void)
 		OK(!ioctl(harness, HARNESS_ADD, &f));
 		vm_client_job(&c, &j);
 		j.region[1].flags |= DRM_RIVULET_REGION_NO_IMPLICIT_SYNC;
-		EQ(ends(&c, &j), usage != KERNEL);
+		if (usage == KERNEL)
+			OK(waits(&c, &j));
+		else
+			OK(ends(&c, &j));
 		OK(!ioctl(harness, HARNESS_SIGNAL));
 		vm_client_good(&c);
 		close(harness);

@@ -142,6 +142,7 @@ int vm_sync_file(int fd, uint32_t sync);
 int vm_file_result(int file);
 int vm_sync_result(int fd, uint32_t sync);
 bool vm_file_waits(int file);
+bool vm_file_ends(int file);
 
 #define HARNESS_MODULE	"/host/build/tests/kmod/harness/harness.ko"
 /* A copy for the kernel that is running takes precedence (scripts/check-debug). */
