@@ -174,6 +174,9 @@ make_dir() {
 	truncate -s ${memory}M "$dir/ram"
 }
 
+# The second processor is started by the initrd's init. While the kernel patches its own code, as it does
+# during boot, QEMU before 8.1 may translate an instruction that another processor replaces and keep the
+# translation: the processor that executes the stale breakpoint dies ("Oops: int3").
 start_machine() {
 	# The input never ends, because QEMU closes the guest's port at its end.
 	mkfifo "$dir/input"
@@ -193,7 +196,7 @@ start_machine() {
 		-device virtserialport,chardev=status,name=rivulet.status \
 		"${devices[@]}" \
 		-append "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic mitigations=off nokaslr \
-tsc=reliable no_timer_check random.trust_cpu=on ${RIVULET_VM_APPEND:-systemd.show_status=false} $extra \
+maxcpus=1 tsc=reliable no_timer_check random.trust_cpu=on ${RIVULET_VM_APPEND:-systemd.show_status=false} $extra \
 rvvm.stage=$stage rvvm.mode=$mode rvvm.slow=$slow rvvm.script=$script${args:+ rvvm.args=$args}" \
 		<&3 2>"$dir/qemu.log" &
 	qemu_pid=$!
