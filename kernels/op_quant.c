@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* QuantizeLinear, DequantizeLinear (scale and zero point as operands) and QRescale. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
@@ -158,22 +159,87 @@ int rvl_setup_rescale(struct rvl_kernel *k, bool reference, char *why)
 	return 0;
 }
 
+/* ---- tables ---- */
+
 #define BYTES 256
 
-/* The function of all 256 values, by its descriptor. @y has room for them. */
-static int tabulate(const struct rvl_kernel *k, const float *x, float *y, char *why)
+/* Tables of a node: element e uses number e / inner % n. */
+struct tables {
+	int64_t n, inner;
+	int32_t axis; /* -1: one table for all */
+};
+
+int32_t rvl_constant_axis(const struct rvl_shape *x, const struct rvl_shape *t)
 {
-	const struct rvl_shape all = { .rank = 1, .dim = { BYTES } };
+	int64_t count = rvl_shape_count(t);
+
+	if (count == 1)
+		return RVL_AXIS_NONE;
+	for (int32_t i = 0; i < t->rank; i++) {
+		int32_t axis = i + x->rank - t->rank;
+
+		if (t->dim[i] == count && axis >= 0 && x->dim[axis] == count)
+			return axis;
+	}
+	return RVL_AXIS_SEVERAL;
+}
+
+static int tables_of(const struct rvl_kernel_desc *d, struct tables *t, char *why)
+{
+	const struct rvl_shape *x = &d->in[0].shape;
+
+	*t = (struct tables) { .n = 1, .inner = 1, .axis = RVL_AXIS_NONE };
+	for (uint32_t i = 1; i < d->n_in; i++) {
+		int32_t axis = RVL_AXIS_NONE;
+
+		if (d->in[i].type)
+			axis = d->in[i].data ? rvl_constant_axis(x, &d->in[i].shape) : RVL_AXIS_SEVERAL;
+		if (axis == RVL_AXIS_SEVERAL || (axis >= 0 && t->axis >= 0 && axis != t->axis))
+			return rvl_why(why, "its input %u is not one constant value, or one for each index of an axis", i);
+		t->axis = axis >= 0 ? axis : t->axis;
+	}
+	if (t->axis < 0)
+		return 0;
+	if (x->rank < 2)
+		return rvl_why(why, "its operands differ along the only axis");
+	t->n = x->dim[t->axis];
+	for (int32_t i = t->axis + 1; i < x->rank; i++)
+		t->inner *= x->dim[i];
+	if (t->n < 1 || t->n > RVL_MAX_TABLES)
+		return rvl_why(why, "it would need %lld tables", (long long)t->n);
+	return 0;
+}
+
+/*
+ * A tensor of all bytes for each table: they lie along @free, another axis than that of the tables. It
+ * has the rank of the operand, so that constants of any rank broadcast to it.
+ */
+static struct rvl_shape all_bytes(const struct rvl_kernel_desc *d, const struct tables *t, int32_t *free)
+{
+	int32_t rank = d->in[0].shape.rank;
+	struct rvl_shape s = { .rank = rank ? rank : 1 };
+
+	for (int32_t i = 0; i < s.rank; i++)
+		s.dim[i] = i == t->axis ? t->n : 1;
+	*free = t->axis == 0 ? s.rank - 1 : 0;
+	s.dim[*free] = BYTES;
+	return s;
+}
+
+/* The function of the values @x, by its descriptor. @y has room for them. */
+static int evaluate(const struct rvl_kernel *k, const struct rvl_shape *shape, const float *x, float *y,
+		    char *why)
+{
 	struct rvl_kernel_desc d = { .op = RVL_OP_GENERAL, .n_in = k->d.n_in, .n_out = 1 };
-	struct rvl_value in[RVL_MAX_IN] = { { .type = RVL_TYPE_F32, .shape = all } };
-	struct rvl_value out = { .type = RVL_TYPE_F32, .shape = all, .data = y };
+	struct rvl_value in[RVL_MAX_IN] = { { .type = RVL_TYPE_F32, .shape = *shape } };
+	struct rvl_value out = { .type = RVL_TYPE_F32, .shape = *shape, .data = y };
 	struct rvl_kernel *f;
 	int rc;
 
 	d.def = k->d.def;
 	memcpy(d.value, k->d.value, sizeof(d.value));
 	memcpy(d.in, k->d.in, sizeof(d.in));
-	d.in[0] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = all };
+	d.in[0] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = *shape };
 	d.out[0] = d.in[0];
 	in[0].data = (void *)(uintptr_t)x;
 	for (uint32_t i = 1; i < d.n_in; i++)
@@ -188,6 +254,58 @@ static int tabulate(const struct rvl_kernel *k, const float *x, float *y, char *
 	return rc;
 }
 
+/* k->lut from the values of the function; table i of byte b is element (b, i) or (i, b) of @y. */
+static void fill_tables(struct rvl_kernel *k, const struct tables *t, bool bytes_first, const float *y)
+{
+	const struct rvl_kernel_arg *out = &k->d.out[0];
+	bool u8 = out->type == RVL_TYPE_U8;
+	int32_t lo = rvl_clamp(k->d.attr.q_lo, rvl_qmin(u8), rvl_qmax(u8));
+	int32_t hi = rvl_clamp(k->d.attr.q_hi, rvl_qmin(u8), rvl_qmax(u8));
+
+	for (int64_t i = 0; i < t->n; i++)
+		for (int64_t b = 0; b < BYTES; b++)
+			rvl_st8(k->lut, i * BYTES + b,
+				rvl_quantize(y[bytes_first ? b * t->n + i : i * BYTES + b],
+					     out->quant.scale[0], out->quant.zp[0], lo, hi));
+}
+
+static int make_tables(struct rvl_kernel *k, const struct tables *t, float *real, float *result, char *why)
+{
+	const struct rvl_kernel_arg *x = &k->d.in[0];
+	int32_t free_axis;
+	struct rvl_shape all = all_bytes(&k->d, t, &free_axis);
+	bool first = t->n > 1 && free_axis < t->axis;
+	int rc;
+
+	for (int64_t i = 0; i < t->n * BYTES; i++) {
+		int64_t b = first ? i / t->n : i % BYTES;
+
+		real[i] = rvl_dequantize(x->type == RVL_TYPE_U8 ? (int32_t)b : (int8_t)b,
+					 x->quant.scale[0], x->quant.zp[0]);
+	}
+	rc = evaluate(k, &all, real, result, why);
+	if (!rc)
+		fill_tables(k, t, first, result);
+	return rc;
+}
+
+static int run_tables(const struct rvl_kernel *k, const void *const *in, void *const *out,
+		      void *scratch, const struct rvl_pool *pool)
+{
+	int64_t count = rvl_shape_count(&k->d.out[0].shape);
+	const uint8_t *x = in[0];
+	uint8_t *y = out[0];
+	struct tables t;
+
+	(void)scratch;
+	(void)pool;
+	tables_of(&k->d, &t, NULL);
+	for (int64_t at = 0, i = 0; at < count; at += t.inner, i = i + 1 < t.n ? i + 1 : 0)
+		for (int64_t e = at; e < at + t.inner; e++)
+			y[e] = k->lut[i * BYTES + x[e]];
+	return 0;
+}
+
 static int check_q_table(const struct rvl_kernel *k, char *why)
 {
 	const struct rvl_kernel_desc *d = &k->d;
@@ -197,34 +315,25 @@ static int check_q_table(const struct rvl_kernel *k, char *why)
 	if (!tensor_q8(&d->in[0]) || !tensor_q8(&d->out[0]) ||
 	    !rvl_shape_equal(&d->in[0].shape, &d->out[0].shape))
 		return rvl_why(why, "operands are not quantised to 8 bits per tensor");
-	for (uint32_t i = 1; i < d->n_in; i++)
-		if (d->in[i].type && (!d->in[i].data || rvl_shape_count(&d->in[i].shape) != 1))
-			return rvl_why(why, "its input %u is not one constant value", i);
 	return 0;
 }
 
-/* One byte in, one byte out: Q(f(DQ(x))) clamped, as a table. */
+/* One byte in, one byte out: Q(f(DQ(x))) clamped, as one table or one for each index of an axis. */
 int rvl_setup_q_table(struct rvl_kernel *k, bool reference, char *why)
 {
-	const struct rvl_kernel_arg *x = &k->d.in[0], *y = &k->d.out[0];
-	bool u8 = y->type == RVL_TYPE_U8;
-	int32_t lo = rvl_clamp(k->d.attr.q_lo, rvl_qmin(u8), rvl_qmax(u8));
-	int32_t hi = rvl_clamp(k->d.attr.q_hi, rvl_qmin(u8), rvl_qmax(u8));
-	float real[BYTES], result[BYTES];
 	int rc = check_q_table(k, why);
+	struct tables t;
+	float *v;
 
 	(void)reference;
+	if (!rc)
+		rc = tables_of(&k->d, &t, why);
 	if (rc)
 		return rc;
-	k->lut = rvl_kernel_mem(k, BYTES, 1);
-	if (!k->lut)
-		return -ENOMEM;
-	for (int i = 0; i < BYTES; i++)
-		real[i] = rvl_dequantize(x->type == RVL_TYPE_U8 ? i : (int8_t)i,
-					 x->quant.scale[0], x->quant.zp[0]);
-	rc = tabulate(k, real, result, why);
-	for (int i = 0; i < BYTES && !rc; i++)
-		rvl_st8(k->lut, i, rvl_quantize(result[i], y->quant.scale[0], y->quant.zp[0], lo, hi));
-	k->run = run_rescale;
+	k->lut = rvl_kernel_mem(k, t.n * BYTES, 1);
+	v = malloc((size_t)t.n * BYTES * 2 * sizeof(*v));
+	rc = k->lut && v ? make_tables(k, &t, v, v + t.n * BYTES, why) : -ENOMEM;
+	free(v);
+	k->run = t.n > 1 ? run_tables : run_rescale;
 	return rc;
 }

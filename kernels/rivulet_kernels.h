@@ -100,6 +100,21 @@ int rvl_kernel_run_values(const struct rvl_kernel *k, const struct rvl_value *in
 /** For tests and benchmarks: use no vector units. Must not be called while kernels run. */
 void rvl_kernel_scalar_only(bool on);
 
+/*
+ * Q_TABLE: constant operands that differ along one axis of the operand make a table of 256 bytes for
+ * each index of that axis, of which there are at most so many.
+ */
+#define RVL_MAX_TABLES 4096
+
+#define RVL_AXIS_NONE (-1)
+#define RVL_AXIS_SEVERAL (-2)
+
+/**
+ * The axis of @x along which an operand of shape @t, broadcast to @x, has its elements.
+ * RVL_AXIS_NONE: it has one element; RVL_AXIS_SEVERAL: it has no such axis.
+ */
+int32_t rvl_constant_axis(const struct rvl_shape *x, const struct rvl_shape *t);
+
 /* ---- descriptors as bytes ---- */
 
 /**

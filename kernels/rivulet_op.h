@@ -120,6 +120,10 @@ enum rvl_op_flag {
 	RVL_OP_MOVES = 1 << 1,		/* every result is an element of input 0, unchanged */
 	RVL_OP_NEEDS_NO_DATA = 1 << 2,	/* the result follows from the shapes of the inputs */
 	RVL_OP_RANDOM = 1 << 3,		/* must not be folded */
+	RVL_OP_MOVES_IF_NEAREST = 1 << 4, /* MOVES where attribute mode is "nearest" and nothing is extrapolated */
+	RVL_OP_JOINS = 1 << 5,		/* every result is an element of one of the inputs, unchanged */
+	/* Every result is an element of input 0 or, where mode is "constant", the value of input 2 (absent: 0). */
+	RVL_OP_PADS = 1 << 6,
 };
 
 /*

@@ -4,6 +4,7 @@
  * docs/operators.md prints for it. Geometry (does a tile fit?) is the back end's question.
  */
 #include "npu/constraint.h"
+#include "pass/pass.h"
 
 #include <string.h>
 
@@ -59,6 +60,15 @@ static const char *average_accepted(struct rvl_graph *g, const struct rvl_node *
 	return "onnxruntime averages in float, the NPU in integers: up to 1 apart for these scales";
 }
 
+static const char *one_table(struct rvl_graph *g, const struct rvl_node *n)
+{
+	int32_t axis;
+
+	(void)g;
+	return rvl_op_of_one_value(n, &axis) && axis == RVL_AXIS_NONE ? NULL :
+	       "its constants differ along an axis, and the NPU has one table for all values";
+}
+
 static const char *no_indices(struct rvl_graph *g, const struct rvl_node *n)
 {
 	(void)g;
@@ -106,6 +116,11 @@ static const char *always_float(struct rvl_graph *g, const struct rvl_node *n)
 /* An element-wise function of one quantised value would be a table. */
 static const char *general(struct rvl_graph *g, const struct rvl_node *n)
 {
+	float value;
+
+	if ((rvl_op_moves(n) || rvl_op_joins(n) || rvl_op_pads(n, &value)) &&
+	    n->in[0]->type != RVL_TYPE_F32)
+		return "the NPU does not move values in this way; the CPU moves the bytes";
 	return n->def->flags & RVL_OP_ELEMENTWISE ? float_operator(g, n) : always_float(g, n);
 }
 
@@ -129,6 +144,7 @@ static const struct rvl_constraint table[] = {
 	{ RVL_OP_Q_GLOBAL_AVERAGE_POOL, "input of 4 dimensions", four_dimensions },
 	{ RVL_OP_Q_RESCALE, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
 	{ RVL_OP_Q_TABLE, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
+	{ RVL_OP_Q_TABLE, "the function's constants are single values", one_table },
 	{ RVL_OP_MAX_POOL, "indices not used", no_indices },
 	{ RVL_OP_MAX_POOL, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
 	{ RVL_OP_GLOBAL_MAX_POOL, "input and output quantised to 8 bits per tensor",

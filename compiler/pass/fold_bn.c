@@ -159,7 +159,7 @@ static struct rvl_node *clamp_target(const struct rvl_node *act)
 	while (n && rvl_only_user(n->out[0]) == user) {
 		if (takes_clamp(n))
 			return n;
-		if (!rvl_op_moves(n))
+		if (!rvl_op_moves(n) || n->n_out != 1)
 			return NULL;
 		user = n;
 		n = n->in[0]->producer;

@@ -353,24 +353,18 @@ static int fuse_clamp(struct match *m)
 	return build(m, RVL_OP_Q_RESCALE, NULL, NULL);
 }
 
-/* Whether all operands but the first are single constants: the node is a function of one value. */
-static bool of_one_value(const struct rvl_node *n)
-{
-	for (uint32_t i = 1; i < n->n_in; i++)
-		if (n->in[i] && (!n->in[i]->data || rvl_shape_count(&n->in[i]->shape) != 1))
-			return false;
-	return n->n_in <= 3 && n->n_out == 1 && n->in[0] &&
-	       rvl_shape_equal(&n->in[0]->shape, &n->out[0]->shape);
-}
-
-/* DequantizeLinear - an element-wise function of one value - QuantizeLinear: a table of 256. */
+/*
+ * DequantizeLinear - an element-wise function of one value - QuantizeLinear: a table of 256 bytes, or
+ * one for each index of an axis along which the function's constants differ.
+ */
 static int fuse_table(struct match *m)
 {
 	const struct rvl_node *n = m->n;
 	struct rvl_node *made;
+	int32_t axis;
 	int rc;
 
-	if (!n->def || !(n->def->flags & RVL_OP_ELEMENTWISE) || !of_one_value(n) ||
+	if (!n->def || !(n->def->flags & RVL_OP_ELEMENTWISE) || !rvl_op_of_one_value(n, &axis) ||
 	    !dequantised(m->g, n->in[0], &m->a) || m->a.n != 1 || !find_end(m, false))
 		return 0;
 	rc = build(m, RVL_OP_Q_TABLE, n->n_in > 1 ? n->in[1] : NULL, n->n_in > 2 ? n->in[2] : NULL);
@@ -441,31 +435,36 @@ static void plain_numbers(struct rvl_tensor *t)
 		t->quant = (struct rvl_quant) { .n = 1, .scale = &one, .zp = &zero, .plain = true };
 }
 
+/* Gives the parameters of @from to @to, where it has none. */
+static void spread_to(struct rvl_tensor *to, const struct rvl_tensor *from)
+{
+	if (rvl_is_quant8_tensor(from) && !to->quant.n && to->type == from->type)
+		to->quant = from->quant;
+}
+
+static void spread_down(const struct rvl_node *n)
+{
+	for (uint32_t k = 0; k < n->n_out; k++)
+		if (n->out[k])
+			spread_to(n->out[k], n->in[0]);
+}
+
 /* Bytes that an operator only moves keep their meaning: parameters spread through it. */
 static void spread(struct rvl_graph *g)
 {
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		if (rvl_op_moves(g->nodes[i]))
+			spread_down(g->nodes[i]);
+	for (uint32_t i = g->n_nodes; i-- > 0;)
+		if (rvl_op_moves(g->nodes[i]) && g->nodes[i]->out[0])
+			spread_to(g->nodes[i]->in[0], g->nodes[i]->out[0]);
 	for (uint32_t i = 0; i < g->n_nodes; i++) {
 		struct rvl_node *n = g->nodes[i];
 
-		if (rvl_op_moves(n) && rvl_is_quant8_tensor(n->in[0]) && !n->out[0]->quant.n &&
-		    n->out[0]->type == n->in[0]->type)
-			n->out[0]->quant = n->in[0]->quant;
-	}
-	for (uint32_t i = g->n_nodes; i-- > 0;) {
-		struct rvl_node *n = g->nodes[i];
-
-		if (rvl_op_moves(n) && rvl_is_quant8_tensor(n->out[0]) && !n->in[0]->quant.n &&
-		    n->out[0]->type == n->in[0]->type)
-			n->in[0]->quant = n->out[0]->quant;
-	}
-	for (uint32_t i = 0; i < g->n_nodes; i++) {
-		struct rvl_node *n = g->nodes[i];
-
-		if (!rvl_op_moves(n) || n->out[0]->quant.n)
+		if (n->op == RVL_OP_GENERAL || !rvl_op_moves(n) || n->out[0]->quant.n)
 			continue;
 		plain_numbers(n->in[0]);
-		if (rvl_is_quant8_tensor(n->in[0]))
-			n->out[0]->quant = n->in[0]->quant;
+		spread_down(n);
 	}
 }
 

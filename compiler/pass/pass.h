@@ -24,7 +24,23 @@ const float *rvl_const_vector(const struct rvl_tensor *t, int64_t n);
  */
 int rvl_node_bypass(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err);
 
-/** The operators that only move or pick values: results do not depend on scale or zero point. */
+/**
+ * Whether every result is an element of input 0, so that results do not depend on scale or zero
+ * point. The node may have several outputs, and other inputs that say which elements are taken.
+ */
 bool rvl_op_moves(const struct rvl_node *n);
+
+/** Whether every result is an element of one of the inputs, all of which are data. */
+bool rvl_op_joins(const struct rvl_node *n);
+
+/** Whether every result is an element of input 0 or the constant *value, which input 2 holds. */
+bool rvl_op_pads(const struct rvl_node *n, float *value);
+
+/**
+ * Whether all operands but the first are constants of one value, or of one for each index of one
+ * axis of the first, so that each result is a function of one value. *axis: that axis, or
+ * RVL_AXIS_NONE. There are no more tables than a kernel takes.
+ */
+bool rvl_op_of_one_value(const struct rvl_node *n, int32_t *axis);
 
 #endif

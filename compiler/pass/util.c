@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "pass/pass.h"
 
+#include "rivulet_op.h"
+
+#include <string.h>
+
 struct rvl_node *rvl_only_user(const struct rvl_tensor *t)
 {
 	return t->n_users == 1 && !t->is_output ? t->users[0] : NULL;
@@ -65,10 +69,78 @@ int rvl_node_bypass(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err
 	return 1;
 }
 
+/* Attribute @name of a node of the table of descriptors is the string @value. */
+static bool attr_is(const struct rvl_node *n, const char *name, const char *value)
+{
+	const struct rvl_call c = { .def = n->def, .attr = n->value };
+
+	for (uint32_t i = 0; i < rvl_op_attrs(n->def); i++)
+		if (!strcmp(n->def->attrs[i].name, name))
+			return rvl_attr_is(&c, name, value);
+	return false;
+}
+
+/* Whether the operator takes bytes in the place of floats, and its shapes are known. */
+static bool takes_bytes(const struct rvl_node *n)
+{
+	const uint32_t bytes = RVL_T(U8) | RVL_T(S8);
+
+	if (n->op != RVL_OP_GENERAL || (n->def->types[0] & bytes) != bytes || !n->in[0])
+		return false;
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i] && n->out[i]->bounded)
+			return false;
+	return true;
+}
+
+static bool general_moves(const struct rvl_node *n)
+{
+	const uint32_t flags = n->def->flags;
+
+	return flags & RVL_OP_MOVES ||
+	       (flags & RVL_OP_PADS && !attr_is(n, "mode", "constant")) ||
+	       (flags & RVL_OP_MOVES_IF_NEAREST && attr_is(n, "mode", "nearest") &&
+		!attr_is(n, "coordinate_transformation_mode", "tf_crop_and_resize"));
+}
+
 bool rvl_op_moves(const struct rvl_node *n)
 {
 	bool picks = n->op == RVL_OP_MAX_POOL || n->op == RVL_OP_GLOBAL_MAX_POOL ||
 		     n->op == RVL_OP_TRANSPOSE;
 
+	if (takes_bytes(n))
+		return general_moves(n);
 	return (picks || rvl_op_renames(n->op)) && n->n_out == 1;
+}
+
+bool rvl_op_joins(const struct rvl_node *n)
+{
+	return takes_bytes(n) && n->def->flags & RVL_OP_JOINS;
+}
+
+bool rvl_op_pads(const struct rvl_node *n, float *value)
+{
+	const struct rvl_tensor *v = n->n_in > 2 ? n->in[2] : NULL;
+
+	*value = 0;
+	return takes_bytes(n) && n->def->flags & RVL_OP_PADS && attr_is(n, "mode", "constant") &&
+	       (!v || rvl_const_f32(v, value));
+}
+
+bool rvl_op_of_one_value(const struct rvl_node *n, int32_t *axis)
+{
+	const struct rvl_shape *x = n->in[0] ? &n->in[0]->shape : NULL;
+
+	*axis = RVL_AXIS_NONE;
+	if (n->n_in > 3 || n->n_out != 1 || !x || !rvl_shape_equal(x, &n->out[0]->shape))
+		return false;
+	for (uint32_t i = 1; i < n->n_in; i++) {
+		int32_t a = n->in[i] ? rvl_constant_axis(x, &n->in[i]->shape) : RVL_AXIS_NONE;
+
+		if ((n->in[i] && !n->in[i]->data) || a == RVL_AXIS_SEVERAL ||
+		    (a >= 0 && *axis >= 0 && a != *axis))
+			return false;
+		*axis = a >= 0 ? a : *axis;
+	}
+	return *axis < 0 || (x->rank > 1 && x->dim[*axis] > 0 && x->dim[*axis] <= RVL_MAX_TABLES);
 }

@@ -29,8 +29,10 @@ struct calibration {
 	struct rvl_samples samples;
 	struct rvl_reference reference;
 	struct rvl_seen *seen; /* by tensor id */
-	struct rvl_params *params;
+	struct rvl_params *own;    /* by tensor id: of its own values */
+	struct rvl_params *params; /* by tensor id: as chosen */
 	struct rvl_chosen chosen;
+	enum rivulet_range method; /* by which ranges are found */
 	bool *keep_float; /* by index in g->nodes */
 	bool corrected; /* biases take up the mean error of weights */
 	uint32_t n_tensors;
@@ -71,21 +73,29 @@ static int keep_float(struct calibration *c)
 
 /* ---- ranges ---- */
 
-/* The values of an input are given, so none of them is clipped. */
-static void find_params(struct calibration *c, enum rivulet_range method)
+/* Every chosen tensor takes the parameters that the choice gives it. */
+static void share_params(struct calibration *c)
+{
+	for (uint32_t i = 0; i < c->n_tensors; i++)
+		c->params[i] = c->own[rvl_chosen_like(&c->chosen, i)];
+}
+
+/* Parameters by c->method. The values of an input are given, so none of them is clipped. */
+static void find_params(struct calibration *c)
 {
 	double percentile = c->q->percentile > 0 ? c->q->percentile : PERCENTILE;
 
 	for (uint32_t i = 0; i < c->n_tensors; i++) {
-		struct rvl_params *p = &c->params[i];
+		struct rvl_params *p = &c->own[i];
 
 		if (!c->seen[i].wanted)
 			continue;
 		p->type = c->q->s8 ? RVL_TYPE_S8 : RVL_TYPE_U8;
 		rvl_range_params(rvl_range_of(&c->seen[i], c->g->tensors[i]->is_input ?
-					      RIVULET_RANGE_MIN_MAX : method, percentile),
+					      RIVULET_RANGE_MIN_MAX : c->method, percentile),
 				 p->type, &p->scale, &p->zp);
 	}
+	share_params(c);
 }
 
 /* The SNR of a quantised copy, by the arithmetic of the device. */
@@ -104,22 +114,25 @@ static int try(struct calibration *c, double *db)
 	return rc;
 }
 
-static int best_method(struct calibration *c, enum rivulet_range *best, double *most)
+/* The method with the best SNR becomes c->method. */
+static int best_method(struct calibration *c, double *most)
 {
+	enum rivulet_range best = RIVULET_RANGE_MIN_MAX;
 	int rc = 0;
 
-	*best = RIVULET_RANGE_MIN_MAX;
 	*most = -INFINITY;
 	for (int m = RIVULET_RANGE_MIN_MAX; m < RIVULET_RANGE_COUNT && !rc; m++) {
 		double db = 0;
 
-		find_params(c, (enum rivulet_range)m);
+		c->method = (enum rivulet_range)m;
+		find_params(c);
 		rc = try(c, &db);
 		if (!rc && db > *most) {
 			*most = db;
-			*best = (enum rivulet_range)m;
+			best = c->method;
 		}
 	}
+	c->method = best;
 	return rc;
 }
 
@@ -137,17 +150,18 @@ static int try_correction(struct calibration *c, double without)
 
 static int choose_params(struct calibration *c)
 {
-	enum rivulet_range method = c->q->range;
+	bool every = c->q->range == RIVULET_RANGE_AUTO;
 	double db = 0;
 	int rc = 0;
 
-	if (method == RIVULET_RANGE_AUTO)
-		rc = best_method(c, &method, &db);
+	c->method = c->q->range;
+	if (every)
+		rc = best_method(c, &db);
 	if (rc)
 		return rc;
-	find_params(c, method);
+	find_params(c);
 	c->corrected = c->q->correct == RIVULET_CORRECT_YES;
-	if (method != c->q->range && c->q->correct == RIVULET_CORRECT_AUTO)
+	if (every && c->q->correct == RIVULET_CORRECT_AUTO)
 		rc = try_correction(c, db);
 	return rc;
 }
@@ -172,9 +186,9 @@ static int worst_first(const void *a, const void *b)
 /* Chooses anew with the nodes that @keep says left out. */
 static void choose_without(struct calibration *c, const bool *keep)
 {
-	memset(c->chosen.node, 0, c->g->n_nodes * sizeof(*c->chosen.node));
-	memset(c->chosen.tensor, 0, c->n_tensors * sizeof(*c->chosen.tensor));
+	rvl_chosen_clear(c->g, &c->chosen);
 	rvl_choose(c->g, keep, &c->chosen);
+	share_params(c);
 }
 
 /* How much each product harms the result on its own. */
@@ -212,21 +226,22 @@ static int keep_worst(struct calibration *c, const struct weighed *list, uint32_
 {
 	uint32_t lo = 1, hi = n; /* with all of them in float nothing is quantised */
 	double db;
-	int rc = 0;
 
-	while (lo < hi && !rc) {
+	while (lo < hi) {
 		uint32_t k = lo + (hi - lo) / 2;
+		int rc = try_without(c, list, k, keep, &db);
 
-		rc = try_without(c, list, k, keep, &db);
+		if (rc)
+			return rc;
 		if (db >= c->q->mixed)
 			hi = k;
 		else
 			lo = k + 1;
 	}
-	if (!rc && lo == n)
+	if (lo == n)
 		return rvl_fail(c->err, -ERANGE,
 				"no quantised layer leaves the outputs within %.1f dB", c->q->mixed);
-	return rc ? rc : try_without(c, list, lo, keep, &db);
+	return try_without(c, list, lo, keep, &db);
 }
 
 static int mix(struct calibration *c)
@@ -255,9 +270,10 @@ static int allocate(struct calibration *c)
 {
 	c->n_tensors = c->g->n_tensors;
 	c->seen = calloc(c->n_tensors + 1u, sizeof(*c->seen));
+	c->own = calloc(c->n_tensors + 1u, sizeof(*c->own));
 	c->params = calloc(c->n_tensors + 1u, sizeof(*c->params));
 	c->keep_float = calloc(c->g->n_nodes + 1u, sizeof(*c->keep_float));
-	if (!c->seen || !c->params || !c->keep_float || rvl_chosen_new(c->g, &c->chosen))
+	if (!c->seen || !c->own || !c->params || !c->keep_float || rvl_chosen_new(c->g, &c->chosen))
 		return rvl_fail(c->err, -ENOMEM, "no memory for calibration");
 	return 0;
 }
@@ -268,6 +284,7 @@ static void release(struct calibration *c)
 	rvl_reference_free(&c->samples, &c->reference);
 	rvl_chosen_free(&c->chosen);
 	free(c->seen);
+	free(c->own);
 	free(c->params);
 	free(c->keep_float);
 }

@@ -6,24 +6,49 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 int rvl_chosen_new(const struct rvl_graph *g, struct rvl_chosen *c)
 {
 	c->node = calloc(g->n_nodes + 1u, sizeof(*c->node));
 	c->tensor = calloc(g->n_tensors + 1u, sizeof(*c->tensor));
-	return c->node && c->tensor ? 0 : -ENOMEM;
+	c->like = calloc(g->n_tensors + 1u, sizeof(*c->like));
+	c->leads = calloc(g->n_tensors + 1u, sizeof(*c->leads));
+	if (!c->node || !c->tensor || !c->like || !c->leads)
+		return -ENOMEM;
+	rvl_chosen_clear(g, c);
+	return 0;
+}
+
+void rvl_chosen_clear(const struct rvl_graph *g, struct rvl_chosen *c)
+{
+	memset(c->node, 0, g->n_nodes * sizeof(*c->node));
+	memset(c->tensor, 0, g->n_tensors * sizeof(*c->tensor));
+	memset(c->leads, 0, g->n_tensors * sizeof(*c->leads));
+	for (uint32_t i = 0; i < g->n_tensors; i++)
+		c->like[i] = i;
 }
 
 void rvl_chosen_free(struct rvl_chosen *c)
 {
 	free(c->node);
 	free(c->tensor);
+	free(c->like);
+	free(c->leads);
 	*c = (struct rvl_chosen) { .node = NULL };
+}
+
+uint32_t rvl_chosen_like(const struct rvl_chosen *c, uint32_t id)
+{
+	while (c->like[id] != id)
+		id = c->like[id];
+	return id;
 }
 
 struct rvl_tensor *rvl_source_of(struct rvl_tensor *t)
 {
-	while (t->producer && rvl_op_moves(t->producer) && t->type == RVL_TYPE_F32)
+	while (t->producer && t->producer->op != RVL_OP_GENERAL && rvl_op_moves(t->producer) &&
+	       t->type == RVL_TYPE_F32)
 		t = t->producer->in[0];
 	return t;
 }
@@ -78,90 +103,182 @@ static bool broadcast_fits(const struct rvl_shape *a, const struct rvl_shape *b)
 	       rvl_shape_count(b) == a->dim[1] && a->dim[0] == 1;
 }
 
-static bool of_one_value(const struct rvl_node *n)
+/* What the quantised form of a node is. */
+enum form {
+	NO_FORM,
+	NPU_FORM,    /* an operator on bytes that the NPU has */
+	CPU_FORM,    /* one that only the CPU has */
+	MOVING_FORM, /* the operator itself, on bytes of the same parameters */
+	JOINING_FORM, /* the operator itself, on bytes of the parameters of the result */
+};
+
+static enum form form_of_values(const struct rvl_node *n)
 {
-	for (uint32_t i = 1; i < n->n_in; i++)
-		if (n->in[i] && (!n->in[i]->data || rvl_shape_count(&n->in[i]->shape) != 1))
-			return false;
-	return n->n_in <= 3 && n->n_out == 1 && rvl_shape_equal(&n->in[0]->shape, &n->out[0]->shape);
+	int32_t axis;
+
+	if (!rvl_op_of_one_value(n, &axis))
+		return NO_FORM;
+	return axis == RVL_AXIS_NONE ? NPU_FORM : CPU_FORM;
 }
 
-/* Whether the quantised form of a node exists, given that its operands are quantised. */
-static bool has_quantised_form(const struct rvl_node *n)
+static enum form form_of_general(const struct rvl_node *n)
+{
+	float value;
+
+	if (rvl_op_moves(n))
+		return MOVING_FORM;
+	if (rvl_op_pads(n, &value))
+		return value == 0 ? MOVING_FORM : CPU_FORM;
+	if (rvl_op_joins(n))
+		return JOINING_FORM;
+	return n->def->flags & RVL_OP_ELEMENTWISE ? form_of_values(n) : NO_FORM;
+}
+
+static enum form form_of_binary(const struct rvl_node *n)
+{
+	if (n->in[1]->data)
+		return n->def ? form_of_values(n) : NO_FORM;
+	return !n->in[0]->data && (broadcast_fits(&n->in[0]->shape, &n->in[1]->shape) ||
+				   broadcast_fits(&n->in[1]->shape, &n->in[0]->shape)) ?
+		       NPU_FORM : NO_FORM;
+}
+
+static enum form form_of(const struct rvl_node *n)
 {
 	switch (n->op) {
 	case RVL_OP_ADD:
 	case RVL_OP_MUL:
-		if (n->in[1]->data)
-			return n->def && of_one_value(n);
-		return !n->in[0]->data && (broadcast_fits(&n->in[0]->shape, &n->in[1]->shape) ||
-					   broadcast_fits(&n->in[1]->shape, &n->in[0]->shape));
+		return form_of_binary(n);
 	case RVL_OP_AVERAGE_POOL:
-		return n->in[0]->shape.rank == 4;
 	case RVL_OP_GLOBAL_AVERAGE_POOL:
-		return n->in[0]->shape.rank == 4;
+		return n->in[0]->shape.rank == 4 ? NPU_FORM : NO_FORM;
 	case RVL_OP_RELU:
 	case RVL_OP_CLIP:
-		return of_one_value(n);
+		return form_of_values(n) == NPU_FORM ? NPU_FORM : NO_FORM;
 	case RVL_OP_GENERAL:
-		return n->def->flags & RVL_OP_ELEMENTWISE && of_one_value(n);
+		return form_of_general(n);
 	default:
-		return false;
+		return NO_FORM;
 	}
 }
 
-static bool floats(const struct rvl_node *n)
+static bool is_values(const struct rvl_tensor *t)
 {
+	return t && t->type == RVL_TYPE_F32 && rvl_shape_count(&t->shape) > 0;
+}
+
+/* Input @i is data: of a Slice, say, only the first one is. */
+static bool is_operand(const struct rvl_node *n, enum form form, uint32_t i)
+{
+	return n->in[i] && !n->in[i]->data && (form != MOVING_FORM || !i);
+}
+
+/* Whether operands and results are floats. */
+static bool floats(const struct rvl_node *n, enum form form)
+{
+	if (!n->n_in || !n->in[0] || n->in[0]->data || !n->n_out)
+		return false;
 	for (uint32_t i = 0; i < n->n_in; i++)
-		if (n->in[i] && n->in[i]->type != RVL_TYPE_F32)
+		if (is_operand(n, form, i) && !is_values(n->in[i]))
 			return false;
-	return n->n_in && n->in[0] && !n->in[0]->data && n->n_out && n->out[0] &&
-	       n->out[0]->type == RVL_TYPE_F32 && rvl_shape_count(&n->out[0]->shape) > 0;
-}
-
-/* Whether all computed operands have parameters already. */
-static bool operands_chosen(const struct rvl_node *n, const struct rvl_chosen *c)
-{
-	for (uint32_t i = 0; i < n->n_in; i++)
-		if (n->in[i] && !n->in[i]->data && !c->tensor[rvl_source_of(n->in[i])->id])
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i] && !is_values(n->out[i]))
 			return false;
-	return true;
+	return n->out[0] != NULL;
 }
 
-static void choose_node(struct rvl_chosen *c, const struct rvl_node *n, uint32_t at)
+static bool leads(const struct rvl_chosen *c, const struct rvl_node *n)
 {
-	c->node[at] = true;
-	for (uint32_t i = 0; i < n->n_in; i++)
-		if (n->in[i] && !n->in[i]->data)
-			c->tensor[rvl_source_of(n->in[i])->id] = true;
-	c->tensor[n->out[0]->id] = true;
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i] && c->leads[n->out[i]->id])
+			return true;
+	return false;
 }
 
+/* Whether all computed operands have parameters, or between two products at least one. */
+static bool operands_chosen(const struct rvl_node *n, enum form form, const struct rvl_chosen *c)
+{
+	uint32_t with = 0, without = 0;
+
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (is_operand(n, form, i))
+			++*(c->tensor[rvl_source_of(n->in[i])->id] ? &with : &without);
+	return with && (!without || leads(c, n));
+}
+
+/* Whether the model quantises a tensor itself. */
 static bool is_dequantised(const struct rvl_tensor *t)
 {
 	return t->producer && t->producer->op == RVL_OP_DEQUANTIZE;
 }
 
-uint32_t rvl_choose(const struct rvl_graph *g, const bool *keep_float, struct rvl_chosen *c)
+static bool fits(const struct rvl_node *n, enum form form, const struct rvl_chosen *c)
+{
+	if (form == NO_FORM || !floats(n, form) || !operands_chosen(n, form, c))
+		return false;
+	if (form == MOVING_FORM && is_dequantised(rvl_source_of(n->in[0])))
+		return false;
+	return form == NPU_FORM || leads(c, n);
+}
+
+/* The results of a mover have the parameters of its operand; those of operands of a join its own. */
+static void share_params(struct rvl_chosen *c, const struct rvl_node *n, enum form form)
+{
+	if (form == MOVING_FORM)
+		for (uint32_t i = 0; i < n->n_out; i++)
+			if (n->out[i])
+				c->like[n->out[i]->id] = rvl_source_of(n->in[0])->id;
+	for (uint32_t i = 0; i < n->n_in && form == JOINING_FORM; i++) {
+		const struct rvl_tensor *t = n->in[i];
+
+		if (!t->data && t->producer && rvl_only_user(t) == n && c->like[t->id] == t->id &&
+		    !rvl_op_moves(t->producer))
+			c->like[t->id] = n->out[0]->id;
+	}
+}
+
+static void choose_node(struct rvl_chosen *c, const struct rvl_node *n, enum form form, uint32_t at)
+{
+	c->node[at] = true;
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (is_operand(n, form, i))
+			c->tensor[rvl_source_of(n->in[i])->id] = true;
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i])
+			c->tensor[n->out[i]->id] = true;
+	share_params(c, n, form);
+}
+
+static uint32_t choose_products(const struct rvl_graph *g, const bool *keep_float, struct rvl_chosen *c)
 {
 	uint32_t products = 0;
 
-	for (uint32_t i = 0; i < g->n_nodes; i++) {
+	for (uint32_t i = g->n_nodes; i-- > 0;) {
 		const struct rvl_node *n = g->nodes[i];
+		bool product = rvl_is_product(n) && !(keep_float && keep_float[i]);
 
-		if (!rvl_is_product(n) || (keep_float && keep_float[i]))
-			continue;
-		choose_node(c, n, i);
-		products++;
+		if (product)
+			choose_node(c, n, NPU_FORM, i);
+		products += product;
+		for (uint32_t k = 0; k < n->n_in && (product || leads(c, n)); k++)
+			if (n->in[k])
+				c->leads[n->in[k]->id] = true;
 	}
+	return products;
+}
+
+uint32_t rvl_choose(const struct rvl_graph *g, const bool *keep_float, struct rvl_chosen *c)
+{
+	uint32_t products = choose_products(g, keep_float, c);
+
 	for (uint32_t i = 0; i < g->n_nodes; i++) { /* in topological order */
 		const struct rvl_node *n = g->nodes[i];
+		enum form form = c->node[i] || (keep_float && keep_float[i]) ? NO_FORM : form_of(n);
 
-		if (!c->node[i] && (!keep_float || !keep_float[i]) && floats(n) &&
-		    has_quantised_form(n) && operands_chosen(n, c))
-			choose_node(c, n, i);
+		if (fits(n, form, c))
+			choose_node(c, n, form, i);
 	}
-	for (uint32_t i = 0; i < g->n_tensors; i++) /* the model quantises these itself */
+	for (uint32_t i = 0; i < g->n_tensors; i++)
 		if (is_dequantised(g->tensors[i]))
 			c->tensor[i] = false;
 	return products;

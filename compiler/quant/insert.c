@@ -227,6 +227,18 @@ static int quantise_bias(struct insertion *c, struct rvl_node *n, const struct r
 	return rc ? rc : rvl_node_set_in(c->g, n, 2, dq, c->err);
 }
 
+/* Neither infinite nor NaN, which no scale can hold. */
+static bool is_finite(const struct rvl_tensor *t)
+{
+	const float *v = t && t->data && t->type == RVL_TYPE_F32 ? t->data : NULL;
+	int64_t n = v ? rvl_shape_count(&t->shape) : 0;
+
+	for (int64_t i = 0; i < n; i++)
+		if (!isfinite(v[i]))
+			return false;
+	return true;
+}
+
 static int quantise_weights(struct insertion *c, struct rvl_node *n)
 {
 	struct rvl_tensor *w = n->in[1], *in[3], *dq;
@@ -238,6 +250,10 @@ static int quantise_weights(struct insertion *c, struct rvl_node *n)
 
 	if (!q || !scale || !zero)
 		return rvl_fail(c->err, -ENOMEM, "no memory for weights");
+	if (!is_finite(w) || !is_finite(n->n_in > 2 ? n->in[2] : NULL))
+		return rvl_fail(c->err, -EINVAL,
+				"weights or bias of node \"%s\" are infinite or no numbers; --keep-float leaves it out",
+				n->name);
 	quantise_rows(&r, w->data, q, scale);
 	rc = takes_bias(c, n) ? quantise_bias(c, n, &r, scale) : 0;
 	if (!rc)

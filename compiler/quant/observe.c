@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define SMALLEST (-160) /* exponent of an empty histogram: below all floats but 0 */
-#define MAX_MEAN 0x1p20 /* of a channel; larger ones saturate */
+#define MAX_MEAN 0x1p30 /* of a channel in one run; larger ones saturate */
 
 static int bins_new(struct rvl_seen *r)
 {
@@ -29,7 +29,19 @@ void rvl_seen_clear(struct rvl_seen *seen, uint32_t n)
 
 double rvl_seen_mean(const struct rvl_seen *s, uint32_t c)
 {
-	return s->runs ? ldexp((double)s->mean[c], -RVL_MEAN_BITS) / (double)s->runs : 0;
+	const struct rvl_sum *m = &s->mean[c];
+
+	return s->runs ? ((double)m->whole + ldexp((double)m->fraction, -RVL_MEAN_BITS)) /
+			 (double)s->runs : 0;
+}
+
+static void add_mean(struct rvl_sum *m, double mean)
+{
+	int64_t v = llrint(ldexp(fmin(fmax(mean, -MAX_MEAN), MAX_MEAN), RVL_MEAN_BITS));
+	int64_t whole = v >> RVL_MEAN_BITS; /* rounds down, so that the rest is not negative */
+
+	m->whole += whole;
+	m->fraction += (uint64_t)v - ((uint64_t)whole << RVL_MEAN_BITS);
 }
 
 /* Widens the bins to 2^exponent. */
@@ -84,14 +96,12 @@ static void see_means(struct rvl_seen *r, const struct rvl_shape *s, const float
 	for (int32_t i = 2; i < s->rank; i++)
 		inner *= s->dim[i];
 	for (uint32_t c = 0; c < r->channels; c++) {
-		double sum = 0, mean;
+		double sum = 0;
 
 		for (int64_t b = 0; b < s->dim[0]; b++)
 			for (int64_t i = 0; i < inner; i++)
 				sum += (double)v[(b * r->channels + c) * inner + i];
-		mean = sum / (double)(inner * s->dim[0]);
-		mean = fmin(fmax(mean, -MAX_MEAN), MAX_MEAN);
-		r->mean[c] += llrint(ldexp(mean, RVL_MEAN_BITS));
+		add_mean(&r->mean[c], sum / (double)(inner * s->dim[0]));
 	}
 	r->runs++;
 }
@@ -130,8 +140,10 @@ static void merge(struct rvl_seen *to, struct rvl_seen *from)
 		widen(from, to->exponent);
 	for (uint32_t i = 0; i < RVL_BINS; i++)
 		to->bin[i] += from->bin[i];
-	for (uint32_t c = 0; c < to->channels; c++)
-		to->mean[c] += from->mean[c];
+	for (uint32_t c = 0; c < to->channels; c++) {
+		to->mean[c].whole += from->mean[c].whole;
+		to->mean[c].fraction += from->mean[c].fraction;
+	}
 	to->bad |= from->bad;
 	to->lo = fminf(to->lo, from->lo);
 	to->hi = fmaxf(to->hi, from->hi);

@@ -9,6 +9,17 @@
 #define RVL_BIN_ZERO (RVL_BINS / 2) /* first bin of values from 0 on */
 
 /*
+ * A sum of numbers of RVL_MEAN_BITS fractional bits, which is exact in any order. The integer parts and
+ * the fractions, each 0 or more, add up apart, so that neither overflows within 2^32 summands.
+ */
+struct rvl_sum {
+	int64_t whole;
+	uint64_t fraction;
+};
+
+#define RVL_MEAN_BITS 32
+
+/*
  * Bin i counts values from (i - RVL_BIN_ZERO) * 2^exponent on. The exponent grows with the largest
  * magnitude, and bins merge in pairs, so the counts do not depend on the order of the examples.
  */
@@ -21,11 +32,9 @@ struct rvl_seen {
 	uint64_t *bin;
 	/* By channel, axis 1 of the tensor; 0: not wanted. */
 	uint32_t channels;
-	int64_t *mean; /* sum over runs of the mean * 2^RVL_MEAN_BITS; exact in any order */
+	struct rvl_sum *mean; /* over runs, of the mean of each run */
 	uint64_t runs;
 };
-
-#define RVL_MEAN_BITS 32
 
 /**
  * Runs the graph of @s over all examples and fills seen[], by tensor id, where wanted.

@@ -990,6 +990,7 @@ static int run_reverse(struct rvl_call *c)
 #define PAD(opset, most, modes) { \
 	.name = "Pad", .since = (opset), .least_in = 2, .most_in = most, \
 	.types = { RVL_T_ANY, RVL_T(S64), RVL_T_ANY, RVL_T_INDEX }, .same = 1u << 2, \
+	.flags = RVL_OP_PADS, \
 	.attrs = RVL_ATTRS(RVL_STRING("mode", "constant", modes)), \
 	.infer = infer_pad, .run = run_pad, .doc = "elements added at the ends of axes" }
 #define MOVED(op, opset, rule, work, text, ...) { \
@@ -1003,7 +1004,8 @@ static int run_reverse(struct rvl_call *c)
 	.infer = infer_split, .run = run_split, .doc = "parts along an axis" }
 #define CONCAT(opset, axis) { \
 	.name = "Concat", .since = (opset), .least_in = 1, .most_in = RVL_ANY_NUMBER_IN, \
-	.types = { RVL_T_ANY }, .same = RVL_SAME_ALL, .attrs = RVL_ATTRS(axis), \
+	.types = { RVL_T_ANY }, .same = RVL_SAME_ALL, .flags = RVL_OP_JOINS, \
+	.attrs = RVL_ATTRS(axis), \
 	.infer = infer_concat, .run = run_concat, .doc = "tensors joined along an axis" }
 #define BLOCK_MODE RVL_STRING("mode", "DCR", "DCR|CRD")
 

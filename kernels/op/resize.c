@@ -579,8 +579,8 @@ static int run_upsample(struct rvl_call *c)
 		   "round_prefer_floor|round_prefer_ceil|floor|ceil"), \
 	RVL_FLOAT("cubic_coeff_a", -0.75f), RVL_FLOAT("extrapolation_value", 0.0f), \
 	RVL_INT("exclude_outside", 0)
-#define KERNELS .infer = infer_resize, .run = run_resize, .scratch = scratch_resize
-#define OLD_KERNELS .infer = infer_upsample, .run = run_upsample, .scratch = scratch_resize
+#define KERNELS .flags = RVL_OP_MOVES_IF_NEAREST, .infer = infer_resize, .run = run_resize, .scratch = scratch_resize
+#define OLD_KERNELS .flags = RVL_OP_MOVES_IF_NEAREST, .infer = infer_upsample, .run = run_upsample, .scratch = scratch_resize
 #define MODE(list) RVL_STRING("mode", "nearest", list)
 
 const struct rvl_op_def rvl_ops_resize[] = {

@@ -451,6 +451,87 @@ START_TEST(biases_take_up_the_error_of_weights)
 }
 END_TEST
 
+/* Networks whose values stay bytes from the first layer to the last one. */
+static const struct {
+	const char *name, *text;
+} networks[] = {
+	/* Channels are split, one half is computed, both are joined and mixed. */
+	{ "shuffle",
+	  "in x f32 1,4,4,4; out y; const w f32 4,4,1,1 0.5 -1 0.25 1 -0.5 0.75 0.125; Conv x w -> a; Relu a -> b; "
+	  "const h s64 2 2 2; Split b h -> c d axis=1; const u f32 2,2,1,1 1 -0.5; Conv d u -> e; Relu e -> f; "
+	  "Concat c f -> g axis=1; const s s64 5 1 2 2 4 4; Reshape g s -> i; Transpose i -> j perm=[0,2,1,3,4]; "
+	  "const t s64 4 1 4 4 4; Reshape j t -> k; Conv k w -> y" },
+	/* A deep path goes up beside a flat one. */
+	{ "yolo",
+	  "in x f32 1,2,4,4; out y; const w f32 2,2,3,3 0.5 -1 0.25 1 -0.5; Conv x w -> a pads=[1,1,1,1]; "
+	  "LeakyRelu a -> b; Conv b w -> c pads=[1,1,1,1] strides=[2,2]; Sigmoid c -> s; Mul c s -> d; "
+	  "MaxPool d -> p kernel_shape=[3,3] pads=[1,1,1,1]; Concat d p -> q axis=1; const n f32 4 1 1 2 2; "
+	  "Resize q _ n -> r mode='nearest'; Concat r b -> e axis=1; const v f32 2,6,1,1 1 -0.5 0.25; "
+	  "Conv e v -> y" },
+	/* Channels are weighed by what the whole image is like. */
+	{ "squeeze",
+	  "in x f32 1,2,4,4; out y; const w f32 2,2,1,1 0.5 -1 0.25; Conv x w -> a; HardSigmoid a -> z; Mul a z -> b; "
+	  "GlobalAveragePool b -> p; Conv p w -> c; Relu c -> d; Conv d w -> e; HardSigmoid e -> f; Mul b f -> g; "
+	  "Conv g w -> y" },
+	/* Padded, cut and sloped by channel. */
+	{ "slopes",
+	  "in x f32 1,2,4,4; out y; const w f32 2,2,1,1 0.5 -1 0.25; Conv x w -> a; const s f32 2,1,1 0.25 0.5; "
+	  "PRelu a s -> b; const p s64 8 0 0 1 1 0 0 0 0; Pad b p -> c; Slice c k e -> d; const k s64 2 0 0; "
+	  "const e s64 2 1 2; const q s64 8 0 0 0 0 0 0 1 1; Pad d q -> r mode='edge'; DepthToSpace f -> g blocksize=1; "
+	  "Unsqueeze r i -> t; const i s64 1 0; Squeeze t i -> f; Conv g w -> y" },
+};
+
+static void stays_bytes(const char *name)
+{
+	uint32_t i = 0, past = g->n_nodes;
+
+	while (i < past && g->nodes[i]->op != RVL_OP_Q_CONV)
+		i++;
+	while (past > i && g->nodes[past - 1]->op != RVL_OP_Q_CONV)
+		past--;
+	ck_assert_uint_lt(i, past);
+	for (; i < past; i++)
+		for (uint32_t k = 0; k < g->nodes[i]->n_out; k++)
+			ck_assert_msg(g->nodes[i]->out[k]->type == RVL_TYPE_U8, "%s: %s '%s' is float",
+				      name, rvl_op_name(g->nodes[i]->op), g->nodes[i]->name);
+}
+
+START_TEST(no_float_between_layers)
+{
+	static float v[64 * 4];
+	uint64_t seed = 11;
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(*v); i++)
+		v[i] = (float)chance_uniform(&seed, -1, 1);
+	ck_assert_msg(!calibrate(networks[_i].text, v, _i ? 32 * 4 : 64 * 4), "%s: %s",
+		      networks[_i].name, err.msg);
+	stays_bytes(networks[_i].name);
+	release();
+}
+END_TEST
+
+/* Means that are large in every one of 3,000 runs add up without overflow. */
+START_TEST(means_of_many_runs)
+{
+	enum { RUNS = 3000 };
+	static const char text[] = "in x f32 1,2; out y; const w f32 1,2 127 0.4; const b f32 1 0; "
+				   "Gemm x w b -> y transB=1";
+	static float v[RUNS * 2];
+	const struct rvl_node *n;
+	double want, got;
+
+	for (int i = 0; i < RUNS; i++)
+		v[2 * i + 1] = 0x1p20f;
+	how.correct = RIVULET_CORRECT_YES;
+	ck_assert_msg(!calibrate(text, v, RUNS * 2), "%s", err.msg);
+	n = only(RVL_OP_Q_MATMUL);
+	want = 0.4 * 0x1p20; /* the weight of 0.4 becomes 0, for the scale is 1 */
+	got = *(const int32_t *)n->in[2]->data * (double)n->in[0]->quant.scale[0];
+	ck_assert_msg(fabs(got - want) < 1e-3 * want, "%g, not %g", got, want);
+	release();
+}
+END_TEST
+
 /* The exported model, read again, computes the same bits. */
 START_TEST(exported_models_compute_the_same)
 {
@@ -584,6 +665,13 @@ START_TEST(data_and_models_that_do_not_fit)
 	how.n_keep_float = 0;
 	refused(CONV("1"), v + 4, 4, -EINVAL, "calibration gives no numbers in \"x\"");
 	refused(CONV("1"), v, 4, -EINVAL, "calibration gives no numbers in \"x\"");
+	/* Weights that only meet padding. */
+	refused("in x f32 1,1,1,1; out y; const w f32 1,1,3,3 inf 0 0 0 1 0 0 0 0; Conv x w -> y pads=[1,1,1,1]",
+		v, 1, -EINVAL,
+		"weights or bias of node \"Conv_0\" are infinite or no numbers; --keep-float leaves it out");
+	refused("in x f32 1,1,1,1; out y; const w f32 1,1,3,3 nan 0 0 0 1 0 0 0 0; Conv x w -> y pads=[1,1,1,1]",
+		v, 1, -EINVAL,
+		"weights or bias of node \"Conv_0\" are infinite or no numbers; --keep-float leaves it out");
 	refused("in x f32 4; out y; Frob x -> y", v, 4, -EOPNOTSUPP,
 		"node 'Frob_0' (Frob): operator Frob is not in docs/operators.md");
 }
@@ -757,6 +845,8 @@ int main(void)
 	tcase_add_test(t, channels_are_equalised);
 	tcase_add_test(t, mixed_keeps_the_worst_layers_float);
 	tcase_add_test(t, biases_take_up_the_error_of_weights);
+	tcase_add_test(t, means_of_many_runs);
+	tcase_add_loop_test(t, no_float_between_layers, 0, sizeof(networks) / sizeof(*networks));
 	tcase_add_test(t, exported_models_compute_the_same);
 	tcase_add_test(t, noise_of_infinities);
 	tcase_add_test(t, ranges_become_scales);
