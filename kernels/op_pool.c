@@ -111,17 +111,15 @@ static void max_plane(void *arg, uint32_t i)
 	}
 }
 
-static int64_t divisor(const struct window *w, bool include_pad)
+static int64_t inside(const struct window *w)
 {
-	if (include_pad)
-		return w->v.padded * w->h.padded;
 	return (w->v.last - w->v.first) * (w->h.last - w->h.first);
 }
 
 static float mean_f32(const struct window *w, const float *x, bool include_pad)
 {
 	float sum = 0;
-	int64_t n = divisor(w, include_pad);
+	int64_t n = include_pad ? w->v.padded * w->h.padded : inside(w);
 
 	for (int64_t ky = w->v.first; ky < w->v.last; ky++) {
 		const float *row = x + (w->v.at + ky * w->g->d[0]) * w->g->w + w->h.at;
@@ -150,11 +148,15 @@ static void average_plane(void *arg, uint32_t i)
 	}
 }
 
+/*
+ * Of a window that hangs over the padding (ceil_mode), the float operator counts the positions
+ * inside the padded input, the quantised one all of them, as onnxruntime does.
+ */
 static int32_t qmean_window(const struct window *w, const uint8_t *x, const float *value,
 			    bool include_pad, const struct rvl_qaverage *p)
 {
 	float sum = 0;
-	int64_t n = divisor(w, include_pad);
+	int64_t n = include_pad ? w->g->k[0] * w->g->k[1] : inside(w);
 	float v;
 
 	for (int64_t ky = w->v.first; ky < w->v.last; ky++) {

@@ -99,9 +99,11 @@ static void counts_of(const struct rvl_node *node, int axis, bool *seen)
 {
 	const struct rvl_attr *a = &node->attr;
 	int64_t in = node->in[0]->shape.dim[2 + axis], out = node->out[0]->shape.dim[2 + axis];
-	int64_t from = a->count_include_pad ? -a->pad[axis] : 0;
-	int64_t to = in + (a->count_include_pad ? a->pad[axis + 2] : 0);
 
+	if (a->count_include_pad) {
+		seen[a->kernel[axis]] = true;
+		return;
+	}
 	for (int64_t o = 0; o < out; o++) {
 		int count = 0;
 
@@ -109,7 +111,7 @@ static void counts_of(const struct rvl_node *node, int axis, bool *seen)
 			int64_t at = o * a->stride[axis] - a->pad[axis] +
 				     (int64_t)k * a->dilation[axis];
 
-			count += at >= from && at < to;
+			count += at >= 0 && at < in;
 		}
 		seen[count] = true;
 	}

@@ -88,16 +88,20 @@ static void average(struct rvl_layer *l, const struct rvl_node *n)
 static void border_average(struct rvl_layer *l, const struct rvl_node *n)
 {
 	const struct rvl_attr *a = &n->attr;
-	bool pad = a->count_include_pad;
 
 	l->e.pool = RIVULET_POOL_AVG_BORDER;
 	l->e.pool_mult = n->in[0]->quant.scale[0] / n->out[0]->quant.scale[0];
 	l->e.pool_zp = l->in.zp;
 	l->e.out_zp = l->out.zp;
-	l->e.rect[0] = pad ? -a->pad[0] : 0;
-	l->e.rect[1] = l->in.v.h + (pad ? a->pad[2] : 0);
-	l->e.rect[2] = pad ? -a->pad[1] : 0;
-	l->e.rect[3] = l->in.v.w + (pad ? a->pad[3] : 0);
+	for (int i = 0; i < 2; i++) {
+		int64_t size = i ? l->in.v.w : l->in.v.h, last = n->out[0]->shape.dim[2 + i] - 1;
+		int64_t end = last * a->stride[i] - a->pad[i] +
+			      (int64_t)a->dilation[i] * (a->kernel[i] - 1) + 1;
+
+		/* All positions of all windows, behind the padding too, or those of the input. */
+		l->e.rect[2 * i] = a->count_include_pad ? -a->pad[i] : 0;
+		l->e.rect[2 * i + 1] = a->count_include_pad ? rvl_max(size, end) : size;
+	}
 	out_clamp(l, n);
 }
 

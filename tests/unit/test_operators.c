@@ -123,7 +123,10 @@ START_TEST(maximum_of_each_window)
 }
 END_TEST
 
-/* docs/numerics.md 4: all in float32, window by window, row by row. */
+/*
+ * docs/numerics.md 4: all in float32, window by window, row by row. If padding counts, the quantised
+ * operator counts the positions behind it too.
+ */
 START_TEST(mean_of_each_window)
 {
 	for (int turn = 0; turn < 600; turn++) {
@@ -155,7 +158,8 @@ START_TEST(mean_of_each_window)
 			float sum = 0, v;
 
 			for (int k = 0; k < n; k++) {
-				count += at[k] >= 0 || (at[k] == -1 && d.attr.count_include_pad);
+				count += at[k] >= 0 ||
+					 ((at[k] == -1 || q) && d.attr.count_include_pad);
 				if (at[k] < 0)
 					continue;
 				sum += q ? scales[0][0] * (float)(byte_at(0, first + at[k],
