@@ -72,6 +72,10 @@ static void put_power(FILE *f, const struct rvl_manager *m)
 #define MODE_LINE(name, value, text, doc)                                                          \
 	fprintf(f, "rivulet_policy_mode{rivulet_policy_mode=\"%s\"} %d\n", text, mode == (value));
 	RIVULET_POLICY_MODES(MODE_LINE)
+	head(f, "power_readings", "counter", NULL, "Readings of power supplies and thermal zones.");
+	fprintf(f, "rivulet_power_readings_total %" PRIu64 "\n", pw->readings);
+	head(f, "power_uevents", "counter", NULL, "Uevents of power supplies, thermal zones and devfreq.");
+	fprintf(f, "rivulet_power_uevents_total %" PRIu64 "\n", pw->uevents);
 	if (pw->gauge.known) {
 		head(f, "battery_charge_ratio", "gauge", "ratio", "Charge of all batteries by energy.");
 		fprintf(f, "rivulet_battery_charge_ratio %.6f\n", pw->gauge.charge / 1e6);

@@ -378,6 +378,7 @@ void rvl_power_tick(struct rvl_power *pw)
 	const struct rvl_config *c = &pw->m->cfg;
 	struct rvl_reading reading;
 
+	pw->readings++;
 	rvl_supplies_read(pw->sys, &reading);
 	rvl_gauge_update(&pw->gauge, &reading, rvl_now());
 	if (c->power_heat)
@@ -398,9 +399,12 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *data)
 
 static int on_uevent(sd_device_monitor *monitor, sd_device *dev, void *data)
 {
+	struct rvl_power *pw = data;
+
 	(void)monitor;
 	(void)dev;
-	rvl_power_tick(data);
+	pw->uevents++;
+	rvl_power_tick(pw);
 	return 0;
 }
 

@@ -100,6 +100,8 @@ struct rvl_power {
 	struct rvl_policy policy;
 	struct rvl_gauge gauge;
 	struct rvl_zones zones;
+	uint64_t readings;	/* of the supplies and zones */
+	uint64_t uevents;	/* received, each followed by a reading */
 	uint32_t demands[RIVULET_LEVELS];	/* runs of PolicyUsers= that cannot run at this level */
 	uint32_t running[RIVULET_LEVELS];	/* runs under way that cannot */
 	uint32_t n_running;

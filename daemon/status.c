@@ -269,7 +269,8 @@ static void put_policy(FILE *f, const struct rvl_power *pw)
 	fputc(',', f);
 	PUT(f, { "level", pw->policy.level }, { "fixed", fixed },
 	    { "charge_ppm", pw->gauge.charge }, { "drain_ppm_s", pw->gauge.drain },
-	    { "rejected_readings", pw->gauge.rejected });
+	    { "readings", pw->readings }, { "rejected_readings", pw->gauge.rejected },
+	    { "uevents", pw->uevents });
 	for (size_t i = 0; i < ARRAY_SIZE(flag_names); i++)
 		fprintf(f, ",\"%s\":%s", flag_names[i].name,
 			flags & flag_names[i].flag ? "true" : "false");

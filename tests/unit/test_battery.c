@@ -87,14 +87,25 @@ static struct rivulet_policy_state state(struct rivulet_client *c)
 	return p;
 }
 
+/* Waits until the counter @key of the policy's status is @least, and fails after 60 s. */
+static void await_count(const char *key, uint64_t least)
+{
+	for (int i = 0; status_number("\"policy\"", key) < least; i++) {
+		ck_assert_msg(i < WAIT_MS, "no %llu %s", (unsigned long long)least, key);
+		usleep(1000);
+	}
+}
+
 /*
  * Sends a uevent and waits until the daemon has read it. umockdev aborts when ten uevents are
  * unread.
  */
-static void changed(struct rivulet_client *c, const char *name)
+static void changed(const char *name)
 {
+	uint64_t before = status_number("\"policy\"", "uevents");
+
 	announce(name);
-	state(c);
+	await_count("uevents", before + 1);
 }
 
 /* Waits until the level is @level, and fails after 15 s. */
@@ -113,7 +124,7 @@ static void expect_steady(struct rivulet_client *c, uint32_t level)
 	struct rivulet_policy_state p = state(c);
 	uint64_t entries = p.entries[level];
 
-	usleep(200000);
+	await_count("readings", status_number("\"policy\"", "readings") + 10);
 	p = state(c);
 	ck_assert_uint_eq(p.level, level);
 	ck_assert_uint_eq(p.entries[level], entries);
@@ -247,17 +258,25 @@ END_TEST
 START_TEST(glitches)
 {
 	static const char *const odd[] = { "0", "255", "-1", "", "nonsense", "101" };
+	uint64_t from, longest = 0;
 	struct rivulet_client *c;
 
 	ADD("BAT0", "type", "Battery", "status", "Discharging", "capacity", "60");
 	c = start(CONFIG);
 	expect_level(c, 2);
-	for (int i = 0; i < 60; i++) {
-		set("BAT0", "capacity", i % 2 ? "60" : odd[i / 2 % 6]);
-		changed(c, "BAT0");
+	for (int i = 0; i < 30; i++) {
+		from = rvl_now();
+		set("BAT0", "capacity", odd[i % 6]);
+		changed("BAT0");
+		set("BAT0", "capacity", "60");
+		changed("BAT0");
+		longest = rvl_now() - from > longest ? rvl_now() - from : longest;
 	}
-	expect_steady(c, 2);
-	ck_assert_uint_eq(state(c).entries[2], 1);
+	/* A busy machine may have shown one of them long enough to be believed. */
+	if (longest < RVL_GAUGE_CONFIRM_NS) {
+		expect_steady(c, 2);
+		ck_assert_uint_eq(state(c).entries[2], 1);
+	}
 	/* 0 % is believed when it persists. */
 	set("BAT0", "capacity", "0");
 	expect_level(c, 0);
@@ -300,8 +319,7 @@ START_TEST(flapping_plug)
 	for (int i = 0; i < 40; i++) {
 		set("BAT0", "status", i % 2 ? "Discharging" : "Charging");
 		set("AC", "online", i % 2 ? "0" : "1");
-		changed(c, "AC");
-		usleep(5000);
+		changed("AC");
 	}
 	p = state(c);
 	ck_assert_uint_eq(p.level, 1);

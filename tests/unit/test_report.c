@@ -110,6 +110,8 @@ static void fill_power(void)
 		.known = true, .battery = true, .charge = 654321, .drain = 77, .rejected = 5
 	};
 	pw->zones.temp = 45678;
+	pw->readings = 6;
+	pw->uevents = 7;
 	pw->steered = true;
 }
 
@@ -306,7 +308,9 @@ static const struct {
 	{ "policy.fixed", 1 },
 	{ "policy.charge_ppm", 654321 },
 	{ "policy.drain_ppm_s", 77 },
+	{ "policy.readings", 6 },
 	{ "policy.rejected_readings", 5 },
+	{ "policy.uevents", 7 },
 	{ "policy.temperature_mc", 45678 },
 	{ "policy.external", 0 },
 	{ "policy.battery", 1 },
@@ -603,6 +607,8 @@ static const char *const metric_lines[] = {
 	"rivulet_loop_busy_seconds_total 2.500000000",
 	"rivulet_policy_mode{rivulet_policy_mode=\"auto\"} 0",
 	"rivulet_policy_mode{rivulet_policy_mode=\"fixed\"} 1",
+	"rivulet_power_readings_total 6",
+	"rivulet_power_uevents_total 7",
 	"rivulet_battery_charge_ratio 0.654321",
 	"rivulet_power_external 0",
 	"rivulet_policy_reserve 0",
