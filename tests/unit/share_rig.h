@@ -13,6 +13,12 @@
 #define ALICE		1001u	/* uids of the competitors */
 #define BOB		1002u
 #define DEPTH_MAX	60
+#define RUNS_KEPT	4096	/* runs of a competitor whose times are recorded */
+
+/** struct ran - when a run's request arrived and when it was started, by the daemon's clock */
+struct ran {
+	uint64_t arrival, start;
+};
 
 /** struct competitor - a connection that keeps @depth runs in flight */
 struct competitor {
@@ -23,8 +29,11 @@ struct competitor {
 	uint64_t deadline;	/* the same deadline for all requests, if @ahead is 0; 0: none */
 	uint32_t instance[DEPTH_MAX], serial[DEPTH_MAX];
 	/* results */
-	uint64_t runs, npu_ns, refused, late, longest_queue;
+	uint64_t runs, npu_ns, refused, late;
+	uint64_t turns;		/* successive runs, the last one included, that had been queued */
+				/* before the run ahead of them was started */
 	char text[512];		/* text of the last refusal */
+	struct ran ran[RUNS_KEPT];
 };
 
 /* Writes a board with one level, at which a run of LeNet takes @run_us. */
@@ -103,6 +112,17 @@ static inline void competitor_send_all(struct competitor *c)
 		competitor_send(c, i);
 }
 
+static inline void keep_times(struct competitor *c, const struct rivulet_msg_run_reply *r)
+{
+	struct ran *at = &c->ran[c->runs];
+
+	if (c->runs >= RUNS_KEPT)
+		return;
+	at->start = r->start;
+	at->arrival = r->start - r->queue_ns;
+	c->turns = c->runs && at->arrival <= at[-1].start ? c->turns + 1 : 0;
+}
+
 static inline void count_reply(struct competitor *c, const union rivulet_packet *p)
 {
 	if (p->h.type == RIVULET_MSG_ERROR) {
@@ -112,11 +132,10 @@ static inline void count_reply(struct competitor *c, const union rivulet_packet 
 		snprintf(c->text, sizeof(c->text), "%s", p->error.text);
 		return;
 	}
+	keep_times(c, &p->run_reply);
 	c->runs++;
 	c->npu_ns += p->run_reply.npu_ns;
 	c->late += p->run_reply.flags & RIVULET_RAN_LATE;
-	if (p->run_reply.queue_ns > c->longest_queue)
-		c->longest_queue = p->run_reply.queue_ns;
 }
 
 /* Receives one packet. Returns the index of the instance whose run ended, or -1 for an event. */
@@ -140,31 +159,75 @@ static inline bool competitor_waits(const struct competitor *c)
 	return false;
 }
 
-/*
- * All competitors keep their depth for @ns and then finish what is queued. Runs that end later are
- * not counted.
- */
+/* Receives a packet of each connection that has one, and sends a request for each run that ended. */
+static inline void compete_once(struct competitor *const *c, uint32_t n)
+{
+	union rivulet_packet p;
+	struct pollfd pfd[8];
+
+	for (uint32_t i = 0; i < n; i++)
+		pfd[i] = (struct pollfd){ .fd = c[i]->sock, .events = POLLIN };
+	ck_assert_int_gt(poll(pfd, n, WAIT_MS), 0);
+	for (uint32_t i = 0; i < n; i++) {
+		int place = pfd[i].revents ? competitor_receive(c[i], &p) : -1;
+
+		if (place >= 0)
+			competitor_send(c[i], (uint32_t)place);
+	}
+}
+
+/* All competitors keep their depth for @ns. Runs that end later are not counted. */
 static inline void compete(struct competitor *const *c, uint32_t n, uint64_t ns)
 {
 	uint64_t stop = rvl_now() + ns;
-	struct pollfd pfd[8];
-	union rivulet_packet p;
 
-	for (uint32_t i = 0; i < n; i++) {
-		pfd[i] = (struct pollfd){ .fd = c[i]->sock, .events = POLLIN };
+	for (uint32_t i = 0; i < n; i++)
 		competitor_send_all(c[i]);
-	}
-	while (rvl_now() < stop) {
-		ck_assert_int_gt(poll(pfd, n, WAIT_MS), 0);
-		for (uint32_t i = 0; i < n; i++) {
-			int place = pfd[i].revents ? competitor_receive(c[i], &p) : -1;
-
-			if (place >= 0)
-				competitor_send(c[i], (uint32_t)place);
-		}
-	}
+	while (rvl_now() < stop)
+		compete_once(c, n);
 	for (uint32_t i = 0; i < n; i++)
 		close(c[i]->sock);
+}
+
+/*
+ * All competitors keep their depth until the first one, which has several runs in flight, has had
+ * @turns turns in succession.
+ */
+static inline void compete_turns(struct competitor *const *c, uint32_t n, uint32_t turns)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (!competitor_waits(c[i]))
+			competitor_send_all(c[i]);
+	while (c[0]->turns < turns)
+		compete_once(c, n);
+	for (uint32_t i = 0; i < n; i++)
+		ck_assert_uint_le(c[i]->runs, RUNS_KEPT);
+}
+
+/* Counts the runs of @c that were started after @from and before @to. */
+static inline uint32_t started_between(const struct competitor *c, uint64_t from, uint64_t to)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < c->runs; i++)
+		count += c->ran[i].start > from && c->ran[i].start < to;
+	return count;
+}
+
+/*
+ * Percentage of the runs that were those of the first competitor, during its last turns. All runs
+ * take the same device time, and a run of the first competitor was queued all the time, so the
+ * result is independent of how late a busy machine wakes the clients. The last turn does not count,
+ * because answers to the others from before it may be unread.
+ */
+static inline double share_of_turns(struct competitor *const *c, uint32_t n)
+{
+	const struct ran *last = &c[0]->ran[c[0]->runs - 2], *first = last + 1 - c[0]->turns;
+	uint32_t others = 0;
+
+	for (uint32_t i = 1; i < n; i++)
+		others += started_between(c[i], first->start, last->start);
+	return 100.0 * (double)(last - first) / (double)(last - first + others);
 }
 
 /* Percentage of the device time that all competitors used. */
