@@ -18,6 +18,8 @@
 #                    guest loads the module battery to see it
 #   --no-npu         no model
 #   --foreign        adds two ivshmem devices that are no NPU: a plain one and one of another server
+#   --memory MIB     memory of the guest (default 1024, with debug 2048); from 2816 on, what exceeds
+#                    2048 lies above 4 GiB
 #   --slow F         multiplies --timeout and the timeouts of the tests by F
 #   --timeout S      give up after S seconds (default 300)
 #
@@ -39,7 +41,7 @@ foreign=0
 battery=
 limit=300
 slow=1
-memory=1024
+memory=
 # QEMU loads the initrd to the end of memory and the kernel to its start. battery.asl has the same address.
 battery_page=0x20000000
 sim_pid='' foreign_pid='' qemu_pid='' status=125
@@ -50,7 +52,7 @@ die() {
 }
 
 usage() {
-	sed -n '4,25s/^# \{0,1\}//p' "$0" >&2
+	sed -n '4,27s/^# \{0,1\}//p' "$0" >&2
 	exit 125
 }
 
@@ -62,6 +64,7 @@ parse() {
 		--pace) pace=$2; shift ;;
 		--timeout) limit=$2; shift ;;
 		--battery) battery=$2; shift ;;
+		--memory) memory=$2; shift ;;
 		--slow) slow=$2; shift ;;
 		--no-npu) npu=0 ;;
 		--foreign) foreign=1 ;;
@@ -74,6 +77,7 @@ parse() {
 	mode=$1
 	script=${2#"$top"/}
 	shift 2
+	case $* in *,*) die "an ARG must not contain a comma: $*" ;; esac
 	args=$(IFS=,; echo "$*")
 	[ -r "$top/$script" ] || die "no script $script below $top"
 	case $mode in
@@ -85,12 +89,13 @@ parse() {
 	demo) extra= ;;
 	*) usage ;;
 	esac
+	memory=${memory:-1024}
 	limit=$((limit * slow))
 }
 
 # KASAN's shadow memory, lockdep and kmemleak need additional memory.
 debug_kernel() {
-	memory=2048
+	memory=${memory:-2048}
 	vm=${RIVULET_VM_DIR:-$top/build/vm-debug}
 	export RIVULET_VM_DIR=$vm RIVULET_VM_KERNEL=$top/build/debug-kernel/root
 }

@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -619,6 +620,115 @@ static void bounced(void)
 	EQ(vm_buf_flags(fd, handle), DRM_RIVULET_BO_CACHED);
 }
 
+#define MPOL_DEFAULT		0
+#define MPOL_INTERLEAVE	3
+#define FAR_NODE		"/sys/devices/system/node/node1"
+
+/*
+ * scripts/check-bounce boots a machine with two memory nodes, of which a device with 32 address bits
+ * reaches the first one directly and the second one only through bounce buffers.
+ */
+static bool has_far_node(void)
+{
+	return !access(FAR_NODE, F_OK);
+}
+
+/* Take the pages of new memory from both nodes in turn, or from any node again. */
+static void interleave(bool on)
+{
+	unsigned long nodes = 3;
+
+	if (!has_far_node())
+		return;
+	OK(!syscall(SYS_set_mempolicy, on ? MPOL_INTERLEAVE : MPOL_DEFAULT, on ? &nodes : NULL,
+		    on ? 8 * sizeof(nodes) : 0));
+}
+
+#define MIXED_PAGES	8
+#define MIXED_BYTES	(4096 * MIXED_PAGES)
+#define ALL_PAGES	((1u << MIXED_PAGES) - 1)
+#define EVEN_PAGES	(ALL_PAGES / 3)
+
+/* A bit for each page of @b whose first bytes equal those of @other. */
+static uint32_t equal_pages(const struct vm_buf *b, const struct vm_buf *other)
+{
+	uint32_t equal = 0;
+
+	for (uint32_t i = 0; i < MIXED_PAGES; i++)
+		equal |= (uint32_t)!memcmp(b->map + 4096 * i, other->map + 4096 * i, 64) << i;
+	return equal;
+}
+
+/*
+ * A job copies between two buffers with pages of both nodes. Returns a bit for each page of the
+ * target that the CPU sees without a sync, because the device wrote to the page itself.
+ */
+static uint32_t copy_mixed(int fd, uint64_t seed)
+{
+	struct vm_buf code = buf_with(fd, 4096, DRM_RIVULET_BO_CACHED), from, to;
+	uint32_t direct, sync = vm_sync_new(fd);
+	struct vm_job j;
+
+	interleave(true);
+	from = buf_with(fd, MIXED_BYTES, DRM_RIVULET_BO_CACHED);
+	to = buf_with(fd, MIXED_BYTES, DRM_RIVULET_BO_CACHED);
+	interleave(false);
+	vm_noise(from.map, MIXED_BYTES, seed);
+	OK(!sync_all(fd, from.handle, FOR_DEVICE, WRITE));
+	vm_copy_job(&j, &code, &from, &to, MIXED_BYTES);
+	OK(!sync_all(fd, code.handle, FOR_DEVICE, WRITE));
+	vm_job_out(&j, sync, 0);
+	OK(!vm_submit(fd, &j));
+	EQ(vm_sync_result(fd, sync), 0);
+	direct = equal_pages(&to, &from);
+	OK(!sync_all(fd, to.handle, FOR_CPU, READ));
+	EQ(equal_pages(&to, &from), ALL_PAGES);
+	OK(!memcmp(to.map, from.map, MIXED_BYTES));
+	return direct;
+}
+
+/*
+ * Where only some pages of a buffer are bounced, all of these are synced, whether the first page is
+ * one of them or not.
+ */
+static void partly_bounced(void)
+{
+	bool first_direct = false, first_bounced = false;
+	int fd = vm_open();
+
+	for (int i = 0; i < 8; i++) {
+		uint32_t direct = copy_mixed(fd, (uint64_t)i);
+
+		if (has_far_node())
+			OK(direct == EVEN_PAGES || direct == (ALL_PAGES ^ EVEN_PAGES));
+		else
+			EQ(direct, bounces() ? 0 : ALL_PAGES);
+		first_direct |= direct & 1;
+		first_bounced |= !(direct & 1);
+	}
+	EQ(first_direct && first_bounced, has_far_node());
+}
+
+/* Memory of which only some pages are bounced is refused where nobody would sync those. */
+static void partly_bounced_refused(void)
+{
+	int fd = vm_open(), want = has_far_node() || bounces() ? EOPNOTSUPP : 0;
+
+	for (int i = 0; i < 8; i++) {
+		struct drm_rivulet_bo_create wc = { .size = MIXED_BYTES, .flags = DRM_RIVULET_BO_WC };
+		uint32_t handle;
+		int camera, error;
+
+		interleave(true);
+		camera = vm_udmabuf(MIXED_BYTES, NULL);
+		error = vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_CREATE, &wc) ? errno : 0;
+		interleave(false);
+		EQ(error, want);
+		EQ(vm_import(fd, camera, &handle) ? errno : 0, want);
+		close(camera);
+	}
+}
+
 /* fdinfo counts in MiB if the size is a multiple of one. */
 #define MIB_AND_PAGE	((1 << 20) + 4096)
 
@@ -671,6 +781,10 @@ const struct vm_test vm_access_tests[] = {
 	{ "access_races", "a reader's sync that a writer's overtakes discards none of its stores", reader_races },
 	{ "access_writer_stays", "a writer that goes takes nothing from another one", writer_stays },
 	{ "access_bounced", "write-combined and imported buffers with bounced pages are refused", bounced },
+	{ "access_partly_synced", "every bounced page of a buffer is synced, whether its first page is bounced or not",
+	  partly_bounced },
+	{ "access_partly_refused", "write-combined and imported memory with one bounced page is refused",
+	  partly_bounced_refused },
 	{ "access_pinned", "a user's pinned memory is limited over all its files, imports included", pinned },
 	{ "access_subordinates", "the subordinate IDs of a user namespace pay from the account of its creator",
 	  pinned_by_subordinates },
