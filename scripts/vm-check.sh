@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# vm-check.sh [--render] [PATTERN]: runs all tests that need the driver, in one boot of the VM: driver,
-# daemon and client together, then the driver alone.  With PATTERN, only the driver's tests whose name
-# contains it.  --render builds the driver as for a kernel without CONFIG_DRM_ACCEL, with a render node.
-# The last line is "N passed, N failed".
+# vm-check.sh [--render] [PATTERN]: runs all tests that need the driver, in one boot of the VM:
+# driver, daemon and client together, then the driver alone.  With PATTERN, only the driver's tests
+# whose name contains it.  --render builds the driver as for a kernel without CONFIG_DRM_ACCEL, with
+# a render node. The last line is "N passed, N failed".
 
 set -euo pipefail
 export LC_ALL=C.UTF-8	# the output of tools is parsed
@@ -39,7 +39,8 @@ main() {
 	log=$(mktemp)
 	# shellcheck disable=SC2064 # the name as it is now
 	trap "rm -f '$log'" EXIT
-	# The host adds figures and failures, so the guest's last line is removed here and printed at the end.
+	# The host adds figures and failures, so the guest's last line is removed here and printed
+	# at the end.
 	scripts/vm-run.sh --stage build/stage-vm --board "$top/build/tests/vm/zu3eg-64.board" --pace real --foreign \
 		--battery mwh=20000,factor=0 --timeout 900 check \
 		tests/vm/guest-check $render "$@" | tee "$log" |

@@ -42,7 +42,8 @@ battery=
 limit=300
 slow=1
 memory=
-# QEMU loads the initrd to the end of memory and the kernel to its start. battery.asl has the same address.
+# QEMU loads the initrd to the end of memory and the kernel to its start. battery.asl has the same
+# address.
 battery_page=0x20000000
 sim_pid='' foreign_pid='' qemu_pid='' status=125
 
@@ -150,7 +151,8 @@ start_battery() {
 	iasl -p "$dir/battery" "$here/vm-files/battery.asl" >"$dir/iasl.log" ||
 		{ cat "$dir/iasl.log" >&2; die "battery.asl does not compile"; }
 	devices+=(-acpitable "file=$dir/battery.aml")
-	# The kernel must not cache readings for a second, because the battery drains in compressed time.
+	# The kernel must not cache readings for a second, because the battery drains in compressed
+	# time.
 	extra+=" memmap=4K\$$battery_page battery.cache_time=0 modprobe.blacklist=battery"
 }
 
@@ -165,8 +167,8 @@ start_foreign() {
 		-device ivshmem-doorbell,chardev=other,vectors=1)
 }
 
-# The file of the guest's memory, which the model maps too, should be in a tmpfs. Its blocks are allocated
-# when they are written: without room for them, QEMU is killed by SIGBUS.
+# The file of the guest's memory, which the model maps too, should be in a tmpfs. Its blocks are
+# allocated when they are written: without room for them, QEMU is killed by SIGBUS.
 make_dir() {
 	local base=/dev/shm lack
 	if ! lack=$("$here/space" $((memory + 64)) $base); then
@@ -186,7 +188,8 @@ start_machine() {
 	# The input never ends, because QEMU closes the guest's port at its end.
 	mkfifo "$dir/input"
 	exec 3<>"$dir/input"
-	# QEMU runs in the directory, because a test that plugs the NPU in again names the socket without a path.
+	# QEMU runs in the directory, because a test that plugs the NPU in again names the socket
+	# without a path.
 	cd "$dir"
 	qemu-system-x86_64 -M q35,memory-backend=ram -accel tcg,thread=multi -cpu max -smp 2 \
 		-m $memory -object "memory-backend-file,id=ram,size=${memory}M,mem-path=$dir/ram,share=on" \

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * fault_sweep [PATTERN]: every call of the driver with its first allocation failing, then with its second,
- * and so on until a call comes through without one having failed (/proc/PID/fail-nth of a kernel with
- * FAILSLAB and FAIL_PAGE_ALLOC; fails where there is none). A call that met a failure may succeed all the
- * same or be refused for want of memory; it may leave nothing behind, and the same call must succeed once
- * memory is there. Output is TAP.
+ * fault_sweep [PATTERN]: every call of the driver with its first allocation failing, then with its
+ * second, and so on until a call comes through without one having failed (/proc/PID/fail-nth of a
+ * kernel with FAILSLAB and FAIL_PAGE_ALLOC; fails where there is none). A call that met a failure
+ * may succeed all the same or be refused for want of memory; it may leave nothing behind, and the
+ * same call must succeed once memory is there. Output is TAP.
  */
 #include "vm.h"
 
@@ -34,7 +34,7 @@ struct scenario {
 	void (*prepare)(struct stage *s);
 	int (*call)(struct stage *s);	/* 0, or -1 and errno */
 	void (*after)(struct stage *s, bool ok);
-	int error;	/* besides ENOMEM: what the core of the kernel calls it here; ANY: many names */
+	int error; /* besides ENOMEM: what the core of the kernel calls it here; ANY: many names */
 };
 
 static int nth = -1;
@@ -280,7 +280,10 @@ static int call_perfmon_destroy(struct stage *s)
 static int call_submit(struct stage *s)
 {
 	struct drm_rivulet_submit a = {
-		.jobs = (uintptr_t)&s->job.job, .count = 1, .stride = sizeof(s->job.job), .queue = VM_QUEUE,
+		.jobs = (uintptr_t)&s->job.job,
+		.count = 1,
+		.stride = sizeof(s->job.job),
+		.queue = VM_QUEUE,
 	};
 
 	return ioctl(s->fd, DRM_IOCTL_RIVULET_SUBMIT, &a);
@@ -341,15 +344,17 @@ static void limit_to(const char *what, unsigned long long start, unsigned long l
 	char file[64], text[32];
 
 	for (int i = 0; i < 4; i++) {
-		snprintf(file, sizeof(file), "%s/%s-%s", kinds[i / 2], what, i % 2 ? "end" : "start");
+		snprintf(file, sizeof(file), "%s/%s-%s", kinds[i / 2], what,
+			 i % 2 ? "end" : "start");
 		snprintf(text, sizeof(text), "0x%llx", i % 2 ? end : start);
 		setting(file, text);
 	}
 }
 
 /*
- * Of a probe what the driver asks for, not what the bus does around it. When drm_sysfs_minor_alloc() fails,
- * drm_minor_alloc() of 6.12 puts a pointer that is an error, and the kernel dies: not ours to mend.
+ * Of a probe what the driver asks for, not what the bus does around it. When
+ * drm_sysfs_minor_alloc() fails, drm_minor_alloc() of 6.12 puts a pointer that is an error, and the
+ * kernel dies: not ours to mend.
  */
 static void limit_to_driver(void)
 {
@@ -577,8 +582,8 @@ int main(int argc, char **argv)
 			continue;
 		ok = sweep(&scenarios[i], &count);
 		failed += !ok;
-		printf("%s %u - sweep_%s: each of its %u allocations may fail\n", ok ? "ok" : "not ok",
-		       ++n, scenarios[i].name, count);
+		printf("%s %u - sweep_%s: each of its %u allocations may fail\n",
+		       ok ? "ok" : "not ok", ++n, scenarios[i].name, count);
 	}
 	printf("figure debug.faults.injected %lu faults\n", injected);
 	printf("1..%u\n# %u passed, %u failed\n", n, n - failed, failed);

@@ -147,7 +147,9 @@ struct fuzz_call {
 };
 
 /** enum fuzz_target - kind of the descriptor that an ioctl is called on */
-enum fuzz_target { FUZZ_FILE, FUZZ_BUF, FUZZ_FENCE, FUZZ_TIMELINE, FUZZ_UDMABUF, FUZZ_HEAP, FUZZ_NONE };
+enum fuzz_target {
+	FUZZ_FILE, FUZZ_BUF, FUZZ_FENCE, FUZZ_TIMELINE, FUZZ_UDMABUF, FUZZ_HEAP, FUZZ_NONE,
+};
 
 /** struct fuzz_row - one kind of call. A new ioctl needs a new row in fuzz_rows.c. */
 struct fuzz_row {
@@ -172,7 +174,8 @@ bool fuzz_percent(struct fuzz_thread *t, uint32_t percent);
 void fuzz_chunk(struct fuzz_call *c, void *p, size_t size, uint32_t pointers);
 void fuzz_start(struct fuzz_thread *t);
 void fuzz_call(struct fuzz_thread *t);
-void fuzz_finding(struct fuzz_shared *sh, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void fuzz_finding(struct fuzz_shared *sh, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 void fuzz_dump(struct fuzz_shared *sh, const struct fuzz_trace *trace, uint32_t count);
 
 /* The submit ioctl: fuzz_submit.c. */

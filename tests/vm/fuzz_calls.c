@@ -55,8 +55,29 @@ static uint64_t bad_address(struct fuzz_thread *t)
 static uint64_t odd_value(struct fuzz_thread *t, uint64_t old)
 {
 	static const uint64_t values[] = {
-		0, 1, 2, 3, 7, 8, 15, 16, 17, 63, 64, 65, 255, 4095, 4096, 4097, 0x7fffffff, 0x80000000,
-		0xffffffff, 0x100000000ull, 0x7fffffffffffffffull, 0x8000000000000000ull, ~0ull - 4095,
+		0,
+		1,
+		2,
+		3,
+		7,
+		8,
+		15,
+		16,
+		17,
+		63,
+		64,
+		65,
+		255,
+		4095,
+		4096,
+		4097,
+		0x7fffffff,
+		0x80000000,
+		0xffffffff,
+		0x100000000ull,
+		0x7fffffffffffffffull,
+		0x8000000000000000ull,
+		~0ull - 4095,
 		~0ull,
 	};
 
@@ -97,8 +118,8 @@ static void mutate_word(struct fuzz_call *c)
 }
 
 /*
- * The core accepts any struct size in the request of a known number. Of a struct that it shortens, it
- * reads the rest as 0, which may leave a part of an address.
+ * The core accepts any struct size in the request of a known number. Of a struct that it shortens,
+ * it reads the rest as 0, which may leave a part of an address.
  */
 static void mutate_size(struct fuzz_call *c)
 {
@@ -174,7 +195,9 @@ static bool listed(const short *errors, int error)
  */
 static bool expected(const struct fuzz_call *c, int error)
 {
-	static const short race[] = { EBADF, ENOTTY, EINVAL, ENOENT, EACCES, EOPNOTSUPP, ESPIPE, 0 };
+	static const short race[] = {
+		EBADF, ENOTTY, EINVAL, ENOENT, EACCES, EOPNOTSUPP, ESPIPE, 0
+	};
 	const struct fuzz_shared *sh = c->t->shared;
 
 	if (listed(c->row->errors, error) || error == EINTR || (error == EBADF && c->fd < 0))
@@ -278,6 +301,7 @@ void fuzz_finding(struct fuzz_shared *sh, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	printf("# finding (seed %llu, round %u): %s\n", (unsigned long long)sh->seed, sh->round, text);
+	printf("# finding (seed %llu, round %u): %s\n", (unsigned long long)sh->seed, sh->round,
+	       text);
 	fflush(stdout);
 }

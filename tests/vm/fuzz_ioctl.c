@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * fuzz_ioctl [--calls N] [--seed S] [--workers W] [--threads T] [--replug NAME] [--slow F]
- *            [--rounds R]
+ *            [--rounds FIRST-LAST]
  *
  * Calls the driver's ioctls, N times in all, with valid and with mutated arguments, from processes
  * and threads that close, replace, map and unmap each other's descriptors. A run consists of
@@ -11,7 +11,7 @@
  *
  * A finding is an unexpected errno, a call that does not return, a leak, a good job that fails, or
  * a warning in the kernel log. It is printed with the seed, the round and the last calls. "--seed S
- * --rounds R,R" repeats that round.
+ * --rounds R-R" repeats that round.
  */
 #include "clock.h"
 #include "fuzz.h"
@@ -237,10 +237,10 @@ static void in_child(void (*what)(void))
 static bool complaint(const char *line)
 {
 	static const char *const words[] = {
-		"WARNING:", "BUG:", "BUG ", "Oops", "KASAN", "KFENCE", "general protection", "leaked:",
-		"blocked for more", "use-after-free", "refcount_t", "DMA-API", "INFO: task", "ODEBUG",
-		"possible circular", "possible recursive", "inconsistent lock", "suspicious RCU",
-		"device is lost", "corrupt",
+		"WARNING:", "BUG:", "BUG ", "Oops", "KASAN", "KFENCE", "general protection",
+		"leaked:", "blocked for more", "use-after-free", "refcount_t", "DMA-API",
+		"INFO: task", "ODEBUG", "possible circular", "possible recursive",
+		"inconsistent lock", "suspicious RCU", "device is lost", "corrupt",
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
@@ -276,7 +276,8 @@ static void find_device(void)
 
 	OK(node && objects);
 	snprintf(sh->node, sizeof(sh->node), "%s", node);
-	snprintf(sh->debugfs, sizeof(sh->debugfs), "%.*s", (int)(strrchr(objects, '/') - objects), objects);
+	snprintf(sh->debugfs, sizeof(sh->debugfs), "%.*s", (int)(strrchr(objects, '/') - objects),
+		 objects);
 }
 
 static void unbind(void)
@@ -500,6 +501,17 @@ static void check_rows(void)
 	}
 }
 
+/* FIRST-LAST. Not separated by a comma, which separates the arguments of vm-run.sh. */
+static void rounds(struct options *o, const char *text)
+{
+	char end;
+
+	if (sscanf(text, "%u-%u%c", &o->first, &o->last, &end) == 2 && o->first <= o->last)
+		return;
+	fprintf(stderr, "fuzz_ioctl: --rounds FIRST-LAST, not \"%s\"\n", text);
+	exit(2);
+}
+
 static void parse(struct options *o, int argc, char **argv)
 {
 	for (int i = 1; i + 1 < argc; i += 2) {
@@ -518,11 +530,12 @@ static void parse(struct options *o, int argc, char **argv)
 		else if (!strcmp(argv[i], "--replug"))
 			o->replug = v;
 		else if (!strcmp(argv[i], "--rounds"))
-			sscanf(v, "%u,%u", &o->first, &o->last);
+			rounds(o, v);
 	}
 	if (!o->workers || o->workers > FUZZ_WORKERS || !o->threads || o->threads > FUZZ_THREADS ||
 	    !o->slow || !o->calls) {
-		fprintf(stderr, "fuzz_ioctl: up to %d workers of %d threads, slow and calls not 0\n",
+		fprintf(stderr,
+			"fuzz_ioctl: up to %d workers of %d threads, slow and calls not 0\n",
 			FUZZ_WORKERS, FUZZ_THREADS);
 		exit(2);
 	}

@@ -87,7 +87,8 @@ static void make_query(struct fuzz_call *c)
 	struct drm_rivulet_query *q = &c->arg->query;
 
 	q->type = fuzz_below(c->t, 4);
-	q->size = fuzz_percent(c->t, 80) ? sizeof(struct drm_rivulet_device) : fuzz_below(c->t, 1024);
+	q->size = fuzz_percent(c->t, 80) ? sizeof(struct drm_rivulet_device) :
+					   fuzz_below(c->t, 1024);
 	q->pointer = fuzz_percent(c->t, 90) ? (uintptr_t)c->t->arrays->jobs : 0;
 	fuzz_chunk(c, q, sizeof(*q), 2);
 }
@@ -644,7 +645,8 @@ static int run_protect(struct fuzz_call *c)
 		return 0;
 	if (fuzz_percent(c->t, 30))
 		return madvise(window(c), 4096, MADV_DONTNEED);
-	return mprotect(window(c), 4096, fuzz_percent(c->t, 70) ? PROT_READ | PROT_WRITE : PROT_READ);
+	return mprotect(window(c), 4096,
+			fuzz_percent(c->t, 70) ? PROT_READ | PROT_WRITE : PROT_READ);
 }
 
 static int run_fork(struct fuzz_call *c)
@@ -723,9 +725,10 @@ static int run_timeline(struct fuzz_call *c)
 const struct fuzz_row fuzz_rows[] = {
 	/* EIO: the model was descheduled while it wrote the counters. */
 	{ "query", DEV(QUERY), FUZZ_FILE, 30, 30, make_query, NULL, NULL, NULL, E(EINVAL, EIO) },
-	{ "bo_create", DEV(BO_CREATE), FUZZ_FILE, 60, 20, make_create, fix_create, done_create, NULL,
-	  E(EINVAL) },
-	{ "bo_map", DEV(BO_MAP), FUZZ_FILE, 30, 20, make_handle, NULL, NULL, NULL, E(EINVAL, ENOENT) },
+	{ "bo_create", DEV(BO_CREATE), FUZZ_FILE, 60, 20, make_create, fix_create, done_create,
+	  NULL, E(EINVAL) },
+	{ "bo_map", DEV(BO_MAP), FUZZ_FILE, 30, 20, make_handle, NULL, NULL, NULL,
+	  E(EINVAL, ENOENT) },
 	{ "bo_info", DEV(BO_INFO), FUZZ_FILE, 40, 20, make_handle, NULL, NULL, NULL,
 	  E(EINVAL, ENOENT) },
 	{ "bo_wait", DEV(BO_WAIT), FUZZ_FILE, 40, 20, make_wait, NULL, NULL, NULL,
@@ -734,12 +737,12 @@ const struct fuzz_row fuzz_rows[] = {
 	  E(EINVAL, ENOENT, EACCES) },
 	{ "queue_create", DEV(QUEUE_CREATE), FUZZ_FILE, 20, 10, make_queue, NULL, done_queue, NULL,
 	  E(EINVAL, EBUSY) },
-	{ "queue_destroy", DEV(QUEUE_DESTROY), FUZZ_FILE, 5, 10, make_queue_destroy, NULL, NULL, NULL,
-	  E(EINVAL, ENOENT) },
-	{ "perfmon_create", DEV(PERFMON_CREATE), FUZZ_FILE, 20, 10, make_perfmon, NULL, done_perfmon,
-	  NULL, E(EINVAL, EBUSY) },
-	{ "perfmon_destroy", DEV(PERFMON_DESTROY), FUZZ_FILE, 5, 10, make_perfmon_destroy, NULL, NULL,
+	{ "queue_destroy", DEV(QUEUE_DESTROY), FUZZ_FILE, 5, 10, make_queue_destroy, NULL, NULL,
 	  NULL, E(EINVAL, ENOENT) },
+	{ "perfmon_create", DEV(PERFMON_CREATE), FUZZ_FILE, 20, 10, make_perfmon, NULL,
+	  done_perfmon, NULL, E(EINVAL, EBUSY) },
+	{ "perfmon_destroy", DEV(PERFMON_DESTROY), FUZZ_FILE, 5, 10, make_perfmon_destroy, NULL,
+	  NULL, NULL, E(EINVAL, ENOENT) },
 	{ "perfmon_read", DEV(PERFMON_READ), FUZZ_FILE, 40, 20, make_perfmon_read, NULL, NULL, NULL,
 	  E(EINVAL, ENOENT) },
 	{ "submit", DEV(SUBMIT), FUZZ_FILE, 300, 40, fuzz_make_submit, fuzz_fix_submit, NULL, NULL,
@@ -750,8 +753,8 @@ const struct fuzz_row fuzz_rows[] = {
 	  NULL, E(EINVAL, ENOENT, EACCES, EOPNOTSUPP) },
 	{ "import", DRM_IOCTL_PRIME_FD_TO_HANDLE, FUZZ_FILE, 50, 0, make_import, NULL, done_import,
 	  NULL, E(EINVAL, ENOENT, EBADF) },
-	{ "sync_create", SYNC(CREATE), FUZZ_FILE, 40, 5, make_sync_create, NULL, done_sync_create, NULL,
-	  E(EINVAL) },
+	{ "sync_create", SYNC(CREATE), FUZZ_FILE, 40, 5, make_sync_create, NULL, done_sync_create,
+	  NULL, E(EINVAL) },
 	{ "sync_destroy", SYNC(DESTROY), FUZZ_FILE, 5, 0, make_sync_destroy, NULL, NULL, NULL,
 	  E(EINVAL) },
 	{ "sync_export", SYNC(HANDLE_TO_FD), FUZZ_FILE, 30, 5, make_sync_export, NULL,
@@ -769,13 +772,14 @@ const struct fuzz_row fuzz_rows[] = {
 	{ "sync_reset", SYNC(RESET), FUZZ_FILE, 5, 0, make_sync_reset, NULL, NULL, NULL,
 	  E(EINVAL, ENOENT) },
 	{ "any", DRM_IO(0xff), FUZZ_FILE, 40, 0, make_any, NULL, NULL, NULL,
-	  E(EINVAL, ENOTTY, EACCES, EPERM, ENOENT, EOPNOTSUPP, EFAULT, EBADF, EBUSY, ETIME, ENOSYS) },
+	  E(EINVAL, ENOTTY, EACCES, EPERM, ENOENT, EOPNOTSUPP, EFAULT, EBADF, EBUSY, ETIME,
+	    ENOSYS) },
 	{ "buf_sync", DMA_BUF_IOCTL_SYNC, FUZZ_BUF, 20, 5, make_buf_sync, NULL, NULL, NULL,
 	  E(EINVAL, ENOTTY) },
 	{ "buf_export", DMA_BUF_IOCTL_EXPORT_SYNC_FILE, FUZZ_BUF, 15, 0, make_buf_export, NULL,
 	  done_buf_export, NULL, E(EINVAL) },
-	{ "buf_import", DMA_BUF_IOCTL_IMPORT_SYNC_FILE, FUZZ_BUF, 15, 0, make_buf_import, NULL, NULL,
-	  NULL, E(EINVAL) },
+	{ "buf_import", DMA_BUF_IOCTL_IMPORT_SYNC_FILE, FUZZ_BUF, 15, 0, make_buf_import, NULL,
+	  NULL, NULL, E(EINVAL) },
 	/* The descriptor may be that of a syncobj, not of a sync_file. */
 	{ "fence_info", SYNC_IOC_FILE_INFO, FUZZ_FENCE, 10, 0, make_fence_info, NULL, NULL, NULL,
 	  E(EINVAL, ENOTTY) },
@@ -784,31 +788,50 @@ const struct fuzz_row fuzz_rows[] = {
 	{ "udmabuf", UDMABUF_CREATE, FUZZ_UDMABUF, 8, 0, make_udmabuf, NULL, NULL, run_udmabuf,
 	  NULL },
 	{ "heap", DMA_HEAP_IOCTL_ALLOC, FUZZ_HEAP, 8, 0, make_heap, NULL, done_heap, NULL, NULL },
-	{ "sw_fence", SW_SYNC_CREATE, FUZZ_TIMELINE, 10, 0, make_sw_fence, NULL, done_sw_fence, NULL,
-	  NULL },
+	{ "sw_fence", SW_SYNC_CREATE, FUZZ_TIMELINE, 10, 0, make_sw_fence, NULL, done_sw_fence,
+	  NULL, NULL },
 	{ "sw_inc", SW_SYNC_INC, FUZZ_TIMELINE, 20, 0, make_sw_inc, NULL, NULL, NULL, NULL },
 	{ .name = "open", .target = FUZZ_NONE, .weight = 12, .run = run_open, .errors = E(ENOENT) },
 	{ .name = "close", .target = FUZZ_NONE, .weight = 4, .run = run_close },
 	{ .name = "dup", .target = FUZZ_NONE, .weight = 4, .run = run_dup },
 	{ .name = "close_buf", .target = FUZZ_NONE, .weight = 6, .run = run_close_buf },
 	{ .name = "close_fence", .target = FUZZ_NONE, .weight = 6, .run = run_close_fence },
-	{ .name = "map", .target = FUZZ_NONE, .weight = 25, .run = run_map,
+	{ .name = "map",
+	  .target = FUZZ_NONE,
+	  .weight = 25,
+	  .run = run_map,
 	  .errors = E(EACCES, EINVAL, ENOENT) },
-	{ .name = "map_buf", .target = FUZZ_NONE, .weight = 10, .run = run_map_buf,
+	{ .name = "map_buf",
+	  .target = FUZZ_NONE,
+	  .weight = 10,
+	  .run = run_map_buf,
 	  .errors = E(EACCES, EINVAL) },
 	{ .name = "unmap", .target = FUZZ_NONE, .weight = 10, .run = run_unmap },
 	{ .name = "touch", .target = FUZZ_NONE, .weight = 30, .run = run_touch },
-	{ .name = "protect", .target = FUZZ_NONE, .weight = 5, .run = run_protect,
+	{ .name = "protect",
+	  .target = FUZZ_NONE,
+	  .weight = 5,
+	  .run = run_protect,
 	  .errors = E(EACCES, EINVAL, ENOMEM) },
 	/*
 	 * fork fails with ENOMEM also for mappings that it cannot copy. x86 cannot copy one of the
 	 * system heap (remap_pfn_range) whose first page was dropped by madvise.
 	 */
-	{ .name = "fork", .target = FUZZ_NONE, .weight = 2, .run = run_fork,
+	{ .name = "fork",
+	  .target = FUZZ_NONE,
+	  .weight = 2,
+	  .run = run_fork,
 	  .errors = E(ENOMEM, EAGAIN) },
-	{ .name = "fdinfo", .target = FUZZ_NONE, .weight = 8, .run = run_fdinfo, .errors = E(ENOENT) },
+	{ .name = "fdinfo",
+	  .target = FUZZ_NONE,
+	  .weight = 8,
+	  .run = run_fdinfo,
+	  .errors = E(ENOENT) },
 	/* EIO: the file of debugfs is being removed. */
-	{ .name = "debugfs", .target = FUZZ_NONE, .weight = 8, .run = run_debugfs,
+	{ .name = "debugfs",
+	  .target = FUZZ_NONE,
+	  .weight = 8,
+	  .run = run_debugfs,
 	  .errors = E(ENOENT, EIO) },
 	{ .name = "poll", .target = FUZZ_NONE, .weight = 10, .run = run_poll },
 	{ .name = "seek", .target = FUZZ_NONE, .weight = 4, .run = run_seek },

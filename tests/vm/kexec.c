@@ -218,6 +218,7 @@ int main(int argc, char **argv)
 	else if (argc == 3 && !strcmp(argv[1], "after"))
 		after(argv[2]);
 	else
-		vm_fail(__FILE__, __LINE__, "kexec leave FILE KERNEL INITRD [WORD]... | look FILE | after FILE");
+		vm_fail(__FILE__, __LINE__,
+			"kexec leave FILE KERNEL INITRD [WORD]... | look FILE | after FILE");
 	return EXIT_SUCCESS;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Tests of the kernel driver, from userspace. Each test is a child process, after which the driver must hold no
- * object of it. Output is TAP; "kmod_test PATTERN..." runs the tests whose name contains one of the patterns.
+ * Tests of the kernel driver, from userspace. Each test is a child process, after which the driver
+ * must hold no object of it. Output is TAP; "kmod_test PATTERN..." runs the tests whose name
+ * contains one of the patterns.
  */
 #include "clock.h"
 #include "vm.h"
@@ -41,7 +42,10 @@ static int run(const struct vm_test *t)
 	return WEXITSTATUS(status);
 }
 
-/* Module parameters that tests may set. They are read before the first test and restored after each. */
+/*
+ * Module parameters that tests may set. They are read before the first test and restored after
+ * each.
+ */
 static struct {
 	const char *name;
 	char value[16];
@@ -106,9 +110,10 @@ static bool wanted(const char *name, char **patterns)
 }
 
 static const struct vm_test *const lists[] = {
-	vm_buffer_tests, vm_contig_tests, vm_submit_tests, vm_prime_tests, vm_readonly_tests, vm_access_tests, vm_job_tests,
-	vm_sync_tests, vm_swsync_tests, vm_client_tests, vm_isolation_tests, vm_recovery_tests, vm_fault_tests,
-	vm_observe_tests, vm_platform_tests, vm_probe_tests, vm_life_tests, vm_last_tests, vm_suspend_tests,
+	vm_buffer_tests, vm_contig_tests, vm_submit_tests, vm_prime_tests, vm_readonly_tests,
+	vm_access_tests, vm_job_tests, vm_sync_tests, vm_swsync_tests, vm_client_tests,
+	vm_isolation_tests, vm_recovery_tests, vm_fault_tests, vm_observe_tests, vm_platform_tests,
+	vm_probe_tests, vm_life_tests, vm_last_tests, vm_suspend_tests,
 };
 
 int main(int argc __attribute__((unused)), char **argv)
@@ -121,8 +126,8 @@ int main(int argc __attribute__((unused)), char **argv)
 		printf("not ok 1 - node: no node of the rivulet driver\n# 0 passed, 1 failed\n");
 		return EXIT_FAILURE;
 	}
-	vm_totals = mmap(NULL, sizeof(*vm_totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-			 -1, 0);
+	vm_totals = mmap(NULL, sizeof(*vm_totals), PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (vm_totals == MAP_FAILED)
 		return EXIT_FAILURE;
 	read_params();
@@ -142,8 +147,8 @@ int main(int argc __attribute__((unused)), char **argv)
 			failed += result && result != VM_SKIPPED;
 			skipped += result == VM_SKIPPED;
 			printf("%s %u - %s: %s # %s%.1f s\n",
-			       result && result != VM_SKIPPED ? "not ok" : "ok", ++n, t->name, t->proves,
-			       result == VM_SKIPPED ? "SKIP " : "", seconds() - start);
+			       result && result != VM_SKIPPED ? "not ok" : "ok", ++n, t->name,
+			       t->proves, result == VM_SKIPPED ? "SKIP " : "", seconds() - start);
 		}
 	}
 	printf("1..%u\n# %u passed, %u failed, %u skipped\n", n, n - failed - skipped, failed,

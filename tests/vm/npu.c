@@ -520,7 +520,9 @@ int vm_vgem(void)
  */
 struct vm_gate vm_gate(uint64_t size, bool write)
 {
-	struct drm_mode_create_dumb d = { .width = (uint32_t)(size / 4096), .height = 1024, .bpp = 32 };
+	struct drm_mode_create_dumb d = { .width = (uint32_t)(size / 4096),
+					  .height = 1024,
+					  .bpp = 32 };
 	struct vm_gate g = { .vgem = vm_vgem() };
 	struct vgem_attach a = { .flags = write };
 
@@ -564,7 +566,8 @@ long vm_number(const char *path, const char *key)
 	FILE *f = fopen(path, "re");
 
 	while (f && fgets(line, sizeof(line), f))
-		if (!strncmp(line, key, strlen(key)) && sscanf(line + strlen(key), "%ld", &value) == 1)
+		if (!strncmp(line, key, strlen(key)) &&
+		    sscanf(line + strlen(key), "%ld", &value) == 1)
 			break;
 	if (f)
 		fclose(f);
@@ -826,7 +829,8 @@ unsigned long long vm_symbol(const char *name, unsigned long long *end)
 	char line[256], symbol[128];
 
 	OK(f);
-	while (fgets(line, sizeof(line), f) && sscanf(line, "%llx %*c %127s", &address, symbol) == 2) {
+	while (fgets(line, sizeof(line), f) &&
+	       sscanf(line, "%llx %*c %127s", &address, symbol) == 2) {
 		if (start)
 			break;
 		if (!strcmp(symbol, name))

@@ -59,7 +59,8 @@ static int wait_for(int fd, uint32_t handle, uint32_t flags, int64_t timeout)
 static void copy_between(uint32_t from_flags, uint32_t to_flags)
 {
 	struct vm_client c = vm_client();
-	struct vm_buf from = buf_with(c.fd, 65536, from_flags), to = buf_with(c.fd, 65536, to_flags);
+	struct vm_buf from = buf_with(c.fd, 65536, from_flags),
+		      to = buf_with(c.fd, 65536, to_flags);
 	struct vm_job j;
 
 	OK(!sync_range(&from, FOR_CPU, WRITE, 4096, 32768));
@@ -104,7 +105,8 @@ static void kinds(void)
 static void write_combined_export(void)
 {
 	int fd = vm_open(), other = vm_open(), dmabuf;
-	struct vm_buf b = buf_with(fd, 65536, DRM_RIVULET_BO_WC), theirs = { .fd = other, .size = 65536 };
+	struct vm_buf b = buf_with(fd, 65536, DRM_RIVULET_BO_WC),
+		      theirs = { .fd = other, .size = 65536 };
 	uint8_t *map;
 
 	OK(!vm_export(fd, b.handle, DRM_RDWR, &dmabuf));
@@ -140,13 +142,15 @@ static void sync_dmabuf(const struct vm_buf *b, uint64_t what)
 #define STEP	12288
 
 /*
- * BO_SYNC makes the CPU's stores visible to the device, and the device's to the CPU, in its ranges. With
- * swiotlb=force (make check-bounce) the device has copies of its own, which show that no other byte is moved.
+ * BO_SYNC makes the CPU's stores visible to the device, and the device's to the CPU, in its ranges.
+ * With swiotlb=force (make check-bounce) the device has copies of its own, which show that no other
+ * byte is moved.
  */
 static void ranges(void)
 {
 	int fd = vm_open();
-	struct vm_buf code = buf_with(fd, 4096, DRM_RIVULET_BO_CACHED), from = buf_with(fd, 65536, DRM_RIVULET_BO_CACHED);
+	struct vm_buf code = buf_with(fd, 4096, DRM_RIVULET_BO_CACHED),
+		      from = buf_with(fd, 65536, DRM_RIVULET_BO_CACHED);
 	struct vm_buf to = buf_with(fd, 65536, DRM_RIVULET_BO_CACHED);
 	struct drm_rivulet_range r[5];
 	struct drm_rivulet_bo_sync a = { .count = 5, .ranges = (uintptr_t)r, .op = FOR_DEVICE };
@@ -314,7 +318,8 @@ static void heap(void)
 	OK(map != MAP_FAILED);
 	OK(!vm_import(c.fd, heap, &b.handle));
 	EQ(vm_buf_flags(c.fd, b.handle), DRM_RIVULET_BO_IMPORTED);
-	OK(!wait_for(c.fd, b.handle, WRITE, INT64_MAX) && !sync_all(c.fd, b.handle, FOR_CPU, WRITE));
+	OK(!wait_for(c.fd, b.handle, WRITE, INT64_MAX) &&
+	   !sync_all(c.fd, b.handle, FOR_CPU, WRITE));
 	vm_noise(map, 65536, 9);
 	OK(!sync_all(c.fd, b.handle, FOR_DEVICE, WRITE));
 	/* One job copies the first 64 KiB to the last, with two slots of one buffer. */
@@ -346,7 +351,9 @@ static struct drm_rivulet_client client_of(int fd)
 {
 	struct drm_rivulet_client client;
 	struct drm_rivulet_query q = {
-		.type = DRM_RIVULET_QUERY_CLIENT, .size = sizeof(client), .pointer = (uintptr_t)&client,
+		.type = DRM_RIVULET_QUERY_CLIENT,
+		.size = sizeof(client),
+		.pointer = (uintptr_t)&client,
 	};
 
 	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q));
@@ -356,7 +363,10 @@ static struct drm_rivulet_client client_of(int fd)
 #define MIB	(1ull << 20)
 #define SOMEONE	12345	/* a user without privilege, who has nothing pinned yet */
 
-/* The memory that a user has pinned is limited over all files, imports included; freed memory is uncharged. */
+/*
+ * The memory that a user has pinned is limited over all files, imports included; freed memory is
+ * uncharged.
+ */
 static void pinned(void)
 {
 	int a = vm_open(), b = vm_open(), camera = vm_udmabuf(4 * MIB, NULL), dmabuf;
@@ -395,7 +405,9 @@ static void pinned(void)
 
 #define SUBORDINATE	700000	/* the first of SOMEONE's subordinate user IDs */
 
-/* Map the users of a child's new namespace, the first to SOMEONE, as newuidmap would for SOMEONE. */
+/*
+ * Map the users of a child's new namespace, the first to SOMEONE, as newuidmap would for SOMEONE.
+ */
 static void map_users(pid_t pid)
 {
 	char path[64], map[64];
@@ -489,8 +501,8 @@ static void reader_keeps(void)
 }
 
 /*
- * A writer that closes its handle or its file without FOR_DEVICE is forgotten: readers see the device's bytes
- * again. Only bounced DMA has two copies of the bytes, which can differ.
+ * A writer that closes its handle or its file without FOR_DEVICE is forgotten: readers see the
+ * device's bytes again. Only bounced DMA has two copies of the bytes, which can differ.
  */
 static void writer_goes(void)
 {
@@ -518,7 +530,10 @@ static void writer_goes(void)
 	}
 }
 
-/* When the writable dma-buf is freed, a reader with a read-only dma-buf sees the device's bytes again. */
+/*
+ * When the writable dma-buf is freed, a reader with a read-only dma-buf sees the device's bytes
+ * again.
+ */
 static void dmabuf_goes(void)
 {
 	int fd = vm_open(), readonly, writable;
@@ -558,8 +573,9 @@ static void *read_on(void *arg)
 #define TAIL	64	/* bytes at the end of a page, which a sync of the page reaches last */
 
 /*
- * A reader and a writer sync the same page at the same time. The reader's sync must not overwrite the stores that
- * the writer makes after its own sync. With bounced DMA an overwritten store shows as the device's old byte.
+ * A reader and a writer sync the same page at the same time. The reader's sync must not overwrite
+ * the stores that the writer makes after its own sync. With bounced DMA an overwritten store shows
+ * as the device's old byte.
  */
 static void reader_races(void)
 {
@@ -569,7 +585,8 @@ static void reader_races(void)
 	volatile uint8_t *last = &b.map[4095];
 	pthread_t thread;
 
-	OK(!vm_export(writer, b.handle, 0, &readonly) && !vm_import(r.fd, readonly, &r.sync.handle));
+	OK(!vm_export(writer, b.handle, 0, &readonly) &&
+	   !vm_import(r.fd, readonly, &r.sync.handle));
 	OK(!pthread_create(&thread, NULL, read_on, &r));
 	for (uint32_t n = 1; n <= RACES; n++) {
 		OK(!sync_range(&b, FOR_CPU, WRITE, 4096 - TAIL, TAIL));
@@ -589,7 +606,8 @@ static void writer_stays(void)
 	uint32_t handle;
 
 	OK(!vm_export(owner, b.handle, 0, &readonly) && !vm_import(reader, readonly, &handle));
-	OK(!vm_export(owner, b.handle, DRM_RDWR, &writable) && !vm_import(other, writable, &theirs.handle));
+	OK(!vm_export(owner, b.handle, DRM_RDWR, &writable) &&
+	   !vm_import(other, writable, &theirs.handle));
 	OK(!sync_range(&b, FOR_CPU, WRITE, 0, 4096));
 	OK(!sync_range(&theirs, FOR_CPU, WRITE, 4096, 4096));
 	b.map[0] = b.map[4096] = 0x22;
@@ -625,8 +643,8 @@ static void bounced(void)
 #define FAR_NODE		"/sys/devices/system/node/node1"
 
 /*
- * scripts/check-bounce boots a machine with two memory nodes, of which a device with 32 address bits
- * reaches the first one directly and the second one only through bounce buffers.
+ * scripts/check-bounce boots a machine with two memory nodes, of which a device with 32 address
+ * bits reaches the first one directly and the second one only through bounce buffers.
  */
 static bool has_far_node(void)
 {
@@ -715,7 +733,8 @@ static void partly_bounced_refused(void)
 	int fd = vm_open(), want = has_far_node() || bounces() ? EOPNOTSUPP : 0;
 
 	for (int i = 0; i < 8; i++) {
-		struct drm_rivulet_bo_create wc = { .size = MIXED_BYTES, .flags = DRM_RIVULET_BO_WC };
+		struct drm_rivulet_bo_create wc = { .size = MIXED_BYTES,
+						    .flags = DRM_RIVULET_BO_WC };
 		uint32_t handle;
 		int camera, error;
 
@@ -732,7 +751,9 @@ static void partly_bounced_refused(void)
 /* fdinfo counts in MiB if the size is a multiple of one. */
 #define MIB_AND_PAGE	((1 << 20) + 4096)
 
-/* fdinfo tells the memory of all handles, how much is shared, and how much jobs use at the moment. */
+/*
+ * fdinfo tells the memory of all handles, how much is shared, and how much jobs use at the moment.
+ */
 static void memory_account(void)
 {
 	struct vm_gate g = vm_gate(4096, true);
@@ -768,29 +789,55 @@ static void memory_account(void)
 }
 
 const struct vm_test vm_access_tests[] = {
-	{ "access_kinds", "the device copies between cached, write-combined and ordinary buffers", kinds },
-	{ "access_wc_export", "a write-combined buffer is one for whoever it is shared with", write_combined_export },
-	{ "access_ranges", "the ranges of BO_SYNC reach the device and come from it, and with bounced DMA nothing else",
+	{ "access_kinds", "the device copies between cached, write-combined and ordinary buffers",
+	  kinds },
+	{ "access_wc_export",
+	  "a write-combined buffer is mapped write-combined by every file that imports it",
+	  write_combined_export },
+	{ "access_ranges",
+	  "the ranges of BO_SYNC are moved between CPU and device, "
+	  "and with bounced DMA no other byte",
 	  ranges },
-	{ "access_args", "ranges ascend, do not overlap, stay inside and are few; flags and padding are checked", args },
-	{ "access_waits", "a read waits for writers, a write for readers too, no longer than asked", waits },
-	{ "access_reader", "a read-only holder's sync leaves alone what a writer has not given to the device",
+	{ "access_args",
+	  "ranges ascend, do not overlap, stay inside and are few; flags and padding are checked",
+	  args },
+	{ "access_waits",
+	  "BO_WAIT waits for writers, with WRITE for readers too, and no longer than its timeout",
+	  waits },
+	{ "access_reader",
+	  "a read-only holder's sync keeps what a writer has not given to the device",
 	  reader_keeps },
-	{ "access_writer_goes", "a writer that goes without FOR_DEVICE hides the device's bytes from no reader", writer_goes },
-	{ "access_dmabuf_goes", "what was synced through a writable dma-buf is given back with it", dmabuf_goes },
-	{ "access_races", "a reader's sync that a writer's overtakes discards none of its stores", reader_races },
-	{ "access_writer_stays", "a writer that goes takes nothing from another one", writer_stays },
-	{ "access_bounced", "write-combined and imported buffers with bounced pages are refused", bounced },
-	{ "access_partly_synced", "every bounced page of a buffer is synced, whether its first page is bounced or not",
+	{ "access_writer_goes",
+	  "readers see the device's bytes again when a writer closes "
+	  "its file or handle without FOR_DEVICE",
+	  writer_goes },
+	{ "access_dmabuf_goes",
+	  "closing a writable dma-buf gives back the pages that were synced through it",
+	  dmabuf_goes },
+	{ "access_races",
+	  "a reader's sync that runs beside a writer's discards none of the writer's stores",
+	  reader_races },
+	{ "access_writer_stays",
+	  "a writer that closes its file gives back no page of another writer",
+	  writer_stays },
+	{ "access_bounced", "write-combined and imported buffers with bounced pages are refused",
+	  bounced },
+	{ "access_partly_synced",
+	  "every bounced page of a buffer is synced, whether its first page is bounced or not",
 	  partly_bounced },
-	{ "access_partly_refused", "write-combined and imported memory with one bounced page is refused",
+	{ "access_partly_refused",
+	  "write-combined and imported memory with one bounced page is refused",
 	  partly_bounced_refused },
-	{ "access_pinned", "a user's pinned memory is limited over all its files, imports included", pinned },
-	{ "access_subordinates", "the subordinate IDs of a user namespace pay from the account of its creator",
+	{ "access_pinned", "a user's pinned memory is limited over all its files, imports included",
+	  pinned },
+	{ "access_subordinates",
+	  "the subordinate IDs of a user namespace are charged to the account of its creator",
 	  pinned_by_subordinates },
 	{ "access_rights", "a read-only handle gives no write access", rights },
-	{ "access_exported", "DMA_BUF_IOCTL_SYNC on our dma-bufs waits for jobs", exported },
-	{ "access_heap", "memory of the system's DMA heap is read and written in place", heap },
-	{ "access_memory", "fdinfo tells total, shared, resident and active memory of a file", memory_account },
+	{ "access_exported", "DMA_BUF_IOCTL_SYNC on an exported dma-buf waits for jobs", exported },
+	{ "access_heap", "the device reads and writes memory of the system's DMA heap in place",
+	  heap },
+	{ "access_memory", "fdinfo shows total, shared, resident and active memory of a file",
+	  memory_account },
 	{ 0 },
 };

@@ -90,7 +90,9 @@ static void query_grows(int fd, uint32_t type, uint32_t size, uint32_t first)
 	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q));
 	EQ(q.size, size);
 	memset(longer, 0xee, sizeof(longer));
-	q = (struct drm_rivulet_query){ .type = type, .size = size + 64, .pointer = (uintptr_t)longer };
+	q = (struct drm_rivulet_query){ .type = type,
+					.size = size + 64,
+					.pointer = (uintptr_t)longer };
 	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q));
 	EQ(q.size, size);
 	for (uint32_t i = size; i < size + 64; i++)
@@ -105,9 +107,13 @@ static void query_grows(int fd, uint32_t type, uint32_t size, uint32_t first)
 	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q));
 	EQ(all[first], 0xee);
 	/* A size below that of the struct's first version is refused. */
-	q = (struct drm_rivulet_query){ .type = type, .size = first - 8, .pointer = (uintptr_t)all };
+	q = (struct drm_rivulet_query){ .type = type,
+					.size = first - 8,
+					.pointer = (uintptr_t)all };
 	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q), EINVAL);
-	q = (struct drm_rivulet_query){ .type = type, .size = 0xffffffff, .pointer = (uintptr_t)all };
+	q = (struct drm_rivulet_query){ .type = type,
+					.size = 0xffffffff,
+					.pointer = (uintptr_t)all };
 	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q), EINVAL);
 	q = (struct drm_rivulet_query){ .type = type, .size = size, .pointer = 8 };
 	FAILS(vm_ioctl(fd, DRM_IOCTL_RIVULET_QUERY, &q), EFAULT);
@@ -143,7 +149,8 @@ static void version(void)
 
 static void create(void)
 {
-	static const uint64_t bad[] = { 0, DRM_RIVULET_MAX_BO_SIZE + 1, 1ull << 63, ~0ull, ~0xfffull };
+	static const uint64_t bad[] = { 0, DRM_RIVULET_MAX_BO_SIZE + 1, 1ull << 63, ~0ull,
+					~0xfffull };
 	struct drm_rivulet_bo_create c;
 	int fd = vm_open();
 	struct vm_buf b = vm_buf_new(fd, 4097);
@@ -227,14 +234,21 @@ static int breakpoint(unsigned long long address)
 		.bp_addr = address, .bp_len = sizeof(long), .sample_period = 1,
 		.sample_type = PERF_SAMPLE_CALLCHAIN, .exclude_callchain_user = 1,
 	};
-	/* Not one of the thread: for that the kernel would change the scheduler's code (tests/vm/README). */
-	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, sched_getcpu(), -1, PERF_FLAG_FD_CLOEXEC);
+	/*
+	 * Not one of the thread: for that the kernel would change the scheduler's code
+	 * (tests/vm/README).
+	 */
+	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, sched_getcpu(), -1,
+			      PERF_FLAG_FD_CLOEXEC);
 
 	OK(fd >= 0);
 	return fd;
 }
 
-/* The driver's return address after the core has created a handle, from the stack of a function that the core calls. */
+/*
+ * The driver's return address after the core has created a handle, from the stack of a function
+ * that the core calls.
+ */
 static unsigned long long after_handle(void)
 {
 	unsigned long long start = vm_symbol("rvl_ioctl_bo_create", NULL);
@@ -256,10 +270,11 @@ static unsigned long long after_handle(void)
 }
 
 /*
- * Make the processor stop between the creation of a handle and the driver's next instruction. Hardware
- * breakpoints do that, because a probe would change running code (tests/vm/README). Returns the descriptor of
- * one, which counts its hits. Returns -1 on kernels without kprobes, which allow no breakpoint in kernel code:
- * a board's, and that of make check-debug. There the race is left to chance.
+ * Make the processor stop between the creation of a handle and the driver's next instruction.
+ * Hardware breakpoints do that, because a probe would change running code (tests/vm/README).
+ * Returns the descriptor of one, which counts its hits. Returns -1 on kernels without kprobes,
+ * which allow no breakpoint in kernel code: a board's, and that of make check-debug. There the race
+ * is left to chance.
  */
 static int linger(void)
 {
@@ -278,7 +293,10 @@ static int linger(void)
 	return fd;
 }
 
-/* Another thread closes each handle as soon as it exists. What BO_CREATE returns is right all the same. */
+/*
+ * Another thread closes each handle as soon as it exists. What BO_CREATE returns is right all the
+ * same.
+ */
 static void guessed(void)
 {
 	struct guesser g = { .fd = vm_open() };
@@ -287,7 +305,9 @@ static void guessed(void)
 	pthread_t thread;
 	int counter;
 
-	/* The thread is created first, so that it does not inherit the affinity to this processor. */
+	/*
+	 * The thread is created first, so that it does not inherit the affinity to this processor.
+	 */
 	OK(!pthread_create(&thread, NULL, close_first, &g));
 	counter = linger();
 	for (rounds = 0; rounds < 1000 || !g.hits; rounds++) {
@@ -332,17 +352,25 @@ static void handles_are_private(void)
 }
 
 const struct vm_test vm_buffer_tests[] = {
-	{ "query_device", "geometry and levels arrive whole and plausible", query_device },
-	{ "query_port", "burst, gap, row buffer and ALU lanes are the window's", query_port },
-	{ "query_stream", "the stochastic lanes of the board's file arrive number by number", query_stream },
-	{ "query_sizes", "a query tells its size, copies no more than asked, refuses bad types and pointers",
+	{ "query_device", "geometry and levels are complete and plausible", query_device },
+	{ "query_port", "burst, gap, row buffer and ALU lanes are those of the register window",
+	  query_port },
+	{ "query_stream", "the numbers of the stochastic lanes are those of the board's file",
+	  query_stream },
+	{ "query_sizes",
+	  "a query returns its size and no more bytes than asked; "
+	  "bad types and pointers are refused",
 	  query_sizes },
 	{ "version", "the interface declares its name and version", version },
 	{ "bo_create", "sizes are rounded up to pages, zeroed and limited, flags refused", create },
-	{ "bo_zeroed", "memory of a freed buffer never shows in a new one", zeroed_again },
-	{ "bo_mapping", "mappings share memory, stay inside the buffer, and need a handle", mapping },
-	{ "bo_guessed", "a handle may be guessed and closed before the call that makes it is back", guessed },
-	{ "bo_bad_handles", "unknown handles are ENOENT, padding is checked, unknown ioctls refused",
+	{ "bo_zeroed", "a new buffer never shows the memory of a freed one", zeroed_again },
+	{ "bo_mapping", "mappings share memory, stay inside the buffer, and need a handle",
+	  mapping },
+	{ "bo_guessed",
+	  "a handle may be guessed and closed while the call that creates it still runs",
+	  guessed },
+	{ "bo_bad_handles",
+	  "unknown handles are ENOENT, padding is checked, unknown ioctls refused",
 	  bad_handles },
 	{ "bo_private", "a handle is valid in its own file only", handles_are_private },
 	{ 0 },

@@ -50,7 +50,10 @@ static void priority_privilege(void)
 	OK(!try_queue(c.fd, DRM_RIVULET_PRIORITY_HIGH, &high));
 	drop_privileges();
 	FAILS(try_queue(c.fd, DRM_RIVULET_PRIORITY_HIGH, &queue), EACCES);
-	/* The privilege is checked when the queue is created, so that the queue works for whoever gets the file. */
+	/*
+	 * The privilege is checked when the queue is created, so that the queue works for whoever
+	 * gets the file.
+	 */
 	OK(!submit_to(c.fd, high, &j));
 	OK(!try_queue(c.fd, DRM_RIVULET_PRIORITY_NORMAL, &queue) && !submit_to(c.fd, queue, &j));
 	OK(!try_queue(c.fd, DRM_RIVULET_PRIORITY_LOW, &queue) && !submit_to(c.fd, queue, &j));
@@ -92,8 +95,8 @@ static int place_of(const struct ranked *r, int count, int i)
 }
 
 /*
- * The first job ends on the command "hurry". Behind it are one more in the device, and in the scheduler normal,
- * low, normal and high ones in this order.
+ * The first job ends on the command "hurry". Behind it are one more in the device, and in the
+ * scheduler normal, low, normal and high ones in this order.
  */
 static void priority_order(void)
 {
@@ -153,8 +156,8 @@ static void queue_args(void)
 }
 
 /*
- * Of five jobs the device has two, which run to their ends. The other three end unstarted when their
- * queue is destroyed; another queue of the file goes on.
+ * Of five jobs the device has two, which run to their ends. The other three end unstarted when
+ * their queue is destroyed; another queue of the file goes on.
  */
 static void queue_destroy(void)
 {
@@ -190,10 +193,16 @@ static long unreclaimable_kib(void)
 	return vm_number("/proc/meminfo", "SUnreclaim:");
 }
 
-/* A leak of the smallest object, 8 bytes, for each file is 31 KiB in sum, which noise must stay below. */
+/*
+ * A leak of the smallest object, 8 bytes, for each file is 31 KiB in sum, which noise must stay
+ * below.
+ */
 #define NOISE_KIB	1024
 
-/* How much more the kernel has for itself after thousands of files; what it only frees late is not counted. */
+/*
+ * How much more the kernel has for itself after thousands of files; what it only frees late is not
+ * counted.
+ */
 static long churned_kib(void)
 {
 	long before = unreclaimable_kib(), grown = NOISE_KIB;
@@ -207,7 +216,10 @@ static long churned_kib(void)
 	return grown;
 }
 
-/* The memory of an open file is freed. A leak shows in each repetition, memory that others take does not. */
+/*
+ * The memory of an open file is freed. A leak shows in each repetition, memory that others take
+ * does not.
+ */
 static void churn(void)
 {
 	int again = 4;
@@ -419,7 +431,10 @@ static void submit_many(struct vm_client *c, uint32_t *sync, uint32_t count)
 	struct drm_rivulet_job array[16];
 	struct vm_job j[16];
 	struct drm_rivulet_submit s = {
-		.jobs = (uintptr_t)array, .count = count, .stride = sizeof(array[0]), .queue = VM_QUEUE,
+		.jobs = (uintptr_t)array,
+		.count = count,
+		.stride = sizeof(array[0]),
+		.queue = VM_QUEUE,
 	};
 
 	vm_noise(c->from.map, 4096, 17);
@@ -517,7 +532,8 @@ static int64_t now_ms(void)
 }
 
 /*
- * cap_ms limits the time for which a job is the first in the device. The time behind another job does not count.
+ * cap_ms limits the time for which a job is the first in the device. The time behind another job
+ * does not count.
  */
 static void cap_is_per_job(void)
 {
@@ -540,8 +556,9 @@ static void cap_is_per_job(void)
 }
 
 /*
- * The scheduler takes one job at a time, and a file may close at any moment of that. No pointer to its queues may
- * remain: the kernel's checks of freed memory would report the access at the next job.
+ * The scheduler takes one job at a time, and a file may close at any moment of that. No pointer to
+ * its queues may remain: the kernel's checks of freed memory would report the access at the next
+ * job.
  */
 static void closed_busy(void)
 {
@@ -552,7 +569,10 @@ static void closed_busy(void)
 	for (unsigned int i = 0; i < 300; i++) {
 		struct vm_client c = vm_client();
 		struct drm_rivulet_submit s = {
-			.jobs = (uintptr_t)jobs, .count = 16, .stride = sizeof(jobs[0]), .queue = VM_QUEUE,
+			.jobs = (uintptr_t)jobs,
+			.count = 16,
+			.stride = sizeof(jobs[0]),
+			.queue = VM_QUEUE,
 		};
 
 		vm_client_job(&c, &j);
@@ -570,22 +590,41 @@ static void closed_busy(void)
 }
 
 const struct vm_test vm_client_tests[] = {
-	{ "priority_privilege", "raising the priority needs CAP_SYS_NICE, lowering it does not", priority_privilege },
-	{ "priority_order", "queued jobs of a higher priority overtake, those of one priority never do",
+	{ "priority_privilege", "raising the priority needs CAP_SYS_NICE, lowering it does not",
+	  priority_privilege },
+	{ "priority_order",
+	  "queued jobs of a higher priority overtake others; jobs "
+	  "of equal priority keep their order",
 	  priority_order },
-	{ "queue_args", "queues belong to their file and are limited; flags and padding are checked", queue_args },
-	{ "queue_destroy", "a destroyed queue's jobs end unstarted, except those that the device has", queue_destroy },
-	{ "client_privacy", "counters of all clients need privilege; each file sees its own energy and time", privacy },
-	{ "client_closed_busy", "files closed while their jobs are being taken leave no queue behind", closed_busy },
-	{ "client_churn", "thousands of files opened and closed cost no memory", churn },
-	{ "perfmon_values", "a monitor holds the sum over its jobs, before their fences tell", perfmon_values },
-	{ "perfmon_life", "failed jobs are counted; a monitor may go before its jobs", perfmon_life },
-	{ "perfmon_args", "monitors belong to their file, are limited, and copy no more than asked", perfmon_args },
-	{ "ban", "two hangs of two: jobs queued end as ECANCELED, new ones are refused, others never notice", ban },
-	{ "ban_by_reset", "the same when each hang costs a reset", ban_by_reset },
-	{ "ban_never", "hangs are counted, and with ban_hangs=0 forgiven", ban_never },
-	{ "cap", "progress does not outlive cap_ms", cap },
-	{ "cap_slow", "a job that makes progress is left alone at every look", slow_for_long },
-	{ "cap_per_job", "a job is not charged for the one that it stood behind", cap_is_per_job },
+	{ "queue_args",
+	  "queues belong to their file and are limited; flags and padding are checked",
+	  queue_args },
+	{ "queue_destroy",
+	  "destroying a queue ends its jobs unstarted, except those that the device has",
+	  queue_destroy },
+	{ "client_privacy",
+	  "counters of all clients need privilege; each file sees its own energy and time",
+	  privacy },
+	{ "client_closed_busy",
+	  "files that are closed while the scheduler takes their jobs leave no queue behind",
+	  closed_busy },
+	{ "client_churn", "opening and closing thousands of files costs no memory", churn },
+	{ "perfmon_values",
+	  "a monitor has the sum over its jobs as soon as their fences are signalled",
+	  perfmon_values },
+	{ "perfmon_life", "failed jobs are counted; a monitor may be destroyed before its jobs end",
+	  perfmon_life },
+	{ "perfmon_args", "monitors belong to their file, are limited, and copy no more than asked",
+	  perfmon_args },
+	{ "ban",
+	  "a client's second hang, with ban_hangs=2, cancels its queued jobs "
+	  "and refuses new ones, but not those of others",
+	  ban },
+	{ "ban_by_reset", "a client is banned too if each of its hangs needs a reset",
+	  ban_by_reset },
+	{ "ban_never", "with ban_hangs=0 hangs are counted and no client is banned", ban_never },
+	{ "cap", "a job that runs for cap_ms is aborted although it makes progress", cap },
+	{ "cap_slow", "a job that makes progress is not aborted before cap_ms", slow_for_long },
+	{ "cap_per_job", "the time of a job begins when the job before it ends", cap_is_per_job },
 	{ 0 },
 };

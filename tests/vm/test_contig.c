@@ -12,7 +12,8 @@
 /* A contiguous buffer of @size bytes, mapped. */
 static struct vm_buf contig_new(int fd, uint64_t size, uint32_t flags)
 {
-	struct drm_rivulet_bo_create c = { .size = size, .flags = DRM_RIVULET_BO_CONTIGUOUS | flags };
+	struct drm_rivulet_bo_create c = { .size = size,
+					   .flags = DRM_RIVULET_BO_CONTIGUOUS | flags };
 	struct vm_buf b = { .fd = fd };
 
 	OK(!vm_ioctl(fd, DRM_IOCTL_RIVULET_BO_CREATE, &c));
@@ -110,8 +111,11 @@ static void outlives_device(void)
 
 const struct vm_test vm_contig_tests[] = {
 	{ "contig_job", "jobs run on contiguous buffers without a page list", job },
-	{ "contig_zeroed", "memory of a freed contiguous buffer never shows in a new one", zeroed },
-	{ "contig_refused", "contradicting flags are EINVAL, and too long a run of pages ENOMEM", refused },
-	{ "contig_unbind", "a contiguous buffer outlives the binding of its device", outlives_device },
+	{ "contig_zeroed", "a new contiguous buffer never shows the memory of a freed one",
+	  zeroed },
+	{ "contig_refused", "contradicting flags are EINVAL, and too long a run of pages is ENOMEM",
+	  refused },
+	{ "contig_unbind", "a contiguous buffer outlives the binding of its device",
+	  outlives_device },
 	{ 0 },
 };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Each test injects one kind of fault into the model. The fault hits a job of one client, the guilty one, while
- * another process, the neighbour, runs a thousand jobs. The guilty job must end with its error, and the output of
- * each of the thousand must be right. Where the device itself is lost, the neighbour continues on a new one.
+ * Each test injects one kind of fault into the model. The fault hits a job of one client, the
+ * guilty one, while another process, the neighbour, runs a thousand jobs. The guilty job must end
+ * with its error, and the output of each of the thousand must be right. Where the device itself is
+ * lost, the neighbour continues on a new one.
  */
 #include "clock.h"
 #include "vm.h"
@@ -57,7 +58,10 @@ static void change_device(struct beat *b, struct vm_client *c, uint32_t *devices
 	open_all(c);
 }
 
-/* As vm_sync_result(), but the device may be unbound meanwhile, after which all ioctls return ENODEV. */
+/*
+ * As vm_sync_result(), but the device may be unbound meanwhile, after which all ioctls return
+ * ENODEV.
+ */
 static int result_of(const struct vm_client *c)
 {
 	struct drm_syncobj_handle h = {
@@ -70,8 +74,12 @@ static int result_of(const struct vm_client *c)
 	return -ENODEV;
 }
 
-/* Submit @n jobs at once; on a lost device, change it. Returns the number of jobs with the right output. */
-static uint32_t burst(struct beat *b, struct vm_client *c, uint32_t n, uint64_t seed, uint32_t *devices)
+/*
+ * Submit @n jobs at once; on a lost device, change it. Returns the number of jobs with the right
+ * output.
+ */
+static uint32_t burst(struct beat *b, struct vm_client *c, uint32_t n, uint64_t seed,
+		      uint32_t *devices)
 {
 	uint32_t right_ones = 0, queued = 0;
 	bool lost = false;
@@ -120,7 +128,8 @@ static void be_neighbour(struct beat *b)
 
 static struct beat *neighbour(bool may_lose)
 {
-	struct beat *b = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct beat *b =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	pid_t pid;
 
@@ -277,15 +286,21 @@ static void lost_irq(void)
 	EQ(hits("lost_irq"), made + expected_hits("lost_irq"));
 }
 
-/* Magic, seq, flags, report, status, a variant, a region's address and limit, the checksum itself. */
+/*
+ * Magic, seq, flags, report, status, a variant, a region's address and limit, the checksum itself.
+ */
 static void flip_desc(void)
 {
 	static const size_t at[] = {
-		offsetof(struct rivulet_desc, magic), offsetof(struct rivulet_desc, seq),
-		offsetof(struct rivulet_desc, flags), offsetof(struct rivulet_desc, report_slot),
-		offsetof(struct rivulet_desc, status), offsetof(struct rivulet_desc, variant[0].length),
+		offsetof(struct rivulet_desc, magic),
+		offsetof(struct rivulet_desc, seq),
+		offsetof(struct rivulet_desc, flags),
+		offsetof(struct rivulet_desc, report_slot),
+		offsetof(struct rivulet_desc, status),
+		offsetof(struct rivulet_desc, variant[0].length),
 		offsetof(struct rivulet_desc, region[0].addr),
-		offsetof(struct rivulet_desc, region[2].limit), offsetof(struct rivulet_desc, crc),
+		offsetof(struct rivulet_desc, region[2].limit),
+		offsetof(struct rivulet_desc, crc),
 	};
 	enum { FLIPS = sizeof(at) / sizeof(at[0]) };
 	struct guilty g[FLIPS];
@@ -312,8 +327,8 @@ static void flip_desc(void)
 }
 
 /*
- * Between the driver's ABORT and the acknowledge of the RESET the device may write the job's buffers. The pages
- * must not have another user then, also when the client is gone.
+ * Between the driver's ABORT and the acknowledge of the RESET the device may write the job's
+ * buffers. The pages must not have another user then, also when the client is gone.
  */
 static void late_dma(void)
 {
@@ -349,22 +364,46 @@ static void late_dma(void)
 }
 
 const struct vm_test vm_fault_tests[] = {
-	{ "fault_hang", "a hanging job is aborted as ETIME without a reset; 1,000 jobs beside it are right", hang },
-	{ "fault_stuck", "a job that ignores ABORT costs one reset; the same", stuck },
-	{ "fault_late_dma", "what is written until the reset is acknowledged hits nobody, even if the client left",
+	{ "fault_hang",
+	  "a hanging job is aborted as ETIME without a reset; "
+	  "1,000 jobs of another client are right",
+	  hang },
+	{ "fault_stuck",
+	  "a job that ignores ABORT costs one reset; 1,000 jobs of another client are right",
+	  stuck },
+	{ "fault_late_dma",
+	  "what a job writes until its reset is acknowledged reaches no "
+	  "other buffer, even after its client has exited",
 	  late_dma },
-	{ "fault_lost_token", "queues that wait for each other are a fault of their job; the same", lost_token },
-	{ "fault_flip_desc", "a descriptor with a bit flipped on its way is refused, nothing of it is done; the same",
+	{ "fault_lost_token",
+	  "queues that wait for each other are a fault of their job; "
+	  "1,000 jobs of another client are right",
+	  lost_token },
+	{ "fault_flip_desc",
+	  "a descriptor with a flipped bit is refused and not "
+	  "executed; 1,000 jobs of another client are right",
 	  flip_desc },
-	{ "fault_corrupt_status", "a status with a wrong checksum fails its job only; the same", corrupt_status },
-	{ "fault_internal", "a fault of the device fails its job only; the same", internal },
-	{ "fault_slow", "a slow job is not taken for a hanging one; the same", slow },
-	{ "fault_lost_irq", "a completion without interrupt is found, not called a hang; the same", lost_irq },
-	{ "fault_dup_irq", "an interrupt too many retires nothing twice; the same", dup_irq },
+	{ "fault_corrupt_status",
+	  "a status with a wrong checksum fails its job only; "
+	  "1,000 jobs of another client are right",
+	  corrupt_status },
+	{ "fault_internal",
+	  "a fault of the device fails its job only; 1,000 jobs of another client are right",
+	  internal },
+	{ "fault_slow",
+	  "a slow job is not treated as a hang; 1,000 jobs of another client are right",
+	  slow },
+	{ "fault_lost_irq",
+	  "a completion without an interrupt is found and is no hang; "
+	  "1,000 jobs of another client are right",
+	  lost_irq },
+	{ "fault_dup_irq",
+	  "an additional interrupt retires no job twice; 1,000 jobs of another client are right",
+	  dup_irq },
 	{ 0 },
 };
 
-/* ---- faults by which the device is lost: the neighbour repeats the lost jobs on the next device ---- */
+/* ---- faults that lose the device: the neighbour repeats its lost jobs on the next device ---- */
 
 static void lose(const char *kind, int first, int later, const char *old, const char *fresh)
 {
@@ -419,8 +458,15 @@ static void figures(void)
 }
 
 const struct vm_test vm_last_tests[] = {
-	{ "fault_dead", "a device that answers neither ABORT nor RESET fails its jobs; with a new one all goes on", dead },
-	{ "fault_allones", "a device pulled while jobs run ends them as ENODEV; memory stays, a new one works", allones },
-	{ "fault_figures", "every kind of fault was survived, every job of the neighbours right", figures },
+	{ "fault_dead",
+	  "a device that answers neither ABORT nor RESET fails its jobs; after a replug jobs run",
+	  dead },
+	{ "fault_allones",
+	  "removing the device amid jobs ends them as ENODEV; buffers "
+	  "keep their bytes, and a new device works",
+	  allones },
+	{ "fault_figures",
+	  "the driver survived every kind of fault, and all jobs of the other clients were right",
+	  figures },
 	{ 0 },
 };

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* Hostile programs, submitted through the driver: each ends with its fault and reaches no other memory. */
+/*
+ * Hostile programs, submitted through the driver: each ends with its fault and reaches no other
+ * memory.
+ */
 #include "vm.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
 #define SIZE	8192		/* of every buffer */
-#define LIMIT	4096		/* of slots 1 (read) and 2 (write): the rest of the buffer is guard */
+#define LIMIT	4096 /* of slots 1 (read) and 2 (write): the rest of the buffer is guard */
 #define REPORT	14		/* slot of the status copy */
 #define STALE	7		/* slot that the job before bound, and the attack does not */
 
@@ -192,7 +195,8 @@ static bool stopped(struct attacker *a, const struct attack *t)
 	told = result == -EIO && st->state == RIVULET_STATE_FAULT && st->fault == t->fault &&
 	       st->fault_slot == t->slot && (t->slot == NONE || st->fault_offset == t->offset);
 	if (!told)
-		printf("# %s: result %d state %u fault %u (not %u) slot %d (not %d) offset 0x%llx (not 0x%llx)\n",
+		printf("# %s: result %d state %u fault %u (not %u) slot %d (not %d) offset 0x%llx "
+		       "(not 0x%llx)\n",
 		       t->name, result, st->state, st->fault, t->fault, (int)st->fault_slot,
 		       (int)t->slot, (unsigned long long)st->fault_offset,
 		       (unsigned long long)t->offset);
@@ -325,7 +329,10 @@ static void no_end(void)
 	EQ(((const struct rivulet_status *)a.report.map)->fault, RIVULET_FAULT_NO_END);
 }
 
-/* The core of 6.12 dereferences the file's master in these two ioctls. A file of an accel node has none. */
+/*
+ * The core of 6.12 dereferences the file's master in these two ioctls. A file of an accel node has
+ * none.
+ */
 static void no_master(void)
 {
 	char name[16] = "";
@@ -338,12 +345,15 @@ static void no_master(void)
 }
 
 const struct vm_test vm_isolation_tests[] = {
-	{ "isolation_attacks", "each hostile program is stopped with slot and offset; guards, read-only memory and the "
-	  "other client's job are untouched", hostile_programs },
+	{ "isolation_attacks",
+	  "each hostile program is stopped with slot and offset; guards, read- "
+	  "only memory and the other client's job are untouched",
+	  hostile_programs },
 	{ "isolation_scratchpad", "scratchpads are cleared when the client changes", scratchpads },
-	{ "isolation_shared_commands", "one program, shared read-only, runs on any client's buffers as it is",
+	{ "isolation_shared_commands",
+	  "one program, shared read-only, runs on the buffers of any client",
 	  shared_commands },
 	{ "isolation_no_master", "the core's calls that take a DRM master are refused", no_master },
-	{ "isolation_no_end", "commands end where the job says", no_end },
+	{ "isolation_no_end", "the device fetches no command beyond the job's length", no_end },
 	{ 0 },
 };

@@ -164,7 +164,10 @@ static void thousand(void)
 	struct drm_rivulet_counters before, after;
 	struct drm_rivulet_job array[DRM_RIVULET_MAX_JOBS];
 	struct drm_rivulet_submit s = {
-		.jobs = (uintptr_t)array, .count = DRM_RIVULET_MAX_JOBS, .stride = sizeof(array[0]), .queue = VM_QUEUE,
+		.jobs = (uintptr_t)array,
+		.count = DRM_RIVULET_MAX_JOBS,
+		.stride = sizeof(array[0]),
+		.queue = VM_QUEUE,
 	};
 	struct vm_job j;
 
@@ -183,8 +186,8 @@ static void thousand(void)
 }
 
 /*
- * While a job runs the driver has the next one in the device, which then goes on to it by itself: it
- * counts the jobs that did. Each is slower than any machine until it is told to end.
+ * While a job runs the driver has the next one in the device, which then goes on to it by itself:
+ * it counts the jobs that did. Each is slower than any machine until it is told to end.
  */
 static void back_to_back(void)
 {
@@ -193,7 +196,10 @@ static void back_to_back(void)
 	struct drm_rivulet_job array[JOBS];
 	struct vm_job jobs[JOBS];
 	struct drm_rivulet_submit s = {
-		.jobs = (uintptr_t)array, .count = JOBS, .stride = sizeof(array[0]), .queue = VM_QUEUE,
+		.jobs = (uintptr_t)array,
+		.count = JOBS,
+		.stride = sizeof(array[0]),
+		.queue = VM_QUEUE,
 	};
 	char spec[32];
 	long followed;
@@ -224,7 +230,10 @@ static int fill_file(struct vm_client *c)
 {
 	struct drm_rivulet_job array[DRM_RIVULET_MAX_JOBS];
 	struct drm_rivulet_submit s = {
-		.jobs = (uintptr_t)array, .count = DRM_RIVULET_MAX_JOBS, .stride = sizeof(array[0]), .queue = VM_QUEUE,
+		.jobs = (uintptr_t)array,
+		.count = DRM_RIVULET_MAX_JOBS,
+		.stride = sizeof(array[0]),
+		.queue = VM_QUEUE,
 	};
 	struct vm_job j;
 	int n;
@@ -241,7 +250,10 @@ static int fill_file(struct vm_client *c)
 #define FILE_JOBS	4096
 #define USER_JOBS	(4 * FILE_JOBS)
 
-/* Queue as many jobs as a file and a user may have behind one that does not end, and close the files. */
+/*
+ * Queue as many jobs as a file and a user may have behind one that does not end, and close the
+ * files.
+ */
 static void fill_queue(void)
 {
 	struct vm_client c = vm_client();
@@ -322,7 +334,10 @@ static uint32_t level_of(struct vm_client *c)
 	return vm_report(c)->level;
 }
 
-/* Request the lowest level while a job runs at the highest level and another one is queued behind it. */
+/*
+ * Request the lowest level while a job runs at the highest level and another one is queued behind
+ * it.
+ */
 static uint32_t level_behind(struct vm_client *first, struct vm_client *next, uint32_t min_level)
 {
 	struct drm_rivulet_device info;
@@ -380,7 +395,9 @@ static uint64_t wanted_hz(void)
 	return hz;
 }
 
-/* The governor lowers the level of an idle device and raises it while a job runs, for the next job. */
+/*
+ * The governor lowers the level of an idle device and raises it while a job runs, for the next job.
+ */
 static void ondemand(void)
 {
 	struct vm_client c[2] = { vm_reporter(), vm_reporter() };
@@ -410,7 +427,10 @@ static void ondemand(void)
 	await_level(c[0].fd, 0);
 }
 
-/* A job with a command stream for one level ends with ENOEXEC at the others, and no other job is affected. */
+/*
+ * A job with a command stream for one level ends with ENOEXEC at the others, and no other job is
+ * affected.
+ */
 static void no_variant(void)
 {
 	struct vm_client c = vm_client();
@@ -444,7 +464,9 @@ static void usage(void)
 	EQ(vm_fdinfo(other, "drm-engine-npu"), 0);
 }
 
-/* A client that is killed with jobs queued leaves nothing in the driver, and other clients go on. */
+/*
+ * A client that is killed with jobs queued leaves nothing in the driver, and other clients go on.
+ */
 static void killed_client(void)
 {
 	struct vm_client c = vm_client();
@@ -471,25 +493,41 @@ static void killed_client(void)
 }
 
 const struct vm_test vm_job_tests[] = {
-	{ "job_copy", "a program of LOAD and STORE moves exactly the bytes it should", copy },
+	{ "job_copy", "a program of LOAD and STORE copies exactly the bytes that it names", copy },
 	{ "job_offsets", "slots may begin and end at any byte of scattered pages", offsets },
-	{ "job_report", "the status copy arrives in its slot and tells cycles, bytes and times", report },
-	{ "job_syncobj", "binary syncobjs order jobs and tell their end", syncs_binary },
-	{ "job_timeline", "timeline points beyond 32 bits order jobs; a point without a fence is refused",
+	{ "job_report", "the copy of the status is in its slot and has cycles, bytes and times",
+	  report },
+	{ "job_syncobj", "binary syncobjs order jobs and signal their end", syncs_binary },
+	{ "job_timeline",
+	  "timeline points beyond 32 bits order jobs; a point without a fence is refused",
 	  syncs_timeline },
-	{ "job_implicit", "buffers order their readers and writers across files without any syncobj", implicit },
-	{ "job_thousand", "1,025 jobs back to back, across the wrap of the seq, each retired once", thousand },
-	{ "job_back_to_back", "the device goes from one job to the next by itself: the queue is two deep",
+	{ "job_implicit",
+	  "reservations order readers and writers of a buffer across files without a syncobj",
+	  implicit },
+	{ "job_thousand",
+	  "1,025 jobs in sequence, across the wrap of the seq, are each retired once",
+	  thousand },
+	{ "job_back_to_back",
+	  "the device starts the next job by itself, because the queue has two entries",
 	  back_to_back },
-	{ "job_two_clients", "two clients take turns and each gets its own data", two_clients },
-	{ "job_levels", "devfreq limits reach the device, and the variant follows the level", levels },
-	{ "job_min_level", "a level changes between jobs only, and not before a job whose min_level is higher",
+	{ "job_two_clients", "two clients take turns, and each gets its own data", two_clients },
+	{ "job_levels", "devfreq limits reach the device, and the variant follows the level",
+	  levels },
+	{ "job_min_level",
+	  "a level changes between jobs only, and not before a job whose min_level is higher",
 	  min_level },
-	{ "job_ondemand", "the governor sees busy and idle time: lowest level when idle, highest under load", ondemand },
-	{ "job_no_variant", "a job without commands for the level ends as ENOEXEC and stops nothing", no_variant },
+	{ "job_ondemand",
+	  "the governor sees busy and idle time: lowest level when idle, highest under load",
+	  ondemand },
+	{ "job_no_variant",
+	  "a job without commands for the level ends as ENOEXEC and does not stop the queue",
+	  no_variant },
 	{ "job_fdinfo", "fdinfo accounts device time, cycles and memory to the right file", usage },
-	{ "job_queue_limit", "a file and a user can queue only so many jobs; a file may close with all of them queued",
+	{ "job_queue_limit",
+	  "a file and a user can queue a limited number of jobs; a "
+	  "file may be closed with all of them queued",
 	  queue_limit },
-	{ "job_killed", "a client killed with work queued leaves nothing behind", killed_client },
+	{ "job_killed", "a client that is killed with jobs queued leaves no object in the driver",
+	  killed_client },
 	{ 0 },
 };

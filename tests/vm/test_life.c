@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Sleep and resume, unbinding and unloading under load, and the state that an earlier driver left. */
+/*
+ * Sleep and resume, unbinding and unloading under load, and the state that an earlier driver left.
+ */
 #include "vm.h"
 
 #include <fcntl.h>
@@ -47,7 +49,9 @@ static void await_sleep(void)
 	OK(asleep());
 }
 
-/* A suspended device is held. Neither its sensors nor a request for a level resume it; a job does. */
+/*
+ * A suspended device is held. Neither its sensors nor a request for a level resume it; a job does.
+ */
 static void runtime_sleep(void)
 {
 	struct vm_client c;
@@ -82,8 +86,9 @@ static void runtime_sleep(void)
 }
 
 /*
- * Autosuspend of a stalled device fails and is tried again. When the stall ends, the device takes jobs and
- * suspends. A stall during the resume that is shorter than the driver's timeout for RESET only delays the job.
+ * Autosuspend of a stalled device fails and is tried again. When the stall ends, the device takes
+ * jobs and suspends. A stall during the resume that is shorter than the driver's timeout for RESET
+ * only delays the job.
  */
 static void stalled_sleep(void)
 {
@@ -110,8 +115,37 @@ static void stalled_sleep(void)
 }
 
 /*
- * Suspend all devices for a second by the kernel's pm_test. Returns false if the kernel gave up before, because on
- * a loaded machine some process did not freeze in time.
+ * A device that leaves the RESET of its resume unanswered is lost: its jobs end with EIO, and
+ * runtime PM keeps no error. It works again when it is bound again.
+ */
+static void lost_at_wake(void)
+{
+	struct vm_client c;
+	char device[64];
+
+	vm_may_sleep = true;
+	c = vm_client();
+	vm_client_submit(&c, 1);
+	vm_client_good(&c);
+	await_sleep();
+	vm_control("stall 600000");
+	vm_client_submit(&c, 2);
+	EQ(vm_sync_result(c.fd, c.sync), -EIO);
+	FAILS(vm_client_try(&c, 3), EIO);
+	OK(strcmp(attribute("power/runtime_status"), "error"));
+	vm_control("stall 0");
+	vm_device_name(device);
+	vm_driver_file("unbind", device);
+	vm_driver_file("bind", device);
+	vm_await_node(true);
+	c = vm_client();
+	vm_client_submit(&c, 4);
+	vm_client_good(&c);
+}
+
+/*
+ * Suspend all devices for a second by the kernel's pm_test. Returns false if the kernel gave up
+ * before, because on a loaded machine some process did not freeze in time.
  */
 static bool sleep_system(void)
 {
@@ -128,7 +162,10 @@ static bool sleep_system(void)
 	return slept;
 }
 
-/* Suspend while the first of three jobs runs, for @ms. Returns false if the suspend began after its end. */
+/*
+ * Suspend while the first of three jobs runs, for @ms. Returns false if the suspend began after its
+ * end.
+ */
 static bool sleep_amid(struct vm_client *a, struct vm_client *b, struct vm_client *c, int ms)
 {
 	uint64_t before = vm_epoch(a->fd);
@@ -178,7 +215,10 @@ static const char *bdf(void)
 	return name;
 }
 
-/* Submit jobs until the device is removed. Then every call returns ENODEV, and the mappings keep their bytes. */
+/*
+ * Submit jobs until the device is removed. Then every call returns ENODEV, and the mappings keep
+ * their bytes.
+ */
 static void work(uint64_t seed, int ready)
 {
 	struct vm_client c = vm_reporter();
@@ -273,7 +313,9 @@ static void unbind_load(void)
 	}
 }
 
-/* Unbind with buffers that the device reaches: its own by a page list, and an import, both shared. */
+/*
+ * Unbind with buffers that the device reaches: its own by a page list, and an import, both shared.
+ */
 static void unbind_open(void)
 {
 	int fd = vm_open(), memfd, lent = vm_udmabuf(1 << 20, &memfd), given;
@@ -314,7 +356,10 @@ static void await_level(int fd, uint32_t highest)
 	OK(vm_level(fd) <= highest);
 }
 
-/* The states of the cooling device limit the level, whatever the load. A thermal zone would set them. */
+/*
+ * The states of the cooling device limit the level, whatever the load. A thermal zone would set
+ * them.
+ */
 static void cooling(void)
 {
 	struct vm_client c = vm_reporter();
@@ -485,7 +530,10 @@ static void reloads(void)
 	reload(file, RELOADS);
 	/* Memory that other processes need for a moment is freed later; a leak stays. */
 	grew = leak(before);
-	/* KASAN delays frees, which then count as in use. On such a kernel kmemleak finds the leaks. */
+	/*
+	 * KASAN delays frees, which then count as in use. On such a kernel kmemleak finds the
+	 * leaks.
+	 */
 	if (!access("/sys/kernel/debug/kmemleak", F_OK))
 		grew = -1;
 	for (int i = 0; i < 200 && grew >= 0; i++) {
@@ -534,7 +582,10 @@ static volatile void *resource(const char *device, int n, size_t *offset)
 	return p;
 }
 
-/* Fill the page of an earlier driver's job: the descriptor, the status at 1024, the commands at 2048. */
+/*
+ * Fill the page of an earlier driver's job: the descriptor, the status at 1024, the commands at
+ * 2048.
+ */
 static void predecessor_job(uint8_t *page, uint32_t seq, uint32_t levels, uint32_t tn)
 {
 	struct rivulet_desc *d = (struct rivulet_desc *)page;
@@ -554,7 +605,10 @@ static void predecessor_job(uint8_t *page, uint32_t seq, uint32_t levels, uint32
 	d->crc = rivulet_crc32c(0, d, offsetof(struct rivulet_desc, crc));
 }
 
-/* Leave the device as after a crash: a job runs, HOLD and LEVEL are pending, interrupts and DMA are on. */
+/*
+ * Leave the device as after a crash: a job runs, HOLD and LEVEL are pending, interrupts and DMA are
+ * on.
+ */
 static uint32_t leave_a_mess(const char *device, uint8_t *page, uint32_t levels, uint32_t tn)
 {
 	size_t at, bell_at;
@@ -608,20 +662,42 @@ static void dirty_predecessor(void)
 }
 
 const struct vm_test vm_life_tests[] = {
-	{ "life_sleep", "an idle device is held, watched without being woken, and woken by a job at its level", runtime_sleep },
-	{ "life_stall", "an idle device that stalls for 12 s takes jobs afterwards, and one that stalls while it wakes", stalled_sleep },
-	{ "life_unbind", "unbound and bound five times under three clients' load", unbind_load },
-	{ "life_unbind_open", "unbound, a file's buffers stay readable, shared, and are mapped for no device", unbind_open },
-	{ "life_cooling", "each state of the cooling device bounds the level at which jobs run", cooling },
-	{ "life_remove", "removed from the bus under load, and found again", pci_remove },
-	{ "life_rmmod", "the module stays while a file or job is there, and goes at once after", rmmod_load },
-	{ "life_dirty", "a predecessor's job, hold and level do not outlive the probe", dirty_predecessor },
-	{ "life_reload", "the module loads 100 times and leaves nothing behind", reloads },
+	{ "life_sleep",
+	  "an idle device is held; sensors do not wake it, and a job wakes it at its level",
+	  runtime_sleep },
+	{ "life_stall",
+	  "a device that stalls for 12 s while idle, or for 2 s "
+	  "while it wakes, takes jobs afterwards",
+	  stalled_sleep },
+	{ "life_wake_lost",
+	  "a device that does not answer the reset of its resume is "
+	  "lost, and runtime PM keeps no error",
+	  lost_at_wake },
+	{ "life_unbind",
+	  "the device is unbound and bound five times while three clients submit jobs",
+	  unbind_load },
+	{ "life_unbind_open",
+	  "after an unbind the buffers of an open file stay readable "
+	  "and shared, and are mapped for no device",
+	  unbind_open },
+	{ "life_cooling", "each state of the cooling device bounds the level at which jobs run",
+	  cooling },
+	{ "life_remove", "the device is removed from the bus while jobs run, and is found again",
+	  pci_remove },
+	{ "life_rmmod",
+	  "the module stays loaded while there is a file or job, and unloads right after",
+	  rmmod_load },
+	{ "life_dirty", "probe ends the job, the hold and the level request of an earlier driver",
+	  dirty_predecessor },
+	{ "life_reload", "the module loads and unloads 100 times and leaves no memory behind",
+	  reloads },
 	{ 0 },
 };
 
 /* The 9p file system of 6.12 cannot resume, so that this test is the last one. */
 const struct vm_test vm_suspend_tests[] = {
-	{ "life_suspend", "with the system asleep one job ends before, the next runs after, each once", system_sleep },
+	{ "life_suspend",
+	  "at a system sleep one job ends before and the next one runs after it, each once",
+	  system_sleep },
 	{ 0 },
 };

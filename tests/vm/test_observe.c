@@ -105,7 +105,10 @@ static void trace(void)
 	char *text, *line;
 
 	vm_info(good.fd, &info);
-	/* Recording the names of tasks would change the scheduler's code while it runs (tests/vm/README). */
+	/*
+	 * Recording the names of tasks would change the scheduler's code while it runs
+	 * (tests/vm/README).
+	 */
 	vm_sysfs_write(TRACING "options/record-cmd", "0");
 	vm_sysfs_write(TRACING "events/rivulet/enable", "1");
 	vm_sysfs_write(TRACING "trace", "\n");
@@ -221,8 +224,8 @@ static void dump_hang(void)
 }
 
 /*
- * The job ends by itself while the driver aborts it. It succeeds, its client is not blamed, and it leaves no dump.
- * The next hang leaves one.
+ * The job ends by itself while the driver aborts it. It succeeds, its client is not blamed, and it
+ * leaves no dump. The next hang leaves one.
  */
 static void dump_outrun(void)
 {
@@ -372,14 +375,22 @@ static void much_energy(void)
 }
 
 const struct vm_test vm_observe_tests[] = {
-	{ "trace", "tracepoints tell submit, start, done and fault of a job as its own status does", trace },
-	{ "dump_hang", "a hang leaves a dump with job, descriptor, regions, status, registers", dump_hang },
-	{ "dump_outrun", "a job that ends while it is being aborted succeeds, unblamed and without a dump", dump_outrun },
-	{ "dump_reset", "a reset for a job that ignores ABORT is told by uevent and leaves a dump", dump_reset },
-	{ "force_reset", "a forced reset cancels the running job only, and is told by uevent", force_reset },
-	{ "debugfs", "debugfs shows registers, queue and buffers as they are", debugfs_files },
+	{ "trace", "the tracepoints submit, start, done and fault agree with the job's status",
+	  trace },
+	{ "dump_hang", "a hang leaves a dump with job, descriptor, regions, status and registers",
+	  dump_hang },
+	{ "dump_outrun",
+	  "a job that ends while it is being aborted succeeds, without blame and without a dump",
+	  dump_outrun },
+	{ "dump_reset",
+	  "a reset because of a job that ignores ABORT sends a uevent and leaves a dump",
+	  dump_reset },
+	{ "force_reset", "a forced reset cancels the running job only, and sends a uevent",
+	  force_reset },
+	{ "debugfs", "debugfs shows registers, queue and buffers", debugfs_files },
 	{ "busy_time", "npu_busy_time_us counts while a job runs and at no other time", busy_time },
-	{ "sensors_energy", "energy is counted on beyond 32 bits of microjoule", much_energy },
-	{ "sensors", "hwmon has energy that grows, a power in range, and the sensor's temperature", sensors },
+	{ "sensors_energy", "energy1_input counts beyond 32 bits of microjoule", much_energy },
+	{ "sensors", "hwmon has a rising energy, a power in range, and the sensor's temperature",
+	  sensors },
 	{ 0 },
 };

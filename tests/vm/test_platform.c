@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What only a device of the Device Tree has: clock, supply, reset line, power domain, polling. The board
- * (tests/kmod/board) keeps a diary of what was asked of it.
+ * What only a device of the Device Tree has: clock, supply, reset line, power domain, polling. The
+ * board (tests/kmod/board) keeps a diary of what was asked of it.
  */
 #include "vm.h"
 
@@ -55,7 +55,10 @@ static int await_rate(struct event *e, uint64_t hz)
 	return n;
 }
 
-/* At every level the clock has the level's rate and the supply its voltage, and no rate was changed under a job. */
+/*
+ * At every level the clock has the level's rate and the supply its voltage, and no rate was changed
+ * under a job.
+ */
 static void clocked(void)
 {
 	static struct event e[EVENTS];
@@ -102,7 +105,8 @@ static bool running_now(void)
 }
 
 /* Ask for the highest level while a job runs at the lowest. Was it running for all of that time? */
-static bool ask_meanwhile(int fd, struct vm_buf *b, uint32_t sync, const struct drm_rivulet_device *info)
+static bool ask_meanwhile(int fd, struct vm_buf *b, uint32_t sync,
+			  const struct drm_rivulet_device *info)
 {
 	static struct event e[EVENTS];
 	bool running;
@@ -125,7 +129,10 @@ static bool ask_meanwhile(int fd, struct vm_buf *b, uint32_t sync, const struct 
 	return running;
 }
 
-/* A job that is longer than the driver waits for a HOLD keeps level and clock, and the HOLD is released. */
+/*
+ * A job that is longer than the driver waits for a HOLD keeps level and clock, and the HOLD is
+ * released.
+ */
 static void patient(void)
 {
 	struct drm_rivulet_device info;
@@ -146,7 +153,10 @@ static void patient(void)
 	EQ(vm_sync_result(fd, sync), 0);
 }
 
-/* Stop devfreq's timer, so that devfreq asks for a level only when a limit is written, or start it again. */
+/*
+ * Stop devfreq's timer, so that devfreq asks for a level only when a limit is written, or start it
+ * again.
+ */
 static void stop_asking(bool stop)
 {
 	char name[64], path[160];
@@ -157,8 +167,8 @@ static void stop_asking(bool stop)
 }
 
 /*
- * A level that is asked for once, as by the governor `userspace`, while a long job runs: the device takes
- * it after the job.
+ * A level that is asked for once, as by the governor `userspace`, while a long job runs: the device
+ * takes it after the job.
  */
 static void asked_once(void)
 {
@@ -192,7 +202,10 @@ static int pulses(const struct event *e, int from, int to)
 	return n;
 }
 
-/* Clock on, reset line pulsed, before the device is spoken to; when the driver lets go, reset again and all off. */
+/*
+ * Clock on, reset line pulsed, before the device is spoken to; when the driver lets go, reset again
+ * and all off.
+ */
 static void powered(void)
 {
 	static struct event e[EVENTS];
@@ -248,7 +261,10 @@ static bool timer_seen(int fd, struct vm_buf *b, uint32_t sync)
 	return seen;
 }
 
-/* With an interrupt the timer never runs. Without one it runs while there is a job, and the device raises none. */
+/*
+ * With an interrupt the timer never runs. Without one it runs while there is a job, and the device
+ * raises none.
+ */
 static void polled(void)
 {
 	bool polls = vm_polled();
@@ -296,8 +312,8 @@ static pid_t ask_highest(const struct drm_rivulet_device *info)
 }
 
 /*
- * A change of the clock's rate takes longer than a job may wait. The job's fence does not wait for the
- * clock: it signals as cancelled while the change is still under way, and later jobs run.
+ * A change of the clock's rate takes longer than a job may wait. The job's fence does not wait for
+ * the clock: it signals as cancelled while the change is still under way, and later jobs run.
  */
 static void rate_blocked(void)
 {
@@ -332,7 +348,9 @@ static void rate_blocked(void)
 	vm_unpin_level(fd);
 }
 
-/* The clock cannot be enabled when a job wakes the device: the job fails, and binding again helps. */
+/*
+ * The clock cannot be enabled when a job wakes the device: the job fails, and binding again helps.
+ */
 static void clock_fails(void)
 {
 	char name[64], state[32] = "";
@@ -394,8 +412,9 @@ static void close_all(int fd, const struct vm_buf *b)
 }
 
 /*
- * Lose the device while it has a job, with a reset line that cannot be asserted. The job's fence ends, but
- * its three buffers stay pinned although their file is closed: the device may still write them.
+ * Lose the device while it has a job, with a reset line that cannot be asserted. The job's fence
+ * ends, but its three buffers stay pinned although their file is closed: the device may still write
+ * them.
  */
 static void lose_amid_job(void)
 {
@@ -521,7 +540,9 @@ static void await_top(int fd, bool top)
 	vm_fail(__FILE__, __LINE__, "the level is %u", vm_level(fd));
 }
 
-/* The zone of the tree reads the device's sensor and slows the device down while that is too hot. */
+/*
+ * The zone of the tree reads the device's sensor and slows the device down while that is too hot.
+ */
 static void thermal(void)
 {
 	int fd = vm_open();
@@ -539,18 +560,36 @@ static void thermal(void)
 }
 
 const struct vm_test vm_platform_tests[] = {
-	{ "platform_clock", "clock and supply follow the level, and change only while the device is held", clocked },
-	{ "platform_patient", "a long job keeps its clock; the change comes after it", patient },
-	{ "platform_asked_once", "a level that is asked for once, during a long job, is in force after it", asked_once },
-	{ "platform_rate", "no fence waits for the clock: a job behind a change of rate that takes too long is cancelled",
+	{ "platform_clock",
+	  "clock and supply follow the level, and change only while the device is held",
+	  clocked },
+	{ "platform_patient", "the clock does not change during a long job, but after it",
+	  patient },
+	{ "platform_asked_once",
+	  "a level that is requested once, during a long job, is in force after it",
+	  asked_once },
+	{ "platform_rate",
+	  "no fence waits for the clock: a job behind a change of "
+	  "rate that takes too long is cancelled",
 	  rate_blocked },
-	{ "platform_clock_fails", "a clock that cannot be enabled fails the job, not runtime PM", clock_fails },
-	{ "platform_quarantine", "buffers that a lost device may still write stay pinned until it answers a reset",
+	{ "platform_clock_fails", "a clock that cannot be enabled fails the job, not runtime PM",
+	  clock_fails },
+	{ "platform_quarantine",
+	  "buffers that a lost device may still write stay pinned until it answers a reset",
 	  quarantined },
-	{ "platform_power", "domain, clock, reset at binding, in this order; reset, clock and domain off at unbinding", powered },
-	{ "platform_programmed", "the FPGA region programs the logic before the NPU is probed", programmed },
-	{ "platform_unconfigured", "logic that is not configured is not touched, and the binding fails", unconfigured },
-	{ "platform_thermal", "a thermal zone of the tree reads the sensor and lowers the level while it is too hot", thermal },
-	{ "platform_polled", "the timer that stands for an interrupt runs only while there is a job", polled },
+	{ "platform_power",
+	  "binding enables power domain, clock and reset line in this "
+	  "order; unbinding undoes it in reverse",
+	  powered },
+	{ "platform_programmed", "the FPGA region programs the logic before the NPU is probed",
+	  programmed },
+	{ "platform_unconfigured",
+	  "the driver does not access logic that is not configured, and the binding fails",
+	  unconfigured },
+	{ "platform_thermal",
+	  "a thermal zone of the tree reads the sensor and lowers the level while it is too hot",
+	  thermal },
+	{ "platform_polled", "the timer that replaces the interrupt runs only while there is a job",
+	  polled },
 	{ 0 },
 };

@@ -180,7 +180,9 @@ static void *watch_rights(void *arg)
 	return NULL;
 }
 
-/* An import gets the handle and memory of a freed buffer while a second thread tries to write it. */
+/*
+ * An import gets the handle and memory of a freed buffer while a second thread tries to write it.
+ */
 static void import_after_own(void)
 {
 	struct watch w = { .fd = vm_open() };
@@ -218,8 +220,9 @@ static void *export_writable(void *arg)
 }
 
 /*
- * The number of a writable handle becomes that of a read-only one of the same buffer, while a second
- * thread exports it: where it gets a second dma-buf, the first is still memory, and no warning.
+ * The number of a writable handle becomes that of a read-only one of the same buffer, while a
+ * second thread exports it: where it gets a second dma-buf, the first is still memory, and no
+ * warning.
  */
 static void export_twice(void)
 {
@@ -295,18 +298,29 @@ static void bad_imports(void)
 }
 
 const struct vm_test vm_prime_tests[] = {
-	{ "prime_writable", "a buffer shared between two files is one memory with one handle per file",
+	{ "prime_writable",
+	  "a buffer that two files share is one memory, with one handle in each file",
 	  share_writable },
-	{ "prime_readonly", "a read-only export can be neither mapped, bound nor exported writable, also after further exports",
+	{ "prime_readonly",
+	  "a read-only export can be neither mapped, bound nor "
+	  "exported writable, also after further exports",
 	  readonly_own },
-	{ "prime_rights", "rights belong to the handle: one file's two handles of one buffer do not mix",
+	{ "prime_rights",
+	  "rights belong to a handle: two handles of one buffer in one file stay separate",
 	  readonly_beside_writable },
-	{ "prime_udmabuf", "the device writes another exporter's scattered pages, zero copy", import_udmabuf },
-	{ "prime_heap_readonly", "another exporter's read-only dma-buf stays read-only", import_readonly_heap },
-	{ "prime_after_own", "a read-only import is one from its first moment, whoever had handle and memory before",
+	{ "prime_udmabuf", "the device writes scattered pages of another exporter in place",
+	  import_udmabuf },
+	{ "prime_heap_readonly", "another exporter's read-only dma-buf stays read-only",
+	  import_readonly_heap },
+	{ "prime_after_own",
+	  "a read-only import is read-only from the start, also if "
+	  "the file had a writable handle before",
 	  import_after_own },
-	{ "prime_twice", "a second writable dma-buf of one buffer, which a race can make, does no harm", export_twice },
-	{ "prime_map_close", "an import that loses its last handle while it is mapped is still memory", map_while_closing },
-	{ "prime_bad", "what is no dma-buf is refused", bad_imports },
+	{ "prime_twice", "a race that makes a second writable dma-buf of one buffer does no harm",
+	  export_twice },
+	{ "prime_map_close",
+	  "an import that loses its last handle while it is being mapped stays valid memory",
+	  map_while_closing },
+	{ "prime_bad", "a descriptor that is no dma-buf is refused", bad_imports },
 	{ 0 },
 };

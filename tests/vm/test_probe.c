@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* A device that contradicts its specification: probe refuses it, undoes what it did, and takes it once it is whole. */
+/*
+ * A device that contradicts its specification: probe refuses it, undoes what it did, and takes it
+ * once it is whole.
+ */
 #include "../kmod/harness/harness.h"
 #include "vm.h"
 
@@ -9,8 +12,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define LEVEL(n, field) (RIVULET_REG_LEVEL_TABLE + (n) * sizeof(struct rivulet_level) +                \
-			 offsetof(struct rivulet_level, field))
+#define LEVEL(n, field)                                                                            \
+	(RIVULET_REG_LEVEL_TABLE + (n) * sizeof(struct rivulet_level) +                            \
+	 offsetof(struct rivulet_level, field))
 
 /* The errno of binding the device while a register has another value. */
 static int bind_with(const char *device, uint32_t reg, uint32_t value)
@@ -65,7 +69,8 @@ static void lies(void)
 		int error = bind_with(device, lie[i].reg, lie[i].value);
 
 		if (error != lie[i].error)
-			printf("# register 0x%x = 0x%x: %s\n", lie[i].reg, lie[i].value, strerror(error));
+			printf("# register 0x%x = 0x%x: %s\n", lie[i].reg, lie[i].value,
+			       strerror(error));
 		bad += error != lie[i].error || vm_node();
 	}
 	vm_driver_file("bind", device);
@@ -178,8 +183,8 @@ static bool is_master(const char *device)
 #define RANGE	64	/* the nodes of a kind have numbers from a multiple of this on */
 
 /*
- * The registration of the node fails, because other devices have the numbers that it may get. Probe undoes all it did: no
- * interrupts, no bus mastering. The next probe succeeds.
+ * The registration of the node fails, because other devices have the numbers that it may get. Probe
+ * undoes all it did: no interrupts, no bus mastering. The next probe succeeds.
  */
 static void unregistered(void)
 {
@@ -196,7 +201,10 @@ static void unregistered(void)
 		harness[i] = vm_harness();
 	vm_device_name(device);
 	OK(!stat(vm_node(), &st));
-	/* The next registration takes the lowest number that is free, which may be below the node's. */
+	/*
+	 * The next registration takes the lowest number that is free, which may be below the
+	 * node's.
+	 */
 	number = (struct harness_devt){ major(st.st_rdev), minor(st.st_rdev) / RANGE * RANGE };
 	vm_driver_file("unbind", device);
 	/* vgem or another driver may have some of the numbers already. */
@@ -218,8 +226,13 @@ static void unregistered(void)
 
 const struct vm_test vm_probe_tests[] = {
 	{ "probe_dma_width", "the DMA mask is as wide as the device reports", dma_width },
-	{ "probe_unregistered", "when the node cannot be registered, the device is stopped, and bound later", unregistered },
-	{ "probe_lies", "a window that contradicts the specification is refused, and taken when it is whole again", lies },
-	{ "probe_long_name", "a name without an end is cut", long_name },
+	{ "probe_unregistered",
+	  "when its node cannot be registered, the device is stopped, and a later bind succeeds",
+	  unregistered },
+	{ "probe_lies",
+	  "a window that contradicts the specification is "
+	  "refused, and accepted once it is correct",
+	  lies },
+	{ "probe_long_name", "a name without a terminator is cut", long_name },
 	{ 0 },
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * A read-only export under attack. Each row of places[] is a descriptor through which the exported
- * memory can be mapped, reached through this driver, through another DRM driver (vgem) or both. Each
- * row of writes[] is a way to make a mapping of it writable. Every pair is tried; a pair that changes
- * the owner's memory is an escape.
+ * memory can be mapped, reached through this driver, through another DRM driver (vgem) or both.
+ * Each row of writes[] is a way to make a mapping of it writable. Every pair is tried; a pair that
+ * changes the owner's memory is an escape.
  */
 #include "vm.h"
 
@@ -135,7 +135,8 @@ static const struct {
 	{ "imported by vgem", import_vgem },
 	{ "imported and exported writable by vgem", export_of_vgem },
 	{ "imported by vgem, exported writable, imported by this driver", import_back },
-	{ "imported by vgem, exported writable, imported by another file of vgem", import_vgem_again },
+	{ "imported by vgem, exported writable, imported by another file of vgem",
+	  import_vgem_again },
 };
 
 /* ---- ways to write; each returns the address that it believes to be writable, or NULL ---- */
@@ -190,7 +191,8 @@ static uint8_t *protect_moved(const struct place *p)
 	void *there = mmap(NULL, SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	OK(there != MAP_FAILED);
-	return protect(ok_or_null(mremap(readable(p), SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, there)));
+	return protect(
+		ok_or_null(mremap(readable(p), SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, there)));
 }
 
 /* Through the process' own memory file, which overrides page protection where it may. */
@@ -264,7 +266,9 @@ static void try_to_write(const struct place *p, size_t way)
 static struct attack attack_new(uint32_t flags)
 {
 	int fd = vm_open();
-	struct attack a = { .owner = vm_buf_new(fd, SIZE), .rivulet = vm_open(), .vgem = vm_vgem() };
+	struct attack a = { .owner = vm_buf_new(fd, SIZE),
+			    .rivulet = vm_open(),
+			    .vgem = vm_vgem() };
 
 	vm_noise(a.owner.map, SIZE, 77);
 	OK(!vm_export(fd, a.owner.handle, flags, &a.dmabuf));
@@ -316,8 +320,10 @@ static void control_writable(void)
 }
 
 const struct vm_test vm_readonly_tests[] = {
-	{ "readonly_attacks", "a read-only export is not written through any mapping, by this driver or another",
+	{ "readonly_attacks",
+	  "a read-only export is written through no mapping, of this driver or of vgem",
 	  attack_readonly },
-	{ "readonly_control", "the same mappings of a writable export are written", control_writable },
+	{ "readonly_control", "the same mappings of a writable export can be written",
+	  control_writable },
 	{ 0 },
 };

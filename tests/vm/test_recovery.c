@@ -10,7 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* @what happens to the first of three jobs of two clients; @resets: how often the device is reset. */
+/*
+ * @what happens to the first of three jobs of two clients; @resets: how often the device is reset.
+ */
 static void misbehave(const char *what, int result, uint64_t resets)
 {
 	struct vm_client guilty = vm_client(), bystander = vm_client();
@@ -65,7 +67,10 @@ static void killed_while_hanging(void)
 		struct vm_client mine = vm_client();
 
 		vm_client_submit(&mine, 1);
-		/* A job that is still in the scheduler would be cancelled, and the next job would hang instead. */
+		/*
+		 * A job that is still in the scheduler would be cancelled, and the next job would
+		 * hang instead.
+		 */
 		OK(vm_queue_holds(1));
 		raise(9);
 	}
@@ -74,7 +79,10 @@ static void killed_while_hanging(void)
 	vm_client_good(&c);
 }
 
-/* The device is unbound while a file is open and a job runs: calls fail, and the next binding works. */
+/*
+ * The device is unbound while a file is open and a job runs: calls fail, and the next binding
+ * works.
+ */
 static void unbind(void)
 {
 	char name[64];
@@ -99,9 +107,11 @@ static void unbind(void)
 }
 
 const struct vm_test vm_recovery_tests[] = {
-	{ "recover_again", "recovery works more than once, in any order", twice },
-	{ "recover_both", "two hanging jobs in the queue at once each end by themselves", both },
-	{ "recover_killed", "a client killed while its job hangs holds up nobody for long", killed_while_hanging },
-	{ "unbind", "unbinding under an open file with a job running gives errors, and binding again works", unbind },
+	{ "recover_again", "recovery works several times, with and without a reset", twice },
+	{ "recover_both", "of two hanging jobs in the queue each ends as ETIME", both },
+	{ "recover_killed",
+	  "a client may be killed while its job hangs: the job is aborted, and others go on",
+	  killed_while_hanging },
+	{ "unbind", "an unbind while a job runs gives errors, and a later bind works", unbind },
 	{ 0 },
 };

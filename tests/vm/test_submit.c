@@ -112,7 +112,8 @@ static void bad_arrays(void)
 {
 	struct fixture f;
 	struct drm_rivulet_submit good = {
-		.jobs = (uintptr_t)&f.job.job, .count = 1, .stride = sizeof(f.job.job), .queue = VM_QUEUE,
+		.jobs = (uintptr_t)&f.job.job, .count = 1, .stride = sizeof(f.job.job),
+		.queue = VM_QUEUE,
 	}, s;
 
 	open_fixture(&f);
@@ -263,8 +264,8 @@ static void in_sync_of_earlier(void)
 }
 
 /*
- * A point that an array adds to a timeline includes the points that were there: a job that waits for
- * the new one waits for them too, here for another driver's fence.
+ * A point that an array adds to a timeline includes the points that were there: a job that waits
+ * for the new one waits for them too, here for another driver's fence.
  */
 static void in_sync_with_past(void)
 {
@@ -308,7 +309,10 @@ static void fence_fd(void)
 	struct rlimit limit;
 	struct fixture f;
 	struct drm_rivulet_submit s = {
-		.jobs = (uintptr_t)&f.job.job, .count = 1, .stride = sizeof(f.job.job), .queue = VM_QUEUE,
+		.jobs = (uintptr_t)&f.job.job,
+		.count = 1,
+		.stride = sizeof(f.job.job),
+		.queue = VM_QUEUE,
 		.flags = DRM_RIVULET_SUBMIT_FENCE_FD,
 	};
 
@@ -335,18 +339,23 @@ static void fence_fd(void)
 }
 
 const struct vm_test vm_submit_tests[] = {
-	{ "submit_fields", "each bad field of job, region, variant and sync has its errno; nothing leaks",
+	{ "submit_fields",
+	  "each bad field of job, region, variant and sync has its errno, and nothing leaks",
 	  bad_fields },
-	{ "submit_arrays", "bad counts, strides and pointers are refused before anything is queued",
+	{ "submit_arrays", "bad counts, strides and pointers are refused before any job is queued",
 	  bad_arrays },
-	{ "submit_longer", "a longer struct is taken if its unknown tail is zero, else E2BIG", longer_struct },
-	{ "submit_all_or_none", "one refused job refuses its array, is named, and nothing is queued",
+	{ "submit_longer", "a longer struct is accepted if its unknown tail is zero, else E2BIG",
+	  longer_struct },
+	{ "submit_all_or_none",
+	  "one refused job refuses its array and is reported by index; no job is queued",
 	  all_or_none },
-	{ "submit_in_sync", "a job waits for an out-sync of an earlier job of its array, and of no other",
+	{ "submit_in_sync",
+	  "a job waits for an out-sync of an earlier job of its array, and of no other",
 	  in_sync_of_earlier },
-	{ "submit_in_sync_past", "a timeline's earlier points are waited for with the array's own",
+	{ "submit_in_sync_past",
+	  "an in-sync on a timeline waits for the timeline's earlier points too",
 	  in_sync_with_past },
-	{ "submit_fence_fd", "a sync_file of the last job comes with the call, or nothing is queued",
+	{ "submit_fence_fd", "the call returns a sync_file of the last job, or queues no job",
 	  fence_fd },
 	{ 0 },
 };

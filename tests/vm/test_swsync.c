@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fences that others hold up for as long as a test wants, on buffers that are imported: SW_SYNC of the debug
- * kernel (make check-debug). test_sync.c does the same with vgem's fences, which time out.
+ * Fences that others hold up for as long as a test wants, on buffers that are imported: SW_SYNC of
+ * the debug kernel (make check-debug). test_sync.c does the same with vgem's fences, which time
+ * out.
  */
 #include "clock.h"
 #include "vm.h"
@@ -158,7 +159,8 @@ static void explicit_in_fence(void)
 	struct shared s = shared();
 	int line = timeline(), fence;
 	struct drm_syncobj_handle h = {
-		.handle = vm_sync_new(s.fd), .flags = DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE,
+		.handle = vm_sync_new(s.fd),
+		.flags = DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE,
 		.fd = point(line, 1),
 	};
 	struct vm_job j;
@@ -210,11 +212,16 @@ static void deadline_reaches(void)
 }
 
 const struct vm_test vm_swsync_tests[] = {
-	{ "swsync_read", "a job waits for whoever writes the imported buffer that it reads", reader_waits_for_writer },
-	{ "swsync_write", "a job that writes waits for readers too, one that reads does not", writer_waits_for_reader },
-	{ "swsync_dead", "a fence that ends with an error holds up nobody", waits_for_no_dead_fence },
-	{ "swsync_closed", "a file closed while its job waits for another driver stops nobody else", closed_while_waiting },
-	{ "swsync_explicit", "another driver's fence is an in-fence by way of a syncobj", explicit_in_fence },
-	{ "swsync_deadline", "a job's deadline is passed to the fences that it waits for", deadline_reaches },
+	{ "swsync_read", "a job waits for the writers of an imported buffer that it reads",
+	  reader_waits_for_writer },
+	{ "swsync_write", "a job that writes waits for readers too; one that reads does not",
+	  writer_waits_for_reader },
+	{ "swsync_dead", "a fence that ends with an error blocks no job", waits_for_no_dead_fence },
+	{ "swsync_closed", "closing a file whose job waits for another driver blocks no other file",
+	  closed_while_waiting },
+	{ "swsync_explicit", "a fence of another driver becomes an in-fence through a syncobj",
+	  explicit_in_fence },
+	{ "swsync_deadline", "a job's deadline is passed to the fences that it waits for",
+	  deadline_reaches },
 	{ 0 },
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fences of other drivers: implicit sync of imported and exported buffers, sync_files, the core's waits.
- * A fence of vgem that the test signals holds the jobs, so that no test depends on time.
+ * Fences of other drivers: implicit sync of imported and exported buffers, sync_files, the core's
+ * waits. A fence of vgem that the test signals holds the jobs, so that no test depends on time.
  */
 #include "../kmod/harness/harness.h"
 #include "vm.h"
@@ -90,7 +90,10 @@ static void implicit_out(void)
 	vm_buf_map(&c.to);
 	OK(!vm_export(c.fd, c.code.handle, DRM_RDWR, &own));
 	files[0] = submit(&c);
-	/* A reader of the target waits for the job, and so does a writer of the commands, but not a reader. */
+	/*
+	 * A reader of the target waits for the job, and so does a writer of the commands, but not a
+	 * reader.
+	 */
 	files[1] = export_sync_file(other.dmabuf, DMA_BUF_SYNC_READ);
 	files[2] = export_sync_file(own, DMA_BUF_SYNC_WRITE);
 	files[3] = export_sync_file(own, DMA_BUF_SYNC_READ);
@@ -123,8 +126,8 @@ static void implicit_import(void)
 }
 
 /*
- * A file is closed, and its device may be unbound, while its job waits for another driver. The job and its fence,
- * whose names refer to both, end later.
+ * A file is closed, and its device may be unbound, while its job waits for another driver. The job
+ * and its fence, whose names refer to both, end later.
  */
 static void closed_while_waiting(void)
 {
@@ -179,7 +182,10 @@ static uint32_t gated_sync(int fd, struct vm_gate *g)
 	return h.handle;
 }
 
-/* A job waits for each of three in-syncs, of which @last signals last, and signals all its out-syncs. */
+/*
+ * A job waits for each of three in-syncs, of which @last signals last, and signals all its
+ * out-syncs.
+ */
 static void array_waits(int last)
 {
 	struct vm_client c = vm_client();
@@ -361,8 +367,8 @@ static bool waits(struct vm_client *c, struct vm_job *j)
 }
 
 /*
- * NO_IMPLICIT_SYNC: another driver's writer is not waited for, through any slot of the buffer. One slot
- * without the flag is enough to wait.
+ * NO_IMPLICIT_SYNC: another driver's writer is not waited for, through any slot of the buffer. One
+ * slot without the flag is enough to wait.
  */
 static void opt_out(void)
 {
@@ -409,8 +415,8 @@ static bool waits_for(int fd, uint32_t handle)
 }
 
 /*
- * The fence of a job that waits is added to the buffer that opts out as BOOKKEEP, which neither BO_WAIT nor
- * another job waits for, and without the flag as WRITE.
+ * The fence of a job that waits is added to the buffer that opts out as BOOKKEEP, which neither
+ * BO_WAIT nor another job waits for, and without the flag as WRITE.
  */
 static void opt_out_fence(void)
 {
@@ -465,23 +471,38 @@ static void opt_out_kernel(void)
 }
 
 const struct vm_test vm_sync_tests[] = {
-	{ "sync_implicit_reader", "a job waits for another driver's writer of the memory that it reads",
+	{ "sync_implicit_reader",
+	  "a job waits for another driver's writer of the memory that it reads",
 	  implicit_reader },
-	{ "sync_implicit_writer", "a job that writes waits for another driver's readers, one that reads does not",
+	{ "sync_implicit_writer",
+	  "a job that writes waits for another driver's readers; one that reads does not",
 	  implicit_writer },
-	{ "sync_implicit_out", "others can wait for our jobs on shared memory: poll and EXPORT_SYNC_FILE",
+	{ "sync_implicit_out",
+	  "others can wait for our jobs on shared memory by poll and EXPORT_SYNC_FILE",
 	  implicit_out },
-	{ "sync_implicit_import", "IMPORT_SYNC_FILE on our export orders jobs that know nothing of it",
+	{ "sync_implicit_import", "IMPORT_SYNC_FILE on our export orders jobs that have no syncobj",
 	  implicit_import },
-	{ "sync_closed", "a file closes, and its device goes, before the fence that its job waits for",
+	{ "sync_closed",
+	  "a file may be closed, and its device removed, before the fence that its job waits for",
 	  closed_while_waiting },
-	{ "sync_file", "a fence goes from syncobj to sync_file to another file's job", sync_file },
-	{ "sync_arrays", "of arrays of binary syncobjs and timeline points all are waited for, all signalled", arrays },
-	{ "sync_core_waits", "the core's waits: any, all, ahead of the submit, eventfd, query, transfer", core_waits },
-	{ "sync_deadline", "a job may have any deadline, and its fence another one later", deadlines },
-	{ "sync_opt_out_fence", "NO_IMPLICIT_SYNC: the job's fence is bookkeeping, for which nobody waits", opt_out_fence },
-	{ "sync_opt_out_kernel", "NO_IMPLICIT_SYNC: the kernel's own fences are waited for all the same", opt_out_kernel },
-	{ "sync_opt_out", "NO_IMPLICIT_SYNC: no waiting for others' fences, unless another slot of the buffer asks",
+	{ "sync_file", "a fence passes from a syncobj through a sync_file to another file's job",
+	  sync_file },
+	{ "sync_arrays",
+	  "a job waits for all binary syncobjs and timeline points of an array, and signals all",
+	  arrays },
+	{ "sync_core_waits",
+	  "the core's calls work on our fences: wait for any, for all, "
+	  "before the submit, eventfd, query, transfer",
+	  core_waits },
+	{ "sync_deadline", "a job may have any deadline, and its fence a later one", deadlines },
+	{ "sync_opt_out_fence",
+	  "with NO_IMPLICIT_SYNC the job's fence is added as BOOKKEEP, and nobody waits for it",
+	  opt_out_fence },
+	{ "sync_opt_out_kernel", "a job with NO_IMPLICIT_SYNC waits for fences of the usage KERNEL",
+	  opt_out_kernel },
+	{ "sync_opt_out",
+	  "a job with NO_IMPLICIT_SYNC waits for no other fence, unless "
+	  "another slot of the buffer lacks the flag",
 	  opt_out },
 	{ 0 },
 };

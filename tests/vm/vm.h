@@ -213,9 +213,10 @@ struct vm_totals {
 
 extern struct vm_totals *vm_totals;
 
-extern const struct vm_test vm_buffer_tests[], vm_contig_tests[], vm_submit_tests[], vm_prime_tests[], vm_readonly_tests[],
-	vm_job_tests[], vm_access_tests[], vm_sync_tests[], vm_swsync_tests[], vm_client_tests[], vm_isolation_tests[],
-	vm_recovery_tests[], vm_fault_tests[], vm_observe_tests[], vm_platform_tests[], vm_probe_tests[],
+extern const struct vm_test vm_buffer_tests[], vm_contig_tests[], vm_submit_tests[],
+	vm_prime_tests[], vm_readonly_tests[], vm_job_tests[], vm_access_tests[], vm_sync_tests[],
+	vm_swsync_tests[], vm_client_tests[], vm_isolation_tests[], vm_recovery_tests[],
+	vm_fault_tests[], vm_observe_tests[], vm_platform_tests[], vm_probe_tests[],
 	vm_life_tests[], vm_last_tests[], vm_suspend_tests[];
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A minimal driver with drm_sched: one queue, one job in it, one fence, and a hard interrupt handler
- * that signals the fence. bench_driver binds it in place of rivulet, to separate the time that
- * rivulet adds to a job from the time of the machine. It checks no input and recovers from no
+ * A minimal driver with drm_sched: one queue, one job in it, one fence, and a hard interrupt
+ * handler that signals the fence. bench_driver binds it in place of rivulet, to separate the time
+ * that rivulet adds to a job from the time of the machine. It checks no input and recovers from no
  * fault, so that it is for the bench only.
  */
 #include <drm/drm_accel.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Functions of the kernel that tests of the driver need and userspace does not have: adding fences of
- * any usage to the reservation of a dma-buf, counting such fences, and occupying a device number.
- * Closing the file undoes what it has done.
+ * Functions of the kernel that tests of the driver need and userspace does not have: adding fences
+ * of any usage to the reservation of a dma-buf, counting such fences, and occupying a device
+ * number. Closing the file undoes what it has done.
  */
 #include <linux/device.h>
 #include <linux/dma-buf.h>
