@@ -173,7 +173,8 @@ static inline u32 rvl_rd(struct rvl_device *rdev, u32 reg)
 
 /*
  * A buffer: shmem pages or an imported dma-buf, pinned for its whole life and mapped until the
- * device goes. That sees it as one span when it is contiguous, else through a list of its pages.
+ * device is removed. The device sees it as one span where it is contiguous, else through a list of
+ * its pages.
  */
 struct rvl_bo {
 	struct drm_gem_shmem_object base;
@@ -184,7 +185,7 @@ struct rvl_bo {
 	bool counted;		/* in rvl_device.buffers */
 	bool contiguous;	/* the pages are from rvl_device.pool, at @pool_dma for it */
 	dma_addr_t pool_dma;
-	bool quarantined;	/* it is to stay mapped although the device goes */
+	bool quarantined;	/* it is to stay mapped when the device is removed */
 	bool outlives;		/* it stayed mapped, and is not in rvl_device.mapped */
 	bool needs_sync;	/* of a mapped buffer: some page is not coherent, or bounced */
 	/* Held for the sync of one page; guards @cpu_writer. */
@@ -207,7 +208,7 @@ struct rvl_access {
 	u32 writer;		/* tag of the accessing client if it may write the buffer, else 0 */
 };
 
-/* The tag of those who access a buffer through its writable dma-buf. No client has it. */
+/* The tag of all who access a buffer through its writable dma-buf. No client has this tag. */
 #define RVL_TAG_DMA_BUF		U32_MAX
 
 /* Drops the reference of a looked-up buffer at the end of a scope. */
@@ -228,7 +229,10 @@ struct rvl_client_queue {
 	struct work_struct stop;
 };
 
-/* One open file. Jobs and fences keep it after the file is closed; it keeps device and module. */
+/*
+ * One open file. Its jobs and fences hold references to it, so that it may outlive the file. It
+ * holds a reference to the device and one to the module.
+ */
 struct rvl_client {
 	refcount_t ref;
 	struct work_struct work;	/* frees it */
@@ -254,7 +258,7 @@ struct rvl_perfmon {
 	u64 value[RVL_PERF_VALUES];	/* under rvl_device.lock */
 };
 
-/* The fence that the device signals. The scheduler's finished fence keeps it as its parent. */
+/* The fence that the device signals, and the parent of the scheduler's finished fence. */
 struct rvl_fence {
 	struct dma_fence base;
 	struct rvl_client *client;	/* a reference: keeps module and device */

@@ -68,7 +68,7 @@ static void rvl_gem_free(struct drm_gem_object *obj)
 	kvfree(bo->cpu_writer);
 	if (bo->contiguous)
 		pages = rvl_contig_detach(bo);
-	/* This ends the mapping for DMA, after which the pages may go. */
+	/* This ends the mapping for DMA, after which the pages may be freed. */
 	drm_gem_shmem_free(&bo->base);
 	if (pages)
 		rvl_contig_free(rdev, pages, size, pool_dma);
@@ -109,7 +109,7 @@ static void rvl_gem_unmap(struct rvl_bo *bo)
 	rvl_gem_unmapped(to_rvl(bo->base.base.dev));
 }
 
-/* The device may still write the buffer, so that it stays mapped until it is freed. */
+/* A buffer that the device may still write stays mapped until it is freed. */
 static void rvl_gem_leave_mapped(struct rvl_bo *bo)
 {
 	bo->outlives = true;
@@ -302,9 +302,9 @@ static struct rvl_sgt_kind rvl_sgt_kind(struct device *dev, struct sg_table *sgt
 }
 
 /*
- * Can CPU and device see the same bytes of the buffer, and if so, by what? Returns 0, -ENOMEM, or
- * -EOPNOTSUPP for bounced pages that nobody syncs: the stores to write-combined pages are not
- * followed by a sync, and an exporter does not know of a bounce buffer of ours.
+ * Record whether CPU and device see the same bytes of the buffer only after a sync. Returns 0,
+ * -ENOMEM, or -EOPNOTSUPP for bounced pages that nobody syncs: the stores to write-combined pages
+ * are not followed by a sync, and another exporter does not know of this driver's bounce buffers.
  */
 static int rvl_gem_describe_sync(struct rvl_bo *bo, struct sg_table *sgt, size_t pages)
 {
@@ -333,7 +333,7 @@ static int rvl_gem_describe(struct rvl_bo *bo, struct sg_table *sgt)
 	bool contiguous;
 	int ret;
 
-	/* After this every error path ends in rvl_gem_free(), which undoes the counts. */
+	/* From here on every error path ends in rvl_gem_free(), which undoes the counts. */
 	bo->counted = true;
 	atomic_inc(&rdev->buffers);
 	atomic_inc(&rdev->mapped);
@@ -671,7 +671,7 @@ void rvl_access_end(struct rvl_bo *bo, u64 at, u64 size)
 				   (at + size - 1) / RIVULET_PAGE_SIZE + 1, 0);
 }
 
-/* @writer accesses the buffer no longer: what it has claimed of its pages ends. */
+/* End all claims of @writer on pages of the buffer, because it has lost its access. */
 void rvl_access_forget(struct rvl_bo *bo, u32 writer)
 {
 	if (bo->needs_sync)
@@ -726,7 +726,7 @@ static int rvl_sync_ranges(struct drm_gem_object *obj, const struct drm_rivulet_
 		return -EACCES;
 	if (to_rvl_bo(obj)->source)
 		return rvl_sync_source(to_rvl_bo(obj)->source, access);
-	/* What was only read has not to be written back. */
+	/* Bytes that were only read need no write-back. */
 	if (access->for_device && !access->write)
 		return 0;
 	for (i = 0; i < count; i++)

@@ -241,7 +241,10 @@ static struct dma_fence *rvl_job_run(struct rvl_job *job)
 	return dma_fence_get(&job->fence->base);
 }
 
-/* In the fence-signalling path: nothing that follows may allocate or wait for who allocates. */
+/*
+ * This is in the fence-signalling path: after dma_fence_begin_signalling() it may neither allocate
+ * nor wait for a thread that allocates.
+ */
 static struct dma_fence *rvl_sched_run_job(struct drm_sched_job *sched_job)
 {
 	struct rvl_job *job = to_rvl_job(sched_job);
@@ -260,8 +263,9 @@ static struct dma_fence *rvl_sched_run_job(struct drm_sched_job *sched_job)
 }
 
 /*
- * End a job that the device no longer has, and signal its fence. An -ETIME is the driver's verdict
- * that the job hung, so that its client is to blame. Called with rdev->lock held.
+ * End a job that the device has retired or that was taken from it, and signal its fence. -ETIME is
+ * the driver's verdict that the job hung, for which its client is blamed. Called with rdev->lock
+ * held.
  */
 void rvl_job_finish(struct rvl_job *job, int error)
 {

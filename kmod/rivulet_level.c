@@ -189,7 +189,7 @@ void rvl_level_init(struct rvl_device *rdev)
 	INIT_DELAYED_WORK(&rdev->level_retry, rvl_level_retry);
 }
 
-/* Nobody asks for a level any more, and none is asked for again. */
+/* Cancel the work that repeats a request. No other caller requests a level from here on. */
 void rvl_level_stop(struct rvl_device *rdev)
 {
 	cancel_delayed_work_sync(&rdev->level_retry);

@@ -116,7 +116,7 @@ static bool rvl_platform_external(struct device_node *np)
 /*
  * Is the programmable logic configured? On many parts a read of the window would otherwise stall
  * the bus, and with it the processor, for ever. Returns 0, -EPROBE_DEFER before the FPGA manager is
- * there, or -ENODEV. A node outside of any FPGA region answers for its logic itself.
+ * there, or -ENODEV. The logic of a node outside of any FPGA region is taken to be configured.
  */
 static int rvl_platform_loaded(struct device *dev)
 {

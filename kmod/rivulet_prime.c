@@ -3,8 +3,8 @@
  * Export and import of dma-bufs with access rights. A dma-buf has one struct file and with it one
  * mode, but the core caches one dma-buf per object and imports its own exports as the object
  * itself. So the cached dma-buf is always the writable one, and each read-only export is a dma-buf
- * of its own, which is told by its mode. The rights of an imported handle follow from the mode of
- * the dma-buf.
+ * of its own, recognised by its mode. The rights of an imported handle follow from the mode of the
+ * dma-buf.
  */
 #include <drm/drm_prime.h>
 #include <linux/dma-buf.h>
@@ -45,7 +45,7 @@ static struct rvl_access rvl_dma_buf_access(struct dma_buf *buf, enum dma_data_d
 	};
 }
 
-/* The dma-buf is gone: what was synced to write through it is given back. */
+/* The last reference to the dma-buf is dropped: pages synced to write through it are given back. */
 static void rvl_dma_buf_release(struct dma_buf *buf)
 {
 	if (rvl_file_writable(buf))

@@ -65,7 +65,7 @@ void rvl_quarantine_release(struct rvl_device *rdev)
 	module_put(THIS_MODULE);
 }
 
-/* The device is unbound: remember its quarantine for the next driver that binds to it. */
+/* The device is unbound: keep its quarantine for the next binding of the same device. */
 void rvl_quarantine_unbind(struct rvl_device *rdev)
 {
 	if (!rdev->quarantine.active)

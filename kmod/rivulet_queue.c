@@ -54,9 +54,8 @@ static void rvl_queue_park(struct rvl_device *rdev)
 
 /*
  * Stop the queue: the running job ends, the next one waits in memory, and no register is used
- * afterwards. An idle device serves HOLD at once, so a short wait tells whether it answers.
- * Returns 0, or -EBUSY if the device did not stop in time; it then goes on as if it had not been
- * asked.
+ * afterwards. An idle device serves HOLD at once, so that a short wait shows whether it answers.
+ * Returns 0, or -EBUSY if the device did not stop in time; the queue then continues.
  */
 int rvl_queue_sleep(struct rvl_device *rdev)
 {

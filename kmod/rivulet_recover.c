@@ -79,7 +79,10 @@ static bool rvl_job_judge(struct rvl_job *job)
 	return true;
 }
 
-/* While the queue is frozen at @job: is the next job one of a client that is banned by now? */
+/*
+ * While the queue is frozen at @job: if the client of the next job is banned, decide that this job
+ * ends with -ECANCELED. Returns whether it does.
+ */
 static bool rvl_job_cancel_next(struct rvl_job *job)
 {
 	struct rvl_device *rdev = job->rdev;

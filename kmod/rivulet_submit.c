@@ -442,7 +442,7 @@ static int rvl_lock_objects(struct rvl_submit *s, struct drm_exec *exec)
 	return 0;
 }
 
-/* Which fences of a reservation a job waits for that adds its own with @usage. */
+/* A job that adds its fence with @usage waits for the fences up to the returned usage. */
 static enum dma_resv_usage rvl_awaited(enum dma_resv_usage usage)
 {
 	if (usage == DMA_RESV_USAGE_BOOKKEEP)
