@@ -44,6 +44,13 @@ check-real: $(BUILD)/rivulet
 	@build/venv/bin/python tests/onnx/real.py $(BUILD)/rivulet $(BUILD)/real
 	@build/venv/bin/python tests/onnx/real_quantised.py $(BUILD)/rivulet $(BUILD)/real
 
+# Random float networks, quantised: the device's results against onnxruntime's of the exported models.
+NETWORKS ?= 1000
+.PHONY: check-quantised
+check-quantised: $(BUILD)/rivulet
+	@scripts/install-deps.sh --oracle
+	@build/venv/bin/python tests/onnx/quantised_graphs.py $(BUILD)/rivulet $(NETWORKS)
+
 # The same of the newest onnx package of PyPI, which makes its tests.
 .PHONY: check-onnx-newest
 check-onnx-newest: $(BUILD)/tests/check_onnx $(BUILD)/onnx-newest/made

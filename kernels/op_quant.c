@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* QuantizeLinear, DequantizeLinear (scale and zero point as operands) and QRescale. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
@@ -210,41 +209,44 @@ static int tables_of(const struct rvl_kernel_desc *d, struct tables *t, char *wh
 	return 0;
 }
 
-/*
- * A tensor of all bytes for each table: they lie along @free, another axis than that of the tables. It
- * has the rank of the operand, so that constants of any rank broadcast to it.
- */
-static struct rvl_shape all_bytes(const struct rvl_kernel_desc *d, const struct tables *t, int32_t *free)
+/* Constant operand @a for table @i: its element of that index, or its only one. */
+static struct rvl_kernel_arg constant_at(const struct rvl_kernel_arg *a, int64_t i)
 {
-	int32_t rank = d->in[0].shape.rank;
-	struct rvl_shape s = { .rank = rank ? rank : 1 };
+	struct rvl_kernel_arg one = *a;
 
-	for (int32_t i = 0; i < s.rank; i++)
-		s.dim[i] = i == t->axis ? t->n : 1;
-	*free = t->axis == 0 ? s.rank - 1 : 0;
-	s.dim[*free] = BYTES;
-	return s;
+	if (a->type && rvl_shape_count(&a->shape) > 1)
+		one.data = (const char *)a->data + (size_t)i * rvl_type_size(a->type);
+	for (int32_t d = 0; d < one.shape.rank; d++)
+		one.shape.dim[d] = 1;
+	return one;
 }
 
-/* The function of the values @x, by its descriptor. @y has room for them. */
-static int evaluate(const struct rvl_kernel *k, const struct rvl_shape *shape, const float *x, float *y,
-		    char *why)
+/*
+ * The function of @x, 256 values, by its descriptor, with the constants of table @i. The values have the
+ * rank of the operand, so that constants of any rank broadcast to them.
+ */
+static int evaluate(const struct rvl_kernel *k, int64_t i, const float *x, float *y, char *why)
 {
 	struct rvl_kernel_desc d = { .op = RVL_OP_GENERAL, .n_in = k->d.n_in, .n_out = 1 };
-	struct rvl_value in[RVL_MAX_IN] = { { .type = RVL_TYPE_F32, .shape = *shape } };
-	struct rvl_value out = { .type = RVL_TYPE_F32, .shape = *shape, .data = y };
+	struct rvl_value in[RVL_MAX_IN] = { { .type = RVL_TYPE_F32 } }, out = { .type = RVL_TYPE_F32 };
+	struct rvl_shape shape = { .rank = k->d.in[0].shape.rank ? k->d.in[0].shape.rank : 1 };
 	struct rvl_kernel *f;
 	int rc;
 
+	for (int32_t n = 0; n < shape.rank; n++)
+		shape.dim[n] = n ? 1 : BYTES;
 	d.def = k->d.def;
 	memcpy(d.value, k->d.value, sizeof(d.value));
-	memcpy(d.in, k->d.in, sizeof(d.in));
-	d.in[0] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = *shape };
+	d.in[0] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = shape };
 	d.out[0] = d.in[0];
 	in[0].data = (void *)(uintptr_t)x;
-	for (uint32_t i = 1; i < d.n_in; i++)
-		in[i] = (struct rvl_value) { .type = d.in[i].type, .shape = d.in[i].shape,
-					     .data = (void *)(uintptr_t)d.in[i].data };
+	in[0].shape = out.shape = shape;
+	out.data = y;
+	for (uint32_t n = 1; n < d.n_in; n++) {
+		d.in[n] = constant_at(&k->d.in[n], i);
+		in[n] = (struct rvl_value) { .type = d.in[n].type, .shape = d.in[n].shape,
+					     .data = (void *)(uintptr_t)d.in[n].data };
+	}
 	rc = rvl_kernel_new(&d, true, &f, why);
 	if (rc)
 		return rc;
@@ -254,38 +256,24 @@ static int evaluate(const struct rvl_kernel *k, const struct rvl_shape *shape, c
 	return rc;
 }
 
-/* k->lut from the values of the function; table i of byte b is element (b, i) or (i, b) of @y. */
-static void fill_tables(struct rvl_kernel *k, const struct tables *t, bool bytes_first, const float *y)
+static int make_tables(struct rvl_kernel *k, int64_t tables, char *why)
 {
-	const struct rvl_kernel_arg *out = &k->d.out[0];
-	bool u8 = out->type == RVL_TYPE_U8;
+	const struct rvl_kernel_arg *x = &k->d.in[0], *y = &k->d.out[0];
+	bool u8 = y->type == RVL_TYPE_U8;
 	int32_t lo = rvl_clamp(k->d.attr.q_lo, rvl_qmin(u8), rvl_qmax(u8));
 	int32_t hi = rvl_clamp(k->d.attr.q_hi, rvl_qmin(u8), rvl_qmax(u8));
+	float real[BYTES], result[BYTES];
+	int rc = 0;
 
-	for (int64_t i = 0; i < t->n; i++)
-		for (int64_t b = 0; b < BYTES; b++)
+	for (int b = 0; b < BYTES; b++)
+		real[b] = rvl_dequantize(x->type == RVL_TYPE_U8 ? b : (int8_t)b, x->quant.scale[0],
+					 x->quant.zp[0]);
+	for (int64_t i = 0; i < tables && !rc; i++) {
+		rc = evaluate(k, i, real, result, why);
+		for (int b = 0; b < BYTES && !rc; b++)
 			rvl_st8(k->lut, i * BYTES + b,
-				rvl_quantize(y[bytes_first ? b * t->n + i : i * BYTES + b],
-					     out->quant.scale[0], out->quant.zp[0], lo, hi));
-}
-
-static int make_tables(struct rvl_kernel *k, const struct tables *t, float *real, float *result, char *why)
-{
-	const struct rvl_kernel_arg *x = &k->d.in[0];
-	int32_t free_axis;
-	struct rvl_shape all = all_bytes(&k->d, t, &free_axis);
-	bool first = t->n > 1 && free_axis < t->axis;
-	int rc;
-
-	for (int64_t i = 0; i < t->n * BYTES; i++) {
-		int64_t b = first ? i / t->n : i % BYTES;
-
-		real[i] = rvl_dequantize(x->type == RVL_TYPE_U8 ? (int32_t)b : (int8_t)b,
-					 x->quant.scale[0], x->quant.zp[0]);
+				rvl_quantize(result[b], y->quant.scale[0], y->quant.zp[0], lo, hi));
 	}
-	rc = evaluate(k, &all, real, result, why);
-	if (!rc)
-		fill_tables(k, t, first, result);
 	return rc;
 }
 
@@ -323,7 +311,6 @@ int rvl_setup_q_table(struct rvl_kernel *k, bool reference, char *why)
 {
 	int rc = check_q_table(k, why);
 	struct tables t;
-	float *v;
 
 	(void)reference;
 	if (!rc)
@@ -331,9 +318,8 @@ int rvl_setup_q_table(struct rvl_kernel *k, bool reference, char *why)
 	if (rc)
 		return rc;
 	k->lut = rvl_kernel_mem(k, t.n * BYTES, 1);
-	v = malloc((size_t)t.n * BYTES * 2 * sizeof(*v));
-	rc = k->lut && v ? make_tables(k, &t, v, v + t.n * BYTES, why) : -ENOMEM;
-	free(v);
+	if (!k->lut)
+		return -ENOMEM;
 	k->run = t.n > 1 ? run_tables : run_rescale;
-	return rc;
+	return make_tables(k, t.n, why);
 }

@@ -296,6 +296,9 @@ void rvl_node_q_range(const struct rvl_node *n, int32_t *lo, int32_t *hi);
  */
 void rvl_node_desc(const struct rvl_node *n, struct rvl_kernel_desc *d);
 
+/** A node of the table of descriptors as its shape rule sees it: no outputs yet. */
+void rvl_node_call(const struct rvl_node *n, struct rvl_call *c);
+
 /**
  * Types and shapes of all tensors from those of the graph inputs; resolves auto_pad, negative axes
  * and default permutations in the attributes; checks every node's arguments against each other.

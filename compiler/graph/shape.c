@@ -431,7 +431,7 @@ static const char *too_large(struct rvl_graph *g, const struct rvl_node *n)
 
 /* ---- operators of the table of descriptors ---- */
 
-static void call_of(const struct rvl_node *n, struct rvl_call *c)
+void rvl_node_call(const struct rvl_node *n, struct rvl_call *c)
 {
 	memset(c, 0, sizeof(*c));
 	c->def = n->def;
@@ -467,7 +467,7 @@ static void infer_general(struct infer *in)
 	struct rvl_node *n = in->n;
 	struct rvl_call c;
 
-	call_of(n, &c);
+	rvl_node_call(n, &c);
 	if (rvl_op_infer(&c)) {
 		/* What only a run knows must come out as the model declares it. */
 		if (!c.unknown || !outputs_declared(n))

@@ -161,7 +161,7 @@ static int pull_up(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
 
 	pads = !moves && rvl_op_pads(n, &value);
 	if (!q || (!moves && !pads) || !x->producer || rvl_only_user(x) != n ||
-	    x->producer->op == RVL_OP_DEQUANTIZE || x->type != RVL_TYPE_F32)
+	    (moves && x->producer->op == RVL_OP_DEQUANTIZE) || x->type != RVL_TYPE_F32)
 		return 0;
 	y = q->out[0];
 	rc = pads ? pad_with_byte(g, n, value, q, y->type, err) : 0;

@@ -4,6 +4,7 @@
 #include "pass/pass.h"
 #include "pass/passes.h"
 #include "quant/choose.h"
+#include "quant/rewrite.h"
 #include "rivulet_op.h"
 
 #include <errno.h>
@@ -102,8 +103,9 @@ static int merge(struct rvl_graph *g, struct rvl_err *err)
 int rvl_prepare(struct rvl_graph *g, struct rvl_err *err)
 {
 	int (*const steps[])(struct rvl_graph *, struct rvl_err *) = {
-		rvl_shape_infer, rvl_pass_fold, rvl_pass_clean, rvl_pass_fold_bn, merge,
-		rvl_pass_clean,	 rvl_pass_fold_bn, rvl_pass_clean,
+		rvl_shape_infer, rvl_pass_fold,	   rvl_pass_clean,   rvl_rewrite,    rvl_pass_fold_bn,
+		merge,		 rvl_pass_clean,   rvl_pass_fold_bn, rvl_rewrite_scales,
+		rvl_pass_fold_bn, rvl_pass_clean,
 	};
 	int rc = 0;
 

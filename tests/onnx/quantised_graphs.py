@@ -271,12 +271,12 @@ def main():
         wrong += steps > 1
         inside += len(floats)
         if steps or floats:
-            print(f"{'not ok' if steps > 1 else '#'} - network {seed}: {steps} steps apart, in float: {floats}", flush=True)
+            print(f"{'not ok' if steps > 1 or floats else '#'} - network {seed}: {steps} steps apart, in float: {floats}", flush=True)
     print(f"figure quantised.cases {count} networks")
     print(f"figure quantised.wrong {wrong} networks")
     print(f"figure quantised.apart {apart} networks")
     print(f"figure quantised.float {inside} operators")
-    return wrong > 0
+    return wrong + inside > 0
 
 
 if __name__ == "__main__":

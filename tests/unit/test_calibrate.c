@@ -473,6 +473,13 @@ static const struct {
 	  "in x f32 1,2,4,4; out y; const w f32 2,2,1,1 0.5 -1 0.25; Conv x w -> a; HardSigmoid a -> z; Mul a z -> b; "
 	  "GlobalAveragePool b -> p; Conv p w -> c; Relu c -> d; Conv d w -> e; HardSigmoid e -> f; Mul b f -> g; "
 	  "Conv g w -> y" },
+	/* A deep path comes up by a transposed convolution; scales and means stand between products. */
+	{ "unet",
+	  "in x f32 1,2,4,4; out y; const w f32 2,2,3,3 0.5 -1 0.25 1 -0.5; Conv x w -> a pads=[1,1,1,1]; "
+	  "Relu a -> b; Conv b w -> c pads=[1,1,1,1] strides=[2,2]; Tanh c -> d; const k f32 2,1,1 2 -3; Mul d k -> e; "
+	  "Add e k -> f; ConvTranspose f u -> h strides=[2,2] pads=[1,1,1,1]; const u f32 2,2,4,4 0.5 -1 0.25 1 -0.5; "
+	  "Relu h -> i; Concat i b -> j axis=1; ReduceMean j -> m axes=[2,3]; const v f32 4,4,1,1 1 -0.5 0.25; "
+	  "Conv m v -> n; Sigmoid n -> o; Mul j o -> p; Conv p v -> y" },
 	/* Padded, cut and sloped by channel. */
 	{ "slopes",
 	  "in x f32 1,2,4,4; out y; const w f32 2,2,1,1 0.5 -1 0.25; Conv x w -> a; const s f32 2,1,1 0.25 0.5; "
@@ -507,6 +514,97 @@ START_TEST(no_float_between_layers)
 		      networks[_i].name, err.msg);
 	stays_bytes(networks[_i].name);
 	release();
+}
+END_TEST
+
+/* Models and the operator that stands for theirs before quantisation; how many of all nodes there are. */
+static const struct {
+	const char *text;
+	enum rvl_op op;
+	uint32_t nodes;
+} rewrites[] = {
+	{ "in x f32 1,2,3,4; out y; ReduceMean x -> y axes=[2,3]", RVL_OP_GLOBAL_AVERAGE_POOL, 1 },
+	{ "in x f32 1,2,3,4; out y; ReduceMean x -> y axes=[-1,-2] keepdims=0", RVL_OP_GLOBAL_AVERAGE_POOL, 2 },
+	{ "in x f32 1,2,3,4; out y; ReduceMean x -> y axes=[1,2]", RVL_OP_GENERAL, 1 },
+	{ "in x f32 1,2,3,4; out y; const p s64 8 0 0 1 2 0 0 0 1; const w f32 3,2,2,2 1 -2 3; Pad x p -> a; "
+	  "Conv a w -> y pads=[0,1,0,0]", RVL_OP_CONV, 1 },
+	{ "in x f32 1,2,3,4; out y; const p s64 8 0 1 1 2 0 0 0 1; const w f32 3,3,2,2 1 -2 3; Pad x p -> a; "
+	  "Conv a w -> y", RVL_OP_GENERAL, 2 },
+	{ "in x f32 1,2,3,4; out y; const p s64 8 0 0 1 2 0 0 0 1; const v f32 - 1; const w f32 3,2,2,2 1 -2 3; "
+	  "Pad x p v -> a; Conv a w -> y", RVL_OP_GENERAL, 2 },
+	/* Transposed convolutions: exact blocks, overlaps, cuts at both ends, added rows, groups. */
+	{ "in x f32 1,2,3,4; out y; const w f32 2,3,2,2 1 -2 3 0.5 -1 2; const b f32 3 1 2 3; "
+	  "ConvTranspose x w b -> y strides=[2,2]", RVL_OP_CONV, 2 },
+	{ "in x f32 1,2,3,4; out y; const w f32 2,3,4,4 1 -2 3 0.5 -1 2 7; ConvTranspose x w -> y strides=[2,2] "
+	  "pads=[1,1,1,1]", RVL_OP_CONV, 3 },
+	{ "in x f32 1,2,3,4; out y; const w f32 2,3,3,3 1 -2 3 0.5 -1 2 7; ConvTranspose x w -> y strides=[2,2] "
+	  "pads=[1,1,1,1] output_padding=[1,1]", RVL_OP_CONV, 3 },
+	{ "in x f32 1,2,3,4; out y; const w f32 2,3,5,3 1 -2 3 0.5 -1 2 7; ConvTranspose x w -> y strides=[3,3] "
+	  "pads=[0,2,4,0]", RVL_OP_CONV, 3 },
+	{ "in x f32 1,4,3,4; out y; const w f32 4,3,2,3 1 -2 3 0.5 -1 2 7; ConvTranspose x w -> y strides=[2,2] "
+	  "group=2", RVL_OP_CONV, 3 },
+	{ "in x f32 1,2,3,4; out y; const w f32 2,3,3,3 1 -2 3 0.5 -1 2 7; ConvTranspose x w -> y strides=[1,1] "
+	  "pads=[1,1,1,1]", RVL_OP_CONV, 2 },
+	{ "in x f32 1,2,3,4; out y; const w f32 2,3,1,1 1 -2 3; ConvTranspose x w -> y strides=[3,3]", RVL_OP_GENERAL, 1 },
+	{ "in x f32 1,2,3,4; out y; const w f32 2,3,2,2 1 -2 3; ConvTranspose x w -> y dilations=[2,2]", RVL_OP_GENERAL, 1 },
+	/* Scales: folded into the product in front, or a depthwise convolution between two products. */
+	{ "in x f32 1,2,3,4; out y; const w f32 2,2,1,1 1 -2 3 2; const k f32 2,1,1 2 -3; Conv x w -> a; Mul a k -> b; "
+	  "Sub b k -> c; Div c k -> d; Sub k d -> y", RVL_OP_CONV, 1 },
+	{ "in x f32 1,2,3,4; out y; const w f32 2,2,1,1 1 -2 3 2; const k f32 - 2; Conv x w -> a; Mul a k -> b; "
+	  "Add k b -> y", RVL_OP_CONV, 1 },
+	{ "in x f32 1,2,3,4; out y; const w f32 2,2,1,1 1 -2 3 2; const k f32 2,1,1 2 -3; Conv x w -> a; Tanh a -> b; "
+	  "Mul b k -> c; Add c k -> d; Tanh d -> e; Conv e w -> y", RVL_OP_CONV, 5 },
+	{ "in x f32 1,2,3,4; out y; const w f32 2,2,1,1 1 -2 3 2; const k f32 2 2 3; Conv x w -> a; Tanh a -> b; "
+	  "BatchNormalization b k k k k -> c; Conv c w -> y", RVL_OP_CONV, 4 },
+	/* Not between products. */
+	{ "in x f32 1,2,3,4; out y; const w f32 2,2,1,1 1 -2 3 2; const k f32 2,1,1 2 -3; Conv x w -> a; Tanh a -> b; "
+	  "Mul b k -> y", RVL_OP_MUL, 3 },
+	{ "in x f32 1,2,3,4; out y; const w f32 2,2,1,1 1 -2 3 2; const k f32 2,1,1 2 -3; Mul x k -> a; Conv a w -> y",
+	  RVL_OP_MUL, 2 },
+	/* Zero divides nothing, and width is no channel. */
+	{ "in x f32 1,2,3,4; out y; const w f32 2,2,1,1 1 -2 3 2; const k f32 2,1,1 0 1; Conv x w -> a; Div a k -> y",
+	  RVL_OP_GENERAL, 2 },
+	{ "in x f32 1,2,3,4; out y; const w f32 2,2,1,1 1 -2 3 2; const k f32 4 1 2 3 4; Conv x w -> a; Mul a k -> y",
+	  RVL_OP_MUL, 2 },
+};
+
+static void run_float(const float *x, float *y)
+{
+	const struct rvl_tensor *out = g->outputs[0];
+	struct rvl_interp *it;
+
+	ck_assert_msg(!rvl_interp_new(g, false, &it, &err), "%s", err.msg);
+	ck_assert_int_eq(rvl_interp_set(it, 0, x, (size_t)rvl_tensor_bytes(g->inputs[0]), &err), 0);
+	ck_assert_int_eq(rvl_interp_run(it, &err), 0);
+	memcpy(y, rvl_interp_data(it, out), (size_t)rvl_tensor_bytes(out));
+	rvl_interp_free(it);
+}
+
+START_TEST(rewritten_operators_compute_the_same)
+{
+	static float x[64], y[2][4096];
+	const char *text = rewrites[_i].text;
+	uint64_t seed = 12;
+	bool any = false;
+
+	for (size_t i = 0; i < 64; i++)
+		x[i] = (float)chance_uniform(&seed, -1, 1);
+	for (int after = 0; after < 2; after++) {
+		bytes = ot_model(text, 13);
+		ck_assert_msg(!rvl_onnx_load(bytes.p, bytes.n, NULL, &g, &err), "%s", err.msg);
+		ck_assert_msg(!(after ? rvl_calibrate_prepare(g, &how, &err) : rvl_shape_infer(g, &err)),
+			      "%s: %s", text, err.msg);
+		run_float(x, y[after]);
+		for (uint32_t i = 0; after && i < g->n_nodes; i++)
+			any |= g->nodes[i]->op == rewrites[_i].op;
+		if (after)
+			ck_assert_msg(any && g->n_nodes == rewrites[_i].nodes, "%s: %u nodes", text, g->n_nodes);
+		for (int64_t i = 0; after && i < rvl_shape_count(&g->outputs[0]->shape); i++)
+			ck_assert_msg(y[1][i] == y[0][i] || fabsf(y[1][i] - y[0][i]) <= 1e-4f * (1 + fabsf(y[0][i])),
+				      "%s: value %lld is %g, not %g", text, (long long)i, (double)y[1][i],
+				      (double)y[0][i]);
+		release();
+	}
 }
 END_TEST
 
@@ -846,6 +944,7 @@ int main(void)
 	tcase_add_test(t, mixed_keeps_the_worst_layers_float);
 	tcase_add_test(t, biases_take_up_the_error_of_weights);
 	tcase_add_test(t, means_of_many_runs);
+	tcase_add_loop_test(t, rewritten_operators_compute_the_same, 0, sizeof(rewrites) / sizeof(*rewrites));
 	tcase_add_loop_test(t, no_float_between_layers, 0, sizeof(networks) / sizeof(*networks));
 	tcase_add_test(t, exported_models_compute_the_same);
 	tcase_add_test(t, noise_of_infinities);
