@@ -148,17 +148,6 @@ static struct loop *open_loop(struct rivulet_workers *p)
 	return l;
 }
 
-/* Called with the lock, which is released during the work. */
-static void help(struct rivulet_workers *p, struct loop *l)
-{
-	l->helpers++;
-	pthread_mutex_unlock(&p->lock);
-	loop_work(l);
-	pthread_mutex_lock(&p->lock);
-	if (!--l->helpers)
-		pthread_cond_broadcast(&p->left);
-}
-
 static void *spare_worker(void *arg);
 
 static bool is_served(const struct rivulet_workers *p, const void *owner)
@@ -193,6 +182,21 @@ static void serve_all(struct rivulet_workers *p)
 		pthread_cond_signal(&p->unserved);
 	else if (p->n_spare < MAX_SPARE)
 		p->n_spare += !pthread_create(&p->spare[p->n_spare], NULL, spare_worker, p);
+}
+
+/*
+ * Called with the lock, which is released during the work. A queued task may have counted on this
+ * thread, and the loop may last as long as its owner's kernel, so a spare thread takes the task.
+ */
+static void help(struct rivulet_workers *p, struct loop *l)
+{
+	l->helpers++;
+	serve_all(p);
+	pthread_mutex_unlock(&p->lock);
+	loop_work(l);
+	pthread_mutex_lock(&p->lock);
+	if (!--l->helpers)
+		pthread_cond_broadcast(&p->left);
 }
 
 /* Called with the lock, which is released during the work. @at: where the task is in the queue */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -785,6 +786,88 @@ START_TEST(parallel_loops)
 }
 END_TEST
 
+/** struct meeting - a task of owner B whose loop ends only when the test says so, and two of A */
+struct meeting {
+	struct rvl_rt_task a[2], b;
+	sem_t begin_loop, in_loop, end_loop;	/* of B's loop */
+	sem_t first_runs, end_first, second_ran;	/* of A's tasks */
+};
+
+static struct meeting meeting;
+
+/* sem_wait() with a limit that only ends a hang. */
+static bool comes(sem_t *s)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 30;
+	while (sem_timedwait(s, &until))
+		if (errno != EINTR)
+			return false;
+	return true;
+}
+
+static void blocked_share(void *arg, uint32_t i)
+{
+	struct meeting *m = arg;
+
+	(void)i;
+	sem_post(&m->in_loop);
+	comes(&m->end_loop);
+	sem_post(&m->end_loop);
+}
+
+static void loop_of_b(struct rvl_rt_task *t)
+{
+	const struct rvl_pool *k = rvl_rt_workers_kernel(workers);
+
+	(void)t;
+	comes(&meeting.begin_loop);
+	k->parallel(k->ctx, 8, blocked_share, &meeting);
+}
+
+static void first_of_a(struct rvl_rt_task *t)
+{
+	(void)t;
+	sem_post(&meeting.first_runs);
+	comes(&meeting.end_first);
+}
+
+static void second_of_a(struct rvl_rt_task *t)
+{
+	(void)t;
+	sem_post(&meeting.second_ran);
+}
+
+/*
+ * Proves that a task does not wait for the end of another owner's loop when the worker that would
+ * have taken it joins that loop: A's second task is queued while one worker runs A's first task and
+ * the other one B's loop.
+ */
+START_TEST(loops_hold_up_nobody)
+{
+	struct meeting *m = &meeting;
+	sem_t *const sems[] = { &m->begin_loop, &m->in_loop, &m->end_loop, &m->first_runs,
+				&m->end_first, &m->second_ran };
+
+	for (size_t i = 0; i < sizeof(sems) / sizeof(sems[0]); i++)
+		sem_init(sems[i], 0, 0);
+	m->b = (struct rvl_rt_task) { .work = loop_of_b, .owner = &m->b };
+	m->a[0] = (struct rvl_rt_task) { .work = first_of_a, .owner = &m->a };
+	m->a[1] = (struct rvl_rt_task) { .work = second_of_a, .owner = &m->a };
+	rvl_rt_workers_push(workers, &m->b);
+	rvl_rt_workers_push(workers, &m->a[0]);
+	ck_assert(comes(&m->first_runs));
+	rvl_rt_workers_push(workers, &m->a[1]);
+	sem_post(&m->begin_loop);
+	ck_assert(comes(&m->in_loop));
+	sem_post(&m->end_first);
+	ck_assert(comes(&m->second_ran));
+	sem_post(&m->end_loop);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("runtime");
@@ -808,6 +891,7 @@ int main(void)
 	tcase_add_loop_test(t, hostile, 0, 2);
 	tcase_add_test(t, other_target);
 	tcase_add_test(t, parallel_loops);
+	tcase_add_test(t, loops_hold_up_nobody);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }
