@@ -259,11 +259,34 @@ static void hold(struct rvl_fair *f, struct rvl_share *s, uint32_t class, uint64
 	f->held_since = now;
 }
 
-/* Of the time of one run, the active classes below it are owed a part. */
-static void owe(struct rvl_fair *f, uint32_t class, uint64_t service, uint64_t now)
+/* Of @ns that run @r has taken, the part in which class @c waited. */
+static uint64_t waited(const struct rvl_fair *f, uint32_t c, const struct rvl_slot *r, uint64_t ns)
 {
-	for (uint32_t c = 0; c < class; c++) {
-		f->owed[c] += (int64_t)(service / RVL_FAIR_FLOOR);
+	uint64_t before = f->waits_since[c] > r->started ? f->waits_since[c] - r->started : 0;
+
+	return ns > before ? ns - before : 0;
+}
+
+/*
+ * What class @c is owed, with the part of the runs under way. Otherwise a class would get nothing
+ * during a run of minutes of a higher class.
+ */
+static int64_t owed_now(const struct rvl_fair *f, uint32_t c, uint64_t now)
+{
+	int64_t sum = f->owed[c];
+	struct rvl_slot *r;
+
+	rvl_list_each(r, &f->under_way, under_way)
+		if (r->priority > c)
+			sum += (int64_t)(waited(f, c, r, now - r->started) / RVL_FAIR_FLOOR);
+	return sum;
+}
+
+/* Of the time of one run that has ended, the active classes below it are owed a part. */
+static void owe(struct rvl_fair *f, const struct rvl_slot *s, uint64_t service, uint64_t now)
+{
+	for (uint32_t c = 0; c < s->priority; c++) {
+		f->owed[c] += (int64_t)(waited(f, c, s, service) / RVL_FAIR_FLOOR);
 		if (f->owed[c] > 0 && !first_active(f, c, now))
 			f->owed[c] = 0;
 	}
@@ -284,11 +307,22 @@ static void add_promise(struct rvl_fair *f, struct rvl_slot *s)
 	rvl_list_add_tail(at, &s->promise);
 }
 
+/* A class that was idle waits from now on. Idle time repays what it owes, and gives no credit. */
+static void begin_waiting(struct rvl_fair *f, uint32_t class, uint64_t now)
+{
+	int64_t owed = owed_now(f, class, now);
+
+	f->owed[class] = owed < 0 ? owed : 0;
+	f->waits_since[class] = now;
+}
+
 /* A share that was idle enters at the present virtual time, so that idle time gives no credit. */
 static void arrive(struct rvl_fair *f, struct rvl_presence *p, uint32_t class, uint64_t now)
 {
 	uint64_t think;
 
+	if (!first_active(f, class, now))
+		begin_waiting(f, class, now);
 	if (!is_active(p, now))
 		p->v = at_least(p->v, f->v[class]);
 	if (p->queue.n || p->started || !p->ended)
@@ -361,7 +395,7 @@ void rvl_fair_end(struct rvl_fair *f, struct rvl_slot *s, uint64_t now, uint64_t
 	f->started--;
 	if (s->by_floor)
 		f->owed[c] += (int64_t)(s->charged - service);
-	owe(f, c, service, now);
+	owe(f, s, service, now);
 	charge_others(f, s->share, c, service);
 }
 
@@ -402,21 +436,32 @@ static struct rvl_slot *choose(struct rvl_fair *f, uint32_t c, uint64_t now, uin
 	return NULL;
 }
 
-static bool has_earned(const struct rvl_fair *f, const struct rvl_slot *s)
+/* When the class of a queued slot will have earned its time, if the runs under way continue. */
+static uint64_t earned_at(const struct rvl_fair *f, const struct rvl_slot *s, uint64_t now)
 {
 	uint64_t due = s->expected < RVL_FAIR_EARNED ? s->expected : RVL_FAIR_EARNED;
+	int64_t missing = (int64_t)at_least(due, 1) - owed_now(f, s->priority, now);
+	uint64_t higher = 0;
+	struct rvl_slot *r;
 
-	return f->owed[s->priority] > 0 && (uint64_t)f->owed[s->priority] >= due;
+	if (missing <= 0)
+		return now;
+	rvl_list_each(r, &f->under_way, under_way)
+		higher += r->priority > s->priority;
+	return higher ? add_sat(now, (uint64_t)missing * RVL_FAIR_FLOOR / higher + 1) : UINT64_MAX;
 }
 
-/* A lower class whose floor is due. */
-static struct rvl_slot *choose_owed(const struct rvl_fair *f, uint32_t top, uint64_t now)
+/* A lower class whose floor is due. @wake: lowered to the time at which one will be. */
+static struct rvl_slot *choose_owed(const struct rvl_fair *f, uint32_t top, uint64_t now,
+				    uint64_t *wake)
 {
 	for (uint32_t c = 0; c < top; c++) {
 		struct rvl_share *s = first_queued(f, c, now);
+		uint64_t at = s ? earned_at(f, head(s, c), now) : UINT64_MAX;
 
-		if (s && has_earned(f, head(s, c)))
+		if (at <= now)
 			return head(s, c);
+		*wake = at < *wake ? at : *wake;
 	}
 	return NULL;
 }
@@ -438,7 +483,7 @@ static struct rvl_slot *fair_choice(struct rvl_fair *f, uint64_t now, uint64_t *
 	for (uint32_t c = RIVULET_PRIOS; c-- > 0;) {
 		if (!first_active(f, c, now))
 			continue;
-		owed = choose_owed(f, c, now);
+		owed = choose_owed(f, c, now, wake);
 		return owed ? owed : choose(f, c, now, wake);
 	}
 	forget_debts(f);

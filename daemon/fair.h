@@ -3,7 +3,8 @@
  * The order of runs. Pure: every function is given the time, and knows neither device nor session.
  *
  *   class   all runs of one priority. The highest active class goes first. A lower class that waits
- *           is owed 1/RVL_FAIR_FLOOR of the time that the higher classes take.
+ *           is owed 1/RVL_FAIR_FLOOR of the time that the higher classes take, counted while their
+ *           runs are under way.
  *   share   one user. Within a class the share with the least virtual time goes first; virtual time
  *           is the time of device or CPU steps, whichever is longer, that its runs have taken. A run
  *           under way for longer than it was charged counts the difference until it is measured.
@@ -80,7 +81,9 @@ struct rvl_fair {
 	struct rvl_list promises;	/* queued slots with @hard, by deadline */
 	struct rvl_list under_way;	/* started slots */
 	uint64_t v[RIVULET_PRIOS];	/* present virtual time: where a share without backlog enters */
-	int64_t owed[RIVULET_PRIOS];	/* ns that higher classes have taken at this one's expense */
+	/* ns of ended runs of higher classes that this one may still take; below 0: it took more */
+	int64_t owed[RIVULET_PRIOS];
+	uint64_t waits_since[RIVULET_PRIOS];	/* when the class had its first run after being idle */
 	uint32_t queued[RIVULET_PRIOS];
 	uint32_t started;
 	struct rvl_share *held;		/* the idle device waits for it since @held_since */

@@ -40,6 +40,10 @@ check-model: $(BUILD)/check-queue
 $(eval $(call unit_test,rivuletd,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,worker,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,cache,$(DAEMON_STATIC),$(DAEMON_LIBS)))
+# Work of a client's size: the wrappers note which thread does it.
+OFFLOAD_WRAPS := $(addprefix -Wl$(comma)--wrap=,rvl_program_read rivulet_image_load_within rivulet_exec_new \
+	rivulet_exec_bind_fd rvl_rt_cpu_run rvl_rt_mem_free)
+$(eval $(call unit_test,offload,$(DAEMON_STATIC),$(OFFLOAD_WRAPS) $(DAEMON_LIBS)))
 $(eval $(call unit_test,lifetime,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,limits,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,fair,daemon uapi,))
@@ -71,7 +75,7 @@ $(eval $(call unit_test,starved,compiler kernels uapi,$(addprefix -Wl$(comma)--w
 $(eval $(call unit_test,release,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
 $(eval $(call unit_test,isolation,sim uapi,-lm))
 CPPFLAGS_tests_unit_test_discovery := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
-$(eval $(call unit_test,discovery,$(DAEMON_STATIC),$(DAEMON_LIBS) $(shell pkg-config --libs umockdev-1.0 2>/dev/null)))
+$(eval $(call unit_test,discovery,$(DAEMON_STATIC),-Wl$(comma)--wrap=rvl_cache_forget_times $(DAEMON_LIBS) $(shell pkg-config --libs umockdev-1.0 2>/dev/null)))
 CPPFLAGS_tests_unit_test_battery := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,battery,$(DAEMON_STATIC),$(DAEMON_LIBS) $(shell pkg-config --libs umockdev-1.0 2>/dev/null)))
 $(eval $(call unit_test,device,sim uapi,-lm))

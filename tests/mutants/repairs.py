@@ -31,7 +31,7 @@ class Mistake(Exception):
 
 @dataclass
 class Test:
-    """@kind: unit, asan, run or vm."""
+    """@kind: unit, asan, plain, run or vm."""
     text: str
     kind: str
     binary: str = ""
@@ -42,7 +42,7 @@ class Test:
         kind, _, rest = text.partition(":")
         if kind in ("run", "vm"):
             return cls(text, kind, rest.strip())
-        kind, unit = ("asan", rest) if kind == "asan" else ("unit", text)
+        kind, unit = (kind, rest) if kind in ("asan", "plain") else ("unit", text)
         binary, _, names = unit.partition(":")
         if not re.fullmatch(r"test_\w+", binary) or not re.fullmatch(r"\w+(,\w+)*", names):
             raise Mistake(f"no test: {text}")
@@ -171,7 +171,7 @@ def output():
 def build(tests):
     """Builds what the tests need; a VM test builds by itself."""
     for folder in sorted({t.dir for t in tests if t.kind != "vm"}):
-        targets = sorted({f"{folder}/unit/{t.binary}" for t in tests if t.dir == folder and t.kind in ("unit", "asan")})
+        targets = sorted({f"{folder}/unit/{t.binary}" for t in tests if t.dir == folder and t.kind in ("unit", "asan", "plain")})
         options = [f"BUILD={folder}", SELECT] + (["SAN=1", "OPT=-O1"] if folder == "build/asan" else [])
         if run(MAKE + options + ["all"] + targets, 1800) != 0:
             raise Mistake("does not build:\n" + "\n".join(output().splitlines()[-8:]))
@@ -184,7 +184,10 @@ def run_unit(test):
     env = {"MUTANTS_TESTS": ",".join(test.names), "MUTANTS_CPU": "120"}
     if test.kind == "asan":
         env["MUTANTS_MEMORY"] = "unlimited"
-    status = run([str(SANDBOX), str(work), "--", str(TREE / test.dir / "unit" / test.binary)], TEST_SECONDS * load(), env)
+    command = [str(TREE / test.dir / "unit" / test.binary)]
+    if test.kind != "plain":
+        command = [str(SANDBOX), str(work), "--"] + command
+    status = run(command, TEST_SECONDS * load(), env)
     checks = re.search(r"^\d+%: Checks: (\d+)", output(), re.M)
     if status == 0 and (not checks or int(checks.group(1)) < len(test.names)):
         raise Mistake(f"{test.text}: there is no such test")

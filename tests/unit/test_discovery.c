@@ -8,6 +8,7 @@
 
 #include "daemon_rig.h"
 
+#include "cache.h"
 #include "mock.h"
 #include "rivulet_accel.h"
 #include "suite.h"
@@ -331,6 +332,57 @@ START_TEST(clock_differs)
 }
 END_TEST
 
+/* Notes each call in DIR/discarded. */
+void __real_rvl_cache_forget_times(struct rvl_cache *c);
+void __wrap_rvl_cache_forget_times(struct rvl_cache *c);
+void __wrap_rvl_cache_forget_times(struct rvl_cache *c)
+{
+	char path[SCRATCH_MAX + 16];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/discarded", rig.dir);
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	ck_assert_int_eq(write(fd, "x", 1), 1);
+	close(fd);
+	__real_rvl_cache_forget_times(c);
+}
+
+static long discarded(void)
+{
+	char path[SCRATCH_MAX + 16];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/discarded", rig.dir);
+	return stat(path, &st) ? 0 : (long)st.st_size;
+}
+
+static void exchange(int sock, const char *name, const char *number)
+{
+	unplug(ACCEL);
+	ck_assert_uint_eq(next_event(sock).device_state, RIVULET_DEVICE_ABSENT);
+	plug("rivulet", "accel", name, number);
+	ck_assert_uint_eq(next_event(sock).device_state, RIVULET_DEVICE_PRESENT);
+}
+
+/* Proves that measured times are kept while the same board returns, and discarded with another one. */
+START_TEST(times_are_discarded)
+{
+	long before;
+	int sock;
+
+	plug("rivulet", "accel", "accel0", "261:0");
+	rig_start_on("", NULL);
+	sock = raw_open();
+	before = discarded();
+	exchange(sock, "accel0", "261:0");
+	ck_assert_int_eq(discarded(), before);
+	clock_hz = 150000000;
+	exchange(sock, "accel0", "261:0");
+	ck_assert_int_eq(discarded(), before + 1);
+	rig_stop();
+}
+END_TEST
+
 #define SLOW_BATCH 7
 
 /* A compiler that takes long for one batch size, so that the board can be exchanged meanwhile. */
@@ -475,6 +527,7 @@ int main(int argc, char **argv)
 	tcase_add_test(t, served_late);
 	tcase_add_test(t, models_survive);
 	tcase_add_test(t, clock_differs);
+	tcase_add_test(t, times_are_discarded);
 	tcase_add_test(t, exchanged);
 	tcase_add_test(t, render_node);
 	tcase_add_loop_test(t, other_drivers, 0, 4);

@@ -795,6 +795,38 @@ START_TEST(floor_of_lower_classes)
 END_TEST
 
 /*
+ * Proves that a lower class earns its time while one run of a higher class is under way, from its
+ * own arrival on, that it is woken then, and that the end of that run owes nothing twice.
+ */
+START_TEST(floor_beside_a_long_run)
+{
+	struct rvl_slot high = slot_of(0, RIVULET_PRIO_NORMAL, UINT64_MAX, 0);
+	struct rvl_slot low = slot_of(1, RIVULET_PRIO_LOW, UINT64_MAX, 1);
+	uint64_t wake, due, began = now;
+
+	ck_assert_int_eq(rvl_fair_add(&fair, &high, now), 0);
+	rvl_fair_start(&fair, &high, now);
+	for (int i = 0; i < 3; i++) {
+		/* The second run arrives at once, the third one after an idle second. */
+		now += i == 1 ? 0 : NSEC_PER_SEC;
+		low.expected = 2 * MS;
+		ck_assert_int_eq(rvl_fair_add(&fair, &low, now), 0);
+		due = now + 16 * 2 * MS;
+		ck_assert_ptr_null(rvl_fair_pick(&fair, now, 0, 0, &wake));
+		ck_assert_uint_le(wake, due + 16);
+		ck_assert_ptr_null(rvl_fair_pick(&fair, due - 5 * MS, 0, 0, &wake));
+		now = wake;
+		ck_assert_ptr_eq(rvl_fair_pick(&fair, now, 0, 0, &wake), &low);
+		rvl_fair_start(&fair, &low, now);
+		ck_assert(low.by_floor);
+		rvl_fair_end(&fair, &low, now, 2 * MS);
+	}
+	rvl_fair_end(&fair, &high, now, now - began);
+	ck_assert_int_le(fair.owed[RIVULET_PRIO_LOW], MS / 100);
+}
+END_TEST
+
+/*
  * Proves when the next run of a user who has none is waited for: for five milliseconds, by a share
  * that is behind and usually returns as quickly; the wait is charged to that user.
  */
@@ -845,6 +877,7 @@ int main(void)
 	tcase_add_test(t, two_classes_of_one_user);
 	tcase_add_test(t, debt_is_limited);
 	tcase_add_loop_test(t, beside_a_long_run, 0, 4);
+	tcase_add_test(t, floor_beside_a_long_run);
 	tcase_add_test(t, deadlines);
 	tcase_add_test(t, debt_is_kept);
 	tcase_add_test(t, admits);

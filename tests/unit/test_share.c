@@ -272,6 +272,32 @@ START_TEST(promises)
 }
 END_TEST
 
+static void start_long(void)
+{
+	share_start("[Scheduler]\nParallelRuns=1\n", 4000000);
+}
+
+/* Proves that a LOW run is started before the end of a long NORMAL run of another user. */
+START_TEST(low_beside_a_long_run)
+{
+	union rivulet_packet p;
+	uint64_t end;
+
+	competitor_open(&alice, ALICE, 1);
+	competitor_open(&bob, BOB, 1);
+	alice.priority = RIVULET_PRIO_LOW;
+	competitor_send(&bob, 0);
+	raw_barrier(bob.sock);
+	competitor_send(&alice, 0);
+	ck_assert_int_eq(competitor_receive(&bob, &p), 0);
+	end = p.run_reply.end;
+	ck_assert_int_eq(competitor_receive(&alice, &p), 0);
+	ck_assert_uint_lt(p.run_reply.start, end);
+	close(alice.sock);
+	close(bob.sock);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	Suite *s;
@@ -290,5 +316,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(t, high_overtakes, 0, 2);
 	t = add_case(s, "serial", 120, start_serial, tear_down);
 	tcase_add_test(t, earlier_deadline_first);
+	t = add_case(s, "long", 120, start_long, tear_down);
+	tcase_add_test(t, low_beside_a_long_run);
 	return run_suite(s);
 }
