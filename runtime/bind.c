@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* Inputs and outputs: plain memory, buffers, dma-bufs, memfds. */
+/*
+ * Inputs and outputs: plain memory, buffers, dma-bufs, memfds.
+ *
+ * Another process may change the memory behind a descriptor at any time. Where a CPU step uses data
+ * as an address, an index that was checked could be another one when it is used, so such a tensor
+ * is copied: inputs before the run, outputs after it.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -49,23 +55,34 @@ static bool npu_sees(const struct rivulet_exec *x, uint32_t tensor)
 	return tensor < RIVULET_MAX_IO && x->img->io_slots >> (RIVULET_SLOT_IO + tensor) & 1;
 }
 
+void rvl_rt_unbind(struct rvl_rt_binding *b)
+{
+	rvl_rt_mem_free(&b->mem);
+	rivulet_buffer_unref(b->from);
+	b->from = NULL;
+}
+
 static void set_binding(struct rivulet_exec *x, uint32_t tensor, const struct rvl_rt_mem *m, void *user)
 {
 	struct rvl_rt_binding *b = &x->bind[tensor];
 
-	rvl_rt_mem_free(&b->mem);
+	rvl_rt_unbind(b);
 	*b = (struct rvl_rt_binding) { .bound = true, .mem = *m, .user = user };
 }
 
-/* Plain memory, which @m may own. NPU steps on the kernel driver need a copy of it in a buffer. */
-static int bind_plain(struct rivulet_exec *x, uint32_t tensor, struct rvl_rt_mem *m,
+/*
+ * Plain memory, which @m may own. NPU steps on the kernel driver need a copy of it in a buffer.
+ * @shared: another process may change it.
+ */
+static int bind_plain(struct rivulet_exec *x, uint32_t tensor, struct rvl_rt_mem *m, bool shared,
 		      struct rivulet_runtime_error *err)
 {
 	struct rivulet_runtime *rt = x->img->rt;
 	struct rvl_rt_mem copy;
 	int r;
 
-	if (rt->backend->plain_memory || !npu_sees(x, tensor)) {
+	if (!(shared && x->img->addresses[tensor]) &&
+	    (rt->backend->plain_memory || !npu_sees(x, tensor))) {
 		set_binding(x, tensor, m, NULL);
 		return 0;
 	}
@@ -91,11 +108,12 @@ int rivulet_exec_bind_memory(struct rivulet_exec *x, uint32_t tensor, void *data
 	if ((uintptr_t)data % 8)
 		return rvl_rt_fail(err, EINVAL, "tensor %s: memory is not aligned to 8 bytes",
 				   rivulet_program_string(x->img->prog, io_tensor(x, tensor)->name));
-	return bind_plain(x, tensor, &m, err);
+	return bind_plain(x, tensor, &m, false, err);
 }
 
-int rivulet_exec_bind_buffer(struct rivulet_exec *x, uint32_t tensor, struct rivulet_buffer *buf,
-			     uint64_t offset, struct rivulet_runtime_error *err)
+/* Takes a reference to @buf. @shared: another process may change it. */
+static int bind_buffer(struct rivulet_exec *x, uint32_t tensor, struct rivulet_buffer *buf,
+		       uint64_t offset, bool shared, struct rivulet_runtime_error *err)
 {
 	struct rvl_rt_mem m = { .offset = offset };
 	void *base;
@@ -112,9 +130,21 @@ int rivulet_exec_bind_buffer(struct rivulet_exec *x, uint32_t tensor, struct riv
 		return rvl_rt_fail(err, EIO, "%s", rivulet_last_error());
 	m.host = (char *)base + offset;
 	m.size = io_tensor(x, tensor)->size;
+	if (shared && x->img->addresses[tensor]) {
+		r = bind_plain(x, tensor, &m, true, err);
+		if (!r)
+			x->bind[tensor].from = rivulet_buffer_ref(buf);
+		return r;
+	}
 	m.buf = rivulet_buffer_ref(buf);
 	set_binding(x, tensor, &m, NULL);
 	return 0;
+}
+
+int rivulet_exec_bind_buffer(struct rivulet_exec *x, uint32_t tensor, struct rivulet_buffer *buf,
+			     uint64_t offset, struct rivulet_runtime_error *err)
+{
+	return bind_buffer(x, tensor, buf, offset, false, err);
 }
 
 /* -ENOTTY: not a memfd. The seal keeps it from shrinking while a step uses it. */
@@ -158,7 +188,7 @@ int rivulet_exec_bind_fd(struct rivulet_exec *x, uint32_t tensor, int fd, uint64
 	if (!r)
 		r = map_memfd(x, tensor, fd, offset, &m, err);
 	if (!r) {
-		r = bind_plain(x, tensor, &m, err);
+		r = bind_plain(x, tensor, &m, true, err);
 		if (r)
 			rvl_rt_mem_free(&m);
 		return r;
@@ -171,7 +201,7 @@ int rivulet_exec_bind_fd(struct rivulet_exec *x, uint32_t tensor, int fd, uint64
 	r = rivulet_buffer_import(x->img->rt->dev, fd, &buf);
 	if (r)
 		return rvl_rt_fail(err, -r, "%s", rivulet_last_error());
-	r = rivulet_exec_bind_buffer(x, tensor, buf, offset, err);
+	r = bind_buffer(x, tensor, buf, offset, true, err);
 	rivulet_buffer_unref(buf);
 	return r;
 }

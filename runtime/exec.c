@@ -107,7 +107,7 @@ static void exec_free(struct rivulet_exec *x)
 
 	unlink_exec(x);
 	for (uint32_t i = 0; x->bind && i < p->inputs + p->outputs; i++)
-		rvl_rt_mem_free(&x->bind[i].mem);
+		rvl_rt_unbind(&x->bind[i]);
 	for (uint32_t i = 0; x->task && i < p->steps; i++) {
 		rivulet_fence_unref(x->task[i].fence);
 		rvl_rt_mem_free(&x->task[i].prof);

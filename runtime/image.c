@@ -97,6 +97,39 @@ static int fail_step(const struct rivulet_image *img, uint32_t i, int code, cons
 					    s->params, s->params_size), why);
 }
 
+/*
+ * Operators whose kernels compute the places that they read and write from the shapes alone. Kernels
+ * of the others may use data as an index, a count or a coordinate, and check it before they use it.
+ */
+static bool uses_addresses(enum rvl_op op)
+{
+	static const enum rvl_op plain[] = {
+		RVL_OP_QUANTIZE, RVL_OP_DEQUANTIZE, RVL_OP_SOFTMAX, RVL_OP_RELU, RVL_OP_ADD,
+		RVL_OP_MUL, RVL_OP_CONV, RVL_OP_GEMM, RVL_OP_MATMUL, RVL_OP_FLATTEN,
+		RVL_OP_TRANSPOSE,
+	};
+
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
+		if (op == plain[i])
+			return false;
+	return true;
+}
+
+/* Marks the inputs and outputs of the model among the operands of a step. */
+static void mark_addresses(struct rivulet_image *img, const uint32_t *tensor, uint32_t n)
+{
+	const struct rivulet_tensor *t = rivulet_program_tensors(img->prog);
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (tensor[i] == UINT32_MAX)
+			continue;
+		if (t[tensor[i]].place == RIVULET_PLACE_INPUT)
+			img->addresses[t[tensor[i]].offset] = true;
+		if (t[tensor[i]].place == RIVULET_PLACE_OUTPUT)
+			img->addresses[img->prog->inputs + t[tensor[i]].offset] = true;
+	}
+}
+
 static int prepare_cpu(struct rivulet_image *img, uint32_t i, uint64_t limit,
 		       struct rivulet_runtime_error *err)
 {
@@ -115,6 +148,10 @@ static int prepare_cpu(struct rivulet_image *img, uint32_t i, uint64_t limit,
 	if (bind_operands(img, d.in, d.n_in, s->read, s->nread, false, c->in) ||
 	    bind_operands(img, d.out, d.n_out, s->write, s->nwrite, true, c->out))
 		return fail_step(img, i, EINVAL, "its operands are not what its parameters say", err);
+	if (uses_addresses(d.op)) {
+		mark_addresses(img, c->in, d.n_in);
+		mark_addresses(img, c->out, d.n_out);
+	}
 	r = rvl_kernel_new(&d, false, &c->kernel, why);
 	if (r)
 		return fail_step(img, i, -r, r == -ENOMEM ? "out of memory" : why, err);
@@ -158,7 +195,8 @@ static int prepare_steps(struct rivulet_image *img, uint64_t limit,
 
 	img->cpu = calloc(n + 1, sizeof(*img->cpu));
 	img->report = calloc(n + 1, sizeof(*img->report));
-	if (!img->cpu || !img->report || rvl_rt_deps(img))
+	img->addresses = calloc(img->prog->inputs + img->prog->outputs + 1, sizeof(*img->addresses));
+	if (!img->cpu || !img->report || !img->addresses || rvl_rt_deps(img))
 		return rvl_rt_fail(err, ENOMEM, "out of memory");
 	for (uint32_t i = 0; !r && i < n; i++) {
 		if (rivulet_program_steps(img->prog)[i].kind == RIVULET_STEP_CPU)
@@ -250,6 +288,7 @@ struct rivulet_image *rivulet_image_unref(struct rivulet_image *img)
 		rvl_kernel_free(img->cpu[i].kernel);
 	free(img->cpu);
 	free(img->report);
+	free(img->addresses);
 	free(img->deps);
 	rvl_rt_mem_free(&img->mem);
 	rivulet_runtime_unref(img->rt);
@@ -268,9 +307,20 @@ uint64_t rivulet_image_bytes(const struct rivulet_image *img)
 	       img->prog->steps * (uint64_t)(sizeof(*img->cpu) + sizeof(*img->deps));
 }
 
+/* Of inputs and outputs whose memory a run copies, at most. */
+static uint64_t copied_bytes(const struct rivulet_image *img)
+{
+	const struct rivulet_tensor *t = rivulet_program_tensors(img->prog);
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < img->prog->inputs + img->prog->outputs; i++)
+		sum += img->addresses[i] ? t[i].size : 0;
+	return sum;
+}
+
 uint64_t rivulet_image_exec_bytes(const struct rivulet_image *img)
 {
-	return img->prog->arena_size + img->prof_size + (uint64_t)img->npu_steps * RVL_RT_REPORT +
+	return img->prog->arena_size + copied_bytes(img) + img->prof_size + (uint64_t)img->npu_steps * RVL_RT_REPORT +
 	       img->prog->steps * (uint64_t)sizeof(struct rvl_rt_task) +
 	       img->prog->tensors * (uint64_t)sizeof(struct rvl_shape);
 }

@@ -168,6 +168,8 @@ struct rivulet_image {
 	struct rvl_rt_cpu_step *cpu;		/* by step; empty for NPU steps */
 	uint64_t (*deps)[RVL_RT_WORDS];		/* by step: bit b: step - 1 - b comes first */
 	uint32_t *report;			/* by step: number among the NPU steps */
+	/* By input, then output: a CPU step uses its data as addresses, see bind.c. */
+	bool *addresses;
 	uint32_t npu_steps;
 	uint32_t io_slots;			/* slots that any NPU step uses */
 	uint64_t prof_size;			/* bytes of PROF records of all steps */
@@ -193,7 +195,8 @@ struct rvl_rt_binding {
 	bool bound;
 	bool writable;
 	struct rvl_rt_mem mem;		/* what CPU and NPU steps use */
-	void *user;			/* plain memory that @mem is a copy of, or NULL */
+	void *user;			/* memory that @mem is a copy of, or NULL */
+	struct rivulet_buffer *from;	/* @user is its mapping; referenced, or NULL */
 };
 
 struct rivulet_exec {
@@ -221,6 +224,8 @@ void rvl_rt_exec_done(struct rvl_rt_task *t);
 void rvl_rt_exec_stop(struct rivulet_exec *x, int error, const char *text);
 /** rvl_rt_copy_bound() - plain memory in (inputs) or out (outputs) of the back end's copies */
 void rvl_rt_copy_bound(struct rivulet_exec *x, bool outputs);
+/** rvl_rt_unbind() - release what a binding holds */
+void rvl_rt_unbind(struct rvl_rt_binding *b);
 /** rvl_rt_cpu_run() - run a CPU step on this thread; fills t->error and times */
 void rvl_rt_cpu_run(struct rvl_rt_task *t);
 

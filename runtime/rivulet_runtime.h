@@ -189,6 +189,8 @@ int rivulet_exec_bind_buffer(struct rivulet_exec *x, uint32_t tensor, struct riv
  * @offset on
  * A memfd must be sealed against shrinking (-EPERM), or its owner could kill the process by
  * truncating it.
+ * Another process may change the memory during a run. So a tensor whose data a CPU step uses as an
+ * address is copied: an input when a run starts, an output when it has succeeded.
  * Outputs need a writable fd. The fd stays the caller's.
  */
 int rivulet_exec_bind_fd(struct rivulet_exec *x, uint32_t tensor, int fd, uint64_t offset,

@@ -53,6 +53,7 @@ $(eval $(call unit_test,found,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(BUILD)/unit/test_found: | $(BUILD)/rivulet
 $(eval $(call unit_test,sched,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,cancel,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
+$(eval $(call unit_test,untrusted,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
 $(eval $(call unit_test,runtime,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
 # Calls of the client library that tests/unit/fake_npu.h answers in the driver's place.
 NPU_WRAPS := $(addprefix -Wl$(comma)--wrap=,ioctl drmIoctl drmGetVersion drmFreeVersion drmPrimeFDToHandle drmSyncobjCreate \

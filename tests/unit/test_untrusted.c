@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Memory that another process may change during a run: a kernel that uses data as an address works
+ * on a copy of it. Otherwise an index could be changed after it was checked.
+ */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../../runtime/internal.h"
+#include "onnx_text.h"
+#include "rivulet_board.h"
+#include "rivulet_compiler.h"
+#include "suite.h"
+
+#define N 8192	/* elements: a worker computes the step */
+
+static struct rivulet_workers *workers;
+static struct rivulet_runtime *rt;
+static struct rivulet_runtime_error err;
+
+static void setup(void)
+{
+	struct rivulet_board b;
+	char text[256];
+
+	ck_assert_msg(!rivulet_board_load(&b, "zu3eg-64", text, sizeof(text)), "%s", text);
+	ck_assert(!rivulet_workers_new(1, &workers));
+	ck_assert_msg(!rivulet_runtime_new_sim(&b, workers, &rt, &err), "%s", err.text);
+}
+
+static void teardown(void)
+{
+	ck_assert_ptr_null(rivulet_runtime_unref(rt));
+	ck_assert_ptr_null(rivulet_workers_unref(workers));
+}
+
+static struct rivulet_exec *exec_of(const char *text)
+{
+	struct rivulet_compile_options o = { .cpu_only = true };
+	struct rivulet_blob blob = { .data = NULL };
+	struct pb model = ot_model(text, 13);
+	struct rvl_err e = { "" };
+	struct rivulet_image *img;
+	struct rivulet_exec *x;
+
+	ck_assert_msg(!rivulet_compile(model.p, model.n, rivulet_runtime_board(rt), &o, &blob, NULL, &e),
+		      "%s", e.msg);
+	ck_assert_msg(!rivulet_image_load(rt, blob.data, blob.size, &img, &err), "%s", err.text);
+	ck_assert_msg(!rivulet_exec_new(img, &x, &err), "%s", err.text);
+	rivulet_image_unref(img);
+	rivulet_blob_free(&blob);
+	free(model.p);
+	return x;
+}
+
+/* Binds a tensor to a memfd. Returns the mapping that the other process would have. */
+static void *share(struct rivulet_exec *x, uint32_t tensor, size_t size)
+{
+	int fd = memfd_create("shared", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *p;
+
+	ck_assert(fd >= 0 && !ftruncate(fd, (off_t)size));
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	ck_assert_msg(!rivulet_exec_bind_fd(x, tensor, fd, 0, &err), "%s", err.text);
+	close(fd);
+	return p;
+}
+
+static sem_t busy, go;
+
+static void block(struct rvl_rt_task *t)
+{
+	(void)t;
+	sem_post(&busy);
+	while (sem_wait(&go) && errno == EINTR)
+		;
+}
+
+/* Starts a run whose step waits for the only worker; it is computed after release(). */
+static void start_held(struct rivulet_exec *x)
+{
+	static struct rvl_rt_task t;
+
+	sem_init(&busy, 0, 0);
+	sem_init(&go, 0, 0);
+	t = (struct rvl_rt_task) { .work = block };
+	rvl_rt_workers_push(workers, &t);
+	while (sem_wait(&busy) && errno == EINTR)
+		;
+	ck_assert_msg(!rivulet_exec_start(x, NULL, &err), "%s", err.text);
+}
+
+static int release(struct rivulet_exec *x)
+{
+	sem_post(&go);
+	return rivulet_exec_wait(x, -1);
+}
+
+/*
+ * Proves that an index that is changed after the start of the run has no effect, and that the next
+ * run sees it.
+ */
+START_TEST(indices)
+{
+	struct rivulet_exec *x = exec_of("in x f32 8192; in i s64 8192; Gather x i -> y axis=0; out y f32 8192");
+	float *in = share(x, 0, N * sizeof(float)), *out = share(x, 2, N * sizeof(float));
+	int64_t *index = share(x, 1, N * sizeof(int64_t));
+
+	for (int i = 0; i < N; i++) {
+		in[i] = (float)i;
+		index[i] = N - 1 - i;
+	}
+	start_held(x);
+	index[5] = INT64_MAX / 8;
+	ck_assert_msg(!release(x), "%s", rivulet_exec_result(x)->text);
+	for (int i = 0; i < N; i++)
+		ck_assert_msg(out[i] == (float)(N - 1 - i), "place %d", i);
+	ck_assert_int_eq(rivulet_exec_start(x, NULL, &err), 0);
+	ck_assert_int_eq(rivulet_exec_wait(x, -1), -EINVAL);
+	ck_assert_ptr_null(rivulet_exec_unref(x));
+	munmap(in, N * sizeof(float));
+	munmap(out, N * sizeof(float));
+	munmap(index, N * sizeof(int64_t));
+}
+END_TEST
+
+/* Proves that a step that uses the output of another one as indices reads them from a copy. */
+START_TEST(outputs_as_indices)
+{
+	struct rivulet_exec *x = exec_of("in x f32 64,128; const k s64 1 64; TopK x k -> v i axis=1;"
+					 "GatherElements x i -> y axis=1;"
+					 "out i s64 64,64; out y f32 64,64");
+	const struct rivulet_program *p = rivulet_image_program(rivulet_exec_image(x));
+	float *in = share(x, 0, 64 * 128 * sizeof(float)), *y = share(x, 2, 64 * 64 * sizeof(float));
+	int64_t *i = share(x, 1, 64 * 64 * sizeof(int64_t));
+
+	ck_assert_uint_eq(p->outputs, 2);
+	ck_assert_ptr_ne(x->bind[1].mem.host, x->bind[1].user);
+	ck_assert_ptr_nonnull(x->bind[1].user);
+	for (int k = 0; k < 64 * 128; k++)
+		in[k] = (float)(k * 37 % 128);
+	ck_assert_int_eq(rivulet_exec_start(x, NULL, &err), 0);
+	ck_assert_msg(!rivulet_exec_wait(x, -1), "%s", rivulet_exec_result(x)->text);
+	for (int k = 0; k < 64 * 64; k++)
+		ck_assert_msg(y[k] == in[k / 64 * 128 + i[k]], "place %d", k);
+	ck_assert_ptr_null(rivulet_exec_unref(x));
+	munmap(in, 64 * 128 * sizeof(float));
+	munmap(y, 64 * 64 * sizeof(float));
+	munmap(i, 64 * 64 * sizeof(int64_t));
+}
+END_TEST
+
+/* Proves that steps with places of their shapes alone work in the shared memory itself. */
+START_TEST(plain_steps_copy_nothing)
+{
+	struct rivulet_exec *x = exec_of("in x f32 8192; Add x x -> y; out y f32 8192");
+	float *in = share(x, 0, N * sizeof(float)), *out = share(x, 1, N * sizeof(float));
+
+	ck_assert(!x->bind[0].user && !x->bind[1].user);
+	ck_assert_ptr_null(rivulet_exec_unref(x));
+	munmap(in, N * sizeof(float));
+	munmap(out, N * sizeof(float));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("untrusted");
+	TCase *t = add_case(s, "shared memory", 60, setup, teardown);
+
+	tcase_add_test(t, indices);
+	tcase_add_test(t, outputs_as_indices);
+	tcase_add_test(t, plain_steps_copy_nothing);
+	return run_suite(s);
+}
