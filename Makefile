@@ -34,7 +34,9 @@ OPT ?= -O2
 WARN := -Wall -Wextra -Werror -Wvla -Wmissing-prototypes -Wundef -Wshadow=local
 CFLAGS_ALL := -std=gnu11 -g $(OPT) $(WARN) -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -pthread
 CPPFLAGS_ALL := -D_GNU_SOURCE -DRIVULET_VERSION='"$(VERSION)"'
-LDFLAGS_ALL := -pthread $(LDFLAGS)
+# Cancelling a run leaves a kernel by longjmp() at any instruction (runtime/workers.c), so that no
+# function may be resolved at its first call: the dynamic linker would be left with its lock held.
+LDFLAGS_ALL := -pthread -Wl,-z,relro,-z,now $(LDFLAGS)
 ifdef SAN
 CFLAGS_ALL += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 LDFLAGS_ALL += -fsanitize=address,undefined

@@ -286,6 +286,14 @@ struct rivulet_model_input {
 };
 
 /**
+ * rivulet_model_hash() - SHA-256 that identifies a model: of its file, and of the data that it has
+ * in the files of @opt
+ * A program file has the same in its header. Errors as rivulet_compile().
+ */
+int rivulet_model_hash(const void *onnx, size_t size, const struct rivulet_compile_options *opt,
+		       uint8_t out[32], struct rvl_err *err);
+
+/**
  * rivulet_model_inputs_of() - the inputs that a model has left with the batch, symbol and frozen
  * inputs of @opt
  * @out: *@n entries, to be freed with rivulet_model_inputs_free(). Errors as rivulet_compile().

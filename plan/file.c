@@ -76,10 +76,9 @@ int rivulet_plan_bind(struct rivulet_plan *p, const void *onnx, size_t size,
 		      const struct rivulet_board *b, const struct rivulet_compile_options *opt,
 		      struct rvl_err *err)
 {
-	int rc = 0;
+	int rc = rivulet_model_hash(onnx, size, opt, p->model, err);
 
 	snprintf(p->board, sizeof(p->board), "%s", b->name);
-	rivulet_sha256(onnx, size, p->model);
 	hash_levels(b, p->opp);
 	hash_profile(b, p->profile);
 	rivulet_quantise_hash(&opt->quantise, p->calibration);
@@ -138,7 +137,8 @@ int rivulet_plan_apply(const struct rivulet_plan *p, const void *onnx, size_t si
 		       const struct rivulet_board *b, struct rivulet_compile_options *opt,
 		       struct rvl_err *err)
 {
-	const struct rivulet_compile_options only = { .quantise = opt->quantise };
+	const struct rivulet_compile_options only = { .quantise = opt->quantise, .files = opt->files,
+		.batch = (int64_t)p->batch, .symbol = (int64_t)p->symbol };
 	struct rivulet_plan now = { 0 };
 	int rc = rivulet_plan_bind(&now, onnx, size, b, &only, err);
 

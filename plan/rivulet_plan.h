@@ -196,7 +196,7 @@ int rivulet_plan_parse(struct rivulet_plan *p, const void *text, size_t size, st
 
 /**
  * rivulet_plan_apply() - fill compile options from a plan of this model on this board
- * @opt: calibration as it will be used; the plan's batch, symbol, kept nodes, lengths and
+ * @opt: calibration and files as they will be used; the plan's batch, symbol, kept nodes, lengths and
  * accuracies are filled in and point into @p. Levels without an entry get no variant. Returns
  * -ESTALE with the name of what differs if the plan is for another model, board or calibration.
  */

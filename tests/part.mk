@@ -52,6 +52,7 @@ $(eval $(call unit_test,overdue,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,found,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(BUILD)/unit/test_found: | $(BUILD)/rivulet
 $(eval $(call unit_test,sched,$(DAEMON_STATIC),$(DAEMON_LIBS)))
+$(BUILD)/unit/test_cancel: | $(BUILD)/rivuletd $(BUILD)/rivulet
 $(eval $(call unit_test,cancel,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
 $(eval $(call unit_test,untrusted,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
 $(eval $(call unit_test,runtime,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))

@@ -72,7 +72,7 @@ struct rivulet_level_info {
  * @crc: CRC32C of the whole file with this field zero
  * @*_off: multiples of RIVULET_PROGRAM_ALIGN; @strings_off: NUL-terminated UTF-8, each name an
  * offset in it
- * @model_hash: SHA-256 of the ONNX file; @options_hash: CRC32C of the compile options
+ * @model_hash: rivulet_model_hash() of the model; @options_hash: CRC32C of the compile options
  */
 struct rivulet_program {
 	uint32_t magic;

@@ -3,6 +3,7 @@
 #include "onnx/onnx.h"
 #include "program/program.h"
 #include "rivulet_compiler.h"
+#include "rivulet_sha256.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -49,6 +50,36 @@ int rvl_read_model(const void *onnx, size_t size, const struct rivulet_compile_o
 	for (uint32_t i = 0; i < opt->n_frozen && !rc; i++)
 		rc = rvl_graph_freeze(*out, opt->frozen[i].name, opt->frozen[i].data,
 				      opt->frozen[i].size, err);
+	return rc;
+}
+
+void rvl_model_identity(const void *onnx, size_t size, const struct rvl_graph *g, uint8_t out[32])
+{
+	uint8_t both[32 + sizeof(g->files_crc)];
+
+	rivulet_sha256(onnx, size, out);
+	if (!g->files_crc)
+		return;
+	memcpy(both, out, 32);
+	memcpy(both + 32, &g->files_crc, sizeof(g->files_crc));
+	rivulet_sha256(both, sizeof(both), out);
+}
+
+int rivulet_model_hash(const void *onnx, size_t size, const struct rivulet_compile_options *opt,
+		       uint8_t out[32], struct rvl_err *err)
+{
+	/* The key under which a tensor names its file. A model without it need not be read. */
+	static const char key[] = "location";
+	struct rvl_graph *g = NULL;
+	int rc;
+
+	rivulet_sha256(onnx, size, out);
+	if (!opt->files || !memmem(onnx, size, key, sizeof(key) - 1))
+		return 0;
+	rc = rvl_read_model(onnx, size, opt, &g, err);
+	if (!rc)
+		rvl_model_identity(onnx, size, g, out);
+	rvl_graph_free(g);
 	return rc;
 }
 

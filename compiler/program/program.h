@@ -9,6 +9,9 @@
 int rvl_read_model(const void *onnx, size_t size, const struct rivulet_compile_options *opt,
 		   struct rvl_graph **out, struct rvl_err *err);
 
+/** SHA-256 that identifies a model: of its file, and of the data that it has in other files. */
+void rvl_model_identity(const void *onnx, size_t size, const struct rvl_graph *g, uint8_t out[32]);
+
 /** rivulet_compile() of a graph made in memory, not yet optimised; takes @g over in any case. */
 int rvl_compile_graph(struct rvl_graph *g, const struct rivulet_board *board,
 		      const struct rivulet_compile_options *opt, struct rivulet_blob *program,

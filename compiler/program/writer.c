@@ -6,7 +6,6 @@
 #include "program/program.h"
 #include "rivulet_crc32c.h"
 #include "rivulet_kernels.h"
-#include "rivulet_sha256.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -328,7 +327,7 @@ static void finish_header(struct writer *w, const void *onnx, size_t size)
 	h->arena_size = be->arena_size;
 	h->cpu_scratch = be->cpu_scratch;
 	h->options_hash = options_hash(be->opt, be->g->files_crc);
-	rivulet_sha256(onnx, size, h->model_hash);
+	rvl_model_identity(onnx, size, be->g, h->model_hash);
 	if (be->board)
 		rivulet_target_of(be->board, &h->target);
 	for (uint32_t l = 0; be->board && l < be->board->levels; l++) {

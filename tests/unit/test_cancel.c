@@ -4,10 +4,13 @@
  * compute for minutes, on one thread or on all of them, inside of one loop or in many.
  */
 #include <check.h>
+#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "files.h"
 #include "onnx_text.h"
 #include "rivulet_board.h"
 #include "rivulet_compiler.h"
@@ -211,6 +214,48 @@ START_TEST(neighbour_unharmed)
 }
 END_TEST
 
+/* Whether the dynamic section of a program at @path says that all symbols are bound at its start. */
+static bool binds_at_start(const char *path)
+{
+	size_t size;
+	char *file = read_file(path, &size);
+	const Elf64_Ehdr *e = (const void *)file;
+	const Elf64_Phdr *p = (const void *)(file + e->e_phoff);
+	bool now = false;
+
+	ck_assert_mem_eq(e->e_ident, ELFMAG, SELFMAG);
+	for (int i = 0; i < e->e_phnum; i++) {
+		const Elf64_Dyn *d = (const void *)(file + p[i].p_offset);
+
+		for (; p[i].p_type == PT_DYNAMIC && d->d_tag != DT_NULL; d++)
+			now |= (d->d_tag == DT_FLAGS && d->d_un.d_val & DF_BIND_NOW) ||
+			       (d->d_tag == DT_FLAGS_1 && d->d_un.d_val & DF_1_NOW);
+	}
+	free(file);
+	return now;
+}
+
+/*
+ * Proves that the programs that leave kernels by longjmp() bind no symbol later, which would be left
+ * half done.
+ */
+START_TEST(no_lazy_binding)
+{
+	static const char *const names[] = { "unit/test_cancel", "rivuletd", "rivulet" };
+	char self[512], path[600];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	ck_assert_int_gt(n, 0);
+	self[n] = 0;
+	*strrchr(self, '/') = 0;	/* the folder unit */
+	*strrchr(self, '/') = 0;	/* the build's folder */
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", self, names[i]);
+		ck_assert_msg(binds_at_start(path), "%s", path);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("cancel");
@@ -219,5 +264,6 @@ int main(void)
 	tcase_add_loop_test(t, left_anywhere, 0, 2 * (int)(sizeof(slow) / sizeof(slow[0])));
 	tcase_add_test(t, left_at_deadline);
 	tcase_add_test(t, neighbour_unharmed);
+	tcase_add_test(t, no_lazy_binding);
 	return run_suite(s);
 }

@@ -9,6 +9,9 @@
 #include "files.h"
 #include "model/beside.h"
 #include "onnx/onnx.h"
+#include "rivulet_board.h"
+#include "rivulet_plan.h"
+#include "rivulet_sha256.h"
 #include "suite.h"
 #include "unit/pbuild.h"
 #include "verb.h"
@@ -186,6 +189,53 @@ START_TEST(without_a_folder_the_file_is_named)
 }
 END_TEST
 
+/* Compiles the model with the files of the folder. @hash: of the program */
+static void compile_hash(const struct pb *m, const struct rivulet_compile_options *o, uint8_t *hash)
+{
+	struct rivulet_blob program = { 0 };
+
+	ck_assert_msg(!rivulet_compile(m->p, m->n, NULL, o, &program, NULL, &err), "%s", err.msg);
+	memcpy(hash, ((const struct rivulet_program *)program.data)->model_hash, 32);
+	rivulet_blob_free(&program);
+}
+
+/*
+ * Proves that a plan is stale, and a program of another model, when the data beside the model is
+ * other data.
+ */
+START_TEST(other_data_is_another_model)
+{
+	const float other[] = { 9, 1, 5, 3 };
+	struct rivulet_compile_options o = { .cpu_only = true };
+	struct rivulet_plan plan = { .n_levels = 0 };
+	struct pb m = model("w.bin", NULL, NULL);
+	struct rvl_beside b = { 0 };
+	struct rivulet_board board;
+	uint8_t before[32], after[32], plain[32];
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/model/model.onnx", folder);
+	ck_assert_int_eq(rvl_beside_open(&b, path), 0);
+	o.files = &b.files;
+	ck_assert_int_eq(rivulet_board_load(&board, "zu3eg-64", path, sizeof(path)), 0);
+	compile_hash(&m, &o, before);
+	rivulet_sha256(m.p, m.n, plain);
+	ck_assert_mem_ne(before, plain, 32);
+	ck_assert_msg(!rivulet_plan_bind(&plan, m.p, m.n, &board, &o, &err), "%s", err.msg);
+	ck_assert_mem_eq(plan.model, before, 32);
+	ck_assert_msg(!rivulet_plan_apply(&plan, m.p, m.n, &board, &o, &err), "%s", err.msg);
+	write_in_folder("model/w.bin", other, sizeof(other));
+	ck_assert_int_eq(rivulet_plan_apply(&plan, m.p, m.n, &board, &o, &err), -ESTALE);
+	ck_assert_msg(strstr(err.msg, "the plan is of another model"), "%s", err.msg);
+	o = (struct rivulet_compile_options){ .cpu_only = true, .files = &b.files };
+	compile_hash(&m, &o, after);
+	ck_assert_mem_ne(before, after, 32);
+	rivulet_plan_clear(&plan);
+	rvl_beside_clear(&b);
+	free(m.p);
+}
+END_TEST
+
 START_TEST(the_folder_must_exist)
 {
 	struct rvl_beside b = { 0 };
@@ -208,6 +258,7 @@ int main(void)
 	tcase_add_test(t, links_are_not_followed);
 	tcase_add_test(t, files_must_hold_the_data);
 	tcase_add_test(t, without_a_folder_the_file_is_named);
+	tcase_add_test(t, other_data_is_another_model);
 	tcase_add_test(t, the_folder_must_exist);
 	return run_suite(s);
 }

@@ -409,6 +409,33 @@ START_TEST(archives_that_lie)
 }
 END_TEST
 
+/*
+ * Proves that the entries of an archive may not name one member twice. Otherwise a small archive
+ * would have any number of large arrays.
+ */
+START_TEST(archives_that_repeat)
+{
+	static const uint64_t dim[] = { 300 };
+	uint8_t whole[1200], *end;
+	struct rvl_blob b;
+	char why[160];
+	int members = 0;
+	size_t n;
+
+	ck_assert_int_eq(rvl_read_file(write_npy("m.npy", RIVULET_U8, 1, dim, 0), 600, &b), 0);
+	n = make_npz(whole, b.data, b.size);
+	/* A second entry of the directory, equal to the first. */
+	end = whole + n - 22;
+	memmove(end + 51, end, 22);
+	memcpy(end, end - 51, 51);
+	end[51 + 8] = end[51 + 10] = 2;
+	ck_assert_int_eq(rvl_npz_each(whole, n + 51, count_members, &members, why), -EINVAL);
+	ck_assert_str_eq(why, "members of the archive share bytes");
+	ck_assert_int_eq(members, 300);
+	rvl_blob_clear(&b);
+}
+END_TEST
+
 START_TEST(lengths_by_level)
 {
 	struct rivulet_compile_options o = { 0 };
@@ -690,6 +717,7 @@ int main(void)
 	tcase_add_test(t, examples_of_several_inputs);
 	tcase_add_test(t, examples_that_do_not_fit_are_named);
 	tcase_add_test(t, archives_that_lie);
+	tcase_add_test(t, archives_that_repeat);
 	tcase_add_test(t, lengths_by_level);
 	tcase_add_test(t, modes_that_clash);
 	tcase_add_test(t, data_sets);

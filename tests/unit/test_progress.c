@@ -237,15 +237,17 @@ START_TEST(bench_duration)
 {
 	static const char *const order[] = { "latency_min_s", "latency_p50_s", "latency_p90_s",
 					     "latency_p95_s", "latency_p99_s", "latency_max_s" };
-	double start = rvl_tool_seconds(), took, n;
+	double start = rvl_tool_seconds(), took, n, few;
 	struct json_object *o;
 
-	EXPECT("bench models/lenet.onnx --duration 300ms --warmup 0 --json" SIM, 0);
+	EXPECT("bench models/lenet.onnx --duration 20ms --warmup 0 --json" SIM, 0);
+	few = number(json_out(), "runs");
+	EXPECT("bench models/lenet.onnx --duration 600ms --warmup 0 --json" SIM, 0);
 	took = rvl_tool_seconds() - start;
-	ck_assert(took > 0.6 && took < 60);
+	ck_assert(took > 1.2);
 	o = json_out();
 	n = number(o, "runs");
-	ck_assert_double_ge(n, 1);
+	ck_assert_double_gt(n, few);
 	ck_assert_double_ge(number(o, "throughput_runs"), 1);
 	ck_assert_double_le(number(o, "latency_min_s") * n, 0.4 + number(o, "latency_max_s"));
 	for (int i = 1; i < 6; i++)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The central directory at the end of the archive names the members; each has a local header before
- * its bytes. Archives of several volumes, encrypted members and ZIP64 are refused.
+ * its bytes. Archives of several volumes, encrypted members and ZIP64 are refused. So are members
+ * that share bytes, with which a small archive could have any number of large arrays.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -139,10 +140,26 @@ static int give(const struct member *m, int (*each)(void *, const char *, struct
 	return each(arg, name, &a);
 }
 
+/* Members that lie one behind the other have no more bytes than the archive. */
+static int check_sums(uint64_t packed, uint64_t unpacked, uint64_t size, char *why)
+{
+	if (packed > size) {
+		snprintf(why, 160, "members of the archive share bytes");
+		return -EINVAL;
+	}
+	if (unpacked > RVL_ARRAY_MAX) {
+		snprintf(why, 160, "the members of the archive have more than %llu bytes",
+			 (unsigned long long)RVL_ARRAY_MAX);
+		return -EOVERFLOW;
+	}
+	return 0;
+}
+
 int rvl_npz_each(const uint8_t *p, size_t size,
 		 int (*each)(void *arg, const char *name, struct rvl_array *a), void *arg, char *why)
 {
 	const uint8_t *end = find_end(p, size);
+	uint64_t packed = 0, unpacked = 0;
 	struct member m;
 	size_t at;
 	int r = 0;
@@ -153,6 +170,9 @@ int rvl_npz_each(const uint8_t *p, size_t size,
 	at = u32(end + 16);
 	for (uint32_t i = 0; i < u16(end + 10) && !r; i++) {
 		r = read_entry(p, size, &at, &m, why);
+		packed += LOCAL_SIZE + (uint64_t)m.packed;
+		unpacked += m.size;
+		r = r ? r : check_sums(packed, unpacked, size, why);
 		if (!r)
 			r = give(&m, each, arg, why);
 	}
