@@ -9,6 +9,7 @@
 #include "suite.h"
 
 #include "../../tool/json.h"
+#include "pbuild.h"
 #include "program.h"
 #include "verb.h"
 
@@ -345,6 +346,80 @@ START_TEST(programs_for_the_daemon)
 }
 END_TEST
 
+static void pair(struct pb *t, const char *key, const char *value)
+{
+	struct pb e = { .p = NULL };
+
+	pb_str(&e, 1, key);
+	pb_str(&e, 2, value);
+	pb_msg(t, 13, &e);
+}
+
+/* DIR/far.onnx: y = x + w, x of 3 x n elements, w of 3 x 1 in DIR/w.bin. */
+static void far_model(void)
+{
+	struct pb g = { .p = NULL }, t = { .p = NULL }, n = pb_node("Add", "x w", "y");
+	struct pb x = pb_value("x", 1, (const int64_t[]) { 3, -2, -1 }), y = { .p = NULL }, m;
+	static const float w[] = { 10, 20, 30 };
+	char path[300];
+
+	pb_int(&t, 1, 3);
+	pb_int(&t, 1, 1);
+	pb_int(&t, 2, 1);
+	pb_str(&t, 8, "w");
+	pair(&t, "location", "w.bin");
+	pb_int(&t, 14, 1);
+	pb_msg(&g, 1, &n);
+	pb_msg(&g, 5, &t);
+	pb_msg(&g, 11, &x);
+	pb_str(&y, 1, "y");
+	pb_msg(&g, 12, &y);
+	m = pb_model(&g, 8, 13);
+	snprintf(path, sizeof(path), "%s/far.onnx", rig.dir);
+	write_file(path, m.p, m.n);
+	snprintf(path, sizeof(path), "%s/w.bin", rig.dir);
+	write_file(path, w, sizeof(w));
+	free(m.p);
+}
+
+/* The shape of the first output of a `run --json`. */
+static double output_dim(size_t i)
+{
+	struct json_object *o = rvl_json_item(rvl_json_member(json_out(), "outputs"), 0);
+
+	return json_object_get_double(rvl_json_item(rvl_json_member(o, "shape"), i));
+}
+
+/*
+ * Proves that a model with data in another file, and with a shape that the command line gives, runs
+ * through the daemon as on the linked model: the command reads the file and compiles, the daemon
+ * gets the program.
+ */
+START_TEST(models_that_the_command_compiles)
+{
+	char words[400];
+	double score;
+
+	far_model();
+	snprintf(words, sizeof(words), "run %s/far.onnx --shape x=3,5 --device sim:zu3eg-64 --json", rig.dir);
+	EXPECT(words, 0);
+	score = first_score();
+	ck_assert(score >= 10 && score < 11);
+	snprintf(words, sizeof(words), "run %s/far.onnx --shape x=3,5 --device daemon --json", rig.dir);
+	EXPECT(words, 0);
+	ck_assert_double_eq(first_score(), score);
+	ck_assert(output_dim(0) == 3 && output_dim(1) == 5);
+	/* The file alone is reason enough. */
+	snprintf(words, sizeof(words), "run %s/far.onnx --symbol 7 --device daemon --json", rig.dir);
+	EXPECT(words, 0);
+	ck_assert_double_eq(output_dim(1), 7);
+	snprintf(words, sizeof(words), "bench %s/far.onnx --shape x=3,4 --runs 3 --device daemon", rig.dir);
+	EXPECT(words, 0);
+	EXPECT("run models/lenet.onnx --shape nothing=4 --device daemon", RVL_EXIT_REFUSED);
+	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "no input 'nothing'"));
+}
+END_TEST
+
 /*
  * Proves that status --watch prints one status after the other, each on one line in JSON, until a
  * signal.
@@ -593,6 +668,7 @@ static Suite *make_suite(void)
 	tcase_add_test(with, status_in_si);
 	tcase_add_test(with, info_asks_the_daemon);
 	tcase_add_test(with, runs_of_the_daemon);
+	tcase_add_test(with, models_that_the_command_compiles);
 	tcase_add_test(with, bench_of_the_daemon);
 	tcase_add_test(with, programs_for_the_daemon);
 	tcase_add_test(with, status_watches);

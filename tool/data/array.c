@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "data/array.h"
+#include "rivulet_op.h"
 #include "verb.h"
 
 static const struct { const char *name; uint32_t size; } dtypes[] = {
@@ -26,6 +27,11 @@ const char *rvl_dtype_name(uint32_t dtype)
 uint32_t rvl_dtype_size(uint32_t dtype)
 {
 	return dtype < sizeof(dtypes) / sizeof(dtypes[0]) ? dtypes[dtype].size : 0;
+}
+
+double rvl_dtype_value(uint32_t dtype, const void *data, uint64_t i)
+{
+	return rvl_element((enum rvl_type)dtype, data, (int64_t)i);
 }
 
 const char *rvl_shape_text(char *buf, uint32_t ndim, const uint64_t *dim)

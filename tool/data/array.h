@@ -37,6 +37,8 @@ int rvl_array_alloc(struct rvl_array *a);
 /** rvl_dtype_name(), rvl_dtype_size() - "float32", 4; "?" and 0 for numbers outside the table */
 const char *rvl_dtype_name(uint32_t dtype);
 uint32_t rvl_dtype_size(uint32_t dtype);
+/** rvl_dtype_value() - element @i of @data, of any type of the table */
+double rvl_dtype_value(uint32_t dtype, const void *data, uint64_t i);
 /** rvl_shape_text() - "1x3x224x224", "scalar"; @buf of 128 bytes is returned */
 const char *rvl_shape_text(char *buf, uint32_t ndim, const uint64_t *dim);
 

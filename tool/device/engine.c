@@ -16,6 +16,7 @@
 #include "rivulet_runtime.h"
 #include "device/engine.h"
 #include "json.h"
+#include "model/beside.h"
 #include "model/explain_program.h"
 #include "output.h"
 
@@ -126,22 +127,35 @@ int rvl_board_of(const char *device, struct rivulet_board *b)
 
 /* ---- local ---- */
 
+static struct rivulet_compile_options compile_options(const struct rvl_engine_options *o,
+						      const struct rvl_beside *beside)
+{
+	struct rivulet_compile_options c = { .batch = o->batch, .require_npu = o->require_npu,
+					     .prof = o->prof, .files = &beside->files };
+
+	if (o->dims)
+		rvl_dims_fill(o->dims, &c);
+	return c;
+}
+
+/* For the engine's board, with the files beside the model. */
 static int compile_here(struct rvl_engine *e, const char *path, const struct rvl_blob *b,
 			const struct rvl_engine_options *o, struct rivulet_blob *program)
 {
-	struct rivulet_compile_options c = { .batch = o->batch, .symbol = o->symbol,
-		.require_npu = o->require_npu, .prof = o->prof };
+	struct rvl_beside beside = { 0 };
+	struct rivulet_compile_options c;
 	struct rvl_err err = { "" };
-	int r = o->mode ? rvl_mode_fill(o->mode, e->board.levels, &c) : 0;
+	int r = rvl_beside_open(&beside, path);
 
+	c = compile_options(o, &beside);
+	if (!r && o->mode)
+		r = rvl_mode_fill(o->mode, e->board.levels, &c);
 	if (!r && o->mode)
 		r = rvl_quantise_fill(&o->mode->quantise, path, b, &c);
-	if (r)
-		return r;
-	r = rivulet_compile(b->data, b->size, rivulet_runtime_board(e->rt), &c, program, o->explain,
-				&err);
-
-	return r ? rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", path, err.msg) : 0;
+	if (!r && rivulet_compile(b->data, b->size, &e->board, &c, program, o->explain, &err))
+		r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", path, err.msg);
+	rvl_beside_clear(&beside);
+	return r;
 }
 
 static int load_image(struct rvl_engine *e, const char *path, const void *data, size_t size)
@@ -163,8 +177,10 @@ static int load_local(struct rvl_engine *e, const char *path, const struct rvl_e
 
 	if (r)
 		return r;
-	if (rvl_is_program(&b) && o->mode && rvl_mode_given(o->mode)) {
-		r = rvl_tool_fail(RVL_EXIT_USAGE, "%s is compiled already: --mode is for models", path);
+	if (rvl_is_program(&b) && ((o->mode && rvl_mode_given(o->mode)) ||
+				   (o->dims && rvl_dims_named(o->dims)))) {
+		r = rvl_tool_fail(RVL_EXIT_USAGE, "%s is compiled already: --mode and --shape are for models",
+				  path);
 	} else if (rvl_is_program(&b)) {
 		r = load_image(e, path, b.data, b.size);
 	} else {
@@ -231,11 +247,69 @@ static int map_program(struct rvl_engine *e)
 	return 0;
 }
 
+/*
+ * Whether the daemon cannot compile the model: LOAD has no shapes and no named dimensions, and the
+ * daemon opens no file for a client.
+ */
+static int compiles_here(const char *path, const struct rvl_blob *b, const struct rvl_engine_options *o,
+			 bool *here)
+{
+	/* The key under which a tensor names its file. */
+	static const char key[] = "location";
+	struct rivulet_model_input *inputs = NULL;
+	struct rvl_beside beside = { 0 };
+	struct rivulet_compile_options c;
+	struct rvl_err err = { "" };
+	uint32_t n = 0;
+	int r;
+
+	*here = o->dims && rvl_dims_named(o->dims);
+	if (*here || !memmem(b->data, b->size, key, sizeof(key) - 1))
+		return 0;
+	r = rvl_beside_open(&beside, path);
+	c = compile_options(o, &beside);
+	if (!r && rivulet_model_inputs_of(b->data, b->size, &c, &inputs, &n, &err))
+		r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", path, err.msg);
+	*here = beside.n;
+	rivulet_model_inputs_free(inputs, n);
+	rvl_beside_clear(&beside);
+	return r;
+}
+
+/* Compiles for the daemon's board, and has the daemon load the program. */
+static int load_compiled(struct rvl_engine *e, const char *path, const struct rvl_blob *b,
+			 const struct rvl_engine_options *o, struct rivulet_load_options *l)
+{
+	const char *base = strrchr(path, '/');
+	struct rivulet_blob program = { 0 };
+	int r;
+
+	if (!e->have_board)
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: the board of the daemon's device is unknown here: make "
+				     "a program with rivulet compile --board, and run that", path);
+	r = compile_here(e, path, b, o, &program);
+	if (r)
+		return r;
+	l->program = true;
+	l->name = base ? base + 1 : path;
+	r = rivulet_model_load_memory(e->client, program.data, program.size, l, &e->model);
+	rivulet_blob_free(&program);
+	return r ? rvl_tool_fail(rvl_exit_of(r), "%s: %s", path, rivulet_last_error()) : 0;
+}
+
+static int load_by_daemon(struct rvl_engine *e, const char *path, struct rivulet_load_options *l)
+{
+	int r = rivulet_model_load(e->client, path, l, &e->model);
+
+	return r ? rvl_tool_fail(rvl_exit_of(r), "%s: %s", path, rivulet_last_error()) : 0;
+}
+
 static int load_daemon(struct rvl_engine *e, const char *path, const struct rvl_engine_options *o)
 {
 	struct rivulet_load_options l = { .size = sizeof(l), .require_npu = o->require_npu,
-					  .batch = o->batch, .symbol = o->symbol,
-					  .keep_program = true };
+					  .batch = o->batch, .keep_program = true,
+					  .symbol = o->dims ? o->dims->symbol : 0 };
+	bool here = false;
 	struct rvl_blob b;
 	int r;
 
@@ -246,9 +320,12 @@ static int load_daemon(struct rvl_engine *e, const char *path, const struct rvl_
 	if (r)
 		return r;
 	l.program = rvl_is_program(&b);
+	if (!l.program)
+		r = compiles_here(path, &b, o, &here);
+	if (!r)
+		r = here ? load_compiled(e, path, &b, o, &l) : load_by_daemon(e, path, &l);
 	rvl_blob_clear(&b);
-	r = rivulet_model_load(e->client, path, &l, &e->model);
-	return r ? rvl_tool_fail(rvl_exit_of(r), "%s: %s", path, rivulet_last_error()) : map_program(e);
+	return r ? r : map_program(e);
 }
 
 static int describe_daemon(struct rvl_engine *e)

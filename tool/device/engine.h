@@ -5,6 +5,7 @@
 #ifndef RVL_TOOL_ENGINE_H
 #define RVL_TOOL_ENGINE_H
 
+#include "model/dims.h"
 #include "model/mode.h"
 #include "rivulet.h"
 #include "rivulet_accel.h"
@@ -28,7 +29,8 @@ struct rvl_run_stats {
 struct rvl_engine_options {
 	const char *device;	/* node, "daemon", "sim:BOARD"; NULL: daemon, else the first node */
 	bool require_npu;
-	uint32_t batch, symbol;
+	uint32_t batch;
+	const struct rvl_dims *dims;	/* NULL: none */
 	uint32_t threads;	/* of the CPU steps; 0: one per processor */
 	uint32_t instances;	/* runs that may be in flight; 0: 1 */
 	struct rvl_mode *mode;	/* NULL: int8; local devices only */

@@ -29,83 +29,6 @@ int rvl_model_freeze(void *member, const char *value)
 	return 0;
 }
 
-/* ---- --shape, --symbol ---- */
-
-/* A whole number of at most INT32_MAX that ends with @end; *past is behind it. */
-static bool whole(const char *s, char end, int64_t *out, const char **past)
-{
-	char *stop;
-
-	if (*s < '0' || *s > '9')
-		return false;
-	errno = 0;
-	*out = strtoll(s, &stop, 10);
-	*past = stop;
-	return !errno && *out <= INT32_MAX && (*stop == end || !*stop);
-}
-
-/* The name before the last '=', which the caller frees. */
-static char *name_of(const char *value, const char **rest)
-{
-	const char *eq = strrchr(value, '=');
-
-	*rest = eq ? eq + 1 : value;
-	return eq && eq != value ? strndup(value, (size_t)(eq - value)) : NULL;
-}
-
-int rvl_model_shape(void *member, const char *value)
-{
-	struct rvl_dims *d = member;
-	struct rivulet_input_shape s = { .rank = 0 };
-	const char *p;
-	bool good = d->n_shapes < RVL_FROZEN_MAX;
-
-	s.name = name_of(value, &p);
-	for (; good && *p; p += *p == ',') {
-		good = s.rank < RIVULET_MAX_DIMS && whole(p, ',', &s.dim[s.rank], &p) &&
-		       (*p != ',' || p[1]);
-		s.rank++;
-	}
-	if (!good || !s.name) {
-		free((char *)(uintptr_t)s.name);
-		return rvl_tool_fail(RVL_EXIT_USAGE, "--shape takes NAME=D0,D1,..., not \"%s\"", value);
-	}
-	d->shape[d->n_shapes++] = s;
-	return 0;
-}
-
-int rvl_model_symbol(void *member, const char *value)
-{
-	struct rvl_dims *d = member;
-	bool named = strchr(value, '=');
-	const char *p;
-	char *name = name_of(value, &p);
-	int64_t n;
-
-	if (!whole(p, 0, &n, &p) || *p || (named && !name) || d->n_names == RVL_FROZEN_MAX) {
-		free(name);
-		return rvl_tool_fail(RVL_EXIT_USAGE, "--symbol takes N or NAME=N, not \"%s\"", value);
-	}
-	if (name)
-		d->name[d->n_names++] = (struct rivulet_dimension) { name, n };
-	else
-		d->symbol = (uint64_t)n;
-	return 0;
-}
-
-static bool dims_given(const struct rvl_dims *d)
-{
-	return d->symbol || d->n_shapes || d->n_names;
-}
-
-static void clear_dims(struct rvl_dims *d)
-{
-	for (uint32_t i = 0; i < d->n_shapes; i++)
-		free((char *)(uintptr_t)d->shape[i].name);
-	for (uint32_t i = 0; i < d->n_names; i++)
-		free((char *)(uintptr_t)d->name[i].name);
-}
-
 static void clear_frozen(struct rvl_frozen *z)
 {
 	for (uint32_t i = 0; i < z->n; i++) {
@@ -118,12 +41,11 @@ static int fill_options(struct rvl_model_args *a, const struct rivulet_board *b,
 			struct rivulet_compile_options *o)
 {
 	*o = (struct rivulet_compile_options) { .batch = (int64_t)a->batch,
-		.symbol = (int64_t)a->dims.symbol, .shapes = a->dims.shape,
-		.n_shapes = a->dims.n_shapes, .dimensions = a->dims.name,
-		.n_dimensions = a->dims.n_names, .frozen = a->frozen.f, .n_frozen = a->frozen.n,
+		.frozen = a->frozen.f, .n_frozen = a->frozen.n,
 		.require_npu = a->require_npu, .cpu_only = a->cpu_only, .serial = a->serial,
 		.no_cascade = a->no_cascade,
 		.prof = a->prof, .files = &a->beside.files };
+	rvl_dims_fill(&a->dims, o);
 	return rvl_mode_fill(&a->mode, a->cpu_only ? 1 : b->levels, o);
 }
 
@@ -138,7 +60,7 @@ static int read_plan(struct rvl_model_args *a)
 	if (!a->plan_file)
 		return 0;
 	if (a->mode.mode || a->mode.length || a->mode.lengths || a->mode.n_keep || a->batch ||
-	    dims_given(&a->dims) || a->cpu_only || a->frozen.n)
+	    rvl_dims_given(&a->dims) || a->cpu_only || a->frozen.n)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "a --plan contains what --mode, --length, --lengths, "
 				     "--keep-int8, --freeze, --batch, --symbol, --shape and --cpu-only set: "
 				     "do not give both");
@@ -188,7 +110,7 @@ int rvl_model_prepare(struct rvl_model_args *a, const char *model, struct rivule
 void rvl_model_clear(struct rvl_model_args *a)
 {
 	clear_frozen(&a->frozen);
-	clear_dims(&a->dims);
+	rvl_dims_clear(&a->dims);
 	rvl_beside_clear(&a->beside);
 	rvl_mode_clear(&a->mode);
 	rivulet_plan_clear(&a->plan);

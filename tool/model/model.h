@@ -5,6 +5,7 @@
 
 #include "data/array.h"
 #include "model/beside.h"
+#include "model/dims.h"
 #include "model/mode.h"
 #include "rivulet_board.h"
 #include "rivulet_plan.h"
@@ -17,14 +18,6 @@ struct rvl_frozen {
 	struct rivulet_frozen f[RVL_FROZEN_MAX];
 	struct rvl_array a[RVL_FROZEN_MAX];
 	char *name[RVL_FROZEN_MAX];
-};
-
-/** struct rvl_dims - --shape and the named form of --symbol */
-struct rvl_dims {
-	uint64_t symbol; /* without a name */
-	uint32_t n_shapes, n_names;
-	struct rivulet_input_shape shape[RVL_FROZEN_MAX];
-	struct rivulet_dimension name[RVL_FROZEN_MAX];
 };
 
 /** struct rvl_model_args - first member of the arguments of compile and of explain */
@@ -41,10 +34,6 @@ struct rvl_model_args {
 
 /** rvl_model_freeze() - stores a --freeze; @member is a struct rvl_frozen */
 int rvl_model_freeze(void *member, const char *value);
-/** rvl_model_shape() - stores a --shape; @member is a struct rvl_dims */
-int rvl_model_shape(void *member, const char *value);
-/** rvl_model_symbol() - stores a --symbol; @member is a struct rvl_dims */
-int rvl_model_symbol(void *member, const char *value);
 /* Entries of an option table. */
 #define RVL_MODEL_OPTIONS(type, m)                                                                 \
 	{ "board", 'b', "BOARD", "profile name or file, sim:NAME or /dev/accel/accelN (zu3eg-64)", \
@@ -52,10 +41,7 @@ int rvl_model_symbol(void *member, const char *value);
 	{ "freeze", 0, "NAME=FILE", "make an input a constant (.npy or ONNX tensor); repeatable",  \
 	  RVL_CALL(type, m.frozen, rvl_model_freeze) },                                            \
 	{ "batch", 0, "N", RVL_BATCH_HELP, RVL_MEMBER(type, m.batch), .most = INT32_MAX },         \
-	{ "symbol", 0, "[NAME=]N", "value of a named symbolic dimension, or of all others; repeatable", \
-	  RVL_CALL(type, m.dims, rvl_model_symbol) },                                              \
-	{ "shape", 0, "NAME=D0,D1,...", "shape of an input; repeatable",                           \
-	  RVL_CALL(type, m.dims, rvl_model_shape) },                                               \
+	RVL_DIMS_OPTIONS(type, m.dims),                                                            \
 	{ "no-cascade", 0, NULL, "move every value between NPU layers through memory",             \
 	  RVL_MEMBER(type, m.no_cascade) },                                                        \
 	{ "require-npu", 0, NULL, "refuse a model with steps on the CPU",                          \

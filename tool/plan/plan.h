@@ -4,6 +4,7 @@
 #define RVL_TOOL_PLAN_H
 
 #include "data/dataset.h"
+#include "model/beside.h"
 #include "model/mode.h"
 #include "progress.h"
 #include "rivulet_board.h"
@@ -55,6 +56,7 @@ struct rvl_planning {
 	struct rvl_blob onnx;
 	struct rivulet_board board;
 	struct rivulet_compile_options opt;
+	struct rvl_beside beside;
 	struct rvl_dataset set;
 	struct rvl_curve curve;
 	struct rivulet_plan_candidate candidate[RIVULET_PLAN_CANDIDATES];

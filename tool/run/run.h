@@ -40,7 +40,8 @@ struct rvl_run {
 	const char *figures;
 	const char *input[RVL_RUN_INPUTS], *file[RVL_RUN_FILES];
 	uint32_t n_inputs, n_files;
-	uint64_t first, count, level, deadline_ms, batch, symbol, top, seed;
+	uint64_t first, count, level, deadline_ms, batch, top, seed;
+	struct rvl_dims dims;
 	bool require_npu;
 	struct rvl_mode mode;
 	/* state */

@@ -220,22 +220,6 @@ static void level_table(const struct rvl_run *r)
 
 #define VALUES_SHOWN 10u
 
-static double value_at(const struct rivulet_tensor_info *t, const void *p, uint64_t i)
-{
-	switch (t->dtype) {
-	case RIVULET_F32:
-		return (double)((const float *)p)[i];
-	case RIVULET_S8:
-		return ((const int8_t *)p)[i];
-	case RIVULET_S32:
-		return ((const int32_t *)p)[i];
-	case RIVULET_S64:
-		return (double)((const int64_t *)p)[i];
-	default:
-		return ((const uint8_t *)p)[i];
-	}
-}
-
 static uint64_t elements(const struct rivulet_tensor_info *t)
 {
 	uint64_t n = 1;
@@ -259,7 +243,7 @@ static void text_outputs(const struct rvl_run *r)
 		printf("\noutput %s, %s %s:", t->name, rvl_dtype_name(t->dtype),
 		       rvl_shape_text(shape, t->ndim, t->dim));
 		for (uint64_t k = 0; k < n && k < VALUES_SHOWN; k++)
-			printf(" %g", value_at(t, p, k));
+			printf(" %g", rvl_dtype_value(t->dtype, p, k));
 		printf("%s\n", n <= VALUES_SHOWN ? "" : r->output ? " ..." : " ... (--output DIR keeps all)");
 	}
 }
@@ -281,7 +265,7 @@ static void json_outputs(const struct rvl_run *r)
 		rvl_json_close();
 		rvl_json_open("first", '[');
 		for (uint64_t k = 0; k < elements(t) && k < VALUES_SHOWN; k++)
-			rvl_json_num(NULL, value_at(t, rvl_engine_memory(r->engine, 0, i), k));
+			rvl_json_num(NULL, rvl_dtype_value(t->dtype, rvl_engine_memory(r->engine, 0, i), k));
 		rvl_json_close();
 		rvl_json_close();
 	}

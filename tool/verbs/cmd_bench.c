@@ -29,7 +29,8 @@ struct samples {
 struct bench {
 	/* options */
 	const char *device, *figures;
-	uint64_t runs, warmup, depth, batch, symbol, threads;
+	uint64_t runs, warmup, depth, batch, threads;
+	struct rvl_dims dims;
 	struct rvl_time duration; /* of each phase, in place of @runs */
 	bool counters;
 	struct rvl_mode mode;
@@ -348,7 +349,7 @@ static int run_bench(void *args, int n, char **operand)
 {
 	struct bench *b = args;
 	struct rvl_engine_options o = { .device = b->device, .batch = (uint32_t)b->batch,
-		.symbol = (uint32_t)b->symbol, .mode = &b->mode, .threads = (uint32_t)b->threads,
+		.dims = &b->dims, .mode = &b->mode, .threads = (uint32_t)b->threads,
 		.instances = (uint32_t)b->depth };
 	int e;
 
@@ -382,6 +383,7 @@ static void clear(void *args)
 
 	rvl_engine_close(b->engine);
 	rvl_mode_clear(&b->mode);
+	rvl_dims_clear(&b->dims);
 	free(b->latency.ns);
 }
 
@@ -394,7 +396,8 @@ static const struct rvl_option options[] = {
 	{ "warmup", 0, "N", "runs before that (5)", RVL_MEMBER(struct bench, warmup), .most = MAX_RUNS },
 	{ "depth", 0, "N", "runs in flight for the throughput (4)", RVL_MEMBER(struct bench, depth),
 	  .least = 1, .most = MAX_DEPTH },
-	RVL_SYMBOL_OPTIONS(struct bench, , RVL_BATCH_HELP),
+	{ "batch", 0, "N", RVL_BATCH_HELP, RVL_MEMBER(struct bench, batch), .most = INT32_MAX },
+	RVL_DIMS_OPTIONS(struct bench, dims),
 	RVL_MODE_OPTIONS(struct bench, mode),
 	{ "counters", 0, NULL, "what a performance monitor counts of the jobs, of a node only",
 	  RVL_MEMBER(struct bench, counters) },

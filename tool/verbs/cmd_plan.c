@@ -295,21 +295,25 @@ static void hash_bytes(uint8_t out[32], const void *data, size_t size)
  * The key covers all that an accuracy depends on, except the arithmetic, which docs/numerics.md
  * fixes.
  */
-static void hash_curve(struct rvl_planning *v)
+static int hash_curve(struct rvl_planning *v)
 {
 	const uint64_t n[] = { v->curve.part[RVL_CHOOSE].count, v->curve.part[RVL_HELD].count,
 			       (uint64_t)v->opt.batch, (uint64_t)v->opt.symbol, v->opt.stochastic };
-	uint8_t *key = v->curve.key, quantise[32];
+	uint8_t *key = v->curve.key, quantise[32], model[32];
+	struct rvl_err err = { "" };
 
+	if (rivulet_model_hash(v->onnx.data, v->onnx.size, &v->opt, model, &err))
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", v->model, err.msg);
 	hash_bytes(key, v->set.examples.data, v->set.examples.size);
 	hash_bytes(key, v->set.label, v->set.set.count);
 	memcpy(v->plan.data, key, 32);
-	hash_bytes(key, v->onnx.data, v->onnx.size);
+	hash_bytes(key, model, sizeof(model));
 	hash_bytes(key, n, sizeof(n));
 	rivulet_quantise_hash(&v->opt.quantise, quantise);
 	hash_bytes(key, quantise, sizeof(quantise));
 	for (uint32_t i = 0; i < v->opt.n_keep_int8; i++)
 		hash_bytes(key, v->opt.keep_int8[i], strlen(v->opt.keep_int8[i]));
+	return 0;
 }
 
 static void cut(struct rvl_planning *v)
@@ -359,10 +363,10 @@ static int open_curve(struct rvl_planning *v)
 	v->curve.threads = (uint32_t)v->threads;
 	v->curve.wanted = RVL_PARTS * (v->problem.n_candidates + 1);
 	rvl_interrupt_catch();
-	hash_curve(v);
-	if (!v->no_cache)
+	r = hash_curve(v);
+	if (!r && !v->no_cache)
 		rvl_curve_open(&v->curve, v->cache);
-	return 0;
+	return r;
 }
 
 /* ---- the plan ---- */
@@ -462,6 +466,9 @@ static int plan(struct rvl_planning *v)
 	if (!r)
 		r = rvl_read_file(v->model, RIVULET_MODEL_MAX, &v->onnx);
 	if (!r)
+		r = rvl_beside_open(&v->beside, v->model);
+	v->opt.files = &v->beside.files;
+	if (!r)
 		r = rvl_quantise_fill(&v->keep.quantise, v->model, &v->onnx, &v->opt);
 	if (!r)
 		r = make_problem(v);
@@ -515,6 +522,7 @@ static void clear(void *args)
 	rivulet_plan_clear(&v->plan);
 	rvl_dataset_clear(&v->set);
 	rvl_mode_clear(&v->keep);
+	rvl_beside_clear(&v->beside);
 	rvl_blob_clear(&v->onnx);
 }
 

@@ -33,7 +33,8 @@ struct engine_sum {
 struct profile {
 	/* options */
 	const char *device, *output;
-	uint64_t seed, level, threads, batch, symbol;
+	uint64_t seed, level, threads, batch;
+	struct rvl_dims dims;
 	struct rvl_mode mode;
 	/* state */
 	struct rvl_engine *engine;
@@ -314,7 +315,7 @@ static int run_profile(void *args, int n, char **operand)
 {
 	struct profile *p = args;
 	struct rvl_engine_options o = { .device = p->device, .batch = (uint32_t)p->batch,
-		.symbol = (uint32_t)p->symbol, .mode = &p->mode, .threads = (uint32_t)p->threads,
+		.dims = &p->dims, .mode = &p->mode, .threads = (uint32_t)p->threads,
 		.prof = true, .explain = &p->explain };
 	int e = rvl_engine_open(operand[0], &o, &p->engine);
 
@@ -345,6 +346,7 @@ static void clear(void *args)
 	json_object_put(p->events);
 	rvl_engine_close(p->engine);
 	rvl_mode_clear(&p->mode);
+	rvl_dims_clear(&p->dims);
 	rivulet_explain_free(&p->explain);
 }
 
@@ -356,7 +358,8 @@ static const struct rvl_option options[] = {
 	{ "seed", 0, "N", "of the random input (1)", RVL_MEMBER(struct profile, seed), .most = UINT32_MAX },
 	{ "threads", 0, "N", "workers for CPU steps (one per processor)",
 	  RVL_MEMBER(struct profile, threads), .most = 31 },
-	RVL_SYMBOL_OPTIONS(struct profile, , RVL_BATCH_HELP),
+	{ "batch", 0, "N", RVL_BATCH_HELP, RVL_MEMBER(struct profile, batch), .most = INT32_MAX },
+	RVL_DIMS_OPTIONS(struct profile, dims),
 	RVL_MODE_OPTIONS(struct profile, mode),
 	{ 0 }
 };

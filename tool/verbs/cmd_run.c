@@ -252,7 +252,7 @@ static int run_random(struct rvl_run *r)
 static int open_engine(struct rvl_run *r, const char *model)
 {
 	struct rvl_engine_options o = { .device = r->device, .require_npu = r->require_npu,
-					.batch = (uint32_t)r->batch, .symbol = (uint32_t)r->symbol,
+					.batch = (uint32_t)r->batch, .dims = &r->dims,
 					.mode = &r->mode };
 	int e = rvl_engine_open(model, &o, &r->engine);
 
@@ -273,6 +273,7 @@ static void clear(void *args)
 	rvl_engine_close(r->engine);
 	rvl_blob_clear(&r->names_blob);
 	rvl_mode_clear(&r->mode);
+	rvl_dims_clear(&r->dims);
 }
 
 static int run_run(void *args, int n, char **operand)
@@ -326,7 +327,8 @@ static const struct rvl_option options[] = {
 	  RVL_MEMBER(struct rvl_run, figures) },
 	{ "require-npu", 0, NULL, "refuse a model with steps on the CPU",
 	  RVL_MEMBER(struct rvl_run, require_npu) },
-	RVL_SYMBOL_OPTIONS(struct rvl_run, , RVL_BATCH_HELP),
+	{ "batch", 0, "N", RVL_BATCH_HELP, RVL_MEMBER(struct rvl_run, batch), .most = INT32_MAX },
+	RVL_DIMS_OPTIONS(struct rvl_run, dims),
 	RVL_MODE_OPTIONS(struct rvl_run, mode),
 	{ 0 }
 };
