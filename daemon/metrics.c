@@ -371,13 +371,42 @@ static int peer_new(struct rvl_metrics *x, int fd)
 	return r;
 }
 
+static uint32_t peers_of(const struct rvl_metrics *x, uid_t uid)
+{
+	struct peer *p;
+	uint32_t n = 0;
+
+	rvl_list_each(p, &x->peers, link)
+		n += p->uid == uid;
+	return n;
+}
+
+/*
+ * The peer that makes room: of the user with the most connections, the one that was connected
+ * longest. So a user who connects again and again ends only connections of its own.
+ */
+static struct peer *eviction(const struct rvl_metrics *x)
+{
+	struct peer *p, *first = NULL;
+	uint32_t most = 0;
+
+	rvl_list_each(p, &x->peers, link) {
+		uint32_t n = peers_of(x, p->uid);
+
+		if (n <= most)
+			continue;
+		first = p;
+		most = n;
+	}
+	return first;
+}
+
 static void on_connection(int sock, void *data)
 {
 	struct rvl_metrics *x = data;
 
-	/* The peer that was connected longest makes room. */
 	if (x->n_peers == PEERS_MAX)
-		peer_free(rvl_container(x->peers.next, struct peer, link));
+		peer_free(eviction(x));
 	peer_new(x, sock);
 }
 

@@ -88,6 +88,25 @@ START_TEST(element_types)
 }
 END_TEST
 
+/* Proves that an element of each type is read as the number that it is. */
+START_TEST(values)
+{
+	static const int16_t s16[] = { 1, -300 };
+	static const uint16_t u16[] = { 1, 65000 }, f16[] = { 0, 0x3e00 }, bf16[] = { 0, 0xc040 };
+	static const uint32_t u32[] = { 1, 4000000000 };
+	static const uint64_t u64[] = { 1, 1ull << 63 };
+	static const double f64[] = { 1, 0.1 };
+
+	ck_assert_double_eq(rvl_dtype_value(RIVULET_S16, s16, 1), -300);
+	ck_assert_double_eq(rvl_dtype_value(RIVULET_U16, u16, 1), 65000);
+	ck_assert_double_eq(rvl_dtype_value(RIVULET_F16, f16, 1), 1.5);
+	ck_assert_double_eq(rvl_dtype_value(RIVULET_BF16, bf16, 1), -3);
+	ck_assert_double_eq(rvl_dtype_value(RIVULET_U32, u32, 1), 4e9);
+	ck_assert_double_eq(rvl_dtype_value(RIVULET_U64, u64, 1), 9223372036854775808.0);
+	ck_assert_double_eq(rvl_dtype_value(RIVULET_F64, f64, 1), 0.1);
+}
+END_TEST
+
 START_TEST(shapes)
 {
 	static const uint64_t dim[8] = { 1, 20, 300, 4, 5, 6, 7, 8 };
@@ -958,6 +977,7 @@ int main(void)
 	TCase *t = add_case(s, "files", 30, setup, teardown);
 
 	tcase_add_test(t, element_types);
+	tcase_add_test(t, values);
 	tcase_add_test(t, shapes);
 	tcase_add_test(t, allocations);
 	tcase_add_test(t, reading);

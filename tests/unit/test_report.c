@@ -777,6 +777,41 @@ START_TEST(long_requests)
 }
 END_TEST
 
+static uid_t peer_uid;
+
+static int named_peer(int fd, struct ucred *peer)
+{
+	(void)fd;
+	*peer = (struct ucred){ .uid = peer_uid };
+	return 0;
+}
+
+/* Proves that a user who connects again and again ends no connection of another user. */
+START_TEST(peers_of_two_users)
+{
+	int other, fd[40];
+
+	rvl_session_peer = named_peer;
+	peer_uid = 1001;
+	other = connected();
+	turn();
+	peer_uid = 1002;
+	for (int i = 0; i < 40; i++) {
+		fd[i] = connected();
+		turn();
+	}
+	ck_assert(!answer(other));
+	ck_assert(answer(fd[0]));
+	shutdown(other, SHUT_WR);
+	ck_assert(answer(other));
+	expect_line("rivulet_device_present 1");
+	close(other);
+	for (int i = 0; i < 40; i++)
+		close(fd[i]);
+	turn();
+}
+END_TEST
+
 /* Proves that the peer that was connected longest makes room for the seventeenth. */
 START_TEST(many_peers)
 {
@@ -861,6 +896,7 @@ int main(void)
 	tcase_add_test(x, metrics_of_a_user);
 	tcase_add_test(x, requests);
 	tcase_add_test(x, long_requests);
+	tcase_add_test(x, peers_of_two_users);
 	tcase_add_test(x, many_peers);
 	tcase_add_test(x, where);
 	suite_add_tcase(s, x);

@@ -420,6 +420,18 @@ START_TEST(models_that_the_command_compiles)
 }
 END_TEST
 
+/* Waits until the program has written so many bytes. */
+static void await_output(const struct program *p, off_t bytes)
+{
+	siginfo_t end = { 0 };
+
+	while (lseek(p->out, 0, SEEK_END) < bytes) {
+		waitid(P_PID, (id_t)p->pid, &end, WEXITED | WNOHANG | WNOWAIT);
+		ck_assert_msg(!end.si_pid, "it ended early");
+		usleep(1000);
+	}
+}
+
 /*
  * Proves that status --watch prints one status after the other, each on one line in JSON, until a
  * signal.
@@ -431,8 +443,7 @@ START_TEST(status_watches)
 	int status, lines = 0;
 
 	program_start(&p, "status --watch --interval 20ms --json");
-	while (lseek(p.out, 0, SEEK_END) < 8000)
-		usleep(1000);
+	await_output(&p, 8000);
 	ck_assert(!kill(p.pid, SIGINT));
 	status = program_end(&p, out, sizeof(out));
 	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
@@ -453,8 +464,7 @@ START_TEST(watch_waits)
 
 	start();
 	program_start(&p, "status --watch --interval 20ms");
-	while (lseek(p.out, 0, SEEK_END) < 100)
-		usleep(1000);
+	await_output(&p, 100);
 	stop();
 	ck_assert(program_shows(&p, "waiting for the daemon"));
 	kill(p.pid, SIGTERM);
