@@ -59,7 +59,7 @@ static void end_current(struct rvl_user *u, int error, const char *text,
 		rvl_close(sent->fd);
 }
 
-/* A connection that was given away is the receiver's to close, whatever became of that. */
+/* A connection that was sent to the receiver is closed by it, so its job has not failed. */
 static void fail_current(struct rvl_user *u, int error, const char *text)
 {
 	bool given = u->intake.current && u->intake.current->order == RVL_DISCARD;

@@ -107,7 +107,7 @@ struct rvl_power {
 	uint32_t n_running;
 	uint32_t tool_mode, tool_fixed;	/* KEEP: not set */
 	uint32_t profile;		/* of power-profiles-daemon: a mode, or KEEP */
-	bool mode_changed;			/* the mode was changed just now */
+	bool mode_changed;			/* since the last tick */
 	uint32_t refused;		/* bit n: devfreq refused level n */
 	uint64_t refused_until;
 	struct rvl_devfreq devfreq;

@@ -133,7 +133,7 @@ static int greet(struct rivulet_client *c)
 	return rvl_call_start(c, &c->hello, &req, -1, RVL_CALL_TIMEOUT);
 }
 
-/* A full backlog is no error yet: the daemon is there, and slow. */
+/* A full backlog means that the daemon exists and is slow, so the connection is tried again. */
 static int busy(struct rivulet_client *c)
 {
 	int64_t now = rvl_lib_now();
@@ -171,7 +171,7 @@ static int attempt(struct rivulet_client *c)
 	return r ? r : -EINPROGRESS;
 }
 
-/* A side that broke the protocol would break it again. */
+/* A daemon that broke the protocol is not asked again, because it would break it again. */
 static bool is_final(int error)
 {
 	return error == -EBADMSG || error == -EPROTO;

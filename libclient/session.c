@@ -138,7 +138,7 @@ static int enqueue(struct rivulet_client *c, const union rivulet_packet *req, in
 	return 0;
 }
 
-/* The peer hung up: to the program that is one error, whichever call met it first. */
+/* A hang-up of the peer is reported as the same error by every call that finds it. */
 static int cut(struct rivulet_client *c, int error)
 {
 	return rvl_session_close(c, error == EPIPE ? -ECONNRESET : -error,

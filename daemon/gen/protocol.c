@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* protocol FILE: print FILE with the tables between its two marks made anew from the protocol. */
+/* protocol FILE: prints FILE with tables generated from the protocol between its two marks. */
 #include <stdio.h>
 #include <string.h>
 

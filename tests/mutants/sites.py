@@ -87,7 +87,7 @@ def closing(toks, at):
 
 
 class Functions:
-    """The function that each token is in, told by braces: the word before the parameters at depth 0."""
+    """The function that each token is in, found by the braces: the word before the parameters at depth 0."""
 
     def __init__(self):
         self.depth = self.parens = 0

@@ -47,7 +47,7 @@ int rvl_npy_parse(const uint8_t *p, size_t size, struct rvl_array *out, char *wh
 int rvl_pb_parse(const uint8_t *p, size_t size, struct rvl_array *out, char *why);
 /** rvl_npy_write() - an .npy file of version 1.0. 0 or an enum rvl_exit */
 int rvl_npy_write(const char *path, const struct rvl_array *a);
-/** rvl_array_read() - .npy or ONNX TensorProto, told apart by content. 0 or an enum rvl_exit */
+/** rvl_array_read() - .npy or ONNX TensorProto, distinguished by content. 0 or an enum rvl_exit */
 int rvl_array_read(const char *path, struct rvl_array *out);
 
 /** struct rvl_expect - recorded outputs: images x classes bytes of the last quantised tensor */

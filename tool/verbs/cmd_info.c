@@ -98,7 +98,7 @@ static uint64_t counter_value(const struct drm_rivulet_counters *c, size_t i)
 	return *(const uint64_t *)((const char *)c + counters[i].at);
 }
 
-/* @c: NULL when this user may not read the counters, which tell of all clients. */
+/* @c: NULL when this user may not read the counters, which count the work of all clients. */
 static void text_counters(const struct drm_rivulet_counters *c)
 {
 	static const char *const heads[] = { "", ">", "", "" };
