@@ -252,7 +252,7 @@ void rvl_client_step(struct rivulet_client *c)
 	}
 }
 
-/* Sets the timer to the earliest of what only time brings. */
+/* Sets the timer to the first time limit or attempt to connect that is due. */
 void rvl_client_started(struct rivulet_client *c)
 {
 	int64_t first = rvl_session_expire(c), asked = rvl_questions_expire(c);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Models: a sealed memfd to the daemon, the properties of its tensors back; again when that is
- * needed.
+ * Models. The file is sent to the daemon as a sealed memfd, and the daemon describes its tensors. On
+ * a new connection or for another device the model is loaded again.
  */
 #include <errno.h>
 #include <fcntl.h>

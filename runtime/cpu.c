@@ -40,7 +40,7 @@ static void make_key(void)
 	pthread_key_create(&scratch_key, free);
 }
 
-/* A large one is not worth keeping: the memory of a model goes with it. */
+/* A large workspace is freed with its step, so that a thread does not keep it after the model. */
 static void drop_large_scratch(void)
 {
 	struct scratch *s = pthread_getspecific(scratch_key);

@@ -147,7 +147,8 @@ static bool succeeded(const struct rivulet_exec *x)
 }
 
 /*
- * Whether bound plain memory has to be copied, because the back end works in a buffer of its own.
+ * Whether bound memory has to be copied, because the back end works in a buffer of its own, or
+ * because another process may change the memory during the run.
  */
 static bool copies(const struct rivulet_exec *x, bool outputs)
 {
