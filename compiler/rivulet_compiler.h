@@ -246,11 +246,11 @@ struct rivulet_compare_row {
 	uint32_t order; /* in the graph */
 };
 
-/** struct rivulet_compare_tensor - float32 values of the first run */
+/** struct rivulet_compare_tensor - float32 values of all runs, one behind the other */
 struct rivulet_compare_tensor {
 	char *name; /* NULL: an output that is not float32 */
 	uint32_t ndim;
-	uint64_t dim[RIVULET_MAX_DIMS];
+	uint64_t dim[RIVULET_MAX_DIMS]; /* of one run */
 	float *want, *got; /* of the float model and of the quantised one */
 };
 
@@ -268,9 +268,9 @@ struct rivulet_compare {
 /**
  * rivulet_compare() - a float model beside its quantised form over the first @runs runs of the examples
  * @opt: batch, symbol, frozen and quantise. @runs: 0: all. @dump: a tensor whose values are wanted,
- * or NULL. The quantised form computes the bits of the device, and @program receives the program of
- * the same graph. Errors as rivulet_compile(); -ENOENT:
- * no quantised tensor is called @dump.
+ * or NULL: any tensor that both forms compute. The quantised form computes the bits of the device, and
+ * @program receives the program of the same graph. Errors as rivulet_compile(); -ENOENT: no tensor of
+ * both forms is called @dump.
  */
 int rivulet_compare(const void *onnx, size_t size, const struct rivulet_board *board,
 		    const struct rivulet_compile_options *opt, uint64_t runs, const char *dump,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A float model beside what the quantiser makes of it: both graphs run the same examples, and the
- * values of each quantised tensor are compared with those of the float tensor of the same name.
+ * values of each quantised tensor are compared with those of the float tensor that it stands for.
  */
+#include "pass/pass.h"
 #include "pass/passes.h"
 #include "quant/calibrate.h"
 #include "quant/insert.h"
@@ -23,6 +24,7 @@ struct comparison {
 	struct rvl_samples samples; /* of @f */
 	struct pair *pair;
 	uint32_t n;
+	struct pair dumped; /* of --dump, or NULL */
 	uint64_t runs;
 	struct rvl_snr *snr;	   /* by run, then by pair */
 	struct rvl_interp **of_thread; /* of @q */
@@ -51,16 +53,35 @@ static float *values(const struct rvl_tensor *t, const void *data)
 	return v;
 }
 
-static int keep_values(const struct rvl_tensor *t, const void *data, const char *name,
-		       struct rivulet_compare_tensor *out, float **v)
+/* Room for the values of all runs. */
+static int new_values(const struct comparison *c, const struct rvl_tensor *t, const char *name,
+		      struct rivulet_compare_tensor *out)
 {
+	size_t n = (size_t)rvl_shape_count(&t->shape) * c->runs + 1;
+
 	out->ndim = (uint32_t)t->shape.rank;
 	for (int32_t i = 0; i < t->shape.rank; i++)
 		out->dim[i] = (uint64_t)t->shape.dim[i];
-	if (!out->name)
-		out->name = strdup(name);
-	*v = values(t, data);
-	return *v && out->name ? 0 : -ENOMEM;
+	out->name = strdup(name);
+	out->want = calloc(n, sizeof(float));
+	out->got = calloc(n, sizeof(float));
+	return out->name && out->want && out->got ?
+		       0 : rvl_fail(c->err, -ENOMEM, "no memory for the values of all runs");
+}
+
+/* The values of one run into their place. */
+static int keep_values(const struct pair *p, const struct rvl_interp *f, const struct rvl_interp *q,
+		       uint64_t run, struct rivulet_compare_tensor *out)
+{
+	size_t n = (size_t)rvl_shape_count(&p->want->shape);
+	float *got = values(p->got, rvl_interp_data(q, p->got));
+
+	if (!got)
+		return -ENOMEM;
+	memcpy(out->want + run * n, rvl_interp_data(f, p->want), n * sizeof(float));
+	memcpy(out->got + run * n, got, n * sizeof(float));
+	free(got);
+	return 0;
 }
 
 /* ---- runs ---- */
@@ -82,34 +103,20 @@ static void compare_run(struct comparison *c, const struct rvl_interp *f, const 
 	}
 }
 
-/* Outputs of the first run, and the tensor that --dump names. */
-static int keep_first(struct comparison *c, const struct rvl_interp *f, const struct rvl_interp *q)
+/* Outputs, and the tensor that --dump names. */
+static int keep_run(struct comparison *c, const struct rvl_interp *f, const struct rvl_interp *q,
+		    uint64_t run)
 {
 	struct rivulet_compare *o = c->out;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < o->n_outputs && !rc; i++) {
-		const struct rvl_tensor *want = c->f->outputs[i], *got = c->q->outputs[i];
+		const struct pair p = { .want = c->f->outputs[i], .got = c->q->outputs[i] };
 
-		if (want->type != RVL_TYPE_F32 || got->type != RVL_TYPE_F32)
-			continue;
-		rc = keep_values(want, rvl_interp_data(f, want), want->name, &o->output[i],
-				 &o->output[i].want);
-		if (!rc)
-			rc = keep_values(got, rvl_interp_data(q, got), want->name, &o->output[i],
-					 &o->output[i].got);
+		if (o->output[i].name)
+			rc = keep_values(&p, f, q, run, &o->output[i]);
 	}
-	for (uint32_t i = 0; i < c->n && !rc && o->dump_name; i++) {
-		const struct pair *p = &c->pair[i];
-
-		if (strcmp(p->want->name, o->dump_name) || o->dump.got)
-			continue;
-		rc = keep_values(p->want, rvl_interp_data(f, p->want), o->dump_name, &o->dump, &o->dump.want);
-		if (!rc)
-			rc = keep_values(p->got, rvl_interp_data(q, p->got), o->dump_name, &o->dump,
-					 &o->dump.got);
-	}
-	return rc;
+	return !rc && c->dumped.want ? keep_values(&c->dumped, f, q, run, &o->dump) : rc;
 }
 
 static void see(void *arg, const struct rvl_interp *f, uint32_t thread, uint64_t run)
@@ -125,8 +132,8 @@ static void see(void *arg, const struct rvl_interp *f, uint32_t thread, uint64_t
 		rc = rvl_interp_run(c->of_thread[thread], NULL);
 	if (!rc)
 		compare_run(c, f, c->of_thread[thread], run);
-	if (!rc && !run)
-		rc = keep_first(c, f, c->of_thread[thread]);
+	if (!rc)
+		rc = keep_run(c, f, c->of_thread[thread], run);
 	if (rc)
 		c->rc = rc;
 }
@@ -164,18 +171,79 @@ static const struct rvl_tensor *counterpart(const struct comparison *c, const st
 	       rvl_shape_equal(&f->shape, &t->shape) ? f : NULL;
 }
 
+static void add_pair(struct comparison *c, const struct rvl_tensor *want, const struct rvl_tensor *got)
+{
+	for (uint32_t i = 0; i < c->n; i++)
+		if (c->pair[i].want == want)
+			return;
+	c->pair[c->n++] = (struct pair) { .want = want, .got = got };
+}
+
+/* What moves values keeps its name, but its result is bytes of the name that commuting gave. */
+static void pair_moved(struct comparison *c, const struct rvl_node *q)
+{
+	for (uint32_t i = 0; i < c->f->n_nodes; i++) {
+		const struct rvl_node *f = c->f->nodes[i];
+
+		if (f->op != q->op || f->def != q->def || f->n_out != q->n_out || strcmp(f->name, q->name))
+			continue;
+		for (uint32_t k = 0; k < f->n_out; k++)
+			if (f->out[k] && q->out[k] && f->out[k]->type == RVL_TYPE_F32 &&
+			    rvl_is_quant8_tensor(q->out[k]) &&
+			    rvl_shape_equal(&f->out[k]->shape, &q->out[k]->shape))
+				add_pair(c, f->out[k], q->out[k]);
+		return;
+	}
+}
+
+/* The pair of --dump: a compared tensor, or one that is float in both graphs. */
+static int find_dumped(struct comparison *c, const char *name)
+{
+	const struct rvl_tensor *f = rvl_tensor_find(c->f, name), *q = rvl_tensor_find(c->q, name);
+
+	for (uint32_t i = 0; i < c->n; i++)
+		if (!strcmp(c->pair[i].want->name, name))
+			c->dumped = c->pair[i];
+	if (!c->dumped.want && f && q && f->type == RVL_TYPE_F32 && q->type == RVL_TYPE_F32 &&
+	    (f->producer || f->is_input) && (q->producer || q->is_input) &&
+	    rvl_shape_equal(&f->shape, &q->shape))
+		c->dumped = (struct pair) { .want = f, .got = q };
+	return c->dumped.want ? new_values(c, c->dumped.want, name, &c->out->dump) :
+				rvl_fail(c->err, -ENOENT,
+					 "no tensor \"%s\" of both the float and the quantised model", name);
+}
+
 static int pair_up(struct comparison *c)
 {
-	c->pair = calloc(c->q->n_tensors + 1u, sizeof(*c->pair));
+	c->pair = calloc(c->f->n_tensors + c->q->n_tensors + 1u, sizeof(*c->pair));
 	if (!c->pair)
 		return rvl_fail(c->err, -ENOMEM, "out of memory");
 	for (uint32_t i = 0; i < c->q->n_tensors; i++) {
 		const struct rvl_tensor *t = c->q->tensors[i], *f = counterpart(c, t);
 
 		if (f)
-			c->pair[c->n++] = (struct pair) { f, t };
+			c->pair[c->n++] = (struct pair) { .want = f, .got = t };
 	}
+	for (uint32_t i = 0; i < c->q->n_nodes; i++)
+		if (rvl_op_moves(c->q->nodes[i]) || rvl_op_joins(c->q->nodes[i]))
+			pair_moved(c, c->q->nodes[i]);
 	return 0;
+}
+
+/* Room for the outputs and for the tensor of --dump. */
+static int allocate(struct comparison *c)
+{
+	struct rivulet_compare *o = c->out;
+	int rc = 0;
+
+	o->n_outputs = c->f->n_outputs;
+	o->output = calloc(o->n_outputs + 1u, sizeof(*o->output));
+	if (!o->output)
+		return rvl_fail(c->err, -ENOMEM, "out of memory");
+	for (uint32_t i = 0; i < o->n_outputs && !rc; i++)
+		if (c->f->outputs[i]->type == RVL_TYPE_F32 && c->q->outputs[i]->type == RVL_TYPE_F32)
+			rc = new_values(c, c->f->outputs[i], c->f->outputs[i]->name, &o->output[i]);
+	return !rc && o->dump_name ? find_dumped(c, o->dump_name) : rc;
 }
 
 /* The program of the quantised graph; its compilation owns a copy. */
@@ -234,6 +302,11 @@ static int worst_first(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
+static const char *op_name(const struct rvl_node *n)
+{
+	return n->op == RVL_OP_GENERAL ? n->def->name : rvl_op_name(n->op);
+}
+
 static int fill_rows(struct comparison *c)
 {
 	struct rivulet_compare *o = c->out;
@@ -247,7 +320,7 @@ static int fill_rows(struct comparison *c)
 		struct rivulet_compare_row *r = &o->rows[o->n_rows++];
 
 		*r = (struct rivulet_compare_row) { .tensor = strdup(c->pair[i].want->name),
-			.node = strdup(n ? n->name : ""), .op = n ? rvl_op_name(n->op) : "input",
+			.node = strdup(n ? n->name : ""), .op = n ? op_name(n) : "input",
 			.snr_db = snr_of(c, i), .scale = t->quant.scale[0],
 			.zero_point = t->quant.zp[0], .order = i };
 		if (!r->tensor || !r->node)
@@ -299,14 +372,12 @@ int rivulet_compare(const void *onnx, size_t size, const struct rivulet_board *b
 	if (!rc) {
 		c.runs = runs && runs < c.samples.runs ? runs : c.samples.runs;
 		out->runs = c.runs;
-		out->n_outputs = c.f->n_outputs;
-		out->output = calloc(c.f->n_outputs + 1u, sizeof(*out->output));
-		rc = out->output ? run(&c) : rvl_fail(err, -ENOMEM, "out of memory");
+		rc = allocate(&c);
 	}
 	if (!rc)
+		rc = run(&c);
+	if (!rc)
 		rc = fill_rows(&c);
-	if (!rc && dump && !out->dump.got)
-		rc = rvl_fail(err, -ENOENT, "no quantised tensor \"%s\"", dump);
 	release(&c);
 	if (rc) {
 		rivulet_compare_free(out);

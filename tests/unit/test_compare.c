@@ -92,7 +92,8 @@ START_TEST(the_report_is_a_table)
 }
 END_TEST
 
-static void read_values(const char *name, float *v)
+/* A dumped tensor of four dimensions; its values of all runs are @n. */
+static void read_values(const char *name, float *v, uint64_t n)
 {
 	struct rvl_array a;
 	char path[128];
@@ -100,25 +101,79 @@ static void read_values(const char *name, float *v)
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	ck_assert_int_eq(rvl_array_read(path, &a), 0);
 	ck_assert_uint_eq(a.ndim, 4);
-	ck_assert_uint_eq(a.size, IN * sizeof(float));
+	ck_assert_uint_eq(a.dim[0], RUNS);
+	ck_assert_uint_eq(a.size, n * sizeof(float));
 	memcpy(v, a.data, a.size);
 	rvl_array_clear(&a);
 }
 
-/* The convolution's float values, and the same rounded to 8 bits, of the first run. */
+/* The convolution's float values, and the same rounded to 8 bits, of every run. */
 START_TEST(values_are_dumped)
 {
-	float f[IN], q[IN];
+	float f[RUNS * IN], q[RUNS * IN];
 
 	EXPECT(words("compare", "--calibrate %s/x.npy --range min-max --dump c --output %s"), 0);
-	read_values("c.float.npy", f);
-	read_values("c.quantised.npy", q);
-	ck_assert_float_eq_tol(f[0], -2.5f - 2 * 1.5f, 1e-6f);
-	ck_assert_float_eq_tol(f[4], 0.5f * -2.5f + 3 * 1.5f, 1e-6f);
-	for (int i = 0; i < IN; i++)
+	read_values("c.float.npy", f, RUNS * IN);
+	read_values("c.quantised.npy", q, RUNS * IN);
+	for (int i = 0; i < RUNS * IN; i += IN) {
+		float x = (float)(i % 7) - 2.5f, u = (float)((i + 4) % 7) - 2.5f;
+
+		ck_assert_float_eq_tol(f[i], x - 2 * u, 1e-6f);
+		ck_assert_float_eq_tol(f[i + 4], 0.5f * x + 3 * u, 1e-6f);
+	}
+	for (int i = 0; i < RUNS * IN; i++)
 		ck_assert_msg(fabsf(f[i] - q[i]) < 0.15f, "value %d: %g, not %g", i, (double)q[i],
 			      (double)f[i]);
 	ck_assert(memcmp(f, q, sizeof(f)) != 0);
+}
+END_TEST
+
+/* Outputs are compared over all runs: quantised and device have the SNR of the dumped values. */
+START_TEST(every_run_counts)
+{
+	struct json_object *top, *row;
+	double sum = 0, square = 0, noise = 0, db;
+	float f[RUNS * 2], q[RUNS * 2];
+
+	EXPECT(words("compare", "--calibrate %s/x.npy --range min-max --dump y --output %s --json"), 0);
+	read_values("y.float.npy", f, RUNS * 2);
+	read_values("y.quantised.npy", q, RUNS * 2);
+	for (int i = 0; i < RUNS * 2; i++) {
+		sum += (double)f[i];
+		square += (double)f[i] * (double)f[i];
+		noise += pow((double)q[i] - (double)f[i], 2);
+	}
+	db = 10 * log10((square - sum * sum / (RUNS * 2)) / noise);
+	top = json_tokener_parse(out);
+	row = json_object_array_get_idx(json_object_object_get(top, "outputs"), 0);
+	ck_assert_str_eq(json_object_get_string(json_object_object_get(row, "output")), "y");
+	ck_assert_double_eq_tol(json_object_get_double(json_object_object_get(row, "quantised_db")), db, 0.01);
+	ck_assert_double_eq_tol(json_object_get_double(json_object_object_get(row, "device_db")), db, 0.01);
+	json_object_put(top);
+}
+END_TEST
+
+/* Tensors that are only moved, and those that stay float, are dumped too. */
+START_TEST(any_tensor_is_dumped)
+{
+	struct pb model = ot_model("in x f32 1,2,2,2; out y; const w f32 2,2,1,1 1 -2 0.5 3; Conv x w -> c; "
+				   "const h s64 2 1 1; Split c h -> a b axis=1; Concat b a -> d axis=1; "
+				   "Conv d w -> e; Softmax e -> y axis=1", 13);
+	static const char *const names[] = { "x", "c", "b", "d", "e", "y" };
+	char path[128], line[512];
+
+	snprintf(path, sizeof(path), "%s/moves.onnx", dir);
+	write_file(path, model.p, model.n);
+	free(model.p);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		snprintf(line, sizeof(line), "compare %s --calibrate %s/x.npy --dump %s --output %s", path, dir,
+			 names[i], dir);
+		EXPECT(line, 0);
+		snprintf(line, sizeof(line), "%s/%s.quantised.npy", dir, names[i]);
+		ck_assert_msg(!access(line, R_OK), "%s", line);
+	}
+	SAYS("Concat");
+	SAYS("Split");
 }
 END_TEST
 
@@ -127,7 +182,7 @@ START_TEST(what_cannot_be_compared)
 	EXPECT(words("compare", ""), RVL_EXIT_USAGE);
 	ck_assert_str_eq(rvl_tool_error, "rivulet compare takes --calibrate");
 	EXPECT(words("compare", "--calibrate %s/x.npy --dump nobody"), RVL_EXIT_REFUSED);
-	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "no quantised tensor \"nobody\""));
+	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "no tensor \"nobody\" of both the float and the quantised model"));
 	EXPECT(words("compare", "--calibrate %s/x.npy --mixed 0"), RVL_EXIT_USAGE);
 	EXPECT(words("compare", "--calibrate %s/x.npy --bias-correction maybe"), RVL_EXIT_USAGE);
 	EXPECT(words("compare", "--calibrate %s/x.npy --range best"), RVL_EXIT_USAGE);
@@ -177,6 +232,8 @@ int main(void)
 	tcase_add_test(t, the_worst_tensor_comes_first);
 	tcase_add_test(t, the_report_is_a_table);
 	tcase_add_test(t, values_are_dumped);
+	tcase_add_test(t, every_run_counts);
+	tcase_add_test(t, any_tensor_is_dumped);
 	tcase_add_test(t, what_cannot_be_compared);
 	tcase_add_test(t, shapes_of_the_options);
 	tcase_add_test(t, the_exported_model_is_quantised);

@@ -15,6 +15,18 @@
 #include "model/model.h"
 #include "output.h"
 
+/* Power of float values about their mean, and of what another result differs from them. */
+struct snr {
+	double sum, square, noise;
+	uint64_t n;
+};
+
+/* One output over all runs. */
+struct output_report {
+	struct snr quantised, device;
+	uint64_t differ; /* elements whose bits differ between quantised and device */
+};
+
 struct compare {
 	struct rvl_model_args model;
 	const char *dump, *output;
@@ -24,6 +36,7 @@ struct compare {
 	struct rivulet_compare result;
 	struct rivulet_blob program;
 	struct rvl_engine *engine;
+	struct output_report *report; /* by output */
 };
 
 /* ---- the device ---- */
@@ -62,8 +75,8 @@ static int open_device(struct compare *c)
 	return r;
 }
 
-/* The examples of the first run, the first one again where there are too few. */
-static void feed(struct compare *c)
+/* The examples of run @run, from the first one again behind the last one. */
+static void feed(struct compare *c, uint64_t run)
 {
 	const struct rvl_examples *x = &c->model.mode.quantise.examples;
 
@@ -72,19 +85,8 @@ static void feed(struct compare *c)
 		uint8_t *to = rvl_engine_memory(c->engine, 0, i);
 
 		for (uint64_t k = 0; k < bytes; k++)
-			to[k] = ((const uint8_t *)x->list[i].data)[k % x->list[i].size];
+			to[k] = ((const uint8_t *)x->list[i].data)[(run * bytes + k) % x->list[i].size];
 	}
-}
-
-static int run_device(struct compare *c)
-{
-	int r = open_device(c);
-
-	if (r)
-		return r;
-	feed(c);
-	r = rvl_engine_start(c->engine, 0, 0, 0);
-	return r ? r : rvl_engine_wait(c->engine, 0, NULL);
 }
 
 /* ---- outputs ---- */
@@ -98,37 +100,59 @@ static uint64_t elements(const struct rivulet_compare_tensor *t)
 	return n;
 }
 
-static double snr(const float *want, const float *got, uint64_t n)
+static void add_noise(struct snr *s, const float *want, const float *got, uint64_t n)
 {
-	double sum = 0, square = 0, noise = 0, signal;
-
 	for (uint64_t i = 0; i < n; i++) {
 		double w = (double)want[i], e = (double)got[i] - w;
 
-		sum += w;
-		square += w * w;
-		noise += e * e;
+		s->sum += w;
+		s->square += w * w;
+		s->noise += e * e;
 	}
-	signal = n ? square - sum * sum / (double)n : 0;
-	return noise > 0 ? 10 * log10(signal / noise) : INFINITY;
+	s->n += n;
 }
 
-struct output_report {
-	const char *name;
-	double quantised, device; /* dB against float */
-	uint64_t differ;	  /* elements whose bits differ between quantised and device */
-};
-
-static void report_of(struct compare *c, uint32_t i, struct output_report *r)
+static double decibels(const struct snr *s)
 {
-	const struct rivulet_compare_tensor *t = &c->result.output[i];
-	const float *device = rvl_engine_memory(c->engine, 0, rvl_engine_inputs(c->engine) + i);
-	uint64_t n = elements(t);
+	double signal = s->n ? s->square - s->sum * s->sum / (double)s->n : 0;
 
-	*r = (struct output_report) { .name = t->name, .quantised = snr(t->want, t->got, n),
-				      .device = snr(t->want, device, n) };
-	for (uint64_t k = 0; k < n; k++)
-		r->differ += memcmp(&device[k], &t->got[k], sizeof(float)) != 0;
+	return s->noise > 0 ? 10 * log10(signal / s->noise) : INFINITY;
+}
+
+/* The device's outputs of run @run against those of both graphs. */
+static void add_outputs(struct compare *c, uint64_t run)
+{
+	for (uint32_t i = 0; i < c->result.n_outputs; i++) {
+		const struct rivulet_compare_tensor *t = &c->result.output[i];
+		const float *device = rvl_engine_memory(c->engine, 0, rvl_engine_inputs(c->engine) + i);
+		uint64_t n = elements(t);
+		const float *want = t->want + run * n, *got = t->got + run * n;
+
+		if (!t->name)
+			continue;
+		add_noise(&c->report[i].quantised, want, got, n);
+		add_noise(&c->report[i].device, want, device, n);
+		for (uint64_t k = 0; k < n; k++)
+			c->report[i].differ += memcmp(&device[k], &got[k], sizeof(float)) != 0;
+	}
+}
+
+static int run_device(struct compare *c)
+{
+	int r = open_device(c);
+
+	c->report = calloc(c->result.n_outputs + 1u, sizeof(*c->report));
+	if (!r && !c->report)
+		r = rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	for (uint64_t run = 0; run < c->result.runs && !r; run++) {
+		feed(c, run);
+		r = rvl_engine_start(c->engine, 0, 0, 0);
+		if (!r)
+			r = rvl_engine_wait(c->engine, 0, NULL);
+		if (!r)
+			add_outputs(c, run);
+	}
+	return r;
 }
 
 static void print_db(struct rvl_table *t, double db)
@@ -167,15 +191,14 @@ static void text_outputs(struct compare *c)
 
 	rvl_table_init(&t, 4, heads);
 	for (uint32_t i = 0; i < c->result.n_outputs; i++) {
-		struct output_report r;
+		const struct output_report *r = &c->report[i];
 
 		if (!c->result.output[i].name)
 			continue;
-		report_of(c, i, &r);
-		rvl_table_cell(&t, "%s", r.name);
-		print_db(&t, r.quantised);
-		print_db(&t, r.device);
-		rvl_table_cell(&t, "%llu", (unsigned long long)r.differ);
+		rvl_table_cell(&t, "%s", c->result.output[i].name);
+		print_db(&t, decibels(&r->quantised));
+		print_db(&t, decibels(&r->device));
+		rvl_table_cell(&t, "%llu", (unsigned long long)r->differ);
 	}
 	rvl_table_print(&t, 2);
 }
@@ -185,8 +208,8 @@ static void text_report(struct compare *c, const char *model)
 	printf("%s: %u quantised tensors against float over %llu runs, the worst first\n", model,
 	       c->result.n_rows, (unsigned long long)c->result.runs);
 	text_layers(c);
-	printf("outputs of the first run against float, quantised and on %s; values that differ between "
-	       "these two\n", rvl_engine_name(c->engine));
+	printf("outputs of all runs against float, quantised and on %s; values that differ between these "
+	       "two\n", rvl_engine_name(c->engine));
 	text_outputs(c);
 }
 
@@ -212,16 +235,15 @@ static void json_report(struct compare *c, const char *model)
 	rvl_json_close();
 	rvl_json_open("outputs", '[');
 	for (uint32_t i = 0; i < c->result.n_outputs; i++) {
-		struct output_report r;
+		const struct output_report *r = &c->report[i];
 
 		if (!c->result.output[i].name)
 			continue;
-		report_of(c, i, &r);
 		rvl_json_open(NULL, '{');
-		rvl_json_str("output", r.name);
-		rvl_json_num("quantised_db", r.quantised);
-		rvl_json_num("device_db", r.device);
-		rvl_json_u64("differ", r.differ);
+		rvl_json_str("output", c->result.output[i].name);
+		rvl_json_num("quantised_db", decibels(&r->quantised));
+		rvl_json_num("device_db", decibels(&r->device));
+		rvl_json_u64("differ", r->differ);
 		rvl_json_close();
 	}
 	rvl_json_close();
@@ -230,10 +252,11 @@ static void json_report(struct compare *c, const char *model)
 
 /* ---- --dump ---- */
 
+/* The runs lie along the first axis; a scalar has one of its own. */
 static int dump_values(const struct compare *c, const char *what, float *values)
 {
 	const struct rivulet_compare_tensor *t = &c->result.dump;
-	struct rvl_array a = { .dtype = RIVULET_F32, .ndim = t->ndim, .data = values };
+	struct rvl_array a = { .dtype = RIVULET_F32, .ndim = t->ndim ? t->ndim : 1, .data = values };
 	char path[4096];
 	int n = snprintf(path, sizeof(path), "%s/", c->output ? c->output : ".");
 
@@ -241,7 +264,8 @@ static int dump_values(const struct compare *c, const char *what, float *values)
 		path[n++] = *p == '/' || (unsigned char)*p < 0x20 ? '_' : *p;
 	snprintf(path + n, sizeof(path) - (size_t)n, ".%s.npy", what);
 	memcpy(a.dim, t->dim, sizeof(a.dim));
-	a.size = elements(t) * sizeof(float);
+	a.dim[0] = (t->ndim ? t->dim[0] : 1) * c->result.runs;
+	a.size = elements(t) * c->result.runs * sizeof(float);
 	return rvl_npy_write(path, &a);
 }
 
@@ -295,6 +319,7 @@ static void clear(void *args)
 
 	rvl_engine_close(c->engine);
 	rivulet_compare_free(&c->result);
+	free(c->report);
 	rivulet_blob_free(&c->program);
 	rvl_model_clear(&c->model);
 }
@@ -302,7 +327,7 @@ static void clear(void *args)
 static const struct rvl_option options[] = {
 	{ "count", 'n', "N", "runs to compare (all of --calibrate)", RVL_MEMBER(struct compare, count),
 	  .least = 1 },
-	{ "dump", 0, "TENSOR", "write its values of the first run: TENSOR.float.npy, TENSOR.quantised.npy",
+	{ "dump", 0, "TENSOR", "write its values of all runs: TENSOR.float.npy, TENSOR.quantised.npy",
 	  RVL_MEMBER(struct compare, dump) },
 	{ "output", 'o', "DIR", "where --dump writes (.)", RVL_MEMBER(struct compare, output) },
 	RVL_MODEL_OPTIONS(struct compare, model),
