@@ -16,51 +16,20 @@ struct dispatch {
 #define MAX_KERNEL_BYTES ((int64_t)1 << 30)	/* the limit of a program file */
 #define MAX_ELEMENTS ((int64_t)1 << 30)
 
+#define rvl_setup_none NULL
 static const struct dispatch table[] = {
-	{ RVL_OP_QUANTIZE, rvl_setup_quantize, 3, 3 },
-	{ RVL_OP_DEQUANTIZE, rvl_setup_dequantize, 2, 3 },
-	{ RVL_OP_QLINEAR_CONV, rvl_setup_qlinear, 8, 9 },
-	{ RVL_OP_QLINEAR_MATMUL, rvl_setup_qlinear, 8, 8 },
-	{ RVL_OP_QLINEAR_ADD, rvl_setup_qlinear, 7, 8 },
-	{ RVL_OP_QLINEAR_MUL, rvl_setup_qlinear, 7, 8 },
-	{ RVL_OP_QGEMM, rvl_setup_qlinear, 6, 9 },
-	{ RVL_OP_QLINEAR_GLOBAL_AVERAGE_POOL, rvl_setup_qlinear, 4, 5 },
-	{ RVL_OP_QLINEAR_AVERAGE_POOL, rvl_setup_qlinear, 4, 5 },
-	{ RVL_OP_CONV, rvl_setup_conv, 2, 3 },
-	{ RVL_OP_GEMM, rvl_setup_gemm, 2, 3 },
-	{ RVL_OP_MATMUL, rvl_setup_matmul, 2, 2 },
-	{ RVL_OP_RELU, rvl_setup_unary, 1, 1 },
-	{ RVL_OP_CLIP, rvl_setup_unary, 1, 3 },
-	{ RVL_OP_ADD, rvl_setup_binary, 2, 2 },
-	{ RVL_OP_MUL, rvl_setup_binary, 2, 2 },
-	{ RVL_OP_MAX_POOL, rvl_setup_pool, 1, 1 },
-	{ RVL_OP_AVERAGE_POOL, rvl_setup_pool, 1, 1 },
-	{ RVL_OP_GLOBAL_AVERAGE_POOL, rvl_setup_global_pool, 1, 1 },
-	{ RVL_OP_GLOBAL_MAX_POOL, rvl_setup_global_pool, 1, 1 },
-	{ RVL_OP_FLATTEN, rvl_setup_move, 1, 1 },
-	{ RVL_OP_RESHAPE, rvl_setup_move, 1, 2 },
-	{ RVL_OP_IDENTITY, rvl_setup_move, 1, 1 },
-	{ RVL_OP_TRANSPOSE, rvl_setup_transpose, 1, 1 },
-	{ RVL_OP_SOFTMAX, rvl_setup_softmax, 1, 1 },
-	{ RVL_OP_BATCH_NORM, rvl_setup_bn, 5, 5 },
-	{ RVL_OP_Q_CONV, rvl_setup_qconv, 2, 3 },
-	{ RVL_OP_Q_MATMUL, rvl_setup_qmatmul, 2, 3 },
-	{ RVL_OP_Q_ADD, rvl_setup_qbinary, 2, 2 },
-	{ RVL_OP_Q_MUL, rvl_setup_qbinary, 2, 2 },
-	{ RVL_OP_Q_AVERAGE_POOL, rvl_setup_pool, 1, 1 },
-	{ RVL_OP_Q_GLOBAL_AVERAGE_POOL, rvl_setup_global_pool, 1, 1 },
-	{ RVL_OP_Q_RESCALE, rvl_setup_rescale, 1, 1 },
-	{ RVL_OP_Q_TABLE, rvl_setup_q_table, 1, 3 },
-	{ RVL_OP_GENERAL, rvl_setup_general, 0, RVL_MAX_IN },
-	{ RVL_OP_PACK_BLOCKED, rvl_setup_blocked, 1, 1 },
-	{ RVL_OP_UNPACK_BLOCKED, rvl_setup_blocked, 1, 1 },
+#define KERNEL(id, num, name, domain, lo, hi, kernel, ...) \
+	{ RVL_OP_##id, rvl_setup_##kernel, lo, hi },
+	RVL_OPS(KERNEL)
+#undef KERNEL
 };
+#undef rvl_setup_none
 
 static const struct dispatch *find(enum rvl_op op)
 {
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
 		if (table[i].op == op)
-			return &table[i];
+			return table[i].setup ? &table[i] : NULL;
 	return NULL;
 }
 

@@ -63,7 +63,7 @@ int rvl_setup_quantize(struct rvl_kernel *k, bool reference, char *why)
 
 	(void)reference;
 	if ((d->in[0].type != RVL_TYPE_F32 && d->in[0].type != RVL_TYPE_S32) ||
-	    (t != RVL_TYPE_U8 && t != RVL_TYPE_S8) || d->in[2].type != t ||
+	    (t != RVL_TYPE_U8 && t != RVL_TYPE_S8) || d->n_in < 3 || d->in[2].type != t ||
 	    !rvl_shape_equal(&d->in[0].shape, &d->out[0].shape))
 		return rvl_why(why, "not a quantisation of floats to 8 bits");
 	k->run = run_quantize;

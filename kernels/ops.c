@@ -30,11 +30,35 @@ size_t rvl_type_size(enum rvl_type t)
 const char *rvl_op_name(enum rvl_op op)
 {
 	switch (op) {
-#define OP_NAME(id, num, name, domain, lo, hi, doc) case RVL_OP_##id: return name;
+#define OP_NAME(id, num, name, ...) case RVL_OP_##id: return name;
 	RVL_OPS(OP_NAME)
 #undef OP_NAME
 	default:
 		return NULL;
+	}
+}
+
+uint32_t rvl_op_traits(enum rvl_op op)
+{
+	switch (op) {
+#define OP_TRAITS(id, num, name, domain, lo, hi, kernel, rule, form, traits, doc) \
+	case RVL_OP_##id: return traits;
+	RVL_OPS(OP_TRAITS)
+#undef OP_TRAITS
+	default:
+		return 0;
+	}
+}
+
+enum rvl_op rvl_op_quantised(enum rvl_op op)
+{
+	switch (op) {
+#define OP_FORM(id, num, name, domain, lo, hi, kernel, rule, form, traits, doc) \
+	case RVL_OP_##id: return RVL_OP_##form;
+	RVL_OPS(OP_FORM)
+#undef OP_FORM
+	default:
+		return op;
 	}
 }
 

@@ -23,8 +23,26 @@
 enum rvl_type { RVL_TYPE_NONE = 0, RIVULET_DTYPES(RVL_TYPE_ENUM) RVL_TYPE_COUNT };
 #undef RVL_TYPE_ENUM
 
+/* What holds of all nodes of an operator. */
+enum rvl_trait {
+	RVL_TRAIT_LINEAR = 1 << 0,	/* work and result in proportion to the operands: may be folded */
+	RVL_TRAIT_RENAMES = 1 << 1,	/* the result is the operand's bytes in another shape */
+	RVL_TRAIT_MOVES = 1 << 2,	/* every result is an element of the operand, unchanged */
+	RVL_TRAIT_CHANNELS = 1 << 3,	/* a channel of the result depends on that of the operand only */
+	RVL_TRAIT_PRODUCT = 1 << 4,	/* a convolution or matrix product with weights as input 1 */
+	RVL_TRAIT_CLAMPS = 1 << 5,	/* the kernel clamps its float result to attr.f_lo, attr.f_hi */
+	RVL_TRAIT_MADE = 1 << 6,	/* made by fusion: quantised, and in no model */
+};
+
 /*
- * Operators. X(identifier, number, name, domain, minimum and maximum number of inputs, summary)
+ * The operators that have kernels of their own beside their rows in the table of descriptors.
+ *
+ * X(identifier, number, name, domain, minimum and maximum number of inputs,
+ *   kernel: rvl_setup_NAME, shape rule: infer_NAME of compiler/graph/shape.c, quantised form,
+ *   traits, summary)
+ *
+ * The form of an operator that has none is the operator itself. compiler/npu/constraint.c has a row
+ * of the same identifier. A column or a row that is missing is an error of the compiler.
  *
  * Operators of domain "" and "com.microsoft" are those of ONNX and of ONNX Runtime, with the same
  * inputs after normalisation to the newest form. An attribute of an older opset stays an attribute
@@ -33,65 +51,126 @@ enum rvl_type { RVL_TYPE_NONE = 0, RIVULET_DTYPES(RVL_TYPE_ENUM) RVL_TYPE_COUNT 
  */
 #define RVL_OPS(X) \
 	X(UNSUPPORTED, 0, "Unsupported", "rivulet", 0, 32, \
+	  none, none, UNSUPPORTED, 0, \
 	  "an operator that cannot be executed; the node holds the reason") \
-	X(QUANTIZE, 1, "QuantizeLinear", "", 2, 3, "y = saturate(rint(x / scale) + zero point)") \
-	X(DEQUANTIZE, 2, "DequantizeLinear", "", 2, 3, "y = (x - zero point) * scale") \
-	X(QLINEAR_CONV, 3, "QLinearConv", "", 8, 9, "quantised convolution, scales as inputs") \
+	X(QUANTIZE, 1, "QuantizeLinear", "", 2, 3, \
+	  quantize, quantize, QUANTIZE, RVL_TRAIT_LINEAR, \
+	  "y = saturate(rint(x / scale) + zero point)") \
+	X(DEQUANTIZE, 2, "DequantizeLinear", "", 2, 3, \
+	  dequantize, quantize, DEQUANTIZE, RVL_TRAIT_LINEAR, \
+	  "y = (x - zero point) * scale") \
+	X(QLINEAR_CONV, 3, "QLinearConv", "", 8, 9, \
+	  qlinear, qlinear_conv, Q_CONV, 0, \
+	  "quantised convolution, scales as inputs") \
 	X(QLINEAR_MATMUL, 4, "QLinearMatMul", "", 8, 8, \
+	  qlinear, qlinear_matmul, Q_MATMUL, 0, \
 	  "quantised matrix product, scales as inputs") \
-	X(CONV, 5, "Conv", "", 2, 3, "float 2-D convolution") \
-	X(GEMM, 6, "Gemm", "", 2, 3, "alpha * op(A) * op(B) + beta * C") \
-	X(MATMUL, 7, "MatMul", "", 2, 2, "matrix product, batched with broadcasting") \
-	X(RELU, 8, "Relu", "", 1, 1, "max(x, 0)") \
-	X(CLIP, 9, "Clip", "", 1, 3, "min(max(x, low), high)") \
-	X(ADD, 10, "Add", "", 2, 2, "a + b with broadcasting") \
-	X(MUL, 11, "Mul", "", 2, 2, "a * b with broadcasting") \
+	X(CONV, 5, "Conv", "", 2, 3, \
+	  conv, conv, Q_CONV, RVL_TRAIT_PRODUCT | RVL_TRAIT_CLAMPS, \
+	  "float 2-D convolution") \
+	X(GEMM, 6, "Gemm", "", 2, 3, \
+	  gemm, gemm, Q_MATMUL, RVL_TRAIT_PRODUCT | RVL_TRAIT_CLAMPS, \
+	  "alpha * op(A) * op(B) + beta * C") \
+	X(MATMUL, 7, "MatMul", "", 2, 2, \
+	  matmul, matmul, Q_MATMUL, RVL_TRAIT_PRODUCT | RVL_TRAIT_CLAMPS, \
+	  "matrix product, batched with broadcasting") \
+	X(RELU, 8, "Relu", "", 1, 1, \
+	  unary, same, Q_RESCALE, RVL_TRAIT_LINEAR, \
+	  "max(x, 0)") \
+	X(CLIP, 9, "Clip", "", 1, 3, \
+	  unary, same, Q_RESCALE, RVL_TRAIT_LINEAR, \
+	  "min(max(x, low), high)") \
+	X(ADD, 10, "Add", "", 2, 2, \
+	  binary, binary, Q_ADD, RVL_TRAIT_LINEAR | RVL_TRAIT_CLAMPS, \
+	  "a + b with broadcasting") \
+	X(MUL, 11, "Mul", "", 2, 2, \
+	  binary, binary, Q_MUL, RVL_TRAIT_LINEAR | RVL_TRAIT_CLAMPS, \
+	  "a * b with broadcasting") \
 	X(MAX_POOL, 12, "MaxPool", "", 1, 1, \
+	  pool, pool, MAX_POOL, RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS, \
 	  "largest value under a 2-D window; also on quantised tensors") \
-	X(AVERAGE_POOL, 13, "AveragePool", "", 1, 1, "mean under a 2-D window") \
-	X(GLOBAL_AVERAGE_POOL, 14, "GlobalAveragePool", "", 1, 1, "mean of every channel") \
-	X(GLOBAL_MAX_POOL, 15, "GlobalMaxPool", "", 1, 1, "largest value of every channel") \
-	X(FLATTEN, 16, "Flatten", "", 1, 1, "reshape to a matrix, split at an axis") \
-	X(RESHAPE, 17, "Reshape", "", 1, 2, "the same elements in another shape") \
-	X(TRANSPOSE, 18, "Transpose", "", 1, 1, "permute the axes") \
+	X(AVERAGE_POOL, 13, "AveragePool", "", 1, 1, \
+	  pool, pool, Q_AVERAGE_POOL, 0, \
+	  "mean under a 2-D window") \
+	X(GLOBAL_AVERAGE_POOL, 14, "GlobalAveragePool", "", 1, 1, \
+	  global_pool, global, Q_GLOBAL_AVERAGE_POOL, 0, \
+	  "mean of every channel") \
+	X(GLOBAL_MAX_POOL, 15, "GlobalMaxPool", "", 1, 1, \
+	  global_pool, global, GLOBAL_MAX_POOL, RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS, \
+	  "largest value of every channel") \
+	X(FLATTEN, 16, "Flatten", "", 1, 1, \
+	  move, flatten, FLATTEN, RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES, \
+	  "reshape to a matrix, split at an axis") \
+	X(RESHAPE, 17, "Reshape", "", 1, 2, \
+	  move, reshape, RESHAPE, RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES, \
+	  "the same elements in another shape") \
+	X(TRANSPOSE, 18, "Transpose", "", 1, 1, \
+	  transpose, transpose, TRANSPOSE, RVL_TRAIT_LINEAR | RVL_TRAIT_MOVES, \
+	  "permute the axes") \
 	X(SOFTMAX, 19, "Softmax", "", 1, 1, \
+	  softmax, softmax, SOFTMAX, RVL_TRAIT_LINEAR, \
 	  "softmax along an axis, or over all axes from one on (before opset 13)") \
 	X(BATCH_NORM, 20, "BatchNormalization", "", 5, 5, \
+	  bn, same, BATCH_NORM, RVL_TRAIT_LINEAR | RVL_TRAIT_CLAMPS, \
 	  "(x - mean) / sqrt(var + eps) * scale + bias per channel") \
-	X(IDENTITY, 21, "Identity", "", 1, 1, "copy") \
+	X(IDENTITY, 21, "Identity", "", 1, 1, \
+	  move, same, IDENTITY, \
+	  RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS, \
+	  "copy") \
 	X(CONSTANT, 22, "Constant", "", 0, 0, \
+	  none, none, CONSTANT, 0, \
 	  "a constant; becomes an initialiser when the model is read") \
 	X(QLINEAR_ADD, 23, "QLinearAdd", "com.microsoft", 7, 8, \
+	  qlinear, binary, Q_ADD, 0, \
 	  "quantised a + b, scales as inputs") \
 	X(QLINEAR_MUL, 24, "QLinearMul", "com.microsoft", 7, 8, \
+	  qlinear, binary, Q_MUL, 0, \
 	  "quantised a * b, scales as inputs") \
-	X(QGEMM, 25, "QGemm", "com.microsoft", 6, 9, "quantised Gemm, scales as inputs") \
+	X(QGEMM, 25, "QGemm", "com.microsoft", 6, 9, \
+	  qlinear, qgemm, Q_MATMUL, 0, \
+	  "quantised Gemm, scales as inputs") \
 	X(QLINEAR_GLOBAL_AVERAGE_POOL, 26, "QLinearGlobalAveragePool", "com.microsoft", 4, 5, \
+	  qlinear, global, Q_GLOBAL_AVERAGE_POOL, 0, \
 	  "quantised mean of every channel, scales as inputs") \
 	X(QLINEAR_AVERAGE_POOL, 27, "QLinearAveragePool", "com.microsoft", 4, 5, \
+	  qlinear, pool, Q_AVERAGE_POOL, 0, \
 	  "quantised mean under a window, scales as inputs") \
-	X(Q_CONV, 40, "QConv", "rivulet", 2, 3, "quantised convolution (x, w[, bias int32])") \
+	X(Q_CONV, 40, "QConv", "rivulet", 2, 3, \
+	  qconv, none, Q_CONV, RVL_TRAIT_PRODUCT | RVL_TRAIT_MADE, \
+	  "quantised convolution (x, w[, bias int32])") \
 	X(Q_MATMUL, 41, "QMatMul", "rivulet", 2, 3, \
+	  qmatmul, none, Q_MATMUL, RVL_TRAIT_PRODUCT | RVL_TRAIT_MADE, \
 	  "quantised matrix product (a, b[, bias int32])") \
-	X(Q_ADD, 42, "QAdd", "rivulet", 2, 2, "quantised a + b") \
-	X(Q_MUL, 43, "QMul", "rivulet", 2, 2, "quantised a * b") \
+	X(Q_ADD, 42, "QAdd", "rivulet", 2, 2, \
+	  qbinary, none, Q_ADD, RVL_TRAIT_MADE, \
+	  "quantised a + b") \
+	X(Q_MUL, 43, "QMul", "rivulet", 2, 2, \
+	  qbinary, none, Q_MUL, RVL_TRAIT_MADE, \
+	  "quantised a * b") \
 	X(Q_AVERAGE_POOL, 44, "QAveragePool", "rivulet", 1, 1, \
+	  pool, none, Q_AVERAGE_POOL, RVL_TRAIT_MADE, \
 	  "quantised mean under a 2-D window") \
 	X(Q_GLOBAL_AVERAGE_POOL, 45, "QGlobalAveragePool", "rivulet", 1, 1, \
+	  global_pool, none, Q_GLOBAL_AVERAGE_POOL, RVL_TRAIT_MADE, \
 	  "quantised mean of every channel") \
 	X(Q_RESCALE, 46, "QRescale", "rivulet", 1, 1, \
+	  rescale, none, Q_RESCALE, RVL_TRAIT_MADE, \
 	  "dequantise, clamp, quantise: 8 bits to 8 bits") \
 	X(Q_TABLE, 47, "QTable", "rivulet", 1, 3, \
+	  q_table, none, Q_TABLE, RVL_TRAIT_MADE, \
 	  "dequantise, an element-wise function of the table of descriptors, clamp, quantise") \
 	X(GENERAL, 50, "General", "rivulet", 0, 32, \
+	  general, none, GENERAL, RVL_TRAIT_LINEAR, \
 	  "an operator of the table of descriptors, which it names; any shape and type of its row") \
 	X(PACK_BLOCKED, 60, "PackBlocked", "rivulet", 1, 1, \
+	  blocked, none, PACK_BLOCKED, 0, \
 	  "NCHW bytes to the device's channel blocks; made by the back end") \
 	X(UNPACK_BLOCKED, 61, "UnpackBlocked", "rivulet", 1, 1, \
+	  blocked, none, UNPACK_BLOCKED, 0, \
 	  "the device's channel blocks to NCHW bytes; made by the back end")
 
 enum rvl_op {
-#define RVL_OP_ENUM(id, num, name, domain, lo, hi, doc) RVL_OP_##id = (num),
+#define RVL_OP_ENUM(id, num, ...) RVL_OP_##id = (num),
 	RVL_OPS(RVL_OP_ENUM)
 #undef RVL_OP_ENUM
 };
@@ -166,6 +245,12 @@ const char *rvl_type_name(enum rvl_type t);
 
 /** Bytes of one element; 0 for RVL_TYPE_NONE or a number outside the table. */
 size_t rvl_type_size(enum rvl_type t);
+
+/** enum rvl_trait of an operator; 0 if the number is not in the table. */
+uint32_t rvl_op_traits(enum rvl_op op);
+
+/** The operator that fusion makes of it between quantised tensors; itself if there is none. */
+enum rvl_op rvl_op_quantised(enum rvl_op op);
 
 /** The ONNX or internal name of an operator; NULL if the number is not in the table. */
 const char *rvl_op_name(enum rvl_op op);

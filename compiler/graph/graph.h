@@ -251,13 +251,13 @@ const char *rvl_graph_printf(struct rvl_graph *g, const char *fmt, ...)
 
 /* ---- small questions ---- */
 
-/** 8-bit type with parameters. */
 /** Whether the result is the operand's bytes in another shape. */
 static inline bool rvl_op_renames(enum rvl_op op)
 {
-	return op == RVL_OP_RESHAPE || op == RVL_OP_FLATTEN || op == RVL_OP_IDENTITY;
+	return rvl_op_traits(op) & RVL_TRAIT_RENAMES;
 }
 
+/** 8-bit type with parameters. */
 static inline bool rvl_is_quant8(const struct rvl_tensor *t)
 {
 	return t && (t->type == RVL_TYPE_U8 || t->type == RVL_TYPE_S8) && t->quant.n > 0;

@@ -187,29 +187,6 @@ int rvl_interp_run(struct rvl_interp *it, struct rvl_err *err)
 	return rc;
 }
 
-/* Work and results in proportion to the operands: a model must not cost more to read than it is. */
-static bool cheap(enum rvl_op op)
-{
-	switch (op) {
-	case RVL_OP_QUANTIZE:
-	case RVL_OP_DEQUANTIZE:
-	case RVL_OP_RELU:
-	case RVL_OP_CLIP:
-	case RVL_OP_ADD:
-	case RVL_OP_MUL:
-	case RVL_OP_FLATTEN:
-	case RVL_OP_RESHAPE:
-	case RVL_OP_TRANSPOSE:
-	case RVL_OP_BATCH_NORM:
-	case RVL_OP_SOFTMAX:
-	case RVL_OP_IDENTITY:
-	case RVL_OP_GENERAL:
-		return true;
-	default:
-		return false;
-	}
-}
-
 #define MAX_FOLD_GROWTH 4
 #define MAX_FOLD_SMALL (1 << 20)
 
@@ -220,11 +197,12 @@ static bool known(const struct rvl_node *n, const struct rvl_tensor *t)
 	return !t->bad && (t->data || (shape_only && t->shaped && !t->bounded));
 }
 
+/* Work and results must be in proportion: a model must not cost more to read than it is. */
 static bool foldable(const struct rvl_node *n)
 {
 	int64_t in = 0, out = 0;
 
-	if (!cheap(n->op) || (n->op == RVL_OP_GENERAL && n->def->flags & RVL_OP_RANDOM))
+	if (!(rvl_op_traits(n->op) & RVL_TRAIT_LINEAR) || (n->op == RVL_OP_GENERAL && n->def->flags & RVL_OP_RANDOM))
 		return false;
 	for (uint32_t i = 0; i < n->n_in; i++) {
 		if (n->in[i] && !known(n, n->in[i]))

@@ -30,7 +30,7 @@ static bool has(const struct infer *in, uint32_t i)
 	return i < in->n->n_in && in->n->in[i];
 }
 
-static void same(struct infer *in)
+static void infer_same(struct infer *in)
 {
 	in->type = in->n->in[0]->type;
 	in->shape = *shape_of(in, 0);
@@ -154,7 +154,7 @@ static void infer_pool(struct infer *in)
 
 static void infer_global(struct infer *in)
 {
-	same(in);
+	infer_same(in);
 	if (in->n->op == RVL_OP_QLINEAR_GLOBAL_AVERAGE_POOL && has(in, 4))
 		in->type = in->n->in[4]->type;
 	if (in->shape.rank < 3)
@@ -326,38 +326,17 @@ static void infer_transpose(struct infer *in)
 
 static void infer_softmax(struct infer *in)
 {
-	same(in);
+	infer_same(in);
 	fix_axis(in, in->shape.rank, in->n->attr.flat_softmax);
 }
 
+#define infer_none NULL
 static void (*const table[])(struct infer *) = {
-	[RVL_OP_QUANTIZE] = infer_quantize,
-	[RVL_OP_DEQUANTIZE] = infer_quantize,
-	[RVL_OP_QLINEAR_CONV] = infer_qlinear_conv,
-	[RVL_OP_QLINEAR_MATMUL] = infer_qlinear_matmul,
-	[RVL_OP_QLINEAR_ADD] = infer_binary,
-	[RVL_OP_QLINEAR_MUL] = infer_binary,
-	[RVL_OP_QGEMM] = infer_qgemm,
-	[RVL_OP_QLINEAR_GLOBAL_AVERAGE_POOL] = infer_global,
-	[RVL_OP_QLINEAR_AVERAGE_POOL] = infer_pool,
-	[RVL_OP_CONV] = infer_conv,
-	[RVL_OP_GEMM] = infer_gemm,
-	[RVL_OP_MATMUL] = infer_matmul,
-	[RVL_OP_RELU] = same,
-	[RVL_OP_CLIP] = same,
-	[RVL_OP_ADD] = infer_binary,
-	[RVL_OP_MUL] = infer_binary,
-	[RVL_OP_MAX_POOL] = infer_pool,
-	[RVL_OP_AVERAGE_POOL] = infer_pool,
-	[RVL_OP_GLOBAL_AVERAGE_POOL] = infer_global,
-	[RVL_OP_GLOBAL_MAX_POOL] = infer_global,
-	[RVL_OP_FLATTEN] = infer_flatten,
-	[RVL_OP_RESHAPE] = infer_reshape,
-	[RVL_OP_TRANSPOSE] = infer_transpose,
-	[RVL_OP_SOFTMAX] = infer_softmax,
-	[RVL_OP_BATCH_NORM] = same,
-	[RVL_OP_IDENTITY] = same,
+#define RULE(id, num, name, domain, lo, hi, kernel, rule, ...) [RVL_OP_##id] = infer_##rule,
+	RVL_OPS(RULE)
+#undef RULE
 };
+#undef infer_none
 
 /* Inputs that no kernel can take: a bad type, or no static shape. */
 static const char *bad_input(struct rvl_graph *g, const struct rvl_node *n)

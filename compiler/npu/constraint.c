@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the NPU computes, as code: one row per operator and condition, with the sentence that
- * docs/operators.md prints for it. Geometry (does a tile fit?) is the back end's question.
+ * What the NPU computes: one row per operator, with the conditions as code and as the sentences that
+ * docs/operators.md prints, and the function that makes its layer. Whether a tile of the layer fits
+ * the board is asked in lower.c.
  */
 #include "npu/constraint.h"
+#include "npu/layer.h"
 #include "pass/pass.h"
 
 #include <string.h>
@@ -124,77 +126,128 @@ static const char *general(struct rvl_graph *g, const struct rvl_node *n)
 	return n->def->flags & RVL_OP_ELEMENTWISE ? float_operator(g, n) : always_float(g, n);
 }
 
-static const struct rvl_constraint table[] = {
-	{ RVL_OP_GENERAL, NULL, general },
-	{ RVL_OP_Q_CONV, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
-	{ RVL_OP_Q_CONV, "weights and bias constant", constant_weights },
-	{ RVL_OP_Q_MATMUL, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
-	{ RVL_OP_Q_MATMUL, "weights and bias constant", constant_weights },
-	{ RVL_OP_Q_MATMUL, "second operand one matrix, first not transposed", plain_matrix },
-	{ RVL_OP_Q_ADD, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
-	{ RVL_OP_Q_ADD, "second operand quantised to 8 bits per tensor", second_bytes },
-	{ RVL_OP_Q_MUL, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
-	{ RVL_OP_Q_MUL, "second operand quantised to 8 bits per tensor", second_bytes },
-	{ RVL_OP_Q_AVERAGE_POOL, "input and output quantised to 8 bits per tensor",
-	  bytes_in_and_out },
-	{ RVL_OP_Q_AVERAGE_POOL, "provably equal to onnxruntime's float sum for its scales, or up to 1 apart is accepted",
-	  average_accepted },
-	{ RVL_OP_Q_GLOBAL_AVERAGE_POOL, "input and output quantised to 8 bits per tensor",
-	  bytes_in_and_out },
-	{ RVL_OP_Q_GLOBAL_AVERAGE_POOL, "input of 4 dimensions", four_dimensions },
-	{ RVL_OP_Q_RESCALE, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
-	{ RVL_OP_Q_TABLE, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
-	{ RVL_OP_Q_TABLE, "the function's constants are single values", one_table },
-	{ RVL_OP_MAX_POOL, "indices not used", no_indices },
-	{ RVL_OP_MAX_POOL, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
-	{ RVL_OP_GLOBAL_MAX_POOL, "input and output quantised to 8 bits per tensor",
-	  bytes_in_and_out },
-	{ RVL_OP_GLOBAL_MAX_POOL, "input of 4 dimensions", four_dimensions },
-	{ RVL_OP_FLATTEN, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
-	{ RVL_OP_RESHAPE, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
-	{ RVL_OP_TRANSPOSE, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
-	{ RVL_OP_IDENTITY, "input and output quantised to 8 bits per tensor", bytes_in_and_out },
-	{ RVL_OP_QUANTIZE, NULL, edge },
-	{ RVL_OP_DEQUANTIZE, NULL, edge },
-	{ RVL_OP_QLINEAR_CONV, NULL, dynamic_scales },
-	{ RVL_OP_QLINEAR_MATMUL, NULL, dynamic_scales },
-	{ RVL_OP_QLINEAR_ADD, NULL, dynamic_scales },
-	{ RVL_OP_QLINEAR_MUL, NULL, dynamic_scales },
-	{ RVL_OP_QGEMM, NULL, dynamic_scales },
-	{ RVL_OP_QLINEAR_GLOBAL_AVERAGE_POOL, NULL, dynamic_scales },
-	{ RVL_OP_QLINEAR_AVERAGE_POOL, NULL, dynamic_scales },
-	{ RVL_OP_CONV, NULL, float_operator },
-	{ RVL_OP_GEMM, NULL, float_operator },
-	{ RVL_OP_MATMUL, NULL, float_operator },
-	{ RVL_OP_ADD, NULL, float_operator },
-	{ RVL_OP_MUL, NULL, float_operator },
-	{ RVL_OP_RELU, NULL, float_operator },
-	{ RVL_OP_CLIP, NULL, float_operator },
-	{ RVL_OP_AVERAGE_POOL, NULL, float_operator },
-	{ RVL_OP_GLOBAL_AVERAGE_POOL, NULL, float_operator },
-	{ RVL_OP_BATCH_NORM, NULL, float_operator },
-	{ RVL_OP_SOFTMAX, NULL, always_float },
+#define BYTES "input and output quantised to 8 bits per tensor", bytes_in_and_out
+#define SECOND "second operand quantised to 8 bits per tensor", second_bytes
+#define WEIGHTS "weights and bias constant", constant_weights
+#define IMAGE "input of 4 dimensions", four_dimensions
+
+/* An operator that has no layer, and the function that says why. */
+#define CPU_ONLY(id, why) static const struct rvl_npu_op npu_##id = { .condition = { { NULL, why } } }
+
+static const struct rvl_npu_op npu_Q_CONV = {
+	.condition = { { BYTES }, { WEIGHTS } },
+	.build = rvl_build_conv,
 };
 
-const struct rvl_constraint *rvl_constraints(size_t *n)
+static const struct rvl_npu_op npu_Q_MATMUL = {
+	.condition = { { BYTES }, { WEIGHTS },
+		       { "second operand one matrix, first not transposed", plain_matrix } },
+	.build = rvl_build_matmul,
+};
+
+static const struct rvl_npu_op npu_Q_ADD = {
+	.condition = { { BYTES }, { SECOND } },
+	.build = rvl_build_bin, .joins = RVL_JOINS_AS_SECOND,
+};
+
+static const struct rvl_npu_op npu_Q_MUL = {
+	.condition = { { BYTES }, { SECOND } },
+	.build = rvl_build_bin, .joins = RVL_JOINS_AS_SECOND,
+};
+
+static const struct rvl_npu_op npu_Q_AVERAGE_POOL = {
+	.condition = { { BYTES },
+		       { "provably equal to onnxruntime's float sum for its scales, or up to 1 apart is accepted",
+			 average_accepted } },
+	.build = rvl_build_pool, .joins = RVL_JOINS_AS_POOL,
+};
+
+static const struct rvl_npu_op npu_Q_GLOBAL_AVERAGE_POOL = {
+	.condition = { { BYTES }, { IMAGE } },
+	.build = rvl_build_pool, .joins = RVL_JOINS_AS_POOL,
+};
+
+static const struct rvl_npu_op npu_Q_RESCALE = {
+	.condition = { { BYTES } },
+	.build = rvl_build_lut,
+};
+
+static const struct rvl_npu_op npu_Q_TABLE = {
+	.condition = { { BYTES }, { "the function's constants are single values", one_table } },
+	.build = rvl_build_lut,
+};
+
+static const struct rvl_npu_op npu_MAX_POOL = {
+	.condition = { { "indices not used", no_indices }, { BYTES } },
+	.build = rvl_build_pool, .joins = RVL_JOINS_AS_POOL,
+};
+
+static const struct rvl_npu_op npu_GLOBAL_MAX_POOL = {
+	.condition = { { BYTES }, { IMAGE } },
+	.build = rvl_build_pool, .joins = RVL_JOINS_AS_POOL,
+};
+
+#define COPY(id, layer) static const struct rvl_npu_op npu_##id = { \
+	.condition = { { BYTES } }, .build = layer, \
+}
+
+COPY(FLATTEN, rvl_build_copy);
+COPY(RESHAPE, rvl_build_copy);
+COPY(IDENTITY, rvl_build_copy);
+COPY(TRANSPOSE, rvl_build_transpose);
+
+CPU_ONLY(QUANTIZE, edge);
+CPU_ONLY(DEQUANTIZE, edge);
+CPU_ONLY(QLINEAR_CONV, dynamic_scales);
+CPU_ONLY(QLINEAR_MATMUL, dynamic_scales);
+CPU_ONLY(QLINEAR_ADD, dynamic_scales);
+CPU_ONLY(QLINEAR_MUL, dynamic_scales);
+CPU_ONLY(QGEMM, dynamic_scales);
+CPU_ONLY(QLINEAR_GLOBAL_AVERAGE_POOL, dynamic_scales);
+CPU_ONLY(QLINEAR_AVERAGE_POOL, dynamic_scales);
+CPU_ONLY(CONV, float_operator);
+CPU_ONLY(GEMM, float_operator);
+CPU_ONLY(MATMUL, float_operator);
+CPU_ONLY(ADD, float_operator);
+CPU_ONLY(MUL, float_operator);
+CPU_ONLY(RELU, float_operator);
+CPU_ONLY(CLIP, float_operator);
+CPU_ONLY(AVERAGE_POOL, float_operator);
+CPU_ONLY(GLOBAL_AVERAGE_POOL, float_operator);
+CPU_ONLY(BATCH_NORM, float_operator);
+CPU_ONLY(SOFTMAX, always_float);
+CPU_ONLY(GENERAL, general);
+CPU_ONLY(UNSUPPORTED, always_float);
+CPU_ONLY(CONSTANT, always_float);
+CPU_ONLY(PACK_BLOCKED, always_float);
+CPU_ONLY(UNPACK_BLOCKED, always_float);
+
+const struct rvl_npu_op *rvl_npu_op(enum rvl_op op)
 {
-	*n = sizeof(table) / sizeof(table[0]);
-	return table;
+	static const struct rvl_npu_op *const rows[] = {
+#define ROW(id, ...) [RVL_OP_##id] = &npu_##id,
+		RVL_OPS(ROW)
+#undef ROW
+	};
+
+	return rows[op];
 }
 
 const char *rvl_npu_reject(struct rvl_graph *g, const struct rvl_node *n)
 {
-	bool known = false;
+	const struct rvl_npu_op *row = rvl_npu_op(n->op);
+	const char *why = NULL;
 
-	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		const char *why;
+	for (int i = 0; i < RVL_NPU_CONDITIONS && row->condition[i].check && !why; i++)
+		why = row->condition[i].check(g, n);
+	return why;
+}
 
-		if (table[i].op != n->op)
-			continue;
-		known = true;
-		why = table[i].check(g, n);
-		if (why)
-			return why;
-	}
-	return known ? NULL : "the NPU does not know this operator";
+struct rvl_layer *rvl_layer_build(struct rvl_graph *g, const struct rvl_node *n, bool values,
+				  const char **why)
+{
+	const struct rvl_npu_op *row = rvl_npu_op(n->op);
+
+	*why = "no layer of the device computes this operator";
+	return row->build ? row->build(g, n, values, why) : NULL;
 }

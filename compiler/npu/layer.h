@@ -227,17 +227,21 @@ static inline bool rvl_view_equal(const struct rvl_view *a, const struct rvl_vie
  * @values: also weights, tables and factors, else shapes only
  * Operands have no stores yet. NULL with *why (static or in the arena) when the device cannot.
  */
-struct rvl_layer *rvl_layer_build(struct rvl_graph *g, const struct rivulet_board *b,
-				  const struct rvl_node *n, bool values, const char **why);
+struct rvl_layer *rvl_layer_build(struct rvl_graph *g, const struct rvl_node *n, bool values,
+				  const char **why);
 struct rvl_layer *rvl_build_conv(struct rvl_graph *g, const struct rvl_node *n, bool values,
 				 const char **why);
 struct rvl_layer *rvl_build_matmul(struct rvl_graph *g, const struct rvl_node *n, bool values,
 				   const char **why);
-struct rvl_layer *rvl_build_pool(struct rvl_graph *g, const struct rvl_node *n, const char **why);
-struct rvl_layer *rvl_build_bin(struct rvl_graph *g, const struct rvl_node *n, const char **why);
-struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, const char **why);
-struct rvl_layer *rvl_build_copy(struct rvl_graph *g, const struct rvl_node *n, const char **why);
-struct rvl_layer *rvl_build_transpose(struct rvl_graph *g, const struct rvl_node *n,
+struct rvl_layer *rvl_build_pool(struct rvl_graph *g, const struct rvl_node *n, bool values,
+				 const char **why);
+struct rvl_layer *rvl_build_bin(struct rvl_graph *g, const struct rvl_node *n, bool values,
+				const char **why);
+struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, bool values,
+				const char **why);
+struct rvl_layer *rvl_build_copy(struct rvl_graph *g, const struct rvl_node *n, bool values,
+				 const char **why);
+struct rvl_layer *rvl_build_transpose(struct rvl_graph *g, const struct rvl_node *n, bool values,
 				      const char **why);
 /** Zero point, flip and view of a quantised tensor as operand. */
 bool rvl_operand_of(const struct rvl_tensor *t, struct rvl_operand *o);

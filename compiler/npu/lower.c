@@ -4,6 +4,7 @@
  * which form each value lies in memory.
  */
 #include "npu/backend.h"
+#include "npu/constraint.h"
 #include "npu/epilogue.h"
 
 #include <errno.h>
@@ -49,7 +50,7 @@ const char *rvl_backend_fits(struct rvl_graph *g, const struct rvl_node *n, void
 	for (uint32_t i = 0; i < n->n_out; i++)
 		if (n->out[i] && !io_reachable(g, n->out[i]))
 			return "the device reaches only the first 12 inputs and outputs";
-	l = rvl_layer_build(g, b, n, false, &why);
+	l = rvl_layer_build(g, n, false, &why);
 	if (!l)
 		return why;
 	why = mode_missing(b, l);
@@ -96,7 +97,7 @@ static bool fuse_bin(struct rvl_backend *be, const struct rvl_segment *s, struct
 
 	if (other->producer && position(g, s, other->producer) > position(g, s, l->node))
 		return false;
-	e = rvl_build_bin(g, bin, &why);
+	e = rvl_build_bin(g, bin, true, &why);
 	if (!e || e->spread || !rvl_view_equal(&e->out.v, &l->out.v))
 		return false;
 	rvl_epilogue_add(l, &rvl_stage_second);
@@ -119,7 +120,7 @@ static bool fuse_bin(struct rvl_backend *be, const struct rvl_segment *s, struct
 static bool fuse_pool(struct rvl_backend *be, struct rvl_layer *l, const struct rvl_node *pool)
 {
 	const char *why;
-	struct rvl_layer *p = rvl_build_pool(be->g, pool, &why);
+	struct rvl_layer *p = rvl_build_pool(be->g, pool, true, &why);
 
 	if (!p || l->p.win.sy > MAX_STRIDE || l->p.win.sx > MAX_STRIDE || pool->n_out > 1)
 		return false;
@@ -150,10 +151,9 @@ static struct rvl_node *fuse_one(struct rvl_backend *be, const struct rvl_segmen
 
 	if (!u || !l->mode)
 		return NULL;
-	if (u->op == RVL_OP_Q_ADD || u->op == RVL_OP_Q_MUL)
+	if (rvl_npu_op(u->op)->joins == RVL_JOINS_AS_SECOND)
 		ok = fuse_bin(be, s, l, u);
-	else if (u->op == RVL_OP_MAX_POOL || u->op == RVL_OP_GLOBAL_MAX_POOL ||
-		 u->op == RVL_OP_Q_GLOBAL_AVERAGE_POOL || u->op == RVL_OP_Q_AVERAGE_POOL)
+	else if (rvl_npu_op(u->op)->joins == RVL_JOINS_AS_POOL)
 		ok = fuse_pool(be, l, u);
 	if (ok && rvl_tile(be->board, l))
 		return u;
@@ -205,7 +205,7 @@ static int lower_node(struct rvl_backend *be, const struct rvl_segment *s, struc
 {
 	struct rvl_store **store = be->store;
 	const char *why = "";
-	struct rvl_layer *l = rvl_layer_build(be->g, be->board, n, true, &why);
+	struct rvl_layer *l = rvl_layer_build(be->g, n, true, &why);
 	struct rvl_node *u;
 
 	if (!l)

@@ -117,11 +117,13 @@ static void global_window(struct rvl_layer *l)
 	l->e.pwin = (struct rvl_window){ l->in.v.h, l->in.v.w, 1, 1, 1, 1, 0, 0 };
 }
 
-struct rvl_layer *rvl_build_pool(struct rvl_graph *g, const struct rvl_node *n, const char **why)
+struct rvl_layer *rvl_build_pool(struct rvl_graph *g, const struct rvl_node *n, bool values,
+				 const char **why)
 {
 	struct rvl_layer *l = new_layer(g, n, &rvl_stage_pool, why);
 	const struct rvl_attr *a = &n->attr;
 
+	(void)values;
 	if (!l)
 		return NULL;
 	if (n->in[0]->shape.rank != 4) {
@@ -223,11 +225,13 @@ static const char *second_operand(struct rvl_layer *l, const struct rvl_node *n)
 	return NULL;
 }
 
-struct rvl_layer *rvl_build_bin(struct rvl_graph *g, const struct rvl_node *n, const char **why)
+struct rvl_layer *rvl_build_bin(struct rvl_graph *g, const struct rvl_node *n, bool values,
+				const char **why)
 {
 	struct rvl_layer *l = new_layer(g, n, &rvl_stage_second, why);
 	const struct rvl_tensor *a, *b;
 
+	(void)values;
 	if (!l)
 		return NULL;
 	*why = second_operand(l, n);
@@ -268,11 +272,13 @@ static int tabulate(const struct rvl_node *n, uint8_t *table)
 	return rc;
 }
 
-struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, const char **why)
+struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, bool values,
+				const char **why)
 {
 	struct rvl_layer *l = new_layer(g, n, &rvl_stage_table, why);
 	uint8_t table[256];
 
+	(void)values;
 	if (!l)
 		return NULL;
 	if (tabulate(n, table)) {
@@ -285,10 +291,12 @@ struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, c
 }
 
 /* Both sides are read as the input's image, of the same bytes. */
-struct rvl_layer *rvl_build_copy(struct rvl_graph *g, const struct rvl_node *n, const char **why)
+struct rvl_layer *rvl_build_copy(struct rvl_graph *g, const struct rvl_node *n, bool values,
+				 const char **why)
 {
 	struct rvl_layer *l = new_layer(g, n, NULL, why);
 
+	(void)values;
 	if (!l)
 		return NULL;
 	l->out.v = l->in.v;
@@ -300,13 +308,14 @@ struct rvl_layer *rvl_build_copy(struct rvl_graph *g, const struct rvl_node *n, 
  * Channels last and channels first are the same image, whose plain bytes have the channels inside
  * or outside: LOAD and STORE do the rest.
  */
-struct rvl_layer *rvl_build_transpose(struct rvl_graph *g, const struct rvl_node *n,
+struct rvl_layer *rvl_build_transpose(struct rvl_graph *g, const struct rvl_node *n, bool values,
 				      const char **why)
 {
 	static const int32_t to_last[4] = { 0, 2, 3, 1 }, to_first[4] = { 0, 3, 1, 2 };
 	struct rvl_layer *l = new_layer(g, n, NULL, why);
 	const struct rvl_view *v;
 
+	(void)values;
 	if (!l)
 		return NULL;
 	v = &l->in.v;

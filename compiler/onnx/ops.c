@@ -484,7 +484,7 @@ static int connect_outputs(struct import *im)
 static uint32_t least_inputs(enum rvl_op op)
 {
 	switch (op) {
-#define OP_LEAST(id, num, name, domain, lo, hi, doc) case RVL_OP_##id: return lo;
+#define OP_LEAST(id, num, name, domain, lo, ...) case RVL_OP_##id: return lo;
 	RVL_OPS(OP_LEAST)
 #undef OP_LEAST
 	default:
@@ -495,7 +495,7 @@ static uint32_t least_inputs(enum rvl_op op)
 static uint32_t most_inputs(enum rvl_op op)
 {
 	switch (op) {
-#define OP_MOST(id, num, name, domain, lo, hi, doc) case RVL_OP_##id: return hi;
+#define OP_MOST(id, num, name, domain, lo, hi, ...) case RVL_OP_##id: return hi;
 	RVL_OPS(OP_MOST)
 #undef OP_MOST
 	default:

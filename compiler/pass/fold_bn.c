@@ -115,17 +115,7 @@ static int fold_bn(struct rvl_graph *g, struct rvl_node *bn_node, struct rvl_err
 
 static bool takes_clamp(const struct rvl_node *n)
 {
-	switch (n->op) {
-	case RVL_OP_CONV:
-	case RVL_OP_GEMM:
-	case RVL_OP_MATMUL:
-	case RVL_OP_ADD:
-	case RVL_OP_MUL:
-	case RVL_OP_BATCH_NORM:
-		return n->out[0]->type == RVL_TYPE_F32;
-	default:
-		return false;
-	}
+	return rvl_op_traits(n->op) & RVL_TRAIT_CLAMPS && n->out[0]->type == RVL_TYPE_F32;
 }
 
 /* Bounds of a Relu, or of a Clip whose bounds are constant. */

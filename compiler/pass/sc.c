@@ -11,7 +11,8 @@
 
 static bool is_product(const struct rvl_node *n)
 {
-	return n->op == RVL_OP_Q_CONV || n->op == RVL_OP_Q_MATMUL;
+	return (rvl_op_traits(n->op) & (RVL_TRAIT_PRODUCT | RVL_TRAIT_MADE)) ==
+	       (RVL_TRAIT_PRODUCT | RVL_TRAIT_MADE);
 }
 
 /* Why a quantised product cannot be made of streams, or NULL. */

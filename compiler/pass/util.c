@@ -105,12 +105,9 @@ static bool general_moves(const struct rvl_node *n)
 
 bool rvl_op_moves(const struct rvl_node *n)
 {
-	bool picks = n->op == RVL_OP_MAX_POOL || n->op == RVL_OP_GLOBAL_MAX_POOL ||
-		     n->op == RVL_OP_TRANSPOSE;
-
 	if (takes_bytes(n))
 		return general_moves(n);
-	return (picks || rvl_op_renames(n->op)) && n->n_out == 1;
+	return rvl_op_traits(n->op) & RVL_TRAIT_MOVES && n->n_out == 1;
 }
 
 bool rvl_op_joins(const struct rvl_node *n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* docs/operators.md from the tables of the reader and of the constraints. */
+/* docs/operators.md from the tables of the reader and of the NPU. */
 #include "npu/constraint.h"
 #include "onnx/model.h"
 #include "onnx/onnx.h"
@@ -9,42 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The Q_* operator that fusion makes of an ONNX operator; the operator itself if there is none. */
-static enum rvl_op fused_op(enum rvl_op op)
-{
-	switch (op) {
-	case RVL_OP_CONV:
-	case RVL_OP_QLINEAR_CONV:
-		return RVL_OP_Q_CONV;
-	case RVL_OP_GEMM:
-	case RVL_OP_MATMUL:
-	case RVL_OP_QGEMM:
-	case RVL_OP_QLINEAR_MATMUL:
-		return RVL_OP_Q_MATMUL;
-	case RVL_OP_ADD:
-	case RVL_OP_QLINEAR_ADD:
-		return RVL_OP_Q_ADD;
-	case RVL_OP_MUL:
-	case RVL_OP_QLINEAR_MUL:
-		return RVL_OP_Q_MUL;
-	case RVL_OP_AVERAGE_POOL:
-	case RVL_OP_QLINEAR_AVERAGE_POOL:
-		return RVL_OP_Q_AVERAGE_POOL;
-	case RVL_OP_GLOBAL_AVERAGE_POOL:
-	case RVL_OP_QLINEAR_GLOBAL_AVERAGE_POOL:
-		return RVL_OP_Q_GLOBAL_AVERAGE_POOL;
-	case RVL_OP_RELU:
-	case RVL_OP_CLIP:
-		return RVL_OP_Q_RESCALE;
-	default:
-		return op;
-	}
-}
-
 static const char *summary_of(enum rvl_op op)
 {
 	switch (op) {
-#define OP_DOC(id, num, name, domain, lo, hi, doc) case RVL_OP_##id: return doc;
+#define OP_DOC(id, num, name, domain, lo, hi, kernel, rule, form, traits, doc) \
+	case RVL_OP_##id: return doc;
 	RVL_OPS(OP_DOC)
 #undef OP_DOC
 	default:
@@ -64,11 +33,11 @@ static void write_attrs(FILE *f, size_t i)
 /* Conditions of the quantised form, or that it never runs on the NPU. */
 static void write_conditions(FILE *f, enum rvl_op op)
 {
-	size_t n, shown = 0;
-	const struct rvl_constraint *c = rvl_constraints(&n);
+	const struct rvl_condition *c = rvl_npu_op(op)->condition;
+	size_t shown = 0;
 
-	for (size_t i = 0; i < n; i++)
-		if (c[i].op == op && c[i].doc)
+	for (int i = 0; i < RVL_NPU_CONDITIONS && c[i].check; i++)
+		if (c[i].doc)
 			fprintf(f, "%s%s", shown++ ? "; " : "", c[i].doc);
 	fprintf(f, "%s |\n", shown ? "" : "CPU only");
 }
@@ -80,7 +49,7 @@ static void write_reader_table(FILE *f)
 	fprintf(f, "| operator | domain | from opset | attributes | becomes | on the NPU if |\n");
 	fprintf(f, "|---|---|---|---|---|---|\n");
 	for (size_t i = 0; rvl_onnx_op(i, &op); i++) {
-		enum rvl_op fused = fused_op(op.op);
+		enum rvl_op fused = rvl_op_quantised(op.op);
 
 		fprintf(f, "| %s | %s | %d | ", op.op_type, *op.domain ? op.domain : "ai.onnx",
 			op.since);
@@ -98,7 +67,7 @@ static void write_reader_table(FILE *f)
 static void write_internal_table(FILE *f)
 {
 	static const enum rvl_op ops[] = {
-#define OP_ID(id, num, name, domain, lo, hi, doc) RVL_OP_##id,
+#define OP_ID(id, ...) RVL_OP_##id,
 		RVL_OPS(OP_ID)
 #undef OP_ID
 	};

@@ -78,7 +78,7 @@ static bool takes_channels(const struct rvl_node *n, int64_t channels)
 
 static bool keeps_channels(const struct rvl_node *n)
 {
-	return n->op == RVL_OP_MAX_POOL || n->op == RVL_OP_GLOBAL_MAX_POOL || n->op == RVL_OP_IDENTITY;
+	return rvl_op_traits(n->op) & RVL_TRAIT_CHANNELS;
 }
 
 static bool homogeneous(const struct rvl_node *n)
