@@ -123,7 +123,7 @@ check-pipeline:
 	@scripts/check-pipeline
 check-unit: unit
 check-asan:
-	@UNIT_JOBS=2 $(MAKE) --no-print-directory BUILD=$(BUILD)/asan SAN=1 OPT=-O1 unit
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan SAN=1 OPT=-O1 unit
 check-models: all
 	@BUILD=$(BUILD) scripts/check-models
 check-docs: check-man check-driver-checks
