@@ -386,14 +386,36 @@ END_TEST
 
 #define SLOW_BATCH 7
 
-/* A compiler that takes long for one batch size, so that the board can be exchanged meanwhile. */
+/*
+ * Waits for the file "exchanged" in the directory of the daemon, whose command line has its name, because
+ * a worker has no environment.
+ */
+static void await_exchange(void)
+{
+	char path[SCRATCH_MAX + 16], args[512] = "", *dir = args;
+	pid_t daemon = getppid();
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", daemon);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, args, sizeof(args) - 1) <= 0)
+		_exit(EXIT_FAILURE);
+	close(fd);
+	for (int i = 0; i < 3; i++)
+		dir += strlen(dir) + 1;
+	snprintf(path, sizeof(path), "%s/exchanged", dir);
+	while (access(path, F_OK) && getppid() == daemon)
+		usleep(1000);
+}
+
+/* A compiler that ends only after the board was exchanged if the batch size is SLOW_BATCH. */
 static int slow_worker(void)
 {
 	struct rvl_worker_job job;
 
 	if (recv(RVL_WORKER_CONTROL_FD, &job, sizeof(job), MSG_PEEK) == sizeof(job) &&
 	    job.batch == SLOW_BATCH)
-		sleep(2);
+		await_exchange();
 	return rvl_worker_main();
 }
 
@@ -422,6 +444,7 @@ START_TEST(exchanged)
 	tile = 32;
 	plug("rivulet", "accel", "accel1", "261:1");
 	ck_assert_uint_eq(next_event(sock).device_state, RIVULET_DEVICE_PRESENT);
+	put_file(rig.dir, "exchanged", "");
 	ck_assert_int_eq(raw_answer(sock, serial, &p, &program), 0);
 	ck_assert_int_eq(pread(program, &head, sizeof(head), 0), sizeof(head));
 	ck_assert_uint_eq(head.target.tm, 32);
