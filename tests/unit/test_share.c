@@ -262,7 +262,7 @@ START_TEST(promises)
 	alice.flags = _i ? 0 : RIVULET_RUN_HARD;
 	alice.ahead = 15 * NSEC_PER_SEC;
 	bob.flags = _i ? RIVULET_RUN_HARD : 0;
-	bob.ahead = _i ? 40 * MS : MS;
+	bob.ahead = _i ? 400 * MS : MS;
 	compete_turns(both, 2, TURNS);
 	expect_share(both, 2, 45, 100);
 	if (_i)
