@@ -13,7 +13,7 @@ top=$(dirname "$here")
 stage=$top/build/stage-vm
 
 build() {
-	make --no-print-directory -s all modules build/tests/vm/kmod_test build/tests/kmod/harness/harness.ko \
+	make --no-print-directory -s all modules build/tests/vm/kmod_test build/tests/vm/tsc_khz build/tests/kmod/harness/harness.ko \
 		build/tests/vm/fuzz_ioctl build/tests/vm/foreign build/tests/vm/client_test build/tests/vm/qconv.rvp \
 		build/tests/vm/zu3eg-64.board
 	rm -rf "$stage"

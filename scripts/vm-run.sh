@@ -181,6 +181,15 @@ make_dir() {
 	truncate -s ${memory}M "$dir/ram"
 }
 
+# The kernel measures the frequency of the time-stamp counter against emulated timers. On a loaded
+# machine the result can be wrong by a factor, and with it all of the guest's timeouts. So it is
+# measured here, if the program for it was built.
+clock_option() {
+	local khz=
+	[ ! -x "$top/build/tests/vm/tsc_khz" ] || khz=$("$top/build/tests/vm/tsc_khz")
+	echo "${khz:+tsc_early_khz=$khz}"
+}
+
 # The second processor is started by the initrd's init. While the kernel patches its own code, as it does
 # during boot, QEMU before 8.1 may translate an instruction that another processor replaces and keep the
 # translation: the processor that executes the stale breakpoint dies ("Oops: int3").
@@ -204,7 +213,7 @@ start_machine() {
 		-device virtserialport,chardev=status,name=rivulet.status \
 		"${devices[@]}" \
 		-append "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic mitigations=off nokaslr \
-maxcpus=1 tsc=reliable no_timer_check random.trust_cpu=on ${RIVULET_VM_APPEND:-systemd.show_status=false} $extra \
+maxcpus=1 tsc=reliable $(clock_option) no_timer_check random.trust_cpu=on ${RIVULET_VM_APPEND:-systemd.show_status=false} $extra \
 rvvm.stage=$stage rvvm.mode=$mode rvvm.slow=$slow rvvm.script=$script${args:+ rvvm.args=$args}" \
 		<&3 2>"$dir/qemu.log" &
 	qemu_pid=$!

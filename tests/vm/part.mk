@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 VM_FUZZ := $(wildcard tests/vm/fuzz_*.c)
-$(eval $(call program,tests/vm/kmod_test,$(filter-out tests/vm/foreign.c tests/vm/fault_sweep.c tests/vm/kexec.c $(VM_FUZZ),$(wildcard tests/vm/*.c)),uapi,))
+$(eval $(call program,tests/vm/kmod_test,$(filter-out tests/vm/foreign.c tests/vm/fault_sweep.c tests/vm/kexec.c tests/vm/tsc_khz.c $(VM_FUZZ),$(wildcard tests/vm/*.c)),uapi,))
 $(eval $(call program,tests/vm/fuzz_ioctl,$(VM_FUZZ) tests/vm/npu.c,uapi,))
 $(eval $(call program,tests/vm/fault_sweep,tests/vm/fault_sweep.c tests/vm/npu.c tests/vm/fail.c,uapi,))
 $(eval $(call program,tests/vm/foreign,tests/vm/foreign.c,uapi,))
+$(eval $(call program,tests/vm/tsc_khz,tests/vm/tsc_khz.c,uapi,))
 $(eval $(call program,tests/vm/kexec,tests/vm/kexec.c tests/vm/npu.c tests/vm/fail.c,uapi,))
-VM_TESTS := $(BUILD)/tests/vm/kmod_test $(BUILD)/tests/vm/fuzz_ioctl $(BUILD)/tests/vm/fault_sweep $(BUILD)/tests/vm/kexec $(BUILD)/tests/vm/foreign
+VM_TESTS := $(BUILD)/tests/vm/kmod_test $(BUILD)/tests/vm/fuzz_ioctl $(BUILD)/tests/vm/fault_sweep $(BUILD)/tests/vm/kexec $(BUILD)/tests/vm/foreign $(BUILD)/tests/vm/tsc_khz
 
 .PHONY: check-vm check-render
 check-render: # the same on a render node, as where the kernel has no CONFIG_DRM_ACCEL
