@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Takes one repair at a time out of a copy of the tree; the tests named for it must fail: see repairs.txt."""
+"""Takes one repair at a time out of a copy of the tree; the tests named for it must fail: see repairs.txt and
+repairs-driver.txt."""
 import argparse
 import os
 import re
@@ -10,12 +11,14 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+import driver_repairs
 import kmod
 from build import OUT, ROOT, hook
 from sandbox import load
 
 TREE = OUT / "repairs"
 LOG = OUT / "repairs.log"
+LISTS = "repairs.txt", "repairs-driver.txt"
 SANDBOX = ROOT / "tests/mutants/sandbox"
 TEST_SECONDS = 150            # of a unit test or a command, multiplied by the machine's load
 VM_SECONDS = 1800
@@ -31,7 +34,7 @@ class Mistake(Exception):
 
 @dataclass
 class Test:
-    """@kind: unit, asan, plain, run or vm."""
+    """@kind: unit, asan, plain, run, vm, or a machine of driver_repairs."""
     text: str
     kind: str
     binary: str = ""
@@ -40,7 +43,7 @@ class Test:
     @classmethod
     def read(cls, text):
         kind, _, rest = text.partition(":")
-        if kind in ("run", "vm"):
+        if kind in ("run", "vm", *driver_repairs.MACHINES):
             return cls(text, kind, rest.strip())
         kind, unit = (kind, rest) if kind in ("asan", "plain") else ("unit", text)
         binary, _, names = unit.partition(":")
@@ -269,16 +272,20 @@ def options():
 
 
 def chosen(args):
-    found = [r for r in read_list(ROOT / "tests/mutants/repairs.txt")
+    found = [r for name in LISTS for r in read_list(ROOT / "tests/mutants" / name)
              if not args.point or r.point == args.point or r.point.startswith(args.point + ".")]
     if not found:
         raise SystemExit(f"repairs: no entry for point {args.point}")
     return found
 
 
-def try_all(repairs, wrong):
-    """How many tests see their repair."""
-    good, started = 0, time.monotonic()
+def try_all(repairs, report):
+    """How many repairs are seen by all of their tests."""
+    good = 0
+    tests = [t for r in repairs for t in r.tests]
+    if tests:
+        build(tests)
+    wrong = unsound(tests)
     for number, r in enumerate(repairs, 1):
         try:
             ok, why = try_one(r, wrong)
@@ -286,8 +293,17 @@ def try_all(repairs, wrong):
         except Mistake as e:
             ok, state, why = False, "MISTAKE", e
         good += ok
-        print(f"{number:3d} {time.monotonic() - started:5.0f} s  {state:8s} {r}\n      {why}", flush=True)
+        report(number, r, state, why)
     return good
+
+
+def try_driver(repairs, report):
+    """The same for those whose tests share a boot."""
+    if not repairs:
+        return 0
+    driver = driver_repairs.Driver(TREE, run, output, Mistake)
+    driver.prepare(ROOT / "build/vm")
+    return driver_repairs.try_all(repairs, driver, report)
 
 
 def main():
@@ -299,10 +315,14 @@ def main():
         return 0
     hook("select")
     copy_tree()
+    started = time.monotonic()
+
+    def report(number, repair, state, why):
+        print(f"{number:3d} {time.monotonic() - started:5.0f} s  {state:8s} {repair}\n      {why}", flush=True)
+
     try:
-        tests = [t for r in repairs for t in r.tests]
-        build(tests)
-        good = try_all(repairs, unsound(tests))
+        good = try_all([r for r in repairs if not driver_repairs.is_for(r)], report)
+        good += try_driver([r for r in repairs if driver_repairs.is_for(r)], report)
     except Mistake as e:
         raise SystemExit(f"repairs: {e}")
     print(f"figure repairs.tried {len(repairs)} repairs")

@@ -399,6 +399,7 @@ static void privacy(void)
 	OK(!query(c.fd, DRM_RIVULET_QUERY_COUNTERS, &all, sizeof(all)));
 	EQ(mode_of("hwmon/hwmon*/energy1_input"), 0440);
 	EQ(mode_of("hwmon/hwmon*/power1_average"), 0440);
+	EQ(mode_of("npu_busy_time_us"), 0440);
 	drop_privileges();
 	FAILS(query(c.fd, DRM_RIVULET_QUERY_COUNTERS, &all, sizeof(all)), EACCES);
 	vm_client_job(&c, &j);

@@ -44,7 +44,7 @@ static bool asleep(void)
 
 static void await_sleep(void)
 {
-	for (int i = 0; i < 500 && !asleep(); i++)
+	for (int i = 0; i < VM_WAIT_MS / 10 && !asleep(); i++)
 		usleep(10000);
 	OK(asleep());
 }
@@ -105,6 +105,8 @@ static void stalled_sleep(void)
 	OK(!asleep());
 	OK(strcmp(attribute("power/runtime_status"), "error"));
 	vm_control("stall 0");
+	/* No job is needed for the next try. */
+	await_sleep();
 	vm_client_submit(&c, 2);
 	vm_client_good(&c);
 	vm_sysfs_write(vm_sysfs("power/autosuspend_delay_ms"), "100");
