@@ -795,17 +795,24 @@ struct meeting {
 
 static struct meeting meeting;
 
-/* sem_wait() with a limit that only ends a hang. */
-static bool comes(sem_t *s)
+/* sem_wait() with a limit that only ends a hang; of what blocks the others, it is the longer one. */
+#define HANG_SECONDS 20
+
+static bool comes_in(sem_t *s, int seconds)
 {
 	struct timespec until;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 30;
+	until.tv_sec += seconds;
 	while (sem_timedwait(s, &until))
 		if (errno != EINTR)
 			return false;
 	return true;
+}
+
+static bool comes(sem_t *s)
+{
+	return comes_in(s, HANG_SECONDS);
 }
 
 static void blocked_share(void *arg, uint32_t i)
@@ -814,7 +821,7 @@ static void blocked_share(void *arg, uint32_t i)
 
 	(void)i;
 	sem_post(&m->in_loop);
-	comes(&m->end_loop);
+	comes_in(&m->end_loop, 5 * HANG_SECONDS);
 	sem_post(&m->end_loop);
 }
 
@@ -840,6 +847,23 @@ static void second_of_a(struct rvl_rt_task *t)
 	sem_post(&meeting.second_ran);
 }
 
+static void meet(void *arg, uint32_t i)
+{
+	(void)i;
+	pthread_barrier_wait(arg);
+}
+
+/* Returns when both workers wait for work. Until then a task would start a spare thread. */
+static void await_workers(void)
+{
+	const struct rvl_pool *k = rvl_rt_workers_kernel(workers);
+	pthread_barrier_t all;
+
+	pthread_barrier_init(&all, NULL, 3);
+	k->parallel(k->ctx, 3, meet, &all);
+	pthread_barrier_destroy(&all);
+}
+
 /*
  * Proves that a task does not wait for the end of another owner's loop when the worker that would
  * have taken it joins that loop: A's second task is queued while one worker runs A's first task and
@@ -856,6 +880,7 @@ START_TEST(loops_hold_up_nobody)
 	m->b = (struct rvl_rt_task) { .work = loop_of_b, .owner = &m->b };
 	m->a[0] = (struct rvl_rt_task) { .work = first_of_a, .owner = &m->a };
 	m->a[1] = (struct rvl_rt_task) { .work = second_of_a, .owner = &m->a };
+	await_workers();
 	rvl_rt_workers_push(workers, &m->b);
 	rvl_rt_workers_push(workers, &m->a[0]);
 	ck_assert(comes(&m->first_runs));
