@@ -44,6 +44,11 @@ check-real: $(BUILD)/rivulet
 	@build/venv/bin/python tests/onnx/real.py $(BUILD)/rivulet $(BUILD)/real
 	@build/venv/bin/python tests/onnx/real_quantised.py $(BUILD)/rivulet $(BUILD)/real
 
+# Time and memory of compiling.
+.PHONY: check-compile
+check-compile: $(BUILD)/rivulet
+	@BUILD=$(BUILD) scripts/check-compile
+
 # Random float networks, quantised: the device's results against onnxruntime's of the exported models.
 NETWORKS ?= 1000
 .PHONY: check-quantised
