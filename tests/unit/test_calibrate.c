@@ -517,6 +517,51 @@ START_TEST(no_float_between_layers)
 }
 END_TEST
 
+/* A slope for each of 4,096 channels makes as many tables; with one more the operator stays float. */
+START_TEST(tables_are_limited)
+{
+	static const float v[4] = { 1, -2, 3, -4 };
+	char text[512];
+
+	for (int channels = 4096; channels <= 4097; channels++) {
+		bool fits = channels == 4096;
+
+		snprintf(text, sizeof(text), "in x f32 1,1,1,2; out y; const w f32 %d,1,1,1 0.5; "
+			 "const s f32 %d,1,1 0.25; const u f32 1,%d,1,1 0.125; Conv x w -> a; PRelu a s -> b; "
+			 "Conv b u -> y", channels, channels, channels);
+		ck_assert_msg(!calibrate(text, v, 4), "%s", err.msg);
+		ck_assert_uint_eq(count(RVL_OP_Q_TABLE), fits ? 1 : 0);
+		ck_assert_uint_eq(count(RVL_OP_GENERAL), fits ? 0 : 1);
+		release();
+	}
+}
+END_TEST
+
+/* Each channel has the table of its own slope. */
+START_TEST(tables_differ_by_channel)
+{
+	static const float v[8] = { -1, -0.5f, -1, -0.5f, 1, 0.5f, 1, 0.5f };
+	const struct rvl_node *n;
+	struct rvl_interp *it;
+	const uint8_t *q;
+
+	ck_assert_msg(!calibrate("in x f32 1,2,1,2; out y; const w f32 2,2,1,1 1 0 0 1; const s f32 2,1,1 0.5 -1; "
+				 "Conv x w -> a; PRelu a s -> b; Conv b w -> y", v, 8), "%s", err.msg);
+	n = only(RVL_OP_Q_TABLE);
+	ck_assert_int_eq(rvl_interp_new(g, false, &it, &err), 0);
+	ck_assert_int_eq(rvl_interp_set(it, 0, v, 4 * sizeof(float), &err), 0);
+	ck_assert_int_eq(rvl_interp_run(it, &err), 0);
+	q = rvl_interp_data(it, n->out[0]);
+	for (int i = 0; i < 4; i++) {
+		double want = (double)v[i] * (i < 2 ? 0.5 : -1), scale = (double)n->out[0]->quant.scale[0];
+
+		ck_assert_double_eq_tol((q[i] - n->out[0]->quant.zp[0]) * scale, want, 2 * scale);
+	}
+	rvl_interp_free(it);
+	release();
+}
+END_TEST
+
 /* Models and the operator that stands for theirs before quantisation; how many of all nodes there are. */
 static const struct {
 	const char *text;
@@ -944,6 +989,8 @@ int main(void)
 	tcase_add_test(t, mixed_keeps_the_worst_layers_float);
 	tcase_add_test(t, biases_take_up_the_error_of_weights);
 	tcase_add_test(t, means_of_many_runs);
+	tcase_add_test(t, tables_are_limited);
+	tcase_add_test(t, tables_differ_by_channel);
 	tcase_add_loop_test(t, rewritten_operators_compute_the_same, 0, sizeof(rewrites) / sizeof(*rewrites));
 	tcase_add_loop_test(t, no_float_between_layers, 0, sizeof(networks) / sizeof(*networks));
 	tcase_add_test(t, exported_models_compute_the_same);
