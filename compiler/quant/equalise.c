@@ -67,7 +67,10 @@ static bool is_conv(const struct rvl_node *n)
 	       (!b || rvl_shape_count(&b->shape) == n->in[1]->shape.dim[0]);
 }
 
-/* One factor per group would not do, unless the groups are the channels. */
+/*
+ * A grouped convolution is supported only where each group is one channel, because a row of weights
+ * then belongs to one channel.
+ */
 static bool takes_channels(const struct rvl_node *n, int64_t channels)
 {
 	const struct rvl_shape *s = &n->in[1]->shape;

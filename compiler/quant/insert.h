@@ -17,8 +17,8 @@ struct rvl_params {
  * Puts a pair around every tensor of @c, with params[] by tensor id. The weights of its products
  * become int8 bytes with a scale for each row, their biases int32. @seen: by tensor id, means of the
  * channels of the products' inputs, by which biases take up the mean error of the weights; NULL:
- * they do not. The bytes of tensor NAME are NAME/quantised. The arrays of @c are not valid for the
- * graph any more.
+ * they do not. The bytes of tensor NAME are NAME/quantised. The arrays of @c are invalid for the
+ * graph that results.
  */
 int rvl_insert(struct rvl_graph *g, const struct rvl_chosen *c, const struct rvl_params *params,
 	       const struct rvl_seen *seen, struct rvl_err *err);

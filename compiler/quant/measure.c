@@ -11,7 +11,7 @@ void rvl_snr_add(struct rvl_snr *s, const float *want, const float *got, uint64_
 	for (uint64_t i = 0; i < n; i++) {
 		double w = (double)want[i], e = (double)got[i] - w;
 
-		/* Infinities and NaN are no signal: the same ones are exact, others nothing but noise. */
+		/* Infinities and NaN have no power: equal ones are exact, different ones are infinite noise. */
 		if (!isfinite(w) || !isfinite(got[i])) {
 			if (got[i] != want[i] && !(isnan(want[i]) && isnan(got[i])))
 				s->noise = INFINITY;

@@ -21,7 +21,7 @@ struct rvl_sum {
 
 /*
  * Bin i counts values from (i - RVL_BIN_ZERO) * 2^exponent on. The exponent grows with the largest
- * magnitude, and bins merge in pairs, so the counts do not depend on the order of the examples.
+ * magnitude, and neighbouring bins merge. Therefore the counts do not depend on the order of the examples.
  */
 struct rvl_seen {
 	bool wanted;

@@ -129,13 +129,13 @@ int rvl_samples_feed(const struct rvl_samples *s, struct rvl_interp *it, uint64_
 
 /* ---- runs on several threads ---- */
 
-struct crew {
+struct run_queue {
 	const struct rvl_samples *s;
 	const struct rvl_graph *g;
 	void (*see)(void *arg, const struct rvl_interp *it, uint32_t thread, uint64_t run);
 	void *arg;
 	uint64_t runs;
-	pthread_mutex_t lock; /* of the rest */
+	pthread_mutex_t lock; /* protects the fields below */
 	uint64_t next;
 	uint64_t failed; /* the earliest failing run, @runs while there is none */
 	int rc;
@@ -143,53 +143,53 @@ struct crew {
 };
 
 struct worker {
-	struct crew *crew;
+	struct run_queue *queue;
 	uint32_t number;
 	pthread_t thread;
 	bool started;
 };
 
-static bool take(struct crew *c, uint64_t *run)
+static bool take(struct run_queue *q, uint64_t *run)
 {
 	bool any;
 
-	pthread_mutex_lock(&c->lock);
-	any = c->next < c->failed;
-	*run = any ? c->next++ : 0;
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_lock(&q->lock);
+	any = q->next < q->failed;
+	*run = any ? q->next++ : 0;
+	pthread_mutex_unlock(&q->lock);
 	return any;
 }
 
-static void note_failure(struct crew *c, uint64_t run, int rc, const struct rvl_err *err)
+static void note_failure(struct run_queue *q, uint64_t run, int rc, const struct rvl_err *err)
 {
-	pthread_mutex_lock(&c->lock);
-	if (!c->rc || run < c->failed) {
-		c->failed = run;
-		c->rc = rc;
-		c->err = *err;
+	pthread_mutex_lock(&q->lock);
+	if (!q->rc || run < q->failed) {
+		q->failed = run;
+		q->rc = rc;
+		q->err = *err;
 	}
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_unlock(&q->lock);
 }
 
 static void *work(void *arg)
 {
 	struct worker *w = arg;
-	struct crew *c = w->crew;
+	struct run_queue *q = w->queue;
 	struct rvl_interp *it = NULL;
 	struct rvl_err err = { "" };
 	uint64_t run = 0;
-	int rc = rvl_interp_new(c->g, false, &it, &err);
+	int rc = rvl_interp_new(q->g, false, &it, &err);
 
 	if (rc)
-		note_failure(c, 0, rc, &err);
-	while (!rc && take(c, &run)) {
-		rc = rvl_samples_feed(c->s, it, run, &err);
+		note_failure(q, 0, rc, &err);
+	while (!rc && take(q, &run)) {
+		rc = rvl_samples_feed(q->s, it, run, &err);
 		if (!rc)
 			rc = rvl_interp_run(it, &err);
 		if (rc)
-			note_failure(c, run, rc, &err);
+			note_failure(q, run, rc, &err);
 		else
-			c->see(c->arg, it, w->number, run);
+			q->see(q->arg, it, w->number, run);
 	}
 	rvl_interp_free(it);
 	return NULL;
@@ -199,19 +199,19 @@ int rvl_samples_run(const struct rvl_samples *s, const struct rvl_graph *g, uint
 		    void (*see)(void *arg, const struct rvl_interp *it, uint32_t thread, uint64_t run),
 		    void *arg, struct rvl_err *err)
 {
-	struct crew c = { .s = s, .g = g, .see = see, .arg = arg, .runs = runs, .failed = runs };
+	struct run_queue q = { .s = s, .g = g, .see = see, .arg = arg, .runs = runs, .failed = runs };
 	struct worker w[MAX_THREADS];
 
-	pthread_mutex_init(&c.lock, NULL);
+	pthread_mutex_init(&q.lock, NULL);
 	for (uint32_t i = 0; i < s->threads; i++)
-		w[i] = (struct worker) { .crew = &c, .number = i };
-	/* The caller is one of the threads, so that it works without any other. */
+		w[i] = (struct worker) { .queue = &q, .number = i };
+	/* The calling thread takes runs too, so that all runs are done even where no thread can be created. */
 	for (uint32_t i = 1; i < s->threads && i < runs; i++)
 		w[i].started = !pthread_create(&w[i].thread, NULL, work, &w[i]);
 	work(&w[0]);
 	for (uint32_t i = 1; i < s->threads; i++)
 		if (w[i].started)
 			pthread_join(w[i].thread, NULL);
-	pthread_mutex_destroy(&c.lock);
-	return c.rc ? rvl_fail(err, c.rc, "%s", c.err.msg) : 0;
+	pthread_mutex_destroy(&q.lock);
+	return q.rc ? rvl_fail(err, q.rc, "%s", q.err.msg) : 0;
 }
