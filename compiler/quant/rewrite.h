@@ -6,7 +6,7 @@
 #include "graph/graph.h"
 
 /**
- * A mean of all pixels becomes GlobalAveragePool; zeros in front of a convolution become its padding; a
+ * A mean of all pixels, as ReduceMean or AveragePool, becomes GlobalAveragePool; zeros in front of a convolution become its padding; a
  * transposed convolution becomes a convolution whose channels are spread over pixels. Results are the
  * same but for the order of float sums. Shapes must be inferred.
  */

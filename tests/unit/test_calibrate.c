@@ -571,6 +571,10 @@ static const struct {
 	{ "in x f32 1,2,3,4; out y; ReduceMean x -> y axes=[2,3]", RVL_OP_GLOBAL_AVERAGE_POOL, 1 },
 	{ "in x f32 1,2,3,4; out y; ReduceMean x -> y axes=[-1,-2] keepdims=0", RVL_OP_GLOBAL_AVERAGE_POOL, 2 },
 	{ "in x f32 1,2,3,4; out y; ReduceMean x -> y axes=[1,2]", RVL_OP_GENERAL, 1 },
+	{ "in x f32 1,2,3,4; out y; AveragePool x -> y kernel_shape=[3,4]", RVL_OP_GLOBAL_AVERAGE_POOL, 1 },
+	{ "in x f32 1,2,3,4; out y; AveragePool x -> y kernel_shape=[3,3]", RVL_OP_AVERAGE_POOL, 1 },
+	{ "in x f32 1,2,3,4; out y; AveragePool x -> y kernel_shape=[3,4] pads=[0,0,1,0] strides=[2,1]",
+	  RVL_OP_AVERAGE_POOL, 1 },
 	{ "in x f32 1,2,3,4; out y; const p s64 8 0 0 1 2 0 0 0 1; const w f32 3,2,2,2 1 -2 3; Pad x p -> a; "
 	  "Conv a w -> y pads=[0,1,0,0]", RVL_OP_CONV, 1 },
 	{ "in x f32 1,2,3,4; out y; const p s64 8 0 1 1 2 0 0 0 1; const w f32 3,3,2,2 1 -2 3; Pad x p -> a; "
