@@ -237,12 +237,27 @@ static void share_params(struct rvl_chosen *c, const struct rvl_node *n, enum fo
 	}
 }
 
+/*
+ * An operand behind operators that move values has the parameters of their source. Where several nodes
+ * read it, it has a pair of its own, because onnxruntime moves none there from the source.
+ */
+static void choose_operand(struct rvl_chosen *c, struct rvl_tensor *t)
+{
+	const struct rvl_tensor *source = rvl_source_of(t);
+
+	c->tensor[source->id] = true;
+	if (t == source || t->n_users < 2 || is_dequantised(source))
+		return;
+	c->tensor[t->id] = true;
+	c->like[t->id] = source->id;
+}
+
 static void choose_node(struct rvl_chosen *c, const struct rvl_node *n, enum form form, uint32_t at)
 {
 	c->node[at] = true;
 	for (uint32_t i = 0; i < n->n_in; i++)
 		if (is_operand(n, form, i))
-			c->tensor[rvl_source_of(n->in[i])->id] = true;
+			choose_operand(c, n->in[i]);
 	for (uint32_t i = 0; i < n->n_out; i++)
 		if (n->out[i])
 			c->tensor[n->out[i]->id] = true;

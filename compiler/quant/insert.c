@@ -126,10 +126,12 @@ int8_t rvl_row_quantise(float w, float scale)
 	return (int8_t)(v > 127 ? 127 : v < -127 ? -127 : v);
 }
 
-static void quantise_rows(const struct rvl_rows *r, const float *w, int8_t *q, float *scale)
+/* @least: by row, the least scale with which its bias is an int32; NULL: there is none. */
+static void quantise_rows(const struct rvl_rows *r, const float *w, const float *least, int8_t *q,
+			  float *scale)
 {
 	for (int64_t m = 0; m < r->n; m++) {
-		scale[m] = rvl_row_scale(r, w, m);
+		scale[m] = fmaxf(rvl_row_scale(r, w, m), least ? least[m] : 0);
 		for (int64_t i = 0; i < r->len; i++)
 			q[m * r->row + i * r->step] =
 				rvl_row_quantise(w[m * r->row + i * r->step], scale[m]);
@@ -239,6 +241,27 @@ static bool is_finite(const struct rvl_tensor *t)
 	return true;
 }
 
+#define MOST_BIAS 0x1p30f /* in steps of the accumulator; the rest is for its correction */
+
+/*
+ * A row of weights that are tiny beside its bias, as pruning leaves them, needs a scale that is coarser
+ * than its weights ask for: in steps of a finer one the bias would not be an int32.
+ */
+static const float *least_scales(struct insertion *c, const struct rvl_node *n, const struct rvl_rows *r)
+{
+	const struct rvl_tensor *b = n->n_in > 2 ? n->in[2] : NULL;
+	bool one = b && rvl_shape_count(&b->shape) == 1;
+	float xs = c->params[rvl_source_of(n->in[0])->id].scale, *v;
+
+	if (!b || !takes_bias(c, n) || !(xs > 0))
+		return NULL;
+	v = rvl_arena_array(c->g->arena, (size_t)r->n + 1, sizeof(*v));
+	xs *= n->op == RVL_OP_GEMM ? n->attr.alpha : 1.0f;
+	for (int64_t m = 0; v && m < r->n; m++)
+		v[m] = fabsf(((const float *)b->data)[one ? 0 : m]) / xs / MOST_BIAS;
+	return v;
+}
+
 static int quantise_weights(struct insertion *c, struct rvl_node *n)
 {
 	struct rvl_tensor *w = n->in[1], *in[3], *dq;
@@ -254,7 +277,7 @@ static int quantise_weights(struct insertion *c, struct rvl_node *n)
 		return rvl_fail(c->err, -EINVAL,
 				"weights or bias of node \"%s\" are infinite or no numbers; --keep-float leaves it out",
 				n->name);
-	quantise_rows(&r, w->data, q, scale);
+	quantise_rows(&r, w->data, least_scales(c, n, &r), q, scale);
 	rc = takes_bias(c, n) ? quantise_bias(c, n, &r, scale) : 0;
 	if (!rc)
 		rc = rvl_tensor_const(c->g, NULL, RVL_TYPE_S8, &w->shape, q, &in[0], c->err);

@@ -517,6 +517,43 @@ START_TEST(no_float_between_layers)
 }
 END_TEST
 
+/* A bias that is large beside the weights of its row keeps its value. */
+START_TEST(biases_beside_tiny_weights)
+{
+	static const float v[4] = { 1, -2, 3, -4 };
+	const struct rvl_node *n;
+	double bias;
+
+	ck_assert_msg(!calibrate("in x f32 1,1,1,4; out y; const w f32 2,1,1,1 1 1e-20; const b f32 2 1 -3; "
+				 "Conv x w b -> y", v, 4), "%s", err.msg);
+	n = only(RVL_OP_Q_CONV);
+	bias = ((const int32_t *)n->in[2]->data)[1] * (double)n->in[0]->quant.scale[0] *
+	       (double)n->in[1]->quant.scale[1];
+	ck_assert_msg(fabs(bias + 3) < 1e-4, "the bias is %g", bias);
+	release();
+}
+END_TEST
+
+/* Where two nodes read what a pool picks, QuantizeLinear and DequantizeLinear stand behind the pool too. */
+START_TEST(moved_values_with_two_readers_have_a_pair)
+{
+	static const float v[8] = { 1, -2, 3, -4, 5, 6, 7, -8 };
+	const struct rivulet_examples e = { "x", v, sizeof(v) };
+	struct rivulet_quantise q = how;
+
+	bytes = ot_model("in x f32 1,2,2,2; out y; const w f32 2,2,1,1 1 2 3 -4; MaxPool x -> p kernel_shape=[2,2]; "
+			 "Conv p w -> a; Relu a -> b; Conv p w -> c; Add b c -> y", 13);
+	ck_assert_msg(!rvl_onnx_load(bytes.p, bytes.n, NULL, &g, &err), "%s", err.msg);
+	q.examples = &e;
+	q.n_examples = 1;
+	ck_assert_msg(!rvl_calibrate(g, &q, &err), "%s", err.msg);
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		if (g->nodes[i]->op == RVL_OP_CONV)
+			ck_assert_int_eq(g->nodes[i]->in[0]->producer->op, RVL_OP_DEQUANTIZE);
+	release();
+}
+END_TEST
+
 /* A slope for each of 4,096 channels makes as many tables; with one more the operator stays float. */
 START_TEST(tables_are_limited)
 {
@@ -993,6 +1030,8 @@ int main(void)
 	tcase_add_test(t, mixed_keeps_the_worst_layers_float);
 	tcase_add_test(t, biases_take_up_the_error_of_weights);
 	tcase_add_test(t, means_of_many_runs);
+	tcase_add_test(t, biases_beside_tiny_weights);
+	tcase_add_test(t, moved_values_with_two_readers_have_a_pair);
 	tcase_add_test(t, tables_are_limited);
 	tcase_add_test(t, tables_differ_by_channel);
 	tcase_add_loop_test(t, rewritten_operators_compute_the_same, 0, sizeof(rewrites) / sizeof(*rewrites));
