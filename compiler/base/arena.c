@@ -19,7 +19,7 @@ struct rvl_arena {
 	struct chunk *head;
 	size_t held;
 	size_t limit;
-	bool failed;		/* a request was refused, since the arena was made */
+	bool failed;		/* a request was refused since the arena was made */
 };
 
 struct rvl_arena *rvl_arena_new(size_t limit)
@@ -44,7 +44,10 @@ void rvl_arena_free(struct rvl_arena *a)
 	free(a);
 }
 
-/* A large request gets a chunk of its own behind the head, so the head's free tail is not lost. */
+/*
+ * A large request gets a chunk of its own behind the head, so that the rest of the head stays
+ * usable.
+ */
 static struct chunk *chunk_add(struct rvl_arena *a, size_t need)
 {
 	size_t size = need > ARENA_CHUNK / 4 ? need : ARENA_CHUNK;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A region of memory freed as a whole. Everything that belongs to a graph lives in its arena, so a
- * pass may drop a node or a tensor without freeing it, and a failed load frees all in one call.
+ * A region of memory that is freed as a whole. Everything that belongs to a graph is allocated from
+ * its arena. A pass may therefore drop a node or a tensor without freeing it, and one call frees
+ * all memory of a failed load.
  */
 #ifndef RVL_ARENA_H
 #define RVL_ARENA_H
@@ -24,15 +25,16 @@ void *rvl_arena_alloc(struct rvl_arena *a, size_t bytes);
 void *rvl_arena_array(struct rvl_arena *a, size_t n, size_t size);
 
 /**
- * Whether a request was refused since the arena was made. Callers that choose by what can be built (is
- * this node for the NPU?) cannot tell a refusal from a no; whoever called them asks here at the end.
+ * Whether a request was refused since the arena was made. A function that returns NULL or false for
+ * "this pattern does not apply" returns the same when a request was refused. Its caller calls this
+ * function at the end to distinguish the two.
  */
 bool rvl_arena_failed(const struct rvl_arena *a);
 
-/** Bytes the arena holds, its own bookkeeping left out. */
+/** Bytes that the arena holds, without its own bookkeeping. */
 size_t rvl_arena_held(const struct rvl_arena *a);
 
-/** A copy of @len bytes with a NUL behind them; NULL as above. */
+/** A copy of @len bytes with a NUL behind them, or NULL as rvl_arena_alloc(). */
 char *rvl_arena_strndup(struct rvl_arena *a, const char *s, size_t len);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Growing byte buffers: the sections of the program file before they are put together. */
+/* Growing byte buffers for the sections of the program file before they are joined. */
 #include "base/bytes.h"
 #include "rivulet_program.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Errors of the compiler: a negative errno says what kind, the message names what and where.
- * Library code fills it and returns; it never prints and never exits.
+ * Errors of the compiler. A negative errno gives the kind of error, and the message names the cause
+ * and the object. Library code fills the message in and returns; it never prints and never exits.
  */
 #ifndef RVL_ERR_H
 #define RVL_ERR_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files beside a model, which hold the data of its tensors. The compiler opens none itself. */
+/* Files beside a model that hold the data of its tensors. The compiler itself opens no file. */
 #ifndef RVL_BASE_FILES_H
 #define RVL_BASE_FILES_H
 

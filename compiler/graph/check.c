@@ -11,7 +11,7 @@ static int no_memory(struct rvl_err *err)
 	return rvl_fail(err, -ENOMEM, "no memory to walk the graph");
 }
 
-/* pending[id] = produced inputs of the node that have not been placed yet. */
+/* pending[id] is the number of inputs of the node that are produced and not yet placed. */
 static uint32_t count_pending(const struct rvl_node *n)
 {
 	uint32_t c = 0;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Hash of tensor names, open addressing; entries are ids + 1. Kept at most half full. */
+/* Hash table of tensor names with open addressing. Entries are ids + 1; at most half are used. */
 struct name_index {
 	uint32_t *slot;
 	uint32_t size;
@@ -70,7 +70,7 @@ struct rvl_tensor *rvl_tensor_find(const struct rvl_graph *g, const char *name)
 	return NULL;
 }
 
-/* Room for one more pointer in an array of the arena; the old array is left behind. */
+/* Makes room for one more pointer in an array of the arena. The old array stays allocated. */
 static void *grow(struct rvl_arena *a, void *old, uint32_t n, uint32_t *cap)
 {
 	uint32_t bigger = *cap ? *cap * 2 : 4;
@@ -121,7 +121,7 @@ const char *rvl_graph_printf(struct rvl_graph *g, const char *fmt, ...)
 	return rvl_arena_strndup(g->arena, buf, strlen(buf));
 }
 
-/* A name nobody uses: "rvl/7", counting on. */
+/* A name of the form "rvl/7" that no tensor has. */
 static const char *fresh_name(struct rvl_graph *g)
 {
 	char buf[32];
@@ -402,7 +402,7 @@ int rvl_tensor_replace(struct rvl_graph *g, struct rvl_tensor *from, struct rvl_
 static int list_add(struct rvl_graph *g, struct rvl_tensor ***list, uint32_t *n,
 		    struct rvl_tensor *t, struct rvl_err *err)
 {
-	bool full = (*n & (*n - 1)) == 0;	/* room is always a power of two */
+	bool full = (*n & (*n - 1)) == 0;	/* the capacity is always a power of two */
 	struct rvl_tensor **p = *list;
 
 	if (full) {

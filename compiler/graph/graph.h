@@ -30,9 +30,10 @@
 struct rvl_graph;
 struct rvl_node;
 
-/* Hard limits on what a model may ask for. Every one is checked where the thing is made. */
+/* Hard limits on the size of a model. Each limit is checked where the object is created. */
 #define RVL_MAX_NODES 16384		/* of a model */
-#define RVL_MAX_GRAPH_NODES 65536	/* of a graph: passes may add some before they take many away */
+/* of a graph; passes may add nodes before they remove others */
+#define RVL_MAX_GRAPH_NODES 65536
 #define RVL_MAX_TENSORS 65536
 #define RVL_MAX_DIM (1 << 24)
 #define RVL_MAX_NAME 1024
@@ -50,7 +51,8 @@ struct rvl_quant {
 	int32_t axis;
 	const float *scale;
 	const int32_t *zp;
-	bool plain;		/* the model gives none: scale 1, so that the NPU can move the bytes */
+	/* the model gives none: scale 1, zero point 0, so that the NPU can move the bytes */
+	bool plain;
 };
 
 struct rvl_tensor {
@@ -59,16 +61,19 @@ struct rvl_tensor {
 	enum rvl_type type;		/* NONE until known */
 	bool shaped;			/* shape is known */
 	bool is_input;			/* a graph input */
-	bool is_output;			/* a graph output (also when it is a constant or an input) */
+	/* a graph output (also when it is a constant or an input) */
+	bool is_output;
 	bool declared;			/* the model declared type and shape (value_info) */
 	struct rvl_shape shape;
 	struct rvl_quant quant;
-	const void *data;		/* constant, else NULL; little endian, dense, element aligned */
-	const char *bad;		/* why no kernel can take this tensor ("element type string"); else NULL */
+	/* constant, else NULL; little endian, dense, element aligned */
+	const void *data;
+	/* why no kernel can take this tensor ("element type string"), else NULL */
+	const char *bad;
 	bool bounded;			/* only a run knows the shape; @shape is its upper bound */
 	/*
-	 * An input or output of the model in a type that is not computed in (float16, bfloat16,
-	 * float64): the float32 tensor that the nodes read or make instead. Else NULL.
+	 * Set for an input or output of the model whose type is converted for computation (float16,
+	 * bfloat16, float64): the float32 tensor that the nodes read or make instead. Else NULL.
 	 */
 	struct rvl_tensor *computed;
 	struct rvl_node *producer;	/* NULL for graph inputs and constants */
@@ -84,8 +89,8 @@ enum rvl_place {
 
 /*
  * What shape inference does with a node of control flow (If, Loop, Scan), whose subgraphs only the
- * reader understands. It makes new nodes behind the last one of the graph and removes @n, or leaves
- * the graph alone and sets *why. Nodes that it makes may be of this kind again.
+ * reader can read. expand() either appends new nodes to the graph and removes @n, or it changes
+ * nothing and sets *why. The new nodes may be of control flow, too.
  */
 struct rvl_control {
 	int (*expand)(struct rvl_graph *g, struct rvl_node *n, const char **why, struct rvl_err *err);
@@ -98,8 +103,9 @@ struct rvl_node {
 	enum rvl_op op;
 	struct rvl_attr attr;
 	/*
-	 * The operator's row in the table of descriptors and its attributes there, or NULL. @op is
-	 * RVL_OP_GENERAL where no special kernel takes the node, else it says what @attr is.
+	 * The operator's row in the table of descriptors and its attributes, or NULL. @op is
+	 * RVL_OP_GENERAL where no special kernel takes the node. Otherwise @op selects the meaning
+	 * of @attr.
 	 */
 	const struct rvl_op_def *def;
 	const struct rvl_attr_value *value;
@@ -111,12 +117,13 @@ struct rvl_node {
 	enum rvl_place place;		/* set by rvl_pass_partition() */
 	uint32_t segment;		/* index in g->segs, set by rvl_pass_partition() */
 	/*
-	 * One line. UNSUPPORTED: why nothing runs it. On the CPU: why not on the NPU. On the NPU:
-	 * NULL. Owned by the arena or static.
+	 * One line. For UNSUPPORTED: why nothing runs the node. On the CPU: why it is not on the
+	 * NPU. On the NPU: NULL. The text is static or owned by the arena.
 	 */
 	const char *reason;
 	const char *fused;		/* names of the nodes fused into it, "a+b+c", or NULL */
-	bool stochastic;		/* its products are streams where a variant has a length */
+	/* its products are of bitstreams in variants with a length above 0 */
+	bool stochastic;
 };
 
 /* A run of nodes g->nodes[first .. first + count) of one place, in order of execution. */
@@ -143,13 +150,14 @@ struct rvl_graph {
 	struct rvl_segment *segs;	/* after rvl_pass_partition() */
 	uint32_t n_segs;
 	/*
-	 * The user accepts average pools that differ by one from onnxruntime, which sums them in
-	 * float: without it a Q_AVERAGE_POOL that is not provably exact stays on the CPU
+	 * The user accepts average pools whose results differ by one from onnxruntime's, which sums
+	 * them in float. Without it, a Q_AVERAGE_POOL that is not provably exact stays on the CPU
 	 * (average.c; docs/numerics.md, 4).
 	 */
 	bool npu_average_pool;
 	uint32_t sc_longest;		/* longest stream of any variant; 0: none */
-	uint32_t average_tries;		/* pools tried for exactness; bounded, because it takes time */
+	/* pools tried for exactness; limited, because a trial takes long */
+	uint32_t average_tries;
 	const struct rivulet_files *files;	/* while a model is read, or NULL */
 	uint32_t files_crc;		/* CRC32C of all data that came from files */
 	uint32_t expanded;		/* nodes of subgraphs and function bodies read so far */
@@ -159,7 +167,7 @@ struct rvl_graph {
 	void *name_index;		/* hash of names, private to graph.c */
 };
 
-/* ---- making and changing a graph ---- */
+/* ---- construction and changes ---- */
 
 /** An empty graph, or NULL. Free with rvl_graph_free(). */
 struct rvl_graph *rvl_graph_new(void);
@@ -194,8 +202,8 @@ int rvl_tensor_set_quant(struct rvl_graph *g, struct rvl_tensor *t, uint32_t n, 
 			 const float *scale, const int32_t *zp, struct rvl_err *err);
 
 /**
- * A new node, appended to g->nodes (caller keeps the order topological; rvl_graph_sort() restores
- * it). Attributes are neutral, inputs and outputs absent.
+ * A new node, appended to g->nodes. The caller keeps the order topological, or calls
+ * rvl_graph_sort(). Attributes are neutral, inputs and outputs absent.
  */
 int rvl_node_new(struct rvl_graph *g, enum rvl_op op, const char *name, struct rvl_node **out,
 		 struct rvl_err *err);
@@ -208,17 +216,17 @@ int rvl_node_general(struct rvl_graph *g, const struct rvl_op_def *def,
 		     const struct rvl_attr_value *value, const char *name, struct rvl_node **out,
 		     struct rvl_err *err);
 
-/** Sets input @i (NULL = absent), keeping users[] of the old and the new tensor right. */
+/** Sets input @i (NULL = absent) and updates users[] of the old and of the new tensor. */
 int rvl_node_set_in(struct rvl_graph *g, struct rvl_node *n, uint32_t i, struct rvl_tensor *t,
 		    struct rvl_err *err);
 
 /** Sets output @i; the tensor's producer becomes @n. A former output loses its producer. */
 void rvl_node_set_out(struct rvl_node *n, uint32_t i, struct rvl_tensor *t);
 
-/** Takes a node out of the graph: its inputs lose a user, its outputs their producer. */
+/** Removes a node from the graph: its inputs lose a user, its outputs their producer. */
 void rvl_node_remove(struct rvl_graph *g, struct rvl_node *n);
 
-/** All readers of @from (graph outputs included) read @to from now on. */
+/** Makes all readers of @from (graph outputs included) read @to. */
 int rvl_tensor_replace(struct rvl_graph *g, struct rvl_tensor *from, struct rvl_tensor *to,
 		       struct rvl_err *err);
 
@@ -242,14 +250,17 @@ int rvl_graph_verify(const struct rvl_graph *g, struct rvl_err *err);
 /** A deep copy of structure and attributes; constant data is shared, so @g must outlive the copy. */
 int rvl_graph_clone(const struct rvl_graph *g, struct rvl_graph **out, struct rvl_err *err);
 
-/** -EOPNOTSUPP naming the first UNSUPPORTED node with its reason and how many more there are. */
+/**
+ * Returns -EOPNOTSUPP if a node is UNSUPPORTED. The error names the first such node, its reason,
+ * and the number of further ones.
+ */
 int rvl_graph_check_supported(const struct rvl_graph *g, struct rvl_err *err);
 
 /** printf into the arena, for reasons and names; NULL without memory. */
 const char *rvl_graph_printf(struct rvl_graph *g, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* ---- small questions ---- */
+/* ---- queries ---- */
 
 /** Whether the result is the operand's bytes in another shape. */
 static inline bool rvl_op_renames(enum rvl_op op)
@@ -270,9 +281,9 @@ static inline bool rvl_is_quant8_tensor(const struct rvl_tensor *t)
 }
 
 /*
- * How a device that computes on int8 sees a quantised tensor: the same bytes XOR @flip read as
- * int8, with zero point @zp. For a uint8 tensor flip is 0x80 and zp the zero point - 128, for int8
- * flip is 0. Scales and real values are untouched, so nothing changes numerically.
+ * A quantised tensor as a device sees it that computes on int8: the same bytes XOR @flip, read as
+ * int8, with zero point @zp. For a uint8 tensor flip is 0x80 and zp is the zero point - 128; for
+ * int8 flip is 0. Scales and real values are the same, so the result does not change.
  */
 struct rvl_as_s8 {
 	uint8_t flip;
@@ -287,12 +298,14 @@ static inline struct rvl_as_s8 rvl_tensor_as_s8(const struct rvl_tensor *t)
 	return (struct rvl_as_s8) { .flip = u8 ? 0x80 : 0, .zp = u8 ? zp - 128 : zp };
 }
 
-/** The clamp of a node's quantised output, in units of its type, type range included. */
+/**
+ * The clamp of a node's quantised output in units of its type, limited to the range of the type.
+ */
 void rvl_node_q_range(const struct rvl_node *n, int32_t *lo, int32_t *hi);
 
 /**
- * What a kernel needs to know of a node: types, shapes, quantisation and constant data of its
- * tensors. Everything is borrowed from the graph.
+ * The properties of a node that a kernel needs: types, shapes, quantisation and constant data of
+ * its tensors. Everything is borrowed from the graph.
  */
 void rvl_node_desc(const struct rvl_node *n, struct rvl_kernel_desc *d);
 
@@ -300,10 +313,11 @@ void rvl_node_desc(const struct rvl_node *n, struct rvl_kernel_desc *d);
 void rvl_node_call(const struct rvl_node *n, struct rvl_call *c);
 
 /**
- * Types and shapes of all tensors from those of the graph inputs; resolves auto_pad, negative axes
- * and default permutations in the attributes; checks every node's arguments against each other.
- * A node whose rank or types no kernel takes becomes UNSUPPORTED with a reason (its outputs keep
- * the declared shape); inconsistent shapes are -EINVAL naming node and tensors.
+ * Computes types and shapes of all tensors from those of the graph inputs. Resolves auto_pad,
+ * negative axes and default permutations in the attributes, and checks every node's arguments
+ * against each other. A node whose rank or types no kernel takes becomes UNSUPPORTED with a reason,
+ * and its outputs keep the declared shape. Inconsistent shapes are -EINVAL, and the error names the
+ * node and the tensors.
  */
 int rvl_shape_infer(struct rvl_graph *g, struct rvl_err *err);
 

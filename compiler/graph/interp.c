@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a graph node by node with the CPU kernels: what every pass and back end is compared with. */
+/* Runs a graph node by node with the CPU kernels. Tests compare every pass and back end with it. */
 #include "graph/interp.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@ struct rvl_interp {
 	const struct rvl_graph *g;
 	struct rvl_kernel **kernel;	/* by position in g->nodes */
 	void **buf;			/* by tensor id; NULL for constants */
-	struct rvl_shape *shape;	/* by tensor id: as the run found it */
+	struct rvl_shape *shape;	/* by tensor id; the shape that the run found */
 	void *scratch;
 	uint32_t n_tensors;
 	uint32_t n_nodes;
@@ -214,7 +214,7 @@ static bool foldable(const struct rvl_node *n)
 	return out <= MAX_FOLD_GROWTH * in || out <= MAX_FOLD_SMALL;
 }
 
-/* The kernel's results straight into the arena, where constants live. */
+/* Computes the kernel's results directly into the arena, where constants are stored. */
 static int evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_kernel *k,
 		    struct rvl_err *err)
 {
@@ -239,7 +239,8 @@ static int evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_kernel *
 	if (!scratch)
 		return no_memory(err);
 	if (rvl_kernel_run_values(k, in, out, scratch, NULL, NULL))
-		return 0;	/* Its operands are not valid: a run of the model reports the error. */
+		/* The operands are not valid. A run of the model reports the error. */
+		return 0;
 	for (uint32_t i = 0; i < n->n_out; i++) {
 		if (!n->out[i])
 			continue;

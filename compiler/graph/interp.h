@@ -6,8 +6,8 @@
 #include "graph/graph.h"
 
 /**
- * Runs a node whose inputs are all constant and makes its outputs constants; the node is removed.
- * Returns 1 if that was done, 0 if the node is not of that kind, or a negative errno.
+ * Runs a node whose inputs are all constant, makes its outputs constants and removes the node.
+ * Returns 1 if that was done, 0 if the node is of another kind, or a negative errno.
  */
 int rvl_node_evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err);
 
@@ -28,7 +28,10 @@ int rvl_interp_run(struct rvl_interp *it, struct rvl_err *err);
 /** The bytes of any tensor of the graph after a run; NULL if it has none. Owned by @it. */
 const void *rvl_interp_data(const struct rvl_interp *it, const struct rvl_tensor *t);
 
-/** The shape of any tensor after a run. It differs from the tensor's where that is a bound. */
+/**
+ * The shape of any tensor after a run. It can be smaller than the tensor's shape where that is a
+ * bound.
+ */
 const struct rvl_shape *rvl_interp_shape(const struct rvl_interp *it, const struct rvl_tensor *t);
 
 #endif

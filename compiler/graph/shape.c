@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Types and shapes. Every operator has one function that works out its result from its operands;
- * whether the operands fit together in every other respect is asked of the kernel that will run
- * the node, so there is one place for that.
+ * Types and shapes. Every operator has one function that derives the type and shape of its result
+ * from the operands. Whether the operands fit together in every other respect is checked only by
+ * the kernel that will run the node.
  */
 #include "graph/interp.h"
 
@@ -17,7 +17,7 @@ struct infer {
 	struct rvl_shape shape;
 };
 
-/* Says why the node cannot be run; the function that called it returns. */
+/* Stores the reason why the node cannot be run. The calling function must return. */
 #define no(inf, ...) ((inf)->why = rvl_graph_printf((inf)->g, __VA_ARGS__))
 
 static const struct rvl_shape *shape_of(const struct infer *in, uint32_t i)
@@ -58,7 +58,7 @@ static void infer_quantize(struct infer *in)
 		fix_axis(in, in->shape.rank, false);
 }
 
-/* Padding of one axis, and the result's size; -1 if the window does not fit. */
+/* Computes the padding of one axis and returns the result's size; -1 if the window does not fit. */
 static int64_t window_size(struct rvl_attr *a, int axis, int64_t n, bool pool)
 {
 	int64_t reach = (int64_t)a->dilation[axis] * (a->kernel[axis] - 1) + 1;
@@ -78,13 +78,14 @@ static int64_t window_size(struct rvl_attr *a, int axis, int64_t n, bool pool)
 		a->pad[axis] = a->pad[axis + 2] = 0;
 	room = n + a->pad[axis] + a->pad[axis + 2] - reach;
 	if (pool && a->ceil_mode)
-		room += s - 1;		/* the last window may hang over, even if it is the first */
+		/* the last window may exceed the input, even if it is the first */
+		room += s - 1;
 	if (room < 0)
 		return -1;
 	out = room / s + 1;
 	if (pool && a->ceil_mode) {
 		if ((out - 1) * s >= n + a->pad[axis])
-			out--;	/* a window must not begin behind the input */
+			out--;	/* no window may begin behind the input */
 	}
 	return out;
 }
@@ -246,7 +247,7 @@ static void infer_flatten(struct infer *in)
 	in->shape = (struct rvl_shape) { .rank = 2, .dim = { left, right } };
 }
 
-/* Puts the number of elements that are left into the one dimension that is -1. */
+/* Sets the one dimension that is -1 to the number of elements that remain for it. */
 static void fill_unknown(struct infer *in, int unknown, int64_t count)
 {
 	int64_t known = 1;
@@ -356,7 +357,10 @@ static const char *bad_input(struct rvl_graph *g, const struct rvl_node *n)
 	return NULL;
 }
 
-/* Asks the kernel whether all operands fit; the line it answers is the reason. Only -ENOMEM is an error. */
+/*
+ * Asks the kernel whether all operands fit. A refusal is the reason of the node; only -ENOMEM is an
+ * error.
+ */
 static int ask_kernel(struct infer *in)
 {
 	struct rvl_kernel_desc d;
@@ -448,7 +452,7 @@ static void infer_general(struct infer *in)
 
 	rvl_node_call(n, &c);
 	if (rvl_op_infer(&c)) {
-		/* What only a run knows must come out as the model declares it. */
+		/* The run compares the shapes that only it knows with the declared ones. */
 		if (!c.unknown || !outputs_declared(n))
 			no(in, "%s", c.why);
 		return;
@@ -462,13 +466,16 @@ static void infer_general(struct infer *in)
 	in->why = too_large(in->g, n);
 }
 
-/* Operators of ours are made with their shapes; only those of a model are worked out. */
+/*
+ * Operators that the compiler adds are created with their shapes, so only operators of models have
+ * a rule.
+ */
 static bool has_rule(enum rvl_op op)
 {
 	return (size_t)op < sizeof(table) / sizeof(table[0]) && table[op];
 }
 
-/* The operator's own rule, and whether its kernel takes the operands. */
+/* Applies the operator's own rule and asks whether its kernel takes the operands. */
 static int infer_special(struct infer *in)
 {
 	struct rvl_node *n = in->n;
@@ -501,7 +508,7 @@ static int infer_node(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *e
 	in.why = bad_input(g, n);
 	if (!in.why && n->op != RVL_OP_GENERAL)
 		rc = infer_special(&in);
-	/* What no special kernel takes, the descriptor may. */
+	/* A node that no special kernel takes is checked by its descriptor. */
 	if (in.why && n->def && !bad_input(g, n)) {
 		n->op = RVL_OP_GENERAL;
 		in.why = NULL;
@@ -514,8 +521,8 @@ static int infer_node(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *e
 }
 
 /*
- * Shapes are computed by nodes, so what is known is evaluated at once: everything that follows from
- * shapes, and small results of constants. Scaled weights stay, because fusion reads their scales.
+ * Nodes compute shapes, so everything that follows from shapes, and every small result of
+ * constants, is evaluated at once. Dequantised weights stay, because fusion reads their scales.
  */
 #define FOLD_WHILE_INFERRING 4096	/* elements */
 
@@ -538,14 +545,14 @@ static void reverse(struct rvl_node **n, uint32_t first, uint32_t past)
 }
 
 /*
- * Puts what a node of control flow stands for into its place. Returns 1 if that was done, 0 if the
- * node stays with a reason.
+ * Replaces a node of control flow by the nodes that it stands for. Returns 1 if that was done, 0 if
+ * the node stays with a reason.
  */
 static int expand(struct rvl_graph *g, uint32_t at, struct rvl_err *err)
 {
 	struct rvl_node *n = g->nodes[at];
 	const char *why = bad_input(g, n);
-	uint32_t rest = g->n_nodes - 1;	/* without @n, where the new nodes begin */
+	uint32_t rest = g->n_nodes - 1;	/* the nodes without @n; the new nodes begin there */
 	int rc = why ? 0 : n->control->expand(g, n, &why, err);
 
 	if (rc)
@@ -555,7 +562,10 @@ static int expand(struct rvl_graph *g, uint32_t at, struct rvl_err *err)
 		refuse(n, why);
 		return 0;
 	}
-	/* The new nodes before those that were behind @n: each part reversed, then both. */
+	/*
+	 * Moves the new nodes in front of those that followed @n: reverses each part, then both
+	 * together.
+	 */
 	reverse(g->nodes, at, rest);
 	reverse(g->nodes, rest, g->n_nodes);
 	reverse(g->nodes, at, g->n_nodes);
@@ -593,7 +603,7 @@ int rvl_shape_infer(struct rvl_graph *g, struct rvl_err *err)
 		rc = infer_node(g, n, err);
 		if (!rc)
 			rc = fold_node(g, n, err);
-		i += !rc;	/* an evaluated node is gone, the next one has its place */
+		i += !rc;	/* the next node has taken the place of an evaluated one */
 		rc = rc > 0 ? 0 : rc;
 	}
 	return rc;

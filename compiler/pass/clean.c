@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A copy: same type, same shape, same bytes. */
+/* Whether the result has the same type, shape and bytes as the operand. */
 static bool is_copy(const struct rvl_node *n)
 {
 	const struct rvl_tensor *x = n->in[0], *y = n->out[0];
@@ -34,7 +34,7 @@ static int drop_copies(struct rvl_graph *g, struct rvl_err *err)
 	return 0;
 }
 
-/* What inference has used up: a Reshape's shape operand, MaxPool's unread indices. */
+/* Removes operands that only inference needs: a Reshape's shape, MaxPool's unread indices. */
 static int drop_operands(struct rvl_graph *g, struct rvl_err *err)
 {
 	for (uint32_t i = 0; i < g->n_nodes; i++) {

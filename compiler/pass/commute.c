@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * DequantizeLinear and QuantizeLinear are monotone and work value by value, so an operator that
- * only moves or picks values gives the same bytes on either side of them. Pushing the first down
- * and the second up lets arithmetic meet its scales and leaves the moving to bytes.
+ * DequantizeLinear and QuantizeLinear are monotone and work value by value. An operator that only
+ * moves or selects values therefore gives the same bytes on either side of them. DequantizeLinear
+ * moves below such operators and QuantizeLinear above them, so that they are next to the
+ * arithmetic, and the operators between move bytes.
  */
 #include "pass/pass.h"
 #include "pass/passes.h"
@@ -13,7 +14,7 @@ static bool per_tensor(const struct rvl_node *q)
 	return q->in[1] && rvl_shape_count(&q->in[1]->shape) == 1;
 }
 
-/* Constant and positive: with a scale computed at run time nothing is known about the order. */
+/* Whether the scale is constant and positive. A scale that a run computes may reverse the order. */
 static bool positive_scale(const struct rvl_node *q)
 {
 	float s;
@@ -22,7 +23,7 @@ static bool positive_scale(const struct rvl_node *q)
 	       (q->n_in < 3 || !q->in[2] || q->in[2]->data);
 }
 
-/* The per-channel axis of a Dequantize after a transpose; false if it does not go along. */
+/* The per-channel axis of a DequantizeLinear behind a transpose; false if there is none. */
 static bool moved_axis(const struct rvl_node *dq, const struct rvl_node *n, int32_t *axis)
 {
 	*axis = dq->attr.axis;

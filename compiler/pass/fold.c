@@ -2,7 +2,7 @@
 #include "graph/interp.h"
 #include "pass/passes.h"
 
-/* Left alone: dequantised weights, which fusion wants to see as they are. */
+/* Dequantised weights are not folded, because fusion needs their scales. */
 static bool foldable(const struct rvl_node *n)
 {
 	return n->op != RVL_OP_DEQUANTIZE;
@@ -17,7 +17,7 @@ int rvl_pass_fold(struct rvl_graph *g, struct rvl_err *err)
 
 		if (rc < 0)
 			return rc;
-		i += !rc;	/* an evaluated node is gone, the next one has its place */
+		i += !rc;	/* the next node has taken the place of an evaluated one */
 	}
 	return 0;
 }

@@ -70,7 +70,7 @@ static int new_bias(struct rvl_graph *g, struct rvl_node *n, const struct bn *bn
 	return rc ? rc : rvl_node_set_in(g, n, 2, t, err);
 }
 
-/* Channels of a Conv or Gemm whose weights and bias are constant floats; 0 = it is not one. */
+/* Channels of a Conv or Gemm whose weights and bias are constant floats; 0 for any other node. */
 static int64_t foldable_channels(const struct rvl_node *n)
 {
 	const struct rvl_tensor *b = n->n_in > 2 ? n->in[2] : NULL;
@@ -84,7 +84,7 @@ static int64_t foldable_channels(const struct rvl_node *n)
 	if (b && (!b->data || (rvl_shape_count(&b->shape) != channels &&
 			       rvl_shape_count(&b->shape) != 1)))
 		return 0;
-	/* A matrix [M, 1] has M values too, but down the rows. */
+	/* A matrix [M, 1] also has M values, but one for each row. */
 	if (b && b->shape.rank == 2 && b->shape.dim[1] != channels && channels != 1)
 		return 0;
 	return channels;
@@ -138,8 +138,8 @@ static float bound(float v, float lo, float hi)
 }
 
 /*
- * The operator that can take the clamp: right before it, or behind operators that only move or pick
- * values, which give the same with values clamped before or after.
+ * The operator that can apply the clamp: the producer of the clamp's input, or an operator further
+ * up if only operators lie between that move or select values, which give the same result.
  */
 static struct rvl_node *clamp_target(const struct rvl_node *act)
 {

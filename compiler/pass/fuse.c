@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The patterns of a QDQ graph become quantised operators: DequantizeLinear on every operand, the
- * operator with its clamp (Relu and Clip were folded into it before), perhaps a
- * BatchNormalization, QuantizeLinear. Arithmetic and what is exact: docs/numerics.md 6.
+ * Replaces the patterns of a QDQ graph by quantised operators. A pattern is DequantizeLinear on
+ * every operand, the operator with its clamp (Relu and Clip were folded into it before), an
+ * optional BatchNormalization, and QuantizeLinear. docs/numerics.md 6 lists which patterns are
+ * exact.
  */
 #include "pass/fuse.h"
 #include "pass/pass.h"
@@ -23,7 +24,7 @@ struct match {
 	struct rvl_err *err;
 };
 
-/* The bytes behind a float tensor, if a DequantizeLinear makes it. */
+/* The bytes from which a DequantizeLinear makes a float tensor; false if none makes it. */
 static bool dequantised(struct rvl_graph *g, const struct rvl_tensor *t, struct rvl_qsource *s)
 {
 	const struct rvl_node *dq = t ? t->producer : NULL;
@@ -34,7 +35,9 @@ static bool dequantised(struct rvl_graph *g, const struct rvl_tensor *t, struct 
 			      dq->attr.axis, s) && rvl_quant_fits(s);
 }
 
-/* Follows the result to its QuantizeLinear, taking a BatchNormalization along where allowed. */
+/*
+ * Finds the QuantizeLinear behind the operator, and a BatchNormalization between them if allowed.
+ */
 static bool find_end(struct match *m, bool bn_allowed)
 {
 	struct rvl_node *next = rvl_only_user(m->n->out[0]);
@@ -62,7 +65,7 @@ static int32_t bound(const struct match *m, float v)
 	return rvl_quantize(v, m->y.scale[0], m->y.zp[0], rvl_qmin(u8), rvl_qmax(u8));
 }
 
-/* The new node in the place of the old ones; @b and @bias may be NULL. */
+/* Replaces the pattern by one node; @b and @bias may be NULL. */
 static int build(struct match *m, enum rvl_op op, struct rvl_tensor *b, struct rvl_tensor *bias)
 {
 	struct rvl_node *n;
@@ -146,8 +149,9 @@ static bool is_row(const struct rvl_shape *s, int64_t n)
 }
 
 /*
- * The bias as real numbers. Int32 behind a DequantizeLinear with the scale of the accumulator is
- * taken as it is; with another scale, or as float, it is rounded to that scale as onnxruntime does.
+ * The bias as real numbers. An int32 bias behind a DequantizeLinear with the accumulator's scale is
+ * used unchanged. A bias with another scale, or a float bias, is rounded to the accumulator's scale
+ * as onnxruntime does.
  */
 static bool read_bias(struct match *m, struct product *p)
 {
@@ -246,7 +250,10 @@ static int make_bias(struct match *m, const struct product *p, struct rvl_tensor
 	return rvl_tensor_const(m->g, NULL, RVL_TYPE_S32, &shape, v, out, m->err);
 }
 
-/* The weights with this node's parameters: its own tensor if another use has different ones. */
+/*
+ * The weights with the parameters of this node. With a BatchNormalization they get a tensor of
+ * their own, because its factors change the scales.
+ */
 static int make_weights(struct match *m, const struct product *p, int32_t axis,
 			struct rvl_tensor **out)
 {
@@ -376,7 +383,10 @@ static int fuse_table(struct match *m)
 	return 0;
 }
 
-/* DequantizeLinear straight into QuantizeLinear: nothing if the parameters agree. */
+/*
+ * DequantizeLinear followed by QuantizeLinear: a rescale, or an Identity if the parameters are
+ * equal.
+ */
 static int fuse_pair(struct rvl_graph *g, struct rvl_node *q, struct rvl_err *err)
 {
 	struct match m = { .g = g, .n = q, .q = q, .lo = -INFINITY, .hi = INFINITY, .err = err };
@@ -425,7 +435,7 @@ static int fuse_node(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *er
 	}
 }
 
-/* Bytes that nobody scales are the numbers they are. */
+/* Gives bytes without parameters scale 1 and zero point 0, so that they stand for themselves. */
 static void plain_numbers(struct rvl_tensor *t)
 {
 	static const float one = 1.0f;
@@ -468,7 +478,7 @@ static void spread(struct rvl_graph *g)
 	}
 }
 
-/* Parameters of what is left of QuantizeLinear and DequantizeLinear, for the account of tensors. */
+/* Gives tensors the parameters of the QuantizeLinear and DequantizeLinear that were not fused. */
 static int adopt_edges(struct rvl_graph *g, struct rvl_err *err)
 {
 	int rc = 0;
@@ -497,7 +507,8 @@ int rvl_pass_fuse(struct rvl_graph *g, struct rvl_err *err)
 	if (!list)
 		return rvl_fail(err, -ENOMEM, "no memory for fusion");
 	if (old)
-		memcpy(list, g->nodes, old * sizeof(*list));	/* nodes come and go meanwhile */
+		/* fusion adds and removes nodes of the graph */
+		memcpy(list, g->nodes, old * sizeof(*list));
 	for (uint32_t i = 0; i < old && !rc; i++)
 		if (list[i]->n_out)
 			rc = fuse_node(g, list[i], err);

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-/* Where each operand of an operator stands among the inputs; -1 = there is none. */
+/* The index of each operand among an operator's inputs; -1: the operator does not have it. */
 struct qlayout {
 	enum rvl_op from, to;
 	int8_t a[3], b[3], y[2];	/* value, scale, zero point; y has no value */
@@ -36,7 +36,7 @@ static struct rvl_tensor *at(const struct rvl_node *n, int8_t i)
 	return i >= 0 && (uint32_t)i < n->n_in ? n->in[i] : NULL;
 }
 
-/* Weights' channels: the first axis of a Conv's, the columns of a matrix. */
+/* The channel axis of weights: the first axis of a Conv's, the columns of a matrix. */
 static int32_t weight_axis(const struct rvl_node *n, const struct rvl_tensor *w)
 {
 	if (n->op == RVL_OP_QLINEAR_CONV)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Small things that several passes need. */
+/* Helpers that several passes use. */
 #ifndef RVL_PASS_H
 #define RVL_PASS_H
 
@@ -8,7 +8,7 @@
 /** The only reader of @t if there is exactly one and @t is no graph output; else NULL. */
 struct rvl_node *rvl_only_user(const struct rvl_tensor *t);
 
-/** Notes on @n that @other is done in it. */
+/** Adds @other to the names of the nodes that @n computes (struct rvl_node, @fused). */
 void rvl_note_fused(struct rvl_graph *g, struct rvl_node *n, const struct rvl_node *other);
 
 /** The value of a constant float tensor of one element. */
@@ -18,9 +18,9 @@ bool rvl_const_f32(const struct rvl_tensor *t, float *out);
 const float *rvl_const_vector(const struct rvl_tensor *t, int64_t n);
 
 /**
- * Takes the one-input node @n out of the way: readers of its result read its input. A graph
- * output keeps its name by taking over the input's producer. Returns 1 if done, 0 if it cannot be
- * (an input or constant that is an output under another name), or a negative errno.
+ * Removes the one-input node @n: readers of its result read its input. If the result is a graph
+ * output, the input's producer makes it under its name. Returns 1 if done, 0 if that is not
+ * possible (an input or constant that is an output under another name), or a negative errno.
  */
 int rvl_node_bypass(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err);
 

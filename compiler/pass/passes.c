@@ -5,8 +5,8 @@
 #include <string.h>
 
 /*
- * Folding comes again after commuting because that turns transposed weights into constants, and
- * cleaning after everything that leaves nodes behind.
+ * Folding runs again after commuting, because commuting turns transposed weights into constants.
+ * Cleaning runs after each group of passes that leaves unused nodes.
  */
 const struct rvl_pass rvl_passes[] = {
 	{ "fold", rvl_pass_fold },
@@ -23,7 +23,10 @@ const struct rvl_pass rvl_passes[] = {
 
 const unsigned int rvl_n_passes = sizeof(rvl_passes) / sizeof(rvl_passes[0]);
 
-/* A pass that takes a refused request for a pattern that is none has not failed, but the graph is not optimised. */
+/*
+ * A pass cannot distinguish a refused request for memory from a pattern that does not apply. It
+ * then succeeds without its effect, so the arena is checked after each pass.
+ */
 static int check_memory(const struct rvl_graph *g, struct rvl_err *err)
 {
 	return rvl_arena_failed(g->arena) ? rvl_fail(err, -ENOMEM, "no memory for the graph") : 0;

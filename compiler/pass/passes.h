@@ -5,37 +5,45 @@
 
 #include "graph/graph.h"
 
-/** Evaluates nodes whose inputs are all constant (not those that only blow weights up to float). */
+/** Evaluates nodes whose inputs are all constant, except those that dequantise weights. */
 int rvl_pass_fold(struct rvl_graph *g, struct rvl_err *err);
 
 /** Removes Identity, reshapes that change nothing, and nodes that no output depends on. */
 int rvl_pass_clean(struct rvl_graph *g, struct rvl_err *err);
 
 /**
- * BatchNormalization into the float weights of the Conv or Gemm before it; Relu and Clip into the
- * clamp (f_lo, f_hi) of the Conv, Gemm, MatMul, Add, Mul or BatchNormalization before them.
+ * Folds BatchNormalization into the float weights of the Conv or Gemm before it, and Relu and Clip
+ * into the clamp (f_lo, f_hi) of the Conv, Gemm, MatMul, Add, Mul or BatchNormalization before
+ * them.
  */
 int rvl_pass_fold_bn(struct rvl_graph *g, struct rvl_err *err);
 
 /** Moves DequantizeLinear below, and QuantizeLinear above, operators that only move values. */
 int rvl_pass_commute(struct rvl_graph *g, struct rvl_err *err);
 
-/** DequantizeLinear - op [- BN] [- Relu|Clip] - QuantizeLinear and QLinear forms -> Q_* operators. */
+/**
+ * Fuses DequantizeLinear - op [- BN] [- Relu|Clip] - QuantizeLinear, and QLinear operators, to Q_*
+ * operators.
+ */
 int rvl_pass_fuse(struct rvl_graph *g, struct rvl_err *err);
 
-/** uint8 weights and weights with a zero point -> int8 with zero point 0 where that is exact. */
+/**
+ * Converts uint8 weights, and weights with a zero point, to int8 with zero point 0 where that is
+ * exact.
+ */
 int rvl_pass_s8_weights(struct rvl_graph *g, struct rvl_err *err);
 
 /**
- * Marks every quantised convolution and matrix product stochastic but those of @keep: names, or "first",
- * "last". -EOPNOTSUPP names a node that has no streams, -ENOENT a word of @keep that names nothing.
+ * Marks every quantised convolution and matrix product stochastic, except those of @keep: names,
+ * "first" or "last". -EOPNOTSUPP: the error names a node that cannot be stochastic. -ENOENT: it
+ * names a word of @keep that matches no node.
  */
 int rvl_sc_mark(struct rvl_graph *g, const char *const *keep, uint32_t n_keep, struct rvl_err *err);
 
-/** Dequantises once what is left of constant DequantizeLinear: weights of float operators. */
+/** Evaluates the remaining DequantizeLinear of constants, which are weights of float operators. */
 int rvl_pass_fold_weights(struct rvl_graph *g, struct rvl_err *err);
 
-/* The passes before partition, in order: a table so that tests and `explain` can walk it. */
+/* The passes before partition in their order. Tests and `explain` iterate over this table. */
 struct rvl_pass {
 	const char *name;
 	int (*run)(struct rvl_graph *g, struct rvl_err *err);

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-/* Range of w - zp over the tensor; the zero point of element i goes by its channel. */
+/* The values w - zp of a tensor. The zero point of element i is that of its channel. */
 struct spread {
 	const struct rvl_tensor *w;
 	int64_t inner;		/* elements behind the channel axis */
@@ -32,7 +32,10 @@ static bool all_zero_points(const struct rvl_quant *q, int32_t v)
 	return true;
 }
 
-/* New bytes w - zp with zero point 0 if every one fits, else the same values moved by 128. */
+/*
+ * Writes bytes w - zp with zero point 0 if all of them fit in int8. Otherwise writes w - 128, with
+ * the zero points lowered by 128.
+ */
 static int convert(struct rvl_graph *g, const struct spread *s, struct rvl_tensor *out,
 		   struct rvl_err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which products are made of bitstreams. A node is either fit for that or the user says that it stays
- * int8: nothing falls back by itself.
+ * Marks the products that are computed with bitstreams. A product that does not qualify is an error
+ * unless the user keeps it int8; none is computed in int8 silently.
  */
 #include "pass/passes.h"
 #include "rivulet_sc.h"
@@ -15,7 +15,7 @@ static bool is_product(const struct rvl_node *n)
 	       (RVL_TRAIT_PRODUCT | RVL_TRAIT_MADE);
 }
 
-/* Why a quantised product cannot be made of streams, or NULL. */
+/* Why a quantised product cannot be computed with streams, or NULL. */
 static const char *reject(const struct rvl_node *n)
 {
 	const struct rvl_tensor *x = n->in[0], *w = n->in[1];
@@ -32,7 +32,7 @@ static const char *reject(const struct rvl_node *n)
 	return n->op == RVL_OP_Q_MATMUL && w->shape.rank > 2 ? "its weights are a batch of matrices" : NULL;
 }
 
-/* First or last product, or by name; a name that is nobody's is the caller's mistake. */
+/* Whether @word is "first", "last" or a node's name, and means product @i. */
 static bool names(const char *word, const struct rvl_node *n, uint32_t i, uint32_t products)
 {
 	if (!strcmp(word, "first"))

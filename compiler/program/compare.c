@@ -38,7 +38,10 @@ struct comparison {
 
 /* ---- values ---- */
 
-/* Values of a tensor of bytes as real numbers; float32 as they are. NULL without memory. */
+/*
+ * The values of a quantised tensor as real numbers, or those of a float32 tensor. NULL without
+ * memory.
+ */
 static float *values(const struct rvl_tensor *t, const void *data)
 {
 	int64_t n = rvl_shape_count(&t->shape);
@@ -154,7 +157,7 @@ static int run(struct comparison *c)
 
 /* ---- graphs ---- */
 
-/* The float tensor that a tensor of bytes stands for: the name without its suffix. */
+/* The float tensor to which a quantised tensor belongs: its name is the same without the suffix. */
 static const struct rvl_tensor *counterpart(const struct comparison *c, const struct rvl_tensor *t)
 {
 	size_t n = strlen(t->name), k = strlen(RVL_QUANTISED_SUFFIX);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The compiler from end to end: read, optimise, place, lower, plan, emit, write. */
+/* The compiler from end to end: read, optimise, partition, lower, plan memory, emit, write. */
 #include "npu/partition.h"
 #include "onnx/export.h"
 #include "onnx/onnx.h"
@@ -43,8 +43,8 @@ static bool needs_copy(const struct rvl_graph *g, uint32_t i)
 
 /*
  * An output that is an input, a constant or a second name of another output is copied by an
- * Identity, because every output is memory of its own. The file shows the model's name all the
- * same.
+ * Identity, because every output has memory of its own. The program file has the model's name for
+ * the copy.
  */
 static int copy_output(struct rvl_graph *g, uint32_t i, struct rvl_err *err)
 {

@@ -15,7 +15,7 @@ static int append_stream(struct rvl_backend *be, const struct rvl_stream *s, str
 	return rc ? rc : rvl_stream_code(s, (struct rivulet_insn *)(be->cmds.data + cmd->off));
 }
 
-/* Layers are accounted for in the last variant, the highest level's. */
+/* `explain` lists the layers of the last variant, which is that of the highest level. */
 static int estimate_step(struct rvl_backend *be, const struct rvl_stream *s, struct rvl_bstep *step,
 			 struct rvl_bcmd *cmd)
 {
@@ -66,7 +66,7 @@ static int emit_variant(struct rvl_backend *be, struct rvl_bstep *step, uint32_t
 	return rc;
 }
 
-/* Steps whose layers do not vary have one stream for all variants: the last one's. */
+/* A step whose layers are the same in all variants has one stream, that of the last variant. */
 static int emit_step(struct rvl_backend *be, struct rvl_bstep *step)
 {
 	uint32_t last = be->n_variants - 1, i = step - be->step;

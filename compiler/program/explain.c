@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What runs where and why, and what it costs: rows from the back end, text and JSON from rows. */
+/*
+ * What runs where and why, and what it costs: the back end makes rows, and this file prints them as
+ * text or JSON.
+ */
 #include "npu/constraint.h"
 #include "program/program.h"
 
@@ -20,7 +23,7 @@ void rivulet_explain_free(struct rivulet_explain *e)
 
 /* ---- filling ---- */
 
-/* Bytes of the UTF-8 character at @s, 0 when it is none that may be shown. */
+/* Bytes of the UTF-8 character at @s; 0 if it is invalid or a control character. */
 static size_t character(const unsigned char *s)
 {
 	static const uint32_t least[] = { 0, 0x20, 0x80, 0x800, 0x10000 };
@@ -37,7 +40,7 @@ static size_t character(const unsigned char *s)
 	return n;
 }
 
-/* 0, or -ENOMEM with @e released when a text did not fit into memory. */
+/* Returns 0, or -ENOMEM with @e released if the arena refused a text. */
 static int finish_rows(struct rivulet_explain *e)
 {
 	if (!rvl_arena_failed(e->priv))
@@ -46,7 +49,7 @@ static int finish_rows(struct rivulet_explain *e)
 	return -ENOMEM;
 }
 
-/* A copy fit for terminals and JSON: names come from files of strangers. */
+/* A copy that is safe for terminals and JSON, because names come from untrusted files. */
 static const char *keep(struct rivulet_explain *e, const char *s)
 {
 	char *p = s && *s ? rvl_arena_strndup(e->priv, s, strlen(s)) : NULL;
@@ -257,12 +260,12 @@ static int finish(struct out *o, struct rivulet_blob *out)
 		rvl_bytes_free(&o->b);
 		return o->rc;
 	}
-	o->b.data[o->b.size - 1] = '\0'; /* the line feed made room for it */
+	o->b.data[o->b.size - 1] = '\0'; /* there is room for it, because the line feed was there */
 	*out = (struct rivulet_blob){ o->b.data, o->b.size - 1 };
 	return 0;
 }
 
-/* 1234567 as "1.23 M": four characters of value, a unit, aligned. */
+/* Formats 1234567 as "1.23 M": four characters of value and a unit, aligned. */
 static const char *human(uint64_t v, char *s, size_t n)
 {
 	static const char unit[] = " kMGTPE";

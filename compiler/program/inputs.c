@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads a model as the options of the compiler say, and lists what it takes. */
+/* Reads a model with the compiler's options, and lists its inputs. */
 #include "onnx/onnx.h"
 #include "program/program.h"
 #include "rivulet_compiler.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the caller says of dimensions, in the reader's form. The arrays are the caller's to free. */
+/* The dimensions of the options in the reader's form. The caller frees the arrays. */
 static int fill_dims(const struct rivulet_compile_options *o, struct rvl_onnx_opts *out,
 		     struct rvl_err *err)
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Offsets in the arena. Two values may share bytes when one is dead before the other is born,
- * whatever the runtime overlaps: every step that touches the first is an ancestor, by data, of the
- * step that makes the second; or both belong to one NPU step, whose tokens keep its layers in
- * order. Largest first, each at the lowest offset that is free of all it may meet.
+ * Offsets of values in the arena. Two values may share bytes if the last use of the first precedes
+ * the first use of the second in every order that the runtime may choose. That holds if every step
+ * that touches the first value is an ancestor, by data, of the step that makes the second, or if
+ * both belong to one NPU step, whose tokens keep its layers in order. Values are placed by size,
+ * the largest first. Each gets the lowest offset at which it overlaps no value that may be live at
+ * the same time.
  */
 #include "program/program.h"
 
@@ -11,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_PLANNED 4096 /* stores or steps; beyond, nothing is shared */
+#define MAX_PLANNED 4096 /* stores or steps; if there are more, no bytes are shared */
 
-/* One step's use of a store: layers [first, last] of it. */
+/* The use of a store by one step: layers [first, last] of the step. */
 struct use {
 	uint32_t step, first, last;
 };
@@ -93,7 +95,7 @@ static int collect_stores(struct plan *p)
 	return 0;
 }
 
-/* The layers that take turns with layer @first. */
+/* Extends @first and @last to the layers of the cascade that they belong to. */
 static void cascade_of(const struct rvl_backend *be, const struct rvl_bstep *s, uint32_t *first,
 		       uint32_t *last)
 {
@@ -112,7 +114,10 @@ static int note_layer(struct plan *p, const struct rvl_layer *l, uint32_t step, 
 	return rc ? rc : note_use(p, l->out.s, step, turn);
 }
 
-/* Layers of a cascade run at the same time: each uses its operands from the first to the last. */
+/*
+ * Layers of a cascade run at the same time, so each uses its operands from the first to the last
+ * layer.
+ */
 static int use_layers(struct plan *p, uint32_t step)
 {
 	const struct rvl_bstep *s = &p->be->step[step];
@@ -146,7 +151,7 @@ static int collect_uses(struct plan *p)
 	return rc;
 }
 
-/* Bit a of row s: step s depends on step a. */
+/* Bit a of row s is set if step s depends on step a. */
 static int collect_ancestors(struct plan *p)
 {
 	struct rvl_backend *be = p->be;
@@ -187,7 +192,7 @@ static bool is_ancestor(const struct plan *p, uint32_t a, uint32_t of)
 	return p->ancestors[of * p->words + a / 64] >> a % 64 & 1;
 }
 
-/* Every use of @a is over before @b is first written. */
+/* Whether every use of @a ends before @b is first written. */
 static bool dies_before(const struct plan *p, const struct life *a, const struct life *b)
 {
 	const struct use *born = &b->use[0];
@@ -223,7 +228,10 @@ static uint64_t padded(uint64_t bytes)
 	return (bytes + RIVULET_PROGRAM_ALIGN - 1) / RIVULET_PROGRAM_ALIGN * RIVULET_PROGRAM_ALIGN;
 }
 
-/* Placed lives of lower index, sorted by offset: the first gap that holds @l. */
+/*
+ * The first gap that holds @l among the values of lower index that are placed; @placed sorts them
+ * by offset.
+ */
 static uint64_t first_fit(const struct plan *p, uint32_t index, uint32_t *placed)
 {
 	const struct life *l = &p->life[index];

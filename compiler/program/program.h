@@ -5,7 +5,10 @@
 
 #include "npu/backend.h"
 
-/** Reads a model with the dimensions, files and frozen inputs of the options. @out: also on failure. */
+/**
+ * Reads a model with the dimensions, files and frozen inputs of the options. @out is also set on
+ * failure.
+ */
 int rvl_read_model(const void *onnx, size_t size, const struct rivulet_compile_options *opt,
 		   struct rvl_graph **out, struct rvl_err *err);
 
@@ -17,16 +20,21 @@ int rvl_compile_graph(struct rvl_graph *g, const struct rivulet_board *board,
 		      const struct rivulet_compile_options *opt, struct rivulet_blob *program,
 		      struct rivulet_explain *explain, struct rvl_err *err);
 
-/** Command streams of all NPU steps, checked and estimated; offsets of everything else are final.
+/**
+ * Makes the command streams of all NPU steps, checks them and estimates their time. After it the
+ * offsets of everything before the commands are final.
  */
 int rvl_emit_steps(struct rvl_backend *be);
 
-/** Gives every ARENA store its offset; -E2BIG when the arena would pass RIVULET_PROGRAM_MAX. */
+/** Gives every ARENA store its offset; -E2BIG if the arena would exceed RIVULET_PROGRAM_MAX. */
 int rvl_memplan(struct rvl_backend *be);
-/** Proves the plan: no two stores whose lives may overlap share a byte. -EINVAL names two. */
+/**
+ * Proves that no two stores that may be live at the same time share a byte. -EINVAL names two that
+ * do.
+ */
 int rvl_memplan_check(struct rvl_backend *be);
 
-/** -EINVAL with the checker's words when the step's stream is not sound. */
+/** Returns -EINVAL with the checker's message if the step's stream is not sound. */
 int rvl_check_stream(const struct rvl_backend *be, const struct rvl_bstep *step,
 		     const struct rvl_bcmd *cmd);
 
@@ -34,7 +42,7 @@ int rvl_write_program(struct rvl_backend *be, const void *onnx, size_t size,
 		      struct rivulet_blob *out);
 
 int rvl_explain_fill(const struct rvl_backend *be, size_t program_bytes, struct rivulet_explain *e);
-/** Places and reasons only, of a graph that was not lowered. */
+/** Lists places and reasons only, for a graph that was not lowered. */
 int rvl_explain_nodes(const struct rvl_backend *be, struct rivulet_explain *e);
 
 #endif

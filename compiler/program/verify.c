@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every stream is proved by the static checker before it leaves the compiler. */
+/* Runs the static checker on every stream before it leaves the compiler. */
 #include "npu/isa_check.h"
 #include "program/program.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program file. Sections stand in the order of rivulet_program.h's offsets; everything before
- * the constants is made first, because instructions name weights by their offset in the file.
+ * Writes the program file. The sections are in the order of the offsets in rivulet_program.h.
+ * Everything before the constants is complete before instructions are emitted, because instructions
+ * name weights by their offset in the file.
  */
 #include "program/program.h"
 #include "rivulet_crc32c.h"
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The tables while they grow. */
+/* The tables during their construction. */
 struct writer {
 	struct rvl_backend *be;
 	struct rvl_tensor **tensor; /* by number in the file */
@@ -77,7 +78,7 @@ static int collect_tensors(struct writer *w)
 	return 0;
 }
 
-/* The operator's descriptor, and what workspace it will want. */
+/* The operator's descriptor, and the size of its workspace. */
 static int pack_params(struct writer *w, struct rvl_bstep *s)
 {
 	struct rvl_backend *be = w->be;
@@ -145,7 +146,7 @@ static uint64_t aligned(uint64_t v)
 	return (v + RIVULET_PROGRAM_ALIGN - 1) / RIVULET_PROGRAM_ALIGN * RIVULET_PROGRAM_ALIGN;
 }
 
-/* Tensor names go last into the strings, so that all sizes before the constants are known. */
+/* Tensor names are the last strings, so that all sizes before the constants are known here. */
 static int place_sections(struct writer *w, uint32_t *names)
 {
 	struct rivulet_program *h = &w->h;
@@ -162,7 +163,10 @@ static int place_sections(struct writer *w, uint32_t *names)
 	h->strings_size = w->strings.size;
 	h->params_off = aligned(h->strings_off + h->strings_size);
 	h->params_size = w->be->params.size;
-	/* Bursts end at the ends of pages: cycles do not depend on the size of what is before. */
+	/*
+	 * Page-aligned, because bursts end at page boundaries: the cycles must not depend on the
+	 * size of the sections before.
+	 */
 	h->const_off = rvl_div_up(h->params_off + h->params_size, RIVULET_PAGE_BYTES) *
 		       RIVULET_PAGE_BYTES;
 	w->be->const_off = h->const_off;
@@ -174,7 +178,7 @@ static bool is_constant(const struct rvl_store *s, uint32_t tensor)
 	return s && s->used && s->place == RIVULET_PLACE_CONST && s->root->id == tensor;
 }
 
-/* Weights are packed into the file itself, so that only one copy of them is in memory. */
+/* Weights are packed directly into the file, so that only one copy of them is in memory. */
 static int place_constants(struct writer *w)
 {
 	struct rvl_backend *be = w->be;
@@ -314,7 +318,7 @@ static void finish_header(struct writer *w, const void *onnx, size_t size)
 	struct rivulet_program *h = &w->h;
 
 	h->const_size = be->const_size;
-	/* A stream begins where a burst of the fetch unit does. */
+	/* Aligned to the bursts of the fetch unit. */
 	h->cmd_off = rvl_div_up(h->const_off + h->const_size, RIVULET_FETCH_BYTES) *
 		     RIVULET_FETCH_BYTES;
 	h->cmd_size = be->cmds.size;
