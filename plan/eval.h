@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Between eval.c and eval_scale.c. */
+/* Shared by eval.c and eval_scale.c. */
 #ifndef RVL_EVAL_H
 #define RVL_EVAL_H
 
@@ -8,7 +8,7 @@
 #include "rivulet_eval.h"
 
 struct rivulet_eval {
-	void *onnx; /* the graph's constants lie in it */
+	void *onnx; /* holds the constants of the graph */
 	struct rvl_graph *g;
 	uint64_t batch; /* examples of a run */
 	uint64_t elements, score_bytes;
@@ -16,7 +16,10 @@ struct rivulet_eval {
 
 /** rvl_eval_prepare() - set the nodes' attributes for @s; -EINVAL when it is out of range */
 int rvl_eval_prepare(struct rivulet_eval *e, const struct rivulet_eval_spec *s, struct rvl_err *err);
-/** rvl_eval_feed() - examples [first, first + batch) of @d into @it; those that are not there are zero */
+/**
+ * rvl_eval_feed() - put examples [first, first + batch) of @d into @it; zeroes beyond the last
+ * example
+ */
 int rvl_eval_feed(const struct rivulet_eval *e, struct rvl_interp *it,
 		  const struct rivulet_eval_data *d, uint64_t first, struct rvl_err *err);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scale S of stream adders. A sum that leaves as a bitstream cannot exceed S, and its steps are S / L:
- * so S is the power of two above nearly all sums that calibration data gives, layer by layer.
+ * The scale S of stream adders. A sum that leaves an adder as a bitstream cannot exceed S, and its
+ * resolution is S / L. Therefore S is, for each layer, the smallest power of two above 99.95 % of
+ * the sums that calibration data gives.
  */
 #include "eval.h"
 #include "graph/interp.h"
@@ -132,7 +133,7 @@ static void scale_node(struct rvl_node *n, const uint8_t *x, struct sums *s)
 	n->attr.sc_scale = log2_above(s);
 }
 
-/* One batch in int8 has shown every layer its inputs. */
+/* A run of one batch in int8 gives every layer its inputs. */
 static void scale_all(struct rivulet_eval *e, struct rvl_interp *it, struct sums *s)
 {
 	for (uint32_t i = 0; i < e->g->n_nodes; i++) {

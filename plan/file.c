@@ -151,7 +151,7 @@ int rivulet_plan_apply(const struct rivulet_plan *p, const void *onnx, size_t si
 	opt->symbol = (int64_t)p->symbol;
 	opt->keep_int8 = (const char *const *)p->keep;
 	opt->n_keep_int8 = p->n_keep;
-	opt->stochastic = false; /* a program in int8 only runs at every level */
+	opt->stochastic = false; /* a program with only int8 runs at every level */
 	for (uint32_t l = 0; l < RIVULET_LEVELS; l++)
 		opt->length[l] = RIVULET_NO_VARIANT;
 	for (uint32_t i = 0; i < p->n_levels; i++) {
@@ -350,7 +350,7 @@ static int read_examples(struct reader *r, struct rivulet_plan *p)
 	return 0;
 }
 
-/* The nodes, then the line behind them is the objective's. */
+/* Reads the lines of kept nodes up to that of the objective. */
 static int read_keep(struct reader *r, struct rivulet_plan *p)
 {
 	int rc = next_line(r);
@@ -374,7 +374,7 @@ static int read_objective(struct reader *r, struct rivulet_plan *p)
 	return 0;
 }
 
-/* "KEY NUMBER " of a level's line. */
+/* Parses "KEY NUMBER " of a level's line. */
 static const char *pair(const char *s, const char *key, uint64_t most, uint64_t *out)
 {
 	size_t n = strlen(key);

@@ -283,7 +283,7 @@ static int choose_reward(struct chooser *c, uint32_t *candidate)
 
 /* ---- the answer ---- */
 
-/* The time that one level needs, and the accuracy that it can reach. */
+/* Reports the time that one level needs, and the accuracy that it can reach. */
 static int say_missing(struct chooser *c, uint32_t i, struct rivulet_plan_answer *a)
 {
 	uint32_t w, ppm;

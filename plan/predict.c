@@ -9,7 +9,9 @@
 
 #include <errno.h>
 
-/* The board with as many levels as a program can have. Commands do not depend on their clocks. */
+/*
+ * The board with as many levels as a program can have. The commands do not depend on clock rates.
+ */
 static void eight_levels(const struct rivulet_board *b, struct rivulet_board *out)
 {
 	*out = *b;

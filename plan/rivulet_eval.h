@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How good a model is: the CPU operators over a whole data set, for int8 products or bitstreams of any
- * length and circuit. Same bits as the device. Nothing here prints or opens files.
+ * Accuracy of a model: the CPU operators run it over a data set, with int8 products or bitstreams
+ * of any length and circuit. The results equal the device's bit for bit. Nothing here prints or
+ * opens files.
  */
 #ifndef RIVULET_EVAL_H
 #define RIVULET_EVAL_H
@@ -11,7 +12,7 @@
 
 struct rivulet_eval;
 
-/** struct rivulet_eval_data - labelled examples, one behind the other; borrowed */
+/** struct rivulet_eval_data - labelled examples, contiguous; borrowed */
 struct rivulet_eval_data {
 	const float *f32;	/* values as the model takes them, or NULL and */
 	const uint8_t *u8;	/* ... bytes: raw for a uint8 input, byte / 255 for a float one */
@@ -42,14 +43,15 @@ uint64_t rivulet_eval_macs(const struct rivulet_eval *e, uint64_t *streams);
 
 /**
  * rivulet_eval_scales() - find each layer's adder scale S for a circuit that has one
- * The power of two that 99.95 % of the sums of the first examples of @d stay below. Needed once before
- * rivulet_eval_accuracy() of AND_LOOP, AND_ACC, AND_SEP, UGEMM; those of another circuit are forgotten.
+ * S is the smallest power of two above 99.95 % of the sums of the first examples of @d. Needed once
+ * before rivulet_eval_accuracy() of AND_LOOP, AND_ACC, AND_SEP or UGEMM. It replaces the scales of
+ * another circuit.
  */
 int rivulet_eval_scales(struct rivulet_eval *e, uint32_t circuit, const struct rivulet_eval_data *d,
 			struct rvl_err *err);
 
 /**
- * rivulet_eval_accuracy() - examples whose largest score is the label's
+ * rivulet_eval_accuracy() - the number of examples whose highest score is that of the label
  * @threads: 1 or more; the result does not depend on it
  * -EINVAL: the data's size or the spec does not fit the model.
  */
