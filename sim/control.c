@@ -39,7 +39,7 @@ static void print_stat(struct rvl_server *s, FILE *f)
 			s->battery.factor, s->battery.taken * 1e12);
 	if (!d)
 		return;
-	fprintf(f, "gone %d\nstarted %llu\nfollowed %llu\nclient %u\n", d->gone,
+	fprintf(f, "unplugged %d\nstarted %llu\nfollowed %llu\nclient %u\n", d->unplugged,
 		(unsigned long long)d->started, (unsigned long long)d->followed, d->client);
 	fprintf(f, "done_seq %u\ncurrent_seq %u\nfrozen %d\nheld %d\nlevel %u\n", d->queue.done,
 		d->queue.current, d->queue.frozen, d->queue.held, d->queue.level);

@@ -30,7 +30,7 @@ struct rvl_run {
 	struct stream stream;
 	struct rivulet_timeline *t;
 	struct rivulet_event e;
-	bool held; /* the timeline has passed @e, which is not executed yet */
+	bool held; /* the timeline has returned @e, which is not executed yet */
 };
 
 struct rvl_core *rvl_core_new(const struct rivulet_board *b)
@@ -104,8 +104,8 @@ static int fetch_split(struct stream *s, uint64_t at, void *raw)
 	return 0;
 }
 
-/* Removes the pushes of an instruction. Returns whether it had any. */
-static bool take_token(struct rivulet_insn *in)
+/* Removes the tokens that an instruction pushes. Returns whether it pushed any. */
+static bool drop_pushes(struct rivulet_insn *in)
 {
 	struct rivulet_decoded d;
 
@@ -135,11 +135,14 @@ static int fetch(void *ctx, uint32_t index, struct rivulet_insn *out)
 	out->w[0] = le64toh(raw[0]);
 	out->w[1] = le64toh(raw[1]);
 	if (s->drop_token)
-		s->drop_token = !take_token(out);
+		s->drop_token = !drop_pushes(out);
 	return r;
 }
 
-/* The place of an instruction's PROF record is the one at its start: CFG behind it may change it. */
+/*
+ * A PROF record goes to the place that Q_PROF names at the start of the instruction, because a
+ * later CFG may change Q_PROF.
+ */
 static void reserve_prof(struct rvl_core *c, const struct rivulet_event *e)
 {
 	unsigned int q = e->insn.h.queue;
@@ -165,7 +168,7 @@ static int write_prof(struct rvl_core *c, const struct rivulet_event *e)
 		.end = htole64(e->end),
 	};
 
-	if (!r->count) /* END: its start and its end are one event */
+	if (!r->count) /* the start and the end of END are one event */
 		reserve_prof(c, e);
 	t = &r->place[r->head];
 	r->head = (r->head + 1) % RIVULET_FLIGHT;
@@ -199,7 +202,7 @@ static int run_engine(struct rvl_core *c, const struct rivulet_config *cfg,
 	}
 }
 
-/* A convolution takes long at any size; other instructions only copy at the width of the port. */
+/* A CONV takes long at any size. Other instructions only copy, limited by the width of the port. */
 static bool is_brief(const struct rivulet_event *e)
 {
 	return e->start + e->cost.port + e->cost.engine <= BRIEF_CYCLES &&
@@ -299,7 +302,7 @@ static bool stream_ok(const struct rivulet_variant *v)
 	       !__builtin_add_overflow(v->offset, (uint64_t)v->length, &end);
 }
 
-/* Where the slots lie in their pages: bursts end at the ends of pages. */
+/* Sets the offset of each slot in its page, because bursts end at page boundaries. */
 static void place_slots(struct rivulet_timeline *t, const struct rvl_job *job)
 {
 	for (uint32_t i = 0; i < RIVULET_SLOTS; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inside the model: the compute core (engines, scratchpads, regions) and its interface to the
- * queue. It is implemented by core.c, region.c, load.c, conv.c, alu.c and store.c, and used by
- * device.c (descriptors, queue, time).
+ * The interface between the compute core (engines, scratchpads, regions) and the queue. It is
+ * implemented by core.c, region.c, load.c, conv.c, alu.c and store.c, and used by device.c
+ * (descriptors, queue, time).
  */
 #ifndef RVL_SIM_CORE_H
 #define RVL_SIM_CORE_H
@@ -30,8 +30,8 @@ struct rvl_bus {
 
 /**
  * rvl_bus_map() - host address of [addr, addr + len), or NULL
- * A device has no wires for the address bits above its width: it must not reach such memory by an
- * alias in the lower part.
+ * A device has no wires for the address bits above its width. Memory above must not be reachable by
+ * an alias in the lower part.
  */
 static inline void *rvl_bus_map(const struct rvl_bus *bus, uint64_t addr, uint64_t len, bool write)
 {
@@ -101,10 +101,10 @@ void rvl_core_clear(struct rvl_core *c);
 void rvl_core_run(struct rvl_core *c, struct rvl_job *job, struct rivulet_status *st);
 
 /**
- * rvl_core_begin(), rvl_core_go() - the same in two parts, for a caller that cannot wait long
- * @job lives until rvl_core_go() says true: the program has ended and @st is filled. With @brief
- * that runs some microseconds at most, and false means that a call without @brief, from any thread,
- * must do the rest.
+ * rvl_core_begin(), rvl_core_go() - rvl_core_run() in two parts, for a caller that must not block
+ * @job lives until rvl_core_go() returns true: the program has ended and @st is filled. With
+ * @brief, rvl_core_go() takes some microseconds at most. If it returns false, a call without
+ * @brief, from any thread, must run the rest.
  */
 void rvl_core_begin(struct rvl_core *c, struct rvl_job *job);
 bool rvl_core_go(struct rvl_core *c, bool brief, struct rivulet_status *st);

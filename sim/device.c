@@ -25,7 +25,7 @@ bool rvl_exec_brief(struct rvl_exec *x)
 	x->begun = true;
 	if (!rvl_core_go(x->core, true, &x->st))
 		return false;
-	/* @done hands @x back to the device, so it must not be accessed below. */
+	/* @done hands @x back to the device, so @x must not be accessed after this. */
 	atomic_store_explicit(&x->done, true, memory_order_release);
 	return true;
 }
@@ -38,7 +38,7 @@ void rvl_exec_run(struct rvl_exec *x)
 	atomic_store_explicit(&x->done, true, memory_order_release);
 }
 
-/* The number of entry @seq among the started jobs, if all entries before it start. */
+/* The number that entry @seq gets when it starts, if all entries before it start too. */
 static uint64_t next_number(const struct rivulet_sim *s, uint32_t seq)
 {
 	const struct rvl_queue *q = &s->queue;
@@ -408,13 +408,13 @@ void rvl_device_doorbell(struct rivulet_sim *s, uint32_t value)
 /* Fills the window with ones. Later writes of the device go to a window that no driver sees. */
 void rvl_device_unplug(struct rivulet_sim *s)
 {
-	if (s->gone)
+	if (s->unplugged)
 		return;
-	s->gone = true;
+	s->unplugged = true;
 	atomic_store(&s->exec.abort, true);
 	for (uint32_t i = 0; i < RVL_WINDOW_WORDS; i++)
 		atomic_store_explicit(&s->window.word[i], UINT32_MAX, memory_order_release);
-	s->window.word = s->nowhere;
+	s->window.word = s->dead_window;
 }
 
 bool rvl_device_hurry(struct rivulet_sim *s)
@@ -441,7 +441,7 @@ static uint64_t next_due(struct rivulet_sim *s)
 {
 	uint64_t wait;
 
-	if (!s->queue.running || s->gone || s->dead)
+	if (!s->queue.running || s->unplugged || s->dead)
 		return UINT64_MAX;
 	if (hangs(s))
 		return UINT64_MAX;
@@ -459,7 +459,7 @@ uint64_t rivulet_sim_step(struct rivulet_sim *s)
 
 	if (host < s->stalled_until)
 		return s->stalled_until - host;
-	while (!s->gone && !s->dead && n < LOOK_MAX &&
+	while (!s->unplugged && !s->dead && n < LOOK_MAX &&
 	       rvl_queue_step(&s->queue, &s->window, &queue_ops, s)) {
 		s->chain = 0;
 		s->retires = false;

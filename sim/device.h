@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Inside the model: the device around the queue, as server and tests drive it beyond rivulet_sim.h.
- */
+/* The device around the queue. Server and tests use it for what rivulet_sim.h does not offer. */
 #ifndef RVL_SIM_DEVICE_H
 #define RVL_SIM_DEVICE_H
 
@@ -15,7 +13,7 @@
 #define RVL_ROOM_MDEG	25000
 
 /**
- * struct rvl_exec - one program on the core; after start() only the runner touches it until @done
+ * struct rvl_exec - one program on the core; between start() and @done only the runner accesses it
  */
 struct rvl_exec {
 	struct rvl_core *core;
@@ -45,11 +43,11 @@ struct rvl_runner {
 /** struct rvl_timing - of CURRENT, device time in ns */
 struct rvl_timing {
 	uint64_t start;
-	uint64_t end;		/* known once @settled */
+	uint64_t end;		/* known once @end_known */
 	uint64_t due;		/* host time, ns: not retired before */
 	uint64_t late;		/* delay by the injection "slow", ns; 0 after rvl_device_hurry() */
 	bool hurried;
-	bool settled;
+	bool end_known;
 };
 
 /** struct rivulet_sim - the device */
@@ -72,13 +70,13 @@ struct rivulet_sim {
 	bool outrun;		/* an injection lets CURRENT end before its ABORT is served */
 	bool dead;		/* injected */
 	uint64_t stalled_until;	/* host time, ns; no request is served before */
-	bool gone;		/* unplugged: the window is all ones */
+	bool unplugged;		/* the device is unplugged and its window reads all ones */
 	uint64_t power_on;	/* host time, ns */
 	uint64_t fast_time;	/* device time at pace=fast */
 	/* device time at which the retiring entry ended; 0: none, or it retired late */
 	uint64_t chain;
 	bool retires;		/* an entry retires, so a job that starts was NEXT */
-	uint64_t followed;	/* number of jobs that started that way */
+	uint64_t followed;	/* number of jobs that started at a retirement */
 	uint64_t seen;		/* device time up to which idle energy is counted */
 	uint64_t busy_seen;
 	double idle_pj;
@@ -87,7 +85,8 @@ struct rivulet_sim {
 	_Atomic uint32_t insns;	/* retired, counted by the core */
 	uint32_t insns_before;	/* CURRENT started */
 	uint32_t ticks;		/* of waiting for device time */
-	_Atomic uint32_t nowhere[RVL_WINDOW_WORDS];	/* the window of a device that is gone */
+	/* replaces the window of an unplugged device */
+	_Atomic uint32_t dead_window[RVL_WINDOW_WORDS];
 };
 
 /** rvl_device_run_by() - set the runner of programs, e.g. a thread; before the first step */
@@ -113,7 +112,7 @@ uint64_t rvl_device_energy(const struct rivulet_sim *s);
 #define RVL_CONSUME_MAX_J 1000000u
 #define RVL_PJ_PER_J	  1000000000000ull
 
-/** rvl_device_consume() - add to the energy counter, as a device does that has worked for long */
+/** rvl_device_consume() - add to the energy counter, to simulate a device that has run for long */
 void rvl_device_consume(struct rivulet_sim *s, uint64_t pj);
 
 /** rvl_device_temperature() - set the reading of the sensor */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside the compute core: what the engines share. */
+/* What the engines of the compute core share. */
 #ifndef RVL_SIM_ENGINE_H
 #define RVL_SIM_ENGINE_H
 
@@ -26,8 +26,8 @@ struct rvl_prof_ring {
  * struct rvl_core - scratchpads and the job in progress
  * @row: one line of bytes on its way between memory and a scratchpad, RVL_ROW_BYTES
  * @conv: working memory of the vector convolution, NULL until it first runs
- * @sc: tables of the stochastic lanes, likewise
- * @run: how far the program is
+ * @sc: tables of the stochastic lanes, NULL until they first run
+ * @run: the state of the program
  */
 struct rvl_core {
 	const struct rivulet_board *board;

@@ -62,7 +62,7 @@ int rvl_inject_add(struct rvl_inject *in, const char *spec, uint64_t started, ch
 bool rvl_inject_hit(struct rvl_inject *in, enum rvl_inject_kind kind, uint64_t job, uint64_t *arg);
 
 /**
- * rvl_inject_bind() - job @job of @client starts: it gets the injections pending for this client
+ * rvl_inject_bind() - job @job of @client starts and gets the injections pending for this client
  */
 void rvl_inject_bind(struct rvl_inject *in, uint32_t client, uint64_t job);
 

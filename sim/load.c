@@ -57,7 +57,7 @@ static void fill_words(const struct tile *t, uint64_t blk, uint64_t row, uint64_
 		memset(p + i * t->tn + t->first, t->cfg->l_chan.fill, t->count);
 }
 
-/* Fills what surrounds the pixels of one block. */
+/* Fills the border around the pixels of one block. */
 static void fill_border(const struct tile *t, uint64_t blk)
 {
 	const struct rivulet_insn_l_pad *p = &t->cfg->l_pad;
@@ -95,7 +95,7 @@ static void put(const struct tile *t, uint64_t blk, uint64_t y, uint64_t x, uint
 	}
 }
 
-/* The common case, rows of whole words, is copied directly from memory. */
+/* Copies rows of whole words, the common case, directly from memory. */
 static int block_words(struct rvl_core *c, const struct rivulet_config *cfg,
 		       const struct rivulet_insn_load *l, uint8_t *base, uint64_t word_bytes,
 		       uint64_t skip)

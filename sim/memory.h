@@ -10,7 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** struct rvl_memory - the mapping, made when it is first needed: QEMU may create the file late */
+/**
+ * struct rvl_memory - the mapping, made at the first access, because QEMU may create the file later
+ */
 struct rvl_memory {
 	const char *path;	/* outlives the struct */
 	uint8_t *base;		/* NULL: not mapped yet */

@@ -31,18 +31,21 @@ uint64_t rvl_pace_ns(const struct rivulet_board_level *l, uint64_t cycles)
 	return scale(cycles, NS, l->hz);
 }
 
-/* A job that follows another starts at that one's end, however late the host noticed the end. */
+/*
+ * A job that follows another one starts at the end of that job, even if the host detected the end
+ * later.
+ */
 void rvl_pace_start(struct rivulet_sim *s)
 {
 	s->t = (struct rvl_timing){ .start = s->chain ? s->chain : rvl_pace_now(s) };
 }
 
 /* Computes the end of a job, and when it may retire, from the cycles that the core counted. */
-static void settle(struct rivulet_sim *s)
+static void set_end(struct rivulet_sim *s)
 {
 	uint64_t late_ms = 0, host = rvl_pace_host(s);
 
-	s->t.settled = true;
+	s->t.end_known = true;
 	s->t.end = s->t.start + rvl_pace_ns(&s->board.level[s->queue.level], s->exec.st.cycles);
 	s->t.due = s->board.pace_real ? s->power_on + s->t.end : host;
 	if (s->board.pace_real && host > s->t.due)
@@ -53,8 +56,8 @@ static void settle(struct rivulet_sim *s)
 
 bool rvl_pace_over(struct rivulet_sim *s)
 {
-	if (!s->t.settled)
-		settle(s);
+	if (!s->t.end_known)
+		set_end(s);
 	return s->stopped || rvl_pace_host(s) >= s->t.due + s->t.late;
 }
 
@@ -65,7 +68,7 @@ uint64_t rvl_pace_wait(const struct rivulet_sim *s)
 	return host < due ? due - host : 0;
 }
 
-/* A stopped job lasted until the stop. */
+/* A job that was stopped lasted until the stop. */
 void rvl_pace_retire(struct rivulet_sim *s)
 {
 	struct rivulet_status *st = &s->exec.st;

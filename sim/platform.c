@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #define GIC	 "/machine/soc/gic unnamed-gpio-in" /* of QEMU's xlnx-zcu102 */
-#define SLICE_NS 50000ull			    /* polling interval of DOORBELL */
-#define LAZY_NS	 500000ull			    /* polling interval while idle */
-#define AWAKE_NS 20000000ull			    /* idle after this time without a doorbell */
+#define POLL_NS 50000ull			    /* polling interval of DOORBELL */
+#define IDLE_POLL_NS	 500000ull			    /* polling interval while idle */
+#define IDLE_AFTER_NS 20000000ull			    /* idle after this time without a doorbell */
 
 int rvl_platform_power(struct rvl_server *s)
 {
@@ -25,22 +25,22 @@ int rvl_platform_power(struct rvl_server *s)
 
 bool rvl_platform_rang(struct rvl_server *s)
 {
-	uint32_t bell = rvl_rd(&s->sim->window, RIVULET_REG_DOORBELL);
+	uint32_t doorbell = rvl_rd(&s->sim->window, RIVULET_REG_DOORBELL);
 
-	if (bell == s->bell)
+	if (doorbell == s->doorbell)
 		return false;
-	s->bell = bell;
+	s->doorbell = doorbell;
 	s->changed_at = rvl_pace_host(s->sim);
 	return true;
 }
 
 uint64_t rvl_platform_slice(struct rvl_server *s, uint64_t now)
 {
-	return now - s->changed_at < AWAKE_NS ? SLICE_NS : LAZY_NS;
+	return now - s->changed_at < IDLE_AFTER_NS ? POLL_NS : IDLE_POLL_NS;
 }
 
-/* QEMU listens on the qtest socket. It may start after the model and end before it. */
-static int dial(struct rvl_server *s)
+/* Connects to QEMU's qtest socket. QEMU may start after the model and end before it. */
+static int connect_qtest(struct rvl_server *s)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 
@@ -57,7 +57,7 @@ static int dial(struct rvl_server *s)
 	return -errno;
 }
 
-/* Raises and lowers the line, because the interrupt is edge-triggered. */
+/* Raises and then lowers the line, because the interrupt is edge-triggered. */
 void rvl_platform_raise(struct rvl_server *s)
 {
 	char text[200];
@@ -67,7 +67,7 @@ void rvl_platform_raise(struct rvl_server *s)
 		return;
 	n = snprintf(text, sizeof(text), "set_irq_in " GIC " %u 1\nset_irq_in " GIC " %u 0\n",
 		     s->opt.platform.spi, s->opt.platform.spi);
-	r = dial(s);
+	r = connect_qtest(s);
 	if (!r && send(s->client_fd, text, n, MSG_NOSIGNAL | MSG_DONTWAIT) != n)
 		r = -EIO;
 	if (r)

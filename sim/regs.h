@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The register window: 32-bit words of memory shared with the driver, each with one writer. Loads
- * acquire and stores release, so that a word written last publishes all before it (docs/device.md,
- * 2.1).
+ * have acquire and stores release semantics, so that a word written last publishes all words before
+ * it (docs/device.md, 2.1).
  */
 #ifndef RVL_SIM_REGS_H
 #define RVL_SIM_REGS_H

@@ -141,7 +141,7 @@ static int power_on(struct rvl_server *s)
 	/* peer 0, vector 0 */
 	if (!s->opt.platform.on)
 		rvl_device_doorbell(s->sim, 0);
-	s->bell = 0;
+	s->doorbell = 0;
 	s->step_due = true;
 	s->sim->inject = s->opt.inject;
 	if (s->opt.trace) {
@@ -166,7 +166,7 @@ static void accept_client(struct rvl_server *s)
 
 	if (fd < 0)
 		return;
-	if (s->sim && !s->sim->gone) {
+	if (s->sim && !s->sim->unplugged) {
 		rvl_server_log(s, "refused a second machine: one is connected");
 		close(fd);
 		return;
@@ -184,7 +184,7 @@ static void accept_client(struct rvl_server *s)
 		       strerror(-r));
 }
 
-/* The machine has ended. The next one gets a device after power on. */
+/* The machine has ended. The next machine gets a device in its state after power on. */
 static void read_platform(struct rvl_server *s)
 {
 	int r;
@@ -345,7 +345,7 @@ static int wait_events(struct rvl_server *s, struct pollfd *p, uint64_t ns)
 	return 0;
 }
 
-/* Doorbells and ends of programs only wake the loop; the following step serves them. */
+/* Doorbells and ends of programs only wake the loop. The step after this serves them. */
 static void drain(int fd)
 {
 	eventfd_t n;
@@ -373,12 +373,12 @@ static void handle(struct rvl_server *s, const struct pollfd *p)
 		accept_client(s);
 }
 
-/* How long the loop may sleep. The counters change while the device is idle, too. */
+/* Returns the time that the loop may sleep. The counters also change while the device is idle. */
 static uint64_t step(struct rvl_server *s)
 {
 	uint64_t due = s->sim ? rivulet_sim_step(s->sim) : UINT64_MAX;
 
-	if (s->sim && !s->sim->gone && s->opt.board.pace_real && due > REFRESH_NS)
+	if (s->sim && !s->sim->unplugged && s->opt.board.pace_real && due > REFRESH_NS)
 		due = REFRESH_NS;
 	rvl_server_drain(s);
 	return due;
@@ -395,7 +395,7 @@ static uint64_t step_platform(struct rvl_server *s)
 	if (!s->sim)
 		return UINT64_MAX;
 	now = rvl_pace_host(s->sim);
-	if (s->step_due || now >= s->due || (!s->sim->gone && rvl_platform_rang(s))) {
+	if (s->step_due || now >= s->due || (!s->sim->unplugged && rvl_platform_rang(s))) {
 		s->step_due = false;
 		due = step(s);
 		s->due = due < UINT64_MAX - now ? now + due : UINT64_MAX;

@@ -61,7 +61,7 @@ struct rvl_server {
 	int doorbell_fd;
 	int irq_fd;
 	uint16_t client_id;
-	uint32_t bell;		/* platform: value of DOORBELL when it was read last */
+	uint32_t doorbell;	/* platform: value of DOORBELL at the last poll */
 	uint64_t changed_at;	/* host time of its last change */
 	uint64_t due;		/* time at which the device must be stepped */
 	bool step_due;		/* something else requests a step */
@@ -85,7 +85,8 @@ void rvl_server_drain(struct rvl_server *s);
 void rvl_server_close(struct rvl_server *s);
 
 /**
- * rvl_listen() - a listening socket at @path, mode 0600, which may replace a stale one; or -errno
+ * rvl_listen() - a listening socket at @path, mode 0600, or -errno
+ * It replaces a socket on which no process listens.
  */
 int rvl_listen(const char *path);
 
