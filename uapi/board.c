@@ -159,8 +159,8 @@ static int parse_line(struct parser *p, char *line)
 }
 
 /*
- * Dynamic energy is proportional to V^2. Leakage is assumed to be so, too, because no better source
- * is known.
+ * Dynamic energy is proportional to V^2. Static power is assumed to be proportional to V^2 as well,
+ * because there is no better source.
  */
 static void scale_levels(struct rivulet_board *b)
 {

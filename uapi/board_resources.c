@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
-/* What gateware of a board needs of its part: the formulas of docs/boards.md, section 5. */
+/*
+ * The FPGA resources that a board's gateware needs, by the formulas of docs/boards.md, section 5.
+ */
 #include "rivulet_board.h"
 #include "rivulet_isa.h"
 
@@ -26,7 +28,10 @@ static uint32_t wide_blocks(const struct rivulet_board *b, uint32_t width, uint3
 	       blocks(2, b->port_bytes, b->bursts * b->burst_bytes, width, depth);
 }
 
-/* WGT in tm banks of dn bytes: a pass is one word of each, a word of LOAD lies in tn / dn of them. */
+/*
+ * WGT in tm banks of dn bytes. A pass reads one word of each bank; a word of LOAD is in tn / dn of
+ * them.
+ */
 static uint32_t weight_blocks(const struct rivulet_board *b, uint32_t width, uint32_t depth)
 {
 	return blocks(b->tm, b->dn, b->wgt_bytes / b->tm, width, depth);
@@ -45,7 +50,7 @@ struct rivulet_resources rivulet_board_resources(const struct rivulet_board *b)
 {
 	return (struct rivulet_resources){
 		.dsp = b->tm * b->dn + DSP_PER_LANE * b->alu_lanes,
-		/* a bank of WGT takes halves of block RAMs, 36 bits x 512 */
+		/* a bank of WGT uses halves of block RAMs, 36 bits x 512 */
 		.bram36 = wide_blocks(b, 72, 512) + div_up(weight_blocks(b, 36, 512), 2),
 		.m10k = wide_blocks(b, 40, 256) + weight_blocks(b, 40, 256),
 		.lut = luts(b),

@@ -59,7 +59,7 @@ static void add_runs(const struct rivulet_board *b, const struct rivulet_runs *r
 	*bytes += r->len * r->dim[0].n * r->dim[1].n * r->dim[2].n;
 }
 
-/* Runs that abut are one; the last block or row has nothing after it that could interrupt. */
+/* Runs that abut are one run. The last block or row has no gap behind it. */
 static void block_runs(const struct rivulet_board *b, const struct shape *s,
 		       struct rivulet_bursts *sum, uint64_t *bytes)
 {
@@ -143,7 +143,10 @@ int64_t rivulet_gather_strip(const struct rivulet_board *b, const struct rivulet
 	return room < first ? 0 : (room - first) / g->sx + 1;
 }
 
-/* The rows of one tap row @ky: for each result row whose source row is inside, all channels. */
+/*
+ * The runs of kernel row @ky: for each result row whose source row is inside the bounds, all
+ * channels.
+ */
 static void gather_tap(const struct rivulet_board *b, const struct rivulet_config *c,
 		       const struct rivulet_insn_load *l, int64_t ky, const struct rivulet_span *x,
 		       struct rivulet_cost *cost, struct rivulet_bursts *sum)
@@ -236,7 +239,8 @@ static void load_cost(const struct rivulet_board *b, const struct rivulet_config
 	load_words(b, c, l, cost);
 	if (l->kind == RIVULET_XFER_PLANAR)
 		cost->strips = s.blks * s.rows * ((s.cols - 1) / rivulet_strip(b, s.word) + 1);
-	if (cost->words > rivulet_mem_words(b, l->mem)) /* SPAD, so that an estimate is enough */
+	/* the instruction will fault with SPAD, so an estimate suffices */
+	if (cost->words > rivulet_mem_words(b, l->mem))
 		sum.bursts = sum.beats = cost->words;
 	else if (l->kind == RIVULET_XFER_GATHER)
 		gather_runs(b, c, l, cost, &sum);
@@ -297,7 +301,10 @@ uint64_t rivulet_stream_cycles(const struct rivulet_board *b, uint32_t circuit, 
 	return time == UINT64_MAX ? UINT64_MAX : time / per + !!(time % per);
 }
 
-/* Lanes make one product after the other, its blocks side by side: no padding is multiplied. */
+/*
+ * A lane makes one product after the other, and the blocks of a product in parallel. Padding
+ * channels are not multiplied.
+ */
 static void stream_cost(const struct rivulet_board *b, const struct rivulet_config *c,
 			const struct rivulet_insn_conv *v, struct rivulet_cost *cost)
 {

@@ -23,7 +23,7 @@ static void make_table(void)
 			table[t][i] = table[t - 1][i] >> 8 ^ table[0][table[t - 1][i] & 0xff];
 }
 
-/* Slicing by 8: program files are megabytes, and are checked on every load. */
+/* Slicing by 8, because program files have megabytes and are checked at every load. */
 static uint32_t eight(uint32_t c, const unsigned char *p)
 {
 	uint32_t lo, hi;

@@ -10,7 +10,7 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* What step @i of @n has of @total: the steps differ by one at most. */
+/* The part of @total that belongs to step @i of @n; the parts differ by one at most. */
 static uint64_t share(uint64_t total, uint64_t i, uint64_t n)
 {
 	return total * (i + 1) / n - total * i / n;
@@ -25,7 +25,7 @@ static void fifo_pop(struct dma_fifo *f)
 	f->count--;
 }
 
-/* The first cycle from @at on at which @bytes more fit. */
+/* The first cycle, @at or later, in which the FIFO has room for @bytes more. */
 static uint64_t fifo_room(struct dma_fifo *f, uint64_t bytes, uint64_t at)
 {
 	while (f->count && (f->used + bytes > f->size || f->count == DMA_FIFO_MAX)) {
@@ -61,7 +61,10 @@ static bool last_of_strip(const struct dma_transfer *t)
 	return t->step + 1 == t->steps || strip_of(t, t->step) != strip_of(t, t->step + 1);
 }
 
-/* What a step takes of the FIFO: LOAD whole beats, STORE the bytes that go to memory. */
+/*
+ * The bytes of the FIFO that a step needs: whole beats for LOAD, the bytes that go to memory for
+ * STORE.
+ */
 static uint64_t step_bytes(const struct dma *d, const struct dma_transfer *t)
 {
 	if (t == &d->transfer[DMA_STORE])
@@ -69,7 +72,7 @@ static uint64_t step_bytes(const struct dma *d, const struct dma_transfer *t)
 	return share(t->cost.beats, t->step, t->steps) * d->board->port_bytes;
 }
 
-/* When the next burst of LOAD is asked for: there must be room for it. */
+/* Sets the cycle in which LOAD requests the next burst, which needs room in the buffer. */
 static void ready_load(struct dma *d, uint64_t at)
 {
 	struct dma_transfer *t = &d->transfer[DMA_LOAD];
@@ -86,7 +89,10 @@ static uint64_t delayed(uint64_t words, uint32_t slow)
 	return words + words * slow / SLOW_UNIT;
 }
 
-/* STORE reads the words of the next burst, or strip, from its scratchpad first. */
+/*
+ * Sets the cycle in which STORE requests the next burst: it first reads the words of the burst, or
+ * of the strip, from the scratchpad.
+ */
 static void ready_store(struct dma *d, uint32_t slow)
 {
 	struct dma_transfer *t = &d->transfer[DMA_STORE];
@@ -128,7 +134,10 @@ void dma_start(struct dma *d, enum dma_user who, const struct rivulet_cost *cost
 		t->spad += cost->spad;
 }
 
-/* Beats are there at @data and the cycles before: what the fill stage makes of them. */
+/*
+ * Accounts for the words that the fill stage writes for a step whose beats arrive in cycles @first
+ * to @data.
+ */
 static uint64_t fill(struct dma *d, uint64_t first, uint64_t data, uint32_t slow)
 {
 	struct dma_transfer *t = &d->transfer[DMA_LOAD];
@@ -186,7 +195,7 @@ void dma_ask(struct dma *d, uint64_t beats, uint64_t now)
 	t->ready = now;
 }
 
-/* First cycle at which the port could grant anything. */
+/* The first cycle in which the port can grant a burst. */
 static uint64_t port_ready(const struct dma *d)
 {
 	uint64_t at = d->free;
@@ -206,7 +215,10 @@ uint64_t dma_next(const struct dma *d, enum dma_user *who)
 
 		if (!d->transfer[i].on || at > best)
 			continue;
-		/* Of two at the same cycle FETCH goes first, then who was not granted last. */
+		/*
+		 * For the same cycle FETCH is granted first, then the one of LOAD and STORE that
+		 * was not granted last.
+		 */
 		if (at == best && (*who == DMA_FETCH || d->last != DMA_LOAD))
 			continue;
 		best = at;
@@ -215,7 +227,10 @@ uint64_t dma_next(const struct dma *d, enum dma_user *who)
 	return best;
 }
 
-/* The port's cycles for a step; several bursts in one need the time that they are outstanding. */
+/*
+ * The cycles for which a step holds the port. A step of several bursts takes at least the time for
+ * which they are outstanding, divided by the bursts that may be outstanding.
+ */
 static uint64_t hold(const struct dma *d, const struct dma_transfer *t, uint64_t beats)
 {
 	uint64_t bursts = share(t->cost.bursts, t->step, t->steps);

@@ -454,7 +454,9 @@ static bool inside(const struct rivulet_board *b, const struct rivulet_access *a
 	return last < rivulet_mem_words(b, a->mem);
 }
 
-/* A LOAD that only fills uses no port time, so this limit bounds the words that it writes. */
+/*
+ * A LOAD that only writes padding uses no port time, so this limit bounds the words that it writes.
+ */
 static bool overfull(const struct rivulet_board *b, const struct rivulet_decoded *d,
 		     const struct rivulet_access *a)
 {

@@ -178,7 +178,7 @@ static int parse_field(struct line *l, const char *where, char *word, struct riv
 	return fail(l, where, "%s has no field \"%s\"", info->name, word);
 }
 
-/* ".insn WORD WORD": 128 bits as they are. */
+/* Parses ".insn WORD WORD", the 128 bits of an instruction. */
 static int parse_raw(struct line *l, struct rivulet_insn *out)
 {
 	char word[WORD_MAX];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
 /*
- * Checks a program file from an untrusted source. Everything that readers of the file rely on is
- * checked here once: sections inside the file and disjoint, counts within their limits, strings
+ * Checks a program file from an untrusted source. Readers of the file rely on these checks and
+ * repeat none of them: sections inside the file and disjoint, counts within their limits, strings
  * terminated, references to existing tensors, and steps that use only slots that they declare.
  */
 #include "rivulet_program.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
 /*
- * A board: everything that model, compiler and planner must know of one NPU instance. It comes from
- * a text profile (sim/boards/NAME.board: "key = value" lines, '#' comments) or from the device itself.
+ * A board: the description of one NPU for device model, compiler and planner. It comes from a text
+ * profile (sim/boards/NAME.board: "key = value" lines, '#' comments) or from the device itself.
  */
 #ifndef RIVULET_BOARD_H
 #define RIVULET_BOARD_H
@@ -35,8 +35,8 @@
 	K(static_uw, 0, 100000000, "uW", "leakage and clock tree at the highest level's voltage")
 
 /*
- * What the time of transfers and of the ALU depends on: K(key, default, lowest, highest, unit, meaning). A
- * profile may leave them out, and a device that reports 0 has the default.
+ * Keys that determine the time of transfers and of the ALU: K(key, default, lowest, highest, unit,
+ * meaning). A profile may leave them out, and a device that reports 0 has the default.
  */
 #define RIVULET_BOARD_COST_KEYS(K)                                                                 \
 	K(burst_bytes, 256, 256, 4096, "bytes", "longest burst of the port; a power of two")       \
@@ -46,8 +46,9 @@
 	K(alu_lanes, 8, 1, 64, "lanes", "values that the ALU takes a cycle")
 
 /*
- * The stochastic lanes, in the order of RIVULET_REG_STREAM; demanded when @modes has them. Per circuit:
- * thousandths of a cycle that a lane needs for a bit of a product, and energy of that bit.
+ * Keys of the stochastic lanes, in the order of RIVULET_REG_STREAM; required if @modes has them.
+ * Per circuit: thousandths of a cycle that a lane needs for a bit of a product, and energy of that
+ * bit.
  */
 #define RIVULET_BOARD_STREAM_KEYS(K)                                                               \
 	K(sc_lanes, 1, 65536, "lanes", "products that are made at once")                           \
@@ -111,7 +112,10 @@ int rivulet_board_load(struct rivulet_board *b, const char *which, char *err, si
 /** rivulet_board_defaults() - give the keys of RIVULET_BOARD_COST_KEYS that are 0 their default */
 void rivulet_board_defaults(struct rivulet_board *b);
 
-/** struct rivulet_resources - what gateware of a board needs, by the formulas of docs/boards.md */
+/**
+ * struct rivulet_resources - FPGA resources of a board's gateware, by the formulas of
+ * docs/boards.md
+ */
 struct rivulet_resources {
 	uint32_t dsp;
 	uint32_t bram36; /* UltraScale+, 72 bits x 512 */
@@ -136,7 +140,7 @@ static inline uint32_t rivulet_board_bit_fj(const struct rivulet_board *b, uint3
 	return b->stream[3 + 2 * circuit];
 }
 
-/** struct rivulet_work - what a job did, as energy and reports count it */
+/** struct rivulet_work - the work of a job as energy and reports count it */
 struct rivulet_work {
 	uint64_t macs;	/* int8 products */
 	uint64_t bytes;	/* DMA, both ways */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
 /*
- * Time of the device, as docs/device.md rules it: how many cycles each instruction occupies its
- * engine and the DMA port, and when the four queues start it. The model executes along this timeline;
- * the compiler's estimate walks it without executing anything. Nothing here depends on data.
+ * Time of the device, as docs/isa.md, section 3, specifies it: the cycles for which each
+ * instruction occupies its engine and the DMA port, and the cycles in which the four queues start
+ * instructions. The model executes along this timeline, and the compiler's estimate walks it
+ * without executing anything. Time does not depend on data.
  */
 #ifndef RIVULET_COST_H
 #define RIVULET_COST_H
@@ -51,13 +52,14 @@ struct rivulet_config {
 	struct rivulet_insn_s_chan s_chan;
 	struct rivulet_insn_q_tag q_tag[RIVULET_QUEUES];
 	struct rivulet_insn_q_prof q_prof[RIVULET_QUEUES];
-	uint16_t base[RIVULET_SLOTS];	/* position in its page of byte 0 of each slot; not CFG's */
+	/* offset of byte 0 of each slot in its page; not set by CFG */
+	uint16_t base[RIVULET_SLOTS];
 };
 
-/** rivulet_config_set() - take over one decoded CFG instruction */
+/** rivulet_config_set() - apply one decoded CFG instruction */
 void rivulet_config_set(struct rivulet_config *c, const struct rivulet_decoded *d);
 
-/** struct rivulet_cost - what one instruction costs */
+/** struct rivulet_cost - the cost of one instruction */
 struct rivulet_cost {
 	uint64_t engine;	/* CONV, ALU, CFG, SYNC: cycles when nothing delays it */
 	uint64_t bursts, beats;	/* LOAD, STORE: of the port */
@@ -67,9 +69,9 @@ struct rivulet_cost {
 	uint64_t strips;	/* through the row buffer; 0: through the FIFO */
 	uint64_t words;		/* LOAD, STORE: of data; dense CONV: of an inner loop; ALU: results of a block */
 	uint64_t blocks;	/* ALU: blocks */
-	uint64_t table, setup;	/* ALU: cycles of copying the table, and the parameters of a block */
+	uint64_t table, setup;	/* ALU: cycles of copying the table and the parameters of a block */
 	uint64_t result, reads;	/* ALU: cycles of a result word, words of A read for it */
-	uint64_t writes;	/* ALU: words of INP that a result is */
+	uint64_t writes;	/* ALU: words of INP that hold a result */
 	uint64_t read_bytes;
 	uint64_t write_bytes;
 	uint64_t macs;		/* padding included */
@@ -132,8 +134,9 @@ struct rivulet_timeline_stats {
 };
 
 /**
- * rivulet_fetch_fn() - how the timeline gets instruction @index
- * Returns 0 with @out, 1 past the last one, or an enum rivulet_fault negated (e.g. -RIVULET_FAULT_FETCH).
+ * rivulet_fetch_fn() - callback that reads instruction @index for the timeline
+ * Returns 0 with @out, 1 past the last one, or an enum rivulet_fault negated (e.g.
+ * -RIVULET_FAULT_FETCH).
  */
 typedef int (*rivulet_fetch_fn)(void *ctx, uint32_t index, struct rivulet_insn *out);
 
@@ -146,22 +149,29 @@ struct rivulet_timeline *rivulet_timeline_new(const struct rivulet_board *b, riv
 struct rivulet_timeline *rivulet_timeline_free(struct rivulet_timeline *t);
 
 /**
- * rivulet_timeline_place() - where byte 0 of @slot lies in its page of 4096 bytes; 0 when never called
- * To be called before the first event, as rivulet_timeline_stream_at() for the first instruction.
+ * rivulet_timeline_place() - set the offset of byte 0 of @slot in its page of 4096 bytes; by
+ * default 0
+ * Must be called before the first event, as must rivulet_timeline_stream_at(), which does the same
+ * for the first instruction.
  */
 void rivulet_timeline_place(struct rivulet_timeline *t, uint32_t slot, uint64_t position);
 void rivulet_timeline_stream_at(struct rivulet_timeline *t, uint64_t position);
 
 /**
  * rivulet_timeline_next() - the next start or end of an instruction, in the order of time
- * Each instruction comes twice, END once, with @e->done. Of one cycle ends come first, and queues in the
- * order LOAD, CONV, ALU, STORE. CFG and token effects are applied inside; when a start is returned,
- * rivulet_timeline_config() is the configuration under which the instruction runs.
+ * Each instruction is returned twice, END once with @e->done. Within a cycle ends come first, and
+ * the queues in the order LOAD, CONV, ALU, STORE. The function applies CFG and tokens itself. When
+ * it returns a start, rivulet_timeline_config() is the configuration under which the instruction
+ * runs.
  * Returns 1 with @e, 0 when END has drained, or an enum rivulet_fault negated with e->index set
- * (RESERVED, OPCODE, FIELD, MODE, TOKEN_OVERFLOW, DEADLOCK, ENDLESS, NO_END, or fetch's).
+ * (RESERVED, OPCODE, FIELD, MODE, TOKEN_OVERFLOW, DEADLOCK, ENDLESS, NO_END, or that of the
+ * callback).
  */
 int rivulet_timeline_next(struct rivulet_timeline *t, struct rivulet_event *e);
-/** rivulet_timeline_drain() - let all that has started end, after a fault; only statistics follow */
+/**
+ * rivulet_timeline_drain() - after a fault, let all instructions end that have started; afterwards
+ * only the statistics are valid
+ */
 void rivulet_timeline_drain(struct rivulet_timeline *t);
 const struct rivulet_config *rivulet_timeline_config(const struct rivulet_timeline *t);
 const struct rivulet_timeline_stats *rivulet_timeline_stats(const struct rivulet_timeline *t);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
 /*
- * The Rivulet NPU as its driver and its device model see it: register window, job descriptor,
- * status, fault codes. docs/device.md is the specification; its tables are generated from the
- * X-macros here, as are the names that the model, the driver and the tools print.
+ * The Rivulet NPU as driver and device model see it: register window, job descriptor, status, fault
+ * codes. docs/device.md is the specification. Its tables and the names that model, driver and tools
+ * print are generated from the X-macros here.
  */
 #ifndef RIVULET_DEV_H
 #define RIVULET_DEV_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
 /*
- * What one instruction touches: words of the scratchpads and bytes of a slot, and whether its
- * fields are legal. The model faults by it, the static checker proves by it.
+ * What one instruction accesses (words of the scratchpads and bytes of a slot), and whether its
+ * fields are legal. The model derives faults from it, and the static checker its proofs.
  */
 #ifndef RIVULET_FOOTPRINT_H
 #define RIVULET_FOOTPRINT_H
@@ -29,8 +29,8 @@ struct rivulet_access {
 /**
  * struct rivulet_extent - the bytes of a slot that an instruction accesses
  *
- * All DMA lies in blks x rows runs of @run bytes that begin at @first, at the pitches given in
- * bytes; only a mask (count below tn) leaves bytes of a run alone.
+ * All DMA is in blks x rows runs of @run bytes that begin at @first, at the pitches given in bytes.
+ * Only with a mask (count below tn) does an instruction not access all bytes of a run.
  */
 struct rivulet_extent {
 	bool used; /* the instruction accesses memory */
@@ -76,9 +76,9 @@ int rivulet_insn_check(const struct rivulet_board *b, const struct rivulet_confi
 		       const struct rivulet_decoded *d);
 
 /**
- * rivulet_footprint_of() - what a legal instruction touches
- * Returns 0, or RIVULET_FAULT_SPAD when a word lies outside its scratchpad (@f is complete all the
- * same).
+ * rivulet_footprint_of() - what a legal instruction accesses
+ * Returns 0, or RIVULET_FAULT_SPAD if a word is outside its scratchpad. @f is complete in both
+ * cases.
  */
 int rivulet_footprint_of(const struct rivulet_board *b, const struct rivulet_config *c,
 			 const struct rivulet_decoded *d, struct rivulet_footprint *f);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
 /*
- * The program file: what the compiler makes of a model for one board. Position independent, little
- * endian, one file that is also the read-only buffer of slot 0: commands and packed weights are
- * read from it by the device as they stand. Offsets are bytes from the start of the file.
+ * The program file: a model compiled for one board. It is position independent and little endian.
+ * The same file is the read-only buffer of slot 0, from which the device reads commands and packed
+ * weights without conversion. Offsets are bytes from the start of the file.
  */
 #ifndef RIVULET_PROGRAM_H
 #define RIVULET_PROGRAM_H
@@ -53,12 +53,12 @@ struct rivulet_target {
 	uint32_t tm, tn, dn;
 	uint32_t inp_bytes, wgt_bytes, acc_bytes;
 	uint32_t modes;		/* CONV modes used; a subset of the device's */
-	uint32_t queue_depth;	/* least depth that cannot block */
+	uint32_t queue_depth;	/* lowest depth with which the program cannot block */
 	uint32_t rsvd;
 };
 
 /**
- * struct rivulet_level_info - length and accuracy at a V/F level; zero at levels without variants
+ * struct rivulet_level_info - length and accuracy at a V/F level; zero for levels without variants
  */
 struct rivulet_level_info {
 	/* shortest stochastic bitstream of its layers, 8..256 bits; 0: none */
@@ -159,7 +159,7 @@ int rivulet_program_check(const void *p, size_t size, char *err, size_t errsize)
 
 /**
  * rivulet_program_levels() - bit n: a checked program can run with the device at level n, because
- * every NPU step has a variant there and asks for no higher level
+ * every NPU step has a variant for it and no step requires a higher level
  */
 uint32_t rivulet_program_levels(const struct rivulet_program *p);
 /** rivulet_program_string() - a string of a checked program */

@@ -36,7 +36,7 @@ enum rivulet_load_flag {
 };
 #define RIVULET_LOAD_FLAGS	0x7u
 
-/** enum rivulet_tensor_dir - TENSOR, BIND */
+/** enum rivulet_tensor_dir - in TENSOR and BIND */
 enum rivulet_tensor_dir { RIVULET_DIR_INPUT = 0, RIVULET_DIR_OUTPUT = 1 };
 
 /** enum rivulet_open_flag - OPEN */
@@ -262,9 +262,9 @@ struct rivulet_msg {
 
 /*
  * Messages. M(NAME, type, body of the request, file descriptors of the request, body of the reply,
- * lowest and highest number of file descriptors of the reply, meaning).
- * A request is answered once: by type | RIVULET_REPLY, or by ERROR. LOAD and RUN are answered when
- * they are done, later requests possibly before; all others in order.
+ * lowest and highest number of file descriptors of the reply, meaning). A request is answered once,
+ * by type | RIVULET_REPLY or by ERROR. LOAD and RUN are answered when they are done, possibly after
+ * later requests. All other requests are answered in order.
  */
 #define RIVULET_REQUESTS(M)                                                                        \
 	M(HELLO, 1, HELLO, 0, HELLO_REPLY, 0, 0, "first message: agree on a version")              \
@@ -280,7 +280,7 @@ struct rivulet_msg {
 	M(STATUS, 11, EMPTY, 0, STATUS_REPLY, 1, 1, "state of daemon, device, models: memfd of JSON") \
 	M(POLICY, 12, POLICY, 0, POLICY_REPLY, 0, 0, "power policy: state, and another mode")
 
-/* What only the daemon sends. E(NAME, type, body, meaning) */
+/* Messages that only the daemon sends. E(NAME, type, body, meaning) */
 #define RIVULET_EVENTS(E)                                                                          \
 	E(DEVICE, 0x4001, DEVICE, "the device came or went; runs fail with -ENODEV without it")    \
 	E(LEVEL, 0x4002, LEVEL, "level, reserve or emergency changed; to clients with FEATURE_POLICY") \
@@ -353,15 +353,15 @@ const struct rivulet_proto_info *rivulet_proto_info(uint16_t type);
 const struct rivulet_proto_info *rivulet_proto_list(int n);
 
 /**
- * rivulet_proto_check() - is this packet well formed
+ * rivulet_proto_check() - whether a packet is well formed
  * @packet: bytes received; @size: how many; @nfds: file descriptors received with it
  * @from_client: true: only requests are allowed; false: only replies and events
  * @version: agreed, or 0 before HELLO was answered
  *
- * Checks length, type, version, serial, number of descriptors, and text fields. Returns 0, -EPROTO
- * when the packet must end the connection, -EINVAL when it is only to be answered with an error (a
- * reserved field is not zero, or a text has invalid UTF-8 or a control character); @err says what
- * and where.
+ * Checks length, type, version, serial, number of descriptors, and text fields. Returns 0; -EPROTO
+ * if the packet must end the connection; -EINVAL if it is only answered with an error (a reserved
+ * field is not zero, or a text has invalid UTF-8 or a control character). @err names the fault and
+ * the field.
  */
 int rivulet_proto_check(const void *packet, size_t size, int nfds, bool from_client,
 			uint16_t version, char *err, size_t errsize);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
 /*
- * Stochastic arithmetic, defined once: the Sobol sequences, the product table that follows from
- * them, and six circuits that sum products of bitstreams. Device model, CPU operators, compiler and
- * tests take it from here; docs/numerics.md 8 describes it.
+ * Stochastic arithmetic, defined once for device model, CPU operators, compiler and tests: the
+ * Sobol sequences, the product table that follows from them, and six circuits that sum products of
+ * bitstreams. docs/numerics.md 8 describes it.
  *
- * A number is a stream of L bits: bit t of code X is X > R[t], R one period of a Sobol sequence.
- * An activation is a uint8 X of 256 with zero point 0; a weight an int8 w, code 2|w| of 256 and a
- * sign.
+ * A number is a stream of L bits. Bit t of code X is X > R[t], where R is one period of a Sobol
+ * sequence. An activation is a uint8 X with the value X / 256 and zero point 0. A weight is an int8
+ * w with the code 2 |w|, the value 2 |w| / 256, and a sign.
  */
 #ifndef RIVULET_SC_H
 #define RIVULET_SC_H
@@ -55,7 +55,9 @@ void rivulet_sobol(uint32_t dim, uint32_t n, uint32_t *out);
  * @bits: of the sequences, 1..8; @out: (2^bits + 1)^2 entries, X outer
  */
 void rivulet_sc_counts(uint32_t bits, uint32_t length, uint16_t *out);
-/** rivulet_sc_hash() - FNV-1a of 64 bits over whole entries, as the reference values were taken */
+/**
+ * rivulet_sc_hash() - FNV-1a of 64 bits over whole entries; tests compare it with reference values
+ */
 uint64_t rivulet_sc_hash(const uint16_t *t, size_t n);
 
 /** struct rivulet_sc_table - signed products of the device's operands: t[X][(uint8_t)w] */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
 /*
- * Values that program files, the daemon's socket and programs using librivulet share. This header
- * is installed, so it includes nothing and compiles as C99 and as C++.
+ * Values that program files, the daemon's socket and programs with librivulet share. This header is
+ * installed, so it includes nothing and compiles as C99 and as C++.
  */
 #ifndef RIVULET_TYPES_H
 #define RIVULET_TYPES_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
 /*
- * Bursts and beats of regular runs of bytes. Only the position in a page counts, so that a nest of
- * many runs is summed over the 4096 positions instead of over the runs.
+ * Bursts and beats of regular runs of bytes. They depend on addresses only by the position in a
+ * page, so that a nest of many runs is summed over the 4096 positions instead of over the runs.
  */
 #include "runs.h"
 
@@ -47,7 +47,7 @@ static void add(struct rivulet_bursts *to, const struct rivulet_bursts *b, uint6
 	to->beats += n * b->beats;
 }
 
-/* How many steps of @pitch lead back to the same position of a page. */
+/* The number of steps of @pitch after which the position in a page repeats. */
 static uint64_t period(uint64_t pitch)
 {
 	uint64_t low = pitch & (RIVULET_PAGE_BYTES - 1);
@@ -64,7 +64,7 @@ static struct rivulet_bursts sum_of(const struct table *in, uint64_t at, uint64_
 	return s;
 }
 
-/* The positions that steps of @pitch lead to from @from: the sum of @n of them, from each on. */
+/* For each position, the sum over the @n positions that steps of @pitch reach from it. */
 static void fold_cycle(const struct table *in, uint64_t from, uint64_t n, uint64_t pitch,
 		       struct table *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
-/* How runs of bytes become bursts of the DMA port (docs/isa.md 3.2). Inside uapi/. */
+/* Division of runs of bytes into bursts of the DMA port (docs/isa.md 3.2). Internal to uapi/. */
 #ifndef RIVULET_RUNS_H
 #define RIVULET_RUNS_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
 /*
- * When each instruction starts and ends (docs/isa.md 3): a simulation in events, which are the
- * starts and ends of instructions, the dispatch of each, the grants of bursts, and the moments at
+ * The times at which instructions start and end (docs/isa.md 3), by a discrete event simulation.
+ * Events are starts and ends of instructions, dispatches, grants of bursts, and the moments at
  * which two engines begin or cease to delay each other.
  */
 #include "dma.h"
@@ -50,13 +50,14 @@ struct fetched {
 
 struct fetcher {
 	struct fetched place[RIVULET_FETCH_PLACES];
-	uint32_t head, count;	    /* in the buffer or on their way */
+	uint32_t head, count;	    /* in the buffer, or in the burst that was requested */
 	struct fetched burst[FETCH_INSNS];
-	uint32_t n;		    /* of the burst that is, or will be, asked for */
+	uint32_t n;		    /* of the burst that is requested next */
 	uint32_t next;		    /* index of its first instruction */
 	uint64_t position;	    /* of the stream's first byte in its page */
-	bool over;		    /* nothing follows the burst */
-	uint64_t free;		    /* dispatch takes the next instruction from this cycle on */
+	bool over;		    /* the program ends with the burst */
+	/* dispatch cannot take the next instruction before this cycle */
+	uint64_t free;
 };
 
 enum end_state { END_AHEAD, END_REACHED, END_DONE };
@@ -75,7 +76,7 @@ struct rivulet_timeline {
 	uint64_t now;
 	uint32_t next; /* index of the next instruction to dispatch */
 	enum end_state end;
-	bool stopped; /* nothing starts any more */
+	bool stopped; /* no further instruction starts */
 };
 
 struct rivulet_timeline *rivulet_timeline_free(struct rivulet_timeline *t)
@@ -184,7 +185,7 @@ static uint64_t burst_beats(const struct rivulet_timeline *t)
 	return (from + t->f.n * RIVULET_INSN_BYTES - 1) / port - from / port + 1;
 }
 
-/* Asks for the next burst when the buffer has room for it. */
+/* Requests the next burst if the buffer has room for it. */
 static void ask_fetch(struct rivulet_timeline *t)
 {
 	struct fetcher *f = &t->f;
@@ -213,7 +214,7 @@ static void fetch_granted(struct rivulet_timeline *t)
 	f->n = 0;
 }
 
-/* When the next instruction can be dispatched, or is found wrong or missing. */
+/* The cycle in which the next instruction is dispatched, or is found invalid or missing. */
 static uint64_t next_dispatch(const struct rivulet_timeline *t)
 {
 	const struct fetcher *f = &t->f;
@@ -283,13 +284,13 @@ static bool tokens_there(const struct rivulet_timeline *t, int to)
 	return true;
 }
 
-/* When the head of queue @to was dispatched and its engine free. */
+/* The first cycle in which the head of queue @q has been dispatched and its engine is free. */
 static uint64_t head_ready(const struct queue *q)
 {
 	return later(q->fifo[q->head].time, q->engine_free);
 }
 
-/* When the head of queue @to can start as far as is known, or NEVER. */
+/* The cycle in which the head of queue @to can start, or NEVER if that is not known yet. */
 static uint64_t next_start(struct rivulet_timeline *t, int to)
 {
 	struct queue *q = &t->queue[to];
@@ -320,7 +321,7 @@ static void know_end(struct queue *q, struct flight *f, uint64_t end)
 	f->known = true;
 }
 
-/* Engine and port from the start of an instruction on. */
+/* Occupies engine and port from the start of an instruction on. */
 static void occupy(struct rivulet_timeline *t, int queue, struct flight *f)
 {
 	enum dma_user who = queue == RIVULET_Q_LOAD ? DMA_LOAD : DMA_STORE;
@@ -354,7 +355,10 @@ static void account(struct rivulet_timeline *t, int queue, const struct rivulet_
 	s->stream_fj += e->cost.stream_fj;
 }
 
-/* The least that an instruction takes; no sum can overflow. */
+/*
+ * Whether an instruction takes longer than the cap. The single terms are checked first, so that no
+ * sum overflows.
+ */
 static bool too_long(const struct rivulet_timeline *t, const struct rivulet_cost *c)
 {
 	return c->engine > cap(t) || c->port > cap(t) || c->spad > cap(t) || c->pad > cap(t) ||
@@ -447,7 +451,7 @@ static struct flight *last_flight(struct queue *q)
 	return &q->flight[(q->first + q->flying - 1) % RIVULET_FLIGHT];
 }
 
-/* How many in 1024 words of a transfer wait a cycle for a bank of INP. */
+/* Of 1024 words of a transfer, the number that wait a cycle for a bank of INP. */
 static uint32_t slowdown(const struct rivulet_timeline *t, const struct flight *f)
 {
 	if (f->e.insn.form != RIVULET_FORM_load || f->e.insn.load.mem != RIVULET_MEM_INP)
@@ -487,7 +491,7 @@ static void grant(struct rivulet_timeline *t, enum dma_user who)
 
 /* ---- the job's end ---- */
 
-/* Nobody can start any more: the first instruction that waits. */
+/* No instruction can start: reports the first one that waits. */
 static int deadlock(struct rivulet_timeline *t, struct rivulet_event *e)
 {
 	e->index = UINT32_MAX;
@@ -534,7 +538,7 @@ static int run_end(struct rivulet_timeline *t, struct rivulet_event *e)
 
 /* ---- events ---- */
 
-/* Kinds of events; of those in one cycle the first goes first. */
+/* Kinds of events. Events of one cycle are handled in this order. */
 enum kind { KIND_END, KIND_WORK, KIND_DISPATCH, KIND_START, KIND_GRANT, KIND_NONE };
 
 struct next {
@@ -588,7 +592,7 @@ static uint32_t oldest(const struct rivulet_timeline *t)
 	return index;
 }
 
-/* 1: an event for the caller, 0: none, else a fault */
+/* Returns 1 with an event for the caller, 0 without one, or a fault. */
 static int handle(struct rivulet_timeline *t, const struct next *n, struct rivulet_event *e)
 {
 	switch (n->kind) {

@@ -10,7 +10,7 @@ static uint64_t less(uint64_t a, uint64_t b)
 
 /* ---- workers ---- */
 
-static void settle(struct worker *w, uint64_t now)
+static void update_left(struct worker *w, uint64_t now)
 {
 	uint64_t done = (now - w->since) * w->rate;
 
@@ -33,7 +33,7 @@ static void begin(struct worker *w, uint64_t cycles, uint64_t now)
 	w->rate = WORK_UNIT;
 }
 
-/* Which part of @n words from @at on lies in each half of ACC. */
+/* The shares of @n words from @at on that are in each half of ACC. */
 static void halves(struct worker *w, uint64_t half, uint64_t at, uint64_t n)
 {
 	uint64_t low = at >= half ? 0 : less(half - at, n);
@@ -42,7 +42,7 @@ static void halves(struct worker *w, uint64_t half, uint64_t at, uint64_t n)
 	w->high = WORK_UNIT - w->low;
 }
 
-/* How often, of 1024 times, both are in the same half. */
+/* Of 1024 accesses, the number for which both workers use the same half. */
 static uint32_t meetings(const struct worker *a, const struct worker *b)
 {
 	return (a->low * b->low + a->high * b->high) / WORK_UNIT;
@@ -50,13 +50,16 @@ static uint32_t meetings(const struct worker *a, const struct worker *b)
 
 /* ---- rates ---- */
 
-/* While ALU reads results of @result cycles, CONV gives it a cycle for each word. */
+/*
+ * While the ALU makes results of @result cycles, it takes a cycle from CONV for each word that it
+ * reads.
+ */
 static void share_acc(struct work *w)
 {
 	uint32_t meet = meetings(&w->conv, &w->alu);
 	uint64_t period = w->cost.result, reads = w->cost.reads;
 
-	if (period < 2 * reads) { /* each read waits for its turn */
+	if (period < 2 * reads) { /* each read waits until CONV has had its access */
 		w->alu.rate -= meet - meet * period / (2 * reads);
 		period = 2 * reads;
 	}
@@ -65,14 +68,14 @@ static void share_acc(struct work *w)
 
 static void set_rates(struct work *w, uint64_t now)
 {
-	settle(&w->conv, now);
-	settle(&w->alu, now);
+	update_left(&w->conv, now);
+	update_left(&w->alu, now);
 	w->conv.rate = w->alu.rate = WORK_UNIT;
 	if (!w->conv.on || !w->alu.on || !w->loop)
 		return;
 	if (w->stage == ALU_RESULTS)
 		share_acc(w);
-	else if (w->stage != ALU_DRAIN) /* CONV reads WGT in one cycle of the loop */
+	else if (w->stage != ALU_DRAIN) /* CONV reads WGT in one cycle of its inner loop */
 		w->alu.rate = WORK_UNIT - WORK_UNIT / w->loop;
 }
 
@@ -92,7 +95,7 @@ static uint64_t stage_cycles(const struct work *w)
 	}
 }
 
-/* Goes on to the next stage that takes time. */
+/* Moves on to the next stage that takes any cycles. */
 static void next_stage(struct work *w, uint64_t now)
 {
 	do {
@@ -203,6 +206,6 @@ void work_delay_conv(struct work *w, const struct rivulet_config *c,
 		halves(&t, w->half, d->store.addr,
 		       (d->store.blks - 1) * c->s_src.blk_pitch +
 			       (d->store.rows - 1) * c->s_src.row_pitch + d->store.cols);
-	settle(&w->conv, now);
+	update_left(&w->conv, now);
 	w->conv.left += words * meetings(&w->conv, &t);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fills the tables of docs: between "<!-- table NAME -->" and "<!-- end -->" it puts what the
- * headers say. docgen FILE... rewrites files; docgen --check FILE... fails when one would change.
+ * Writes the tables of the documentation: replaces the text between "<!-- table NAME -->" and "<!--
+ * end -->" by a table that is generated from the headers. "docgen FILE..." rewrites files. "docgen
+ * --check FILE..." fails if a file would change.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -19,7 +20,7 @@
 
 #define HEADER_FIELDS ((int)(sizeof(struct rivulet_header) / sizeof(int64_t)))
 
-/* A meaning as the cell of a table: '|' would end it. */
+/* Writes the text of a cell with '|' escaped, because '|' would end the cell. */
 static void cell(FILE *f, const char *text)
 {
 	for (; *text; text++) {
@@ -370,7 +371,7 @@ static char *read_file(const char *path)
 	return text;
 }
 
-/* The NAME of a line "<!-- table NAME -->", or false. */
+/* Whether the line is "<!-- table NAME -->"; @name gets the name. */
 static bool table_mark(const char *line, char name[64])
 {
 	char close[8] = "";
@@ -387,7 +388,7 @@ static void trim(char *name)
 		name[--n] = 0;
 }
 
-/* Copy @text with its tables made anew; the caller frees. */
+/* Returns a copy of @text with new tables, which the caller frees. */
 static char *refresh(const char *path, char *text)
 {
 	char *out = NULL, *next = text, *line, name[64];
