@@ -37,7 +37,7 @@ static bool has(const char *text, const char *word)
 	return strstr(text, word) != NULL;
 }
 
-/* Steps the device once. Whatever the step made visible must have raised an interrupt. */
+/* Steps the device once. A step that makes a change visible must raise an interrupt. */
 static void step_once(struct dut *t, const struct row *row)
 {
 	uint32_t done = dut_rd(t, RIVULET_REG_DONE_SEQ), ack[5], irqs = t->irqs;
@@ -74,7 +74,7 @@ static void event(struct dut *t, const char *e)
 	uint32_t arg = atoi(e + n);
 
 	if (!strcmp(e, "end") || !strcmp(e, "fault"))
-		t->now = t->sim->t.settled ? t->sim->t.due : t->now;
+		t->now = t->sim->t.end_known ? t->sim->t.due : t->now;
 	else if (!strncmp(e, "seq", 3))
 		fill(t, arg);
 	else if (!strncmp(e, "abort", 5))
