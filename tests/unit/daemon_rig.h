@@ -91,7 +91,7 @@ static inline void rig_as(uid_t uid)
 	put_file(rig.dir, "uid", text);
 }
 
-/* Makes later connections those of the test's own user. */
+/* Makes later connections those of the user who runs the test. */
 static inline void rig_as_self(void)
 {
 	char path[96];
@@ -554,7 +554,9 @@ static inline uint64_t status_number(const char *where, const char *key)
 	return strtoull(at + strlen(quoted), NULL, 10);
 }
 
-/* Waits until no memory is charged: threads release what a client that is gone had. */
+/*
+ * Waits until no memory is charged. Threads release the memory of clients that have disconnected.
+ */
 static inline void rig_settle_charges(void)
 {
 	for (int i = 0; status_number("\"users\"", "bytes"); i++) {

@@ -134,7 +134,7 @@ static void compute(void)
 		return;
 }
 
-/* An answer that the test has prepared, with the header of this one. */
+/* Replaces the answer by one that the test has prepared, with the header of the original answer. */
 static void replace_body(union rivulet_packet *a, const void *prepared, size_t size, bool use)
 {
 	if (use)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A driver and a device in one process, behind the client library: the functions of libdrm that the
+ * A driver and a device in one process, behind the client library. The functions of libdrm that the
  * library calls, and ioctl(), are replaced at link time (NPU_WRAPS in tests/part.mk). The node is a
- * memfd that holds all buffers, so mapping works as it does on a node. Jobs run on the linked
+ * memfd that holds all buffers, so that mmap() works as on a real node. Jobs run on the linked
  * model.
  */
 #ifndef RVL_FAKE_NPU_H
@@ -35,7 +35,7 @@ struct npu_job {
 	struct drm_rivulet_region region[RIVULET_SLOTS];
 	struct drm_rivulet_variant variant[RIVULET_LEVELS];
 	struct drm_rivulet_sync out;
-	int done;   /* eventfd that its sync_file is a duplicate of */
+	int done;   /* eventfd whose duplicate is the job's sync_file */
 	int status; /* of its fence: 0 not signalled, 1, or negative errno */
 	bool ran;
 };
@@ -70,7 +70,7 @@ static struct {
 	/* Answers a job instead of the model. */
 	void (*answer)(struct npu_job *j, struct rivulet_status *st);
 	int refuse[NPU_CALLS];	   /* errno, or 0 */
-	uint32_t after[NPU_CALLS]; /* calls that are granted before that */
+	uint32_t after[NPU_CALLS]; /* number of calls that succeed before the refusal */
 	bool plain_sync_file;	   /* the sync_file cannot be polled */
 	uint64_t counter[RIVULET_PERF_VALUES], counter_next[RIVULET_PERF_VALUES]; /* after a reset */
 	uint32_t counter_reads;
@@ -160,7 +160,9 @@ static inline void npu_run(uint32_t count)
 	}
 }
 
-/* An eventfd out of the way: the next descriptor of the program has the number that it would have.
+/*
+ * Returns an eventfd with a high number, so that the next descriptor of the program has the number
+ * that it would have without it.
  */
 static inline int npu_event(void)
 {
@@ -215,7 +217,7 @@ static inline int npu_query(const struct drm_rivulet_query *q)
 	return 0;
 }
 
-/* The counters of the first monitor: @counter, cleared by a read that asks for it. */
+/* Reads the first monitor: all values are @counter, which the flag RESET clears. */
 static inline int npu_monitor_read(struct drm_rivulet_perfmon_read *p)
 {
 	ck_assert(p->perfmon == 41 && p->count <= RIVULET_PERF_VALUES);
@@ -282,7 +284,7 @@ void __wrap_drmFreeVersion(drmVersionPtr v)
 	(void)v;
 }
 
-/* Every import is a new buffer of two pages. */
+/* Every import creates a new buffer of two pages. */
 int __wrap_drmPrimeFDToHandle(int fd, int dmabuf, uint32_t *handle);
 int __wrap_drmPrimeFDToHandle(int fd, int dmabuf, uint32_t *handle)
 {
@@ -317,7 +319,7 @@ int __wrap_drmSyncobjDestroy(int fd, uint32_t handle)
 	return 0;
 }
 
-/* Waiting for a job lets the held ones run. */
+/* Waiting for a job runs the jobs that are held. */
 int __wrap_drmSyncobjWait(int fd, uint32_t *handles, unsigned int n, int64_t timeout,
 			  unsigned int flags, uint32_t *first);
 int __wrap_drmSyncobjWait(int fd, uint32_t *handles, unsigned int n, int64_t timeout,
@@ -332,7 +334,7 @@ int __wrap_drmSyncobjWait(int fd, uint32_t *handles, unsigned int n, int64_t tim
 	return 0;
 }
 
-/* The last job that signals a syncobj, or that a sync_file stands for. */
+/* The last job that signals @syncobj, or NULL. */
 static inline struct npu_job *npu_job_of(uint32_t syncobj)
 {
 	for (uint32_t i = npu.jobs; i-- > 0;)
@@ -375,7 +377,7 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
 	return 0;
 }
 
-/* What the driver reports of a board. */
+/* The description of a board as the driver reports it. */
 static inline void npu_describe(const struct rivulet_board *b, struct drm_rivulet_device *d)
 {
 	*d = (struct drm_rivulet_device){ .dev_version = RIVULET_DEV_VERSION,
@@ -426,7 +428,7 @@ static inline void npu_setup(const char *board)
 	npu.bus = ops.bus;
 	npu.level = npu.board.levels - 1;
 	wide = npu.board;
-	wide.dma_bits = 64; /* bus addresses are host addresses here */
+	wide.dma_bits = 64; /* bus addresses are host addresses */
 	npu.sim = rivulet_sim_new(&wide, npu.window, &ops);
 	ck_assert_ptr_nonnull(npu.sim);
 }
@@ -439,7 +441,7 @@ static inline struct rivulet_device *npu_device(void)
 	return dev;
 }
 
-/* Everything that was created is destroyed. */
+/* Asserts that everything that was created has been destroyed. */
 static inline void npu_teardown(void)
 {
 	for (uint32_t i = 0; i < NPU_HANDLES; i++)

@@ -46,7 +46,7 @@ static inline struct fuse_attr fuse_rig_attr(uint64_t node)
 	return a;
 }
 
-/* Whatever is not listed here is read, and never answered. */
+/* A request that is not listed here is read but never answered. */
 static inline void fuse_rig_serve(int dev, const struct fuse_in_header *h)
 {
 	struct fuse_init_out init = { .major = 7, .minor = 31, .max_write = 4096 };
@@ -97,7 +97,7 @@ static inline bool fuse_rig_isolate(void)
 
 	snprintf(uid, sizeof(uid), "0 %u 1", geteuid());
 	snprintf(gid, sizeof(gid), "0 %u 1", getegid());
-	/* A process that changed its uid does not own its files in /proc otherwise. */
+	/* Otherwise a process that changed its uid does not own its files in /proc. */
 	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	return !unshare(CLONE_NEWUSER | CLONE_NEWNS) && fuse_rig_write("/proc/self/setgroups", "deny") &&
 	       fuse_rig_write("/proc/self/uid_map", uid) && fuse_rig_write("/proc/self/gid_map", gid);

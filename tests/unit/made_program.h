@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Program files made by hand, to have any steps wanted: CPU steps on float vectors, NPU steps
- * without commands. */
+/*
+ * Program files that a test builds step by step: CPU steps on float vectors, NPU steps without
+ * commands.
+ */
 #ifndef RVL_MADE_PROGRAM_H
 #define RVL_MADE_PROGRAM_H
 

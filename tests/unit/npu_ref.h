@@ -369,7 +369,7 @@ static inline void ref_alu_channel(const struct ref *r, const struct rivulet_ins
 		r->inp[d * tn + m % tn] = v;
 }
 
-/** ref_alu() - @old: INP before the instruction; A and B lie apart from the destination */
+/** ref_alu() - @old: INP before the instruction; A and B do not overlap the destination */
 static inline void ref_alu(const struct ref *r, const struct rivulet_insn_alu *a, int8_t *old)
 {
 	int lanes = a->src ? r->b->tm : r->b->tn;

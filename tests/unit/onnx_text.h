@@ -36,7 +36,7 @@ static inline int ot_type(const char *s)
 	return atoi(s);
 }
 
-/* "1,?,3" into @dim, ended by -1; returns how many. */
+/* Parses "1,?,3" into @dim, which -1 ends. Returns the number of dimensions. */
 static inline int ot_dims(const char *s, int64_t *dim)
 {
 	int n = 0;

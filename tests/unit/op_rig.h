@@ -44,7 +44,7 @@ static inline void op_guard(uint8_t *at)
 		rig.guard[rig.guards++] = at;
 }
 
-/* Proves that nothing was written behind the operands. */
+/* Asserts that nothing was written behind the operands. */
 static inline void op_check_guards(void)
 {
 	for (uint32_t i = 0; i < rig.guards; i++)
@@ -53,7 +53,7 @@ static inline void op_check_guards(void)
 				      rig.call.def->name, k);
 }
 
-/* Frees the operands of the operator before. */
+/* Frees the operands of the previous operator. */
 static inline void op_end(void)
 {
 	op_check_guards();
@@ -109,7 +109,10 @@ static inline void op_string(const char *name, const char *v)
 	a->n = (uint32_t)strlen(v);
 }
 
-/* A list that outlives the run: literals of the test's function. */
+/*
+ * Sets an attribute to a list. The list must outlive the run, as literals in the test's function
+ * do.
+ */
 static inline void op_list(const char *name, const void *list, size_t n)
 {
 	struct rvl_attr_value *a = op_attr(name);
@@ -153,7 +156,7 @@ static inline void *op_memory(enum rvl_type type, int64_t n, const void *from)
 	return p;
 }
 
-/* The next input. @n: elements of @data, a check of the literal; known at run time only. */
+/* Adds an input that only a run knows. @n: elements of @data, which checks the literal. */
 static inline void op_in(enum rvl_type type, struct rvl_shape s, const void *data, size_t n)
 {
 	struct rvl_value *v = &rig.call.in[rig.call.n_in++];
@@ -162,7 +165,7 @@ static inline void op_in(enum rvl_type type, struct rvl_shape s, const void *dat
 	*v = (struct rvl_value) { .type = type, .shape = s, .data = op_memory(type, (int64_t)n, data) };
 }
 
-/* The same, known when the operator is compiled. */
+/* Adds an input that is known when the operator is compiled. */
 static inline void op_const(enum rvl_type type, struct rvl_shape s, const void *data, size_t n)
 {
 	rig.constant[rig.call.n_in] = true;
@@ -190,7 +193,7 @@ static inline void op_none(void)
 /* An operand with a dimension of 0. */
 #define IN_EMPTY(T, dims) op_in(RVL_TYPE_##T, dims, NULL, 0)
 
-/* The shape rule, with the data of constants alone. */
+/* Applies the shape rule, with the data of constants only. */
 static inline int op_infer(uint32_t n_out)
 {
 	struct rvl_call c = rig.call;
@@ -232,8 +235,8 @@ static inline void op_describe(struct rvl_kernel_desc *d)
 }
 
 /*
- * Infers and runs with @n_out outputs. Returns the first error; its text is in rig.why.
- * Where only the data of a run decides the shape, the test has set rig.call.out[] to bounds.
+ * Infers and runs with @n_out outputs. Returns the first error; rig.why has its text. If only the
+ * data of a run determines the shape, the test must set rig.call.out[] to bounds before.
  */
 static inline int op_run(uint32_t n_out)
 {
@@ -282,7 +285,7 @@ static inline void op_fails(uint32_t n_out, const char *text)
 	ck_assert_msg(strstr(rig.why, text), "'%s' is not in '%s'", text, rig.why);
 }
 
-/* Output @i has this type, shape and data; floats within 1e-5, NaN equal to NaN. */
+/* Asserts type, shape and data of output @i: floats within 1e-5, NaN equal to NaN. */
 static inline void op_want(uint32_t i, enum rvl_type type, struct rvl_shape s, const void *data,
 			   size_t n)
 {

@@ -84,7 +84,7 @@ static inline void quant(struct rvl_kernel_arg *a, int k, uint32_t n, int32_t ax
 static const void *in_data[RVL_MAX_IN];
 static void *out_data[RVL_MAX_OUT];
 
-/* Runs with a scratch of exactly the size that the kernel asks for. */
+/* Runs with a scratch buffer of exactly the size that the kernel requests. */
 static inline void run(bool reference)
 {
 	char why[96] = "";

@@ -42,8 +42,10 @@ static uint64_t right_of(struct rivulet_eval *e, const struct rivulet_eval_data 
 START_TEST(the_largest_score_is_the_answer)
 {
 	static const float x[] = { 1, 2, 3, -1, -1, 3, -2, -3, 0, 0, 5, 1, -1, -1 };
-	/* 3 is at 2; 3 and 2 at 0; 3 at 1; the greatest of -2, -3, -5 at 0; 0 is at 0 first; 6 at
-	 * 2; -1 at 0. */
+	/*
+	 * The highest scores: example 0 at index 2; 1 at 2 and 0; 2 at 1; 3 at 0; 4 at 0, the first
+	 * of equals; 5 at 2.
+	 */
 	static const uint8_t labels[] = { 2, 0, 1, 0, 0, 2, 0 }, others[] = { 2, 1, 1, 1, 2, 2, 1 };
 
 	for (int64_t batch = 1; batch <= 8; batch++) {
@@ -85,7 +87,7 @@ START_TEST(a_batch_has_fifty_examples_unless_asked)
 }
 END_TEST
 
-/* What is behind the last example of a batch is zero, whatever was there before. */
+/* Examples behind the end of the data are zero, whatever the buffer contained before. */
 START_TEST(the_rest_of_a_batch_is_zero)
 {
 	static const float x[] = { 1, 2, 3, 4, 5, 6 };
@@ -220,13 +222,13 @@ START_TEST(only_marked_products_become_streams)
 }
 END_TEST
 
-/* The only sum decides, 255 x 127 x @n / 32768, whatever its sign. */
+/* A single sum determines the scale: 255 x 127 x @n / 32768, whatever its sign. */
 START_TEST(the_scale_of_a_single_sum)
 {
 	static const struct {
 		const char *weights;
 		int32_t lg;
-		int32_t separate; /* where positive and negative products have a sum each */
+		int32_t separate; /* positive and negative products have separate sums */
 	} cases[] = {
 		{ "127", 2, 2 }, { "-127", 2, 2 }, { "127 127 127 -127", 1, 2 }, { "1", 0, 0 }
 	};

@@ -65,7 +65,7 @@ static void changed(struct rivulet_client *c, void *data)
 	++*(int *)data;
 }
 
-/* ---- every public call against a daemon that was restarted ---- */
+/* ---- every public call after the daemon was restarted ---- */
 
 struct parts {
 	struct rivulet_client *c;
@@ -97,12 +97,12 @@ static int call_policy(struct parts *p)
 	return r;
 }
 
-/* The end of a question that was started. */
+/* What the callback of a query received. */
 struct asked {
 	int calls, result;
 	uint64_t size;
 	uint32_t mode;
-	int again;		/* pings to start from the callback */
+	int again;		/* queries to start from the callback */
 	char error[200];
 };
 
@@ -147,7 +147,7 @@ static void got_policy(struct rivulet_client *c, int result, const struct rivule
 	a->mode = s ? s->mode : 0;
 }
 
-/* Turns the loop until the question that @r started has ended; sets the thread's error again. */
+/* Runs the loop until the query that @r started has ended, and restores the error of the thread. */
 static int end_of(struct parts *p, const struct asked *a, int r)
 {
 	if (r)
@@ -247,7 +247,7 @@ static int call_connect(struct parts *p)
 static const struct {
 	const char *name;
 	int (*call)(struct parts *p);
-	uint16_t asks;		/* the last request that the call sends */
+	uint16_t asks;		/* type of the last request that the call sends */
 } calls[] = {
 	{ "ping", call_ping, RIVULET_MSG_PING },
 	{ "status", call_status, RIVULET_MSG_STATUS },
@@ -360,9 +360,9 @@ START_TEST(absent)
 }
 END_TEST
 
-/* ---- without blocking ---- */
+/* ---- calls that do not block ---- */
 
-/* Connecting, loading and running, all by the loop alone. */
+/* The loop alone connects, loads and runs. */
 START_TEST(whole_loop)
 {
 	uint8_t in[BYTES] = { 7 }, out[BYTES] = { 0 };
@@ -444,7 +444,7 @@ START_TEST(silent_daemon)
 }
 END_TEST
 
-/* Questions wait for the connection, end once, and may be asked from a callback. None blocks. */
+/* Queries wait for the connection, end once, and may be started from a callback. None blocks. */
 START_TEST(questions)
 {
 	struct asked ping = { .again = 2 }, status = { 0 }, policy = { 0 };
@@ -458,7 +458,7 @@ START_TEST(questions)
 	ck_assert_int_eq(rivulet_client_ping_start(c, WAIT_MS, pinged, &ping), 0);
 	ck_assert_int_eq(rivulet_client_status_start(c, got_status, &status), 0);
 	ck_assert_int_eq(rivulet_client_policy_start(c, RIVULET_POLICY_KEEP, 0, got_policy, &policy), 0);
-	/* One whose end nobody wants to know: its descriptor is closed. */
+	/* A query without a callback: the library closes the descriptor of its answer. */
 	ck_assert_int_eq(rivulet_client_status_start(c, NULL, NULL), 0);
 	ck_assert_int_eq(rivulet_client_result(c), -EINPROGRESS);
 	turn_soon(c);
@@ -476,7 +476,7 @@ START_TEST(questions)
 }
 END_TEST
 
-/* A question ends at its time limit, also when there is no connection yet. */
+/* A query ends at its time limit, also when there is no connection yet. */
 START_TEST(unanswered_questions)
 {
 	struct asked early = { 0 }, late = { 0 }, cut = { 0 }, policy = { 0 }, forgotten = { 0 };
@@ -506,7 +506,7 @@ START_TEST(unanswered_questions)
 	while (!cut.calls)
 		turn(c);
 	ck_assert_int_eq(cut.result, -ECONNRESET);
-	/* A question makes the connection anew, to a daemon without the feature this time. */
+	/* A query connects again, this time to a daemon without the feature. */
 	dm.hello = (struct rivulet_msg_hello_reply) { .version = 1, .max_model = 4096 };
 	dm.paused = false;
 	ck_assert_int_eq(rivulet_client_policy_start(c, 0, 0, got_policy, &policy), 0);
@@ -514,7 +514,7 @@ START_TEST(unanswered_questions)
 		turn(c);
 	ck_assert_int_eq(policy.result, -EOPNOTSUPP);
 	ck_assert_int_eq(rivulet_client_policy_start(c, 0, 0, got_policy, &policy), -EOPNOTSUPP);
-	/* What has not ended when the client is freed is not reported. */
+	/* A query that is pending when the client is freed calls no callback. */
 	dm.paused = true;
 	ck_assert_int_eq(rivulet_client_ping_start(c, WAIT_MS, pinged, &forgotten), 0);
 	rivulet_client_unref(c);
@@ -828,7 +828,7 @@ END_TEST
 
 /* ---- shapes that a run finds ---- */
 
-/* A run with an output whose shape the daemon is asked for, in the program's loop. */
+/* Runs, in the program's loop, a request whose output has a shape that the daemon must report. */
 static int run_bounded(struct rivulet_request *q, uint64_t rows)
 {
 	struct rivulet_client *c = q->model->client;
@@ -845,9 +845,9 @@ static int run_bounded(struct rivulet_request *q, uint64_t rows)
 }
 
 /*
- * Proves that a run ends once, when its shapes have been reported, that only the bytes of the result
+ * Proves that a run ends once, after its shapes were reported, that only the bytes of the result
  * are copied, that a connection lost or a refusal between the run and its shape is the run's error,
- * and that an impossible shape is one of the daemon.
+ * and that an impossible shape is an error of the daemon.
  */
 START_TEST(shapes_of_runs)
 {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* The runtime on the kernel driver's interface: what it submits, and what it makes of every answer.
+/*
+ * The runtime on the interface of the kernel driver: what it submits, and how it handles every
+ * answer.
  */
 #include <check.h>
 #include <errno.h>
@@ -103,7 +105,7 @@ static int run(struct rivulet_exec *x, const struct rivulet_exec_params *p)
 	return r ? r : rivulet_exec_wait(x, 60000);
 }
 
-/* What the model's CPU kernels give for @pixels; the device gives the same bits. */
+/* Computes the result by the model's CPU kernels. The device gives the same bits. */
 static void expect(float *want)
 {
 	static const struct rivulet_compile_options o = { .cpu_only = true };
@@ -136,7 +138,7 @@ START_TEST(board)
 	d = npu_device();
 	ck_assert(!rivulet_runtime_new_device(d, workers, &other, &err));
 	b = rivulet_runtime_board(other);
-	/* All that the driver reports; the width of the bus and the pace file are not among it. */
+	/* The driver does not report the width of the bus and the pace. */
 	npu.board.dma_bits = 0;
 	npu.board.pace_real = false;
 	ck_assert_mem_eq(b, &npu.board, sizeof(*b));
@@ -165,7 +167,9 @@ START_TEST(board)
 }
 END_TEST
 
-/* devfreq owns the level of a real device, and the device owns its pace. */
+/*
+ * The runtime cannot set level and pace of a real device, because devfreq and the device own them.
+ */
 START_TEST(what_only_the_model_can)
 {
 	ck_assert_int_eq(rivulet_runtime_set_level(rt, 0), -EOPNOTSUPP);
@@ -176,7 +180,7 @@ END_TEST
 
 /* ---- runs ---- */
 
-/* The demo model gives the answers of its CPU kernels, run after run. */
+/* The demo model gives the results of its CPU kernels in every run. */
 START_TEST(answers)
 {
 	struct rivulet_exec *x = lenet();
@@ -195,7 +199,7 @@ START_TEST(answers)
 }
 END_TEST
 
-/* An output keeps its bytes when the run fails. */
+/* A failed run does not change the output. */
 START_TEST(no_output_of_a_failed_run)
 {
 	struct rivulet_exec *x = lenet();
@@ -244,7 +248,7 @@ START_TEST(job)
 		ck_assert_uint_eq(write,
 				  (s->writes_mask >> slot & 1) || slot == RIVULET_SLOT_REPORT);
 	}
-	/* The library adds the program, the arena and the report to whatever the step names. */
+	/* The library adds the program, the arena and the report to the slots of the step. */
 	ck_assert_uint_eq(seen, s->slots | 1u << RIVULET_SLOT_PROGRAM | 1u << RIVULET_SLOT_ARENA |
 					1u << RIVULET_SLOT_REPORT);
 	r = npu_region(j, RIVULET_SLOT_PROGRAM);
@@ -342,8 +346,8 @@ static struct rivulet_exec *made_chain(uint32_t n, bool depend)
 }
 
 /*
- * Eight NPU steps of a run are in the driver's queue at most. One that needs the result of another
- * NPU step is queued behind it without waiting, because the device runs them in order.
+ * At most eight NPU steps of a run are in the driver's queue. A step that needs the result of
+ * another NPU step is queued behind it without waiting, because the device runs jobs in order.
  */
 START_TEST(in_flight)
 {
@@ -361,7 +365,7 @@ START_TEST(in_flight)
 	while (!r->npu_steps)
 		rivulet_exec_wait(x, 10);
 	ck_assert_uint_eq(npu.jobs, 9);
-	/* The step on the CPU needed the first one only, and is done as soon as that is. */
+	/* The CPU step needs the first NPU step only, and ends as soon as that has ended. */
 	ck_assert_uint_eq(r->cpu_steps, 1);
 	npu_run(8);
 	while (r->npu_steps < 9)
@@ -409,7 +413,10 @@ START_TEST(interrupted_wait)
 }
 END_TEST
 
-/* A result is the sum over the steps, and so are the totals of the levels that they ran at. */
+/*
+ * A result is the sum over the steps, and so are the residency times of the levels at which they
+ * ran.
+ */
 START_TEST(sums)
 {
 	struct rivulet_exec *x = made_chain(3, true);
@@ -451,7 +458,7 @@ START_TEST(sums)
 }
 END_TEST
 
-/* A step keeps its syncobj from run to run, and it goes with the exec. */
+/* A step keeps its syncobj from run to run, and the exec destroys it. */
 START_TEST(syncobjs_are_kept)
 {
 	struct rivulet_exec *x = made_chain(3, true);
@@ -491,7 +498,7 @@ START_TEST(monitor)
 	ck_assert_uint_eq(npu.log[0].job.perfmon, 41);
 	ck_assert_uint_eq(npu.log[1].job.perfmon, 42);
 	ck_assert_uint_eq(npu.log[2].job.perfmon, 0);
-	/* The last one goes with the runtime, which the fixture checks. */
+	/* The runtime drops the last reference, which the fixture checks. */
 	ck_assert(!rivulet_perfmon_new(dev, &mon));
 	ck_assert_int_eq(rivulet_runtime_monitor(rt, mon), 0);
 	rivulet_perfmon_unref(mon);
@@ -499,7 +506,7 @@ START_TEST(monitor)
 }
 END_TEST
 
-/* The caller of a run may fix its commands, whatever level the device is at. */
+/* The caller may select the variant of a run, whatever level the device has. */
 START_TEST(forced_variant)
 {
 	struct made *m = calloc(1, sizeof(*m));
@@ -526,11 +533,11 @@ START_TEST(forced_variant)
 		ck_assert_uint_eq(npu.log[0].variant[l].length, 16 * (1 + 1));
 		ck_assert_uint_eq(npu.log[0].variant[l].offset, npu.log[0].variant[0].offset);
 	}
-	/* These commands are not bound to the levels that the program made them for. */
+	/* A selected variant does not require the levels for which the program was compiled. */
 	ck_assert_uint_eq(npu.log[0].job.min_level, 0);
 	npu_run(1);
 	rivulet_exec_unref(x);
-	/* There is none of level 0; level 8 does not exist. */
+	/* The program has no variant of level 0, and level 8 does not exist. */
 	x = exec_of(rt, m->file, m->size);
 	ck_assert(!rivulet_exec_bind_memory(x, 0, in, sizeof(in), &err));
 	ck_assert(!rivulet_exec_bind_memory(x, 1, out, sizeof(out), &err));
@@ -567,7 +574,10 @@ static const struct drm_rivulet_region *region_with(const struct npu_job *j, uin
 	return NULL;
 }
 
-/* A run works in the caller's own buffers, from the bound offset on, and writes nothing beside. */
+/*
+ * A run works in the caller's own buffers from the bound offset on, and writes no other byte of
+ * them.
+ */
 START_TEST(buffers)
 {
 	struct rivulet_exec *x = lenet();
@@ -587,7 +597,7 @@ START_TEST(buffers)
 	ck_assert_mem_eq((char *)map + 256, want, sizeof(want));
 	for (uint32_t i = 0; i < PAGE; i++)
 		ck_assert(((char *)map)[i] == 0x77 || (i >= 256 && i < 256 + sizeof(want)));
-	/* A binding holds a reference; a new one drops it. */
+	/* A binding holds a reference, which a new binding drops. */
 	rivulet_buffer_unref(in);
 	ck_assert(npu.bo[handle].open);
 	ck_assert(!rivulet_exec_bind_memory(x, 0, pixels, sizeof(pixels), &err));
@@ -597,7 +607,7 @@ START_TEST(buffers)
 }
 END_TEST
 
-/* An NPU step that uses an input names the bound buffer itself, as much of it as the tensor has. */
+/* A region of an NPU step is the bound buffer itself, limited to the bytes of the tensor. */
 START_TEST(buffer_regions)
 {
 	struct made *m = calloc(1, sizeof(*m));
@@ -657,7 +667,7 @@ static bool mapped(const char *name)
 	return found;
 }
 
-static int answer_input; /* the one that the device reads */
+static int answer_input; /* index of the input that the device reads */
 
 static void answer_fault(struct npu_job *j, struct rivulet_status *st)
 {
@@ -710,8 +720,8 @@ static struct rivulet_exec *made_doubler(void)
 }
 
 /*
- * Plain memory that an NPU step uses is copied into a buffer when the run starts, and out of it
- * when the run has succeeded. What only CPU steps use needs no buffer.
+ * Plain memory that an NPU step uses is copied into a buffer when the run starts, and back when the
+ * run has succeeded. Memory that only CPU steps use needs no buffer.
  */
 START_TEST(copies)
 {
@@ -747,7 +757,7 @@ START_TEST(copies)
 			ck_assert_float_eq(out[1][i], (float)(round * 100 + i));
 		}
 	}
-	/* A run that fails leaves the caller's output as it was. */
+	/* A failed run does not change the caller's output. */
 	memset(out, 0x33, sizeof(out));
 	npu.answer = answer_fault;
 	npu.hold = false;
@@ -757,7 +767,7 @@ START_TEST(copies)
 }
 END_TEST
 
-/* A memfd takes the same path; without memory for the buffer its mapping is undone. */
+/* A memfd uses the same path. If there is no memory for the buffer, its mapping is removed. */
 START_TEST(copied_memfds)
 {
 	int fd = sealed_memfd(3 * PAGE), other = sealed_memfd(PAGE);
@@ -790,8 +800,7 @@ START_TEST(copied_memfds)
 }
 END_TEST
 
-/* What does not fit, what is not aligned, and what may not be written is refused with its reason.
- */
+/* Memory that is too small, not aligned or not writable is refused with the reason. */
 START_TEST(buffers_refused)
 {
 	struct rivulet_exec *x = lenet();
@@ -818,7 +827,7 @@ START_TEST(buffers_refused)
 }
 END_TEST
 
-/* An input may lie in a buffer that is read-only, an output may not. */
+/* An input may be in a read-only buffer, an output may not. */
 START_TEST(read_only)
 {
 	struct rivulet_exec *x = lenet();
@@ -833,7 +842,7 @@ START_TEST(read_only)
 }
 END_TEST
 
-/* A descriptor that is no memfd is a dma-buf, and the device works in it. */
+/* A descriptor of any other kind than memfd is a dma-buf, in which the device works directly. */
 START_TEST(dma_buf)
 {
 	struct rivulet_exec *x = lenet();
@@ -849,7 +858,7 @@ START_TEST(dma_buf)
 	memset(pixels, 0, sizeof(pixels));
 	ck_assert_int_eq(run(x, NULL), 0);
 	ck_assert_mem_eq(scores, want, sizeof(want));
-	/* One that is too small is closed again. */
+	/* The library closes the descriptor of a dma-buf that is too small. */
 	ck_assert_int_eq(rivulet_exec_bind_fd(x, 0, pipefd[0], 8192 - 64, &err), -EINVAL);
 	ck_assert(!npu.bo[handle + 1].open);
 	ck_assert(npu.bo[handle].open);
@@ -859,7 +868,7 @@ START_TEST(dma_buf)
 }
 END_TEST
 
-/* CPU steps work in the memfd itself, at the offset; its owner finds the answer in it. */
+/* CPU steps work in the memfd itself at the offset, where its owner finds the result. */
 START_TEST(memfds)
 {
 	struct rivulet_exec *x = lenet();
@@ -873,7 +882,7 @@ START_TEST(memfds)
 	ck_assert_int_eq(run(x, NULL), 0);
 	ck_assert_int_eq(pread(out, got, sizeof(got), 64), sizeof(got));
 	ck_assert_mem_eq(got, want, sizeof(want));
-	/* The last place in it where an input fits. */
+	/* The highest offset at which the input fits. */
 	ck_assert_int_eq(rivulet_exec_bind_fd(x, 0, in, 3 * PAGE - 3136, &err), 0);
 	ck_assert_int_eq(rivulet_exec_bind_fd(x, 0, in, 3 * PAGE - 3136 + 64, &err), -EINVAL);
 	rivulet_exec_unref(x);
@@ -884,7 +893,7 @@ END_TEST
 
 /* ---- errors ---- */
 
-/* Whatever the driver refuses while a program is loaded fails the call, and nothing is kept. */
+/* If the driver refuses any call while a program is loaded, loading fails and nothing is leaked. */
 START_TEST(refused_at_load)
 {
 	static const struct rivulet_compile_options o = { .prof = true };
@@ -918,7 +927,10 @@ START_TEST(refused_at_load)
 }
 END_TEST
 
-/* A step that the driver refuses ends the run with the driver's errno, and names step and call. */
+/*
+ * If the driver refuses a step, the run ends with the driver's errno, and the error names step and
+ * call.
+ */
 START_TEST(refused_at_run)
 {
 	struct rivulet_exec *x = made_chain(3, true);
@@ -932,7 +944,7 @@ START_TEST(refused_at_run)
 	ck_assert_msg(strstr(r->text, "step 1 of 4,") && strstr(r->text, "(NPU): ") &&
 			      strstr(r->text, "cannot create a syncobj: Too many open files"),
 		      "%s", r->text);
-	/* The first step had been submitted, and the run ended when it had. */
+	/* The first step had been submitted. The run ended after that step. */
 	ck_assert_uint_eq(npu.jobs, 1);
 	ck_assert_uint_eq(r->npu_steps, 1);
 	ck_assert(rivulet_exec_step(x, 0)->ran && !rivulet_exec_step(x, 1)->ran);
@@ -948,7 +960,9 @@ START_TEST(refused_at_run)
 }
 END_TEST
 
-/* A job whose end cannot be polled is in flight all the same: its end is awaited before the error.
+/*
+ * A job whose fence cannot be polled is in flight nevertheless, so the run waits for it before it
+ * reports the error.
  */
 START_TEST(cannot_watch)
 {
@@ -977,13 +991,12 @@ START_TEST(cannot_watch)
 	npu.plain_sync_file = false;
 	npu.hold = false;
 	ck_assert_int_eq(run(x, NULL), 0);
-	/* Without a sync_file, after a run that had one, no other descriptor is closed in its
-	 * place. */
+	/* A run without a sync_file, after a run with one, closes no other descriptor. */
 	npu.refuse[NPU_SYNC_FILE] = ENFILE;
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(run(x, NULL), -ENFILE);
 	ck_assert_int_ge(fcntl(STDIN_FILENO, F_GETFD), 0);
-	/* Descriptor 0 is one like any other. */
+	/* Descriptor 0 is valid. */
 	npu.refuse[NPU_SYNC_FILE] = 0;
 	npu.plain_sync_file = true;
 	close(STDIN_FILENO);
@@ -1039,7 +1052,9 @@ static const struct {
 	  "no report; error of the driver: Operation canceled" },
 };
 
-/* -ETIME and -ECANCELED are ends of a run, not of a step; the device's own report is always -EIO.
+/*
+ * -ETIME and -ECANCELED are results of a run, not of a step. An error in the device's report is
+ * -EIO.
  */
 static int error_of(int i)
 {
@@ -1066,18 +1081,18 @@ START_TEST(reports)
 	ck_assert_msg(!strncmp(r->text, text, strlen(text)) && strstr(r->text, ends[_i].text), "%s",
 		      r->text);
 	ck_assert_uint_eq(r->step, 0);
-	/* A report that is damaged is not passed on. */
+	/* A damaged report is not passed to the caller. */
 	ck_assert_uint_eq(r->status.state, ends[_i].damaged ? 0 : ends[_i].state);
 	ck_assert_uint_eq(r->status.fault, ends[_i].damaged ? 0 : ends[_i].fault);
 	ck_assert_uint_eq(r->npu_steps, ends[_i].damaged ? 0 : 2);
 	ck_assert_uint_eq(rivulet_runtime_totals(rt)[3].jobs, ends[_i].damaged ? 0 : 2);
-	/* The steps behind it were in the queue, and no further one starts. */
+	/* The next steps were already in the queue. No further step starts. */
 	ck_assert_uint_eq(r->cpu_steps, 0);
 	rivulet_exec_unref(x);
 }
 END_TEST
 
-/* A good report does not hide the driver's error: the run fails with it. */
+/* A report without a fault does not hide the driver's error: the run fails with it. */
 START_TEST(fence_error)
 {
 	struct rivulet_exec *x = made_chain(1, false);

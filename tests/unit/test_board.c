@@ -68,7 +68,10 @@ START_TEST(cost_keys)
 }
 END_TEST
 
-/* By hand from docs/boards.md section 5, and below what the part has and seed 001 took. */
+/*
+ * Computed by hand from docs/boards.md, section 5. The values are below the resources of the part
+ * and those that SAF-CNN reports.
+ */
 START_TEST(resources)
 {
 	static const struct {
@@ -119,7 +122,7 @@ START_TEST(energy)
 }
 END_TEST
 
-/* The good profile with its first @from replaced by @to. */
+/* Parses the valid profile with the first @from replaced by @to. */
 static int parse_with(const char *from, const char *to)
 {
 	char text[1024];

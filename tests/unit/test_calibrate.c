@@ -25,10 +25,10 @@ static struct rvl_graph *g;
 static struct pb bytes;
 static struct rvl_err err;
 
-/* Settings of the tests that do not say otherwise. */
+/* Default settings of the tests. */
 static struct rivulet_quantise how = { .range = RIVULET_RANGE_MIN_MAX, .threads = 2 };
 
-/* @size values for each input, one input behind the other. */
+/* @size values for each input, the inputs one after the other. */
 static int calibrate(const char *text, const float *data, uint64_t size)
 {
 	struct rivulet_examples e[4];
@@ -143,7 +143,9 @@ START_TEST(signed_results_are_not_clipped)
 }
 END_TEST
 
-/* Two of 2000 values are cut off; the rest ends with the bin, 1/16 wide, that holds the ones. */
+/*
+ * Two of 2000 values are clipped. The range ends with the bin, 1/16 wide, that contains the ones.
+ */
 START_TEST(outliers_are_clipped)
 {
 	static float v[2000];
@@ -187,8 +189,8 @@ static double error_of(enum rivulet_range range, const float *v, uint64_t n)
 }
 
 /*
- * With an outlier, the method of least squares has the smallest error of all. Of evenly distributed
- * values none clips much.
+ * With an outlier, the method of least squares has the smallest error of all methods. With evenly
+ * distributed values no method clips much.
  */
 START_TEST(methods_differ_where_there_are_outliers)
 {
@@ -214,7 +216,7 @@ START_TEST(methods_differ_where_there_are_outliers)
 }
 END_TEST
 
-/* The method is the one whose quantised model is nearest to the float model. */
+/* The chosen method is the one whose quantised model is nearest to the float model. */
 START_TEST(auto_takes_the_best_method)
 {
 	static float v[MANY];
@@ -286,7 +288,10 @@ START_TEST(weights_have_a_scale_by_row)
 }
 END_TEST
 
-/* What only moves values takes bytes: the parameters are those of what made the values. */
+/*
+ * Operators that only move values work on bytes, with the parameters of the operator that made the
+ * values.
+ */
 START_TEST(quantisation_moves_to_where_values_arise)
 {
 	static const float v[16] = { 1, 2, 3, 4, 5, 6, 7, 8, 1, 1, 1, 1, 1, 1, 1, 16 };
@@ -360,7 +365,7 @@ START_TEST(nodes_are_kept_in_float)
 }
 END_TEST
 
-/* int8 activations: nothing negative is zero point -128. */
+/* Activations are int8 if requested. Where no value is negative, the zero point is -128. */
 START_TEST(activations_are_int8_if_asked_for)
 {
 	static const float v[8] = { 1, -2, 3, 4, 0.5f, 2.5f, -1, 0 };
@@ -389,7 +394,9 @@ START_TEST(models_with_several_inputs)
 }
 END_TEST
 
-/* Three examples for a model of two in each run: the first one fills the second run. */
+/*
+ * Three examples for a model with two examples in each run: the first example fills the second run.
+ */
 START_TEST(examples_fill_the_last_run)
 {
 	static const float v[6] = { 1, 2, 3, 4, 5, 7 };
@@ -401,10 +408,15 @@ START_TEST(examples_fill_the_last_run)
 }
 END_TEST
 
-/* Layers that round badly stay float until the outputs have the SNR that is asked for. */
+/*
+ * The layers with the largest rounding errors stay float until the outputs have the requested SNR.
+ */
 START_TEST(mixed_keeps_the_worst_layers_float)
 {
-	/* The first column of w sets the range of a; the others, which count, get few of its steps. */
+	/*
+	 * The first column of w sets the range of a, so that the other columns, which matter, have
+	 * few steps.
+	 */
 	static const char text[] = "in x f32 1,4; out y; const w f32 4,4 100 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1; "
 				   "const u f32 4,1 1 1 1 1; const k f32 1,4 0 1 1 1; MatMul x w -> a; "
 				   "Mul a k -> m; MatMul x u -> b; Add m b -> y";
@@ -429,8 +441,8 @@ START_TEST(mixed_keeps_the_worst_layers_float)
 END_TEST
 
 /*
- * Weights of 0.4 steps all round to 0 but for the one that sets the scale: the bias takes up their
- * sum times the mean of the inputs.
+ * Weights of 0.4 steps all round to 0, except the one that sets the scale. The bias gains their sum
+ * times the mean of the inputs.
  */
 START_TEST(biases_take_up_the_error_of_weights)
 {
@@ -444,7 +456,7 @@ START_TEST(biases_take_up_the_error_of_weights)
 		how.correct = correct ? RIVULET_CORRECT_YES : RIVULET_CORRECT_NO;
 		ck_assert_msg(!calibrate(text, v, 8), "%s", err.msg);
 		bias = only(RVL_OP_Q_MATMUL)->in[2]->data;
-		scale = 4.0 / 255; /* of the input; that of the weights is 1 */
+		scale = 4.0 / 255; /* scale of the input; the scale of the weights is 1 */
 		ck_assert_int_eq(*bias, lrint((5 + (correct ? 0.4 * (2 + 2 + 2) : 0)) / scale));
 		release();
 	}
@@ -863,10 +875,13 @@ END_TEST
 
 /* ---- average pools ---- */
 
-#define WINDOWS 1021 /* sums of four bytes */
-#define FORMS	3    /* summands of each */
+#define WINDOWS 1021 /* number of sums of four bytes */
+#define FORMS	3    /* combinations of summands for each sum */
 #define PROVED                                                                                     \
-	417 /* pools of the test; the bound of the rounding errors leaves 19 more undecided */
+	/*
+	 * pools of the test that are exact; the bound of rounding errors leaves 19 more undecided
+	 */
+	417
 
 static struct rvl_graph *pool(float xs, int32_t xz, float ys, int32_t yz)
 {
@@ -891,7 +906,9 @@ static struct rvl_graph *pool(float xs, int32_t xz, float ys, int32_t yz)
 	return g;
 }
 
-/* Bytes of every sum: as even as possible, as uneven as possible from the front, and from the back.
+/*
+ * The bytes of every sum: as even as possible, as uneven as possible from the front, and from the
+ * back.
  */
 static void every_sum(uint8_t *x)
 {
@@ -909,7 +926,7 @@ static void every_sum(uint8_t *x)
 	}
 }
 
-/* docs/isa.md, AVG_BORDER. */
+/* The NPU's integer average (docs/isa.md, AVG_BORDER). */
 static int integers(const uint8_t *x, float xs, int32_t xz, float ys, int32_t yz)
 {
 	int sum = x[0] + x[1] + x[2] + x[3] - 4 * xz;
@@ -921,7 +938,7 @@ static int integers(const uint8_t *x, float xs, int32_t xz, float ys, int32_t yz
 	return (int)rintf(v) + yz;
 }
 
-/* How many sums onnxruntime's arithmetic and the NPU's disagree about. */
+/* The number of sums for which the arithmetic of onnxruntime and that of the NPU differ. */
 static int differences(const uint8_t *x, float xs, int32_t xz, float ys, int32_t yz)
 {
 	struct rvl_interp *it;
@@ -939,9 +956,9 @@ static int differences(const uint8_t *x, float xs, int32_t xz, float ys, int32_t
 }
 
 /*
- * What is called exact is exact for every sum. Scales with few bits add without an error, so that
- * the answer is exact in the other direction, too; of the others as many are proved as the error's
- * bound allows.
+ * A pool that is reported exact is exact for every sum. Sums of scales with few bits have no
+ * rounding error, so for these the reverse holds too. Of the other pools, as many are reported
+ * exact as the bound of rounding errors allows.
  */
 START_TEST(proofs_of_average_pools)
 {
@@ -983,7 +1000,7 @@ START_TEST(windows_that_are_too_large_to_try)
 	ck_assert(rvl_average_exact(g->nodes[0]));
 	g->nodes[0]->attr.kernel[1] = 65;
 	ck_assert(!rvl_average_exact(g->nodes[0]));
-	/* Windows that begin behind the image hold nothing. */
+	/* Windows that begin behind the image contain no position. */
 	g->nodes[0]->attr.kernel[1] = 1;
 	g->nodes[0]->attr.pad[1] = 1;
 	ck_assert(!rvl_average_exact(g->nodes[0]));
@@ -993,7 +1010,10 @@ START_TEST(windows_that_are_too_large_to_try)
 }
 END_TEST
 
-/* Infinities and NaN that both have are exact; one that only one has is nothing but noise. */
+/*
+ * Infinities and NaN in both results count as equal. In only one of the results they count as
+ * infinite noise.
+ */
 START_TEST(noise_of_infinities)
 {
 	static const float want[4] = { 1, -INFINITY, NAN, 3 }, other[4] = { 1, -2, NAN, 3 },

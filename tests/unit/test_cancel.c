@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Cancellation of CPU steps. The amount of work is the client's to choose, so the models here would
- * compute for minutes, on one thread or on all of them, inside of one loop or in many.
+ * Cancellation of CPU steps. A client chooses the amount of work, so the models of this test would
+ * compute for minutes: on one thread or on all of them, in one loop or in many.
  */
 #include <check.h>
 #include <elf.h>
@@ -30,16 +30,16 @@ static const struct {
 	const char *model;
 	int opset;
 } slow[] = {
-	/* One result, which is one share of the kernel's only loop, and 10^12 products. */
+	/* One result, which is a single part of the kernel's only loop, of 10^12 products. */
 	{ "in x f32 1000; Einsum x x x x -> y equation='a,b,c,d->'; out y f32 -", 13 },
-	/* Many shares, each of them long. */
+	/* Many parts, each of which takes long. */
 	{ "in x f32 64,64,64; Einsum x x x -> y equation='abc,dec,fgc->adf'; out y f32 64,64,64", 13 },
-	/* Shares of whole rows. */
+	/* Each part is several whole rows. */
 	{ "in x f32 4096,4096; MatMul x x -> y; out y f32 4096,4096", 13 },
-	/* Two passes, each with a table. */
+	/* Two passes, each of which uses a table. */
 	{ "in x f32 1,64,256,256; const r f32 0; const s f32 4 1 1 2 2;"
 	  "Resize x r s -> y mode='cubic'; out y f32 1,64,512,512", 13 },
-	/* No parallel loop: each time step needs the one before. */
+	/* No parallel loop, because each time step needs the one before. */
 	{ "in x f32 20000,1,64; const w f32 1,512,64 0.5; const r f32 1,512,512 0.5;"
 	  "RNN x w r -> y hidden_size=512; out y f32 20000,1,1,512", 14 },
 };
@@ -126,9 +126,9 @@ static void start(struct rig *g)
 }
 
 /*
- * Proves that a kernel is left within BOUND wherever it is when its run is cancelled, on one worker
- * and on two, that nothing leaks (with the sanitizer), and that the workers are whole afterwards: the
- * same run starts again and is cancelled again.
+ * Proves that a kernel stops within BOUND, at whatever instruction it is when its run is cancelled,
+ * on one worker and on two; that nothing leaks (with the sanitizer); and that the workers remain
+ * usable: the same run starts again and is cancelled again.
  */
 START_TEST(left_anywhere)
 {
@@ -181,8 +181,8 @@ static void cancel_often(struct rig *g)
 }
 
 /*
- * Proves that only the kernel of the cancelled run is left: another run on the same workers ends
- * with the right result while its neighbour is cancelled again and again.
+ * Proves that only the kernel of the cancelled run stops: another run on the same workers ends with
+ * the right result while the first one is cancelled repeatedly.
  */
 START_TEST(neighbour_unharmed)
 {

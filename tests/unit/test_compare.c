@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * `rivulet compare` and `rivulet compile --export` on a float model written here: the order of the
- * report, strict JSON, dumped values, and what is refused.
+ * `rivulet compare` and `rivulet compile --export` on a float model that the test writes: the order
+ * of the report, strict JSON, dumped values, and refused arguments.
  */
 #include <check.h>
 #include <json-c/json.h>

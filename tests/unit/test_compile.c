@@ -663,7 +663,7 @@ static uint64_t products(const char *path, const struct rivulet_compile_options 
 	return sum;
 }
 
-/* The runtime runs small steps itself: the CPU's products count as the NPU's do. */
+/* The runtime executes small steps on the CPU. Their products are counted like those of the NPU. */
 START_TEST(cpu_steps_know_their_products)
 {
 	const struct rivulet_compile_options cpu = { .cpu_only = true };

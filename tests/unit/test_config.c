@@ -274,14 +274,16 @@ START_TEST(lengths)
 	strcpy(text + 65, "]\n");
 	ck_assert_int_eq(parse(text), -EINVAL);
 	ck_assert_str_eq(err.s, "a.conf:1: a section is [Name]");
-	/* A name of one letter is one, and nobody need listen to warnings. */
+	/* A name of one letter is valid, and the warning callback may be NULL. */
 	rvl_config_default(&c);
 	ck_assert_int_eq(
 		rvl_config_parse(&c, "a", "[x]\nA=1\n[Limits]\nB=1\n", 21, NULL, NULL, &err), 0);
 }
 END_TEST
 
-/* Proves that keys of the start keep their values, and that they are listed with the file's names.
+/*
+ * Proves that keys that are read only at start keep their values at a reload, and that they are
+ * listed with the file's names.
  */
 START_TEST(fixed_keys)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What stops a program: every fault code that an instruction can cause, with index, slot and
- * offset; attacks on the region table; and random streams, each of which must end with a status.
+ * The faults that end a program: every fault code that an instruction can cause, with index, slot
+ * and offset; attacks on the region table; and random streams, each of which must end with a
+ * status.
  */
 #include <pthread.h>
 #include <sched.h>

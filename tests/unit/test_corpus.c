@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The corpora of the fuzz targets, tests/data/fuzz/TARGET: inputs that together reach what the
- * targets reach, and every input that was a finding. A target aborts where an expectation does not
- * hold; the build with sanitizers sees the rest.
+ * Runs the fuzz targets on their corpora, tests/data/fuzz/TARGET. A corpus holds inputs that
+ * together cover the code that the target covers, and every input that was a finding. A target
+ * aborts if an expectation does not hold; the build with sanitizers detects other errors.
  */
 #include <check.h>
 #include <dirent.h>

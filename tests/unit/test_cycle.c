@@ -53,7 +53,7 @@ static void expect(uint32_t index, uint64_t start, uint64_t end)
 
 START_TEST(end_alone)
 {
-	run(); /* asked for in cycle 0, there in cycle 64 */
+	run(); /* requested in cycle 0, arrives in cycle 64 */
 	ck_assert_uint_eq(result.cycles, 65);
 }
 END_TEST
@@ -100,7 +100,7 @@ START_TEST(outstanding_bursts)
 }
 END_TEST
 
-/* LOAD: one run for each channel; the bytes lie in two pages. */
+/* LOAD has one run for each channel; the bytes are in two pages. */
 START_TEST(strips)
 {
 	put("load l_chan channels=2");
@@ -154,7 +154,10 @@ START_TEST(conv_alone)
 }
 END_TEST
 
-/* Four words of ACC come while CONV works: each takes a cycle of CONV's if it is in its half. */
+/*
+ * LOAD writes four words of ACC while CONV works. Each delays CONV by a cycle if CONV uses the same
+ * half.
+ */
 static void acc_beside_conv(const char *load, uint64_t delay)
 {
 	count = 0;

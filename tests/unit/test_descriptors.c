@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What each operator of the CPU accepts: one sound descriptor of every operator with one thing changed at
- * a time (a type, a rank, a dimension, a quantisation parameter, an attribute, an absent operand) is
- * refused where tests/data/descriptors.txt says so, and accepted elsewhere. The record is the interface between the
- * compiler, program files and the operators: whoever changes it on purpose runs this with
- * RIVULET_DESCRIPTORS=write and reads the difference.
+ * The descriptors that each CPU operator accepts. One valid descriptor of every operator is changed
+ * in one point at a time (a type, a rank, a dimension, a quantisation parameter, an attribute, an
+ * absent operand). It must be refused where tests/data/descriptors.txt says so, and accepted
+ * elsewhere. The record is the interface between the compiler, program files and the operators.
+ * After an intended change, run the test with RIVULET_DESCRIPTORS=write and review the difference.
  */
 #include <check.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 #define RECORD "tests/data/descriptors.txt"
 
-/* Writes the name of a change where the descriptor is refused, which takes a reason. */
+/* Writes the name of a change if the descriptor is refused. A refusal must have a reason. */
 static void try_one(FILE *f, const char *name, const struct rvl_kernel_desc *d)
 {
 	struct rvl_kernel *k = NULL;
@@ -33,7 +33,10 @@ static void try_one(FILE *f, const char *name, const struct rvl_kernel_desc *d)
 		fprintf(f, " %s", name);
 }
 
-/* The types of the fixed list of operators; what a descriptor of kernels/op/ takes is its own table. */
+/*
+ * The types of the fixed operators. The operators of kernels/op/ list their types in their own
+ * tables.
+ */
 static const enum rvl_type types[] = { RVL_TYPE_NONE, RVL_TYPE_F32, RVL_TYPE_U8, RVL_TYPE_S8, RVL_TYPE_S32,
 				       RVL_TYPE_S64, RVL_TYPE_BOOL };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The files that hold a device's frequency limits, and the file that keeps them over a restart.
- * Here they are plain files, which keep what is written; test_power simulates what the kernel makes
- * of it.
+ * The sysfs files with a device's frequency limits, and the file that keeps the limits over a
+ * restart. Here they are plain files, which keep what is written. test_power simulates the kernel's
+ * reaction.
  */
 #include <check.h>
 #include <errno.h>
@@ -99,7 +99,7 @@ START_TEST(not_opened)
 }
 END_TEST
 
-/* A file that has no number is an error that quotes it. */
+/* A file that does not contain a number is an error that quotes the content. */
 START_TEST(no_number)
 {
 	set("min_freq", "unknown\n");
@@ -119,7 +119,7 @@ static void open_it(void)
 	ck_assert_int_eq(rvl_devfreq_open(&d, syspath, &err), 0);
 }
 
-/* Both limits are the level's frequency afterwards, and the old ones come back at the end. */
+/* Both limits become the level's frequency, and the previous limits are restored at the end. */
 START_TEST(pinned_and_restored)
 {
 	uint64_t min, max;
@@ -145,7 +145,7 @@ START_TEST(pinned_and_restored)
 	expect_file("min_freq", "100000000\n");
 	expect_file("max_freq", "333333333\n");
 	ck_assert_uint_eq(d.hz, 0);
-	/* Once restored they are another's to write. */
+	/* After the restoration, other writers own the limits. */
 	set("min_freq", "5\n");
 	ck_assert_int_eq(rvl_devfreq_restore(&d, &err), 0);
 	expect_file("min_freq", "5\n");
@@ -153,7 +153,7 @@ START_TEST(pinned_and_restored)
 }
 END_TEST
 
-/* Limits that cannot be read have not changed. */
+/* If the limits cannot be read, they have not been changed. */
 START_TEST(unreadable)
 {
 	uint64_t min, max;
@@ -176,19 +176,19 @@ START_TEST(not_written)
 {
 	open_it();
 	remove_file("min_freq");
-	/* The range moves down, so the maximum is written before the minimum fails. */
+	/* The range moves down, so the maximum is written first. Then writing the minimum fails. */
 	ck_assert_int_eq(rvl_devfreq_pin(&d, 100000000, &err), -ENOENT);
 	expect_text("writing 100000000 to ");
 	expect_text("/min_freq: No such file or directory");
 	expect_file("max_freq", "100000000\n");
-	/* Upwards the minimum is first, and the maximum stays. */
+	/* The range moves up, so the minimum is written first. It fails, and the maximum stays. */
 	ck_assert_int_eq(rvl_devfreq_pin(&d, 333333333, &err), -ENOENT);
 	expect_file("max_freq", "100000000\n");
 	ck_assert_uint_eq(d.hz, 333333333);
 }
 END_TEST
 
-/* ---- what the kernel grants ---- */
+/* ---- how the kernel rounds ---- */
 
 static uint64_t granted[2];
 
@@ -269,7 +269,7 @@ START_TEST(saved)
 	free(text);
 	ck_assert_int_eq(rvl_power_load(path, &back), 0);
 	ck_assert_mem_eq(&back, &state, sizeof(back));
-	/* Nothing but the file itself is left. */
+	/* No other file is left. */
 	snprintf(path, sizeof(path), "%s/state.new", dir);
 	ck_assert_int_eq(access(path, F_OK), -1);
 }
@@ -290,7 +290,7 @@ START_TEST(no_directory)
 }
 END_TEST
 
-/* The limits are those of the boot in which they were read. */
+/* Saved limits are valid only in the boot in which they were read. */
 START_TEST(another_boot)
 {
 	struct rvl_power_state back;
@@ -303,7 +303,7 @@ START_TEST(another_boot)
 	memset(&back, 0x55, sizeof(back));
 	ck_assert_int_eq(rvl_power_load(path, &back), -ESTALE);
 	ck_assert_uint_eq(back.devfreq.hz + back.mode, 0);
-	/* An empty or an impossible id is not used; the kernel's is. */
+	/* If the id is empty or impossible, the kernel's id is used. */
 	setenv("RIVULETD_BOOT_ID", "", 1);
 	ck_assert_int_eq(rvl_power_save(path, &state), 0);
 	unsetenv("RIVULETD_BOOT_ID");
@@ -338,7 +338,7 @@ static int load_with(const char *key, const char *line)
 	return r;
 }
 
-/* Values that the policy could not have are refused, and so is a file that was cut. */
+/* A file is refused if a value is impossible, or if it was truncated. */
 START_TEST(damaged)
 {
 	char line[400];
@@ -359,7 +359,7 @@ START_TEST(damaged)
 	ck_assert_int_eq(load_with("hz", "hz x"), -EINVAL);
 	ck_assert_int_eq(load_with("hz", "hz 18446744073709551616"), -EINVAL);
 	ck_assert_int_eq(load_with("hz", "nonsense"), -EINVAL);
-	/* A key that another version may write is skipped. */
+	/* An unknown key, which another version may write, is skipped. */
 	ck_assert_int_eq(load_with("reserve", "colour 3"), 0);
 	memset(line, 'd', sizeof(line));
 	memcpy(line, "dir ", 4);
@@ -370,7 +370,7 @@ START_TEST(damaged)
 }
 END_TEST
 
-/* What cannot be written leaves the old file as it is. */
+/* A failed write leaves the old file unchanged. */
 START_TEST(not_saved)
 {
 	struct rvl_power_state back;

@@ -160,7 +160,7 @@ START_TEST(test_report_copy)
 	dut_submit(t, 1);
 	dut_settle(t);
 	ck_assert_uint_eq(dut_status(t, 1)->state, RIVULET_STATE_DONE);
-	/* The copy does not tell how many jobs the device has run. */
+	/* The copy must not reveal how many jobs the device has run. */
 	ck_assert_uint_eq(copy->seq, 0);
 	ck_assert_uint_ne(dut_status(t, 1)->seq, 0);
 	ck_assert(dut_sealed(copy));

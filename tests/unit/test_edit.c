@@ -251,7 +251,7 @@ START_TEST(inputs_know_their_users)
 	ck_assert_uint_eq(x->n_users, 2);
 	ck_assert_ptr_eq(x->users[0], a);
 	ck_assert_ptr_eq(x->users[1], b);
-	/* Twice the same input is two uses. */
+	/* The same input twice counts as two uses. */
 	ck_assert_int_eq(rvl_node_set_in(g, a, 2, x, &err), 0);
 	ck_assert_uint_eq(a->n_in, 3);
 	ck_assert_ptr_null(a->in[1]);
@@ -259,7 +259,7 @@ START_TEST(inputs_know_their_users)
 	ck_assert_int_eq(rvl_node_set_in(g, a, 0, y, &err), 0);
 	ck_assert_uint_eq(x->n_users, 2);
 	ck_assert_uint_eq(y->n_users, 1);
-	/* Absent inputs at the end are none. */
+	/* Absent inputs at the end are not counted. */
 	ck_assert_int_eq(rvl_node_set_in(g, a, 2, NULL, &err), 0);
 	ck_assert_uint_eq(a->n_in, 1);
 	ck_assert_uint_eq(x->n_users, 1);
@@ -304,7 +304,7 @@ START_TEST(an_output_has_one_producer)
 	ck_assert_ptr_null(y->producer);
 	ck_assert_ptr_eq(z->producer, n);
 	ck_assert_uint_eq(n->n_out, 2);
-	/* @m does not make z any longer, so that it leaves z's producer as it is. */
+	/* @m makes another tensor than z, so z keeps its producer. */
 	rvl_node_set_out(m, 0, y);
 	ck_assert_ptr_eq(z->producer, n);
 	ck_assert_ptr_eq(y->producer, m);
@@ -391,7 +391,7 @@ START_TEST(sorting_is_stable)
 }
 END_TEST
 
-/* Random orders of random graphs against a search for the first node that can go. */
+/* Compares the order of random graphs with a search for the first node whose inputs are ready. */
 START_TEST(the_first_node_that_can_go_goes)
 {
 	uint32_t s = 1;
@@ -567,7 +567,7 @@ START_TEST(a_clone_has_everything)
 }
 END_TEST
 
-/* ---- taking a node out of the way ---- */
+/* ---- removing a node and keeping its readers ---- */
 
 START_TEST(a_node_inside_is_bypassed)
 {
@@ -580,7 +580,9 @@ START_TEST(a_node_inside_is_bypassed)
 	ck_assert_int_eq(rvl_node_bypass(g, n[0], &err), 1);
 	ck_assert(n[1]->in[0] == t[0] && m->in[0] == t[0]);
 	ck_assert_uint_eq(g->n_nodes, 2);
-	/* An output keeps its name; its source here is an input, so that it cannot. */
+	/*
+	 * The output must keep its name, and its source is an input, so the node cannot be removed.
+	 */
 	ck_assert_int_eq(rvl_node_bypass(g, n[1], &err), 0);
 	ck_assert_uint_eq(g->n_nodes, 2);
 }

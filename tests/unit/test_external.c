@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensors whose data is in files beside the model: found there, and nowhere else. */
+/*
+ * Tensors whose data is in files beside the model. Such files are read only inside the model's
+ * folder.
+ */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -70,7 +73,7 @@ static void pair(struct pb *t, const char *key, const char *value)
 	pb_msg(t, 13, &e);
 }
 
-/* y = x + w, w of three floats in a file. NULL: the pair is not there. */
+/* y = x + w, where w has three floats in a file. NULL: the key is missing. */
 static struct pb model(const char *location, const char *offset, const char *length)
 {
 	struct pb g = { .p = NULL }, t = { .p = NULL }, n = pb_node("Add", "x w", "y");
@@ -127,7 +130,7 @@ START_TEST(data_comes_from_files)
 	ck_assert_float_eq(w, 9);
 	ck_assert_msg(!load(model("sub/w.bin", "4", "12"), &w, &b), "%s", err.msg);
 	ck_assert_float_eq(w, 1);
-	/* Other data makes another program. */
+	/* Different data results in a different program. */
 	ck_assert_uint_ne(a, b);
 }
 END_TEST
@@ -177,7 +180,7 @@ START_TEST(files_must_hold_the_data)
 }
 END_TEST
 
-/* The daemon has no folder: the error says what to do. */
+/* The daemon has no folder, and the error advises what to do. */
 START_TEST(without_a_folder_the_file_is_named)
 {
 	struct pb m = model("w.bin", NULL, NULL);

@@ -742,7 +742,7 @@ START_TEST(charges)
 		ck_assert_uint_eq(in[c].v, 7 * MS);
 	ck_assert_uint_eq(in[RIVULET_PRIO_NORMAL].ended, now + 7 * MS);
 	ck_assert_uint_eq(fair.started + in[RIVULET_PRIO_NORMAL].started, 0);
-	/* A claim of more than a second counts as one until the time is known. */
+	/* An expected time above a second counts as a second until the true time is known. */
 	s = slot_of(0, RIVULET_PRIO_NORMAL, UINT64_MAX, 0);
 	s.expected = 5 * NSEC_PER_SEC;
 	ck_assert_int_eq(rvl_fair_add(&fair, &s, now), 0);
@@ -772,7 +772,7 @@ START_TEST(floor_of_lower_classes)
 	ck_assert_int_eq(fair.owed[RIVULET_PRIO_LOW], 31 * MS / 16);
 	ck_assert_int_eq(fair.owed[RIVULET_PRIO_NORMAL], 0);
 	ck_assert_int_eq(fair.owed[RIVULET_PRIO_HIGH], 0);
-	/* Two milliseconds are due for the run below; they are not there yet. */
+	/* Two milliseconds are owed to the lower class, which is less than its run takes. */
 	high = slot_of(0, RIVULET_PRIO_HIGH, UINT64_MAX, 2);
 	ck_assert_int_eq(rvl_fair_add(&fair, &high, now), 0);
 	ck_assert_ptr_eq(rvl_fair_pick(&fair, now, 0, 0, &wake), &high);
@@ -783,7 +783,7 @@ START_TEST(floor_of_lower_classes)
 	ck_assert_int_eq(rvl_fair_add(&fair, &high, now), 0);
 	s = rvl_fair_pick(&fair, now, 0, 0, &wake);
 	ck_assert_ptr_eq(s, &low);
-	/* It pays for it, by the true time. */
+	/* The run is charged to the user by its true time. */
 	rvl_fair_start(&fair, s, now);
 	ck_assert(low.by_floor);
 	ck_assert_int_eq(fair.owed[RIVULET_PRIO_LOW], 31 * MS / 16 + 2 * MS / 16 - 2 * MS);

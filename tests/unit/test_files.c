@@ -149,7 +149,7 @@ START_TEST(allocations)
 	ck_assert_int_eq(rvl_array_alloc(&a), -EOVERFLOW);
 	a = (struct rvl_array) { .dtype = RIVULET_F64, .ndim = 1, .dim = { 1ull << 61 } };
 	ck_assert_int_eq(rvl_array_alloc(&a), -EOVERFLOW);
-	/* Two GiB are allowed; the pages are never touched. */
+	/* Two GiB are allowed. The test never touches the pages. */
 	a = (struct rvl_array) { .dtype = RIVULET_F64, .ndim = 1, .dim = { 1ull << 28 } };
 	ck_assert_int_eq(rvl_array_alloc(&a), 0);
 	ck_assert_uint_eq(a.size, 1ull << 31);
@@ -179,7 +179,7 @@ START_TEST(reading)
 	ck_assert_int_eq(rvl_read_file(in_dir("empty"), 0, &b), 0);
 	ck_assert(b.data && !b.size);
 	rvl_blob_clear(&b);
-	/* A file of sysfs announces a page, and has less. */
+	/* A file of sysfs has a size of one page, but contains less. */
 	ck_assert_int_eq(rvl_read_file("/sys/devices/system/cpu/online", 4096, &b), RVL_EXIT_FAILED);
 	complained("/sys/devices/system/cpu/online", "the file became shorter");
 	ck_assert(!b.data && !b.size);
@@ -271,7 +271,7 @@ START_TEST(npy_long_header)
 	ck_assert(p[8] == 246 && p[9] == 0 && p[255] == '\n');
 	free(p);
 	free(a.data);
-	/* No data are as many as a shape with a zero needs. */
+	/* A shape with a dimension of 0 needs no data. */
 	a = (struct rvl_array) { .dtype = RIVULET_U8, .ndim = 2, .dim = { 4, 0 }, .data = "" };
 	ck_assert_int_eq(rvl_npy_write(in_dir("z.npy"), &a), 0);
 	ck_assert_int_eq(rvl_array_read(in_dir("z.npy"), &b), 0);
@@ -327,7 +327,7 @@ START_TEST(npy_versions)
 	memcpy(padded, dict, strlen(dict));
 	ck_assert_int_eq(parse_npy(2, padded, 6, &a, why), 0);
 	rvl_array_clear(&a);
-	/* Reading the blanks of a longer one is all that a hostile file wants. */
+	/* A hostile file could make the reader read a very long header of blanks. */
 	memset(long_header, ' ', sizeof(long_header) - 1);
 	memcpy(long_header, dict, strlen(dict));
 	ck_assert_int_eq(parse_npy(2, long_header, 6, &a, why), -EINVAL);
@@ -388,7 +388,7 @@ START_TEST(npy_refusals)
 		{ "{'fortran_order':False,'shape':(1,)}", 1, -EINVAL, "damaged .npy header" },
 		{ "{'descr':'|u1','shape':(1,)}", 1, -EINVAL, "damaged .npy header" },
 		{ "{'descr':'|u1','fortran_order':Tru,'shape':(1,)}", 1, -EINVAL, "damaged .npy header" },
-		/* A key and a type that are longer than any that there is. */
+		/* A key and a type that are longer than every valid one. */
 		{ "{'descr-------------------':'|u1','fortran_order':False,'shape':(1,)}", 1, -EINVAL,
 		  "damaged .npy header" },
 		{ "{'descr':'<f4--------------------','fortran_order':False,'shape':(1,)}", 1, -EOPNOTSUPP,
@@ -408,7 +408,7 @@ START_TEST(npy_refusals)
 		ck_assert_msg(r == bad[i].want, "%s: %d, %s", bad[i].dict, r, why);
 		ck_assert_str_eq(why, bad[i].why);
 	}
-	/* A file that ends within its header is not read beyond its end, where the rest may lie. */
+	/* A header that extends beyond the end of the file must not be read beyond it. */
 	{
 		static const char dict[] = "{'descr':'|u1','fortran_order':False,'shape':(1,)}";
 		char file[100] = "\x93NUMPY\x01";
@@ -425,7 +425,7 @@ START_TEST(npy_refusals)
 	/* The header is longer than the file. */
 	head[8] = 3;
 	ck_assert_int_eq(rvl_npy_parse(head, 12, &a, why), -EINVAL);
-	/* The file names the reader's error. */
+	/* The error names the file. */
 	write_file(in_dir("h.npy"), head, 12);
 	ck_assert_int_eq(rvl_array_read(in_dir("h.npy"), &a), RVL_EXIT_REFUSED);
 	complained(in_dir("h.npy"), "damaged .npy header");
@@ -577,7 +577,7 @@ START_TEST(png_files)
 	uint8_t *wide = calloc(1, RVL_IMAGE_SIDE + 1);
 	struct rvl_image img;
 
-	/* A transparent pixel is black. */
+	/* A transparent pixel becomes black. */
 	put_png(2, 1, PNG_FORMAT_RGBA, rgba);
 	ck_assert_int_eq(rvl_image_read(in_dir("p.png"), &img), 0);
 	ck_assert(img.w == 2 && img.h == 1 && img.channels == 3);
@@ -688,7 +688,7 @@ START_TEST(pnm_refusals)
 	ck_assert_int_eq(PNM("P7 1 1 255 a"), -EINVAL);
 	ck_assert_int_eq(PNM("Q5 1 1 255 a"), -EINVAL);
 	ck_assert_str_eq(why, "neither PNG nor binary PGM or PPM");
-	/* The last text shorter than any picture, and the first that is not. */
+	/* One byte less than the smallest picture, and the smallest picture. */
 	ck_assert_int_eq(PNM("P5 1 1 "), -EINVAL);
 	ck_assert_str_eq(why, "neither PNG nor binary PGM or PPM");
 	ck_assert_int_eq(PNM("P5 1 1 2"), -EINVAL);
@@ -734,7 +734,7 @@ START_TEST(idx_files)
 	complained(in_dir("i"), "cut off");
 	ck_assert_int_eq(IDX("\0\0\x08\x01\0\0\0\x03" "ab", 1), RVL_EXIT_REFUSED);
 	complained(in_dir("i"), "cut off");
-	/* Each byte of a size counts: with this one, the array is larger than the limit. */
+	/* Each byte of a dimension counts: with this byte, the array is larger than the limit. */
 	ck_assert_int_eq(IDX("\0\0\x08\x01\x80\0\0\1" "ab", 1), RVL_EXIT_REFUSED);
 	complained(in_dir("i"), "too large");
 	ck_assert_int_eq(IDX("\0\0\x08\x02\0\1\0\0\0\0\x80\1", 2), RVL_EXIT_REFUSED);
@@ -761,7 +761,9 @@ static double filtered(const struct rvl_image *s, double cx, double cy, double r
 	return sum / weight;
 }
 
-/* Proves each pixel of a picture of w x h: it is the filter over its part of the source, or black. */
+/*
+ * Checks each pixel of a picture of w x h: it is the filter over its part of the source, or black.
+ */
 static void check_fit(const struct rvl_image *s, uint32_t w, uint32_t h, enum rvl_fit fit)
 {
 	double sx = (double)s->w / w, sy = (double)s->h / h, x0 = 0, y0 = 0;

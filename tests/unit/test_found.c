@@ -94,7 +94,7 @@ START_TEST(on_the_socket)
 	ck_assert_int_eq(tensor(sock, model, 0, 0, &p), 0);
 	ck_assert_uint_eq(p.tensor_reply.flags, RIVULET_TENSOR_BOUNDED);
 	ck_assert(p.tensor_reply.ndim == 2 && p.tensor_reply.dim[0] == 2 && p.tensor_reply.dim[1] == 6);
-	/* Refused twice: while the program is brought to the device, and when it is there. */
+	/* Refused twice: before the program is loaded to the device, and after that. */
 	for (int i = 0; i < 2; i++) {
 		ck_assert_int_eq(open_with(sock, model, 0, &x, why), -EOPNOTSUPP);
 		ck_assert_msg(strstr(why, "output y: only a run knows its shape"), "%s", why);
@@ -128,7 +128,7 @@ START_TEST(on_the_socket)
 }
 END_TEST
 
-/* Proves that neither a run under way nor one that was cancelled shows a shape. */
+/* Proves that a run in progress has no shape, and neither has a cancelled run. */
 START_TEST(not_of_a_cancelled_run)
 {
 	uint32_t serial, model, x;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Damaged program files with a valid checksum: kernel descriptors of every CPU operator, then whole
- * files on the linked model. Each is refused with an error text, or runs to an end without leaving
- * its memory: every operand ends at a page that faults.
+ * files on the linked model. Each file is refused with an error text, or runs to an end without an
+ * access outside its memory: a guard page follows every operand.
  */
 #include <check.h>
 #include <errno.h>

@@ -40,7 +40,7 @@ static struct rvl_supply supply(const char *text)
 	return s;
 }
 
-/* Which supplies count, and as what. */
+/* Which power supplies count, and as what kind. */
 START_TEST(kinds)
 {
 	static const struct {
@@ -119,13 +119,13 @@ START_TEST(amounts)
 		{ "energy_now 300\nenergy_full 400", 750000, 400 },
 		{ "energy_now 0\nenergy_full 400", 0, 400 },
 		{ "energy_now 400\nenergy_full 400", 1000000, 400 },
-		/* A gauge may count a twentieth past full. */
+		/* The charge may exceed a full battery by a twentieth. */
 		{ "energy_now 420\nenergy_full 400", 1000000, 400 },
 		{ "energy_now 421\nenergy_full 400", NONE, NONE },
 		{ "energy_now 421\nenergy_full 400\nenergy_full_design 421", 1000000, 421 },
 		{ "energy_now 421\nenergy_full 400\nenergy_full_design 420", NONE, NONE },
 		{ "energy_now 420\nenergy_full 400\nenergy_full_design 840", 1000000, 400 },
-		/* Without a full energy the design's is taken. */
+		/* Without energy_full, energy_full_design is used. */
 		{ "energy_now 100\nenergy_full 0\nenergy_full_design 400", 250000, 400 },
 		{ "energy_now 100\nenergy_full 1", NONE, NONE },
 		{ "energy_now 1\nenergy_full 1", 1000000, 1 },
@@ -135,7 +135,7 @@ START_TEST(amounts)
 		{ "energy_now 500000000000\nenergy_full 1000000000000", 500000, 1000000000000 },
 		{ "energy_now 5\nenergy_full 1000000000001", NONE, NONE },
 		{ "energy_now 500000000000000\nenergy_full 1000000000000000", NONE, NONE },
-		/* An energy of 0 beside a capacity that is not 0 is not believed. */
+		/* An energy of 0 beside a capacity above 0 is rejected. */
 		{ "energy_now 0\nenergy_full 400\ncapacity 1", 10000, NONE },
 		{ "energy_now 0\nenergy_full 400\ncapacity 0", 0, 400 },
 		{ "energy_now 0\nenergy_full 400\ncapacity 101", 0, 400 },
@@ -157,7 +157,7 @@ START_TEST(amounts)
 		{ "charge_now 100\ncharge_full 2000", 50000, NONE },
 		{ "charge_now 5\ncharge_full 1000000000000\nvoltage_now 1000000000", 0,
 		  1000000000000000 },
-		/* A percentage alone. */
+		/* Only a percentage is known. */
 		{ "capacity 0", 0, NONE },
 		{ "capacity 100", 1000000, NONE },
 		{ "capacity 101", NONE, NONE },
@@ -180,7 +180,7 @@ START_TEST(amounts)
 }
 END_TEST
 
-/* Batteries are weighted by their energy; what cannot be read has no weight. */
+/* Batteries are weighted by their energy. A battery that cannot be read has no weight. */
 START_TEST(sums)
 {
 	struct rvl_supply s[4] = {
@@ -206,7 +206,7 @@ START_TEST(sums)
 	rvl_reading_sum(s, 2, &r);
 	ck_assert_uint_eq(r.charge, 300000);
 	ck_assert(r.charging && r.discharging && !r.idle);
-	/* The third counts as the mean of the first two, 200. */
+	/* The third battery has the mean weight of the first two, 200. */
 	rvl_reading_sum(s, 4, &r);
 	ck_assert_uint_eq(r.charge, 366666);
 	ck_assert_uint_eq(r.batteries, 4);
@@ -214,7 +214,7 @@ START_TEST(sums)
 	ck_assert(r.idle);
 	rvl_reading_sum(s + 3, 1, &r);
 	ck_assert(r.batteries == 1 && !r.readable && !r.charge);
-	/* A battery of unknown size alone. */
+	/* A single battery of unknown size. */
 	rvl_reading_sum(s + 2, 1, &r);
 	ck_assert_uint_eq(r.charge, 500000);
 	s[0].kind = RVL_SUPPLY_MAINS;
@@ -235,7 +235,8 @@ static bool feed(struct rvl_gauge *g, uint64_t now, uint32_t ppm)
 	return rvl_gauge_update(g, &r, now);
 }
 
-/* A change is a jump beyond 5 % and 1 % a second, and four times what the battery drains besides.
+/*
+ * A change is a jump if it exceeds 5 % plus 1 % a second plus four times the drain of the battery.
  */
 START_TEST(plausible_changes)
 {
@@ -260,7 +261,7 @@ START_TEST(plausible_changes)
 }
 END_TEST
 
-/* A jump is believed when RVL_GAUGE_CONFIRM readings over RVL_GAUGE_CONFIRM_NS agree on it. */
+/* A jump is accepted when RVL_GAUGE_CONFIRM readings over RVL_GAUGE_CONFIRM_NS agree on it. */
 START_TEST(confirmed)
 {
 	struct rvl_gauge g = { .known = true, .charge = 900000, .at = SEC, .drain = 5 };
@@ -272,13 +273,13 @@ START_TEST(confirmed)
 	ck_assert(feed(&g, t + RVL_GAUGE_CONFIRM_NS, 300000));
 	ck_assert_uint_eq(g.charge, 300000);
 	ck_assert_uint_eq(g.jumps, 0);
-	/* The jump is no drain. */
+	/* A jump does not count as drain. */
 	ck_assert_uint_eq(g.drain, 5);
-	/* The time alone does not confirm it. */
+	/* Time alone does not confirm a jump. */
 	g = (struct rvl_gauge){ .known = true, .charge = 900000, .at = SEC };
 	ck_assert(!feed(&g, t, 300000));
 	ck_assert(!feed(&g, t + 2 * RVL_GAUGE_CONFIRM_NS, 300000));
-	/* Readings that do not agree with each other begin anew. */
+	/* Readings that do not agree with each other start a new confirmation. */
 	g = (struct rvl_gauge){ .known = true, .charge = 900000, .at = SEC };
 	ck_assert(!feed(&g, t, 100000));
 	ck_assert(!feed(&g, t + 1, 100000 + RVL_GAUGE_JUMP));
@@ -288,7 +289,7 @@ START_TEST(confirmed)
 	ck_assert(!feed(&g, t + 3, 100000 + RVL_GAUGE_JUMP + 1));
 	ck_assert_uint_eq(g.jumps, 1);
 	ck_assert_uint_eq(g.jump_since, t + 3);
-	/* A plausible reading ends the doubt. */
+	/* A plausible reading ends the confirmation. */
 	ck_assert(feed(&g, t + 4, 900000));
 	ck_assert_uint_eq(g.jumps, 0);
 }
@@ -315,7 +316,9 @@ START_TEST(drain)
 }
 END_TEST
 
-/* The next reading is due before a quarter percent is used, and within a second after a jump. */
+/*
+ * The next reading is due before a quarter percent has been used, and within a second after a jump.
+ */
 START_TEST(interval)
 {
 	struct rvl_gauge g = { .drain = 1000 };
@@ -334,7 +337,9 @@ START_TEST(interval)
 }
 END_TEST
 
-/* A battery that is taken out is forgotten after a grace period, unless the machine runs from it.
+/*
+ * The reading of a removed battery is dropped after a grace period, unless the machine runs from
+ * battery.
  */
 START_TEST(grace)
 {
@@ -349,10 +354,10 @@ START_TEST(grace)
 	rvl_gauge_update(&g, &none, 2 * SEC + RVL_GAUGE_GRACE);
 	ck_assert(!g.battery && !g.known && g.external && !g.charge);
 	ck_assert_uint_eq(g.absent_since, 2 * SEC);
-	/* It comes back. */
+	/* The battery is added again. */
 	feed(&g, 3 * SEC + RVL_GAUGE_GRACE, 400000);
 	ck_assert(g.battery && g.known && !g.absent_since);
-	/* The count of rejected readings stays. */
+	/* The count of rejected readings is kept. */
 	g.rejected = 9;
 	rvl_gauge_update(&g, &none, 4 * SEC + RVL_GAUGE_GRACE);
 	rvl_gauge_update(&g, &none, 4 * SEC + 2 * RVL_GAUGE_GRACE);
@@ -384,7 +389,7 @@ START_TEST(trips)
 		{ "trip_point_0_type critical\ntrip_point_0_temp 55001", RVL_HEAT_WARM },
 		{ "trip_point_0_type critical\ntrip_point_0_temp 58001", RVL_HEAT_NONE },
 		{ "trip_point_0_type active\ntrip_point_0_temp 10000", RVL_HEAT_NONE },
-		/* A trip that is switched off, or has no temperature, does not hide the next. */
+		/* A trip that is disabled, or has no temperature, does not hide the next trip. */
 		{ "trip_point_0_type passive\ntrip_point_0_temp 0", RVL_HEAT_NONE },
 		{ "trip_point_0_type passive\ntrip_point_0_temp 1", RVL_HEAT_PASSIVE },
 		{ "trip_point_0_type passive\ntrip_point_0_temp -5\ntrip_point_1_type hot\n"
@@ -393,11 +398,11 @@ START_TEST(trips)
 		{ "trip_point_0_type passive\ntrip_point_1_type hot\ntrip_point_1_temp 50000",
 		  RVL_HEAT_HOT },
 		{ "trip_point_0_type critical\ntrip_point_0_temp 200000", RVL_HEAT_NONE },
-		/* The worst of several counts, in any order. */
+		/* Of several trips the most severe one counts, in any order. */
 		{ "trip_point_0_type hot\ntrip_point_0_temp 50000\ntrip_point_1_type passive\n"
 		  "trip_point_1_temp 40000",
 		  RVL_HEAT_HOT },
-		/* Twelve trips are read. */
+		/* At most twelve trips are read. */
 		{ "trip_point_1_type hot\ntrip_point_1_temp 50000", RVL_HEAT_NONE },
 	};
 	char text[300];
@@ -412,7 +417,10 @@ START_TEST(trips)
 }
 END_TEST
 
-/* The configured limit is a passive trip more; a sensor that is absurd has no temperature. */
+/*
+ * The configured limit is an additional passive trip. An implausible sensor value is no
+ * temperature.
+ */
 START_TEST(limits)
 {
 	static char at[] = "temp 50000", cold[] = "temp -40000", colder[] = "temp -39999";
@@ -488,7 +496,10 @@ START_TEST(default_thresholds)
 }
 END_TEST
 
-/* A list's length and its thresholds' are compared; 100 % and 0 are thresholds. */
+/*
+ * The lists of levels and of thresholds must have matching lengths; 100 % and 0 are valid
+ * thresholds.
+ */
 START_TEST(lists)
 {
 	static const uint32_t nine[9] = { 0 }, edge[] = { RVL_PPM, 1, 0 }, same[] = { 5, 5, 1 },
@@ -544,7 +555,7 @@ START_TEST(thresholds)
 	ck_assert_uint_eq(level_at(101 * SEC, 750000), 2);
 	ck_assert_uint_eq(level_at(200 * SEC, 769999), 2);
 	ck_assert_uint_eq(level_at(201 * SEC, 770000), 3);
-	/* Several at once. */
+	/* The charge passes several thresholds at once. */
 	ck_assert_uint_eq(level_at(202 * SEC, 250000), 0);
 	ck_assert_uint_eq(p.step, 3);
 	ck_assert_uint_eq(level_at(300 * SEC, 520000), 2);
@@ -565,12 +576,12 @@ START_TEST(dwell)
 	ck_assert_uint_eq(level_at(210 * SEC, 800000), 3);
 	ck_assert_uint_eq(p.changed, 210 * SEC);
 	ck_assert_uint_eq(rvl_policy_wake(&p, &in), UINT64_MAX);
-	/* A change of the mode does not wait. */
+	/* A change of the mode takes effect at once. */
 	level_at(211 * SEC, 700000);
 	in.mode_changed = true;
 	ck_assert_uint_eq(level_at(212 * SEC, 800000), 3);
 	in.mode_changed = false;
-	/* Nor does a new configuration, nor hysteresis under it. */
+	/* A new configuration takes effect at once as well, without hysteresis. */
 	level_at(213 * SEC, 700000);
 	rvl_policy_reconfigure(&p, &cfg);
 	ck_assert_uint_eq(level_at(214 * SEC, 750001), 3);
@@ -619,7 +630,7 @@ START_TEST(heat_steps)
 	ck_assert_uint_eq(level_at(141 * SEC - 1, RVL_PPM), 2);
 	ck_assert_uint_eq(level_at(141 * SEC, RVL_PPM), 3);
 	ck_assert_uint_eq(rvl_policy_wake(&p, &in), UINT64_MAX);
-	/* Hot: the slowest at once, and admission is told. */
+	/* Heat of kind "hot" selects the slowest level at once and limits admission. */
 	in.heat = RVL_HEAT_HOT;
 	in.now = 150 * SEC;
 	ck_assert(rvl_policy_step(&p, &in));
@@ -637,7 +648,7 @@ START_TEST(heat_steps)
 	in.heat = RVL_HEAT_PASSIVE;
 	level_at(101 * SEC, 100000);
 	ck_assert(p.cap == 1 && p.level == 0 && p.reason == RIVULET_REASON_BATTERY);
-	/* The same level by both: the battery's reason stays. */
+	/* If heat and battery demand the same level, the reason is the battery. */
 	set_up();
 	level_at(100 * SEC, 700000);
 	in.heat = RVL_HEAT_PASSIVE;
@@ -733,7 +744,7 @@ START_TEST(allowed)
 		ck_assert_uint_eq(p.reason, row[i].got == row[i].want ? RIVULET_REASON_MODE :
 									RIVULET_REASON_VARIANT);
 	}
-	/* Of the allowed levels one that is in use is preferred. */
+	/* Among the allowed levels, the level in force is preferred. */
 	set_up();
 	ck_assert(!rvl_policy_configure(&cfg, &board, ends, 2, NULL, 0, err, sizeof(err)));
 	rvl_policy_init(&p, &cfg);
@@ -744,8 +755,7 @@ START_TEST(allowed)
 }
 END_TEST
 
-/* A level that the runs under way cannot run at is taken when they have ended, without a dwell
- * time. */
+/* A level that runs in progress cannot use is taken when they have ended, without a dwell time. */
 START_TEST(waits)
 {
 	level_at(100 * SEC, 800000);
@@ -763,7 +773,7 @@ START_TEST(waits)
 }
 END_TEST
 
-/* Time is counted at the level that was in force, and entries when it is entered. */
+/* Time is counted for the level in force, and entries when a level is entered. */
 START_TEST(residency)
 {
 	in.charge = 800000;
@@ -778,13 +788,16 @@ START_TEST(residency)
 	ck_assert_uint_eq(rvl_policy_residency(&p, 2, 102 * SEC), 0);
 	p.started = false;
 	ck_assert_uint_eq(rvl_policy_residency(&p, 2, 109 * SEC), 0);
-	/* Going on after a restart is no entry, beginning is one. */
+	/* Continuing after a restart is no entry. Starting is one. */
 	rvl_policy_step(&p, &in);
 	ck_assert_uint_eq(p.entries[2], 1);
 }
 END_TEST
 
-/* An unknown charge: the slowest level at first, and later that of the last known charge. */
+/*
+ * With an unknown charge the level is the slowest at first, and later that of the last known
+ * charge.
+ */
 START_TEST(unknown_charge)
 {
 	in.known = false;
@@ -805,7 +818,10 @@ START_TEST(unknown_charge)
 }
 END_TEST
 
-/* The floor counts half a percent, and twice the drain for each begun second. */
+/*
+ * The charge at a deadline is estimated with half a percent less, and twice the drain for each
+ * started second.
+ */
 START_TEST(floor_of_charge)
 {
 	level_at(100 * SEC, 757000);
@@ -814,7 +830,7 @@ START_TEST(floor_of_charge)
 	ck_assert_uint_eq(rvl_policy_floor(&p, &in, 999, in.now + SEC - 1), 3);
 	ck_assert_uint_eq(rvl_policy_floor(&p, &in, 999, in.now + SEC), 2);
 	ck_assert_uint_eq(rvl_policy_floor(&p, &in, 1000000, in.now + SEC), 0);
-	/* Mains may be unplugged when there is a battery. */
+	/* With a battery, mains may be unplugged before the deadline. */
 	level_at(101 * SEC, 100000);
 	in.external = true;
 	level_at(102 * SEC, 100000);
@@ -829,7 +845,7 @@ START_TEST(floor_of_charge)
 }
 END_TEST
 
-/* Heat that is there takes one level at once and one in each heat step until the deadline. */
+/* Present heat takes one level at once, and one more in each heat step until the deadline. */
 START_TEST(floor_of_heat)
 {
 	level_at(100 * SEC, RVL_PPM);
@@ -919,7 +935,7 @@ START_TEST(trace_columns)
 }
 END_TEST
 
-/* A line has 255 bytes at most; the number of each line is counted, also of empty ones. */
+/* A line has at most 255 bytes. Line numbers count empty lines, too. */
 START_TEST(trace_lines)
 {
 	struct rvl_trace_row row;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What the `rivulet` command reads before it works: the first words, numbers and times of options, modes
- * and lengths of bitstreams, labelled data sets, recorded outputs. Both sides of each limit are tried.
+ * What the `rivulet` command parses before it starts: verbs, numbers and times of options, modes
+ * and lengths of bitstreams, labelled data sets, recorded outputs. Tests use values on both sides
+ * of each limit.
  */
 #include <check.h>
 #include <errno.h>
@@ -36,14 +37,14 @@ static const char *in_dir(const char *name)
 	return path_in(dir, name);
 }
 
-/* Proves that the last call failed with exactly this text; the next error is a new one. */
+/* Asserts that the last call failed with exactly this text, and clears the error. */
 static void complained(const char *text)
 {
 	ck_assert_str_eq(rvl_tool_error, text);
 	rvl_tool_error_clear();
 }
 
-/* ---- the first words ---- */
+/* ---- verbs and help ---- */
 
 /* Proves that --help lists the verbs in the order of rivulet(1), then the exit codes, on standard output. */
 START_TEST(help)
@@ -126,7 +127,7 @@ START_TEST(options)
 		EXPECT(wrong[i].words, RVL_EXIT_USAGE);
 		complained(wrong[i].says);
 	}
-	/* These are in range, so the file is what is wrong. */
+	/* These values are in range, so the error is that of the file. */
 	EXPECT("bench /nonexistent/m --runs 1000k -d sim:zu3eg-64", RVL_EXIT_REFUSED);
 	EXPECT("bench /nonexistent/m -n1M --depth=64 --threads 64" SIM, RVL_EXIT_REFUSED);
 	EXPECT("bench --device=sim:zu3eg-64 -- /nonexistent/m", RVL_EXIT_REFUSED);
@@ -539,7 +540,7 @@ static void refuses(const char *data, const char *labels, uint64_t first, uint64
 	struct rvl_dataset d = { 0 };
 	char path[64], say[256];
 
-	/* The names lie in the scratch folder, and errors name them. */
+	/* The names are in the scratch folder, and errors contain them. */
 	snprintf(path, sizeof(path), "%s", in_dir(data));
 	snprintf(say, sizeof(say), text, in_dir(code == RVL_EXIT_REFUSED && strstr(text, "labels are") ? labels : data));
 	ck_assert_int_eq(rvl_dataset_read(path, in_dir(labels), first, count, &d), code);
@@ -617,7 +618,7 @@ END_TEST
 #define PLAN "plan models/mlp.onnx --length 64 --data x,y --time-constraint "
 #define LEVELS "1s --levels l6,l4,l3 "
 
-/* Proves the text of each option that is out of range, on the side of the limit that is. */
+/* Proves the text for each option that is just beyond its limit. */
 START_TEST(plan_mistakes)
 {
 	static const struct { const char *words, *says; } wrong[] = {
@@ -679,7 +680,9 @@ START_TEST(plan_mistakes)
 }
 END_TEST
 
-/* Proves that each option takes the values at its limits: then the data are what is missing. */
+/*
+ * Proves that each option accepts the values at its limits: the error is then about missing data.
+ */
 START_TEST(plan_limits)
 {
 	static const char *const words[] = {

@@ -459,7 +459,8 @@ struct described {
 		int queue, pop, push;
 		struct rivulet_footprint f;
 	} insn[LONGEST];
-	int popper_of[LONGEST][4]; /* who takes the token that instruction i pushes to queue q */
+	/* the instruction that takes the token that instruction i pushes to queue q */
+	int popper_of[LONGEST][4];
 };
 
 static void describe(struct described *p)
@@ -495,7 +496,8 @@ static bool ended(const struct described *p, int a, int b)
 {
 	if (p->insn[a].queue == p->insn[b].queue)
 		return a < b;
-	for (int i = a; i < p->n; i++) { /* what its queue pushes from then on says that it ended */
+	/* a push of its own or of a later instruction of its queue proves that it has ended */
+	for (int i = a; i < p->n; i++) {
 		if (p->insn[i].queue != p->insn[a].queue)
 			continue;
 		for (int q = 0; q < 4; q++) {
@@ -535,8 +537,10 @@ static void uses(const struct rivulet_footprint *f, uint64_t word, bool *read, b
 	}
 }
 
-/* Every two instructions that touch a word, one of them writing, are ordered; what is read was
- * written. */
+/*
+ * Whether every two instructions that access a word, one of them writing, are ordered, and every
+ * word that is read was written.
+ */
 static bool word_is_sound(const struct described *p, uint64_t word)
 {
 	for (int i = 0; i < p->n; i++) {
@@ -658,7 +662,7 @@ START_TEST(histories_by_interval)
 }
 END_TEST
 
-/* Ends where the report says so, in words. */
+/* Asserts that the stream is refused with this report. */
 static void reports(const char *text)
 {
 	ck_assert_int_eq(check(), -EINVAL);
@@ -720,7 +724,7 @@ START_TEST(reports_say_what_and_where)
 }
 END_TEST
 
-/* Without slots nothing is said of memory. */
+/* Without slots the checker reports nothing about memory. */
 START_TEST(slots_may_be_unknown)
 {
 	rig_asm(&rig, "load load slot=7 offset=4096 rows=1 cols=1 blks=1");
@@ -731,7 +735,7 @@ START_TEST(slots_may_be_unknown)
 }
 END_TEST
 
-/* 255 tokens may be pending, and not one more. */
+/* At most 255 tokens may be pending. */
 START_TEST(tokens_have_a_counter)
 {
 	for (int n = 255; n <= 256; n++) {

@@ -36,7 +36,10 @@ struct attack {
 
 static unsigned int attacks, escapes;
 
-/* Fills memory with varying odd bytes, so that a stray write changes at least one. */
+/*
+ * Fills memory with varying odd bytes, so that a write outside its region changes at least one
+ * byte.
+ */
 static void fill_memory(struct dut *t)
 {
 	for (uint32_t i = 0; i < DUT_MEM; i++)
@@ -98,7 +101,7 @@ static bool other_is_correct(struct dut *t)
 	return dut_sealed(st) && st->state == RIVULET_STATE_DONE && !memcmp(data, data + 4096, 256);
 }
 
-/* Resumes, lets the other client's job run, and counts the result. */
+/* Resumes, lets the other client's job run, and counts the outcome of the attack. */
 static void judge(struct dut *t, const struct attack *a, int changed)
 {
 	const char *wrong = wrong_fault(t, a);
@@ -146,7 +149,7 @@ static void run_attack(const struct attack *a)
 	dut_close(t);
 }
 
-/* Changes of descriptors. A client cannot make all of them, but a kernel could by mistake. */
+/* Changes of descriptors. A client cannot make all of them, but a kernel with an error could. */
 
 static void variant(struct rivulet_desc *d, uint32_t slot, uint64_t offset, uint32_t length)
 {

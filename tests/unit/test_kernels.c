@@ -39,7 +39,7 @@ static void fill_floats(float *p, size_t n)
 		p[i] = rnd_float(-2, 2);
 }
 
-/* An argument with storage for per-channel parameters. */
+/* An operand with memory for per-channel parameters. */
 struct param {
 	float scale[256];
 	int32_t zp[256];
@@ -74,7 +74,7 @@ static size_t bytes_of(const struct rvl_kernel_arg *a)
 	return (size_t)rvl_shape_count(&a->shape) * rvl_type_size(a->type);
 }
 
-/* A pool that runs backwards, because results must not depend on the order. */
+/* A pool that runs the loop backwards, because results must not depend on the order. */
 static void backwards(void *ctx, uint32_t n, void (*fn)(void *arg, uint32_t i), void *arg)
 {
 	(void)ctx;
@@ -581,7 +581,9 @@ START_TEST(multiplications_add_the_zero_point_before_rounding)
 	d.in[0].quant = d.in[1].quant = (struct rvl_kernel_quant) { 1, 0, &one, &zero };
 	d.out[0].quant = (struct rvl_kernel_quant) { 1, 0, &two, &three };
 	run_kernel(&d, false, in, (void *[]) { y }, NULL);
-	/* 3.5 -> 4, 4.5 -> 4, 5.5 -> 6, 2.5 -> 2: ties to even of the sum, not of the product */
+	/*
+	 * 3.5 -> 4, 4.5 -> 4, 5.5 -> 6, 2.5 -> 2: the sum is rounded, ties to even, not the product
+	 */
 	ck_assert_int_eq(y[0], 4);
 	ck_assert_int_eq(y[1], 4);
 	ck_assert_int_eq(y[2], 6);

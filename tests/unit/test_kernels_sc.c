@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Q_CONV and Q_MATMUL with a stream length. The fast and the reference kernels are compared, for
- * every circuit, with sums computed from the counts of the definition. Also what such an operator
- * refuses.
+ * every circuit, with sums that are computed from the definition. Operands that such an operator
+ * must refuse are tested, too.
  */
 #include <check.h>
 #include <errno.h>
@@ -285,7 +285,10 @@ START_TEST(numbers_have_bounds)
 		else
 			refused(&d, "stochastic: no such length, circuit, scale or blocks");
 	}
-	/* Only counted products are added without codes on the stack. */
+	/*
+	 * Only the circuit that counts ones can sum more terms than the buffer of codes on the
+	 * stack holds.
+	 */
 	for (int terms = 4096; terms <= 4097; terms++) {
 		matmul(&d, 1, terms, 8);
 		d.attr.sc_length = 64;

@@ -295,7 +295,7 @@ START_TEST(unprivileged)
 	/* A user who may change the mode may have the level changed for a run. */
 	ck_assert_int_eq(run(&demand, NULL, &st), 0);
 	ck_assert_uint_eq(st.level_max, 0);
-	/* At that level the other user's program runs. A minimum accuracy is a demand, too. */
+	/* At that level the other user's program runs. A minimum accuracy also demands a level. */
 	mode(&full, RIVULET_POLICY_POWERSAVE, 0);
 	ck_assert_int_eq(run(&slow, NULL, &st), 0);
 	o.min_accuracy = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The client library: the node against a fake driver (umockdev answers the ioctls), the socket
- * against the daemon of fake_daemon.h, which answers correctly, or wrongly in one selected way.
+ * The client library: the node against a fake driver (umockdev answers the ioctls), and the socket
+ * against the daemon of fake_daemon.h, which answers correctly or with one selected fault.
  */
 #include "fake_driver.h"
 #include "fake_daemon.h"
@@ -82,7 +82,7 @@ START_TEST(buffers)
 	ck_assert(!rivulet_buffer_import(dev, fd, &b));
 	ck_assert(rivulet_buffer_flags(b) & DRM_RIVULET_BO_READONLY);
 	ck_assert_int_eq(rivulet_buffer_export(b, true, &fd), -EACCES);
-	fake.readonly_handle = 0;	/* the same dma-buf, imported writable this time */
+	fake.readonly_handle = 0;	/* the same dma-buf, imported again, as writable */
 	ck_assert(!rivulet_buffer_import(dev, fd, &c));
 	ck_assert_ptr_eq(b, c);
 	ck_assert(!(rivulet_buffer_flags(b) & DRM_RIVULET_BO_READONLY));
@@ -167,7 +167,7 @@ START_TEST(job_of_step)
 	ck_assert_int_eq(rivulet_device_submit(dev, &job, 1, NULL), 0);
 	ck_assert_uint_eq(fake.job.region_count, 5);
 	ck_assert_uint_eq(fake.job.variant_count, 2);
-	/* Levels without commands have none of the last caller's either. */
+	/* Levels without commands must not keep the previous caller's commands. */
 	for (uint32_t i = 0; i < RIVULET_LEVELS; i++) {
 		ck_assert_uint_eq(variant[i].offset, i == 1 ? 128 : i == 3 ? 192 : 0);
 		ck_assert_uint_eq(variant[i].length, i == 1 || i == 3 ? 64 : 0);
@@ -339,20 +339,20 @@ START_TEST(submit_options)
 }
 END_TEST
 
-/* Proves that the error of the last call is exactly this text. */
+/* Asserts that the text of the last error is exactly this. */
 static void says(const char *text)
 {
 	ck_assert_str_eq(rivulet_last_error(), text);
 }
 
-/* What a device reports is refused where the library could not work with it, on both sides of each limit. */
+/* Values that the library could not work with are refused, on both sides of each limit. */
 START_TEST(impossible_devices)
 {
 	const struct drm_rivulet_device good = { .dev_version = RIVULET_DEV_VERSION + 1, .tm = 1, .tn = 1, .dn = 1,
 		.level_count = DRM_RIVULET_MAX_LEVELS, .name = "edge" };
 	struct rivulet_device *dev;
 
-	setlocale(LC_MESSAGES, "C");	/* the texts hold those of errno */
+	setlocale(LC_MESSAGES, "C");	/* the texts contain those of errno */
 	fake.device = good;
 	memset(fake.device.name, 'n', sizeof(fake.device.name) - 1);
 	ck_assert_msg(!rivulet_device_open(NODE, &dev), "%s", rivulet_last_error());
@@ -373,7 +373,7 @@ START_TEST(impossible_devices)
 	ck_assert_int_eq(rivulet_device_open(NODE, &dev), -EPROTO);
 	ck_assert_ptr_nonnull(strstr(rivulet_last_error(), NODE ": device version 9.3, this library speaks "));
 	fake.device = (struct drm_rivulet_device) { 0 };
-	/* A device that cannot be used ends the search for one. */
+	/* A device that cannot be used ends the search for a device. */
 	fake.error_of = DRM_IOCTL_RIVULET_QUERY;
 	fake.error = EIO;
 	ck_assert_int_eq(rivulet_device_open(NODE, &dev), -EIO);
@@ -393,7 +393,7 @@ START_TEST(refused_calls)
 	uint32_t refused = 7;
 	int fd;
 
-	setlocale(LC_MESSAGES, "C");	/* the texts hold those of errno */
+	setlocale(LC_MESSAGES, "C");	/* the texts contain those of errno */
 	ck_assert(!rivulet_buffer_create(dev, 4096, &b) && !rivulet_fence_new(dev, &f));
 	fake.error = EIO;
 	fake.error_of = DRM_IOCTL_RIVULET_BO_INFO;
@@ -446,7 +446,7 @@ START_TEST(refused_calls)
 }
 END_TEST
 
-/* References of nothing are nothing. */
+/* NULL references are ignored. */
 START_TEST(null_references)
 {
 	ck_assert_ptr_null(rivulet_device_ref(NULL));
@@ -600,8 +600,8 @@ START_TEST(load_and_run)
 END_TEST
 
 /*
- * Buffers and dma-bufs reach the daemon as they are. Then a file is loaded, and its program and the
- * daemon's status are read.
+ * Buffers and dma-bufs are passed to the daemon without a copy. Then a file is loaded, and its
+ * program and the daemon's status are read.
  */
 START_TEST(zero_copy)
 {

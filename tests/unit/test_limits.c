@@ -191,7 +191,7 @@ START_TEST(openings_are_charged)
 }
 END_TEST
 
-/* LOAD with a file that is no memfd, on a connection of its own. Returns the ERROR's errno. */
+/* Sends LOAD with a file that is not a memfd, on a new connection. Returns the ERROR's errno. */
 static int load_file(int file)
 {
 	int sock = raw_open_in_time(), r;
@@ -205,8 +205,8 @@ static int load_file(int file)
 }
 
 /*
- * A user whose files block whoever closes them, also this process when it ends, so it only stops. The
- * answers are those to four LOADs.
+ * A user whose files block every process that closes them. That includes this process when it ends,
+ * so it only stops. @answer receives the answers to four LOADs.
  */
 static void pass_blocking_files(int *answer)
 {
@@ -234,7 +234,10 @@ START_TEST(blocking_files)
 		printf("untried blocking-files users cannot serve a file here (/dev/fuse, user namespaces)\n");
 		return;
 	}
-	/* Accepted first: where the rig is not root, all connections of a moment have one user. */
+	/*
+	 * The first connection is accepted before the others, because a rig that is not root gives
+	 * all connections of a moment to one user.
+	 */
 	rig_as(1001);
 	sock = raw_open();
 	rig_as_self();
@@ -254,7 +257,7 @@ START_TEST(blocking_files)
 		ck_assert_int_eq(waitid(P_PID, (id_t)pid, &child, WEXITED | WSTOPPED | WNOHANG), 0);
 		usleep(100000);
 	}
-	/* Where fstatfs() asks the server too, the receiver does not come to its answer. */
+	/* Where fstatfs() also asks the FUSE server, the receiver never answers. */
 	for (int i = 0; i < 4; i++)
 		ck_assert_msg(i < RVL_INTAKE_STUCK ? answer[i] == -EPERM || answer[i] == -ETIMEDOUT :
 						     answer[i] == -EDQUOT, "answer %d is %d", i, answer[i]);
@@ -267,13 +270,16 @@ START_TEST(blocking_files)
 	}
 	fuse_rig_kill(pid);
 	remove_scratch(rig.dir);
-	/* For the fixture, which stops it. */
+	/* The fixture stops this daemon. */
 	rig_start("");
 	close(raw_open());
 }
 END_TEST
 
-/* A connection with a descriptor that nobody receives. The caller holds the daemon meanwhile. */
+/*
+ * Leaves a connection with a descriptor that no receiver reads. The caller keeps the daemon stopped
+ * meanwhile.
+ */
 static void leave_unread(int file)
 {
 	int sock = raw_connect();
@@ -301,7 +307,9 @@ static void leave_lingering_sockets(void)
 	for (int i = 0; i < 4; i++)
 		leave_unread(linger_rig_open());
 	kill(rig.pid, SIGCONT);
-	/* When this one is answered, the daemon has accepted all earlier ones, as this user's. */
+	/*
+	 * When this connection is answered, the daemon has accepted all earlier ones for this user.
+	 */
 	raw_hello(raw_connect());
 	raise(SIGSTOP);
 }

@@ -37,7 +37,7 @@ int __wrap_sd_journal_sendv(const struct iovec *iov, int n)
 	return 0;
 }
 
-static int errors = -1; /* a file in the place of stderr */
+static int errors = -1; /* file that replaces stderr */
 
 static void setup(void)
 {
@@ -45,7 +45,7 @@ static void setup(void)
 	ck_assert(errors >= 0 && dup2(errors, STDERR_FILENO) == STDERR_FILENO);
 }
 
-/* What was written to stderr since the last call. */
+/* Returns what was written to stderr since the last call. */
 static const char *printed(void)
 {
 	static char text[4096];
@@ -57,8 +57,10 @@ static const char *printed(void)
 	return text;
 }
 
-/* systemd names the stream that it connected to stderr; @device and @inode are added to its
- * numbers. */
+/*
+ * Sets JOURNAL_STREAM, by which systemd names the stream that it connected to stderr. @device and
+ * @inode are added to the real numbers.
+ */
 static void journal_stream(unsigned int device, unsigned int inode)
 {
 	char text[64];
@@ -185,14 +187,14 @@ START_TEST(fields)
 		"RIVULET_MODEL=lenet", "RIVULET_JOB=9", "RIVULET_LEVEL=3", "RIVULET_CHARGE=42.7003",
 		"RIVULET_REASON=battery", "RIVULET_CLIENT=camera", "RIVULET_PID=77",
 		"RIVULET_UID=1000", NULL });
-	/* What is unknown has no field. */
+	/* An unknown value has no field. */
 	rvl_log(LOG_DEBUG, RVL_LOG_NONE, &none, "x");
 	expect_fields((const char *const[]){ "MESSAGE=x", "PRIORITY=7",
 					     "SYSLOG_IDENTIFIER=rivuletd", NULL });
 	rvl_log(LOG_DEBUG, RVL_LOG_NONE, NULL, "x");
 	expect_fields((const char *const[]){ "MESSAGE=x", "PRIORITY=7",
 					     "SYSLOG_IDENTIFIER=rivuletd", NULL });
-	/* Level 0, an empty battery and root are values like others. */
+	/* Level 0, an empty battery and root are valid values. */
 	rvl_log(LOG_DEBUG, RVL_LOG_NONE, &zero, "x");
 	expect_fields((const char *const[]){
 		"MESSAGE=x", "PRIORITY=7", "SYSLOG_IDENTIFIER=rivuletd", "RIVULET_LEVEL=0",
@@ -212,7 +214,7 @@ START_TEST(hostile_text)
 	rvl_log(LOG_INFO, RVL_LOG_NONE, NULL, "%s", text);
 	snprintf(want, sizeof(want), "MESSAGE=%.630s", text);
 	ck_assert_str_eq(journal.text[0], want);
-	/* So is a field. */
+	/* A field from a client's file is treated in the same way. */
 	rvl_log(LOG_INFO, RVL_LOG_NONE, &(struct rvl_about){ .model = text }, "y");
 	snprintf(want, sizeof(want), "RIVULET_MODEL=%.625s", text);
 	ck_assert_str_eq(journal.text[3], want);
@@ -243,7 +245,10 @@ static uint64_t test_clock(void)
 	return now_ns;
 }
 
-/* Three entries at once and one a second; the next one that is written says how many were not. */
+/*
+ * Three entries are written at once and one per second after that. The next entry that is written
+ * has the number of suppressed ones.
+ */
 START_TEST(rate)
 {
 	struct rvl_rate r = RVL_RATE(3, NSEC_PER_SEC);
@@ -277,7 +282,10 @@ START_TEST(rate)
 	}
 	ck_assert(!rvl_rate_allows(&r, &suppressed));
 	ck_assert_uint_eq(r.suppressed, 1);
-	/* Tokens that came back one by one count; a bucket that refused is not as a new one. */
+	/*
+	 * Tokens that came back one by one are available. A bucket that refused an entry is not
+	 * refilled at once.
+	 */
 	now_ns += 2 * NSEC_PER_SEC;
 	ck_assert(!rvl_rate_is_full(&r));
 	ck_assert(rvl_rate_allows(&r, &suppressed));
@@ -348,7 +356,7 @@ START_TEST(lists)
 			rvl_list_del(&m->link);
 	}
 	ck_assert_int_eq(sum, 123);
-	rvl_list_del(&a[1].link); /* it is in no list: no effect */
+	rvl_list_del(&a[1].link); /* it is in no list, so the call has no effect */
 	sum = 0;
 	rvl_list_each(m, &head, link) sum = 10 * sum + m->n + 1;
 	ck_assert_int_eq(sum, 13);

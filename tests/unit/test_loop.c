@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The event loop's measurement of itself, the threads that take work off it, and the estimates of a
- * program's time at a level.
+ * The event loop's measurement of its callbacks, the threads that take work off the loop, and the
+ * estimates of a program's time at a level.
  */
 #include <check.h>
 #include <errno.h>
@@ -44,7 +44,7 @@ START_TEST(peaks)
 	ck_assert_uint_eq(rvl_peak(&p), 10);
 	rvl_peak_add(&p, 7, 40);
 	ck_assert_uint_eq(rvl_peak(&p), 40);
-	/* An epoch without a value ends what was before it. */
+	/* An epoch without a value discards the values of earlier epochs. */
 	rvl_peak_add(&p, 9, 1);
 	ck_assert_uint_eq(rvl_peak(&p), 1);
 }
@@ -65,8 +65,10 @@ static int take_time(sd_event_source *source, void *data)
 	return 0;
 }
 
-/* The longest callback, the sum of all, their number; and the exit code, which may be 0 or
- * negative. */
+/*
+ * The longest callback, the sum and number of all callbacks, and the exit code, which may be 0 or
+ * negative.
+ */
 START_TEST(measured)
 {
 	static int codes[] = { 7, 0, -5 };
@@ -85,7 +87,7 @@ START_TEST(measured)
 	ck_assert_uint_ge(loop.turns, 3);
 	ck_assert_uint_le(loop.turns, 4);
 	ck_assert_uint_eq(rvl_loop_recent(&loop), 9000);
-	/* The recent ones are those of this minute and the one before. */
+	/* The recent values are those of the present and the previous minute. */
 	rvl_peak_add(&loop.recent, 1, 100);
 	ck_assert_uint_eq(rvl_loop_recent(&loop), 9000);
 	rvl_peak_add(&loop.recent, 2, 50);
@@ -166,8 +168,8 @@ static void stop(void)
 }
 
 /*
- * Items without an owner are first. Of the owners the one that was served least recently is next,
- * and each owner's items run in their order.
+ * Items without an owner are first. Then the owner that was served least recently is next. The
+ * items of an owner run in their order.
  */
 START_TEST(order)
 {
@@ -192,7 +194,10 @@ START_TEST(order)
 }
 END_TEST
 
-/* Two items of an owner do not run at once, although there are threads; those of another one do. */
+/*
+ * Two items of one owner do not run at the same time, although threads are free; items of another
+ * owner do.
+ */
 START_TEST(one_at_a_time)
 {
 	struct rvl_work_owner a = { 0 }, b = { 0 };
@@ -202,7 +207,7 @@ START_TEST(one_at_a_time)
 	submit(&item[0], '0', &a, true);
 	submit(&item[1], '1', &a, false);
 	submit(&item[2], '2', &b, false);
-	/* The loop takes it back. */
+	/* The loop receives the item back. */
 	while (!*done_with)
 		ck_assert_int_ge(sd_event_run(event, 60 * USEC_PER_SEC), 0);
 	ck_assert_str_eq(ran, "2");
@@ -214,7 +219,10 @@ START_TEST(one_at_a_time)
 }
 END_TEST
 
-/* A drain ends at its deadline with what is still under way, and later with nothing. */
+/*
+ * A drain ends at its deadline while items are still in progress. A later drain finds nothing to
+ * do.
+ */
 START_TEST(drain)
 {
 	struct item item;
@@ -232,7 +240,8 @@ START_TEST(drain)
 }
 END_TEST
 
-/* 256 items are the most that may be handed over for a release; without threads there is no room.
+/*
+ * At most 256 items may be handed over for a release. Without threads nothing may be handed over.
  */
 START_TEST(room)
 {
@@ -259,7 +268,7 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* A descriptor is closed by a thread, or at once where there is none, or no room. */
+/* A thread closes the descriptor. It is closed at once if there is no thread or no room. */
 START_TEST(closing)
 {
 	static struct item item[256];
@@ -282,7 +291,7 @@ START_TEST(closing)
 	sem_post(&gate);
 	stop();
 	ck_assert(!is_open(fd[1]));
-	/* Descriptor 0 is one like any other. */
+	/* Descriptor 0 is valid. */
 	close(0);
 	ck_assert_int_eq(open("/dev/null", O_RDONLY), 0);
 	ck_assert_int_eq(rvl_offload_close(&o, 0), -1);
@@ -316,7 +325,10 @@ static void expect(const struct rvl_program *p, struct rvl_override over, uint64
 	ck_assert_uint_eq(rvl_program_expected_ns(p, &board, 3, over), 0);
 }
 
-/* The compiler's cycles at the level's clock, or at the ones that an override names. */
+/*
+ * The time is that of the compiler's cycles at the level's clock, or at the levels that an override
+ * names.
+ */
 START_TEST(reckoned)
 {
 	struct rvl_program p = program();
@@ -328,7 +340,7 @@ START_TEST(reckoned)
 	expect(&p, (struct rvl_override){ .variant = 1, .clock = 3 }, 2500, 2500, 2500);
 	b.level[1].hz = 0;
 	ck_assert_uint_eq(rvl_program_expected_ns(&p, &b, 1, own), 0);
-	/* An hour at most, whatever the file says. */
+	/* An estimate is at most an hour, whatever the file says. */
 	p.cycles_at[0] = 360000000000;
 	p.cycles_at[1] = UINT64_MAX;
 	p.cycles_at[2] = 1440000000000 - 400;
@@ -336,7 +348,9 @@ START_TEST(reckoned)
 }
 END_TEST
 
-/* A measured level counts as measured; what it took beyond its estimate is added at the others. */
+/*
+ * A measured level uses its measurement. The time beyond its estimate is added at the other levels.
+ */
 START_TEST(measured_levels)
 {
 	struct rvl_program p = program();
@@ -347,7 +361,9 @@ START_TEST(measured_levels)
 	expect(&p, own, 12000, 12000, 7600);
 	p.at[2].measured_ns = 10500;
 	expect(&p, own, 13000, 12000, 10500);
-	/* Faster than the estimate: nothing is taken off. */
+	/*
+	 * A program that is faster than its estimate does not lower the estimate of other levels.
+	 */
 	p.at[1].measured_ns = 0;
 	p.at[2].measured_ns = 100;
 	expect(&p, own, 10000, 10000, 100);
@@ -356,7 +372,7 @@ START_TEST(measured_levels)
 }
 END_TEST
 
-/* An eighth more than the longest recent run. */
+/* The worst case is the longest recent run plus an eighth. */
 START_TEST(worst)
 {
 	struct rvl_program p = program();
@@ -373,7 +389,9 @@ START_TEST(worst)
 }
 END_TEST
 
-/* A program that never ran counts as the longest run of any; one that ran, at any level, does not.
+/*
+ * A program that never ran is assumed to take as long as the longest run of any program. A program
+ * that ran, at any level, is not.
  */
 START_TEST(promised)
 {
@@ -390,7 +408,9 @@ START_TEST(promised)
 }
 END_TEST
 
-/* The levels from the fastest down that reach an accuracy; an unknown one ends them, or is skipped.
+/*
+ * The levels that reach an accuracy, from the fastest down. An unknown accuracy ends the list, or
+ * is skipped.
  */
 START_TEST(accurate)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Compares the compiler's back end bit for bit with the reference interpreter, on random graphs and
- * on boards from tiny to large. Tiny scratchpads force every kind of split, odd geometries every
- * kind of padding. The total cost of each test's programs is compared with tests/data/costs.txt. A
- * difference is a decision: after a deliberate change of the compiler, run this program with
+ * on boards from tiny to large. Tiny scratchpads cause every kind of split, and odd geometries
+ * every kind of padding. The total cost of each test's programs is compared with
+ * tests/data/costs.txt. After an intended change of the compiler, run this program with
  * RIVULET_COSTS=write and review the difference.
  */
 #include <check.h>
@@ -111,7 +111,7 @@ static void count_steps(const struct rivulet_program *p, struct outcome *o)
 
 static int tolerance; /* maximum difference, 0 unless a test sets it */
 
-/* ---- what the programs of a test cost ---- */
+/* ---- the costs of a test's programs ---- */
 
 #define RECORD "tests/data/costs.txt"
 
@@ -131,7 +131,7 @@ static bool recording(void)
 	return record && !strcmp(record, "write");
 }
 
-/* Every cycle, byte and product of the NPU's steps is that of one layer. */
+/* Every cycle, byte and product of an NPU step belongs to one layer. */
 static void check_shares(const struct rivulet_explain *e, const char *what)
 {
 	uint64_t cycles = 0, bytes = 0, macs = 0;
@@ -180,7 +180,7 @@ static void compare_costs(const char *heading, const char *line)
 	free(all);
 }
 
-/* At the end of a test, @i: of its loop. */
+/* Called at the end of a test; @i is the index of its loop. */
 static void check_costs(const char *test, int i)
 {
 	char heading[64], line[512];
@@ -347,8 +347,8 @@ START_TEST(random_convolutions)
 END_TEST
 
 /*
- * Random boards within the profile's limits, because the compiler must not depend on the four that
- * exist.
+ * Random boards within the limits of profiles, because the compiler must not depend on the boards
+ * that exist.
  */
 START_TEST(random_boards)
 {
@@ -390,7 +390,7 @@ START_TEST(random_boards)
 }
 END_TEST
 
-/* Every operation leaves a record within the run, with the tag of its layer. */
+/* Every operation leaves a record with times within the run and the tag of its layer. */
 START_TEST(profile_records)
 {
 	struct rivulet_compile_options prof = { .prof = true };
@@ -720,8 +720,10 @@ START_TEST(too_large_for_the_board)
 }
 END_TEST
 
-/* Sums and tables of values that are no images: a matrix, a vector, a number, an image without
- * batch. */
+/*
+ * Sums and tables of values other than images: a matrix, a vector, a number, an image without
+ * batch.
+ */
 START_TEST(fewer_dimensions)
 {
 	static const struct rvl_shape shapes[] = {
@@ -809,8 +811,8 @@ static void conv_chain(struct qg *q)
 }
 
 /*
- * Values that stay in INP give the bytes that they give through memory, move fewer of them, and never
- * take longer: the tiler would not have chosen them.
+ * Values that stay in INP have the same bytes as through memory. Such programs move fewer bytes and
+ * never take longer, because the compiler would not have chosen the cascade otherwise.
  */
 START_TEST(random_cascades)
 {
@@ -847,9 +849,9 @@ START_TEST(random_cascades)
 END_TEST
 
 /*
- * The streams that the compiler tries are often longer than the one that it takes. A trial beyond
- * the limit of instructions is not taken, and does not end the compilation; the limit leaves just
- * room for the stream that is the best without it.
+ * The streams that the compiler tries are often longer than the one that it chooses. A trial beyond
+ * the limit of instructions is rejected and does not end the compilation. The limit in this test is
+ * just enough for the stream that is best without that trial.
  */
 START_TEST(trials_beyond_the_limit)
 {
@@ -877,8 +879,8 @@ START_TEST(trials_beyond_the_limit)
 END_TEST
 
 /*
- * A value larger than INP streams through a ring, of several images too; its bytes are not in the
- * arena, and `explain` says what stays.
+ * A value larger than INP passes through a ring, for several images, too. Its bytes are not in the
+ * arena, and `explain` reports what stays in INP.
  */
 START_TEST(cascade_of_stripes)
 {

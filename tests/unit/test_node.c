@@ -8,7 +8,7 @@
 #include "suite.h"
 #include "verb.h"
 
-/* Every number has a value of its own; the array has 2 x 4 multipliers in a cycle. */
+/* Every number is different. The array makes 2 x 4 multiplications in a cycle. */
 static const struct drm_rivulet_device board = {
 	.dev_version = RIVULET_DEV_VERSION, .isa_version = 7, .tm = 8, .tn = 16, .dn = 4, .inp_bytes = 4096,
 	.wgt_bytes = 8192, .acc_bytes = 16384, .port_bytes = 32, .mem_latency = 65, .queue_depth = 66, .modes = 1,

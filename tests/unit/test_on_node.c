@@ -79,7 +79,10 @@ START_TEST(runs)
 }
 END_TEST
 
-/* Proves that the level of a node is not the tool's to set, and that a node is a board's name elsewhere. */
+/*
+ * Proves that the tool cannot set the level of a node, and that a node is no board name in other
+ * options.
+ */
 START_TEST(boards)
 {
 	ck_assert_int_eq(on_node("run models/lenet.onnx --level 0"), RVL_EXIT_USAGE);
@@ -135,13 +138,16 @@ START_TEST(bench_counters)
 		"  energy         312    156  pJ\n");
 	ck_assert_ptr_null(strstr(out, "linked model"));
 	SAYS(" with 3 in flight, of 5 runs\n");
-	/* Once before the measured runs, which clears the counters, and once behind them. */
+	/*
+	 * The counters are read once before the measured runs, which clears them, and once after
+	 * the runs.
+	 */
 	ck_assert_uint_eq(npu.counter_reads, 2);
 	ck_assert_uint_eq(npu.jobs, 2 + 5 + 5);
 }
 END_TEST
 
-/* Proves that counters of no job and no cycle are no division by zero. */
+/* Proves that counters without jobs or cycles cause no division by zero. */
 START_TEST(bench_counts_nothing)
 {
 	ck_assert_int_eq(on_node("bench models/lenet.onnx -n 2 --warmup 0 --depth 1 --counters"), 0);

@@ -301,7 +301,7 @@ static const struct window_case windows[] = {
 	{ { 2, 2 }, { 1, 1 }, { 1, 1 }, { 0, 0, 0, 0 }, "SAME_LOWER", 0, { 10, 7 }, 1, 1 },
 	{ { 4, 4 }, { 3, 3 }, { 1, 1 }, { 0, 0, 0, 0 }, "VALID", 0, { 3, 2 }, 0, 0 },
 	{ { 3, 8 }, { 3, 2 }, { 1, 1 }, { 0, 0, 0, 0 }, NULL, 1, { 4, 1 }, 0, 0 },
-	/* A ceil_mode window that begins behind the input does not exist. */
+	/* A ceil_mode window that would begin behind the input is omitted. */
 	{ { 1, 1 }, { 3, 3 }, { 1, 1 }, { 0, 0, 2, 2 }, NULL, 1, { 4, 3 }, 0, 0 },
 };
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Subgraphs and function bodies: what If, Loop, Scan and calls become, and hostile ones. */
+/*
+ * Subgraphs and function bodies: the nodes that replace If, Loop, Scan and calls, and hostile
+ * models.
+ */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -76,7 +79,7 @@ static void attr_graph(struct pb *node, const char *name, struct pb *graph)
 	pb_msg(node, 5, &a);
 }
 
-/* An attribute that stands for one of the calling node. */
+/* An attribute that refers to an attribute of the calling node. */
 static void attr_ref(struct pb *node, const char *name, const char *of, int type)
 {
 	struct pb a = { .p = NULL };
@@ -226,7 +229,7 @@ START_TEST(a_constant_condition_takes_one_branch)
 }
 END_TEST
 
-/* An input without a name is absent. */
+/* An operand with an empty name is absent. */
 START_TEST(a_condition_must_be_there)
 {
 	struct pb g = main_graph();
@@ -236,7 +239,10 @@ START_TEST(a_condition_must_be_there)
 }
 END_TEST
 
-/* The rank of an input is known, so the condition is, as in what exporters make of squeeze(). */
+/*
+ * The rank of an input is known, so the condition is constant. Exporters make such an If of
+ * squeeze().
+ */
 START_TEST(a_condition_that_follows_from_shapes_is_constant)
 {
 	struct pb g = main_graph();
@@ -327,7 +333,7 @@ END_TEST
 
 /* ---- Loop ---- */
 
-/* state += x * i; gives the state of each iteration; goes on while i < @last. */
+/* state += x * i; outputs the state of each iteration; continues while i < @last. */
 static struct pb sum_body(int64_t last)
 {
 	struct pb b = { .p = NULL }, cast = pb_node("Cast", "i", "f");
@@ -421,7 +427,7 @@ START_TEST(a_loop_may_run_no_iteration)
 }
 END_TEST
 
-/* The first output is absent, which moves no other into its place. */
+/* The first output is absent, which does not change the position of the others. */
 START_TEST(an_output_of_a_loop_may_be_absent)
 {
 	struct pb g = { .p = NULL }, n = { .p = NULL }, b = sum_body(1000);
@@ -478,7 +484,7 @@ START_TEST(malformed_loops_are_refused)
 }
 END_TEST
 
-/* A small file must not make the compiler work without end. */
+/* A small file must not keep the compiler busy without a limit. */
 START_TEST(endless_loops_are_bounded)
 {
 	struct pb g = loop_graph("m - x", sum_body(INT64_MAX));
@@ -510,7 +516,7 @@ START_TEST(endless_loops_are_bounded)
 }
 END_TEST
 
-/* A for loop has a trip count and no condition: the one that the body gives is not looked at. */
+/* A loop with a trip count and no condition input ignores the condition that its body gives. */
 START_TEST(a_loop_without_condition_takes_all_iterations)
 {
 	struct pb g = loop_graph("m - x", sum_body(2)), b = { .p = NULL };
@@ -522,7 +528,7 @@ START_TEST(a_loop_without_condition_takes_all_iterations)
 	WANT(&m, 0, DIMS(3), -7, 14, 21);
 	unload(&m);
 
-	/* Not even where only a run would know it. */
+	/* The same if only a run would know the condition. */
 	add_io(&b, 11, "i", S64, SCALAR);
 	add_io(&b, 11, "go", BOOL, SCALAR);
 	add_io(&b, 11, "s", F32, DIMS(3));
@@ -542,8 +548,9 @@ START_TEST(a_loop_without_condition_takes_all_iterations)
 END_TEST
 
 /*
- * Each of 2,000 iterations holds an If whose branches are large: a list of value_infos, an
- * initializer that lies unaligned in the file, and the same in a Constant. They are read once.
+ * Each of 2,000 iterations contains an If with large branches: a list of value_infos, an
+ * initializer that is not aligned in the file, and the same in a Constant. All of these must be
+ * read only once.
  */
 START_TEST(a_body_is_read_once)
 {
@@ -781,7 +788,7 @@ static struct pb call(const char *name, const char *in, const char *out)
 	return n;
 }
 
-/* leak(x, b) = LeakyRelu<alpha=@slope>(x) + b, slope is 0.5 where the call gives none */
+/* leak(x, b) = LeakyRelu<alpha=@slope>(x) + b; slope is 0.5 if the call does not give it */
 static struct pb leak_function(void)
 {
 	struct pb f = function("mine", "Leak", "x b", "r"), n = pb_node("LeakyRelu", "x", "l");
@@ -821,7 +828,7 @@ START_TEST(a_call_is_its_body)
 }
 END_TEST
 
-/* twice(x) = leak<slope=@s>(leak<slope=@s>(x, x), x); s is handed down through both */
+/* twice(x) = leak<slope=@s>(leak<slope=@s>(x, x), x); s is passed through both calls */
 START_TEST(functions_call_functions)
 {
 	struct pb g = main_graph(), n = call("Twice", "x", "y");
@@ -938,7 +945,7 @@ START_TEST(recursion_is_bounded)
 
 	add_to(&f, call("Again", "a", "r"));
 	call_refused(&f, call("Again", "x", "y"), -E2BIG, "subgraphs or functions deep");
-	/* Each body calls itself 40 times, as deep as it may. */
+	/* Each body calls itself 40 times, to the maximum depth. */
 	f = function("mine", "Bomb", "a", "r");
 	for (int i = 0; i < 40; i++)
 		add_to(&f, call("Bomb", "a", i ? "s" : "r"));
@@ -981,7 +988,7 @@ static struct pb ms_node(const char *op, const char *in, const char *out)
 	return n;
 }
 
-/* Every composition is made of nodes that the table knows, whatever operands the call lacks. */
+/* Every composition consists of nodes of the table, whatever operands the call omits. */
 START_TEST(compositions_are_known_operators)
 {
 	const char *op, *domain;
@@ -1095,7 +1102,7 @@ END_TEST
 
 /* ---- arbitrary bytes ---- */
 
-/* A model with everything above in it. */
+/* A model with all constructs of this file. */
 static struct pb everything(void)
 {
 	struct pb g = main_graph(), f = leak_function(), scan = pb_node("Scan", "zero d", "q all");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Symbolic dimensions: shapes of inputs, named values, and what contradicts the model. */
+/* Symbolic dimensions: shapes of inputs, named values, and contradictions to the model. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -99,7 +99,7 @@ static void fails(const char *x, const char *z, const struct rvl_onnx_opts *o, i
 START_TEST(a_name_has_one_value)
 {
 	has_dims("N T", "N T", OPTS(SYMBOLS({ "N", 4 }, { "T", 7 })), 4, 7);
-	/* A name decides before the defaults of the first and of other dimensions. */
+	/* The value of a name precedes the defaults for the first and for other dimensions. */
 	has_dims("N T", "N 9", OPTS(.batch = 2, .symbol = 9, SYMBOLS({ "N", 4 })), 4, 9);
 	has_dims("N T", "N 9", OPTS(.batch = 2, SYMBOLS({ "T", 9 })), 2, 9);
 }
@@ -155,7 +155,7 @@ START_TEST(values_are_bounded)
 }
 END_TEST
 
-/* Whoever prepares examples for a model sees the shapes that it is compiled with. */
+/* The listed inputs have the shapes with which the model is compiled. */
 START_TEST(listed_inputs_have_the_shapes_given)
 {
 	const struct rivulet_input_shape shape = { .name = "x", .rank = 2, .dim = { 3, 5 } };

@@ -72,7 +72,7 @@ START_TEST(signed_numbers_came_with_opset_28)
 }
 END_TEST
 
-/* A folded constant leaves the model in the type that the model declares. */
+/* A folded constant has the type that the model declares. */
 START_TEST(a_copy_takes_every_type)
 {
 	static const enum rvl_type types[] = { RVL_TYPE_F64, RVL_TYPE_F16, RVL_TYPE_BF16, RVL_TYPE_BOOL };
@@ -96,11 +96,11 @@ START_TEST(a_copy_takes_every_type)
 }
 END_TEST
 
-/* ---- every pair of some values, by arithmetic on wider numbers ---- */
+/* ---- all pairs of some values, compared with arithmetic on wider numbers ---- */
 
 #define PAIRS_MAX 400
 
-/* What an operator gives for a pair. 128 bits hold each product of two numbers of 64 bits. */
+/* The result of an operator for a pair. 128 bits hold each product of two 64-bit numbers. */
 __extension__ typedef __int128 wide;
 __extension__ typedef unsigned __int128 unsigned_wide;
 
@@ -124,7 +124,7 @@ static wide ref_div(wide a, wide b)
 	return b ? a / b : 0;
 }
 
-/* The remainder that has the sign of the divisor. */
+/* The remainder with the sign of the divisor. */
 static wide ref_mod(wide a, wide b)
 {
 	wide r = b ? a % b : 0;
@@ -192,7 +192,7 @@ static const struct {
 } integers[] = { { RVL_TYPE_S8, 8, true }, { RVL_TYPE_U8, 8, false }, { RVL_TYPE_S32, 32, true },
 		 { RVL_TYPE_U16, 16, false }, { RVL_TYPE_S64, 64, true }, { RVL_TYPE_U64, 64, false } };
 
-/* A number as the type keeps it: its low bits. */
+/* A number as its type stores it: the low bits. */
 static wide kept(wide v, int bits, bool is_signed)
 {
 	wide modulus = (wide)1 << bits;
@@ -244,7 +244,7 @@ static void check_pairs(size_t op, size_t t)
 	enum rvl_type type = integers[t].type;
 
 	for (int i = 0; i < n; i++) {
-		/* Only exponents that a loop of products reaches. */
+		/* Only exponents that a loop of products can compute. */
 		if (binaries[op].ref == ref_pow && b[i] > 11)
 			b[i] = 11;
 		store(type, x, i, a[i]);
@@ -318,7 +318,7 @@ START_TEST(logic)
 }
 END_TEST
 
-/* Before opset 7 an attribute says where input 1 begins in the shape of input 0. */
+/* Before opset 7, an attribute gives the axis of input 0 at which the shape of input 1 begins. */
 START_TEST(operands_from_an_axis_on)
 {
 	op_begin("Sub", 6);
@@ -400,7 +400,7 @@ START_TEST(floats)
 	IN_F32(DIMS(4), 2, 2, -2, -2);
 	op_ok(1);
 	WANT_F32(0, DIMS(4), 1.5f, -1.5f, 1.5f, -1.5f);
-	/* The type of the base is that of the result, whatever the exponent's is. */
+	/* The result has the type of the base, whatever the type of the exponent is. */
 	op_begin("Pow", 15);
 	IN_F32(DIMS(3), 2, 9, -3);
 	IN_S64(DIMS(3), -2, 0, 3);
@@ -414,7 +414,7 @@ START_TEST(floats)
 }
 END_TEST
 
-/* Proves operators of one, two and three operands, and that NaN wins. */
+/* Proves operators of one, two and three operands, and that NaN is propagated. */
 START_TEST(any_number_of_operands)
 {
 	static const struct { const char *name; float one[2], two[2], three[2]; } ops[] = {

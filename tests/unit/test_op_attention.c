@@ -5,7 +5,7 @@
 
 START_TEST(heads_of_four_dimensions)
 {
-	/* Heads of their own, values of another size. */
+	/* A key head for each query head; values have another size than keys. */
 	op_begin("Attention", 23);
 	IN_F32(DIMS(1, 2, 2, 2), 0.5f, -1.25f, 0, -2, 0.5f, 0.75f, 0.25f, 0.5f);
 	IN_F32(DIMS(1, 2, 3, 2), -0.5f, -2, 1, -0.25f, 1.5f, -1.5f, -1.5f, -1.75f, -0.75f, 0,
@@ -34,7 +34,7 @@ END_TEST
 
 START_TEST(packed_heads_with_caches)
 {
-	/* Queries see what lies before them in the cache. */
+	/* Queries also attend to the cached positions. */
 	op_begin("Attention", 23);
 	op_int("q_num_heads", 2);
 	op_int("kv_num_heads", 1);

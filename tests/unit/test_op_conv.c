@@ -41,7 +41,7 @@ START_TEST(conv_of_a_batch)
 }
 END_TEST
 
-/* Long sums do not lose what is small. */
+/* Long sums keep small terms. */
 START_TEST(conv_sums_exactly)
 {
 	op_begin("Conv", 22);
@@ -247,7 +247,7 @@ START_TEST(empty_tensors)
 	op_ok(1);
 	WANT_EMPTY(0, F32, DIMS(0, 2, 3));
 
-	/* Without input channels the bias is left. */
+	/* Without input channels the result is the bias. */
 	op_begin("Conv", 22);
 	IN_EMPTY(F32, DIMS(1, 0, 2));
 	IN_EMPTY(F32, DIMS(1, 0, 1));

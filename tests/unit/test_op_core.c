@@ -67,7 +67,10 @@ END_TEST
 
 START_TEST(narrow_floats)
 {
-	/* Each number of 16 bits is itself again, and the halves between two go to the even one. */
+	/*
+	 * Each 16-bit number is converted to itself. The middle between two of them is rounded to
+	 * even.
+	 */
 	for (uint32_t h = 0; h < 65536; h++) {
 		float f = rvl_f16_to_f32((uint16_t)h), b = rvl_bf16_to_f32((uint16_t)h);
 
@@ -282,7 +285,7 @@ START_TEST(descriptors_travel_as_bytes)
 }
 END_TEST
 
-/* Whatever a byte is changed to, the answer is an error or a descriptor of the table. */
+/* If any byte is changed, the result is an error or a valid descriptor of the table. */
 START_TEST(damaged_descriptors_are_refused)
 {
 	uint8_t good[1024] __attribute__((aligned(8))) = { 0 }, bad[1024] __attribute__((aligned(8)));

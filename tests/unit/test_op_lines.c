@@ -205,7 +205,7 @@ END_TEST
 
 START_TEST(softmaxes_at_the_edge)
 {
-	/* One element of its own, where the old axis is the rank. */
+	/* A scalar is one line of one element, because the old axis equals the rank. */
 	op_begin("Softmax", 1);
 	IN_F32(DIMS(2), 3, 4);
 	op_ok(1);
@@ -305,7 +305,7 @@ START_TEST(top_k_along_an_axis)
 }
 END_TEST
 
-/* Where k comes with the run, the line's length is its bound. */
+/* If k is an input of the run, the bound of its result is the length of the line. */
 START_TEST(top_k_of_a_run)
 {
 	op_begin("TopK", 11);

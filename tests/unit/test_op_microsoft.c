@@ -53,7 +53,7 @@ START_TEST(fused_matmul_is_checked)
 	IN_F32(DIMS(1, 1), 1);
 	IN_F32(DIMS(1, 1), 1);
 	op_fails(1, "transBatchA and transBatchB are not supported");
-	/* A vector has nothing to exchange. */
+	/* A vector has no axes that could be exchanged. */
 	op_begin_in(MS, "FusedMatMul", 1);
 	op_int("transA", 1);
 	op_int("transB", 1);
@@ -104,7 +104,7 @@ START_TEST(nbits_unpack_blocks)
 }
 END_TEST
 
-/* Values at the middle of their width, which is the zero point where there is none. */
+/* Without a zero point, the middle of the range of values is the zero point. */
 START_TEST(nbits_of_other_widths)
 {
 	for (int64_t bits = 2; bits <= 8; bits += 6) {

@@ -55,7 +55,7 @@ START_TEST(concat_refuses_what_does_not_join)
 	op_none();
 	IN_F32(DIMS(1), 1);
 	op_fails(1, "it lacks input 1");
-	/* What every operator of the table needs. */
+	/* Errors that the table detects for every operator. */
 	op_begin("Gather", 13);
 	op_none();
 	IN_S64(DIMS(1), 0);
@@ -360,7 +360,7 @@ START_TEST(transpose_moves_axes)
 	op_ok(1);
 	WANT_S32(0, DIMS(1, 3, 2), 0, 3, 1, 4, 2, 5);
 
-	op_begin("Transpose", 1);	/* all axes turned round */
+	op_begin("Transpose", 1);	/* the order of all axes is reversed */
 	IN_S64(DIMS(2, 2), 1, 2, 3, 4);
 	op_ok(1);
 	WANT_S64(0, DIMS(2, 2), 1, 3, 2, 4);

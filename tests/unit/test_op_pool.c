@@ -59,7 +59,7 @@ START_TEST(windows_in_the_padding_give_zero)
 	op_ok(1);
 	WANT_F32(0, DIMS(1, 1, 1, 2), 0, -3);
 
-	/* A row that lies in the padding as a whole. */
+	/* A row that is entirely in the padding. */
 	op_begin("AveragePool", 11);
 	OP_INTS("kernel_shape", 1, 1);
 	OP_INTS("pads", 1, 0, 0, 0);
@@ -69,7 +69,10 @@ START_TEST(windows_in_the_padding_give_zero)
 }
 END_TEST
 
-/* The last window passes the end: padding that was asked for counts, what lies beyond does not. */
+/*
+ * The last window exceeds the padded input. Elements of the padding count, elements beyond it do
+ * not.
+ */
 START_TEST(average_pool_counts_padding)
 {
 	for (int include = 0; include < 2; include++) {
@@ -107,7 +110,7 @@ START_TEST(ceil_mode_begins_windows_inside)
 	op_ok(1);
 	WANT_F32(0, DIMS(1, 1, 2), 1, 4);
 
-	/* Even the first window may pass the end. */
+	/* Even the first window may exceed the input. */
 	op_begin("AveragePool", 19);
 	OP_INTS("kernel_shape", 3);
 	OP_INTS("strides", 2);
@@ -179,7 +182,7 @@ START_TEST(long_rows)
 }
 END_TEST
 
-/* Far more taps than the image has elements take no time. */
+/* Windows with far more taps than the image has elements take no additional time. */
 START_TEST(huge_windows)
 {
 	op_begin("AveragePool", 19);

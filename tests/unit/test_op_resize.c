@@ -96,7 +96,7 @@ START_TEST(cubic)
 	op_ok(1);
 	WANT_F32(0, DIMS(1, 8), 0.89453125f, 1.19140625f, 1.66796875f, 2.296875f, 2.703125f,
 		 3.33203125f, 3.80859375f, 4.10546875f);
-	/* Without what is outside, the other weights are scaled up. */
+	/* Weights outside the image are dropped, and the other weights are scaled up. */
 	resize_row(2, "cubic", "half_pixel");
 	op_int("exclude_outside", 1);
 	op_float("cubic_coeff_a", -0.5f);
@@ -144,7 +144,7 @@ START_TEST(antialias)
 	op_int("exclude_outside", 1);
 	op_ok(1);
 	WANT_F32(0, DIMS(1, 2), 1.71428571f, 3.28571429f);
-	/* Enlarging is not changed by it. */
+	/* Antialiasing does not change an enlargement. */
 	size_row(8, "linear", "half_pixel");
 	op_int("antialias", 1);
 	op_ok(1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators whose data decides the size of the result. */
+/* Operators whose data determines the size of the result. */
 #include "op_rig.h"
 #include "suite.h"
 
@@ -174,7 +174,7 @@ START_TEST(suppression_removes_overlaps)
 	begin_suppression();
 	IN_S64(RANK0, 9);
 	IN_F32(RANK0, 0.4f);
-	IN_F32(RANK0, 0.6f);	/* only what is greater */
+	IN_F32(RANK0, 0.6f);	/* only scores above the threshold are selected */
 	op_ok(1);
 	WANT_S64(0, DIMS(1, 3), 0, 0, 2);
 }

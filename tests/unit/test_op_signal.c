@@ -129,7 +129,8 @@ START_TEST(a_onesided_inverse_is_real)
 	op_begin("DFT", 20);
 	op_int("inverse", 1);
 	op_int("onesided", 1);
-	IN_F32(DIMS(1, 3, 2), 3, 9, 1, -2, -1, 9);	/* what a real signal cannot have is ignored */
+	/* values that a real signal cannot have are ignored */
+	IN_F32(DIMS(1, 3, 2), 3, 9, 1, -2, -1, 9);
 	op_ok(1);
 	WANT_F32(0, DIMS(1, 4, 1), 1, 2, 0, 0);
 }

@@ -413,7 +413,7 @@ START_TEST(clip_by_inputs)
 	IN_S64(DIMS(3), INT64_MIN, 7, INT64_MAX);
 	op_ok(1);
 	WANT_S64(0, DIMS(3), INT64_MIN, 7, INT64_MAX);
-	/* Where the bounds cross, the upper one holds. */
+	/* Where the bounds cross, the upper bound is applied last. */
 	op_begin("Clip", 13);
 	OP_IN(U32, uint32_t, DIMS(2), 1, 9);
 	OP_IN(U32, uint32_t, RANK0, 6);

@@ -11,7 +11,7 @@
 #include "suite.h"
 #include "unit/operator.h"
 
-/* ---- what is refused ---- */
+/* ---- refused operands ---- */
 
 static void refused(const char *text)
 {
@@ -404,7 +404,7 @@ START_TEST(a_descriptor_comes_back)
 	for (int i = 0; i < 3; i++)
 		same_arg(&b.in[i], &d.in[i]);
 	same_arg(&b.out[0], &d.out[0]);
-	/* A longer buffer is fine, a shorter one is not. */
+	/* A longer buffer is accepted, a shorter one is refused. */
 	ck_assert_int_eq(rvl_desc_unpack(buf, (size_t)size + 8, &b), 0);
 	ck_assert_int_eq(rvl_desc_unpack(buf, (size_t)size - 1, &b), -EBADMSG);
 	ck_assert_int_eq(rvl_desc_unpack((uint8_t *)buf + 1, (size_t)size, &b), -EBADMSG);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compares the CPU operators with their definitions, written out again here in the plainest form,
- * over random shapes.
+ * Compares the CPU operators with plain implementations of their definitions, over random shapes.
  */
 #include <check.h>
 #include <errno.h>
@@ -61,8 +60,10 @@ static struct rvl_shape random_image(int64_t dim[4], int64_t *oh, int64_t *ow)
 	return shape(4, dim);
 }
 
-/* The window at (oy, ox): input positions in order, -1 in the padding, -2 outside of that too; how
- * many. */
+/*
+ * The window at (oy, ox): its input positions in order, -1 for padding, -2 beyond the padding.
+ * Returns their number.
+ */
 static int window_of(const int64_t dim[4], int64_t oy, int64_t ox, int64_t *at)
 {
 	const struct rvl_attr *a = &d.attr;
@@ -241,8 +242,8 @@ START_TEST(whole_channels)
 END_TEST
 
 /*
- * A window that reaches far is no reason for a padded copy of the image: beyond 2^28 elements the
- * operator reads the image itself.
+ * A window that extends far beyond the image must not cause a padded copy of the image: above 2^28
+ * elements the operator reads the image itself.
  */
 START_TEST(windows_that_reach_far)
 {
@@ -267,7 +268,7 @@ START_TEST(windows_that_reach_far)
 		ck_assert_int_eq(rvl_kernel_scratch(k) == 0, reach == 65535 || turn / 2);
 		rvl_kernel_free(k);
 		run(turn / 2);
-		/* Only the last tap meets the pixel. */
+		/* Only the last tap is inside the image. */
 		acc = (memory[0][0] - zps[0][0]) * ((int8_t)memory[1][3] - zps[1][0]);
 		v = scales[0][0] * scales[1][0];
 		v = (float)acc * (v / scales[OUT][0]);
@@ -277,7 +278,7 @@ START_TEST(windows_that_reach_far)
 }
 END_TEST
 
-/* ---- moving ---- */
+/* ---- moving data ---- */
 
 /* The element of @s at the position whose coordinates are @pos. */
 static int64_t offset(const struct rvl_shape *s, const int64_t *pos)

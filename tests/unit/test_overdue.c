@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Long runs at the daemon's socket: MaxRunSec=, and what another user gets beside a user whose runs
- * hold every slot and every thread.
+ * Long runs at the daemon's socket: MaxRunSec=, and the service of one user while the runs of
+ * another user occupy every slot and every thread.
  */
 #include <check.h>
 
@@ -91,7 +91,7 @@ static void await_running(uint64_t count)
 		ck_assert_uint_lt(rvl_now(), end);
 }
 
-/* Starts the products of @c, and returns when they are under way. */
+/* Starts the products of @c, and returns when they are in progress. */
 static void start_both(struct product *c)
 {
 	product_start(&c[0]);
@@ -145,7 +145,9 @@ START_TEST(long_run_ends)
 }
 END_TEST
 
-/* Proves that a run queued by the same user starts when the one that was ended has left its step. */
+/*
+ * Proves that a queued run of the same user starts after the run that was ended has left its step.
+ */
 START_TEST(next_run_follows)
 {
 	struct product all[3];
@@ -194,7 +196,7 @@ START_TEST(other_user_runs)
 END_TEST
 
 /*
- * Proves that a step without any loop boundary is left when its run is cancelled, and when it has
+ * Proves that a step without any loop boundary stops when its run is cancelled, and when it has
  * taken MaxRunSec=, and that the same instance runs again.
  */
 START_TEST(single_share_is_left)
@@ -231,8 +233,8 @@ START_TEST(single_share_at_the_end)
 END_TEST
 
 /*
- * Proves that with one slot and one thread, long runs of two users keep a third one from running
- * neither on the CPU nor on the NPU.
+ * Proves that with one slot and one thread, long runs of two users do not keep a third user from
+ * running, neither on the CPU nor on the NPU.
  */
 START_TEST(one_slot_for_three)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Pictures as input: another size, normalisation, layout and the top classes; and a run without a
+ * Pictures as input: resizing, normalisation, layout and the top classes; and a run without a
  * picture. An echo model, whose output is its input, shows the values that reached the input.
  */
 #include <check.h>

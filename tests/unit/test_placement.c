@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the compiler places the operators of small models, and the reason it gives for the CPU;
- * both sides of bounds. */
+/*
+ * Where the compiler places the operators of small models, and the reasons for the CPU, on both
+ * sides of each bound.
+ */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -60,7 +62,7 @@ static void check_with(const struct placed *p, const struct rivulet_compile_opti
 #define ADD	"@com.microsoft "
 
 static const struct placed places[] = {
-	/* The edges and what stays float. */
+	/* Operators at the edges of the model, and those that stay float. */
 	{ S "in x f32 4; out y; QuantizeLinear x h z -> y",
 	  "QuantizeLinear cpu: float in: the NPU takes bytes" },
 	{ S "in x u8 4; out y; DequantizeLinear x h z -> y",
@@ -93,7 +95,7 @@ static const struct placed places[] = {
 	    "DequantizeLinear v s zz -> y axis=0; Transpose x -> v",
 	  "Transpose cpu: its input is not quantised to 8 bits with one scale; DequantizeLinear "
 	  "cpu: float out: the NPU gives bytes" },
-	/* Scales that are known at run time, or contradict each other. */
+	/* Scales that only a run knows, or that contradict each other. */
 	{ S "in x u8 4; in s f32 -; out y; QLinearAdd" ADD "x s z x h z h z -> y",
 	  "QLinearAdd cpu: its operand 's' is not constant" },
 	{ S "in x u8 4; in s u8 -; out y; QLinearAdd" ADD "x h s x h z h z -> y",
@@ -124,7 +126,7 @@ static const struct placed places[] = {
 	  "QMatMul cpu: its first operand is transposed" },
 	{ S "in x u8 2,3,0,4; const w s8 4,5 1; out y; QLinearMatMul x h z w h i h z -> y",
 	  "QMatMul cpu: its input or output has no image form" },
-	/* Weights of 255 above their zero point are three summands of an int8. */
+	/* Weights up to 255 above their zero point are split into three int8 summands. */
 	{ IMAGE "const w u8 4,2,1,1 0 255; const zw u8 - 0; QLinearConv x h z w h zw h z -> y",
 	  "QConv npu" },
 	{ IMAGE "const w u8 4,2,1,1 0 255; const zw u8 - 255; QLinearConv x h z w h zw h z -> y",
@@ -181,7 +183,7 @@ static const struct placed places[] = {
 	{ S "in x u8 1,1,16383,3; out y; const zo u8 - 4; QLinearAveragePool" ADD
 	    "x h zo h zo -> y kernel_shape=[2,2]",
 	  "QAveragePool npu" },
-	/* Sums: one value, or one for each channel of an image, is spread over it. */
+	/* Additions with one value, or with one value for each channel of an image. */
 	{ IMAGE "in v u8 1,2,6,5; QLinearAdd" ADD "x h z v h z h z -> y", "QAdd npu" },
 	{ IMAGE "in v u8 1,2,1,1; QLinearAdd" ADD "x h z v h z h z -> y", "QAdd npu" },
 	{ IMAGE "in v u8 2,1,1; QLinearMul" ADD "v h z x h z h z -> y", "QMul npu" },
@@ -205,7 +207,7 @@ static const struct placed places[] = {
 	{ S "in x u8 0,2; in v u8 0,2; out y; QLinearAdd" ADD "x h z v h z h z -> y",
 	  "QAdd cpu: its input or output is not 8 bits with one scale, or has more than four "
 	  "dimensions" },
-	/* Transpositions and changes of shape are work for the NPU beside other work only. */
+	/* The NPU transposes and changes shapes only beside other work. */
 	{ IMAGE "Transpose x -> y perm=[0,2,3,1]",
 	  "Transpose cpu: alone it is less work than handing it over" },
 	{ CONV "c; Transpose c -> y perm=[0,2,3,1]", "QConv npu; Transpose npu" },
@@ -215,7 +217,7 @@ static const struct placed places[] = {
 	{ CONV "c; Flatten c -> y", "QConv npu" },
 	{ IMAGE "Flatten x -> y", "Flatten cpu: alone it is less work than handing it over" },
 	{ IMAGE "Identity x -> y", "Identity cpu: alone it is less work than handing it over" },
-	/* What is done while a convolution drains. */
+	/* Operators that are fused into the drain of a convolution. */
 	{ CONV "c; MaxPool c -> y kernel_shape=[2,2] strides=[2,2]", "QConv npu (MaxPool_1)" },
 	{ CONV "c; MaxPool c -> y kernel_shape=[3,2] strides=[3,2]", "QConv npu (MaxPool_1)" },
 	{ CONV "c; MaxPool c -> y kernel_shape=[2,2] strides=[1,2]", "QConv npu; MaxPool npu" },
@@ -235,8 +237,10 @@ static const struct placed places[] = {
 	{ CONV "c; in v u8 1,4,6,5; QLinearAdd" ADD
 	       "c h z v t z h z -> d; MaxPool d -> y kernel_shape=[2,2] strides=[2,2]",
 	  "QConv npu (QLinearAdd_1); MaxPool npu" },
-	/* Few channels under a large kernel waste the array, so that whole patches are gathered
-	   into its channels. */
+	/*
+	 * A large kernel over few channels wastes the array, so that the patches are gathered into
+	 * channels.
+	 */
 	{ IMAGE "const w s8 4,2,3,3 1; QLinearConv x h z w h i h z -> y",
 	  "QConv npu: patches gathered" },
 	{ S "in x u8 1,16,6,5; out y; const w s8 4,16,3,3 1; QLinearConv x h z w h i h z -> y",
@@ -309,7 +313,7 @@ START_TEST(slots_for_inputs_and_outputs)
 }
 END_TEST
 
-/* A board's own limits. */
+/* Boards that lack a feature or a size that the model needs. */
 START_TEST(boards_without_what_is_needed)
 {
 	const struct placed dense = { CONV "y", "QConv cpu: this board's array has no dense mode" };

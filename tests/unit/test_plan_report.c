@@ -18,7 +18,7 @@
 #include "suite.h"
 #include "verb.h"
 
-#define FIGURE "figure " "f."	/* of a prefix that is none of docs/figures.md */
+#define FIGURE "figure " "f."	/* a prefix that docs/figures.md does not list */
 
 static struct rvl_planning v;
 static char dir[SCRATCH_MAX];
@@ -216,7 +216,10 @@ START_TEST(with_a_rate)
 }
 END_TEST
 
-/* Proves the line about int8 where it would give more runs, and the line about one level where both would be one. */
+/*
+ * Proves the advice about int8 where it would allow more runs, and the advice about a single level
+ * where two levels have the same plan.
+ */
 START_TEST(advice)
 {
 	struct rvl_err err = { "" };
@@ -233,7 +236,9 @@ START_TEST(advice)
 	ck_assert_ptr_null(strstr(out, "best on one level that keeps"));
 	ck_assert_ptr_null(strstr(out, "written to"));
 	SAYS("  ! l4: 81.99 %");
-	/* The same where int8 may be chosen: then the plan has chosen it if it is better. */
+	/*
+	 * If int8 is among the choices, there is no advice, because the plan would have chosen it.
+	 */
 	v.problem.candidate = v.candidate;
 	ck_assert_int_eq(report(rvl_plan_report), 0);
 	ck_assert_ptr_null(strstr(out, "int8 gives"));
@@ -278,7 +283,10 @@ static void refuses(const char *text)
 	ck_assert_str_eq(rvl_tool_error, text);
 }
 
-/* Proves what is said of each level that misses its accuracy, and the least time, rounded up to a nanosecond. */
+/*
+ * Proves the lines about each level that misses its accuracy, and about the least time, rounded up
+ * to a nanosecond.
+ */
 START_TEST(infeasible)
 {
 	v.problem.constraint = 0.015;
@@ -343,7 +351,7 @@ static void file_has(const char *path, const char *lines)
 	free(p);
 }
 
-/* Proves the format of the file, that it is read again, and where it lies. */
+/* Proves the format of the file, its location, and that it is read again. */
 START_TEST(kept)
 {
 	static struct rvl_curve c, d;
@@ -451,7 +459,7 @@ START_TEST(damaged)
 }
 END_TEST
 
-/* Proves that a file that cannot be written costs a note, once, and that no temporary file stays. */
+/* Proves that a file that cannot be written causes one note, and that no temporary file is left. */
 START_TEST(not_kept)
 {
 	static struct rvl_curve c;

@@ -91,8 +91,8 @@ START_TEST(a_path_that_cannot_be_written)
 END_TEST
 
 /*
- * What is demanded is inside of the plot, also where it is less than any accuracy that is shown: the
- * axis of 0.70 to 0.85 begins at 39 %, one below the 40 % demanded.
+ * The demanded accuracy is visible in the plot even if it is below every plotted accuracy: the
+ * axis, which would show 0.70 to 0.85, begins at 39 %, one below the demand of 40 %.
  */
 START_TEST(a_low_demand)
 {

@@ -488,7 +488,10 @@ static bool feed(struct rvl_gauge *g, uint64_t s, double percent)
 	return rvl_gauge_update(g, &r, s * SEC);
 }
 
-/* Proves that a jump is believed only when it is read repeatedly, and that a glitch never is. */
+/*
+ * Proves that a jump is accepted only when it is read repeatedly, and that a single outlier never
+ * is.
+ */
 START_TEST(jumps)
 {
 	struct rvl_gauge g = { 0 };
@@ -502,7 +505,7 @@ START_TEST(jumps)
 		ck_assert_int_eq(feed(&g, 5 + i, i % 2 ? 79.8 : 0), i % 2);
 	ck_assert_uint_eq(g.charge, PCT(79.8));
 	ck_assert_uint_le(rvl_gauge_interval(&g, 1, 30 * SEC), 30 * SEC);
-	/* The reading stays 0: after three readings over two seconds it is believed. */
+	/* The reading stays 0. It is accepted after three readings over two seconds. */
 	ck_assert(!feed(&g, 60, 0));
 	ck_assert_uint_le(rvl_gauge_interval(&g, 1, 30 * SEC), SEC);
 	ck_assert(!feed(&g, 61, 0));

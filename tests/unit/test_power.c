@@ -114,7 +114,7 @@ static void charge(int percent)
 
 	snprintf(text, sizeof(text), "%d\n", percent);
 	put("class/power_supply/BAT0/capacity", text);
-	/* The gauge doubts a change of more than 10 % within a short time. */
+	/* The gauge rejects a change of more than 10 % within a short time. */
 	now_ns += 1000 * NSEC_PER_SEC;
 	rvl_power_tick(&m.power);
 }
@@ -186,7 +186,7 @@ static void end(void)
 	clean();
 }
 
-/* Ends the daemon as a kill does: nothing is restored and nothing is removed. */
+/* Simulates a kill of the daemon: nothing is restored and nothing is removed. */
 static void killed(void)
 {
 	m.power.profiles = rvl_profiles_stop(m.power.profiles);
@@ -296,7 +296,8 @@ START_TEST(refused)
 	expect_pinned(333333333);
 	ck_assert_uint_eq(k.refused, 3);
 	/*
-	 * Another writer changes the limits as well, so the daemon reports that it does not steer.
+	 * A foreign writer changes the limits as well, so the daemon reports that it does not
+	 * steer.
 	 */
 	k.req_min = k.req_max = 166667;
 	rvl_power_tick(&m.power);
@@ -436,7 +437,7 @@ START_TEST(state_of_another_board)
 		ck_assert_int_eq(rvl_power_save(m.power.state_path, &st), 0);
 		start_with("[Power]\nDwell=3600s\nPowerProfiles=no\n");
 		ck_assert_msg((m.power.policy.changed == 5) == states[i].taken, "state %zu", i);
-		/* A level that was taken up was entered. */
+		/* A saved level that was accepted counts as entered. */
 		if (states[i].level < 4)
 			ck_assert_uint_eq(m.power.policy.entries[states[i].level], states[i].taken);
 		stop();
@@ -573,7 +574,7 @@ START_TEST(reconfigure)
 	ck_assert_uint_eq(m.power.policy.level, 3);
 	expect_override(4, 4);
 	ck_assert_uint_eq(rvl_power_forced(&m.power, 0), 4);
-	/* A clock that stays cannot be moved away from where devfreq refuses it. */
+	/* With a fixed clock, the daemon cannot avoid a level that devfreq refuses. */
 	m.cfg.reconfigure = RVL_RECONFIGURE_SOFTWARE;
 	k.cooling_max = 250000;
 	m.power.steered = false;
@@ -618,7 +619,10 @@ START_TEST(flags)
 }
 END_TEST
 
-/* Proves which levels runs leave: of the board's, those that no run is without. */
+/*
+ * Proves which levels are contested: levels of the board for which some run in progress has no
+ * variant.
+ */
 START_TEST(contested)
 {
 	ck_assert_uint_eq(rvl_power_allowed(&m.power), 0xf);
@@ -646,8 +650,8 @@ static uint64_t due_us(void)
 }
 
 /*
- * Proves when the next reading is due: at PollMax=, sooner as charge falls, or when a level may
- * rise.
+ * Proves when the next reading is due: after PollMax=, earlier if the charge falls fast, or when a
+ * level may rise.
  */
 START_TEST(next_reading)
 {
@@ -694,7 +698,7 @@ static void log_to_file(void)
 	rvl_log_init(LOG_INFO);
 }
 
-/* What was logged since the last call. */
+/* Returns what was logged since the last call. */
 static const char *logged(void)
 {
 	static char text[4096];
@@ -727,9 +731,7 @@ START_TEST(journal_of_levels)
 }
 END_TEST
 
-/*
- * Proves that each failure of devfreq is logged once, with its reason and what follows from it.
- */
+/* Proves that each failure of devfreq is logged once, with its reason and its consequence. */
 START_TEST(journal_of_trouble)
 {
 	machine();
@@ -760,7 +762,7 @@ START_TEST(journal_of_trouble)
 }
 END_TEST
 
-/* Proves that a missing permission is logged five seconds after the device came, and once. */
+/* Proves that a missing permission is logged once, five seconds after the device appeared. */
 START_TEST(journal_of_permission)
 {
 	machine();
@@ -784,7 +786,7 @@ START_TEST(journal_of_permission)
 }
 END_TEST
 
-/* Proves that a list that does not suit the board is logged and replaced by the default. */
+/* Proves that a list that does not match the board is logged and replaced by the default. */
 START_TEST(journal_of_lists)
 {
 	machine();
@@ -856,8 +858,8 @@ START_TEST(reserve)
 END_TEST
 
 /*
- * Proves that the level changes at once to one for which every admitted model has a variant, and is
- * free again afterwards.
+ * Proves that the level changes at once to one for which every admitted model has a variant, and
+ * that the policy is free again afterwards.
  */
 START_TEST(admitted_work)
 {
@@ -934,7 +936,7 @@ START_TEST(runs_in_progress)
 	rvl_power_run(&m.power, 0x8, -1);
 	expect_pinned(100000000);
 	ck_assert_int_eq(rvl_power_can_start(&m.power, 0x1, false, &err), 0);
-	/* A mode that raises the level keeps its right to change it at once. */
+	/* A mode that raises the level keeps its precedence over the dwell time. */
 	rvl_power_run(&m.power, 0x1, 1);
 	ck_assert_int_eq(rvl_power_set_mode(&m.power, RIVULET_POLICY_PERFORMANCE, 0, &err), 0);
 	rvl_power_tick(&m.power);

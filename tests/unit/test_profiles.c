@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * power-profiles-daemon and the power policy. The system bus is simulated at the other end of a
- * socket: it has either of the service's two names, none, or invalid properties. Both ends use one
- * event loop, so there are no races.
+ * The daemon follows power-profiles-daemon. The test simulates the system bus at the other end of a
+ * socket. The bus has either of the service's two names, none, or invalid properties. Both ends use
+ * one event loop, so there are no races.
  */
 #include <check.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Program files from untrusted sources: rivulet_program_check() refuses a changed file with an
- * error text, or everything that it guarantees holds.
+ * Program files from untrusted sources. rivulet_program_check() refuses a changed file with an
+ * error text, or all its guarantees hold for the file.
  */
 #include <check.h>
 #include <errno.h>

@@ -35,7 +35,7 @@ static void says(int rc, int want, const char *text)
 	err.msg[0] = '\0';
 }
 
-/* Reads a TensorProto and frees its bytes, which the tensor's data then may not be in. */
+/* Reads a TensorProto and frees its bytes, so that the tensor's data must not point into them. */
 static int tensor(struct pb *b, const char *name)
 {
 	int rc = rvl_onnx_load_tensor(g, b->p, b->n, name, &t, &err);
@@ -53,7 +53,9 @@ static void put_fixed(struct pb *b, unsigned int field, int wire, const void *v,
 	pb_bytes(b, v, n);
 }
 
-/* Element types that have a type here: number, field of their data, wire type there. */
+/*
+ * Element types that the compiler supports: number, field of their data, wire type of that field.
+ */
 static const struct {
 	int type, field, wire;
 	enum rvl_type is;
@@ -129,7 +131,7 @@ START_TEST(typed_data_that_does_not_fit)
 		pb_int(&b, 5, 1);
 	says(tensor(&b, "v"), -EBADMSG,
 	     "malformed ONNX: tensor 'v' has 3 elements of data where its shape needs 2");
-	/* The field of another type's data is not looked at. */
+	/* The field for data of another type is ignored. */
 	pb_int(&b, 2, 6);
 	pb_int(&b, 7, 1);
 	says(tensor(&b, "u"), -EBADMSG,
@@ -240,7 +242,7 @@ START_TEST(heads_of_tensors)
 	pb_int(&b, 1, 65);
 	pb_int(&b, 2, 2);
 	says(tensor(&b, "l"), -E2BIG, "tensor 'l' is larger than 1073741824 bytes");
-	/* Types without kernels are tensors that nobody can read. */
+	/* Types without kernels become tensors that no node can read. */
 	pb_int(&b, 2, 14);
 	ck_assert_int_eq(tensor(&b, "complex"), 0);
 	ck_assert_str_eq(t->bad, "element type complex64 is not supported");
@@ -340,8 +342,7 @@ START_TEST(versions)
 }
 END_TEST
 
-/* A known field with another wire type than its own: as a varint where bytes belong, or the other
- * way round. */
+/* A known field with another wire type: a varint instead of bytes, or the reverse. */
 START_TEST(wire_types_of_known_fields)
 {
 	static const struct {
@@ -381,7 +382,7 @@ START_TEST(wire_types_of_known_fields)
 }
 END_TEST
 
-/* Fields that nobody knows are skipped, of every wire type. */
+/* Unknown fields of every wire type are skipped. */
 START_TEST(unknown_fields_are_skipped)
 {
 	for (int where = 0; where < 3; where++) {
@@ -545,7 +546,7 @@ START_TEST(as_many_operands_as_there_may_be)
 }
 END_TEST
 
-/* Packed lists of numbers, and what they may not hold. */
+/* Packed lists of numbers, and invalid ones. */
 START_TEST(packed_lists)
 {
 	static const int64_t dims[] = { 1, 1, 6, 6, -1 };

@@ -34,7 +34,7 @@ START_TEST(daemon_returns)
 	ck_assert_uint_eq(dm.loads, 2);
 	ck_assert_uint_eq(dm.opens, 2);
 	ck_assert_uint_eq(dm.binds, 4);
-	/* The connection ended between two calls: no call fails. */
+	/* The connection ends between two calls, and no call fails. */
 	dm.die = true;
 	ck_assert(!rivulet_request_start(q, NULL));
 	ck_assert_int_eq(rivulet_request_wait(q, WAIT_MS), -ECONNRESET);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the front end says of small models: the type and shape of a result, or which node is refused
- * and why. Both sides of each bound.
+ * Results of the front end for small models: the type and shape of a result, or the node that is
+ * refused with the reason. Cases are on both sides of each bound.
  */
 #include <check.h>
 #include <errno.h>
@@ -26,8 +26,7 @@ static void describe(const struct rvl_tensor *t, char *s, size_t n)
 		snprintf(s + at, n - at, "scalar");
 }
 
-/* Reads and infers; @says: the type and shape of y, or the error's text, of which it may be the
- * beginning. */
+/* Reads and infers. @says: the type and shape of y, or the beginning of the error's text. */
 static void check(const char *text, int opset, int want, const char *says)
 {
 	struct pb m = ot_model(text, opset);
@@ -75,7 +74,7 @@ static const struct model_case attributes[] = {
 	  "node 'MaxPool_0' (MaxPool): attribute storage_order is 2, not one of 0|1" },
 	{ X "AveragePool x -> y kernel_shape=[2,2] count_include_pad=2", 0, NO,
 	  "node 'AveragePool_0' (AveragePool): attribute count_include_pad is 2, not one of 0|1" },
-	/* One that must be 0, or 1. */
+	/* A number that must be 0, or one that must be 1. */
 	{ X "MaxPool x -> y kernel_shape=[2,2] channels_last=0", 0, 0, "float32 1x2x5x4" },
 	{ X "MaxPool x -> y kernel_shape=[2,2] channels_last=1", 0, NO,
 	  "node 'MaxPool_0' (MaxPool): attribute channels_last = 1 is not supported" },
@@ -87,7 +86,7 @@ static const struct model_case attributes[] = {
 	  "float32 1x2x6x5" },
 	{ X "BatchNormalization x s s s s -> y training_mode=1; const s f32 2 1", 14, 0,
 	  "float32 1x2x6x5" },
-	/* Pairs and four pads: how many, and their range. */
+	/* Pairs and lists of four pads: their length and their range. */
 	{ X "MaxPool x -> y kernel_shape=[1,1]", 0, 0, "float32 1x2x6x5" },
 	{ X "MaxPool x -> y kernel_shape=[2]", 0, NO,
 	  "node 'MaxPool_0' (MaxPool): attribute kernel_shape has 1 values, not 2" },
@@ -207,7 +206,7 @@ static const struct model_case operators[] = {
 	  "node 'Frob_0' (Frob): operator Frob is not in docs/operators.md" },
 	{ X "Frob x -> a; Wobble a -> b; Twist b -> y", 0, NO,
 	  "node 'Frob_0' (Frob): operator Frob is not in docs/operators.md; and 2 more" },
-	/* How many operands, and which must be there. */
+	/* The number of operands, and which of them are required. */
 	{ X "Relu -> y", 0, BAD, "node 'Relu_0' (Relu) has 0 inputs, not 1 to 1" },
 	{ X "Relu x x -> y", 0, BAD, "node 'Relu_0' (Relu) has 2 inputs, not 1 to 1" },
 	{ X "Relu _ -> y", 0, BAD, "node 'Relu_0' (Relu) lacks input 0" },
@@ -301,7 +300,7 @@ static const struct model_case operators[] = {
 };
 
 static const struct model_case shapes[] = {
-	/* Windows: ONNX's formula, which drops what is left over, or counts it with ceil_mode. */
+	/* Windows: ONNX's formula, which drops the remainder, or counts it with ceil_mode. */
 	{ X W "Conv x w -> y", 0, 0, "float32 1x4x4x3" },
 	{ X W "Conv x w -> y pads=[1,1,1,1] strides=[2,2]", 0, 0, "float32 1x4x3x3" },
 	{ X W "Conv x w -> y pads=[1,0,0,1] dilations=[2,2]", 0, 0, "float32 1x4x3x2" },
@@ -429,7 +428,7 @@ static const struct model_case shapes[] = {
 	{ "in x u8 2,3,4; out y; Flatten x -> y axis=4", 0, NO,
 	  "node 'Flatten_0' (Flatten): axis 4 does not exist in a tensor of rank 3" },
 	{ "in x u8 -; out y; Flatten x -> y axis=0", 0, 0, "uint8 1x1" },
-	/* Kernels of no or of more than 65,535 elements a side. */
+	/* Kernels without elements, or with more than 65,535 elements in a dimension. */
 	{ "in x f32 1,1,1,70000; const w f32 1,1,1,65535 0; out y; Conv x w -> y", 0, 0, "float32 1x1x1x4466" },
 	{ "in x f32 1,1,1,70000; const w f32 1,1,1,65536 0; out y; Conv x w -> y", 0, 0, "float32 1x1x1x4465" },
 	{ "in x f32 1,1,70000,1; const w f32 1,1,65536,1 0; out y; Conv x w -> y", 0, 0, "float32 1x1x4465x1" },
@@ -587,8 +586,9 @@ TABLE(shapes_of_results, shapes)
 TABLE(quantised_operators, quantised)
 
 /*
- * Proves that names of a model file reach no terminal or journal with what a text of the protocol may
- * not hold: C1 controls, which UTF-8 encodes in two bytes, and invalid UTF-8. Other characters stay.
+ * Proves that names from a model file are printed without the characters that text fields of the
+ * protocol exclude: C1 controls, which UTF-8 encodes in two bytes, and invalid UTF-8. Other
+ * characters are kept.
  */
 START_TEST(names_from_strangers)
 {

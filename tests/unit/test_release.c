@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the runtime releases: after the last reference is gone, a process has the same threads, file
- * descriptors and mappings as before the first call, whatever was bound and whether it ran.
+ * What the runtime releases. After the last reference is dropped, a process has the same threads,
+ * file descriptors and mappings as before the first call, whatever was bound and whether it ran.
  */
 #include <check.h>
 #include <dirent.h>
@@ -140,7 +140,7 @@ START_TEST(all_is_given_back)
 {
 	struct held before, after;
 
-	/* Libraries keep what they set up at first use, so this call precedes the count. */
+	/* Libraries keep what they allocate at first use, so this call precedes the count. */
 	run_and_release(1, 1, true);
 	before = count();
 	for (uint32_t threads = 1; threads < 4; threads++) {

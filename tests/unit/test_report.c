@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What STATUS and the metrics say of a manager whose every number is known: each key has the number
- * of its name, in its unit. Within schema 1 no key changes its meaning.
+ * STATUS and the metrics of a manager whose numbers are all known: each key has the value of its
+ * name, in its unit. Within schema 1 no key changes its meaning.
  */
 #include <check.h>
 #include <errno.h>
@@ -290,7 +290,7 @@ static const struct {
 	{ "device.levels.0.microvolt", 700000 },
 	{ "device.levels.1.hz", 200000000 },
 	{ "device.levels.1.microvolt", 850000 },
-	/* Two engines that are there and those that are gone. */
+	/* Two engines that are present, and those that were removed. */
 	{ "device.levels.0.jobs", 210 },
 	{ "device.levels.0.cycles", 420 },
 	{ "device.levels.0.device_ns", 3000000600 },
@@ -427,7 +427,7 @@ START_TEST(status_of_all)
 				 status_texts[i].value);
 	ck_assert(json_object_get_boolean(at(o, "device.present")));
 	ck_assert(!json_object_get_boolean(at(o, "device.model")));
-	/* A closed session is none. */
+	/* A closed session does not count. */
 	expect_length(o, "sessions", 2);
 	expect_length(o, "users", 2);
 	expect_length(o, "models", 2);
@@ -436,7 +436,10 @@ START_TEST(status_of_all)
 }
 END_TEST
 
-/* Proves that a user sees their own sessions and models, and nobody else's, but the totals. */
+/*
+ * Proves that a user sees their own sessions and models and the totals, but nothing else of other
+ * users.
+ */
 START_TEST(status_of_a_user)
 {
 	struct json_object *o = status(1000);
@@ -455,7 +458,7 @@ START_TEST(status_of_a_user)
 	expect_length(o, "users", 0);
 	expect_length(o, "models", 0);
 	json_object_put(o);
-	/* A user who is kept for their debts only has nothing to show. */
+	/* A user record that is kept only for its debt is not shown. */
 	user.refs = 0;
 	o = status(0);
 	expect_length(o, "users", 1);
@@ -558,14 +561,14 @@ static int connected(void)
 	return fd;
 }
 
-/* Lets the loop serve what is there. */
+/* Lets the loop handle all pending events. */
 static void turn(void)
 {
 	while (sd_event_run(m.event, 0) > 0)
 		;
 }
 
-/* All that the daemon answers, until it closes. Returns whether it has closed. */
+/* Reads all that the daemon answers, until it closes. Returns whether it has closed. */
 static bool answer(int fd)
 {
 	size_t n = 0;
@@ -660,7 +663,7 @@ START_TEST(metric_values)
 	scrape();
 	for (size_t i = 0; i < ARRAY_SIZE(metric_lines); i++)
 		expect_line(metric_lines[i]);
-	/* Root sees everybody's models; what others see is tested by metrics_of_a_user. */
+	/* Root sees the models of all users. The test metrics_of_a_user covers other users. */
 	for (int p = 0; p < 2 && !geteuid(); p++) {
 		snprintf(labels, sizeof(labels), "model=\"%s\",program=\"%08x\"",
 			 p ? "a\\\"b\\\\c\\nd" : "lenet",
@@ -699,7 +702,7 @@ START_TEST(metrics_unknown)
 }
 END_TEST
 
-/* Proves that a user other than root sees the models that they have loaded. */
+/* Proves that a user other than root sees only the models that they have loaded. */
 START_TEST(metrics_of_a_user)
 {
 	user.uid = geteuid();
@@ -826,7 +829,7 @@ START_TEST(many_peers)
 	ck_assert(answer(fd[0]));
 	for (int i = 1; i < 17; i++)
 		ck_assert(!answer(fd[i]));
-	/* Those that stay are served. */
+	/* The other peers are still served. */
 	shutdown(fd[1], SHUT_WR);
 	ck_assert(answer(fd[1]));
 	expect_line("rivulet_device_present 1");
@@ -838,7 +841,7 @@ START_TEST(many_peers)
 }
 END_TEST
 
-/* Proves where the socket is made, and that a file that is no socket is left alone. */
+/* Proves where the socket is created, and that a file of another type is not replaced. */
 START_TEST(where)
 {
 	struct stat st;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * What `rivulet policy`, `rivulet status` and `rivulet info` print of a daemon whose answers the test
- * chose: every number has a value of its own, so that the text shows which one was printed, and in which
- * unit. The daemon is a thread. Then the reports of `rivulet run`, bench and profile on the linked model,
- * whose cycles, times and energies are the same at every run.
+ * What `rivulet policy`, `rivulet status` and `rivulet info` print about a daemon whose answers the
+ * test sets. Every number is different, so that the text shows which one was printed, and in which
+ * unit. The daemon is a thread. The reports of `rivulet run`, bench and profile are tested on the
+ * linked model, whose cycles, times and energies are the same at every run.
  */
 #include <check.h>
 #include <errno.h>
@@ -32,7 +32,7 @@ static void stop(void)
 		close(dm.extra_fd);
 }
 
-/* Proves that a verb prints exactly @text. */
+/* Asserts that a verb prints exactly @text. */
 static void prints(const char *words, const char *text)
 {
 	EXPECT(words, 0);
@@ -86,7 +86,10 @@ START_TEST(policy_json)
 }
 END_TEST
 
-/* Proves each word for a state of the power, the temperature and the level, and that each can be absent. */
+/*
+ * Proves the word for each state of power supply, temperature and level, and that each word can be
+ * absent.
+ */
 START_TEST(policy_flags)
 {
 	dm.policy = discharging;
@@ -126,7 +129,7 @@ START_TEST(policy_without_a_device)
 }
 END_TEST
 
-/* Proves that `policy set` asks for the mode that its word names. */
+/* Proves that `policy set` requests the mode that its word names. */
 START_TEST(policy_asks)
 {
 	static const struct { const char *word; uint32_t mode, level; } words[] = {
@@ -209,7 +212,10 @@ START_TEST(status_text)
 }
 END_TEST
 
-/* Proves that the status shows what keeps runs from being admitted, and who does not steer. */
+/*
+ * Proves that the status reports why runs are refused, and that the daemon does not steer the
+ * level.
+ */
 START_TEST(status_warns)
 {
 	give_status("{\"version\":\"3.1\",\"uptime_ns\":1000000000," DEVICE ","
@@ -287,7 +293,7 @@ START_TEST(info_of_the_daemon)
 }
 END_TEST
 
-/* Proves that only a caller that asked for the daemon is refused when there is none. */
+/* Proves that a caller is refused for lack of a daemon only if it requested the daemon. */
 START_TEST(info_without_a_daemon)
 {
 	setenv(RIVULET_SOCKET_ENV, "/nonexistent/sock", 1);
@@ -306,7 +312,10 @@ END_TEST
 #define PICTURES " --images " SET "images-idx3-ubyte.gz --labels " SET "labels-idx1-ubyte.gz --pictures 0 "
 #define LENET "models/lenet.onnx --device sim:zu3eg-64 "
 
-/* LeNet: multiplications of its five layers, and what the board's array could do in a cycle. */
+/*
+ * LeNet: multiplications of its five layers, and the multiplications of the board's array in a
+ * cycle.
+ */
 #define MACS (117600 + 240000 + 48000 + 10080 + 840)
 #define PEAK 64
 
@@ -315,7 +324,10 @@ static const struct { double hz, volt; } level[] = {
 
 #define LEVELS 4
 
-/* Cycles of a run of LeNet, MACs of the array in it, and its energy at each level: as explain has them. */
+/*
+ * Cycles of a run of LeNet, MACs of the array in that time, and its energy at each level, taken
+ * from explain.
+ */
 static double cycles, array_macs, joule[LEVELS];
 
 /* The line of the last output whose first words are @name, with single blanks. */
@@ -459,7 +471,7 @@ START_TEST(run_of_random_input)
 	line_is("random", "random input, seed 5");
 	ck_assert_ptr_null(strstr(out, "accuracy"));
 	ck_assert_ptr_null(strstr(out, "figure"));
-	/* Ten values are all that there are. */
+	/* The output has ten values. */
 	ck_assert_ptr_nonnull(strstr(line_of("output"), "output scores, float32 1x10: "));
 	ck_assert_ptr_null(strstr(line_of("output"), "..."));
 	EXPECT("run " LENET "--json", 0);
@@ -468,7 +480,10 @@ START_TEST(run_of_random_input)
 }
 END_TEST
 
-/* Proves the averages of a run against the board and the model; latency is only known to be positive. */
+/*
+ * Proves the averages of a run against the board and the model. Of the latency, only the sign is
+ * known.
+ */
 START_TEST(run_json)
 {
 	struct json_object *o, *l;
@@ -523,7 +538,7 @@ END_TEST
 
 #define EVAL "eval models/mlp.onnx --data " SET "images-idx3-ubyte.gz --labels " SET "labels-idx1-ubyte.gz --threads 1 "
 
-/* Proves the order of the evaluations, and that accuracy is the part that is right. */
+/* Proves the order of the evaluations, and that accuracy is the share of right answers. */
 START_TEST(eval_json)
 {
 	static const struct { const char *circuit; double length; } order[] = {
@@ -546,7 +561,9 @@ START_TEST(eval_json)
 		ck_assert_double_eq_tol(number(r, "accuracy"), number(r, "right") / 50, 1e-9);
 		ck_assert(number(r, "seconds") > 0 && number(r, "seconds") < 60);
 	}
-	/* What is right in 100 examples is right in the first and in the last 50 of them. */
+	/*
+	 * The right answers among 100 examples are those among the first and the last 50 of them.
+	 */
 	for (int i = 0; i < 3; i++) {
 		EXPECT(i == 0 ? EVAL "--count 100 --length 8 --json" : i == 1 ? EVAL "--count 50 --length 8 --json" :
 		       EVAL "--first 50 --count 50 --length 8 --json", 0);
@@ -674,7 +691,10 @@ END_TEST
 
 /* ---- profile ---- */
 
-/* Proves that the table of engines has the numbers of the JSON, and their share of the job's cycles. */
+/*
+ * Proves that the table of engines has the numbers of the JSON, and their shares of the job's
+ * cycles.
+ */
 START_TEST(profile_text)
 {
 	static const char *const engines[] = { "LOAD", "CONV", "ALU", "STORE" };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the passes make of small models, as text: which operators are left, with the constants,
- * scales, zero points and clamps that docs/numerics.md prescribes. The scales are powers of two, so
- * that the numbers are computed by hand.
+ * The results of the passes for small models, as text: which operators are left, with the
+ * constants, scales, zero points and clamps that docs/numerics.md prescribes. The scales are powers
+ * of two, so that the numbers can be computed by hand.
  */
 #include <check.h>
 #include <stdarg.h>
@@ -138,7 +138,7 @@ static const struct rewrite products[] = {
 	{ XW "Conv xf wf -> c; Relu c -> r; Clip r lo hi -> d; QuantizeLinear d h z10 -> y; const "
 	     "lo f32 - 1; const hi f32 - 3",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) -> y(0.5,10) from 12 to 16 with Relu_3+Clip_4" },
-	/* The bytes of the result are moved, not its floats. */
+	/* The transposition moves to the bytes of the result. */
 	{ XW "Conv xf wf -> c; Transpose c -> m perm=[0,1,3,2]; QuantizeLinear m t z10 -> y",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) -> u(2,10); Transpose u(2,10) -> y(2,10)" },
 	/* A float bias is rounded to the sum's scale, an eighth, ties to even. */
@@ -146,7 +146,7 @@ static const struct rewrite products[] = {
 	  "QConv x(0.5,3) s[4 -3](0.25,0) i[2 -24] -> y(2,10)" },
 	{ XW "Conv xf wf b -> c; QuantizeLinear c t z10 -> y; const b f32 2 3e9 -3e9",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) i[2.14748e+09 -2.14748e+09] -> y(2,10)" },
-	/* One of int32 with that scale stays as it is; with another it is converted. */
+	/* An int32 bias with that scale is unchanged; with another scale it is converted. */
 	{ XW "DequantizeLinear b e -> bf; Conv xf wf bf -> c; QuantizeLinear c t z10 -> y; const b "
 	     "s32 2 1000000 -7",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) i[1e+06 -7] -> y(2,10)" },
@@ -191,7 +191,7 @@ static const struct rewrite products[] = {
 	     "const g f32 2 2; const bb f32 2 1 0.5; const m f32 2 0.5 0.25; const v f32 2 15 15",
 	  "QConv x(0.5,3) s[4 -3](0.125,0|0.125,0) i[12 6] -> y(2,10) from 10 with "
 	  "BatchNormalization_3+Relu_4" },
-	/* A factor of 0 leaves no scale. */
+	/* A factor of 0 would make the scale 0. */
 	{ XW "Conv xf wf -> c; BatchNormalization c g bb m v -> n epsilon=1f; QuantizeLinear n t "
 	     "z10 -> y; "
 	     "const g f32 2 2 0; const bb f32 2 1; const m f32 2 0; const v f32 2 15",
@@ -213,7 +213,10 @@ static const struct rewrite products[] = {
 	    "c; QuantizeLinear c t z10 -> y",
 	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; MatMul xf f[0.25 0.5 1.5 2] -> c; "
 	  "QuantizeLinear c f[2] u[10] -> y(2,10)" },
-	/* alpha belongs to the sum's scale; one value of C serves all columns; beta must be 1. */
+	/*
+	 * alpha is part of the accumulator's scale; a single value of C is used for all columns;
+	 * beta must be 1.
+	 */
 	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; out y; DequantizeLinear x h z3 -> xf; "
 	    "DequantizeLinear w q z0 -> wf; "
 	    "Gemm xf wf b -> c alpha=2.0f; QuantizeLinear c t z10 -> y; const b f32 1 1",
@@ -238,14 +241,14 @@ static const struct rewrite products[] = {
 	    "Gemm xf wf -> c transA=1; QuantizeLinear c t z10 -> y",
 	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Gemm xf f[0.25 0.5 0.75 1] -> c; "
 	  "QuantizeLinear c f[2] u[10] -> y(2,10)" },
-	/* A bias that runs along the rows is none. */
+	/* A C with one value for each row is not a bias. */
 	{ S "in x u8 2,2; const w s8 2,2 1 2 3 4; out y; DequantizeLinear x h z3 -> xf; "
 	    "DequantizeLinear w q z0 -> wf; "
 	    "Gemm xf wf b -> c; QuantizeLinear c t z10 -> y; const b f32 2,1 1",
 	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Gemm xf f[0.25 0.5 0.75 1] f[1 1] -> c; "
 	  "QuantizeLinear c f[2] u[10] -> "
 	  "y(2,10)" },
-	/* Two readers of the result: it is needed as a float. */
+	/* The result has a second reader, which needs it as a float. */
 	{ XW "out c; Conv xf wf -> c; QuantizeLinear c t z10 -> y",
 	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Conv xf f[1 -0.75] -> c; QuantizeLinear c "
 	  "f[2] u[10] -> y(2,10)" },
@@ -335,7 +338,10 @@ static const struct rewrite rest[] = {
 	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; GlobalAveragePool xf -> c; QuantizeLinear "
 	  "c f[5.36871e+08] u[10] -> "
 	  "y(5.36871e+08,10)" },
-	/* A clamp by itself, or a change of scale, is a table; nothing at all is a copy. */
+	/*
+	 * A clamp alone, or a change of scale, is a table. Equal parameters without a clamp are a
+	 * copy.
+	 */
 	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; Relu xf -> c; QuantizeLinear c t z10 "
 	    "-> y",
 	  "QRescale x(0.5,3) -> y(2,10) from 10" },
@@ -368,7 +374,7 @@ static const struct rewrite rest[] = {
 	  "QRescale x(0.5,3) -> y(0.5,0)" },
 	{ S "in x u8 2; out y; DequantizeLinear x h z3 -> xf; QuantizeLinear xf h z3 -> y",
 	  "Identity x(0.5,3) -> y(0.5,3)" },
-	/* What only moves values moves bytes. */
+	/* Operators that only move values move bytes. */
 	{ S "in x u8 1,2,3,3; out y; DequantizeLinear x h z3 -> xf; MaxPool xf -> c "
 	    "kernel_shape=[2,2]; "
 	    "QuantizeLinear c h z3 -> y",
@@ -383,7 +389,10 @@ static const struct rewrite rest[] = {
 	{ S "in x s32 4; const s s64 2 2 2; out y; Reshape x s -> y", "Reshape x -> y" },
 	{ S "in x u8 4; const s s64 2 2 2; out y; Reshape x s -> c; DequantizeLinear c h z3 -> y",
 	  "Reshape x(0.5,3) -> c(0.5,3); DequantizeLinear c(0.5,3) f[0.5] u[3] -> y" },
-	/* With a scale by channel only a transposition goes along, and its axis with it. */
+	/*
+	 * With a scale for each channel, only a transposition can be exchanged, and the axis of the
+	 * scale follows it.
+	 */
 	{ "in x u8 2,3; const s f32 3 0.5 1 2; const z u8 3 1 2 3; out y; DequantizeLinear x s z "
 	  "-> xf; Transpose xf -> y",
 	  "Transpose x(0.5,1|1,2|2,3) -> u(0.5,1|1,2|2,3); DequantizeLinear u(0.5,1|1,2|2,3) f[0.5 "
@@ -391,14 +400,14 @@ static const struct rewrite rest[] = {
 	{ "in x u8 2,3; const s f32 3 0.5 1 2; const z u8 3 1 2 3; out y; DequantizeLinear x s z "
 	  "-> xf; Flatten xf -> y axis=0",
 	  "DequantizeLinear x(0.5,1|1,2|2,3) f[0.5 1 2] u[1 2 3] -> xf; Flatten xf -> y" },
-	/* A negative scale turns a maximum around. */
+	/* A negative scale turns a maximum into a minimum. */
 	{ S "in x u8 1,2,3,3; out y; DequantizeLinear x m z3 -> xf; MaxPool xf -> y "
 	    "kernel_shape=[2,2]; const m f32 - -0.5",
 	  "DequantizeLinear x f[-0.5] u[3] -> xf; MaxPool xf -> y" },
 	{ S "in x u8 1,2,3,3; in m f32 -; out y; DequantizeLinear x m z3 -> xf; MaxPool xf -> y "
 	    "kernel_shape=[2,2]",
 	  "DequantizeLinear x m u[3] -> xf; MaxPool xf -> y" },
-	/* Copies, what nobody reads, and constants. */
+	/* Copies, nodes without readers, and constants. */
 	{ "in x f32 2,3; out y; Identity x -> a; Relu a -> b; Softmax a -> c; Identity b -> y",
 	  "Relu x -> y" },
 	{ "in x f32 2,3; out y; Transpose x -> a perm=[0,1]; Relu a -> b; Flatten b -> y",
@@ -411,7 +420,7 @@ static const struct rewrite rest[] = {
 	{ "in x f32 2; out y; Identity x -> y", "Identity x -> y" },
 	{ "in x f32 2; out y; out z; Relu x -> y; Identity y -> z",
 	  "Relu x -> y; Identity y -> z" },
-	/* Into floats: f = 2 / sqrt(15 + 1) and -1. */
+	/* Folding into float weights: f = 2 / sqrt(15 + 1) and -1. */
 	{ "in x f32 1,1,1,2; const w f32 2,1,1,1 4 -3; const b f32 2 1 3; const g f32 2 2 -4; "
 	  "const bb f32 2 1 0.5; "
 	  "const m f32 2 0.5 0.25; const v f32 2 15; out y; Conv x w b -> c; BatchNormalization c "
@@ -501,7 +510,7 @@ static const struct rewrite qlinear[] = {
 	{ S "in x u8 1,1,2,2; out y; QLinearAveragePool@com.microsoft x h z3 t z10 -> y "
 	    "kernel_shape=[2,2]",
 	  "QAveragePool x(0.5,3) -> y(2,10)" },
-	/* Parameters of the run stay operands. */
+	/* Parameters that a run computes stay operands. */
 	{ S "in x u8 1,1,2,2; in s f32 -; out y; QLinearGlobalAveragePool@com.microsoft x s z3 t "
 	    "z10 -> y",
 	  "QLinearGlobalAveragePool x s u[3] f[2] u[10] -> y" },
@@ -514,13 +523,16 @@ static const struct rewrite qlinear[] = {
 	{ S "in x u8 1,1,1,2; const w s8 2,1,1,1 4 -3; in b s32 2; out y; QLinearConv x h z3 w q "
 	    "z0 t z10 b -> y",
 	  "QLinearConv x f[0.5] u[3] s[4 -3] f[0.25] s[0] f[2] u[10] b -> y" },
-	/* A tensor with two scales keeps the first reader's. */
+	/* A tensor with two different scales keeps the scale of its first reader. */
 	{ S
 	  "in x u8 2; in w s8 2; out y; out v; QLinearMul@com.microsoft x h z3 w q z0 t z10 -> y; "
 	  "QLinearMul@com.microsoft x q z3 w q z0 t z10 -> v",
 	  "QMul x(0.5,3) w(0.25,0) -> y(2,10); QLinearMul x(0.5,3) f[0.25] u[3] w(0.25,0) f[0.25] "
 	  "s[0] f[2] u[10] -> v" },
-	/* Weights become int8 with zero point 0 where all of them fit; else they move by 128. */
+	/*
+	 * Weights become int8 with zero point 0 if all of them fit; otherwise they are shifted by
+	 * 128.
+	 */
 	{ Z "in x u8 1,2; const w u8 2,2 2 130 131 255; out y; QLinearMatMul x h z3 w q zw t z10 "
 	    "-> y",
 	  "QMatMul x(0.5,3) s[-128 0 1 125](0.25,0) -> y(2,10)" },

@@ -155,7 +155,7 @@ START_TEST(deadline_and_cancel)
 	ck_assert_int_eq(rivulet_exec_wait(e, 60000), -ETIME);
 	ck_assert_uint_eq(rivulet_exec_result(e)->cpu_steps, 1);
 	ck_assert(!rivulet_exec_step(e, 1)->ran);
-	/* A soft deadline does not end the run. */
+	/* A missed soft deadline does not end the run. */
 	p.soft = true;
 	p.deadline = 1;
 	ck_assert_int_eq(run(e, &p), 0);
@@ -292,7 +292,7 @@ START_TEST(second_of_each)
 }
 END_TEST
 
-/* Parameters and tensors that contradict each other are found at load. */
+/* Parameters and tensors that contradict each other are detected at load. */
 START_TEST(contradictions)
 {
 	struct made *m = calloc(1, sizeof(*m));

@@ -53,8 +53,8 @@ START_TEST(expected)
 END_TEST
 
 /*
- * Proves that a variant that is kept costs its own cycles at each clock, and that a clock that is
- * kept costs each level's cycles.
+ * Proves that a run with a fixed variant takes the cycles of that variant at each clock, and that
+ * with a fixed clock it takes each level's cycles at that clock.
  */
 START_TEST(expected_in_part)
 {
@@ -263,7 +263,7 @@ START_TEST(log_lines)
 }
 END_TEST
 
-/* What is known of an instance's shapes when there is no run to ask, or no device. */
+/* The answer about an instance's shapes if it had no run, or if there is no device. */
 START_TEST(shape_of_no_run)
 {
 	struct rvl_run run = { .running = true };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * `rivulet run` on models that return their input, so that pictures decide the scores: classes, confidences,
- * accuracies, records, quantised inputs and the printed outputs are compared with values computed here.
+ * `rivulet run` on models that return their input, so that pictures determine the scores. Classes,
+ * confidences, accuracies, records, quantised inputs and the printed outputs are compared with
+ * values that the test computes.
  */
 #include <check.h>
 #include <json-c/json.h>
@@ -90,7 +91,9 @@ static void echo_line(int type)
 		echo(type, line, "y");
 		return;
 	}
-	/* Bytes, which an operator that only moves them would give a scale. */
+	/*
+	 * Max instead of an operator that only moves bytes, because such bytes would get a scale.
+	 */
 	node = pb_node("Max", "x x", "y");
 	in = pb_value("x", type, line);
 	result = pb_value("y", type, line);
@@ -191,7 +194,7 @@ static uint32_t kth(const uint8_t *p, int k)
 	return best;
 }
 
-/* Its share in the softmax of the scores, which are samples of 0 to 1. */
+/* The share of a class in the softmax of the scores, which are samples of 0 to 1. */
 static double share(const uint8_t *p, uint32_t class)
 {
 	double sum = 0;
@@ -251,7 +254,7 @@ START_TEST(classes)
 		ck_assert_ptr_null(rvl_json_member(p, "file"));
 		check_classes(rvl_json_member(p, "top"), pixels[i], 3, 1e-6);
 	}
-	/* More classes than there are. */
+	/* The option asks for more classes than exist. */
 	RUNS("run %s/m.onnx --json --top 1000 --count 1" SET SIM, 0);
 	p = rvl_json_item(rvl_json_member(json_out(), "pictures"), 0);
 	check_classes(rvl_json_member(p, "top"), pixels[0], W, 1e-6);
@@ -263,7 +266,7 @@ START_TEST(classes)
 }
 END_TEST
 
-/* Proves that scores that sum to one are the confidences themselves. */
+/* Proves that scores that sum to one are used as confidences. */
 START_TEST(probabilities)
 {
 	struct json_object *top;
@@ -278,7 +281,7 @@ START_TEST(probabilities)
 	ck_assert_double_eq_tol(number(rvl_json_item(top, 0), "confidence"), 0.8, 1e-6);
 	ck_assert_double_eq_tol(number(rvl_json_item(top, 1), "confidence"), 0.2, 1e-6);
 	ck_assert_double_eq(number(rvl_json_item(top, 2), "confidence"), 0);
-	/* They may miss one by less than a thousandth: 254 / 255 is 0.9961. */
+	/* The sum may differ from one by less than a thousandth: 254 / 255 is 0.9961. */
 	memset(p, 0, sizeof(p));
 	p[0] = 254;
 	put_set(1, W, p, &l);
@@ -292,7 +295,7 @@ START_TEST(probabilities)
 	RUNS("run %s/m.onnx --json --top 1000 --std 0.9977" SET SIM, 0);
 	top = rvl_json_member(rvl_json_item(rvl_json_member(json_out(), "pictures"), 0), "top");
 	ck_assert_double_lt(number(rvl_json_item(top, 0), "confidence"), 0.2);
-	/* Negative scores are no probabilities, whatever they sum to. */
+	/* Negative scores are no probabilities, whatever their sum is. */
 	memset(p, 0, sizeof(p));
 	p[0] = 255;
 	put_set(1, W, p, &l);
@@ -311,7 +314,10 @@ START_TEST(shown)
 	six_pictures();
 	echo_line(F32);
 	RUNS("run %s/m.onnx" SET SIM, 0);
-	/* Rows of black below single lines: what exceeds them by more than 96 is half a block. */
+	/*
+	 * Below single lines the rows are black. Pixels that exceed black by more than 96 are drawn
+	 * as half blocks.
+	 */
 	snprintf(words, sizeof(words), "   " UP "%20s" UP UP "%30s" UP UP UP UP UP UP UP UP UP UP "     " UP "%16s\n", "", "", "");
 	ck_assert_int_eq(strncmp(out, words, strlen(words)), 0);
 	SAYS("\n  class 1 12 %, right   class 0 10 %, WRONG   class 19 7 %, WRONG   class 3 8 %, right  \n\n");
@@ -400,7 +406,7 @@ static void put_record(uint32_t images, uint32_t classes, bool is_signed, const 
 
 #define EXPECTED " --expect %s/e "
 
-/* Proves that outputs of bytes are compared as they are, and that the first difference is named. */
+/* Proves that outputs of bytes are compared unchanged, and that the first difference is named. */
 START_TEST(records_of_bytes)
 {
 	six_pictures();
@@ -658,7 +664,7 @@ START_TEST(printed_outputs)
 		RUNS("run %s/m.onnx --input x=%s/x.npy" SIM, 0);
 		snprintf(words, sizeof(words), "\noutput out/one, %s ... (--output DIR keeps all)\n", types[i].first);
 		SAYS(words);
-		/* The slash of a name is none of a path. */
+		/* A slash in a tensor's name is not a path separator. */
 		RUNS("run %s/m.onnx --input x=%s/x.npy --output %s/o" SIM, 0);
 		snprintf(words, sizeof(words), "\noutput out/one, %s ...\n", types[i].first);
 		SAYS(words);

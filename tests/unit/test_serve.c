@@ -126,7 +126,7 @@ static void teardown(void)
 	rmdir(dir);
 }
 
-static int dial(const char *path)
+static int connect_socket(const char *path)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -168,7 +168,7 @@ static bool join(struct client *c)
 	int fd;
 
 	memset(c, 0, sizeof(*c));
-	c->sock = dial(sock_path);
+	c->sock = connect_socket(sock_path);
 	if (!receive(c->sock, &c->version, &fd))
 		return false;
 	ck_assert(receive(c->sock, &c->id, &fd) && fd < 0);
@@ -191,8 +191,8 @@ static void map_memory(struct client *c)
 }
 
 /*
- * Boots a machine with its window in memory. The model connects to the qtest socket at its first
- * interrupt.
+ * Boots a machine whose window is in its memory. The model connects to the qtest socket at its
+ * first interrupt.
  */
 static void boot(struct client *c, bool irq)
 {
@@ -406,7 +406,7 @@ END_TEST
 /* Returns the answer to a command, including its last line. */
 static void control(const char *line, char *answer, size_t size)
 {
-	int fd = dial(control_path);
+	int fd = connect_socket(control_path);
 	size_t len = 0;
 	ssize_t n;
 
@@ -573,7 +573,7 @@ START_TEST(test_platform_power)
 	c.sock = -1;
 	reset(&c, 0);
 	run_copy(&c, 1);
-	/* the machine ends, and the next one finds the device in its state after power on */
+	/* the machine ends, and the next machine finds the device in its state after power on */
 	ck_assert_uint_eq(rd(&c, RIVULET_REG_EPOCH), 1);
 	close(c.sock);
 	c.sock = -1;
@@ -690,7 +690,7 @@ START_TEST(test_control_refuses_invalid_commands)
 	ck_assert_ptr_nonnull(strstr(text, "error: injection \"hang@0\""));
 	control("stat", text, sizeof(text));
 	ck_assert_ptr_nonnull(strstr(text, "board zu3eg-64\npace real\nconnected 0\nok\n"));
-	fd = dial(control_path);
+	fd = connect_socket(control_path);
 	memset(big, 'x', sizeof(big));
 	ck_assert_int_eq(send(fd, big, sizeof(big), MSG_NOSIGNAL), sizeof(big));
 	ck_assert_int_le(recv(fd, text, sizeof(text), 0), 0);

@@ -29,7 +29,7 @@ static int set(const char *spec)
 	return rvl_battery_set(&b, spec, err, sizeof(err));
 }
 
-/* What is left out is full, and not multiplied. */
+/* By default a battery is full, and its factor is 1. */
 START_TEST(battery_set)
 {
 	ck_assert_int_eq(set("mwh=1,at=0"), 0);
@@ -83,7 +83,7 @@ START_TEST(battery_mistakes)
 }
 END_TEST
 
-/* At run time only charge and factor change; a new charge begins the count anew. */
+/* At run time only charge and factor can change. A new charge starts the count of energy anew. */
 START_TEST(battery_change)
 {
 	ck_assert_int_eq(set("mwh=100,at=4096,factor=3"), 0);
@@ -112,7 +112,7 @@ static struct rvl_memory machine_memory(char *path)
 	return (struct rvl_memory){ .path = path };
 }
 
-/* The page says what ACPI's battery reads, in mWh and mV. */
+/* The page has the values that an ACPI battery reports, in mWh and mV. */
 START_TEST(battery_page)
 {
 	char path[40];
@@ -153,7 +153,7 @@ START_TEST(battery_page)
 	ck_assert_int_eq(rvl_battery_change(&b, "charge=0.01", err, sizeof(err)), 0);
 	rvl_battery_follow(&b, &mem, b.counted);
 	ck_assert_uint_eq(p->left, 1);
-	/* An empty one stays empty. */
+	/* An empty battery stays empty. */
 	rvl_battery_follow(&b, &mem, b.counted + 3600000000000000);
 	ck_assert_uint_eq(p->left, 0);
 	ck_assert_double_eq(b.left, 0);
@@ -162,7 +162,7 @@ START_TEST(battery_page)
 }
 END_TEST
 
-/* A page outside the memory is reported, memory that is not there yet is not. */
+/* A page outside the memory is reported. Memory that does not exist yet is not. */
 START_TEST(battery_elsewhere)
 {
 	char path[40];
@@ -183,7 +183,10 @@ END_TEST
 
 /* ---- memory ---- */
 
-/* Only a regular file that is not empty is the machine's memory, and it is looked for again. */
+/*
+ * Only a regular file that is not empty is the machine's memory. Until there is one, each access
+ * looks for it again.
+ */
 START_TEST(memory)
 {
 	char path[40], link[60];
@@ -223,7 +226,10 @@ static int add(const char *spec, uint64_t started)
 	return rvl_inject_add(&in, spec, started, err, sizeof(err));
 }
 
-/* Each is for one job: a number, one that counts from now, or the next of a client. */
+/*
+ * Each injection is for one job: a job number, a number relative to now, or the next job of a
+ * client.
+ */
 START_TEST(injections)
 {
 	uint64_t arg = 0;
@@ -237,9 +243,9 @@ START_TEST(injections)
 	ck_assert(rvl_inject_hit(&in, RVL_INJECT_slow, 13, &arg));
 	ck_assert_uint_eq(arg, 30);
 	ck_assert(rvl_inject_hit(&in, RVL_INJECT_slow, 13, NULL));
-	/* Asked again, it is the same hit. */
+	/* A second query is the same hit. */
 	ck_assert_uint_eq(in.hits[RVL_INJECT_slow], 2);
-	/* Those of jobs before the last are dropped with the next specification. */
+	/* Injections for jobs before the last one are dropped with the next specification. */
 	ck_assert_int_eq(add("slow@20:1", 14), 0);
 	ck_assert_uint_eq(in.count, 2);
 	ck_assert(rvl_inject_hit(&in, RVL_INJECT_slow, 13, NULL));
@@ -326,7 +332,7 @@ START_TEST(injection_mistakes)
 				    "slow, :BIT for flip_desc"));
 		ck_assert_uint_eq(in.count, 0);
 	}
-	/* One that is wrong spoils all, and so does one too many. */
+	/* One invalid item, or one item too many, makes the whole specification invalid. */
 	ck_assert_int_eq(add("slow@5:1,slow@6:1,x@7", 1), -EINVAL);
 	ck_assert_uint_eq(in.count, 0);
 	ck_assert_ptr_eq(strstr(err, "injection \"x@7\""), err);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A graph whose memory is used up: every request to a graph's arena is refused once, one at a time,
+ * A graph whose memory is used up. Every request to a graph's arena is refused once, one at a time,
  * while models that use all parts of the compiler are read, quantised, optimised, placed and
- * compiled. Each time the answer is -ENOMEM with a text. The linker sends the requests here.
+ * compiled. Each time the result must be -ENOMEM with a text. The linker redirects the requests to
+ * this file.
  */
 #include <check.h>
 #include <errno.h>
@@ -20,7 +21,7 @@
 
 static long asked;	    /* requests since the start of the call */
 static long refuse_at = -1; /* number of the one that is refused, or -1 */
-static long after;	    /* requests behind that one */
+static long after;	    /* number of requests after the refused one */
 
 void *__real_rvl_arena_alloc(struct rvl_arena *a, size_t bytes);
 void *__real_rvl_arena_array(struct rvl_arena *a, size_t n, size_t size);
@@ -35,7 +36,7 @@ static bool refused(void)
 	return asked++ == refuse_at;
 }
 
-/* No arena has that much, so that it refuses by its own means. */
+/* No arena has that much memory, so the arena refuses the request itself. */
 void *__wrap_rvl_arena_alloc(struct rvl_arena *a, size_t bytes)
 {
 	return __real_rvl_arena_alloc(a, refused() ? SIZE_MAX : bytes);
@@ -174,8 +175,10 @@ static int infer(struct rvl_graph *g, struct rvl_err *e)
 	return rvl_shape_infer(g, e);
 }
 
-/* Asks for nothing once it was refused; it and what it asked for with it are checked together, at
- * most four. */
+/*
+ * A stage must make no further request after a refused one. Requests that it made together with the
+ * refused one are checked together; there are at most four.
+ */
 static void check_stage(const char *name, int rc)
 {
 	if (refuse_at < 0 || asked <= refuse_at)
@@ -187,8 +190,10 @@ static void check_stage(const char *name, int rc)
 		      after);
 }
 
-/* Parameters that fusion cannot hold look like a pattern that is none, and names of fused nodes are
- * not needed. */
+/*
+ * Whether a pass succeeds when a request was refused: fusion without memory for parameters looks
+ * like a pattern that does not apply, and names of fused nodes are optional.
+ */
 static bool goes_on(const char *pass)
 {
 	return !strcmp(pass, "fuse") || !strcmp(pass, "fold-bn");
@@ -353,7 +358,7 @@ START_TEST(an_arena_keeps_its_limit)
 }
 END_TEST
 
-/* A quarter of a chunk is the most that a chunk is shared for. */
+/* Requests above a quarter of a chunk do not share a chunk. */
 START_TEST(an_arena_shares_chunks)
 {
 	struct rvl_arena *a = rvl_arena_new(1 << 20);

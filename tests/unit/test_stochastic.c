@@ -198,7 +198,7 @@ START_TEST(without_lanes_the_cpu_gives_the_same_bits)
 }
 END_TEST
 
-/* ---- what is refused ---- */
+/* ---- refused models ---- */
 
 static void refused(struct rvl_graph *g, const struct rivulet_compile_options *o, int rc,
 		    const char *what)

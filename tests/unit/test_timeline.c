@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Time: the cost of each instruction, and the rules of docs/isa.md 3 one by one, by hand.
+ * Time: the cost of each instruction, and each rule of docs/isa.md 3, with values computed by hand.
  */
 #include "npu_rig.h"
 #include "suite.h"
@@ -88,7 +88,10 @@ START_TEST(cost_of_block)
 }
 END_TEST
 
-/* A run costs by the words of the port that it touches, and no burst crosses 4096 bytes. */
+/*
+ * The beats of a run depend on the words of the port that it touches, and no burst crosses a
+ * multiple of 4096 bytes.
+ */
 START_TEST(cost_of_alignment)
 {
 	PUT(&rig, load, .slot = 1, .rows = 1, .cols = 16, .blks = 1);
@@ -112,7 +115,7 @@ START_TEST(cost_of_other_layouts)
 	PUT(&rig, l_src, .row_pitch = 112, .ch_pitch = 1120);
 	PUT(&rig, load, .kind = RIVULET_XFER_PLANAR, .slot = 1, .rows = 3, .cols = 17, .blks = 2);
 	expect_dma(5 * 3, 5 * 3 * 2, 5 * 3 * 17, 0);
-	expect_words(0, 2 * 3 * 17, 2 * 3); /* the block without channels is written too */
+	expect_words(0, 2 * 3 * 17, 2 * 3); /* the block without channels is written, too */
 	rig.board.row_bytes = 16 * 2 * 8;   /* strips of 8 columns */
 	expect_dma(5 * 3 * 3, 5 * 3 * 3, 5 * 3 * 17, 0);
 	expect_words(0, 2 * 3 * 17, 2 * 3 * 3);
@@ -344,7 +347,7 @@ START_TEST(outstanding_by_hand)
 }
 END_TEST
 
-/* LOAD and STORE take the port in turns; both are as long as the two together. */
+/* LOAD and STORE use the port alternately. Each takes as long as both together. */
 START_TEST(turns_by_hand)
 {
 	struct walk w;
@@ -353,7 +356,10 @@ START_TEST(turns_by_hand)
 	rig_asm(&rig, "store store slot=1 offset=8192 rows=1 cols=160 blks=1");
 	rig_end(&rig);
 	walk(&w);
-	/* LOAD at 64; STORE reads from 65 and asks at 81, when it is not LOAD's turn; 18 cycles each */
+	/*
+	 * LOAD at 64. STORE reads from 65 and requests its burst at 81, so the next grant is STORE's; 18
+	 * cycles each
+	 */
 	expect_time(&w, 0, 64, 64 + 18 * 18 + 64 + 16);
 	expect_time(&w, 1, 65, 64 + 19 * 18 + 16 + 64);
 	rivulet_timeline_free(w.t);
@@ -395,9 +401,9 @@ START_TEST(strips_by_hand)
 	rig_end(&rig);
 	walk(&w);
 	/*
-	 * LOAD: bursts at 12 15 | 18 21, 31: the first strip came at 26 and was written at 30, so the
-	 * third may be asked for then; STORE: strips read at 19, 23 and, after the first has left, the
-	 * third; see the order of grants below.
+	 * LOAD: bursts at 12 15 | 18 21, 31. The first strip has arrived at 26 and is written at
+	 * 30, so the third may be requested then. STORE reads strips at 19 and 23, and the third
+	 * after the first has left. The order of grants is below.
 	 */
 	ck_assert_uint_eq(w.start[2], 12);
 	ck_assert_uint_eq(w.start[5], 15);
@@ -407,7 +413,7 @@ START_TEST(strips_by_hand)
 }
 END_TEST
 
-/* CONV and ALU in one half of ACC: each word that ALU reads is a cycle that CONV waits. */
+/* CONV and ALU use the same half of ACC: for each word that the ALU reads, CONV waits a cycle. */
 START_TEST(halves_by_hand)
 {
 	uint64_t same, apart;
@@ -433,7 +439,10 @@ START_TEST(halves_by_hand)
 }
 END_TEST
 
-/* Parameters come from WGT when CONV does not read it: of one pixel, it reads in every cycle. */
+/*
+ * Parameters are read from WGT when CONV does not read it. With one pixel, CONV reads WGT in every
+ * cycle.
+ */
 START_TEST(weights_before_parameters)
 {
 	struct walk w;

@@ -17,7 +17,7 @@
 #define SANITIZED 0
 #endif
 
-/* ---- the worker's side ---- */
+/* ---- in the worker ---- */
 
 static struct rvl_worker_job job;
 
@@ -162,7 +162,7 @@ static int worker(void)
 	return 0;
 }
 
-/* ---- the client's side ---- */
+/* ---- in the client ---- */
 
 static int load(int sock, const char *what, union rivulet_packet *p)
 {
@@ -288,7 +288,7 @@ static int load_all(const char *dir)
 }
 
 /*
- * Proves that the filter allows what the compiler needs: a thousand valid models, and no worker is
+ * Proves that the filter allows what the compiler needs: with a thousand valid models, no worker is
  * killed.
  */
 START_TEST(valid_models)
