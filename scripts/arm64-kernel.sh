@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# arm64-kernel.sh: builds the small arm64 kernel of `make check-arm64`, from Debian's linux-source-6.12,
-# below build/arm64/:
+# arm64-kernel.sh: builds the small arm64 kernel of `make check-arm64`, from Debian's
+# linux-source-6.12, below build/arm64/:
 #
 #   linux/          the build tree: Image, and what a module is built against (KDIR)
 #   dtb/*.dtb       ZCU102 and a Cyclone V board with symbols (-@), for overlays
@@ -30,7 +30,7 @@ kmake() {
 		CROSS_COMPILE=aarch64-linux-gnu- -j "$jobs" "$@"
 }
 
-# Unpacking over another version's tree would mix the two, so the old tree is removed.
+# The old tree is removed, because unpacking over it would mix files of two versions.
 unpack() {
 	rm -rf "$out/src" "$out/linux" "$out/dtb"
 	mkdir -p "$out/src" "$out/linux" "$out/dtb"
@@ -44,7 +44,7 @@ configure() {
 	kmake -s KCONFIG_ALLCONFIG="$here/arm64/config" allnoconfig
 	while read -r want; do
 		grep -qxF "$want" "$out/linux/.config" && continue
-		echo "arm64-kernel: $want did not survive" >&2
+		echo "arm64-kernel: $want is missing from the resolved configuration" >&2
 		bad=1
 	done < <(grep '^CONFIG_' "$here/arm64/config")
 	[ $bad = 0 ] || die "the config asks for what this source does not give"

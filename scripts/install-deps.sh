@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--debug-kernel] [--fuzz] [--search]
+# install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--debug-kernel] [--fuzz]
+# [--search]
 #
-# Installs what `make`, `make demo` and `make check` need on a Debian 12 that has only git and
-# make.  Returns at once where all of it is installed.  --oracle adds a Python environment
-# with onnxruntime in build/venv, which only the scripts that record test data use;
-# --kernel-style adds the tools of `make check-kernel-style` (300 MB, mostly the kernel's source);
-# --headers adds dkms for `make check-headers`; --arm64 compiler, kernel source and
-# machine of `make check-arm64`; --debug-kernel the source and tools for the kernel of `make check-debug`;
-# --fuzz clang with libFuzzer for `make fuzz`; --search PyTorch, for `make bench-rrsc` alone (540 MB).
+# Installs what `make`, `make demo` and `make check` need on a Debian 12 that has only git and make.
+# Returns at once where all of it is installed. --oracle adds a Python environment with onnxruntime
+# in build/venv, which only the scripts that record test data use; --kernel-style adds the tools of
+# `make check-kernel-style` (300 MB, mostly the kernel's source); --headers adds dkms for `make
+# check-headers`; --arm64 compiler, kernel source and machine of `make check-arm64`; --debug-kernel
+# the source and tools for the kernel of `make check-debug`; --fuzz clang with libFuzzer for `make
+# fuzz`; --search PyTorch, for `make bench-rrsc` alone (540 MB).
 
 set -euo pipefail
 export LC_ALL=C.UTF-8	# the output of tools is parsed
@@ -18,7 +19,8 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 
 packages=(
 	gcc g++ libc6-dev make pkg-config binutils
-	# the kernel module and the VM; meta-packages, so that a newer kernel of the archive works too
+	# the kernel module and the VM; meta-packages, so that a newer kernel of the archive works
+	# too
 	linux-image-6.12-amd64 linux-headers-6.12-amd64 kmod
 	qemu-system-x86 mmdebstrap fakeroot uidmap e2fsprogs busybox-static cpio xz-utils zstd
 	acpica-tools
@@ -72,7 +74,7 @@ die_of_log() {
 	die "$1: $why (all of it: build/install-deps.log)"
 }
 
-# An unreachable package source is no error if the packages can be installed without it.
+# It is no error if a package source cannot be reached and the packages can be installed without it.
 install_packages() {
 	local want
 	want=$(missing "$@")
