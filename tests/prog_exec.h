@@ -77,7 +77,7 @@ static inline struct rvl_value prog_value(const struct prog_exec *x, uint32_t te
 	return v;
 }
 
-/* The operand of a step. The store of a value may have been given another shape or layout. */
+/* An operand of a step. Another tensor of the same store may have another shape or layout. */
 static inline struct rvl_value prog_operand(const struct prog_exec *x, uint32_t tensor,
 					    const struct rvl_kernel_arg *a)
 {

@@ -72,7 +72,7 @@ static void start(void)
 	chmod(rig.sock, 0777);
 }
 
-/* ---- the attacker: a process that asserts nothing and ignores errors ---- */
+/* ---- the attacker: a process that makes no assertions and ignores errors ---- */
 
 static pid_t attacker;
 
@@ -295,7 +295,7 @@ static void attack_flood(void)
 	}
 }
 
-/* The same, but no answer is read. Each answer to STATUS has a descriptor. */
+/* As attack_flood(), but no answer is read. Each answer to STATUS has a descriptor. */
 static void attack_slow_reader(void)
 {
 	int sock[SESSIONS];
@@ -365,7 +365,7 @@ static void attack_huge_loads(void)
 }
 
 /*
- * Large memfds whose last reference the daemon drops: unused, refused, and replaced by later
+ * Large memfds whose last reference is the daemon's: unused, refused, and replaced by later
  * bindings.
  */
 static void attack_memory(void)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * report LOG DIR: evaluates the log of make demo-battery. It prints tables 11 and 12 of the seed
- * and the figures of docs/figures.md, and draws SVG files into DIR. LOG holds the lines of the
- * guest (scripts/demo-battery-guest, discharge.c) and of rivulet eval. The exit status is 1 when a
- * figure misses its bar or an arm is missing.
+ * report LOG DIR: evaluates the log of make demo-battery. It prints RR-SC's tables 11 and 12 with
+ * the measured values and the figures of docs/figures.md, and draws SVG files into DIR. LOG holds
+ * the lines of the guest (scripts/demo-battery-guest, discharge.c) and of rivulet eval. The exit
+ * status is 1 if a figure is beyond its bar or an arm is missing.
  */
 #include <inttypes.h>
 #include <math.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Share of the array's peak that dense int8 networks with random weights reach. VGG16's thirteen 3x3
- * layers (pools on drain) are compiled and run on the model, which also tells how far the compiler's
- * estimate is from the simulated cycles, once more with the memory latency doubled. For ResNet18 and
- * MobileNetV2, whose layers suit the array less, the estimate is enough. bench_npu [BOARD]: VGG16 on
+ * Share of the array's peak that dense int8 networks with random weights reach. VGG16's thirteen
+ * 3x3 layers (pools on drain) are compiled and run on the model, once more with the memory latency
+ * doubled. The run also gives the error of the compiler's estimate. For ResNet18 and MobileNetV2,
+ * whose layers use less of the array, only the estimate is computed. bench_npu [BOARD]: VGG16 on
  * that board only.
  */
 #include <inttypes.h>
@@ -30,7 +30,7 @@ static const struct layer vgg16[] = {
 #define INPUT_BYTES  (3u * 224 * 224)
 #define OUTPUT_BYTES (512u * 7 * 7)
 
-/* A convolution of uint8 as the networks have them. */
+/* A convolution of uint8 as these networks have it. */
 static struct rvl_tensor *conv(struct qg *q, struct rvl_tensor *x, int64_t m, int64_t k, int64_t s,
 			       int64_t group)
 {
@@ -73,7 +73,7 @@ static struct rvl_graph *finish(struct qg *q, struct rvl_tensor *t)
 	return NULL;
 }
 
-/* Up to the last residual block: what follows is not the array's. */
+/* Up to the last residual block, because the array does not compute the layers after it. */
 static struct rvl_graph *make_resnet18(void)
 {
 	struct rvl_tensor *t, *y;
@@ -191,7 +191,10 @@ static int at_twice_latency(const struct rivulet_board *b, const void *program, 
 	return 0;
 }
 
-/* What the compiler says of a network; with @run, it is also simulated and its layers are listed. */
+/*
+ * Compiles a network and reports the estimate. With @run it is also simulated, and its layers are
+ * listed.
+ */
 static int measure(const struct rivulet_board *b, struct rvl_graph *g, bool run, bool table,
 		   struct result *r)
 {
@@ -241,7 +244,10 @@ static int load_board(struct rivulet_board *b, const char *name)
 	return -EINVAL;
 }
 
-/* VGG16 on one board, and on the same with twice the latency; 1 when a bar is missed. */
+/*
+ * VGG16 on one board, and on the same board with twice the latency. Returns 1 if a figure is beyond
+ * its bar.
+ */
 static int bench_vgg16(const char *board)
 {
 	struct result r = { 0 }, slow = { 0 };
@@ -274,7 +280,10 @@ static const struct {
 	double bar; /* of VGG16 */
 } boards[] = { { "zu3eg-64", "64", 99.0 }, { "zu3eg-128", "128", 99.0 }, { "zu3eg-256", "256", 98.5 } };
 
-/* Cycles that cascades save, of those without; 0 when the network does not compile. */
+/*
+ * Cycles that cascades save, in per cent of the cycles without them; 0 if the network does not
+ * compile.
+ */
 static double gain_of(const struct rivulet_board *b, struct rvl_graph *g, const struct result *with)
 {
 	const struct rivulet_compile_options off = { .no_cascade = true };
@@ -290,7 +299,7 @@ static double gain_of(const struct rivulet_board *b, struct rvl_graph *g, const 
 	return 100.0 * ((double)cycles - (double)with->estimate) / (double)cycles;
 }
 
-/* The networks on the three boards of one family; 1 when VGG16 misses its bar. */
+/* The networks on the three boards of one family. Returns 1 if VGG16 is beyond its bar. */
 static int bench_networks(void)
 {
 	int missed = 0;

@@ -58,7 +58,8 @@ struct bench {
 	bool stop;
 
 	struct switching now;
-	struct rivulet_status log[WINDOW];	/* by seq, until earlier ones are there */
+	/* by seq; a status is kept until those of earlier jobs have arrived */
+	struct rivulet_status log[WINDOW];
 	bool logged[WINDOW];
 	uint32_t next_seq;
 	uint32_t last_seq;			/* of the job that was submitted last */
@@ -302,8 +303,9 @@ static uint32_t current_seq(const struct bench *b)
 }
 
 /*
- * A single run, after which the seq of each later job is known: the report of a job does not have it,
- * but the bench is the device's only client, and its queue runs the jobs in the order of the submits.
+ * Makes a single run, after which the seq of each later job is known. A job's report does not
+ * contain it, but the bench is the device's only client, and its queue runs the jobs in the order
+ * of the submits.
  */
 static void first_run(struct bench *b)
 {

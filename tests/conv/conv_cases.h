@@ -45,7 +45,7 @@ struct rvl_conv_file {
 
 struct rvl_conv_case {
 	uint32_t payload_bytes;
-	/* position in the sequence of the seed, which names the case in a report */
+	/* position in the sequence of the seed, by which a report names the case */
 	uint32_t index;
 	uint16_t n, c, h, w;
 	uint16_t m, group;		/* output channels; both c and m divide by group */
@@ -62,7 +62,7 @@ struct rvl_conv_case {
 };
 
 struct rvl_conv_seed {
-	/* of a SplitMix64 stream, of which each element drawn uses one word */
+	/* seed of a SplitMix64 stream; each random element uses one word of it */
 	uint64_t seed;
 	uint32_t y_crc32c;
 	uint32_t bias_top;		/* biases are in [-top, top) */

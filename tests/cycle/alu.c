@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* ALU: copies of table and parameters, then result words one by one. docs/isa.md 3.6. */
+/* The ALU: copies of table and parameters, then result words one by one. docs/isa.md 3.6. */
 #include "machine.h"
 
 static const struct cyc_want nothing = { CYC_NONE, 0 };
@@ -147,7 +147,7 @@ static void step_copy(struct cyc_alu *a)
 		begin_words(a);
 }
 
-/* @got: the read of this cycle was made; @wrote: the first write that waits was. */
+/* @got: the read of this cycle was granted. @wrote: the first write in the queue was granted. */
 void cyc_alu_step(struct cyc_machine *m, bool got, bool wrote)
 {
 	struct cyc_alu *a = &m->alu;

@@ -2,7 +2,7 @@
 /*
  * Compares the product's timeline (uapi/rivulet_cost.h) with the cycle-stepped model on random
  * networks, on every layer shape of three networks and on random streams, for all boards.
- * check_cycles [PROGRAMS [SEED]]; leaves with 1 when a bar is missed.
+ * check_cycles [PROGRAMS [SEED]]; exits with 1 if a value is beyond its bar.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -28,7 +28,7 @@ static const char *const board_names[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256",
 
 static const char *const class_names[] = { "load", "conv", "alu", "store" };
 
-/* What the two models say of one program, or the sum over several. */
+/* The results of the two models for one program, or the sums over several programs. */
 struct pair {
 	struct cyc_result claim, model;
 };
@@ -42,7 +42,7 @@ struct worst {
 struct totals {
 	struct pair sum;
 	uint64_t programs;
-	uint64_t ports; /* of these, with another port time of LOAD or STORE */
+	uint64_t ports; /* number of programs for which the port time of LOAD or STORE differs */
 	double errors;	/* sum of the programs' */
 	struct worst worst[WORST];
 };
@@ -110,7 +110,7 @@ static void add_result(struct cyc_result *to, const struct cyc_result *from)
 	}
 }
 
-/* Keeps the list of the worst programs in order. */
+/* Inserts a program into the list of the worst programs, which is in order. */
 static void note_worst(struct totals *t, const struct pair *p, const char *name)
 {
 	double e = error_of(p->claim.cycles, p->model.cycles);
@@ -138,7 +138,7 @@ static void take_pair(struct totals *t, const struct pair *p, const char *name)
 	note_worst(t, p, name);
 }
 
-/* Both models on each NPU step of a program at its highest level. */
+/* Runs both models on each NPU step of a program at its highest level. */
 static int compare_steps(const struct rivulet_board *b, const struct rivulet_program *p,
 			 struct pair *sum)
 {
@@ -220,7 +220,7 @@ static int all_layers(const struct rivulet_board *boards, struct totals *t)
 	return rc;
 }
 
-/* Streams for boards whose port and memory differ from the profile's, too. */
+/* Random streams, also for boards whose port and memory differ from the profile's. */
 static int random_streams(const struct rivulet_board *boards, uint64_t programs, uint64_t seed,
 			  struct totals *t)
 {
@@ -285,7 +285,7 @@ static void show(const char *what, const struct totals *t)
 		       t->worst[i].p.claim.cycles, t->worst[i].p.model.cycles, t->worst[i].name);
 }
 
-/* Prints the errors of some programs; 1 when a bar is missed. */
+/* Prints the errors of some programs. Returns 1 if a value is beyond its bar. */
 static int judge(const char *prefix, const struct totals *t)
 {
 	double total = fabs(error_of(t->sum.claim.cycles, t->sum.model.cycles));

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* CONV: one pixel in a working cycle; stochastic CONV takes a number of cycles. docs/isa.md 3.5. */
+/*
+ * CONV: a working cycle processes one pixel; a stochastic CONV takes a computed number of cycles.
+ * docs/isa.md 3.5.
+ */
 #include "machine.h"
 
 static const struct cyc_want nothing = { CYC_NONE, 0 };
@@ -69,7 +72,7 @@ bool cyc_conv_reads_weights(const struct cyc_machine *m)
 	return !m->conv.y && !m->conv.x;
 }
 
-/* Counts @n up to @end; true when it begins again. */
+/* Counts @n up to @end. Returns true when it starts again at 0. */
 static bool wraps(int64_t *n, int64_t end)
 {
 	if (++*n < end)
@@ -78,7 +81,7 @@ static bool wraps(int64_t *n, int64_t end)
 	return true;
 }
 
-/* A working cycle. */
+/* Does the work of a working cycle. */
 void cyc_conv_step(struct cyc_machine *m)
 {
 	struct cyc_conv *c = &m->conv;

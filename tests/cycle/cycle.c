@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The cycle: ends, dispatch and starts, the port, the scratchpads. docs/isa.md 3.1, 3.2, 3.6. */
+/*
+ * One cycle of the model: ends, dispatch and starts, the port, the scratchpads. docs/isa.md 3.1,
+ * 3.2, 3.6.
+ */
 #include "cycle.h"
 
 #include <errno.h>
@@ -8,7 +11,7 @@
 
 #include "machine.h"
 
-#define IDLE_LIMIT (1u << 20) /* cycles without any event beyond which nothing will happen */
+#define IDLE_LIMIT (1u << 20) /* cycles without any event after which the job counts as stuck */
 
 /* ---- ends ---- */
 
@@ -167,7 +170,7 @@ static bool all_ended(const struct cyc_machine *m)
 
 /* ---- the port ---- */
 
-/* Instructions of the next burst of the fetch unit; 0: it does not ask. */
+/* Instructions of the next burst of the fetch unit; 0: it requests none. */
 static uint32_t fetch_asks(const struct cyc_machine *m)
 {
 	const struct cyc_fetch *f = &m->fetch;
@@ -200,7 +203,7 @@ static bool port_full(struct cyc_machine *m)
 	return p->tail - p->head >= m->board->bursts;
 }
 
-/* Grants a burst to LOAD or STORE. Returns its beats, 0 when none asks. */
+/* Grants a burst to LOAD or STORE. Returns its beats, or 0 if neither requests one. */
 static uint64_t grant_data(struct cyc_machine *m)
 {
 	bool load = cyc_load_asks(m), store = cyc_store_asks(m);
@@ -240,7 +243,7 @@ static void grant(struct cyc_machine *m)
 
 /* ---- the scratchpads ---- */
 
-/* What the engines want in this cycle, and what they get. */
+/* The accesses that the engines request in this cycle, and which of them are granted. */
 struct access {
 	struct cyc_want conv, alu_read, alu_write, load, store;
 	bool got_conv, got_alu_read, got_alu_write, got_load, got_store;
@@ -337,7 +340,7 @@ static void access_scratchpads(struct cyc_machine *m)
 
 /* ---- a job ---- */
 
-/* Whether nothing will happen any more: the oldest instructions of all queues wait for an event. */
+/* Whether no further event is possible: the oldest instructions of all queues wait for an event. */
 static bool stuck(const struct cyc_machine *m)
 {
 	if (m->now - m->progress <= IDLE_LIMIT)

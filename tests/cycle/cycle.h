@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cycle-stepped model: how long a command stream takes by the rules of docs/isa.md 3, each
- * cycle by itself. It moves no data. Byte 0 of every slot lies at the start of a page.
+ * The cycle-stepped model: the time of a command stream by the rules of docs/isa.md 3, computed
+ * cycle by cycle. It moves no data. Byte 0 of every slot is at the start of a page.
  */
 #ifndef RVL_TEST_CYCLE_H
 #define RVL_TEST_CYCLE_H
@@ -20,7 +20,7 @@ struct cyc_times {
 /** struct cyc_result - times of a job, by queue where there is an index */
 struct cyc_result {
 	uint64_t cycles;
-	uint64_t busy[RIVULET_QUEUES]; /* as *_busy of the status: isa.md 3.7 */
+	uint64_t busy[RIVULET_QUEUES]; /* as *_busy of the status (isa.md 3.7) */
 	uint64_t span[RIVULET_QUEUES]; /* from start to end, LOAD, CONV, ALU, STORE only */
 };
 
@@ -28,8 +28,8 @@ struct cyc_result {
  * cyc_run() - step a command stream to its end
  * @at: bus address of the first instruction, modulo 4096
  * @times: NULL, or one element for each of the @count instructions
- * Returns 0; -EINVAL when an instruction cannot be decoded or the last is not END, -EDEADLK when
- * nothing happens any more, -ENOMEM.
+ * Returns 0; -EINVAL if an instruction cannot be decoded or the last is not END, -EDEADLK if no
+ * further event is possible, -ENOMEM.
  */
 int cyc_run(const struct rivulet_board *b, const struct rivulet_insn *code, uint32_t count,
 	    uint64_t at, struct cyc_result *r, struct cyc_times *times);

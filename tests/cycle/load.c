@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* LOAD: the request stage asks for bursts, the fill stage writes words. docs/isa.md 3.3. */
+/* LOAD: the request stage requests bursts, and the fill stage writes words. docs/isa.md 3.3. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -147,7 +147,10 @@ static struct cyc_load_job *filling_job(struct cyc_load *l)
 	return l->filled < l->started ? &l->job[l->filled % CYC_FLIGHT] : NULL;
 }
 
-/* Whether the data of the word are in the FIFO: the beat with its last byte has come. */
+/*
+ * Whether the data of the word are in the FIFO, that is, whether the beat with its last byte has
+ * arrived.
+ */
 static bool fifo_has(const struct cyc_machine *m, const struct cyc_xfer *x,
 		     const struct cyc_word *w)
 {
@@ -183,7 +186,7 @@ static bool strip_there(const struct cyc_machine *m, struct cyc_load_job *j,
 	return m->load.asked_strips > number && m->now >= m->load.strip_ready[number & 1];
 }
 
-/* The INP row and column of a word of padding: the n-th of the frame around a block. */
+/* The INP address of the n-th word of padding around a block. */
 static int64_t pad_address(const struct cyc_load_job *j)
 {
 	int64_t width = j->v.cols * (j->rep_x + 1), cols = width + j->pad.left + j->pad.right;

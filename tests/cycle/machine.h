@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside the cycle-stepped model: the state of the queues, the port and each engine. */
+/* The state of the cycle-stepped model: the queues, the port and each engine. */
 #ifndef RVL_TEST_CYCLE_MACHINE_H
 #define RVL_TEST_CYCLE_MACHINE_H
 
@@ -9,7 +9,7 @@
 
 #define CYC_NEVER    UINT64_MAX
 #define CYC_FLIGHT   16 /* instructions of a queue started and not ended */
-#define CYC_PLACES   32 /* of the fetch buffer */
+#define CYC_PLACES   32 /* entries of the fetch buffer */
 #define CYC_FILL     8	/* cycles from the last work of CONV and ALU to their end */
 #define CYC_WRITES   64 /* results of the ALU on their way to a scratchpad */
 #define CYC_ACC_MOVE 64 /* bytes of ACC that LOAD and STORE move in a cycle */
@@ -55,7 +55,7 @@ struct cyc_burst {
 	uint64_t strip;
 };
 
-/* Where the cutting of a transfer into bursts is. */
+/* The position in a transfer that is being cut into bursts. */
 struct cyc_cursor {
 	uint64_t strip, run;
 	struct cyc_run_of_bytes rest; /* of the run; len 0: take the next */
@@ -72,13 +72,15 @@ uint64_t cyc_xfer_words(const struct cyc_xfer *x);
 struct cyc_word cyc_word_at(const struct cyc_xfer *x, uint64_t k);
 uint64_t cyc_strip_of(const struct cyc_xfer *x, const struct cyc_word *w);
 uint64_t cyc_word_bytes(const struct cyc_xfer *x, const struct cyc_word *w);
-/* Cuts the next burst off. */
+/* Returns the next burst and moves the cursor behind it. */
 struct cyc_burst cyc_cut(const struct rivulet_board *b, const struct cyc_xfer *x,
 			 struct cyc_cursor *c);
 
 /* ---- the engines ---- */
 
-/* A burst that is in the FIFO of LOAD, or on its way there. Bytes count from the start of the job.
+/*
+ * A burst that is in the FIFO of LOAD, or on its way to it. Bytes are counted from the start of the
+ * job.
  */
 struct cyc_inflow {
 	uint64_t granted, addr, first, len, beats;
@@ -92,7 +94,7 @@ struct cyc_load_job {
 	struct rivulet_insn_l_pad pad;
 	int64_t rep_y, rep_x;
 	uint64_t first_strip;
-	uint64_t seen; /* the strip that was looked at, and whether it has no bursts */
+	uint64_t seen; /* the strip that was examined last, and whether it has no bursts */
 	bool seen_empty;
 	uint64_t pads; /* words of padding left */
 	uint64_t pad_at;
@@ -169,7 +171,7 @@ struct cyc_alu {
 	struct rivulet_insn_a_div div;
 	enum cyc_alu_phase phase;
 	int64_t left;	      /* cycles of TABLE or PARAM */
-	int64_t lanes, parts; /* channels of A's word; words of INP that a result is */
+	int64_t lanes, parts; /* channels of A's word; words of INP that hold a result */
 	int64_t setup, turn, positions, reads;
 	int64_t b, y, x, cycle, read; /* the result word at hand */
 	struct cyc_write write[CYC_WRITES];
@@ -180,7 +182,10 @@ struct cyc_alu {
 
 enum cyc_port_of { CYC_NONE, CYC_INP, CYC_WGT, CYC_ACC, CYC_FREE };
 
-/* What an engine wants; unit is the bank of INP or the half of ACC. CYC_FREE cannot conflict. */
+/*
+ * The access that an engine requests. @unit is the bank of INP or the half of ACC. CYC_FREE cannot
+ * conflict.
+ */
 struct cyc_want {
 	enum cyc_port_of mem;
 	uint32_t unit;
@@ -190,11 +195,11 @@ struct cyc_queue {
 	uint32_t *list; /* the instructions of the queue, in order */
 	uint32_t dispatched, started, retired;
 	uint32_t token[RIVULET_QUEUES]; /* by the queue that pushed */
-	uint64_t free_at;		/* CFG and SYNC hold the engine to here */
+	uint64_t free_at;		/* CFG and SYNC occupy the engine up to this cycle */
 };
 
 struct cyc_fetch {
-	uint32_t next, dispatched; /* instructions asked for; dispatched */
+	uint32_t next, dispatched; /* instructions requested from memory; dispatched */
 	uint64_t *arrival;	   /* of each instruction's last beat */
 	uint32_t places;
 	uint64_t at;
@@ -222,7 +227,7 @@ struct cyc_machine {
 	struct cyc_conv conv;
 	struct cyc_alu alu;
 	struct cyc_store store;
-	bool acc_conv[2]; /* CONV had the half when it was last used */
+	bool acc_conv[2]; /* the last user of the half was CONV */
 	struct cyc_result *r;
 };
 
@@ -259,9 +264,9 @@ static inline uint64_t cyc_acc_move(const struct rivulet_board *b)
 }
 
 /*
- * Of each engine: start takes an instruction in this cycle; asks tells whether it asks for a burst
- * in this cycle; granted takes the burst that begins in this cycle; wants names the access of this
- * cycle; step does the cycle's work, with the access or without it.
+ * The functions of each engine: start takes an instruction in this cycle; asks returns whether the
+ * engine requests a burst in this cycle; granted receives the burst that begins in this cycle;
+ * wants returns the access of this cycle; step does the cycle's work, with or without the access.
  */
 int cyc_load_init(struct cyc_machine *m);
 void cyc_load_start(struct cyc_machine *m, uint32_t index);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The programs on which the models of time are compared: random networks, and layers by name. */
+/*
+ * The programs for the comparison of the two models of time: random networks, and layers of known
+ * networks.
+ */
 #ifndef RVL_TEST_CYCLE_NETWORKS_H
 #define RVL_TEST_CYCLE_NETWORKS_H
 
@@ -8,11 +11,11 @@
 
 struct rvl_graph;
 
-/** struct cyc_layer - one convolution, with what the network does to its result at once */
+/** struct cyc_layer - one convolution, and what the network fuses to its result */
 struct cyc_layer {
 	char name[96];
 	int64_t ch, size, m, k, s, group;
-	int64_t pool; /* kernel of the maximum that follows, in steps of 2; 0: none */
+	int64_t pool; /* kernel of the max pool behind it, with stride 2; 0: none */
 	bool add;     /* a second value is added */
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* STORE: the drain stage reads words, the send stage asks for bursts. docs/isa.md 3.4. */
+/* STORE: the drain stage reads words, and the send stage requests bursts. docs/isa.md 3.4. */
 #include <errno.h>
 #include <stdlib.h>
 

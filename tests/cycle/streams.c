@@ -28,13 +28,13 @@ static bool chance(struct maker *m, int64_t of)
 static void put(struct maker *m, struct rivulet_decoded d)
 {
 	if (rivulet_encode(&d, &m->code[m->count++], NULL))
-		abort(); /* a field of this file is out of range */
+		abort(); /* a field in this file is out of range */
 }
 
 #define PUT(m, name, ...)                                                                          \
 	put(m, (struct rivulet_decoded){ .form = RIVULET_FORM_##name, .name = { __VA_ARGS__ } })
 
-/* Adds work. Often it waits for the work before, which then pushes a token. */
+/* Adds an instruction. Often it waits for the previous one, which then pushes a token. */
 static void put_work(struct maker *m, struct rivulet_decoded d, int64_t queue)
 {
 	struct rivulet_decoded give = { .form = RIVULET_FORM_sync };

@@ -38,7 +38,7 @@ static int64_t gather_piece(const struct cyc_xfer *x, int64_t half)
 	return s;
 }
 
-/* Fills in what follows from the other fields. */
+/* Computes the fields that follow from the others. */
 void cyc_xfer_finish(const struct rivulet_board *b, struct cyc_xfer *x)
 {
 	int64_t half = b->row_bytes / (2 * x->lanes * x->elem);
@@ -168,7 +168,7 @@ bool cyc_strip_empty(const struct cyc_xfer *x, uint64_t strip)
 	return true;
 }
 
-/* Moves on to the next run that has bytes; false after the last. */
+/* Moves on to the next run that has bytes. Returns false after the last one. */
 static bool next_run(const struct cyc_xfer *x, struct cyc_cursor *c)
 {
 	while (!c->rest.len && c->strip < cyc_xfer_strips(x)) {

@@ -30,7 +30,7 @@ int fuzz_shapes(const uint8_t *data, size_t size);
 #endif
 #define FUZZ_TARGET(name) FUZZ_ENTRY(name) int fuzz_##name(const uint8_t *data, size_t size)
 
-/* An expectation that does not hold is a finding. */
+/* Reports a finding if the condition is false. */
 #define fuzz_expect(holds) \
 	do { \
 		if (!(holds)) { \
@@ -39,7 +39,7 @@ int fuzz_shapes(const uint8_t *data, size_t size);
 		} \
 	} while (0)
 
-/* The input as a sequence of numbers; zeros behind its end. */
+/* Reads the input as a sequence of numbers. Behind its end it reads zeros. */
 struct fuzz_bytes {
 	const uint8_t *p;
 	size_t left;

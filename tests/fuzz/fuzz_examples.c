@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes as what a user calibrates with: .npy and .npz files, a TensorProto, and the values
- * themselves, by which a small float model is quantised and compiled. The first byte says which.
+ * Fuzzes the inputs of calibration: .npy and .npz files, a TensorProto, and the values themselves,
+ * by which a small float model is quantised and compiled. The first byte of the input selects the
+ * kind.
  */
 #include <stdio.h>
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes as a program file, loaded and run by the runtime on a simulated device. The checksum is made
- * right, so that the checks behind it are reached.
+ * Fuzzes program files: the runtime loads and runs the input on the linked device model. The
+ * checksum is corrected, so that the later checks are reached.
  */
 
 #include "fuzz.h"
 #include "rivulet_crc32c.h"
 #include "rivulet_runtime.h"
 
-#define ROOM (4u << 20)	/* most that the tensors of a program that is run may take */
+#define ROOM (4u << 20)	/* limit for the tensors of a program that is run */
 #define RUN_MS 20000
 
 static struct rivulet_runtime *runtime(void)
@@ -26,7 +26,7 @@ static struct rivulet_runtime *runtime(void)
 	return rt;
 }
 
-/* The memory of all inputs and outputs, each of its exact size; NULL where they are too large. */
+/* Memory for all inputs and outputs, each of its exact size; NULL if they are too large. */
 static void **make_operands(const struct rivulet_program *p)
 {
 	const struct rivulet_tensor *t = rivulet_program_tensors(p);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes as an ONNX model, compiled as rivulet does it: read, shapes, passes, lowering, program file.
- * The first byte of the input chooses the options.
+ * Fuzzes ONNX models: the input is compiled as `rivulet compile` does it, from reading to the
+ * program file. The first byte of the input selects the options.
  */
 #include <stdlib.h>
 

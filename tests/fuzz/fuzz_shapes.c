@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes as a call of an operator of the table: row, operands with type, shape and data, attributes.
- * Its shape rule, and where that accepts a small call, the computation on operands of exact size.
+ * Fuzzes calls of an operator: the input selects the row of the table, operands with type, shape
+ * and data, and attributes. The shape rule runs and, if it accepts a small call, the computation on
+ * operands of exact size.
  */
 #include <errno.h>
 
 #include "fuzz.h"
 #include "rivulet_kernels.h"
 
-#define ELEMENTS 4096	/* of an operand that is made */
+#define ELEMENTS 4096	/* limit for an operand */
 #define LIST 12
 
 struct attributes {
@@ -18,7 +19,9 @@ struct attributes {
 	char strings[RVL_MAX_ATTRS][64];
 };
 
-/* One of the words that the definition allows, or bytes of the input. */
+/*
+ * Sets a string attribute to one of the words that the definition allows, or to bytes of the input.
+ */
 static void take_string(struct fuzz_bytes *b, const struct rvl_attr_def *def, char *to)
 {
 	const char *at = def->choices ? def->choices : def->s ? def->s : "";
@@ -101,7 +104,10 @@ static void take_operand(struct fuzz_bytes *b, struct rvl_kernel_arg *arg)
 	arg->data = data;
 }
 
-/* Shapes that a rule accepted are within the limits, and the types are those of the table. */
+/*
+ * Whether the shapes that a rule accepted are within the limits, and the types are those of the
+ * table.
+ */
 static bool outputs_are_sound(const struct rvl_call *c)
 {
 	for (uint32_t i = 0; i < c->n_out; i++) {

@@ -63,7 +63,8 @@ struct test {
 	const struct rivulet_board *board;
 	bool all;		/* whatever operators it has, it is eligible */
 	bool on_npu;		/* the frozen program has an NPU step */
-	bool computes;		/* a program that passed has a step that is no copy of a constant */
+	/* a program that passed has a step other than copies of constants */
+	bool computes;
 	struct rvl_err err;
 };
 
@@ -83,7 +84,7 @@ static int read_file(const char *path, struct file *f)
 	return f->data && f->size == (size_t)size ? 0 : -EIO;
 }
 
-/* An input whose values nobody reads: at most its type is asked for. */
+/* Whether no node reads the values of an input: nodes use at most its type. */
 static bool type_alone(const struct rvl_tensor *t)
 {
 	const struct rvl_tensor *read = t->computed ? t->computed : t;
@@ -136,7 +137,7 @@ static int compare(struct test *t, const char *name, const struct rvl_value *got
 	return 0;
 }
 
-/* Runs a prepared graph on the recorded inputs it still has. */
+/* Runs a prepared graph on the recorded inputs that are not frozen. */
 static int run_and_compare(struct test *t, const struct rvl_graph *g, uint32_t first_input)
 {
 	struct rvl_interp *it;
@@ -226,7 +227,7 @@ static void *copy_of(const void *data, size_t bytes)
 	return p;
 }
 
-/* Buffers of the caller: the inputs that are left, then the outputs. */
+/* Binds the caller's buffers: first the inputs that are not frozen, then the outputs. */
 static int bind(struct test *t, struct prog_exec *x)
 {
 	for (uint32_t i = 0; i < x->p->inputs; i++)
@@ -315,7 +316,7 @@ static int load_values(struct test *t, const char *dir, const char *kind,
 	return 0;
 }
 
-/* One of the two ways: 0, -EOPNOTSUPP, or another error for a result that differs. */
+/* Tries one of the two ways. Returns 0, -EOPNOTSUPP, or another error if a result differs. */
 static int one_way(struct test *t, bool frozen)
 {
 	int rc = interpreted_way(t, frozen);
@@ -342,7 +343,7 @@ static enum verdict verdict_of(struct test *t)
 	return UNSUPPORTED;
 }
 
-/* Whether recorded data of float64, which is computed in float32, exceed the range of that. */
+/* Whether recorded float64 data, which are computed in float32, exceed the range of float32. */
 static bool exceeds_float32(struct test *t, struct rvl_tensor *const *list, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Walks the messages of an ONNX model for types and operators that are not measured. */
+/*
+ * Searches the messages of an ONNX model for types and operators that are excluded from the score.
+ */
 #include "onnx/wire.h"
 #include "eligible.h"
 
 #include <stdint.h>
 #include <string.h>
 
-/* Messages of a model by the fields that lead to types and operators. */
+/* The messages of a model that contain types and operators, by their fields. */
 enum message { MODEL, GRAPH, NODE, ATTRIBUTE, TENSOR, VALUE, TYPE, TENSOR_TYPE, FUNCTION, MESSAGES };
 
 struct edge {
@@ -41,7 +43,7 @@ static bool excluded(struct rvl_span op)
 	return op.len > 4 && !memcmp(op.p + op.len - 4, "Loss", 4);
 }
 
-/* TensorProto.DataType: everything but strings, complex numbers, and less than 8 bits of integer. */
+/* TensorProto.DataType: all types except strings, complex numbers, and integers below 8 bits. */
 static bool measured_type(uint64_t t)
 {
 	return (t >= 1 && t <= 13 && t != 8) || t == 16;

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** Whether a model's test is one that rivulet is measured by; check_onnx.c says which are. */
+/** Whether the test of a model counts for the score; check_onnx.c defines which tests do. */
 bool test_is_eligible(const void *model, size_t size);
 
 #endif

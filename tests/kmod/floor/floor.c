@@ -38,7 +38,8 @@ struct floor_mem {
 struct floor_job {
 	struct drm_sched_job base;
 	struct floor_device *dev;
-	struct dma_fence *fence;	/* the job's until run_job, then also the device's */
+	/* the job's until run_job, which also gives the device a reference */
+	struct dma_fence *fence;
 	enum floor_kind kind;
 };
 
@@ -48,12 +49,13 @@ struct floor_device {
 	int irq;
 	struct drm_gpu_scheduler sched;
 	struct drm_sched_entity entity;
-	struct mutex submit_lock;	/* order of arming = order of pushing */
+	struct mutex submit_lock;	/* makes the order of pushing that of arming */
 	struct floor_mem *mem;
 	dma_addr_t dma;
 	u64 context, fences;
 
-	spinlock_t lock;		/* what follows; also every fence's */
+	/* protects the members below; it is also the lock of every fence */
+	spinlock_t lock;
 	u32 requests, seq;		/* last ones made */
 	u32 acked;			/* RESUME_ACK as the last interrupt found it */
 	struct dma_fence *pending;
@@ -80,7 +82,7 @@ static void floor_ring(struct floor_device *f)
 	writel(floor_rd(f, RIVULET_REG_DOORBELL_PEER), f->bell + FLOOR_BELL_REG);
 }
 
-/* Nothing is frozen, so that a RESUME does nothing but be acknowledged. */
+/* Issues a RESUME. Nothing is frozen, so the device only acknowledges it. */
 static void floor_request(struct floor_device *f)
 {
 	floor_wr(f, RIVULET_REG_RESUME_REQ, ++f->requests);
@@ -251,7 +253,7 @@ static const struct drm_driver floor_driver = {
 	.major = 1,
 };
 
-/* The state that an earlier driver left is unknown, so that the device is reset. */
+/* Resets the device, because an earlier driver may have left any state. */
 static int floor_reset(struct floor_device *f)
 {
 	u32 number = floor_rd(f, RIVULET_REG_RESET_REQ) + 1;
@@ -340,7 +342,7 @@ static void floor_remove(struct pci_dev *pdev)
 	pci_free_irq_vectors(pdev);
 }
 
-/* Without a modalias, so that only the bench loads it. */
+/* There is no modalias, so that only the bench loads the module. */
 static const struct pci_device_id floor_ids[] = {
 	{ PCI_DEVICE_SUB(0x1af4, 0x1110, 0x1af4, 0x1100) },
 	{ }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT */
-/* What tests/bench/bench_driver.c asks of floor.ko. */
+/* The interface of floor.ko for tests/bench/bench_driver.c. */
 #ifndef RIVULET_FLOOR_H
 #define RIVULET_FLOOR_H
 
@@ -9,11 +9,11 @@
 #include <drm.h>
 #endif
 
-/** enum floor_kind - what stands behind the doorbell */
+/** enum floor_kind - what the doorbell starts */
 enum floor_kind {
 	/** @FLOOR_BELL: a request that the device only acknowledges, by an interrupt */
 	FLOOR_BELL = 0,
-	/** @FLOOR_ENTRY: the same entry each time, an empty program, put together beforehand */
+	/** @FLOOR_ENTRY: an empty program, whose entry is prepared once and issued each time */
 	FLOOR_ENTRY = 1,
 };
 

@@ -19,7 +19,7 @@
 /* One open file. Not more than one thread may use it. */
 struct harness {
 	struct dma_fence *fence;	/* not signalled yet, or NULL */
-	struct device *device;		/* that takes a number, or NULL */
+	struct device *device;		/* a device that occupies a number, or NULL */
 };
 
 static struct class *harness_class;
