@@ -2,7 +2,7 @@
 # A room is a folder of compiler/; its files include the headers of rooms as ROOM/NAME.h.
 $(eval $(call static_lib,compiler,$(filter-out compiler/gen/%,$(sort $(wildcard compiler/*/*.c)))))
 
-# One line for each compute mode of the NPU, rewritten when a file comes or goes.
+# One line for each compute mode of the NPU, written again when a file is added or removed.
 NPU_MODES := $(patsubst mode_%,%,$(sort $(notdir $(basename $(wildcard compiler/npu/mode_*.c)))))
 $(BUILD)/gen/npu_modes.inc: FORCE
 	@want=$$(printf 'RVL_MODE(%s)\n' $(NPU_MODES)); \
@@ -29,7 +29,7 @@ check-onnx: $(BUILD)/tests/check_onnx
 	@$< -p onnx.converted /usr/share/libonnx-testdata/data/pytorch-converted
 	@$< -p onnx.operator /usr/share/libonnx-testdata/data/pytorch-operator
 
-# Operators of com.microsoft against what onnxruntime computes.
+# Compares operators of com.microsoft with onnxruntime.
 .PHONY: check-microsoft
 check-microsoft: $(BUILD)/tests/check_onnx
 	@scripts/install-deps.sh --oracle
@@ -37,7 +37,7 @@ check-microsoft: $(BUILD)/tests/check_onnx
 	@build/venv/bin/python tests/onnx/microsoft.py $(BUILD)/onnx-microsoft
 	@$< -a -p onnx.microsoft $(BUILD)/onnx-microsoft
 
-# Real models from other packages of PyPI against onnxruntime.
+# Compares real models from packages of PyPI with onnxruntime.
 .PHONY: check-real
 check-real: $(BUILD)/rivulet
 	@scripts/install-deps.sh --oracle
@@ -73,7 +73,8 @@ $(eval $(call unit_test,account,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,shapes,compiler kernels uapi,-lm))
 $(eval $(call unit_test,descriptors,kernels uapi,-lm))
 
-# 10,000 seeded convolutions against what onnxruntime answered, the boards taking turns case by case.
+# Compares 10,000 seeded convolutions with onnxruntime's recorded results. Successive cases use
+# successive boards.
 $(eval $(call program,tests/check_conv,tests/conv/check_conv.c tests/conv/conv_cases.c,compiler kernels sim uapi,-lm))
 CONV_BOARDS ?= zu3eg-64 zu3eg-128 zu3eg-256 cyclonev-64
 .PHONY: check-conv bench-npu

@@ -56,7 +56,7 @@ $(BUILD)/unit/test_cancel: | $(BUILD)/rivuletd $(BUILD)/rivulet
 $(eval $(call unit_test,cancel,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
 $(eval $(call unit_test,untrusted,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
 $(eval $(call unit_test,runtime,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
-# Calls of the client library that tests/unit/fake_npu.h answers in the driver's place.
+# Calls of the client library that tests/unit/fake_npu.h answers instead of the driver.
 NPU_WRAPS := $(addprefix -Wl$(comma)--wrap=,ioctl drmIoctl drmGetVersion drmFreeVersion drmPrimeFDToHandle drmSyncobjCreate \
 	drmSyncobjDestroy drmSyncobjWait drmSyncobjExportSyncFile)
 $(eval $(call unit_test,backend,runtime client compiler kernels sim uapi,$(NPU_WRAPS) $(TOOL_LIBS)))
@@ -126,13 +126,13 @@ eval-sc: $(BUILD)/tests/sc_rmse $(BUILD)/rivulet
 bench-sc: $(BUILD)/tests/bench_sc
 	@$<
 
-# The planner against brute force on the linked device model.
+# Compares the planner with an exhaustive search on the linked device model.
 $(eval $(call program,tests/bench_plan,tests/bench/bench_plan.c,runtime client plan compiler kernels sim uapi,$(TOOL_LIBS)))
 .PHONY: bench-plan check-plan
 bench-plan check-plan: $(BUILD)/tests/bench_plan
 	@$<
 
-# 10,000 switches of the level under a full queue; make check makes a thousand.
+# 10,000 switches of the level with a full queue. make check makes 1,000.
 $(eval $(call program,tests/bench_switch,tests/bench/bench_switch.c,plan $(DAEMON_STATIC),$(DAEMON_LIBS)))
 .PHONY: bench-switch check-switch
 check-switch:
@@ -141,7 +141,7 @@ bench-switch:
 	@scripts/install-deps.sh
 	@scripts/bench-switch $(SWITCHES)
 
-# The share of the device that a user has beside floods; a part of check-attacks.
+# The share of the device that a user has beside floods, which check-attacks runs, too.
 CPPFLAGS_tests_attacks_share := -Itests/unit
 $(eval $(call program,tests/check_share,tests/attacks/share.c,$(DAEMON_STATIC),$(DAEMON_LIBS) $(CHECK_LIBS)))
 .PHONY: check-share check-attacks

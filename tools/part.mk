@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Nothing here is built. The tests of the search that need no PyTorch are a stage of make check; what needs it is
-# bench-rrsc, with Debian's: RRSC_PYTHON=... takes another Python that has it.
+# Nothing in tools/ is built. The tests of the search that need no PyTorch are a stage of make
+# check. bench-rrsc runs those that need it, with Debian's PyTorch; RRSC_PYTHON=... selects another
+# Python that has PyTorch.
 RRSC_PYTHON ?= /usr/bin/python3
 .PHONY: check-rrsc bench-rrsc
 check-rrsc:

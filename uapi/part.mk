@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 $(eval $(call static_lib,uapi,$(wildcard uapi/*.c)))
 
-# Tables of the documentation come from the headers. sim/boundary.h is the one table of the device that is not here.
+# The tables of the documentation are generated from the headers. sim/boundary.h is the only one of
+# them that is not in uapi/.
 CPPFLAGS_uapi_gen_docgen := -Isim
 $(eval $(call program,gen/docgen,uapi/gen/docgen.c,uapi))
 .PHONY: docs check-docs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# make demo-battery: what discharges the VM's battery, and what makes tables and pictures of it.
+# The programs of make demo-battery: one discharges the VM's battery, one prints tables and charts.
 $(eval $(call program,tests/battery/discharge,tests/battery/discharge.c,client uapi,$(shell pkg-config --libs libdrm 2>/dev/null) -lm))
 $(eval $(call program,tests/battery/report,tests/battery/report.c tests/battery/draw.c,,-lm))
 .PHONY: demo-battery

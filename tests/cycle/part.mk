@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The timeline against the cycle-stepped model.
+# Compares the timeline with the cycle-stepped model.
 CYCLE_MODEL := $(addprefix tests/cycle/,cycle.c xfer.c load.c conv.c alu.c store.c)
 CPPFLAGS_tests_unit_test_cycle := -Itests/cycle
 CYCLE_CHECK := $(addprefix tests/cycle/,check_cycles.c networks.c streams.c) $(CYCLE_MODEL)

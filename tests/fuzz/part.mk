@@ -5,7 +5,7 @@ FUZZ_SOURCES := $(FUZZ_TARGETS:%=tests/fuzz/fuzz_%.c)
 $(eval $(call program,unit/test_corpus,tests/unit/test_corpus.c $(FUZZ_SOURCES),tool $(TOOL_STATIC),$(TOOL_LIBS) $(CHECK_LIBS)))
 UNIT_TESTS += $(BUILD)/unit/test_corpus
 
-# In the sub-make of scripts/fuzz, which sets FUZZ.
+# The make that scripts/fuzz starts sets FUZZ.
 ifdef FUZZ
 $(foreach t,$(FUZZ_TARGETS),$(eval CFLAGS_tests_fuzz_fuzz_$(t) := -DFUZZ_MAIN) \
 	$(eval $(call program,fuzz_$(t),tests/fuzz/fuzz_$(t).c,tool $(TOOL_STATIC),-fsanitize=fuzzer $(TOOL_LIBS))))

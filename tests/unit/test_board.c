@@ -77,7 +77,7 @@ START_TEST(resources)
 	static const struct {
 		const char *name;
 		struct rivulet_resources r;
-		uint32_t dsp, bram; /* of the seed */
+		uint32_t dsp, bram; /* of SAF-CNN */
 	} want[] = {
 		/* INP 24, WGT 24, ACC 16, FIFOs 4 */
 		{ "zu3eg-64", { 64 + 48, 68, 252, 23952 }, 130, 71 },

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Subgraphs and function bodies: the nodes that replace If, Loop, Scan and calls, and hostile
- * models.
- */
+/* Subgraphs and function bodies: the expansion of If, Loop, Scan and calls, and hostile models. */
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -239,10 +236,7 @@ START_TEST(a_condition_must_be_there)
 }
 END_TEST
 
-/*
- * The rank of an input is known, so the condition is constant. Exporters make such an If of
- * squeeze().
- */
+/* The rank of an input is known, so the condition is constant, as in exports of squeeze(). */
 START_TEST(a_condition_that_follows_from_shapes_is_constant)
 {
 	struct pb g = main_graph();
@@ -549,8 +543,7 @@ END_TEST
 
 /*
  * Each of 2,000 iterations contains an If with large branches: a list of value_infos, an
- * initializer that is not aligned in the file, and the same in a Constant. All of these must be
- * read only once.
+ * initializer that is not aligned in the file, and the same in a Constant. Each is read once.
  */
 START_TEST(a_body_is_read_once)
 {
