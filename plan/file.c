@@ -448,7 +448,7 @@ static int check_sum(struct reader *r, const char *text, size_t size)
 	snprintf(want, sizeof(want), "crc32c %08x\n", rivulet_crc32c(0, text, size - tail));
 	if (memcmp(text + size - tail, want, tail))
 		return rvl_fail(r->err, -EBADMSG,
-				"the plan file is damaged: its checksum does not fit (plans are "
+				"the plan file is damaged: its checksum is wrong (plans are "
 				"made by rivulet plan, not by hand)");
 	r->at = text;
 	r->end = text + size - tail;

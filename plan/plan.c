@@ -348,7 +348,7 @@ static int check(const struct rivulet_plan_problem *p, struct rvl_err *err)
 		for (uint32_t i = 0; i < p->n_levels; i++)
 			if (!(rivulet_plan_run_joule(p, w, p->level[i].level) > 0))
 				return rvl_fail(err, -EINVAL,
-						"%u bits cost no energy: has the profile any?",
+						"%u bits cost no energy in this profile",
 						p->candidate[w].length);
 	return 0;
 }

@@ -19,7 +19,7 @@
 	I(stuck, 0, "job N never ends and ignores ABORT; RESET stops it")                          \
 	I(outrun_abort, 0, "job N ends when it is aborted, just before the ABORT is served")       \
 	I(dead, 0, "from the start of job N the device serves nothing")                            \
-	I(allones, 0, "at the start of job N the window reads all ones: the device is gone")       \
+	I(allones, 0, "at the start of job N the window reads all ones, as if removed")            \
 	I(late_dma, 0, "job N ignores ABORT; its work is done between RESET and its acknowledge")  \
 	I(lost_token, 0, "the first token that job N pushes is lost: its queues deadlock")         \
 	I(flip_desc, RVL_DESC_BITS - 1, "bit ARG of job N's descriptor flips while it is read")    \

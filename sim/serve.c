@@ -192,7 +192,7 @@ static void read_platform(struct rvl_server *s)
 	if (rvl_platform_read(s))
 		return;
 	r = rvl_server_power(s);
-	rvl_server_log(s, "the machine hung up%s%s", r ? ": " : "", r ? strerror(-r) : "");
+	rvl_server_log(s, "the machine disconnected%s%s", r ? ": " : "", r ? strerror(-r) : "");
 }
 
 /* QEMU never sends anything. */
@@ -203,8 +203,7 @@ static void read_client(struct rvl_server *s)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	rvl_server_log(s, n > 0 ? "machine %u dropped: it sent data" : "machine %u hung up",
-		       s->client_id);
+	rvl_server_log(s, "machine %u disconnected%s", s->client_id, n > 0 ? ": it sent data" : "");
 	power_off(s);
 }
 

@@ -166,7 +166,8 @@ static int verify_users(const struct rvl_tensor *t, struct rvl_err *err)
 {
 	for (uint32_t i = 0; i < t->n_users; i++)
 		if (!uses_of(t->users[i], t))
-			return rvl_fail(err, -EINVAL, "node '%s' is listed as user of '%s', wrongly",
+			return rvl_fail(err, -EINVAL,
+					"node '%s' is among the users of '%s' but does not read it",
 					t->users[i]->name, t->name);
 	return 0;
 }

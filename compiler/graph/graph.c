@@ -248,7 +248,7 @@ int rvl_tensor_set_quant(struct rvl_graph *g, struct rvl_tensor *t, uint32_t n, 
 		return no_memory(err);
 	for (uint32_t i = 0; i < n; i++) {
 		if (bad_scale(scale[i]))
-			return rvl_fail(err, -EINVAL, "tensor '%s': %g is no scale (channel %u)",
+			return rvl_fail(err, -EINVAL, "tensor '%s': scale %g of channel %u is not valid",
 					t->name, (double)scale[i], i);
 		s[i] = scale[i];
 		z[i] = zp[i];

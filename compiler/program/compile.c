@@ -93,7 +93,7 @@ static const char *cpu_asked(struct rvl_graph *g, const struct rvl_node *n, void
 	(void)g;
 	(void)n;
 	(void)arg;
-	return "the CPU was asked for";
+	return "the options request the CPU";
 }
 
 static int place(struct rvl_backend *be)

@@ -299,7 +299,7 @@ static void figure(const char *name, double value, const char *unit, int digits,
 	printf("figure %s %.*f %s\n", name, digits, value, unit);
 	if (good)
 		return;
-	printf("not ok - %s is %.*f, %s %g is wanted\n", name, digits, value, word[kind], bar);
+	printf("not ok - %s is %.*f, the bar is %s %g\n", name, digits, value, word[kind], bar);
 	failed = true;
 }
 

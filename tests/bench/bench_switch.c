@@ -334,7 +334,7 @@ static void switch_to(struct bench *b, uint32_t level)
 		struct pollfd p = { .fd = rivulet_runtime_fd(b->rt), .events = POLLIN };
 
 		if (clock_ns() > end)
-			die("switch", "no job ran at the level that was asked for");
+			die("switch", "no job ran at the requested level");
 		poll(&p, 1, 1000);
 		check(rivulet_runtime_dispatch(b->rt), "dispatch", NULL);
 	}

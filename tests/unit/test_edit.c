@@ -167,7 +167,7 @@ START_TEST(scales_are_checked)
 	struct rvl_tensor *t = tensor("t"), *u;
 
 	says(rvl_tensor_set_quant(g, t, 2, 1, s, z, &err), -EINVAL,
-	     "tensor 't': nan is no scale (channel 1)");
+	     "tensor 't': scale nan of channel 1 is not valid");
 	ck_assert_uint_eq(t->quant.n, 0);
 	ck_assert_int_eq(rvl_tensor_set_quant(g, t, 1, 3, s, z, &err), 0);
 	ck_assert_uint_eq(t->quant.n, 1);
@@ -499,7 +499,7 @@ START_TEST(broken_invariants_are_named)
 	gone = node("gone", t[2], tensor("w"));
 	g->n_nodes--;
 	gone->n_in = 0;
-	says(rvl_graph_verify(g, &err), -EINVAL, "node 'gone' is listed as user of 'z', wrongly");
+	says(rvl_graph_verify(g, &err), -EINVAL, "node 'gone' is among the users of 'z' but does not read it");
 	t[2]->n_users = 0;
 	ck_assert_int_eq(rvl_graph_verify(g, &err), 0);
 	ck_assert_int_eq(rvl_graph_add_output(g, tensor("v"), &err), 0);

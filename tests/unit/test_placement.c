@@ -274,7 +274,7 @@ END_TEST
 START_TEST(the_cpu_can_be_asked_for)
 {
 	const struct rivulet_compile_options o = { .cpu_only = true };
-	const struct placed p = { CONV "y", "QConv cpu: the CPU was asked for" };
+	const struct placed p = { CONV "y", "QConv cpu: the options request the CPU" };
 
 	check_with(&p, &o);
 }

@@ -85,7 +85,7 @@ def main():
     failed = verified = 0
     for name, prefix in SPACES:
         if not bench(spaces.SPACES[name], prefix):
-            print(f"not ok - {name}: {LEAST} of {len(SEEDS)} seeds at {REACHED}, and a median above random search, are wanted")
+            print(f"not ok - {name}: {LEAST} of {len(SEEDS)} seeds at {REACHED}, and a median above random search, are required")
             failed = 1
         cells, why = verify(spaces.SPACES[name], opt.tool)
         verified += cells

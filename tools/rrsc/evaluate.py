@@ -82,7 +82,7 @@ class Evaluator:
                          "--circuit", circuit, "--length", ",".join(map(str, lengths)), "--threads", str(self.threads),
                          "".join(self.data).encode())
         if reply["examples"] != count:
-            raise SystemExit(f"{self.images}: {reply['examples']} images, {count} are wanted")
+            raise SystemExit(f"{self.images}: {reply['examples']} images, {count} are required")
         return {r["length"]: r["right"] for r in reply["results"] if r["circuit"] == circuit}, reply["macs"]
 
     def cost(self, model, board, length):

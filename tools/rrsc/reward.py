@@ -86,7 +86,7 @@ class Judge:
                 return f"{1e3 * t:.1f} ms at {name}, {1e3 * r.constraint:.1f} ms are allowed"
         for (name, _, _), a, least in zip(self.table.levels, accuracy, r.accuracy):
             if a < least:
-                return f"{a:.2f} % at {name}, {least:g} % are wanted"
+                return f"{a:.2f} % at {name}, {least:g} % are required"
         return ""
 
     def of(self, point):

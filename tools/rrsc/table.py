@@ -100,7 +100,7 @@ def _record(table, kind, f):
     if wanted is None:
         raise TableError(f'"{kind}" is no record')
     if len(f) != wanted:
-        raise TableError(f"{kind}: {len(f)} fields, {wanted} are wanted")
+        raise TableError(f"{kind}: {len(f)} fields, {wanted} are required")
     if kind == "board":
         table.board = (f[0], _sha(f[1]))
     elif kind == "data":
@@ -129,7 +129,7 @@ def parse(text, name="table"):
     if lines[0] != f"{MAGIC}\t{VERSION}":
         raise TableError(f"{name}:1: not a {MAGIC} table of version {VERSION}")
     if len(lines) < 2 or not lines[1].startswith("space\t"):
-        raise TableError(f"{name}:2: the space is wanted here")
+        raise TableError(f"{name}:2: the name of the space is expected here")
     table, ended = Table(lines[1].split("\t", 1)[1]), False
     for at, line in enumerate(lines[2:], 3):
         if ended:
