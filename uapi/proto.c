@@ -149,8 +149,7 @@ static int check_text(const char *text, const struct rivulet_proto_info *info,
 	if (good == len)
 		return 0;
 	return refuse(-EINVAL, err, errsize,
-		      "%s: byte %zu of %s is a control character or no valid UTF-8", info->name,
-			      good,
+		      "%s: byte %zu of %s is a control character or no valid UTF-8", info->name, good,
 		      f->name);
 }
 

@@ -20,7 +20,7 @@
 
 #define RIVULET_SOCKET_PATH	"/run/rivuletd/rivuletd.sock"
 #define RIVULET_SOCKET_ENV	"RIVULETD_SOCKET"	/* environment variable that overrides the path */
-#define RIVULET_PROTO_MIN	1u	/* versions this header can speak */
+#define RIVULET_PROTO_MIN	1u	/* versions of the protocol that this header defines */
 #define RIVULET_PROTO_MAX	1u
 #define RIVULET_MSG_MAX		4096u	/* bytes of a packet, header included */
 #define RIVULET_MSG_FDS		1	/* file descriptors of a packet */

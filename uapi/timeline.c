@@ -234,7 +234,7 @@ static uint64_t next_dispatch(const struct rivulet_timeline *t)
 }
 
 /* END must be the last instruction. */
-static int meet_end(struct rivulet_timeline *t)
+static int check_end(struct rivulet_timeline *t)
 {
 	struct rivulet_insn beyond;
 
@@ -256,7 +256,7 @@ static int dispatch(struct rivulet_timeline *t, struct rivulet_event *e)
 	if (p->rc)
 		return fault_at(e, t->next, p->rc);
 	if (is_end(&p->raw))
-		return fault_at(e, t->next, meet_end(t));
+		return fault_at(e, t->next, check_end(t));
 	q = &t->queue[p->raw.w[0] >> 4 & 3];
 	q->fifo[(q->head + q->count++) % t->board->queue_depth] =
 		(struct entry){ p->raw, t->now, t->next++ };
@@ -315,7 +315,7 @@ static bool is_work(enum rivulet_form form)
 	return form == RIVULET_FORM_conv || form == RIVULET_FORM_alu;
 }
 
-static void know_end(struct queue *q, struct flight *f, uint64_t end)
+static void set_end(struct queue *q, struct flight *f, uint64_t end)
 {
 	f->e.end = q->retired = later(end, q->retired);
 	f->known = true;
@@ -334,10 +334,10 @@ static void occupy(struct rivulet_timeline *t, int queue, struct flight *f)
 		dma_start(&t->dma, who, &f->e.cost, t->now);
 		q->engine_free = t->dma.transfer[who].on ? NEVER : t->now + 1;
 		if (!t->dma.transfer[who].on)
-			know_end(q, f, t->dma.transfer[who].spad);
+			set_end(q, f, t->dma.transfer[who].spad);
 	} else {
 		q->engine_free = t->now + 1;
-		know_end(q, f, t->now + 1);
+		set_end(q, f, t->now + 1);
 	}
 }
 
@@ -426,7 +426,7 @@ static int end(struct rivulet_timeline *t, int queue, struct rivulet_event *e)
 
 	if (!f->known) {
 		work_done(&t->work, f->e.insn.form, t->now);
-		know_end(q, f, t->now);
+		set_end(q, f, t->now);
 		q->engine_free = t->now;
 		t->stats.busy[queue] += t->now - f->e.start;
 	}
@@ -486,7 +486,7 @@ static void grant(struct rivulet_timeline *t, enum dma_user who)
 	if (!g.last)
 		return;
 	q->engine_free = g.free;
-	know_end(q, f, g.end);
+	set_end(q, f, g.end);
 }
 
 /* ---- the job's end ---- */

@@ -18,7 +18,7 @@ struct infer {
 };
 
 /* Stores the reason why the node cannot be run. The calling function must return. */
-#define no(inf, ...) ((inf)->why = rvl_graph_printf((inf)->g, __VA_ARGS__))
+#define reject(inf, ...) ((inf)->why = rvl_graph_printf((inf)->g, __VA_ARGS__))
 
 static const struct rvl_shape *shape_of(const struct infer *in, uint32_t i)
 {
@@ -42,7 +42,7 @@ static bool fix_axis(struct infer *in, int32_t rank, bool end)
 	int32_t *axis = &in->n->attr.axis;
 
 	if (*axis < -rank || *axis > rank || (*axis == rank && !end && rank)) {
-		no(in, "axis %d does not exist in a tensor of rank %d", *axis, rank);
+		reject(in, "axis %d does not exist in a tensor of rank %d", *axis, rank);
 		return false;
 	}
 	if (*axis < 0)
@@ -95,17 +95,17 @@ static bool window(struct infer *in, const struct rvl_shape *x, int64_t channels
 	struct rvl_attr *a = &in->n->attr;
 
 	if (x->rank != 4) {
-		no(in, "its input has %d dimensions: only 2-D images [N, C, H, W] are supported",
-		   x->rank);
+		reject(in, "its input has %d dimensions: only 2-D images [N, C, H, W] are supported",
+		       x->rank);
 		return false;
 	}
 	in->shape = (struct rvl_shape) { .rank = 4, .dim = { x->dim[0], channels } };
 	for (int i = 0; i < 2; i++) {
 		in->shape.dim[2 + i] = window_size(a, i, x->dim[2 + i], pool);
 		if (in->shape.dim[2 + i] < 0) {
-			no(in, "its %dx%d window is larger than the padded %lldx%lld input",
-			   a->kernel[0], a->kernel[1], (long long)x->dim[2],
-			   (long long)x->dim[3]);
+			reject(in, "its %dx%d window is larger than the padded %lldx%lld input",
+			       a->kernel[0], a->kernel[1], (long long)x->dim[2],
+			       (long long)x->dim[3]);
 			return false;
 		}
 	}
@@ -119,13 +119,14 @@ static void conv_like(struct infer *in, uint32_t weights)
 	int32_t *k = in->n->attr.kernel;
 
 	if (w->rank != 4) {
-		no(in, "its weights have %d dimensions: only 2-D kernels are supported", w->rank);
+		reject(in, "its weights have %d dimensions: only 2-D kernels are supported",
+		       w->rank);
 		return;
 	}
 	for (int i = 0; i < 2; i++) {
 		if (w->dim[2 + i] < 1 || w->dim[2 + i] > 65535 ||
 		    (k[i] && k[i] != w->dim[2 + i])) {
-			no(in, "kernel_shape and the weights' shape disagree");
+			reject(in, "kernel_shape and the weights' shape disagree");
 			return;
 		}
 		k[i] = (int32_t)w->dim[2 + i];
@@ -159,7 +160,7 @@ static void infer_global(struct infer *in)
 	if (in->n->op == RVL_OP_QLINEAR_GLOBAL_AVERAGE_POOL && has(in, 4))
 		in->type = in->n->in[4]->type;
 	if (in->shape.rank < 3)
-		no(in, "its input has no spatial dimensions");
+		reject(in, "its input has no spatial dimensions");
 	for (int i = 2; i < in->shape.rank; i++)
 		in->shape.dim[i] = 1;
 }
@@ -170,7 +171,7 @@ static void gemm_like(struct infer *in, uint32_t b)
 	const struct rvl_attr *a = &in->n->attr;
 
 	if (sa->rank != 2 || sb->rank != 2) {
-		no(in, "its operands are not matrices (rank %d and %d)", sa->rank, sb->rank);
+		reject(in, "its operands are not matrices (rank %d and %d)", sa->rank, sb->rank);
 		return;
 	}
 	in->shape = (struct rvl_shape) {
@@ -187,7 +188,7 @@ static void infer_gemm(struct infer *in)
 static void infer_qgemm(struct infer *in)
 {
 	if (!has(in, 7)) {
-		no(in, "without y_scale its result would be float");
+		reject(in, "without y_scale its result would be float");
 		return;
 	}
 	in->type = in->n->in[has(in, 8) ? 8 : 0]->type;
@@ -204,7 +205,7 @@ static void matmul_like(struct infer *in, uint32_t b)
 	ba.rank = sa.rank > 2 ? sa.rank - 2 : 0;
 	bb.rank = sb.rank > 2 ? sb.rank - 2 : 0;
 	if (sa.rank < 1 || sb.rank < 1 || rvl_shape_broadcast(&ba, &bb, &in->shape)) {
-		no(in, "its operands' shapes do not fit together");
+		reject(in, "its operands' shapes do not fit together");
 		return;
 	}
 	if (sa.rank > 1)
@@ -231,7 +232,7 @@ static void infer_binary(struct infer *in)
 
 	in->type = in->n->in[q && has(in, 7) ? 7 : 0]->type;
 	if (rvl_shape_broadcast(shape_of(in, 0), shape_of(in, q ? 3 : 1), &in->shape))
-		no(in, "its operands' shapes do not broadcast");
+		reject(in, "its operands' shapes do not broadcast");
 }
 
 static void infer_flatten(struct infer *in)
@@ -256,7 +257,7 @@ static void fill_unknown(struct infer *in, int unknown, int64_t count)
 		if (i != unknown && __builtin_mul_overflow(known, in->shape.dim[i], &known))
 			known = 0;
 	if (known <= 0 || count % known) {
-		no(in, "its -1 dimension cannot be worked out");
+		reject(in, "its -1 dimension cannot be worked out");
 		return;
 	}
 	in->shape.dim[unknown] = count / known;
@@ -268,7 +269,8 @@ static void reshape_by(struct infer *in, const int64_t *want, int64_t n)
 	int unknown = -1;
 
 	if (n > RVL_MAX_RANK) {
-		no(in, "its shape has %lld dimensions, more than %d", (long long)n, RVL_MAX_RANK);
+		reject(in, "its shape has %lld dimensions, more than %d", (long long)n,
+		       RVL_MAX_RANK);
 		return;
 	}
 	in->shape.rank = (int32_t)n;
@@ -278,7 +280,7 @@ static void reshape_by(struct infer *in, const int64_t *want, int64_t n)
 		if (d == 0 && !in->n->attr.allowzero)
 			d = i < x->rank ? x->dim[i] : -2;
 		if (d < -1 || d > RVL_MAX_DIM || (d == -1 && unknown >= 0)) {
-			no(in, "its shape is not valid");
+			reject(in, "its shape is not valid");
 			return;
 		}
 		if (d == -1)
@@ -300,9 +302,9 @@ static void infer_reshape(struct infer *in)
 	else if (y->shaped)
 		in->shape = y->shape;
 	else
-		no(in, "its shape is computed at run time and the model declares none");
+		reject(in, "its shape is computed at run time and the model declares none");
 	if (!in->why && rvl_shape_count(&in->shape) != rvl_shape_count(shape_of(in, 0)))
-		no(in, "its shape has another number of elements than its input");
+		reject(in, "its shape has another number of elements than its input");
 }
 
 static void infer_transpose(struct infer *in)
@@ -317,7 +319,7 @@ static void infer_transpose(struct infer *in)
 		a->perm_rank = x->rank;
 	}
 	if (a->perm_rank != x->rank) {
-		no(in, "perm has %d axes for an input of rank %d", a->perm_rank, x->rank);
+		reject(in, "perm has %d axes for an input of rank %d", a->perm_rank, x->rank);
 		return;
 	}
 	in->shape.rank = x->rank;
@@ -373,7 +375,7 @@ static int ask_kernel(struct infer *in)
 	if (!rc)
 		rvl_kernel_free(k);
 	else if (rc != -ENOMEM)
-		no(in, "%s", why);
+		reject(in, "%s", why);
 	return rc == -ENOMEM ? rc : 0;
 }
 
@@ -454,7 +456,7 @@ static void infer_general(struct infer *in)
 	if (rvl_op_infer(&c)) {
 		/* The run compares the shapes that only it knows with the declared ones. */
 		if (!c.unknown || !outputs_declared(n))
-			no(in, "%s", c.why);
+			reject(in, "%s", c.why);
 		return;
 	}
 	for (uint32_t i = 0; i < n->n_out; i++) {
@@ -481,7 +483,7 @@ static int infer_special(struct infer *in)
 	struct rvl_node *n = in->n;
 
 	if (reads_bounded(n)) {
-		no(in, "only a run knows the shape of its input");
+		reject(in, "only a run knows the shape of its input");
 		return 0;
 	}
 	table[n->op](in);

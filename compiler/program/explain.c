@@ -5,6 +5,7 @@
  */
 #include "npu/constraint.h"
 #include "program/program.h"
+#include "rivulet_proto.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -23,23 +24,6 @@ void rivulet_explain_free(struct rivulet_explain *e)
 
 /* ---- filling ---- */
 
-/* Bytes of the UTF-8 character at @s; 0 if it is invalid or a control character. */
-static size_t character(const unsigned char *s)
-{
-	static const uint32_t least[] = { 0, 0x20, 0x80, 0x800, 0x10000 };
-	size_t n = *s < 0x80 ? 1 : *s >> 5 == 6 ? 2 : *s >> 4 == 14 ? 3 : *s >> 3 == 30 ? 4 : 0;
-	uint32_t c = n > 1 ? *s & (0x7f >> n) : *s;
-
-	for (size_t i = 1; i < n; i++) {
-		if (s[i] >> 6 != 2)
-			return 0;
-		c = c << 6 | (s[i] & 0x3f);
-	}
-	if (c < least[n] || c == 0x7f || (c >= 0x80 && c < 0xa0) || c > 0x10ffff || c >> 11 == 27)
-		return 0;
-	return n;
-}
-
 /* Returns 0, or -ENOMEM with @e released if the arena refused a text. */
 static int finish_rows(struct rivulet_explain *e)
 {
@@ -50,17 +34,12 @@ static int finish_rows(struct rivulet_explain *e)
 }
 
 /* A copy that is safe for terminals and JSON, because names come from untrusted files. */
-static const char *keep(struct rivulet_explain *e, const char *s)
+static const char *copy_text(struct rivulet_explain *e, const char *s)
 {
 	char *p = s && *s ? rvl_arena_strndup(e->priv, s, strlen(s)) : NULL;
 
-	for (char *c = p; c && *c;) {
-		size_t n = character((const unsigned char *)c);
-
-		if (!n)
-			*c = '?';
-		c += n ? n : 1;
-	}
+	for (char *c = p; c && *(c += rivulet_proto_text(c, strlen(c)));)
+		*c++ = '?';
 	return p ? p : "";
 }
 
@@ -73,7 +52,7 @@ __attribute__((format(printf, 2, 3))) static const char *keep_text(struct rivule
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	return keep(e, text);
+	return copy_text(e, text);
 }
 
 static const char *shape_text(struct rivulet_explain *e, const struct rvl_tensor *t)
@@ -84,7 +63,7 @@ static const char *shape_text(struct rivulet_explain *e, const struct rvl_tensor
 	for (int i = 0; t && t->shaped && i < t->shape.rank; i++)
 		n += snprintf(text + n, sizeof(text) - n, "%s%lld", i ? "x" : "",
 			      (long long)t->shape.dim[i]);
-	return keep(e, *text ? text : t && t->shaped ? "scalar" : "?");
+	return copy_text(e, *text ? text : t && t->shaped ? "scalar" : "?");
 }
 
 static int start(struct rivulet_explain *e, const struct rvl_backend *be, uint32_t rows)
@@ -113,15 +92,15 @@ static const struct rvl_tensor *result_of(const struct rvl_node *n)
 static void node_row(struct rivulet_explain *e, const struct rvl_node *n, const char *where,
 		     const char *why, uint32_t step)
 {
-	e->rows[e->n_rows++] = (struct rivulet_explain_row){ .node = keep(e, n->name),
-							     .op = keep(e, rvl_op_name(n->op)),
+	e->rows[e->n_rows++] = (struct rivulet_explain_row){ .node = copy_text(e, n->name),
+							     .op = copy_text(e, rvl_op_name(n->op)),
 							     .where = where,
-							     .reason = keep(e, why),
-							     .fused = keep(e, n->fused),
+							     .reason = copy_text(e, why),
+							     .fused = copy_text(e, n->fused),
 							     .out = shape_text(e, result_of(n)),
 							     .step = step };
 	if (n->op == RVL_OP_UNSUPPORTED)
-		e->rows[e->n_rows - 1].op = keep(e, n->op_type);
+		e->rows[e->n_rows - 1].op = copy_text(e, n->op_type);
 }
 
 static void layer_row(struct rivulet_explain *e, const struct rvl_backend *be, uint32_t index,
@@ -142,8 +121,8 @@ static void layer_row(struct rivulet_explain *e, const struct rvl_backend *be, u
 	}
 	snprintf(out, sizeof(out), "%lldx%lldx%lldx%lld", (long long)l->out.v.n,
 		 (long long)l->out.v.c, (long long)l->out.v.h, (long long)l->out.v.w);
-	r->out = keep(e, out);
-	r->fused = keep(e, l->fused);
+	r->out = copy_text(e, out);
+	r->fused = copy_text(e, l->fused);
 	r->macs = l->p.macs;
 	r->cycles = c->cycles;
 	r->read_bytes = c->read_bytes;
@@ -266,7 +245,7 @@ static int finish(struct out *o, struct rivulet_blob *out)
 }
 
 /* Formats 1234567 as "1.23 M": four characters of value and a unit, aligned. */
-static const char *human(uint64_t v, char *s, size_t n)
+static const char *format_si(uint64_t v, char *s, size_t n)
 {
 	static const char unit[] = " kMGTPE";
 	double d = (double)v;
@@ -312,10 +291,10 @@ static void text_rows(const struct rivulet_explain *e, struct out *o)
 			snprintf(use, sizeof(use), "%.1f %%", 100 * r->utilisation);
 		put(o, "%4u  %-*.*s  %-*s  %-*s  %-4s %8s %8s %8s %8s %6s  %s%s%s%s\n", r->step,
 		    name, name, r->node, op, r->op, shape, r->out, r->where,
-		    r->macs ? human(r->macs, m, sizeof(m)) : "-",
-		    npu ? human(r->cycles, c, sizeof(c)) : "-",
-		    npu ? human(r->read_bytes, rd, sizeof(rd)) : "-",
-		    npu ? human(r->write_bytes, wr, sizeof(wr)) : "-", use, r->reason,
+		    r->macs ? format_si(r->macs, m, sizeof(m)) : "-",
+		    npu ? format_si(r->cycles, c, sizeof(c)) : "-",
+		    npu ? format_si(r->read_bytes, rd, sizeof(rd)) : "-",
+		    npu ? format_si(r->write_bytes, wr, sizeof(wr)) : "-", use, r->reason,
 		    *r->reason && *r->fused ? "; " : "", *r->fused ? "with " : "", r->fused);
 	}
 }
@@ -330,9 +309,9 @@ static void text_segments(const struct rivulet_explain *e, struct out *o)
 		char t[6][16];
 
 		put(o, "%8u %7u %9u %9s %9s %9s %9s %9s %9s %6.1f %%\n", s->step, s->layers,
-		    s->instructions, human(s->cycles, t[0], 16), human(s->busy[0], t[1], 16),
-		    human(s->busy[1], t[2], 16), human(s->busy[2], t[3], 16),
-		    human(s->busy[3], t[4], 16), human(s->port_busy, t[5], 16),
+		    s->instructions, format_si(s->cycles, t[0], 16), format_si(s->busy[0], t[1], 16),
+		    format_si(s->busy[1], t[2], 16), format_si(s->busy[2], t[3], 16),
+		    format_si(s->busy[3], t[4], 16), format_si(s->port_busy, t[5], 16),
 		    100 * s->utilisation);
 	}
 }
@@ -367,11 +346,11 @@ int rivulet_explain_text(const struct rivulet_explain *e, struct rivulet_blob *o
 	text_levels(e, &o);
 	if (e->program_bytes)
 		put(&o, "\nprogram %sB, weights %sB, arena %sB\n",
-		    human(e->program_bytes, p, sizeof(p)), human(e->weight_bytes, w, sizeof(w)),
-		    human(e->arena_bytes, a, sizeof(a)));
+		    format_si(e->program_bytes, p, sizeof(p)), format_si(e->weight_bytes, w, sizeof(w)),
+		    format_si(e->arena_bytes, a, sizeof(a)));
 	if (e->cascades)
 		put(&o, "%u value%s kept in the NPU between layers: %sB fewer moved\n", e->cascades,
-		    e->cascades == 1 ? "" : "s", human(rvl_max(e->cascade_bytes, 0), p, sizeof(p)));
+		    e->cascades == 1 ? "" : "s", format_si(rvl_max(e->cascade_bytes, 0), p, sizeof(p)));
 	return finish(&o, out);
 }
 
