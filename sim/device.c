@@ -197,7 +197,8 @@ static void write_status(struct rivulet_sim *s, const struct rivulet_desc *d,
 	    rvl_inject_hit(&s->inject, RVL_INJECT_corrupt_status, s->started, NULL))
 		st->crc ^= 1;
 	/*
-	 * The address was valid when the descriptor was checked. If the memory is gone since, the
+	 * The address was valid when the descriptor was checked. If the memory was removed since, the
+
 	 * status is dropped.
 	 */
 	if (p)

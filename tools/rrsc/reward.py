@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
 """The reward of RR-SC with two corrections, and the exhaustive search that uses it.
 
-Runs = sum over levels of share / energy. The reward of a point that is late or too inaccurate at
-some level is -1 + Rrs. That of any other point is the mean of (A - Al) / (Au - Al), plus Rrs, less a penalty if a
-slower level is more accurate than a faster one; Rrs = Runs / Runs_max. Corrections: (a) -1 + Rrs can reach the
-reward of a feasible point, so feasible points rank before infeasible ones in any case, and a search that finds none
-reports that; (b) the comparison A > A' fails on ties and on measurement noise, so only a difference above `epsilon`
-counts as more accurate.
+Runs = sum over levels of share / energy, and Rrs = Runs / Runs_max. The reward of a point that is
+late or too inaccurate at some level is -1 + Rrs. The reward of any other point is the mean of
+(A - Al) / (Au - Al), plus Rrs, minus a penalty if a slower level is more accurate than a faster
+one.
+
+The corrections: (a) -1 + Rrs can reach the reward of a feasible point. Therefore feasible points
+always rank before infeasible ones, and a search that finds none reports that. (b) The comparison
+A > A' fails on ties and on measurement noise. Therefore only a difference above `epsilon` counts as
+more accurate.
 """
 import dataclasses
 
