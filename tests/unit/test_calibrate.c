@@ -877,11 +877,8 @@ END_TEST
 
 #define WINDOWS 1021 /* number of sums of four bytes */
 #define FORMS	3    /* combinations of summands for each sum */
-#define PROVED                                                                                     \
-	/*
-	 * pools of the test that are exact; the bound of rounding errors leaves 19 more undecided
-	 */
-	417
+/* Pools of the test that are exact. The bound of rounding errors leaves 19 more undecided. */
+#define PROVED 417
 
 static struct rvl_graph *pool(float xs, int32_t xz, float ys, int32_t yz)
 {
