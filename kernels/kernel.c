@@ -114,8 +114,8 @@ static int check_arg(const struct rvl_kernel_arg *a, const char *what, uint32_t 
 }
 
 /*
- * Kernels of their own were written for these types; the others have descriptors only. A copy, which
- * hands a folded constant out as an output of the model, takes any type.
+ * The kernels of RVL_OPS take the element types up to bool; operands of the other types are left to
+ * the descriptors. A copy takes any type, because a folded constant may be an output of the model.
  */
 static int check_types(const struct rvl_kernel_desc *d, char *why)
 {

@@ -187,7 +187,7 @@ static void link(struct rvl_layer **l, const struct cut *c, struct rvl_ring *rin
 	l[1]->from = ring;
 }
 
-/* The array's time of both layers: what no order of transfers can beat. */
+/* The array's time of both layers: a lower bound for every schedule. */
 static uint64_t array_time(const struct pair *p)
 {
 	uint64_t sum = 0;

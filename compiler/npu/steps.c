@@ -11,7 +11,7 @@
 
 /* ---- stores ---- */
 
-/* A segment that only renames bytes is no work for a device. */
+/* A segment that only renames bytes is not submitted to the device. */
 static void demote_idle_segments(struct rvl_graph *g)
 {
 	for (uint32_t i = 0; i < g->n_segs; i++) {
@@ -382,7 +382,7 @@ int rvl_steps_make(struct rvl_backend *be, const uint32_t *node_layer)
 	return rc;
 }
 
-/* What no layer moves has no place in memory. */
+/* Values that stay in INP between two layers use no slot and need no memory. */
 void rvl_steps_sum(struct rvl_backend *be)
 {
 	for (uint32_t i = 0; i < be->n_steps; i++)

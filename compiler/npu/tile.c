@@ -399,7 +399,7 @@ static bool tallest(const struct budget *u, struct rvl_tiling *t)
 	return conv_fits(u, t);
 }
 
-/* Slots for the way operands are kept: @keep_in, @keep_wgt (0 stream, 1 group, 2 all). */
+/* Slots by what stays in the scratchpads: @keep_in, @keep_wgt (0 stream, 1 group, 2 all). */
 static void set_slots(const struct budget *u, struct rvl_tiling *t, int64_t groups, int copies,
 		      int keep_in, int keep_wgt)
 {

@@ -162,7 +162,7 @@ struct writer {
 	const struct rvl_onnx_node *on;
 	const char *at;			/* what is left of the text */
 	struct out function;
-	char absent[MAX_ABSENT][24];	/* names that stand for nothing */
+	char absent[MAX_ABSENT][24];	/* names of operands that the call lacks */
 	uint32_t n_absent, constants;
 };
 
@@ -270,7 +270,10 @@ static void put_node(struct writer *w, const struct statement *s, struct out *no
 	put_message(&w->function, 7, node);
 }
 
-/* The node, the copy that it is without an operand, or nothing. */
+/*
+ * Writes the node of a statement. A marked statement that lacks an operand becomes a copy of the one
+ * that it has, or is left out.
+ */
 static void end_statement(struct writer *w, struct statement *s, struct out *attrs)
 {
 	struct out none = { .g = w->g };

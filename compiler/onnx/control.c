@@ -247,7 +247,7 @@ static int run_body(struct rvl_graph *g, struct control *c, int which, int64_t a
 	return rc;
 }
 
-/* Takes the node away; @out keeps its results. */
+/* Removes the node; @out receives its outputs. */
 static void remove_node(struct rvl_graph *g, struct rvl_node *n, struct rvl_tensor **out)
 {
 	for (uint32_t i = 0; i < RVL_MAX_OUT; i++)
@@ -380,7 +380,7 @@ static int one_iteration(struct rvl_graph *g, struct control *c, struct rvl_node
 		return rc;
 	c->trip++;
 	in[0] = most;
-	in[1] = conditional ? made[0] : NULL;	/* a for loop does not look at the condition */
+	in[1] = conditional ? made[0] : NULL;	/* ONNX: without the input the condition is ignored */
 	memcpy(in + 2, made + 1, c->n_state * sizeof(*in));
 	return next_loop(g, c, in, 2 + c->n_state, out, err);
 }
@@ -430,7 +430,7 @@ static int expand_loop(struct rvl_graph *g, struct rvl_node *n, const char **why
 
 /* ---- Scan ---- */
 
-/* Iterations over the operands; @state receives the last state, @made what each one gave. */
+/* Iterations over the operands; @state receives the last state, @made the scan outputs of each. */
 static int scan_all(struct rvl_graph *g, struct control *c, int64_t trips,
 		    struct rvl_tensor **state, struct rvl_tensor *const *x, const int64_t *axis,
 		    struct values *made, struct rvl_err *err)
@@ -454,7 +454,7 @@ static int scan_all(struct rvl_graph *g, struct control *c, int64_t trips,
 	return rc;
 }
 
-/* What a batch of opset 8, or the whole of a later one, leaves. */
+/* The scan outputs of one element of the batch (opset 8), or of the whole operand. */
 static int stack_scans(struct rvl_graph *g, struct control *c, struct values *made,
 		       struct rvl_tensor **out, struct rvl_err *err)
 {

@@ -14,8 +14,8 @@ static struct rvl_onnx_known *find(const struct rvl_onnx_model *m, struct rvl_sp
 	return NULL;
 }
 
-static int learn(struct rvl_onnx_model *m, struct rvl_span name, int64_t value, bool used,
-		 struct rvl_err *err)
+static int add_known(struct rvl_onnx_model *m, struct rvl_span name, int64_t value, bool used,
+		     struct rvl_err *err)
 {
 	struct rvl_onnx_known *k = find(m, name);
 
@@ -56,7 +56,7 @@ static int take_shape(struct rvl_onnx_model *m, const struct rvl_onnx_value *v,
 					(const char *)v->name.p, (long long)v->shape.dim[i],
 					(long long)s->dim[i]);
 		if (v->has_shape && v->shape.dim[i] < 0)
-			rc = learn(m, v->symbol[i], s->dim[i], true, err);
+			rc = add_known(m, v->symbol[i], s->dim[i], true, err);
 	}
 	return rc;
 }
@@ -123,7 +123,7 @@ int rvl_onnx_dims(struct rvl_graph *g, struct rvl_onnx_model *m, const struct rv
 	for (uint32_t i = 0; i < o->n_symbols && !rc; i++) {
 		struct rvl_span name = { (const uint8_t *)o->symbols[i].name, strlen(o->symbols[i].name) };
 
-		rc = learn(m, name, o->symbols[i].value, false, err);
+		rc = add_known(m, name, o->symbols[i].value, false, err);
 	}
 	if (!rc && (o->n_symbols || o->n_shapes))
 		rc = scan_inputs(m, o, &taken, err);

@@ -170,7 +170,7 @@ static int load_value_info(struct rvl_graph *g, const struct rvl_onnx_model *m,
 		rc = declare(g, m, t, &v, o);
 		t->type = rvl_onnx_computed_type(t->type);
 		if (!rc && t->producer->op != RVL_OP_UNSUPPORTED)
-			t->bad = NULL;	/* inference will say */
+			t->bad = NULL;	/* shape inference decides */
 	}
 	return !rc && output ? rvl_graph_add_output(g, t, err) : rc;
 }

@@ -448,7 +448,7 @@ static int connect_output(struct import *im, struct rvl_span name, uint32_t i)
 	return 0;
 }
 
-/* A first output that nobody reads, as of an LSTM whose last state alone is wanted. */
+/* The first output may be unnamed, as of an LSTM of which only the last state is read. */
 static int unused_output(struct import *im)
 {
 	struct rvl_tensor *t;
@@ -461,7 +461,7 @@ static int unused_output(struct import *im)
 
 static int connect_outputs(struct import *im)
 {
-	/* Any result of an operator that nothing knows may be absent. */
+	/* Of an operator outside the tables it is not known which outputs are optional. */
 	bool control = rvl_onnx_is_control(im->on);
 	bool close_up = im->n->op == RVL_OP_UNSUPPORTED && !control;
 	uint32_t at = 0;
@@ -724,7 +724,7 @@ static int find_def(struct import *im, const char **why)
 	return rc;
 }
 
-/* What no special kernel takes is left to the descriptor. */
+/* A node that no kernel of its own takes is executed by the row of its descriptor. */
 static void fall_back(struct import *im, const char *why, bool special)
 {
 	if (im->n->op != RVL_OP_UNSUPPORTED || !im->n->def)

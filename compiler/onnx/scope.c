@@ -54,7 +54,7 @@ static int look_here(const struct rvl_graph *g, const struct rvl_onnx_scope *s,
 	return rc ? rc : *out != NULL;
 }
 
-/* A tensor of the model's graph, made without type or producer if nobody has spoken of it yet. */
+/* A tensor of the model's graph. The first use of a name makes it, without type or producer. */
 static int top_tensor(struct rvl_graph *g, struct rvl_span name, bool make,
 		      struct rvl_tensor **out, struct rvl_err *err)
 {
