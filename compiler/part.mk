@@ -21,6 +21,7 @@ $(eval $(call unit_test,onnx,compiler kernels uapi,-lm))
 $(eval $(call unit_test,onnx_bodies,compiler kernels uapi,-lm))
 $(eval $(call unit_test,onnx_dims,compiler kernels uapi,-lm))
 $(eval $(call unit_test,graph,compiler kernels uapi,-lm))
+$(eval $(call unit_test,view,compiler kernels uapi,-lm))
 
 $(eval $(call program,tests/check_onnx,tests/onnx/check_onnx.c tests/onnx/eligible.c,compiler kernels sim uapi,-lm))
 .PHONY: check-onnx
