@@ -344,3 +344,19 @@ int rvl_op_infer(struct rvl_call *c)
 		rc = check_types(c);
 	return rc ? rc : c->def->infer(c);
 }
+
+int rvl_op_list_boxes(struct rvl_call *c, struct rvl_op_boxes *boxes)
+{
+	int rc;
+
+	if (!(c->def->flags & RVL_OP_BOXES))
+		return -EOPNOTSUPP;
+	boxes->n = 0;
+	rc = rvl_op_infer(c);
+	if (rc || c->bounded)
+		return rc ? rc : -EOPNOTSUPP;
+	c->boxes = boxes;
+	rc = c->def->run(c);
+	c->boxes = NULL;
+	return rc ? rc : boxes->n > RVL_MAX_IN ? -E2BIG : 0;
+}

@@ -85,6 +85,22 @@ struct rvl_value {
 	void *data;		/* dense; inputs are only read; NULL in a shape rule: known at run time only */
 };
 
+/*
+ * Elements that an operator copies: element (i0, i1, …) of the box lies at from_at + i0 * from[0] +
+ * i1 * from[1] + … of input @in and at to_at + i0 * to[0] + … of output @out, both row major.
+ */
+struct rvl_op_box {
+	uint32_t in, out;
+	int64_t from_at, to_at;
+	int32_t rank;
+	int64_t dim[2 * RVL_MAX_RANK], from[2 * RVL_MAX_RANK], to[2 * RVL_MAX_RANK];
+};
+
+struct rvl_op_boxes {
+	uint32_t n;
+	struct rvl_op_box box[RVL_MAX_IN];
+};
+
 /* An operator at work. */
 struct rvl_call {
 	const struct rvl_op_def *def;
@@ -99,6 +115,7 @@ struct rvl_call {
 	bool bounded;
 	/* A shape rule failed because data that decides the shape is known at run time only. */
 	bool unknown;
+	struct rvl_op_boxes *boxes;		/* not NULL: run() lists its boxes and copies nothing */
 	void *scratch;				/* def->scratch() bytes, 64-byte aligned */
 	const struct rvl_pool *pool;		/* NULL: one thread */
 	char why[RVL_WHY_MAX];			/* one line, when a function returns an error */
@@ -124,6 +141,7 @@ enum rvl_op_flag {
 	RVL_OP_JOINS = 1 << 5,		/* every result is an element of one of the inputs, unchanged */
 	/* Every result is an element of input 0 or, where mode is "constant", the value of input 2 (absent: 0). */
 	RVL_OP_PADS = 1 << 6,
+	RVL_OP_BOXES = 1 << 7,		/* copies boxes of elements and nothing else: see rvl_call.boxes */
 };
 
 /*
@@ -179,6 +197,13 @@ int rvl_op_fail(struct rvl_call *c, const char *fmt, ...) __attribute__((format(
 
 /** Checks number and types of the operands against the definition, then calls its shape rule. */
 int rvl_op_infer(struct rvl_call *c);
+
+/**
+ * Lists what an operator of RVL_OP_BOXES copies. Types, shapes and attributes of the call are those
+ * of a run; data is needed only of the operands that describe the boxes (axes, sizes). Returns 0 or
+ * a negative errno where there are too many boxes or they are known at run time only.
+ */
+int rvl_op_list_boxes(struct rvl_call *c, struct rvl_op_boxes *boxes);
 
 /* ---- attributes: @name must be one of the definition's ---- */
 

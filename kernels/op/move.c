@@ -12,6 +12,8 @@
 
 /* Elements of one tensor and their places in another. Strides are in elements and have a sign. */
 struct box {
+	const struct rvl_value *x, *y;
+	int64_t x_at, y_at;	/* of the first element */
 	const char *src;
 	char *dst;
 	size_t size;		/* bytes of an element */
@@ -22,12 +24,15 @@ struct box {
 static struct box box_between(const struct rvl_value *x, int64_t from, const struct rvl_value *y,
 			      int64_t to)
 {
-	size_t size = rvl_type_size(x->type);
+	return (struct box) { .x = x, .y = y, .x_at = from, .y_at = to,
+			      .size = rvl_type_size(x->type) };
+}
 
-	return (struct box) {
-		.src = (const char *)x->data + from * (int64_t)size,
-		.dst = (char *)y->data + to * (int64_t)size, .size = size,
-	};
+static void box_axis(struct box *b, int64_t dim, int64_t from, int64_t to)
+{
+	b->dim[b->rank] = dim;
+	b->from[b->rank] = from;
+	b->to[b->rank++] = to;
 }
 
 /* Adds an innermost dimension, or makes the last one longer where both tensors allow it. */
@@ -37,12 +42,11 @@ static void box_dim(struct box *b, int64_t dim, int64_t from, int64_t to)
 
 	if (dim == 1)
 		return;
-	if (last >= 0 && b->from[last] == from * dim && b->to[last] == to * dim) {
-		b->dim[last] *= dim;
-	} else {
-		last = b->rank++;
-		b->dim[last] = dim;
+	if (last < 0 || b->from[last] != from * dim || b->to[last] != to * dim) {
+		box_axis(b, dim, from, to);
+		return;
 	}
+	b->dim[last] *= dim;
 	b->from[last] = from;
 	b->to[last] = to;
 }
@@ -101,13 +105,32 @@ static void copy_rows(void *arg, int64_t first, int64_t past)
 	}
 }
 
+static void list_box(const struct rvl_call *c, const struct box *b)
+{
+	struct rvl_op_boxes *list = c->boxes;
+	struct rvl_op_box *out = &list->box[list->n];
+
+	if (list->n++ >= RVL_MAX_IN)
+		return;
+	*out = (struct rvl_op_box) { .in = (uint32_t)(b->x - c->in), .out = (uint32_t)(b->y - c->out),
+				     .from_at = b->x_at, .to_at = b->y_at, .rank = b->rank };
+	memcpy(out->dim, b->dim, sizeof(out->dim));
+	memcpy(out->from, b->from, sizeof(out->from));
+	memcpy(out->to, b->to, sizeof(out->to));
+}
+
 static void copy_box(const struct rvl_call *c, struct box *b)
 {
 	int64_t rows = 1, bytes;
 
 	if (!b->rank)
-		*b = (struct box) { .src = b->src, .dst = b->dst, .size = b->size, .rank = 1,
-				    .dim = { 1 }, .from = { 1 }, .to = { 1 } };
+		box_axis(b, 1, 1, 1);
+	if (c->boxes) {
+		list_box(c, b);
+		return;
+	}
+	b->src = (const char *)b->x->data + b->x_at * (int64_t)b->size;
+	b->dst = (char *)b->y->data + b->y_at * (int64_t)b->size;
 	for (int d = 0; d < b->rank - 1; d++)
 		rows *= b->dim[d];
 	bytes = b->dim[b->rank - 1] * (int64_t)b->size;
@@ -328,7 +351,7 @@ static int run_split(struct rvl_call *c)
 
 		at += size[i];
 		rvl_strides(&y->shape, to);
-		if (y->data)
+		if (rvl_wants(c, i) && (y->data || c->boxes))
 			copy_region(c, &b, y->shape.dim, from, to, y->shape.rank);
 	}
 	return 0;
@@ -995,16 +1018,17 @@ static int run_reverse(struct rvl_call *c)
 	.infer = infer_pad, .run = run_pad, .doc = "elements added at the ends of axes" }
 #define MOVED(op, opset, rule, work, text, ...) { \
 	.name = op, .since = (opset), .least_in = 1, .most_in = 1, .types = { RVL_T_ANY }, \
-	.flags = RVL_OP_MOVES, .attrs = RVL_ATTRS(__VA_ARGS__), .infer = rule, .run = work, \
-	.doc = text }
+	.flags = RVL_OP_MOVES | RVL_OP_BOXES, .attrs = RVL_ATTRS(__VA_ARGS__), .infer = rule, \
+	.run = work, .doc = text }
 #define SPLIT(opset, most, type, ...) { \
 	.name = "Split", .since = (opset), .least_in = 1, .most_in = most, \
 	.least_out = 1, .most_out = RVL_MAX_OUT, .types = { RVL_T_ANY, type }, \
-	.flags = RVL_OP_MOVES, .attrs = RVL_ATTRS(RVL_INT("axis", 0), __VA_ARGS__), \
-	.infer = infer_split, .run = run_split, .doc = "parts along an axis" }
+	.flags = RVL_OP_MOVES | RVL_OP_BOXES, \
+	.attrs = RVL_ATTRS(RVL_INT("axis", 0), __VA_ARGS__), .infer = infer_split, \
+	.run = run_split, .doc = "parts along an axis" }
 #define CONCAT(opset, axis) { \
 	.name = "Concat", .since = (opset), .least_in = 1, .most_in = RVL_ANY_NUMBER_IN, \
-	.types = { RVL_T_ANY }, .same = RVL_SAME_ALL, .flags = RVL_OP_JOINS, \
+	.types = { RVL_T_ANY }, .same = RVL_SAME_ALL, .flags = RVL_OP_JOINS | RVL_OP_BOXES, \
 	.attrs = RVL_ATTRS(axis), \
 	.infer = infer_concat, .run = run_concat, .doc = "tensors joined along an axis" }
 #define BLOCK_MODE RVL_STRING("mode", "DCR", "DCR|CRD")
@@ -1015,15 +1039,15 @@ const struct rvl_op_def rvl_ops_move[] = {
 	SPLIT(1, 2, RVL_T_FLOAT, RVL_INTS("split")),
 	SPLIT(2, 1, 0, RVL_INTS("split")),
 	{ .name = "Split", .since = 13, .least_in = 1, .most_in = 2, .least_out = 1,
-	  .most_out = RVL_MAX_OUT, .types = { RVL_T_ANY, RVL_T(S64) }, .flags = RVL_OP_MOVES,
-	  .attrs = RVL_ATTRS(RVL_INT("axis", 0)), .infer = infer_split, .run = run_split,
-	  .doc = "parts along an axis" },
+	  .most_out = RVL_MAX_OUT, .types = { RVL_T_ANY, RVL_T(S64) },
+	  .flags = RVL_OP_MOVES | RVL_OP_BOXES, .attrs = RVL_ATTRS(RVL_INT("axis", 0)),
+	  .infer = infer_split, .run = run_split, .doc = "parts along an axis" },
 	SPLIT(18, 2, RVL_T(S64), RVL_INT("num_outputs", 0)),
 	MOVED("Slice", 1, infer_slice, run_slice, "a part of every axis", RVL_INTS("axes"),
 	      RVL_INTS_REQUIRED("starts"), RVL_INTS_REQUIRED("ends")),
 	{ .name = "Slice", .since = 10, .least_in = 3, .most_in = 5,
-	  .types = { RVL_T_ANY, RVL_T_INDEX, RVL_T_INDEX, RVL_T_INDEX }, .flags = RVL_OP_MOVES,
-	  .infer = infer_slice, .run = run_slice, .doc = "a part of every axis, in steps" },
+	  .types = { RVL_T_ANY, RVL_T_INDEX, RVL_T_INDEX, RVL_T_INDEX },
+	  .flags = RVL_OP_MOVES | RVL_OP_BOXES, .infer = infer_slice, .run = run_slice, .doc = "a part of every axis, in steps" },
 	MOVED("Transpose", 1, infer_transpose, run_transpose, "axes in another order",
 	      RVL_INTS("perm")),
 	PAD_OLD(1, "paddings"),
@@ -1036,11 +1060,11 @@ const struct rvl_op_def rvl_ops_move[] = {
 	  .infer = infer_center, .run = run_center,
 	  .doc = "axes cut or padded with zeros at both ends" },
 	{ .name = "Tile", .since = 1, .least_in = 3, .most_in = 3, .types = { RVL_T_FLOAT },
-	  .flags = RVL_OP_MOVES, .infer = infer_tile, .run = run_tile,
+	  .flags = RVL_OP_MOVES | RVL_OP_BOXES, .infer = infer_tile, .run = run_tile,
 	  .doc = "the input repeated along one axis" },
 	{ .name = "Tile", .since = 6, .least_in = 2, .most_in = 2,
-	  .types = { RVL_T_ANY, RVL_T(S64) }, .flags = RVL_OP_MOVES, .infer = infer_tile,
-	  .run = run_tile, .doc = "the input repeated along every axis" },
+	  .types = { RVL_T_ANY, RVL_T(S64) }, .flags = RVL_OP_MOVES | RVL_OP_BOXES,
+	  .infer = infer_tile, .run = run_tile, .doc = "the input repeated along every axis" },
 	MOVED("DepthToSpace", 1, infer_to_space, run_to_space, "channels as blocks of pixels",
 	      RVL_INT_REQUIRED("blocksize")),
 	MOVED("DepthToSpace", 11, infer_to_space, run_to_space, "channels as blocks of pixels",

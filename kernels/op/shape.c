@@ -8,7 +8,10 @@ static int copy_all(struct rvl_call *c)
 {
 	size_t bytes = (size_t)rvl_count(&c->in[0]) * rvl_type_size(c->in[0].type);
 
-	if (bytes)
+	if (c->boxes)
+		c->boxes->box[c->boxes->n++] = (struct rvl_op_box) {
+			.rank = 1, .dim = { rvl_count(&c->in[0]) }, .from = { 1 }, .to = { 1 } };
+	else if (bytes)
 		memcpy(c->out[0].data, c->in[0].data, bytes);
 	return 0;
 }
@@ -335,8 +338,8 @@ static int run_eye_like(struct rvl_call *c)
 
 #define RESHAPED(op, opset, in, rule, list, text) { \
 	.name = op, .since = (opset), .least_in = (in), .most_in = (in), \
-	.types = { RVL_T_ANY, RVL_T(S64) }, .flags = RVL_OP_MOVES, .attrs = list, .infer = rule, \
-	.run = copy_all, .doc = text }
+	.types = { RVL_T_ANY, RVL_T(S64) }, .flags = RVL_OP_MOVES | RVL_OP_BOXES, .attrs = list, \
+	.infer = rule, .run = copy_all, .doc = text }
 
 const struct rvl_op_def rvl_ops_shape[] = {
 	{ .name = "Shape", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
@@ -355,14 +358,14 @@ const struct rvl_op_def rvl_ops_shape[] = {
 	RESHAPED("Squeeze", 1, 1, infer_squeeze, RVL_ATTRS(RVL_INTS("axes")),
 		 "without the axes of one element"),
 	{ .name = "Squeeze", .since = 13, .least_in = 1, .most_in = 2,
-	  .types = { RVL_T_ANY, RVL_T(S64) }, .flags = RVL_OP_MOVES, .infer = infer_squeeze,
-	  .run = copy_all, .doc = "without the axes of one element" },
+	  .types = { RVL_T_ANY, RVL_T(S64) }, .flags = RVL_OP_MOVES | RVL_OP_BOXES,
+	  .infer = infer_squeeze, .run = copy_all, .doc = "without the axes of one element" },
 	RESHAPED("Unsqueeze", 1, 1, infer_unsqueeze, RVL_ATTRS(RVL_INTS_REQUIRED("axes")),
 		 "with new axes of one element"),
 	RESHAPED("Unsqueeze", 13, 2, infer_unsqueeze, NULL, "with new axes of one element"),
 	{ .name = "Identity", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
-	  .flags = RVL_OP_MOVES | RVL_OP_ELEMENTWISE, .infer = rvl_infer_same, .run = copy_all,
-	  .doc = "copy" },
+	  .flags = RVL_OP_MOVES | RVL_OP_ELEMENTWISE | RVL_OP_BOXES, .infer = rvl_infer_same,
+	  .run = copy_all, .doc = "copy" },
 	{ .name = "ConstantOfShape", .since = 9, .least_in = 1, .most_in = 1,
 	  .types = { RVL_T(S64) }, .attrs = RVL_ATTRS(RVL_TENSOR("value")),
 	  .infer = infer_constant_of_shape, .run = run_constant_of_shape,

@@ -268,12 +268,64 @@ static inline int op_run(uint32_t n_out)
 	return rc;
 }
 
+/* Counts the elements of a box that the operator placed elsewhere, and marks those it placed. */
+static inline int64_t op_box_errors(const struct rvl_op_box *b, uint8_t *placed)
+{
+	const struct rvl_value *x = &rig.call.in[b->in], *y = &rig.call.out[b->out];
+	size_t size = rvl_type_size(x->type);
+	int64_t n = 1, bad = 0;
+
+	for (int d = 0; d < b->rank; d++)
+		n *= b->dim[d];
+	for (int64_t i = 0; i < n; i++) {
+		int64_t from = b->from_at, to = b->to_at, left = i;
+
+		for (int d = b->rank - 1; d >= 0; d--) {
+			from += left % b->dim[d] * b->from[d];
+			to += left % b->dim[d] * b->to[d];
+			left /= b->dim[d];
+		}
+		if (from < 0 || from >= rvl_count(x) || to < 0 || to >= rvl_count(y))
+			return n;
+		bad += memcmp((const char *)x->data + (size_t)from * size,
+			      (const char *)y->data + (size_t)to * size, size) != 0;
+		bad += placed[to]++ != 0;
+	}
+	return bad;
+}
+
+/* Proves that the boxes that an operator lists are what it copied, all of it, and each element once. */
+static inline void op_check_boxes(void)
+{
+	static struct rvl_op_boxes boxes;
+	struct rvl_call c = rig.call;
+	int rc = rvl_op_list_boxes(&c, &boxes);
+
+	ck_assert_msg(!rc, "%s lists no boxes: %s", rig.call.def->name, c.why);
+	for (uint32_t o = 0; o < c.n_out; o++) {
+		int64_t n = c.out[o].type ? rvl_count(&c.out[o]) : 0, bad = 0;
+		uint8_t *placed = calloc((size_t)n + 1, 1);
+
+		ck_assert_ptr_nonnull(placed);
+		for (uint32_t i = 0; n && i < boxes.n; i++)
+			if (boxes.box[i].out == o)
+				bad += op_box_errors(&boxes.box[i], placed);
+		for (int64_t i = 0; i < n; i++)
+			bad += placed[i] != 1;
+		free(placed);
+		ck_assert_msg(!bad, "%s: %lld elements of output %u lie elsewhere than its boxes say",
+			      rig.call.def->name, (long long)bad, o);
+	}
+}
+
 /* Runs an operator that must succeed. */
 static inline void op_ok(uint32_t n_out)
 {
 	int rc = op_run(n_out);
 
 	ck_assert_msg(!rc, "%s: %s", rig.call.def->name, rig.why);
+	if (rig.call.def->flags & RVL_OP_BOXES && !rig.call.bounded && !rig.call.unknown)
+		op_check_boxes();
 }
 
 /* Runs an operator that must fail with @text in its reason. */
