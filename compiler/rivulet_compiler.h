@@ -118,6 +118,7 @@ struct rivulet_compile_options {
 	bool serial;	       /* one instruction at a time on the NPU, for debugging */
 	bool prof;	       /* every instruction writes a PROF record to RIVULET_SLOT_PROF */
 	uint32_t most_instructions; /* of a command stream; 0: the compiler's limit */
+	bool no_views;	       /* slices, joins and reshapes are copies */
 	bool no_cascade;       /* every value between two layers of the NPU goes through memory */
 	bool require_npu;      /* -EOPNOTSUPP naming the first node that would run on the CPU */
 	bool average_within_1; /* accept average pools on the NPU that differ by 1 from
@@ -188,6 +189,10 @@ struct rivulet_explain {
 	uint32_t n_levels;
 	struct rivulet_estimate_row level[RIVULET_LEVELS];
 	uint64_t program_bytes, weight_bytes, arena_bytes;
+	uint32_t views;	       /* values that lie in the memory of others, so that nothing moves them */
+	uint64_t view_bytes;
+	uint32_t copies;       /* steps and layers that only copy */
+	uint64_t copy_bytes;   /* that they write */
 	uint32_t cascades;     /* values that stay in the NPU between two layers */
 	int64_t cascade_bytes; /* fewer bytes moved for it than without */
 	void *priv; /* owns what the rows point to */

@@ -13,9 +13,9 @@ static void *tensor_host(const struct rivulet_exec *x, uint32_t tensor)
 
 	switch (t->place) {
 	case RIVULET_PLACE_INPUT:
-		return x->bind[t->offset].mem.host;
+		return (char *)x->bind[t->offset].mem.host + t->at;
 	case RIVULET_PLACE_OUTPUT:
-		return x->bind[p->inputs + t->offset].mem.host;
+		return (char *)x->bind[p->inputs + t->offset].mem.host + t->at;
 	case RIVULET_PLACE_ARENA:
 		return (char *)x->arena.host + t->offset;
 	default:

@@ -15,7 +15,7 @@ static bool overlap(const struct rivulet_tensor *a, const struct rivulet_tensor 
 	if (a->place != b->place || a->place == RIVULET_PLACE_CONST || !a->size || !b->size)
 		return false;
 	if (a->place != RIVULET_PLACE_ARENA)
-		return a->offset == b->offset;
+		return a->offset == b->offset && a->at < b->at + b->size && b->at < a->at + a->size;
 	return a->offset < b->offset + b->size && b->offset < a->offset + a->size;
 }
 

@@ -29,7 +29,7 @@ static int check_place(const struct rivulet_program *p, const struct rivulet_ten
 		limit = all[t->offset].size;
 	if (t->place == RIVULET_PLACE_OUTPUT && t->offset < p->outputs)
 		limit = all[p->inputs + t->offset].size;
-	return t->size <= limit ? 0 : -EINVAL;
+	return t->at <= limit && t->size <= limit - t->at ? 0 : -EINVAL;
 }
 
 /* Checks that an operand in the step's parameters and its tensor have the same type and size. */

@@ -53,9 +53,9 @@ static inline void *prog_tensor(const struct prog_exec *x, uint32_t i)
 
 	switch (t->place) {
 	case RIVULET_PLACE_INPUT:
-		return x->io[t->offset];
+		return x->io[t->offset] + t->at;
 	case RIVULET_PLACE_OUTPUT:
-		return x->io[x->p->inputs + t->offset];
+		return x->io[x->p->inputs + t->offset] + t->at;
 	case RIVULET_PLACE_ARENA:
 		return x->arena + t->offset;
 	default:

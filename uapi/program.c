@@ -243,20 +243,21 @@ static int check_shape(const struct check *c, uint32_t i, const struct rivulet_t
 static int check_place(const struct check *c, uint32_t i, const struct rivulet_tensor *t)
 {
 	const struct rivulet_program *p = c->p;
+	uint64_t align = dtype_bytes(t->dtype);
 	bool ok = false;
 
 	switch (t->place) {
 	case RIVULET_PLACE_INPUT:
-		ok = t->offset < p->inputs;
+		ok = t->offset < p->inputs && t->at % align == 0;
 		break;
 	case RIVULET_PLACE_OUTPUT:
-		ok = t->offset < p->outputs;
+		ok = t->offset < p->outputs && t->at % align == 0;
 		break;
 	case RIVULET_PLACE_ARENA:
-		ok = t->offset % 8 == 0 && inside(t->offset, t->size, p->arena_size);
+		ok = t->offset % align == 0 && !t->at && inside(t->offset, t->size, p->arena_size);
 		break;
 	case RIVULET_PLACE_CONST:
-		ok = t->offset % 8 == 0 && t->offset >= p->const_off &&
+		ok = t->offset % align == 0 && !t->at && t->offset >= p->const_off &&
 		     inside(t->offset - p->const_off, t->size, p->const_size);
 		break;
 	}
@@ -269,7 +270,7 @@ static int check_place(const struct check *c, uint32_t i, const struct rivulet_t
 }
 
 /*
- * The first tensors are the inputs and outputs in order. Other tensors may only share their bytes.
+ * The first tensors are the inputs and outputs in order. Other tensors may only be parts of them.
  */
 static int check_io(const struct check *c, uint32_t i, const struct rivulet_tensor *t)
 {
@@ -277,17 +278,18 @@ static int check_io(const struct check *c, uint32_t i, const struct rivulet_tens
 	const struct rivulet_tensor *all = rivulet_program_tensors(p);
 
 	if (i < p->inputs)
-		return t->place == RIVULET_PLACE_INPUT && t->offset == i ?
+		return t->place == RIVULET_PLACE_INPUT && t->offset == i && !t->at ?
 			       0 :
 			       bad(c, "tensor %u is not input %u", i, i);
 	if (i < p->inputs + p->outputs)
-		return t->place == RIVULET_PLACE_OUTPUT && t->offset == i - p->inputs ?
+		return t->place == RIVULET_PLACE_OUTPUT && t->offset == i - p->inputs && !t->at ?
 			       0 :
 			       bad(c, "tensor %u is not output %u", i, i - p->inputs);
-	if (t->place == RIVULET_PLACE_INPUT && t->size > all[t->offset].size)
+	if (t->place == RIVULET_PLACE_INPUT && !inside(t->at, t->size, all[t->offset].size))
 		return bad(c, "tensor %u is larger than input %llu", i,
 			   (unsigned long long)t->offset);
-	if (t->place == RIVULET_PLACE_OUTPUT && t->size > all[p->inputs + t->offset].size)
+	if (t->place == RIVULET_PLACE_OUTPUT &&
+	    !inside(t->at, t->size, all[p->inputs + t->offset].size))
 		return bad(c, "tensor %u is larger than output %llu", i,
 			   (unsigned long long)t->offset);
 	return 0;

@@ -14,7 +14,7 @@
 #include "rivulet_types.h"
 
 #define RIVULET_PROGRAM_MAGIC	0x50565652u	/* "RVVP" */
-#define RIVULET_PROGRAM_VERSION	3u
+#define RIVULET_PROGRAM_VERSION	4u
 #define RIVULET_PROGRAM_MAX	(1u << 30)	/* bytes */
 #define RIVULET_MAX_TENSORS	65536u
 #define RIVULET_MAX_STEPS	65536u
@@ -105,13 +105,18 @@ struct rivulet_program {
 	struct rivulet_level_info level[RIVULET_LEVELS];
 };
 
-/** struct rivulet_tensor - a tensor; the first ones are the graph's inputs and outputs, in order */
+/**
+ * struct rivulet_tensor - a tensor; the first ones are the graph's inputs and outputs, in order
+ * Tensors may be views of the same bytes: a part of an input, of an output or of another tensor in
+ * the arena. Steps depend on each other by the bytes that they read and write.
+ */
 struct rivulet_tensor {
 	uint32_t name;		/* string */
 	uint32_t dtype;		/* enum rivulet_dtype */
 	uint32_t layout;	/* enum rivulet_layout; PLAIN for inputs, outputs and constants */
 	uint32_t place;		/* enum rivulet_place */
-	uint64_t offset;
+	uint64_t offset;	/* as @place says */
+	uint64_t at;		/* INPUT, OUTPUT: its first byte there; else 0 */
 	uint64_t size;		/* bytes in memory */
 	uint32_t ndim;
 	uint32_t flags;		/* enum rivulet_tensor_flag */

@@ -76,6 +76,13 @@ struct rvl_tensor {
 	 * bfloat16, float64): the float32 tensor that the nodes read or make instead. Else NULL.
 	 */
 	struct rvl_tensor *computed;
+	/*
+	 * The tensor in whose store this one lies, from byte @base_at on; NULL: it has its own store.
+	 * Set by rvl_pass_views(); then @base has a store of its own.
+	 */
+	struct rvl_tensor *base;
+	uint64_t base_at;
+	bool holds_output;		/* a view of it is a graph output: its store is the output's */
 	struct rvl_node *producer;	/* NULL for graph inputs and constants */
 	struct rvl_node **users;	/* nodes that read it, one entry for each use */
 	uint32_t n_users;
@@ -122,8 +129,9 @@ struct rvl_node {
 	 */
 	const char *reason;
 	const char *fused;		/* names of the nodes fused into it, "a+b+c", or NULL */
-	/* its products are of bitstreams in variants with a length above 0 */
-	bool stochastic;
+	bool stochastic;		/* its products are streams where a variant has a length */
+	bool free;			/* its results are views: nothing executes it (rvl_pass_views()) */
+	bool copies;			/* made by rvl_pass_views() to copy a value that is no view */
 };
 
 /* A run of nodes g->nodes[first .. first + count) of one place, in order of execution. */

@@ -56,6 +56,7 @@ struct rvl_backend {
 	uint32_t n_variants;
 	uint32_t length[RIVULET_LEVELS];   /* by variant; 0: int8 */
 	uint32_t of_level[RIVULET_LEVELS]; /* variant, or RVL_NONE */
+	bool views; /* rvl_pass_views() ran */
 	uint64_t arena_size;
 	struct rvl_bytes params, cmds;
 	uint64_t const_off, const_size; /* constants in the file */
@@ -73,6 +74,8 @@ int rvl_lower(struct rvl_backend *be);
 
 /** A store for every tensor of the partitioned graph. */
 int rvl_stores_make(struct rvl_backend *be);
+/** Offsets of parts from those of their bases, which are in use if a part is. */
+void rvl_stores_settle(const struct rvl_backend *be);
 /** The steps in order; @node_layer: by node id, RVL_NONE on the CPU. */
 int rvl_steps_make(struct rvl_backend *be, const uint32_t *node_layer);
 

@@ -62,11 +62,12 @@ static void place_apart(const struct rvl_backend *be)
 	for (uint32_t i = 0; i < be->g->n_tensors; i++) {
 		struct rvl_store *s = be->store[i];
 
-		if (!s || s->place != RIVULET_PLACE_ARENA || s->root->id != i)
+		if (!s || s->place != RIVULET_PLACE_ARENA || s->root->id != i || s->base)
 			continue;
 		s->offset = at;
 		at += rvl_div_up(s->size, RIVULET_PAGE_BYTES) * RIVULET_PAGE_BYTES;
 	}
+	rvl_stores_settle(be);
 }
 
 /* Cuts of a layer, and whether each is of gathered patches. */

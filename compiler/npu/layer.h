@@ -18,9 +18,15 @@ struct rvl_view {
 	bool inter; /* the plain bytes have the channels innermost: a matrix [w, c] */
 };
 
-/* The bytes of one value. Tensors that are the same bytes in another shape share a store. */
+/*
+ * The bytes of one value. Tensors that are the same bytes in another shape share a store; one that
+ * is a part of another's bytes has a store whose @base is that other one's.
+ */
 struct rvl_store {
 	struct rvl_tensor *root;
+	struct rvl_store *base; /* NULL: not a part */
+	bool has_parts;
+	uint64_t at;   /* byte of @base, in its layout, at which the part begins */
 	enum rivulet_place place;
 	uint32_t io;   /* INPUT, OUTPUT: its index */
 	bool blocked;  /* BLOCKED in @view, else PLAIN */

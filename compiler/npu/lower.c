@@ -196,8 +196,23 @@ static int add_layer(struct rvl_backend *be, struct rvl_layer *l)
 
 static bool is_alias(const struct rvl_backend *be, const struct rvl_node *n)
 {
-	return rvl_op_renames(n->op) &&
-	       be->store[n->out[0]->id] == be->store[n->in[0]->id];
+	return n->free || (rvl_op_renames(n->op) &&
+			   be->store[n->out[0]->id] == be->store[n->in[0]->id]);
+}
+
+/* The last layer that makes an operand of an alias, so that the alias comes to be in the same step. */
+static uint32_t layer_of_alias(const struct rvl_backend *be, const struct rvl_segment *s,
+			       const struct rvl_node *n, const uint32_t *node_layer, uint32_t first)
+{
+	uint32_t l = first;
+
+	for (uint32_t i = 0; i < n->n_in; i++) {
+		const struct rvl_node *p = n->in[i] ? n->in[i]->producer : NULL;
+
+		if (p && position(be->g, s, p) >= 0)
+			l = rvl_max(l, node_layer[p->id]);
+	}
+	return l;
 }
 
 static int lower_node(struct rvl_backend *be, const struct rvl_segment *s, struct rvl_node *n,
@@ -224,25 +239,19 @@ static int lower_node(struct rvl_backend *be, const struct rvl_segment *s, struc
 	return add_layer(be, l);
 }
 
-/*
- * Layers of one segment; @node_layer gets the layer of every node: of a node fused, the layer it is
- * in; of an alias, that of its input, so that it comes to be in the same step.
- */
+/* Layers of one segment; @node_layer gets the layer of every node: of a node fused, the layer it is in. */
 static int lower_segment(struct rvl_backend *be, const struct rvl_segment *s, uint32_t *node_layer)
 {
 	uint32_t first = be->n_layers;
 
 	for (uint32_t i = 0; i < s->count; i++) {
 		struct rvl_node *n = be->g->nodes[s->first + i], *u = NULL;
-		const struct rvl_node *p = n->in[0] ? n->in[0]->producer : NULL;
 		int rc;
 
 		if (node_layer[n->id] != RVL_NONE)
 			continue; /* fused into an earlier one */
 		if (is_alias(be, n)) {
-			bool inside = p && position(be->g, s, p) >= 0;
-
-			node_layer[n->id] = inside ? node_layer[p->id] : first;
+			node_layer[n->id] = layer_of_alias(be, s, n, node_layer, first);
 			continue;
 		}
 		node_layer[n->id] = be->n_layers;
@@ -321,7 +330,7 @@ static void prefer_plain(struct rvl_backend *be)
 		struct rvl_store *s = be->layer[i]->in.s;
 		bool all = true;
 
-		if (s->plain || !wants_gather(be->board, be->layer[i]))
+		if (s->plain || s->base || s->has_parts || !wants_gather(be->board, be->layer[i]))
 			continue;
 		for (uint32_t j = 0; j < be->n_layers && all; j++) {
 			const struct rvl_layer *l = be->layer[j];
@@ -348,6 +357,52 @@ static bool choose_gather(struct rvl_backend *be, struct rvl_layer *l)
 	return fits;
 }
 
+/*
+ * Byte of a BLOCKED image at which a part of it begins, @at being that of the PLAIN image; false
+ * where the part is no run of whole blocks.
+ */
+static bool part_of_blocks(const struct rvl_view *whole, const struct rvl_view *part, uint64_t at,
+			   int64_t tn, uint64_t *out)
+{
+	uint64_t plane = whole->h * whole->w, image = whole->c * plane;
+	int64_t c0 = at % image / plane;
+
+	if (part->h != whole->h || part->w != whole->w || at % plane ||
+	    (plane > 1 && (whole->inter || part->inter)))
+		return false;
+	if (part->c == whole->c ? c0 != 0 : whole->n != 1 || part->n != 1)
+		return false;
+	if (c0 % tn || (part->c % tn && c0 + part->c != whole->c))
+		return false;
+	*out = at / image * (rvl_div_up(whole->c, tn) * tn * plane) + c0 * plane;
+	return true;
+}
+
+/* A value and its parts have one form: BLOCKED where each part is a run of blocks. */
+static void agree_on_forms(struct rvl_backend *be)
+{
+	for (uint32_t i = 0; i < be->g->n_tensors; i++) {
+		struct rvl_store *s = be->store[i];
+		uint64_t at;
+
+		if (!s || !s->base)
+			continue;
+		if (s->plain || !s->viewed || !s->base->viewed ||
+		    !part_of_blocks(&s->base->view, &s->view, s->at, be->board->tn, &at))
+			s->base->plain = true;
+	}
+	for (uint32_t i = 0; i < be->g->n_tensors; i++) {
+		struct rvl_store *s = be->store[i];
+
+		if (s && s->base)
+			s->plain = s->base->plain;
+		if (s && s->base && !s->plain)
+			part_of_blocks(&s->base->view, &s->view, s->at, be->board->tn, &s->at);
+		if (s && (s->base || s->has_parts))
+			s->blocked = !s->plain;
+	}
+}
+
 static int choose_forms(struct rvl_backend *be)
 {
 	for (uint32_t i = 0; i < be->n_layers; i++) {
@@ -362,6 +417,7 @@ static int choose_forms(struct rvl_backend *be)
 			l->b.s->plain = true;
 	}
 	prefer_plain(be);
+	agree_on_forms(be);
 	for (uint32_t i = 0; i < be->n_layers; i++) {
 		struct rvl_layer *l = be->layer[i];
 

@@ -7,6 +7,7 @@
  * any path, which no other grouping can beat.
  */
 #include "npu/constraint.h"
+#include "base/math.h"
 #include "npu/partition.h"
 
 #include <errno.h>
@@ -24,8 +25,12 @@ struct partition {
 
 static void place_node(struct partition *p, struct rvl_node *n)
 {
-	const char *why = n->op == RVL_OP_UNSUPPORTED ? n->reason : rvl_npu_reject(p->g, n);
+	const char *why = n->op == RVL_OP_UNSUPPORTED ? n->reason : NULL;
 
+	if (n->free)
+		return; /* it goes with what makes its operands: join_round() */
+	if (!why)
+		why = rvl_npu_reject(p->g, n);
 	if (!why && p->fits)
 		why = p->fits(p->g, n, p->arg);
 	n->place = why ? RVL_PLACE_CPU : RVL_PLACE_NPU;
@@ -35,7 +40,7 @@ static void place_node(struct partition *p, struct rvl_node *n)
 /* Operators worth a trip to the NPU; the others go along if they are between such. */
 static bool computes(const struct rvl_node *n)
 {
-	return !rvl_op_renames(n->op) && n->op != RVL_OP_TRANSPOSE && n->op != RVL_OP_Q_RESCALE;
+	return !n->free && !rvl_op_renames(n->op) && n->op != RVL_OP_TRANSPOSE && n->op != RVL_OP_Q_RESCALE;
 }
 
 static uint32_t parity_of(const struct rvl_node *n, enum rvl_place first)
@@ -61,6 +66,19 @@ static uint32_t round_of(const struct partition *p, const struct rvl_node *n, en
 	return r;
 }
 
+/* A node that nothing executes is in the round, and at the place, of the last operand made. */
+static uint32_t join_round(const struct partition *p, struct rvl_node *n, enum rvl_place first)
+{
+	uint32_t r = 0;
+
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (n->in[i] && n->in[i]->producer)
+			r = rvl_max(r, p->round[n->in[i]->producer->id]);
+	n->place = r % 2 ? !first : first;
+	n->reason = n->place == RVL_PLACE_NPU ? NULL : "its results are views: nothing moves";
+	return r;
+}
+
 static uint32_t number_rounds(struct partition *p, enum rvl_place first)
 {
 	uint32_t most = 0;
@@ -68,7 +86,7 @@ static uint32_t number_rounds(struct partition *p, enum rvl_place first)
 	for (uint32_t i = 0; i < p->g->n_nodes; i++) {
 		struct rvl_node *n = p->g->nodes[i];
 
-		p->round[n->id] = round_of(p, n, first);
+		p->round[n->id] = n->free ? join_round(p, n, first) : round_of(p, n, first);
 		if (p->round[n->id] + 1 > most)
 			most = p->round[n->id] + 1;
 	}
@@ -110,7 +128,7 @@ static bool demote_idle(struct partition *p, unsigned char *worth)
 	for (uint32_t i = 0; i < p->g->n_nodes; i++) {
 		struct rvl_node *n = p->g->nodes[i];
 
-		if (n->place != RVL_PLACE_NPU || worth[p->round[n->id]])
+		if (n->free || n->place != RVL_PLACE_NPU || worth[p->round[n->id]])
 			continue;
 		n->place = RVL_PLACE_CPU;
 		n->reason = "alone it is less work than handing it over";

@@ -74,6 +74,34 @@ static bool words_meet(const struct rvl_op_access *a, const struct rvl_op_access
 	return rvl_max(lo, 1 - nb) <= rvl_min(hi, na - 1);
 }
 
+static const struct rvl_store *whole(const struct rvl_store *s)
+{
+	return s->base ? s->base : s;
+}
+
+/* Channel of the BLOCKED base at which a part of one image begins. */
+static int32_t first_channel(const struct rvl_store *s)
+{
+	return s->base ? (int32_t)(s->at / (s->view.h * s->view.w)) : 0;
+}
+
+/* Two parts of one value, or a part and the whole. PLAIN neighbours share beats of the port. */
+static bool parts_meet(const struct rvl_op_access *a, const struct rvl_op_access *b)
+{
+	struct rvl_op_access x = *a, y = *b;
+
+	if (!a->o->s->blocked || a->o->v.h * a->o->v.w != b->o->v.h * b->o->v.w ||
+	    a->o->v.h != b->o->v.h)
+		return true;
+	if (whole(a->o->s)->view.n > 1)
+		return stores_meet(a->o->s, b->o->s);
+	for (int i = 0; i < 2; i++) {
+		x.box[1][i] += first_channel(a->o->s);
+		y.box[1][i] += first_channel(b->o->s);
+	}
+	return boxes_meet(&x, &y);
+}
+
 static bool accesses_meet(const struct rvl_op_access *a, const struct rvl_op_access *b)
 {
 	if (a->at != b->at || !(a->write || b->write))
@@ -82,6 +110,8 @@ static bool accesses_meet(const struct rvl_op_access *a, const struct rvl_op_acc
 		return words_meet(a, b);
 	if (a->o->s == b->o->s) /* neighbours of a PLAIN value share beats of the port */
 		return !a->o->s->blocked || !rvl_view_equal(&a->o->v, &b->o->v) || boxes_meet(a, b);
+	if (whole(a->o->s) == whole(b->o->s))
+		return parts_meet(a, b);
 	return stores_meet(a->o->s, b->o->s);
 }
 

@@ -19,7 +19,8 @@ static void demote_idle_segments(struct rvl_graph *g)
 		bool work = false;
 
 		for (uint32_t j = 0; j < s->count; j++)
-			work |= !rvl_op_renames(g->nodes[s->first + j]->op);
+			work |= !rvl_op_renames(g->nodes[s->first + j]->op) &&
+				!g->nodes[s->first + j]->free;
 		if (work || s->place != RVL_PLACE_NPU)
 			continue;
 		s->place = RVL_PLACE_CPU;
@@ -48,12 +49,13 @@ static struct rvl_store *new_store(struct rvl_backend *be, struct rvl_tensor *t)
 	return s;
 }
 
-static void bind_io(struct rvl_store *s, enum rivulet_place place, uint32_t io, uint32_t slot)
+static void bind_io(struct rvl_store *s, enum rivulet_place place, uint32_t io, uint32_t slot,
+		    bool plain)
 {
 	s->place = place;
 	s->io = io;
 	s->slot = slot;
-	s->plain = true;
+	s->plain = plain;
 }
 
 static void bind_outputs(struct rvl_backend *be, const struct rvl_tensor *t)
@@ -61,10 +63,10 @@ static void bind_outputs(struct rvl_backend *be, const struct rvl_tensor *t)
 	for (uint32_t i = 0; t->is_output && i < be->g->n_outputs; i++)
 		if (be->g->outputs[i] == t)
 			bind_io(be->store[t->id], RIVULET_PLACE_OUTPUT, i,
-				RIVULET_SLOT_IO + be->g->n_inputs + i);
+				RIVULET_SLOT_IO + be->g->n_inputs + i, true);
 }
 
-/* Renaming on the NPU costs nothing, unless both names are bound by the caller. */
+/* Without views, renaming on the NPU costs nothing, unless both names are bound by the caller. */
 static bool can_alias(const struct rvl_backend *be, const struct rvl_node *n)
 {
 	const struct rvl_store *s = be->store[n->in[0]->id];
@@ -74,20 +76,57 @@ static bool can_alias(const struct rvl_backend *be, const struct rvl_node *n)
 	return s->place == RIVULET_PLACE_ARENA || !n->out[0]->is_output;
 }
 
+/* The store of a view: all of its base, or a part of it. */
+static int store_view(struct rvl_backend *be, struct rvl_tensor *t)
+{
+	struct rvl_tensor *base = t->base;
+	struct rvl_store *s;
+
+	if (!be->store[base->id])
+		be->store[base->id] = new_store(be, base);
+	if (!be->store[base->id])
+		return -ENOMEM;
+	be->store[t->id] = be->store[base->id];
+	if (rvl_tensor_bytes(t) == rvl_tensor_bytes(base))
+		return 0;
+	s = new_store(be, t);
+	if (!s)
+		return -ENOMEM;
+	be->store[base->id]->has_parts = true;
+	s->base = be->store[base->id];
+	s->at = t->base_at;
+	be->store[t->id] = s;
+	return 0;
+}
+
 static int store_outputs(struct rvl_backend *be, struct rvl_node *n)
 {
 	for (uint32_t i = 0; i < n->n_out; i++) {
 		struct rvl_tensor *t = n->out[i];
+		int rc = t && t->base ? store_view(be, t) : 0;
 
-		if (!t)
-			continue;
-		be->store[t->id] = i == 0 && can_alias(be, n) ? be->store[n->in[0]->id] :
-								new_store(be, t);
-		if (!be->store[t->id])
+		if (rc)
+			return rc;
+		if (t && !be->store[t->id])
+			be->store[t->id] = i == 0 && !be->views && can_alias(be, n) ?
+						   be->store[n->in[0]->id] : new_store(be, t);
+		if (t && !be->store[t->id])
 			return -ENOMEM;
-		bind_outputs(be, t);
+		if (t)
+			bind_outputs(be, t);
 	}
 	return 0;
+}
+
+/* Parts lie where their base does. What needs a part PLAIN needs all of it PLAIN: choose_forms(). */
+static void bind_parts(struct rvl_backend *be)
+{
+	for (uint32_t i = 0; i < be->g->n_tensors; i++) {
+		struct rvl_store *s = be->store[i];
+
+		if (s && s->base)
+			bind_io(s, s->base->place, s->base->io, s->base->slot, s->plain || s->base->plain);
+	}
 }
 
 static void mark_cpu_side(struct rvl_backend *be, const struct rvl_node *n)
@@ -128,16 +167,18 @@ int rvl_stores_make(struct rvl_backend *be)
 
 		if (!s)
 			return -ENOMEM;
-		bind_io(s, RIVULET_PLACE_INPUT, i, RIVULET_SLOT_IO + i);
+		bind_io(s, RIVULET_PLACE_INPUT, i, RIVULET_SLOT_IO + i, true);
 		be->store[g->inputs[i]->id] = s;
 	}
 	for (uint32_t i = 0; i < g->n_nodes && !rc; i++) {
 		rc = store_sources(be, g->nodes[i]);
 		if (!rc)
 			rc = store_outputs(be, g->nodes[i]);
-		if (!rc && g->nodes[i]->place != RVL_PLACE_NPU)
+		if (!rc && g->nodes[i]->place != RVL_PLACE_NPU && !g->nodes[i]->free)
 			mark_cpu_side(be, g->nodes[i]);
 	}
+	if (!rc)
+		bind_parts(be);
 	return rc;
 }
 
@@ -377,7 +418,8 @@ int rvl_steps_make(struct rvl_backend *be, const uint32_t *node_layer)
 			continue;
 		}
 		for (uint32_t j = 0; j < s->count && !rc; j++)
-			rc = cpu_step(be, g->nodes[s->first + j]);
+			if (!g->nodes[s->first + j]->free)
+				rc = cpu_step(be, g->nodes[s->first + j]);
 	}
 	return rc;
 }
@@ -388,4 +430,17 @@ void rvl_steps_sum(struct rvl_backend *be)
 	for (uint32_t i = 0; i < be->n_steps; i++)
 		if (be->step[i].npu)
 			sum_layers(be, &be->step[i]);
+}
+
+/* Offsets of all parts, once those of their bases are known. */
+void rvl_stores_settle(const struct rvl_backend *be)
+{
+	for (uint32_t i = 0; i < be->g->n_tensors; i++) {
+		struct rvl_store *s = be->store[i];
+
+		if (!s || !s->base)
+			continue;
+		s->offset = s->base->offset + s->at;
+		s->base->used |= s->used;
+	}
 }

@@ -43,7 +43,13 @@ int rvl_sc_mark(struct rvl_graph *g, const char *const *keep, uint32_t n_keep, s
 /** Evaluates the remaining DequantizeLinear of constants, which are weights of float operators. */
 int rvl_pass_fold_weights(struct rvl_graph *g, struct rvl_err *err);
 
-/* The passes before partition in their order. Tests and `explain` iterate over this table. */
+/**
+ * Decides which tensors lie in the store of another one (rvl_tensor.base), so that the operators
+ * between them become free; inserts copies of what cannot. The last pass: others do not keep it up.
+ */
+int rvl_pass_views(struct rvl_graph *g, struct rvl_err *err);
+
+/* The passes before partition, in order: a table so that tests and `explain` can walk it. */
 struct rvl_pass {
 	const char *name;
 	int (*run)(struct rvl_graph *g, struct rvl_err *err);

@@ -108,7 +108,7 @@ static int demand_npu(const struct rvl_backend *be)
 	for (uint32_t i = 0; be->opt->require_npu && i < be->g->n_nodes; i++) {
 		const struct rvl_node *n = be->g->nodes[i];
 
-		if (n->place != RVL_PLACE_NPU)
+		if (n->place != RVL_PLACE_NPU && !n->free)
 			return rvl_fail(be->err, -EOPNOTSUPP,
 					"node \"%s\" (%s) cannot run on the NPU: %s", n->name,
 					n->op_type, n->reason ? n->reason : "no reason given");
@@ -179,7 +179,12 @@ static int middle(struct rvl_backend *be)
 	rc = rvl_optimise(be->g, be->err);
 	if (!rc)
 		rc = rvl_variants_choose(be);
-	return rc ? rc : own_outputs(be);
+	if (!rc)
+		rc = own_outputs(be);
+	be->views = !be->opt->no_views;
+	if (!rc && be->views && rvl_graph_check_supported(be->g, NULL) == 0)
+		rc = rvl_pass_views(be->g, be->err);
+	return rc;
 }
 
 static int whole(struct rvl_backend *be, const void *onnx, size_t size,

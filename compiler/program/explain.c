@@ -159,6 +159,40 @@ static void fill_levels(const struct rvl_backend *be, struct rivulet_explain *e)
 	}
 }
 
+static bool only_copies(const struct rvl_node *n)
+{
+	return rvl_op_renames(n->op) || n->op == RVL_OP_TRANSPOSE ||
+	       (n->op == RVL_OP_GENERAL && n->def->flags & RVL_OP_BOXES);
+}
+
+static void add_copy(struct rivulet_explain *e, const struct rvl_node *n)
+{
+	if (!only_copies(n))
+		return;
+	e->copies++;
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i])
+			e->copy_bytes += (uint64_t)rvl_max(rvl_tensor_bytes(n->out[i]), 0);
+}
+
+/* What views save, and the copies that are left. */
+static void fill_moves(const struct rvl_backend *be, struct rivulet_explain *e)
+{
+	for (uint32_t i = 0; i < be->g->n_tensors; i++) {
+		const struct rvl_tensor *t = be->g->tensors[i];
+
+		if (!t->base)
+			continue;
+		e->views++;
+		e->view_bytes += (uint64_t)rvl_tensor_bytes(t);
+	}
+	for (uint32_t i = 0; i < be->n_steps; i++)
+		if (!be->step[i].npu)
+			add_copy(e, be->step[i].node);
+	for (uint32_t i = 0; i < be->n_layers; i++)
+		add_copy(e, be->layer[i]->node);
+}
+
 int rvl_explain_fill(const struct rvl_backend *be, size_t program_bytes, struct rivulet_explain *e)
 {
 	int rc = start(e, be, be->n_layers + be->n_steps);
@@ -186,6 +220,7 @@ int rvl_explain_fill(const struct rvl_backend *be, size_t program_bytes, struct 
 	e->program_bytes = program_bytes;
 	e->weight_bytes = be->weight_bytes;
 	e->arena_bytes = be->arena_size;
+	fill_moves(be, e);
 	e->cascades = be->cascades;
 	e->cascade_bytes = be->cascade_bytes;
 	return finish_rows(e);
@@ -346,8 +381,14 @@ int rivulet_explain_text(const struct rivulet_explain *e, struct rivulet_blob *o
 	text_levels(e, &o);
 	if (e->program_bytes)
 		put(&o, "\nprogram %sB, weights %sB, arena %sB\n",
-		    format_si(e->program_bytes, p, sizeof(p)), format_si(e->weight_bytes, w, sizeof(w)),
-		    format_si(e->arena_bytes, a, sizeof(a)));
+		    human(e->program_bytes, p, sizeof(p)), human(e->weight_bytes, w, sizeof(w)),
+		    human(e->arena_bytes, a, sizeof(a)));
+	if (e->views)
+		put(&o, "%u value%s that nothing moves, being views of others: %sB\n", e->views,
+		    e->views == 1 ? "" : "s", human(e->view_bytes, p, sizeof(p)));
+	if (e->copies)
+		put(&o, "%u cop%s of values that cannot be views: %sB\n", e->copies,
+		    e->copies == 1 ? "y" : "ies", human(e->copy_bytes, p, sizeof(p)));
 	if (e->cascades)
 		put(&o, "%u value%s kept in the NPU between layers: %sB fewer moved\n", e->cascades,
 		    e->cascades == 1 ? "" : "s", format_si(rvl_max(e->cascade_bytes, 0), p, sizeof(p)));
@@ -419,8 +460,10 @@ int rivulet_explain_json(const struct rivulet_explain *e, struct rivulet_blob *o
 		    e->level[i].joule, i + 1 == e->n_levels ? "" : ",");
 	put(&o,
 	    "  ],\n  \"program_bytes\": %" PRIu64 ",\n  \"weight_bytes\": %" PRIu64
-	    ",\n  \"arena_bytes\": %" PRIu64 ",\n  \"cascades\": %u,\n  \"cascade_bytes\": %" PRId64
-	    "\n}\n",
-	    e->program_bytes, e->weight_bytes, e->arena_bytes, e->cascades, e->cascade_bytes);
+	    ",\n  \"arena_bytes\": %" PRIu64 ",\n  \"views\": %u,\n  \"view_bytes\": %" PRIu64
+	    ",\n  \"copies\": %u,\n  \"copy_bytes\": %" PRIu64
+	    ",\n  \"cascades\": %u,\n  \"cascade_bytes\": %" PRId64 "\n}\n",
+	    e->program_bytes, e->weight_bytes, e->arena_bytes, e->views, e->view_bytes, e->copies,
+	    e->copy_bytes, e->cascades, e->cascade_bytes);
 	return finish(&o, out);
 }

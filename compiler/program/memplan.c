@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Offsets of values in the arena. Two values may share bytes if the last use of the first precedes
- * the first use of the second in every order that the runtime may choose. That holds if every step
- * that touches the first value is an ancestor, by data, of the step that makes the second, or if
- * both belong to one NPU step, whose tokens keep its layers in order. Values are placed by size,
- * the largest first. Each gets the lowest offset at which it overlaps no value that may be live at
- * the same time.
+ * Offsets in the arena. Stores are planned; a store lives as long as any of its parts. Two stores may
+ * share bytes when one is dead before the other is born, whatever the runtime overlaps: every step
+ * that touches the first is an ancestor, by data, of all steps that write to the second; or both
+ * belong to one NPU step, whose tokens keep its layers in order. Largest first, each at the lowest
+ * offset that is free of all it may meet.
  */
 #include "program/program.h"
 
@@ -18,6 +17,7 @@
 /* The use of a store by one step: layers [first, last] of the step. */
 struct use {
 	uint32_t step, first, last;
+	bool writes;
 };
 
 struct life {
@@ -25,6 +25,13 @@ struct life {
 	struct use *use;
 	uint32_t n, cap;
 	uint32_t order; /* stable sort */
+};
+
+/* Bytes of a store that a step writes; a list for each store. */
+struct writing {
+	uint64_t lo, hi;
+	uint32_t step;
+	uint32_t next; /* RVL_NONE: the last */
 };
 
 struct plan {
@@ -43,17 +50,24 @@ static void plan_free(struct plan *p)
 	free(p->ancestors);
 }
 
+static const struct rvl_store *whole(const struct rvl_store *s)
+{
+	return s->base ? s->base : s;
+}
+
 static bool planned(const struct rvl_store *s)
 {
-	return s && s->used && s->place == RIVULET_PLACE_ARENA;
+	return s && whole(s)->used && s->place == RIVULET_PLACE_ARENA;
 }
 
 static struct life *life_of(struct plan *p, const struct rvl_store *s)
 {
+	s = whole(s);
 	return s->plan < p->n && p->life[s->plan].s == s ? &p->life[s->plan] : NULL;
 }
 
-static int note_use(struct plan *p, const struct rvl_store *s, uint32_t step, uint32_t layer)
+static int note_use(struct plan *p, const struct rvl_store *s, uint32_t step, uint32_t layer,
+		    bool writes)
 {
 	struct life *l = planned(s) ? life_of(p, s) : NULL;
 
@@ -61,6 +75,7 @@ static int note_use(struct plan *p, const struct rvl_store *s, uint32_t step, ui
 		return 0;
 	if (l->n && l->use[l->n - 1].step == step) {
 		l->use[l->n - 1].last = rvl_max(l->use[l->n - 1].last, layer);
+		l->use[l->n - 1].writes |= writes;
 		return 0;
 	}
 	if (l->n == l->cap) {
@@ -72,7 +87,7 @@ static int note_use(struct plan *p, const struct rvl_store *s, uint32_t step, ui
 		l->use = u;
 		l->cap = cap;
 	}
-	l->use[l->n++] = (struct use){ step, layer, layer };
+	l->use[l->n++] = (struct use){ step, layer, layer, writes };
 	return 0;
 }
 
@@ -86,7 +101,7 @@ static int collect_stores(struct plan *p)
 	for (uint32_t i = 0; i < g->n_tensors; i++) {
 		struct rvl_store *s = p->be->store[i];
 
-		if (!planned(s) || s->root->id != i)
+		if (!planned(s) || s->base || s->root->id != i)
 			continue;
 		s->plan = p->n;
 		p->life[p->n].order = p->n;
@@ -107,11 +122,11 @@ static void cascade_of(const struct rvl_backend *be, const struct rvl_bstep *s, 
 
 static int note_layer(struct plan *p, const struct rvl_layer *l, uint32_t step, uint32_t turn)
 {
-	int rc = note_use(p, l->in.s, step, turn);
+	int rc = note_use(p, l->in.s, step, turn, false);
 
 	if (!rc && l->has_b)
-		rc = note_use(p, l->b.s, step, turn);
-	return rc ? rc : note_use(p, l->out.s, step, turn);
+		rc = note_use(p, l->b.s, step, turn, false);
+	return rc ? rc : note_use(p, l->out.s, step, turn, true);
 }
 
 /*
@@ -144,47 +159,90 @@ static int collect_uses(struct plan *p)
 
 		rc = use_layers(p, i);
 		for (uint32_t j = 0; j < s->nread && !rc; j++)
-			rc = note_use(p, p->be->store[s->read[j]->id], i, s->layers);
+			rc = note_use(p, p->be->store[s->read[j]->id], i, s->layers, false);
 		for (uint32_t j = 0; j < s->nwrite && !rc; j++)
-			rc = note_use(p, p->be->store[s->write[j]->id], i, s->layers);
+			rc = note_use(p, p->be->store[s->write[j]->id], i, s->layers, true);
 	}
 	return rc;
 }
 
-/* Bit a of row s is set if step s depends on step a. */
+struct writings {
+	struct writing *w;
+	uint32_t n;
+	uint32_t *head; /* by id of the store's tensor */
+};
+
+static bool meets(const struct rvl_store *s, const struct writing *w)
+{
+	return s->at < w->hi && w->lo < s->at + s->size;
+}
+
+/* What the steps wrote that make bytes of @s, and all that they depend on, into @row. */
+static void add_writers(const struct plan *p, const struct writings *all, const struct rvl_store *s,
+			uint64_t *row)
+{
+	for (uint32_t i = all->head[whole(s)->root->id]; i != RVL_NONE; i = all->w[i].next) {
+		uint32_t w = all->w[i].step;
+
+		if (!meets(s, &all->w[i]))
+			continue;
+		for (size_t k = 0; k < p->words; k++)
+			row[k] |= p->ancestors[w * p->words + k];
+		row[w / 64] |= UINT64_C(1) << w % 64;
+	}
+}
+
+static void add_writing(struct writings *all, const struct rvl_store *s, uint32_t step)
+{
+	uint32_t *head = &all->head[whole(s)->root->id];
+
+	all->w[all->n] = (struct writing){ s->at, s->at + s->size, step, *head };
+	*head = all->n++;
+}
+
+static uint32_t count_writings(const struct rvl_backend *be)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < be->n_steps; i++)
+		n += be->step[i].nwrite;
+	return n;
+}
+
+/* Bit a of row s: step s depends on step a. */
+static void fill_ancestors(struct plan *p, struct writings *all)
+{
+	struct rvl_backend *be = p->be;
+
+	for (uint32_t i = 0; i < be->n_steps; i++) {
+		const struct rvl_bstep *s = &be->step[i];
+
+		for (uint32_t j = 0; j < s->nread; j++)
+			add_writers(p, all, be->store[s->read[j]->id], p->ancestors + i * p->words);
+		for (uint32_t j = 0; j < s->nwrite; j++)
+			add_writing(all, be->store[s->write[j]->id], i);
+	}
+}
+
 static int collect_ancestors(struct plan *p)
 {
 	struct rvl_backend *be = p->be;
-	uint32_t *writer;
+	size_t heads = (be->g->n_tensors + 1) * sizeof(uint32_t);
+	struct writings all = { 0 };
 
 	p->words = (be->n_steps + 63) / 64;
 	if (be->n_steps > MAX_PLANNED || p->n > MAX_PLANNED)
 		return 0;
 	p->ancestors = calloc(p->words * be->n_steps + 1, sizeof(*p->ancestors));
-	writer = malloc((be->g->n_tensors + 1) * sizeof(*writer));
-	if (!p->ancestors || !writer) {
-		free(writer);
-		return -ENOMEM;
+	all.head = malloc(heads);
+	all.w = calloc(count_writings(be) + 1, sizeof(*all.w));
+	if (p->ancestors && all.head && all.w) {
+		memset(all.head, 0xff, heads);
+		fill_ancestors(p, &all);
 	}
-	memset(writer, 0xff, (be->g->n_tensors + 1) * sizeof(*writer));
-	for (uint32_t i = 0; i < be->n_steps; i++) {
-		const struct rvl_bstep *s = &be->step[i];
-		uint64_t *row = p->ancestors + i * p->words;
-
-		for (uint32_t j = 0; j < s->nread; j++) {
-			uint32_t w = writer[s->read[j]->id];
-
-			if (w == RVL_NONE)
-				continue;
-			for (size_t k = 0; k < p->words; k++)
-				row[k] |= p->ancestors[w * p->words + k];
-			row[w / 64] |= UINT64_C(1) << w % 64;
-		}
-		for (uint32_t j = 0; j < s->nwrite; j++)
-			writer[s->write[j]->id] = i;
-	}
-	free(writer);
-	return 0;
+	free(all.head);
+	free(all.w);
+	return p->ancestors && all.head && all.w ? 0 : -ENOMEM;
 }
 
 static bool is_ancestor(const struct plan *p, uint32_t a, uint32_t of)
@@ -192,13 +250,9 @@ static bool is_ancestor(const struct plan *p, uint32_t a, uint32_t of)
 	return p->ancestors[of * p->words + a / 64] >> a % 64 & 1;
 }
 
-/* Whether every use of @a ends before @b is first written. */
-static bool dies_before(const struct plan *p, const struct life *a, const struct life *b)
+/* Every use of @a is over before a step writes to @b. */
+static bool over_before(const struct plan *p, const struct life *a, const struct use *born)
 {
-	const struct use *born = &b->use[0];
-
-	if (!a->n || !b->n || !p->ancestors)
-		return false;
 	for (uint32_t i = 0; i < a->n; i++) {
 		const struct use *u = &a->use[i];
 
@@ -207,6 +261,21 @@ static bool dies_before(const struct plan *p, const struct life *a, const struct
 			return false;
 	}
 	return true;
+}
+
+/* Every use of @a is over before @b is first written, by whichever step that is. */
+static bool dies_before(const struct plan *p, const struct life *a, const struct life *b)
+{
+	bool born = false;
+
+	if (!a->n || !p->ancestors)
+		return false;
+	for (uint32_t i = 0; i < b->n; i++) {
+		if (b->use[i].writes && !over_before(p, a, &b->use[i]))
+			return false;
+		born |= b->use[i].writes;
+	}
+	return born;
 }
 
 static bool may_meet(const struct plan *p, const struct life *a, const struct life *b)
@@ -295,11 +364,79 @@ static int collect(struct plan *p)
 int rvl_memplan(struct rvl_backend *be)
 {
 	struct plan p = { .be = be };
-	int rc = collect(&p);
+	int rc;
 
+	rvl_stores_settle(be);
+	rc = collect(&p);
 	if (!rc)
 		rc = place_all(&p);
+	rvl_stores_settle(be);
 	plan_free(&p);
+	return rc;
+}
+
+/* ---- proof ---- */
+
+/* No two stores whose lives may overlap share a byte. */
+static int check_stores(struct plan *p)
+{
+	for (uint32_t i = 0; i < p->n && p->ancestors; i++) {
+		for (uint32_t j = 0; j < i; j++) {
+			const struct rvl_store *a = p->life[i].s, *b = p->life[j].s;
+
+			if (a->offset < b->offset + b->size && b->offset < a->offset + a->size &&
+			    may_meet(p, &p->life[i], &p->life[j]))
+				return rvl_fail(p->be->err, -EINVAL,
+						"internal: \"%s\" and \"%s\" share the arena",
+						a->root->name, b->root->name);
+		}
+	}
+	return 0;
+}
+
+static int by_base(const void *x, const void *y)
+{
+	const struct rvl_store *a = *(const struct rvl_store *const *)x;
+	const struct rvl_store *b = *(const struct rvl_store *const *)y;
+
+	if (whole(a) != whole(b))
+		return whole(a)->root->id < whole(b)->root->id ? -1 : 1;
+	return a->at < b->at ? -1 : a->at > b->at;
+}
+
+/* Adds the stores into which steps and layers write, each once for each. */
+static uint32_t list_written(const struct rvl_backend *be, const struct rvl_store **list)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < be->n_steps; i++)
+		for (uint32_t j = 0; !be->step[i].npu && j < be->step[i].nwrite; j++)
+			list[n++] = be->store[be->step[i].write[j]->id];
+	for (uint32_t i = 0; i < be->n_layers; i++)
+		if (!be->layer[i]->to)
+			list[n++] = be->layer[i]->out.s;
+	return n;
+}
+
+/* Parts lie inside their stores, and no byte of a store is written twice. */
+static int check_parts(const struct rvl_backend *be)
+{
+	const struct rvl_store **list = calloc(count_writings(be) + be->n_layers + 1, sizeof(*list));
+	uint32_t n = list ? list_written(be, list) : 0;
+	int rc = list ? 0 : -ENOMEM;
+
+	qsort(list, n, sizeof(struct rvl_store *), by_base);
+	for (uint32_t i = 0; i < n && !rc; i++) {
+		const struct rvl_store *s = list[i], *next = i + 1 < n ? list[i + 1] : NULL;
+
+		if (s->at > whole(s)->size || s->size > whole(s)->size - s->at)
+			rc = rvl_fail(be->err, -EINVAL, "internal: \"%s\" is larger than \"%s\"",
+				      s->root->name, whole(s)->root->name);
+		if (next && whole(next) == whole(s) && next->at < s->at + s->size)
+			rc = rvl_fail(be->err, -EINVAL, "internal: \"%s\" and \"%s\" overlap",
+				      s->root->name, next->root->name);
+	}
+	free(list);
 	return rc;
 }
 
@@ -308,17 +445,8 @@ int rvl_memplan_check(struct rvl_backend *be)
 	struct plan p = { .be = be };
 	int rc = collect(&p);
 
-	for (uint32_t i = 0; i < p.n && !rc && p.ancestors; i++) {
-		for (uint32_t j = 0; j < i && !rc; j++) {
-			const struct rvl_store *a = p.life[i].s, *b = p.life[j].s;
-
-			if (a->offset < b->offset + b->size && b->offset < a->offset + a->size &&
-			    may_meet(&p, &p.life[i], &p.life[j]))
-				rc = rvl_fail(be->err, -EINVAL,
-					      "internal: \"%s\" and \"%s\" share the arena",
-					      a->root->name, b->root->name);
-		}
-	}
+	if (!rc)
+		rc = check_stores(&p);
 	plan_free(&p);
-	return rc;
+	return rc ? rc : check_parts(be);
 }

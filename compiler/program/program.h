@@ -29,8 +29,8 @@ int rvl_emit_steps(struct rvl_backend *be);
 /** Gives every ARENA store its offset; -E2BIG if the arena would exceed RIVULET_PROGRAM_MAX. */
 int rvl_memplan(struct rvl_backend *be);
 /**
- * Proves that no two stores that may be live at the same time share a byte. -EINVAL names two that
- * do.
+ * Proves the plan: no two stores whose lives may overlap share a byte, parts lie inside their stores,
+ * and no byte of a store is written by two steps or layers. -EINVAL names two tensors.
  */
 int rvl_memplan_check(struct rvl_backend *be);
 

@@ -236,6 +236,7 @@ static void made_up(struct rivulet_explain *e)
 	*e = (struct rivulet_explain){ .board = "made", .peak = 64, .n_rows = 3, .rows = rows,
 		.n_segments = 1, .segments = &segment, .n_levels = 2, .program_bytes = 76200,
 		.weight_bytes = 68100, .arena_bytes = 2500, .cascades = 2, .cascade_bytes = 4700,
+		.views = 3, .view_bytes = 1200, .copies = 1, .copy_bytes = 400,
 		.level = { { .level = 0, .hz = 100000000, .cycles = 15408, .seconds = 0.00015408,
 			     .joule = 0.000139 },
 			   { .level = 1, .length = 32, .hz = 333000000, .cycles = 15408,
@@ -263,6 +264,8 @@ static const char *const made_text =
 	"       1    333 MHz     32        15408     0.046 ms       0.064 mJ\n"
 	"\n"
 	"program 76.2 kB, weights 68.1 kB, arena 2.50 kB\n"
+	"3 values that nothing moves, being views of others: 1.20 kB\n"
+	"1 copy of values that cannot be views: 400  B\n"
 	"2 values kept in the NPU between layers: 4.70 kB fewer moved\n";
 
 static const char *const made_json =
@@ -295,6 +298,10 @@ static const char *const made_json =
 	"  \"program_bytes\": 76200,\n"
 	"  \"weight_bytes\": 68100,\n"
 	"  \"arena_bytes\": 2500,\n"
+	"  \"views\": 3,\n"
+	"  \"view_bytes\": 1200,\n"
+	"  \"copies\": 1,\n"
+	"  \"copy_bytes\": 400,\n"
 	"  \"cascades\": 2,\n"
 	"  \"cascade_bytes\": 4700\n"
 	"}\n";

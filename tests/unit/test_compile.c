@@ -36,6 +36,7 @@ struct pool {
 	struct qg q;
 	struct rvl_tensor *t[MAX_LIVE];
 	uint32_t n;
+	bool moving; /* joins, slices and splits, too */
 };
 
 static struct rvl_tensor *pick(struct pool *p)
@@ -66,6 +67,10 @@ static struct rvl_tensor *add_conv(struct pool *p, struct rvl_tensor *x)
 		memset(c.pad, 0, sizeof(c.pad));
 		/* the same channels, so that additions find an operand of the same shape */
 		c.m = x->shape.dim[1];
+	}
+	if (p->moving && qg_range(&p->q, 0, 2)) { /* whole blocks of channels, of one type */
+		c.m = 16 * qg_range(&p->q, 1, 3);
+		c.ytype = RVL_TYPE_U8;
 	}
 	return qg_conv(&p->q, NULL, x, &c);
 }
@@ -115,9 +120,9 @@ static struct rvl_tensor *add_broadcast(struct pool *p, struct rvl_tensor *x, en
 }
 
 /* Adds an average pool, which runs on the CPU because the graph does not accept the NPU's. */
-static struct rvl_tensor *add_average(struct pool *p, struct rvl_tensor *x)
+static struct rvl_tensor *add_average(struct pool *p, struct rvl_tensor *x, bool same)
 {
-	struct rvl_tensor *y = like(p, x, x->shape, false);
+	struct rvl_tensor *y = like(p, x, x->shape, same);
 	struct rvl_node *n = qg_node(&p->q, RVL_OP_Q_AVERAGE_POOL, NULL, 1, &x, y);
 
 	if (!n)
@@ -163,11 +168,135 @@ static struct rvl_tensor *add_reshape(struct pool *p, struct rvl_tensor *x)
 	return y;
 }
 
+/* A node of the table of descriptors whose attributes are numbers and lists. */
+struct moved {
+	const char *op, *attr[2];
+	struct rvl_attr_value value[2];
+};
+
+static struct rvl_node *add_moved(struct pool *p, const struct moved *m, uint32_t n_in,
+				  struct rvl_tensor **in)
+{
+	const struct rvl_op_def *def = rvl_op_find(NULL, m->op, 13);
+	struct rvl_attr_value *v;
+	struct rvl_node *n;
+
+	ck_assert_ptr_nonnull(def);
+	v = rvl_arena_array(p->q.g->arena, rvl_op_attrs(def) + 1, sizeof(*v));
+	ck_assert_ptr_nonnull(v);
+	for (uint32_t i = 0; i < rvl_op_attrs(def); i++)
+		for (int k = 0; k < 2; k++)
+			if (m->attr[k] && !strcmp(def->attrs[i].name, m->attr[k]))
+				v[i] = m->value[k];
+	ck_assert(!rvl_node_general(p->q.g, def, v, NULL, &n, &p->q.err));
+	for (uint32_t i = 0; i < n_in; i++)
+		ck_assert(!rvl_node_set_in(p->q.g, n, i, in[i], &p->q.err));
+	return n;
+}
+
+static struct rvl_tensor *numbers(struct pool *p, uint32_t n, const int64_t *list)
+{
+	const struct rvl_shape s = { 1, { n } };
+	struct rvl_tensor *t;
+
+	ck_assert(!rvl_tensor_const(p->q.g, NULL, RVL_TYPE_S64, &s, list, &t, &p->q.err));
+	return t;
+}
+
+/* Joins two to four values of the same type and, but along one axis, the same shape. */
+static struct rvl_tensor *add_concat(struct pool *p, struct rvl_tensor *x)
+{
+	struct moved m = { "Concat", { "axis" }, { { .given = true, .i = qg_range(&p->q, 0, 3) } } };
+	uint32_t n = 1, most = qg_range(&p->q, 2, 4);
+	struct rvl_tensor *in[4] = { x }, *y;
+	int axis = m.value[0].i < 3 ? 1 : (int)qg_range(&p->q, 0, 3);
+	struct rvl_shape sum = x->shape;
+
+	m.value[0].i = axis;
+	for (int i = 0; i < 60 && n < most; i++) {
+		struct rvl_tensor *other = pick(p);
+		struct rvl_shape s = other->shape;
+
+		s.dim[axis] = x->shape.dim[axis];
+		if (other->type != x->type || !rvl_shape_equal(&s, &x->shape))
+			continue;
+		sum.dim[axis] += other->shape.dim[axis];
+		in[n++] = other;
+	}
+	y = like(p, x, sum, true);
+	rvl_node_set_out(add_moved(p, &m, n, in), 0, y);
+	return y;
+}
+
+/* A part of one axis, sometimes backwards. */
+static struct rvl_tensor *add_slice(struct pool *p, struct rvl_tensor *x)
+{
+	const struct moved m = { .op = "Slice" };
+	int64_t axis = qg_range(&p->q, 0, 3) ? 1 : qg_range(&p->q, 0, 3), dim = x->shape.dim[axis];
+	int64_t from = qg_range(&p->q, 0, dim - 1), to = qg_range(&p->q, from + 1, dim), step = 1;
+	struct rvl_tensor *in[5] = { x }, *y;
+	struct rvl_shape s = x->shape;
+
+	s.dim[axis] = to - from;
+	if (!qg_range(&p->q, 0, 5)) {
+		int64_t first = from;
+
+		step = -1;
+		from = to - 1;
+		to = first ? first - 1 : INT64_MIN + 1;
+	}
+	in[1] = numbers(p, 1, &from);
+	in[2] = numbers(p, 1, &to);
+	in[3] = numbers(p, 1, &axis);
+	in[4] = numbers(p, 1, &step);
+	y = like(p, x, s, true);
+	rvl_node_set_out(add_moved(p, &m, 5, in), 0, y);
+	return y;
+}
+
+/* Two parts along an axis; the first goes into the pool beside the second. */
+static struct rvl_tensor *add_split(struct pool *p, struct rvl_tensor *x)
+{
+	int64_t axis = qg_range(&p->q, 0, 3) ? 1 : qg_range(&p->q, 0, 3), size[2];
+	const struct moved m = { "Split", { "axis" }, { { .given = true, .i = axis } } };
+	struct rvl_tensor *in[2] = { x, NULL }, *y[2];
+	struct rvl_shape s = x->shape;
+	struct rvl_node *n;
+
+	if (x->shape.dim[axis] < 2)
+		return add_slice(p, x);
+	size[0] = qg_range(&p->q, 1, x->shape.dim[axis] - 1);
+	size[1] = x->shape.dim[axis] - size[0];
+	in[1] = numbers(p, 2, size);
+	n = add_moved(p, &m, 2, in);
+	for (uint32_t i = 0; i < 2; i++) {
+		s.dim[axis] = size[i];
+		y[i] = like(p, x, s, true);
+		rvl_node_set_out(n, i, y[i]);
+	}
+	p->t[p->n++] = y[0];
+	return y[1];
+}
+
 static void grow(struct pool *p)
 {
 	struct rvl_tensor *x = pick(p), *y;
 
-	switch (qg_range(&p->q, 0, 11)) {
+	switch (qg_range(&p->q, 0, p->moving ? 20 : 11)) {
+	case 12:
+	case 13:
+	case 14:
+	case 15:
+		y = add_concat(p, x);
+		break;
+	case 16:
+	case 17:
+		y = add_slice(p, x);
+		break;
+	case 18:
+	case 19:
+		y = add_split(p, x);
+		break;
 	case 10:
 		y = add_broadcast(p, x, RVL_OP_Q_ADD);
 		break;
@@ -175,7 +304,7 @@ static void grow(struct pool *p)
 		y = add_broadcast(p, x, RVL_OP_Q_MUL);
 		break;
 	case 0:
-		y = add_average(p, x);
+		y = add_average(p, x, false);
 		break;
 	case 1:
 		y = add_transpose(p, x);
@@ -261,16 +390,62 @@ static void reference(struct qg *q, struct io *io)
 	rvl_interp_free(it);
 }
 
-static bool ready(const struct rivulet_program *p, uint32_t i, const bool *done)
+/* Bytes of a memory: an input, an output or the arena. */
+struct bytes {
+	uint64_t memory, lo, hi;
+};
+
+static struct bytes bytes_of(const struct rivulet_program *p, uint32_t tensor)
+{
+	const struct rivulet_tensor *t = &rivulet_program_tensors(p)[tensor];
+	bool io = t->place == RIVULET_PLACE_INPUT || t->place == RIVULET_PLACE_OUTPUT;
+	uint64_t lo = io ? t->at : t->offset;
+
+	return (struct bytes){ (uint64_t)t->place << 32 | (io ? t->offset : 0), lo, lo + t->size };
+}
+
+static struct bytes common(struct bytes a, struct bytes b)
+{
+	if (a.memory != b.memory)
+		return (struct bytes){ 0 };
+	return (struct bytes){ a.memory, a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi };
+}
+
+/* Whether a step after @j and before @i writes all of @b, so that @i does not read what @j wrote. */
+static bool written_again(const struct rivulet_program *p, uint32_t j, uint32_t i, struct bytes b)
 {
 	const struct rivulet_step *s = rivulet_program_steps(p);
 
-	for (uint32_t j = 0; j < p->steps; j++) {
-		for (uint32_t w = 0; w < s[j].nwrite && !done[j]; w++)
-			for (uint32_t r = 0; r < s[i].nread; r++)
-				if (s[j].write[w] == s[i].read[r])
-					return false;
-	}
+	for (uint32_t k = j + 1; k < i; k++)
+		for (uint32_t w = 0; w < s[k].nwrite; w++) {
+			struct bytes c = common(b, bytes_of(p, s[k].write[w]));
+
+			if (c.memory && c.lo == b.lo && c.hi == b.hi)
+				return true;
+		}
+	return false;
+}
+
+/* Whether step @i reads bytes that step @j makes: nothing else orders steps here. */
+static bool reads_from(const struct rivulet_program *p, uint32_t i, uint32_t j)
+{
+	const struct rivulet_step *s = rivulet_program_steps(p);
+
+	for (uint32_t w = 0; w < s[j].nwrite; w++)
+		for (uint32_t r = 0; r < s[i].nread; r++) {
+			struct bytes b = common(bytes_of(p, s[j].write[w]), bytes_of(p, s[i].read[r]));
+
+			if (b.lo < b.hi && !written_again(p, j, i, b))
+				return true;
+		}
+	return false;
+}
+
+static bool ready(const struct rivulet_program *p, uint32_t i, const bool *done)
+{
+	for (uint32_t j = 0; j < i; j++)
+		if (!done[j] && reads_from(p, i, j))
+			return false;
 	return true;
 }
 
@@ -357,12 +532,79 @@ START_TEST(random_graphs)
 
 	for (uint64_t i = 0; i < 30; i++) {
 		uint64_t seed = _i * 1000 + i;
-		struct pool p;
+		struct pool p = { .moving = false };
 
 		random_graph(&p, seed, 3 + seed % 20);
 		arenas += compile_and_check(&p.q, seed);
 	}
 	ck_assert_uint_le(arenas, most[_i]);
+}
+END_TEST
+
+/*
+ * The same with joins, slices and splits between the layers: parts of values lie where they belong,
+ * written and read by CPU and NPU, and their stores live as long as any part.
+ */
+START_TEST(random_views)
+{
+	for (uint64_t i = 0; i < 30; i++) {
+		uint64_t seed = 100000 + _i * 1000 + i;
+		struct pool p = { .moving = true };
+
+		random_graph(&p, seed, 3 + seed % 22);
+		compile_and_check(&p.q, seed);
+	}
+}
+END_TEST
+
+static struct rvl_tensor *sized_input(struct pool *p, const char *name, int64_t channels)
+{
+	struct rvl_tensor *t = qg_tensor(&p->q, name, RVL_TYPE_U8,
+					 (struct rvl_shape){ 4, { 1, channels, 6, 6 } }, 0.03f, 7);
+
+	qg_input(&p->q, t);
+	return t;
+}
+
+/* A step on the CPU with a result of the same type. */
+static struct rvl_tensor *cpu_step(struct pool *p, struct rvl_tensor *x)
+{
+	return add_average(p, x, true);
+}
+
+/* The first 8 channels. */
+static struct rvl_tensor *head(struct pool *p, struct rvl_tensor *x)
+{
+	const int64_t first = 0, past = 8, axis = 1;
+	struct rvl_tensor *in[4] = { x, numbers(p, 1, &first), numbers(p, 1, &past),
+				     numbers(p, 1, &axis) };
+	const struct moved m = { .op = "Slice" };
+	struct rvl_tensor *y = like(p, x, (struct rvl_shape){ 4, { 1, 8, 6, 6 } }, true);
+
+	rvl_node_set_out(add_moved(p, &m, 4, in), 0, y);
+	return y;
+}
+
+/*
+ * A joined value has two writers; the value before the first of them is no ancestor of the second.
+ * So its bytes are not those of the joined value, whichever writer the runtime starts first.
+ */
+START_TEST(parts_of_two_makers)
+{
+	const struct moved m = { "Concat", { "axis" }, { { .given = true, .i = 1 } } };
+	struct rvl_tensor *before, *in[2], *both, *other;
+	struct pool p = { .n = 0 };
+
+	qg_open(&p.q, 100 + _i);
+	before = cpu_step(&p, sized_input(&p, "a", 16));
+	other = sized_input(&p, "b", 8);
+	in[0] = cpu_step(&p, cpu_step(&p, head(&p, before)));
+	in[1] = cpu_step(&p, other);
+	both = like(&p, before, (struct rvl_shape){ 4, { 1, 16, 6, 6 } }, true);
+	rvl_node_set_out(add_moved(&p, &m, 2, in), 0, both);
+	qg_output(&p.q, cpu_step(&p, both));
+	ck_assert_msg(!p.q.rc, "%s", p.q.err.msg);
+	compile_and_check(&p.q, 100 + _i);
 }
 END_TEST
 
@@ -439,9 +681,9 @@ START_TEST(many_values_between_segments)
 
 	qg_open(&p.q, 4);
 	x = small_input(&p.q, "x");
-	sum = add_average(&p, x);
+	sum = add_average(&p, x, false);
 	for (int i = 0; i < 20; i++) /* twenty convolutions in one segment, each read by the CPU */
-		p.t[p.n++] = add_average(&p, add_conv(&p, x));
+		p.t[p.n++] = add_average(&p, add_conv(&p, x), false);
 	for (int i = 0; i < 20; i++) {
 		struct rvl_tensor *in[2] = { sum, p.t[i] };
 
@@ -810,6 +1052,8 @@ int main(void)
 	tcase_set_timeout(t, 300);
 	tcase_add_checked_fixture(t, load_board, NULL);
 	tcase_add_loop_test(t, random_graphs, 0, 10);
+	tcase_add_loop_test(t, random_views, 0, 10);
+	tcase_add_loop_test(t, parts_of_two_makers, 0, 8);
 	tcase_add_test(t, cpu_steps_know_their_products);
 	tcase_add_test(t, outputs_without_a_maker);
 	tcase_add_test(t, names_survive);

@@ -266,6 +266,76 @@ END_TEST
  * The second input and the second output. The offset of such a tensor is its number, not an
  * address.
  */
+/* 8 of the 16 elements of input 0 or output 0, from @first on. */
+static uint32_t add_part(struct made *m, enum rivulet_place place, uint64_t first)
+{
+	uint32_t t = m->tensors++;
+
+	m->t[t] = (struct rivulet_tensor){ .dtype = RIVULET_F32, .place = place, .at = 4 * first,
+					   .size = 32, .ndim = 1, .dim = { 8 } };
+	return t;
+}
+
+/*
+ * Parts of an input are read, and parts of an output written, where they lie. The step that reads the
+ * whole output waits for both writers, which are independent. Parts that leave their memory or their
+ * elements' alignment, and parts of memory that a tensor names by offset, are refused.
+ */
+START_TEST(views)
+{
+	struct made *m = calloc(1, sizeof(*m));
+	struct rivulet_exec *e;
+	struct rivulet_image *img;
+	struct rivulet_tensor *t;
+	float a[16], y[2][16];
+
+	add_tensor(m, RIVULET_PLACE_INPUT, 0, 16);
+	add_tensor(m, RIVULET_PLACE_OUTPUT, 0, 16);
+	add_tensor(m, RIVULET_PLACE_OUTPUT, 1, 16);
+	add_tensor(m, RIVULET_PLACE_ARENA, 0, 16);
+	add_part(m, RIVULET_PLACE_INPUT, 0);	/* 4 */
+	add_part(m, RIVULET_PLACE_INPUT, 8);	/* 5 */
+	add_part(m, RIVULET_PLACE_OUTPUT, 8);	/* 6 */
+	add_part(m, RIVULET_PLACE_OUTPUT, 0);	/* 7 */
+	add_step(m, 4, UINT32_MAX, 6);
+	add_step(m, 5, 4, 7);
+	add_step(m, 1, 0, 2);
+	make_file(m);
+	t = (void *)(m->file + ((struct rivulet_program *)(void *)m->file)->tensors_off);
+	switch (_i) {
+	case 1: t[6].at = 36; break;			/* beyond the output */
+	case 2: t[4].at = UINT64_MAX - 3; break;
+	case 3: t[5].at = 30; break;			/* not aligned */
+	case 4: t[1].at = 4; break;			/* an output is all of its memory */
+	case 5: t[0].at = 4; break;
+	case 6: t[3].at = 4; break;			/* of the arena */
+	}
+	seal(m->file, m->size);
+	if (_i) {
+		ck_assert_int_eq(rivulet_image_load(rt, m->file, m->size, &img, &err), -EINVAL);
+	} else {
+		for (int i = 0; i < 16; i++)
+			a[i] = (float)(i % 2 ? i : -i);
+		e = exec_of(m->file, m->size);
+		img = rivulet_exec_image(e);
+		ck_assert(!rvl_rt_depends(img, 1, 0));
+		ck_assert(rvl_rt_depends(img, 2, 0) && rvl_rt_depends(img, 2, 1));
+		bind(e, 0, a, sizeof(a));
+		bind(e, 1, y[0], sizeof(y[0]));
+		bind(e, 2, y[1], sizeof(y[1]));
+		ck_assert_int_eq(run(e, NULL), 0);
+		for (int i = 0; i < 8; i++) {
+			ck_assert(y[0][i] == a[i] + a[i + 8]);
+			ck_assert(y[0][i + 8] == (a[i] > 0 ? a[i] : 0));
+			ck_assert(y[1][i] == y[0][i] + a[i]);
+		}
+		rivulet_exec_unref(e);
+	}
+	free(m->file);
+	free(m);
+}
+END_TEST
+
 START_TEST(second_of_each)
 {
 	struct made *m = calloc(1, sizeof(*m));
@@ -903,6 +973,7 @@ int main(void)
 	tcase_add_loop_test(t, long_chain, 0, 2);
 	tcase_add_test(t, deadline_and_cancel);
 	tcase_add_test(t, dependencies);
+	tcase_add_loop_test(t, views, 0, 7);
 	tcase_add_test(t, binding);
 	tcase_add_test(t, second_of_each);
 	tcase_add_loop_test(t, packed_memory, 0, 2);

@@ -43,6 +43,7 @@ static int fill_options(struct rvl_model_args *a, const struct rivulet_board *b,
 	*o = (struct rivulet_compile_options) { .batch = (int64_t)a->batch,
 		.frozen = a->frozen.f, .n_frozen = a->frozen.n,
 		.require_npu = a->require_npu, .cpu_only = a->cpu_only, .serial = a->serial,
+		.no_views = a->no_views,
 		.no_cascade = a->no_cascade,
 		.prof = a->prof, .files = &a->beside.files };
 	rvl_dims_fill(&a->dims, o);

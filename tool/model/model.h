@@ -25,7 +25,7 @@ struct rvl_model_args {
 	const char *board, *plan_file;
 	uint64_t batch;
 	struct rvl_dims dims;
-	bool require_npu, cpu_only, no_cascade, serial, prof;
+	bool require_npu, cpu_only, no_cascade, no_views, serial, prof;
 	struct rvl_frozen frozen;
 	struct rvl_mode mode;
 	struct rivulet_plan plan; /* of @plan_file */
@@ -42,6 +42,8 @@ int rvl_model_freeze(void *member, const char *value);
 	  RVL_CALL(type, m.frozen, rvl_model_freeze) },                                            \
 	{ "batch", 0, "N", RVL_BATCH_HELP, RVL_MEMBER(type, m.batch), .most = INT32_MAX },         \
 	RVL_DIMS_OPTIONS(type, m.dims),                                                            \
+	{ "no-views", 0, NULL, "copy the results of reshapes, slices, splits and joins",           \
+	  RVL_MEMBER(type, m.no_views) },                                                          \
 	{ "no-cascade", 0, NULL, "move every value between NPU layers through memory",             \
 	  RVL_MEMBER(type, m.no_cascade) },                                                        \
 	{ "require-npu", 0, NULL, "refuse a model with steps on the CPU",                          \

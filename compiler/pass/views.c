@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which tensors are views: elements of another tensor's store, so that the operator between the two
+ * moves nothing and no step executes it. Operators of RVL_OP_BOXES say which elements they copy.
+ *
+ * Forward, a result that is a run of the operand's elements lies in the operand: reshapes, and slices
+ * and splits of the outermost axis that is longer than 1. Backward, operands that fill runs of the
+ * result are written there by the operators that make them: Concat along such an axis. An operand
+ * that cannot be written there (it lies elsewhere already, or is an input, output or constant) is
+ * copied by an Identity; if none can, the operator stays what it was, one copy of everything.
+ *
+ * Every tensor is written once, so a store needs no order between its parts; how long it is live is
+ * the memory plan's question.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/view.h"
+#include "pass/passes.h"
+#include "rivulet_program.h"
+
+struct views {
+	struct rvl_graph *g;
+	struct rvl_op_boxes *boxes;	/* of the node at hand */
+	struct rvl_err *err;
+};
+
+/* ---- what a node copies ---- */
+
+static bool has_elements(const struct rvl_tensor *t)
+{
+	return t->type && t->shaped && !t->bounded && !t->bad && rvl_tensor_bytes(t) > 0;
+}
+
+static bool one_box(struct views *v, const struct rvl_node *n)
+{
+	struct rvl_op_box *b = &v->boxes->box[0];
+	const struct rvl_tensor *x = n->in[0], *y = n->out[0];
+	struct rvl_tview from;
+
+	*b = (struct rvl_op_box) { .rank = 1, .dim = { rvl_shape_count(&x->shape) }, .from = { 1 },
+				   .to = { 1 } };
+	v->boxes->n = 1;
+	if (n->op != RVL_OP_TRANSPOSE)
+		return n->n_in < 2 || !n->in[1] || n->in[1]->data;
+	if (n->attr.perm_rank != x->shape.rank || !rvl_tview_dense(&from, &x->shape) ||
+	    !rvl_tview_permute(&from, n->attr.perm))
+		return false;
+	b->rank = from.rank;
+	memcpy(b->dim, from.dim, sizeof(b->dim));
+	memcpy(b->from, from.pitch, sizeof(b->from));
+	if (!rvl_tview_dense(&from, &y->shape))
+		return false;
+	memcpy(b->to, from.pitch, sizeof(b->to));
+	return true;
+}
+
+static bool listed(struct views *v, const struct rvl_node *n)
+{
+	struct rvl_call *c;
+	bool ok;
+
+	if (n->op != RVL_OP_GENERAL || !(n->def->flags & RVL_OP_BOXES))
+		return false;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return false;
+	c->def = n->def;
+	c->attr = n->value;
+	c->n_in = n->n_in;
+	c->n_out = n->n_out;
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (n->in[i])
+			c->in[i] = (struct rvl_value) { .type = n->in[i]->type, .shape = n->in[i]->shape,
+							.data = (void *)(uintptr_t)n->in[i]->data };
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i])
+			c->out[i].type = n->out[i]->type;
+	ok = !rvl_op_list_boxes(c, v->boxes);
+	free(c);
+	return ok;
+}
+
+/* Fills v->boxes; false for a node that does more than copy, or whose boxes only a run knows. */
+static bool find_boxes(struct views *v, const struct rvl_node *n)
+{
+	bool moves = rvl_op_renames(n->op) || n->op == RVL_OP_TRANSPOSE;
+
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i] && !has_elements(n->out[i]))
+			return false;
+	if (!n->n_in || !n->in[0] || !has_elements(n->in[0]) || n->in[0]->type != n->out[0]->type)
+		return false;
+	return moves ? one_box(v, n) : listed(v, n);
+}
+
+/* Whether one side of a box is a run of elements. @pitch: b->from or b->to. */
+static bool is_run(const struct rvl_op_box *b, int64_t at, const int64_t *pitch)
+{
+	struct rvl_tview t = { .origin = at, .rank = b->rank };
+
+	memcpy(t.dim, b->dim, sizeof(t.dim));
+	memcpy(t.pitch, pitch, sizeof(t.pitch));
+	return rvl_tview_is_dense(&t);
+}
+
+static int64_t count_of(const struct rvl_op_box *b)
+{
+	int64_t n = 1;
+
+	for (int d = 0; d < b->rank; d++)
+		n *= b->dim[d];
+	return n;
+}
+
+/* The box that fills all of output @o with a run of an operand; NULL if there is none. */
+static const struct rvl_op_box *run_of_input(const struct views *v, const struct rvl_node *n, uint32_t o)
+{
+	for (uint32_t i = 0; i < v->boxes->n; i++) {
+		const struct rvl_op_box *b = &v->boxes->box[i];
+
+		if (b->out == o && count_of(b) == rvl_shape_count(&n->out[o]->shape) &&
+		    is_run(b, b->from_at, b->from) && is_run(b, b->to_at, b->to))
+			return b;
+	}
+	return NULL;
+}
+
+/* Whether every operand, whole, is a run of output 0. */
+static bool runs_of_output(const struct views *v, const struct rvl_node *n)
+{
+	for (uint32_t i = 0; i < v->boxes->n; i++) {
+		const struct rvl_op_box *b = &v->boxes->box[i];
+
+		if (n->in[b->in]->type != n->out[0]->type || !count_of(b) ||
+		    count_of(b) != rvl_shape_count(&n->in[b->in]->shape) ||
+		    !is_run(b, b->from_at, b->from) || !is_run(b, b->to_at, b->to))
+			return false;
+	}
+	return n->n_out == 1 && v->boxes->n > 1;
+}
+
+/* ---- where tensors lie ---- */
+
+/* The tensor whose store @t lies in; *at: bytes from its start. */
+static struct rvl_tensor *root_of(struct rvl_tensor *t, uint64_t *at)
+{
+	*at = 0;
+	while (t->base) {
+		*at += t->base_at;
+		t = t->base;
+	}
+	return t;
+}
+
+static void lies_in(struct rvl_tensor *t, struct rvl_tensor *base, int64_t element)
+{
+	t->base = base;
+	t->base_at = (uint64_t)element * rvl_type_size(t->type);
+}
+
+/*
+ * An input or output that the device does not reach. A view of it would keep the nodes that touch the
+ * view from the NPU; a copy does not.
+ */
+static bool out_of_reach(const struct rvl_graph *g, const struct rvl_tensor *t)
+{
+	for (uint32_t i = RIVULET_MAX_IO; t->is_input && i < g->n_inputs; i++)
+		if (g->inputs[i] == t)
+			return true;
+	for (uint32_t i = 0; t->is_output && i < g->n_outputs; i++)
+		if (g->outputs[i] == t)
+			return g->n_inputs + i >= RIVULET_MAX_IO;
+	return false;
+}
+
+/* Whether the memory that the caller binds for an output can be that of @x, all of it. */
+static bool takes_output(const struct rvl_tensor *y, struct rvl_tensor *x)
+{
+	uint64_t at;
+	const struct rvl_tensor *root = root_of(x, &at);
+
+	return !at && root->producer && !root->is_output && !root->holds_output &&
+	       rvl_tensor_bytes(root) == rvl_tensor_bytes(y);
+}
+
+static bool can_lie_in(const struct rvl_graph *g, const struct rvl_tensor *y, struct rvl_tensor *x)
+{
+	uint64_t at;
+	const struct rvl_tensor *root = root_of(x, &at);
+
+	return !root->data && !out_of_reach(g, root) && !out_of_reach(g, y) &&
+	       (!y->is_output || takes_output(y, x));
+}
+
+static int add_copy(struct views *v, struct rvl_tensor *from, struct rvl_tensor *to)
+{
+	struct rvl_node *copy;
+	int rc = rvl_node_new(v->g, RVL_OP_IDENTITY, NULL, &copy, v->err);
+
+	if (rc)
+		return rc;
+	copy->op_type = "Identity";
+	copy->copies = true;
+	rvl_node_set_out(copy, 0, to);
+	return rvl_node_set_in(v->g, copy, 0, from, v->err);
+}
+
+/* A result that cannot lie in its operand becomes a copy of one that can. */
+static int copy_result(struct views *v, struct rvl_node *n, uint32_t o)
+{
+	struct rvl_tensor *y = n->out[o], *made;
+	int rc = rvl_tensor_like(v->g, y, &made, v->err);
+
+	if (rc)
+		return rc;
+	rvl_node_set_out(n, o, made);
+	return add_copy(v, made, y);
+}
+
+static void forward_one(struct views *v, struct rvl_node *n, uint32_t o)
+{
+	const struct rvl_op_box *b = run_of_input(v, n, o);
+	struct rvl_tensor *y = n->out[o];
+	uint64_t at;
+
+	lies_in(y, n->in[b->in], b->from_at);
+	if (y->is_output)
+		root_of(y, &at)->holds_output = true;
+}
+
+/* Makes all results of @n views of its operand, if that saves anything. */
+static int forward(struct views *v, struct rvl_node *n)
+{
+	uint32_t can = 0;
+	int rc = 0;
+
+	for (uint32_t o = 0; o < n->n_out; o++) {
+		const struct rvl_op_box *b = n->out[o] ? run_of_input(v, n, o) : NULL;
+
+		if (n->out[o] && !b)
+			return 0;
+		can += b && can_lie_in(v->g, n->out[o], n->in[b->in]);
+	}
+	if (!can)
+		return 0;
+	for (uint32_t o = 0; o < n->n_out && !rc; o++) {
+		const struct rvl_op_box *b = n->out[o] ? run_of_input(v, n, o) : NULL;
+
+		if (b && !can_lie_in(v->g, n->out[o], n->in[b->in]))
+			rc = copy_result(v, n, o);
+		if (b && !rc)
+			forward_one(v, n, o);
+	}
+	n->free = !rc;
+	return rc;
+}
+
+/* Whether the operator that makes @x can write it into another store. */
+static bool can_move_into(const struct rvl_tensor *x)
+{
+	return x->producer && !x->base && !x->is_output && !x->holds_output;
+}
+
+static int copy_operand(struct views *v, struct rvl_node *n, uint32_t i)
+{
+	struct rvl_tensor *made;
+	int rc = rvl_tensor_like(v->g, n->in[i], &made, v->err);
+
+	if (!rc)
+		rc = add_copy(v, n->in[i], made);
+	return rc ? rc : rvl_node_set_in(v->g, n, i, made, v->err);
+}
+
+/* Makes operands of @n views of its result; those that cannot be are copied there. */
+static int backward(struct views *v, struct rvl_node *n)
+{
+	uint32_t can = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < v->boxes->n; i++)
+		can += can_move_into(n->in[v->boxes->box[i].in]);
+	if (!can || out_of_reach(v->g, n->out[0]))
+		return 0;
+	for (uint32_t i = 0; i < v->boxes->n && !rc; i++) {
+		const struct rvl_op_box *b = &v->boxes->box[i];
+
+		if (!can_move_into(n->in[b->in]))
+			rc = copy_operand(v, n, b->in);
+		if (!rc)
+			lies_in(n->in[b->in], n->out[0], b->to_at);
+	}
+	n->free = !rc;
+	return rc;
+}
+
+static int view_node(struct views *v, struct rvl_node *n)
+{
+	if (n->copies || !find_boxes(v, n))
+		return 0;
+	return runs_of_output(v, n) ? backward(v, n) : forward(v, n);
+}
+
+/* Every view names the tensor that has the store. */
+static void settle(struct rvl_graph *g)
+{
+	for (uint32_t i = 0; i < g->n_tensors; i++) {
+		struct rvl_tensor *t = g->tensors[i], *root;
+		uint64_t at;
+
+		root = root_of(t, &at);
+		t->base = root == t ? NULL : root;
+		t->base_at = at;
+	}
+}
+
+int rvl_pass_views(struct rvl_graph *g, struct rvl_err *err)
+{
+	struct views v = { .g = g, .boxes = malloc(sizeof(*v.boxes)), .err = err };
+	uint32_t n = g->n_nodes;
+	int rc = v.boxes ? 0 : rvl_fail(err, -ENOMEM, "no memory for views");
+
+	for (uint32_t i = 0; i < n && !rc; i++)
+		rc = view_node(&v, g->nodes[i]);
+	free(v.boxes);
+	if (!rc)
+		settle(g);
+	return rc ? rc : rvl_graph_sort(g, err);
+}
