@@ -14,7 +14,7 @@
 #   Tests that make check does not run: check-cycles check-onnx-newest check-microsoft
 #   check-compile check-quantised check-real check-headers check-render check-arm64 check-kexec check-debug fuzz fuzz-ioctl
 #   check-repairs coverage mutants mutants-kmod.
-#   Benches and experiments: demo-battery bench-npu bench-sc eval-sc bench-driver bench-switch
+#   Benches and experiments: demo-battery bench-npu bench-views bench-sc eval-sc bench-driver bench-switch
 #   bench-policy bench-rrsc.
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan

@@ -85,3 +85,8 @@ check-conv: $(BUILD)/tests/check_conv
 $(eval $(call program,tests/bench_npu,tests/bench/bench_npu.c,compiler kernels sim uapi,-lm))
 bench-npu: $(BUILD)/tests/bench_npu
 	@$<
+
+$(eval $(call program,tests/bench_views,tests/bench/bench_views.c,compiler kernels sim uapi,-lm))
+.PHONY: bench-views
+bench-views: $(BUILD)/tests/bench_views
+	@$<

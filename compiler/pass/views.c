@@ -5,9 +5,10 @@
  *
  * Forward, a result that is a run of the operand's elements lies in the operand: reshapes, and slices
  * and splits of the outermost axis that is longer than 1. Backward, operands that fill runs of the
- * result are written there by the operators that make them: Concat along such an axis. An operand
- * that cannot be written there (it lies elsewhere already, or is an input, output or constant) is
- * copied by an Identity; if none can, the operator stays what it was, one copy of everything.
+ * result are written there by the operators that make them: Concat along such an axis. If operands
+ * are the parts of one tensor in its order, that tensor is written there. An operand that cannot be
+ * written there (it lies elsewhere already, or is an input, output or constant) is copied by an
+ * Identity; if none can, the operator stays what it was, one copy of everything.
  *
  * Every tensor is written once, so a store needs no order between its parts; how long it is live is
  * the memory plan's question.
@@ -263,6 +264,51 @@ static bool can_move_into(const struct rvl_tensor *x)
 	return x->producer && !x->base && !x->is_output && !x->holds_output;
 }
 
+/* Bytes of the result at which a box begins and ends. */
+static void result_bytes(const struct rvl_node *n, const struct rvl_op_box *b, uint64_t *lo, uint64_t *hi)
+{
+	uint64_t size = rvl_type_size(n->out[0]->type);
+
+	*lo = (uint64_t)b->to_at * size;
+	*hi = *lo + (uint64_t)count_of(b) * size;
+}
+
+/* Whether the operand of a box lies already where the result has it, if @root is at byte @place of it. */
+static bool lies_right(const struct rvl_node *n, const struct rvl_op_box *b,
+		       const struct rvl_tensor *root, uint64_t place)
+{
+	uint64_t at, lo, hi;
+
+	result_bytes(n, b, &lo, &hi);
+	return root_of(n->in[b->in], &at) == root && place + at == lo;
+}
+
+/*
+ * The tensor that has to move into the result for the operand of @own to be there: the operand, or
+ * the one of which it is a part, if each operand among whose bytes it would come is a part of it at
+ * the same place. NULL if neither can.
+ */
+static struct rvl_tensor *mover(const struct views *v, const struct rvl_node *n,
+				const struct rvl_op_box *own, uint64_t *place)
+{
+	uint64_t at, lo, hi, past;
+	struct rvl_tensor *root = root_of(n->in[own->in], &at);
+
+	result_bytes(n, own, &lo, &hi);
+	if (!can_move_into(root) || root == n->out[0] || at > lo)
+		return NULL;
+	*place = lo - at;
+	past = *place + (uint64_t)rvl_tensor_bytes(root);
+	if (past > (uint64_t)rvl_tensor_bytes(n->out[0]))
+		return NULL;
+	for (uint32_t i = 0; i < v->boxes->n; i++) {
+		result_bytes(n, &v->boxes->box[i], &lo, &hi);
+		if (lo < past && *place < hi && !lies_right(n, &v->boxes->box[i], root, *place))
+			return NULL;
+	}
+	return root;
+}
+
 static int copy_operand(struct views *v, struct rvl_node *n, uint32_t i)
 {
 	struct rvl_tensor *made;
@@ -276,20 +322,26 @@ static int copy_operand(struct views *v, struct rvl_node *n, uint32_t i)
 /* Makes operands of @n views of its result; those that cannot be are copied there. */
 static int backward(struct views *v, struct rvl_node *n)
 {
+	struct rvl_tensor *y = n->out[0];
+	uint64_t size = rvl_type_size(y->type), place;
 	uint32_t can = 0;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < v->boxes->n; i++)
-		can += can_move_into(n->in[v->boxes->box[i].in]);
-	if (!can || out_of_reach(v->g, n->out[0]))
+		can += mover(v, n, &v->boxes->box[i], &place) != NULL;
+	if (!can || out_of_reach(v->g, y))
 		return 0;
 	for (uint32_t i = 0; i < v->boxes->n && !rc; i++) {
 		const struct rvl_op_box *b = &v->boxes->box[i];
+		struct rvl_tensor *moves;
 
-		if (!can_move_into(n->in[b->in]))
+		if (lies_right(n, b, y, 0))
+			continue; /* with the operand of an earlier box */
+		moves = mover(v, n, b, &place);
+		if (!moves)
 			rc = copy_operand(v, n, b->in);
 		if (!rc)
-			lies_in(n->in[b->in], n->out[0], b->to_at);
+			lies_in(moves ? moves : n->in[b->in], y, moves ? (int64_t)(place / size) : b->to_at);
 	}
 	n->free = !rc;
 	return rc;

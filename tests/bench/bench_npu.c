@@ -9,8 +9,8 @@
 #include <inttypes.h>
 
 #include "program/program.h"
+#include "bench/nets.h"
 #include "prog_exec.h"
-#include "qgraph.h"
 
 struct layer {
 	const char *name;
@@ -29,95 +29,6 @@ static const struct layer vgg16[] = {
 #define LAYERS	     (sizeof(vgg16) / sizeof(vgg16[0]))
 #define INPUT_BYTES  (3u * 224 * 224)
 #define OUTPUT_BYTES (512u * 7 * 7)
-
-/* A convolution of uint8 as these networks have it. */
-static struct rvl_tensor *conv(struct qg *q, struct rvl_tensor *x, int64_t m, int64_t k, int64_t s,
-			       int64_t group)
-{
-	struct qg_conv c = {
-		.m = m, .kh = k, .kw = k, .sy = s, .sx = s, .group = group,
-		.pad = { k / 2, k / 2, k / 2, k / 2 }, .wtype = RVL_TYPE_S8, .per_channel = true,
-		.bias = true, .relu = true, .ytype = RVL_TYPE_U8, .wscale = 1 / 4096.0f,
-		.yscale = 1 / 64.0f,
-	};
-
-	return qg_conv(q, NULL, x, &c);
-}
-
-static struct rvl_tensor *add(struct qg *q, struct rvl_tensor *a, struct rvl_tensor *b)
-{
-	struct rvl_tensor *in[] = { a, b };
-	struct rvl_tensor *y = qg_tensor(q, NULL, RVL_TYPE_U8, a->shape, 1 / 64.0f, 128);
-
-	qg_node(q, RVL_OP_Q_ADD, NULL, 2, in, y);
-	return y;
-}
-
-static struct rvl_tensor *image(struct qg *q)
-{
-	struct rvl_tensor *t = qg_tensor(q, "image", RVL_TYPE_U8,
-					 (struct rvl_shape){ 4, { 1, 3, 224, 224 } }, 1 / 64.0f,
-					 128);
-
-	qg_input(q, t);
-	return t;
-}
-
-static struct rvl_graph *finish(struct qg *q, struct rvl_tensor *t)
-{
-	qg_output(q, t);
-	if (!q->rc)
-		return q->g;
-	fprintf(stderr, "bench_npu: %s\n", q->err.msg);
-	rvl_graph_free(q->g);
-	return NULL;
-}
-
-/* Up to the last residual block, because the array does not compute the layers after it. */
-static struct rvl_graph *make_resnet18(void)
-{
-	struct rvl_tensor *t, *y;
-	struct qg q;
-
-	qg_open(&q, 18);
-	t = qg_max_pool(&q, NULL, conv(&q, image(&q), 64, 7, 2, 1), 3, 2, 1);
-	for (int stage = 0; stage < 4; stage++) {
-		for (int block = 0; block < 2; block++) {
-			int64_t m = 64 << stage, s = stage && !block ? 2 : 1;
-
-			y = conv(&q, conv(&q, t, m, 3, s, 1), m, 3, 1, 1);
-			t = add(&q, y, s == 1 ? t : conv(&q, t, m, 1, s, 1));
-		}
-	}
-	return finish(&q, t);
-}
-
-static struct rvl_tensor *inverted(struct qg *q, struct rvl_tensor *t, int64_t expand, int64_t m,
-				   int64_t s)
-{
-	int64_t c = t->shape.dim[1];
-	struct rvl_tensor *y = expand > 1 ? conv(q, t, c * expand, 1, 1, 1) : t;
-
-	y = conv(q, conv(q, y, c * expand, 3, s, c * expand), m, 1, 1, 1);
-	return s == 1 && c == m ? add(q, y, t) : y;
-}
-
-static struct rvl_graph *make_mobilenetv2(void)
-{
-	static const struct {
-		int64_t expand, m, n, s;
-	} part[] = { { 1, 16, 1, 1 },  { 6, 24, 2, 2 },	 { 6, 32, 3, 2 }, { 6, 64, 4, 2 },
-		     { 6, 96, 3, 1 },  { 6, 160, 3, 2 }, { 6, 320, 1, 1 } };
-	struct rvl_tensor *t;
-	struct qg q;
-
-	qg_open(&q, 2);
-	t = conv(&q, image(&q), 32, 3, 2, 1);
-	for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++)
-		for (int64_t n = 0; n < part[i].n; n++)
-			t = inverted(&q, t, part[i].expand, part[i].m, n ? 1 : part[i].s);
-	return finish(&q, conv(&q, t, 1280, 1, 1, 1));
-}
 
 static struct rvl_graph *make_vgg16(void)
 {

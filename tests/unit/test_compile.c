@@ -608,6 +608,77 @@ START_TEST(parts_of_two_makers)
 }
 END_TEST
 
+/* Two convolutions and a join of their results, of which @halves says whether one is split first. */
+static void join(struct pool *p, bool halves, bool twice)
+{
+	const struct moved concat = { "Concat", { "axis" }, { { .given = true, .i = 1 } } };
+	const struct moved split = { "Split", { "axis" }, { { .given = true, .i = 1 } } };
+	const struct qg_conv c = { .m = 32, .kh = 1, .kw = 1, .wtype = RVL_TYPE_S8, .bias = true,
+				   .ytype = RVL_TYPE_U8, .wscale = 0.003f, .yscale = 0.03f };
+	struct rvl_tensor *x = sized_input(p, "a", 16), *in[3], *y, *whole = qg_conv(&p->q, NULL, x, &c);
+	struct rvl_shape s = { 4, { 1, 16, 6, 6 } };
+	struct rvl_node *n;
+
+	in[0] = in[1] = whole;
+	in[2] = qg_conv(&p->q, NULL, x, &c);
+	if (halves) {
+		n = add_moved(p, &split, 1, &whole);
+		for (int i = 0; i < 2; i++) {
+			in[i] = like(p, whole, s, true);
+			rvl_node_set_out(n, i, in[i]);
+		}
+	}
+	if (twice)
+		in[1] = in[0];
+	s.dim[1] = in[0]->shape.dim[1] + in[1]->shape.dim[1] + 32;
+	y = like(p, whole, s, true);
+	rvl_node_set_out(add_moved(p, &concat, 3, in), 0, y);
+	qg_output(&p->q, qg_conv(&p->q, NULL, y, &c));
+	ck_assert_msg(!p->q.rc, "%s", p->q.err.msg);
+}
+
+/*
+ * Convolutions store into the joined value, also where one is split before: nothing is copied, and all
+ * is one step of the NPU. What occurs twice is copied once. Without views every operator is a step.
+ */
+START_TEST(joins_without_copies)
+{
+	static const struct {
+		bool halves, twice;
+		uint32_t copies, steps;
+		uint64_t bytes;
+	} want[] = { { false, true, 1, 1, 32 * 36 }, { true, false, 0, 1, 0 }, { true, true, 2, 1, 2 * 16 * 36 } };
+	const struct rivulet_compile_options off = { .no_views = true };
+	struct rivulet_explain e;
+	struct rvl_err err = { "" };
+	struct pool p = { .n = 0 };
+
+	qg_open(&p.q, 5);
+	join(&p, want[_i].halves, want[_i].twice);
+	compile_and_check(&p.q, 5);
+	for (int views = 0; views < 2; views++) {
+		struct rivulet_blob program = { 0 };
+
+		qg_open(&p.q, 5);
+		join(&p, want[_i].halves, want[_i].twice);
+		ck_assert_msg(!rvl_compile_graph(p.q.g, &board, views ? NULL : &off, &program, &e, &err),
+			      "%s", err.msg);
+		if (views) {
+			ck_assert_uint_eq(e.copies, want[_i].copies);
+			ck_assert_uint_eq(e.copy_bytes, want[_i].bytes);
+			ck_assert_uint_eq(((const struct rivulet_program *)program.data)->steps,
+					  want[_i].steps);
+			ck_assert_uint_ge(e.views, 2);
+		} else {
+			ck_assert_uint_eq(e.copies, 1 + want[_i].halves);
+			ck_assert_uint_eq(e.views, 0);
+		}
+		rivulet_explain_free(&e);
+		rivulet_blob_free(&program);
+	}
+}
+END_TEST
+
 /* ---- edge cases ---- */
 
 static struct rvl_tensor *small_input(struct qg *q, const char *name)
@@ -1054,6 +1125,7 @@ int main(void)
 	tcase_add_loop_test(t, random_graphs, 0, 10);
 	tcase_add_loop_test(t, random_views, 0, 10);
 	tcase_add_loop_test(t, parts_of_two_makers, 0, 8);
+	tcase_add_loop_test(t, joins_without_copies, 0, 3);
 	tcase_add_test(t, cpu_steps_know_their_products);
 	tcase_add_test(t, outputs_without_a_maker);
 	tcase_add_test(t, names_survive);
