@@ -381,14 +381,14 @@ int rivulet_explain_text(const struct rivulet_explain *e, struct rivulet_blob *o
 	text_levels(e, &o);
 	if (e->program_bytes)
 		put(&o, "\nprogram %sB, weights %sB, arena %sB\n",
-		    human(e->program_bytes, p, sizeof(p)), human(e->weight_bytes, w, sizeof(w)),
-		    human(e->arena_bytes, a, sizeof(a)));
+		    format_si(e->program_bytes, p, sizeof(p)), format_si(e->weight_bytes, w, sizeof(w)),
+		    format_si(e->arena_bytes, a, sizeof(a)));
 	if (e->views)
 		put(&o, "%u value%s that nothing moves, being views of others: %sB\n", e->views,
-		    e->views == 1 ? "" : "s", human(e->view_bytes, p, sizeof(p)));
+		    e->views == 1 ? "" : "s", format_si(e->view_bytes, p, sizeof(p)));
 	if (e->copies)
 		put(&o, "%u cop%s of values that cannot be views: %sB\n", e->copies,
-		    e->copies == 1 ? "y" : "ies", human(e->copy_bytes, p, sizeof(p)));
+		    e->copies == 1 ? "y" : "ies", format_si(e->copy_bytes, p, sizeof(p)));
 	if (e->cascades)
 		put(&o, "%u value%s kept in the NPU between layers: %sB fewer moved\n", e->cascades,
 		    e->cascades == 1 ? "" : "s", format_si(rvl_max(e->cascade_bytes, 0), p, sizeof(p)));
