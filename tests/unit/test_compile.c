@@ -1075,6 +1075,7 @@ static const char *const greedy[] = {
 
 #define GREEDY_LIMIT (64l << 10) /* KiB */
 
+#ifndef __SANITIZE_ADDRESS__
 static long peak_kib(bool reset)
 {
 	FILE *f = fopen(reset ? "/proc/self/clear_refs" : "/proc/self/status", reset ? "w" : "r");
@@ -1089,6 +1090,7 @@ static long peak_kib(bool reset)
 	fclose(f);
 	return kib;
 }
+#endif
 
 START_TEST(small_models_cost_little_memory)
 {
