@@ -98,7 +98,7 @@ class TableTest(unittest.TestCase):
     def test_records_out_of_place(self):
         lines = self.text.split("\n")
         self.refused(self.text.replace("rivulet-rrsc\t1", "rivulet-rrsc\t2", 1), "t:1: .*version 1")
-        self.refused("\n".join(lines[:1] + lines[2:]), "t:2: the space")
+        self.refused("\n".join(lines[:1] + lines[2:]), "t:2: the name of the space")
         self.refused("\n".join(lines[:-2]), "cut off")
         self.refused(self.text + "more", "behind the end")
         self.refused(self.text.replace("\tand-bin\t13\t", "\tand-bin\t17\t", 1), "a second cell")
