@@ -249,10 +249,19 @@ static int cpu_step(struct rvl_backend *be, struct rvl_node *n)
 	return 0;
 }
 
+/*
+ * Tensors that lie in one store: the one that has it, then its views. head[] is by the id of the
+ * former, next[] by tensor id; RVL_NONE ends a list. A tensor that no view shares is alone.
+ */
+struct families {
+	uint32_t *head, *next;
+};
+
 /* Nodes of a segment whose layers are [l0, l0 + n). */
 struct part {
 	const struct rvl_segment *seg;
 	const uint32_t *node_layer;
+	const struct families *fam;
 	uint32_t l0, n;
 };
 
@@ -269,13 +278,62 @@ static bool written(const struct rvl_backend *be, const struct rvl_tensor *t)
 	return be->store[t->id]->place != RIVULET_PLACE_INPUT;
 }
 
-static bool seen_outside(const struct part *p, const struct rvl_tensor *t)
+static uint32_t family_of(const struct part *p, const struct rvl_tensor *t)
 {
-	if (t->is_output)
-		return true;
+	return p->fam->head[t->base ? t->base->id : t->id];
+}
+
+/* Bytes that two tensors of one family share. */
+static uint64_t common_bytes(const struct rvl_tensor *a, const struct rvl_tensor *b)
+{
+	uint64_t lo = rvl_max(a->base_at, b->base_at);
+	uint64_t hi = rvl_min(a->base_at + (uint64_t)rvl_tensor_bytes(a),
+			      b->base_at + (uint64_t)rvl_tensor_bytes(b));
+
+	return hi > lo ? hi - lo : 0;
+}
+
+static bool made_by(const struct part *p, const struct rvl_tensor *t)
+{
+	return t->producer && in_part(p, t->producer);
+}
+
+/*
+ * Whether the part makes all of @t. What a node that is not executed gives is there when the tensors
+ * in the same bytes are; no byte is written twice, so that counting them is enough.
+ */
+static bool made_inside(const struct rvl_backend *be, const struct part *p, const struct rvl_tensor *t)
+{
+	uint64_t bytes = 0;
+
+	if (!t->producer || !t->producer->free)
+		return made_by(p, t);
+	for (uint32_t i = family_of(p, t); i != RVL_NONE; i = p->fam->next[i]) {
+		const struct rvl_tensor *v = be->g->tensors[i];
+
+		if (made_by(p, v) && !v->producer->free)
+			bytes += common_bytes(t, v);
+	}
+	return bytes == (uint64_t)rvl_tensor_bytes(t);
+}
+
+static bool used_outside(const struct part *p, const struct rvl_tensor *t)
+{
 	for (uint32_t i = 0; i < t->n_users; i++)
-		if (!in_part(p, t->users[i]))
+		if (!t->users[i]->free && !in_part(p, t->users[i]))
 			return true;
+	return t->is_output;
+}
+
+/* Whether bytes of @t are used elsewhere, under whichever name. */
+static bool seen_outside(const struct rvl_backend *be, const struct part *p, const struct rvl_tensor *t)
+{
+	for (uint32_t i = family_of(p, t); i != RVL_NONE; i = p->fam->next[i]) {
+		const struct rvl_tensor *v = be->g->tensors[i];
+
+		if ((v == t || common_bytes(t, v)) && used_outside(p, v))
+			return true;
+	}
 	return false;
 }
 
@@ -291,7 +349,34 @@ static bool list_add(struct rvl_tensor **list, uint32_t *n, struct rvl_tensor *t
 	return true;
 }
 
-/* Reads and writes of a part; false when they are too many for one step. */
+static bool list_reads(const struct rvl_backend *be, const struct part *p, const struct rvl_node *n,
+		       struct rvl_bstep *s)
+{
+	for (uint32_t j = 0; j < n->n_in; j++) {
+		struct rvl_tensor *t = n->in[j];
+
+		if (t && !t->data && !made_inside(be, p, t) && !list_add(s->read, &s->nread, t))
+			return false;
+	}
+	return true;
+}
+
+static bool list_writes(const struct rvl_backend *be, const struct part *p, const struct rvl_node *n,
+			struct rvl_bstep *s)
+{
+	for (uint32_t j = 0; j < n->n_out; j++) {
+		struct rvl_tensor *t = n->out[j];
+
+		if (t && written(be, t) && seen_outside(be, p, t) && !list_add(s->write, &s->nwrite, t))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Reads and writes of a part; false when they are too many for one step. Nodes that are not executed
+ * touch nothing: their users read the joined value, and the step writes its own parts of it.
+ */
 static bool list_refs(struct rvl_backend *be, const struct part *p, struct rvl_bstep *s)
 {
 	s->nread = 0;
@@ -299,19 +384,8 @@ static bool list_refs(struct rvl_backend *be, const struct part *p, struct rvl_b
 	for (uint32_t i = 0; i < p->seg->count; i++) {
 		const struct rvl_node *n = be->g->nodes[p->seg->first + i];
 
-		if (!in_part(p, n))
-			continue;
-		for (uint32_t j = 0; j < n->n_in; j++) {
-			struct rvl_tensor *t = n->in[j];
-
-			if (t && !t->data && !(t->producer && in_part(p, t->producer)) &&
-			    !list_add(s->read, &s->nread, t))
-				return false;
-		}
-		for (uint32_t j = 0; j < n->n_out; j++)
-			if (n->out[j] && seen_outside(p, n->out[j]) && written(be, n->out[j]) &&
-			    !list_add(s->write, &s->nwrite, n->out[j]))
-				return false;
+		if (in_part(p, n) && !n->free && (!list_reads(be, p, n, s) || !list_writes(be, p, n, s)))
+			return false;
 	}
 	return true;
 }
@@ -358,17 +432,19 @@ static uint32_t within_cycles(const struct rvl_backend *be, uint32_t l0, uint32_
 static int npu_step(struct rvl_backend *be, const struct part *whole, uint32_t l0, uint32_t left,
 		    uint32_t *taken)
 {
-	struct part p = { whole->seg, whole->node_layer, l0, left };
+	struct part p = *whole;
 	struct rvl_bstep *s;
 	int rc = new_step(be, &s);
 
 	if (rc)
 		return rc;
+	p.l0 = l0;
 	p.n = left = within_cycles(be, l0, left);
 	if (!list_refs(be, &p, s)) {
 		for (p.n = 1; p.n < left; p.n++) { /* as many layers as one step can name */
-			struct part more = { whole->seg, whole->node_layer, l0, p.n + 1 };
+			struct part more = p;
 
+			more.n++;
 			if (!list_refs(be, &more, s))
 				break;
 		}
@@ -388,9 +464,9 @@ static int npu_step(struct rvl_backend *be, const struct part *whole, uint32_t l
 }
 
 static int npu_steps(struct rvl_backend *be, const struct rvl_segment *seg,
-		     const uint32_t *node_layer)
+		     const uint32_t *node_layer, const struct families *fam)
 {
-	struct part whole = { .seg = seg, .node_layer = node_layer, .l0 = RVL_NONE };
+	struct part whole = { .seg = seg, .node_layer = node_layer, .fam = fam, .l0 = RVL_NONE };
 	uint32_t past = 0, taken = 0;
 	int rc = 0;
 
@@ -405,7 +481,20 @@ static int npu_steps(struct rvl_backend *be, const struct rvl_segment *seg,
 	return rc;
 }
 
-int rvl_steps_make(struct rvl_backend *be, const uint32_t *node_layer)
+static void list_families(const struct rvl_graph *g, struct families *fam)
+{
+	for (uint32_t i = 0; i < g->n_tensors; i++)
+		fam->head[i] = fam->next[i] = RVL_NONE;
+	for (uint32_t i = 0; i < g->n_tensors; i++) {
+		const struct rvl_tensor *t = g->tensors[i];
+		uint32_t *head = &fam->head[t->base ? t->base->id : t->id];
+
+		fam->next[i] = *head;
+		*head = i;
+	}
+}
+
+static int make_steps(struct rvl_backend *be, const uint32_t *node_layer, const struct families *fam)
 {
 	struct rvl_graph *g = be->g;
 	int rc = 0;
@@ -414,13 +503,28 @@ int rvl_steps_make(struct rvl_backend *be, const uint32_t *node_layer)
 		const struct rvl_segment *s = &g->segs[i];
 
 		if (s->place == RVL_PLACE_NPU) {
-			rc = npu_steps(be, s, node_layer);
+			rc = npu_steps(be, s, node_layer, fam);
 			continue;
 		}
 		for (uint32_t j = 0; j < s->count && !rc; j++)
 			if (!g->nodes[s->first + j]->free)
 				rc = cpu_step(be, g->nodes[s->first + j]);
 	}
+	return rc;
+}
+
+int rvl_steps_make(struct rvl_backend *be, const uint32_t *node_layer)
+{
+	size_t size = (be->g->n_tensors + 1) * sizeof(uint32_t);
+	struct families fam = { .head = malloc(size), .next = malloc(size) };
+	int rc = -ENOMEM;
+
+	if (fam.head && fam.next) {
+		list_families(be->g, &fam);
+		rc = make_steps(be, node_layer, &fam);
+	}
+	free(fam.head);
+	free(fam.next);
 	return rc;
 }
 

@@ -679,6 +679,61 @@ START_TEST(joins_without_copies)
 }
 END_TEST
 
+/*
+ * Joins within joins, whose parts the CPU and the NPU make: the operands that only the joins name are
+ * more than a step can read. The convolution before them waits for none of them, and each step
+ * writes its own part of the joined value.
+ */
+static void wide_join(struct pool *p)
+{
+	const struct moved m = { "Concat", { "axis" }, { { .given = true, .i = 1 } } };
+	const struct qg_conv c = { .m = 16, .kh = 1, .kw = 1, .wtype = RVL_TYPE_S8, .bias = true,
+				   .ytype = RVL_TYPE_U8, .wscale = 0.003f, .yscale = 0.03f };
+	struct rvl_tensor *x, *y, *in[20];
+
+	x = cpu_step(p, sized_input(p, "a", 16));
+	y = qg_conv(&p->q, NULL, x, &c);
+	for (int turn = 0; turn < 2; turn++) {
+		for (int i = 0; i < 19; i++)
+			in[i] = cpu_step(p, x);
+		in[19] = y;
+		y = like(p, x, (struct rvl_shape){ 4, { 1, 16 * (1 + 19 * (turn + 1)), 6, 6 } }, true);
+		rvl_node_set_out(add_moved(p, &m, 20, in), 0, y);
+	}
+	qg_output(&p->q, cpu_step(p, y));
+	ck_assert_msg(!p->q.rc, "%s", p->q.err.msg);
+}
+
+START_TEST(joins_of_many_makers)
+{
+	struct rivulet_blob program = { 0 };
+	const struct rivulet_program *f;
+	const struct rivulet_step *s;
+	struct rvl_err err = { "" };
+	struct pool p = { .n = 0 };
+	uint32_t npu = 0;
+
+	qg_open(&p.q, 6);
+	wide_join(&p);
+	ck_assert_msg(!rvl_compile_graph(p.q.g, &board, NULL, &program, NULL, &err), "%s", err.msg);
+	f = program.data;
+	s = rivulet_program_steps(f);
+	for (uint32_t i = 0; i < f->steps; i++) {
+		if (s[i].kind != RIVULET_STEP_NPU)
+			continue;
+		npu++;
+		ck_assert_uint_eq(s[i].nread, 1);
+		ck_assert_uint_eq(s[i].nwrite, 1);
+		ck_assert_uint_eq(bytes_of(f, s[i].write[0]).hi - bytes_of(f, s[i].write[0]).lo, 16 * 36);
+	}
+	ck_assert_uint_eq(npu, 1);
+	rivulet_blob_free(&program);
+	qg_open(&p.q, 6);
+	wide_join(&p);
+	compile_and_check(&p.q, 6);
+}
+END_TEST
+
 /* ---- edge cases ---- */
 
 static struct rvl_tensor *small_input(struct qg *q, const char *name)
@@ -1128,6 +1183,7 @@ int main(void)
 	tcase_add_loop_test(t, random_views, 0, 10);
 	tcase_add_loop_test(t, parts_of_two_makers, 0, 8);
 	tcase_add_loop_test(t, joins_without_copies, 0, 3);
+	tcase_add_test(t, joins_of_many_makers);
 	tcase_add_test(t, cpu_steps_know_their_products);
 	tcase_add_test(t, outputs_without_a_maker);
 	tcase_add_test(t, names_survive);
