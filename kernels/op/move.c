@@ -108,10 +108,11 @@ static void copy_rows(void *arg, int64_t first, int64_t past)
 static void list_box(const struct rvl_call *c, const struct box *b)
 {
 	struct rvl_op_boxes *list = c->boxes;
-	struct rvl_op_box *out = &list->box[list->n];
+	struct rvl_op_box *out;
 
 	if (list->n++ >= RVL_MAX_IN)
 		return;
+	out = &list->box[list->n - 1];
 	*out = (struct rvl_op_box) { .in = (uint32_t)(b->x - c->in), .out = (uint32_t)(b->y - c->out),
 				     .from_at = b->x_at, .to_at = b->y_at, .rank = b->rank };
 	memcpy(out->dim, b->dim, sizeof(out->dim));
