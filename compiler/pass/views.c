@@ -10,20 +10,32 @@
  * written there (it lies elsewhere already, or is an input, output or constant) is copied by an
  * Identity; if none can, the operator stays what it was, one copy of everything.
  *
- * Every tensor is written once, so a store needs no order between its parts; how long it is live is
- * the memory plan's question.
+ * Every tensor is written once, so a store needs no order between its parts.
+ *
+ * A view that is used after everything else in its store keeps bytes that nobody uses. So a store's
+ * life ends with the last use of half of it: what is used after that is copied. An operand may begin
+ * a joined value's life early, because at the join operands and result would both be live.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/math.h"
 #include "graph/view.h"
 #include "pass/passes.h"
 #include "rivulet_program.h"
 
+/* How long a store is used, as indices of nodes. */
+struct life {
+	uint32_t half;	/* the last use of at least half of its bytes */
+	uint32_t last;	/* of any */
+};
+
 struct views {
 	struct rvl_graph *g;
 	struct rvl_op_boxes *boxes;	/* of the node at hand */
+	struct life *life;		/* by tensor id; tensors that the pass makes are no stores */
+	uint32_t *last_use;		/* by tensor id, reshapes of it included */
 	struct rvl_err *err;
 };
 
@@ -147,12 +159,24 @@ static bool runs_of_output(const struct views *v, const struct rvl_node *n)
 /* The tensor whose store @t lies in; *at: bytes from its start. */
 static struct rvl_tensor *root_of(struct rvl_tensor *t, uint64_t *at)
 {
-	*at = 0;
-	while (t->base) {
-		*at += t->base_at;
-		t = t->base;
+	struct rvl_tensor *root = t;
+	uint64_t left = 0;
+
+	while (root->base) {
+		left += root->base_at;
+		root = root->base;
 	}
-	return t;
+	*at = left;
+	while (t != root) { /* those on the path need not follow it again */
+		struct rvl_tensor *next = t->base;
+		uint64_t step = t->base_at;
+
+		t->base = root;
+		t->base_at = left;
+		left -= step;
+		t = next;
+	}
+	return root;
 }
 
 static void lies_in(struct rvl_tensor *t, struct rvl_tensor *base, int64_t element)
@@ -184,6 +208,74 @@ static bool takes_output(const struct rvl_tensor *y, struct rvl_tensor *x)
 
 	return !at && root->producer && !root->is_output && !root->holds_output &&
 	       rvl_tensor_bytes(root) == rvl_tensor_bytes(y);
+}
+
+/* Bytes that the caller binds are there for the whole run. */
+static bool in_arena(const struct rvl_tensor *root)
+{
+	return !root->is_input && !root->is_output && !root->holds_output && !root->data;
+}
+
+static bool is_half(const struct rvl_tensor *root, uint64_t bytes)
+{
+	return bytes >= (uint64_t)rvl_tensor_bytes(root) / 2;
+}
+
+/* Bytes of those results in @set that lie in the same operand as @o and are used as long. */
+static uint64_t used_as_long(const struct views *v, const struct rvl_node *n, uint32_t set,
+			     uint32_t o)
+{
+	uint32_t in = run_of_input(v, n, o)->in;
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (set >> i & 1 && run_of_input(v, n, i)->in == in &&
+		    v->last_use[n->out[i]->id] >= v->last_use[n->out[o]->id])
+			bytes += (uint64_t)rvl_tensor_bytes(n->out[i]);
+	return bytes;
+}
+
+/* Whether result @o, a view with the others of @set, keeps no more than half of a store idle. */
+static bool fits_life(const struct views *v, const struct rvl_node *n, uint32_t set, uint32_t o)
+{
+	uint64_t at;
+	const struct rvl_tensor *root = root_of(n->in[run_of_input(v, n, o)->in], &at);
+
+	return !in_arena(root) ||
+	       v->last_use[n->out[o]->id] <= v->life[root->id].half ||
+	       is_half(root, used_as_long(v, n, set, o));
+}
+
+static void extend_life(struct views *v, const struct rvl_node *n, uint32_t set, uint32_t o)
+{
+	uint64_t at;
+	const struct rvl_tensor *root = root_of(n->in[run_of_input(v, n, o)->in], &at);
+	uint32_t last = v->last_use[n->out[o]->id];
+	struct life *l = &v->life[root->id];
+
+	l->last = rvl_max(l->last, last);
+	if (is_half(root, used_as_long(v, n, set, o)))
+		l->half = rvl_max(l->half, last);
+}
+
+/* The same for an operand of a join, with all that lies in it, as a part of the joined value. */
+static bool fits_joined_life(const struct views *v, const struct rvl_tensor *root,
+			     const struct rvl_tensor *y)
+{
+	const struct life *own = &v->life[root->id], *l = &v->life[y->id];
+
+	return !in_arena(y) || own->last <= l->half ||
+	       (is_half(y, (uint64_t)rvl_tensor_bytes(root)) && own->last <= own->half);
+}
+
+static void extend_joined_life(struct views *v, const struct rvl_tensor *root,
+			       const struct rvl_tensor *y)
+{
+	struct life *l = &v->life[y->id];
+
+	l->last = rvl_max(l->last, v->life[root->id].last);
+	if (is_half(y, (uint64_t)rvl_tensor_bytes(root)))
+		l->half = rvl_max(l->half, v->life[root->id].half);
 }
 
 static bool can_lie_in(const struct rvl_graph *g, const struct rvl_tensor *y, struct rvl_tensor *x)
@@ -231,27 +323,43 @@ static void forward_one(struct views *v, struct rvl_node *n, uint32_t o)
 		root_of(y, &at)->holds_output = true;
 }
 
-/* Makes all results of @n views of its operand, if that saves anything. */
-static int forward(struct views *v, struct rvl_node *n)
+/* The results of @n that become views, a bit each; 0 if not every result is a run of an operand. */
+static uint32_t choose_results(const struct views *v, const struct rvl_node *n)
 {
-	uint32_t can = 0;
-	int rc = 0;
+	uint32_t set = 0, before;
 
 	for (uint32_t o = 0; o < n->n_out; o++) {
 		const struct rvl_op_box *b = n->out[o] ? run_of_input(v, n, o) : NULL;
 
 		if (n->out[o] && !b)
 			return 0;
-		can += b && can_lie_in(v->g, n->out[o], n->in[b->in]);
+		if (b && can_lie_in(v->g, n->out[o], n->in[b->in]))
+			set |= 1u << o;
 	}
-	if (!can)
-		return 0;
-	for (uint32_t o = 0; o < n->n_out && !rc; o++) {
-		const struct rvl_op_box *b = n->out[o] ? run_of_input(v, n, o) : NULL;
+	do {
+		before = set;
+		for (uint32_t o = 0; o < n->n_out; o++)
+			if (set >> o & 1 && !fits_life(v, n, set, o))
+				set &= ~(1u << o);
+	} while (set != before);
+	return set;
+}
 
-		if (b && !can_lie_in(v->g, n->out[o], n->in[b->in]))
+/* Makes the results of @n views of its operand, if that saves anything. */
+static int forward(struct views *v, struct rvl_node *n)
+{
+	uint32_t set = choose_results(v, n);
+	int rc = 0;
+
+	if (!set)
+		return 0;
+	for (uint32_t o = 0; o < n->n_out; o++)
+		if (set >> o & 1)
+			extend_life(v, n, set, o);
+	for (uint32_t o = 0; o < n->n_out && !rc; o++) {
+		if (n->out[o] && !(set >> o & 1))
 			rc = copy_result(v, n, o);
-		if (b && !rc)
+		if (n->out[o] && !rc)
 			forward_one(v, n, o);
 	}
 	n->free = !rc;
@@ -295,7 +403,8 @@ static struct rvl_tensor *mover(const struct views *v, const struct rvl_node *n,
 	struct rvl_tensor *root = root_of(n->in[own->in], &at);
 
 	result_bytes(n, own, &lo, &hi);
-	if (!can_move_into(root) || root == n->out[0] || at > lo)
+	if (!can_move_into(root) || root == n->out[0] || at > lo ||
+	    !fits_joined_life(v, root, n->out[0]))
 		return NULL;
 	*place = lo - at;
 	past = *place + (uint64_t)rvl_tensor_bytes(root);
@@ -340,6 +449,8 @@ static int backward(struct views *v, struct rvl_node *n)
 		moves = mover(v, n, b, &place);
 		if (!moves)
 			rc = copy_operand(v, n, b->in);
+		if (moves)
+			extend_joined_life(v, moves, y);
 		if (!rc)
 			lies_in(moves ? moves : n->in[b->in], y, moves ? (int64_t)(place / size) : b->to_at);
 	}
@@ -367,16 +478,51 @@ static void settle(struct rvl_graph *g)
 	}
 }
 
+/* The last uses of all tensors; a reshape's result counts as another name of its operand. */
+static void find_lives(struct views *v)
+{
+	for (uint32_t i = v->g->n_nodes; i-- > 0;) {
+		const struct rvl_node *n = v->g->nodes[i];
+		bool name = rvl_op_renames(n->op) && !n->copies;
+
+		for (uint32_t j = 0; j < n->n_in; j++) {
+			uint32_t *last = n->in[j] ? &v->last_use[n->in[j]->id] : NULL;
+			uint32_t use = name ? rvl_max(i, v->last_use[n->out[0]->id]) : i;
+
+			if (last)
+				*last = rvl_max(*last, use);
+		}
+	}
+	for (uint32_t i = 0; i < v->g->n_tensors; i++)
+		v->life[i] = (struct life) { v->last_use[i], v->last_use[i] };
+}
+
+static int make_views(struct views *v)
+{
+	uint32_t n = v->g->n_nodes;
+	int rc = 0;
+
+	if (!v->boxes || !v->life || !v->last_use)
+		return rvl_fail(v->err, -ENOMEM, "no memory for views");
+	find_lives(v);
+	for (uint32_t i = 0; i < n && !rc; i++)
+		rc = view_node(v, v->g->nodes[i]);
+	if (!rc)
+		settle(v->g);
+	return rc;
+}
+
 int rvl_pass_views(struct rvl_graph *g, struct rvl_err *err)
 {
-	struct views v = { .g = g, .boxes = malloc(sizeof(*v.boxes)), .err = err };
-	uint32_t n = g->n_nodes;
-	int rc = v.boxes ? 0 : rvl_fail(err, -ENOMEM, "no memory for views");
+	struct views v = {
+		.g = g, .boxes = malloc(sizeof(*v.boxes)),
+		.life = calloc(g->n_tensors + 1, sizeof(*v.life)),
+		.last_use = calloc(g->n_tensors + 1, sizeof(*v.last_use)), .err = err,
+	};
+	int rc = make_views(&v);
 
-	for (uint32_t i = 0; i < n && !rc; i++)
-		rc = view_node(&v, g->nodes[i]);
 	free(v.boxes);
-	if (!rc)
-		settle(g);
+	free(v.life);
+	free(v.last_use);
 	return rc ? rc : rvl_graph_sort(g, err);
 }
