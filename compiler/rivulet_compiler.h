@@ -190,7 +190,7 @@ struct rivulet_explain {
 	struct rivulet_estimate_row level[RIVULET_LEVELS];
 	uint64_t program_bytes, weight_bytes, arena_bytes;
 	uint32_t views;	       /* values that lie in the memory of others, so that nothing moves them */
-	uint64_t view_bytes;
+	uint64_t view_bytes;   /* summed over the views; a view of a view counts by itself */
 	uint32_t copies;       /* steps and layers that only copy */
 	uint64_t copy_bytes;   /* that they write */
 	uint32_t cascades;     /* values that stay in the NPU between two layers */
