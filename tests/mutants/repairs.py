@@ -87,11 +87,11 @@ class Repair:
     def __str__(self):
         return f"{self.point} {self.what}"
 
-    def texts(self):
-        """The changed files by path: (original, without the repair)."""
+    def texts(self, tree=TREE):
+        """The changed files of @tree by path: (original, without the repair)."""
         found = {}
         for e in self.edits:
-            original, text = found.get(e.path) or [(TREE / e.path).read_text()] * 2
+            original, text = found.get(e.path) or [(tree / e.path).read_text()] * 2
             found[e.path] = original, e.take_out(text)
         return found
 
@@ -268,6 +268,7 @@ def options():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--point", default="", help="only the entries of this point, or of this section: 3.1, 3")
     p.add_argument("--list", action="store_true", help="only print the entries")
+    p.add_argument("--match", action="store_true", help="only print the entries that do not match the tree")
     return p.parse_args()
 
 
@@ -277,6 +278,15 @@ def chosen(args):
     if not found:
         raise SystemExit(f"repairs: no entry for point {args.point}")
     return found
+
+
+def stale(repairs):
+    """What keeps entries from being taken out of the tree as it is, a line each."""
+    for r in repairs:
+        try:
+            r.texts(ROOT)
+        except (Mistake, OSError) as e:
+            yield f"{r}: {e}"
 
 
 def try_all(repairs, report):
@@ -313,6 +323,10 @@ def main():
         for r in repairs:
             print(f"{r}\n    {', '.join(t.text for t in r.tests)}")
         return 0
+    if args.match:
+        wrong = list(stale(repairs))
+        print("\n".join(wrong), end="\n" if wrong else "")
+        return 1 if wrong else 0
     hook("select")
     copy_tree()
     started = time.monotonic()
