@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -132,13 +133,15 @@ static int bind_buffer(struct rivulet_exec *x, uint32_t tensor, struct rivulet_b
 	m.size = io_tensor(x, tensor)->size;
 	if (shared && x->img->addresses[tensor]) {
 		r = bind_plain(x, tensor, &m, true, err);
-		if (!r)
-			x->bind[tensor].from = rivulet_buffer_ref(buf);
-		return r;
+	} else {
+		m.buf = rivulet_buffer_ref(buf);
+		set_binding(x, tensor, &m, NULL);
 	}
-	m.buf = rivulet_buffer_ref(buf);
-	set_binding(x, tensor, &m, NULL);
-	return 0;
+	if (!r && shared && x->img->on_cpu[tensor]) {
+		x->bind[tensor].from = rivulet_buffer_ref(buf);
+		x->bind[tensor].from_offset = offset;
+	}
+	return r;
 }
 
 int rivulet_exec_bind_buffer(struct rivulet_exec *x, uint32_t tensor, struct rivulet_buffer *buf,
@@ -206,18 +209,105 @@ int rivulet_exec_bind_fd(struct rivulet_exec *x, uint32_t tensor, int fd, uint64
 	return r;
 }
 
-void rvl_rt_copy_bound(struct rivulet_exec *x, bool outputs)
-{
-	uint32_t inputs = x->img->prog->inputs;
-	uint32_t first = outputs ? inputs : 0;
-	uint32_t end = outputs ? inputs + x->img->prog->outputs : inputs;
+/* ---- memory at the start and the end of a run ---- */
 
-	for (uint32_t i = first; i < end; i++) {
+/*
+ * A wait ends after this time to see whether the run was stopped, because a producer may take as
+ * long as it wants.
+ */
+#define WAIT_SLICE_NS 10000000
+
+static struct drm_rivulet_range range_of(const struct rvl_rt_binding *b)
+{
+	return (struct drm_rivulet_range) { .offset = b->from_offset, .size = b->mem.size };
+}
+
+/* The access of the CPU to a dma-buf. Steps may read what other steps have written to an output. */
+static uint32_t access_to(const struct rivulet_exec *x, uint32_t tensor)
+{
+	return DRM_RIVULET_ACCESS_READ | (is_output(x, tensor) ? DRM_RIVULET_ACCESS_WRITE : 0);
+}
+
+static int wait_for_fences(const struct rivulet_exec *x, uint32_t tensor)
+{
+	int r = -ETIME;
+
+	while (r == -ETIME) {
+		if (atomic_load(&x->abandoned))
+			return -ECANCELED;
+		r = rivulet_buffer_wait(x->bind[tensor].from, access_to(x, tensor),
+					rvl_rt_now() + WAIT_SLICE_NS);
+	}
+	return r;
+}
+
+/*
+ * An NPU step waits for the fences of its buffers in the kernel. Copies and CPU steps wait here. An
+ * output waits for its readers before the run and not after it, because no step may write
+ * before they are done.
+ */
+static int begin_access(struct rivulet_exec *x, uint32_t tensor)
+{
+	struct rvl_rt_binding *b = &x->bind[tensor];
+	struct drm_rivulet_range range = range_of(b);
+	int r = wait_for_fences(x, tensor);
+
+	if (!r)
+		r = rivulet_buffer_sync(b->from, DRM_RIVULET_SYNC_FOR_CPU, access_to(x, tensor), &range,
+					range.size > 0);
+	b->open = !r;
+	return r;
+}
+
+static int end_access(struct rivulet_exec *x, uint32_t tensor)
+{
+	struct rvl_rt_binding *b = &x->bind[tensor];
+	struct drm_rivulet_range range = range_of(b);
+
+	b->open = false;
+	return rivulet_buffer_end(b->from, access_to(x, tensor), &range, range.size > 0);
+}
+
+/* Notes the first error of the copy task, whose text is of this thread. */
+static void note(struct rivulet_exec *x, uint32_t tensor, int error)
+{
+	const struct rivulet_program *p = x->img->prog;
+
+	if (!error || x->copy.error)
+		return;
+	x->copy.error = error;
+	snprintf(x->copy.why, sizeof(x->copy.why), "tensor %s: %s",
+		 rivulet_program_string(p, io_tensor(x, tensor)->name), rivulet_last_error());
+}
+
+void rvl_rt_begin_bound(struct rivulet_exec *x)
+{
+	const struct rivulet_program *p = x->img->prog;
+
+	x->copy.error = 0;
+	for (uint32_t i = 0; i < p->inputs + p->outputs && !x->copy.error; i++) {
 		struct rvl_rt_binding *b = &x->bind[i];
 
-		if (b->user && outputs)
+		if (b->from)
+			note(x, i, begin_access(x, i));
+		if (!b->user || is_output(x, i) || x->copy.error)
+			continue;
+		memcpy(b->mem.host, b->user, b->mem.size);
+		if (b->open)
+			note(x, i, end_access(x, i));
+	}
+}
+
+void rvl_rt_end_bound(struct rivulet_exec *x, bool succeeded)
+{
+	const struct rivulet_program *p = x->img->prog;
+
+	for (uint32_t i = 0; i < p->inputs + p->outputs; i++) {
+		struct rvl_rt_binding *b = &x->bind[i];
+
+		if (succeeded && b->user && is_output(x, i))
 			memcpy(b->user, b->mem.host, b->mem.size);
-		else if (b->user)
-			memcpy(b->mem.host, b->user, b->mem.size);
+		if (b->open)
+			note(x, i, end_access(x, i));
 	}
 }

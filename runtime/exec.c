@@ -169,9 +169,18 @@ static void push_copy(struct rivulet_exec *x, void (*work)(struct rvl_rt_task *t
 	rvl_rt_workers_push(x->img->rt->pool, &x->copy);
 }
 
-static void copy_out_work(struct rvl_rt_task *t)
+/* Whether the run has dma-bufs whose fences the CPU must wait for. */
+static bool has_fences(const struct rivulet_exec *x)
 {
-	rvl_rt_copy_bound(t->x, true);
+	for (uint32_t i = 0; i < x->img->prog->inputs + x->img->prog->outputs; i++)
+		if (x->bind[i].from)
+			return true;
+	return false;
+}
+
+static void end_work(struct rvl_rt_task *t)
+{
+	rvl_rt_end_bound(t->x, succeeded(t->x));
 	rvl_rt_complete(t->x->img->rt, t);
 }
 
@@ -180,8 +189,10 @@ static void report_end(struct rivulet_exec *x)
 	struct rivulet_runtime *rt = x->img->rt;
 	uint64_t one = 1;
 
-	if (succeeded(x))
-		x->result.error = 0;
+	if (succeeded(x)) {
+		x->result.error = x->copy.error;
+		snprintf(x->result.text, sizeof(x->result.text), "%s", x->copy.error ? x->copy.why : "");
+	}
 	x->result.end_ns = (uint64_t)rvl_rt_now();
 	unlink_exec(x);
 	link_exec(x, &rt->finished);
@@ -193,14 +204,15 @@ static void report_end(struct rivulet_exec *x)
 
 static void finish(struct rivulet_exec *x)
 {
-	bool copy = succeeded(x) && copies(x, true);
+	bool ends = has_fences(x) || (succeeded(x) && copies(x, true));
 
-	if (copy && x->img->rt->offload) {
-		push_copy(x, copy_out_work);
+	/* A run that was stopped before it was prepared has begun no access. */
+	if (ends && x->prepared && x->img->rt->offload) {
+		push_copy(x, end_work);
 		return;
 	}
-	if (copy)
-		rvl_rt_copy_bound(x, true);
+	if (ends && x->prepared)
+		rvl_rt_end_bound(x, succeeded(x));
 	report_end(x);
 }
 
@@ -505,6 +517,8 @@ static void copy_done(struct rivulet_exec *x)
 		report_end(x);
 	else if (x->stopping)
 		finish(x);
+	else if (x->copy.error)
+		rvl_rt_exec_stop(x, x->copy.error, x->copy.why);
 	else
 		advance(x);
 }
@@ -549,7 +563,7 @@ static void prepare(struct rivulet_exec *x)
 		if (x->task[i].prof.size)
 			memset(x->task[i].prof.host, 0, x->task[i].prof.size);
 	}
-	rvl_rt_copy_bound(x, false);
+	rvl_rt_begin_bound(x);
 }
 
 static void prepare_work(struct rvl_rt_task *t)
@@ -568,7 +582,7 @@ static bool prepares_fast(const struct rivulet_exec *x)
 
 static void begin(struct rivulet_exec *x)
 {
-	if (x->img->rt->offload && !prepares_fast(x)) {
+	if (has_fences(x) || (x->img->rt->offload && !prepares_fast(x))) {
 		push_copy(x, prepare_work);
 		return;
 	}
@@ -592,6 +606,7 @@ int rivulet_exec_start(struct rivulet_exec *x, const struct rivulet_exec_params 
 	x->stopping = false;
 	atomic_store(&x->abandoned, false);
 	x->prepared = false;
+	x->copy.error = 0;
 	x->first = 0;
 	link_exec(x, &x->img->rt->active);
 	if (x->params.deadline && !x->params.soft) {

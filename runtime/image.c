@@ -116,7 +116,7 @@ static bool uses_addresses(enum rvl_op op)
 }
 
 /* Marks the inputs and outputs of the model among the operands of a step. */
-static void mark_addresses(struct rivulet_image *img, const uint32_t *tensor, uint32_t n)
+static void mark(const struct rivulet_image *img, const uint32_t *tensor, uint32_t n, bool *marks)
 {
 	const struct rivulet_tensor *t = rivulet_program_tensors(img->prog);
 
@@ -124,9 +124,9 @@ static void mark_addresses(struct rivulet_image *img, const uint32_t *tensor, ui
 		if (tensor[i] == UINT32_MAX)
 			continue;
 		if (t[tensor[i]].place == RIVULET_PLACE_INPUT)
-			img->addresses[t[tensor[i]].offset] = true;
+			marks[t[tensor[i]].offset] = true;
 		if (t[tensor[i]].place == RIVULET_PLACE_OUTPUT)
-			img->addresses[img->prog->inputs + t[tensor[i]].offset] = true;
+			marks[img->prog->inputs + t[tensor[i]].offset] = true;
 	}
 }
 
@@ -148,9 +148,11 @@ static int prepare_cpu(struct rivulet_image *img, uint32_t i, uint64_t limit,
 	if (bind_operands(img, d.in, d.n_in, s->read, s->nread, false, c->in) ||
 	    bind_operands(img, d.out, d.n_out, s->write, s->nwrite, true, c->out))
 		return fail_step(img, i, EINVAL, "its operands are not what its parameters say", err);
+	mark(img, c->in, d.n_in, img->on_cpu);
+	mark(img, c->out, d.n_out, img->on_cpu);
 	if (uses_addresses(d.op)) {
-		mark_addresses(img, c->in, d.n_in);
-		mark_addresses(img, c->out, d.n_out);
+		mark(img, c->in, d.n_in, img->addresses);
+		mark(img, c->out, d.n_out, img->addresses);
 	}
 	r = rvl_kernel_new(&d, false, &c->kernel, why);
 	if (r)
@@ -190,13 +192,14 @@ static void prepare_npu(struct rivulet_image *img, uint32_t i)
 static int prepare_steps(struct rivulet_image *img, uint64_t limit,
 			 struct rivulet_runtime_error *err)
 {
-	uint32_t n = img->prog->steps;
+	uint32_t n = img->prog->steps, io = img->prog->inputs + img->prog->outputs + 1;
 	int r = 0;
 
 	img->cpu = calloc(n + 1, sizeof(*img->cpu));
 	img->report = calloc(n + 1, sizeof(*img->report));
-	img->addresses = calloc(img->prog->inputs + img->prog->outputs + 1, sizeof(*img->addresses));
-	if (!img->cpu || !img->report || !img->addresses || rvl_rt_deps(img))
+	img->on_cpu = calloc(io, sizeof(*img->on_cpu));
+	img->addresses = calloc(io, sizeof(*img->addresses));
+	if (!img->cpu || !img->report || !img->on_cpu || !img->addresses || rvl_rt_deps(img))
 		return rvl_rt_fail(err, ENOMEM, "out of memory");
 	for (uint32_t i = 0; !r && i < n; i++) {
 		if (rivulet_program_steps(img->prog)[i].kind == RIVULET_STEP_CPU)
@@ -288,6 +291,7 @@ struct rivulet_image *rivulet_image_unref(struct rivulet_image *img)
 		rvl_kernel_free(img->cpu[i].kernel);
 	free(img->cpu);
 	free(img->report);
+	free(img->on_cpu);
 	free(img->addresses);
 	free(img->deps);
 	rvl_rt_mem_free(&img->mem);

@@ -168,8 +168,8 @@ struct rivulet_image {
 	struct rvl_rt_cpu_step *cpu;		/* by step; empty for NPU steps */
 	uint64_t (*deps)[RVL_RT_WORDS];		/* by step: bit b: step - 1 - b comes first */
 	uint32_t *report;			/* by step: number among the NPU steps */
-	/* By input, then output: a CPU step uses its data as addresses, see bind.c. */
-	bool *addresses;
+	/* By input, then output: a CPU step uses it; and uses its data as addresses, see bind.c. */
+	bool *on_cpu, *addresses;
 	uint32_t npu_steps;
 	uint32_t io_slots;			/* slots that any NPU step uses */
 	uint64_t prof_size;			/* bytes of PROF records of all steps */
@@ -196,7 +196,13 @@ struct rvl_rt_binding {
 	bool writable;
 	struct rvl_rt_mem mem;		/* what CPU and NPU steps use */
 	void *user;			/* memory that @mem is a copy of, or NULL */
-	struct rivulet_buffer *from;	/* @user is its mapping; referenced, or NULL */
+	/*
+	 * A dma-buf that CPU steps or the copy access, so that a run waits for its fences;
+	 * referenced, or NULL.
+	 */
+	struct rivulet_buffer *from;
+	uint64_t from_offset;		/* of the tensor in @from */
+	bool open;			/* the CPU's access to @from has begun and not ended */
 };
 
 struct rivulet_exec {
@@ -222,8 +228,16 @@ struct rivulet_exec {
 void rvl_rt_exec_done(struct rvl_rt_task *t);
 /** rvl_rt_exec_stop() - issue no further step; the first reason becomes the result */
 void rvl_rt_exec_stop(struct rivulet_exec *x, int error, const char *text);
-/** rvl_rt_copy_bound() - plain memory in (inputs) or out (outputs) of the back end's copies */
-void rvl_rt_copy_bound(struct rivulet_exec *x, bool outputs);
+/**
+ * rvl_rt_begin_bound() - wait for the fences of dma-bufs, then copy inputs into the back end's copies
+ * Ends with -ECANCELED soon after x->abandoned is set. The error and its text are in x->copy.
+ */
+void rvl_rt_begin_bound(struct rivulet_exec *x);
+/**
+ * rvl_rt_end_bound() - copy outputs out if the run has @succeeded, and end the access to dma-bufs
+ * The first error and its text are in x->copy.
+ */
+void rvl_rt_end_bound(struct rivulet_exec *x, bool succeeded);
 /** rvl_rt_unbind() - release what a binding holds */
 void rvl_rt_unbind(struct rvl_rt_binding *b);
 /** rvl_rt_cpu_run() - run a CPU step on this thread; fills t->error and times */

@@ -40,6 +40,13 @@ struct npu_job {
 	bool ran;
 };
 
+/* Another device that fills an imported buffer. */
+struct npu_producer {
+	void (*done)(uint8_t *bytes); /* called when it has finished, before the wait returns */
+	uint32_t waits;		      /* number of waits until then; UINT32_MAX: it never finishes */
+	uint32_t access;	      /* for which the first wait was */
+};
+
 /* Names of the calls that can be refused. */
 enum npu_call {
 	NPU_CREATE,
@@ -48,6 +55,7 @@ enum npu_call {
 	NPU_SUBMIT,
 	NPU_SYNC_FILE,
 	NPU_IMPORT,
+	NPU_SYNC,
 	NPU_CALLS
 };
 
@@ -60,6 +68,9 @@ static struct {
 		uint64_t at, size;
 		uint32_t flags;
 		bool open;
+		/* Its producer, with a fence. A wait that is not its last one ends by its time. */
+		struct npu_producer *producer;
+		uint32_t cpu; /* accesses of the CPU that have begun and not ended */
 	} bo[NPU_HANDLES];
 	uint32_t handles, syncobjs, open_syncobjs, monitors;
 	uint64_t used;
@@ -217,6 +228,37 @@ static inline int npu_query(const struct drm_rivulet_query *q)
 	return 0;
 }
 
+static inline int npu_wait(const struct drm_rivulet_bo_wait *w)
+{
+	struct npu_producer *p = npu.bo[w->handle].producer;
+
+	if (!p)
+		return 0;
+	p->access |= w->flags;
+	if (p->waits) {
+		p->waits -= p->waits != UINT32_MAX;
+		errno = ETIME;
+		return -1;
+	}
+	npu.bo[w->handle].producer = NULL;
+	p->done(npu.mem + npu.bo[w->handle].at);
+	return 0;
+}
+
+static inline int npu_sync(const struct drm_rivulet_bo_sync *s)
+{
+	if (npu_refuses(NPU_SYNC))
+		return -1;
+	ck_assert(s->count <= 1);
+	if (s->op == DRM_RIVULET_SYNC_FOR_CPU) {
+		ck_assert_ptr_null(npu.bo[s->handle].producer);
+		npu.bo[s->handle].cpu++;
+	} else {
+		ck_assert_uint_gt(npu.bo[s->handle].cpu--, 0);
+	}
+	return 0;
+}
+
 /* Reads the first monitor: all values are @counter, which the flag RESET clears. */
 static inline int npu_monitor_read(struct drm_rivulet_perfmon_read *p)
 {
@@ -245,6 +287,10 @@ int __wrap_drmIoctl(int fd, unsigned long request, void *arg)
 		info->size = npu.bo[info->handle].size;
 		info->flags = npu.bo[info->handle].flags;
 		return 0;
+	case DRM_IOCTL_RIVULET_BO_WAIT:
+		return npu_wait(arg);
+	case DRM_IOCTL_RIVULET_BO_SYNC:
+		return npu_sync(arg);
 	case DRM_IOCTL_RIVULET_BO_MAP:
 		map->offset = npu.bo[map->handle].at;
 		return npu_refuses(NPU_MAP) ? -1 : 0;
