@@ -157,16 +157,49 @@ START_TEST(outputs_as_indices)
 }
 END_TEST
 
+#define QUANTISED "const s f32 - 0.5; const z u8 - 3;"
+
+/* Models of which each has steps of one operator only, and the name of that operator. */
+static const struct {
+	const char *text, *op;
+} plain[] = {
+	{ "in x f32 8192; Add x x -> y; out y f32 8192", "Add" },
+	{ "in x u8 1,2,64,64; MaxPool x -> y kernel_shape=[2,2]; out y u8 1,2,63,63", "MaxPool" },
+	{ "in x f32 1,2,64,64; AveragePool x -> y kernel_shape=[2,2]; out y f32 1,2,63,63", "AveragePool" },
+	{ "in x f32 1,2,64,64; GlobalMaxPool x -> y; out y f32 1,2,1,1", "GlobalMaxPool" },
+	{ "in x f32 1,2,64,64; GlobalAveragePool x -> y; out y f32 1,2,1,1", "GlobalAveragePool" },
+	{ "in x u8 64,64; const n s64 1 4096; Reshape x n -> y; out y u8 4096", "Reshape" },
+	{ "in x u8 64,64; Identity x -> y; out y u8 64,64", "Identity" },
+	{ "in x u8 64,64; in w u8 64,64;" QUANTISED "QLinearMatMul x s z w s z s z -> y; out y u8 64,64",
+	  "QMatMul" },
+	{ "in x u8 64,64; in w u8 64,64;" QUANTISED
+	  "QLinearAdd@com.microsoft x s z w s z s z -> y; out y u8 64,64", "QAdd" },
+	{ "in x u8 64,64; in w u8 64,64;" QUANTISED
+	  "QLinearMul@com.microsoft x s z w s z s z -> y; out y u8 64,64", "QMul" },
+};
+
 /* Proves that steps with places of their shapes alone work in the shared memory itself. */
 START_TEST(plain_steps_copy_nothing)
 {
-	struct rivulet_exec *x = exec_of("in x f32 8192; Add x x -> y; out y f32 8192");
-	float *in = share(x, 0, N * sizeof(float)), *out = share(x, 1, N * sizeof(float));
+	struct rivulet_exec *x = exec_of(plain[_i].text);
+	const struct rivulet_image *img = rivulet_exec_image(x);
+	const struct rivulet_program *p = rivulet_image_program(img);
+	const struct rivulet_step *s = rivulet_program_steps(p);
 
-	ck_assert(!x->bind[0].user && !x->bind[1].user);
+	ck_assert_uint_eq(p->steps, 1);
+	ck_assert_str_eq(rvl_desc_op_name((const char *)img->mem.host + p->params_off + s->params,
+					  s->params_size), plain[_i].op);
+	for (uint32_t i = 0; i < p->inputs + p->outputs; i++) {
+		uint64_t size = rivulet_program_tensors(p)[i].size;
+		void *bytes = share(x, i, size);
+
+		ck_assert_msg(!x->bind[i].user, "tensor %u is copied", i);
+		munmap(bytes, size);
+	}
+	ck_assert_uint_lt(rivulet_image_exec_bytes(img), 4096);
+	ck_assert_int_eq(rivulet_exec_start(x, NULL, &err), 0);
+	ck_assert_msg(!rivulet_exec_wait(x, -1), "%s", rivulet_exec_result(x)->text);
 	ck_assert_ptr_null(rivulet_exec_unref(x));
-	munmap(in, N * sizeof(float));
-	munmap(out, N * sizeof(float));
 }
 END_TEST
 
@@ -177,6 +210,6 @@ int main(void)
 
 	tcase_add_test(t, indices);
 	tcase_add_test(t, outputs_as_indices);
-	tcase_add_test(t, plain_steps_copy_nothing);
+	tcase_add_loop_test(t, plain_steps_copy_nothing, 0, (int)(sizeof(plain) / sizeof(plain[0])));
 	return run_suite(s);
 }
