@@ -380,14 +380,19 @@ static inline void raw_init(union rivulet_packet *p, uint16_t type)
 	rivulet_proto_init(p, type, type == RIVULET_MSG_HELLO ? 0 : 1, ++raw_serial);
 }
 
+static inline void hello_init(union rivulet_packet *p)
+{
+	raw_init(p, RIVULET_MSG_HELLO);
+	p->hello.min_version = 1;
+	p->hello.max_version = 1;
+	rivulet_proto_name(p->hello.name, sizeof(p->hello.name), "test");
+}
+
 static inline int raw_hello(int sock)
 {
 	union rivulet_packet p;
 
-	raw_init(&p, RIVULET_MSG_HELLO);
-	p.hello.min_version = 1;
-	p.hello.max_version = 1;
-	rivulet_proto_name(p.hello.name, sizeof(p.hello.name), "test");
+	hello_init(&p);
 	return raw_call(sock, &p, -1, NULL);
 }
 
