@@ -211,6 +211,30 @@ int rivulet_exec_bind_fd(struct rivulet_exec *x, uint32_t tensor, int fd, uint64
 
 /* ---- memory at the start and the end of a run ---- */
 
+/* Whether steps use bytes of both bindings in place. Copies have memory of their own. */
+static bool shares_bytes(const struct rvl_rt_binding *a, const struct rvl_rt_binding *b)
+{
+	uintptr_t at = (uintptr_t)a->mem.host, other = (uintptr_t)b->mem.host;
+
+	return a->mem.size && b->mem.size && at < other + b->mem.size && other < at + a->mem.size;
+}
+
+int rvl_rt_check_bound(const struct rivulet_exec *x, struct rivulet_runtime_error *err)
+{
+	const struct rivulet_program *p = x->img->prog;
+
+	for (uint32_t i = 0; i < p->inputs; i++) {
+		for (uint32_t o = p->inputs; o < p->inputs + p->outputs; o++) {
+			if (!shares_bytes(&x->bind[i], &x->bind[o]))
+				continue;
+			return rvl_rt_fail(err, EINVAL, "output %s shares bytes with input %s",
+					   rivulet_program_string(p, io_tensor(x, o)->name),
+					   rivulet_program_string(p, io_tensor(x, i)->name));
+		}
+	}
+	return 0;
+}
+
 /*
  * A wait ends after this time to see whether the run was stopped, because a producer may take as
  * long as it wants.
@@ -253,8 +277,8 @@ static int begin_access(struct rivulet_exec *x, uint32_t tensor)
 	int r = wait_for_fences(x, tensor);
 
 	if (!r)
-		r = rivulet_buffer_sync(b->from, DRM_RIVULET_SYNC_FOR_CPU, access_to(x, tensor), &range,
-					range.size > 0);
+		r = rivulet_buffer_sync(b->from, DRM_RIVULET_SYNC_FOR_CPU, access_to(x, tensor),
+					&range, range.size > 0);
 	b->open = !r;
 	return r;
 }

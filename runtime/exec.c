@@ -191,7 +191,8 @@ static void report_end(struct rivulet_exec *x)
 
 	if (succeeded(x)) {
 		x->result.error = x->copy.error;
-		snprintf(x->result.text, sizeof(x->result.text), "%s", x->copy.error ? x->copy.why : "");
+		snprintf(x->result.text, sizeof(x->result.text), "%s",
+			 x->copy.error ? x->copy.why : "");
 	}
 	x->result.end_ns = (uint64_t)rvl_rt_now();
 	unlink_exec(x);
@@ -552,7 +553,7 @@ static int check_start(const struct rivulet_exec *x, struct rivulet_runtime_erro
 					   i < p->inputs ? "input" : "output",
 					   rivulet_program_string(p,
 						rivulet_program_tensors(p)[i].name));
-	return 0;
+	return rvl_rt_check_bound(x, err);
 }
 
 static void prepare(struct rivulet_exec *x)

@@ -102,9 +102,9 @@ static int fail_step(const struct rivulet_image *img, uint32_t i, int code, cons
  * of the others may use data as an index, a count or a coordinate, and check it before they use it.
  *
  * A pool that remembers where the largest element of a window is chooses among the positions of the
- * window, whatever the elements are when it reads them again. Q_AVERAGE_POOL, Q_RESCALE, Q_TABLE and
- * the stochastic products look a byte up in tables that have an entry for each value of a byte. The
- * QLINEAR operators read scales more than once, and are left out for that reason.
+ * window, whatever the elements are when it reads them again. Q_AVERAGE_POOL, Q_RESCALE, Q_TABLE
+ * and the stochastic products look a byte up in tables that have an entry for each value of a byte.
+ * The QLINEAR operators read scales more than once, and are left out for that reason.
  */
 static bool uses_addresses(enum rvl_op op)
 {

@@ -228,8 +228,11 @@ struct rivulet_exec {
 void rvl_rt_exec_done(struct rvl_rt_task *t);
 /** rvl_rt_exec_stop() - issue no further step; the first reason becomes the result */
 void rvl_rt_exec_stop(struct rivulet_exec *x, int error, const char *text);
+/** rvl_rt_check_bound() - -EINVAL: an output has bytes of an input, both used in place */
+int rvl_rt_check_bound(const struct rivulet_exec *x, struct rivulet_runtime_error *err);
 /**
- * rvl_rt_begin_bound() - wait for the fences of dma-bufs, then copy inputs into the back end's copies
+ * rvl_rt_begin_bound() - wait for the fences of dma-bufs, and copy inputs that steps do not use in
+ * place
  * Ends with -ECANCELED soon after x->abandoned is set. The error and its text are in x->copy.
  */
 void rvl_rt_begin_bound(struct rivulet_exec *x);

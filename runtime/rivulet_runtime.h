@@ -191,8 +191,10 @@ int rivulet_exec_bind_buffer(struct rivulet_exec *x, uint32_t tensor, struct riv
  * truncating it.
  * Another process may change the memory during a run. So a tensor whose data a CPU step uses as an
  * address is copied: an input when a run starts, an output when it has succeeded.
- * A run waits for the fences of a dma-buf: NPU steps in the kernel, CPU steps and copies on a worker
- * before the first step. A cancel and the deadline end that wait.
+ * A run waits for the fences of a dma-buf: NPU steps in the kernel, CPU steps and copies on a
+ * worker before the first step. A cancel and the deadline end that wait.
+ * A run whose output shares bytes with an input, both in place, is refused at its start (-EINVAL),
+ * because steps may write to an output before all have read the input.
  * Outputs need a writable fd. The fd stays the caller's.
  */
 int rivulet_exec_bind_fd(struct rivulet_exec *x, uint32_t tensor, int fd, uint64_t offset,

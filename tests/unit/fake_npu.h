@@ -43,7 +43,7 @@ struct npu_job {
 /* Another device that fills an imported buffer. */
 struct npu_producer {
 	void (*done)(uint8_t *bytes); /* called when it has finished, before the wait returns */
-	uint32_t waits;		      /* number of waits until then; UINT32_MAX: it never finishes */
+	uint32_t waits;		      /* number of waits until then; UINT32_MAX: never */
 	uint32_t access;	      /* for which the first wait was */
 };
 

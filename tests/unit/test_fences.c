@@ -224,6 +224,33 @@ START_TEST(sync_refused)
 }
 END_TEST
 
+/* ---- bindings with the same bytes ---- */
+
+/*
+ * Proves that a run is refused whose output has a byte of its input, and that neighbours in one
+ * buffer are not.
+ */
+START_TEST(overlapping)
+{
+	static const struct {
+		uint64_t at;
+		int result;
+	} out[] = { { 0, 0 }, { 64, -EINVAL }, { 128, -EINVAL }, { 192, -EINVAL }, { 256, 0 } };
+	struct rivulet_exec *x = exec_of("in x f32 16,3; ReduceMax x -> y axes=[1] keepdims=0; out y f32 16");
+	struct rivulet_buffer *b;
+
+	ck_assert_msg(!rivulet_buffer_create(dev, PAGE, &b), "%s", rivulet_last_error());
+	ck_assert_int_eq(rivulet_exec_bind_buffer(x, 0, b, 64, &err), 0);
+	for (size_t i = 0; i < sizeof(out) / sizeof(out[0]); i++) {
+		ck_assert_int_eq(rivulet_exec_bind_buffer(x, 1, b, out[i].at, &err), 0);
+		ck_assert_int_eq(run(x, NULL), out[i].result);
+		ck_assert(!out[i].result || strstr(err.text, "output y shares bytes with input x"));
+	}
+	rivulet_buffer_unref(b);
+	rivulet_exec_unref(x);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("fences");
@@ -233,5 +260,6 @@ int main(void)
 	tcase_add_loop_test(t, fences_without_copies, 0, 2);
 	tcase_add_loop_test(t, stopped_in_the_wait, 0, 2);
 	tcase_add_test(t, sync_refused);
+	tcase_add_test(t, overlapping);
 	return run_suite(s);
 }
