@@ -4,8 +4,7 @@
 
 #include "internal.h"
 
-/* The call with types and shapes of the kernel's descriptor, and the data of constants. */
-static void make_call(const struct rvl_kernel_desc *d, struct rvl_call *c)
+void rvl_desc_call(const struct rvl_kernel_desc *d, struct rvl_call *c)
 {
 	memset(c, 0, sizeof(*c));
 	c->def = d->def;
@@ -59,7 +58,7 @@ int rvl_setup_general(struct rvl_kernel *k, bool reference, char *why)
 	(void)reference;
 	if (!k->d.def)
 		return rvl_why(why, "it has no descriptor");
-	make_call(&k->d, &c);
+	rvl_desc_call(&k->d, &c);
 	rc = rvl_op_infer(&c);
 	if (rc && !c.unknown) {
 		say(&c, why);
@@ -111,7 +110,7 @@ int rvl_general_run(const struct rvl_kernel *k, const struct rvl_value *in, stru
 	struct rvl_call c;
 	int rc = 0;
 
-	make_call(&k->d, &c);
+	rvl_desc_call(&k->d, &c);
 	for (uint32_t i = 0; i < k->d.n_in; i++) {
 		if (!c.in[i].type)
 			continue;

@@ -122,6 +122,8 @@ int rvl_setup_bn(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_quantize(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_dequantize(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_rescale(struct rvl_kernel *k, bool reference, char *why);
+/* The call with types and shapes of the kernel's descriptor, and the data of constants. */
+void rvl_desc_call(const struct rvl_kernel_desc *d, struct rvl_call *c);
 int rvl_setup_q_table(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_general(struct rvl_kernel *k, bool reference, char *why);
 

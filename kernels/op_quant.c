@@ -168,16 +168,20 @@ struct tables {
 	int32_t axis; /* -1: one table for all */
 };
 
-int32_t rvl_constant_axis(const struct rvl_shape *x, const struct rvl_shape *t)
+int32_t rvl_constant_axis(const struct rvl_call *c, uint32_t x, uint32_t i)
 {
-	int64_t count = rvl_shape_count(t);
+	const struct rvl_shape *to = &c->in[x].shape;
+	struct rvl_shape t = c->in[i].shape;
+	int64_t count = rvl_shape_count(&t);
 
 	if (count == 1)
 		return RVL_AXIS_NONE;
-	for (int32_t i = 0; i < t->rank; i++) {
-		int32_t axis = i + x->rank - t->rank;
+	if (c->def && c->def->align)
+		c->def->align(c, i, &t);
+	for (int32_t d = 0; d < t.rank; d++) {
+		int32_t axis = d + to->rank - t.rank;
 
-		if (t->dim[i] == count && axis >= 0 && x->dim[axis] == count)
+		if (t.dim[d] == count && axis >= 0 && to->dim[axis] == count)
 			return axis;
 	}
 	return RVL_AXIS_SEVERAL;
@@ -186,13 +190,15 @@ int32_t rvl_constant_axis(const struct rvl_shape *x, const struct rvl_shape *t)
 static int tables_of(const struct rvl_kernel_desc *d, struct tables *t, char *why)
 {
 	const struct rvl_shape *x = &d->in[0].shape;
+	struct rvl_call c;
 
+	rvl_desc_call(d, &c);
 	*t = (struct tables) { .n = 1, .inner = 1, .axis = RVL_AXIS_NONE };
 	for (uint32_t i = 1; i < d->n_in; i++) {
 		int32_t axis = RVL_AXIS_NONE;
 
 		if (d->in[i].type)
-			axis = d->in[i].data ? rvl_constant_axis(x, &d->in[i].shape) : RVL_AXIS_SEVERAL;
+			axis = d->in[i].data ? rvl_constant_axis(&c, 0, i) : RVL_AXIS_SEVERAL;
 		if (axis == RVL_AXIS_SEVERAL || (axis >= 0 && t->axis >= 0 && axis != t->axis))
 			return rvl_why(why, "its input %u is not one constant value, or one for each index of an axis", i);
 		t->axis = axis >= 0 ? axis : t->axis;
@@ -209,51 +215,73 @@ static int tables_of(const struct rvl_kernel_desc *d, struct tables *t, char *wh
 	return 0;
 }
 
-/* Constant operand @a for table @i: its element of that index, or its only one. */
-static struct rvl_kernel_arg constant_at(const struct rvl_kernel_arg *a, int64_t i)
-{
-	struct rvl_kernel_arg one = *a;
+#define MAX_CONSTANTS 2
 
-	if (a->type && rvl_shape_count(&a->shape) > 1)
-		one.data = (const char *)a->data + (size_t)i * rvl_type_size(a->type);
-	for (int32_t d = 0; d < one.shape.rank; d++)
-		one.shape.dim[d] = 1;
-	return one;
-}
+/* The function of 256 values that the tables hold, computed by the operator's own kernel. */
+struct function {
+	struct rvl_kernel *kernel;
+	struct rvl_value in[RVL_MAX_IN], out;
+	float x[BYTES], y[BYTES];
+	uint64_t whole[MAX_CONSTANTS][BYTES]; /* constants that must have the shape of @x */
+};
 
 /*
- * The function of @x, 256 values, by its descriptor, with the constants of table @i. The values have the
- * rank of the operand, so that constants of any rank broadcast to them.
+ * The values have the rank of the operand, so that constants broadcast to them as they do to it. A
+ * constant has one element, unless it has the shape of the operand: some operators broadcast nothing.
  */
-static int evaluate(const struct rvl_kernel *k, int64_t i, const float *x, float *y, char *why)
+static struct rvl_shape constant_shape(const struct rvl_kernel *k, uint32_t n, const struct rvl_shape *x)
 {
-	struct rvl_kernel_desc d = { .op = RVL_OP_GENERAL, .n_in = k->d.n_in, .n_out = 1 };
-	struct rvl_value in[RVL_MAX_IN] = { { .type = RVL_TYPE_F32 } }, out = { .type = RVL_TYPE_F32 };
+	struct rvl_shape s = k->d.in[n].shape;
+
+	if (rvl_shape_equal(&s, &k->d.in[0].shape))
+		return *x;
+	for (int32_t d = 0; d < s.rank; d++)
+		s.dim[d] = 1;
+	return s;
+}
+
+/* The kernel takes its constants at each run. The caller frees it. */
+static int new_function(const struct rvl_kernel *k, struct function *f, char *why)
+{
+	struct rvl_kernel_desc d = { .op = RVL_OP_GENERAL, .def = k->d.def, .n_in = k->d.n_in, .n_out = 1 };
 	struct rvl_shape shape = { .rank = k->d.in[0].shape.rank ? k->d.in[0].shape.rank : 1 };
-	struct rvl_kernel *f;
 	int rc;
 
+	if (d.n_in > 1 + MAX_CONSTANTS)
+		return rvl_why(why, "its function has more than %d constants", MAX_CONSTANTS);
 	for (int32_t n = 0; n < shape.rank; n++)
 		shape.dim[n] = n ? 1 : BYTES;
-	d.def = k->d.def;
 	memcpy(d.value, k->d.value, sizeof(d.value));
-	d.in[0] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = shape };
-	d.out[0] = d.in[0];
-	in[0].data = (void *)(uintptr_t)x;
-	in[0].shape = out.shape = shape;
-	out.data = y;
+	d.in[0] = d.out[0] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = shape };
+	f->in[0] = (struct rvl_value) { .type = RVL_TYPE_F32, .shape = shape, .data = f->x };
+	f->out = (struct rvl_value) { .type = RVL_TYPE_F32, .shape = shape, .data = f->y };
 	for (uint32_t n = 1; n < d.n_in; n++) {
-		d.in[n] = constant_at(&k->d.in[n], i);
-		in[n] = (struct rvl_value) { .type = d.in[n].type, .shape = d.in[n].shape,
-					     .data = (void *)(uintptr_t)d.in[n].data };
+		d.in[n].type = f->in[n].type = k->d.in[n].type;
+		d.in[n].shape = f->in[n].shape = constant_shape(k, n, &shape);
 	}
-	rc = rvl_kernel_new(&d, true, &f, why);
-	if (rc)
-		return rc;
-	rc = rvl_kernel_scratch(f) ? rvl_why(why, "its function needs workspace") :
-	     rvl_kernel_run_values(f, in, &out, NULL, NULL, why);
-	rvl_kernel_free(f);
-	return rc;
+	rc = rvl_kernel_new(&d, true, &f->kernel, why);
+	return !rc && rvl_kernel_scratch(f->kernel) ? rvl_why(why, "its function needs workspace") : rc;
+}
+
+/* The constants of table @i: their elements of that index, or their only ones. */
+static void set_constants(const struct rvl_kernel *k, struct function *f, int64_t i)
+{
+	for (uint32_t n = 1; n < k->d.n_in; n++) {
+		const struct rvl_kernel_arg *a = &k->d.in[n];
+		size_t size = rvl_type_size(a->type);
+		const char *from = a->data;
+
+		if (!a->type)
+			continue;
+		if (rvl_shape_count(&a->shape) > 1)
+			from += (size_t)i * size;
+		f->in[n].data = (void *)(uintptr_t)from;
+		if (rvl_shape_count(&f->in[n].shape) == 1)
+			continue;
+		for (int b = 0; b < BYTES; b++)
+			memcpy((char *)f->whole[n - 1] + (size_t)b * size, from, size);
+		f->in[n].data = f->whole[n - 1];
+	}
 }
 
 static int make_tables(struct rvl_kernel *k, int64_t tables, char *why)
@@ -262,18 +290,20 @@ static int make_tables(struct rvl_kernel *k, int64_t tables, char *why)
 	bool u8 = y->type == RVL_TYPE_U8;
 	int32_t lo = rvl_clamp(k->d.attr.q_lo, rvl_qmin(u8), rvl_qmax(u8));
 	int32_t hi = rvl_clamp(k->d.attr.q_hi, rvl_qmin(u8), rvl_qmax(u8));
-	float real[BYTES], result[BYTES];
-	int rc = 0;
+	struct function f = { .kernel = NULL };
+	int rc = new_function(k, &f, why);
 
 	for (int b = 0; b < BYTES; b++)
-		real[b] = rvl_dequantize(x->type == RVL_TYPE_U8 ? b : (int8_t)b, x->quant.scale[0],
-					 x->quant.zp[0]);
+		f.x[b] = rvl_dequantize(x->type == RVL_TYPE_U8 ? b : (int8_t)b, x->quant.scale[0],
+					x->quant.zp[0]);
 	for (int64_t i = 0; i < tables && !rc; i++) {
-		rc = evaluate(k, i, real, result, why);
+		set_constants(k, &f, i);
+		rc = rvl_kernel_run_values(f.kernel, f.in, &f.out, NULL, NULL, why);
 		for (int b = 0; b < BYTES && !rc; b++)
 			rvl_st8(k->lut, i * BYTES + b,
-				rvl_quantize(result[b], y->quant.scale[0], y->quant.zp[0], lo, hi));
+				rvl_quantize(f.y[b], y->quant.scale[0], y->quant.zp[0], lo, hi));
 	}
+	rvl_kernel_free(f.kernel);
 	return rc;
 }
 

@@ -110,10 +110,11 @@ void rvl_kernel_scalar_only(bool on);
 #define RVL_AXIS_SEVERAL (-2)
 
 /**
- * The axis of @x along which an operand of shape @t, broadcast to @x, has its elements.
- * RVL_AXIS_NONE: it has one element; RVL_AXIS_SEVERAL: it has no such axis.
+ * The axis of input @x of an element-wise operator along which its input @i, broadcast to it by the
+ * rule of the operator, has its elements. RVL_AXIS_NONE: it has one element; RVL_AXIS_SEVERAL: it has
+ * no such axis. The call needs its descriptor (or NULL), its attributes and the shapes of its inputs.
  */
-int32_t rvl_constant_axis(const struct rvl_shape *x, const struct rvl_shape *t);
+int32_t rvl_constant_axis(const struct rvl_call *c, uint32_t x, uint32_t i);
 
 /* ---- descriptors as bytes ---- */
 

@@ -170,6 +170,12 @@ struct rvl_op_def {
 	 */
 	int (*infer)(struct rvl_call *c);
 	/*
+	 * Of an element-wise operator whose broadcasting is not that of opset 7: gives input @i the
+	 * shape whose last dimensions belong to the last ones of input 0. It is called behind infer().
+	 * NULL: every input has that shape.
+	 */
+	void (*align)(const struct rvl_call *c, uint32_t i, struct rvl_shape *s);
+	/*
 	 * Computes. Returns 0, or rvl_op_fail() where the data of an operand is invalid. It may be
 	 * left by longjmp() at any instruction; see struct rvl_pool. Memory that it needs beyond its
 	 * stack is scratch.

@@ -127,12 +127,14 @@ bool rvl_op_pads(const struct rvl_node *n, float *value)
 bool rvl_op_of_one_value(const struct rvl_node *n, int32_t *axis)
 {
 	const struct rvl_shape *x = n->in[0] ? &n->in[0]->shape : NULL;
+	struct rvl_call c;
 
 	*axis = RVL_AXIS_NONE;
 	if (n->n_in > 3 || n->n_out != 1 || !x || !rvl_shape_equal(x, &n->out[0]->shape))
 		return false;
+	rvl_node_call(n, &c);
 	for (uint32_t i = 1; i < n->n_in; i++) {
-		int32_t a = n->in[i] ? rvl_constant_axis(x, &n->in[i]->shape) : RVL_AXIS_NONE;
+		int32_t a = n->in[i] ? rvl_constant_axis(&c, 0, i) : RVL_AXIS_NONE;
 
 		if ((n->in[i] && !n->in[i]->data) || a == RVL_AXIS_SEVERAL ||
 		    (a >= 0 && *axis >= 0 && a != *axis))

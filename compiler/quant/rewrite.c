@@ -451,12 +451,14 @@ static bool scale_of_binary(const struct rvl_node *n, struct scale *s)
 {
 	uint32_t at = n->in[0] && n->in[0]->data ? 0 : 1;
 	const struct rvl_tensor *c = n->in[at];
+	struct rvl_call call;
 	int32_t axis;
 
 	if (n->n_in != 2 || !c || !c->data || c->type != RVL_TYPE_F32 || !n->in[1 - at])
 		return false;
 	s->x = n->in[1 - at];
-	axis = rvl_constant_axis(&s->x->shape, &c->shape);
+	rvl_node_call(n, &call);
+	axis = rvl_constant_axis(&call, 1 - at, at);
 	s->spread = axis == 1;
 	if (axis != 1 && axis != RVL_AXIS_NONE)
 		return false;

@@ -249,6 +249,15 @@ static int align(struct rvl_call *c)
 	return 0;
 }
 
+/* The alignment of a call that the shape rule has accepted. */
+static void aligned_shape(const struct rvl_call *c, uint32_t i, struct rvl_shape *s)
+{
+	struct rvl_call aligned = *c;
+
+	if (i == 1 && !align(&aligned))
+		*s = aligned.in[1].shape;
+}
+
 static int infer_aligned(struct rvl_call *c)
 {
 	int rc = align(c);
@@ -286,6 +295,7 @@ RUN_ALIGNED(xor)
 #define ALIGNED(op, set, rule, function) \
 	{ .name = (op), .since = 1, .least_in = 2, .most_in = 2, .types = { set }, \
 	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .infer = (rule), .run = (function), \
+	  .align = aligned_shape, \
 	  .attrs = RVL_ATTRS(RVL_FLAG("broadcast", 0), RVL_INT("axis", 0), \
 			     RVL_IGNORED("consumed_inputs")), \
 	  .doc = "the same, input 1 broadcast from an axis of input 0 on" }

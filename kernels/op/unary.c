@@ -239,23 +239,23 @@ static void prelu_u(const struct rvl_call *c, int64_t n, union rvl_row y, const 
 }
 
 /* Before opset 7 a slope of more than one value has one for each channel, which is axis 1. */
-static void slope_shape(const struct rvl_call *c, struct rvl_shape *s)
+static void slope_shape(const struct rvl_call *c, uint32_t i, struct rvl_shape *s)
 {
 	const struct rvl_shape *x = &c->in[0].shape;
 
-	*s = c->in[1].shape;
-	if (c->def->since >= 7 || s->rank != 1 || s->dim[0] == 1 || x->rank < 2)
+	*s = c->in[i].shape;
+	if (i != 1 || c->def->since >= 7 || s->rank != 1 || s->dim[0] == 1 || x->rank < 2)
 		return;
 	s->rank = x->rank - 1;
-	for (int i = 1; i < s->rank; i++)
-		s->dim[i] = 1;
+	for (int k = 1; k < s->rank; k++)
+		s->dim[k] = 1;
 }
 
 static int infer_prelu(struct rvl_call *c)
 {
 	struct rvl_shape slope, s;
 
-	slope_shape(c, &slope);
+	slope_shape(c, 1, &slope);
 	if (rvl_shape_broadcast(&c->in[0].shape, &slope, &s) ||
 	    !rvl_shape_equal(&s, &c->in[0].shape))
 		return rvl_op_fail(c, "its slope does not broadcast to its input");
@@ -268,7 +268,7 @@ static int run_prelu(struct rvl_call *c)
 	enum rvl_class k = rvl_class_of(c->in[0].type);
 	struct rvl_call shaped = *c;
 
-	slope_shape(c, &shaped.in[1].shape);
+	slope_shape(c, 1, &shaped.in[1].shape);
 	return rvl_rows(&shaped, k, k, of_class(&fn, k));
 }
 
@@ -401,7 +401,7 @@ static int run_where(struct rvl_call *c)
 	.name = "PRelu", .since = (opset), .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER }, \
 	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, \
 	.attrs = RVL_ATTRS(RVL_IGNORED("consumed_inputs")), .infer = infer_prelu, \
-	.run = run_prelu, .doc = "x, or slope * x where x is below 0" }
+	.align = slope_shape, .run = run_prelu, .doc = "x, or slope * x where x is below 0" }
 
 const struct rvl_op_def rvl_ops_unary[] = {
 	UNARY("Abs", 1, RVL_T_NUMBER, run_abs, "magnitude"),

@@ -24,6 +24,7 @@
 static struct rvl_graph *g;
 static struct pb bytes;
 static struct rvl_err err;
+static int opset = 13;
 
 /* Default settings of the tests. */
 static struct rivulet_quantise how = { .range = RIVULET_RANGE_MIN_MAX, .threads = 2 };
@@ -35,7 +36,7 @@ static int calibrate(const char *text, const float *data, uint64_t size)
 	struct rivulet_quantise q = how;
 	int rc;
 
-	bytes = ot_model(text, 13);
+	bytes = ot_model(text, opset);
 	err.msg[0] = '\0';
 	rc = rvl_onnx_load(bytes.p, bytes.n, NULL, &g, &err);
 	ck_assert_msg(!rc, "%s: %s", text, err.msg);
@@ -678,6 +679,64 @@ static void run_float(const float *x, float *y)
 	rvl_interp_free(it);
 }
 
+/* The outputs of the quantised model are those of the float model, within @part of the largest one. */
+static void near_float(const char *text, const float *x, uint64_t size, float part)
+{
+	static float want[4096], got[4096];
+	float most = 0;
+	int64_t n;
+
+	bytes = ot_model(text, opset);
+	ck_assert_msg(!rvl_onnx_load(bytes.p, bytes.n, NULL, &g, &err), "%s", err.msg);
+	ck_assert_msg(!rvl_shape_infer(g, &err), "%s", err.msg);
+	run_float(x, want);
+	release();
+	ck_assert_msg(!calibrate(text, x, size), "%s: %s", text, err.msg);
+	run_float(x, got);
+	n = rvl_shape_count(&g->outputs[0]->shape);
+	for (int64_t i = 0; i < n; i++)
+		most = fmaxf(most, fabsf(want[i]));
+	for (int64_t i = 0; i < n; i++)
+		ck_assert_msg(fabsf(got[i] - want[i]) <= part * most, "%s: value %lld is %g, not %g", text,
+			      (long long)i, (double)got[i], (double)want[i]);
+}
+
+#define OLD(x, dims, op, attrs) \
+	"in x f32 " x "; out y; const w f32 4,4,1,1 1 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1; const k f32 " dims \
+	" 0.5 -1 2 0.25; Conv x w -> a; " op " a k -> b " attrs "; Conv b w -> y"
+
+/* Operators before opset 7, whose constants differ by channel where there are as many columns as channels. */
+static const struct {
+	const char *text;
+	uint32_t tables; /* 0: the operator became part of a product */
+} old_operators[] = {
+	{ OLD("1,4,4,4", "4", "Mul", "broadcast=1 axis=1"), 1 },
+	{ OLD("1,4,4,4", "4,1", "Mul", "broadcast=1 axis=1"), 1 },
+	{ OLD("1,4,4,4", "4", "Mul", "broadcast=1"), 1 },
+	{ OLD("1,4,4,4", "4", "Add", "broadcast=1 axis=1"), 1 },
+	{ OLD("1,4,4,4", "4", "PRelu", ""), 1 },
+	{ OLD("1,4,1,1", "1,4,1,1", "Mul", ""), 1 },
+	{ OLD("1,4,1,1", "1,4,1,1", "Add", "broadcast=1"), 1 },
+	{ OLD("1,4,4,4", "4", "Sub", "broadcast=1 axis=1"), 0 },
+	{ OLD("1,4,4,4", "4", "Div", "broadcast=1 axis=1"), 0 },
+};
+
+START_TEST(old_operators_keep_their_axis)
+{
+	static float x[64];
+	uint64_t seed = 17, size = _i == 5 || _i == 6 ? 4 : 64;
+
+	for (size_t i = 0; i < 64; i++)
+		x[i] = (float)chance_uniform(&seed, -1, 1);
+	opset = 6;
+	near_float(old_operators[_i].text, x, size, 0.03f);
+	ck_assert_uint_eq(count(RVL_OP_Q_TABLE), old_operators[_i].tables);
+	ck_assert_uint_eq(count(RVL_OP_GENERAL), 0);
+	release();
+	opset = 13;
+}
+END_TEST
+
 START_TEST(rewritten_operators_compute_the_same)
 {
 	static float x[64], y[2][4096];
@@ -1051,6 +1110,8 @@ int main(void)
 	tcase_add_test(t, moved_values_with_two_readers_have_a_pair);
 	tcase_add_test(t, tables_are_limited);
 	tcase_add_test(t, tables_differ_by_channel);
+	tcase_add_loop_test(t, old_operators_keep_their_axis, 0,
+			    (int)(sizeof(old_operators) / sizeof(old_operators[0])));
 	tcase_add_loop_test(t, rewritten_operators_compute_the_same, 0, sizeof(rewrites) / sizeof(*rewrites));
 	tcase_add_loop_test(t, no_float_between_layers, 0, sizeof(networks) / sizeof(*networks));
 	tcase_add_test(t, exported_models_compute_the_same);
