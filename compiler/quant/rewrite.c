@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "quant/rewrite.h"
 
+#include "base/math.h"
 #include "pass/pass.h"
 #include "pass/passes.h"
 #include "quant/choose.h"
@@ -48,6 +49,22 @@ static int new_node(struct rvl_graph *g, const char *name, enum rvl_op op, struc
 	(*out)->op_type = rvl_op_name(op);
 	(*out)->n_out = 1;
 	rvl_node_set_out(*out, 0, y);
+	return 0;
+}
+
+/* A node of the table of descriptors with integer or string attributes at their places. */
+static int general_part(struct rvl_graph *g, const struct rvl_op_def *def,
+			struct rvl_attr_value *v, struct rvl_tensor *x, struct rvl_tensor *y,
+			struct rvl_node **n, struct rvl_err *err)
+{
+	int rc = rvl_node_general(g, def, v, NULL, n, err);
+
+	if (!rc)
+		rc = rvl_node_set_in(g, *n, 0, x, err);
+	if (rc)
+		return rc;
+	(*n)->n_out = 1;
+	rvl_node_set_out(*n, 0, y);
 	return 0;
 }
 
@@ -105,6 +122,72 @@ static int pool_of_whole(struct rvl_graph *g, struct rvl_node *pool, struct rvl_
 		return 0;
 	rvl_node_remove(g, pool);
 	rc = new_node(g, pool->name, RVL_OP_GLOBAL_AVERAGE_POOL, x, y, &n, err);
+	return rc ? rc : 1;
+}
+
+#define PAD_OPSET 11
+
+static int pad_part(struct rvl_graph *g, const int64_t pads[8], struct rvl_tensor *x,
+		    struct rvl_tensor *y, struct rvl_err *err)
+{
+	const struct rvl_op_def *def = rvl_op_find(NULL, "Pad", g->opset > PAD_OPSET ? g->opset : PAD_OPSET);
+	struct rvl_attr_value *v = rvl_arena_array(g->arena, RVL_MAX_ATTRS, sizeof(*v));
+	const struct rvl_shape eight = { .rank = 1, .dim = { 8 } };
+	struct rvl_tensor *list;
+	struct rvl_node *n;
+	int rc = v ? general_part(g, def, v, x, y, &n, err) :
+		     rvl_fail(err, -ENOMEM, "no memory for an operator");
+
+	if (!rc)
+		rc = rvl_tensor_const(g, NULL, RVL_TYPE_S64, &eight, pads, &list, err);
+	return rc ? rc : rvl_node_set_in(g, n, 1, list, err);
+}
+
+/*
+ * A window that ends behind the padded image (ceil_mode) is divided by its padded positions in float,
+ * but by all its positions on bytes. Behind a Pad of the same zeros the padded positions are those of
+ * the image, and without count_include_pad both forms divide by them. @pads: of the Pad, without what
+ * no window covers, so that the number of windows stays.
+ */
+static bool windows_hang(const struct rvl_node *pool, int64_t pads[8])
+{
+	const struct rvl_attr *a = &pool->attr;
+	bool hang = false;
+
+	for (int i = 0; i < 2; i++) {
+		int64_t reach = (int64_t)a->dilation[i] * (a->kernel[i] - 1) + 1;
+		int64_t end = (pool->out[0]->shape.dim[2 + i] - 1) * a->stride[i] + reach;
+		int64_t beyond = end - pool->in[0]->shape.dim[2 + i] - a->pad[i];
+
+		pads[2 + i] = a->pad[i];
+		pads[6 + i] = rvl_clamp(beyond, 0, a->pad[2 + i]);
+		hang |= beyond > a->pad[2 + i];
+	}
+	return hang && a->count_include_pad;
+}
+
+static int pad_of_pool(struct rvl_graph *g, struct rvl_node *pool, struct rvl_err *err)
+{
+	struct rvl_tensor *x = pool->n_in ? pool->in[0] : NULL, *wide;
+	int64_t pads[8] = { 0 };
+	struct rvl_shape s;
+	int rc = 0;
+
+	if (pool->op != RVL_OP_AVERAGE_POOL || !is_image(x) || !is_image(pool->out[0]) ||
+	    !windows_hang(pool, pads))
+		return 0;
+	s = x->shape;
+	for (int i = 2; i < 4; i++)
+		s.dim[i] += pads[i] + pads[4 + i];
+	if (!rvl_shape_equal(&s, &x->shape)) {
+		rc = new_values(g, &s, &wide, err);
+		if (!rc)
+			rc = pad_part(g, pads, x, wide, err);
+		if (!rc)
+			rc = rvl_node_set_in(g, pool, 0, wide, err);
+	}
+	memset(pool->attr.pad, 0, sizeof(pool->attr.pad));
+	pool->attr.count_include_pad = 0;
 	return rc ? rc : 1;
 }
 
@@ -301,22 +384,6 @@ static int conv_part(struct rvl_graph *g, const struct transposed *t, struct rvl
 	return 0;
 }
 
-/* A node of the table of descriptors with integer or string attributes at their places. */
-static int general_part(struct rvl_graph *g, const struct rvl_op_def *def,
-			struct rvl_attr_value *v, struct rvl_tensor *x, struct rvl_tensor *y,
-			struct rvl_node **n, struct rvl_err *err)
-{
-	int rc = rvl_node_general(g, def, v, NULL, n, err);
-
-	if (!rc)
-		rc = rvl_node_set_in(g, *n, 0, x, err);
-	if (rc)
-		return rc;
-	(*n)->n_out = 1;
-	rvl_node_set_out(*n, 0, y);
-	return 0;
-}
-
 static int space_part(struct rvl_graph *g, const struct transposed *t, const struct rvl_op_def *def,
 		      struct rvl_tensor *x, struct rvl_tensor *y, struct rvl_err *err)
 {
@@ -401,6 +468,8 @@ int rvl_rewrite(struct rvl_graph *g, struct rvl_err *err)
 		rc = pool_of_mean(g, g->nodes[i], err);
 		if (!rc)
 			rc = pool_of_whole(g, g->nodes[i], err);
+		if (!rc)
+			rc = pad_of_pool(g, g->nodes[i], err);
 		if (!rc)
 			rc = pad_of_conv(g, g->nodes[i], err);
 		if (!rc)

@@ -737,6 +737,33 @@ START_TEST(old_operators_keep_their_axis)
 }
 END_TEST
 
+#define POOLED(attrs) \
+	"in x f32 1,2,6,6; out y; const w f32 2,2,1,1 1 0 0 1; Conv x w -> a; " \
+	"AveragePool a -> b kernel_shape=[3,3] strides=[2,2] " attrs "; Conv b w -> y"
+
+/* Windows that end behind the padded image, which only the first, fourth and last one do, divide alike. */
+static const char *const pools_at_borders[] = {
+	POOLED("ceil_mode=1 count_include_pad=1"),
+	POOLED("ceil_mode=1"),
+	POOLED("ceil_mode=1 count_include_pad=1 pads=[0,0,1,1]"),
+	POOLED("ceil_mode=1 count_include_pad=1 pads=[0,0,1,0]"),
+	POOLED("count_include_pad=1"),
+	POOLED("ceil_mode=1 count_include_pad=1 pads=[1,1,1,1]"),
+};
+
+START_TEST(pools_divide_alike_at_borders)
+{
+	static float x[72];
+	uint64_t seed = 19;
+
+	for (size_t i = 0; i < 72; i++)
+		x[i] = (float)chance_uniform(&seed, 0.5, 1);
+	near_float(pools_at_borders[_i], x, 72, 0.03f);
+	ck_assert_uint_eq(count(RVL_OP_Q_AVERAGE_POOL), 1);
+	release();
+}
+END_TEST
+
 START_TEST(rewritten_operators_compute_the_same)
 {
 	static float x[64], y[2][4096];
@@ -1110,6 +1137,8 @@ int main(void)
 	tcase_add_test(t, moved_values_with_two_readers_have_a_pair);
 	tcase_add_test(t, tables_are_limited);
 	tcase_add_test(t, tables_differ_by_channel);
+	tcase_add_loop_test(t, pools_divide_alike_at_borders, 0,
+			    (int)(sizeof(pools_at_borders) / sizeof(pools_at_borders[0])));
 	tcase_add_loop_test(t, old_operators_keep_their_axis, 0,
 			    (int)(sizeof(old_operators) / sizeof(old_operators[0])));
 	tcase_add_loop_test(t, rewritten_operators_compute_the_same, 0, sizeof(rewrites) / sizeof(*rewrites));
