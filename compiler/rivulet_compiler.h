@@ -251,7 +251,7 @@ struct rivulet_compare_row {
 	uint32_t order; /* in the graph */
 };
 
-/** struct rivulet_compare_tensor - float32 values of all runs, one behind the other */
+/** struct rivulet_compare_tensor - float32 values of the runs that are kept, one behind the other */
 struct rivulet_compare_tensor {
 	char *name; /* NULL: an output that is not float32 */
 	uint32_t ndim;
@@ -262,6 +262,7 @@ struct rivulet_compare_tensor {
 /** struct rivulet_compare - filled by rivulet_compare(); rows with the lowest SNR first */
 struct rivulet_compare {
 	uint64_t runs;
+	uint64_t kept; /* the first runs, of which there are values: at least one */
 	uint32_t n_rows;
 	struct rivulet_compare_row *rows;
 	uint32_t n_outputs;
@@ -272,13 +273,14 @@ struct rivulet_compare {
 
 /**
  * rivulet_compare() - a float model beside its quantised form over the first @runs runs of the examples
- * @opt: batch, symbol, frozen and quantise. @runs: 0: all. @dump: a tensor whose values are wanted,
+ * @opt: batch, symbol, frozen and quantise. @runs: 0: all. @keep: bytes of values that @out may have:
+ * only the first runs that fit have values. @dump: a tensor whose values are wanted,
  * or NULL: any tensor that both forms compute. The quantised form computes the bits of the device, and
  * @program receives the program of the same graph. Errors as rivulet_compile(); -ENOENT: no tensor of
- * both forms is called @dump.
+ * both forms is called @dump; -E2BIG: the values of one run are more than @keep bytes.
  */
 int rivulet_compare(const void *onnx, size_t size, const struct rivulet_board *board,
-		    const struct rivulet_compile_options *opt, uint64_t runs, const char *dump,
+		    const struct rivulet_compile_options *opt, uint64_t runs, uint64_t keep, const char *dump,
 		    struct rivulet_blob *program, struct rivulet_compare *out, struct rvl_err *err);
 void rivulet_compare_free(struct rivulet_compare *out);
 

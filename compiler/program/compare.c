@@ -56,11 +56,11 @@ static float *values(const struct rvl_tensor *t, const void *data)
 	return v;
 }
 
-/* Room for the values of all runs. */
+/* Room for the values of the runs that are kept. */
 static int new_values(const struct comparison *c, const struct rvl_tensor *t, const char *name,
 		      struct rivulet_compare_tensor *out)
 {
-	size_t n = (size_t)rvl_shape_count(&t->shape) * c->runs + 1;
+	size_t n = (size_t)rvl_shape_count(&t->shape) * c->out->kept + 1;
 
 	out->ndim = (uint32_t)t->shape.rank;
 	for (int32_t i = 0; i < t->shape.rank; i++)
@@ -69,7 +69,8 @@ static int new_values(const struct comparison *c, const struct rvl_tensor *t, co
 	out->want = calloc(n, sizeof(float));
 	out->got = calloc(n, sizeof(float));
 	return out->name && out->want && out->got ?
-		       0 : rvl_fail(c->err, -ENOMEM, "no memory for the values of all runs");
+		       0 : rvl_fail(c->err, -ENOMEM, "no memory for the values of %llu runs",
+					(unsigned long long)c->out->kept);
 }
 
 /* The values of one run into their place. */
@@ -113,6 +114,8 @@ static int keep_run(struct comparison *c, const struct rvl_interp *f, const stru
 	struct rivulet_compare *o = c->out;
 	int rc = 0;
 
+	if (run >= o->kept)
+		return 0;
 	for (uint32_t i = 0; i < o->n_outputs && !rc; i++) {
 		const struct pair p = { .want = c->f->outputs[i], .got = c->q->outputs[i] };
 
@@ -211,9 +214,8 @@ static int find_dumped(struct comparison *c, const char *name)
 	    (f->producer || f->is_input) && (q->producer || q->is_input) &&
 	    rvl_shape_equal(&f->shape, &q->shape))
 		c->dumped = (struct pair) { .want = f, .got = q };
-	return c->dumped.want ? new_values(c, c->dumped.want, name, &c->out->dump) :
-				rvl_fail(c->err, -ENOENT,
-					 "no tensor \"%s\" of both the float and the quantised model", name);
+	return c->dumped.want ? 0 : rvl_fail(c->err, -ENOENT,
+					     "no tensor \"%s\" of both the float and the quantised model", name);
 }
 
 static int pair_up(struct comparison *c)
@@ -233,20 +235,44 @@ static int pair_up(struct comparison *c)
 	return 0;
 }
 
+static bool is_kept(const struct comparison *c, uint32_t output)
+{
+	return c->f->outputs[output]->type == RVL_TYPE_F32 && c->q->outputs[output]->type == RVL_TYPE_F32;
+}
+
+/* As many of the first runs as @most bytes hold: each value is kept in both forms. */
+static int limit_kept(struct comparison *c, uint64_t most)
+{
+	uint64_t values = c->dumped.want ? (uint64_t)rvl_shape_count(&c->dumped.want->shape) : 0;
+	uint64_t bytes, fit;
+
+	for (uint32_t i = 0; i < c->f->n_outputs; i++)
+		if (is_kept(c, i))
+			values += (uint64_t)rvl_shape_count(&c->f->outputs[i]->shape);
+	bytes = 2 * sizeof(float) * values;
+	fit = bytes ? most / bytes : c->runs;
+	c->out->kept = fit < c->runs ? fit : c->runs;
+	return c->out->kept ? 0 :
+	       rvl_fail(c->err, -E2BIG, "the outputs of one run take %llu bytes, more than the %llu that are kept",
+			(unsigned long long)bytes, (unsigned long long)most);
+}
+
 /* Room for the outputs and for the tensor of --dump. */
-static int allocate(struct comparison *c)
+static int allocate(struct comparison *c, uint64_t most)
 {
 	struct rivulet_compare *o = c->out;
-	int rc = 0;
+	int rc = o->dump_name ? find_dumped(c, o->dump_name) : 0;
 
 	o->n_outputs = c->f->n_outputs;
 	o->output = calloc(o->n_outputs + 1u, sizeof(*o->output));
-	if (!o->output)
-		return rvl_fail(c->err, -ENOMEM, "out of memory");
+	if (!rc && !o->output)
+		rc = rvl_fail(c->err, -ENOMEM, "out of memory");
+	if (!rc)
+		rc = limit_kept(c, most);
 	for (uint32_t i = 0; i < o->n_outputs && !rc; i++)
-		if (c->f->outputs[i]->type == RVL_TYPE_F32 && c->q->outputs[i]->type == RVL_TYPE_F32)
+		if (is_kept(c, i))
 			rc = new_values(c, c->f->outputs[i], c->f->outputs[i]->name, &o->output[i]);
-	return !rc && o->dump_name ? find_dumped(c, o->dump_name) : rc;
+	return !rc && c->dumped.want ? new_values(c, c->dumped.want, o->dump_name, &o->dump) : rc;
 }
 
 /* The program of the quantised graph; its compilation owns a copy. */
@@ -363,7 +389,7 @@ void rivulet_compare_free(struct rivulet_compare *o)
 }
 
 int rivulet_compare(const void *onnx, size_t size, const struct rivulet_board *board,
-		    const struct rivulet_compile_options *opt, uint64_t runs, const char *dump,
+		    const struct rivulet_compile_options *opt, uint64_t runs, uint64_t keep, const char *dump,
 		    struct rivulet_blob *program, struct rivulet_compare *out, struct rvl_err *err)
 {
 	struct comparison c = { .opt = opt, .board = opt->cpu_only ? NULL : board, .program = program,
@@ -375,7 +401,7 @@ int rivulet_compare(const void *onnx, size_t size, const struct rivulet_board *b
 	if (!rc) {
 		c.runs = runs && runs < c.samples.runs ? runs : c.samples.runs;
 		out->runs = c.runs;
-		rc = allocate(&c);
+		rc = allocate(&c, keep);
 	}
 	if (!rc)
 		rc = run(&c);

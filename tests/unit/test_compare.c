@@ -153,6 +153,33 @@ START_TEST(every_run_counts)
 }
 END_TEST
 
+/* Each run keeps 2 + 8 values of the outputs in two forms. The tensors are compared over all runs. */
+START_TEST(kept_values_are_bounded)
+{
+	struct json_object *top;
+	struct rvl_array a;
+	char path[128];
+
+	EXPECT(words("compare", "--calibrate %s/x.npy --json --keep-bytes 239"), 0);
+	top = json_tokener_parse(out);
+	ck_assert_int_eq(json_object_get_int(json_object_object_get(top, "runs")), RUNS);
+	ck_assert_int_eq(json_object_get_int(json_object_object_get(top, "output_runs")), 2);
+	json_object_put(top);
+	EXPECT(words("compare", "--calibrate %s/x.npy --keep-bytes 239"), 0);
+	SAYS("over 3 runs");
+	SAYS("outputs of the first 2 runs (--keep-bytes)");
+	EXPECT(words("compare", "--calibrate %s/x.npy --keep-bytes 240"), 0);
+	SAYS("outputs of all runs");
+	EXPECT(words("compare", "--calibrate %s/x.npy --keep-bytes 144 --dump c --output %s"), 0);
+	snprintf(path, sizeof(path), "%s/c.float.npy", dir);
+	ck_assert_int_eq(rvl_array_read(path, &a), 0);
+	ck_assert_uint_eq(a.dim[0], 1);
+	rvl_array_clear(&a);
+	EXPECT(words("compare", "--calibrate %s/x.npy --keep-bytes 79"), RVL_EXIT_REFUSED);
+	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "the outputs of one run take 80 bytes, more than the 79 that are kept"));
+}
+END_TEST
+
 /* Tensors that are only moved, and those that stay float, are dumped too. */
 START_TEST(any_tensor_is_dumped)
 {
@@ -233,6 +260,7 @@ int main(void)
 	tcase_add_test(t, the_report_is_a_table);
 	tcase_add_test(t, values_are_dumped);
 	tcase_add_test(t, every_run_counts);
+	tcase_add_test(t, kept_values_are_bounded);
 	tcase_add_test(t, any_tensor_is_dumped);
 	tcase_add_test(t, what_cannot_be_compared);
 	tcase_add_test(t, shapes_of_the_options);

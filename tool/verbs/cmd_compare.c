@@ -15,13 +15,15 @@
 #include "model/model.h"
 #include "output.h"
 
+#define KEPT_BYTES (1ull << 30)
+
 /* Power of float values about their mean, and of what another result differs from them. */
 struct snr {
 	double sum, square, noise;
 	uint64_t n;
 };
 
-/* One output over all runs. */
+/* One output over the runs whose values are kept. */
 struct output_report {
 	struct snr quantised, device;
 	uint64_t differ; /* elements whose bits differ between quantised and device */
@@ -30,7 +32,7 @@ struct output_report {
 struct compare {
 	struct rvl_model_args model;
 	const char *dump, *output;
-	uint64_t count;
+	uint64_t count, keep;
 	/* state */
 	struct rivulet_board board;
 	struct rivulet_compare result;
@@ -144,7 +146,7 @@ static int run_device(struct compare *c)
 	c->report = calloc(c->result.n_outputs + 1u, sizeof(*c->report));
 	if (!r && !c->report)
 		r = rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
-	for (uint64_t run = 0; run < c->result.runs && !r; run++) {
+	for (uint64_t run = 0; run < c->result.kept && !r; run++) {
 		feed(c, run);
 		r = rvl_engine_start(c->engine, 0, 0, 0);
 		if (!r)
@@ -208,8 +210,12 @@ static void text_report(struct compare *c, const char *model)
 	printf("%s: %u quantised tensors against float over %llu runs, the worst first\n", model,
 	       c->result.n_rows, (unsigned long long)c->result.runs);
 	text_layers(c);
-	printf("outputs of all runs against float, quantised and on %s; values that differ between these "
-	       "two\n", rvl_engine_name(c->engine));
+	if (c->result.kept < c->result.runs)
+		printf("outputs of the first %llu runs (--keep-bytes)", (unsigned long long)c->result.kept);
+	else
+		printf("outputs of all runs");
+	printf(" against float, quantised and on %s; values that differ between these two\n",
+	       rvl_engine_name(c->engine));
 	text_outputs(c);
 }
 
@@ -219,6 +225,7 @@ static void json_report(struct compare *c, const char *model)
 	rvl_json_str("model", model);
 	rvl_json_str("device", rvl_engine_name(c->engine));
 	rvl_json_u64("runs", c->result.runs);
+	rvl_json_u64("output_runs", c->result.kept);
 	rvl_json_open("tensors", '[');
 	for (uint32_t i = 0; i < c->result.n_rows; i++) {
 		const struct rivulet_compare_row *r = &c->result.rows[i];
@@ -264,8 +271,8 @@ static int dump_values(const struct compare *c, const char *what, float *values)
 		path[n++] = *p == '/' || (unsigned char)*p < 0x20 ? '_' : *p;
 	snprintf(path + n, sizeof(path) - (size_t)n, ".%s.npy", what);
 	memcpy(a.dim, t->dim, sizeof(a.dim));
-	a.dim[0] = (t->ndim ? t->dim[0] : 1) * c->result.runs;
-	a.size = elements(t) * c->result.runs * sizeof(float);
+	a.dim[0] = (t->ndim ? t->dim[0] : 1) * c->result.kept;
+	a.size = elements(t) * c->result.kept * sizeof(float);
 	return rvl_npy_write(path, &a);
 }
 
@@ -287,7 +294,8 @@ static int compare_model(struct compare *c, const char *model)
 
 	if (r)
 		return r;
-	if (rivulet_compare(b.data, b.size, &c->board, &o, c->count, c->dump, &c->program, &c->result, &err))
+	if (rivulet_compare(b.data, b.size, &c->board, &o, c->count, c->keep ? c->keep : KEPT_BYTES,
+			    c->dump, &c->program, &c->result, &err))
 		r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", model, err.msg);
 	rvl_blob_clear(&b);
 	return r;
@@ -327,7 +335,9 @@ static void clear(void *args)
 static const struct rvl_option options[] = {
 	{ "count", 'n', "N", "runs to compare (all of --calibrate)", RVL_MEMBER(struct compare, count),
 	  .least = 1 },
-	{ "dump", 0, "TENSOR", "write its values of all runs: TENSOR.float.npy, TENSOR.quantised.npy",
+	{ "keep-bytes", 0, "N", "of outputs and --dump to keep: the first runs that fit (1 GiB)",
+	  RVL_MEMBER(struct compare, keep), .least = 1 },
+	{ "dump", 0, "TENSOR", "write its values of all kept runs: TENSOR.float.npy, TENSOR.quantised.npy",
 	  RVL_MEMBER(struct compare, dump) },
 	{ "output", 'o', "DIR", "where --dump writes (.)", RVL_MEMBER(struct compare, output) },
 	RVL_MODEL_OPTIONS(struct compare, model),
