@@ -187,6 +187,14 @@ int32_t rvl_constant_axis(const struct rvl_call *c, uint32_t x, uint32_t i)
 	return RVL_AXIS_SEVERAL;
 }
 
+bool rvl_tables_fit(const struct rvl_shape *x, int32_t axis)
+{
+	int64_t tables = x->dim[axis];
+
+	return x->rank > 1 && tables > 0 && tables <= RVL_MAX_TABLES &&
+	       tables * BYTES / RVL_MAX_TABLE_BYTES <= rvl_shape_count(x);
+}
+
 static int tables_of(const struct rvl_kernel_desc *d, struct tables *t, char *why)
 {
 	const struct rvl_shape *x = &d->in[0].shape;
@@ -205,13 +213,12 @@ static int tables_of(const struct rvl_kernel_desc *d, struct tables *t, char *wh
 	}
 	if (t->axis < 0)
 		return 0;
-	if (x->rank < 2)
-		return rvl_why(why, "its operands differ along the only axis");
 	t->n = x->dim[t->axis];
+	if (!rvl_tables_fit(x, t->axis))
+		return rvl_why(why, "it would need %lld tables for %lld values", (long long)t->n,
+			       (long long)rvl_shape_count(x));
 	for (int32_t i = t->axis + 1; i < x->rank; i++)
 		t->inner *= x->dim[i];
-	if (t->n < 1 || t->n > RVL_MAX_TABLES)
-		return rvl_why(why, "it would need %lld tables", (long long)t->n);
 	return 0;
 }
 

@@ -102,9 +102,11 @@ void rvl_kernel_scalar_only(bool on);
 
 /*
  * Q_TABLE: constant operands that differ along one axis of the operand make a table of 256 bytes for
- * each index of that axis, of which there are at most so many.
+ * each index of that axis. There are at most so many tables, with at most so many bytes for each
+ * element of the operand: tables cost memory and time at each start, whatever the operand's size.
  */
 #define RVL_MAX_TABLES 4096
+#define RVL_MAX_TABLE_BYTES 16
 
 #define RVL_AXIS_NONE (-1)
 #define RVL_AXIS_SEVERAL (-2)
@@ -115,6 +117,9 @@ void rvl_kernel_scalar_only(bool on);
  * no such axis. The call needs its descriptor (or NULL), its attributes and the shapes of its inputs.
  */
 int32_t rvl_constant_axis(const struct rvl_call *c, uint32_t x, uint32_t i);
+
+/** Whether a Q_TABLE may have a table for each index of axis @axis of its operand @x. */
+bool rvl_tables_fit(const struct rvl_shape *x, int32_t axis);
 
 /* ---- descriptors as bytes ---- */
 

@@ -141,5 +141,5 @@ bool rvl_op_of_one_value(const struct rvl_node *n, int32_t *axis)
 			return false;
 		*axis = a >= 0 ? a : *axis;
 	}
-	return *axis < 0 || (x->rank > 1 && x->dim[*axis] > 0 && x->dim[*axis] <= RVL_MAX_TABLES);
+	return *axis < 0 || rvl_tables_fit(x, *axis);
 }
