@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "onnx/model.h"
-#include "rivulet_crc32c.h"
 #include "onnx/onnx.h"
+#include "rivulet_sha256.h"
 
 #include <errno.h>
 #include <string.h>
@@ -306,6 +306,17 @@ static bool safe_location(const char *s)
 	return true;
 }
 
+/* What came from files so far has one hash; that of each piece is of 32 bytes, so no two pieces merge. */
+static void hash_data(struct rvl_graph *g, const void *data, size_t size)
+{
+	uint8_t both[64];
+
+	memcpy(both, g->files_hash, 32);
+	rivulet_sha256(data, size, both + 32);
+	rivulet_sha256(both, sizeof(both), g->files_hash);
+	g->from_files = true;
+}
+
 static int take_external(struct rvl_graph *g, const struct rvl_msg *m, struct view *v,
 			 struct rvl_tensor *t, int64_t bytes)
 {
@@ -327,7 +338,7 @@ static int take_external(struct rvl_graph *g, const struct rvl_msg *m, struct vi
 	if (rc)
 		return rc;
 	if (bytes)
-		g->files_crc = rivulet_crc32c(g->files_crc, data, (size_t)bytes);
+		hash_data(g, data, (size_t)bytes);
 	v->raw = (struct rvl_span) { data, (size_t)bytes };
 	return take_raw(g, m, v, t, bytes);
 }

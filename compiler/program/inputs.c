@@ -55,13 +55,13 @@ int rvl_read_model(const void *onnx, size_t size, const struct rivulet_compile_o
 
 void rvl_model_identity(const void *onnx, size_t size, const struct rvl_graph *g, uint8_t out[32])
 {
-	uint8_t both[32 + sizeof(g->files_crc)];
+	uint8_t both[32 + sizeof(g->files_hash)];
 
 	rivulet_sha256(onnx, size, out);
-	if (!g->files_crc)
+	if (!g->from_files)
 		return;
 	memcpy(both, out, 32);
-	memcpy(both + 32, &g->files_crc, sizeof(g->files_crc));
+	memcpy(both + 32, g->files_hash, sizeof(g->files_hash));
 	rivulet_sha256(both, sizeof(both), out);
 }
 

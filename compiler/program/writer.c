@@ -271,7 +271,7 @@ static void write_step(const struct writer *w, uint32_t i, struct rivulet_step *
 	}
 }
 
-static uint32_t options_hash(const struct rivulet_compile_options *o, uint32_t files_crc)
+static uint32_t options_hash(const struct rivulet_compile_options *o, const uint8_t files_hash[32])
 {
 	const uint32_t flags = o->serial | o->prof << 1 | o->require_npu << 2 | o->cpu_only << 3 |
 			       o->average_within_1 << 4 | o->stochastic << 5 |
@@ -279,7 +279,7 @@ static uint32_t options_hash(const struct rivulet_compile_options *o, uint32_t f
 	uint32_t h = rivulet_crc32c(0, &flags, sizeof(flags));
 	uint8_t quantise[32];
 
-	h = rivulet_crc32c(h, &files_crc, sizeof(files_crc));
+	h = rivulet_crc32c(h, files_hash, 32);
 	h = rivulet_crc32c(h, &o->batch, sizeof(o->batch));
 	h = rivulet_crc32c(h, &o->symbol, sizeof(o->symbol));
 	h = rivulet_crc32c(h, o->accuracy, sizeof(o->accuracy));
@@ -332,7 +332,7 @@ static void finish_header(struct writer *w, const void *onnx, size_t size)
 	h->outputs = be->g->n_outputs;
 	h->arena_size = be->arena_size;
 	h->cpu_scratch = be->cpu_scratch;
-	h->options_hash = options_hash(be->opt, be->g->files_crc);
+	h->options_hash = options_hash(be->opt, be->g->files_hash);
 	rvl_model_identity(onnx, size, be->g, h->model_hash);
 	if (be->board)
 		rivulet_target_of(be->board, &h->target);

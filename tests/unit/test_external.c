@@ -13,6 +13,7 @@
 #include "model/beside.h"
 #include "onnx/onnx.h"
 #include "rivulet_board.h"
+#include "rivulet_crc32c.h"
 #include "rivulet_plan.h"
 #include "rivulet_sha256.h"
 #include "suite.h"
@@ -99,7 +100,7 @@ static struct pb model(const char *location, const char *offset, const char *len
 }
 
 /* Reads the model with the files of the folder; *w is the first value of the constant. */
-static int load(struct pb m, float *w, uint32_t *crc)
+static int load(struct pb m, float *w, uint8_t hash[32])
 {
 	char path[128];
 	struct rvl_beside b = { 0 };
@@ -113,7 +114,7 @@ static int load(struct pb m, float *w, uint32_t *crc)
 	rc = rvl_onnx_load(m.p, m.n, &o, &g, &err);
 	if (!rc) {
 		*w = *(const float *)rvl_tensor_find(g, "w")->data;
-		*crc = g->files_crc;
+		memcpy(hash, g->files_hash, 32);
 		rvl_graph_free(g);
 	}
 	rvl_beside_clear(&b);
@@ -124,22 +125,22 @@ static int load(struct pb m, float *w, uint32_t *crc)
 START_TEST(data_comes_from_files)
 {
 	float w = 0;
-	uint32_t a, b;
+	uint8_t a[32], b[32];
 
-	ck_assert_msg(!load(model("w.bin", NULL, NULL), &w, &a), "%s", err.msg);
+	ck_assert_msg(!load(model("w.bin", NULL, NULL), &w, a), "%s", err.msg);
 	ck_assert_float_eq(w, 9);
-	ck_assert_msg(!load(model("sub/w.bin", "4", "12"), &w, &b), "%s", err.msg);
+	ck_assert_msg(!load(model("sub/w.bin", "4", "12"), &w, b), "%s", err.msg);
 	ck_assert_float_eq(w, 1);
 	/* Different data results in a different program. */
-	ck_assert_uint_ne(a, b);
+	ck_assert_mem_ne(a, b, 32);
 }
 END_TEST
 
 static void refused(struct pb m, int rc, const char *text)
 {
 	float w;
-	uint32_t crc;
-	int got = load(m, &w, &crc);
+	uint8_t hash[32];
+	int got = load(m, &w, hash);
 
 	ck_assert_msg(got == rc, "returned %d: %s", got, err.msg);
 	ck_assert_msg(strstr(err.msg, text), "'%s' lacks '%s'", err.msg, text);
@@ -239,6 +240,40 @@ START_TEST(other_data_is_another_model)
 }
 END_TEST
 
+/* The hash of the program whose constant has these bytes in a file. */
+static void hash_of_data(const struct pb *m, const struct rivulet_compile_options *o, const uint8_t *data,
+			 uint8_t *hash)
+{
+	write_in_folder("model/w.bin", data, 16);
+	compile_hash(m, o, hash);
+}
+
+/* Data whose checksum is that of other data, or that of no data, is another model all the same. */
+START_TEST(equal_checksums_are_no_identity)
+{
+	static const uint8_t polynomial[] = { 0xf1, 0x76, 0xec, 0x05, 0x01 }; /* of CRC-32C, and x^32 */
+	struct rivulet_compile_options o = { .cpu_only = true };
+	struct pb m = model("w.bin", NULL, NULL);
+	struct rvl_beside b = { 0 };
+	uint8_t data[16] = { 0 }, other[16] = { 0 }, one[32], two[32];
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/model/model.onnx", folder);
+	ck_assert_int_eq(rvl_beside_open(&b, path), 0);
+	o.files = &b.files;
+	for (size_t i = 0; i < sizeof(polynomial); i++)
+		other[4 + i] = data[4 + i] ^ polynomial[i];
+	ck_assert_uint_eq(rivulet_crc32c(0, data, 16), rivulet_crc32c(0, other, 16));
+	hash_of_data(&m, &o, data, one);
+	hash_of_data(&m, &o, other, two);
+	ck_assert_mem_ne(one, two, 32);
+	rivulet_sha256(m.p, m.n, two);
+	ck_assert_mem_ne(one, two, 32);
+	rvl_beside_clear(&b);
+	free(m.p);
+}
+END_TEST
+
 START_TEST(the_folder_must_exist)
 {
 	struct rvl_beside b = { 0 };
@@ -262,6 +297,7 @@ int main(void)
 	tcase_add_test(t, files_must_hold_the_data);
 	tcase_add_test(t, without_a_folder_the_file_is_named);
 	tcase_add_test(t, other_data_is_another_model);
+	tcase_add_test(t, equal_checksums_are_no_identity);
 	tcase_add_test(t, the_folder_must_exist);
 	return run_suite(s);
 }
