@@ -430,7 +430,7 @@ static int conv_of_transposed(struct rvl_graph *g, struct rvl_node *old, struct 
 	int64_t opset = g->opset > SLICE_OPSET ? g->opset : SLICE_OPSET;
 	const struct rvl_op_def *space = rvl_op_find(NULL, "DepthToSpace", opset);
 	const struct rvl_op_def *slice = rvl_op_find(NULL, "Slice", opset);
-	struct rvl_tensor *deep, *wide = old->out[0];
+	struct rvl_tensor *wide = old->out[0], *deep;
 	struct rvl_shape s = old->out[0]->shape;
 	struct transposed t;
 	bool cut;
@@ -445,11 +445,12 @@ static int conv_of_transposed(struct rvl_graph *g, struct rvl_node *old, struct 
 	s.dim[1] *= t.stride * t.stride;
 	s.dim[2] = t.rows[0];
 	s.dim[3] = t.rows[1];
-	if (!rc)
+	deep = wide;
+	if (!rc && t.stride > 1)
 		rc = new_values(g, &s, &deep, err);
 	if (!rc)
 		rc = conv_part(g, &t, deep, err);
-	if (!rc)
+	if (!rc && deep != wide)
 		rc = space_part(g, &t, space, deep, wide, err);
 	if (!rc && cut)
 		rc = cut_part(g, &t, slice, wide, err);

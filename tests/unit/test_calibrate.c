@@ -359,6 +359,11 @@ START_TEST(nodes_are_kept_in_float)
 	ck_assert_uint_eq(count(RVL_OP_Q_CONV), 1);
 	ck_assert_str_eq(only(RVL_OP_CONV)->name, "Conv_0");
 	release();
+	keep = "Pad_0";
+	ck_assert_msg(!calibrate("in x f32 1,1,1,4; out y; const p s64 8 0 0 1 1 0 0 1 1; const w f32 1,1,1,1 2; "
+				 "Pad x p -> a; Conv a w -> b; Conv b w -> y", v, 4), "%s", err.msg);
+	ck_assert_str_eq(only(RVL_OP_CONV)->name, "Conv_1");
+	release();
 	keep = "Relu_3";
 	ck_assert_msg(!calibrate(text, v, 4), "%s", err.msg);
 	ck_assert_str_eq(only(RVL_OP_CONV)->name, "Conv_2");
@@ -649,7 +654,7 @@ static const struct {
 	{ "in x f32 1,4,3,4; out y; const w f32 4,3,2,3 1 -2 3 0.5 -1 2 7; ConvTranspose x w -> y strides=[2,2] "
 	  "group=2", RVL_OP_CONV, 3 },
 	{ "in x f32 1,2,3,4; out y; const w f32 2,3,3,3 1 -2 3 0.5 -1 2 7; ConvTranspose x w -> y strides=[1,1] "
-	  "pads=[1,1,1,1]", RVL_OP_CONV, 2 },
+	  "pads=[1,1,1,1]", RVL_OP_CONV, 1 },
 	{ "in x f32 1,2,3,4; out y; const w f32 2,3,1,1 1 -2 3; ConvTranspose x w -> y strides=[3,3]", RVL_OP_GENERAL, 1 },
 	{ "in x f32 1,2,3,4; out y; const w f32 2,3,2,2 1 -2 3; ConvTranspose x w -> y dilations=[2,2]", RVL_OP_GENERAL, 1 },
 	/* Scales: folded into the product in front, or a depthwise convolution between two products. */
