@@ -43,7 +43,7 @@ static struct rvl_insn_op *append(struct rvl_stream *s)
 		struct rvl_insn_op *p = realloc(s->op, cap * sizeof(*p));
 
 		if (!p) {
-			s->rc = -ENOMEM;
+			s->rc = rvl_fail(s->err, -ENOMEM, "no memory for a command stream");
 			return NULL;
 		}
 		s->op = p;
