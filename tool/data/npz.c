@@ -170,9 +170,11 @@ int rvl_npz_each(const uint8_t *p, size_t size,
 	at = u32(end + 16);
 	for (uint32_t i = 0; i < u16(end + 10) && !r; i++) {
 		r = read_entry(p, size, &at, &m, why);
+		if (r)
+			return r;
 		packed += LOCAL_SIZE + (uint64_t)m.packed;
 		unpacked += m.size;
-		r = r ? r : check_sums(packed, unpacked, size, why);
+		r = check_sums(packed, unpacked, size, why);
 		if (!r)
 			r = give(&m, each, arg, why);
 	}
