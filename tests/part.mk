@@ -67,6 +67,7 @@ $(eval $(call unit_test,nomem,runtime client plan compiler kernels sim uapi,$(NO
 $(eval $(call unit_test,refusals,compiler kernels uapi,-lm -lnettle))
 $(eval $(call unit_test,rewrites,compiler kernels uapi,-lm -lnettle))
 $(eval $(call unit_test,placement,compiler kernels uapi,-lm -lnettle))
+$(eval $(call unit_test,greedy,compiler kernels uapi,-lm -lnettle))
 $(eval $(call unit_test,view_life,compiler kernels uapi,-lm -lnettle))
 $(eval $(call unit_test,edit,compiler kernels uapi,-lm -lnettle))
 $(eval $(call unit_test,reader,compiler kernels uapi,-lm -lnettle))
