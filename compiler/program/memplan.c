@@ -422,9 +422,12 @@ static uint32_t list_written(const struct rvl_backend *be, const struct rvl_stor
 static int check_parts(const struct rvl_backend *be)
 {
 	const struct rvl_store **list = calloc(count_writings(be) + be->n_layers + 1, sizeof(*list));
-	uint32_t n = list ? list_written(be, list) : 0;
-	int rc = list ? 0 : -ENOMEM;
+	uint32_t n;
+	int rc = 0;
 
+	if (!list)
+		return -ENOMEM;
+	n = list_written(be, list);
 	qsort(list, n, sizeof(struct rvl_store *), by_base);
 	for (uint32_t i = 0; i < n && !rc; i++) {
 		const struct rvl_store *s = list[i], *next = i + 1 < n ? list[i + 1] : NULL;
