@@ -76,17 +76,10 @@ static bool listed(struct views *v, const struct rvl_node *n)
 
 	if (n->op != RVL_OP_GENERAL || !(n->def->flags & RVL_OP_BOXES))
 		return false;
-	c = calloc(1, sizeof(*c));
+	c = malloc(sizeof(*c));
 	if (!c)
 		return false;
-	c->def = n->def;
-	c->attr = n->value;
-	c->n_in = n->n_in;
-	c->n_out = n->n_out;
-	for (uint32_t i = 0; i < n->n_in; i++)
-		if (n->in[i])
-			c->in[i] = (struct rvl_value) { .type = n->in[i]->type, .shape = n->in[i]->shape,
-							.data = (void *)(uintptr_t)n->in[i]->data };
+	rvl_node_call(n, c);
 	for (uint32_t i = 0; i < n->n_out; i++)
 		if (n->out[i])
 			c->out[i].type = n->out[i]->type;
