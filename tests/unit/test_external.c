@@ -17,6 +17,7 @@
 #include "rivulet_plan.h"
 #include "rivulet_sha256.h"
 #include "suite.h"
+#include "unit/external_model.h"
 #include "unit/pbuild.h"
 #include "verb.h"
 
@@ -65,38 +66,10 @@ static void remove_folder(void)
 	remove_scratch(folder);
 }
 
-static void pair(struct pb *t, const char *key, const char *value)
-{
-	struct pb e = { .p = NULL };
-
-	pb_str(&e, 1, key);
-	pb_str(&e, 2, value);
-	pb_msg(t, 13, &e);
-}
-
 /* y = x + w, where w has three floats in a file. NULL: the key is missing. */
 static struct pb model(const char *location, const char *offset, const char *length)
 {
-	struct pb g = { .p = NULL }, t = { .p = NULL }, n = pb_node("Add", "x w", "y");
-	struct pb x = pb_value("x", 1, (const int64_t[]) { 3, -1 }), y = { .p = NULL };
-
-	pb_int(&t, 1, 3);
-	pb_int(&t, 2, 1);
-	pb_str(&t, 8, "w");
-	if (location)
-		pair(&t, "location", location);
-	if (offset)
-		pair(&t, "offset", offset);
-	if (length)
-		pair(&t, "length", length);
-	pair(&t, "checksum", "0");
-	pb_int(&t, 14, 1);
-	pb_msg(&g, 1, &n);
-	pb_msg(&g, 5, &t);
-	pb_msg(&g, 11, &x);
-	pb_str(&y, 1, "y");
-	pb_msg(&g, 12, &y);
-	return pb_model(&g, 8, 13);
+	return external_model(1, location, offset, length);
 }
 
 /* Reads the model with the files of the folder; *w is the first value of the constant. */

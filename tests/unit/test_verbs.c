@@ -10,6 +10,7 @@
 
 #include "../../tool/json.h"
 #include "pbuild.h"
+#include "unit/external_model.h"
 #include "program.h"
 #include "verb.h"
 
@@ -346,35 +347,13 @@ START_TEST(programs_for_the_daemon)
 }
 END_TEST
 
-static void pair(struct pb *t, const char *key, const char *value)
-{
-	struct pb e = { .p = NULL };
-
-	pb_str(&e, 1, key);
-	pb_str(&e, 2, value);
-	pb_msg(t, 13, &e);
-}
-
 /* DIR/far.onnx: y = x + w, x of 3 x n elements, w of 3 x 1 in DIR/w.bin. */
 static void far_model(void)
 {
-	struct pb g = { .p = NULL }, t = { .p = NULL }, n = pb_node("Add", "x w", "y");
-	struct pb x = pb_value("x", 1, (const int64_t[]) { 3, -2, -1 }), y = { .p = NULL }, m;
+	struct pb m = external_model(2, "w.bin", NULL, NULL);
 	static const float w[] = { 10, 20, 30 };
 	char path[300];
 
-	pb_int(&t, 1, 3);
-	pb_int(&t, 1, 1);
-	pb_int(&t, 2, 1);
-	pb_str(&t, 8, "w");
-	pair(&t, "location", "w.bin");
-	pb_int(&t, 14, 1);
-	pb_msg(&g, 1, &n);
-	pb_msg(&g, 5, &t);
-	pb_msg(&g, 11, &x);
-	pb_str(&y, 1, "y");
-	pb_msg(&g, 12, &y);
-	m = pb_model(&g, 8, 13);
 	snprintf(path, sizeof(path), "%s/far.onnx", rig.dir);
 	write_file(path, m.p, m.n);
 	snprintf(path, sizeof(path), "%s/w.bin", rig.dir);
