@@ -35,10 +35,15 @@ def copy_tree():
     """A copy of the tracked files and of the VM's root, which the mutants are built in."""
     TREE.mkdir(parents=True, exist_ok=True)
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
-    for name in listed.decode().split("\0"):
+    names = [n for n in listed.decode().split("\0") if n and (ROOT / n).is_file()]
+    # A file that is gone from the tree would be compiled, because the parts collect theirs by wildcard.
+    known = set(names)
+    for target in TREE.rglob("*"):
+        name = target.relative_to(TREE)
+        if name.parts[0] != "build" and not target.is_dir() and str(name) not in known:
+            target.unlink()
+    for name in names:
         source, target = ROOT / name, TREE / name
-        if not name or not source.is_file():
-            continue
         target.parent.mkdir(parents=True, exist_ok=True)
         if not target.exists() or target.read_bytes() != source.read_bytes():
             shutil.copy2(source, target)
