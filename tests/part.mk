@@ -17,6 +17,7 @@ include tests/mutants/part.mk
 include tests/attacks/part.mk
 include tests/vm/part.mk
 include tests/cycle/part.mk
+include tests/modes/part.mk
 include tests/fuzz/part.mk
 $(eval $(call unit_test,isa_check,compiler sim uapi,-lm))
 $(eval $(call unit_test,proto,uapi,))

@@ -321,14 +321,33 @@ uint32_t rivulet_board_peak(const struct rivulet_board *b)
 	return b->tm * b->dn;
 }
 
-uint64_t rivulet_board_energy_pj(const struct rivulet_board *b, uint32_t level,
-				 const struct rivulet_work *w)
+double rivulet_dense_fj(const struct rivulet_board *b, uint32_t level,
+			const struct rivulet_work *w)
+{
+	return (double)w->macs * b->level[level].fj_per_mac;
+}
+
+double rivulet_stream_fj(const struct rivulet_board *b, uint32_t level,
+			 const struct rivulet_work *w)
+{
+	double k = (double)b->level[level].microvolt / b->level[b->levels - 1].microvolt;
+
+	return (double)w->stream_fj * k * k;
+}
+
+uint64_t rivulet_job_pj(const struct rivulet_board *b, uint32_t level,
+			const struct rivulet_work *w, double products_fj)
 {
 	const struct rivulet_board_level *l = &b->level[level];
-	double k = (double)l->microvolt / b->level[b->levels - 1].microvolt;
-	double fj = (double)w->macs * l->fj_per_mac + (double)w->bytes * l->fj_per_byte +
-		    (w->stream_fj ? (double)w->stream_fj * k * k : 0);
+	double fj = products_fj + (double)w->bytes * l->fj_per_byte;
 	double s = (double)w->cycles / (double)l->hz;
 
 	return (uint64_t)(fj / 1e3 + s * l->static_uw * 1e6 + 0.5);
+}
+
+uint64_t rivulet_board_energy_pj(const struct rivulet_board *b, uint32_t level,
+				 const struct rivulet_work *w)
+{
+	return rivulet_job_pj(b, level, w,
+			      rivulet_dense_fj(b, level, w) + rivulet_stream_fj(b, level, w));
 }

@@ -149,6 +149,17 @@ struct rivulet_work {
 	uint64_t stream_fj;	/* their energy at the highest level's voltage */
 };
 
+/**
+ * rivulet_dense_fj(), rivulet_stream_fj() - energy of the int8 and of the stochastic products of @w
+ * at one level, femtojoule
+ */
+double rivulet_dense_fj(const struct rivulet_board *b, uint32_t level,
+			const struct rivulet_work *w);
+double rivulet_stream_fj(const struct rivulet_board *b, uint32_t level,
+			 const struct rivulet_work *w);
+/** rivulet_job_pj() - picojoule of @w: transfers, static power, and products of @products_fj */
+uint64_t rivulet_job_pj(const struct rivulet_board *b, uint32_t level,
+			const struct rivulet_work *w, double products_fj);
 /** rivulet_board_energy_pj() - dynamic and static energy of a job at one level, picojoule */
 uint64_t rivulet_board_energy_pj(const struct rivulet_board *b, uint32_t level,
 				 const struct rivulet_work *w);

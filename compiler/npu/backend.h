@@ -79,8 +79,8 @@ void rvl_stores_settle(const struct rvl_backend *be);
 /** The steps in order; @node_layer: by node id, RVL_NONE on the CPU. */
 int rvl_steps_make(struct rvl_backend *be, const uint32_t *node_layer);
 
-/** Chooses, of the cuts of each layer that the tiler finds near, the one of the shortest timeline. */
-int rvl_choose_cuts(struct rvl_backend *be);
+/** Chooses mode, form and cut of each layer: of those that the tiler finds near, the fastest. */
+int rvl_choose_layers(struct rvl_backend *be);
 /**
  * Times the stream of @n layers from @l on in the last variant. seg->cycles is RVL_TOO_LONG where
  * the stream has more instructions than the compiler allows.
@@ -88,7 +88,7 @@ int rvl_choose_cuts(struct rvl_backend *be);
 #define RVL_TOO_LONG UINT64_MAX
 int rvl_time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n,
 		    struct rivulet_explain_segment *seg);
-/** Decides which values stay in INP between two layers; after rvl_choose_cuts(). */
+/** Decides which values stay in INP between two layers; after rvl_choose_layers(). */
 int rvl_cascade(struct rvl_backend *be);
 /** Slots, stores and products of the NPU steps; once rvl_cascade() has decided. */
 void rvl_steps_sum(struct rvl_backend *be);

@@ -310,7 +310,7 @@ int rvl_cascade(struct rvl_backend *be)
 {
 	int rc = 0;
 
-	/* With stochastic layers there is no cascade, for the reason that rvl_choose_cuts() has. */
+	/* With stochastic layers there is no cascade, for the reason that rvl_choose_layers() has. */
 	if (be->opt->no_cascade || be->opt->stochastic || !be->board)
 		return 0;
 	for (uint32_t i = 0; i < be->n_steps && !rc; i++)

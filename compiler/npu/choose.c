@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Choices by the device's timeline. The tiler's estimate knows engines, port and latency, but not
- * the schedule; where several cuts of a layer are near, their streams are timed.
+ * Choices by the device's timeline: the mode of a layer, whether patches are gathered, and the cut.
+ * The tiler's estimate knows engines, port and latency, but not the schedule; where several
+ * candidates are near, their streams are timed.
  */
 #include "npu/backend.h"
 #include "npu/stream.h"
@@ -9,7 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define TIMED	6   /* cuts of a layer */
+#define TIMED	6   /* cuts of one form of a layer */
 #define NEAR	130 /* per cent of the least estimate; what is above it is not timed */
 
 static int time_stream(struct rvl_backend *be, struct rvl_stream *s,
@@ -70,64 +71,134 @@ static void place_apart(const struct rvl_backend *be)
 	rvl_stores_settle(be);
 }
 
-/* Cuts of a layer, and whether each is of gathered patches. */
-struct cuts {
-	struct rvl_tiling cut[2 * TIMED];
-	bool gather[2 * TIMED];
+/* A way to compute a layer: a mode, its form of the product, gathered or not, and a cut. */
+struct candidate {
+	const struct rvl_mode *mode;
+	struct rvl_product p;
+	struct rvl_tiling t;
+};
+
+struct candidates {
+	struct candidate *c;
 	uint32_t n;
 	uint64_t least; /* estimate */
 };
 
-static void find_cuts(const struct rivulet_board *b, const struct rvl_layer *l, bool gather,
-		      struct cuts *c)
+static void use(struct rvl_layer *l, const struct candidate *c)
 {
-	struct rvl_layer form = *l;
+	l->mode = c->mode;
+	l->p = c->p;
+	l->t = c->t;
+}
+
+static void add_cuts(const struct rivulet_board *b, const struct rvl_layer *form, bool gather,
+		     struct candidates *c)
+{
+	struct rvl_layer l = *form;
+	struct rvl_tiling cut[TIMED];
 	uint32_t n;
 
-	form.p.gather = gather;
-	n = rvl_cuts(b, &form, c->cut + c->n, TIMED);
-	for (uint32_t i = c->n; i < c->n + n; i++) {
-		c->gather[i] = gather;
-		c->least = rvl_min(c->least, c->cut[i].cost);
+	l.p.gather = gather;
+	n = rvl_cuts(b, &l, cut, TIMED);
+	for (uint32_t i = 0; i < n; i++) {
+		c->c[c->n++] = (struct candidate){ .mode = l.mode, .p = l.p, .t = cut[i] };
+		c->least = rvl_min(c->least, cut[i].cost);
 	}
-	c->n += n;
+}
+
+/* The cuts of one mode's form of the layer. A PLAIN operand may be gathered or not. */
+static void add_form(const struct rivulet_board *b, const struct rvl_layer *form,
+		     struct candidates *c)
+{
+	add_cuts(b, form, form->p.gather, c);
+	if (!form->in.s->blocked && rvl_can_gather(b, form))
+		add_cuts(b, form, !form->p.gather, c);
+}
+
+/* The layer as it is, and in every mode that could replace its own. */
+static void find_candidates(struct rvl_backend *be, const struct rvl_layer *l, struct candidates *c)
+{
+	const struct rvl_mode *mode;
+
+	add_form(be->board, l, c);
+	if (l->mode != rvl_mode_of(l->node)) /* the board lacks that mode */
+		return;
+	for (uint32_t i = 0; (mode = rvl_mode_number(i)); i++) {
+		struct rvl_layer form = *l;
+
+		form.p.gather = false;
+		if (mode != l->mode && rvl_mode_replaces(be->g, be->board, mode, &form))
+			add_form(be->board, &form, c);
+	}
+}
+
+static uint32_t most_candidates(void)
+{
+	uint32_t modes = 0;
+
+	while (rvl_mode_number(modes))
+		modes++;
+	return modes * 2 * TIMED;
+}
+
+/* Picojoule at the highest level. */
+static double energy_of(const struct rivulet_board *b, const struct rivulet_explain_segment *seg)
+{
+	struct rivulet_estimate_row row;
+	struct rivulet_work w = { 0 };
+
+	rvl_add_work(&w, seg);
+	rvl_estimate_level(b, b->levels - 1, &w, &row);
+	return row.joule;
 }
 
 /*
- * The layer is timed behind the one before it, beside which its weights load; @before is 0 or 1.
- * A PLAIN operand may be gathered or not.
+ * The fastest candidate, and of several the one of the least energy. The layer is timed behind the
+ * one before it, beside which its weights load; @before is 0 or 1.
  */
-static int choose_cut(struct rvl_backend *be, struct rvl_layer **at, uint32_t before)
+static int time_candidates(struct rvl_backend *be, struct rvl_layer **at, uint32_t before,
+			   const struct candidates *c, uint32_t *best)
 {
-	struct cuts c = { .least = UINT64_MAX };
-	struct rvl_layer *l = *at;
 	uint64_t least = UINT64_MAX;
-	uint32_t best = 0;
+	double joule = 0;
 	int rc = 0;
 
-	find_cuts(be->board, l, l->p.gather, &c);
-	if (!l->in.s->blocked && rvl_can_gather(be->board, l))
-		find_cuts(be->board, l, !l->p.gather, &c);
-	for (uint32_t i = 0; i < c.n && !rc; i++) {
+	for (uint32_t i = 0; i < c->n && !rc; i++) {
 		struct rivulet_explain_segment seg = { 0 };
+		double e;
 
-		if (c.cut[i].cost * 100 > c.least * NEAR)
+		if (c->c[i].t.cost * 100 > c->least * NEAR)
 			continue;
-		l->t = c.cut[i];
-		l->p.gather = c.gather[i];
+		use(*at, &c->c[i]);
 		rc = rvl_time_layers(be, at - before, 1 + before, &seg);
-		if (!rc && seg.cycles < least) {
-			least = seg.cycles;
-			best = i;
-		}
+		e = rc ? 0 : energy_of(be->board, &seg);
+		if (rc || seg.cycles > least || (seg.cycles == least && e >= joule))
+			continue;
+		least = seg.cycles;
+		joule = e;
+		*best = i;
 	}
-	l->t = c.cut[best];
-	l->p.gather = c.gather[best];
-	l->note = l->p.gather ? "patches gathered" : NULL;
 	return rc;
 }
 
-int rvl_choose_cuts(struct rvl_backend *be)
+static int choose_candidate(struct rvl_backend *be, struct rvl_layer **at, uint32_t before)
+{
+	struct candidates c = { .c = calloc(most_candidates(), sizeof(*c.c)), .least = UINT64_MAX };
+	struct rvl_layer *l = *at;
+	uint32_t best = 0;
+	int rc = c.c ? 0 : -ENOMEM;
+
+	if (!rc) {
+		find_candidates(be, l, &c);
+		rc = time_candidates(be, at, before, &c, &best);
+		use(l, &c.c[best]);
+		l->note = l->p.gather ? "patches gathered" : NULL;
+	}
+	free(c.c);
+	return rc;
+}
+
+int rvl_choose_layers(struct rvl_backend *be)
 {
 	int rc = 0;
 
@@ -143,7 +214,7 @@ int rvl_choose_cuts(struct rvl_backend *be)
 
 		for (uint32_t j = 0; s->npu && j < s->layers && !rc; j++)
 			if (be->layer[s->layer0 + j]->mode)
-				rc = choose_cut(be, be->layer + s->layer0 + j, j > 0);
+				rc = choose_candidate(be, be->layer + s->layer0 + j, j > 0);
 	}
 	return rc;
 }

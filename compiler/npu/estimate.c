@@ -130,7 +130,7 @@ void rvl_estimate_level(const struct rivulet_board *b, uint32_t level,
 	row->hz = b->level[level].hz;
 	row->cycles = w->cycles;
 	row->seconds = (double)w->cycles / (double)row->hz;
-	row->joule = (double)rivulet_board_energy_pj(b, level, w) * 1e-12;
+	row->joule = (double)rivulet_job_pj(b, level, w, rvl_modes_energy(b, level, w)) * 1e-12;
 }
 
 int rvl_work_at(const struct rivulet_program *program, const struct rivulet_board *board,

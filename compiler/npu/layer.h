@@ -94,18 +94,27 @@ struct rvl_block {
  * struct rvl_mode - how CONV computes the products of a layer
  *
  * One file, mode_NAME.c, defines each; make collects them. Tiling, packing and emission ask the
- * mode, and name none.
+ * mode, and name none. A node that asks for a mode has that one. Of the others, every mode that can
+ * compute the layer is a candidate, and the one of the least cost is chosen (choose.c).
  */
 struct rvl_mode {
 	const char *name;
 	enum rivulet_mode isa;
 	const char *missing;	     /* why a board without it does not run the node */
 	const struct rvl_mode *int8; /* takes its place in variants without a bitstream length */
-	/** Whether the node asks for this mode. The dense mode takes every product. */
+	/** Whether the node asks for this mode; NULL: no node does. */
 	bool (*takes)(const struct rvl_node *n);
+	/**
+	 * Makes l->p the product as this mode computes it; l->p is that of the node. False: the mode
+	 * cannot compute the layer. NULL: it computes only nodes that ask for it.
+	 */
+	bool (*form)(struct rvl_graph *g, const struct rivulet_board *b, struct rvl_layer *l);
 	void (*nest)(const struct rivulet_board *b, const struct rvl_layer *l, struct rvl_nest *n);
 	/** Cycles of the array for @pairs of a pixel and a weight block, by uapi/cost.c. */
-	uint64_t (*array)(const struct rivulet_board *b, uint64_t pairs);
+	uint64_t (*array)(const struct rivulet_board *b, const struct rvl_layer *l, uint64_t pairs);
+	/** Femtojoule at a level of those products of @w that the device computes in @isa. */
+	double (*energy)(const struct rivulet_board *b, uint32_t level,
+			 const struct rivulet_work *w);
 	/** Cycles of @macs products in a variant of @length; the least that a layer can take. */
 	uint64_t (*cycles)(const struct rivulet_board *b, uint64_t macs, uint32_t length);
 	/** Writes one block into zeroed memory. */
@@ -124,8 +133,23 @@ struct rvl_mode {
 	void (*describe)(char *text, size_t size, uint32_t length);
 };
 
-/** The mode that computes the products of @n. */
+/** The mode that @n asks for, or NULL. */
+const struct rvl_mode *rvl_mode_asked(const struct rvl_node *n);
+/** The mode that @n asks for, else the dense one, which can compute every product. */
 const struct rvl_mode *rvl_mode_of(const struct rvl_node *n);
+/** Mode number @i of all, or NULL behind the last. */
+const struct rvl_mode *rvl_mode_number(uint32_t i);
+/** NULL if @b has what @mode needs, else why it has not. */
+const char *rvl_mode_missing(const struct rivulet_board *b, const struct rvl_mode *mode);
+/**
+ * Whether @mode, which is not that of @l, can compute the layer on @b in place of it; then @l is of
+ * @mode.
+ */
+bool rvl_mode_replaces(struct rvl_graph *g, const struct rivulet_board *b,
+		       const struct rvl_mode *mode, struct rvl_layer *l);
+/** Femtojoule of all products of @w, each by the mode that the device computes it in. */
+double rvl_modes_energy(const struct rivulet_board *b, uint32_t level,
+			const struct rivulet_work *w);
 
 /* The product of a layer, before anything is done on drain. */
 struct rvl_product {
@@ -140,6 +164,7 @@ struct rvl_product {
 	uint64_t prm_off[RIVULET_MODES]; /* of {bias, factor} in the file, by mode */
 	uint64_t wgt_off;
 	uint64_t macs;
+	const void *own; /* the mode's, in the graph's arena */
 };
 
 #define RVL_STAGES 3

@@ -27,15 +27,43 @@ static bool io_reachable(const struct rvl_graph *g, const struct rvl_tensor *t)
 	return true;
 }
 
-/* Variants may run the layer in its own mode and in the int8 mode that replaces it. */
-static const char *mode_missing(const struct rivulet_board *b, const struct rvl_layer *l)
+/* NULL if the board computes the layer in its mode, else why not. */
+static const char *fits_in_mode(const struct rvl_graph *g, const struct rivulet_board *b,
+				struct rvl_layer *l)
 {
-	const struct rvl_mode *mode[] = { l->mode ? l->mode->int8 : NULL, l->mode };
+	const char *why = l->mode ? rvl_mode_missing(b, l->mode) : NULL;
 
-	for (int i = 0; i < 2; i++)
-		if (mode[i] && !(b->modes >> mode[i]->isa & 1))
-			return mode[i]->missing;
-	return NULL;
+	if (why)
+		return why;
+	if (l->mode && rvl_mode_at(l, g->sc_longest)->cycles(b, l->p.macs, g->sc_longest) >=
+			       (uint64_t)b->cycle_cap << 20)
+		return "it takes more cycles than this board allows a program";
+	if (rvl_tile(b, l))
+		return NULL;
+	return l->too_long ? "its command stream would be longer than the compiler allows a layer" :
+			     "no tile of it fits this board's scratchpads";
+}
+
+/*
+ * Gives @l a mode in which the board computes it, if its own does not. Which mode of several computes
+ * it at the least cost is decided when all layers are known.
+ */
+static const char *settle_mode(struct rvl_graph *g, const struct rivulet_board *b,
+			       struct rvl_layer *l)
+{
+	const char *why = fits_in_mode(g, b, l);
+	const struct rvl_mode *mode;
+
+	for (uint32_t i = 0; why && l->mode && (mode = rvl_mode_number(i)); i++) {
+		struct rvl_layer other = *l;
+
+		if (mode == l->mode || !rvl_mode_replaces(g, b, mode, &other) ||
+		    fits_in_mode(g, b, &other))
+			continue;
+		*l = other;
+		return NULL;
+	}
+	return why;
 }
 
 const char *rvl_backend_fits(struct rvl_graph *g, const struct rvl_node *n, void *arg)
@@ -51,18 +79,7 @@ const char *rvl_backend_fits(struct rvl_graph *g, const struct rvl_node *n, void
 		if (n->out[i] && !io_reachable(g, n->out[i]))
 			return "the device reaches only the first 12 inputs and outputs";
 	l = rvl_layer_build(g, n, false, &why);
-	if (!l)
-		return why;
-	why = mode_missing(b, l);
-	if (why)
-		return why;
-	if (l->mode && rvl_mode_at(l, g->sc_longest)->cycles(b, l->p.macs, g->sc_longest) >=
-			       (uint64_t)b->cycle_cap << 20)
-		return "it takes more cycles than this board allows a program";
-	if (rvl_tile(b, l))
-		return NULL;
-	return l->too_long ? "its command stream would be longer than the compiler allows a layer" :
-			     "no tile of it fits this board's scratchpads";
+	return l ? settle_mode(g, b, l) : why;
 }
 
 /* ---- fusion ---- */
@@ -223,7 +240,9 @@ static int lower_node(struct rvl_backend *be, const struct rvl_segment *s, struc
 	struct rvl_layer *l = rvl_layer_build(be->g, n, true, &why);
 	struct rvl_node *u;
 
-	if (!l)
+	if (l)
+		why = settle_mode(be->g, be->board, l);
+	if (!l || why)
 		return rvl_fail(be->err, -EINVAL, "node \"%s\" (%s): %s", n->name, n->op_type, why);
 	u = fuse_one(be, s, l);
 	name_fused(be, l, u);

@@ -6,9 +6,12 @@
 #include "npu/mode.h"
 #include "rivulet_cost.h"
 
-static bool takes(const struct rvl_node *n)
+/* Any product, as the node has it. */
+static bool form(struct rvl_graph *g, const struct rivulet_board *b, struct rvl_layer *l)
 {
-	(void)n;
+	(void)g;
+	(void)b;
+	(void)l;
 	return true;
 }
 
@@ -23,8 +26,9 @@ void rvl_dense_nest(const struct rivulet_board *b, const struct rvl_layer *l, st
 				.block_words = b->tm * b->tn / RIVULET_WGT_WORD };
 }
 
-uint64_t rvl_dense_array(const struct rivulet_board *b, uint64_t pairs)
+uint64_t rvl_dense_array(const struct rivulet_board *b, const struct rvl_layer *l, uint64_t pairs)
 {
+	(void)l;
 	return rivulet_dense_cycles(b, pairs);
 }
 
@@ -34,8 +38,7 @@ static uint64_t cycles(const struct rivulet_board *b, uint64_t macs, uint32_t le
 	return macs / rivulet_board_peak(b);
 }
 
-/* Summand @term of a weight in [-255, 255]. */
-static int8_t summand(int v, uint32_t term)
+int8_t rvl_summand(int v, uint32_t term)
 {
 	for (uint32_t t = 0; t < term; t++)
 		v -= rvl_clamp(v, -128, 127);
@@ -60,7 +63,7 @@ static void pack_row(const struct rvl_layer *l, const struct rvl_block *b, int64
 		tap = 0;
 	}
 	for (int64_t i = rvl_max(k, c0); i < rvl_min(k + n, c1); i++)
-		out[i - k] = summand(rvl_weight(&p->w, m, (i - c0) * stride + tap), b->term);
+		out[i - k] = rvl_summand(rvl_weight(&p->w, m, (i - c0) * stride + tap), b->term);
 }
 
 void rvl_dense_pack(const struct rivulet_board *b, const struct rvl_layer *l,
@@ -97,9 +100,10 @@ const struct rvl_mode rvl_mode_dense = {
 	.name = "dense",
 	.isa = RIVULET_MODE_DENSE,
 	.missing = "this board's array has no dense mode",
-	.takes = takes,
+	.form = form,
 	.nest = rvl_dense_nest,
 	.array = rvl_dense_array,
+	.energy = rivulet_dense_fj,
 	.cycles = cycles,
 	.pack = rvl_dense_pack,
 	.bias = bias,

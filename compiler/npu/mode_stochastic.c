@@ -68,6 +68,7 @@ const struct rvl_mode rvl_mode_stochastic = {
 	.takes = takes,
 	.nest = rvl_dense_nest,
 	.array = rvl_dense_array,
+	.energy = rivulet_stream_fj,
 	.cycles = cycles,
 	.pack = rvl_dense_pack,
 	.bias = bias,

@@ -261,7 +261,7 @@ static struct busy busy_of(const struct budget *u, const struct rvl_tiling *t, c
 		before = d->tiles * before_pool(l, t->th, 0) * before_pool(l, t->tw, 1);
 		window = l->e.pwin.kh * l->e.pwin.kw;
 	}
-	e.array = l->mode->array(u->b, before * taps * u->icb_sum * l->p.terms) +
+	e.array = l->mode->array(u->b, l, before * taps * u->icb_sum * l->p.terms) +
 		  d->tiles * d->groups * d->steps * RIVULET_CONV_FILL;
 	result = rivulet_alu_result(u->b, u->b->tm, window, l->e.pool > RIVULET_POOL_MAX, l->e.bin);
 	e.alu = px * result * u->ocb + d->tiles * (u->ocb * rivulet_alu_setup(u->b->tm) +
@@ -529,7 +529,7 @@ uint64_t rvl_array_time(const struct rivulet_board *b, const struct rvl_layer *l
 
 	l->mode->nest(b, l, &u.nest);
 	count_blocks(&u);
-	return l->mode->array(b, l->in.v.n * l->p.oh * l->p.ow * u.nest.kh * u.nest.kw * u.icb_sum *
+	return l->mode->array(b, l, l->in.v.n * l->p.oh * l->p.ow * u.nest.kh * u.nest.kw * u.icb_sum *
 					 l->p.terms);
 }
 
@@ -539,7 +539,7 @@ static uint64_t lower_bound(const struct budget *u)
 	const struct rvl_layer *l = u->l;
 	int64_t taps = u->nest.kh * u->nest.kw;
 	int64_t blocks = taps * u->icb_sum * l->p.terms;
-	int64_t work = l->mode->array(u->b, l->in.v.n * l->p.oh * l->p.ow * blocks);
+	int64_t work = l->mode->array(u->b, l, l->in.v.n * l->p.oh * l->p.ow * blocks);
 	int64_t in = move_cycles(u->b, &l->in, l->in.v.h, l->in.v.w,
 				 rvl_div_up(l->in.v.c, u->b->tn));
 	int64_t out = move_cycles(u->b, &l->out, u->oh, u->ow, u->ocb * u->ratio);

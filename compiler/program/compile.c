@@ -123,7 +123,7 @@ static int back(struct rvl_backend *be, const void *onnx, size_t size, struct ri
 	if (!rc)
 		rc = rvl_lower(be);
 	if (!rc)
-		rc = rvl_choose_cuts(be);
+		rc = rvl_choose_layers(be);
 	if (!rc)
 		rc = rvl_cascade(be);
 	if (!rc)
