@@ -246,7 +246,11 @@ static struct place place_of(const struct rvl_stream *s, const struct rvl_operan
 {
 	int64_t tn = s->board->tn;
 
-	return o->s->blocked ? blocked_place(o, b, tn) : plain_place(o, b, tn);
+	struct place p = o->s->blocked || o->flat ? blocked_place(o, b, tn) : plain_place(o, b, tn);
+
+	if (o->flat)
+		p.flip = o->flip;
+	return p;
 }
 
 /* Pixels of INP written for each one read. */

@@ -45,6 +45,7 @@ struct rvl_operand {
 	struct rvl_view v;
 	int32_t zp;   /* of the bytes as int8 */
 	uint8_t flip; /* XOR that turns the plain bytes into int8 */
+	bool flat;    /* PLAIN, read as one row of words in the order of its bytes: @v is that row */
 };
 
 struct rvl_window {

@@ -422,6 +422,29 @@ static void agree_on_forms(struct rvl_backend *be)
 	}
 }
 
+/*
+ * A layer that treats each byte by itself, from PLAIN bytes to PLAIN bytes of the same order, needs
+ * no image: a row of words takes few long bursts, where the rows of each channel would be a burst
+ * each.
+ */
+static void flatten(const struct rivulet_board *b, struct rvl_layer *l)
+{
+	const struct rvl_view *v = &l->out.v;
+	int64_t bytes = v->n * v->c * v->h * v->w;
+	struct rvl_operand *o[] = { &l->in, &l->out, &l->b };
+	uint32_t n = l->has_b ? 3 : 2;
+
+	if (l->mode || l->spread || rvl_epilogue_has(l, &rvl_stage_pool) || bytes % b->tn)
+		return;
+	for (uint32_t i = 0; i < n; i++)
+		if (o[i]->s->blocked || !rvl_view_equal(&o[i]->v, v) || o[i]->v.inter != v->inter)
+			return;
+	for (uint32_t i = 0; i < n; i++) {
+		o[i]->v = (struct rvl_view){ .n = 1, .c = b->tn, .h = 1, .w = bytes / b->tn };
+		o[i]->flat = true;
+	}
+}
+
 static int choose_forms(struct rvl_backend *be)
 {
 	for (uint32_t i = 0; i < be->n_layers; i++) {
@@ -445,6 +468,8 @@ static int choose_forms(struct rvl_backend *be)
 		if (l->has_b)
 			l->b.s->blocked = !l->b.s->plain;
 	}
+	for (uint32_t i = 0; i < be->n_layers; i++)
+		flatten(be->board, be->layer[i]);
 	for (uint32_t i = 0; i < be->n_layers; i++)
 		if (!choose_gather(be, be->layer[i]))
 			return rvl_fail(be->err, -EINVAL, "internal: no tiling for node \"%s\"",

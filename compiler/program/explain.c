@@ -121,7 +121,8 @@ static void layer_row(struct rivulet_explain *e, const struct rvl_backend *be, u
 	}
 	snprintf(out, sizeof(out), "%lldx%lldx%lldx%lld", (long long)l->out.v.n,
 		 (long long)l->out.v.c, (long long)l->out.v.h, (long long)l->out.v.w);
-	r->out = copy_text(e, out);
+	if (!l->out.flat)
+		r->out = copy_text(e, out);
 	r->fused = copy_text(e, l->fused);
 	r->macs = l->p.macs;
 	r->cycles = c->cycles;

@@ -69,7 +69,8 @@ int main(int argc, char **argv)
 			return 1;
 		show(nets[i].name, "off", &off);
 		show(nets[i].name, "on", &on);
-		worse |= on.copied > off.copied || on.steps > off.steps;
+		worse |= on.copied > off.copied || on.steps > off.steps ||
+			 on.cycles * 100 > off.cycles * 102;
 	}
 	return worse;
 }

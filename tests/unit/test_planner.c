@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* What the planner of the NPU chooses by cost, and that results stay the same bits. */
+#include <check.h>
+#include <stdio.h>
+
+#include "bench/nets.h"
+#include "graph/interp.h"
+#include "prog_exec.h"
+#include "program/program.h"
+#include "suite.h"
+
+static struct rivulet_board board;
+
+static void setup(void)
+{
+	char err[256];
+
+	ck_assert_msg(!rivulet_board_load(&board, "zu3eg-64", err, sizeof(err)), "%s", err);
+}
+
+static void *bytes_of(const struct rvl_tensor *t)
+{
+	void *p = calloc(1, rvl_tensor_bytes(t));
+
+	ck_assert_ptr_nonnull(p);
+	return p;
+}
+
+struct io {
+	void *data[8];
+};
+
+/* Random inputs, and the outputs of the scalar reference. */
+static void interpret(struct qg *q, struct io *io)
+{
+	struct rvl_interp *it;
+
+	ck_assert_msg(!q->rc && !rvl_shape_infer(q->g, &q->err), "%s", q->err.msg);
+	ck_assert_msg(!rvl_interp_new(q->g, true, &it, &q->err), "%s", q->err.msg);
+	for (uint32_t i = 0; i < q->g->n_inputs; i++) {
+		size_t size = rvl_tensor_bytes(q->g->inputs[i]);
+
+		io->data[i] = bytes_of(q->g->inputs[i]);
+		for (size_t j = 0; j < size; j++)
+			((uint8_t *)io->data[i])[j] = qg_random(q);
+		ck_assert(!rvl_interp_set(it, i, io->data[i], size, NULL));
+	}
+	ck_assert_msg(!rvl_interp_run(it, &q->err), "%s", q->err.msg);
+	for (uint32_t i = 0; i < q->g->n_outputs; i++) {
+		io->data[q->g->n_inputs + i] = bytes_of(q->g->outputs[i]);
+		memcpy(io->data[q->g->n_inputs + i], rvl_interp_data(it, q->g->outputs[i]),
+		       rvl_tensor_bytes(q->g->outputs[i]));
+	}
+	rvl_interp_free(it);
+}
+
+/* Compiles a copy of the graph, runs it and compares its outputs; @e is the caller's to free. */
+static void run(const struct qg *q, const struct rivulet_compile_options *opt, const struct io *io,
+		struct rivulet_explain *e)
+{
+	uint32_t ins = q->g->n_inputs;
+	struct rivulet_blob program = { 0 };
+	struct rvl_err err = { "" };
+	struct rvl_graph *g;
+	struct prog_exec x;
+
+	ck_assert(!rvl_graph_clone(q->g, &g, &err));
+	ck_assert_msg(!rvl_compile_graph(g, &board, opt, &program, e, &err), "%s", err.msg);
+	ck_assert(!prog_open(&x, &board, NULL, program.data));
+	for (uint32_t i = 0; i < ins; i++)
+		x.io[i] = io->data[i];
+	for (uint32_t i = 0; i < q->g->n_outputs; i++)
+		x.io[ins + i] = bytes_of(q->g->outputs[i]);
+	ck_assert_msg(!prog_run(&x), "%s", x.err);
+	for (uint32_t i = 0; i < q->g->n_outputs; i++) {
+		ck_assert_mem_eq(x.io[ins + i], io->data[ins + i],
+				 rvl_tensor_bytes(q->g->outputs[i]));
+		free(x.io[ins + i]);
+	}
+	prog_close(&x, true);
+	rivulet_blob_free(&program);
+}
+
+static void finish_test(struct qg *q, struct io *io)
+{
+	for (uint32_t i = 0; i < q->g->n_inputs + q->g->n_outputs; i++)
+		free(io->data[i]);
+	rvl_graph_free(q->g);
+}
+
+static uint64_t cycles_of(const struct rivulet_explain *e)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < e->n_segments; i++)
+		sum += e->segments[i].cycles;
+	return sum;
+}
+
+/*
+ * The sum of two inputs moves PLAIN bytes only. As one row of words they take bursts of 256 bytes;
+ * by rows of channels, each of 28 bytes would be a burst of its own.
+ */
+START_TEST(plain_bytes_move_in_long_bursts)
+{
+	struct rvl_shape s = { 4, { 1, 64, 28, 28 } };
+	uint64_t beats = 3 * 64 * 28 * 28 / 16;
+	struct rvl_tensor *in[2], *y;
+	struct rivulet_explain e;
+	struct io io = { 0 };
+	struct qg q;
+
+	qg_open(&q, 5);
+	for (int i = 0; i < 2; i++) {
+		in[i] = qg_tensor(&q, i ? "b" : "a", RVL_TYPE_U8, s, 0.02f, 100 + i);
+		qg_input(&q, in[i]);
+	}
+	y = qg_tensor(&q, NULL, RVL_TYPE_U8, s, 0.03f, 90);
+	qg_node(&q, RVL_OP_Q_ADD, "sum", 2, in, y);
+	qg_output(&q, y);
+	interpret(&q, &io);
+	run(&q, NULL, &io, &e);
+	ck_assert_uint_eq(e.n_segments, 1);
+	ck_assert_uint_lt(cycles_of(&e), 2 * beats);
+	ck_assert_str_eq(e.rows[0].out, "1x64x28x28");
+	rivulet_explain_free(&e);
+	finish_test(&q, &io);
+}
+END_TEST
+
+/* The halves of a split that a join takes unchanged are copied, and these copies cost little. */
+START_TEST(views_cost_few_cycles)
+{
+	uint64_t cycles[2];
+
+	for (int views = 0; views < 2; views++) {
+		const struct rivulet_compile_options opt = { .no_views = !views };
+		struct rivulet_explain e;
+		struct rvl_err err = { "" };
+
+		ck_assert_msg(!rvl_compile_graph(make_shufflenet(), &board, &opt, NULL, &e, &err),
+			      "%s", err.msg);
+		cycles[views] = cycles_of(&e);
+		rivulet_explain_free(&e);
+	}
+	ck_assert_uint_lt(cycles[1] * 100, cycles[0] * 102);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("planner");
+	TCase *t = add_case(s, "planner", 120, setup, NULL);
+
+	tcase_add_test(t, plain_bytes_move_in_long_bursts);
+	tcase_add_test(t, views_cost_few_cycles);
+	return run_suite(s);
+}
