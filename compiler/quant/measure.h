@@ -4,18 +4,7 @@
 #define RVL_MEASURE_H
 
 #include "quant/samples.h"
-
-/* Signal and noise of one tensor over some runs: power of the reference about its mean, and of the difference. */
-struct rvl_snr {
-	double n, sum, square, noise;
-};
-
-void rvl_snr_add(struct rvl_snr *s, const float *want, const float *got, uint64_t n);
-
-/** In dB; RVL_SNR_EXACT where there is no noise. */
-double rvl_snr_db(const struct rvl_snr *s);
-
-#define RVL_SNR_EXACT 200.0
+#include "rivulet_snr.h"
 
 /* Results of the float graph, for comparison: by output, run behind run. */
 struct rvl_reference {

@@ -127,6 +127,24 @@ static void echo_model(int64_t a, int64_t b, int64_t c)
 	free(model.p);
 }
 
+/* Writes a model whose output is its input of shape [1, 3, 2, 2], seen as four rows. */
+static void matrix_model(void)
+{
+	struct pb node = pb_node("Flatten", "x", "y"), graph = { .p = NULL }, out_info = { .p = NULL }, model;
+	struct pb in = pb_value("x", F32, (const int64_t[]){ 1, 3, 2, 2, -1 });
+
+	pb_attr_int(&node, "axis", 3);
+	pb_msg(&graph, 1, &node);
+	pb_str(&graph, 2, "g");
+	pb_msg(&graph, 11, &in);
+	pb_str(&out_info, 1, "y");
+	pb_msg(&graph, 12, &out_info);
+	model = pb_model(&graph, 8, 13);
+	snprintf(words, sizeof(words), "%s/matrix.onnx", dir);
+	write_file(words, model.p, model.n);
+	free(model.p);
+}
+
 /* Returns the input, which the model wrote to y.npy. */
 static const float *echoed(uint64_t n)
 {
@@ -364,10 +382,78 @@ START_TEST(random_types)
 }
 END_TEST
 
+/* ---- classes and reference of a run on tensors ---- */
+
+/* Writes an .npy file of these floats, of shape [1, 3, 2, 2] for the echo model or [1, 12] for its output. */
+static void write_floats(const char *name, bool output, const float *values)
+{
+	struct rvl_array a = { .ndim = output ? 2 : 4, .dim = { 1, output ? 12 : 3, 2, 2 }, .size = 48,
+			       .dtype = RIVULET_F32, .data = (void *)values };
+
+	snprintf(words, sizeof(words), "%s/%s.npy", dir, name);
+	ck_assert_int_eq(rvl_npy_write(words, &a), 0);
+}
+
+/* Proves SNR and classes beside those of a reference, on an output whose values are the input's. */
+START_TEST(reference)
+{
+	static const float got[12] = { 0, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0 },
+		want[12] = { 0, 0, 0, 0, 4, 0, 0, 0, 4.5f, 0, 0, 0 };
+	double mean = 8.5 / 12, power = 16 + 4.5 * 4.5 - 12 * mean * mean;
+	struct json_object *o, *p;
+
+	echo_model(3, 2, 2);
+	write_floats("x", false, got);
+	write_floats("y", true, want);
+	ck_assert_int_eq(in_dir("run %s/echo.onnx --input x=%s/x.npy --top 2 --reference %s --json" SIM), 0);
+	o = rvl_json_parse(out);
+	ck_assert_double_eq_tol(number(o, "snr_db"), 10 * log10(power / (1.5 * 1.5)), 1e-4);
+	p = rvl_json_item(rvl_json_member(o, "pictures"), 0);
+	ck_assert_double_eq(number(p, "class"), 4);
+	ck_assert_double_eq_tol(number(p, "confidence"), exp(4) / (exp(4) + exp(3) + 10), 1e-6);
+	ck_assert_double_eq(number(rvl_json_item(rvl_json_member(p, "top"), 1), "class"), 8);
+	ck_assert_double_eq(number(rvl_json_member(p, "reference"), "class"), 8);
+	ck_assert_ptr_null(rvl_json_member(p, "width"));
+	json_object_put(o);
+
+	ck_assert_int_eq(in_dir("run %s/echo.onnx --input x=%s/x.npy --names tool/fashion-mnist.names "
+				"--reference %s --figures t" SIM), 0);
+	SAYS("x.npy: Coat, ");
+	SAYS("(reference: Bag, ");
+	snprintf(words, sizeof(words), "%s t.snr %.9g dB", "figure", 10 * log10(power / (1.5 * 1.5)));
+	ck_assert_msg(strstr(out, words) != NULL, "no %s in %s", words, out);
+	/* Equal values have no noise. */
+	write_floats("y", true, got);
+	ck_assert_int_eq(in_dir("run %s/echo.onnx --input x=%s/x.npy --reference %s" SIM), 0);
+	SAYS("reference         exact  SNR of the worst output");
+}
+END_TEST
+
+/* Proves that a reference of another shape, and an output that is no list of scores, are refused. */
+START_TEST(reference_refused)
+{
+	static const float values[12] = { 1 };
+
+	echo_model(3, 2, 2);
+	write_floats("x", false, values);
+	write_floats("y", false, values);
+	ck_assert_int_eq(in_dir("run %s/echo.onnx --input x=%s/x.npy --reference %s" SIM), RVL_EXIT_REFUSED);
+	ck_assert_msg(strstr(rvl_tool_error, "float32 1x3x2x2, output y is float32 1x12"), "%s",
+		      rvl_tool_error);
+	ck_assert_int_ne(in_dir("run %s/echo.onnx --input x=%s/x.npy --reference %s/none" SIM), 0);
+	matrix_model();
+	ck_assert_int_eq(in_dir("run %s/matrix.onnx --input x=%s/x.npy --top 1" SIM), RVL_EXIT_REFUSED);
+	ck_assert_msg(strstr(rvl_tool_error, "no single list of scores"), "%s", rvl_tool_error);
+}
+END_TEST
+
 static const struct { const char *words, *says; } mistakes[] = {
 	{ "--image x --seed 3", "--seed is for random input" },
 	{ "--labels x", "need --image or --images" },
-	{ "--top 3", "need --image or --images" },
+	{ "--top 3", "need --image, --images or --input" },
+	{ "--names x", "need --image, --images or --input" },
+	{ "--reference x", "--reference needs --input" },
+	{ "--image x --reference x", "--reference needs --input" },
 	{ "--image x --top 0", "--top is at least 1" },
 	{ "--image x --resize fill", "crop, pad, stretch or none" },
 	{ "--image x --layout chw", "nchw or nhwc" },
@@ -402,6 +488,8 @@ int main(void)
 	tcase_add_test(t, text_classes);
 	tcase_add_test(t, random_input);
 	tcase_add_test(t, random_types);
+	tcase_add_test(t, reference);
+	tcase_add_test(t, reference_refused);
 	tcase_add_loop_test(t, refuses, 0, (int)(sizeof(mistakes) / sizeof(mistakes[0])));
 	suite_add_tcase(s, t);
 	return run_suite(s);

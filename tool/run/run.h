@@ -6,6 +6,7 @@
 #include "data/array.h"
 #include "data/picture_input.h"
 #include "device/engine.h"
+#include "rivulet_snr.h"
 
 #define RVL_RUN_INPUTS 64
 #define RVL_RUN_FILES 256
@@ -18,14 +19,18 @@ struct rvl_class {
 	double confidence;
 };
 
-/** struct rvl_answer - what the model says of one picture: the best classes, the best first */
+/**
+ * struct rvl_answer - what the model says of one picture or of the tensors: the best classes, the best
+ * first
+ */
 struct rvl_answer {
-	const char *file;	/* of --image, else NULL */
+	const char *file;	/* of --image or --input, else NULL */
 	uint64_t index;		/* of --images */
 	int truth;		/* its label, or -1 */
 	uint32_t w, h;		/* of the picture before it was fitted */
 	uint32_t n;
 	struct rvl_class *top;
+	struct rvl_class *reference;	/* the best one of --reference, or NULL */
 };
 
 /** struct rvl_shown - a picture kept for display, with its answer */
@@ -37,7 +42,7 @@ struct rvl_shown {
 struct rvl_run {
 	/* options */
 	const char *model, *device, *images, *labels, *names, *output, *expect, *priority, *pictures;
-	const char *figures;
+	const char *figures, *reference;
 	const char *input[RVL_RUN_INPUTS], *file[RVL_RUN_FILES];
 	uint32_t n_inputs, n_files;
 	uint64_t first, count, level, deadline_ms, batch, top, seed;
@@ -58,7 +63,9 @@ struct rvl_run {
 	bool have_labels, have_expect, have_scores;
 	uint32_t want_w, want_h;	/* of the input */
 	bool random;		/* the inputs were drawn from @seed */
-	bool tensors;		/* the outputs are reported, not classes */
+	bool tensors;		/* the outputs are reported */
+	bool classes;		/* --top or --names is given: the classes are reported */
+	struct rvl_snr *snr;	/* of each output against --reference, or NULL */
 	struct rvl_answer *answer;	/* of each --image; of --images with --top */
 	uint32_t n_answers;
 	uint64_t right, right_top, exact, first_wrong;	/* first_wrong: picture whose bytes differ */
@@ -72,6 +79,14 @@ int rvl_run_once(struct rvl_run *r);
 int rvl_run_keep(struct rvl_run *r, uint64_t run, uint64_t runs);
 /** rvl_run_pictures() - --images and --image */
 int rvl_run_pictures(struct rvl_run *r);
+/** rvl_run_classes() - the best classes of the first output of a run on tensors */
+int rvl_run_classes(struct rvl_run *r);
+/** rvl_run_reference() - compare the outputs of a run on tensors with those in --reference */
+int rvl_run_reference(struct rvl_run *r);
+/** rvl_run_output_path() - the file of an output in a folder of --output */
+void rvl_run_output_path(char *out, size_t size, const char *dir, const char *tensor);
+/** rvl_run_rank() - the best @count of the @n scores; @out is allocated. 0 or an enum rvl_exit */
+int rvl_run_rank(const float *scores, uint32_t n, uint32_t count, struct rvl_class **out);
 /** rvl_run_answers_clear() - free the answers */
 void rvl_run_answers_clear(struct rvl_run *r);
 /** rvl_run_name() - name of a class, "class N" without one; @out is returned */

@@ -72,25 +72,31 @@ static uint32_t next_best(const float *s, uint32_t n, const struct rvl_class *la
 	return best < n ? best : 0;
 }
 
-static int rank(struct rvl_run *r, const float *s, uint32_t n, struct rvl_answer *a)
+int rvl_run_rank(const float *s, uint32_t n, uint32_t count, struct rvl_class **out)
 {
 	bool shares = is_softmax(s, n);
+	struct rvl_class *top = calloc(count, sizeof(*top));
 	double sum = 0;
 
-	a->n = r->top < n ? (uint32_t)r->top : n;
-	a->top = calloc(a->n, sizeof(*a->top));
-	if (!a->top)
+	if (!top)
 		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
-	for (uint32_t k = 0; k < a->n; k++)
-		a->top[k].class = next_best(s, n, k ? &a->top[k - 1] : NULL);
+	for (uint32_t k = 0; k < count; k++)
+		top[k].class = next_best(s, n, k ? &top[k - 1] : NULL);
 	for (uint32_t i = 0; i < n; i++)
-		sum += exp((double)s[i] - (double)s[a->top[0].class]);
-	for (uint32_t k = 0; k < a->n; k++) {
-		double v = (double)s[a->top[k].class];
+		sum += exp((double)s[i] - (double)s[top[0].class]);
+	for (uint32_t k = 0; k < count; k++) {
+		double v = (double)s[top[k].class];
 
-		a->top[k].confidence = shares ? v : exp(v - (double)s[a->top[0].class]) / sum;
+		top[k].confidence = shares ? v : exp(v - (double)s[top[0].class]) / sum;
 	}
+	*out = top;
 	return 0;
+}
+
+static int rank(struct rvl_run *r, const float *s, uint32_t n, struct rvl_answer *a)
+{
+	a->n = r->top < n ? (uint32_t)r->top : n;
+	return rvl_run_rank(s, n, a->n, &a->top);
 }
 
 /* Compares the last quantised tensor with the record of picture @index. */
@@ -129,8 +135,10 @@ const char *rvl_run_name(const struct rvl_run *r, uint32_t class, char *out, siz
 
 void rvl_run_answers_clear(struct rvl_run *r)
 {
-	for (uint32_t i = 0; i < r->n_answers; i++)
+	for (uint32_t i = 0; i < r->n_answers; i++) {
 		free(r->answer[i].top);
+		free(r->answer[i].reference);
+	}
 	free(r->answer);
 	r->answer = NULL;
 	r->n_answers = 0;
@@ -239,6 +247,28 @@ static int load_names(struct rvl_run *r, const char *path)
 		r->class_name[r->n_names++] = line;
 	return 0;
 }
+
+/* ---- tensors ---- */
+
+int rvl_run_classes(struct rvl_run *r)
+{
+	const struct rivulet_tensor_info *t = rvl_engine_tensor(r->engine, rvl_engine_inputs(r->engine));
+	struct rvl_answer a = { .file = strrchr(r->input[0], '=') + 1, .truth = -1 };
+	static float score[MAX_CLASSES];
+	uint32_t n = 0;
+	int e = r->names ? load_names(r, r->names) : 0;
+
+	if (!e)
+		e = read_scores(r, score, &n);
+	if (!e && n != t->dim[t->ndim ? t->ndim - 1 : 0])
+		e = rvl_tool_fail(RVL_EXIT_REFUSED, "output %s is no single list of scores, as --top and --names need",
+				  t->name);
+	if (!e)
+		e = rank(r, score, n, &a);
+	return e ? e : keep_answer(r, &a);
+}
+
+/* ---- pictures ---- */
 
 /* The one input of the model, as pictures see it. */
 static int find_input(struct rvl_run *r, struct rvl_picture_target *in)

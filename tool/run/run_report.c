@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The report of rivulet run: pictures, classes, costs, levels, figures; or JSON. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,7 @@ static void row(struct rvl_table *t, const char *name, const char *value, const 
 	rvl_table_cell(t, "%s", note);
 }
 
-/* The classes of each --image, and how the picture was resized. */
+/* The classes of each --image or of --input, and how a picture was resized. */
 static void text_answers(const struct rvl_run *r)
 {
 	char name[64];
@@ -74,6 +75,10 @@ static void text_answers(const struct rvl_run *r)
 		       100 * a->top[0].confidence);
 		if (a->w != r->want_w || a->h != r->want_h)
 			printf("  (%u x %u pixels, resized by %s)", a->w, a->h, rvl_fit_name(r->mode.quantise.picture.fit));
+		if (a->reference)
+			printf("  (reference: %s, %.1f %%)",
+			       rvl_run_name(r, a->reference->class, name, sizeof(name)),
+			       100 * a->reference->confidence);
 		printf("\n");
 		for (uint32_t k = 1; k < a->n; k++)
 			printf("  %2u. %s, %.1f %%\n", k + 1,
@@ -102,9 +107,12 @@ static void json_answer(const struct rvl_run *r, const struct rvl_answer *a)
 	json_class(r, &a->top[0]);
 	if (a->truth >= 0)
 		rvl_json_u64("label", (uint64_t)a->truth);
-	rvl_json_u64("width", a->w);
-	rvl_json_u64("height", a->h);
-	rvl_json_str("resized", a->w == r->want_w && a->h == r->want_h ? "none" : rvl_fit_name(r->mode.quantise.picture.fit));
+	if (!r->tensors) {
+		rvl_json_u64("width", a->w);
+		rvl_json_u64("height", a->h);
+		rvl_json_str("resized", a->w == r->want_w && a->h == r->want_h ? "none" :
+			     rvl_fit_name(r->mode.quantise.picture.fit));
+	}
 	rvl_json_open("top", '[');
 	for (uint32_t k = 0; k < a->n; k++) {
 		rvl_json_open(NULL, '{');
@@ -112,6 +120,11 @@ static void json_answer(const struct rvl_run *r, const struct rvl_answer *a)
 		rvl_json_close();
 	}
 	rvl_json_close();
+	if (a->reference) {
+		rvl_json_open("reference", '{');
+		json_class(r, a->reference);
+		rvl_json_close();
+	}
 	rvl_json_close();
 }
 
@@ -148,6 +161,28 @@ static void result_rows(const struct rvl_run *r, struct rvl_table *t)
 				 (unsigned long long)r->first_wrong);
 		row(t, "bit-exact", v, note);
 	}
+}
+
+/* Of the output that differs most. */
+static double worst_db(const struct rvl_run *r)
+{
+	double worst = RVL_SNR_EXACT;
+
+	for (uint32_t i = 0; i < rvl_engine_outputs(r->engine); i++)
+		worst = fmin(worst, rvl_snr_db(&r->snr[i]));
+	return worst;
+}
+
+static void reference_row(const struct rvl_run *r, struct rvl_table *t)
+{
+	char v[32] = "exact", note[96];
+
+	if (!r->snr)
+		return;
+	if (worst_db(r) < RVL_SNR_EXACT)
+		snprintf(v, sizeof(v), "%.1f dB", worst_db(r));
+	snprintf(note, sizeof(note), "SNR of the worst output against %s", r->reference);
+	row(t, "reference", v, note);
 }
 
 static void cost_rows(const struct rvl_run *r, struct rvl_table *t)
@@ -284,6 +319,7 @@ static void text_report(const struct rvl_run *r)
 		printf("  random input, seed %llu\n", (unsigned long long)r->seed);
 	rvl_table_init(&t, 3, heads);
 	result_rows(r, &t);
+	reference_row(r, &t);
 	cost_rows(r, &t);
 	rvl_table_print(&t, 2);
 	level_table(r);
@@ -327,6 +363,8 @@ static void json_report(const struct rvl_run *r)
 		rvl_json_num("top_accuracy", per_run(r, r->right_top));
 	if (r->have_expect)
 		rvl_json_u64("bitexact", r->exact);
+	if (r->snr)
+		rvl_json_num("snr_db", worst_db(r));
 	rvl_json_num("cycles", per_run(r, r->sum.cycles));
 	rvl_json_num("macs", per_run(r, r->sum.macs));
 	rvl_json_num("utilisation", utilisation(r));
@@ -352,6 +390,8 @@ static void figures(const struct rvl_run *r)
 		rvl_figure(r->figures, "accuracy", 100 * per_run(r, r->right), "%");
 	if (r->have_expect)
 		rvl_figure(r->figures, "bitexact", (double)r->exact, "images");
+	if (r->snr)
+		rvl_figure(r->figures, "snr", worst_db(r), "dB");
 	rvl_figure(r->figures, "images", (double)r->runs, "images");
 	rvl_figure(r->figures, "cycles", per_run(r, r->sum.cycles), "cycles");
 	rvl_figure(r->figures, "utilisation", 100 * utilisation(r), "%");

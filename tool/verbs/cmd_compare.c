@@ -4,7 +4,6 @@
  * on the linked device model.
  */
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,18 +13,13 @@
 #include "device/engine.h"
 #include "model/model.h"
 #include "output.h"
+#include "rivulet_snr.h"
 
 #define KEPT_BYTES (1ull << 30)
 
-/* Power of float values about their mean, and of what another result differs from them. */
-struct snr {
-	double sum, square, noise;
-	uint64_t n;
-};
-
 /* One output over the runs whose values are kept. */
 struct output_report {
-	struct snr quantised, device;
+	struct rvl_snr quantised, device;
 	uint64_t differ; /* elements whose bits differ between quantised and device */
 };
 
@@ -102,25 +96,6 @@ static uint64_t elements(const struct rivulet_compare_tensor *t)
 	return n;
 }
 
-static void add_noise(struct snr *s, const float *want, const float *got, uint64_t n)
-{
-	for (uint64_t i = 0; i < n; i++) {
-		double w = (double)want[i], e = (double)got[i] - w;
-
-		s->sum += w;
-		s->square += w * w;
-		s->noise += e * e;
-	}
-	s->n += n;
-}
-
-static double decibels(const struct snr *s)
-{
-	double signal = s->n ? s->square - s->sum * s->sum / (double)s->n : 0;
-
-	return s->noise > 0 ? 10 * log10(signal / s->noise) : INFINITY;
-}
-
 /* The device's outputs of run @run against those of both graphs. */
 static void add_outputs(struct compare *c, uint64_t run)
 {
@@ -132,8 +107,8 @@ static void add_outputs(struct compare *c, uint64_t run)
 
 		if (!t->name)
 			continue;
-		add_noise(&c->report[i].quantised, want, got, n);
-		add_noise(&c->report[i].device, want, device, n);
+		rvl_snr_add(&c->report[i].quantised, want, got, n);
+		rvl_snr_add(&c->report[i].device, want, device, n);
 		for (uint64_t k = 0; k < n; k++)
 			c->report[i].differ += memcmp(&device[k], &got[k], sizeof(float)) != 0;
 	}
@@ -159,7 +134,7 @@ static int run_device(struct compare *c)
 
 static void print_db(struct rvl_table *t, double db)
 {
-	if (isfinite(db) && db < 200)
+	if (db < RVL_SNR_EXACT)
 		rvl_table_cell(t, "%.1f dB", db);
 	else
 		rvl_table_cell(t, "exact");
@@ -198,8 +173,8 @@ static void text_outputs(struct compare *c)
 		if (!c->result.output[i].name)
 			continue;
 		rvl_table_cell(&t, "%s", c->result.output[i].name);
-		print_db(&t, decibels(&r->quantised));
-		print_db(&t, decibels(&r->device));
+		print_db(&t, rvl_snr_db(&r->quantised));
+		print_db(&t, rvl_snr_db(&r->device));
 		rvl_table_cell(&t, "%llu", (unsigned long long)r->differ);
 	}
 	rvl_table_print(&t, 2);
@@ -248,8 +223,8 @@ static void json_report(struct compare *c, const char *model)
 			continue;
 		rvl_json_open(NULL, '{');
 		rvl_json_str("output", c->result.output[i].name);
-		rvl_json_num("quantised_db", decibels(&r->quantised));
-		rvl_json_num("device_db", decibels(&r->device));
+		rvl_json_num("quantised_db", rvl_snr_db(&r->quantised));
+		rvl_json_num("device_db", rvl_snr_db(&r->device));
 		rvl_json_u64("differ", r->differ);
 		rvl_json_close();
 	}

@@ -42,11 +42,14 @@ static int add_image(void *member, const char *value)
 static int check_pictures(const struct rvl_run *r)
 {
 	if (r->images || r->n_files)
-		return 0;
-	if (r->labels || r->names || r->pictures || (!rvl_quantise_given(&r->mode.quantise) &&
-	     rvl_picture_options_given(&r->mode.quantise.picture)) || r->top > 1)
-		return rvl_tool_fail(RVL_EXIT_USAGE, "--labels, --names, --pictures, --resize, --layout, --mean, "
-				     "--std and --top need --image or --images");
+		return r->reference ? rvl_tool_fail(RVL_EXIT_USAGE, "--reference needs --input") : 0;
+	if (r->labels || r->pictures || (!rvl_quantise_given(&r->mode.quantise) &&
+	     rvl_picture_options_given(&r->mode.quantise.picture)))
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--labels, --pictures, --resize, --layout, --mean and "
+				     "--std need --image or --images");
+	if (!r->n_inputs && (r->classes || r->reference))
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--names and --top need --image, --images or --input, "
+				     "and --reference needs --input");
 	return 0;
 }
 
@@ -66,6 +69,9 @@ static int check_args(struct rvl_run *r)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--expect needs --images");
 	r->random = !sources;
 	r->tensors = r->random || r->n_inputs;
+	r->classes = r->names || r->top;
+	if (!r->top)
+		r->top = 1;
 	if (r->seed == UINT64_MAX)
 		r->seed = DEFAULT_SEED;
 	return check_pictures(r) ? RVL_EXIT_USAGE : rvl_picture_options_check(&r->mode.quantise.picture);
@@ -110,7 +116,7 @@ int rvl_run_once(struct rvl_run *r)
 
 /* ---- outputs as .npy ---- */
 
-static void file_name(char *out, size_t size, const char *dir, const char *tensor)
+void rvl_run_output_path(char *out, size_t size, const char *dir, const char *tensor)
 {
 	int n = snprintf(out, size, "%s/", dir);
 
@@ -176,7 +182,7 @@ static int write_outputs(struct rvl_run *r)
 			r->kept[i].size = r->kept[i].size / r->kept[i].dim[0] * r->runs;
 			r->kept[i].dim[0] = r->runs;
 		}
-		file_name(path, sizeof(path), r->output, rvl_engine_tensor(r->engine, t)->name);
+		rvl_run_output_path(path, sizeof(path), r->output, rvl_engine_tensor(r->engine, t)->name);
 		e = rvl_npy_write(path, &r->kept[i]);
 	}
 	return e;
@@ -235,6 +241,10 @@ static int run_tensors(struct rvl_run *r)
 					  rvl_engine_tensor(r->engine, i)->name);
 	if (!e)
 		e = rvl_run_once(r);
+	if (!e && r->classes)
+		e = rvl_run_classes(r);
+	if (!e && r->reference)
+		e = rvl_run_reference(r);
 	return e ? e : rvl_run_keep(r, 0, 1);
 }
 
@@ -269,6 +279,7 @@ static void clear(void *args)
 		rvl_array_clear(&r->kept[i]);
 	free(r->kept);
 	free(r->wall);
+	free(r->snr);
 	rvl_run_answers_clear(r);
 	rvl_engine_close(r->engine);
 	rvl_blob_clear(&r->names_blob);
@@ -307,7 +318,7 @@ static const struct rvl_option options[] = {
 	{ "labels", 0, "FILE", "its labels, or with --image one class name a line",
 	  RVL_MEMBER(struct rvl_run, labels) },
 	{ "names", 0, "FILE", "class names, one a line", RVL_MEMBER(struct rvl_run, names) },
-	{ "top", 0, "K", "classes to report of each picture (1)", RVL_MEMBER(struct rvl_run, top),
+	{ "top", 0, "K", "best classes to report (1)", RVL_MEMBER(struct rvl_run, top),
 	  .least = 1, .most = 1000 },
 	{ "seed", 0, "N", "of the random input that a run without pictures and tensors gets (1)",
 	  RVL_MEMBER(struct rvl_run, seed), .most = UINT32_MAX },
@@ -315,6 +326,8 @@ static const struct rvl_option options[] = {
 	{ "count", 'n', "N", "pictures of --images (all)", RVL_MEMBER(struct rvl_run, count), .least = 1 },
 	{ "output", 'o', "DIR", "write every output there as NAME.npy",
 	  RVL_MEMBER(struct rvl_run, output) },
+	{ "reference", 0, "DIR", "outputs of another run (--output) to compare with those of --input",
+	  RVL_MEMBER(struct rvl_run, reference) },
 	{ "expect", 0, "FILE", "recorded outputs to equal bit for bit", RVL_MEMBER(struct rvl_run, expect) },
 	{ "level", 0, "N", "V/F level (sim:BOARD only)", RVL_MEMBER(struct rvl_run, level) },
 	{ "deadline", 0, "MS", "give a run up after so many ms", RVL_MEMBER(struct rvl_run, deadline_ms),
@@ -338,7 +351,7 @@ const struct rvl_verb rvl_verb_run = {
 	.operands = "MODEL [options]: MODEL is ONNX or a compiled program", .least = 1, .most = 1,
 	.takes = "one model", .options = options, .args_size = sizeof(struct rvl_run),
 	.defaults = &(const struct rvl_run) { .level = UINT64_MAX, .count = UINT64_MAX,
-					      .deadline_ms = UINT64_MAX, .top = 1,
+					      .deadline_ms = UINT64_MAX,
 					      .seed = UINT64_MAX },
 	.run = run_run, .clear = clear,
 };
