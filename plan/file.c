@@ -16,11 +16,16 @@
 #include "rivulet_sha256.h"
 
 #define LINE_MAX_ 1024 /* of a line of the file */
+#define NAME_MAX_ 512  /* of an input or a dimension, whose line has numbers too */
 
 void rivulet_plan_clear(struct rivulet_plan *p)
 {
 	for (uint32_t i = 0; i < p->n_keep; i++)
 		free(p->keep[i]);
+	for (uint32_t i = 0; i < p->n_shapes; i++)
+		free((char *)(uintptr_t)p->shape[i].name);
+	for (uint32_t i = 0; i < p->n_dimensions; i++)
+		free((char *)(uintptr_t)p->dimension[i].name);
 	*p = (struct rivulet_plan){ 0 };
 }
 
@@ -72,6 +77,37 @@ static int add_keep(struct rivulet_plan *p, const char *name, struct rvl_err *er
 	return 0;
 }
 
+/* A copy of the name of an input or of a dimension. */
+static int copy_name(const char *name, uint32_t n, char **out, struct rvl_err *err)
+{
+	if (n == RIVULET_PLAN_DIMS || !printable(name) || strlen(name) > NAME_MAX_)
+		return rvl_fail(err, -E2BIG, "a plan file cannot name the input or dimension \"%.80s\"", name);
+	*out = strdup(name);
+	return *out ? 0 : rvl_fail(err, -ENOMEM, "out of memory");
+}
+
+static int add_shape(struct rivulet_plan *p, const struct rivulet_input_shape *s, struct rvl_err *err)
+{
+	char *name;
+	int rc = copy_name(s->name, p->n_shapes, &name, err);
+
+	if (rc)
+		return rc;
+	p->shape[p->n_shapes] = *s;
+	p->shape[p->n_shapes++].name = name;
+	return 0;
+}
+
+static int add_dimension(struct rivulet_plan *p, const struct rivulet_dimension *d, struct rvl_err *err)
+{
+	char *name;
+	int rc = copy_name(d->name, p->n_dimensions, &name, err);
+
+	if (!rc)
+		p->dimension[p->n_dimensions++] = (struct rivulet_dimension) { name, d->value };
+	return rc;
+}
+
 int rivulet_plan_bind(struct rivulet_plan *p, const void *onnx, size_t size,
 		      const struct rivulet_board *b, const struct rivulet_compile_options *opt,
 		      struct rvl_err *err)
@@ -84,6 +120,10 @@ int rivulet_plan_bind(struct rivulet_plan *p, const void *onnx, size_t size,
 	rivulet_quantise_hash(&opt->quantise, p->calibration);
 	p->batch = (uint64_t)opt->batch;
 	p->symbol = (uint64_t)opt->symbol;
+	for (uint32_t i = 0; i < opt->n_shapes && !rc; i++)
+		rc = add_shape(p, &opt->shapes[i], err);
+	for (uint32_t i = 0; i < opt->n_dimensions && !rc; i++)
+		rc = add_dimension(p, &opt->dimensions[i], err);
 	for (uint32_t i = 0; i < opt->n_keep_int8 && !rc; i++)
 		rc = add_keep(p, opt->keep_int8[i], err);
 	return rc;
@@ -138,7 +178,9 @@ int rivulet_plan_apply(const struct rivulet_plan *p, const void *onnx, size_t si
 		       struct rvl_err *err)
 {
 	const struct rivulet_compile_options only = { .quantise = opt->quantise, .files = opt->files,
-		.batch = (int64_t)p->batch, .symbol = (int64_t)p->symbol };
+		.batch = (int64_t)p->batch, .symbol = (int64_t)p->symbol,
+		.shapes = p->shape, .n_shapes = p->n_shapes,
+		.dimensions = p->dimension, .n_dimensions = p->n_dimensions };
 	struct rivulet_plan now = { 0 };
 	int rc = rivulet_plan_bind(&now, onnx, size, b, &only, err);
 
@@ -149,6 +191,10 @@ int rivulet_plan_apply(const struct rivulet_plan *p, const void *onnx, size_t si
 		return rc;
 	opt->batch = (int64_t)p->batch;
 	opt->symbol = (int64_t)p->symbol;
+	opt->shapes = p->shape;
+	opt->n_shapes = p->n_shapes;
+	opt->dimensions = p->dimension;
+	opt->n_dimensions = p->n_dimensions;
 	opt->keep_int8 = (const char *const *)p->keep;
 	opt->n_keep_int8 = p->n_keep;
 	opt->stochastic = false; /* a program with only int8 runs at every level */
@@ -201,6 +247,22 @@ static void put_hash(struct text *t, const char *key, const uint8_t h[32])
 	put(t, "%s %s\n", key, hex);
 }
 
+static void put_dims(struct text *t, const struct rivulet_plan *p)
+{
+	for (uint32_t i = 0; i < p->n_shapes; i++) {
+		const struct rivulet_input_shape *s = &p->shape[i];
+		char dims[RIVULET_MAX_DIMS * 21 + 1];
+		size_t n = 0;
+
+		for (uint32_t k = 0; k < s->rank; k++)
+			n += (size_t)snprintf(dims + n, sizeof(dims) - n, " %" PRId64, s->dim[k]);
+		dims[n] = 0;
+		put(t, "shape %u%s %s\n", s->rank, dims, s->name);
+	}
+	for (uint32_t i = 0; i < p->n_dimensions; i++)
+		put(t, "dimension %" PRId64 " %s\n", p->dimension[i].value, p->dimension[i].name);
+}
+
 static void put_entry(struct text *t, const struct rivulet_plan_entry *e)
 {
 	put(t, "level %u hz %" PRIu64 " microvolt %u length %u accuracy %u chosen %u held %u "
@@ -222,6 +284,7 @@ int rivulet_plan_text(const struct rivulet_plan *p, struct rivulet_blob *out)
 	put_hash(&t, "data", p->data);
 	put(&t, "examples %u %u\n", p->examples_chosen, p->examples_held);
 	put(&t, "batch %" PRIu64 "\nsymbol %" PRIu64 "\n", p->batch, p->symbol);
+	put_dims(&t, p);
 	for (uint32_t i = 0; i < p->n_keep; i++)
 		put(&t, "keep %s\n", p->keep[i]);
 	put(&t, "objective %s\n", rivulet_plan_objective_name(p->objective));
@@ -350,13 +413,45 @@ static int read_examples(struct reader *r, struct rivulet_plan *p)
 	return 0;
 }
 
-/* Reads the lines of kept nodes up to that of the objective. */
-static int read_keep(struct reader *r, struct rivulet_plan *p)
+/* The present line "shape RANK D0 D1 ... NAME". */
+static int parse_shape(struct reader *r, struct rivulet_plan *p)
 {
-	int rc = next_line(r);
+	struct rivulet_input_shape s = { 0 };
+	uint64_t rank = 0, dim;
+	const char *at = take(value_of(r, "shape"), RIVULET_MAX_DIMS, &rank);
 
-	while (!rc && value_of(r, "keep")) {
-		rc = add_keep(p, value_of(r, "keep"), r->err);
+	for (; at && s.rank < rank; s.rank++) {
+		at = take(at, INT32_MAX, &dim);
+		s.dim[s.rank] = (int64_t)dim;
+	}
+	s.name = at;
+	return at && *at ? add_shape(p, &s, r->err) : bad(r, "shape");
+}
+
+/* The present line "dimension N NAME". */
+static int parse_dimension(struct reader *r, struct rivulet_plan *p)
+{
+	uint64_t value;
+	const char *name = take(value_of(r, "dimension"), INT32_MAX, &value);
+
+	if (!name || !*name)
+		return bad(r, "dimension");
+	return add_dimension(p, &(struct rivulet_dimension) { name, (int64_t)value }, r->err);
+}
+
+static int parse_keep(struct reader *r, struct rivulet_plan *p)
+{
+	return add_keep(p, value_of(r, "keep"), r->err);
+}
+
+/* Reads lines of this key up to the first line of another one, which is the present line before and after. */
+static int read_some(struct reader *r, struct rivulet_plan *p, const char *key,
+		     int (*parse)(struct reader *r, struct rivulet_plan *p))
+{
+	int rc = 0;
+
+	while (!rc && value_of(r, key)) {
+		rc = parse(r, p);
 		if (!rc)
 			rc = next_line(r);
 	}
@@ -480,7 +575,10 @@ static int read_plan(struct reader *r, struct rivulet_plan *p)
 	rc = rc ? rc : read_examples(r, p);
 	rc = rc ? rc : read_number(r, "batch", INT32_MAX, &p->batch);
 	rc = rc ? rc : read_number(r, "symbol", INT32_MAX, &p->symbol);
-	rc = rc ? rc : read_keep(r, p);
+	rc = rc ? rc : next_line(r);
+	rc = rc ? rc : read_some(r, p, "shape", parse_shape);
+	rc = rc ? rc : read_some(r, p, "dimension", parse_dimension);
+	rc = rc ? rc : read_some(r, p, "keep", parse_keep);
 	rc = rc ? rc : read_objective(r, p);
 	rc = rc ? rc : read_number(r, "constraint_ns", UINT64_MAX, &p->constraint_ns);
 	return rc ? rc : read_levels(r, p);

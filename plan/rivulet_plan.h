@@ -139,8 +139,9 @@ int rivulet_plan_dominated(const struct rivulet_board *b, uint32_t level);
 
 /* ---- the plan file ---- */
 
-#define RIVULET_PLAN_VERSION 1
+#define RIVULET_PLAN_VERSION 2
 #define RIVULET_PLAN_KEEP    256
+#define RIVULET_PLAN_DIMS    256 /* shapes, and dimensions */
 #define RIVULET_PLAN_FILE_MAX (1u << 20)
 
 /** struct rivulet_plan_entry - a level of a plan file; accuracies in ppm */
@@ -166,6 +167,9 @@ struct rivulet_plan {
 	uint8_t data[32];	 /* of examples and labels */
 	uint32_t examples_chosen, examples_held;
 	uint64_t batch, symbol;
+	struct rivulet_input_shape shape[RIVULET_PLAN_DIMS]; /* the plan owns the names of these and of */
+	struct rivulet_dimension dimension[RIVULET_PLAN_DIMS]; /* the dimensions */
+	uint32_t n_shapes, n_dimensions;
 	char *keep[RIVULET_PLAN_KEEP]; /* nodes that stay int8 */
 	uint32_t n_keep;
 	enum rivulet_plan_objective objective;
@@ -196,8 +200,8 @@ int rivulet_plan_parse(struct rivulet_plan *p, const void *text, size_t size, st
 
 /**
  * rivulet_plan_apply() - fill compile options from a plan of this model on this board
- * @opt: calibration and files as they will be used; the plan's batch, symbol, kept nodes, lengths and
- * accuracies are filled in and point into @p. Levels without an entry get no variant. Returns
+ * @opt: calibration and files as they will be used; the plan's batch, symbol, shapes, dimensions, kept nodes,
+ * lengths and accuracies are filled in and point into @p. Levels without an entry get no variant. Returns
  * -ESTALE with the name of what differs if the plan is for another model, board or calibration.
  */
 int rivulet_plan_apply(const struct rivulet_plan *p, const void *onnx, size_t size,

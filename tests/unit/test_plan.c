@@ -310,13 +310,16 @@ END_TEST
 static const char model[] = "the bytes of a model";
 static const char *const keep[] = { "first", "a node with blanks" };
 static const float values[] = { 1, 2, 3 };
+static const struct rivulet_input_shape shapes[] = { { "an image", 2, { 5, 3 } }, { "scalar", 0, { 0 } } };
+static const struct rivulet_dimension dimensions[] = { { "unk 7", 12 } };
 static const struct rivulet_examples examples[] = { { NULL, values, sizeof(values) } };
 static struct rivulet_board board;
 
 static void make_plan(struct rivulet_plan *p)
 {
 	const struct rivulet_compile_options o = { .batch = 2, .symbol = 7, .keep_int8 = keep,
-		.n_keep_int8 = 2, .quantise = { .examples = examples, .n_examples = 1 } };
+		.n_keep_int8 = 2, .shapes = shapes, .n_shapes = 2, .dimensions = dimensions,
+		.n_dimensions = 1, .quantise = { .examples = examples, .n_examples = 1 } };
 	char why[256];
 
 	ck_assert_msg(!rivulet_board_load(&board, "sc-edge", why, sizeof(why)), "%s", why);
@@ -373,6 +376,12 @@ START_TEST(a_file_gives_the_plan_back)
 		      err.msg);
 	ck_assert(o.stochastic && o.batch == 2 && o.symbol == 7 && o.n_keep_int8 == 2);
 	ck_assert_str_eq(o.keep_int8[1], keep[1]);
+	ck_assert(o.n_shapes == 2 && o.shapes[0].rank == 2 && o.shapes[1].rank == 0);
+	ck_assert_str_eq(o.shapes[0].name, "an image");
+	ck_assert(o.shapes[0].dim[0] == 5 && o.shapes[0].dim[1] == 3);
+	ck_assert_str_eq(o.shapes[1].name, "scalar");
+	ck_assert(o.n_dimensions == 1 && o.dimensions[0].value == 12);
+	ck_assert_str_eq(o.dimensions[0].name, "unk 7");
 	ck_assert_uint_eq(o.length[5], 33);
 	ck_assert_uint_eq(o.length[2], 0);
 	ck_assert_uint_eq(o.length[3], RIVULET_NO_VARIANT);
@@ -440,22 +449,28 @@ static int parse_with(const char *from, const char *to)
 START_TEST(wrong_lines_are_named)
 {
 	static const struct { const char *from, *to, *says; } wrong[] = {
-		{ "rivulet-plan 1", "rivulet-plan 2", "version 2, this is for version 1" },
+		{ "rivulet-plan 2", "rivulet-plan 1", "version 1, this is for version 2" },
 		{ "\nboard sc-edge", "\nboard ", "line 3: board" },
 		{ "\nopp ", "\nopp g", "line 4: opp" },
 		{ "\nbatch 2\n", "\n", "line 9: batch" },
 		{ "\nbatch 2", "\nbatch 2147483648", "line 9: batch" },
 		{ "\nsymbol 7", "\nsymbol 7 8", "line 10: symbol" },
+		{ "shape 2 5 3 an", "shape 2 5 an", "line 11: shape" },
+		{ "shape 2 5 3 an image", "shape 2 5 3", "line 11: shape" },
+		{ "shape 2 5 3", "shape 9 5 3", "line 11: shape" },
+		{ "shape 2 5 3", "shape 2 5 2147483648", "line 11: shape" },
+		{ "dimension 12", "dimension -12", "line 13: dimension" },
+		{ "dimension 12 unk 7", "dimension 12", "line 13: dimension" },
 		{ "examples 5000 4000", "examples 5000", "line 8: examples" },
-		{ "objective reward", "objective fun", "line 13: objective" },
-		{ "constraint_ns 147247499", "constraint_ns -1", "line 14: constraint_ns" },
-		{ "length 33", "length 7", "line 15: a level's length" },
-		{ "length 33", "length 257", "line 15: length" },
-		{ "level 2 hz", "level 5 hz", "line 16: a level's length is 0 or 8 to 256, and "
+		{ "objective reward", "objective fun", "line 16: objective" },
+		{ "constraint_ns 147247499", "constraint_ns -1", "line 17: constraint_ns" },
+		{ "length 33", "length 7", "line 18: a level's length" },
+		{ "length 33", "length 257", "line 18: length" },
+		{ "level 2 hz", "level 5 hz", "line 19: a level's length is 0 or 8 to 256, and "
 					      "each level has" },
-		{ "accuracy 876000", "accuracy 1000001", "line 15: accuracy" },
-		{ "energy_pj 46188906", "energy_pj 46188906 x 1", "line 16" },
-		{ "level 2", "levels 2", "line 16: level" },
+		{ "accuracy 876000", "accuracy 1000001", "line 18: accuracy" },
+		{ "energy_pj 46188906", "energy_pj 46188906 x 1", "line 19" },
+		{ "level 2", "levels 2", "line 19: level" },
 	};
 
 	ck_assert_int_eq(parse_with("length 33", "length 8"), 0);
@@ -555,14 +570,22 @@ START_TEST(stale_plans_say_what_differs)
 }
 END_TEST
 
-START_TEST(nodes_that_no_file_can_name)
+START_TEST(names_that_no_file_can_have)
 {
 	static const char *const bad[] = { "two\nlines" };
 	const struct rivulet_compile_options o = { .keep_int8 = bad, .n_keep_int8 = 1 };
-	struct rivulet_plan p = { 0 };
+	const struct rivulet_input_shape s = { bad[0], 0, { 0 } };
+	const struct rivulet_compile_options shape = { .shapes = &s, .n_shapes = 1 };
+	const struct rivulet_dimension d = { "", 1 };
+	const struct rivulet_compile_options dimension = { .dimensions = &d, .n_dimensions = 1 };
+	const struct rivulet_compile_options *of[] = { &o, &shape, &dimension };
 
-	ck_assert_int_eq(rivulet_plan_bind(&p, model, sizeof(model), &board, &o, &err), -E2BIG);
-	rivulet_plan_clear(&p);
+	for (size_t i = 0; i < 3; i++) {
+		struct rivulet_plan p = { 0 };
+
+		ck_assert_int_eq(rivulet_plan_bind(&p, model, sizeof(model), &board, of[i], &err), -E2BIG);
+		rivulet_plan_clear(&p);
+	}
 }
 END_TEST
 
@@ -583,7 +606,7 @@ int main(void)
 	tcase_add_test(file, wrong_lines_are_named);
 	tcase_add_test(file, random_bytes_in_a_file);
 	tcase_add_test(file, stale_plans_say_what_differs);
-	tcase_add_test(file, nodes_that_no_file_can_name);
+	tcase_add_test(file, names_that_no_file_can_have);
 	suite_add_tcase(s, choice);
 	suite_add_tcase(s, file);
 	return run_suite(s);

@@ -6,6 +6,7 @@
 #include <check.h>
 #include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <json-c/json.h>
 #include <math.h>
 #include <png.h>
@@ -877,6 +878,62 @@ static int plan_verb(const char *more)
 	return verb(words);
 }
 
+/* The files of measured accuracies in the cache of plan_verb(). */
+static size_t kept_accuracies(void)
+{
+	char pattern[200];
+	glob_t g = { 0 };
+	size_t n;
+
+	snprintf(pattern, sizeof(pattern), "%s/a/b/*.accuracy", dir);
+	n = glob(pattern, 0, NULL, &g) ? 0 : g.gl_pathc;
+	globfree(&g);
+	return n;
+}
+
+/*
+ * Proves that eval, plan and info take the shape of an input as compile does, that a plan keeps it, and
+ * that accuracies measured with it are not taken for those of another shape.
+ */
+START_TEST(shapes_of_all_verbs)
+{
+	char words[700];
+	uint8_t *p;
+	size_t size;
+
+	plan_data();
+	snprintf(words, sizeof(words), "eval models/mlp.onnx --shape image=3,1,28,28 --length 64 --count 20 "
+		 "--data %s/x.npy --labels %s/y.npy", dir, dir);
+	EXPECT(words, 0);
+	SAYS("20 examples");
+	snprintf(words, sizeof(words), "eval models/mlp.onnx --shape image=3,1,28,27 --data %s/x.npy "
+		 "--labels %s/y.npy", dir, dir);
+	EXPECT(words, RVL_EXIT_REFUSED);
+	snprintf(words, sizeof(words), "eval models/mlp.onnx --symbol nothing=3 --data %s/x.npy "
+		 "--labels %s/y.npy", dir, dir);
+	EXPECT(words, RVL_EXIT_REFUSED);
+	EXPECT("info models/mlp.onnx --shape image=3,1,28,28", 0);
+	SAYS("3x1x28x28");
+
+	snprintf(words, sizeof(words), "--shape image=3,1,28,28 --objective accuracy -o %s/s.plan", dir);
+	ck_assert_msg(!plan_verb(words), "%s", rvl_tool_error);
+	p = read_file(in_dir("s.plan"), &size);
+	ck_assert_ptr_nonnull(memmem(p, size, "\nshape 4 3 1 28 28 image\n", 25));
+	free(p);
+	snprintf(words, sizeof(words), "compile models/mlp.onnx -q --plan %s/s.plan -o %s/s.rvp", dir, dir);
+	EXPECT(words, 0);
+	snprintf(words, sizeof(words), "info %s/s.rvp", dir);
+	EXPECT(words, 0);
+	SAYS("3x1x28x28");
+	/* Accuracies are kept by shape and by dimension. */
+	ck_assert_uint_eq(kept_accuracies(), 1);
+	ck_assert_msg(!plan_verb("--shape image=3,1,28,28 --objective accuracy"), "%s", rvl_tool_error);
+	ck_assert_uint_eq(kept_accuracies(), 1);
+	ck_assert_msg(!plan_verb("--shape image=4,1,28,28 --objective accuracy"), "%s", rvl_tool_error);
+	ck_assert_uint_eq(kept_accuracies(), 2);
+}
+END_TEST
+
 static void check_planned_program(void)
 {
 	size_t size;
@@ -1113,6 +1170,7 @@ int main(void)
 	tcase_add_test(verbs, doctor_render_node);
 	tcase_add_test(verbs, doctor_daemon);
 	tcase_add_test(verbs, plan_and_compile);
+	tcase_add_test(verbs, shapes_of_all_verbs);
 	tcase_add_test(verbs, plan_keeps_accuracies);
 	tcase_add_test(verbs, plan_infeasible);
 	tcase_add_test(verbs, plan_other_reports);

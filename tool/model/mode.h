@@ -36,14 +36,6 @@ int rvl_mode_keep(void *member, const char *value);
 	{ "lengths", 0, "L0,L1,...", "sc: by level, slowest first: bits, int8, or - for no variant", \
 	  RVL_MEMBER(type, m.lengths) },                                                           \
 	RVL_KEEP_OPTIONS(type, m)
-/*
- * Values of symbolic dimensions; the compiler takes a signed number. @in: path of the members, "m."
- * or empty.
- */
-#define RVL_SYMBOL_OPTIONS(type, in, batch_help)                                                   \
-	{ "batch", 0, "N", batch_help, RVL_MEMBER(type, in batch), .most = INT32_MAX },            \
-	{ "symbol", 0, "N", "value of other symbolic dimensions", RVL_MEMBER(type, in symbol),     \
-	  .most = INT32_MAX }
 #define RVL_BATCH_HELP "value of a symbolic first dimension (1)"
 
 /**

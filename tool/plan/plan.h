@@ -5,6 +5,7 @@
 
 #include "data/dataset.h"
 #include "model/beside.h"
+#include "model/dims.h"
 #include "model/mode.h"
 #include "progress.h"
 #include "rivulet_board.h"
@@ -48,7 +49,8 @@ struct rvl_planning {
 	const char *board_name, *levels, *constraint, *accuracy, *data, *objective, *modes,
 		*lengths, *rate, *base_power, *battery, *shares, *range, *penalty, *tolerance,
 		*margin, *left, *output, *svg, *cache, *figures;
-	uint64_t choose, threads, batch, symbol;
+	uint64_t choose, threads, batch;
+	struct rvl_dims dims;
 	bool no_cache, quiet;
 	struct rvl_mode keep; /* of the mode, only RVL_KEEP_OPTIONS are options */
 	/* state */

@@ -11,6 +11,7 @@
 
 #include "data/dataset.h"
 #include "model/accuracy.h"
+#include "model/dims.h"
 #include "model/mode.h"
 #include "output.h"
 #include "rivulet_eval.h"
@@ -19,7 +20,8 @@
 struct eval {
 	/* options */
 	const char *data, *labels, *length, *circuit, *figures;
-	uint64_t blocks, first, count, threads, batch, symbol;
+	uint64_t blocks, first, count, threads, batch;
+	struct rvl_dims dims;
 	struct rvl_mode keep; /* of the mode, only RVL_KEEP_OPTIONS are options */
 	/* state */
 	struct rvl_dataset data_set;
@@ -133,11 +135,12 @@ static int all(struct eval *v)
 
 static int load(struct eval *v, const char *model)
 {
-	struct rivulet_compile_options o = { .batch = (int64_t)v->batch, .symbol = (int64_t)v->symbol };
+	struct rivulet_compile_options o = { .batch = (int64_t)v->batch };
 	struct rvl_err err = { "" };
 	struct rvl_blob b;
 	int r = rvl_mode_fill(&v->keep, 1, &o);
 
+	rvl_dims_fill(&v->dims, &o);
 	if (!r)
 		r = rvl_read_file(model, RIVULET_MODEL_MAX, &b);
 	if (r)
@@ -213,6 +216,7 @@ static void clear(void *args)
 	rivulet_eval_free(v->e);
 	rvl_mode_clear(&v->keep);
 	rvl_dataset_clear(&v->data_set);
+	rvl_dims_clear(&v->dims);
 }
 
 static const struct rvl_option options[] = {
@@ -229,7 +233,9 @@ static const struct rvl_option options[] = {
 	RVL_KEEP_OPTIONS(struct eval, keep),
 	{ "first", 0, "N", "first example (0)", RVL_MEMBER(struct eval, first) },
 	{ "count", 'n', "N", "examples (all)", RVL_MEMBER(struct eval, count), .least = 1 },
-	RVL_SYMBOL_OPTIONS(struct eval, , "value of a symbolic first dimension (50)"),
+	{ "batch", 0, "N", "value of a symbolic first dimension (50)", RVL_MEMBER(struct eval, batch),
+	  .most = INT32_MAX },
+	RVL_DIMS_OPTIONS(struct eval, dims),
 	{ "threads", 0, "N", "threads (one per processor)", RVL_MEMBER(struct eval, threads), .most = 64 },
 	{ "figures", 0, "PREFIX", "print `figure PREFIX.NAME VALUE UNIT` lines",
 	  RVL_MEMBER(struct eval, figures) },

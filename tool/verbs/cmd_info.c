@@ -13,6 +13,7 @@
 #include "data/array.h"
 #include "device/engine.h"
 #include "json.h"
+#include "model/dims.h"
 #include "output.h"
 #include "verb.h"
 
@@ -336,13 +337,13 @@ static void json_tensors(const char *path, const struct rivulet_program *p)
 
 struct info_args {
 	const char *device;
-	uint64_t batch, symbol;
+	uint64_t batch;
+	struct rvl_dims dims;
 };
 
 static int info_model(const struct info_args *a, const char *path)
 {
-	struct rivulet_compile_options o = { .cpu_only = true, .batch = (int64_t)a->batch,
-					     .symbol = (int64_t)a->symbol };
+	struct rivulet_compile_options o = { .cpu_only = true, .batch = (int64_t)a->batch };
 	struct rivulet_blob program = { 0 };
 	struct rvl_err err = { "" };
 	struct rvl_blob b;
@@ -352,6 +353,7 @@ static int info_model(const struct info_args *a, const char *path)
 
 	if (r)
 		return r;
+	rvl_dims_fill(&a->dims, &o);
 	p = b.data;
 	if (b.size >= 4 && *(uint32_t *)b.data == RIVULET_PROGRAM_MAGIC) {
 		if (rivulet_program_check(b.data, b.size, why, sizeof(why)))
@@ -381,10 +383,19 @@ static int run_info(void *args, int n, char **operand)
 	return !strncmp(a->device, "sim:", 4) ? info_sim(a->device) : info_node(a->device);
 }
 
+static void clear(void *args)
+{
+	struct info_args *a = args;
+
+	rvl_dims_clear(&a->dims);
+}
+
 static const struct rvl_option options[] = {
 	{ "device", 'd', "WHERE", "daemon, /dev/accel/accelN, or sim:BOARD (the daemon, else the first node)",
 	  RVL_MEMBER(struct info_args, device) },
-	RVL_SYMBOL_OPTIONS(struct info_args, , "of a model: value of a symbolic first dimension (1)"),
+	{ "batch", 0, "N", "of a model: value of a symbolic first dimension (1)",
+	  RVL_MEMBER(struct info_args, batch), .most = INT32_MAX },
+	RVL_DIMS_OPTIONS(struct info_args, dims),
 	{ 0 }
 };
 
@@ -392,4 +403,5 @@ const struct rvl_verb rvl_verb_info = {
 	.name = "info", .summary = "the device, its levels and counters, or a model's tensors", .order = 80,
 	.operands = "[MODEL or PROGRAM]", .most = 1, .takes = "one model, or --device",
 	.options = options, .args_size = sizeof(struct info_args), .run = run_info,
+	.clear = clear,
 };

@@ -291,6 +291,22 @@ static void hash_bytes(uint8_t out[32], const void *data, size_t size)
 	rivulet_sha256(both, sizeof(both), out);
 }
 
+/* Names end with their NUL, and the counts are a part of the key, so that different lists differ in it. */
+static void hash_dims(uint8_t key[32], const struct rivulet_compile_options *o)
+{
+	const uint32_t n[] = { o->n_shapes, o->n_dimensions };
+
+	hash_bytes(key, n, sizeof(n));
+	for (uint32_t i = 0; i < o->n_shapes; i++) {
+		hash_bytes(key, o->shapes[i].name, strlen(o->shapes[i].name) + 1);
+		hash_bytes(key, o->shapes[i].dim, o->shapes[i].rank * sizeof(o->shapes[i].dim[0]));
+	}
+	for (uint32_t i = 0; i < o->n_dimensions; i++) {
+		hash_bytes(key, o->dimensions[i].name, strlen(o->dimensions[i].name) + 1);
+		hash_bytes(key, &o->dimensions[i].value, sizeof(o->dimensions[i].value));
+	}
+}
+
 /*
  * The key covers all that an accuracy depends on, except the arithmetic, which docs/numerics.md
  * fixes.
@@ -309,6 +325,7 @@ static int hash_curve(struct rvl_planning *v)
 	memcpy(v->plan.data, key, 32);
 	hash_bytes(key, model, sizeof(model));
 	hash_bytes(key, n, sizeof(n));
+	hash_dims(key, &v->opt);
 	rivulet_quantise_hash(&v->opt.quantise, quantise);
 	hash_bytes(key, quantise, sizeof(quantise));
 	for (uint32_t i = 0; i < v->opt.n_keep_int8; i++)
@@ -495,7 +512,7 @@ static int check_args(struct rvl_planning *v)
 	if (!v->threads)
 		v->threads = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
 	v->opt.batch = (int64_t)v->batch;
-	v->opt.symbol = (int64_t)v->symbol;
+	rvl_dims_fill(&v->dims, &v->opt);
 	return 0;
 }
 
@@ -524,6 +541,7 @@ static void clear(void *args)
 	rvl_mode_clear(&v->keep);
 	rvl_beside_clear(&v->beside);
 	rvl_blob_clear(&v->onnx);
+	rvl_dims_clear(&v->dims);
 }
 
 static const struct rvl_option options[] = {
@@ -564,8 +582,9 @@ static const struct rvl_option options[] = {
 	{ "tolerance", 0, "POINTS", "reward: by more than this (0.25)",
 	  RVL_MEMBER(struct rvl_planning, tolerance) },
 	RVL_KEEP_OPTIONS(struct rvl_planning, keep),
-	RVL_SYMBOL_OPTIONS(struct rvl_planning, ,
-			   "value of a symbolic first dimension in the program (1)"),
+	{ "batch", 0, "N", "value of a symbolic first dimension in the program (1)",
+	  RVL_MEMBER(struct rvl_planning, batch), .most = INT32_MAX },
+	RVL_DIMS_OPTIONS(struct rvl_planning, dims),
 	{ "threads", 0, "N", "threads that measure (one per processor)",
 	  RVL_MEMBER(struct rvl_planning, threads), .most = 64 },
 	{ "output", 'o', "FILE", "the plan file, for rivulet compile --plan",
