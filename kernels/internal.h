@@ -75,6 +75,7 @@ struct rvl_kernel {
 	struct rvl_gemm *gemm;
 	struct rvl_dwconv *dw;
 	struct rvl_sc *sc;
+	struct rvl_kernel *inner;	/* Q_GENERAL: the operator on floats */
 	bool reference;
 	bool swapped;		/* operands of an addition are exchanged */
 	bool moving;		/* only a run knows the shapes of the outputs */
@@ -125,6 +126,7 @@ int rvl_setup_rescale(struct rvl_kernel *k, bool reference, char *why);
 /* The call with types and shapes of the kernel's descriptor, and the data of constants. */
 void rvl_desc_call(const struct rvl_kernel_desc *d, struct rvl_call *c);
 int rvl_setup_q_table(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_q_general(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_general(struct rvl_kernel *k, bool reference, char *why);
 
 /** Bytes of the operator and the attributes of RVL_OP_GENERAL in a packed descriptor. */

@@ -216,6 +216,7 @@ void rvl_kernel_free(struct rvl_kernel *k)
 {
 	if (!k)
 		return;
+	rvl_kernel_free(k->inner);
 	for (uint32_t i = 0; i < k->n_mem; i++)
 		free(k->mem[i]);
 	free(k);
@@ -223,7 +224,7 @@ void rvl_kernel_free(struct rvl_kernel *k)
 
 size_t rvl_kernel_bytes(const struct rvl_kernel *k)
 {
-	return k->mem_bytes;
+	return k->mem_bytes + (k->inner ? k->inner->mem_bytes : 0);
 }
 
 size_t rvl_kernel_scratch(const struct rvl_kernel *k)

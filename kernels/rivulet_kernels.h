@@ -33,8 +33,8 @@ struct rvl_kernel_desc {
 	uint32_t n_out;
 	struct rvl_attr attr;	/* as after shape inference: pads explicit, axes not negative */
 	/*
-	 * Of RVL_OP_GENERAL and RVL_OP_Q_TABLE: the operator's descriptor, and its attributes by
-	 * index in def->attrs. Borrowed. Else NULL.
+	 * Of RVL_OP_GENERAL, RVL_OP_Q_TABLE and RVL_OP_Q_GENERAL: the operator's descriptor, and
+	 * its attributes by index in def->attrs. Borrowed. Else NULL.
 	 */
 	const struct rvl_op_def *def;
 	struct rvl_attr_value value[RVL_MAX_ATTRS];

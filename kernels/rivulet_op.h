@@ -142,6 +142,9 @@ enum rvl_op_flag {
 	/* Every result is an element of input 0 or, where mode is "constant", the value of input 2 (absent: 0). */
 	RVL_OP_PADS = 1 << 6,
 	RVL_OP_BOXES = 1 << 7,		/* copies boxes of elements and nothing else: see rvl_call.boxes */
+	RVL_OP_BLENDS = 1 << 8,		/* every result is a weighted mean of elements of input 0 */
+	/* BLENDS where attribute mode is "linear" or "bilinear" and nothing is extrapolated. */
+	RVL_OP_BLENDS_IF_LINEAR = 1 << 9,
 };
 
 /*

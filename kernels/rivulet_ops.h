@@ -159,6 +159,9 @@ enum rvl_trait {
 	X(Q_TABLE, 47, "QTable", "rivulet", 1, 3, \
 	  q_table, none, Q_TABLE, RVL_TRAIT_MADE, \
 	  "dequantise, an element-wise function of the table of descriptors, clamp, quantise") \
+	X(Q_GENERAL, 48, "QGeneral", "rivulet", 1, 32, \
+	  q_general, none, Q_GENERAL, RVL_TRAIT_MADE, \
+	  "dequantise, an operator of the table of descriptors, clamp, quantise") \
 	X(GENERAL, 50, "General", "rivulet", 0, 32, \
 	  general, none, GENERAL, RVL_TRAIT_LINEAR, \
 	  "an operator of the table of descriptors, which it names; any shape and type of its row") \
@@ -237,7 +240,7 @@ static inline void rvl_attr_init(struct rvl_attr *a)
 /** Whether nodes of an operator name a row of the table of descriptors. */
 static inline bool rvl_op_names_def(enum rvl_op op)
 {
-	return op == RVL_OP_GENERAL || op == RVL_OP_Q_TABLE;
+	return op == RVL_OP_GENERAL || op == RVL_OP_Q_TABLE || op == RVL_OP_Q_GENERAL;
 }
 
 /** Name of a type ("uint8"); "none" for a number outside the table. */

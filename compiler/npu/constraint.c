@@ -122,8 +122,14 @@ static const char *general(struct rvl_graph *g, const struct rvl_node *n)
 
 	if ((rvl_op_moves(n) || rvl_op_joins(n) || rvl_op_pads(n, &value)) &&
 	    n->in[0]->type != RVL_TYPE_F32)
-		return "the NPU does not move values in this way; the CPU moves the bytes";
+		return "the NPU does not move or select values in this way; the CPU does, on bytes";
 	return n->def->flags & RVL_OP_ELEMENTWISE ? float_operator(g, n) : always_float(g, n);
+}
+
+static const char *bytes_on_cpu(struct rvl_graph *g, const struct rvl_node *n)
+{
+	return rvl_graph_printf(g, "the NPU has no arithmetic of %s; the CPU computes it between bytes",
+				n->def->name);
 }
 
 #define BYTES "input and output quantised to 8 bits per tensor", bytes_in_and_out
@@ -217,6 +223,7 @@ CPU_ONLY(GLOBAL_AVERAGE_POOL, float_operator);
 CPU_ONLY(BATCH_NORM, float_operator);
 CPU_ONLY(SOFTMAX, always_float);
 CPU_ONLY(GENERAL, general);
+CPU_ONLY(Q_GENERAL, bytes_on_cpu);
 CPU_ONLY(UNSUPPORTED, always_float);
 CPU_ONLY(CONSTANT, always_float);
 CPU_ONLY(PACK_BLOCKED, always_float);

@@ -84,7 +84,7 @@ static int build(struct match *m, enum rvl_op op, struct rvl_tensor *b, struct r
 		n->attr.q_hi = bound(m, m->hi);
 	if (m->bn)
 		rvl_note_fused(m->g, n, m->bn);
-	rc = rvl_quant_adopt(m->g, &m->a, m->err);
+	rc = m->a.n ? rvl_quant_adopt(m->g, &m->a, m->err) : 0;
 	if (!rc)
 		rc = rvl_quant_adopt(m->g, &m->y, m->err);
 	if (!rc)
@@ -360,6 +360,13 @@ static int fuse_clamp(struct match *m)
 	return build(m, RVL_OP_Q_RESCALE, NULL, NULL);
 }
 
+static bool is_table(const struct rvl_node *n)
+{
+	int32_t axis;
+
+	return n->def && n->def->flags & RVL_OP_ELEMENTWISE && rvl_op_of_one_value(n, &axis);
+}
+
 /*
  * DequantizeLinear - an element-wise function of one value - QuantizeLinear: a table of 256 bytes, or
  * one for each index of an axis along which the function's constants differ.
@@ -368,11 +375,9 @@ static int fuse_table(struct match *m)
 {
 	const struct rvl_node *n = m->n;
 	struct rvl_node *made;
-	int32_t axis;
 	int rc;
 
-	if (!n->def || !(n->def->flags & RVL_OP_ELEMENTWISE) || !rvl_op_of_one_value(n, &axis) ||
-	    !dequantised(m->g, n->in[0], &m->a) || m->a.n != 1 || !find_end(m, false))
+	if (!is_table(n) || !dequantised(m->g, n->in[0], &m->a) || m->a.n != 1 || !find_end(m, false))
 		return 0;
 	rc = build(m, RVL_OP_Q_TABLE, n->n_in > 1 ? n->in[1] : NULL, n->n_in > 2 ? n->in[2] : NULL);
 	if (rc)
@@ -381,6 +386,49 @@ static int fuse_table(struct match *m)
 	made->def = n->def;
 	made->value = n->value;
 	return 0;
+}
+
+/*
+ * DequantizeLinear on each computed operand - an operator of the table of descriptors -
+ * QuantizeLinear: the CPU computes the operator between bytes.
+ */
+static int fuse_general(struct match *m)
+{
+	const struct rvl_node *n = m->n;
+	struct rvl_qsource s[RVL_MAX_IN];
+	struct rvl_node *made;
+	uint32_t bytes = 0;
+	int rc = 0;
+
+	if (!rvl_op_maps_floats(n))
+		return 0;
+	for (uint32_t i = 0; i < n->n_in; i++) {
+		s[i] = (struct rvl_qsource) { .t = n->in[i] };
+		if (!n->in[i] || n->in[i]->data)
+			continue;
+		if (!dequantised(m->g, n->in[i], &s[i]) || s[i].n != 1)
+			return 0;
+		for (uint32_t k = 0; k < i; k++)
+			if (s[k].n && !rvl_quant_agree(&s[k], &s[i]))
+				return 0;
+		bytes++;
+	}
+	if (!bytes || !find_end(m, false))
+		return 0;
+	m->a = s[0];
+	for (uint32_t i = 0; i < n->n_in && !rc; i++)
+		rc = s[i].n ? rvl_quant_adopt(m->g, &s[i], m->err) : 0;
+	if (!rc)
+		rc = build(m, RVL_OP_Q_GENERAL, NULL, NULL);
+	if (rc)
+		return rc;
+	made = m->y.t->producer;
+	for (uint32_t i = 1; i < n->n_in && !rc; i++)
+		rc = rvl_node_set_in(m->g, made, i, s[i].t, m->err);
+	made->n_in = n->n_in;
+	made->def = n->def;
+	made->value = n->value;
+	return rc;
 }
 
 /*
@@ -421,7 +469,7 @@ static int fuse_node(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *er
 	case RVL_OP_MUL:
 		return n->in[1]->data ? fuse_table(&m) : fuse_binary(&m);
 	case RVL_OP_GENERAL:
-		return fuse_table(&m);
+		return is_table(n) ? fuse_table(&m) : fuse_general(&m);
 	case RVL_OP_AVERAGE_POOL:
 	case RVL_OP_GLOBAL_AVERAGE_POOL:
 		return fuse_pool(&m);

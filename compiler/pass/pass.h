@@ -36,6 +36,15 @@ bool rvl_op_joins(const struct rvl_node *n);
 /** Whether every result is an element of input 0 or the constant *value, which input 2 holds. */
 bool rvl_op_pads(const struct rvl_node *n, float *value);
 
+/** Whether every result is a weighted mean of elements of input 0, the only computed operand. */
+bool rvl_op_blends(const struct rvl_node *n);
+
+/**
+ * Whether the operator computes one float result from float operands, element by element or by
+ * rvl_op_blends(), so that a kernel computes it between bytes (Q_GENERAL).
+ */
+bool rvl_op_maps_floats(const struct rvl_node *n);
+
 /**
  * Whether all operands but the first are constants of one value, or of one for each index of one
  * axis of the first, so that each result is a function of one value. *axis: that axis, or

@@ -80,12 +80,16 @@ static bool attr_is(const struct rvl_node *n, const char *name, const char *valu
 	return false;
 }
 
-/* Whether the operator takes bytes in the place of floats, and its shapes are known. */
+/*
+ * Whether the operator takes bytes in the place of floats, and its shapes are known. A reduction of
+ * no elements has a result that is none of them.
+ */
 static bool takes_bytes(const struct rvl_node *n)
 {
 	const uint32_t bytes = RVL_T(U8) | RVL_T(S8);
 
-	if (n->op != RVL_OP_GENERAL || (n->def->types[0] & bytes) != bytes || !n->in[0])
+	if (n->op != RVL_OP_GENERAL || (n->def->types[0] & bytes) != bytes || !n->in[0] ||
+	    rvl_shape_count(&n->in[0]->shape) == 0)
 		return false;
 	for (uint32_t i = 0; i < n->n_out; i++)
 		if (n->out[i] && n->out[i]->bounded)
@@ -122,6 +126,39 @@ bool rvl_op_pads(const struct rvl_node *n, float *value)
 	*value = 0;
 	return takes_bytes(n) && n->def->flags & RVL_OP_PADS && attr_is(n, "mode", "constant") &&
 	       (!v || rvl_const_f32(v, value));
+}
+
+bool rvl_op_blends(const struct rvl_node *n)
+{
+	if (n->op != RVL_OP_GENERAL)
+		return false;
+	if (!(n->def->flags & RVL_OP_BLENDS) &&
+	    (!(n->def->flags & RVL_OP_BLENDS_IF_LINEAR) ||
+	     (!attr_is(n, "mode", "linear") && !attr_is(n, "mode", "bilinear")) ||
+	     attr_is(n, "coordinate_transformation_mode", "tf_crop_and_resize")))
+		return false;
+	for (uint32_t i = 1; i < n->n_in; i++)
+		if (n->in[i] && !n->in[i]->data)
+			return false;
+	return true;
+}
+
+static bool is_float(const struct rvl_tensor *t)
+{
+	return t && t->type == RVL_TYPE_F32 && t->shaped && !t->bounded;
+}
+
+bool rvl_op_maps_floats(const struct rvl_node *n)
+{
+	if (n->op != RVL_OP_GENERAL || n->n_out != 1 || !n->n_in || !is_float(n->in[0]) ||
+	    !is_float(n->out[0]))
+		return false;
+	if (rvl_op_blends(n))
+		return true;
+	for (uint32_t i = 1; i < n->n_in; i++)
+		if (n->in[i] && !n->in[i]->data && !is_float(n->in[i]))
+			return false;
+	return n->def->flags & RVL_OP_ELEMENTWISE;
 }
 
 bool rvl_op_of_one_value(const struct rvl_node *n, int32_t *axis)

@@ -131,21 +131,33 @@ static enum form form_of_general(const struct rvl_node *n)
 		return value == 0 ? MOVING_FORM : CPU_FORM;
 	if (rvl_op_joins(n))
 		return JOINING_FORM;
-	return n->def->flags & RVL_OP_ELEMENTWISE ? form_of_values(n) : NO_FORM;
+	if (n->def->flags & RVL_OP_ELEMENTWISE && form_of_values(n))
+		return form_of_values(n);
+	return rvl_op_maps_floats(n) ? CPU_FORM : NO_FORM;
 }
 
 static enum form form_of_binary(const struct rvl_node *n)
 {
 	if (n->in[1]->data)
 		return n->def ? form_of_values(n) : NO_FORM;
-	return !n->in[0]->data && (broadcast_fits(&n->in[0]->shape, &n->in[1]->shape) ||
-				   broadcast_fits(&n->in[1]->shape, &n->in[0]->shape)) ?
-		       NPU_FORM : NO_FORM;
+	if (n->in[0]->data)
+		return NO_FORM;
+	return broadcast_fits(&n->in[0]->shape, &n->in[1]->shape) ||
+	       broadcast_fits(&n->in[1]->shape, &n->in[0]->shape) ? NPU_FORM : CPU_FORM;
+}
+
+/* A product of two computed matrices, as attention has them. */
+static enum form form_of_product(const struct rvl_node *n)
+{
+	return n->in[0]->data || n->in[1]->data || n->in[0]->shape.rank < 2 || n->in[1]->shape.rank < 2 ?
+		       NO_FORM : CPU_FORM;
 }
 
 static enum form form_of(const struct rvl_node *n)
 {
 	switch (n->op) {
+	case RVL_OP_MATMUL:
+		return form_of_product(n);
 	case RVL_OP_ADD:
 	case RVL_OP_MUL:
 		return form_of_binary(n);
@@ -176,7 +188,7 @@ static bool is_operand(const struct rvl_node *n, enum form form, uint32_t i)
 /* Whether operands and results are floats. */
 static bool floats(const struct rvl_node *n, enum form form)
 {
-	if (!n->n_in || !n->in[0] || n->in[0]->data || !n->n_out)
+	if (!n->n_in || !n->in[0] || (n->in[0]->data && form != CPU_FORM) || !n->n_out)
 		return false;
 	for (uint32_t i = 0; i < n->n_in; i++)
 		if (is_operand(n, form, i) && !is_values(n->in[i]))

@@ -334,25 +334,33 @@ RUN(sum_square)
 
 /* ---- descriptors ---- */
 
-#define BY_ATTRIBUTE(op, fn, text) { \
-	.name = op, .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_NUMBER }, \
+#define BY_ATTRIBUTE(op, fn, about, text) { \
+	.name = op, .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_NUMBER }, .flags = (about), \
 	.attrs = RVL_ATTRS(RVL_INTS("axes"), RVL_FLAG("keepdims", 1)), \
 	.infer = infer_reduce, .run = fn, .doc = text }
 
-#define BY_INPUT(op, opset, set, fn, text) { \
+#define BY_INPUT(op, opset, set, fn, about, text) { \
 	.name = op, .since = (opset), .least_in = 1, .most_in = 2, .types = { set, RVL_T(S64) }, \
+	.flags = (about), \
 	.attrs = RVL_ATTRS(RVL_FLAG("keepdims", 1), RVL_INT("noop_with_empty_axes", 0)), \
 	.infer = infer_reduce, .run = fn, .doc = text }
 
 #define REDUCTION(op, opset, set, fn, text) \
-	BY_ATTRIBUTE(op, fn, text), BY_INPUT(op, opset, set, fn, text)
+	BY_ATTRIBUTE(op, fn, 0, text), BY_INPUT(op, opset, set, fn, 0, text)
+
+#define BLEND(op, opset, set, fn, text) \
+	BY_ATTRIBUTE(op, fn, RVL_OP_BLENDS, text), BY_INPUT(op, opset, set, fn, RVL_OP_BLENDS, text)
+
+/* The result is an element of the operand: the order of bytes is that of the values they stand for. */
+#define SELECTION(op, opset, set, fn, text) \
+	BY_ATTRIBUTE(op, fn, RVL_OP_MOVES, text), BY_INPUT(op, opset, set, fn, RVL_OP_MOVES, text)
 
 const struct rvl_op_def rvl_ops_reduce[] = {
 	REDUCTION("ReduceSum", 13, RVL_T_NUMBER, run_sum, "sum along axes"),
-	REDUCTION("ReduceMean", 18, RVL_T_NUMBER, run_mean, "mean along axes"),
+	BLEND("ReduceMean", 18, RVL_T_NUMBER, run_mean, "mean along axes"),
 	REDUCTION("ReduceProd", 18, RVL_T_NUMBER, run_product, "product along axes"),
-	REDUCTION("ReduceMax", 18, RVL_T_ANY, run_largest, "largest element along axes"),
-	REDUCTION("ReduceMin", 18, RVL_T_ANY, run_smallest, "smallest element along axes"),
+	SELECTION("ReduceMax", 18, RVL_T_ANY, run_largest, "largest element along axes"),
+	SELECTION("ReduceMin", 18, RVL_T_ANY, run_smallest, "smallest element along axes"),
 	REDUCTION("ReduceL1", 18, RVL_T_NUMBER, run_l1, "sum of magnitudes along axes"),
 	REDUCTION("ReduceL2", 18, RVL_T_NUMBER, run_l2, "root of the sum of squares along axes"),
 	REDUCTION("ReduceLogSum", 18, RVL_T_NUMBER, run_log_sum, "logarithm of the sum along axes"),

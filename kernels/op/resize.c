@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Resize and Upsample: one pass over the tensor for each axis that changes. */
+/*
+ * Resize and Upsample: one pass over the tensor for each axis that changes, or one over two
+ * neighbouring axes that are interpolated linearly.
+ */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -458,6 +461,118 @@ static int run_pass(const struct resize *r, int d, const void *x, void *y, enum 
 	return 0;
 }
 
+/* ---- two axes by linear interpolation ---- */
+
+/*
+ * The two elements of an axis between which a result lies, and their weights. All numbers are
+ * float32, and the sums of blend_rows() have onnxruntime's order, so that the results have the same
+ * bits as onnxruntime's and round to the same byte where they are quantised.
+ */
+struct pair {
+	int32_t at[2];
+	float weight[2];
+};
+
+static float float_coordinate(const struct resize *r, const struct axis *a, int64_t i)
+{
+	float x = (float)i, n = (float)a->in, scale = (float)a->scale;
+	float m = (float)(a->scale * (double)a->in);	/* the result's size before it is cut */
+	const char *t = r->transform;
+
+	if (a->scale == 1)
+		return x;
+	if (!strcmp(t, "asymmetric"))
+		return x / scale;
+	if (!strcmp(t, "align_corners"))
+		return m == 1 ? 0 : x * (n - 1) / (m - 1);
+	if (!strcmp(t, "tf_half_pixel_for_nn"))
+		return (x + 0.5f) / scale;
+	if (!strcmp(t, "pytorch_half_pixel") && a->out <= 1)
+		return 0;
+	if (!strcmp(t, "half_pixel_symmetric"))
+		return n / 2 * (1 - (float)a->out / (scale * n)) + (x + 0.5f) / scale - 0.5f;
+	return (x + 0.5f) / scale - 0.5f;
+}
+
+static void make_pairs(const struct resize *r, const struct axis *a, struct pair *p)
+{
+	for (int64_t i = 0; i < a->out; i++) {
+		float x = fmaxf(0, fminf(float_coordinate(r, a, i), (float)(a->in - 1)));
+		int64_t low = (int64_t)x < a->in ? (int64_t)x : a->in - 1;
+		int64_t high = low + 1 < a->in ? low + 1 : a->in - 1;
+
+		p[i] = (struct pair) { .at = { (int32_t)low, (int32_t)high },
+				       .weight = { fabsf(x - (float)high), fabsf(x - (float)low) } };
+		if (low == high)
+			p[i].weight[0] = p[i].weight[1] = 0.5f;
+	}
+}
+
+/* @x is [outer, in rows, in columns, inner], @y is [outer, rows, columns, inner]. */
+struct blend {
+	const struct axis *rows, *columns;
+	const struct pair *row, *column;
+	const float *x;
+	float *y;
+	int64_t inner;
+};
+
+static void blend_rows(void *arg, int64_t first, int64_t past)
+{
+	const struct blend *b = arg;
+	int64_t n_in = b->columns->in * b->inner;
+
+	for (int64_t n = first; n < past; n++) {
+		const struct pair *r = &b->row[n % b->rows->out];
+		const float *x = b->x + n / b->rows->out * b->rows->in * n_in;
+		const float *top = x + r->at[0] * n_in, *bottom = x + r->at[1] * n_in;
+		float *y = b->y + n * b->columns->out * b->inner;
+
+		for (int64_t i = 0; i < b->columns->out; i++, y += b->inner) {
+			const struct pair *c = &b->column[i];
+			int64_t left = c->at[0] * b->inner, right = c->at[1] * b->inner;
+			float w[4] = { c->weight[0] * r->weight[0], c->weight[1] * r->weight[0],
+				       c->weight[0] * r->weight[1], c->weight[1] * r->weight[1] };
+
+			for (int64_t k = 0; k < b->inner; k++)
+				y[k] = w[0] * top[left + k] + w[1] * top[right + k] +
+				       w[2] * bottom[left + k] + w[3] * bottom[right + k];
+		}
+	}
+}
+
+/* The first of two neighbouring axes, the only ones that change; -1: others do. */
+static int axes_to_blend(const struct resize *r)
+{
+	int first = 0, last = r->rank - 1;
+
+	if ((strcmp(r->mode, "linear") && strcmp(r->mode, "bilinear")) || r->antialias || r->exclude ||
+	    r->crop)
+		return -1;
+	while (first < r->rank && !changes(r, &r->axis[first]))
+		first++;
+	while (last > first && !changes(r, &r->axis[last]))
+		last--;
+	return last == first + 1 && r->axis[first].in <= INT32_MAX && r->axis[last].in <= INT32_MAX ?
+		       first : -1;
+}
+
+static void run_blend(const struct resize *r, int d, const float *x, float *y)
+{
+	struct pair *pairs = (struct pair *)((int64_t *)r->c->scratch + 2 * most_elements(r->c));
+	struct blend b = { .rows = &r->axis[d], .columns = &r->axis[d + 1], .row = pairs,
+			   .column = pairs + r->axis[d].out, .x = x, .y = y, .inner = 1 };
+	int64_t outer = 1;
+
+	make_pairs(r, b.rows, pairs);
+	make_pairs(r, b.columns, pairs + b.rows->out);
+	for (int i = 0; i < d; i++)
+		outer *= r->axis[i].out;
+	for (int i = d + 2; i < r->rank; i++)
+		b.inner *= r->axis[i].in;
+	rvl_for_range(r->c, outer * b.rows->out, 1, blend_rows, &b);
+}
+
 /* Integers are rounded, and kept within the range of their type. */
 static void store(const struct rvl_value *y, const float *x)
 {
@@ -481,7 +596,7 @@ static int run_passes(const struct resize *r)
 	enum rvl_type type = nearest ? c->in[0].type : RVL_TYPE_F32;
 	char *buf[2] = { c->scratch, (char *)c->scratch + most_elements(c) * 8 };
 	const void *x = c->in[0].data;
-	int rc = 0, next = 0;
+	int rc = 0, next = 0, blended = axes_to_blend(r);
 
 	if (!rvl_count(&c->out[0]))
 		return 0;
@@ -489,7 +604,11 @@ static int run_passes(const struct resize *r)
 		rvl_convert(type, buf[1], c->in[0].type, x, rvl_count(&c->in[0]));
 		x = buf[1];
 	}
-	for (int d = 0; d < r->rank && !rc; d++) {
+	if (blended >= 0) {
+		run_blend(r, blended, x, (float *)buf[0]);
+		x = buf[0];
+	}
+	for (int d = 0; d < r->rank && !rc && blended < 0; d++) {
 		if (!changes(r, &r->axis[d]))
 			continue;
 		rc = run_pass(r, d, x, buf[next], type);
@@ -579,8 +698,9 @@ static int run_upsample(struct rvl_call *c)
 		   "round_prefer_floor|round_prefer_ceil|floor|ceil"), \
 	RVL_FLOAT("cubic_coeff_a", -0.75f), RVL_FLOAT("extrapolation_value", 0.0f), \
 	RVL_INT("exclude_outside", 0)
-#define KERNELS .flags = RVL_OP_MOVES_IF_NEAREST, .infer = infer_resize, .run = run_resize, .scratch = scratch_resize
-#define OLD_KERNELS .flags = RVL_OP_MOVES_IF_NEAREST, .infer = infer_upsample, .run = run_upsample, .scratch = scratch_resize
+#define FLAGS RVL_OP_MOVES_IF_NEAREST | RVL_OP_BLENDS_IF_LINEAR
+#define KERNELS .flags = FLAGS, .infer = infer_resize, .run = run_resize, .scratch = scratch_resize
+#define OLD_KERNELS .flags = FLAGS, .infer = infer_upsample, .run = run_upsample, .scratch = scratch_resize
 #define MODE(list) RVL_STRING("mode", "nearest", list)
 
 const struct rvl_op_def rvl_ops_resize[] = {

@@ -7,9 +7,11 @@ quantised_graphs.py RIVULET [COUNT [SEED]]
 
 Networks are chains of blocks as vision models have them: convolutions with all kinds of activations,
 residual additions, Split and Concat, channel shuffles, squeeze and excitation, pyramids with Resize,
-pads, slices, pools, transposed convolutions. Their values are bytes from the first layer to the last,
-so that results are equal to the last bit, but for the operators that onnxruntime computes in float
-(docs/numerics.md 6): a network with one of them may be apart by one step of its output.
+pads, slices, pools, transposed convolutions, functions of two computed values, reductions, attention.
+Their values are bytes from the first layer to the last, but for Softmax and InstanceNormalization,
+which stay in float with one conversion at each edge. Results are therefore equal to the last bit, but
+for the operators that onnxruntime computes in float (docs/numerics.md 6): a network with one of them
+may be apart by one step of its output.
 
 Prints each network that fails, and the figures quantised.cases, quantised.wrong, quantised.apart (networks
 apart by a step) and quantised.float (operators in float between the first and the last layer).
@@ -34,6 +36,7 @@ class Network:
     def __init__(self, rng):
         self.rng = rng
         self.nodes, self.constants = [], []
+        self.floats = 0     # Softmax and normalisations, which stay in float
         self.opset = int(rng.choice(OPSETS))
         self.shape = [1, int(rng.integers(1, 9)), int(rng.integers(6, 13)), int(rng.integers(6, 13))]
         self.input = self.value = "x"
@@ -188,8 +191,67 @@ class Network:
             self.value = self.node("DepthToSpace", [self.value], blocksize=2, mode="CRD")
             self.shape = [n, c, h, w]
 
+    def block_blend(self):
+        """A pyramid with linear interpolation."""
+        n, c, h, w = self.shape
+        kind = str(self.rng.choice(["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"]))
+        down = self.activate(self.conv(self.value, c, c, 3, stride=2), c)
+        roi = "" if self.opset >= 13 else self.const(np.zeros(0, np.float32))
+        sizes = self.const(np.array([n, c, h, w], np.int64))
+        scales = "" if self.opset >= 13 else self.const(np.zeros(0, np.float32))
+        up = self.node("Resize", [down, roi, scales, sizes], mode="linear", coordinate_transformation_mode=kind)
+        self.value = self.node("Add", [up, self.value])
+
+    def block_pair(self):
+        """A function of two computed values."""
+        c = self.shape[1]
+        op = str(self.rng.choice(["Sub", "Div", "Max", "Min", "Sum"]))
+        x = self.value if self.rng.integers(2) else self.node("GlobalAveragePool", [self.value])
+        side = self.activate(self.conv(x, c, c), c)
+        if op == "Div":
+            side = self.node("Add", [self.node("Sigmoid", [side]), self.const(np.float32(0.5))])
+        pair = [self.value, side]
+        self.value = self.activate(self.node(op, pair if op == "Div" or self.rng.integers(2) else pair[::-1]), c)
+
+    def reduce(self, op, x, axes, opset):
+        """An operator whose axes are an input from @opset on."""
+        if self.opset < opset:
+            return self.node(op, [x], axes=axes, keepdims=1)
+        return self.node(op, [x, self.const(np.array(axes))], keepdims=1)
+
+    def block_peak(self):
+        """Attention to channels and to pixels by largest and mean values."""
+        c = self.shape[1]
+        if self.opset < 12:  # has no ReduceMax of bytes, which onnxruntime makes of the float one
+            return self.block_squeeze()
+        peak = self.conv(self.reduce("ReduceMax", self.value, [2, 3], 18), c, c)
+        self.value = self.node("Mul", [self.value, self.node("Sigmoid", [peak])])
+        both = self.node("Concat", [self.reduce("ReduceMax", self.value, [1], 18),
+                                    self.reduce("ReduceMean", self.value, [1], 18)], axis=1)
+        self.value = self.node("Mul", [self.value, self.node("Sigmoid", [self.conv(both, 2, 1, 3)])])
+
+    def block_attention(self):
+        n, c, h, w = self.shape
+        rows = self.node("Transpose", [self.node("Reshape", [self.value, self.const(np.array([n, c, h * w]))])], perm=[0, 2, 1])
+        q, k, v, out = (self.const(self.rng.normal(0, 1 / np.sqrt(c), (c, c)).astype(np.float32)) for _ in range(4))
+        keys = self.node("Transpose", [self.node("MatMul", [rows, k])], perm=[0, 2, 1])
+        scores = self.node("MatMul", [self.node("MatMul", [rows, q]), keys])
+        share = self.node("Softmax", [self.node("Mul", [scores, self.const(np.float32(1 / np.sqrt(c)))])], axis=2)
+        self.floats += 1
+        x = self.node("MatMul", [self.node("MatMul", [share, self.node("MatMul", [rows, v])]), out])
+        x = self.node("Reshape", [self.node("Transpose", [x], perm=[0, 2, 1]), self.const(np.array([n, c, h, w]))])
+        self.value = self.node("Add", [self.value, x])
+
+    def block_instance(self):
+        c = self.shape[1]
+        v = [self.rng.uniform(0.5, 1.5, c), self.rng.normal(0, 0.2, c)]
+        self.value = self.node("InstanceNormalization", [self.value] + [self.const(a.astype(np.float32)) for a in v])
+        self.floats += 1
+        self.value = self.activate(self.conv(self.value, c, c, 3), c)
+
     BLOCKS = (block_conv, block_depthwise, block_residual, block_shuffle, block_dense, block_squeeze, block_pyramid,
-              block_pad, block_pool, block_scale, block_norm, block_space)
+              block_pad, block_pool, block_scale, block_norm, block_space, block_blend, block_pair, block_peak,
+              block_attention, block_instance)
 
     def model(self):
         self.block_conv()
@@ -211,11 +273,14 @@ def rivulet_run(command):
     return done.stdout
 
 
-def session(data, int8):
+def session(data, int8, literal):
+    """@literal: every operator in float between its pairs, as the model says. A Softmax between pairs
+    otherwise becomes a QLinearSoftmax, whose results are tens of steps apart (docs/numerics.md 6)."""
     options = ort.SessionOptions()
     options.log_severity_level = 3
     # As docs/numerics.md 7 says.
-    options.add_session_config_entry(*(("session.qdqisint8allowed", "1") if int8 else
+    options.add_session_config_entry(*(("session.disable_quant_qdq", "1") if literal else
+                                       ("session.qdqisint8allowed", "1") if int8 else
                                        ("session.x64quantprecision", "1")))
     return ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
@@ -247,11 +312,13 @@ def check(rivulet, seed, folder):
     inside = floats_between(json.loads(rivulet_run([rivulet, "explain", model, "--json", "--board", "zu3eg-64"] + options)))
     rivulet_run([rivulet, "run", program, "--device", "sim:zu3eg-64", "--output", folder, "--input", f"x={value}"])
     ours = np.load(os.path.join(folder, network.value + ".npy"))
-    theirs = session(exported, int8).run(None, {"x": data[:1]})[0]
+    literal = any(n.op_type == "Softmax" for n in network.nodes)
+    theirs = session(exported, int8, literal).run(None, {"x": data[:1]})[0]
     graph = onnx.load(exported).graph
     scale = [n for n in graph.node if n.output[0] == graph.output[0].name][0].input[1]
     step = next(float(numpy_helper.to_array(c).ravel()[0]) for c in graph.initializer if c.name == scale)
-    return int(np.rint(np.abs(ours - theirs).max() / step)), inside
+    # A value is converted in front of an operator that stays in float and behind it.
+    return int(np.rint(np.abs(ours - theirs).max() / step)), inside if len(inside) > 2 * network.floats else []
 
 
 def main():

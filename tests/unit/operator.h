@@ -87,7 +87,7 @@ static void *out_data[RVL_MAX_OUT];
 /* Runs with a scratch buffer of exactly the size that the kernel requests. */
 static inline void run(bool reference)
 {
-	char why[96] = "";
+	char why[RVL_WHY_MAX] = "";
 	struct rvl_kernel *k;
 	uint8_t *scratch;
 	int rc = rvl_kernel_new(&d, reference, &k, why);

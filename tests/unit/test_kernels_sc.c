@@ -256,7 +256,7 @@ static void refused(struct rvl_kernel_desc *d, const char *what)
 static void accepted(const struct rvl_kernel_desc *d)
 {
 	struct rvl_kernel *k;
-	char why[96] = "";
+	char why[RVL_WHY_MAX] = "";
 
 	ck_assert_msg(!rvl_kernel_new(d, false, &k, why), "%s", why);
 	rvl_kernel_free(k);

@@ -54,6 +54,74 @@ START_TEST(transforms)
 }
 END_TEST
 
+/* Bits that onnxruntime 1.31 computes from a 3 x 4 image resized to 5 x 7. */
+static const struct {
+	const char *transform;
+	uint32_t bits[35];
+} linear_bits[] = {
+	{ "half_pixel",
+		{ 0xbf4d4b61, 0xbf7d0f2c, 0xbfa4bdd1, 0xbf494ee8, 0xbe4d6765, 0x3e39f194, 0x3ed74499,
+		  0xbcdb0e30, 0xbe921404, 0xbf32f2e8, 0xbf0f76a9, 0xbeb232f8, 0xbe2fec10, 0xbd7c7f88,
+		  0x3f9169f9, 0x3f44fdb9, 0x3e3b68a5, 0xbe62c926, 0xbf11b8f1, 0xbf33ae20, 0xbf48e75e,
+		  0x3f6756a8, 0x3f7268c6, 0x3f820faf, 0x3ef7a495, 0xbe03a9ac, 0xbf32b0ee, 0xbf86e681,
+		  0x3f3fadce, 0x3f885812, 0x3fc926bd, 0x3f742aa8, 0x3e2927ae, 0xbf320823, 0xbf9dddb7 } },
+	{ "asymmetric",
+		{ 0xbf4d4b61, 0xbf8cdbec, 0xbf95d7b2, 0xbf0e4837, 0xbd6a9802, 0x3ea6597c, 0x3ed74499,
+		  0x3eb8c209, 0xbde230d4, 0xbeeb1d38, 0xbee17693, 0xbec9e0aa, 0xbea45b80, 0xbe9afa35,
+		  0x3f877fc2, 0x3f30cf56, 0x3e99a7f4, 0xbe2223c2, 0xbf06d4e2, 0xbf4e0fd8, 0xbf5fde95,
+		  0x3f53823b, 0x3f8e9618, 0x3f93dd16, 0x3ee9e880, 0xbe7fd379, 0xbf770128, 0xbf92621c,
+		  0x3f3fadce, 0x3fa0a592, 0x3fb858c9, 0x3f29734e, 0xbe215378, 0xbf825376, 0xbf9dddb7 } },
+	{ "align_corners",
+		{ 0xbf4d4b61, 0xbf881524, 0xbfa98498, 0xbf494ee8, 0xbe7e5282, 0x3db036b0, 0x3ed74499,
+		  0x3e2b1122, 0xbe616ae6, 0xbf1b79bc, 0xbf010099, 0xbecd0eec, 0xbe9529fe, 0xbe3a8a23,
+		  0x3f9169f9, 0x3f1f74d5, 0x3de0adc0, 0xbe62c926, 0xbf0d7a4b, 0xbf2b30d4, 0xbf48e75e,
+		  0x3f7140e0, 0x3f684627, 0x3f5f4b6e, 0x3ebb785e, 0xbe0f4c3d, 0xbf13123a, 0xbf8128b3,
+		  0x3f3fadce, 0x3f988bbc, 0x3fd14092, 0x3f742aa8, 0x3e8ba859, 0xbef5e742, 0xbf9dddb7 } },
+};
+
+START_TEST(linear_has_the_bits_of_onnxruntime)
+{
+	op_begin("Resize", 19);
+	op_string("mode", "linear");
+	op_string("coordinate_transformation_mode", linear_bits[_i].transform);
+	IN_F32(DIMS(1, 1, 3, 4), -0x1.9a96c2p-1f, -0x1.530930p+0f, -0x1.fca504p-3f,
+		  0x1.ae8932p-2f, 0x1.22d3f2p+0f, 0x1.c15b80p-4f,
+		  -0x1.1af496p-1f, -0x1.91cebcp-1f, 0x1.7f5b9cp-1f,
+		  0x1.a28124p+0f, 0x1.1750b2p-2f, -0x1.3bbb6ep+0f);
+	op_none();
+	op_none();
+	CONST_S64(DIMS(4), 1, 1, 5, 7);
+	op_ok(1);
+	for (int i = 0; i < 35; i++) {
+		uint32_t bits;
+
+		memcpy(&bits, (const float *)rig.call.out[0].data + i, sizeof(bits));
+		ck_assert_msg(bits == linear_bits[_i].bits[i], "%s: result %d is %08x, not %08x",
+			      linear_bits[_i].transform, i, bits, linear_bits[_i].bits[i]);
+	}
+}
+END_TEST
+
+/* Rows and columns in front of channels, and bytes, are resized like rows and columns behind them. */
+START_TEST(linear_in_any_layout)
+{
+	op_begin("Resize", 19);
+	op_string("mode", "linear");
+	IN_F32(DIMS(1, 1, 2, 2), 1, 10, 3, 30);
+	op_none();
+	CONST_F32(DIMS(4), 1, 2, 2, 1);
+	op_ok(1);
+	WANT_F32(0, DIMS(1, 2, 4, 2), 1, 10, 1.5, 15, 2.5, 25, 3, 30, 1, 10, 1.5, 15, 2.5, 25, 3, 30);
+	op_begin("Resize", 19);
+	op_string("mode", "linear");
+	IN_U8(DIMS(2, 2), 0, 100, 200, 40);
+	op_none();
+	CONST_F32(DIMS(2), 1.5, 1.5);
+	op_ok(1);
+	WANT_U8(0, DIMS(3, 3), 0, 50, 100, 100, 85, 70, 200, 120, 40);
+}
+END_TEST
+
 START_TEST(nearest_modes)
 {
 	static const char *const mode[] = { "floor", "ceil", "round_prefer_floor",
@@ -345,6 +413,9 @@ int main(void)
 
 	tcase_add_checked_fixture(t, NULL, op_end);
 	tcase_add_test(t, transforms);
+	tcase_add_loop_test(t, linear_has_the_bits_of_onnxruntime, 0,
+			    (int)(sizeof(linear_bits) / sizeof(*linear_bits)));
+	tcase_add_test(t, linear_in_any_layout);
 	tcase_add_test(t, nearest_modes);
 	tcase_add_test(t, nearest_of_any_type);
 	tcase_add_test(t, cubic);

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "rivulet_op.h"
 #include "suite.h"
 #include "unit/operator.h"
 
@@ -15,7 +16,7 @@
 
 static void refused(const char *text)
 {
-	char why[96] = "";
+	char why[RVL_WHY_MAX] = "";
 	struct rvl_kernel *k;
 	int rc = rvl_kernel_new(&d, false, &k, why);
 
@@ -25,7 +26,7 @@ static void refused(const char *text)
 
 static void accepted(void)
 {
-	char why[96] = "";
+	char why[RVL_WHY_MAX] = "";
 	struct rvl_kernel *k;
 	int rc = rvl_kernel_new(&d, false, &k, why);
 
@@ -269,6 +270,69 @@ START_TEST(the_rest_is_checked)
 }
 END_TEST
 
+/* ---- an operator of the table of descriptors between bytes ---- */
+
+static void start_between(const char *name, int64_t opset)
+{
+	start(RVL_OP_Q_GENERAL);
+	d.def = rvl_op_find(NULL, name, opset);
+	in(RVL_TYPE_U8, SHAPE(3, 40));
+	in(RVL_TYPE_S8, SHAPE(40));
+	out(RVL_TYPE_S8, SHAPE(3, 40));
+	quant(&d.in[0], 0, 1, 0);
+	quant(&d.in[1], 1, 1, 0);
+	quant(&d.out[0], OUT, 1, 0);
+}
+
+static void want_between(int32_t lo, int32_t hi, float (*f)(float a, float b))
+{
+	run(false);
+	for (int i = 0; i < 120; i++) {
+		float a = (float)(memory[0][i] - zps[0][0]) * scales[0][0];
+		float b = (float)((int8_t)memory[1][i % 40] - zps[1][0]) * scales[1][0];
+		float v = rintf(f(a, b) / scales[OUT][0]) + (float)zps[OUT][0];
+		int32_t want = v < (float)lo ? lo : v > (float)hi ? hi : (int32_t)v;
+
+		ck_assert_int_eq(byte_at(OUT, i, RVL_TYPE_S8), want);
+	}
+}
+
+static float difference(float a, float b)
+{
+	return a - b;
+}
+
+START_TEST(functions_of_bytes)
+{
+	static const float two = 2;
+
+	for (int i = 0; i < 20; i++) {
+		start_between("Sub", 14);
+		want_between(-128, 127, difference);
+		start_between("Max", 13);
+		d.attr.q_lo = -20;
+		d.attr.q_hi = 30;
+		want_between(-20, 30, fmaxf);
+	}
+	start_between("Sub", 14);
+	WITH(d.def = NULL, "it has no descriptor");
+	WITH(d.out[0].quant.n = 0, "its result is not quantised to 8 bits per tensor");
+	WITH(d.out[0].type = RVL_TYPE_F32, "its result is not quantised to 8 bits per tensor");
+	WITH(quant(&d.in[1], 1, 40, 0), "its input 1 has scales for each channel");
+	WITH(d.out[0].shape = SHAPE(3, 41), "its outputs have other types or shapes");
+	WITH(d.in[1].shape = SHAPE(39), "its operands' shapes do not broadcast");
+	WITH(d.in[1].type = RVL_TYPE_S32; d.in[1].quant.n = 0, "its input 1 is int32, input 0 float32");
+	/* A constant may stay what it is, and comes first too. */
+	d.in[0] = (struct rvl_kernel_arg){ .type = RVL_TYPE_F32, .data = &two };
+	d.out[0].shape = SHAPE(40);
+	accepted();
+	/* Only a run knows the shape. */
+	start_between("NonZero", 13);
+	d.n_in = 1;
+	refused("its outputs have other types or shapes");
+}
+END_TEST
+
 /* ---- memory ---- */
 
 START_TEST(owned_memory_is_counted)
@@ -482,6 +546,7 @@ int main(void)
 	tcase_add_test(t, products_are_checked);
 	tcase_add_test(t, pools_are_checked);
 	tcase_add_test(t, the_rest_is_checked);
+	tcase_add_test(t, functions_of_bytes);
 	tcase_add_test(t, owned_memory_is_counted);
 	tcase_add_test(t, nothing_is_computed_for_empty_results);
 	tcase_add_test(t, sizes_of_shapes);

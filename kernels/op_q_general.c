@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * QGeneral: an operator of the table of descriptors between bytes. The kernel dequantises the
+ * operands that are bytes, runs the operator on floats, and quantises the result, so that only bytes
+ * lie between the steps of a program. Its bits are those of DequantizeLinear, the operator and
+ * QuantizeLinear.
+ */
+#include <string.h>
+
+#include "internal.h"
+#include "qmath.h"
+
+#define VALUES 256
+#define GRAIN 4096
+
+static bool is_bytes(const struct rvl_kernel_arg *a)
+{
+	return (a->type == RVL_TYPE_U8 || a->type == RVL_TYPE_S8) && a->quant.n == 1;
+}
+
+/* Bytes of workspace for @a as floats; the next piece stays aligned for vectors. */
+static int64_t float_bytes(const struct rvl_kernel_arg *a)
+{
+	return (rvl_shape_count(&a->shape) * (int64_t)sizeof(float) + 63) / 64 * 64;
+}
+
+/* The operator on floats, as a kernel of RVL_OP_GENERAL. */
+static int make_inner(struct rvl_kernel *k, bool reference, char *why)
+{
+	struct rvl_kernel_desc d = k->d;
+	int rc;
+
+	d.op = RVL_OP_GENERAL;
+	for (uint32_t i = 0; i < d.n_in; i++) {
+		if (is_bytes(&d.in[i]))
+			d.in[i].type = RVL_TYPE_F32;
+		d.in[i].quant = (struct rvl_kernel_quant) { .n = 0 };
+	}
+	d.out[0].type = RVL_TYPE_F32;
+	d.out[0].quant = (struct rvl_kernel_quant) { .n = 0 };
+	rc = rvl_kernel_new(&d, reference, &k->inner, why);
+	return !rc && k->inner->moving ? rvl_why(why, "only a run knows the shape of its result") : rc;
+}
+
+/* A table of 256 floats for each operand of bytes, at 256 times the operand's number. */
+static int make_values(struct rvl_kernel *k)
+{
+	k->table = rvl_kernel_mem(k, (int64_t)k->d.n_in * VALUES, sizeof(*k->table));
+	if (!k->table)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < k->d.n_in; i++) {
+		const struct rvl_kernel_arg *a = &k->d.in[i];
+
+		for (int b = 0; is_bytes(a) && b < VALUES; b++)
+			k->table[i * VALUES + b] =
+				rvl_dequantize(a->type == RVL_TYPE_U8 ? b : (int8_t)b,
+					       a->quant.scale[0], a->quant.zp[0]);
+	}
+	return 0;
+}
+
+struct to_floats {
+	const uint8_t *x;
+	const float *value;
+	float *y;
+	int64_t n;
+};
+
+static void to_floats(void *arg, uint32_t i)
+{
+	const struct to_floats *t = arg;
+	int64_t first = (int64_t)i * GRAIN, past = t->n - first > GRAIN ? first + GRAIN : t->n;
+
+	for (int64_t e = first; e < past; e++)
+		t->y[e] = t->value[t->x[e]];
+}
+
+struct to_bytes {
+	const struct rvl_kernel *k;
+	const float *x;
+	uint8_t *y;
+	int64_t n;
+};
+
+static void to_bytes(void *arg, uint32_t i)
+{
+	const struct to_bytes *t = arg;
+	const struct rvl_kernel_quant *q = &t->k->d.out[0].quant;
+	int64_t first = (int64_t)i * GRAIN, past = t->n - first > GRAIN ? first + GRAIN : t->n;
+
+	for (int64_t e = first; e < past; e++)
+		t->y[e] = (uint8_t)rvl_quantize(t->x[e], q->scale[0], q->zp[0], t->k->q.lo, t->k->q.hi);
+}
+
+static uint32_t pieces(int64_t n)
+{
+	return (uint32_t)((n + GRAIN - 1) / GRAIN);
+}
+
+/* Behind the workspace of the operator lie its operands as floats, then its result. */
+static int run_q_general(const struct rvl_kernel *k, const void *const *in, void *const *out,
+			 void *scratch, const struct rvl_pool *pool)
+{
+	char *at = (char *)scratch + (k->inner->scratch + 63) / 64 * 64;
+	const void *src[RVL_MAX_IN];
+	struct to_bytes b = { .k = k, .y = out[0], .n = rvl_shape_count(&k->d.out[0].shape) };
+	void *dst[1];
+	int rc;
+
+	for (uint32_t i = 0; i < k->d.n_in; i++) {
+		const struct rvl_kernel_arg *a = &k->d.in[i];
+		struct to_floats t = { .x = in[i], .value = k->table + i * VALUES, .y = (float *)at,
+				       .n = rvl_shape_count(&a->shape) };
+
+		src[i] = in[i];
+		if (!is_bytes(a))
+			continue;
+		rvl_parallel(pool, pieces(t.n), to_floats, &t);
+		src[i] = at;
+		at += float_bytes(a);
+	}
+	dst[0] = at;
+	rc = rvl_kernel_run(k->inner, src, dst, scratch, pool);
+	if (rc)
+		return rc;
+	b.x = (const float *)at;
+	rvl_parallel(pool, pieces(b.n), to_bytes, &b);
+	return 0;
+}
+
+static int set_scratch(struct rvl_kernel *k, char *why)
+{
+	int64_t bytes = (int64_t)(k->inner->scratch + 63) / 64 * 64 + float_bytes(&k->d.out[0]);
+
+	for (uint32_t i = 0; i < k->d.n_in; i++)
+		if (is_bytes(&k->d.in[i]))
+			bytes += float_bytes(&k->d.in[i]);
+	if (bytes > RVL_MAX_SCRATCH)
+		return rvl_why(why, "it needs more than %lld bytes of workspace",
+			       (long long)RVL_MAX_SCRATCH);
+	k->scratch = (size_t)bytes;
+	return 0;
+}
+
+int rvl_setup_q_general(struct rvl_kernel *k, bool reference, char *why)
+{
+	const struct rvl_kernel_arg *y = &k->d.out[0];
+	bool u8 = y->type == RVL_TYPE_U8;
+	int rc;
+
+	if (!k->d.def)
+		return rvl_why(why, "it has no descriptor");
+	if (!is_bytes(y))
+		return rvl_why(why, "its result is not quantised to 8 bits per tensor");
+	for (uint32_t i = 0; i < k->d.n_in; i++)
+		if (k->d.in[i].quant.n > 1)
+			return rvl_why(why, "its input %u has scales for each channel", i);
+	k->q.lo = rvl_clamp(k->d.attr.q_lo, rvl_qmin(u8), rvl_qmax(u8));
+	k->q.hi = rvl_clamp(k->d.attr.q_hi, rvl_qmin(u8), rvl_qmax(u8));
+	rc = make_inner(k, reference, why);
+	if (!rc)
+		rc = make_values(k);
+	if (!rc)
+		rc = set_scratch(k, why);
+	k->run = run_q_general;
+	return rc;
+}
