@@ -292,7 +292,10 @@ static int end_access(struct rivulet_exec *x, uint32_t tensor)
 	return rivulet_buffer_end(b->from, access_to(x, tensor), &range, range.size > 0);
 }
 
-/* Notes the first error of the copy task, whose text is of this thread. */
+/*
+ * Notes the first error of the copy task, whose text is of this thread. The library knows nothing of
+ * a wait that ended because the run was stopped: its text is of an earlier call.
+ */
 static void note(struct rivulet_exec *x, uint32_t tensor, int error)
 {
 	const struct rivulet_program *p = x->img->prog;
@@ -301,7 +304,8 @@ static void note(struct rivulet_exec *x, uint32_t tensor, int error)
 		return;
 	x->copy.error = error;
 	snprintf(x->copy.why, sizeof(x->copy.why), "tensor %s: %s",
-		 rivulet_program_string(p, io_tensor(x, tensor)->name), rivulet_last_error());
+		 rivulet_program_string(p, io_tensor(x, tensor)->name),
+		 error == -ECANCELED ? "the run was stopped" : rivulet_last_error());
 }
 
 void rvl_rt_begin_bound(struct rivulet_exec *x)

@@ -194,6 +194,8 @@ START_TEST(stopped_in_the_wait)
 	ck_assert_int_eq(rivulet_exec_wait(x, 20), -ETIMEDOUT);
 	rivulet_exec_cancel(x);
 	ck_assert_int_eq(rivulet_exec_wait(x, -1), -ECANCELED);
+	/* The library's text would be of an earlier call. */
+	ck_assert_str_eq(x->copy.why, "tensor x: the run was stopped");
 	p.deadline = rvl_rt_now() + 30000000;
 	ck_assert_int_eq(run(x, &p), -ETIME);
 	ck_assert_uint_eq(rivulet_exec_result(x)->cpu_steps, 0);
