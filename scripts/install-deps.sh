@@ -31,6 +31,8 @@ packages=(
 	check libumockdev-dev umockdev sparse python3 python3-numpy systemd systemd-container locales-all tzdata
 	dt-schema device-tree-compiler universal-ctags lcov
 	libonnx-testdata dataset-fashion-mnist
+	# the float network of the demo is fetched by pip
+	python3-pip
 )
 kernel_style_packages=(linux-source-6.12 coccinelle ocaml-nox perl)
 header_packages=(dkms)
