@@ -20,6 +20,7 @@
 #include "log.h"
 #include "manager.h"
 #include "receiver.h"
+#include "rivulet_kernels.h"
 #include "util.h"
 #include "worker.h"
 
@@ -180,6 +181,10 @@ static void raise_file_limit(void)
 
 static int check_system(struct rvl_text *err)
 {
+	char why[RVL_WHY_MAX];
+
+	if (rvl_cpu_check(why))
+		return rvl_say(err, -EINVAL, "%s", why);
 	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0)
 		return rvl_say(err, -errno, "no seccomp in the kernel to sandbox models with");
 	if (access("/proc/self/fd", X_OK))

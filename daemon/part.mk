@@ -35,6 +35,6 @@ bench-policy: $(BUILD)/tests/bench_policy
 bench-sc: bench-policy
 
 # It starts the daemon itself, too.
-$(BUILD)/unit/test_rivuletd: | $(BUILD)/rivuletd
+$(BUILD)/unit/test_rivuletd: | $(BUILD)/rivuletd $(BUILD)/rivulet
 
 include daemon/install.mk

@@ -58,8 +58,7 @@ struct rvl_bcast {
 	int64_t ia, ib;		/* strides inside it: 0 or 1 */
 };
 
-struct rvl_gemm;
-struct rvl_dwconv;
+struct rvl_i8_mat;
 struct rvl_sc;
 
 struct rvl_kernel {
@@ -72,8 +71,8 @@ struct rvl_kernel {
 	struct rvl_qparams q;
 	struct rvl_qbinary qb;
 	struct rvl_bcast bc;
-	struct rvl_gemm *gemm;
-	struct rvl_dwconv *dw;
+	struct rvl_i8_mat *i8;	/* packed weights of a quantised product */
+	uint8_t *zeros;		/* a row of the image, of the zero point */
 	struct rvl_sc *sc;
 	struct rvl_kernel *inner;	/* Q_GENERAL: the operator on floats */
 	bool reference;
@@ -158,66 +157,5 @@ int rvl_bcast_init(struct rvl_bcast *bc, const struct rvl_shape *a, const struct
 /** Calls fn(ctx, offset in a, in b, in the result) for every span. */
 void rvl_bcast_walk(const struct rvl_bcast *bc,
 		    void (*fn)(void *ctx, int64_t a, int64_t b, int64_t y), void *ctx);
-
-/* ---- the quantised matrix core: gemm.c ---- */
-
-#define RVL_MR 4
-#define RVL_NR 16
-
-/* Packed weights of all groups, and the requantisation of their sums. */
-struct rvl_gemm {
-	int64_t taps, kc, n;		/* kernel positions, channels of each, output channels */
-	int64_t groups;
-	int64_t n_tiles;		/* of RVL_NR, per group */
-	int16_t *w;			/* [group][tile][tap][pair of channels][NR][2] */
-	int32_t *bias;			/* [group][tile * NR] */
-	float *scale;
-	int64_t *tap_off;		/* offset of each tap from a pixel's base, in elements */
-	float f_lo, f_hi;		/* clamp before rounding */
-	int32_t yz;
-};
-
-/* c[MR][NR] = bias + sum over taps and channel pairs of a[i][tap_off + .] * w. */
-typedef void (*rvl_ukernel_fn)(const int16_t *const a[RVL_MR], const struct rvl_gemm *g,
-			       const int16_t *w, const int32_t *bias, int32_t c[RVL_MR * RVL_NR]);
-
-/** The fastest requantisation of this processor, on RVL_NR sums. */
-void rvl_requant_tile(const int32_t *c, const float *scale, const struct rvl_gemm *g, uint8_t *dst);
-
-/* dst[i] = requantised c[i], i < RVL_NR (docs/numerics.md 1). */
-typedef void (*rvl_requant_fn)(const int32_t *c, const float *scale, const struct rvl_gemm *g,
-			       uint8_t *dst);
-
-void rvl_ukernel_avx2(const int16_t *const a[RVL_MR], const struct rvl_gemm *g, const int16_t *w,
-		      const int32_t *bias, int32_t c[RVL_MR * RVL_NR]);
-void rvl_requant_scalar(const int32_t *c, const float *scale, const struct rvl_gemm *g,
-			uint8_t *dst);
-void rvl_requant_avx2(const int32_t *c, const float *scale, const struct rvl_gemm *g,
-		      uint8_t *dst);
-
-/*
- * Packs weights for the core. weight(ctx, n, tap, c) gives w - wz of output channel n (over all
- * groups), which fits 16 bits. q->bias, q->scale, q->lo.. are taken over.
- */
-struct rvl_gemm *rvl_gemm_new(struct rvl_kernel *k, int64_t groups, int64_t n_per_group,
-			      int64_t taps, int64_t kc, const struct rvl_qparams *q,
-			      int32_t (*weight)(const void *ctx, int64_t n, int64_t tap, int64_t c),
-			      const void *ctx);
-
-/** Up to RVL_MR rows: y[row * y_stride + n] for all output channels of @group. */
-void rvl_gemm_rows(const struct rvl_gemm *g, int64_t group, const int16_t *const a[RVL_MR],
-		   int rows, uint8_t *y, int64_t y_stride);
-
-/* ---- depthwise: dwconv.c ---- */
-
-struct rvl_dwconv *rvl_dwconv_new(struct rvl_kernel *k, const struct rvl_conv_geom *g,
-				  const struct rvl_qparams *q, const void *w);
-
-/** One row of outputs, channels last: y[ox * c + channel]; x is the padded 16-bit image. */
-void rvl_dwconv_row(const struct rvl_dwconv *dw, const int16_t *x, int64_t row_stride, uint8_t *y);
-
-/* acc = bias + sum over taps of x[tap][i] * w, 16 channels; @taps is even, w [pair][2][16]. */
-void rvl_dw_tile_avx2(const int16_t *const *x, int64_t taps, const int16_t *w,
-		      const int32_t *bias, int32_t acc[16]);
 
 #endif

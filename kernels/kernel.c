@@ -73,22 +73,6 @@ void rvl_parallel(const struct rvl_pool *pool, uint32_t n, void (*fn)(void *arg,
 		fn(arg, i);
 }
 
-static bool scalar_only;
-
-void rvl_kernel_scalar_only(bool on)
-{
-	scalar_only = on;
-}
-
-bool rvl_have_avx2(void)
-{
-#ifdef __x86_64__
-	return !scalar_only && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-	return false;
-#endif
-}
-
 static int check_arg(const struct rvl_kernel_arg *a, const char *what, uint32_t i, char *why)
 {
 	const struct rvl_kernel_quant *q = &a->quant;

@@ -1,131 +1,222 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Quantised convolution. Each image is copied once to 16 bits, channels last, with the zero point
- * subtracted and zeros as padding. The matrix core then reads it through tap offsets, for any
- * kernel, stride and dilation. Its results are channels last and are transposed to NCHW row by row.
+ * Quantised convolution and matrix product. The micro-kernels of int8/ read images channels last,
+ * through pointers to the pixels under each kernel position; a position in the padding points to
+ * pixels with the value of the zero point. Images in NCHW are reordered in scratch memory.
  */
 #include <string.h>
 
+#include "int8/product.h"
 #include "internal.h"
 #include "qmath.h"
 #include "ref.h"
 
-#define MAX_DW_TAPS 255
-/* Elements of a padded image. The reference kernel, which needs no copy, does larger ones. */
+/* Bytes of an image, and of a row of zeros. The reference kernel does larger ones. */
 #define MAX_IMAGE ((int64_t)1 << 28)
-
-/* The padded image holds every window, and 64 elements that vector loads may read past its end. */
-struct image {
-	int64_t ph, pw;		/* padded height, width */
-	int64_t elements;
-};
-
-static struct image image_of(const struct rvl_conv_geom *g)
-{
-	struct image im = {
-		.ph = (g->oh - 1) * g->s[0] + g->d[0] * (g->k[0] - 1) + 1,
-		.pw = (g->ow - 1) * g->s[1] + g->d[1] * (g->k[1] - 1) + 1,
-	};
-
-	if (__builtin_mul_overflow(im.ph, im.pw, &im.elements) ||
-	    __builtin_mul_overflow(im.elements, g->c, &im.elements) ||
-	    im.elements > INT64_MAX - 64)
-		im.elements = INT64_MAX - 64;
-	im.elements += 64;
-	return im;
-}
 
 struct conv_run {
 	const struct rvl_kernel *k;
-	struct image im;
 	const uint8_t *x;	/* one image, NCHW */
 	uint8_t *y;
-	int16_t *wide;
-	uint8_t *rows;		/* [oh][ow][m] */
+	uint8_t *pixels;	/* [h][w][c] */
+	uint8_t *results;	/* [oh][ow][m] */
+	uint8_t *prepared;	/* memory of rvl_i8_run() */
 };
 
-/* One padded row, channels last. */
-static void widen_row(void *arg, uint32_t i)
+/* Row @i of the image, channels last. */
+static void order_row(void *arg, uint32_t i)
 {
 	const struct conv_run *r = arg;
 	const struct rvl_conv_geom *g = &r->k->g;
-	const struct rvl_qparams *q = &r->k->q;
-	int16_t *dst = r->wide + i * r->im.pw * g->c;
-	int64_t iy = (int64_t)i - g->pad[0];
-	int64_t last = r->im.pw - g->pad[1] < g->w ? r->im.pw - g->pad[1] : g->w;
+	uint8_t *dst = r->pixels + i * g->w * g->c;
 
-	memset(dst, 0, (size_t)(r->im.pw * g->c) * sizeof(*dst));
-	if (iy < 0 || iy >= g->h)
-		return;
-	dst += g->pad[1] * g->c;
 	for (int64_t c = 0; c < g->c; c++) {
-		const uint8_t *src = r->x + (c * g->h + iy) * g->w;
+		const uint8_t *src = r->x + (c * g->h + i) * g->w;
 
-		for (int64_t ix = 0; ix < last; ix++)
-			dst[ix * g->c + c] = (int16_t)(rvl_ld8(src, ix, q->x_u8) - q->xz);
+		for (int64_t ix = 0; ix < g->w; ix++)
+			dst[ix * g->c + c] = src[ix];
 	}
 }
 
-/* A row of results from channels last to NCHW. */
-static void narrow_row(const struct conv_run *r, int64_t oy)
+/* Row @i of the results, from channels last to NCHW. */
+static void restore_row(void *arg, uint32_t i)
 {
+	const struct conv_run *r = arg;
 	const struct rvl_conv_geom *g = &r->k->g;
-	const uint8_t *src = r->rows + oy * g->ow * g->m;
+	const uint8_t *src = r->results + i * g->ow * g->m;
 
 	for (int64_t m = 0; m < g->m; m++) {
-		uint8_t *dst = r->y + (m * g->oh + oy) * g->ow;
+		uint8_t *dst = r->y + (m * g->oh + i) * g->ow;
 
 		for (int64_t ox = 0; ox < g->ow; ox++)
 			dst[ox] = src[ox * g->m + m];
 	}
 }
 
-static void conv_row(void *arg, uint32_t i)
+/* ---- dense and grouped ---- */
+
+/* Kernel positions [*k0, *k1) along an axis lie inside an input of @n for the output @o. */
+static void inside(const struct rvl_conv_geom *g, int axis, int64_t o, int64_t n, int64_t *k0,
+		   int64_t *k1)
 {
-	const struct conv_run *r = arg;
-	const struct rvl_conv_geom *g = &r->k->g;
-	const int16_t *top = r->wide + i * g->s[0] * r->im.pw * g->c;
-	uint8_t *row = r->rows + i * g->ow * g->m;
+	int64_t at = o * g->s[axis] - g->pad[axis], d = g->d[axis];
 
-	for (int64_t group = 0; group < g->group; group++) {
-		const int16_t *base = top + group * (g->c / g->group);
-
-		for (int64_t ox = 0; ox < g->ow; ox += RVL_MR) {
-			const int16_t *a[RVL_MR];
-			int64_t left = g->ow - ox;
-			int n = left < RVL_MR ? (int)left : RVL_MR;
-
-			for (int j = 0; j < RVL_MR; j++)
-				a[j] = base + (ox + (j < n ? j : 0)) * g->s[1] * g->c;
-			rvl_gemm_rows(r->k->gemm, group, a, n, row + ox * g->m, g->m);
-		}
-	}
-	narrow_row(r, i);
+	*k0 = at < 0 ? (-at + d - 1) / d : 0;
+	*k1 = at < n ? (n - at + d - 1) / d : 0;
+	*k1 = *k1 < g->k[axis] ? *k1 : g->k[axis];
+	*k0 = *k0 < *k1 ? *k0 : *k1;
 }
 
-static void depthwise_row(void *arg, uint32_t i)
+/* Pointers to the pixels under every position of the window of one output, @step apart. */
+static void point(const struct conv_run *r, int64_t at, int64_t channel, int64_t step,
+		  const uint8_t **p)
+{
+	const struct rvl_conv_geom *g = &r->k->g;
+	int64_t oy = at / g->ow, ox = at % g->ow, y0, y1, x0, x1;
+
+	inside(g, 0, oy, g->h, &y0, &y1);
+	inside(g, 1, ox, g->w, &x0, &x1);
+	for (int64_t ky = 0; ky < g->k[0]; ky++) {
+		int64_t iy = oy * g->s[0] + ky * g->d[0] - g->pad[0];
+		int64_t ix = ox * g->s[1] - g->pad[1];
+
+		for (int64_t kx = 0; kx < g->k[1]; kx++, p += step, ix += g->d[1])
+			*p = ky >= y0 && ky < y1 && kx >= x0 && kx < x1 ?
+				     r->pixels + (iy * g->w + ix) * g->c + channel : r->k->zeros;
+	}
+}
+
+/* memcpy() of few bytes. */
+static uint8_t *copy(uint8_t *dst, const uint8_t *src, int64_t n)
+{
+	if (n >= 64) {
+		memcpy(dst, src, (size_t)n);
+		return dst + n;
+	}
+	for (; n >= 8; n -= 8, dst += 8, src += 8)
+		memcpy(dst, src, 8);
+	while (n-- > 0)
+		*dst++ = *src++;
+	return dst;
+}
+
+/* The window of one output as adjacent bytes. */
+static uint8_t *gather(const struct conv_run *r, int64_t at, int64_t channel, uint8_t *dst)
+{
+	const struct rvl_conv_geom *g = &r->k->g;
+	int64_t c = g->c / g->group, oy = at / g->ow, ox = at % g->ow, y0, y1, x0, x1;
+	int64_t ix = ox * g->s[1] - g->pad[1];
+	bool joined = g->d[1] == 1 && g->group == 1;
+
+	inside(g, 0, oy, g->h, &y0, &y1);
+	inside(g, 1, ox, g->w, &x0, &x1);
+	for (int64_t ky = 0; ky < g->k[0]; ky++) {
+		int64_t iy = oy * g->s[0] + ky * g->d[0] - g->pad[0];
+		const uint8_t *src = r->pixels + (iy * g->w + ix) * g->c + channel;
+		bool row = ky >= y0 && ky < y1;
+
+		for (int64_t kx = 0, n; kx < g->k[1]; kx += n) {
+			bool in = row && kx >= x0 && kx < x1;
+
+			n = joined && in ? x1 - kx : 1;
+			dst = copy(dst, in ? src + kx * g->d[1] * g->c : r->k->zeros, n * c);
+		}
+	}
+	return dst;
+}
+
+static void fill_conv(const struct rvl_i8_job *j, int64_t group, int64_t row, int n, void *dst)
+{
+	const struct conv_run *r = j->ctx;
+	const struct rvl_i8_mat *m = j->m;
+	int64_t channel = group * m->channels, bytes = m->positions * m->channels;
+
+	for (int i = 0; i < n; i++) {
+		uint8_t *to = (uint8_t *)dst + i * m->kc, *end;
+
+		if (!m->gathers) {
+			point(r, row + i, channel, m->f->mr, (const uint8_t **)dst + i);
+			continue;
+		}
+		end = gather(r, row + i, channel, to);
+		for (int64_t plane = 1; plane < m->planes; plane++)
+			end = copy(end, to, bytes);
+		memset(end, 0, (size_t)(to + m->kc - end));
+	}
+}
+
+static void run_dense(const struct conv_run *r, const struct rvl_pool *pool)
+{
+	const struct rvl_conv_geom *g = &r->k->g;
+	struct rvl_i8_job j = {
+		.m = r->k->i8, .rows = g->oh * g->ow, .fill = fill_conv, .ctx = r, .y = r->results,
+		.y_stride = g->m, .scratch = r->prepared,
+	};
+
+	rvl_i8_run(&j, pool);
+}
+
+/* ---- depthwise ---- */
+
+/* @n adjacent outputs. All or none of their windows pass the left or right end of the input. */
+static void depthwise(const struct conv_run *r, int64_t oy, int64_t ox, int64_t n)
+{
+	const struct rvl_conv_geom *g = &r->k->g;
+	const struct rvl_i8_mat *m = r->k->i8;
+	const uint8_t *p[RVL_I8_DW_TAPS];
+	struct rvl_i8_dw_call c = {
+		.p = p, .taps = m->taps, .pixels = n, .x_step = g->s[1] * g->c, .channels = g->c,
+		.w = m->w, .bias = m->bias, .scale = m->scale, .y_stride = g->m,
+		.y = r->results + (oy * g->ow + ox) * g->m, .x_u8 = m->x_u8, .post = &m->post,
+	};
+
+	point(r, oy * g->ow + ox, 0, 1, p);
+	for (int64_t t = m->positions; t < m->taps; t++)
+		p[t] = p[t - m->positions];
+	m->dw->run(&c);
+}
+
+static void depthwise_row(void *arg, uint32_t oy)
 {
 	const struct conv_run *r = arg;
 	const struct rvl_conv_geom *g = &r->k->g;
-	int64_t stride = r->im.pw * g->c;
 
-	rvl_dwconv_row(r->k->dw, r->wide + i * g->s[0] * stride, stride,
-		       r->rows + i * g->ow * g->m);
-	narrow_row(r, i);
+	for (int64_t ox = 0, n; ox < g->ow; ox += n) {
+		int64_t k0, k1, ix = ox * g->s[1] - g->pad[1];
+
+		n = 1;
+		inside(g, 1, ox, g->w, &k0, &k1);
+		if (k0 == 0 && k1 == g->k[1])
+			n = (g->w - 1 - ix - g->d[1] * (g->k[1] - 1)) / g->s[1] + 1;
+		n = n < g->ow - ox ? n : g->ow - ox;
+		depthwise(r, oy, ox, n);
+	}
+}
+
+/* ---- all ---- */
+
+static int64_t aligned(int64_t n)
+{
+	return (n + 63) / 64 * 64;
 }
 
 static int run_fast(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		    void *scratch, const struct rvl_pool *pool)
 {
-	struct conv_run r = { .k = k, .im = image_of(&k->g), .wide = scratch };
+	const struct rvl_conv_geom *g = &k->g;
+	struct conv_run r = { .k = k, .pixels = scratch };
 
-	r.rows = (uint8_t *)(r.wide + (r.im.elements + 31) / 32 * 32);
-	memset(r.wide + r.im.elements - 64, 0, 64 * sizeof(*r.wide));
-	for (int64_t n = 0; n < k->g.n; n++) {
-		r.x = (const uint8_t *)in[0] + n * k->g.c * k->g.h * k->g.w;
-		r.y = (uint8_t *)out[0] + n * k->g.m * k->g.oh * k->g.ow;
-		rvl_parallel(pool, (uint32_t)r.im.ph, widen_row, &r);
-		rvl_parallel(pool, (uint32_t)k->g.oh, k->dw ? depthwise_row : conv_row, &r);
+	r.results = r.pixels + aligned(g->h * g->w * g->c);
+	r.prepared = r.results + aligned(g->oh * g->ow * g->m);
+	for (int64_t n = 0; n < g->n; n++) {
+		r.x = (const uint8_t *)in[0] + n * g->c * g->h * g->w;
+		r.y = (uint8_t *)out[0] + n * g->m * g->oh * g->ow;
+		rvl_parallel(pool, (uint32_t)g->h, order_row, &r);
+		if (k->i8->dw)
+			rvl_parallel(pool, (uint32_t)g->oh, depthwise_row, &r);
+		else
+			run_dense(&r, pool);
+		rvl_parallel(pool, (uint32_t)g->oh, restore_row, &r);
 	}
 	return 0;
 }
@@ -212,40 +303,55 @@ static int32_t weight_at(const void *ctx, int64_t n, int64_t tap, int64_t c)
 	       x->k->q.wz[n];
 }
 
-static int setup_dense(struct rvl_kernel *k)
+static int setup_dense(struct rvl_kernel *k, const struct rvl_i8_source *s)
 {
-	const struct rvl_conv_geom *g = &k->g;
-	int64_t taps = g->k[0] * g->k[1], cg = g->c / g->group;
-	struct weight_ctx ctx = {
-		.k = k, .w = k->d.in[1].data, .row = cg * taps, .tap = 1, .col = taps,
-	};
-	struct image im = image_of(g);
-
-	k->gemm = rvl_gemm_new(k, g->group, g->m / g->group, taps, cg, &k->q, weight_at, &ctx);
-	if (!k->gemm)
+	k->i8 = rvl_i8_pack(k, s, &k->q);
+	if (!k->i8)
 		return -ENOMEM;
-	for (int64_t t = 0; t < taps; t++)
-		k->gemm->tap_off[t] = (t / g->k[1] * g->d[0] * im.pw + t % g->k[1] * g->d[1]) *
-				      g->c;
+	k->scratch += (size_t)rvl_i8_scratch(k->i8, k->g.oh * k->g.ow);
 	return 0;
+}
+
+/* Whether pointers and copies of the image fit the memory of a kernel. */
+static bool fits(const struct rvl_conv_geom *g)
+{
+	int64_t in, out, window;
+
+	return !__builtin_mul_overflow(g->h * g->w, g->c, &in) && in <= MAX_IMAGE &&
+	       !__builtin_mul_overflow(g->oh * g->ow, g->m, &out) && out <= MAX_IMAGE &&
+	       !__builtin_mul_overflow(g->k[0] * g->k[1], g->c, &window) &&
+	       window <= MAX_IMAGE / 1024;
 }
 
 static int setup_fast(struct rvl_kernel *k)
 {
 	const struct rvl_conv_geom *g = &k->g;
-	struct image im = image_of(g);
-	int64_t elements = g->oh && g->ow ? im.elements : 64;
+	int64_t taps = g->k[0] * g->k[1], cg = g->c / g->group, row = (g->w ? g->w : 1) * g->c;
+	bool depthwise = g->group > 1 && g->group == g->c && g->group == g->m, done;
+	struct weight_ctx ctx = {
+		.k = k, .w = k->d.in[1].data, .row = cg * taps, .tap = 1, .col = taps,
+	};
+	struct rvl_i8_source s = {
+		.weight = weight_at, .ctx = &ctx, .groups = depthwise ? 1 : g->group,
+		.n = depthwise ? g->m : g->m / g->group, .taps = taps, .kc = cg,
+	};
 
-	if (im.ph > MAX_IMAGE || im.pw > MAX_IMAGE || elements > MAX_IMAGE)
-		return 0;	/* the reference needs no padded copy */
-	k->scratch = (size_t)((elements + 31) / 32 * 32 * 2 + g->oh * g->ow * g->m + 64);
+	if (!fits(g))
+		return 0;	/* the reference needs no copies */
+	k->zeros = rvl_kernel_mem(k, row, 1);
+	if (!k->zeros)
+		return -ENOMEM;
+	memset(k->zeros, k->q.xz, (size_t)row);
+	k->scratch = (size_t)(aligned(g->h * g->w * g->c) + aligned(g->oh * g->ow * g->m));
 	k->run = run_fast;
-	if (g->group > 1 && g->group == g->c && g->group == g->m &&
-	    g->k[0] * g->k[1] <= MAX_DW_TAPS) {
-		k->dw = rvl_dwconv_new(k, g, &k->q, k->d.in[1].data);
-		return k->dw ? 0 : -ENOMEM;
-	}
-	return setup_dense(k);
+	if (!depthwise)
+		return setup_dense(k, &s);
+	k->i8 = rvl_i8_pack_dw(k, &s, &k->q, &done);
+	if (done)
+		return k->i8 ? 0 : -ENOMEM;
+	s.groups = g->group;
+	s.n = 1;
+	return setup_dense(k, &s);
 }
 
 int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why)
@@ -269,54 +375,53 @@ int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why)
 	return setup_fast(k);
 }
 
-/* ---- matrix product: the same core, with rows in place of pixels ---- */
+/* ---- matrix product ---- */
 
 struct matmul_run {
-	const struct rvl_kernel *k;
-	const void *a;
-	uint8_t *y;
-	int16_t *wide;
-	int64_t pitch;
+	const struct rvl_matmul_geom *g;
+	const uint8_t *a;
 };
 
-/* RVL_MR rows at a time: widened, then multiplied. */
-static void matmul_rows(void *arg, uint32_t i)
+static void fill_rows(const struct rvl_i8_job *j, int64_t group, int64_t row, int n, void *dst)
 {
-	const struct matmul_run *r = arg;
-	const struct rvl_matmul_geom *g = &r->k->mm;
-	const struct rvl_qparams *q = &r->k->q;
-	const int16_t *a[RVL_MR];
-	int64_t left = g->m - (int64_t)i * RVL_MR;
-	int n = left < RVL_MR ? (int)left : RVL_MR;
+	const struct rvl_i8_mat *m = j->m;
+	const struct matmul_run *r = j->ctx;
+	const struct rvl_matmul_geom *g = r->g;
 
-	for (int j = 0; j < RVL_MR; j++) {
-		int64_t row = (int64_t)i * RVL_MR + (j < n ? j : 0);
-		int16_t *dst = r->wide + row * r->pitch;
+	(void)group;
+	for (int i = 0; i < n; i++) {
+		const uint8_t *src = r->a + (row + i) * g->a_row;
+		uint8_t *to = (uint8_t *)dst + i * m->kc, *end = to;
 
-		a[j] = dst;
-		for (int64_t c = 0; j < n && c < g->k; c++)
-			dst[c] = (int16_t)(rvl_ld8(r->a, row * g->a_row + c * g->a_k, q->x_u8) -
-					   q->xz);
-		if (j < n && g->k % 2)
-			dst[g->k] = 0;
+		if (!m->gathers) {
+			((const uint8_t **)dst)[i] = src;
+			continue;
+		}
+		for (int64_t plane = 0; plane < m->planes; plane++)
+			for (int64_t c = 0; c < g->k; c++)
+				*end++ = src[c * g->a_k];
+		memset(end, 0, (size_t)(to + m->kc - end));
 	}
-	rvl_gemm_rows(r->k->gemm, 0, a, n, r->y + (int64_t)i * RVL_MR * g->n, g->n);
 }
 
 static int run_matmul_fast(const struct rvl_kernel *k, const void *const *in, void *const *out,
 			   void *scratch, const struct rvl_pool *pool)
 {
 	const struct rvl_matmul_geom *g = &k->mm;
-	struct matmul_run r = { .k = k, .wide = scratch, .pitch = (g->k + 1) / 2 * 2 };
 	int64_t batches = rvl_shape_count(&g->batch);
 
 	for (int64_t i = 0; i < batches; i++) {
+		struct rvl_i8_job j = {
+			.m = k->i8, .rows = g->m, .fill = fill_rows, .y_stride = g->n,
+			.y = (uint8_t *)out[0] + i * g->m * g->n, .scratch = scratch,
+		};
+		struct matmul_run r;
 		int64_t a, b;
 
 		rvl_matmul_batch(g, i, &a, &b);
-		r.a = (const uint8_t *)in[0] + a;
-		r.y = (uint8_t *)out[0] + i * g->m * g->n;
-		rvl_parallel(pool, (uint32_t)((g->m + RVL_MR - 1) / RVL_MR), matmul_rows, &r);
+		r = (struct matmul_run) { .g = g, .a = (const uint8_t *)in[0] + a };
+		j.ctx = &r;
+		rvl_i8_run(&j, pool);
 	}
 	return 0;
 }
@@ -347,11 +452,15 @@ static int setup_matmul_fast(struct rvl_kernel *k)
 	struct weight_ctx ctx = {
 		.k = k, .w = k->d.in[1].data, .row = g->b_col, .tap = 0, .col = g->b_k,
 	};
+	struct rvl_i8_source s = {
+		.weight = weight_at, .ctx = &ctx, .groups = 1, .n = g->n, .taps = 1, .kc = g->k,
+		.scattered = g->a_k != 1,
+	};
 
-	k->gemm = rvl_gemm_new(k, 1, g->n, 1, g->k, &k->q, weight_at, &ctx);
-	if (!k->gemm)
+	k->i8 = rvl_i8_pack(k, &s, &k->q);
+	if (!k->i8)
 		return -ENOMEM;
-	k->scratch = (size_t)(((g->k + 1) / 2 * 2 * g->m + 64) * 2);
+	k->scratch = (size_t)rvl_i8_scratch(k->i8, g->m);
 	k->run = run_matmul_fast;
 	return 0;
 }

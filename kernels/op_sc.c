@@ -3,6 +3,7 @@
  * Quantised convolution and matrix product in stochastic arithmetic (docs/numerics.md 8): the same
  * operators as in op_qconv.c, but a product is a bitstream of attr.sc_length bits.
  */
+#include "isa.h"
 #include "sc.h"
 
 #include <string.h>
@@ -158,6 +159,7 @@ static void tile_sums(const struct rvl_kernel *k, int64_t group, int64_t tile, c
 static void one_pixel(const struct rvl_kernel *k, const uint8_t *x, uint8_t *y)
 {
 	const struct rvl_sc *s = k->sc;
+	const struct rvl_i8_kernels *f = rvl_i8_kernels();
 	int64_t cg = k->d.op == RVL_OP_Q_CONV ? k->g.c / k->g.group : 0;
 
 	for (int64_t g = 0; g < s->groups; g++) {
@@ -169,8 +171,8 @@ static void one_pixel(const struct rvl_kernel *k, const uint8_t *x, uint8_t *y)
 
 			memcpy(acc, s->bias + at, sizeof(acc));
 			tile_sums(k, g, tile, x + g * cg, n, acc);
-			for (int i = 0; i < RVL_SC_NR; i += RVL_NR)
-				rvl_requant_tile(acc + i, s->scale + at + i, &s->post, row + i);
+			for (int i = 0; i < RVL_SC_NR; i += 16)
+				f->requant(acc + i, s->scale + at + i, &s->post, row + i);
 			memcpy(y + g * s->n + done, row, (size_t)n);
 		}
 	}
@@ -320,10 +322,7 @@ static int finish(struct rvl_kernel *k, struct rvl_sc *s, char *why)
 	};
 	if (s->adder.circuit != RIVULET_SC_AND_BIN && s->runs * s->run > TERMS)
 		return rvl_why(why, "stochastic: sums of more than %d products by this circuit", TERMS);
-	s->post = (struct rvl_gemm) {
-		.f_lo = (float)(k->q.lo - k->q.yz), .f_hi = (float)(k->q.hi - k->q.yz),
-		.yz = k->q.yz,
-	};
+	s->post = rvl_i8_post(k->q.lo, k->q.hi, k->q.yz, k->q.y_u8);
 	rc = allocate(k, s);
 	if (!rc)
 		rc = make_tables(k, s, (uint32_t)a->sc_length);

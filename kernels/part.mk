@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-$(eval $(call static_lib,kernels,$(sort $(wildcard kernels/*.c kernels/op/*.c))))
+$(eval $(call static_lib,kernels,$(sort $(wildcard kernels/*.c kernels/int8/*.c kernels/op/*.c))))
 
 # One line for each file of operators, rewritten when a file comes or goes.
 OP_FAMILIES := $(sort $(notdir $(basename $(wildcard kernels/op/*.c))))
@@ -19,6 +19,7 @@ $(eval $(call program,unit/test_kernels,tests/unit/test_kernels.c tests/conv/con
 UNIT_TESTS += $(BUILD)/unit/test_kernels
 $(eval $(call unit_test,op_core,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,kernels_sc,kernels uapi,-lm))
+$(eval $(call unit_test,int8,kernels uapi,-lm))
 $(eval $(call unit_test,op_unary,kernels uapi,-lm))
 $(eval $(call unit_test,op_reduce,kernels uapi,-lm))
 $(eval $(call unit_test,op_lines,kernels uapi,-lm))

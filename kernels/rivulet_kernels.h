@@ -97,8 +97,28 @@ int rvl_kernel_run_values(const struct rvl_kernel *k, const struct rvl_value *in
 			  struct rvl_value *out, void *scratch, const struct rvl_pool *pool,
 			  char *why);
 
-/** For tests and benchmarks: use no vector units. Must not be called while kernels run. */
-void rvl_kernel_scalar_only(bool on);
+/* An instruction set of the CPU operators. */
+struct rvl_cpu_set {
+	const char *name, *doc;
+	bool available;		/* on this processor */
+	bool used;
+	bool forced;		/* by the environment variable RIVULET_ISA */
+};
+
+/** Set number @i, the worst first; false behind the last one. */
+bool rvl_cpu_set(uint32_t i, struct rvl_cpu_set *set);
+
+/**
+ * Checks the environment variable RIVULET_ISA, which forces a set. -EINVAL with one line in @why
+ * (RVL_WHY_MAX bytes): it names an unknown set, or one that the processor does not have.
+ */
+int rvl_cpu_check(char *why);
+
+/**
+ * For tests and benchmarks: kernels prepared from now on use set @name; NULL: the best one. Must not
+ * be called while kernels are prepared. Errors as rvl_cpu_check() has them.
+ */
+int rvl_cpu_force(const char *name, char *why);
 
 /*
  * Q_TABLE: constant operands that differ along one axis of the operand make a table of 256 bytes for

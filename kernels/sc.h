@@ -3,7 +3,7 @@
 #ifndef RVL_KERNELS_SC_H
 #define RVL_KERNELS_SC_H
 
-#include "internal.h"
+#include "int8/product.h"
 #include "rivulet_sc.h"
 
 #define RVL_SC_NR 64 /* outputs of a tile */
@@ -27,7 +27,7 @@ struct rvl_sc {
 	bool wide;			/* a weight is -128, which @ones has no entry for */
 	int32_t *bias;			/* [group][tile * 64] */
 	float *scale;
-	struct rvl_gemm post;		/* clamp and zero point */
+	struct rvl_i8_post post;
 };
 
 static inline int64_t rvl_sc_quads(const struct rvl_sc *s)

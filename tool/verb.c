@@ -10,6 +10,7 @@
 
 #include "output.h"
 #include "progress.h"
+#include "rivulet_kernels.h"
 #include "rivulet_proto.h"
 
 #define VERB_EXTERN(name) extern const struct rvl_verb rvl_verb_##name;
@@ -152,6 +153,7 @@ static int run_verb(const struct rvl_verb *v, int argc, char **argv)
 int rvl_tool_main(int argc, char **argv)
 {
 	const char *verb = argc < 2 ? "" : argv[1];
+	char why[RVL_WHY_MAX];
 	int code;
 
 	rvl_tool_error_clear();
@@ -173,6 +175,8 @@ int rvl_tool_main(int argc, char **argv)
 	if (!running)
 		return finish(rvl_tool_fail(RVL_EXIT_USAGE, "there is no verb \"%s\"; rivulet --help lists "
 					    "them", verb));
+	if (rvl_cpu_check(why))
+		return finish(rvl_tool_fail(RVL_EXIT_USAGE, "%s", why));
 	code = finish(run_verb(running, argc - 1, argv + 1));
 	if (rvl_interrupted())
 		code = 128 + rvl_interrupted();

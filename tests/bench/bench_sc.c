@@ -132,9 +132,9 @@ int main(void)
 	for (size_t i = 0; i < sizeof(w); i++)
 		w[i] = (int8_t)(rand() % 255 - 127);
 	fast = slowest();
-	rvl_kernel_scalar_only(true);
+	rvl_cpu_force("scalar", NULL);
 	plain = speed(64);
-	rvl_kernel_scalar_only(false);
+	rvl_cpu_force(NULL, NULL);
 	memory = plan_memory();
 	printf("figure sc.cpu.gmacs %.2f GMAC/s\n", fast);
 	printf("figure sc.cpu.gmacs.plain %.2f GMAC/s\n", plain);

@@ -198,9 +198,9 @@ START_TEST(fast_convolutions_equal_the_reference)
 		run_kernel(&c.d, true, in, (void *[]) { ref }, NULL);
 		ck_assert_msg(!memcmp(fast, ref, n), "case %d", i);
 		memset(fast, 0, n);
-		rvl_kernel_scalar_only(true);
+		ck_assert_int_eq(rvl_cpu_force("scalar", NULL), 0);
 		run_kernel(&c.d, false, in, (void *[]) { fast }, NULL);
-		rvl_kernel_scalar_only(false);
+		ck_assert_int_eq(rvl_cpu_force(NULL, NULL), 0);
 		ck_assert_msg(!memcmp(fast, ref, n), "case %d without vectors", i);
 		free(fast);
 		free(ref);

@@ -43,6 +43,19 @@ static const struct {
 	{ "--reload 2147483647x", 1, "cannot make process" },
 };
 
+/* Proves that the daemon and the tool refuse an instruction set that nobody knows. */
+START_TEST(unknown_instruction_set)
+{
+	static const char *const programs[] = { "rivulet", "rivuletd" };
+	char out[1024];
+
+	setenv("RIVULET_ISA", "z80", 1);
+	ck_assert_int_ne(run_program(programs[_i], _i ? "" : "info", out, sizeof(out)), 0);
+	ck_assert_msg(strstr(out, "RIVULET_ISA: z80 is no instruction set of this build; this "
+				  "processor has: scalar"), "said: %s", out);
+}
+END_TEST
+
 /* Proves that each wrong invocation prints its one line. */
 START_TEST(command_line)
 {
@@ -212,6 +225,7 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, command_line, 0, (int)ARRAY_SIZE(lines));
+	tcase_add_loop_test(t, unknown_instruction_set, 0, 2);
 	tcase_add_test(t, check_config);
 	tcase_add_test(t, stand_alone);
 	tcase_add_test(t, translation);

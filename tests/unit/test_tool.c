@@ -576,6 +576,8 @@ static const struct { const char *words; int code; const char *says; } wrong[] =
 	{ "bench models/lenet.onnx --counters " SIM, RVL_EXIT_USAGE, "--device /dev/accel" },
 	{ "bench models/lenet.onnx --depth 65 " SIM, RVL_EXIT_USAGE, "--depth" },
 	{ "info a b", RVL_EXIT_USAGE, "one model" },
+	{ "info a --cpu", RVL_EXIT_USAGE, "or --cpu" },
+	{ "info --cpu --device daemon", RVL_EXIT_USAGE, "or --cpu" },
 	{ "info --device /dev/accel/accel63", RVL_EXIT_ABSENT, "accel63" },
 	{ "info --device daemon", RVL_EXIT_ABSENT, "no daemon" },
 	{ "doctor now", RVL_EXIT_USAGE, "no operand" },
@@ -643,6 +645,11 @@ START_TEST(other_verbs)
 	EXPECT("info --device sim:cyclonev-64 --json", 0);
 	SAYS("\"volt\":1.1,");
 	check_json("rivulet.info/2");
+	EXPECT("info --cpu", 0);
+	SAYS("in use: ");
+	EXPECT("info --cpu --json", 0);
+	SAYS("\"name\":\"scalar\"");
+	check_json("rivulet.cpu/1");
 	EXPECT("bench models/lenet.onnx -n 20 --depth 3 --threads 2 --figures b " SIM, 0);
 	SAYS("figure b.latency.p99");
 	EXPECT("bench models/lenet.onnx -n 20 --json " SIM, 0);

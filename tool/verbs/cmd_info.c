@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * rivulet info: describes the daemon, a device with levels and counters, or the tensors of a model.
+ * rivulet info: describes the daemon, a device with levels and counters, the processor, or the
+ * tensors of a model.
  */
 #include <errno.h>
 #include <json-c/json.h>
@@ -14,6 +15,7 @@
 #include "device/engine.h"
 #include "json.h"
 #include "model/dims.h"
+#include "rivulet_kernels.h"
 #include "output.h"
 #include "verb.h"
 
@@ -286,6 +288,52 @@ static int info_daemon(bool only)
 	return r;
 }
 
+/* ---- the processor ---- */
+
+static const char *reason(const struct rvl_cpu_set *s)
+{
+	if (!s->available)
+		return "not on this processor";
+	if (!s->used)
+		return "";
+	return s->forced ? "in use: RIVULET_ISA forces it" : "in use: the best one of this processor";
+}
+
+static void text_cpu(void)
+{
+	static const char *const heads[] = { "set", "what", "" };
+	struct rvl_cpu_set s;
+	struct rvl_table t;
+
+	printf("instruction sets of the CPU operators:\n");
+	rvl_table_init(&t, 3, heads);
+	for (uint32_t i = 0; rvl_cpu_set(i, &s); i++) {
+		rvl_table_cell(&t, "%s", s.name);
+		rvl_table_cell(&t, "%s", s.doc);
+		rvl_table_cell(&t, "%s", reason(&s));
+	}
+	rvl_table_print(&t, 2);
+}
+
+static void json_cpu(void)
+{
+	struct rvl_cpu_set s;
+
+	rvl_json_begin("cpu");
+	rvl_json_open("sets", '[');
+	for (uint32_t i = 0; rvl_cpu_set(i, &s); i++) {
+		rvl_json_open(NULL, '{');
+		rvl_json_str("name", s.name);
+		rvl_json_str("what", s.doc);
+		rvl_json_bool("available", s.available);
+		rvl_json_bool("used", s.used);
+		rvl_json_bool("forced", s.used && s.forced);
+		rvl_json_close();
+	}
+	rvl_json_close();
+	rvl_json_end();
+}
+
 /* ---- models ---- */
 
 static void show_tensors(const char *path, const struct rivulet_program *p)
@@ -337,6 +385,7 @@ static void json_tensors(const char *path, const struct rivulet_program *p)
 
 struct info_args {
 	const char *device;
+	bool cpu;
 	uint64_t batch;
 	struct rvl_dims dims;
 };
@@ -374,8 +423,12 @@ static int run_info(void *args, int n, char **operand)
 {
 	const struct info_args *a = args;
 
-	if (n && a->device)
-		return rvl_tool_fail(RVL_EXIT_USAGE, "rivulet info takes one model, or --device");
+	if (!!n + !!a->device + a->cpu > 1)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "rivulet info takes one model, or --device, or --cpu");
+	if (a->cpu) {
+		(rvl_tool_json ? json_cpu : text_cpu)();
+		return 0;
+	}
 	if (n)
 		return info_model(a, operand[0]);
 	if (!a->device || !strcmp(a->device, "daemon"))
@@ -393,6 +446,8 @@ static void clear(void *args)
 static const struct rvl_option options[] = {
 	{ "device", 'd', "WHERE", "daemon, /dev/accel/accelN, or sim:BOARD (the daemon, else the first node)",
 	  RVL_MEMBER(struct info_args, device) },
+	{ "cpu", 0, NULL, "which instruction set the CPU operators use, and why",
+	  RVL_MEMBER(struct info_args, cpu) },
 	{ "batch", 0, "N", "of a model: value of a symbolic first dimension (1)",
 	  RVL_MEMBER(struct info_args, batch), .most = INT32_MAX },
 	RVL_DIMS_OPTIONS(struct info_args, dims),
@@ -401,7 +456,7 @@ static const struct rvl_option options[] = {
 
 const struct rvl_verb rvl_verb_info = {
 	.name = "info", .summary = "the device, its levels and counters, or a model's tensors", .order = 80,
-	.operands = "[MODEL or PROGRAM]", .most = 1, .takes = "one model, or --device",
+	.operands = "[MODEL or PROGRAM]", .most = 1, .takes = "one model, or --device, or --cpu",
 	.options = options, .args_size = sizeof(struct info_args), .run = run_info,
 	.clear = clear,
 };

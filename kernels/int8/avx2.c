@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* Micro-kernels for AVX2. */
+#ifdef __x86_64__
+#include <immintrin.h>
+
+#define TARGET __attribute__((target("avx2,fma")))
+#define vec __m256i
+#define HALF 8
+#define MR 6
+#define V_LOAD(p) _mm256_loadu_si256((const __m256i *)(p))
+#define V_STORE(p, v) _mm256_storeu_si256((__m256i *)(p), v)
+#define V_LOAD_BYTES(p) _mm_loadu_si128((const __m128i *)(p))
+#define V_STORE_BYTES(p, v) _mm_storeu_si128((__m128i *)(p), v)
+#define V_CVTU _mm256_cvtepu8_epi16
+#define V_CVTS _mm256_cvtepi8_epi16
+#define V_MADD _mm256_madd_epi16
+#define V_ADD32 _mm256_add_epi32
+#define V_ADDS16 _mm256_adds_epi16
+#define V_SET1_16 _mm256_set1_epi16
+#define V_SET1_32 _mm256_set1_epi32
+#define V_UNPACKLO16 _mm256_unpacklo_epi16
+#define V_UNPACKHI16 _mm256_unpackhi_epi16
+#define V_PACKS32 _mm256_packs_epi32
+/* 16-bit values to bytes. */
+#define V_PACKS16(v) _mm_packs_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1))
+/* Sums in their natural order are narrowed lane by lane; this restores the order. */
+#define V_ORDER(v) _mm256_permute4x64_epi64(v, 0xd8)
+#define V_SET1PS _mm256_set1_ps
+#define V_LOADPS _mm256_loadu_ps
+#define V_MINPS _mm256_min_ps
+#define V_MULPS _mm256_mul_ps
+#define V_CVTI _mm256_cvtepi32_ps
+#define V_CVTPS _mm256_cvtps_epi32
+
+#include "int8/madd.h"
+
+TILE(1)
+TILE(2)
+TILE(4)
+TILE(6)
+
+static void gemm(const struct rvl_i8_gemm_call *c)
+{
+	static void (*const tiles[MR])(const struct rvl_i8_gemm_call *c) = {
+		tile_1, tile_2, tile_4, tile_4, tile_6, tile_6,
+	};
+
+	tiles[c->rows - 1](c);
+}
+
+const struct rvl_i8_kernels rvl_i8_avx2 = {
+	.mr = MR, .nr = NR, .kr = 2, .gemm = gemm, .dw = { { .nr = NR, .kr = 2, .run = dw } },
+	.requant = requant16,
+};
+#endif

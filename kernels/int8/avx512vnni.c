@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Micro-kernels for AVX512-VNNI. VPDPBUSD adds four products of uint8 by int8 exactly, without
+ * saturation. int8 activations are offset by 128, for which the packed bias corrects.
+ */
+#include "int8/int8.h"
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#include <string.h>
+
+#define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
+#define INLINE static inline __attribute__((always_inline))
+
+#define MR 12
+#define NR 32
+
+/* Clamps above, rounds; what is not a number becomes the least number, as the scalar code has it. */
+VNNI INLINE __m512i rounded(__m512i sum, __m512 scale, __m512 hi)
+{
+	return _mm512_cvtps_epi32(_mm512_min_ps(hi, _mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale)));
+}
+
+VNNI INLINE __m512i rounded16(__m512i a, __m512i b, const struct rvl_i8_post *post)
+{
+	return _mm512_adds_epi16(_mm512_packs_epi32(a, b), _mm512_set1_epi16((int16_t)post->zp));
+}
+
+/* Clamps below in int8 and gives the result its sign. */
+VNNI INLINE __m512i finish(__m512i v, const struct rvl_i8_post *post)
+{
+	v = _mm512_max_epi8(v, _mm512_set1_epi8((char)post->least));
+	return _mm512_xor_si512(v, _mm512_set1_epi8((char)post->flip));
+}
+
+/* ---- matrix product ---- */
+
+VNNI INLINE __m512i broadcast(const uint8_t *p, const int flip)
+{
+	int32_t v;
+	__m512i a;
+
+	memcpy(&v, p, sizeof(v));
+	a = _mm512_set1_epi32(v);
+	return flip ? _mm512_xor_si512(a, _mm512_set1_epi8((char)0x80)) : a;
+}
+
+/* Adds the products of four channels of every row. */
+VNNI INLINE void step(__m512i sum[MR][2], const uint8_t *const *p, int64_t k, const int8_t *w,
+		      const int rows, const int vectors, const int flip)
+{
+	__m512i w0 = _mm512_load_si512(w), w1 = _mm512_load_si512(w + 64);
+
+#pragma GCC unroll 12
+	for (int i = 0; i < rows; i++) {
+		__m512i a = broadcast(p[i] + k, flip);
+
+		sum[i][0] = _mm512_dpbusd_epi32(sum[i][0], a, w0);
+		if (vectors > 1)
+			sum[i][1] = _mm512_dpbusd_epi32(sum[i][1], a, w1);
+	}
+}
+
+/*
+ * Stores two rows. Narrowing works on lanes of 128 bits: dword 4 l + 2 r + h of the bytes holds
+ * columns of row r, from column 4 l (h = 0) or 16 + 4 l (h = 1).
+ */
+VNNI INLINE void store_rows(const struct rvl_i8_gemm_call *c, int row, __m512i a, __m512i b)
+{
+	const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+	__mmask32 mask = c->cols < NR ? (1u << c->cols) - 1 : ~0u;
+	__m512i v = _mm512_permutexvar_epi32(order, finish(_mm512_packs_epi16(a, b), c->post));
+	uint8_t *y = c->y + row * c->y_stride;
+
+	_mm256_mask_storeu_epi8(y, mask, _mm512_castsi512_si256(v));
+	if (row + 1 < c->rows)
+		_mm256_mask_storeu_epi8(y + c->y_stride, mask, _mm512_extracti64x4_epi64(v, 1));
+}
+
+/* One row of sums as 16-bit results. */
+VNNI INLINE __m512i narrow_row(const struct rvl_i8_gemm_call *c, const int32_t *sum)
+{
+	__m512 hi = _mm512_set1_ps(c->post->hi);
+
+	return rounded16(rounded(_mm512_load_si512(sum), _mm512_load_ps(c->scale), hi),
+			 rounded(_mm512_load_si512(sum + 16), _mm512_load_ps(c->scale + 16), hi),
+			 c->post);
+}
+
+VNNI static __attribute__((noinline)) void store_tile(const struct rvl_i8_gemm_call *c,
+						      const int32_t *sum)
+{
+	for (int i = 0; i < c->rows; i += 2) {
+		int next = i + 1 < c->rows ? i + 1 : i;
+
+		store_rows(c, i, narrow_row(c, sum + i * NR), narrow_row(c, sum + next * NR));
+	}
+}
+
+/*
+ * The sums stay in registers until the last product. They pass through memory on their way to
+ * store_tile(): gcc 12 spills sums inside the loop if the same function requantises them.
+ */
+VNNI INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows, const int vectors,
+		      const int flip)
+{
+	const uint8_t *const *a = c->a;
+	const int8_t *w = c->w;
+	__m512i sum[MR][2];
+	int32_t out[MR * NR] __attribute__((aligned(64)));
+
+#pragma GCC unroll 12
+	for (int i = 0; i < rows; i++) {
+		sum[i][0] = _mm512_load_si512(c->bias);
+		sum[i][1] = _mm512_load_si512(c->bias + 16);
+	}
+	for (int64_t t = 0; t < c->taps; t++, a += MR) {
+		const uint8_t *p[MR];
+
+#pragma GCC unroll 12
+		for (int i = 0; i < rows; i++)
+			p[i] = a[i];
+		for (int64_t k = 0; k < c->kc; k += 4, w += 4 * NR)
+			step(sum, p, k, w, rows, vectors, flip);
+	}
+#pragma GCC unroll 12
+	for (int i = 0; i < rows; i++) {
+		_mm512_store_si512(out + i * NR, sum[i][0]);
+		_mm512_store_si512(out + i * NR + 16, sum[i][1]);
+	}
+	store_tile(c, out);
+}
+
+typedef void (*tile_fn)(const struct rvl_i8_gemm_call *c);
+
+#define TILE(rows, vectors, flip) \
+	VNNI static void tile_##rows##_##vectors##_##flip(const struct rvl_i8_gemm_call *c) \
+	{ \
+		tile(c, rows, vectors, flip); \
+	}
+#define TILES(rows) TILE(rows, 1, 0) TILE(rows, 1, 1) TILE(rows, 2, 0) TILE(rows, 2, 1)
+TILES(1)
+TILES(2)
+TILES(4)
+TILES(6)
+TILES(8)
+TILES(10)
+TILES(12)
+
+/* A number of rows that has no function of its own is computed by the next larger one. */
+#define ENTRY(rows) { { tile_##rows##_1_0, tile_##rows##_1_1 }, { tile_##rows##_2_0, tile_##rows##_2_1 } }
+static const tile_fn tiles[MR][2][2] = {
+	ENTRY(1), ENTRY(2), ENTRY(4), ENTRY(4), ENTRY(6), ENTRY(6),
+	ENTRY(8), ENTRY(8), ENTRY(10), ENTRY(10), ENTRY(12), ENTRY(12),
+};
+
+static void gemm(const struct rvl_i8_gemm_call *c)
+{
+	tiles[c->rows - 1][c->cols > 16][!c->x_u8](c);
+}
+
+/* ---- depthwise ---- */
+
+struct taps4 {
+	__m512i v[4];	/* byte t of dword e in lane l of v[j]: tap t of channel 16 l + 4 j + e */
+};
+
+VNNI INLINE __m512i load64(const uint8_t *p, __mmask64 mask, const int flip)
+{
+	__m512i v = _mm512_maskz_loadu_epi8(mask, p);
+
+	return flip ? _mm512_xor_si512(v, _mm512_set1_epi8((char)0x80)) : v;
+}
+
+VNNI INLINE struct taps4 interleave64(const uint8_t *const *p, int64_t at, __mmask64 mask,
+				      const int flip)
+{
+	__m512i x0 = load64(p[0] + at, mask, flip), x1 = load64(p[1] + at, mask, flip);
+	__m512i x2 = load64(p[2] + at, mask, flip), x3 = load64(p[3] + at, mask, flip);
+	__m512i a = _mm512_unpacklo_epi8(x0, x1), b = _mm512_unpackhi_epi8(x0, x1);
+	__m512i c = _mm512_unpacklo_epi8(x2, x3), d = _mm512_unpackhi_epi8(x2, x3);
+
+	return (struct taps4) { { _mm512_unpacklo_epi16(a, c), _mm512_unpackhi_epi16(a, c),
+				  _mm512_unpacklo_epi16(b, d), _mm512_unpackhi_epi16(b, d) } };
+}
+
+VNNI INLINE void pixel64(const struct rvl_i8_dw_call *c, int64_t at, int64_t x, __mmask64 mask,
+			 const int flip)
+{
+	const int8_t *w = c->w + at * c->taps;
+	__m512 hi = _mm512_set1_ps(c->post->hi);
+	__m512i sum[4], a, b;
+
+#pragma GCC unroll 4
+	for (int j = 0; j < 4; j++)
+		sum[j] = _mm512_load_si512(c->bias + at + 16 * j);
+	for (int64_t t = 0; t < c->taps; t += 4, w += 256) {
+		struct taps4 v = interleave64(c->p + t, x * c->x_step + at, mask, flip);
+
+#pragma GCC unroll 4
+		for (int j = 0; j < 4; j++)
+			sum[j] = _mm512_dpbusd_epi32(sum[j], v.v[j], _mm512_load_si512(w + 64 * j));
+	}
+#pragma GCC unroll 4
+	for (int j = 0; j < 4; j++)
+		sum[j] = rounded(sum[j], _mm512_load_ps(c->scale + at + 16 * j), hi);
+	a = rounded16(sum[0], sum[1], c->post);
+	b = rounded16(sum[2], sum[3], c->post);
+	_mm512_mask_storeu_epi8(c->y + x * c->y_stride + at, mask,
+				finish(_mm512_packs_epi16(a, b), c->post));
+}
+
+/* The same with registers of 256 bits: tiles of 32 channels. */
+
+struct half4 {
+	__m256i v[4];
+};
+
+VNNI INLINE __m256i load32(const uint8_t *p, __mmask32 mask, const int flip)
+{
+	__m256i v = _mm256_maskz_loadu_epi8(mask, p);
+
+	return flip ? _mm256_xor_si256(v, _mm256_set1_epi8((char)0x80)) : v;
+}
+
+VNNI INLINE struct half4 interleave32(const uint8_t *const *p, int64_t at, __mmask32 mask,
+				      const int flip)
+{
+	__m256i x0 = load32(p[0] + at, mask, flip), x1 = load32(p[1] + at, mask, flip);
+	__m256i x2 = load32(p[2] + at, mask, flip), x3 = load32(p[3] + at, mask, flip);
+	__m256i a = _mm256_unpacklo_epi8(x0, x1), b = _mm256_unpackhi_epi8(x0, x1);
+	__m256i c = _mm256_unpacklo_epi8(x2, x3), d = _mm256_unpackhi_epi8(x2, x3);
+
+	return (struct half4) { { _mm256_unpacklo_epi16(a, c), _mm256_unpackhi_epi16(a, c),
+				  _mm256_unpacklo_epi16(b, d), _mm256_unpackhi_epi16(b, d) } };
+}
+
+VNNI INLINE __m256i narrow32(const __m256i sum[4], const float *scale,
+			     const struct rvl_i8_post *post)
+{
+	__m256i q[4], zp = _mm256_set1_epi16((int16_t)post->zp);
+	__m256 hi = _mm256_set1_ps(post->hi);
+
+#pragma GCC unroll 4
+	for (int j = 0; j < 4; j++)
+		q[j] = _mm256_cvtps_epi32(_mm256_min_ps(hi, _mm256_mul_ps(_mm256_cvtepi32_ps(sum[j]),
+									  _mm256_load_ps(scale + 8 * j))));
+	q[0] = _mm256_adds_epi16(_mm256_packs_epi32(q[0], q[1]), zp);
+	q[2] = _mm256_adds_epi16(_mm256_packs_epi32(q[2], q[3]), zp);
+	q[0] = _mm256_max_epi8(_mm256_packs_epi16(q[0], q[2]), _mm256_set1_epi8((char)post->least));
+	return _mm256_xor_si256(q[0], _mm256_set1_epi8((char)post->flip));
+}
+
+VNNI INLINE void pixel32(const struct rvl_i8_dw_call *c, int64_t at, int64_t x, __mmask32 mask,
+			 const int flip)
+{
+	const int8_t *w = c->w + at * c->taps;
+	__m256i sum[4];
+
+#pragma GCC unroll 4
+	for (int j = 0; j < 4; j++)
+		sum[j] = _mm256_load_si256((const __m256i *)(c->bias + at + 8 * j));
+	for (int64_t t = 0; t < c->taps; t += 4, w += 128) {
+		struct half4 v = interleave32(c->p + t, x * c->x_step + at, mask, flip);
+
+#pragma GCC unroll 4
+		for (int j = 0; j < 4; j++)
+			sum[j] = _mm256_dpbusd_epi32(sum[j], v.v[j],
+						     _mm256_load_si256((const __m256i *)(w + 32 * j)));
+	}
+	_mm256_mask_storeu_epi8(c->y + x * c->y_stride + at, mask,
+				narrow32(sum, c->scale + at, c->post));
+}
+
+VNNI INLINE void dw_tiles64(const struct rvl_i8_dw_call *c, const int flip)
+{
+	for (int64_t at = 0; at < c->channels; at += 64) {
+		int64_t left = c->channels - at;
+		__mmask64 mask = left < 64 ? (1ull << left) - 1 : ~0ull;
+
+		for (int64_t x = 0; x < c->pixels; x++)
+			pixel64(c, at, x, mask, flip);
+	}
+}
+
+VNNI INLINE void dw_tiles32(const struct rvl_i8_dw_call *c, const int flip)
+{
+	for (int64_t at = 0; at < c->channels; at += 32) {
+		int64_t left = c->channels - at;
+		__mmask32 mask = left < 32 ? (1u << left) - 1 : ~0u;
+
+		for (int64_t x = 0; x < c->pixels; x++)
+			pixel32(c, at, x, mask, flip);
+	}
+}
+
+VNNI static void dw64(const struct rvl_i8_dw_call *c)
+{
+	if (c->x_u8)
+		dw_tiles64(c, 0);
+	else
+		dw_tiles64(c, 1);
+}
+
+VNNI static void dw32(const struct rvl_i8_dw_call *c)
+{
+	if (c->x_u8)
+		dw_tiles32(c, 0);
+	else
+		dw_tiles32(c, 1);
+}
+
+VNNI static void requant16(const int32_t *sum, const float *scale, const struct rvl_i8_post *post,
+			   uint8_t *dst)
+{
+	__m512i v = rounded(_mm512_loadu_si512(sum), _mm512_loadu_ps(scale), _mm512_set1_ps(post->hi));
+	__m128i q;
+
+	v = _mm512_add_epi32(_mm512_max_epi32(v, _mm512_set1_epi32(post->least - post->zp)),
+			     _mm512_set1_epi32(post->zp));
+	q = _mm512_cvtepi32_epi8(v);
+	_mm_storeu_si128((__m128i *)dst, _mm_xor_si128(q, _mm_set1_epi8((char)post->flip)));
+}
+
+const struct rvl_i8_kernels rvl_i8_avx512vnni = {
+	.mr = MR, .nr = NR, .kr = 4, .offset = { 128, 0 }, .gemm = gemm,
+	.dw = { { .nr = 64, .kr = 4, .run = dw64 }, { .nr = 32, .kr = 4, .run = dw32 } },
+	.requant = requant16,
+};
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Micro-kernels of quantised products, one set for each instruction set. Activations are bytes of
+ * either sign, channels last; weights are int8, packed once in the order that the set reads. The
+ * arithmetic is section 1 of docs/numerics.md: every set gives the same bits.
+ */
+#ifndef RVL_INT8_H
+#define RVL_INT8_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Requantisation of a sum. Results are computed as int8 and changed to uint8 by the last XOR. */
+struct rvl_i8_post {
+	float lo, hi;		/* clamp before rounding, zero point subtracted */
+	int32_t zp;		/* zero point of the int8 result */
+	int32_t least;		/* lower clamp of the int8 result */
+	uint8_t flip;		/* 0x80 where the results are uint8 */
+};
+
+/*
+ * One tile: up to @mr rows by up to @nr columns. Row i reads @kc bytes, a multiple of the set's @kr,
+ * at a[t * mr + i] for each tap t, and no byte outside them. All pointers are valid, whatever @rows
+ * is.
+ */
+struct rvl_i8_gemm_call {
+	const uint8_t *const *a;
+	int64_t taps, kc;
+	const int8_t *w;	/* [tap][kc / kr][nr][kr] */
+	const int32_t *bias;	/* [nr], as all that follows corrected for the zero point */
+	const float *scale;	/* [nr] */
+	uint8_t *y;
+	int64_t y_stride;	/* bytes between rows */
+	int rows, cols;
+	bool x_u8;
+	const struct rvl_i8_post *post;
+};
+
+/*
+ * Depthwise: @pixels results of one row. Pixel i reads @channels bytes at p[t] + i * x_step for each
+ * tap t. @taps is a multiple of the set's taps in a group.
+ */
+struct rvl_i8_dw_call {
+	const uint8_t *const *p;
+	int64_t taps, pixels, x_step, channels;
+	const int8_t *w;	/* [tile][taps / kr][nr][kr], channels in the order of rvl_i8_dw_channel() */
+	const int32_t *bias;	/* [tile * nr], in the same order */
+	const float *scale;
+	uint8_t *y;
+	int64_t y_stride;	/* bytes between pixels */
+	bool x_u8;
+	const struct rvl_i8_post *post;
+};
+
+/* Depthwise kernel for tiles of @nr channels that takes @kr taps at a time. */
+struct rvl_i8_dw {
+	int nr, kr;
+	void (*run)(const struct rvl_i8_dw_call *c);
+};
+
+#define RVL_I8_MR 12	/* most rows of a tile */
+#define RVL_I8_NR 32	/* most columns of a tile */
+#define RVL_I8_DW_NR 64	/* most channels of a tile */
+#define RVL_I8_DW_TAPS 256
+
+struct rvl_i8_kernels {
+	int mr, nr, kr;
+	/* What the kernels add to a byte before they multiply: [0] to int8, [1] to uint8. */
+	int32_t offset[2];
+	void (*gemm)(const struct rvl_i8_gemm_call *c);
+	struct rvl_i8_dw dw[2];	/* the second one for few channels; run is NULL where there is none */
+	/* dst[i] = requantised sum[i] for i < 16 */
+	void (*requant)(const int32_t *sum, const float *scale, const struct rvl_i8_post *post,
+			uint8_t *dst);
+};
+
+/*
+ * The channel at position @i of a tile. Interleaving the taps of adjacent channels leaves the
+ * channels in this order, and narrowing the sums to bytes restores the natural one.
+ */
+static inline int rvl_i8_dw_channel(const struct rvl_i8_dw *dw, int i)
+{
+	int per_vector = dw->nr / dw->kr;
+
+	return i % per_vector / 4 * 4 * dw->kr + i / per_vector * 4 + i % 4;
+}
+
+extern const struct rvl_i8_kernels rvl_i8_scalar;
+#ifdef __x86_64__
+extern const struct rvl_i8_kernels rvl_i8_sse41, rvl_i8_avx2, rvl_i8_avxvnni, rvl_i8_avx512vnni;
+#endif
+#ifdef __aarch64__
+extern const struct rvl_i8_kernels rvl_i8_neon, rvl_i8_dotprod, rvl_i8_i8mm;
+#endif
+
+#endif

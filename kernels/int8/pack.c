@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* Packs weights in the order of the micro-kernels. */
+#include "int8/product.h"
+#include "isa.h"
+#include "qmath.h"
+
+struct rvl_i8_post rvl_i8_post(int32_t lo, int32_t hi, int32_t zp, bool u8)
+{
+	int32_t shift = u8 ? 128 : 0;
+
+	return (struct rvl_i8_post) {
+		.lo = (float)(lo - zp), .hi = (float)(hi - zp),
+		.zp = zp - shift, .least = lo - shift, .flip = u8 ? 0x80 : 0,
+	};
+}
+
+static int64_t round_up(int64_t n, int64_t step)
+{
+	return (n + step - 1) / step * step;
+}
+
+static int64_t planes_of(const struct rvl_i8_source *s)
+{
+	int64_t planes = 1;
+
+	for (int64_t n = 0; n < s->groups * s->n; n++) {
+		for (int64_t t = 0; t < s->taps; t++) {
+			for (int64_t c = 0; c < s->kc && planes < 3; c++) {
+				int32_t w = s->weight(s->ctx, n, t, c);
+				int64_t need = w > 254 ? 3 : w > 127 || w < -128 ? 2 : 1;
+
+				planes = need > planes ? need : planes;
+			}
+		}
+	}
+	return planes;
+}
+
+/* The part of @w that is in plane @plane. */
+static int8_t part(int32_t w, int64_t plane)
+{
+	while (plane-- > 0)
+		w -= rvl_clamp(w, -128, 127);
+	return (int8_t)rvl_clamp(w, -128, 127);
+}
+
+/* A column while it is packed. @sum: of its weights, for the correction of the bias. */
+struct column {
+	const struct rvl_i8_mat *m;
+	int64_t n;	/* over all groups */
+	int8_t *w;	/* of its block */
+	int64_t j;	/* column of the block */
+	int32_t sum;
+};
+
+/* The position in a block of channel @c under kernel position @tap of plane @plane. */
+static int64_t place(const struct rvl_i8_mat *m, int64_t plane, int64_t tap, int64_t c)
+{
+	int64_t t = plane * m->positions + tap, k = c;
+
+	if (m->gathers) {
+		k += t * m->channels;
+		t = 0;
+	}
+	return t * m->kc * m->f->nr + k / m->f->kr * m->f->nr * m->f->kr + k % m->f->kr;
+}
+
+static void pack_weight(struct column *col, int64_t tap, int64_t c, int32_t w)
+{
+	const struct rvl_i8_mat *m = col->m;
+
+	for (int64_t plane = 0; plane < m->planes; plane++)
+		col->w[place(m, plane, tap, c) + col->j * m->f->kr] = part(w, plane);
+	col->sum = rvl_wrap_add(col->sum, w);
+}
+
+/* The zero point as the kernels see it. */
+static int32_t seen_zero(const struct rvl_i8_mat *m, const struct rvl_qparams *q)
+{
+	return q->xz + m->f->offset[q->x_u8];
+}
+
+static int32_t corrected_bias(const struct rvl_i8_mat *m, const struct rvl_qparams *q, int64_t n,
+			      int32_t sum)
+{
+	return rvl_wrap_add(q->bias ? q->bias[n] : 0, rvl_wrap_mul(-seen_zero(m, q), sum));
+}
+
+static void pack_columns(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
+			 const struct rvl_qparams *q)
+{
+	int64_t nr = m->f->nr;
+
+	for (int64_t n = 0; n < m->groups * m->n; n++) {
+		int64_t block = n / m->n * m->blocks + n % m->n / nr;
+		struct column col = {
+			.m = m, .n = n, .w = m->w + block * m->taps * m->kc * nr, .j = n % m->n % nr,
+		};
+
+		for (int64_t t = 0; t < s->taps; t++)
+			for (int64_t c = 0; c < s->kc; c++)
+				pack_weight(&col, t, c, s->weight(s->ctx, n, t, c));
+		m->bias[block * nr + col.j] = corrected_bias(m, q, n, col.sum);
+		m->scale[block * nr + col.j] = q->scale[n];
+	}
+}
+
+static int allocate(struct rvl_kernel *k, struct rvl_i8_mat *m, int64_t weights, int64_t columns)
+{
+	m->w = rvl_kernel_mem(k, weights, sizeof(*m->w));
+	m->bias = rvl_kernel_mem(k, columns, sizeof(*m->bias));
+	m->scale = rvl_kernel_mem(k, columns, sizeof(*m->scale));
+	return m->w && m->bias && m->scale ? 0 : -ENOMEM;
+}
+
+static struct rvl_i8_mat *new_mat(struct rvl_kernel *k, const struct rvl_i8_source *s,
+				  const struct rvl_qparams *q)
+{
+	struct rvl_i8_mat *m = rvl_kernel_mem(k, 1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	*m = (struct rvl_i8_mat) {
+		.f = rvl_i8_kernels(), .groups = s->groups, .n = s->n, .planes = planes_of(s),
+		.positions = s->taps, .channels = s->kc, .x_u8 = q->x_u8,
+		.post = rvl_i8_post(q->lo, q->hi, q->yz, q->y_u8),
+	};
+	return m;
+}
+
+struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source *s,
+			       const struct rvl_qparams *q)
+{
+	struct rvl_i8_mat *m = new_mat(k, s, q);
+	int64_t columns;
+
+	if (!m)
+		return NULL;
+	m->gathers = s->scattered || s->kc % m->f->kr;
+	m->taps = m->gathers ? 1 : m->planes * s->taps;
+	m->kc = m->gathers ? round_up(m->planes * s->taps * s->kc, m->f->kr) : s->kc;
+	m->blocks = (s->n + m->f->nr - 1) / m->f->nr;
+	columns = m->groups * m->blocks * m->f->nr;
+	if (allocate(k, m, columns * m->taps * m->kc, columns))
+		return NULL;
+	pack_columns(m, s, q);
+	return m;
+}
+
+/* ---- depthwise ---- */
+
+/* The narrower tile, unless the wide one computes few channels that do not exist. */
+static const struct rvl_i8_dw *choose_dw(const struct rvl_i8_kernels *f, int64_t channels)
+{
+	int64_t wide = round_up(channels, f->dw[0].nr);
+
+	return !f->dw[1].run || (wide - channels) * 8 <= wide ? &f->dw[0] : &f->dw[1];
+}
+
+static void pack_channel(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
+			 const struct rvl_qparams *q, int64_t at, int64_t channel)
+{
+	int64_t nr = m->dw->nr, kr = m->dw->kr;
+	int8_t *w = m->w + at / nr * nr * m->taps + at % nr * kr;
+	int32_t sum = 0;
+
+	for (int64_t t = 0; t < s->taps; t++) {
+		int32_t v = s->weight(s->ctx, channel, t, 0);
+
+		for (int64_t plane = 0; plane < m->planes; plane++) {
+			int64_t tap = plane * s->taps + t;
+
+			w[tap / kr * nr * kr + tap % kr] = part(v, plane);
+		}
+		sum = rvl_wrap_add(sum, v);
+	}
+	m->bias[at] = corrected_bias(m, q, channel, sum);
+	m->scale[at] = q->scale[channel];
+}
+
+struct rvl_i8_mat *rvl_i8_pack_dw(struct rvl_kernel *k, const struct rvl_i8_source *s,
+				  const struct rvl_qparams *q, bool *fits)
+{
+	struct rvl_i8_mat *m = new_mat(k, s, q);
+	int64_t nr, columns;
+
+	*fits = true;
+	if (!m)
+		return NULL;
+	m->dw = choose_dw(m->f, s->n);
+	nr = m->dw->nr;
+	m->taps = round_up(m->planes * s->taps, m->dw->kr);
+	*fits = m->taps <= RVL_I8_DW_TAPS;
+	columns = round_up(s->n, nr);
+	if (!*fits || allocate(k, m, columns * m->taps, columns))
+		return NULL;
+	for (int64_t at = 0; at < columns; at++) {
+		int64_t channel = at / nr * nr + rvl_i8_dw_channel(m->dw, (int)(at % nr));
+
+		if (channel < s->n)
+			pack_channel(m, s, q, at, channel);
+	}
+	return m;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* Quantised products with packed weights: what the operators call. */
+#ifndef RVL_INT8_PRODUCT_H
+#define RVL_INT8_PRODUCT_H
+
+#include "int8/int8.h"
+#include "internal.h"
+
+/* Weights w - wz of output channel @n over all groups, in [-255, 255]. */
+struct rvl_i8_source {
+	int32_t (*weight)(const void *ctx, int64_t n, int64_t tap, int64_t c);
+	const void *ctx;
+	int64_t groups, n;	/* groups, and output channels of each */
+	int64_t taps, kc;	/* kernel positions, channels of each */
+	bool scattered;		/* the activations of a position are not adjacent */
+};
+
+/*
+ * Packed weights. Those that int8 does not hold, as weights with a zero point may be, are sums of
+ * two or three values of int8: taps = planes * kernel positions, and every plane reads the same
+ * activations. Where the channels of a tap are not adjacent, or do not fill the steps of the
+ * kernel, a row is gathered: taps is 1, and kc covers all planes and positions.
+ */
+struct rvl_i8_mat {
+	const struct rvl_i8_kernels *f;
+	const struct rvl_i8_dw *dw;	/* depthwise, else NULL */
+	int64_t groups, n, blocks;	/* blocks: of f->nr columns, per group */
+	int64_t taps, kc;
+	int64_t planes, positions, channels;	/* planes, and the source's taps and kc */
+	bool gathers;
+	bool x_u8;
+	int8_t *w;
+	int32_t *bias;
+	float *scale;
+	struct rvl_i8_post post;
+};
+
+/** Clamp and zero point of results. */
+struct rvl_i8_post rvl_i8_post(int32_t lo, int32_t hi, int32_t zp, bool u8);
+
+/** Packs the weights of a matrix product or convolution; NULL without memory. */
+struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source *s,
+			       const struct rvl_qparams *q);
+
+/**
+ * Packs the weights of a depthwise convolution: s->groups is 1, s->n the channels, s->kc 1. NULL
+ * without memory; *fits is false if there are more taps than the kernel takes.
+ */
+struct rvl_i8_mat *rvl_i8_pack_dw(struct rvl_kernel *k, const struct rvl_i8_source *s,
+				  const struct rvl_qparams *q, bool *fits);
+
+struct rvl_i8_job;
+
+/*
+ * Prepares rows @row to @row + n - 1 of a group. Where the weights gather, @dst is bytes [n][kc];
+ * else pointers [positions][mr], of which those behind the last row are filled by the caller.
+ */
+typedef void (*rvl_i8_fill_fn)(const struct rvl_i8_job *j, int64_t group, int64_t row, int n,
+			       void *dst);
+
+/* A product: y[row * y_stride + group * n + column]. */
+struct rvl_i8_job {
+	const struct rvl_i8_mat *m;
+	int64_t rows;
+	rvl_i8_fill_fn fill;
+	const void *ctx;
+	uint8_t *y;
+	int64_t y_stride;
+	uint8_t *scratch;	/* rvl_i8_scratch() bytes, aligned to 64 */
+};
+
+int64_t rvl_i8_scratch(const struct rvl_i8_mat *m, int64_t rows);
+void rvl_i8_run(const struct rvl_i8_job *j, const struct rvl_pool *pool);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Micro-kernels for SSE4.1. */
+#ifdef __x86_64__
+#include <immintrin.h>
+
+#define TARGET __attribute__((target("sse4.1")))
+#define vec __m128i
+#define HALF 4
+#define MR 4
+#define V_LOAD(p) _mm_loadu_si128((const __m128i *)(p))
+#define V_STORE(p, v) _mm_storeu_si128((__m128i *)(p), v)
+#define V_LOAD_BYTES(p) _mm_loadl_epi64((const __m128i *)(p))
+#define V_STORE_BYTES(p, v) _mm_storel_epi64((__m128i *)(p), v)
+#define V_CVTU _mm_cvtepu8_epi16
+#define V_CVTS _mm_cvtepi8_epi16
+#define V_MADD _mm_madd_epi16
+#define V_ADD32 _mm_add_epi32
+#define V_ADDS16 _mm_adds_epi16
+#define V_SET1_16 _mm_set1_epi16
+#define V_SET1_32 _mm_set1_epi32
+#define V_UNPACKLO16 _mm_unpacklo_epi16
+#define V_UNPACKHI16 _mm_unpackhi_epi16
+#define V_PACKS32 _mm_packs_epi32
+/* 16-bit values to bytes. */
+#define V_PACKS16(v) _mm_packs_epi16(v, v)
+#define V_ORDER(v) (v)
+#define V_SET1PS _mm_set1_ps
+#define V_LOADPS _mm_loadu_ps
+#define V_MINPS _mm_min_ps
+#define V_MULPS _mm_mul_ps
+#define V_CVTI _mm_cvtepi32_ps
+#define V_CVTPS _mm_cvtps_epi32
+
+#include "int8/madd.h"
+
+TILE(1)
+TILE(2)
+TILE(4)
+
+static void gemm(const struct rvl_i8_gemm_call *c)
+{
+	static void (*const tiles[MR])(const struct rvl_i8_gemm_call *c) = {
+		tile_1, tile_2, tile_4, tile_4,
+	};
+
+	tiles[c->rows - 1](c);
+}
+
+const struct rvl_i8_kernels rvl_i8_sse41 = {
+	.mr = MR, .nr = NR, .kr = 2, .gemm = gemm, .dw = { { .nr = NR, .kr = 2, .run = dw } },
+	.requant = requant16,
+};
+#endif

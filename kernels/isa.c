@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* Chooses the instruction set of the kernels, once for the process. */
+#include "isa.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+struct isa {
+	const char *name, *doc;
+	const struct rvl_i8_kernels *i8;
+};
+
+static const struct isa isas[] = {
+#define ROW(id, name, doc, i8) { name, doc, &(i8) },
+	RVL_ISAS(ROW)
+#undef ROW
+};
+
+static bool available(enum rvl_isa isa)
+{
+	switch (isa) {
+#ifdef __x86_64__
+	case RVL_ISA_SSE41:
+		return __builtin_cpu_supports("sse4.1");
+	case RVL_ISA_AVX2:
+		return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+	case RVL_ISA_AVX512VNNI:
+		return available(RVL_ISA_AVX2) && __builtin_cpu_supports("avx512bw") &&
+		       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+#endif
+	default:
+		return isa == RVL_ISA_SCALAR;
+	}
+}
+
+static enum rvl_isa best(void)
+{
+	enum rvl_isa isa = RVL_ISA_COUNT - 1;
+
+	while (!available(isa))
+		isa--;
+	return isa;
+}
+
+static enum rvl_isa chosen;
+static char problem[RVL_WHY_MAX];
+static bool forced;
+
+/* "; this processor has: ..." */
+static const char *names(char text[RVL_WHY_MAX])
+{
+	int at = snprintf(text, RVL_WHY_MAX, "; this processor has:");
+
+	for (int i = 0; i < RVL_ISA_COUNT && at < RVL_WHY_MAX; i++)
+		if (available((enum rvl_isa)i))
+			at += snprintf(text + at, (size_t)(RVL_WHY_MAX - at), " %s", isas[i].name);
+	return text;
+}
+
+static int find(const char *name, enum rvl_isa *isa, char *why)
+{
+	char has[RVL_WHY_MAX];
+
+	for (int i = 0; i < RVL_ISA_COUNT; i++) {
+		if (strcmp(isas[i].name, name))
+			continue;
+		*isa = (enum rvl_isa)i;
+		if (available(*isa))
+			return 0;
+		return rvl_why(why, "this processor does not have the instruction set %s%s", name,
+			       names(has));
+	}
+	return rvl_why(why, "%.30s is no instruction set of this build%s", name, names(has));
+}
+
+/* Before main(), so that no kernel waits for it. */
+static __attribute__((constructor)) void choose(void)
+{
+	const char *name = getenv("RIVULET_ISA");
+	char why[RVL_WHY_MAX];
+
+	chosen = best();
+	if (!name || !*name)
+		return;
+	forced = !find(name, &chosen, why);
+	if (!forced)
+		snprintf(problem, sizeof(problem), "RIVULET_ISA: %.*s", RVL_WHY_MAX - 16, why);
+}
+
+int rvl_cpu_check(char *why)
+{
+	return problem[0] ? rvl_why(why, "%s", problem) : 0;
+}
+
+int rvl_cpu_force(const char *name, char *why)
+{
+	int rc = rvl_cpu_check(why);
+
+	if (rc)
+		return rc;
+	if (name)
+		return find(name, &chosen, why);
+	chosen = best();
+	return 0;
+}
+
+bool rvl_cpu_set(uint32_t i, struct rvl_cpu_set *set)
+{
+	if (i >= RVL_ISA_COUNT)
+		return false;
+	*set = (struct rvl_cpu_set) {
+		.name = isas[i].name, .doc = isas[i].doc, .available = available((enum rvl_isa)i),
+		.used = rvl_isa() == (enum rvl_isa)i, .forced = forced,
+	};
+	return true;
+}
+
+enum rvl_isa rvl_isa(void)
+{
+	return chosen;
+}
+
+const struct rvl_i8_kernels *rvl_i8_kernels(void)
+{
+	return isas[rvl_isa()].i8;
+}
+
+bool rvl_have_avx2(void)
+{
+#ifdef __x86_64__
+	return rvl_isa() >= RVL_ISA_AVX2;
+#else
+	return false;
+#endif
+}

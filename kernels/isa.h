@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Which instruction sets the kernels of this process use. */
+#ifndef RVL_ISA_H
+#define RVL_ISA_H
+
+#include "int8/int8.h"
+
+/*
+ * Instruction sets, the worst first. A set needs all that it lists; the best one that the processor
+ * has is used. X(ID, name, description, int8 kernels)
+ */
+#ifdef __x86_64__
+#define RVL_ISAS(X) \
+	X(SCALAR, "scalar", "no vector units", rvl_i8_scalar) \
+	X(SSE41, "sse4.1", "products of 16 bits, 128-bit registers", rvl_i8_sse41) \
+	X(AVX2, "avx2", "products of 16 bits, 256-bit registers", rvl_i8_avx2) \
+	X(AVX512VNNI, "avx512vnni", "dot products of 8 bits, 512-bit registers", rvl_i8_avx512vnni)
+#else
+#define RVL_ISAS(X) \
+	X(SCALAR, "scalar", "no vector units", rvl_i8_scalar)
+#endif
+
+enum rvl_isa {
+#define RVL_ISA_ENUM(id, ...) RVL_ISA_##id,
+	RVL_ISAS(RVL_ISA_ENUM)
+#undef RVL_ISA_ENUM
+	RVL_ISA_COUNT,
+};
+
+/** The instruction set in use. */
+enum rvl_isa rvl_isa(void);
+
+/** Its quantised kernels. */
+const struct rvl_i8_kernels *rvl_i8_kernels(void);
+
+#endif
