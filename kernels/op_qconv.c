@@ -11,8 +11,9 @@
 #include "qmath.h"
 #include "ref.h"
 
-/* Bytes of an image, and of a row of zeros. The reference kernel does larger ones. */
+/* Bytes of an image, and of the channels of a window. The reference kernel does larger ones. */
 #define MAX_IMAGE ((int64_t)1 << 28)
+#define MAX_WINDOW ((int64_t)1 << 20)
 
 struct conv_run {
 	const struct rvl_kernel *k;
@@ -320,7 +321,7 @@ static bool fits(const struct rvl_conv_geom *g)
 	return !__builtin_mul_overflow(g->h * g->w, g->c, &in) && in <= MAX_IMAGE &&
 	       !__builtin_mul_overflow(g->oh * g->ow, g->m, &out) && out <= MAX_IMAGE &&
 	       !__builtin_mul_overflow(g->k[0] * g->k[1], g->c, &window) &&
-	       window <= MAX_IMAGE / 1024;
+	       window <= MAX_WINDOW;
 }
 
 static int setup_fast(struct rvl_kernel *k)

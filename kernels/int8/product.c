@@ -7,7 +7,8 @@
 
 #define MAX_ITEMS 16	/* parts into which the work is divided */
 #define MAX_TILES 16	/* tiles of rows that are prepared together */
-#define TILE_MEMORY (16 << 10)
+#define TILE_MEMORY (16 << 10)	/* bytes of these tiles */
+#define MEMORY (4 << 20)	/* bytes of the tiles of all parts, unless one tile is larger */
 #define CACHED_WEIGHTS (256 << 10)	/* bytes that stay in the second-level cache */
 
 /* How the rows and columns are divided. */
@@ -50,12 +51,13 @@ static struct split split_of(const struct rvl_i8_mat *m, int64_t rows)
 	s.step = least(s.step, m->f->mr);
 	s.tiles = ceil_div(rows, s.step);
 	s.tile_bytes = ceil_div(s.tile_bytes, 64) * 64;
+	s.ahead = 1;
+	if (m->blocks * weight_bytes(m) > CACHED_WEIGHTS && s.tile_bytes < TILE_MEMORY)
+		s.ahead = least(least(TILE_MEMORY / s.tile_bytes, MAX_TILES), s.tiles);
 	s.by_columns = s.tiles < 2 * MAX_ITEMS && m->blocks > 1;
 	s.items = least(s.by_columns ? m->blocks : s.tiles, MAX_ITEMS);
-	s.ahead = 1;
-	if (m->blocks * weight_bytes(m) > CACHED_WEIGHTS)
-		s.ahead = least(least(TILE_MEMORY / s.tile_bytes, MAX_TILES), s.tiles);
-	s.ahead = s.ahead < 1 ? 1 : s.ahead;
+	s.items = least(s.items, MEMORY / (s.ahead * s.tile_bytes));
+	s.items = s.items < 1 ? 1 : s.items;
 	return s;
 }
 

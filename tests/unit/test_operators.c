@@ -241,10 +241,7 @@ START_TEST(whole_channels)
 }
 END_TEST
 
-/*
- * A window that extends far beyond the image must not cause a padded copy of the image: above 2^28
- * elements the operator reads the image itself.
- */
+/* A window that extends far beyond the image must not cause a padded copy of the image. */
 START_TEST(windows_that_reach_far)
 {
 	for (int turn = 0; turn < 4; turn++) {
@@ -265,7 +262,7 @@ START_TEST(windows_that_reach_far)
 			d.attr.dilation[i] = d.attr.pad[i] = reach;
 		}
 		ck_assert_int_eq(rvl_kernel_new(&d, turn / 2, &k, NULL), 0);
-		ck_assert_int_eq(rvl_kernel_scratch(k) == 0, reach == 65535 || turn / 2);
+		ck_assert_uint_lt(rvl_kernel_scratch(k), turn / 2 ? 1 : 1 << 16);
 		rvl_kernel_free(k);
 		run(turn / 2);
 		/* Only the last tap is inside the image. */
