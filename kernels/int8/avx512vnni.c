@@ -61,6 +61,15 @@ VNNI INLINE void step(__m512i sum[MR][2], const uint8_t *const *p, int64_t k, co
 	}
 }
 
+/* The first @n bytes; a masked store takes several times as long as a whole one. */
+VNNI INLINE void store32(uint8_t *y, int64_t n, __m256i v)
+{
+	if (n >= 32)
+		_mm256_storeu_si256((__m256i *)y, v);
+	else
+		_mm256_mask_storeu_epi8(y, (1u << n) - 1, v);
+}
+
 /*
  * Stores two rows. Narrowing works on lanes of 128 bits: dword 4 l + 2 r + h of the bytes holds
  * columns of row r, from column 4 l (h = 0) or 16 + 4 l (h = 1).
@@ -68,46 +77,34 @@ VNNI INLINE void step(__m512i sum[MR][2], const uint8_t *const *p, int64_t k, co
 VNNI INLINE void store_rows(const struct rvl_i8_gemm_call *c, int row, __m512i a, __m512i b)
 {
 	const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-	__mmask32 mask = c->cols < NR ? (1u << c->cols) - 1 : ~0u;
 	__m512i v = _mm512_permutexvar_epi32(order, finish(_mm512_packs_epi16(a, b), c->post));
 	uint8_t *y = c->y + row * c->y_stride;
 
-	_mm256_mask_storeu_epi8(y, mask, _mm512_castsi512_si256(v));
+	if (row < c->rows)
+		store32(y, c->cols, _mm512_castsi512_si256(v));
 	if (row + 1 < c->rows)
-		_mm256_mask_storeu_epi8(y + c->y_stride, mask, _mm512_extracti64x4_epi64(v, 1));
+		store32(y + c->y_stride, c->cols, _mm512_extracti64x4_epi64(v, 1));
 }
 
 /* One row of sums as 16-bit results. */
-VNNI INLINE __m512i narrow_row(const struct rvl_i8_gemm_call *c, const int32_t *sum)
+VNNI INLINE __m512i narrow_row(const struct rvl_i8_gemm_call *c, __m512i a, __m512i b)
 {
 	__m512 hi = _mm512_set1_ps(c->post->hi);
 
-	return rounded16(rounded(_mm512_load_si512(sum), _mm512_load_ps(c->scale), hi),
-			 rounded(_mm512_load_si512(sum + 16), _mm512_load_ps(c->scale + 16), hi),
-			 c->post);
-}
-
-VNNI static __attribute__((noinline)) void store_tile(const struct rvl_i8_gemm_call *c,
-						      const int32_t *sum)
-{
-	for (int i = 0; i < c->rows; i += 2) {
-		int next = i + 1 < c->rows ? i + 1 : i;
-
-		store_rows(c, i, narrow_row(c, sum + i * NR), narrow_row(c, sum + next * NR));
-	}
+	return rounded16(rounded(a, _mm512_load_ps(c->scale), hi),
+			 rounded(b, _mm512_load_ps(c->scale + 16), hi), c->post);
 }
 
 /*
- * The sums stay in registers until the last product. They pass through memory on their way to
- * store_tile(): gcc 12 spills sums inside the loop if the same function requantises them.
+ * The sums stay in registers until they are stored. The empty statements keep gcc 12 from merging the
+ * sums with what is computed from them, which would spill them inside the loop.
  */
 VNNI INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows, const int vectors,
 		      const int flip)
 {
 	const uint8_t *const *a = c->a;
 	const int8_t *w = c->w;
-	__m512i sum[MR][2];
-	int32_t out[MR * NR] __attribute__((aligned(64)));
+	__m512i sum[MR][2], narrow[MR + 1];
 
 #pragma GCC unroll 12
 	for (int i = 0; i < rows; i++) {
@@ -124,11 +121,15 @@ VNNI INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows, const in
 			step(sum, p, k, w, rows, vectors, flip);
 	}
 #pragma GCC unroll 12
-	for (int i = 0; i < rows; i++) {
-		_mm512_store_si512(out + i * NR, sum[i][0]);
-		_mm512_store_si512(out + i * NR + 16, sum[i][1]);
-	}
-	store_tile(c, out);
+	for (int i = 0; i < rows; i++)
+		__asm__("" : "+v"(sum[i][0]), "+v"(sum[i][1]));
+#pragma GCC unroll 12
+	for (int i = 0; i < rows; i++)
+		narrow[i] = narrow_row(c, sum[i][0], sum[i][1]);
+	narrow[rows] = narrow[rows - 1];
+#pragma GCC unroll 12
+	for (int i = 0; i < rows; i += 2)
+		store_rows(c, i, narrow[i], narrow[i + 1]);
 }
 
 typedef void (*tile_fn)(const struct rvl_i8_gemm_call *c);
