@@ -39,7 +39,7 @@ $(MACHINE): tests/kmod/machine/machine.c tests/kmod/machine/Kbuild
 	@env -u MAKEFLAGS -u MFLAGS $(MAKE) -C $(KDIR) M=$(abspath $(@D)) W=1 modules >$(@D)/log 2>&1 || { cat $(@D)/log >&2; exit 1; }
 	@! grep -E 'machine\.c:.*warning:' $(@D)/log || exit 1
 
-# Fences and device numbers for the driver's VM tests.
+# Fences, device numbers and delays for the driver's VM tests.
 HARNESS := $(BUILD)/tests/kmod/harness/harness.ko
 $(HARNESS): $(wildcard tests/kmod/harness/*)
 	@mkdir -p $(@D)

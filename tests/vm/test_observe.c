@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Trace events, dumps, uevents, debugfs, sysfs and hwmon. */
+#include "../kmod/harness/harness.h"
 #include "vm.h"
 
 #include <linux/netlink.h>
@@ -251,6 +252,55 @@ static void dump_outrun(void)
 	drop_dumps();
 }
 
+/*
+ * The interrupt of the job's end comes while the driver decides whether the job hangs: after it has
+ * read the state of the device, and before it takes the lock of the queue, if it takes that only
+ * then. The job succeeds, its client is not blamed, and the next hang leaves a dump.
+ *
+ * The device begins no job for 3.25 s. The driver looks after timeout_ms, 2 s, and is delayed for
+ * 2.5 s, so that the job ends in the middle of the delay.
+ */
+static void dump_retired(void)
+{
+	struct harness_late late = { .function = "rvl_sched_timedout", .ms = 2500 };
+	int harness = vm_harness();
+	struct vm_client c = vm_reporter();
+
+	vm_stay_awake();
+	drop_dumps();
+	vm_param("ban_hangs", "1");
+	OK(!ioctl(harness, HARNESS_LATE, &late));
+	vm_control("stall 3250");
+	vm_client_submit(&c, 1);
+	vm_client_good(&c);
+	EQ(ioctl(harness, HARNESS_BEGUN), 1);
+	close(harness);
+	vm_client_submit(&c, 2);
+	vm_client_good(&c);
+	OK(!vm_glob("/sys/class/devcoredump/devcd*/data"));
+	vm_control("inject hang@+1");
+	vm_client_submit(&c, 3);
+	EQ(vm_sync_result(c.fd, c.sync), -ETIME);
+	OK(strstr(await_dump(), "reason hang\n"));
+	drop_dumps();
+}
+
+/* A fault of the device is for whoever maintains it, so that it leaves a dump. */
+static void dump_device(void)
+{
+	static const char *const inject[] = { "inject internal@+1", "inject corrupt_status@+1" };
+	struct vm_client c = vm_reporter();
+
+	for (int i = 0; i < 2; i++) {
+		drop_dumps();
+		vm_control(inject[i]);
+		vm_client_submit(&c, 1);
+		EQ(vm_sync_result(c.fd, c.sync), -EIO);
+		OK(strstr(await_dump(), "reason device\n"));
+	}
+	drop_dumps();
+}
+
 /* The dump of a job that ended by a reset has registers, but no status. */
 static void dump_reset(void)
 {
@@ -382,6 +432,10 @@ const struct vm_test vm_observe_tests[] = {
 	{ "dump_outrun",
 	  "a job that ends while it is being aborted succeeds, without blame and without a dump",
 	  dump_outrun },
+	{ "dump_retired",
+	  "a job that the interrupt retires while the driver judges it is not condemned",
+	  dump_retired },
+	{ "dump_device", "a fault of the device leaves a dump", dump_device },
 	{ "dump_reset",
 	  "a reset because of a job that ignores ABORT sends a uevent and leaves a dump",
 	  dump_reset },

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Functions of the kernel that tests of the driver need and userspace does not have: adding fences
- * of any usage to the reservation of a dma-buf, counting such fences, and occupying a device
- * number. Closing the file undoes what it has done.
+ * of any usage to the reservation of a dma-buf, counting such fences, occupying a device number,
+ * and delaying a worker at one point. Closing the file undoes what it has done.
  */
+#include <linux/clocksource.h>
+#include <linux/delay.h>
 #include <linux/device.h>
 #include <linux/dma-buf.h>
 #include <linux/dma-fence.h>
@@ -11,7 +13,11 @@
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+#include <linux/sched/clock.h>
 #include <linux/slab.h>
+#include <linux/stacktrace.h>
 #include <linux/uaccess.h>
 
 #include "harness.h"
@@ -20,6 +26,7 @@
 struct harness {
 	struct dma_fence *fence;	/* not signalled yet, or NULL */
 	struct device *device;		/* a device that occupies a number, or NULL */
+	bool late;			/* it has registered the delaying clock */
 };
 
 static struct class *harness_class;
@@ -114,6 +121,91 @@ static int harness_devt(struct harness *h, const struct harness_devt *args)
 	return 0;
 }
 
+/* The delay of the one file that has @late set. */
+static char late_function[sizeof_field(struct harness_late, function) + 1];
+static u32 late_ms;
+static atomic_t late_armed, late_begun;
+static DEFINE_MUTEX(late_lock);		/* held to begin and to end the use of the delaying clock */
+static bool late_used;
+
+/* Is a function of this name, or one that it called, reading the time? */
+static bool late_called(void)
+{
+	unsigned long entry[32];
+	char name[80];
+	u32 i, n;
+
+	n = stack_trace_save(entry, ARRAY_SIZE(entry), 2);
+	for (i = 0; i < n; i++) {
+		/* The name of the module follows, after a space. */
+		snprintf(name, sizeof(name), "%ps ", (void *)entry[i]);
+		if (!strncmp(name, late_function, strlen(late_function)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A clock source is the only thing that the driver calls between reading the device's state and
+ * taking the lock, and that a module may replace without a change of running code.
+ */
+static u64 late_read(struct clocksource *clock)
+{
+	if (atomic_read(&late_armed) && in_task() && current->flags & PF_WQ_WORKER &&
+	    late_called() && atomic_xchg(&late_armed, 0)) {
+		atomic_set(&late_begun, 1);
+		mdelay(late_ms);
+	}
+	return local_clock();
+}
+
+/* While it is registered, its rating makes it the clock that the kernel uses. */
+static struct clocksource late_clock = {
+	.name = "rivulet-harness",
+	.rating = 499,
+	.read = late_read,
+	.mask = CLOCKSOURCE_MASK(64),
+	.flags = CLOCK_SOURCE_IS_CONTINUOUS,
+	.owner = THIS_MODULE,
+};
+
+static int harness_late(struct harness *h, const struct harness_late *args)
+{
+	int ret;
+
+	if (args->ms > 10000 || !args->function[0] ||
+	    strnlen(args->function, sizeof(args->function)) == sizeof(args->function))
+		return -EINVAL;
+	guard(mutex)(&late_lock);
+	if (late_used)
+		return -EBUSY;
+	/* The module's name, or nothing for a function of the kernel, follows the space. */
+	snprintf(late_function, sizeof(late_function), "%s ", args->function);
+	late_ms = args->ms;
+	atomic_set(&late_begun, 0);
+	ret = clocksource_register_hz(&late_clock, NSEC_PER_SEC);
+	if (ret)
+		return ret;
+	atomic_set(&late_armed, 1);
+	late_used = true;
+	h->late = true;
+	return 0;
+}
+
+static void harness_in_time(struct harness *h)
+{
+	int ret;
+
+	if (!h->late)
+		return;
+	guard(mutex)(&late_lock);
+	atomic_set(&late_armed, 0);
+	ret = clocksource_unregister(&late_clock);
+	if (ret)
+		pr_warn("rivulet-harness: the clock source stays registered (%d)\n", ret);
+	late_used = ret;
+}
+
 static int harness_open(struct inode *inode, struct file *file)
 {
 	file->private_data = kzalloc(sizeof(struct harness), GFP_KERNEL);
@@ -125,6 +217,7 @@ static int harness_release(struct inode *inode, struct file *file)
 	struct harness *h = file->private_data;
 
 	harness_signal(h);
+	harness_in_time(h);
 	if (h->device)
 		device_unregister(h->device);
 	kfree(h);
@@ -137,6 +230,7 @@ static long harness_ioctl(struct file *file, unsigned int cmd, unsigned long arg
 	void __user *user = (void __user *)arg;
 	struct harness_fence fence = {};
 	struct harness_devt devt = {};
+	struct harness_late late = {};
 	int ret;
 
 	switch (cmd) {
@@ -158,6 +252,12 @@ static long harness_ioctl(struct file *file, unsigned int cmd, unsigned long arg
 		if (copy_from_user(&devt, user, sizeof(devt)))
 			return -EFAULT;
 		return harness_devt(h, &devt);
+	case HARNESS_LATE:
+		if (copy_from_user(&late, user, sizeof(late)))
+			return -EFAULT;
+		return harness_late(h, &late);
+	case HARNESS_BEGUN:
+		return atomic_read(&late_begun);
 	default:
 		return -ENOTTY;
 	}
