@@ -127,11 +127,19 @@ static void rvl_job_recover(struct rvl_job *job)
 	rvl_queue_reset(rdev, RVL_EVENT_HANG);
 }
 
+/*
+ * The fence-signalling path begins inside drm_dev_enter(), whose SRCU lock is a recursive read
+ * lock: lockdep does not follow dependencies through one, and would report nothing of what is below
+ * request_lock.
+ */
 static void rvl_job_check(struct rvl_job *job)
 {
-	guard(mutex)(&job->rdev->request_lock);
-	if (rvl_job_judge(job))
-		rvl_job_recover(job);
+	bool cookie = dma_fence_begin_signalling();
+
+	scoped_guard(mutex, &job->rdev->request_lock)
+		if (rvl_job_judge(job))
+			rvl_job_recover(job);
+	dma_fence_end_signalling(cookie);
 }
 
 /*
@@ -143,17 +151,14 @@ enum drm_gpu_sched_stat rvl_sched_timedout(struct drm_sched_job *sched_job)
 {
 	struct drm_gpu_scheduler *sched = sched_job->sched;
 	struct rvl_job *job = to_rvl_job(sched_job);
-	bool cookie;
 	int idx;
 
 	drm_sched_wqueue_stop(sched);
-	cookie = dma_fence_begin_signalling();
 	/* After the device's removal all jobs have ended, and there are no registers. */
 	if (job->issued && drm_dev_enter(&job->rdev->drm, &idx)) {
 		rvl_job_check(job);
 		drm_dev_exit(idx);
 	}
-	dma_fence_end_signalling(cookie);
 	scoped_guard(spinlock, &sched->job_list_lock)
 		list_add(&sched_job->list, &sched->pending_list);
 	drm_sched_wqueue_start(sched);

@@ -20,6 +20,8 @@ TREE = OUT / "repairs"
 LOG = OUT / "repairs.log"
 LISTS = "repairs.txt", "repairs-driver.txt"
 SANDBOX = ROOT / "tests/mutants/sandbox"
+# Kinds of tests that boot a machine for one pattern, by the script that does.
+BOOTS = {"vm": ["scripts/vm-check.sh"], "arm64": ["scripts/check-arm64", "--irq"]}
 TEST_SECONDS = 150            # of a unit test or a command, multiplied by the machine's load
 VM_SECONDS = 1800
 ENV = {**os.environ, "LC_ALL": "C.UTF-8", "KCFLAGS": "-w", "CK_DEFAULT_TIMEOUT": "15", "CK_TIMEOUT_MULTIPLIER": "4"}
@@ -34,7 +36,7 @@ class Mistake(Exception):
 
 @dataclass
 class Test:
-    """@kind: unit, asan, plain, run, vm, or a machine of driver_repairs."""
+    """@kind: unit, asan, plain, run, a key of BOOTS, or a machine of driver_repairs."""
     text: str
     kind: str
     binary: str = ""
@@ -43,7 +45,7 @@ class Test:
     @classmethod
     def read(cls, text):
         kind, _, rest = text.partition(":")
-        if kind in ("run", "vm", *driver_repairs.MACHINES):
+        if kind in ("run", *BOOTS, *driver_repairs.MACHINES):
             return cls(text, kind, rest.strip())
         kind, unit = (kind, rest) if kind in ("asan", "plain") else ("unit", text)
         binary, _, names = unit.partition(":")
@@ -172,8 +174,8 @@ def output():
 
 
 def build(tests):
-    """Builds what the tests need; a VM test builds by itself."""
-    for folder in sorted({t.dir for t in tests if t.kind != "vm"}):
+    """Builds what the tests need; a script that boots a machine builds by itself."""
+    for folder in sorted({t.dir for t in tests if t.kind not in BOOTS}):
         targets = sorted({f"{folder}/unit/{t.binary}" for t in tests if t.dir == folder and t.kind in ("unit", "asan", "plain")})
         options = [f"BUILD={folder}", SELECT] + (["SAN=1", "OPT=-O1"] if folder == "build/asan" else [])
         if run(MAKE + options + ["all"] + targets, 1800) != 0:
@@ -197,12 +199,22 @@ def run_unit(test):
     return status == 0
 
 
-def run_vm(test):
-    if not (TREE / "build/vm").exists():
+def lend_machines():
+    """The VM's root and the kernel of arm64, which take long to make, for the copy."""
+    if (ROOT / "build/vm").exists() and not (TREE / "build/vm").exists():
         (TREE / "build").mkdir(exist_ok=True)
         subprocess.run(["cp", "-a", "--sparse=always", str(ROOT / "build/vm"), str(TREE / "build/")], check=True)
+    (TREE / "build/arm64").mkdir(parents=True, exist_ok=True)
+    for part in (ROOT / "build/arm64").glob("*"):
+        target = TREE / "build/arm64" / part.name
+        if part.name != "out" and not target.exists():
+            target.symlink_to(part)
+
+
+def run_vm(test):
+    lend_machines()
     for _ in range(kmod.ATTEMPTS):
-        status = run(["scripts/vm-check.sh", test.binary], VM_SECONDS)
+        status = run([*BOOTS[test.kind], test.binary], VM_SECONDS, {"RIVULET_ARM64_LIMIT": "300"})
         if kmod.failure(output()):
             return False
         if status == 0 and kmod.passed(output()):
@@ -211,7 +223,7 @@ def run_vm(test):
 
 
 def passes(test):
-    if test.kind == "vm":
+    if test.kind in BOOTS:
         return run_vm(test)
     if test.kind == "run":
         return run(["bash", "-c", test.binary], TEST_SECONDS * load()) == 0
@@ -244,7 +256,7 @@ def seen(repair):
         if passes(test):
             return False, f"{test.text} passes"
         why.append(failure())
-        if test.kind != "vm" and passes(test):
+        if test.kind not in BOOTS and passes(test):
             return False, f"{test.text} passes at times"
     return True, why[0]
 

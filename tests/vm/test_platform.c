@@ -479,6 +479,22 @@ static void quarantined(void)
 	bind_again(name);
 }
 
+/*
+ * The device answers no RESET while it is unbound: the buffers are released when it is bound again
+ * and answers.
+ */
+static void quarantined_unbound(void)
+{
+	char name[64];
+
+	vm_device_name(name);
+	lose_amid_job();
+	vm_driver_file("unbind", name);
+	OK(module_users() > 0);
+	vm_control("stall 0");
+	bind_again(name);
+}
+
 /* The errno of binding the driver to a device, or 0. */
 static int bind_error(const char *device)
 {
@@ -577,6 +593,9 @@ const struct vm_test vm_platform_tests[] = {
 	{ "platform_quarantine",
 	  "buffers that a lost device may still write stay pinned until it answers a reset",
 	  quarantined },
+	{ "platform_quarantine_unbound",
+	  "they stay pinned after an unbind too, until the device is bound again and answers",
+	  quarantined_unbound },
 	{ "platform_power",
 	  "binding enables power domain, clock and reset line in this "
 	  "order; unbinding undoes it in reverse",

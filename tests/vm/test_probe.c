@@ -165,18 +165,75 @@ static int bind_error(const char *device)
 	return error;
 }
 
-/* May the device master the bus? */
-static bool is_master(const char *device)
+/* Bits of the PCI command register. */
+enum { DECODES = 2, MASTERS = 4 };
+
+/* The file of a PCI device's configuration space, and where the command register is in it. */
+static int config_space(const char *device)
 {
 	char path[128];
-	uint16_t command = 0;
 	int fd;
 
 	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/config", device);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	OK(fd >= 0 && pread(fd, &command, 2, 4) == 2);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	OK(fd >= 0);
+	return fd;
+}
+#define COMMAND	4
+
+static uint16_t command_of(const char *device)
+{
+	int fd = config_space(device);
+	uint16_t command = 0;
+
+	EQ(pread(fd, &command, sizeof(command), COMMAND), sizeof(command));
 	close(fd);
-	return command & 4;
+	return command;
+}
+
+static void set_command(const char *device, uint16_t command)
+{
+	int fd = config_space(device);
+
+	EQ(pwrite(fd, &command, sizeof(command), COMMAND), sizeof(command));
+	close(fd);
+}
+
+static bool is_master(const char *device)
+{
+	return command_of(device) & MASTERS;
+}
+
+/*
+ * A device whose memory is not decoded, as after a boot without firmware. To compare the magic the
+ * driver has it decoded; a device that is no NPU gets its command register back. An NPU is bound.
+ */
+static void undecoded(void)
+{
+	volatile uint32_t *magic;
+	struct vm_client c;
+	char device[64];
+	uint16_t command;
+
+	if (!vm_on_pci())
+		vm_skip("PCI only");
+	vm_device_name(device);
+	vm_driver_file("unbind", device);
+	magic = vm_window(device) + RIVULET_REG_MAGIC / 4;
+	command = command_of(device);
+	OK(command & DECODES);
+	*magic = ~RIVULET_MAGIC;
+	set_command(device, command & ~DECODES);
+	EQ(bind_error(device), ENODEV);
+	EQ(command_of(device), command & ~DECODES);
+	set_command(device, command);
+	*magic = RIVULET_MAGIC;
+	set_command(device, command & ~DECODES);
+	vm_driver_file("bind", device);
+	vm_await_node(true);
+	c = vm_client();
+	vm_client_submit(&c, 1);
+	vm_client_good(&c);
 }
 
 #define NUMBERS	32	/* device numbers that are occupied */
@@ -229,6 +286,9 @@ const struct vm_test vm_probe_tests[] = {
 	{ "probe_unregistered",
 	  "when its node cannot be registered, the device is stopped, and a later bind succeeds",
 	  unregistered },
+	{ "probe_undecoded",
+	  "a device that is no NPU is left as it was, also if its memory was not decoded",
+	  undecoded },
 	{ "probe_lies",
 	  "a window that contradicts the specification is "
 	  "refused, and accepted once it is correct",

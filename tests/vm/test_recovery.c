@@ -106,12 +106,52 @@ static void unbind(void)
 	vm_client_good(&d);
 }
 
+/*
+ * Was @lock the next one that was taken in a fence-signalling path? Lockdep follows dependencies
+ * from there only if no recursive read lock, such as that of SRCU, lies between.
+ */
+static bool first_in_signalling(const char *lock)
+{
+	FILE *f = fopen("/proc/lockdep_chains", "re");
+	char line[256], name[128];
+	bool signalling = false, found = false;
+
+	if (!f)
+		vm_skip("no PROVE_LOCKING in this kernel");
+	while (fgets(line, sizeof(line), f) && !found) {
+		if (sscanf(line, "[%*[^]]] %127s", name) != 1)
+			name[0] = '\0';
+		found = signalling && !strcmp(name, lock);
+		signalling = !strcmp(name, "dma_fence_map");
+	}
+	fclose(f);
+	return found;
+}
+
+/*
+ * The driver marks run_job and recovery for lockdep, which then reports an allocation there, or a
+ * lock under which others allocate. Lockdep knows a lock from its first use on.
+ */
+static void annotated(void)
+{
+	struct vm_client c = vm_client();
+
+	vm_control("inject hang@+1");
+	vm_client_submit(&c, 1);
+	EQ(vm_sync_result(c.fd, c.sync), -ETIME);
+	/* The locks that run_job and recovery take first. */
+	OK(first_in_signalling("&rdev->lock"));
+	OK(first_in_signalling("&rdev->request_lock"));
+}
+
 const struct vm_test vm_recovery_tests[] = {
 	{ "recover_again", "recovery works several times, with and without a reset", twice },
 	{ "recover_both", "of two hanging jobs in the queue each ends as ETIME", both },
 	{ "recover_killed",
 	  "a client may be killed while its job hangs: the job is aborted, and others go on",
 	  killed_while_hanging },
+	{ "recover_annotated",
+	  "lockdep takes run_job and recovery for parts of the fence-signalling path", annotated },
 	{ "unbind", "an unbind while a job runs gives errors, and a later bind works", unbind },
 	{ 0 },
 };

@@ -20,6 +20,7 @@
 #include <linux/regulator/driver.h>
 #include <linux/regulator/of_regulator.h>
 #include <linux/reset-controller.h>
+#include <linux/sched/mm.h>
 #include <linux/seq_file.h>
 
 #include "rivulet_dev.h"
@@ -106,6 +107,11 @@ static int clock_set(struct clk_hw *hw, unsigned long hz, unsigned long parent)
 {
 	struct board *b = container_of(hw, struct board, clk);
 
+	/*
+	 * Drivers of clocks that are set by firmware or over a bus allocate. Lockdep then reports
+	 * whoever takes the clock framework's lock in a fence-signalling path.
+	 */
+	might_alloc(GFP_KERNEL);
 	msleep(READ_ONCE(b->rate_delay_ms));
 	b->hz = hz;
 	note(b, "rate", hz);
