@@ -98,8 +98,14 @@ static unsigned long clock_rate(struct clk_hw *hw, unsigned long parent)
 	return container_of(hw, struct board, clk)->hz;
 }
 
+/*
+ * Drivers of clocks that firmware or a bus controls allocate. Lockdep then reports whoever uses the
+ * clock in a fence-signalling path. It does not see that by the framework's own lock, which is
+ * tried first.
+ */
 static int clock_determine(struct clk_hw *hw, struct clk_rate_request *req)
 {
+	might_alloc(GFP_KERNEL);
 	return 0;
 }
 
@@ -107,10 +113,6 @@ static int clock_set(struct clk_hw *hw, unsigned long hz, unsigned long parent)
 {
 	struct board *b = container_of(hw, struct board, clk);
 
-	/*
-	 * Drivers of clocks that are set by firmware or over a bus allocate. Lockdep then reports
-	 * whoever takes the clock framework's lock in a fence-signalling path.
-	 */
 	might_alloc(GFP_KERNEL);
 	msleep(READ_ONCE(b->rate_delay_ms));
 	b->hz = hz;
