@@ -120,6 +120,7 @@ struct rivulet_compile_options {
 	uint32_t most_instructions; /* of a command stream; 0: the compiler's limit */
 	bool no_views;	       /* slices, joins and reshapes are copies */
 	bool no_cascade;       /* every value between two layers of the NPU goes through memory */
+	bool no_prefetch;      /* no weights of a layer are loaded before the tiles of another one */
 	bool require_npu;      /* -EOPNOTSUPP naming the first node that would run on the CPU */
 	bool average_within_1; /* accept average pools on the NPU that differ by 1 from
 				  onnxruntime's float sums */
@@ -144,7 +145,9 @@ struct rivulet_explain_row {
 	const char *fused;  /* names of the nodes fused into it, "" if none */
 	const char *out;    /* output shape, "1x64x112x112" */
 	uint32_t step;	    /* index in the program's steps */
+	const char *bound;  /* what the layer's time is for: "array", "ALU", "port" or "CPU" */
 	uint64_t macs;	    /* of the model, padding not counted */
+	uint64_t array_macs; /* that the array makes, padding and zeros included; 0 on the CPU */
 	uint64_t cycles;    /* estimate; by how much the layer delays the end of its segment */
 	uint64_t read_bytes;
 	uint64_t write_bytes;
@@ -164,6 +167,8 @@ struct rivulet_explain_segment {
 	uint64_t busy[4]; /* by enum rivulet_queue */
 	uint64_t port_busy;
 	uint64_t read_bytes, write_bytes;
+	uint64_t layer_wait;  /* the array's, between the last work of a layer and the first of the next */
+	uint64_t weight_wait; /* of these, for the weights alone: what else the layer needs is there */
 	double utilisation;
 };
 
@@ -195,6 +200,7 @@ struct rivulet_explain {
 	uint64_t copy_bytes;   /* that they write */
 	uint32_t cascades;     /* values that stay in the NPU between two layers */
 	int64_t cascade_bytes; /* fewer bytes moved for it than without */
+	uint32_t prefetches;   /* layers whose first weights load before the end of the layer before */
 	void *priv; /* owns what the rows point to */
 };
 

@@ -63,6 +63,7 @@ struct rvl_backend {
 	uint64_t weight_bytes;
 	uint32_t cascades;     /* values that stay in INP */
 	int64_t cascade_bytes; /* that are not moved for it */
+	uint32_t prefetches;   /* layers whose first weights load ahead */
 	uint64_t cpu_scratch;
 	struct rvl_layer_cost *cost;	     /* by layer */
 	struct rivulet_explain_segment *seg; /* by variant and step; zero for CPU steps */
@@ -90,6 +91,8 @@ int rvl_time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t
 		    struct rivulet_explain_segment *seg);
 /** Decides which values stay in INP between two layers; after rvl_choose_layers(). */
 int rvl_cascade(struct rvl_backend *be);
+/** Decides which layers' first weights are loaded ahead; after rvl_cascade(). */
+int rvl_prefetch(struct rvl_backend *be);
 /** Slots, stores and products of the NPU steps; once rvl_cascade() has decided. */
 void rvl_steps_sum(struct rvl_backend *be);
 

@@ -17,12 +17,16 @@ static int time_stream(struct rvl_backend *be, struct rvl_stream *s,
 		       struct rivulet_explain_segment *seg)
 {
 	struct rivulet_insn *code = malloc((s->n + 1) * sizeof(*code));
-	int rc = code ? rvl_stream_code(s, code) : -ENOMEM;
+	uint32_t *layer = malloc((s->n + 1) * sizeof(*layer));
+	int rc = code && layer ? rvl_stream_code(s, code) : -ENOMEM;
 
+	for (uint32_t i = 0; layer && i <= s->n; i++)
+		layer[i] = i < s->n ? s->op[i].layer : RVL_NONE;
 	if (!rc)
-		rc = rvl_estimate_stream(be->board, code, (s->n + 1) * sizeof(*code), NULL, NULL,
+		rc = rvl_estimate_stream(be->board, code, (s->n + 1) * sizeof(*code), layer, NULL,
 					 seg, be->err);
 	free(code);
+	free(layer);
 	return rc;
 }
 

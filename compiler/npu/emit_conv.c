@@ -301,6 +301,16 @@ static int64_t load_params(struct conv *c, const struct rvl_ocgroup *g)
 	return addr;
 }
 
+/* The WGT word of chunk @i of group @gi, whose weights begin at byte @at of the file. */
+static int64_t load_weights(struct conv *c, int64_t gi, int64_t i, int64_t words, uint64_t at)
+{
+	int64_t wgt;
+
+	if (!cached(&c->wgt, gi, i, &wgt))
+		rvl_emit_load_wgt(c->e.s, at, words, wgt);
+	return wgt;
+}
+
 /* All of the reduction of one tile and group; weights first, for they wait for nobody. */
 static void reduce(struct conv *c, const struct tile *t, int64_t gi, int64_t acc, int64_t *prm)
 {
@@ -310,11 +320,10 @@ static void reduce(struct conv *c, const struct tile *t, int64_t gi, int64_t acc
 
 	for (int64_t i = 0; i < n; i++) {
 		const struct rvl_chunk *k = &c->chunk[i];
-		int64_t words = rvl_chunk_words(&c->nest, k, g->on), wgt;
+		int64_t words = rvl_chunk_words(&c->nest, k, g->on);
+		int64_t wgt = load_weights(c, gi, i, words, at);
 		struct feed f;
 
-		if (!cached(&c->wgt, gi, i, &wgt))
-			rvl_emit_load_wgt(c->e.s, at, words, wgt);
 		at += words * RIVULET_WGT_WORD;
 		if (!i)
 			*prm = load_params(c, g);
@@ -420,6 +429,24 @@ static void next(struct rvl_emission *e)
 	drain(c, &t, g, acc, prm, b, &out);
 	if (!e->l->to)
 		rvl_emit_store(e->s, &e->l->out, &box, out.addr, out.row, out.blk);
+}
+
+/* As reduce() loads them for the first tile, which finds them there. */
+static void preload(struct rvl_emission *e)
+{
+	struct conv *c = (struct conv *)e;
+	const struct rvl_ocgroup *g = &c->group[0];
+	int64_t n = rvl_chunks(e->l, &c->nest, &e->l->t, g, c->chunk);
+	uint64_t at = c->wgt_off[0];
+
+	for (int64_t i = 0; i < rvl_min(n, c->wgt.slots); i++) {
+		int64_t words = rvl_chunk_words(&c->nest, &c->chunk[i], g->on);
+
+		load_weights(c, 0, i, words, at);
+		at += words * RIVULET_WGT_WORD;
+		if (!i)
+			load_params(c, g);
+	}
 }
 
 /* Only layers with tiles outside take part in a cascade, each as wide as the value. */
@@ -534,7 +561,8 @@ struct rvl_emission *rvl_product_open(struct rvl_stream *s, const struct rvl_lay
 	if (!c)
 		return NULL;
 	c->e = (struct rvl_emission){
-		.s = s, .l = l, .next = next, .reads = reads, .made = made, .close = finish
+		.s = s, .l = l, .next = next, .reads = reads, .made = made, .preload = preload,
+		.close = finish
 	};
 	l->mode->nest(s->board, l, &c->nest);
 	c->ratio = s->board->tm / s->board->tn;

@@ -34,6 +34,13 @@ void rvl_emission_next(struct rvl_emission *e)
 	e->at++;
 }
 
+void rvl_emission_preload(struct rvl_emission *e)
+{
+	e->s->layer = e->layer;
+	if (e->preload)
+		e->preload(e);
+}
+
 void rvl_emission_close(struct rvl_emission *e)
 {
 	if (e)

@@ -53,12 +53,56 @@ static void charge(struct rvl_layer_cost *c, const struct rivulet_event *e, uint
 {
 	c->read_bytes += e->cost.read_bytes + sizeof(struct rivulet_insn);
 	c->write_bytes += e->cost.write_bytes;
+	c->macs += e->cost.macs;
+	c->port_busy += e->cost.port;
+	if (e->insn.form == RIVULET_FORM_conv)
+		c->conv_busy += e->end - e->start;
+	if (e->insn.form == RIVULET_FORM_alu)
+		c->alu_busy += e->end - e->start;
 	if (c->array && e->insn.h.queue != RIVULET_Q_CONV)
 		return;
 	if (e->end > *end) {
 		c->cycles += e->end - *end;
 		*end = e->end;
 	}
+}
+
+/* What the first work of the array in a layer waits for. */
+struct first_work {
+	uint32_t layer;		      /* whose work the array did last, or RVL_NONE */
+	uint64_t conv, store, weights; /* ends of the last CONV, STORE, and LOAD of weights of a layer */
+	uint32_t weights_of;
+};
+
+static void note_wait(struct first_work *f, const struct rivulet_event *e, uint32_t layer,
+		      struct rivulet_explain_segment *seg)
+{
+	uint64_t ready = f->conv > f->store ? f->conv : f->store;
+
+	if (e->done && e->insn.form == RIVULET_FORM_conv)
+		f->conv = e->end;
+	else if (e->done && e->insn.form == RIVULET_FORM_store)
+		f->store = e->end;
+	else if (e->done && e->insn.form == RIVULET_FORM_load &&
+		 e->insn.load.mem == RIVULET_MEM_WGT && layer != f->layer) {
+		f->weights = e->end;
+		f->weights_of = layer;
+	}
+	if (e->done || e->insn.form != RIVULET_FORM_conv || layer == f->layer)
+		return;
+	if (f->layer != RVL_NONE) {
+		seg->layer_wait += e->start - f->conv;
+		if (f->weights_of == layer && f->weights > ready)
+			seg->weight_wait += f->weights - ready;
+	}
+	f->layer = layer;
+}
+
+const char *rvl_bound(uint64_t array, uint64_t alu, uint64_t port)
+{
+	if (array >= alu && array >= port)
+		return "array";
+	return alu >= port ? "ALU" : "port";
 }
 
 static void take_stats(const struct rivulet_timeline_stats *s, struct rivulet_explain_segment *seg,
@@ -81,6 +125,7 @@ int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t b
 {
 	struct stream s = { .cmd = cmd, .n = bytes / sizeof(struct rivulet_insn) };
 	struct rivulet_timeline *t = rivulet_timeline_new(b, fetch, &s);
+	struct first_work first = { .layer = RVL_NONE, .weights_of = RVL_NONE };
 	struct rivulet_event e = { 0 };
 	uint64_t end = 0, last_end = 0, read = 0;
 	uint32_t last = RVL_NONE;
@@ -88,10 +133,12 @@ int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t b
 
 	if (!t)
 		return -ENOMEM;
-	if (layer)
+	if (layer && cost)
 		mark_array(&s, layer, cost);
 	while ((rc = rivulet_timeline_next(t, &e)) == 1) {
-		if (!e.done || !layer || layer[e.index] == RVL_NONE)
+		if (layer)
+			note_wait(&first, &e, layer[e.index], seg);
+		if (!e.done || !layer || !cost || layer[e.index] == RVL_NONE)
 			continue;
 		charge(&cost[layer[e.index]], &e, &end);
 		read += e.cost.read_bytes + sizeof(struct rivulet_insn);

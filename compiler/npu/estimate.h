@@ -12,13 +12,21 @@
 /* Cycles and traffic of one layer, from the timeline. */
 struct rvl_layer_cost {
 	uint64_t cycles, read_bytes, write_bytes;
+	uint64_t macs;		      /* of the array */
+	uint64_t conv_busy, alu_busy; /* cycles */
+	uint64_t port_busy;
 	bool array; /* uses CONV */
 };
 
-/** Walks a command stream; @layer (may be NULL) maps instructions to layers for @cost. */
+/**
+ * Walks a command stream. @layer maps instructions to layers, for @cost and for what the array waits
+ * for between layers; both may be NULL.
+ */
 int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t bytes,
 			const uint32_t *layer, struct rvl_layer_cost *cost,
 			struct rivulet_explain_segment *seg, struct rvl_err *err);
+/** The resource that works the longest, as `explain` names it. */
+const char *rvl_bound(uint64_t array, uint64_t alu, uint64_t port);
 /** Adds a segment to the work of a program. */
 void rvl_add_work(struct rivulet_work *w, const struct rivulet_explain_segment *seg);
 /** The work of all NPU steps of a checked program at one level. */

@@ -225,6 +225,7 @@ struct rvl_layer {
 	struct rvl_epilogue e;
 	struct rvl_ring *from, *to; /* where the operand or the result stays in INP, else NULL */
 	struct rvl_tiling t;
+	uint32_t ahead; /* tiles of the layer before that are emitted behind the first weights */
 	bool too_long; /* a cut was refused for the length of its command stream */
 };
 

@@ -2,8 +2,9 @@
 /*
  * The segment planner: which words of the scratchpads each layer of a step gets, and whose tile is
  * emitted next. Layers follow one another, each in buffers behind those of the layer before it, so
- * that the weights of the next layer load while this one computes. The layers of a cascade take
- * turns: a tile is emitted as soon as the rows that it reads are made.
+ * that the weights of the next layer load while this one computes. Where prefetch.c decides so, they
+ * load ahead of the last tiles of this one. The layers of a cascade take turns: a tile is emitted as
+ * soon as the rows that it reads are made.
  */
 #include "npu/stream.h"
 #include "rivulet_footprint.h"
@@ -16,17 +17,28 @@ struct pads {
 	int64_t size, next;
 };
 
+/* Layers that take turns. */
+struct group {
+	struct rvl_layer *const *l;
+	struct rvl_emission **e; /* NULL: not open */
+	uint32_t n, first;
+	struct rvl_words3 at, size; /* of all its buffers */
+};
+
 struct segment {
 	struct rvl_stream *s;
 	struct pads pad[RIVULET_MEMS];
-	struct rvl_emission **e; /* of the group of layers that takes turns */
-	uint32_t n;
 };
+
+static int64_t next_at(const struct pads *p, int64_t words)
+{
+	return p->next + words <= p->size ? p->next : 0;
+}
 
 static int64_t take(struct segment *g, int mem, int64_t words)
 {
 	struct pads *p = &g->pad[mem];
-	int64_t at = p->next + words <= p->size ? p->next : 0;
+	int64_t at = next_at(p, words);
 
 	if (words > p->size && !g->s->rc)
 		g->s->rc = rvl_fail(g->s->err, -EINVAL,
@@ -46,93 +58,136 @@ static uint32_t group_length(struct rvl_layer *const *l, uint32_t left)
 	return n;
 }
 
-/* Buffers of all layers of the group and of their rings. */
-static void open_group(struct segment *g, struct rvl_layer *const *l, uint32_t first)
+static struct group group_at(struct rvl_layer *const *l, uint32_t left, uint32_t first)
 {
-	struct rvl_words3 sum = { { 0 } }, at;
+	struct group g = { .l = l, .first = first };
 
-	for (uint32_t i = 0; i < g->n; i++) {
+	if (!left)
+		return g;
+	g.n = group_length(l, left);
+	for (uint32_t i = 0; i < g.n; i++) {
 		struct rvl_words3 w = rvl_layer_words(l[i]);
 
 		for (int m = 0; m < RIVULET_MEMS; m++)
-			sum.mem[m] += w.mem[m];
-		sum.mem[RIVULET_MEM_INP] += l[i]->to ? rvl_ring_words(l[i]->to) : 0;
+			g.size.mem[m] += w.mem[m];
+		g.size.mem[RIVULET_MEM_INP] += l[i]->to ? rvl_ring_words(l[i]->to) : 0;
 	}
-	g->s->layer = first;
-	for (int m = 0; m < RIVULET_MEMS; m++)
-		at.mem[m] = take(g, m, sum.mem[m]);
-	for (uint32_t i = 0; i < g->n && !g->s->rc; i++) {
-		struct rvl_words3 w = rvl_layer_words(l[i]);
+	return g;
+}
 
-		g->e[i] = rvl_emission_open(g->s, l[i], first + i, &at);
+/* Buffers of all layers of the group and of their rings. */
+static void open_group(struct segment *s, struct group *g)
+{
+	struct rvl_words3 at;
+
+	g->e = calloc(g->n, sizeof(struct rvl_emission *));
+	if (!g->e) {
+		s->s->rc = -ENOMEM;
+		return;
+	}
+	s->s->layer = g->first;
+	for (int m = 0; m < RIVULET_MEMS; m++)
+		g->at.mem[m] = take(s, m, g->size.mem[m]);
+	at = g->at;
+	for (uint32_t i = 0; i < g->n && !s->s->rc; i++) {
+		struct rvl_words3 w = rvl_layer_words(g->l[i]);
+
+		g->e[i] = rvl_emission_open(s->s, g->l[i], g->first + i, &at);
 		for (int m = 0; m < RIVULET_MEMS; m++)
 			at.mem[m] += w.mem[m];
-		if (!l[i]->to)
+		if (!g->l[i]->to)
 			continue;
-		l[i]->to->base = at.mem[RIVULET_MEM_INP];
-		at.mem[RIVULET_MEM_INP] += rvl_ring_words(l[i]->to);
+		g->l[i]->to->base = at.mem[RIVULET_MEM_INP];
+		at.mem[RIVULET_MEM_INP] += rvl_ring_words(g->l[i]->to);
 	}
 }
 
-static void advance(struct segment *g, uint32_t i);
+static void close_group(struct group *g)
+{
+	for (uint32_t i = 0; g->e && i < g->n; i++)
+		rvl_emission_close(g->e[i]);
+	free(g->e);
+	g->e = NULL;
+}
+
+static void advance(struct segment *s, struct group *g, uint32_t i);
 
 /* Makes the rows that the next tile of layer @i reads, and those ahead that overwrite none of them. */
-static void make_rows(struct segment *g, uint32_t i)
+static void make_rows(struct segment *s, struct group *g, uint32_t i)
 {
 	struct rvl_emission *p = g->e[i - 1];
 	const struct rvl_ring *r = p->l->to;
 	int64_t rows[2], th = p->l->t.th;
 
 	g->e[i]->reads(g->e[i], rows);
-	while (p->at < p->count && !g->s->rc) {
+	while (p->at < p->count && !s->s->rc) {
 		int64_t made = p->made(p);
 		bool room = made + th - r->rows <= rows[0];
 
 		if (made >= rows[1] && (!room || made >= rows[1] + r->lead * th))
 			return;
 		if (!room)
-			g->s->rc = rvl_fail(g->s->err, -EINVAL,
+			s->s->rc = rvl_fail(s->s->err, -EINVAL,
 					    "internal: layer %u needs more rows than its ring has",
 					    g->e[i]->layer);
 		else
-			advance(g, i - 1);
+			advance(s, g, i - 1);
 	}
 }
 
-static void advance(struct segment *g, uint32_t i)
+static void advance(struct segment *s, struct group *g, uint32_t i)
 {
 	if (i)
-		make_rows(g, i);
-	if (!g->s->rc)
+		make_rows(s, g, i);
+	if (!s->s->rc)
 		rvl_emission_next(g->e[i]);
 }
 
-static void emit_group(struct segment *g, struct rvl_layer *const *l, uint32_t first)
+/* Whether the weights of @next can be loaded while @g still needs its own. */
+static bool has_room_beside(const struct segment *s, const struct group *g,
+			    const struct group *next)
+{
+	int64_t words = next->size.mem[RIVULET_MEM_WGT];
+	int64_t at = next_at(&s->pad[RIVULET_MEM_WGT], words);
+	int64_t used = g->at.mem[RIVULET_MEM_WGT];
+
+	return at + words <= used || used + g->size.mem[RIVULET_MEM_WGT] <= at;
+}
+
+/* The tiles of @g. Before the last ones, @next is opened and its first weights are loaded. */
+static void emit_group(struct segment *s, struct group *g, struct group *next)
 {
 	const struct rvl_emission *last;
 
-	g->e = calloc(g->n, sizeof(struct rvl_emission *));
-	if (!g->e) {
-		g->s->rc = -ENOMEM;
+	if (!g->e)
+		open_group(s, g);
+	if (s->s->rc)
 		return;
-	}
-	open_group(g, l, first);
 	last = g->e[g->n - 1];
-	while (!g->s->rc && last->at < last->count)
-		advance(g, g->n - 1);
-	for (uint32_t i = 0; i < g->n; i++)
-		rvl_emission_close(g->e[i]);
-	free(g->e);
+	while (!s->s->rc && last->at < last->count) {
+		if (next->n && !next->e && last->count - last->at <= next->l[0]->ahead &&
+		    has_room_beside(s, g, next)) {
+			open_group(s, next);
+			if (!s->s->rc)
+				rvl_emission_preload(next->e[0]);
+		}
+		advance(s, g, g->n - 1);
+	}
 }
 
 void rvl_segment_emit(struct rvl_stream *s, struct rvl_layer *const *l, uint32_t n, uint32_t first)
 {
 	struct segment g = { .s = s };
+	struct group now = group_at(l, n, first);
 
 	for (int m = 0; m < RIVULET_MEMS; m++)
 		g.pad[m].size = rivulet_mem_words(s->board, m);
-	for (uint32_t i = 0; i < n && !s->rc; i += g.n) {
-		g.n = group_length(l + i, n - i);
-		emit_group(&g, l + i, first + i);
+	for (uint32_t i = now.n; now.n; i += now.n) {
+		struct group next = group_at(l + i, n - i, first + i);
+
+		if (!s->rc)
+			emit_group(&g, &now, &next);
+		close_group(&now);
+		now = next;
 	}
 }

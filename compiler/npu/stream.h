@@ -100,6 +100,8 @@ struct rvl_emission {
 	void (*reads)(const struct rvl_emission *e, int64_t rows[2]);
 	/** Rows of the result, in the numbering of its ring, that are complete. */
 	int64_t (*made)(const struct rvl_emission *e);
+	/** Loads the first weights ahead of the first tile; NULL where there are none. */
+	void (*preload)(struct rvl_emission *e);
 	void (*close)(struct rvl_emission *e);
 };
 
@@ -110,6 +112,8 @@ struct rvl_emission *rvl_emission_open(struct rvl_stream *s, const struct rvl_la
 				       uint32_t layer, const struct rvl_words3 *at);
 /** Emits the next tile. */
 void rvl_emission_next(struct rvl_emission *e);
+/** Loads what the first tile needs of weights, as far as it has slots for them. */
+void rvl_emission_preload(struct rvl_emission *e);
 void rvl_emission_close(struct rvl_emission *e);
 
 struct rvl_words3 rvl_product_words(const struct rvl_layer *l);

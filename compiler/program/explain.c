@@ -98,6 +98,8 @@ static void node_row(struct rivulet_explain *e, const struct rvl_node *n, const 
 							     .reason = copy_text(e, why),
 							     .fused = copy_text(e, n->fused),
 							     .out = shape_text(e, result_of(n)),
+							     .bound = !strcmp(where, "cpu") ?
+									      "CPU" : "",
 							     .step = step };
 	if (n->op == RVL_OP_UNSUPPORTED)
 		e->rows[e->n_rows - 1].op = copy_text(e, n->op_type);
@@ -125,6 +127,8 @@ static void layer_row(struct rivulet_explain *e, const struct rvl_backend *be, u
 		r->out = copy_text(e, out);
 	r->fused = copy_text(e, l->fused);
 	r->macs = l->p.macs;
+	r->array_macs = c->macs;
+	r->bound = rvl_bound(c->conv_busy, c->alu_busy, c->port_busy);
 	r->cycles = c->cycles;
 	r->read_bytes = c->read_bytes;
 	r->write_bytes = c->write_bytes;
@@ -222,6 +226,7 @@ int rvl_explain_fill(const struct rvl_backend *be, size_t program_bytes, struct 
 	e->weight_bytes = be->weight_bytes;
 	e->arena_bytes = be->arena_size;
 	fill_moves(be, e);
+	e->prefetches = be->prefetches;
 	e->cascades = be->cascades;
 	e->cascade_bytes = be->cascade_bytes;
 	return finish_rows(e);
@@ -310,28 +315,52 @@ static size_t widest(const struct rivulet_explain *e, size_t at, size_t least, s
 	return w > most ? most : w;
 }
 
+/* Operations per second at the highest level, two for each of @macs. */
+static double rate_of(const struct rivulet_explain *e, uint64_t macs, uint64_t cycles)
+{
+	uint64_t hz = e->n_levels ? e->level[e->n_levels - 1].hz : 0;
+
+	return cycles ? 2.0 * (double)macs * (double)hz / (double)cycles : 0;
+}
+
+/* Cycles, traffic and rates, which only the NPU's rows have. */
+static void text_costs(const struct rivulet_explain *e, const struct rivulet_explain_row *r,
+		       struct out *o)
+{
+	char c[16], rd[16], wr[16], phys[16] = "-", dense[16] = "-", use[16] = "-";
+
+	if (strcmp(r->where, "npu")) {
+		put(o, " %8s %8s %8s %6s %8s %8s  %-5s", "-", "-", "-", "-", "-", "-", r->bound);
+		return;
+	}
+	if (r->macs) {
+		snprintf(use, sizeof(use), "%.1f %%", 100 * r->utilisation);
+		snprintf(phys, sizeof(phys), "%.2f", 1e-9 * rate_of(e, r->array_macs, r->cycles));
+		snprintf(dense, sizeof(dense), "%.2f", 1e-9 * rate_of(e, r->macs, r->cycles));
+	}
+	put(o, " %8s %8s %8s %6s %8s %8s  %-5s", format_si(r->cycles, c, sizeof(c)),
+	    format_si(r->read_bytes, rd, sizeof(rd)), format_si(r->write_bytes, wr, sizeof(wr)), use,
+	    phys, dense, r->bound);
+}
+
 static void text_rows(const struct rivulet_explain *e, struct out *o)
 {
 	int name = widest(e, offsetof(struct rivulet_explain_row, node), 5, 32);
 	int op = widest(e, offsetof(struct rivulet_explain_row, op), 2, 24);
 	int shape = widest(e, offsetof(struct rivulet_explain_row, out), 6, 24);
 
-	put(o, "%4s  %-*s  %-*s  %-*s  %-4s %8s %8s %8s %8s %6s  %s\n", "step", name, "layer", op,
-	    "op", shape, "result", "on", "MACs", "cycles", "read B", "write B", "array", "notes");
+	put(o, "%4s  %-*s  %-*s  %-*s  %-4s %8s %8s %8s %8s %6s %8s %8s  %-5s  %s\n", "step", name,
+	    "layer", op, "op", shape, "result", "on", "MACs", "cycles", "read B", "write B", "array",
+	    "GOPS", "dense", "bound", "notes");
 	for (uint32_t i = 0; i < e->n_rows; i++) {
 		const struct rivulet_explain_row *r = &e->rows[i];
-		char m[16], c[16], rd[16], wr[16], use[16] = "-";
-		bool npu = !strcmp(r->where, "npu");
+		char m[16];
 
-		if (npu && r->macs)
-			snprintf(use, sizeof(use), "%.1f %%", 100 * r->utilisation);
-		put(o, "%4u  %-*.*s  %-*s  %-*s  %-4s %8s %8s %8s %8s %6s  %s%s%s%s\n", r->step,
-		    name, name, r->node, op, r->op, shape, r->out, r->where,
-		    r->macs ? format_si(r->macs, m, sizeof(m)) : "-",
-		    npu ? format_si(r->cycles, c, sizeof(c)) : "-",
-		    npu ? format_si(r->read_bytes, rd, sizeof(rd)) : "-",
-		    npu ? format_si(r->write_bytes, wr, sizeof(wr)) : "-", use, r->reason,
-		    *r->reason && *r->fused ? "; " : "", *r->fused ? "with " : "", r->fused);
+		put(o, "%4u  %-*.*s  %-*s  %-*s  %-4s %8s", r->step, name, name, r->node, op, r->op,
+		    shape, r->out, r->where, r->macs ? format_si(r->macs, m, sizeof(m)) : "-");
+		text_costs(e, r, o);
+		put(o, "  %s%s%s%s\n", r->reason, *r->reason && *r->fused ? "; " : "",
+		    *r->fused ? "with " : "", r->fused);
 	}
 }
 
@@ -393,6 +422,9 @@ int rivulet_explain_text(const struct rivulet_explain *e, struct rivulet_blob *o
 	if (e->cascades)
 		put(&o, "%u value%s kept in the NPU between layers: %sB fewer moved\n", e->cascades,
 		    e->cascades == 1 ? "" : "s", format_si(rvl_max(e->cascade_bytes, 0), p, sizeof(p)));
+	if (e->prefetches)
+		put(&o, "%u layer%s whose first weights load before the end of the layer before\n",
+		    e->prefetches, e->prefetches == 1 ? "" : "s");
 	return finish(&o, out);
 }
 
@@ -412,7 +444,8 @@ static void json_string(struct out *o, const char *key, const char *s, const cha
 	put(o, "\"%s", after);
 }
 
-static void json_row(struct out *o, const struct rivulet_explain_row *r, bool last)
+static void json_row(const struct rivulet_explain *e, struct out *o,
+		     const struct rivulet_explain_row *r, bool last)
 {
 	put(o, "    {\"step\": %u, ", r->step);
 	json_string(o, "node", r->node, ", ");
@@ -421,10 +454,14 @@ static void json_row(struct out *o, const struct rivulet_explain_row *r, bool la
 	json_string(o, "reason", r->reason, ", ");
 	json_string(o, "fused", r->fused, ", ");
 	json_string(o, "out", r->out, ", ");
+	json_string(o, "bound", r->bound, ", ");
 	put(o,
-	    "\"macs\": %" PRIu64 ", \"cycles\": %" PRIu64 ", \"read_bytes\": %" PRIu64
-	    ", \"write_bytes\": %" PRIu64 ", \"utilisation\": %.6f}%s\n",
-	    r->macs, r->cycles, r->read_bytes, r->write_bytes, r->utilisation, last ? "" : ",");
+	    "\"macs\": %" PRIu64 ", \"array_macs\": %" PRIu64 ", \"cycles\": %" PRIu64
+	    ", \"read_bytes\": %" PRIu64 ", \"write_bytes\": %" PRIu64
+	    ", \"utilisation\": %.6f, \"gops\": %.3f, \"dense_gops\": %.3f}%s\n",
+	    r->macs, r->array_macs, r->cycles, r->read_bytes, r->write_bytes, r->utilisation,
+	    1e-9 * rate_of(e, r->array_macs, r->cycles), 1e-9 * rate_of(e, r->macs, r->cycles),
+	    last ? "" : ",");
 }
 
 static void json_segment(struct out *o, const struct rivulet_explain_segment *s, bool last)
@@ -434,10 +471,11 @@ static void json_segment(struct out *o, const struct rivulet_explain_segment *s,
 	    ", \"array_macs\": %" PRIu64 ", \"cycles\": %" PRIu64 ", \"load_busy\": %" PRIu64
 	    ", \"conv_busy\": %" PRIu64 ", \"alu_busy\": %" PRIu64 ", \"store_busy\": %" PRIu64
 	    ", \"port_busy\": %" PRIu64 ", \"read_bytes\": %" PRIu64 ", \"write_bytes\": %" PRIu64
+	    ", \"layer_wait\": %" PRIu64 ", \"weight_wait\": %" PRIu64
 	    ", \"utilisation\": %.6f}%s\n",
 	    s->step, s->layers, s->instructions, s->macs, s->array_macs, s->cycles, s->busy[0],
 	    s->busy[1], s->busy[2], s->busy[3], s->port_busy, s->read_bytes, s->write_bytes,
-	    s->utilisation, last ? "" : ",");
+	    s->layer_wait, s->weight_wait, s->utilisation, last ? "" : ",");
 }
 
 int rivulet_explain_json(const struct rivulet_explain *e, struct rivulet_blob *out)
@@ -448,7 +486,7 @@ int rivulet_explain_json(const struct rivulet_explain *e, struct rivulet_blob *o
 	json_string(&o, "board", e->board, ",\n");
 	put(&o, "  \"peak\": %u,\n  \"layers\": [\n", e->peak);
 	for (uint32_t i = 0; i < e->n_rows; i++)
-		json_row(&o, &e->rows[i], i + 1 == e->n_rows);
+		json_row(e, &o, &e->rows[i], i + 1 == e->n_rows);
 	put(&o, "  ],\n  \"segments\": [\n");
 	for (uint32_t i = 0; i < e->n_segments; i++)
 		json_segment(&o, &e->segments[i], i + 1 == e->n_segments);
@@ -463,8 +501,8 @@ int rivulet_explain_json(const struct rivulet_explain *e, struct rivulet_blob *o
 	    "  ],\n  \"program_bytes\": %" PRIu64 ",\n  \"weight_bytes\": %" PRIu64
 	    ",\n  \"arena_bytes\": %" PRIu64 ",\n  \"views\": %u,\n  \"view_bytes\": %" PRIu64
 	    ",\n  \"copies\": %u,\n  \"copy_bytes\": %" PRIu64
-	    ",\n  \"cascades\": %u,\n  \"cascade_bytes\": %" PRId64 "\n}\n",
+	    ",\n  \"cascades\": %u,\n  \"cascade_bytes\": %" PRId64 ",\n  \"prefetches\": %u\n}\n",
 	    e->program_bytes, e->weight_bytes, e->arena_bytes, e->views, e->view_bytes, e->copies,
-	    e->copy_bytes, e->cascades, e->cascade_bytes);
+	    e->copy_bytes, e->cascades, e->cascade_bytes, e->prefetches);
 	return finish(&o, out);
 }

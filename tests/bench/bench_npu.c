@@ -47,6 +47,7 @@ static struct rvl_graph *make_vgg16(void)
 
 struct result {
 	uint64_t macs, estimate, simulated;
+	uint64_t wait, weight_wait; /* of the array, at the first work of layers */
 	uint64_t slow; /* the same program at twice the memory latency, estimated */
 };
 
@@ -121,6 +122,8 @@ static int measure(const struct rivulet_board *b, struct rvl_graph *g, bool run,
 	for (uint32_t i = 0; i < e.n_segments; i++) {
 		r->macs += e.segments[i].macs;
 		r->estimate += e.segments[i].cycles;
+		r->wait += e.segments[i].layer_wait;
+		r->weight_wait += e.segments[i].weight_wait;
 	}
 	if (table)
 		rc = show(&e);
@@ -210,6 +213,32 @@ static double gain_of(const struct rivulet_board *b, struct rvl_graph *g, const 
 	return 100.0 * ((double)cycles - (double)with->estimate) / (double)cycles;
 }
 
+/*
+ * What the array waits for at the first work of the layers of a network: at all, and for weights
+ * that are not there, also without loading them ahead.
+ */
+static void show_waits(const struct rivulet_board *b, const char *net, const char *suffix,
+		       struct rvl_graph *g, const struct result *with)
+{
+	const struct rivulet_compile_options off = { .no_prefetch = true };
+	struct rivulet_explain e = { 0 };
+	struct rvl_err err = { "" };
+	uint64_t wait = 0, cycles = 0;
+
+	if (!g || rvl_compile_graph(g, b, &off, NULL, &e, &err))
+		return;
+	for (uint32_t i = 0; i < e.n_segments; i++) {
+		wait += e.segments[i].weight_wait;
+		cycles += e.segments[i].cycles;
+	}
+	rivulet_explain_free(&e);
+	printf("figure npu.%s.wait.%s %" PRIu64 " cycles\n", net, suffix, with->wait);
+	printf("figure npu.%s.wait.weights.%s %" PRIu64 " cycles\n", net, suffix, with->weight_wait);
+	printf("figure npu.%s.wait.weights.off.%s %" PRIu64 " cycles\n", net, suffix, wait);
+	printf("figure npu.%s.prefetch.gain.%s %.3f %%\n", net, suffix,
+	       100.0 * ((double)cycles - (double)with->estimate) / (double)cycles);
+}
+
 /* The networks on the three boards of one family. Returns 1 if VGG16 is beyond its bar. */
 static int bench_networks(void)
 {
@@ -239,6 +268,9 @@ static int bench_networks(void)
 		       gain_of(&b, make_resnet18(), &res));
 		printf("figure npu.mobilenetv2.cascade.gain.%s %.2f %%\n", boards[i].suffix,
 		       gain_of(&b, make_mobilenetv2(), &mobile));
+		show_waits(&b, "vgg16", boards[i].suffix, make_vgg16(), &vgg);
+		show_waits(&b, "resnet18", boards[i].suffix, make_resnet18(), &res);
+		show_waits(&b, "mobilenetv2", boards[i].suffix, make_mobilenetv2(), &mobile);
 		missed |= share < boards[i].bar;
 	}
 	return missed;

@@ -90,9 +90,11 @@ static void put_layers(FILE *f, const struct rivulet_explain *e)
 		const struct rivulet_explain_row *r = &e->rows[i];
 
 		fprintf(f, "layer %u %s %s %s out=%s macs=%" PRIu64 " cycles=%" PRIu64
-			   " read=%" PRIu64 " write=%" PRIu64 " array=%.4f%s%s\n",
+			   " read=%" PRIu64 " write=%" PRIu64 " array=%.4f bound=%s products=%" PRIu64
+			   "%s%s\n",
 			r->step, r->where, r->op, r->node, r->out, r->macs, r->cycles,
-			r->read_bytes, r->write_bytes, r->utilisation, *r->fused ? " with=" : "",
+			r->read_bytes, r->write_bytes, r->utilisation, r->bound, r->array_macs,
+			*r->fused ? " with=" : "",
 			r->fused);
 	}
 }
@@ -120,8 +122,8 @@ static void put_levels(FILE *f, const struct rivulet_explain *e)
 			e->level[i].level, e->level[i].length, e->level[i].hz, e->level[i].cycles,
 			e->level[i].seconds * 1e3, e->level[i].joule * 1e3);
 	fprintf(f, "peak=%u program=%" PRIu64 " weights=%" PRIu64 " arena=%" PRIu64
-		   " cascades=%u saved=%" PRId64 "\n\n", e->peak, e->program_bytes,
-		e->weight_bytes, e->arena_bytes, e->cascades, e->cascade_bytes);
+		   " cascades=%u saved=%" PRId64 " prefetches=%u\n\n", e->peak, e->program_bytes,
+		e->weight_bytes, e->arena_bytes, e->cascades, e->cascade_bytes, e->prefetches);
 }
 
 static void put_account(FILE *f, const struct account *a)
@@ -213,14 +215,14 @@ END_TEST
 /* ---- the account as text and as JSON ---- */
 
 static struct rivulet_explain_row rows[] = {
-	{ .node = "in", .op = "QuantizeLinear", .where = "cpu", .reason = "floats", .fused = "",
+	{ .node = "in", .op = "QuantizeLinear", .where = "cpu", .bound = "CPU", .reason = "floats", .fused = "",
 	  .out = "1x3", .step = 0 },
 	{ .node = "conv", .op = "QConv", .where = "npu", .reason = "gather", .fused = "relu",
 	  .out = "1x6x14x14",
-	  .step = 1, .macs = 117600, .cycles = 6496, .read_bytes = 1540, .write_bytes = 999,
+	  .bound = "array", .array_macs = 235200, .step = 1, .macs = 117600, .cycles = 6496, .read_bytes = 1540, .write_bytes = 999,
 	  .utilisation = 0.283 },
 	{ .node = "huge", .op = "QConv", .where = "npu", .reason = "", .fused = "", .out = "1x6",
-	  .step = 1,
+	  .bound = "port", .step = 1,
 	  .macs = UINT64_C(12345678901), .cycles = 1000, .read_bytes = 1000000, .write_bytes = 9995,
 	  .utilisation = 1 },
 };
@@ -228,7 +230,8 @@ static struct rivulet_explain_row rows[] = {
 static struct rivulet_explain_segment segment = {
 	.step = 1, .layers = 2, .instructions = 140, .macs = 1, .array_macs = 2, .stream_macs = 3,
 	.stream_fj = 4, .cycles = 15408, .busy = { 4590, 11500, 1020, 134 }, .port_busy = 4700,
-	.read_bytes = 70000, .write_bytes = 1800, .utilisation = 0.422,
+	.read_bytes = 70000, .write_bytes = 1800, .layer_wait = 900, .weight_wait = 30,
+	.utilisation = 0.422,
 };
 
 static void made_up(struct rivulet_explain *e)
@@ -236,7 +239,7 @@ static void made_up(struct rivulet_explain *e)
 	*e = (struct rivulet_explain){ .board = "made", .peak = 64, .n_rows = 3, .rows = rows,
 		.n_segments = 1, .segments = &segment, .n_levels = 2, .program_bytes = 76200,
 		.weight_bytes = 68100, .arena_bytes = 2500, .cascades = 2, .cascade_bytes = 4700,
-		.views = 3, .view_bytes = 1200, .copies = 1, .copy_bytes = 400,
+		.views = 3, .view_bytes = 1200, .copies = 1, .copy_bytes = 400, .prefetches = 1,
 		.level = { { .level = 0, .hz = 100000000, .cycles = 15408, .seconds = 0.00015408,
 			     .joule = 0.000139 },
 			   { .level = 1, .length = 32, .hz = 333000000, .cycles = 15408,
@@ -246,13 +249,13 @@ static void made_up(struct rivulet_explain *e)
 static const char *const made_text =
 	"board made, peak 64 MACs per cycle\n"
 	"step  layer  op              result     on       MACs   cycles   read B  write B  arr"
-	"ay  notes\n"
+	"ay     GOPS    dense  bound  notes\n"
 	"   0  in     QuantizeLinear  1x3        cpu         -        -        -        -     "
-	" -  floats\n"
+	" -        -        -  CPU    floats\n"
 	"   1  conv   QConv           1x6x14x14  npu     118 k   6.50 k   1.54 k    999   28.3"
-	" %  gather; with relu\n"
+	" %    24.11    12.06  array  gather; with relu\n"
 	"   1  huge   QConv           1x6        npu    12.3 G   1.00 k   1.00 M   10.0 k 100."
-	"0 %  \n"
+	"0 %     0.00 8222222.15  port   \n"
 	"\n"
 	"NPU step  layers     insns    cycles      LOAD      CONV       ALU     STORE      por"
 	"t    array\n"
@@ -266,7 +269,8 @@ static const char *const made_text =
 	"program 76.2 kB, weights 68.1 kB, arena 2.50 kB\n"
 	"3 values that nothing moves, being views of others: 1.20 kB\n"
 	"1 copy of values that cannot be views: 400  B\n"
-	"2 values kept in the NPU between layers: 4.70 kB fewer moved\n";
+	"2 values kept in the NPU between layers: 4.70 kB fewer moved\n"
+	"1 layer whose first weights load before the end of the layer before\n";
 
 static const char *const made_json =
 	"{\n"
@@ -274,20 +278,23 @@ static const char *const made_json =
 	"  \"peak\": 64,\n"
 	"  \"layers\": [\n"
 	"    {\"step\": 0, \"node\": \"in\", \"op\": \"QuantizeLinear\", \"where\": \"cpu\", "
-	"\"reason\": \"floats\", \"fused\": \"\", \"out\": \"1x3\", \"macs\": 0, \"cycles\": 0"
-	", \"read_bytes\": 0, \"write_bytes\": 0, \"utilisation\": 0.000000},\n"
+	"\"reason\": \"floats\", \"fused\": \"\", \"out\": \"1x3\", \"bound\": \"CPU\", \"mac"
+	"s\": 0, \"array_macs\": 0, \"cycles\": 0, \"read_bytes\": 0, \"write_bytes\": 0, \"utilisa"
+	"tion\": 0.000000, \"gops\": 0.000, \"dense_gops\": 0.000},\n"
 	"    {\"step\": 1, \"node\": \"conv\", \"op\": \"QConv\", \"where\": \"npu\", \"reason"
-	"\": \"gather\", \"fused\": \"relu\", \"out\": \"1x6x14x14\", \"macs\": 117600, \"cycl"
-	"es\": 6496, \"read_bytes\": 1540, \"write_bytes\": 999, \"utilisation\": 0.283000},\n"
+	"\": \"gather\", \"fused\": \"relu\", \"out\": \"1x6x14x14\", \"bound\": \"array\", \""
+	"macs\": 117600, \"array_macs\": 235200, \"cycles\": 6496, \"read_bytes\": 1540, \"write_by"
+	"tes\": 999, \"utilisation\": 0.283000, \"gops\": 24.114, \"dense_gops\": 12.057},\n"
 	"    {\"step\": 1, \"node\": \"huge\", \"op\": \"QConv\", \"where\": \"npu\", \"reason"
-	"\": \"\", \"fused\": \"\", \"out\": \"1x6\", \"macs\": 12345678901, \"cycles\": 1000,"
-	" \"read_bytes\": 1000000, \"write_bytes\": 9995, \"utilisation\": 1.000000}\n"
+	"\": \"\", \"fused\": \"\", \"out\": \"1x6\", \"bound\": \"port\", \"macs\": 1234567890"
+	"1, \"array_macs\": 0, \"cycles\": 1000, \"read_bytes\": 1000000, \"write_bytes\": 9995, \"u"
+	"tilisation\": 1.000000, \"gops\": 0.000, \"dense_gops\": 8222222.148}\n"
 	"  ],\n"
 	"  \"segments\": [\n"
 	"    {\"step\": 1, \"layers\": 2, \"instructions\": 140, \"macs\": 1, \"array_macs\": "
 	"2, \"cycles\": 15408, \"load_busy\": 4590, \"conv_busy\": 11500, \"alu_busy\": 1020, "
 	"\"store_busy\": 134, \"port_busy\": 4700, \"read_bytes\": 70000, \"write_bytes\": 180"
-	"0, \"utilisation\": 0.422000}\n"
+	"0, \"layer_wait\": 900, \"weight_wait\": 30, \"utilisation\": 0.422000}\n"
 	"  ],\n"
 	"  \"levels\": [\n"
 	"    {\"level\": 0, \"hz\": 100000000, \"length\": 0, \"cycles\": 15408, \"seconds\": "
@@ -303,7 +310,8 @@ static const char *const made_json =
 	"  \"copies\": 1,\n"
 	"  \"copy_bytes\": 400,\n"
 	"  \"cascades\": 2,\n"
-	"  \"cascade_bytes\": 4700\n"
+	"  \"cascade_bytes\": 4700,\n"
+	"  \"prefetches\": 1\n"
 	"}\n";
 
 START_TEST(text_and_json)

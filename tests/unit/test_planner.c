@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the planner of the NPU chooses by cost, and that results stay the same bits. */
 #include <check.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "bench/nets.h"
@@ -147,6 +148,57 @@ START_TEST(views_cost_few_cycles)
 }
 END_TEST
 
+/* A chain of convolutions with many weights for few pixels. */
+static void make_chain(struct qg *q, uint64_t seed)
+{
+	struct rvl_tensor *x;
+
+	qg_open(q, seed);
+	x = qg_tensor(q, "x", RVL_TYPE_U8, (struct rvl_shape){ 4, { 1, 32, 4, 4 } }, 0.02f, 100);
+	qg_input(q, x);
+	for (int i = 0; i < 6; i++)
+		x = conv(q, x, qg_range(q, 2, 16) * 16, qg_range(q, 0, 1) ? 3 : 1, 1, 1);
+	qg_output(q, x);
+}
+
+/* Weights that load before the last tiles of the layer before: the same bits, in fewer cycles. */
+START_TEST(weights_load_ahead)
+{
+	const struct rivulet_compile_options off = { .no_prefetch = true };
+	uint64_t wait[2] = { 0, 0 };
+	uint32_t layers = 0;
+	char err[256];
+
+	ck_assert_msg(!rivulet_board_load(&board, "zu3eg-256", err, sizeof(err)), "%s", err);
+	for (uint64_t seed = 0; seed < 80; seed++) {
+		struct rivulet_explain e;
+		uint64_t cycles[2];
+		struct io io = { 0 };
+		uint32_t n = 0;
+		struct qg q;
+
+		make_chain(&q, seed);
+		interpret(&q, &io);
+		for (int on = 0; on < 2; on++) {
+			run(&q, on ? NULL : &off, &io, &e);
+			ck_assert_uint_eq(e.n_segments, 1);
+			cycles[on] = cycles_of(&e);
+			wait[on] += e.segments[0].weight_wait;
+			n = e.prefetches;
+			ck_assert(on || !n);
+			rivulet_explain_free(&e);
+		}
+		ck_assert_msg(n ? cycles[1] < cycles[0] : cycles[1] == cycles[0],
+			      "seed %" PRIu64 ": %" PRIu64 " cycles in place of %" PRIu64, seed,
+			      cycles[1], cycles[0]);
+		layers += n;
+		finish_test(&q, &io);
+	}
+	ck_assert_uint_ge(layers, 3);
+	ck_assert_uint_lt(wait[1], wait[0]);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("planner");
@@ -154,5 +206,6 @@ int main(void)
 
 	tcase_add_test(t, plain_bytes_move_in_long_bursts);
 	tcase_add_test(t, views_cost_few_cycles);
+	tcase_add_test(t, weights_load_ahead);
 	return run_suite(s);
 }

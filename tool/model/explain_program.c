@@ -72,6 +72,8 @@ static int add_segment(const struct rivulet_program *p, const struct rivulet_boa
 	row->op = "segment";
 	row->where = "npu";
 	row->reason = "";
+	row->bound = rvl_bound(seg->busy[RIVULET_Q_CONV], seg->busy[RIVULET_Q_ALU], seg->port_busy);
+	row->array_macs = seg->array_macs;
 	row->cycles = seg->cycles;
 	row->read_bytes = seg->read_bytes;
 	row->write_bytes = seg->write_bytes;
@@ -95,6 +97,7 @@ static int add_step(const struct rivulet_program *p, const struct rivulet_board 
 		return add_segment(p, b, i, e, row);
 	row->op = rvl_desc_op_name((const char *)p + p->params_off + s->params, s->params_size);
 	row->where = "cpu";
+	row->bound = "CPU";
 	row->reason = "a program does not record why";
 	return 0;
 }

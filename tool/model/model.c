@@ -45,6 +45,7 @@ static int fill_options(struct rvl_model_args *a, const struct rivulet_board *b,
 		.require_npu = a->require_npu, .cpu_only = a->cpu_only, .serial = a->serial,
 		.no_views = a->no_views,
 		.no_cascade = a->no_cascade,
+		.no_prefetch = a->no_prefetch,
 		.prof = a->prof, .files = &a->beside.files };
 	rvl_dims_fill(&a->dims, o);
 	return rvl_mode_fill(&a->mode, a->cpu_only ? 1 : b->levels, o);

@@ -25,7 +25,7 @@ struct rvl_model_args {
 	const char *board, *plan_file;
 	uint64_t batch;
 	struct rvl_dims dims;
-	bool require_npu, cpu_only, no_cascade, no_views, serial, prof;
+	bool require_npu, cpu_only, no_cascade, no_prefetch, no_views, serial, prof;
 	struct rvl_frozen frozen;
 	struct rvl_mode mode;
 	struct rivulet_plan plan; /* of @plan_file */
@@ -46,6 +46,8 @@ int rvl_model_freeze(void *member, const char *value);
 	  RVL_MEMBER(type, m.no_views) },                                                          \
 	{ "no-cascade", 0, NULL, "move every value between NPU layers through memory",             \
 	  RVL_MEMBER(type, m.no_cascade) },                                                        \
+	{ "no-prefetch", 0, NULL, "load no weights before the end of the layer before",            \
+	  RVL_MEMBER(type, m.no_prefetch) },                                                       \
 	{ "require-npu", 0, NULL, "refuse a model with steps on the CPU",                          \
 	  RVL_MEMBER(type, m.require_npu) },                                                       \
 	{ "cpu-only", 0, NULL, "everything on the CPU", RVL_MEMBER(type, m.cpu_only) },            \

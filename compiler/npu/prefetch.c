@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Weights ahead of time: where the array would wait before a layer, its first weights are
+ * loaded ahead of the last tiles of the layer before. This delays the operands of those tiles.
+ * Therefore it is done only where the timeline of the layers is shorter for it, and in a step only
+ * where that of the step is.
+ */
+#include "npu/backend.h"
+#include "npu/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define MOST_AHEAD 4  /* tiles */
+#define LEAST_WAIT 64 /* cycles of the array between two layers; below, nothing is tried */
+
+struct timed {
+	struct rvl_backend *be;
+	struct rvl_layer **l; /* those of two groups that follow one another */
+	uint32_t n, second;   /* layers, and the first of the second group */
+};
+
+static int time_of(const struct timed *t, struct rivulet_explain_segment *seg)
+{
+	*seg = (struct rivulet_explain_segment){ 0 };
+	return rvl_time_layers(t->be, t->l, t->n, seg);
+}
+
+/* The number of tiles with which the two groups take the least time; 0 where nothing is gained. */
+static int try_ahead(const struct timed *t)
+{
+	struct rvl_layer *l = t->l[t->second];
+	struct rivulet_explain_segment seg;
+	uint64_t least;
+	uint32_t best = 0;
+	int rc = time_of(t, &seg);
+
+	least = seg.cycles;
+	if (rc || seg.layer_wait < LEAST_WAIT || least == RVL_TOO_LONG)
+		return rc;
+	for (uint32_t ahead = 1; ahead <= MOST_AHEAD && !rc; ahead *= 2) {
+		l->ahead = ahead;
+		rc = time_of(t, &seg);
+		if (rc || seg.cycles >= least)
+			continue;
+		least = seg.cycles;
+		best = ahead;
+	}
+	l->ahead = best;
+	return rc;
+}
+
+/* Where the step as a whole is not faster, no weights are loaded ahead. */
+static int compare_step(struct rvl_backend *be, struct rvl_layer **l, uint32_t n)
+{
+	struct rivulet_explain_segment with = { 0 }, without = { 0 };
+	uint32_t *ahead = malloc(n * sizeof(*ahead));
+	int rc = ahead ? rvl_time_layers(be, l, n, &with) : -ENOMEM;
+
+	for (uint32_t i = 0; i < n && !rc; i++) {
+		ahead[i] = l[i]->ahead;
+		l[i]->ahead = 0;
+	}
+	if (!rc)
+		rc = rvl_time_layers(be, l, n, &without);
+	for (uint32_t i = 0; i < n && !rc && with.cycles < without.cycles; i++) {
+		l[i]->ahead = ahead[i];
+		be->prefetches += !!ahead[i];
+	}
+	free(ahead);
+	return rc;
+}
+
+static uint32_t end_of_group(struct rvl_layer *const *l, uint32_t at, uint32_t n)
+{
+	while (at + 1 < n && l[at]->to)
+		at++;
+	return at + 1;
+}
+
+static int prefetch_step(struct rvl_backend *be, struct rvl_layer **l, uint32_t n)
+{
+	uint32_t before = 0, at = end_of_group(l, 0, n);
+	bool any = false;
+	int rc = 0;
+
+	while (at < n && !rc) {
+		uint32_t end = end_of_group(l, at, n);
+		struct timed t = { be, l + before, end - before, at - before };
+
+		if (l[at]->mode)
+			rc = try_ahead(&t);
+		any |= l[at]->ahead;
+		before = at;
+		at = end;
+	}
+	return rc || !any ? rc : compare_step(be, l, n);
+}
+
+int rvl_prefetch(struct rvl_backend *be)
+{
+	int rc = 0;
+
+	/* With stochastic layers nothing is chosen by time, for the reason of rvl_choose_layers(). */
+	if (be->opt->no_prefetch || be->opt->stochastic || !be->board)
+		return 0;
+	for (uint32_t i = 0; i < be->n_steps && !rc; i++) {
+		const struct rvl_bstep *s = &be->step[i];
+
+		if (s->npu)
+			rc = prefetch_step(be, be->layer + s->layer0, s->layers);
+	}
+	return rc;
+}
