@@ -57,6 +57,13 @@ check-quantised: $(BUILD)/rivulet
 	@scripts/install-deps.sh --oracle
 	@build/venv/bin/python tests/onnx/quantised_graphs.py $(BUILD)/rivulet $(NETWORKS)
 
+# Single quantised operators of random attributes against onnxruntime.
+GRAPHS ?= 300
+.PHONY: check-quantised-operators
+check-quantised-operators: $(BUILD)/rivulet
+	@scripts/install-deps.sh --oracle
+	@build/venv/bin/python tests/onnx/quantised_operators.py $(BUILD)/rivulet $(GRAPHS)
+
 # The same of the newest onnx package of PyPI, which makes its tests.
 .PHONY: check-onnx-newest
 check-onnx-newest: $(BUILD)/tests/check_onnx $(BUILD)/onnx-newest/made

@@ -141,6 +141,16 @@ static const struct rewrite products[] = {
 	/* The transposition moves to the bytes of the result. */
 	{ XW "Conv xf wf -> c; Transpose c -> m perm=[0,1,3,2]; QuantizeLinear m t z10 -> y",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) -> u(2,10); Transpose u(2,10) -> y(2,10)" },
+	/* onnxruntime sums integers over the whole image of a convolution, and floats in other pools. */
+	{ XW "Conv xf wf -> c; QuantizeLinear c h z10 -> d; DequantizeLinear d h z10 -> e1; AveragePool e1 -> f "
+	     "kernel_shape=[1,2]; QuantizeLinear f t z10 -> y",
+	  "QConv x(0.5,3) s[4 -3](0.25,0) -> d(0.5,10); QGlobalAveragePool d(0.5,10) -> y(2,10)" },
+	{ XW "Conv xf wf -> c; QuantizeLinear c h z10 -> d; DequantizeLinear d h z10 -> e1; AveragePool e1 -> f "
+	     "kernel_shape=[1,1]; QuantizeLinear f t z10 -> y",
+	  "QConv x(0.5,3) s[4 -3](0.25,0) -> d(0.5,10); QAveragePool d(0.5,10) -> y(2,10)" },
+	{ XW "Conv xf wf -> c; QuantizeLinear c h z10 -> d; DequantizeLinear d h z10 -> e1; AveragePool e1 -> f "
+	     "kernel_shape=[1,2] pads=[0,0,0,1] strides=[1,2]; QuantizeLinear f t z10 -> y",
+	  "QConv x(0.5,3) s[4 -3](0.25,0) -> d(0.5,10); QAveragePool d(0.5,10) -> y(2,10)" },
 	/* A float bias is rounded to the sum's scale, an eighth, ties to even. */
 	{ XW "Conv xf wf b -> c; QuantizeLinear c t z10 -> y; const b f32 2 0.1875 -3.0625",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) i[2 -24] -> y(2,10)" },
