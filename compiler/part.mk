@@ -50,6 +50,12 @@ check-real: $(BUILD)/rivulet
 check-compile: $(BUILD)/rivulet
 	@BUILD=$(BUILD) scripts/check-compile
 
+# A model of more than 2 GiB; needs 5 GiB of disk while it runs.
+.PHONY: check-large
+check-large: $(BUILD)/rivulet
+	@scripts/install-deps.sh --oracle
+	@build/venv/bin/python tests/large/check_large.py $(BUILD)/rivulet $(BUILD)/large
+
 # Random float networks, quantised: the device's results against onnxruntime's of the exported models.
 NETWORKS ?= 1000
 .PHONY: check-quantised

@@ -20,6 +20,7 @@
 struct rivulet_blob {
 	void *data;
 	size_t size;
+	void (*release)(void *data, size_t size); /* NULL: free() */
 };
 
 /** rivulet_blob_free() - free the bytes and clear the blob; an empty blob is fine */
@@ -118,6 +119,14 @@ struct rivulet_compile_options {
 	bool serial;	       /* one instruction at a time on the NPU, for debugging */
 	bool prof;	       /* every instruction writes a PROF record to RIVULET_SLOT_PROF */
 	uint32_t most_instructions; /* of a command stream; 0: the compiler's limit */
+	uint64_t most_bytes; /* of the program file; 0: the limit of the format */
+	/*
+	 * Zeroed memory for the program file, aligned to RIVULET_PROGRAM_ALIGN, as @out->data with
+	 * @out->release; a mapped file, for instance. Returns 0 or a negative errno with @err. NULL:
+	 * the heap.
+	 */
+	int (*reserve)(void *arg, size_t size, struct rivulet_blob *out, struct rvl_err *err);
+	void *reserve_arg;
 	bool no_views;	       /* slices, joins and reshapes are copies */
 	bool no_cascade;       /* every value between two layers of the NPU goes through memory */
 	bool no_prefetch;      /* no weights of a layer are loaded before the tiles of another one */

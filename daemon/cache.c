@@ -205,7 +205,7 @@ static int map_program(struct rvl_program *p, int memfd, struct rvl_text *err)
 	/* The worker is gone, and with it every writable mapping: from here on nothing changes. */
 	if (fcntl(memfd, F_ADD_SEALS, SEALS) || fstat(memfd, &st))
 		return rvl_say(err, -errno, "sealing the program: %m");
-	if (!st.st_size || st.st_size > RIVULET_PROGRAM_MAX)
+	if (!st.st_size || (uint64_t)st.st_size > RIVULET_PROGRAM_MAX)
 		return rvl_say(err, -EINVAL, "a program of %lld bytes", (long long)st.st_size);
 	p->fd = reopen_read_only(memfd);
 	if (p->fd < 0)

@@ -243,7 +243,7 @@ static int image_new(struct rivulet_runtime *rt, uint64_t size, struct rivulet_i
 	int r;
 
 	if (size < sizeof(struct rivulet_program) || size > RIVULET_PROGRAM_MAX)
-		return rvl_rt_fail(err, EINVAL, "a program file has %zu to %u bytes, not %llu",
+		return rvl_rt_fail(err, EINVAL, "a program file has %zu to %llu bytes, not %llu",
 				   sizeof(struct rivulet_program), RIVULET_PROGRAM_MAX,
 				   (unsigned long long)size);
 	img = calloc(1, sizeof(*img));

@@ -115,10 +115,10 @@ static int check_counts(const struct check *c)
 	if (p->inputs > p->tensors || p->outputs > p->tensors - p->inputs)
 		return bad(c, "%u inputs and %u outputs among %u tensors", p->inputs, p->outputs,
 			   p->tensors);
-	if (p->arena_size > RIVULET_PROGRAM_MAX || p->cpu_scratch > RIVULET_PROGRAM_MAX)
+	if (p->arena_size > RIVULET_ARENA_MAX || p->cpu_scratch > RIVULET_ARENA_MAX)
 		return bad(c, "arena of %llu bytes, workspace of %llu; at most %u",
 			   (unsigned long long)p->arena_size, (unsigned long long)p->cpu_scratch,
-			   RIVULET_PROGRAM_MAX);
+			   RIVULET_ARENA_MAX);
 	for (size_t i = 0; i < sizeof(p->rsvd) / sizeof(p->rsvd[0]); i++)
 		if (p->rsvd[i])
 			return bad(c, "a reserved word of the header is not zero");
@@ -410,7 +410,7 @@ int rivulet_program_check(const void *p, size_t size, char *err, size_t errsize)
 	int rc;
 
 	if (!p || size > RIVULET_PROGRAM_MAX || (uintptr_t)p % 8)
-		return bad(&c, "%zu bytes: not an aligned program file of at most %u bytes", size,
+		return bad(&c, "%zu bytes: not an aligned program file of at most %llu bytes", size,
 			   RIVULET_PROGRAM_MAX);
 	rc = check_identity(&c, size);
 	if (!rc)

@@ -15,7 +15,10 @@
 
 #define RIVULET_PROGRAM_MAGIC	0x50565652u	/* "RVVP" */
 #define RIVULET_PROGRAM_VERSION	4u
-#define RIVULET_PROGRAM_MAX	(1u << 30)	/* bytes */
+#define RIVULET_PROGRAM_MAX	(1ull << 36)	/* bytes of a file: offsets of LOAD have 36 bits */
+/* Bytes of a file with NPU steps, which lies in one buffer of the device. */
+#define RIVULET_PROGRAM_NPU_MAX	(1ull << 31)
+#define RIVULET_ARENA_MAX	(1u << 30)	/* bytes of the arena, and of a CPU step's workspace */
 #define RIVULET_MAX_TENSORS	65536u
 #define RIVULET_MAX_STEPS	65536u
 #define RIVULET_MAX_IO		12u		/* inputs plus outputs that the NPU touches directly */

@@ -12,7 +12,7 @@ static int reserve(struct rvl_bytes *b, size_t need)
 	size_t cap = b->cap ? b->cap : 4096;
 	uint8_t *p;
 
-	if (need > RIVULET_PROGRAM_MAX)
+	if (need > RIVULET_ARENA_MAX)
 		return -E2BIG;
 	while (cap < need)
 		cap *= 2;
@@ -31,7 +31,7 @@ int rvl_bytes_add(struct rvl_bytes *b, const void *p, size_t n, size_t align, ui
 	size_t at = (b->size + align - 1) / align * align;
 	int rc;
 
-	if (n > RIVULET_PROGRAM_MAX)
+	if (n > RIVULET_ARENA_MAX)
 		return -E2BIG;
 	rc = reserve(b, at + n);
 	if (rc)

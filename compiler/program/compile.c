@@ -13,7 +13,10 @@
 
 void rivulet_blob_free(struct rivulet_blob *b)
 {
-	free(b->data);
+	if (b->data && b->release)
+		b->release(b->data, b->size);
+	else
+		free(b->data);
 	*b = (struct rivulet_blob){ 0 };
 }
 
@@ -162,7 +165,7 @@ static int quantise(struct rvl_backend *be)
 	if (!rc && q->exported)
 		rc = rvl_onnx_export(be->g, &b, be->err);
 	if (!rc && q->exported)
-		*q->exported = (struct rivulet_blob) { b.data, b.size };
+		*q->exported = (struct rivulet_blob) { .data = b.data, .size = b.size };
 	else
 		rvl_bytes_free(&b);
 	return rc;

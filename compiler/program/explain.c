@@ -281,7 +281,7 @@ static int finish(struct out *o, struct rivulet_blob *out)
 		return o->rc;
 	}
 	o->b.data[o->b.size - 1] = '\0'; /* there is room for it, because the line feed was there */
-	*out = (struct rivulet_blob){ o->b.data, o->b.size - 1 };
+	*out = (struct rivulet_blob){ .data = o->b.data, .size = o->b.size - 1 };
 	return 0;
 }
 

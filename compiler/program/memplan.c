@@ -342,10 +342,10 @@ static int place_all(struct plan *p)
 		s->offset = p->ancestors ? first_fit(p, i, placed) : p->be->arena_size;
 		insert(p, placed, i);
 		p->be->arena_size = rvl_max(p->be->arena_size, s->offset + padded(s->size));
-		if (p->be->arena_size > RIVULET_PROGRAM_MAX) {
+		if (p->be->arena_size > RIVULET_ARENA_MAX) {
 			free(placed);
 			return rvl_fail(p->be->err, -E2BIG, "activations need more than %u MiB",
-					RIVULET_PROGRAM_MAX >> 20);
+					RIVULET_ARENA_MAX >> 20);
 		}
 	}
 	free(placed);

@@ -26,7 +26,7 @@ int rvl_compile_graph(struct rvl_graph *g, const struct rivulet_board *board,
  */
 int rvl_emit_steps(struct rvl_backend *be);
 
-/** Gives every ARENA store its offset; -E2BIG if the arena would exceed RIVULET_PROGRAM_MAX. */
+/** Gives every ARENA store its offset; -E2BIG if the arena would exceed RIVULET_ARENA_MAX. */
 int rvl_memplan(struct rvl_backend *be);
 /**
  * Proves the plan: no two stores whose lives may overlap share a byte, parts lie inside their stores,

@@ -346,6 +346,40 @@ static void finish_header(struct writer *w, const void *onnx, size_t size)
 	h->target.modes &= modes_used(be);
 }
 
+static bool has_npu_step(const struct rvl_backend *be)
+{
+	for (uint32_t i = 0; i < be->n_steps; i++)
+		if (be->step[i].npu)
+			return true;
+	return false;
+}
+
+static int check_size(const struct rvl_backend *be, uint64_t size)
+{
+	uint64_t most = be->opt->most_bytes ? be->opt->most_bytes : RIVULET_PROGRAM_MAX;
+	bool npu = size > RIVULET_PROGRAM_NPU_MAX && has_npu_step(be);
+
+	if (npu)
+		most = rvl_min(most, RIVULET_PROGRAM_NPU_MAX);
+	if (size <= most)
+		return 0;
+	return rvl_fail(be->err, -E2BIG, "the program has %llu bytes, more than %llu%s",
+			(unsigned long long)size, (unsigned long long)most,
+			npu ? ", the largest buffer of the device, in which a program with NPU steps lies" : "");
+}
+
+/* Zeroed memory for the file. */
+static int reserve(const struct rvl_backend *be, uint64_t size, struct rivulet_blob *out)
+{
+	if (be->opt->reserve)
+		return be->opt->reserve(be->opt->reserve_arg, size, out, be->err);
+	*out = (struct rivulet_blob){ .data = aligned_alloc(RIVULET_PROGRAM_ALIGN, size), .size = size };
+	if (!out->data)
+		return -ENOMEM;
+	memset(out->data, 0, size);
+	return 0;
+}
+
 static int write_file(struct writer *w, const uint32_t *names, struct rivulet_blob *out)
 {
 	const struct rvl_backend *be = w->be;
@@ -354,16 +388,15 @@ static int write_file(struct writer *w, const uint32_t *names, struct rivulet_bl
 	uint32_t crc;
 	int rc;
 
-	if (h->size > RIVULET_PROGRAM_MAX)
-		return rvl_fail(be->err, -E2BIG, "a program of more than %u MiB",
-				RIVULET_PROGRAM_MAX >> 20);
-	p = aligned_alloc(RIVULET_PROGRAM_ALIGN, aligned(h->size));
-	if (!p)
-		return -ENOMEM;
-	memset(p, 0, aligned(h->size));
+	rc = check_size(be, h->size);
+	if (!rc)
+		rc = reserve(be, aligned(h->size), out);
+	if (rc)
+		return rc;
+	p = out->data;
 	rc = write_constants(be, p);
 	if (rc) {
-		free(p);
+		rivulet_blob_free(out);
 		return rc;
 	}
 	for (uint32_t i = 0; i < h->tensors; i++)
@@ -378,7 +411,7 @@ static int write_file(struct writer *w, const uint32_t *names, struct rivulet_bl
 	memcpy(p, h, sizeof(*h));
 	crc = rivulet_crc32c(0, p, h->size);
 	memcpy(p + offsetof(struct rivulet_program, crc), &crc, sizeof(crc));
-	*out = (struct rivulet_blob){ p, h->size };
+	out->size = h->size;
 	return 0;
 }
 

@@ -18,6 +18,7 @@
 #include "rivulet_sha256.h"
 #include "suite.h"
 #include "unit/external_model.h"
+#include "unit/onnx_text.h"
 #include "unit/pbuild.h"
 #include "verb.h"
 
@@ -176,6 +177,78 @@ static void compile_hash(const struct pb *m, const struct rivulet_compile_option
 	rivulet_blob_free(&program);
 }
 
+static uint8_t own[1 << 16] __attribute__((aligned(RIVULET_PROGRAM_ALIGN)));
+static int released;
+
+static void release_own(void *data, size_t size)
+{
+	ck_assert_ptr_eq(data, own);
+	ck_assert_uint_gt(size, 0);
+	released++;
+}
+
+static int reserve_own(void *arg, size_t size, struct rivulet_blob *out, struct rvl_err *e)
+{
+	if (size > *(const size_t *)arg)
+		return rvl_fail(e, -ENOSPC, "no room for %zu bytes", size);
+	*out = (struct rivulet_blob) { .data = own, .size = size, .release = release_own };
+	return 0;
+}
+
+/* The caller limits the program, and gives the memory in which it is written. */
+START_TEST(programs_are_written_where_the_caller_says)
+{
+	struct pb m = ot_model("in x f32 3; out y; const w f32 3 1 2 3; Add x w -> y", 13);
+	struct rivulet_compile_options o = { .cpu_only = true };
+	struct rivulet_blob heap = { 0 }, placed = { 0 };
+	size_t room = sizeof(own);
+	char text[128];
+
+	ck_assert_msg(!rivulet_compile(m.p, m.n, NULL, &o, &heap, NULL, &err), "%s", err.msg);
+	o.most_bytes = heap.size;
+	o.reserve = reserve_own;
+	o.reserve_arg = &room;
+	ck_assert_msg(!rivulet_compile(m.p, m.n, NULL, &o, &placed, NULL, &err), "%s", err.msg);
+	ck_assert_ptr_eq(placed.data, own);
+	ck_assert_uint_eq(placed.size, heap.size);
+	ck_assert_mem_eq(own, heap.data, heap.size);
+	rivulet_blob_free(&placed);
+	ck_assert_int_eq(released, 1);
+	ck_assert_ptr_null(placed.data);
+	room = 0;
+	ck_assert_int_eq(rivulet_compile(m.p, m.n, NULL, &o, &placed, NULL, &err), -ENOSPC);
+	o.most_bytes--;
+	ck_assert_int_eq(rivulet_compile(m.p, m.n, NULL, &o, &placed, NULL, &err), -E2BIG);
+	snprintf(text, sizeof(text), "the program has %zu bytes, more than %zu", heap.size, heap.size - 1);
+	ck_assert_str_eq(err.msg, text);
+	rivulet_blob_free(&heap);
+	free(m.p);
+}
+END_TEST
+
+/* Parts of one file are parts of one mapping; an empty part of an empty file is fine. */
+START_TEST(a_file_is_mapped_once)
+{
+	struct rvl_beside b = { 0 };
+	const void *p, *q;
+	char path[128];
+
+	write_in_folder("model/empty", "", 0);
+	snprintf(path, sizeof(path), "%s/model/model.onnx", folder);
+	ck_assert_int_eq(rvl_beside_open(&b, path), 0);
+	ck_assert_int_eq(b.files.read(b.files.arg, "w.bin", 0, 16, &p, &err), 0);
+	ck_assert_int_eq(b.files.read(b.files.arg, "w.bin", 4, 12, &q, &err), 0);
+	ck_assert_ptr_eq(q, (const char *)p + 4);
+	ck_assert_uint_eq(b.n, 1);
+	ck_assert_int_eq(b.files.read(b.files.arg, "empty", 0, 0, &p, &err), 0);
+	ck_assert_int_eq(b.files.read(b.files.arg, "empty", 0, 1, &p, &err), -EINVAL);
+	b.taken = RVL_BESIDE_MAX - 12;
+	ck_assert_int_eq(b.files.read(b.files.arg, "w.bin", 4, 12, &q, &err), 0);
+	ck_assert_int_eq(b.files.read(b.files.arg, "w.bin", 0, 1, &q, &err), -E2BIG);
+	rvl_beside_clear(&b);
+}
+END_TEST
+
 /*
  * Proves that a plan is stale, and a program of another model, when the data beside the model is
  * other data.
@@ -269,6 +342,8 @@ int main(void)
 	tcase_add_test(t, links_are_not_followed);
 	tcase_add_test(t, files_must_hold_the_data);
 	tcase_add_test(t, without_a_folder_the_file_is_named);
+	tcase_add_test(t, programs_are_written_where_the_caller_says);
+	tcase_add_test(t, a_file_is_mapped_once);
 	tcase_add_test(t, other_data_is_another_model);
 	tcase_add_test(t, equal_checksums_are_no_identity);
 	tcase_add_test(t, the_folder_must_exist);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -67,12 +68,32 @@ void rvl_array_clear(struct rvl_array *a)
 
 void rvl_blob_clear(struct rvl_blob *b)
 {
-	free(b->data);
+	if (b->mapped)
+		munmap(b->data, b->size);
+	else
+		free(b->data);
 	*b = (struct rvl_blob) { 0 };
+}
+
+#define MAPPED_BYTES (64ull << 20) /* smaller files are copied */
+
+static int map_fd(int fd, const char *path, uint64_t size, struct rvl_blob *out)
+{
+	*out = (struct rvl_blob) {
+		.data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0),
+		.size = size, .mapped = true,
+	};
+	if (out->data != MAP_FAILED)
+		return 0;
+	*out = (struct rvl_blob) { 0 };
+	return rvl_tool_fail(RVL_EXIT_FAILED, "%s: %s", path, strerror(errno));
 }
 
 static int read_fd(int fd, const char *path, uint64_t size, struct rvl_blob *out)
 {
+	if (size >= MAPPED_BYTES)
+		return map_fd(fd, path, size, out);
+	out->mapped = false;
 	out->data = malloc(size ? size : 1);
 	out->size = 0;
 	if (!out->data)

@@ -24,9 +24,13 @@ struct rvl_array {
 struct rvl_blob {
 	uint8_t *data;
 	size_t size;
+	bool mapped;
 };
 
-/** rvl_read_file() - a whole regular file of at most @max bytes. 0 or an enum rvl_exit */
+/**
+ * rvl_read_file() - a whole regular file of at most @max bytes. A large file is mapped, not copied: who
+ * shortens it meanwhile ends the command by SIGBUS. 0 or an enum rvl_exit
+ */
 int rvl_read_file(const char *path, uint64_t max, struct rvl_blob *out);
 /** rvl_write_file() - replace @path by these bytes. 0 or an enum rvl_exit */
 int rvl_write_file(const char *path, const void *data, size_t size);

@@ -173,7 +173,7 @@ static int load_local(struct rvl_engine *e, const char *path, const struct rvl_e
 {
 	struct rivulet_blob program = { 0 };
 	struct rvl_blob b;
-	int r = rvl_read_file(path, RIVULET_MODEL_MAX, &b);
+	int r = rvl_read_file(path, RIVULET_PROGRAM_MAX, &b);
 
 	if (r)
 		return r;
@@ -316,7 +316,7 @@ static int load_daemon(struct rvl_engine *e, const char *path, const struct rvl_
 	if (o->mode && rvl_mode_given(o->mode))
 		return rvl_tool_fail(RVL_EXIT_USAGE, "the daemon compiles models to int8 only: name a local "
 				     "--device, or make a program with rivulet compile --mode and run that");
-	r = rvl_read_file(path, RIVULET_MODEL_MAX, &b);
+	r = rvl_read_file(path, RIVULET_PROGRAM_MAX, &b);
 	if (r)
 		return r;
 	l.program = rvl_is_program(&b);

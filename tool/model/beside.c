@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Reads files below the folder of a model. No component of a path may be a symbolic link, so that a
+ * Maps files below the folder of a model, so that tensors of any size are not copied. No component of a path may be a symbolic link, so that a
  * model cannot name a file elsewhere.
  */
 #include "model/beside.h"
@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,65 +43,74 @@ static int open_below(int folder, const char *location, struct rvl_err *err)
 	return at;
 }
 
-static int read_all(int fd, void *to, uint64_t offset, uint64_t size)
+/* Maps a whole file, and keeps the mapping. */
+static int map_file(struct rvl_beside *b, int fd, const char *location, struct rvl_beside_file **out,
+		    struct rvl_err *err)
 {
-	for (uint64_t done = 0; done < size;) {
-		ssize_t n = pread(fd, (char *)to + done, (size_t)(size - done), (off_t)(offset + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		done += (uint64_t)n;
-	}
-	return 0;
-}
-
-/* The bytes, which @b keeps. */
-static int read_part(struct rvl_beside *b, int fd, const char *location, uint64_t offset,
-		     uint64_t size, void **out, struct rvl_err *err)
-{
+	struct rvl_beside_file *list, *f;
 	struct stat st;
-	void **list;
-	int rc;
 
 	if (fstat(fd, &st))
 		return refuse(err, -errno, location);
 	if (!S_ISREG(st.st_mode))
 		return rvl_fail(err, -EINVAL, "%.200s: not a regular file", location);
-	if (size > (uint64_t)st.st_size || offset > (uint64_t)st.st_size - size)
-		return rvl_fail(err, -EINVAL, "%.200s: %llu bytes from %llu on are not in the file of %lld bytes",
-				location, (unsigned long long)size, (unsigned long long)offset,
-				(long long)st.st_size);
-	if (size > RVL_BESIDE_MAX - b->held)
-		return rvl_fail(err, -E2BIG, "%.200s: the model reads more than %llu bytes of files",
-				location, (unsigned long long)RVL_BESIDE_MAX);
-	list = realloc(b->data, (b->n + 1) * sizeof(*list));
+	list = realloc(b->file, (b->n + 1) * sizeof(*list));
 	if (!list)
 		return refuse(err, -ENOMEM, location);
-	b->data = list;
-	*out = list[b->n] = malloc(size ? size : 1);
-	if (!*out)
+	b->file = list;
+	f = &list[b->n];
+	*f = (struct rvl_beside_file) { .location = strdup(location), .size = (uint64_t)st.st_size };
+	if (!f->location)
 		return refuse(err, -ENOMEM, location);
+	if (f->size)
+		f->data = mmap(NULL, f->size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (f->data == MAP_FAILED) {
+		free(f->location);
+		return refuse(err, -errno, location);
+	}
 	b->n++;
-	b->held += size;
-	rc = read_all(fd, *out, offset, size);
-	return rc ? refuse(err, rc, location) : 0;
+	*out = f;
+	return 0;
+}
+
+static int file_of(struct rvl_beside *b, const char *location, struct rvl_beside_file **out,
+		   struct rvl_err *err)
+{
+	int fd, rc;
+
+	for (uint32_t i = 0; i < b->n; i++) {
+		if (!strcmp(b->file[i].location, location)) {
+			*out = &b->file[i];
+			return 0;
+		}
+	}
+	fd = open_below(b->folder - 1, location, err);
+	if (fd < 0)
+		return -EINVAL;
+	rc = map_file(b, fd, location, out, err);
+	close(fd);
+	return rc;
 }
 
 static int read_beside(void *arg, const char *location, uint64_t offset, uint64_t size,
 		       const void **data, struct rvl_err *err)
 {
 	struct rvl_beside *b = arg;
-	int fd = open_below(b->folder - 1, location, err), rc;
-	void *p = NULL;
+	struct rvl_beside_file *f = NULL;
+	int rc = file_of(b, location, &f, err);
 
-	if (fd < 0)
-		return -EINVAL;
-	rc = read_part(b, fd, location, offset, size, &p, err);
-	close(fd);
-	*data = p;
-	return rc;
+	if (rc)
+		return rc;
+	if (size > f->size || offset > f->size - size)
+		return rvl_fail(err, -EINVAL, "%.200s: %llu bytes from %llu on are not in the file of %llu bytes",
+				location, (unsigned long long)size, (unsigned long long)offset,
+				(unsigned long long)f->size);
+	if (size > RVL_BESIDE_MAX - b->taken)
+		return rvl_fail(err, -E2BIG, "%.200s: the model reads more than %llu bytes of files",
+				location, (unsigned long long)RVL_BESIDE_MAX);
+	b->taken += size;
+	*data = size ? (const char *)f->data + offset : "";
+	return 0;
 }
 
 int rvl_beside_open(struct rvl_beside *b, const char *model)
@@ -119,9 +129,12 @@ int rvl_beside_open(struct rvl_beside *b, const char *model)
 
 void rvl_beside_clear(struct rvl_beside *b)
 {
-	for (uint32_t i = 0; i < b->n; i++)
-		free(b->data[i]);
-	free(b->data);
+	for (uint32_t i = 0; i < b->n; i++) {
+		if (b->file[i].size)
+			munmap(b->file[i].data, b->file[i].size);
+		free(b->file[i].location);
+	}
+	free(b->file);
 	if (b->folder)
 		close(b->folder - 1);
 	*b = (struct rvl_beside) { 0 };

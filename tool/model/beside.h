@@ -5,20 +5,27 @@
 
 #include "rivulet_compiler.h"
 
-#define RVL_BESIDE_MAX ((uint64_t)4 << 30)
+#define RVL_BESIDE_MAX RIVULET_PROGRAM_MAX /* bytes of all tensors, each counted by itself */
 
-/** struct rvl_beside - what was read from the folder of a model; all zero is empty */
+/* A mapped file. Who shortens it meanwhile ends the command by SIGBUS. */
+struct rvl_beside_file {
+	char *location;
+	void *data;
+	uint64_t size;
+};
+
+/** struct rvl_beside - files in the folder of a model; all zero is empty */
 struct rvl_beside {
 	struct rivulet_files files;
 	int folder; /* file descriptor + 1 */
-	void **data;
+	struct rvl_beside_file *file;
 	uint32_t n;
-	uint64_t held; /* bytes of @data, RVL_BESIDE_MAX at most */
+	uint64_t taken; /* bytes that tensors have */
 };
 
 /** rvl_beside_open() - fills @files for the folder of a model. Returns 0 or an enum rvl_exit */
 int rvl_beside_open(struct rvl_beside *b, const char *model);
-/** rvl_beside_clear() - frees all data that was read */
+/** rvl_beside_clear() - ends all mappings */
 void rvl_beside_clear(struct rvl_beside *b);
 
 #endif

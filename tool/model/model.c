@@ -96,7 +96,7 @@ int rvl_model_prepare(struct rvl_model_args *a, const char *model, struct rivule
 	if (!r)
 		r = rvl_beside_open(&a->beside, model);
 	if (!r)
-		r = rvl_read_file(model, RIVULET_MODEL_MAX, onnx);
+		r = rvl_read_file(model, RIVULET_PROGRAM_MAX, onnx);
 	if (r)
 		return r;
 	r = fill_options(a, board, o);

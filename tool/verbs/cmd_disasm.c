@@ -63,7 +63,7 @@ static int list_program(const char *path)
 {
 	struct rvl_blob b;
 	char why[256];
-	int r = rvl_read_file(path, RIVULET_MODEL_MAX, &b);
+	int r = rvl_read_file(path, RIVULET_PROGRAM_MAX, &b);
 
 	if (r)
 		return r;

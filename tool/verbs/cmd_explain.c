@@ -101,7 +101,7 @@ static int explain_program(const struct rvl_model_args *a, const char *path, con
 static int run_explain(void *args, int n, char **operand)
 {
 	struct rvl_blob file;
-	int r = rvl_read_file(operand[0], RIVULET_MODEL_MAX, &file);
+	int r = rvl_read_file(operand[0], RIVULET_PROGRAM_MAX, &file);
 
 	(void)n;
 	if (r)

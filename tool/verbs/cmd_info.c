@@ -398,7 +398,7 @@ static int info_model(const struct info_args *a, const char *path)
 	struct rvl_blob b;
 	const void *p;
 	char why[256];
-	int r = rvl_read_file(path, RIVULET_MODEL_MAX, &b);
+	int r = rvl_read_file(path, RIVULET_PROGRAM_MAX, &b);
 
 	if (r)
 		return r;

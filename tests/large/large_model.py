@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Writes a float model of more than 2 GiB, whose weights lie in a file beside it and are almost all a hole.
+
+large_model.py FOLDER
+
+model.onnx: y = x W1 ... W24 with square matrices of 5,120 rows, 100 MiB each; weights.bin: 2.3 GiB. Each
+matrix holds 1 in its first row and column, so that the first value of the result is that of x.
+"""
+import os
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+ROWS, MATRICES = 5120, 24
+BYTES = ROWS * ROWS * 4
+
+
+def main():
+    folder = sys.argv[1]
+    os.makedirs(folder, exist_ok=True)
+    nodes, weights, last = [], [], "x"
+    with open(os.path.join(folder, "weights.bin"), "wb") as f:
+        f.truncate(MATRICES * BYTES)
+        for i in range(MATRICES):
+            f.seek(i * BYTES)
+            f.write(np.float32(1).tobytes())
+            t = TensorProto(name=f"w{i}", data_type=TensorProto.FLOAT, dims=[ROWS, ROWS],
+                            data_location=TensorProto.EXTERNAL)
+            for key, value in (("location", "weights.bin"), ("offset", i * BYTES), ("length", BYTES)):
+                t.external_data.add(key=key, value=str(value))
+            weights.append(t)
+            nodes.append(helper.make_node("MatMul", [last, f"w{i}"], [f"y{i}"]))
+            last = f"y{i}"
+    graph = helper.make_graph(nodes, "large", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, ROWS])],
+                              [helper.make_tensor_value_info(last, TensorProto.FLOAT, [1, ROWS])], weights)
+    with open(os.path.join(folder, "model.onnx"), "wb") as f:
+        f.write(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString())
+    x = np.zeros((1, ROWS), np.float32)
+    x[0, 0] = 3
+    np.save(os.path.join(folder, "x.npy"), x)
+
+
+if __name__ == "__main__":
+    main()
