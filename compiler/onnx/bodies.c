@@ -33,7 +33,7 @@ static const struct body {
 } bodies[] = {
 	{ MS, "QLinearSigmoid", QUANTISED, "Y", "", 13, Q("Sigmoid(x)"), NULL },
 	{ MS, "QLinearLeakyRelu", QUANTISED, "Y", "alpha=0.01", 13, Q("LeakyRelu<alpha=@alpha>(x)"), NULL },
-	/* A body opset of 0: that of the call's attribute opset. */
+	/* A body opset of 0 stands for the value of the attribute opset of the call. */
 	{ MS, "QLinearSoftmax", QUANTISED, "Y", "axis=-1", 0, Q("Softmax<axis=@axis>(x)"), NULL },
 	{ MS, "QLinearWhere", "c X xs xz Y ys yz zs zz", "Z", "", 13,
 	  "x = DequantizeLinear(X, xs, xz); y = DequantizeLinear(Y, ys, yz); z = Where(c, x, y);"

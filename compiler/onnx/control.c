@@ -21,7 +21,7 @@ enum kind { IF, LOOP, SCAN, KINDS };
 
 static const char *const names[KINDS] = { "If", "Loop", "Scan" };
 
-/* Values of one scan output, in the order of the iterations. */
+/* The values of one scan output, in the order of the iterations. */
 struct values {
 	struct rvl_tensor **t;
 	uint32_t n, cap;

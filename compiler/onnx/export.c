@@ -336,7 +336,7 @@ static void bound(struct export *e, struct rvl_bytes *node, const char *name, co
 	text(e, node, NODE_INPUT, full);
 }
 
-/* The clamp folded into a node, from @raw to @name. */
+/* Writes the clamp that was folded into a node as a node of its own, from @raw to @name. */
 static void clamp(struct export *e, const struct rvl_node *n, const char *raw, const char *name)
 {
 	const struct rvl_attr *a = &n->attr;

@@ -427,7 +427,7 @@ static int connect_inputs(struct import *im)
 	return 0;
 }
 
-/* Results beyond RVL_MAX_OUT exist only as names that nothing can use. */
+/* A result beyond RVL_MAX_OUT exists only as a name, and a node that reads it is refused. */
 static int connect_output(struct import *im, struct rvl_span name, uint32_t i)
 {
 	struct rvl_tensor *t;

@@ -183,7 +183,7 @@ static int worst_first(const void *a, const void *b)
 	return x->node < y->node ? -1 : 1;
 }
 
-/* Chooses anew with the nodes that @keep says left out. */
+/* Repeats the choice without the nodes that @keep marks. */
 static void choose_without(struct calibration *c, const bool *keep)
 {
 	rvl_chosen_clear(c->g, &c->chosen);

@@ -233,7 +233,10 @@ static bool fits(const struct rvl_node *n, enum form form, const struct rvl_chos
 	return form == NPU_FORM || leads(c, n);
 }
 
-/* The results of a mover have the parameters of its operand; those of operands of a join its own. */
+/*
+ * The results of an operator that moves values have the parameters of its operand. The operands of one
+ * that joins values have the parameters of its result.
+ */
 static void share_params(struct rvl_chosen *c, const struct rvl_node *n, enum form form)
 {
 	if (form == MOVING_FORM)

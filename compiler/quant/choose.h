@@ -31,8 +31,9 @@ uint32_t rvl_chosen_like(const struct rvl_chosen *c, uint32_t id);
 /**
  * Chooses products with constant weights, and what follows them as far as the NPU computes it:
  * additions, products and pools of quantised values, and element-wise functions of one. Between two
- * products it chooses what the CPU computes on bytes, too: operators that move, join or pad values,
- * and element-wise functions that differ by channel. Behind the last product these stay float, where
+ * products it chooses what the CPU computes on bytes, too: operators that move, select, join or pad
+ * values, element-wise functions of one or more values, weighted means, and products of two computed
+ * matrices. Behind the last product these stay float, where
  * they cost little and lose nothing. @keep_float: by index in g->nodes, nodes that are left out; may
  * be NULL. Returns the number of products.
  */

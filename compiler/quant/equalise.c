@@ -16,7 +16,7 @@ struct side {
 	int64_t channels, outer, step, inner;
 };
 
-/* Weights by rows, which make the channels. */
+/* The weights that compute each channel: their rows. */
 static struct side maker_of(const struct rvl_node *n)
 {
 	const struct rvl_shape *s = &n->in[1]->shape;
@@ -25,7 +25,7 @@ static struct side maker_of(const struct rvl_node *n)
 			       .inner = rvl_shape_count(s) / s->dim[0] };
 }
 
-/* Weights by columns, which take the channels. A depthwise convolution takes them by rows. */
+/* The weights that read each channel: their columns, or the rows of a depthwise convolution. */
 static struct side taker_of(const struct rvl_node *n)
 {
 	const struct rvl_shape *s = &n->in[1]->shape;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* SHA-256 of @out and of that of the bytes. */
+/* Replaces @out by the SHA-256 of @out followed by the SHA-256 of the bytes. */
 static void add(uint8_t out[32], const void *data, size_t size)
 {
 	uint8_t pair[64];

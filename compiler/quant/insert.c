@@ -75,7 +75,10 @@ static int add_pair(struct insertion *c, const struct rvl_tensor *t, struct rvl_
 	return rc ? rc : add_node(c, RVL_OP_DEQUANTIZE, in, 0, to);
 }
 
-/* A result keeps its tensor behind the pair, which so keeps its name; an input keeps it in front. */
+/*
+ * The tensor that the model names lies behind the pair where a node makes it, and in front of the pair
+ * where it is an input, so that its name stays.
+ */
 static int quantise_tensor(struct insertion *c, struct rvl_tensor *t)
 {
 	struct rvl_node *maker = t->producer;
@@ -155,7 +158,7 @@ static double mean_of_input(const struct rvl_node *n, const struct rvl_rows *r,
 }
 
 /*
- * What the rounding of row @m of the weights takes from its sums on average. Padding is counted as
+ * The mean error that the rounding of row @m of the weights causes in its sums. Padding is counted as
  * if it were input.
  */
 static double mean_error(const struct insertion *c, const struct rvl_node *n, const struct rvl_rows *r,
@@ -229,7 +232,7 @@ static int quantise_bias(struct insertion *c, struct rvl_node *n, const struct r
 	return rc ? rc : rvl_node_set_in(c->g, n, 2, dq, c->err);
 }
 
-/* Neither infinite nor NaN, which no scale can hold. */
+/* Whether no value is infinite or NaN: no scale represents those. */
 static bool is_finite(const struct rvl_tensor *t)
 {
 	const float *v = t && t->data && t->type == RVL_TYPE_F32 ? t->data : NULL;

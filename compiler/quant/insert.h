@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* QuantizeLinear and DequantizeLinear into a float graph. */
+/* Inserts QuantizeLinear and DequantizeLinear into a float graph. */
 #ifndef RVL_INSERT_H
 #define RVL_INSERT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tensors of a float graph hold over all examples, in bounded memory. */
+/* Counts the values of the tensors of a float graph over all examples, in bounded memory. */
 #ifndef RVL_OBSERVE_H
 #define RVL_OBSERVE_H
 
@@ -10,7 +10,8 @@
 
 /*
  * A sum of numbers of RVL_MEAN_BITS fractional bits, which is exact in any order. The integer parts and
- * the fractions, each 0 or more, add up apart, so that neither overflows within 2^32 summands.
+ * the fractions, each 0 or more, are summed separately, so that neither sum overflows within 2^32
+ * summands.
  */
 struct rvl_sum {
 	int64_t whole;

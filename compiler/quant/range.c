@@ -25,7 +25,7 @@ static struct rvl_range clip(const struct rvl_seen *s, double lo, double hi)
 
 /* ---- percentile ---- */
 
-/* Cuts the share on one side where nothing is negative or nothing positive, else half on each. */
+/* Cuts the whole share at one side where all values have one sign, else half of it at each side. */
 static struct rvl_range percentile(const struct rvl_seen *s, double percent)
 {
 	double cut = (double)s->n * (100 - percent) / 100 + 1e-6;
@@ -159,7 +159,7 @@ static double divergence(const struct rvl_seen *s, int32_t lo, int32_t hi)
 	return d;
 }
 
-/* Both bounds shrink together. */
+/* Tries bounds that are equal shares of the least and of the largest value. */
 static struct rvl_range least_divergence(const struct rvl_seen *s)
 {
 	int32_t best_lo = bin_at(s, s->lo, STEPS), best_hi = bin_at(s, s->hi, STEPS);

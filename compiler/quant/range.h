@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From what a tensor was seen to hold to its range, scale and zero point. */
+/* Range, scale and zero point of a tensor from the counts of its values. */
 #ifndef RVL_RANGE_H
 #define RVL_RANGE_H
 

@@ -6,8 +6,9 @@
 #include "graph/graph.h"
 
 /**
- * A mean of all pixels, as ReduceMean or AveragePool, becomes GlobalAveragePool; zeros in front of a convolution become its padding; a
- * transposed convolution becomes a convolution whose channels are spread over pixels. Results are the
+ * A mean of all pixels, as ReduceMean or AveragePool, becomes GlobalAveragePool. Zeros in front of a
+ * convolution become its padding. A transposed convolution becomes a convolution whose channels are
+ * spread over pixels. Results are the
  * same but for the order of float sums. Shapes must be inferred.
  */
 int rvl_rewrite(struct rvl_graph *g, struct rvl_err *err);

@@ -94,7 +94,7 @@ int rvl_samples_bind(struct rvl_graph *g, const struct rivulet_quantise *q, stru
 	return rc;
 }
 
-/* One input of one run, the first examples behind the last one. */
+/* One input of one run. Behind the last example the first ones follow again. */
 static int feed_input(const struct rvl_samples *s, struct rvl_interp *it, uint32_t i, uint64_t run,
 		      struct rvl_err *err)
 {

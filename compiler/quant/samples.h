@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Examples bound to the inputs of a graph, and what the tensors of a graph hold while it runs them. */
+/* Examples bound to the inputs of a graph, and runs of a graph over them. */
 #ifndef RVL_SAMPLES_H
 #define RVL_SAMPLES_H
 

@@ -30,7 +30,7 @@ static int run_class(struct rvl_call *c, const struct functions *fn)
 	return rvl_rows(c, k, k, f);
 }
 
-/* The same with a bool result, which is computed as an unsigned number. */
+/* Functions whose bool result is computed as an unsigned number. */
 static int run_compare(struct rvl_call *c, const struct functions *fn)
 {
 	enum rvl_class k = rvl_class_of(c->in[0].type);
@@ -157,7 +157,7 @@ static int run_pow(struct rvl_call *c)
 			rvl_rows(c, RVL_CLASS_S64, RVL_CLASS_S64, pow_s);
 }
 
-/* As NumPy: a NaN in either operand is the result. */
+/* A NaN in either operand is the result, as in NumPy. */
 ROW2(max_f, f, f, isnan(a) || a > b ? a : b)
 ROW2(max_s, s, s, a > b ? a : b)
 ROW2(max_u, u, u, a > b ? a : b)
@@ -292,26 +292,26 @@ RUN_ALIGNED(and)
 RUN_ALIGNED(or)
 RUN_ALIGNED(xor)
 
-#define ALIGNED(op, set, rule, function) \
+#define ALIGNED(op, set, rule, function, what) \
 	{ .name = (op), .since = 1, .least_in = 2, .most_in = 2, .types = { set }, \
 	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .infer = (rule), .run = (function), \
 	  .align = aligned_shape, \
 	  .attrs = RVL_ATTRS(RVL_FLAG("broadcast", 0), RVL_INT("axis", 0), \
 			     RVL_IGNORED("consumed_inputs")), \
-	  .doc = "the same, input 1 broadcast from an axis of input 0 on" }
+	  .doc = what ". The dimensions of b are those of a from attribute axis on" }
 
 const struct rvl_op_def rvl_ops_arithmetic[] = {
-	ALIGNED("Add", RVL_T_NUMBER, infer_aligned, run_add_aligned),
-	ALIGNED("Sub", RVL_T_NUMBER, infer_aligned, run_sub_aligned),
-	ALIGNED("Mul", RVL_T_NUMBER, infer_aligned, run_mul_aligned),
-	ALIGNED("Div", RVL_T_NUMBER, infer_aligned, run_div_aligned),
-	ALIGNED("Pow", RVL_T_FLOAT, infer_aligned, run_pow_aligned),
-	ALIGNED("Equal", RVL_T_ANY, infer_aligned_bool, run_equal_aligned),
-	ALIGNED("Greater", RVL_T_FLOAT, infer_aligned_bool, run_greater_aligned),
-	ALIGNED("Less", RVL_T_FLOAT, infer_aligned_bool, run_less_aligned),
-	ALIGNED("And", RVL_T(BOOL), infer_aligned, run_and_aligned),
-	ALIGNED("Or", RVL_T(BOOL), infer_aligned, run_or_aligned),
-	ALIGNED("Xor", RVL_T(BOOL), infer_aligned, run_xor_aligned),
+	ALIGNED("Add", RVL_T_NUMBER, infer_aligned, run_add_aligned, "a + b"),
+	ALIGNED("Sub", RVL_T_NUMBER, infer_aligned, run_sub_aligned, "a - b"),
+	ALIGNED("Mul", RVL_T_NUMBER, infer_aligned, run_mul_aligned, "a * b"),
+	ALIGNED("Div", RVL_T_NUMBER, infer_aligned, run_div_aligned, "a / b"),
+	ALIGNED("Pow", RVL_T_FLOAT, infer_aligned, run_pow_aligned, "a to the power of b"),
+	ALIGNED("Equal", RVL_T_ANY, infer_aligned_bool, run_equal_aligned, "a == b"),
+	ALIGNED("Greater", RVL_T_FLOAT, infer_aligned_bool, run_greater_aligned, "a > b"),
+	ALIGNED("Less", RVL_T_FLOAT, infer_aligned_bool, run_less_aligned, "a < b"),
+	ALIGNED("And", RVL_T(BOOL), infer_aligned, run_and_aligned, "whether both are true"),
+	ALIGNED("Or", RVL_T(BOOL), infer_aligned, run_or_aligned, "whether at least one is true"),
+	ALIGNED("Xor", RVL_T(BOOL), infer_aligned, run_xor_aligned, "whether exactly one is true"),
 	BINARY("Add", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_add, "a + b with broadcasting"),
 	BINARY("Sub", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_sub, "a - b"),
 	BINARY("Mul", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_mul, "a * b with broadcasting"),
@@ -329,9 +329,11 @@ const struct rvl_op_def rvl_ops_arithmetic[] = {
 	       "a >= b"),
 	BINARY("Less", 7, RVL_T_NUMBER, rvl_infer_broadcast_bool, run_less, "a < b"),
 	BINARY("LessOrEqual", 12, RVL_T_NUMBER, rvl_infer_broadcast_bool, run_less_equal, "a <= b"),
-	BINARY("And", 7, RVL_T(BOOL), rvl_infer_broadcast, run_and, "both"),
-	BINARY("Or", 7, RVL_T(BOOL), rvl_infer_broadcast, run_or, "either or both"),
-	BINARY("Xor", 7, RVL_T(BOOL), rvl_infer_broadcast, run_xor, "one of the two"),
+	BINARY("And", 7, RVL_T(BOOL), rvl_infer_broadcast, run_and, "whether both are true"),
+	BINARY("Or", 7, RVL_T(BOOL), rvl_infer_broadcast, run_or,
+	       "whether at least one is true"),
+	BINARY("Xor", 7, RVL_T(BOOL), rvl_infer_broadcast, run_xor,
+	       "whether exactly one is true"),
 	BINARY("BitwiseAnd", 18, RVL_T_INT, rvl_infer_broadcast, run_bit_and, "bits set in both"),
 	BINARY("BitwiseOr", 18, RVL_T_INT, rvl_infer_broadcast, run_bit_or, "bits set in either"),
 	BINARY("BitwiseXor", 18, RVL_T_INT, rvl_infer_broadcast, run_bit_xor,

@@ -438,7 +438,7 @@ static int run_roi_align(struct rvl_call *c)
 	.attrs = RVL_ATTRS(RVL_INT("align_corners", 0), RVL_STRING("mode", first, list), \
 			   RVL_STRING("padding_mode", "zeros", "zeros|border|reflection")), \
 	.infer = infer_grid_sample, .run = run_grid_sample, \
-	.doc = "an image of 1 to 3 dimensions, sampled at the places of a grid" }
+	.doc = "an image of 1 to 3 dimensions, sampled at the coordinates of a grid" }
 #define ROI \
 	RVL_STRING("mode", "avg", "avg|max"), RVL_INT("output_height", 1), \
 	RVL_INT("output_width", 1), RVL_INT("sampling_ratio", 0), RVL_FLOAT("spatial_scale", 1.0f)
@@ -454,7 +454,7 @@ const struct rvl_op_def rvl_ops_grid[] = {
 	{ .name = "AffineGrid", .since = 20, .least_in = 2, .most_in = 2,
 	  .types = { RVL_T_FLOAT, RVL_T_INDEX }, .attrs = RVL_ATTRS(RVL_INT("align_corners", 0)),
 	  .infer = infer_affine, .run = run_affine,
-	  .doc = "the places at which an affine transform samples an image" },
+	  .doc = "the coordinates at which an affine transform samples an image" },
 	ALIGN(10, ROI),
 	ALIGN(16, ROI, RVL_STRING("coordinate_transformation_mode", "half_pixel",
 				  "half_pixel|output_half_pixel")),

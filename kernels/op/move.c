@@ -1031,7 +1031,7 @@ static int run_reverse(struct rvl_call *c)
 	.name = "Concat", .since = (opset), .least_in = 1, .most_in = RVL_ANY_NUMBER_IN, \
 	.types = { RVL_T_ANY }, .same = RVL_SAME_ALL, .flags = RVL_OP_JOINS | RVL_OP_BOXES, \
 	.attrs = RVL_ATTRS(axis), \
-	.infer = infer_concat, .run = run_concat, .doc = "tensors joined along an axis" }
+	.infer = infer_concat, .run = run_concat, .doc = "the inputs one behind the other along an axis" }
 #define BLOCK_MODE RVL_STRING("mode", "DCR", "DCR|CRD")
 
 const struct rvl_op_def rvl_ops_move[] = {
@@ -1049,7 +1049,7 @@ const struct rvl_op_def rvl_ops_move[] = {
 	{ .name = "Slice", .since = 10, .least_in = 3, .most_in = 5,
 	  .types = { RVL_T_ANY, RVL_T_INDEX, RVL_T_INDEX, RVL_T_INDEX },
 	  .flags = RVL_OP_MOVES | RVL_OP_BOXES, .infer = infer_slice, .run = run_slice, .doc = "a part of every axis, in steps" },
-	MOVED("Transpose", 1, infer_transpose, run_transpose, "axes in another order",
+	MOVED("Transpose", 1, infer_transpose, run_transpose, "the axes permuted",
 	      RVL_INTS("perm")),
 	PAD_OLD(1, "paddings"),
 	PAD_OLD(2, "pads"),
@@ -1081,6 +1081,6 @@ const struct rvl_op_def rvl_ops_move[] = {
 	{ .name = "ReverseSequence", .since = 10, .least_in = 2, .most_in = 2,
 	  .types = { RVL_T_ANY, RVL_T(S64) }, .flags = RVL_OP_MOVES,
 	  .attrs = RVL_ATTRS(RVL_INT("batch_axis", 1), RVL_INT("time_axis", 0)),
-	  .infer = infer_reverse, .run = run_reverse, .doc = "the start of every sequence reversed" },
+	  .infer = infer_reverse, .run = run_reverse, .doc = "each sequence with its first elements in reverse order" },
 	RVL_OPS_END
 };

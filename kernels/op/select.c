@@ -461,7 +461,7 @@ const struct rvl_op_def rvl_ops_select[] = {
 	{ .name = "Unique", .since = 11, .least_in = 1, .most_in = 1, .least_out = 1, .most_out = 4,
 	  .types = { RVL_T_ANY }, .attrs = RVL_ATTRS(RVL_INT("axis", 0), RVL_INT("sorted", 1)),
 	  .infer = infer_unique, .run = run_unique, .scratch = scratch_unique,
-	  .doc = "every value or part of an axis once" },
+	  .doc = "the distinct values, or the distinct slices of an axis" },
 	{ .name = "NonMaxSuppression", .since = 10, .least_in = 2, .most_in = 5,
 	  .types = { RVL_T_FLOAT, RVL_T_FLOAT, RVL_T(S64), RVL_T_FLOAT },
 	  .attrs = RVL_ATTRS(RVL_INT("center_point_box", 0)), .infer = infer_suppression,

@@ -199,6 +199,6 @@ const struct rvl_op_def rvl_ops_sequence[] = {
 	  .types = { RVL_T_FLOAT },
 	  .attrs = RVL_ATTRS(RVL_STRING("activation", "none", "none|silu|swish")),
 	  .infer = infer_causal, .run = run_causal,
-	  .doc = "convolution of each channel with what came before" },
+	  .doc = "convolution of each channel with its present and earlier elements" },
 	RVL_OPS_END
 };

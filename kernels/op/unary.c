@@ -460,7 +460,7 @@ const struct rvl_op_def rvl_ops_unary[] = {
 	      RVL_STRING("approximate", "none", "none|tanh")),
 	UNARY("Swish", 24, RVL_T_FLOAT, run_swish, "x / (1 + exp(-alpha * x))",
 	      RVL_FLOAT("alpha", 1.0f)),
-	UNARY("Shrink", 9, RVL_T_NUMBER, run_shrink, "x moved by bias towards 0, 0 within lambd",
+	UNARY("Shrink", 9, RVL_T_NUMBER, run_shrink, "x - bias above lambd, x + bias below -lambd, 0 between",
 	      RVL_FLOAT("bias", 0.0f), RVL_FLOAT("lambd", 0.5f)),
 	{ .name = "SwiGLU", .since = 28, .least_in = 2, .most_in = 2, .types = { RVL_T_FLOAT },
 	  .flags = RVL_OP_ELEMENTWISE, .attrs = RVL_ATTRS(RVL_FLOAT("alpha", 1.0f)),
