@@ -69,6 +69,7 @@ GRAPHS ?= 300
 check-quantised-operators: $(BUILD)/rivulet
 	@scripts/install-deps.sh --oracle
 	@build/venv/bin/python tests/onnx/quantised_operators.py $(BUILD)/rivulet $(GRAPHS)
+	@build/venv/bin/python tests/onnx/quantised_norm.py $(BUILD)/rivulet
 
 # The same of the newest onnx package of PyPI, which makes its tests.
 .PHONY: check-onnx-newest
