@@ -11,15 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void rivulet_blob_free(struct rivulet_blob *b)
-{
-	if (b->data && b->release)
-		b->release(b->data, b->size);
-	else
-		free(b->data);
-	*b = (struct rivulet_blob){ 0 };
-}
-
 static void backend_free(struct rvl_backend *be)
 {
 	free(be->store);
