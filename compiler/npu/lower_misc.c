@@ -260,6 +260,8 @@ static int tabulate(const struct rvl_node *n, uint8_t *table)
 	int rc;
 
 	rvl_node_desc(n, &d);
+	/* A constant operand would make a kernel of its values. */
+	d.in[0].data = NULL;
 	d.in[0].shape = (struct rvl_shape){ .rank = 1, .dim = { 256 } };
 	d.out[0].shape = d.in[0].shape;
 	for (int i = 0; i < 256; i++)
