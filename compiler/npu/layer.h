@@ -252,7 +252,8 @@ static inline const struct rvl_mode *rvl_mode_at(const struct rvl_layer *l, uint
 
 static inline bool rvl_view_equal(const struct rvl_view *a, const struct rvl_view *b)
 {
-	return a->n == b->n && a->c == b->c && a->h == b->h && a->w == b->w;
+	return a->n == b->n && a->c == b->c && a->h == b->h && a->w == b->w &&
+	       (a->inter == b->inter || a->c == 1 || a->h * a->w == 1);
 }
 
 /**
