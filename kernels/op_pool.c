@@ -81,7 +81,7 @@ static void put_max(const struct pool_run *r, int64_t plane, int64_t out, int64_
 	int64_t pos = best;
 
 	if (best < 0) {		/* the window lies entirely in the padding */
-		memset(r->y + (size_t)at * size, 0, size);
+		rvl_put_least(r->k->d.in[0].type, r->y, at);
 		pos = 0;
 	} else {
 		memcpy(r->y + (size_t)at * size,

@@ -2,7 +2,18 @@
 #ifndef RVL_POOL_H
 #define RVL_POOL_H
 
+#include <float.h>
+
 #include "internal.h"
+
+/** Element @i of @y becomes the least finite value: the maximum of a window that has padding alone. */
+static inline void rvl_put_least(enum rvl_type t, void *y, int64_t i)
+{
+	if (t == RVL_TYPE_F32)
+		((float *)y)[i] = -FLT_MAX;
+	else
+		((uint8_t *)y)[i] = t == RVL_TYPE_S8 ? 0x80 : 0;
+}
 
 /* The numbers of QLinearAveragePool. */
 struct rvl_qaverage {

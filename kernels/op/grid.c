@@ -62,9 +62,13 @@ static double reflect(const struct grid_sample *s, double x, int64_t n)
 	return low + (far > range ? 2 * range - far : far);
 }
 
+/*
+ * A sample by cubic convolution outside of the image keeps its place, and its taps are those at the
+ * border, as in onnxruntime and PyTorch.
+ */
 static double pad_place(const struct grid_sample *s, double x, int64_t n)
 {
-	if (s->padding == BORDER)
+	if (s->padding == BORDER && s->taps < 4)
 		return fmin(fmax(x, 0), (double)(n - 1));
 	return s->padding == REFLECTION ? reflect(s, x, n) : x;
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "pool.h"
 #include "window.h"
 
 struct pool {
@@ -76,7 +77,7 @@ static int64_t column_major(const struct rvl_window *w, int64_t at)
 	return index;
 }
 
-/* A window that lies entirely in the padding gives 0. */
+/* A window that lies entirely in the padding gives the least value, as in onnxruntime. */
 static void end_largest(void *arg, const struct rvl_window_row *row, union rvl_window_sum *sum)
 {
 	const struct pool *p = arg;
@@ -91,7 +92,7 @@ static void end_largest(void *arg, const struct rvl_window_row *row, union rvl_w
 		if (sum->s[i])
 			memcpy(y + (size_t)i * size, x + (size_t)at * size, size);
 		else
-			memset(y + (size_t)i * size, 0, size);
+			rvl_put_least(p->c->in[0].type, y, i);
 		if (rvl_wants(p->c, 1))
 			((int64_t *)p->c->out[1].data)[first + i] = row->plane * p->in +
 				(p->column_major ? column_major(&p->w, at) : at);
