@@ -276,7 +276,10 @@ static int check_number(struct rvl_call *c)
 				   d->most_in);
 	if (c->n_out > most)
 		return rvl_op_fail(c, "it has %u outputs, at most %u are known", c->n_out, most);
-	for (uint32_t i = 0; i < d->least_in; i++)
+	if (!c->n_out)
+		return rvl_op_fail(c, "it has no output");
+	/* None of any number of inputs can be left out. */
+	for (uint32_t i = 0; i < (d->most_in == RVL_ANY_NUMBER_IN ? c->n_in : d->least_in); i++)
 		if (!rvl_has(c, i))
 			return rvl_op_fail(c, "it lacks input %u", i);
 	return 0;

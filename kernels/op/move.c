@@ -215,8 +215,6 @@ static int infer_concat(struct rvl_call *c)
 	for (uint32_t i = 1; i < c->n_in && !rc; i++) {
 		struct rvl_shape x = c->in[i].shape;
 
-		if (!rvl_has(c, i))
-			return rvl_op_fail(c, "it lacks input %u", i);
 		if (x.rank == y.rank) {
 			y.dim[axis] += x.dim[axis];
 			x.dim[axis] = y.dim[axis];

@@ -56,6 +56,14 @@ START_TEST(concat_refuses_what_does_not_join)
 	IN_F32(DIMS(1), 1);
 	op_fails(1, "it lacks input 1");
 	/* Errors that the table detects for every operator. */
+	op_begin("Max", 13);
+	IN_F32(DIMS(1), 1);
+	op_none();
+	IN_F32(DIMS(1), 1);
+	op_fails(1, "it lacks input 1");
+	op_begin("Split", 13);
+	IN_F32(DIMS(1), 1);
+	op_fails(0, "it has no output");
 	op_begin("Gather", 13);
 	op_none();
 	IN_S64(DIMS(1), 0);
