@@ -1,0 +1,415 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs random graphs by rivulet and by onnxruntime and compares the results.
+
+check_graphs.py [-j JOBS] RUNNER FOLDER [COUNT [SEED]]
+check_graphs.py --one RUNNER FOLDER SEED...
+
+Each seed makes one graph (graph.py, ops_*.py). It runs by the interpreter, as a program for the CPU, as a
+program for a board on the linked device model, and as such a program without views and cascades; boards
+alternate. A graph is right when every result equals onnxruntime's: bytes, integers and bool exactly,
+but for the exceptions of docs/numerics.md 6, floats within 1e-5 of the largest magnitude of their tensor.
+
+FOLDER keeps what is finished, so that a run continues where an earlier run of the same files was stopped,
+and each graph that is wrong: SEED.onnx and SEED.npz (inputs), both reduced to the fewest nodes found.
+
+A float result that is further apart is `sensitive` where changes of 2^-22 in the operands of nodes move
+onnxruntime's own result as far. A graph that onnxruntime refuses is replaced by another of the same seed.
+"""
+import argparse
+import collections
+import hashlib
+import json
+import multiprocessing
+import os
+import select
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper, TensorProto
+import onnxruntime as ort
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import graph as G  # noqa: E402
+import ops_math  # noqa: E402,F401
+import ops_move  # noqa: E402,F401
+import ops_net  # noqa: E402,F401
+import ops_quant  # noqa: E402,F401
+from reduce import reduce_model  # noqa: E402
+
+BOARDS = ("zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64")
+INTERPRETED, CPU, NPU, NPU_COPIES = range(4)
+HOW = ("interpreter", "cpu", "npu", "npu without views")
+CHUNK = 50
+HANG_S = 120
+TRIES = 8
+TOLERANCE = 1e-5
+
+
+class Runner:
+    """tests/graphs/runner.c, started again after a crash."""
+
+    def __init__(self, path, dtypes):
+        self.path, self.dtypes = path, dtypes
+        self.process = self.errors = None
+
+    def start(self):
+        self.errors = tempfile.TemporaryFile("w+", errors="replace")
+        self.process = subprocess.Popen([self.path, *BOARDS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors)
+
+    def stop(self):
+        if self.process:
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
+
+    def read(self, n):
+        data = b""
+        while len(data) < n:
+            if not select.select([self.process.stdout], [], [], HANG_S)[0]:
+                raise TimeoutError
+            part = os.read(self.process.stdout.fileno(), n - len(data))
+            if not part:
+                raise EOFError
+            data += part
+        return data
+
+    def number(self, kind="<I"):
+        return struct.unpack(kind, self.read(struct.calcsize(kind)))[0]
+
+    def ask(self, model, how, board, feeds):
+        """(verdict, detail, NPU steps): "ran" with arrays, or "refused", "crashed", "hung" with a text."""
+        if not self.process:
+            self.start()
+        parts = [struct.pack("<I", len(model)), model, struct.pack("<BBH", how, board, len(feeds))]
+        for array in feeds:
+            data = np.ascontiguousarray(array).tobytes()
+            parts += [struct.pack("<I", len(data)), data]
+        try:
+            os_write(self.process.stdin, b"".join(parts))
+            rc, steps, n = self.number("<i"), self.number(), self.number()
+            if rc:
+                return "refused", self.read(n).decode(errors="replace"), 0
+            return "ran", [self.array() for _ in range(n)], steps
+        except (EOFError, BrokenPipeError):
+            self.process.kill()
+            self.process.communicate()
+            self.errors.seek(0)
+            text = self.errors.read()
+            self.process = None
+            return "crashed", next((line for line in text.splitlines() if "rror" in line), text[-300:]), 0
+        except TimeoutError:
+            self.stop()
+            return "hung", f"no answer in {HANG_S} s", 0
+
+    def array(self):
+        kind, rank = self.number(), self.number()
+        shape = struct.unpack(f"<{rank}q", self.read(8 * rank))
+        return np.frombuffer(self.read(self.number()), self.dtypes[kind]).reshape(shape)
+
+
+def os_write(pipe, data):
+    pipe.write(data)
+    pipe.flush()
+
+
+def session(model, int8, level=None):
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    if level is not None:
+        options.graph_optimization_level = level
+    # As docs/numerics.md 7 says.
+    options.add_session_config_entry(*(("session.qdqisint8allowed", "1") if int8 else ("session.x64quantprecision", "1")))
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def reference(model, feeds, int8, level=None):
+    with np.errstate(all="ignore"):
+        return session(model, int8, level).run(None, feeds)
+
+
+def apart(got, want, slack):
+    """Why two results differ, or None."""
+    want = np.asarray(want)
+    if got.dtype != want.dtype or got.shape != want.shape:
+        return f"{got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
+    if not want.size:
+        return None
+    if want.dtype.kind != "f":
+        if np.array_equal(got, want):
+            return None
+        worst = np.abs(got.astype(np.float64) - want.astype(np.float64)).max()
+        return None if worst <= slack else f"{int((got != want).sum())} of {want.size} elements differ, by {worst:g} at most"
+    known = np.isfinite(want)
+    if not np.array_equal(np.isfinite(got), known) or not np.array_equal(got[~known], want[~known], equal_nan=True):
+        return "infinities or NaN differ"
+    if not known.any():
+        return None
+    worst = np.abs(got[known].astype(np.float64) - want[known]).max()
+    top = np.abs(want[known]).max()
+    return None if worst <= TOLERANCE * top + 1e-30 else f"{worst:g} apart, magnitude {top:g}"
+
+
+class Case:
+    """The graph of a seed with the results of onnxruntime."""
+
+    def __init__(self, model, feeds, slack, int8):
+        self.model, self.feeds, self.slack, self.int8 = model, feeds, slack, int8
+        self.data = model.SerializeToString()
+        self.want = reference(self.data, feeds, int8)
+
+    def differs(self, runner, how, board):
+        """(what is wrong, NPU steps); None where nothing is."""
+        verdict, detail, steps = runner.ask(self.data, how, board, [self.feeds[i.name] for i in self.model.graph.input])
+        if verdict != "ran":
+            return f"{verdict}: {detail}", 0
+        if len(detail) != len(self.want):
+            return f"{len(detail)} outputs, not {len(self.want)}", steps
+        for out, got, want in zip(self.model.graph.output, detail, self.want):
+            why = apart(got, want, self.slack.get(out.name, 0))
+            if why:
+                return f"output {out.name}: {why}", steps
+        return None, steps
+
+    def sensitive(self, runner, how, board):
+        """Whether changes of 2^-22 in the operands of nodes explain the distance."""
+        verdict, got, _ = runner.ask(self.data, how, board, [self.feeds[i.name] for i in self.model.graph.input])
+        if verdict != "ran" or len(got) != len(self.want):
+            return False
+        spread = [np.zeros(np.shape(w)) for w in self.want]
+        for seed in range(6):
+            try:
+                changed = reference(disturbed(self.model, seed).SerializeToString(), self.feeds, self.int8, ort.GraphOptimizationLevel.ORT_DISABLE_ALL)
+            except Exception:  # pylint: disable=broad-except
+                return False
+            for s, c, w in zip(spread, changed, self.want):
+                if np.shape(c) == np.shape(w) and np.asarray(w).dtype.kind == "f":
+                    np.maximum(s, np.abs(c.astype(np.float64) - w), out=s)
+        for out, g, w, s in zip(self.model.graph.output, got, self.want, spread):
+            if apart(g, w, self.slack.get(out.name, 0)) is None:
+                continue
+            if np.shape(g) != np.shape(w) or w.dtype.kind != "f":
+                return False
+            floor = 2.0 ** -23 if any(n.op_type in RECURRENT for n in self.model.graph.node) else 0
+            if not np.abs(g.astype(np.float64) - w).max() <= max(4 * s.max(), floor):
+                return False
+        return True
+
+    def agrees_unoptimised(self, runner, how, board):
+        """Whether onnxruntime without its optimisations gives our results."""
+        try:
+            self.want, kept = reference(self.data, self.feeds, self.int8, ort.GraphOptimizationLevel.ORT_DISABLE_ALL), self.want
+        except Exception:  # pylint: disable=broad-except
+            return False
+        same = self.differs(runner, how, board)[0] is None
+        self.want = kept
+        return same
+
+
+# onnxruntime computes these with tables of sines in float32.
+NOISE = {"DFT": 2.0 ** -19, "STFT": 2.0 ** -19}
+# Their gates are near 1, however small the result is.
+RECURRENT = {"LSTM", "GRU", "RNN"}
+# Their operands but the first are constants that decide shapes.
+CONSTANT_OPERANDS = {"Resize", "Upsample", "Clip", "Pad"}
+# Operators whose float results are the same bits everywhere.
+SAME_BITS = {"Reshape", "Transpose", "Concat", "Slice", "Split", "Pad", "Squeeze", "Unsqueeze", "Flatten", "Identity", "DepthToSpace", "SpaceToDepth",
+             "Expand", "Tile", "Gather", "GatherElements", "GatherND", "Relu", "Abs", "Neg", "Floor", "Ceil", "Round", "Constant", "DequantizeLinear", "Clip",
+             "Max", "Min", "MaxPool", "Cast", "Where", "Trilu", "Dropout", "Loop", "If", "Range", "EyeLike", "OneHot", "ConstantOfShape", "TopK", "Unique",
+             "Compress", "ReverseSequence", "CenterCropPad", "QuantizeLinear", "DynamicQuantizeLinear"}
+
+
+def disturbed(model, seed):
+    """The model with the float operands of its nodes multiplied by 1 + noise, element by element."""
+    rng = np.random.default_rng(seed)
+    shaped = onnx.shape_inference.infer_shapes(model).graph
+    infos = list(shaped.value_info) + list(shaped.output) + list(shaped.input)
+    shapes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in infos
+              if v.type.tensor_type.elem_type == TensorProto.FLOAT and v.type.tensor_type.HasField("shape")}
+    shapes.update({t.name: list(t.dims) for t in model.graph.initializer if t.data_type == TensorProto.FLOAT})
+    new = onnx.ModelProto()
+    new.CopyFrom(model)
+    del new.graph.node[:]
+    for k, node in enumerate(model.graph.node):
+        changed = onnx.NodeProto()
+        changed.CopyFrom(node)
+        for i, name in enumerate(node.input):
+            if node.op_type in SAME_BITS or name not in shapes or (i and node.op_type in CONSTANT_OPERANDS):
+                continue
+            noise = 1 + rng.choice([-1, 1], shapes[name]) * NOISE.get(node.op_type, 2.0 ** -22)
+            new.graph.initializer.append(numpy_helper.from_array(np.asarray(noise, np.float32), f"noise_{k}_{i}"))
+            new.graph.node.append(helper.make_node("Mul", [name, f"noise_{k}_{i}"], [f"noisy_{k}_{i}"]))
+            changed.input[i] = f"noisy_{k}_{i}"
+        new.graph.node.append(changed)
+    return new
+
+
+def make_case(seed):
+    """(case, graph, how often onnxruntime refused): the first graph of the seed that onnxruntime runs."""
+    why = None
+    for attempt in range(TRIES):
+        g = G.Graph(seed * TRIES + attempt)
+        g.grow(g.between(1, 10))
+        if not g.nodes or not g.outputs():
+            continue
+        try:
+            case = Case(g.model(), g.feeds, {v.name: v.slack for v in g.values if v.slack}, ops_quant.byte(g) == np.int8)
+            return case, g, attempt, why
+        except Exception as e:  # pylint: disable=broad-except
+            why = str(e).replace("\n", " ")
+    return None, None, TRIES, why
+
+
+def is_fused(model):
+    """Whether onnxruntime fuses float operators between bytes, which the interpreter takes as they are."""
+    return any(n.op_type == "DequantizeLinear" for n in model.graph.node)
+
+
+def ways_of(seed, model):
+    board = seed % len(BOARDS)
+    return (() if is_fused(model) else ((INTERPRETED, board),)) + ((CPU, board), (NPU, board), (NPU_COPIES, board))
+
+
+def check_seed(seed, runner, folder):
+    """A record of the seed for the journal."""
+    record = collections.Counter()
+    lines = []
+    case, g, refused, why = make_case(seed)
+    record["refused"] += refused
+    if refused and os.environ.get("GRAPHS_REFUSED"):
+        lines.append(f"# {seed} onnxruntime: {why}")
+    if case is None:
+        return record, lines
+    record["cases"] += 1
+    for node in g.nodes:
+        record["op " + node.op_type] += 1
+    wrong = sensitive = unlike = False
+    for how, board in ways_of(seed, case.model):
+        what, steps = case.differs(runner, how, board)
+        record["npu"] += how == NPU and steps > 0
+        if what is None:
+            continue
+        if "apart" in what and case.sensitive(runner, how, board):
+            sensitive = True
+        elif case.agrees_unoptimised(runner, how, board):
+            unlike = True
+            lines.append(f"# graph {seed} ({HOW[how]}, {BOARDS[board]}): as onnxruntime without optimisation; {what}")
+        else:
+            wrong = True
+            lines.append(f"not ok - graph {seed} ({HOW[how]}, {BOARDS[board]}): {what}" + keep(case, runner, how, board, folder, seed))
+            break
+    record["wrong"] += wrong
+    record["sensitive"] += sensitive and not wrong
+    record["unlike"] += unlike and not wrong
+    return record, lines
+
+
+def keep(case, runner, how, board, folder, seed):
+    """Reduces a wrong graph and writes it. Returns a description of it."""
+    def wrong(model, feeds):
+        try:
+            small = Case(model, feeds, case.slack, case.int8)
+        except Exception:  # pylint: disable=broad-except
+            return False
+        what = small.differs(runner, how, board)[0]
+        return what is not None and not ("apart" in what and small.sensitive(runner, how, board)) and \
+            not small.agrees_unoptimised(runner, how, board)
+
+    model, feeds = reduce_model(case.model, case.feeds, wrong, lambda m, f: reference(m.SerializeToString(), f, case.int8))
+    path = os.path.join(folder, f"{seed}.onnx")
+    onnx.save(model, path)
+    np.savez(os.path.join(folder, f"{seed}.npz"), **feeds)
+    what = Case(model, feeds, case.slack, case.int8).differs(runner, how, board)[0]
+    return f"; {path}: {' '.join(n.op_type for n in model.graph.node)}: {what}"
+
+
+# ---- many ----
+
+WORKER = {}
+
+
+def begin(runner, folder, dtypes):
+    WORKER["runner"], WORKER["folder"] = Runner(runner, dtypes), folder
+
+
+def check_chunk(seeds):
+    total, lines = collections.Counter(), []
+    for seed in seeds:
+        record, more = check_seed(seed, WORKER["runner"], WORKER["folder"])
+        total.update(record)
+        lines += more
+    return seeds[0], dict(total), lines
+
+
+def version_of(runner):
+    """Results belong to the files that made them."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    h = hashlib.sha256()
+    for path in [runner] + sorted(os.path.join(here, f) for f in os.listdir(here) if f.endswith(".py")):
+        with open(path, "rb") as f:
+            h.update(f.read())
+    return h.hexdigest()[:16]
+
+
+def run(args):
+    version = version_of(args.runner)
+    journal = os.path.join(args.folder, f"journal-{version}.jsonl")
+    total, done = collections.Counter(), set()
+    if os.path.exists(journal):
+        with open(journal, encoding="utf-8") as f:
+            for line in f:
+                first, record, lines = json.loads(line)
+                if args.seed <= first < args.seed + args.count:
+                    done.add(first)
+                    total.update(record)
+                    print("\n".join(lines), end="\n" if lines else "")
+    chunks = [list(range(s, min(s + CHUNK, args.seed + args.count))) for s in range(args.seed, args.seed + args.count, CHUNK)]
+    chunks = [c for c in chunks if c[0] not in done]
+    with multiprocessing.Pool(args.jobs, begin, (args.runner, args.folder, args.dtypes)) as pool, open(journal, "a", encoding="utf-8") as f:
+        for first, record, lines in pool.imap_unordered(check_chunk, chunks):
+            f.write(json.dumps([first, record, lines]) + "\n")
+            f.flush()
+            total.update(record)
+            if lines:
+                print("\n".join(lines), flush=True)
+    return total
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--one", action="store_true")
+    parser.add_argument("--ops", action="store_true", help="print how often each operator was run")
+    parser.add_argument("runner")
+    parser.add_argument("folder")
+    parser.add_argument("count", type=int, nargs="?", default=100000)
+    parser.add_argument("seed", type=int, nargs="?", default=1)
+    args = parser.parse_args()
+    os.makedirs(args.folder, exist_ok=True)
+    types = subprocess.run([args.runner, "--types"], capture_output=True, text=True, check=True).stdout
+    args.dtypes = {int(n): np.dtype(name) for n, name in (line.split() for line in types.splitlines())}
+    if args.one:
+        record, lines = check_seed(args.count, Runner(args.runner, args.dtypes), args.folder)
+        print(dict(record))
+        print("\n".join(lines))
+        return bool(record["wrong"])
+    total = run(args)
+    if args.ops:
+        for name, n in sorted((k[3:], n) for k, n in total.items() if k.startswith("op ")):
+            print(f"{n:8} {name}")
+    print(f"figure graphs.cases {total['cases']} graphs")
+    print(f"figure graphs.wrong {total['wrong']} graphs")
+    print(f"figure graphs.npu {total['npu']} graphs")
+    print(f"figure graphs.sensitive {total['sensitive']} graphs")
+    print(f"figure graphs.unlike {total['unlike']} graphs")
+    print(f"figure graphs.operators {sum(k.startswith('op ') for k in total)} operators")
+    return total["wrong"] > 0 or not total["cases"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
