@@ -73,10 +73,13 @@ static bool is_conv(const struct rvl_node *n)
  */
 static bool takes_channels(const struct rvl_node *n, int64_t channels)
 {
-	const struct rvl_shape *s = &n->in[1]->shape;
+	const struct rvl_shape *s;
 
-	return is_conv(n) && (n->attr.group == 1 ? s->dim[1] == channels :
-			      n->attr.group == channels && s->dim[0] == channels && s->dim[1] == 1);
+	if (!is_conv(n))
+		return false;
+	s = &n->in[1]->shape;
+	return n->attr.group == 1 ? s->dim[1] == channels :
+	       n->attr.group == channels && s->dim[0] == channels && s->dim[1] == 1;
 }
 
 static bool keeps_channels(const struct rvl_node *n)

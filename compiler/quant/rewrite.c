@@ -88,12 +88,13 @@ static bool averages_pixels(const struct rvl_node *n)
 static int pool_of_mean(struct rvl_graph *g, struct rvl_node *mean, struct rvl_err *err)
 {
 	struct rvl_tensor *x = mean->in[0], *y = mean->out[0], *pooled = y;
-	const struct rvl_shape one = { .rank = 4, .dim = { x->shape.dim[0], x->shape.dim[1], 1, 1 } };
+	struct rvl_shape one = { .rank = 4, .dim = { 1, 1, 1, 1 } };
 	struct rvl_node *pool, *reshape;
 	int rc = 0;
 
 	if (!averages_pixels(mean))
 		return 0;
+	memcpy(one.dim, x->shape.dim, 2 * sizeof(*one.dim));
 	if (y->shape.rank != 4)
 		rc = new_values(g, &one, &pooled, err);
 	if (rc)
