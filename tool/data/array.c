@@ -46,7 +46,7 @@ const char *rvl_shape_text(char *buf, uint32_t ndim, const uint64_t *dim)
 	return buf;
 }
 
-int rvl_array_alloc(struct rvl_array *a)
+int rvl_array_measure(struct rvl_array *a)
 {
 	uint64_t size = rvl_dtype_size(a->dtype);
 
@@ -56,7 +56,16 @@ int rvl_array_alloc(struct rvl_array *a)
 		if (__builtin_mul_overflow(size, a->dim[i], &size) || size > RVL_ARRAY_MAX)
 			return -EOVERFLOW;
 	a->size = size;
-	a->data = calloc(1, size ? size : 1);
+	return 0;
+}
+
+int rvl_array_alloc(struct rvl_array *a)
+{
+	int r = rvl_array_measure(a);
+
+	if (r)
+		return r;
+	a->data = calloc(1, a->size ? a->size : 1);
 	return a->data ? 0 : -ENOMEM;
 }
 

@@ -36,7 +36,9 @@ int rvl_read_file(const char *path, uint64_t max, struct rvl_blob *out);
 int rvl_write_file(const char *path, const void *data, size_t size);
 void rvl_blob_clear(struct rvl_blob *b);
 void rvl_array_clear(struct rvl_array *a);
-/** rvl_array_alloc() - sets size from type and dims and allocates; -EOVERFLOW, -EINVAL, -ENOMEM */
+/** rvl_array_measure() - sets size from type and dims; -EOVERFLOW, -EINVAL */
+int rvl_array_measure(struct rvl_array *a);
+/** rvl_array_alloc() - sets size and allocates; as rvl_array_measure(), and -ENOMEM */
 int rvl_array_alloc(struct rvl_array *a);
 /** rvl_dtype_name(), rvl_dtype_size() - "float32", 4; "?" and 0 for numbers outside the table */
 const char *rvl_dtype_name(uint32_t dtype);

@@ -167,16 +167,17 @@ int rvl_npy_parse(const uint8_t *p, size_t size, struct rvl_array *out, char *wh
 	r = header(&s, &a, why);
 	if (r)
 		return r;
-	r = rvl_array_alloc(&a);
+	r = rvl_array_measure(&a);
+	if (!r && size - at - len != a.size) {
+		snprintf(why, 160, "%zu bytes of data, the shape says %llu", size - at - len,
+			 (unsigned long long)a.size);
+		return -EINVAL;
+	}
+	if (!r)
+		r = rvl_array_alloc(&a);
 	if (r) {
 		strcpy(why, "the shape is too large");
 		return r;
-	}
-	if (size - at - len != a.size) {
-		snprintf(why, 160, "%zu bytes of data, the shape says %llu", size - at - len,
-			 (unsigned long long)a.size);
-		rvl_array_clear(&a);
-		return -EINVAL;
 	}
 	memcpy(a.data, p + at + len, a.size);
 	*out = a;

@@ -160,9 +160,12 @@ int rvl_pb_parse(const uint8_t *p, size_t size, struct rvl_array *out, char *why
 	if (r)
 		return r;
 	strcpy(why, "ONNX tensor: data and shape differ in size");
-	r = rvl_array_alloc(&a);
-	if (!r && raw.p)
-		r = raw.len == a.size ? 0 : -EINVAL;
+	r = rvl_array_measure(&a);
+	/* Before memory is allocated: an element of a list has a byte at least. */
+	if (!r && (raw.p ? raw.len != a.size : a.size / rvl_dtype_size(a.dtype) > size))
+		r = -EINVAL;
+	if (!r)
+		r = rvl_array_alloc(&a);
 	if (!r && raw.p)
 		memcpy(a.data, raw.p, a.size);
 	else if (!r)
