@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 int fuzz_reader(const uint8_t *data, size_t size);
 int fuzz_program(const uint8_t *data, size_t size);
@@ -38,6 +39,22 @@ int fuzz_shapes(const uint8_t *data, size_t size);
 			abort(); \
 		} \
 	} while (0)
+
+/*
+ * What an input may cost: memory beyond what was allocated before, and processor time, which other
+ * processes do not change. The build with sanitizers is some five times slower than the others and
+ * counts memory; others count time only.
+ */
+struct fuzz_cost {
+	int64_t held;	/* bytes allocated at the start */
+	struct timespec start;
+};
+
+#define FUZZ_SECONDS 15
+
+struct fuzz_cost fuzz_begin(void);
+/* Reports a finding if more than @bytes were allocated at once, or if it took too long. */
+void fuzz_end(const struct fuzz_cost *c, uint64_t bytes);
 
 /* Reads the input as a sequence of numbers. Behind its end it reads zeros. */
 struct fuzz_bytes {

@@ -2,7 +2,7 @@
 /*
  * Fuzzes the inputs of calibration: .npy and .npz files, a TensorProto, and the values themselves,
  * by which a small float model is quantised and compiled. The first byte of the input selects the
- * kind.
+ * kind, and the second one of values the options.
  */
 #include <stdio.h>
 
@@ -31,8 +31,10 @@ static void calibrate(const void *values, size_t size, uint8_t how)
 	struct rivulet_blob program = { NULL }, exported = { NULL };
 	struct rivulet_compile_options opt = {
 		.quantise = { .examples = &examples, .n_examples = 1, .threads = 1,
-			      .range = how % RIVULET_RANGE_COUNT, .s8 = how & 64,
-			      .exported = &exported },
+			      .range = how % 8 % RIVULET_RANGE_COUNT, .s8 = how & 64,
+			      .equalise = how & 32, .mixed = how & 16 ? 30 : 0,
+			      .correct = how & 8 ? RIVULET_CORRECT_YES : RIVULET_CORRECT_AUTO,
+			      .percentile = how & 128 ? 99 : 0, .exported = &exported },
 	};
 	static struct rivulet_board board;
 	struct rvl_err err = { "" };
@@ -61,10 +63,15 @@ FUZZ_TARGET(examples)
 	struct rvl_array a = { .data = NULL };
 	static float values[VALUES];
 	char why[160] = "";
+	struct fuzz_cost cost;
+	size_t all = size;
 	int rc = 0;
 
 	if (!size)
 		return 0;
+	if (!model.data)
+		load_model();
+	cost = fuzz_begin();
 	switch (*data % 4) {
 	case 0:
 		rc = rvl_npy_parse(data + 1, size - 1, &a, why);
@@ -73,14 +80,17 @@ FUZZ_TARGET(examples)
 		rc = rvl_pb_parse(data + 1, size - 1, &a, why);
 		break;
 	case 2:
-		size = size - 1 < sizeof(values) ? size - 1 : sizeof(values);
-		memcpy(values, data + 1, size);
-		calibrate(values, size, *data / 4);
+		if (size < 2)
+			break;
+		size = size - 2 < sizeof(values) ? size - 2 : sizeof(values);
+		memcpy(values, data + 2, size);
+		calibrate(values, size, data[1]);
 		break;
 	default:
 		rc = rvl_npz_each(data + 1, size - 1, drop, NULL, why);
 	}
 	fuzz_expect(!rc || why[0]);
 	rvl_array_clear(&a);
+	fuzz_end(&cost, (64ull << 20) + 8 * (uint64_t)all);
 	return 0;
 }

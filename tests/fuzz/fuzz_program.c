@@ -9,7 +9,9 @@
 #include "rivulet_runtime.h"
 
 #define ROOM (4u << 20)	/* limit for the tensors of a program that is run */
+#define ARENA_MOST (256u << 20)	/* limit for an execution that is made */
 #define RUN_MS 20000
+#define PROGRAM_MEMORY (64ull << 20)
 
 static struct rivulet_runtime *runtime(void)
 {
@@ -70,10 +72,13 @@ FUZZ_TARGET(program)
 	struct rivulet_image *img;
 	struct rivulet_exec *x;
 	struct rivulet_program h;
+	struct fuzz_cost cost;
+	uint64_t memory = 0;
 	uint8_t *file;
 
-	if (size < sizeof(h))
+	if (size < sizeof(h) || !runtime())
 		return 0;
+	cost = fuzz_begin();
 	file = aligned_alloc(64, (size + 63) / 64 * 64);
 	memcpy(file, data, size);
 	memcpy(&h, file, sizeof(h));
@@ -84,12 +89,15 @@ FUZZ_TARGET(program)
 	if (rivulet_image_load(runtime(), file, size, &img, &err)) {
 		fuzz_expect(err.text[0]);
 	} else {
-		if (!rivulet_exec_new(img, &x, &err)) {
+		/* An execution has the arena that the file names; the daemon limits it. */
+		memory = rivulet_image_program(img)->arena_size;
+		if (memory <= ARENA_MOST && !rivulet_exec_new(img, &x, &err)) {
 			run(x, rivulet_image_program(img));
 			rivulet_exec_unref(x);
 		}
 		rivulet_image_unref(img);
 	}
 	free(file);
+	fuzz_end(&cost, PROGRAM_MEMORY + 8 * (uint64_t)size + memory);
 	return 0;
 }

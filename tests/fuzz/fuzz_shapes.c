@@ -6,11 +6,13 @@
  */
 #include <errno.h>
 
+#include "chance.h"
 #include "fuzz.h"
 #include "rivulet_kernels.h"
 
 #define ELEMENTS 4096	/* limit for an operand */
 #define LIST 12
+#define OPERANDS 8	/* most inputs or outputs, if the row allows that many */
 
 struct attributes {
 	struct rvl_attr_value value[RVL_MAX_ATTRS];
@@ -84,23 +86,75 @@ static void take_attr(struct fuzz_bytes *b, const struct rvl_attr_def *def, stru
 	}
 }
 
-static void take_operand(struct fuzz_bytes *b, struct rvl_kernel_arg *arg)
+/* The @k-th type of a set. */
+static enum rvl_type type_of(uint32_t set, uint8_t k)
 {
-	uint8_t how = fuzz_u8(b);
-	int64_t count;
+	uint32_t n = (uint32_t)__builtin_popcount(set);
+
+	for (k = n ? k % n : 0; k && set; k--)
+		set &= set - 1;
+	return set ? (enum rvl_type)__builtin_ctz(set) : RVL_TYPE_NONE;
+}
+
+/* What an operand is like. The other bits of the byte are its rank. */
+enum how {
+	ANY_TYPE = 1 << 4,	/* also a type that the row does not take */
+	AS_FIRST = 1 << 5,	/* type and shape of operand 0 */
+	BYTES = 1 << 6,		/* elements are bytes of the input, else small numbers */
+	WIDE = 1 << 7,		/* dimensions of up to 8, else of up to 3 */
+};
+
+/*
+ * Elements between -4 and 11, or in a third of the operands 0 and 1, which are indices, axes and
+ * steps that a row accepts.
+ */
+static void small_numbers(enum rvl_type t, void *data, int64_t n, uint8_t seed)
+{
+	uint64_t state = seed + 1;
+
+	for (int64_t i = 0; i < n; i++) {
+		int64_t v = (int64_t)(splitmix(&state) % 16) - 4;
+
+		v = seed % 3 ? v : v & 1;
+		if (t == RVL_TYPE_F32)
+			((float *)data)[i] = (float)v / (seed & 4 ? 1 : 3);
+		else
+			memcpy((uint8_t *)data + (size_t)i * rvl_type_size(t), &v, rvl_type_size(t));
+		if (t == RVL_TYPE_BOOL)
+			((uint8_t *)data)[i] &= 1;
+	}
+}
+
+static void take_shape(struct fuzz_bytes *b, uint8_t how, struct rvl_shape *s)
+{
+	s->rank = how % 16 % (RVL_MAX_RANK + 1);
+	for (int d = 0; d < s->rank; d++)
+		s->dim[d] = fuzz_u8(b) % (how & WIDE ? 9 : 4);
+	if (rvl_shape_count(s) > ELEMENTS)
+		s->rank = 1;
+}
+
+static void take_operand(struct fuzz_bytes *b, struct rvl_kernel_desc *d, uint32_t i)
+{
+	struct rvl_kernel_arg *arg = &d->in[i];
+	uint32_t set = d->def->types[i < 4 ? i : 3];
+	uint8_t how = fuzz_u8(b), k = fuzz_u8(b);
 	size_t bytes;
 	void *data;
 
-	arg->type = fuzz_u8(b) % RVL_TYPE_COUNT;
-	arg->shape.rank = how % (RVL_MAX_RANK + 1);
-	for (int d = 0; d < arg->shape.rank; d++)
-		arg->shape.dim[d] = fuzz_u8(b) % 9;
-	count = rvl_shape_count(&arg->shape);
-	if (count > ELEMENTS)
-		arg->shape.rank = 1;
+	arg->type = how & ANY_TYPE ? k % RVL_TYPE_COUNT : type_of(set ? set : d->def->types[0], k);
+	if (d->def->same == RVL_SAME_ALL || d->def->same >> i & 1)
+		arg->type = how & ANY_TYPE ? arg->type : d->in[0].type;
+	if (i && how & AS_FIRST)
+		arg->shape = d->in[0].shape;
+	else
+		take_shape(b, how, &arg->shape);
 	bytes = (size_t)rvl_shape_count(&arg->shape) * rvl_type_size(arg->type);
 	data = malloc(bytes ? bytes : 1);
-	fuzz_take(b, data, bytes);
+	if (how & BYTES)
+		fuzz_take(b, data, bytes);
+	else
+		small_numbers(arg->type, data, rvl_shape_count(&arg->shape), fuzz_u8(b));
 	arg->data = data;
 }
 
@@ -193,9 +247,20 @@ static void try_call(struct rvl_kernel_desc *d, bool constants)
 		d->in[i].data = known.in[i].data;
 }
 
+/* A number that the row takes, or any. */
+static uint32_t number_of(struct fuzz_bytes *b, uint32_t least, uint32_t most, bool any)
+{
+	uint32_t n = fuzz_u8(b);
+
+	most = most < OPERANDS ? most : OPERANDS;
+	most = most < least ? least : most;
+	return any ? n % (OPERANDS + 1) : least + n % (most - least + 1);
+}
+
 FUZZ_TARGET(shapes)
 {
 	struct fuzz_bytes b = { data, size };
+	struct fuzz_cost cost = fuzz_begin();
 	static struct attributes a;
 	static struct rvl_kernel_desc d;
 	uint32_t rows = 0;
@@ -210,15 +275,16 @@ FUZZ_TARGET(shapes)
 	flags = fuzz_u8(&b);
 	d.op = RVL_OP_GENERAL;
 	d.def = rvl_op_at(row % rows);
-	d.n_in = fuzz_u8(&b) % 8;
-	d.n_out = fuzz_u8(&b) % 4;
+	d.n_in = number_of(&b, d.def->least_in, d.def->most_in, flags & 2);
+	d.n_out = number_of(&b, 1, d.def->most_out, flags & 4);
 	for (uint32_t i = 0; i < rvl_op_attrs(d.def); i++)
 		take_attr(&b, &d.def->attrs[i], &a, (int)i);
 	memcpy(d.value, a.value, sizeof(d.value));
 	for (uint32_t i = 0; i < d.n_in; i++)
-		take_operand(&b, &d.in[i]);
+		take_operand(&b, &d, i);
 	try_call(&d, flags & 1);
 	for (uint32_t i = 0; i < d.n_in; i++)
 		free((void *)d.in[i].data);
+	fuzz_end(&cost, 64ull << 20);
 	return 0;
 }

@@ -17,10 +17,10 @@ static const struct {
 	int (*run)(const uint8_t *data, size_t size);
 	unsigned int least;	/* files */
 } corpora[] = {
-	{ "tests/data/fuzz/reader", fuzz_reader, 20 },
-	{ "tests/data/fuzz/program", fuzz_program, 8 },
-	{ "tests/data/fuzz/examples", fuzz_examples, 8 },
-	{ "tests/data/fuzz/shapes", fuzz_shapes, 50 },
+	{ "tests/data/fuzz/reader", fuzz_reader, 200 },
+	{ "tests/data/fuzz/program", fuzz_program, 40 },
+	{ "tests/data/fuzz/examples", fuzz_examples, 60 },
+	{ "tests/data/fuzz/shapes", fuzz_shapes, 300 },
 };
 
 START_TEST(corpus)
