@@ -36,6 +36,7 @@ import onnxruntime as ort
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import graph as G  # noqa: E402
 import ops_math  # noqa: E402,F401
+import ops_more  # noqa: E402,F401
 import ops_move  # noqa: E402,F401
 import ops_net  # noqa: E402,F401
 import ops_quant  # noqa: E402,F401

@@ -38,14 +38,13 @@ def op(weight=1.0, since=1, until=99):
 
 class Value:
     """A tensor of the graph."""
-    __slots__ = ("name", "dtype", "shape", "lo", "hi", "exact", "grain", "quant", "slack", "used", "moves")
+    __slots__ = ("name", "dtype", "shape", "lo", "hi", "exact", "grain", "quant", "slack", "used")
 
     def __init__(self, name, dtype, shape, lo=0.0, hi=0.0, exact=True, grain=0.0, quant=None, slack=0):
         self.name, self.dtype, self.shape = name, np.dtype(dtype), shape
         self.lo, self.hi, self.exact, self.grain = float(lo), float(hi), exact, grain
         self.quant, self.slack = quant, slack  # quant: (scale, zero point) of DequantizeLinear
         self.used = False
-        self.moves = None  # the quantised value that DequantizeLinear made this one of
 
     @property
     def top(self):
@@ -58,10 +57,6 @@ class Value:
     @property
     def size(self):
         return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def dynamic(self):
-        return self.shape is None
 
 
 def prod(shape):
@@ -78,7 +73,6 @@ class Graph:
         self.quantised = self.rng.random() < 0.4
         self.nodes, self.constants, self.inputs, self.feeds = [], [], [], {}
         self.values = []
-        self.by_name = {}
         self.count = 0
 
     # ---- chance ----
@@ -138,7 +132,6 @@ class Graph:
             grain = 0.0
         v = Value(name, dtype, None if shape is None else tuple(int(d) for d in shape), lo, hi, exact, grain, quant, slack)
         self.values.append(v)
-        self.by_name[name] = v
         return v
 
     def result(self, kind, inputs, dtype, shape, lo, hi, exact, grain=0.0, **attributes):

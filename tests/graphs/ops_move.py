@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Operators that move elements: views, joins, parts, repetitions, indices."""
-from graph import BOOL, FLOAT, INT64, MOST_ELEMENTS, MOST_RANK, axis_of, np, op, prod
+from graph import BOOL, FLOAT, INT64, MOST_ELEMENTS, MOST_RANK, axis_of, np, numpy_helper, op, prod
 
 
 def factors(g, n, rank):
@@ -130,13 +130,10 @@ def split(g):
     return True
 
 
-PAD_TYPES_10 = (FLOAT,)
-
-
 @op(2)
 def pad(g):
     x = g.anything(lambda v: v.rank > 0 and v.size > 0 and v.dtype != BOOL, lambda: g.shape(g.between(1, 4), 2))
-    if x is None or (g.opset < 11 and x.dtype != FLOAT) or (x.dtype.itemsize == 2) or x.dtype.kind == "u" and x.dtype.itemsize == 2:
+    if x is None or (g.opset < 11 and x.dtype != FLOAT) or x.dtype.itemsize == 2:
         return False
     mode = g.choice(("constant", "constant", "edge", "reflect") + (("wrap",) if g.opset >= 19 else ()))
     if mode != "constant" and x.rank < 2:
@@ -258,10 +255,9 @@ def tile(g):
     return g.moved("Tile", x, shape, [g.ints(*repeats)])
 
 
-def indices(g, shape, d, exact_input=True):
-    """Indices below d as a constant or an input; negative ones from opset 11 on."""
-    array = g.np.integers(-d if g.opset >= 11 and g.chance(0.3) else 0, d, shape).astype(np.int64 if g.chance(0.7) else np.int32)
-    return array
+def indices(g, shape, d):
+    """Indices below d; negative ones from opset 11 on."""
+    return g.np.integers(-d if g.opset >= 11 and g.chance(0.3) else 0, d, shape).astype(np.int64 if g.chance(0.7) else np.int32)
 
 
 @op(2)
@@ -411,7 +407,6 @@ def through_shape(g):
 def constant_of_shape(g):
     shape = g.shape(g.between(0, 3), 1, 5)
     fill = g.choice((np.float32(1.5), np.int64(3), np.int32(-2), np.bool_(True)))
-    from onnx import numpy_helper
     v = float(fill)
     return g.result("ConstantOfShape", [g.ints(*shape)], fill.dtype, shape, v, v, True, 0.5, value=numpy_helper.from_array(np.array([fill])))
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Operators of neural networks in float: products, pools, norms, resampling, recurrence, subgraphs."""
-from graph import BOOL, FLOAT, INT64, MOST_ELEMENTS, TensorProto, axis_of, helper, np, op, prod
+from graph import FLOAT, INT64, MOST_ELEMENTS, TensorProto, helper, np, op, prod
 
 
 def image(g, dims=None, most=7, channels=6):
@@ -10,7 +10,7 @@ def image(g, dims=None, most=7, channels=6):
                        lambda: (g.between(1, 2), g.between(1, channels)) + g.shape(dims, 1, most if dims < 3 else 4))
 
 
-def window(g, spatial, most_kernel=3, dilate=True, asymmetric=True):
+def window(g, spatial, most_kernel=3, dilate=True):
     """Kernel, strides, dilations, pads and the shape of the result of a window that fits."""
     n = len(spatial)
     kernel = [g.between(1, min(most_kernel, d + 1)) for d in spatial]

@@ -4,7 +4,7 @@
 Their results are bytes with a scale and a zero point (Value.quant). All activations of a graph have
 one type. A result with slack is one of the exceptions of docs/numerics.md 6.
 """
-from graph import FLOAT, INT64, MOST_ELEMENTS, np, op, prod
+from graph import FLOAT, MOST_ELEMENTS, np, op, prod
 from ops_net import ceil_shape, window
 
 MICROSOFT = "com.microsoft"
@@ -81,7 +81,7 @@ def spread(g, quant_in, scale_w, taps):
 class Weights:
     """Constant weights: bytes, scales, zero point."""
 
-    def __init__(self, g, shape, axis, columns=False):
+    def __init__(self, g, shape, axis):
         self.dtype = np.dtype(np.uint8) if byte(g) == np.uint8 and g.chance(0.2) else np.dtype(np.int8)
         self.per_channel = self.dtype == np.int8 and g.opset >= 13 and g.chance(0.5)
         self.zero = g.between(0, 255) if self.dtype == np.uint8 else 0
@@ -116,7 +116,7 @@ class Weights:
         return name, floats
 
 
-def activation(g, name, shape, quant):
+def activation(g, name, quant):
     """(name, slack) of what follows a product: nothing, or Relu."""
     if not g.chance(0.3):
         return name, 0
@@ -150,7 +150,7 @@ def q_conv(g):
     if biased:
         inputs.append(w.bias(g, x.quant, out)[1])
     name, = g.node("Conv", inputs, **attributes)
-    name, slack = activation(g, name, shape, quant)
+    name, slack = activation(g, name, quant)
     return quantise(g, name, [n, out] + shape, quant, slack)
 
 
@@ -169,7 +169,7 @@ def q_gemm(g):
     elif g.opset < 11:
         return False
     name, = g.node("Gemm", inputs, transB=trans)
-    name, slack = activation(g, name, (m, n), quant)
+    name, slack = activation(g, name, quant)
     return quantise(g, name, (m, n), quant, slack)
 
 
@@ -216,7 +216,7 @@ def q_pair(g):
     name, = g.node(kind, [dequantise(g, v) for v in pair])
     slack = 0
     if kind == "Add":
-        name, slack = activation(g, name, shape, quant)
+        name, slack = activation(g, name, quant)
     return quantise(g, name, shape, quant, slack)
 
 
