@@ -161,4 +161,4 @@ clean:
 	rm -rf $(BUILD)/obj $(BUILD)/unit $(BUILD)/asan $(BUILD)/cov $(LIBS_ALL) $(PROGRAMS)
 
 help:
-	@sed -n '3,18s/^# \{0,1\}//p' Makefile
+	@sed -n '3,19s/^# \{0,1\}//p' Makefile
