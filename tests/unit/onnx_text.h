@@ -9,7 +9,7 @@
  *	OP IN... -> OUT... ATTR...	a node; an operand of _ is absent, OP may end with @DOMAIN
  *
  * TYPE is f32, u8, s8, s32, s64, bool or a number of ONNX. ATTR is name=3, name=[1,2], name=0.5f or
- *name='text'.
+ *name='text' or name=['a','b'].
  */
 #ifndef RVL_ONNX_TEXT_H
 #define RVL_ONNX_TEXT_H
@@ -107,7 +107,19 @@ static inline void ot_attr(struct pb *node, const char *name, const char *v)
 	int64_t list[80];
 	int n = 0;
 
-	if (*v == '[') {
+	if (v[0] == '[' && v[1] == '\'') {
+		struct pb a = { .p = NULL };
+
+		pb_str(&a, 1, name);
+		for (v += 2; *v && *v != ']'; v += strspn(v, "',")) {
+			n = (int)strcspn(v, "'");
+			snprintf(text, sizeof(text), "%.*s", n, v);
+			pb_str(&a, 9, text);
+			v += n;
+		}
+		pb_int(&a, 20, 8);
+		pb_msg(node, 5, &a);
+	} else if (*v == '[') {
 		for (v++; *v && *v != ']'; v += *v == ',') {
 			char *end;
 

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "rivulet_kernels.h"
+#include "unit/edge.h"
 
 struct op_rig {
 	struct rvl_call call;

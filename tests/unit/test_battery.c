@@ -165,6 +165,10 @@ START_TEST(fixtures)
 		/* capacity only, no status */
 		{ { "type", "Battery", "capacity", "55", NULL }, { NULL }, { NULL }, 2, 550000,
 		  false },
+		/* the longest number that an attribute may have, of 63 digits */
+		{ { "type", "Battery", "status", "Discharging", "capacity",
+		    "000000000000000000000000000000000000000000000000000000000000055", NULL },
+		  { NULL }, { NULL }, 2, 550000, false },
 		/* a mouse's battery does not power the machine */
 		{ { "type", "Battery", "scope", "Device", "status", "Discharging", "capacity", "3",
 		    NULL }, { NULL }, { NULL }, 3, 0, true },

@@ -54,6 +54,17 @@ START_TEST(cache_checks)
 	ck_assert_int_gt(strlen(err.s), 3);
 	ck_assert_int_eq(rvl_program_read(&k, "x", open("/dev/null", O_RDWR), &p, &err), -EINVAL);
 	ck_assert_ptr_null(p);
+	/* The largest file is looked into, a larger one is not. Both are sparse. */
+	for (int more = 0; more < 2; more++) {
+		int fd = memfd_create("program", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		char size[64];
+
+		ck_assert_int_eq(ftruncate(fd, (off_t)RIVULET_PROGRAM_MAX + more), 0);
+		ck_assert_int_eq(rvl_program_read(&k, "x", fd, &p, &err), -EINVAL);
+		snprintf(size, sizeof(size), "a program of %llu bytes",
+			 (unsigned long long)RIVULET_PROGRAM_MAX + more);
+		ck_assert_msg((strcmp(err.s, size) == 0) == more, "%d more: %s", more, err.s);
+	}
 	ck_assert_ptr_null(rvl_cache_find(&c, &k));
 	ck_assert_uint_eq(c.misses, 1);
 	rvl_cache_clear(&c);

@@ -442,12 +442,28 @@ START_TEST(any_number_of_operands)
 }
 END_TEST
 
+START_TEST(bit_cast_keeps_the_bits)
+{
+	op_begin("BitCast", 26);
+	op_int("to", 6);
+	IN_F32(DIMS(3), 1.0f, -2.5f, 0.0f);
+	op_ok(1);
+	WANT_S32(0, DIMS(3), 0x3f800000, (int32_t)0xc0200000, 0);
+
+	op_begin("BitCast", 26);
+	op_int("to", 7);
+	IN_F32(DIMS(1), 1.0f);
+	op_fails(1, "element type 7 of ONNX does not have the size of its input's");
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("op_arithmetic");
 	TCase *t = add_case(s, "arithmetic", 10, NULL, NULL);
 
 	tcase_add_test(t, unsigned_shifts);
+	tcase_add_test(t, bit_cast_keeps_the_bits);
 	tcase_add_test(t, signed_left_shifts_discard_bits);
 	tcase_add_test(t, signed_right_shifts_keep_the_sign);
 	tcase_add_test(t, signed_numbers_came_with_opset_28);

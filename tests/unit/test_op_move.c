@@ -343,6 +343,13 @@ START_TEST(slice_refuses_bad_lists)
 	op_fails(1, "its input 1 must be a constant");
 	ck_assert(rig.call.unknown);
 
+	/* Behind the one end is a page without access. */
+	op_begin("Slice", 1);
+	OP_INTS("starts", 0, 0);
+	op_list("ends", memcpy(edge_new() - sizeof(int64_t), &(int64_t) { 1 }, sizeof(int64_t)), 1);
+	IN_F32(DIMS(1, 1), 1);
+	op_fails(1, "it has 2 starts and 1 ends");
+
 	op_begin("Slice", 1);
 	OP_INTS("starts", 0, 0, 0, 0, 0, 0, 0, 0, 0);
 	OP_INTS("ends", 1, 1, 1, 1, 1, 1, 1, 1, 1);

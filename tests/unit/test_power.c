@@ -496,6 +496,34 @@ START_TEST(reload_keeps_dwell)
 }
 END_TEST
 
+static void new_config(const char *config)
+{
+	struct rvl_text err;
+
+	rvl_config_default(&m.cfg);
+	ck_assert_msg(!rvl_config_parse(&m.cfg, "t", config, strlen(config), NULL, NULL, &err), "%s", err.s);
+	snprintf(m.cfg.state_dir.s, sizeof(m.cfg.state_dir.s), "%s", dir);
+	rvl_power_reload(&m.power);
+}
+
+/* Proves that levels and thresholds of a reload decide at once, and that nothing does without a device. */
+START_TEST(reload_takes_levels)
+{
+	machine();
+	start_with("[Power]\nDwell=0\nPowerProfiles=no\nLevels=3 2 1 0\nThresholds=75 50 25\n");
+	charge(70);
+	expect_pinned(250000000);
+	new_config("[Power]\nDwell=0\nPowerProfiles=no\nLevels=3 0\nThresholds=80\n");
+	charge(70);
+	expect_pinned(100000000);
+	m.device.present = false;
+	rvl_power_device(&m.power);
+	new_config("[Power]\nDwell=0\nPowerProfiles=no\nLevels=3 2\nThresholds=80\n");
+	ck_assert(!m.power.ready && m.power.policy.cfg.level[1] == 0);
+	end();
+}
+END_TEST
+
 /* Proves that a saved state that is damaged, invalid or of another boot is discarded. */
 START_TEST(bad_state)
 {
@@ -1015,6 +1043,7 @@ static Suite *make_suite(void)
 	tcase_add_test(own, killed_and_restarted);
 	tcase_add_test(own, clock_goes_back);
 	tcase_add_loop_test(own, reload_keeps_dwell, 0, 2);
+	tcase_add_test(own, reload_takes_levels);
 	tcase_add_test(own, bad_state);
 	tcase_add_test(own, state_of_another_board);
 	tcase_add_test(own, lists_of_other_board);

@@ -258,6 +258,8 @@ START_TEST(explain_program)
 
 		ck_assert_double_eq(number(a, "cycles"), number(b, "cycles"));
 		ck_assert_double_eq(number(a, "macs"), number(b, "macs"));
+		ck_assert_double_eq_tol(number(b, "utilisation"),
+					number(b, "macs") / (number(b, "cycles") * 128), 1e-6);
 	}
 	ck_assert_int_eq(in_dir("explain %s/r.rvp"), 0);
 	SAYS("stem .. fc");

@@ -268,6 +268,16 @@ static const struct model_case operators[] = {
 	{ "in x f32 2; out y; out z 10 2; Relu x -> y", 0, BAD, "nothing makes the model's output 'z'" },
 	{ "in x f32 2; out y; Relu a -> y; Relu y -> a", 0, -ELOOP,
 	  "node 'Relu_0' (Relu) needs its own result" },
+	/* Fewer and more inputs than an operator has. */
+	{ X "Cast -> y to=1", 6, BAD, "node 'Cast_0' (Cast) has 0 inputs, not 1 to 1" },
+	{ X "NonZero x x -> y", 9, BAD, "node 'NonZero_0' (NonZero) has 2 inputs, not 1 to 1" },
+	/* A list of texts: each names the function of a gate. */
+	{ "in x f32 2,1,3; const w f32 1,8,3 0; const r f32 1,8,2 0; out y; "
+	  "LSTM x w r -> y hidden_size=2 activations=['Sigmoid','Tanh','Relu']", 14, 0, "float32 2x1x1x2" },
+	{ "in x f32 2,1,3; const w f32 1,8,3 0; const r f32 1,8,2 0; out y; "
+	  "LSTM x w r -> y hidden_size=2 activations=['Sigmoid','Tanh','Rel']", 14, NO, "node 'LSTM_0' (LSTM): there is no activation 'Rel'" },
+	/* An operator outside the tables: an absent output is no output. */
+	{ X "Unheard x -> _ y", 13, NO, "node 'Unheard_0' (Unheard): operator Unheard is not in docs/operators.md" },
 	/* Inputs that no kernel takes. */
 	{ "in x 11 2; out y; Relu x -> y", 0, 0,
 	  "float32 2" },
@@ -606,6 +616,41 @@ START_TEST(names_from_strangers)
 }
 END_TEST
 
+/* Proves that a NUL in any text of a list is refused, not only in the first one. */
+START_TEST(texts_with_a_nul)
+{
+	for (int at = 0; at < 3; at++) {
+		struct pb attr = { .p = NULL }, node = pb_node("LSTM", "x w r", "y"), graph = { .p = NULL }, m;
+		struct pb in[] = { pb_value("x", 1, (const int64_t[]){ 2, 1, 3, -1 }),
+				   pb_value("w", 1, (const int64_t[]){ 1, 8, 3, -1 }),
+				   pb_value("r", 1, (const int64_t[]){ 1, 8, 2, -1 }) };
+		struct pb out = { .p = NULL };
+		struct rvl_graph *g = NULL;
+
+		pb_str(&attr, 1, "activations");
+		for (int i = 0; i < 3; i++)
+			pb_len(&attr, 9, "Tanh\0Tanh", i == at ? 9 : 4);
+		pb_int(&attr, 20, 8);
+		pb_msg(&node, 5, &attr);
+		pb_attr_int(&node, "hidden_size", 2);
+		pb_msg(&graph, 1, &node);
+		pb_str(&graph, 2, "g");
+		for (int i = 0; i < 3; i++)
+			pb_msg(&graph, 11, &in[i]);
+		pb_str(&out, 1, "y");
+		pb_msg(&graph, 12, &out);
+		m = pb_model(&graph, 8, 14);
+		err.msg[0] = '\0';
+		if (!rvl_onnx_load(m.p, m.n, NULL, &g, &err))
+			ck_assert_int_ne(rvl_graph_check_supported(g, &err), 0);
+		ck_assert_msg(strstr(err.msg, "attribute 'activations' holds a NUL byte") != NULL, "text %d: %s",
+			      at, err.msg);
+		rvl_graph_free(g);
+		free(m.p);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("refusals");
@@ -616,6 +661,7 @@ int main(void)
 	tcase_add_test(t, shapes_of_results);
 	tcase_add_test(t, quantised_operators);
 	tcase_add_test(t, names_from_strangers);
+	tcase_add_test(t, texts_with_a_nul);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }
