@@ -784,6 +784,29 @@ START_TEST(matmul_broadcasts_batches)
 }
 END_TEST
 
+/* Proves that a kernel for fixed shapes names the input whose shape differs, and says nothing otherwise. */
+START_TEST(a_shape_of_another_compilation_is_named)
+{
+	struct rvl_kernel_desc d = { .op = RVL_OP_MATMUL, .n_in = 2, .n_out = 1 };
+	float a[4] = { 1, 2, 3, 4 }, y[4];
+	struct rvl_value in[2], out[1];
+	char why[RVL_WHY_MAX] = "";
+	struct rvl_kernel *k;
+
+	rvl_attr_init(&d.attr);
+	d.in[0] = d.in[1] = d.out[0] = ARG(F32, 2, 2);
+	ck_assert_msg(!rvl_kernel_new(&d, false, &k, why), "%s", why);
+	in[0] = in[1] = (struct rvl_value) { .type = RVL_TYPE_F32, .shape = d.in[0].shape, .data = a };
+	out[0] = (struct rvl_value) { .type = RVL_TYPE_F32, .shape = d.out[0].shape, .data = y };
+	ck_assert_int_eq(rvl_kernel_run_values(k, in, out, NULL, NULL, why), 0);
+	ck_assert_str_eq(why, "");
+	in[1].shape = ARG(F32, 4).shape;
+	ck_assert_int_eq(rvl_kernel_run_values(k, in, out, NULL, NULL, why), -EINVAL);
+	ck_assert_str_eq(why, "input 1 has another shape than when it was compiled");
+	rvl_kernel_free(k);
+}
+END_TEST
+
 START_TEST(softmax_survives_large_numbers)
 {
 	struct rvl_kernel_desc d = { .op = RVL_OP_SOFTMAX, .n_in = 1, .n_out = 1 };
@@ -1049,6 +1072,7 @@ static void add_tests(Suite *s)
 	tcase_add_test(f, float_convolutions_agree);
 	tcase_add_test(f, float_products_agree);
 	tcase_add_test(f, matmul_broadcasts_batches);
+	tcase_add_test(f, a_shape_of_another_compilation_is_named);
 	tcase_add_test(f, softmax_survives_large_numbers);
 	tcase_add_test(d, transposing_back_and_forth_changes_nothing);
 	tcase_add_test(d, blocked_layout_and_back);
