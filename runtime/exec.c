@@ -633,7 +633,7 @@ int rivulet_exec_wait(struct rivulet_exec *x, int timeout_ms)
 		if (r < 0)
 			return r;
 		rvl_rt_deliver(x->img->rt);
-		/* A signal ends the poll early, so only the clock tells that the time is over. */
+		/* A signal ends the poll early, so the end of the time is taken from the clock. */
 		if (x->busy && !r && end != INT64_MAX && rvl_rt_now() >= end)
 			return -ETIMEDOUT;
 	}

@@ -600,7 +600,7 @@ TABLE(quantised_operators, quantised)
  * protocol exclude: C1 controls, which UTF-8 encodes in two bytes, and invalid UTF-8. Other
  * characters are kept.
  */
-START_TEST(names_from_strangers)
+START_TEST(names_of_untrusted_models)
 {
 	static const struct { const char *name, *shown; } names[] = {
 		{ "a\033[2J", "a?[2J" }, { "a\302\233" "2J", "a??2J" }, { "a\377\376", "a??" },
@@ -660,7 +660,7 @@ int main(void)
 	tcase_add_test(t, operators_and_operands);
 	tcase_add_test(t, shapes_of_results);
 	tcase_add_test(t, quantised_operators);
-	tcase_add_test(t, names_from_strangers);
+	tcase_add_test(t, names_of_untrusted_models);
 	tcase_add_test(t, texts_with_a_nul);
 	suite_add_tcase(s, t);
 	return run_suite(s);

@@ -237,7 +237,7 @@ START_TEST(merged)
 }
 END_TEST
 
-/* Proves that bounds are the least and greatest place, and that dense and repeating views are told. */
+/* Proves that bounds are the least and greatest place, and that dense and repeating views are recognised. */
 START_TEST(extent)
 {
 	uint64_t seed = 3;

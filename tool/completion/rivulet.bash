@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Completion of rivulet(1): verbs, the options that --help of the verb tells, files, devices.
+# Completion of rivulet(1): verbs, the options that --help of the verb lists, files, devices.
 _rivulet()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]}
