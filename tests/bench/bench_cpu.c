@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Speed of the quantised CPU operators on one core, as the share of the rate at which the processor
+ * executes the multiplication that the instruction set in use is built on. Requantisation is
+ * included. Every round measures the peak and then each layer once, so that both meet the same load.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "rivulet_kernels.h"
+
+#define ROUNDS 41
+#define STEPS 100000	/* of the loop that measures the peak */
+
+/* ---- the peak ---- */
+
+#ifdef __x86_64__
+/* Twelve independent sums hide the latency of the instruction @op with registers @r. */
+#define ONE(op, r, i) op " %%" r "30, %%" r "31, %%" r #i "\n"
+#define TWELVE(op, r) ONE(op, r, 0) ONE(op, r, 1) ONE(op, r, 2) ONE(op, r, 3) ONE(op, r, 4) ONE(op, r, 5) \
+	ONE(op, r, 6) ONE(op, r, 7) ONE(op, r, 8) ONE(op, r, 9) ONE(op, r, 10) ONE(op, r, 11)
+#define LOOP(body, ...) { \
+	long n = STEPS; \
+	__asm__ volatile("1:\n" body "dec %0\njnz 1b\n" : "+r"(n) : : "cc", "xmm0", "xmm1", "xmm2", \
+			 "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11"); \
+}
+
+static void loop_vpdpbusd(void) LOOP(TWELVE("vpdpbusd", "zmm"))
+#undef ONE
+#define ONE(op, r, i) op " %%" r "14, %%" r "15, %%" r #i "\n"
+static void loop_vpmaddwd(void) LOOP(TWELVE("vpmaddwd", "ymm"))
+#undef ONE
+#define ONE(op, r, i) op " %%" r "15, %%" r #i "\n"
+static void loop_pmaddwd(void) LOOP(TWELVE("pmaddwd", "xmm"))
+
+static const struct peak {
+	const char *set, *instruction;
+	void (*loop)(void);
+	int macs;	/* of one instruction */
+} peaks[] = {
+	{ "avx512vnni", "VPDPBUSD, 512 bits", loop_vpdpbusd, 64 },
+	{ "avx2", "VPMADDWD, 256 bits", loop_vpmaddwd, 16 },
+	{ "sse4.1", "PMADDWD, 128 bits", loop_pmaddwd, 8 },
+};
+#else
+static const struct peak {
+	const char *set, *instruction;
+	void (*loop)(void);
+	int macs;
+} peaks[1];
+#endif
+
+static const struct peak *peak_of(const char *set)
+{
+	for (size_t i = 0; i < sizeof(peaks) / sizeof(peaks[0]); i++)
+		if (peaks[i].set && !strcmp(peaks[i].set, set))
+			return &peaks[i];
+	return NULL;
+}
+
+static double gmacs(double macs, uint64_t since)
+{
+	return macs / (double)(clock_ns() - since);
+}
+
+static double measure_peak(const struct peak *p)
+{
+	uint64_t t = clock_ns();
+
+	p->loop();
+	return gmacs(12.0 * STEPS * p->macs, t);
+}
+
+/* ---- layers ---- */
+
+struct layer {
+	const char *name;
+	int64_t side, channels, kernel, stride;
+	bool depthwise;
+	struct rvl_kernel *k;
+	uint8_t *x, *y;
+	void *scratch;
+	double rate[ROUNDS], share[ROUNDS];	/* GMAC/s, and part of the peak of the round */
+};
+
+#define LAYER(n, s, c, k, st, dw) \
+	{ .name = n, .side = s, .channels = c, .kernel = k, .stride = st, .depthwise = dw }
+static struct layer layers[] = {
+	LAYER("conv1x1_56_128", 56, 128, 1, 1, false),
+	LAYER("conv1x1_28_256", 28, 256, 1, 1, false),
+	LAYER("conv1x1_14_512", 14, 512, 1, 1, false),
+	LAYER("conv3x3_56_128", 56, 128, 3, 1, false),
+	LAYER("conv3x3_28_256", 28, 256, 3, 1, false),
+	LAYER("conv3x3_14_512", 14, 512, 3, 1, false),
+	LAYER("depthwise_112_32", 112, 32, 3, 1, true),
+	LAYER("depthwise_56_144", 56, 144, 3, 1, true),
+	LAYER("depthwise_14_384", 14, 384, 3, 1, true),
+	LAYER("depthwise_112_32_by2", 112, 32, 3, 2, true),
+	LAYER("depthwise_56_144_by2", 56, 144, 3, 2, true),
+};
+
+#define LAYERS (sizeof(layers) / sizeof(layers[0]))
+
+static int64_t results(const struct layer *l)
+{
+	return (l->side + l->stride - 1) / l->stride;
+}
+
+static double macs_of(const struct layer *l)
+{
+	double out = (double)(results(l) * results(l) * l->channels);
+
+	return out * (double)(l->kernel * l->kernel * (l->depthwise ? 1 : l->channels));
+}
+
+static void *bytes(int64_t n)
+{
+	uint8_t *p = aligned_alloc(64, (size_t)(n + 63) / 64 * 64);
+
+	if (!p)
+		exit(1);
+	for (int64_t i = 0; i < n; i++)
+		p[i] = (uint8_t)rand();
+	return p;
+}
+
+static struct rvl_kernel_arg image(const struct rvl_kernel_quant *q, int64_t channels, int64_t side)
+{
+	return (struct rvl_kernel_arg) {
+		.type = RVL_TYPE_U8, .shape = { 4, { 1, channels, side, side } }, .quant = *q,
+	};
+}
+
+static void make_layer(struct layer *l)
+{
+	static const float scale = 0.01f, y_scale = 2.0f;
+	static const int32_t zero, x_zero = 120;
+	const struct rvl_kernel_quant x = { .n = 1, .scale = &scale, .zp = &x_zero };
+	const struct rvl_kernel_quant w = { .n = 1, .scale = &scale, .zp = &zero };
+	const struct rvl_kernel_quant y = { .n = 1, .scale = &y_scale, .zp = &x_zero };
+	struct rvl_kernel_desc d = { .op = RVL_OP_Q_CONV, .n_in = 2, .n_out = 1 };
+	int64_t cg = l->depthwise ? 1 : l->channels;
+	char why[RVL_WHY_MAX];
+
+	rvl_attr_init(&d.attr);
+	d.attr.group = l->depthwise ? (int32_t)l->channels : 1;
+	for (int i = 0; i < 2; i++) {
+		d.attr.kernel[i] = (int32_t)l->kernel;
+		d.attr.stride[i] = (int32_t)l->stride;
+		d.attr.pad[i] = d.attr.pad[i + 2] = (int32_t)l->kernel / 2;
+	}
+	d.in[0] = image(&x, l->channels, l->side);
+	d.in[1] = (struct rvl_kernel_arg) {
+		.type = RVL_TYPE_S8, .shape = { 4, { l->channels, cg, l->kernel, l->kernel } }, .quant = w,
+		.data = bytes(l->channels * cg * l->kernel * l->kernel),
+	};
+	d.out[0] = image(&y, l->channels, results(l));
+	if (rvl_kernel_new(&d, false, &l->k, why)) {
+		fprintf(stderr, "bench_cpu: %s\n", why);
+		exit(1);
+	}
+	l->x = bytes(l->channels * l->side * l->side);
+	l->y = bytes(l->channels * results(l) * results(l));
+	l->scratch = bytes((int64_t)rvl_kernel_scratch(l->k));
+}
+
+static double measure(const struct layer *l)
+{
+	const void *in[2] = { l->x };
+	uint64_t t = clock_ns();
+
+	rvl_kernel_run(l->k, in, (void *[]) { l->y }, l->scratch, NULL);
+	return gmacs(macs_of(l), t);
+}
+
+/* ---- report ---- */
+
+static int ascending(const void *a, const void *b)
+{
+	double d = *(const double *)a - *(const double *)b;
+
+	return (d > 0) - (d < 0);
+}
+
+static double median(double *v)
+{
+	qsort(v, ROUNDS, sizeof(*v), ascending);
+	return v[ROUNDS / 2];
+}
+
+static void report(struct layer *l, double peak)
+{
+	double mid = 100 * median(l->share), rate = median(l->rate), best = l->rate[ROUNDS - 1];
+
+	printf("figure cpu.%s.rate %.1f GMAC/s\n", l->name, rate);
+	if (peak <= 0)
+		return;
+	printf("figure cpu.%s.share %.1f %%\n", l->name, mid);
+	printf("figure cpu.%s.share.best %.1f %%\n", l->name, 100 * best / peak);
+}
+
+static const char *set_in_use(void)
+{
+	struct rvl_cpu_set s;
+
+	for (uint32_t i = 0; rvl_cpu_set(i, &s); i++)
+		if (s.used)
+			return s.name;
+	return "";
+}
+
+int main(void)
+{
+	char why[RVL_WHY_MAX];
+	const struct peak *p = peak_of(set_in_use());
+	double peak = 0;
+
+	if (rvl_cpu_check(why)) {
+		fprintf(stderr, "bench_cpu: %s\n", why);
+		return 1;
+	}
+	printf("instruction set %s%s%s\n", set_in_use(), p ? ", peak by " : "", p ? p->instruction : "");
+	for (size_t i = 0; i < LAYERS; i++)
+		make_layer(&layers[i]);
+	for (int r = 0; r < ROUNDS; r++) {
+		for (size_t i = 0; i < LAYERS; i++) {
+			double now = p ? measure_peak(p) : 0;
+
+			peak = now > peak ? now : peak;
+			layers[i].rate[r] = measure(&layers[i]);
+			layers[i].share[r] = p ? layers[i].rate[r] / now : 0;
+		}
+	}
+	printf("figure cpu.peak %.1f GMAC/s\n", peak);
+	for (size_t i = 0; i < LAYERS; i++)
+		report(&layers[i], peak);
+	return 0;
+}
