@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __aarch64__
+#include <sys/auxv.h>
+#endif
 
 #include "internal.h"
 
@@ -30,6 +33,14 @@ static bool available(enum rvl_isa isa)
 	case RVL_ISA_AVX512VNNI:
 		return available(RVL_ISA_AVX2) && __builtin_cpu_supports("avx512bw") &&
 		       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+#endif
+#ifdef __aarch64__
+	case RVL_ISA_NEON:
+		return true;
+	case RVL_ISA_DOTPROD:
+		return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+	case RVL_ISA_I8MM:
+		return available(RVL_ISA_DOTPROD) && getauxval(AT_HWCAP2) & HWCAP2_I8MM;
 #endif
 	default:
 		return isa == RVL_ISA_SCALAR;

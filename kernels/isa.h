@@ -15,6 +15,12 @@
 	X(SSE41, "sse4.1", "products of 16 bits, 128-bit registers", rvl_i8_sse41) \
 	X(AVX2, "avx2", "products of 16 bits, 256-bit registers", rvl_i8_avx2) \
 	X(AVX512VNNI, "avx512vnni", "dot products of 8 bits, 512-bit registers", rvl_i8_avx512vnni)
+#elif defined(__aarch64__)
+#define RVL_ISAS(X) \
+	X(SCALAR, "scalar", "no vector units", rvl_i8_scalar) \
+	X(NEON, "neon", "products of 16 bits, 128-bit registers", rvl_i8_neon) \
+	X(DOTPROD, "dotprod", "dot products of 8 bits, 128-bit registers", rvl_i8_dotprod) \
+	X(I8MM, "i8mm", "products of 2x8 by 8x2 matrices of 8 bits", rvl_i8_i8mm)
 #else
 #define RVL_ISAS(X) \
 	X(SCALAR, "scalar", "no vector units", rvl_i8_scalar)

@@ -142,17 +142,19 @@ static void tile_sums(const struct rvl_kernel *k, int64_t group, int64_t tile, c
 		      int64_t n, int32_t *acc)
 {
 	const struct rvl_sc *s = k->sc;
-	int64_t at = group * s->tiles + tile, first = group * s->n + tile * RVL_SC_NR;
+	int64_t first = group * s->n + tile * RVL_SC_NR;
 
-	if (s->streams)
+	if (s->streams) {
 		tile_streams(s, x, first, n, acc);
 #ifdef __x86_64__
-	else if (!k->reference && !s->wide && rvl_have_vbmi())
-		rvl_sc_tile_vbmi(s, x, s->mag + at * tile_bytes(s), s->sign + at * tile_bytes(s),
-				 acc);
+	} else if (!k->reference && !s->wide && rvl_have_vbmi()) {
+		int64_t at = (group * s->tiles + tile) * tile_bytes(s);
+
+		rvl_sc_tile_vbmi(s, x, s->mag + at, s->sign + at, acc);
 #endif
-	else
+	} else {
 		tile_table(s, x, first, n, acc);
+	}
 }
 
 /* All outputs of one pixel or row; @x: base of its inputs. */

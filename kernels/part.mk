@@ -19,7 +19,8 @@ $(eval $(call program,unit/test_kernels,tests/unit/test_kernels.c tests/conv/con
 UNIT_TESTS += $(BUILD)/unit/test_kernels
 $(eval $(call unit_test,op_core,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,kernels_sc,kernels uapi,-lm))
-$(eval $(call unit_test,int8,kernels uapi,-lm))
+$(eval $(call program,unit/test_int8,tests/unit/test_int8.c tests/int8/shapes.c,kernels uapi,-lm $(CHECK_LIBS)))
+UNIT_TESTS += $(BUILD)/unit/test_int8
 $(eval $(call unit_test,op_unary,kernels uapi,-lm))
 $(eval $(call unit_test,op_reduce,kernels uapi,-lm))
 $(eval $(call unit_test,op_lines,kernels uapi,-lm))

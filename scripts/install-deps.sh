@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--debug-kernel] [--fuzz]
-# [--search]
+# install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--arm64-user] [--debug-kernel]
+# [--fuzz] [--search]
 #
 # Installs what `make`, `make demo` and `make check` need on a Debian 12 that has only git and make.
 # Returns at once where all of it is installed. --oracle adds a Python environment with onnxruntime
 # in build/venv, which only the scripts that record test data use; --kernel-style adds the tools of
 # `make check-kernel-style` (300 MB, mostly the kernel's source); --headers adds dkms for `make
-# check-headers`; --arm64 compiler, kernel source and machine of `make check-arm64`; --debug-kernel
+# check-headers`; --arm64 compiler, kernel source and machine of `make check-arm64`; --arm64-user
+# compiler and emulator of `make check-arm64-int8`; --debug-kernel
 # the source and tools for the kernel of `make check-debug`; --fuzz clang with libFuzzer for `make
 # fuzz`; --search PyTorch, for `make bench-rrsc` alone (540 MB).
 
@@ -36,6 +37,7 @@ packages=(
 )
 kernel_style_packages=(linux-source-6.12 coccinelle ocaml-nox perl)
 header_packages=(dkms)
+arm64_user_packages=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
 arm64_packages=(
 	linux-source-6.12 gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-arm
 	bc bison flex libssl-dev libelf-dev
@@ -114,10 +116,11 @@ main() {
 		--kernel-style) install_packages "${kernel_style_packages[@]}" ;;
 		--headers) install_packages "${header_packages[@]}" ;;
 		--arm64) install_packages "${arm64_packages[@]}" ;;
+		--arm64-user) install_packages "${arm64_user_packages[@]}" ;;
 		--debug-kernel) install_packages "${debug_kernel_packages[@]}" ;;
 		--fuzz) install_packages "${fuzz_packages[@]}" ;;
 		--search) install_packages "${search_packages[@]}" ;;
-		*) die "usage: install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--debug-kernel] [--fuzz] [--search]" ;;
+		*) die "usage: install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--arm64-user] [--debug-kernel] [--fuzz] [--search]" ;;
 		esac
 		shift
 	done

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* What the micro-kernels of arm64 share. They see uint8 activations as int8, less 128. */
+#ifndef RVL_INT8_NEON_H
+#define RVL_INT8_NEON_H
+
+#include <arm_neon.h>
+#include <string.h>
+
+#include "int8/int8.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Four requantised sums without the zero point. Not a number becomes the lower bound. */
+INLINE int32x4_t rvl_neon_rounded(int32x4_t sum, const float *scale, const struct rvl_i8_post *post)
+{
+	float32x4_t v = vmulq_f32(vcvtq_f32_s32(sum), vld1q_f32(scale));
+
+	v = vmaxnmq_f32(v, vdupq_n_f32(post->lo));
+	return vcvtnq_s32_f32(vminq_f32(v, vdupq_n_f32(post->hi)));
+}
+
+/* Eight results. */
+INLINE uint8x8_t rvl_neon_narrow(int32x4_t a, int32x4_t b, const float *scale,
+				 const struct rvl_i8_post *post)
+{
+	int16x8_t v = vcombine_s16(vmovn_s32(rvl_neon_rounded(a, scale, post)),
+				   vmovn_s32(rvl_neon_rounded(b, scale + 4, post)));
+
+	v = vaddq_s16(v, vdupq_n_s16((int16_t)post->zp));
+	return veor_u8(vreinterpret_u8_s8(vmovn_s16(v)), vdup_n_u8(post->flip));
+}
+
+INLINE void rvl_neon_store8(uint8_t *y, int n, uint8x8_t v)
+{
+	uint8_t out[8];
+
+	if (n >= 8) {
+		vst1_u8(y, v);
+		return;
+	}
+	vst1_u8(out, v);
+	memcpy(y, out, n < 0 ? 0 : (size_t)n);
+}
+
+/* Sixteen bytes of a row as int8. */
+INLINE int8x16_t rvl_neon_load16(const uint8_t *p, const int x_u8)
+{
+	uint8x16_t v = vld1q_u8(p);
+
+	return vreinterpretq_s8_u8(x_u8 ? veorq_u8(v, vdupq_n_u8(0x80)) : v);
+}
+
+void rvl_neon_dw(const struct rvl_i8_dw_call *c);
+void rvl_neon_requant16(const int32_t *sum, const float *scale, const struct rvl_i8_post *post,
+			uint8_t *dst);
+
+#endif

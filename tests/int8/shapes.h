@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Quantised products of every instruction set of this processor against the scalar reference, byte
+ * by byte, on random shapes. Every buffer ends or begins at a page that cannot be accessed, and has
+ * such a page on its other side too.
+ */
+#ifndef RVL_TEST_INT8_SHAPES_H
+#define RVL_TEST_INT8_SHAPES_H
+
+/** Compares shape number @i, which is its seed. The name of the first set that differs, or NULL. */
+const char *int8_compare(long i);
+
+#endif
