@@ -69,16 +69,16 @@ static bool one_box(struct views *v, const struct rvl_node *n)
 	return true;
 }
 
-static bool listed(struct views *v, const struct rvl_node *n)
+static int listed(struct views *v, const struct rvl_node *n)
 {
 	struct rvl_call *c;
 	bool ok;
 
 	if (n->op != RVL_OP_GENERAL || !(n->def->flags & RVL_OP_BOXES))
-		return false;
+		return 0;
 	c = malloc(sizeof(*c));
 	if (!c)
-		return false;
+		return rvl_fail(v->err, -ENOMEM, "no memory for views");
 	rvl_node_call(n, c);
 	for (uint32_t i = 0; i < n->n_out; i++)
 		if (n->out[i])
@@ -88,16 +88,19 @@ static bool listed(struct views *v, const struct rvl_node *n)
 	return ok;
 }
 
-/* Fills v->boxes; false for a node that does more than copy, or whose boxes only a run knows. */
-static bool find_boxes(struct views *v, const struct rvl_node *n)
+/*
+ * Fills v->boxes: 1; or 0 for a node that does more than copy, or whose boxes only a run knows; or
+ * -ENOMEM.
+ */
+static int find_boxes(struct views *v, const struct rvl_node *n)
 {
 	bool moves = rvl_op_renames(n->op) || n->op == RVL_OP_TRANSPOSE;
 
 	for (uint32_t i = 0; i < n->n_out; i++)
 		if (n->out[i] && !has_elements(n->out[i]))
-			return false;
+			return 0;
 	if (!n->n_in || !n->in[0] || !has_elements(n->in[0]) || n->in[0]->type != n->out[0]->type)
-		return false;
+		return 0;
 	return moves ? one_box(v, n) : listed(v, n);
 }
 
@@ -453,8 +456,10 @@ static int backward(struct views *v, struct rvl_node *n)
 
 static int view_node(struct views *v, struct rvl_node *n)
 {
-	if (n->copies || !find_boxes(v, n))
-		return 0;
+	int rc = n->copies ? 0 : find_boxes(v, n);
+
+	if (rc <= 0)
+		return rc;
 	return runs_of_output(v, n) ? backward(v, n) : forward(v, n);
 }
 

@@ -21,6 +21,7 @@
 #include "rivulet_program.h"
 #include "rivulet_runtime.h"
 #include "suite.h"
+#include "unit/onnx_text.h"
 
 /* ---- allocations that fail ---- */
 
@@ -146,6 +147,20 @@ static int compile_cpu(void)
 	return compile_with(&o);
 }
 
+static struct pb moving;	/* a model that slices and joins */
+
+/* An operator whose operands could not be looked at is not taken for one that must copy. */
+static int compile_moves(void)
+{
+	const struct rivulet_compile_options o = { .cpu_only = true };
+	struct rivulet_blob out = { 0 };
+	int rc = rivulet_compile(moving.p, moving.n, NULL, &o, &out, NULL, &err);
+
+	half_made |= rc && out.data;
+	rivulet_blob_free(&out);
+	return rc;
+}
+
 static int explain_texts(void)
 {
 	struct rivulet_blob text = { 0 }, json = { 0 };
@@ -261,6 +276,7 @@ static const struct call {
 	{ "compile", compile_int8, "zu3eg-64", false },
 	{ "compile streams", compile_streams, "sc-edge", false },
 	{ "compile for the CPU", compile_cpu, "zu3eg-64", false },
+	{ "compile views", compile_moves, "zu3eg-64", false },
 	{ "explain", explain_texts, "zu3eg-64", false },
 	{ "evaluate", evaluate, "sc-edge", false },
 	{ "plan", plan, "sc-edge", false },
@@ -272,6 +288,8 @@ static void setup(void)
 	char why[256];
 
 	onnx = read_file("models/lenet.onnx", &onnx_size);
+	moving = ot_model("in x f32 4,6; out y; const from s64 1 1; const to s64 1 3; "
+			  "Relu x -> a; Slice a from to -> b; Concat b a -> c axis=0; Relu c -> y", 13);
 	ck_assert_msg(!rivulet_board_load(&board, "zu3eg-64", why, sizeof(why)), "%s", why);
 	ck_assert(!rivulet_compile(onnx, onnx_size, &board, NULL, &program, NULL, &err));
 }
@@ -280,6 +298,7 @@ static void teardown(void)
 {
 	rivulet_blob_free(&program);
 	free(onnx);
+	free(moving.p);
 }
 
 /* Runs a call whose allocation @k fails. Returns whether it made that many allocations. */
