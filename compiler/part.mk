@@ -22,6 +22,8 @@ $(eval $(call unit_test,onnx_bodies,compiler kernels uapi,-lm))
 $(eval $(call unit_test,onnx_dims,compiler kernels uapi,-lm))
 $(eval $(call unit_test,graph,compiler kernels uapi,-lm))
 $(eval $(call unit_test,view,compiler kernels uapi,-lm))
+$(eval $(call unit_test,layout,compiler kernels uapi,-lm))
+$(eval $(call unit_test,layout_pass,compiler kernels sim uapi,-lm))
 
 $(eval $(call program,tests/check_onnx,tests/onnx/check_onnx.c tests/onnx/eligible.c,compiler kernels sim uapi,-lm))
 .PHONY: check-onnx
@@ -104,4 +106,9 @@ bench-npu: $(BUILD)/tests/bench_npu
 $(eval $(call program,tests/bench_views,tests/bench/bench_views.c,compiler kernels sim uapi,-lm))
 .PHONY: bench-views
 bench-views: $(BUILD)/tests/bench_views
+	@$<
+
+$(eval $(call program,tests/bench_layouts,tests/bench/bench_layouts.c,compiler kernels sim uapi,-lm))
+.PHONY: bench-layouts
+bench-layouts: $(BUILD)/tests/bench_layouts
 	@$<

@@ -128,6 +128,7 @@ struct rivulet_compile_options {
 	int (*reserve)(void *arg, size_t size, struct rivulet_blob *out, struct rvl_err *err);
 	void *reserve_arg;
 	bool no_views;	       /* slices, joins and reshapes are copies */
+	bool no_layouts;       /* every image that the CPU touches is in NCHW */
 	bool no_cascade;       /* every value between two layers of the NPU goes through memory */
 	bool no_prefetch;      /* no weights of a layer are loaded before the tiles of another one */
 	bool require_npu;      /* -EOPNOTSUPP naming the first node that would run on the CPU */
@@ -153,6 +154,7 @@ struct rivulet_explain_row {
 			       "alias") */
 	const char *fused;  /* names of the nodes fused into it, "" if none */
 	const char *out;    /* output shape, "1x64x112x112" */
+	const char *layout; /* of the output in memory: "plain", "nhwc" or "blocked" */
 	uint32_t step;	    /* index in the program's steps */
 	const char *bound;  /* what the layer's time is for: "array", "ALU", "port" or "CPU" */
 	uint64_t macs;	    /* of the model, padding not counted */
@@ -207,6 +209,8 @@ struct rivulet_explain {
 	uint64_t view_bytes;   /* summed over the views; a view of a view counts by itself */
 	uint32_t copies;       /* steps and layers that only copy */
 	uint64_t copy_bytes;   /* that they write */
+	uint32_t reorders;     /* images that CPU steps bring from one layout to another */
+	uint64_t reorder_bytes;
 	uint32_t cascades;     /* values that stay in the NPU between two layers */
 	int64_t cascade_bytes; /* fewer bytes moved for it than without */
 	uint32_t prefetches;   /* layers whose first weights load before the end of the layer before */

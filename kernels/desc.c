@@ -4,7 +4,7 @@
 
 #include "internal.h"
 
-#define DESC_MAGIC 0x324b5652u	/* "RVK2" */
+#define DESC_MAGIC 0x334b5652u	/* "RVK3" */
 #define DESC_MAX (1 << 20)
 
 struct packed_arg {
@@ -12,6 +12,8 @@ struct packed_arg {
 	int32_t rank;
 	uint32_t n_quant;
 	int32_t axis;
+	uint32_t layout;	/* enum rivulet_layout */
+	uint32_t rsvd;
 	uint32_t dim[RVL_MAX_RANK];
 };
 
@@ -51,7 +53,7 @@ static int pack_arg(const struct rvl_kernel_arg *a, struct packed_arg *p)
 {
 	*p = (struct packed_arg) {
 		.type = a->type, .rank = a->shape.rank, .n_quant = a->quant.n,
-		.axis = a->quant.axis,
+		.axis = a->quant.axis, .layout = a->layout,
 	};
 	for (int i = 0; i < a->shape.rank; i++) {
 		if (a->shape.dim[i] < 0 || a->shape.dim[i] > UINT32_MAX)
@@ -107,12 +109,13 @@ int64_t rvl_desc_pack(const struct rvl_kernel_desc *d, void *buf, size_t size)
 
 static int unpack_arg(const struct packed_arg *p, struct rvl_kernel_arg *a)
 {
-	if (p->type >= RVL_TYPE_COUNT || p->rank < 0 || p->rank > RVL_MAX_RANK ||
+	if (p->type >= RVL_TYPE_COUNT || p->layout >= RIVULET_LAYOUT_END || p->rsvd || p->rank < 0 || p->rank > RVL_MAX_RANK ||
 	    p->n_quant > DESC_MAX / 8)
 		return -EBADMSG;
 	*a = (struct rvl_kernel_arg) {
 		.type = (enum rvl_type)p->type, .shape = { .rank = p->rank },
 		.quant = { .n = p->n_quant, .axis = p->axis },
+		.layout = (enum rivulet_layout)p->layout,
 	};
 	for (int i = 0; i < p->rank; i++)
 		a->shape.dim[i] = p->dim[i];

@@ -42,6 +42,7 @@ int rvl_conv_geometry(const struct rvl_kernel_desc *d, const struct rvl_kernel_a
 		.group = w ? a->group : 1,
 		.k = { a->kernel[0], a->kernel[1] }, .s = { a->stride[0], a->stride[1] },
 		.d = { a->dilation[0], a->dilation[1] }, .pad = { a->pad[0], a->pad[1] },
+		.xp = rvl_pitch_of(&d->in[0]), .yp = rvl_pitch_of(&d->out[0]),
 	};
 	if (y->dim[0] != g->n || (!w && g->m != g->c))
 		return rvl_why(why, "batch or channels of input and output differ");

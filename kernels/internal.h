@@ -10,13 +10,19 @@
 #define RVL_KERNEL_MEM 16
 #define RVL_MAX_SCRATCH ((int64_t)1 << 30)
 
-/* A 2-D convolution or window, NCHW. */
+/* Elements between neighbours of an image along each dimension. */
+struct rvl_pitch {
+	int64_t n, c, y, x;
+};
+
+/* A 2-D convolution or window. */
 struct rvl_conv_geom {
 	int64_t n, c, h, w;	/* input */
 	int64_t m, oh, ow;	/* output */
 	int64_t group;
 	int64_t k[2], s[2], d[2];
 	int64_t pad[2];		/* top, left; the other edges follow from oh, ow */
+	struct rvl_pitch xp, yp;	/* of the input and the output */
 };
 
 /* A batch of matrix products, [m, k] by [k, n]; strides in elements. */
@@ -116,6 +122,7 @@ int rvl_setup_pool(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_global_pool(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_move(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_transpose(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_reorder(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_blocked(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_softmax(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_bn(struct rvl_kernel *k, bool reference, char *why);
@@ -137,6 +144,23 @@ int rvl_attrs_unpack(const void *buf, size_t size, struct rvl_kernel_desc *d);
 /** rvl_kernel_run_values() of a kernel of RVL_OP_GENERAL. */
 int rvl_general_run(const struct rvl_kernel *k, const struct rvl_value *in, struct rvl_value *out,
 		    void *scratch, const struct rvl_pool *pool, char *why);
+
+/* ---- layouts: layout.c ---- */
+
+/** Whether the images of the operator are in NHWC. */
+bool rvl_in_nhwc(const struct rvl_kernel_desc *d);
+
+/** Pitches of an operand of rank 4. */
+struct rvl_pitch rvl_pitch_of(const struct rvl_kernel_arg *a);
+
+/** The shape in the order of memory: of an image in NHWC (N, H, W, C). 1s are added in front. */
+struct rvl_shape rvl_memory_shape(const struct rvl_shape *s, bool nhwc);
+
+/** Elements in memory from one index of @axis of the operand to the next. */
+int64_t rvl_axis_pitch(const struct rvl_kernel_arg *a, int32_t axis);
+
+/** y[c * rows + r] = x[r * cols + c] of elements of @size bytes, in tiles that fit the cache. */
+void rvl_transpose_matrix(const void *x, int64_t rows, int64_t cols, size_t size, void *y);
 
 /** Geometry of a Conv or pool from the descriptor; @w NULL for a pool (then m = c). */
 int rvl_conv_geometry(const struct rvl_kernel_desc *d, const struct rvl_kernel_arg *w,

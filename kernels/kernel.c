@@ -103,7 +103,7 @@ static int check_arg(const struct rvl_kernel_arg *a, const char *what, uint32_t 
  */
 static int check_types(const struct rvl_kernel_desc *d, char *why)
 {
-	if (d->op == RVL_OP_IDENTITY)
+	if (d->op == RVL_OP_IDENTITY || d->op == RVL_OP_REORDER)
 		return 0;
 	for (uint32_t i = 0; i < d->n_in + d->n_out; i++) {
 		enum rvl_type t = i < d->n_in ? d->in[i].type : d->out[i - d->n_in].type;
@@ -132,7 +132,7 @@ static int check_desc(const struct rvl_kernel_desc *d, const struct dispatch *ro
 		rc = check_arg(&d->out[i], "output", i, why);
 	if (!rc && d->op != RVL_OP_GENERAL)
 		rc = check_types(d, why);
-	return rc;
+	return rc ? rc : rvl_kernel_check_layouts(d, why);
 }
 
 /* Copies the scales and zero points of all arguments into one block that the kernel owns. */

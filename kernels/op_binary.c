@@ -174,7 +174,22 @@ static void binary_params(struct rvl_kernel *k, const struct rvl_kernel_arg *a,
 	};
 }
 
-/* A broadcast operand is always b (docs/numerics.md 2). */
+/* Broadcasting in the order of memory, of operands that broadcast. */
+static void broadcast(struct rvl_kernel *k, const struct rvl_kernel_arg *a,
+		     const struct rvl_kernel_arg *b)
+{
+	bool nhwc = rvl_in_nhwc(&k->d);
+	struct rvl_shape sa = rvl_memory_shape(&a->shape, nhwc);
+	struct rvl_shape sb = rvl_memory_shape(&b->shape, nhwc);
+	struct rvl_shape sy = rvl_memory_shape(&k->d.out[0].shape, nhwc);
+
+	rvl_bcast_init(&k->bc, &sa, &sb, &sy);
+}
+
+/*
+ * A broadcast operand is always b (docs/numerics.md 2). Which one is broadcast follows from the order
+ * of the dimensions in the model, whatever the layout is.
+ */
 int rvl_setup_qbinary(struct rvl_kernel *k, bool reference, char *why)
 {
 	const struct rvl_kernel_arg *a = &k->d.in[0], *b = &k->d.in[1];
@@ -188,9 +203,9 @@ int rvl_setup_qbinary(struct rvl_kernel *k, bool reference, char *why)
 
 		a = b;
 		b = t;
-		rvl_bcast_init(&k->bc, &a->shape, &b->shape, &k->d.out[0].shape);
 		k->swapped = true;
 	}
+	broadcast(k, a, b);
 	k->reference = reference;
 	binary_params(k, a, b);
 	k->run = run_quant;

@@ -25,27 +25,38 @@ int rvl_setup_move(struct rvl_kernel *k, bool reference, char *why)
 	if (d->in[0].type != d->out[0].type ||
 	    rvl_shape_count(&d->in[0].shape) != rvl_shape_count(&d->out[0].shape))
 		return rvl_why(why, "input and output differ in type or number of elements");
+	if (rvl_in_nhwc(d) && !rvl_shape_equal(&d->in[0].shape, &d->out[0].shape))
+		return rvl_why(why, "input and output are not the same image");
 	k->run = run_copy;
 	return 0;
 }
 
-/* The input stride of every output dimension, in elements. */
-static void permuted_strides(const struct rvl_kernel_desc *d, int64_t *stride)
-{
-	const struct rvl_shape *x = &d->in[0].shape;
-	int64_t step[RVL_MAX_RANK];
-	int64_t s = 1;
+/* Dimensions of the output in the order of memory, and the input's stride along each, in elements. */
+struct walk {
+	int rank;
+	int64_t dim[RVL_MAX_RANK], stride[RVL_MAX_RANK];
+};
 
-	for (int i = x->rank - 1; i >= 0; i--) {
-		step[i] = s;
-		s *= x->dim[i];
+static void plan_walk(const struct rvl_kernel_desc *d, struct walk *w)
+{
+	static const int nhwc[4] = { 0, 2, 3, 1 };
+	const struct rvl_shape *y = &d->out[0].shape;
+
+	w->rank = y->rank;
+	for (int i = 0; i < y->rank; i++) {
+		int axis = d->out[0].layout == RIVULET_LAYOUT_NHWC ? nhwc[i] : i;
+
+		w->dim[i] = y->dim[axis];
+		w->stride[i] = rvl_axis_pitch(&d->in[0], d->attr.perm[axis]);
 	}
-	for (int i = 0; i < x->rank; i++)
-		stride[i] = step[d->attr.perm[i]];
 }
 
 static void gather(const char *x, int64_t stride, int64_t n, size_t size, char *y)
 {
+	if (stride == 1) {
+		memcpy(y, x, (size_t)n * size);
+		return;
+	}
 	for (int64_t i = 0; i < n; i++)
 		memcpy(y + (size_t)i * size, x + (size_t)(i * stride) * size, size);
 }
@@ -53,28 +64,29 @@ static void gather(const char *x, int64_t stride, int64_t n, size_t size, char *
 static int run_transpose(const struct rvl_kernel *k, const void *const *in, void *const *out,
 			 void *scratch, const struct rvl_pool *pool)
 {
-	const struct rvl_shape *y = &k->d.out[0].shape;
 	size_t size = rvl_type_size(k->d.out[0].type);
-	int last = y->rank - 1;
-	int64_t stride[RVL_MAX_RANK], pos[RVL_MAX_RANK] = { 0 };
-	int64_t at = 0, done = 0, total = rvl_shape_count(y);
+	int64_t pos[RVL_MAX_RANK] = { 0 };
+	int64_t at = 0, done = 0, total = rvl_shape_count(&k->d.out[0].shape);
+	struct walk w;
+	int last;
 
 	(void)scratch;
 	(void)pool;
+	plan_walk(&k->d, &w);
+	last = w.rank - 1;
 	if (last < 0) {
 		memcpy(out[0], in[0], size);
 		return 0;
 	}
-	permuted_strides(&k->d, stride);
 	while (done < total) {
-		gather((const char *)in[0] + (size_t)at * size, stride[last], y->dim[last], size,
+		gather((const char *)in[0] + (size_t)at * size, w.stride[last], w.dim[last], size,
 		       (char *)out[0] + (size_t)done * size);
-		done += y->dim[last];
+		done += w.dim[last];
 		for (int i = last - 1; i >= 0; i--) {
-			at += stride[i];
-			if (++pos[i] < y->dim[i])
+			at += w.stride[i];
+			if (++pos[i] < w.dim[i])
 				break;
-			at -= stride[i] * y->dim[i];
+			at -= w.stride[i] * w.dim[i];
 			pos[i] = 0;
 		}
 	}

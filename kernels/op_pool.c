@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Max and average pools over 2-D windows and over whole channels. */
+/*
+ * Max and average pools over 2-D windows and over whole channels. Of an image in NHWC, a row of
+ * results is computed pixel by pixel, RUN channels at a time, with the taps in the same order.
+ */
 #include <string.h>
 
 #include "internal.h"
@@ -148,6 +151,15 @@ static void average_plane(void *arg, uint32_t i)
 	}
 }
 
+static int32_t qmean(float sum, int64_t n, const struct rvl_qaverage *p)
+{
+	float v = n ? sum / (float)n : 0;
+
+	v = v / p->ys;
+	v = v + (float)p->yz;
+	return rvl_clamp(rvl_cvt(v), p->lo, p->hi);
+}
+
 /*
  * Of a window that hangs over the padding (ceil_mode), the float operator counts the positions
  * inside the padded input, the quantised one all of them, as onnxruntime does.
@@ -156,8 +168,6 @@ static int32_t qmean_window(const struct window *w, const uint8_t *x, const floa
 			    bool include_pad, const struct rvl_qaverage *p)
 {
 	float sum = 0;
-	int64_t n = include_pad ? w->g->k[0] * w->g->k[1] : inside(w);
-	float v;
 
 	for (int64_t ky = w->v.first; ky < w->v.last; ky++) {
 		const uint8_t *row = x + (w->v.at + ky * w->g->d[0]) * w->g->w;
@@ -165,10 +175,13 @@ static int32_t qmean_window(const struct window *w, const uint8_t *x, const floa
 		for (int64_t kx = w->h.first; kx < w->h.last; kx++)
 			sum += value[row[w->h.at + kx * w->g->d[1]]];
 	}
-	v = n ? sum / (float)n : 0;
-	v = v / p->ys;
-	v = v + (float)p->yz;
-	return rvl_clamp(rvl_cvt(v), p->lo, p->hi);
+	return qmean(sum, include_pad ? w->g->k[0] * w->g->k[1] : inside(w), p);
+}
+
+static void values_of(const struct rvl_qaverage *p, float value[256])
+{
+	for (int i = 0; i < 256; i++)
+		value[i] = p->xs * (float)((p->x_u8 ? i : (int8_t)i) - p->xz);
 }
 
 void rvl_ref_qaverage_pool(const struct rvl_conv_geom *g, const int32_t pad[4],
@@ -178,8 +191,7 @@ void rvl_ref_qaverage_pool(const struct rvl_conv_geom *g, const int32_t pad[4],
 	uint8_t *out = y;
 	float value[256];
 
-	for (int i = 0; i < 256; i++)
-		value[i] = p->xs * (float)((p->x_u8 ? i : (int8_t)i) - p->xz);
+	values_of(p, value);
 	for (int64_t plane = 0; plane < g->n * g->c; plane++) {
 		const uint8_t *in = (const uint8_t *)x + plane * g->h * g->w;
 
@@ -189,6 +201,131 @@ void rvl_ref_qaverage_pool(const struct rvl_conv_geom *g, const int32_t pad[4],
 			rvl_st8(out++, 0, qmean_window(&w, in, value, include_pad, p));
 		}
 	}
+}
+
+/* ---- images in NHWC ---- */
+
+#define RUN 64	/* channels whose intermediate results are on the stack */
+
+/* Channels [c, c + n) under a window. x: the image from channel c on; y: the pixel's. */
+struct pixel {
+	const struct rvl_kernel *k;
+	const char *x;
+	char *y;
+	int64_t c, n;
+};
+
+#define MAX_TAP(name, type) \
+static void name(const void *from, int64_t n, void *to) \
+{ \
+	const type *x = from; \
+	type *best = to; \
+	for (int64_t i = 0; i < n; i++) \
+		best[i] = x[i] > best[i] ? x[i] : best[i]; \
+}
+
+MAX_TAP(max_tap_f32, float)
+MAX_TAP(max_tap_u8, uint8_t)
+MAX_TAP(max_tap_s8, int8_t)
+
+static void max_tap(enum rvl_type t, const void *x, int64_t n, void *best)
+{
+	if (t == RVL_TYPE_F32)
+		max_tap_f32(x, n, best);
+	else if (t == RVL_TYPE_U8)
+		max_tap_u8(x, n, best);
+	else
+		max_tap_s8(x, n, best);
+}
+
+static void max_pixel(const struct pixel *p, const struct window *w)
+{
+	const struct rvl_conv_geom *g = w->g;
+	enum rvl_type t = p->k->d.in[0].type;
+	size_t size = rvl_type_size(t), bytes = (size_t)p->n * size;
+	bool none = true;
+
+	memset(p->y, 0, bytes);
+	for (int64_t ky = w->v.first; ky < w->v.last; ky++) {
+		for (int64_t kx = w->h.first; kx < w->h.last; kx++) {
+			int64_t at = (w->v.at + ky * g->d[0]) * g->xp.y +
+				     (w->h.at + kx * g->d[1]) * g->xp.x;
+
+			if (none)
+				memcpy(p->y, p->x + (size_t)at * size, bytes);
+			else
+				max_tap(t, p->x + (size_t)at * size, p->n, p->y);
+			none = false;
+		}
+	}
+}
+
+struct pixels_run {
+	const struct rvl_kernel *k;
+	const char *x;
+	char *y;
+	const struct rvl_qaverage *average;
+	const float *value;	/* of the 256 bytes */
+	void (*pixel)(const struct pixels_run *r, const struct pixel *p, const struct window *w);
+};
+
+static void max_of(const struct pixels_run *r, const struct pixel *p, const struct window *w)
+{
+	(void)r;
+	max_pixel(p, w);
+}
+
+static void add_values(const uint8_t *x, const float *value, int64_t n, float *sum)
+{
+	for (int64_t i = 0; i < n; i++)
+		sum[i] += value[x[i]];
+}
+
+static void mean_of(const struct pixels_run *r, const struct pixel *p, const struct window *w)
+{
+	const struct rvl_conv_geom *g = w->g;
+	int64_t count = r->k->d.attr.count_include_pad ? g->k[0] * g->k[1] : inside(w);
+	float sum[RUN] = { 0 };
+
+	for (int64_t ky = w->v.first; ky < w->v.last; ky++)
+		for (int64_t kx = w->h.first; kx < w->h.last; kx++)
+			add_values((const uint8_t *)p->x + (w->v.at + ky * g->d[0]) * g->xp.y +
+				   (w->h.at + kx * g->d[1]) * g->xp.x, r->value, p->n, sum);
+	for (int64_t i = 0; i < p->n; i++)
+		rvl_st8(p->y, i, qmean(sum[i], count, r->average));
+}
+
+/* Row @i of the results of all images. */
+static void pixel_row(void *arg, uint32_t i)
+{
+	const struct pixels_run *r = arg;
+	const struct rvl_conv_geom *g = &r->k->g;
+	size_t size = rvl_type_size(r->k->d.in[0].type);
+	const char *image = r->x + (size_t)(i / g->oh * g->xp.n) * size;
+	char *row = r->y + (size_t)(i / g->oh * g->yp.n + i % g->oh * g->yp.y) * size;
+	struct window w = { .g = g, .v = taps_of(g, r->k->d.attr.pad, 0, i % g->oh) };
+
+	for (int64_t ox = 0; ox < g->ow; ox++) {
+		struct pixel p = { .k = r->k };
+
+		w.h = taps_of(g, r->k->d.attr.pad, 1, ox);
+		for (; p.c < g->c; p.c += RUN) {
+			p.n = g->c - p.c < RUN ? g->c - p.c : RUN;
+			p.x = image + (size_t)p.c * size;
+			p.y = row + (size_t)(ox * g->yp.x + p.c) * size;
+			r->pixel(r, &p, &w);
+		}
+	}
+}
+
+static int run_max_nhwc(const struct rvl_kernel *k, const void *const *in, void *const *out,
+			void *scratch, const struct rvl_pool *pool)
+{
+	struct pixels_run r = { .k = k, .x = in[0], .y = out[0], .pixel = max_of };
+
+	(void)scratch;
+	rvl_parallel(pool, (uint32_t)(k->g.n * k->g.oh), pixel_row, &r);
+	return 0;
 }
 
 static int run_max(const struct rvl_kernel *k, const void *const *in, void *const *out,
@@ -226,7 +363,15 @@ static int run_qaverage(const struct rvl_kernel *k, const void *const *in, void 
 	};
 
 	(void)scratch;
-	(void)pool;
+	if (rvl_in_nhwc(&k->d)) {
+		float value[256];
+		struct pixels_run r = { .k = k, .x = in[0], .y = out[0], .average = &p,
+					.value = value, .pixel = mean_of };
+
+		values_of(&p, value);
+		rvl_parallel(pool, (uint32_t)(k->g.n * k->g.oh), pixel_row, &r);
+		return 0;
+	}
 	rvl_ref_qaverage_pool(&k->g, k->d.attr.pad, k->d.attr.count_include_pad, &p, in[0],
 			      out[0]);
 	return 0;
@@ -257,7 +402,7 @@ int rvl_setup_pool(struct rvl_kernel *k, bool reference, char *why)
 	if (d->n_out > 1 && (d->out[1].type != RVL_TYPE_S64 ||
 			     !rvl_shape_equal(&d->out[1].shape, &d->out[0].shape)))
 		return rvl_why(why, "indices are not one int64 for each result");
-	k->run = d->op == RVL_OP_MAX_POOL ? run_max : run_average;
+	k->run = d->op != RVL_OP_MAX_POOL ? run_average : rvl_in_nhwc(d) ? run_max_nhwc : run_max;
 	return 0;
 }
 
@@ -294,16 +439,83 @@ static float global_mean(const float *x, int64_t n)
 	return (float)(sum / (double)n);
 }
 
-static int32_t global_qmean(const struct rvl_kernel *k, const void *x, int64_t n)
+static int32_t global_qmean(const struct rvl_kernel *k, int32_t sum, int64_t n)
 {
 	const struct rvl_kernel_arg *a = &k->d.in[0], *y = &k->d.out[0];
 	bool u8 = y->type == RVL_TYPE_U8;
 	float scale = a->quant.scale[0] / (y->quant.scale[0] * (float)n);
 
-	return rvl_ref_qmean(x, n, a->type == RVL_TYPE_U8, a->quant.zp[0], scale,
-			     y->quant.zp[0],
-			     rvl_clamp(k->d.attr.q_lo, rvl_qmin(u8), rvl_qmax(u8)),
-			     rvl_clamp(k->d.attr.q_hi, rvl_qmin(u8), rvl_qmax(u8)));
+	sum = rvl_wrap_add(sum, rvl_wrap_mul(-a->quant.zp[0], (int32_t)n));
+	return rvl_requant(sum, scale, y->quant.zp[0],
+			   rvl_clamp(k->d.attr.q_lo, rvl_qmin(u8), rvl_qmax(u8)),
+			   rvl_clamp(k->d.attr.q_hi, rvl_qmin(u8), rvl_qmax(u8)));
+}
+
+static int32_t plane_sum(const uint8_t *x, bool u8, int64_t n)
+{
+	uint32_t sum = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		sum += (uint32_t)rvl_ld8(x, i, u8);
+	return (int32_t)sum;
+}
+
+/* The largest elements of @n channels, @plane pixels @stride apart. */
+static void global_max_run(enum rvl_type t, const char *x, int64_t stride, int64_t plane, int64_t n,
+			   char *y)
+{
+	size_t size = rvl_type_size(t);
+
+	memcpy(y, x, (size_t)n * size);
+	for (int64_t i = 1; i < plane; i++)
+		max_tap(t, x + (size_t)(i * stride) * size, n, y);
+}
+
+/* Modulo 2^32. */
+static void add_bytes(const uint8_t *x, bool u8, int64_t n, uint32_t *sum)
+{
+	if (u8)
+		for (int64_t i = 0; i < n; i++)
+			sum[i] += x[i];
+	else
+		for (int64_t i = 0; i < n; i++)
+			sum[i] += (uint32_t)(int8_t)x[i];
+}
+
+static void global_mean_run(const struct rvl_kernel *k, const uint8_t *x, int64_t stride,
+			    int64_t plane, int64_t n, uint8_t *y)
+{
+	uint32_t sum[RUN] = { 0 };
+
+	for (int64_t i = 0; i < plane; i++)
+		add_bytes(x + i * stride, k->d.in[0].type == RVL_TYPE_U8, n, sum);
+	for (int64_t i = 0; i < n; i++)
+		rvl_st8(y, i, global_qmean(k, (int32_t)sum[i], plane));
+}
+
+static int run_global_nhwc(const struct rvl_kernel *k, const void *const *in, void *const *out,
+			   void *scratch, const struct rvl_pool *pool)
+{
+	const struct rvl_kernel_arg *x = &k->d.in[0];
+	int64_t channels = x->shape.dim[1], plane = plane_size(k);
+	size_t size = rvl_type_size(x->type);
+
+	(void)scratch;
+	(void)pool;
+	for (int64_t i = 0; i < x->shape.dim[0]; i++) {
+		for (int64_t c = 0; c < channels; c += RUN) {
+			int64_t n = channels - c < RUN ? channels - c : RUN;
+			const char *from = (const char *)in[0] + (size_t)(i * channels * plane + c) * size;
+			char *to = (char *)out[0] + (size_t)(i * channels + c) * size;
+
+			if (k->d.op == RVL_OP_GLOBAL_MAX_POOL)
+				global_max_run(x->type, from, channels, plane, n, to);
+			else
+				global_mean_run(k, (const uint8_t *)from, channels, plane, n,
+						(uint8_t *)to);
+		}
+	}
+	return 0;
 }
 
 static int run_global(const struct rvl_kernel *k, const void *const *in, void *const *out,
@@ -324,7 +536,8 @@ static int run_global(const struct rvl_kernel *k, const void *const *in, void *c
 		else if (k->d.op == RVL_OP_GLOBAL_AVERAGE_POOL)
 			((float *)out[0])[i] = global_mean((const float *)in[0] + i * n, n);
 		else
-			rvl_st8(out[0], i, global_qmean(k, x, n));
+			rvl_st8(out[0], i, global_qmean(k, plane_sum((const uint8_t *)x,
+								     t == RVL_TYPE_U8, n), n));
 	}
 	return 0;
 }
@@ -347,6 +560,6 @@ int rvl_setup_global_pool(struct rvl_kernel *k, bool reference, char *why)
 		    (t != RVL_TYPE_U8 && t != RVL_TYPE_S8)))) {
 		return rvl_why(why, "no pool on %s", rvl_type_name(t));
 	}
-	k->run = run_global;
+	k->run = rvl_in_nhwc(d) ? run_global_nhwc : run_global;
 	return 0;
 }

@@ -2,7 +2,8 @@
 /*
  * Quantised convolution and matrix product. The micro-kernels of int8/ read images channels last,
  * through pointers to the pixels under each kernel position; a position in the padding points to
- * pixels with the value of the zero point. Images in NCHW are reordered in scratch memory.
+ * pixels with the value of the zero point. PLAIN images are reordered in scratch memory, those in NHWC
+ * are read and written where they lie.
  */
 #include <string.h>
 
@@ -17,29 +18,36 @@
 
 struct conv_run {
 	const struct rvl_kernel *k;
-	const uint8_t *x;	/* one image, NCHW */
+	const uint8_t *x;	/* one image */
 	uint8_t *y;
-	uint8_t *pixels;	/* [h][w][c] */
-	uint8_t *results;	/* [oh][ow][m] */
+	uint8_t *ordered;	/* scratch for @pixels, unless they are the image */
+	const uint8_t *pixels;	/* [h][w][c] */
+	uint8_t *results;	/* [oh][ow][m]; scratch, or the output */
 	uint8_t *prepared;	/* memory of rvl_i8_run() */
 };
+
+/* Whether the operand or the result is in the order of the micro-kernels. */
+static bool is_ordered(const struct rvl_pitch *p, int64_t channels)
+{
+	return p->c == 1 || channels == 1;
+}
 
 /* Row @i of the image, channels last. */
 static void order_row(void *arg, uint32_t i)
 {
 	const struct conv_run *r = arg;
 	const struct rvl_conv_geom *g = &r->k->g;
-	uint8_t *dst = r->pixels + i * g->w * g->c;
+	uint8_t *dst = r->ordered + i * g->w * g->c;
 
 	for (int64_t c = 0; c < g->c; c++) {
-		const uint8_t *src = r->x + (c * g->h + i) * g->w;
+		const uint8_t *src = r->x + c * g->xp.c + i * g->xp.y;
 
 		for (int64_t ix = 0; ix < g->w; ix++)
 			dst[ix * g->c + c] = src[ix];
 	}
 }
 
-/* Row @i of the results, from channels last to NCHW. */
+/* Row @i of the results, from channels last to the output's order. */
 static void restore_row(void *arg, uint32_t i)
 {
 	const struct conv_run *r = arg;
@@ -47,7 +55,7 @@ static void restore_row(void *arg, uint32_t i)
 	const uint8_t *src = r->results + i * g->ow * g->m;
 
 	for (int64_t m = 0; m < g->m; m++) {
-		uint8_t *dst = r->y + (m * g->oh + i) * g->ow;
+		uint8_t *dst = r->y + m * g->yp.c + i * g->yp.y;
 
 		for (int64_t ox = 0; ox < g->ow; ox++)
 			dst[ox] = src[ox * g->m + m];
@@ -201,23 +209,38 @@ static int64_t aligned(int64_t n)
 	return (n + 63) / 64 * 64;
 }
 
+/* Scratch for the image, and for the results, in the order of the micro-kernels; 0: none. */
+static int64_t ordered_bytes(const struct rvl_conv_geom *g)
+{
+	return is_ordered(&g->xp, g->c) ? 0 : aligned(g->h * g->w * g->c);
+}
+
+static int64_t result_bytes(const struct rvl_conv_geom *g)
+{
+	return is_ordered(&g->yp, g->m) ? 0 : aligned(g->oh * g->ow * g->m);
+}
+
 static int run_fast(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		    void *scratch, const struct rvl_pool *pool)
 {
 	const struct rvl_conv_geom *g = &k->g;
-	struct conv_run r = { .k = k, .pixels = scratch };
+	struct conv_run r = { .k = k, .ordered = scratch };
+	uint8_t *results = r.ordered + ordered_bytes(g);
 
-	r.results = r.pixels + aligned(g->h * g->w * g->c);
-	r.prepared = r.results + aligned(g->oh * g->ow * g->m);
+	r.prepared = results + result_bytes(g);
 	for (int64_t n = 0; n < g->n; n++) {
-		r.x = (const uint8_t *)in[0] + n * g->c * g->h * g->w;
-		r.y = (uint8_t *)out[0] + n * g->m * g->oh * g->ow;
-		rvl_parallel(pool, (uint32_t)g->h, order_row, &r);
+		r.x = (const uint8_t *)in[0] + n * g->xp.n;
+		r.y = (uint8_t *)out[0] + n * g->yp.n;
+		r.pixels = ordered_bytes(g) ? r.ordered : r.x;
+		r.results = result_bytes(g) ? results : r.y;
+		if (ordered_bytes(g))
+			rvl_parallel(pool, (uint32_t)g->h, order_row, &r);
 		if (k->i8->dw)
 			rvl_parallel(pool, (uint32_t)g->oh, depthwise_row, &r);
 		else
 			run_dense(&r, pool);
-		rvl_parallel(pool, (uint32_t)g->oh, restore_row, &r);
+		if (result_bytes(g))
+			rvl_parallel(pool, (uint32_t)g->oh, restore_row, &r);
 	}
 	return 0;
 }
@@ -343,7 +366,7 @@ static int setup_fast(struct rvl_kernel *k)
 	if (!k->zeros)
 		return -ENOMEM;
 	memset(k->zeros, k->q.xz, (size_t)row);
-	k->scratch = (size_t)(aligned(g->h * g->w * g->c) + aligned(g->oh * g->ow * g->m));
+	k->scratch = (size_t)(ordered_bytes(g) + result_bytes(g));
 	k->run = run_fast;
 	if (!depthwise)
 		return setup_dense(k, &s);

@@ -28,8 +28,7 @@ static int channels_of(const struct rvl_kernel *k, struct channels *c, char *why
 	if (axis < 0 || axis >= x->rank || x->dim[axis] != scales)
 		return rvl_why(why, "%lld scales do not fit axis %d", (long long)scales, axis);
 	c->n = scales;
-	for (int i = axis + 1; i < x->rank; i++)
-		c->inner *= x->dim[i];
+	c->inner = rvl_axis_pitch(&d->in[0], axis);
 	return 0;
 }
 
@@ -145,6 +144,8 @@ int rvl_setup_rescale(struct rvl_kernel *k, bool reference, char *why)
 	if (!tensor_q8(x) || !tensor_q8(y) || rvl_shape_count(&x->shape) !=
 	    rvl_shape_count(&y->shape))
 		return rvl_why(why, "operands are not quantised to 8 bits per tensor");
+	if (rvl_in_nhwc(&k->d) && !rvl_shape_equal(&x->shape, &y->shape))
+		return rvl_why(why, "input and output are not the same image");
 	k->lut = rvl_kernel_mem(k, 256, 1);
 	if (!k->lut)
 		return -ENOMEM;
@@ -217,8 +218,7 @@ static int tables_of(const struct rvl_kernel_desc *d, struct tables *t, char *wh
 	if (!rvl_tables_fit(x, t->axis))
 		return rvl_why(why, "it would need %lld tables for %lld values", (long long)t->n,
 			       (long long)rvl_shape_count(x));
-	for (int32_t i = t->axis + 1; i < x->rank; i++)
-		t->inner *= x->dim[i];
+	t->inner = rvl_axis_pitch(&d->in[0], t->axis);
 	return 0;
 }
 

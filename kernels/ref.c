@@ -27,7 +27,7 @@ static int32_t conv_acc(const struct rvl_conv_geom *g, const struct rvl_qparams 
 			int64_t iy = oy * g->s[0] + t / g->k[1] * g->d[0] - g->pad[0];
 			int64_t ix = ox * g->s[1] + t % g->k[1] * g->d[1] - g->pad[1];
 			int64_t wi = (m * cg + c) * g->k[0] * g->k[1] + t;
-			int64_t xi = ((c0 + c) * g->h + iy) * g->w + ix;
+			int64_t xi = (c0 + c) * g->xp.c + iy * g->xp.y + ix * g->xp.x;
 
 			if (inside(iy, g->h) && inside(ix, g->w))
 				acc = rvl_wrap_add(acc, (rvl_ld8(x, xi, q->x_u8) - q->xz) *
@@ -44,11 +44,12 @@ void rvl_ref_qconv(const struct rvl_conv_geom *g, const struct rvl_qparams *q, c
 
 	for (int64_t i = 0; i < g->n * g->m * out; i++) {
 		int64_t m = i / out % g->m;
-		const char *image = (const char *)x + i / out / g->m * g->c * g->h * g->w;
-		int32_t acc = conv_acc(g, q, image, w, m, i % out / g->ow, i % g->ow);
+		int64_t n = i / out / g->m, oy = i % out / g->ow, ox = i % g->ow;
+		int64_t at = n * g->yp.n + m * g->yp.c + oy * g->yp.y + ox * g->yp.x;
+		int32_t acc = conv_acc(g, q, (const char *)x + n * g->xp.n, w, m, oy, ox);
 
 		acc = rvl_wrap_add(acc, q->bias ? q->bias[m] : 0);
-		rvl_st8(y, i, rvl_requant(acc, q->scale[m], q->yz, q->lo, q->hi));
+		rvl_st8(y, at, rvl_requant(acc, q->scale[m], q->yz, q->lo, q->hi));
 	}
 }
 

@@ -8,7 +8,10 @@
 
 #include "internal.h"
 
-/** Quantised convolution of all images and groups. x, w, y: NCHW and [M, C/group, kh, kw]. */
+/**
+ * Quantised convolution of all images and groups. x, y: images with the geometry's pitches;
+ * w: [M, C/group, kh, kw].
+ */
 void rvl_ref_qconv(const struct rvl_conv_geom *g, const struct rvl_qparams *q, const void *x,
 		   const void *w, void *y);
 

@@ -25,6 +25,14 @@ struct rvl_kernel_arg {
 	struct rvl_shape shape;
 	struct rvl_kernel_quant quant;
 	const void *data;	/* bytes of a constant input, else NULL; must outlive the kernel */
+	enum rivulet_layout layout;	/* PLAIN or NHWC */
+};
+
+/* The layouts in which a kernel takes its images: the operands of rank 4 that are no parameters. */
+enum rvl_layouts {
+	RVL_LAYOUTS_PLAIN,	/* PLAIN */
+	RVL_LAYOUTS_SAME,	/* PLAIN or NHWC, the same for all whose bytes differ between the two */
+	RVL_LAYOUTS_EACH,	/* any for each of them */
 };
 
 struct rvl_kernel_desc {
@@ -59,6 +67,18 @@ struct rvl_pool {
 
 struct rvl_kernel;
 
+/** The layouts that the kernel of @d takes, whatever the present ones are. */
+enum rvl_layouts rvl_kernel_layouts(const struct rvl_kernel_desc *d);
+
+/** -EINVAL, with one line in @why, if an operand of @d has a layout that its kernel does not take. */
+int rvl_kernel_check_layouts(const struct rvl_kernel_desc *d, char *why);
+
+/** The inputs 0 to n - 1 are the images of an operator whose kernel takes more than PLAIN. */
+uint32_t rvl_kernel_images(enum rvl_op op);
+
+/** Whether PLAIN and NHWC are different orders of the elements of this shape. */
+bool rvl_layout_matters(const struct rvl_shape *s);
+
 /**
  * Prepares an operator. @reference: use only the scalar rvl_ref_* code. The kernel owns what it
  * packs, borrows constant data, and copies quantisation parameters.
@@ -78,7 +98,7 @@ size_t rvl_kernel_bytes(const struct rvl_kernel *k);
 size_t rvl_kernel_scratch(const struct rvl_kernel *k);
 
 /**
- * Runs once. in[i]/out[i] are dense and aligned to their element, absent ones NULL, a constant's
+ * Runs once. in[i]/out[i] are dense in the layout of the descriptor and aligned to their element, absent ones NULL, a constant's
  * entry is ignored or equal to its data; outputs do not overlap inputs (they may be the same
  * pointer for Identity, Reshape and Flatten). @scratch: rvl_kernel_scratch() bytes, 64-byte
  * aligned. @pool may be NULL (one thread). A kernel may run on several threads at once with

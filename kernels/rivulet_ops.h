@@ -32,6 +32,9 @@ enum rvl_trait {
 	RVL_TRAIT_PRODUCT = 1 << 4,	/* a convolution or matrix product with weights as input 1 */
 	RVL_TRAIT_CLAMPS = 1 << 5,	/* the kernel clamps its float result to attr.f_lo, attr.f_hi */
 	RVL_TRAIT_MADE = 1 << 6,	/* made by fusion: quantised, and in no model */
+	/* The kernel computes on images in NHWC too, ... */
+	RVL_TRAIT_NHWC = 1 << 7,	/* ... where all its images have that layout; */
+	RVL_TRAIT_NHWC_EACH = 1 << 8,	/* ... and reorders an operand that has the other one. */
 };
 
 /*
@@ -54,10 +57,10 @@ enum rvl_trait {
 	  none, none, UNSUPPORTED, 0, \
 	  "an operator that cannot be executed; the node holds the reason") \
 	X(QUANTIZE, 1, "QuantizeLinear", "", 2, 3, \
-	  quantize, quantize, QUANTIZE, RVL_TRAIT_LINEAR, \
+	  quantize, quantize, QUANTIZE, RVL_TRAIT_LINEAR | RVL_TRAIT_NHWC, \
 	  "y = saturate(rint(x / scale) + zero point)") \
 	X(DEQUANTIZE, 2, "DequantizeLinear", "", 2, 3, \
-	  dequantize, quantize, DEQUANTIZE, RVL_TRAIT_LINEAR, \
+	  dequantize, quantize, DEQUANTIZE, RVL_TRAIT_LINEAR | RVL_TRAIT_NHWC, \
 	  "y = (x - zero point) * scale") \
 	X(QLINEAR_CONV, 3, "QLinearConv", "", 8, 9, \
 	  qlinear, qlinear_conv, Q_CONV, 0, \
@@ -87,7 +90,7 @@ enum rvl_trait {
 	  binary, binary, Q_MUL, RVL_TRAIT_LINEAR | RVL_TRAIT_CLAMPS, \
 	  "a * b with broadcasting") \
 	X(MAX_POOL, 12, "MaxPool", "", 1, 1, \
-	  pool, pool, MAX_POOL, RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS, \
+	  pool, pool, MAX_POOL, RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS | RVL_TRAIT_NHWC, \
 	  "largest value under a 2-D window; also on quantised tensors") \
 	X(AVERAGE_POOL, 13, "AveragePool", "", 1, 1, \
 	  pool, pool, Q_AVERAGE_POOL, 0, \
@@ -96,7 +99,7 @@ enum rvl_trait {
 	  global_pool, global, Q_GLOBAL_AVERAGE_POOL, 0, \
 	  "mean of every channel") \
 	X(GLOBAL_MAX_POOL, 15, "GlobalMaxPool", "", 1, 1, \
-	  global_pool, global, GLOBAL_MAX_POOL, RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS, \
+	  global_pool, global, GLOBAL_MAX_POOL, RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS | RVL_TRAIT_NHWC, \
 	  "largest value of every channel") \
 	X(FLATTEN, 16, "Flatten", "", 1, 1, \
 	  move, flatten, FLATTEN, RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES, \
@@ -105,7 +108,7 @@ enum rvl_trait {
 	  move, reshape, RESHAPE, RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES, \
 	  "the same elements in another shape") \
 	X(TRANSPOSE, 18, "Transpose", "", 1, 1, \
-	  transpose, transpose, TRANSPOSE, RVL_TRAIT_LINEAR | RVL_TRAIT_MOVES, \
+	  transpose, transpose, TRANSPOSE, RVL_TRAIT_LINEAR | RVL_TRAIT_MOVES | RVL_TRAIT_NHWC_EACH, \
 	  "permute the axes") \
 	X(SOFTMAX, 19, "Softmax", "", 1, 1, \
 	  softmax, softmax, SOFTMAX, RVL_TRAIT_LINEAR, \
@@ -115,7 +118,7 @@ enum rvl_trait {
 	  "(x - mean) / sqrt(var + eps) * scale + bias per channel") \
 	X(IDENTITY, 21, "Identity", "", 1, 1, \
 	  move, same, IDENTITY, \
-	  RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS, \
+	  RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS | RVL_TRAIT_NHWC, \
 	  "copy") \
 	X(CONSTANT, 22, "Constant", "", 0, 0, \
 	  none, none, CONSTANT, 0, \
@@ -136,28 +139,28 @@ enum rvl_trait {
 	  qlinear, pool, Q_AVERAGE_POOL, 0, \
 	  "quantised mean under a window, scales as inputs") \
 	X(Q_CONV, 40, "QConv", "rivulet", 2, 3, \
-	  qconv, none, Q_CONV, RVL_TRAIT_PRODUCT | RVL_TRAIT_MADE, \
+	  qconv, none, Q_CONV, RVL_TRAIT_PRODUCT | RVL_TRAIT_MADE | RVL_TRAIT_NHWC_EACH, \
 	  "quantised convolution (x, w[, bias int32])") \
 	X(Q_MATMUL, 41, "QMatMul", "rivulet", 2, 3, \
 	  qmatmul, none, Q_MATMUL, RVL_TRAIT_PRODUCT | RVL_TRAIT_MADE, \
 	  "quantised matrix product (a, b[, bias int32])") \
 	X(Q_ADD, 42, "QAdd", "rivulet", 2, 2, \
-	  qbinary, none, Q_ADD, RVL_TRAIT_MADE, \
+	  qbinary, none, Q_ADD, RVL_TRAIT_MADE | RVL_TRAIT_NHWC, \
 	  "quantised a + b") \
 	X(Q_MUL, 43, "QMul", "rivulet", 2, 2, \
-	  qbinary, none, Q_MUL, RVL_TRAIT_MADE, \
+	  qbinary, none, Q_MUL, RVL_TRAIT_MADE | RVL_TRAIT_NHWC, \
 	  "quantised a * b") \
 	X(Q_AVERAGE_POOL, 44, "QAveragePool", "rivulet", 1, 1, \
-	  pool, none, Q_AVERAGE_POOL, RVL_TRAIT_MADE, \
+	  pool, none, Q_AVERAGE_POOL, RVL_TRAIT_MADE | RVL_TRAIT_NHWC, \
 	  "quantised mean under a 2-D window") \
 	X(Q_GLOBAL_AVERAGE_POOL, 45, "QGlobalAveragePool", "rivulet", 1, 1, \
-	  global_pool, none, Q_GLOBAL_AVERAGE_POOL, RVL_TRAIT_MADE, \
+	  global_pool, none, Q_GLOBAL_AVERAGE_POOL, RVL_TRAIT_MADE | RVL_TRAIT_NHWC, \
 	  "quantised mean of every channel") \
 	X(Q_RESCALE, 46, "QRescale", "rivulet", 1, 1, \
-	  rescale, none, Q_RESCALE, RVL_TRAIT_MADE, \
+	  rescale, none, Q_RESCALE, RVL_TRAIT_MADE | RVL_TRAIT_NHWC, \
 	  "dequantise, clamp, quantise: 8 bits to 8 bits") \
 	X(Q_TABLE, 47, "QTable", "rivulet", 1, 3, \
-	  q_table, none, Q_TABLE, RVL_TRAIT_MADE, \
+	  q_table, none, Q_TABLE, RVL_TRAIT_MADE | RVL_TRAIT_NHWC, \
 	  "dequantise, an element-wise function of the table of descriptors, clamp, quantise") \
 	X(Q_GENERAL, 48, "QGeneral", "rivulet", 1, 32, \
 	  q_general, none, Q_GENERAL, RVL_TRAIT_MADE, \
@@ -170,7 +173,10 @@ enum rvl_trait {
 	  "NCHW bytes to the device's channel blocks; made by the back end") \
 	X(UNPACK_BLOCKED, 61, "UnpackBlocked", "rivulet", 1, 1, \
 	  blocked, none, UNPACK_BLOCKED, 0, \
-	  "the device's channel blocks to NCHW bytes; made by the back end")
+	  "the device's channel blocks to NCHW bytes; made by the back end") \
+	X(REORDER, 62, "Reorder", "rivulet", 1, 1, \
+	  reorder, none, REORDER, RVL_TRAIT_MOVES | RVL_TRAIT_NHWC_EACH, \
+	  "the same image in another layout; made by the pass of layouts")
 
 enum rvl_op {
 #define RVL_OP_ENUM(id, num, ...) RVL_OP_##id = (num),

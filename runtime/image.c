@@ -39,7 +39,8 @@ static int check_operand(const struct rivulet_program *p, const struct rvl_kerne
 	const struct rivulet_tensor *t = &rivulet_program_tensors(p)[tensor];
 	int64_t n = rvl_shape_count(&a->shape);
 
-	if (tensor >= p->tensors || (uint32_t)a->type != t->dtype || n < 0 || check_place(p, t))
+	if (tensor >= p->tensors || (uint32_t)a->type != t->dtype ||
+	    (uint32_t)a->layout != t->layout || n < 0 || check_place(p, t))
 		return -EINVAL;
 	if ((uint64_t)n * rvl_type_size(a->type) != t->size)
 		return -EINVAL;
@@ -115,7 +116,7 @@ static bool uses_addresses(enum rvl_op op)
 		RVL_OP_AVERAGE_POOL, RVL_OP_GLOBAL_MAX_POOL, RVL_OP_GLOBAL_AVERAGE_POOL,
 		RVL_OP_Q_CONV, RVL_OP_Q_MATMUL, RVL_OP_Q_ADD, RVL_OP_Q_MUL,
 		RVL_OP_Q_AVERAGE_POOL, RVL_OP_Q_GLOBAL_AVERAGE_POOL, RVL_OP_Q_RESCALE,
-		RVL_OP_Q_TABLE, RVL_OP_PACK_BLOCKED, RVL_OP_UNPACK_BLOCKED,
+		RVL_OP_Q_TABLE, RVL_OP_PACK_BLOCKED, RVL_OP_UNPACK_BLOCKED, RVL_OP_REORDER,
 	};
 
 	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)

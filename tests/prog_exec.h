@@ -88,30 +88,42 @@ static inline struct rvl_value prog_operand(const struct prog_exec *x, uint32_t 
 	return v;
 }
 
+/* The operator of a step and its operands. */
+static inline int prog_cpu_operands(const struct prog_exec *x, const struct rivulet_step *s,
+				    struct rvl_kernel_desc *d, struct rvl_value *in,
+				    struct rvl_value *out)
+{
+	uint32_t r = 0, w = 0;
+	int rc = rvl_desc_unpack((const uint8_t *)x->p + x->p->params_off + s->params,
+				 s->params_size, d);
+
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < d->n_in; i++) {
+		if (d->in[i].type == RVL_TYPE_NONE)
+			continue;
+		if (rivulet_program_tensors(x->p)[s->read[r]].place == RIVULET_PLACE_CONST)
+			d->in[i].data = prog_tensor(x, s->read[r]);
+		in[i] = prog_operand(x, s->read[r++], &d->in[i]);
+	}
+	for (uint32_t i = 0; i < d->n_out; i++)
+		if (d->out[i].type != RVL_TYPE_NONE)
+			out[i] = prog_operand(x, s->write[w++], &d->out[i]);
+	return 0;
+}
+
 static inline int prog_cpu_step(struct prog_exec *x, const struct rivulet_step *s)
 {
 	struct rvl_value in[RVL_MAX_IN] = { { .type = RVL_TYPE_NONE } };
 	struct rvl_value out[RVL_MAX_OUT] = { { .type = RVL_TYPE_NONE } };
 	struct rvl_kernel_desc d;
 	struct rvl_kernel *k;
-	uint32_t r = 0, w = 0;
+	uint32_t w = 0;
 	void *scratch;
-	int rc = rvl_desc_unpack((const uint8_t *)x->p + x->p->params_off + s->params,
-				 s->params_size, &d);
+	int rc = prog_cpu_operands(x, s, &d, in, out);
 
-	if (rc)
-		return rc;
-	for (uint32_t i = 0; i < d.n_in; i++) {
-		if (d.in[i].type == RVL_TYPE_NONE)
-			continue;
-		if (rivulet_program_tensors(x->p)[s->read[r]].place == RIVULET_PLACE_CONST)
-			d.in[i].data = prog_tensor(x, s->read[r]);
-		in[i] = prog_operand(x, s->read[r++], &d.in[i]);
-	}
-	for (uint32_t i = 0; i < d.n_out; i++)
-		if (d.out[i].type != RVL_TYPE_NONE)
-			out[i] = prog_operand(x, s->write[w++], &d.out[i]);
-	rc = rvl_kernel_new(&d, true, &k, x->err);
+	if (!rc)
+		rc = rvl_kernel_new(&d, true, &k, x->err);
 	if (rc)
 		return rc;
 	scratch = aligned_alloc(64, (rvl_kernel_scratch(k) + 127) / 64 * 64);

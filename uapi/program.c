@@ -219,7 +219,7 @@ static int check_shape(const struct check *c, uint32_t i, const struct rivulet_t
 {
 	uint64_t bytes = 0;
 
-	if (!dtype_bytes(t->dtype) || t->layout > RIVULET_LAYOUT_BLOCKED ||
+	if (!dtype_bytes(t->dtype) || t->layout >= RIVULET_LAYOUT_END ||
 	    t->flags & ~(uint32_t)RIVULET_TENSOR_BOUNDED ||
 	    (t->flags && t->layout != RIVULET_LAYOUT_PLAIN) ||
 	    t->ndim > RIVULET_MAX_DIMS)
@@ -232,6 +232,9 @@ static int check_shape(const struct check *c, uint32_t i, const struct rivulet_t
 	if (t->layout == RIVULET_LAYOUT_BLOCKED &&
 	    (t->ndim < 3 || !c->p->target.tn || dtype_bytes(t->dtype) != 1))
 		return bad(c, "tensor %u cannot be in channel blocks", i);
+	if (t->layout == RIVULET_LAYOUT_NHWC && t->ndim != 4)
+		return bad(c, "tensor %u has %u dimensions and cannot be an image in NHWC", i,
+			   t->ndim);
 	if (!shape_bytes(c, t, &bytes) || bytes != t->size)
 		return bad(c, "tensor %u: %llu bytes are not what its shape takes", i,
 			   (unsigned long long)t->size);
@@ -277,6 +280,9 @@ static int check_io(const struct check *c, uint32_t i, const struct rivulet_tens
 	const struct rivulet_program *p = c->p;
 	const struct rivulet_tensor *all = rivulet_program_tensors(p);
 
+	if (t->layout == RIVULET_LAYOUT_NHWC &&
+	    (i < p->inputs + p->outputs || t->place == RIVULET_PLACE_CONST))
+		return bad(c, "tensor %u, an input, output or constant, is in NHWC", i);
 	if (i < p->inputs)
 		return t->place == RIVULET_PLACE_INPUT && t->offset == i && !t->at ?
 			       0 :

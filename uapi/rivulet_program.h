@@ -14,7 +14,7 @@
 #include "rivulet_types.h"
 
 #define RIVULET_PROGRAM_MAGIC	0x50565652u	/* "RVVP" */
-#define RIVULET_PROGRAM_VERSION	4u
+#define RIVULET_PROGRAM_VERSION	5u
 #define RIVULET_PROGRAM_MAX	(1ull << 36)	/* bytes of a file: offsets of LOAD have 36 bits */
 /* Bytes of a file with NPU steps, which lies in one buffer of the device. */
 #define RIVULET_PROGRAM_NPU_MAX	(1ull << 31)
@@ -37,12 +37,6 @@ enum rivulet_place {
 	RIVULET_PLACE_OUTPUT = 2,	/* likewise the output's */
 	RIVULET_PLACE_ARENA = 3,	/* byte offset in the arena */
 	RIVULET_PLACE_CONST = 4,	/* byte offset in the file */
-};
-
-enum rivulet_layout {
-	RIVULET_LAYOUT_PLAIN = 0,	/* row major in ONNX's order */
-	/* (ceil(C / tn), H, W, tn) int8; uint8 tensors live XOR 0x80 */
-	RIVULET_LAYOUT_BLOCKED = 1,
 };
 
 /** enum rivulet_tensor_flag - properties of a tensor of a program */
@@ -116,7 +110,11 @@ struct rivulet_program {
 struct rivulet_tensor {
 	uint32_t name;		/* string */
 	uint32_t dtype;		/* enum rivulet_dtype */
-	uint32_t layout;	/* enum rivulet_layout; PLAIN for inputs, outputs and constants */
+	/*
+	 * enum rivulet_layout. PLAIN for inputs, outputs and constants; a part of an input or output
+	 * may be NHWC. BLOCKED in the arena only. It is that of the operand in a CPU step's parameters.
+	 */
+	uint32_t layout;
 	uint32_t place;		/* enum rivulet_place */
 	uint64_t offset;	/* as @place says */
 	uint64_t at;		/* INPUT, OUTPUT: its first byte there; else 0 */

@@ -33,6 +33,17 @@
 enum rivulet_dtype { RIVULET_DTYPES(RIVULET_DTYPE_ENUM) RIVULET_DTYPE_END };
 #undef RIVULET_DTYPE_ENUM
 
+/* Order of a tensor's elements in memory. X(NAME, value, text, meaning) */
+#define RIVULET_LAYOUTS(X)                                                                         \
+	X(PLAIN, 0, "plain", "row major in ONNX's order; of an image NCHW")                        \
+	X(BLOCKED, 1, "blocked", "(ceil(C / tn), H, W, tn) int8; uint8 elements are stored XOR 0x80") \
+	X(NHWC, 2, "nhwc", "of an image (N, C, H, W): the channels of a pixel are adjacent")
+
+#define RIVULET_LAYOUT_ENUM(name, value, text, doc) RIVULET_LAYOUT_##name = (value),
+/** enum rivulet_layout - order of a tensor's elements in memory */
+enum rivulet_layout { RIVULET_LAYOUTS(RIVULET_LAYOUT_ENUM) RIVULET_LAYOUT_END };
+#undef RIVULET_LAYOUT_ENUM
+
 /** enum rivulet_feature - what a daemon can do; a client ignores bits that it does not know */
 enum rivulet_feature {
 	RIVULET_FEATURE_MEMFD = 1 << 0,		/* BIND takes memfds sealed against shrinking */

@@ -162,6 +162,21 @@ static int verify_node(const struct rvl_node *n, unsigned char *made, struct rvl
 	return 0;
 }
 
+/* Only images that steps make and read are in NHWC, and only where the kernels take it. */
+static int verify_layouts(const struct rvl_node *n, struct rvl_kernel_desc *d, struct rvl_err *err)
+{
+	char why[RVL_WHY_MAX];
+
+	rvl_node_desc(n, d);
+	if (rvl_kernel_check_layouts(d, why))
+		return rvl_fail(err, -EINVAL, "node '%s' (%s): %s", n->name, n->op_type, why);
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i] && n->out[i]->layout && (n->out[i]->is_output || n->out[i]->data))
+			return rvl_fail(err, -EINVAL, "'%s' is an output or constant in NHWC",
+					n->out[i]->name);
+	return 0;
+}
+
 static int verify_users(const struct rvl_tensor *t, struct rvl_err *err)
 {
 	for (uint32_t i = 0; i < t->n_users; i++)
@@ -172,7 +187,8 @@ static int verify_users(const struct rvl_tensor *t, struct rvl_err *err)
 	return 0;
 }
 
-static int verify_all(const struct rvl_graph *g, unsigned char *made, struct rvl_err *err)
+static int verify_all(const struct rvl_graph *g, unsigned char *made, struct rvl_kernel_desc *d,
+		      struct rvl_err *err)
 {
 	int rc = 0;
 
@@ -183,8 +199,11 @@ static int verify_all(const struct rvl_graph *g, unsigned char *made, struct rvl
 		if (t->is_input && t->data)
 			return rvl_fail(err, -EINVAL, "input '%s' is a constant too", t->name);
 	}
-	for (uint32_t i = 0; i < g->n_nodes && !rc; i++)
+	for (uint32_t i = 0; i < g->n_nodes && !rc; i++) {
 		rc = verify_node(g->nodes[i], made, err);
+		if (!rc)
+			rc = verify_layouts(g->nodes[i], d, err);
+	}
 	for (uint32_t i = 0; i < g->n_tensors && !rc; i++)
 		rc = verify_users(g->tensors[i], err);
 	for (uint32_t i = 0; i < g->n_outputs && !rc; i++)
@@ -197,9 +216,11 @@ static int verify_all(const struct rvl_graph *g, unsigned char *made, struct rvl
 int rvl_graph_verify(const struct rvl_graph *g, struct rvl_err *err)
 {
 	unsigned char *made = calloc(g->n_tensors + 1u, 1);
-	int rc = made ? verify_all(g, made, err) : no_memory(err);
+	struct rvl_kernel_desc *d = malloc(sizeof(*d));
+	int rc = made && d ? verify_all(g, made, d, err) : no_memory(err);
 
 	free(made);
+	free(d);
 	return rc;
 }
 
@@ -219,6 +240,7 @@ static int clone_tensors(const struct rvl_graph *g, struct rvl_graph *c, struct 
 		copy->quant = t->quant;
 		copy->data = t->data;
 		copy->bad = t->bad;
+		copy->layout = t->layout;
 	}
 	return 0;
 }

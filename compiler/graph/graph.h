@@ -14,8 +14,9 @@
  * - node->in[i] may be NULL (an optional input that is absent), node->out[i] for i > 0 too;
  * - after rvl_shape_infer() every live tensor has a type and a shape without unknowns.
  *
- * The layout of activations is NCHW and of weights [M, C/group, kh, kw], as in ONNX; the blocked
- * layout is the back end's.
+ * The dimensions of activations are in the order NCHW and those of weights [M, C/group, kh, kw], as
+ * in ONNX, whatever the order of the elements in memory is (rvl_tensor.layout). The blocked layout is
+ * the back end's.
  *
  * Quantised tensors: a type of U8 or S8 (S32 for a bias) and quant.n > 0. After rvl_pass_fuse()
  * every tensor at a Q_* operator is quantised, all its parameters constant.
@@ -82,6 +83,8 @@ struct rvl_tensor {
 	 */
 	struct rvl_tensor *base;
 	uint64_t base_at;
+	/* NHWC: set by rvl_pass_layout(), on images that steps of the program make and read */
+	enum rivulet_layout layout;
 	bool holds_output;		/* a view of it is a graph output: its store is the output's */
 	struct rvl_node *producer;	/* NULL for graph inputs and constants */
 	struct rvl_node **users;	/* nodes that read it, one entry for each use */

@@ -14,6 +14,7 @@ static void fill_arg(const struct rvl_tensor *t, struct rvl_kernel_arg *a)
 		.n = t->quant.n, .axis = t->quant.axis, .scale = t->quant.scale, .zp = t->quant.zp,
 	};
 	a->data = t->data;
+	a->layout = t->layout;
 }
 
 void rvl_node_desc(const struct rvl_node *n, struct rvl_kernel_desc *d)

@@ -228,6 +228,7 @@ CPU_ONLY(UNSUPPORTED, always_float);
 CPU_ONLY(CONSTANT, always_float);
 CPU_ONLY(PACK_BLOCKED, always_float);
 CPU_ONLY(UNPACK_BLOCKED, always_float);
+CPU_ONLY(REORDER, always_float);
 
 const struct rvl_npu_op *rvl_npu_op(enum rvl_op op)
 {

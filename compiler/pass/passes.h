@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The passes before partition, one file each. */
+/* The passes, one file each. */
 #ifndef RVL_PASSES_H
 #define RVL_PASSES_H
 
@@ -48,6 +48,18 @@ int rvl_pass_fold_weights(struct rvl_graph *g, struct rvl_err *err);
  * between them become free; inserts copies of what cannot. The last pass: others do not keep it up.
  */
 int rvl_pass_views(struct rvl_graph *g, struct rvl_err *err);
+
+/**
+ * Makes @y, whose bytes are those of @x in the same order, and its views lie in the store of @x.
+ * False if they must have stores of their own. For passes after rvl_pass_views().
+ */
+bool rvl_view_whole(struct rvl_graph *g, struct rvl_tensor *y, struct rvl_tensor *x);
+
+/**
+ * Decides which images lie in NHWC (rvl_tensor.layout), and inserts a Reorder where the steps that
+ * make and read one disagree. For the partitioned graph, after rvl_pass_views().
+ */
+int rvl_pass_layout(struct rvl_graph *g, struct rvl_err *err);
 
 /* The passes before partition, in order: a table so that tests and `explain` can walk it. */
 struct rvl_pass {

@@ -510,6 +510,22 @@ static int make_views(struct views *v)
 	return rc;
 }
 
+bool rvl_view_whole(struct rvl_graph *g, struct rvl_tensor *y, struct rvl_tensor *x)
+{
+	bool output = y->is_output || y->holds_output;
+	uint64_t at;
+	struct rvl_tensor *root = root_of(x, &at);
+
+	if (y->base || y->data || (output && !takes_output(y, x)) || !can_lie_in(g, y, x))
+		return false;
+	y->base = root;
+	y->base_at = at;
+	root->holds_output |= output;
+	y->holds_output = false;
+	settle(g);
+	return true;
+}
+
 int rvl_pass_views(struct rvl_graph *g, struct rvl_err *err)
 {
 	struct views v = {

@@ -97,6 +97,13 @@ static int place(struct rvl_backend *be)
 	return rvl_pass_partition(be->g, fits, (void *)be->board, be->err);
 }
 
+static int assign_layouts(struct rvl_backend *be)
+{
+	int rc = rvl_pass_layout(be->g, be->err);
+
+	return rc ? rc : rvl_graph_verify(be->g, be->err);
+}
+
 static int demand_npu(const struct rvl_backend *be)
 {
 	for (uint32_t i = 0; be->opt->require_npu && i < be->g->n_nodes; i++) {
@@ -191,6 +198,8 @@ static int whole(struct rvl_backend *be, const void *onnx, size_t size,
 
 	if (!rc)
 		rc = place(be);
+	if (!rc && !be->opt->no_layouts)
+		rc = assign_layouts(be);
 	if (!rc)
 		rc = back(be, onnx, size, &out);
 	if (rvl_arena_failed(be->g->arena))

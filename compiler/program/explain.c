@@ -66,6 +66,15 @@ static const char *shape_text(struct rivulet_explain *e, const struct rvl_tensor
 	return copy_text(e, *text ? text : t && t->shaped ? "scalar" : "?");
 }
 
+static const char *layout_text(const struct rvl_tensor *t, bool blocked)
+{
+#define LAYOUT_TEXT(name, value, text, doc) [RIVULET_LAYOUT_##name] = (text),
+	static const char *const text[] = { RIVULET_LAYOUTS(LAYOUT_TEXT) };
+#undef LAYOUT_TEXT
+
+	return text[blocked ? RIVULET_LAYOUT_BLOCKED : t ? t->layout : RIVULET_LAYOUT_PLAIN];
+}
+
 static int start(struct rivulet_explain *e, const struct rvl_backend *be, uint32_t rows)
 {
 	memset(e, 0, sizeof(*e));
@@ -100,6 +109,7 @@ static void node_row(struct rivulet_explain *e, const struct rvl_node *n, const 
 							     .out = shape_text(e, result_of(n)),
 							     .bound = !strcmp(where, "cpu") ?
 									      "CPU" : "",
+							     .layout = layout_text(result_of(n), false),
 							     .step = step };
 	if (n->op == RVL_OP_UNSUPPORTED)
 		e->rows[e->n_rows - 1].op = copy_text(e, n->op_type);
@@ -125,6 +135,7 @@ static void layer_row(struct rivulet_explain *e, const struct rvl_backend *be, u
 		 (long long)l->out.v.c, (long long)l->out.v.h, (long long)l->out.v.w);
 	if (!l->out.flat)
 		r->out = copy_text(e, out);
+	r->layout = layout_text(result_of(l->node), l->out.s->blocked);
 	r->fused = copy_text(e, l->fused);
 	r->macs = l->p.macs;
 	r->array_macs = c->macs;
@@ -166,7 +177,7 @@ static void fill_levels(const struct rvl_backend *be, struct rivulet_explain *e)
 
 static bool only_copies(const struct rvl_node *n)
 {
-	return rvl_op_renames(n->op) || n->op == RVL_OP_TRANSPOSE ||
+	return rvl_op_renames(n->op) || n->op == RVL_OP_TRANSPOSE || n->op == RVL_OP_REORDER ||
 	       (n->op == RVL_OP_GENERAL && n->def->flags & RVL_OP_BOXES);
 }
 
@@ -178,6 +189,30 @@ static void add_copy(struct rivulet_explain *e, const struct rvl_node *n)
 	for (uint32_t i = 0; i < n->n_out; i++)
 		if (n->out[i])
 			e->copy_bytes += (uint64_t)rvl_max(rvl_tensor_bytes(n->out[i]), 0);
+}
+
+static void add_reorder(struct rivulet_explain *e, const struct rvl_tensor *t)
+{
+	if (!t || !rvl_layout_matters(&t->shape))
+		return;
+	e->reorders++;
+	e->reorder_bytes += (uint64_t)rvl_max(rvl_tensor_bytes(t), 0);
+}
+
+/*
+ * Images that a step on the CPU reorders: all that a Reorder does, and inside a convolution its
+ * operand and its result if they are not in NHWC.
+ */
+static void add_reorders(struct rivulet_explain *e, const struct rvl_node *n)
+{
+	if (n->op == RVL_OP_REORDER)
+		add_reorder(e, n->out[0]);
+	if (n->op != RVL_OP_Q_CONV)
+		return;
+	if (n->in[0]->layout != RIVULET_LAYOUT_NHWC)
+		add_reorder(e, n->in[0]);
+	if (n->out[0]->layout != RIVULET_LAYOUT_NHWC)
+		add_reorder(e, n->out[0]);
 }
 
 /* What views save, and the copies that are left. */
@@ -192,8 +227,10 @@ static void fill_moves(const struct rvl_backend *be, struct rivulet_explain *e)
 		e->view_bytes += (uint64_t)rvl_tensor_bytes(t);
 	}
 	for (uint32_t i = 0; i < be->n_steps; i++)
-		if (!be->step[i].npu)
+		if (!be->step[i].npu) {
 			add_copy(e, be->step[i].node);
+			add_reorders(e, be->step[i].node);
+		}
 	for (uint32_t i = 0; i < be->n_layers; i++)
 		add_copy(e, be->layer[i]->node);
 }
@@ -349,15 +386,15 @@ static void text_rows(const struct rivulet_explain *e, struct out *o)
 	int op = widest(e, offsetof(struct rivulet_explain_row, op), 2, 24);
 	int shape = widest(e, offsetof(struct rivulet_explain_row, out), 6, 24);
 
-	put(o, "%4s  %-*s  %-*s  %-*s  %-4s %8s %8s %8s %8s %6s %8s %8s  %-5s  %s\n", "step", name,
-	    "layer", op, "op", shape, "result", "on", "MACs", "cycles", "read B", "write B", "array",
-	    "GOPS", "dense", "bound", "notes");
+	put(o, "%4s  %-*s  %-*s  %-*s  %-7s  %-4s %8s %8s %8s %8s %6s %8s %8s  %-5s  %s\n", "step",
+	    name, "layer", op, "op", shape, "result", "layout", "on", "MACs", "cycles", "read B",
+	    "write B", "array", "GOPS", "dense", "bound", "notes");
 	for (uint32_t i = 0; i < e->n_rows; i++) {
 		const struct rivulet_explain_row *r = &e->rows[i];
 		char m[16];
 
-		put(o, "%4u  %-*.*s  %-*s  %-*s  %-4s %8s", r->step, name, name, r->node, op, r->op,
-		    shape, r->out, r->where, r->macs ? format_si(r->macs, m, sizeof(m)) : "-");
+		put(o, "%4u  %-*.*s  %-*s  %-*s  %-7s  %-4s %8s", r->step, name, name, r->node, op,
+		    r->op, shape, r->out, r->layout, r->where, r->macs ? format_si(r->macs, m, sizeof(m)) : "-");
 		text_costs(e, r, o);
 		put(o, "  %s%s%s%s\n", r->reason, *r->reason && *r->fused ? "; " : "",
 		    *r->fused ? "with " : "", r->fused);
@@ -419,6 +456,9 @@ int rivulet_explain_text(const struct rivulet_explain *e, struct rivulet_blob *o
 	if (e->copies)
 		put(&o, "%u cop%s of values that cannot be views: %sB\n", e->copies,
 		    e->copies == 1 ? "y" : "ies", format_si(e->copy_bytes, p, sizeof(p)));
+	if (e->reorders)
+		put(&o, "%u image%s reordered on the CPU: %sB\n", e->reorders,
+		    e->reorders == 1 ? "" : "s", format_si(e->reorder_bytes, p, sizeof(p)));
 	if (e->cascades)
 		put(&o, "%u value%s kept in the NPU between layers: %sB fewer moved\n", e->cascades,
 		    e->cascades == 1 ? "" : "s", format_si(rvl_max(e->cascade_bytes, 0), p, sizeof(p)));
@@ -455,6 +495,7 @@ static void json_row(const struct rivulet_explain *e, struct out *o,
 	json_string(o, "fused", r->fused, ", ");
 	json_string(o, "out", r->out, ", ");
 	json_string(o, "bound", r->bound, ", ");
+	json_string(o, "layout", r->layout, ", ");
 	put(o,
 	    "\"macs\": %" PRIu64 ", \"array_macs\": %" PRIu64 ", \"cycles\": %" PRIu64
 	    ", \"read_bytes\": %" PRIu64 ", \"write_bytes\": %" PRIu64
@@ -501,8 +542,9 @@ int rivulet_explain_json(const struct rivulet_explain *e, struct rivulet_blob *o
 	    "  ],\n  \"program_bytes\": %" PRIu64 ",\n  \"weight_bytes\": %" PRIu64
 	    ",\n  \"arena_bytes\": %" PRIu64 ",\n  \"views\": %u,\n  \"view_bytes\": %" PRIu64
 	    ",\n  \"copies\": %u,\n  \"copy_bytes\": %" PRIu64
+	    ",\n  \"reorders\": %u,\n  \"reorder_bytes\": %" PRIu64
 	    ",\n  \"cascades\": %u,\n  \"cascade_bytes\": %" PRId64 ",\n  \"prefetches\": %u\n}\n",
 	    e->program_bytes, e->weight_bytes, e->arena_bytes, e->views, e->view_bytes, e->copies,
-	    e->copy_bytes, e->cascades, e->cascade_bytes, e->prefetches);
+	    e->copy_bytes, e->reorders, e->reorder_bytes, e->cascades, e->cascade_bytes, e->prefetches);
 	return finish(&o, out);
 }

@@ -228,7 +228,7 @@ static void write_tensor(const struct writer *w, uint32_t i, uint32_t name,
 				  s->offset,
 		.at = s->place == RIVULET_PLACE_INPUT || s->place == RIVULET_PLACE_OUTPUT ?
 			      s->at : 0,
-		.layout = s->blocked ? RIVULET_LAYOUT_BLOCKED : RIVULET_LAYOUT_PLAIN,
+		.layout = s->blocked ? RIVULET_LAYOUT_BLOCKED : t->layout,
 		.ndim = s->blocked ? 4 : t->shape.rank,
 		.flags = t->bounded ? RIVULET_TENSOR_BOUNDED : 0,
 	};
@@ -276,7 +276,7 @@ static uint32_t options_hash(const struct rivulet_compile_options *o, const uint
 	const uint32_t flags = o->serial | o->prof << 1 | o->require_npu << 2 | o->cpu_only << 3 |
 			       o->average_within_1 << 4 | o->stochastic << 5 |
 			       o->no_cascade << 6 | o->no_views << 7 |
-			       o->no_prefetch << 8;
+			       o->no_prefetch << 8 | o->no_layouts << 9;
 	uint32_t h = rivulet_crc32c(0, &flags, sizeof(flags));
 	uint8_t quantise[32];
 

@@ -40,6 +40,34 @@ static inline struct rvl_tensor *image(struct qg *q)
 	return t;
 }
 
+static inline struct rvl_tensor *transpose(struct qg *q, struct rvl_tensor *x, const int32_t perm[4])
+{
+	struct rvl_shape s = { .rank = 4 };
+	struct rvl_tensor *y;
+	struct rvl_node *n;
+
+	for (int i = 0; i < 4; i++)
+		s.dim[i] = x->shape.dim[perm[i]];
+	y = qg_tensor(q, NULL, x->type, s, x->quant.scale[0], x->quant.zp[0]);
+	n = qg_node(q, RVL_OP_TRANSPOSE, NULL, 1, &x, y);
+	if (n) {
+		n->attr.perm_rank = 4;
+		memcpy(n->attr.perm, perm, 4 * sizeof(*perm));
+	}
+	return y;
+}
+
+/* An image in NHWC, as an input of a model that TensorFlow's exporter wrote. */
+static inline struct rvl_tensor *from_nhwc(struct qg *q)
+{
+	struct rvl_tensor *t = qg_tensor(q, "image", RVL_TYPE_U8,
+					 (struct rvl_shape){ 4, { 1, 224, 224, 3 } }, 1 / 64.0f,
+					 128);
+
+	qg_input(q, t);
+	return transpose(q, t, (const int32_t[]) { 0, 3, 1, 2 });
+}
+
 static inline struct rvl_graph *finish(struct qg *q, struct rvl_tensor *t)
 {
 	qg_output(q, t);
@@ -79,7 +107,7 @@ static inline struct rvl_tensor *inverted(struct qg *q, struct rvl_tensor *t, in
 	return s == 1 && c == m ? add(q, y, t) : y;
 }
 
-static inline struct rvl_graph *make_mobilenetv2(void)
+static inline struct rvl_graph *make_mobilenet(bool tf)
 {
 	static const struct {
 		int64_t expand, m, n, s;
@@ -89,11 +117,23 @@ static inline struct rvl_graph *make_mobilenetv2(void)
 	struct qg q;
 
 	qg_open(&q, 2);
-	t = conv(&q, image(&q), 32, 3, 2, 1);
+	t = conv(&q, tf ? from_nhwc(&q) : image(&q), 32, 3, 2, 1);
 	for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++)
 		for (int64_t n = 0; n < part[i].n; n++)
 			t = inverted(&q, t, part[i].expand, part[i].m, n ? 1 : part[i].s);
-	return finish(&q, conv(&q, t, 1280, 1, 1, 1));
+	t = conv(&q, t, 1280, 1, 1, 1);
+	return finish(&q, tf ? transpose(&q, t, (const int32_t[]) { 0, 2, 3, 1 }) : t);
+}
+
+static inline struct rvl_graph *make_mobilenetv2(void)
+{
+	return make_mobilenet(false);
+}
+
+/* As TensorFlow's exporter writes it: input and output are in NHWC. */
+static inline struct rvl_graph *make_mobilenetv2_tf(void)
+{
+	return make_mobilenet(true);
 }
 
 /* A node of the table of descriptors; @axis: its attribute of that name, negative: none. */

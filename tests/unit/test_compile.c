@@ -494,27 +494,44 @@ static void check_program(struct qg *q, const struct io *io, const struct rivule
 	}
 }
 
-/* Returns the bytes of the program's arena. */
-static uint64_t compile_and_check(struct qg *q, uint64_t seed)
+static uint64_t compile_with(struct qg *q, uint64_t seed, const struct io *io,
+			     const struct rivulet_compile_options *opt)
 {
 	struct rivulet_blob program = { 0 };
 	struct rvl_err err = { "" };
 	struct rvl_graph *g;
-	struct io io;
 	uint64_t arena;
 	char why[256] = "";
 
-	reference(q, &io);
 	ck_assert(!rvl_graph_clone(q->g, &g, &err));
-	ck_assert_msg(!rvl_compile_graph(g, &board, NULL, &program, NULL, &err), "seed %llu: %s",
+	ck_assert_msg(!rvl_compile_graph(g, &board, opt, &program, NULL, &err), "seed %llu: %s",
 		      (unsigned long long)seed, err.msg);
 	ck_assert_msg(!rivulet_program_check(program.data, program.size, why, sizeof(why)),
 		      "seed %llu: %s", (unsigned long long)seed, why);
-	check_program(q, &io, &program, seed);
+	check_program(q, io, &program, seed);
 	arena = ((const struct rivulet_program *)program.data)->arena_size;
+	rivulet_blob_free(&program);
+	return arena;
+}
+
+/*
+ * For the board and for the CPU alone, with layouts and without. Returns the bytes of the arena of the
+ * board's program with layouts.
+ */
+static uint64_t compile_and_check(struct qg *q, uint64_t seed)
+{
+	const struct rivulet_compile_options cpu = { .cpu_only = true };
+	const struct rivulet_compile_options off[] = { { .no_layouts = true },
+						       { .no_layouts = true, .cpu_only = true } };
+	struct io io;
+	uint64_t arena;
+
+	reference(q, &io);
+	arena = compile_with(q, seed, &io, NULL);
+	compile_with(q, seed, &io, &cpu);
+	compile_with(q, seed, &io, &off[seed % 2]);
 	for (uint32_t i = 0; i < q->g->n_inputs + q->g->n_outputs; i++)
 		free(io.data[i]);
-	rivulet_blob_free(&program);
 	rvl_graph_free(q->g);
 	return arena;
 }

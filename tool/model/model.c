@@ -44,6 +44,7 @@ static int fill_options(struct rvl_model_args *a, const struct rivulet_board *b,
 		.frozen = a->frozen.f, .n_frozen = a->frozen.n,
 		.require_npu = a->require_npu, .cpu_only = a->cpu_only, .serial = a->serial,
 		.no_views = a->no_views,
+		.no_layouts = a->no_layouts,
 		.no_cascade = a->no_cascade,
 		.no_prefetch = a->no_prefetch,
 		.prof = a->prof, .files = &a->beside.files };

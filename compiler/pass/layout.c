@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Layouts of images: which lie in NHWC, by one decision over the whole graph.
+ *
+ * Every node has a layout for its images, or one for each of them (rvl_kernel_layouts()); what makes
+ * and reads a tensor may disagree, and then one Reorder makes the tensor in the other layout for all
+ * readers that need it. The cost is the number of bytes that are reordered, by a Reorder, inside a
+ * kernel or by a Transpose that is no view. Each term depends on one layout or on two, so the
+ * cheapest assignment is a minimum cut of a graph whose vertices are
+ *
+ *   the layout of a node's images (at the sink: NHWC),
+ *   for each tensor "it is needed in NHWC" (at the sink) and "it is needed PLAIN" (at the source).
+ *
+ * Of equally cheap assignments the one with the fewest NHWC images is taken. A Transpose between NCHW
+ * and NHWC whose image is in NHWC becomes a view.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mincut.h"
+#include "pass/passes.h"
+
+#define MOST_STEPS ((uint64_t)1 << 28)	/* of the search for the cut; beyond them all stay PLAIN */
+
+/* Vertices of a node's images. */
+struct sides {
+	uint32_t in, out;
+};
+
+/* A Reorder and its place: before or behind the node at @pos. */
+struct insertion {
+	struct rvl_node *node;
+	uint32_t pos;
+	bool behind;
+};
+
+struct layouts {
+	struct rvl_graph *g;
+	struct rvl_mincut *cut;
+	struct sides *side;		/* by node id */
+	bool *has_views;		/* by tensor id: it shares its store */
+	struct insertion *insert;
+	uint32_t *pos;			/* by node id, in g->nodes */
+	uint32_t n_insert, n_nodes, n_tensors;
+	struct rvl_err *err;
+};
+
+static int64_t cost_of(const struct rvl_tensor *t)
+{
+	return rvl_tensor_bytes(t);
+}
+
+static bool matters(const struct rvl_tensor *t)
+{
+	return t && t->shaped && t->type && !t->data && !t->bounded && !t->bad &&
+	       rvl_layout_matters(&t->shape);
+}
+
+/* Whether operand @i of the node is one whose layout its kernel takes. */
+static bool is_image(const struct rvl_node *n, uint32_t i)
+{
+	return i < rvl_kernel_images(n->op) && matters(n->in[i]);
+}
+
+/* ---- transpositions between NCHW and NHWC ---- */
+
+static bool permutes(const struct rvl_node *n, const int32_t perm[4])
+{
+	return n->op == RVL_OP_TRANSPOSE && n->attr.perm_rank == 4 &&
+	       !memcmp(n->attr.perm, perm, 4 * sizeof(*perm));
+}
+
+/* The result is the operand read as an image in NHWC. */
+static bool takes_nhwc(const struct rvl_node *n)
+{
+	static const int32_t perm[4] = { 0, 3, 1, 2 };
+
+	return permutes(n, perm);
+}
+
+/* The operand, in NHWC, is the result. */
+static bool gives_nhwc(const struct rvl_node *n)
+{
+	static const int32_t perm[4] = { 0, 2, 3, 1 };
+
+	return permutes(n, perm);
+}
+
+/* ---- the cut ---- */
+
+static enum rvl_layouts layouts_of(const struct rvl_node *n, struct rvl_kernel_desc *d)
+{
+	if (n->place != RVL_PLACE_CPU || n->free || n->stochastic)
+		return RVL_LAYOUTS_PLAIN;
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (n->in[i] && (n->in[i]->bounded || n->in[i]->bad))
+			return RVL_LAYOUTS_PLAIN;
+	rvl_node_desc(n, d);
+	return rvl_kernel_layouts(d);
+}
+
+/* Vertex @v costs the bytes of @t where it is PLAIN. */
+static int plain_costs(struct layouts *l, uint32_t v, const struct rvl_tensor *t)
+{
+	return matters(t) ? rvl_mincut_edge(l->cut, v, RVL_CUT_SINK, cost_of(t)) : 0;
+}
+
+static int add_node(struct layouts *l, const struct rvl_node *n, uint32_t v, struct rvl_kernel_desc *d)
+{
+	struct sides *s = &l->side[n->id];
+	enum rvl_layouts can = layouts_of(n, d);
+	int rc;
+
+	*s = (struct sides) { RVL_CUT_SOURCE, RVL_CUT_SOURCE };
+	if (can == RVL_LAYOUTS_SAME)
+		*s = (struct sides) { v, v };
+	if (can != RVL_LAYOUTS_EACH)
+		return 0;
+	*s = (struct sides) { v, v + 1 };
+	if (n->op == RVL_OP_TRANSPOSE && !gives_nhwc(n))
+		s->in = RVL_CUT_SOURCE;
+	if (n->op == RVL_OP_TRANSPOSE && !takes_nhwc(n))
+		s->out = RVL_CUT_SOURCE;
+	rc = s->in == RVL_CUT_SOURCE ? 0 : plain_costs(l, s->in, n->in[0]);
+	return rc || s->out == RVL_CUT_SOURCE ? rc : plain_costs(l, s->out, n->out[0]);
+}
+
+static uint32_t made_at(const struct layouts *l, const struct rvl_tensor *t)
+{
+	return t->producer ? l->side[t->producer->id].out : RVL_CUT_SOURCE;
+}
+
+static uint32_t used_at(const struct layouts *l, const struct rvl_node *n, uint32_t i)
+{
+	return is_image(n, i) ? l->side[n->id].in : RVL_CUT_SOURCE;
+}
+
+/* The caller, or a view, reads the bytes of the tensor in the order of the model. */
+static bool stays_plain(const struct layouts *l, const struct rvl_tensor *t)
+{
+	return t->is_output || t->is_input || t->base || t->holds_output || l->has_views[t->id];
+}
+
+static int add_use(struct layouts *l, uint32_t nhwc, uint32_t plain, uint32_t use)
+{
+	int rc = rvl_mincut_edge(l->cut, nhwc, use, RVL_CUT_NEVER);
+
+	return rc ? rc : rvl_mincut_edge(l->cut, use, plain, RVL_CUT_NEVER);
+}
+
+static int add_tensor(struct layouts *l, const struct rvl_tensor *t, uint32_t nhwc, uint32_t plain)
+{
+	uint32_t made = made_at(l, t);
+	int rc;
+
+	if (!matters(t))
+		return 0;
+	rc = rvl_mincut_edge(l->cut, made, nhwc, cost_of(t));
+	if (!rc)
+		rc = rvl_mincut_edge(l->cut, plain, made, cost_of(t));
+	if (!rc && stays_plain(l, t))
+		rc = rvl_mincut_edge(l->cut, RVL_CUT_SOURCE, plain, RVL_CUT_NEVER);
+	for (uint32_t u = 0; u < t->n_users && !rc; u++) {
+		const struct rvl_node *n = t->users[u];
+
+		for (uint32_t i = 0; i < n->n_in && !rc; i++)
+			if (n->in[i] == t)
+				rc = add_use(l, nhwc, plain, used_at(l, n, i));
+	}
+	return rc;
+}
+
+static int build_cut(struct layouts *l, struct rvl_kernel_desc *d)
+{
+	uint32_t v = 2;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < l->n_nodes && !rc; i++, v += 2)
+		rc = add_node(l, l->g->nodes[i], v, d);
+	for (uint32_t i = 0; i < l->n_tensors && !rc; i++, v += 2)
+		rc = add_tensor(l, l->g->tensors[i], v, v + 1);
+	return rc;
+}
+
+/* ---- what follows from it ---- */
+
+static bool nhwc_at(const struct layouts *l, uint32_t v)
+{
+	return v != RVL_CUT_SOURCE && rvl_mincut_at_sink(l->cut, v);
+}
+
+static bool uses_nhwc(const struct layouts *l, const struct rvl_node *n, uint32_t i)
+{
+	return nhwc_at(l, used_at(l, n, i));
+}
+
+/* Whether some reader, or the store itself, has @t in that layout. */
+static bool wanted(const struct layouts *l, const struct rvl_tensor *t, bool nhwc)
+{
+	if (!nhwc && stays_plain(l, t))
+		return true;
+	for (uint32_t u = 0; u < t->n_users; u++)
+		for (uint32_t i = 0; i < t->users[u]->n_in; i++)
+			if (t->users[u]->in[i] == t && uses_nhwc(l, t->users[u], i) == nhwc)
+				return true;
+	return false;
+}
+
+/* The readers of @from in NHWC read @to, which is @from in that layout. *first: the first of them. */
+static int move_readers(struct layouts *l, struct rvl_tensor *from, struct rvl_tensor *to,
+			uint32_t *first)
+{
+	uint32_t n = l->n_nodes;
+	int rc = 0;
+
+	for (uint32_t u = 0; u < from->n_users && !rc;) {
+		struct rvl_node *user = from->users[u];
+		uint32_t before = from->n_users;
+
+		for (uint32_t i = 0; i < user->n_in && !rc; i++)
+			if (user->in[i] == from && uses_nhwc(l, user, i)) {
+				n = l->pos[user->id] < n ? l->pos[user->id] : n;
+				rc = rvl_node_set_in(l->g, user, i, to, l->err);
+			}
+		if (from->n_users == before)
+			u++;
+	}
+	*first = n;
+	return rc;
+}
+
+/* A Reorder, placed in the segment of the node at @pos. */
+static int insert_reorder(struct layouts *l, struct rvl_tensor *from, struct rvl_tensor *to,
+			  uint32_t pos, bool behind)
+{
+	const struct rvl_node *beside = l->g->nodes[pos];
+	struct rvl_node *n;
+	int rc = rvl_node_new(l->g, RVL_OP_REORDER, NULL, &n, l->err);
+
+	if (rc)
+		return rc;
+	n->place = RVL_PLACE_CPU;
+	n->segment = beside->segment;
+	n->reason = "the steps that make and read the image work in different layouts";
+	l->insert[l->n_insert++] = (struct insertion) { n, pos, behind };
+	rvl_node_set_out(n, 0, to);
+	return rvl_node_set_in(l->g, n, 0, from, l->err);
+}
+
+/* Makes @t in the layouts that its readers want. */
+static int settle_tensor(struct layouts *l, struct rvl_tensor *t)
+{
+	bool made = nhwc_at(l, made_at(l, t)), plain = wanted(l, t, false);
+	struct rvl_node *producer = t->producer;
+	struct rvl_tensor *nhwc;
+	uint32_t first;
+	int rc;
+
+	if (made && !plain)
+		t->layout = RIVULET_LAYOUT_NHWC;
+	if ((made && !plain) || (!made && !wanted(l, t, true)))
+		return 0;
+	rc = rvl_tensor_like(l->g, t, &nhwc, l->err);
+	if (rc)
+		return rc;
+	nhwc->layout = RIVULET_LAYOUT_NHWC;
+	rc = move_readers(l, t, nhwc, &first);
+	if (rc || !made)
+		return rc ? rc : insert_reorder(l, t, nhwc, first, false);
+	rvl_node_set_out(producer, 0, nhwc);
+	return insert_reorder(l, nhwc, t, l->pos[producer->id], true);
+}
+
+static int by_place(const void *x, const void *y)
+{
+	const struct insertion *a = x, *b = y;
+
+	if (a->pos != b->pos)
+		return a->pos < b->pos ? -1 : 1;
+	if (a->behind != b->behind)
+		return a->behind ? 1 : -1;
+	return (a->node->id > b->node->id) - (a->node->id < b->node->id);
+}
+
+/* Brings the new nodes to their places, and counts the nodes of the segments again. */
+static void merge(struct layouts *l, struct rvl_node **order)
+{
+	struct rvl_graph *g = l->g;
+	uint32_t k = 0, n = 0;
+
+	if (l->n_insert)
+		qsort(l->insert, l->n_insert, sizeof(*l->insert), by_place);
+	for (uint32_t i = 0; i < l->n_nodes; i++) {
+		while (k < l->n_insert && l->insert[k].pos == i && !l->insert[k].behind)
+			order[n++] = l->insert[k++].node;
+		order[n++] = g->nodes[i];
+		while (k < l->n_insert && l->insert[k].pos == i)
+			order[n++] = l->insert[k++].node;
+	}
+	memcpy(g->nodes, order, n * sizeof(*order));
+	for (uint32_t s = 0; s < g->n_segs; s++)
+		g->segs[s].count = 0;
+	for (uint32_t i = 0; i < n && g->n_segs; i++) {
+		struct rvl_segment *s = &g->segs[g->nodes[i]->segment];
+
+		if (!s->count++)
+			s->first = i;
+	}
+}
+
+static int place_reorders(struct layouts *l)
+{
+	struct rvl_node **order = calloc(l->g->n_nodes + 1u, sizeof(*order));
+
+	if (!order)
+		return rvl_fail(l->err, -ENOMEM, "no memory for layouts");
+	merge(l, order);
+	free(order);
+	return 0;
+}
+
+/* A Transpose whose operand and result have the same bytes is not executed where it can be a view. */
+static void join_transposes(struct rvl_graph *g)
+{
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		struct rvl_node *n = g->nodes[i];
+
+		const struct rvl_tensor *image = takes_nhwc(n) ? n->out[0] : n->in[0];
+
+		if (!n->free && n->place == RVL_PLACE_CPU && (takes_nhwc(n) || gives_nhwc(n)) &&
+		    image->layout == RIVULET_LAYOUT_NHWC)
+			n->free = rvl_view_whole(g, n->out[0], n->in[0]);
+	}
+}
+
+static int apply(struct layouts *l)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < l->n_tensors && !rc; i++)
+		if (matters(l->g->tensors[i]))
+			rc = settle_tensor(l, l->g->tensors[i]);
+	if (!rc)
+		rc = place_reorders(l);
+	if (!rc)
+		join_transposes(l->g);
+	return rc;
+}
+
+static void note_views(struct layouts *l)
+{
+	for (uint32_t i = 0; i < l->n_tensors; i++)
+		if (l->g->tensors[i]->base)
+			l->has_views[l->g->tensors[i]->base->id] = true;
+	for (uint32_t i = 0; i < l->n_nodes; i++)
+		l->pos[l->g->nodes[i]->id] = i;
+}
+
+static int choose(struct layouts *l)
+{
+	struct rvl_kernel_desc *d = malloc(sizeof(*d));
+	int rc = -ENOMEM;
+
+	if (d && l->cut && l->side && l->has_views && l->insert && l->pos) {
+		note_views(l);
+		rc = build_cut(l, d);
+	}
+	free(d);
+	if (!rc)
+		rc = rvl_mincut_solve(l->cut, MOST_STEPS, NULL);
+	if (rc == -ENOMEM)
+		return rvl_fail(l->err, rc, "no memory for layouts");
+	return rc == -E2BIG ? 0 : apply(l);
+}
+
+int rvl_pass_layout(struct rvl_graph *g, struct rvl_err *err)
+{
+	struct layouts l = {
+		.g = g, .n_nodes = g->n_nodes, .n_tensors = g->n_tensors, .err = err,
+		.cut = rvl_mincut_new(2 + 2 * g->n_nodes + 2 * g->n_tensors),
+		.side = calloc(g->next_node_id + 1u, sizeof(*l.side)),
+		.has_views = calloc(g->n_tensors + 1u, sizeof(*l.has_views)),
+		.insert = calloc(g->n_tensors + 1u, sizeof(*l.insert)),
+		.pos = calloc(g->next_node_id + 1u, sizeof(*l.pos)),
+	};
+	int rc = choose(&l);
+
+	rvl_mincut_free(l.cut);
+	free(l.side);
+	free(l.has_views);
+	free(l.insert);
+	free(l.pos);
+	return rc;
+}

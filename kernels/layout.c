@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* Layouts of images: which an operator takes, pitches, and the copy from one to another. */
+#include <string.h>
+
+#include "internal.h"
+
+static int64_t plane_of(const struct rvl_shape *s)
+{
+	return s->dim[2] * s->dim[3];
+}
+
+bool rvl_layout_matters(const struct rvl_shape *s)
+{
+	return s->rank == 4 && s->dim[0] > 0 && s->dim[1] > 1 && plane_of(s) > 1;
+}
+
+uint32_t rvl_kernel_images(enum rvl_op op)
+{
+	return op == RVL_OP_Q_ADD || op == RVL_OP_Q_MUL ? 2 : 1;
+}
+
+/* The shape of an operand of at most four dimensions as that of an image. */
+static struct rvl_shape as_image(const struct rvl_shape *s)
+{
+	struct rvl_shape m = { .rank = 4, .dim = { 1, 1, 1, 1 } };
+
+	for (int i = 0; i < s->rank; i++)
+		m.dim[4 - s->rank + i] = s->dim[i];
+	return m;
+}
+
+struct rvl_shape rvl_memory_shape(const struct rvl_shape *s, bool nhwc)
+{
+	struct rvl_shape m;
+
+	if (!nhwc || s->rank > 4)
+		return *s;
+	m = as_image(s);
+	return (struct rvl_shape) { .rank = 4, .dim = { m.dim[0], m.dim[2], m.dim[3], m.dim[1] } };
+}
+
+/* Whether the operand has the same bytes as an image in either layout. */
+static bool is_neutral(const struct rvl_kernel_arg *a)
+{
+	struct rvl_shape s;
+
+	if (a->shape.rank > 4)
+		return false;
+	s = as_image(&a->shape);
+	return !rvl_layout_matters(&s);
+}
+
+static bool may_be_nhwc(const struct rvl_kernel_arg *a)
+{
+	return is_neutral(a) || (a->shape.rank == 4 && !a->data);
+}
+
+enum rvl_layouts rvl_kernel_layouts(const struct rvl_kernel_desc *d)
+{
+	uint32_t traits = rvl_op_traits(d->op), images = rvl_kernel_images(d->op);
+
+	if (!(traits & (RVL_TRAIT_NHWC | RVL_TRAIT_NHWC_EACH)) || d->attr.sc_length ||
+	    d->n_out != 1 || d->n_in < images || d->in[0].shape.rank != 4 || d->out[0].shape.rank != 4)
+		return RVL_LAYOUTS_PLAIN;
+	for (uint32_t i = 0; i < images; i++)
+		if (!may_be_nhwc(&d->in[i]))
+			return RVL_LAYOUTS_PLAIN;
+	return traits & RVL_TRAIT_NHWC ? RVL_LAYOUTS_SAME : RVL_LAYOUTS_EACH;
+}
+
+static const struct rvl_kernel_arg *operand(const struct rvl_kernel_desc *d, uint32_t i)
+{
+	return i < d->n_in ? &d->in[i] : &d->out[i - d->n_in];
+}
+
+int rvl_kernel_check_layouts(const struct rvl_kernel_desc *d, char *why)
+{
+	enum rvl_layouts can = rvl_kernel_layouts(d);
+	uint32_t seen = 0;
+
+	for (uint32_t i = 0; i < d->n_in + d->n_out; i++) {
+		const struct rvl_kernel_arg *a = operand(d, i);
+		bool image = i < rvl_kernel_images(d->op) || i == d->n_in;
+
+		if (a->layout == RIVULET_LAYOUT_PLAIN) {
+			seen |= image && rvl_layout_matters(&a->shape) ? 1u << a->layout : 0;
+			continue;
+		}
+		seen |= 1u << a->layout;
+		if (a->layout != RIVULET_LAYOUT_NHWC || !image || can == RVL_LAYOUTS_PLAIN ||
+		    !rvl_layout_matters(&a->shape))
+			return rvl_why(why, "operand %u is not an image whose layout the kernel takes", i);
+	}
+	if (can == RVL_LAYOUTS_SAME && seen & 1u << RIVULET_LAYOUT_PLAIN &&
+	    seen & 1u << RIVULET_LAYOUT_NHWC)
+		return rvl_why(why, "its images have different layouts");
+	return 0;
+}
+
+bool rvl_in_nhwc(const struct rvl_kernel_desc *d)
+{
+	return d->in[0].layout == RIVULET_LAYOUT_NHWC || d->out[0].layout == RIVULET_LAYOUT_NHWC ||
+	       (rvl_kernel_images(d->op) > 1 && d->in[1].layout == RIVULET_LAYOUT_NHWC);
+}
+
+struct rvl_pitch rvl_pitch_of(const struct rvl_kernel_arg *a)
+{
+	const int64_t *dim = a->shape.dim;
+	int64_t image = dim[1] * dim[2] * dim[3];
+
+	if (a->layout == RIVULET_LAYOUT_NHWC)
+		return (struct rvl_pitch) { image, 1, dim[3] * dim[1], dim[1] };
+	return (struct rvl_pitch) { image, dim[2] * dim[3], dim[3], 1 };
+}
+
+int64_t rvl_axis_pitch(const struct rvl_kernel_arg *a, int32_t axis)
+{
+	struct rvl_pitch p;
+	int64_t n = 1;
+
+	if (a->layout == RIVULET_LAYOUT_NHWC) {
+		p = rvl_pitch_of(a);
+		return axis == 0 ? p.n : axis == 1 ? p.c : axis == 2 ? p.y : p.x;
+	}
+	for (int32_t i = axis + 1; i < a->shape.rank; i++)
+		n *= a->shape.dim[i];
+	return n;
+}
+
+/* ---- copies ---- */
+
+#define TILE 32
+
+#define TRANSPOSE_TILE(name, type) \
+static void name(const void *from, int64_t rows, int64_t cols, int64_t r0, int64_t c0, void *to) \
+{ \
+	int64_t r1 = r0 + TILE < rows ? r0 + TILE : rows, c1 = c0 + TILE < cols ? c0 + TILE : cols; \
+	const type *x = from; \
+	type *y = to; \
+	for (int64_t c = c0; c < c1; c++) \
+		for (int64_t r = r0; r < r1; r++) \
+			y[c * rows + r] = x[r * cols + c]; \
+}
+
+TRANSPOSE_TILE(tile_8, uint8_t)
+TRANSPOSE_TILE(tile_16, uint16_t)
+TRANSPOSE_TILE(tile_32, uint32_t)
+TRANSPOSE_TILE(tile_64, uint64_t)
+
+void rvl_transpose_matrix(const void *x, int64_t rows, int64_t cols, size_t size, void *y)
+{
+	void (*tile)(const void *, int64_t, int64_t, int64_t, int64_t, void *) =
+		size == 1 ? tile_8 : size == 2 ? tile_16 : size == 4 ? tile_32 : tile_64;
+
+	for (int64_t r = 0; r < rows; r += TILE)
+		for (int64_t c = 0; c < cols; c += TILE)
+			tile(x, rows, cols, r, c, y);
+}
+
+struct reorder_run {
+	const struct rvl_kernel *k;
+	const char *x;
+	char *y;
+};
+
+/* One image. */
+static void reorder_image(void *arg, uint32_t i)
+{
+	const struct reorder_run *r = arg;
+	const struct rvl_kernel_arg *x = &r->k->d.in[0], *y = &r->k->d.out[0];
+	size_t size = rvl_type_size(x->type);
+	int64_t c = x->shape.dim[1], plane = plane_of(&x->shape);
+	size_t at = (size_t)(i * c * plane) * size;
+
+	if (x->layout == y->layout)
+		memcpy(r->y + at, r->x + at, (size_t)(c * plane) * size);
+	else if (y->layout == RIVULET_LAYOUT_NHWC)
+		rvl_transpose_matrix(r->x + at, c, plane, size, r->y + at);
+	else
+		rvl_transpose_matrix(r->x + at, plane, c, size, r->y + at);
+}
+
+static int run_reorder(const struct rvl_kernel *k, const void *const *in, void *const *out,
+		       void *scratch, const struct rvl_pool *pool)
+{
+	struct reorder_run r = { .k = k, .x = in[0], .y = out[0] };
+
+	(void)scratch;
+	rvl_parallel(pool, (uint32_t)k->d.in[0].shape.dim[0], reorder_image, &r);
+	return 0;
+}
+
+int rvl_setup_reorder(struct rvl_kernel *k, bool reference, char *why)
+{
+	const struct rvl_kernel_arg *x = &k->d.in[0], *y = &k->d.out[0];
+
+	(void)reference;
+	if (x->type != y->type || x->shape.rank != 4 || !rvl_shape_equal(&x->shape, &y->shape))
+		return rvl_why(why, "input and output are not the same image");
+	k->run = run_reorder;
+	return 0;
+}
