@@ -162,13 +162,13 @@ static int verify_node(const struct rvl_node *n, unsigned char *made, struct rvl
 	return 0;
 }
 
-/* Only images that steps make and read are in NHWC, and only where the kernels take it. */
+/* Only images that steps make and read are in NHWC, and on the CPU only where the kernels take it. */
 static int verify_layouts(const struct rvl_node *n, struct rvl_kernel_desc *d, struct rvl_err *err)
 {
 	char why[RVL_WHY_MAX];
 
 	rvl_node_desc(n, d);
-	if (rvl_kernel_check_layouts(d, why))
+	if (n->place == RVL_PLACE_CPU && rvl_kernel_check_layouts(d, why))
 		return rvl_fail(err, -EINVAL, "node '%s' (%s): %s", n->name, n->op_type, why);
 	for (uint32_t i = 0; i < n->n_out; i++)
 		if (n->out[i] && n->out[i]->layout && (n->out[i]->is_output || n->out[i]->data))

@@ -232,6 +232,15 @@ static uint32_t layer_of_alias(const struct rvl_backend *be, const struct rvl_se
 	return l;
 }
 
+/* LOAD and STORE address an image in NHWC, which a step on the CPU makes or reads, pixel by pixel. */
+static void in_layout(struct rvl_operand *o, const struct rvl_tensor *t)
+{
+	if (t->layout != RIVULET_LAYOUT_NHWC)
+		return;
+	o->v.inter = true;
+	o->s->plain = true;
+}
+
 static int lower_node(struct rvl_backend *be, const struct rvl_segment *s, struct rvl_node *n,
 		      struct rvl_node **consumed)
 {
@@ -253,6 +262,10 @@ static int lower_node(struct rvl_backend *be, const struct rvl_segment *s, struc
 		l->b.s = store[u->in[u->in[1] == n->out[0] ? 0 : 1]->id];
 	else if (l->has_b)
 		l->b.s = store[n->in[!l->swapped]->id];
+	in_layout(&l->in, n->in[l->swapped]);
+	in_layout(&l->out, (u ? u : n)->out[0]);
+	if (l->has_b)
+		in_layout(&l->b, l->b.s->root);
 	if (n->op == RVL_OP_TRANSPOSE) /* one side is not seen as its tensor's own image */
 		(l->in.v.inter ? l->in.s : l->out.s)->plain = true;
 	return add_layer(be, l);

@@ -11,6 +11,9 @@
  *   the layout of a node's images (at the sink: NHWC),
  *   for each tensor "it is needed in NHWC" (at the sink) and "it is needed PLAIN" (at the source).
  *
+ * LOAD and STORE of the NPU convert as they move. A layer reads images as they lie, and the layout of
+ * its result costs nothing.
+ *
  * Of equally cheap assignments the one with the fewest NHWC images is taken. A Transpose between NCHW
  * and NHWC whose image is in NHWC becomes a view.
  */
@@ -21,6 +24,7 @@
 #include "base/mincut.h"
 #include "pass/passes.h"
 
+#define ANY UINT32_MAX	/* in place of a vertex: LOAD takes either layout */
 #define MOST_STEPS ((uint64_t)1 << 28)	/* of the search for the cut; beyond them all stay PLAIN */
 
 /* Vertices of a node's images. */
@@ -106,6 +110,14 @@ static int plain_costs(struct layouts *l, uint32_t v, const struct rvl_tensor *t
 	return matters(t) ? rvl_mincut_edge(l->cut, v, RVL_CUT_SINK, cost_of(t)) : 0;
 }
 
+/* A layer of the NPU that sees its operands as images, and no bytes in their order. */
+static bool moves_images(const struct rvl_node *n)
+{
+	return n->place == RVL_PLACE_NPU && !n->free && !rvl_op_renames(n->op) &&
+	       n->op != RVL_OP_TRANSPOSE &&
+	       rvl_op_traits(n->op) & (RVL_TRAIT_NHWC | RVL_TRAIT_NHWC_EACH);
+}
+
 static int add_node(struct layouts *l, const struct rvl_node *n, uint32_t v, struct rvl_kernel_desc *d)
 {
 	struct sides *s = &l->side[n->id];
@@ -113,6 +125,8 @@ static int add_node(struct layouts *l, const struct rvl_node *n, uint32_t v, str
 	int rc;
 
 	*s = (struct sides) { RVL_CUT_SOURCE, RVL_CUT_SOURCE };
+	if (moves_images(n))
+		*s = (struct sides) { ANY, v };
 	if (can == RVL_LAYOUTS_SAME)
 		*s = (struct sides) { v, v };
 	if (can != RVL_LAYOUTS_EACH)
@@ -144,8 +158,11 @@ static bool stays_plain(const struct layouts *l, const struct rvl_tensor *t)
 
 static int add_use(struct layouts *l, uint32_t nhwc, uint32_t plain, uint32_t use)
 {
-	int rc = rvl_mincut_edge(l->cut, nhwc, use, RVL_CUT_NEVER);
+	int rc;
 
+	if (use == ANY)
+		return 0;
+	rc = rvl_mincut_edge(l->cut, nhwc, use, RVL_CUT_NEVER);
 	return rc ? rc : rvl_mincut_edge(l->cut, use, plain, RVL_CUT_NEVER);
 }
 
@@ -190,9 +207,11 @@ static bool nhwc_at(const struct layouts *l, uint32_t v)
 	return v != RVL_CUT_SOURCE && rvl_mincut_at_sink(l->cut, v);
 }
 
-static bool uses_nhwc(const struct layouts *l, const struct rvl_node *n, uint32_t i)
+static bool uses(const struct layouts *l, const struct rvl_node *n, uint32_t i, bool nhwc)
 {
-	return nhwc_at(l, used_at(l, n, i));
+	uint32_t use = used_at(l, n, i);
+
+	return use != ANY && nhwc_at(l, use) == nhwc;
 }
 
 /* Whether some reader, or the store itself, has @t in that layout. */
@@ -202,7 +221,7 @@ static bool wanted(const struct layouts *l, const struct rvl_tensor *t, bool nhw
 		return true;
 	for (uint32_t u = 0; u < t->n_users; u++)
 		for (uint32_t i = 0; i < t->users[u]->n_in; i++)
-			if (t->users[u]->in[i] == t && uses_nhwc(l, t->users[u], i) == nhwc)
+			if (t->users[u]->in[i] == t && uses(l, t->users[u], i, nhwc))
 				return true;
 	return false;
 }
@@ -219,7 +238,7 @@ static int move_readers(struct layouts *l, struct rvl_tensor *from, struct rvl_t
 		uint32_t before = from->n_users;
 
 		for (uint32_t i = 0; i < user->n_in && !rc; i++)
-			if (user->in[i] == from && uses_nhwc(l, user, i)) {
+			if (user->in[i] == from && uses(l, user, i, true)) {
 				n = l->pos[user->id] < n ? l->pos[user->id] : n;
 				rc = rvl_node_set_in(l->g, user, i, to, l->err);
 			}

@@ -255,6 +255,77 @@ START_TEST(the_interpreter_agrees)
 }
 END_TEST
 
+/* ---- with the NPU ---- */
+
+#define BEYOND 13	/* inputs: the NPU does not reach the last one, nor an output */
+
+/*
+ * A layer of the NPU between steps on the CPU reads and writes NHWC: only the first convolution, which
+ * reads an input, and the last one reorder.
+ */
+static void between_steps(bool pool)
+{
+	struct rvl_tensor *t = NULL;
+
+	for (int i = 0; i < BEYOND; i++) {
+		char name[8];
+
+		snprintf(name, sizeof(name), "x%d", i);
+		t = qg_tensor(&q, name, RVL_TYPE_U8, (struct rvl_shape){ 4, { 2, 5, 8, 7 } }, 0.03f, 3);
+		qg_input(&q, t);
+	}
+	t = conv(conv(t, 70, 1), 140, 1);
+	t = pool ? qg_max_pool(&q, NULL, t, 2, 2, 0) : add(t, conv(t, 140, 1));
+	qg_output(&q, conv(t, 6, 1));
+}
+
+static void run_between(bool pool, bool layouts, uint8_t *out, struct rivulet_explain *e)
+{
+	const struct rivulet_compile_options opt = { .no_layouts = !layouts };
+	struct rivulet_blob program = { 0 };
+	static uint8_t in[BEYOND][1024];
+	struct prog_exec x;
+	uint64_t seed = 3;
+
+	qg_open(&q, 7);
+	between_steps(pool);
+	ck_assert_msg(!q.rc, "%s", q.err.msg);
+	ck_assert_msg(!rvl_compile_graph(q.g, &board, &opt, &program, e, &q.err), "%s", q.err.msg);
+	ck_assert(!prog_open(&x, &board, NULL, program.data));
+	for (int i = 0; i < BEYOND; i++) {
+		for (size_t j = 0; j < sizeof(in[i]); j++)
+			in[i][j] = (uint8_t)splitmix(&seed);
+		x.io[i] = in[i];
+	}
+	x.io[BEYOND] = out;
+	ck_assert_msg(!prog_run(&x), "%s", x.err);
+	prog_close(&x, true);
+	rivulet_blob_free(&program);
+}
+
+START_TEST(layers_between_steps)
+{
+	uint8_t out[2][1024] = { { 0 } };
+	uint32_t reorders[2], layers[2];
+
+	for (int layouts = 0; layouts < 2; layouts++) {
+		struct rivulet_explain e;
+
+		run_between(_i, layouts, out[layouts], &e);
+		reorders[layouts] = e.reorders;
+		layers[layouts] = 0;
+		for (uint32_t i = 0; i < e.n_segments; i++)
+			layers[layouts] += e.segments[i].layers;
+		rivulet_explain_free(&e);
+	}
+	ck_assert(!memcmp(out[0], out[1], sizeof(out[0])));
+	ck_assert_uint_eq(layers[0], layers[1]);
+	ck_assert_uint_gt(layers[1], 0);
+	ck_assert_uint_eq(reorders[0], 4);
+	ck_assert_uint_eq(reorders[1], 2);
+}
+END_TEST
+
 /* ---- programs that cannot be ---- */
 
 static uint32_t find_nhwc(const struct rivulet_program *p)
@@ -313,6 +384,7 @@ int main(void)
 
 	tcase_add_loop_test(t, what_is_reordered, 0, 6);
 	tcase_add_loop_test(t, the_interpreter_agrees, 0, 6);
+	tcase_add_loop_test(t, layers_between_steps, 0, 2);
 	t = add_case(s, "programs", 60, NULL, NULL);
 	tcase_add_loop_test(t, layouts_refused, 0, 6);
 	return run_suite(s);
