@@ -351,6 +351,7 @@ static void join_transposes(struct rvl_graph *g)
 		    image->layout == RIVULET_LAYOUT_NHWC)
 			n->free = rvl_view_whole(g, n->out[0], n->in[0]);
 	}
+	rvl_views_settle(g);
 }
 
 static int apply(struct layouts *l)

@@ -51,9 +51,11 @@ int rvl_pass_views(struct rvl_graph *g, struct rvl_err *err);
 
 /**
  * Makes @y, whose bytes are those of @x in the same order, and its views lie in the store of @x.
- * False if they must have stores of their own. For passes after rvl_pass_views().
+ * False if they must have stores of their own. For passes after rvl_pass_views(); they call
+ * rvl_views_settle() at their end, which makes every view name the tensor that has the store.
  */
 bool rvl_view_whole(struct rvl_graph *g, struct rvl_tensor *y, struct rvl_tensor *x);
+void rvl_views_settle(struct rvl_graph *g);
 
 /**
  * Decides which images lie in NHWC (rvl_tensor.layout), and inserts a Reorder where the steps that

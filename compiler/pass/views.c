@@ -463,8 +463,7 @@ static int view_node(struct views *v, struct rvl_node *n)
 	return runs_of_output(v, n) ? backward(v, n) : forward(v, n);
 }
 
-/* Every view names the tensor that has the store. */
-static void settle(struct rvl_graph *g)
+void rvl_views_settle(struct rvl_graph *g)
 {
 	for (uint32_t i = 0; i < g->n_tensors; i++) {
 		struct rvl_tensor *t = g->tensors[i], *root;
@@ -506,7 +505,7 @@ static int make_views(struct views *v)
 	for (uint32_t i = 0; i < n && !rc; i++)
 		rc = view_node(v, v->g->nodes[i]);
 	if (!rc)
-		settle(v->g);
+		rvl_views_settle(v->g);
 	return rc;
 }
 
@@ -522,7 +521,6 @@ bool rvl_view_whole(struct rvl_graph *g, struct rvl_tensor *y, struct rvl_tensor
 	y->base_at = at;
 	root->holds_output |= output;
 	y->holds_output = false;
-	settle(g);
 	return true;
 }
 

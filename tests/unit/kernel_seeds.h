@@ -11,7 +11,8 @@
 
 /*
  * One valid case of each operator. Operands: type (f32, u8, b = s8, i = s32, l = s64), dimensions,
- * then q for one scale or Q for one scale per index of the first axis; - is an absent one.
+ * then q for one scale or Q for one scale per index of the first axis, then h for NHWC; - is an absent
+ * one.
  */
 struct seed {
 	enum rvl_op op;
@@ -56,6 +57,18 @@ static const struct seed seeds[] = {
 	{ RVL_OP_Q_RESCALE, "u2x3q", "b2x3q", 1, 0, 1 },
 	{ RVL_OP_PACK_BLOCKED, "u1x5x3x3q", "b1x2x3x3x4q", 1, 0, 1 },
 	{ RVL_OP_UNPACK_BLOCKED, "b1x2x3x3x4q", "u1x5x3x3q", 1, 0, 1 },
+	{ RVL_OP_REORDER, "u2x3x4x5", "u2x3x4x5h", 1, 0, 1 },
+	{ RVL_OP_QUANTIZE, "f1x4x3x3h f4 u4", "u1x4x3x3h", 1, 0, 1 },
+	{ RVL_OP_DEQUANTIZE, "b1x4x3x3h f4 b4", "f1x4x3x3h", 1, 0, 1 },
+	{ RVL_OP_MAX_POOL, "u1x3x5x5h", "u1x3x5x5h", 3, 1, 1 },
+	{ RVL_OP_GLOBAL_MAX_POOL, "f1x3x5x5h", "f1x3x1x1", 1, 0, 1 },
+	{ RVL_OP_Q_CONV, "u1x4x6x6qh b4x2x3x3Q i4", "u1x4x6x6qh", 3, 1, 2 },
+	{ RVL_OP_Q_CONV, "b1x4x6x6qh b4x1x3x3q", "b1x4x6x6q", 3, 1, 4 },
+	{ RVL_OP_Q_ADD, "u2x3x4x4qh u1x3x1x1q", "u2x3x4x4qh", 1, 0, 1 },
+	{ RVL_OP_Q_MUL, "b1x1x4x4q b2x3x4x4qh", "b2x3x4x4qh", 1, 0, 1 },
+	{ RVL_OP_Q_AVERAGE_POOL, "u1x3x5x5qh", "u1x3x5x5qh", 3, 1, 1 },
+	{ RVL_OP_Q_GLOBAL_AVERAGE_POOL, "u1x3x5x5qh", "u1x3x1x1q", 1, 0, 1 },
+	{ RVL_OP_Q_RESCALE, "u1x3x2x2qh", "b1x3x2x2qh", 1, 0, 1 },
 };
 
 #define SEEDS (int)(sizeof(seeds) / sizeof(seeds[0]))
@@ -75,6 +88,10 @@ static inline const char *parse_operand(const char *p, struct rvl_kernel_arg *a)
 	if (*p == 'q' || *p == 'Q')
 		a->quant = (struct rvl_kernel_quant) { .n = *p++ == 'q' ? 1 : (uint32_t)a->shape.dim[0],
 						       .scale = scales, .zp = zps };
+	if (*p == 'h') {
+		a->layout = RIVULET_LAYOUT_NHWC;
+		p++;
+	}
 	return *p == ' ' ? p + 1 : p;
 }
 

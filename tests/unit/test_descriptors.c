@@ -116,6 +116,19 @@ static void change_quant(FILE *f, struct rvl_kernel_desc *d, struct rvl_kernel_a
 	a->quant = old;
 }
 
+static void change_layout(FILE *f, struct rvl_kernel_desc *d, struct rvl_kernel_arg *a)
+{
+	static const char *const name[] = { "plain", "blocked", "nhwc" };
+	const enum rivulet_layout old = a->layout;
+
+	for (uint32_t i = 0; i < RIVULET_LAYOUT_END; i++) {
+		a->layout = (enum rivulet_layout)i;
+		if (a->layout != old)
+			try_one(f, name[i], d);
+	}
+	a->layout = old;
+}
+
 static void change_operand(FILE *f, struct rvl_kernel_desc *d, bool out, uint32_t i)
 {
 	struct rvl_kernel_arg *a = out ? &d->out[i] : &d->in[i];
@@ -124,6 +137,7 @@ static void change_operand(FILE *f, struct rvl_kernel_desc *d, bool out, uint32_
 	change_type(f, d, a);
 	change_shape(f, d, a);
 	change_quant(f, d, a);
+	change_layout(f, d, a);
 	fprintf(f, "\n");
 }
 
