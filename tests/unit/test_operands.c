@@ -479,7 +479,7 @@ START_TEST(a_descriptor_comes_back)
 }
 END_TEST
 
-/* A word of the bytes is replaced: head, then the arguments in order, each 12 words, from word
+/* A word of the bytes is replaced: head, then the arguments in order, each 14 words, from word
  * @head on. */
 static int unpack_with(uint32_t word, uint32_t value)
 {
@@ -496,7 +496,7 @@ static int unpack_with(uint32_t word, uint32_t value)
 
 START_TEST(wrong_numbers_in_a_descriptor)
 {
-	const uint32_t head = 6 + sizeof(struct rvl_attr) / 4, arg = 4 + RVL_MAX_RANK;
+	const uint32_t head = 6 + sizeof(struct rvl_attr) / 4, arg = 6 + RVL_MAX_RANK;
 
 	ck_assert_int_eq(unpack_with(0, 0x324b5653), -EBADMSG);
 	ck_assert_int_eq(unpack_with(1, 4000), -EBADMSG);
@@ -513,8 +513,11 @@ START_TEST(wrong_numbers_in_a_descriptor)
 	ck_assert_int_eq(unpack_with(head + 2, 1u << 20), -EBADMSG);
 	ck_assert_int_eq(unpack_with(head + 2, 2), -EBADMSG);
 	ck_assert_int_eq(unpack_with(head + 2, 0), 0);
-	ck_assert_int_eq(unpack_with(head + 4, UINT32_MAX), 0);
-	ck_assert_int_eq(unpack_with(head + arg + 4, UINT32_MAX), 0);
+	ck_assert_int_eq(unpack_with(head + 4, RIVULET_LAYOUT_END), -EBADMSG);
+	ck_assert_int_eq(unpack_with(head + 4, RIVULET_LAYOUT_NHWC), 0);
+	ck_assert_int_eq(unpack_with(head + 5, 1), -EBADMSG);
+	ck_assert_int_eq(unpack_with(head + 6, UINT32_MAX), 0);
+	ck_assert_int_eq(unpack_with(head + arg + 6, UINT32_MAX), 0);
 	ck_assert_int_eq(unpack_with(head + arg, 99), -EBADMSG);
 	ck_assert_int_eq(unpack_with(head + 3 * arg, 99), -EBADMSG);
 }
