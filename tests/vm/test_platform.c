@@ -403,39 +403,42 @@ static void await_objects(const char *name, long count)
 	EQ(vm_objects(name), count);
 }
 
-/* Close a file and unmap its three buffers, each of which keeps the file. */
-static void close_all(int fd, const struct vm_buf *b)
+/* Close a file and unmap @count of its buffers, each of which keeps the file. */
+static void close_all(int fd, const struct vm_buf *b, int count)
 {
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < count; i++)
 		OK(!munmap(b[i].map, b[i].size));
 	close(fd);
 }
 
 /*
- * Lose the device while it has a job, with a reset line that cannot be asserted. The job's fence
- * ends, but its three buffers stay pinned although their file is closed: the device may still write
- * them.
+ * Lose the device while it has two jobs, with a reset line that cannot be asserted. The jobs'
+ * fences end, but their buffers, three each, stay pinned although their file is closed: the device
+ * may still write them.
  */
-static void lose_amid_job(void)
+static void lose_amid_jobs(void)
 {
 	int fd = vm_open();
-	struct vm_buf b[3];
-	uint32_t sync = vm_sync_new(fd);
+	uint32_t first = vm_sync_new(fd), second = vm_sync_new(fd);
+	struct vm_buf b[6];
 
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 6; i++)
 		b[i] = vm_buf_new(fd, 65536);
 	vm_stay_awake();
 	board_file("reset_fails", "1");
 	vm_control("inject slow@+1:60000");
-	submit_copy(fd, b, sync);
+	submit_copy(fd, b, first);
+	submit_copy(fd, b + 3, second);
 	vm_await_running();
+	OK(vm_queue_holds(2));
 	vm_control("stall 600000");
-	/* The job hung; the device was lost when its reset was tried. */
-	EQ(vm_sync_result(fd, sync), -ETIME);
-	close_all(fd, b);
+	/* The first job hung; the device was lost when its reset was tried. */
+	EQ(vm_sync_result(fd, first), -ETIME);
+	EQ(vm_sync_result(fd, second), -EIO);
+	close_all(fd, b, 6);
 	await_objects("jobs", 0);
-	/* The buffers' reservations keep the job's fence, which keeps the client. */
-	EQ(vm_objects("buffers"), 3);
+	/* The buffers' reservations keep the jobs' fences, which keep the client. */
+	EQ(vm_objects("buffers"), 6);
 	OK(module_users() > 0);
 }
 
@@ -462,7 +465,7 @@ static void bind_again(const char *name)
 		b[i] = vm_buf_new(fd, 4096);
 	submit_copy(fd, b, sync);
 	EQ(vm_sync_result(fd, sync), 0);
-	close_all(fd, b);
+	close_all(fd, b, 3);
 	await_objects("buffers", 0);
 }
 
@@ -472,7 +475,7 @@ static void quarantined(void)
 	char name[64];
 
 	vm_device_name(name);
-	lose_amid_job();
+	lose_amid_jobs();
 	vm_control("stall 0");
 	vm_driver_file("unbind", name);
 	await_unused();
@@ -488,7 +491,7 @@ static void quarantined_unbound(void)
 	char name[64];
 
 	vm_device_name(name);
-	lose_amid_job();
+	lose_amid_jobs();
 	vm_driver_file("unbind", name);
 	OK(module_users() > 0);
 	vm_control("stall 0");
