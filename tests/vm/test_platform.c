@@ -348,21 +348,11 @@ static void rate_blocked(void)
 	vm_unpin_level(fd);
 }
 
-/*
- * The clock cannot be enabled when a job wakes the device: the job fails, and binding again helps.
- */
-static void clock_fails(void)
+/* Allow runtime sleep, and wait until the device is suspended. */
+static void await_suspended(void)
 {
-	char name[64], state[32] = "";
-	struct vm_buf b[3];
-	uint32_t sync;
-	int fd;
+	char state[32] = "";
 
-	vm_may_sleep = true;
-	fd = vm_open();
-	sync = vm_sync_new(fd);
-	for (int i = 0; i < 3; i++)
-		b[i] = vm_buf_new(fd, 4096);
 	vm_sysfs_write(vm_sysfs("power/control"), "auto");
 	for (int i = 0; i < VM_WAIT_MS / 10 && strcmp(state, "suspended\n"); i++) {
 		int status = open(vm_sysfs("power/runtime_status"), O_RDONLY | O_CLOEXEC);
@@ -374,6 +364,55 @@ static void clock_fails(void)
 		usleep(10000);
 	}
 	OK(!strcmp(state, "suspended\n"));
+}
+
+/* A level is asked for while the device sleeps: the clock changes when a job wakes the device. */
+static void asked_asleep(void)
+{
+	static struct event e[EVENTS];
+	struct drm_rivulet_device info;
+	struct vm_buf b[3];
+	uint32_t sync;
+	int fd, from, n;
+
+	vm_may_sleep = true;
+	fd = vm_open();
+	sync = vm_sync_new(fd);
+	for (int i = 0; i < 3; i++)
+		b[i] = vm_buf_new(fd, 4096);
+	vm_info(fd, &info);
+	vm_limit_level(&info, 0, 0);
+	submit_copy(fd, b, sync);
+	EQ(vm_sync_result(fd, sync), 0);
+	await_rate(e, info.level[0].hz);
+	await_suspended();
+	from = diary(e);
+	vm_limit_level(&info, info.level_count - 1, info.level_count - 1);
+	n = diary(e);
+	for (int i = from; i < n; i++)
+		OK(strcmp(e[i].what, "rate"));
+	submit_copy(fd, b, sync);
+	EQ(vm_sync_result(fd, sync), 0);
+	await_rate(e, info.level[info.level_count - 1].hz);
+	vm_limit_level(&info, 0, info.level_count - 1);
+}
+
+/*
+ * The clock cannot be enabled when a job wakes the device: the job fails, and binding again helps.
+ */
+static void clock_fails(void)
+{
+	char name[64];
+	struct vm_buf b[3];
+	uint32_t sync;
+	int fd;
+
+	vm_may_sleep = true;
+	fd = vm_open();
+	sync = vm_sync_new(fd);
+	for (int i = 0; i < 3; i++)
+		b[i] = vm_buf_new(fd, 4096);
+	await_suspended();
 	board_file("clock_fails", "1");
 	submit_copy(fd, b, sync);
 	EQ(vm_sync_result(fd, sync), -EIO);
@@ -591,6 +630,8 @@ const struct vm_test vm_platform_tests[] = {
 	  "no fence waits for the clock: a job behind a change of "
 	  "rate that takes too long is cancelled",
 	  rate_blocked },
+	{ "platform_asked_asleep",
+	  "the clock of a device that sleeps changes when a job wakes the device", asked_asleep },
 	{ "platform_clock_fails", "a clock that cannot be enabled fails the job, not runtime PM",
 	  clock_fails },
 	{ "platform_quarantine",
