@@ -32,34 +32,38 @@ static bool is_ordered(const struct rvl_pitch *p, int64_t channels)
 	return p->c == 1 || channels == 1;
 }
 
-/* Row @i of the image, channels last. */
-static void order_row(void *arg, uint32_t i)
+#define PIXELS 256	/* that one call reorders */
+
+static int64_t parts(int64_t pixels)
 {
-	const struct conv_run *r = arg;
-	const struct rvl_conv_geom *g = &r->k->g;
-	uint8_t *dst = r->ordered + i * g->w * g->c;
-
-	for (int64_t c = 0; c < g->c; c++) {
-		const uint8_t *src = r->x + c * g->xp.c + i * g->xp.y;
-
-		for (int64_t ix = 0; ix < g->w; ix++)
-			dst[ix * g->c + c] = src[ix];
-	}
+	return (pixels + PIXELS - 1) / PIXELS;
 }
 
-/* Row @i of the results, from channels last to the output's order. */
-static void restore_row(void *arg, uint32_t i)
+static int64_t part_of(int64_t pixels, uint32_t i)
+{
+	int64_t left = pixels - (int64_t)i * PIXELS;
+
+	return left < PIXELS ? left : PIXELS;
+}
+
+/* Part @i of the image, from PLAIN to channels last. */
+static void order_part(void *arg, uint32_t i)
 {
 	const struct conv_run *r = arg;
 	const struct rvl_conv_geom *g = &r->k->g;
-	const uint8_t *src = r->results + i * g->ow * g->m;
+	int64_t n = part_of(g->h * g->w, i), at = (int64_t)i * PIXELS;
 
-	for (int64_t m = 0; m < g->m; m++) {
-		uint8_t *dst = r->y + m * g->yp.c + i * g->yp.y;
+	rvl_i8_transpose(r->x + at, g->xp.c, g->c, n, r->ordered + at * g->c, g->c);
+}
 
-		for (int64_t ox = 0; ox < g->ow; ox++)
-			dst[ox] = src[ox * g->m + m];
-	}
+/* Part @i of the results, from channels last to PLAIN. */
+static void restore_part(void *arg, uint32_t i)
+{
+	const struct conv_run *r = arg;
+	const struct rvl_conv_geom *g = &r->k->g;
+	int64_t n = part_of(g->oh * g->ow, i), at = (int64_t)i * PIXELS;
+
+	rvl_i8_transpose(r->results + at * g->m, g->m, n, g->m, r->y + at, g->yp.c);
 }
 
 /* ---- dense and grouped ---- */
@@ -115,7 +119,7 @@ static uint8_t *gather(const struct conv_run *r, int64_t at, int64_t channel, ui
 	const struct rvl_conv_geom *g = &r->k->g;
 	int64_t c = g->c / g->group, oy = at / g->ow, ox = at % g->ow, y0, y1, x0, x1;
 	int64_t ix = ox * g->s[1] - g->pad[1];
-	bool joined = g->d[1] == 1 && g->group == 1;
+	bool joined = g->d[1] == 1 && c == g->c;
 
 	inside(g, 0, oy, g->h, &y0, &y1);
 	inside(g, 1, ox, g->w, &x0, &x1);
@@ -234,13 +238,13 @@ static int run_fast(const struct rvl_kernel *k, const void *const *in, void *con
 		r.pixels = ordered_bytes(g) ? r.ordered : r.x;
 		r.results = result_bytes(g) ? results : r.y;
 		if (ordered_bytes(g))
-			rvl_parallel(pool, (uint32_t)g->h, order_row, &r);
+			rvl_parallel(pool, (uint32_t)parts(g->h * g->w), order_part, &r);
 		if (k->i8->dw)
 			rvl_parallel(pool, (uint32_t)g->oh, depthwise_row, &r);
 		else
 			run_dense(&r, pool);
 		if (result_bytes(g))
-			rvl_parallel(pool, (uint32_t)g->oh, restore_row, &r);
+			rvl_parallel(pool, (uint32_t)parts(g->oh * g->ow), restore_part, &r);
 	}
 	return 0;
 }

@@ -69,6 +69,10 @@ struct rvl_i8_job {
 	uint8_t *scratch;	/* rvl_i8_scratch() bytes, aligned to 64 */
 };
 
+/** y[c * y_pitch + r] = x[r * x_pitch + c] for @rows rows and @cols columns of bytes. */
+void rvl_i8_transpose(const uint8_t *x, int64_t x_pitch, int64_t rows, int64_t cols, uint8_t *y,
+		      int64_t y_pitch);
+
 int64_t rvl_i8_scratch(const struct rvl_i8_mat *m, int64_t rows);
 void rvl_i8_run(const struct rvl_i8_job *j, const struct rvl_pool *pool);
 

@@ -130,6 +130,7 @@ static struct rvl_kernel_arg image(const struct rvl_kernel_quant *q, int64_t cha
 {
 	return (struct rvl_kernel_arg) {
 		.type = RVL_TYPE_U8, .shape = { 4, { 1, channels, side, side } }, .quant = *q,
+		.layout = RIVULET_LAYOUT_NHWC,
 	};
 }
 
