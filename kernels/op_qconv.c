@@ -80,22 +80,22 @@ static void inside(const struct rvl_conv_geom *g, int axis, int64_t o, int64_t n
 	*k0 = *k0 < *k1 ? *k0 : *k1;
 }
 
-/* Pointers to the pixels under every position of the window of one output, @step apart. */
-static void point(const struct conv_run *r, int64_t at, int64_t channel, int64_t step,
+/*
+ * Pointers to the pixels under every position of the window of output (@oy, @ox), @step apart. This
+ * runs for every output, so it divides nothing.
+ */
+static void point(const struct conv_run *r, int64_t oy, int64_t ox, int64_t channel, int64_t step,
 		  const uint8_t **p)
 {
 	const struct rvl_conv_geom *g = &r->k->g;
-	int64_t oy = at / g->ow, ox = at % g->ow, y0, y1, x0, x1;
+	int64_t iy = oy * g->s[0] - g->pad[0], x0 = ox * g->s[1] - g->pad[1];
 
-	inside(g, 0, oy, g->h, &y0, &y1);
-	inside(g, 1, ox, g->w, &x0, &x1);
-	for (int64_t ky = 0; ky < g->k[0]; ky++) {
-		int64_t iy = oy * g->s[0] + ky * g->d[0] - g->pad[0];
-		int64_t ix = ox * g->s[1] - g->pad[1];
+	for (int64_t ky = 0; ky < g->k[0]; ky++, iy += g->d[0]) {
+		const uint8_t *row = r->pixels + iy * g->w * g->c + channel;
+		bool in = iy >= 0 && iy < g->h;
 
-		for (int64_t kx = 0; kx < g->k[1]; kx++, p += step, ix += g->d[1])
-			*p = ky >= y0 && ky < y1 && kx >= x0 && kx < x1 ?
-				     r->pixels + (iy * g->w + ix) * g->c + channel : r->k->zeros;
+		for (int64_t kx = 0, ix = x0; kx < g->k[1]; kx++, p += step, ix += g->d[1])
+			*p = in && ix >= 0 && ix < g->w ? row + ix * g->c : r->k->zeros;
 	}
 }
 
@@ -114,10 +114,11 @@ static uint8_t *copy(uint8_t *dst, const uint8_t *src, int64_t n)
 }
 
 /* The window of one output as adjacent bytes. */
-static uint8_t *gather(const struct conv_run *r, int64_t at, int64_t channel, uint8_t *dst)
+static uint8_t *gather(const struct conv_run *r, int64_t oy, int64_t ox, int64_t channel,
+		       uint8_t *dst)
 {
 	const struct rvl_conv_geom *g = &r->k->g;
-	int64_t c = g->c / g->group, oy = at / g->ow, ox = at % g->ow, y0, y1, x0, x1;
+	int64_t c = g->c / g->group, y0, y1, x0, x1;
 	int64_t ix = ox * g->s[1] - g->pad[1];
 	bool joined = g->d[1] == 1 && c == g->c;
 
@@ -143,15 +144,20 @@ static void fill_conv(const struct rvl_i8_job *j, int64_t group, int64_t row, in
 	const struct conv_run *r = j->ctx;
 	const struct rvl_i8_mat *m = j->m;
 	int64_t channel = group * m->channels, bytes = m->positions * m->channels;
+	int64_t ow = r->k->g.ow, oy = row / ow, ox = row % ow;
 
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++, ox++) {
 		uint8_t *to = (uint8_t *)dst + i * m->kc, *end;
 
+		if (ox == ow) {
+			ox = 0;
+			oy++;
+		}
 		if (!m->gathers) {
-			point(r, row + i, channel, m->f->mr, (const uint8_t **)dst + i);
+			point(r, oy, ox, channel, m->f->mr, (const uint8_t **)dst + i);
 			continue;
 		}
-		end = gather(r, row + i, channel, to);
+		end = gather(r, oy, ox, channel, to);
 		for (int64_t plane = 1; plane < m->planes; plane++)
 			end = copy(end, to, bytes);
 		memset(end, 0, (size_t)(to + m->kc - end));
@@ -183,7 +189,7 @@ static void depthwise(const struct conv_run *r, int64_t oy, int64_t ox, int64_t 
 		.y = r->results + (oy * g->ow + ox) * g->m, .x_u8 = m->x_u8, .post = &m->post,
 	};
 
-	point(r, oy * g->ow + ox, 0, 1, p);
+	point(r, oy, ox, 0, 1, p);
 	for (int64_t t = m->positions; t < m->taps; t++)
 		p[t] = p[t - m->positions];
 	m->dw->run(&c);

@@ -275,24 +275,24 @@ VNNI INLINE void pixel32(const struct rvl_i8_dw_call *c, int64_t at, int64_t x, 
 
 VNNI INLINE void dw_tiles64(const struct rvl_i8_dw_call *c, const int flip)
 {
-	for (int64_t at = 0; at < c->channels; at += 64) {
-		int64_t left = c->channels - at;
-		__mmask64 mask = left < 64 ? (1ull << left) - 1 : ~0ull;
+	int64_t at = 0, part = c->channels % 64;
 
+	for (; at + 64 <= c->channels; at += 64)
 		for (int64_t x = 0; x < c->pixels; x++)
-			pixel64(c, at, x, mask, flip);
-	}
+			pixel64(c, at, x, ~0ull, flip);
+	for (int64_t x = 0; x < c->pixels && part; x++)
+		pixel64(c, at, x, (1ull << part) - 1, flip);
 }
 
 VNNI INLINE void dw_tiles32(const struct rvl_i8_dw_call *c, const int flip)
 {
-	for (int64_t at = 0; at < c->channels; at += 32) {
-		int64_t left = c->channels - at;
-		__mmask32 mask = left < 32 ? (1u << left) - 1 : ~0u;
+	int64_t at = 0, part = c->channels % 32;
 
+	for (; at + 32 <= c->channels; at += 32)
 		for (int64_t x = 0; x < c->pixels; x++)
-			pixel32(c, at, x, mask, flip);
-	}
+			pixel32(c, at, x, ~0u, flip);
+	for (int64_t x = 0; x < c->pixels && part; x++)
+		pixel32(c, at, x, (1u << part) - 1, flip);
 }
 
 VNNI static void dw64(const struct rvl_i8_dw_call *c)

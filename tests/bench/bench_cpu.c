@@ -167,11 +167,14 @@ static void make_layer(struct layer *l)
 	l->scratch = bytes((int64_t)rvl_kernel_scratch(l->k));
 }
 
+/* The run before leaves the image in the cache, as the layer before it does in a network. */
 static double measure(const struct layer *l)
 {
 	const void *in[2] = { l->x };
-	uint64_t t = clock_ns();
+	uint64_t t;
 
+	rvl_kernel_run(l->k, in, (void *[]) { l->y }, l->scratch, NULL);
+	t = clock_ns();
 	rvl_kernel_run(l->k, in, (void *[]) { l->y }, l->scratch, NULL);
 	return gmacs(macs_of(l), t);
 }
