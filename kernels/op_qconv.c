@@ -139,13 +139,25 @@ static uint8_t *gather(const struct conv_run *r, int64_t oy, int64_t ox, int64_t
 	return dst;
 }
 
+/* Whether output i reads pixel i and no other. */
+static bool is_pointwise(const struct rvl_conv_geom *g)
+{
+	return g->k[0] * g->k[1] == 1 && g->s[0] == 1 && g->s[1] == 1 && !g->pad[0] && !g->pad[1] &&
+	       g->oh == g->h && g->ow == g->w;
+}
+
 static void fill_conv(const struct rvl_i8_job *j, int64_t group, int64_t row, int n, void *dst)
 {
 	const struct conv_run *r = j->ctx;
 	const struct rvl_i8_mat *m = j->m;
 	int64_t channel = group * m->channels, bytes = m->positions * m->channels;
-	int64_t ow = r->k->g.ow, oy = row / ow, ox = row % ow;
+	int64_t c = r->k->g.c, ow = r->k->g.ow, oy = row / ow, ox = row % ow;
 
+	if (!m->gathers && is_pointwise(&r->k->g)) {
+		for (int i = 0; i < n; i++)
+			((const uint8_t **)dst)[i] = r->pixels + (row + i) * c + channel;
+		return;
+	}
 	for (int i = 0; i < n; i++, ox++) {
 		uint8_t *to = (uint8_t *)dst + i * m->kc, *end;
 
