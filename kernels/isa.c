@@ -5,9 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __aarch64__
-#include <sys/auxv.h>
-#endif
 
 #include "internal.h"
 
@@ -22,41 +19,16 @@ static const struct isa isas[] = {
 #undef ROW
 };
 
-static bool available(enum rvl_isa isa)
-{
-	switch (isa) {
-#ifdef __x86_64__
-	case RVL_ISA_SSE41:
-		return __builtin_cpu_supports("sse4.1");
-	case RVL_ISA_AVX2:
-		return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-	case RVL_ISA_AVX512VNNI:
-		return available(RVL_ISA_AVX2) && __builtin_cpu_supports("avx512bw") &&
-		       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
-#endif
-#ifdef __aarch64__
-	case RVL_ISA_NEON:
-		return true;
-	case RVL_ISA_DOTPROD:
-		return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
-	case RVL_ISA_I8MM:
-		return available(RVL_ISA_DOTPROD) && getauxval(AT_HWCAP2) & HWCAP2_I8MM;
-#endif
-	default:
-		return isa == RVL_ISA_SCALAR;
-	}
-}
-
 static enum rvl_isa best(void)
 {
 	enum rvl_isa isa = RVL_ISA_COUNT - 1;
 
-	while (!available(isa))
+	while (!rvl_isa_available(isa))
 		isa--;
 	return isa;
 }
 
-static enum rvl_isa chosen;
+static enum rvl_isa chosen, first;
 static char problem[RVL_WHY_MAX];
 static bool forced;
 
@@ -66,7 +38,7 @@ static const char *names(char text[RVL_WHY_MAX])
 	int at = snprintf(text, RVL_WHY_MAX, "; this processor has:");
 
 	for (int i = 0; i < RVL_ISA_COUNT && at < RVL_WHY_MAX; i++)
-		if (available((enum rvl_isa)i))
+		if (rvl_isa_available((enum rvl_isa)i))
 			at += snprintf(text + at, (size_t)(RVL_WHY_MAX - at), " %s", isas[i].name);
 	return text;
 }
@@ -78,9 +50,10 @@ static int find(const char *name, enum rvl_isa *isa, char *why)
 	for (int i = 0; i < RVL_ISA_COUNT; i++) {
 		if (strcmp(isas[i].name, name))
 			continue;
-		*isa = (enum rvl_isa)i;
-		if (available(*isa))
+		if (rvl_isa_available((enum rvl_isa)i)) {
+			*isa = (enum rvl_isa)i;
 			return 0;
+		}
 		return rvl_why(why, "this processor does not have the instruction set %s%s", name,
 			       names(has));
 	}
@@ -93,10 +66,11 @@ static __attribute__((constructor)) void choose(void)
 	const char *name = getenv("RIVULET_ISA");
 	char why[RVL_WHY_MAX];
 
-	chosen = best();
+	chosen = first = best();
 	if (!name || !*name)
 		return;
-	forced = !find(name, &chosen, why);
+	forced = !find(name, &first, why);
+	chosen = first;
 	if (!forced)
 		snprintf(problem, sizeof(problem), "RIVULET_ISA: %.*s", RVL_WHY_MAX - 16, why);
 }
@@ -114,7 +88,7 @@ int rvl_cpu_force(const char *name, char *why)
 		return rc;
 	if (name)
 		return find(name, &chosen, why);
-	chosen = best();
+	chosen = first;
 	return 0;
 }
 
@@ -123,7 +97,7 @@ bool rvl_cpu_set(uint32_t i, struct rvl_cpu_set *set)
 	if (i >= RVL_ISA_COUNT)
 		return false;
 	*set = (struct rvl_cpu_set) {
-		.name = isas[i].name, .doc = isas[i].doc, .available = available((enum rvl_isa)i),
+		.name = isas[i].name, .doc = isas[i].doc, .available = rvl_isa_available((enum rvl_isa)i),
 		.used = rvl_isa() == (enum rvl_isa)i, .forced = forced,
 	};
 	return true;

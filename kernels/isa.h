@@ -33,6 +33,9 @@ enum rvl_isa {
 	RVL_ISA_COUNT,
 };
 
+/** Whether the processor has all that a set needs. */
+bool rvl_isa_available(enum rvl_isa isa);
+
 /** The instruction set in use. */
 enum rvl_isa rvl_isa(void);
 

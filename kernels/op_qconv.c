@@ -9,6 +9,7 @@
 
 #include "int8/product.h"
 #include "internal.h"
+#include "isa.h"
 #include "qmath.h"
 #include "ref.h"
 
@@ -113,12 +114,15 @@ static uint8_t *copy(uint8_t *dst, const uint8_t *src, int64_t n)
 	return dst;
 }
 
-/* The window of one output as adjacent bytes. */
+/*
+ * The window of one output as adjacent bytes. Where the channels are those of whole pixels, adjacent
+ * pixels are copied together.
+ */
 static uint8_t *gather(const struct conv_run *r, int64_t oy, int64_t ox, int64_t channel,
 		       uint8_t *dst)
 {
 	const struct rvl_conv_geom *g = &r->k->g;
-	int64_t c = g->c / g->group, y0, y1, x0, x1;
+	int64_t c = r->k->i8->channels, y0, y1, x0, x1;
 	int64_t ix = ox * g->s[1] - g->pad[1];
 	bool joined = g->d[1] == 1 && c == g->c;
 
@@ -126,14 +130,14 @@ static uint8_t *gather(const struct conv_run *r, int64_t oy, int64_t ox, int64_t
 	inside(g, 1, ox, g->w, &x0, &x1);
 	for (int64_t ky = 0; ky < g->k[0]; ky++) {
 		int64_t iy = oy * g->s[0] + ky * g->d[0] - g->pad[0];
-		const uint8_t *src = r->pixels + (iy * g->w + ix) * g->c + channel;
 		bool row = ky >= y0 && ky < y1;
 
 		for (int64_t kx = 0, n; kx < g->k[1]; kx += n) {
 			bool in = row && kx >= x0 && kx < x1;
+			int64_t at = (iy * g->w + ix + kx * g->d[1]) * g->c + channel;
 
 			n = joined && in ? x1 - kx : 1;
-			dst = copy(dst, in ? src + kx * g->d[1] * g->c : r->k->zeros, n * c);
+			dst = copy(dst, in ? r->pixels + at : r->k->zeros, n * c);
 		}
 	}
 	return dst;
@@ -313,6 +317,8 @@ static void clamp_range(struct rvl_kernel *k)
 
 	k->q.lo = rvl_clamp(k->d.attr.q_lo, least, most);
 	k->q.hi = rvl_clamp(k->d.attr.q_hi, least, most);
+	/* The upper bound is applied last, so that it is the result where the lower one is above it. */
+	k->q.lo = k->q.lo < k->q.hi ? k->q.lo : k->q.hi;
 }
 
 /* Sets the quantisation parameters that Q_CONV and Q_MATMUL share. */
@@ -339,6 +345,7 @@ struct weight_ctx {
 	const struct rvl_kernel *k;
 	const void *w;
 	int64_t row, tap, col;	/* strides: output channel, tap, channel */
+	int64_t merged;		/* groups of a convolution that are computed as one */
 };
 
 static int32_t weight_at(const void *ctx, int64_t n, int64_t tap, int64_t c)
@@ -349,9 +356,43 @@ static int32_t weight_at(const void *ctx, int64_t n, int64_t tap, int64_t c)
 	       x->k->q.wz[n];
 }
 
-static int setup_dense(struct rvl_kernel *k, const struct rvl_i8_source *s)
+/* Groups that are computed as one have weights of zero between one another. */
+static int32_t merged_weight_at(const void *ctx, int64_t n, int64_t tap, int64_t c)
 {
-	k->i8 = rvl_i8_pack(k, s, &k->q);
+	const struct weight_ctx *x = ctx;
+	const struct rvl_conv_geom *g = &x->k->g;
+	int64_t group = n / (g->m / g->group), cg = g->c / g->group;
+
+	return c / cg == group % x->merged ? weight_at(ctx, n, tap, c % cg) : 0;
+}
+
+/*
+ * How many groups are computed as one: as many as fill a block of columns. Their weights take no more
+ * products than the columns that a group alone would leave empty.
+ */
+static int64_t groups_merged(const struct rvl_conv_geom *g)
+{
+	int64_t merged = 1, most = rvl_i8_kernels()->nr / (g->m / g->group);
+
+	for (int64_t n = 2; n <= most && n <= g->group; n++)
+		merged = g->group % n ? merged : n;
+	return merged;
+}
+
+static int setup_dense(struct rvl_kernel *k)
+{
+	const struct rvl_conv_geom *g = &k->g;
+	int64_t taps = g->k[0] * g->k[1], cg = g->c / g->group, merged = groups_merged(g);
+	struct weight_ctx ctx = {
+		.k = k, .w = k->d.in[1].data, .row = cg * taps, .tap = 1, .col = taps,
+		.merged = merged,
+	};
+	struct rvl_i8_source s = {
+		.weight = merged_weight_at, .ctx = &ctx, .groups = g->group / merged,
+		.n = merged * (g->m / g->group), .taps = taps, .kc = merged * cg,
+	};
+
+	k->i8 = rvl_i8_pack(k, &s, &k->q);
 	if (!k->i8)
 		return -ENOMEM;
 	k->scratch += (size_t)rvl_i8_scratch(k->i8, k->g.oh * k->g.ow);
@@ -369,20 +410,28 @@ static bool fits(const struct rvl_conv_geom *g)
 	       window <= MAX_WINDOW;
 }
 
+static int setup_depthwise(struct rvl_kernel *k)
+{
+	const struct rvl_conv_geom *g = &k->g;
+	int64_t taps = g->k[0] * g->k[1];
+	bool fits_taps;
+	struct weight_ctx ctx = { .k = k, .w = k->d.in[1].data, .row = taps, .tap = 1, .col = taps };
+	struct rvl_i8_source s = {
+		.weight = weight_at, .ctx = &ctx, .groups = 1, .n = g->m, .taps = taps, .kc = 1,
+	};
+
+	k->i8 = rvl_i8_pack_dw(k, &s, &k->q, &fits_taps);
+	if (!fits_taps)
+		return setup_dense(k);
+	return k->i8 ? 0 : -ENOMEM;
+}
+
 static int setup_fast(struct rvl_kernel *k)
 {
 	const struct rvl_conv_geom *g = &k->g;
-	int64_t taps = g->k[0] * g->k[1], cg = g->c / g->group, row = (g->w ? g->w : 1) * g->c;
-	bool depthwise = g->group > 1 && g->group == g->c && g->group == g->m, done;
-	struct weight_ctx ctx = {
-		.k = k, .w = k->d.in[1].data, .row = cg * taps, .tap = 1, .col = taps,
-	};
-	struct rvl_i8_source s = {
-		.weight = weight_at, .ctx = &ctx, .groups = depthwise ? 1 : g->group,
-		.n = depthwise ? g->m : g->m / g->group, .taps = taps, .kc = cg,
-	};
+	int64_t row = (g->w ? g->w : 1) * g->c;
 
-	if (!fits(g))
+	if (!g->m || !fits(g))
 		return 0;	/* the reference needs no copies */
 	k->zeros = rvl_kernel_mem(k, row, 1);
 	if (!k->zeros)
@@ -390,14 +439,9 @@ static int setup_fast(struct rvl_kernel *k)
 	memset(k->zeros, k->q.xz, (size_t)row);
 	k->scratch = (size_t)(ordered_bytes(g) + result_bytes(g));
 	k->run = run_fast;
-	if (!depthwise)
-		return setup_dense(k, &s);
-	k->i8 = rvl_i8_pack_dw(k, &s, &k->q, &done);
-	if (done)
-		return k->i8 ? 0 : -ENOMEM;
-	s.groups = g->group;
-	s.n = 1;
-	return setup_dense(k, &s);
+	if (g->group > 1 && g->group == g->c && g->group == g->m)
+		return setup_depthwise(k);
+	return setup_dense(k);
 }
 
 int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+comma := ,
 $(eval $(call static_lib,kernels,$(sort $(wildcard kernels/*.c kernels/int8/*.c kernels/op/*.c))))
 
 # One line for each file of operators, rewritten when a file comes or goes.
@@ -19,7 +20,7 @@ $(eval $(call program,unit/test_kernels,tests/unit/test_kernels.c tests/conv/con
 UNIT_TESTS += $(BUILD)/unit/test_kernels
 $(eval $(call unit_test,op_core,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,kernels_sc,kernels uapi,-lm))
-$(eval $(call program,unit/test_int8,tests/unit/test_int8.c tests/int8/shapes.c,kernels uapi,-lm $(CHECK_LIBS)))
+$(eval $(call program,unit/test_int8,tests/unit/test_int8.c tests/int8/shapes.c,kernels uapi,-Wl$(comma)--wrap=rvl_isa_available -lm $(CHECK_LIBS)))
 UNIT_TESTS += $(BUILD)/unit/test_int8
 $(eval $(call unit_test,op_unary,kernels uapi,-lm))
 $(eval $(call unit_test,op_reduce,kernels uapi,-lm))

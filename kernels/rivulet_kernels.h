@@ -135,7 +135,7 @@ bool rvl_cpu_set(uint32_t i, struct rvl_cpu_set *set);
 int rvl_cpu_check(char *why);
 
 /**
- * For tests and benchmarks: kernels prepared from now on use set @name; NULL: the best one. Must not
+ * For tests and benchmarks: kernels prepared from now on use set @name; NULL: the one of the start. Must not
  * be called while kernels are prepared. Errors as rvl_cpu_check() has them.
  */
 int rvl_cpu_force(const char *name, char *why);

@@ -59,8 +59,6 @@ struct rvl_i8_dw {
 };
 
 #define RVL_I8_MR 12	/* most rows of a tile */
-#define RVL_I8_NR 32	/* most columns of a tile */
-#define RVL_I8_DW_NR 64	/* most channels of a tile */
 #define RVL_I8_DW_TAPS 256
 
 struct rvl_i8_kernels {
@@ -87,7 +85,7 @@ static inline int rvl_i8_dw_channel(const struct rvl_i8_dw *dw, int i)
 
 extern const struct rvl_i8_kernels rvl_i8_scalar;
 #ifdef __x86_64__
-extern const struct rvl_i8_kernels rvl_i8_sse41, rvl_i8_avx2, rvl_i8_avxvnni, rvl_i8_avx512vnni;
+extern const struct rvl_i8_kernels rvl_i8_sse41, rvl_i8_avx2, rvl_i8_avx512vnni;
 #endif
 #ifdef __aarch64__
 extern const struct rvl_i8_kernels rvl_i8_neon, rvl_i8_dotprod, rvl_i8_i8mm;

@@ -136,9 +136,11 @@ struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source 
 
 	if (!m)
 		return NULL;
-	m->gathers = s->scattered || s->kc % m->f->kr;
+	m->gathers = s->scattered || !s->kc || s->kc % m->f->kr;
 	m->taps = m->gathers ? 1 : m->planes * s->taps;
 	m->kc = m->gathers ? round_up(m->planes * s->taps * s->kc, m->f->kr) : s->kc;
+	if (!m->kc)	/* a sum of nothing still reads a step of zeros */
+		m->kc = m->f->kr;
 	m->blocks = (s->n + m->f->nr - 1) / m->f->nr;
 	columns = m->groups * m->blocks * m->f->nr;
 	if (allocate(k, m, columns * m->taps * m->kc, columns))

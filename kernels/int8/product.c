@@ -6,6 +6,7 @@
 #include "int8/product.h"
 
 #define MAX_ITEMS 16	/* parts into which the work is divided */
+#define FEW_TILES 4	/* parts of columns where each part gathers all rows */
 #define MAX_TILES 16	/* tiles of rows that are prepared together */
 #define TILE_MEMORY (16 << 10)	/* bytes of these tiles */
 #define MEMORY (4 << 20)	/* bytes of the tiles of all parts, unless one tile is larger */
@@ -42,20 +43,18 @@ static int64_t weight_bytes(const struct rvl_i8_mat *m)
  */
 static struct split split_of(const struct rvl_i8_mat *m, int64_t rows)
 {
-	struct split s = {
-		.tile_bytes = m->gathers ? m->f->mr * m->kc :
-				m->taps * m->f->mr * (int64_t)sizeof(void *),
-	};
+	struct split s = { .ahead = 1 };
 
 	s.step = ceil_div(ceil_div(rows, ceil_div(rows, m->f->mr)), 2) * 2;
-	s.step = least(s.step, m->f->mr);
+	s.step = least(s.step, least(m->f->mr, rows));
 	s.tiles = ceil_div(rows, s.step);
+	s.tile_bytes = m->gathers ? s.step * m->kc :
+			m->taps * m->f->mr * (int64_t)sizeof(void *);
 	s.tile_bytes = ceil_div(s.tile_bytes, 64) * 64;
-	s.ahead = 1;
 	if (m->blocks * weight_bytes(m) > CACHED_WEIGHTS && s.tile_bytes < TILE_MEMORY)
 		s.ahead = least(least(TILE_MEMORY / s.tile_bytes, MAX_TILES), s.tiles);
-	s.by_columns = s.tiles < 2 * MAX_ITEMS && m->blocks > 1;
-	s.items = least(s.by_columns ? m->blocks : s.tiles, MAX_ITEMS);
+	s.by_columns = m->blocks > 1 && s.tiles < (m->gathers ? FEW_TILES : 2 * MAX_ITEMS);
+	s.items = least(s.by_columns ? m->blocks : s.tiles, m->gathers && s.by_columns ? FEW_TILES : MAX_ITEMS);
 	s.items = least(s.items, MEMORY / (s.ahead * s.tile_bytes));
 	s.items = s.items < 1 ? 1 : s.items;
 	return s;

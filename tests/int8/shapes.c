@@ -116,7 +116,7 @@ static void complete(struct product *p, int64_t n, int32_t axis)
 	if (!rnd(3))
 		d->attr.q_lo = p->zp[2][0];
 	if (!rnd(8))
-		d->attr.q_hi = p->zp[2][0] + (int32_t)rnd(100);
+		d->attr.q_hi = p->zp[2][0] - 50 + (int32_t)rnd(150);
 	p->x = guarded(bytes_of(&d->in[0]), 1);
 	p->w = guarded(bytes_of(&d->in[1]), 1);
 	p->b = guarded((size_t)n * 4, 4);
@@ -167,7 +167,12 @@ static void random_conv(struct product *p)
 	int64_t group = 1, cg = 1 + rnd(rnd(4) ? 40 : 150), mg = 1 + rnd(rnd(4) ? 40 : 150);
 	int64_t h = 1 + rnd(9), w = 1 + rnd(30), oh, ow, images = 1 + !rnd(6);
 
-	switch (rnd(5)) {
+	switch (rnd(6)) {
+	case 3:		/* depthwise, with more outputs than inputs */
+		group = 1 + rnd(40);
+		cg = 1;
+		mg = 1 + rnd(4);
+		break;
 	case 0:		/* depthwise */
 	case 1:
 		group = 1 + rnd(rnd(2) ? 40 : 200);
@@ -180,8 +185,8 @@ static void random_conv(struct product *p)
 	}
 	p->d.op = RVL_OP_Q_CONV;
 	p->d.attr.group = (int32_t)group;
-	oh = random_axis(&p->d.attr, 0, h, group == 1 ? 4 : 7);
-	ow = random_axis(&p->d.attr, 1, w, group == 1 ? 4 : 7);
+	oh = random_axis(&p->d.attr, 0, h, group == 1 ? 4 : rnd(20) ? 7 : 20);
+	ow = random_axis(&p->d.attr, 1, w, group == 1 ? 4 : rnd(20) ? 7 : 20);
 	shape4(&p->d.in[0], byte_type(), images, cg * group, h, w);
 	shape4(&p->d.in[1], rnd(4) ? RVL_TYPE_S8 : RVL_TYPE_U8, mg * group, cg, p->d.attr.kernel[0],
 	       p->d.attr.kernel[1]);
@@ -198,7 +203,7 @@ static void shape2(struct rvl_kernel_arg *a, enum rvl_type t, int64_t rows, int6
 
 static void random_matmul(struct product *p)
 {
-	int64_t m = 1 + rnd(60), n = 1 + rnd(200), k = 1 + rnd(rnd(3) ? 64 : 300);
+	int64_t m = 1 + rnd(60), n = 1 + rnd(200), k = rnd(rnd(3) ? 64 : 300);
 
 	p->d.op = RVL_OP_Q_MATMUL;
 	p->d.attr.trans_a = !rnd(4);

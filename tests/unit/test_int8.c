@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "int8/shapes.h"
+#include "isa.h"
 #include "rivulet_kernels.h"
+#include "sc.h"
 #include "suite.h"
 
 #define SHAPES 2000
@@ -39,6 +41,46 @@ START_TEST(only_known_sets_can_be_forced)
 }
 END_TEST
 
+/* The set that the processor does not have, while a test pretends so. */
+static int absent = -1;
+
+bool __real_rvl_isa_available(enum rvl_isa isa);
+bool __wrap_rvl_isa_available(enum rvl_isa isa);
+
+bool __wrap_rvl_isa_available(enum rvl_isa isa)
+{
+	return (int)isa != absent && __real_rvl_isa_available(isa);
+}
+
+/* Proves that a set that the processor lacks is refused, and that nothing uses it after that. */
+START_TEST(an_absent_set_is_not_used)
+{
+	struct rvl_cpu_set last;
+	char why[RVL_WHY_MAX];
+
+	ck_assert(rvl_cpu_set(RVL_ISA_COUNT - 1, &last));
+	ck_assert_int_eq(rvl_cpu_force("scalar", why), 0);
+	absent = RVL_ISA_COUNT - 1;
+	ck_assert_int_eq(rvl_cpu_force(last.name, why), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(why, "does not have the instruction set"));
+	ck_assert_int_eq(rvl_isa(), RVL_ISA_SCALAR);
+}
+END_TEST
+
+/* Proves that a forced set holds for the kernels of stochastic products, too. */
+START_TEST(stochastic_products_obey_the_set)
+{
+	ck_assert_int_eq(rvl_cpu_force("scalar", NULL), 0);
+	ck_assert(!rvl_have_vbmi());
+#ifdef __x86_64__
+	if (__real_rvl_isa_available(RVL_ISA_AVX2)) {
+		ck_assert_int_eq(rvl_cpu_force("avx2", NULL), 0);
+		ck_assert(!rvl_have_vbmi());
+	}
+#endif
+}
+END_TEST
+
 START_TEST(one_set_is_used)
 {
 	struct rvl_cpu_set set;
@@ -62,5 +104,7 @@ int main(void)
 	tcase_add_loop_test(shapes, every_set_equals_the_reference, 0, 8);
 	tcase_add_test(sets, only_known_sets_can_be_forced);
 	tcase_add_test(sets, one_set_is_used);
+	tcase_add_test(sets, an_absent_set_is_not_used);
+	tcase_add_test(sets, stochastic_products_obey_the_set);
 	return run_suite(s);
 }
