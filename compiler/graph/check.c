@@ -162,13 +162,30 @@ static int verify_node(const struct rvl_node *n, unsigned char *made, struct rvl
 	return 0;
 }
 
+/* A layer that sees its operands as bytes in order reads and makes none in NHWC. */
+static int verify_layer(const struct rvl_node *n, struct rvl_err *err)
+{
+	bool nhwc = false;
+
+	for (uint32_t i = 0; i < n->n_in; i++)
+		nhwc |= n->in[i] && n->in[i]->layout;
+	for (uint32_t i = 0; i < n->n_out; i++)
+		nhwc |= n->out[i] && n->out[i]->layout;
+	if (nhwc && !rvl_layer_of_images(n))
+		return rvl_fail(err, -EINVAL, "node '%s' (%s), which the NPU executes, takes no NHWC",
+				n->name, n->op_type);
+	return 0;
+}
+
 /* Only images that steps make and read are in NHWC, and on the CPU only where the kernels take it. */
 static int verify_layouts(const struct rvl_node *n, struct rvl_kernel_desc *d, struct rvl_err *err)
 {
 	char why[RVL_WHY_MAX];
 
 	rvl_node_desc(n, d);
-	if (n->place == RVL_PLACE_CPU && rvl_kernel_check_layouts(d, why))
+	if (n->place == RVL_PLACE_NPU)
+		return verify_layer(n, err);
+	if (rvl_kernel_check_layouts(d, why))
 		return rvl_fail(err, -EINVAL, "node '%s' (%s): %s", n->name, n->op_type, why);
 	for (uint32_t i = 0; i < n->n_out; i++)
 		if (n->out[i] && n->out[i]->layout && (n->out[i]->is_output || n->out[i]->data))

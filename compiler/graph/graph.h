@@ -280,6 +280,13 @@ static inline bool rvl_op_renames(enum rvl_op op)
 	return rvl_op_traits(op) & RVL_TRAIT_RENAMES;
 }
 
+/** Whether a layer of the NPU sees the operands of the node as images, in whichever layout. */
+static inline bool rvl_layer_of_images(const struct rvl_node *n)
+{
+	return !n->free && !rvl_op_renames(n->op) && n->op != RVL_OP_TRANSPOSE &&
+	       rvl_op_traits(n->op) & (RVL_TRAIT_NHWC | RVL_TRAIT_NHWC_EACH);
+}
+
 /** 8-bit type with parameters. */
 static inline bool rvl_is_quant8(const struct rvl_tensor *t)
 {

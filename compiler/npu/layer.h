@@ -293,6 +293,11 @@ static inline int rvl_weight(const struct rvl_weights *w, int64_t m, int64_t k)
 
 /** For rvl_pass_partition(): @arg is the board. */
 const char *rvl_backend_fits(struct rvl_graph *g, const struct rvl_node *n, void *arg);
+/**
+ * Whether a layer reads its operands in NHWC as fast as PLAIN: not a convolution that a gathering LOAD
+ * serves with fewer blocks of channels, because it gathers from planes. @board: a struct rivulet_board.
+ */
+bool rvl_backend_reads_nhwc(const struct rvl_node *n, void *board);
 
 /** Chooses l->t for the least estimated time; false when no cut fits the scratchpads and fields. */
 bool rvl_tile(const struct rivulet_board *b, struct rvl_layer *l);

@@ -347,6 +347,17 @@ bool rvl_can_gather(const struct rivulet_board *b, const struct rvl_layer *l)
 	       rivulet_gather_strip(b, &gather) > 0;
 }
 
+bool rvl_backend_reads_nhwc(const struct rvl_node *n, void *board)
+{
+	const struct rivulet_board *b = board;
+	const struct rvl_shape *x = &n->in[0]->shape;
+	int64_t taps = n->attr.kernel[0] * (int64_t)n->attr.kernel[1];
+
+	if (n->op != RVL_OP_Q_CONV || n->attr.group != 1 || taps == 1)
+		return true;
+	return rvl_div_up(x->dim[1] * taps, b->tn) >= rvl_div_up(x->dim[1], b->tn) * taps;
+}
+
 /* Whether a third of the array's work or more is saved. */
 static bool wants_gather(const struct rivulet_board *b, const struct rvl_layer *l)
 {

@@ -11,8 +11,8 @@
  *   the layout of a node's images (at the sink: NHWC),
  *   for each tensor "it is needed in NHWC" (at the sink) and "it is needed PLAIN" (at the source).
  *
- * LOAD and STORE of the NPU convert as they move. A layer reads images as they lie, and the layout of
- * its result costs nothing.
+ * LOAD and STORE of the NPU convert as they move. A layer reads images as they lie, unless it reads
+ * them faster from planes, and the layout of its result costs nothing.
  *
  * Of equally cheap assignments the one with the fewest NHWC images is taken. A Transpose between NCHW
  * and NHWC whose image is in NHWC becomes a view.
@@ -41,6 +41,8 @@ struct insertion {
 
 struct layouts {
 	struct rvl_graph *g;
+	rvl_nhwc_fn reads;
+	void *arg;
 	struct rvl_mincut *cut;
 	struct sides *side;		/* by node id */
 	bool *has_views;		/* by tensor id: it shares its store */
@@ -110,14 +112,6 @@ static int plain_costs(struct layouts *l, uint32_t v, const struct rvl_tensor *t
 	return matters(t) ? rvl_mincut_edge(l->cut, v, RVL_CUT_SINK, cost_of(t)) : 0;
 }
 
-/* A layer of the NPU that sees its operands as images, and no bytes in their order. */
-static bool moves_images(const struct rvl_node *n)
-{
-	return n->place == RVL_PLACE_NPU && !n->free && !rvl_op_renames(n->op) &&
-	       n->op != RVL_OP_TRANSPOSE &&
-	       rvl_op_traits(n->op) & (RVL_TRAIT_NHWC | RVL_TRAIT_NHWC_EACH);
-}
-
 static int add_node(struct layouts *l, const struct rvl_node *n, uint32_t v, struct rvl_kernel_desc *d)
 {
 	struct sides *s = &l->side[n->id];
@@ -125,8 +119,8 @@ static int add_node(struct layouts *l, const struct rvl_node *n, uint32_t v, str
 	int rc;
 
 	*s = (struct sides) { RVL_CUT_SOURCE, RVL_CUT_SOURCE };
-	if (moves_images(n))
-		*s = (struct sides) { ANY, v };
+	if (n->place == RVL_PLACE_NPU && rvl_layer_of_images(n))
+		*s = (struct sides) { l->reads && l->reads(n, l->arg) ? ANY : RVL_CUT_SOURCE, v };
 	if (can == RVL_LAYOUTS_SAME)
 		*s = (struct sides) { v, v };
 	if (can != RVL_LAYOUTS_EACH)
@@ -394,10 +388,10 @@ static int choose(struct layouts *l)
 	return rc == -E2BIG ? 0 : apply(l);
 }
 
-int rvl_pass_layout(struct rvl_graph *g, struct rvl_err *err)
+int rvl_pass_layout(struct rvl_graph *g, rvl_nhwc_fn reads, void *arg, struct rvl_err *err)
 {
 	struct layouts l = {
-		.g = g, .n_nodes = g->n_nodes, .n_tensors = g->n_tensors, .err = err,
+		.g = g, .reads = reads, .arg = arg, .n_nodes = g->n_nodes, .n_tensors = g->n_tensors, .err = err,
 		.cut = rvl_mincut_new(2 + 2 * g->n_nodes + 2 * g->n_tensors),
 		.side = calloc(g->next_node_id + 1u, sizeof(*l.side)),
 		.has_views = calloc(g->n_tensors + 1u, sizeof(*l.has_views)),

@@ -59,9 +59,11 @@ void rvl_views_settle(struct rvl_graph *g);
 
 /**
  * Decides which images lie in NHWC (rvl_tensor.layout), and inserts a Reorder where the steps that
- * make and read one disagree. For the partitioned graph, after rvl_pass_views().
+ * make and read one disagree. For the partitioned graph, after rvl_pass_views(). @reads: whether a
+ * layer of the NPU reads its operands in NHWC as fast as PLAIN; NULL: none does.
  */
-int rvl_pass_layout(struct rvl_graph *g, struct rvl_err *err);
+typedef bool (*rvl_nhwc_fn)(const struct rvl_node *n, void *arg);
+int rvl_pass_layout(struct rvl_graph *g, rvl_nhwc_fn reads, void *arg, struct rvl_err *err);
 
 /* The passes before partition, in order: a table so that tests and `explain` can walk it. */
 struct rvl_pass {

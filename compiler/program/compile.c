@@ -99,7 +99,7 @@ static int place(struct rvl_backend *be)
 
 static int assign_layouts(struct rvl_backend *be)
 {
-	int rc = rvl_pass_layout(be->g, be->err);
+	int rc = rvl_pass_layout(be->g, rvl_backend_reads_nhwc, (void *)be->board, be->err);
 
 	return rc ? rc : rvl_graph_verify(be->g, be->err);
 }

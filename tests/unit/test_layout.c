@@ -61,9 +61,9 @@ static void compare_layouts(uint32_t nhwc)
 
 	run(true);
 	memcpy(kept, memory[OUT], n);
-	memset(memory[OUT], 0x5a, n);
 	set_layouts(nhwc);
 	for (int reference = 0; reference < 2; reference++) {
+		memset(memory[OUT], 0x5a, n);
 		run(reference);
 		set_layouts(nhwc & 1);
 		ck_assert_msg(!memcmp(kept, memory[OUT], n),
