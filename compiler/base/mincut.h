@@ -28,7 +28,7 @@ int rvl_mincut_edge(struct rvl_mincut *m, uint32_t from, uint32_t to, int64_t ca
 
 /**
  * Finds a cut of least cost; of several, the one with the fewest vertices at the sink. *cost may be
- * NULL. -E2BIG if the search takes more than @steps visits of edges, which bounds its time; -ENOMEM.
+ * NULL. -E2BIG if the search takes more than @steps visits of edges, which bounds its time.
  */
 int rvl_mincut_solve(struct rvl_mincut *m, uint64_t steps, int64_t *cost);
 

@@ -83,7 +83,7 @@ struct rvl_tensor {
 	 */
 	struct rvl_tensor *base;
 	uint64_t base_at;
-	/* NHWC: set by rvl_pass_layout(), on images that steps of the program make and read */
+	/* NHWC: set by rvl_pass_layout(), on images that are no inputs, outputs or constants */
 	enum rivulet_layout layout;
 	bool holds_output;		/* a view of it is a graph output: its store is the output's */
 	struct rvl_node *producer;	/* NULL for graph inputs and constants */

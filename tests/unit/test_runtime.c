@@ -332,10 +332,16 @@ START_TEST(views)
 	case 4: t[1].at = 4; break;			/* an output is all of its memory */
 	case 5: t[0].at = 4; break;
 	case 6: t[3].at = 4; break;			/* of the arena */
+	case 7:			/* an image in NHWC, where the step's parameters say PLAIN */
+		t[6].layout = RIVULET_LAYOUT_NHWC;
+		t[6].ndim = 4;
+		memcpy(t[6].dim, (uint64_t[]){ 1, 2, 2, 2 }, 4 * sizeof(uint64_t));
+		break;
 	}
 	seal(m->file, m->size);
 	if (_i) {
 		ck_assert_int_eq(rivulet_image_load(rt, m->file, m->size, &img, &err), -EINVAL);
+		ck_assert(_i < 7 || strstr(err.text, "its operands are not what its parameters say"));
 	} else {
 		for (int i = 0; i < 16; i++)
 			a[i] = (float)(i % 2 ? i : -i);
@@ -997,7 +1003,7 @@ int main(void)
 	tcase_add_loop_test(t, long_chain, 0, 2);
 	tcase_add_test(t, deadline_and_cancel);
 	tcase_add_test(t, dependencies);
-	tcase_add_loop_test(t, views, 0, 7);
+	tcase_add_loop_test(t, views, 0, 8);
 	tcase_add_test(t, binding);
 	tcase_add_test(t, second_of_each);
 	tcase_add_loop_test(t, packed_memory, 0, 2);
