@@ -36,6 +36,10 @@ def op(weight=1.0, since=1, until=99):
     return add
 
 
+class Unfit(Exception):
+    """The operator found no operand that it takes."""
+
+
 class Value:
     """A tensor of the graph."""
     __slots__ = ("name", "dtype", "shape", "lo", "hi", "exact", "grain", "quant", "slack", "used")
@@ -201,7 +205,7 @@ class Graph:
         if v is None:
             v = self.fresh(FLOAT, self.shape() if shape is None else shape())
             if not accept(v):
-                return None
+                raise Unfit
         return v
 
     def exact(self, dtypes, accept=lambda v: True, shape=None):
@@ -210,7 +214,7 @@ class Graph:
         if v is None:
             v = self.fresh(self.choice(dtypes), self.shape() if shape is None else shape())
             if not accept(v):
-                return None
+                raise Unfit
         return v
 
     def anything(self, accept=lambda v: True, shape=None):
@@ -220,7 +224,7 @@ class Graph:
             dtype = self.choice([FLOAT] * 4 + INTS + [BOOL])
             v = self.fresh(dtype, self.shape() if shape is None else shape())
             if not accept(v):
-                return None
+                raise Unfit
         return v
 
     def fit(self, x, lo, hi):
@@ -261,8 +265,10 @@ class Graph:
         while steps > 0 and tries < 200:
             tries += 1
             function = self.rng.choices(rows, weights)[0][0]
-            if function(self) is not False:
-                steps -= 1
+            try:
+                steps -= function(self) is not False
+            except (Unfit, ValueError):  # NumPy refuses an empty operand
+                pass
 
     def outputs(self):
         """Every value that no node reads, and some that one does."""
@@ -287,5 +293,5 @@ def axis_of(g, rank, negative=True):
     return a, (a - rank if negative and g.chance(0.3) else a)
 
 
-__all__ = ["Graph", "Value", "op", "OPERATORS", "FLOAT", "INT64", "BOOL", "INTS", "MOST_ELEMENTS", "MOST_RANK", "TensorProto", "axis_of",
+__all__ = ["Graph", "Unfit", "Value", "op", "OPERATORS", "FLOAT", "INT64", "BOOL", "INTS", "MOST_ELEMENTS", "MOST_RANK", "TensorProto", "axis_of",
            "prod", "np", "helper", "numpy_helper"]

@@ -97,8 +97,6 @@ def mel(g):
 def scan(g):
     """Sums along an axis that a subgraph computes."""
     x = g.any_float(lambda v: v.rank == 2 and v.shape[0] < 6 and 0 not in v.shape, lambda: (g.between(1, 5), g.between(1, 5)))
-    if x is None:
-        return False
     names = [g.name("s") for _ in range(4)]
     infos = [helper.make_tensor_value_info(n, 1, x.shape[1:]) for n in names]
     body = helper.make_graph([helper.make_node("Add", names[:2], names[2:3]), helper.make_node("Identity", names[2:3], names[3:])], "body", infos[:2], infos[2:])
@@ -119,8 +117,6 @@ def max_roi_pool(g):
 def q_microsoft_pool(g):
     """QLinearAveragePool and QLinearGlobalAveragePool."""
     x = picture(g)
-    if x is None:
-        return False
     quant = parameters(g, x.quant[0] * g.rng.uniform(0.5, 1.1))
     parts = [x, scalar(g, x.quant[0], np.float32), scalar(g, x.quant[1]), scalar(g, quant[0], np.float32), scalar(g, quant[1])]
     if g.chance():
@@ -135,7 +131,7 @@ def q_microsoft_pool(g):
 @op(0.7, since=13)
 def q_microsoft_concat(g):
     x = picture(g)
-    if x is None or 2 * x.size > MOST_ELEMENTS:
+    if 2 * x.size > MOST_ELEMENTS:
         return False
     y = g.value(g.np.integers(*limits(byte(g)), x.shape, endpoint=True).astype(byte(g)), 1.0, True)
     y.quant = parameters(g)
@@ -150,8 +146,6 @@ def q_microsoft_concat(g):
 @op(0.7, since=13)
 def q_microsoft_gemm(g):
     x = quantised(g, lambda v: v.rank == 2 and 0 not in v.shape, lambda: (g.between(1, 5), g.between(1, 12)))
-    if x is None:
-        return False
     (m, k), n = x.shape, g.between(1, 8)
     base = 2.0 ** g.between(-9, -5)
     quant = parameters(g, spread(g, x.quant, base, k))
@@ -178,4 +172,4 @@ def any_bool(g):
     if g.opset < 20:
         return False
     x = g.exact([BOOL], lambda v: v.rank > 0, lambda: g.shape(g.between(1, 3)))
-    return x is not None and g.result(g.choice(("ReduceMax", "ReduceMin")), [x, g.ints(0)], BOOL, (1,) + x.shape[1:], 0, 1, True, 1.0, keepdims=1)
+    return g.result(g.choice(("ReduceMax", "ReduceMin")), [x, g.ints(0)], BOOL, (1,) + x.shape[1:], 0, 1, True, 1.0, keepdims=1)

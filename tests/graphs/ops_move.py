@@ -42,8 +42,6 @@ def transpose(g):
 @op(1.5, since=11)
 def shuffle(g):
     x = g.anything(lambda v: v.rank == 4 and v.shape[1] > 1, lambda: (1, 2 * g.between(1, 4), g.between(1, 6), g.between(1, 6)))
-    if x is None:
-        return False
     n, c, h, w = x.shape
     groups = g.choice([d for d in range(1, c + 1) if c % d == 0])
     y = g.moved("Reshape", x, (n, groups, c // groups, h, w), [g.ints(n, groups, c // groups, h, w)])
@@ -133,7 +131,7 @@ def split(g):
 @op(2)
 def pad(g):
     x = g.anything(lambda v: v.rank > 0 and v.size > 0 and v.dtype != BOOL, lambda: g.shape(g.between(1, 4), 2))
-    if x is None or (g.opset < 11 and x.dtype != FLOAT) or x.dtype.itemsize == 2:
+    if (g.opset < 11 and x.dtype != FLOAT) or x.dtype.itemsize == 2:
         return False
     mode = g.choice(("constant", "constant", "edge", "reflect") + (("wrap",) if g.opset >= 19 else ()))
     if mode != "constant" and x.rank < 2:
@@ -174,8 +172,6 @@ def pad(g):
 @op(1.5)
 def squeeze(g):
     x = g.anything(lambda v: 1 in v.shape, lambda: g.shape(g.between(1, 3)) + (1,))
-    if x is None:
-        return False
     axes = [i for i, d in enumerate(x.shape) if d == 1]
     if g.chance(0.3):
         return g.moved("Squeeze", x, [d for d in x.shape if d != 1])
@@ -189,8 +185,6 @@ def squeeze(g):
 @op(1.5)
 def unsqueeze(g):
     x = g.anything(lambda v: v.rank < 5)
-    if x is None:
-        return False
     n = g.between(1, 2)
     rank = x.rank + n
     axes = sorted(g.rng.sample(range(rank), n))
@@ -204,8 +198,6 @@ def unsqueeze(g):
 @op(1)
 def flatten(g):
     x = g.anything(lambda v: v.rank > 0 and (g.opset >= 9 or v.dtype == FLOAT), lambda: g.shape(g.between(1, 5)))
-    if x is None:
-        return False
     a = g.between(0, x.rank)
     return g.moved("Flatten", x, (prod(x.shape[:a]), prod(x.shape[a:])), axis=a)
 
@@ -296,8 +288,6 @@ def gather_nd(g):
 @op(0.8, since=11)
 def scatter_elements(g):
     x = g.anything(lambda v: v.rank > 0 and v.size > 0 and not v.quant and not v.slack, lambda: g.shape(g.between(1, 4)))
-    if x is None:
-        return False
     a, axis = axis_of(g, x.rank)
     shape = tuple(g.between(1, d) for d in x.shape)
     # Every place is written at most once: the order of writes is not defined.
@@ -312,8 +302,6 @@ def scatter_elements(g):
 @op(0.8, since=11)
 def scatter_nd(g):
     x = g.anything(lambda v: v.rank > 0 and v.size > 0 and not v.quant and not v.slack, lambda: g.shape(g.between(1, 4)))
-    if x is None:
-        return False
     k = g.between(1, x.rank)
     places = prod(x.shape[:k])
     n = g.between(1, min(4, places))
@@ -336,7 +324,7 @@ def writes(g, kind, x, i, u, reduction, **attributes):
 @op(0.8, since=14)
 def trilu(g):
     x = g.anything(lambda v: v.rank > 1 and not v.quant, lambda: g.shape(g.between(2, 4)))
-    if x is None or x.dtype.itemsize < 4 and x.dtype != BOOL or x.dtype.kind == "u":
+    if x.dtype.itemsize < 4 and x.dtype != BOOL or x.dtype.kind == "u":
         return False
     extra = [g.const(np.int64(g.between(-2, 3)))] if g.chance(0.6) else []
     name, = g.node("Trilu", [x, *extra], upper=g.between(0, 1))
@@ -346,8 +334,6 @@ def trilu(g):
 @op(0.7, since=10)
 def reverse_sequence(g):
     x = g.anything(lambda v: v.rank > 1, lambda: g.shape(g.between(2, 4)))
-    if x is None:
-        return False
     batch = g.between(0, 1)
     lengths = g.np.integers(1, x.shape[1 - batch], x.shape[batch], endpoint=True).astype(np.int64)
     return g.moved("ReverseSequence", x, x.shape, [g.value(lengths, 1.0, g.chance(0.3))], batch_axis=batch, time_axis=1 - batch)
@@ -356,8 +342,6 @@ def reverse_sequence(g):
 @op(0.6, since=18)
 def center_crop_pad(g):
     x = g.any_float(lambda v: v.rank > 0 and not v.quant, lambda: g.shape(g.between(1, 4)))
-    if x is None:
-        return False
     axes = sorted(g.rng.sample(range(x.rank), g.between(1, x.rank)))
     to = [g.between(1, 8) for _ in axes]
     shape = list(x.shape)
@@ -391,8 +375,6 @@ def shape_of(g):
 def through_shape(g):
     """A Reshape by a shape that nodes compute, as exporters write it."""
     x = g.anything(lambda v: 1 < v.rank and v.size > 0, lambda: g.shape(g.between(2, 4)))
-    if x is None:
-        return False
     shape, = g.node("Shape", [x])
     first, = g.node("Gather", [shape, g.const(np.int64(0))])
     if g.opset < 13:
@@ -439,14 +421,12 @@ def one_hot(g):
 @op(0.6, since=9)
 def non_zero(g):
     x = g.exact([FLOAT, BOOL, np.dtype(np.int64), np.dtype(np.int32)], lambda v: v.rank > 0, lambda: g.shape(g.between(1, 3)))
-    return x is not None and g.result("NonZero", [x], INT64, None, 0, 0, True, 1.0)
+    return g.result("NonZero", [x], INT64, None, 0, 0, True, 1.0)
 
 
 @op(0.6, since=9)
 def compress(g):
     x = g.anything(lambda v: v.rank > 0 and v.size > 0 and not v.slack and v.exact, lambda: g.shape(g.between(1, 3)))
-    if x is None:
-        return False
     axis = g.between(0, x.rank - 1) if g.chance(0.7) else None
     n = x.size if axis is None else x.shape[axis]
     c = g.value(g.np.integers(0, 2, g.between(1, n)).astype(np.bool_), 1.0)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Operators of neural networks in float: products, pools, norms, resampling, recurrence, subgraphs."""
+from fractions import Fraction
+
 from graph import FLOAT, INT64, MOST_ELEMENTS, TensorProto, helper, np, op, prod
 
 
@@ -41,8 +43,6 @@ def weights(g, shape, fan):
 @op(5)
 def conv(g):
     x = image(g)
-    if x is None:
-        return False
     x = g.fit(x, -256, 256)
     n, c = x.shape[:2]
     group = g.choice([d for d in range(1, c + 1) if c % d == 0])
@@ -76,14 +76,12 @@ def norm(g, x):
 @op(1, since=7)
 def batch_norm(g):
     x = image(g)
-    return x is not None and norm(g, x)
+    return norm(g, x)
 
 
 @op(2)
 def conv_transpose(g):
     x = image(g, most=5)
-    if x is None:
-        return False
     x = g.fit(x, -256, 256)
     n, c = x.shape[:2]
     group = g.choice([d for d in range(1, c + 1) if c % d == 0])
@@ -118,8 +116,6 @@ def ceil_shape(spatial, kernel, strides, dilations, pads):
 def pool(g):
     kind = g.choice(("MaxPool", "AveragePool", "LpPool", "MaxPool"))
     x = image(g)
-    if x is None:
-        return False
     n, c = x.shape[:2]
     dilate = (kind == "MaxPool" and g.opset >= 10) or (kind == "AveragePool" and g.opset >= 19)
     kernel, strides, dilations, pads, shape = window(g, x.shape[2:], dilate=dilate)
@@ -147,8 +143,6 @@ def pool(g):
 def global_pool(g):
     kind = g.choice(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"))
     x = image(g)
-    if x is None:
-        return False
     if kind == "GlobalLpPool":
         x = g.fit(x, 0.25, 16)
     top = x.top * (prod(x.shape[2:]) if kind == "GlobalLpPool" else 1)
@@ -172,8 +166,6 @@ def gemm(g):
 @op(3)
 def matmul(g):
     x = g.any_float(lambda v: 0 < v.rank < 5 and 0 not in v.shape, lambda: g.shape(g.between(1, 4)))
-    if x is None:
-        return False
     k = x.shape[-1]
     batch = tuple(1 if g.chance(0.3) else d for d in x.shape[:-2]) if g.chance(0.5) else ()
     n = g.between(1, 7)
@@ -214,11 +206,21 @@ def normalise(g):
     return g.result(kind, [x] + parts, FLOAT, x.shape, -1e3, 1e3, False, epsilon=1e-2, num_groups=groups)
 
 
+def touches_tie(spatial, to, way):
+    """Whether a place lies on an element or between two, but for the rounding of a scale in float32."""
+    for d, n in zip(spatial, to):
+        scale = Fraction(n, d)
+        if Fraction(float(np.float32(n / d))) == scale or way == "align_corners":
+            continue
+        half = Fraction(1, 2) if "half_pixel" in way else 0
+        if any((2 * ((i + half) / scale - half)).denominator == 1 for i in range(n)):
+            return True
+    return False
+
+
 @op(2.5, since=11)
 def resize(g):
     x = image(g, g.choice((1, 2, 2)), most=5, channels=3)
-    if x is None:
-        return False
     mode = g.choice(("nearest", "nearest", "linear", "cubic"))
     if mode == "cubic" and x.rank != 4:
         mode = "linear"
@@ -227,6 +229,8 @@ def resize(g):
     to = [g.between(1, 9) for _ in x.shape[2:]]
     full = list(x.shape[:2]) + to
     if prod(full) > MOST_ELEMENTS:
+        return False
+    if mode == "nearest" and touches_tie(x.shape[2:], to, way):
         return False
     attributes = {"mode": mode, "coordinate_transformation_mode": way}
     if mode == "nearest":
@@ -307,8 +311,6 @@ def recurrent(g):
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
     steps, batch, size, hidden = g.between(1, 4), g.between(1, 2), g.between(1, 4), g.between(1, 4)
     x = g.any_float(lambda v: v.rank == 3 and v.size < 200, lambda: (steps, batch, size))
-    if x is None:
-        return False
     x = g.fit(x, -4, 4)
     steps, batch, size = x.shape
     direction = g.choice(("forward", "reverse", "bidirectional"))
@@ -361,8 +363,6 @@ def subgraph(name, nodes, outputs, inputs=()):
 def branch(g):
     """If with a condition that a run knows, or a constant one."""
     x = g.any_float(lambda v: v.rank > 0, lambda: g.shape(g.between(1, 3)))
-    if x is None:
-        return False
     c = g.value(np.array(g.chance()), 1.0, g.chance(0.5))
     then, other, out = g.name("b"), g.name("b"), g.name("t")
     info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, x.shape) for n in (then, other)]
@@ -376,7 +376,7 @@ def branch(g):
 def loop(g):
     """Loop with a constant trip count, which adds a value of the outer graph."""
     x = g.any_float(lambda v: v.rank > 0, lambda: g.shape(g.between(1, 3)))
-    if x is None or x.size > 500:
+    if x.size > 500:
         return False
     n = g.between(1, 4)
     i, c, s, so, co, scan = (g.name("l") for _ in range(6))

@@ -4,7 +4,7 @@
 Their results are bytes with a scale and a zero point (Value.quant). All activations of a graph have
 one type. A result with slack is one of the exceptions of docs/numerics.md 6.
 """
-from graph import FLOAT, MOST_ELEMENTS, np, op, prod
+from graph import FLOAT, MOST_ELEMENTS, Unfit, np, op, prod
 from ops_net import ceil_shape, window
 
 MICROSOFT = "com.microsoft"
@@ -66,7 +66,9 @@ def quantised(g, accept=lambda v: True, shape=None):
         x = g.value(g.np.integers(*limits(byte(g)), shape, endpoint=True).astype(byte(g)), 1.0, True)
         x.quant = quant
         v = x
-    return v if accept(v) else None
+    if not accept(v):
+        raise Unfit
+    return v
 
 
 def picture(g):
@@ -127,8 +129,6 @@ def activation(g, name, quant):
 @op(6, since=10)
 def q_conv(g):
     x = picture(g)
-    if x is None:
-        return False
     n, c = x.shape[:2]
     group = g.choice([1, 1, c] + [d for d in range(1, c + 1) if c % d == 0])
     out = group * g.between(1, 3) if group > 1 else g.between(1, 20)
@@ -157,8 +157,6 @@ def q_conv(g):
 @op(2, since=10)
 def q_gemm(g):
     x = quantised(g, lambda v: v.rank == 2 and 0 not in v.shape, lambda: (g.between(1, 6), g.between(1, 20)))
-    if x is None:
-        return False
     (m, k), n = x.shape, g.between(1, 12)
     trans = g.between(0, 1)
     w = Weights(g, (n, k) if trans else (k, n), 0 if trans else 1)
@@ -176,8 +174,6 @@ def q_gemm(g):
 @op(2, since=10)
 def q_matmul(g):
     x = quantised(g, lambda v: 1 < v.rank < 5 and 0 not in v.shape, lambda: g.shape(g.between(2, 4)))
-    if x is None:
-        return False
     k, n = x.shape[-1], g.between(1, 9)
     w = Weights(g, (k, n), 1)
     quant = parameters(g, spread(g, x.quant, w.base, k))
@@ -195,8 +191,6 @@ def q_pair(g):
     """Add and Mul of two quantised values."""
     kind = g.choice(("Add", "Mul"))
     x = quantised(g)
-    if x is None:
-        return False
     y = g.find(lambda v: v.dtype == x.dtype and v.quant and not v.slack and v.shape == x.shape)
     if y is None:
         shape = g.choice((x.shape, x.shape, (x.shape[1], 1, 1) if x.rank == 4 else x.shape, (1,)))
@@ -223,8 +217,6 @@ def q_pair(g):
 @op(2, since=12)
 def q_pool(g):
     x = picture(g)
-    if x is None:
-        return False
     kind = g.choice(("MaxPool", "AveragePool", "GlobalAveragePool", "MaxPool"))
     quant = x.quant if kind == "MaxPool" else parameters(g, x.quant[0] * g.choice((1.0, g.rng.uniform(0.5, 1.1))))
     if kind == "GlobalAveragePool":
@@ -251,8 +243,6 @@ def q_pool(g):
 def q_move(g):
     """Moves between DequantizeLinear and QuantizeLinear with equal parameters."""
     x = quantised(g, lambda v: v.rank > 1 and 0 not in v.shape)
-    if x is None:
-        return False
     kind = g.choice(("Reshape", "Transpose", "Flatten", "Slice", "Concat", "Squeeze", "Chain"))
     name = dequantise(g, x)
     shape = x.shape
@@ -290,8 +280,6 @@ def q_move(g):
 def q_clamp(g):
     """Relu and Clip from bytes to bytes of other parameters."""
     x = quantised(g)
-    if x is None:
-        return False
     quant = parameters(g, x.quant[0] * g.rng.uniform(0.5, 2.0))
     name = dequantise(g, x)
     name, = g.node("Relu", [name]) if g.opset < 11 or g.chance() else g.node("Clip", [name, scalar(g, -0.5, np.float32), scalar(g, 1.25, np.float32)])
@@ -302,8 +290,6 @@ def q_clamp(g):
 def q_enter(g):
     """QuantizeLinear of an exact float value."""
     x = g.exact([FLOAT], lambda v: v.quant is None and v.top < 1e4)
-    if x is None:
-        return False
     x.used = True
     return quantise(g, x.name, x.shape, parameters(g, max(x.top, 0.1) / 100))
 
@@ -311,8 +297,6 @@ def q_enter(g):
 @op(1.5, since=10)
 def q_leave(g):
     x = quantised(g)
-    if x is None:
-        return False
     top = float(x.quant[0]) * 256
     name = dequantise(g, x)
     return g.add(name, FLOAT, x.shape, -top, top, True, 0.0, x.quant)
@@ -339,8 +323,6 @@ def q_integer(g):
 @op(0.5, since=11)
 def q_dynamic(g):
     x = g.exact([FLOAT], lambda v: v.size > 0)
-    if x is None:
-        return False
     names = g.node("DynamicQuantizeLinear", [x], 3)
     g.add(names[1], FLOAT, (), 0, 1e3, True)
     g.add(names[2], np.uint8, (), 0, 255, True, 1.0)
