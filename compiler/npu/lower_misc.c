@@ -260,10 +260,11 @@ static int tabulate(const struct rvl_node *n, uint8_t *table)
 	int rc;
 
 	rvl_node_desc(n, &d);
-	/* A constant operand would make a kernel of its values. */
-	d.in[0].data = NULL;
-	d.in[0].shape = (struct rvl_shape){ .rank = 1, .dim = { 256 } };
-	d.out[0].shape = d.in[0].shape;
+	/* A line of bytes: neither the values of a constant nor the form of an image. */
+	d.in[0] = (struct rvl_kernel_arg){ .type = d.in[0].type, .quant = d.in[0].quant,
+					   .shape = { .rank = 1, .dim = { 256 } } };
+	d.out[0] = (struct rvl_kernel_arg){ .type = d.out[0].type, .quant = d.out[0].quant,
+					    .shape = d.in[0].shape };
 	for (int i = 0; i < 256; i++)
 		x[i] = i;
 	rc = rvl_kernel_new(&d, true, &k, NULL);
