@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Shapes as values, other shapes for the same values, and tensors made of nothing but a shape. */
+#include <math.h>
 #include <string.h>
 
 #include "rivulet_op.h"
@@ -264,8 +265,7 @@ static int64_t range_length(const struct rvl_call *c)
 	double first = rvl_element(t, c->in[0].data, 0), past = rvl_element(t, c->in[1].data, 0);
 	double n = (past - first) / rvl_element(t, c->in[2].data, 0);
 
-	n = n > (double)(int64_t)n ? (double)(int64_t)n + 1 : n;
-	return n > 0 && n < 1e12 ? (int64_t)n : 0;
+	return n > 0 && n < 1e12 ? (int64_t)ceil(n) : 0;
 }
 
 static int infer_range(struct rvl_call *c)
