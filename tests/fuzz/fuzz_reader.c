@@ -114,6 +114,7 @@ FUZZ_TARGET(reader)
 	rivulet_blob_free(&exported);
 	if (*data & EXPLAIN)
 		explain(data + 1, size - 1, board, &opt);
+	rivulet_blob_free(&exported);
 	fuzz_end(&cost, MODEL_MEMORY(size));
 	for (int i = 0; i < 4; i++)
 		free((char *)examples[i].input);
