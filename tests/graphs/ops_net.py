@@ -26,6 +26,12 @@ def window(g, spatial, most_kernel=3, dilate=True):
     return (kernel, strides, dilations, before + after, out) if min(out) > 0 else (None,) * 4 + ([0] * n,)
 
 
+def sees_padding_alone(spatial, kernel, strides, dilations, pads, shape):
+    """Whether a window has no element, which makes the maximum -3.4e38 (docs/numerics.md 10)."""
+    axes = zip(spatial, kernel, strides, dilations, pads, shape)
+    return any(all(not 0 <= o * s - b + j * e < d for j in range(k)) for d, k, s, e, b, n in axes for o in range(n))
+
+
 def auto(g, spatial, kernel, strides, dilations):
     """auto_pad and the shape of its result."""
     kind = g.choice(("SAME_UPPER", "SAME_LOWER", "VALID"))
@@ -125,6 +131,8 @@ def pool(g):
     if g.chance(0.3) and g.opset >= 10 and kind != "LpPool":
         shape = ceil_shape(x.shape[2:], kernel, strides, dilations, pads)
         attributes["ceil_mode"] = 1
+    if kind == "MaxPool" and sees_padding_alone(x.shape[2:], kernel, strides, dilations, pads, shape):
+        return False
     if kind == "AveragePool":
         attributes["count_include_pad"] = g.choice((None, 1))
     if kind == "LpPool":

@@ -5,7 +5,7 @@ Their results are bytes with a scale and a zero point (Value.quant). All activat
 one type. A result with slack is one of the exceptions of docs/numerics.md 6.
 """
 from graph import FLOAT, MOST_ELEMENTS, Unfit, np, op, prod
-from ops_net import ceil_shape, window
+from ops_net import ceil_shape, sees_padding_alone, window
 
 MICROSOFT = "com.microsoft"
 
@@ -219,9 +219,11 @@ def q_pool(g):
     x = picture(g)
     kind = g.choice(("MaxPool", "AveragePool", "GlobalAveragePool", "MaxPool"))
     quant = x.quant if kind == "MaxPool" else parameters(g, x.quant[0] * g.choice((1.0, g.rng.uniform(0.5, 1.1))))
+    # onnxruntime 1.31 fuses no mean of opset 22.
+    slack = int(g.opset >= 22 and kind != "MaxPool")
     if kind == "GlobalAveragePool":
         name, = g.node(kind, [dequantise(g, x)])
-        return quantise(g, name, x.shape[:2] + (1, 1), quant)
+        return quantise(g, name, x.shape[:2] + (1, 1), quant, slack)
     kernel, strides, dilations, pads, shape = window(g, x.shape[2:], dilate=kind == "MaxPool")
     if kernel is None:
         return False
@@ -229,6 +231,8 @@ def q_pool(g):
     if g.chance(0.2):
         shape = ceil_shape(x.shape[2:], kernel, strides, dilations, pads)
         attributes["ceil_mode"] = 1
+    if kind == "MaxPool" and sees_padding_alone(x.shape[2:], kernel, strides, dilations, pads, shape):
+        return False
     if kind == "AveragePool":
         attributes["count_include_pad"] = g.choice((None, 1))
     shape = list(x.shape[:2]) + shape
@@ -236,7 +240,7 @@ def q_pool(g):
         name, = g.node(kind, [x], **attributes)
         return store(g, name, shape, quant)
     name, = g.node(kind, [dequantise(g, x)], **attributes)
-    return quantise(g, name, shape, quant)
+    return quantise(g, name, shape, quant, slack)
 
 
 @op(4, since=10)
