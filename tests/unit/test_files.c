@@ -5,12 +5,14 @@
  * picture with a filter that sums over all source pixels.
  */
 #include <check.h>
+#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <png.h>
 #include <stdarg.h>
 #include <zlib.h>
 
+#include "../../tool/data/built_file.h"
 #include "../../tool/data/image.h"
 #include "../../tool/device/sysfs.h"
 #include "../../tool/verb.h"
@@ -231,6 +233,91 @@ static void writes(enum rivulet_dtype type, uint32_t ndim, const uint64_t *dim, 
 	holds(in_dir("a.npy"), want, at + a.size);
 	rvl_array_clear(&a);
 }
+
+/* Builds a file of 100 bytes in an unnamed file, and puts it to @path. The number of files is that before. */
+static int build_at(const char *path, char first)
+{
+	struct rvl_built_file f = { .path = path, .mapped_from = 64, .fd = -1 };
+	struct rivulet_blob b = { 0 };
+	struct rvl_err err = { "" };
+	int r;
+
+	ck_assert_msg(!rvl_built_reserve(&f, 128, &b, &err), "%s", err.msg);
+	ck_assert_int_ge(f.fd, 0);
+	ck_assert_uint_eq(b.size, 128);
+	((char *)b.data)[0] = first;
+	b.size = 100;
+	r = rvl_built_put(&f, &b);
+	rivulet_blob_free(&b);
+	rvl_built_close(&f);
+	return r;
+}
+
+static void was_built(const char *path, char first)
+{
+	char want[100] = { first };
+
+	holds(path, want, sizeof(want));
+}
+
+static uint32_t files_in_dir(void)
+{
+	DIR *d = opendir(dir);
+	uint32_t n = 0;
+
+	ck_assert_ptr_nonnull(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n - 2;
+}
+
+/* A built file is written to what its path names, and nothing else in the folder is touched. */
+START_TEST(built_files)
+{
+	struct stat a, b;
+
+	write_file(in_dir("new.part"), "mine", 4);
+	ck_assert_int_eq(build_at(in_dir("new"), 'a'), 0);
+	was_built(in_dir("new"), 'a');
+	holds(in_dir("new.part"), "mine", 4);
+	ck_assert(!stat(in_dir("new"), &a) && !link(in_dir("new"), in_dir("second")));
+	ck_assert_int_eq(build_at(in_dir("new"), 'b'), 0);
+	ck_assert(!stat(in_dir("new"), &b) && a.st_ino == b.st_ino);
+	was_built(in_dir("second"), 'b');
+	ck_assert(!symlink("new", in_dir("link")) && !symlink("made", in_dir("dangling")) &&
+		  !symlink("/dev/null", in_dir("null")));
+	ck_assert_int_eq(build_at(in_dir("link"), 'c') | build_at(in_dir("dangling"), 'd') |
+			 build_at(in_dir("null"), 'e'), 0);
+	was_built(in_dir("new"), 'c');
+	was_built(in_dir("made"), 'd');
+	ck_assert(!lstat(in_dir("link"), &a) && S_ISLNK(a.st_mode));
+	ck_assert(!stat(in_dir("null"), &a) && S_ISCHR(a.st_mode));
+	ck_assert(!mkdir(in_dir("folder"), 0755));
+	ck_assert_int_eq(build_at(in_dir("folder"), 'f'), RVL_EXIT_FAILED);
+	complained(in_dir("folder"), "Is a directory");
+	ck_assert_uint_eq(files_in_dir(), 8);
+}
+END_TEST
+
+/* A small file is on the heap. A file for which there is no space is refused. */
+START_TEST(built_file_sizes)
+{
+	struct rvl_built_file f = { .path = in_dir("x"), .mapped_from = 4096, .fd = -1 };
+	struct rivulet_blob b = { 0 };
+	struct rvl_err err = { "" };
+
+	ck_assert_int_eq(rvl_built_reserve(&f, 64, &b, &err), 0);
+	ck_assert_int_eq(f.fd, -1);
+	ck_assert_int_eq(rvl_built_put(&f, &b), 0);
+	rivulet_blob_free(&b);
+	ck_assert_int_lt(rvl_built_reserve(&f, (size_t)1 << 62, &b, &err), 0);
+	ck_assert_ptr_nonnull(strstr(err.msg, "4611686018427387904 bytes"));
+	ck_assert_ptr_null(b.data);
+	rvl_built_close(&f);
+	ck_assert_uint_eq(files_in_dir(), 1);
+}
+END_TEST
 
 START_TEST(npy_bytes)
 {
@@ -984,6 +1071,8 @@ int main(void)
 	tcase_add_test(t, allocations);
 	tcase_add_test(t, reading);
 	tcase_add_test(t, writing);
+	tcase_add_test(t, built_files);
+	tcase_add_test(t, built_file_sizes);
 	tcase_add_test(t, npy_bytes);
 	tcase_add_test(t, npy_long_header);
 	tcase_add_test(t, npy_versions);

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* rivulet compile: a program file for one board. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "data/array.h"
+#include "data/built_file.h"
 #include "model/model.h"
 #include "output.h"
 
@@ -52,61 +47,9 @@ static void summary(const char *path, const struct rivulet_program *p, const str
 		       (unsigned long long)top->cycles, rvl_unit(d, top->seconds, "s"));
 }
 
-/* ---- a large program is mapped to a file beside the output, and renamed ---- */
-
-#define MAPPED_BYTES (256u << 20) /* smaller ones are on the heap */
-
-struct target {
-	char path[4096 + 8];
-	bool made;
-};
-
-static void unmap(void *data, size_t size)
+static int reserve(void *file, size_t size, struct rivulet_blob *out, struct rvl_err *err)
 {
-	munmap(data, size);
-}
-
-/* The blocks of the file are allocated here, so that a full disk is an error and no SIGBUS. */
-static int map_target(int fd, const char *path, size_t size, struct rivulet_blob *out,
-		      struct rvl_err *err)
-{
-	int rc = posix_fallocate(fd, 0, (off_t)size);
-
-	if (rc)
-		return rvl_fail(err, -rc, "%s: %zu bytes: %s", path, size, strerror(rc));
-	*out = (struct rivulet_blob) { mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), size,
-				       unmap };
-	if (out->data != MAP_FAILED)
-		return 0;
-	*out = (struct rivulet_blob) { 0 };
-	return rvl_fail(err, -errno, "%s: %s", path, strerror(errno));
-}
-
-static int reserve(void *arg, size_t size, struct rivulet_blob *out, struct rvl_err *err)
-{
-	struct target *t = arg;
-	int fd, rc;
-
-	if (size < MAPPED_BYTES) {
-		*out = (struct rivulet_blob) { .data = aligned_alloc(RIVULET_PROGRAM_ALIGN, size), .size = size };
-		return out->data ? (memset(out->data, 0, size), 0) : -ENOMEM;
-	}
-	fd = open(t->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-	if (fd < 0)
-		return rvl_fail(err, -errno, "%s: %s", t->path, strerror(errno));
-	t->made = true;
-	rc = map_target(fd, t->path, size, out, err);
-	close(fd);
-	return rc;
-}
-
-static int put_program(const struct target *t, const char *path, const struct rivulet_blob *program)
-{
-	if (!t->made)
-		return rvl_write_file(path, program->data, program->size);
-	if (truncate(t->path, (off_t)program->size) || rename(t->path, path))
-		return rvl_tool_fail(RVL_EXIT_FAILED, "%s: %s", path, strerror(errno));
-	return 0;
+	return rvl_built_reserve(file, size, out, err);
 }
 
 static int compile_to(struct compile_args *c, const char *model, const char *path)
@@ -117,15 +60,14 @@ static int compile_to(struct compile_args *c, const char *model, const char *pat
 	struct rivulet_explain explain = { 0 };
 	struct rvl_err err = { "" };
 	struct rivulet_board board;
-	struct target target = { .made = false };
+	struct rvl_built_file file = { .path = path, .mapped_from = RVL_BUILT_MAPPED, .fd = -1 };
 	struct rvl_blob b;
 	int r = rvl_model_prepare(a, model, &board, &b, &o);
 
 	if (r)
 		return r;
-	snprintf(target.path, sizeof(target.path), "%s.part", path);
 	o.reserve = reserve;
-	o.reserve_arg = &target;
+	o.reserve_arg = &file;
 	if (c->export && !o.quantise.n_examples)
 		r = rvl_tool_fail(RVL_EXIT_USAGE, "--export is for a model that --calibrate quantises");
 	o.quantise.exported = c->export ? &quantised : NULL;
@@ -134,13 +76,12 @@ static int compile_to(struct compile_args *c, const char *model, const char *pat
 	if (!r && c->export)
 		r = rvl_write_file(c->export, quantised.data, quantised.size);
 	if (!r)
-		r = put_program(&target, path, &program);
-	else if (target.made)
-		unlink(target.path);
+		r = rvl_built_put(&file, &program);
 	if (!r && !c->quiet)
 		summary(path, program.data, &explain);
 	rivulet_blob_free(&quantised);
 	rivulet_blob_free(&program);
+	rvl_built_close(&file);
 	rivulet_explain_free(&explain);
 	rvl_blob_clear(&b);
 	return r;
