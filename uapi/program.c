@@ -410,6 +410,25 @@ static int check_step(const struct check *c, uint32_t i)
 	return rc ? rc : check_refs(c, i, s);
 }
 
+static bool has_npu_step(const struct rivulet_program *p)
+{
+	const struct rivulet_step *s = rivulet_program_steps(p);
+
+	for (uint32_t i = 0; i < p->steps; i++)
+		if (s[i].kind == RIVULET_STEP_NPU)
+			return true;
+	return false;
+}
+
+/* The device addresses the whole file as one buffer. */
+static int check_buffer(const struct check *c)
+{
+	if (c->p->size > RIVULET_PROGRAM_NPU_MAX && has_npu_step(c->p))
+		return bad(c, "%llu bytes with NPU steps; at most %llu", (unsigned long long)c->p->size,
+			   RIVULET_PROGRAM_NPU_MAX);
+	return 0;
+}
+
 int rivulet_program_check(const void *p, size_t size, char *err, size_t errsize)
 {
 	struct check c = { .base = p, .p = p, .err = err, .errsize = errsize };
@@ -433,7 +452,7 @@ int rivulet_program_check(const void *p, size_t size, char *err, size_t errsize)
 		rc = check_tensor(&c, i);
 	for (uint32_t i = 0; !rc && i < c.p->steps; i++)
 		rc = check_step(&c, i);
-	return rc;
+	return rc ? rc : check_buffer(&c);
 }
 
 /* ---- target ---- */
@@ -444,16 +463,6 @@ static int differs(char *err, size_t errsize, const char *what, uint32_t want, u
 		snprintf(err, errsize, "the program was compiled for %s %u; the device has %u",
 			 what, want, have);
 	return -ENOEXEC;
-}
-
-static bool has_npu_step(const struct rivulet_program *p)
-{
-	const struct rivulet_step *s = rivulet_program_steps(p);
-
-	for (uint32_t i = 0; i < p->steps; i++)
-		if (s[i].kind == RIVULET_STEP_NPU)
-			return true;
-	return false;
 }
 
 int rivulet_program_fits(const struct rivulet_program *p, const struct rivulet_target *device,

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "program/program.h"
 #include "qgraph.h"
@@ -232,6 +233,27 @@ START_TEST(refuses_invalid_headers)
 }
 END_TEST
 
+/* A file with NPU steps is accepted up to the size of a buffer. Most of it is zero pages. */
+START_TEST(refuses_a_file_larger_than_a_buffer)
+{
+	const size_t most = RIVULET_PROGRAM_NPU_MAX, longer = most + 64;
+	uint8_t *p = mmap(NULL, longer, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct rivulet_program *h = (void *)p;
+	char why[256];
+
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	memcpy(p, good.data, good.size);
+	h->size = most;
+	seal(p, most);
+	ck_assert_msg(!check(p, most, why), "%s", why);
+	h->size = longer;
+	seal(p, longer);
+	ck_assert_int_eq(check(p, longer, why), -EINVAL);
+	ck_assert_str_eq(why, "2147483712 bytes with NPU steps; at most 2147483648");
+	munmap(p, longer);
+}
+END_TEST
+
 START_TEST(refuses_a_misaligned_file)
 {
 	uint8_t *p = malloc(good.size + 8);
@@ -361,6 +383,7 @@ int main(void)
 	tcase_add_test(t, refuses_every_truncation);
 	tcase_add_test(t, sealed_mutations);
 	tcase_add_test(t, refuses_invalid_headers);
+	tcase_add_test(t, refuses_a_file_larger_than_a_buffer);
 	tcase_add_test(t, refuses_a_misaligned_file);
 	tcase_add_test(t, fits_names_what_differs);
 	tcase_add_test(t, arena_is_reused);
