@@ -382,8 +382,11 @@ static int fuse_pool(struct match *m)
 		return 0;
 	global = averages_image(m);
 	if (global && !rvl_mean_scale_ok(m->a.scale[0], m->y.scale[0],
-					 rvl_shape_count(x) / (x->dim[0] * x->dim[1])))
-		return 0;
+					 rvl_shape_count(x) / (x->dim[0] * x->dim[1]))) {
+		if (m->n->op == RVL_OP_GLOBAL_AVERAGE_POOL)
+			return 0;
+		global = false;
+	}
 	return build(m, global ? RVL_OP_Q_GLOBAL_AVERAGE_POOL : RVL_OP_Q_AVERAGE_POOL, NULL, NULL);
 }
 

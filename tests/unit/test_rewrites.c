@@ -151,6 +151,13 @@ static const struct rewrite products[] = {
 	{ XW "Conv xf wf -> c; QuantizeLinear c h z10 -> d; DequantizeLinear d h z10 -> e1; AveragePool e1 -> f "
 	     "kernel_shape=[1,2] pads=[0,0,0,1] strides=[1,2]; QuantizeLinear f t z10 -> y",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) -> d(0.5,10); QAveragePool d(0.5,10) -> y(2,10)" },
+	/* The factor of the mean has no integer form below 2^-32 and from 256 on. */
+	{ XW "Conv xf wf -> c; QuantizeLinear c h z10 -> d; DequantizeLinear d h z10 -> e1; AveragePool e1 -> f "
+	     "kernel_shape=[1,2]; const s f32 - 0.0009765625; QuantizeLinear f s z10 -> y",
+	  "QConv x(0.5,3) s[4 -3](0.25,0) -> d(0.5,10); QAveragePool d(0.5,10) -> y(0.000976562,10)" },
+	{ XW "Conv xf wf -> c; QuantizeLinear c h z10 -> d; DequantizeLinear d h z10 -> e1; AveragePool e1 -> f "
+	     "kernel_shape=[1,2]; const s f32 - 2147483648; QuantizeLinear f s z10 -> y",
+	  "QConv x(0.5,3) s[4 -3](0.25,0) -> d(0.5,10); QAveragePool d(0.5,10) -> y(2.14748e+09,10)" },
 	/* A float bias is rounded to the sum's scale, an eighth, ties to even. */
 	{ XW "Conv xf wf b -> c; QuantizeLinear c t z10 -> y; const b f32 2 0.1875 -3.0625",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) i[2 -24] -> y(2,10)" },
