@@ -234,6 +234,28 @@ static void writes(enum rivulet_dtype type, uint32_t ndim, const uint64_t *dim, 
 	rvl_array_clear(&a);
 }
 
+/* A large file is mapped, and only for reading: a mapping for writing counts as memory of the process. */
+START_TEST(large_files_are_mapped)
+{
+	char line[512], mode[8] = "";
+	struct rvl_blob b;
+	FILE *f;
+
+	write_file(in_dir("large"), "x", 1);
+	ck_assert(!truncate(in_dir("large"), 64 << 20));
+	ck_assert_int_eq(rvl_read_file(in_dir("large"), 64 << 20, &b), 0);
+	f = fopen("/proc/self/maps", "re");
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof(line), f))
+		if (strstr(line, in_dir("large")))
+			ck_assert_int_eq(sscanf(line, "%*s %7s", mode), 1);
+	fclose(f);
+	ck_assert_str_eq(mode, "r--p");
+	ck_assert(b.mapped && b.size == 64 << 20 && b.data[0] == 'x' && !b.data[b.size - 1]);
+	rvl_blob_clear(&b);
+}
+END_TEST
+
 /* Builds a file of 100 bytes in an unnamed file, and puts it to @path. The number of files is that before. */
 static int build_at(const char *path, char first)
 {
@@ -1071,6 +1093,7 @@ int main(void)
 	tcase_add_test(t, allocations);
 	tcase_add_test(t, reading);
 	tcase_add_test(t, writing);
+	tcase_add_test(t, large_files_are_mapped);
 	tcase_add_test(t, built_files);
 	tcase_add_test(t, built_file_sizes);
 	tcase_add_test(t, npy_bytes);

@@ -78,18 +78,19 @@ void rvl_array_clear(struct rvl_array *a)
 void rvl_blob_clear(struct rvl_blob *b)
 {
 	if (b->mapped)
-		munmap(b->data, b->size);
+		munmap((void *)b->data, b->size);
 	else
-		free(b->data);
+		free((void *)b->data);
 	*b = (struct rvl_blob) { 0 };
 }
 
 #define MAPPED_BYTES (64ull << 20) /* smaller files are copied */
 
+/* A mapping that can be written would count as memory that the system has to have. */
 static int map_fd(int fd, const char *path, uint64_t size, struct rvl_blob *out)
 {
 	*out = (struct rvl_blob) {
-		.data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0),
+		.data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0),
 		.size = size, .mapped = true,
 	};
 	if (out->data != MAP_FAILED)
@@ -100,15 +101,16 @@ static int map_fd(int fd, const char *path, uint64_t size, struct rvl_blob *out)
 
 static int read_fd(int fd, const char *path, uint64_t size, struct rvl_blob *out)
 {
+	uint8_t *p;
+
 	if (size >= MAPPED_BYTES)
 		return map_fd(fd, path, size, out);
-	out->mapped = false;
-	out->data = malloc(size ? size : 1);
-	out->size = 0;
-	if (!out->data)
+	p = malloc(size ? size : 1);
+	if (!p)
 		return rvl_tool_fail(RVL_EXIT_FAILED, "%s: out of memory", path);
+	*out = (struct rvl_blob) { .data = p };
 	while (out->size < size) {
-		ssize_t n = read(fd, out->data + out->size, size - out->size);
+		ssize_t n = read(fd, p + out->size, size - out->size);
 
 		if (n < 0 && errno == EINTR)
 			continue;

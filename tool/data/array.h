@@ -22,7 +22,7 @@ struct rvl_array {
 
 /** struct rvl_blob - the bytes of a file; owns @data */
 struct rvl_blob {
-	uint8_t *data;
+	const uint8_t *data;
 	size_t size;
 	bool mapped;
 };

@@ -53,7 +53,7 @@ struct rvl_run {
 	struct rvl_engine *engine;
 	uint64_t fed;			/* inputs that have data */
 	struct rvl_array *kept;		/* by output */
-	struct rvl_blob names_blob;
+	char *names_text;
 	const char *class_name[256];
 	uint32_t n_names;
 	/* results */

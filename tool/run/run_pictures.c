@@ -232,17 +232,16 @@ static int answer(struct rvl_run *r, const struct rvl_image *img, struct rvl_ans
 static int load_names(struct rvl_run *r, const char *path)
 {
 	char *save = NULL, *line;
-	int e = rvl_read_file(path, MAX_NAMES_FILE, &r->names_blob);
-	uint8_t *p;
+	struct rvl_blob b;
+	int e = rvl_read_file(path, MAX_NAMES_FILE, &b);
 
 	if (e)
 		return e;
-	p = realloc(r->names_blob.data, r->names_blob.size + 1);
-	if (!p)
+	r->names_text = strndup((const char *)b.data, b.size);
+	rvl_blob_clear(&b);
+	if (!r->names_text)
 		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
-	r->names_blob.data = p;
-	p[r->names_blob.size] = 0;
-	for (line = strtok_r((char *)p, "\r\n", &save); line && r->n_names < 256;
+	for (line = strtok_r(r->names_text, "\r\n", &save); line && r->n_names < 256;
 	     line = strtok_r(NULL, "\r\n", &save))
 		r->class_name[r->n_names++] = line;
 	return 0;

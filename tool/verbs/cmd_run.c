@@ -282,7 +282,7 @@ static void clear(void *args)
 	free(r->snr);
 	rvl_run_answers_clear(r);
 	rvl_engine_close(r->engine);
-	rvl_blob_clear(&r->names_blob);
+	free(r->names_text);
 	rvl_mode_clear(&r->mode);
 	rvl_dims_clear(&r->dims);
 }
