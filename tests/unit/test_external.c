@@ -242,9 +242,36 @@ START_TEST(a_file_is_mapped_once)
 	ck_assert_uint_eq(b.n, 1);
 	ck_assert_int_eq(b.files.read(b.files.arg, "empty", 0, 0, &p, &err), 0);
 	ck_assert_int_eq(b.files.read(b.files.arg, "empty", 0, 1, &p, &err), -EINVAL);
+	b.mapped = RVL_BESIDE_MAX;
 	b.taken = RVL_BESIDE_MAX - 12;
 	ck_assert_int_eq(b.files.read(b.files.arg, "w.bin", 4, 12, &q, &err), 0);
 	ck_assert_int_eq(b.files.read(b.files.arg, "w.bin", 0, 1, &q, &err), -E2BIG);
+	rvl_beside_clear(&b);
+}
+END_TEST
+
+/* Tensors that share the bytes of small files have a multiple of these, and what is free. */
+START_TEST(shared_bytes_are_bounded)
+{
+	struct rvl_beside b = { 0 };
+	const void *p;
+	char path[128];
+
+	write_in_folder("model/more", "0123456789abcdef", 16);
+	snprintf(path, sizeof(path), "%s/model/model.onnx", folder);
+	ck_assert_int_eq(rvl_beside_open(&b, path), 0);
+	ck_assert_uint_eq(b.free, RVL_BESIDE_FREE);
+	b.free = 8;
+	for (int i = 0; i < RVL_BESIDE_SHARED; i++)
+		ck_assert_int_eq(b.files.read(b.files.arg, "w.bin", 0, 16, &p, &err), 0);
+	ck_assert_int_eq(b.files.read(b.files.arg, "w.bin", 0, 9, &p, &err), -E2BIG);
+	ck_assert_str_eq(err.msg, "w.bin: the tensors have more than 72 bytes, from files of 16");
+	ck_assert_int_eq(b.files.read(b.files.arg, "w.bin", 0, 8, &p, &err), 0);
+	/* Bytes of another file may be shared as often. */
+	ck_assert_int_eq(b.files.read(b.files.arg, "w.bin", 0, 1, &p, &err), -E2BIG);
+	for (int i = 0; i < RVL_BESIDE_SHARED; i++)
+		ck_assert_int_eq(b.files.read(b.files.arg, "more", 0, 16, &p, &err), 0);
+	ck_assert_int_eq(b.files.read(b.files.arg, "more", 0, 1, &p, &err), -E2BIG);
 	rvl_beside_clear(&b);
 }
 END_TEST
@@ -344,6 +371,7 @@ int main(void)
 	tcase_add_test(t, without_a_folder_the_file_is_named);
 	tcase_add_test(t, programs_are_written_where_the_caller_says);
 	tcase_add_test(t, a_file_is_mapped_once);
+	tcase_add_test(t, shared_bytes_are_bounded);
 	tcase_add_test(t, other_data_is_another_model);
 	tcase_add_test(t, equal_checksums_are_no_identity);
 	tcase_add_test(t, the_folder_must_exist);

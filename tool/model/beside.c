@@ -69,6 +69,7 @@ static int map_file(struct rvl_beside *b, int fd, const char *location, struct r
 		return refuse(err, -errno, location);
 	}
 	b->n++;
+	b->mapped += f->size;
 	*out = f;
 	return 0;
 }
@@ -92,6 +93,19 @@ static int file_of(struct rvl_beside *b, const char *location, struct rvl_beside
 	return rc;
 }
 
+static int take(struct rvl_beside *b, uint64_t size, const char *location, struct rvl_err *err)
+{
+	uint64_t most = RVL_BESIDE_MAX;
+
+	if (b->mapped < most / RVL_BESIDE_SHARED && RVL_BESIDE_SHARED * b->mapped + b->free < most)
+		most = RVL_BESIDE_SHARED * b->mapped + b->free;
+	if (b->taken > most || size > most - b->taken)
+		return rvl_fail(err, -E2BIG, "%.200s: the tensors have more than %llu bytes, from files of %llu",
+				location, (unsigned long long)most, (unsigned long long)b->mapped);
+	b->taken += size;
+	return 0;
+}
+
 static int read_beside(void *arg, const char *location, uint64_t offset, uint64_t size,
 		       const void **data, struct rvl_err *err)
 {
@@ -105,10 +119,9 @@ static int read_beside(void *arg, const char *location, uint64_t offset, uint64_
 		return rvl_fail(err, -EINVAL, "%.200s: %llu bytes from %llu on are not in the file of %llu bytes",
 				location, (unsigned long long)size, (unsigned long long)offset,
 				(unsigned long long)f->size);
-	if (size > RVL_BESIDE_MAX - b->taken)
-		return rvl_fail(err, -E2BIG, "%.200s: the model reads more than %llu bytes of files",
-				location, (unsigned long long)RVL_BESIDE_MAX);
-	b->taken += size;
+	rc = take(b, size, location, err);
+	if (rc)
+		return rc;
 	*data = size ? (const char *)f->data + offset : "";
 	return 0;
 }
@@ -123,6 +136,7 @@ int rvl_beside_open(struct rvl_beside *b, const char *model)
 	if (fd < 0)
 		return rvl_tool_fail(RVL_EXIT_REFUSED, "the folder of %s: %s", model, strerror(errno));
 	b->folder = fd + 1;
+	b->free = RVL_BESIDE_FREE;
 	b->files = (struct rivulet_files) { read_beside, b };
 	return 0;
 }
