@@ -36,9 +36,12 @@ void rvl_emission_next(struct rvl_emission *e)
 
 void rvl_emission_preload(struct rvl_emission *e)
 {
+	uint32_t before = e->s->n;
+
 	e->s->layer = e->layer;
 	if (e->preload)
 		e->preload(e);
+	e->s->preloads += e->s->n > before;
 }
 
 void rvl_emission_close(struct rvl_emission *e)

@@ -63,10 +63,8 @@ static int compare_step(struct rvl_backend *be, struct rvl_layer **l, uint32_t n
 	}
 	if (!rc)
 		rc = rvl_time_layers(be, l, n, &without);
-	for (uint32_t i = 0; i < n && !rc && with.cycles < without.cycles; i++) {
+	for (uint32_t i = 0; i < n && !rc && with.cycles < without.cycles; i++)
 		l[i]->ahead = ahead[i];
-		be->prefetches += !!ahead[i];
-	}
 	free(ahead);
 	return rc;
 }

@@ -42,6 +42,7 @@ struct rvl_stream {
 	struct rivulet_insn shadow[4][RIVULET_CFG_COUNT];
 	bool shadowed[4][RIVULET_CFG_COUNT];
 	const struct rvl_layer *configured; /* whose epilogue the ALU is configured for */
+	uint32_t preloads;	 /* layers whose first weights were loaded before the last tiles of another */
 	uint64_t acc_turn;	 /* accumulator tiles so far */
 	bool replicates;	 /* the last LOAD of INP wrote each pixel more than once */
 	struct rvl_insn_op sink; /* what is touched after an error */

@@ -62,6 +62,8 @@ static int emit_variant(struct rvl_backend *be, struct rvl_bstep *step, uint32_t
 		rc = rvl_check_stream(be, step, cmd);
 	if (!rc)
 		rc = estimate_step(be, &s, step, cmd);
+	if (variant == be->n_variants - 1)
+		be->prefetches += s.preloads;
 	rvl_stream_free(&s);
 	return rc;
 }

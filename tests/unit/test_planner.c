@@ -161,6 +161,74 @@ static void make_chain(struct qg *q, uint64_t seed)
 	qg_output(q, x);
 }
 
+/* Where weights load first: their offset in the program, and the CONV instructions before them. */
+struct first_loads {
+	uint32_t n, convs;
+	struct { uint64_t offset; uint32_t convs; } load[4096];
+};
+
+static void note_load(struct first_loads *f, uint64_t offset)
+{
+	for (uint32_t i = 0; i < f->n; i++)
+		if (f->load[i].offset == offset)
+			return;
+	ck_assert_uint_lt(f->n, 4096);
+	f->load[f->n].offset = offset;
+	f->load[f->n++].convs = f->convs;
+}
+
+/* The loads of weights in the only step of the graph's program. */
+static void find_loads(const struct qg *q, const struct rivulet_compile_options *opt,
+		       struct first_loads *f)
+{
+	struct rivulet_blob program = { 0 };
+	const struct rivulet_step_variant *v;
+	const struct rivulet_insn *in;
+	struct rvl_err err = { "" };
+	struct rivulet_decoded d;
+	struct rvl_graph *g;
+
+	f->n = f->convs = 0;
+	ck_assert(!rvl_graph_clone(q->g, &g, &err));
+	ck_assert_msg(!rvl_compile_graph(g, &board, opt, &program, NULL, &err), "%s", err.msg);
+	ck_assert_uint_eq(((const struct rivulet_program *)program.data)->steps, 1);
+	v = &rivulet_program_steps(program.data)->variant[0];
+	in = (const void *)((const char *)program.data + v->offset);
+	for (uint32_t i = 0; i < v->length / sizeof(*in); i++) {
+		ck_assert_int_eq(rivulet_decode(&in[i], &d), 0);
+		f->convs += d.form == RIVULET_FORM_conv;
+		if (d.form == RIVULET_FORM_load && d.load.mem == RIVULET_MEM_WGT)
+			note_load(f, d.load.offset);
+	}
+	rivulet_blob_free(&program);
+}
+
+/*
+ * Proves that the weights of at least @layers layers load before CONV instructions of the layer
+ * before, which they follow without it, and that no weights load later.
+ */
+static void load_earlier(const struct qg *q, const struct rivulet_compile_options *off, uint32_t layers)
+{
+	static struct first_loads with, without;
+	uint32_t earlier = 0;
+
+	find_loads(q, NULL, &with);
+	find_loads(q, off, &without);
+	ck_assert_uint_eq(with.convs, without.convs);
+	ck_assert_uint_eq(with.n, without.n);
+	for (uint32_t i = 0; i < with.n; i++) {
+		uint32_t j = 0;
+
+		while (j < without.n && without.load[j].offset != with.load[i].offset)
+			j++;
+		ck_assert_uint_lt(j, without.n);
+		ck_assert_uint_le(with.load[i].convs, without.load[j].convs);
+		earlier += with.load[i].convs < without.load[j].convs;
+	}
+	ck_assert_uint_ge(earlier, layers);
+	ck_assert(layers || !earlier);
+}
+
 /* Weights that load before the last tiles of the layer before: the same bits, in fewer cycles. */
 START_TEST(weights_load_ahead)
 {
@@ -191,6 +259,7 @@ START_TEST(weights_load_ahead)
 		ck_assert_msg(n ? cycles[1] < cycles[0] : cycles[1] == cycles[0],
 			      "seed %" PRIu64 ": %" PRIu64 " cycles in place of %" PRIu64, seed,
 			      cycles[1], cycles[0]);
+		load_earlier(&q, &off, n);
 		layers += n;
 		finish_test(&q, &io);
 	}
