@@ -13,7 +13,7 @@ struct dispatch {
 	uint32_t least, most;	/* inputs */
 };
 
-#define MAX_KERNEL_BYTES ((int64_t)1 << 30)	/* the limit of a program file */
+#define MAX_KERNEL_BYTES ((int64_t)1 << 30)	/* bounds what a small hostile file allocates */
 #define MAX_ELEMENTS ((int64_t)1 << 30)
 
 #define rvl_setup_none NULL
