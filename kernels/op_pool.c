@@ -245,7 +245,8 @@ static void max_pixel(const struct pixel *p, const struct window *w)
 	size_t size = rvl_type_size(t), bytes = (size_t)p->n * size;
 	bool none = true;
 
-	memset(p->y, 0, bytes);
+	for (int64_t i = 0; i < p->n; i++)	/* what stays of a window in the padding alone */
+		rvl_put_least(t, p->y, i);
 	for (int64_t ky = w->v.first; ky < w->v.last; ky++) {
 		for (int64_t kx = w->h.first; kx < w->h.last; kx++) {
 			int64_t at = (w->v.at + ky * g->d[0]) * g->xp.y +
