@@ -9,6 +9,15 @@ static int64_t plane_of(const struct rvl_shape *s)
 	return s->dim[2] * s->dim[3];
 }
 
+const char *rvl_layout_text(enum rivulet_layout layout)
+{
+#define LAYOUT_TEXT(name, value, text, doc) [RIVULET_LAYOUT_##name] = (text),
+	static const char *const text[] = { RIVULET_LAYOUTS(LAYOUT_TEXT) };
+#undef LAYOUT_TEXT
+
+	return text[layout];
+}
+
 bool rvl_layout_matters(const struct rvl_shape *s)
 {
 	return s->rank == 4 && s->dim[0] > 0 && s->dim[1] > 1 && plane_of(s) > 1;

@@ -79,6 +79,9 @@ uint32_t rvl_kernel_images(enum rvl_op op);
 /** Whether PLAIN and NHWC are different orders of the elements of this shape. */
 bool rvl_layout_matters(const struct rvl_shape *s);
 
+/** The name of a layout, as reports print it. */
+const char *rvl_layout_text(enum rivulet_layout layout);
+
 /**
  * Prepares an operator. @reference: use only the scalar rvl_ref_* code. The kernel owns what it
  * packs, borrows constant data, and copies quantisation parameters.

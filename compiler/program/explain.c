@@ -68,11 +68,8 @@ static const char *shape_text(struct rivulet_explain *e, const struct rvl_tensor
 
 static const char *layout_text(const struct rvl_tensor *t, bool blocked)
 {
-#define LAYOUT_TEXT(name, value, text, doc) [RIVULET_LAYOUT_##name] = (text),
-	static const char *const text[] = { RIVULET_LAYOUTS(LAYOUT_TEXT) };
-#undef LAYOUT_TEXT
-
-	return text[blocked ? RIVULET_LAYOUT_BLOCKED : t ? t->layout : RIVULET_LAYOUT_PLAIN];
+	return rvl_layout_text(blocked ? RIVULET_LAYOUT_BLOCKED :
+			       t ? t->layout : RIVULET_LAYOUT_PLAIN);
 }
 
 static int start(struct rivulet_explain *e, const struct rvl_backend *be, uint32_t rows)
@@ -494,8 +491,8 @@ static void json_row(const struct rivulet_explain *e, struct out *o,
 	json_string(o, "reason", r->reason, ", ");
 	json_string(o, "fused", r->fused, ", ");
 	json_string(o, "out", r->out, ", ");
-	json_string(o, "bound", r->bound, ", ");
 	json_string(o, "layout", r->layout, ", ");
+	json_string(o, "bound", r->bound, ", ");
 	put(o,
 	    "\"macs\": %" PRIu64 ", \"array_macs\": %" PRIu64 ", \"cycles\": %" PRIu64
 	    ", \"read_bytes\": %" PRIu64 ", \"write_bytes\": %" PRIu64

@@ -216,12 +216,12 @@ END_TEST
 
 static struct rivulet_explain_row rows[] = {
 	{ .node = "in", .op = "QuantizeLinear", .where = "cpu", .bound = "CPU", .reason = "floats", .fused = "",
-	  .out = "1x3", .step = 0 },
+	  .out = "1x3", .layout = "plain", .step = 0 },
 	{ .node = "conv", .op = "QConv", .where = "npu", .reason = "gather", .fused = "relu",
-	  .out = "1x6x14x14",
+	  .out = "1x6x14x14", .layout = "blocked",
 	  .bound = "array", .array_macs = 235200, .step = 1, .macs = 117600, .cycles = 6496, .read_bytes = 1540, .write_bytes = 999,
 	  .utilisation = 0.283 },
-	{ .node = "huge", .op = "QConv", .where = "npu", .reason = "", .fused = "", .out = "1x6",
+	{ .node = "huge", .op = "QConv", .where = "npu", .reason = "", .fused = "", .out = "1x6", .layout = "nhwc",
 	  .bound = "port", .step = 1,
 	  .macs = UINT64_C(12345678901), .cycles = 1000, .read_bytes = 1000000, .write_bytes = 9995,
 	  .utilisation = 1 },
@@ -248,13 +248,13 @@ static void made_up(struct rivulet_explain *e)
 
 static const char *const made_text =
 	"board made, peak 64 MACs per cycle\n"
-	"step  layer  op              result     on       MACs   cycles   read B  write B  arr"
-	"ay     GOPS    dense  bound  notes\n"
-	"   0  in     QuantizeLinear  1x3        cpu         -        -        -        -     "
+	"step  layer  op              result     layout   on       MACs   cycles   read B  wri"
+	"te B  array     GOPS    dense  bound  notes\n"
+	"   0  in     QuantizeLinear  1x3        plain    cpu         -        -        -        -     "
 	" -        -        -  CPU    floats\n"
-	"   1  conv   QConv           1x6x14x14  npu     118 k   6.50 k   1.54 k    999   28.3"
+	"   1  conv   QConv           1x6x14x14  blocked  npu     118 k   6.50 k   1.54 k    999   28.3"
 	" %    24.11    12.06  array  gather; with relu\n"
-	"   1  huge   QConv           1x6        npu    12.3 G   1.00 k   1.00 M   10.0 k 100."
+	"   1  huge   QConv           1x6        nhwc     npu    12.3 G   1.00 k   1.00 M   10.0 k 100."
 	"0 %     0.00 8222222.15  port   \n"
 	"\n"
 	"NPU step  layers     insns    cycles      LOAD      CONV       ALU     STORE      por"
@@ -278,15 +278,15 @@ static const char *const made_json =
 	"  \"peak\": 64,\n"
 	"  \"layers\": [\n"
 	"    {\"step\": 0, \"node\": \"in\", \"op\": \"QuantizeLinear\", \"where\": \"cpu\", "
-	"\"reason\": \"floats\", \"fused\": \"\", \"out\": \"1x3\", \"bound\": \"CPU\", \"mac"
+	"\"reason\": \"floats\", \"fused\": \"\", \"out\": \"1x3\", \"layout\": \"plain\", \"bound\": \"CPU\", \"mac"
 	"s\": 0, \"array_macs\": 0, \"cycles\": 0, \"read_bytes\": 0, \"write_bytes\": 0, \"utilisa"
 	"tion\": 0.000000, \"gops\": 0.000, \"dense_gops\": 0.000},\n"
 	"    {\"step\": 1, \"node\": \"conv\", \"op\": \"QConv\", \"where\": \"npu\", \"reason"
-	"\": \"gather\", \"fused\": \"relu\", \"out\": \"1x6x14x14\", \"bound\": \"array\", \""
+	"\": \"gather\", \"fused\": \"relu\", \"out\": \"1x6x14x14\", \"layout\": \"blocked\", \"bound\": \"array\", \""
 	"macs\": 117600, \"array_macs\": 235200, \"cycles\": 6496, \"read_bytes\": 1540, \"write_by"
 	"tes\": 999, \"utilisation\": 0.283000, \"gops\": 24.114, \"dense_gops\": 12.057},\n"
 	"    {\"step\": 1, \"node\": \"huge\", \"op\": \"QConv\", \"where\": \"npu\", \"reason"
-	"\": \"\", \"fused\": \"\", \"out\": \"1x6\", \"bound\": \"port\", \"macs\": 1234567890"
+	"\": \"\", \"fused\": \"\", \"out\": \"1x6\", \"layout\": \"nhwc\", \"bound\": \"port\", \"macs\": 1234567890"
 	"1, \"array_macs\": 0, \"cycles\": 1000, \"read_bytes\": 1000000, \"write_bytes\": 9995, \"u"
 	"tilisation\": 1.000000, \"gops\": 0.000, \"dense_gops\": 8222222.148}\n"
 	"  ],\n"
@@ -309,6 +309,8 @@ static const char *const made_json =
 	"  \"view_bytes\": 1200,\n"
 	"  \"copies\": 1,\n"
 	"  \"copy_bytes\": 400,\n"
+	"  \"reorders\": 0,\n"
+	"  \"reorder_bytes\": 0,\n"
 	"  \"cascades\": 2,\n"
 	"  \"cascade_bytes\": 4700,\n"
 	"  \"prefetches\": 1\n"

@@ -58,6 +58,13 @@ static const char *shape_of(const struct rivulet_program *p, const struct rivule
 	return t ? rvl_shape_text(buf, t->ndim, t->dim) : strcpy(buf, "?");
 }
 
+/* The order of a step's result in memory. A checked program has no other layouts. */
+static const char *layout_of(const struct rivulet_program *p, const struct rivulet_step *s)
+{
+	return rvl_layout_text(s->nwrite ? rivulet_program_tensors(p)[s->write[0]].layout :
+					   RIVULET_LAYOUT_PLAIN);
+}
+
 static int add_segment(const struct rivulet_program *p, const struct rivulet_board *b, uint32_t i,
 		       struct rivulet_explain *e, struct rivulet_explain_row *row)
 {
@@ -90,7 +97,8 @@ static int add_step(const struct rivulet_program *p, const struct rivulet_board 
 	char *out = strdup(shape_of(p, s, shape));
 
 	*row = (struct rivulet_explain_row) { .node = rivulet_program_string(p, s->name), .fused = "",
-					      .out = out, .step = i, .macs = s->macs };
+					      .out = out, .layout = layout_of(p, s), .step = i,
+					      .macs = s->macs };
 	if (!out)
 		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
 	if (s->kind == RIVULET_STEP_NPU)
