@@ -17,11 +17,11 @@ static struct rvl_blob model;
 static void load_model(void)
 {
 	FILE *f = fopen("tests/data/fuzz/float_cnn.onnx", "rb");
+	void *data = malloc(1 << 20);
 
-	model.data = malloc(1 << 20);
-	if (!f || !model.data)
+	if (!f || !data)
 		abort();
-	model.size = fread(model.data, 1, 1 << 20, f);
+	model = (struct rvl_blob){ .data = data, .size = fread(data, 1, 1 << 20, f) };
 	fclose(f);
 }
 

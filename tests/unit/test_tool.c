@@ -456,11 +456,16 @@ END_TEST
 START_TEST(run_differs)
 {
 	struct rvl_blob b;
+	uint8_t *bent;
 	char words[600];
 
 	ck_assert_int_eq(rvl_read_file("models/lenet.expected", 1 << 20, &b), 0);
-	b.data[16 + 10 * 3 + 4] ^= 1;
-	write_file(in_dir("bent"), b.data, b.size);
+	bent = malloc(b.size);
+	ck_assert_ptr_nonnull(bent);
+	memcpy(bent, b.data, b.size);
+	bent[16 + 10 * 3 + 4] ^= 1;
+	write_file(in_dir("bent"), bent, b.size);
+	free(bent);
 	rvl_blob_clear(&b);
 	snprintf(words, sizeof(words), "run models/lenet.onnx " SIM SET "--count 6 --expect "
 									"%s/bent", dir);
