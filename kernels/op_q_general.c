@@ -32,8 +32,10 @@ static int make_inner(struct rvl_kernel *k, bool reference, char *why)
 
 	d.op = RVL_OP_GENERAL;
 	for (uint32_t i = 0; i < d.n_in; i++) {
-		if (is_bytes(&d.in[i]))
+		if (is_bytes(&d.in[i])) {
 			d.in[i].type = RVL_TYPE_F32;
+			d.in[i].data = NULL;	/* a constant has its bytes, not floats */
+		}
 		d.in[i].quant = (struct rvl_kernel_quant) { .n = 0 };
 	}
 	d.out[0].type = RVL_TYPE_F32;

@@ -314,6 +314,10 @@ START_TEST(functions_of_bytes)
 		d.attr.q_hi = 30;
 		want_between(-20, 30, fmaxf);
 	}
+	start_between("Max", 13);	/* of constants, whose bytes are no floats */
+	d.in[0].data = memory[0];
+	d.in[1].data = memory[1];
+	want_between(-128, 127, fmaxf);
 	start_between("Sub", 14);
 	WITH(d.def = NULL, "it has no descriptor");
 	WITH(d.out[0].quant.n = 0, "its result is not quantised to 8 bits per tensor");
