@@ -266,6 +266,10 @@ START_TEST(explain_program)
 	ck_assert_int_eq(in_dir("explain %s/r.rvp --board zu3eg-64"), RVL_EXIT_REFUSED);
 	ck_assert_int_eq(in_dir("explain %s/r.rvp --mode sc"), RVL_EXIT_USAGE);
 	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "compiled already"));
+	ck_assert_int_eq(in_dir("compile models/lenet.onnx -q --cpu-only -o %s/c.rvp"), 0);
+	ck_assert_int_eq(in_dir("explain %s/c.rvp"), 0);
+	SAYS("board cpu");
+	SAYS("QConv             1x6x28x28   nhwc     cpu");
 }
 END_TEST
 

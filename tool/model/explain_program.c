@@ -135,6 +135,16 @@ static int fill(const struct rivulet_program *p, const struct rivulet_board *b, 
 	return 0;
 }
 
+/* The board of the option, or of the program. A program for the CPU alone has a board without levels. */
+static int find_board(const char *option, const char *made_for, struct rivulet_board *board)
+{
+	if (!option && !strcmp(made_for, "cpu")) {
+		*board = (struct rivulet_board) { .name = "cpu" };
+		return 0;
+	}
+	return rvl_board_of(option ? option : *made_for ? made_for : DEFAULT_BOARD, board);
+}
+
 int rvl_explain_program(const char *path, const struct rvl_blob *file, const char *board_name,
 			struct rivulet_explain *out)
 {
@@ -149,7 +159,7 @@ int rvl_explain_program(const char *path, const struct rvl_blob *file, const cha
 	if (rivulet_program_check(p, file->size, why, sizeof(why)))
 		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", path, why);
 	made_for = rivulet_program_string(p, p->board_name);
-	r = rvl_board_of(board_name ? board_name : *made_for ? made_for : DEFAULT_BOARD, &board);
+	r = find_board(board_name, made_for, &board);
 	if (r)
 		return r;
 	rivulet_target_of(&board, &target);
