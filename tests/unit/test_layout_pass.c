@@ -267,7 +267,7 @@ static void between_steps(int64_t channels, bool pool)
 	struct rvl_tensor *t = NULL;
 
 	for (int i = 0; i < BEYOND; i++) {
-		char name[8];
+		char name[16];
 
 		snprintf(name, sizeof(name), "x%d", i);
 		t = qg_tensor(&q, name, RVL_TYPE_U8, (struct rvl_shape){ 4, { 2, 5, 8, 7 } }, 0.03f, 3);
