@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Packs weights in the order of the micro-kernels. */
+#include <string.h>
+
 #include "int8/product.h"
 #include "isa.h"
 #include "qmath.h"
@@ -19,19 +21,34 @@ static int64_t round_up(int64_t n, int64_t step)
 	return (n + step - 1) / step * step;
 }
 
-static int64_t planes_of(const struct rvl_i8_source *s)
+#define SIDE 32	/* columns that are looked at side by side */
+
+static int64_t planes_of_columns(const struct rvl_i8_source *s, int64_t first, int64_t past)
 {
 	int64_t planes = 1;
 
-	for (int64_t n = 0; n < s->groups * s->n; n++) {
-		for (int64_t t = 0; t < s->taps; t++) {
-			for (int64_t c = 0; c < s->kc && planes < 3; c++) {
+	for (int64_t t = 0; t < s->taps; t++) {
+		for (int64_t c = 0; c < s->kc; c++) {
+			for (int64_t n = first; n < past; n++) {
 				int32_t w = s->weight(s->ctx, n, t, c);
 				int64_t need = w > 254 ? 3 : w > 127 || w < -128 ? 2 : 1;
 
 				planes = need > planes ? need : planes;
 			}
 		}
+	}
+	return planes;
+}
+
+static int64_t planes_of(const struct rvl_i8_source *s)
+{
+	int64_t planes = 1, columns = s->groups * s->n;
+
+	for (int64_t n = 0; n < columns && planes < 3; n += SIDE) {
+		int64_t past = columns - n < SIDE ? columns : n + SIDE;
+		int64_t need = planes_of_columns(s, n, past);
+
+		planes = need > planes ? need : planes;
 	}
 	return planes;
 }
@@ -44,15 +61,6 @@ static int8_t part(int32_t w, int64_t plane)
 	return (int8_t)rvl_clamp(w, -128, 127);
 }
 
-/* A column while it is packed. @sum: of its weights, for the correction of the bias. */
-struct column {
-	const struct rvl_i8_mat *m;
-	int64_t n;	/* over all groups */
-	int8_t *w;	/* of its block */
-	int64_t j;	/* column of the block */
-	int32_t sum;
-};
-
 /* The position in a block of channel @c under kernel position @tap of plane @plane. */
 static int64_t place(const struct rvl_i8_mat *m, int64_t plane, int64_t tap, int64_t c)
 {
@@ -63,15 +71,6 @@ static int64_t place(const struct rvl_i8_mat *m, int64_t plane, int64_t tap, int
 		t = 0;
 	}
 	return t * m->kc * m->f->nr + k / m->f->kr * m->f->nr * m->f->kr + k % m->f->kr;
-}
-
-static void pack_weight(struct column *col, int64_t tap, int64_t c, int32_t w)
-{
-	const struct rvl_i8_mat *m = col->m;
-
-	for (int64_t plane = 0; plane < m->planes; plane++)
-		col->w[place(m, plane, tap, c) + col->j * m->f->kr] = part(w, plane);
-	col->sum = rvl_wrap_add(col->sum, w);
 }
 
 /* The zero point as the kernels see it. */
@@ -86,23 +85,49 @@ static int32_t corrected_bias(const struct rvl_i8_mat *m, const struct rvl_qpara
 	return rvl_wrap_add(q->bias ? q->bias[n] : 0, rvl_wrap_mul(-seen_zero(m, q), sum));
 }
 
+/* @w: the weights of a block, from its column on. */
+static void pack_weight(const struct rvl_i8_mat *m, int8_t *w, int64_t tap, int64_t c, int32_t v)
+{
+	for (int64_t plane = 0; plane < m->planes; plane++)
+		w[place(m, plane, tap, c)] = part(v, plane);
+}
+
+/*
+ * Packs the columns from @first on, of all groups, into block @block. The columns are inside, because
+ * those of a matrix [k, n] lie side by side. The place of the bias has the sum of a column's weights.
+ */
+static void pack_block(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
+		       const struct rvl_qparams *q, int64_t block, int64_t first, int64_t columns)
+{
+	int8_t *w = m->w + block * m->taps * m->kc * m->f->nr;
+	int32_t *sum = m->bias + block * m->f->nr;
+
+	memset(sum, 0, (size_t)columns * sizeof(*sum));
+	for (int64_t t = 0; t < s->taps; t++) {
+		for (int64_t c = 0; c < s->kc; c++) {
+			for (int64_t j = 0; j < columns; j++) {
+				int32_t v = s->weight(s->ctx, first + j, t, c);
+
+				pack_weight(m, w + j * m->f->kr, t, c, v);
+				sum[j] = rvl_wrap_add(sum[j], v);
+			}
+		}
+	}
+	for (int64_t j = 0; j < columns; j++) {
+		sum[j] = corrected_bias(m, q, first + j, sum[j]);
+		m->scale[block * m->f->nr + j] = q->scale[first + j];
+	}
+}
+
 static void pack_columns(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
 			 const struct rvl_qparams *q)
 {
 	int64_t nr = m->f->nr;
 
-	for (int64_t n = 0; n < m->groups * m->n; n++) {
-		int64_t block = n / m->n * m->blocks + n % m->n / nr;
-		struct column col = {
-			.m = m, .n = n, .w = m->w + block * m->taps * m->kc * nr, .j = n % m->n % nr,
-		};
-
-		for (int64_t t = 0; t < s->taps; t++)
-			for (int64_t c = 0; c < s->kc; c++)
-				pack_weight(&col, t, c, s->weight(s->ctx, n, t, c));
-		m->bias[block * nr + col.j] = corrected_bias(m, q, n, col.sum);
-		m->scale[block * nr + col.j] = q->scale[n];
-	}
+	for (int64_t g = 0; g < m->groups; g++)
+		for (int64_t b = 0; b < m->blocks; b++)
+			pack_block(m, s, q, g * m->blocks + b, g * m->n + b * nr,
+				   m->n - b * nr < nr ? m->n - b * nr : nr);
 }
 
 static int allocate(struct rvl_kernel *k, struct rvl_i8_mat *m, int64_t weights, int64_t columns)
