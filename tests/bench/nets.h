@@ -30,14 +30,17 @@ static inline struct rvl_tensor *add(struct qg *q, struct rvl_tensor *a, struct 
 	return y;
 }
 
-static inline struct rvl_tensor *image(struct qg *q)
+static inline struct rvl_tensor *input(struct qg *q, struct rvl_shape s)
 {
-	struct rvl_tensor *t = qg_tensor(q, "image", RVL_TYPE_U8,
-					 (struct rvl_shape){ 4, { 1, 3, 224, 224 } }, 1 / 64.0f,
-					 128);
+	struct rvl_tensor *t = qg_tensor(q, "image", RVL_TYPE_U8, s, 1 / 64.0f, 128);
 
 	qg_input(q, t);
 	return t;
+}
+
+static inline struct rvl_tensor *image(struct qg *q)
+{
+	return input(q, (struct rvl_shape){ 4, { 1, 3, 224, 224 } });
 }
 
 static inline struct rvl_tensor *transpose(struct qg *q, struct rvl_tensor *x, const int32_t perm[4])
@@ -60,11 +63,8 @@ static inline struct rvl_tensor *transpose(struct qg *q, struct rvl_tensor *x, c
 /* An image in NHWC, as an input of a model that TensorFlow's exporter wrote. */
 static inline struct rvl_tensor *from_nhwc(struct qg *q)
 {
-	struct rvl_tensor *t = qg_tensor(q, "image", RVL_TYPE_U8,
-					 (struct rvl_shape){ 4, { 1, 224, 224, 3 } }, 1 / 64.0f,
-					 128);
+	struct rvl_tensor *t = input(q, (struct rvl_shape){ 4, { 1, 224, 224, 3 } });
 
-	qg_input(q, t);
 	return transpose(q, t, (const int32_t[]) { 0, 3, 1, 2 });
 }
 

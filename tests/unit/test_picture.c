@@ -109,40 +109,35 @@ END_TEST
 
 #define F32 1
 
-/* Writes a model of one row whose output is its input of this shape. */
-static void echo_model(int64_t a, int64_t b, int64_t c)
+/* Writes the model @name, whose output is its input of these dimensions, flattened before @axis. */
+static void flatten_model(const char *name, const int64_t *dims, int64_t axis)
 {
 	struct pb node = pb_node("Flatten", "x", "y"), graph = { .p = NULL },
 		out_info = { .p = NULL }, model;
-	struct pb in = pb_value("x", F32, (const int64_t[]){ 1, a, b, c, -1 });
+	struct pb in = pb_value("x", F32, dims);
 
+	pb_attr_int(&node, "axis", axis);
 	pb_msg(&graph, 1, &node);
 	pb_str(&graph, 2, "g");
 	pb_msg(&graph, 11, &in);
 	pb_str(&out_info, 1, "y");
 	pb_msg(&graph, 12, &out_info);
 	model = pb_model(&graph, 8, 13);
-	snprintf(words, sizeof(words), "%s/echo.onnx", dir);
+	snprintf(words, sizeof(words), "%s/%s.onnx", dir, name);
 	write_file(words, model.p, model.n);
 	free(model.p);
 }
 
-/* Writes a model whose output is its input of shape [1, 3, 2, 2], seen as four rows. */
+/* A model of one row. */
+static void echo_model(int64_t a, int64_t b, int64_t c)
+{
+	flatten_model("echo", (const int64_t[]){ 1, a, b, c, -1 }, 1);
+}
+
+/* A model whose input of shape [1, 3, 2, 2] is seen as rows. */
 static void matrix_model(void)
 {
-	struct pb node = pb_node("Flatten", "x", "y"), graph = { .p = NULL }, out_info = { .p = NULL }, model;
-	struct pb in = pb_value("x", F32, (const int64_t[]){ 1, 3, 2, 2, -1 });
-
-	pb_attr_int(&node, "axis", 3);
-	pb_msg(&graph, 1, &node);
-	pb_str(&graph, 2, "g");
-	pb_msg(&graph, 11, &in);
-	pb_str(&out_info, 1, "y");
-	pb_msg(&graph, 12, &out_info);
-	model = pb_model(&graph, 8, 13);
-	snprintf(words, sizeof(words), "%s/matrix.onnx", dir);
-	write_file(words, model.p, model.n);
-	free(model.p);
+	flatten_model("matrix", (const int64_t[]){ 1, 3, 2, 2, -1 }, 3);
 }
 
 /* Returns the input, which the model wrote to y.npy. */
