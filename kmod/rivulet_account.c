@@ -18,13 +18,13 @@ MODULE_PARM_DESC(user_mib, "MiB that a user without CAP_IPC_LOCK may pin, 0: hal
 
 /* One user who has files open or buffers pinned; in rvl_accounts while referenced. */
 struct rvl_account {
-	refcount_t ref;		/* each buffer and each client has one */
+	refcount_t ref;		/* one for each buffer and each client */
 	uid_t uid;
 	atomic64_t bytes;
-	atomic_t jobs;		/* not yet freed, of all files that the user opened */
+	atomic_t jobs;		/* jobs not yet freed, of all files that the user opened */
 };
 
-/* Accounts by user ID. xa_lock guards lookup against the last put. */
+/* Accounts by user ID. xa_lock orders a lookup and the put of the last reference. */
 static DEFINE_XARRAY(rvl_accounts);
 
 static u64 rvl_account_limit(void)
@@ -37,10 +37,11 @@ static u64 rvl_account_limit(void)
 }
 
 /*
- * Who pays for what the calling process pins: its user, but within a user namespace the user who
- * created that. A namespace gives its creator a range of subordinate IDs, each of which would have
- * a limit of its own. Of nested namespaces the outermost one counts that was not created by root,
- * because the users of one that root created need not belong together.
+ * The user who is charged for what the calling process pins. It is the process's user. Within a
+ * user namespace it is the user who created the namespace, because a namespace gives its creator a
+ * range of subordinate IDs, each of which would otherwise have a limit of its own. Of nested
+ * namespaces the outermost one counts that root did not create, because the users of a namespace of
+ * root may be unrelated.
  */
 static uid_t rvl_account_payer(void)
 {
@@ -53,7 +54,7 @@ static uid_t rvl_account_payer(void)
 	return from_kuid(&init_user_ns, payer);
 }
 
-/* With xa_lock of rvl_accounts held. */
+/* Called with xa_lock of rvl_accounts held. */
 static struct rvl_account *rvl_account_find(uid_t uid)
 {
 	struct rvl_account *account = xa_load(&rvl_accounts, uid);
@@ -63,7 +64,7 @@ static struct rvl_account *rvl_account_find(uid_t uid)
 	return account;
 }
 
-/* The account that the caller pays from, for rvl_account_put(), or NULL without memory. */
+/* The account that is charged for the caller, for rvl_account_put(). NULL if there is no memory. */
 struct rvl_account *rvl_account_get(void)
 {
 	uid_t uid = rvl_account_payer();
@@ -94,7 +95,7 @@ struct rvl_account *rvl_account_get(void)
 	return account;
 }
 
-/* Drop a reference; the last one frees. */
+/* Drop a reference. The account is freed with the last one. */
 void rvl_account_put(struct rvl_account *account)
 {
 	bool last;
@@ -135,7 +136,7 @@ void rvl_account_remove_job(struct rvl_account *account)
 	atomic_dec(&account->jobs);
 }
 
-/* What the calling user has pinned, and may have pinned. */
+/* Report how many bytes the calling user has pinned, and how many it may pin. */
 void rvl_account_query(struct drm_rivulet_client *out)
 {
 	struct rvl_account *account = rvl_account_get();

@@ -11,17 +11,20 @@ MODULE_PARM_DESC(ban_hangs, "hangs in ten minutes after which a file is banned, 
 #define RVL_BAN_WINDOW	(600 * HZ)
 
 /*
- * Stop taking jobs from a queue; those that the device has not got end with -ESRCH. Runs on the
- * work queue that takes jobs, one work at a time, because drm_sched_entity_pop_job() of 6.12 puts
- * the queue of the job that it takes back into the run queue even if the queue was stopped
- * meanwhile. A core that checks entity->stopped, under entity->lock, before it calls
- * drm_sched_rq_update_fifo_locked() there needs no such work.
+ * Stop taking jobs from a queue. Jobs that were not issued to the device end with -ESRCH. This runs
+ * on the work queue that takes jobs, which runs one work at a time, because
+ * drm_sched_entity_pop_job() of 6.12 puts the queue of the job that it takes back into the run
+ * queue even if the queue was stopped meanwhile. A core that checks entity->stopped, under
+ * entity->lock, before it calls drm_sched_rq_update_fifo_locked() there needs no such work.
  */
 static void rvl_client_queue_stop(struct work_struct *work)
 {
 	struct rvl_client_queue *queue = container_of(work, struct rvl_client_queue, stop);
 
-	/* Not drm_sched_entity_destroy(), which may wait long for a fence of another driver. */
+	/*
+	 * drm_sched_entity_destroy() is not used, because it may wait long for a fence of another
+	 * driver.
+	 */
 	drm_sched_entity_fini(&queue->entity);
 }
 
@@ -38,7 +41,7 @@ struct rvl_client_queue *rvl_client_queue_get(struct rvl_client *client, u32 han
 	return queue;
 }
 
-/* Drop a reference; the last one frees. */
+/* Drop a reference. The queue is freed with the last one. */
 void rvl_client_queue_put(struct rvl_client_queue *queue)
 {
 	if (!refcount_dec_and_test(&queue->ref))
@@ -48,10 +51,10 @@ void rvl_client_queue_put(struct rvl_client_queue *queue)
 	kfree_rcu(queue, rcu);
 }
 
-/* Begin to destroy a queue that no handle names any more; rvl_client_queue_finish() ends it. */
+/* Begin to destroy a queue that no handle refers to. rvl_client_queue_finish() completes it. */
 static void rvl_client_queue_kill(struct rvl_client *client, struct rvl_client_queue *queue)
 {
-	/* A submit that looked the queue up before sees this before it pushes. */
+	/* A submit that has looked the queue up already sees this before it pushes. */
 	scoped_guard(mutex, &queue->submit_lock)
 		queue->destroyed = true;
 	INIT_WORK(&queue->stop, rvl_client_queue_stop);
@@ -127,8 +130,8 @@ void rvl_client_query(struct rvl_client *client, struct drm_rivulet_client *out)
 }
 
 /*
- * A job of the client hung the device. Too often in a while and it is banned: what it queued ends
- * with -ECANCELED, new jobs are refused. Called with rvl_device.lock held.
+ * A job of the client hung the device. A client with too many hangs in RVL_BAN_WINDOW is banned:
+ * its queued jobs end with -ECANCELED, and new jobs are refused. Called with rvl_device.lock held.
  */
 void rvl_client_blame(struct rvl_client *client)
 {
@@ -158,7 +161,9 @@ static void rvl_client_free(struct work_struct *work)
 	drm_dev_put(drm);
 }
 
-/* Drop a reference. The last may be a fence's, in any context: a work frees. */
+/*
+ * Drop a reference. A fence may drop the last one in any context, so that a work frees the client.
+ */
 void rvl_client_put(struct rvl_client *client)
 {
 	if (!refcount_dec_and_test(&client->ref))
@@ -184,7 +189,7 @@ int rvl_client_open(struct drm_device *drm, struct drm_file *file)
 	}
 	refcount_set(&client->ref, 1);
 	client->rdev = rdev;
-	/* Jobs that wait for another driver, and fences, may outlive file and device. */
+	/* Jobs that wait for another driver, and fences, may outlive the file and the device. */
 	drm_dev_get(drm);
 	__module_get(THIS_MODULE);
 	atomic_inc(&rdev->clients);

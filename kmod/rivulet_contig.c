@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Physically contiguous buffers: pages from the device's reserved pool where the Device Tree names
- * one (memory-region), else from the machine's CMA area or page allocator. The device then needs no
- * page list for the buffer.
+ * Physically contiguous buffers. Their pages are from the device's reserved pool where the Device
+ * Tree names one (memory-region), otherwise from the machine's CMA area or page allocator. The
+ * device then needs no page list for the buffer.
  */
 #include <drm/drm_managed.h>
 #include <linux/dma-mapping.h>
@@ -12,9 +12,9 @@
 #include "rivulet_device.h"
 
 /*
- * The pool belongs to a device of its own, which has the life of the DRM device: buffers outlive
- * the binding to the NPU, and their pages must go back to where they came from. It is in no bus and
- * behind no IOMMU, so that an allocation from it maps nothing.
+ * The pool belongs to a separate struct device, which lives as long as the DRM device. Buffers
+ * outlive the binding to the NPU, and their pages must be returned to the pool that they came from.
+ * The separate device is on no bus and behind no IOMMU, so that an allocation from it maps nothing.
  */
 static void rvl_pool_free(struct device *pool)
 {
@@ -59,9 +59,9 @@ int rvl_contig_init(struct rvl_device *rdev)
 }
 
 /*
- * Give a new buffer zeroed contiguous pages instead of shmem's. The helper then finds pages and
- * takes no others: its use count starts at 1, which rvl_contig_detach() takes back.
- * Returns 0, or -ENOMEM when no such run of pages is free.
+ * Give a new buffer zeroed contiguous pages in place of shmem pages. The use count of pages starts
+ * at 1, so that the helper uses these pages and allocates no others. rvl_contig_detach() resets the
+ * count. Returns 0, or -ENOMEM when no such run of pages is free.
  */
 int rvl_contig_attach(struct rvl_bo *bo)
 {
@@ -88,8 +88,8 @@ int rvl_contig_attach(struct rvl_bo *bo)
 }
 
 /*
- * Take the pages out of a buffer that nobody maps any more, so that the helper does not free them
- * as its own. The caller frees them by rvl_contig_free() once their DMA mapping is gone.
+ * Take the pages out of a buffer that is mapped nowhere, so that the helper does not free them. The
+ * caller frees them by rvl_contig_free() once their DMA mapping is removed.
  */
 struct page **rvl_contig_detach(struct rvl_bo *bo)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Objects, queue, registers and buffers in debugfs, for people and for the tests. */
+/* Files in debugfs that show objects, queue, registers and buffers. Tests read them, too. */
 #include <drm/drm_debugfs.h>
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
@@ -70,7 +70,7 @@ static void rvl_show_handles(struct seq_file *m, struct drm_file *file)
 	spin_unlock(&file->table_lock);
 }
 
-/* One line for each handle, so that a buffer may have several. */
+/* Each handle has a line, so that a buffer may have several lines. */
 static int rvl_show_buffers(struct seq_file *m, void *data)
 {
 	struct drm_debugfs_entry *entry = m->private;

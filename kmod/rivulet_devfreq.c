@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Frequency scaling. The levels of the device are the operating points. A device with a clock of
- * its own changes its level between two jobs, so that a request is not waited for.
+ * its own changes its level between two jobs, so that the driver does not wait for a request.
  */
 #include <linux/devfreq.h>
 #include <linux/pm_opp.h>
@@ -37,7 +37,7 @@ void rvl_load_take(struct rvl_device *rdev, u64 *ns)
 	}
 }
 
-/* Begin the next interval of rvl_load_take() now: the load before a reset predicts nothing. */
+/* Start a new interval of rvl_load_take(), because the load before a reset predicts nothing. */
 void rvl_load_forget(struct rvl_device *rdev)
 {
 	u64 ns[2];
@@ -45,7 +45,7 @@ void rvl_load_forget(struct rvl_device *rdev)
 	rvl_load_take(rdev, ns);
 }
 
-/* Time for which the device had a job, ns, since probe. */
+/* Time since probe for which the device had a job, ns. */
 u64 rvl_load_busy(struct rvl_device *rdev)
 {
 	guard(rvl_lock)(rdev);
@@ -103,7 +103,7 @@ static struct devfreq_dev_profile rvl_devfreq_profile = {
 	.get_dev_status = rvl_devfreq_status,
 };
 
-/* Each operating point of the Device Tree must be a level. Not each level needs to be there. */
+/* Each operating point of the Device Tree must be a level. A level may be without one. */
 static int rvl_check_opps(struct rvl_device *rdev)
 {
 	struct device *dev = rdev->drm.dev;
@@ -159,7 +159,7 @@ int rvl_devfreq_init(struct rvl_device *rdev)
 	ret = rvl_add_opps(rdev);
 	if (ret)
 		goto err_opps;
-	/* The system's clock gets the rate of the level before the first job. */
+	/* The system's clock gets the rate of the present level before the first job. */
 	ret = rvl_queue_set_level(rdev, rvl_queue_level(rdev));
 	if (ret)
 		goto err_opps;

@@ -44,8 +44,9 @@ struct rvl_dump;
 /* Jobs that all files of one user may have queued. */
 #define RVL_MAX_USER_QUEUED	(4 * RVL_MAX_QUEUED)
 /*
- * How long a HOLD is waited for: by devfreq and by autosuspend, which both try again, and by the
- * sleep of the system, which waits for the running job.
+ * How long a HOLD is waited for. devfreq and autosuspend wait for the short time, because both try
+ * again later. The sleep of the system waits for the long time, because the running job must end
+ * first.
  */
 #define RVL_HOLD_MS		200
 #define RVL_HOLD_LONG_MS	5000
@@ -56,7 +57,7 @@ struct rvl_bus_ops {
 	int (*irq)(struct rvl_device *rdev);
 	/*
 	 * Allow the device to master the bus, or prevent it. Returns whether it is certain that the
-	 * device masters no memory any more.
+	 * device does not access memory after the call.
 	 */
 	bool (*master)(struct rvl_device *rdev, bool on);
 	/* Enable or disable the clocks that registers need; optional. */
@@ -74,14 +75,15 @@ struct rvl_slot_mem {
 /* Idle and busy time of the device, for devfreq; busy: it has at least one job. */
 struct rvl_load {
 	bool is_busy;		/* the state since @since */
-	u64 since;		/* when the time was accounted last; ns */
+	u64 since;		/* time of the last update; ns */
 	u64 ns[2];		/* idle and busy, since probe */
-	u64 taken[2];		/* part of it that devfreq was given */
+	u64 taken[2];		/* part of @ns that devfreq has read */
 };
 
 /* State of the sensors. */
 struct rvl_sense {
-	struct drm_rivulet_counters counters;	/* last read, or as the device went to sleep */
+	/* last values read; while the device sleeps, those from before */
+	struct drm_rivulet_counters counters;
 	u64 time, energy;	/* at the last computation of power; ns, pJ */
 	long microwatt;
 };
@@ -100,7 +102,7 @@ struct rvl_device {
 	const struct rvl_bus_ops *bus;
 	void __iomem *win;		/* register window */
 	void __iomem *bell;		/* ivshmem registers; absent elsewhere */
-	atomic_t rings;			/* value of a doorbell that is a word */
+	atomic_t rings;			/* last value of the doorbell word */
 	struct clk_bulk_data *clks;
 	int clk_count;			/* 0: the device owns its clock */
 	/* Level whose rate the clock has, -1: unknown; written under rate_lock and request_lock. */
@@ -125,7 +127,7 @@ struct rvl_device {
 	u32 waiting;
 	bool live;			/* jobs are issued; written under request_lock too */
 	struct rvl_quarantine quarantine; /* written under request_lock too */
-	u32 level;			/* asked for last */
+	u32 level;			/* the level requested last */
 	u32 seq;			/* last one issued */
 	u64 fence_seqno;
 	int dead;			/* errno of all jobs of a lost or removed device, or 0 */
@@ -139,7 +141,7 @@ struct rvl_device {
 	struct mutex request_lock;
 	struct mutex rate_lock;		/* one rate change at a time; outside request_lock */
 	bool rate_changing;		/* the device is held for one; under request_lock */
-	struct delayed_work level_retry; /* asks again for a level that the device did not take */
+	struct delayed_work level_retry; /* repeats a level request that the device did not serve */
 
 	u64 fence_context;
 	atomic_t next_client;
@@ -183,28 +185,33 @@ struct rvl_bo {
 	dma_addr_t list_dma;
 	size_t list_bytes;
 	bool counted;		/* in rvl_device.buffers */
-	bool contiguous;	/* the pages are from rvl_device.pool, at @pool_dma for it */
+	bool contiguous;	/* the pages were allocated for rvl_device.pool, at @pool_dma */
 	dma_addr_t pool_dma;
-	bool quarantined;	/* it is to stay mapped when the device is removed */
-	bool outlives;		/* it stayed mapped, and is not in rvl_device.mapped */
-	bool needs_sync;	/* of a mapped buffer: some page is not coherent, or bounced */
+	bool quarantined;	/* the buffer must stay mapped when the device is removed */
+	/* the buffer stayed mapped at removal, and @mapped of the device does not count it */
+	bool outlives;
+	bool needs_sync;	/* some page of the mapped buffer is not coherent, or is bounced */
 	/* Held for the sync of one page; guards @cpu_writer. */
 	spinlock_t sync_lock;
 	/*
-	 * By page: tag of the client that has synced it to write and not given it back, or 0. NULL
-	 * unless @needs_sync.
+	 * By page: tag of the client that has synced the page for writing and has not given it
+	 * back, or 0. NULL unless @needs_sync.
 	 */
 	u32 *cpu_writer;
 	struct rvl_account *account;	/* of the user who is charged for the size */
-	void *right;		/* the right to write it: a number that no other buffer ever gets */
-	struct dma_buf *source;	/* imported from, kept by the attachment; NULL: a buffer of ours */
+	/*
+	 * a number that no other buffer gets; a handle that may write has it in rvl_client.writable
+	 */
+	void *right;
+	/* the dma-buf that was imported, kept by the attachment; NULL: allocated here */
+	struct dma_buf *source;
 	struct list_head node;	/* in rvl_device.bos while mapped */
 };
 
 /* A CPU access, for rvl_access_sync(). */
 struct rvl_access {
-	bool for_device;	/* it is over; else it begins */
-	bool write;		/* it writes, not only reads */
+	bool for_device;	/* the access ends; otherwise it begins */
+	bool write;		/* the access writes, or reads and writes */
 	u32 writer;		/* tag of the accessing client if it may write the buffer, else 0 */
 };
 
@@ -219,13 +226,13 @@ static inline struct rvl_bo *to_rvl_bo(struct drm_gem_object *obj)
 	return container_of(to_drm_gem_shmem_obj(obj), struct rvl_bo, base);
 }
 
-/* A queue of a file: its jobs run in order. */
+/* A queue of a file. The jobs of a queue run in order. */
 struct rvl_client_queue {
 	refcount_t ref;			/* of the handle, and of each submit under way */
 	struct rcu_head rcu;
 	struct drm_sched_entity entity;
-	struct mutex submit_lock;	/* arming and pushing are one step; guards @destroyed */
-	bool destroyed;			/* no job may be pushed any more */
+	struct mutex submit_lock;	/* makes arming and pushing one step; guards @destroyed */
+	bool destroyed;			/* no job may be pushed */
 	struct work_struct stop;
 };
 
@@ -241,7 +248,8 @@ struct rvl_client {
 	bool closing;			/* the file's last reference is gone */
 	struct xarray queues;		/* struct rvl_client_queue */
 	struct xarray perfmons;		/* struct rvl_perfmon */
-	struct xarray writable;		/* handle -> right to the object; absent: read-only */
+	/* handle -> rvl_bo.right of the object; absent: read-only */
+	struct xarray writable;
 	atomic_t queued;		/* jobs not yet freed */
 	struct rvl_account *account;	/* of the user who opened the file; counts the jobs too */
 	atomic64_t busy_ns;		/* device time of retired jobs */
@@ -249,10 +257,10 @@ struct rvl_client {
 	atomic64_t energy_pj;
 	unsigned int hangs;		/* since @hang_since; under rvl_device.lock */
 	unsigned long hang_since;	/* jiffies */
-	bool banned;			/* for good */
+	bool banned;			/* permanently */
 };
 
-/* What the jobs attached to it did, summed. */
+/* Sums over the jobs that are attached to the monitor. */
 struct rvl_perfmon {
 	refcount_t ref;		/* the file's, and each attached job's */
 	u64 value[RVL_PERF_VALUES];	/* under rvl_device.lock */
@@ -268,7 +276,8 @@ struct rvl_fence {
 /* A syncobj that a job is to signal. */
 struct rvl_out {
 	struct drm_syncobj *syncobj;
-	struct dma_fence_chain *chain;	/* for a timeline point until that is added, else NULL */
+	/* for a timeline point; NULL for a binary syncobj, and after the point was added */
+	struct dma_fence_chain *chain;
 	u64 point;
 };
 
@@ -281,7 +290,7 @@ struct rvl_job {
 	struct rvl_perfmon *perfmon;	/* counted, or NULL */
 	struct rivulet_desc desc;	/* all but seq, status, crc */
 
-	/* Buffers, each once, and the usage with which the job's fence is added. */
+	/* Each buffer of the job once, and the usage with which the job's fence is added. */
 	struct drm_gem_object *obj[DRM_RIVULET_MAX_REGIONS];
 	enum dma_resv_usage usage[DRM_RIVULET_MAX_REGIONS];
 	u32 obj_count;

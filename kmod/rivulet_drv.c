@@ -12,7 +12,10 @@
 
 #include "rivulet_device.h"
 
-/* Copy what both sides know of a struct; the rest of the caller's becomes zero. */
+/*
+ * Copy the part of a struct that caller and driver know. The rest of the caller's struct becomes
+ * zero.
+ */
 static int rvl_copy_out(struct drm_rivulet_query *q, const void *data, u32 size)
 {
 	void __user *user = u64_to_user_ptr(q->pointer);
@@ -110,7 +113,9 @@ static int rvl_ioctl_query(struct drm_device *drm, void *data, struct drm_file *
 	return rvl_copy_out(q, &out, query->size);
 }
 
-/* DRM checks RENDER_ALLOW on render nodes only. */
+/*
+ * DRM checks DRM_RENDER_ALLOW on render nodes only, so that the flag has no effect on accel nodes.
+ */
 #define RVL_IOCTL(n, func) DRM_IOCTL_DEF_DRV(RIVULET_##n, func, DRM_RENDER_ALLOW)
 
 static const struct drm_ioctl_desc rvl_ioctls[] = {
@@ -151,7 +156,7 @@ static bool rvl_needs_master(unsigned int cmd)
 	       _IOC_NR(cmd) == _IOC_NR(DRM_IOCTL_GET_MAGIC);
 }
 
-/* Before the core closes the file's handles, one after another. */
+/* This runs before the core closes the file's handles, one after another. */
 static int rvl_release(struct inode *inode, struct file *filp)
 {
 	struct drm_file *file = filp->private_data;
@@ -237,7 +242,7 @@ static void rvl_report_leaks(struct drm_device *drm, void *arg)
 			clients);
 }
 
-/* The handler itself is removed with the binding. */
+/* The bus driver's binding removes the interrupt handler itself. */
 static void rvl_irq_stop(struct rvl_device *rdev)
 {
 	if (rdev->powered)
@@ -245,7 +250,7 @@ static void rvl_irq_stop(struct rvl_device *rdev)
 	hrtimer_cancel(&rdev->tick);
 }
 
-/* The device reports its address width; its bus, an IOMMU or dma-ranges may narrow it. */
+/* The device reports the width of its addresses. Its bus, an IOMMU or dma-ranges may narrow it. */
 static int rvl_set_dma_width(struct rvl_device *rdev)
 {
 	u32 bits = rvl_hw_dma_bits(rdev);
@@ -263,7 +268,7 @@ static int rvl_set_dma_width(struct rvl_device *rdev)
 	return ret;
 }
 
-/* The binding ends. */
+/* This runs when the binding ends. */
 static void rvl_slot_mem_release(void *data)
 {
 	struct rvl_device *rdev = data;
@@ -356,7 +361,7 @@ int rvl_device_start(struct rvl_device *rdev)
 		goto err_queue;
 	ret = rvl_devfreq_init(rdev);
 	if (ret)
-		drm_warn(&rdev->drm, "no frequency scaling (%d): the level stays\n", ret);
+		drm_warn(&rdev->drm, "no frequency scaling (%d): the level does not change\n", ret);
 	ret = drm_dev_register(&rdev->drm, 0);
 	if (ret)
 		goto err_devfreq;
@@ -392,7 +397,7 @@ void rvl_device_remove(struct rvl_device *rdev)
 	rvl_quarantine_unbind(rdev);
 }
 
-/* End all DMA: with kexec, the memory belongs to the next kernel soon. */
+/* End all DMA, because after kexec the next kernel uses the memory. */
 void rvl_device_shutdown(struct rvl_device *rdev)
 {
 	pm_runtime_get_sync(rdev->drm.dev);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Dumps of jobs that the device did not finish, and uevents. A dump is taken in the
- * fence-signalling path, so that it is printed into memory that was allocated before. A work
- * publishes it and allocates memory for the next one. docs/driver.md describes the text.
+ * fence-signalling path, where no memory can be allocated, so that it is printed into memory that
+ * was allocated before. A work publishes the dump and allocates memory for the next one.
+ * docs/driver.md describes the text.
  */
 #include <linux/devcoredump.h>
 #include <linux/utsname.h>
@@ -15,12 +16,12 @@
 struct rvl_dump {
 	struct rvl_device *rdev;
 	struct work_struct work;
-	unsigned long events;	/* bit per enum rvl_event, to be sent */
+	unsigned long events;	/* bit per enum rvl_event that must be sent */
 
-	/* Guarded by rvl_device.lock; while @sealed they belong to the work. */
+	/* Guarded by rvl_device.lock. While @sealed they belong to the work. */
 	bool taken, sealed;
 	u32 seq;		/* of the job in it */
-	struct drm_print_iterator iter;	/* without data if no memory was left */
+	struct drm_print_iterator iter;	/* without data if the allocation failed */
 	struct drm_printer p;	/* into @iter, from taking to sealing */
 };
 
@@ -33,7 +34,7 @@ static const struct {
 #undef RVL_REG
 };
 
-/* Print each named register, of tables the first word. The NPU must be awake. */
+/* Print each named register, and of each table the first word. The NPU must be awake. */
 void rvl_regs_print(struct rvl_device *rdev, struct drm_printer *p)
 {
 	u32 i;
@@ -87,7 +88,9 @@ static void rvl_dump_work(struct work_struct *work)
 	struct rvl_dump *d = container_of(work, struct rvl_dump, work);
 	u32 i;
 
-	/* The dump is published first: a listener to the event reads it. */
+	/*
+	 * The dump is published before the event is sent, because a listener to the event reads it.
+	 */
 	if (READ_ONCE(d->sealed))
 		rvl_dump_publish(d);
 	for (i = 0; i < RVL_EVENT_COUNT; i++)
@@ -145,8 +148,8 @@ void rvl_dump_take(struct rvl_device *rdev, struct rvl_job *job, const char *rea
 }
 
 /*
- * A job ends with @error. Its dump, if there is one, is completed by the status and published; it
- * is dropped if the job ended well after all. Called with rvl_device.lock held.
+ * A job ends with @error. If the job has a dump, the status completes it and it is published. The
+ * dump is discarded if the job succeeded. Called with rvl_device.lock held.
  */
 void rvl_dump_seal(struct rvl_device *rdev, struct rvl_job *job, int error)
 {

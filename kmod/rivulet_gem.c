@@ -109,7 +109,7 @@ static void rvl_gem_unmap(struct rvl_bo *bo)
 	rvl_gem_unmapped(to_rvl(bo->base.base.dev));
 }
 
-/* A buffer that the device may still write stays mapped until it is freed. */
+/* A buffer that the device may still write stays mapped until the buffer is freed. */
 static void rvl_gem_leave_mapped(struct rvl_bo *bo)
 {
 	bo->outlives = true;
@@ -192,8 +192,8 @@ static enum drm_gem_object_status rvl_gem_status(struct drm_gem_object *obj)
 }
 
 /*
- * A handle is closed, by its file or with its file. A file that cannot write the buffer any more
- * gives back the pages that it had synced to write; its stores to them are discarded.
+ * A handle is closed, either alone or because its file is closed. A file that can then not write
+ * the buffer gives back the pages that it had synced for writing. Its stores to them are discarded.
  */
 static void rvl_gem_close(struct drm_gem_object *obj, struct drm_file *file)
 {
@@ -275,8 +275,8 @@ struct rvl_sgt_kind {
 };
 
 /*
- * With a narrow DMA mask only some pages of a buffer are bounced, so that each page is looked at.
- * Not dma_dev_need_sync(), which is true for every device on a kernel that debugs DMA.
+ * With a narrow DMA mask only some pages of a buffer are bounced, so that each page is checked.
+ * dma_dev_need_sync() is not used, because it is true for every device on a kernel that debugs DMA.
  */
 static struct rvl_sgt_kind rvl_sgt_kind(struct device *dev, struct sg_table *sgt)
 {
@@ -294,7 +294,7 @@ static struct rvl_sgt_kind rvl_sgt_kind(struct device *dev, struct sg_table *sgt
 			if (!dma_need_sync(dev, addr))
 				continue;
 			kind.needs_sync = true;
-			/* A device that snoops needs the sync of nothing but bounce buffers. */
+			/* Where the device snoops the caches, only bounce buffers need a sync. */
 			kind.bounced = coherent || (direct && rvl_in_bounce_buffer(dev, addr));
 		}
 	}
@@ -303,8 +303,8 @@ static struct rvl_sgt_kind rvl_sgt_kind(struct device *dev, struct sg_table *sgt
 
 /*
  * Record whether CPU and device see the same bytes of the buffer only after a sync. Returns 0,
- * -ENOMEM, or -EOPNOTSUPP for bounced pages that nobody syncs: the stores to write-combined pages
- * are not followed by a sync, and another exporter does not know of this driver's bounce buffers.
+ * -ENOMEM, or -EOPNOTSUPP for bounced pages that would never be synced: nobody syncs after a store
+ * to a write-combined page, and another exporter does not know of this driver's bounce buffers.
  */
 static int rvl_gem_describe_sync(struct rvl_bo *bo, struct sg_table *sgt, size_t pages)
 {
@@ -324,7 +324,7 @@ static int rvl_gem_describe_sync(struct rvl_bo *bo, struct sg_table *sgt, size_t
 	return bo->cpu_writer ? 0 : -ENOMEM;
 }
 
-/* Describe mapped pages for the device and for rvl_access_sync(); undone with the buffer. */
+/* Describe mapped pages for the device and for rvl_access_sync(). Freeing the buffer undoes it. */
 static int rvl_gem_describe(struct rvl_bo *bo, struct sg_table *sgt)
 {
 	struct drm_gem_object *obj = &bo->base.base;
@@ -449,7 +449,7 @@ static bool rvl_gem_flags_valid(u32 flags)
 	}
 }
 
-/* Fill a new buffer with pages and map them for the device. Undone with the buffer. */
+/* Fill a new buffer with pages and map them for the device. Freeing the buffer undoes it. */
 static int rvl_gem_populate(struct rvl_bo *bo, u32 flags)
 {
 	struct sg_table *sgt;
@@ -493,8 +493,8 @@ static struct drm_gem_object *rvl_gem_create(struct drm_device *drm, size_t size
 }
 
 /*
- * Without a choice by the caller a buffer is cached where the device snoops the caches, and
- * write-combined elsewhere, unless the device needs bounce buffers for it.
+ * If the caller has not chosen, a buffer is cached where the device snoops the caches, and
+ * write-combined elsewhere. A write-combined buffer that would need bounce buffers is cached, too.
  */
 static struct drm_gem_object *rvl_gem_create_default(struct drm_device *drm, size_t size, u32 flags)
 {
@@ -604,14 +604,17 @@ static void rvl_sync_page(struct rvl_bo *bo, u64 at, u64 len, const struct rvl_a
 		dma = le64_to_cpu(bo->list[page]) + at % RIVULET_PAGE_SIZE;
 	if (access->for_device) {
 		dma_sync_single_for_device(dev, dma, len, DMA_BIDIRECTIONAL);
-		/* Of a page given back in part, the rest may hold stores that are not synced. */
+		/*
+		 * After a page was given back in part, the rest of it may hold stores that are not
+		 * synced.
+		 */
 		if (len == RIVULET_PAGE_SIZE)
 			bo->cpu_writer[page] = 0;
 		return;
 	}
 	/*
 	 * Invalidating the caches, or copying from a bounce buffer, would discard what a writer has
-	 * stored in the page and not yet given to the device. Only a writer may do that.
+	 * stored in the page and has not given to the device. Only a writer may discard its stores.
 	 */
 	if (!access->writer && bo->cpu_writer[page])
 		return;
@@ -621,8 +624,8 @@ static void rvl_sync_page(struct rvl_bo *bo, u64 at, u64 len, const struct rvl_a
 }
 
 /*
- * Make bytes of a buffer of ours visible to the CPU, or to the device. Does nothing where that
- * needs no action, or when the device is gone.
+ * Make bytes of a buffer visible to the CPU, or to the device. Does nothing for a buffer that needs
+ * no sync, for an imported one, and after the device was removed.
  */
 void rvl_access_sync(struct rvl_bo *bo, u64 at, u64 size, const struct rvl_access *access)
 {
@@ -641,10 +644,12 @@ void rvl_access_sync(struct rvl_bo *bo, u64 at, u64 size, const struct rvl_acces
 	drm_dev_exit(idx);
 }
 
-/* Pages whose writers are changed in one go. */
+/* Number of pages whose writers are changed while the lock is held once. */
 #define RVL_WRITER_BATCH	4096
 
-/* Forget the writer of some pages: @writer, or whoever it is with @writer 0. */
+/*
+ * Clear the recorded writer of some pages where it is @writer. With @writer 0, clear every writer.
+ */
 static void rvl_writers_forget(struct rvl_bo *bo, size_t first, size_t end, u32 writer)
 {
 	size_t page = first, stop;
@@ -661,8 +666,8 @@ static void rvl_writers_forget(struct rvl_bo *bo, size_t first, size_t end, u32 
 }
 
 /*
- * The device will write bytes of a buffer, which ends what CPU writers have claimed of their pages.
- * A writer that does not call FOR_DEVICE then hides no result from readers.
+ * The device will write bytes of a buffer. The CPU writers recorded for their pages are cleared, so
+ * that a writer that does not call FOR_DEVICE hides no result from readers.
  */
 void rvl_access_end(struct rvl_bo *bo, u64 at, u64 size)
 {
@@ -671,7 +676,7 @@ void rvl_access_end(struct rvl_bo *bo, u64 at, u64 size)
 				   (at + size - 1) / RIVULET_PAGE_SIZE + 1, 0);
 }
 
-/* End all claims of @writer on pages of the buffer, because it has lost its access. */
+/* Clear the records of @writer on all pages of the buffer, because it has lost its access. */
 void rvl_access_forget(struct rvl_bo *bo, u32 writer)
 {
 	if (bo->needs_sync)
@@ -706,7 +711,7 @@ static bool rvl_ranges_valid(const struct drm_rivulet_range *r, u32 count, u64 s
 	return true;
 }
 
-/* Another exporter syncs its own memory, the whole buffer. */
+/* Another exporter syncs its own memory, and always the whole buffer. */
 static int rvl_sync_source(struct dma_buf *source, const struct rvl_access *access)
 {
 	enum dma_data_direction dir = access->write ? DMA_BIDIRECTIONAL : DMA_FROM_DEVICE;
@@ -750,7 +755,7 @@ int rvl_ioctl_bo_sync(struct drm_device *drm, void *data, struct drm_file *file)
 	if (!args->flags || (args->flags & ~RVL_ACCESS_FLAGS) ||
 	    args->op > DRM_RIVULET_SYNC_FOR_DEVICE || args->count > DRM_RIVULET_MAX_RANGES)
 		return -EINVAL;
-	/* Not on the stack: MAX_RANGES of them are a kilobyte. */
+	/* The array is not on the stack, because DRM_RIVULET_MAX_RANGES entries take a kilobyte. */
 	range = memdup_array_user(u64_to_user_ptr(args->ranges), args->count, sizeof(*range));
 	if (IS_ERR(range))
 		return PTR_ERR(range);

@@ -11,7 +11,7 @@
 
 #define IVSHMEM_DOORBELL	12
 
-/* How long an acknowledge may take: an ABORT drains the job's DMA, a RESET ends whatever runs. */
+/* Limits for an acknowledge. An ABORT drains the job's DMA; a RESET ends everything that runs. */
 #define RVL_ABORT_MS		2000
 #define RVL_RESET_MS		5000
 /* The device keeps COUNT_SEQ odd for some microseconds while it writes the counters. */
@@ -303,7 +303,7 @@ int rvl_hw_outcome(struct rvl_device *rdev, u32 seq, struct rivulet_status *st, 
 	return rvl_state_error(le32_to_cpu(st->state));
 }
 
-/* Is the queue frozen by this entry? To be asked after the entry has retired. */
+/* Is the queue frozen by this entry? The answer is valid after the entry has retired. */
 bool rvl_hw_frozen_at(struct rvl_device *rdev, u32 seq)
 {
 	return rvl_rd(rdev, RIVULET_REG_FROZEN) && rvl_rd(rdev, RIVULET_REG_FROZEN_SEQ) == seq;
@@ -331,7 +331,9 @@ static int rvl_wait_ack(struct rvl_device *rdev, u32 reg, u32 number, unsigned i
 	u32 ack;
 	int ret;
 
-	/* A thread that slept too long reads the register once more before it gives up. */
+	/*
+	 * A thread that slept too long reads the register once more before it returns -ETIMEDOUT.
+	 */
 	ret = read_poll_timeout(rvl_rd, ack, ack == number || rvl_hw_gone(rdev), 200,
 				ms * USEC_PER_MSEC, false, rdev, reg);
 	if (ret)
@@ -360,7 +362,9 @@ int rvl_hw_abort(struct rvl_device *rdev, u32 seq)
 	return rvl_request_wait(rdev, RIVULET_REG_ABORT_REQ, RIVULET_REG_ABORT_ACK, RVL_ABORT_MS);
 }
 
-/* End whatever runs and empty the queue. DONE_SEQ becomes @base; the next job has base + 1. */
+/*
+ * End everything that runs and empty the queue. DONE_SEQ becomes @base; the next job has base + 1.
+ */
 int rvl_hw_reset(struct rvl_device *rdev, u32 base)
 {
 	/* A slot may hold an old job whose seq is base + 1, which the device would take. */
@@ -371,8 +375,9 @@ int rvl_hw_reset(struct rvl_device *rdev, u32 base)
 }
 
 /*
- * Have the device promote no job, and wait until the running one has ended. A RESET does not end
- * the hold; rvl_hw_release() does, also after this failed. Returns as rvl_request_wait().
+ * Make the device promote no job, and wait until the running one has ended. A RESET does not end
+ * the hold. rvl_hw_release() ends it, and must follow a failure as well. Returns as
+ * rvl_request_wait().
  */
 int rvl_hw_hold(struct rvl_device *rdev, unsigned int ms)
 {
@@ -394,7 +399,7 @@ void rvl_hw_release(struct rvl_device *rdev)
 }
 
 /*
- * Ask for a V/F level. The device takes it between two jobs, and not while a queued job has a
+ * Request a V/F level. The device changes to it between two jobs, and not while a queued job has a
  * higher minimum. Called with rdev->lock held. Returns the number of the request.
  */
 u32 rvl_hw_set_level(struct rvl_device *rdev, u32 level)
@@ -410,7 +415,7 @@ int rvl_hw_wait_level(struct rvl_device *rdev, u32 request, unsigned int ms)
 	return rvl_wait_ack(rdev, RIVULET_REG_LEVEL_ACK, request, ms);
 }
 
-/* Have the device raise interrupts, or not. */
+/* Enable or disable the interrupts of the device. */
 void rvl_hw_irq_enable(struct rvl_device *rdev, bool on)
 {
 	rvl_wr(rdev, RIVULET_REG_IRQ_ENABLE, on);

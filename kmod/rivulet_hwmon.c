@@ -9,7 +9,7 @@
 #define RVL_POWER_NS	(100 * NSEC_PER_MSEC)
 #define RVL_PJ_PER_UJ	1000000
 
-/* The last reading may be days old, so that the product may need more than 64 bits. */
+/* The last reading may be days old, so that the product below may need more than 64 bits. */
 static long rvl_power(struct rvl_sense *sense)
 {
 	u64 time = sense->counters.time - sense->time;
@@ -24,7 +24,7 @@ static long rvl_power(struct rvl_sense *sense)
 	return sense->microwatt;
 }
 
-/* A device that sleeps keeps the counters that it had when it was held. Needs request_lock. */
+/* While the device sleeps, the counters are those read when it was held. Needs request_lock. */
 static int rvl_sense_update(struct rvl_device *rdev)
 {
 	return rdev->live ? rvl_hw_read_counters(rdev, &rdev->sense.counters) : 0;
@@ -59,7 +59,7 @@ static int rvl_hwmon_read(struct device *dev, enum hwmon_sensor_types type, u32 
 	return rvl_read_power(rdev, value);
 }
 
-/* Not a channel of hwmon's, whose values are long: 32 bits of microjoules end at 2,147 J. */
+/* This is not a channel of hwmon, whose values are long: 32 bits of microjoules end at 2,147 J. */
 static ssize_t energy1_input_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct rvl_device *rdev = dev_get_drvdata(dev);
@@ -72,7 +72,7 @@ static ssize_t energy1_input_show(struct device *dev, struct device_attribute *a
 	return sysfs_emit(buf, "%llu\n", div_u64(rdev->sense.counters.energy, RVL_PJ_PER_UJ));
 }
 
-/* For root only, because they show what all clients compute. fdinfo has a client's own share. */
+/* Only root may read it, because it shows what all clients compute. fdinfo has a client's share. */
 static struct device_attribute dev_attr_energy1_input = __ATTR(energy1_input, 0440,
 							       energy1_input_show, NULL);
 
@@ -114,7 +114,7 @@ static const struct hwmon_chip_info rvl_hwmon_chip = {
 	.info = rvl_hwmon_channels,
 };
 
-/* Register power, energy, and temperature where there is a sensor. The NPU works without. */
+/* Register power, energy, and temperature where there is a sensor. A failure is not fatal. */
 void rvl_hwmon_init(struct rvl_device *rdev)
 {
 	struct device *hwmon;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The life of a job: it is allocated by submit, issued to the device by run_job, retired by the
- * interrupt, and freed by the scheduler. rivulet_recover.c has the jobs that do not end by
- * themselves, rivulet_queue.c what concerns the queue as a whole.
+ * The life of a job: submit allocates it, run_job issues it to the device, the interrupt retires
+ * it, and the scheduler frees it. rivulet_recover.c has the jobs that do not end by themselves, and
+ * rivulet_queue.c has what concerns the queue as a whole.
  */
 #include "rivulet_device.h"
 
@@ -55,7 +55,7 @@ static void rvl_fence_init(struct rvl_job *job, u64 seqno)
 	job->issued = true;
 }
 
-/* Count a job for its file and its user. Returns 0, or -EBUSY when one has its limit queued. */
+/* Count a job for its file and its user. Returns 0, or -EBUSY when one of them is at its limit. */
 static int rvl_job_count(struct rvl_client *client)
 {
 	if (!atomic_add_unless(&client->queued, 1, RVL_MAX_QUEUED))
@@ -88,7 +88,9 @@ struct rvl_job *rvl_job_alloc(struct rvl_device *rdev, struct rvl_client *client
 	ret = rvl_job_count(client);
 	if (ret)
 		return ERR_PTR(ret);
-	/* Waking may allocate, so that it must not happen in run_job, for which fences wait. */
+	/*
+	 * Waking the device may allocate, so that run_job, for which fences wait, must not do it.
+	 */
 	ret = pm_runtime_resume_and_get(rdev->drm.dev);
 	if (ret) {
 		rvl_job_uncount(client);
@@ -127,9 +129,9 @@ static void rvl_job_work(struct work_struct *work)
 }
 
 /*
- * Drop the references to the job's buffers, except a last one: the release of a buffer may wait for
- * fences, also for one of a job that the caller would have to run first. Returns whether all are
- * dropped.
+ * Drop the references to the job's buffers, except a last one. The release of a buffer may wait for
+ * fences, and one of them may be of a job that the caller would have to run first. Returns whether
+ * all are dropped.
  */
 static bool rvl_job_drop_shared(struct rvl_job *job)
 {
@@ -144,9 +146,10 @@ static bool rvl_job_drop_shared(struct rvl_job *job)
 }
 
 /*
- * The scheduler's finished fence may outlive the job, and asks the scheduler for its name. It
- * keeps the device by its parent, which is the driver's fence. A job that was never issued gets
- * its parent here. A work frees a job that holds the last reference to a buffer.
+ * The scheduler's finished fence may outlive the job, and its name is read from the scheduler,
+ * which belongs to the device. The finished fence keeps the device by its parent, the driver's
+ * fence. A job that was never issued gets its parent here. A work frees a job that holds the last
+ * reference to a buffer.
  */
 static void rvl_sched_free_job(struct drm_sched_job *sched_job)
 {
@@ -221,7 +224,7 @@ void rvl_job_issue(struct rvl_job *job)
 	rvl_poll_start(rdev);
 }
 
-/* Start a job or have it wait. Returns a reference to its fence, or why it does not run. */
+/* Issue a job or queue it to wait. Returns a reference to its fence, or an ERR_PTR. */
 static struct dma_fence *rvl_job_run(struct rvl_job *job)
 {
 	struct rvl_device *rdev = job->rdev;
@@ -237,7 +240,7 @@ static struct dma_fence *rvl_job_run(struct rvl_job *job)
 		rvl_job_issue(job);
 	else
 		rdev->wait[rdev->waiting++] = job;
-	/* One reference for the scheduler, one stays the job's. */
+	/* One reference is for the scheduler, and one is kept by the job. */
 	return dma_fence_get(&job->fence->base);
 }
 
@@ -274,7 +277,7 @@ void rvl_job_finish(struct rvl_job *job, int error)
 
 	if (rdev->slot[job->seq & 1] == job)
 		rdev->slot[job->seq & 1] = NULL;
-	/* The time of the next job begins when this one ends. */
+	/* The run time of the next job begins when this one ends. */
 	if (next)
 		next->issued_at = ktime_get();
 	rvl_load_update(rdev);
@@ -327,8 +330,8 @@ void rvl_job_retire(struct rvl_job *job)
 }
 
 /*
- * Retire every job that the device is done with, oldest first. One interrupt may stand for two
- * jobs, and may come for none. Called with rdev->lock held.
+ * Retire every job that the device has completed, oldest first. One interrupt may stand for two
+ * jobs, or for none. Called with rdev->lock held.
  */
 void rvl_queue_service(struct rvl_device *rdev)
 {
@@ -346,14 +349,17 @@ void rvl_queue_service(struct rvl_device *rdev)
 	}
 }
 
-/* The interrupt handler. It signals the fences itself: a thread would only delay them. */
+/* The interrupt handler. It signals the fences itself, because a thread would delay them. */
 irqreturn_t rvl_irq(int irq, void *arg)
 {
 	struct rvl_device *rdev = arg;
 
 	guard(rvl_lock)(rdev);
 	rvl_queue_service(rdev);
-	/* A message interrupt is not shared. Acknowledges raise it too, so it may find no job. */
+	/*
+	 * A message interrupt is not shared. Acknowledges raise it as well, so that it may find no
+	 * job.
+	 */
 	return IRQ_HANDLED;
 }
 
@@ -365,7 +371,7 @@ static const struct drm_sched_backend_ops rvl_sched_ops = {
 
 static void rvl_sched_release(struct drm_device *drm, void *sched)
 {
-	/* No job is left for it to forget, because each job keeps the device. */
+	/* The scheduler has no job left, because each job keeps a reference to the device. */
 	drm_sched_fini(sched);
 }
 

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The V/F level. A device with a clock of its own changes level at a job boundary, at one register
- * write. Of a device with the system's clock, level and rate change together while the device is
- * held.
+ * The V/F level. A device with a clock of its own changes level at a job boundary, after one
+ * register write. For a device with the system's clock, level and rate change together while the
+ * device is held.
  *
  * rate_lock is held around the clock framework, which takes locks under which others allocate.
  * Recovery never takes it. Where both are needed, request_lock is taken inside and is not held
  * during set_rate.
  *
- * A device with the system's clock may not take a level at once: its job is too long to be waited
- * for, or a queued job needs a higher level. The driver then asks again until the level is in force
- * or another one was asked for. devfreq asks again with some governors only.
+ * A device with the system's clock may not change to a level at once: the running job may be too
+ * long to wait for, or a queued job may need a higher level. The driver then repeats the request
+ * until the level is in force or another one is requested. It does not rely on devfreq, of which
+ * only some governors repeat a request.
  */
 #include "rivulet_device.h"
 
-/* The interval at which a level is asked for again; devfreq's ondemand governor polls as often. */
+/* The interval at which a level is requested again. The polling interval of devfreq is the same. */
 #define RVL_LEVEL_RETRY_MS	50
 
 /* Would the device defer the level, because a queued job has a higher minimum? */
@@ -35,21 +36,21 @@ static u32 rvl_level_request(struct rvl_device *rdev, u32 level)
 	return rvl_hw_set_level(rdev, level);
 }
 
-/* Have a device without running jobs take a level. After a failure it stays at its level. */
+/* Make a device without running jobs change its level. After a failure it keeps its level. */
 static int rvl_level_take(struct rvl_device *rdev, u32 level, unsigned int ms)
 {
 	u32 before = rvl_hw_level(rdev);
 	int ret = rvl_hw_wait_level(rdev, rvl_level_request(rdev, level), ms);
 
-	/* A pending request would be served later, without the clock. */
+	/* The device would serve a pending request later, when its clock has another rate. */
 	if (ret)
 		rvl_level_request(rdev, before);
 	return ret;
 }
 
 /*
- * After a RESET, before any job is issued: the level that was asked for last, but with the
- * system's clock the level that the present rate belongs to.
+ * Set the level after a RESET, before any job is issued. It is the level requested last, but with
+ * the system's clock the level that the present rate belongs to.
  */
 void rvl_level_restore(struct rvl_device *rdev)
 {
@@ -60,15 +61,15 @@ void rvl_level_restore(struct rvl_device *rdev)
 		rvl_level_take(rdev, rdev->rate_level, RVL_HOLD_LONG_MS);
 }
 
-/* With the system's clock: is the level asked for last in force, with its rate? */
+/* With the system's clock: is @level in force, and does the clock have its rate? */
 static bool rvl_level_settled(struct rvl_device *rdev, u32 level)
 {
 	return rvl_hw_level(rdev) == level && rdev->rate_level == level;
 }
 
 /*
- * A device with the system's clock that has another level than the one asked for last is asked
- * again later. Allocates nothing and waits for nothing, because recovery calls it too.
+ * If a device with the system's clock does not have the level requested last, repeat the request
+ * later. Allocates nothing and waits for nothing, because recovery calls it too.
  */
 static void rvl_level_check(struct rvl_device *rdev)
 {
@@ -78,8 +79,8 @@ static void rvl_level_check(struct rvl_device *rdev)
 }
 
 /*
- * After a reset the level may be another one than was asked for: one was asked for between
- * rvl_level_restore() and now, or the system's clock has the rate of another level. With rdev->lock
+ * After a reset the level may differ from the level requested last: a request may have come after
+ * rvl_level_restore(), or the system's clock has the rate of another level. Called with rdev->lock
  * held.
  */
 void rvl_level_catch_up(struct rvl_device *rdev)
@@ -90,7 +91,9 @@ void rvl_level_catch_up(struct rvl_device *rdev)
 		rvl_hw_set_level(rdev, rdev->level);
 }
 
-/* Before the device wakes, nothing runs: its clock gets the rate of the level asked for last. */
+/*
+ * No job runs before the device wakes, so that its clock gets the rate of the level requested last.
+ */
 void rvl_level_wake(struct rvl_device *rdev)
 {
 	u32 level = READ_ONCE(rdev->level);
@@ -106,9 +109,10 @@ void rvl_level_wake(struct rvl_device *rdev)
 }
 
 /*
- * Hold the device and have it take the level asked for last. Returns whether the clock is to be
- * changed now; if so, rvl_rate_end() must follow. A device that is long in its job, or needs its
- * level for the next one, keeps both and is asked again later.
+ * Hold the device and make it change to @level, the level requested last. Returns whether the
+ * caller must change the clock; if so, rvl_rate_end() must follow. A device whose job is too long,
+ * or whose next job needs its present level, keeps level and rate, and the request is repeated
+ * later.
  */
 static bool rvl_rate_begin(struct rvl_device *rdev, u32 level)
 {
@@ -130,14 +134,14 @@ static bool rvl_rate_begin(struct rvl_device *rdev, u32 level)
 	return true;
 }
 
-/* The clock has the rate of @level, or has not moved if @error. */
+/* The clock has the rate of @level, or with @error the rate that it had before. */
 static void rvl_rate_end(struct rvl_device *rdev, u32 level, u32 before, int error)
 {
 	guard(mutex)(&rdev->request_lock);
 	rdev->rate_changing = false;
 	if (!error)
 		rdev->rate_level = level;
-	/* A device that was lost meanwhile is not touched. */
+	/* A device that was lost meanwhile is not accessed. */
 	if (!rdev->live)
 		return;
 	if (error)
@@ -148,7 +152,7 @@ static void rvl_rate_end(struct rvl_device *rdev, u32 level, u32 before, int err
 		rvl_level_check(rdev);
 }
 
-/* Have the device and its clock take the level asked for last. */
+/* Make the device and its clock change to the level requested last. */
 static int rvl_level_apply(struct rvl_device *rdev)
 {
 	u32 level = READ_ONCE(rdev->level), before;
@@ -189,13 +193,16 @@ void rvl_level_init(struct rvl_device *rdev)
 	INIT_DELAYED_WORK(&rdev->level_retry, rvl_level_retry);
 }
 
-/* Cancel the work that repeats a request. No other caller requests a level from here on. */
+/* Cancel the work that repeats a request. No other caller requests a level after this. */
 void rvl_level_stop(struct rvl_device *rdev)
 {
 	cancel_delayed_work_sync(&rdev->level_retry);
 }
 
-/* Ask for a V/F level, now or when the device wakes. Returns 0 or the clock's error. May sleep. */
+/*
+ * Request a V/F level, for the present or for when the device wakes. Returns 0 or the clock's
+ * error. May sleep.
+ */
 int rvl_queue_set_level(struct rvl_device *rdev, u32 level)
 {
 	if (rdev->clk_count)
@@ -207,7 +214,7 @@ int rvl_queue_set_level(struct rvl_device *rdev, u32 level)
 	return 0;
 }
 
-/* The level in force, or of a device that sleeps the one it will wake with. */
+/* The level in force. For a device that sleeps, the level that it will wake with. */
 u32 rvl_queue_level(struct rvl_device *rdev)
 {
 	guard(rvl_lock)(rdev);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The platform attachment: the Device Tree (dts/npu/rivulet,npu.yaml) names window, interrupt,
- * clocks, reset line, supply, operating points. A clock always has the rate of the level in force.
+ * The platform attachment. The Device Tree (dts/npu/rivulet,npu.yaml) names window, interrupt,
+ * clocks, reset line, supply and operating points. A clock always has the rate of the level in
+ * force.
  */
 #include <linux/clk.h>
 #include <linux/delay.h>
@@ -15,9 +16,10 @@
 #include "rivulet_device.h"
 
 /*
- * Without bus mastering of its own, the device is stopped by its reset line. The window is as after
- * power on then. Without a reset line nothing proves that the device is stopped: its clocks may
- * have other users, and an IOMMU may translate an address for some time after it was unmapped.
+ * A platform bus cannot prevent mastering, so that the device is stopped by its reset line. The
+ * registers then have their values after power on. Without a reset line nothing proves that the
+ * device is stopped: its clocks may have other users, and an IOMMU may translate an address for
+ * some time after it was unmapped.
  */
 static bool rvl_platform_master(struct rvl_device *rdev, bool on)
 {
@@ -25,7 +27,7 @@ static bool rvl_platform_master(struct rvl_device *rdev, bool on)
 
 	if (on || !rdev->reset)
 		return false;
-	/* Long enough for any reset line of a programmable device. */
+	/* This is long enough for any reset line of a programmable device. */
 	ret = reset_control_assert(rdev->reset);
 	fsleep(10);
 	reset_control_deassert(rdev->reset);
@@ -63,7 +65,7 @@ static const struct rvl_bus_ops rvl_platform_bus = {
 	.set_rate = rvl_platform_set_rate,
 };
 
-/* Add the operating points of the tree. Without any, those of the device are used. */
+/* Add the operating points of the Device Tree. Without any, those of the device are used. */
 static int rvl_platform_opps(struct device *dev)
 {
 	static const char *const supplies[] = { "core", NULL };
@@ -76,8 +78,8 @@ static int rvl_platform_opps(struct device *dev)
 }
 
 /*
- * The FPGA manager of the region that holds @np: the region's own, or the one of the nearest region
- * around it. NULL where the node is in no region. The caller puts it.
+ * The FPGA manager of the region that holds @np. It is the region's own, or that of the nearest
+ * enclosing region. NULL where the node is in no region. The caller puts it.
  */
 static struct fpga_manager *rvl_platform_fpga(struct device_node *np)
 {
@@ -98,8 +100,8 @@ static struct fpga_manager *rvl_platform_fpga(struct device_node *np)
 }
 
 /*
- * Does the tree say that the logic around @np was configured before the system booted? The FPGA
- * manager did not program it then, and may not be able to read its state.
+ * Does the Device Tree say that the logic around @np was configured before the system booted? The
+ * FPGA manager did not program it in this case, and may not be able to read its state.
  */
 static bool rvl_platform_external(struct device_node *np)
 {
@@ -160,8 +162,8 @@ static int rvl_platform_get(struct device *dev, struct rvl_device *rdev)
 }
 
 /*
- * Runtime PM is not disabled by devm: that would suspend the device first, after its clocks have
- * been disabled here.
+ * devm does not disable runtime PM here, because it would first suspend the device, after this
+ * function has disabled the clocks.
  */
 static void rvl_platform_stop(struct rvl_device *rdev)
 {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Runtime and system sleep. A device that sleeps is held, raises no interrupt, and none of its
- * registers is used. It is woken by a RESET, so that it may have lost all state. Each job holds a
- * runtime-PM reference until it is freed, so that the device sleeps only without jobs. With the
- * system it sleeps when the running job has ended; the next job waits in memory.
+ * registers is used. A RESET wakes it, so that it may have lost all state. Each job holds a
+ * runtime-PM reference until it is freed, so that runtime suspend happens only without jobs. At
+ * system sleep the device sleeps when the running job has ended; the next job waits in memory.
  */
 #include <linux/devfreq.h>
 
 #include "rivulet_device.h"
 
-/* Waking costs a reset of some hundred microseconds, too much between jobs of one program. */
+/* Waking takes a reset of some hundred microseconds, too long between jobs of one program. */
 #define RVL_AUTOSUSPEND_MS	100
 
 /* Enable clocks and supplies, after which registers may be used. Returns 0 or a negative errno. */
@@ -24,7 +24,7 @@ int rvl_power_on(struct rvl_device *rdev)
 	return ret;
 }
 
-/* Undo rvl_power_on(); nothing happens if that failed. */
+/* Undo rvl_power_on(). Does nothing if that failed. */
 void rvl_power_off(struct rvl_device *rdev)
 {
 	if (!rdev->powered)
@@ -35,8 +35,8 @@ void rvl_power_off(struct rvl_device *rdev)
 }
 
 /*
- * Every error but -EBUSY and -EAGAIN stays with runtime PM for good. After -EBUSY it tries again
- * only if the device was busy since the timer that led here was set.
+ * Runtime PM keeps every error but -EBUSY and -EAGAIN as a permanent error of the device. After
+ * -EBUSY it tries again only if the device was busy after the autosuspend timer was set.
  */
 static int rvl_sleep(struct device *dev)
 {
@@ -54,9 +54,9 @@ static int rvl_sleep(struct device *dev)
 }
 
 /*
- * Every error of a resume stays with runtime PM for good, -EAGAIN too, and no later one is tried.
- * So none is returned: a device without power, or one that does not answer a reset, is declared
- * lost, and its jobs end with an error.
+ * Runtime PM keeps every error of a resume, even -EAGAIN, and tries no later one. This therefore
+ * returns none: a device without power, or one that does not answer a reset, is declared lost, and
+ * its jobs end with an error.
  */
 static int rvl_wake(struct device *dev)
 {
@@ -73,7 +73,7 @@ static int rvl_wake(struct device *dev)
 	return 0;
 }
 
-/* System sleep uses the runtime callbacks, and leaves a device alone that sleeps already. */
+/* System sleep uses the runtime callbacks, and skips a device that is suspended already. */
 const struct dev_pm_ops rvl_pm_ops = {
 	SYSTEM_SLEEP_PM_OPS(pm_runtime_force_suspend, pm_runtime_force_resume)
 	RUNTIME_PM_OPS(rvl_sleep, rvl_wake, NULL)
@@ -85,7 +85,7 @@ void rvl_pm_put(struct rvl_device *rdev)
 	pm_runtime_put_autosuspend(rdev->drm.dev);
 }
 
-/* The end of what rvl_pm_enter() began. */
+/* End the access that rvl_pm_enter() began. */
 void rvl_pm_exit(struct rvl_device *rdev, int idx)
 {
 	rvl_pm_put(rdev);
@@ -93,8 +93,8 @@ void rvl_pm_exit(struct rvl_device *rdev, int idx)
 }
 
 /*
- * Wake the device and keep it awake until rvl_pm_exit(), so that its registers may be used.
- * Returns 0, -ENODEV if the device is gone, or -EIO if it has no power.
+ * Wake the device and keep it awake until rvl_pm_exit(), so that its registers may be used. Returns
+ * 0, -ENODEV if the device was removed, or -EIO if it has no power.
  */
 int rvl_pm_enter(struct rvl_device *rdev, int *idx)
 {
@@ -124,7 +124,7 @@ void rvl_pm_init(struct rvl_device *rdev)
 	rvl_pm_put(rdev);
 }
 
-/* Wake the device and keep it awake. The reference is the bus's again. */
+/* Wake the device and keep it awake, by the reference that rvl_pm_init() dropped. */
 void rvl_pm_fini(struct rvl_device *rdev)
 {
 	pm_runtime_get_sync(rdev->drm.dev);

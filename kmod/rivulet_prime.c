@@ -2,9 +2,9 @@
 /*
  * Export and import of dma-bufs with access rights. A dma-buf has one struct file and with it one
  * mode, but the core caches one dma-buf per object and imports its own exports as the object
- * itself. So the cached dma-buf is always the writable one, and each read-only export is a dma-buf
- * of its own, recognised by its mode. The rights of an imported handle follow from the mode of the
- * dma-buf.
+ * itself. The cached dma-buf is therefore always the writable one, and each read-only export is a
+ * separate dma-buf, recognised by its mode. The rights of an imported handle follow from the mode
+ * of the dma-buf.
  */
 #include <drm/drm_prime.h>
 #include <linux/dma-buf.h>
@@ -34,7 +34,10 @@ static int rvl_dma_buf_mmap(struct dma_buf *buf, struct vm_area_struct *vma)
 	return drm_gem_dmabuf_mmap(buf, vma);
 }
 
-/* What a holder of @buf may do: one of a read-only dma-buf reads, whatever direction it names. */
+/*
+ * The access that a holder of @buf may have. The holder of a read-only dma-buf only reads, whatever
+ * direction it names.
+ */
 static struct rvl_access rvl_dma_buf_access(struct dma_buf *buf, enum dma_data_direction dir)
 {
 	bool writer = rvl_file_writable(buf);
@@ -94,7 +97,7 @@ static bool rvl_is_own(struct dma_buf *buf, struct drm_device *drm)
 	return buf->ops == &rvl_dma_buf_ops && ((struct drm_gem_object *)buf->priv)->dev == drm;
 }
 
-/* drm_gem_object_funcs.export: the one dma-buf that the core caches. */
+/* drm_gem_object_funcs.export: the dma-buf that the core caches. */
 struct dma_buf *rvl_prime_export(struct drm_gem_object *obj, int flags)
 {
 	struct dma_buf_export_info info = {
@@ -111,8 +114,8 @@ struct dma_buf *rvl_prime_export(struct drm_gem_object *obj, int flags)
 }
 
 /*
- * drm_driver.gem_prime_import. An own writable export is imported as the object itself, if it is
- * the one that the core caches.
+ * drm_driver.gem_prime_import. A writable export of this device is imported as the object itself,
+ * if it is the one that the core caches.
  */
 struct drm_gem_object *rvl_prime_import(struct drm_device *drm, struct dma_buf *buf)
 {
@@ -144,7 +147,7 @@ static struct dma_buf *rvl_export_readonly(struct drm_gem_object *obj)
 	return source;
 }
 
-/* Is @buf what an export of @obj gives? */
+/* Is @buf the dma-buf that an export of @obj returns? */
 static bool rvl_exports(struct dma_buf *buf, struct drm_gem_object *obj)
 {
 	struct dma_buf *source = to_rvl_bo(obj)->source;
@@ -207,10 +210,10 @@ int rvl_prime_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 ha
 }
 
 /*
- * May the holder of @buf write the object that the core's import gave? Another thread of the
- * caller may have changed both the descriptor and the handle meanwhile, so neither is trusted. An
- * imported object has the mode of its own dma-buf. An own object must be the one that @buf
- * exports.
+ * May the holder of @buf write the object that the core's import returned? Another thread of the
+ * caller may have changed both the descriptor and the handle meanwhile, so that neither is trusted.
+ * An object of another exporter has the mode of that exporter's dma-buf. An object of this device
+ * must be the one that @buf exports.
  */
 static bool rvl_import_writable(struct drm_gem_object *obj, struct dma_buf *buf)
 {
@@ -235,7 +238,7 @@ static int rvl_import_other(struct drm_device *drm, struct drm_file *file, int f
 	return rvl_rights_set(file->driver_priv, *handle, obj, rvl_import_writable(obj, buf));
 }
 
-/* An own read-only export: the object gets another handle, without the right to write. */
+/* Import a read-only export of this device: the object gets another handle, which may not write. */
 static int rvl_import_readonly(struct drm_file *file, struct dma_buf *buf, u32 *handle)
 {
 	int ret;

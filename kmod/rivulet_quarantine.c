@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory of jobs that a device may still write after the driver has given it up: it left a RESET
- * unanswered, and its bus cannot prove that its DMA is off (no reset line). The fences of the jobs
- * end with an error, but their buffers stay pinned and mapped, and so do the queue slots' memory,
- * the NPU's structures and the module. All of it is released when the device acknowledges a RESET:
- * one that the driver asks for when it is unbound, or when it is bound again to the same device.
+ * Memory of jobs that a device may still write after the driver has declared it lost: the device
+ * left a RESET unanswered, and its bus cannot prove that its DMA has ended (no reset line). The
+ * fences of the jobs end with an error, but their buffers stay pinned and mapped, and so do the
+ * queue slots' memory, the NPU's structures and the module. All of it is released when the device
+ * acknowledges a RESET, which the driver requests when it is unbound, and when it is bound to the
+ * same device again.
  */
 #include "rivulet_device.h"
 
-/* Devices that were unbound with memory in quarantine; each is kept by a reference. */
+/* Devices that were unbound with memory in quarantine. A reference keeps each of them. */
 static LIST_HEAD(rvl_quarantined);
 static DEFINE_MUTEX(rvl_quarantined_lock);
 
@@ -44,8 +45,8 @@ void rvl_quarantine_jobs(struct rvl_device *rdev)
 }
 
 /*
- * The device has acknowledged a RESET: give the memory back. Not with a lock held for which fences
- * wait, because the release of a buffer takes its reservation's lock.
+ * The device has acknowledged a RESET, so that its memory is released. This must not be called with
+ * a lock held for which fences wait, because the release of a buffer takes its reservation's lock.
  */
 void rvl_quarantine_release(struct rvl_device *rdev)
 {
@@ -74,7 +75,7 @@ void rvl_quarantine_unbind(struct rvl_device *rdev)
 	list_add(&rdev->quarantine.node, &rvl_quarantined);
 }
 
-/* A device has acknowledged a RESET since it was bound: end what earlier bindings have kept. */
+/* A device has acknowledged a RESET since it was bound. Release the memory of earlier bindings. */
 void rvl_quarantine_rebind(struct device *dev)
 {
 	struct rvl_device *rdev, *next;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The queue as a whole: started at probe, stopped at removal, asleep and awake between. */
+/* The queue as a whole: its start at probe, its stop at removal, sleep and wake. */
 #include "rivulet_device.h"
 
-/* Near the wrap, so that every device crosses it within its first jobs. */
+/* The first seq is near the wrap, so that every device crosses the wrap within its first jobs. */
 #define RVL_FIRST_SEQ	((u32)-32)
 
-/* The queue slots' memory. It is not devm's, because a device in quarantine may still write it. */
+/*
+ * The queue slots' memory. devm does not free it, because a device in quarantine may still write
+ * it.
+ */
 int rvl_slot_mem_alloc(struct rvl_device *rdev)
 {
 	rdev->mem = dma_alloc_coherent(rdev->drm.dev, RVL_QUEUE_SLOTS * sizeof(*rdev->mem),
@@ -44,7 +47,7 @@ static bool rvl_queue_idle(struct rvl_device *rdev)
 	return !rdev->slot[0] && !rdev->slot[1];
 }
 
-/* Retire the job that ended before the device was held; the one behind it waits in memory. */
+/* Retire the job that ended before the device was held. The job behind it waits in memory. */
 static void rvl_queue_park(struct rvl_device *rdev)
 {
 	scoped_guard(rvl_lock, rdev)
@@ -75,7 +78,7 @@ int rvl_queue_sleep(struct rvl_device *rdev)
 	return 0;
 }
 
-/* Undo rvl_queue_sleep(), whatever the device lost meanwhile. */
+/* Undo rvl_queue_sleep(), even if the device has lost its state. */
 void rvl_queue_wake(struct rvl_device *rdev)
 {
 	guard(mutex)(&rdev->rate_lock);
@@ -92,7 +95,7 @@ static bool rvl_queue_silence(struct rvl_device *rdev, bool lost)
 {
 	int ret;
 
-	/* A lost device is asked once more only if memory can be released by its answer. */
+	/* A lost device is reset once more only if its answer can release memory. */
 	if (lost && (!rdev->quarantine.active || !rdev->powered))
 		return false;
 	ret = rvl_hw_reset(rdev, rdev->seq);

@@ -34,7 +34,7 @@ static void rvl_queue_poll(struct rvl_device *rdev)
 	rvl_queue_service(rdev);
 }
 
-/* Decide that a job ends with @error, and keep the state of the device for a dump. */
+/* Record that a job ends with @error, and keep the state of the device for a dump. */
 static void rvl_job_condemn(struct rvl_job *job, int error, const char *reason)
 {
 	lockdep_assert_held(&job->rdev->lock);
@@ -57,9 +57,9 @@ static bool rvl_job_hangs(struct rvl_job *job)
 }
 
 /*
- * The locked step: the interrupt may retire the job at any moment, so a job is judged only under
- * the lock under which it would be retired, after everything that has ended was retired. Returns
- * whether the job is still the device's and hangs; it then has a verdict.
+ * Whether a job hangs is decided under the lock under which the interrupt would retire it, after
+ * everything that has ended was retired, because the interrupt may retire the job at any moment.
+ * Returns whether the device still has the job and the job hangs; it then has a verdict.
  */
 static bool rvl_job_judge(struct rvl_job *job)
 {
@@ -72,7 +72,7 @@ static bool rvl_job_judge(struct rvl_job *job)
 	if (rvl_hw_gone(rdev))
 		rvl_job_condemn(job, -ENODEV, "hang");
 	else if (rdev->rate_changing)
-		/* The job waits behind a HOLD of the driver's, which is not its client's fault. */
+		/* The job waits behind a HOLD of the driver, which is not its client's fault. */
 		rvl_job_condemn(job, -ECANCELED, "clock");
 	else
 		rvl_job_condemn(job, -ETIME, "hang");
@@ -96,7 +96,10 @@ static bool rvl_job_cancel_next(struct rvl_job *job)
 	return true;
 }
 
-/* An aborted job has ended, and left the queue frozen. A banned client's next job never starts. */
+/*
+ * An aborted job has ended, and left the queue frozen. Resume it, but never start a banned client's
+ * job.
+ */
 static void rvl_queue_go_on(struct rvl_job *job)
 {
 	struct rvl_device *rdev = job->rdev;
@@ -128,9 +131,9 @@ static void rvl_job_recover(struct rvl_job *job)
 }
 
 /*
- * The fence-signalling path begins inside drm_dev_enter(), whose SRCU lock is a recursive read
- * lock: lockdep does not follow dependencies through one, and would report nothing of what is below
- * request_lock.
+ * The fence-signalling path begins inside drm_dev_enter(), because lockdep follows no dependency
+ * through a recursive read lock such as its SRCU lock. The other way round, it would report nothing
+ * of what is below request_lock.
  */
 static void rvl_job_check(struct rvl_job *job)
 {
@@ -165,7 +168,7 @@ enum drm_gpu_sched_stat rvl_sched_timedout(struct drm_sched_job *sched_job)
 	return RVL_SCHED_STAT_OK;
 }
 
-/* Take the jobs from the device: a RESET moves DONE_SEQ past them as if they had ended. */
+/* Take the jobs from the device, because a RESET moves DONE_SEQ past them as if they had ended. */
 void rvl_queue_take(struct rvl_device *rdev)
 {
 	struct rvl_job *job;
@@ -184,9 +187,9 @@ void rvl_queue_take(struct rvl_device *rdev)
 }
 
 /*
- * End all jobs with @error, also later ones. Before a job's pages are released, its DMA has ended:
- * @quiet says that the device has acknowledged so since it had the jobs. Else its bus cuts it off,
- * or the pages go into quarantine.
+ * End all jobs with @error, including later ones. A job's DMA must end before its pages are
+ * released. @quiet: the device has acknowledged this since it had the jobs. Otherwise its bus stops
+ * the DMA, or the pages go into quarantine.
  */
 void rvl_queue_die(struct rvl_device *rdev, int error, bool quiet)
 {
@@ -215,7 +218,7 @@ static void rvl_queue_lost(struct rvl_device *rdev, int error, bool quiet)
 }
 
 /*
- * The device cannot be woken, although its driver stays bound: all jobs end with @error. It was
+ * The device cannot be woken, although its driver stays bound. All jobs end with @error. It was
  * held before it slept, so that it has no job.
  */
 void rvl_queue_lose(struct rvl_device *rdev, int error)
@@ -225,7 +228,7 @@ void rvl_queue_lose(struct rvl_device *rdev, int error)
 		rvl_queue_lost(rdev, error, true);
 }
 
-/* Was the job in the device before the reset, and had the device retired it? */
+/* Did the device have the job before the reset, and had it retired the job? */
 static bool rvl_job_retired(struct rvl_job *job)
 {
 	return job->issued_at && rvl_hw_retired(job->rdev, job->seq);
@@ -250,7 +253,7 @@ static void rvl_queue_signal(struct rvl_device *rdev)
 	rdev->waiting = kept;
 }
 
-/* The device has its level: issue the jobs that wait, oldest first, and let new ones in. */
+/* The level is restored. Issue the jobs that wait, oldest first, and allow new ones. */
 static void rvl_queue_reissue(struct rvl_device *rdev)
 {
 	u32 i;
@@ -268,8 +271,8 @@ static void rvl_queue_reissue(struct rvl_device *rdev)
 }
 
 /*
- * Reset a device whose jobs were taken, and go on with those that wait. Returns 0, or -EIO or
- * -ENODEV when the device is lost.
+ * Reset a device whose jobs were taken, and issue those that wait. Returns 0, or -EIO or -ENODEV
+ * when the device is lost.
  */
 int rvl_queue_restart(struct rvl_device *rdev)
 {
@@ -285,14 +288,14 @@ int rvl_queue_restart(struct rvl_device *rdev)
 	rvl_queue_signal(rdev);
 	rvl_load_forget(rdev);
 	rvl_level_restore(rdev);
-	/* A change of the clock's rate ends the hold that it began. */
+	/* A change of the clock's rate releases the hold that it began. */
 	if (!rdev->rate_changing)
 		rvl_hw_release(rdev);
 	rvl_queue_reissue(rdev);
 	return 0;
 }
 
-/* Reset the device, also amid jobs. Returns as rvl_queue_restart(). */
+/* Reset the device, which may have jobs. Returns as rvl_queue_restart(). */
 int rvl_queue_reset(struct rvl_device *rdev, enum rvl_event event)
 {
 	int ret;

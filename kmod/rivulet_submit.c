@@ -2,7 +2,7 @@
 /*
  * The submit ioctl. It plans all jobs of the array (arguments, memory, buffers, syncobjs), locks
  * the buffers and collects the fences to wait for, and then arms, publishes and pushes every job.
- * Everything that can fail comes before the first job is armed, so that either all jobs are queued
+ * Every step that can fail precedes the arming of the first job, so that either all jobs are queued
  * or none.
  */
 #include <drm/drm_exec.h>
@@ -16,9 +16,9 @@
 #include "rivulet_trace.h"
 
 /*
- * Fences that one submit adds to a reservation at most. Finished fences of one queue share a
- * context, in which dma_resv_add_fence() replaces the older one of the same or a weaker usage:
- * one each for WRITE, READ and BOOKKEEP remain.
+ * The most fences that one submit adds to a reservation. Finished fences of one queue share a
+ * context, in which dma_resv_add_fence() replaces the older one of the same or a weaker usage, so
+ * that at most one each for WRITE, READ and BOOKKEEP remains.
  */
 #define RVL_RESV_FENCES	3
 
@@ -233,7 +233,7 @@ static int rvl_get_sync(u64 array, u32 i, struct drm_rivulet_sync *sync)
 	return sync->pad ? -EINVAL : 0;
 }
 
-/* Not drm_sched_job_add_syncobj_dependency(), which truncates points to 32 bits. */
+/* drm_sched_job_add_syncobj_dependency() is not used, because it truncates points to 32 bits. */
 static int rvl_add_dependency(struct rvl_submit *s, u32 handle, u64 point)
 {
 	struct dma_fence *fence;
@@ -343,7 +343,7 @@ static int rvl_get_out_syncs(struct rvl_submit *s)
 	return ret;
 }
 
-/* Check one job of the array and get all that it needs. rvl_free_jobs() gives it back. */
+/* Check one job of the array and acquire all that it needs. rvl_free_jobs() releases it. */
 static int rvl_plan_job(struct rvl_submit *s, u64 user, u32 stride)
 {
 	int ret;
@@ -411,7 +411,7 @@ static int rvl_plan_all(struct rvl_submit *s, struct drm_rivulet_submit *args)
 	return 0;
 }
 
-/* Number of all jobs' buffers, which is not 0. */
+/* Number of buffers of all jobs, which is not 0. */
 static u32 rvl_count_objects(struct rvl_submit *s)
 {
 	struct rvl_job *job;
@@ -527,7 +527,7 @@ static void rvl_set_fence_file(struct rvl_submit *s)
 	s->fence_file->fence = dma_fence_get(&last->base.s_fence->finished);
 }
 
-/* A job may end and be freed as soon as it is pushed, so that it leaves the list before. */
+/* A job may end and be freed as soon as it is pushed, so that it is taken off the list before. */
 static void rvl_push_jobs(struct rvl_submit *s)
 {
 	struct rvl_job *job, *next;
@@ -560,7 +560,10 @@ static int rvl_push_all(struct rvl_submit *s)
 	list_for_each_entry(job, &s->jobs, node)
 		rvl_publish(job);
 	rvl_set_fence_file(s);
-	/* Unlocked before the push: freeing the buffers of a job that ends takes their locks. */
+	/*
+	 * Unlocked before the push, because freeing the buffers of a job that ends takes their
+	 * locks.
+	 */
 	drm_exec_fini(&exec);
 	rvl_push_jobs(s);
 	mutex_unlock(&s->queue->submit_lock);
@@ -577,7 +580,10 @@ static int rvl_submit_jobs(struct rvl_submit *s, struct drm_rivulet_submit *args
 {
 	int ret;
 
-	/* Unlocked reads: a job that passes although the state has changed ends with that error. */
+	/*
+	 * The reads are unlocked. A job that passes although the state has changed ends with that
+	 * error.
+	 */
 	ret = READ_ONCE(s->rdev->dead);
 	if (!ret && READ_ONCE(s->client->banned))
 		ret = -ECANCELED;
@@ -590,7 +596,7 @@ static int rvl_submit_jobs(struct rvl_submit *s, struct drm_rivulet_submit *args
 	return ret;
 }
 
-/* The same, and a sync_file of the last job's fence. */
+/* As rvl_submit_jobs(), and also make a sync_file of the last job's fence. */
 static int rvl_submit_fd(struct rvl_submit *s, struct drm_rivulet_submit *args)
 {
 	struct dma_fence *stub;
