@@ -26,10 +26,11 @@ VNNI INLINE __m512i rounded16(__m512i a, __m512i b, const struct rvl_i8_post *po
 	return _mm512_adds_epi16(_mm512_packs_epi32(a, b), _mm512_set1_epi16((int16_t)post->zp));
 }
 
-/* Clamps below in int8 and gives the result its sign. */
+/* Clamps in int8 and gives the result its sign. */
 VNNI INLINE __m512i finish(__m512i v, const struct rvl_i8_post *post)
 {
 	v = _mm512_max_epi8(v, _mm512_set1_epi8((char)post->least));
+	v = _mm512_min_epi8(v, _mm512_set1_epi8((char)post->most));
 	return _mm512_xor_si512(v, _mm512_set1_epi8((char)post->flip));
 }
 
@@ -45,54 +46,80 @@ VNNI INLINE __m512i broadcast(const uint8_t *p, const int flip)
 	return flip ? _mm512_xor_si512(a, _mm512_set1_epi8((char)0x80)) : a;
 }
 
-/* Adds the products of four channels of every row. */
-VNNI INLINE void step(__m512i sum[MR][2], const uint8_t *const *p, int64_t k, const int8_t *w,
+/*
+ * Adds the products of four channels of every row. The empty statement makes the compiler load the
+ * pointers in every step: there are too few registers for them, and moving them to and from vector
+ * registers takes time from the products, which loads do not.
+ */
+VNNI INLINE void step(__m512i sum[MR][2], const uint8_t *const *a, int64_t k, const int8_t *w,
 		      const int rows, const int vectors, const int flip)
 {
 	__m512i w0 = _mm512_load_si512(w), w1 = _mm512_load_si512(w + 64);
 
+	__asm__("" : : : "memory");
 #pragma GCC unroll 12
 	for (int i = 0; i < rows; i++) {
-		__m512i a = broadcast(p[i] + k, flip);
+		__m512i x = broadcast(a[i] + k, flip);
 
-		sum[i][0] = _mm512_dpbusd_epi32(sum[i][0], a, w0);
+		sum[i][0] = _mm512_dpbusd_epi32(sum[i][0], x, w0);
 		if (vectors > 1)
-			sum[i][1] = _mm512_dpbusd_epi32(sum[i][1], a, w1);
+			sum[i][1] = _mm512_dpbusd_epi32(sum[i][1], x, w1);
 	}
 }
 
-/* The first @n bytes; a masked store takes several times as long as a whole one. */
-VNNI INLINE void store32(uint8_t *y, int64_t n, __m256i v)
-{
-	if (n >= 32)
-		_mm256_storeu_si256((__m256i *)y, v);
-	else
-		_mm256_mask_storeu_epi8(y, (1u << n) - 1, v);
-}
-
 /*
- * Stores two rows. Narrowing works on lanes of 128 bits: dword 4 l + 2 r + h of the bytes holds
- * columns of row r, from column 4 l (h = 0) or 16 + 4 l (h = 1).
+ * Stores rows @row and @row + 1, the second one if @both. Narrowing works on lanes of 128 bits: dword
+ * 4 l + 2 r + h of the bytes holds columns of row r, from column 4 l (h = 0) or 16 + 4 l (h = 1). A
+ * masked store takes several times as long as a whole one.
  */
-VNNI INLINE void store_rows(const struct rvl_i8_gemm_call *c, int row, __m512i a, __m512i b)
+VNNI INLINE void store_rows(const struct rvl_i8_gemm_call *c, int row, __m512i a, __m512i b,
+			    const int whole, bool both)
 {
 	const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
 	__m512i v = _mm512_permutexvar_epi32(order, finish(_mm512_packs_epi16(a, b), c->post));
+	__mmask32 mask = whole ? ~0u : (1u << c->cols) - 1;
+	__m256i low = _mm512_castsi512_si256(v), high = _mm512_extracti64x4_epi64(v, 1);
 	uint8_t *y = c->y + row * c->y_stride;
 
-	if (row < c->rows)
-		store32(y, c->cols, _mm512_castsi512_si256(v));
-	if (row + 1 < c->rows)
-		store32(y + c->y_stride, c->cols, _mm512_extracti64x4_epi64(v, 1));
+	if (whole)
+		_mm256_storeu_si256((__m256i *)y, low);
+	else
+		_mm256_mask_storeu_epi8(y, mask, low);
+	if (whole && both)
+		_mm256_storeu_si256((__m256i *)(y + c->y_stride), high);
+	else if (both)
+		_mm256_mask_storeu_epi8(y + c->y_stride, mask, high);
 }
 
-/* One row of sums as 16-bit results. */
-VNNI INLINE __m512i narrow_row(const struct rvl_i8_gemm_call *c, __m512i a, __m512i b)
+/* All rows of @rows but perhaps the last one exist. */
+VNNI INLINE void store_tile(const struct rvl_i8_gemm_call *c, __m512i narrow[MR + 1], const int rows,
+			    const int whole)
 {
+	narrow[rows] = narrow[rows - 1];
+#pragma GCC unroll 12
+	for (int i = 0; i < rows; i += 2)
+		store_rows(c, i, narrow[i], narrow[i + 1], whole, i + 2 < rows || i + 1 < c->rows);
+}
+
+/* Sums as scaled floats, below 2^31 after the clamp if the scales do not imply it. */
+VNNI INLINE void scale_sums(const struct rvl_i8_gemm_call *c, __m512 scaled[MR][2],
+			    __m512i sum[MR][2], const int rows)
+{
+	__m512 s0 = _mm512_load_ps(c->scale), s1 = _mm512_load_ps(c->scale + 16);
 	__m512 hi = _mm512_set1_ps(c->post->hi);
 
-	return rounded16(rounded(a, _mm512_load_ps(c->scale), hi),
-			 rounded(b, _mm512_load_ps(c->scale + 16), hi), c->post);
+#pragma GCC unroll 12
+	for (int i = 0; i < rows; i++) {
+		scaled[i][0] = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[i][0]), s0);
+		scaled[i][1] = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[i][1]), s1);
+	}
+	if (c->post->bounded)
+		return;
+#pragma GCC unroll 12
+	for (int i = 0; i < rows; i++) {
+		scaled[i][0] = _mm512_min_ps(hi, scaled[i][0]);
+		scaled[i][1] = _mm512_min_ps(hi, scaled[i][1]);
+	}
 }
 
 /*
@@ -103,33 +130,31 @@ VNNI INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows, const in
 		      const int flip)
 {
 	const uint8_t *const *a = c->a;
+	const int64_t taps = c->taps, kc = c->kc;
 	const int8_t *w = c->w;
 	__m512i sum[MR][2], narrow[MR + 1];
+	__m512 scaled[MR][2];
 
 #pragma GCC unroll 12
 	for (int i = 0; i < rows; i++) {
 		sum[i][0] = _mm512_load_si512(c->bias);
 		sum[i][1] = _mm512_load_si512(c->bias + 16);
 	}
-	for (int64_t t = 0; t < c->taps; t++, a += MR) {
-		const uint8_t *p[MR];
-
-#pragma GCC unroll 12
-		for (int i = 0; i < rows; i++)
-			p[i] = a[i];
-		for (int64_t k = 0; k < c->kc; k += 4, w += 4 * NR)
-			step(sum, p, k, w, rows, vectors, flip);
-	}
+	for (int64_t t = 0; t < taps; t++, a += MR)
+		for (int64_t k = 0; k < kc; k += 4, w += 4 * NR)
+			step(sum, a, k, w, rows, vectors, flip);
 #pragma GCC unroll 12
 	for (int i = 0; i < rows; i++)
 		__asm__("" : "+v"(sum[i][0]), "+v"(sum[i][1]));
+	scale_sums(c, scaled, sum, rows);
 #pragma GCC unroll 12
 	for (int i = 0; i < rows; i++)
-		narrow[i] = narrow_row(c, sum[i][0], sum[i][1]);
-	narrow[rows] = narrow[rows - 1];
-#pragma GCC unroll 12
-	for (int i = 0; i < rows; i += 2)
-		store_rows(c, i, narrow[i], narrow[i + 1]);
+		narrow[i] = rounded16(_mm512_cvtps_epi32(scaled[i][0]),
+				      _mm512_cvtps_epi32(scaled[i][1]), c->post);
+	if (c->cols >= NR)
+		store_tile(c, narrow, rows, 1);
+	else
+		store_tile(c, narrow, rows, 0);
 }
 
 typedef void (*tile_fn)(const struct rvl_i8_gemm_call *c);

@@ -14,7 +14,8 @@
 struct rvl_i8_post {
 	float lo, hi;		/* clamp before rounding, zero point subtracted */
 	int32_t zp;		/* zero point of the int8 result */
-	int32_t least;		/* lower clamp of the int8 result */
+	int32_t least, most;	/* clamp of the int8 result */
+	bool bounded;		/* no scaled sum reaches 2^31: the clamp of the int8 result suffices */
 	uint8_t flip;		/* 0x80 where the results are uint8 */
 };
 

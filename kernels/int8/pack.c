@@ -12,7 +12,8 @@ struct rvl_i8_post rvl_i8_post(int32_t lo, int32_t hi, int32_t zp, bool u8)
 
 	return (struct rvl_i8_post) {
 		.lo = (float)(lo - zp), .hi = (float)(hi - zp),
-		.zp = zp - shift, .least = lo - shift, .flip = u8 ? 0x80 : 0,
+		.zp = zp - shift, .least = lo - shift, .most = hi - shift,
+		.flip = u8 ? 0x80 : 0,
 	};
 }
 
@@ -138,6 +139,15 @@ static int allocate(struct rvl_kernel *k, struct rvl_i8_mat *m, int64_t weights,
 	return m->w && m->bias && m->scale ? 0 : -ENOMEM;
 }
 
+/* Whether no sum times its scale reaches 2^31. */
+static bool are_bounded(const float *scale, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		if (!(fabsf(scale[i]) <= 0.5f))
+			return false;
+	return true;
+}
+
 static struct rvl_i8_mat *new_mat(struct rvl_kernel *k, const struct rvl_i8_source *s,
 				  const struct rvl_qparams *q)
 {
@@ -150,6 +160,7 @@ static struct rvl_i8_mat *new_mat(struct rvl_kernel *k, const struct rvl_i8_sour
 		.positions = s->taps, .channels = s->kc, .x_u8 = q->x_u8,
 		.post = rvl_i8_post(q->lo, q->hi, q->yz, q->y_u8),
 	};
+	m->post.bounded = are_bounded(q->scale, s->groups * s->n);
 	return m;
 }
 
