@@ -12,7 +12,7 @@ $(FLOOR): $(FLOOR_SOURCES) kmod/Kbuild $(KMOD_UAPI)
 	@env -u MAKEFLAGS -u MFLAGS $(MAKE) -C $(KDIR) M=$(abspath $(@D)) W=1 modules >$(@D)/log 2>&1 || { cat $(@D)/log >&2; exit 1; }
 	@! grep -E 'floor\.[ch]:.*warning:' $(@D)/log || exit 1
 
-# The board of make check-arm64; needs a kernel with Device Tree.
+# The board of make check-arm64. It needs a kernel with Device Tree.
 BOARD := $(BUILD)/tests/kmod/board/board.ko
 BOARD_SOURCES := $(wildcard tests/kmod/board/*.[ch]) tests/kmod/board/Kbuild
 
@@ -30,7 +30,7 @@ bench-driver:
 	@scripts/install-deps.sh
 	@scripts/bench-driver
 
-# A battery, heat and a cap for tests of the power policy; it knows nothing of the NPU.
+# A battery, heat and a frequency limit for tests of the power policy, independent of the NPU.
 MACHINE := $(BUILD)/tests/kmod/machine/machine.ko
 $(MACHINE): tests/kmod/machine/machine.c tests/kmod/machine/Kbuild
 	@mkdir -p $(@D)

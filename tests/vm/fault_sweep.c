@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * fault_sweep [PATTERN]: every call of the driver with its first allocation failing, then with its
- * second, and so on until a call comes through without one having failed (/proc/PID/fail-nth of a
- * kernel with FAILSLAB and FAIL_PAGE_ALLOC; fails where there is none). A call that met a failure
- * may succeed all the same or be refused for want of memory; it may leave nothing behind, and the
- * same call must succeed once memory is there. Output is TAP.
+ * fault_sweep [PATTERN]: makes every call of the driver with its first allocation failing, then
+ * with its second, and so on until the call completes before the chosen allocation. It uses
+ * /proc/PID/fail-nth of a kernel with FAILSLAB and FAIL_PAGE_ALLOC, and fails without it. A call
+ * whose allocation failed may succeed or return ENOMEM. It must leave no object behind, and the
+ * same call must succeed when memory is available. Output is TAP.
  */
 #include "vm.h"
 
@@ -15,10 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ANY	(-1)
-#define MOST	20000	/* allocations of one call; more than that never ends */
+#define ANY_ERRNO		(-1)
+#define MAX_ALLOCATIONS	20000	/* limit for the allocations of one call */
 
-/* What a scenario works with; made anew for every failure. */
+/* The objects that a scenario works with; a new set for every failure. */
 struct stage {
 	int fd;			/* the node */
 	int other;		/* a dma-buf */
@@ -34,7 +34,8 @@ struct scenario {
 	void (*prepare)(struct stage *s);
 	int (*call)(struct stage *s);	/* 0, or -1 and errno */
 	void (*after)(struct stage *s, bool ok);
-	int error; /* besides ENOMEM: what the core of the kernel calls it here; ANY: many names */
+	/* permitted besides ENOMEM, because the kernel's core returns it; ANY_ERRNO: any errno */
+	int error;
 };
 
 static int nth = -1;
@@ -111,7 +112,7 @@ static void with_job(struct stage *s)
 	vm_job_out(&s->job, vm_sync_new(s->fd), 7);
 	OK(!vm_submit(s->fd, &s->job));
 	EQ(vm_sync_result(s->fd, s->sync), 0);
-	/* A second one, after the first's fences. */
+	/* The job is submitted a second time, with the fences of the first submit in place. */
 	memset(s->to.map, 0, s->to.size);
 	vm_job_in(&s->job, s->sync, 0);
 	s->job.job.out_sync_count = 0;
@@ -289,7 +290,7 @@ static int call_submit(struct stage *s)
 	return ioctl(s->fd, DRM_IOCTL_RIVULET_SUBMIT, &a);
 }
 
-/* A job that was queued runs and is right; one that was refused has touched nothing. */
+/* A job that was queued completes with the right result; a refused job changes nothing. */
 static void after_submit(struct stage *s, bool ok)
 {
 	if (!ok) {
@@ -318,7 +319,10 @@ static int call_debugfs(struct stage *s)
 
 	(void)s;
 	if (!first)
-		return 0;	/* memory for the directory's listing: no call of ours */
+		/*
+		 * the listing of the directory failed to allocate, which is no call of the driver
+		 */
+		return 0;
 	for (int i = 0; i < 4 && !ret; i++) {
 		snprintf(path, sizeof(path), "%.*s/%s", (int)(strrchr(first, '/') - first), first,
 			 names[i]);
@@ -327,7 +331,7 @@ static int call_debugfs(struct stage *s)
 	return ret;
 }
 
-static char name[64];	/* the NPU's */
+static char name[64];	/* name of the NPU on its bus */
 
 static void setting(const char *file, const char *text)
 {
@@ -337,7 +341,7 @@ static void setting(const char *file, const char *text)
 	vm_sysfs_write(path, text);
 }
 
-/* @what: "require", only what is called from there fails, or "reject", all but that. */
+/* @what: "require": only allocations below these addresses fail; "reject": all but those. */
 static void limit_to(const char *what, unsigned long long start, unsigned long long end)
 {
 	static const char *const kinds[] = { "failslab", "fail_page_alloc" };
@@ -352,9 +356,9 @@ static void limit_to(const char *what, unsigned long long start, unsigned long l
 }
 
 /*
- * Of a probe what the driver asks for, not what the bus does around it. When
- * drm_sysfs_minor_alloc() fails, drm_minor_alloc() of 6.12 puts a pointer that is an error, and the
- * kernel dies: not ours to mend.
+ * Only allocations of the driver fail, not those of the bus. When drm_sysfs_minor_alloc() fails,
+ * drm_minor_alloc() of 6.12 puts an error pointer, and the kernel crashes. That is a bug of the
+ * kernel, so that this function is excepted.
  */
 static void limit_to_driver(void)
 {
@@ -372,7 +376,7 @@ static void limit_to_driver(void)
 	limit_to("reject", start, end);
 }
 
-/* Only the write itself is to meet failures. */
+/* The file is opened here, so that failures affect the write only. */
 static void bound_to(struct stage *s, const char *what)
 {
 	char path[64];
@@ -414,7 +418,7 @@ static void bind_again(void)
 	OK(vm_node());
 }
 
-/* Half a device would be worse than none. */
+/* A device whose binding failed must not be bound in part. */
 static void after_bind(struct stage *s, bool ok)
 {
 	(void)s;
@@ -456,15 +460,15 @@ static const struct scenario scenarios[] = {
 	{ "perfmon_read", with_perfmon, call_perfmon_read, NULL, 0 },
 	{ "perfmon_destroy", with_perfmon, call_perfmon_destroy, NULL, 0 },
 	{ "submit", with_job, call_submit, after_submit, 0 },
-	{ "fdinfo", with_buffer, call_fdinfo, NULL, ANY },
-	{ "debugfs", with_buffer, call_debugfs, NULL, ANY },
-	{ "bind", to_bind, call_write, after_bind, ANY },
-	{ "unbind", to_unbind, call_write, after_unbind, ANY },
+	{ "fdinfo", with_buffer, call_fdinfo, NULL, ANY_ERRNO },
+	{ "debugfs", with_buffer, call_debugfs, NULL, ANY_ERRNO },
+	{ "bind", to_bind, call_write, after_bind, ANY_ERRNO },
+	{ "unbind", to_unbind, call_write, after_unbind, ANY_ERRNO },
 };
 
 /* ---- the sweep ---- */
 
-/* From here on, the @n-th allocation of this thread fails, once. */
+/* Makes the @n-th allocation of this thread from here on fail, once. */
 static void arm(unsigned int n)
 {
 	char text[16];
@@ -473,7 +477,7 @@ static void arm(unsigned int n)
 	OK(pwrite(nth, text, (size_t)len, 0) == len);
 }
 
-/* True if it failed; none fails after this. */
+/* Ends the injection. Returns whether an allocation has failed. */
 static bool disarm(void)
 {
 	char text[16] = "";
@@ -485,7 +489,7 @@ static bool disarm(void)
 	return atoi(text) == 0;
 }
 
-/* One child process for each failure: whatever it leaves open goes with it. */
+/* Runs in one child process for each failure, whose exit closes everything that it left open. */
 static void attempt(const struct scenario *sc, unsigned int n)
 {
 	static struct stage s;
@@ -495,7 +499,7 @@ static void attempt(const struct scenario *sc, unsigned int n)
 	s.fd = s.other = -1;
 	if (sc->prepare)
 		sc->prepare(&s);
-	/* What is mapped is there: no page of our own is to be missing. */
+	/* Faults in all mappings, so that no page of the program is allocated during the call. */
 	OK(!mlockall(MCL_CURRENT));
 	arm(n);
 	errno = 0;
@@ -503,12 +507,12 @@ static void attempt(const struct scenario *sc, unsigned int n)
 	hit = disarm();
 	if (ret && !hit)
 		vm_fail(__FILE__, __LINE__, "%s failed by itself: %s", sc->name, strerror(errno));
-	if (ret && errno != ENOMEM && errno != sc->error && sc->error != ANY)
+	if (ret && errno != ENOMEM && errno != sc->error && sc->error != ANY_ERRNO)
 		vm_fail(__FILE__, __LINE__, "%s, allocation %u: %s", sc->name, n, strerror(errno));
 	if (sc->after)
 		sc->after(&s, ret == 0);
 	else if (ret && sc->call(&s))
-		vm_fail(__FILE__, __LINE__, "%s fails after allocation %u did: %s", sc->name, n,
+		vm_fail(__FILE__, __LINE__, "%s fails after its allocation %u failed: %s", sc->name, n,
 			strerror(errno));
 	fflush(stdout);
 	_exit(hit ? 0 : 2);
@@ -552,7 +556,7 @@ static bool sweep(const struct scenario *sc, unsigned int *count)
 	int result = 0;
 
 	*count = 0;
-	for (unsigned int n = 1; n < MOST && !result; n++) {
+	for (unsigned int n = 1; n < MAX_ALLOCATIONS && !result; n++) {
 		result = child(sc, n);
 		*count += result == 0;
 	}
@@ -566,9 +570,11 @@ int main(int argc, char **argv)
 {
 	unsigned int n = 0, failed = 0, count;
 
-	/* What fails is part of the TAP. */
+	/* The messages of failures belong to the TAP output. */
 	dup2(STDOUT_FILENO, STDERR_FILENO);
-	/* Also those that may sleep, which are most; and no dump of each. */
+	/*
+	 * Allocations that may sleep fail, too; they are most. The failures print no stack trace.
+	 */
 	setting("failslab/ignore-gfp-wait", "N");
 	setting("failslab/verbose", "0");
 	setting("fail_page_alloc/ignore-gfp-wait", "N");
@@ -582,7 +588,7 @@ int main(int argc, char **argv)
 			continue;
 		ok = sweep(&scenarios[i], &count);
 		failed += !ok;
-		printf("%s %u - sweep_%s: each of its %u allocations may fail\n",
+		printf("%s %u - sweep_%s: each of its %u allocations fails once without harm\n",
 		       ok ? "ok" : "not ok", ++n, scenarios[i].name, count);
 	}
 	printf("figure debug.faults.injected %lu faults\n", injected);

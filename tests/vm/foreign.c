@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * foreign SOCKET FILE: two ivshmem devices that resemble the NPU but are none: the server of an
+ * foreign SOCKET FILE: two ivshmem devices that resemble the NPU but are not it: the server of an
  * ivshmem-doorbell on SOCKET, and FILE as the memory of an ivshmem-plain. Both memories begin with
  * the NPU's magic, version and size, and a wrong checksum. On SIGTERM it reports whether the guest
  * wrote to the memories or rang the doorbell. The exit status is 0 if it did neither.

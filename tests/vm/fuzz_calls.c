@@ -33,7 +33,7 @@ void fuzz_chunk(struct fuzz_call *c, void *p, size_t size, uint32_t pointers)
 		c->chunk[c->chunks++] = (struct fuzz_chunk){ p, (uint32_t)size, pointers };
 }
 
-/* An address that is not mapped, or from which on less than a struct is mapped. */
+/* An address that is not mapped, or that has less than a struct mapped behind it. */
 static uint64_t bad_address(struct fuzz_thread *t)
 {
 	switch (fuzz_below(t, 6)) {
@@ -109,7 +109,7 @@ static void mutate_word(struct fuzz_call *c)
 		c->wild = true;
 		return;
 	}
-	/* Of the aligned words of 8 bytes, 40 % are mutated as one. */
+	/* 40 % of the aligned words of 8 bytes are mutated as a whole. */
 	if (at % 8 == 0 && at + 8 <= k->size && fuzz_percent(c->t, 40))
 		n = 8;
 	memcpy(&v, p + at, n);
@@ -118,8 +118,8 @@ static void mutate_word(struct fuzz_call *c)
 }
 
 /*
- * The core accepts any struct size in the request of a known number. Of a struct that it shortens,
- * it reads the rest as 0, which may leave a part of an address.
+ * The core accepts any struct size in the request of a known number. It reads the rest of a struct
+ * that it shortens as 0, which may leave a part of an address.
  */
 static void mutate_size(struct fuzz_call *c)
 {

@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #define ROUND_CALLS	4000	/* of all workers together */
-#define STUCK_S		60	/* a call that takes longer is a finding */
+#define STUCK_S		60	/* s; a call that takes longer is a finding */
 #define MAX_FINDINGS	5	/* after which the run stops */
 #define GROWTH_KB	16384	/* by which SUnreclaim may grow after WARM_ROUNDS */
 #define WARM_ROUNDS	8
@@ -148,7 +148,7 @@ static void thread_init(struct fuzz_thread *t, struct fuzz_pool *pool, uint32_t 
 	t->random = fuzz_random(t) + worker * FUZZ_THREADS + n;
 }
 
-/* Interrupt a call that has waited for a while: a wait may last, but a signal must end it. */
+/* Interrupt a call that has waited for a while. A wait may be long, but a signal must end it. */
 static void interrupt_waits(pthread_t *id, const struct fuzz_thread *t)
 {
 	uint64_t seen[FUZZ_THREADS] = { 0 };

@@ -439,7 +439,7 @@ static void make_udmabuf(struct fuzz_call *c)
 	u->size = 4096 * (1 + fuzz_below(c->t, 8));
 }
 
-/* The result of UDMABUF_CREATE is the descriptor, and the memfd of its argument must be closed. */
+/* The result of UDMABUF_CREATE is the descriptor, and the memfd in its argument must be closed. */
 static int run_udmabuf(struct fuzz_call *c)
 {
 	struct udmabuf_create *u = (void *)c->arg;

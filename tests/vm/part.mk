@@ -9,7 +9,7 @@ $(eval $(call program,tests/vm/kexec,tests/vm/kexec.c tests/vm/npu.c tests/vm/fa
 VM_TESTS := $(BUILD)/tests/vm/kmod_test $(BUILD)/tests/vm/fuzz_ioctl $(BUILD)/tests/vm/fault_sweep $(BUILD)/tests/vm/kexec $(BUILD)/tests/vm/foreign $(BUILD)/tests/vm/tsc_khz
 
 .PHONY: check-vm check-render
-check-render: # the same on a render node, as where the kernel has no CONFIG_DRM_ACCEL
+check-render: # the same with a render node, as where the kernel has no CONFIG_DRM_ACCEL
 	@scripts/install-deps.sh
 	@scripts/vm-check.sh --render
 check-vm: # the driver's tests, in one boot

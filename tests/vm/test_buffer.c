@@ -213,7 +213,7 @@ struct guesser {
 	_Atomic uint32_t hits;
 };
 
-/* The lowest free number is the next one given. */
+/* The lowest free number is the next handle. */
 static void *close_first(void *arg)
 {
 	struct guesser *g = arg;
@@ -224,7 +224,7 @@ static void *close_first(void *arg)
 	return NULL;
 }
 
-#define BREAKPOINTS	4	/* as many as a processor has */
+#define BREAKPOINTS	4	/* number of hardware breakpoints of a processor */
 
 /* A breakpoint on this processor, which records the stack there, until the result is closed. */
 static int breakpoint(unsigned long long address)
@@ -235,8 +235,8 @@ static int breakpoint(unsigned long long address)
 		.sample_type = PERF_SAMPLE_CALLCHAIN, .exclude_callchain_user = 1,
 	};
 	/*
-	 * Not one of the thread: for that the kernel would change the scheduler's code
-	 * (tests/vm/README).
+	 * The breakpoint is not one of the thread, because for that the kernel would change the
+	 * scheduler's code (tests/vm/README).
 	 */
 	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, sched_getcpu(), -1,
 			      PERF_FLAG_FD_CLOEXEC);
@@ -294,8 +294,8 @@ static int linger(void)
 }
 
 /*
- * Another thread closes each handle as soon as it exists. What BO_CREATE returns is right all the
- * same.
+ * Another thread closes each handle as soon as it exists. The results of BO_CREATE are right
+ * nevertheless.
  */
 static void guessed(void)
 {

@@ -95,7 +95,7 @@ static int place_of(const struct ranked *r, int count, int i)
 }
 
 /*
- * The first job ends on the command "hurry". Behind it are one more in the device, and in the
+ * The first job ends on the command "hurry". Behind it wait one more job in the device, and in the
  * scheduler normal, low, normal and high ones in this order.
  */
 static void priority_order(void)
@@ -200,8 +200,8 @@ static long unreclaimable_kib(void)
 #define NOISE_KIB	1024
 
 /*
- * How much more the kernel has for itself after thousands of files; what it only frees late is not
- * counted.
+ * How much memory the kernel has taken for itself after thousands of files. Memory that it frees
+ * late is not counted.
  */
 static long churned_kib(void)
 {
@@ -217,8 +217,8 @@ static long churned_kib(void)
 }
 
 /*
- * The memory of an open file is freed. A leak shows in each repetition, memory that others take
- * does not.
+ * The memory of an open file is freed. A leak grows with each repetition, which memory of other
+ * processes does not.
  */
 static void churn(void)
 {
@@ -407,7 +407,7 @@ static void privacy(void)
 	OK(!vm_submit(c.fd, &j));
 	EQ(vm_sync_result(c.fd, c.sync), 0);
 	OK(st->energy && st->cycles);
-	/* A number of the device would tell how many jobs others have run. */
+	/* The number of the device would show how many jobs others have run. */
 	EQ(st->seq, 0);
 	EQ(client_state(c.fd).energy_pj, st->energy);
 	EQ(client_state(c.fd).cycles, st->cycles);

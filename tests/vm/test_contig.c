@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Contiguous buffers: their flag, their bytes, jobs on them, and their life beyond the device's. */
+/* Contiguous buffers: their flag, their bytes, jobs on them, and their life after an unbind. */
 #include "vm.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static void job(void)
 	OK(!memcmp(from.map, to.map, COPIED));
 }
 
-/* What a freed buffer held never shows in a new one, whatever run of pages it gets. */
+/* A new buffer shows no bytes of a freed one, whatever run of pages it gets. */
 static void zeroed(void)
 {
 	int fd = vm_open();

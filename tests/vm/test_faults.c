@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * Each test injects one kind of fault into the model. The fault hits a job of one client, the
- * guilty one, while another process, the neighbour, runs a thousand jobs. The guilty job must end
- * with its error, and the output of each of the thousand must be right. Where the device itself is
- * lost, the neighbour continues on a new one.
+ * faulting client, while another process, the neighbour, runs a thousand jobs. The faulting job
+ * must end with its error, and the output of each of the thousand must be right. Where the device
+ * itself is lost, the neighbour continues on a new one.
  */
 #include "clock.h"
 #include "vm.h"
@@ -16,9 +16,9 @@
 
 enum {
 	JOBS = 1000,	/* of the neighbour */
-	BEFORE = 200,	/* of them at least before the fault */
-	DURING = 700,	/* at most until it is over */
-	DEPTH = 4,	/* of them queued */
+	BEFORE = 200,	/* number of them that must run before the fault */
+	DURING = 700,	/* limit for them while the fault lasts */
+	DEPTH = 4,	/* number of them that are queued at a time */
 };
 
 static void good(struct vm_client *c, uint64_t seed)
@@ -30,11 +30,12 @@ static void good(struct vm_client *c, uint64_t seed)
 /* Memory that both processes of a test share. */
 struct beat {
 	_Atomic uint32_t done;		/* the neighbour's jobs whose output was right */
-	_Atomic bool over;		/* the guilty has its answer */
+	_Atomic bool over;		/* the faulting client has its result */
 	_Atomic uint32_t devices;	/* plugged since the test began */
-	_Atomic uint32_t lost;		/* the neighbour's jobs that went with a device */
+	/* the neighbour's jobs that ended because a device was lost */
+	_Atomic uint32_t lost;
 	bool may_lose;
-	pid_t neighbour;		/* the guilty's knowledge */
+	pid_t neighbour;		/* used by the faulting client only */
 };
 
 /* ---- the neighbour ---- */
@@ -164,7 +165,7 @@ static void finished(struct beat *b)
 	vm_totals->survived++;
 }
 
-/* ---- the guilty ---- */
+/* ---- the faulting client ---- */
 
 struct guilty {
 	struct vm_client c;
@@ -189,7 +190,7 @@ static void hit(const struct guilty *g, const char *kind, const char *arg)
 	vm_control(spec);
 }
 
-/* How many faults of a kind the model has made. */
+/* The number of faults of a kind that the model has made. */
 static long hits(const char *kind)
 {
 	char name[40];
@@ -208,7 +209,7 @@ static long expected_hits(const char *kind)
 }
 
 /*
- * The guilty client's job ends with @result after @resets of the device, and the model made the
+ * The faulting client's job ends with @result after @resets of the device, and the model made the
  * fault as often as expected. A later job of the same file is good.
  */
 static void beside(const char *kind, const char *arg, int result, uint64_t resets)

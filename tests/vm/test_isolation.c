@@ -45,7 +45,7 @@ static struct vm_client victim_open(void)
 	return v;
 }
 
-/* Not vm_client_submit(), which rewrites the source and would hide damage to it. */
+/* vm_client_submit() is not used, because it rewrites the source and would hide damage to it. */
 static void victim_submit(struct vm_client *v)
 {
 	struct vm_job j;
@@ -55,7 +55,7 @@ static void victim_submit(struct vm_client *v)
 	OK(!vm_submit(v->fd, &j));
 }
 
-/* Row and block of a LOAD or STORE of one word, which attacks then spoil. */
+/* Row and block of a LOAD or STORE of one word, which an attack then changes. */
 static void pitches(struct attacker *a, int64_t row, int64_t blk)
 {
 	PUT(&a->prog, l_src, .row_pitch = row, .blk_pitch = blk);
@@ -243,7 +243,7 @@ static void hostile_programs(void)
 	EQ(escapes, 0);
 }
 
-/* A client does not see what another one left in the scratchpads, but sees what it left itself. */
+/* A client cannot see the data of another one in the scratchpads, and finds its own data. */
 static void scratchpads(void)
 {
 	struct attacker spy, owner;

@@ -186,8 +186,9 @@ static void thousand(void)
 }
 
 /*
- * While a job runs the driver has the next one in the device, which then goes on to it by itself:
- * it counts the jobs that did. Each is slower than any machine until it is told to end.
+ * While a job runs, the device has the next one already, and starts it without the driver. The
+ * device counts these jobs. Each job lasts until the test ends it, so that the speed of the machine
+ * does not matter.
  */
 static void back_to_back(void)
 {
@@ -356,7 +357,7 @@ static uint32_t level_behind(struct vm_client *first, struct vm_client *next, ui
 	return level_of(next);
 }
 
-/* A level changes after the running job, and later if the queued job has a higher minimum. */
+/* The level changes after the running job, and later if the queued job has a higher minimum. */
 static void min_level(void)
 {
 	struct vm_client c[2] = { vm_reporter(), vm_reporter() };
@@ -367,7 +368,7 @@ static void min_level(void)
 	vm_pin_level(c[0].fd, 0);
 	submit_at(&c[0], 0);
 	EQ(level_of(&c[0]), 0);
-	/* Where the system has the clock, it may be too late for the job behind. */
+	/* With the system's clock, the change may come after the job behind has started. */
 	if (vm_on_pci())
 		EQ(level_behind(&c[0], &c[1], 0), 0);
 	vm_unpin_level(c[0].fd);
@@ -421,7 +422,7 @@ static void ondemand(void)
 	EQ(vm_level(c[0].fd), 0);
 	vm_control("hurry");
 	EQ(level_of(&c[0]), 0);
-	/* Where the system has the clock, it may be too late for the job behind. */
+	/* With the system's clock, the change may come after the job behind has started. */
 	next = level_of(&c[1]);
 	OK(next == top || !vm_on_pci());
 	await_level(c[0].fd, 0);

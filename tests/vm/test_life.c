@@ -105,7 +105,7 @@ static void stalled_sleep(void)
 	OK(!asleep());
 	OK(strcmp(attribute("power/runtime_status"), "error"));
 	vm_control("stall 0");
-	/* No job is needed for the next try. */
+	/* Autosuspend is tried again although no job ends meanwhile. */
 	await_sleep();
 	vm_client_submit(&c, 2);
 	vm_client_good(&c);
@@ -334,7 +334,7 @@ static void unbind_open(void)
 	vm_noise(own.map, own.size, 1);
 	vm_noise(camera, other.size, 2);
 	vm_driver_file("unbind", device);
-	/* The mapping is new, so that its pages are faulted in after the unbinding. */
+	/* The mapping is new, so that its pages are faulted in after the unbind. */
 	seen = mmap(NULL, own.size, PROT_READ | PROT_WRITE, MAP_SHARED, given, 0);
 	OK(seen != MAP_FAILED && !memcmp(seen, own.map, own.size));
 	seen[77] ^= 1;
@@ -530,11 +530,11 @@ static void reloads(void)
 	reload(file, 5);
 	OK(in_use(before, 32) > 5);
 	reload(file, RELOADS);
-	/* Memory that other processes need for a moment is freed later; a leak stays. */
+	/* Memory that other processes need for a moment is freed later, but a leak stays. */
 	grew = leak(before);
 	/*
-	 * KASAN delays frees, which then count as in use. On such a kernel kmemleak finds the
-	 * leaks.
+	 * KASAN delays frees, so that freed objects count as used. On such a kernel kmemleak finds
+	 * the leaks.
 	 */
 	if (!access("/sys/kernel/debug/kmemleak", F_OK))
 		grew = -1;

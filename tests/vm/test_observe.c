@@ -107,7 +107,7 @@ static void trace(void)
 
 	vm_info(good.fd, &info);
 	/*
-	 * Recording the names of tasks would change the scheduler's code while it runs
+	 * Task names are not recorded, because that would change the scheduler's code while it runs
 	 * (tests/vm/README).
 	 */
 	vm_sysfs_write(TRACING "options/record-cmd", "0");
@@ -285,7 +285,7 @@ static void dump_retired(void)
 	drop_dumps();
 }
 
-/* A fault of the device is for whoever maintains it, so that it leaves a dump. */
+/* A fault of the device leaves a dump for whoever maintains it. */
 static void dump_device(void)
 {
 	static const char *const inject[] = { "inject internal@+1", "inject corrupt_status@+1" };

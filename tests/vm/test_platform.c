@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What only a device of the Device Tree has: clock, supply, reset line, power domain, polling. The
- * board (tests/kmod/board) keeps a diary of what was asked of it.
+ * Tests of what only a device of the Device Tree has: clock, supply, reset line, power domain and
+ * polling. The test board (tests/kmod/board) records the requests that it gets.
  */
 #include "vm.h"
 
@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define DIARY  "/sys/kernel/debug/rivulet-board/diary"
-#define EVENTS 4096
+#define EVENTS_FILE	"/sys/kernel/debug/rivulet-board/events"
+#define EVENTS		4096
 
 struct event {
 	char what[16];
@@ -19,10 +19,10 @@ struct event {
 	int held;
 };
 
-/* The whole diary; the number of its events. */
-static int diary(struct event *e)
+/* Read all recorded events. Returns their number. */
+static int read_events(struct event *e)
 {
-	FILE *f = fopen(DIARY, "re");
+	FILE *f = fopen(EVENTS_FILE, "re");
 	int n = 0;
 
 	OK(f);
@@ -42,14 +42,17 @@ static long last(const struct event *e, int end, const char *what)
 	return -1;
 }
 
-/* The level is told a moment before the clock has moved; the number of events by then. */
+/*
+ * Wait for the rate, because the driver requests the level before the clock has changed. Returns
+ * the number of events recorded by then.
+ */
 static int await_rate(struct event *e, uint64_t hz)
 {
-	int n = diary(e);
+	int n = read_events(e);
 
 	for (int i = 0; i < VM_WAIT_MS / 10 && last(e, n, "rate") != (long)hz; i++) {
 		usleep(10000);
-		n = diary(e);
+		n = read_events(e);
 	}
 	EQ(last(e, n, "rate"), hz);
 	return n;
@@ -63,7 +66,7 @@ static void clocked(void)
 {
 	static struct event e[EVENTS];
 	struct drm_rivulet_device info;
-	int fd = vm_open(), from = diary(e), n = from, rates = 0;
+	int fd = vm_open(), from = read_events(e), n = from, rates = 0;
 
 	/* A device that sleeps would change its rate with the next job only. */
 	vm_stay_awake();
@@ -104,8 +107,11 @@ static bool running_now(void)
 	return vm_reg("CURRENT_SEQ") != vm_reg("DONE_SEQ");
 }
 
-/* Ask for the highest level while a job runs at the lowest. Was it running for all of that time? */
-static bool ask_meanwhile(int fd, struct vm_buf *b, uint32_t sync,
+/*
+ * Request the highest level while a job runs at the lowest. Returns whether the job was running for
+ * all of that time.
+ */
+static bool request_meanwhile(int fd, struct vm_buf *b, uint32_t sync,
 			  const struct drm_rivulet_device *info)
 {
 	static struct event e[EVENTS];
@@ -118,9 +124,9 @@ static bool ask_meanwhile(int fd, struct vm_buf *b, uint32_t sync,
 	submit_copy(fd, b, sync);
 	while (!running_now() && vm_sync_wait(fd, sync, 0, 10))
 		;
-	/* Returns when the driver has given up its first tries. */
+	/* The write returns when the driver has ended its first attempts. */
 	vm_limit_level(info, info->level_count - 1, info->level_count - 1);
-	n = diary(e);
+	n = read_events(e);
 	running = running_now();
 	for (int i = from; running && i < n; i++)
 		OK(strcmp(e[i].what, "rate"));
@@ -145,7 +151,7 @@ static void patient(void)
 	vm_stay_awake();
 	vm_info(fd, &info);
 	/* On a loaded machine the job may end before the request. */
-	while (!ask_meanwhile(fd, b, sync, &info))
+	while (!request_meanwhile(fd, b, sync, &info))
 		OK(++tries < 5);
 	vm_pin_level(fd, info.level_count - 1);
 	vm_unpin_level(fd);
@@ -154,10 +160,10 @@ static void patient(void)
 }
 
 /*
- * Stop devfreq's timer, so that devfreq asks for a level only when a limit is written, or start it
- * again.
+ * Stop devfreq's timer, or start it again. Without it devfreq requests a level only when a limit is
+ * written.
  */
-static void stop_asking(bool stop)
+static void stop_devfreq(bool stop)
 {
 	char name[64], path[160];
 
@@ -167,10 +173,10 @@ static void stop_asking(bool stop)
 }
 
 /*
- * A level that is asked for once, as by the governor `userspace`, while a long job runs: the device
- * takes it after the job.
+ * A level is requested once, as by the governor `userspace`, while a long job runs. The device
+ * changes to it after the job.
  */
-static void asked_once(void)
+static void requested_once(void)
 {
 	static struct event e[EVENTS];
 	struct drm_rivulet_device info;
@@ -182,16 +188,16 @@ static void asked_once(void)
 		b[i] = vm_buf_new(fd, 4096);
 	vm_stay_awake();
 	vm_info(fd, &info);
-	stop_asking(true);
-	while (!ask_meanwhile(fd, b, sync, &info))
+	stop_devfreq(true);
+	while (!request_meanwhile(fd, b, sync, &info))
 		OK(++tries < 5);
 	await_rate(e, info.level[info.level_count - 1].hz);
 	EQ(vm_level(fd), info.level_count - 1);
-	stop_asking(false);
+	stop_devfreq(false);
 	vm_unpin_level(fd);
 }
 
-/* How often the reset line was pulsed in some events; it must be released after. */
+/* How often the reset line was pulsed in some events. It must be released afterwards. */
 static int pulses(const struct event *e, int from, int to)
 {
 	int n = 0;
@@ -203,8 +209,8 @@ static int pulses(const struct event *e, int from, int to)
 }
 
 /*
- * Clock on, reset line pulsed, before the device is spoken to; when the driver lets go, reset again
- * and all off.
+ * When the driver binds, it enables the clock and pulses the reset line before it accesses a
+ * register. When it unbinds, it pulses the reset line again and disables all.
  */
 static void powered(void)
 {
@@ -213,21 +219,21 @@ static void powered(void)
 	int from, n;
 
 	vm_device_name(name);
-	from = diary(e);
+	from = read_events(e);
 	vm_driver_file("unbind", name);
-	n = diary(e);
+	n = read_events(e);
 	OK(n > from);
 	EQ(last(e, n, "clock"), 0);
 	/* The core turns the domain off asynchronously. */
 	for (int i = 0; i < VM_WAIT_MS / 10 && last(e, n, "power"); i++) {
 		usleep(10000);
-		n = diary(e);
+		n = read_events(e);
 	}
 	EQ(last(e, n, "power"), 0);
 	OK(pulses(e, from, n));
 	from = n;
 	vm_driver_file("bind", name);
-	n = diary(e);
+	n = read_events(e);
 	OK(n >= from + 4);
 	OK(!strcmp(e[from].what, "power") && e[from].value == 1);
 	OK(!strcmp(e[from + 1].what, "clock") && e[from + 1].value == 1);
@@ -263,7 +269,7 @@ static bool timer_seen(int fd, struct vm_buf *b, uint32_t sync)
 
 /*
  * With an interrupt the timer never runs. Without one it runs while there is a job, and the device
- * raises none.
+ * raises no interrupt.
  */
 static void polled(void)
 {
@@ -296,7 +302,7 @@ static void board_file(const char *name, const char *text)
 	close(fd);
 }
 
-/* Ask for the highest level in a child, whose write returns when the clock has its rate. */
+/* Request the highest level in a child, whose write returns when the clock has its rate. */
 static pid_t ask_highest(const struct drm_rivulet_device *info)
 {
 	pid_t pid;
@@ -337,7 +343,7 @@ static void rate_blocked(void)
 	OK(vm_reg("HELD"));
 	submit_copy(fd, b, sync);
 	EQ(vm_sync_result(fd, sync), -ECANCELED);
-	EQ(last(e, diary(e), "rate"), info.level[0].hz);
+	EQ(last(e, read_events(e), "rate"), info.level[0].hz);
 	board_file("rate_delay_ms", "0");
 	OK(waitpid(pid, &status, 0) == pid);
 	EQ(status, 0);
@@ -366,7 +372,7 @@ static void await_suspended(void)
 	OK(!strcmp(state, "suspended\n"));
 }
 
-/* A level is asked for while the device sleeps: the clock changes when a job wakes the device. */
+/* A level is requested while the device sleeps: the clock changes when a job wakes the device. */
 static void asked_asleep(void)
 {
 	static struct event e[EVENTS];
@@ -386,9 +392,9 @@ static void asked_asleep(void)
 	EQ(vm_sync_result(fd, sync), 0);
 	await_rate(e, info.level[0].hz);
 	await_suspended();
-	from = diary(e);
+	from = read_events(e);
 	vm_limit_level(&info, info.level_count - 1, info.level_count - 1);
-	n = diary(e);
+	n = read_events(e);
 	for (int i = from; i < n; i++)
 		OK(strcmp(e[i].what, "rate"));
 	submit_copy(fd, b, sync);
@@ -398,7 +404,8 @@ static void asked_asleep(void)
 }
 
 /*
- * The clock cannot be enabled when a job wakes the device: the job fails, and binding again helps.
+ * The clock cannot be enabled when a job wakes the device: the job fails, and jobs run after
+ * another binding.
  */
 static void clock_fails(void)
 {
@@ -508,7 +515,7 @@ static void bind_again(const char *name)
 	await_objects("buffers", 0);
 }
 
-/* The buffers are released when the device answers the RESET of its unbinding. */
+/* The buffers are released when the device answers the RESET of its unbind. */
 static void quarantined(void)
 {
 	char name[64];
@@ -549,11 +556,11 @@ static int bind_error(const char *device)
 	return error;
 }
 
-/* The logic is programmed before anything else is asked of the board for the NPU. */
+/* The FPGA region is programmed before the board gets any other request for the NPU. */
 static void programmed(void)
 {
 	static struct event e[EVENTS];
-	int n = diary(e);
+	int n = read_events(e);
 
 	OK(n > 1);
 	OK(!strcmp(e[0].what, "program"));
@@ -561,7 +568,7 @@ static void programmed(void)
 	OK(last(e, n, "clock") != -1);
 }
 
-/* Where the logic is not configured, binding fails and nothing of the device is touched. */
+/* Where the logic is not configured, binding fails, and neither clock nor reset line is used. */
 static void unconfigured(void)
 {
 	static struct event e[EVENTS];
@@ -572,9 +579,9 @@ static void unconfigured(void)
 	vm_device_name(name);
 	vm_driver_file("unbind", name);
 	board_file("configured", "0");
-	from = diary(e);
+	from = read_events(e);
 	EQ(bind_error(name), ENODEV);
-	n = diary(e);
+	n = read_events(e);
 	for (int i = from; i < n; i++)
 		OK(strcmp(e[i].what, "clock") && strcmp(e[i].what, "reset"));
 	board_file("configured", "1");
@@ -599,7 +606,8 @@ static void await_top(int fd, bool top)
 }
 
 /*
- * The zone of the tree reads the device's sensor and slows the device down while that is too hot.
+ * The thermal zone of the Device Tree reads the device's sensor, and lowers its level while the
+ * device is too hot.
  */
 static void thermal(void)
 {
@@ -625,7 +633,7 @@ const struct vm_test vm_platform_tests[] = {
 	  patient },
 	{ "platform_asked_once",
 	  "a level that is requested once, during a long job, is in force after it",
-	  asked_once },
+	  requested_once },
 	{ "platform_rate",
 	  "no fence waits for the clock: a job behind a change of "
 	  "rate that takes too long is cancelled",

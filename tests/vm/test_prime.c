@@ -37,7 +37,7 @@ static void share_writable(void)
 	two.map[6] ^= 1;
 }
 
-/* A file that imported a read-only dma-buf can write the memory by no call. */
+/* A file that imported a read-only dma-buf has no call by which it can write the memory. */
 static void check_readonly(int fd, uint32_t handle, uint64_t size)
 {
 	struct vm_buf code = vm_buf_new(fd, 4096), from = vm_buf_new(fd, 4096);
@@ -158,7 +158,7 @@ static void import_readonly_heap(void)
 	EQ(fcntl(again, F_GETFL) & O_ACCMODE, O_RDONLY);
 }
 
-/* A handle's number, and whether anyone saw an import under it that may be written. */
+/* A handle's number, and whether a writable import was seen under it. */
 struct watch {
 	int fd;
 	uint32_t handle;
@@ -221,8 +221,8 @@ static void *export_writable(void *arg)
 
 /*
  * The number of a writable handle becomes that of a read-only one of the same buffer, while a
- * second thread exports it: where it gets a second dma-buf, the first is still memory, and no
- * warning.
+ * second thread exports it. Where that thread gets a second dma-buf, the first one stays valid
+ * memory, and the kernel prints no warning.
  */
 static void export_twice(void)
 {
@@ -267,7 +267,7 @@ static void *map_again(void *arg)
 	return NULL;
 }
 
-/* The last handle is closed at the same time, with which the core forgets the dma-buf. */
+/* The last handle is closed at the same time, so that the core drops the dma-buf from its cache. */
 static void map_while_closing(void)
 {
 	struct watch w = { .fd = vm_open() };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A device that contradicts its specification: probe refuses it, undoes what it did, and takes it
- * once it is whole.
+ * A device that contradicts its specification: probe refuses it and undoes what it did, and accepts
+ * the device once it is correct.
  */
 #include "../kmod/harness/harness.h"
 #include "vm.h"
@@ -34,7 +34,7 @@ static int bind_with(const char *device, uint32_t reg, uint32_t value)
 	return error;
 }
 
-/* Each register with a value that the device must not have, and what probe says to it. */
+/* Each register with a value that the device must not have, and the errno of probe for it. */
 static void lies(void)
 {
 	static const struct {
@@ -205,8 +205,9 @@ static bool is_master(const char *device)
 }
 
 /*
- * A device whose memory is not decoded, as after a boot without firmware. To compare the magic the
- * driver has it decoded; a device that is no NPU gets its command register back. An NPU is bound.
+ * A device whose memory is not decoded, as after a boot without firmware. The driver enables
+ * decoding to compare the magic. A device that is no NPU gets its command register back; an NPU is
+ * bound.
  */
 static void undecoded(void)
 {
@@ -240,8 +241,8 @@ static void undecoded(void)
 #define RANGE	64	/* the nodes of a kind have numbers from a multiple of this on */
 
 /*
- * The registration of the node fails, because other devices have the numbers that it may get. Probe
- * undoes all it did: no interrupts, no bus mastering. The next probe succeeds.
+ * The registration of the node fails, because other devices have the numbers that the node may get.
+ * Probe undoes all that it did: no interrupts, no bus mastering. The next probe succeeds.
  */
 static void unregistered(void)
 {

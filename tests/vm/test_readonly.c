@@ -44,7 +44,7 @@ static void *map_at(const struct place *p, int prot)
 
 /*
  * vgem's only ioctl for mmap offsets refuses imports, but mmap() takes any offset, and offsets are
- * dense. The mapping is told by the content, which is the owner's noise.
+ * dense. The mapping is recognised by its content, which is the owner's noise.
  */
 static struct place find_in_vgem(const struct attack *a, int fd)
 {
@@ -92,7 +92,7 @@ static struct place import_vgem(const struct attack *a)
 	return find_in_vgem(a, a->vgem);
 }
 
-/* vgem knows no read-only handles: it exports with whatever mode it is asked for. */
+/* vgem has no read-only handles: it exports with the mode that the caller requests. */
 static int vgem_export(const struct attack *a)
 {
 	int fd;
@@ -139,7 +139,7 @@ static const struct {
 	  import_vgem_again },
 };
 
-/* ---- ways to write; each returns the address that it believes to be writable, or NULL ---- */
+/* ---- ways to write; each returns an address that should be writable, or NULL ---- */
 
 static uint8_t *ok_or_null(void *map)
 {
@@ -195,7 +195,7 @@ static uint8_t *protect_moved(const struct place *p)
 		ok_or_null(mremap(readable(p), SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, there)));
 }
 
-/* Through the process' own memory file, which overrides page protection where it may. */
+/* Writes through the process's own memory file, which may override page protection. */
 static uint8_t *write_mem(const struct place *p)
 {
 	uint8_t *map = readable(p), value = (uint8_t)~map[0];
@@ -208,7 +208,7 @@ static uint8_t *write_mem(const struct place *p)
 	return NULL;
 }
 
-/* A descriptor opened anew may have another mode. */
+/* Opening the descriptor again may give another mode. */
 static uint8_t *open_again(const struct place *p)
 {
 	char path[64];
@@ -241,7 +241,7 @@ static const struct {
 	{ "mprotect in a child", readable, true },
 };
 
-/* Write one byte; a fault at a mapping that only looks writable ends a child, not the test. */
+/* Write one byte in a child, because a mapping that is not writable after all ends the writer. */
 static void try_to_write(const struct place *p, size_t way)
 {
 	uint8_t *map = writes[way].open(p);
@@ -301,7 +301,9 @@ static void attack_readonly(void)
 	EQ(escapes, 0);
 }
 
-/* The attacks above fail because of the missing right, not because such mappings never work. */
+/*
+ * The attacks above fail because the right is missing, and not because such mappings always fail.
+ */
 static void control_writable(void)
 {
 	struct attack a = attack_new(DRM_RDWR);

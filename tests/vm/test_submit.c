@@ -13,7 +13,7 @@ struct fixture {
 	struct vm_job job;
 };
 
-/* Not by value: the job holds pointers into itself. */
+/* The job is not passed by value, because it holds pointers into itself. */
 static void open_fixture(struct fixture *f)
 {
 	f->fd = vm_open();
@@ -135,7 +135,7 @@ static void bad_arrays(void)
 	TRY(EINVAL, s.stride = 0);
 	TRY(EINVAL, s.stride = 0x80000000);
 #undef TRY
-	/* These concern the first job, those above none in particular. */
+	/* These rows concern the first job, and those above concern no particular job. */
 	s = good;
 	s.jobs = 8;
 	FAILS(vm_ioctl(f.fd, DRM_IOCTL_RIVULET_SUBMIT, &s), EFAULT);
@@ -145,7 +145,7 @@ static void bad_arrays(void)
 	EQ(s.refused, 0);
 }
 
-/* A newer caller's longer struct is welcome while what we do not know of is zero. */
+/* A longer struct of a newer caller is accepted while its unknown part is zero. */
 static void longer_struct(void)
 {
 	struct {
@@ -192,7 +192,7 @@ static int submit_batch(struct batch *b, int fd)
 	return vm_ioctl(fd, DRM_IOCTL_RIVULET_SUBMIT, &b->submit);
 }
 
-/* When any job of an array is refused, the array leaves no trace: no job, no fence, no memory. */
+/* When any job of an array is refused, the array leaves no job, no fence and no memory behind. */
 static void all_or_none(void)
 {
 	struct fixture f;
@@ -207,7 +207,7 @@ static void all_or_none(void)
 		b.jobs[bad].job.flags = 1;
 		FAILS(submit_batch(&b, f.fd), EINVAL);
 		EQ(b.submit.refused, bad);
-		/* The last thing that a job is checked for. */
+		/* This is checked after everything else of a job. */
 		make_batch(&b, &f, sync, 4);
 		vm_job_out(&b.jobs[bad], 77, 0);
 		FAILS(submit_batch(&b, f.fd), ENOENT);
@@ -223,7 +223,7 @@ static void all_or_none(void)
 	OK(!memcmp(f.from.map, f.to.map, 256));
 }
 
-/* A later job may wait for what an earlier one of its array signals, binary or timeline. */
+/* A later job may wait for an out-sync of an earlier job of its array, binary or timeline. */
 static void in_sync_of_earlier(void)
 {
 	struct fixture f;
@@ -240,7 +240,7 @@ static void in_sync_of_earlier(void)
 	vm_job_in(&b.jobs[3], line, 0);
 	OK(!submit_batch(&b, f.fd));
 	OK(!vm_sync_wait(f.fd, line, 4, VM_WAIT_MS));
-	/* A job's own out-sync is not an earlier one's, nor is a later job's. */
+	/* An out-sync of the job itself, or of a later one, is not that of an earlier job. */
 	make_batch(&b, &f, vm_sync_new(f.fd), 2);
 	vm_job_in(&b.jobs[1], b.jobs[0].out[0].handle, 2);
 	FAILS(submit_batch(&b, f.fd), EINVAL);
@@ -249,7 +249,7 @@ static void in_sync_of_earlier(void)
 	vm_job_in(&b.jobs[0], b.jobs[0].out[0].handle, 0);
 	FAILS(submit_batch(&b, f.fd), EINVAL);
 	EQ(b.submit.refused, 0);
-	/* A binary out-sync takes a timeline's points away. */
+	/* A binary out-sync removes the points of a timeline. */
 	make_batch(&b, &f, line, 1);
 	vm_copy_job(&b.jobs[0], &f.code, &f.from, &f.to, 256);
 	vm_job_out(&b.jobs[0], line, 0);

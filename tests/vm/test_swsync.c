@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fences that others hold up for as long as a test wants, on buffers that are imported: SW_SYNC of
- * the debug kernel (make check-debug). test_sync.c does the same with vgem's fences, which time
- * out.
+ * Fences that stay unsignalled for as long as a test needs, on imported buffers: SW_SYNC of the
+ * debug kernel (make check-debug). test_sync.c does the same with vgem's fences, which time out.
  */
 #include "clock.h"
 #include "vm.h"
@@ -74,7 +73,7 @@ static int ended(int fence)
 	return poll(&p, 1, 0);
 }
 
-/* Copies the import to the buffer, or the other way round; returns the job's fence. */
+/* Copies the import to the buffer, or the buffer to the import. Returns the job's fence. */
 static int copy(struct shared *s, bool from_import)
 {
 	struct vm_job j;
@@ -86,7 +85,7 @@ static int copy(struct shared *s, bool from_import)
 	return vm_sync_file(s->fd, s->sync);
 }
 
-/* What is written before the fence is signalled is what the job reads, so it waited. */
+/* The job reads what is written before the fence is signalled, so that it has waited. */
 static void reader_waits_for_writer(void)
 {
 	struct shared s = shared();
@@ -102,7 +101,7 @@ static void reader_waits_for_writer(void)
 	OK(!memcmp(s.own.map, s.imported.map, SIZE));
 }
 
-/* A reader holds up a writing job and no reading one. */
+/* A reader delays a job that writes, and does not delay one that reads. */
 static void writer_waits_for_reader(void)
 {
 	struct shared s = shared();
@@ -121,7 +120,7 @@ static void writer_waits_for_reader(void)
 	OK(!memcmp(s.own.map, s.imported.map, SIZE));
 }
 
-/* The other driver gives up: its fence ends with an error, and nobody waits for ever. */
+/* The other driver's fence ends with an error, and the job that waits for it runs. */
 static void waits_for_no_dead_fence(void)
 {
 	struct shared s = shared();
@@ -136,7 +135,7 @@ static void waits_for_no_dead_fence(void)
 	OK(!memcmp(s.own.map, s.imported.map, SIZE));
 }
 
-/* A file whose job waits for another driver is closed; its neighbour's jobs go on all the same. */
+/* A file whose job waits for another driver is closed. Jobs of other files run nevertheless. */
 static void closed_while_waiting(void)
 {
 	struct shared s = shared(), other = shared();
@@ -153,7 +152,7 @@ static void closed_while_waiting(void)
 	OK(vm_file_result(fence) <= 0);
 }
 
-/* As an explicit in-fence, by way of a syncobj. */
+/* The fence of another driver is an explicit in-fence, through a syncobj. */
 static void explicit_in_fence(void)
 {
 	struct shared s = shared();
@@ -187,7 +186,7 @@ struct sw_deadline {
 };
 #define SW_DEADLINE	_IOWR('W', 2, struct sw_deadline)
 
-/* A job's deadline reaches the fences that it waits for. */
+/* A job's deadline is passed to the fences that the job waits for. */
 static void deadline_reaches(void)
 {
 	int line = timeline(), camera = point(line, 1);

@@ -273,7 +273,7 @@ struct syncobj_eventfd {
 };
 #define SYNCOBJ_EVENTFD	DRM_IOWR(0xcf, struct syncobj_eventfd)
 
-/* The core's waits: all, any, before the submit, by eventfd; query and transfer of points. */
+/* The core's waits: all, any, before the submit, by eventfd; and query and transfer of points. */
 static void core_waits(void)
 {
 	struct vm_gate g = vm_gate(4096, true);
@@ -317,7 +317,7 @@ static void core_waits(void)
 	EQ(w.result, 0);
 }
 
-/* SYNC_IOC_SET_DEADLINE, likewise. */
+/* SYNC_IOC_SET_DEADLINE, which the release's headers do not define yet. */
 struct set_deadline {
 	uint64_t deadline_ns;
 	uint64_t pad;
@@ -378,7 +378,7 @@ static void opt_out(void)
 
 	vm_client_job(&c, &j);
 	OK(waits(&c, &j));
-	/* Of a queue of its own, as the first job of VM_QUEUE waits. */
+	/* The job is in a separate queue, because the first job of VM_QUEUE waits. */
 	c = gated(&g, false);
 	vm_client_job(&c, &j);
 	j.region[1].flags |= DRM_RIVULET_REGION_NO_IMPLICIT_SYNC;
@@ -391,7 +391,7 @@ static void opt_out(void)
 	vm_client_good(&c);
 }
 
-/* As enum dma_resv_usage of the kernel. */
+/* Values of enum dma_resv_usage of the kernel. */
 enum { KERNEL, WRITER, READER, BOOKKEEP, USAGES };
 
 /* Unsignalled fences of one usage at the memory of a dma-buf. */

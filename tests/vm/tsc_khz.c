@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * tsc_khz: prints the frequency of the processor's time-stamp counter in kHz, or nothing where there
- * is none. Measured against CLOCK_MONOTONIC_RAW; how long this process waits for a processor does
- * not matter, because the counter and the clock are read together.
+ * tsc_khz: prints the frequency of the processor's time-stamp counter in kHz, or nothing where
+ * there is none. It is measured against CLOCK_MONOTONIC_RAW. Time for which this process waits for
+ * a processor does not matter, because counter and clock are read together.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -11,7 +11,8 @@
 #ifdef __x86_64__
 #include <x86intrin.h>
 
-#define TRIES	100	/* of which the one with the least delay between its reads counts */
+/* number of reads; the one with the least delay between counter and clock counts */
+#define TRIES	100
 
 struct moment {
 	uint64_t ticks;

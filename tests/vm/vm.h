@@ -26,7 +26,7 @@ void vm_skip(const char *why) __attribute__((noreturn));
 		if (!(cond))                                                                       \
 			vm_fail(__FILE__, __LINE__, "%s (errno %s)", #cond, strerror(errno));      \
 	} while (0)
-/* Two numbers are equal; else both are printed. */
+/* Two numbers are equal. Both are printed if they are not. */
 #define EQ(got, want)                                                                              \
 	do {                                                                                       \
 		long long g_ = (long long)(got), w_ = (long long)(want);                           \
@@ -80,7 +80,7 @@ struct vm_client {
 	uint32_t report;	/* offset of a job's report in @to; 0: no report */
 };
 
-/* Open the node again, as a new client with one queue, VM_QUEUE. Closed at exit of the test. */
+/* Open the node again, as a new client with one queue, VM_QUEUE. The exit of the test closes it. */
 int vm_open(void);
 /* A file's first queue. */
 #define VM_QUEUE	1

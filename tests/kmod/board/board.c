@@ -2,9 +2,9 @@
 /*
  * Providers that a board has for an NPU in the Device Tree: a clock of any rate, a supply, a reset
  * line, a power domain and an FPGA manager. Each records the requests that it gets in debugfs,
- * rivulet-board/diary, one line for each event; a change of rate also records whether the NPU
- * was held at that moment. A name written to rivulet-board/overlay applies that overlay, and 0 or
- * 1 written to rivulet-board/configured sets what the FPGA manager reports.
+ * rivulet-board/events, one line for each. A change of rate also records whether the NPU was held
+ * at that moment. A name written to rivulet-board/overlay applies that overlay, and 0 or 1 written
+ * to rivulet-board/configured sets what the FPGA manager reports.
  */
 #include <linux/clk-provider.h>
 #include <linux/debugfs.h>
@@ -38,7 +38,7 @@ struct board {
 	void __iomem *win;
 	struct clk_hw clk;
 	unsigned long hz;
-	u32 rate_delay_ms;	/* a change of rate takes so long */
+	u32 rate_delay_ms;	/* duration of a change of the rate */
 	u32 clock_fails;	/* the clock cannot be enabled */
 	u32 reset_fails;	/* the reset line cannot be asserted */
 	struct reset_controller_dev reset;
@@ -50,9 +50,9 @@ struct board {
 	int overlay;		/* changeset, 0: none applied */
 	struct dentry *dir;
 
-	spinlock_t lock;	/* guards the diary */
+	spinlock_t lock;	/* guards @count and @events */
 	u32 count;
-	struct event diary[EVENTS];
+	struct event events[EVENTS];
 };
 
 static void note(struct board *b, const char *what, unsigned long value)
@@ -61,22 +61,22 @@ static void note(struct board *b, const char *what, unsigned long value)
 
 	spin_lock_irqsave(&b->lock, flags);
 	if (b->count < EVENTS)
-		b->diary[b->count++] = (struct event){ what, value,
+		b->events[b->count++] = (struct event){ what, value,
 						       readl(b->win + RIVULET_REG_HELD) };
 	spin_unlock_irqrestore(&b->lock, flags);
 }
 
-static int diary_show(struct seq_file *m, void *data)
+static int events_show(struct seq_file *m, void *data)
 {
 	struct board *b = m->private;
 	u32 i;
 
 	for (i = 0; i < b->count; i++)
-		seq_printf(m, "%s %lu held %u\n", b->diary[i].what, b->diary[i].value,
-			   b->diary[i].held);
+		seq_printf(m, "%s %lu held %u\n", b->events[i].what, b->events[i].value,
+			   b->events[i].held);
 	return 0;
 }
-DEFINE_SHOW_ATTRIBUTE(diary);
+DEFINE_SHOW_ATTRIBUTE(events);
 
 static int clock_prepare(struct clk_hw *hw)
 {
@@ -99,9 +99,9 @@ static unsigned long clock_rate(struct clk_hw *hw, unsigned long parent)
 }
 
 /*
- * Drivers of clocks that firmware or a bus controls allocate. Lockdep then reports whoever uses the
- * clock in a fence-signalling path. It does not see that by the framework's own lock, which is
- * tried first.
+ * Drivers of clocks that firmware or a bus controls allocate memory here. might_alloc() makes
+ * lockdep report a caller in a fence-signalling path. The lock of the clock framework does not,
+ * because it is taken by trylock first.
  */
 static int clock_determine(struct clk_hw *hw, struct clk_rate_request *req)
 {
@@ -277,7 +277,10 @@ static int configured_set(void *data, u64 on)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(configured_fops, NULL, configured_set, "%llu\n");
 
-/* The name of an overlay on the firmware path; the overlay stays as long as the machine runs. */
+/*
+ * Write the name of an overlay on the firmware path. The overlay stays applied until the machine
+ * stops.
+ */
 static ssize_t overlay_write(struct file *file, const char __user *from, size_t size, loff_t *at)
 {
 	struct board *b = file->private_data;
@@ -314,7 +317,7 @@ static int board_probe(struct platform_device *pdev)
 	if (!b || !res)
 		return b ? -EINVAL : -ENOMEM;
 	spin_lock_init(&b->lock);
-	/* Mapped without a claim, because the window belongs to the NPU's driver. */
+	/* The window is mapped without a request for its region, which the NPU's driver makes. */
 	b->win = devm_ioremap(dev, res->start, resource_size(res));
 	if (!b->win)
 		return -ENOMEM;
@@ -324,7 +327,7 @@ static int board_probe(struct platform_device *pdev)
 	if (ret)
 		return dev_err_probe(dev, ret, "no board\n");
 	b->dir = debugfs_create_dir("rivulet-board", NULL);
-	debugfs_create_file("diary", 0400, b->dir, b, &diary_fops);
+	debugfs_create_file("events", 0400, b->dir, b, &events_fops);
 	debugfs_create_u32("rate_delay_ms", 0600, b->dir, &b->rate_delay_ms);
 	debugfs_create_u32("clock_fails", 0600, b->dir, &b->clock_fails);
 	debugfs_create_u32("reset_fails", 0600, b->dir, &b->reset_fails);
@@ -339,7 +342,7 @@ static const struct of_device_id board_ids[] = {
 };
 MODULE_DEVICE_TABLE(of, board_ids);
 
-/* Its providers are in use until the machine stops, so that it cannot be unbound. */
+/* The providers are in use until the machine stops, so that the driver cannot be unbound. */
 static struct platform_driver board_driver = {
 	.probe = board_probe,
 	.driver = {

@@ -146,8 +146,9 @@ static bool late_called(void)
 }
 
 /*
- * A clock source is the only thing that the driver calls between reading the device's state and
- * taking the lock, and that a module may replace without a change of running code.
+ * A clock source is used, because it is the only function that the driver calls between reading the
+ * device's state and taking the lock, and that a module may replace without a change of running
+ * code.
  */
 static u64 late_read(struct clocksource *clock)
 {
@@ -159,7 +160,7 @@ static u64 late_read(struct clocksource *clock)
 	return local_clock();
 }
 
-/* While it is registered, its rating makes it the clock that the kernel uses. */
+/* Its rating makes it the kernel's clock while it is registered. */
 static struct clocksource late_clock = {
 	.name = "rivulet-harness",
 	.rating = 499,

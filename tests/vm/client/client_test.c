@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Inside the VM: client library and runtime on the real driver. client_test PROGRAM MODEL; PROGRAM is one
- * NPU step from uint8 [1,1,7,7] to uint8 [1,1,7,7]. Prints TAP lines; the exit status is the verdict.
+ * Inside the VM: client library and runtime on the real driver. client_test PROGRAM MODEL; PROGRAM
+ * is one NPU step from uint8 [1,1,7,7] to uint8 [1,1,7,7]. Prints TAP lines. The exit status is 0
+ * if all tests passed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -103,7 +104,7 @@ static int run(struct rivulet_exec *x)
 	return rivulet_exec_wait(x, 60000);
 }
 
-/* What the model gives for this input: the answer to hold the device against. */
+/* The output of the linked model for this input, which the device must equal. */
 static void expected(const uint8_t *in, uint8_t *out)
 {
 	struct rivulet_runtime *rt = runtime(NULL, true);
@@ -141,7 +142,7 @@ static void buffers(void)
 	OK(!rivulet_buffer_export(a, true, &fd) && !rivulet_buffer_export(a, false, &ro));
 	OK(!rivulet_buffer_import(dev, fd, &b) && b == a);
 	rivulet_buffer_unref(b);
-	/* Another file of this process: another client. */
+	/* The device is opened again in this process, which gives another client. */
 	OK(!rivulet_device_open_fd(rivulet_device_fd(dev), &other));
 	rivulet_device_unref(other);
 	OK(!rivulet_device_open(rivulet_device_path(dev), &other));
@@ -194,7 +195,7 @@ static void direct(void)
 	st = (void *)((char *)rep + 512);
 	OK(st->state == RIVULET_STATE_DONE && st->cycles > 100);
 	OK(st->crc == rivulet_crc32c(0, st, offsetof(struct rivulet_status, crc)));
-	/* The output slot made writable on purpose is the only thing written: the program is as it was. */
+	/* Only the output slot is writable, so that the program must be unchanged. */
 	OK(!memcmp(m, program, program_size));
 	rivulet_fence_unref(fence);
 	rivulet_buffer_unref(prog);
@@ -204,7 +205,7 @@ static void direct(void)
 	rivulet_device_unref(dev);
 }
 
-/* Copies for plain memory, none for buffers and dma-bufs; rights hold. */
+/* Plain memory is copied, buffers and dma-bufs are not. Rights are checked. */
 static void bindings(void)
 {
 	struct rivulet_device *dev = device();
@@ -226,7 +227,7 @@ static void bindings(void)
 	OK(!rivulet_exec_bind_fd(x, 0, ro, 128, &err));
 	OK(!rivulet_exec_bind_buffer(x, 1, b, 1024, &err));
 	OK(!run(x) && !memcmp(p + 1024, want, N) && !p[1023] && !p[1024 + N]);
-	/* Memfds, as the daemon gets them from clients: copied for the NPU. */
+	/* Memfds, as clients pass them to the daemon, are copied for the NPU. */
 	mem = memfd_create("client", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	OK(!ftruncate(mem, 8192) && !fcntl(mem, F_ADD_SEALS, F_SEAL_SHRINK));
 	q = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, mem, 0);
@@ -240,7 +241,10 @@ static void bindings(void)
 	rivulet_buffer_unref(b);
 	rivulet_runtime_unref(rt);
 	rivulet_device_unref(dev);
-	/* A read-only dma-buf as an output, in a client that never had the writable handle. */
+	/*
+	 * A read-only dma-buf is refused as an output, in a client that never had the writable
+	 * handle.
+	 */
 	dev = device();
 	rt = runtime(dev, false);
 	x = exec_of(rt, program, program_size);
@@ -253,7 +257,9 @@ static void bindings(void)
 	rivulet_device_unref(dev);
 }
 
-/* Memory that is not the NPU's: a memfd made a dma-buf by udmabuf, straight in and straight out. */
+/*
+ * Memory of another exporter: a memfd made a dma-buf by udmabuf, used as input and output in place.
+ */
 static void foreign_memory(void)
 {
 	struct udmabuf_create c = { .flags = UDMABUF_FLAGS_CLOEXEC, .size = 8192 };
@@ -296,7 +302,9 @@ static void compile(struct rivulet_blob *out)
 	rivulet_runtime_unref(rt);
 }
 
-/* Eight runs of a whole model in flight, each as the linked model gives it. */
+/*
+ * Eight runs of a whole model are in flight at once. Each result equals that of the linked model.
+ */
 static void many(void)
 {
 	static float x[8][PIXELS], y[8][SCORES], want[SCORES];
@@ -335,7 +343,10 @@ static void many(void)
 	rivulet_blob_free(&p);
 }
 
-/* The first LOAD reads far outside its slot: a fault with code, slot and offset, and the next run is fine. */
+/*
+ * The first LOAD reads far outside its slot. The run fails with code, slot and offset, and the next
+ * run succeeds.
+ */
 static void faults(void)
 {
 	struct rivulet_device *dev = device();
@@ -379,7 +390,9 @@ static void faults(void)
 	rivulet_device_unref(dev);
 }
 
-/* The driver's counters of the jobs are what their reports said; those of others are not in them. */
+/*
+ * The driver's counters of a monitor equal the sum of the reports of its jobs, without other jobs.
+ */
 static void counters(void)
 {
 	struct rivulet_device *dev = device();
@@ -417,7 +430,10 @@ static void counters(void)
 	rivulet_device_unref(dev);
 }
 
-/* A job by hand between two turns of the CPU: begin waits for it, and no other wait is needed. */
+/*
+ * The CPU accesses the buffers before and after a job of the client. rivulet_buffer_begin() waits
+ * for the job, and no other wait is needed.
+ */
 static void turns(void)
 {
 	static const struct drm_rivulet_range input = { 0, N };
@@ -462,7 +478,7 @@ static void turns(void)
 	rivulet_device_unref(dev);
 }
 
-/* Dropped in flight: the process goes on, and so does the device. */
+/* Runs are dropped while they are in flight, after which process and device continue. */
 static void dropped(void)
 {
 	struct rivulet_device *dev = device();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Client library and runtime on the real driver, with a program whose one NPU step touches input and output itself.
+# Client library and runtime on the real driver, with a program of one NPU step.
 VM_CLIENT_ONNX := /usr/share/libonnx-testdata/data/node/test_qlinearconv
 VM_CLIENT_FREEZE := x_scale:1 x_zero_point:2 w:3 w_scale:4 w_zero_point:5 y_scale:6 y_zero_point:7
 $(eval $(call program,tests/vm/client_test,tests/vm/client/client_test.c,$(TOOL_STATIC),$(TOOL_LIBS)))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * monitor COMMAND...: each a line for QEMU's monitor. monitor -c COMMAND...: for the model's control
- * socket. monitor -s NAME: a number of the model's state. Exit status 0: nobody objected. QEMU's "not
- * yet" is 75: ask again.
+ * monitor COMMAND...: sends each command to QEMU's monitor. monitor -c COMMAND...: sends them to the
+ * model's control socket. monitor -s NAME: prints a number of the model's state. The exit status is
+ * 0 if all commands were accepted, and 75 if QEMU refused one, which may be repeated.
  */
 #include "../vm.h"
 
