@@ -71,27 +71,6 @@ bool rvl_drain(int sock)
 	return !carries;
 }
 
-static int send_one(int sock, const void *packet, size_t size, int fd)
-{
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = { 0 };
-	struct iovec iov = { .iov_base = (void *)packet, .iov_len = size };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *c;
-
-	if (fd >= 0) {
-		msg.msg_control = control;
-		msg.msg_controllen = sizeof(control);
-		c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	}
-	if (sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		return errno == EINTR ? -EAGAIN : -errno;
-	return 0;
-}
-
 static void packet_free(struct rvl_session *s, struct rvl_packet *q)
 {
 	rvl_list_del(&q->link);
@@ -137,7 +116,7 @@ int rvl_flush(struct rvl_session *s)
 	int r = 0;
 
 	rvl_list_each(q, &s->out, link) {
-		r = send_one(s->fd, &q->p, q->size, q->fd);
+		r = rivulet_proto_send(s->fd, &q->p, q->size, q->fd, MSG_DONTWAIT);
 		if (r)
 			break;
 		packet_free(s, q);
@@ -173,7 +152,7 @@ void rvl_send(struct rvl_session *s, const void *packet, int fd)
 		return;
 	memcpy(&h, packet, sizeof(h));
 	if (!s->queued_out)
-		r = send_one(s->fd, packet, h.length, fd);
+		r = rivulet_proto_send(s->fd, packet, h.length, fd, MSG_DONTWAIT);
 	if (r == -EAGAIN)
 		enqueue(s, packet, h.length, fd);
 	else if (r)

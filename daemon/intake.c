@@ -6,6 +6,7 @@
 #include "manager.h"
 #include "offload.h"
 #include "receiver.h"
+#include "rivulet_proto.h"
 #include "user.h"
 #include "util.h"
 
@@ -236,21 +237,12 @@ static int start(struct rvl_user *u)
 static void send_job(struct rvl_receiver *x, struct rvl_receipt *r)
 {
 	struct rvl_receiver_job job = { .order = r->order };
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = { 0 };
-	struct iovec iov = { .iov_base = &job, .iov_len = sizeof(job) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
-			      .msg_controllen = sizeof(control) };
-	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &r->sock, sizeof(r->sock));
 	rvl_list_del(&r->link);
 	x->user->intake.current = r;
 	x->busy = true;
 	/* A receiver that takes no job has died, which on_child() reports. */
-	sendmsg(x->control, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	rivulet_proto_send(x->control, &job, sizeof(job), r->sock, MSG_DONTWAIT);
 	if (r->order == RVL_DISCARD)
 		r->sock = rvl_close(r->sock);
 	sd_event_source_set_time_relative(x->timer, RVL_INTAKE_NS / 1000);

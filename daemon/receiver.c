@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "rivulet_proto.h"
 #include "util.h"
 
 #define FDS_MAX 253	/* SCM_MAX_FD */
@@ -101,21 +102,7 @@ static void examine(int fd, struct rvl_file *f)
 
 static bool report(const struct rvl_receiver_report *r, int fd)
 {
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = { 0 };
-	struct iovec iov = { .iov_base = (void *)r, .iov_len = sizeof(*r) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *c;
-
-	if (fd >= 0) {
-		msg.msg_control = control;
-		msg.msg_controllen = sizeof(control);
-		c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	}
-	return sendmsg(RVL_RECEIVER_CONTROL_FD, &msg, MSG_NOSIGNAL) == sizeof(*r);
+	return !rivulet_proto_send(RVL_RECEIVER_CONTROL_FD, r, sizeof(*r), fd, 0);
 }
 
 static bool receive_one(int sock)

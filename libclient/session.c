@@ -82,33 +82,6 @@ void rvl_session_init(struct rivulet_client *c, union rivulet_packet *req, uint1
 	rivulet_proto_init(req, type, c->version, c->serial);
 }
 
-static ssize_t send_packet(int sock, const void *packet, size_t length, int fd)
-{
-	union {
-		char buf[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = { 0 };
-	struct iovec iov = { .iov_base = (void *)(uintptr_t)packet, .iov_len = length };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	ssize_t n;
-
-	if (fd >= 0) {
-		struct cmsghdr *h;
-
-		msg.msg_control = control.buf;
-		msg.msg_controllen = sizeof(control.buf);
-		h = CMSG_FIRSTHDR(&msg);
-		h->cmsg_level = SOL_SOCKET;
-		h->cmsg_type = SCM_RIGHTS;
-		h->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(h), &fd, sizeof(fd));
-	}
-	do {
-		n = sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-	} while (n < 0 && errno == EINTR);
-	return n;
-}
-
 /* The program's fd also becomes readable when the socket takes packets again. */
 static void watch_output(struct rivulet_client *c, bool on)
 {
@@ -150,9 +123,11 @@ static void flush(struct rivulet_client *c)
 	while (c->out) {
 		struct rvl_out *o = c->out;
 
-		if (send_packet(c->sock, &o->packet, o->length, o->fd) < 0) {
-			if (errno != EAGAIN)
-				cut(c, errno);
+		int r = rivulet_proto_send(c->sock, &o->packet, o->length, o->fd, MSG_DONTWAIT);
+
+		if (r) {
+			if (r != -EAGAIN)
+				cut(c, -r);
 			return;
 		}
 		c->out = o->next;
@@ -167,13 +142,16 @@ static void flush(struct rivulet_client *c)
 
 int rvl_session_post(struct rivulet_client *c, union rivulet_packet *req, int fd)
 {
+	int r;
+
 	if (c->link == RVL_LINK_DOWN)
 		return rvl_session_error(c);
 	if (c->out)
 		return enqueue(c, req, fd);
-	if (send_packet(c->sock, req, req->h.length, fd) >= 0)
-		return 0;
-	return errno == EAGAIN ? enqueue(c, req, fd) : cut(c, errno);
+	r = rivulet_proto_send(c->sock, req, req->h.length, fd, MSG_DONTWAIT);
+	if (r == -EAGAIN)
+		return enqueue(c, req, fd);
+	return r ? cut(c, -r) : 0;
 }
 
 int rvl_call_start(struct rivulet_client *c, struct rvl_call *call, union rivulet_packet *req,

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "rivulet_proto.h"
 
@@ -229,4 +230,28 @@ void rivulet_proto_name(char *field, size_t size, const char *text)
 			field[to] = '?';
 		to += n ? n : 1;
 	}
+}
+
+int rivulet_proto_send(int sock, const void *packet, size_t size, int fd, int flags)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)packet, .iov_len = size };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n;
+
+	if (fd >= 0) {
+		struct cmsghdr *c;
+
+		msg.msg_control = control;
+		msg.msg_controllen = sizeof(control);
+		c = CMSG_FIRSTHDR(&msg);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	}
+	do {
+		n = sendmsg(sock, &msg, flags | MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
 }

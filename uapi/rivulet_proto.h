@@ -380,4 +380,11 @@ size_t rivulet_proto_text(const char *text, size_t len);
  */
 void rivulet_proto_name(char *field, size_t size, const char *text);
 
+/*
+ * Sends one packet with a file descriptor, or without one if @fd is negative. @flags are those of
+ * sendmsg(2); SIGPIPE is never raised. The caller keeps @fd. Returns 0 or a negative errno; -EINTR
+ * is not returned.
+ */
+int rivulet_proto_send(int sock, const void *packet, size_t size, int fd, int flags);
+
 #endif

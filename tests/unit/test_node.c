@@ -7,6 +7,7 @@
 #include "../../tool/json.h"
 #include "suite.h"
 #include "verb.h"
+#include "verb_out.h"
 
 /* Every number is different. The array makes 2 x 4 multiplications in a cycle. */
 static const struct drm_rivulet_device board = {
@@ -23,23 +24,6 @@ static void setup(void)
 {
 	driver_setup();
 	fake.device = board;
-}
-
-/* The line of the last output whose first words are @name, with single blanks. */
-static const char *line_of(const char *name)
-{
-	static char line[256];
-	const char *p = out;
-	size_t n = 0;
-
-	while (p && (p += strspn(p, " "), strncmp(p, name, strlen(name))))
-		p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL;
-	ck_assert_msg(p != NULL, "no line \"%s\" in:\n%s", name, out);
-	for (; *p && *p != '\n' && n + 2 < sizeof(line); p++)
-		if (*p != ' ' || (n && line[n - 1] != ' '))
-			line[n++] = *p;
-	line[n] = 0;
-	return line;
 }
 
 static void starts(const char *name, const char *text)
@@ -62,12 +46,6 @@ START_TEST(info_text)
 	starts("faults", "faults 22 ");
 }
 END_TEST
-
-static double number(struct json_object *o, const char *key)
-{
-	ck_assert_msg(rvl_json_member(o, key) != NULL, "no %s in %.500s", key, out);
-	return json_object_get_double(rvl_json_member(o, key));
-}
 
 START_TEST(info_json)
 {

@@ -11,6 +11,7 @@
 #include "files.h"
 #include "suite.h"
 #include "verb.h"
+#include "verb_out.h"
 
 static char node[32], words[600];
 
@@ -25,22 +26,6 @@ static int on_node(const char *text)
 {
 	snprintf(words, sizeof(words), "%s --device %s", text, node);
 	return verb(words);
-}
-
-static struct json_object *json_out(void)
-{
-	static struct json_object *doc;
-
-	json_object_put(doc);
-	doc = rvl_json_parse(out);
-	ck_assert_msg(doc != NULL, "no JSON: %.300s", out);
-	return doc;
-}
-
-static double number(struct json_object *o, const char *key)
-{
-	ck_assert_msg(rvl_json_member(o, key) != NULL, "no %s in %.500s", key, out);
-	return json_object_get_double(rvl_json_member(o, key));
 }
 
 static const char *text_of(struct json_object *o, const char *key)

@@ -5,8 +5,11 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "chance.h"
 #include "rivulet_proto.h"
@@ -320,6 +323,53 @@ START_TEST(names)
 }
 END_TEST
 
+/* Receives a packet of one byte with room for a file. Returns the file, or -1 if none came. */
+static int receive(int sock)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = { 0 };
+	char byte = 0;
+	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+			      .msg_controllen = sizeof(control) };
+	int fd = -1;
+
+	ck_assert_int_eq(recvmsg(sock, &msg, 0), 1);
+	ck_assert_int_eq(byte, 'r');
+	if (CMSG_FIRSTHDR(&msg))
+		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(fd));
+	return fd;
+}
+
+/* Proves that a packet carries a file or none, and that errors are returned without a signal. */
+START_TEST(sending)
+{
+	int s[2], p[2], fd, r;
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, s), 0);
+	ck_assert_int_eq(pipe(p), 0);
+	ck_assert_int_eq(rivulet_proto_send(s[0], "r", 1, -1, 0), 0);
+	ck_assert_int_eq(receive(s[1]), -1);
+	ck_assert_int_eq(rivulet_proto_send(s[0], "r", 1, p[1], 0), 0);
+	fd = receive(s[1]);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, "w", 1), 1);
+	ck_assert_int_eq(read(p[0], &(char){ 0 }, 1), 1);
+	close(fd);
+	ck_assert_int_eq(fcntl(p[1], F_GETFD), 0);
+	ck_assert_int_eq(rivulet_proto_send(s[0], "r", 1, 9999, 0), -EBADF);
+	while (!(r = rivulet_proto_send(s[0], "r", 1, -1, MSG_DONTWAIT)))
+		;
+	ck_assert_int_eq(r, -EAGAIN);
+	close(s[1]);
+	/* The packets that nobody read reset the connection. */
+	ck_assert_int_eq(rivulet_proto_send(s[0], "r", 1, -1, 0), -ECONNRESET);
+	ck_assert_int_eq(rivulet_proto_send(s[0], "r", 1, -1, 0), -EPIPE);
+	close(s[0]);
+	close(p[0]);
+	close(p[1]);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("proto");
@@ -333,6 +383,7 @@ int main(void)
 	tcase_add_test(t, hello_first);
 	tcase_add_test(t, fields);
 	tcase_add_test(t, names);
+	tcase_add_test(t, sending);
 	tcase_add_test(t, fuzz);
 	suite_add_tcase(s, t);
 	return run_suite(s);

@@ -16,6 +16,7 @@
 #include "files.h"
 #include "suite.h"
 #include "verb.h"
+#include "verb_out.h"
 
 #define COMPLAINS(text) ck_assert_msg(strstr(rvl_tool_error, text) != NULL, "%s", rvl_tool_error)
 
@@ -329,39 +330,6 @@ static const struct { double hz, volt; } level[] = {
  * from explain.
  */
 static double cycles, array_macs, joule[LEVELS];
-
-/* The line of the last output whose first words are @name, with single blanks. */
-static const char *line_of(const char *name)
-{
-	static char line[256];
-	const char *p = out;
-	size_t n = 0;
-
-	while (p && (p += strspn(p, " "), strncmp(p, name, strlen(name))))
-		p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL;
-	ck_assert_msg(p != NULL, "no line \"%s\" in:\n%s", name, out);
-	for (; *p && *p != '\n' && n + 2 < sizeof(line); p++)
-		if (*p != ' ' || (n && line[n - 1] != ' '))
-			line[n++] = *p;
-	line[n] = 0;
-	return line;
-}
-
-static struct json_object *json_out(void)
-{
-	static struct json_object *doc;
-
-	json_object_put(doc);
-	doc = rvl_json_parse(out);
-	ck_assert_msg(doc != NULL, "no JSON: %.300s", out);
-	return doc;
-}
-
-static double number(struct json_object *o, const char *key)
-{
-	ck_assert_msg(rvl_json_member(o, key) != NULL, "no %s in %.500s", key, out);
-	return json_object_get_double(rvl_json_member(o, key));
-}
 
 /* Proves the clock, the time and the energy of each level in a report. */
 static void check_levels(struct json_object *o)

@@ -15,6 +15,7 @@
 #include "pbuild.h"
 #include "suite.h"
 #include "verb.h"
+#include "verb_out.h"
 
 #define SIM " --device sim:zu3eg-64 "
 #define F32 1
@@ -202,22 +203,6 @@ static double share(const uint8_t *p, uint32_t class)
 	for (int i = 0; i < W; i++)
 		sum += exp(p[i] / 255.0);
 	return exp(p[class] / 255.0) / sum;
-}
-
-static struct json_object *json_out(void)
-{
-	static struct json_object *doc;
-
-	json_object_put(doc);
-	doc = rvl_json_parse(out);
-	ck_assert_msg(doc != NULL, "no JSON: %.300s", out);
-	return doc;
-}
-
-static double number(struct json_object *o, const char *key)
-{
-	ck_assert_msg(rvl_json_member(o, key) != NULL, "no %s in %.500s", key, out);
-	return json_object_get_double(rvl_json_member(o, key));
 }
 
 static void check_classes(struct json_object *list, const uint8_t *p, int n, double tolerance)

@@ -13,6 +13,7 @@
 #include "unit/external_model.h"
 #include "program.h"
 #include "verb.h"
+#include "verb_out.h"
 
 
 static char dir[64];		/* directory of the battery and of traces */
@@ -61,22 +62,6 @@ static void stop(void)
 }
 
 #define COMPLAINS(text) ck_assert_msg(strstr(rvl_tool_error, text) != NULL, "%s", rvl_tool_error)
-
-/* Parses what the verb printed. The result is valid until the next call. */
-static struct json_object *json_out(void)
-{
-	static struct json_object *doc;
-	static char *text;
-
-	if (text && !strcmp(text, out))
-		return doc;
-	free(text);
-	text = strdup(out);
-	json_object_put(doc);
-	doc = rvl_json_parse(out);
-	ck_assert_msg(doc != NULL, "no JSON: %s", out);
-	return doc;
-}
 
 static const char *text_of(struct json_object *object, const char *key)
 {
@@ -217,12 +202,6 @@ START_TEST(status_state)
 	rivulet_client_unref(c);
 }
 END_TEST
-
-static double number(struct json_object *o, const char *key)
-{
-	ck_assert_msg(rvl_json_member(o, key) != NULL, "no %s in %.500s", key, out);
-	return json_object_get_double(rvl_json_member(o, key));
-}
 
 /* Proves that times, energies and ratios have the units of the man page. */
 START_TEST(status_in_si)
