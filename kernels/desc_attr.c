@@ -118,7 +118,7 @@ void rvl_attrs_pack(const struct rvl_kernel_desc *d, void *buf)
 			p = pack_value(p, &d->def->attrs[i], &d->value[i]);
 }
 
-/* ---- reading: the bytes are not trusted ---- */
+/* ---- reading: the bytes are untrusted ---- */
 
 struct reader {
 	const uint8_t *p;

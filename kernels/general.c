@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels of RVL_OP_GENERAL: a descriptor of the table at work. */
+/* Kernels of RVL_OP_GENERAL, which run the operator of a descriptor. */
 #include <string.h>
 
 #include "internal.h"
@@ -78,7 +78,9 @@ int rvl_setup_general(struct rvl_kernel *k, bool reference, char *why)
 	return 0;
 }
 
-/* The outputs keep the shapes that the run made, which must fit the memory there is for them. */
+/*
+ * The outputs keep the shapes that the run determined, which must fit the memory provided for them.
+ */
 static int take_outputs(const struct rvl_kernel *k, struct rvl_call *c, struct rvl_value *out)
 {
 	for (uint32_t i = 0; i < k->d.n_out; i++) {

@@ -176,7 +176,7 @@ int rvl_bcast_init(struct rvl_bcast *bc, const struct rvl_shape *a, const struct
 		return -EINVAL;
 	for (int i = 0; i < out->rank; i++) {
 		if (out->dim[i] == 1)
-			continue;	/* its stride is never used */
+			continue;	/* the stride of a dimension of 1 is never used */
 		bc->dim[bc->rank] = out->dim[i];
 		bc->sa[bc->rank] = sa[i];
 		bc->sb[bc->rank++] = sb[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of this folder share. */
+/* Declarations that the files of this folder share. */
 #ifndef RVL_KERNELS_INTERNAL_H
 #define RVL_KERNELS_INTERNAL_H
 

@@ -60,7 +60,7 @@ static int find(const char *name, enum rvl_isa *isa, char *why)
 	return rvl_why(why, "%.30s is no instruction set of this build%s", name, names(has));
 }
 
-/* Before main(), so that no kernel waits for it. */
+/* Runs before main(), so that no kernel waits for it. */
 static __attribute__((constructor)) void choose(void)
 {
 	const char *name = getenv("RIVULET_ISA");

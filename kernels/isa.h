@@ -6,8 +6,8 @@
 #include "int8/int8.h"
 
 /*
- * Instruction sets, the worst first. A set needs all that it lists; the best one that the processor
- * has is used. X(ID, name, description, int8 kernels)
+ * Instruction sets, the least preferred first. A set needs all features that it lists. The last one
+ * that the processor has is used. X(ID, name, description, int8 kernels)
  */
 #ifdef __x86_64__
 #define RVL_ISAS(X) \
@@ -33,7 +33,7 @@ enum rvl_isa {
 	RVL_ISA_COUNT,
 };
 
-/** Whether the processor has all that a set needs. */
+/* Whether the processor has all features of a set. */
 bool rvl_isa_available(enum rvl_isa isa);
 
 /** The instruction set in use. */

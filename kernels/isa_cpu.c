@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the processor has. */
+/* Detects the instruction sets of the processor. */
 #ifdef __aarch64__
 #include <sys/auxv.h>
 #endif

@@ -205,7 +205,7 @@ int rvl_setup_matmul(struct rvl_kernel *k, bool reference, char *why)
 	return rvl_matmul_geometry(d, &d->in[0], &d->in[1], &d->out[0], &k->mm, why);
 }
 
-/* y = clamp(alpha * y + beta * c), c broadcast by the strides of k->bc. */
+/* y = clamp(alpha * y + beta * c). The strides of k->bc broadcast c. */
 struct gemm_tail {
 	const struct rvl_kernel *k;
 	const float *c;

@@ -241,7 +241,7 @@ static enum rvl_type class_type(enum rvl_class k)
 	return k == RVL_CLASS_F32 ? RVL_TYPE_F32 : k == RVL_CLASS_S64 ? RVL_TYPE_S64 : RVL_TYPE_U64;
 }
 
-/* The result's shape with the dimensions merged that every operand walks through at one pace. */
+/* The result's shape after merging adjacent dimensions that are contiguous in every operand. */
 struct rows {
 	struct rvl_call *c;
 	enum rvl_type in, out;
@@ -278,7 +278,7 @@ static void merge(struct rows *r)
 	}
 }
 
-/* The place of element @at of the result in each operand. */
+/* The position of element @at of the result in each operand. */
 static void locate(const struct rows *r, int64_t at, int64_t *pos)
 {
 	memset(pos, 0, r->n * sizeof(*pos));

@@ -68,7 +68,7 @@ int rvl_setup_softmax(struct rvl_kernel *k, bool reference, char *why)
 	return 0;
 }
 
-/* scale, bias, mean, var are operands 1 to 4. */
+/* Operands 1 to 4 are scale, bias, mean and variance. */
 static int run_bn(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		  void *scratch, const struct rvl_pool *pool)
 {

@@ -161,8 +161,9 @@ static int32_t qmean(float sum, int64_t n, const struct rvl_qaverage *p)
 }
 
 /*
- * Of a window that hangs over the padding (ceil_mode), the float operator counts the positions
- * inside the padded input, the quantised one all of them, as onnxruntime does.
+ * Under a window that extends beyond the padding (ceil_mode), the float operator counts the
+ * positions inside the padded input, and the quantised one counts all positions, as onnxruntime
+ * does.
  */
 static int32_t qmean_window(const struct window *w, const uint8_t *x, const float *value,
 			    bool include_pad, const struct rvl_qaverage *p)
@@ -245,7 +246,8 @@ static void max_pixel(const struct pixel *p, const struct window *w)
 	size_t size = rvl_type_size(t), bytes = (size_t)p->n * size;
 	bool none = true;
 
-	for (int64_t i = 0; i < p->n; i++)	/* what stays of a window in the padding alone */
+	/* The result of a window that lies in the padding alone. */
+	for (int64_t i = 0; i < p->n; i++)
 		rvl_put_least(t, p->y, i);
 	for (int64_t ky = w->v.first; ky < w->v.last; ky++) {
 		for (int64_t kx = w->h.first; kx < w->h.last; kx++) {

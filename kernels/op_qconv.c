@@ -100,7 +100,7 @@ static void point(const struct conv_run *r, int64_t oy, int64_t ox, int64_t chan
 	}
 }
 
-/* memcpy() of few bytes. */
+/* As memcpy(), for few bytes. */
 static uint8_t *copy(uint8_t *dst, const uint8_t *src, int64_t n)
 {
 	if (n >= 64) {

@@ -69,7 +69,10 @@ int64_t rvl_shape_count(const struct rvl_shape *s)
 
 	if (s->rank < 0 || s->rank > RVL_MAX_RANK)
 		return -1;
-	/* A 0 hides no other dimension: products of some of them are strides and sizes too. */
+	/*
+	 * Dimensions besides a 0 are checked too, because their products are used as strides and
+	 * sizes.
+	 */
 	for (int i = 0; i < s->rank; i++) {
 		if (s->dim[i] < 0 || __builtin_mul_overflow(n, s->dim[i] ? s->dim[i] : 1, &n) ||
 		    n > MAX_ELEMENTS)
@@ -89,7 +92,7 @@ bool rvl_shape_equal(const struct rvl_shape *a, const struct rvl_shape *b)
 	return true;
 }
 
-/* Dimension @i of the shape seen with @rank dimensions, 1 in front. */
+/* Dimension @i of the shape, extended to @rank dimensions by 1s in front. */
 static int64_t dim_from_right(const struct rvl_shape *s, int rank, int i)
 {
 	int j = i - (rank - s->rank);

@@ -6,7 +6,10 @@
 
 #include "internal.h"
 
-/** Element @i of @y becomes the least finite value: the maximum of a window that has padding alone. */
+/*
+ * Sets element @i of @y to the least finite value: the maximum of a window that lies in the padding
+ * alone.
+ */
 static inline void rvl_put_least(enum rvl_type t, void *y, int64_t i)
 {
 	if (t == RVL_TYPE_F32)

@@ -128,7 +128,7 @@ struct rvl_cpu_set {
 	bool forced;		/* by the environment variable RIVULET_ISA */
 };
 
-/** Set number @i, the worst first; false behind the last one. */
+/* Set number @i, the least preferred first. Returns false behind the last one. */
 bool rvl_cpu_set(uint32_t i, struct rvl_cpu_set *set);
 
 /**

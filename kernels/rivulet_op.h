@@ -28,7 +28,7 @@ enum rvl_attr_kind {
 	RVL_ATTR_FLOATS,
 	RVL_ATTR_STRINGS,
 	RVL_ATTR_TENSOR,	/* read as one dimension */
-	RVL_ATTR_IGNORED,	/* any kind: it has no meaning in inference */
+	RVL_ATTR_IGNORED,	/* an attribute of any kind, which inference ignores */
 };
 
 /* An attribute that an operator knows. The values are the default; required: there is none. */
@@ -101,7 +101,7 @@ struct rvl_op_boxes {
 	struct rvl_op_box box[RVL_MAX_IN];
 };
 
-/* An operator at work. */
+/* A call of an operator. */
 struct rvl_call {
 	const struct rvl_op_def *def;
 	const struct rvl_attr_value *attr;	/* by index in def->attrs */
@@ -123,7 +123,8 @@ struct rvl_call {
 
 /* Sets of element types. */
 #define RVL_T(name) (1u << RVL_TYPE_##name)
-#define RVL_T_FLOAT RVL_T(F32)		/* wider and narrower ones are converted at a model's edges */
+/* The other float types are converted at the inputs and outputs of a model. */
+#define RVL_T_FLOAT RVL_T(F32)
 #define RVL_T_SIGNED (RVL_T(S8) | RVL_T(S16) | RVL_T(S32) | RVL_T(S64))
 #define RVL_T_UNSIGNED (RVL_T(U8) | RVL_T(U16) | RVL_T(U32) | RVL_T(U64))
 #define RVL_T_INT (RVL_T_SIGNED | RVL_T_UNSIGNED)
@@ -154,7 +155,7 @@ enum rvl_op_flag {
  * with RVL_SAME_ALL all have.
  */
 #define RVL_SAME_ALL 0xffffffffu
-#define RVL_ANY_NUMBER_IN RVL_MAX_IN	/* variadic: what is more is cut up by the reader */
+#define RVL_ANY_NUMBER_IN RVL_MAX_IN	/* variadic; the reader splits a node with more inputs */
 
 struct rvl_op_def {
 	const char *name;	/* NULL ends a list */

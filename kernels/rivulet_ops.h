@@ -23,15 +23,17 @@
 enum rvl_type { RVL_TYPE_NONE = 0, RIVULET_DTYPES(RVL_TYPE_ENUM) RVL_TYPE_COUNT };
 #undef RVL_TYPE_ENUM
 
-/* What holds of all nodes of an operator. */
+/* Properties of all nodes of an operator. */
 enum rvl_trait {
-	RVL_TRAIT_LINEAR = 1 << 0,	/* work and result in proportion to the operands: may be folded */
+	/* work and result are proportional to the operands, so that it may be folded */
+	RVL_TRAIT_LINEAR = 1 << 0,
 	RVL_TRAIT_RENAMES = 1 << 1,	/* the result is the operand's bytes in another shape */
 	RVL_TRAIT_MOVES = 1 << 2,	/* every result is an element of the operand, unchanged */
-	RVL_TRAIT_CHANNELS = 1 << 3,	/* a channel of the result depends on that of the operand only */
+	/* a channel of the result depends on the same channel of the operand only */
+	RVL_TRAIT_CHANNELS = 1 << 3,
 	RVL_TRAIT_PRODUCT = 1 << 4,	/* a convolution or matrix product with weights as input 1 */
 	RVL_TRAIT_CLAMPS = 1 << 5,	/* the kernel clamps its float result to attr.f_lo, attr.f_hi */
-	RVL_TRAIT_MADE = 1 << 6,	/* made by fusion: quantised, and in no model */
+	RVL_TRAIT_MADE = 1 << 6,	/* quantised, made by fusion, and in no model */
 	/* The kernel computes on images in NHWC too, ... */
 	RVL_TRAIT_NHWC = 1 << 7,	/* ... where all its images have that layout; */
 	RVL_TRAIT_NHWC_EACH = 1 << 8,	/* ... and reorders an operand that has the other one. */

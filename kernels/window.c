@@ -271,7 +271,10 @@ int64_t rvl_window_padded(const struct rvl_window_axis *a, int64_t o)
 
 /* ---- loop ---- */
 
-/* A walk over the taps of the outer axes of a row; [first, past) are those worth a look. */
+/*
+ * Iterates over the taps of the outer axes of a row. The taps in [first, past) may lie inside the
+ * input.
+ */
 struct walk {
 	const struct rvl_window *w;
 	const struct rvl_window_work *work;
@@ -321,7 +324,7 @@ static int64_t source(const struct walk *k, int d)
 	return at / a->stride;
 }
 
-/* Tap @i of the last axis of a window; @t has the index and place of its row. */
+/* Visits tap @i of the last axis of a window. @t has the index and position of its row. */
 static void gather(const struct walk *k, struct rvl_window_tap t, int64_t i)
 {
 	const struct rvl_window_axis *a = &k->w->axis[k->w->rank - 1];

@@ -9,8 +9,8 @@
 #include "rivulet_op.h"
 
 struct rvl_window_axis {
-	int64_t n;		/* positions of the input */
-	int64_t out;		/* positions of the result */
+	int64_t n;		/* number of positions of the input */
+	int64_t out;		/* number of positions of the result */
 	int64_t k, stride, dilation;
 	int64_t pad[2];		/* before and behind the input */
 };

@@ -17,7 +17,9 @@
 		} \
 	}
 
-/* The functions of an operator, one for each class of element types; NULL: not for that class. */
+/*
+ * The functions of an operator, one for each class of element types. NULL: the class is not taken.
+ */
 struct functions {
 	rvl_row_fn f, s, u;
 };
@@ -54,7 +56,7 @@ static int run_compare(struct rvl_call *c, const struct functions *fn)
 		return run_compare(c, &(const struct functions) { name##_f, name##_s, name##_u }); \
 	}
 
-/* Sums of integers wrap around, so they are computed on unsigned ones. */
+/* Sums of integers wrap around, so that they are computed on unsigned integers. */
 ROW2(add_f, f, f, a + b)
 ROW2(add_u, u, u, a + b)
 RUN_CLASS(add, add_f, add_u, add_u)
@@ -120,7 +122,7 @@ RUN_CLASS(bit_xor, NULL, bit_xor_u, bit_xor_u)
 ROW2(shift_left, u, u, b < 64 ? a << b : 0)
 ROW2(shift_right, u, u, b < 64 ? a >> b : 0)
 
-/* A shift by a negative number, or by all bits and more, leaves the sign alone. */
+/* A shift by a negative count, or by 64 bits and more, gives 0, or the sign. */
 ROW2(shift_left_s, s, s, (uint64_t)b < 64 ? (int64_t)((uint64_t)a << b) : 0)
 ROW2(shift_right_s, s, s, (uint64_t)b < 64 ? a >> b : a < 0 ? -1 : 0)
 
@@ -218,8 +220,8 @@ static int run_mean(struct rvl_call *c)
 
 /*
  * Before opset 7, input 1 is broadcast to input 0 where the attribute says so: its dimensions are
- * those of input 0 from @axis on, by default the last ones. Gives input 1 the rank from which
- * today's rule follows.
+ * those of input 0 from @axis on, by default the last ones. Adds dimensions of 1 to input 1, so
+ * that the rule of opset 7 gives the same result.
  */
 static int align(struct rvl_call *c)
 {

@@ -7,7 +7,7 @@
 #include "rivulet_op.h"
 
 #define ROW 256			/* elements of a head at a time */
-#define FAR ((int64_t)1 << 41)	/* beyond every position */
+#define FAR ((int64_t)1 << 41)	/* a position beyond every sequence */
 
 enum input { Q, K, V, MASK, PAST_KEY, PAST_VALUE, VALID };
 enum output { Y, PRESENT_KEY, PRESENT_VALUE, SCORES };
@@ -106,7 +106,7 @@ static int cache_extent(struct rvl_call *c, struct attention *a)
 	return 0;
 }
 
-/* The mask broadcasts, but positions that it lacks are masked. */
+/* The mask broadcasts. Positions beyond its end are masked. */
 static int mask_extent(struct rvl_call *c, struct attention *a)
 {
 	const struct rvl_shape *m = &c->in[MASK].shape;
@@ -198,7 +198,7 @@ static int64_t scratch_attention(const struct rvl_call *c)
 
 /* ---- computation ---- */
 
-/* Position @i of head @h among @heads and @length positions of @size values. */
+/* Element 0 of head @h at position @i, of @heads heads with @length positions of @size values. */
 static int64_t place(const struct attention *a, int64_t b, int64_t h, int64_t i, int64_t heads,
 		     int64_t length, int64_t size)
 {

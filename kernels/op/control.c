@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What the compiler makes of control flow. */
+/* Operators that the compiler makes from control flow. */
 #include <string.h>
 
 #include "rivulet_op.h"
 
-/* Whose shapes differ can be selected only when the condition is known. */
+/* Branches of different shapes can be selected only when the condition is known. */
 static int infer_select(struct rvl_call *c)
 {
 	const uint8_t *cond = c->in[0].data;
@@ -26,7 +26,10 @@ static int run_select(struct rvl_call *c)
 {
 	const struct rvl_value *taken = &c->in[*(const uint8_t *)c->in[0].data ? 1 : 2];
 
-	/* Without a bound the shapes are equal, or the output would not have its room. */
+	/*
+	 * Without a bound the shapes must be equal, because the output has room for one of them
+	 * only.
+	 */
 	if (!rvl_shape_equal(&taken->shape, &c->out[0].shape))
 		return rvl_op_fail(c, "its branches give different shapes");
 	memcpy(c->out[0].data, taken->data, (size_t)rvl_count(taken) * rvl_type_size(taken->type));

@@ -186,7 +186,7 @@ MAC_INT(mac_s8, int8_t)
 /* What FusedConv does with a sum. */
 struct activation {
 	const char *name;
-	uint32_t params;	/* numbers it takes */
+	uint32_t params;	/* number of parameters that it takes */
 	double (*of)(double v, const float *p);
 };
 

@@ -92,7 +92,7 @@ struct corners {
 	double weight[1 << (RVL_MAX_RANK - 2)];
 };
 
-/* Joins one more axis; elements outside the image are left out, for they are 0. */
+/* Adds one more axis to the list. Elements outside the image are left out, because they are 0. */
 static void add_axis(struct corners *k, double at, int64_t n)
 {
 	double low = floor(at), part = at - low;
@@ -102,7 +102,10 @@ static void add_axis(struct corners *k, double at, int64_t n)
 	if (!(at > -1 && at < (double)n))
 		return;
 	for (int i = before - 1; i >= 0; i--) {
-		/* The list grows to twice its length from its end, which keeps what is unread. */
+		/*
+		 * The list doubles in place. It is filled from its end, so that unread entries are
+		 * not overwritten.
+		 */
 		int64_t base = k->at[i] * n;
 		double w = k->weight[i];
 

@@ -85,7 +85,7 @@ static int count_letters(const char *at, bool *ellipsis)
 	return n;
 }
 
-/* A dimension of 1 broadcasts. */
+/* A dimension of 1 is broadcast. */
 static int set_dim(struct rvl_call *c, struct einsum *e, int label, int64_t dim)
 {
 	int64_t *d = &e->dim[label];
@@ -205,7 +205,10 @@ static int infer_einsum(struct rvl_call *c)
 
 /* ---- computation ---- */
 
-/* A label that an operand has twice walks its diagonal. */
+/*
+ * A label that occurs twice in an operand has the sum of both strides, so that it runs along the
+ * diagonal.
+ */
 static void find_strides(struct einsum *e)
 {
 	for (uint32_t i = 0; i < e->c->n_in; i++) {

@@ -17,7 +17,7 @@ static int64_t index_at(const struct rvl_value *v, int64_t i, int64_t dim)
 	return k < 0 ? k + dim : k;
 }
 
-/* All are checked before threads begin, so that one of them reports. */
+/* All indices are checked before threads begin, so that only one error is reported. */
 static int check_indices(struct rvl_call *c, int64_t dim)
 {
 	const struct rvl_value *v = &c->in[1];
@@ -84,9 +84,9 @@ static int infer_gather(struct rvl_call *c)
 /* Blocks of the input, one after the other in the output. */
 struct blocks {
 	const struct rvl_call *c;
-	int64_t dim;		/* of the axis */
-	int64_t n;		/* indices */
-	size_t bytes;		/* of a block */
+	int64_t dim;		/* size of the axis */
+	int64_t n;		/* number of indices */
+	size_t bytes;		/* elements of a block */
 };
 
 static void gather_blocks(void *arg, int64_t first, int64_t past)

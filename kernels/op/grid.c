@@ -63,8 +63,8 @@ static double reflect(const struct grid_sample *s, double x, int64_t n)
 }
 
 /*
- * A sample by cubic convolution outside of the image keeps its place, and its taps are those at the
- * border, as in onnxruntime and PyTorch.
+ * A sample by cubic convolution outside of the image keeps its coordinate, and its taps are clamped
+ * to the border, as in onnxruntime and PyTorch.
  */
 static double pad_place(const struct grid_sample *s, double x, int64_t n)
 {
@@ -73,7 +73,7 @@ static double pad_place(const struct grid_sample *s, double x, int64_t n)
 	return s->padding == REFLECTION ? reflect(s, x, n) : x;
 }
 
-/* The index that stands for place @i; -1: zero. */
+/* The index of the element used for index @i; -1: zero. */
 static int64_t pad_index(const struct grid_sample *s, double i, int64_t n)
 {
 	if (s->padding == ZEROS)
@@ -94,14 +94,14 @@ static double cubic(double x)
 	return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-/* The elements that make a sample, and their weights. */
+/* The elements that contribute to a sample, and their weights. */
 struct sample {
 	int n;
 	int64_t at[TAPS * TAPS * TAPS];
 	double weight[TAPS * TAPS * TAPS];
 };
 
-/* Joins an axis: every element so far becomes @s->taps ones. */
+/* Adds an axis: each entry of @s is replaced by one for each tap along the axis. */
 static void join_axis(const struct grid_sample *s, double x, int64_t n, struct sample *k)
 {
 	struct sample old = *k;
@@ -323,7 +323,7 @@ static void bins_of_region(const struct roi_align *a, int64_t i, struct bins *v,
 	*h = bins_of(a, roi[0], roi[2], a->pw);
 }
 
-/* The two elements along an axis next to a sample; false: it lies outside. */
+/* The two elements along an axis next to a sample. Returns false if the sample lies outside. */
 static bool neighbours(const struct bins *b, int64_t bin, int64_t i, int64_t n, int64_t at[2],
 		       double w[2])
 {
@@ -340,7 +340,7 @@ static bool neighbours(const struct bins *b, int64_t bin, int64_t i, int64_t n, 
 	return true;
 }
 
-/* Adds a sample, or keeps it if it is the largest; @first: there is none before. */
+/* Adds a sample, or for the largest keeps the larger one. @first: it is the first sample. */
 static void take(const struct roi_align *a, const float *x, const int64_t v[2], const double vw[2],
 		 const int64_t h[2], const double hw[2], bool first, double *y)
 {

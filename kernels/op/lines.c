@@ -363,7 +363,7 @@ static int run_lp_norm(struct rvl_call *c)
 
 /* ---- TopK ---- */
 
-/* The number of elements wanted; *known: false where only a run knows it. */
+/* The number of requested elements. *known is false where only a run knows it. */
 static int top_k_number(struct rvl_call *c, int64_t most, int64_t *k, bool *known)
 {
 	uint32_t n;
@@ -401,7 +401,7 @@ static int infer_top_k(struct rvl_call *c)
 	return 0;
 }
 
-/* The indices of each line while they are chosen and sorted. */
+/* Indices of each line, while they are selected and sorted. */
 static int64_t scratch_top_k(const struct rvl_call *c)
 {
 	return rvl_count(&c->out[0]) * (int64_t)sizeof(int64_t);
@@ -418,7 +418,10 @@ static bool before(const struct lines *l, int64_t at, int64_t a, int64_t b)
 	return va != vb ? va > vb : a < b;
 }
 
-/* Element @v sinks from place @i of a heap of @n whose first place has the element that comes last. */
+/*
+ * Sifts element @v down from node @i of a heap of @n nodes. Its root is the element that comes
+ * last.
+ */
 static void sink(const struct lines *l, int64_t at, int64_t *heap, int64_t n, int64_t i, int64_t v)
 {
 	for (int64_t child; (child = 2 * i + 1) < n; i = child) {

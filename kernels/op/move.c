@@ -668,7 +668,7 @@ static void pad_constant(const struct rvl_call *c, const struct pads *p)
 	copy_kept(c, p);
 }
 
-/* Which of @n elements element @i is a copy of, where @i is outside. */
+/* The index among @n elements of the one that element @i outside of them is a copy of. */
 static int64_t copied_from(const char *mode, int64_t i, int64_t n)
 {
 	int64_t period = mode[0] == 'r' ? 2 * (n - 1) : n;
@@ -681,8 +681,9 @@ static int64_t copied_from(const char *mode, int64_t i, int64_t n)
 }
 
 /*
- * Fills what is padded along axis @d with copies of what is there: whole along the axes behind it,
- * which are done, and only the kept elements of those before it, which follow.
+ * Fills the padding along axis @d with copies of elements. Axes behind @d are complete, so that
+ * their whole extent is copied. Of axes before @d only the kept elements are copied, because their
+ * padding follows.
  */
 static void pad_axis(const struct rvl_call *c, const struct pads *p, int d)
 {
@@ -881,7 +882,7 @@ static int run_blocks(struct rvl_call *c, const struct rvl_shape *space, bool to
 	struct box b = box_between(&c->in[0], 0, &c->out[0], 0);
 	int64_t k = rvl_attr_int(c, "blocksize"), channels = space->dim[1];
 	int64_t h = space->dim[2] / k, w = space->dim[3] / k, plane = h * w;
-	/* Where a channel and a place in a block lie in the deep tensor. */
+	/* Strides in the deep tensor of a channel of the wide one, and of a position in a block. */
 	int64_t channel = columns_last(c) ? k * k * plane : plane;
 	int64_t place = columns_last(c) ? plane : channels * plane;
 	const int64_t dim[] = { space->dim[0], channels, h, k, w, k };

@@ -89,7 +89,10 @@ static void channel_moments(const struct batch *b, int64_t channel, double *mean
 	}
 }
 
-/* Odd outputs are means, even ones variances: those given, moved towards the batch in training. */
+/*
+ * Odd outputs are means, even ones variances. They are the given ones, in training moved towards
+ * those of the batch.
+ */
 static void put_moments(const struct batch *b, int64_t channel, const double *used)
 {
 	float momentum = rvl_attr_float(b->c, "momentum");

@@ -87,7 +87,7 @@ static int check_zero_points(struct rvl_call *c)
 			   (long long)rvl_count(&c->in[2]), (long long)rvl_count(&c->in[1]));
 }
 
-/* The type of the zero point, else the one that is asked for, else uint8. */
+/* The type of the zero point, otherwise the requested type, otherwise uint8. */
 static enum rvl_type quantised_type(const struct rvl_call *c)
 {
 	int64_t asked = attr_or(c, "output_dtype", 0);
@@ -164,7 +164,7 @@ struct parts {
 	void (*fn)(const struct quant *q, const struct part *p);
 };
 
-/* Elements in pieces that end with the rows behind the axis. */
+/* Splits the elements into pieces that end with the rows behind the axis. */
 static void run_parts(void *arg, int64_t first, int64_t past)
 {
 	const struct parts *r = arg;

@@ -111,7 +111,7 @@ struct net;
 struct kind {
 	const char *name;
 	int gates, activations;
-	const char *missing[MOST_ACTIVATIONS];	/* the activations where the model names none */
+	const char *missing[MOST_ACTIVATIONS];	/* activations for a model that names none */
 	void (*step)(const struct net *k, int d, const float *x, float *state);
 };
 
@@ -119,7 +119,7 @@ struct net {
 	struct rvl_call *c;
 	const struct kind *kind;
 	int dirs;
-	bool reversed;			/* direction 0; direction 1 always is */
+	bool reversed;			/* of direction 0; direction 1 always is */
 	int64_t seq, batch, in, n;	/* n: hidden elements */
 	/* Elements between neighbours in time, batch and direction. */
 	int64_t x_time, x_batch, y_time, y_batch, y_dir, h_batch, h_dir;

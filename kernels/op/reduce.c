@@ -17,7 +17,7 @@ union number {
 	uint64_t u;
 };
 
-/* Folds x[i] into a[i * step] for all i; shift[i * step] belongs to that place of the result. */
+/* Folds x[i] into a[i * step] for all i. shift[i * step] is the shift of that result. */
 typedef void (*fold_fn)(union number *a, int64_t step, const union number *x, int64_t n,
 			const double *shift);
 
@@ -40,7 +40,7 @@ FOLD(square_d, d, r + v * v)
 FOLD(square_u, u, r + v * v)
 FOLD(magnitude_d, d, r + fabs(v))
 FOLD(magnitude_s, s, (int64_t)((uint64_t)r + (v < 0 ? 0 - (uint64_t)v : (uint64_t)v)))
-/* As NumPy: a NaN is the largest and the smallest. */
+/* As in NumPy, the maximum and the minimum with a NaN are NaN. */
 FOLD(max_d, d, isnan(r) || r > v ? r : v)
 FOLD(max_s, s, r > v ? r : v)
 FOLD(max_u, u, r > v ? r : v)
@@ -175,7 +175,7 @@ static void load(const struct reduce *r, int64_t pos, int64_t n, union number *x
 			    (const char *)v->data + (size_t)pos * rvl_type_size(v->type), n);
 }
 
-/* Folds all that belongs to @n results side by side, the first of which begins at @pos. */
+/* Folds all elements of @n adjacent results, the first of which begin at @pos. */
 static void fold_all(const struct reduce *r, int64_t pos, int64_t n, fold_fn fold,
 		     const double *shift, union number *a)
 {
@@ -351,7 +351,10 @@ RUN(sum_square)
 #define BLEND(op, opset, set, fn, text) \
 	BY_ATTRIBUTE(op, fn, RVL_OP_BLENDS, text), BY_INPUT(op, opset, set, fn, RVL_OP_BLENDS, text)
 
-/* The result is an element of the operand: the order of bytes is that of the values they stand for. */
+/*
+ * The result is an element of the operand, because bytes have the order of their dequantised
+ * values.
+ */
 #define SELECTION(op, opset, set, fn, text) \
 	BY_ATTRIBUTE(op, fn, RVL_OP_MOVES, text), BY_INPUT(op, opset, set, fn, RVL_OP_MOVES, text)
 

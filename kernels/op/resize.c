@@ -249,7 +249,7 @@ static double round_to(const char *mode, double x)
 	return strcmp(mode, "round_prefer_ceil") ? ceil(x - 0.5) : floor(x + 0.5);
 }
 
-/* The weight of an element at distance @x. */
+/* The weight of an element at distance @x from the coordinate. */
 static double weight(const struct resize *r, double x)
 {
 	double a = r->cubic;
@@ -264,14 +264,14 @@ static double weight(const struct resize *r, double x)
 	return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-/* The elements that make each result of an axis, and their weights. */
+/* The elements that contribute to each result of an axis, and their weights. */
 struct table {
 	int64_t taps;
 	int64_t *at;		/* [out][taps]; -1 in the first: the result lies outside */
 	double *weight;
 };
 
-/* Elements on each side that have weight. */
+/* Number of elements on each side that may have a weight. */
 static double support(const struct resize *r, const struct axis *a, double *squeeze)
 {
 	*squeeze = r->antialias && a->scale < 1 ? a->scale : 1;
@@ -317,7 +317,7 @@ static void fill(const struct resize *r, const struct axis *a, struct table *t)
 	}
 }
 
-/* Finds the table of an axis. Fails where it would need more than @room elements. */
+/* Fills the table of an axis. Fails where it would need more than @room elements. */
 static int make_table(const struct resize *r, const struct axis *a, int64_t room, struct table *t)
 {
 	double squeeze;
@@ -339,7 +339,7 @@ struct pass {
 	char *y;
 	int64_t inner;
 	size_t size;		/* bytes of an element; float where there are weights */
-	uint64_t outside;	/* an element of what lies outside */
+	uint64_t outside;	/* value of elements outside of the input */
 };
 
 static void sum_row(const struct pass *p, int64_t i, const float *x, float *y)
@@ -541,7 +541,7 @@ static void blend_rows(void *arg, int64_t first, int64_t past)
 	}
 }
 
-/* The first of two neighbouring axes, the only ones that change; -1: others do. */
+/* The first of two adjacent axes, if these are the only ones that change; otherwise -1. */
 static int axes_to_blend(const struct resize *r)
 {
 	int first = 0, last = r->rank - 1;

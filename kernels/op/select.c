@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators whose data decides how many elements they give: their shapes are upper bounds. */
+/*
+ * Operators whose data determine the number of elements of the result. Their shapes are upper
+ * bounds.
+ */
 #include <string.h>
 
 #include "rivulet_op.h"
@@ -397,7 +400,7 @@ static bool score_before(const void *ctx, int64_t a, int64_t b)
 	return score[a] > score[b];
 }
 
-/* Selects the boxes of one class in one batch; the first number of its list says how many. */
+/* Selects the boxes of one class in one batch. The first entry of its list is their number. */
 static void select_class(void *arg, uint32_t at)
 {
 	const struct boxes *b = arg;

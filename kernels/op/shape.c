@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Shapes as values, other shapes for the same values, and tensors made of nothing but a shape. */
+/*
+ * Shapes as values, other shapes for the same values, and tensors that follow from a shape alone.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -242,7 +244,7 @@ static int infer_expand(struct rvl_call *c)
 	return rc;
 }
 
-/* Element-wise copy of input 0, broadcast; the class only says how wide an element is. */
+/* Element-wise copy of input 0, broadcast. The class determines only the size of an element. */
 static void copy_row(const struct rvl_call *c, int64_t n, union rvl_row y, const union rvl_row *x)
 {
 	(void)c;

@@ -171,7 +171,7 @@ static void transform(struct transform *t)
 	transform_two(t, t->x);
 	for (int64_t k = 0; k < t->m; k++) {
 		t->x[k] = product(t->x[k], t->filter[k]);
-		t->x[k].im = -t->x[k].im;	/* the conjugate makes the next transform inverse */
+		t->x[k].im = -t->x[k].im;	/* conjugate: the next transform is the inverse */
 	}
 	transform_two(t, t->x);
 	for (int64_t k = 0; k < t->n; k++) {
@@ -250,7 +250,10 @@ static int64_t bound_bytes(int64_t n)
 	return 13 * n * (int64_t)sizeof(struct complex);
 }
 
-/* Where only a run knows the length, that of the output bounds it; half of it may have been cut off. */
+/*
+ * Where only a run knows the length, the output's length bounds it. A one-sided output has half of
+ * it.
+ */
 static int64_t scratch_dft(const struct rvl_call *c)
 {
 	const struct rvl_shape *y = &c->out[0].shape;
@@ -276,7 +279,9 @@ static struct complex point(const struct dft *d, const float *x, int64_t k)
 	return v;
 }
 
-/* A one-sided spectrum belongs to a real signal: its other half is the conjugate, mirrored. */
+/*
+ * A one-sided spectrum is that of a real signal, so that its other half is the mirrored conjugate.
+ */
 static void load_points(const struct dft *d, const float *x, struct complex *to)
 {
 	for (int64_t k = 0; k < d->n; k++) {
@@ -285,7 +290,8 @@ static void load_points(const struct dft *d, const float *x, struct complex *to)
 		to[k] = point(d, x, mirror ? d->n - k : k);
 		if (d->inverse && d->half && (!k || 2 * k == d->n))
 			to[k].im = 0.0;
-		if (d->inverse && !mirror)	/* the inverse is the conjugate of the conjugate's */
+		/* the inverse is the conjugate of the transform of the conjugate */
+		if (d->inverse && !mirror)
 			to[k].im = -to[k].im;
 	}
 }

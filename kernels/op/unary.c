@@ -231,7 +231,7 @@ static void prelu_s(const struct rvl_call *c, int64_t n, union rvl_row y, const 
 		y.u[i] = x[0].s[i] < 0 ? x[0].u[i] * x[1].u[i] : x[0].u[i];
 }
 
-/* Nothing is below 0. */
+/* An unsigned number is never below 0. */
 static void prelu_u(const struct rvl_call *c, int64_t n, union rvl_row y, const union rvl_row *x)
 {
 	(void)c;
