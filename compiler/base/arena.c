@@ -119,7 +119,7 @@ char *rvl_arena_strndup(struct rvl_arena *a, const char *s, size_t len)
 {
 	char *p = len < SIZE_MAX ? rvl_arena_alloc(a, len + 1) : refused(a);
 
-	if (p)
+	if (p && len)
 		memcpy(p, s, len);
 	return p;
 }

@@ -34,7 +34,10 @@ bool rvl_arena_failed(const struct rvl_arena *a);
 /** Bytes that the arena holds, without its own bookkeeping. */
 size_t rvl_arena_held(const struct rvl_arena *a);
 
-/** A copy of @len bytes with a NUL behind them, or NULL as rvl_arena_alloc(). */
+/**
+ * A copy of @len bytes with a NUL behind them, or NULL as rvl_arena_alloc(). @s may be NULL if @len
+ * is 0.
+ */
 char *rvl_arena_strndup(struct rvl_arena *a, const char *s, size_t len);
 
 #endif
