@@ -9,7 +9,7 @@
 #
 #   make check-STAGE runs one stage of make check: unit fresh asan model plan conv onnx models docs
 #   layout abi examples dts rrsc style rooms kernel-style pipeline security nspawn bounce service
-#   arm64-int8 attacks switch. scripts/vm-check.sh runs the stage vm.
+#   arm64-kernels attacks switch. scripts/vm-check.sh runs the stage vm.
 #
 #   Tests that make check does not run: check-int8 check-cycles check-onnx-newest check-microsoft
 #   check-compile check-large check-quantised check-quantised-operators check-graphs check-real
@@ -144,9 +144,9 @@ check-kernel-style:
 	@scripts/check-kernel-style
 
 # Compares the kernels of the CPU operators for arm64 with the scalar reference, under qemu-user.
-.PHONY: check-arm64-int8
-check-arm64-int8:
-	@scripts/check-arm64-int8
+.PHONY: check-arm64-kernels
+check-arm64-kernels:
+	@scripts/check-arm64-kernels
 
 # Tests the driver with a Device Tree on an emulated ZCU102. The kernel is built by the first run.
 .PHONY: check-arm64

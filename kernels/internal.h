@@ -78,6 +78,7 @@ struct rvl_kernel {
 	struct rvl_qbinary qb;
 	struct rvl_bcast bc;
 	struct rvl_i8_mat *i8;	/* packed weights of a quantised product */
+	float *f32;		/* those of a float product, or NULL */
 	uint8_t *zeros;		/* a row of the image, of the zero point */
 	struct rvl_sc *sc;
 	struct rvl_kernel *inner;	/* Q_GENERAL: the operator on floats */

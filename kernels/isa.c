@@ -11,10 +11,11 @@
 struct isa {
 	const char *name, *doc;
 	const struct rvl_i8_kernels *i8;
+	const struct rvl_f32_kernels *f32;
 };
 
 static const struct isa isas[] = {
-#define ROW(id, name, doc, i8) { name, doc, &(i8) },
+#define ROW(id, name, doc, i8, f32) { name, doc, &(i8), &(f32) },
 	RVL_ISAS(ROW)
 #undef ROW
 };
@@ -111,6 +112,11 @@ enum rvl_isa rvl_isa(void)
 const struct rvl_i8_kernels *rvl_i8_kernels(void)
 {
 	return isas[rvl_isa()].i8;
+}
+
+const struct rvl_f32_kernels *rvl_f32_kernels(void)
+{
+	return isas[rvl_isa()].f32;
 }
 
 bool rvl_have_avx2(void)

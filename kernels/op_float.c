@@ -1,91 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolution and matrix products in float. */
+/* Convolution and matrix products in float: the kernels of float/ with weights packed at setup. */
 #include <string.h>
 
+#include "float/conv.h"
 #include "internal.h"
+#include "isa.h"
 #include "qmath.h"
 #include "ref.h"
 
-struct conv_run {
-	const struct rvl_kernel *k;
-	const float *x, *w, *b;
-	float *y;
-};
-
-/* Outputs [first, last) of a row whose input column for this tap lies inside the image. */
-static void valid_span(const struct rvl_conv_geom *g, int64_t kx, int64_t *first, int64_t *last)
-{
-	int64_t shift = kx * g->d[1] - g->pad[1];
-	int64_t f = shift < 0 ? (-shift + g->s[1] - 1) / g->s[1] : 0;
-	int64_t l = g->w - 1 - shift < 0 ? 0 : (g->w - 1 - shift) / g->s[1] + 1;
-
-	*first = f;
-	*last = l < g->ow ? l : g->ow;
-}
-
-/* y[ox] += x[ox * stride + shift] * w for one tap of one row; the compiler vectorises the loops. */
-static void add_tap(const struct rvl_conv_geom *g, const float *x, int64_t kx, float w, float *y)
-{
-	int64_t shift = kx * g->d[1] - g->pad[1];
-	int64_t first, last;
-
-	valid_span(g, kx, &first, &last);
-	if (g->s[1] == 1) {
-		for (int64_t ox = first; ox < last; ox++)
-			y[ox] += x[ox + shift] * w;
-	} else {
-		for (int64_t ox = first; ox < last; ox++)
-			y[ox] += x[ox * g->s[1] + shift] * w;
-	}
-}
-
-static void conv_row(const struct conv_run *r, int64_t image, int64_t m, int64_t oy, float *y)
-{
-	const struct rvl_conv_geom *g = &r->k->g;
-	int64_t cg = g->c / g->group;
-	int64_t c0 = image * g->c + m / (g->m / g->group) * cg;
-	const float *w = r->w + m * cg * g->k[0] * g->k[1];
-
-	for (int64_t c = 0; c < cg; c++) {
-		for (int64_t ky = 0; ky < g->k[0]; ky++, w += g->k[1]) {
-			int64_t iy = oy * g->s[0] + ky * g->d[0] - g->pad[0];
-
-			if (iy < 0 || iy >= g->h)
-				continue;
-			for (int64_t kx = 0; kx < g->k[1]; kx++)
-				add_tap(g, r->x + ((c0 + c) * g->h + iy) * g->w, kx, w[kx], y);
-		}
-	}
-}
-
-/* One output channel of one image. */
-static void conv_plane(void *arg, uint32_t i)
-{
-	const struct conv_run *r = arg;
-	const struct rvl_conv_geom *g = &r->k->g;
-	int64_t m = i % g->m;
-	float lo = r->k->d.attr.f_lo, hi = r->k->d.attr.f_hi;
-	float *y = r->y + i * g->oh * g->ow;
-
-	for (int64_t oy = 0; oy < g->oh; oy++, y += g->ow) {
-		for (int64_t ox = 0; ox < g->ow; ox++)
-			y[ox] = r->b ? r->b[m] : 0;
-		conv_row(r, i / g->m, m, oy, y);
-		for (int64_t ox = 0; ox < g->ow; ox++)
-			y[ox] = y[ox] < lo ? lo : y[ox] > hi ? hi : y[ox];
-	}
-}
-
-static int run_conv(const struct rvl_kernel *k, const void *const *in, void *const *out,
-		    void *scratch, const struct rvl_pool *pool)
-{
-	struct conv_run r = { .k = k, .x = in[0], .w = in[1], .y = out[0] };
-
-	(void)scratch;
-	r.b = k->d.n_in > 2 ? in[2] : NULL;
-	rvl_parallel(pool, (uint32_t)(k->g.n * k->g.m), conv_plane, &r);
-	return 0;
-}
+/* Packed weights beyond this size are packed again in each run, a piece at a time. */
+#define MAX_PACKED ((int64_t)1 << 27)
 
 static int run_conv_ref(const struct rvl_kernel *k, const void *const *in, void *const *out,
 			void *scratch, const struct rvl_pool *pool)
@@ -97,12 +21,71 @@ static int run_conv_ref(const struct rvl_kernel *k, const void *const *in, void 
 	return 0;
 }
 
+static struct rvl_f32_conv conv_of(const struct rvl_kernel *k)
+{
+	const struct rvl_conv_geom *g = &k->g;
+	int64_t in[2] = { g->h, g->w }, out[2] = { g->oh, g->ow };
+	struct rvl_f32_conv v = {
+		.w.rank = 2, .images = g->n, .group = g->group, .m_group = g->m / g->group,
+		.c_group = g->c / g->group, .lo = k->d.attr.f_lo, .hi = k->d.attr.f_hi,
+		.packed = k->f32,
+	};
+
+	for (int i = 0; i < 2; i++)
+		v.w.axis[i] = (struct rvl_window_axis) {
+			.n = in[i], .out = out[i], .k = g->k[i], .stride = g->s[i],
+			.dilation = g->d[i], .pad = { g->pad[i] },
+		};
+	rvl_f32_conv_init(&v);
+	return v;
+}
+
+static int run_conv(const struct rvl_kernel *k, const void *const *in, void *const *out,
+		    void *scratch, const struct rvl_pool *pool)
+{
+	struct rvl_f32_conv v = conv_of(k);
+
+	v.x = in[0];
+	v.weights = in[1];
+	v.bias = k->d.n_in > 2 ? in[2] : NULL;
+	v.y = out[0];
+	rvl_f32_conv_run(&v, scratch, pool);
+	return 0;
+}
+
 static bool all_float(const struct rvl_kernel_desc *d)
 {
 	for (uint32_t i = 0; i < d->n_in; i++)
 		if (d->in[i].type != RVL_TYPE_F32 && d->in[i].type != RVL_TYPE_NONE)
 			return false;
 	return d->in[1].type == RVL_TYPE_F32 && d->out[0].type == RVL_TYPE_F32;
+}
+
+/* Memory for packed weights in k->f32, unless there are none or too many. */
+static int packed_memory(struct rvl_kernel *k, int64_t floats, float **to)
+{
+	*to = NULL;
+	if (floats <= 0 || floats > MAX_PACKED)
+		return 0;
+	k->f32 = *to = rvl_kernel_mem(k, floats, sizeof(**to));
+	return *to ? 0 : -ENOMEM;
+}
+
+static int setup_conv(struct rvl_kernel *k)
+{
+	struct rvl_f32_conv v = conv_of(k);
+	float *packed = NULL;
+	int rc = 0;
+
+	v.weights = k->d.in[1].data;
+	if (v.weights)
+		rc = packed_memory(k, rvl_f32_conv_packed(&v), &packed);
+	if (packed)
+		rvl_f32_pack_conv(&v, packed);
+	v.packed = packed;
+	k->scratch = (size_t)rvl_f32_conv_scratch(&v);
+	k->run = run_conv;
+	return rc;
 }
 
 int rvl_setup_conv(struct rvl_kernel *k, bool reference, char *why)
@@ -116,93 +99,131 @@ int rvl_setup_conv(struct rvl_kernel *k, bool reference, char *why)
 		return rvl_why(why, "operands are not float");
 	if (d->n_in > 2 && rvl_shape_count(&d->in[2].shape) != k->g.m)
 		return rvl_why(why, "bias has not one value per output channel");
-	k->run = reference ? run_conv_ref : run_conv;
-	return 0;
+	k->run = run_conv_ref;
+	return reference ? 0 : setup_conv(k);
 }
 
 /* ---- products ---- */
 
-struct product {
-	const struct rvl_kernel *k;
-	const float *a, *b;
-	float *y;
-};
-
-/*
- * One row of a product. Where rows of b are contiguous it is a sum of scaled rows of b, which the
- * compiler vectorises; else each element is a dot product.
- */
-static void product_row(void *arg, uint32_t i)
+static void locate(const void *ctx, int64_t batch, struct rvl_f32_place *at)
 {
-	const struct product *p = arg;
-	const struct rvl_matmul_geom *g = &p->k->mm;
-	const float *a = p->a + i * g->a_row;
-	float *y = p->y + i * g->n;
+	const struct rvl_kernel *k = ctx;
 
-	if (g->b_col != 1) {
-		for (int64_t j = 0; j < g->n; j++) {
-			const float *b = p->b + j * g->b_col;
-			float sum = 0;
-
-			for (int64_t c = 0; c < g->k; c++)
-				sum += a[c * g->a_k] * b[c * g->b_k];
-			y[j] = sum;
-		}
-		return;
-	}
-	memset(y, 0, (size_t)g->n * sizeof(*y));
-	for (int64_t c = 0; c < g->k; c++) {
-		const float *b = p->b + c * g->b_k;
-		float v = a[c * g->a_k];
-
-		for (int64_t j = 0; j < g->n; j++)
-			y[j] += v * b[j];
-	}
+	*at = (struct rvl_f32_place) { .y = batch * k->mm.m * k->mm.n };
+	rvl_matmul_batch(&k->mm, batch, &at->a, &at->b);
 }
 
-static void products(const struct rvl_kernel *k, const float *a, const float *b, float *y,
-		     const struct rvl_pool *pool)
+/* The product, with the operands' data where they are constant. */
+static struct rvl_f32_job job_of(const struct rvl_kernel *k)
+{
+	const struct rvl_matmul_geom *g = &k->mm;
+	const struct rvl_f32_kernels *f = rvl_f32_kernels();
+	const float *a = k->d.in[0].data, *b = k->d.in[1].data;
+	struct rvl_f32_job j = {
+		.f = f, .batches = rvl_shape_count(&g->batch), .m = g->m, .n = g->n, .k = g->k,
+		.a = { .data = a, .k_step = g->a_k, .step = g->a_row, .scale = 1,
+		       .matrix = rvl_f32_packed(g->m, g->k, f->mr), .elements = g->m * g->k },
+		.b = { .data = b, .k_step = g->b_k, .step = g->b_col, .scale = 1,
+		       .matrix = rvl_f32_packed(g->n, g->k, f->nr), .elements = g->n * g->k },
+		.locate = locate, .ctx = k, .added_scale = 1, .y_row = g->n,
+		.lo = k->d.attr.f_lo, .hi = k->d.attr.f_hi,
+	};
+
+	if (k->d.op == RVL_OP_GEMM)
+		j.b.scale = k->d.attr.alpha;
+	/* At most one operand is packed before: the compiler folds a product of two constants. */
+	if (b)
+		j.b.packed = k->f32;
+	else if (a)
+		j.a.packed = k->f32;
+	return j;
+}
+
+/* C of a Gemm, broadcast by the strides of its dimensions. */
+static void add_c(const struct rvl_kernel *k, const float *c, struct rvl_f32_job *j)
+{
+	const struct rvl_shape *s = &k->d.in[2].shape;
+	int64_t rows = s->rank > 1 ? s->dim[0] : 1, cols = s->rank ? s->dim[s->rank - 1] : 1;
+
+	j->added = c;
+	j->added_col = cols > 1;
+	j->added_row = rows > 1 ? cols : 0;
+	j->added_scale = k->d.attr.beta;
+	if (cols > 1 || j->n == 1 || rows == 1 || j->added_scale != 1.0f)
+		return;
+	j->bias = c;	/* one value for each row */
+	j->added = NULL;
+}
+
+static int run_product(const struct rvl_kernel *k, const void *const *in, void *const *out,
+		       void *scratch, const struct rvl_pool *pool)
+{
+	struct rvl_f32_job j = job_of(k);
+
+	j.a.data = in[0];
+	j.b.data = in[1];
+	j.y = out[0];
+	if (k->d.op == RVL_OP_GEMM && k->d.n_in > 2 && k->d.in[2].type != RVL_TYPE_NONE)
+		add_c(k, in[2], &j);
+	rvl_f32_run(&j, scratch, pool);
+	return 0;
+}
+
+/* Packs all matrices of operand @i, which is constant. */
+static int pack_operand(struct rvl_kernel *k, uint32_t i, const struct rvl_f32_source *s, int64_t n,
+			int width)
+{
+	int64_t all = rvl_shape_count(&k->d.in[i].shape), count = s->elements ? all / s->elements : 0;
+	float *packed;
+	int rc = packed_memory(k, count * s->matrix, &packed);
+
+	for (int64_t m = 0; packed && m < count; m++)
+		rvl_f32_pack(s, m * s->elements, n, k->mm.k, width, packed + m * s->matrix);
+	return rc;
+}
+
+static int setup_product(struct rvl_kernel *k)
+{
+	struct rvl_f32_job j = job_of(k);
+	int rc = 0;
+
+	if (j.b.data)
+		rc = pack_operand(k, 1, &j.b, j.n, j.f->nr);
+	else if (j.a.data)
+		rc = pack_operand(k, 0, &j.a, j.m, j.f->mr);
+	j = job_of(k);
+	k->scratch = (size_t)rvl_f32_scratch(&j);
+	k->run = run_product;
+	return rc;
+}
+
+/* ---- references ---- */
+
+static void ref_products(const struct rvl_kernel *k, const float *a, const float *b, float *y)
 {
 	const struct rvl_matmul_geom *g = &k->mm;
 	int64_t batches = rvl_shape_count(&g->batch);
 
 	for (int64_t i = 0; i < batches; i++) {
 		int64_t at_a, at_b;
-		struct product p = { .k = k, .y = y + i * g->m * g->n };
 
 		rvl_matmul_batch(g, i, &at_a, &at_b);
-		p.a = a + at_a;
-		p.b = b + at_b;
-		if (k->reference)
-			rvl_ref_matmul(g, p.a, p.b, p.y);
-		else
-			rvl_parallel(pool, (uint32_t)g->m, product_row, &p);
+		rvl_ref_matmul(g, a + at_a, b + at_b, y + i * g->m * g->n);
 	}
 }
 
-static int run_matmul(const struct rvl_kernel *k, const void *const *in, void *const *out,
-		      void *scratch, const struct rvl_pool *pool)
+static int run_matmul_ref(const struct rvl_kernel *k, const void *const *in, void *const *out,
+			  void *scratch, const struct rvl_pool *pool)
 {
 	float *y = out[0];
 	int64_t n = rvl_shape_count(&k->d.out[0].shape);
-	float lo = k->d.attr.f_lo, hi = k->d.attr.f_hi;
 
 	(void)scratch;
-	products(k, in[0], in[1], out[0], pool);
+	(void)pool;
+	ref_products(k, in[0], in[1], y);
 	for (int64_t i = 0; i < n; i++)
-		y[i] = y[i] < lo ? lo : y[i] > hi ? hi : y[i];
+		y[i] = rvl_clip(y[i], k->d.attr.f_lo, k->d.attr.f_hi);
 	return 0;
-}
-
-int rvl_setup_matmul(struct rvl_kernel *k, bool reference, char *why)
-{
-	const struct rvl_kernel_desc *d = &k->d;
-
-	if (!all_float(d))
-		return rvl_why(why, "operands are not float");
-	k->reference = reference;
-	k->run = run_matmul;
-	return rvl_matmul_geometry(d, &d->in[0], &d->in[1], &d->out[0], &k->mm, why);
 }
 
 /* y = clamp(alpha * y + beta * c). The strides of k->bc broadcast c. */
@@ -216,29 +237,43 @@ static void tail_span(void *ctx, int64_t a, int64_t b, int64_t at)
 {
 	const struct gemm_tail *t = ctx;
 	const struct rvl_attr *attr = &t->k->d.attr;
-	const float *c = t->c ? t->c + b : NULL;
-	float *y = t->y + at;
 
 	(void)a;
 	for (int64_t i = 0; i < t->k->bc.span; i++) {
-		float v = attr->alpha * y[i];
+		float *y = t->y + at + i, v = attr->alpha * *y;
 
-		if (c)
-			v += attr->beta * c[i * t->k->bc.ib];
-		y[i] = v < attr->f_lo ? attr->f_lo : v > attr->f_hi ? attr->f_hi : v;
+		if (t->c)
+			v += attr->beta * t->c[b + i * t->k->bc.ib];
+		*y = rvl_clip(v, attr->f_lo, attr->f_hi);
 	}
 }
 
-static int run_gemm(const struct rvl_kernel *k, const void *const *in, void *const *out,
-		    void *scratch, const struct rvl_pool *pool)
+static int run_gemm_ref(const struct rvl_kernel *k, const void *const *in, void *const *out,
+			void *scratch, const struct rvl_pool *pool)
 {
-	struct gemm_tail t = { .k = k, .y = out[0] };
+	struct gemm_tail t = { .k = k, .y = out[0], .c = k->d.n_in > 2 ? in[2] : NULL };
 
 	(void)scratch;
-	t.c = k->d.n_in > 2 ? in[2] : NULL;
-	products(k, in[0], in[1], out[0], pool);
+	(void)pool;
+	ref_products(k, in[0], in[1], out[0]);
 	rvl_bcast_walk(&k->bc, tail_span, &t);
 	return 0;
+}
+
+/* ---- setup ---- */
+
+int rvl_setup_matmul(struct rvl_kernel *k, bool reference, char *why)
+{
+	const struct rvl_kernel_desc *d = &k->d;
+	int rc;
+
+	if (!all_float(d))
+		return rvl_why(why, "operands are not float");
+	rc = rvl_matmul_geometry(d, &d->in[0], &d->in[1], &d->out[0], &k->mm, why);
+	if (rc)
+		return rc;
+	k->run = run_matmul_ref;
+	return reference ? 0 : setup_product(k);
 }
 
 int rvl_setup_gemm(struct rvl_kernel *k, bool reference, char *why)
@@ -247,6 +282,7 @@ int rvl_setup_gemm(struct rvl_kernel *k, bool reference, char *why)
 	const struct rvl_shape *y = &d->out[0].shape;
 	const struct rvl_shape scalar = { .rank = 0 };
 	bool has_c = d->n_in > 2 && d->in[2].type != RVL_TYPE_NONE;
+	int rc;
 
 	if (!all_float(d))
 		return rvl_why(why, "operands are not float");
@@ -254,7 +290,9 @@ int rvl_setup_gemm(struct rvl_kernel *k, bool reference, char *why)
 		return rvl_why(why, "operands are not matrices");
 	if (rvl_bcast_init(&k->bc, y, has_c ? &d->in[2].shape : &scalar, y))
 		return rvl_why(why, "C does not broadcast to the result");
-	k->reference = reference;
-	k->run = run_gemm;
-	return rvl_matmul_geometry(d, &d->in[0], &d->in[1], &d->out[0], &k->mm, why);
+	rc = rvl_matmul_geometry(d, &d->in[0], &d->in[1], &d->out[0], &k->mm, why);
+	if (rc)
+		return rc;
+	k->run = run_gemm_ref;
+	return reference ? 0 : setup_product(k);
 }

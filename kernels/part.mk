@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 comma := ,
-$(eval $(call static_lib,kernels,$(sort $(wildcard kernels/*.c kernels/int8/*.c kernels/op/*.c))))
+$(eval $(call static_lib,kernels,$(sort $(wildcard kernels/*.c kernels/float/*.c kernels/int8/*.c kernels/op/*.c))))
 
 # One line for each file of operators, rewritten when a file comes or goes.
 OP_FAMILIES := $(sort $(notdir $(basename $(wildcard kernels/op/*.c))))
@@ -12,16 +12,17 @@ $(BUILD)/gen/op_families.inc: FORCE
 FORCE:
 $(BUILD)/obj/kernels/op.o: $(BUILD)/gen/op_families.inc
 CPPFLAGS_kernels_op += -I$(BUILD)/gen
-# Loops of float convolutions and elementwise operators are written for the vectoriser.
-CFLAGS_kernels_op_float := -O3
+# Loops of elementwise operators are written for the vectoriser.
 CFLAGS_kernels_op_binary := -O3
 
 $(eval $(call program,unit/test_kernels,tests/unit/test_kernels.c tests/conv/conv_cases.c,kernels uapi,-lm $(CHECK_LIBS)))
 UNIT_TESTS += $(BUILD)/unit/test_kernels
 $(eval $(call unit_test,op_core,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,kernels_sc,kernels uapi,-lm))
-$(eval $(call program,unit/test_int8,tests/unit/test_int8.c tests/int8/shapes.c,kernels uapi,-Wl$(comma)--wrap=rvl_isa_available -lm $(CHECK_LIBS)))
+$(eval $(call program,unit/test_int8,tests/unit/test_int8.c tests/int8/shapes.c tests/kernels/guarded.c,kernels uapi,-Wl$(comma)--wrap=rvl_isa_available -lm $(CHECK_LIBS)))
 UNIT_TESTS += $(BUILD)/unit/test_int8
+$(eval $(call program,unit/test_float,tests/unit/test_float.c tests/float/shapes.c tests/kernels/guarded.c,kernels uapi,-lm $(CHECK_LIBS)))
+UNIT_TESTS += $(BUILD)/unit/test_float
 $(eval $(call unit_test,op_unary,kernels uapi,-lm))
 $(eval $(call unit_test,op_reduce,kernels uapi,-lm))
 $(eval $(call unit_test,op_lines,kernels uapi,-lm))

@@ -39,6 +39,12 @@ static inline float rvl_clampf(float v, float lo, float hi)
 	return v < hi ? v : hi;
 }
 
+/* The same for a float result: NaN stays NaN. */
+static inline float rvl_clip(float v, float lo, float hi)
+{
+	return v < lo ? lo : v > hi ? hi : v;
+}
+
 /* Accumulators wrap modulo 2^32 as the vector units do; signed overflow would be undefined. */
 static inline int32_t rvl_wrap_add(int32_t a, int32_t b)
 {

@@ -100,7 +100,7 @@ void rvl_ref_conv(const struct rvl_conv_geom *g, const float *x, const float *w,
 		const float *image = x + i / out / g->m * g->c * g->h * g->w;
 		double sum = conv_sum(g, image, w, m, i % out / g->ow, i % g->ow);
 
-		y[i] = rvl_clampf((float)(sum + (b ? (double)b[m] : 0.0)), lo, hi);
+		y[i] = rvl_clip((float)(sum + (b ? (double)b[m] : 0.0)), lo, hi);
 	}
 }
 

@@ -9,7 +9,7 @@
 # in build/venv, which only the scripts that record test data use; --kernel-style adds the tools of
 # `make check-kernel-style` (300 MB, mostly the kernel's source); --headers adds dkms for `make
 # check-headers`; --arm64 compiler, kernel source and machine of `make check-arm64`; --arm64-user
-# compiler and emulator of `make check-arm64-int8`; --debug-kernel
+# compiler and emulator of `make check-arm64-kernels`; --debug-kernel
 # the source and tools for the kernel of `make check-debug`; --fuzz clang with libFuzzer for `make
 # fuzz`; --search PyTorch, for `make bench-rrsc` alone (540 MB).
 

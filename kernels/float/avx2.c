@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* Micro-kernels for AVX2 with FMA. */
+#ifdef __x86_64__
+#include <immintrin.h>
+
+#define TARGET __attribute__((target("avx2,fma")))
+#define vec __m256
+#define VL 8
+#define NV 2
+#define MR 6
+#define V_ZERO _mm256_setzero_ps()
+#define V_LOAD _mm256_loadu_ps
+#define V_STORE _mm256_storeu_ps
+#define V_SET1 _mm256_set1_ps
+#define V_ADD _mm256_add_ps
+#define V_FMA _mm256_fmadd_ps
+#define V_CLAMP(v, lo, hi) _mm256_min_ps(hi, _mm256_max_ps(lo, v))
+
+#include "float/tile.h"
+
+TILES(1)
+TILES(2)
+TILES(4)
+TILES(6)
+
+static void gemm(const struct rvl_f32_gemm_call *c)
+{
+	static void (*const tiles[MR])(const struct rvl_f32_gemm_call *c) = {
+		tile_1, tile_2, tile_4, tile_4, tile_6, tile_6,
+	};
+
+	tiles[c->rows - 1](c);
+}
+
+const struct rvl_f32_kernels rvl_f32_avx2 = {
+	.mr = MR, .nr = NR, .vl = VL, .gemm = gemm, .taps = taps,
+};
+#endif

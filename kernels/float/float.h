@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Micro-kernels on float32, one set for each instruction set. Both operands of a product are packed
+ * in panels of the set's width. The order of summation is section 11 of docs/numerics.md.
+ */
+#ifndef RVL_FLOAT_H
+#define RVL_FLOAT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * One tile: y = min(max(sum of a * b + c + bias, lo), hi). A value that is not a number passes
+ * through the clamp.
+ */
+struct rvl_f32_gemm_call {
+	const float *a;		/* [k][mr] */
+	const float *b;		/* [k][nr] */
+	int64_t k;
+	const float *c;		/* added, rows c_row apart; NULL: nothing */
+	int64_t c_row;
+	const float *bias;	/* [rows], added to each row; NULL: nothing */
+	float *y;
+	int64_t y_row;
+	int rows;		/* 1 to mr */
+	int cols;		/* nr, or that of one vector: all of c and y */
+	float lo, hi;
+};
+
+/* y[i] = clamped bias + sum of w[t] * p[t][i]; p is readable to the next multiple of the vector. */
+struct rvl_f32_taps_call {
+	const float *const *p;
+	const float *w;
+	int64_t taps, n;
+	float *y;
+	float bias, lo, hi;
+};
+
+#define RVL_F32_MR 12	/* most rows and columns of a tile */
+#define RVL_F32_NR 32
+#define RVL_F32_VL 16	/* most floats of a vector */
+
+struct rvl_f32_kernels {
+	int mr, nr, vl;
+	void (*gemm)(const struct rvl_f32_gemm_call *c);
+	void (*taps)(const struct rvl_f32_taps_call *c);
+};
+
+extern const struct rvl_f32_kernels rvl_f32_scalar;
+#ifdef __x86_64__
+extern const struct rvl_f32_kernels rvl_f32_sse, rvl_f32_avx2, rvl_f32_avx512;
+#endif
+#ifdef __aarch64__
+extern const struct rvl_f32_kernels rvl_f32_neon;
+#endif
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Products of matrices of float32: y = clamp(a * b + added + bias), a batch of them. An operand is
+ * packed once, or piece by piece in the scratch memory of a run.
+ */
+#ifndef RVL_FLOAT_PRODUCT_H
+#define RVL_FLOAT_PRODUCT_H
+
+#include <stddef.h>
+
+#include "float/float.h"
+
+struct rvl_pool;
+struct rvl_f32_source;
+
+/*
+ * Writes a piece of a panel: for k0 <= k < k0 + kc the elements of @n rows (of a) or columns (of b)
+ * from @first on, then zeros up to @width. @at: where the matrix begins in the operand.
+ */
+typedef void (*rvl_f32_fill_fn)(const struct rvl_f32_source *s, int64_t at, int64_t first, int64_t n,
+				int64_t k0, int64_t kc, int width, float *dst);
+
+/* An operand. Element k of row or column i lies at data[at + k * k_step + i * step], unless fill is set. */
+struct rvl_f32_source {
+	const float *data;
+	int64_t k_step, step;
+	float scale;		/* of all elements */
+	rvl_f32_fill_fn fill;
+	const void *ctx;	/* of fill */
+	const float *packed;	/* [matrix][panel][k][width], or NULL */
+	int64_t matrix;		/* floats of one packed matrix */
+	int64_t elements;	/* of one matrix in the operand that was packed */
+};
+
+/* Where the matrices of a product begin. */
+struct rvl_f32_place {
+	int64_t a, b, y;
+	int64_t added, bias;
+};
+
+struct rvl_f32_job {
+	const struct rvl_f32_kernels *f;
+	int64_t batches, m, n, k;
+	struct rvl_f32_source a, b;
+	void (*locate)(const void *ctx, int64_t batch, struct rvl_f32_place *at);
+	const void *ctx;
+	/* Element (i, j) adds @added_scale * added[i * added_row + j * added_col]; NULL: nothing. */
+	const float *added;
+	int64_t added_row, added_col;
+	float added_scale;
+	const float *bias;	/* one for each row; NULL: nothing */
+	float lo, hi;
+	float *y;
+	int64_t y_row;
+};
+
+/** Floats of the packed form of one matrix of @n rows or columns. */
+int64_t rvl_f32_packed(int64_t n, int64_t k, int width);
+
+/** Packs the matrix that begins at @at of the operand. @dst: rvl_f32_packed() floats. */
+void rvl_f32_pack(const struct rvl_f32_source *s, int64_t at, int64_t n, int64_t k, int width,
+		  float *dst);
+
+/** Bytes of scratch memory of a run. The sources say only whether they are packed. */
+int64_t rvl_f32_scratch(const struct rvl_f32_job *j);
+
+/** @scratch: rvl_f32_scratch() bytes, aligned to 64. The pool may be NULL. */
+void rvl_f32_run(const struct rvl_f32_job *j, float *scratch, const struct rvl_pool *pool);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The micro-kernels on float32 for any vector unit. Before it is included: TARGET, vec, VL (floats
+ * of a vector), MR, NV (vectors of a row of a tile), V_ZERO, V_LOAD, V_STORE, V_SET1, V_ADD, V_FMA(a,
+ * b, c) = a * b + c, V_CLAMP(v, lo, hi), which returns what is not a number. After it: TILES(rows)
+ * for each number of rows.
+ */
+#ifndef RVL_FLOAT_TILE_H
+#define RVL_FLOAT_TILE_H
+
+#include "float/float.h"
+
+#define NR (NV * VL)
+#define INLINE static inline __attribute__((always_inline)) TARGET
+
+/* Adds what a tile adds to a sum, and stores it. */
+INLINE void store_row(const struct rvl_f32_gemm_call *c, int i, int vectors, const vec *sum)
+{
+	vec lo = V_SET1(c->lo), hi = V_SET1(c->hi);
+
+#pragma GCC unroll 8
+	for (int j = 0; j < vectors; j++) {
+		vec v = sum[j];
+
+		if (c->c)
+			v = V_ADD(v, V_LOAD(c->c + i * c->c_row + j * VL));
+		if (c->bias)
+			v = V_ADD(v, V_SET1(c->bias[i]));
+		V_STORE(c->y + i * c->y_row + j * VL, V_CLAMP(v, lo, hi));
+	}
+}
+
+/* @rows is constant; the panel of a has MR rows, whatever it is. */
+INLINE void tile(const struct rvl_f32_gemm_call *c, int rows, int vectors)
+{
+	const float *a = c->a, *b = c->b;
+	vec sum[MR][NV];
+
+#pragma GCC unroll 16
+	for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+		for (int j = 0; j < vectors; j++)
+			sum[i][j] = V_ZERO;
+	for (int64_t k = c->k; k > 0; k--, a += MR, b += NR) {
+		vec w[NV];
+
+#pragma GCC unroll 8
+		for (int j = 0; j < vectors; j++)
+			w[j] = V_LOAD(b + j * VL);
+#pragma GCC unroll 16
+		for (int i = 0; i < rows; i++) {
+			vec v = V_SET1(a[i]);
+
+#pragma GCC unroll 8
+			for (int j = 0; j < vectors; j++)
+				sum[i][j] = V_FMA(v, w[j], sum[i][j]);
+		}
+	}
+#pragma GCC unroll 16
+	for (int i = 0; i < rows; i++)
+		if (i < c->rows)
+			store_row(c, i, vectors, sum[i]);
+}
+
+#define TILES(rows) \
+	static TARGET void tile_##rows(const struct rvl_f32_gemm_call *c) \
+	{ \
+		if (c->cols > VL) \
+			tile(c, rows, NV); \
+		else \
+			tile(c, rows, 1); \
+	}
+
+#define TAP_VECTORS 4	/* that are summed side by side */
+
+INLINE void sum_taps(const struct rvl_f32_taps_call *c, int64_t at, int vectors, vec *sum)
+{
+#pragma GCC unroll 8
+	for (int j = 0; j < vectors; j++)
+		sum[j] = V_SET1(c->bias);
+	for (int64_t t = 0; t < c->taps; t++) {
+		vec w = V_SET1(c->w[t]);
+
+#pragma GCC unroll 8
+		for (int j = 0; j < vectors; j++)
+			sum[j] = V_FMA(w, V_LOAD(c->p[t] + at + j * VL), sum[j]);
+	}
+#pragma GCC unroll 8
+	for (int j = 0; j < vectors; j++)
+		sum[j] = V_CLAMP(sum[j], V_SET1(c->lo), V_SET1(c->hi));
+}
+
+static TARGET void taps(const struct rvl_f32_taps_call *c)
+{
+	vec sum[TAP_VECTORS];
+	float last[VL];
+	int64_t i = 0;
+
+	for (; i + TAP_VECTORS * VL <= c->n; i += TAP_VECTORS * VL) {
+		sum_taps(c, i, TAP_VECTORS, sum);
+#pragma GCC unroll 8
+		for (int j = 0; j < TAP_VECTORS; j++)
+			V_STORE(c->y + i + j * VL, sum[j]);
+	}
+	for (; i + VL <= c->n; i += VL) {
+		sum_taps(c, i, 1, sum);
+		V_STORE(c->y + i, sum[0]);
+	}
+	if (i == c->n)
+		return;
+	sum_taps(c, i, 1, sum);
+	V_STORE(last, sum[0]);
+	for (int j = 0; i < c->n; i++, j++)
+		c->y[i] = last[j];
+}
+
+#endif

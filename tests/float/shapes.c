@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+#include "float/shapes.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/guarded.h"
+
+#define INPUTS 3
+#define TOLERANCE 1e-5
+
+struct product {
+	struct rvl_kernel_desc d;
+	struct test_guarded in[INPUTS], y, again, ref, bound;
+	bool special;		/* with infinities and NaN */
+};
+
+static struct test_guarded floats(const struct rvl_kernel_arg *a)
+{
+	struct test_guarded g = test_guarded(test_bytes(a), 4);
+	float *v = (float *)(void *)g.p;
+
+	for (size_t i = 0; i < g.size / sizeof(*v); i++)
+		v[i] = ((float)test_rnd(1 << 20) - (1 << 19)) / (1 << 17);
+	return g;
+}
+
+static void make_special(struct test_guarded *g)
+{
+	static const float values[] = { INFINITY, -INFINITY, NAN, -0.0f, 1e-42f };
+	float *v = (float *)(void *)g->p;
+	uint32_t n = (uint32_t)(g->size / sizeof(*v));
+
+	for (int i = 0; i < 2 && n; i++)
+		v[test_rnd(n)] = values[test_rnd(5)];
+}
+
+static void complete(struct product *p)
+{
+	struct rvl_kernel_desc *d = &p->d;
+
+	d->n_out = 1;
+	p->special = !test_rnd(8);
+	if (!test_rnd(3))
+		d->attr.f_lo = 0;
+	if (!test_rnd(6))
+		d->attr.f_hi = 6;
+	for (uint32_t i = 0; i < d->n_in; i++) {
+		p->in[i] = floats(&d->in[i]);
+		/* Infinite weights times padding are no numbers; the reference leaves the padding out. */
+		if (p->special && (i != 1 || d->op != RVL_OP_CONV))
+			make_special(&p->in[i]);
+	}
+	p->y = test_guarded(test_bytes(&d->out[0]), 4);
+	p->again = test_guarded(test_bytes(&d->out[0]), 4);
+	p->ref = test_guarded(test_bytes(&d->out[0]), 4);
+	p->bound = test_guarded(test_bytes(&d->out[0]), 4);
+	if (test_rnd(4))
+		d->in[1].data = p->in[1].p;
+	else if (d->op != RVL_OP_CONV && !test_rnd(3))
+		d->in[0].data = p->in[0].p;
+}
+
+static void random_conv(struct product *p)
+{
+	int64_t group = 1, cg = 1 + test_rnd(test_rnd(4) ? 20 : 120), images = 1 + !test_rnd(6);
+	int64_t mg = 1 + test_rnd(test_rnd(4) ? 40 : 150), h = 1 + test_rnd(9), w = 1 + test_rnd(40);
+	int64_t oh, ow;
+
+	switch (test_rnd(5)) {
+	case 0:		/* depthwise, maybe with more outputs than inputs */
+		group = 1 + test_rnd(20);
+		cg = 1;
+		mg = 1 + test_rnd(4);
+		break;
+	case 1:
+		group = 1 + test_rnd(6);
+		cg = 1 + test_rnd(12);
+	}
+	p->d.op = RVL_OP_CONV;
+	p->d.n_in = 2 + test_rnd(2);
+	p->d.attr.group = (int32_t)group;
+	oh = test_axis(&p->d.attr, 0, h, test_rnd(20) ? 5 : 12);
+	ow = test_axis(&p->d.attr, 1, w, test_rnd(20) ? 5 : 12);
+	test_image(&p->d.in[0], RVL_TYPE_F32, images, cg * group, h, w);
+	test_image(&p->d.in[1], RVL_TYPE_F32, mg * group, cg, p->d.attr.kernel[0], p->d.attr.kernel[1]);
+	p->d.in[2] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = { 1, { mg * group } } };
+	test_image(&p->d.out[0], RVL_TYPE_F32, images, mg * group, oh, ow);
+}
+
+/* Sizes about those at which the product is divided, and small ones. */
+static int64_t size(void)
+{
+	return test_rnd(20) ? 1 + test_rnd(40) : 90 + test_rnd(130);
+}
+
+static int64_t inner(void)
+{
+	return test_rnd(4) ? test_rnd(50) : test_rnd(1000);
+}
+
+static void random_gemm(struct product *p)
+{
+	int64_t m = size(), n = size(), k = inner();
+	struct rvl_kernel_arg *c = &p->d.in[2];
+
+	p->d.op = RVL_OP_GEMM;
+	p->d.n_in = 2 + test_rnd(2);
+	p->d.attr.trans_a = test_rnd(2);
+	p->d.attr.trans_b = test_rnd(2);
+	p->d.attr.alpha = test_rnd(2) ? 1 : 0.75f;
+	p->d.attr.beta = test_rnd(2) ? 1 : -1.5f;
+	test_matrix(&p->d.in[0], RVL_TYPE_F32, m, k, p->d.attr.trans_a);
+	test_matrix(&p->d.in[1], RVL_TYPE_F32, k, n, p->d.attr.trans_b);
+	test_matrix(c, RVL_TYPE_F32, test_rnd(2) ? m : 1, test_rnd(2) ? n : 1, false);
+	if (c->shape.dim[0] == 1 && test_rnd(2))
+		c->shape = (struct rvl_shape) { 1, { c->shape.dim[1] } };
+	test_matrix(&p->d.out[0], RVL_TYPE_F32, m, n, false);
+}
+
+/* [b1 or 1, b2 or 1, rows, cols] */
+static struct rvl_kernel_arg batched(const int64_t *batch, int64_t rows, int64_t cols)
+{
+	return (struct rvl_kernel_arg) {
+		.type = RVL_TYPE_F32,
+		.shape = { 4, { test_rnd(3) ? batch[0] : 1, test_rnd(3) ? batch[1] : 1, rows, cols } },
+	};
+}
+
+static void random_matmul(struct product *p)
+{
+	int64_t m = size(), n = size(), k = inner();
+	int64_t batch[2] = { 1 + test_rnd(3), 1 + test_rnd(2) };
+	struct rvl_shape *y = &p->d.out[0].shape;
+
+	p->d.op = RVL_OP_MATMUL;
+	p->d.n_in = 2;
+	p->d.in[0] = batched(batch, m, k);
+	p->d.in[1] = batched(batch, k, n);
+	p->d.out[0] = batched(batch, m, n);
+	for (int i = 0; i < 2; i++)
+		y->dim[i] = p->d.in[0].shape.dim[i] > p->d.in[1].shape.dim[i] ?
+			    p->d.in[0].shape.dim[i] : p->d.in[1].shape.dim[i];
+}
+
+static void random_product(struct product *p)
+{
+	memset(p, 0, sizeof(*p));
+	rvl_attr_init(&p->d.attr);
+	if (test_rnd(2))
+		random_conv(p);
+	else if (test_rnd(2))
+		random_gemm(p);
+	else
+		random_matmul(p);
+	complete(p);
+}
+
+static void drop_product(struct product *p)
+{
+	for (uint32_t i = 0; i < p->d.n_in; i++)
+		test_drop(&p->in[i]);
+	test_drop(&p->y);
+	test_drop(&p->again);
+	test_drop(&p->ref);
+	test_drop(&p->bound);
+}
+
+/* ---- comparison ---- */
+
+static void run(const struct product *p, bool reference, const struct test_guarded *y)
+{
+	test_run(&p->d, reference, (const void *[]) { p->in[0].p, p->in[1].p, p->in[2].p }, y);
+}
+
+/* The product of absolute values, without a clamp. */
+static void find_bound(const struct product *p)
+{
+	struct product abs = *p;
+
+	for (uint32_t i = 0; i < p->d.n_in; i++) {
+		float *v;
+
+		abs.in[i] = test_guarded(p->in[i].size, 4);
+		v = memcpy(abs.in[i].p, p->in[i].p, p->in[i].size);
+		for (size_t k = 0; k < p->in[i].size / sizeof(*v); k++)
+			v[k] = fabsf(v[k]);
+		abs.d.in[i].data = NULL;
+	}
+	abs.d.attr.f_lo = -INFINITY;
+	abs.d.attr.f_hi = INFINITY;
+	abs.d.attr.beta = fabsf(p->d.attr.beta);
+	run(&abs, true, &p->bound);
+	for (uint32_t i = 0; i < p->d.n_in; i++)
+		test_drop(&abs.in[i]);
+}
+
+static bool is_close(float y, float ref, float bound)
+{
+	if (isnan(ref) || isnan(y))
+		return isnan(ref) && isnan(y);
+	if (isinf(ref) || isinf(y))
+		return y == ref;
+	return fabs((double)y - (double)ref) <= TOLERANCE * (double)bound + (double)FLT_MIN;
+}
+
+static bool all_close(const struct product *p)
+{
+	const float *y = (const float *)(void *)p->y.p, *ref = (const float *)(void *)p->ref.p;
+	const float *bound = (const float *)(void *)p->bound.p;
+
+	for (size_t i = 0; i < p->y.size / sizeof(*y); i++)
+		if (!is_close(y[i], ref[i], bound[i]))
+			return false;
+	return true;
+}
+
+const char *float_compare(long i)
+{
+	const char *differs = NULL;
+	struct rvl_cpu_set set;
+	struct product p;
+
+	test_seed(i);
+	random_product(&p);
+	run(&p, true, &p.ref);
+	find_bound(&p);
+	for (uint32_t s = 0; rvl_cpu_set(s, &set) && !differs; s++) {
+		if (!set.available)
+			continue;
+		if (rvl_cpu_force(set.name, NULL))
+			test_die("a set cannot be forced");
+		memset(p.y.p, 0x5a, p.y.size);
+		memset(p.again.p, 0xa5, p.again.size);
+		run(&p, false, &p.y);
+		run(&p, false, &p.again);
+		if (!all_close(&p) || memcmp(p.y.p, p.again.p, p.y.size))
+			differs = set.name;
+	}
+	drop_product(&p);
+	return differs;
+}
