@@ -843,6 +843,7 @@ static int run_bounded(struct rivulet_request *q, uint64_t rows)
 	while (rivulet_request_result(q) == -EINPROGRESS)
 		turn(c);
 	turn_soon(c);
+	rivulet_request_on_done(q, NULL, NULL);
 	ck_assert_int_eq(ended, 1);
 	return rivulet_request_result(q);
 }
