@@ -197,7 +197,10 @@ static bool known(const struct rvl_node *n, const struct rvl_tensor *t)
 	return !t->bad && (t->data || (shape_only && t->shaped && !t->bounded));
 }
 
-/* Work and results must be in proportion: a model must not cost more to read than it is. */
+/*
+ * Folding is limited in proportion to the operands, so that the size of a model bounds the cost of
+ * reading it.
+ */
 static bool foldable(const struct rvl_node *n)
 {
 	int64_t in = 0, out = 0;

@@ -577,7 +577,7 @@ static int expand(struct rvl_graph *g, uint32_t at, struct rvl_err *err)
 static int check_input(const struct rvl_tensor *t, struct rvl_err *err)
 {
 	if (t->bad)
-		return 0;	/* its users will say so */
+		return 0;	/* the nodes that use it are refused with a reason */
 	if (t->shaped && rvl_tensor_bytes(t) < 0)
 		return rvl_fail(err, -E2BIG, "input '%s' is larger than %lld bytes", t->name,
 				(long long)RVL_MAX_TENSOR_BYTES);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Average pools: onnxruntime adds dequantised floats, the NPU adds integers and multiplies once
- * (docs/numerics.md 4). For given scales, zero points and window there are only so many sums, so
- * whether the two can ever differ is found out by trying them all: onnxruntime's result is known up
- * to the rounding errors of its additions, and the pool is exact if no sum lets those errors reach
- * another integer than the NPU's.
+ * (docs/numerics.md 4). For given scales, zero points and window the number of sums is small, so
+ * that all of them are tried: onnxruntime's result is known up to the rounding errors of its
+ * additions, and the pool is exact if no sum lets those errors reach another integer than the
+ * NPU's.
  */
 #include "npu/constraint.h"
 #include "qmath.h"
@@ -50,7 +50,7 @@ static bool sums_are_exact(const struct average *a, int64_t n)
 	return significant_bits(a->xs) + (64 - __builtin_clzll((uint64_t)top | 1)) <= 24;
 }
 
-/* What follows the sum is computed as onnxruntime does. */
+/* The operations after the sum are those of onnxruntime. */
 static int32_t after_exact_sum(const struct average *a, int64_t sum, int64_t n)
 {
 	float s = a->xs * (float)sum;
@@ -149,5 +149,5 @@ bool rvl_average_exact(const struct rvl_node *n)
 			tried[r * c] = true;
 		}
 	}
-	return !rows[0] && !cols[0];	/* a window of padding alone: nobody defines it */
+	return !rows[0] && !cols[0];	/* the result of a window of padding alone is not defined */
 }

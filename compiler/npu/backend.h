@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The state of one compilation behind the graph: what lowering, memory plan, emission and the
- * program writer share.
+ * The state of one compilation behind the graph, shared by lowering, memory plan, emission and the
+ * program writer.
  *
- * A segment of the graph becomes a list of layers; a layer is one pass of the engines over an
- * activation: convolution (with what is done on drain), pool, element-wise, table or copy. Layers
+ * A segment of the graph becomes a list of layers. A layer is one pass of the engines over an
+ * activation: convolution (with the operations on drain), pool, element-wise, table or copy. Layers
  * become operations, one per LOAD, CONV, ALU and STORE, in an order that is correct when executed
- * one by one; sched.c finds out from what each reads and writes which must wait for which, and
- * turns that into tokens. So overlap is never a question of correctness.
+ * one by one. sched.c derives the dependencies from what each operation reads and writes, and
+ * encodes them as tokens, so that operations may overlap without a change of the result.
  */
 #ifndef RVL_BACKEND_H
 #define RVL_BACKEND_H

@@ -75,7 +75,7 @@ static void place_apart(const struct rvl_backend *be)
 	rvl_stores_settle(be);
 }
 
-/* A way to compute a layer: a mode, its form of the product, gathered or not, and a cut. */
+/* A candidate for a layer: a mode, its form of the product, gathered or not, and a cut. */
 struct candidate {
 	const struct rvl_mode *mode;
 	struct rvl_product p;

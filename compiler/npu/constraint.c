@@ -137,7 +137,7 @@ static const char *bytes_on_cpu(struct rvl_graph *g, const struct rvl_node *n)
 #define WEIGHTS "weights and bias constant", constant_weights
 #define IMAGE "input of 4 dimensions", four_dimensions
 
-/* An operator that has no layer, and the function that says why. */
+/* An operator that has no layer, and the function that gives the reason. */
 #define CPU_ONLY(id, why) static const struct rvl_npu_op npu_##id = { .condition = { { NULL, why } } }
 
 static const struct rvl_npu_op npu_Q_CONV = {

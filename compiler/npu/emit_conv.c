@@ -311,7 +311,10 @@ static int64_t load_weights(struct conv *c, int64_t gi, int64_t i, int64_t words
 	return wgt;
 }
 
-/* All of the reduction of one tile and group; weights first, for they wait for nobody. */
+/*
+ * The whole reduction of one tile and group. Weights are loaded first, because they depend on no
+ * other operation.
+ */
 static void reduce(struct conv *c, const struct tile *t, int64_t gi, int64_t acc, int64_t *prm)
 {
 	const struct rvl_ocgroup *g = &c->group[gi];
@@ -431,7 +434,7 @@ static void next(struct rvl_emission *e)
 		rvl_emit_store(e->s, &e->l->out, &box, out.addr, out.row, out.blk);
 }
 
-/* As reduce() loads them for the first tile, which finds them there. */
+/* As reduce() loads them for the first tile, which then finds them in the slots. */
 static void preload(struct rvl_emission *e)
 {
 	struct conv *c = (struct conv *)e;

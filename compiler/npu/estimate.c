@@ -46,8 +46,9 @@ static void mark_array(const struct stream *s, const uint32_t *layer, struct rvl
 }
 
 /*
- * Every cycle of the segment is one layer's: the array's work and what it waited for are the
- * layer's whose work it is; layers without it get the cycles that they alone add.
+ * Each cycle of the segment counts for one layer. Work of the array and the wait before it count
+ * for the layer that the work belongs to. A layer without work of the array counts the cycles that
+ * it adds.
  */
 static void charge(struct rvl_layer_cost *c, const struct rivulet_event *e, uint64_t *end)
 {
@@ -153,7 +154,8 @@ int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t b
 	}
 	take_stats(rivulet_timeline_stats(t), seg, s.n);
 	rivulet_timeline_free(t);
-	if (rc == -RIVULET_FAULT_INTERNAL) /* the timeline's only failure that is not the stream's */
+	/* FAULT_INTERNAL: the timeline had no memory. Other faults are those of the stream. */
+	if (rc == -RIVULET_FAULT_INTERNAL)
 		return rvl_fail(err, -ENOMEM, "no memory to time a command stream");
 	if (rc < 0)
 		return rvl_fail(err, -EINVAL, "the device would refuse instruction %u of %u: %s",

@@ -20,12 +20,15 @@
 
 #define QUEUES RIVULET_QUEUES
 
-/* What has a history: the scratchpads, and each slot that the stream both loads and stores. */
+/*
+ * Memories whose accesses are recorded: the scratchpads, and each slot that the stream both loads
+ * and stores.
+ */
 #define SPACE_OF_SLOT(slot) (RIVULET_MEMS + (slot))
 #define SPACES		    SPACE_OF_SLOT(RIVULET_SLOTS)
 #define GRANULE		    16u
 
-/* What the token protocol needs of one instruction, and what was found out about it. */
+/* The token state of one instruction, as far as the check has derived it. */
 struct node {
 	uint8_t queue, pop, push;
 	uint32_t position;	 /* in its queue */
@@ -181,7 +184,7 @@ static uint32_t gcd(uint64_t a, uint32_t b)
 	return a;
 }
 
-/* What of memory it touches, and in which units. */
+/* The memory that an instruction accesses, and the units of its addresses. */
 static void scan_memory(struct checker *c, const struct rivulet_extent *e)
 {
 	uint32_t *g = &c->granule[e->slot];
@@ -196,7 +199,7 @@ static void scan_memory(struct checker *c, const struct rivulet_extent *e)
 		*g = gcd(e->row_pitch, *g);
 }
 
-/* Everything that can be said of an instruction by itself. */
+/* Checks of one instruction that need no other instruction. */
 static int scan_insn(struct checker *c, uint32_t i, const struct rivulet_decoded *d)
 {
 	struct rivulet_footprint f;
@@ -285,7 +288,10 @@ static void raise(uint32_t *to, uint32_t at_least)
 		*to = at_least;
 }
 
-/* The clock: what the instruction before knew, and what each token brings. */
+/*
+ * The clock of an instruction: the clock of its predecessor in the queue, and those of the tokens
+ * that it takes.
+ */
 static void start(struct checker *c, struct node *n)
 {
 	if (n->position)
@@ -451,8 +457,10 @@ static int touch(struct checker *c, int space, struct rivulet_access a, uint64_t
 	return r;
 }
 
-/* Memory that LOAD and STORE share. Whoever only reads or only writes a slot is in order by its
- * queue. */
+/*
+ * LOAD and STORE share memory. Accesses to a slot that is only read or only written are ordered by
+ * their queue.
+ */
 static int touch_memory(struct checker *c, const struct rivulet_extent *e, uint32_t i)
 {
 	struct rivulet_access a = {
@@ -512,7 +520,10 @@ static void dispatch(struct checker *c)
 	}
 }
 
-/* The head that goes next: of those with their tokens, the lowest index. */
+/*
+ * The next instruction to dispatch: of the queue heads whose tokens are there, the one with the
+ * lowest index.
+ */
 static uint32_t pick(const struct checker *c)
 {
 	uint32_t best = RVL_ISA_NO_INSN;
@@ -559,7 +570,10 @@ static int stuck_at(struct checker *c, uint32_t i)
 	return 0;
 }
 
-/* Nobody can go: a missing token explains it better than those who wait for the one that waits. */
+/*
+ * No instruction can be dispatched. A token that is never pushed is reported first, because the
+ * other waits follow from it.
+ */
 static int stuck(struct checker *c)
 {
 	uint32_t lowest = RVL_ISA_NO_INSN;

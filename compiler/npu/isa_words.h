@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who last wrote and read each word of a scratchpad or a piece of memory, kept as intervals of
- * equal history: memory that is touched in few large pieces costs little.
+ * The last write and the last reads of each word of a scratchpad or a piece of memory, kept as
+ * intervals of equal history. Memory that is accessed in few large pieces therefore costs little.
  */
 #ifndef RVL_ISA_WORDS_H
 #define RVL_ISA_WORDS_H

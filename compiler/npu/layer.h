@@ -91,12 +91,13 @@ struct rvl_block {
 	uint32_t term;
 };
 
-/**
+/*
  * struct rvl_mode - how CONV computes the products of a layer
  *
- * One file, mode_NAME.c, defines each; make collects them. Tiling, packing and emission ask the
- * mode, and name none. A node that asks for a mode has that one. Of the others, every mode that can
- * compute the layer is a candidate, and the one of the least cost is chosen (choose.c).
+ * One file, mode_NAME.c, defines each mode; make collects them in a table. Tiling, packing and
+ * emission call the functions of the mode and distinguish none. A node that requests a mode has
+ * that one. Otherwise every mode that can compute the layer is a candidate, and the one of the
+ * least cost is chosen (choose.c).
  */
 struct rvl_mode {
 	const char *name;

@@ -366,7 +366,7 @@ static bool wants_gather(const struct rivulet_board *b, const struct rvl_layer *
 	return rvl_can_gather(b, l) && gather_blocks(b, l) * 3 <= direct * 2;
 }
 
-/* A value that only gathering convolutions read had better be PLAIN. */
+/* A value that only gathering convolutions read is PLAIN. */
 static void prefer_plain(struct rvl_backend *be)
 {
 	for (uint32_t i = 0; i < be->n_layers; i++) {

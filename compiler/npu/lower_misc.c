@@ -249,7 +249,9 @@ struct rvl_layer *rvl_build_bin(struct rvl_graph *g, const struct rvl_node *n, b
 	return l;
 }
 
-/* All 256 answers of the CPU kernel, so that the two cannot differ; 0 or a negative errno. */
+/*
+ * All 256 results of the CPU kernel, so that device and CPU cannot differ; 0 or a negative errno.
+ */
 static int tabulate(const struct rvl_node *n, uint8_t *table)
 {
 	uint8_t x[256];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The modes that make found, one for each file mode_NAME.c. */
+/* The table of modes: make adds an entry for each file mode_NAME.c. */
 #include "npu/mode.h"
 
 #define RVL_MODE(name) extern const struct rvl_mode rvl_mode_##name;

@@ -27,7 +27,7 @@ static const int32_t *bias(const struct rvl_layer *l)
 	return l->p.raw_bias;
 }
 
-/* Which channels there are: padding would take the lanes' time too. 0 says all. */
+/* The number of valid channels, because padding would also take time of the lanes. 0: all. */
 static void emit(struct rvl_stream *s, const struct rvl_layer *l, const struct rvl_ocgroup *g,
 		 const struct rvl_chunk *k, struct rivulet_insn_conv *conv)
 {

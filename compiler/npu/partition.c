@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who runs where, in the fewest segments. Nodes are taken in alternating rounds: everything that
- * can run on one side without the other going first, then everything on the other side. A round is
- * a segment; it is closed under "all my inputs are there", so no path leaves and re-enters it and
- * no cycle between segments can arise. The number of rounds is the longest alternation of places on
- * any path, which no other grouping can beat.
+ * The place of each node, in the fewest segments. Nodes are taken in alternating rounds: everything
+ * that can run on one side without the other side's next results, then everything on the other
+ * side. A round is a segment. All inputs of its nodes are there when it starts, so that no path
+ * leaves and re-enters it and no cycle between segments arises. The number of rounds is the longest
+ * alternation of places on any path, and no other grouping has fewer.
  */
 #include "npu/constraint.h"
 #include "base/math.h"
@@ -28,7 +28,7 @@ static void place_node(struct partition *p, struct rvl_node *n)
 	const char *why = n->op == RVL_OP_UNSUPPORTED ? n->reason : NULL;
 
 	if (n->free)
-		return; /* it goes with what makes its operands: join_round() */
+		return; /* it joins the round of its producers: join_round() */
 	if (!why)
 		why = rvl_npu_reject(p->g, n);
 	if (!why && p->fits)
@@ -37,7 +37,9 @@ static void place_node(struct partition *p, struct rvl_node *n)
 	n->reason = why;
 }
 
-/* Operators worth a trip to the NPU; the others go along if they are between such. */
+/*
+ * Operators that justify an NPU segment. Other operators run on the NPU if they are between such.
+ */
 static bool computes(const struct rvl_node *n)
 {
 	return !n->free && !rvl_op_renames(n->op) && n->op != RVL_OP_TRANSPOSE && n->op != RVL_OP_Q_RESCALE;

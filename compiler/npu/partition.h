@@ -11,10 +11,10 @@
  */
 typedef const char *(*rvl_npu_fits_fn)(struct rvl_graph *g, const struct rvl_node *n, void *arg);
 
-/**
- * Places every node and groups them into the fewest segments: grown depth first over the consumers
- * of a segment, refused where a path through a CPU node would close a cycle. Reorders g->nodes so
- * that every segment is contiguous, fills g->segs and the reasons. @fits may be NULL.
+/*
+ * Places every node and groups the nodes into the fewest segments, so that no path leaves a segment
+ * and re-enters it. Reorders g->nodes so that every segment is contiguous, fills g->segs and the
+ * reasons. @fits may be NULL.
  */
 int rvl_pass_partition(struct rvl_graph *g, rvl_npu_fits_fn fits, void *arg, struct rvl_err *err);
 

@@ -124,7 +124,7 @@ static bool ops_meet(const struct rvl_insn_op *a, const struct rvl_insn_op *b)
 	return false;
 }
 
-/* How many operations of @lane must be done before @op; no more than @known means nothing new. */
+/* How many operations of @lane must be done before @op. A result of at most @known adds no wait. */
 static uint32_t newest_conflict(const struct sched *c, const struct lane *lane,
 				const struct rvl_insn_op *op, uint32_t known)
 {
@@ -146,7 +146,7 @@ static void wait_for(struct sched *c, struct rvl_insn_op *op, int from, uint32_t
 	op->seq[from] = count;
 }
 
-/* What the queue's last operation knew, this one knows. */
+/* An operation inherits the counters of the previous operation of its queue. */
 static void inherit(struct sched *c, struct rvl_insn_op *op)
 {
 	const struct lane *own = &c->lane[op->queue];

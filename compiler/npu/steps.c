@@ -11,7 +11,7 @@
 
 /* ---- stores ---- */
 
-/* A segment that only renames bytes is not submitted to the device. */
+/* A segment that only gives bytes another name is not submitted to the device. */
 static void demote_idle_segments(struct rvl_graph *g)
 {
 	for (uint32_t i = 0; i < g->n_segs; i++) {
@@ -272,7 +272,7 @@ static bool in_part(const struct part *p, const struct rvl_node *n)
 	return n->place == RVL_PLACE_NPU && l != RVL_NONE && l >= p->l0 && l < p->l0 + p->n;
 }
 
-/* A new name of an input is there from the start: nobody writes it. */
+/* A view of an input needs no writer, because the input is complete before the run. */
 static bool written(const struct rvl_backend *be, const struct rvl_tensor *t)
 {
 	return be->store[t->id]->place != RIVULET_PLACE_INPUT;

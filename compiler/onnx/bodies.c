@@ -87,7 +87,7 @@ static const struct body {
 
 /* ---- messages ---- */
 
-/* A message that is written. */
+/* A protobuf message under construction. */
 struct out {
 	struct rvl_graph *g;
 	uint8_t *p;

@@ -147,7 +147,7 @@ static int convert_outputs(struct rvl_graph *g, struct rvl_err *err)
 	return rc;
 }
 
-/* Declared types of what nodes make: kept where inference cannot know better. */
+/* Declared types of the nodes' results. They are kept where inference finds none. */
 static int load_value_info(struct rvl_graph *g, const struct rvl_onnx_model *m,
 			   const struct rvl_field *f, const struct rvl_onnx_opts *o, bool output,
 			   struct rvl_err *err)

@@ -306,7 +306,10 @@ static bool safe_location(const char *s)
 	return true;
 }
 
-/* What came from files so far has one hash; that of each piece is of 32 bytes, so no two pieces merge. */
+/*
+ * The data from files has one hash, which is extended by the 32-byte hash of each piece, so that
+ * another division into pieces gives another hash.
+ */
 static void hash_data(struct rvl_graph *g, const void *data, size_t size)
 {
 	uint8_t both[64];

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Offsets in the arena. Stores are planned; a store lives as long as any of its parts. Two stores may
- * share bytes when one is dead before the other is born, whatever the runtime overlaps: every step
- * that touches the first is an ancestor, by data, of all steps that write to the second; or both
- * belong to one NPU step, whose tokens keep its layers in order. Largest first, each at the lowest
- * offset that is free of all it may meet.
+ * Offsets in the arena. Stores are planned; a store is in use as long as any of its parts. Two
+ * stores may share bytes when one is unused before the other is first written, in every order that
+ * the runtime may choose: every step that uses the first is an ancestor, by data, of all steps that
+ * write to the second; or both belong to one NPU step, whose tokens keep its layers in order. The
+ * largest store is placed first, each at the lowest offset that is free of all stores that it may
+ * meet.
  */
 #include "program/program.h"
 

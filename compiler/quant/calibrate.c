@@ -21,7 +21,7 @@
 #define PERCENTILE 99.99
 #define MEASURED_RUNS 4 /* by which methods are compared */
 #define MAX_CHANNELS 65536 /* whose means are taken */
-#define WEIGHED_RUNS 1 /* by which the harm of a single layer is found */
+#define WEIGHED_RUNS 1 /* runs by which the loss of a single layer is measured */
 
 struct calibration {
 	struct rvl_graph *g;
@@ -191,7 +191,7 @@ static void choose_without(struct calibration *c, const bool *keep)
 	share_params(c);
 }
 
-/* How much each product harms the result on its own. */
+/* Measures the SNR with each product quantised alone. */
 static int weigh(struct calibration *c, struct weighed *list, uint32_t n, bool *keep)
 {
 	uint64_t runs = c->reference.runs;
