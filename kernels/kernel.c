@@ -18,7 +18,7 @@ struct dispatch {
 
 #define rvl_setup_none NULL
 static const struct dispatch table[] = {
-#define KERNEL(id, num, name, domain, lo, hi, kernel, ...) \
+#define KERNEL(id, num, name, lo, hi, kernel, ...) \
 	{ RVL_OP_##id, rvl_setup_##kernel, lo, hi },
 	RVL_OPS(KERNEL)
 #undef KERNEL

@@ -280,7 +280,7 @@ static int check_number(struct rvl_call *c)
 		return rvl_op_fail(c, "it has no output");
 	/* None of any number of inputs can be left out. */
 	for (uint32_t i = 0; i < (d->most_in == RVL_ANY_NUMBER_IN ? c->n_in : d->least_in); i++)
-		if (!rvl_has(c, i))
+		if (!rvl_has(c, i) && !rvl_op_may_lack(d, i))
 			return rvl_op_fail(c, "it lacks input %u", i);
 	return 0;
 }

@@ -151,7 +151,7 @@ static void average_plane(void *arg, uint32_t i)
 	}
 }
 
-static int32_t qmean(float sum, int64_t n, const struct rvl_qaverage *p)
+int32_t rvl_qaverage(float sum, int64_t n, const struct rvl_qaverage *p)
 {
 	float v = n ? sum / (float)n : 0;
 
@@ -176,10 +176,10 @@ static int32_t qmean_window(const struct window *w, const uint8_t *x, const floa
 		for (int64_t kx = w->h.first; kx < w->h.last; kx++)
 			sum += value[row[w->h.at + kx * w->g->d[1]]];
 	}
-	return qmean(sum, include_pad ? w->g->k[0] * w->g->k[1] : inside(w), p);
+	return rvl_qaverage(sum, include_pad ? w->g->k[0] * w->g->k[1] : inside(w), p);
 }
 
-static void values_of(const struct rvl_qaverage *p, float value[256])
+void rvl_qaverage_values(const struct rvl_qaverage *p, float value[256])
 {
 	for (int i = 0; i < 256; i++)
 		value[i] = p->xs * (float)((p->x_u8 ? i : (int8_t)i) - p->xz);
@@ -192,7 +192,7 @@ void rvl_ref_qaverage_pool(const struct rvl_conv_geom *g, const int32_t pad[4],
 	uint8_t *out = y;
 	float value[256];
 
-	values_of(p, value);
+	rvl_qaverage_values(p, value);
 	for (int64_t plane = 0; plane < g->n * g->c; plane++) {
 		const uint8_t *in = (const uint8_t *)x + plane * g->h * g->w;
 
@@ -295,7 +295,7 @@ static void mean_of(const struct pixels_run *r, const struct pixel *p, const str
 			add_values((const uint8_t *)p->x + (w->v.at + ky * g->d[0]) * g->xp.y +
 				   (w->h.at + kx * g->d[1]) * g->xp.x, r->value, p->n, sum);
 	for (int64_t i = 0; i < p->n; i++)
-		rvl_st8(p->y, i, qmean(sum[i], count, r->average));
+		rvl_st8(p->y, i, rvl_qaverage(sum[i], count, r->average));
 }
 
 /* Row @i of the results of all images. */
@@ -371,7 +371,7 @@ static int run_qaverage(const struct rvl_kernel *k, const void *const *in, void 
 		struct pixels_run r = { .k = k, .x = in[0], .y = out[0], .average = &p,
 					.value = value, .pixel = mean_of };
 
-		values_of(&p, value);
+		rvl_qaverage_values(&p, value);
 		rvl_parallel(pool, (uint32_t)(k->g.n * k->g.oh), pixel_row, &r);
 		return 0;
 	}

@@ -113,7 +113,7 @@ static int run_matmul(const struct rvl_kernel *k, const void *const *in, void *c
 
 struct span_ctx {
 	struct rvl_qbinary p;
-	const struct rvl_bcast *bc;
+	struct rvl_bcast bc;
 	const uint8_t *a, *b;
 	uint8_t *y;
 	bool mul;
@@ -125,14 +125,14 @@ static void binary_span(void *ctx, int64_t a, int64_t b, int64_t y)
 	void (*fn)(const struct rvl_qbinary *, int64_t, const void *, int64_t, const void *,
 		   int64_t, void *) = s->mul ? rvl_ref_qmul : rvl_ref_qadd;
 
-	fn(&s->p, s->bc->span, s->a + a, s->bc->ia, s->b + b, s->bc->ib, s->y + y);
+	fn(&s->p, s->bc.span, s->a + a, s->bc.ia, s->b + b, s->bc.ib, s->y + y);
 }
 
 /* A broadcast operand is always b (docs/numerics.md 2). */
-static void exchange(struct span_ctx *s, struct rvl_bcast *bc)
+static void exchange(struct span_ctx *s)
 {
 	struct rvl_qbinary p = s->p;
-	struct rvl_bcast old = *bc;
+	struct rvl_bcast old = s->bc;
 	const uint8_t *a = s->a;
 
 	s->p.a_u8 = p.b_u8;
@@ -143,35 +143,39 @@ static void exchange(struct span_ctx *s, struct rvl_bcast *bc)
 	s->p.bz = p.az;
 	s->a = s->b;
 	s->b = a;
-	memcpy(bc->sa, old.sb, sizeof(bc->sa));
-	memcpy(bc->sb, old.sa, sizeof(bc->sb));
-	bc->ia = old.ib;
-	bc->ib = old.ia;
+	memcpy(s->bc.sa, old.sb, sizeof(s->bc.sa));
+	memcpy(s->bc.sb, old.sa, sizeof(s->bc.sb));
+	s->bc.ia = old.ib;
+	s->bc.ib = old.ia;
+}
+
+void rvl_ref_qbinary(const struct rvl_qbinary *p, bool mul, const struct rvl_bcast *bc,
+		     const void *a, const void *b, void *y)
+{
+	struct span_ctx s = { .p = *p, .bc = *bc, .a = a, .b = b, .y = y, .mul = mul };
+
+	if (!mul && !bc->ia && bc->ib)
+		exchange(&s);
+	rvl_bcast_walk(&s.bc, binary_span, &s);
 }
 
 static int run_binary(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		      void *scratch, const struct rvl_pool *pool)
 {
-	struct rvl_bcast bc = k->bc;
-	struct span_ctx s = {
-		.p = { .a_u8 = is_u8(k, 0), .b_u8 = is_u8(k, 3),
-		       .y_u8 = k->d.out[0].type == RVL_TYPE_U8,
-		       .sa = scale_at(in, 1, 0), .az = zp_at(k, in, 2, 0),
-		       .sb = scale_at(in, 4, 0), .bz = zp_at(k, in, 5, 0),
-		       .sy = scale_at(in, 6, 0), .yz = zp_at(k, in, 7, 0) },
-		.bc = &bc, .a = in[0], .b = in[3], .y = out[0],
-		.mul = k->d.op == RVL_OP_QLINEAR_MUL,
+	struct rvl_qbinary p = {
+		.a_u8 = is_u8(k, 0), .b_u8 = is_u8(k, 3), .y_u8 = k->d.out[0].type == RVL_TYPE_U8,
+		.sa = scale_at(in, 1, 0), .az = zp_at(k, in, 2, 0),
+		.sb = scale_at(in, 4, 0), .bz = zp_at(k, in, 5, 0),
+		.sy = scale_at(in, 6, 0), .yz = zp_at(k, in, 7, 0),
 	};
 
 	(void)scratch;
 	(void)pool;
 	if (bad_scales(k, in, 1) || bad_scales(k, in, 4) || bad_scales(k, in, 6))
 		return -EINVAL;
-	s.p.lo = rvl_qmin(s.p.y_u8);
-	s.p.hi = rvl_qmax(s.p.y_u8);
-	if (!s.mul && !bc.ia && bc.ib)
-		exchange(&s, &bc);
-	rvl_bcast_walk(&bc, binary_span, &s);
+	p.lo = rvl_qmin(p.y_u8);
+	p.hi = rvl_qmax(p.y_u8);
+	rvl_ref_qbinary(&p, k->d.op == RVL_OP_QLINEAR_MUL, &k->bc, in[0], in[3], out[0]);
 	return 0;
 }
 

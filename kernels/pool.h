@@ -26,6 +26,12 @@ struct rvl_qaverage {
 	int32_t lo, hi;
 };
 
+/** The result of a window of @n elements whose dequantised values have this sum. */
+int32_t rvl_qaverage(float sum, int64_t n, const struct rvl_qaverage *p);
+
+/** The dequantised value of each byte. */
+void rvl_qaverage_values(const struct rvl_qaverage *p, float value[256]);
+
 /** QLinearAveragePool as onnxruntime computes it: in float32, in this order (numerics 4). */
 void rvl_ref_qaverage_pool(const struct rvl_conv_geom *g, const int32_t pad[4],
 			   bool include_pad, const struct rvl_qaverage *p, const void *x, void *y);

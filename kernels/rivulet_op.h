@@ -146,6 +146,7 @@ enum rvl_op_flag {
 	RVL_OP_BLENDS = 1 << 8,		/* every result is a weighted mean of elements of input 0 */
 	/* BLENDS where attribute mode is "linear" or "bilinear" and nothing is extrapolated. */
 	RVL_OP_BLENDS_IF_LINEAR = 1 << 9,
+	RVL_OP_FLAT_AXES = 1 << 10,	/* the axes from attribute axis on count as one */
 };
 
 /*
@@ -163,6 +164,7 @@ struct rvl_op_def {
 	int32_t since;
 	int32_t until;		/* first opset that lacks the operator; 0: none */
 	uint32_t least_in, most_in;
+	uint32_t optional;	/* bit i: input i may be absent although it is before least_in */
 	uint32_t least_out, most_out;	/* 0: one output */
 	uint32_t types[4];
 	uint32_t same;
@@ -187,6 +189,11 @@ struct rvl_op_def {
 	int (*run)(struct rvl_call *c);
 	/* Bytes of c->scratch for these shapes; NULL: none. */
 	int64_t (*scratch)(const struct rvl_call *c);
+	/*
+	 * An operator of RVL_OPS whose kernel and quantised form are tried first. It takes the
+	 * attributes that struct rvl_attr has; the others must have their defaults. 0: none.
+	 */
+	enum rvl_op kernel;
 	const char *doc;	/* what it computes, for docs/operators.md */
 };
 
@@ -198,6 +205,12 @@ const struct rvl_op_def *rvl_op_find(const char *domain, const char *name, int64
 
 /** Row @i of the whole table; NULL behind the last one. */
 const struct rvl_op_def *rvl_op_at(uint32_t i);
+
+/** Whether input @i, which is before @def->least_in, may be absent. */
+static inline bool rvl_op_may_lack(const struct rvl_op_def *def, uint32_t i)
+{
+	return i < 32 && def->optional >> i & 1;
+}
 
 /** Number of attributes in the definition. */
 uint32_t rvl_op_attrs(const struct rvl_op_def *def);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "onnx/export.h"
-
-#include "rivulet_op.h"
+#include "onnx/attr_fields.h"
 
 #include <errno.h>
 #include <math.h>
@@ -226,80 +225,77 @@ static void general_attrs(struct export *e, struct rvl_bytes *node, const struct
 			attr_value(e, node, &n->def->attrs[i], &n->value[i]);
 }
 
-static void window_attrs(struct export *e, struct rvl_bytes *node, const struct rvl_attr *a)
+static const char *domain_of(struct export *e, const struct rvl_node *n)
 {
-	attr_ints(e, node, "kernel_shape", a->kernel, 2);
-	attr_ints(e, node, "strides", a->stride, 2);
-	attr_ints(e, node, "pads", a->pad, 4);
-	if (a->dilation[0] != 1 || a->dilation[1] != 1)
-		attr_ints(e, node, "dilations", a->dilation, 2);
+	if (n->op == RVL_OP_GENERAL)
+		return n->def->domain;
+	if (e->opset < PER_AXIS_OPSET && (n->op == RVL_OP_QUANTIZE || n->op == RVL_OP_DEQUANTIZE))
+		return "com.microsoft";
+	return NULL;
 }
 
-/* Attributes that older opsets lack are written where they are not the default. */
-static void pool_attrs(struct export *e, struct rvl_bytes *node, const struct rvl_node *n)
+static bool all_are(const int32_t *v, int32_t n, int32_t value)
 {
-	window_attrs(e, node, &n->attr);
-	if (n->attr.ceil_mode)
-		attr_int(e, node, "ceil_mode", 1);
-	if (n->attr.count_include_pad)
-		attr_int(e, node, "count_include_pad", 1);
-	if (n->attr.storage_order)
-		attr_int(e, node, "storage_order", 1);
+	for (int32_t i = 0; i < n; i++)
+		if (v[i] != value)
+			return false;
+	return true;
 }
 
-static void gemm_attrs(struct export *e, struct rvl_bytes *node, const struct rvl_attr *a)
+/* An attribute of struct rvl_attr; what has its default is left out. */
+static void attr_field(struct export *e, struct rvl_bytes *node, const struct rvl_attr_def *d,
+		       const struct rvl_attr_field *f, struct rvl_attr *a)
 {
-	attr_float(e, node, "alpha", a->alpha);
-	attr_float(e, node, "beta", a->beta);
-	attr_int(e, node, "transA", a->trans_a);
-	attr_int(e, node, "transB", a->trans_b);
+	const int32_t *v = rvl_attr_at(a, f);
+	const float *x = rvl_attr_at(a, f);
+
+	switch (f->kind) {
+	case RVL_FIELD_INT:
+		if (*v != d->i)
+			attr_int(e, node, f->name, *v);
+		break;
+	case RVL_FIELD_FLOAT:
+		if (isfinite(*x) && *x != d->f)
+			attr_float(e, node, f->name, *x);
+		break;
+	case RVL_FIELD_PAIR:
+		if (d->required || !all_are(v, 2, 1))
+			attr_ints(e, node, f->name, v, 2);
+		break;
+	case RVL_FIELD_PADS:
+		if (!all_are(v, 4, 0))
+			attr_ints(e, node, f->name, v, 4);
+		break;
+	case RVL_FIELD_PERM:
+		attr_ints(e, node, f->name, v, a->perm_rank);
+		break;
+	case RVL_FIELD_AUTO_PAD:	/* shape inference made it pads */
+	case RVL_FIELD_NONE:
+		break;
+	}
 }
 
-static void clip_attrs(struct export *e, struct rvl_bytes *node, const struct rvl_attr *a)
+/* One scale belongs to the whole tensor: it has no axis. */
+static bool lacks_axis(const struct rvl_node *n)
 {
-	if (isfinite(a->f_lo))
-		attr_float(e, node, "min", a->f_lo);
-	if (isfinite(a->f_hi))
-		attr_float(e, node, "max", a->f_hi);
+	return (n->op == RVL_OP_QUANTIZE || n->op == RVL_OP_DEQUANTIZE) &&
+	       rvl_shape_count(&n->in[1]->shape) == 1;
 }
 
 static void attributes(struct export *e, struct rvl_bytes *node, const struct rvl_node *n)
 {
-	switch (n->op) {
-	case RVL_OP_GENERAL:
+	const char *domain = domain_of(e, n);
+	const struct rvl_op_def *def = n->op == RVL_OP_GENERAL ? NULL :
+		rvl_op_find(domain, rvl_op_name(n->op), domain ? 1 : e->opset);
+	struct rvl_attr a = n->attr;
+
+	if (n->op == RVL_OP_GENERAL)
 		general_attrs(e, node, n);
-		break;
-	case RVL_OP_CONV:
-		window_attrs(e, node, &n->attr);
-		attr_int(e, node, "group", n->attr.group);
-		break;
-	case RVL_OP_MAX_POOL:
-	case RVL_OP_AVERAGE_POOL:
-		pool_attrs(e, node, n);
-		break;
-	case RVL_OP_GEMM:
-		gemm_attrs(e, node, &n->attr);
-		break;
-	case RVL_OP_CLIP:
-		clip_attrs(e, node, &n->attr);
-		break;
-	case RVL_OP_QUANTIZE:
-	case RVL_OP_DEQUANTIZE:
-		if (rvl_shape_count(&n->in[1]->shape) == 1)
-			break; /* one scale has no axis */
-		/* fallthrough */
-	case RVL_OP_FLATTEN:
-	case RVL_OP_SOFTMAX:
-		attr_int(e, node, "axis", n->attr.axis);
-		break;
-	case RVL_OP_TRANSPOSE:
-		attr_ints(e, node, "perm", n->attr.perm, n->attr.perm_rank);
-		break;
-	case RVL_OP_BATCH_NORM:
-		attr_float(e, node, "epsilon", n->attr.epsilon);
-		break;
-	default:
-		break;
+	for (uint32_t i = 0; def && i < rvl_op_attrs(def); i++) {
+		const struct rvl_attr_field *f = rvl_attr_field(def->attrs[i].name);
+
+		if (f && !(lacks_axis(n) && !strcmp(f->name, "axis")))
+			attr_field(e, node, &def->attrs[i], f, &a);
 	}
 }
 
@@ -336,6 +332,14 @@ static void bound(struct export *e, struct rvl_bytes *node, const char *name, co
 	text(e, node, NODE_INPUT, full);
 }
 
+static void clip_attrs(struct export *e, struct rvl_bytes *node, const struct rvl_attr *a)
+{
+	if (isfinite(a->f_lo))
+		attr_float(e, node, "min", a->f_lo);
+	if (isfinite(a->f_hi))
+		attr_float(e, node, "max", a->f_hi);
+}
+
 /* Writes the clamp that was folded into a node as a node of its own, from @raw to @name. */
 static void clamp(struct export *e, const struct rvl_node *n, const char *raw, const char *name)
 {
@@ -358,15 +362,6 @@ static void clamp(struct export *e, const struct rvl_node *n, const char *raw, c
 static bool is_clamped(const struct rvl_node *n)
 {
 	return n->op != RVL_OP_CLIP && (n->attr.f_lo != -INFINITY || n->attr.f_hi != INFINITY);
-}
-
-static const char *domain_of(struct export *e, const struct rvl_node *n)
-{
-	if (n->op == RVL_OP_GENERAL)
-		return n->def->domain;
-	if (e->opset < PER_AXIS_OPSET && (n->op == RVL_OP_QUANTIZE || n->op == RVL_OP_DEQUANTIZE))
-		return "com.microsoft";
-	return NULL;
 }
 
 /* The shape that a Reshape makes. Shape inference may have dropped the operand that gave it. */

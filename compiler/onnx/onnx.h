@@ -44,19 +44,8 @@ int rvl_onnx_load(const void *buf, size_t len, const struct rvl_onnx_opts *opts,
 int rvl_onnx_load_tensor(struct rvl_graph *g, const void *buf, size_t len, const char *name,
 			 struct rvl_tensor **out, struct rvl_err *err);
 
-/* What the reader knows of one operator. */
-struct rvl_onnx_op {
-	const char *op_type;
-	const char *domain;
-	enum rvl_op op;
-	int since;		/* first opset */
-};
-
-/** Operator number @i of the reader's table; false behind the last. */
-bool rvl_onnx_op(size_t i, struct rvl_onnx_op *out);
-
-/** Name of attribute @k of operator @i of the reader's table; NULL behind the last. */
-const char *rvl_onnx_op_attr(size_t i, size_t k);
+/** Name of attribute @i that gives the value of a Constant; NULL behind the last. */
+const char *rvl_onnx_constant_attr(size_t i);
 
 /** Name of composition @i, an operator that becomes nodes of others; NULL behind the last. */
 const char *rvl_onnx_body_op(size_t i, const char **domain);

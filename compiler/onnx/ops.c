@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From NodeProto to node. Two tables say what is understood: operators with the opsets they are
- * known in, and the attributes of each. Whatever is not in a table makes the node UNSUPPORTED.
+ * From NodeProto to node. The operator's row in the table of descriptors says what operands and
+ * attributes it has. Where a kernel of its own takes the node, struct rvl_attr holds the attributes,
+ * too. A node of no row is UNSUPPORTED.
  */
+#include "onnx/attr_fields.h"
 #include "onnx/model.h"
 #include "onnx/onnx.h"
 
@@ -10,186 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum attr_kind {
-	K_INT,		/* int32 */
-	K_FLAG,		/* 0 or 1 */
-	K_FLOAT,
-	K_PAIR,		/* two values in 1..65535 */
-	K_PADS,		/* four values in 0..65535 */
-	K_PERM,
-	K_AUTO_PAD,
-	K_IGNORE,	/* understood, changes nothing in inference */
-	K_ZERO,		/* only 0 is supported */
-	K_ONE,		/* only 1 is supported */
-	K_SPECIAL,	/* read by the operator's own function */
-};
-
-struct attr_spec {
-	const char *name;
-	enum attr_kind kind;
-	size_t off;
-};
-
-#define AT(field) offsetof(struct rvl_attr, field)
-
-static const struct attr_spec none_attrs[] = { { NULL, K_INT, 0 } };
-
-static const struct attr_spec conv_attrs[] = {
-	{ "kernel_shape", K_PAIR, AT(kernel) },
-	{ "strides", K_PAIR, AT(stride) },
-	{ "dilations", K_PAIR, AT(dilation) },
-	{ "pads", K_PADS, AT(pad) },
-	{ "auto_pad", K_AUTO_PAD, AT(auto_pad) },
-	{ "group", K_INT, AT(group) },
-	{ NULL, K_INT, 0 },
-};
-
-static const struct attr_spec pool_attrs[] = {
-	{ "kernel_shape", K_PAIR, AT(kernel) },
-	{ "strides", K_PAIR, AT(stride) },
-	{ "dilations", K_PAIR, AT(dilation) },
-	{ "pads", K_PADS, AT(pad) },
-	{ "auto_pad", K_AUTO_PAD, AT(auto_pad) },
-	{ "ceil_mode", K_FLAG, AT(ceil_mode) },
-	{ "count_include_pad", K_FLAG, AT(count_include_pad) },
-	{ "storage_order", K_FLAG, AT(storage_order) },
-	{ "channels_last", K_ZERO, 0 },
-	{ NULL, K_INT, 0 },
-};
-
-static const struct attr_spec gemm_attrs[] = {
-	{ "alpha", K_FLOAT, AT(alpha) },
-	{ "beta", K_FLOAT, AT(beta) },
-	{ "transA", K_FLAG, AT(trans_a) },
-	{ "transB", K_FLAG, AT(trans_b) },
-	{ NULL, K_INT, 0 },
-};
-
-static const struct attr_spec axis_attrs[] = {
-	{ "axis", K_INT, AT(axis) },
-	{ NULL, K_INT, 0 },
-};
-
-static const struct attr_spec quant_attrs[] = {
-	{ "axis", K_INT, AT(axis) },
-	{ "saturate", K_IGNORE, 0 },
-	{ "block_size", K_ZERO, 0 },
-	{ "output_dtype", K_SPECIAL, 0 },
-	{ NULL, K_INT, 0 },
-};
-
-static const struct attr_spec clip_attrs[] = {
-	{ "min", K_FLOAT, AT(f_lo) },
-	{ "max", K_FLOAT, AT(f_hi) },
-	{ NULL, K_INT, 0 },
-};
-
-static const struct attr_spec reshape_attrs[] = {
-	{ "allowzero", K_FLAG, AT(allowzero) },
-	{ NULL, K_INT, 0 },
-};
-
-static const struct attr_spec transpose_attrs[] = {
-	{ "perm", K_PERM, AT(perm) },
-	{ NULL, K_INT, 0 },
-};
-
-static const struct attr_spec bn_attrs[] = {
-	{ "epsilon", K_FLOAT, AT(epsilon) },
-	{ "momentum", K_IGNORE, 0 },
-	{ "spatial", K_ONE, 0 },
-	{ "training_mode", K_ZERO, 0 },
-	{ NULL, K_INT, 0 },
-};
-
-static const struct attr_spec gap_attrs[] = {
-	{ "channels_last", K_ZERO, 0 },
-	{ NULL, K_INT, 0 },
-};
-
-static const struct attr_spec constant_attrs[] = {
-	{ "value", K_SPECIAL, 0 },
-	{ "value_float", K_SPECIAL, 0 },
-	{ "value_floats", K_SPECIAL, 0 },
-	{ "value_int", K_SPECIAL, 0 },
-	{ "value_ints", K_SPECIAL, 0 },
-	{ NULL, K_INT, 0 },
-};
-
-struct importer {
-	const char *op_type;
-	const char *domain;
-	enum rvl_op op;
-	int32_t since;		/* first opset whose meaning this is */
-	const struct attr_spec *attrs;
-};
-
 #define MS "com.microsoft"
-
-static const struct importer importers[] = {
-	{ "QuantizeLinear", "", RVL_OP_QUANTIZE, 10, quant_attrs },
-	{ "DequantizeLinear", "", RVL_OP_DEQUANTIZE, 10, quant_attrs },
-	{ "QuantizeLinear", MS, RVL_OP_QUANTIZE, 1, quant_attrs },
-	{ "DequantizeLinear", MS, RVL_OP_DEQUANTIZE, 1, quant_attrs },
-	{ "QLinearConv", "", RVL_OP_QLINEAR_CONV, 10, conv_attrs },
-	{ "QLinearMatMul", "", RVL_OP_QLINEAR_MATMUL, 10, none_attrs },
-	{ "QLinearAdd", MS, RVL_OP_QLINEAR_ADD, 1, none_attrs },
-	{ "QLinearMul", MS, RVL_OP_QLINEAR_MUL, 1, none_attrs },
-	{ "QGemm", MS, RVL_OP_QGEMM, 1, gemm_attrs },
-	{ "QLinearGlobalAveragePool", MS, RVL_OP_QLINEAR_GLOBAL_AVERAGE_POOL, 1, gap_attrs },
-	{ "QLinearAveragePool", MS, RVL_OP_QLINEAR_AVERAGE_POOL, 1, pool_attrs },
-	{ "Conv", "", RVL_OP_CONV, 1, conv_attrs },
-	{ "Gemm", "", RVL_OP_GEMM, 7, gemm_attrs },
-	{ "MatMul", "", RVL_OP_MATMUL, 1, none_attrs },
-	{ "Relu", "", RVL_OP_RELU, 6, none_attrs },
-	{ "Clip", "", RVL_OP_CLIP, 6, clip_attrs },
-	{ "Add", "", RVL_OP_ADD, 7, none_attrs },
-	{ "Mul", "", RVL_OP_MUL, 7, none_attrs },
-	{ "MaxPool", "", RVL_OP_MAX_POOL, 1, pool_attrs },
-	{ "AveragePool", "", RVL_OP_AVERAGE_POOL, 1, pool_attrs },
-	{ "GlobalAveragePool", "", RVL_OP_GLOBAL_AVERAGE_POOL, 1, none_attrs },
-	{ "GlobalMaxPool", "", RVL_OP_GLOBAL_MAX_POOL, 1, none_attrs },
-	{ "Flatten", "", RVL_OP_FLATTEN, 1, axis_attrs },
-	{ "Reshape", "", RVL_OP_RESHAPE, 5, reshape_attrs },
-	{ "Transpose", "", RVL_OP_TRANSPOSE, 1, transpose_attrs },
-	{ "Softmax", "", RVL_OP_SOFTMAX, 1, axis_attrs },
-	{ "BatchNormalization", "", RVL_OP_BATCH_NORM, 7, bn_attrs },
-	{ "Identity", "", RVL_OP_IDENTITY, 1, none_attrs },
-	{ "Constant", "", RVL_OP_CONSTANT, 1, constant_attrs },
-};
-
-bool rvl_onnx_op(size_t i, struct rvl_onnx_op *out)
-{
-	if (i >= sizeof(importers) / sizeof(importers[0]))
-		return false;
-	*out = (struct rvl_onnx_op) {
-		.op_type = importers[i].op_type, .domain = importers[i].domain,
-		.op = importers[i].op, .since = importers[i].since,
-	};
-	return true;
-}
-
-const char *rvl_onnx_op_attr(size_t i, size_t k)
-{
-	return importers[i].attrs[k].name;
-}
-
-static const struct importer *find_importer(const struct rvl_onnx_node *on, bool *other_domain)
-{
-	struct rvl_span domain = on->domain;
-
-	if (rvl_span_is(domain, "ai.onnx"))
-		domain.len = 0;
-	*other_domain = false;
-	for (size_t i = 0; i < sizeof(importers) / sizeof(importers[0]); i++) {
-		if (!rvl_span_is(on->op_type, importers[i].op_type))
-			continue;
-		if (rvl_span_is(domain, importers[i].domain))
-			return &importers[i];
-		*other_domain = true;
-	}
-	return NULL;
-}
 
 /* What one import needs everywhere. */
 struct import {
@@ -200,6 +23,20 @@ struct import {
 	struct rvl_err *err;
 };
 
+static struct rvl_span domain_of(const struct rvl_onnx_node *on)
+{
+	struct rvl_span domain = on->domain;
+
+	if (rvl_span_is(domain, "ai.onnx"))
+		domain.len = 0;
+	return domain;
+}
+
+static int64_t opset_of(const struct import *im)
+{
+	return rvl_span_is(im->on->domain, MS) ? im->m->ms_opset : im->m->opset;
+}
+
 /* Refuses the node with a reason (the first one stays). Always returns 0: the load goes on. */
 #define refuse(im, ...) do { \
 	if ((im)->n->op != RVL_OP_UNSUPPORTED) { \
@@ -208,143 +45,132 @@ struct import {
 	} \
 } while (0)
 
-static void set_ints(struct import *im, const struct attr_spec *s, const struct rvl_onnx_attr *a,
-		     uint32_t n, int64_t lo)
+static void set_ints(struct import *im, const struct rvl_attr_field *f,
+		     const struct rvl_attr_value *v, uint32_t n, int64_t lo)
 {
-	int32_t *dst = (int32_t *)((char *)&im->n->attr + s->off);
+	const int64_t *list = v->data;
+	int32_t *dst = rvl_attr_at(&im->n->attr, f);
 
-	if (a->n_ints != n) {
-		refuse(im, "attribute %s has %u values: only 2-D windows are supported", s->name,
-		       a->n_ints);
+	if (v->n != n) {
+		refuse(im, "attribute %s has %u values: only 2-D windows are supported", f->name, v->n);
 		return;
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		if (a->ints[i] < lo || a->ints[i] > 65535) {
+		if (list[i] < lo || list[i] > 65535) {
 			refuse(im, "attribute %s has the value %lld, not one of %lld to 65535",
-			       s->name, (long long)a->ints[i], (long long)lo);
+			       f->name, (long long)list[i], (long long)lo);
 			return;
 		}
-		dst[i] = (int32_t)a->ints[i];
+		dst[i] = (int32_t)list[i];
 	}
 }
 
-static void set_int(struct import *im, const struct attr_spec *s, const struct rvl_onnx_attr *a,
-		    int64_t lo, int64_t hi)
+static void set_int(struct import *im, const struct rvl_attr_field *f, int64_t v)
 {
-	if (a->i < lo || a->i > hi)
-		refuse(im, "attribute %s = %lld is not supported", s->name, (long long)a->i);
+	if (v < INT32_MIN || v > INT32_MAX)
+		refuse(im, "attribute %s = %lld is not supported", f->name, (long long)v);
 	else
-		*(int32_t *)((char *)&im->n->attr + s->off) = (int32_t)a->i;
+		*(int32_t *)rvl_attr_at(&im->n->attr, f) = (int32_t)v;
 }
 
-static void set_perm(struct import *im, const struct attr_spec *s, const struct rvl_onnx_attr *a)
+static void set_perm(struct import *im, const struct rvl_attr_field *f,
+		     const struct rvl_attr_value *v)
 {
+	const int64_t *list = v->data;
 	uint32_t seen = 0;
 
-	if (a->n_ints > RVL_MAX_RANK) {
-		refuse(im, "attribute perm has %u axes, more than %d", a->n_ints, RVL_MAX_RANK);
+	if (v->n > RVL_MAX_RANK) {
+		refuse(im, "attribute perm has %u axes, more than %d", v->n, RVL_MAX_RANK);
 		return;
 	}
-	for (uint32_t i = 0; i < a->n_ints; i++) {
-		if (a->ints[i] < 0 || a->ints[i] >= a->n_ints || (seen & (1u << a->ints[i]))) {
-			refuse(im, "attribute %s is not a permutation", s->name);
+	for (uint32_t i = 0; i < v->n; i++) {
+		if (list[i] < 0 || list[i] >= v->n || (seen & (1u << list[i]))) {
+			refuse(im, "attribute %s is not a permutation", f->name);
 			return;
 		}
-		seen |= 1u << a->ints[i];
-		im->n->attr.perm[i] = (int32_t)a->ints[i];
+		seen |= 1u << list[i];
+		im->n->attr.perm[i] = (int32_t)list[i];
 	}
-	im->n->attr.perm_rank = (int32_t)a->n_ints;
+	im->n->attr.perm_rank = (int32_t)v->n;
 }
 
-static void set_auto_pad(struct import *im, const struct rvl_onnx_attr *a)
+static void set_auto_pad(struct import *im, const char *text)
 {
-	static const char * const names[] = { "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID" };
+	static const char * const names[] = {
+		[RVL_PAD_EXPLICIT] = "NOTSET", [RVL_PAD_SAME_UPPER] = "SAME_UPPER",
+		[RVL_PAD_SAME_LOWER] = "SAME_LOWER", [RVL_PAD_VALID] = "VALID",
+	};
 
 	for (int i = 0; i < 4; i++) {
-		if (rvl_span_is(a->s, names[i])) {
+		if (!strcmp(text, names[i])) {
 			im->n->attr.auto_pad = i;
 			return;
 		}
 	}
-	refuse(im, "attribute auto_pad '%.*s' is unknown", (int)(a->s.len < 40 ? a->s.len : 40),
-	       (const char *)a->s.p);
+	refuse(im, "attribute auto_pad '%.40s' is unknown", text);
 }
 
-static void set_attr(struct import *im, const struct attr_spec *s, const struct rvl_onnx_attr *a)
+/* An attribute that the model gives. */
+static void set_attr(struct import *im, const struct rvl_attr_field *f,
+		     const struct rvl_attr_value *v)
 {
-	switch (s->kind) {
-	case K_INT:
-		set_int(im, s, a, INT32_MIN, INT32_MAX);
+	switch (f->kind) {
+	case RVL_FIELD_INT:
+		set_int(im, f, v->i);
 		break;
-	case K_FLAG:
-		set_int(im, s, a, 0, 1);
+	case RVL_FIELD_FLOAT:
+		*(float *)rvl_attr_at(&im->n->attr, f) = v->f;
 		break;
-	case K_FLOAT:
-		*(float *)((char *)&im->n->attr + s->off) = a->f;
+	case RVL_FIELD_PAIR:
+		set_ints(im, f, v, 2, 1);
 		break;
-	case K_PAIR:
-		set_ints(im, s, a, 2, 1);
+	case RVL_FIELD_PADS:
+		set_ints(im, f, v, 4, 0);
 		break;
-	case K_PADS:
-		set_ints(im, s, a, 4, 0);
+	case RVL_FIELD_PERM:
+		set_perm(im, f, v);
 		break;
-	case K_PERM:
-		set_perm(im, s, a);
+	case RVL_FIELD_AUTO_PAD:
+		set_auto_pad(im, v->data);
 		break;
-	case K_AUTO_PAD:
-		set_auto_pad(im, a);
-		break;
-	case K_ZERO:
-	case K_ONE:
-		if (a->i != (s->kind == K_ONE))
-			refuse(im, "attribute %s = %lld is not supported", s->name, (long long)a->i);
-		break;
-	case K_IGNORE:
-	case K_SPECIAL:
+	case RVL_FIELD_NONE:
 		break;
 	}
 }
 
-static void read_attrs(struct import *im, const struct importer *imp)
+/* The default of an attribute that the model does not give. Lists without elements are neutral. */
+static void set_default(struct import *im, const struct rvl_attr_field *f,
+			const struct rvl_attr_def *d)
 {
-	for (uint32_t i = 0; i < im->on->n_attr; i++) {
-		const struct rvl_onnx_attr *a = &im->on->attr[i];
-		const struct attr_spec *s = imp->attrs;
-
-		while (s->name && !rvl_span_is(a->name, s->name))
-			s++;
-		if (!s->name)
-			refuse(im, "attribute '%.*s' is not supported",
-			       (int)(a->name.len < 60 ? a->name.len : 60), (const char *)a->name.p);
-		else if (a->too_long && s->kind != K_SPECIAL)
-			refuse(im, "attribute '%s' has more than %d values", s->name,
-			       RVL_ONNX_MAX_INTS);
-		else
-			set_attr(im, s, a);
-	}
+	if (f->kind == RVL_FIELD_INT)
+		set_int(im, f, d->i);
+	else if (f->kind == RVL_FIELD_FLOAT)
+		*(float *)rvl_attr_at(&im->n->attr, f) = d->f;
+	else if (f->kind == RVL_FIELD_PAIR && !strcmp(f->name, "kernel_shape"))
+		im->n->attr.kernel[0] = im->n->attr.kernel[1] = 0;	/* from the weights, in shape inference */
 }
 
-/* Defaults that differ from rvl_attr_init(), some by opset. */
-static void default_attrs(struct import *im)
+/* Fills struct rvl_attr from the attributes that the operator's row defines. */
+static void take_attrs(struct import *im)
 {
-	struct rvl_attr *a = &im->n->attr;
+	const struct rvl_op_def *def = im->n->def;
 
-	switch (im->n->op) {
-	case RVL_OP_CONV:
-	case RVL_OP_QLINEAR_CONV:
-		a->kernel[0] = a->kernel[1] = 0;	/* from the weights, in shape inference */
-		break;
-	case RVL_OP_SOFTMAX:
-		a->flat_softmax = im->m->opset < 13;
-		a->axis = im->m->opset < 13 ? 1 : -1;
-		break;
-	case RVL_OP_FLATTEN:
-	case RVL_OP_QUANTIZE:
-	case RVL_OP_DEQUANTIZE:
-		a->axis = 1;
-		break;
-	default:
-		break;
+	im->n->attr.flat_softmax = (def->flags & RVL_OP_FLAT_AXES) != 0;
+	for (uint32_t i = 0; i < rvl_op_attrs(def); i++) {
+		const struct rvl_attr_def *d = &def->attrs[i];
+		const struct rvl_attr_value *v = &im->n->value[i];
+		const struct rvl_attr_field *f = rvl_attr_field(d->name);
+
+		if (v->given && d->kind == RVL_ATTR_INT && d->choices && (v->i < 0 || v->i > 1))
+			refuse(im, "attribute %s = %lld is not supported", d->name, (long long)v->i);
+		else if (f && v->given)
+			set_attr(im, f, v);
+		else if (f)
+			set_default(im, f, d);
+		else if (v->given && d->kind == RVL_ATTR_INT && v->i != d->i)
+			refuse(im, "attribute %s = %lld is not supported", d->name, (long long)v->i);
+		else if (v->given && d->kind != RVL_ATTR_INT)
+			refuse(im, "attribute %s is not supported", d->name);
 	}
 }
 
@@ -481,67 +307,15 @@ static int connect_outputs(struct import *im)
 	return unused_output(im);
 }
 
-static uint32_t least_inputs(enum rvl_op op)
+/* Results that the kernels of their own do not compute. */
+static void check_outputs(struct import *im)
 {
-	switch (op) {
-#define OP_LEAST(id, num, name, domain, lo, ...) case RVL_OP_##id: return lo;
-	RVL_OPS(OP_LEAST)
-#undef OP_LEAST
-	default:
-		return 0;
-	}
-}
-
-static uint32_t most_inputs(enum rvl_op op)
-{
-	switch (op) {
-#define OP_MOST(id, num, name, domain, lo, hi, ...) case RVL_OP_##id: return hi;
-	RVL_OPS(OP_MOST)
-#undef OP_MOST
-	default:
-		return RVL_MAX_IN;
-	}
-}
-
-/* Bit i: input i must be there. Zero points in the middle of com.microsoft's operators need not. */
-static uint32_t required_inputs(enum rvl_op op)
-{
-	switch (op) {
-	case RVL_OP_QLINEAR_ADD:
-	case RVL_OP_QLINEAR_MUL:
-		return 1u << 0 | 1u << 1 | 1u << 3 | 1u << 4 | 1u << 6;
-	case RVL_OP_QGEMM:
-		return 1u << 0 | 1u << 1 | 1u << 3 | 1u << 4;
-	case RVL_OP_QLINEAR_GLOBAL_AVERAGE_POOL:
-	case RVL_OP_QLINEAR_AVERAGE_POOL:
-		return 1u << 0 | 1u << 1 | 1u << 3;
-	default:
-		return (1u << least_inputs(op)) - 1;
-	}
-}
-
-static int check_arity(struct import *im)
-{
-	const struct rvl_onnx_node *on = im->on;
-	uint32_t least = least_inputs(im->n->op);
-
-	if (im->n->op == RVL_OP_UNSUPPORTED)
-		return 0;
-	if (on->n_in > most_inputs(im->n->op) || on->n_in < least)
-		return rvl_fail(im->err, -EBADMSG, "node '%s' (%s) has %u inputs, not %u to %u",
-				im->n->name, im->n->op_type, on->n_in, least,
-				most_inputs(im->n->op));
-	for (uint32_t i = 0; i < RVL_MAX_IN; i++)
-		if ((required_inputs(im->n->op) & (1u << i)) &&
-		    (i >= on->n_in || !on->in[i].len))
-			return rvl_fail(im->err, -EBADMSG, "node '%s' (%s) lacks input %u",
-					im->n->name, im->n->op_type, i);
-	if (on->n_out > 1 && im->n->op == RVL_OP_BATCH_NORM)
+	if (im->on->n_out <= 1)
+		return;
+	if (im->n->op == RVL_OP_BATCH_NORM)
 		refuse(im, "training mode (more than one output) is not supported");
-	else if (on->n_out > 1 && im->n->op != RVL_OP_MAX_POOL)
-		return rvl_fail(im->err, -EBADMSG, "node '%s' (%s) has %u outputs, not 1",
-				im->n->name, im->n->op_type, on->n_out);
-	return 0;
+	else if (im->n->op != RVL_OP_MAX_POOL)
+		refuse(im, "it has %u inputs and %u outputs", im->on->n_in, im->on->n_out);
 }
 
 /* A constant as the node's result; the node itself is dropped. */
@@ -585,26 +359,47 @@ static int constant_tensor(struct import *im, const struct rvl_onnx_attr *a)
 	return 0;
 }
 
+enum { FORM_TENSOR, FORM_FLOAT, FORM_FLOATS, FORM_INT, FORM_INTS, FORMS };
+
+static const char *const forms[FORMS] = {
+	[FORM_TENSOR] = "value", [FORM_FLOAT] = "value_float", [FORM_FLOATS] = "value_floats",
+	[FORM_INT] = "value_int", [FORM_INTS] = "value_ints",
+};
+
+const char *rvl_onnx_constant_attr(size_t i)
+{
+	return i < FORMS ? forms[i] : NULL;
+}
+
 static int import_constant(struct import *im)
 {
 	const struct rvl_onnx_attr *a = im->on->n_attr == 1 ? &im->on->attr[0] : NULL;
+	size_t form = 0;
 
-	if (im->n->op == RVL_OP_UNSUPPORTED)
-		return 0;
 	if (!a || a->too_long) {
 		refuse(im, "a Constant needs exactly one value attribute");
 		return 0;
 	}
-	if (rvl_span_is(a->name, "value") && a->has_tensor)
-		return constant_tensor(im, a);
-	if (rvl_span_is(a->name, "value_float"))
+	while (form < FORMS && !rvl_span_is(a->name, forms[form]))
+		form++;
+	switch (form) {
+	case FORM_TENSOR:
+		if (a->has_tensor)
+			return constant_tensor(im, a);
+		break;
+	case FORM_FLOAT:
 		return constant_value(im, RVL_TYPE_F32, &a->f, 1, true);
-	if (rvl_span_is(a->name, "value_floats"))
+	case FORM_FLOATS:
 		return constant_value(im, RVL_TYPE_F32, a->floats, a->n_floats, false);
-	if (rvl_span_is(a->name, "value_int"))
+	case FORM_INT:
 		return constant_value(im, RVL_TYPE_S64, &a->i, 1, true);
-	if (rvl_span_is(a->name, "value_ints"))
+	case FORM_INTS:
 		return constant_value(im, RVL_TYPE_S64, a->ints, a->n_ints, false);
+	default:
+		refuse(im, "attribute '%.*s' is not supported",
+		       (int)(a->name.len < 60 ? a->name.len : 60), (const char *)a->name.p);
+		return 0;
+	}
 	return rvl_fail(im->err, -EBADMSG, "node '%s' (Constant) has no value", im->n->name);
 }
 
@@ -665,19 +460,29 @@ static int new_node(struct import *im, enum rvl_op op)
 	return im->n->name ? 0 : rvl_fail(im->err, -ENOMEM, "no memory for a node's name");
 }
 
-static void choose_op(struct import *im, const struct importer *imp, bool other_domain)
+/* Why there is no row for the node: another domain, an older opset, or an unknown operator. */
+static void refuse_unknown(struct import *im)
 {
-	bool ms = imp && !strcmp(imp->domain, MS);
+	const struct rvl_op_def *d, *oldest = NULL;
+	bool other_domain = false;
 
-	if (!imp && other_domain)
+	for (uint32_t i = 0; (d = rvl_op_at(i)); i++) {
+		if (strcmp(d->name, im->n->op_type) || (d->domain && !strcmp(d->domain, "rivulet")))
+			continue;
+		if (!rvl_span_is(domain_of(im->on), d->domain ? d->domain : ""))
+			other_domain = true;
+		else if (!oldest || d->since < oldest->since)
+			oldest = d;
+	}
+	if (oldest && opset_of(im) < oldest->since)
+		refuse(im, "opset %lld of this operator is older than %d", (long long)opset_of(im),
+		       oldest->since);
+	else if (!oldest && other_domain)
 		refuse(im, "domain '%.*s' is not the one this operator is known in",
 		       (int)(im->on->domain.len < 60 ? im->on->domain.len : 60),
 		       (const char *)im->on->domain.p);
-	else if (!imp)
+	else
 		refuse(im, "operator %.60s is not in docs/operators.md", im->n->op_type);
-	else if ((ms ? im->m->ms_opset : im->m->opset) < imp->since)
-		refuse(im, "opset %lld of this operator is older than %d",
-		       (long long)(ms ? im->m->ms_opset : im->m->opset), imp->since);
 }
 
 /* A model that breaks the definition of an operator is malformed. */
@@ -691,7 +496,7 @@ static int check_def_arity(struct import *im)
 		return rvl_fail(im->err, -EBADMSG, "node '%s' (%s) has %u inputs, not %u to %u",
 				im->n->name, im->n->op_type, on->n_in, d->least_in, d->most_in);
 	for (uint32_t i = 0; i < d->least_in; i++)
-		if (!on->in[i].len)
+		if (!on->in[i].len && !rvl_op_may_lack(d, i))
 			return rvl_fail(im->err, -EBADMSG, "node '%s' (%s) lacks input %u",
 					im->n->name, im->n->op_type, i);
 	return 0;
@@ -707,8 +512,7 @@ static int find_def(struct import *im, const char **why)
 	*why = NULL;
 	if (rc)
 		return rc;
-	im->n->def = rvl_op_find(domain, im->n->op_type,
-				 !strcmp(domain, MS) ? im->m->ms_opset : im->m->opset);
+	im->n->def = rvl_op_find(domain, im->n->op_type, opset_of(im));
 	if (!im->n->def || !strcmp(domain, "rivulet")) {
 		im->n->def = NULL;
 		return 0;
@@ -724,35 +528,32 @@ static int find_def(struct import *im, const char **why)
 	return rc;
 }
 
-/* A node that no kernel of its own takes is executed by the row of its descriptor. */
-static void fall_back(struct import *im, const char *why, bool special)
+/*
+ * The operator that executes the node: a kernel of its own, else the row of the table. @why says
+ * what is wrong with its attributes, or is NULL.
+ */
+static void choose_op(struct import *im, const char *why)
 {
-	if (im->n->op != RVL_OP_UNSUPPORTED || !im->n->def)
+	const struct rvl_op_def *d = im->n->def;
+
+	if (!d) {
+		refuse_unknown(im);
 		return;
-	if (!why) {
+	}
+	if (why) {
+		refuse(im, "%s", why);
+		im->n->def = NULL;
+		return;
+	}
+	im->n->op = d->kernel;
+	if (d->kernel) {
+		take_attrs(im);
+		check_outputs(im);
+	}
+	if (im->n->op == RVL_OP_UNSUPPORTED) {
 		im->n->op = RVL_OP_GENERAL;
 		im->n->reason = NULL;
-	} else if (!special) {
-		im->n->reason = why;
 	}
-	if (why)
-		im->n->def = NULL;
-}
-
-static int import_special(struct import *im, const struct importer *imp, bool other_domain)
-{
-	int rc;
-
-	choose_op(im, imp, other_domain);
-	default_attrs(im);
-	if (imp)
-		read_attrs(im, imp);
-	rc = check_arity(im);
-	if (rc == -EBADMSG && im->n->def) {	/* the definition of another opset may take them */
-		refuse(im, "it has %u inputs and %u outputs", im->on->n_in, im->on->n_out);
-		rc = 0;
-	}
-	return rc;
 }
 
 /* If, Loop or Scan: connected, and UNSUPPORTED until shape inference expands it. */
@@ -783,12 +584,20 @@ static int import_body(struct import *im)
 	return rc ? rc : connect_outputs(im);
 }
 
+/* Becomes an initializer: no node stays. */
+static int import_constant_node(struct import *im)
+{
+	int rc = new_node(im, RVL_OP_CONSTANT);
+
+	if (!rc)
+		rc = connect_outputs(im);
+	return rc ? rc : import_constant(im);
+}
+
 int rvl_onnx_import(struct rvl_graph *g, const struct rvl_onnx_model *m,
 		    const struct rvl_onnx_node *on, struct rvl_err *err)
 {
 	struct import im = { .g = g, .m = m, .on = on, .err = err };
-	bool other_domain;
-	const struct importer *imp = find_importer(on, &other_domain);
 	const struct rvl_onnx_function *fn = rvl_onnx_function(m, on);
 	const char *why;
 	int rc;
@@ -799,18 +608,16 @@ int rvl_onnx_import(struct rvl_graph *g, const struct rvl_onnx_model *m,
 		return import_control(&im);
 	if (rvl_onnx_has_body(on))
 		return import_body(&im);
-	rc = new_node(&im, imp ? imp->op : RVL_OP_IDENTITY);
+	if (rvl_span_is(on->op_type, "Constant") && rvl_span_is(domain_of(on), ""))
+		return import_constant_node(&im);
+	rc = new_node(&im, RVL_OP_IDENTITY);
 	if (!rc)
 		rc = find_def(&im, &why);
-	if (!rc)
-		rc = import_special(&im, imp, other_domain);
 	if (rc)
 		return rc;
-	fall_back(&im, why, imp != NULL);
+	choose_op(&im, why);
 	rc = connect_inputs(&im);
 	if (!rc)
 		rc = connect_outputs(&im);
-	if (!rc && imp && imp->op == RVL_OP_CONSTANT)
-		return import_constant(&im);
 	return rc ? rc : add_zero_point(&im);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* docs/operators.md from the tables of the reader and of the NPU. */
+/* docs/operators.md from the tables of operators and of the NPU. */
 #include "npu/constraint.h"
 #include "onnx/model.h"
 #include "onnx/onnx.h"
@@ -12,7 +12,7 @@
 static const char *summary_of(enum rvl_op op)
 {
 	switch (op) {
-#define OP_DOC(id, num, name, domain, lo, hi, kernel, rule, form, traits, doc) \
+#define OP_DOC(id, num, name, lo, hi, kernel, rule, form, traits, doc) \
 	case RVL_OP_##id: return doc;
 	RVL_OPS(OP_DOC)
 #undef OP_DOC
@@ -21,13 +21,11 @@ static const char *summary_of(enum rvl_op op)
 	}
 }
 
-static void write_attrs(FILE *f, size_t i)
+static void write_attrs(FILE *f, const struct rvl_op_def *d)
 {
-	size_t k = 0;
-
-	for (; rvl_onnx_op_attr(i, k); k++)
-		fprintf(f, "%s`%s`", k ? ", " : "", rvl_onnx_op_attr(i, k));
-	fprintf(f, "%s | ", k ? "" : "none");
+	for (uint32_t k = 0; k < rvl_op_attrs(d); k++)
+		fprintf(f, "%s`%s`", k ? ", " : "", d->attrs[k].name);
+	fprintf(f, "%s | ", rvl_op_attrs(d) ? "" : "none");
 }
 
 /* Conditions of the quantised form, or that it never runs on the NPU. */
@@ -42,26 +40,41 @@ static void write_conditions(FILE *f, enum rvl_op op)
 	fprintf(f, "%s |\n", shown ? "" : "CPU only");
 }
 
-static void write_reader_table(FILE *f)
+/* Whether an older row of the same operator has a kernel, too. */
+static bool is_repeated(uint32_t i)
 {
-	struct rvl_onnx_op op;
+	const struct rvl_op_def *d = rvl_op_at(i);
+	const struct rvl_op_def *older = rvl_op_find(d->domain, d->name, d->since - 1);
+
+	return older && older->kernel;
+}
+
+static void write_kernel_row(FILE *f, const struct rvl_op_def *d)
+{
+	enum rvl_op fused = rvl_op_quantised(d->kernel);
+
+	fprintf(f, "| %s | %s | %d | ", d->name, d->domain ? d->domain : "ai.onnx", d->since);
+	write_attrs(f, rvl_op_find(d->domain, d->name, RVL_ONNX_MAX_OPSET));
+	fprintf(f, "%s | ", fused != d->kernel ? rvl_op_name(fused) : "itself");
+	if (d->kernel == RVL_OP_BATCH_NORM)
+		fprintf(f, "fused into the Conv or Gemm before it; alone CPU only |\n");
+	else
+		write_conditions(f, fused);
+}
+
+static void write_kernel_table(FILE *f)
+{
+	const struct rvl_op_def *d;
 
 	fprintf(f, "| operator | domain | from opset | attributes | becomes | on the NPU if |\n");
 	fprintf(f, "|---|---|---|---|---|---|\n");
-	for (size_t i = 0; rvl_onnx_op(i, &op); i++) {
-		enum rvl_op fused = rvl_op_quantised(op.op);
-
-		fprintf(f, "| %s | %s | %d | ", op.op_type, *op.domain ? op.domain : "ai.onnx",
-			op.since);
-		write_attrs(f, i);
-		fprintf(f, "%s | ", fused != op.op ? rvl_op_name(fused) : "itself");
-		if (op.op == RVL_OP_CONSTANT)
-			fprintf(f, "an initializer; nothing runs |\n");
-		else if (op.op == RVL_OP_BATCH_NORM)
-			fprintf(f, "fused into the Conv or Gemm before it; alone CPU only |\n");
-		else
-			write_conditions(f, fused);
-	}
+	for (uint32_t i = 0; (d = rvl_op_at(i)); i++)
+		if (d->kernel && !is_repeated(i))
+			write_kernel_row(f, d);
+	fprintf(f, "\nA Constant becomes an initializer, which takes no time. Its value is one of the attributes\n");
+	for (size_t i = 0; rvl_onnx_constant_attr(i); i++)
+		fprintf(f, "%s`%s`", i ? ", " : "", rvl_onnx_constant_attr(i));
+	fprintf(f, ".\n");
 }
 
 static void write_internal_table(FILE *f)
@@ -119,9 +132,8 @@ static void write_general_table(FILE *f)
 	for (uint32_t i = 0; (d = rvl_op_at(i)); i++) {
 		fprintf(f, "| %s | %s | %d | ", d->name, d->domain ? d->domain : "ai.onnx", d->since);
 		write_types(f, d->types[0]);
-		for (uint32_t k = 0; k < rvl_op_attrs(d); k++)
-			fprintf(f, "%s`%s`", k ? ", " : "", d->attrs[k].name);
-		fprintf(f, "%s | %s |\n", rvl_op_attrs(d) ? "" : "none", d->doc);
+		write_attrs(f, d);
+		fprintf(f, "%s |\n", d->doc);
 	}
 }
 
@@ -148,7 +160,7 @@ char *rvl_operators_doc(void)
 		"zero points. BatchNormalization, Relu and Clip between them are fused, with any zero\n"
 		"point. All other operators run on the CPU, and `rivulet explain` gives the reason.\n\n",
 		RVL_ONNX_MIN_IR, RVL_ONNX_MAX_IR, RVL_ONNX_MAX_OPSET);
-	write_reader_table(f);
+	write_kernel_table(f);
 	fprintf(f, "\n## Operators on the CPU\n\n");
 	write_general_table(f);
 	fprintf(f, "\n## Control flow and functions\n\n"

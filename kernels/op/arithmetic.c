@@ -208,6 +208,10 @@ static int run_mean(struct rvl_call *c)
 #define BINARY(op, opset, set, rule, fn, text) { \
 	.name = op, .since = (opset), .least_in = 2, .most_in = 2, .types = { set }, \
 	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .infer = rule, .run = fn, .doc = text }
+#define BROADCAST(op, which, fn, text) { \
+	.name = op, .since = 7, .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER }, \
+	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .infer = rvl_infer_broadcast, \
+	.run = fn, .kernel = which, .doc = text }
 #define SHIFT(opset, set) { \
 	.name = "BitShift", .since = (opset), .least_in = 2, .most_in = 2, .types = { set }, \
 	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, \
@@ -314,9 +318,9 @@ const struct rvl_op_def rvl_ops_arithmetic[] = {
 	ALIGNED("And", RVL_T(BOOL), infer_aligned, run_and_aligned, "whether both are true"),
 	ALIGNED("Or", RVL_T(BOOL), infer_aligned, run_or_aligned, "whether at least one is true"),
 	ALIGNED("Xor", RVL_T(BOOL), infer_aligned, run_xor_aligned, "whether exactly one is true"),
-	BINARY("Add", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_add, "a + b with broadcasting"),
+	BROADCAST("Add", RVL_OP_ADD, run_add, "a + b with broadcasting"),
 	BINARY("Sub", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_sub, "a - b"),
-	BINARY("Mul", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_mul, "a * b with broadcasting"),
+	BROADCAST("Mul", RVL_OP_MUL, run_mul, "a * b with broadcasting"),
 	BINARY("Div", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_div, "a / b"),
 	{ .name = "Mod", .since = 10, .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER },
 	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .attrs = RVL_ATTRS(RVL_FLAG("fmod", 0)),

@@ -485,6 +485,7 @@ static int run_qlinear(struct rvl_call *c)
 const struct rvl_op_def rvl_ops_conv[] = {
 	{ .name = "Conv", .since = 1, .least_in = 2, .most_in = 3, .types = { RVL_T_FLOAT },
 	  .same = RVL_SAME_ALL, .attrs = RVL_ATTRS(WINDOW), .infer = infer_conv, .run = run_conv,
+	  .kernel = RVL_OP_CONV,
 	  .doc = "convolution of an image of any number of dimensions" },
 	{ .name = "ConvTranspose", .since = 1, .least_in = 2, .most_in = 3,
 	  .types = { RVL_T_FLOAT }, .same = RVL_SAME_ALL,
@@ -504,6 +505,7 @@ const struct rvl_op_def rvl_ops_conv[] = {
 	{ .name = "QLinearConv", .since = 10, .least_in = 8, .most_in = 9,
 	  .types = { BYTES, RVL_T_FLOAT, BYTES, RVL_T_ANY }, .same = 1u << 2,
 	  .attrs = RVL_ATTRS(WINDOW), .infer = infer_qlinear, .run = run_qlinear,
+	  .kernel = RVL_OP_QLINEAR_CONV,
 	  .doc = "quantised convolution, scales as inputs" },
 	RVL_OPS_END
 };

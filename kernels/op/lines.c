@@ -243,7 +243,7 @@ static int softmax_lines(struct rvl_call *c, struct lines *l)
 	const struct rvl_shape *s = &c->in[0].shape;
 	int64_t axis = rvl_attr_int(c, "axis");
 
-	if (c->def->since >= 13) {
+	if (!(c->def->flags & RVL_OP_FLAT_AXES)) {
 		if (axis_attr(c, &axis))
 			return -EINVAL;
 		along(l, s, axis);
@@ -490,9 +490,12 @@ static int run_top_k(struct rvl_call *c)
 	.attrs = RVL_ATTRS(RVL_FLAG("exclusive", 0), RVL_INT("reverse", 0)), \
 	.infer = infer_cumulative, .run = fn, .doc = text }
 
-#define SOFTMAX(op, opset, axis, fn, text) { \
+#define SOFTMAX(op, opset, axis, bits, which, fn, text) { \
 	.name = op, .since = (opset), .least_in = 1, .most_in = 1, .types = { RVL_T_FLOAT }, \
-	.attrs = RVL_ATTRS(RVL_INT("axis", axis)), .infer = infer_softmax, .run = fn, .doc = text }
+	.flags = (bits), .attrs = RVL_ATTRS(RVL_INT("axis", axis)), .infer = infer_softmax, \
+	.run = fn, .kernel = which, .doc = text }
+#define SOFTMAX_FLAT(op, which, fn, text) SOFTMAX(op, 1, 1, RVL_OP_FLAT_AXES, which, fn, text)
+#define SOFTMAX_AXIS(op, which, fn, text) SOFTMAX(op, 13, -1, 0, which, fn, text)
 
 #define TOP_K(opset, in, ...) { \
 	.name = "TopK", .since = (opset), .least_in = (in), .most_in = (in), .most_out = 2, \
@@ -510,14 +513,14 @@ const struct rvl_op_def rvl_ops_lines[] = {
 	    RVL_FLAG("select_last_index", 0)),
 	CUMULATIVE("CumSum", 11, run_cum_sum, "sums of all elements so far along an axis"),
 	CUMULATIVE("CumProd", 26, run_cum_prod, "products of all elements so far along an axis"),
-	SOFTMAX("Softmax", 1, 1, run_softmax, "exp(x) / sum(exp(x)) over all axes from one on"),
-	SOFTMAX("Softmax", 13, -1, run_softmax, "exp(x) / sum(exp(x)) along an axis"),
-	SOFTMAX("LogSoftmax", 1, 1, run_log_softmax,
+	SOFTMAX_FLAT("Softmax", RVL_OP_SOFTMAX, run_softmax, "exp(x) / sum(exp(x)) over all axes from one on"),
+	SOFTMAX_AXIS("Softmax", RVL_OP_SOFTMAX, run_softmax, "exp(x) / sum(exp(x)) along an axis"),
+	SOFTMAX_FLAT("LogSoftmax", RVL_OP_UNSUPPORTED, run_log_softmax,
 		"logarithm of the softmax over all axes from one on"),
-	SOFTMAX("LogSoftmax", 13, -1, run_log_softmax, "logarithm of the softmax along an axis"),
-	SOFTMAX("Hardmax", 1, 1, run_hardmax,
+	SOFTMAX_AXIS("LogSoftmax", RVL_OP_UNSUPPORTED, run_log_softmax, "logarithm of the softmax along an axis"),
+	SOFTMAX_FLAT("Hardmax", RVL_OP_UNSUPPORTED, run_hardmax,
 		"1 for the first largest element over all axes from one on, else 0"),
-	SOFTMAX("Hardmax", 13, -1, run_hardmax,
+	SOFTMAX_AXIS("Hardmax", RVL_OP_UNSUPPORTED, run_hardmax,
 		"1 for the first largest element along an axis, else 0"),
 	{ .name = "LpNormalization", .since = 1, .least_in = 1, .most_in = 1,
 	  .types = { RVL_T_FLOAT }, .attrs = RVL_ATTRS(RVL_INT("axis", -1), RVL_INT("p", 2)),

@@ -444,7 +444,7 @@ static int run_det(struct rvl_call *c)
 	.types = { RVL_T_NUMBER }, .same = RVL_SAME_ALL, \
 	.attrs = RVL_ATTRS(RVL_FLOAT("alpha", 1.0f), RVL_FLOAT("beta", 1.0f), \
 			   RVL_INT("transA", 0), RVL_INT("transB", 0), ##__VA_ARGS__), \
-	.infer = infer_gemm, .run = run_gemm, .doc = "alpha * op(A) * op(B) + beta * C" }
+	.infer = infer_gemm, .run = run_gemm, .kernel = RVL_OP_GEMM, .doc = "alpha * op(A) * op(B) + beta * C" }
 
 #define FUSED_MATMUL(op) { \
 	.name = op, .domain = "com.microsoft", .since = 1, .least_in = 2, .most_in = 2, \
@@ -456,7 +456,7 @@ static int run_det(struct rvl_call *c)
 
 const struct rvl_op_def rvl_ops_matrix[] = {
 	{ .name = "MatMul", .since = 1, .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER },
-	  .same = RVL_SAME_ALL, .infer = infer_matmul, .run = run_matmul,
+	  .same = RVL_SAME_ALL, .infer = infer_matmul, .run = run_matmul, .kernel = RVL_OP_MATMUL,
 	  .doc = "matrix product, batched with broadcasting" },
 	{ .name = "MatMulInteger", .since = 10, .least_in = 2, .most_in = 4,
 	  .types = { T_BYTE, T_BYTE, T_BYTE, T_BYTE }, .infer = infer_matmul_integer,

@@ -495,7 +495,7 @@ static int run_lrn(struct rvl_call *c)
 	.name = "BatchNormalization", .since = (opset), .least_in = 5, .most_in = 5, \
 	.most_out = (out), .types = { RVL_T_FLOAT }, \
 	.attrs = RVL_ATTRS(EPSILON, RVL_FLOAT("momentum", 0.9f), ##__VA_ARGS__), \
-	.infer = infer_batch, .run = run_batch, \
+	.infer = infer_batch, .run = run_batch, .kernel = RVL_OP_BATCH_NORM, \
 	.doc = "(x - mean) / sqrt(var + epsilon) * scale + bias per channel" }
 
 #define GROUP(op, opset, text, ...) { \

@@ -413,20 +413,21 @@ static int run_max_roi(struct rvl_call *c)
 #define CEIL RVL_FLAG("ceil_mode", 0)
 #define INCLUDE RVL_FLAG("count_include_pad", 0)
 
-#define POOL(op, opset, outputs, set, rule, fn, text, ...) { \
+#define POOL(op, which, opset, outputs, set, rule, fn, text, ...) { \
 	.name = op, .since = (opset), .least_in = 1, .most_in = 1, .most_out = (outputs), \
-	.types = { set }, .attrs = RVL_ATTRS(__VA_ARGS__), .infer = rule, .run = fn, .doc = text }
+	.types = { set }, .attrs = RVL_ATTRS(__VA_ARGS__), .infer = rule, .run = fn, \
+	.kernel = which, .doc = text }
 #define MAX_POOL(opset, outputs, set, ...) \
-	POOL("MaxPool", opset, outputs, set, infer_pool, run_max_pool, \
+	POOL("MaxPool", RVL_OP_MAX_POOL, opset, outputs, set, infer_pool, run_max_pool, \
 	     "largest element under a window, and its index", __VA_ARGS__)
 #define AVERAGE_POOL(opset, ...) \
-	POOL("AveragePool", opset, 1, RVL_T_FLOAT, infer_pool, run_average_pool, \
+	POOL("AveragePool", RVL_OP_AVERAGE_POOL, opset, 1, RVL_T_FLOAT, infer_pool, run_average_pool, \
 	     "mean under a window", __VA_ARGS__)
 #define LP_POOL(opset, ...) \
-	POOL("LpPool", opset, 1, RVL_T_FLOAT, infer_lp_pool, run_lp_pool, \
+	POOL("LpPool", RVL_OP_UNSUPPORTED, opset, 1, RVL_T_FLOAT, infer_lp_pool, run_lp_pool, \
 	     "p-norm of the elements under a window", __VA_ARGS__)
 #define GLOBAL(op, opset, rule, fn, text, ...) \
-	POOL(op, opset, 1, RVL_T_FLOAT, rule, fn, text, __VA_ARGS__)
+	POOL(op, RVL_OP_UNSUPPORTED, opset, 1, RVL_T_FLOAT, rule, fn, text, __VA_ARGS__)
 
 const struct rvl_op_def rvl_ops_pool[] = {
 	MAX_POOL(1, 1, RVL_T_FLOAT, WINDOW),
@@ -444,9 +445,11 @@ const struct rvl_op_def rvl_ops_pool[] = {
 	LP_POOL(18, WINDOW, RVL_INT("p", 2), CEIL, RVL_INTS("dilations")),
 	{ .name = "GlobalAveragePool", .since = 1, .least_in = 1, .most_in = 1,
 	  .types = { RVL_T_FLOAT }, .infer = infer_global, .run = run_global_average,
+	  .kernel = RVL_OP_GLOBAL_AVERAGE_POOL,
 	  .doc = "mean of every channel" },
 	{ .name = "GlobalMaxPool", .since = 1, .least_in = 1, .most_in = 1,
 	  .types = { RVL_T_FLOAT }, .infer = infer_global, .run = run_global_max,
+	  .kernel = RVL_OP_GLOBAL_MAX_POOL,
 	  .doc = "largest element of every channel" },
 	GLOBAL("GlobalLpPool", 1, infer_global_lp, run_global_lp, "p-norm of every channel",
 	       RVL_FLOAT("p", 2.0f)),

@@ -438,12 +438,14 @@ static int run_product(struct rvl_call *c)
 #define TO(dom, opset, list) { \
 	.name = "QuantizeLinear", .domain = dom, .since = (opset), .least_in = 2, .most_in = 3, \
 	.types = { RVL_T_FLOAT | RVL_T(S32), RVL_T_FLOAT, QUANTISED }, .attrs = list, \
+	.kernel = RVL_OP_QUANTIZE, \
 	.infer = infer_quantize, .run = run_quantize, \
 	.doc = "y = saturate(rint(x / scale) + zero point)" }
 #define FROM(dom, opset, list) { \
 	.name = "DequantizeLinear", .domain = dom, .since = (opset), .least_in = 2, .most_in = 3, \
 	.types = { QUANTISED | RVL_T(S32), RVL_T_FLOAT, QUANTISED | RVL_T(S32) }, .same = 1u << 2, \
 	.attrs = list, .infer = infer_dequantize, .run = run_dequantize, \
+	.kernel = RVL_OP_DEQUANTIZE, \
 	.doc = "y = (x - zero point) * scale" }
 
 const struct rvl_op_def rvl_ops_quantise[] = {
@@ -463,6 +465,7 @@ const struct rvl_op_def rvl_ops_quantise[] = {
 	  .doc = "uint8 with the scale and zero point of the input's range, which it gives too" },
 	{ .name = "QLinearMatMul", .since = 10, .least_in = 8, .most_in = 8,
 	  .types = { BYTES, RVL_T_FLOAT, BYTES, BYTES | RVL_T_FLOAT }, .infer = infer_product,
-	  .run = run_product, .doc = "quantised matrix product, scales as inputs" },
+	  .run = run_product, .kernel = RVL_OP_QLINEAR_MATMUL,
+	  .doc = "quantised matrix product, scales as inputs" },
 	RVL_OPS_END
 };

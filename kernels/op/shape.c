@@ -338,10 +338,10 @@ static int run_eye_like(struct rvl_call *c)
 	return 0;
 }
 
-#define RESHAPED(op, opset, in, rule, list, text) { \
+#define RESHAPED(op, opset, in, rule, list, text, ...) { \
 	.name = op, .since = (opset), .least_in = (in), .most_in = (in), \
 	.types = { RVL_T_ANY, RVL_T(S64) }, .flags = RVL_OP_MOVES | RVL_OP_BOXES, .attrs = list, \
-	.infer = rule, .run = copy_all, .doc = text }
+	.infer = rule, .run = copy_all, .doc = text, ##__VA_ARGS__ }
 
 const struct rvl_op_def rvl_ops_shape[] = {
 	{ .name = "Shape", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
@@ -354,9 +354,9 @@ const struct rvl_op_def rvl_ops_shape[] = {
 	  .flags = RVL_OP_NEEDS_NO_DATA, .infer = infer_size, .run = run_size,
 	  .doc = "the number of elements" },
 	RESHAPED("Reshape", 5, 2, infer_reshape, RVL_ATTRS(RVL_FLAG("allowzero", 0)),
-		 "the same elements in another shape"),
+		 "the same elements in another shape", .kernel = RVL_OP_RESHAPE),
 	RESHAPED("Flatten", 1, 1, infer_flatten, RVL_ATTRS(RVL_INT("axis", 1)),
-		 "reshape to a matrix, split at an axis"),
+		 "reshape to a matrix, split at an axis", .kernel = RVL_OP_FLATTEN),
 	RESHAPED("Squeeze", 1, 1, infer_squeeze, RVL_ATTRS(RVL_INTS("axes")),
 		 "the same elements without axes of one element"),
 	{ .name = "Squeeze", .since = 13, .least_in = 1, .most_in = 2,
@@ -367,7 +367,7 @@ const struct rvl_op_def rvl_ops_shape[] = {
 	RESHAPED("Unsqueeze", 13, 2, infer_unsqueeze, NULL, "the same elements with new axes of one element"),
 	{ .name = "Identity", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
 	  .flags = RVL_OP_MOVES | RVL_OP_ELEMENTWISE | RVL_OP_BOXES, .infer = rvl_infer_same,
-	  .run = copy_all, .doc = "copy" },
+	  .run = copy_all, .kernel = RVL_OP_IDENTITY, .doc = "copy" },
 	{ .name = "ConstantOfShape", .since = 9, .least_in = 1, .most_in = 1,
 	  .types = { RVL_T(S64) }, .attrs = RVL_ATTRS(RVL_TENSOR("value")),
 	  .infer = infer_constant_of_shape, .run = run_constant_of_shape,

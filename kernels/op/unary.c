@@ -397,6 +397,14 @@ static int run_where(struct rvl_call *c)
 	.attrs = RVL_ATTRS(__VA_ARGS__), .infer = infer_dropout, .run = run_dropout, \
 	.doc = "a copy, and a mask of ones" }
 
+#define CLIP_OLD(opset, most) { \
+	.name = "Clip", .since = (opset), .least_in = 1, .most_in = 1, .types = { RVL_T_FLOAT }, \
+	.flags = RVL_OP_ELEMENTWISE, \
+	.attrs = RVL_ATTRS(RVL_FLOAT("min", -most), RVL_FLOAT("max", most), \
+			   RVL_IGNORED("consumed_inputs")), \
+	.infer = rvl_infer_same, .run = run_clip_attr, .kernel = RVL_OP_CLIP, \
+	.doc = "x within min and max" }
+
 #define PRELU_ROW(opset) { \
 	.name = "PRelu", .since = (opset), .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER }, \
 	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, \
@@ -436,7 +444,9 @@ const struct rvl_op_def rvl_ops_unary[] = {
 	  .flags = RVL_OP_ELEMENTWISE,
 	  .attrs = RVL_ATTRS(RVL_INT("detect_negative", 1), RVL_INT("detect_positive", 1)),
 	  .infer = infer_bool, .run = run_is_inf, .doc = "whether x is infinite" },
-	UNARY("Relu", 1, RVL_T_NUMBER, run_relu, "max(x, 0)"),
+	{ .name = "Relu", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_NUMBER },
+	  .flags = RVL_OP_ELEMENTWISE, .attrs = RVL_ATTRS(RVL_IGNORED("consumed_inputs")),
+	  .infer = rvl_infer_same, .run = run_relu, .kernel = RVL_OP_RELU, .doc = "max(x, 0)" },
 	UNARY("LeakyRelu", 1, RVL_T_FLOAT, run_leaky_relu, "x, or alpha * x where x is below 0",
 	      RVL_FLOAT("alpha", 0.01f)),
 	UNARY("ThresholdedRelu", 10, RVL_T_FLOAT, run_thresholded_relu,
@@ -467,13 +477,11 @@ const struct rvl_op_def rvl_ops_unary[] = {
 	  .infer = infer_swiglu, .run = run_swiglu, .doc = "Swish of input 0, times input 1" },
 	PRELU_ROW(1),
 	PRELU_ROW(7),
-	UNARY("Clip", 1, RVL_T_FLOAT, run_clip_attr, "x within min and max",
-	      RVL_FLOAT("min", -INFINITY), RVL_FLOAT("max", INFINITY)),
-	UNARY("Clip", 6, RVL_T_FLOAT, run_clip_attr, "x within min and max",
-	      RVL_FLOAT("min", -3.40282347e+38f), RVL_FLOAT("max", 3.40282347e+38f)),
+	CLIP_OLD(1, INFINITY),
+	CLIP_OLD(6, 3.40282347e+38f),
 	{ .name = "Clip", .since = 11, .least_in = 1, .most_in = 3, .types = { RVL_T_NUMBER },
 	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .infer = infer_clip, .run = run_clip,
-	  .doc = "x within two bounds" },
+	  .kernel = RVL_OP_CLIP, .doc = "x within two bounds" },
 	DROPOUT(1, 1, RVL_IGNORED("consumed_inputs"), RVL_IGNORED("is_test"), RVL_IGNORED("ratio")),
 	DROPOUT(10, 1, RVL_IGNORED("ratio")),
 	DROPOUT(12, 3, RVL_IGNORED("seed")),
