@@ -10,7 +10,7 @@
 
 #define ROOM (4u << 20)	/* limit for the tensors of a program that is run */
 #define ARENA_MOST (256u << 20)	/* limit for an execution that is made */
-#define RUN_MS 20000
+#define RUN_MS 240000	/* ends a hang; fuzz_end() limits the processor time */
 #define PROGRAM_MEMORY (64ull << 20)
 
 static struct rivulet_runtime *runtime(void)
