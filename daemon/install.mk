@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-# make install DESTDIR=... PREFIX=/usr: everything a machine needs but the packages. The kernel module
-# goes with it when it has been built (make modules), for the kernels it was built for.
+# make install DESTDIR=... PREFIX=/usr: installs everything that a machine needs except the
+# packages. The kernel module is installed if it was built (make modules), for the kernels it was
+# built for.
 SYSTEMD_UNITS := $(PREFIX)/lib/systemd/system
 
 .PHONY: install install-daemon install-tool install-boards install-man install-module

@@ -231,7 +231,7 @@ int rvl_models_deliver(struct rivulet_client *c)
 	struct rivulet_model *m = c->models;
 	int n = 0;
 
-	/* A callback may release any model: look from the start again after each. */
+	/* A callback may release any model, so that the search starts again after each. */
 	while (m) {
 		if (!m->undelivered) {
 			m = m->next;

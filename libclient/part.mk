@@ -4,7 +4,7 @@ LIBCLIENT_SOURCES := $(wildcard libclient/*.c)
 LIBRIVULET := $(BUILD)/librivulet.so.1.0.0
 $(eval $(call static_lib,client,$(LIBCLIENT_SOURCES)))
 
-# What uapi/ does not export here stays inside: the map lists the whole interface.
+# Symbols that uapi/ does not export stay inside the library: the map lists the whole interface.
 $(LIBRIVULET): $(BUILD)/libclient.a $(BUILD)/libuapi.a libclient/librivulet.map
 	@echo "  LD      $@"
 	@$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,librivulet.so.1 -Wl,--version-script=libclient/librivulet.map \

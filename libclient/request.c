@@ -106,7 +106,7 @@ static int open_instance(struct rivulet_request *r)
 		r->bind[i].sent = false;
 	rvl_session_init(c, &req, RIVULET_MSG_OPEN);
 	req.open.model = r->model->id;
-	/* A daemon that describes bounded outputs knows the flag. */
+	/* A daemon that describes bounded outputs supports the flag. */
 	req.open.flags = r->model->bounded ? RIVULET_OPEN_SHAPES : 0;
 	r->call.done = open_done;
 	e = rvl_call_start(c, &r->call, &req, -1, RVL_CALL_TIMEOUT);
@@ -477,7 +477,8 @@ int rvl_requests_deliver(struct rivulet_client *c)
 	int n = 0;
 
 	/*
-	 * A callback may start, bind or release any request: look from the start again after each.
+	 * A callback may start, bind or release any request, so that the search starts again after
+	 * each.
 	 */
 	while (r) {
 		if (!r->undelivered) {

@@ -84,7 +84,7 @@ static int prepare_steps(struct side *s)
 	return s->step && s->scratch ? rc : -ENOMEM;
 }
 
-/* The same input for both; outputs differ in nothing. */
+/* Both programs get the same input. Only the order of bytes in memory may differ between them. */
 static int fill(struct side *s)
 {
 	const struct rivulet_program *p = s->x.p;

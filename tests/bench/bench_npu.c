@@ -214,8 +214,8 @@ static double gain_of(const struct rivulet_board *b, struct rvl_graph *g, const 
 }
 
 /*
- * What the array waits for at the first work of the layers of a network: at all, and for weights
- * that are not there, also without loading them ahead.
+ * The cycles for which the array waits at the first work of the layers of a network: in total, for
+ * weights, and for weights that no layer loads ahead.
  */
 static void show_waits(const struct rivulet_board *b, const char *net, const char *suffix,
 		       struct rvl_graph *g, const struct result *with)

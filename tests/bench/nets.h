@@ -78,7 +78,7 @@ static inline struct rvl_graph *finish(struct qg *q, struct rvl_tensor *t)
 	return NULL;
 }
 
-/* Up to the last residual block: what follows is not the array's. */
+/* Up to the last residual block, because the array does not compute what follows. */
 static inline struct rvl_graph *make_resnet18(void)
 {
 	struct rvl_tensor *t, *y;

@@ -135,7 +135,7 @@ def reference(model, feeds, int8, level=None):
 
 
 def apart(got, want, slack):
-    """Why two results differ, or None."""
+    """Returns the difference between two results, or None."""
     want = np.asarray(want)
     if got.dtype != want.dtype or got.shape != want.shape:
         return f"{got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
@@ -165,7 +165,7 @@ class Case:
         self.want = reference(self.data, feeds, int8)
 
     def differs(self, runner, how, board):
-        """(what is wrong, NPU steps); None where nothing is."""
+        """Returns (what is wrong, NPU steps), with None if nothing is wrong."""
         verdict, detail, steps = runner.ask(self.data, how, board, [self.feeds[i.name] for i in self.model.graph.input])
         if verdict != "ran":
             return f"{verdict}: {detail}", 0
@@ -202,7 +202,7 @@ class Case:
         return True
 
     def agrees_unoptimised(self, runner, how, board):
-        """Whether onnxruntime without its optimisations gives our results."""
+        """Returns whether onnxruntime without its optimisations gives the results of rivulet."""
         try:
             self.want, kept = reference(self.data, self.feeds, self.int8, ort.GraphOptimizationLevel.ORT_DISABLE_ALL), self.want
         except Exception:  # pylint: disable=broad-except
@@ -348,7 +348,9 @@ def check_chunk(seeds):
 
 
 def version_of(runner):
-    """Results belong to the files that made them."""
+    """Deletes the results of other files, because results are valid only for the files that made
+    them.
+    """
     here = os.path.dirname(os.path.abspath(__file__))
     h = hashlib.sha256()
     for path in [runner] + sorted(os.path.join(here, f) for f in os.listdir(here) if f.endswith(".py")):

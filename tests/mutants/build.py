@@ -23,7 +23,7 @@ def unit_tests():
     return sorted(p.stem for p in (ROOT / "tests/unit").glob("test_*.c"))
 
 
-# Conformance programs of make check that are quick enough, with their arguments.
+# Conformance programs of make check that take little time, with their arguments.
 PROGRAM_TESTS = {
     "check_onnx": ["/usr/share/libonnx-testdata/data/node"],
     "check_conv": ["tests/data/conv_500.bin", "zu3eg-64", "zu3eg-256", "cyclonev-64"],

@@ -64,7 +64,9 @@ class Module:
                 yield name, int(entry.group(1)), int(entry.group(2), 16)
 
     def block_of(self, address):
-        """The block at an address: its call stands before it, but in a function's prologue behind it."""
+        """Returns the block at an address. The call that marks it stands before it, in a function's
+        prologue behind it.
+        """
         i = bisect.bisect_right(self.calls, (address, float("inf"), 0)) - 1
         if i + 1 < len(self.calls) and self.calls[i + 1][2] <= address:
             start = self.calls[i + 1][2]

@@ -56,7 +56,7 @@ class Driver:
         shutil.copy(self.tree / "build/kmod/rivulet.ko", self.modules / f"{name}.ko")
 
     def build(self, repair, name):
-        """A module without the repair. The sources are whole again afterwards."""
+        """Builds a module without the repair. The sources are restored afterwards."""
         texts = repair.texts()
         try:
             for path, (_, without) in texts.items():
@@ -68,7 +68,9 @@ class Driver:
                 (self.tree / path).write_text(original)
 
     def boot(self, machine, trials):
-        """Tries modules until one leaves the machine unusable; the verdicts go into the trials."""
+        """Tries modules until one leaves the machine unusable, and stores the verdicts in the
+        trials.
+        """
         option, args = MACHINES[machine]
         (self.modules / "plan").write_text("".join(f"{t.name} {' '.join(t.tests)}\n" for t in trials))
         seconds = BOOT_SECONDS * (1 + len(trials))
@@ -106,7 +108,7 @@ def read_verdicts(log, trials, status):
 
 
 def judge(trials, base):
-    """Whether each test of a repair saw that it was out, and why, or why not."""
+    """Returns whether each test of a repair failed without it, and the reason."""
     for t in trials:
         if base[t.tests[0]].verdict != "passed":
             return False, f"{t.tests[0]} fails with the repair: {base[t.tests[0]].why}"
@@ -116,7 +118,9 @@ def judge(trials, base):
 
 
 def try_all(repairs, driver, report):
-    """How many of the repairs are seen by all of their tests. @report prints the verdict on one."""
+    """Returns how many of the repairs are detected by all of their tests. @report prints the verdict
+    on one.
+    """
     machines, mine, good = {}, {}, 0
     for number, r in enumerate(repairs, 1):
         try:

@@ -36,7 +36,8 @@ def copy_tree():
     TREE.mkdir(parents=True, exist_ok=True)
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
     names = [n for n in listed.decode().split("\0") if n and (ROOT / n).is_file()]
-    # A file that is gone from the tree would be compiled, because the parts collect theirs by wildcard.
+    # A file that was deleted from the tree would still be compiled, because the parts collect their
+    # files by wildcard.
     known = set(names)
     for target in TREE.rglob("*"):
         name = target.relative_to(TREE)
@@ -53,7 +54,9 @@ def copy_tree():
 
 
 def end_group(child):
-    """Ends a command with all its processes: vm-run.sh has a directory in memory to remove, so SIGTERM is the first."""
+    """Ends a command with all its processes. SIGTERM is first, because vm-run.sh has a directory in
+    memory to remove.
+    """
     for number, seconds in (signal.SIGTERM, 20), (signal.SIGKILL, 5):
         end = time.monotonic() + seconds
         try:
@@ -91,7 +94,7 @@ def compiled(path):
 
 
 def failure(log):
-    """The first failed test of a suite, or what the kernel complained of; "" where there is neither."""
+    """Returns the first failed test of a suite, or the first report of the kernel, or ""."""
     failed = re.search(r"^not ok[^\n]*\n", log, re.M) or COMPLAINT.search(log)
     return failed.group().strip() if failed else ""
 
@@ -165,14 +168,16 @@ def report(results, errors):
 
 
 def check_suite():
-    """Without a mutant the suite must pass, or its failures say nothing."""
+    """Without a mutant the suite must pass; otherwise its failures prove nothing."""
     state, why = suite()
     if state != "survived":
         raise SystemExit(f"mutants: the suite fails without a mutant: {why}; see {LOG}")
 
 
 class Store:
-    """Results over this state of the driver and its tests; an error is none, and is tried again."""
+    """Returns the results for this state of the driver and its tests. A mutant with an error is
+    tried again.
+    """
 
     def __init__(self):
         self.path = OUT / f"kmod-{state()}.jsonl"

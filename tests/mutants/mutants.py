@@ -24,7 +24,9 @@ VALID = ("killed", "survived", "uncovered")
 
 @dataclass
 class Result:
-    """What became of a mutant; @state: one of VALID, or "invalid" (does not compile), or "same" (same object)."""
+    """The result of a mutant; @state: one of VALID, or "invalid" (does not compile), or "same" (same
+    object).
+    """
     state: str
     path: str
     line: int
@@ -124,7 +126,9 @@ class Trial:
         return binds
 
     def kills(self, box, build, binary, names, seconds, binds):
-        """How a group of tests ends a mutant, or None. What fails once in two, or without it too, does not."""
+        """Returns how a group of tests detects a mutant, or None. A failure must repeat, and must
+        not occur without the mutant.
+        """
         names = [n for n in names if (build.dir, binary, n) not in self.bad]
         if not names:
             return None
@@ -141,7 +145,9 @@ class Trial:
             self.kills(box, build, binary, names, seconds, binds)
 
     def sound(self, box, build, binary, names, limits, env):
-        """Whether the tests pass without a mutant at this moment; one that fails twice is left out from here on."""
+        """Returns whether the tests pass without a mutant at this moment. A test that fails twice is
+        left out afterwards.
+        """
         if box.run(build, binary, names, *limits, env) == "passed":
             return True
         bad = [n for n in names if all(box.run(build, binary, [n], *limits, env) != "passed" for _ in range(2))]
@@ -176,7 +182,9 @@ class State:
         return f"{site.path} {self.of(site.path)[:16]} {site.ordinal} {choice}"
 
     def needs(self, result):
-        """What a result holds for: the killing binary, or all binaries with covering tests, and what these start."""
+        """Returns what a result depends on: the killing binary, or all binaries with covering tests,
+        and what these start.
+        """
         tests = result.tests
         if result.state == "killed":
             tests = [t for t in tests if t.startswith(result.detail.split(":")[0] + ":")]
@@ -233,7 +241,7 @@ def candidates(args):
 
 
 class Run:
-    """Takes candidates in order until enough of them were mutants."""
+    """Takes candidates in order until enough of them were valid mutants."""
 
     def __init__(self, args, trial, store):
         self.args, self.trial, self.store = args, trial, store

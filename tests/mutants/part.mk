@@ -14,7 +14,8 @@ mutants-kmod:
 	@scripts/install-deps.sh
 	@python3 tests/mutants/kmod.py --number $(if $(filter file,$(origin N)),24,$(N)) $(if $(SEED),--seed $(SEED))
 
-# Each repair of repairs.txt taken out: the tests named for it must fail. POINT=3.1, POINT=3: only these.
+# Takes out each repair of repairs.txt; the tests named for it must fail. POINT=3.1, POINT=3: only
+# these.
 .PHONY: check-repairs
 check-repairs:
 	@scripts/install-deps.sh

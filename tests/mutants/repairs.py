@@ -31,7 +31,9 @@ SELECT = f"LDFLAGS={OUT}/select.o -Wl,--wrap=_tcase_add_test"
 
 
 class Mistake(Exception):
-    """An entry that proves nothing: its text does not match, the tree does not build, its test fails anyway."""
+    """An entry that proves nothing: its text does not match, the tree does not build, or its test
+    fails with the repair.
+    """
 
 
 @dataclass
@@ -139,7 +141,9 @@ def read_list(path):
 
 
 def copy_tree():
-    """A copy of the files that git has or would take; those that are gone here go there too."""
+    """Copies the files that git tracks or would add, and deletes from the copy those that the tree
+    lacks.
+    """
     listed = subprocess.run(["git", "ls-files", "-zco", "--exclude-standard"], cwd=ROOT, capture_output=True,
                             check=True).stdout.decode().split("\0")
     files = {n for n in listed if n and (ROOT / n).is_file()}
@@ -238,7 +242,7 @@ def failure():
 
 
 def unsound(tests):
-    """What is wrong with the tests when all repairs are in, by their text."""
+    """Returns what is wrong with the tests when all repairs are applied, by their text."""
     wrong = {}
     for test in {t.text: t for t in tests}.values():
         try:
@@ -250,7 +254,9 @@ def unsound(tests):
 
 
 def seen(repair):
-    """Whether each of the tests fails without the repair, twice in a row; why the first does."""
+    """Returns whether each of the tests fails twice in a row without the repair, and why the first
+    one does.
+    """
     why = []
     for test in repair.tests:
         if passes(test):
@@ -293,7 +299,7 @@ def chosen(args):
 
 
 def stale(repairs):
-    """What keeps entries from being taken out of the tree as it is, a line each."""
+    """Returns a line for each entry that cannot be taken out of the present tree."""
     for r in repairs:
         try:
             r.texts(ROOT)
@@ -302,7 +308,7 @@ def stale(repairs):
 
 
 def try_all(repairs, report):
-    """How many repairs are seen by all of their tests."""
+    """Returns how many repairs are detected by all of their tests."""
     good = 0
     tests = [t for r in repairs for t in r.tests]
     if tests:

@@ -22,7 +22,7 @@ SWAPS = {
     "+=": ["-="], "-=": ["+="], "*=": ["/="], "/=": ["*="], "%=": ["*="], "&=": ["|="], "|=": ["&="],
     "^=": ["&="], "<<=": [">>="], ">>=": ["<<="], "!": [""], "~": [""],
 }
-# Operators that are something else unless an operand stands before them: signs, pointers, addresses.
+# Operators that have another meaning unless an operand precedes them: signs, pointers, addresses.
 BINARY_ONLY = {"+", "-", "*", "&"}
 NOT_OPERANDS = {"return", "case", "sizeof", "else", "do", "goto", "typeof", "in"}
 
@@ -43,7 +43,9 @@ class Site:
         return text[:self.start] + choice + text[self.end:]
 
     def describe(self, text, choice):
-        """The line with the change in it, white space folded: it stays the same when lines move."""
+        """The line with the change in it, white space folded, so that it is the same when lines
+        move.
+        """
         first = text.rfind("\n", 0, self.start) + 1
         last = text.find("\n", self.end)
         old = re.sub(r"\s+", " ", text[self.start:self.end])

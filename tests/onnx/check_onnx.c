@@ -61,7 +61,7 @@ struct test {
 	struct file files[2 * MAX_VALUES];
 	uint32_t n_files;
 	const struct rivulet_board *board;
-	bool all;		/* whatever operators it has, it is eligible */
+	bool all;		/* the test is eligible, whatever its operators */
 	bool on_npu;		/* the frozen program has an NPU step */
 	/* a program that passed has a step other than copies of constants */
 	bool computes;

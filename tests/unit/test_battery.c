@@ -276,12 +276,12 @@ START_TEST(glitches)
 		changed("BAT0");
 		longest = rvl_now() - from > longest ? rvl_now() - from : longest;
 	}
-	/* A busy machine may have shown one of them long enough to be believed. */
+	/* On a busy machine one of them may have lasted long enough to be accepted. */
 	if (longest < RVL_GAUGE_CONFIRM_NS) {
 		expect_steady(c, 2);
 		ck_assert_uint_eq(state(c).entries[2], 1);
 	}
-	/* 0 % is believed when it persists. */
+	/* 0 % is accepted when it persists. */
 	set("BAT0", "capacity", "0");
 	expect_level(c, 0);
 	ck_assert(state(c).flags & RIVULET_POLICY_RESERVE);

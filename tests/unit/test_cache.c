@@ -54,7 +54,9 @@ START_TEST(cache_checks)
 	ck_assert_int_gt(strlen(err.s), 3);
 	ck_assert_int_eq(rvl_program_read(&k, "x", open("/dev/null", O_RDWR), &p, &err), -EINVAL);
 	ck_assert_ptr_null(p);
-	/* The largest file is looked into, a larger one is not. Both are sparse. */
+	/*
+	 * A file of the largest size is checked, a larger one is refused unread. Both are sparse.
+	 */
 	for (int more = 0; more < 2; more++) {
 		int fd = memfd_create("program", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 		char size[64];

@@ -410,32 +410,37 @@ END_TEST
 static const struct {
 	const char *name, *text;
 } networks[] = {
-	/* Channels are split, one half is computed, both are joined and mixed. */
+	/* Channels are split, one half is computed, and both halves are joined and shuffled. */
 	{ "shuffle",
 	  "in x f32 1,4,4,4; out y; const w f32 4,4,1,1 0.5 -1 0.25 1 -0.5 0.75 0.125; Conv x w -> a; Relu a -> b; "
 	  "const h s64 2 2 2; Split b h -> c d axis=1; const u f32 2,2,1,1 1 -0.5; Conv d u -> e; Relu e -> f; "
 	  "Concat c f -> g axis=1; const s s64 5 1 2 2 4 4; Reshape g s -> i; Transpose i -> j perm=[0,2,1,3,4]; "
 	  "const t s64 4 1 4 4 4; Reshape j t -> k; Conv k w -> y" },
-	/* A deep path goes up beside a flat one. */
+	/* A feature map is enlarged by Resize and joined with one of higher resolution. */
 	{ "yolo",
 	  "in x f32 1,2,4,4; out y; const w f32 2,2,3,3 0.5 -1 0.25 1 -0.5; Conv x w -> a pads=[1,1,1,1]; "
 	  "LeakyRelu a -> b; Conv b w -> c pads=[1,1,1,1] strides=[2,2]; Sigmoid c -> s; Mul c s -> d; "
 	  "MaxPool d -> p kernel_shape=[3,3] pads=[1,1,1,1]; Concat d p -> q axis=1; const n f32 4 1 1 2 2; "
 	  "Resize q _ n -> r mode='nearest'; Concat r b -> e axis=1; const v f32 2,6,1,1 1 -0.5 0.25; "
 	  "Conv e v -> y" },
-	/* Channels are weighed by what the whole image is like. */
+	/*
+	 * Squeeze and excitation: channels are multiplied by factors that follow from their means.
+	 */
 	{ "squeeze",
 	  "in x f32 1,2,4,4; out y; const w f32 2,2,1,1 0.5 -1 0.25; Conv x w -> a; HardSigmoid a -> z; Mul a z -> b; "
 	  "GlobalAveragePool b -> p; Conv p w -> c; Relu c -> d; Conv d w -> e; HardSigmoid e -> f; Mul b f -> g; "
 	  "Conv g w -> y" },
-	/* A deep path comes up by a transposed convolution; scales and means stand between products. */
+	/*
+	 * An encoder and a decoder with a transposed convolution, with scales and means between
+	 * products.
+	 */
 	{ "unet",
 	  "in x f32 1,2,4,4; out y; const w f32 2,2,3,3 0.5 -1 0.25 1 -0.5; Conv x w -> a pads=[1,1,1,1]; "
 	  "Relu a -> b; Conv b w -> c pads=[1,1,1,1] strides=[2,2]; Tanh c -> d; const k f32 2,1,1 2 -3; Mul d k -> e; "
 	  "Add e k -> f; ConvTranspose f u -> h strides=[2,2] pads=[1,1,1,1]; const u f32 2,2,4,4 0.5 -1 0.25 1 -0.5; "
 	  "Relu h -> i; Concat i b -> j axis=1; ReduceMean j -> m axes=[2,3]; const v f32 4,4,1,1 1 -0.5 0.25; "
 	  "Conv m v -> n; Sigmoid n -> o; Mul j o -> p; Conv p v -> y" },
-	/* Padded, cut and sloped by channel. */
+	/* PRelu with a slope for each channel, pads, a slice, and changes of shape. */
 	{ "slopes",
 	  "in x f32 1,2,4,4; out y; const w f32 2,2,1,1 0.5 -1 0.25; Conv x w -> a; const s f32 2,1,1 0.25 0.5; "
 	  "PRelu a s -> b; const p s64 8 0 0 1 1 0 0 0 0; Pad b p -> c; Slice c k e -> d; const k s64 2 0 0; "
@@ -489,7 +494,10 @@ START_TEST(biases_beside_tiny_weights)
 }
 END_TEST
 
-/* Where two nodes read what a pool picks, QuantizeLinear and DequantizeLinear stand behind the pool too. */
+/*
+ * Where two nodes read the result of a pool, the pair of QuantizeLinear and DequantizeLinear stands
+ * behind the pool.
+ */
 START_TEST(moved_values_with_two_readers_have_a_pair)
 {
 	static const float v[8] = { 1, -2, 3, -4, 5, 6, 7, -8 };
@@ -510,8 +518,8 @@ START_TEST(moved_values_with_two_readers_have_a_pair)
 END_TEST
 
 /*
- * A slope for each channel makes as many tables: at most 4,096, and 16 bytes for each value. With more
- * the CPU computes the function between bytes.
+ * A PRelu has a table for each channel: at most 4,096 tables, and 16 bytes for each value. Above
+ * these limits the CPU computes the function between bytes.
  */
 START_TEST(tables_are_limited)
 {
@@ -606,12 +614,14 @@ static const struct {
 	  "Mul b k -> c; Add c k -> d; Tanh d -> e; Conv e w -> y", RVL_OP_CONV, 5 },
 	{ "in x f32 1,2,3,4; out y; const w f32 2,2,1,1 1 -2 3 2; const k f32 2 2 3; Conv x w -> a; Tanh a -> b; "
 	  "BatchNormalization b k k k k -> c; Conv c w -> y", RVL_OP_CONV, 4 },
-	/* Not between products. */
+	/* A factor that is not between two products stays an operator. */
 	{ "in x f32 1,2,3,4; out y; const w f32 2,2,1,1 1 -2 3 2; const k f32 2,1,1 2 -3; Conv x w -> a; Tanh a -> b; "
 	  "Mul b k -> y", RVL_OP_MUL, 3 },
 	{ "in x f32 1,2,3,4; out y; const w f32 2,2,1,1 1 -2 3 2; const k f32 2,1,1 2 -3; Mul x k -> a; Conv a w -> y",
 	  RVL_OP_MUL, 2 },
-	/* Zero divides nothing, and width is no channel. */
+	/*
+	 * A division by zero is not folded, and neither is a factor that differs along the width.
+	 */
 	{ "in x f32 1,2,3,4; out y; const w f32 2,2,1,1 1 -2 3 2; const k f32 2,1,1 0 1; Conv x w -> a; Div a k -> y",
 	  RVL_OP_GENERAL, 2 },
 	{ "in x f32 1,2,3,4; out y; const w f32 2,2,1,1 1 -2 3 2; const k f32 4 1 2 3 4; Conv x w -> a; Mul a k -> y",

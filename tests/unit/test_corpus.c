@@ -46,7 +46,9 @@ static bool is_sound(uint8_t *data, size_t size)
 	return false;
 }
 
-/* Files of the present version reach what they were found for: some are sound, some nearly. */
+/*
+ * The corpus has files of the present version: some are sound, others only pass the first checks.
+ */
 START_TEST(programs_are_current)
 {
 	const char *dir = "tests/data/fuzz/program";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random graphs, and graphs that were wrong once, with the results of onnxruntime
- * (tests/graphs/record.py): each runs by the interpreter, as a program for the CPU, and as a program
- * for a board, with views and without. Boards alternate.
+ * Random graphs, and graphs that once gave wrong results, with the results of onnxruntime
+ * (tests/graphs/record.py). Each runs by the interpreter, as a program for the CPU, and as a
+ * program for a board, with views and without. Boards alternate.
  */
 #include <check.h>
 #include <math.h>

@@ -11,9 +11,9 @@
 #include "unit/onnx_text.h"
 
 /*
- * Models of a few hundred bytes that ask for large values: what the process holds at its peak while it
- * compiles them, beyond what it held before, stays below 64 MiB and eight times the file, and the
- * processor time is bounded.
+ * Models of a few hundred bytes that request large values. The memory that the process holds at its
+ * peak while it compiles them, beyond what it held before, stays below 64 MiB and eight times the
+ * file, and the processor time is bounded.
  */
 static const struct {
 	const char *text;

@@ -96,7 +96,7 @@ static void chain(void)
 	qg_output(&q, t);
 }
 
-/* Pools and sums go along with the convolutions around them. */
+/* Pools and sums take the layout of the convolutions around them. */
 static void residual(void)
 {
 	struct rvl_tensor *t = conv(input((struct rvl_shape){ 4, { 1, 5, 9, 9 } }), 8, 1);

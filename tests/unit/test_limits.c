@@ -60,8 +60,9 @@ static uint64_t loop_turns(void)
 }
 
 /*
- * The daemon answers @bystander for a second. Each answer lets it run, and then a loop that spins makes
- * hundreds of turns before the processor is taken from it, however busy the machine is.
+ * The daemon answers @bystander for a second. After each answer the daemon runs. A loop that spins
+ * then makes hundreds of turns before the kernel schedules another process, however busy the
+ * machine is.
  */
 static void ping_for_a_second(int bystander)
 {

@@ -183,7 +183,7 @@ START_TEST(no_mode_is_taken_where_it_cannot_compute_the_layer)
 }
 END_TEST
 
-/* Two rows and columns more: correct, but slower or at least dearer. The dense mode stays. */
+/* Two rows and columns more: correct, but slower or with more energy. The dense mode is kept. */
 START_TEST(third_mode_is_not_taken_where_it_costs_more)
 {
 	double share;

@@ -84,7 +84,7 @@ static int window_of(const int64_t dim[4], int64_t oy, int64_t ox, int64_t *at)
 	return n;
 }
 
-/* What a window has that lies in the padding. */
+/* The value of a window that lies in the padding alone. */
 static double least(enum rvl_type t)
 {
 	return t == RVL_TYPE_F32 ? -FLT_MAX : t == RVL_TYPE_S8 ? -128 : 0;

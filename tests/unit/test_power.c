@@ -216,14 +216,14 @@ START_TEST(pins)
 	static const struct {
 		int charge;
 		uint64_t hz;
-	} way[] = { { 80, 333333333 }, { 75, 250000000 }, { 10, 100000000 }, { 40, 166666666 },
+	} step[] = { { 80, 333333333 }, { 75, 250000000 }, { 10, 100000000 }, { 40, 166666666 },
 		    { 100, 333333333 }, { 50, 166666666 }, { 60, 250000000 } };
 
 	expect_pinned(333333333);
 	k.wide = 0;
-	for (size_t i = 0; i < ARRAY_SIZE(way); i++) {
-		charge(way[i].charge);
-		expect_pinned(way[i].hz);
+	for (size_t i = 0; i < ARRAY_SIZE(step); i++) {
+		charge(step[i].charge);
+		expect_pinned(step[i].hz);
 		ck_assert(rvl_power_flags(&m.power) & RIVULET_POLICY_STEERED);
 	}
 	ck_assert_uint_eq(k.wide, 0);

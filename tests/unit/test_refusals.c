@@ -109,7 +109,7 @@ static const struct model_case attributes[] = {
 	  "node 'MaxPool_0' (MaxPool): attribute pads has 3 values, not 4" },
 	{ X "MaxPool x -> y kernel_shape=[2,2] pads=[1,1,1,65536]", 0, 0,
 	  "float32 1x2x7x65541" },
-	/* Automatic padding. */
+	/* Values of auto_pad. */
 	{ X "MaxPool x -> y kernel_shape=[2,2] auto_pad='NOTSET'", 0, 0, "float32 1x2x5x4" },
 	{ X "MaxPool x -> y kernel_shape=[2,2] auto_pad='VALID' pads=[1,1,1,1]", 0, 0,
 	  "float32 1x2x5x4" },

@@ -43,7 +43,7 @@ static const struct {
 	{ "--reload 2147483647x", 1, "cannot make process" },
 };
 
-/* Proves that the daemon and the tool refuse an instruction set that nobody knows. */
+/* Proves that the daemon and the tool refuse an instruction set with an unknown name. */
 START_TEST(unknown_instruction_set)
 {
 	static const char *const programs[] = { "rivulet", "rivuletd" };

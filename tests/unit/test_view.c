@@ -282,7 +282,10 @@ static bool share(const struct pair *a, const struct pair *b)
 	return false;
 }
 
-/* Proves that two views with a common element are never said to be apart, and seldom the reverse. */
+/*
+ * Proves that views with a common element are never reported as disjoint, and disjoint views seldom
+ * as overlapping.
+ */
 START_TEST(overlaps)
 {
 	uint64_t seed = 4;
@@ -304,7 +307,10 @@ START_TEST(overlaps)
 }
 END_TEST
 
-/* Proves that parts of a Concat along any axis are seen as disjoint, and neighbours that overlap as not. */
+/*
+ * Proves that parts of a Concat along any axis are recognised as disjoint, and that overlapping
+ * neighbours are not.
+ */
 START_TEST(parts_of_an_axis)
 {
 	const struct rvl_shape s = { .rank = 4, .dim = { 2, 6, 5, 4 } };

@@ -167,22 +167,22 @@ static void finished(struct beat *b)
 
 /* ---- the faulting client ---- */
 
-struct guilty {
+struct faulty {
 	struct vm_client c;
 	uint32_t tag;
 };
 
 /* No other client has a job, so that the model's last client tag is that of this one. */
-static struct guilty guilty(void)
+static struct faulty faulty(void)
 {
-	struct guilty g = { .c = vm_client() };
+	struct faulty g = { .c = vm_client() };
 
 	good(&g.c, 1);
 	g.tag = (uint32_t)vm_control_stat("client");
 	return g;
 }
 
-static void hit(const struct guilty *g, const char *kind, const char *arg)
+static void hit(const struct faulty *g, const char *kind, const char *arg)
 {
 	char spec[80];
 
@@ -214,13 +214,13 @@ static long expected_hits(const char *kind)
  */
 static void beside(const char *kind, const char *arg, int result, uint64_t resets)
 {
-	struct guilty g;
+	struct faulty g;
 	struct beat *b;
 	uint64_t before;
 	long made = hits(kind);
 
 	vm_totals->kinds++;
-	g = guilty();
+	g = faulty();
 	before = vm_epoch(g.c.fd);
 	b = neighbour(false);
 	started(b);
@@ -279,7 +279,7 @@ static void lost_irq(void)
 {
 	beside("lost_irq", "", 0, 0);
 	/* The job is alone in the queue, so that no later interrupt replaces the lost one. */
-	struct guilty g = guilty();
+	struct faulty g = faulty();
 	long made = hits("lost_irq");
 
 	hit(&g, "lost_irq", "");
@@ -304,13 +304,13 @@ static void flip_desc(void)
 		offsetof(struct rivulet_desc, crc),
 	};
 	enum { FLIPS = sizeof(at) / sizeof(at[0]) };
-	struct guilty g[FLIPS];
+	struct faulty g[FLIPS];
 	struct beat *b;
 	long made = hits("flip_desc");
 
 	vm_totals->kinds++;
 	for (int i = 0; i < FLIPS; i++)
-		g[i] = guilty();
+		g[i] = faulty();
 	b = neighbour(false);
 	started(b);
 	for (int i = 0; i < FLIPS; i++) {
@@ -335,14 +335,14 @@ static void late_dma(void)
 {
 	enum { MINE = 64 };
 	struct vm_buf mine[MINE];
-	struct guilty g;
+	struct faulty g;
 	struct beat *b;
 	uint64_t before;
 	int fd, fence;
 	long made = hits("late_dma");
 
 	vm_totals->kinds++;
-	g = guilty();
+	g = faulty();
 	fd = vm_open();
 	before = vm_epoch(fd);
 	b = neighbour(false);
@@ -409,12 +409,12 @@ const struct vm_test vm_fault_tests[] = {
 static void lose(const char *kind, int first, int later, const char *old, const char *fresh)
 {
 	struct drm_rivulet_query q = {};
-	struct guilty g;
+	struct faulty g;
 	struct beat *b;
 	long made = hits(kind);
 
 	vm_totals->kinds++;
-	g = guilty();
+	g = faulty();
 	b = neighbour(true);
 	started(b);
 	hit(&g, kind, "");

@@ -190,11 +190,11 @@ static bool stopped(struct attacker *a, const struct attack *t)
 	const struct rivulet_status *st = (const void *)a->report.map;
 	int result = vm_sync_result(a->fd, a->sync);
 	uint8_t clean[SIZE];
-	bool told, untouched;
+	bool reported, untouched;
 
-	told = result == -EIO && st->state == RIVULET_STATE_FAULT && st->fault == t->fault &&
-	       st->fault_slot == t->slot && (t->slot == NONE || st->fault_offset == t->offset);
-	if (!told)
+	reported = result == -EIO && st->state == RIVULET_STATE_FAULT && st->fault == t->fault &&
+		   st->fault_slot == t->slot && (t->slot == NONE || st->fault_offset == t->offset);
+	if (!reported)
 		printf("# %s: result %d state %u fault %u (not %u) slot %d (not %d) offset 0x%llx "
 		       "(not 0x%llx)\n",
 		       t->name, result, st->state, st->fault, t->fault, (int)st->fault_slot,
@@ -205,7 +205,7 @@ static bool stopped(struct attacker *a, const struct attack *t)
 		    is_fill(a->to.map + LIMIT, SIZE - LIMIT, 0x5a);
 	if (!untouched)
 		printf("# %s: read-only memory or guard was written\n", t->name);
-	return told && untouched;
+	return reported && untouched;
 }
 
 static bool victim_well(struct vm_client *v)

@@ -232,10 +232,10 @@ static void work(uint64_t seed, int ready)
 	struct vm_job j;
 	int result;
 
-	for (bool told = false;; told = true) {
+	for (bool announced = false;; announced = true) {
 		vm_noise(c.from.map, 1024, ++seed);
 		/* vm_copy_job() is called once only, because it calls QUERY. */
-		if (!told)
+		if (!announced)
 			vm_copy_job(&j, &c.code, &c.from, &c.to, 1024);
 		s.jobs = (uintptr_t)&j.job;
 		if (vm_ioctl(c.fd, DRM_IOCTL_RIVULET_SUBMIT, &s)) {
@@ -247,7 +247,7 @@ static void work(uint64_t seed, int ready)
 			break;
 		EQ(result, 0);
 		OK(!memcmp(c.from.map, c.to.map, 1024));
-		if (!told)
+		if (!announced)
 			OK(write(ready, "", 1) == 1);
 	}
 	FAILS(vm_ioctl(c.fd, DRM_IOCTL_RIVULET_QUERY, &q), ENODEV);

@@ -242,9 +242,9 @@ static const struct {
 };
 
 /* Write one byte in a child, because a mapping that is not writable after all ends the writer. */
-static void try_to_write(const struct place *p, size_t way)
+static void try_to_write(const struct place *p, size_t attempt)
 {
-	uint8_t *map = writes[way].open(p);
+	uint8_t *map = writes[attempt].open(p);
 	pid_t pid;
 
 	if (!map)
@@ -253,7 +253,7 @@ static void try_to_write(const struct place *p, size_t way)
 	pid = fork();
 	OK(pid >= 0);
 	if (!pid) {
-		if (writes[way].in_child)
+		if (writes[attempt].in_child)
 			map = protect(map);
 		if (map)
 			*(volatile uint8_t *)map ^= 0xff;
@@ -285,15 +285,15 @@ static void attack_readonly(void)
 		struct attack a = attack_new(RDONLY_EXPORT);
 		struct place p = places[i].reach(&a);
 
-		for (size_t way = 0; way < sizeof(writes) / sizeof(writes[0]); way++) {
+		for (size_t attempt = 0; attempt < sizeof(writes) / sizeof(writes[0]); attempt++) {
 			uint8_t before = a.owner.map[0];
 
-			try_to_write(&p, way);
+			try_to_write(&p, attempt);
 			attacks++;
 			if (a.owner.map[0] == before)
 				continue;
 			escapes++;
-			printf("# written: %s, by %s\n", places[i].name, writes[way].name);
+			printf("# written: %s, by %s\n", places[i].name, writes[attempt].name);
 		}
 	}
 	printf("figure readonly.attacks %u attacks\n", attacks);
@@ -310,12 +310,12 @@ static void control_writable(void)
 	struct place reached[] = { the_export(&a), import_rivulet(&a), import_vgem(&a) };
 
 	for (size_t i = 0; i < sizeof(reached) / sizeof(reached[0]); i++) {
-		for (size_t way = 0; way < sizeof(writes) / sizeof(writes[0]); way++) {
+		for (size_t attempt = 0; attempt < sizeof(writes) / sizeof(writes[0]); attempt++) {
 			uint8_t before = a.owner.map[0];
 
-			if (writes[way].open == write_mem || writes[way].open == open_again)
+			if (writes[attempt].open == write_mem || writes[attempt].open == open_again)
 				continue;
-			try_to_write(&reached[i], way);
+			try_to_write(&reached[i], attempt);
 			EQ(a.owner.map[0], (uint8_t)~before);
 		}
 	}
