@@ -16,6 +16,8 @@
 #define V_FMA _mm512_fmadd_ps
 #define V_CLAMP(v, lo, hi) _mm512_min_ps(hi, _mm512_max_ps(lo, v))
 
+#define V_STORE_PART(p, v, n) _mm512_mask_storeu_ps(p, (__mmask16)((1u << (n)) - 1), v)
+
 #include "float/tile.h"
 
 TILES(1)

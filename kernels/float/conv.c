@@ -39,16 +39,15 @@ struct piece {
 	int64_t width;
 };
 
+/* Four floats of any alignment. */
+typedef uint32_t quad __attribute__((vector_size(16), aligned(4), may_alias));
+
 static inline void copy(float *dst, const float *src, int64_t n)
 {
 	int64_t i = 0;
 
-	for (; i + 8 <= n; i += 8)
-		memcpy(dst + i, src + i, 8 * sizeof(*dst));
-	if (i + 4 <= n) {
-		memcpy(dst + i, src + i, 4 * sizeof(*dst));
-		i += 4;
-	}
+	for (; i + 4 <= n; i += 4)
+		*(quad *)(dst + i) = *(const quad *)(src + i);
 	for (; i < n; i++)
 		dst[i] = src[i];
 }
@@ -57,6 +56,12 @@ static inline void copy_apart(float *dst, const float *src, int64_t n, int64_t s
 {
 	for (int64_t i = 0; i < n; i++)
 		dst[i] = src[i * step];
+}
+
+static inline void zero(float *dst, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		dst[i] = 0;
 }
 
 /* Channels [c0, c1) under tap @t. Results [lead, past) have it at @at of the plane and behind. */
@@ -69,14 +74,12 @@ static void put_tap(const struct piece *p, int64_t t, int64_t c0, int64_t c1, in
 	float *dst = p->dst + (c0 * v->taps + t - p->k0) * p->width;
 
 	for (int64_t c = c0; c < c1; c++, x += v->in, dst += v->taps * p->width) {
-		if (lead)
-			memset(dst, 0, (size_t)lead * sizeof(*dst));
+		zero(dst, lead);
 		if (step == 1)
 			copy(dst + lead, x, past - lead);
 		else
 			copy_apart(dst + lead, x, past - lead, step);
-		if (past < p->n)
-			memset(dst + past, 0, (size_t)(p->n - past) * sizeof(*dst));
+		zero(dst + past, p->n - past);
 	}
 }
 
@@ -143,20 +146,139 @@ static void position(const struct rvl_window *w, int64_t at, int64_t *pos)
 	}
 }
 
+/*
+ * Where the image and the result have rows of the same length and the stride is 1, the elements under
+ * a tap of all results of a panel are adjacent. Those that belong to another row are masked.
+ */
+#define FLAT_TAPS 32	/* most taps of all axes together */
+
+struct flat {
+	struct piece p;
+	int64_t first;			/* index of the first result in its plane */
+	uint32_t valid[FLAT_TAPS];	/* results with the tap inside the image: axis by axis, tap by tap */
+};
+
+static bool is_flat(const struct rvl_window *w)
+{
+	int64_t taps = 0;
+
+	for (int i = 0; i < w->rank; i++) {
+		if (w->axis[i].stride != 1 || (i && w->axis[i].out != w->axis[i].n))
+			return false;
+		taps += w->axis[i].k;
+	}
+	return taps <= FLAT_TAPS;
+}
+
+static void find_valid(struct flat *f)
+{
+	const struct rvl_window *w = &f->p.v->w;
+	int64_t pos[RVL_MAX_RANK];
+
+	memset(f->valid, 0, sizeof(f->valid));
+	memcpy(pos, f->p.pos, sizeof(pos));
+	for (int64_t i = 0; i < f->p.n; i++) {
+		uint32_t *valid = f->valid;
+
+		for (int r = 0; r < w->rank; r++) {
+			const struct rvl_window_axis *a = &w->axis[r];
+
+			for (int64_t k = 0, at = pos[r] - a->pad[0]; k < a->k; k++, at += a->dilation)
+				*valid++ |= (uint32_t)(at >= 0 && at < a->n) << i;
+		}
+		for (int r = w->rank - 1; r >= 0 && ++pos[r] == w->axis[r].out; r--)
+			pos[r] = 0;
+	}
+}
+
+/* The valid results of a tap, and the distance from a result's index to that of the element. */
+static uint32_t valid_at(const struct flat *f, const int64_t *tap, int64_t *shift)
+{
+	const struct rvl_window *w = &f->p.v->w;
+	const uint32_t *valid = f->valid;
+	uint32_t bits = 0xffffffffu;
+
+	*shift = 0;
+	for (int i = 0; i < w->rank; i++) {
+		const struct rvl_window_axis *a = &w->axis[i];
+
+		bits &= valid[tap[i]];
+		valid += a->k;
+		*shift = *shift * a->n + tap[i] * a->dilation - a->pad[0];
+	}
+	return bits;
+}
+
+/* Results [lead, past) of each channel, of which those in @mask are not zero. */
+static void put_flat(const struct piece *p, int64_t t, int64_t c0, int64_t c1, const float *x,
+		     int64_t lead, int64_t past, const uint32_t *mask)
+{
+	const struct rvl_f32_conv *v = p->v;
+	float *dst = p->dst + (c0 * v->taps + t - p->k0) * p->width;
+
+	x += c0 * v->in;
+	for (int64_t c = c0; c < c1; c++, x += v->in, dst += v->taps * p->width) {
+		int64_t i = lead;
+
+		zero(dst, lead);
+		for (; i + 4 <= past; i += 4)
+			*(quad *)(dst + i) = *(const quad *)(x + i) & *(const quad *)(mask + i);
+		for (; i < past; i++)
+			dst[i] = mask[i] ? x[i] : 0;
+		zero(dst + past, p->n - past);
+	}
+}
+
+static void gather_flat(const struct flat *f)
+{
+	const struct piece *p = &f->p;
+	const struct rvl_f32_conv *v = p->v;
+	int64_t tap[RVL_MAX_RANK] = { 0 };
+	int64_t q0 = p->k0 / v->taps, r0 = p->k0 % v->taps;
+	int64_t q1 = p->k1 / v->taps, r1 = p->k1 % v->taps;
+
+	for (int64_t t = 0; t < v->taps; t++, next_tap(&v->w, tap)) {
+		int64_t c0 = q0 + (t < r0), c1 = q1 + (t < r1), shift, lead, past;
+		uint32_t mask[RVL_F32_NR], bits;
+
+		if (c0 >= c1)
+			continue;
+		bits = valid_at(f, tap, &shift);
+		shift += f->first;
+		lead = shift < 0 ? least(-shift, p->n) : 0;
+		past = least(v->in - shift, p->n);
+		past = past < lead ? lead : past;
+		for (int64_t i = 0; i < p->n; i++)
+			mask[i] = bits >> i & 1 ? 0xffffffffu : 0;
+		put_flat(p, t, c0, c1, past > lead ? p->x + shift : p->x, lead, past, mask);
+	}
+}
+
 static void gather(const struct rvl_f32_source *s, int64_t at, int64_t first, int64_t n, int64_t k0,
 		   int64_t kc, int width, float *dst)
 {
 	const struct rvl_f32_conv *v = s->ctx;
-	struct piece p = { .v = v, .x = v->x + at, .k0 = k0, .k1 = k0 + kc, .width = width };
+	struct flat f = {
+		.p = { .v = v, .x = v->x + at, .k0 = k0, .k1 = k0 + kc, .width = width, .n = n,
+		       .dst = dst },
+		.first = first,
+	};
+	struct piece *p = &f.p;
 	int last = v->w.rank - 1;
 
 	for (int64_t k = 0; n < width && k < kc; k++)
-		memset(dst + k * width + n, 0, (size_t)(width - n) * sizeof(*dst));
-	for (int64_t i = 0; i < n; i += p.n) {
-		position(&v->w, first + i, p.pos);
-		p.n = least(v->w.axis[last].out - p.pos[last], n - i);
-		p.dst = dst + i;
-		gather_piece(&p);
+		zero(dst + k * width + n, width - n);
+	position(&v->w, first, p->pos);
+	if (is_flat(&v->w)) {
+		find_valid(&f);
+		gather_flat(&f);
+		return;
+	}
+	for (int64_t i = 0; i < n; i += p->n) {
+		position(&v->w, first + i, p->pos);
+		p->n = least(v->w.axis[last].out - p->pos[last], n - i);
+		p->dst = dst + i;
+		gather_piece(p);
 	}
 }
 
@@ -251,57 +373,50 @@ static struct strip strip_of(const struct rvl_f32_conv *v)
 {
 	const struct rvl_window_axis *x = axis_x(v), y = axis_y(v);
 	int64_t last = (x->out - 1) + (x->k - 1) * x->dilation / x->stride;
-	struct strip s = { .part = ceil_div(last + 1, RVL_F32_VL) * RVL_F32_VL + RVL_F32_VL };
+	struct strip s = { .part = last + 1 };
 	int64_t row = s.part * x->stride;
 
 	s.rows = (STRIP_FLOATS / row - (y.k - 1) * y.dilation - 1) / y.stride + 1;
 	s.rows = s.rows < 1 ? 1 : least(s.rows, y.out);
 	s.copied = rows_under(&y, s.rows);
-	s.floats = s.copied * row;
+	s.floats = ceil_div(s.copied * row, RVL_F32_VL) * RVL_F32_VL + RVL_F32_VL;
 	s.strips = ceil_div(y.out, s.rows);
 	s.items = least(v->images * v->group * v->m_group * s.strips, MAX_ITEMS);
 	return s;
 }
 
-/* Part @phase of input row @row, NULL where that is in the padding. */
-static void copy_part(const struct rvl_window_axis *a, const float *row, int64_t phase, int64_t n,
-		      float *dst)
-{
-	int64_t lead, past, x0 = phase - a->pad[0];
-
-	inside(a, x0, n, &lead, &past);
-	if (!row)
-		past = lead = 0;
-	memset(dst, 0, (size_t)lead * sizeof(*dst));
-	if (past > lead && a->stride == 1)
-		memcpy(dst + lead, row + x0 + lead, (size_t)(past - lead) * sizeof(*dst));
-	else if (past > lead)
-		copy_apart(dst + lead, row + x0 + lead * a->stride, past - lead, a->stride);
-	memset(dst + past, 0, (size_t)(n - past) * sizeof(*dst));
-}
-
-static void copy_rows(const struct depthwise *d, const float *plane, int64_t oy, int64_t rows,
-		      float *dst)
+/* Part @phase of the input rows under @rows rows of results from @oy on. */
+static void copy_part(const struct depthwise *d, const float *plane, int64_t phase, int64_t oy,
+		      int64_t rows, float *dst)
 {
 	const struct rvl_window_axis *x = axis_x(d->v), y = axis_y(d->v);
-	int64_t first = oy * y.stride - y.pad[0], copied = rows_under(&y, rows);
+	int64_t first = oy * y.stride - y.pad[0], copied = rows_under(&y, rows), part = d->s.part;
+	int64_t lead, past, x0 = phase - x->pad[0];
 
-	for (int64_t i = 0; i < copied; i++) {
-		int64_t at = first + i;
-		const float *row = at >= 0 && at < y.n ? plane + at * x->n : NULL;
+	inside(x, x0, part, &lead, &past);
+	for (int64_t i = first; i < first + copied; i++, dst += x->stride * part) {
+		const float *row = plane + i * x->n + x0;
 
-		for (int64_t phase = 0; phase < x->stride; phase++, dst += d->s.part)
-			copy_part(x, row, phase, d->s.part, dst);
+		if (i < 0 || i >= y.n || past <= lead) {
+			zero(dst, part);
+			continue;
+		}
+		zero(dst, lead);
+		if (x->stride == 1)
+			copy(dst + lead, row + lead, past - lead);
+		else
+			copy_apart(dst + lead, row + lead * x->stride, past - lead, x->stride);
+		zero(dst + past, part - past);
 	}
 }
 
-/* Pointers to the elements under each tap of the first result of row @row of a strip. */
-static void point(const struct depthwise *d, const float *mem, int64_t row, const float **p)
+/* Pointers to the elements under each tap of the first result of a strip. */
+static void point(const struct depthwise *d, const float *mem, const float **p)
 {
 	const struct rvl_window_axis *x = axis_x(d->v), y = axis_y(d->v);
 
 	for (int64_t ky = 0; ky < y.k; ky++) {
-		const float *at = mem + (row * y.stride + ky * y.dilation) * x->stride * d->s.part;
+		const float *at = mem + ky * y.dilation * x->stride * d->s.part;
 
 		for (int64_t kx = 0; kx < x->k; kx++) {
 			int64_t shift = kx * x->dilation;
@@ -320,16 +435,17 @@ static void run_strip(const struct depthwise *d, int64_t i, float *mem)
 	int64_t m = plane % (v->group * v->m_group);
 	const float *p[MAX_TAPS];
 	struct rvl_f32_taps_call c = {
-		.p = p, .w = v->weights + m * v->taps, .taps = v->taps, .n = width,
+		.p = p, .p_row = axis_y(v).stride * axis_x(v)->stride * d->s.part,
+		.w = v->weights + m * v->taps, .taps = v->taps, .n = width, .rows = rows,
 		.bias = v->bias ? v->bias[m] : 0, .lo = v->lo, .hi = v->hi,
-		.y = v->y + plane * v->out + oy * width,
+		.y = v->y + plane * v->out + oy * width, .y_row = width,
 	};
 
-	copy_rows(d, v->x + plane / v->m_group * v->in, oy, rows, mem);
-	for (int64_t row = 0; row < rows; row++, c.y += width) {
-		point(d, mem, row, p);
-		rvl_f32_kernels()->taps(&c);
-	}
+	for (int64_t phase = 0; phase < axis_x(v)->stride; phase++)
+		copy_part(d, v->x + plane / v->m_group * v->in, phase, oy, rows,
+			  mem + phase * d->s.part);
+	point(d, mem, p);
+	rvl_f32_kernels()->taps(&c);
 }
 
 static void depthwise_item(void *arg, uint32_t i)

@@ -27,12 +27,17 @@ struct rvl_f32_gemm_call {
 	float lo, hi;
 };
 
-/* y[i] = clamped bias + sum of w[t] * p[t][i]; p is readable to the next multiple of the vector. */
+/*
+ * @rows rows of @n results: y[i] = clamped bias + sum of w[t] * p[t][i]. Each row of p is readable
+ * to the next multiple of the vector.
+ */
 struct rvl_f32_taps_call {
 	const float *const *p;
+	int64_t p_row;		/* floats between rows */
 	const float *w;
-	int64_t taps, n;
+	int64_t taps, n, rows;
 	float *y;
+	int64_t y_row;
 	float bias, lo, hi;
 };
 

@@ -13,7 +13,7 @@
 
 #define BLOCK 384	/* most products that are summed before the sum is added to the result */
 #define CHUNK_COLS 192
-#define CHUNK_ROWS 96	/* where rows are packed in the run */
+#define CHUNK_ROWS 192	/* where rows are packed in the run */
 #define PACKED_ROWS 480
 #define MAX_ITEMS 8	/* parts into which the work is divided */
 #define FEW_CHUNKS 4	/* fewer are divided further */
@@ -35,21 +35,66 @@ int64_t rvl_f32_packed(int64_t n, int64_t k, int width)
 	return ceil_div(n, width) * width * k;
 }
 
-/* Elements along k are adjacent: rows are read one after the other. */
-static void fill_along(const struct rvl_f32_source *s, const float *x, int64_t n, int64_t kc,
-		       int width, float *dst)
+/* Four floats of any alignment. */
+typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t lanes __attribute__((vector_size(16)));
+
+/* dst[k * width + i] = x[i * step + k] for four rows i and four k. */
+static inline void transpose_quad(const float *x, int64_t step, int width, float *dst)
+{
+	quad a = *(const quad *)x, b = *(const quad *)(x + step);
+	quad c = *(const quad *)(x + 2 * step), d = *(const quad *)(x + 3 * step);
+	quad ab0 = __builtin_shuffle(a, b, (lanes) { 0, 4, 1, 5 });
+	quad ab1 = __builtin_shuffle(a, b, (lanes) { 2, 6, 3, 7 });
+	quad cd0 = __builtin_shuffle(c, d, (lanes) { 0, 4, 1, 5 });
+	quad cd1 = __builtin_shuffle(c, d, (lanes) { 2, 6, 3, 7 });
+
+	*(quad *)dst = __builtin_shuffle(ab0, cd0, (lanes) { 0, 1, 4, 5 });
+	*(quad *)(dst + width) = __builtin_shuffle(ab0, cd0, (lanes) { 2, 3, 6, 7 });
+	*(quad *)(dst + 2 * width) = __builtin_shuffle(ab1, cd1, (lanes) { 0, 1, 4, 5 });
+	*(quad *)(dst + 3 * width) = __builtin_shuffle(ab1, cd1, (lanes) { 2, 3, 6, 7 });
+}
+
+static void fill_each(const float *x, int64_t step, int64_t k_step, int64_t n, int64_t kc, int width,
+		      float *dst)
 {
 	for (int64_t i = 0; i < n; i++)
 		for (int64_t k = 0; k < kc; k++)
-			dst[k * width + i] = x[i * s->step + k * s->k_step] * s->scale;
+			dst[k * width + i] = x[i * step + k * k_step];
 }
 
-static void fill_across(const struct rvl_f32_source *s, const float *x, int64_t n, int64_t kc,
-			int width, float *dst)
+/* Elements along k are adjacent. */
+static void fill_along(const float *x, int64_t step, int64_t n, int64_t kc, int width, float *dst)
 {
-	for (int64_t k = 0; k < kc; k++, x += s->k_step)
-		for (int64_t i = 0; i < n; i++)
-			dst[k * width + i] = x[i * s->step] * s->scale;
+	int64_t i = 0;
+
+	for (; i + 4 <= n; i += 4, x += 4 * step) {
+		int64_t k = 0;
+
+		for (; k + 4 <= kc; k += 4)
+			transpose_quad(x + k, step, width, dst + k * width + i);
+		fill_each(x + k, step, 1, 4, kc - k, width, dst + k * width + i);
+	}
+	fill_each(x, step, 1, n - i, kc, width, dst + i);
+}
+
+/* Rows, or columns, are adjacent. */
+static void fill_across(const float *x, int64_t k_step, int64_t n, int64_t kc, int width, float *dst)
+{
+	for (int64_t k = 0; k < kc; k++, x += k_step, dst += width) {
+		int64_t i = 0;
+
+		for (; i + 4 <= n; i += 4)
+			*(quad *)(dst + i) = *(const quad *)(x + i);
+		for (; i < n; i++)
+			dst[i] = x[i];
+	}
+}
+
+static void scale_panel(float scale, int64_t n, float *dst)
+{
+	for (int64_t i = 0; i < n; i++)
+		dst[i] *= scale;
 }
 
 static void fill_matrix(const struct rvl_f32_source *s, int64_t at, int64_t first, int64_t n,
@@ -58,11 +103,15 @@ static void fill_matrix(const struct rvl_f32_source *s, int64_t at, int64_t firs
 	const float *x = s->data + at + first * s->step + k0 * s->k_step;
 
 	if (s->step == 1)
-		fill_across(s, x, n, kc, width, dst);
+		fill_across(x, s->k_step, n, kc, width, dst);
+	else if (s->k_step == 1)
+		fill_along(x, s->step, n, kc, width, dst);
 	else
-		fill_along(s, x, n, kc, width, dst);
+		fill_each(x, s->step, s->k_step, n, kc, width, dst);
 	for (int64_t k = 0; n < width && k < kc; k++)
 		memset(dst + k * width + n, 0, (size_t)(width - n) * sizeof(*dst));
+	if (s->scale != 1.0f)
+		scale_panel(s->scale, kc * width, dst);
 }
 
 static void fill(const struct rvl_f32_source *s, int64_t at, int64_t first, int64_t n, int64_t k0,

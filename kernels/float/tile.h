@@ -71,47 +71,59 @@ INLINE void tile(const struct rvl_f32_gemm_call *c, int rows, int vectors)
 			tile(c, rows, 1); \
 	}
 
-#define TAP_VECTORS 4	/* that are summed side by side */
+#define TAP_ROWS 4	/* that are summed side by side */
 
-INLINE void sum_taps(const struct rvl_f32_taps_call *c, int64_t at, int vectors, vec *sum)
+#ifndef V_STORE_PART
+/* The first @n floats of a vector. */
+INLINE void store_part(float *y, vec v, int64_t n)
 {
+	float part[VL];
+
+	V_STORE(part, v);
+	for (int i = 0; i < n; i++)
+		y[i] = part[i];
+}
+#define V_STORE_PART store_part
+#endif
+
+/* The vector at @at of @rows adjacent rows from @row on. @rows is constant. */
+INLINE void sum_taps(const struct rvl_f32_taps_call *c, int64_t row, int64_t at, int rows)
+{
+	vec sum[TAP_ROWS], lo = V_SET1(c->lo), hi = V_SET1(c->hi);
+	float *y = c->y + row * c->y_row + at;
+
+	at += row * c->p_row;
 #pragma GCC unroll 8
-	for (int j = 0; j < vectors; j++)
-		sum[j] = V_SET1(c->bias);
+	for (int i = 0; i < rows; i++)
+		sum[i] = V_SET1(c->bias);
 	for (int64_t t = 0; t < c->taps; t++) {
+		const float *p = c->p[t] + at;
 		vec w = V_SET1(c->w[t]);
 
 #pragma GCC unroll 8
-		for (int j = 0; j < vectors; j++)
-			sum[j] = V_FMA(w, V_LOAD(c->p[t] + at + j * VL), sum[j]);
+		for (int i = 0; i < rows; i++)
+			sum[i] = V_FMA(w, V_LOAD(p + i * c->p_row), sum[i]);
 	}
+	at -= row * c->p_row;
 #pragma GCC unroll 8
-	for (int j = 0; j < vectors; j++)
-		sum[j] = V_CLAMP(sum[j], V_SET1(c->lo), V_SET1(c->hi));
+	for (int i = 0; i < rows; i++, y += c->y_row) {
+		if (c->n - at >= VL)
+			V_STORE(y, V_CLAMP(sum[i], lo, hi));
+		else
+			V_STORE_PART(y, V_CLAMP(sum[i], lo, hi), c->n - at);
+	}
 }
 
 static TARGET void taps(const struct rvl_f32_taps_call *c)
 {
-	vec sum[TAP_VECTORS];
-	float last[VL];
-	int64_t i = 0;
+	int64_t row = 0;
 
-	for (; i + TAP_VECTORS * VL <= c->n; i += TAP_VECTORS * VL) {
-		sum_taps(c, i, TAP_VECTORS, sum);
-#pragma GCC unroll 8
-		for (int j = 0; j < TAP_VECTORS; j++)
-			V_STORE(c->y + i + j * VL, sum[j]);
-	}
-	for (; i + VL <= c->n; i += VL) {
-		sum_taps(c, i, 1, sum);
-		V_STORE(c->y + i, sum[0]);
-	}
-	if (i == c->n)
-		return;
-	sum_taps(c, i, 1, sum);
-	V_STORE(last, sum[0]);
-	for (int j = 0; i < c->n; i++, j++)
-		c->y[i] = last[j];
+	for (; row + TAP_ROWS <= c->rows; row += TAP_ROWS)
+		for (int64_t i = 0; i < c->n; i += VL)
+			sum_taps(c, row, i, TAP_ROWS);
+	for (; row < c->rows; row++)
+		for (int64_t i = 0; i < c->n; i += VL)
+			sum_taps(c, row, i, 1);
 }
 
 #endif
