@@ -13,7 +13,7 @@
 
 #define STRIP_FLOATS (12 << 10)	/* of copied input rows of a depthwise convolution */
 #define MAX_ITEMS 8		/* parts into which a depthwise convolution is divided */
-#define MAX_ROWS ((int64_t)1 << 22)	/* floats of the input rows under one row of results */
+#define MAX_ROWS ((int64_t)1 << 18)	/* floats of the input rows under one row of results */
 #define MAX_TAPS 1024		/* of a depthwise convolution */
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -363,10 +363,25 @@ static bool rows_fit(const struct rvl_f32_conv *v)
 }
 
 /* What a product of few rows would do worse. */
+static bool may_be_depthwise(const struct rvl_f32_conv *v)
+{
+	return v->c_group == 1 && v->m_group < 4 && v->w.rank <= 2 && v->taps <= MAX_TAPS;
+}
+
 static bool is_depthwise(const struct rvl_f32_conv *v)
 {
-	return v->c_group == 1 && v->m_group < 4 && v->w.rank <= 2 && v->taps <= MAX_TAPS &&
-	       !v->added && rows_fit(v);
+	return may_be_depthwise(v) && !v->added && rows_fit(v);
+}
+
+/* Floats of a strip: an upper bound, which does not grow where an image becomes smaller. */
+static int64_t most_floats(const struct rvl_f32_conv *v)
+{
+	const struct rvl_window_axis *x = axis_x(v), y = axis_y(v);
+	int64_t n = MAX_ROWS;
+
+	if (rows_fit(v))
+		n = (x->out + (x->k - 1) * x->dilation) * x->stride * rows_under(&y, 1);
+	return (n > STRIP_FLOATS ? n : STRIP_FLOATS) + 2 * RVL_F32_VL;
 }
 
 static struct strip strip_of(const struct rvl_f32_conv *v)
@@ -491,17 +506,13 @@ void rvl_f32_pack_conv(const struct rvl_f32_conv *v, float *dst)
 
 int64_t rvl_f32_conv_scratch(const struct rvl_f32_conv *v)
 {
-	struct rvl_f32_job j;
-	struct strip s;
+	struct rvl_f32_job j = job_of(v);
+	int64_t dense = rvl_f32_scratch(&j), strips;
 
-	if (is_empty(v))
-		return 0;
-	if (is_depthwise(v)) {
-		s = strip_of(v);
-		return s.items * s.floats * (int64_t)sizeof(float);
-	}
-	j = job_of(v);
-	return rvl_f32_scratch(&j);
+	if (is_empty(v) || !may_be_depthwise(v))
+		return dense;
+	strips = MAX_ITEMS * most_floats(v) * (int64_t)sizeof(float);
+	return dense > strips ? dense : strips;
 }
 
 void rvl_f32_conv_run(const struct rvl_f32_conv *v, void *scratch, const struct rvl_pool *pool)

@@ -26,7 +26,7 @@ void rvl_f32_conv_init(struct rvl_f32_conv *v);
 int64_t rvl_f32_conv_packed(const struct rvl_f32_conv *v);
 void rvl_f32_pack_conv(const struct rvl_f32_conv *v, float *dst);
 
-/** Bytes of scratch memory of a run. v->packed and v->added only say whether there are such. */
+/** Bytes of scratch memory of a run. v->packed says only whether the weights are packed. */
 int64_t rvl_f32_conv_scratch(const struct rvl_f32_conv *v);
 void rvl_f32_conv_run(const struct rvl_f32_conv *v, void *scratch, const struct rvl_pool *pool);
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "float/conv.h"
 #include "qmath.h"
 #include "window.h"
 
@@ -242,28 +243,29 @@ static const struct activation *activation_of(const struct rvl_call *c)
 	return NULL;
 }
 
-struct float_conv {
-	struct conv v;
-	const float *added;		/* FusedConv's input 3, or NULL */
-	const struct activation *act;	/* or NULL */
-	const float *params;
-};
-
+/* A transposed convolution of a plane. */
 static void end_f32(void *arg, const struct rvl_window_row *row, union rvl_window_sum *sum)
 {
-	const struct float_conv *f = arg;
-	const struct conv *v = &f->v;
-	int64_t first = row->plane * v->out + row->at;
-	float *y = (float *)v->c->out[0].data + first;
+	const struct conv *v = arg;
+	float *y = (float *)v->c->out[0].data + row->plane * v->out + row->at;
 	double bias = v->bias ? (double)((const float *)v->bias->data)[row->plane % v->m] : 0;
 
-	for (int64_t i = 0; i < row->n; i++) {
-		double s = sum->f[i] + bias;
+	for (int64_t i = 0; i < row->n; i++)
+		y[i] = (float)(sum->f[i] + bias);
+}
 
-		if (f->added)
-			s += (double)f->added[first + i];
-		y[i] = (float)(f->act ? f->act->of(s, f->params) : s);
-	}
+static struct rvl_f32_conv float_conv(const struct conv *v)
+{
+	const struct rvl_call *c = v->c;
+	struct rvl_f32_conv f = {
+		.w = v->w, .images = v->x->shape.dim[0], .group = group_of(c),
+		.m_group = v->m_group, .c_group = v->c_group, .x = v->x->data,
+		.weights = v->weights->data, .bias = v->bias ? v->bias->data : NULL,
+		.lo = -INFINITY, .hi = INFINITY, .y = c->out[0].data,
+	};
+
+	rvl_f32_conv_init(&f);
+	return f;
 }
 
 static int start_float(struct rvl_call *c, bool transposed, struct conv *v)
@@ -283,14 +285,16 @@ static int infer_float(struct rvl_call *c, bool transposed)
 	return rc;
 }
 
-static int run_float(struct rvl_call *c, bool transposed, struct float_conv *f)
+static int64_t scratch_float(const struct rvl_call *c)
 {
-	struct rvl_window_work work = { .tap = mac_f32, .end = end_f32, .arg = f };
-	int rc = start_float(c, transposed, &f->v);
+	struct rvl_call copy = *c;
+	struct rvl_f32_conv f;
+	struct conv v;
 
-	if (!rc)
-		rvl_window_run(c, &f->v.w, planes(&f->v), &work);
-	return rc;
+	if (start_float(&copy, false, &v))
+		return 0;
+	f = float_conv(&v);
+	return rvl_f32_conv_scratch(&f);
 }
 
 static int infer_conv(struct rvl_call *c)
@@ -300,9 +304,15 @@ static int infer_conv(struct rvl_call *c)
 
 static int run_conv(struct rvl_call *c)
 {
-	struct float_conv f = { .added = NULL };
+	struct rvl_f32_conv f;
+	struct conv v;
+	int rc = start_float(c, false, &v);
 
-	return run_float(c, false, &f);
+	if (rc)
+		return rc;
+	f = float_conv(&v);
+	rvl_f32_conv_run(&f, c->scratch, c->pool);
+	return 0;
 }
 
 static int infer_conv_transpose(struct rvl_call *c)
@@ -312,9 +322,13 @@ static int infer_conv_transpose(struct rvl_call *c)
 
 static int run_conv_transpose(struct rvl_call *c)
 {
-	struct float_conv f = { .added = NULL };
+	struct conv v;
+	struct rvl_window_work work = { .tap = mac_f32, .end = end_f32, .arg = &v };
+	int rc = start_float(c, true, &v);
 
-	return run_float(c, true, &f);
+	if (!rc)
+		rvl_window_run(c, &v.w, planes(&v), &work);
+	return rc;
 }
 
 static int infer_fused(struct rvl_call *c)
@@ -332,15 +346,40 @@ static int infer_fused(struct rvl_call *c)
 	return rc;
 }
 
+/* Results to which the activation of a FusedConv is applied. */
+struct activated {
+	const struct activation *act;
+	const float *params;
+	float *y;
+};
+
+static void activate(void *arg, int64_t first, int64_t past)
+{
+	const struct activated *a = arg;
+
+	for (int64_t i = first; i < past; i++)
+		a->y[i] = (float)a->act->of((double)a->y[i], a->params);
+}
+
 static int run_fused(struct rvl_call *c)
 {
 	uint32_t n;
-	struct float_conv f = {
-		.added = rvl_has(c, 3) ? c->in[3].data : NULL, .act = activation_of(c),
-		.params = rvl_attr_floats(c, "activation_params", &n),
+	struct activated a = {
+		.act = activation_of(c), .params = rvl_attr_floats(c, "activation_params", &n),
+		.y = c->out[0].data,
 	};
+	struct rvl_f32_conv f;
+	struct conv v;
+	int rc = start_float(c, false, &v);
 
-	return run_float(c, false, &f);
+	if (rc)
+		return rc;
+	f = float_conv(&v);
+	f.added = rvl_has(c, 3) ? c->in[3].data : NULL;
+	rvl_f32_conv_run(&f, c->scratch, c->pool);
+	if (a.act)
+		rvl_for_range(c, rvl_count(&c->out[0]), 4096, activate, &a);
+	return 0;
 }
 
 /* ---- ConvInteger ---- */
@@ -485,7 +524,7 @@ static int run_qlinear(struct rvl_call *c)
 const struct rvl_op_def rvl_ops_conv[] = {
 	{ .name = "Conv", .since = 1, .least_in = 2, .most_in = 3, .types = { RVL_T_FLOAT },
 	  .same = RVL_SAME_ALL, .attrs = RVL_ATTRS(WINDOW), .infer = infer_conv, .run = run_conv,
-	  .kernel = RVL_OP_CONV,
+	  .kernel = RVL_OP_CONV, .scratch = scratch_float,
 	  .doc = "convolution of an image of any number of dimensions" },
 	{ .name = "ConvTranspose", .since = 1, .least_in = 2, .most_in = 3,
 	  .types = { RVL_T_FLOAT }, .same = RVL_SAME_ALL,
@@ -496,7 +535,7 @@ const struct rvl_op_def rvl_ops_conv[] = {
 	  .types = { RVL_T_FLOAT }, .same = RVL_SAME_ALL,
 	  .attrs = RVL_ATTRS(WINDOW, RVL_STRING("activation", NULL, ACTIVATIONS),
 			     RVL_FLOATS("activation_params")),
-	  .infer = infer_fused, .run = run_fused,
+	  .infer = infer_fused, .run = run_fused, .scratch = scratch_float,
 	  .doc = "convolution, sum with input 3, and an activation" },
 	{ .name = "ConvInteger", .since = 10, .least_in = 2, .most_in = 4,
 	  .types = { BYTES, BYTES, BYTES, BYTES }, .same = 1u << 2,

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Products of matrices, and determinants. Floats are summed in double, integers in 64 bits. */
+/* Products of matrices, and determinants. Integers are summed in 64 bits. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
+#include "float/product.h"
+#include "isa.h"
 #include "rivulet_op.h"
 
 #define ROW 256		/* results of a row at a time */
-
-/* Sums of a piece of a row. */
-union sums {
-	double d[ROW];
-	uint64_t u[ROW];
-};
 
 /* y[batch][m][n] = sum of a[m][k] * b[k][n]; distances in elements. */
 struct product {
@@ -21,28 +17,15 @@ struct product {
 	int64_t am, ak, bk, bn;
 	struct rvl_shape batch;
 	int64_t a_stride[RVL_MAX_RANK], b_stride[RVL_MAX_RANK];
-	/* Writes the results [at, at + n) of row m from their sums. */
+	/* Integers: writes the results [at, at + n) of row m from their sums. */
 	void (*finish)(const struct product *p, int64_t m, int64_t col, int64_t at, int64_t n,
-		       const union sums *s);
+		       const uint64_t *s);
+	float alpha, beta;
+	const struct rvl_value *added;	/* beta * C of a Gemm, or NULL */
+	int64_t added_stride[RVL_MAX_RANK];
 };
 
 /* ---- the loops ---- */
-
-static void sum_floats(const struct product *p, const float *a, const float *b, int64_t n, double *s)
-{
-	if (p->bn == 1) {
-		for (int64_t k = 0; k < p->k; k++) {
-			double v = (double)a[k * p->ak];
-
-			for (int64_t j = 0; j < n; j++)
-				s[j] += v * (double)b[k * p->bk + j];
-		}
-		return;
-	}
-	for (int64_t j = 0; j < n; j++)
-		for (int64_t k = 0; k < p->k; k++)
-			s[j] += (double)a[k * p->ak] * (double)b[j * p->bn + k * p->bk];
-}
 
 /* @a and @b: elements of the operands; less the zero point @za, and @zb of each column. */
 #define SUM_INTS(name, ctype) \
@@ -118,7 +101,6 @@ static void matrices(const struct product *p, int64_t i, int64_t *a, int64_t *b)
 static void row_range(void *arg, int64_t first, int64_t past)
 {
 	const struct product *p = arg;
-	bool floats = p->c->in[0].type == RVL_TYPE_F32;
 
 	for (int64_t r = first; r < past; r++) {
 		int64_t a, b, m = r % p->m;
@@ -127,47 +109,69 @@ static void row_range(void *arg, int64_t first, int64_t past)
 		a += m * p->am;
 		for (int64_t col = 0; col < p->n; col += ROW) {
 			int64_t n = p->n - col < ROW ? p->n - col : ROW;
-			union sums s = { .u = { 0 } };
+			uint64_t s[ROW] = { 0 };
 
-			if (floats)
-				sum_floats(p, (const float *)p->c->in[0].data + a,
-					   (const float *)p->c->in[1].data + b + col * p->bn, n,
-					   s.d);
-			else
-				sum_ints(p, a, b + col * p->bn, m, col, n, s.u);
-			p->finish(p, m, col, r * p->n + col, n, &s);
+			sum_ints(p, a, b + col * p->bn, m, col, n, s);
+			p->finish(p, m, col, r * p->n + col, n, s);
 		}
 	}
+}
+
+static void locate(const void *ctx, int64_t batch, struct rvl_f32_place *at)
+{
+	const struct product *p = ctx;
+
+	*at = (struct rvl_f32_place) { .y = batch * p->m * p->n };
+	matrices(p, batch, &at->a, &at->b);
+}
+
+static struct rvl_f32_job float_job(const struct product *p)
+{
+	return (struct rvl_f32_job) {
+		.f = rvl_f32_kernels(), .batches = rvl_shape_count(&p->batch), .m = p->m,
+		.n = p->n, .k = p->k,
+		.a = { .data = p->c->in[0].data, .k_step = p->ak, .step = p->am, .scale = 1 },
+		.b = { .data = p->c->in[1].data, .k_step = p->bk, .step = p->bn, .scale = p->alpha },
+		.locate = locate, .ctx = p, .added = p->added ? p->added->data : NULL,
+		.added_row = p->added_stride[0], .added_col = p->added_stride[1],
+		.added_scale = p->beta, .lo = -INFINITY, .hi = INFINITY, .y = p->c->out[0].data,
+		.y_row = p->n,
+	};
+}
+
+static int64_t product_scratch(const struct product *p)
+{
+	struct rvl_f32_job j;
+
+	if (p->c->in[0].type != RVL_TYPE_F32)
+		return 0;
+	j = float_job(p);
+	return rvl_f32_scratch(&j);
 }
 
 static int run_product(struct product *p)
 {
 	int64_t rows = rvl_shape_count(&p->batch) * p->m;
+	struct rvl_f32_job j;
 
+	if (p->c->in[0].type == RVL_TYPE_F32) {
+		j = float_job(p);
+		rvl_f32_run(&j, p->c->scratch, p->c->pool);
+		return 0;
+	}
 	rvl_for_range(p->c, p->n ? rows : 0, 1 + 16384 / (1 + p->n * p->k), row_range, p);
 	return 0;
 }
 
 static void convert_sums(const struct product *p, int64_t m, int64_t col, int64_t at, int64_t n,
-			 const union sums *s)
+			 const uint64_t *s)
 {
 	const struct rvl_value *y = &p->c->out[0];
 
 	(void)m;
 	(void)col;
-	rvl_convert(y->type, (char *)y->data + (size_t)at * rvl_type_size(y->type),
-		    p->c->in[0].type == RVL_TYPE_F32 ? RVL_TYPE_F64 : RVL_TYPE_U64, s, n);
-}
-
-static void scale_sums(const struct product *p, int64_t m, int64_t col, int64_t at, int64_t n,
-		       const union sums *s)
-{
-	double alpha = (double)rvl_attr_float(p->c, "alpha");
-
-	(void)m;
-	(void)col;
-	for (int64_t j = 0; j < n; j++)
-		((float *)p->c->out[0].data)[at + j] = (float)(alpha * s->d[j]);
+	rvl_convert(y->type, (char *)y->data + (size_t)at * rvl_type_size(y->type), RVL_TYPE_U64, s,
+		    n);
 }
 
 /* ---- MatMul, MatMulInteger, FusedMatMul ---- */
@@ -199,7 +203,10 @@ static int matmul_extent(struct rvl_call *c, struct product *p)
 	if (!a->rank || !b->rank)
 		return rvl_op_fail(c, "an operand is a scalar");
 	p->c = c;
-	p->finish = c->def->attrs ? scale_sums : convert_sums;
+	p->finish = convert_sums;
+	p->alpha = c->def->attrs ? rvl_attr_float(c, "alpha") : 1.0f;
+	p->added = NULL;
+	memset(p->added_stride, 0, sizeof(p->added_stride));
 	p->m = a->rank > 1 ? a->dim[a->rank - 2 + ta] : 1;
 	p->k = a->dim[a->rank - 1 - ta];
 	inner = b->dim[b->rank > 1 ? b->rank - 2 + tb : 0];
@@ -238,6 +245,14 @@ static int infer_matmul(struct rvl_call *c)
 		s.dim[s.rank++] = p.n;
 	rvl_set_out(c, 0, c->in[0].type, &s);
 	return 0;
+}
+
+static int64_t scratch_matmul(const struct rvl_call *c)
+{
+	struct rvl_call copy = *c;
+	struct product p;
+
+	return matmul_extent(&copy, &p) ? 0 : product_scratch(&p);
 }
 
 static int run_matmul(struct rvl_call *c)
@@ -286,7 +301,10 @@ static int gemm_extent(struct rvl_call *c, struct product *p)
 	if (a->rank != 2 || b->rank != 2)
 		return rvl_op_fail(c, "its operands are not matrices (rank %d and %d)", a->rank,
 				   b->rank);
-	*p = (struct product) { .c = c, .m = a->dim[ta], .k = a->dim[!ta], .n = b->dim[!tb] };
+	*p = (struct product) {
+		.c = c, .m = a->dim[ta], .k = a->dim[!ta], .n = b->dim[!tb],
+		.alpha = rvl_attr_float(c, "alpha"), .beta = rvl_attr_float(c, "beta"),
+	};
 	if (p->k != b->dim[tb])
 		return rvl_op_fail(c, "inner dimensions %lld and %lld differ",
 				   (long long)p->k, (long long)b->dim[tb]);
@@ -294,6 +312,7 @@ static int gemm_extent(struct rvl_call *c, struct product *p)
 	p->ak = ta ? p->m : 1;
 	p->bk = tb ? 1 : p->n;
 	p->bn = tb ? p->k : 1;
+	p->added = rvl_has(c, 2) ? &c->in[2] : NULL;
 	return 0;
 }
 
@@ -314,41 +333,45 @@ static int infer_gemm(struct rvl_call *c)
 }
 
 /* Distances of rows and columns of input 2, broadcast to the result. */
-static void bias_strides(const struct product *p, int64_t *stride)
+static void bias_strides(struct product *p)
 {
 	const struct rvl_shape y = { .rank = 2, .dim = { p->m, p->n } };
 
-	rvl_broadcast_strides(&p->c->in[2].shape, &y, stride);
+	if (p->added)
+		rvl_broadcast_strides(&p->added->shape, &y, p->added_stride);
 }
 
 static void add_bias(const struct product *p, int64_t m, int64_t col, int64_t at, int64_t n,
-		     const union sums *s)
+		     const uint64_t *s)
 {
-	const struct rvl_value *c = &p->c->in[2], *y = &p->c->out[0];
-	double alpha = (double)rvl_attr_float(p->c, "alpha");
-	double beta = (double)rvl_attr_float(p->c, "beta");
-	bool bias = rvl_has(p->c, 2), floats = y->type == RVL_TYPE_F32;
-	int64_t stride[RVL_MAX_RANK] = { 0 };
+	const struct rvl_value *c = p->added, *y = &p->c->out[0];
+	double alpha = (double)p->alpha, beta = (double)p->beta;
 	size_t size = rvl_type_size(y->type);
 
-	if (bias)
-		bias_strides(p, stride);
 	for (int64_t j = 0; j < n; j++) {
-		int64_t from = m * stride[0] + (col + j) * stride[1];
+		int64_t from = m * p->added_stride[0] + (col + j) * p->added_stride[1];
 		char *to = (char *)y->data + (size_t)(at + j) * size;
-		double v = alpha * (floats ? s->d[j] : rvl_class_of(y->type) == RVL_CLASS_S64 ?
-				    (double)(int64_t)s->u[j] : (double)s->u[j]);
-		uint64_t u = s->u[j];
+		double v = alpha * (rvl_class_of(y->type) == RVL_CLASS_S64 ? (double)(int64_t)s[j] :
+				    (double)s[j]);
+		uint64_t u = s[j];
 
-		if (bias)
+		if (c)
 			v += beta * rvl_element(c->type, c->data, from);
-		if (bias && !floats)
+		if (c)
 			u += (uint64_t)rvl_element_int(c->type, c->data, from);
-		if (floats || alpha != 1.0 || beta != 1.0)
+		if (alpha != 1.0 || beta != 1.0)
 			rvl_convert(y->type, to, RVL_TYPE_F64, &v, 1);
 		else
 			rvl_convert(y->type, to, RVL_TYPE_U64, &u, 1);
 	}
+}
+
+static int64_t scratch_gemm(const struct rvl_call *c)
+{
+	struct rvl_call copy = *c;
+	struct product p;
+
+	return gemm_extent(&copy, &p) ? 0 : product_scratch(&p);
 }
 
 static int run_gemm(struct rvl_call *c)
@@ -358,6 +381,7 @@ static int run_gemm(struct rvl_call *c)
 	if (gemm_extent(c, &p))
 		return -EINVAL;
 	p.finish = add_bias;
+	bias_strides(&p);
 	return run_product(&p);
 }
 
@@ -444,20 +468,22 @@ static int run_det(struct rvl_call *c)
 	.types = { RVL_T_NUMBER }, .same = RVL_SAME_ALL, \
 	.attrs = RVL_ATTRS(RVL_FLOAT("alpha", 1.0f), RVL_FLOAT("beta", 1.0f), \
 			   RVL_INT("transA", 0), RVL_INT("transB", 0), ##__VA_ARGS__), \
-	.infer = infer_gemm, .run = run_gemm, .kernel = RVL_OP_GEMM, .doc = "alpha * op(A) * op(B) + beta * C" }
+	.infer = infer_gemm, .run = run_gemm, .kernel = RVL_OP_GEMM, .scratch = scratch_gemm, \
+	.doc = "alpha * op(A) * op(B) + beta * C" }
 
 #define FUSED_MATMUL(op) { \
 	.name = op, .domain = "com.microsoft", .since = 1, .least_in = 2, .most_in = 2, \
 	.types = { RVL_T_FLOAT }, .same = RVL_SAME_ALL, \
 	.attrs = RVL_ATTRS(RVL_FLOAT("alpha", 1.0f), RVL_FLAG("transA", 0), RVL_FLAG("transB", 0), \
 			   RVL_FLAG("transBatchA", 0), RVL_FLAG("transBatchB", 0)), \
-	.infer = infer_matmul, .run = run_matmul, .doc = "alpha * op(A) * op(B), batched" }
+	.infer = infer_matmul, .run = run_matmul, .scratch = scratch_matmul, \
+	.doc = "alpha * op(A) * op(B), batched" }
 #define T_BYTE (RVL_T(S8) | RVL_T(U8))
 
 const struct rvl_op_def rvl_ops_matrix[] = {
 	{ .name = "MatMul", .since = 1, .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER },
 	  .same = RVL_SAME_ALL, .infer = infer_matmul, .run = run_matmul, .kernel = RVL_OP_MATMUL,
-	  .doc = "matrix product, batched with broadcasting" },
+	  .scratch = scratch_matmul, .doc = "matrix product, batched with broadcasting" },
 	{ .name = "MatMulInteger", .since = 10, .least_in = 2, .most_in = 4,
 	  .types = { T_BYTE, T_BYTE, T_BYTE, T_BYTE }, .infer = infer_matmul_integer,
 	  .run = run_matmul, .doc = "int32 product of 8-bit matrices less their zero points" },

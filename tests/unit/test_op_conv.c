@@ -42,11 +42,11 @@ START_TEST(conv_of_a_batch)
 END_TEST
 
 /* Long sums keep small terms. */
-START_TEST(conv_sums_exactly)
+START_TEST(conv_transpose_sums_exactly)
 {
-	op_begin("Conv", 22);
+	op_begin("ConvTranspose", 22);
 	IN_F32(DIMS(1, 3, 1), 16777216, 1, -16777216);
-	IN_F32(DIMS(1, 3, 1), 1, 1, 1);
+	IN_F32(DIMS(3, 1, 1), 1, 1, 1);
 	op_ok(1);
 	WANT_F32(0, DIMS(1, 1, 1), 1);
 }
@@ -551,7 +551,7 @@ int main(void)
 	tcase_add_test(t, conv_of_one_dimension);
 	tcase_add_test(t, conv_of_three_dimensions_in_groups);
 	tcase_add_test(t, conv_of_a_batch);
-	tcase_add_test(t, conv_sums_exactly);
+	tcase_add_test(t, conv_transpose_sums_exactly);
 	tcase_add_test(t, conv_transpose);
 	tcase_add_test(t, conv_transpose_in_groups);
 	tcase_add_test(t, conv_transpose_pads);
