@@ -5,6 +5,8 @@
 
 #define TARGET __attribute__((target("avx2,fma")))
 #define vec __m256i
+#define vecps __m256
+#define half __m128i
 #define HALF 8
 #define MR 6
 #define V_LOAD(p) _mm256_loadu_si256((const __m256i *)(p))
@@ -21,10 +23,21 @@
 #define V_UNPACKLO16 _mm256_unpacklo_epi16
 #define V_UNPACKHI16 _mm256_unpackhi_epi16
 #define V_PACKS32 _mm256_packs_epi32
-/* 16-bit values to bytes. */
-#define V_PACKS16(v) _mm_packs_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1))
-/* Sums in their natural order are narrowed lane by lane; this restores the order. */
-#define V_ORDER(v) _mm256_permute4x64_epi64(v, 0xd8)
+/*
+ * Bytes of two rows of sums, one after the other. Sums in their natural order are narrowed lane by
+ * lane; the permutation restores the order.
+ */
+#define V_PACK_ROWS(a, b) \
+	_mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), \
+				    _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))
+/* Bytes of a pixel whose sums are in the order of rvl_i8_dw_channel(). */
+#define V_PACK_PIXEL(v) _mm256_permute4x64_epi64(_mm256_packs_epi16(v, v), 0x08)
+#define V_FIRST(v) _mm256_castsi256_si128(v)
+#define V_SECOND(v) _mm256_extracti128_si256(v, 1)
+#define V_MAX8 _mm256_max_epi8
+#define V_MIN8 _mm256_min_epi8
+#define V_XOR _mm256_xor_si256
+#define V_SET1_8 _mm256_set1_epi8
 #define V_SET1PS _mm256_set1_ps
 #define V_LOADPS _mm256_loadu_ps
 #define V_MINPS _mm256_min_ps
@@ -49,7 +62,8 @@ static void gemm(const struct rvl_i8_gemm_call *c)
 }
 
 const struct rvl_i8_kernels rvl_i8_avx2 = {
-	.mr = MR, .nr = NR, .kr = 2, .gemm = gemm, .dw = { { .nr = NR, .kr = 2, .run = dw } },
+	.mr = MR, .nr = NR, .kr = 2, .gemm = gemm, .widen = widen_bytes,
+	.dw = { { .nr = NR, .kr = 2, .run = dw } },
 	.requant = requant16,
 };
 #endif

@@ -213,7 +213,7 @@ VNNI INLINE struct taps4 interleave64(const uint8_t *const *p, int64_t at, __mma
 VNNI INLINE void pixel64(const struct rvl_i8_dw_call *c, int64_t at, int64_t x, __mmask64 mask,
 			 const int flip)
 {
-	const int8_t *w = c->w + at * c->taps;
+	const int8_t *w = (const int8_t *)c->w + at * c->taps;
 	__m512 hi = _mm512_set1_ps(c->post->hi);
 	__m512i sum[4], a, b;
 
@@ -280,7 +280,7 @@ VNNI INLINE __m256i narrow32(const __m256i sum[4], const float *scale,
 VNNI INLINE void pixel32(const struct rvl_i8_dw_call *c, int64_t at, int64_t x, __mmask32 mask,
 			 const int flip)
 {
-	const int8_t *w = c->w + at * c->taps;
+	const int8_t *w = (const int8_t *)c->w + at * c->taps;
 	__m256i sum[4];
 
 #pragma GCC unroll 4

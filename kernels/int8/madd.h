@@ -3,8 +3,9 @@
  * Micro-kernels on 16-bit products, for a register size that the including file defines. PMADDWD
  * adds two products exactly; PMADDUBSW, which takes bytes, would saturate.
  *
- * Defined by the including file: TARGET, vec (a register), HALF (its dwords), MR, and the operations
- * load, store, zero-extending and sign-extending loads of 2 * HALF bytes, and so on, as V_NAME.
+ * Defined by the including file: TARGET, vec and vecps (a register), HALF (its dwords), MR, and the
+ * operations load, store, zero-extending and sign-extending loads of 2 * HALF bytes, and so on, as
+ * V_NAME.
  */
 #include <string.h>
 
@@ -12,7 +13,6 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define NR (2 * HALF)
-#define CHUNK 64	/* channels that are widened at a time */
 
 /* 2 * HALF values of int16 from as many bytes. */
 TARGET INLINE vec widen(const uint8_t *p, const int x_u8)
@@ -29,25 +29,34 @@ TARGET INLINE vec widen_part(const uint8_t *p, size_t n, const int x_u8)
 	return widen(v, x_u8);
 }
 
+/* Sums as scaled floats, below 2^31 after the clamp if the scales do not imply it. */
 TARGET INLINE vec rounded(vec sum, const float *scale, const struct rvl_i8_post *post)
 {
-	return V_CVTPS(V_MINPS(V_SET1PS(post->hi), V_MULPS(V_CVTI(sum), V_LOADPS(scale))));
+	vecps v = V_MULPS(V_CVTI(sum), V_LOADPS(scale));
+
+	return V_CVTPS(post->bounded ? v : V_MINPS(V_SET1PS(post->hi), v));
 }
 
 /* 16-bit results of two registers of sums, lane by lane. */
-TARGET INLINE vec narrow(const int32_t *sum, const float *scale, const struct rvl_i8_post *post)
+TARGET INLINE vec narrow(vec lo, vec hi, const float *scale, const struct rvl_i8_post *post)
 {
-	vec a = rounded(V_LOAD(sum), scale, post), b = rounded(V_LOAD(sum + HALF), scale + HALF, post);
+	vec a = rounded(lo, scale, post), b = rounded(hi, scale + HALF, post);
 
 	return V_ADDS16(V_PACKS32(a, b), V_SET1_16((int16_t)post->zp));
 }
 
-TARGET INLINE void store_bytes(__m128i v, const struct rvl_i8_post *post, uint8_t *y, int64_t n)
+/* Clamps in int8 and gives the results their sign. */
+TARGET INLINE vec finish(vec v, const struct rvl_i8_post *post)
+{
+	v = V_MAX8(v, V_SET1_8((char)post->least));
+	v = V_MIN8(v, V_SET1_8((char)post->most));
+	return V_XOR(v, V_SET1_8((char)post->flip));
+}
+
+TARGET INLINE void store_part(uint8_t *y, half v, int64_t n)
 {
 	uint8_t out[16];
 
-	v = _mm_max_epi8(v, _mm_set1_epi8((char)post->least));
-	v = _mm_xor_si128(v, _mm_set1_epi8((char)post->flip));
 	if (n >= NR) {
 		V_STORE_BYTES(y, v);
 		return;
@@ -58,90 +67,88 @@ TARGET INLINE void store_bytes(__m128i v, const struct rvl_i8_post *post, uint8_
 
 /* ---- matrix product ---- */
 
-TARGET static __attribute__((noinline)) void store_tile(const struct rvl_i8_gemm_call *c,
-							const int32_t *sum)
+/* Adds the products of two channels of every row. */
+TARGET INLINE void step(vec sum[MR][2], const int16_t *const x[MR], int64_t k, const int16_t *w,
+			const int rows)
 {
-	for (int i = 0; i < c->rows; i++) {
-		vec v = V_ORDER(narrow(sum + i * NR, c->scale, c->post));
-
-		store_bytes(V_PACKS16(v), c->post, c->y + i * c->y_stride, c->cols);
-	}
-}
-
-TARGET INLINE void widen_rows(const uint8_t *const *a, int64_t k, int64_t n, int16_t wide[MR][CHUNK],
-			      const int rows, const int x_u8)
-{
-#pragma GCC unroll 8
-	for (int i = 0; i < rows; i++) {
-		const uint8_t *p = a[i] + k;
-		int64_t j = 0;
-
-		for (; j + NR <= n; j += NR)
-			V_STORE(&wide[i][j], widen(p + j, x_u8));
-		if (j < n)
-			V_STORE(&wide[i][j], widen_part(p + j, (size_t)(n - j), x_u8));
-	}
-}
-
-TARGET INLINE vec pair(const int16_t *p)
-{
-	int32_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return V_SET1_32(v);
-}
-
-TARGET INLINE void step(vec sum[MR][2], const int16_t *x, const int8_t *w, const int rows)
-{
-	vec w0 = V_CVTS(V_LOAD_BYTES(w)), w1 = V_CVTS(V_LOAD_BYTES(w + NR));
+	vec w0 = V_LOAD(w), w1 = V_LOAD(w + NR);
 
 #pragma GCC unroll 8
 	for (int i = 0; i < rows; i++) {
-		vec a = pair(x + i * CHUNK);
+		int32_t pair;
+		vec a;
 
+		memcpy(&pair, x[i] + k, sizeof(pair));
+		a = V_SET1_32(pair);
 		sum[i][0] = V_ADD32(sum[i][0], V_MADD(a, w0));
 		sum[i][1] = V_ADD32(sum[i][1], V_MADD(a, w1));
 	}
 }
 
-/* store_tile() is a function of its own so that gcc 12 spills no sums inside the loop. */
-TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows, const int x_u8)
+/* All rows of @rows but perhaps the last one exist. */
+TARGET INLINE void store_tile(const struct rvl_i8_gemm_call *c, vec sum[MR][2], const int rows)
 {
-	int16_t wide[MR][CHUNK] __attribute__((aligned(64)));
-	int32_t out[MR * NR] __attribute__((aligned(64)));
-	const uint8_t *const *a = c->a;
-	const int8_t *w = c->w;
+#pragma GCC unroll 8
+	for (int i = 0; i < rows; i += 2) {
+		int other = i + 1 < rows ? i + 1 : i;
+		vec a = narrow(sum[i][0], sum[i][1], c->scale, c->post);
+		vec b = narrow(sum[other][0], sum[other][1], c->scale, c->post);
+		uint8_t *y = c->y + i * c->y_stride;
+		vec v = finish(V_PACK_ROWS(a, b), c->post);
+
+		store_part(y, V_FIRST(v), c->cols);
+		if (i + 2 < rows || i + 1 < c->rows)
+			store_part(y + c->y_stride, V_SECOND(v), c->cols);
+	}
+}
+
+/* The empty statement keeps gcc 12 from spilling sums inside the loop. */
+TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows)
+{
+	const int64_t kc = c->kc;
+	const int16_t *x[MR], *w = c->w;
 	vec sum[MR][2];
 
 #pragma GCC unroll 8
 	for (int i = 0; i < rows; i++) {
+		x[i] = (const int16_t *)(const void *)c->a[i];
 		sum[i][0] = V_LOAD(c->bias);
 		sum[i][1] = V_LOAD(c->bias + HALF);
 	}
-	for (int64_t at = 0; at < c->taps * c->kc;) {
-		int64_t k = at % c->kc, n = c->kc - k < CHUNK ? c->kc - k : CHUNK;
-
-		widen_rows(a + at / c->kc * MR, k, n, wide, rows, x_u8);
-		for (int64_t j = 0; j < n; j += 2, w += 2 * NR)
-			step(sum, &wide[0][j], w, rows);
-		at += n;
-	}
+	for (int64_t k = 0; k < kc; k += 2, w += 2 * NR)
+		step(sum, x, k, w, rows);
 #pragma GCC unroll 8
-	for (int i = 0; i < rows; i++) {
-		V_STORE(out + i * NR, sum[i][0]);
-		V_STORE(out + i * NR + HALF, sum[i][1]);
-	}
-	store_tile(c, out);
+	for (int i = 0; i < rows; i++)
+		__asm__("" : "+x"(sum[i][0]), "+x"(sum[i][1]));
+	store_tile(c, sum, rows);
 }
 
 #define TILE(rows) \
 	TARGET static void tile_##rows(const struct rvl_i8_gemm_call *c) \
 	{ \
-		if (c->x_u8) \
-			tile(c, rows, 1); \
-		else \
-			tile(c, rows, 0); \
+		tile(c, rows); \
 	}
+
+TARGET INLINE void widen_all(const uint8_t *p, int64_t n, int16_t *dst, const int x_u8)
+{
+	int64_t i = 0;
+	vec part;
+
+	for (; i + NR <= n; i += NR)
+		V_STORE(dst + i, widen(p + i, x_u8));
+	if (i == n)
+		return;
+	part = widen_part(p + i, (size_t)(n - i), x_u8);
+	memcpy(dst + i, &part, (size_t)(n - i) * sizeof(*dst));
+}
+
+TARGET static void widen_bytes(const uint8_t *p, int64_t n, bool u8, int16_t *dst)
+{
+	if (u8)
+		widen_all(p, n, dst, 1);
+	else
+		widen_all(p, n, dst, 0);
+}
 
 /* ---- depthwise ---- */
 
@@ -154,21 +161,17 @@ TARGET INLINE void pixel(const struct rvl_i8_dw_call *c, int64_t at, int64_t x, 
 			 const int x_u8)
 {
 	vec lo = V_LOAD(c->bias + at), hi = V_LOAD(c->bias + at + HALF);
-	int32_t out[NR] __attribute__((aligned(64)));
-	const int8_t *w = c->w + at * c->taps;
+	const int16_t *w = (const int16_t *)c->w + at * c->taps;
 
 	for (int64_t t = 0; t < c->taps; t += 2, w += 2 * NR) {
 		vec x0 = load_tap(c->p[t] + x * c->x_step + at, n, x_u8);
 		vec x1 = load_tap(c->p[t + 1] + x * c->x_step + at, n, x_u8);
-		vec w0 = V_CVTS(V_LOAD_BYTES(w)), w1 = V_CVTS(V_LOAD_BYTES(w + NR));
 
-		lo = V_ADD32(lo, V_MADD(V_UNPACKLO16(x0, x1), w0));
-		hi = V_ADD32(hi, V_MADD(V_UNPACKHI16(x0, x1), w1));
+		lo = V_ADD32(lo, V_MADD(V_UNPACKLO16(x0, x1), V_LOAD(w)));
+		hi = V_ADD32(hi, V_MADD(V_UNPACKHI16(x0, x1), V_LOAD(w + NR)));
 	}
-	V_STORE(out, lo);
-	V_STORE(out + HALF, hi);
-	store_bytes(V_PACKS16(narrow(out, c->scale + at, c->post)), c->post,
-		    c->y + x * c->y_stride + at, n);
+	lo = narrow(lo, hi, c->scale + at, c->post);
+	store_part(c->y + x * c->y_stride + at, V_FIRST(finish(V_PACK_PIXEL(lo), c->post)), n);
 }
 
 TARGET INLINE void dw_tiles(const struct rvl_i8_dw_call *c, const int x_u8)
@@ -193,6 +196,9 @@ TARGET static void dw(const struct rvl_i8_dw_call *c)
 TARGET static void requant16(const int32_t *sum, const float *scale, const struct rvl_i8_post *post,
 			     uint8_t *dst)
 {
-	for (int i = 0; i < 16; i += NR)
-		store_bytes(V_PACKS16(V_ORDER(narrow(sum + i, scale + i, post))), post, dst + i, NR);
+	for (int i = 0; i < 16; i += NR) {
+		vec v = narrow(V_LOAD(sum + i), V_LOAD(sum + i + HALF), scale + i, post);
+
+		store_part(dst + i, V_FIRST(finish(V_PACK_ROWS(v, v), post)), NR);
+	}
 }

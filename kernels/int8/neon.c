@@ -117,7 +117,7 @@ INLINE int8x16_t load_tap(const uint8_t *p, int64_t n, const int x_u8)
 INLINE void pixel(const struct rvl_i8_dw_call *c, int64_t at, int64_t pixel, int64_t n,
 		  const int x_u8)
 {
-	const int8_t *w = c->w + at * c->taps;
+	const int8_t *w = (const int8_t *)c->w + at * c->taps;
 	uint8_t *y = c->y + pixel * c->y_stride + at;
 	const float *scale = c->scale + at;
 	int32x4_t sum[4];

@@ -41,10 +41,12 @@ static int64_t planes_of_columns(const struct rvl_i8_source *s, int64_t first, i
 	return planes;
 }
 
-static int64_t planes_of(const struct rvl_i8_source *s)
+static int64_t planes_of(const struct rvl_i8_kernels *f, const struct rvl_i8_source *s)
 {
 	int64_t planes = 1, columns = s->groups * s->n;
 
+	if (f->widen)
+		return 1;
 	for (int64_t n = 0; n < columns && planes < 3; n += SIDE) {
 		int64_t past = columns - n < SIDE ? columns : n + SIDE;
 		int64_t need = planes_of_columns(s, n, past);
@@ -86,11 +88,20 @@ static int32_t corrected_bias(const struct rvl_i8_mat *m, const struct rvl_qpara
 	return rvl_wrap_add(q->bias ? q->bias[n] : 0, rvl_wrap_mul(-seen_zero(m, q), sum));
 }
 
-/* @w: the weights of a block, from its column on. */
-static void pack_weight(const struct rvl_i8_mat *m, int8_t *w, int64_t tap, int64_t c, int32_t v)
+/* Stores the part of the weight @v that is in plane @plane. */
+static void store(const struct rvl_i8_mat *m, int64_t at, int32_t v, int64_t plane)
+{
+	if (m->f->widen)
+		((int16_t *)m->w)[at] = (int16_t)v;
+	else
+		((int8_t *)m->w)[at] = part(v, plane);
+}
+
+/* @at: where the weights of a block begin, from the column of this weight on. */
+static void pack_weight(const struct rvl_i8_mat *m, int64_t at, int64_t tap, int64_t c, int32_t v)
 {
 	for (int64_t plane = 0; plane < m->planes; plane++)
-		w[place(m, plane, tap, c)] = part(v, plane);
+		store(m, at + place(m, plane, tap, c), v, plane);
 }
 
 /*
@@ -100,7 +111,7 @@ static void pack_weight(const struct rvl_i8_mat *m, int8_t *w, int64_t tap, int6
 static void pack_block(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
 		       const struct rvl_qparams *q, int64_t block, int64_t first, int64_t columns)
 {
-	int8_t *w = m->w + block * m->taps * m->kc * m->f->nr;
+	int64_t w = block * m->taps * m->kc * m->f->nr;
 	int32_t *sum = m->bias + block * m->f->nr;
 
 	memset(sum, 0, (size_t)columns * sizeof(*sum));
@@ -133,7 +144,7 @@ static void pack_columns(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
 
 static int allocate(struct rvl_kernel *k, struct rvl_i8_mat *m, int64_t weights, int64_t columns)
 {
-	m->w = rvl_kernel_mem(k, weights, sizeof(*m->w));
+	m->w = rvl_kernel_mem(k, weights, (size_t)rvl_i8_weight_size(m->f));
 	m->bias = rvl_kernel_mem(k, columns, sizeof(*m->bias));
 	m->scale = rvl_kernel_mem(k, columns, sizeof(*m->scale));
 	return m->w && m->bias && m->scale ? 0 : -ENOMEM;
@@ -156,7 +167,8 @@ static struct rvl_i8_mat *new_mat(struct rvl_kernel *k, const struct rvl_i8_sour
 	if (!m)
 		return NULL;
 	*m = (struct rvl_i8_mat) {
-		.f = rvl_i8_kernels(), .groups = s->groups, .n = s->n, .planes = planes_of(s),
+		.f = rvl_i8_kernels(), .groups = s->groups, .n = s->n,
+		.planes = planes_of(rvl_i8_kernels(), s),
 		.positions = s->taps, .channels = s->kc, .x_u8 = q->x_u8,
 		.post = rvl_i8_post(q->lo, q->hi, q->yz, q->y_u8),
 	};
@@ -199,7 +211,7 @@ static void pack_channel(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
 			 const struct rvl_qparams *q, int64_t at, int64_t channel)
 {
 	int64_t nr = m->dw->nr, kr = m->dw->kr;
-	int8_t *w = m->w + at / nr * nr * m->taps + at % nr * kr;
+	int64_t w = at / nr * nr * m->taps + at % nr * kr;
 	int32_t sum = 0;
 
 	for (int64_t t = 0; t < s->taps; t++) {
@@ -208,7 +220,7 @@ static void pack_channel(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
 		for (int64_t plane = 0; plane < m->planes; plane++) {
 			int64_t tap = plane * s->taps + t;
 
-			w[tap / kr * nr * kr + tap % kr] = part(v, plane);
+			store(m, w + tap / kr * nr * kr + tap % kr, v, plane);
 		}
 		sum = rvl_wrap_add(sum, v);
 	}

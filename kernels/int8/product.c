@@ -6,18 +6,23 @@
 #include "int8/product.h"
 
 #define MAX_ITEMS 16	/* parts into which the work is divided */
-#define FEW_TILES 4	/* parts of columns where each part gathers all rows */
+#define FEW_TILES 4	/* parts of columns where each part copies all rows */
 #define MAX_TILES 16	/* tiles of rows that are prepared together */
 #define TILE_MEMORY (16 << 10)	/* bytes of these tiles */
+#define WIDE_MEMORY (192 << 10)	/* and if they hold copies as int16 */
 #define MEMORY (4 << 20)	/* bytes of the tiles of all parts, unless one tile is larger */
 #define CACHED_WEIGHTS (256 << 10)	/* bytes that stay in the second-level cache */
 
-/* How the rows and columns are divided. */
+/* How the rows and columns are divided, and the memory of each part. */
 struct split {
 	int64_t step;		/* rows of a tile */
 	int64_t tiles;
-	int64_t tile_bytes;	/* of what fill() prepares for one tile */
+	int64_t taps, kc;	/* as the kernel sees them */
+	int64_t row_bytes;	/* of the copy of a row, behind the pointers; 0: no copies */
+	int64_t tile_bytes;	/* pointers and copies */
 	int64_t ahead;		/* tiles that are prepared together */
+	int64_t narrow_bytes;	/* of a tile before it is widened; 0: tiles are not */
+	int64_t part_bytes;
 	int64_t items;
 	bool by_columns;
 };
@@ -32,9 +37,19 @@ static int64_t ceil_div(int64_t a, int64_t b)
 	return (a + b - 1) / b;
 }
 
+static int64_t lines(int64_t bytes)
+{
+	return ceil_div(bytes, 64) * 64;
+}
+
 static int64_t weight_bytes(const struct rvl_i8_mat *m)
 {
-	return m->taps * m->kc * m->f->nr;	/* of a block of columns */
+	return m->taps * m->kc * m->f->nr * rvl_i8_weight_size(m->f);	/* of a block of columns */
+}
+
+static int64_t pointer_bytes(const struct rvl_i8_mat *m, int64_t taps)
+{
+	return lines(taps * m->f->mr * (int64_t)sizeof(void *));
 }
 
 /*
@@ -44,18 +59,28 @@ static int64_t weight_bytes(const struct rvl_i8_mat *m)
 static struct split split_of(const struct rvl_i8_mat *m, int64_t rows)
 {
 	struct split s = { .ahead = 1 };
+	int64_t most, memory;
 
 	s.step = ceil_div(ceil_div(rows, ceil_div(rows, m->f->mr)), 2) * 2;
 	s.step = least(s.step, least(m->f->mr, rows));
 	s.tiles = ceil_div(rows, s.step);
-	s.tile_bytes = m->gathers ? s.step * m->kc :
-			m->taps * m->f->mr * (int64_t)sizeof(void *);
-	s.tile_bytes = ceil_div(s.tile_bytes, 64) * 64;
-	if (m->blocks * weight_bytes(m) > CACHED_WEIGHTS && s.tile_bytes < TILE_MEMORY)
-		s.ahead = least(least(TILE_MEMORY / s.tile_bytes, MAX_TILES), s.tiles);
-	s.by_columns = m->blocks > 1 && s.tiles < (m->gathers ? FEW_TILES : 2 * MAX_ITEMS);
-	s.items = least(s.by_columns ? m->blocks : s.tiles, m->gathers && s.by_columns ? FEW_TILES : MAX_ITEMS);
-	s.items = least(s.items, MEMORY / (s.ahead * s.tile_bytes));
+	s.taps = m->taps;
+	s.kc = m->kc;
+	s.row_bytes = m->gathers ? m->kc : 0;
+	if (m->f->widen) {
+		s.narrow_bytes = lines(m->gathers ? s.step * m->kc : pointer_bytes(m, m->taps));
+		s.taps = 1;
+		s.kc = m->taps * m->kc;
+		s.row_bytes = s.kc * (int64_t)sizeof(int16_t);
+	}
+	s.tile_bytes = pointer_bytes(m, s.taps) + lines(s.step * s.row_bytes);
+	memory = m->f->widen ? WIDE_MEMORY : TILE_MEMORY;
+	if (m->blocks * weight_bytes(m) > CACHED_WEIGHTS && s.tile_bytes < memory)
+		s.ahead = least(least(memory / s.tile_bytes, MAX_TILES), s.tiles);
+	s.by_columns = m->blocks > 1 && s.tiles < (s.row_bytes ? FEW_TILES : 2 * MAX_ITEMS);
+	most = s.row_bytes && s.by_columns ? FEW_TILES : MAX_ITEMS;
+	s.part_bytes = s.ahead * s.tile_bytes + s.narrow_bytes;
+	s.items = least(s.by_columns ? m->blocks : s.tiles, least(most, MEMORY / s.part_bytes));
 	s.items = s.items < 1 ? 1 : s.items;
 	return s;
 }
@@ -67,7 +92,7 @@ int64_t rvl_i8_scratch(const struct rvl_i8_mat *m, int64_t rows)
 	if (!rows)
 		return 0;
 	s = split_of(m, rows);
-	return s.items * s.ahead * s.tile_bytes;
+	return s.items * s.part_bytes;
 }
 
 struct run {
@@ -92,14 +117,41 @@ static int rows_of(const struct run *r, int64_t tile)
 	return (int)least(r->s.step, r->j->rows - tile * r->s.step);
 }
 
-static void prepare(const struct run *r, int64_t group, int64_t tile, uint8_t *dst)
+static void widen_tile(const struct rvl_i8_mat *m, const uint8_t *narrow, int rows, int16_t *dst)
+{
+	const uint8_t *const *p = (const uint8_t *const *)(const void *)narrow;
+
+	if (m->gathers) {
+		m->f->widen(narrow, rows * m->kc, m->x_u8, dst);
+		return;
+	}
+	for (int i = 0; i < rows; i++)
+		for (int64_t t = 0; t < m->taps; t++, dst += m->kc)
+			m->f->widen(p[t * m->f->mr + i], m->kc, m->x_u8, dst);
+}
+
+/* Pointers to rows that follow one another; those of rows that do not exist repeat the first. */
+static void point_at_rows(const struct run *r, const uint8_t *first, int rows, const uint8_t **p)
+{
+	for (int i = 0; i < r->j->m->f->mr; i++)
+		p[i] = first + (i < rows ? i : 0) * r->s.row_bytes;
+}
+
+static void prepare(const struct run *r, int64_t group, int64_t tile, uint8_t *dst, uint8_t *narrow)
 {
 	const struct rvl_i8_job *j = r->j;
+	const struct rvl_i8_mat *m = j->m;
+	uint8_t *copies = dst + pointer_bytes(m, r->s.taps);
+	uint8_t *first = m->f->widen ? narrow : m->gathers ? copies : dst;
 	int rows = rows_of(r, tile);
 
-	j->fill(j, group, tile * r->s.step, rows, dst);
-	if (!j->m->gathers)
-		complete(j->m, (const uint8_t **)(void *)dst, rows);
+	j->fill(j, group, tile * r->s.step, rows, first);
+	if (!m->gathers)
+		complete(m, (const uint8_t **)(void *)first, rows);
+	if (m->f->widen)
+		widen_tile(m, narrow, rows, (int16_t *)(void *)copies);
+	if (r->s.row_bytes)
+		point_at_rows(r, copies, rows, (const uint8_t **)(void *)dst);
 }
 
 static void compute(const struct run *r, int64_t group, int64_t block, int64_t tile,
@@ -108,21 +160,15 @@ static void compute(const struct run *r, int64_t group, int64_t block, int64_t t
 	const struct rvl_i8_job *j = r->j;
 	const struct rvl_i8_mat *m = j->m;
 	int64_t nr = m->f->nr, at = group * m->blocks + block;
-	const uint8_t *row[RVL_I8_MR];
-	struct rvl_i8_gemm_call c = {
-		.a = (const uint8_t *const *)(const void *)prepared, .taps = m->taps, .kc = m->kc,
-		.w = m->w + at * weight_bytes(m), .bias = m->bias + at * nr,
+	const struct rvl_i8_gemm_call c = {
+		.a = (const uint8_t *const *)(const void *)prepared, .taps = r->s.taps, .kc = r->s.kc,
+		.w = (const uint8_t *)m->w + at * weight_bytes(m), .bias = m->bias + at * nr,
 		.scale = m->scale + at * nr, .y_stride = j->y_stride,
 		.y = j->y + tile * r->s.step * j->y_stride + group * m->n + block * nr,
 		.rows = rows_of(r, tile), .cols = (int)least(nr, m->n - block * nr),
 		.x_u8 = m->x_u8, .post = &m->post,
 	};
 
-	if (m->gathers) {
-		for (int i = 0; i < m->f->mr; i++)
-			row[i] = prepared + (i < c.rows ? i : 0) * m->kc;
-		c.a = row;
-	}
 	m->f->gemm(&c);
 }
 
@@ -130,13 +176,14 @@ static void compute(const struct run *r, int64_t group, int64_t block, int64_t t
 static void part(const struct run *r, uint8_t *mem, int64_t t0, int64_t t1, int64_t b0, int64_t b1)
 {
 	const struct split *s = &r->s;
+	uint8_t *narrow = mem + s->ahead * s->tile_bytes;
 
 	for (int64_t group = 0; group < r->j->m->groups; group++) {
 		for (int64_t t = t0; t < t1; t += s->ahead) {
 			int64_t past = least(t + s->ahead, t1);
 
 			for (int64_t i = t; i < past; i++)
-				prepare(r, group, i, mem + (i - t) * s->tile_bytes);
+				prepare(r, group, i, mem + (i - t) * s->tile_bytes, narrow);
 			for (int64_t b = b0; b < b1; b++)
 				for (int64_t i = t; i < past; i++)
 					compute(r, group, b, i, mem + (i - t) * s->tile_bytes);
@@ -149,7 +196,7 @@ static void item(void *arg, uint32_t i)
 	const struct run *r = arg;
 	const struct split *s = &r->s;
 	int64_t blocks = r->j->m->blocks;
-	uint8_t *mem = r->j->scratch + i * s->ahead * s->tile_bytes;
+	uint8_t *mem = r->j->scratch + i * s->part_bytes;
 
 	if (s->by_columns)
 		part(r, mem, 0, s->tiles, i * blocks / s->items, (i + 1) * blocks / s->items);

@@ -16,8 +16,8 @@ struct rvl_i8_source {
 };
 
 /*
- * Packed weights. Those that int8 does not hold, as weights with a zero point may be, are sums of
- * two or three values of int8: taps = planes * kernel positions, and every plane reads the same
+ * Packed weights. Those that do not fit the packed type, as int8 may not hold weights with a zero
+ * point, are sums of two or three values: taps = planes * kernel positions, and every plane reads the same
  * activations. Where the channels of a tap are not adjacent, or do not fill the steps of the
  * kernel, a row is gathered: taps is 1, and kc covers all planes and positions.
  */
@@ -29,7 +29,7 @@ struct rvl_i8_mat {
 	int64_t planes, positions, channels;	/* planes, and the source's taps and kc */
 	bool gathers;
 	bool x_u8;
-	int8_t *w;
+	void *w;		/* int8, or int16 where the kernels widen */
 	int32_t *bias;
 	float *scale;
 	struct rvl_i8_post post;

@@ -52,7 +52,7 @@ static void gemm(const struct rvl_i8_gemm_call *c)
 static void dw_tile(const struct rvl_i8_dw_call *c, int64_t pixel, int64_t at)
 {
 	int n = c->channels - at < NR ? (int)(c->channels - at) : NR;
-	const int8_t *w = c->w + at * c->taps;
+	const int8_t *w = (const int8_t *)c->w + at * c->taps;
 	int32_t sum[NR];
 
 	memcpy(sum, c->bias + at, sizeof(sum));

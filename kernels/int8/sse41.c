@@ -5,6 +5,8 @@
 
 #define TARGET __attribute__((target("sse4.1")))
 #define vec __m128i
+#define vecps __m128
+#define half __m128i
 #define HALF 4
 #define MR 4
 #define V_LOAD(p) _mm_loadu_si128((const __m128i *)(p))
@@ -21,9 +23,14 @@
 #define V_UNPACKLO16 _mm_unpacklo_epi16
 #define V_UNPACKHI16 _mm_unpackhi_epi16
 #define V_PACKS32 _mm_packs_epi32
-/* 16-bit values to bytes. */
-#define V_PACKS16(v) _mm_packs_epi16(v, v)
-#define V_ORDER(v) (v)
+#define V_PACK_ROWS _mm_packs_epi16
+#define V_PACK_PIXEL(v) _mm_packs_epi16(v, v)
+#define V_FIRST(v) (v)
+#define V_SECOND(v) _mm_srli_si128(v, 8)
+#define V_MAX8 _mm_max_epi8
+#define V_MIN8 _mm_min_epi8
+#define V_XOR _mm_xor_si128
+#define V_SET1_8 _mm_set1_epi8
 #define V_SET1PS _mm_set1_ps
 #define V_LOADPS _mm_loadu_ps
 #define V_MINPS _mm_min_ps
@@ -47,7 +54,8 @@ static void gemm(const struct rvl_i8_gemm_call *c)
 }
 
 const struct rvl_i8_kernels rvl_i8_sse41 = {
-	.mr = MR, .nr = NR, .kr = 2, .gemm = gemm, .dw = { { .nr = NR, .kr = 2, .run = dw } },
+	.mr = MR, .nr = NR, .kr = 2, .gemm = gemm, .widen = widen_bytes,
+	.dw = { { .nr = NR, .kr = 2, .run = dw } },
 	.requant = requant16,
 };
 #endif
