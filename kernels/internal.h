@@ -105,6 +105,13 @@ int rvl_why(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)
 void rvl_parallel(const struct rvl_pool *pool, uint32_t n, void (*fn)(void *arg, uint32_t i),
 		  void *arg);
 
+/**
+ * Splits [0, n) into pieces of at least @grain and calls fn(arg, first, past) for each, on the pool or
+ * on this thread.
+ */
+void rvl_parallel_range(const struct rvl_pool *pool, int64_t n, int64_t grain,
+			void (*fn)(void *arg, int64_t first, int64_t past), void *arg);
+
 /** Whether the AVX2 kernels run on this processor. */
 bool rvl_have_avx2(void);
 

@@ -156,46 +156,74 @@ TRANSPOSE_TILE(tile_16, uint16_t)
 TRANSPOSE_TILE(tile_32, uint32_t)
 TRANSPOSE_TILE(tile_64, uint64_t)
 
+typedef void (*tile_fn)(const void *from, int64_t rows, int64_t cols, int64_t r0, int64_t c0, void *to);
+
+static tile_fn tile_of(size_t size)
+{
+	return size == 1 ? tile_8 : size == 2 ? tile_16 : size == 4 ? tile_32 : tile_64;
+}
+
 void rvl_transpose_matrix(const void *x, int64_t rows, int64_t cols, size_t size, void *y)
 {
-	void (*tile)(const void *, int64_t, int64_t, int64_t, int64_t, void *) =
-		size == 1 ? tile_8 : size == 2 ? tile_16 : size == 4 ? tile_32 : tile_64;
+	tile_fn tile = tile_of(size);
 
 	for (int64_t r = 0; r < rows; r += TILE)
 		for (int64_t c = 0; c < cols; c += TILE)
 			tile(x, rows, cols, r, c, y);
 }
 
+#define GRAIN 64	/* tiles that a thread transposes at least */
+
 struct reorder_run {
-	const struct rvl_kernel *k;
 	const char *x;
 	char *y;
+	size_t size;
+	int64_t rows, cols;	/* of an image in the input's memory */
 };
 
-/* One image. */
-static void reorder_image(void *arg, uint32_t i)
+static int64_t tiles(int64_t n)
+{
+	return (n + TILE - 1) / TILE;
+}
+
+/* Tiles of all images: those of an image row by row. */
+static void reorder_tiles(void *arg, int64_t first, int64_t past)
 {
 	const struct reorder_run *r = arg;
-	const struct rvl_kernel_arg *x = &r->k->d.in[0], *y = &r->k->d.out[0];
-	size_t size = rvl_type_size(x->type);
-	int64_t c = x->shape.dim[1], plane = plane_of(&x->shape);
-	size_t at = (size_t)(i * c * plane) * size;
+	tile_fn tile = tile_of(r->size);
+	int64_t across = tiles(r->cols), image = tiles(r->rows) * across;
 
-	if (x->layout == y->layout)
-		memcpy(r->y + at, r->x + at, (size_t)(c * plane) * size);
-	else if (y->layout == RIVULET_LAYOUT_NHWC)
-		rvl_transpose_matrix(r->x + at, c, plane, size, r->y + at);
-	else
-		rvl_transpose_matrix(r->x + at, plane, c, size, r->y + at);
+	for (int64_t i = first; i < past; i++) {
+		size_t at = (size_t)(i / image * r->rows * r->cols) * r->size;
+
+		tile(r->x + at, r->rows, r->cols, i % image / across * TILE, i % across * TILE, r->y + at);
+	}
+}
+
+static void copy_image(void *arg, int64_t first, int64_t past)
+{
+	const struct reorder_run *r = arg;
+
+	memcpy(r->y + first, r->x + first, (size_t)(past - first));
 }
 
 static int run_reorder(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		       void *scratch, const struct rvl_pool *pool)
 {
-	struct reorder_run r = { .k = k, .x = in[0], .y = out[0] };
+	const struct rvl_kernel_arg *x = &k->d.in[0], *y = &k->d.out[0];
+	int64_t images = x->shape.dim[0], c = x->shape.dim[1], plane = plane_of(&x->shape);
+	bool to_nhwc = y->layout == RIVULET_LAYOUT_NHWC;
+	struct reorder_run r = {
+		.x = in[0], .y = out[0], .size = rvl_type_size(x->type),
+		.rows = to_nhwc ? c : plane, .cols = to_nhwc ? plane : c,
+	};
 
 	(void)scratch;
-	rvl_parallel(pool, (uint32_t)k->d.in[0].shape.dim[0], reorder_image, &r);
+	if (x->layout == y->layout)
+		rvl_parallel_range(pool, images * c * plane * (int64_t)r.size, GRAIN * TILE * TILE,
+				   copy_image, &r);
+	else
+		rvl_parallel_range(pool, images * tiles(c) * tiles(plane), GRAIN, reorder_tiles, &r);
 	return 0;
 }
 

@@ -191,10 +191,10 @@ static void range_part(void *arg, uint32_t i)
 	r->fn(r->arg, first, past < r->n ? past : r->n);
 }
 
-void rvl_for_range(const struct rvl_call *c, int64_t n, int64_t grain,
-		   void (*fn)(void *arg, int64_t first, int64_t past), void *arg)
+void rvl_parallel_range(const struct rvl_pool *pool, int64_t n, int64_t grain,
+			void (*fn)(void *arg, int64_t first, int64_t past), void *arg)
 {
-	int64_t parts = c->pool && c->pool->threads > 1 ? 4 * (int64_t)c->pool->threads : 1;
+	int64_t parts = pool && pool->threads > 1 ? 4 * (int64_t)pool->threads : 1;
 	struct range r = { .fn = fn, .arg = arg, .n = n };
 
 	if (n <= 0)
@@ -202,7 +202,13 @@ void rvl_for_range(const struct rvl_call *c, int64_t n, int64_t grain,
 	r.step = (n + parts - 1) / parts;
 	if (r.step < grain)
 		r.step = grain;
-	rvl_parallel(c->pool, (uint32_t)((n + r.step - 1) / r.step), range_part, &r);
+	rvl_parallel(pool, (uint32_t)((n + r.step - 1) / r.step), range_part, &r);
+}
+
+void rvl_for_range(const struct rvl_call *c, int64_t n, int64_t grain,
+		   void (*fn)(void *arg, int64_t first, int64_t past), void *arg)
+{
+	rvl_parallel_range(c->pool, n, grain, fn, arg);
 }
 
 void rvl_strides(const struct rvl_shape *s, int64_t *stride)

@@ -4,16 +4,31 @@
 
 #include "internal.h"
 
+#define GRAIN 65536	/* bytes that a thread moves at least */
+
+/* A kernel at work, for the threads that share it. */
+struct move_run {
+	const struct rvl_kernel *k;
+	const char *x;
+	char *y;
+};
+
+static void copy_bytes(void *arg, int64_t first, int64_t past)
+{
+	const struct move_run *r = arg;
+
+	memcpy(r->y + first, r->x + first, (size_t)(past - first));
+}
+
 static int run_copy(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		    void *scratch, const struct rvl_pool *pool)
 {
-	size_t bytes = (size_t)rvl_shape_count(&k->d.out[0].shape) *
-		       rvl_type_size(k->d.out[0].type);
+	struct move_run r = { .k = k, .x = in[0], .y = out[0] };
 
 	(void)scratch;
-	(void)pool;
 	if (out[0] != in[0])
-		memcpy(out[0], in[0], bytes);
+		rvl_parallel_range(pool, rvl_shape_count(&k->d.out[0].shape) *
+				   (int64_t)rvl_type_size(k->d.out[0].type), GRAIN, copy_bytes, &r);
 	return 0;
 }
 
@@ -61,27 +76,25 @@ static void gather(const char *x, int64_t stride, int64_t n, size_t size, char *
 		memcpy(y + (size_t)i * size, x + (size_t)(i * stride) * size, size);
 }
 
-static int run_transpose(const struct rvl_kernel *k, const void *const *in, void *const *out,
-			 void *scratch, const struct rvl_pool *pool)
+/* Rows [first, past) of the output, a row being its last dimension in memory. */
+static void transpose_rows(void *arg, int64_t first, int64_t past)
 {
-	size_t size = rvl_type_size(k->d.out[0].type);
-	int64_t pos[RVL_MAX_RANK] = { 0 };
-	int64_t at = 0, done = 0, total = rvl_shape_count(&k->d.out[0].shape);
+	const struct move_run *r = arg;
+	size_t size = rvl_type_size(r->k->d.out[0].type);
+	int64_t pos[RVL_MAX_RANK], at = 0, rest = first;
 	struct walk w;
 	int last;
 
-	(void)scratch;
-	(void)pool;
-	plan_walk(&k->d, &w);
+	plan_walk(&r->k->d, &w);
 	last = w.rank - 1;
-	if (last < 0) {
-		memcpy(out[0], in[0], size);
-		return 0;
+	for (int i = last - 1; i >= 0; i--) {
+		pos[i] = rest % w.dim[i];
+		rest /= w.dim[i];
+		at += pos[i] * w.stride[i];
 	}
-	while (done < total) {
-		gather((const char *)in[0] + (size_t)at * size, w.stride[last], w.dim[last], size,
-		       (char *)out[0] + (size_t)done * size);
-		done += w.dim[last];
+	for (int64_t row = first; row < past; row++) {
+		gather(r->x + (size_t)at * size, w.stride[last], w.dim[last], size,
+		       r->y + (size_t)(row * w.dim[last]) * size);
 		for (int i = last - 1; i >= 0; i--) {
 			at += w.stride[i];
 			if (++pos[i] < w.dim[i])
@@ -90,6 +103,23 @@ static int run_transpose(const struct rvl_kernel *k, const void *const *in, void
 			pos[i] = 0;
 		}
 	}
+}
+
+static int run_transpose(const struct rvl_kernel *k, const void *const *in, void *const *out,
+			 void *scratch, const struct rvl_pool *pool)
+{
+	struct move_run r = { .k = k, .x = in[0], .y = out[0] };
+	size_t size = rvl_type_size(k->d.out[0].type);
+	int64_t total = rvl_shape_count(&k->d.out[0].shape), n;
+	struct walk w;
+
+	(void)scratch;
+	plan_walk(&k->d, &w);
+	n = w.rank ? w.dim[w.rank - 1] : 0;
+	if (!w.rank)
+		memcpy(out[0], in[0], size);
+	else if (total)
+		rvl_parallel_range(pool, total / n, 1 + GRAIN / (n * (int64_t)size), transpose_rows, &r);
 	return 0;
 }
 
@@ -146,35 +176,65 @@ static int blocked_of(const struct rvl_kernel *k, struct blocked *b, char *why)
 	return 0;
 }
 
+struct blocked_run {
+	struct blocked b;
+	bool pack;
+	const uint8_t *x;
+	uint8_t *y;
+};
+
+#define PIXELS 256	/* of a block of channels, moved at a time */
+
+/* Pixels [p0, p1) of one lane. */
+static void move_lane(const struct blocked_run *r, int64_t image, int64_t c, int64_t p0, int64_t p1)
+{
+	const struct blocked *b = &r->b;
+	int64_t blocks = (b->c + b->block - 1) / b->block;
+	int64_t plain = (image * b->c + c) * b->plane;
+	int64_t packed = (image * blocks + c / b->block) * b->plane * b->block + c % b->block;
+
+	if (c >= b->c && !r->pack)
+		return;
+	for (int64_t p = p0; p < p1; p++) {
+		if (!r->pack)
+			r->y[plain + p] = r->x[packed + p * b->block] ^ b->flip;
+		else
+			r->y[packed + p * b->block] = c < b->c ? r->x[plain + p] ^ b->flip : b->fill;
+	}
+}
+
+static int64_t pieces(const struct blocked *b)
+{
+	return (b->plane + PIXELS - 1) / PIXELS;
+}
+
+/* Pieces of all blocks of all images. */
+static void move_pieces(void *arg, int64_t first, int64_t past)
+{
+	const struct blocked_run *r = arg;
+	const struct blocked *b = &r->b;
+	int64_t blocks = (b->c + b->block - 1) / b->block;
+
+	for (int64_t i = first; i < past; i++) {
+		int64_t block = i / pieces(b), p0 = i % pieces(b) * PIXELS;
+		int64_t p1 = b->plane - p0 < PIXELS ? b->plane : p0 + PIXELS;
+
+		for (int64_t c = 0; c < b->block; c++)
+			move_lane(r, block / blocks, block % blocks * b->block + c, p0, p1);
+	}
+}
+
 static int run_blocked(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		       void *scratch, const struct rvl_pool *pool)
 {
-	bool pack = k->d.op == RVL_OP_PACK_BLOCKED;
-	struct blocked b;
-	int64_t blocks;
-	int rc = blocked_of(k, &b, NULL);
+	struct blocked_run r = { .pack = k->d.op == RVL_OP_PACK_BLOCKED, .x = in[0], .y = out[0] };
+	int rc = blocked_of(k, &r.b, NULL);
 
 	(void)scratch;
-	(void)pool;
 	if (rc)
 		return rc;
-	blocks = (b.c + b.block - 1) / b.block;
-	for (int64_t i = 0; i < b.n * blocks * b.block; i++) {
-		int64_t image = i / (blocks * b.block), c = i % (blocks * b.block);
-		int64_t plain = (image * b.c + c) * b.plane;
-		int64_t packed = (image * blocks + c / b.block) * b.plane * b.block + c % b.block;
-		const uint8_t *x = in[0];
-		uint8_t *y = out[0];
-
-		if (c >= b.c && !pack)
-			continue;
-		for (int64_t p = 0; p < b.plane; p++) {
-			if (!pack)
-				y[plain + p] = x[packed + p * b.block] ^ b.flip;
-			else
-				y[packed + p * b.block] = c < b.c ? x[plain + p] ^ b.flip : b.fill;
-		}
-	}
+	rvl_parallel_range(pool, r.b.n * ((r.b.c + r.b.block - 1) / r.b.block) * pieces(&r.b),
+			   1 + GRAIN / (r.b.block * PIXELS), move_pieces, &r);
 	return 0;
 }
 

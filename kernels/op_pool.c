@@ -206,6 +206,7 @@ void rvl_ref_qaverage_pool(const struct rvl_conv_geom *g, const int32_t pad[4],
 
 /* ---- images in NHWC ---- */
 
+#define GRAIN 16384	/* elements that a thread pools at least */
 #define RUN 64	/* channels whose intermediate results are on the stack */
 
 /* Channels [c, c + n) under a window. x: the image from channel c on; y: the pixel's. */
@@ -496,52 +497,73 @@ static void global_mean_run(const struct rvl_kernel *k, const uint8_t *x, int64_
 		rvl_st8(y, i, global_qmean(k, (int32_t)sum[i], plane));
 }
 
+struct global_run {
+	const struct rvl_kernel *k;
+	const char *x;
+	char *y;
+};
+
+/* Runs of channels of images in NHWC. */
+static void global_runs(void *arg, int64_t first, int64_t past)
+{
+	const struct global_run *r = arg;
+	const struct rvl_kernel_arg *x = &r->k->d.in[0];
+	int64_t channels = x->shape.dim[1], plane = plane_size(r->k);
+	int64_t runs = (channels + RUN - 1) / RUN;
+	size_t size = rvl_type_size(x->type);
+
+	for (int64_t i = first; i < past; i++) {
+		int64_t image = i / runs, c = i % runs * RUN;
+		int64_t n = channels - c < RUN ? channels - c : RUN;
+		const char *from = r->x + (size_t)(image * channels * plane + c) * size;
+		char *to = r->y + (size_t)(image * channels + c) * size;
+
+		if (r->k->d.op == RVL_OP_GLOBAL_MAX_POOL)
+			global_max_run(x->type, from, channels, plane, n, to);
+		else
+			global_mean_run(r->k, (const uint8_t *)from, channels, plane, n, (uint8_t *)to);
+	}
+}
+
 static int run_global_nhwc(const struct rvl_kernel *k, const void *const *in, void *const *out,
 			   void *scratch, const struct rvl_pool *pool)
 {
-	const struct rvl_kernel_arg *x = &k->d.in[0];
-	int64_t channels = x->shape.dim[1], plane = plane_size(k);
-	size_t size = rvl_type_size(x->type);
+	struct global_run r = { .k = k, .x = in[0], .y = out[0] };
+	const int64_t *dim = k->d.in[0].shape.dim;
 
 	(void)scratch;
-	(void)pool;
-	for (int64_t i = 0; i < x->shape.dim[0]; i++) {
-		for (int64_t c = 0; c < channels; c += RUN) {
-			int64_t n = channels - c < RUN ? channels - c : RUN;
-			const char *from = (const char *)in[0] + (size_t)(i * channels * plane + c) * size;
-			char *to = (char *)out[0] + (size_t)(i * channels + c) * size;
-
-			if (k->d.op == RVL_OP_GLOBAL_MAX_POOL)
-				global_max_run(x->type, from, channels, plane, n, to);
-			else
-				global_mean_run(k, (const uint8_t *)from, channels, plane, n,
-						(uint8_t *)to);
-		}
-	}
+	rvl_parallel_range(pool, dim[0] * ((dim[1] + RUN - 1) / RUN), 1 + GRAIN / (plane_size(k) * RUN),
+			   global_runs, &r);
 	return 0;
+}
+
+static void global_planes(void *arg, int64_t first, int64_t past)
+{
+	const struct global_run *r = arg;
+	enum rvl_type t = r->k->d.in[0].type;
+	int64_t n = plane_size(r->k);
+
+	for (int64_t i = first; i < past; i++) {
+		const char *x = r->x + (size_t)(i * n) * rvl_type_size(t);
+
+		if (r->k->d.op == RVL_OP_GLOBAL_MAX_POOL)
+			global_max(t, x, n, r->y + (size_t)i * rvl_type_size(t));
+		else if (r->k->d.op == RVL_OP_GLOBAL_AVERAGE_POOL)
+			((float *)r->y)[i] = global_mean((const float *)x, n);
+		else
+			rvl_st8(r->y, i, global_qmean(r->k, plane_sum((const uint8_t *)x,
+								       t == RVL_TYPE_U8, n), n));
+	}
 }
 
 static int run_global(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		      void *scratch, const struct rvl_pool *pool)
 {
-	enum rvl_type t = k->d.in[0].type;
-	int64_t n = plane_size(k);
-	int64_t planes = rvl_shape_count(&k->d.out[0].shape);
+	struct global_run r = { .k = k, .x = in[0], .y = out[0] };
 
 	(void)scratch;
-	(void)pool;
-	for (int64_t i = 0; i < planes; i++) {
-		const char *x = (const char *)in[0] + (size_t)(i * n) * rvl_type_size(t);
-		char *y = (char *)out[0] + (size_t)i * rvl_type_size(t);
-
-		if (k->d.op == RVL_OP_GLOBAL_MAX_POOL)
-			global_max(t, x, n, y);
-		else if (k->d.op == RVL_OP_GLOBAL_AVERAGE_POOL)
-			((float *)out[0])[i] = global_mean((const float *)in[0] + i * n, n);
-		else
-			rvl_st8(out[0], i, global_qmean(k, plane_sum((const uint8_t *)x,
-								     t == RVL_TYPE_U8, n), n));
-	}
+	rvl_parallel_range(pool, rvl_shape_count(&k->d.out[0].shape), 1 + GRAIN / plane_size(k),
+			   global_planes, &r);
 	return 0;
 }
 

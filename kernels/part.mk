@@ -25,6 +25,7 @@ $(eval $(call program,unit/test_int8,tests/unit/test_int8.c tests/int8/shapes.c 
 UNIT_TESTS += $(BUILD)/unit/test_int8
 $(eval $(call program,unit/test_float,tests/unit/test_float.c tests/float/shapes.c tests/kernels/guarded.c,kernels uapi,-lm $(CHECK_LIBS)))
 UNIT_TESTS += $(BUILD)/unit/test_float
+$(eval $(call unit_test,split,kernels uapi,-lm))
 $(eval $(call unit_test,op_unary,kernels uapi,-lm))
 $(eval $(call unit_test,op_reduce,kernels uapi,-lm))
 $(eval $(call unit_test,op_lines,kernels uapi,-lm))

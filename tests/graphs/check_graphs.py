@@ -14,7 +14,9 @@ FOLDER keeps what is finished, so that a run continues where an earlier run of t
 and each graph that is wrong: SEED.onnx and SEED.npz (inputs), both reduced to the fewest nodes found.
 
 A float result that is further apart is `sensitive` where changes of 2^-22 in the operands of nodes move
-onnxruntime's own result as far. A graph that onnxruntime refuses is replaced by another of the same seed.
+onnxruntime's own result as far; it is `unlike` where it equals that of onnxruntime without optimisation. Both are
+bounded (MOST), because a comparison that excuses too much would hide what is wrong. A graph that onnxruntime
+refuses is replaced by another of the same seed.
 """
 import argparse
 import collections
