@@ -50,6 +50,9 @@ HOW = ("interpreter", "cpu", "npu", "npu without views")
 CHUNK = 50
 HANG_S = 120
 TRIES = 8
+# Share of the graphs whose distance may be explained in this way, beyond the first FEW. 68,450 graphs had 0.034 % and 0.006 %.
+MOST = {"sensitive": 0.001, "unlike": 0.0005}
+FEW = 3
 TOLERANCE = 1e-5
 
 
@@ -385,7 +388,23 @@ def run(args):
     return total
 
 
+def excused_too_often(total):
+    """A line for each explanation that holds for more graphs than MOST allows."""
+    return [f"not ok - {total[kind]} of {total['cases']} graphs are {kind}, at most {FEW} and {100 * share:g} % may be"
+            for kind, share in MOST.items() if total[kind] > FEW + share * total["cases"]]
+
+
+def check_bounds():
+    """The bounds must notice a comparison that excuses a class of graphs."""
+    for kind, share in MOST.items():
+        most = FEW + int(share * 10000)
+        assert not excused_too_often(collections.Counter({"cases": 10000, kind: most}))
+        assert len(excused_too_often(collections.Counter({"cases": 10000, kind: most + 1}))) == 1
+    assert not excused_too_often(collections.Counter())
+
+
 def main():
+    check_bounds()
     parser = argparse.ArgumentParser()
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--one", action="store_true")
@@ -413,7 +432,9 @@ def main():
     print(f"figure graphs.sensitive {total['sensitive']} graphs")
     print(f"figure graphs.unlike {total['unlike']} graphs")
     print(f"figure graphs.operators {sum(k.startswith('op ') for k in total)} operators")
-    return total["wrong"] > 0 or not total["cases"]
+    excused = excused_too_often(total)
+    print("\n".join(excused), end="\n" if excused else "")
+    return total["wrong"] > 0 or not total["cases"] or bool(excused)
 
 
 if __name__ == "__main__":
