@@ -275,7 +275,7 @@ static int refuse_bounded(struct opening *o)
 		if (!(t[i].flags & RIVULET_TENSOR_BOUNDED))
 			continue;
 		snprintf(o->why.text, sizeof(o->why.text),
-			 "output %.80s: only a run knows its shape, and OPEN does not have the flag SHAPES",
+			 "output %.80s: its shape is known at run time only, and OPEN does not have the flag SHAPES",
 			 rivulet_program_string(p, t[i].name));
 		return -EOPNOTSUPP;
 	}

@@ -40,7 +40,7 @@ struct rvl_instance {
 	struct rvl_model *model;
 	uint32_t id;
 	bool dead;		/* closed while a run or a preparation was under way */
-	bool shapes;		/* the client asks for shapes that only a run knows */
+	bool shapes;		/* the client asks for shapes that are known at run time only */
 	bool ran;		/* the last run ended well, so these shapes are known */
 	bool preparing;		/* a thread works on it: OPEN or BIND */
 	uint32_t epoch;

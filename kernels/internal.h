@@ -84,7 +84,7 @@ struct rvl_kernel {
 	struct rvl_kernel *inner;	/* Q_GENERAL: the operator on floats */
 	bool reference;
 	bool swapped;		/* operands of an addition are exchanged */
-	bool moving;		/* only a run knows the shapes of the outputs */
+	bool moving;		/* the shapes of the outputs are known at run time only */
 	float *table;		/* dequantised values of the 256 bytes */
 	uint8_t *lut;		/* results for the 256 bytes */
 	void *mem[RVL_KERNEL_MEM];

@@ -36,7 +36,7 @@ enum rvl_isa {
 	RVL_ISA_COUNT,
 };
 
-/* Whether the processor has all features of a set. */
+/** Whether the processor has all features of a set. */
 bool rvl_isa_available(enum rvl_isa isa);
 
 /** The instruction set in use. */

@@ -41,7 +41,7 @@ static int make_inner(struct rvl_kernel *k, bool reference, char *why)
 	d.out[0].type = RVL_TYPE_F32;
 	d.out[0].quant = (struct rvl_kernel_quant) { .n = 0 };
 	rc = rvl_kernel_new(&d, reference, &k->inner, why);
-	return !rc && k->inner->moving ? rvl_why(why, "only a run knows the shape of its result") : rc;
+	return !rc && k->inner->moving ? rvl_why(why, "the shape of its result is known at run time only") : rc;
 }
 
 /* A table of 256 floats for each operand of bytes, at 256 times the operand's number. */

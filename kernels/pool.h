@@ -6,7 +6,7 @@
 
 #include "internal.h"
 
-/*
+/**
  * Sets element @i of @y to the least finite value: the maximum of a window that lies in the padding
  * alone.
  */

@@ -112,8 +112,8 @@ int rvl_kernel_run(const struct rvl_kernel *k, const void *const *in, void *cons
 		   void *scratch, const struct rvl_pool *pool);
 
 /**
- * The same for operands whose shapes only the run knows. in[i] has the true shape; out[i] has the
- * shape of the descriptor, which is an upper bound, and gets the true one. Only kernels of
+ * The same for operands whose shapes are known at run time only. in[i] has the true shape; out[i]
+ * has the shape of the descriptor, which is an upper bound, and gets the true one. Only kernels of
  * RVL_OP_GENERAL take shapes other than those of their descriptor. @why: RVL_WHY_MAX bytes or NULL.
  */
 int rvl_kernel_run_values(const struct rvl_kernel *k, const struct rvl_value *in,
@@ -128,7 +128,7 @@ struct rvl_cpu_set {
 	bool forced;		/* by the environment variable RIVULET_ISA */
 };
 
-/* Set number @i, the least preferred first. Returns false behind the last one. */
+/** Set number @i, the least preferred first. Returns false behind the last one. */
 bool rvl_cpu_set(uint32_t i, struct rvl_cpu_set *set);
 
 /**

@@ -109,8 +109,8 @@ struct rvl_call {
 	struct rvl_value in[RVL_MAX_IN];
 	struct rvl_value out[RVL_MAX_OUT];
 	/*
-	 * A shape rule sets it when only a run knows the shape of the outputs: their shapes are then
-	 * upper bounds, and rvl_op_def.run sets the true ones.
+	 * A shape rule sets it when the shape of the outputs is known at run time only: their
+	 * shapes are then upper bounds, and rvl_op_def.run sets the true ones.
 	 */
 	bool bounded;
 	/* A shape rule failed because data that decides the shape is known at run time only. */

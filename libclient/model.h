@@ -43,7 +43,7 @@ struct rivulet_model {
 	uint32_t inputs;
 	uint32_t count;			/* inputs + outputs */
 	uint32_t described;		/* of them, with known properties */
-	bool bounded;			/* an output has a shape that only a run knows */
+	bool bounded;			/* an output has a shape that is known at run time only */
 	struct rvl_model_tensor *tensor;
 	int program;			/* or -1 */
 	struct rivulet_model_info info;

@@ -68,7 +68,7 @@ static void *get_scratch(size_t size)
 	return s->bytes;
 }
 
-/* An operand, in the shape of the step's parameters unless only this run knows it. */
+/* An operand, in the shape of the step's parameters unless the run has determined it. */
 static struct rvl_value operand(const struct rivulet_exec *x, uint32_t tensor)
 {
 	const struct rivulet_tensor *t;

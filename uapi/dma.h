@@ -45,7 +45,7 @@ struct dma {
 };
 
 void dma_init(struct dma *d, const struct rivulet_board *b);
-/* dma_start() - an instruction of LOAD or STORE starts; without bursts it does not use the port */
+/** dma_start() - an instruction of LOAD or STORE starts; without bursts it does not use the port */
 void dma_start(struct dma *d, enum dma_user who, const struct rivulet_cost *cost, uint64_t now);
 /** dma_ask() - FETCH requests a burst of @beats from cycle @now on */
 void dma_ask(struct dma *d, uint64_t beats, uint64_t now);

@@ -41,7 +41,7 @@ enum rivulet_tensor_dir { RIVULET_DIR_INPUT = 0, RIVULET_DIR_OUTPUT = 1 };
 
 /** enum rivulet_open_flag - OPEN */
 enum rivulet_open_flag {
-	RIVULET_OPEN_SHAPES = 1u << 0,	/* the client asks by TENSOR for shapes that only a run knows */
+	RIVULET_OPEN_SHAPES = 1u << 0,	/* the client asks by TENSOR for the shapes of each run */
 };
 #define RIVULET_OPEN_FLAGS	0x1u
 

@@ -141,10 +141,10 @@ static int verify_node(const struct rvl_node *n, unsigned char *made, struct rvl
 		if (!t)
 			continue;
 		if (!made[t->id])
-			return rvl_fail(err, -EINVAL, "node '%s' (%s) reads '%s' before it is made",
+			return rvl_fail(err, -EINVAL, "node '%s' (%s) reads '%s' before it is produced",
 					n->name, n->op_type, t->name);
 		if (listed_as_user(t, n) != uses_of(n, t))
-			return rvl_fail(err, -EINVAL, "tensor '%s' does not know its user '%s'",
+			return rvl_fail(err, -EINVAL, "tensor '%s' does not list its user '%s'",
 					t->name, n->name);
 	}
 	for (uint32_t i = 0; i < n->n_out; i++) {
@@ -225,7 +225,7 @@ static int verify_all(const struct rvl_graph *g, unsigned char *made, struct rvl
 		rc = verify_users(g->tensors[i], err);
 	for (uint32_t i = 0; i < g->n_outputs && !rc; i++)
 		if (!made[g->outputs[i]->id])
-			rc = rvl_fail(err, -EINVAL, "nothing makes the output '%s'",
+			rc = rvl_fail(err, -EINVAL, "no node produces the output '%s'",
 				      g->outputs[i]->name);
 	return rc;
 }

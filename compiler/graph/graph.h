@@ -71,7 +71,7 @@ struct rvl_tensor {
 	const void *data;
 	/* why no kernel can take this tensor ("element type string"), else NULL */
 	const char *bad;
-	bool bounded;			/* only a run knows the shape; @shape is its upper bound */
+	bool bounded;			/* @shape is an upper bound; a run determines the shape */
 	/*
 	 * Set for an input or output of the model whose type is converted for computation (float16,
 	 * bfloat16, float64): the float32 tensor that the nodes read or make instead. Else NULL.

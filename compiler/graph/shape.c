@@ -257,7 +257,7 @@ static void fill_unknown(struct infer *in, int unknown, int64_t count)
 		if (i != unknown && __builtin_mul_overflow(known, in->shape.dim[i], &known))
 			known = 0;
 	if (known <= 0 || count % known) {
-		reject(in, "its -1 dimension cannot be worked out");
+		reject(in, "its -1 dimension cannot be computed");
 		return;
 	}
 	in->shape.dim[unknown] = count / known;
@@ -483,7 +483,7 @@ static int infer_special(struct infer *in)
 	struct rvl_node *n = in->n;
 
 	if (reads_bounded(n)) {
-		reject(in, "only a run knows the shape of its input");
+		reject(in, "the shape of its input is known at run time only");
 		return 0;
 	}
 	table[n->op](in);

@@ -91,7 +91,7 @@ struct rvl_block {
 	uint32_t term;
 };
 
-/*
+/**
  * struct rvl_mode - how CONV computes the products of a layer
  *
  * One file, mode_NAME.c, defines each mode; make collects them in a table. Tiling, packing and

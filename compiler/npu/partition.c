@@ -133,7 +133,7 @@ static bool demote_idle(struct partition *p, unsigned char *worth)
 		if (n->free || n->place != RVL_PLACE_NPU || worth[p->round[n->id]])
 			continue;
 		n->place = RVL_PLACE_CPU;
-		n->reason = "alone it is less work than handing it over";
+		n->reason = "an NPU step would only move values";
 		changed = true;
 	}
 	return changed;

@@ -11,7 +11,7 @@
  */
 typedef const char *(*rvl_npu_fits_fn)(struct rvl_graph *g, const struct rvl_node *n, void *arg);
 
-/*
+/**
  * Places every node and groups the nodes into the fewest segments, so that no path leaves a segment
  * and re-enters it. Reorders g->nodes so that every segment is contiguous, fills g->segs and the
  * reasons. @fits may be NULL.

@@ -84,7 +84,7 @@ int rvl_variants_of_cpu(const struct rvl_backend *be, const struct rvl_node *n, 
 	if (be->n_variants == 1)
 		return 0;
 	return rvl_fail(be->err, -EOPNOTSUPP,
-			"node \"%s\" (%s) runs on the CPU (%s), which has no levels: one length for all, please",
+			"node \"%s\" (%s) runs on the CPU (%s), which has no levels: all levels must have one length",
 			n->name, n->op_type, n->reason ? n->reason : "no reason given");
 }
 

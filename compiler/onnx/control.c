@@ -2,14 +2,14 @@
 /*
  * If, Loop and Scan. Shape inference asks to expand such a node when everything before it is known:
  *
- * - If takes the nodes of the branch that a constant condition names. Where only a run knows the
- *   condition, both branches are computed and their results are selected.
+ * - If takes the nodes of the branch that a constant condition names. Where the condition is known
+ *   at run time only, both branches are computed and their results are selected.
  * - Loop takes the nodes of one iteration and becomes the Loop of the iterations that are left, so
- *   that each condition is known, or not, when its turn comes.
+ *   that each condition is known, or not, when the Loop is expanded again.
  * - Scan takes the nodes of all iterations, whose number is a dimension.
  *
- * A trip count or a condition of Loop that only a run knows, and more nodes than the limit of a
- * model, are refused.
+ * A trip count or a condition of Loop that is known at run time only, and more nodes than the limit
+ * of a model, are refused.
  */
 #include "onnx/model.h"
 
@@ -241,7 +241,7 @@ static int run_body(struct rvl_graph *g, struct control *c, int which, int64_t a
 	for (uint32_t i = 0; i < body->outputs.n && !rc; i++) {
 		rc = rvl_onnx_reads(g, &m, body->outputs.name[i], &out[i], err);
 		if (!rc && !out[i])
-			rc = rvl_fail(err, -EBADMSG, "a subgraph of '%.60s' hands out an absent operand",
+			rc = rvl_fail(err, -EBADMSG, "a subgraph of '%.60s' returns an absent operand",
 				      c->name);
 	}
 	return rc;
@@ -310,11 +310,11 @@ static int expand_if(struct rvl_graph *g, struct rvl_node *n, const char **why,
 
 static const char *unknown(struct rvl_graph *g, const char *what, const struct rvl_tensor *t)
 {
-	return rvl_graph_printf(g, "only a run knows its %s: freeze the input that '%.40s' comes from",
+	return rvl_graph_printf(g, "its %s is known at run time only: freeze the input that '%.40s' comes from",
 				what, t->name);
 }
 
-/* Whether another iteration runs; *why where only a run knows. */
+/* Whether another iteration runs; *why where it is known at run time only. */
 static bool goes_on(struct rvl_graph *g, const struct control *c, const struct rvl_node *n,
 		    const char **why)
 {
@@ -543,7 +543,7 @@ static int expand_scan(struct rvl_graph *g, struct rvl_node *n, const char **why
 	memcpy(in, n->in + c->batched, count * sizeof(*in));
 	for (uint32_t i = 0; i < count; i++)
 		if (!in[i] || in[i]->bounded)
-			*why = in[i] ? "only a run knows the length of what it scans" :
+			*why = in[i] ? "the length of what it scans is known at run time only" :
 				       "it lacks an operand";
 	trips = *why ? -1 : trips_of(g, c, in + c->n_state, why);
 	batch = c->batched && trips >= 0 ? in[c->n_state]->shape.dim[0] : 1;

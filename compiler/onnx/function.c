@@ -84,7 +84,7 @@ static int hand_out(struct rvl_graph *g, const struct rvl_onnx_model *m,
 		if (!rc)
 			rc = rvl_onnx_makes(g, m, on->out[i], &to, err);
 		if (!rc && !from)
-			rc = rvl_fail(err, -EBADMSG, "a function hands out an operand that the call lacks");
+			rc = rvl_fail(err, -EBADMSG, "a function returns an operand that the call omits");
 		if (!rc && (to->producer || to->data || to->is_input))
 			rc = rvl_fail(err, -EBADMSG, "a function makes tensor '%s', which another node, input or initializer already is",
 				      to->name);

@@ -163,7 +163,7 @@ static int load_value_info(struct rvl_graph *g, const struct rvl_onnx_model *m,
 		return rc;
 	t = rvl_tensor_find(g, name);
 	if (output && (!t || (!t->producer && !t->data && !t->is_input)))
-		return rvl_fail(err, -EBADMSG, "nothing makes the model's output '%s'", name);
+		return rvl_fail(err, -EBADMSG, "no node produces the model's output '%s'", name);
 	if (!t)
 		return 0;
 	if (t->producer && v.elem_type && !t->declared && !t->computed) {
@@ -185,7 +185,7 @@ static int check_sources(const struct rvl_graph *g, struct rvl_err *err)
 
 			if (t && !t->producer && !t->data && !t->is_input)
 				return rvl_fail(err, -EBADMSG,
-						"node '%s' (%s) reads tensor '%s', which nothing makes",
+						"node '%s' (%s) reads tensor '%s', which no node produces",
 						n->name, n->op_type, t->name);
 		}
 	}

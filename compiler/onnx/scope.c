@@ -90,7 +90,7 @@ int rvl_onnx_reads(struct rvl_graph *g, const struct rvl_onnx_model *m, struct r
 	if (rc < 0)
 		return rc;
 	if (!rc && m->scope && !*out)
-		return rvl_fail(err, -EBADMSG, "a node of '%.60s' reads '%.*s', which nothing before it makes",
+		return rvl_fail(err, -EBADMSG, "a node of '%.60s' reads '%.*s', which no earlier node produces",
 				m->scope->prefix, (int)(name.len < 60 ? name.len : 60),
 				(const char *)name.p);
 	take_computed(out);

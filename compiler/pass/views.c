@@ -89,8 +89,8 @@ static int listed(struct views *v, const struct rvl_node *n)
 }
 
 /*
- * Fills v->boxes: 1; or 0 for a node that does more than copy, or whose boxes only a run knows; or
- * -ENOMEM.
+ * Fills v->boxes: 1; or 0 for a node that does more than copy, or whose boxes are known at run time
+ * only; or -ENOMEM.
  */
 static int find_boxes(struct views *v, const struct rvl_node *n)
 {

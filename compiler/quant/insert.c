@@ -278,7 +278,7 @@ static int quantise_weights(struct insertion *c, struct rvl_node *n)
 		return rvl_fail(c->err, -ENOMEM, "no memory for weights");
 	if (!is_finite(w) || !is_finite(n->n_in > 2 ? n->in[2] : NULL))
 		return rvl_fail(c->err, -EINVAL,
-				"weights or bias of node \"%s\" are infinite or no numbers; --keep-float leaves it out",
+				"weights or bias of node \"%s\" are infinite or NaN; --keep-float leaves it out",
 				n->name);
 	quantise_rows(&r, w->data, least_scales(c, n, &r), q, scale);
 	rc = takes_bias(c, n) ? quantise_bias(c, n, &r, scale) : 0;

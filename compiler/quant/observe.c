@@ -187,7 +187,7 @@ static int collect(const struct observation *o, struct rvl_seen *seen, struct rv
 	}
 	for (uint32_t i = 0; i < g->n_tensors; i++)
 		if (seen[i].wanted && seen[i].bad)
-			return rvl_fail(err, -EINVAL, "calibration gives no numbers in \"%s\"",
+			return rvl_fail(err, -EINVAL, "calibration gives infinite values or NaN in \"%s\"",
 					g->tensors[i]->name);
 	return 0;
 }

@@ -16,7 +16,7 @@ static int infer_select(struct rvl_call *c)
 		return rvl_op_fail(c, "its branches give %s and %s", rvl_type_name(c->in[1].type),
 				   rvl_type_name(c->in[2].type));
 	if (!cond && !rvl_shape_equal(&c->in[1].shape, &c->in[2].shape)) {
-		return rvl_op_fail(c, "its branches give different shapes, and only a run knows which one is taken");
+		return rvl_op_fail(c, "its branches give different shapes, and the branch is known at run time only");
 	}
 	rvl_set_out(c, 0, c->in[taken].type, &c->in[taken].shape);
 	return 0;
@@ -40,6 +40,6 @@ const struct rvl_op_def rvl_ops_control[] = {
 	{ .name = "Select", .domain = "rivulet", .since = 1, .least_in = 3, .most_in = 3,
 	  .types = { RVL_T(BOOL), RVL_T_STORED, RVL_T_STORED }, .infer = infer_select,
 	  .run = run_select,
-	  .doc = "the result of one branch of an If whose condition only a run knows" },
+	  .doc = "the result of one branch of an If whose condition is known at run time only" },
 	RVL_OPS_END
 };

@@ -363,7 +363,7 @@ static int run_lp_norm(struct rvl_call *c)
 
 /* ---- TopK ---- */
 
-/* The number of requested elements. *known is false where only a run knows it. */
+/* The number of requested elements. *known is false where it is known at run time only. */
 static int top_k_number(struct rvl_call *c, int64_t most, int64_t *k, bool *known)
 {
 	uint32_t n;
@@ -381,7 +381,7 @@ static int top_k_number(struct rvl_call *c, int64_t most, int64_t *k, bool *know
 			return -EINVAL;
 	}
 	if (*k < 0 || *k > most)
-		return rvl_op_fail(c, "it wants %lld of %lld elements", (long long)*k,
+		return rvl_op_fail(c, "it requests %lld of %lld elements", (long long)*k,
 				   (long long)most);
 	return 0;
 }

@@ -104,7 +104,7 @@ static int infer_reshape(struct rvl_call *c)
 	}
 	if (unknown >= 0) {
 		if (!known || count % known)
-			return rvl_op_fail(c, "its -1 dimension cannot be worked out");
+			return rvl_op_fail(c, "its -1 dimension cannot be computed");
 		y.dim[unknown] = count / known;
 	}
 	if (rvl_shape_count(&y) != count)

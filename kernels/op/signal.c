@@ -251,8 +251,8 @@ static int64_t bound_bytes(int64_t n)
 }
 
 /*
- * Where only a run knows the length, the output's length bounds it. A one-sided output has half of
- * it.
+ * Where the length is known at run time only, the output's length bounds it. A one-sided output has
+ * half of it.
  */
 static int64_t scratch_dft(const struct rvl_call *c)
 {

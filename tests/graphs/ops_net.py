@@ -369,7 +369,7 @@ def subgraph(name, nodes, outputs, inputs=()):
 
 @op(0.6, since=11)
 def branch(g):
-    """If with a condition that a run knows, or a constant one."""
+    """If with a condition that is known at run time, or a constant one."""
     x = g.any_float(lambda v: v.rank > 0, lambda: g.shape(g.between(1, 3)))
     c = g.value(np.array(g.chance()), 1.0, g.chance(0.5))
     then, other, out = g.name("b"), g.name("b"), g.name("t")

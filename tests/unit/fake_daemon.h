@@ -64,7 +64,7 @@ static struct daemon {
 	_Atomic bool die;	/* closes the connection on the next RUN */
 	_Atomic bool replug;	/* the device is removed at the next RUN, and added again */
 	_Atomic bool absent;	/* there is no device: OPEN is refused */
-	bool bounded;		/* only a run knows the shape of the output, ... */
+	bool bounded;		/* the shape of the output is known at run time only, ... */
 	uint64_t rows;		/* ... whose first dimension is this, of 4 */
 	uint64_t deadline, max_model;
 	char name[RIVULET_NAME_MAX];

@@ -157,7 +157,10 @@ static inline void *op_memory(enum rvl_type type, int64_t n, const void *from)
 	return p;
 }
 
-/* Adds an input that only a run knows. @n: elements of @data, which checks the literal. */
+/*
+ * Adds an input whose data is known at run time only. @n: elements of @data, which checks the
+ * literal.
+ */
 static inline void op_in(enum rvl_type type, struct rvl_shape s, const void *data, size_t n)
 {
 	struct rvl_value *v = &rig.call.in[rig.call.n_in++];

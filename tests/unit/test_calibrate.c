@@ -809,12 +809,12 @@ START_TEST(data_and_models_that_do_not_fit)
 	how.n_keep_float = 1;
 	refused(CONV("1"), v, 4, -ENOENT, "no node \"nobody\" to keep in float");
 	how.n_keep_float = 0;
-	refused(CONV("1"), v + 4, 4, -EINVAL, "calibration gives no numbers in \"x\"");
-	refused(CONV("1"), v, 4, -EINVAL, "calibration gives no numbers in \"x\"");
+	refused(CONV("1"), v + 4, 4, -EINVAL, "calibration gives infinite values or NaN in \"x\"");
+	refused(CONV("1"), v, 4, -EINVAL, "calibration gives infinite values or NaN in \"x\"");
 	/* The products of an infinite weight are clamped, so that all values of the model are finite. */
 	refused("in x f32 1,1,1,1; out y; const w f32 1,1,1,1 inf; const l f32 - 0; const h f32 - 6; Conv x w -> a; "
 		"Clip a l h -> y", v, 1, -EINVAL,
-		"weights or bias of node \"Conv_0\" are infinite or no numbers; --keep-float leaves it out");
+		"weights or bias of node \"Conv_0\" are infinite or NaN; --keep-float leaves it out");
 	refused("in x f32 4; out y; Frob x -> y", v, 4, -EOPNOTSUPP,
 		"node 'Frob_0' (Frob): operator Frob is not in docs/operators.md");
 }

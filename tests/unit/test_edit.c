@@ -382,7 +382,7 @@ START_TEST(sorting_is_stable)
 	for (int i = 0; i < 6; i++)
 		n[i] = node(NULL, from[i] == 9 ? x : t[from[i]], t[i]);
 	says(rvl_graph_verify(g, &err), -EINVAL,
-	     "node 'Relu_0' (Relu) reads 'rvl/5' before it is made");
+	     "node 'Relu_0' (Relu) reads 'rvl/5' before it is produced");
 	ck_assert_int_eq(rvl_graph_sort(g, &err), 0);
 	for (int i = 0; i < 6; i++)
 		ck_assert_msg(g->nodes[i] == n[order[i]], "position %d has %s", i,
@@ -475,7 +475,7 @@ START_TEST(broken_invariants_are_named)
 	says(rvl_graph_verify(g, &err), -EINVAL, "input 'x' is a constant too");
 	t[0]->data = NULL;
 	t[0]->is_input = false;
-	says(rvl_graph_verify(g, &err), -EINVAL, "node 'a' (Relu) reads 'x' before it is made");
+	says(rvl_graph_verify(g, &err), -EINVAL, "node 'a' (Relu) reads 'x' before it is produced");
 	t[0]->is_input = true;
 	t[1]->producer = n[1];
 	says(rvl_graph_verify(g, &err), -EINVAL, "tensor 'y' has two sources, one is 'a'");
@@ -484,11 +484,11 @@ START_TEST(broken_invariants_are_named)
 	says(rvl_graph_verify(g, &err), -EINVAL, "tensor 'y' has two sources, one is 'a'");
 	t[1]->data = NULL;
 	t[0]->n_users = 0;
-	says(rvl_graph_verify(g, &err), -EINVAL, "tensor 'x' does not know its user 'a'");
+	says(rvl_graph_verify(g, &err), -EINVAL, "tensor 'x' does not list its user 'a'");
 	t[0]->n_users = 1;
 	n[0]->in[1] = t[0];
 	n[0]->n_in = 2;
-	says(rvl_graph_verify(g, &err), -EINVAL, "tensor 'x' does not know its user 'a'");
+	says(rvl_graph_verify(g, &err), -EINVAL, "tensor 'x' does not list its user 'a'");
 	n[0]->n_in = 1;
 	n[1]->n_out = 0;
 	says(rvl_graph_verify(g, &err), -EINVAL, "node 'b' (Relu) has no output");
@@ -503,7 +503,7 @@ START_TEST(broken_invariants_are_named)
 	t[2]->n_users = 0;
 	ck_assert_int_eq(rvl_graph_verify(g, &err), 0);
 	ck_assert_int_eq(rvl_graph_add_output(g, tensor("v"), &err), 0);
-	says(rvl_graph_verify(g, &err), -EINVAL, "nothing makes the output 'v'");
+	says(rvl_graph_verify(g, &err), -EINVAL, "no node produces the output 'v'");
 }
 END_TEST
 

@@ -97,7 +97,7 @@ START_TEST(on_the_socket)
 	/* Refused twice: before the program is loaded to the device, and after that. */
 	for (int i = 0; i < 2; i++) {
 		ck_assert_int_eq(open_with(sock, model, 0, &x, why), -EOPNOTSUPP);
-		ck_assert_msg(strstr(why, "output y: only a run knows its shape"), "%s", why);
+		ck_assert_msg(strstr(why, "output y: its shape is known at run time only"), "%s", why);
 		ck_assert_int_eq(open_with(sock, model, RIVULET_OPEN_SHAPES, &y, why), 0);
 	}
 	ck_assert_int_eq(open_with(sock, model, 2, &x, why), -EINVAL);

@@ -396,7 +396,7 @@ START_TEST(bounded_outputs)
 	raw_init(&p, RIVULET_MSG_OPEN);
 	p.model.model = model;
 	ck_assert_int_eq(raw_call(sock, &p, -1, NULL), -EOPNOTSUPP);
-	ck_assert_msg(strstr(p.error.text, "only a run knows its shape"), "%s", p.error.text);
+	ck_assert_msg(strstr(p.error.text, "its shape is known at run time only"), "%s", p.error.text);
 	close(fd);
 	free(copy);
 	free(onnx);

@@ -509,7 +509,7 @@ START_TEST(contradictions_are_found)
 	struct pb n = pb_node("Add", "x nowhere", "y");
 	struct pb g = graph_of(&n, F32, DIMS(4)), m;
 
-	refused(&g, -EBADMSG, "nowhere", "nothing makes");
+	refused(&g, -EBADMSG, "nowhere", "no node produces");
 	n = pb_node("Add", "x", "y");
 	g = graph_of(&n, F32, DIMS(4));
 	refused(&g, -EBADMSG, "Add", "inputs");

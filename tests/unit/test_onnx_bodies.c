@@ -290,7 +290,7 @@ START_TEST(branches_of_different_shapes_need_a_constant_condition)
 	add_float(&b, "one", 1);
 	add_output(&b, "one");
 	g = run_time_if(branch("Add", 10), b);
-	refused(&g, 13, -EOPNOTSUPP, "its branches give different shapes, and only a run knows");
+	refused(&g, 13, -EOPNOTSUPP, "its branches give different shapes, and the branch is known at run time");
 }
 END_TEST
 
@@ -321,7 +321,7 @@ START_TEST(malformed_ifs_are_refused)
 	add_node(&b, pb_node("Add", "r nowhere", "s"));
 	add_bool(&g, "c", 1);
 	add_node(&g, if_node("c", b, branch("Add", 1)));
-	refused(&g, 13, -EBADMSG, "reads 'nowhere', which nothing before it makes");
+	refused(&g, 13, -EBADMSG, "reads 'nowhere', which no earlier node produces");
 }
 END_TEST
 
@@ -450,12 +450,12 @@ START_TEST(loops_of_a_run_are_refused_by_name)
 	struct pb g = loop_graph("n - x", sum_body(1000));
 
 	add_io(&g, 11, "n", S64, SCALAR);
-	refused(&g, 13, -EOPNOTSUPP, "(Loop): only a run knows its trip count: freeze the input that 'n'");
+	refused(&g, 13, -EOPNOTSUPP, "(Loop): its trip count is known at run time only: freeze the input that 'n'");
 
 	g = loop_graph("m c x", sum_body(1000));
 	add_int(&g, "m", 3);
 	add_io(&g, 11, "c", BOOL, SCALAR);
-	refused(&g, 13, -EOPNOTSUPP, "(Loop): only a run knows its condition: freeze the input that 'c'");
+	refused(&g, 13, -EOPNOTSUPP, "(Loop): its condition is known at run time only: freeze the input that 'c'");
 }
 END_TEST
 
@@ -714,7 +714,7 @@ START_TEST(a_scan_of_opset_8_has_a_batch)
 	n = pb_node("Scan", "lens zero w", "y all");
 	pb_attr_int(&n, "num_scan_inputs", 1);
 	g = scan_graph(&n);
-	refused(&g, 8, -EBADMSG, "nothing makes");
+	refused(&g, 8, -EBADMSG, "no node produces");
 }
 END_TEST
 
@@ -923,10 +923,10 @@ START_TEST(malformed_calls_are_refused)
 	f = leak_function();
 	call_refused(&f, call("Leak", "x x", "x"), -EBADMSG, "makes tensor 'x', which another");
 	f = function("mine", "Give", "a b", "b");
-	call_refused(&f, call("Give", "x", "y"), -EBADMSG, "hands out an operand that the call lacks");
+	call_refused(&f, call("Give", "x", "y"), -EBADMSG, "returns an operand that the call omits");
 	f = function("mine", "Blind", "a", "r");
 	add_to(&f, pb_node("Neg", "x", "r"));
-	call_refused(&f, call("Blind", "x", "y"), -EBADMSG, "reads 'x', which nothing before it makes");
+	call_refused(&f, call("Blind", "x", "y"), -EBADMSG, "reads 'x', which no earlier node produces");
 	f = function("other", "Leak", "a", "a");
 	call_refused(&f, call("Leak", "x", "y"), -EOPNOTSUPP, "operator Leak is not in");
 }

@@ -323,7 +323,7 @@ START_TEST(top_k_of_a_run)
 		op_begin("TopK", 11);
 		IN_F32(DIMS(3), 1, 5, 3);
 		op_in(RVL_TYPE_S64, DIMS(1), &wrong[i], 1);
-		op_fails(2, i ? "of 3 elements" : "it wants 4 of 3 elements");
+		op_fails(2, i ? "of 3 elements" : "it requests 4 of 3 elements");
 	}
 	op_begin("TopK", 11);
 	IN_F32(DIMS(3), 1, 5, 3);

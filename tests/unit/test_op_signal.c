@@ -136,7 +136,7 @@ START_TEST(a_onesided_inverse_is_real)
 }
 END_TEST
 
-/* A length that only the run knows: the test sets the declared shape, as a model does. */
+/* A length that is known at run time only: the test sets the declared shape, as a model does. */
 START_TEST(dft_takes_its_length_at_run_time)
 {
 	op_begin("DFT", 20);

@@ -330,7 +330,7 @@ START_TEST(functions_of_bytes)
 	d.in[0] = (struct rvl_kernel_arg){ .type = RVL_TYPE_F32, .data = &two };
 	d.out[0].shape = SHAPE(40);
 	accepted();
-	/* Only a run knows the shape. */
+	/* The shape is known at run time only. */
 	start_between("NonZero", 13);
 	d.n_in = 1;
 	refused("its outputs have other types or shapes");

@@ -95,7 +95,7 @@ static const struct placed places[] = {
 	    "DequantizeLinear v s zz -> y axis=0; Transpose x -> v",
 	  "Transpose cpu: its input is not quantised to 8 bits with one scale; DequantizeLinear "
 	  "cpu: float out: the NPU gives bytes" },
-	/* Scales that only a run knows, or that contradict each other. */
+	/* Scales that are known at run time only, or that contradict each other. */
 	{ S "in x u8 4; in s f32 -; out y; QLinearAdd" ADD "x s z x h z h z -> y",
 	  "QLinearAdd cpu: its operand 's' is not constant" },
 	{ S "in x u8 4; in s u8 -; out y; QLinearAdd" ADD "x h s x h z h z -> y",
@@ -209,14 +209,14 @@ static const struct placed places[] = {
 	  "dimensions" },
 	/* The NPU transposes and changes shapes only beside other work. */
 	{ IMAGE "Transpose x -> y perm=[0,2,3,1]",
-	  "Transpose cpu: alone it is less work than handing it over" },
+	  "Transpose cpu: an NPU step would only move values" },
 	{ CONV "c; Transpose c -> y perm=[0,2,3,1]", "QConv npu; Transpose npu" },
 	{ CONV "c; Transpose c -> y perm=[0,3,1,2]", "QConv npu; Transpose npu" },
 	{ CONV "c; Transpose c -> y perm=[0,1,3,2]",
 	  "QConv npu; Transpose cpu: only channels first to channels last and back" },
 	{ CONV "c; Flatten c -> y", "QConv npu" },
-	{ IMAGE "Flatten x -> y", "Flatten cpu: alone it is less work than handing it over" },
-	{ IMAGE "Identity x -> y", "Identity cpu: alone it is less work than handing it over" },
+	{ IMAGE "Flatten x -> y", "Flatten cpu: an NPU step would only move values" },
+	{ IMAGE "Identity x -> y", "Identity cpu: an NPU step would only move values" },
 	/* Operators that are fused into the drain of a convolution. */
 	{ CONV "c; MaxPool c -> y kernel_shape=[2,2] strides=[2,2]", "QConv npu (MaxPool_1)" },
 	{ CONV "c; MaxPool c -> y kernel_shape=[3,2] strides=[3,2]", "QConv npu (MaxPool_1)" },

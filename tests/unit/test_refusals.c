@@ -255,7 +255,7 @@ static const struct model_case operators[] = {
 	  "node 'QLinearAveragePool_0' (QLinearAveragePool) lacks input 3" },
 	/* Names. */
 	{ X "Relu x -> a; Relu nowhere -> y", 0, BAD,
-	  "node 'Relu_1' (Relu) reads tensor 'nowhere', which nothing makes" },
+	  "node 'Relu_1' (Relu) reads tensor 'nowhere', which no node produces" },
 	{ X "Relu x -> x", 0, BAD,
 	  "node 'Relu_0' (Relu) makes tensor 'x', which another node, input or initializer already "
 	  "is" },
@@ -267,8 +267,8 @@ static const struct model_case operators[] = {
 	  "is" },
 	{ "in x f32 2; in x f32 2; out y; Relu x -> y", 0, -EEXIST, "tensor 'x' is defined twice" },
 	{ "in x f32 2; Relu x -> y", 0, BAD, "the model has no outputs" },
-	{ "in x f32 2; out z; Relu x -> y", 0, BAD, "nothing makes the model's output 'z'" },
-	{ "in x f32 2; out y; out z 10 2; Relu x -> y", 0, BAD, "nothing makes the model's output 'z'" },
+	{ "in x f32 2; out z; Relu x -> y", 0, BAD, "no node produces the model's output 'z'" },
+	{ "in x f32 2; out y; out z 10 2; Relu x -> y", 0, BAD, "no node produces the model's output 'z'" },
 	{ "in x f32 2; out y; Relu a -> y; Relu y -> a", 0, -ELOOP,
 	  "node 'Relu_0' (Relu) needs its own result" },
 	/* Fewer and more inputs than an operator has. */
@@ -452,7 +452,7 @@ static const struct model_case shapes[] = {
 	/* New shapes. */
 	{ "in x u8 2,3,4; const s s64 3 0 -1 2; out y; Reshape x s -> y", 0, 0, "uint8 2x6x2" },
 	{ "in x u8 2,3,4; const s s64 3 0 -1 5; out y; Reshape x s -> y", 0, NO,
-	  "node 'Reshape_0' (Reshape): its -1 dimension cannot be worked out" },
+	  "node 'Reshape_0' (Reshape): its -1 dimension cannot be computed" },
 	{ "in x u8 2,3,4; const s s64 2 -1 -1; out y; Reshape x s -> y", 0, NO,
 	  "node 'Reshape_0' (Reshape): its shape is not valid" },
 	{ "in x u8 2,3,4; const s s64 2 -2 12; out y; Reshape x s -> y", 0, NO,
@@ -466,7 +466,7 @@ static const struct model_case shapes[] = {
 	{ "in x u8 2,3; const s s64 2 0 3; out y; Reshape x s -> y allowzero=1", 14, NO,
 	  "node 'Reshape_0' (Reshape): its shape has another number of elements than its input" },
 	{ "in x u8 0,3; const s s64 2 0 -1; out y; Reshape x s -> y", 0, NO,
-	  "node 'Reshape_0' (Reshape): its -1 dimension cannot be worked out" },
+	  "node 'Reshape_0' (Reshape): its -1 dimension cannot be computed" },
 	{ "in x u8 2,3,4; const s s64 8 1 1 1 1 1 1 1 24; out y; Reshape x s -> y", 0, 0,
 	  "uint8 1x1x1x1x1x1x1x24" },
 	{ "in x u8 2,3,4; const s s64 9 1 1 1 1 1 1 1 1 24; out y; Reshape x s -> y", 0, NO,

@@ -266,9 +266,9 @@ START_TEST(reshape_says_what_is_wrong)
 	reshape(many, 9, why, sizeof(why));
 	ck_assert_ptr_nonnull(strstr(why, "its input 1 has 9 values, more than 8"));
 	reshape(odd, 2, why, sizeof(why));
-	ck_assert_ptr_nonnull(strstr(why, "its -1 dimension cannot be worked out"));
+	ck_assert_ptr_nonnull(strstr(why, "its -1 dimension cannot be computed"));
 	reshape(none, 2, why, sizeof(why));
-	ck_assert_ptr_nonnull(strstr(why, "its -1 dimension cannot be worked out"));
+	ck_assert_ptr_nonnull(strstr(why, "its -1 dimension cannot be computed"));
 	reshape(short_of, 2, why, sizeof(why));
 	ck_assert_ptr_nonnull(strstr(why, "another number of elements"));
 	reshape(twice, 2, why, sizeof(why));
