@@ -524,7 +524,7 @@ START_TEST(contradictions_are_found)
 	refused(&g, -ELOOP, "Relu", "own result");
 	n = pb_node("Relu", "x", "z");
 	g = graph_of(&n, F32, DIMS(4));
-	refused(&g, -EBADMSG, "output 'y'", "nothing");
+	refused(&g, -EBADMSG, "output 'y'", "no node");
 	n = pb_node("Relu", "x", "y");
 	g = graph_of(&n, F32, DIMS(4));
 	m = pb_node("Relu", "x", "y");
