@@ -459,7 +459,7 @@ START_TEST(calibration_that_does_not_fit_is_refused)
 	refused(float_net(), &o, -EINVAL, "no multiple");
 	e.size = sizeof(data);
 	data[5] = INFINITY;
-	refused(float_net(), &o, -EINVAL, "no numbers in");
+	refused(float_net(), &o, -EINVAL, "NaN in");
 	data[5] = 0;
 	e.input = "somebody";
 	refused(float_net(), &o, -EINVAL, "which is no input of the model");
