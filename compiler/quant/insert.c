@@ -2,6 +2,7 @@
 #include "quant/insert.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -184,6 +185,12 @@ static int32_t to_int32(float v)
 	return v >= 2147483520.0f ? INT32_MAX : v <= -2147483648.0f ? INT32_MIN : (int32_t)rintf(v);
 }
 
+/* The factor of the product's sums, which its bias does not have. */
+static float bias_factor(const struct rvl_node *n)
+{
+	return n->op == RVL_OP_GEMM ? n->attr.alpha : 1.0f;
+}
+
 /* Whether the product takes a bias: all do but a MatMul. */
 static bool takes_bias(const struct insertion *c, const struct rvl_node *n)
 {
@@ -198,7 +205,7 @@ static bool takes_bias(const struct insertion *c, const struct rvl_node *n)
 static int quantise_bias(struct insertion *c, struct rvl_node *n, const struct rvl_rows *r,
 			 const float *ws)
 {
-	float xs = c->params[rvl_source_of(n->in[0])->id].scale;
+	float xs = c->params[rvl_source_of(n->in[0])->id].scale * bias_factor(n);
 	const struct rvl_tensor *b = n->n_in > 2 ? n->in[2] : NULL;
 	bool one = b && rvl_shape_count(&b->shape) == 1;
 	struct rvl_tensor *in[3] = { NULL }, *dq;
@@ -213,7 +220,7 @@ static int quantise_bias(struct insertion *c, struct rvl_node *n, const struct r
 	for (int64_t m = 0; m < r->n; m++) {
 		float v = b ? ((const float *)b->data)[one ? 0 : m] : 0;
 
-		scale[m] = (n->op == RVL_OP_GEMM ? n->attr.alpha : 1.0f) * xs * ws[m];
+		scale[m] = xs * ws[m];
 		v += (float)mean_error(c, n, r, m, ws[m]);
 		q[m] = to_int32(v / scale[m]);
 	}
@@ -248,20 +255,25 @@ static bool is_finite(const struct rvl_tensor *t)
 
 /*
  * A row of weights that are tiny beside its bias, as pruning leaves them, needs a scale that is coarser
- * than its weights ask for: in steps of a finer one the bias would not be an int32.
+ * than its weights ask for: in steps of a finer one the bias would not be an int32. The scale of the
+ * accumulator, which is that of the bias, must be a normal number. The quotients are formed so that
+ * none overflows that has a value.
  */
 static const float *least_scales(struct insertion *c, const struct rvl_node *n, const struct rvl_rows *r)
 {
 	const struct rvl_tensor *b = n->n_in > 2 ? n->in[2] : NULL;
 	bool one = b && rvl_shape_count(&b->shape) == 1;
-	float xs = c->params[rvl_source_of(n->in[0])->id].scale, *v;
+	float xs, *v;
 
-	if (!b || !takes_bias(c, n) || !(xs > 0))
+	if (!takes_bias(c, n))
 		return NULL;
+	xs = c->params[rvl_source_of(n->in[0])->id].scale * bias_factor(n);
 	v = rvl_arena_array(c->g->arena, (size_t)r->n + 1, sizeof(*v));
-	xs *= n->op == RVL_OP_GEMM ? n->attr.alpha : 1.0f;
-	for (int64_t m = 0; v && m < r->n; m++)
-		v[m] = fabsf(((const float *)b->data)[one ? 0 : m]) / xs / MOST_BIAS;
+	for (int64_t m = 0; v && m < r->n; m++) {
+		float bias = b ? fabsf(((const float *)b->data)[one ? 0 : m]) : 0;
+
+		v[m] = fmaxf(bias / MOST_BIAS, 2 * FLT_MIN) / xs;
+	}
 	return v;
 }
 
@@ -272,6 +284,7 @@ static int quantise_weights(struct insertion *c, struct rvl_node *n)
 	int8_t *q = rvl_arena_alloc(c->g->arena, (size_t)(r.n * r.len + 1));
 	float *scale = rvl_arena_array(c->g->arena, (size_t)r.n + 1, sizeof(*scale));
 	int8_t *zero = rvl_arena_array(c->g->arena, (size_t)r.n + 1, 1);
+	const float *least;
 	int rc;
 
 	if (!q || !scale || !zero)
@@ -280,7 +293,13 @@ static int quantise_weights(struct insertion *c, struct rvl_node *n)
 		return rvl_fail(c->err, -EINVAL,
 				"weights or bias of node \"%s\" are infinite or NaN; --keep-float leaves it out",
 				n->name);
-	quantise_rows(&r, w->data, least_scales(c, n, &r), q, scale);
+	least = least_scales(c, n, &r);
+	for (int64_t m = 0; least && m < r.n; m++)
+		if (!isfinite(least[m]))
+			return rvl_fail(c->err, -EINVAL,
+					"the bias of row %lld of node \"%s\" is too large beside its input; --keep-float leaves it out",
+					(long long)m, n->name);
+	quantise_rows(&r, w->data, least, q, scale);
 	rc = takes_bias(c, n) ? quantise_bias(c, n, &r, scale) : 0;
 	if (!rc)
 		rc = rvl_tensor_const(c->g, NULL, RVL_TYPE_S8, &w->shape, q, &in[0], c->err);

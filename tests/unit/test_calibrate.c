@@ -5,6 +5,7 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -477,19 +478,48 @@ START_TEST(no_float_between_layers)
 }
 END_TEST
 
-/* A bias that is large beside the weights of its row keeps its value. */
+/*
+ * A bias that is large beside the weights of its row, or beside steps of the accumulator that only just
+ * are numbers, keeps its value. @one is a value of the input.
+ */
+static const struct {
+	const char *weights, *bias;
+	float one;
+	double want;
+} biases[] = {
+	{ "1 1e-20", "1 -3", 1, -3 },
+	{ "1 1e-20", "1 2.75e38", 1e-2f, 2.75e38 },
+	{ "1 1e-29", "1 0", 1e-29f, 0 },
+	{ "1e-20 1e-20", "1 -1e-10", 1e-28f, -1e-10 },
+};
+
 START_TEST(biases_beside_tiny_weights)
 {
-	static const float v[4] = { 1, -2, 3, -4 };
+	const float one = biases[_i].one, v[4] = { one, -2 * one, 3 * one, -4 * one };
 	const struct rvl_node *n;
-	double bias;
+	char text[200];
+	double scale;
 
-	ck_assert_msg(!calibrate("in x f32 1,1,1,4; out y; const w f32 2,1,1,1 1 1e-20; const b f32 2 1 -3; "
-				 "Conv x w b -> y", v, 4), "%s", err.msg);
+	snprintf(text, sizeof(text), "in x f32 1,1,1,4; out y; const w f32 2,1,1,1 %s; const b f32 2 %s; "
+		 "Conv x w b -> y", biases[_i].weights, biases[_i].bias);
+	ck_assert_msg(!calibrate(text, v, 4), "%s", err.msg);
 	n = only(RVL_OP_Q_CONV);
-	bias = ((const int32_t *)n->in[2]->data)[1] * (double)n->in[0]->quant.scale[0] *
-	       (double)n->in[1]->quant.scale[1];
-	ck_assert_msg(fabs(bias + 3) < 1e-4, "the bias is %g", bias);
+	ck_assert(isnormal(n->in[0]->quant.scale[0] * n->in[1]->quant.scale[1]));
+	scale = n->in[0]->quant.scale[0] * (double)n->in[1]->quant.scale[1];
+	ck_assert_double_eq_tol(((const int32_t *)n->in[2]->data)[1] * scale, biases[_i].want,
+				fabs(biases[_i].want) * 1e-4 + DBL_MIN);
+	release();
+}
+END_TEST
+
+/* A bias beyond all scales is refused by the node's name. */
+START_TEST(bias_without_a_scale)
+{
+	static const float v[4] = { 1e-27f, -2e-27f, 3e-27f, -4e-27f };
+
+	ck_assert_int_eq(calibrate("in x f32 1,1,1,4; out y; const w f32 2,1,1,1 1 1; const b f32 2 1 1e38; "
+				   "Conv x w b -> y", v, 4), -EINVAL);
+	ck_assert_msg(strstr(err.msg, "bias of row 1 of node") != NULL, "%s", err.msg);
 	release();
 }
 END_TEST
@@ -994,7 +1024,8 @@ int main(void)
 	tcase_add_test(t, mixed_keeps_the_worst_layers_float);
 	tcase_add_test(t, biases_take_up_the_error_of_weights);
 	tcase_add_test(t, means_of_many_runs);
-	tcase_add_test(t, biases_beside_tiny_weights);
+	tcase_add_loop_test(t, biases_beside_tiny_weights, 0, sizeof(biases) / sizeof(*biases));
+	tcase_add_test(t, bias_without_a_scale);
 	tcase_add_test(t, moved_values_with_two_readers_have_a_pair);
 	tcase_add_test(t, tables_are_limited);
 	tcase_add_test(t, tables_differ_by_channel);
