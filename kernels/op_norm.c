@@ -2,6 +2,7 @@
 /* Softmax and batch normalisation, in float. */
 #include <string.h>
 
+#include "float/softmax.h"
 #include "internal.h"
 
 /* The extents of the operand as [outer, n, inner], normalised along n. */
@@ -24,16 +25,13 @@ static void softmax_extent(const struct rvl_kernel *k, int64_t *outer, int64_t *
 static void softmax_line(const float *x, int64_t n, int64_t step, float *y)
 {
 	float top = x[0];
-	float sum = 0;
+	double sum;
 
 	for (int64_t i = 1; i < n; i++)
 		top = x[i * step] > top ? x[i * step] : top;
-	for (int64_t i = 0; i < n; i++) {
-		y[i * step] = expf(x[i * step] - top);
-		sum += y[i * step];
-	}
+	sum = rvl_f32_exp_line(x, n, step, top, y);
 	for (int64_t i = 0; i < n; i++)
-		y[i * step] /= sum;
+		y[i * step] = (float)((double)y[i * step] / sum);
 }
 
 static int run_softmax(const struct rvl_kernel *k, const void *const *in, void *const *out,

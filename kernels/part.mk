@@ -14,7 +14,8 @@ $(BUILD)/obj/kernels/op.o: $(BUILD)/gen/op_families.inc
 CPPFLAGS_kernels_op += -I$(BUILD)/gen
 # The time of the innermost loop depends on where it begins within a line of instructions.
 CFLAGS_kernels_int8_avx2 := -falign-loops=64
-# Loops of elementwise operators are written for the vectoriser.
+# Loops of elementwise functions are written for the vectoriser.
+CFLAGS_kernels_float_math := -O3 -fno-trapping-math
 CFLAGS_kernels_op_binary := -O3
 
 $(eval $(call program,unit/test_kernels,tests/unit/test_kernels.c tests/conv/conv_cases.c,kernels uapi,-lm $(CHECK_LIBS)))

@@ -34,5 +34,6 @@ static void gemm(const struct rvl_f32_gemm_call *c)
 
 const struct rvl_f32_kernels rvl_f32_avx2 = {
 	.mr = MR, .nr = NR, .vl = VL, .gemm = gemm, .taps = taps,
+	.gemv = gemv, .math = &rvl_f32_math_avx2,
 };
 #endif

@@ -41,6 +41,27 @@ struct rvl_f32_taps_call {
 	float bias, lo, hi;
 };
 
+/* y[i] += sum of m[i * row + k] * v[k] for k < n and i < rows. */
+struct rvl_f32_gemv_call {
+	const float *m;
+	int64_t row, rows;
+	const float *v;
+	int64_t n;
+	float *y;
+};
+
+/*
+ * Functions of @n numbers; y may be x. Every set gives the same bits, within 1e-6 of the exact value
+ * (float/math.c).
+ */
+struct rvl_f32_math {
+	void (*exp)(const float *x, int64_t n, float *y);
+	void (*sigmoid)(const float *x, int64_t n, float *y);
+	void (*tanh)(const float *x, int64_t n, float *y);
+	void (*erf)(const float *x, int64_t n, float *y);
+	void (*erfc)(const float *x, int64_t n, float *y);
+};
+
 #define RVL_F32_MR 12	/* most rows and columns of a tile */
 #define RVL_F32_NR 32
 #define RVL_F32_VL 16	/* most floats of a vector */
@@ -49,7 +70,14 @@ struct rvl_f32_kernels {
 	int mr, nr, vl;
 	void (*gemm)(const struct rvl_f32_gemm_call *c);
 	void (*taps)(const struct rvl_f32_taps_call *c);
+	void (*gemv)(const struct rvl_f32_gemv_call *c);
+	const struct rvl_f32_math *math;
 };
+
+extern const struct rvl_f32_math rvl_f32_math_base;
+#ifdef __x86_64__
+extern const struct rvl_f32_math rvl_f32_math_avx2, rvl_f32_math_avx512;
+#endif
 
 extern const struct rvl_f32_kernels rvl_f32_scalar;
 #ifdef __x86_64__

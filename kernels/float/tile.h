@@ -126,4 +126,48 @@ static TARGET void taps(const struct rvl_f32_taps_call *c)
 			sum_taps(c, row, i, 1);
 }
 
+/* ---- a matrix by a vector ---- */
+
+#define GEMV_ROWS 4	/* that are summed side by side */
+
+/* @rows is constant. The lanes of a sum are added in their order, then what no vector holds. */
+INLINE void sum_rows(const struct rvl_f32_gemv_call *c, int64_t row, int rows)
+{
+	const float *m = c->m + row * c->row;
+	vec sum[GEMV_ROWS];
+	int64_t k = 0;
+
+#pragma GCC unroll 4
+	for (int i = 0; i < rows; i++)
+		sum[i] = V_ZERO;
+	for (; k + VL <= c->n; k += VL) {
+		vec v = V_LOAD(c->v + k);
+
+#pragma GCC unroll 4
+		for (int i = 0; i < rows; i++)
+			sum[i] = V_FMA(V_LOAD(m + i * c->row + k), v, sum[i]);
+	}
+#pragma GCC unroll 4
+	for (int i = 0; i < rows; i++) {
+		float lane[VL], all = 0;
+
+		V_STORE(lane, sum[i]);
+		for (int j = 0; j < VL; j++)
+			all += lane[j];
+		for (int64_t j = k; j < c->n; j++)
+			all += m[i * c->row + j] * c->v[j];
+		c->y[row + i] += all;
+	}
+}
+
+static TARGET void gemv(const struct rvl_f32_gemv_call *c)
+{
+	int64_t row = 0;
+
+	for (; row + GEMV_ROWS <= c->rows; row += GEMV_ROWS)
+		sum_rows(c, row, GEMV_ROWS);
+	for (; row < c->rows; row++)
+		sum_rows(c, row, 1);
+}
+
 #endif

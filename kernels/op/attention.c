@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "float/softmax.h"
 #include "rivulet_op.h"
 
 #define ROW 256			/* elements of a head at a time */
@@ -303,10 +304,10 @@ static void softmax(float *s, int64_t n, bool open)
 	for (int64_t j = 0; j < n; j++)
 		top = s[j] > top || isnan(s[j]) ? s[j] : top;
 	open &= top != -INFINITY;
-	for (int64_t j = 0; j < n; j++) {
-		s[j] = open ? expf(s[j] - top) : 0.0f;
-		sum += (double)s[j];
-	}
+	if (open)
+		sum = rvl_f32_exp_line(s, n, 1, top, s);
+	else
+		memset(s, 0, (size_t)n * sizeof(*s));
 	for (int64_t j = 0; j < n && open; j++)
 		s[j] = (float)((double)s[j] / sum);
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "float/softmax.h"
 #include "rivulet_op.h"
 
 /* An operand as [outer, n, inner]; its lines have n elements, inner apart. */
@@ -271,15 +272,12 @@ static void softmax_line(const struct lines *l, int64_t i)
 	const float *x = (const float *)l->c->in[0].data + at;
 	float *y = (float *)l->c->out[0].data + at;
 	float top = -INFINITY;
-	double sum = 0.0;
+	double sum;
 	float log_sum;
 
 	for (int64_t k = 0; k < l->n; k++)
 		top = fmaxf(top, x[k * step]);
-	for (int64_t k = 0; k < l->n; k++) {
-		y[k * step] = expf(x[k * step] - top);
-		sum += (double)y[k * step];
-	}
+	sum = rvl_f32_exp_line(x, l->n, step, top, y);
 	log_sum = (float)log(sum);
 	for (int64_t k = 0; k < l->n; k++)
 		y[k * step] = l->flag ? x[k * step] - top - log_sum :

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "isa.h"
 #include "qmath.h"
 #include "rivulet_op.h"
 
@@ -13,6 +14,8 @@
 struct activation {
 	const char *name;
 	float (*fn)(float x, float a, float b);
+	/* For @n numbers in place, by the vector units; NULL: fn for each of them */
+	void (*row)(float *x, int64_t n);
 	bool takes_alpha, takes_beta;
 	float alpha, beta;	/* where the model gives none */
 };
@@ -51,11 +54,14 @@ static float act_scaled_tanh(float x, float a, float b)
 	return a * tanhf(b * x);
 }
 
-static float act_sigmoid(float x, float a, float b)
+static void row_sigmoid(float *x, int64_t n)
 {
-	(void)a;
-	(void)b;
-	return 1.0f / (1.0f + expf(-x));
+	rvl_f32_kernels()->math->sigmoid(x, n, x);
+}
+
+static void row_tanh(float *x, int64_t n)
+{
+	rvl_f32_kernels()->math->tanh(x, n, x);
 }
 
 static float act_softplus(float x, float a, float b)
@@ -72,13 +78,6 @@ static float act_softsign(float x, float a, float b)
 	return x / (1.0f + fabsf(x));
 }
 
-static float act_tanh(float x, float a, float b)
-{
-	(void)a;
-	(void)b;
-	return tanhf(x);
-}
-
 static float act_thresholded_relu(float x, float a, float b)
 {
 	(void)b;
@@ -86,17 +85,17 @@ static float act_thresholded_relu(float x, float a, float b)
 }
 
 static const struct activation activations[] = {
-	{ "Affine", act_affine, true, true, 1.0f, 0.0f },
-	{ "Elu", act_elu, true, false, 1.0f, 0.0f },
-	{ "HardSigmoid", act_hard_sigmoid, true, true, 0.2f, 0.5f },
-	{ "LeakyRelu", act_leaky_relu, true, false, 0.01f, 0.0f },
-	{ "Relu", act_relu, false, false, 0.0f, 0.0f },
-	{ "ScaledTanh", act_scaled_tanh, true, true, 1.0f, 1.0f },
-	{ "Sigmoid", act_sigmoid, false, false, 0.0f, 0.0f },
-	{ "Softplus", act_softplus, false, false, 0.0f, 0.0f },
-	{ "Softsign", act_softsign, false, false, 0.0f, 0.0f },
-	{ "Tanh", act_tanh, false, false, 0.0f, 0.0f },
-	{ "ThresholdedRelu", act_thresholded_relu, true, false, 1.0f, 0.0f },
+	{ "Affine", act_affine, NULL, true, true, 1.0f, 0.0f },
+	{ "Elu", act_elu, NULL, true, false, 1.0f, 0.0f },
+	{ "HardSigmoid", act_hard_sigmoid, NULL, true, true, 0.2f, 0.5f },
+	{ "LeakyRelu", act_leaky_relu, NULL, true, false, 0.01f, 0.0f },
+	{ "Relu", act_relu, NULL, false, false, 0.0f, 0.0f },
+	{ "ScaledTanh", act_scaled_tanh, NULL, true, true, 1.0f, 1.0f },
+	{ "Sigmoid", NULL, row_sigmoid, false, false, 0.0f, 0.0f },
+	{ "Softplus", act_softplus, NULL, false, false, 0.0f, 0.0f },
+	{ "Softsign", act_softsign, NULL, false, false, 0.0f, 0.0f },
+	{ "Tanh", NULL, row_tanh, false, false, 0.0f, 0.0f },
+	{ "ThresholdedRelu", act_thresholded_relu, NULL, true, false, 1.0f, 0.0f },
 };
 
 #define ACTIVATIONS (sizeof(activations) / sizeof(activations[0]))
@@ -144,28 +143,17 @@ static const float *input(const struct net *k, uint32_t i)
 	return rvl_has(k->c, i) ? k->c->in[i].data : NULL;
 }
 
-static float dot(const float *a, const float *b, int64_t n)
-{
-	double sum[4] = { 0 };
-	int64_t i = 0;
-
-	for (; i + 4 <= n; i += 4)
-		for (int j = 0; j < 4; j++)
-			sum[j] += (double)a[i + j] * (double)b[i + j];
-	for (; i < n; i++)
-		sum[0] += (double)a[i] * (double)b[i];
-	return (float)(sum[0] + sum[1] + (sum[2] + sum[3]));
-}
-
 /* Adds to @y what gates @first to @past - 1 make of @v, by the weights of input @i (1: W, 2: R). */
 static void add_product(const struct net *k, uint32_t i, int d, int first, int past, const float *v,
 			float *y)
 {
 	int64_t cols = i == 1 ? k->in : k->n;
-	const float *m = input(k, i) + ((int64_t)d * k->kind->gates + first) * k->n * cols;
+	struct rvl_f32_gemv_call g = {
+		.m = input(k, i) + ((int64_t)d * k->kind->gates + first) * k->n * cols, .row = cols,
+		.rows = (past - first) * k->n, .v = v, .n = cols, .y = y,
+	};
 
-	for (int64_t r = 0; r < (past - first) * k->n; r++)
-		y[r] += dot(m + r * cols, v, cols);
+	rvl_f32_kernels()->gemv(&g);
 }
 
 /* Row sums of one element of the operand times the weights that it meets. */
@@ -235,13 +223,19 @@ static void sum_gates(const struct net *k, int d, int past, const float *x, cons
 	add_product(k, 2, d, 0, past, h, y);
 }
 
-static float apply(const struct net *k, int d, int i, float x)
+/* Activation @i of a direction on a row, in place. */
+static void apply(const struct net *k, int d, int i, float *x)
 {
 	const struct activation *a = &k->act[d][i];
 
-	if (k->clip > 0)
-		x = x < -k->clip ? -k->clip : x > k->clip ? k->clip : x;
-	return a->fn(x, a->alpha, a->beta);
+	for (int64_t j = 0; k->clip > 0 && j < k->n; j++)
+		x[j] = x[j] < -k->clip ? -k->clip : x[j] > k->clip ? k->clip : x[j];
+	if (a->row) {
+		a->row(x, k->n);
+		return;
+	}
+	for (int64_t j = 0; j < k->n; j++)
+		x[j] = a->fn(x[j], a->alpha, a->beta);
 }
 
 static void step_rnn(const struct net *k, int d, const float *x, float *state)
@@ -249,8 +243,8 @@ static void step_rnn(const struct net *k, int d, const float *x, float *state)
 	float *h = state + STATE_H * k->n, *gate = state + STATE_GATES * k->n;
 
 	sum_gates(k, d, 1, x, h, gate);
-	for (int64_t i = 0; i < k->n; i++)
-		h[i] = apply(k, d, 0, gate[i]);
+	apply(k, d, 0, gate);
+	memcpy(h, gate, (size_t)k->n * sizeof(*h));
 }
 
 /* Gates: update, reset, hidden. */
@@ -264,39 +258,54 @@ static void step_gru(const struct net *k, int d, const float *x, float *state)
 	memset(g, 0, (size_t)n * sizeof(*g));
 	add_bias(k, d, 0, 2, 3, g);
 	add_product(k, 1, d, 2, 3, x, g);
+	apply(k, d, 0, z);
+	apply(k, d, 0, r);
 	for (int64_t i = 0; i < n; i++) {
-		r[i] = apply(k, d, 0, r[i]);
 		masked[i] = k->late_reset ? h[i] : r[i] * h[i];
 		sum[i] = 0.0f;
 	}
 	add_bias(k, d, 1, 2, 3, sum);
 	add_product(k, 2, d, 2, 3, masked, sum);
-	for (int64_t i = 0; i < n; i++) {
-		float update = apply(k, d, 0, z[i]);
-		float next = apply(k, d, 1, g[i] + (k->late_reset ? r[i] * sum[i] : sum[i]));
+	for (int64_t i = 0; i < n; i++)
+		g[i] += k->late_reset ? r[i] * sum[i] : sum[i];
+	apply(k, d, 1, g);
+	for (int64_t i = 0; i < n; i++)
+		h[i] = (1.0f - z[i]) * g[i] + z[i] * h[i];
+}
 
-		h[i] = (1.0f - update) * next + update * h[i];
-	}
+/* Adds to a gate what it sees of the cell; @p: its weights, or NULL. */
+static void add_peephole(const struct net *k, const float *p, const float *cell, float *gate)
+{
+	for (int64_t i = 0; p && i < k->n; i++)
+		gate[i] += p[i] * cell[i];
 }
 
 /* Gates: input, output, forget, cell; peepholes: input, output, forget. */
 static void step_lstm(const struct net *k, int d, const float *x, float *state)
 {
 	int64_t n = k->n;
-	float *h = state + STATE_H * n, *cell = state + STATE_C * n, *gate = state + STATE_GATES * n;
+	float *h = state + STATE_H * n, *cell = state + STATE_C * n, *in = state + STATE_GATES * n;
+	float *out = in + n, *forget = out + n, *next = forget + n;
 	const float *p = input(k, 7);
 
-	sum_gates(k, d, 4, x, h, gate);
+	p = p ? p + d * 3 * n : NULL;
+	sum_gates(k, d, 4, x, h, in);
+	add_peephole(k, p, cell, in);
+	apply(k, d, 0, in);
+	add_peephole(k, p ? p + 2 * n : NULL, cell, forget);
+	apply(k, d, 0, forget);
+	apply(k, d, 1, next);
 	for (int64_t i = 0; i < n; i++) {
-		const float *peep = p ? p + d * 3 * n + i : NULL;
-		float in = apply(k, d, 0, gate[i] + (peep ? peep[0] * cell[i] : 0.0f));
-		float forget = k->forget ? 1.0f - in :
-			       apply(k, d, 0, gate[2 * n + i] + (peep ? peep[2 * n] * cell[i] : 0.0f));
+		float keep = k->forget ? 1.0f - in[i] : forget[i];
 
-		cell[i] = forget * cell[i] + in * apply(k, d, 1, gate[3 * n + i]);
-		h[i] = apply(k, d, 0, gate[n + i] + (peep ? peep[n] * cell[i] : 0.0f)) *
-		       apply(k, d, 2, cell[i]);
+		cell[i] = keep * cell[i] + in[i] * next[i];
+		h[i] = cell[i];
 	}
+	add_peephole(k, p ? p + n : NULL, cell, out);
+	apply(k, d, 0, out);
+	apply(k, d, 2, h);
+	for (int64_t i = 0; i < n; i++)
+		h[i] *= out[i];
 }
 
 static const struct kind kinds[] = {

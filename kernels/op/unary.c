@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "isa.h"
 #include "rivulet_op.h"
 
 /* A function on rows: EXPR of a. */
@@ -44,6 +45,16 @@
 	ROW1(name##_f, f, f, expr) \
 	RUN_FLOAT(name, name##_f)
 
+/* A function of the vector units. */
+#define MATH1(name) \
+	static void name##_f(const struct rvl_call *c, int64_t n, union rvl_row y, \
+			     const union rvl_row *x) \
+	{ \
+		(void)c; \
+		rvl_f32_kernels()->math->name(x[0].f, n, y.f); \
+	} \
+	RUN_FLOAT(name, name##_f)
+
 /* The functions of an operator, one for each class of element types. */
 struct functions {
 	rvl_row_fn f, s, u;
@@ -80,11 +91,11 @@ RUN_CLASS(sign, sign_f, sign_s, sign_u)
 FLOAT1(ceil, ceilf(a))
 FLOAT1(floor, floorf(a))
 FLOAT1(round, rintf(a))
-FLOAT1(exp, expf(a))
+MATH1(exp)
 FLOAT1(log, logf(a))
 FLOAT1(sqrt, sqrtf(a))
 FLOAT1(reciprocal, 1.0f / a)
-FLOAT1(erf, erff(a))
+MATH1(erf)
 FLOAT1(sin, sinf(a))
 FLOAT1(cos, cosf(a))
 FLOAT1(tan, tanf(a))
@@ -93,7 +104,7 @@ FLOAT1(acos, acosf(a))
 FLOAT1(atan, atanf(a))
 FLOAT1(sinh, sinhf(a))
 FLOAT1(cosh, coshf(a))
-FLOAT1(tanh, tanhf(a))
+MATH1(tanh)
 FLOAT1(asinh, asinhf(a))
 FLOAT1(acosh, acoshf(a))
 FLOAT1(atanh, atanhf(a))
@@ -149,28 +160,59 @@ static float within(float a, float lo, float hi)
 	return a < lo ? lo : a > hi ? hi : a;
 }
 
-static float gelu_tanh(float a)
+static void gelu_tanh_f(const struct rvl_call *c, int64_t n, union rvl_row y, const union rvl_row *x)
 {
-	return 0.5f * a * (1.0f + tanhf(0.797884561f * (a + 0.044715f * a * a * a)));
+	const float *a = x[0].f;
+
+	(void)c;
+	for (int64_t i = 0; i < n; i++)
+		y.f[i] = 0.797884561f * (a[i] + 0.044715f * a[i] * a[i] * a[i]);
+	rvl_f32_kernels()->math->tanh(y.f, n, y.f);
+	for (int64_t i = 0; i < n; i++)
+		y.f[i] = 0.5f * a[i] * (1.0f + y.f[i]);
+}
+
+static void gelu_erf_f(const struct rvl_call *c, int64_t n, union rvl_row y, const union rvl_row *x)
+{
+	const float *a = x[0].f;
+
+	(void)c;
+	for (int64_t i = 0; i < n; i++)
+		y.f[i] = a[i] * -0.707106781f;
+	rvl_f32_kernels()->math->erfc(y.f, n, y.f);
+	for (int64_t i = 0; i < n; i++)
+		y.f[i] = 0.5f * a[i] * y.f[i];
+}
+
+static void swish_f(const struct rvl_call *c, int64_t n, union rvl_row y, const union rvl_row *x)
+{
+	float alpha = rvl_attr_float(c, "alpha");
+	const float *a = x[0].f;
+
+	for (int64_t i = 0; i < n; i++)
+		y.f[i] = alpha * a[i];
+	rvl_f32_kernels()->math->sigmoid(y.f, n, y.f);
+	for (int64_t i = 0; i < n; i++)
+		y.f[i] = a[i] * y.f[i];
 }
 
 ROW1(relu_f, f, f, a < 0.0f ? 0.0f : a)
 ROW1(relu_s, s, s, a < 0 ? 0 : a)
 RUN_CLASS(relu, relu_f, relu_s, same_u)
-FLOAT1(sigmoid, sigmoid(a))
+MATH1(sigmoid)
 FLOAT1(softplus, isnan(a) ? a : softplus(a))
 FLOAT1(softsign, a / (1.0f + fabsf(a)))
 FLOAT1(hard_swish, a * within(a / 6.0f + 0.5f, 0.0f, 1.0f))
 FLOAT1(mish, a * tanhf(softplus(a)))
-FLOAT1(gelu_erf, 0.5f * a * erfcf(a * -0.707106781f))
-FLOAT1(gelu_tanh, gelu_tanh(a))
+RUN_FLOAT(gelu_erf, gelu_erf_f)
+RUN_FLOAT(gelu_tanh, gelu_tanh_f)
+RUN_FLOAT(swish, swish_f)
 ROW1_ATTR(leaky_relu, "alpha", NULL, a < 0.0f ? p * a : a)
 ROW1_ATTR(thresholded_relu, "alpha", NULL, a > p ? a : 0.0f)
 ROW1_ATTR(elu, "alpha", NULL, a < 0.0f ? p * expm1f(a) : a)
 ROW1_ATTR(celu, "alpha", NULL, fmaxf(a, 0.0f) + fminf(0.0f, p * expm1f(a / p)))
 ROW1_ATTR(selu, "alpha", "gamma", q * (a > 0.0f ? a : p * expm1f(a)))
 ROW1_ATTR(hard_sigmoid, "alpha", "beta", within(p * a + q, 0.0f, 1.0f))
-ROW1_ATTR(swish, "alpha", NULL, a * sigmoid(p * a))
 ROW1_ATTR(shrink_float, "lambd", "bias", a < -p ? a + q : a > p ? a - q : 0.0f)
 
 static int run_gelu(struct rvl_call *c)
