@@ -71,8 +71,9 @@ int rvl_setup_general(struct rvl_kernel *k, bool reference, char *why)
 		c.out[i].shape = k->d.out[i].shape;
 	scratch = k->d.def->scratch ? k->d.def->scratch(&c) : 0;
 	if (scratch < 0 || scratch > RVL_MAX_SCRATCH)
-		return rvl_why(why, "it needs more than %lld bytes of workspace",
-			       (long long)RVL_MAX_SCRATCH);
+		return rvl_why(why, "it needs %lld MiB of workspace, at most %lld MiB are allowed",
+			       (long long)((scratch < 0 ? INT64_MAX : scratch) >> 20),
+			       (long long)(RVL_MAX_SCRATCH >> 20));
 	k->scratch = (size_t)scratch;
 	k->run = run_pointers;
 	return 0;

@@ -8,7 +8,7 @@
 #include "rivulet_kernels.h"
 
 #define RVL_KERNEL_MEM 16
-#define RVL_MAX_SCRATCH ((int64_t)1 << 30)
+#define RVL_MAX_SCRATCH ((int64_t)RVL_KERNELS_MOST)
 
 /* Elements between neighbours of an image along each dimension. */
 struct rvl_pitch {
@@ -84,6 +84,7 @@ struct rvl_kernel {
 	struct rvl_kernel *inner;	/* Q_GENERAL: the operator on floats */
 	bool reference;
 	bool swapped;		/* operands of an addition are exchanged */
+	bool too_large;		/* rvl_kernel_mem() refused a size beyond the limit */
 	bool moving;		/* the shapes of the outputs are known at run time only */
 	float *table;		/* dequantised values of the 256 bytes */
 	uint8_t *lut;		/* results for the 256 bytes */

@@ -13,7 +13,7 @@ struct dispatch {
 	uint32_t least, most;	/* inputs */
 };
 
-#define MAX_KERNEL_BYTES ((int64_t)1 << 30)	/* bounds what a small hostile file allocates */
+#define MAX_KERNEL_BYTES ((int64_t)RVL_KERNELS_MOST)
 #define MAX_ELEMENTS ((int64_t)1 << 30)
 
 #define rvl_setup_none NULL
@@ -50,9 +50,12 @@ void *rvl_kernel_mem(struct rvl_kernel *k, int64_t n, size_t size)
 	int64_t bytes;
 	void *p;
 
-	if (k->n_mem == RVL_KERNEL_MEM || n < 0 ||
-	    __builtin_mul_overflow(n, (int64_t)size, &bytes) || bytes > MAX_KERNEL_BYTES)
+	if (k->n_mem == RVL_KERNEL_MEM || n < 0)
 		return NULL;
+	if (__builtin_mul_overflow(n, (int64_t)size, &bytes) || bytes > MAX_KERNEL_BYTES) {
+		k->too_large = true;
+		return NULL;
+	}
 	bytes = (bytes + 63) / 64 * 64 + 64;	/* vector loads may look past the end */
 	p = aligned_alloc(64, (size_t)bytes);
 	if (!p)
@@ -188,6 +191,10 @@ int rvl_kernel_new(const struct rvl_kernel_desc *d, bool reference, struct rvl_k
 	rc = copy_quant(k);
 	if (!rc)
 		rc = row->setup(k, reference, why);
+	if (rc == -ENOMEM && k->too_large) {
+		rvl_why(why, "its packed weights or tables have more than %llu MiB", RVL_KERNELS_MOST >> 20);
+		rc = -E2BIG;
+	}
 	if (rc) {
 		rvl_kernel_free(k);
 		return rc;
@@ -214,6 +221,27 @@ size_t rvl_kernel_bytes(const struct rvl_kernel *k)
 size_t rvl_kernel_scratch(const struct rvl_kernel *k)
 {
 	return k->scratch;
+}
+
+static unsigned long long mib(uint64_t bytes)
+{
+	return (bytes + (1 << 20) - 1) >> 20;
+}
+
+int rvl_kernels_add(struct rvl_kernels_need *need, const struct rvl_kernel *k, char *why)
+{
+	need->kept += rvl_kernel_bytes(k);
+	if (k->scratch > need->scratch)
+		need->scratch = k->scratch;
+	if (need->kept > RVL_KERNELS_MOST)
+		rvl_why(why, "with its %llu MiB of packed weights and tables the CPU steps keep %llu MiB, at most %llu MiB are allowed",
+			mib(rvl_kernel_bytes(k)), mib(need->kept), mib(RVL_KERNELS_MOST));
+	else if (need->scratch > RVL_KERNELS_MOST)
+		rvl_why(why, "it needs %llu MiB of workspace, at most %llu MiB are allowed",
+			mib(need->scratch), mib(RVL_KERNELS_MOST));
+	else
+		return 0;
+	return -E2BIG;
 }
 
 int rvl_kernel_run(const struct rvl_kernel *k, const void *const *in, void *const *out,

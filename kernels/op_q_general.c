@@ -138,8 +138,8 @@ static int set_scratch(struct rvl_kernel *k, char *why)
 		if (is_bytes(&k->d.in[i]))
 			bytes += float_bytes(&k->d.in[i]);
 	if (bytes > RVL_MAX_SCRATCH)
-		return rvl_why(why, "it needs more than %lld bytes of workspace",
-			       (long long)RVL_MAX_SCRATCH);
+		return rvl_why(why, "it needs %lld MiB of workspace, at most %lld MiB are allowed",
+			       (long long)(bytes >> 20), (long long)(RVL_MAX_SCRATCH >> 20));
 	k->scratch = (size_t)bytes;
 	return 0;
 }

@@ -100,6 +100,24 @@ size_t rvl_kernel_bytes(const struct rvl_kernel *k);
 /** Bytes of scratch memory that one run needs. */
 size_t rvl_kernel_scratch(const struct rvl_kernel *k);
 
+/*
+ * Most bytes that the kernels of a program keep together, and that one needs as workspace. It bounds
+ * what a small hostile file can allocate.
+ */
+#define RVL_KERNELS_MOST (1ull << 30)
+
+/* Memory of the kernels of a program. */
+struct rvl_kernels_need {
+	uint64_t kept;		/* packed weights and tables of all */
+	uint64_t scratch;	/* the largest workspace */
+};
+
+/**
+ * Adds a kernel. Beyond RVL_KERNELS_MOST: -E2BIG, and @why, of RVL_WHY_MAX bytes, has the sizes. The
+ * compiler and the loader of programs both call it.
+ */
+int rvl_kernels_add(struct rvl_kernels_need *need, const struct rvl_kernel *k, char *why);
+
 /**
  * Runs once. in[i]/out[i] are dense in the layout of the descriptor and aligned to their element, absent ones NULL, a constant's
  * entry is ignored or equal to its data; outputs do not overlap inputs (they may be the same

@@ -13,7 +13,6 @@
 
 #define INLINE_BYTES 16384u
 #define INLINE_MACS 65536u
-#define MOST_PACKED (1ull << 30)	/* bytes; bounds what a small hostile file can allocate */
 
 /* Checks that the bytes of a tensor are inside the memory that a run has for them. */
 static int check_place(const struct rivulet_program *p, const struct rivulet_tensor *t)
@@ -140,6 +139,12 @@ static void mark(const struct rivulet_image *img, const uint32_t *tensor, uint32
 	}
 }
 
+/* What the kernels keep, and the records of the CPU steps. */
+static uint64_t kept_bytes(const struct rivulet_image *img)
+{
+	return img->need.kept + img->prog->steps * (uint64_t)sizeof(*img->cpu);
+}
+
 static int prepare_cpu(struct rivulet_image *img, uint32_t i, uint64_t limit,
 		       struct rivulet_runtime_error *err)
 {
@@ -168,12 +173,9 @@ static int prepare_cpu(struct rivulet_image *img, uint32_t i, uint64_t limit,
 	if (r)
 		return fail_step(img, i, -r, r == -ENOMEM ? "out of memory" : why, err);
 	c->scratch = rvl_kernel_scratch(c->kernel);
-	if (c->scratch > img->scratch)
-		img->scratch = c->scratch;
-	img->packed += rvl_kernel_bytes(c->kernel) + sizeof(*c);
-	if (img->packed > MOST_PACKED || c->scratch > MOST_PACKED)
-		return fail_step(img, i, E2BIG, "the CPU steps up to it need more than 1 GiB", err);
-	if (img->packed > limit)
+	if (rvl_kernels_add(&img->need, c->kernel, why))
+		return fail_step(img, i, E2BIG, why, err);
+	if (kept_bytes(img) > limit)
 		return fail_step(img, i, EDQUOT, "the CPU steps up to it need more memory than is left",
 				 err);
 	c->inlined = is_small(img, s);
@@ -317,7 +319,7 @@ const struct rivulet_program *rivulet_image_program(const struct rivulet_image *
 
 uint64_t rivulet_image_bytes(const struct rivulet_image *img)
 {
-	return img->packed + img->scratch * rivulet_workers_threads(img->rt->pool) +
+	return img->need.kept + img->need.scratch * rivulet_workers_threads(img->rt->pool) +
 	       img->prog->steps * (uint64_t)(sizeof(*img->cpu) + sizeof(*img->deps));
 }
 

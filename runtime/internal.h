@@ -173,8 +173,7 @@ struct rivulet_image {
 	uint32_t npu_steps;
 	uint32_t io_slots;			/* slots that any NPU step uses */
 	uint64_t prof_size;			/* bytes of PROF records of all steps */
-	uint64_t packed;			/* bytes of all kernels */
-	uint64_t scratch;			/* most that a CPU step needs */
+	struct rvl_kernels_need need;
 };
 
 /** rvl_rt_deps() - fill img->deps. -ENOMEM */

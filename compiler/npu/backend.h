@@ -64,7 +64,7 @@ struct rvl_backend {
 	uint32_t cascades;     /* values that stay in INP */
 	int64_t cascade_bytes; /* that are not moved for it */
 	uint32_t prefetches;   /* layers whose first weights load ahead, in the last variant */
-	uint64_t cpu_scratch;
+	struct rvl_kernels_need cpu_need;
 	struct rvl_layer_cost *cost;	     /* by layer */
 	struct rivulet_explain_segment *seg; /* by variant and step; zero for CPU steps */
 	struct rvl_err *err;

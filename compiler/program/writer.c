@@ -78,7 +78,7 @@ static int collect_tensors(struct writer *w)
 	return 0;
 }
 
-/* The operator's descriptor, and the size of its workspace. */
+/* The operator's descriptor, and the memory that its kernel needs. */
 static int pack_params(struct writer *w, struct rvl_bstep *s)
 {
 	struct rvl_backend *be = w->be;
@@ -98,12 +98,14 @@ static int pack_params(struct writer *w, struct rvl_bstep *s)
 		mode->reference(&d, length);
 	}
 	rc = rvl_kernel_new(&d, false, &k, why);
+	if (!rc) {
+		rc = rvl_kernels_add(&be->cpu_need, k, why);
+		rvl_kernel_free(k);
+	}
 	if (rc)
-		return rvl_fail(be->err, rc == -ENOMEM ? rc : -EOPNOTSUPP, "node \"%s\" (%s): %s",
-				s->node->name, s->node->op_type,
+		return rvl_fail(be->err, rc == -ENOMEM || rc == -E2BIG ? rc : -EOPNOTSUPP,
+				"node \"%s\" (%s): %s", s->node->name, s->node->op_type,
 				rc == -ENOMEM ? "out of memory" : why);
-	be->cpu_scratch = rvl_max(be->cpu_scratch, rvl_kernel_scratch(k));
-	rvl_kernel_free(k);
 	size = rvl_desc_pack(&d, NULL, 0);
 	if (size < 0)
 		return rvl_fail(be->err, size, "node \"%s\": its parameters are too large",
@@ -332,7 +334,7 @@ static void finish_header(struct writer *w, const void *onnx, size_t size)
 	h->inputs = be->g->n_inputs;
 	h->outputs = be->g->n_outputs;
 	h->arena_size = be->arena_size;
-	h->cpu_scratch = be->cpu_scratch;
+	h->cpu_scratch = be->cpu_need.scratch;
 	h->options_hash = options_hash(be->opt, be->g->files_hash);
 	rvl_model_identity(onnx, size, be->g, h->model_hash);
 	if (be->board)
@@ -380,6 +382,18 @@ static int reserve(const struct rvl_backend *be, uint64_t size, struct rivulet_b
 	return 0;
 }
 
+/* What the loader would refuse is an error here. */
+static int check_file(const struct rvl_backend *be, struct rivulet_blob *out)
+{
+	char why[200];
+	int rc = rivulet_program_check(out->data, out->size, why, sizeof(why));
+
+	if (!rc)
+		return 0;
+	rivulet_blob_free(out);
+	return rvl_fail(be->err, rc, "the loader would refuse the program: %s", why);
+}
+
 static int write_file(struct writer *w, const uint32_t *names, struct rivulet_blob *out)
 {
 	const struct rvl_backend *be = w->be;
@@ -412,7 +426,7 @@ static int write_file(struct writer *w, const uint32_t *names, struct rivulet_bl
 	crc = rivulet_crc32c(0, p, h->size);
 	memcpy(p + offsetof(struct rivulet_program, crc), &crc, sizeof(crc));
 	out->size = h->size;
-	return 0;
+	return check_file(be, out);
 }
 
 static int prepare(struct writer *w)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rivulet_compiler.h"
+#include "rivulet_kernels.h"
 #include "suite.h"
 #include "unit/onnx_text.h"
 
@@ -313,6 +314,56 @@ START_TEST(slots_for_inputs_and_outputs)
 }
 END_TEST
 
+/* The loader would refuse such a program: the compiler does, and names the node. */
+START_TEST(workspaces_beyond_the_limit)
+{
+	const struct rivulet_compile_options o = { .cpu_only = true, .stochastic = true };
+	struct pb m = ot_model(S "in x u8 32768,32768; const w s8 32768,1 1; out y; "
+			       "QLinearMatMul x h z w h i h z -> y", 13);
+	struct rivulet_blob program = { 0 };
+	struct rvl_err err = { "" };
+
+	ck_assert_int_eq(rivulet_compile(m.p, m.n, &board, &o, &program, NULL, &err), -E2BIG);
+	ck_assert_str_eq(err.msg, "?");
+	ck_assert_ptr_null(program.data);
+	free(m.p);
+}
+END_TEST
+
+/* What the kernels of a program keep is added up. */
+START_TEST(packed_weights_beyond_the_limit)
+{
+	static const float scale = 0.1f;
+	static const int32_t zero;
+	static int8_t w[1 << 20];
+	const struct rvl_kernel_quant q = { .n = 1, .scale = &scale, .zp = &zero };
+	struct rvl_kernel_desc d = { .op = RVL_OP_Q_MATMUL, .n_in = 2, .n_out = 1,
+		.in = { { .type = RVL_TYPE_U8, .shape = { 2, { 1, 1024 } }, .quant = q },
+			{ .type = RVL_TYPE_S8, .shape = { 2, { 1024, 1024 } }, .quant = q, .data = w } },
+		.out = { { .type = RVL_TYPE_U8, .shape = { 2, { 1, 1024 } }, .quant = q } },
+	};
+	struct rvl_kernels_need need = { 0 };
+	char why[RVL_WHY_MAX] = "", want[RVL_WHY_MAX];
+	struct rvl_kernel *k;
+	uint64_t bytes, most;
+
+	rvl_attr_init(&d.attr);
+	ck_assert_int_eq(rvl_kernel_new(&d, false, &k, why), 0);
+	bytes = rvl_kernel_bytes(k);
+	ck_assert_uint_ge(bytes, sizeof(w));
+	most = RVL_KERNELS_MOST / bytes;
+	for (uint64_t i = 0; i < most; i++)
+		if (rvl_kernels_add(&need, k, why))
+			ck_abort_msg("kernel %llu: %s", (unsigned long long)i, why);
+	ck_assert_int_eq(rvl_kernels_add(&need, k, why), -E2BIG);
+	snprintf(want, sizeof(want), "with its %llu MiB of packed weights and tables the CPU steps keep "
+		 "%llu MiB, at most 1024 MiB are allowed", (unsigned long long)((bytes + 0xfffff) >> 20),
+		 (unsigned long long)(((most + 1) * bytes + 0xfffff) >> 20));
+	ck_assert_str_eq(why, want);
+	rvl_kernel_free(k);
+}
+END_TEST
+
 /* Boards that lack a feature or a size that the model needs. */
 START_TEST(boards_without_what_is_needed)
 {
@@ -355,6 +406,8 @@ int main(void)
 	tcase_add_test(t, the_cpu_can_be_asked_for);
 	tcase_add_test(t, slots_for_inputs_and_outputs);
 	tcase_add_test(t, boards_without_what_is_needed);
+	tcase_add_test(t, workspaces_beyond_the_limit);
+	tcase_add_test(t, packed_weights_beyond_the_limit);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }

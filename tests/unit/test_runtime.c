@@ -471,7 +471,7 @@ START_TEST(packed_memory)
 	make_product(m, _i ? 32768 : 8, _i);
 	if (_i) {
 		ck_assert_int_eq(rivulet_image_load(rt, m->file, m->size, &img, &err), -E2BIG);
-		ck_assert_ptr_nonnull(strstr(err.text, "more than 1 GiB"));
+		ck_assert_ptr_nonnull(strstr(err.text, "MiB of workspace, at most 1024 MiB are allowed"));
 	} else {
 		ck_assert_msg(!rivulet_image_load(rt, m->file, m->size, &img, &err), "%s",
 			      err.text);
