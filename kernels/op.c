@@ -39,6 +39,18 @@ const struct rvl_op_def *rvl_op_find(const char *domain, const char *name, int64
 	return best && best->until && opset >= best->until ? NULL : best;
 }
 
+const struct rvl_op_def *rvl_op_of_role(enum rvl_role role, int64_t opset)
+{
+	const struct rvl_op_def *d, *found;
+
+	for (uint32_t i = 0; (d = rvl_op_at(i)); i++) {
+		found = d->role == role ? rvl_op_find(d->domain, d->name, opset) : NULL;
+		if (found && found->role == role)
+			return found;
+	}
+	return NULL;
+}
+
 const struct rvl_op_def *rvl_op_at(uint32_t i)
 {
 	for (size_t k = 0; k < FAMILIES; k++)

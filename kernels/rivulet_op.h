@@ -150,6 +150,17 @@ enum rvl_op_flag {
 };
 
 /*
+ * What a rewrite of the compiler needs an operator for. The row of a role has the operands and
+ * attributes that ONNX gave the operator at the opset of rvl_op_of_role().
+ */
+enum rvl_role {
+	RVL_ROLE_NONE,
+	/* Channels become blocks of pixels: attributes blocksize and, from opset 11, mode. */
+	RVL_ROLE_CHANNELS_TO_PIXELS,
+	RVL_ROLE_CUT,	/* a part of every axis: starts, ends, axes as inputs 1 to 3 */
+};
+
+/*
  * An operator from one opset on, until another row of the same name and domain with a later one.
  * Types are sets of RVL_T(): those of inputs 0 to 3; from the fourth on that of input 3 holds; an
  * empty set stands for that of input 0. same: bit i says that input i has the type of input 0;
@@ -194,6 +205,7 @@ struct rvl_op_def {
 	 * attributes that struct rvl_attr has; the others must have their defaults. 0: none.
 	 */
 	enum rvl_op kernel;
+	enum rvl_role role;	/* by which a rewrite finds it */
 	const char *doc;	/* what it computes, for docs/operators.md */
 };
 
@@ -202,6 +214,9 @@ struct rvl_op_def {
 
 /** The descriptor of an operator for a model's opset; NULL if there is none. @domain may be NULL. */
 const struct rvl_op_def *rvl_op_find(const char *domain, const char *name, int64_t opset);
+
+/** The newest row of a role up to a model's opset; NULL if there is none. */
+const struct rvl_op_def *rvl_op_of_role(enum rvl_role role, int64_t opset);
 
 /** Row @i of the whole table; NULL behind the last one. */
 const struct rvl_op_def *rvl_op_at(uint32_t i);

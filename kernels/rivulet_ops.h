@@ -37,6 +37,15 @@ enum rvl_trait {
 	/* The kernel computes on images in NHWC too, ... */
 	RVL_TRAIT_NHWC = 1 << 7,	/* ... where all its images have that layout; */
 	RVL_TRAIT_NHWC_EACH = 1 << 8,	/* ... and reorders an operand that has the other one. */
+	/*
+	 * The kernel computes the places that it reads and writes from the shapes alone: memory that
+	 * another process changes during the run cannot lead it outside its operands. A pool that
+	 * remembers where the largest element of a window is chooses among the positions of the
+	 * window, whatever the elements are when it reads them again. Q_AVERAGE_POOL, Q_RESCALE,
+	 * Q_TABLE and the stochastic products look a byte up in tables that have an entry for each
+	 * value of a byte. The QLINEAR operators read scales more than once, so they lack the trait.
+	 */
+	RVL_TRAIT_PLACES = 1 << 9,
 };
 
 /*
@@ -59,10 +68,10 @@ enum rvl_trait {
 	  none, none, UNSUPPORTED, 0, \
 	  "an operator that cannot be executed; the node holds the reason") \
 	X(QUANTIZE, 1, "QuantizeLinear", 2, 3, \
-	  quantize, quantize, QUANTIZE, RVL_TRAIT_LINEAR | RVL_TRAIT_NHWC, \
+	  quantize, quantize, QUANTIZE, RVL_TRAIT_LINEAR | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
 	  "y = saturate(rint(x / scale) + zero point)") \
 	X(DEQUANTIZE, 2, "DequantizeLinear", 2, 3, \
-	  dequantize, quantize, DEQUANTIZE, RVL_TRAIT_LINEAR | RVL_TRAIT_NHWC, \
+	  dequantize, quantize, DEQUANTIZE, RVL_TRAIT_LINEAR | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
 	  "y = (x - zero point) * scale") \
 	X(QLINEAR_CONV, 3, "QLinearConv", 8, 9, \
 	  qlinear, qlinear_conv, Q_CONV, 0, \
@@ -71,56 +80,62 @@ enum rvl_trait {
 	  qlinear, qlinear_matmul, Q_MATMUL, 0, \
 	  "quantised matrix product, scales as inputs") \
 	X(CONV, 5, "Conv", 2, 3, \
-	  conv, conv, Q_CONV, RVL_TRAIT_PRODUCT | RVL_TRAIT_CLAMPS, \
+	  conv, conv, Q_CONV, RVL_TRAIT_PRODUCT | RVL_TRAIT_CLAMPS | RVL_TRAIT_PLACES, \
 	  "float 2-D convolution") \
 	X(GEMM, 6, "Gemm", 2, 3, \
-	  gemm, gemm, Q_MATMUL, RVL_TRAIT_PRODUCT | RVL_TRAIT_CLAMPS, \
+	  gemm, gemm, Q_MATMUL, RVL_TRAIT_PRODUCT | RVL_TRAIT_CLAMPS | RVL_TRAIT_PLACES, \
 	  "alpha * op(A) * op(B) + beta * C") \
 	X(MATMUL, 7, "MatMul", 2, 2, \
-	  matmul, matmul, Q_MATMUL, RVL_TRAIT_PRODUCT | RVL_TRAIT_CLAMPS, \
+	  matmul, matmul, Q_MATMUL, RVL_TRAIT_PRODUCT | RVL_TRAIT_CLAMPS | RVL_TRAIT_PLACES, \
 	  "matrix product, batched with broadcasting") \
 	X(RELU, 8, "Relu", 1, 1, \
-	  unary, same, Q_RESCALE, RVL_TRAIT_LINEAR, \
+	  unary, same, Q_RESCALE, RVL_TRAIT_LINEAR | RVL_TRAIT_PLACES, \
 	  "max(x, 0)") \
 	X(CLIP, 9, "Clip", 1, 3, \
 	  unary, same, Q_RESCALE, RVL_TRAIT_LINEAR, \
 	  "min(max(x, low), high)") \
 	X(ADD, 10, "Add", 2, 2, \
-	  binary, binary, Q_ADD, RVL_TRAIT_LINEAR | RVL_TRAIT_CLAMPS, \
+	  binary, binary, Q_ADD, RVL_TRAIT_LINEAR | RVL_TRAIT_CLAMPS | RVL_TRAIT_PLACES, \
 	  "a + b with broadcasting") \
 	X(MUL, 11, "Mul", 2, 2, \
-	  binary, binary, Q_MUL, RVL_TRAIT_LINEAR | RVL_TRAIT_CLAMPS, \
+	  binary, binary, Q_MUL, RVL_TRAIT_LINEAR | RVL_TRAIT_CLAMPS | RVL_TRAIT_PLACES, \
 	  "a * b with broadcasting") \
 	X(MAX_POOL, 12, "MaxPool", 1, 1, \
-	  pool, pool, MAX_POOL, RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS | RVL_TRAIT_NHWC, \
+	  pool, pool, MAX_POOL, \
+	  RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
 	  "largest value under a 2-D window; also on quantised tensors") \
 	X(AVERAGE_POOL, 13, "AveragePool", 1, 1, \
-	  pool, pool, Q_AVERAGE_POOL, 0, \
+	  pool, pool, Q_AVERAGE_POOL, RVL_TRAIT_PLACES, \
 	  "mean under a 2-D window") \
 	X(GLOBAL_AVERAGE_POOL, 14, "GlobalAveragePool", 1, 1, \
-	  global_pool, global, Q_GLOBAL_AVERAGE_POOL, 0, \
+	  global_pool, global, Q_GLOBAL_AVERAGE_POOL, RVL_TRAIT_PLACES, \
 	  "mean of every channel") \
 	X(GLOBAL_MAX_POOL, 15, "GlobalMaxPool", 1, 1, \
-	  global_pool, global, GLOBAL_MAX_POOL, RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS | RVL_TRAIT_NHWC, \
+	  global_pool, global, GLOBAL_MAX_POOL, \
+	  RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
 	  "largest value of every channel") \
 	X(FLATTEN, 16, "Flatten", 1, 1, \
-	  move, flatten, FLATTEN, RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES, \
+	  move, flatten, FLATTEN, \
+	  RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES | RVL_TRAIT_PLACES, \
 	  "reshape to a matrix, split at an axis") \
 	X(RESHAPE, 17, "Reshape", 1, 2, \
-	  move, reshape, RESHAPE, RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES, \
+	  move, reshape, RESHAPE, \
+	  RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES | RVL_TRAIT_PLACES, \
 	  "the same elements in another shape") \
 	X(TRANSPOSE, 18, "Transpose", 1, 1, \
-	  transpose, transpose, TRANSPOSE, RVL_TRAIT_LINEAR | RVL_TRAIT_MOVES | RVL_TRAIT_NHWC_EACH, \
+	  transpose, transpose, TRANSPOSE, \
+	  RVL_TRAIT_LINEAR | RVL_TRAIT_MOVES | RVL_TRAIT_NHWC_EACH | RVL_TRAIT_PLACES, \
 	  "permute the axes") \
 	X(SOFTMAX, 19, "Softmax", 1, 1, \
-	  softmax, softmax, SOFTMAX, RVL_TRAIT_LINEAR, \
+	  softmax, softmax, SOFTMAX, RVL_TRAIT_LINEAR | RVL_TRAIT_PLACES, \
 	  "softmax along an axis, or over all axes from one on (before opset 13)") \
 	X(BATCH_NORM, 20, "BatchNormalization", 5, 5, \
 	  bn, same, BATCH_NORM, RVL_TRAIT_LINEAR | RVL_TRAIT_CLAMPS, \
 	  "(x - mean) / sqrt(var + eps) * scale + bias per channel") \
 	X(IDENTITY, 21, "Identity", 1, 1, \
 	  move, same, IDENTITY, \
-	  RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS | RVL_TRAIT_NHWC, \
+	  RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS | RVL_TRAIT_NHWC | \
+	  RVL_TRAIT_PLACES, \
 	  "copy") \
 	X(CONSTANT, 22, "Constant", 0, 0, \
 	  none, none, CONSTANT, 0, \
@@ -141,28 +156,30 @@ enum rvl_trait {
 	  qlinear, pool, Q_AVERAGE_POOL, 0, \
 	  "quantised mean under a window, scales as inputs") \
 	X(Q_CONV, 40, "QConv", 2, 3, \
-	  qconv, none, Q_CONV, RVL_TRAIT_PRODUCT | RVL_TRAIT_MADE | RVL_TRAIT_NHWC_EACH, \
+	  qconv, none, Q_CONV, \
+	  RVL_TRAIT_PRODUCT | RVL_TRAIT_MADE | RVL_TRAIT_NHWC_EACH | RVL_TRAIT_PLACES, \
 	  "quantised convolution (x, w[, bias int32])") \
 	X(Q_MATMUL, 41, "QMatMul", 2, 3, \
-	  qmatmul, none, Q_MATMUL, RVL_TRAIT_PRODUCT | RVL_TRAIT_MADE, \
+	  qmatmul, none, Q_MATMUL, RVL_TRAIT_PRODUCT | RVL_TRAIT_MADE | RVL_TRAIT_PLACES, \
 	  "quantised matrix product (a, b[, bias int32])") \
 	X(Q_ADD, 42, "QAdd", 2, 2, \
-	  qbinary, none, Q_ADD, RVL_TRAIT_MADE | RVL_TRAIT_NHWC, \
+	  qbinary, none, Q_ADD, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
 	  "quantised a + b") \
 	X(Q_MUL, 43, "QMul", 2, 2, \
-	  qbinary, none, Q_MUL, RVL_TRAIT_MADE | RVL_TRAIT_NHWC, \
+	  qbinary, none, Q_MUL, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
 	  "quantised a * b") \
 	X(Q_AVERAGE_POOL, 44, "QAveragePool", 1, 1, \
-	  pool, none, Q_AVERAGE_POOL, RVL_TRAIT_MADE | RVL_TRAIT_NHWC, \
+	  pool, none, Q_AVERAGE_POOL, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
 	  "quantised mean under a 2-D window") \
 	X(Q_GLOBAL_AVERAGE_POOL, 45, "QGlobalAveragePool", 1, 1, \
-	  global_pool, none, Q_GLOBAL_AVERAGE_POOL, RVL_TRAIT_MADE | RVL_TRAIT_NHWC, \
+	  global_pool, none, Q_GLOBAL_AVERAGE_POOL, \
+	  RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
 	  "quantised mean of every channel") \
 	X(Q_RESCALE, 46, "QRescale", 1, 1, \
-	  rescale, none, Q_RESCALE, RVL_TRAIT_MADE | RVL_TRAIT_NHWC, \
+	  rescale, none, Q_RESCALE, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
 	  "dequantise, clamp, quantise: 8 bits to 8 bits") \
 	X(Q_TABLE, 47, "QTable", 1, 3, \
-	  q_table, none, Q_TABLE, RVL_TRAIT_MADE | RVL_TRAIT_NHWC, \
+	  q_table, none, Q_TABLE, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
 	  "dequantise, an element-wise function of the table of descriptors, clamp, quantise") \
 	X(Q_GENERAL, 48, "QGeneral", 1, 32, \
 	  q_general, none, Q_GENERAL, RVL_TRAIT_MADE, \
@@ -171,13 +188,13 @@ enum rvl_trait {
 	  general, none, GENERAL, RVL_TRAIT_LINEAR, \
 	  "an operator of the table of descriptors, which it names; any shape and type of its row") \
 	X(PACK_BLOCKED, 60, "PackBlocked", 1, 1, \
-	  blocked, none, PACK_BLOCKED, 0, \
+	  blocked, none, PACK_BLOCKED, RVL_TRAIT_PLACES, \
 	  "NCHW bytes to the device's channel blocks; made by the back end") \
 	X(UNPACK_BLOCKED, 61, "UnpackBlocked", 1, 1, \
-	  blocked, none, UNPACK_BLOCKED, 0, \
+	  blocked, none, UNPACK_BLOCKED, RVL_TRAIT_PLACES, \
 	  "the device's channel blocks to NCHW bytes; made by the back end") \
 	X(REORDER, 62, "Reorder", 1, 1, \
-	  reorder, none, REORDER, RVL_TRAIT_MOVES | RVL_TRAIT_NHWC_EACH, \
+	  reorder, none, REORDER, RVL_TRAIT_MOVES | RVL_TRAIT_NHWC_EACH | RVL_TRAIT_PLACES, \
 	  "the same image in another layout; made by the pass of layouts")
 
 enum rvl_op {

@@ -87,15 +87,6 @@ uint64_t rivulet_eval_score_bytes(const struct rivulet_eval *e)
 	return e->score_bytes;
 }
 
-static uint64_t node_macs(const struct rvl_node *n)
-{
-	const struct rvl_shape *w = &n->in[1]->shape, *y = &n->out[0]->shape;
-	uint64_t per = n->op == RVL_OP_Q_CONV ? (uint64_t)(w->dim[1] * w->dim[2] * w->dim[3]) :
-						(uint64_t)w->dim[n->attr.trans_b ? 1 : 0];
-
-	return per * (uint64_t)rvl_shape_count(y);
-}
-
 uint64_t rivulet_eval_macs(const struct rivulet_eval *e, uint64_t *streams)
 {
 	uint64_t all = 0;
@@ -104,10 +95,10 @@ uint64_t rivulet_eval_macs(const struct rivulet_eval *e, uint64_t *streams)
 	for (uint32_t i = 0; i < e->g->n_nodes; i++) {
 		const struct rvl_node *n = e->g->nodes[i];
 
-		if (n->op != RVL_OP_Q_CONV && n->op != RVL_OP_Q_MATMUL)
+		if (!rvl_is_quant_product(n))
 			continue;
-		all += node_macs(n) / e->batch;
-		*streams += n->stochastic ? node_macs(n) / e->batch : 0;
+		all += rvl_node_macs(n) / e->batch;
+		*streams += n->stochastic ? rvl_node_macs(n) / e->batch : 0;
 	}
 	return all;
 }

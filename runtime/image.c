@@ -98,30 +98,12 @@ static int fail_step(const struct rivulet_image *img, uint32_t i, int code, cons
 }
 
 /*
- * Operators whose kernels compute the places that they read and write from the shapes alone. Kernels
- * of the others may use data as an index, a count or a coordinate, and check it before they use it.
- *
- * A pool that remembers where the largest element of a window is chooses among the positions of the
- * window, whatever the elements are when it reads them again. Q_AVERAGE_POOL, Q_RESCALE, Q_TABLE
- * and the stochastic products look a byte up in tables that have an entry for each value of a byte.
- * The QLINEAR operators read scales more than once, and are left out for that reason.
+ * Kernels that are not RVL_TRAIT_PLACES may use data as an index, a count or a coordinate, and check
+ * it before they use it.
  */
 static bool uses_addresses(enum rvl_op op)
 {
-	static const enum rvl_op plain[] = {
-		RVL_OP_QUANTIZE, RVL_OP_DEQUANTIZE, RVL_OP_SOFTMAX, RVL_OP_RELU, RVL_OP_ADD,
-		RVL_OP_MUL, RVL_OP_CONV, RVL_OP_GEMM, RVL_OP_MATMUL, RVL_OP_FLATTEN,
-		RVL_OP_TRANSPOSE, RVL_OP_RESHAPE, RVL_OP_IDENTITY, RVL_OP_MAX_POOL,
-		RVL_OP_AVERAGE_POOL, RVL_OP_GLOBAL_MAX_POOL, RVL_OP_GLOBAL_AVERAGE_POOL,
-		RVL_OP_Q_CONV, RVL_OP_Q_MATMUL, RVL_OP_Q_ADD, RVL_OP_Q_MUL,
-		RVL_OP_Q_AVERAGE_POOL, RVL_OP_Q_GLOBAL_AVERAGE_POOL, RVL_OP_Q_RESCALE,
-		RVL_OP_Q_TABLE, RVL_OP_PACK_BLOCKED, RVL_OP_UNPACK_BLOCKED, RVL_OP_REORDER,
-	};
-
-	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
-		if (op == plain[i])
-			return false;
-	return true;
+	return !(rvl_op_traits(op) & RVL_TRAIT_PLACES);
 }
 
 /* Marks the inputs and outputs of the model among the operands of a step. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/math.h"
 #include "graph/graph.h"
 
 #include <errno.h>
@@ -492,4 +493,21 @@ int rvl_graph_check_supported(const struct rvl_graph *g, struct rvl_err *err)
 				first->op_type, first->reason);
 	return rvl_fail(err, -EOPNOTSUPP, "node '%.60s' (%.40s): %.90s; and %u more", first->name,
 			first->op_type, first->reason, more);
+}
+
+uint64_t rvl_node_macs(const struct rvl_node *n)
+{
+	const struct rvl_shape *s;
+	int64_t depth;
+
+	if (!(rvl_op_traits(n->op) & RVL_TRAIT_PRODUCT))
+		return 0;
+	if (rvl_op_quantised(n->op) == RVL_OP_Q_CONV) {
+		s = &n->in[1]->shape;
+		depth = rvl_shape_count(s) / rvl_max(s->dim[0], 1);
+	} else {
+		s = &n->in[0]->shape;
+		depth = s->rank ? s->dim[n->attr.trans_a ? 0 : s->rank - 1] : 1;
+	}
+	return (uint64_t)rvl_shape_count(&n->out[0]->shape) * (uint64_t)depth;
 }

@@ -280,6 +280,17 @@ static inline bool rvl_op_renames(enum rvl_op op)
 	return rvl_op_traits(op) & RVL_TRAIT_RENAMES;
 }
 
+/** A convolution or matrix product between quantised tensors, made by fusion. */
+static inline bool rvl_is_quant_product(const struct rvl_node *n)
+{
+	uint32_t both = RVL_TRAIT_PRODUCT | RVL_TRAIT_MADE;
+
+	return (rvl_op_traits(n->op) & both) == both;
+}
+
+/** Multiplications of a convolution or matrix product, padding counted; 0 of any other node. */
+uint64_t rvl_node_macs(const struct rvl_node *n);
+
 /** Whether a layer of the NPU sees the operands of the node as images, in whichever layout. */
 static inline bool rvl_layer_of_images(const struct rvl_node *n)
 {

@@ -202,30 +202,6 @@ static int new_step(struct rvl_backend *be, struct rvl_bstep **out)
 	return 0;
 }
 
-/* Products of a convolution or matrix product: the runtime gives long steps to a worker. */
-static uint64_t macs_of(const struct rvl_node *n)
-{
-	const struct rvl_shape *w;
-	int64_t depth;
-
-	switch (n->op) {
-	case RVL_OP_Q_CONV:
-	case RVL_OP_CONV:
-		w = &n->in[1]->shape;
-		depth = rvl_shape_count(w) / rvl_max(w->dim[0], 1);
-		break;
-	case RVL_OP_Q_MATMUL:
-	case RVL_OP_MATMUL:
-	case RVL_OP_GEMM:
-		w = &n->in[0]->shape;
-		depth = w->rank ? w->dim[n->attr.trans_a ? 0 : w->rank - 1] : 1;
-		break;
-	default:
-		return 0;
-	}
-	return (uint64_t)rvl_shape_count(&n->out[0]->shape) * (uint64_t)depth;
-}
-
 static int cpu_step(struct rvl_backend *be, struct rvl_node *n)
 {
 	struct rvl_bstep *s;
@@ -235,7 +211,7 @@ static int cpu_step(struct rvl_backend *be, struct rvl_node *n)
 		return rc;
 	s->node = n;
 	s->name = n->name;
-	s->macs = macs_of(n);
+	s->macs = rvl_node_macs(n);
 	for (uint32_t i = 0; i < n->n_in; i++)
 		if (n->in[i])
 			s->read[s->nread++] = n->in[i];

@@ -84,7 +84,7 @@ int rvl_pass_s8_weights(struct rvl_graph *g, struct rvl_err *err)
 		struct rvl_node *n = g->nodes[i];
 		const struct rvl_tensor *w = n->n_in > 1 ? n->in[1] : NULL;
 
-		if ((n->op != RVL_OP_Q_CONV && n->op != RVL_OP_Q_MATMUL) || !w->data ||
+		if (!rvl_is_quant_product(n) || !w->data ||
 		    (w->type == RVL_TYPE_S8 && all_zero_points(&w->quant, 0)))
 			continue;
 		rc = normalise(g, n, err);

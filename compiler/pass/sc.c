@@ -75,7 +75,7 @@ static int refuse_floats(const struct rvl_graph *g, struct rvl_err *err)
 	for (uint32_t i = 0; i < g->n_nodes; i++) {
 		const struct rvl_node *n = g->nodes[i];
 
-		if (n->op == RVL_OP_CONV || n->op == RVL_OP_GEMM || n->op == RVL_OP_MATMUL)
+		if (rvl_op_traits(n->op) & RVL_TRAIT_PRODUCT && !rvl_is_quant_product(n))
 			return rvl_fail(err, -EOPNOTSUPP,
 					"node \"%s\" (%s) is float, so that it cannot be stochastic: calibrate the model",
 					n->name, n->op_type);

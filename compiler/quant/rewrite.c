@@ -429,8 +429,8 @@ static int cut_part(struct rvl_graph *g, const struct transposed *t, const struc
 static int conv_of_transposed(struct rvl_graph *g, struct rvl_node *old, struct rvl_err *err)
 {
 	int64_t opset = g->opset > SLICE_OPSET ? g->opset : SLICE_OPSET;
-	const struct rvl_op_def *space = rvl_op_find(NULL, "DepthToSpace", opset);
-	const struct rvl_op_def *slice = rvl_op_find(NULL, "Slice", opset);
+	const struct rvl_op_def *space = rvl_op_of_role(RVL_ROLE_CHANNELS_TO_PIXELS, opset);
+	const struct rvl_op_def *slice = rvl_op_of_role(RVL_ROLE_CUT, opset);
 	struct rvl_tensor *wide = old->out[0], *deep;
 	struct rvl_shape s = old->out[0]->shape;
 	struct transposed t;

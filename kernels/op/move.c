@@ -1032,6 +1032,11 @@ static int run_reverse(struct rvl_call *c)
 	.attrs = RVL_ATTRS(axis), \
 	.infer = infer_concat, .run = run_concat, .doc = "the inputs one behind the other along an axis" }
 #define BLOCK_MODE RVL_STRING("mode", "DCR", "DCR|CRD")
+#define TO_SPACE(opset, ...) { \
+	.name = "DepthToSpace", .since = (opset), .least_in = 1, .most_in = 1, \
+	.types = { RVL_T_ANY }, .flags = RVL_OP_MOVES | RVL_OP_BOXES, \
+	.attrs = RVL_ATTRS(__VA_ARGS__), .infer = infer_to_space, .run = run_to_space, \
+	.role = RVL_ROLE_CHANNELS_TO_PIXELS, .doc = "channels as blocks of pixels" }
 
 const struct rvl_op_def rvl_ops_move[] = {
 	CONCAT(1, RVL_INT("axis", 1)),
@@ -1047,7 +1052,8 @@ const struct rvl_op_def rvl_ops_move[] = {
 	      RVL_INTS_REQUIRED("starts"), RVL_INTS_REQUIRED("ends")),
 	{ .name = "Slice", .since = 10, .least_in = 3, .most_in = 5,
 	  .types = { RVL_T_ANY, RVL_T_INDEX, RVL_T_INDEX, RVL_T_INDEX },
-	  .flags = RVL_OP_MOVES | RVL_OP_BOXES, .infer = infer_slice, .run = run_slice, .doc = "a part of every axis, in steps" },
+	  .flags = RVL_OP_MOVES | RVL_OP_BOXES, .infer = infer_slice, .run = run_slice,
+	  .role = RVL_ROLE_CUT, .doc = "a part of every axis, in steps" },
 	{ .name = "Transpose", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
 	  .flags = RVL_OP_MOVES | RVL_OP_BOXES, .attrs = RVL_ATTRS(RVL_INTS("perm")),
 	  .infer = infer_transpose, .run = run_transpose, .kernel = RVL_OP_TRANSPOSE,
@@ -1067,10 +1073,8 @@ const struct rvl_op_def rvl_ops_move[] = {
 	{ .name = "Tile", .since = 6, .least_in = 2, .most_in = 2,
 	  .types = { RVL_T_ANY, RVL_T(S64) }, .flags = RVL_OP_MOVES | RVL_OP_BOXES,
 	  .infer = infer_tile, .run = run_tile, .doc = "the input repeated along every axis" },
-	MOVED("DepthToSpace", 1, infer_to_space, run_to_space, "channels as blocks of pixels",
-	      RVL_INT_REQUIRED("blocksize")),
-	MOVED("DepthToSpace", 11, infer_to_space, run_to_space, "channels as blocks of pixels",
-	      RVL_INT_REQUIRED("blocksize"), BLOCK_MODE),
+	TO_SPACE(1, RVL_INT_REQUIRED("blocksize")),
+	TO_SPACE(11, RVL_INT_REQUIRED("blocksize"), BLOCK_MODE),
 	MOVED("SpaceToDepth", 1, infer_to_depth, run_to_depth, "blocks of pixels as channels",
 	      RVL_INT_REQUIRED("blocksize")),
 	MOVED("SpaceToDepth", 28, infer_to_depth, run_to_depth, "blocks of pixels as channels",
