@@ -2,6 +2,7 @@
 /* Add and Mul with broadcasting: plain, and quantised with a scale for each operand. */
 #include <string.h>
 
+#include "int8/binary.h"
 #include "internal.h"
 #include "qmath.h"
 #include "ref.h"
@@ -115,26 +116,6 @@ static void qspan(void *ctx, int64_t a, int64_t b, int64_t y)
 	s->fn(s->p, s->bc->span, s->a + a, s->bc->ia, s->b + b, s->bc->ib, s->y + y);
 }
 
-#ifdef __x86_64__
-/* The same arithmetic with fma and rounding as instructions instead of calls. */
-__attribute__((target("avx2,fma")))
-static void qadd_avx2(const struct rvl_qbinary *p, int64_t n, const void *a, int64_t ia,
-		      const void *b, int64_t ib, void *y)
-{
-	float ra = p->sa / p->sy;
-	float rb = p->sb / p->sy;
-	float fixed = (float)p->yz - fmaf(ra, (float)p->az, rb * (float)p->bz);
-
-	for (int64_t i = 0; i < n; i++) {
-		float va = (float)rvl_ld8(a, i * ia, p->a_u8);
-		float vb = (float)rvl_ld8(b, i * ib, p->b_u8);
-		float v = fmaf(va, ra, fmaf(vb, rb, fixed));
-
-		rvl_st8(y, i, rvl_clamp(rvl_cvt(v), p->lo, p->hi));
-	}
-}
-#endif
-
 static int run_quant(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		     void *scratch, const struct rvl_pool *pool)
 {
@@ -147,8 +128,8 @@ static int run_quant(const struct rvl_kernel *k, const void *const *in, void *co
 	(void)scratch;
 	(void)pool;
 #ifdef __x86_64__
-	if (k->d.op == RVL_OP_Q_ADD && !k->reference && rvl_have_avx2())
-		s.fn = qadd_avx2;
+	if (!k->reference && rvl_have_avx2())
+		s.fn = k->d.op == RVL_OP_Q_MUL ? rvl_i8_mul_avx2 : rvl_i8_add_avx2;
 #endif
 	rvl_bcast_walk(&k->bc, qspan, &s);
 	return 0;

@@ -75,8 +75,13 @@ static void inside(const struct rvl_conv_geom *g, int axis, int64_t o, int64_t n
 {
 	int64_t at = o * g->s[axis] - g->pad[axis], d = g->d[axis];
 
-	*k0 = at < 0 ? (-at + d - 1) / d : 0;
-	*k1 = at < n ? (n - at + d - 1) / d : 0;
+	if (d == 1) {	/* a division would take as long as the copy of a window */
+		*k0 = at < 0 ? -at : 0;
+		*k1 = at < n ? n - at : 0;
+	} else {
+		*k0 = at < 0 ? (-at + d - 1) / d : 0;
+		*k1 = at < n ? (n - at + d - 1) / d : 0;
+	}
 	*k1 = *k1 < g->k[axis] ? *k1 : g->k[axis];
 	*k0 = *k0 < *k1 ? *k0 : *k1;
 }
@@ -100,18 +105,20 @@ static void point(const struct conv_run *r, int64_t oy, int64_t ox, int64_t chan
 	}
 }
 
-/* As memcpy(), for few bytes. */
+/* As memcpy(), for few bytes. The last eight overlap those before them. */
 static uint8_t *copy(uint8_t *dst, const uint8_t *src, int64_t n)
 {
 	if (n >= 64) {
 		memcpy(dst, src, (size_t)n);
-		return dst + n;
+	} else if (n >= 8) {
+		for (int64_t i = 0; i + 8 < n; i += 8)
+			memcpy(dst + i, src + i, 8);
+		memcpy(dst + n - 8, src + n - 8, 8);
+	} else {
+		for (int64_t i = 0; i < n; i++)
+			dst[i] = src[i];
 	}
-	for (; n >= 8; n -= 8, dst += 8, src += 8)
-		memcpy(dst, src, 8);
-	while (n-- > 0)
-		*dst++ = *src++;
-	return dst;
+	return dst + n;
 }
 
 /*
@@ -388,7 +395,8 @@ static int setup_dense(struct rvl_kernel *k)
 		.merged = merged,
 	};
 	struct rvl_i8_source s = {
-		.weight = merged_weight_at, .ctx = &ctx, .groups = g->group / merged,
+		.weight = merged > 1 ? merged_weight_at : weight_at, .ctx = &ctx,
+		.groups = g->group / merged,
 		.n = merged * (g->m / g->group), .taps = taps, .kc = merged * cg,
 	};
 
