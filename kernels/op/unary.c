@@ -481,7 +481,7 @@ const struct rvl_op_def rvl_ops_unary[] = {
 	UNARY("BitwiseNot", 18, RVL_T_INT, run_bit_not, "every bit inverted"),
 	{ .name = "IsNaN", .since = 9, .least_in = 1, .most_in = 1, .types = { RVL_T_FLOAT },
 	  .flags = RVL_OP_ELEMENTWISE, .infer = infer_bool, .run = run_is_nan,
-	  .doc = "whether x is no number" },
+	  .doc = "whether x is NaN" },
 	{ .name = "IsInf", .since = 10, .least_in = 1, .most_in = 1, .types = { RVL_T_FLOAT },
 	  .flags = RVL_OP_ELEMENTWISE,
 	  .attrs = RVL_ATTRS(RVL_INT("detect_negative", 1), RVL_INT("detect_positive", 1)),
