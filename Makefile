@@ -11,12 +11,12 @@
 #   layout abi examples dts rrsc style rooms kernel-style pipeline security nspawn bounce service
 #   arm64-kernels attacks switch. scripts/vm-check.sh runs the stage vm.
 #
-#   Tests that make check does not run: check-int8 check-cycles check-onnx-newest check-microsoft
-#   check-compile check-large check-quantised check-quantised-operators check-graphs check-real
-#   check-headers check-render check-arm64 check-kexec check-debug fuzz fuzz-ioctl check-repairs
+#   Tests that make check does not run: check-int8 check-float check-cycles check-onnx-newest
+#   check-microsoft check-compile check-large check-quantised check-quantised-operators check-graphs
+#   check-real check-headers check-render check-arm64 check-kexec check-debug fuzz fuzz-ioctl check-repairs
 #   coverage mutants mutants-kmod.
 #   Benches and experiments: demo-battery bench-npu bench-views bench-layouts bench-sc eval-sc
-#   bench-driver bench-switch bench-policy bench-rrsc bench-cpu.
+#   bench-driver bench-switch bench-policy bench-rrsc bench-cpu bench-float.
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan
 # SAN=1 and BUILD=build/cov COV=1 build the same with sanitizers or coverage. A folder sees only the

@@ -127,12 +127,19 @@ $(eval $(call unit_test,fuzz_program,runtime client compiler kernels sim uapi,$(
 $(eval $(call program,tests/sc_rmse,tests/sc/rmse.c,uapi,-lm))
 $(eval $(call program,tests/bench_sc,tests/bench/bench_sc.c,compiler kernels sim uapi,-lm))
 $(eval $(call program,tests/bench_cpu,tests/bench/bench_cpu.c,kernels uapi,-lm))
-.PHONY: bench-cpu check-int8
-bench-cpu: $(BUILD)/tests/bench_cpu
+$(eval $(call program,tests/bench_float,tests/bench/bench_float.c,kernels uapi,-lm))
+.PHONY: bench-cpu bench-float check-int8 check-float
+bench-cpu: $(BUILD)/tests/bench_cpu bench-float
 	@$<
+# The same for float operators, in ratio to onnxruntime.
+bench-float: $(BUILD)/tests/bench_float
+	@scripts/install-deps.sh --oracle
+	@build/venv/bin/python tests/bench/bench_float.py $<
 # The shapes of test_int8, and 98,000 more.
 check-int8: $(BUILD)/unit/test_int8
 	@RVL_INT8_SHAPES=100000 $<
+check-float: $(BUILD)/unit/test_float
+	@RVL_FLOAT_SHAPES=100000 $<
 .PHONY: eval-sc bench-sc
 eval-sc: $(BUILD)/tests/sc_rmse $(BUILD)/rivulet
 	@BUILD=$(BUILD) scripts/eval-sc
