@@ -48,19 +48,42 @@ static int32_t weight_zero(enum rvl_type t)
 	}
 }
 
+/* Half of the weights with a value for each channel have different zero points. */
+static void weight_zeros(struct product *p, int64_t n)
+{
+	const struct rvl_kernel_arg *w = &p->d.in[1];
+	bool differ = w->quant.n > 1 && test_rnd(2);
+	int32_t zero = weight_zero(w->type);
+
+	for (int64_t i = 0; i < n; i++)
+		p->zp[1][i] = differ ? weight_zero(w->type) : zero;
+}
+
+/* Some products have scales whose results exceed int32, or are all zero, and biases that wrap. */
+static void extremes(struct product *p, int64_t n)
+{
+	static const float factors[] = { 30, 1e4f, 1e9f, 1e30f, 1e-30f };
+	float factor = factors[test_rnd(5)];
+
+	for (int64_t i = 0; i < n; i++) {
+		if (!test_rnd(2))
+			p->scale[1][i] *= factor;
+		if (!test_rnd(4))
+			((int32_t *)(void *)p->b.p)[i] = test_rnd(2) ? INT32_MAX : INT32_MIN;
+	}
+}
+
 /* Quantisation and memory of a product with @n output channels whose shapes are set. */
 static void complete(struct product *p, int64_t n, int32_t axis)
 {
 	struct rvl_kernel_desc *d = &p->d;
-	int32_t zero = weight_zero(d->in[1].type);
 
 	d->n_in = 2 + test_rnd(2);
 	d->n_out = 1;
 	operand(p, 0, &d->in[0], 1, 0);
 	operand(p, 1, &d->in[1], test_rnd(2) ? 1 : (uint32_t)n, axis);
 	operand(p, 2, &d->out[0], 1, 0);
-	for (int64_t i = 0; i < n; i++)
-		p->zp[1][i] = zero;
+	weight_zeros(p, n);
 	p->scale[2][0] *= 40;
 	if (!test_rnd(3))
 		d->attr.q_lo = p->zp[2][0];
@@ -73,6 +96,8 @@ static void complete(struct product *p, int64_t n, int32_t axis)
 	p->ref = test_guarded(test_bytes(&d->out[0]), 1);
 	for (int64_t i = 0; i < n; i++)
 		((int32_t *)(void *)p->b.p)[i] = (int32_t)test_rnd(20000) - 10000;
+	if (!test_rnd(12))
+		extremes(p, n);
 	d->in[1].data = p->w.p;
 	if (d->n_in < 3)
 		return;
@@ -134,11 +159,38 @@ static void random_matmul(struct product *p)
 	complete(p, n, p->d.attr.trans_b ? 0 : 1);
 }
 
+/* A sum or product of two tensors, of which one may be broadcast. Half of them have many ties. */
+static void random_binary(struct product *p)
+{
+	int64_t c = 1 + test_rnd(70), w = 1 + test_rnd(9);
+	uint32_t alone = test_rnd(4);
+
+	p->d.op = test_rnd(2) ? RVL_OP_Q_ADD : RVL_OP_Q_MUL;
+	for (uint32_t i = 0; i < 2; i++) {
+		bool one = alone == i;
+
+		test_image(&p->d.in[i], byte_type(), 1, 3, one && test_rnd(2) ? 1 : w,
+			   one && test_rnd(2) ? 1 : c);
+	}
+	test_image(&p->d.out[0], byte_type(), 1, 3, w, c);
+	complete(p, 1, 0);
+	p->d.n_in = 2;
+	p->d.in[1].data = NULL;
+	if (p->d.attr.q_hi < p->d.attr.q_lo)	/* which bound then holds is not defined */
+		p->d.attr.q_hi = p->d.attr.q_lo;
+	if (!test_rnd(2))
+		return;
+	for (int i = 0; i < 3; i++)
+		p->scale[i][0] = 0.01f * (float)(1 + test_rnd(8));
+}
+
 static void random_product(struct product *p)
 {
 	memset(p, 0, sizeof(*p));
 	rvl_attr_init(&p->d.attr);
-	if (test_rnd(4))
+	if (!test_rnd(8))
+		random_binary(p);
+	else if (test_rnd(4))
 		random_conv(p);
 	else
 		random_matmul(p);
