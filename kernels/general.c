@@ -15,9 +15,13 @@ void rvl_desc_call(const struct rvl_kernel_desc *d, struct rvl_call *c)
 		c->in[i] = (struct rvl_value) {
 			.type = d->in[i].type, .shape = d->in[i].shape,
 			.data = (void *)(uintptr_t)d->in[i].data,
+			.pitch = d->in[i].pitched ? d->in[i].pitch : NULL,
 		};
 	for (uint32_t i = 0; i < d->n_out; i++)
-		c->out[i] = (struct rvl_value) { .type = d->out[i].type, .shape = d->out[i].shape };
+		c->out[i] = (struct rvl_value) {
+			.type = d->out[i].type, .shape = d->out[i].shape,
+			.pitch = d->out[i].pitched ? d->out[i].pitch : NULL,
+		};
 }
 
 static void say(const struct rvl_call *c, char *why)
@@ -49,8 +53,25 @@ static int run_pointers(const struct rvl_kernel *k, const void *const *in, void 
 	return rvl_general_run(k, vi, vo, scratch, pool, NULL);
 }
 
+/* Images in NHWC have the pitches of that layout. */
+static void set_pitches(struct rvl_kernel_arg *arg, uint32_t n, bool *any)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct rvl_kernel_arg *a = &arg[i];
+
+		*any |= a->pitched || a->layout == RIVULET_LAYOUT_NHWC;
+		if (a->pitched || a->layout != RIVULET_LAYOUT_NHWC)
+			continue;
+		rvl_arg_strides(a, a->pitch);
+		for (int d = 0; d < a->shape.rank; d++)
+			a->pitch[d] *= (int64_t)rvl_type_size(a->type);
+		a->pitched = true;
+	}
+}
+
 int rvl_setup_general(struct rvl_kernel *k, bool reference, char *why)
 {
+	bool pitched = false;
 	struct rvl_call c;
 	int64_t scratch;
 	int rc;
@@ -58,6 +79,8 @@ int rvl_setup_general(struct rvl_kernel *k, bool reference, char *why)
 	(void)reference;
 	if (!k->d.def)
 		return rvl_why(why, "it has no descriptor");
+	set_pitches(k->d.in, k->d.n_in, &pitched);
+	set_pitches(k->d.out, k->d.n_out, &pitched);
 	rvl_desc_call(&k->d, &c);
 	rc = rvl_op_infer(&c);
 	if (rc && !c.unknown) {
@@ -67,6 +90,8 @@ int rvl_setup_general(struct rvl_kernel *k, bool reference, char *why)
 	if (!rc && !same_outputs(&c, &k->d))
 		return rvl_why(why, "its outputs have other types or shapes");
 	k->moving = rc || c.bounded;
+	if (k->moving && pitched)
+		return rvl_why(why, "an operand has pitches, but only a run knows the shapes");
 	for (uint32_t i = 0; rc && i < k->d.n_out; i++)
 		c.out[i].shape = k->d.out[i].shape;
 	scratch = k->d.def->scratch ? k->d.def->scratch(&c) : 0;

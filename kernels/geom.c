@@ -140,19 +140,18 @@ void rvl_matmul_batch(const struct rvl_matmul_geom *g, int64_t i, int64_t *a, in
 }
 
 /* Strides of @s inside @out, 0 where it is broadcast. */
-static int strides_in(const struct rvl_shape *s, const struct rvl_shape *out, int64_t *stride)
+static int strides_in(const struct rvl_strided *s, const struct rvl_shape *out, int64_t *stride)
 {
-	int64_t step = 1;
+	int front = out->rank - s->shape.rank;
 
-	if (s->rank > out->rank)
+	if (front < 0)
 		return -EINVAL;
-	for (int i = 1; i <= out->rank; i++) {
-		int64_t dim = i <= s->rank ? s->dim[s->rank - i] : 1;
+	for (int i = 0; i < out->rank; i++) {
+		int64_t dim = i >= front ? s->shape.dim[i - front] : 1;
 
-		if (dim != 1 && dim != out->dim[out->rank - i])
+		if (dim != 1 && dim != out->dim[i])
 			return -EINVAL;
-		stride[out->rank - i] = dim == 1 ? 0 : step;
-		step *= dim;
+		stride[i] = dim == 1 ? 0 : s->stride[i - front];
 	}
 	return 0;
 }
@@ -163,23 +162,41 @@ static bool joins(const struct rvl_bcast *bc, int i)
 	bool a = bc->ia ? bc->sa[i] == bc->span : bc->sa[i] == 0;
 	bool b = bc->ib ? bc->sb[i] == bc->span : bc->sb[i] == 0;
 
-	return a && b;
+	return a && b && bc->sy[i] == bc->span;
+}
+
+static struct rvl_strided dense(const struct rvl_shape *s)
+{
+	struct rvl_strided d = { .shape = *s };
+
+	rvl_strides(s, d.stride);
+	return d;
 }
 
 int rvl_bcast_init(struct rvl_bcast *bc, const struct rvl_shape *a, const struct rvl_shape *b,
 		   const struct rvl_shape *out)
 {
+	struct rvl_strided sa = dense(a), sb = dense(b), sy = dense(out);
+
+	return rvl_bcast_strided(bc, &sa, &sb, &sy);
+}
+
+int rvl_bcast_strided(struct rvl_bcast *bc, const struct rvl_strided *a, const struct rvl_strided *b,
+		      const struct rvl_strided *out)
+{
+	const struct rvl_shape *y = &out->shape;
 	int64_t sa[RVL_MAX_RANK], sb[RVL_MAX_RANK];
 
 	*bc = (struct rvl_bcast) { .span = 1 };
-	if (strides_in(a, out, sa) || strides_in(b, out, sb))
+	if (strides_in(a, y, sa) || strides_in(b, y, sb))
 		return -EINVAL;
-	for (int i = 0; i < out->rank; i++) {
-		if (out->dim[i] == 1)
-			continue;	/* the stride of a dimension of 1 is never used */
-		bc->dim[bc->rank] = out->dim[i];
+	for (int i = 0; i < y->rank; i++) {
+		if (y->dim[i] == 1)
+			continue;	/* its stride is never used */
+		bc->dim[bc->rank] = y->dim[i];
 		bc->sa[bc->rank] = sa[i];
-		bc->sb[bc->rank++] = sb[i];
+		bc->sb[bc->rank] = sb[i];
+		bc->sy[bc->rank++] = out->stride[i];
 	}
 	if (bc->rank) {
 		bc->ia = bc->sa[bc->rank - 1] != 0;
@@ -200,14 +217,15 @@ void rvl_bcast_walk(const struct rvl_bcast *bc,
 		int i = bc->rank - 1;
 
 		fn(ctx, a, b, y);
-		y += bc->span;
 		for (; i >= 0; i--) {
 			a += bc->sa[i];
 			b += bc->sb[i];
+			y += bc->sy[i];
 			if (++pos[i] < bc->dim[i])
 				break;
 			a -= bc->sa[i] * bc->dim[i];
 			b -= bc->sb[i] * bc->dim[i];
+			y -= bc->sy[i] * bc->dim[i];
 			pos[i] = 0;
 		}
 		if (i < 0)

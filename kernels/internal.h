@@ -60,7 +60,8 @@ struct rvl_bcast {
 	int64_t dim[RVL_MAX_RANK];
 	int64_t sa[RVL_MAX_RANK];
 	int64_t sb[RVL_MAX_RANK];
-	int64_t span;		/* elements of the innermost run */
+	int64_t sy[RVL_MAX_RANK];
+	int64_t span;		/* elements of the innermost run, in which the result is dense */
 	int64_t ia, ib;		/* strides inside it: 0 or 1 */
 };
 
@@ -159,14 +160,34 @@ int rvl_general_run(const struct rvl_kernel *k, const struct rvl_value *in, stru
 /** Whether the images of the operator are in NHWC. */
 bool rvl_in_nhwc(const struct rvl_kernel_desc *d);
 
-/** Pitches of an operand of rank 4. */
+/** Pitches of an operand of rank 4, in elements. */
 struct rvl_pitch rvl_pitch_of(const struct rvl_kernel_arg *a);
+
+/** Pitches of any operand, in elements. */
+void rvl_arg_strides(const struct rvl_kernel_arg *a, int64_t *stride);
+
+/*
+ * Runs of dense elements that an operand and the result of an element-wise kernel have in common: run
+ * i begins at element i * x and i * y. Pitches part only the pixels of images in NHWC.
+ */
+struct rvl_runs {
+	int64_t n, length, x, y;
+};
+
+struct rvl_runs rvl_runs_of(const struct rvl_kernel_arg *x, const struct rvl_kernel_arg *y);
 
 /** The shape in the order of memory: of an image in NHWC (N, H, W, C). 1s are added in front. */
 struct rvl_shape rvl_memory_shape(const struct rvl_shape *s, bool nhwc);
 
-/** Elements in memory from one index of @axis of the operand to the next. */
+/** Elements in memory from one index of @axis of the operand to the next, if it is dense. */
 int64_t rvl_axis_pitch(const struct rvl_kernel_arg *a, int32_t axis);
+
+/**
+ * Copies input 0 to output 0, whose axis d is axis perm[d] of the input; NULL: d. Their pitches and
+ * layouts may be any.
+ */
+void rvl_copy_args(const struct rvl_kernel *k, const int32_t *perm, const void *x, void *y,
+		   const struct rvl_pool *pool);
 
 /** y[c * rows + r] = x[r * cols + c] of elements of @size bytes, in tiles that fit the cache. */
 void rvl_transpose_matrix(const void *x, int64_t rows, int64_t cols, size_t size, void *y);
@@ -183,9 +204,19 @@ int rvl_matmul_geometry(const struct rvl_kernel_desc *d, const struct rvl_kernel
 /** Offsets of the operands of batch number @i (row-major) of a batched product. */
 void rvl_matmul_batch(const struct rvl_matmul_geom *g, int64_t i, int64_t *a, int64_t *b);
 
-/** Strides for @a and @b broadcast into @out; -EINVAL if they do not fit it. */
+/** Strides for @a and @b broadcast into @out, all dense; -EINVAL if they do not fit it. */
 int rvl_bcast_init(struct rvl_bcast *bc, const struct rvl_shape *a, const struct rvl_shape *b,
 		   const struct rvl_shape *out);
+
+/** A shape and its strides, in elements. */
+struct rvl_strided {
+	struct rvl_shape shape;
+	int64_t stride[RVL_MAX_RANK];
+};
+
+/** The same for operands with strides; the innermost one of @out is 1. */
+int rvl_bcast_strided(struct rvl_bcast *bc, const struct rvl_strided *a, const struct rvl_strided *b,
+		      const struct rvl_strided *out);
 
 /** Calls fn(ctx, offset in a, in b, in the result) for every span. */
 void rvl_bcast_walk(const struct rvl_bcast *bc,

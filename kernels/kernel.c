@@ -135,7 +135,9 @@ static int check_desc(const struct rvl_kernel_desc *d, const struct dispatch *ro
 		rc = check_arg(&d->out[i], "output", i, why);
 	if (!rc && d->op != RVL_OP_GENERAL)
 		rc = check_types(d, why);
-	return rc ? rc : rvl_kernel_check_layouts(d, why);
+	if (!rc)
+		rc = rvl_kernel_check_layouts(d, why);
+	return rc ? rc : rvl_kernel_check_pitches(d, why);
 }
 
 /* Copies the scales and zero points of all arguments into one block that the kernel owns. */

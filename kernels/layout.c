@@ -23,9 +23,29 @@ bool rvl_layout_matters(const struct rvl_shape *s)
 	return s->rank == 4 && s->dim[0] > 0 && s->dim[1] > 1 && plane_of(s) > 1;
 }
 
-uint32_t rvl_kernel_images(enum rvl_op op)
+static bool has_pitches(const struct rvl_op_def *def, uint32_t operands)
 {
-	return op == RVL_OP_Q_ADD || op == RVL_OP_Q_MUL ? 2 : 1;
+	return def && def->pitched & operands;
+}
+
+bool rvl_kernel_image(enum rvl_op op, const struct rvl_op_def *def, uint32_t i)
+{
+	if (op == RVL_OP_GENERAL)
+		return has_pitches(def, RVL_PITCHED_IN(i));
+	return i < (op == RVL_OP_Q_ADD || op == RVL_OP_Q_MUL ? 2 : 1);
+}
+
+static const struct rvl_kernel_arg *operand(const struct rvl_kernel_desc *d, uint32_t i)
+{
+	return i < d->n_in ? &d->in[i] : &d->out[i - d->n_in];
+}
+
+/* Whether operand @i, an input or output, is an image of the operator. */
+static bool is_image(const struct rvl_kernel_desc *d, uint32_t i)
+{
+	if (i >= d->n_in)
+		return i == d->n_in || d->op == RVL_OP_GENERAL;
+	return rvl_kernel_image(d->op, d->def, i) && !(d->op == RVL_OP_GENERAL && d->in[i].data);
 }
 
 /* The shape of an operand of at most four dimensions as that of an image. */
@@ -64,22 +84,29 @@ static bool may_be_nhwc(const struct rvl_kernel_arg *a)
 	return is_neutral(a) || (a->shape.rank == 4 && !a->data);
 }
 
-enum rvl_layouts rvl_kernel_layouts(const struct rvl_kernel_desc *d)
+/* A row whose loops address the pitches of its images takes NHWC, which is a case of pitches. */
+static bool row_takes_nhwc(const struct rvl_kernel_desc *d)
 {
-	uint32_t traits = rvl_op_traits(d->op), images = rvl_kernel_images(d->op);
-
-	if (!(traits & (RVL_TRAIT_NHWC | RVL_TRAIT_NHWC_EACH)) || d->attr.sc_length ||
-	    d->n_out != 1 || d->n_in < images || d->in[0].shape.rank != 4 || d->out[0].shape.rank != 4)
-		return RVL_LAYOUTS_PLAIN;
-	for (uint32_t i = 0; i < images; i++)
-		if (!may_be_nhwc(&d->in[i]))
-			return RVL_LAYOUTS_PLAIN;
-	return traits & RVL_TRAIT_NHWC ? RVL_LAYOUTS_SAME : RVL_LAYOUTS_EACH;
+	if (d->op != RVL_OP_GENERAL || !has_pitches(d->def, RVL_PITCHED_OUT) || !d->n_in)
+		return false;
+	for (uint32_t i = 0; i < d->n_out; i++)
+		if (d->out[i].type && d->out[i].shape.rank != 4)
+			return false;
+	return true;
 }
 
-static const struct rvl_kernel_arg *operand(const struct rvl_kernel_desc *d, uint32_t i)
+enum rvl_layouts rvl_kernel_layouts(const struct rvl_kernel_desc *d)
 {
-	return i < d->n_in ? &d->in[i] : &d->out[i - d->n_in];
+	uint32_t traits = rvl_op_traits(d->op);
+	bool row = row_takes_nhwc(d);
+
+	if (!(traits & (RVL_TRAIT_NHWC | RVL_TRAIT_NHWC_EACH) || row) || d->attr.sc_length ||
+	    (d->n_out != 1 && !row) || d->in[0].shape.rank != 4 || d->out[0].shape.rank != 4)
+		return RVL_LAYOUTS_PLAIN;
+	for (uint32_t i = 0; i < d->n_in; i++)
+		if (!row && is_image(d, i) && !may_be_nhwc(&d->in[i]))
+			return RVL_LAYOUTS_PLAIN;
+	return traits & RVL_TRAIT_NHWC_EACH ? RVL_LAYOUTS_EACH : RVL_LAYOUTS_SAME;
 }
 
 int rvl_kernel_check_layouts(const struct rvl_kernel_desc *d, char *why)
@@ -89,7 +116,7 @@ int rvl_kernel_check_layouts(const struct rvl_kernel_desc *d, char *why)
 
 	for (uint32_t i = 0; i < d->n_in + d->n_out; i++) {
 		const struct rvl_kernel_arg *a = operand(d, i);
-		bool image = i < rvl_kernel_images(d->op) || i == d->n_in;
+		bool image = is_image(d, i);
 
 		if (a->layout == RIVULET_LAYOUT_PLAIN) {
 			seen |= image && rvl_layout_matters(&a->shape) ? 1u << a->layout : 0;
@@ -109,17 +136,111 @@ int rvl_kernel_check_layouts(const struct rvl_kernel_desc *d, char *why)
 bool rvl_in_nhwc(const struct rvl_kernel_desc *d)
 {
 	return d->in[0].layout == RIVULET_LAYOUT_NHWC || d->out[0].layout == RIVULET_LAYOUT_NHWC ||
-	       (rvl_kernel_images(d->op) > 1 && d->in[1].layout == RIVULET_LAYOUT_NHWC);
+	       (rvl_kernel_image(d->op, d->def, 1) && d->n_in > 1 &&
+		d->in[1].layout == RIVULET_LAYOUT_NHWC);
+}
+
+/* ---- pitches ---- */
+
+enum rvl_pitches rvl_kernel_pitches(const struct rvl_kernel_desc *d, uint32_t i)
+{
+	uint32_t traits = rvl_op_traits(d->op);
+	bool input = i < d->n_in;
+
+	if (d->op == RVL_OP_GENERAL)
+		return has_pitches(d->def, input ? RVL_PITCHED_IN(i) : RVL_PITCHED_OUT) ?
+		       RVL_PITCHES_ANY : RVL_PITCHES_NONE;
+	if (!is_image(d, i) || d->attr.sc_length)
+		return RVL_PITCHES_NONE;
+	if (traits & RVL_TRAIT_PITCHES)
+		return RVL_PITCHES_ANY;
+	return traits & RVL_TRAIT_PIXELS || (traits & RVL_TRAIT_PIXELS_IN && input) ?
+	       RVL_PITCHES_PIXELS : RVL_PITCHES_NONE;
+}
+
+/* Elements between the pixels of an image in NHWC. */
+static int64_t pixel_pitch(const struct rvl_kernel_arg *a)
+{
+	/* The innermost of them that has more than one index: x, y or n. */
+	for (int d = 3; a->pitched && d >= 0; d--)
+		if (d != 1 && a->shape.dim[d] > 1)
+			return a->pitch[d] / (int64_t)rvl_type_size(a->type);
+	return a->shape.dim[1];
 }
 
 struct rvl_pitch rvl_pitch_of(const struct rvl_kernel_arg *a)
 {
 	const int64_t *dim = a->shape.dim;
-	int64_t image = dim[1] * dim[2] * dim[3];
+	int64_t plane = dim[2] * dim[3], x = pixel_pitch(a);
 
 	if (a->layout == RIVULET_LAYOUT_NHWC)
-		return (struct rvl_pitch) { image, 1, dim[3] * dim[1], dim[1] };
-	return (struct rvl_pitch) { image, dim[2] * dim[3], dim[3], 1 };
+		return (struct rvl_pitch) { plane * x, 1, dim[3] * x, x };
+	return (struct rvl_pitch) { dim[1] * plane, plane, dim[3], 1 };
+}
+
+void rvl_arg_strides(const struct rvl_kernel_arg *a, int64_t *stride)
+{
+	struct rvl_pitch p;
+
+	if (a->pitched) {
+		for (int d = 0; d < a->shape.rank; d++)
+			stride[d] = a->pitch[d] / (int64_t)rvl_type_size(a->type);
+	} else if (a->layout == RIVULET_LAYOUT_NHWC) {
+		p = rvl_pitch_of(a);
+		memcpy(stride, (const int64_t[4]) { p.n, p.c, p.y, p.x }, 4 * sizeof(*stride));
+	} else {
+		rvl_strides(&a->shape, stride);
+	}
+}
+
+struct rvl_runs rvl_runs_of(const struct rvl_kernel_arg *x, const struct rvl_kernel_arg *y)
+{
+	int64_t count = rvl_shape_count(&x->shape);
+
+	if (!x->pitched && !y->pitched)
+		return (struct rvl_runs) { .n = 1, .length = count };
+	return (struct rvl_runs) { .n = count / x->shape.dim[1], .length = x->shape.dim[1],
+				   .x = pixel_pitch(x), .y = pixel_pitch(y) };
+}
+
+/* Whether the channels are dense, and the pixels of all images evenly spaced and apart. */
+static bool has_pixels(const struct rvl_kernel_arg *a)
+{
+	struct rvl_pitch p;
+	int64_t want[4], have[4];
+
+	if (a->layout != RIVULET_LAYOUT_NHWC || a->shape.rank != 4)
+		return false;
+	p = rvl_pitch_of(a);
+	memcpy(want, (const int64_t[4]) { p.n, p.c, p.y, p.x }, sizeof(want));
+	rvl_arg_strides(a, have);
+	for (int d = 0; d < 4; d++)
+		if (a->shape.dim[d] > 1 && want[d] != have[d])
+			return false;
+	return p.x >= a->shape.dim[1];
+}
+
+int rvl_kernel_check_pitches(const struct rvl_kernel_desc *d, char *why)
+{
+	bool renames = rvl_op_traits(d->op) & RVL_TRAIT_RENAMES;
+
+	for (uint32_t i = 0; i < d->n_in + d->n_out; i++) {
+		const struct rvl_kernel_arg *a = operand(d, i);
+		enum rvl_pitches can = rvl_kernel_pitches(d, i);
+
+		if (!a->pitched)
+			continue;
+		if (can == RVL_PITCHES_NONE || (can == RVL_PITCHES_PIXELS && !has_pixels(a)))
+			return rvl_why(why, "operand %u has pitches that the kernel does not address", i);
+		for (int k = 0; k < a->shape.rank; k++)
+			if (a->pitch[k] % (int64_t)rvl_type_size(a->type))
+				return rvl_why(why, "operand %u: pitch %d is no multiple of its elements",
+					       i, k);
+	}
+	if (renames && d->in[0].pitched && d->out[0].pitched &&
+	    !rvl_shape_equal(&d->in[0].shape, &d->out[0].shape))
+		return rvl_why(why, "both sides of a change of shape have pitches");
+	return 0;
 }
 
 int64_t rvl_axis_pitch(const struct rvl_kernel_arg *a, int32_t axis)
@@ -207,6 +328,20 @@ static void copy_image(void *arg, int64_t first, int64_t past)
 	memcpy(r->y + first, r->x + first, (size_t)(past - first));
 }
 
+void rvl_copy_args(const struct rvl_kernel *k, const int32_t *perm, const void *x, void *y,
+		   const struct rvl_pool *pool)
+{
+	const struct rvl_kernel_arg *a = &k->d.in[0], *b = &k->d.out[0];
+	struct rvl_copy c = { .x = x, .y = y, .size = rvl_type_size(a->type) };
+	int64_t from[RVL_MAX_RANK], to[RVL_MAX_RANK];
+
+	rvl_arg_strides(a, from);
+	rvl_arg_strides(b, to);
+	for (int d = 0; d < b->shape.rank; d++)
+		rvl_copy_dim(&c, b->shape.dim[d], from[perm ? perm[d] : d], to[d]);
+	rvl_copy_run(&c, pool);
+}
+
 static int run_reorder(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		       void *scratch, const struct rvl_pool *pool)
 {
@@ -219,6 +354,10 @@ static int run_reorder(const struct rvl_kernel *k, const void *const *in, void *
 	};
 
 	(void)scratch;
+	if (x->pitched || y->pitched) {
+		rvl_copy_args(k, NULL, in[0], out[0], pool);
+		return 0;
+	}
 	if (x->layout == y->layout)
 		rvl_parallel_range(pool, images * c * plane * (int64_t)r.size, GRAIN * TILE * TILE,
 				   copy_image, &r);

@@ -155,16 +155,29 @@ static void binary_params(struct rvl_kernel *k, const struct rvl_kernel_arg *a,
 	};
 }
 
+/* The operand in the order of memory, with pitches only where its pixels are apart. */
+static struct rvl_strided in_memory(const struct rvl_kernel_arg *a, bool nhwc)
+{
+	struct rvl_strided s = { .shape = rvl_memory_shape(&a->shape, nhwc) };
+	struct rvl_pitch p;
+
+	rvl_strides(&s.shape, s.stride);
+	if (a->pitched) {
+		p = rvl_pitch_of(a);
+		memcpy(s.stride, (const int64_t[4]) { p.n, p.y, p.x, p.c }, 4 * sizeof(*s.stride));
+	}
+	return s;
+}
+
 /* Broadcasting in the order of memory, of operands that broadcast. */
 static void broadcast(struct rvl_kernel *k, const struct rvl_kernel_arg *a,
 		     const struct rvl_kernel_arg *b)
 {
 	bool nhwc = rvl_in_nhwc(&k->d);
-	struct rvl_shape sa = rvl_memory_shape(&a->shape, nhwc);
-	struct rvl_shape sb = rvl_memory_shape(&b->shape, nhwc);
-	struct rvl_shape sy = rvl_memory_shape(&k->d.out[0].shape, nhwc);
+	struct rvl_strided sa = in_memory(a, nhwc), sb = in_memory(b, nhwc);
+	struct rvl_strided sy = in_memory(&k->d.out[0], nhwc);
 
-	rvl_bcast_init(&k->bc, &sa, &sb, &sy);
+	rvl_bcast_strided(&k->bc, &sa, &sb, &sy);
 }
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Loops and conversions that the operators of kernels/op/ share. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
@@ -221,14 +222,30 @@ void rvl_strides(const struct rvl_shape *s, int64_t *stride)
 	}
 }
 
+void rvl_value_strides(const struct rvl_value *v, int64_t *stride)
+{
+	if (!v->pitch)
+		rvl_strides(&v->shape, stride);
+	for (int i = 0; v->pitch && i < v->shape.rank; i++)
+		stride[i] = v->pitch[i] / (int64_t)rvl_type_size(v->type);
+}
+
+/* The strides @own of @s along the dimensions of @to. */
+static void broadcast(const struct rvl_shape *s, const int64_t *own, const struct rvl_shape *to,
+		      int64_t *stride)
+{
+	int skip = to->rank - s->rank;
+
+	for (int i = 0; i < to->rank; i++)
+		stride[i] = i < skip || s->dim[i - skip] == 1 ? 0 : own[i - skip];
+}
+
 void rvl_broadcast_strides(const struct rvl_shape *s, const struct rvl_shape *to, int64_t *stride)
 {
 	int64_t own[RVL_MAX_RANK];
-	int skip = to->rank - s->rank;
 
 	rvl_strides(s, own);
-	for (int i = 0; i < to->rank; i++)
-		stride[i] = i < skip || s->dim[i - skip] == 1 ? 0 : own[i - skip];
+	broadcast(s, own, to, stride);
 }
 
 /* ---- rows ---- */
@@ -247,7 +264,12 @@ static enum rvl_type class_type(enum rvl_class k)
 	return k == RVL_CLASS_F32 ? RVL_TYPE_F32 : k == RVL_CLASS_S64 ? RVL_TYPE_S64 : RVL_TYPE_U64;
 }
 
-/* The result's shape after merging adjacent dimensions that are contiguous in every operand. */
+/*
+ * The result's shape with its dimensions in the order of the result's memory, and merged where every
+ * operand and the result walk through them at one pace. The last list of strides is the result's.
+ */
+#define LISTS (RVL_ROWS_MAX + 1)
+
 struct rows {
 	struct rvl_call *c;
 	enum rvl_type in, out;
@@ -255,87 +277,138 @@ struct rows {
 	uint32_t n;				/* operands */
 	int rank;				/* at least 1 */
 	int64_t dim[RVL_MAX_RANK];
-	int64_t stride[RVL_ROWS_MAX][RVL_MAX_RANK];
+	int64_t stride[LISTS][RVL_MAX_RANK];
 };
 
-/* Whether dimension @d continues dimension @d - 1 in every operand. */
+static int64_t *result_strides(struct rows *r)
+{
+	return r->stride[RVL_ROWS_MAX];
+}
+
+static void move_dim(struct rows *r, int to, int from)
+{
+	r->dim[to] = r->dim[from];
+	for (uint32_t i = 0; i < LISTS; i++)
+		r->stride[i][to] = r->stride[i][from];
+}
+
+static void swap_dims(struct rows *r, int a, int b)
+{
+	struct rows old = *r;
+
+	move_dim(r, a, b);
+	r->dim[b] = old.dim[a];
+	for (uint32_t i = 0; i < LISTS; i++)
+		r->stride[i][b] = old.stride[i][a];
+}
+
+/* Whether dimension @d continues dimension @d - 1 in every operand and the result. */
 static bool continues(const struct rows *r, int d)
 {
-	for (uint32_t i = 0; i < r->n; i++)
+	for (uint32_t i = 0; i < LISTS; i++)
 		if (r->stride[i][d - 1] != r->stride[i][d] * r->dim[d])
 			return false;
 	return true;
 }
 
+static void drop_dim(struct rows *r, int d)
+{
+	for (r->rank--; d < r->rank; d++)
+		move_dim(r, d, d + 1);
+}
+
 static void merge(struct rows *r)
 {
+	const int64_t *to = result_strides(r);
+
+	for (int d = r->rank - 1; d >= 0 && r->rank > 1; d--)
+		if (r->dim[d] == 1)
+			drop_dim(r, d);
+	for (int d = 1; d < r->rank; d++)
+		for (int k = d; k && llabs(to[k - 1]) < llabs(to[k]); k--)
+			swap_dims(r, k - 1, k);
 	for (int d = r->rank - 1; d > 0; d--) {
 		if (!continues(r, d))
 			continue;
-		r->dim[d - 1] *= r->dim[d];
-		for (int k = d; k + 1 < r->rank; k++)
-			r->dim[k] = r->dim[k + 1];
-		for (uint32_t i = 0; i < r->n; i++) {
-			r->stride[i][d - 1] = r->stride[i][d];
-			for (int k = d; k + 1 < r->rank; k++)
-				r->stride[i][k] = r->stride[i][k + 1];
-		}
-		r->rank--;
+		r->dim[d] *= r->dim[d - 1];
+		drop_dim(r, d - 1);
 	}
 }
 
-/* The position of element @at of the result in each operand. */
+/* The place of element @at of the result in each operand, and in the result. */
 static void locate(const struct rows *r, int64_t at, int64_t *pos)
 {
-	memset(pos, 0, r->n * sizeof(*pos));
+	memset(pos, 0, LISTS * sizeof(*pos));
 	for (int d = r->rank - 1; d >= 0; d--) {
 		int64_t x = at % r->dim[d];
 
 		at /= r->dim[d];
-		for (uint32_t i = 0; i < r->n; i++)
+		for (uint32_t i = 0; i < LISTS; i++)
 			pos[i] += x * r->stride[i][d];
 	}
 }
 
-/* Operand @i from element @pos on, @n elements @step (0 or 1) apart, in the class's type. */
+/*
+ * Operand @i from element @pos on, @n elements @step apart, in the class's type. Elements of
+ * pitches other than 1 and 0 pass through @raw.
+ */
 static void *row_of(const struct rows *r, uint32_t i, int64_t pos, int64_t n, int64_t step,
-		    uint64_t *buf)
+		    uint64_t *buf, uint64_t *raw)
 {
 	const struct rvl_value *v = &r->c->in[i];
 	size_t size = rvl_type_size(v->type), wide = rvl_type_size(r->in);
-	char *src = (char *)v->data + (size_t)pos * size;
+	const char *src = (const char *)v->data + pos * (int64_t)size;
 
-	if (step && v->type == r->in)
-		return src;
+	if (step == 1 && v->type == r->in)
+		return (void *)(uintptr_t)src;
+	if (step && step != 1) {
+		rvl_copy_row(src, step, raw, 1, n, size);
+		src = (const char *)raw;
+	}
 	rvl_convert(r->in, buf, v->type, src, step ? n : 1);
 	for (int64_t k = 1; !step && k < n; k++)
 		memcpy((char *)buf + (size_t)k * wide, buf, wide);
 	return buf;
 }
 
+/* Writes @n results that are not computed where they belong. */
+static void put_row(const struct rows *r, void *dst, int64_t step, const uint64_t *result, int64_t n)
+{
+	const struct rvl_value *out = &r->c->out[0];
+	uint64_t raw[ROW];
+
+	if (step == 1) {
+		rvl_convert(out->type, dst, r->out, result, n);
+		return;
+	}
+	rvl_convert(out->type, raw, r->out, result, n);
+	rvl_copy_row(raw, 1, dst, step, n, rvl_type_size(out->type));
+}
+
 static void run_rows(void *arg, int64_t first, int64_t past)
 {
 	const struct rows *r = arg;
 	const struct rvl_value *out = &r->c->out[0];
-	int64_t inner = r->dim[r->rank - 1];
-	uint64_t buf[RVL_ROWS_MAX][ROW], result[ROW];
+	int last = r->rank - 1;
+	int64_t inner = r->dim[last], step = r->stride[RVL_ROWS_MAX][last], pos[LISTS];
+	bool direct = out->type == r->out && step == 1;
+	uint64_t buf[RVL_ROWS_MAX][ROW], raw[ROW], result[ROW];
 	union rvl_row x[RVL_ROWS_MAX] = { { NULL } };
-	int64_t pos[RVL_ROWS_MAX];
 
 	for (int64_t at = first, n; at < past; at += n) {
-		char *dst = (char *)out->data + (size_t)at * rvl_type_size(out->type);
-		union rvl_row y = { .u = out->type == r->out ? (void *)dst : result };
+		char *dst;
 
 		n = inner - at % inner;
 		n = n > past - at ? past - at : n;
 		n = n > ROW ? ROW : n;
 		locate(r, at, pos);
+		dst = (char *)out->data + pos[RVL_ROWS_MAX] * (int64_t)rvl_type_size(out->type);
 		for (uint32_t i = 0; i < r->n; i++)
 			if (rvl_has(r->c, i))
-				x[i].u = row_of(r, i, pos[i], n, r->stride[i][r->rank - 1], buf[i]);
-		r->fn(r->c, n, y, x);
-		if (out->type != r->out)
-			rvl_convert(out->type, dst, r->out, result, n);
+				x[i].u = row_of(r, i, pos[i], n, r->stride[i][last], buf[i], raw);
+		r->fn(r->c, n, (union rvl_row) { .u = direct ? (void *)dst : result }, x);
+		if (!direct)
+			put_row(r, dst, step, result, n);
 	}
 }
 
@@ -346,15 +419,20 @@ int rvl_rows(struct rvl_call *c, enum rvl_class in, enum rvl_class out, rvl_row_
 		.c = c, .in = class_type(in), .out = class_type(out), .fn = fn, .n = c->n_in,
 		.rank = s->rank ? s->rank : 1, .dim = { 1 },
 	};
+	int64_t own[RVL_MAX_RANK];
 
 	if (c->n_in > RVL_ROWS_MAX)
 		return rvl_op_fail(c, "it has %u operands", c->n_in);
 	if (s->rank)
 		memcpy(r.dim, s->dim, sizeof(r.dim));
 	for (uint32_t i = 0; i < c->n_in; i++) {
-		if (rvl_has(c, i))
-			rvl_broadcast_strides(&c->in[i].shape, s, r.stride[i]);
+		if (!rvl_has(c, i))
+			continue;
+		rvl_value_strides(&c->in[i], own);
+		broadcast(&c->in[i].shape, own, s, r.stride[i]);
 	}
+	result_strides(&r)[0] = 1;
+	rvl_value_strides(&c->out[0], result_strides(&r));
 	merge(&r);
 	rvl_for_range(c, rvl_count(&c->out[0]), 4096, run_rows, &r);
 	return 0;

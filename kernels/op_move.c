@@ -32,6 +32,31 @@ static int run_copy(const struct rvl_kernel *k, const void *const *in, void *con
 	return 0;
 }
 
+/*
+ * One side may have pitches and another shape than the other, which is dense then: its elements are
+ * in row-major order, so that it is copied as a dense tensor of the shape of the pitched side.
+ */
+static int run_copy_pitched(const struct rvl_kernel *k, const void *const *in, void *const *out,
+			    void *scratch, const struct rvl_pool *pool)
+{
+	const struct rvl_kernel_arg *x = &k->d.in[0], *y = &k->d.out[0];
+	const struct rvl_shape *s = x->pitched ? &x->shape : &y->shape;
+	struct rvl_copy c = { .x = in[0], .y = out[0], .size = rvl_type_size(x->type) };
+	int64_t from[RVL_MAX_RANK], to[RVL_MAX_RANK];
+
+	(void)scratch;
+	rvl_strides(s, from);
+	rvl_strides(s, to);
+	if (rvl_shape_equal(&x->shape, s))
+		rvl_arg_strides(x, from);
+	if (rvl_shape_equal(&y->shape, s))
+		rvl_arg_strides(y, to);
+	for (int d = 0; d < s->rank; d++)
+		rvl_copy_dim(&c, s->dim[d], from[d], to[d]);
+	rvl_copy_run(&c, pool);
+	return 0;
+}
+
 int rvl_setup_move(struct rvl_kernel *k, bool reference, char *why)
 {
 	const struct rvl_kernel_desc *d = &k->d;
@@ -42,7 +67,7 @@ int rvl_setup_move(struct rvl_kernel *k, bool reference, char *why)
 		return rvl_why(why, "input and output differ in type or number of elements");
 	if (rvl_in_nhwc(d) && !rvl_shape_equal(&d->in[0].shape, &d->out[0].shape))
 		return rvl_why(why, "input and output are not the same image");
-	k->run = run_copy;
+	k->run = d->in[0].pitched || d->out[0].pitched ? run_copy_pitched : run_copy;
 	return 0;
 }
 
@@ -114,6 +139,10 @@ static int run_transpose(const struct rvl_kernel *k, const void *const *in, void
 	struct walk w;
 
 	(void)scratch;
+	if (k->d.in[0].pitched || k->d.out[0].pitched) {
+		rvl_copy_args(k, k->d.attr.perm, in[0], out[0], pool);
+		return 0;
+	}
 	plan_walk(&k->d, &w);
 	n = w.rank ? w.dim[w.rank - 1] : 0;
 	if (!w.rank)

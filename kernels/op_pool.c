@@ -511,17 +511,18 @@ static void global_runs(void *arg, int64_t first, int64_t past)
 	int64_t channels = x->shape.dim[1], plane = plane_size(r->k);
 	int64_t runs = (channels + RUN - 1) / RUN;
 	size_t size = rvl_type_size(x->type);
+	struct rvl_pitch p = rvl_pitch_of(x);
 
 	for (int64_t i = first; i < past; i++) {
 		int64_t image = i / runs, c = i % runs * RUN;
 		int64_t n = channels - c < RUN ? channels - c : RUN;
-		const char *from = r->x + (size_t)(image * channels * plane + c) * size;
+		const char *from = r->x + (size_t)(image * p.n + c) * size;
 		char *to = r->y + (size_t)(image * channels + c) * size;
 
 		if (r->k->d.op == RVL_OP_GLOBAL_MAX_POOL)
-			global_max_run(x->type, from, channels, plane, n, to);
+			global_max_run(x->type, from, p.x, plane, n, to);
 		else
-			global_mean_run(r->k, (const uint8_t *)from, channels, plane, n, (uint8_t *)to);
+			global_mean_run(r->k, (const uint8_t *)from, p.x, plane, n, (uint8_t *)to);
 	}
 }
 

@@ -22,8 +22,9 @@ struct conv_run {
 	const uint8_t *x;	/* one image */
 	uint8_t *y;
 	uint8_t *ordered;	/* scratch for @pixels, unless they are the image */
-	const uint8_t *pixels;	/* [h][w][c] */
-	uint8_t *results;	/* [oh][ow][m]; scratch, or the output */
+	const uint8_t *pixels;	/* [h][w][c], @x_step bytes from pixel to pixel */
+	uint8_t *results;	/* [oh][ow][m], likewise @y_step; scratch, or the output */
+	int64_t x_step, y_step;
 	uint8_t *prepared;	/* memory of rvl_i8_run() */
 };
 
@@ -97,11 +98,11 @@ static void point(const struct conv_run *r, int64_t oy, int64_t ox, int64_t chan
 	int64_t iy = oy * g->s[0] - g->pad[0], x0 = ox * g->s[1] - g->pad[1];
 
 	for (int64_t ky = 0; ky < g->k[0]; ky++, iy += g->d[0]) {
-		const uint8_t *row = r->pixels + iy * g->w * g->c + channel;
+		const uint8_t *row = r->pixels + iy * g->w * r->x_step + channel;
 		bool in = iy >= 0 && iy < g->h;
 
 		for (int64_t kx = 0, ix = x0; kx < g->k[1]; kx++, p += step, ix += g->d[1])
-			*p = in && ix >= 0 && ix < g->w ? row + ix * g->c : r->k->zeros;
+			*p = in && ix >= 0 && ix < g->w ? row + ix * r->x_step : r->k->zeros;
 	}
 }
 
@@ -131,7 +132,7 @@ static uint8_t *gather(const struct conv_run *r, int64_t oy, int64_t ox, int64_t
 	const struct rvl_conv_geom *g = &r->k->g;
 	int64_t c = r->k->i8->channels, y0, y1, x0, x1;
 	int64_t ix = ox * g->s[1] - g->pad[1];
-	bool joined = g->d[1] == 1 && c == g->c;
+	bool joined = g->d[1] == 1 && c == r->x_step;
 
 	inside(g, 0, oy, g->h, &y0, &y1);
 	inside(g, 1, ox, g->w, &x0, &x1);
@@ -141,7 +142,7 @@ static uint8_t *gather(const struct conv_run *r, int64_t oy, int64_t ox, int64_t
 
 		for (int64_t kx = 0, n; kx < g->k[1]; kx += n) {
 			bool in = row && kx >= x0 && kx < x1;
-			int64_t at = (iy * g->w + ix + kx * g->d[1]) * g->c + channel;
+			int64_t at = (iy * g->w + ix + kx * g->d[1]) * r->x_step + channel;
 
 			n = joined && in ? x1 - kx : 1;
 			dst = copy(dst, in ? r->pixels + at : r->k->zeros, n * c);
@@ -162,11 +163,11 @@ static void fill_conv(const struct rvl_i8_job *j, int64_t group, int64_t row, in
 	const struct conv_run *r = j->ctx;
 	const struct rvl_i8_mat *m = j->m;
 	int64_t channel = group * m->channels, bytes = m->positions * m->channels;
-	int64_t c = r->k->g.c, ow = r->k->g.ow, oy = row / ow, ox = row % ow;
+	int64_t ow = r->k->g.ow, oy = row / ow, ox = row % ow;
 
 	if (!m->gathers && is_pointwise(&r->k->g)) {
 		for (int i = 0; i < n; i++)
-			((const uint8_t **)dst)[i] = r->pixels + (row + i) * c + channel;
+			((const uint8_t **)dst)[i] = r->pixels + (row + i) * r->x_step + channel;
 		return;
 	}
 	for (int i = 0; i < n; i++, ox++) {
@@ -192,7 +193,7 @@ static void run_dense(const struct conv_run *r, const struct rvl_pool *pool)
 	const struct rvl_conv_geom *g = &r->k->g;
 	struct rvl_i8_job j = {
 		.m = r->k->i8, .rows = g->oh * g->ow, .fill = fill_conv, .ctx = r, .y = r->results,
-		.y_stride = g->m, .scratch = r->prepared,
+		.y_stride = r->y_step, .scratch = r->prepared,
 	};
 
 	rvl_i8_run(&j, pool);
@@ -207,9 +208,9 @@ static void depthwise(const struct conv_run *r, int64_t oy, int64_t ox, int64_t 
 	const struct rvl_i8_mat *m = r->k->i8;
 	const uint8_t *p[RVL_I8_DW_TAPS];
 	struct rvl_i8_dw_call c = {
-		.p = p, .taps = m->taps, .pixels = n, .x_step = g->s[1] * g->c, .channels = g->c,
-		.w = m->w, .bias = m->bias, .scale = m->scale, .y_stride = g->m,
-		.y = r->results + (oy * g->ow + ox) * g->m, .x_u8 = m->x_u8, .post = &m->post,
+		.p = p, .taps = m->taps, .pixels = n, .x_step = g->s[1] * r->x_step, .channels = g->c,
+		.w = m->w, .bias = m->bias, .scale = m->scale, .y_stride = r->y_step,
+		.y = r->results + (oy * g->ow + ox) * r->y_step, .x_u8 = m->x_u8, .post = &m->post,
 	};
 
 	point(r, oy, ox, 0, 1, p);
@@ -242,6 +243,12 @@ static int64_t aligned(int64_t n)
 	return (n + 63) / 64 * 64;
 }
 
+/* Bytes between pixels where the micro-kernels read or write them. */
+static int64_t pixel_step(const struct rvl_pitch *p, int64_t channels)
+{
+	return p->c == 1 && p->x > channels ? p->x : channels;
+}
+
 /* Scratch for the image, and for the results, in the order of the micro-kernels; 0: none. */
 static int64_t ordered_bytes(const struct rvl_conv_geom *g)
 {
@@ -261,6 +268,8 @@ static int run_fast(const struct rvl_kernel *k, const void *const *in, void *con
 	uint8_t *results = r.ordered + ordered_bytes(g);
 
 	r.prepared = results + result_bytes(g);
+	r.x_step = pixel_step(&g->xp, g->c);
+	r.y_step = pixel_step(&g->yp, g->m);
 	for (int64_t n = 0; n < g->n; n++) {
 		r.x = (const uint8_t *)in[0] + n * g->xp.n;
 		r.y = (uint8_t *)out[0] + n * g->yp.n;
@@ -437,7 +446,7 @@ static int setup_depthwise(struct rvl_kernel *k)
 static int setup_fast(struct rvl_kernel *k)
 {
 	const struct rvl_conv_geom *g = &k->g;
-	int64_t row = (g->w ? g->w : 1) * g->c;
+	int64_t row = (g->w ? g->w : 1) * pixel_step(&g->xp, g->c);
 
 	if (!g->m || !fits(g))
 		return 0;	/* the reference needs no copies */

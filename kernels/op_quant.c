@@ -32,25 +32,34 @@ static int channels_of(const struct rvl_kernel *k, struct channels *c, char *why
 	return 0;
 }
 
+/* Elements @first to @first + @n, which begin at @at of the input. */
+static void quantize_run(const struct rvl_kernel *k, const struct channels *c, const void *const *in,
+			 int64_t at, uint8_t *y, int64_t first, int64_t n)
+{
+	bool u8 = k->d.out[0].type == RVL_TYPE_U8;
+	const int32_t *ints = k->d.in[0].type == RVL_TYPE_S32 ? (const int32_t *)in[0] + at : NULL;
+	const float *floats = (const float *)in[0] + at, *scale = in[1];
+
+	for (int64_t i = 0; i < n; i++) {
+		int64_t ch = (first + i) / c->inner % c->n;
+		float x = ints ? (float)ints[i] : floats[i];
+
+		rvl_st8(y, i, rvl_quantize(x, scale[ch], rvl_ld8(in[2], ch, u8), rvl_qmin(u8),
+					   rvl_qmax(u8)));
+	}
+}
+
 static int run_quantize(const struct rvl_kernel *k, const void *const *in, void *const *out,
 			void *scratch, const struct rvl_pool *pool)
 {
-	int64_t count = rvl_shape_count(&k->d.out[0].shape);
-	bool u8 = k->d.out[0].type == RVL_TYPE_U8;
-	bool from_int = k->d.in[0].type == RVL_TYPE_S32;
-	const float *scale = in[1];
+	struct rvl_runs r = rvl_runs_of(&k->d.in[0], &k->d.out[0]);
 	struct channels c;
 
 	(void)scratch;
 	(void)pool;
 	channels_of(k, &c, NULL);
-	for (int64_t i = 0; i < count; i++) {
-		int64_t ch = i / c.inner % c.n;
-		float x = from_int ? (float)((const int32_t *)in[0])[i] : ((const float *)in[0])[i];
-
-		rvl_st8(out[0], i, rvl_quantize(x, scale[ch], rvl_ld8(in[2], ch, u8),
-						rvl_qmin(u8), rvl_qmax(u8)));
-	}
+	for (int64_t i = 0; i < r.n; i++)
+		quantize_run(k, &c, in, i * r.x, (uint8_t *)out[0] + i * r.y, i * r.length, r.length);
 	return 0;
 }
 
@@ -76,24 +85,32 @@ static int32_t int_at(const void *p, int64_t i, enum rvl_type t)
 	return t == RVL_TYPE_S32 ? ((const int32_t *)p)[i] : rvl_ld8(p, i, t == RVL_TYPE_U8);
 }
 
-static int run_dequantize(const struct rvl_kernel *k, const void *const *in, void *const *out,
-			  void *scratch, const struct rvl_pool *pool)
+/* Elements @first to @first + @n, which begin at @at of the input. */
+static void dequantize_run(const struct rvl_kernel *k, const struct channels *c, const void *const *in,
+			   int64_t at, float *y, int64_t first, int64_t n)
 {
-	int64_t count = rvl_shape_count(&k->d.out[0].shape);
 	enum rvl_type t = k->d.in[0].type;
 	const void *zp = k->d.n_in > 2 ? in[2] : NULL;
 	const float *scale = in[1];
-	float *y = out[0];
+
+	for (int64_t i = 0; i < n; i++) {
+		int64_t ch = (first + i) / c->inner % c->n;
+
+		y[i] = rvl_dequantize(int_at(in[0], at + i, t), scale[ch], int_at(zp, ch, t));
+	}
+}
+
+static int run_dequantize(const struct rvl_kernel *k, const void *const *in, void *const *out,
+			  void *scratch, const struct rvl_pool *pool)
+{
+	struct rvl_runs r = rvl_runs_of(&k->d.in[0], &k->d.out[0]);
 	struct channels c;
 
 	(void)scratch;
 	(void)pool;
 	channels_of(k, &c, NULL);
-	for (int64_t i = 0; i < count; i++) {
-		int64_t ch = i / c.inner % c.n;
-
-		y[i] = rvl_dequantize(int_at(in[0], i, t), scale[ch], int_at(zp, ch, t));
-	}
+	for (int64_t i = 0; i < r.n; i++)
+		dequantize_run(k, &c, in, i * r.x, (float *)out[0] + i * r.y, i * r.length, r.length);
 	return 0;
 }
 
@@ -116,14 +133,17 @@ int rvl_setup_dequantize(struct rvl_kernel *k, bool reference, char *why)
 static int run_rescale(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		       void *scratch, const struct rvl_pool *pool)
 {
-	int64_t n = rvl_shape_count(&k->d.out[0].shape);
-	const uint8_t *x = in[0];
-	uint8_t *y = out[0];
+	struct rvl_runs r = rvl_runs_of(&k->d.in[0], &k->d.out[0]);
 
 	(void)scratch;
 	(void)pool;
-	for (int64_t i = 0; i < n; i++)
-		y[i] = k->lut[x[i]];
+	for (int64_t i = 0; i < r.n; i++) {
+		const uint8_t *x = (const uint8_t *)in[0] + i * r.x;
+		uint8_t *y = (uint8_t *)out[0] + i * r.y;
+
+		for (int64_t e = 0; e < r.length; e++)
+			y[e] = k->lut[x[e]];
+	}
 	return 0;
 }
 
@@ -314,20 +334,32 @@ static int make_tables(struct rvl_kernel *k, int64_t tables, char *why)
 	return rc;
 }
 
+/* Elements @first to @first + @n, where a table begins or, in the middle of a row, an image does. */
+static void tables_run(const struct rvl_kernel *k, const struct tables *t, const uint8_t *x,
+		       uint8_t *y, int64_t first, int64_t n)
+{
+	for (int64_t at = 0, past; at < n; at = past) {
+		int64_t e = first + at, i = e / t->inner % t->n;
+
+		past = at + t->inner - e % t->inner;
+		past = past < n ? past : n;
+		for (; at < past; at++)
+			y[at] = k->lut[i * BYTES + x[at]];
+	}
+}
+
 static int run_tables(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		      void *scratch, const struct rvl_pool *pool)
 {
-	int64_t count = rvl_shape_count(&k->d.out[0].shape);
-	const uint8_t *x = in[0];
-	uint8_t *y = out[0];
+	struct rvl_runs r = rvl_runs_of(&k->d.in[0], &k->d.out[0]);
 	struct tables t;
 
 	(void)scratch;
 	(void)pool;
 	tables_of(&k->d, &t, NULL);
-	for (int64_t at = 0, i = 0; at < count; at += t.inner, i = i + 1 < t.n ? i + 1 : 0)
-		for (int64_t e = at; e < at + t.inner; e++)
-			y[e] = k->lut[i * BYTES + x[e]];
+	for (int64_t i = 0; i < r.n; i++)
+		tables_run(k, &t, (const uint8_t *)in[0] + i * r.x, (uint8_t *)out[0] + i * r.y,
+			   i * r.length, r.length);
 	return 0;
 }
 

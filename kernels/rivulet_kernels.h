@@ -26,6 +26,9 @@ struct rvl_kernel_arg {
 	struct rvl_kernel_quant quant;
 	const void *data;	/* bytes of a constant input, else NULL; must outlive the kernel */
 	enum rivulet_layout layout;	/* PLAIN or NHWC */
+	/* Elements lie @pitch bytes apart, by dimension of @shape; else they are dense in @layout. */
+	bool pitched;
+	int64_t pitch[RVL_MAX_RANK];
 };
 
 /* The layouts in which a kernel takes its images: the operands of rank 4 that are no parameters. */
@@ -73,8 +76,28 @@ enum rvl_layouts rvl_kernel_layouts(const struct rvl_kernel_desc *d);
 /** -EINVAL, with one line in @why, if an operand of @d has a layout that its kernel does not take. */
 int rvl_kernel_check_layouts(const struct rvl_kernel_desc *d, char *why);
 
-/** The inputs 0 to n - 1 are the images of an operator whose kernel takes more than PLAIN. */
-uint32_t rvl_kernel_images(enum rvl_op op);
+/**
+ * Whether input @i is one of the images of an operator whose kernel takes more than PLAIN. @def: that
+ * of RVL_OP_GENERAL.
+ */
+bool rvl_kernel_image(enum rvl_op op, const struct rvl_op_def *def, uint32_t i);
+
+/* The pitches that a kernel addresses in an operand. */
+enum rvl_pitches {
+	RVL_PITCHES_NONE,	/* only dense operands */
+	/*
+	 * Images in NHWC whose channels are dense and whose pixels are evenly spaced, as parts of the
+	 * channels of another image are
+	 */
+	RVL_PITCHES_PIXELS,
+	RVL_PITCHES_ANY,
+};
+
+/** Those of operand @i: the inputs, then the outputs. */
+enum rvl_pitches rvl_kernel_pitches(const struct rvl_kernel_desc *d, uint32_t i);
+
+/** -EINVAL, with one line in @why, if an operand of @d has pitches that its kernel does not address. */
+int rvl_kernel_check_pitches(const struct rvl_kernel_desc *d, char *why);
 
 /** Whether PLAIN and NHWC are different orders of the elements of this shape. */
 bool rvl_layout_matters(const struct rvl_shape *s);
@@ -119,7 +142,7 @@ struct rvl_kernels_need {
 int rvl_kernels_add(struct rvl_kernels_need *need, const struct rvl_kernel *k, char *why);
 
 /**
- * Runs once. in[i]/out[i] are dense in the layout of the descriptor and aligned to their element, absent ones NULL, a constant's
+ * Runs once. in[i]/out[i] are the first elements, which lie as the descriptor says, aligned; absent ones are NULL, a constant's
  * entry is ignored or equal to its data; outputs do not overlap inputs (they may be the same
  * pointer for Identity, Reshape and Flatten). @scratch: rvl_kernel_scratch() bytes, 64-byte
  * aligned. @pool may be NULL (one thread). A kernel may run on several threads at once with
@@ -185,14 +208,14 @@ bool rvl_tables_fit(const struct rvl_shape *x, int32_t axis);
 /* ---- descriptors as bytes ---- */
 
 /**
- * Writes a descriptor without constant data as position-independent little-endian bytes.
+ * Writes a descriptor without constant data and pitches as position-independent little-endian bytes.
  * Returns the size; with @buf NULL or @size too small nothing is written. -E2BIG beyond 1 MiB.
  */
 int64_t rvl_desc_pack(const struct rvl_kernel_desc *d, void *buf, size_t size);
 
 /**
  * Reads it back, checking every number and bound; quantisation and attributes point into @buf,
- * which must be 8-byte aligned and outlive the descriptor. -EBADMSG on anything wrong. The caller adds in[].data.
+ * which must be 8-byte aligned and outlive the descriptor. -EBADMSG on anything wrong. The caller adds data and pitches.
  */
 int rvl_desc_unpack(const void *buf, size_t size, struct rvl_kernel_desc *d);
 

@@ -82,7 +82,12 @@ struct rvl_attr_value {
 struct rvl_value {
 	enum rvl_type type;
 	struct rvl_shape shape;
-	void *data;		/* dense; inputs are only read; NULL in a shape rule: known at run time only */
+	void *data;		/* first element; inputs are only read; NULL in a shape rule: known at run time only */
+	/*
+	 * Bytes from one index of a dimension to the next, which may be negative or 0; NULL: dense, row
+	 * major. Only operands that the row declares (rvl_op_def.pitched) have pitches.
+	 */
+	const int64_t *pitch;
 };
 
 /*
@@ -169,6 +174,11 @@ enum rvl_role {
 #define RVL_SAME_ALL 0xffffffffu
 #define RVL_ANY_NUMBER_IN RVL_MAX_IN	/* variadic; the reader splits a node with more inputs */
 
+/* Sets of operands: input i (from 30 on: all those), and all outputs. */
+#define RVL_PITCHED_IN(i) (1u << ((i) < 30 ? (i) : 30))
+#define RVL_PITCHED_OUT (1u << 31)
+#define RVL_PITCHED_ALL 0xffffffffu
+
 struct rvl_op_def {
 	const char *name;	/* NULL ends a list */
 	const char *domain;	/* NULL: ai.onnx */
@@ -180,6 +190,7 @@ struct rvl_op_def {
 	uint32_t types[4];
 	uint32_t same;
 	uint32_t flags;		/* enum rvl_op_flag */
+	uint32_t pitched;	/* RVL_PITCHED_*: the operands whose pitches run() addresses */
 	const struct rvl_attr_def *attrs;	/* NULL: none */
 	/*
 	 * Shape rule: types and shapes of the outputs from those of the inputs, whose data may be
@@ -328,8 +339,26 @@ void rvl_for_range(const struct rvl_call *c, int64_t n, int64_t grain,
 
 /* Row-major strides, in elements. */
 void rvl_strides(const struct rvl_shape *s, int64_t *stride);
+/** Those of an operand: its pitches in elements, or row-major ones. */
+void rvl_value_strides(const struct rvl_value *v, int64_t *stride);
 /** Strides of @s read as a tensor of shape @to, 0 where it is broadcast; it must fit. */
 void rvl_broadcast_strides(const struct rvl_shape *s, const struct rvl_shape *to, int64_t *stride);
+
+/* Elements of one tensor and their places in another. Strides are in elements and have a sign. */
+struct rvl_copy {
+	const void *x;		/* the first element */
+	void *y;
+	size_t size;		/* bytes of an element */
+	int rank;
+	int64_t dim[2 * RVL_MAX_RANK], from[2 * RVL_MAX_RANK], to[2 * RVL_MAX_RANK];
+};
+
+/** Adds an innermost dimension. */
+void rvl_copy_dim(struct rvl_copy *b, int64_t dim, int64_t from, int64_t to);
+/** Copies all elements, on the threads of the pool, which may be NULL. */
+void rvl_copy_run(const struct rvl_copy *b, const struct rvl_pool *pool);
+/** Copies @n elements of @size bytes that are @from and @to elements apart. */
+void rvl_copy_row(const void *src, int64_t from, void *dst, int64_t to, int64_t n, size_t size);
 
 /*
  * Element-wise computation in rows: operands are converted to the class in which the function

@@ -46,6 +46,10 @@ enum rvl_trait {
 	 * value of a byte. The QLINEAR operators read scales more than once, so they lack the trait.
 	 */
 	RVL_TRAIT_PLACES = 1 << 9,
+	/* The kernel addresses pitches: of images in NHWC those of their pixels, ... */
+	RVL_TRAIT_PIXELS = 1 << 10,
+	RVL_TRAIT_PIXELS_IN = 1 << 11,	/* ... of the inputs only; */
+	RVL_TRAIT_PITCHES = 1 << 12,	/* or any pitches of either side. */
 };
 
 /*
@@ -68,10 +72,12 @@ enum rvl_trait {
 	  none, none, UNSUPPORTED, 0, \
 	  "an operator that cannot be executed; the node holds the reason") \
 	X(QUANTIZE, 1, "QuantizeLinear", 2, 3, \
-	  quantize, quantize, QUANTIZE, RVL_TRAIT_LINEAR | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
+	  quantize, quantize, QUANTIZE, RVL_TRAIT_LINEAR | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_PIXELS, \
 	  "y = saturate(rint(x / scale) + zero point)") \
 	X(DEQUANTIZE, 2, "DequantizeLinear", 2, 3, \
-	  dequantize, quantize, DEQUANTIZE, RVL_TRAIT_LINEAR | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
+	  dequantize, quantize, DEQUANTIZE, RVL_TRAIT_LINEAR | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_PIXELS, \
 	  "y = (x - zero point) * scale") \
 	X(QLINEAR_CONV, 3, "QLinearConv", 8, 9, \
 	  qlinear, qlinear_conv, Q_CONV, 0, \
@@ -102,7 +108,8 @@ enum rvl_trait {
 	  "a * b with broadcasting") \
 	X(MAX_POOL, 12, "MaxPool", 1, 1, \
 	  pool, pool, MAX_POOL, \
-	  RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
+	  RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_PIXELS, \
 	  "largest value under a 2-D window; also on quantised tensors") \
 	X(AVERAGE_POOL, 13, "AveragePool", 1, 1, \
 	  pool, pool, Q_AVERAGE_POOL, RVL_TRAIT_PLACES, \
@@ -112,19 +119,23 @@ enum rvl_trait {
 	  "mean of every channel") \
 	X(GLOBAL_MAX_POOL, 15, "GlobalMaxPool", 1, 1, \
 	  global_pool, global, GLOBAL_MAX_POOL, \
-	  RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
+	  RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_PIXELS_IN, \
 	  "largest value of every channel") \
 	X(FLATTEN, 16, "Flatten", 1, 1, \
 	  move, flatten, FLATTEN, \
-	  RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES | RVL_TRAIT_PLACES, \
+	  RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_PITCHES, \
 	  "reshape to a matrix, split at an axis") \
 	X(RESHAPE, 17, "Reshape", 1, 2, \
 	  move, reshape, RESHAPE, \
-	  RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES | RVL_TRAIT_PLACES, \
+	  RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_PITCHES, \
 	  "the same elements in another shape") \
 	X(TRANSPOSE, 18, "Transpose", 1, 1, \
 	  transpose, transpose, TRANSPOSE, \
-	  RVL_TRAIT_LINEAR | RVL_TRAIT_MOVES | RVL_TRAIT_NHWC_EACH | RVL_TRAIT_PLACES, \
+	  RVL_TRAIT_LINEAR | RVL_TRAIT_MOVES | RVL_TRAIT_NHWC_EACH | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_PITCHES, \
 	  "permute the axes") \
 	X(SOFTMAX, 19, "Softmax", 1, 1, \
 	  softmax, softmax, SOFTMAX, RVL_TRAIT_LINEAR | RVL_TRAIT_PLACES, \
@@ -135,7 +146,8 @@ enum rvl_trait {
 	X(IDENTITY, 21, "Identity", 1, 1, \
 	  move, same, IDENTITY, \
 	  RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS | RVL_TRAIT_NHWC | \
-	  RVL_TRAIT_PLACES, \
+	  RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_PITCHES, \
 	  "copy") \
 	X(CONSTANT, 22, "Constant", 0, 0, \
 	  none, none, CONSTANT, 0, \
@@ -157,29 +169,36 @@ enum rvl_trait {
 	  "quantised mean under a window, scales as inputs") \
 	X(Q_CONV, 40, "QConv", 2, 3, \
 	  qconv, none, Q_CONV, \
-	  RVL_TRAIT_PRODUCT | RVL_TRAIT_MADE | RVL_TRAIT_NHWC_EACH | RVL_TRAIT_PLACES, \
+	  RVL_TRAIT_PRODUCT | RVL_TRAIT_MADE | RVL_TRAIT_NHWC_EACH | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_PIXELS, \
 	  "quantised convolution (x, w[, bias int32])") \
 	X(Q_MATMUL, 41, "QMatMul", 2, 3, \
 	  qmatmul, none, Q_MATMUL, RVL_TRAIT_PRODUCT | RVL_TRAIT_MADE | RVL_TRAIT_PLACES, \
 	  "quantised matrix product (a, b[, bias int32])") \
 	X(Q_ADD, 42, "QAdd", 2, 2, \
-	  qbinary, none, Q_ADD, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
+	  qbinary, none, Q_ADD, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_PIXELS, \
 	  "quantised a + b") \
 	X(Q_MUL, 43, "QMul", 2, 2, \
-	  qbinary, none, Q_MUL, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
+	  qbinary, none, Q_MUL, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_PIXELS, \
 	  "quantised a * b") \
 	X(Q_AVERAGE_POOL, 44, "QAveragePool", 1, 1, \
-	  pool, none, Q_AVERAGE_POOL, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
+	  pool, none, Q_AVERAGE_POOL, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_PIXELS, \
 	  "quantised mean under a 2-D window") \
 	X(Q_GLOBAL_AVERAGE_POOL, 45, "QGlobalAveragePool", 1, 1, \
 	  global_pool, none, Q_GLOBAL_AVERAGE_POOL, \
-	  RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
+	  RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_PIXELS_IN, \
 	  "quantised mean of every channel") \
 	X(Q_RESCALE, 46, "QRescale", 1, 1, \
-	  rescale, none, Q_RESCALE, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
+	  rescale, none, Q_RESCALE, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_PIXELS, \
 	  "dequantise, clamp, quantise: 8 bits to 8 bits") \
 	X(Q_TABLE, 47, "QTable", 1, 3, \
-	  q_table, none, Q_TABLE, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES, \
+	  q_table, none, Q_TABLE, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_PIXELS, \
 	  "dequantise, an element-wise function of the table of descriptors, clamp, quantise") \
 	X(Q_GENERAL, 48, "QGeneral", 1, 32, \
 	  q_general, none, Q_GENERAL, RVL_TRAIT_MADE, \
@@ -194,7 +213,8 @@ enum rvl_trait {
 	  blocked, none, UNPACK_BLOCKED, RVL_TRAIT_PLACES, \
 	  "the device's channel blocks to NCHW bytes; made by the back end") \
 	X(REORDER, 62, "Reorder", 1, 1, \
-	  reorder, none, REORDER, RVL_TRAIT_MOVES | RVL_TRAIT_NHWC_EACH | RVL_TRAIT_PLACES, \
+	  reorder, none, REORDER, RVL_TRAIT_MOVES | RVL_TRAIT_NHWC_EACH | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_PITCHES, \
 	  "the same image in another layout; made by the pass of layouts")
 
 enum rvl_op {

@@ -5,21 +5,22 @@
 
 #include "internal.h"
 
-/* CPU address of a tensor. */
+/* CPU address of a tensor's first element. */
 static void *tensor_host(const struct rivulet_exec *x, uint32_t tensor)
 {
 	const struct rivulet_program *p = x->img->prog;
 	const struct rivulet_tensor *t = &rivulet_program_tensors(p)[tensor];
+	uint64_t first = rivulet_tensor_first(t);
 
 	switch (t->place) {
 	case RIVULET_PLACE_INPUT:
-		return (char *)x->bind[t->offset].mem.host + t->at;
+		return (char *)x->bind[t->offset].mem.host + t->at + first;
 	case RIVULET_PLACE_OUTPUT:
-		return (char *)x->bind[p->inputs + t->offset].mem.host + t->at;
+		return (char *)x->bind[p->inputs + t->offset].mem.host + t->at + first;
 	case RIVULET_PLACE_ARENA:
-		return (char *)x->arena.host + t->offset;
+		return (char *)x->arena.host + t->offset + first;
 	default:
-		return (char *)x->img->mem.host + t->offset;
+		return (char *)x->img->mem.host + t->offset + first;
 	}
 }
 

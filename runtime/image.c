@@ -31,17 +31,27 @@ static int check_place(const struct rivulet_program *p, const struct rivulet_ten
 	return t->at <= limit && t->size <= limit - t->at ? 0 : -EINVAL;
 }
 
+/* Whether the operand has the elements of the tensor: as many, or in the same dimensions if they have pitches. */
+static bool same_elements(const struct rvl_kernel_arg *a, const struct rivulet_tensor *t)
+{
+	int64_t n = rvl_shape_count(&a->shape);
+
+	if (!(t->flags & RIVULET_TENSOR_PITCHED))
+		return n >= 0 && (uint64_t)n * rvl_type_size(a->type) == t->size;
+	for (uint32_t d = 0; d < t->ndim; d++)
+		if ((uint32_t)a->shape.rank != t->ndim || (uint64_t)a->shape.dim[d] != t->dim[d])
+			return false;
+	return (uint32_t)a->shape.rank == t->ndim;
+}
+
 /* Checks that an operand in the step's parameters and its tensor have the same type and size. */
 static int check_operand(const struct rivulet_program *p, const struct rvl_kernel_arg *a,
 			 uint32_t tensor, bool write)
 {
 	const struct rivulet_tensor *t = &rivulet_program_tensors(p)[tensor];
-	int64_t n = rvl_shape_count(&a->shape);
 
 	if (tensor >= p->tensors || (uint32_t)a->type != t->dtype ||
-	    (uint32_t)a->layout != t->layout || n < 0 || check_place(p, t))
-		return -EINVAL;
-	if ((uint64_t)n * rvl_type_size(a->type) != t->size)
+	    (uint32_t)a->layout != t->layout || check_place(p, t) || !same_elements(a, t))
 		return -EINVAL;
 	if (write && t->place != RIVULET_PLACE_ARENA && t->place != RIVULET_PLACE_OUTPUT)
 		return -EINVAL;
@@ -50,7 +60,7 @@ static int check_operand(const struct rivulet_program *p, const struct rvl_kerne
 
 /*
  * Matches the operands of one side with the step's tensors, in order. An absent operand (type NONE)
- * has no tensor. Constants get their address in the file.
+ * has no tensor. Constants get their address in the file, and operands the pitches of their tensors.
  */
 static int bind_operands(const struct rivulet_image *img, struct rvl_kernel_arg *arg, uint32_t n,
 			 const uint32_t *list, uint32_t count, bool write, uint32_t *tensor)
@@ -69,7 +79,9 @@ static int bind_operands(const struct rivulet_image *img, struct rvl_kernel_arg 
 		tensor[i] = list[used++];
 		t = &rivulet_program_tensors(img->prog)[tensor[i]];
 		if (t->place == RIVULET_PLACE_CONST)
-			arg[i].data = (const char *)img->mem.host + t->offset;
+			arg[i].data = (const char *)img->mem.host + t->offset + rivulet_tensor_first(t);
+		arg[i].pitched = t->flags & RIVULET_TENSOR_PITCHED;
+		memcpy(arg[i].pitch, t->pitch, sizeof(arg[i].pitch));
 	}
 	return used == count ? 0 : -EINVAL;
 }

@@ -50,16 +50,17 @@ static inline void *prog_map(void *ctx, uint64_t addr, uint64_t len, bool write)
 static inline void *prog_tensor(const struct prog_exec *x, uint32_t i)
 {
 	const struct rivulet_tensor *t = &rivulet_program_tensors(x->p)[i];
+	uint64_t first = rivulet_tensor_first(t);
 
 	switch (t->place) {
 	case RIVULET_PLACE_INPUT:
-		return x->io[t->offset] + t->at;
+		return x->io[t->offset] + t->at + first;
 	case RIVULET_PLACE_OUTPUT:
-		return x->io[x->p->inputs + t->offset] + t->at;
+		return x->io[x->p->inputs + t->offset] + t->at + first;
 	case RIVULET_PLACE_ARENA:
-		return x->arena + t->offset;
+		return x->arena + t->offset + first;
 	default:
-		return (uint8_t *)(uintptr_t)x->p + t->offset;
+		return (uint8_t *)(uintptr_t)x->p + t->offset + first;
 	}
 }
 
@@ -88,6 +89,14 @@ static inline struct rvl_value prog_operand(const struct prog_exec *x, uint32_t 
 	return v;
 }
 
+static inline void prog_pitches(const struct prog_exec *x, uint32_t tensor, struct rvl_kernel_arg *a)
+{
+	const struct rivulet_tensor *t = &rivulet_program_tensors(x->p)[tensor];
+
+	a->pitched = t->flags & RIVULET_TENSOR_PITCHED;
+	memcpy(a->pitch, t->pitch, sizeof(a->pitch));
+}
+
 /* The operator of a step and its operands. */
 static inline int prog_cpu_operands(const struct prog_exec *x, const struct rivulet_step *s,
 				    struct rvl_kernel_desc *d, struct rvl_value *in,
@@ -104,11 +113,14 @@ static inline int prog_cpu_operands(const struct prog_exec *x, const struct rivu
 			continue;
 		if (rivulet_program_tensors(x->p)[s->read[r]].place == RIVULET_PLACE_CONST)
 			d->in[i].data = prog_tensor(x, s->read[r]);
+		prog_pitches(x, s->read[r], &d->in[i]);
 		in[i] = prog_operand(x, s->read[r++], &d->in[i]);
 	}
 	for (uint32_t i = 0; i < d->n_out; i++)
-		if (d->out[i].type != RVL_TYPE_NONE)
+		if (d->out[i].type != RVL_TYPE_NONE) {
+			prog_pitches(x, s->write[w], &d->out[i]);
 			out[i] = prog_operand(x, s->write[w++], &d->out[i]);
+		}
 	return 0;
 }
 

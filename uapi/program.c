@@ -53,6 +53,16 @@ const char *rivulet_program_string(const struct rivulet_program *p, uint32_t nam
 	return (const char *)p + p->strings_off + name;
 }
 
+uint64_t rivulet_tensor_first(const struct rivulet_tensor *t)
+{
+	uint64_t at = 0;
+
+	for (uint32_t d = 0; d < t->ndim; d++)
+		if (t->pitch[d] < 0)
+			at += (t->dim[d] - 1) * (0 - (uint64_t)t->pitch[d]);
+	return at;
+}
+
 static bool inside(uint64_t off, uint64_t size, uint64_t limit)
 {
 	return off <= limit && size <= limit - off;
@@ -215,13 +225,78 @@ static bool shape_bytes(const struct check *c, const struct rivulet_tensor *t, u
 	return true;
 }
 
+static uint64_t magnitude(int64_t pitch)
+{
+	return pitch < 0 ? 0 - (uint64_t)pitch : (uint64_t)pitch;
+}
+
+/* Bytes from the lowest to the highest of a pitched tensor. Returns false on overflow. */
+static bool pitched_bytes(const struct rivulet_tensor *t, uint64_t *bytes)
+{
+	uint64_t n = dtype_bytes(t->dtype), reach;
+
+	for (uint32_t i = 0; i < t->ndim; i++)
+		if (!t->dim[i] || __builtin_mul_overflow(t->dim[i] - 1, magnitude(t->pitch[i]), &reach) ||
+		    __builtin_add_overflow(n, reach, &n) || n > SHAPE_MAX)
+			return false;
+	*bytes = n;
+	return true;
+}
+
+/* The axis of the smallest pitch of those that are not in the set @done. */
+static uint32_t next_axis(const struct rivulet_tensor *t, uint32_t done)
+{
+	uint32_t axis = t->ndim;
+
+	for (uint32_t d = 0; d < t->ndim; d++)
+		if (!(done >> d & 1) &&
+		    (axis == t->ndim || magnitude(t->pitch[d]) < magnitude(t->pitch[axis])))
+			axis = d;
+	return axis;
+}
+
+/* Whether two elements may be the same bytes: a pitch is not beyond what all smaller ones reach. */
+static bool repeats(const struct rivulet_tensor *t)
+{
+	uint64_t reach = 0;
+
+	for (uint32_t n = 0, done = 0; n < t->ndim; n++) {
+		uint32_t axis = next_axis(t, done);
+		uint64_t pitch = magnitude(t->pitch[axis]);
+
+		if (t->dim[axis] > 1 && pitch <= reach)
+			return true;
+		reach += (t->dim[axis] - 1) * pitch;
+		done |= 1u << axis;
+	}
+	return false;
+}
+
+static int check_pitches(const struct check *c, uint32_t i, const struct rivulet_tensor *t)
+{
+	bool pitched = t->flags & RIVULET_TENSOR_PITCHED;
+
+	for (uint32_t d = 0; d < RIVULET_MAX_DIMS; d++)
+		if (t->pitch[d] && (!pitched || d >= t->ndim))
+			return bad(c, "tensor %u: a pitch that it does not have is not zero", i);
+	for (uint32_t d = 0; d < t->ndim; d++)
+		if (magnitude(t->pitch[d]) % dtype_bytes(t->dtype))
+			return bad(c, "tensor %u: pitch %u is no multiple of its elements", i, d);
+	if (pitched && (i < c->p->inputs + c->p->outputs || t->layout == RIVULET_LAYOUT_BLOCKED ||
+			t->flags & RIVULET_TENSOR_BOUNDED))
+		return bad(c, "tensor %u has pitches, but is an input, an output, bounded or in channel blocks",
+			   i);
+	return 0;
+}
+
 static int check_shape(const struct check *c, uint32_t i, const struct rivulet_tensor *t)
 {
+	bool pitched = t->flags & RIVULET_TENSOR_PITCHED;
 	uint64_t bytes = 0;
 
 	if (!dtype_bytes(t->dtype) || t->layout >= RIVULET_LAYOUT_END ||
-	    t->flags & ~(uint32_t)RIVULET_TENSOR_BOUNDED ||
-	    (t->flags && t->layout != RIVULET_LAYOUT_PLAIN) ||
+	    t->flags & ~(uint32_t)(RIVULET_TENSOR_BOUNDED | RIVULET_TENSOR_PITCHED) ||
+	    (t->flags & RIVULET_TENSOR_BOUNDED && t->layout != RIVULET_LAYOUT_PLAIN) ||
 	    t->ndim > RIVULET_MAX_DIMS)
 		return bad(c, "tensor %u: type %u, layout %u, %u dimensions", i, t->dtype,
 			   t->layout, t->ndim);
@@ -235,7 +310,7 @@ static int check_shape(const struct check *c, uint32_t i, const struct rivulet_t
 	if (t->layout == RIVULET_LAYOUT_NHWC && t->ndim != 4)
 		return bad(c, "tensor %u has %u dimensions and cannot be an image in NHWC", i,
 			   t->ndim);
-	if (!shape_bytes(c, t, &bytes) || bytes != t->size)
+	if (!shape_bytes(c, t, &bytes) || (pitched && !pitched_bytes(t, &bytes)) || bytes != t->size)
 		return bad(c, "tensor %u: %llu bytes are not what its shape takes", i,
 			   (unsigned long long)t->size);
 	if (!__builtin_isfinite(t->scale))
@@ -308,6 +383,8 @@ static int check_tensor(const struct check *c, uint32_t i)
 
 	if (!rc)
 		rc = check_shape(c, i, t);
+	if (!rc)
+		rc = check_pitches(c, i, t);
 	if (!rc)
 		rc = check_place(c, i, t);
 	return rc ? rc : check_io(c, i, t);
@@ -386,6 +463,24 @@ static int check_refs(const struct check *c, uint32_t i, const struct rivulet_st
 	return 0;
 }
 
+/* Steps of the CPU may have operands with pitches. No step may write one element over another. */
+static int check_pitched_refs(const struct check *c, uint32_t i, const struct rivulet_step *s)
+{
+	const struct rivulet_tensor *t = rivulet_program_tensors(c->p);
+
+	for (uint32_t j = 0; j < s->nread + s->nwrite; j++) {
+		uint32_t n = j < s->nread ? s->read[j] : s->write[j - s->nread];
+
+		if (!(t[n].flags & RIVULET_TENSOR_PITCHED))
+			continue;
+		if (s->kind == RIVULET_STEP_NPU)
+			return bad(c, "step %u runs on the NPU, but tensor %u has pitches", i, n);
+		if (j >= s->nread && repeats(&t[n]))
+			return bad(c, "step %u writes tensor %u, of which elements are the same bytes", i, n);
+	}
+	return 0;
+}
+
 static int check_step(const struct check *c, uint32_t i)
 {
 	const struct rivulet_step *s = &rivulet_program_steps(c->p)[i];
@@ -407,7 +502,9 @@ static int check_step(const struct check *c, uint32_t i)
 	rc = check_slots(c, i, s);
 	if (!rc)
 		rc = check_variants(c, i, s);
-	return rc ? rc : check_refs(c, i, s);
+	if (!rc)
+		rc = check_refs(c, i, s);
+	return rc ? rc : check_pitched_refs(c, i, s);
 }
 
 static bool has_npu_step(const struct rivulet_program *p)

@@ -14,7 +14,7 @@
 #include "rivulet_types.h"
 
 #define RIVULET_PROGRAM_MAGIC	0x50565652u	/* "RVVP" */
-#define RIVULET_PROGRAM_VERSION	5u
+#define RIVULET_PROGRAM_VERSION	6u
 #define RIVULET_PROGRAM_MAX	(1ull << 36)	/* bytes of a file: offsets of LOAD have 36 bits */
 /* Bytes of a file with NPU steps, which lies in one buffer of the device. */
 #define RIVULET_PROGRAM_NPU_MAX	(1ull << 31)
@@ -41,7 +41,8 @@ enum rivulet_place {
 
 /** enum rivulet_tensor_flag - properties of a tensor of a program */
 enum rivulet_tensor_flag {
-	RIVULET_TENSOR_BOUNDED = 1 << 0	/* dim[] is an upper bound; each run finds the shape */
+	RIVULET_TENSOR_BOUNDED = 1 << 0, /* dim[] is an upper bound; each run finds the shape */
+	RIVULET_TENSOR_PITCHED = 1 << 1	/* elements lie pitch[] apart; else they are dense */
 };
 
 /** struct rivulet_target - the board that the commands were made for; all must match the device */
@@ -106,6 +107,12 @@ struct rivulet_program {
  * struct rivulet_tensor - a tensor; the first ones are the graph's inputs and outputs, in order
  * Tensors may be views of the same bytes: a part of an input, of an output or of another tensor in
  * the arena. Steps depend on each other by the bytes that they read and write.
+ *
+ * A pitched tensor is an operand of CPU steps only. Element (i0, i1, ...) lies at its first element
+ * + i0 * pitch[0] + i1 * pitch[1] + ...; its @size bytes are those from the lowest to the highest
+ * byte of any element, so that rivulet_tensor_first() gives the place of the first element. A pitch
+ * is a multiple of the element, negative where the index runs backwards, and 0 where all indices are
+ * the same element. In a tensor that a step writes no two elements are the same bytes.
  */
 struct rivulet_tensor {
 	uint32_t name;		/* string */
@@ -122,6 +129,7 @@ struct rivulet_tensor {
 	uint32_t ndim;
 	uint32_t flags;		/* enum rivulet_tensor_flag */
 	uint64_t dim[RIVULET_MAX_DIMS];
+	int64_t pitch[RIVULET_MAX_DIMS];	/* bytes, by dimension; 0 unless PITCHED */
 	float scale;		/* per tensor; 0: not quantised */
 	int32_t zero_point;
 };
@@ -173,6 +181,11 @@ const char *rivulet_program_string(const struct rivulet_program *p, uint32_t nam
 /** rivulet_program_tensors(), rivulet_program_steps() - tables of a checked program */
 const struct rivulet_tensor *rivulet_program_tensors(const struct rivulet_program *p);
 const struct rivulet_step *rivulet_program_steps(const struct rivulet_program *p);
+
+/**
+ * rivulet_tensor_first() - byte of a checked tensor's @size bytes at which its first element lies
+ */
+uint64_t rivulet_tensor_first(const struct rivulet_tensor *t);
 
 /**
  * rivulet_program_fits() - whether a checked program runs on a device of this target

@@ -194,6 +194,34 @@ static int verify_layouts(const struct rvl_node *n, struct rvl_kernel_desc *d, s
 	return 0;
 }
 
+/* Pitches part the elements of tensors that lie in another's store, and only steps of the CPU see them. */
+static int verify_pitches(const struct rvl_node *n, struct rvl_kernel_desc *d, struct rvl_err *err)
+{
+	char why[RVL_WHY_MAX] = "a layer of the NPU addresses no pitches";
+	bool pitched = false;
+
+	if (n->free)
+		return 0;
+	rvl_node_desc(n, d);
+	for (uint32_t i = 0; i < n->n_in; i++)
+		pitched |= d->in[i].pitched;
+	for (uint32_t i = 0; i < n->n_out; i++)
+		pitched |= d->out[i].pitched;
+	if (pitched && (n->place == RVL_PLACE_NPU || rvl_kernel_check_pitches(d, why)))
+		return rvl_fail(err, -EINVAL, "node '%s' (%s): %s", n->name, n->op_type, why);
+	return 0;
+}
+
+static int verify_store(const struct rvl_tensor *t, struct rvl_err *err)
+{
+	if (t->pitched && (!t->base || t->is_input || t->is_output || t->data || t->bounded))
+		return rvl_fail(err, -EINVAL, "'%s' has pitches, but is no view", t->name);
+	if (t->base && (t->base->base ||
+			(int64_t)t->base_at + rvl_tensor_span(t) > rvl_tensor_bytes(t->base)))
+		return rvl_fail(err, -EINVAL, "'%s' is not inside '%s'", t->name, t->base->name);
+	return 0;
+}
+
 static int verify_users(const struct rvl_tensor *t, struct rvl_err *err)
 {
 	for (uint32_t i = 0; i < t->n_users; i++)
@@ -220,9 +248,13 @@ static int verify_all(const struct rvl_graph *g, unsigned char *made, struct rvl
 		rc = verify_node(g->nodes[i], made, err);
 		if (!rc)
 			rc = verify_layouts(g->nodes[i], d, err);
+		if (!rc)
+			rc = verify_pitches(g->nodes[i], d, err);
 	}
 	for (uint32_t i = 0; i < g->n_tensors && !rc; i++)
 		rc = verify_users(g->tensors[i], err);
+	for (uint32_t i = 0; i < g->n_tensors && !rc; i++)
+		rc = verify_store(g->tensors[i], err);
 	for (uint32_t i = 0; i < g->n_outputs && !rc; i++)
 		if (!made[g->outputs[i]->id])
 			rc = rvl_fail(err, -EINVAL, "no node produces the output '%s'",

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Hash table of tensor names with open addressing. Entries are ids + 1; at most half are used. */
@@ -205,6 +206,18 @@ int64_t rvl_tensor_bytes(const struct rvl_tensor *t)
 	if (!t->shaped || !size || n < 0 || n > RVL_MAX_TENSOR_BYTES / size)
 		return -1;
 	return n * size;
+}
+
+int64_t rvl_tensor_span(const struct rvl_tensor *t)
+{
+	int64_t bytes = rvl_tensor_bytes(t);
+
+	if (!t->pitched || bytes <= 0)
+		return bytes;
+	bytes = (int64_t)rvl_type_size(t->type);
+	for (int d = 0; d < t->shape.rank; d++)
+		bytes += (t->shape.dim[d] - 1) * llabs(t->pitch[d]);
+	return bytes;
 }
 
 int rvl_tensor_const(struct rvl_graph *g, const char *name, enum rvl_type type,

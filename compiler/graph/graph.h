@@ -79,10 +79,16 @@ struct rvl_tensor {
 	struct rvl_tensor *computed;
 	/*
 	 * The tensor in whose store this one lies, from byte @base_at on; NULL: it has its own store.
-	 * Set by rvl_pass_views(); then @base has a store of its own.
+	 * Set by rvl_pass_views() and rvl_pass_pitches(); then @base has a store of its own.
 	 */
 	struct rvl_tensor *base;
 	uint64_t base_at;
+	/*
+	 * Set by rvl_pass_pitches(), on tensors with a base: elements lie @pitch bytes apart, by
+	 * dimension, and @base_at is the lowest byte of any. Else they are dense in @layout.
+	 */
+	bool pitched;
+	int64_t pitch[RVL_MAX_RANK];
 	/* NHWC: set by rvl_pass_layout(), on images that are no inputs, outputs or constants */
 	enum rivulet_layout layout;
 	bool holds_output;		/* a view of it is a graph output: its store is the output's */
@@ -208,6 +214,9 @@ int rvl_tensor_const(struct rvl_graph *g, const char *name, enum rvl_type type,
 
 /** Bytes of the dense tensor (0 is possible), or -1 when type or shape are unknown or too large. */
 int64_t rvl_tensor_bytes(const struct rvl_tensor *t);
+
+/** Bytes from the lowest to the highest of any element: those of the tensor unless it is pitched. */
+int64_t rvl_tensor_span(const struct rvl_tensor *t);
 
 /** Sets per-tensor (n = 1) or per-channel parameters, copied. -EINVAL on a scale that is 0 or NaN. */
 int rvl_tensor_set_quant(struct rvl_graph *g, struct rvl_tensor *t, uint32_t n, int32_t axis,

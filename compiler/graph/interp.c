@@ -10,6 +10,7 @@ struct rvl_interp {
 	const struct rvl_graph *g;
 	struct rvl_kernel **kernel;	/* by position in g->nodes */
 	void **buf;			/* by tensor id; NULL for constants */
+	void **own;			/* by tensor id; the memory of those that are no views */
 	struct rvl_shape *shape;	/* by tensor id; the shape that the run found */
 	void *scratch;
 	uint32_t n_tensors;
@@ -52,15 +53,36 @@ static int make_buffers(struct rvl_interp *it, struct rvl_err *err)
 		const struct rvl_tensor *t = it->g->tensors[i];
 		int64_t bytes = rvl_tensor_bytes(t);
 
-		if (t->data || (!t->producer && !t->is_input))
+		if (t->data || t->base || (!t->producer && !t->is_input))
 			continue;
 		if (bytes < 0)
 			return rvl_fail(err, -EINVAL, "tensor '%s' has no static shape", t->name);
-		it->buf[i] = aligned((size_t)bytes);
+		it->buf[i] = it->own[i] = aligned((size_t)bytes);
 		if (!it->buf[i])
 			return no_memory(err);
 	}
 	return 0;
+}
+
+/* The first element of a tensor that lies in the store of another. */
+static void *place_in(void *store, const struct rvl_tensor *t)
+{
+	char *at = (char *)store + t->base_at;
+
+	for (int d = 0; t->pitched && d < t->shape.rank; d++)
+		if (t->pitch[d] < 0)
+			at -= (t->shape.dim[d] - 1) * t->pitch[d];
+	return at;
+}
+
+static void place_views(struct rvl_interp *it)
+{
+	for (uint32_t i = 0; i < it->n_tensors; i++) {
+		const struct rvl_tensor *t = it->g->tensors[i];
+
+		if (t->base && it->buf[t->base->id])
+			it->buf[i] = place_in(it->buf[t->base->id], t);
+	}
 }
 
 static int prepare(struct rvl_interp *it, bool reference, struct rvl_err *err)
@@ -70,13 +92,16 @@ static int prepare(struct rvl_interp *it, bool reference, struct rvl_err *err)
 
 	it->kernel = calloc(it->n_nodes + 1u, sizeof(*it->kernel));
 	it->buf = calloc(it->n_tensors + 1u, sizeof(*it->buf));
+	it->own = calloc(it->n_tensors + 1u, sizeof(*it->own));
 	it->shape = calloc(it->n_tensors + 1u, sizeof(*it->shape));
-	if (!it->kernel || !it->buf || !it->shape)
+	if (!it->kernel || !it->buf || !it->own || !it->shape)
 		return no_memory(err);
 	for (uint32_t i = 0; i < it->n_tensors; i++)
 		it->shape[i] = it->g->tensors[i]->shape;
 	if (!rc)
 		rc = make_buffers(it, err);
+	if (!rc)
+		place_views(it);
 	for (uint32_t i = 0; i < it->n_nodes && !rc; i++)
 		rc = make_kernel(it, i, reference, &scratch, err);
 	if (rc)
@@ -111,10 +136,11 @@ void rvl_interp_free(struct rvl_interp *it)
 		return;
 	for (uint32_t i = 0; it->kernel && i < it->n_nodes; i++)
 		rvl_kernel_free(it->kernel[i]);
-	for (uint32_t i = 0; it->buf && i < it->n_tensors; i++)
-		free(it->buf[i]);
+	for (uint32_t i = 0; it->own && i < it->n_tensors; i++)
+		free(it->own[i]);
 	free(it->kernel);
 	free(it->buf);
+	free(it->own);
 	free(it->shape);
 	free(it->scratch);
 	free(it);
@@ -183,7 +209,8 @@ int rvl_interp_run(struct rvl_interp *it, struct rvl_err *err)
 	int rc = 0;
 
 	for (uint32_t i = 0; i < it->n_nodes && !rc; i++)
-		rc = run_node(it, i, err);
+		if (!it->g->nodes[i]->free)
+			rc = run_node(it, i, err);
 	return rc;
 }
 

@@ -15,6 +15,8 @@ static void fill_arg(const struct rvl_tensor *t, struct rvl_kernel_arg *a)
 	};
 	a->data = t->data;
 	a->layout = t->layout;
+	a->pitched = t->pitched;
+	memcpy(a->pitch, t->pitch, sizeof(a->pitch));
 }
 
 void rvl_node_desc(const struct rvl_node *n, struct rvl_kernel_desc *d)

@@ -509,7 +509,7 @@ static void size_stores(struct rvl_backend *be)
 
 		if (!s)
 			continue;
-		bytes = rvl_tensor_bytes(s->root);
+		bytes = rvl_tensor_span(s->root);
 		s->size = bytes < 0 ? 0 : bytes;
 		if (s->blocked)
 			s->size = s->view.n * rvl_div_up(s->view.c, be->board->tn) * be->board->tn *

@@ -87,7 +87,7 @@ static int store_view(struct rvl_backend *be, struct rvl_tensor *t)
 	if (!be->store[base->id])
 		return -ENOMEM;
 	be->store[t->id] = be->store[base->id];
-	if (rvl_tensor_bytes(t) == rvl_tensor_bytes(base))
+	if (!t->pitched && rvl_tensor_bytes(t) == rvl_tensor_bytes(base))
 		return 0;
 	s = new_store(be, t);
 	if (!s)
@@ -259,12 +259,12 @@ static uint32_t family_of(const struct part *p, const struct rvl_tensor *t)
 	return p->fam->head[t->base ? t->base->id : t->id];
 }
 
-/* Bytes that two tensors of one family share. */
+/* Bytes that the spans of two tensors of one family share. */
 static uint64_t common_bytes(const struct rvl_tensor *a, const struct rvl_tensor *b)
 {
 	uint64_t lo = rvl_max(a->base_at, b->base_at);
-	uint64_t hi = rvl_min(a->base_at + (uint64_t)rvl_tensor_bytes(a),
-			      b->base_at + (uint64_t)rvl_tensor_bytes(b));
+	uint64_t hi = rvl_min(a->base_at + (uint64_t)rvl_tensor_span(a),
+			      b->base_at + (uint64_t)rvl_tensor_span(b));
 
 	return hi > lo ? hi - lo : 0;
 }

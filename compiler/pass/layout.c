@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "base/mincut.h"
+#include "pass/inserted.h"
 #include "pass/passes.h"
 
 #define ANY UINT32_MAX	/* in place of a vertex: LOAD takes either layout */
@@ -32,13 +33,6 @@ struct sides {
 	uint32_t in, out;
 };
 
-/* A Reorder and its place: before or behind the node at @pos. */
-struct insertion {
-	struct rvl_node *node;
-	uint32_t pos;
-	bool behind;
-};
-
 struct layouts {
 	struct rvl_graph *g;
 	rvl_nhwc_fn reads;
@@ -46,9 +40,9 @@ struct layouts {
 	struct rvl_mincut *cut;
 	struct sides *side;		/* by node id */
 	bool *has_views;		/* by tensor id: it shares its store */
-	struct insertion *insert;
+	struct rvl_inserted_list insert;
 	uint32_t *pos;			/* by node id, in g->nodes */
-	uint32_t n_insert, n_nodes, n_tensors;
+	uint32_t n_nodes, n_tensors;
 	struct rvl_err *err;
 };
 
@@ -66,7 +60,7 @@ static bool matters(const struct rvl_tensor *t)
 /* Whether operand @i of the node is one whose layout its kernel takes. */
 static bool is_image(const struct rvl_node *n, uint32_t i)
 {
-	return i < rvl_kernel_images(n->op) && matters(n->in[i]);
+	return rvl_kernel_image(n->op, n->def, i) && matters(n->in[i]);
 }
 
 /* ---- transpositions between NCHW and NHWC ---- */
@@ -101,6 +95,9 @@ static enum rvl_layouts layouts_of(const struct rvl_node *n, struct rvl_kernel_d
 		return RVL_LAYOUTS_PLAIN;
 	for (uint32_t i = 0; i < n->n_in; i++)
 		if (n->in[i] && (n->in[i]->bounded || n->in[i]->bad))
+			return RVL_LAYOUTS_PLAIN;
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i] && n->out[i]->bounded)
 			return RVL_LAYOUTS_PLAIN;
 	rvl_node_desc(n, d);
 	return rvl_kernel_layouts(d);
@@ -247,18 +244,24 @@ static int move_readers(struct layouts *l, struct rvl_tensor *from, struct rvl_t
 static int insert_reorder(struct layouts *l, struct rvl_tensor *from, struct rvl_tensor *to,
 			  uint32_t pos, bool behind)
 {
-	const struct rvl_node *beside = l->g->nodes[pos];
 	struct rvl_node *n;
 	int rc = rvl_node_new(l->g, RVL_OP_REORDER, NULL, &n, l->err);
 
 	if (rc)
 		return rc;
-	n->place = RVL_PLACE_CPU;
-	n->segment = beside->segment;
 	n->reason = "the steps that make and read the image work in different layouts";
-	l->insert[l->n_insert++] = (struct insertion) { n, pos, behind };
 	rvl_node_set_out(n, 0, to);
-	return rvl_node_set_in(l->g, n, 0, from, l->err);
+	rc = rvl_inserted_add(&l->insert, l->g, n, pos, behind, l->err);
+	return rc ? rc : rvl_node_set_in(l->g, n, 0, from, l->err);
+}
+
+static uint32_t output_of(const struct rvl_node *n, const struct rvl_tensor *t)
+{
+	uint32_t i = 0;
+
+	while (n->out[i] != t)
+		i++;
+	return i;
 }
 
 /* Makes @t in the layouts that its readers want. */
@@ -281,56 +284,8 @@ static int settle_tensor(struct layouts *l, struct rvl_tensor *t)
 	rc = move_readers(l, t, nhwc, &first);
 	if (rc || !made)
 		return rc ? rc : insert_reorder(l, t, nhwc, first, false);
-	rvl_node_set_out(producer, 0, nhwc);
+	rvl_node_set_out(producer, output_of(producer, t), nhwc);
 	return insert_reorder(l, nhwc, t, l->pos[producer->id], true);
-}
-
-static int by_place(const void *x, const void *y)
-{
-	const struct insertion *a = x, *b = y;
-
-	if (a->pos != b->pos)
-		return a->pos < b->pos ? -1 : 1;
-	if (a->behind != b->behind)
-		return a->behind ? 1 : -1;
-	return (a->node->id > b->node->id) - (a->node->id < b->node->id);
-}
-
-/* Brings the new nodes to their places, and counts the nodes of the segments again. */
-static void merge(struct layouts *l, struct rvl_node **order)
-{
-	struct rvl_graph *g = l->g;
-	uint32_t k = 0, n = 0;
-
-	if (l->n_insert)
-		qsort(l->insert, l->n_insert, sizeof(*l->insert), by_place);
-	for (uint32_t i = 0; i < l->n_nodes; i++) {
-		while (k < l->n_insert && l->insert[k].pos == i && !l->insert[k].behind)
-			order[n++] = l->insert[k++].node;
-		order[n++] = g->nodes[i];
-		while (k < l->n_insert && l->insert[k].pos == i)
-			order[n++] = l->insert[k++].node;
-	}
-	memcpy(g->nodes, order, n * sizeof(*order));
-	for (uint32_t s = 0; s < g->n_segs; s++)
-		g->segs[s].count = 0;
-	for (uint32_t i = 0; i < n && g->n_segs; i++) {
-		struct rvl_segment *s = &g->segs[g->nodes[i]->segment];
-
-		if (!s->count++)
-			s->first = i;
-	}
-}
-
-static int place_reorders(struct layouts *l)
-{
-	struct rvl_node **order = calloc(l->g->n_nodes + 1u, sizeof(*order));
-
-	if (!order)
-		return rvl_fail(l->err, -ENOMEM, "no memory for layouts");
-	merge(l, order);
-	free(order);
-	return 0;
 }
 
 /* A Transpose whose operand and result have the same bytes is not executed where it can be a view. */
@@ -356,7 +311,7 @@ static int apply(struct layouts *l)
 		if (matters(l->g->tensors[i]))
 			rc = settle_tensor(l, l->g->tensors[i]);
 	if (!rc)
-		rc = place_reorders(l);
+		rc = rvl_inserted_place(&l->insert, l->g, l->n_nodes, l->err);
 	if (!rc)
 		join_transposes(l->g);
 	return rc;
@@ -376,7 +331,7 @@ static int choose(struct layouts *l)
 	struct rvl_kernel_desc *d = malloc(sizeof(*d));
 	int rc = -ENOMEM;
 
-	if (d && l->cut && l->side && l->has_views && l->insert && l->pos) {
+	if (d && l->cut && l->side && l->has_views && l->pos) {
 		note_views(l);
 		rc = build_cut(l, d);
 	}
@@ -395,7 +350,6 @@ int rvl_pass_layout(struct rvl_graph *g, rvl_nhwc_fn reads, void *arg, struct rv
 		.cut = rvl_mincut_new(2 + 2 * g->n_nodes + 2 * g->n_tensors),
 		.side = calloc(g->next_node_id + 1u, sizeof(*l.side)),
 		.has_views = calloc(g->n_tensors + 1u, sizeof(*l.has_views)),
-		.insert = calloc(g->n_tensors + 1u, sizeof(*l.insert)),
 		.pos = calloc(g->next_node_id + 1u, sizeof(*l.pos)),
 	};
 	int rc = choose(&l);
@@ -403,7 +357,7 @@ int rvl_pass_layout(struct rvl_graph *g, rvl_nhwc_fn reads, void *arg, struct rv
 	rvl_mincut_free(l.cut);
 	free(l.side);
 	free(l.has_views);
-	free(l.insert);
+	free(l.insert.list);
 	free(l.pos);
 	return rc;
 }

@@ -45,9 +45,16 @@ int rvl_pass_fold_weights(struct rvl_graph *g, struct rvl_err *err);
 
 /**
  * Decides which tensors lie in the store of another one (rvl_tensor.base), so that the operators
- * between them become free; inserts copies of what cannot. The last pass: others do not keep it up.
+ * between them become free; inserts copies of what cannot. All these views are dense. @images: also
+ * those of images. Without, they are left to rvl_pass_pitches(), which follows the layouts.
  */
-int rvl_pass_views(struct rvl_graph *g, struct rvl_err *err);
+int rvl_pass_views(struct rvl_graph *g, bool images, struct rvl_err *err);
+
+/**
+ * Makes more tensors views, whose elements lie apart, where the steps of the CPU that make and read
+ * them address pitches. For the partitioned graph, after rvl_pass_layout().
+ */
+int rvl_pass_pitches(struct rvl_graph *g, struct rvl_err *err);
 
 /**
  * Makes @y, whose bytes are those of @x in the same order, and its views lie in the store of @x.

@@ -12,97 +12,28 @@
  *
  * Every tensor is written once, so a store needs no order between its parts.
  *
- * A view that is used after everything else in its store keeps bytes that nobody uses. So a store's
- * life ends with the last use of half of it: what is used after that is copied. An operand may begin
- * a joined value's life early, because at the join operands and result would both be live.
+ * Views do not keep stores that are idle otherwise (lives.h). An operand may begin a joined value's
+ * life early, because at the join operands and result would both be live.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/math.h"
 #include "graph/view.h"
+#include "pass/boxes.h"
+#include "pass/lives.h"
 #include "pass/passes.h"
 #include "rivulet_program.h"
-
-/* How long a store is used, as indices of nodes. */
-struct life {
-	uint32_t half;	/* the last use of at least half of its bytes */
-	uint32_t last;	/* of any */
-};
 
 struct views {
 	struct rvl_graph *g;
 	struct rvl_op_boxes *boxes;	/* of the node at hand */
-	struct life *life;		/* by tensor id; tensors that the pass makes are no stores */
-	uint32_t *last_use;		/* by tensor id, reshapes of it included */
+	struct rvl_lives lives;
+	bool images;
 	struct rvl_err *err;
 };
 
 /* ---- what a node copies ---- */
-
-static bool has_elements(const struct rvl_tensor *t)
-{
-	return t->type && t->shaped && !t->bounded && !t->bad && rvl_tensor_bytes(t) > 0;
-}
-
-static bool one_box(struct views *v, const struct rvl_node *n)
-{
-	struct rvl_op_box *b = &v->boxes->box[0];
-	const struct rvl_tensor *x = n->in[0], *y = n->out[0];
-	struct rvl_tview from;
-
-	*b = (struct rvl_op_box) { .rank = 1, .dim = { rvl_shape_count(&x->shape) }, .from = { 1 },
-				   .to = { 1 } };
-	v->boxes->n = 1;
-	if (n->op != RVL_OP_TRANSPOSE)
-		return n->n_in < 2 || !n->in[1] || n->in[1]->data;
-	if (n->attr.perm_rank != x->shape.rank || !rvl_tview_dense(&from, &x->shape) ||
-	    !rvl_tview_permute(&from, n->attr.perm))
-		return false;
-	b->rank = from.rank;
-	memcpy(b->dim, from.dim, sizeof(b->dim));
-	memcpy(b->from, from.pitch, sizeof(b->from));
-	if (!rvl_tview_dense(&from, &y->shape))
-		return false;
-	memcpy(b->to, from.pitch, sizeof(b->to));
-	return true;
-}
-
-static int listed(struct views *v, const struct rvl_node *n)
-{
-	struct rvl_call *c;
-	bool ok;
-
-	if (n->op != RVL_OP_GENERAL || !(n->def->flags & RVL_OP_BOXES))
-		return 0;
-	c = malloc(sizeof(*c));
-	if (!c)
-		return rvl_fail(v->err, -ENOMEM, "no memory for views");
-	rvl_node_call(n, c);
-	for (uint32_t i = 0; i < n->n_out; i++)
-		if (n->out[i])
-			c->out[i].type = n->out[i]->type;
-	ok = !rvl_op_list_boxes(c, v->boxes);
-	free(c);
-	return ok;
-}
-
-/*
- * Fills v->boxes: 1; or 0 for a node that does more than copy, or whose boxes are known at run time
- * only; or -ENOMEM.
- */
-static int find_boxes(struct views *v, const struct rvl_node *n)
-{
-	bool moves = rvl_op_renames(n->op) || n->op == RVL_OP_TRANSPOSE;
-
-	for (uint32_t i = 0; i < n->n_out; i++)
-		if (n->out[i] && !has_elements(n->out[i]))
-			return 0;
-	if (!n->n_in || !n->in[0] || !has_elements(n->in[0]) || n->in[0]->type != n->out[0]->type)
-		return 0;
-	return moves ? one_box(v, n) : listed(v, n);
-}
 
 /* Whether one side of a box is a run of elements. @pitch: b->from or b->to. */
 static bool is_run(const struct rvl_op_box *b, int64_t at, const int64_t *pitch)
@@ -114,22 +45,13 @@ static bool is_run(const struct rvl_op_box *b, int64_t at, const int64_t *pitch)
 	return rvl_tview_is_dense(&t);
 }
 
-static int64_t count_of(const struct rvl_op_box *b)
-{
-	int64_t n = 1;
-
-	for (int d = 0; d < b->rank; d++)
-		n *= b->dim[d];
-	return n;
-}
-
 /* The box that fills all of output @o with a run of an operand; NULL if there is none. */
 static const struct rvl_op_box *run_of_input(const struct views *v, const struct rvl_node *n, uint32_t o)
 {
 	for (uint32_t i = 0; i < v->boxes->n; i++) {
 		const struct rvl_op_box *b = &v->boxes->box[i];
 
-		if (b->out == o && count_of(b) == rvl_shape_count(&n->out[o]->shape) &&
+		if (b->out == o && rvl_box_count(b) == rvl_shape_count(&n->out[o]->shape) &&
 		    is_run(b, b->from_at, b->from) && is_run(b, b->to_at, b->to))
 			return b;
 	}
@@ -142,8 +64,8 @@ static bool runs_of_output(const struct views *v, const struct rvl_node *n)
 	for (uint32_t i = 0; i < v->boxes->n; i++) {
 		const struct rvl_op_box *b = &v->boxes->box[i];
 
-		if (n->in[b->in]->type != n->out[0]->type || !count_of(b) ||
-		    count_of(b) != rvl_shape_count(&n->in[b->in]->shape) ||
+		if (n->in[b->in]->type != n->out[0]->type || !rvl_box_count(b) ||
+		    rvl_box_count(b) != rvl_shape_count(&n->in[b->in]->shape) ||
 		    !is_run(b, b->from_at, b->from) || !is_run(b, b->to_at, b->to))
 			return false;
 	}
@@ -206,17 +128,6 @@ static bool takes_output(const struct rvl_tensor *y, struct rvl_tensor *x)
 	       rvl_tensor_bytes(root) == rvl_tensor_bytes(y);
 }
 
-/* Bytes that the caller binds are there for the whole run. */
-static bool in_arena(const struct rvl_tensor *root)
-{
-	return !root->is_input && !root->is_output && !root->holds_output && !root->data;
-}
-
-static bool is_half(const struct rvl_tensor *root, uint64_t bytes)
-{
-	return bytes >= (uint64_t)rvl_tensor_bytes(root) / 2;
-}
-
 /* Bytes of those results in @set that lie in the same operand as @o and are used as long. */
 static uint64_t used_as_long(const struct views *v, const struct rvl_node *n, uint32_t set,
 			     uint32_t o)
@@ -226,7 +137,7 @@ static uint64_t used_as_long(const struct views *v, const struct rvl_node *n, ui
 
 	for (uint32_t i = 0; i < n->n_out; i++)
 		if (set >> i & 1 && run_of_input(v, n, i)->in == in &&
-		    v->last_use[n->out[i]->id] >= v->last_use[n->out[o]->id])
+		    v->lives.last_use[n->out[i]->id] >= v->lives.last_use[n->out[o]->id])
 			bytes += (uint64_t)rvl_tensor_bytes(n->out[i]);
 	return bytes;
 }
@@ -237,41 +148,17 @@ static bool fits_life(const struct views *v, const struct rvl_node *n, uint32_t 
 	uint64_t at;
 	const struct rvl_tensor *root = root_of(n->in[run_of_input(v, n, o)->in], &at);
 
-	return !in_arena(root) ||
-	       v->last_use[n->out[o]->id] <= v->life[root->id].half ||
-	       is_half(root, used_as_long(v, n, set, o));
+	return rvl_life_fits(&v->lives, root, used_as_long(v, n, set, o),
+			     v->lives.last_use[n->out[o]->id]);
 }
 
 static void extend_life(struct views *v, const struct rvl_node *n, uint32_t set, uint32_t o)
 {
 	uint64_t at;
 	const struct rvl_tensor *root = root_of(n->in[run_of_input(v, n, o)->in], &at);
-	uint32_t last = v->last_use[n->out[o]->id];
-	struct life *l = &v->life[root->id];
 
-	l->last = rvl_max(l->last, last);
-	if (is_half(root, used_as_long(v, n, set, o)))
-		l->half = rvl_max(l->half, last);
-}
-
-/* The same for an operand of a join, with all that lies in it, as a part of the joined value. */
-static bool fits_joined_life(const struct views *v, const struct rvl_tensor *root,
-			     const struct rvl_tensor *y)
-{
-	const struct life *own = &v->life[root->id], *l = &v->life[y->id];
-
-	return !in_arena(y) || own->last <= l->half ||
-	       (is_half(y, (uint64_t)rvl_tensor_bytes(root)) && own->last <= own->half);
-}
-
-static void extend_joined_life(struct views *v, const struct rvl_tensor *root,
-			       const struct rvl_tensor *y)
-{
-	struct life *l = &v->life[y->id];
-
-	l->last = rvl_max(l->last, v->life[root->id].last);
-	if (is_half(y, (uint64_t)rvl_tensor_bytes(root)))
-		l->half = rvl_max(l->half, v->life[root->id].half);
+	rvl_life_extend(&v->lives, root, used_as_long(v, n, set, o),
+			v->lives.last_use[n->out[o]->id]);
 }
 
 static bool can_lie_in(const struct rvl_graph *g, const struct rvl_tensor *y, struct rvl_tensor *x)
@@ -374,7 +261,7 @@ static void result_bytes(const struct rvl_node *n, const struct rvl_op_box *b, u
 	uint64_t size = rvl_type_size(n->out[0]->type);
 
 	*lo = (uint64_t)b->to_at * size;
-	*hi = *lo + (uint64_t)count_of(b) * size;
+	*hi = *lo + (uint64_t)rvl_box_count(b) * size;
 }
 
 /* Whether the operand of a box lies already where the result has it, if @root is at byte @place of it. */
@@ -400,7 +287,7 @@ static struct rvl_tensor *mover(const struct views *v, const struct rvl_node *n,
 
 	result_bytes(n, own, &lo, &hi);
 	if (!can_move_into(root) || root == n->out[0] || at > lo ||
-	    !fits_joined_life(v, root, n->out[0]))
+	    !rvl_life_fits_joined(&v->lives, root, n->out[0]))
 		return NULL;
 	*place = lo - at;
 	past = *place + (uint64_t)rvl_tensor_bytes(root);
@@ -446,7 +333,7 @@ static int backward(struct views *v, struct rvl_node *n)
 		if (!moves)
 			rc = copy_operand(v, n, b->in);
 		if (moves)
-			extend_joined_life(v, moves, y);
+			rvl_life_extend_joined(&v->lives, moves, y);
 		if (!rc)
 			lies_in(moves ? moves : n->in[b->in], y, moves ? (int64_t)(place / size) : b->to_at);
 	}
@@ -454,9 +341,20 @@ static int backward(struct views *v, struct rvl_node *n)
 	return rc;
 }
 
+static bool has_images(const struct rvl_node *n)
+{
+	bool image = false;
+
+	for (uint32_t i = 0; i < n->n_in; i++)
+		image |= n->in[i] && rvl_layout_matters(&n->in[i]->shape);
+	for (uint32_t i = 0; i < n->n_out; i++)
+		image |= n->out[i] && rvl_layout_matters(&n->out[i]->shape);
+	return image;
+}
+
 static int view_node(struct views *v, struct rvl_node *n)
 {
-	int rc = n->copies ? 0 : find_boxes(v, n);
+	int rc = n->copies || (!v->images && has_images(n)) ? 0 : rvl_node_boxes(n, v->boxes, v->err);
 
 	if (rc <= 0)
 		return rc;
@@ -475,33 +373,14 @@ void rvl_views_settle(struct rvl_graph *g)
 	}
 }
 
-/* The last uses of all tensors; a reshape's result counts as another name of its operand. */
-static void find_lives(struct views *v)
-{
-	for (uint32_t i = v->g->n_nodes; i-- > 0;) {
-		const struct rvl_node *n = v->g->nodes[i];
-		bool name = rvl_op_renames(n->op) && !n->copies;
-
-		for (uint32_t j = 0; j < n->n_in; j++) {
-			uint32_t *last = n->in[j] ? &v->last_use[n->in[j]->id] : NULL;
-			uint32_t use = name ? rvl_max(i, v->last_use[n->out[0]->id]) : i;
-
-			if (last)
-				*last = rvl_max(*last, use);
-		}
-	}
-	for (uint32_t i = 0; i < v->g->n_tensors; i++)
-		v->life[i] = (struct life) { v->last_use[i], v->last_use[i] };
-}
-
 static int make_views(struct views *v)
 {
 	uint32_t n = v->g->n_nodes;
 	int rc = 0;
 
-	if (!v->boxes || !v->life || !v->last_use)
+	if (!v->boxes)
 		return rvl_fail(v->err, -ENOMEM, "no memory for views");
-	find_lives(v);
+	rc = rvl_lives_new(&v->lives, v->g, v->err);
 	for (uint32_t i = 0; i < n && !rc; i++)
 		rc = view_node(v, v->g->nodes[i]);
 	if (!rc)
@@ -524,17 +403,12 @@ bool rvl_view_whole(struct rvl_graph *g, struct rvl_tensor *y, struct rvl_tensor
 	return true;
 }
 
-int rvl_pass_views(struct rvl_graph *g, struct rvl_err *err)
+int rvl_pass_views(struct rvl_graph *g, bool images, struct rvl_err *err)
 {
-	struct views v = {
-		.g = g, .boxes = malloc(sizeof(*v.boxes)),
-		.life = calloc(g->n_tensors + 1, sizeof(*v.life)),
-		.last_use = calloc(g->n_tensors + 1, sizeof(*v.last_use)), .err = err,
-	};
+	struct views v = { .g = g, .boxes = malloc(sizeof(*v.boxes)), .images = images, .err = err };
 	int rc = make_views(&v);
 
 	free(v.boxes);
-	free(v.life);
-	free(v.last_use);
+	rvl_lives_free(&v.lives);
 	return rc ? rc : rvl_graph_sort(g, err);
 }

@@ -104,6 +104,13 @@ static int assign_layouts(struct rvl_backend *be)
 	return rc ? rc : rvl_graph_verify(be->g, be->err);
 }
 
+static int assign_pitches(struct rvl_backend *be)
+{
+	int rc = rvl_pass_pitches(be->g, be->err);
+
+	return rc ? rc : rvl_graph_verify(be->g, be->err);
+}
+
 static int demand_npu(const struct rvl_backend *be)
 {
 	for (uint32_t i = 0; be->opt->require_npu && i < be->g->n_nodes; i++) {
@@ -186,7 +193,7 @@ static int middle(struct rvl_backend *be)
 		rc = own_outputs(be);
 	be->views = !be->opt->no_views;
 	if (!rc && be->views && rvl_graph_check_supported(be->g, NULL) == 0)
-		rc = rvl_pass_views(be->g, be->err);
+		rc = rvl_pass_views(be->g, be->board != NULL, be->err);
 	return rc;
 }
 
@@ -200,6 +207,8 @@ static int whole(struct rvl_backend *be, const void *onnx, size_t size,
 		rc = place(be);
 	if (!rc && !be->opt->no_layouts)
 		rc = assign_layouts(be);
+	if (!rc && be->views)
+		rc = assign_pitches(be);
 	if (!rc)
 		rc = back(be, onnx, size, &out);
 	if (rvl_arena_failed(be->g->arena))

@@ -7,6 +7,7 @@
  * largest store is placed first, each at the lowest offset that is free of all stores that it may
  * meet.
  */
+#include "graph/tensor_view.h"
 #include "program/program.h"
 
 #include <errno.h>
@@ -419,6 +420,21 @@ static uint32_t list_written(const struct rvl_backend *be, const struct rvl_stor
 	return n;
 }
 
+/* Whether two parts of a store have a byte in common, if their spans have one. */
+static bool parts_meet(const struct rvl_store *a, const struct rvl_store *b)
+{
+	struct rvl_tview va, vb;
+
+	if (b->at >= a->at + a->size)
+		return false;
+	if (!a->root->pitched && !b->root->pitched)
+		return true;
+	rvl_tensor_view(a->root, &va);
+	rvl_tensor_view(b->root, &vb);
+	return rvl_type_size(a->root->type) != rvl_type_size(b->root->type) ||
+	       rvl_tview_overlap(&va, &vb);
+}
+
 /* Parts lie inside their stores, and no byte of a store is written twice. */
 static int check_parts(const struct rvl_backend *be)
 {
@@ -431,14 +447,15 @@ static int check_parts(const struct rvl_backend *be)
 	n = list_written(be, list);
 	qsort(list, n, sizeof(struct rvl_store *), by_base);
 	for (uint32_t i = 0; i < n && !rc; i++) {
-		const struct rvl_store *s = list[i], *next = i + 1 < n ? list[i + 1] : NULL;
+		const struct rvl_store *s = list[i];
 
 		if (s->at > whole(s)->size || s->size > whole(s)->size - s->at)
 			rc = rvl_fail(be->err, -EINVAL, "internal: \"%s\" is larger than \"%s\"",
 				      s->root->name, whole(s)->root->name);
-		if (next && whole(next) == whole(s) && next->at < s->at + s->size)
-			rc = rvl_fail(be->err, -EINVAL, "internal: \"%s\" and \"%s\" overlap",
-				      s->root->name, next->root->name);
+		for (uint32_t j = i + 1; j < n && whole(list[j]) == whole(s) && !rc; j++)
+			if (parts_meet(s, list[j]))
+				rc = rvl_fail(be->err, -EINVAL, "internal: \"%s\" and \"%s\" overlap",
+					      s->root->name, list[j]->root->name);
 	}
 	free(list);
 	return rc;

@@ -232,10 +232,13 @@ static void write_tensor(const struct writer *w, uint32_t i, uint32_t name,
 			      s->at : 0,
 		.layout = s->blocked ? RIVULET_LAYOUT_BLOCKED : t->layout,
 		.ndim = s->blocked ? 4 : t->shape.rank,
-		.flags = t->bounded ? RIVULET_TENSOR_BOUNDED : 0,
+		.flags = (t->bounded ? RIVULET_TENSOR_BOUNDED : 0) |
+			 (t->pitched ? RIVULET_TENSOR_PITCHED : 0),
 	};
-	for (uint32_t d = 0; d < out->ndim; d++)
+	for (uint32_t d = 0; d < out->ndim; d++) {
 		out->dim[d] = s->blocked ? dim[d] : t->shape.dim[d];
+		out->pitch[d] = t->pitch[d];
+	}
 	if (t->quant.n == 1 && !t->quant.plain) {
 		out->scale = t->quant.scale[0];
 		out->zero_point = t->quant.zp[0];

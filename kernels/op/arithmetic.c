@@ -167,6 +167,19 @@ ROW2(min_f, f, f, isnan(a) || a < b ? a : b)
 ROW2(min_s, s, s, a < b ? a : b)
 ROW2(min_u, u, u, a < b ? a : b)
 
+/* Two operands of the same type and shape. */
+static void copy_value(const struct rvl_call *c, const struct rvl_value *x, const struct rvl_value *y)
+{
+	struct rvl_copy b = { .x = x->data, .y = y->data, .size = rvl_type_size(x->type) };
+	int64_t from[RVL_MAX_RANK], to[RVL_MAX_RANK];
+
+	rvl_value_strides(x, from);
+	rvl_value_strides(y, to);
+	for (int d = 0; d < x->shape.rank; d++)
+		rvl_copy_dim(&b, x->shape.dim[d], from[d], to[d]);
+	rvl_copy_run(&b, c->pool);
+}
+
 /* Any number of operands: the result so far is the first operand of the next step. */
 static int run_fold(struct rvl_call *c, const struct functions *fn)
 {
@@ -180,8 +193,7 @@ static int run_fold(struct rvl_call *c, const struct functions *fn)
 		rc = run_class(&pair, fn);
 	}
 	if (c->n_in == 1)
-		memcpy(c->out[0].data, c->in[0].data,
-		       (size_t)rvl_count(&c->in[0]) * rvl_type_size(c->in[0].type));
+		copy_value(c, &c->in[0], &c->out[0]);
 	return rc;
 }
 
@@ -195,23 +207,34 @@ RUN_FOLD(sum, add_f, add_u, add_u)
 RUN_FOLD(max, max_f, max_s, max_u)
 RUN_FOLD(min, min_f, min_s, min_u)
 
+/* The scratch of the call is the number of operands. */
+static void mean_f(const struct rvl_call *c, int64_t n, union rvl_row y, const union rvl_row *x)
+{
+	const uint32_t *operands = c->scratch;
+
+	for (int64_t i = 0; i < n; i++)
+		y.f[i] = x[0].f[i] / (float)*operands;
+}
+
 static int run_mean(struct rvl_call *c)
 {
-	float *y = c->out[0].data;
 	int rc = run_sum(c);
+	struct rvl_call sum = *c;
 
-	for (int64_t i = 0; i < rvl_count(&c->out[0]) && !rc; i++)
-		y[i] /= (float)c->n_in;
-	return rc;
+	sum.n_in = 1;
+	sum.in[0] = c->out[0];
+	sum.scratch = &c->n_in;
+	return rc ? rc : rvl_rows(&sum, RVL_CLASS_F32, RVL_CLASS_F32, mean_f);
 }
 
 #define BINARY(op, opset, set, rule, fn, text) { \
 	.name = op, .since = (opset), .least_in = 2, .most_in = 2, .types = { set }, \
-	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .infer = rule, .run = fn, .doc = text }
+	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL, \
+	.infer = rule, .run = fn, .doc = text }
 #define BROADCAST(op, which, fn, text) { \
 	.name = op, .since = 7, .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER }, \
-	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .infer = rvl_infer_broadcast, \
-	.run = fn, .kernel = which, .doc = text }
+	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL, \
+	.infer = rvl_infer_broadcast, .run = fn, .kernel = which, .doc = text }
 #define SHIFT(opset, set) { \
 	.name = "BitShift", .since = (opset), .least_in = 2, .most_in = 2, .types = { set }, \
 	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, \
@@ -220,7 +243,7 @@ static int run_mean(struct rvl_call *c)
 #define VARIADIC(op, opset, set, fn, text) { \
 	.name = op, .since = (opset), .least_in = 1, .most_in = RVL_ANY_NUMBER_IN, \
 	.types = { set }, .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, \
-	.infer = rvl_infer_broadcast, .run = fn, .doc = text }
+	.pitched = RVL_PITCHED_ALL, .infer = rvl_infer_broadcast, .run = fn, .doc = text }
 
 /*
  * Before opset 7, input 1 is broadcast to input 0 where the attribute says so: its dimensions are
@@ -301,7 +324,7 @@ RUN_ALIGNED(xor)
 #define ALIGNED(op, set, rule, function, what) \
 	{ .name = (op), .since = 1, .least_in = 2, .most_in = 2, .types = { set }, \
 	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .infer = (rule), .run = (function), \
-	  .align = aligned_shape, \
+	  .pitched = RVL_PITCHED_IN(0) | RVL_PITCHED_OUT, .align = aligned_shape, \
 	  .attrs = RVL_ATTRS(RVL_FLAG("broadcast", 0), RVL_INT("axis", 0), \
 			     RVL_IGNORED("consumed_inputs")), \
 	  .doc = what ". The dimensions of b are those of a from attribute axis on" }

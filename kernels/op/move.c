@@ -8,101 +8,35 @@
 
 /* ---- copying a box ---- */
 
-#define BOX_RANK (2 * RVL_MAX_RANK)
-
-/* Elements of one tensor and their places in another. Strides are in elements and have a sign. */
+/* Elements of one operand and their places in another. */
 struct box {
 	const struct rvl_value *x, *y;
 	int64_t x_at, y_at;	/* of the first element */
-	const char *src;
-	char *dst;
-	size_t size;		/* bytes of an element */
-	int rank;
-	int64_t dim[BOX_RANK], from[BOX_RANK], to[BOX_RANK];
+	struct rvl_copy copy;
 };
 
 static struct box box_between(const struct rvl_value *x, int64_t from, const struct rvl_value *y,
 			      int64_t to)
 {
 	return (struct box) { .x = x, .y = y, .x_at = from, .y_at = to,
-			      .size = rvl_type_size(x->type) };
-}
-
-static void box_axis(struct box *b, int64_t dim, int64_t from, int64_t to)
-{
-	b->dim[b->rank] = dim;
-	b->from[b->rank] = from;
-	b->to[b->rank++] = to;
+			      .copy = { .size = rvl_type_size(x->type) } };
 }
 
 /* Adds an innermost dimension, or makes the last one longer where both tensors allow it. */
 static void box_dim(struct box *b, int64_t dim, int64_t from, int64_t to)
 {
-	int last = b->rank - 1;
+	struct rvl_copy *c = &b->copy;
+	int last = c->rank - 1;
 
 	if (dim == 1)
 		return;
-	if (last < 0 || b->from[last] != from * dim || b->to[last] != to * dim) {
-		box_axis(b, dim, from, to);
+	if (last < 0 || c->from[last] != from * dim || c->to[last] != to * dim) {
+		rvl_copy_dim(c, dim, from, to);
 		return;
 	}
-	b->dim[last] *= dim;
-	b->from[last] = from;
-	b->to[last] = to;
-}
-
-#define COPY_STRIDED(type) do { \
-	const type *x = (const type *)(const void *)src; \
-	type *y = (type *)(void *)dst; \
-	for (int64_t i = 0; i < n; i++) \
-		y[i * to] = x[i * from]; \
-} while (0)
-
-static void copy_row(const char *src, int64_t from, char *dst, int64_t to, int64_t n, size_t size)
-{
-	if (from == 1 && to == 1)
-		memcpy(dst, src, (size_t)n * size);
-	else if (size == 1)
-		COPY_STRIDED(uint8_t);
-	else if (size == 2)
-		COPY_STRIDED(uint16_t);
-	else if (size == 4)
-		COPY_STRIDED(uint32_t);
-	else
-		COPY_STRIDED(uint64_t);
-}
-
-/* Steps @index to the next row; @x and @y are the places of its first elements. */
-static void next_row(const struct box *b, int64_t *index, int64_t *x, int64_t *y)
-{
-	for (int d = b->rank - 2; d >= 0; d--) {
-		*x += b->from[d];
-		*y += b->to[d];
-		if (++index[d] < b->dim[d])
-			return;
-		*x -= b->from[d] * b->dim[d];
-		*y -= b->to[d] * b->dim[d];
-		index[d] = 0;
-	}
-}
-
-static void copy_rows(void *arg, int64_t first, int64_t past)
-{
-	const struct box *b = arg;
-	int64_t index[BOX_RANK], at = first, x = 0, y = 0, size = (int64_t)b->size;
-	int last = b->rank - 1;
-
-	for (int d = last - 1; d >= 0; d--) {
-		index[d] = at % b->dim[d];
-		at /= b->dim[d];
-		x += index[d] * b->from[d];
-		y += index[d] * b->to[d];
-	}
-	for (int64_t i = first; i < past; i++) {
-		copy_row(b->src + x * size, b->from[last], b->dst + y * size, b->to[last],
-			 b->dim[last], b->size);
-		next_row(b, index, &x, &y);
-	}
+	c->dim[last] *= dim;
+	c->from[last] = from;
+	c->to[last] = to;
 }
 
 static void list_box(const struct rvl_call *c, const struct box *b)
@@ -114,29 +48,23 @@ static void list_box(const struct rvl_call *c, const struct box *b)
 		return;
 	out = &list->box[list->n - 1];
 	*out = (struct rvl_op_box) { .in = (uint32_t)(b->x - c->in), .out = (uint32_t)(b->y - c->out),
-				     .from_at = b->x_at, .to_at = b->y_at, .rank = b->rank };
-	memcpy(out->dim, b->dim, sizeof(out->dim));
-	memcpy(out->from, b->from, sizeof(out->from));
-	memcpy(out->to, b->to, sizeof(out->to));
+				     .from_at = b->x_at, .to_at = b->y_at, .rank = b->copy.rank };
+	memcpy(out->dim, b->copy.dim, sizeof(out->dim));
+	memcpy(out->from, b->copy.from, sizeof(out->from));
+	memcpy(out->to, b->copy.to, sizeof(out->to));
 }
 
 static void copy_box(const struct rvl_call *c, struct box *b)
 {
-	int64_t rows = 1, bytes;
-
-	if (!b->rank)
-		box_axis(b, 1, 1, 1);
+	if (!b->copy.rank)
+		rvl_copy_dim(&b->copy, 1, 1, 1);
 	if (c->boxes) {
 		list_box(c, b);
 		return;
 	}
-	b->src = (const char *)b->x->data + b->x_at * (int64_t)b->size;
-	b->dst = (char *)b->y->data + b->y_at * (int64_t)b->size;
-	for (int d = 0; d < b->rank - 1; d++)
-		rows *= b->dim[d];
-	bytes = b->dim[b->rank - 1] * (int64_t)b->size;
-	if (rows && bytes)
-		rvl_for_range(c, rows, 1 + 16384 / bytes, copy_rows, b);
+	b->copy.x = (const char *)b->x->data + b->x_at * (int64_t)b->copy.size;
+	b->copy.y = (char *)b->y->data + b->y_at * (int64_t)b->copy.size;
+	rvl_copy_run(&b->copy, c->pool);
 }
 
 /* Copies @dim elements along every axis. */
@@ -236,12 +164,12 @@ static int run_concat(struct rvl_call *c)
 
 	if (rc)
 		return rc;
-	rvl_strides(y, to);
+	rvl_value_strides(&c->out[0], to);
 	for (uint32_t i = 0; i < c->n_in; i++) {
 		const struct rvl_shape *x = &c->in[i].shape;
 		struct box b = box_between(&c->in[i], 0, &c->out[0], at * to[axis]);
 
-		rvl_strides(x, from);
+		rvl_value_strides(&c->in[i], from);
 		copy_region(c, &b, x->dim, from, to, x->rank);
 		at += x->dim[axis];
 	}
@@ -343,13 +271,13 @@ static int run_split(struct rvl_call *c)
 
 	if (rc)
 		return rc;
-	rvl_strides(&c->in[0].shape, from);
+	rvl_value_strides(&c->in[0], from);
 	for (uint32_t i = 0; i < c->n_out; i++) {
 		const struct rvl_value *y = &c->out[i];
 		struct box b = box_between(&c->in[0], at * from[axis], y, 0);
 
 		at += size[i];
-		rvl_strides(&y->shape, to);
+		rvl_value_strides(y, to);
 		if (rvl_wants(c, i) && (y->data || c->boxes))
 			copy_region(c, &b, y->shape.dim, from, to, y->shape.rank);
 	}
@@ -471,8 +399,8 @@ static int run_slice(struct rvl_call *c)
 
 	if (rc || !rvl_count(&c->out[0]))
 		return rc;
-	rvl_strides(&c->in[0].shape, from);
-	rvl_strides(y, to);
+	rvl_value_strides(&c->in[0], from);
+	rvl_value_strides(&c->out[0], to);
 	for (int d = 0; d < y->rank; d++) {
 		first += s.first[d] * from[d];
 		from[d] *= s.n[d] > 1 ? s.step[d] : 1;
@@ -524,8 +452,8 @@ static int run_transpose(struct rvl_call *c)
 
 	if (rc)
 		return rc;
-	rvl_strides(&c->in[0].shape, own);
-	rvl_strides(y, to);
+	rvl_value_strides(&c->in[0], own);
+	rvl_value_strides(&c->out[0], to);
 	for (int d = 0; d < y->rank; d++)
 		from[d] = own[perm[d]];
 	copy_region(c, &b, y->dim, from, to, y->rank);
@@ -624,8 +552,8 @@ static void copy_kept(const struct rvl_call *c, const struct pads *p)
 	int64_t from[RVL_MAX_RANK], to[RVL_MAX_RANK], dim[RVL_MAX_RANK], first = 0, at = 0;
 	struct box b;
 
-	rvl_strides(x, from);
-	rvl_strides(&c->out[0].shape, to);
+	rvl_value_strides(&c->in[0], from);
+	rvl_value_strides(&c->out[0], to);
 	for (int d = 0; d < x->rank; d++) {
 		dim[d] = kept(x, p, d);
 		first += (p->before[d] < 0 ? -p->before[d] : 0) * from[d];
@@ -653,9 +581,19 @@ static void fill_range(void *arg, int64_t first, int64_t past)
 
 static void fill_output(const struct rvl_call *c, const void *value)
 {
-	struct fill f = { c->out[0].data, rvl_type_size(c->out[0].type), value };
+	const struct rvl_value *y = &c->out[0];
+	struct fill f = { y->data, rvl_type_size(y->type), value };
+	struct rvl_copy one = { .x = value, .y = y->data, .size = f.size };
+	int64_t to[RVL_MAX_RANK];
 
-	rvl_for_range(c, rvl_count(&c->out[0]), 4096, fill_range, &f);
+	if (!y->pitch) {
+		rvl_for_range(c, rvl_count(y), 4096, fill_range, &f);
+		return;
+	}
+	rvl_value_strides(y, to);
+	for (int d = 0; d < y->shape.rank; d++)
+		rvl_copy_dim(&one, y->shape.dim[d], 0, to[d]);
+	rvl_copy_run(&one, c->pool);
 }
 
 static void pad_constant(const struct rvl_call *c, const struct pads *p)
@@ -691,7 +629,7 @@ static void pad_axis(const struct rvl_call *c, const struct pads *p, int d)
 	const char *mode = rvl_attr_string(c, "mode");
 	int64_t dim[RVL_MAX_RANK], to[RVL_MAX_RANK], n = kept(&c->in[0].shape, p, d), at = 0;
 
-	rvl_strides(&y->shape, to);
+	rvl_value_strides(y, to);
 	memcpy(dim, y->shape.dim, sizeof(dim));
 	for (int k = 0; k < d; k++) {
 		dim[k] = kept(&c->in[0].shape, p, k);
@@ -828,8 +766,8 @@ static int run_tile(struct rvl_call *c)
 
 	if (rc)
 		return rc;
-	rvl_strides(x, from);
-	rvl_strides(&c->out[0].shape, to);
+	rvl_value_strides(&c->in[0], from);
+	rvl_value_strides(&c->out[0], to);
 	for (int d = 0; d < x->rank; d++) {
 		box_dim(&b, times[d], 0, x->dim[d] * to[d]);
 		box_dim(&b, x->dim[d], from[d], to[d]);
@@ -881,14 +819,20 @@ static int run_blocks(struct rvl_call *c, const struct rvl_shape *space, bool to
 {
 	struct box b = box_between(&c->in[0], 0, &c->out[0], 0);
 	int64_t k = rvl_attr_int(c, "blocksize"), channels = space->dim[1];
-	int64_t h = space->dim[2] / k, w = space->dim[3] / k, plane = h * w;
-	/* Strides in the deep tensor of a channel of the wide one, and of a position in a block. */
-	int64_t channel = columns_last(c) ? k * k * plane : plane;
-	int64_t place = columns_last(c) ? plane : channels * plane;
-	const int64_t dim[] = { space->dim[0], channels, h, k, w, k };
-	const int64_t deep[] = { channels * k * k * plane, channel, w, k * place, 1, place };
-	const int64_t wide[] = { channels * k * k * plane, k * k * plane, k * k * w, k * w, k, 1 };
+	/* Channels of the deep tensor by which a channel and a place in a block differ. */
+	int64_t channel = columns_last(c) ? k * k : 1, place = columns_last(c) ? 1 : channels;
+	const int64_t dim[6] = { space->dim[0], channels, space->dim[2] / k, k, space->dim[3] / k, k };
+	/* Along these dimensions: the axis of either tensor, and how many of its indices are passed. */
+	const int64_t deep_axis[6] = { 0, 1, 2, 1, 3, 1 }, deep_step[6] = { 1, channel, 1, k * place, 1, place };
+	const int64_t wide_axis[6] = { 0, 1, 2, 2, 3, 3 }, wide_step[6] = { 1, 1, k, 1, k, 1 };
+	int64_t own[RVL_MAX_RANK], deep[6], wide[6];
 
+	rvl_value_strides(to_space ? &c->in[0] : &c->out[0], own);
+	for (int d = 0; d < 6; d++)
+		deep[d] = deep_step[d] * own[deep_axis[d]];
+	rvl_value_strides(to_space ? &c->out[0] : &c->in[0], own);
+	for (int d = 0; d < 6; d++)
+		wide[d] = wide_step[d] * own[wide_axis[d]];
 	copy_region(c, &b, dim, to_space ? deep : wide, to_space ? wide : deep, 6);
 	return 0;
 }
@@ -1005,30 +949,34 @@ static int run_reverse(struct rvl_call *c)
 
 /* ---- the table ---- */
 
+#define BOX_MOVES \
+	.flags = RVL_OP_MOVES | RVL_OP_BOXES, .pitched = RVL_PITCHED_IN(0) | RVL_PITCHED_OUT
 #define PAD_OLD(opset, list) { \
 	.name = "Pad", .since = (opset), .least_in = 1, .most_in = 1, .types = { RVL_T_FLOAT }, \
+	.pitched = RVL_PITCHED_ALL, \
 	.attrs = RVL_ATTRS(RVL_FLOAT("value", 0.0f), RVL_INTS_REQUIRED(list), \
 			   RVL_STRING("mode", "constant", "constant|reflect|edge")), \
 	.infer = infer_pad, .run = run_pad, .doc = "elements added at the ends of axes" }
 #define PAD(opset, most, modes) { \
 	.name = "Pad", .since = (opset), .least_in = 2, .most_in = most, \
 	.types = { RVL_T_ANY, RVL_T(S64), RVL_T_ANY, RVL_T_INDEX }, .same = 1u << 2, \
-	.flags = RVL_OP_PADS, \
+	.flags = RVL_OP_PADS, .pitched = RVL_PITCHED_IN(0) | RVL_PITCHED_OUT, \
 	.attrs = RVL_ATTRS(RVL_STRING("mode", "constant", modes)), \
 	.infer = infer_pad, .run = run_pad, .doc = "elements added at the ends of axes" }
 #define MOVED(op, opset, rule, work, text, ...) { \
 	.name = op, .since = (opset), .least_in = 1, .most_in = 1, .types = { RVL_T_ANY }, \
-	.flags = RVL_OP_MOVES | RVL_OP_BOXES, .attrs = RVL_ATTRS(__VA_ARGS__), .infer = rule, \
+	BOX_MOVES, .attrs = RVL_ATTRS(__VA_ARGS__), .infer = rule, \
 	.run = work, .doc = text }
 #define SPLIT(opset, most, type, ...) { \
 	.name = "Split", .since = (opset), .least_in = 1, .most_in = most, \
 	.least_out = 1, .most_out = RVL_MAX_OUT, .types = { RVL_T_ANY, type }, \
-	.flags = RVL_OP_MOVES | RVL_OP_BOXES, \
+	BOX_MOVES, \
 	.attrs = RVL_ATTRS(RVL_INT("axis", 0), __VA_ARGS__), .infer = infer_split, \
 	.run = run_split, .doc = "parts along an axis" }
 #define CONCAT(opset, axis) { \
 	.name = "Concat", .since = (opset), .least_in = 1, .most_in = RVL_ANY_NUMBER_IN, \
-	.types = { RVL_T_ANY }, .same = RVL_SAME_ALL, .flags = RVL_OP_JOINS | RVL_OP_BOXES, \
+	.types = { RVL_T_ANY }, .same = RVL_SAME_ALL, \
+	.flags = RVL_OP_JOINS | RVL_OP_BOXES, .pitched = RVL_PITCHED_ALL, \
 	.attrs = RVL_ATTRS(axis), \
 	.infer = infer_concat, .run = run_concat, .doc = "the inputs one behind the other along an axis" }
 #define BLOCK_MODE RVL_STRING("mode", "DCR", "DCR|CRD")
@@ -1045,17 +993,17 @@ const struct rvl_op_def rvl_ops_move[] = {
 	SPLIT(2, 1, 0, RVL_INTS("split")),
 	{ .name = "Split", .since = 13, .least_in = 1, .most_in = 2, .least_out = 1,
 	  .most_out = RVL_MAX_OUT, .types = { RVL_T_ANY, RVL_T(S64) },
-	  .flags = RVL_OP_MOVES | RVL_OP_BOXES, .attrs = RVL_ATTRS(RVL_INT("axis", 0)),
+	  BOX_MOVES, .attrs = RVL_ATTRS(RVL_INT("axis", 0)),
 	  .infer = infer_split, .run = run_split, .doc = "parts along an axis" },
 	SPLIT(18, 2, RVL_T(S64), RVL_INT("num_outputs", 0)),
 	MOVED("Slice", 1, infer_slice, run_slice, "a part of every axis", RVL_INTS("axes"),
 	      RVL_INTS_REQUIRED("starts"), RVL_INTS_REQUIRED("ends")),
 	{ .name = "Slice", .since = 10, .least_in = 3, .most_in = 5,
 	  .types = { RVL_T_ANY, RVL_T_INDEX, RVL_T_INDEX, RVL_T_INDEX },
-	  .flags = RVL_OP_MOVES | RVL_OP_BOXES, .infer = infer_slice, .run = run_slice,
+	  BOX_MOVES, .infer = infer_slice, .run = run_slice,
 	  .role = RVL_ROLE_CUT, .doc = "a part of every axis, in steps" },
 	{ .name = "Transpose", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
-	  .flags = RVL_OP_MOVES | RVL_OP_BOXES, .attrs = RVL_ATTRS(RVL_INTS("perm")),
+	  BOX_MOVES, .attrs = RVL_ATTRS(RVL_INTS("perm")),
 	  .infer = infer_transpose, .run = run_transpose, .kernel = RVL_OP_TRANSPOSE,
 	  .doc = "the axes permuted" },
 	PAD_OLD(1, "paddings"),
@@ -1064,14 +1012,14 @@ const struct rvl_op_def rvl_ops_move[] = {
 	PAD(18, 4, "constant|reflect|edge"),
 	PAD(19, 4, "constant|reflect|edge|wrap"),
 	{ .name = "CenterCropPad", .since = 18, .least_in = 2, .most_in = 2,
-	  .types = { RVL_T_ANY, RVL_T_INDEX }, .attrs = RVL_ATTRS(RVL_INTS("axes")),
-	  .infer = infer_center, .run = run_center,
+	  .types = { RVL_T_ANY, RVL_T_INDEX }, .pitched = RVL_PITCHED_IN(0) | RVL_PITCHED_OUT,
+	  .attrs = RVL_ATTRS(RVL_INTS("axes")), .infer = infer_center, .run = run_center,
 	  .doc = "axes cut or padded with zeros at both ends" },
 	{ .name = "Tile", .since = 1, .least_in = 3, .most_in = 3, .types = { RVL_T_FLOAT },
-	  .flags = RVL_OP_MOVES | RVL_OP_BOXES, .infer = infer_tile, .run = run_tile,
+	  BOX_MOVES, .infer = infer_tile, .run = run_tile,
 	  .doc = "the input repeated along one axis" },
 	{ .name = "Tile", .since = 6, .least_in = 2, .most_in = 2,
-	  .types = { RVL_T_ANY, RVL_T(S64) }, .flags = RVL_OP_MOVES | RVL_OP_BOXES,
+	  .types = { RVL_T_ANY, RVL_T(S64) }, BOX_MOVES,
 	  .infer = infer_tile, .run = run_tile, .doc = "the input repeated along every axis" },
 	TO_SPACE(1, RVL_INT_REQUIRED("blocksize")),
 	TO_SPACE(11, RVL_INT_REQUIRED("blocksize"), BLOCK_MODE),

@@ -430,7 +430,8 @@ static int run_where(struct rvl_call *c)
 
 #define UNARY(op, opset, set, fn, text, ...) { \
 	.name = op, .since = (opset), .least_in = 1, .most_in = 1, .types = { set }, \
-	.flags = RVL_OP_ELEMENTWISE, .attrs = RVL_ATTRS(RVL_IGNORED("consumed_inputs"), ##__VA_ARGS__), \
+	.flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL, \
+	.attrs = RVL_ATTRS(RVL_IGNORED("consumed_inputs"), ##__VA_ARGS__), \
 	.infer = rvl_infer_same, .run = fn, .doc = text }
 
 #define DROPOUT(opset, in, ...) { \
@@ -450,6 +451,7 @@ static int run_where(struct rvl_call *c)
 #define PRELU_ROW(opset) { \
 	.name = "PRelu", .since = (opset), .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER }, \
 	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, \
+	.pitched = RVL_PITCHED_IN(0) | RVL_PITCHED_OUT, \
 	.attrs = RVL_ATTRS(RVL_IGNORED("consumed_inputs")), .infer = infer_prelu, \
 	.align = slope_shape, .run = run_prelu, .doc = "x, or slope * x where x is below 0" }
 

@@ -411,16 +411,20 @@ static struct bytes common(struct bytes a, struct bytes b)
 	return (struct bytes){ a.memory, a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi };
 }
 
-/* Whether a step after @j and before @i writes all of @b, so that @i does not read what @j wrote. */
+/*
+ * Whether a step after @j and before @i writes all of @b, so that @i does not read what @j wrote. A
+ * tensor with pitches may have gaps.
+ */
 static bool written_again(const struct rivulet_program *p, uint32_t j, uint32_t i, struct bytes b)
 {
 	const struct rivulet_step *s = rivulet_program_steps(p);
+	const struct rivulet_tensor *t = rivulet_program_tensors(p);
 
 	for (uint32_t k = j + 1; k < i; k++)
 		for (uint32_t w = 0; w < s[k].nwrite; w++) {
 			struct bytes c = common(b, bytes_of(p, s[k].write[w]));
 
-			if (c.memory && c.lo == b.lo && c.hi == b.hi)
+			if (!(t[s[k].write[w]].flags & RIVULET_TENSOR_PITCHED) && c.memory && c.lo == b.lo && c.hi == b.hi)
 				return true;
 		}
 	return false;

@@ -47,10 +47,9 @@ static void set_layout(struct rvl_kernel_arg *a, enum rivulet_layout layout, uin
 
 static void set_layouts(uint32_t nhwc)
 {
-	uint32_t images = rvl_kernel_images(d.op);
-
-	for (uint32_t i = 0; i < images; i++)
-		set_layout(&d.in[i], nhwc & 1 ? RIVULET_LAYOUT_NHWC : RIVULET_LAYOUT_PLAIN, memory[i]);
+	for (uint32_t i = 0; i < d.n_in; i++)
+		if (rvl_kernel_image(d.op, d.def, i))
+			set_layout(&d.in[i], nhwc & 1 ? RIVULET_LAYOUT_NHWC : RIVULET_LAYOUT_PLAIN, memory[i]);
 	set_layout(&d.out[0], nhwc & 2 ? RIVULET_LAYOUT_NHWC : RIVULET_LAYOUT_PLAIN, memory[OUT]);
 }
 

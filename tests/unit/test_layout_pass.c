@@ -237,7 +237,7 @@ START_TEST(the_interpreter_agrees)
 			build[_i]();
 			ck_assert_msg(!q.rc && !rvl_optimise(q.g, &q.err), "%s", q.err.msg);
 		} else {
-			ck_assert_msg(!rvl_pass_views(q.g, &q.err), "%s", q.err.msg);
+			ck_assert_msg(!rvl_pass_views(q.g, true, &q.err), "%s", q.err.msg);
 			ck_assert_msg(!rvl_pass_layout(q.g, NULL, NULL, &q.err), "%s", q.err.msg);
 			ck_assert_msg(!rvl_graph_verify(q.g, &q.err), "%s", q.err.msg);
 		}

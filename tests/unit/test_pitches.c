@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operands whose elements lie apart: kernels compute the same bits as on dense ones and write nothing
+ * between the elements, program files with impossible pitches are refused, and the pass makes views
+ * that copy nothing.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/nets.h"
+#include "chance.h"
+#include "graph/interp.h"
+#include "made_program.h"
+#include "npu/partition.h"
+#include "pass/passes.h"
+#include "prog_exec.h"
+#include "program/program.h"
+#include "suite.h"
+
+/* ---- kernels ---- */
+
+#define MOST 65536
+#define OPERANDS 4
+
+/* An operand: dense in its layout, and the same elements apart. The last operand is the result. */
+struct operand {
+	struct rvl_kernel_arg *arg;
+	uint8_t dense[MOST], apart[MOST];
+	bool parted;	/* this run has it apart */
+	int64_t at;	/* of the first element in @apart */
+	int64_t stride[RVL_MAX_RANK];	/* of @dense, bytes */
+};
+
+static struct rvl_kernel_desc d;
+static struct operand operand[OPERANDS];
+static uint64_t seed;
+
+static int64_t draw(int64_t lo, int64_t hi)
+{
+	return lo + (int64_t)(splitmix(&seed) % (uint64_t)(hi - lo + 1));
+}
+
+static struct rvl_kernel_arg *arg_of(uint32_t i)
+{
+	return i < d.n_in ? &d.in[i] : &d.out[i - d.n_in];
+}
+
+static void dense_strides(struct operand *o)
+{
+	static const int nhwc[4] = { 1, 3, 2, 0 }, plain[RVL_MAX_RANK] = { 7, 6, 5, 4, 3, 2, 1, 0 };
+	const struct rvl_shape *s = &o->arg->shape;
+	bool channels_last = o->arg->layout == RIVULET_LAYOUT_NHWC;
+	int64_t n = (int64_t)rvl_type_size(o->arg->type);
+
+	for (int k = 0; k < (channels_last ? 4 : RVL_MAX_RANK); k++) {
+		int axis = channels_last ? nhwc[k] : plain[k];
+
+		if (axis >= s->rank)
+			continue;
+		o->stride[axis] = n;
+		n *= s->dim[axis];
+	}
+}
+
+/* Pitches of a random order of the axes, with gaps and reversed axes; or of the pixels only. */
+static void part_elements(struct operand *o, bool pixels, bool result)
+{
+	struct rvl_kernel_arg *a = o->arg;
+	int64_t size = (int64_t)rvl_type_size(a->type), n = size, at = 0;
+	int order[RVL_MAX_RANK] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+	static const int nhwc[4] = { 1, 3, 2, 0 };
+
+	for (int k = a->shape.rank - 1; k > 0; k--) {
+		int j = (int)draw(0, k), old = order[k];
+
+		order[k] = order[j];
+		order[j] = old;
+	}
+	for (int k = 0; k < a->shape.rank; k++) {
+		int axis = pixels ? nhwc[k] : order[k];
+
+		if (pixels && k == 1)
+			n += size * draw(1, 40);	/* behind the channels of a pixel */
+		a->pitch[axis] = n;
+		n *= a->shape.dim[axis];
+		if (pixels)
+			continue;
+		n += size * draw(0, 2);
+		if (draw(0, 2) == 0) {
+			at += (a->shape.dim[axis] - 1) * a->pitch[axis];
+			a->pitch[axis] = -a->pitch[axis];
+		} else if (!result && draw(0, 9) == 0) {
+			a->pitch[axis] = 0;
+		}
+	}
+	ck_assert_int_le(n + 64, MOST);
+	o->at = at;
+}
+
+/* Calls for the offset of each element in both memories. */
+static void copy_elements(struct operand *o, bool to_apart)
+{
+	const struct rvl_kernel_arg *a = o->arg;
+	size_t size = rvl_type_size(a->type);
+	int64_t index[RVL_MAX_RANK] = { 0 }, n = rvl_shape_count(&a->shape);
+
+	for (int64_t i = 0; i < n; i++) {
+		int64_t x = 0, y = o->at;
+
+		for (int k = 0; k < a->shape.rank; k++) {
+			x += index[k] * o->stride[k];
+			y += index[k] * a->pitch[k];
+		}
+		memcpy(to_apart ? o->apart + y : o->dense + x, to_apart ? o->dense + x : o->apart + y,
+		       size);
+		for (int k = a->shape.rank - 1; k >= 0; k--) {
+			if (++index[k] < a->shape.dim[k])
+				break;
+			index[k] = 0;
+		}
+	}
+}
+
+static void run_kernel(bool reference)
+{
+	uint8_t scratch_memory[1 << 16] __attribute__((aligned(64)));
+	struct rvl_value in[RVL_MAX_IN] = { { .type = RVL_TYPE_NONE } };
+	struct rvl_value out[RVL_MAX_OUT] = { { .type = RVL_TYPE_NONE } };
+	char why[RVL_WHY_MAX] = "";
+	struct rvl_kernel *k;
+
+	for (uint32_t i = 0; i < d.n_in + d.n_out; i++) {
+		struct rvl_kernel_arg *a = arg_of(i);
+		struct rvl_value v = { .type = a->type, .shape = a->shape };
+
+		v.data = a->pitched ? operand[i].apart + operand[i].at : operand[i].dense;
+		if (a->data)
+			v.data = (void *)(uintptr_t)a->data;
+		*(i < d.n_in ? &in[i] : &out[i - d.n_in]) = v;
+	}
+	ck_assert_msg(!rvl_kernel_new(&d, reference, &k, why), "%s: %s", rvl_op_name(d.op), why);
+	ck_assert_uint_le(rvl_kernel_scratch(k), sizeof(scratch_memory));
+	ck_assert_msg(!rvl_kernel_run_values(k, in, out, scratch_memory, NULL, why), "%s", why);
+	rvl_kernel_free(k);
+}
+
+/* Brings random ones of the operands apart, at least one. */
+static void part_operands(void)
+{
+	uint32_t n = d.n_in + d.n_out;
+	bool any = false;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct operand *o = &operand[i];
+		enum rvl_pitches can = rvl_kernel_pitches(&d, i);
+
+		o->arg = arg_of(i);
+		o->at = 0;
+		o->parted = can != RVL_PITCHES_NONE && !o->arg->data && (draw(0, 2) || (!any && i + 1 == n));
+		dense_strides(o);
+		if (!o->parted)
+			continue;
+		any = true;
+		memset(o->apart, 0x5b, MOST);
+		part_elements(o, can == RVL_PITCHES_PIXELS, i >= d.n_in);
+		copy_elements(o, true);
+		/* Elements in one place have the value of the last of them. */
+		copy_elements(o, false);
+	}
+}
+
+/*
+ * Runs @d on dense operands, then with random ones of them apart, and compares all elements and the
+ * bytes between them.
+ */
+static void compare_apart(const char *name)
+{
+	static uint8_t want[MOST], dense[MOST], apart[MOST];
+	struct operand *y = &operand[d.n_in];
+
+	part_operands();
+	memcpy(dense, y->dense, MOST);
+	memcpy(apart, y->apart, MOST);
+	for (uint32_t i = 0; i < d.n_in + d.n_out; i++)
+		arg_of(i)->pitched = false;
+	run_kernel(true);
+	memcpy(want, y->dense, MOST);
+	for (uint32_t i = 0; i < d.n_in + d.n_out; i++)
+		arg_of(i)->pitched = operand[i].parted;
+	run_kernel(draw(0, 1));
+	if (y->parted)
+		copy_elements(y, false);
+	ck_assert_msg(!memcmp(y->dense, want, MOST), "%s differs", name);
+	if (!y->parted)
+		return;
+	memcpy(y->dense, dense, MOST);
+	copy_elements(y, true);
+	ck_assert_msg(!memcmp(y->apart, apart, MOST), "%s writes between elements", name);
+}
+
+static void set_arg(uint32_t i, enum rvl_type type, struct rvl_shape s)
+{
+	struct rvl_kernel_arg *a = arg_of(i);
+
+	*a = (struct rvl_kernel_arg) { .type = type, .shape = s };
+	for (int64_t k = 0; k < MOST; k++)
+		operand[i].dense[k] = type == RVL_TYPE_F32 || type == RVL_TYPE_BOOL ? 0 :
+				      (uint8_t)splitmix(&seed);
+	for (int64_t k = 0; type == RVL_TYPE_F32 && k < MOST / 4; k++)
+		((float *)(void *)operand[i].dense)[k] = (float)draw(-99, 99) / 16.0f;
+	for (int64_t k = 0; type == RVL_TYPE_BOOL && k < MOST; k++)
+		operand[i].dense[k] = (uint8_t)draw(0, 1);
+}
+
+static const struct {
+	const char *name;
+	int opset;
+	enum rvl_type in[3], out;
+} rows[] = {
+	{ "Add", 14, { RVL_TYPE_F32, RVL_TYPE_F32 }, RVL_TYPE_F32 },
+	{ "Sub", 14, { RVL_TYPE_S8, RVL_TYPE_S8 }, RVL_TYPE_S8 },
+	{ "Max", 13, { RVL_TYPE_S32, RVL_TYPE_S32, RVL_TYPE_S32 }, RVL_TYPE_S32 },
+	{ "Mean", 13, { RVL_TYPE_F32, RVL_TYPE_F32, RVL_TYPE_F32 }, RVL_TYPE_F32 },
+	{ "Sum", 13, { RVL_TYPE_F32 }, RVL_TYPE_F32 },
+	{ "Less", 13, { RVL_TYPE_S64, RVL_TYPE_S64 }, RVL_TYPE_BOOL },
+	{ "And", 7, { RVL_TYPE_BOOL, RVL_TYPE_BOOL }, RVL_TYPE_BOOL },
+	{ "Abs", 13, { RVL_TYPE_S16 }, RVL_TYPE_S16 },
+	{ "Floor", 13, { RVL_TYPE_F32 }, RVL_TYPE_F32 },
+};
+
+/* Element-wise rows, of which one operand is broadcast at times. */
+START_TEST(element_wise_rows)
+{
+	seed = (uint64_t)_i + 1;
+	for (int turn = 0; turn < 200; turn++) {
+		struct rvl_shape s = { .rank = (int32_t)draw(1, 4) };
+		uint32_t n = 0;
+
+		for (int k = 0; k < s.rank; k++)
+			s.dim[k] = draw(1, k ? 7 : 9);
+		while (n < 3 && rows[_i].in[n])
+			n++;
+		memset(&d, 0, sizeof(d));
+		d.op = RVL_OP_GENERAL;
+		d.def = rvl_op_find(NULL, rows[_i].name, rows[_i].opset);
+		ck_assert(d.def);
+		d.n_in = n;
+		d.n_out = 1;
+		for (uint32_t i = 0; i < n; i++) {
+			struct rvl_shape part = s;
+
+			if (i && draw(0, 2) == 0)
+				part.dim[draw(0, s.rank - 1)] = 1;
+			set_arg(i, rows[_i].in[i], part);
+		}
+		set_arg(n, rows[_i].out, s);
+		compare_apart(rows[_i].name);
+	}
+}
+END_TEST
+
+static void quantised(uint32_t i, float *scale, int32_t *zp)
+{
+	struct rvl_kernel_arg *a = arg_of(i);
+
+	*scale = 0.02f + 0.01f * (float)i;
+	*zp = a->type == RVL_TYPE_U8 ? 120 : -3;
+	a->quant = (struct rvl_kernel_quant) { .n = 1, .scale = scale, .zp = zp };
+	a->layout = RIVULET_LAYOUT_NHWC;
+}
+
+/* Quantised kernels on images in NHWC whose pixels are further apart than their channels. */
+START_TEST(pixels_apart)
+{
+	static const enum rvl_op ops[] = {
+		RVL_OP_Q_CONV, RVL_OP_Q_CONV, RVL_OP_MAX_POOL, RVL_OP_Q_AVERAGE_POOL, RVL_OP_Q_ADD,
+		RVL_OP_Q_MUL, RVL_OP_Q_RESCALE, RVL_OP_IDENTITY, RVL_OP_REORDER,
+		RVL_OP_Q_GLOBAL_AVERAGE_POOL, RVL_OP_GLOBAL_MAX_POOL,
+	};
+	static int8_t weights[64 * 64 * 9];
+	static float scale[4];
+	static int32_t zp[4];
+	enum rvl_op op = ops[_i];
+	bool depthwise = _i == 1, conv = op == RVL_OP_Q_CONV;
+	bool global = op == RVL_OP_Q_GLOBAL_AVERAGE_POOL || op == RVL_OP_GLOBAL_MAX_POOL;
+
+	seed = (uint64_t)_i + 77;
+	for (size_t i = 0; i < sizeof(weights); i++)
+		weights[i] = (int8_t)draw(-20, 20);
+	for (int turn = 0; turn < 60; turn++) {
+		int64_t c = draw(2, 40), m = conv && !depthwise ? draw(2, 40) : c, k = draw(1, 3);
+		struct rvl_shape x = { 4, { draw(1, 2), c, draw(4, 6), draw(4, 6) } }, y = x;
+		enum rvl_type t = draw(0, 1) ? RVL_TYPE_U8 : RVL_TYPE_S8;
+		bool window = conv || op == RVL_OP_MAX_POOL || op == RVL_OP_Q_AVERAGE_POOL;
+
+		memset(&d, 0, sizeof(d));
+		d.op = op;
+		d.n_in = op == RVL_OP_Q_ADD || op == RVL_OP_Q_MUL || conv ? 2 : 1;
+		d.n_out = 1;
+		rvl_attr_init(&d.attr);
+		if (window) {
+			d.attr.kernel[0] = d.attr.kernel[1] = (int32_t)k;
+			d.attr.group = depthwise ? (int32_t)c : 1;
+			d.attr.pad[0] = d.attr.pad[2] = (int32_t)(k > 2);
+			y.dim[2] += 1 - k + 2 * (k > 2);
+		}
+		if (window)
+			y.dim[3] += 1 - k;
+		y.dim[1] = m;
+		if (global)
+			y.dim[2] = y.dim[3] = 1;
+		set_arg(0, t, x);
+		quantised(0, &scale[0], &zp[0]);
+		if (conv) {
+			set_arg(1, RVL_TYPE_S8, (struct rvl_shape){ 4, { m, depthwise ? 1 : c, k, k } });
+			quantised(1, &scale[1], &zp[1]);
+			zp[1] = 0;
+			d.in[1].layout = RIVULET_LAYOUT_PLAIN;
+			d.in[1].data = weights;
+		} else if (d.n_in == 2) {
+			set_arg(1, t, x);
+			quantised(1, &scale[1], &zp[1]);
+		}
+		set_arg(d.n_in, t, y);
+		quantised(d.n_in, &scale[2], &zp[2]);
+		if (global)
+			d.out[0].layout = RIVULET_LAYOUT_PLAIN;
+		compare_apart(rvl_op_name(op));
+	}
+}
+END_TEST
+
+/* What a kernel does not address is refused by number. */
+START_TEST(refuses_other_pitches)
+{
+	static float scale[4];
+	static int32_t zp[4];
+	char why[RVL_WHY_MAX];
+	struct rvl_kernel *k;
+
+	memset(&d, 0, sizeof(d));
+	d.op = RVL_OP_SOFTMAX;
+	d.n_in = d.n_out = 1;
+	rvl_attr_init(&d.attr);
+	set_arg(0, RVL_TYPE_F32, (struct rvl_shape){ 2, { 3, 4 } });
+	set_arg(1, RVL_TYPE_F32, (struct rvl_shape){ 2, { 3, 4 } });
+	d.in[0].pitched = true;
+	d.in[0].pitch[0] = 16;
+	d.in[0].pitch[1] = 4;
+	ck_assert_int_eq(rvl_kernel_new(&d, false, &k, why), -EINVAL);
+	ck_assert_str_eq(why, "operand 0 has pitches that the kernel does not address");
+
+	d.op = RVL_OP_IDENTITY;
+	d.in[0].pitch[1] = 6;
+	ck_assert_int_eq(rvl_kernel_new(&d, false, &k, why), -EINVAL);
+	ck_assert_str_eq(why, "operand 0: pitch 1 is no multiple of its elements");
+
+	/* The rows of the image are further apart than its pixels are. */
+	d.op = RVL_OP_Q_RESCALE;
+	set_arg(0, RVL_TYPE_U8, (struct rvl_shape){ 4, { 1, 3, 4, 4 } });
+	set_arg(1, RVL_TYPE_U8, (struct rvl_shape){ 4, { 1, 3, 4, 4 } });
+	quantised(0, &scale[0], &zp[0]);
+	quantised(1, &scale[1], &zp[1]);
+	d.in[0].pitched = true;
+	memcpy(d.in[0].pitch, (const int64_t[4]) { 400, 1, 24, 5 }, 4 * sizeof(int64_t));
+	ck_assert_int_eq(rvl_kernel_new(&d, false, &k, why), -EINVAL);
+	ck_assert_str_eq(why, "operand 0 has pitches that the kernel does not address");
+	d.in[0].pitch[2] = 20;
+	ck_assert_msg(!rvl_kernel_new(&d, false, &k, why), "%s", why);
+	rvl_kernel_free(k);
+}
+END_TEST
+
+/* ---- program files ---- */
+
+struct hostile {
+	const char *says;
+	uint64_t dim[2];
+	int64_t pitch[2];
+	uint64_t size;
+	uint32_t flags;
+	bool write;
+};
+
+/* Tensor 2, of 6 floats, lies in an arena of 64 bytes. */
+static const struct hostile hostile[] = {
+	{ NULL, { 2, 3 }, { 4, 8 }, 24, RIVULET_TENSOR_PITCHED, true },
+	{ NULL, { 2, 3 }, { -16, 4 }, 28, RIVULET_TENSOR_PITCHED, true },
+	{ NULL, { 2, 3 }, { 0, 4 }, 12, RIVULET_TENSOR_PITCHED, false },
+	{ "elements are the same bytes", { 2, 3 }, { 0, 4 }, 12, RIVULET_TENSOR_PITCHED, true },
+	{ "elements are the same bytes", { 2, 3 }, { 8, 4 }, 20, RIVULET_TENSOR_PITCHED, true },
+	{ "are not what its shape takes", { 2, 3 }, { 4, 8 }, 28, RIVULET_TENSOR_PITCHED, false },
+	{ "are not what its shape takes", { 2, 3 }, { INT64_MIN, 4 }, 12, RIVULET_TENSOR_PITCHED, false },
+	{ "are not what its shape takes", { 2, 3 }, { INT64_MAX, INT64_MAX }, 12, RIVULET_TENSOR_PITCHED, false },
+	{ "are not what its shape takes", { 0, 3 }, { 4, 4 }, 4, RIVULET_TENSOR_PITCHED, false },
+	{ "bytes at 0 of place 3", { 2, 3 }, { 64, 4 }, 76, RIVULET_TENSOR_PITCHED, false },
+	{ "pitch 0 is no multiple", { 2, 3 }, { 6, 12 }, 34, RIVULET_TENSOR_PITCHED, false },
+	{ "a pitch that it does not have", { 2, 3 }, { 12, 4 }, 24, 0, false },
+	{ "has pitches, but is", { 2, 3 }, { 12, 4 }, 24, RIVULET_TENSOR_PITCHED | RIVULET_TENSOR_BOUNDED, false },
+};
+
+START_TEST(refuses_impossible_pitches)
+{
+	const struct hostile *h = &hostile[_i];
+	struct made *m = calloc(1, sizeof(*m));
+	char why[256] = "";
+	int rc;
+
+	add_tensor(m, RIVULET_PLACE_INPUT, 0, 6);
+	add_tensor(m, RIVULET_PLACE_OUTPUT, 0, 6);
+	add_tensor(m, RIVULET_PLACE_ARENA, 0, 16);
+	m->t[2].ndim = 2;
+	m->t[2].flags = h->flags;
+	m->t[2].size = h->size;
+	memcpy(m->t[2].dim, h->dim, sizeof(h->dim));
+	memcpy(m->t[2].pitch, h->pitch, sizeof(h->pitch));
+	add_step(m, h->write ? 0 : 2, UINT32_MAX, h->write ? 2 : 1);
+	make_file(m);
+	rc = rivulet_program_check(m->file, m->size, why, sizeof(why));
+	if (h->says)
+		ck_assert_msg(rc && strstr(why, h->says), "case %d: \"%s\"", _i, why);
+	else
+		ck_assert_msg(!rc, "case %d: %s", _i, why);
+	free(m->file);
+	free(m);
+}
+END_TEST
+
+/* The first element of reversed axes is not the lowest byte. */
+START_TEST(first_element)
+{
+	const struct rivulet_tensor t = { .ndim = 3, .dim = { 4, 3, 5 }, .pitch = { -60, 20, -4 } };
+
+	ck_assert_uint_eq(rivulet_tensor_first(&t), 180 + 16);
+}
+END_TEST
+
+/* ---- the pass ---- */
+
+/* Steps that only copy, and the output of a run, of a network on the CPU. */
+static uint32_t run_net(struct rvl_graph *g, bool views, uint8_t *out, size_t size)
+{
+	const struct rivulet_compile_options opt = { .cpu_only = true, .no_views = !views };
+	struct rivulet_blob program = { 0 };
+	struct rivulet_explain e = { 0 };
+	struct rvl_err err = { "" };
+	struct prog_exec x;
+	struct rivulet_board board;
+	uint64_t turn = 5;
+	uint32_t copies;
+	char why[256];
+
+	ck_assert_msg(g && !rvl_compile_graph(g, NULL, &opt, &program, &e, &err), "%s", err.msg);
+	ck_assert_msg(!rivulet_board_load(&board, "zu3eg-64", why, sizeof(why)), "%s", why);
+	ck_assert(!prog_open(&x, &board, NULL, program.data));
+	for (uint32_t i = 0; i < 2; i++) {
+		uint64_t n = rivulet_program_tensors(x.p)[i].size;
+
+		x.io[i] = aligned_alloc(64, (n + 63) / 64 * 64);
+		for (uint64_t j = 0; j < n; j++)
+			((uint8_t *)x.io[i])[j] = i ? 0 : (uint8_t)splitmix(&turn);
+	}
+	ck_assert_msg(!prog_run(&x), "%s", x.err);
+	ck_assert_uint_le(rivulet_program_tensors(x.p)[1].size, size);
+	memcpy(out, x.io[1], rivulet_program_tensors(x.p)[1].size);
+	free(x.io[0]);
+	free(x.io[1]);
+	prog_close(&x, true);
+	copies = e.copies;
+	rivulet_explain_free(&e);
+	rivulet_blob_free(&program);
+	return copies;
+}
+
+/* Splits, joins and pools of channels in NHWC: no result changes, and fewer steps only copy. */
+START_TEST(nets_are_the_same)
+{
+	static struct rvl_graph *(*const make[])(void) = { make_yolo, make_shufflenet };
+	static const uint32_t most[] = { 8, 40 };
+	static uint8_t with[1 << 17], without[1 << 17];
+	uint32_t copies, plain;
+
+	copies = run_net(make[_i](), true, with, sizeof(with));
+	plain = run_net(make[_i](), false, without, sizeof(without));
+	ck_assert(!memcmp(with, without, sizeof(with)));
+	ck_assert_uint_le(copies, most[_i]);
+	ck_assert_uint_lt(copies, plain);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("pitches");
+	TCase *t = add_case(s, "pitches", 120, NULL, NULL);
+
+	tcase_add_loop_test(t, element_wise_rows, 0, sizeof(rows) / sizeof(rows[0]));
+	tcase_add_loop_test(t, pixels_apart, 0, 11);
+	tcase_add_test(t, refuses_other_pitches);
+	tcase_add_loop_test(t, refuses_impossible_pitches, 0, sizeof(hostile) / sizeof(hostile[0]));
+	tcase_add_test(t, first_element);
+	tcase_add_loop_test(t, nets_are_the_same, 0, 2);
+	return run_suite(s);
+}
