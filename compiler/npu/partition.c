@@ -5,6 +5,10 @@
  * side. A round is a segment. All inputs of its nodes are there when it starts, so that no path
  * leaves and re-enters it and no cycle between segments arises. The number of rounds is the longest
  * alternation of places on any path, and no other grouping has fewer.
+ *
+ * A step starts when the operands of all its layers are complete. A layer of the NPU therefore waits
+ * for a CPU step that it needs nothing of, where a later layer of its round needs the result: fewer
+ * steps are preferred to steps that overlap.
  */
 #include "npu/constraint.h"
 #include "base/math.h"
