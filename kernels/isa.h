@@ -8,8 +8,8 @@
 
 /*
  * Instruction sets, the least preferred first. A set needs all features that it lists. The last one
- * that the processor has is used. X(ID, name, description, int8 kernels, float
- * kernels)
+ * that the processor has is used. X(ID, name, description, int8 kernels,
+ * float kernels)
  */
 #ifdef __x86_64__
 #define RVL_ISAS(X) \

@@ -54,7 +54,14 @@ static inline void copy(float *dst, const float *src, int64_t n)
 
 static inline void copy_apart(float *dst, const float *src, int64_t n, int64_t step)
 {
-	for (int64_t i = 0; i < n; i++)
+	int64_t i = 0;
+
+	/* The second vector has one element more than the results need, so the last ones are left. */
+	for (; step == 2 && i + 4 < n; i += 4)
+		*(quad *)(dst + i) = __builtin_shuffle(*(const quad *)(src + 2 * i),
+						       *(const quad *)(src + 2 * i + 4),
+						       (quad) { 0, 2, 4, 6 });
+	for (; i < n; i++)
 		dst[i] = src[i * step];
 }
 
