@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * The CONV engine for dense int8; conv_sc.c is the stochastic one. The scalar code is the
+ * The CONV engine for int8, dense and sparse; conv_sc.c is the stochastic one. The scalar code is the
  * definition. The vector code of conv_simd.c gives the same bits, and runs where the host and the
  * shape allow it.
  */
 #include "conv_simd.h"
+#include "conv_sparse.h"
 
 #include <string.h>
 
@@ -27,22 +28,28 @@ static uint32_t dot(const int8_t *x, const int8_t *w, uint32_t n)
 	return sum;
 }
 
-/* Adds one tap of one input block to the tm sums of an output word. */
-static void add_tap(const struct rvl_core *c, const uint8_t *x, const uint8_t *w, uint32_t *sum)
-{
-	uint32_t tn = c->board->tn;
-
-	for (uint32_t m = 0; m < c->board->tm; m++)
-		sum[m] += dot((const int8_t *)x, (const int8_t *)w + m * tn, tn);
-}
-
 struct site {
 	const struct rvl_core *c;
 	const struct rivulet_config *cfg;
 	const struct rivulet_insn_conv *v;
-	uint8_t pad[64]; /* a word of the padding value */
+	struct rivulet_sparse pairs; /* sparse: the format of the weights */
+	uint32_t block_bytes;	     /* of the weights of a tap */
+	uint8_t pad[64];	     /* a word of the padding value */
 	int64_t o, y, x;
 };
+
+/* Adds one tap of one input block to the tm sums of an output word. */
+static void add_tap(const struct site *s, const uint8_t *x, const uint8_t *w, uint32_t *sum)
+{
+	const struct rivulet_board *b = s->c->board;
+
+	if (s->v->mode == RIVULET_MODE_SPARSE) {
+		rvl_sparse_add(b, &s->pairs, (const int8_t *)x, w, sum);
+		return;
+	}
+	for (uint32_t m = 0; m < b->tm; m++)
+		sum[m] += dot((const int8_t *)x, (const int8_t *)w + m * b->tn, b->tn);
+}
 
 /* Adds the contribution of input block i. */
 static void add_block(const struct site *s, int64_t i, uint32_t *sum)
@@ -56,11 +63,11 @@ static void add_block(const struct site *s, int64_t i, uint32_t *sum)
 	for (int64_t ky = 0; ky < k->kh; ky++) {
 		int64_t row = input_row(&s->cfg->c_input, s->y * k->sy + ky * k->dy + k->org_y);
 
-		for (int64_t kx = 0; kx < k->kw; kx++, w += s->c->board->tm * s->c->board->tn) {
+		for (int64_t kx = 0; kx < k->kw; kx++, w += s->block_bytes) {
 			int64_t tx = s->x * k->sx + kx * k->dx + k->org_x;
 			bool in = row >= 0 && tx >= 0 && tx < s->cfg->c_input.cols;
 
-			add_tap(s->c, in ? s->c->inp + (base + row + tx) * s->c->board->tn : s->pad,
+			add_tap(s, in ? s->c->inp + (base + row + tx) * s->c->board->tn : s->pad,
 				w, sum);
 		}
 	}
@@ -83,8 +90,14 @@ static void output_word(const struct site *s)
 static int conv_scalar(struct rvl_core *c, const struct rivulet_config *cfg,
 		       const struct rivulet_insn_conv *v)
 {
-	struct site s = { .c = c, .cfg = cfg, .v = v };
+	struct site s = { .c = c,
+			  .cfg = cfg,
+			  .v = v,
+			  .pairs = rivulet_sparse_of(c->board, cfg->c_mode.dn),
+			  .block_bytes = c->board->tm * c->board->tn };
 
+	if (v->mode == RIVULET_MODE_SPARSE)
+		s.block_bytes = rivulet_sparse_words(&s.pairs) * RIVULET_WGT_WORD;
 	memset(s.pad, cfg->c_pad.value, sizeof(s.pad));
 	for (s.o = 0; s.o < v->ocb; s.o++) {
 		for (s.y = 0; s.y < v->rows; s.y++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Dense convolution with vector instructions. The input tile is copied with its padding, so that
+ * Convolution with vector instructions. Sparse weights are written out as dense ones. The input tile is copied with its padding, so that
  * each tap is at a constant distance. Weights are transposed, so that a vector holds the same input
  * channels of neighbouring output channels. Both consist of 32-bit units:
  *
@@ -9,6 +9,7 @@
  *	AVX2	2 channels as int16
  */
 #include "conv_simd.h"
+#include "conv_sparse.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,7 @@ struct plan {
 	uint32_t units;	     /* per INP word */
 	uint64_t rows, cols; /* of the tile */
 	uint32_t taps;
+	struct rivulet_sparse pairs; /* sparse: the format of the weights */
 };
 
 static _Atomic int simd_limit = RVL_SIMD_VNNI;
@@ -307,20 +309,45 @@ static void copy_weights(const struct plan *p, uint32_t *to, const uint8_t *from
 	}
 }
 
-static void copy_all_weights(const struct plan *p, int64_t o)
+/* Block @n of output block @o: @n counts input blocks, and in each of them taps. */
+static const uint8_t *weight_block(const struct plan *p, int64_t o, uint64_t n)
 {
 	uint64_t area = p->cfg->c_kernel.kh * p->cfg->c_kernel.kw;
-	uint64_t block = p->c->board->tm * p->c->board->tn;
+	uint64_t words = p->v->mode == RIVULET_MODE_SPARSE ?
+				 rivulet_sparse_words(&p->pairs) :
+				 p->c->board->tm * p->c->board->tn / RIVULET_WGT_WORD;
+
+	return p->c->wgt + RIVULET_WGT_WORD * (p->v->wgt + o * p->cfg->c_out.wgt_oc_pitch +
+					       n / area * p->cfg->c_out.wgt_ic_pitch +
+					       n % area * words);
+}
+
+static void copy_all_weights(const struct plan *p, int64_t o)
+{
 	uint32_t *to = p->work->weight;
+	int8_t dense[64 * 64];
 
-	for (int64_t i = 0; i < p->v->icb; i++) {
-		const uint8_t *from =
-			p->c->wgt + RIVULET_WGT_WORD * (p->v->wgt + o * p->cfg->c_out.wgt_oc_pitch +
-							i * p->cfg->c_out.wgt_ic_pitch);
+	for (uint64_t n = 0; n < p->taps; n++, to += p->units * p->c->board->tm) {
+		const uint8_t *from = weight_block(p, o, n);
 
-		for (uint64_t k = 0; k < area; k++, to += p->units * p->c->board->tm)
-			copy_weights(p, to, from + k * block);
+		if (p->v->mode == RIVULET_MODE_SPARSE) {
+			rvl_sparse_expand(p->c->board, &p->pairs, from, dense);
+			from = (const uint8_t *)dense;
+		}
+		copy_weights(p, to, from);
 	}
+}
+
+/* Whether all blocks of a sparse CONV can be written out as int8. */
+static bool expandable(const struct plan *p)
+{
+	int8_t dense[64 * 64];
+
+	for (int64_t o = 0; p->v->mode == RIVULET_MODE_SPARSE && o < p->v->ocb; o++)
+		for (uint64_t n = 0; n < p->taps; n++)
+			if (!rvl_sparse_expand(p->c->board, &p->pairs, weight_block(p, o, n), dense))
+				return false;
+	return true;
 }
 
 static void place_taps(const struct plan *p)
@@ -402,7 +429,8 @@ int rvl_conv_simd(struct rvl_core *c, const struct rivulet_config *cfg,
 		return RVL_CONV_SCALAR;
 	p.elem = p.simd == RVL_SIMD_VNNI ? 1 : 2;
 	p.units = c->board->tn * p.elem / 4;
-	if (!fits(&p))
+	p.pairs = rivulet_sparse_of(c->board, cfg->c_mode.dn);
+	if (!fits(&p) || !expandable(&p))
 		return RVL_CONV_SCALAR;
 	if (!c->conv)
 		c->conv = malloc(sizeof(struct work));

@@ -324,7 +324,14 @@ uint32_t rivulet_board_peak(const struct rivulet_board *b)
 double rivulet_dense_fj(const struct rivulet_board *b, uint32_t level,
 			const struct rivulet_work *w)
 {
-	return (double)w->macs * b->level[level].fj_per_mac;
+	return (double)(w->macs - w->sparse_macs) * b->level[level].fj_per_mac;
+}
+
+/* A quarter more than a dense product, for the multiplexer in front of it (docs/boards.md 3). */
+double rivulet_sparse_fj(const struct rivulet_board *b, uint32_t level,
+			 const struct rivulet_work *w)
+{
+	return (double)w->sparse_macs * b->level[level].fj_per_mac * 1.25;
 }
 
 double rivulet_stream_fj(const struct rivulet_board *b, uint32_t level,
@@ -349,5 +356,6 @@ uint64_t rivulet_board_energy_pj(const struct rivulet_board *b, uint32_t level,
 				 const struct rivulet_work *w)
 {
 	return rivulet_job_pj(b, level, w,
-			      rivulet_dense_fj(b, level, w) + rivulet_stream_fj(b, level, w));
+			      rivulet_dense_fj(b, level, w) + rivulet_sparse_fj(b, level, w) +
+				      rivulet_stream_fj(b, level, w));
 }

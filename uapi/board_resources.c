@@ -37,13 +37,24 @@ static uint32_t weight_blocks(const struct rivulet_board *b, uint32_t width, uin
 	return blocks(b->tm, b->dn, b->wgt_bytes / b->tm, width, depth);
 }
 
+/*
+ * Sparse: the operand of each multiplier is one of tn bytes. Four inputs of a multiplexer are a LUT,
+ * up to 16 are combined without further LUTs; above, another LUT combines up to four of those.
+ */
+static uint32_t multiplexers(const struct rivulet_board *b)
+{
+	uint32_t bit = div_up(b->tn, 4) + (b->tn > 16 ? div_up(b->tn, 64) : 0);
+
+	return b->modes >> RIVULET_MODE_SPARSE & 1 ? b->tm * b->dn * 8 * bit : 0;
+}
+
 static uint32_t luts(const struct rivulet_board *b)
 {
 	uint32_t rows = b->tm * (18 * (b->dn - 1) + 96); /* adder tree, accumulator, forwarding */
 	uint32_t rotate = 8 * b->tm * b->dn;		 /* of the WGT banks */
 	uint32_t row_buffers = 2 * (b->row_bytes / 6 + 40 * b->tn);
 
-	return rows + LUT_PER_LANE * b->alu_lanes + rotate + row_buffers + LUT_FIXED;
+	return rows + multiplexers(b) + LUT_PER_LANE * b->alu_lanes + rotate + row_buffers + LUT_FIXED;
 }
 
 struct rivulet_resources rivulet_board_resources(const struct rivulet_board *b)

@@ -2,6 +2,7 @@
 /* Cycles, port beats and bytes of single instructions (docs/isa.md, "Time"). */
 #include "rivulet_cost.h"
 #include "rivulet_footprint.h"
+#include "rivulet_sparse.h"
 #include "runs.h"
 
 #include <string.h>
@@ -35,6 +36,11 @@ static uint64_t mul(uint64_t a, uint64_t b)
 	uint64_t r;
 
 	return __builtin_mul_overflow(a, b, &r) ? UINT64_MAX : r;
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
 }
 
 /* Cycles of a word at its scratchpad: LOAD, and STORE of BLOCK. */
@@ -291,6 +297,11 @@ uint64_t rivulet_dense_cycles(const struct rivulet_board *b, uint64_t blocks)
 	return mul(blocks, b->tn / b->dn);
 }
 
+uint64_t rivulet_sparse_cycles(const struct rivulet_board *b, uint32_t kept, uint64_t blocks)
+{
+	return mul(blocks, rivulet_sparse_of(b, kept).passes);
+}
+
 uint64_t rivulet_stream_cycles(const struct rivulet_board *b, uint32_t circuit, uint32_t length,
 			       uint64_t macs)
 {
@@ -324,8 +335,23 @@ static void dense_cost(const struct rivulet_board *b, const struct rivulet_confi
 	uint64_t blocks = mul(v->rows * v->cols * c->c_kernel.kh * c->c_kernel.kw, v->icb * v->ocb);
 
 	cost->words = v->rows * v->cols;
+	cost->weights = 1;
 	cost->macs = mul(blocks, b->tm * b->tn);
 	cost->engine = rivulet_dense_cycles(b, blocks);
+}
+
+/* An inner loop is at least as long as the reads of values and indices for the next one. */
+static void sparse_cost(const struct rivulet_board *b, const struct rivulet_config *c,
+			const struct rivulet_insn_conv *v, struct rivulet_cost *cost)
+{
+	uint64_t taps = c->c_kernel.kh * c->c_kernel.kw, pixels = v->rows * v->cols;
+	uint64_t loops = rivulet_sparse_cycles(b, c->c_mode.dn, mul(taps, v->icb * v->ocb));
+
+	cost->words = most(pixels, RIVULET_SPARSE_READS);
+	cost->weights = RIVULET_SPARSE_READS;
+	cost->macs = mul(mul(loops, pixels), b->tm * b->dn);
+	cost->sparse_macs = cost->macs;
+	cost->engine = mul(loops, cost->words);
 }
 
 static void conv_cost(const struct rivulet_board *b, const struct rivulet_config *c,
@@ -333,15 +359,12 @@ static void conv_cost(const struct rivulet_board *b, const struct rivulet_config
 {
 	if (v->mode == RIVULET_MODE_STOCHASTIC)
 		stream_cost(b, c, v, cost);
+	else if (v->mode == RIVULET_MODE_SPARSE)
+		sparse_cost(b, c, v, cost);
 	else
 		dense_cost(b, c, v, cost);
 	if (cost->engine < UINT64_MAX - RIVULET_CONV_FILL)
 		cost->engine += RIVULET_CONV_FILL;
-}
-
-static uint64_t most(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
 }
 
 uint64_t rivulet_port_cycles(const struct rivulet_board *b, uint64_t n, uint64_t len, bool aligned)

@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "rivulet_sc.h"
+#include "rivulet_sparse.h"
 
+#define IMPLEMENTED                                                                                \
+	(1 << RIVULET_MODE_DENSE | 1 << RIVULET_MODE_SPARSE | 1 << RIVULET_MODE_STOCHASTIC)
 #define SCALE_MAX 20 /* log2: sums stay below 2^31 */
 
 uint32_t rivulet_mem_word(const struct rivulet_board *b, enum rivulet_mem mem)
@@ -130,20 +133,31 @@ static int check_stream(const struct rivulet_board *b, const struct rivulet_conf
 		     (!v->keep && in * taps <= RIVULET_SC_TERMS_MAX));
 }
 
+/* Every block begins where its passes are in different banks of WGT. */
+static int check_sparse(const struct rivulet_board *b, const struct rivulet_config *c,
+			const struct rivulet_insn_conv *v)
+{
+	struct rivulet_sparse s = rivulet_sparse_of(b, c->c_mode.dn);
+
+	return field(c->c_mode.dn && c->c_mode.dn <= b->tn && !(v->wgt % s.align) &&
+		     !(c->c_out.wgt_oc_pitch % s.align) && !(c->c_out.wgt_ic_pitch % s.align));
+}
+
 static int check_conv(const struct rivulet_board *b, const struct rivulet_config *c,
 		      const struct rivulet_insn_conv *v)
 {
 	const struct rivulet_insn_c_kernel *k = &c->c_kernel;
 	const struct rivulet_insn_c_mode *m = &c->c_mode;
 
-	if ((v->mode != RIVULET_MODE_DENSE && v->mode != RIVULET_MODE_STOCHASTIC) ||
-	    !(b->modes >> v->mode & 1))
+	if (!(IMPLEMENTED >> v->mode & 1) || !(b->modes >> v->mode & 1))
 		return RIVULET_FAULT_MODE;
 	if (m->wfmt || m->lane_ch || m->lane_taps)
 		return RIVULET_FAULT_MODE;
 	if (!v->rows || !v->cols || !v->icb || !v->ocb || !k->kh || !k->kw || !k->sy || !k->sx ||
 	    !k->dy || !k->dx)
 		return RIVULET_FAULT_FIELD;
+	if (v->mode == RIVULET_MODE_SPARSE)
+		return check_sparse(b, c, v);
 	return v->mode == RIVULET_MODE_STOCHASTIC ? check_stream(b, c, v) : 0;
 }
 
@@ -379,6 +393,17 @@ static void conv_input(const struct rivulet_config *c, const struct rivulet_insn
 		conv_rows(c, v, f, 0, low, x);
 }
 
+/* WGT words of the weights of one output block, input block and tap. */
+static uint64_t weight_words(const struct rivulet_board *b, const struct rivulet_config *c,
+			     const struct rivulet_insn_conv *v)
+{
+	struct rivulet_sparse s = rivulet_sparse_of(b, c->c_mode.dn);
+
+	if (v->mode == RIVULET_MODE_SPARSE)
+		return rivulet_sparse_words(&s);
+	return b->tm * b->tn / RIVULET_WGT_WORD;
+}
+
 static void conv_words(const struct rivulet_board *b, const struct rivulet_config *c,
 		       const struct rivulet_insn_conv *v, struct rivulet_footprint *f)
 {
@@ -389,7 +414,7 @@ static void conv_words(const struct rivulet_board *b, const struct rivulet_confi
 	a->read = true;
 	blocks(a, v->ocb, c->c_out.wgt_oc_pitch);
 	rows(a, v->icb, c->c_out.wgt_ic_pitch,
-	     c->c_kernel.kh * c->c_kernel.kw * (b->tm * b->tn / RIVULET_WGT_WORD));
+	     c->c_kernel.kh * c->c_kernel.kw * weight_words(b, c, v));
 	a = add(f, RIVULET_MEM_ACC, v->acc);
 	a->read = v->keep;
 	a->write = true;

@@ -145,16 +145,19 @@ struct rivulet_work {
 	uint64_t macs;	/* int8 products */
 	uint64_t bytes;	/* DMA, both ways */
 	uint64_t cycles;
+	uint64_t sparse_macs;	/* of these, by (value, index) pairs */
 	uint64_t stream_macs;	/* stochastic products */
 	uint64_t stream_fj;	/* their energy at the highest level's voltage */
 };
 
 /**
- * rivulet_dense_fj(), rivulet_stream_fj() - energy of the int8 and of the stochastic products of @w
- * at one level, femtojoule
+ * rivulet_dense_fj(), rivulet_sparse_fj(), rivulet_stream_fj() - energy of the dense int8, of the
+ * sparse int8 and of the stochastic products of @w at one level, femtojoule
  */
 double rivulet_dense_fj(const struct rivulet_board *b, uint32_t level,
 			const struct rivulet_work *w);
+double rivulet_sparse_fj(const struct rivulet_board *b, uint32_t level,
+			 const struct rivulet_work *w);
 double rivulet_stream_fj(const struct rivulet_board *b, uint32_t level,
 			 const struct rivulet_work *w);
 /** rivulet_job_pj() - picojoule of @w: transfers, static power, and products of @products_fj */

@@ -20,6 +20,7 @@
 #define RIVULET_FETCH_BYTES 256	/* instructions of one burst, aligned */
 #define RIVULET_FLIGHT	  16	/* instructions of a queue started and not ended */
 #define RIVULET_CONV_FILL 8	/* cycles to fill and drain the array, once per CONV */
+#define RIVULET_SPARSE_READS 2	/* of WGT in an inner loop of sparse CONV: values, indices */
 #define RIVULET_ALU_FILL 8	/* likewise the ALU lanes */
 #define RIVULET_TOKEN_MAX 255
 #define RIVULET_PAGE_BYTES 4096u
@@ -67,14 +68,16 @@ struct rivulet_cost {
 	uint64_t pad;		/* LOAD: cycles of writing padding */
 	uint64_t spad;		/* LOAD, STORE: cycles of writing, reading the words of data */
 	uint64_t strips;	/* through the row buffer; 0: through the FIFO */
-	uint64_t words;		/* LOAD, STORE: of data; dense CONV: of an inner loop; ALU: results of a block */
+	uint64_t words;		/* LOAD, STORE: of data; dense, sparse CONV: cycles of an inner loop; ALU: results of a block */
 	uint64_t blocks;	/* ALU: blocks */
 	uint64_t table, setup;	/* ALU: cycles of copying the table and the parameters of a block */
 	uint64_t result, reads;	/* ALU: cycles of a result word, words of A read for it */
 	uint64_t writes;	/* ALU: words of INP that hold a result */
 	uint64_t read_bytes;
 	uint64_t write_bytes;
+	uint64_t weights;	/* dense, sparse CONV: cycles of an inner loop that read WGT */
 	uint64_t macs;		/* padding included */
+	uint64_t sparse_macs;	/* of these, sparse */
 	uint64_t stream_macs;	/* of these, stochastic */
 	uint64_t stream_fj;	/* their energy at the highest level */
 };
@@ -85,6 +88,8 @@ void rivulet_conv_channels(const struct rivulet_board *b, const struct rivulet_i
 
 /** rivulet_dense_cycles() - the array's time for @blocks pairs of a pixel and a weight block */
 uint64_t rivulet_dense_cycles(const struct rivulet_board *b, uint64_t blocks);
+/** rivulet_sparse_cycles() - the same for blocks that keep @kept pairs of each row */
+uint64_t rivulet_sparse_cycles(const struct rivulet_board *b, uint32_t kept, uint64_t blocks);
 /** rivulet_stream_cycles() - time of the lanes for @macs products; saturates */
 uint64_t rivulet_stream_cycles(const struct rivulet_board *b, uint32_t circuit, uint32_t length,
 			       uint64_t macs);
@@ -129,7 +134,7 @@ struct rivulet_timeline_stats {
 	uint64_t stalls[RIVULET_QUEUES];	/* waiting for tokens with an instruction at hand */
 	uint64_t port_busy;
 	uint64_t read_bytes, write_bytes, macs;
-	uint64_t stream_macs, stream_fj;
+	uint64_t sparse_macs, stream_macs, stream_fj;
 	uint32_t retired;
 };
 

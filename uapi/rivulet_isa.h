@@ -43,7 +43,7 @@ enum rivulet_xfer {
 
 enum rivulet_mode {
 	RIVULET_MODE_DENSE,	/* int8 x int8 -> int32 */
-	RIVULET_MODE_SPARSE,	/* dn (value, index) pairs kept per row and tn-block */
+	RIVULET_MODE_SPARSE,	/* int8, (value, index) pairs of each row and tn-block */
 	RIVULET_MODE_BINARY,	/* +-1 x +-1, XNOR-popcount */
 	RIVULET_MODE_BITPLANE,	/* weights as 0/1 planes, a columns at a time */
 	RIVULET_MODE_STOCHASTIC,	/* sign-magnitude bitstreams; the length comes from C_MODE of the variant */
@@ -194,8 +194,8 @@ enum rivulet_bin {
 	F(wgt_ic_pitch, 88, 24, 0, "WGT words between input channel blocks; taps are adjacent")    \
 	F(inp_oc_pitch, 112, 16, 0, "INP words the input advances per output block (grouped, depthwise)")
 #define RIVULET_CFG_C_MODE(F)                                                                      \
-	F(wfmt, 32, 4, 0, "weight format; 0: tm x tn bytes, row major")                            \
-	F(dn, 36, 6, 0, "sparse: pairs kept per row and block, 1..tn")                             \
+	F(wfmt, 32, 4, 0, "weight format; 0: that of the mode")                            \
+	F(dn, 36, 6, 0, "sparse: pairs kept of each row of a block, 1..tn")                             \
 	F(lane_ch, 42, 6, 0, "lane map: channels taken at once; 0: all tn")                        \
 	F(lane_taps, 48, 5, 0, "lane map: taps of one channel taken at once; 0: one")              \
 	F(planes, 53, 4, 0, "bit-plane: weight bits, 1..8")                                        \

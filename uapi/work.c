@@ -75,8 +75,8 @@ static void set_rates(struct work *w, uint64_t now)
 		return;
 	if (w->stage == ALU_RESULTS)
 		share_acc(w);
-	else if (w->stage != ALU_DRAIN) /* CONV reads WGT in one cycle of its inner loop */
-		w->alu.rate = WORK_UNIT - WORK_UNIT / w->loop;
+	else if (w->stage != ALU_DRAIN) /* CONV reads WGT in the first cycles of its inner loop */
+		w->alu.rate = WORK_UNIT - WORK_UNIT * w->weights / w->loop;
 }
 
 /* ---- ALU ---- */
@@ -151,7 +151,8 @@ void work_start(struct work *w, const struct rivulet_config *c, const struct riv
 		start_alu(w, c, e, now);
 	} else {
 		begin(&w->conv, e->cost.engine, now);
-		w->loop = v->mode == RIVULET_MODE_STOCHASTIC ? 0 : e->cost.words;
+		w->loop = e->cost.words;
+		w->weights = e->cost.weights;
 		halves(&w->conv, w->half, v->acc,
 		       (v->ocb - 1) * c->c_out.blk_pitch + (v->rows - 1) * c->c_out.row_pitch +
 			       v->cols);

@@ -24,7 +24,8 @@ enum alu_stage { ALU_TABLE, ALU_SETUP, ALU_RESULTS, ALU_DRAIN };
 struct work {
 	uint64_t half; /* words of ACC in its lower half */
 	struct worker conv, alu;
-	uint64_t loop; /* CONV, dense: cycles of the inner loop; 0: CONV delays no other engine */
+	uint64_t loop; /* CONV: cycles of the inner loop; 0: CONV delays no other engine */
+	uint64_t weights; /* CONV: of these, cycles that read WGT */
 	enum alu_stage stage;
 	struct rivulet_cost cost; /* ALU */
 	uint64_t blocks;	  /* ALU: not yet done, including the present one */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * CONV: a working cycle processes one pixel; a stochastic CONV takes a computed number of cycles.
+ * A sparse one reads WGT twice in each inner loop, which then has two cycles at least.
  * docs/isa.md 3.5.
  */
 #include "machine.h"
@@ -35,8 +36,12 @@ void cyc_conv_start(struct cyc_machine *m, uint32_t index)
 				.in = m->config.c_input,
 				.out = m->config.c_out,
 				.passes = m->board->tn / m->board->dn };
-	c->dense = c->v.mode == RIVULET_MODE_DENSE;
-	if (c->dense)
+	c->reads = 1;
+	if (c->v.mode == RIVULET_MODE_SPARSE) {
+		c->passes = cyc_up(m->config.c_mode.dn, m->board->dn);
+		c->reads = 2;
+	}
+	if (c->v.mode != RIVULET_MODE_STOCHASTIC)
 		return;
 	m->times[index].end = m->now + stochastic_cycles(m);
 	c->active = false;
@@ -49,6 +54,8 @@ struct cyc_want cyc_conv_wants(const struct cyc_machine *m)
 
 	if (!c->active)
 		return nothing;
+	if (c->idle)
+		return (struct cyc_want){ CYC_FREE, 0 };
 	return cyc_acc(m, c->v.acc + c->o * c->out.blk_pitch + c->y * c->out.row_pitch + c->x);
 }
 
@@ -60,7 +67,7 @@ struct cyc_want cyc_conv_reads(const struct cyc_machine *m)
 	int64_t tx = c->x * c->k.sx + c->kx * c->k.dx + c->k.org_x;
 	int64_t ring = c->in.wrap ? (c->in.phase + ty) % c->in.wrap : ty;
 
-	if (ty < 0 || ty >= c->in.rows || tx < 0 || tx >= c->in.cols)
+	if (c->idle || ty < 0 || ty >= c->in.rows || tx < 0 || tx >= c->in.cols)
 		return nothing;
 	return cyc_inp(m, c->v.inp + c->o * c->out.inp_oc_pitch + c->i * c->in.blk_pitch +
 				  ring * c->in.row_pitch + tx);
@@ -69,7 +76,9 @@ struct cyc_want cyc_conv_reads(const struct cyc_machine *m)
 /* Whether a working cycle reads the weights of a pass. */
 bool cyc_conv_reads_weights(const struct cyc_machine *m)
 {
-	return !m->conv.y && !m->conv.x;
+	const struct cyc_conv *c = &m->conv;
+
+	return c->idle || c->y * c->v.cols + c->x < c->reads;
 }
 
 /* Counts @n up to @end. Returns true when it starts again at 0. */
@@ -86,6 +95,10 @@ void cyc_conv_step(struct cyc_machine *m)
 {
 	struct cyc_conv *c = &m->conv;
 
+	/* The only pixel is done, and the second read is left. */
+	c->idle = !c->idle && c->v.rows * c->v.cols < c->reads;
+	if (c->idle)
+		return;
 	if (!wraps(&c->x, c->v.cols) || !wraps(&c->y, c->v.rows) || !wraps(&c->pass, c->passes) ||
 	    !wraps(&c->kx, c->k.kw) || !wraps(&c->ky, c->k.kh) || !wraps(&c->i, c->v.icb) ||
 	    !wraps(&c->o, c->v.ocb))

@@ -306,6 +306,7 @@ static void arbitrate(struct cyc_machine *m, struct access *a)
 {
 	arbitrate_half(m, a, 0);
 	arbitrate_half(m, a, 1);
+	a->got_conv |= a->conv.mem == CYC_FREE;
 	arbitrate_reads(m, a);
 	if (a->alu_write.mem == CYC_INP)
 		a->got_alu_write = true;

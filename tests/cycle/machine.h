@@ -144,13 +144,15 @@ struct cyc_store {
 };
 
 struct cyc_conv {
-	bool active, dense;
+	bool active;
+	bool idle; /* this cycle only reads WGT */
 	uint32_t index;
 	struct rivulet_insn_conv v;
 	struct rivulet_insn_c_kernel k;
 	struct rivulet_insn_c_input in;
 	struct rivulet_insn_c_out out;
 	int64_t passes;
+	int64_t reads; /* of WGT in an inner loop */
 	int64_t o, i, ky, kx, pass, y, x;
 };
 

@@ -124,6 +124,10 @@ static void put_conv(struct maker *m)
 	PUT(m, c_input, .row_pitch = pick(m, 16, 40), .blk_pitch = pick(m, 200, 500),
 	    .rows = pick(m, 4, 16), .cols = pick(m, 4, 40));
 	PUT(m, c_out, .row_pitch = pick(m, 16, 20), .blk_pitch = 128);
+	if (m->b->modes >> RIVULET_MODE_SPARSE & 1 && chance(m, 2)) {
+		d.conv.mode = RIVULET_MODE_SPARSE;
+		PUT(m, c_mode, .dn = pick(m, 1, m->b->tn));
+	}
 	put_work(m, d, RIVULET_Q_CONV);
 }
 

@@ -206,11 +206,69 @@ static inline int64_t ref_stream_sum(const struct ref *r, const struct rivulet_i
 	return rivulet_sc_sum(&s, &a, cx, cw, n);
 }
 
+/* Bytes of @n, padded to 16 and to tn. */
+static inline int64_t ref_padded(const struct ref *r, int64_t n)
+{
+	while (n % 16 || n % r->b->tn)
+		n++;
+	return n;
+}
+
+static inline int64_t ref_index_bits(const struct ref *r)
+{
+	int64_t bits = 0;
+
+	while (r->b->tn > 1u << bits)
+		bits++;
+	return bits;
+}
+
+/* Bytes of the weights of one tap. */
+static inline int64_t ref_block(const struct ref *r, const struct rivulet_insn_conv *v)
+{
+	int64_t pairs = r->b->tm * r->b->dn;
+	int64_t passes = (r->c->c_mode.dn + r->b->dn - 1) / r->b->dn;
+
+	if (v->mode != RIVULET_MODE_SPARSE)
+		return r->b->tm * r->b->tn;
+	return passes * (ref_padded(r, pairs) + ref_padded(r, (pairs * ref_index_bits(r) + 7) / 8));
+}
+
+static inline int64_t ref_index(const struct ref *r, const int8_t *indices, int64_t p)
+{
+	int64_t bits = ref_index_bits(r), index = 0;
+
+	for (int64_t i = 0; i < bits; i++)
+		index |= (int64_t)(indices[(p * bits + i) / 8] >> (p * bits + i) % 8 & 1) << i;
+	return index;
+}
+
+/* The sum of row @m of block @w at one tap. */
+static inline int64_t ref_tap_sum(const struct ref *r, const struct rivulet_insn_conv *v,
+				  const int8_t *w, int64_t m, const int8_t *x)
+{
+	int64_t dn = r->b->dn, tn = r->b->tn, values = ref_padded(r, r->b->tm * dn);
+	int64_t pass = values + ref_padded(r, (r->b->tm * dn * ref_index_bits(r) + 7) / 8), sum = 0;
+
+	for (int64_t n = 0; n < tn && v->mode != RIVULET_MODE_SPARSE; n++)
+		sum += w[m * tn + n] * x[n];
+	if (v->mode != RIVULET_MODE_SPARSE)
+		return sum;
+	for (int64_t at = 0; at < ref_block(r, v); at += pass) {
+		for (int64_t p = m * dn; p < (m + 1) * dn; p++) {
+			int64_t n = ref_index(r, w + at + values, p);
+
+			sum += n < tn ? w[at + p] * x[n] : 0;
+		}
+	}
+	return sum;
+}
+
 static inline int64_t ref_conv_sum(const struct ref *r, const struct rivulet_insn_conv *v,
 				   int64_t o, int64_t y, int64_t x, int m)
 {
 	const struct rivulet_insn_c_kernel *k = &r->c->c_kernel;
-	int64_t area = r->b->tm * r->b->tn, sum = 0;
+	int64_t area = ref_block(r, v), sum = 0;
 
 	for (int64_t i = 0; i < v->icb; i++) {
 		const int8_t *w =
@@ -220,10 +278,11 @@ static inline int64_t ref_conv_sum(const struct ref *r, const struct rivulet_ins
 		for (int64_t t = 0; t < k->kh * k->kw; t++) {
 			int64_t ty = y * k->sy + t / k->kw * k->dy + k->org_y;
 			int64_t tx = x * k->sx + t % k->kw * k->dx + k->org_x;
+			int8_t word[64];
 
 			for (int n = 0; n < (int)r->b->tn; n++)
-				sum += w[t * area + m * r->b->tn + n] *
-				       ref_conv_x(r, v, o, i, ty, tx, n);
+				word[n] = ref_conv_x(r, v, o, i, ty, tx, n);
+			sum += ref_tap_sum(r, v, w + t * area, m, word);
 		}
 	}
 	return sum;

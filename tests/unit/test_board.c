@@ -80,11 +80,11 @@ START_TEST(resources)
 		uint32_t dsp, bram; /* of SAF-CNN */
 	} want[] = {
 		/* INP 24, WGT 24, ACC 16, FIFOs 4 */
-		{ "zu3eg-64", { 64 + 48, 68, 252, 23952 }, 130, 71 },
+		{ "zu3eg-64", { 64 + 48, 68, 252, 23952 + 64 * 32 }, 130, 71 },
 		/* INP 24, WGT 48, ACC 30, FIFOs 4 */
-		{ "zu3eg-128", { 128 + 48, 106, 400, 26864 }, 201, 107 },
+		{ "zu3eg-128", { 128 + 48, 106, 400, 26864 + 128 * 32 }, 201, 107 },
 		/* INP 64, WGT 64, ACC 30, FIFOs 4 */
-		{ "zu3eg-256", { 256 + 48, 162, 592, 31472 }, 330, 178 },
+		{ "zu3eg-256", { 256 + 48, 162, 592, 31472 + 256 * 72 }, 330, 178 },
 	};
 
 	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
@@ -115,6 +115,9 @@ START_TEST(energy)
 	ck_assert_uint_eq(board.level[0].static_uw, 500000);
 	/* 10^6 MACs, 1 nJ per 1000; 500 bytes, 2 nJ; 200 cycles of 5 ns at 2 W */
 	ck_assert_uint_eq(rivulet_board_energy_pj(&board, 1, &w), 1000000 + 2000 + 2000000);
+	/* All of them sparse: a quarter more for each. */
+	w.sparse_macs = w.macs;
+	ck_assert_uint_eq(rivulet_board_energy_pj(&board, 1, &w), 1250000 + 2000 + 2000000);
 	/* Stochastic lanes that use 4 uJ at the highest level use a quarter at half the voltage. */
 	w = (struct rivulet_work){ .stream_macs = 1000, .stream_fj = 4000000000 };
 	ck_assert_uint_eq(rivulet_board_energy_pj(&board, 1, &w), 4000000);

@@ -5,6 +5,7 @@
  */
 #include "npu_ref.h"
 #include "npu_rig.h"
+#include "rivulet_sparse.h"
 #include "suite.h"
 
 #define CASES 250 /* of each engine and geometry */
@@ -467,20 +468,24 @@ static void footprint_case(struct pair *p, const struct rivulet_decoded *d)
 	free(m.bytes);
 }
 
+static struct rivulet_decoded gen_sparse(struct pair *p);
+
 static struct rivulet_decoded (*const gens[])(struct pair *) = { gen_load, gen_store, gen_conv,
-								 gen_alu };
+								 gen_sparse, gen_alu };
+
+#define GENS (sizeof(gens) / sizeof(gens[0]))
 
 START_TEST(footprint_is_complete)
 {
 	struct pair p;
 	int done = 0;
 
-	pair_open(&p, _i / 4);
+	pair_open(&p, _i / GENS);
 	for (int tries = 0; done < 12 && tries < 2000; tries++) {
 		struct rivulet_decoded d;
 
 		rig_reset(&p.g);
-		d = gens[_i % 4](&p);
+		d = gens[_i % GENS](&p);
 		if (!runs(&p, &d))
 			continue;
 		footprint_case(&p, &d);
@@ -541,6 +546,82 @@ static struct rivulet_decoded gen_stream(struct pair *p)
 		d.conv.rows = d.conv.cols = d.conv.icb = 1;
 	return d;
 }
+
+/*
+ * Random numbers of pairs over random convolutions. With small values, pairs of equal index have a
+ * sum that is an int8, so that the vector code runs too.
+ */
+static struct rivulet_decoded gen_sparse(struct pair *p)
+{
+	struct rivulet_decoded d = gen_conv(p);
+	struct rig *g = &p->g;
+	struct rivulet_insn_c_out out = g->config.c_out;
+	int64_t kept = rig_pick(g, 1, g->board.tn), unit = g->board.tn > 16 ? g->board.tn / 16 : 1;
+	bool small = rig_pick(g, 0, 1);
+
+	d.conv.mode = RIVULET_MODE_SPARSE;
+	PUT(g, c_mode, .dn = kept);
+	if (rig_pick(g, 0, 7)) { /* else mostly FIELD, where tn is more than a word */
+		d.conv.wgt -= d.conv.wgt % unit;
+		out.wgt_oc_pitch -= out.wgt_oc_pitch % unit;
+		out.wgt_ic_pitch -= out.wgt_ic_pitch % unit;
+	}
+	PUT(g, c_out, .row_pitch = out.row_pitch, .blk_pitch = out.blk_pitch,
+	    .wgt_oc_pitch = out.wgt_oc_pitch, .wgt_ic_pitch = out.wgt_ic_pitch,
+	    .inp_oc_pitch = out.inp_oc_pitch);
+	for (uint32_t i = 0; small && i < g->board.wgt_bytes; i++)
+		g->core->wgt[i] = (int8_t)g->core->wgt[i] >> 4;
+	pair_copy(p);
+	return d;
+}
+
+START_TEST(sparse_conv_equals_reference)
+{
+	enum rvl_simd want = _i / GEOMETRIES;
+
+	if (rvl_conv_force(want) == want)
+		sweep(_i % GEOMETRIES, gen_sparse, "sparse CONV");
+	rvl_conv_force(RVL_SIMD_VNNI);
+}
+END_TEST
+
+/* 4 pairs kept of 16 weights give the sums of the dense weights, in vectors and without. */
+START_TEST(sparse_conv_equals_dense)
+{
+	struct rivulet_sparse s;
+	int32_t want[16];
+	struct rig g;
+
+	rig_open(&g, rig_board(16, 16, 4));
+	s = rivulet_sparse_of(&g.board, 4);
+	for (int mode = 0; mode < 2; mode++) {
+		for (uint32_t i = 0; i < g.board.inp_bytes; i++)
+			g.core->inp[i] = i * 37 + i / 16;
+		memset(g.core->wgt, 0, 256);
+		for (int i = 0; i < 64; i++) {
+			int m = i / 4, n = i % 4 * 4 + m % 3, w = i * 29 % 255 - 127;
+
+			if (!mode)
+				g.core->wgt[m * 16 + n] = w;
+			else
+				g.core->wgt[i] = w;
+			if (mode)
+				rivulet_sparse_put(&s, g.core->wgt + 64, i, n);
+		}
+		rig_reset(&g);
+		PUT(&g, c_kernel, .kh = 1, .kw = 1, .sy = 1, .sx = 1, .dy = 1, .dx = 1);
+		PUT(&g, c_input, .rows = 1, .cols = 1);
+		PUT(&g, c_mode, .dn = 4);
+		PUT(&g, conv, .mode = mode, .rows = 1, .cols = 1, .icb = 1, .ocb = 1);
+		rig_end(&g);
+		ck_assert_int_eq(rig_run(&g), RIVULET_FAULT_NONE);
+		if (!mode)
+			memcpy(want, g.core->acc, sizeof(want));
+	}
+	ck_assert_mem_eq(g.core->acc, want, sizeof(want));
+	rig_close(&g);
+}
+END_TEST
 
 START_TEST(stochastic_conv_equals_reference)
 {
@@ -633,7 +714,9 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, store_equals_reference, 0, GEOMETRIES);
 	tcase_add_loop_test(t, alu_equals_reference, 0, GEOMETRIES);
 	tcase_add_loop_test(t, conv_equals_reference, 0, 3 * GEOMETRIES);
-	tcase_add_loop_test(t, footprint_is_complete, 0, 4 * GEOMETRIES);
+	tcase_add_loop_test(t, footprint_is_complete, 0, GENS * GEOMETRIES);
+	tcase_add_loop_test(t, sparse_conv_equals_reference, 0, 3 * GEOMETRIES);
+	tcase_add_test(t, sparse_conv_equals_dense);
 	tcase_add_loop_test(t, stochastic_conv_equals_reference, 0, GEOMETRIES);
 	tcase_add_test(t, conv_wraps);
 	tcase_add_test(t, conv_of_any_size);

@@ -154,6 +154,41 @@ START_TEST(conv_alone)
 }
 END_TEST
 
+/* Two passes for 5 pairs; an inner loop of one pixel takes two cycles. */
+START_TEST(sparse_alone)
+{
+	put("conv c_kernel kh=3 kw=2 sy=1 sx=1 dy=1 dx=1");
+	put("conv c_mode dn=5");
+	put("conv conv mode=1 rows=2 cols=3 icb=2 ocb=2");
+	run();
+	expect(2, 66, 66 + 2 * 3 * 3 * 2 * 2 * 2 * 2 + 8);
+	count = 0;
+	put("conv c_kernel kh=3 kw=2 sy=1 sx=1 dy=1 dx=1");
+	put("conv c_mode dn=4");
+	put("conv conv mode=1 rows=1 cols=1 icb=2 ocb=2");
+	run();
+	expect(2, 66, 66 + 2 * 3 * 2 * 2 * 2 + 8);
+}
+END_TEST
+
+/*
+ * CONV reads WGT in the first two of the four cycles of each inner loop, so that the 16 reads of the
+ * table take the other two.
+ */
+START_TEST(sparse_reads_weights_twice)
+{
+	put("conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1");
+	put("conv c_mode dn=16");
+	put("conv conv mode=1 rows=2 cols=2 icb=16 ocb=1");
+	put("load sync");
+	put("alu alu lut=1 rows=1 cols=1 blks=1");
+	run();
+	expect(2, 66, 66 + 4 * 4 * 16 + 8);
+	/* from cycle 68 on, the third of a loop: two reads in 4 cycles, then a word of 2 */
+	expect(4, 68, 68 + 7 * 4 + 2 + 2 + 8);
+}
+END_TEST
+
 /*
  * LOAD writes four words of ACC while CONV works. Each delays CONV by a cycle if CONV uses the same
  * half.
@@ -239,6 +274,8 @@ int main(void)
 	tcase_add_test(t, gather_reads_what_taps_need);
 	tcase_add_test(t, padding_and_copies);
 	tcase_add_test(t, conv_alone);
+	tcase_add_test(t, sparse_alone);
+	tcase_add_test(t, sparse_reads_weights_twice);
 	tcase_add_test(t, halves);
 	tcase_add_test(t, banks);
 	tcase_add_test(t, alu_alone);
