@@ -129,6 +129,7 @@ struct rivulet_compile_options {
 	void *reserve_arg;
 	bool no_views;	       /* slices, joins and reshapes are copies */
 	bool no_layouts;       /* every image that the CPU touches is in NCHW */
+	uint32_t without_modes; /* bit n: CONV mode n is not used, even if the board has it */
 	bool no_cascade;       /* every value between two layers of the NPU goes through memory */
 	bool no_prefetch;      /* no weights of a layer are loaded before the tiles of another one */
 	bool require_npu;      /* -EOPNOTSUPP naming the first node that would run on the CPU */
@@ -172,6 +173,7 @@ struct rivulet_explain_segment {
 	uint32_t instructions;
 	uint64_t macs;	     /* of the model */
 	uint64_t array_macs; /* of the array, padding included */
+	uint64_t sparse_macs; /* of these, by (value, index) pairs */
 	uint64_t stream_macs; /* of these, stochastic */
 	uint64_t stream_fj;   /* their energy at the highest level */
 	uint64_t cycles;

@@ -21,6 +21,7 @@ include tests/modes/part.mk
 include tests/fuzz/part.mk
 include tests/graphs/part.mk
 $(eval $(call unit_test,isa_check,compiler sim uapi,-lm))
+$(eval $(call unit_test,sparse,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,proto,uapi,))
 $(eval $(call unit_test,config,daemon policy uapi,$(DAEMON_LIBS)))
 $(eval $(call unit_test,policy,policy uapi,-lm))

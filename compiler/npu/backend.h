@@ -44,7 +44,8 @@ struct rvl_bstep {
 
 struct rvl_backend {
 	struct rvl_graph *g;
-	const struct rivulet_board *board; /* NULL: CPU only */
+	struct rivulet_board target;	   /* without the modes that the options exclude */
+	const struct rivulet_board *board; /* @target; NULL: CPU only */
 	const struct rivulet_compile_options *opt;
 	const char **out_name;	  /* of each output, as the model names it */
 	struct rvl_store **store; /* by tensor id; NULL: weights and other private constants */

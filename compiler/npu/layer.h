@@ -131,8 +131,8 @@ struct rvl_mode {
 	uint32_t (*rescale)(uint32_t length);
 	/** Makes the CPU's operator compute in this mode; NULL where it does anyway. */
 	void (*reference)(struct rvl_kernel_desc *d, uint32_t length);
-	/** What `explain` says of it, NULL for nothing. */
-	void (*describe)(char *text, size_t size, uint32_t length);
+	/** What `explain` says of @l, or of a node that the CPU computes (NULL); NULL for nothing. */
+	void (*describe)(const struct rvl_layer *l, char *text, size_t size, uint32_t length);
 };
 
 /** The mode that @n asks for, or NULL. */

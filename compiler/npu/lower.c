@@ -315,7 +315,8 @@ static void over_image(struct rvl_backend *be, struct rvl_layer *l)
 	const struct rvl_view *v = &s->view;
 	struct rvl_layer before = *l;
 
-	if (l->node->op != RVL_OP_Q_MATMUL || s->plain || !s->viewed || l->e.pool || l->e.bin)
+	/* Another mode than the node's has formed the product as a matrix. */
+	if (l->mode != rvl_mode_of(l->node) || l->node->op != RVL_OP_Q_MATMUL || s->plain || !s->viewed || l->e.pool || l->e.bin)
 		return;
 	if (rvl_view_equal(v, &l->in.v) || v->n * v->c * v->h * v->w != l->in.v.c * l->in.v.w ||
 	    v->n != l->in.v.w)

@@ -55,8 +55,9 @@ static void reference(struct rvl_kernel_desc *d, uint32_t length)
 	d->attr.sc_length = (int32_t)length;
 }
 
-static void describe(char *text, size_t size, uint32_t length)
+static void describe(const struct rvl_layer *l, char *text, size_t size, uint32_t length)
 {
+	(void)l;
 	snprintf(text, size, "streams of %u bits", length);
 }
 

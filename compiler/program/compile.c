@@ -158,7 +158,11 @@ static void backend_init(struct rvl_backend *be, const struct rivulet_board *boa
 	static const struct rivulet_compile_options defaults;
 
 	*be = (struct rvl_backend){ .opt = opt ? opt : &defaults, .err = err };
-	be->board = be->opt->cpu_only ? NULL : board;
+	if (be->opt->cpu_only || !board)
+		return;
+	be->target = *board;
+	be->target.modes &= ~be->opt->without_modes;
+	be->board = &be->target;
 }
 
 static int quantise(struct rvl_backend *be)

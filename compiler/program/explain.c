@@ -124,7 +124,7 @@ static void layer_row(struct rivulet_explain *e, const struct rvl_backend *be, u
 
 	node_row(e, l->node, "npu", l->note, step);
 	if (mode && mode->describe) {
-		mode->describe(how, sizeof(how), length);
+		mode->describe(l, how, sizeof(how), length);
 		r->reason = keep_text(e, "%s%s%s", how, l->note ? "; " : "",
 				      l->note ? l->note : "");
 	}
@@ -152,7 +152,7 @@ static void cpu_row(struct rivulet_explain *e, const struct rvl_backend *be,
 	node_row(e, n, "cpu", n->reason, step);
 	if (!mode->describe || !be->length[0])
 		return;
-	mode->describe(how, sizeof(how), be->length[0]);
+	mode->describe(NULL, how, sizeof(how), be->length[0]);
 	e->rows[e->n_rows - 1].reason = keep_text(e, "%s; %s", how, n->reason ? n->reason : "");
 }
 

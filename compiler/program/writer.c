@@ -286,6 +286,7 @@ static uint32_t options_hash(const struct rivulet_compile_options *o, const uint
 	uint8_t quantise[32];
 
 	h = rivulet_crc32c(h, files_hash, 32);
+	h = rivulet_crc32c(h, &o->without_modes, sizeof(o->without_modes));
 	h = rivulet_crc32c(h, &o->batch, sizeof(o->batch));
 	h = rivulet_crc32c(h, &o->symbol, sizeof(o->symbol));
 	h = rivulet_crc32c(h, o->accuracy, sizeof(o->accuracy));

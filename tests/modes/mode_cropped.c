@@ -116,8 +116,9 @@ static uint32_t rescale(uint32_t length)
 	return 0;
 }
 
-static void describe(char *text, size_t size, uint32_t length)
+static void describe(const struct rvl_layer *l, char *text, size_t size, uint32_t length)
 {
+	(void)l;
 	(void)length;
 	snprintf(text, size, "kernel cropped");
 }

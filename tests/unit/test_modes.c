@@ -7,12 +7,9 @@
 #include <check.h>
 #include <stdio.h>
 
-#include "graph/interp.h"
+#include "mode_rig.h"
 #include "modes/mode_cropped.h"
 #include "npu/mode.h"
-#include "prog_exec.h"
-#include "program/program.h"
-#include "qgraph.h"
 #include "suite.h"
 
 static struct rivulet_board board;
@@ -74,63 +71,6 @@ static void make(struct qg *q, uint64_t seed, int64_t k, int64_t lo, int64_t hi)
 	ck_assert_msg(!q->rc, "%s", q->err.msg);
 }
 
-static uint8_t *bytes_of(const struct rvl_tensor *t)
-{
-	uint8_t *p = calloc(1, rvl_tensor_bytes(t));
-
-	ck_assert_ptr_nonnull(p);
-	return p;
-}
-
-static void interpret(struct qg *q, const uint8_t *in, uint8_t *out)
-{
-	struct rvl_interp *it;
-
-	ck_assert_msg(!rvl_shape_infer(q->g, &q->err), "%s", q->err.msg);
-	ck_assert_msg(!rvl_interp_new(q->g, true, &it, &q->err), "%s", q->err.msg);
-	ck_assert(!rvl_interp_set(it, 0, in, rvl_tensor_bytes(q->g->inputs[0]), NULL));
-	ck_assert_msg(!rvl_interp_run(it, &q->err), "%s", q->err.msg);
-	memcpy(out, rvl_interp_data(it, q->g->outputs[0]), rvl_tensor_bytes(q->g->outputs[0]));
-	rvl_interp_free(it);
-}
-
-/* Compiles a copy of the graph, runs it and compares its output; @e is the caller's to free. */
-static void run(const struct qg *q, const struct rivulet_compile_options *opt, uint8_t *in,
-		const uint8_t *want, struct rivulet_explain *e)
-{
-	size_t size = rvl_tensor_bytes(q->g->outputs[0]);
-	struct rivulet_blob program = { 0 };
-	struct rvl_err err = { "" };
-	struct rvl_graph *g;
-	struct prog_exec x;
-	uint8_t *out = bytes_of(q->g->outputs[0]);
-
-	ck_assert(!rvl_graph_clone(q->g, &g, &err));
-	ck_assert_msg(!rvl_compile_graph(g, &board, opt, &program, e, &err), "%s", err.msg);
-	ck_assert(!prog_open(&x, &board, NULL, program.data));
-	x.io[0] = in;
-	x.io[1] = out;
-	ck_assert_msg(!prog_run(&x), "%s", x.err);
-	ck_assert_mem_eq(out, want, size);
-	free(out);
-	prog_close(&x, true);
-	rivulet_blob_free(&program);
-}
-
-static const struct rivulet_explain_row *row_of(const struct rivulet_explain *e, const char *node)
-{
-	for (uint32_t i = 0; i < e->n_rows; i++)
-		if (!strcmp(e->rows[i].node, node))
-			return &e->rows[i];
-	ck_abort_msg("explain has no row of %s", node);
-}
-
-static void fill(struct qg *q, uint8_t *in)
-{
-	for (int64_t i = 0; i < rvl_tensor_bytes(q->g->inputs[0]); i++)
-		in[i] = qg_random(q);
-}
-
 /* On the device and on the CPU; returns whether the first convolution was cropped. */
 static bool cropped(uint64_t seed, int64_t k, int64_t lo, int64_t hi, double *share)
 {
@@ -145,9 +85,9 @@ static bool cropped(uint64_t seed, int64_t k, int64_t lo, int64_t hi, double *sh
 	want = bytes_of(q.g->outputs[0]);
 	fill(&q, in);
 	interpret(&q, in, want);
-	run(&q, &cpu, in, want, &e);
+	run(&q, &board, &cpu, in, want, &e);
 	rivulet_explain_free(&e);
-	run(&q, NULL, in, want, &e);
+	run(&q, &board, NULL, in, want, &e);
 	is = strstr(row_of(&e, "first")->reason, "kernel cropped");
 	*share = row_of(&e, "first")->utilisation;
 	ck_assert_ptr_null(strstr(row_of(&e, "second")->reason, "kernel cropped"));

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs a quantised graph by the interpreter and, compiled, on a board or the CPU; compares the bytes. */
+#ifndef RVL_TEST_MODE_RIG_H
+#define RVL_TEST_MODE_RIG_H
+
+#include <check.h>
+
+#include "graph/interp.h"
+#include "prog_exec.h"
+#include "program/program.h"
+#include "qgraph.h"
+
+static inline uint8_t *bytes_of(const struct rvl_tensor *t)
+{
+	uint8_t *p = calloc(1, rvl_tensor_bytes(t));
+
+	ck_assert_ptr_nonnull(p);
+	return p;
+}
+
+static inline void interpret(struct qg *q, const uint8_t *in, uint8_t *out)
+{
+	struct rvl_interp *it;
+
+	ck_assert_msg(!rvl_shape_infer(q->g, &q->err), "%s", q->err.msg);
+	ck_assert_msg(!rvl_interp_new(q->g, true, &it, &q->err), "%s", q->err.msg);
+	ck_assert(!rvl_interp_set(it, 0, in, rvl_tensor_bytes(q->g->inputs[0]), NULL));
+	ck_assert_msg(!rvl_interp_run(it, &q->err), "%s", q->err.msg);
+	memcpy(out, rvl_interp_data(it, q->g->outputs[0]), rvl_tensor_bytes(q->g->outputs[0]));
+	rvl_interp_free(it);
+}
+
+/* Compiles a copy of the graph, runs it and compares its output; @e is the caller's to free. */
+static inline void run(const struct qg *q, const struct rivulet_board *board,
+		       const struct rivulet_compile_options *opt, uint8_t *in, const uint8_t *want,
+		       struct rivulet_explain *e)
+{
+	size_t size = rvl_tensor_bytes(q->g->outputs[0]);
+	struct rivulet_blob program = { 0 };
+	struct rvl_err err = { "" };
+	struct rvl_graph *g;
+	struct prog_exec x;
+	uint8_t *out = bytes_of(q->g->outputs[0]);
+
+	ck_assert(!rvl_graph_clone(q->g, &g, &err));
+	ck_assert_msg(!rvl_compile_graph(g, board, opt, &program, e, &err), "%s", err.msg);
+	ck_assert(!prog_open(&x, board, NULL, program.data));
+	x.io[0] = in;
+	x.io[1] = out;
+	ck_assert_msg(!prog_run(&x), "%s", x.err);
+	ck_assert_mem_eq(out, want, size);
+	free(out);
+	prog_close(&x, true);
+	rivulet_blob_free(&program);
+}
+
+static inline const struct rivulet_explain_row *row_of(const struct rivulet_explain *e, const char *node)
+{
+	for (uint32_t i = 0; i < e->n_rows; i++)
+		if (!strcmp(e->rows[i].node, node))
+			return &e->rows[i];
+	ck_abort_msg("explain has no row of %s", node);
+}
+
+static inline void fill(struct qg *q, uint8_t *in)
+{
+	for (int64_t i = 0; i < rvl_tensor_bytes(q->g->inputs[0]); i++)
+		in[i] = qg_random(q);
+}
+
+#endif

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The sparse mode: weights with zeros are packed as (value, index) pairs without being told, results
+ * are those of the dense mode bit for bit, and the mode is taken where it is faster.
+ */
+#include <check.h>
+
+#include "mode_rig.h"
+#include "rivulet_isa.h"
+#include "suite.h"
+
+static const char *const names[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256" };
+
+#define BOARDS 3
+
+static struct rivulet_board board;
+
+static void load(const char *name)
+{
+	char err[256];
+
+	ck_assert_msg(!rivulet_board_load(&board, name, err, sizeof(err)), "%s", err);
+}
+
+/* Of every @unit channels of a row and tap of the weights of @y, sets all but @kept to zero. */
+static void prune(struct qg *q, struct rvl_tensor *y, int64_t unit, int64_t kept)
+{
+	struct rvl_tensor *w = y->producer->in[1];
+	const int64_t *d = w->shape.dim;
+	int64_t taps = d[2] * d[3];
+	uint8_t *data = (uint8_t *)w->data;
+
+	for (int64_t row = 0; row < d[0] * taps; row++) {
+		for (int64_t c = 0; c < d[1]; c += unit) {
+			int64_t left = rvl_min(unit, d[1] - c), keep = kept;
+
+			for (int64_t i = c; i < rvl_min(c + unit, d[1]); i++, left--) {
+				bool stays = qg_range(q, 0, left - 1) < keep;
+
+				keep -= stays;
+				if (!stays)
+					data[row / taps * d[1] * taps + i * taps + row % taps] =
+						w->quant.zp[0];
+			}
+		}
+	}
+}
+
+static struct qg_conv plain_conv(int64_t m, int64_t k)
+{
+	return (struct qg_conv){ .m = m, .kh = k, .kw = k, .pad = { k / 2, k / 2, k / 2, k / 2 },
+				 .wtype = RVL_TYPE_S8, .ytype = RVL_TYPE_U8, .bias = true,
+				 .wscale = 0.002f, .yscale = 0.05f };
+}
+
+static struct rvl_tensor *open_image(struct qg *q, uint64_t seed, int64_t c, int64_t h, int64_t w)
+{
+	struct rvl_tensor *x;
+
+	qg_open(q, seed);
+	x = qg_tensor(q, "x", RVL_TYPE_U8, (struct rvl_shape){ 4, { 1, c, h, w } }, 0.02f, 100);
+	qg_input(q, x);
+	return x;
+}
+
+/* Any convolution, grouped or not, with weights of any zero point. */
+static struct qg_conv any_conv(struct qg *q, int64_t channels)
+{
+	struct qg_conv c = plain_conv(qg_range(q, 1, 70), qg_range(q, 1, 3));
+
+	c.kw = qg_range(q, 1, 5);
+	c.sy = qg_range(q, 1, 2);
+	c.sx = qg_range(q, 1, 2);
+	c.dy = qg_range(q, 1, 2);
+	c.wtype = qg_range(q, 0, 1) ? RVL_TYPE_U8 : RVL_TYPE_S8;
+	c.wzp = qg_range(q, 0, 1) ? qg_zp(q, c.wtype) : 0;
+	c.relu = qg_range(q, 0, 1);
+	c.per_channel = !c.wzp && qg_range(q, 0, 1);
+	if (!qg_range(q, 0, 4))
+		c.group = c.m = channels;
+	else if (!qg_range(q, 0, 3) && channels % 4 == 0)
+		c.m = (c.group = channels / 4) * qg_range(q, 1, 3);
+	for (int i = 0; i < 4; i++)
+		c.pad[i] = qg_range(q, 0, 2);
+	return c;
+}
+
+/* Two layers; at most @kept of 16 weights of the first are not zero. */
+static void random_layers(struct qg *q, uint64_t seed)
+{
+	int64_t channels = 0;
+	struct rvl_tensor *x, *y;
+	struct qg_conv c;
+
+	qg_open(q, seed);
+	channels = qg_range(q, 1, 90);
+	x = qg_tensor(q, "x", RVL_TYPE_U8,
+		      (struct rvl_shape){ 4, { qg_range(q, 1, 2), channels, qg_range(q, 3, 14),
+					       qg_range(q, 6, 14) } }, 0.02f, qg_range(q, 0, 255));
+	qg_input(q, x);
+	c = any_conv(q, channels);
+	y = qg_conv(q, "first", x, &c);
+	ck_assert_msg(!q->rc, "%s", q->err.msg);
+	prune(q, y, 16, qg_range(q, 0, 9));
+	c = plain_conv(20, 1);
+	y = qg_conv(q, "second", y, &c);
+	ck_assert_msg(!q->rc, "%s", q->err.msg);
+	prune(q, y, 16, 4);
+	qg_output(q, y);
+}
+
+/* Compiles, runs and compares; the rows of explain, the caller's to free. */
+static void check(struct qg *q, const struct rivulet_compile_options *opt, struct rivulet_explain *e)
+{
+	uint8_t *in = bytes_of(q->g->inputs[0]), *want = bytes_of(q->g->outputs[0]);
+
+	fill(q, in);
+	interpret(q, in, want);
+	run(q, &board, opt, in, want, e);
+	free(in);
+	free(want);
+}
+
+static bool is_sparse(const struct rivulet_explain *e, const char *node)
+{
+	return strstr(row_of(e, node)->reason, "sparse");
+}
+
+START_TEST(random_layers_equal_the_interpreter)
+{
+	uint32_t taken = 0;
+
+	load(names[_i]);
+	for (uint64_t seed = 0; seed < 60; seed++) {
+		struct rivulet_explain e;
+		struct qg q;
+
+		random_layers(&q, seed + 1000);
+		check(&q, NULL, &e);
+		taken += is_sparse(&e, "first");
+		rivulet_explain_free(&e);
+		rvl_graph_free(q.g);
+	}
+	ck_assert_uint_ge(taken, 20);
+}
+END_TEST
+
+/* Four of sixteen is eight of thirty-two: one pass on each board, a quarter of the dense products. */
+START_TEST(one_model_for_all_boards)
+{
+	const struct rivulet_compile_options off = { .without_modes = 1u << RIVULET_MODE_SPARSE };
+	struct qg_conv c = plain_conv(64, 3);
+	struct rivulet_explain sparse, dense;
+	struct rvl_tensor *y;
+	struct qg q;
+
+	load(names[_i]);
+	y = qg_conv(&q, "conv", open_image(&q, 5, 64, 28, 28), &c);
+	prune(&q, y, 16, 4);
+	qg_output(&q, y);
+	check(&q, NULL, &sparse);
+	check(&q, &off, &dense);
+	ck_assert(is_sparse(&sparse, "conv") && !is_sparse(&dense, "conv"));
+	ck_assert_uint_eq(4 * row_of(&sparse, "conv")->array_macs, row_of(&dense, "conv")->array_macs);
+	ck_assert_uint_ge(row_of(&dense, "conv")->cycles, 3 * row_of(&sparse, "conv")->cycles);
+	ck_assert_uint_lt(row_of(&sparse, "conv")->read_bytes, row_of(&dense, "conv")->read_bytes);
+	ck_assert(sparse.level[0].joule < dense.level[0].joule);
+	rivulet_explain_free(&sparse);
+	rivulet_explain_free(&dense);
+	rvl_graph_free(q.g);
+}
+END_TEST
+
+/* One weight too many in one row of the layer makes another pass of all blocks. */
+START_TEST(fullest_row_decides)
+{
+	static const struct {
+		int64_t kept;
+		uint32_t passes; /* of the four of a dense block */
+	} cases[] = { { 1, 1 }, { 4, 1 }, { 5, 2 }, { 8, 2 }, { 12, 3 }, { 13, 4 }, { 16, 4 } };
+	struct qg_conv c = plain_conv(64, 1);
+
+	load("zu3eg-64");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct rivulet_explain e;
+		struct rvl_tensor *y;
+		struct qg q;
+
+		y = qg_conv(&q, "conv", open_image(&q, i, 64, 28, 28), &c);
+		prune(&q, y, 16, cases[i].kept < 4 ? 1 : 4);
+		for (int64_t n = 0; n < 16; n++) /* the last block of the last row */
+			((int8_t *)y->producer->in[1]->data)[63 * 64 + 48 + n] =
+				n < cases[i].kept ? n + 1 : 0;
+		qg_output(&q, y);
+		check(&q, NULL, &e);
+		ck_assert_int_eq(is_sparse(&e, "conv"), cases[i].passes < 4);
+		ck_assert_uint_eq(row_of(&e, "conv")->array_macs,
+				  row_of(&e, "conv")->macs * cases[i].passes / 4);
+		rivulet_explain_free(&e);
+		rvl_graph_free(q.g);
+	}
+}
+END_TEST
+
+/* A diagonal block has one weight in each row. */
+START_TEST(depthwise_is_sparse)
+{
+	struct qg_conv c = plain_conv(96, 3);
+	struct rivulet_explain e;
+	struct qg q;
+
+	load(names[_i]);
+	c.group = 96;
+	qg_output(&q, qg_conv(&q, "conv", open_image(&q, 6, 96, 28, 28), &c));
+	check(&q, NULL, &e);
+	ck_assert(is_sparse(&e, "conv"));
+	ck_assert_uint_eq(row_of(&e, "conv")->array_macs,
+			  row_of(&e, "conv")->macs * (board.dn * (board.tm / board.tn)));
+	rivulet_explain_free(&e);
+	rvl_graph_free(q.g);
+}
+END_TEST
+
+/* Consumes the graph. */
+static const struct rivulet_program *compile_for(struct qg *q, struct rivulet_blob *out)
+{
+	struct rvl_err err = { "" };
+
+	ck_assert_msg(!rvl_compile_graph(q->g, &board, NULL, out, NULL, &err), "%s", err.msg);
+	return (const void *)out->data;
+}
+
+START_TEST(device_without_the_engine_refuses_the_program)
+{
+	struct qg_conv c = plain_conv(64, 3);
+	struct rivulet_target without;
+	struct rivulet_blob out = { 0 };
+	struct rvl_tensor *y;
+	char err[256] = "";
+	struct qg q;
+
+	load("zu3eg-64");
+	y = qg_conv(&q, "conv", open_image(&q, 7, 64, 28, 28), &c);
+	prune(&q, y, 16, 4);
+	qg_output(&q, y);
+	rivulet_target_of(&board, &without);
+	without.modes = 1 << RIVULET_MODE_DENSE;
+	ck_assert_int_eq(rivulet_program_fits(compile_for(&q, &out), &without, err, sizeof(err)),
+			 -ENOEXEC);
+	ck_assert_str_eq(err, "the program was compiled for CONV modes 2; the device has 1");
+	rivulet_blob_free(&out);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("sparse");
+	TCase *t = add_case(s, "sparse", 300, NULL, NULL);
+
+	tcase_add_loop_test(t, random_layers_equal_the_interpreter, 0, BOARDS);
+	tcase_add_loop_test(t, one_model_for_all_boards, 0, BOARDS);
+	tcase_add_test(t, fullest_row_decides);
+	tcase_add_loop_test(t, depthwise_is_sparse, 0, BOARDS);
+	tcase_add_test(t, device_without_the_engine_refuses_the_program);
+	return run_suite(s);
+}
