@@ -16,6 +16,7 @@
 
 #include "../../runtime/internal.h"
 #include "made_program.h"
+#include "npu/estimate.h"
 #include "rivulet_compiler.h"
 #include "rivulet_isa.h"
 #include "suite.h"
@@ -663,6 +664,7 @@ START_TEST(levels)
 	ck_assert_int_eq(rivulet_runtime_monitor(rt, NULL), -EOPNOTSUPP);
 	for (uint32_t l = 0; l < b->levels; l++) {
 		const struct rivulet_exec_result *r = rivulet_exec_result(e);
+		struct rvl_err why = { "" };
 		struct rivulet_work w;
 
 		ck_assert_int_eq(rivulet_runtime_set_level(rt, l), 0);
@@ -673,8 +675,9 @@ START_TEST(levels)
 		cycles = r->cycles;
 		ck_assert_double_eq_tol((double)r->device_ns,
 					1e9 * (double)cycles / (double)b->level[l].hz, 2);
-		w = (struct rivulet_work){ r->macs, r->read_bytes + r->write_bytes, r->cycles, 0,
-					   0 };
+		ck_assert_int_eq(rvl_work_at((const void *)npu.data, b, l, &w, &why), 0);
+		ck_assert_uint_eq(w.macs, r->macs);
+		ck_assert_uint_eq(w.cycles, r->cycles);
 		ck_assert_uint_eq(r->energy_pj, rivulet_board_energy_pj(b, l, &w));
 		ck_assert_uint_eq(rivulet_runtime_totals(rt)[l].jobs, 1);
 		ck_assert_uint_eq(rivulet_runtime_totals(rt)[l].cycles, cycles);
