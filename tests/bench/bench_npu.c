@@ -26,6 +26,7 @@ static const struct layer vgg16[] = {
 	{ "conv5_3", 512, true },
 };
 
+#define NO_SPARSE	     .without_modes = 1u << RIVULET_MODE_SPARSE
 #define LAYERS	     (sizeof(vgg16) / sizeof(vgg16[0]))
 #define INPUT_BYTES  (3u * 224 * 224)
 #define OUTPUT_BYTES (512u * 7 * 7)
@@ -110,10 +111,11 @@ static int at_twice_latency(const struct rivulet_board *b, const void *program, 
 static int measure(const struct rivulet_board *b, struct rvl_graph *g, bool run, bool table,
 		   struct result *r)
 {
+	const struct rivulet_compile_options dense = { NO_SPARSE };
 	struct rivulet_blob program = { 0 };
 	struct rivulet_explain e = { 0 };
 	struct rvl_err err = { "" };
-	int rc = g ? rvl_compile_graph(g, b, NULL, &program, &e, &err) : -ENOMEM;
+	int rc = g ? rvl_compile_graph(g, b, &dense, &program, &e, &err) : -ENOMEM;
 
 	if (rc) {
 		fprintf(stderr, "bench_npu: %s\n", err.msg);
@@ -200,7 +202,7 @@ static const struct {
  */
 static double gain_of(const struct rivulet_board *b, struct rvl_graph *g, const struct result *with)
 {
-	const struct rivulet_compile_options off = { .no_cascade = true };
+	const struct rivulet_compile_options off = { .no_cascade = true, NO_SPARSE };
 	struct rivulet_explain e = { 0 };
 	struct rvl_err err = { "" };
 	uint64_t cycles = 0;
@@ -220,7 +222,7 @@ static double gain_of(const struct rivulet_board *b, struct rvl_graph *g, const 
 static void show_waits(const struct rivulet_board *b, const char *net, const char *suffix,
 		       struct rvl_graph *g, const struct result *with)
 {
-	const struct rivulet_compile_options off = { .no_prefetch = true };
+	const struct rivulet_compile_options off = { .no_prefetch = true, NO_SPARSE };
 	struct rivulet_explain e = { 0 };
 	struct rvl_err err = { "" };
 	uint64_t wait = 0, cycles = 0;
