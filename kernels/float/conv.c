@@ -12,8 +12,9 @@
 #include "isa.h"
 
 #define STRIP_FLOATS (12 << 10)	/* of copied input rows of a depthwise convolution */
-#define MAX_ITEMS 8		/* parts into which a depthwise convolution is divided */
-#define MAX_ROWS ((int64_t)1 << 18)	/* floats of the input rows under one row of results */
+#define MAX_ITEMS 16		/* parts into which a depthwise convolution is divided */
+#define MAX_ROWS (32 << 10)	/* floats under one row of results; longer rows are divided */
+#define LEAST_COLS 64		/* results of a divided row */
 #define MAX_TAPS 1024		/* of a depthwise convolution */
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -119,29 +120,60 @@ static void inside(const struct rvl_window_axis *a, int64_t x0, int64_t n, int64
 	*lead = x0 < 0 ? least(ceil_div(-x0, a->stride), *past) : 0;
 }
 
-static void next_tap(const struct rvl_window *w, int64_t *tap)
+/* A tap of which the elements [k0, k1) of the kernels have channels [c0, c1). */
+struct tap {
+	int64_t index, left;		/* taps that follow, with this one */
+	int64_t at[RVL_MAX_RANK];	/* of each axis */
+	int64_t c0, c1;
+};
+
+static void find_channels(const struct piece *p, struct tap *t)
 {
-	for (int i = w->rank - 1; i >= 0 && ++tap[i] == w->axis[i].k; i--)
-		tap[i] = 0;
+	int64_t taps = p->v->taps;
+
+	t->c0 = p->k0 / taps + (t->index < p->k0 % taps);
+	t->c1 = p->k1 / taps + (t->index < p->k1 % taps);
+}
+
+/* The tap of element k0. Only taps that have an element of the block are visited. */
+static struct tap first_tap(const struct piece *p)
+{
+	const struct rvl_window *w = &p->v->w;
+	struct tap t = { .index = p->k0 % p->v->taps, .left = least(p->v->taps, p->k1 - p->k0) };
+
+	for (int64_t i = w->rank - 1, at = t.index; i >= 0; i--) {
+		t.at[i] = at % w->axis[i].k;
+		at /= w->axis[i].k;
+	}
+	find_channels(p, &t);
+	return t;
+}
+
+/* The first tap follows the last one. */
+static void next_tap(const struct piece *p, struct tap *t)
+{
+	const struct rvl_window *w = &p->v->w;
+
+	t->left--;
+	t->index = t->index + 1 == p->v->taps ? 0 : t->index + 1;
+	for (int i = w->rank - 1; i >= 0 && ++t->at[i] == w->axis[i].k; i--)
+		t->at[i] = 0;
+	find_channels(p, t);
 }
 
 static void gather_piece(const struct piece *p)
 {
 	const struct rvl_f32_conv *v = p->v;
 	const struct rvl_window_axis *a = &v->w.axis[v->w.rank - 1];
-	int64_t tap[RVL_MAX_RANK] = { 0 }, first = p->pos[v->w.rank - 1] * a->stride - a->pad[0];
-	int64_t q0 = p->k0 / v->taps, r0 = p->k0 % v->taps;
-	int64_t q1 = p->k1 / v->taps, r1 = p->k1 % v->taps;
+	int64_t first = p->pos[v->w.rank - 1] * a->stride - a->pad[0];
 
-	for (int64_t t = 0; t < v->taps; t++, next_tap(&v->w, tap)) {
-		int64_t c0 = q0 + (t < r0), c1 = q1 + (t < r1);
-		int64_t row, lead = 0, past = 0, x0 = first + tap[v->w.rank - 1] * a->dilation;
+	for (struct tap t = first_tap(p); t.left > 0; next_tap(p, &t)) {
+		int64_t row, lead = 0, past = 0, x0 = first + t.at[v->w.rank - 1] * a->dilation;
 
-		if (c0 >= c1)
-			continue;
-		if (row_of(p, tap, &row))
+		if (row_of(p, t.at, &row))
 			inside(a, x0, p->n, &lead, &past);
-		put_tap(p, t, c0, c1, past ? row * a->n + x0 + lead * a->stride : 0, lead, past);
+		put_tap(p, t.index, t.c0, t.c1, past ? row * a->n + x0 + lead * a->stride : 0, lead,
+			past);
 	}
 }
 
@@ -240,24 +272,19 @@ static void gather_flat(const struct flat *f)
 {
 	const struct piece *p = &f->p;
 	const struct rvl_f32_conv *v = p->v;
-	int64_t tap[RVL_MAX_RANK] = { 0 };
-	int64_t q0 = p->k0 / v->taps, r0 = p->k0 % v->taps;
-	int64_t q1 = p->k1 / v->taps, r1 = p->k1 % v->taps;
 
-	for (int64_t t = 0; t < v->taps; t++, next_tap(&v->w, tap)) {
-		int64_t c0 = q0 + (t < r0), c1 = q1 + (t < r1), shift, lead, past;
-		uint32_t mask[RVL_F32_NR], bits;
+	for (struct tap t = first_tap(p); t.left > 0; next_tap(p, &t)) {
+		int64_t shift, lead, past;
+		uint32_t mask[RVL_F32_NR], bits = valid_at(f, t.at, &shift);
 
-		if (c0 >= c1)
-			continue;
-		bits = valid_at(f, tap, &shift);
 		shift += f->first;
 		lead = shift < 0 ? least(-shift, p->n) : 0;
 		past = least(v->in - shift, p->n);
 		past = past < lead ? lead : past;
 		for (int64_t i = 0; i < p->n; i++)
 			mask[i] = bits >> i & 1 ? 0xffffffffu : 0;
-		put_flat(p, t, c0, c1, past > lead ? p->x + shift : p->x, lead, past, mask);
+		put_flat(p, t.index, t.c0, t.c1, past > lead ? p->x + shift : p->x, lead, past,
+			 mask);
 	}
 }
 
@@ -273,6 +300,8 @@ static void gather(const struct rvl_f32_source *s, int64_t at, int64_t first, in
 	struct piece *p = &f.p;
 	int last = v->w.rank - 1;
 
+	if (kc == 0)
+		return;
 	for (int64_t k = 0; n < width && k < kc; k++)
 		zero(dst + k * width + n, width - n);
 	position(&v->w, first, p->pos);
@@ -323,16 +352,19 @@ static struct rvl_f32_job job_of(const struct rvl_f32_conv *v)
 /* ---- depthwise ---- */
 
 /*
- * The input rows under a strip of output rows are copied with their padding. A row is divided into
- * as many parts as the stride, each with every stride-th element, so that all taps read adjacent
- * elements.
+ * The input under a strip of results is copied with its padding, so that all taps read adjacent
+ * elements. On each axis either everything under the strip is copied once, or, where that is less,
+ * what each tap reads is copied apart. A row copied once is divided by the stride: a segment has
+ * every stride-th element from the position of a tap on. Only segments that a tap reads are copied.
  */
 struct strip {
-	int64_t rows;		/* of results */
-	int64_t part;		/* floats of a part of a row */
-	int64_t copied;		/* input rows */
+	int64_t rows, cols;		/* of results */
+	int64_t segments, part;		/* of a copied row; floats of a segment */
+	bool cols_apart, rows_apart;	/* a copy for each tap */
+	int64_t copied;			/* input rows for each tap, or for all */
 	int64_t floats;
-	int64_t strips, items;
+	int64_t down, across;		/* strips of a plane */
+	int64_t items;
 };
 
 struct depthwise {
@@ -359,16 +391,6 @@ static int64_t rows_under(const struct rvl_window_axis *a, int64_t rows)
 	return (rows - 1) * a->stride + (a->k - 1) * a->dilation + 1;
 }
 
-/* Whether the copy of the input rows under one row of results has a reasonable size. */
-static bool rows_fit(const struct rvl_f32_conv *v)
-{
-	const struct rvl_window_axis *x = axis_x(v), y = axis_y(v);
-	int64_t n = x->out + (x->k - 1) * x->dilation;
-
-	return !__builtin_mul_overflow(n, x->stride, &n) &&
-	       !__builtin_mul_overflow(n, rows_under(&y, 1), &n) && n <= MAX_ROWS;
-}
-
 /* What a product of few rows would do worse. */
 static bool may_be_depthwise(const struct rvl_f32_conv *v)
 {
@@ -377,74 +399,142 @@ static bool may_be_depthwise(const struct rvl_f32_conv *v)
 
 static bool is_depthwise(const struct rvl_f32_conv *v)
 {
-	return may_be_depthwise(v) && !v->added && rows_fit(v);
+	return may_be_depthwise(v) && !v->added;
+}
+
+/* Taps whose distance is a multiple of the stride share a segment. */
+static int64_t shared_segments(const struct rvl_window_axis *x)
+{
+	int64_t a = x->stride, b = x->dilation % x->stride;
+
+	while (b) {
+		int64_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return least(x->stride / a, x->k);
+}
+
+/* Divides a copied row under @cols results into segments. Returns its floats. */
+static int64_t divide_row(const struct rvl_window_axis *x, int64_t cols, struct strip *s)
+{
+	int64_t part = cols + (x->k - 1) * x->dilation / x->stride, shared = shared_segments(x);
+
+	s->cols = cols;
+	s->cols_apart = x->k * cols < shared * part;
+	s->segments = s->cols_apart ? x->k : shared;
+	s->part = s->cols_apart ? cols : part;
+	return s->segments * s->part;
+}
+
+static void divide_rows(const struct rvl_window_axis *y, int64_t row, struct strip *s)
+{
+	int64_t rows = (STRIP_FLOATS / row - (y->k - 1) * y->dilation - 1) / y->stride + 1;
+
+	rows = rows < 1 ? 1 : least(rows, y->out);
+	s->copied = rows_under(y, rows);
+	s->rows_apart = y->k * rows < s->copied;
+	if (s->rows_apart) {
+		rows = STRIP_FLOATS / (row * y->k);
+		rows = rows < 1 ? 1 : least(rows, y->out);
+		s->copied = rows;
+	}
+	s->rows = rows;
 }
 
 /* Floats of a strip: an upper bound, which does not grow where an image becomes smaller. */
 static int64_t most_floats(const struct rvl_f32_conv *v)
 {
 	const struct rvl_window_axis *x = axis_x(v), y = axis_y(v);
-	int64_t n = MAX_ROWS;
+	struct strip s;
+	int64_t n = y.k * divide_row(x, least(x->out, LEAST_COLS), &s);
 
-	if (rows_fit(v))
-		n = (x->out + (x->k - 1) * x->dilation) * x->stride * rows_under(&y, 1);
-	return (n > STRIP_FLOATS ? n : STRIP_FLOATS) + 2 * RVL_F32_VL;
+	return (n > MAX_ROWS ? n : MAX_ROWS) + 2 * RVL_F32_VL;
 }
 
 static struct strip strip_of(const struct rvl_f32_conv *v)
 {
 	const struct rvl_window_axis *x = axis_x(v), y = axis_y(v);
-	int64_t last = (x->out - 1) + (x->k - 1) * x->dilation / x->stride;
-	struct strip s = { .part = last + 1 };
-	int64_t row = s.part * x->stride;
+	struct strip s = { 0 };
+	int64_t row = divide_row(x, x->out, &s);
 
-	s.rows = (STRIP_FLOATS / row - (y.k - 1) * y.dilation - 1) / y.stride + 1;
-	s.rows = s.rows < 1 ? 1 : least(s.rows, y.out);
-	s.copied = rows_under(&y, s.rows);
-	s.floats = ceil_div(s.copied * row, RVL_F32_VL) * RVL_F32_VL + RVL_F32_VL;
-	s.strips = ceil_div(y.out, s.rows);
-	s.items = least(v->images * v->group * v->m_group * s.strips, MAX_ITEMS);
+	while (s.cols > LEAST_COLS && y.k * row > MAX_ROWS)
+		row = divide_row(x, ceil_div(s.cols, 2), &s);
+	divide_rows(&y, row, &s);
+	s.floats = (s.rows_apart ? y.k : 1) * s.copied * row;
+	s.floats = ceil_div(s.floats, RVL_F32_VL) * RVL_F32_VL + RVL_F32_VL;
+	s.down = ceil_div(y.out, s.rows);
+	s.across = ceil_div(x->out, s.cols);
+	s.items = least(v->images * v->group * v->m_group * s.down * s.across, MAX_ITEMS);
 	return s;
 }
 
-/* Part @phase of the input rows under @rows rows of results from @oy on. */
-static void copy_part(const struct depthwise *d, const float *plane, int64_t phase, int64_t oy,
-		      int64_t rows, float *dst)
+/* Elements of a row at @x0, @x0 + stride, ...; zeros where the row has none. */
+static void copy_segment(const struct rvl_window_axis *x, const float *row, int64_t x0, int64_t n,
+			 float *dst)
+{
+	int64_t lead, past;
+
+	inside(x, x0, n, &lead, &past);
+	zero(dst, lead);
+	if (past <= lead)
+		past = lead;
+	else if (x->stride == 1)
+		copy(dst + lead, row + x0 + lead, past - lead);
+	else
+		copy_apart(dst + lead, row + x0 + lead * x->stride, past - lead, x->stride);
+	zero(dst + past, n - past);
+}
+
+/* The segments of row @i of a plane; the first result is at @ox. */
+static void copy_row(const struct depthwise *d, const float *plane, int64_t i, int64_t ox, float *dst)
 {
 	const struct rvl_window_axis *x = axis_x(d->v), y = axis_y(d->v);
-	int64_t first = oy * y.stride - y.pad[0], copied = rows_under(&y, rows), part = d->s.part;
-	int64_t lead, past, x0 = phase - x->pad[0];
+	const struct strip *s = &d->s;
+	int64_t first = ox * x->stride - x->pad[0];
 
-	inside(x, x0, part, &lead, &past);
-	for (int64_t i = first; i < first + copied; i++, dst += x->stride * part) {
-		const float *row = plane + i * x->n + x0;
-
-		if (i < 0 || i >= y.n || past <= lead) {
-			zero(dst, part);
-			continue;
-		}
-		zero(dst, lead);
-		if (x->stride == 1)
-			copy(dst + lead, row + lead, past - lead);
-		else
-			copy_apart(dst + lead, row + lead * x->stride, past - lead, x->stride);
-		zero(dst + past, part - past);
+	if (i < 0 || i >= y.n) {
+		zero(dst, s->segments * s->part);
+		return;
 	}
+	for (int64_t g = 0; g < s->segments; g++, dst += s->part) {
+		int64_t at = g * x->dilation;
+
+		copy_segment(x, plane + i * x->n, first + (s->cols_apart ? at : at % x->stride),
+			     s->part, dst);
+	}
+}
+
+/* The input under @rows rows of results from row @oy and column @ox on. */
+static void copy_rows(const struct depthwise *d, const float *plane, int64_t oy, int64_t ox,
+		      int64_t rows, float *dst)
+{
+	const struct rvl_window_axis y = axis_y(d->v);
+	const struct strip *s = &d->s;
+	int64_t first = oy * y.stride - y.pad[0], row = s->segments * s->part;
+	int64_t groups = s->rows_apart ? y.k : 1, step = s->rows_apart ? y.stride : 1;
+	int64_t n = s->rows_apart ? rows : rows_under(&y, rows);
+
+	for (int64_t g = 0; g < groups; g++)
+		for (int64_t i = 0; i < n; i++)
+			copy_row(d, plane, first + g * y.dilation + i * step, ox,
+				 dst + (g * s->copied + i) * row);
 }
 
 /* Pointers to the elements under each tap of the first result of a strip. */
 static void point(const struct depthwise *d, const float *mem, const float **p)
 {
 	const struct rvl_window_axis *x = axis_x(d->v), y = axis_y(d->v);
+	const struct strip *s = &d->s;
+	int64_t tap_rows = s->rows_apart ? s->copied : y.dilation;
 
 	for (int64_t ky = 0; ky < y.k; ky++) {
-		const float *at = mem + ky * y.dilation * x->stride * d->s.part;
+		const float *at = mem + ky * tap_rows * s->segments * s->part;
 
-		for (int64_t kx = 0; kx < x->k; kx++) {
-			int64_t shift = kx * x->dilation;
-
-			*p++ = at + shift % x->stride * d->s.part + shift / x->stride;
-		}
+		for (int64_t kx = 0; kx < x->k; kx++)
+			*p++ = at + kx % s->segments * s->part +
+			       (s->cols_apart ? 0 : kx * x->dilation / x->stride);
 	}
 }
 
@@ -452,20 +542,20 @@ static void point(const struct depthwise *d, const float *mem, const float **p)
 static void run_strip(const struct depthwise *d, int64_t i, float *mem)
 {
 	const struct rvl_f32_conv *v = d->v;
-	int64_t plane = i / d->s.strips, oy = i % d->s.strips * d->s.rows;
-	int64_t rows = least(d->s.rows, axis_y(v).out - oy), width = axis_x(v)->out;
-	int64_t m = plane % (v->group * v->m_group);
+	const struct strip *s = &d->s;
+	int64_t plane = i / s->across / s->down, m = plane % (v->group * v->m_group);
+	int64_t oy = i / s->across % s->down * s->rows, ox = i % s->across * s->cols;
+	int64_t width = axis_x(v)->out, step = s->rows_apart ? 1 : axis_y(v).stride;
 	const float *p[MAX_TAPS];
 	struct rvl_f32_taps_call c = {
-		.p = p, .p_row = axis_y(v).stride * axis_x(v)->stride * d->s.part,
-		.w = v->weights + m * v->taps, .taps = v->taps, .n = width, .rows = rows,
+		.p = p, .p_row = step * s->segments * s->part,
+		.w = v->weights + m * v->taps, .taps = v->taps,
+		.n = least(s->cols, width - ox), .rows = least(s->rows, axis_y(v).out - oy),
 		.bias = v->bias ? v->bias[m] : 0, .lo = v->lo, .hi = v->hi,
-		.y = v->y + plane * v->out + oy * width, .y_row = width,
+		.y = v->y + plane * v->out + oy * width + ox, .y_row = width,
 	};
 
-	for (int64_t phase = 0; phase < axis_x(v)->stride; phase++)
-		copy_part(d, v->x + plane / v->m_group * v->in, phase, oy, rows,
-			  mem + phase * d->s.part);
+	copy_rows(d, v->x + plane / v->m_group * v->in, oy, ox, c.rows, mem);
 	point(d, mem, p);
 	rvl_f32_kernels()->taps(&c);
 }
@@ -474,7 +564,7 @@ static void depthwise_item(void *arg, uint32_t i)
 {
 	const struct depthwise *d = arg;
 	const struct rvl_f32_conv *v = d->v;
-	int64_t strips = v->images * v->group * v->m_group * d->s.strips;
+	int64_t strips = v->images * v->group * v->m_group * d->s.down * d->s.across;
 
 	for (int64_t n = i * strips / d->s.items; n < (i + 1) * strips / d->s.items; n++)
 		run_strip(d, n, d->scratch + i * d->s.floats);

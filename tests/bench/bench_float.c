@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
  * bench_float LAYER...: seconds of float32 operators on one core, and the peak of the instruction
- * set in use. LAYER is conv:CHANNELS:OUTPUTS:SIDE:KERNEL:STRIDE:GROUPS or matmul:ROWS:COLUMNS:INNER.
- * Every layer is run RUNS times; the median of the processor time is printed. tests/bench/bench_float.py
- * compares it with onnxruntime.
+ * set in use. LAYER is conv:CHANNELS:OUTPUTS:SIDE:KERNEL:STRIDE:GROUPS:DILATION,
+ * matmul:ROWS:COLUMNS:INNER or, where the right operand is not constant, dynamic:ROWS:COLUMNS:INNER.
+ * Every layer is run RUNS times; the median of the processor time is printed.
+ * tests/bench/bench_float.py compares it with onnxruntime.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,16 +111,17 @@ static struct rvl_kernel_arg operand(int32_t rank, int64_t a, int64_t b, int64_t
 	return (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = { rank, { a, b, c, d } } };
 }
 
-static void make_conv(struct rvl_kernel_desc *d, const long n[6])
+static void make_conv(struct rvl_kernel_desc *d, const long n[7])
 {
-	long side = (n[2] + n[3] / 2 * 2 - n[3]) / n[4] + 1;
+	long side = (n[2] + (n[3] / 2 * 2 - n[3] + 1) * n[6] - 1) / n[4] + 1;
 
 	d->op = RVL_OP_CONV;
 	d->attr.group = (int32_t)n[5];
 	for (int i = 0; i < 2; i++) {
 		d->attr.kernel[i] = (int32_t)n[3];
 		d->attr.stride[i] = (int32_t)n[4];
-		d->attr.pad[i] = d->attr.pad[i + 2] = (int32_t)n[3] / 2;
+		d->attr.pad[i] = d->attr.pad[i + 2] = (int32_t)(n[3] / 2 * n[6]);
+		d->attr.dilation[i] = (int32_t)n[6];
 	}
 	d->in[0] = operand(4, 1, n[0], n[2], n[2]);
 	d->in[1] = operand(4, n[1], n[0] / n[5], n[3], n[3]);
@@ -128,14 +130,16 @@ static void make_conv(struct rvl_kernel_desc *d, const long n[6])
 
 static void make_layer(struct rvl_kernel_desc *d, const char *name)
 {
-	long n[6];
+	long n[7];
 
 	rvl_attr_init(&d->attr);
-	if (sscanf(name, "conv:%ld:%ld:%ld:%ld:%ld:%ld", n, n + 1, n + 2, n + 3, n + 4, n + 5) == 6) {
+	if (sscanf(name, "conv:%ld:%ld:%ld:%ld:%ld:%ld:%ld", n, n + 1, n + 2, n + 3, n + 4, n + 5,
+		   n + 6) == 7) {
 		make_conv(d, n);
 		return;
 	}
-	if (sscanf(name, "matmul:%ld:%ld:%ld", n, n + 1, n + 2) != 3)
+	if (sscanf(name, "matmul:%ld:%ld:%ld", n, n + 1, n + 2) != 3 &&
+	    sscanf(name, "dynamic:%ld:%ld:%ld", n, n + 1, n + 2) != 3)
 		die("usage: bench_float LAYER...");
 	d->op = RVL_OP_MATMUL;
 	d->in[0] = operand(2, n[0], n[2], 0, 0);
@@ -163,7 +167,7 @@ static double measure(const char *name)
 	x = floats(&d.in[0].shape);
 	w = floats(&d.in[1].shape);
 	y = floats(&d.out[0].shape);
-	d.in[1].data = w;
+	d.in[1].data = strncmp(name, "dynamic", 7) ? w : NULL;
 	if (rvl_kernel_new(&d, false, &k, why))
 		die(why);
 	scratch = aligned_alloc(64, (rvl_kernel_scratch(k) + 127) / 64 * 64);

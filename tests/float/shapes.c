@@ -62,6 +62,47 @@ static void complete(struct product *p)
 		d->in[0].data = p->in[0].p;
 }
 
+static void set_conv(struct product *p, int64_t images, int64_t cg, int64_t mg, int64_t h, int64_t w,
+		     int64_t oh, int64_t ow)
+{
+	const struct rvl_attr *a = &p->d.attr;
+	int64_t group = a->group;
+
+	p->d.op = RVL_OP_CONV;
+	p->d.n_in = 2 + test_rnd(2);
+	test_image(&p->d.in[0], RVL_TYPE_F32, images, cg * group, h, w);
+	test_image(&p->d.in[1], RVL_TYPE_F32, mg * group, cg, a->kernel[0], a->kernel[1]);
+	p->d.in[2] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = { 1, { mg * group } } };
+	test_image(&p->d.out[0], RVL_TYPE_F32, images, mg * group, oh, ow);
+}
+
+/* One axis with any stride and dilation, over at most @most results. Returns the input's size. */
+static int64_t wide_axis(struct rvl_attr *a, int i, uint32_t most, int64_t *out)
+{
+	int64_t n;
+
+	a->kernel[i] = 1 + (int32_t)test_rnd(4);
+	a->stride[i] = 1 + (int32_t)test_rnd(test_rnd(2) ? 2 : 9);
+	a->dilation[i] = 1 + (int32_t)test_rnd(test_rnd(2) ? 1 : 60);
+	*out = 1 + test_rnd(most);
+	n = (*out - 1) * a->stride[i] + (int64_t)(a->kernel[i] - 1) * a->dilation[i] + 1;
+	a->pad[i] = (int32_t)test_rnd(n / 2 < 80 ? (uint32_t)n / 2 + 1 : 80);
+	a->pad[i + 2] = a->pad[i] / 2;
+	return n - a->pad[i] - a->pad[i + 2];
+}
+
+/* A depthwise convolution whose planes are divided into strips. */
+static void random_strips(struct product *p)
+{
+	int64_t oh, ow, h, w;
+	bool flat = test_rnd(3) == 0;
+
+	p->d.attr.group = 1 + (int32_t)test_rnd(2);
+	h = wide_axis(&p->d.attr, 0, flat ? 2 : 150, &oh);
+	w = wide_axis(&p->d.attr, 1, flat ? 20000 : 300, &ow);
+	set_conv(p, 1, 1, 1 + test_rnd(2), h, w, oh, ow);
+}
+
 static void random_conv(struct product *p)
 {
 	int64_t group = 1, cg = 1 + test_rnd(test_rnd(4) ? 20 : 120), images = 1 + !test_rnd(6);
@@ -78,21 +119,18 @@ static void random_conv(struct product *p)
 		group = 1 + test_rnd(6);
 		cg = 1 + test_rnd(12);
 	}
-	p->d.op = RVL_OP_CONV;
-	p->d.n_in = 2 + test_rnd(2);
 	p->d.attr.group = (int32_t)group;
 	oh = test_axis(&p->d.attr, 0, h, test_rnd(20) ? 5 : 12);
 	ow = test_axis(&p->d.attr, 1, w, test_rnd(20) ? 5 : 12);
-	test_image(&p->d.in[0], RVL_TYPE_F32, images, cg * group, h, w);
-	test_image(&p->d.in[1], RVL_TYPE_F32, mg * group, cg, p->d.attr.kernel[0], p->d.attr.kernel[1]);
-	p->d.in[2] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = { 1, { mg * group } } };
-	test_image(&p->d.out[0], RVL_TYPE_F32, images, mg * group, oh, ow);
+	set_conv(p, images, cg, mg, h, w, oh, ow);
 }
 
 /* Sizes about those at which the product is divided, and small ones. */
 static int64_t size(void)
 {
-	return test_rnd(20) ? 1 + test_rnd(40) : 90 + test_rnd(130);
+	if (!test_rnd(100))
+		return 470 + test_rnd(60);
+	return test_rnd(20) ? 1 + test_rnd(40) : 90 + test_rnd(150);
 }
 
 static int64_t inner(void)
@@ -148,7 +186,9 @@ static void random_product(struct product *p)
 {
 	memset(p, 0, sizeof(*p));
 	rvl_attr_init(&p->d.attr);
-	if (test_rnd(2))
+	if (!test_rnd(40))
+		random_strips(p);
+	else if (test_rnd(2))
 		random_conv(p);
 	else if (test_rnd(2))
 		random_gemm(p);

@@ -28,6 +28,34 @@ START_TEST(every_set_is_close_to_the_reference)
 }
 END_TEST
 
+/* Each result is the bias. A visit of all taps of each image would exceed the limit of a test. */
+START_TEST(taps_without_channels_cost_nothing)
+{
+	enum { IMAGES = 64, SIDE = 46339 };
+	static float bias[4] = { 1, 2, 3, 4 }, x[1], y[IMAGES * 4];
+	struct rvl_kernel_desc d = { .op = RVL_OP_CONV, .n_in = 3, .n_out = 1 };
+	char why[RVL_WHY_MAX];
+	struct rvl_kernel *k;
+
+	rvl_attr_init(&d.attr);
+	for (int i = 0; i < 2; i++) {
+		d.attr.kernel[i] = SIDE;
+		d.attr.pad[i] = d.attr.pad[i + 2] = SIDE / 2;
+	}
+	d.in[0] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = { 4, { IMAGES, 0, 1, 1 } } };
+	d.in[1] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = { 4, { 4, 0, SIDE, SIDE } } };
+	d.in[2] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = { 1, { 4 } } };
+	d.out[0] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = { 4, { IMAGES, 4, 1, 1 } } };
+	ck_assert_int_eq(rvl_kernel_new(&d, false, &k, why), 0);
+	ck_assert_uint_eq(rvl_kernel_scratch(k), 0);
+	ck_assert_int_eq(rvl_kernel_run(k, (const void *[]) { x, x, bias }, (void *[]) { y }, NULL, NULL),
+			 0);
+	for (int i = 0; i < IMAGES * 4; i++)
+		ck_assert_float_eq(y[i], bias[i % 4]);
+	rvl_kernel_free(k);
+}
+END_TEST
+
 /* ---- functions ---- */
 
 #define STEP 4099	/* of the bits of a number: some million numbers of both signs */
@@ -99,6 +127,7 @@ int main(void)
 	TCase *shapes = add_case(s, "shapes", 3600, NULL, NULL);
 
 	tcase_add_loop_test(shapes, every_set_is_close_to_the_reference, 0, 8);
+	tcase_add_test(shapes, taps_without_channels_cost_nothing);
 	tcase_add_loop_test(shapes, functions_are_exact_in_every_set, 0,
 			    sizeof(functions) / sizeof(functions[0]));
 	return run_suite(s);
