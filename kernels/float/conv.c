@@ -59,9 +59,9 @@ static inline void copy_apart(float *dst, const float *src, int64_t n, int64_t s
 
 	/* The second vector has one element more than the results need, so the last ones are left. */
 	for (; step == 2 && i + 4 < n; i += 4)
-		*(quad *)(dst + i) = __builtin_shuffle(*(const quad *)(src + 2 * i),
-						       *(const quad *)(src + 2 * i + 4),
-						       (quad) { 0, 2, 4, 6 });
+		*(quad *)(dst + i) = __builtin_shufflevector(*(const quad *)(src + 2 * i),
+							     *(const quad *)(src + 2 * i + 4),
+							     0, 2, 4, 6);
 	for (; i < n; i++)
 		dst[i] = src[i * step];
 }

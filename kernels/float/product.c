@@ -37,22 +37,21 @@ int64_t rvl_f32_packed(int64_t n, int64_t k, int width)
 
 /* Four floats of any alignment. */
 typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int32_t lanes __attribute__((vector_size(16)));
 
 /* dst[k * width + i] = x[i * step + k] for four rows i and four k. */
 static inline void transpose_quad(const float *x, int64_t step, int width, float *dst)
 {
 	quad a = *(const quad *)x, b = *(const quad *)(x + step);
 	quad c = *(const quad *)(x + 2 * step), d = *(const quad *)(x + 3 * step);
-	quad ab0 = __builtin_shuffle(a, b, (lanes) { 0, 4, 1, 5 });
-	quad ab1 = __builtin_shuffle(a, b, (lanes) { 2, 6, 3, 7 });
-	quad cd0 = __builtin_shuffle(c, d, (lanes) { 0, 4, 1, 5 });
-	quad cd1 = __builtin_shuffle(c, d, (lanes) { 2, 6, 3, 7 });
+	quad ab0 = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+	quad ab1 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+	quad cd0 = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+	quad cd1 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
 
-	*(quad *)dst = __builtin_shuffle(ab0, cd0, (lanes) { 0, 1, 4, 5 });
-	*(quad *)(dst + width) = __builtin_shuffle(ab0, cd0, (lanes) { 2, 3, 6, 7 });
-	*(quad *)(dst + 2 * width) = __builtin_shuffle(ab1, cd1, (lanes) { 0, 1, 4, 5 });
-	*(quad *)(dst + 3 * width) = __builtin_shuffle(ab1, cd1, (lanes) { 2, 3, 6, 7 });
+	*(quad *)dst = __builtin_shufflevector(ab0, cd0, 0, 1, 4, 5);
+	*(quad *)(dst + width) = __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7);
+	*(quad *)(dst + 2 * width) = __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5);
+	*(quad *)(dst + 3 * width) = __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7);
 }
 
 static void fill_each(const float *x, int64_t step, int64_t k_step, int64_t n, int64_t kc, int width,
