@@ -760,7 +760,7 @@ START_TEST(board_without_dense_mode)
 	struct outcome o;
 	struct qg q;
 
-	b.modes = 2;
+	b.modes = 4;
 	qg_open(&q, 6);
 	residual_block(&q, 0);
 	interpret(&q, &io);
