@@ -406,13 +406,13 @@ static int setup_dense(struct rvl_kernel *k)
 	struct rvl_i8_source s = {
 		.weight = merged > 1 ? merged_weight_at : weight_at, .ctx = &ctx,
 		.groups = g->group / merged,
-		.n = merged * (g->m / g->group), .taps = taps, .kc = merged * cg,
+		.n = merged * (g->m / g->group), .rows = g->oh * g->ow, .taps = taps, .kc = merged * cg,
 	};
 
 	k->i8 = rvl_i8_pack(k, &s, &k->q);
 	if (!k->i8)
 		return -ENOMEM;
-	k->scratch += (size_t)rvl_i8_scratch(k->i8, k->g.oh * k->g.ow);
+	k->scratch += (size_t)rvl_i8_scratch(k->i8, s.rows);
 	return 0;
 }
 
@@ -560,14 +560,14 @@ static int setup_matmul_fast(struct rvl_kernel *k)
 		.k = k, .w = k->d.in[1].data, .row = g->b_col, .tap = 0, .col = g->b_k,
 	};
 	struct rvl_i8_source s = {
-		.weight = weight_at, .ctx = &ctx, .groups = 1, .n = g->n, .taps = 1, .kc = g->k,
+		.weight = weight_at, .ctx = &ctx, .groups = 1, .n = g->n, .rows = g->m, .taps = 1, .kc = g->k,
 		.scattered = g->a_k != 1,
 	};
 
 	k->i8 = rvl_i8_pack(k, &s, &k->q);
 	if (!k->i8)
 		return -ENOMEM;
-	k->scratch = (size_t)rvl_i8_scratch(k->i8, g->m);
+	k->scratch = (size_t)rvl_i8_scratch(k->i8, s.rows);
 	k->run = run_matmul_fast;
 	return 0;
 }

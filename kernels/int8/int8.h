@@ -22,18 +22,18 @@ struct rvl_i8_post {
 /*
  * One tile: up to @mr rows by up to @nr columns. Row i reads @kc bytes, a multiple of the set's @kr,
  * at a[t * mr + i] for each tap t, and no byte outside them. All pointers are valid, whatever @rows
- * is. A set that widens reads rows and weights of int16, and has one tap.
+ * is. If @widened, the rows are int16, and there is one tap; @wide implies @widened.
  */
 struct rvl_i8_gemm_call {
 	const uint8_t *const *a;
 	int64_t taps, kc;
-	const void *w;		/* int8 or int16 [tap][kc / kr][nr][kr] */
+	const void *w;		/* int8, or int16 if @wide, [tap][kc / kr][nr][kr] */
 	const int32_t *bias;	/* [nr], as all that follows corrected for the zero point */
 	const float *scale;	/* [nr] */
 	uint8_t *y;
 	int64_t y_stride;	/* bytes between rows */
 	int rows, cols;
-	bool x_u8;
+	bool x_u8, widened, wide;
 	const struct rvl_i8_post *post;
 };
 
@@ -44,7 +44,8 @@ struct rvl_i8_gemm_call {
 struct rvl_i8_dw_call {
 	const uint8_t *const *p;
 	int64_t taps, pixels, x_step, channels;
-	const void *w;		/* as above [tile][taps / kr][nr][kr], channels in the order of rvl_i8_dw_channel() */
+	/* [tile][taps / kr][nr][kr], int16 if the set widens, channels as rvl_i8_dw_channel() says */
+	const void *w;
 	const int32_t *bias;	/* [tile * nr], in the same order */
 	const float *scale;
 	uint8_t *y;
@@ -67,7 +68,7 @@ struct rvl_i8_kernels {
 	/* What the kernels add to a byte before they multiply: [0] to int8, [1] to uint8. */
 	int32_t offset[2];
 	void (*gemm)(const struct rvl_i8_gemm_call *c);
-	/* Writes @n bytes as int16, where gemm() reads rows of int16; else NULL. */
+	/* Writes @n bytes as int16; NULL where gemm() reads no rows of int16. */
 	void (*widen)(const uint8_t *p, int64_t n, bool u8, int16_t *dst);
 	struct rvl_i8_dw dw[2];	/* the second one for few channels; run is NULL where there is none */
 	/* dst[i] = requantised sum[i] for i < 16 */
@@ -84,12 +85,6 @@ static inline int rvl_i8_dw_channel(const struct rvl_i8_dw *dw, int i)
 	int per_vector = dw->nr / dw->kr;
 
 	return i % per_vector / 4 * 4 * dw->kr + i / per_vector * 4 + i % 4;
-}
-
-/* Bytes of a packed weight. */
-static inline int64_t rvl_i8_weight_size(const struct rvl_i8_kernels *f)
-{
-	return f->widen ? (int64_t)sizeof(int16_t) : 1;
 }
 
 extern const struct rvl_i8_kernels rvl_i8_scalar;

@@ -13,6 +13,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define NR (2 * HALF)
+#define CHUNK 128	/* channels that are widened at a time */
 
 /* 2 * HALF values of int16 from as many bytes. */
 TARGET INLINE vec widen(const uint8_t *p, const int x_u8)
@@ -67,11 +68,17 @@ TARGET INLINE void store_part(uint8_t *y, half v, int64_t n)
 
 /* ---- matrix product ---- */
 
-/* Adds the products of two channels of every row. */
-TARGET INLINE void step(vec sum[MR][2], const int16_t *const x[MR], int64_t k, const int16_t *w,
-			const int rows)
+/* NR weights as int16, from weight @at of those packed. */
+TARGET INLINE vec load_weights(const void *w, int64_t at, const int wide)
 {
-	vec w0 = V_LOAD(w), w1 = V_LOAD(w + NR);
+	return wide ? V_LOAD((const int16_t *)w + at) : V_CVTS(V_LOAD_BYTES((const int8_t *)w + at));
+}
+
+/* Adds the products of channels @k and @k + 1 of every row. */
+TARGET INLINE void step(vec sum[MR][2], const int16_t *const x[MR], int64_t k, const void *w,
+			const int rows, const int wide)
+{
+	vec w0 = load_weights(w, k * NR, wide), w1 = load_weights(w, (k + 1) * NR, wide);
 
 #pragma GCC unroll 8
 	for (int i = 0; i < rows; i++) {
@@ -102,32 +109,39 @@ TARGET INLINE void store_tile(const struct rvl_i8_gemm_call *c, vec sum[MR][2], 
 	}
 }
 
-/* The empty statement keeps gcc 12 from spilling sums inside the loop. */
-TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows)
+TARGET INLINE void begin_sums(const struct rvl_i8_gemm_call *c, vec sum[MR][2], const int rows)
 {
-	const int64_t kc = c->kc;
-	const int16_t *x[MR], *w = c->w;
-	vec sum[MR][2];
-
 #pragma GCC unroll 8
 	for (int i = 0; i < rows; i++) {
-		x[i] = (const int16_t *)(const void *)c->a[i];
 		sum[i][0] = V_LOAD(c->bias);
 		sum[i][1] = V_LOAD(c->bias + HALF);
 	}
-	for (int64_t k = 0; k < kc; k += 2, w += 2 * NR)
-		step(sum, x, k, w, rows);
+}
+
+/* The empty statement keeps gcc 12 from spilling sums inside the loop before it. */
+TARGET INLINE void end_sums(const struct rvl_i8_gemm_call *c, vec sum[MR][2], const int rows)
+{
 #pragma GCC unroll 8
 	for (int i = 0; i < rows; i++)
 		__asm__("" : "+x"(sum[i][0]), "+x"(sum[i][1]));
 	store_tile(c, sum, rows);
 }
 
-#define TILE(rows) \
-	TARGET static void tile_##rows(const struct rvl_i8_gemm_call *c) \
-	{ \
-		tile(c, rows); \
-	}
+TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows, const int wide)
+{
+	const int64_t kc = c->kc;
+	const void *w = c->w;
+	const int16_t *x[MR];
+	vec sum[MR][2];
+
+#pragma GCC unroll 8
+	for (int i = 0; i < rows; i++)
+		x[i] = (const int16_t *)(const void *)c->a[i];
+	begin_sums(c, sum, rows);
+	for (int64_t k = 0; k < kc; k += 2)
+		step(sum, x, k, w, rows, wide);
+	end_sums(c, sum, rows);
+}
 
 TARGET INLINE void widen_all(const uint8_t *p, int64_t n, int16_t *dst, const int x_u8)
 {
@@ -141,6 +155,44 @@ TARGET INLINE void widen_all(const uint8_t *p, int64_t n, int16_t *dst, const in
 	part = widen_part(p + i, (size_t)(n - i), x_u8);
 	memcpy(dst + i, &part, (size_t)(n - i) * sizeof(*dst));
 }
+
+/* The tile for rows of bytes, which widens them chunk by chunk. */
+TARGET INLINE void byte_tile(const struct rvl_i8_gemm_call *c, const int rows, const int x_u8)
+{
+	int16_t chunk[MR][CHUNK] __attribute__((aligned(64)));
+	const int8_t *w = c->w;
+	const int16_t *x[MR];
+	vec sum[MR][2];
+
+	for (int i = 0; i < rows; i++)
+		x[i] = chunk[i];
+	begin_sums(c, sum, rows);
+	for (int64_t at = 0; at < c->taps * c->kc;) {
+		int64_t first = at % c->kc, n = c->kc - first < CHUNK ? c->kc - first : CHUNK;
+
+#pragma GCC unroll 8
+		for (int i = 0; i < rows; i++)
+			widen_all(c->a[at / c->kc * MR + i] + first, n, chunk[i], x_u8);
+		for (int64_t k = 0; k < n; k += 2)
+			step(sum, x, k, w, rows, 0);
+		at += n;
+		w += n * NR;
+	}
+	end_sums(c, sum, rows);
+}
+
+#define TILE(rows) \
+	TARGET static void tile_##rows(const struct rvl_i8_gemm_call *c) \
+	{ \
+		if (c->wide) \
+			tile(c, rows, 1); \
+		else if (c->widened) \
+			tile(c, rows, 0); \
+		else if (c->x_u8) \
+			byte_tile(c, rows, 1); \
+		else \
+			byte_tile(c, rows, 0); \
+	}
 
 TARGET static void widen_bytes(const uint8_t *p, int64_t n, bool u8, int16_t *dst)
 {

@@ -23,6 +23,8 @@ static int64_t round_up(int64_t n, int64_t step)
 }
 
 #define SIDE 32	/* columns that are looked at side by side */
+#define WIDE_TILES 4	/* least tiles of rows that are copied as int16 */
+#define WIDE_WEIGHTS (512 << 10)	/* most bytes of weights that are packed as int16 */
 
 static int64_t planes_of_columns(const struct rvl_i8_source *s, int64_t first, int64_t past)
 {
@@ -41,11 +43,11 @@ static int64_t planes_of_columns(const struct rvl_i8_source *s, int64_t first, i
 	return planes;
 }
 
-static int64_t planes_of(const struct rvl_i8_kernels *f, const struct rvl_i8_source *s)
+static int64_t planes_of(const struct rvl_i8_source *s, bool wide)
 {
 	int64_t planes = 1, columns = s->groups * s->n;
 
-	if (f->widen)
+	if (wide)
 		return 1;
 	for (int64_t n = 0; n < columns && planes < 3; n += SIDE) {
 		int64_t past = columns - n < SIDE ? columns : n + SIDE;
@@ -91,7 +93,7 @@ static int32_t corrected_bias(const struct rvl_i8_mat *m, const struct rvl_qpara
 /* Stores the part of the weight @v that is in plane @plane. */
 static void store(const struct rvl_i8_mat *m, int64_t at, int32_t v, int64_t plane)
 {
-	if (m->f->widen)
+	if (m->wide)
 		((int16_t *)m->w)[at] = (int16_t)v;
 	else
 		((int8_t *)m->w)[at] = part(v, plane);
@@ -144,7 +146,7 @@ static void pack_columns(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
 
 static int allocate(struct rvl_kernel *k, struct rvl_i8_mat *m, int64_t weights, int64_t columns)
 {
-	m->w = rvl_kernel_mem(k, weights, (size_t)rvl_i8_weight_size(m->f));
+	m->w = rvl_kernel_mem(k, weights, (size_t)rvl_i8_weight_size(m));
 	m->bias = rvl_kernel_mem(k, columns, sizeof(*m->bias));
 	m->scale = rvl_kernel_mem(k, columns, sizeof(*m->scale));
 	return m->w && m->bias && m->scale ? 0 : -ENOMEM;
@@ -160,7 +162,7 @@ static bool are_bounded(const float *scale, int64_t n)
 }
 
 static struct rvl_i8_mat *new_mat(struct rvl_kernel *k, const struct rvl_i8_source *s,
-				  const struct rvl_qparams *q)
+				  const struct rvl_qparams *q, bool wide)
 {
 	struct rvl_i8_mat *m = rvl_kernel_mem(k, 1, sizeof(*m));
 
@@ -168,7 +170,7 @@ static struct rvl_i8_mat *new_mat(struct rvl_kernel *k, const struct rvl_i8_sour
 		return NULL;
 	*m = (struct rvl_i8_mat) {
 		.f = rvl_i8_kernels(), .groups = s->groups, .n = s->n,
-		.planes = planes_of(rvl_i8_kernels(), s),
+		.planes = planes_of(s, wide), .wide = wide,
 		.positions = s->taps, .channels = s->kc, .x_u8 = q->x_u8,
 		.post = rvl_i8_post(q->lo, q->hi, q->yz, q->y_u8),
 	};
@@ -176,14 +178,31 @@ static struct rvl_i8_mat *new_mat(struct rvl_kernel *k, const struct rvl_i8_sour
 	return m;
 }
 
+/* Products of few rows are limited by the memory of the weights, and a copy of a row has few uses. */
+static bool copies_rows(const struct rvl_i8_kernels *f, const struct rvl_i8_source *s)
+{
+	return f->widen && s->rows >= (int64_t)f->mr * WIDE_TILES;
+}
+
+/*
+ * Whether weights are packed as int16. The kernel then saves their conversion for every tile of rows,
+ * but reads twice the bytes, which takes longer where they do not stay in the second-level cache.
+ */
+static bool has_wide_weights(const struct rvl_i8_kernels *f, const struct rvl_i8_source *s)
+{
+	return copies_rows(f, s) &&
+	       s->groups * s->n * s->taps * s->kc * (int64_t)sizeof(int16_t) <= WIDE_WEIGHTS;
+}
+
 struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source *s,
 			       const struct rvl_qparams *q)
 {
-	struct rvl_i8_mat *m = new_mat(k, s, q);
+	struct rvl_i8_mat *m = new_mat(k, s, q, has_wide_weights(rvl_i8_kernels(), s));
 	int64_t columns;
 
 	if (!m)
 		return NULL;
+	m->widens = copies_rows(m->f, s);
 	m->gathers = s->scattered || !s->kc || s->kc % m->f->kr;
 	m->taps = m->gathers ? 1 : m->planes * s->taps;
 	m->kc = m->gathers ? round_up(m->planes * s->taps * s->kc, m->f->kr) : s->kc;
@@ -231,7 +250,7 @@ static void pack_channel(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
 struct rvl_i8_mat *rvl_i8_pack_dw(struct rvl_kernel *k, const struct rvl_i8_source *s,
 				  const struct rvl_qparams *q, bool *fits)
 {
-	struct rvl_i8_mat *m = new_mat(k, s, q);
+	struct rvl_i8_mat *m = new_mat(k, s, q, rvl_i8_kernels()->widen);
 	int64_t nr, columns;
 
 	*fits = true;

@@ -10,6 +10,7 @@
 #define MAX_TILES 16	/* tiles of rows that are prepared together */
 #define TILE_MEMORY (16 << 10)	/* bytes of these tiles */
 #define WIDE_MEMORY (192 << 10)	/* and if they hold copies as int16 */
+#define AHEAD_MEMORY (512 << 10)	/* bytes of the tiles of all parts where these have several */
 #define MEMORY (4 << 20)	/* bytes of the tiles of all parts, unless one tile is larger */
 #define CACHED_WEIGHTS (256 << 10)	/* bytes that stay in the second-level cache */
 
@@ -44,7 +45,7 @@ static int64_t lines(int64_t bytes)
 
 static int64_t weight_bytes(const struct rvl_i8_mat *m)
 {
-	return m->taps * m->kc * m->f->nr * rvl_i8_weight_size(m->f);	/* of a block of columns */
+	return m->taps * m->kc * m->f->nr * rvl_i8_weight_size(m);	/* of a block of columns */
 }
 
 static int64_t pointer_bytes(const struct rvl_i8_mat *m, int64_t taps)
@@ -53,13 +54,24 @@ static int64_t pointer_bytes(const struct rvl_i8_mat *m, int64_t taps)
 }
 
 /*
- * Rows are spread evenly over the tiles, in pairs. Weights that do not stay in the cache are read
- * once for several tiles.
+ * How many tiles of rows each of @parts parts prepares together: several if weights do not stay in
+ * the cache, which are then read once for all of them, but no more than the part computes.
  */
+static int64_t tiles_ahead(const struct rvl_i8_mat *m, const struct split *s, int64_t parts)
+{
+	int64_t memory = least(m->widens ? WIDE_MEMORY : TILE_MEMORY, AHEAD_MEMORY / parts);
+	int64_t most = least(s->by_columns ? s->tiles : ceil_div(s->tiles, parts), MAX_TILES);
+
+	if (m->blocks * weight_bytes(m) <= CACHED_WEIGHTS || s->tile_bytes > memory)
+		return 1;
+	return least(memory / s->tile_bytes, most);
+}
+
+/* Rows are spread evenly over the tiles, in pairs. */
 static struct split split_of(const struct rvl_i8_mat *m, int64_t rows)
 {
-	struct split s = { .ahead = 1 };
-	int64_t most, memory;
+	struct split s = { 0 };
+	int64_t parts;
 
 	s.step = ceil_div(ceil_div(rows, ceil_div(rows, m->f->mr)), 2) * 2;
 	s.step = least(s.step, least(m->f->mr, rows));
@@ -67,20 +79,19 @@ static struct split split_of(const struct rvl_i8_mat *m, int64_t rows)
 	s.taps = m->taps;
 	s.kc = m->kc;
 	s.row_bytes = m->gathers ? m->kc : 0;
-	if (m->f->widen) {
+	if (m->widens) {
 		s.narrow_bytes = lines(m->gathers ? s.step * m->kc : pointer_bytes(m, m->taps));
 		s.taps = 1;
 		s.kc = m->taps * m->kc;
 		s.row_bytes = s.kc * (int64_t)sizeof(int16_t);
 	}
 	s.tile_bytes = pointer_bytes(m, s.taps) + lines(s.step * s.row_bytes);
-	memory = m->f->widen ? WIDE_MEMORY : TILE_MEMORY;
-	if (m->blocks * weight_bytes(m) > CACHED_WEIGHTS && s.tile_bytes < memory)
-		s.ahead = least(least(memory / s.tile_bytes, MAX_TILES), s.tiles);
 	s.by_columns = m->blocks > 1 && s.tiles < (s.row_bytes ? FEW_TILES : 2 * MAX_ITEMS);
-	most = s.row_bytes && s.by_columns ? FEW_TILES : MAX_ITEMS;
+	parts = least(s.by_columns ? m->blocks : s.tiles,
+		      s.row_bytes && s.by_columns ? FEW_TILES : MAX_ITEMS);
+	s.ahead = tiles_ahead(m, &s, parts);
 	s.part_bytes = s.ahead * s.tile_bytes + s.narrow_bytes;
-	s.items = least(s.by_columns ? m->blocks : s.tiles, least(most, MEMORY / s.part_bytes));
+	s.items = least(parts, MEMORY / s.part_bytes);
 	s.items = s.items < 1 ? 1 : s.items;
 	return s;
 }
@@ -142,13 +153,13 @@ static void prepare(const struct run *r, int64_t group, int64_t tile, uint8_t *d
 	const struct rvl_i8_job *j = r->j;
 	const struct rvl_i8_mat *m = j->m;
 	uint8_t *copies = dst + pointer_bytes(m, r->s.taps);
-	uint8_t *first = m->f->widen ? narrow : m->gathers ? copies : dst;
+	uint8_t *first = m->widens ? narrow : m->gathers ? copies : dst;
 	int rows = rows_of(r, tile);
 
 	j->fill(j, group, tile * r->s.step, rows, first);
 	if (!m->gathers)
 		complete(m, (const uint8_t **)(void *)first, rows);
-	if (m->f->widen)
+	if (m->widens)
 		widen_tile(m, narrow, rows, (int16_t *)(void *)copies);
 	if (r->s.row_bytes)
 		point_at_rows(r, copies, rows, (const uint8_t **)(void *)dst);
@@ -166,7 +177,7 @@ static void compute(const struct run *r, int64_t group, int64_t block, int64_t t
 		.scale = m->scale + at * nr, .y_stride = j->y_stride,
 		.y = j->y + tile * r->s.step * j->y_stride + group * m->n + block * nr,
 		.rows = rows_of(r, tile), .cols = (int)least(nr, m->n - block * nr),
-		.x_u8 = m->x_u8, .post = &m->post,
+		.x_u8 = m->x_u8, .widened = m->widens, .wide = m->wide, .post = &m->post,
 	};
 
 	m->f->gemm(&c);

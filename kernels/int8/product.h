@@ -11,14 +11,15 @@ struct rvl_i8_source {
 	int32_t (*weight)(const void *ctx, int64_t n, int64_t tap, int64_t c);
 	const void *ctx;
 	int64_t groups, n;	/* groups, and output channels of each */
+	int64_t rows;		/* that a run multiplies */
 	int64_t taps, kc;	/* kernel positions, channels of each */
 	bool scattered;		/* the activations of a position are not adjacent */
 };
 
 /*
  * Packed weights. Those that do not fit the packed type, as int8 may not hold weights with a zero
- * point, are sums of two or three values: taps = planes * kernel positions, and every plane reads the same
- * activations. Where the channels of a tap are not adjacent, or do not fill the steps of the
+ * point, are sums of two or three values: taps = planes * kernel positions, and every plane reads
+ * the same activations. Where the channels of a tap are not adjacent, or do not fill the steps of the
  * kernel, a row is gathered: taps is 1, and kc covers all planes and positions.
  */
 struct rvl_i8_mat {
@@ -29,7 +30,9 @@ struct rvl_i8_mat {
 	int64_t planes, positions, channels;	/* planes, and the source's taps and kc */
 	bool gathers;
 	bool x_u8;
-	void *w;		/* int8, or int16 where the kernels widen */
+	bool widens;		/* rows are copied as int16 */
+	bool wide;		/* the weights are int16 */
+	void *w;		/* int8 or int16 */
 	int32_t *bias;
 	float *scale;
 	struct rvl_i8_post post;
@@ -72,6 +75,12 @@ struct rvl_i8_job {
 /** y[c * y_pitch + r] = x[r * x_pitch + c] for @rows rows and @cols columns of bytes. */
 void rvl_i8_transpose(const uint8_t *x, int64_t x_pitch, int64_t rows, int64_t cols, uint8_t *y,
 		      int64_t y_pitch);
+
+/** Bytes of a packed weight. */
+static inline int64_t rvl_i8_weight_size(const struct rvl_i8_mat *m)
+{
+	return m->wide ? (int64_t)sizeof(int16_t) : 1;
+}
 
 int64_t rvl_i8_scratch(const struct rvl_i8_mat *m, int64_t rows);
 void rvl_i8_run(const struct rvl_i8_job *j, const struct rvl_pool *pool);

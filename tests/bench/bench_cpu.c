@@ -88,8 +88,9 @@ static double measure_peak(const struct peak *p)
 
 struct layer {
 	const char *name;
-	int64_t side, channels, kernel, stride;
+	int64_t side, channels, kernel, stride;	/* of a convolution */
 	bool depthwise;
+	int64_t rows, terms, columns;	/* of a matrix product; rows is 0 for a convolution */
 	struct rvl_kernel *k;
 	uint8_t *x, *y;
 	void *scratch;
@@ -98,6 +99,7 @@ struct layer {
 
 #define LAYER(n, s, c, k, st, dw) \
 	{ .name = n, .side = s, .channels = c, .kernel = k, .stride = st, .depthwise = dw }
+#define DENSE(n, m, k, c) { .name = n, .rows = m, .terms = k, .columns = c }
 static struct layer layers[] = {
 	LAYER("conv1x1_56_128", 56, 128, 1, 1, false),
 	LAYER("conv1x1_28_256", 28, 256, 1, 1, false),
@@ -110,6 +112,9 @@ static struct layer layers[] = {
 	LAYER("depthwise_14_384", 14, 384, 3, 1, true),
 	LAYER("depthwise_112_32_by2", 112, 32, 3, 2, true),
 	LAYER("depthwise_56_144_by2", 56, 144, 3, 2, true),
+	DENSE("dense_1_4096_4096", 1, 4096, 4096),
+	DENSE("dense_4_4096_4096", 4, 4096, 4096),
+	DENSE("dense_1_9216_4096", 1, 9216, 4096),
 };
 
 #define LAYERS (sizeof(layers) / sizeof(layers[0]))
@@ -121,8 +126,11 @@ static int64_t results(const struct layer *l)
 
 static double macs_of(const struct layer *l)
 {
-	double out = (double)(results(l) * results(l) * l->channels);
+	double out;
 
+	if (l->rows)
+		return (double)(l->rows * l->terms * l->columns);
+	out = (double)(results(l) * results(l) * l->channels);
 	return out * (double)(l->kernel * l->kernel * (l->depthwise ? 1 : l->channels));
 }
 
@@ -145,36 +153,62 @@ static struct rvl_kernel_arg image(const struct rvl_kernel_quant *q, int64_t cha
 	};
 }
 
+static const float scale = 0.01f, y_scale = 2.0f;
+static const int32_t zero, x_zero = 120;
+static const struct rvl_kernel_quant x_quant = { .n = 1, .scale = &scale, .zp = &x_zero };
+static const struct rvl_kernel_quant w_quant = { .n = 1, .scale = &scale, .zp = &zero };
+static const struct rvl_kernel_quant y_quant = { .n = 1, .scale = &y_scale, .zp = &x_zero };
+
+static void describe_conv(const struct layer *l, struct rvl_kernel_desc *d)
+{
+	int64_t cg = l->depthwise ? 1 : l->channels;
+
+	d->op = RVL_OP_Q_CONV;
+	d->attr.group = l->depthwise ? (int32_t)l->channels : 1;
+	for (int i = 0; i < 2; i++) {
+		d->attr.kernel[i] = (int32_t)l->kernel;
+		d->attr.stride[i] = (int32_t)l->stride;
+		d->attr.pad[i] = d->attr.pad[i + 2] = (int32_t)l->kernel / 2;
+	}
+	d->in[0] = image(&x_quant, l->channels, l->side);
+	d->in[1].shape = (struct rvl_shape) { 4, { l->channels, cg, l->kernel, l->kernel } };
+	d->out[0] = image(&y_quant, l->channels, results(l));
+}
+
+static struct rvl_kernel_arg matrix(const struct rvl_kernel_quant *q, int64_t rows, int64_t columns)
+{
+	return (struct rvl_kernel_arg) {
+		.type = RVL_TYPE_U8, .shape = { 2, { rows, columns } }, .quant = *q,
+	};
+}
+
+static void describe_dense(const struct layer *l, struct rvl_kernel_desc *d)
+{
+	d->op = RVL_OP_Q_MATMUL;
+	d->in[0] = matrix(&x_quant, l->rows, l->terms);
+	d->in[1].shape = (struct rvl_shape) { 2, { l->terms, l->columns } };
+	d->out[0] = matrix(&y_quant, l->rows, l->columns);
+}
+
 static void make_layer(struct layer *l)
 {
-	static const float scale = 0.01f, y_scale = 2.0f;
-	static const int32_t zero, x_zero = 120;
-	const struct rvl_kernel_quant x = { .n = 1, .scale = &scale, .zp = &x_zero };
-	const struct rvl_kernel_quant w = { .n = 1, .scale = &scale, .zp = &zero };
-	const struct rvl_kernel_quant y = { .n = 1, .scale = &y_scale, .zp = &x_zero };
-	struct rvl_kernel_desc d = { .op = RVL_OP_Q_CONV, .n_in = 2, .n_out = 1 };
-	int64_t cg = l->depthwise ? 1 : l->channels;
+	struct rvl_kernel_desc d = { .n_in = 2, .n_out = 1 };
 	char why[RVL_WHY_MAX];
 
 	rvl_attr_init(&d.attr);
-	d.attr.group = l->depthwise ? (int32_t)l->channels : 1;
-	for (int i = 0; i < 2; i++) {
-		d.attr.kernel[i] = (int32_t)l->kernel;
-		d.attr.stride[i] = (int32_t)l->stride;
-		d.attr.pad[i] = d.attr.pad[i + 2] = (int32_t)l->kernel / 2;
-	}
-	d.in[0] = image(&x, l->channels, l->side);
-	d.in[1] = (struct rvl_kernel_arg) {
-		.type = RVL_TYPE_S8, .shape = { 4, { l->channels, cg, l->kernel, l->kernel } }, .quant = w,
-		.data = bytes(l->channels * cg * l->kernel * l->kernel),
-	};
-	d.out[0] = image(&y, l->channels, results(l));
+	if (l->rows)
+		describe_dense(l, &d);
+	else
+		describe_conv(l, &d);
+	d.in[1].type = RVL_TYPE_S8;
+	d.in[1].quant = w_quant;
+	d.in[1].data = bytes(rvl_shape_count(&d.in[1].shape));
 	if (rvl_kernel_new(&d, false, &l->k, why)) {
 		fprintf(stderr, "bench_cpu: %s\n", why);
 		exit(1);
 	}
-	l->x = bytes(l->channels * l->side * l->side);
-	l->y = bytes(l->channels * results(l) * results(l));
+	l->x = bytes(rvl_shape_count(&d.in[0].shape));
+	l->y = bytes(rvl_shape_count(&d.out[0].shape));
 	l->scratch = bytes((int64_t)rvl_kernel_scratch(l->k));
 }
 

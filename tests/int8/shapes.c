@@ -146,10 +146,15 @@ static void random_conv(struct product *p)
 	complete(p, mg * group, 0);
 }
 
+/* A few products have more weights than a kernel packs as int16. */
 static void random_matmul(struct product *p)
 {
 	int64_t m = 1 + test_rnd(60), n = 1 + test_rnd(200), k = test_rnd(test_rnd(3) ? 64 : 300);
 
+	if (!test_rnd(24)) {
+		n = 140 + test_rnd(60);
+		k = 2000 + test_rnd(100);
+	}
 	p->d.op = RVL_OP_Q_MATMUL;
 	p->d.attr.trans_a = !test_rnd(4);
 	p->d.attr.trans_b = test_rnd(2);

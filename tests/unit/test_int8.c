@@ -10,6 +10,7 @@
 
 #include "int8/shapes.h"
 #include "isa.h"
+#include "kernels/guarded.h"
 #include "rivulet_kernels.h"
 #include "sc.h"
 #include "suite.h"
@@ -95,6 +96,51 @@ START_TEST(one_set_is_used)
 }
 END_TEST
 
+static size_t scratch_of_conv3x3(int64_t channels, int64_t side)
+{
+	static const float scale = 0.01f;
+	static const int32_t zero;
+	struct rvl_kernel_desc d = { .op = RVL_OP_Q_CONV, .n_in = 2, .n_out = 1 };
+	struct rvl_kernel_arg *args[] = { &d.in[0], &d.in[1], &d.out[0] };
+	uint8_t *weights = calloc((size_t)(channels * channels), 9);
+	char why[RVL_WHY_MAX];
+	struct rvl_kernel *k;
+	size_t bytes;
+
+	ck_assert_ptr_nonnull(weights);
+	rvl_attr_init(&d.attr);
+	for (int i = 0; i < 2; i++) {
+		d.attr.kernel[i] = 3;
+		d.attr.stride[i] = d.attr.pad[i] = d.attr.pad[i + 2] = 1;
+	}
+	test_image(&d.in[0], RVL_TYPE_U8, 1, channels, side, side);
+	test_image(&d.in[1], RVL_TYPE_S8, channels, channels, 3, 3);
+	test_image(&d.out[0], RVL_TYPE_U8, 1, channels, side, side);
+	for (int i = 0; i < 3; i++)
+		args[i]->quant = (struct rvl_kernel_quant) { .n = 1, .scale = &scale, .zp = &zero };
+	d.in[1].data = weights;
+	ck_assert_msg(!rvl_kernel_new(&d, false, &k, why), "%s", why);
+	bytes = rvl_kernel_scratch(k);
+	rvl_kernel_free(k);
+	free(weights);
+	return bytes;
+}
+
+/* Proves that copies of rows as int16 do not multiply the memory of a layer with many weights. */
+START_TEST(scratch_is_limited)
+{
+	struct rvl_cpu_set set;
+
+	for (uint32_t i = 0; rvl_cpu_set(i, &set); i++) {
+		if (!set.available)
+			continue;
+		ck_assert_int_eq(rvl_cpu_force(set.name, NULL), 0);
+		ck_assert_uint_le(scratch_of_conv3x3(256, 14), 768 << 10);
+		ck_assert_uint_le(scratch_of_conv3x3(512, 7), 768 << 10);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("int8");
@@ -104,6 +150,7 @@ int main(void)
 	tcase_add_loop_test(shapes, every_set_equals_the_reference, 0, 8);
 	tcase_add_test(sets, only_known_sets_can_be_forced);
 	tcase_add_test(sets, one_set_is_used);
+	tcase_add_test(sets, scratch_is_limited);
 	tcase_add_test(sets, an_absent_set_is_not_used);
 	tcase_add_test(sets, stochastic_products_obey_the_set);
 	return run_suite(s);
