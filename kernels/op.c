@@ -335,6 +335,8 @@ static int check_attrs(struct rvl_call *c)
 	for (uint32_t i = 0; a && a[i].name; i++) {
 		if (a[i].required && !c->attr[i].given)
 			return rvl_op_fail(c, "it lacks attribute %s", a[i].name);
+		if (a[i].fixed && c->attr[i].given)
+			return rvl_op_fail(c, "attribute %s is not of this opset", a[i].name);
 		if (!a[i].choices || !c->attr[i].given)
 			continue;
 		if (a[i].kind == RVL_ATTR_INT && (c->attr[i].i < 0 || c->attr[i].i > 1))

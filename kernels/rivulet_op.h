@@ -36,6 +36,7 @@ struct rvl_attr_def {
 	const char *name;	/* NULL ends a list */
 	enum rvl_attr_kind kind;
 	bool required;
+	bool fixed;		/* models cannot give it: this opset has its default alone */
 	int64_t i;
 	float f;
 	const char *s;
@@ -43,6 +44,8 @@ struct rvl_attr_def {
 };
 
 #define RVL_INT(n, value) { .name = (n), .kind = RVL_ATTR_INT, .i = (value) }
+/* An integer that the opset does not define: it has the value by which later opsets default. */
+#define RVL_FIXED(n, value) { .name = (n), .kind = RVL_ATTR_INT, .i = (value), .fixed = true }
 /* An integer that is 0 or 1. */
 #define RVL_FLAG(n, value) { .name = (n), .kind = RVL_ATTR_INT, .i = (value), .choices = "0|1" }
 #define RVL_INT_REQUIRED(n) { .name = (n), .kind = RVL_ATTR_INT, .required = true }

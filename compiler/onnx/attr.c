@@ -122,7 +122,7 @@ static int read_one(struct rvl_graph *g, const struct rvl_onnx_model *m,
 
 	while (i < rvl_op_attrs(def) && !rvl_span_is(a->name, def->attrs[i].name))
 		i++;
-	if (i == rvl_op_attrs(def))
+	if (i == rvl_op_attrs(def) || def->attrs[i].fixed)
 		bad = "is not supported";
 	else if (def->attrs[i].kind == RVL_ATTR_IGNORED)
 		return 0;

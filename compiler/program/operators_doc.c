@@ -23,9 +23,64 @@ static const char *summary_of(enum rvl_op op)
 
 static void write_attrs(FILE *f, const struct rvl_op_def *d)
 {
-	for (uint32_t k = 0; k < rvl_op_attrs(d); k++)
-		fprintf(f, "%s`%s`", k ? ", " : "", d->attrs[k].name);
-	fprintf(f, "%s | ", rvl_op_attrs(d) ? "" : "none");
+	const char *comma = "";
+
+	for (uint32_t k = 0; k < rvl_op_attrs(d); k++) {
+		if (d->attrs[k].fixed)
+			continue;
+		fprintf(f, "%s`%s`", comma, d->attrs[k].name);
+		comma = ", ";
+	}
+	fprintf(f, "%s | ", *comma ? "" : "none");
+}
+
+/* Whether the row of an operator for an opset has an attribute that models can give. */
+static bool has_attr(const struct rvl_op_def *d, int32_t opset, const char *name)
+{
+	const struct rvl_op_def *row = rvl_op_find(d->domain, d->name, opset);
+
+	for (uint32_t k = 0; row && k < rvl_op_attrs(row); k++)
+		if (!strcmp(row->attrs[k].name, name))
+			return !row->attrs[k].fixed;
+	return false;
+}
+
+/* Attribute @name, and its opsets, from @from on, where they are not all of the operator's. */
+static void write_range(FILE *f, const struct rvl_op_def *d, int32_t from, const char *name)
+{
+	int32_t to = from;
+
+	while (to < RVL_ONNX_MAX_OPSET && has_attr(d, to + 1, name))
+		to++;
+	fprintf(f, "`%s`", name);
+	if (from > d->since && to < RVL_ONNX_MAX_OPSET)
+		fprintf(f, " (%d to %d)", from, to);
+	else if (from > d->since)
+		fprintf(f, " (from %d)", from);
+	else if (to < RVL_ONNX_MAX_OPSET)
+		fprintf(f, " (to %d)", to);
+}
+
+/* The attributes of the rows from @d on, each once unless a row between lacks it. */
+static void write_all_attrs(FILE *f, const struct rvl_op_def *d)
+{
+	const char *comma = "";
+
+	for (int32_t opset = d->since; opset <= RVL_ONNX_MAX_OPSET; opset++) {
+		const struct rvl_op_def *row = rvl_op_find(d->domain, d->name, opset);
+
+		for (uint32_t k = 0; row && row->since == opset && k < rvl_op_attrs(row); k++) {
+			const char *name = row->attrs[k].name;
+
+			if (!has_attr(d, opset, name) ||
+			    (opset > d->since && has_attr(d, opset - 1, name)))
+				continue;
+			fprintf(f, "%s", comma);
+			write_range(f, d, opset, name);
+			comma = ", ";
+		}
+	}
+	fprintf(f, "%s | ", *comma ? "" : "none");
 }
 
 /* Conditions of the quantised form, or that it never runs on the NPU. */
@@ -54,7 +109,7 @@ static void write_kernel_row(FILE *f, const struct rvl_op_def *d)
 	enum rvl_op fused = rvl_op_quantised(d->kernel);
 
 	fprintf(f, "| %s | %s | %d | ", d->name, d->domain ? d->domain : "ai.onnx", d->since);
-	write_attrs(f, rvl_op_find(d->domain, d->name, RVL_ONNX_MAX_OPSET));
+	write_all_attrs(f, d);
 	fprintf(f, "%s | ", fused != d->kernel ? rvl_op_name(fused) : "itself");
 	if (d->kernel == RVL_OP_BATCH_NORM)
 		fprintf(f, "fused into the Conv or Gemm before it; alone CPU only |\n");
@@ -154,7 +209,8 @@ char *rvl_operators_doc(void)
 		"leave it. The data of a tensor may be in a file beside the model.\n\n"
 		"## Operators with kernels of their own\n\n"
 		"These operators have fast kernels for the types and shapes that they take, 2-D images\n"
-		"among them, and quantised forms. A node that they refuse is left to the second table.\n\n"
+		"among them, and quantised forms. A node that they refuse is left to the second table. The\n"
+		"opsets of an attribute are given where they are not all of the operator's.\n\n"
 		"An operator runs on the NPU in its quantised form: with DequantizeLinear before and\n"
 		"QuantizeLinear behind it, or as the QLinear operator itself, with constant scales and\n"
 		"zero points. BatchNormalization, Relu and Clip between them are fused, with any zero\n"

@@ -49,15 +49,13 @@ static void set_extents(struct quant *q, const struct rvl_shape *x, int64_t axis
 static int lay_out(struct rvl_call *c, struct quant *q)
 {
 	const struct rvl_shape *x = &c->in[0].shape, *s = &c->in[1].shape;
-	int64_t axis = attr_or(c, "axis", 0), block = attr_or(c, "block_size", 0);
+	int64_t axis = rvl_attr_int(c, "axis"), block = attr_or(c, "block_size", 0);
 
 	*q = (struct quant) { .c = c, .axis = 1, .inner = rvl_count(&c->in[0]), .block = 1 };
 	if (block < 0 || block > INT32_MAX)
 		return rvl_op_fail(c, "attribute block_size is %lld", (long long)block);
 	if (s->rank <= 1 && rvl_count(&c->in[1]) == 1 && !block)
 		return 0;
-	if (attr_or(c, "axis", INT64_MIN) == INT64_MIN)
-		return rvl_op_fail(c, "it has more than one scale");
 	if (rvl_fix_axis(c, &axis, x->rank))
 		return -EINVAL;
 	set_extents(q, x, axis);
@@ -449,13 +447,13 @@ static int run_product(struct rvl_call *c)
 	.doc = "y = (x - zero point) * scale" }
 
 const struct rvl_op_def rvl_ops_quantise[] = {
-	TO(NULL, 10, NULL),
+	TO(NULL, 10, RVL_ATTRS(RVL_FIXED("axis", 1))),
 	TO(NULL, 13, RVL_ATTRS(AXIS)),
 	TO(NULL, 19, RVL_ATTRS(AXIS, SATURATE)),
 	TO(NULL, 21, RVL_ATTRS(AXIS, SATURATE, BLOCK)),
 	TO(NULL, 23, RVL_ATTRS(AXIS, SATURATE, BLOCK, RVL_IGNORED("precision"))),
 	TO("com.microsoft", 1, RVL_ATTRS(AXIS, SATURATE, BLOCK)),
-	FROM(NULL, 10, NULL),
+	FROM(NULL, 10, RVL_ATTRS(RVL_FIXED("axis", 1))),
 	FROM(NULL, 13, RVL_ATTRS(AXIS)),
 	FROM(NULL, 21, RVL_ATTRS(AXIS, RVL_INT("block_size", 0))),
 	FROM(NULL, 23, RVL_ATTRS(AXIS, BLOCK)),

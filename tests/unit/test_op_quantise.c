@@ -58,6 +58,27 @@ START_TEST(quantize_per_axis_and_block)
 }
 END_TEST
 
+/* Opset 10 has no attribute axis: the scales lie along axis 1, as by default from opset 13 on. */
+START_TEST(scales_along_the_default_axis)
+{
+	static const int64_t opsets[] = { 10, 12, 13 };
+
+	op_begin("QuantizeLinear", opsets[_i]);
+	IN_F32(DIMS(2, 2), 1, 2, 3, 4);
+	IN_F32(DIMS(2), 1, 0.5);
+	IN_U8(DIMS(2), 0, 10);
+	op_ok(1);
+	WANT_U8(0, DIMS(2, 2), 1, 14, 3, 18);
+
+	op_begin("DequantizeLinear", opsets[_i]);
+	IN_U8(DIMS(2, 2), 1, 14, 3, 18);
+	IN_F32(DIMS(2), 1, 0.5);
+	IN_U8(DIMS(2), 0, 10);
+	op_ok(1);
+	WANT_F32(0, DIMS(2, 2), 1, 2, 3, 4);
+}
+END_TEST
+
 START_TEST(dequantize)
 {
 	op_begin("DequantizeLinear", 10);
@@ -102,7 +123,10 @@ static void two_scales(int64_t opset)
 START_TEST(quantize_errors)
 {
 	two_scales(10);
-	op_fails(1, "it has more than one scale");
+	op_fails(1, "it has 2 scales for 3 elements along axis 1");
+	two_scales(10);
+	op_int("axis", 0);
+	op_fails(1, "attribute axis is not of this opset");
 	two_scales(13);
 	op_fails(1, "it has 2 scales for 3 elements along axis 1");
 	two_scales(13);
@@ -296,6 +320,7 @@ int main(void)
 	tcase_add_checked_fixture(t, NULL, op_end);
 	tcase_add_test(t, quantize_per_tensor);
 	tcase_add_test(t, quantize_per_axis_and_block);
+	tcase_add_loop_test(t, scales_along_the_default_axis, 0, 3);
 	tcase_add_test(t, dequantize);
 	tcase_add_test(t, quantize_errors);
 	tcase_add_test(t, dynamic);

@@ -46,6 +46,26 @@ START_TEST(old_operators_keep_their_axis)
 }
 END_TEST
 
+/* Opsets before 13 have no attribute axis: scales by channel lie along axis 1, as by default later. */
+START_TEST(scales_lie_along_axis_1)
+{
+	static const char text[] = "in x f32 2,2; out y; const s f32 2 1 0.5; const z u8 2 0 10; "
+				   "QuantizeLinear x s z -> q; DequantizeLinear q s z -> y";
+	static const float x[4] = { 1.25f, 1.5f, 2.25f, 2.5f }, want[4] = { 1, 1.5f, 2, 2.5f };
+	static const int opsets[] = { 10, 12, 13 };
+	float y[4];
+
+	bytes = ot_model(text, opsets[_i]);
+	ck_assert_msg(!rvl_onnx_load(bytes.p, bytes.n, NULL, &g, &err), "%s", err.msg);
+	ck_assert_msg(!rvl_shape_infer(g, &err), "%s", err.msg);
+	ck_assert_int_eq(g->nodes[0]->op, RVL_OP_QUANTIZE);
+	run_float(x, y);
+	for (int i = 0; i < 4; i++)
+		ck_assert_float_eq(y[i], want[i]);
+	release();
+}
+END_TEST
+
 #define TWO(text) \
 	"in x f32 1,2,4,4; out y; const w f32 2,2,1,1 1 -0.5 0.25 1; const v f32 2,2,1,1 0.5 1 -1 0.5; " \
 	"Conv x w -> a; Conv x v -> b; " text "; Conv c w -> y"
@@ -124,6 +144,7 @@ int main(void)
 
 	tcase_add_loop_test(t, pools_divide_alike_at_borders, 0,
 			    (int)(sizeof(pools_at_borders) / sizeof(pools_at_borders[0])));
+	tcase_add_loop_test(t, scales_lie_along_axis_1, 0, 3);
 	tcase_add_loop_test(t, old_operators_keep_their_axis, 0,
 			    (int)(sizeof(old_operators) / sizeof(old_operators[0])));
 	tcase_add_loop_test(t, values_between_products_are_bytes, 0,
