@@ -7,6 +7,7 @@
 #ifndef RIVULET_OPS_H
 #define RIVULET_OPS_H
 
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -280,6 +281,30 @@ static inline void rvl_attr_init(struct rvl_attr *a)
 		.alpha = 1.0f, .beta = 1.0f, .epsilon = 1e-5f,
 		.f_lo = -INFINITY, .f_hi = INFINITY, .q_lo = INT32_MIN, .q_hi = INT32_MAX,
 	};
+}
+
+/** Whether a lower bound of a clamp, as f_lo, changes finite numbers. Clip-6 has -FLT_MAX for no bound. */
+static inline bool rvl_bounds_below(float lo)
+{
+	return !(lo <= -FLT_MAX);
+}
+
+/** Whether an upper bound of a clamp, as f_hi, changes finite numbers. */
+static inline bool rvl_bounds_above(float hi)
+{
+	return !(hi >= FLT_MAX);
+}
+
+/** Whether f_lo and f_hi bound nothing. */
+static inline bool rvl_is_unclamped(const struct rvl_attr *a)
+{
+	return !rvl_bounds_below(a->f_lo) && !rvl_bounds_above(a->f_hi);
+}
+
+/** Whether f_lo and f_hi are those of a Relu. */
+static inline bool rvl_is_relu_clamp(const struct rvl_attr *a)
+{
+	return a->f_lo == 0 && !rvl_bounds_above(a->f_hi);
 }
 
 /** Whether nodes of an operator name a row of the table of descriptors. */

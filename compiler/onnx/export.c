@@ -344,7 +344,7 @@ static void clip_attrs(struct export *e, struct rvl_bytes *node, const struct rv
 static void clamp(struct export *e, const struct rvl_node *n, const char *raw, const char *name)
 {
 	const struct rvl_attr *a = &n->attr;
-	bool relu = a->f_lo == 0 && a->f_hi == INFINITY;
+	bool relu = rvl_is_relu_clamp(a);
 	struct rvl_bytes m = { 0 };
 
 	text(e, &m, NODE_INPUT, raw);
@@ -361,7 +361,7 @@ static void clamp(struct export *e, const struct rvl_node *n, const char *raw, c
 
 static bool is_clamped(const struct rvl_node *n)
 {
-	return n->op != RVL_OP_CLIP && (n->attr.f_lo != -INFINITY || n->attr.f_hi != INFINITY);
+	return n->op != RVL_OP_CLIP && !rvl_is_unclamped(&n->attr);
 }
 
 /* The shape that a Reshape makes. Shape inference may have dropped the operand that gave it. */

@@ -77,8 +77,8 @@ static int64_t foldable_channels(const struct rvl_node *n)
 	int64_t channels;
 
 	if ((n->op != RVL_OP_CONV && n->op != RVL_OP_GEMM) || !n->in[1]->data ||
-	    n->in[1]->type != RVL_TYPE_F32 || n->attr.f_lo != -INFINITY ||
-	    n->attr.f_hi != INFINITY || n->attr.alpha != 1.0f || n->attr.beta != 1.0f)
+	    n->in[1]->type != RVL_TYPE_F32 || !rvl_is_unclamped(&n->attr) ||
+	    n->attr.alpha != 1.0f || n->attr.beta != 1.0f)
 		return 0;
 	channels = n->out[0]->shape.dim[1];
 	if (b && (!b->data || (rvl_shape_count(&b->shape) != channels &&

@@ -44,8 +44,8 @@ static bool find_end(struct match *m, bool bn_allowed)
 
 	m->lo = m->n->attr.f_lo;
 	m->hi = m->n->attr.f_hi;
-	if (bn_allowed && next && next->op == RVL_OP_BATCH_NORM && m->lo == -INFINITY &&
-	    m->hi == INFINITY && next->in[0] == m->n->out[0]) {
+	if (bn_allowed && next && next->op == RVL_OP_BATCH_NORM &&
+	    rvl_is_unclamped(&m->n->attr) && next->in[0] == m->n->out[0]) {
 		m->bn = next;
 		m->lo = next->attr.f_lo;
 		m->hi = next->attr.f_hi;
@@ -78,9 +78,9 @@ static int build(struct match *m, enum rvl_op op, struct rvl_tensor *b, struct r
 	n->fused = m->n->fused;
 	n->attr.f_lo = -INFINITY;
 	n->attr.f_hi = INFINITY;
-	if (m->lo != -INFINITY)
+	if (rvl_bounds_below(m->lo))
 		n->attr.q_lo = bound(m, m->lo);
-	if (m->hi != INFINITY)
+	if (rvl_bounds_above(m->hi))
 		n->attr.q_hi = bound(m, m->hi);
 	if (m->bn)
 		rvl_note_fused(m->g, n, m->bn);

@@ -89,7 +89,7 @@ static bool keeps_channels(const struct rvl_node *n)
 
 static bool homogeneous(const struct rvl_node *n)
 {
-	return n->attr.f_hi == INFINITY && (n->attr.f_lo == 0 || n->attr.f_lo == -INFINITY);
+	return rvl_is_relu_clamp(&n->attr) || rvl_is_unclamped(&n->attr);
 }
 
 /* The convolution that alone reads what @n makes, or NULL. */

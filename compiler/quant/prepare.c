@@ -10,11 +10,6 @@
 #include <errno.h>
 #include <string.h>
 
-static bool no_clamp(const struct rvl_node *n)
-{
-	return n->attr.f_lo == -INFINITY && n->attr.f_hi == INFINITY;
-}
-
 /* Whether a constant holds one value for each of the @n last elements, or one for all. */
 static bool is_row(const struct rvl_tensor *t, int64_t n)
 {
@@ -31,7 +26,7 @@ static int bias_of_add(struct rvl_graph *g, struct rvl_node *add, struct rvl_err
 	struct rvl_node *n = x->producer;
 	int rc;
 
-	if (!n || n->op != RVL_OP_MATMUL || rvl_only_user(x) != add || !no_clamp(n) ||
+	if (!n || n->op != RVL_OP_MATMUL || rvl_only_user(x) != add || !rvl_is_unclamped(&n->attr) ||
 	    n->in[0]->shape.rank != 2 || !rvl_is_product(n) ||
 	    !is_row(row, x->shape.dim[1]) || !rvl_shape_equal(&x->shape, &add->out[0]->shape))
 		return 0;
@@ -66,7 +61,7 @@ static int swish_of_mul(struct rvl_graph *g, struct rvl_node *mul, struct rvl_er
 	while (x < 2 && (!sigmoid_of(mul->in[1 - x]) ||
 			 sigmoid_of(mul->in[1 - x])->in[0] != mul->in[x]))
 		x++;
-	if (x == 2 || !def || !no_clamp(mul))
+	if (x == 2 || !def || !rvl_is_unclamped(&mul->attr))
 		return 0;
 	v = rvl_arena_array(g->arena, rvl_op_attrs(def) + 1, sizeof(*v));
 	if (!v)

@@ -493,11 +493,6 @@ struct scale {
 	bool spread; /* they differ by channel */
 };
 
-static bool no_clamp(const struct rvl_node *n)
-{
-	return n->attr.f_lo == -INFINITY && n->attr.f_hi == INFINITY;
-}
-
 /* The factor and the summand of a binary operator whose operand @at is the constant @v. */
 static bool coefficients(const struct rvl_node *n, uint32_t at, float v, float *factor, float *summand)
 {
@@ -640,7 +635,7 @@ static bool folds(const struct rvl_node *n, const struct scale *s)
 {
 	const struct rvl_node *p = s->x->producer;
 
-	return p && p->op == RVL_OP_CONV && rvl_is_product(p) && rvl_only_user(s->x) == n && no_clamp(p);
+	return p && p->op == RVL_OP_CONV && rvl_is_product(p) && rvl_only_user(s->x) == n && rvl_is_unclamped(&p->attr);
 }
 
 /* Tensors that come from a product and that a product is computed from, by id. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Element-wise functions of one operand, activations, and the choice between two operands. */
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -522,7 +523,7 @@ const struct rvl_op_def rvl_ops_unary[] = {
 	PRELU_ROW(1),
 	PRELU_ROW(7),
 	CLIP_OLD(1, INFINITY),
-	CLIP_OLD(6, 3.40282347e+38f),
+	CLIP_OLD(6, FLT_MAX),
 	{ .name = "Clip", .since = 11, .least_in = 1, .most_in = 3, .types = { RVL_T_NUMBER },
 	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .infer = infer_clip, .run = run_clip,
 	  .kernel = RVL_OP_CLIP, .doc = "x within two bounds" },
