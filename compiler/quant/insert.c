@@ -191,6 +191,18 @@ static float bias_factor(const struct rvl_node *n)
 	return n->op == RVL_OP_GEMM ? n->attr.alpha : 1.0f;
 }
 
+/* The scale of a product's sums before that of the row is multiplied in. */
+static float input_scale(const struct insertion *c, const struct rvl_node *n)
+{
+	return c->params[rvl_source_of(n->in[0])->id].scale * bias_factor(n);
+}
+
+/* Whether the scale of the sums becomes 0, which makes all of them 0. */
+static bool loses_sums(const struct insertion *c, const struct rvl_node *n)
+{
+	return c->chosen->tensor[rvl_source_of(n->in[0])->id] && input_scale(c, n) == 0;
+}
+
 /* Whether the product takes a bias: all do but a MatMul. */
 static bool takes_bias(const struct insertion *c, const struct rvl_node *n)
 {
@@ -205,7 +217,7 @@ static bool takes_bias(const struct insertion *c, const struct rvl_node *n)
 static int quantise_bias(struct insertion *c, struct rvl_node *n, const struct rvl_rows *r,
 			 const float *ws)
 {
-	float xs = c->params[rvl_source_of(n->in[0])->id].scale * bias_factor(n);
+	float xs = input_scale(c, n);
 	const struct rvl_tensor *b = n->n_in > 2 ? n->in[2] : NULL;
 	bool one = b && rvl_shape_count(&b->shape) == 1;
 	struct rvl_tensor *in[3] = { NULL }, *dq;
@@ -267,7 +279,7 @@ static const float *least_scales(struct insertion *c, const struct rvl_node *n, 
 
 	if (!takes_bias(c, n))
 		return NULL;
-	xs = c->params[rvl_source_of(n->in[0])->id].scale * bias_factor(n);
+	xs = input_scale(c, n);
 	v = rvl_arena_array(c->g->arena, (size_t)r->n + 1, sizeof(*v));
 	for (int64_t m = 0; v && m < r->n; m++) {
 		float bias = b ? fabsf(((const float *)b->data)[one ? 0 : m]) : 0;
@@ -292,6 +304,10 @@ static int quantise_weights(struct insertion *c, struct rvl_node *n)
 	if (!is_finite(w) || !is_finite(n->n_in > 2 ? n->in[2] : NULL))
 		return rvl_fail(c->err, -EINVAL,
 				"weights or bias of node \"%s\" are infinite or NaN; --keep-float leaves it out",
+				n->name);
+	if (loses_sums(c, n))
+		return rvl_fail(c->err, -EINVAL,
+				"the input scale of node \"%s\" times its alpha is too small for a float; --keep-float leaves it out",
 				n->name);
 	least = least_scales(c, n, &r);
 	for (int64_t m = 0; least && m < r.n; m++)

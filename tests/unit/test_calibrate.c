@@ -524,6 +524,25 @@ START_TEST(bias_without_a_scale)
 }
 END_TEST
 
+/* A Gemm whose input scale times alpha is 0 is refused for that, with or without a bias. */
+START_TEST(sums_without_a_scale)
+{
+	static const char *const inputs[] = { "x w", "x w b" };
+	static const float v[4] = { 1, -2, 3, -4 };
+	char text[200];
+
+	for (int k = 0; k < 4; k++) {
+		snprintf(text, sizeof(text), "in x f32 1,4; out y; const w f32 4,2 1 -2 3; const b f32 2 1; "
+			 "Gemm %s -> y alpha=1e-45f", inputs[k / 2]);
+		how.correct = k % 2 ? RIVULET_CORRECT_YES : RIVULET_CORRECT_NO;
+		ck_assert_int_eq(calibrate(text, v, 4), -EINVAL);
+		ck_assert_msg(strstr(err.msg, "input scale of node \"Gemm_0\" times its alpha") != NULL, "%s",
+			      err.msg);
+		release();
+	}
+}
+END_TEST
+
 /*
  * Where two nodes read the result of a pool, the pair of QuantizeLinear and DequantizeLinear stands
  * behind the pool.
@@ -1038,6 +1057,7 @@ int main(void)
 	tcase_add_test(t, means_of_many_runs);
 	tcase_add_loop_test(t, biases_beside_tiny_weights, 0, sizeof(biases) / sizeof(*biases));
 	tcase_add_test(t, bias_without_a_scale);
+	tcase_add_test(t, sums_without_a_scale);
 	tcase_add_test(t, moved_values_with_two_readers_have_a_pair);
 	tcase_add_test(t, tables_are_limited);
 	tcase_add_test(t, tables_differ_by_channel);
