@@ -245,11 +245,12 @@ static int infer_pool(struct rvl_call *c)
 
 	if (!rc)
 		rc = rvl_window_read(c, &c->in[0].shape, NULL, &w);
-	for (int i = 0; i < w.rank && !rc; i++)
+	if (rc)
+		return rc;
+	for (int i = 0; i < w.rank; i++)
 		y.dim[i + 2] = w.axis[i].out;
-	if (!rc)
-		rvl_set_out(c, 0, c->in[rvl_has(c, 4) ? 4 : 0].type, &y);
-	return rc;
+	rvl_set_out(c, 0, c->in[rvl_has(c, 4) ? 4 : 0].type, &y);
+	return 0;
 }
 
 static int infer_global(struct rvl_call *c)
@@ -400,8 +401,8 @@ static int run_global(struct rvl_call *c)
 const struct rvl_op_def rvl_ops_qlinear[] = {
 	MS_BINARY("QLinearAdd", RVL_OP_QLINEAR_ADD, run_add, "quantised a + b, scales as inputs"),
 	MS_BINARY("QLinearMul", RVL_OP_QLINEAR_MUL, run_mul, "quantised a * b, scales as inputs"),
-	{ .name = "QGemm", .domain = "com.microsoft", .since = 1, .least_in = 5, .most_in = 9,
-	  .optional = 1u << 2, .types = { BYTES, RVL_T_FLOAT, BYTES, RVL_T_ANY },
+	{ .name = "QGemm", .domain = "com.microsoft", .since = 1, .least_in = 6, .most_in = 9,
+	  .types = { BYTES, RVL_T_FLOAT, BYTES, RVL_T_ANY },
 	  .attrs = RVL_ATTRS(RVL_FLOAT("alpha", 1.0f), RVL_INT("transA", 0), RVL_INT("transB", 0)),
 	  .infer = infer_gemm, .run = run_gemm, .kernel = RVL_OP_QGEMM,
 	  .doc = "quantised Gemm, scales as inputs; float32 without a scale of the result" },

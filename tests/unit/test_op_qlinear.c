@@ -81,7 +81,7 @@ START_TEST(matrix_products)
 	op_int("transB", 1);
 	IN_U8(DIMS(3, 2), 1, 4, 2, 5, 3, 6);
 	IN_F32(RANK0, 0.5);
-	op_none();
+	IN_U8(RANK0, 0);
 	IN_S8(DIMS(2, 3), 1, 3, -5, -2, 4, 6);
 	IN_F32(RANK0, 2);
 	IN_S8(RANK0, 0);
@@ -155,7 +155,7 @@ START_TEST(errors)
 	op_begin_in(MS, "QGemm", 1);
 	IN_U8(DIMS(3), 1, 2, 3);
 	IN_F32(RANK0, 0.5);
-	op_none();
+	IN_U8(RANK0, 0);
 	IN_S8(DIMS(3, 2), 1, -2, 3, 4, -5, 6);
 	IN_F32(DIMS(3), 2, 4, 1);
 	IN_S8(RANK0, 0);
@@ -163,7 +163,7 @@ START_TEST(errors)
 	op_begin_in(MS, "QGemm", 1);
 	IN_U8(DIMS(1, 3), 1, 2, 3);
 	IN_F32(RANK0, 0.5);
-	op_none();
+	IN_U8(RANK0, 0);
 	IN_S8(DIMS(3, 2), 1, -2, 3, 4, -5, 6);
 	IN_F32(DIMS(3), 2, 4, 1);
 	IN_S8(RANK0, 0);
