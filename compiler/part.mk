@@ -106,8 +106,9 @@ bench-npu: $(BUILD)/tests/bench_npu
 
 $(eval $(call program,tests/bench_views,tests/bench/bench_views.c,compiler kernels sim uapi,-lm))
 .PHONY: bench-views
-bench-views: $(BUILD)/tests/bench_views
+bench-views: $(BUILD)/tests/bench_views $(BUILD)/tests/bench_layouts
 	@$<
+	@$(BUILD)/tests/bench_layouts views
 
 $(eval $(call program,tests/bench_layouts,tests/bench/bench_layouts.c,compiler kernels sim uapi,-lm))
 .PHONY: bench-layouts

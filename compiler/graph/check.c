@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Order, invariants and copies of a graph. */
 #include "graph/graph.h"
+#include "graph/tensor_view.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -216,6 +217,13 @@ static int verify_store(const struct rvl_tensor *t, struct rvl_err *err)
 {
 	if (t->pitched && (!t->base || t->is_input || t->is_output || t->data || t->bounded))
 		return rvl_fail(err, -EINVAL, "'%s' has pitches, but is no view", t->name);
+	if (t->pitched && t->producer && !t->producer->free) {
+		struct rvl_tview v;
+
+		rvl_tensor_view(t, &v);
+		if (rvl_tview_repeats(&v))
+			return rvl_fail(err, -EINVAL, "elements of '%s' are written twice", t->name);
+	}
 	if (t->base && (t->base->base ||
 			(int64_t)t->base_at + rvl_tensor_span(t) > rvl_tensor_bytes(t->base)))
 		return rvl_fail(err, -EINVAL, "'%s' is not inside '%s'", t->name, t->base->name);

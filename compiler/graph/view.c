@@ -33,28 +33,6 @@ int64_t rvl_tview_count(const struct rvl_tview *v)
 	return empty ? 0 : n;
 }
 
-bool rvl_tview_slice(struct rvl_tview *v, int32_t axis, int64_t first, int64_t step, int64_t n)
-{
-	int64_t last, at;
-
-	if (axis < 0 || axis >= v->rank || n < 0)
-		return false;
-	if (n) {
-		if (__builtin_mul_overflow(n - 1, step, &last) ||
-		    __builtin_add_overflow(last, first, &last))
-			return false;
-		if (first < 0 || first >= v->dim[axis] || last < 0 || last >= v->dim[axis])
-			return false;
-		if (__builtin_mul_overflow(first, v->pitch[axis], &at) ||
-		    __builtin_add_overflow(v->origin, at, &v->origin))
-			return false;
-	}
-	if (n > 1 && __builtin_mul_overflow(v->pitch[axis], step, &v->pitch[axis]))
-		return false;
-	v->dim[axis] = n;
-	return true;
-}
-
 bool rvl_tview_permute(struct rvl_tview *v, const int32_t *perm)
 {
 	struct rvl_tview old = *v;
@@ -134,25 +112,6 @@ bool rvl_tview_reshape(struct rvl_tview *v, const int64_t *dim, int32_t rank)
 	for (int d = rank - 1; d >= 0 && rvl_tview_count(v); d--)
 		if (!divide(&s, dim[d], &out.pitch[d]))
 			return false;
-	*v = out;
-	return true;
-}
-
-bool rvl_tview_expand(struct rvl_tview *v, const struct rvl_shape *to)
-{
-	struct rvl_tview out = { .origin = v->origin, .rank = to->rank };
-	int front = to->rank - v->rank;
-
-	if (front < 0)
-		return false;
-	for (int d = 0; d < to->rank; d++) {
-		bool repeats = d < front || v->dim[d - front] == 1;
-
-		if (!repeats && v->dim[d - front] != to->dim[d])
-			return false;
-		out.dim[d] = to->dim[d];
-		out.pitch[d] = repeats ? 0 : v->pitch[d - front];
-	}
 	*v = out;
 	return true;
 }

@@ -31,17 +31,11 @@ bool rvl_tview_dense(struct rvl_tview *v, const struct rvl_shape *s);
 /** Elements of the view, or -1 on overflow. */
 int64_t rvl_tview_count(const struct rvl_tview *v);
 
-/** @n elements of an axis from @first on in steps of @step, which may be negative. */
-bool rvl_tview_slice(struct rvl_tview *v, int32_t axis, int64_t first, int64_t step, int64_t n);
-
 /** Axis d of the result is axis perm[d]; @perm names each axis once. */
 bool rvl_tview_permute(struct rvl_tview *v, const int32_t *perm);
 
 /** The same elements in row-major order with other dimensions; false where that needs a copy. */
 bool rvl_tview_reshape(struct rvl_tview *v, const int64_t *dim, int32_t rank);
-
-/** Axes of one element, and missing ones in front, repeat along the dimensions of @to. */
-bool rvl_tview_expand(struct rvl_tview *v, const struct rvl_shape *to);
 
 /** The same sequence of elements with the fewest axes: those of one element left out, others merged. */
 void rvl_tview_normalise(struct rvl_tview *v);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What layouts save on the CPU: steps, bytes that are copied or reordered, and the time of a run, of
- * networks compiled for the CPU alone with and without them. The two programs run in turn, on one
+ * What layouts save on the CPU, or with the argument "views" what views save there: steps, bytes that
+ * are copied or reordered, and the time of a run, of networks compiled for the CPU alone with and
+ * without them. The two programs run in turn, on one
  * thread; a time is the least processor time of all turns.
  */
 #include <inttypes.h>
@@ -14,6 +15,8 @@
 #include "prog_exec.h"
 
 #define TURNS 7
+
+static bool views;	/* compare with and without views, not layouts */
 
 /* A step that is ready to run many times. */
 struct step {
@@ -49,9 +52,11 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static int prepare(const struct rivulet_board *b, struct rvl_graph *g, bool layouts, struct side *s)
+static int prepare(const struct rivulet_board *b, struct rvl_graph *g, bool with, struct side *s)
 {
-	const struct rivulet_compile_options opt = { .cpu_only = true, .no_layouts = !layouts };
+	const struct rivulet_compile_options opt = {
+		.cpu_only = true, .no_layouts = !views && !with, .no_views = views && !with,
+	};
 	struct rvl_err err = { "" };
 	int rc = g ? rvl_compile_graph(g, NULL, &opt, &s->program, &s->e, &err) : -1;
 
@@ -127,8 +132,19 @@ static bool same_outputs(const struct side *a, const struct side *b)
 	return same;
 }
 
+static void show_views(const char *net, const char *how, const struct side *s)
+{
+	printf("figure views.cpu.%s.steps.%s %u steps\n", net, how, s->x.p->steps);
+	printf("figure views.cpu.%s.copied.%s %" PRIu64 " bytes\n", net, how, s->e.copy_bytes);
+	printf("figure views.cpu.%s.arena.%s %" PRIu64 " bytes\n", net, how, s->e.arena_bytes);
+}
+
 static void show(const char *net, const char *how, const struct side *s)
 {
+	if (views) {
+		show_views(net, how, s);
+		return;
+	}
 	printf("figure layouts.%s.steps.%s %u steps\n", net, how, s->x.p->steps);
 	printf("figure layouts.%s.copied.%s %" PRIu64 " bytes\n", net, how, s->e.copy_bytes);
 	printf("figure layouts.%s.reordered.%s %" PRIu64 " bytes\n", net, how, s->e.reorder_bytes);
@@ -148,9 +164,9 @@ static void end(struct side *s)
 	rivulet_blob_free(&s->program);
 }
 
-static int start(const struct rivulet_board *b, size_t net, bool layouts, struct side *s)
+static int start(const struct rivulet_board *b, size_t net, bool with, struct side *s)
 {
-	int rc = prepare(b, nets[net].make(), layouts, s);
+	int rc = prepare(b, nets[net].make(), with, s);
 
 	if (!rc)
 		rc = fill(s);
@@ -176,19 +192,25 @@ static int compare(const struct rivulet_board *b, size_t net)
 	if (!rc) {
 		show(nets[net].name, "off", &off);
 		show(nets[net].name, "on", &on);
-		printf("figure layouts.%s.time %.3f ratio\n", nets[net].name, on.best / off.best);
-		rc = on.e.reorder_bytes > off.e.reorder_bytes;
+		if (views)
+			printf("figure views.cpu.%s.time %.3f ratio\n", nets[net].name, on.best / off.best);
+		else
+			printf("figure layouts.%s.time %.3f ratio\n", nets[net].name, on.best / off.best);
+		rc = views ? on.e.copy_bytes > off.e.copy_bytes :
+			     on.e.reorder_bytes > off.e.reorder_bytes;
 	}
 	end(&off);
 	end(&on);
 	return rc;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	struct rivulet_board b;
 	char err[256];
 	int rc = 0;
+
+	views = argc > 1 && !strcmp(argv[1], "views");
 
 	/* Nothing runs on the board; the executor of programs needs one. */
 	if (rivulet_board_load(&b, "zu3eg-64", err, sizeof(err))) {

@@ -60,6 +60,28 @@ static void start(struct pair *p, uint64_t *seed, int64_t count)
 		p->at[i] = i;
 }
 
+/* @n elements of an axis from @first on in steps of @step. */
+static void take(struct rvl_tview *v, int32_t axis, int64_t first, int64_t step, int64_t n)
+{
+	v->origin += first * v->pitch[axis];
+	v->pitch[axis] *= n > 1 ? step : 1;
+	v->dim[axis] = n;
+}
+
+/* Axes of one element, and missing ones in front, repeat along the dimensions of @to. */
+static void repeat(struct rvl_tview *v, const struct rvl_shape *to)
+{
+	struct rvl_tview out = { .origin = v->origin, .rank = to->rank };
+	int front = to->rank - v->rank;
+
+	for (int d = 0; d < to->rank; d++) {
+		out.dim[d] = to->dim[d];
+		if (d >= front && v->dim[d - front] != 1)
+			out.pitch[d] = v->pitch[d - front];
+	}
+	*v = out;
+}
+
 /* The elements of the list whose coordinate along @axis is first, first + step, … */
 static void slice(struct pair *p, uint64_t *seed)
 {
@@ -76,7 +98,7 @@ static void slice(struct pair *p, uint64_t *seed)
 		first += chance_range(seed, 0, (uint32_t)(dim - 1 - (n - 1) * (step < 0 ? -step : step)));
 	for (int d = axis + 1; d < p->v.rank; d++)
 		inner *= p->v.dim[d];
-	ck_assert(rvl_tview_slice(&p->v, axis, first, step, n));
+	take(&p->v, axis, first, step, n);
 	p->n = 0;
 	for (int64_t o = 0; inner && o < old.n / (dim * inner); o++)
 		for (int64_t k = 0; k < n; k++)
@@ -167,7 +189,7 @@ static void expand(struct pair *p, uint64_t *seed)
 	}
 	if (n > STORE * 4)
 		return;
-	ck_assert(rvl_tview_expand(&p->v, &to));
+	repeat(&p->v, &to);
 	p->n = n;
 	for (int64_t i = 0; i < n; i++) {
 		int64_t left = i, from = 0, w = 1;
@@ -321,9 +343,9 @@ START_TEST(parts_of_an_axis)
 
 			ck_assert(rvl_tview_dense(&a, &s));
 			b = c = a;
-			ck_assert(rvl_tview_slice(&a, axis, 0, 1, cut));
-			ck_assert(rvl_tview_slice(&b, axis, cut, 1, s.dim[axis] - cut));
-			ck_assert(rvl_tview_slice(&c, axis, cut - 1, 1, 2));
+			take(&a, axis, 0, 1, cut);
+			take(&b, axis, cut, 1, s.dim[axis] - cut);
+			take(&c, axis, cut - 1, 1, 2);
 			ck_assert(!rvl_tview_overlap(&a, &b) && !rvl_tview_overlap(&b, &a));
 			ck_assert(rvl_tview_overlap(&a, &c) && rvl_tview_overlap(&c, &b));
 		}
@@ -391,9 +413,6 @@ START_TEST(refused)
 	int64_t lo, hi;
 
 	ck_assert(rvl_tview_dense(&v, &s));
-	ck_assert(!rvl_tview_slice(&v, 2, 0, 1, 1) && !rvl_tview_slice(&v, -1, 0, 1, 1));
-	ck_assert(!rvl_tview_slice(&v, 0, 3, 1, 2) && !rvl_tview_slice(&v, 0, 0, -1, 2));
-	ck_assert(!rvl_tview_slice(&v, 0, 0, INT64_MAX, 3));
 	ck_assert(!rvl_tview_permute(&v, twice) && !rvl_tview_reshape(&v, other, 2));
 	ck_assert(!rvl_tview_bounds(&wide, &lo, &hi) && !rvl_tview_inside(&wide, INT64_MAX));
 	ck_assert(rvl_tview_overlap(&wide, &v) && rvl_tview_repeats(&wide));
