@@ -121,16 +121,18 @@ static struct rvl_f32_job job_of(const struct rvl_kernel *k)
 	const float *a = k->d.in[0].data, *b = k->d.in[1].data;
 	struct rvl_f32_job j = {
 		.f = f, .batches = rvl_shape_count(&g->batch), .m = g->m, .n = g->n, .k = g->k,
-		.a = { .data = a, .k_step = g->a_k, .step = g->a_row, .scale = 1,
-		       .matrix = rvl_f32_packed(g->m, g->k, f->mr), .elements = g->m * g->k },
-		.b = { .data = b, .k_step = g->b_k, .step = g->b_col, .scale = 1,
+		.a = { .data = a, .k_step = g->a_k, .step = g->a_row },
+		.b = { .data = b, .k_step = g->b_k, .step = g->b_col,
 		       .matrix = rvl_f32_packed(g->n, g->k, f->nr), .elements = g->n * g->k },
-		.locate = locate, .ctx = k, .added_scale = 1, .y_row = g->n,
+		.locate = locate, .ctx = k, .scale = 1, .added_scale = 1, .y_row = g->n,
 		.lo = k->d.attr.f_lo, .hi = k->d.attr.f_hi,
 	};
 
 	if (k->d.op == RVL_OP_GEMM)
-		j.b.scale = k->d.attr.alpha;
+		j.scale = k->d.attr.alpha;
+	rvl_f32_merge(&j, rvl_shape_count(&k->d.in[0].shape), rvl_shape_count(&k->d.in[1].shape));
+	j.a.matrix = rvl_f32_packed(j.m, j.k, f->mr);
+	j.a.elements = j.m * j.k;
 	/* At most one operand is packed before: the compiler folds a product of two constants. */
 	if (b)
 		j.b.packed = k->f32;

@@ -339,11 +339,11 @@ static struct rvl_f32_job job_of(const struct rvl_f32_conv *v)
 
 	return (struct rvl_f32_job) {
 		.f = f, .batches = v->images * v->group, .m = v->m_group, .n = v->out, .k = k,
-		.a = { .data = v->weights, .k_step = 1, .step = k, .scale = 1, .packed = v->packed,
+		.a = { .data = v->weights, .k_step = 1, .step = k, .packed = v->packed,
 		       .matrix = rvl_f32_packed(v->m_group, k, f->mr),
 		       .elements = v->m_group * k },
 		.b = { .fill = gather, .ctx = v },
-		.locate = locate, .ctx = v, .added = v->added, .added_row = v->out, .added_col = 1,
+		.locate = locate, .ctx = v, .scale = 1, .added = v->added, .added_row = v->out, .added_col = 1,
 		.added_scale = 1, .bias = v->bias, .lo = v->lo, .hi = v->hi, .y = v->y,
 		.y_row = v->out,
 	};

@@ -10,13 +10,15 @@
 #include <stdint.h>
 
 /*
- * One tile: y = min(max(sum of a * b + c + bias, lo), hi). A value that is not a number passes
+ * One tile: y = min(max(scale * (sum of a * b) + c + bias, lo), hi). A value that is not a number passes
  * through the clamp.
  */
 struct rvl_f32_gemm_call {
 	const float *a;		/* [k][mr] */
-	const float *b;		/* [k][nr] */
+	const float *b;		/* k rows, b_row floats apart, of the columns of the tile */
+	int64_t b_row;
 	int64_t k;
+	float scale;
 	const float *c;		/* added, rows c_row apart; NULL: nothing */
 	int64_t c_row;
 	const float *bias;	/* [rows], added to each row; NULL: nothing */

@@ -12,11 +12,13 @@
 #include "internal.h"
 
 #define BLOCK 384	/* most products that are summed before the sum is added to the result */
-#define CHUNK_COLS 192
+#define CHUNK_COLS 224	/* most columns and rows of a chunk */
 #define CHUNK_ROWS 192	/* where rows are packed in the run */
 #define PACKED_ROWS 480
-#define MAX_ITEMS 8	/* parts into which the work is divided */
-#define FEW_CHUNKS 4	/* fewer are divided further */
+#define LEAST_PANELS 4	/* of rows, into which a chunk is not divided further */
+#define MAX_ITEMS 16	/* parts into which the work is divided */
+#define IN_PLACE_ROWS 4	/* most rows that do not pack b */
+#define PACK_COST 8	/* of an element that is packed, in products */
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -90,12 +92,6 @@ static void fill_across(const float *x, int64_t k_step, int64_t n, int64_t kc, i
 	}
 }
 
-static void scale_panel(float scale, int64_t n, float *dst)
-{
-	for (int64_t i = 0; i < n; i++)
-		dst[i] *= scale;
-}
-
 static void fill_matrix(const struct rvl_f32_source *s, int64_t at, int64_t first, int64_t n,
 			int64_t k0, int64_t kc, int width, float *dst)
 {
@@ -109,8 +105,6 @@ static void fill_matrix(const struct rvl_f32_source *s, int64_t at, int64_t firs
 		fill_each(x, s->step, s->k_step, n, kc, width, dst);
 	for (int64_t k = 0; n < width && k < kc; k++)
 		memset(dst + k * width + n, 0, (size_t)(width - n) * sizeof(*dst));
-	if (s->scale != 1.0f)
-		scale_panel(s->scale, kc * width, dst);
 }
 
 static void fill(const struct rvl_f32_source *s, int64_t at, int64_t first, int64_t n, int64_t k0,
@@ -129,23 +123,17 @@ void rvl_f32_pack(const struct rvl_f32_source *s, int64_t at, int64_t n, int64_t
 /* ---- division ---- */
 
 struct split {
-	int64_t rows, cols;		/* of a chunk */
+	int64_t row_panels, col_panels;		/* of a matrix */
 	int64_t row_chunks, col_chunks, chunks;
-	int64_t block;			/* products of a block along k */
-	int64_t a_floats, b_floats;	/* of packed panels, of each item */
+	int64_t block;				/* products of a block along k */
+	int64_t a_floats, b_floats;		/* of packed panels, of each item */
 	int64_t items;
 };
 
-static int64_t half(int64_t n, int width)
+/* Few rows use an element of b too seldom to pack it, if the elements of a row are adjacent. */
+static bool is_in_place(const struct rvl_f32_job *j)
 {
-	return ceil_div(ceil_div(n, width), 2) * width;
-}
-
-static void count_chunks(const struct rvl_f32_job *j, struct split *s)
-{
-	s->row_chunks = ceil_div(j->m, s->rows);
-	s->col_chunks = ceil_div(j->n, s->cols);
-	s->chunks = j->batches * s->row_chunks * s->col_chunks;
+	return !j->b.packed && !j->b.fill && j->b.step == 1 && j->m <= IN_PLACE_ROWS;
 }
 
 static int64_t aligned(int64_t floats)
@@ -153,30 +141,81 @@ static int64_t aligned(int64_t floats)
 	return ceil_div(floats, 16) * 16;
 }
 
-static struct split split_of(const struct rvl_f32_job *j)
+/* Rows and columns of the largest chunk. */
+static int64_t chunk_rows(const struct rvl_f32_job *j, const struct split *s)
+{
+	return least(ceil_div(s->row_panels, s->row_chunks) * j->f->mr, j->m);
+}
+
+static int64_t chunk_cols(const struct rvl_f32_job *j, const struct split *s)
+{
+	return least(ceil_div(s->col_panels, s->col_chunks) * j->f->nr, j->n);
+}
+
+/* An estimate of the time of the thread with most work. */
+static int64_t busiest(const struct rvl_f32_job *j, const struct split *s, int64_t threads)
+{
+	int64_t rows = chunk_rows(j, s), cols = chunk_cols(j, s), packed = 0;
+
+	if (!j->a.packed)
+		packed += rows;
+	if (!j->b.packed && !is_in_place(j))
+		packed += cols;
+	return ceil_div(s->chunks, threads) * (rows * cols + PACK_COST * packed);
+}
+
+/* Divides the rows into one more chunk at a time, and the columns as far as each thread has two. */
+static void divide(const struct rvl_f32_job *j, int64_t threads, struct split *s)
+{
+	int64_t wanted = least(2 * threads, MAX_ITEMS), best = INT64_MAX;
+	int64_t most_rows = s->row_panels / LEAST_PANELS, least_cols = s->col_chunks;
+	struct split t = *s;
+
+	for (;; t.row_chunks++) {
+		int64_t cols = ceil_div(wanted, j->batches * t.row_chunks), time;
+
+		t.col_chunks = least(cols > least_cols ? cols : least_cols, s->col_panels);
+		t.chunks = j->batches * t.row_chunks * t.col_chunks;
+		time = busiest(j, &t, threads);
+		if (time < best)
+			*s = t;
+		best = least(time, best);
+		if (cols <= least_cols || t.row_chunks >= most_rows)
+			return;
+	}
+}
+
+static struct split split_of(const struct rvl_f32_job *j, int64_t threads)
 {
 	const struct rvl_f32_kernels *f = j->f;
 	int64_t rows = j->a.packed ? PACKED_ROWS : CHUNK_ROWS;
 	struct split s = {
-		.rows = least(rows, ceil_div(j->m, f->mr) * f->mr),
-		.cols = least(CHUNK_COLS, ceil_div(j->n, f->nr) * f->nr),
+		.row_panels = ceil_div(j->m, f->mr), .col_panels = ceil_div(j->n, f->nr),
 		.block = ceil_div(j->k, ceil_div(j->k ? j->k : 1, BLOCK)),
 	};
 
-	count_chunks(j, &s);
-	while (s.chunks < FEW_CHUNKS && (s.cols > f->nr || s.rows > 4 * f->mr)) {
-		if (s.cols > f->nr && s.cols >= s.rows)
-			s.cols = half(s.cols, f->nr);
-		else if (s.rows > 4 * f->mr)
-			s.rows = half(s.rows, f->mr);
-		else
-			s.cols = half(s.cols, f->nr);
-		count_chunks(j, &s);
-	}
-	s.a_floats = j->a.packed ? 0 : aligned(s.block * s.rows);
-	s.b_floats = j->b.packed ? 0 : aligned(s.block * s.cols);
+	s.row_chunks = ceil_div(s.row_panels, rows / f->mr);
+	s.col_chunks = ceil_div(s.col_panels, CHUNK_COLS / f->nr);
+	s.chunks = j->batches * s.row_chunks * s.col_chunks;
+	if (threads > 1)
+		divide(j, threads, &s);
+	if (!j->a.packed)
+		s.a_floats = aligned(s.block * ceil_div(s.row_panels, s.row_chunks) * f->mr);
+	if (is_in_place(j))
+		s.b_floats = aligned(s.block * f->nr);
+	else if (!j->b.packed)
+		s.b_floats = aligned(s.block * ceil_div(s.col_panels, s.col_chunks) * f->nr);
 	s.items = least(s.chunks, MAX_ITEMS);
 	return s;
+}
+
+void rvl_f32_merge(struct rvl_f32_job *j, int64_t count_a, int64_t count_b)
+{
+	if (count_b != j->n * j->k || count_a != j->batches * j->m * j->k || j->a.k_step != 1 ||
+	    j->a.step != j->k || j->added)
+		return;
+	j->m *= j->batches;
+	j->batches = 1;
 }
 
 static bool is_empty(const struct rvl_f32_job *j)
@@ -191,13 +230,13 @@ static bool is_empty(const struct rvl_f32_job *j)
 int64_t rvl_f32_scratch(const struct rvl_f32_job *j)
 {
 	const struct rvl_f32_kernels *f = j->f;
-	int64_t block = least(j->k, BLOCK), rows = ceil_div(j->m, f->mr), cols = ceil_div(j->n, f->nr);
-	int64_t items, floats = 0;
+	int64_t block = least(j->k, BLOCK), cols = ceil_div(j->n, f->nr), rows, items, floats = 0;
 
 	if (is_empty(j))
 		return 0;
-	items = rows >= MAX_ITEMS || cols >= MAX_ITEMS ? MAX_ITEMS : rows * cols;
-	items = j->batches >= MAX_ITEMS ? MAX_ITEMS : least(items * j->batches, MAX_ITEMS);
+	/* Smaller dimensions may let a batch be merged. */
+	rows = j->batches * ceil_div(j->m, f->mr);
+	items = rows >= MAX_ITEMS || cols >= MAX_ITEMS ? MAX_ITEMS : least(rows * cols, MAX_ITEMS);
 	if (!j->a.packed)
 		floats += aligned(block * least(CHUNK_ROWS, rows * f->mr));
 	if (!j->b.packed)
@@ -220,6 +259,8 @@ struct chunk {
 	int64_t k, kc;
 	const float *a, *b;		/* panels */
 	int64_t a_panel, b_panel;	/* floats between panels */
+	int64_t b_row;			/* floats between rows of a panel */
+	const float *rest;		/* packed, of fewer columns than a panel, or NULL */
 };
 
 /* What a tile of the first block adds, where the micro-kernel cannot read it in place. */
@@ -262,13 +303,18 @@ static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t 
 	bool last = c->k + c->kc == j->k;
 	float added[RVL_F32_MR * RVL_F32_NR];
 	struct rvl_f32_gemm_call g = {
-		.a = c->a + i * c->a_panel, .b = c->b + k * c->b_panel, .k = c->kc,
+		.a = c->a + i * c->a_panel, .b = c->b + k * c->b_panel,
+		.b_row = c->b_row, .k = c->kc, .scale = j->scale,
 		.y = j->y + c->at.y + row * j->y_row + col, .y_row = j->y_row,
 		.rows = (int)least(f->mr, c->row + c->rows - row),
 		.cols = (int)least(f->nr, c->col + c->cols - col),
 		.lo = last ? j->lo : -INFINITY, .hi = last ? j->hi : INFINITY,
 	};
 
+	if (c->rest && g.cols < f->nr) {
+		g.b = c->rest;
+		g.b_row = f->nr;
+	}
 	if (c->k) {
 		g.c = g.y;
 		g.c_row = g.y_row;
@@ -303,32 +349,55 @@ static const float *panels(const struct rvl_f32_source *s, int64_t at, int64_t f
 	return mem;
 }
 
+/* The panels of b where it lies, but for the columns that fill no panel. */
+static void point(const struct rvl_f32_job *j, struct chunk *c, float *mem)
+{
+	int64_t whole = c->cols / j->f->nr * j->f->nr;
+
+	c->b = j->b.data + c->at.b + c->col + c->k * j->b.k_step;
+	c->b_panel = j->f->nr;
+	c->b_row = j->b.k_step;
+	c->rest = mem;
+	if (whole < c->cols)
+		fill_matrix(&j->b, c->at.b, c->col + whole, c->cols - whole, c->k, c->kc, j->f->nr,
+			    mem);
+}
+
 static void block(const struct run *r, struct chunk *c, float *mem)
 {
 	const struct rvl_f32_job *j = r->j;
 	const struct rvl_f32_kernels *f = j->f;
 
 	c->a = panels(&j->a, c->at.a, c->row, c->rows, c, j->k, f->mr, mem, &c->a_panel);
-	c->b = panels(&j->b, c->at.b, c->col, c->cols, c, j->k, f->nr, mem + r->s.a_floats,
-		      &c->b_panel);
+	mem += r->s.a_floats;
+	c->b_row = f->nr;
+	if (is_in_place(j))
+		point(j, c, mem);
+	else
+		c->b = panels(&j->b, c->at.b, c->col, c->cols, c, j->k, f->nr, mem, &c->b_panel);
 	for (int64_t i = 0; i * f->mr < c->rows; i++)
 		for (int64_t k = 0; k * f->nr < c->cols; k++)
 			compute(j, c, i, k);
+}
+
+/* The panels of part @i of @n; each has @width rows or columns, the last of @size maybe fewer. */
+static void part(int64_t panels, int64_t i, int64_t n, int width, int64_t size, int64_t *first,
+		 int64_t *count)
+{
+	*first = i * panels / n * width;
+	*count = least((i + 1) * panels / n * width, size) - *first;
 }
 
 static void chunk(const struct run *r, int64_t i, float *mem)
 {
 	const struct rvl_f32_job *j = r->j;
 	const struct split *s = &r->s;
-	int64_t batch = i / (s->row_chunks * s->col_chunks);
-	struct chunk c = {
-		.row = i % s->row_chunks * s->rows,
-		.col = i / s->row_chunks % s->col_chunks * s->cols,
-	};
+	struct chunk c = { 0 };
 
-	j->locate(j->ctx, batch, &c.at);
-	c.rows = least(s->rows, j->m - c.row);
-	c.cols = least(s->cols, j->n - c.col);
+	part(s->row_panels, i % s->row_chunks, s->row_chunks, j->f->mr, j->m, &c.row, &c.rows);
+	i /= s->row_chunks;
+	part(s->col_panels, i % s->col_chunks, s->col_chunks, j->f->nr, j->n, &c.col, &c.cols);
+	j->locate(j->ctx, i / s->col_chunks, &c.at);
 	do {
 		c.kc = least(s->block, j->k - c.k);
 		block(r, &c, mem);
@@ -352,6 +421,6 @@ void rvl_f32_run(const struct rvl_f32_job *j, float *scratch, const struct rvl_p
 
 	if (is_empty(j))
 		return;
-	r.s = split_of(j);
+	r.s = split_of(j, pool ? (int64_t)pool->threads : 1);
 	rvl_parallel(pool, (uint32_t)r.s.items, item, &r);
 }

@@ -24,7 +24,6 @@ typedef void (*rvl_f32_fill_fn)(const struct rvl_f32_source *s, int64_t at, int6
 struct rvl_f32_source {
 	const float *data;
 	int64_t k_step, step;
-	float scale;		/* of all elements */
 	rvl_f32_fill_fn fill;
 	const void *ctx;	/* of fill */
 	const float *packed;	/* [matrix][panel][k][width], or NULL */
@@ -44,6 +43,7 @@ struct rvl_f32_job {
 	struct rvl_f32_source a, b;
 	void (*locate)(const void *ctx, int64_t batch, struct rvl_f32_place *at);
 	const void *ctx;
+	float scale;		/* of the sums of products */
 	/* Element (i, j) adds @added_scale * added[i * added_row + j * added_col]; NULL: nothing. */
 	const float *added;
 	int64_t added_row, added_col;
@@ -60,6 +60,12 @@ int64_t rvl_f32_packed(int64_t n, int64_t k, int width);
 /** Packs the matrix that begins at @at of the operand. @dst: rvl_f32_packed() floats. */
 void rvl_f32_pack(const struct rvl_f32_source *s, int64_t at, int64_t n, int64_t k, int width,
 		  float *dst);
+
+/**
+ * Makes one product of a batch whose matrices of a are adjacent rows and which has one matrix b.
+ * @count_a, @count_b: elements of the operands. Before anything is packed.
+ */
+void rvl_f32_merge(struct rvl_f32_job *j, int64_t count_a, int64_t count_b);
 
 /** Bytes of scratch memory of a run. The sources say only whether they are packed. */
 int64_t rvl_f32_scratch(const struct rvl_f32_job *j);

@@ -13,17 +13,16 @@
 #define NR (NV * VL)
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
-/* Adds what a tile adds to a sum, and stores it. */
+/* Scales a sum, adds what the tile adds, and stores it. */
 INLINE void store_row(const struct rvl_f32_gemm_call *c, int i, int vectors, const vec *sum)
 {
-	vec lo = V_SET1(c->lo), hi = V_SET1(c->hi);
+	vec lo = V_SET1(c->lo), hi = V_SET1(c->hi), scale = V_SET1(c->scale);
 
 #pragma GCC unroll 8
 	for (int j = 0; j < vectors; j++) {
-		vec v = sum[j];
+		vec v = c->c ? V_LOAD(c->c + i * c->c_row + j * VL) : V_ZERO;
 
-		if (c->c)
-			v = V_ADD(v, V_LOAD(c->c + i * c->c_row + j * VL));
+		v = V_FMA(scale, sum[j], v);
 		if (c->bias)
 			v = V_ADD(v, V_SET1(c->bias[i]));
 		V_STORE(c->y + i * c->y_row + j * VL, V_CLAMP(v, lo, hi));
@@ -41,7 +40,7 @@ INLINE void tile(const struct rvl_f32_gemm_call *c, int rows, int vectors)
 #pragma GCC unroll 8
 		for (int j = 0; j < vectors; j++)
 			sum[i][j] = V_ZERO;
-	for (int64_t k = c->k; k > 0; k--, a += MR, b += NR) {
+	for (int64_t k = c->k; k > 0; k--, a += MR, b += c->b_row) {
 		vec w[NV];
 
 #pragma GCC unroll 8

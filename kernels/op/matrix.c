@@ -127,16 +127,20 @@ static void locate(const void *ctx, int64_t batch, struct rvl_f32_place *at)
 
 static struct rvl_f32_job float_job(const struct product *p)
 {
-	return (struct rvl_f32_job) {
+	struct rvl_f32_job j = {
 		.f = rvl_f32_kernels(), .batches = rvl_shape_count(&p->batch), .m = p->m,
 		.n = p->n, .k = p->k,
-		.a = { .data = p->c->in[0].data, .k_step = p->ak, .step = p->am, .scale = 1 },
-		.b = { .data = p->c->in[1].data, .k_step = p->bk, .step = p->bn, .scale = p->alpha },
-		.locate = locate, .ctx = p, .added = p->added ? p->added->data : NULL,
+		.a = { .data = p->c->in[0].data, .k_step = p->ak, .step = p->am },
+		.b = { .data = p->c->in[1].data, .k_step = p->bk, .step = p->bn },
+		.locate = locate, .ctx = p, .scale = p->alpha,
+		.added = p->added ? p->added->data : NULL,
 		.added_row = p->added_stride[0], .added_col = p->added_stride[1],
 		.added_scale = p->beta, .lo = -INFINITY, .hi = INFINITY, .y = p->c->out[0].data,
 		.y_row = p->n,
 	};
+
+	rvl_f32_merge(&j, rvl_count(&p->c->in[0]), rvl_count(&p->c->in[1]));
+	return j;
 }
 
 static int64_t product_scratch(const struct product *p)

@@ -14,6 +14,7 @@ struct product {
 	struct rvl_kernel_desc d;
 	struct test_guarded in[INPUTS], y, again, ref, bound;
 	bool special;		/* with infinities and NaN */
+	bool extreme;		/* a * alpha and b * alpha leave the range of floats */
 };
 
 static struct test_guarded floats(const struct rvl_kernel_arg *a)
@@ -36,6 +37,14 @@ static void make_special(struct test_guarded *g)
 		v[test_rnd(n)] = values[test_rnd(5)];
 }
 
+static void multiply(struct test_guarded *g, float by)
+{
+	float *v = (float *)(void *)g->p;
+
+	for (size_t i = 0; i < g->size / sizeof(*v); i++)
+		v[i] *= by;
+}
+
 static void complete(struct product *p)
 {
 	struct rvl_kernel_desc *d = &p->d;
@@ -51,6 +60,10 @@ static void complete(struct product *p)
 		/* Infinite weights times padding are no numbers; the reference leaves the padding out. */
 		if (p->special && (i != 1 || d->op != RVL_OP_CONV))
 			make_special(&p->in[i]);
+	}
+	if (p->extreme) {
+		multiply(&p->in[0], 1e-20f);
+		multiply(&p->in[1], 1e30f);
 	}
 	p->y = test_guarded(test_bytes(&d->out[0]), 4);
 	p->again = test_guarded(test_bytes(&d->out[0]), 4);
@@ -149,6 +162,9 @@ static void random_gemm(struct product *p)
 	p->d.attr.trans_b = test_rnd(2);
 	p->d.attr.alpha = test_rnd(2) ? 1 : 0.75f;
 	p->d.attr.beta = test_rnd(2) ? 1 : -1.5f;
+	p->extreme = !test_rnd(6);
+	if (p->extreme)
+		p->d.attr.alpha = 1e10f;
 	test_matrix(&p->d.in[0], RVL_TYPE_F32, m, k, p->d.attr.trans_a);
 	test_matrix(&p->d.in[1], RVL_TYPE_F32, k, n, p->d.attr.trans_b);
 	test_matrix(c, RVL_TYPE_F32, test_rnd(2) ? m : 1, test_rnd(2) ? n : 1, false);
