@@ -96,9 +96,9 @@ struct rewrite {
 	const char *becomes;
 };
 
-static void check(const struct rewrite *r)
+static void check(const struct rewrite *r, int64_t opset)
 {
-	struct pb m = ot_model(r->text, 13);
+	struct pb m = ot_model(r->text, opset);
 	struct line is = { .n = 0 };
 	struct rvl_graph *g = NULL;
 	int rc = rvl_onnx_load(m.p, m.n, NULL, &g, &err);
@@ -578,17 +578,28 @@ static const struct rewrite qlinear[] = {
 	  "QConv x(0.5,3) s[0 1 0 10](0.25,0|0.5,0) -> y(2,10)" },
 };
 
-#define TABLE(name, table)                                                                         \
+/* Opset 10: a Clip without an attribute has a bound of FLT_MAX there. f = 2 / sqrt(15 + 1) and -1. */
+static const struct rewrite clips[] = {
+	{ XW "Conv xf wf -> c; Clip c -> r min=0.0f; QuantizeLinear r t z10 -> y",
+	  "QConv x(0.5,3) s[4 -3](0.25,0) -> y(2,10) from 10 with Clip_3" },
+	{ "in x f32 1,1,1,2; const w f32 2,1,1,1 4 -3; const g f32 2 2 -4; const b f32 2 1 2; "
+	  "const m f32 2 0.5 0.25; const v f32 2 15; out y; Conv x w -> c; Clip c -> d; "
+	  "BatchNormalization d g b m v -> y epsilon=1f",
+	  "Conv x f[2 3] f[0.75 2.25] -> y with Clip_1+BatchNormalization_2" },
+};
+
+#define TABLE(name, table, opset)                                                                  \
 	START_TEST(name)                                                                           \
 	{                                                                                          \
 		for (size_t i = 0; i < sizeof(table) / sizeof((table)[0]); i++)                    \
-			check(&(table)[i]);                                                        \
+			check(&(table)[i], opset);                                                        \
 	}                                                                                          \
 	END_TEST
 
-TABLE(products_are_fused, products)
-TABLE(other_operators_are_fused_and_moved, rest)
-TABLE(qlinear_operators_are_fused, qlinear)
+TABLE(products_are_fused, products, 13)
+TABLE(other_operators_are_fused_and_moved, rest, 13)
+TABLE(qlinear_operators_are_fused, qlinear, 13)
+TABLE(default_bounds_of_clip_are_none, clips, 10)
 
 int main(void)
 {
@@ -598,6 +609,7 @@ int main(void)
 	tcase_add_test(t, products_are_fused);
 	tcase_add_test(t, other_operators_are_fused_and_moved);
 	tcase_add_test(t, qlinear_operators_are_fused);
+	tcase_add_test(t, default_bounds_of_clip_are_none);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }
