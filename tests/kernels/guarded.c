@@ -85,29 +85,72 @@ int64_t test_axis(struct rvl_attr *a, int i, int64_t n, uint32_t most)
 
 /* ---- a run ---- */
 
+/* The scratch memory of a run; before and after the items of one call; the bytes that an item wrote. */
+struct sharing {
+	struct test_guarded scratch;
+	uint8_t *before, *after, *written;
+};
+
+/* Each byte belongs to one item, because threads run items at the same time. */
+static void take_written(const struct sharing *s)
+{
+	size_t step;
+
+	for (size_t at = 0; at < s->scratch.size; at += step) {
+		uint8_t *p = s->scratch.p + at;
+
+		step = s->scratch.size - at < 64 ? s->scratch.size - at : 64;
+		if (!memcmp(p, s->before + at, step))
+			continue;
+		for (size_t i = 0; i < step; i++) {
+			if (p[i] == s->before[at + i])
+				continue;
+			if (s->written[at + i])
+				test_die("two items write the same scratch memory");
+			s->written[at + i] = 1;
+			s->after[at + i] = p[i];
+		}
+		memcpy(p, s->before + at, step);
+	}
+}
+
+/* No item sees what another item of the same call has written. */
 static void backwards(void *ctx, uint32_t n, void (*fn)(void *arg, uint32_t i), void *arg)
 {
-	(void)ctx;
-	while (n-- > 0)
+	const struct sharing *s = ctx;
+
+	memcpy(s->before, s->scratch.p, s->scratch.size);
+	memcpy(s->after, s->scratch.p, s->scratch.size);
+	memset(s->written, 0, s->scratch.size);
+	while (n-- > 0) {
 		fn(arg, n);
+		take_written(s);
+	}
+	memcpy(s->scratch.p, s->after, s->scratch.size);
 }
 
 void test_run(const struct rvl_kernel_desc *d, bool reference, const void *const *in,
-	      const struct test_guarded *y)
+	      const struct test_guarded *y, uint32_t threads)
 {
-	const struct rvl_pool pool = { .parallel = backwards, .threads = 2 };
+	struct sharing s;
+	const struct rvl_pool pool = { .parallel = backwards, .threads = threads, .ctx = &s };
 	char why[RVL_WHY_MAX] = "";
 	struct rvl_kernel *k;
-	struct test_guarded scratch;
 	int rc = rvl_kernel_new(d, reference, &k, why);
 
 	if (rc)
 		test_die(why);
-	scratch = test_guarded(rvl_kernel_scratch(k), 64);
-	rc = rvl_kernel_run(k, in, (void *[]) { y->p }, scratch.p, test_rnd(2) ? &pool : NULL);
+	s.scratch = test_guarded(rvl_kernel_scratch(k), 64);
+	s.written = malloc(3 * s.scratch.size + 1);
+	s.before = s.written + s.scratch.size;
+	s.after = s.before + s.scratch.size;
+	if (!s.written)
+		test_die("no memory");
+	rc = rvl_kernel_run(k, in, (void *[]) { y->p }, s.scratch.p, threads ? &pool : NULL);
 	if (rc)
 		test_die("the kernel does not run");
-	test_drop(&scratch);
+	test_drop(&s.scratch);
+	free(s.written);
 	rvl_kernel_free(k);
 }
 

@@ -28,8 +28,11 @@ void test_matrix(struct rvl_kernel_arg *a, enum rvl_type t, int64_t rows, int64_
 /** One axis of a window over @n positions, of at most @most taps; returns the number of results. */
 int64_t test_axis(struct rvl_attr *a, int i, int64_t n, uint32_t most);
 
-/** Prepares a kernel and runs it with guarded scratch memory, on one thread or on parts in reverse order. */
+/**
+ * Prepares a kernel and runs it with guarded scratch memory: without a pool, or with one of @threads
+ * that runs the items in reverse order. Two items that write the same scratch memory end the program.
+ */
 void test_run(const struct rvl_kernel_desc *d, bool reference, const void *const *in,
-	      const struct test_guarded *y);
+	      const struct test_guarded *y, uint32_t threads);
 
 #endif

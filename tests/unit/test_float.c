@@ -56,6 +56,117 @@ START_TEST(taps_without_channels_cost_nothing)
 }
 END_TEST
 
+/* ---- division ---- */
+
+#define MOST_ITEMS 64
+
+/* Results that each item of a run writes. */
+struct shares {
+	float *y;
+	size_t n;
+	size_t item[MOST_ITEMS];
+	uint32_t items;
+};
+
+static void count_results(void *ctx, uint32_t n, void (*fn)(void *arg, uint32_t i), void *arg)
+{
+	struct shares *s = ctx;
+
+	ck_assert_uint_le(n, MOST_ITEMS);
+	s->items = n;
+	for (uint32_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < s->n; k++)
+			s->y[k] = NAN;
+		fn(arg, i);
+		s->item[i] = 0;
+		for (size_t k = 0; k < s->n; k++)
+			s->item[i] += !isnan(s->y[k]);
+	}
+}
+
+/* The most results that a thread computes if each takes the next item as soon as it is idle. */
+static size_t busiest_thread(const struct shares *s, uint32_t threads)
+{
+	size_t load[MOST_ITEMS] = { 0 }, most = 0;
+
+	for (uint32_t i = 0; i < s->items; i++) {
+		uint32_t idle = 0;
+
+		for (uint32_t t = 1; t < threads; t++)
+			if (load[t] < load[idle])
+				idle = t;
+		load[idle] += s->item[i];
+		most = load[idle] > most ? load[idle] : most;
+	}
+	return most;
+}
+
+/* The number of input channels does not change the division. */
+#define FEW_CHANNELS 2
+
+static const struct layer {
+	const char *name;
+	int32_t outputs, side, kernel;
+} layers[] = {
+	{ "MobileNetV1, 512 of 14x14", 512, 14, 1 },
+	{ "MobileNetV1, 1024 of 7x7", 1024, 7, 1 },
+	{ "MobileNetV1, 128 of 56x56", 128, 56, 1 },
+	{ "ResNet50, 256 of 14x14", 256, 14, 3 },
+	{ "ResNet50, 1024 of 14x14", 1024, 14, 1 },
+	{ "ResNet50, 512 of 7x7", 512, 7, 3 },
+	{ "ResNet50, 128 of 28x28", 128, 28, 3 },
+	{ "VGG, 512 of 14x14", 512, 14, 3 },
+	{ "VGG, 512 of 28x28", 512, 28, 3 },
+	{ "VGG, 64 of 112x112", 64, 112, 3 },
+};
+
+static struct rvl_kernel *make_layer(const struct layer *l, const float *w)
+{
+	struct rvl_kernel_desc d = { .op = RVL_OP_CONV, .n_in = 2, .n_out = 1 };
+	char why[RVL_WHY_MAX];
+	struct rvl_kernel *k;
+
+	rvl_attr_init(&d.attr);
+	for (int i = 0; i < 2; i++) {
+		d.attr.kernel[i] = l->kernel;
+		d.attr.pad[i] = d.attr.pad[i + 2] = l->kernel / 2;
+	}
+	for (int i = 0; i < 2; i++)
+		d.in[i].type = RVL_TYPE_F32;
+	d.in[0].shape = (struct rvl_shape) { 4, { 1, FEW_CHANNELS, l->side, l->side } };
+	d.in[1].shape = (struct rvl_shape) { 4, { l->outputs, FEW_CHANNELS, l->kernel, l->kernel } };
+	d.in[1].data = w;
+	d.out[0] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32,
+					     .shape = { 4, { 1, l->outputs, l->side, l->side } } };
+	ck_assert_int_eq(rvl_kernel_new(&d, false, &k, why), 0);
+	return k;
+}
+
+START_TEST(threads_share_layers_evenly)
+{
+	static float x[FEW_CHANNELS * 112 * 112], w[1024 * FEW_CHANNELS * 9];
+	const struct layer *l = &layers[_i];
+	struct shares s = { .n = (size_t)l->outputs * (size_t)l->side * (size_t)l->side };
+	struct rvl_kernel *k = make_layer(l, w);
+	void *scratch = aligned_alloc(64, (rvl_kernel_scratch(k) + 127) / 64 * 64);
+
+	s.y = calloc(s.n, sizeof(*s.y));
+	ck_assert(s.y && scratch);
+	for (uint32_t threads = 2; threads <= 8; threads *= 2) {
+		const struct rvl_pool pool = { .parallel = count_results, .threads = threads, .ctx = &s };
+		double limit = threads > 2 ? 1.35 : 1.15;	/* of the mean */
+
+		rvl_kernel_run(k, (const void *[]) { x, w }, (void *[]) { s.y }, scratch, &pool);
+		if ((double)busiest_thread(&s, threads) * threads > limit * (double)s.n)
+			ck_abort_msg("%s: one of %u threads has %zu of %zu results", l->name,
+				     threads, busiest_thread(&s, threads), s.n);
+	}
+	free(s.y);
+	free(scratch);
+	rvl_kernel_free(k);
+}
+END_TEST
+
 /* ---- functions ---- */
 
 #define STEP 4099	/* of the bits of a number: some million numbers of both signs */
@@ -127,6 +238,8 @@ int main(void)
 	TCase *shapes = add_case(s, "shapes", 3600, NULL, NULL);
 
 	tcase_add_loop_test(shapes, every_set_is_close_to_the_reference, 0, 8);
+	tcase_add_loop_test(shapes, threads_share_layers_evenly, 0,
+			    (int)(sizeof(layers) / sizeof(layers[0])));
 	tcase_add_test(shapes, taps_without_channels_cost_nothing);
 	tcase_add_loop_test(shapes, functions_are_exact_in_every_set, 0,
 			    sizeof(functions) / sizeof(functions[0]));
