@@ -51,6 +51,7 @@ struct rvl_backend {
 	struct rvl_store **store; /* by tensor id; NULL: weights and other private constants */
 	struct rvl_layer **layer;
 	uint32_t n_layers, cap_layers;
+	struct rvl_layer *lowered; /* the layers before modes and cuts were chosen; or NULL */
 	struct rvl_bstep *step;
 	uint32_t n_steps, cap_steps;
 	/* Variants: one for each length that some level asks for; the last is the highest level's. */
@@ -83,6 +84,14 @@ int rvl_steps_make(struct rvl_backend *be, const uint32_t *node_layer);
 
 /** Chooses mode, form and cut of each layer: of those that the tiler finds near, the fastest. */
 int rvl_choose_layers(struct rvl_backend *be);
+/**
+ * The forms in which layer @l, as it was lowered, can be computed: its own mode and those that could
+ * replace it, with patches gathered or not. @form has room for rvl_forms_most(). Returns how many.
+ */
+uint32_t rvl_forms(struct rvl_backend *be, const struct rvl_layer *l, struct rvl_layer *form);
+uint32_t rvl_forms_most(void);
+/** Sets the note of a layer whose form was decided. */
+void rvl_note_form(struct rvl_layer *l);
 /**
  * Times the stream of @n layers from @l on in the last variant. seg->cycles is RVL_TOO_LONG where
  * the stream has more instructions than the compiler allows.

@@ -24,7 +24,10 @@ struct cut {
 
 struct pair {
 	struct rvl_backend *be;
-	struct rvl_layer **l; /* two */
+	struct rvl_layer **l;		/* two */
+	struct rvl_layer *form[2];	/* those of each layer; @forms of them */
+	uint32_t forms[2];
+	const struct rvl_layer *is[2];	/* the forms that are being tried */
 	struct cut best[TIMED];
 	uint32_t found;
 };
@@ -134,7 +137,7 @@ static void keep(struct pair *p, const struct cut *c)
 static void try_cut(struct pair *p, int64_t th, int64_t lead, int64_t wgt_b)
 {
 	const struct rivulet_board *b = p->be->board;
-	struct cut c = { .a = *p->l[0], .b = *p->l[1], .ring = { .lead = lead } };
+	struct cut c = { .a = *p->is[0], .b = *p->is[1], .ring = { .lead = lead } };
 	struct rvl_room room = { .inp = rivulet_mem_words(b, RIVULET_MEM_INP),
 				 .wgt = wgt_b,
 				 .acc = rivulet_mem_words(b, RIVULET_MEM_ACC),
@@ -185,67 +188,95 @@ static void link(struct rvl_layer **l, const struct cut *c, struct rvl_ring *rin
 	*l[1] = c->b;
 	l[0]->to = ring;
 	l[1]->from = ring;
+	for (int i = 0; i < 2; i++)
+		rvl_note_form(l[i]);
 }
 
 /* The array's time of both layers: a lower bound for every schedule. */
 static uint64_t array_time(const struct pair *p)
 {
-	uint64_t sum = 0;
-
-	for (int i = 0; i < 2; i++)
-		sum += rvl_array_time(p->be->board, p->l[i]);
-	return sum;
+	return rvl_array_time(p->be->board, p->is[0]) + rvl_array_time(p->be->board, p->is[1]);
 }
 
-/* Takes the cut whose timeline is the shortest, if it is shorter than without a cascade. */
-static int try_pair(struct pair *p)
-{
-	struct rvl_layer before[2] = { *p->l[0], *p->l[1] }, best[2];
-	struct rivulet_explain_segment seg = { 0 };
-	struct rvl_ring *ring = rvl_arena_alloc(p->be->g->arena, sizeof(*ring));
-	struct rvl_ring chosen = { 0 };
-	uint64_t least;
-	bool taken = false;
-	int rc = ring ? rvl_time_layers(p->be, p->l, 2, &seg) : -ENOMEM;
+/* What was chosen for a pair. */
+struct choice {
+	struct rvl_layer l[2];
+	struct rvl_ring ring;
+	uint64_t cycles;
+	bool taken;
+};
 
-	least = seg.cycles;
-	if (rc || (least != RVL_TOO_LONG && least * 100 <= array_time(p) * WORTH_TRYING))
-		return rc;
+/* Times the best cuts of the forms that are being tried; @c is the fastest so far. */
+static int time_cuts(struct pair *p, struct rvl_ring *ring, struct choice *c)
+{
+	struct rivulet_explain_segment seg = { 0 };
+	int rc = 0;
+
+	p->found = 0;
 	search(p);
 	for (uint32_t i = 0; i < p->found && !rc; i++) {
 		link(p->l, &p->best[i], ring);
 		rc = rvl_time_layers(p->be, p->l, 2, &seg);
-		if (!rc && seg.cycles < least) {
-			least = seg.cycles;
-			best[0] = *p->l[0];
-			best[1] = *p->l[1];
-			chosen = *ring;
-			taken = true;
-		}
+		if (!rc && seg.cycles < c->cycles)
+			*c = (struct choice){ { *p->l[0], *p->l[1] }, *ring, seg.cycles, true };
 	}
-	*p->l[0] = taken ? best[0] : before[0];
-	*p->l[1] = taken ? best[1] : before[1];
-	*ring = chosen;
 	return rc;
 }
 
-static int pairs_of(struct rvl_backend *be, struct rvl_layer **l, uint32_t n, uint32_t *taken)
+/*
+ * Takes the cut whose timeline is the shortest, if it is shorter than without a cascade. All forms
+ * of the layers are tried: what is fastest alone need not be so where both share the scratchpads.
+ */
+static int try_pair(struct pair *p)
+{
+	struct choice c = { .l = { *p->l[0], *p->l[1] } };
+	struct rivulet_explain_segment seg = { 0 };
+	struct rvl_ring *ring = rvl_arena_alloc(p->be->g->arena, sizeof(*ring));
+	int rc = ring ? rvl_time_layers(p->be, p->l, 2, &seg) : -ENOMEM;
+
+	c.cycles = seg.cycles;
+	p->is[0] = &c.l[0];
+	p->is[1] = &c.l[1];
+	if (rc || (c.cycles != RVL_TOO_LONG && c.cycles * 100 <= array_time(p) * WORTH_TRYING))
+		return rc;
+	for (uint32_t i = 0; i < p->forms[0] * p->forms[1] && !rc; i++) {
+		p->is[0] = &p->form[0][i / p->forms[1]];
+		p->is[1] = &p->form[1][i % p->forms[1]];
+		if (array_time(p) < c.cycles)
+			rc = time_cuts(p, ring, &c);
+	}
+	*p->l[0] = c.l[0];
+	*p->l[1] = c.l[1];
+	*ring = c.ring;
+	return rc;
+}
+
+static int try_at(struct rvl_backend *be, uint32_t first)
+{
+	struct pair p = { .be = be, .l = be->layer + first };
+	struct rvl_layer *form = calloc((size_t)rvl_forms_most() * 2, sizeof(*form));
+	int rc;
+
+	if (!form)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < 2; i++) {
+		p.form[i] = form + i * rvl_forms_most();
+		p.forms[i] = rvl_forms(be, &be->lowered[first + i], p.form[i]);
+	}
+	rc = try_pair(&p);
+	free(form);
+	return rc;
+}
+
+static int pairs_of(struct rvl_backend *be, const struct rvl_bstep *step, uint32_t *taken)
 {
 	int rc = 0;
 
-	for (uint32_t i = 0; i + 1 < n && !rc; i++) {
-		struct pair *p;
-
-		if (!linked(be, l[i], l[i + 1]))
+	for (uint32_t i = step->layer0; i + 1 < step->layer0 + step->layers && !rc; i++) {
+		if (!linked(be, be->layer[i], be->layer[i + 1]))
 			continue;
-		p = calloc(1, sizeof(*p));
-		if (!p)
-			return -ENOMEM;
-		p->be = be;
-		p->l = l + i;
-		rc = try_pair(p);
-		*taken += !!l[i]->to;
-		free(p);
+		rc = try_at(be, i);
+		*taken += !!be->layer[i]->to;
 	}
 	return rc;
 }
@@ -288,7 +319,7 @@ static int cascade_step(struct rvl_backend *be, struct rvl_bstep *step)
 	for (uint32_t i = 0; i < step->layers && !rc; i++)
 		before[i] = *l[i];
 	if (!rc)
-		rc = pairs_of(be, l, step->layers, &taken);
+		rc = pairs_of(be, step, &taken);
 	if (!rc && taken)
 		rc = compare_step(be, step, before, taken);
 	free(before);

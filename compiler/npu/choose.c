@@ -88,61 +88,66 @@ struct candidates {
 	uint64_t least; /* estimate */
 };
 
+void rvl_note_form(struct rvl_layer *l)
+{
+	l->note = l->p.gather ? "patches gathered" : NULL;
+}
+
 static void use(struct rvl_layer *l, const struct candidate *c)
 {
 	l->mode = c->mode;
 	l->p = c->p;
 	l->t = c->t;
+	rvl_note_form(l);
 }
 
-static void add_cuts(const struct rivulet_board *b, const struct rvl_layer *form, bool gather,
-		     struct candidates *c)
+static void add_cuts(const struct rivulet_board *b, struct rvl_layer *l, struct candidates *c)
 {
-	struct rvl_layer l = *form;
 	struct rvl_tiling cut[TIMED];
-	uint32_t n;
+	uint32_t n = rvl_cuts(b, l, cut, TIMED);
 
-	l.p.gather = gather;
-	n = rvl_cuts(b, &l, cut, TIMED);
 	for (uint32_t i = 0; i < n; i++) {
-		c->c[c->n++] = (struct candidate){ .mode = l.mode, .p = l.p, .t = cut[i] };
+		c->c[c->n++] = (struct candidate){ .mode = l->mode, .p = l->p, .t = cut[i] };
 		c->least = rvl_min(c->least, cut[i].cost);
 	}
 }
 
-/* The cuts of one mode's form of the layer. A PLAIN operand may be gathered or not. */
-static void add_form(const struct rivulet_board *b, const struct rvl_layer *form,
-		     struct candidates *c)
+/* The form @f, and the one that gathers where @f does not or the other way round. */
+static uint32_t add_forms(const struct rivulet_board *b, const struct rvl_layer *f,
+			  struct rvl_layer *form)
 {
-	add_cuts(b, form, form->p.gather, c);
-	if (!form->in.s->blocked && rvl_can_gather(b, form))
-		add_cuts(b, form, !form->p.gather, c);
+	form[0] = *f;
+	if (f->in.s->blocked || !rvl_can_gather(b, f))
+		return 1;
+	form[1] = *f;
+	form[1].p.gather = !f->p.gather;
+	return 2;
 }
 
-/* The layer as it is, and in every mode that could replace its own. */
-static void find_candidates(struct rvl_backend *be, const struct rvl_layer *l, struct candidates *c)
+uint32_t rvl_forms(struct rvl_backend *be, const struct rvl_layer *l, struct rvl_layer *form)
 {
+	uint32_t n = add_forms(be->board, l, form);
 	const struct rvl_mode *mode;
 
-	add_form(be->board, l, c);
 	if (l->mode != rvl_mode_of(l->node)) /* the board lacks that mode */
-		return;
+		return n;
 	for (uint32_t i = 0; (mode = rvl_mode_number(i)); i++) {
-		struct rvl_layer form = *l;
+		struct rvl_layer f = *l;
 
-		form.p.gather = false;
-		if (mode != l->mode && rvl_mode_replaces(be->g, be->board, mode, &form))
-			add_form(be->board, &form, c);
+		f.p.gather = false;
+		if (mode != l->mode && rvl_mode_replaces(be->g, be->board, mode, &f))
+			n += add_forms(be->board, &f, form + n);
 	}
+	return n;
 }
 
-static uint32_t most_candidates(void)
+uint32_t rvl_forms_most(void)
 {
 	uint32_t modes = 0;
 
 	while (rvl_mode_number(modes))
 		modes++;
-	return modes * 2 * TIMED;
+	return modes * 2;
 }
 
 /* Picojoule at the highest level. */
@@ -187,17 +192,19 @@ static int time_candidates(struct rvl_backend *be, struct rvl_layer **at, uint32
 
 static int choose_candidate(struct rvl_backend *be, struct rvl_layer **at, uint32_t before)
 {
-	struct candidates c = { .c = calloc(most_candidates(), sizeof(*c.c)), .least = UINT64_MAX };
-	struct rvl_layer *l = *at;
-	uint32_t best = 0;
-	int rc = c.c ? 0 : -ENOMEM;
+	uint32_t forms = rvl_forms_most(), best = 0;
+	struct rvl_layer *form = calloc(forms, sizeof(*form));
+	struct candidates c = { .c = calloc(forms * TIMED, sizeof(*c.c)), .least = UINT64_MAX };
+	int rc = c.c && form ? 0 : -ENOMEM;
 
 	if (!rc) {
-		find_candidates(be, l, &c);
+		forms = rvl_forms(be, *at, form);
+		for (uint32_t i = 0; i < forms; i++)
+			add_cuts(be->board, &form[i], &c);
 		rc = time_candidates(be, at, before, &c, &best);
-		use(l, &c.c[best]);
-		l->note = l->p.gather ? "patches gathered" : NULL;
+		use(*at, &c.c[best]);
 	}
+	free(form);
 	free(c.c);
 	return rc;
 }
@@ -212,6 +219,11 @@ int rvl_choose_layers(struct rvl_backend *be)
 	 */
 	if (be->opt->stochastic)
 		return 0;
+	be->lowered = rvl_arena_array(be->g->arena, be->n_layers, sizeof(*be->lowered));
+	if (!be->lowered)
+		return rvl_fail(be->err, -ENOMEM, "no memory for layers");
+	for (uint32_t i = 0; i < be->n_layers; i++)
+		be->lowered[i] = *be->layer[i];
 	place_apart(be);
 	for (uint32_t i = 0; i < be->n_steps && !rc; i++) {
 		const struct rvl_bstep *s = &be->step[i];
