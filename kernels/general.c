@@ -132,6 +132,20 @@ static bool true_shapes(const struct rvl_kernel *k, const struct rvl_call *c)
 	return true;
 }
 
+/* Elements of another shape than the compiled one may lie outside the memory of the pitches. */
+static int check_pitched_shapes(const struct rvl_kernel *k, struct rvl_call *c)
+{
+	for (uint32_t i = 0; i < k->d.n_in + k->d.n_out; i++) {
+		bool input = i < k->d.n_in;
+		const struct rvl_kernel_arg *a = input ? &k->d.in[i] : &k->d.out[i - k->d.n_in];
+		const struct rvl_value *v = input ? &c->in[i] : &c->out[i - k->d.n_in];
+
+		if (a->type && a->pitched && !rvl_shape_equal(&v->shape, &a->shape))
+			return rvl_op_fail(c, "operand %u has pitches for another shape", i);
+	}
+	return 0;
+}
+
 int rvl_general_run(const struct rvl_kernel *k, const struct rvl_value *in, struct rvl_value *out,
 		    void *scratch, const struct rvl_pool *pool, char *why)
 {
@@ -151,6 +165,8 @@ int rvl_general_run(const struct rvl_kernel *k, const struct rvl_value *in, stru
 	c.pool = pool;
 	if (k->moving || !true_shapes(k, &c))
 		rc = rvl_op_infer(&c);
+	if (!rc)
+		rc = check_pitched_shapes(k, &c);
 	if (!rc)
 		rc = take_outputs(k, &c, out);
 	if (!rc && k->d.def->scratch && k->d.def->scratch(&c) > (int64_t)k->scratch)

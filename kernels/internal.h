@@ -179,7 +179,7 @@ struct rvl_runs rvl_runs_of(const struct rvl_kernel_arg *x, const struct rvl_ker
 /** The shape in the order of memory: of an image in NHWC (N, H, W, C). 1s are added in front. */
 struct rvl_shape rvl_memory_shape(const struct rvl_shape *s, bool nhwc);
 
-/** Elements in memory from one index of @axis of the operand to the next, if it is dense. */
+/** Elements from one index of @axis to the next as if the operand were dense. */
 int64_t rvl_axis_pitch(const struct rvl_kernel_arg *a, int32_t axis);
 
 /**

@@ -245,16 +245,13 @@ int rvl_kernel_check_pitches(const struct rvl_kernel_desc *d, char *why)
 
 int64_t rvl_axis_pitch(const struct rvl_kernel_arg *a, int32_t axis)
 {
-	struct rvl_pitch p;
-	int64_t n = 1;
+	static const int32_t nhwc_place[4] = { 0, 3, 1, 2 };
+	bool nhwc = a->layout == RIVULET_LAYOUT_NHWC;
+	struct rvl_shape s = rvl_memory_shape(&a->shape, nhwc);
+	int64_t stride[RVL_MAX_RANK];
 
-	if (a->layout == RIVULET_LAYOUT_NHWC) {
-		p = rvl_pitch_of(a);
-		return axis == 0 ? p.n : axis == 1 ? p.c : axis == 2 ? p.y : p.x;
-	}
-	for (int32_t i = axis + 1; i < a->shape.rank; i++)
-		n *= a->shape.dim[i];
-	return n;
+	rvl_strides(&s, stride);
+	return stride[nhwc ? nhwc_place[axis] : axis];
 }
 
 /* ---- copies ---- */

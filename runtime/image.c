@@ -31,13 +31,18 @@ static int check_place(const struct rivulet_program *p, const struct rivulet_ten
 	return t->at <= limit && t->size <= limit - t->at ? 0 : -EINVAL;
 }
 
-/* Whether the operand has the elements of the tensor: as many, or in the same dimensions if they have pitches. */
+/*
+ * Whether the operand has the elements of the tensor: as many, or in the same dimensions if they
+ * have pitches or each run finds their number.
+ */
 static bool same_elements(const struct rvl_kernel_arg *a, const struct rivulet_tensor *t)
 {
 	int64_t n = rvl_shape_count(&a->shape);
 
-	if (!(t->flags & RIVULET_TENSOR_PITCHED))
+	if (!(t->flags & (RIVULET_TENSOR_PITCHED | RIVULET_TENSOR_BOUNDED)))
 		return n >= 0 && (uint64_t)n * rvl_type_size(a->type) == t->size;
+	if (n < 0)
+		return false;
 	for (uint32_t d = 0; d < t->ndim; d++)
 		if ((uint32_t)a->shape.rank != t->ndim || (uint64_t)a->shape.dim[d] != t->dim[d])
 			return false;

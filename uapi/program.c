@@ -277,7 +277,7 @@ static int check_pitches(const struct check *c, uint32_t i, const struct rivulet
 	bool pitched = t->flags & RIVULET_TENSOR_PITCHED;
 
 	for (uint32_t d = 0; d < RIVULET_MAX_DIMS; d++)
-		if (t->pitch[d] && (!pitched || d >= t->ndim))
+		if (t->pitch[d] && (!pitched || d >= t->ndim || t->dim[d] <= 1))
 			return bad(c, "tensor %u: a pitch that it does not have is not zero", i);
 	for (uint32_t d = 0; d < t->ndim; d++)
 		if (magnitude(t->pitch[d]) % dtype_bytes(t->dtype))
@@ -463,14 +463,19 @@ static int check_refs(const struct check *c, uint32_t i, const struct rivulet_st
 	return 0;
 }
 
-/* Steps of the CPU may have operands with pitches. No step may write one element over another. */
+/*
+ * Steps of the CPU may have operands with pitches. No step may write one element over another.
+ * Pitches address the elements of one shape, which a bounded operand would change from run to run.
+ */
 static int check_pitched_refs(const struct check *c, uint32_t i, const struct rivulet_step *s)
 {
 	const struct rivulet_tensor *t = rivulet_program_tensors(c->p);
+	uint32_t flags = 0;
 
 	for (uint32_t j = 0; j < s->nread + s->nwrite; j++) {
 		uint32_t n = j < s->nread ? s->read[j] : s->write[j - s->nread];
 
+		flags |= t[n].flags;
 		if (!(t[n].flags & RIVULET_TENSOR_PITCHED))
 			continue;
 		if (s->kind == RIVULET_STEP_NPU)
@@ -478,6 +483,8 @@ static int check_pitched_refs(const struct check *c, uint32_t i, const struct ri
 		if (j >= s->nread && repeats(&t[n]))
 			return bad(c, "step %u writes tensor %u, of which elements are the same bytes", i, n);
 	}
+	if (flags & RIVULET_TENSOR_PITCHED && flags & RIVULET_TENSOR_BOUNDED)
+		return bad(c, "step %u has operands with pitches and bounded ones", i);
 	return 0;
 }
 

@@ -112,7 +112,8 @@ struct rivulet_program {
  * + i0 * pitch[0] + i1 * pitch[1] + ...; its @size bytes are those from the lowest to the highest
  * byte of any element, so that rivulet_tensor_first() gives the place of the first element. A pitch
  * is a multiple of the element, negative where the index runs backwards, and 0 where all indices are
- * the same element. In a tensor that a step writes no two elements are the same bytes.
+ * the same element or the dimension is 1. In a tensor that a step writes no two elements are the
+ * same bytes. A step that has a pitched operand has no bounded one.
  */
 struct rivulet_tensor {
 	uint32_t name;		/* string */

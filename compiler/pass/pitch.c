@@ -88,12 +88,24 @@ static void lies_in(struct pitches *p, struct rvl_tensor *t, struct rvl_tensor *
 
 /* ---- which steps address a view ---- */
 
+/* The shapes that a step with a bounded operand computes are not those of any pitches. */
+static bool has_bounded(const struct rvl_node *n)
+{
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (n->in[i] && n->in[i]->bounded)
+			return true;
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i] && n->out[i]->bounded)
+			return true;
+	return false;
+}
+
 static bool takes(struct pitches *p, const struct rvl_node *n, const struct rvl_tensor *t,
 		  const struct rvl_tview *v)
 {
 	struct rvl_kernel_desc *d = p->desc;
 
-	if (n->place != RVL_PLACE_CPU || n->stochastic)
+	if (n->place != RVL_PLACE_CPU || n->stochastic || has_bounded(n))
 		return false;
 	rvl_node_desc(n, d);
 	for (uint32_t i = 0; i < n->n_in; i++)

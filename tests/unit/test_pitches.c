@@ -373,6 +373,116 @@ START_TEST(refuses_other_pitches)
 }
 END_TEST
 
+/* The compiled shape of an operand with pitches, and another that a run finds. */
+static const struct {
+	enum rivulet_layout layout;
+	bool pitched;
+	struct rvl_shape compiled, found;
+} changed[] = {
+	{ RIVULET_LAYOUT_PLAIN, true, { 2, { 1, 16 } }, { 2, { 16, 1 } } },
+	{ RIVULET_LAYOUT_PLAIN, true, { 2, { 4, 4 } }, { 2, { 2, 4 } } },
+	{ RIVULET_LAYOUT_NHWC, false, { 4, { 1, 2, 2, 4 } }, { 4, { 1, 4, 2, 2 } } },
+};
+
+/* A run with another shape than that of the pitches fails before it writes anything. */
+START_TEST(refuses_other_shapes)
+{
+	static const uint8_t zero[sizeof(operand[1].apart)];
+	struct rvl_value x, y;
+	char why[RVL_WHY_MAX] = "";
+	struct rvl_kernel *k;
+
+	memset(&d, 0, sizeof(d));
+	memset(operand[1].apart, 0, sizeof(operand[1].apart));
+	d.op = RVL_OP_GENERAL;
+	d.def = rvl_op_find(NULL, "Neg", 13);
+	d.n_in = d.n_out = 1;
+	set_arg(0, RVL_TYPE_F32, changed[_i].compiled);
+	set_arg(1, RVL_TYPE_F32, changed[_i].compiled);
+	d.in[0].layout = d.out[0].layout = changed[_i].layout;
+	d.out[0].pitched = changed[_i].pitched;
+	memcpy(d.out[0].pitch, (const int64_t[2]) { 1024, 8 }, 2 * sizeof(int64_t));
+	if (d.out[0].layout == RIVULET_LAYOUT_NHWC)
+		memset(d.out[0].pitch, 0, sizeof(d.out[0].pitch));
+	ck_assert_msg(!rvl_kernel_new(&d, false, &k, why), "%s", why);
+	x = (struct rvl_value) { .type = RVL_TYPE_F32, .shape = changed[_i].found,
+				 .data = operand[0].dense };
+	y = (struct rvl_value) { .type = RVL_TYPE_F32, .shape = changed[_i].compiled,
+				 .data = operand[1].apart };
+	ck_assert_int_eq(rvl_kernel_run_values(k, &x, &y, NULL, NULL, why), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(why, "has pitches for another shape"));
+	ck_assert(!memcmp(operand[1].apart, zero, sizeof(zero)));
+	x.shape = changed[_i].compiled;
+	ck_assert_msg(!rvl_kernel_run_values(k, &x, &y, NULL, NULL, why), "%s", why);
+	rvl_kernel_free(k);
+}
+END_TEST
+
+/* Input @i is the constant @scale in shape @s. */
+static void set_scales(uint32_t i, struct rvl_shape s, float *scale)
+{
+	set_arg(i, RVL_TYPE_F32, s);
+	for (int64_t k = 0; k < rvl_shape_count(&s); k++)
+		scale[k] = 0.25f + 0.125f * (float)draw(0, 20);
+	d.in[i].data = scale;
+}
+
+static void quantise_along(int axis, const struct rvl_shape *x, float *scale, bool back)
+{
+	static uint8_t zero[64];
+
+	d.op = back ? RVL_OP_DEQUANTIZE : RVL_OP_QUANTIZE;
+	d.n_in = 3;
+	d.attr.axis = axis;
+	set_arg(0, back ? RVL_TYPE_U8 : RVL_TYPE_F32, *x);
+	set_scales(1, (struct rvl_shape){ 1, { x->dim[axis] } }, scale);
+	set_arg(2, RVL_TYPE_U8, d.in[1].shape);
+	for (int64_t k = 0; k < x->dim[axis]; k++)
+		zero[k] = (uint8_t)draw(0, 255);
+	d.in[2].data = zero;
+	set_arg(3, back ? RVL_TYPE_F32 : RVL_TYPE_U8, *x);
+	d.in[0].layout = d.out[0].layout = RIVULET_LAYOUT_NHWC;
+}
+
+static void table_along(int axis, const struct rvl_shape *x, float *scale)
+{
+	static float quant[2];
+	static int32_t zp[2];
+	struct rvl_shape s = { 4, { 1, 1, 1, 1 } };
+
+	s.dim[axis] = x->dim[axis];
+	d.op = RVL_OP_Q_TABLE;
+	d.def = rvl_op_find(NULL, "Mul", 14);
+	d.n_in = 2;
+	set_arg(0, RVL_TYPE_U8, *x);
+	quantised(0, &quant[0], &zp[0]);
+	set_scales(1, s, scale);
+	set_arg(2, RVL_TYPE_U8, *x);
+	quantised(2, &quant[1], &zp[1]);
+}
+
+/* Scales and tables along each axis of an image in NHWC whose pixels are apart. */
+START_TEST(axes_of_pixels_apart)
+{
+	static float scale[64];
+	int axis = _i % 4;
+
+	seed = (uint64_t)_i + 5;
+	for (int turn = 0; turn < 20; turn++) {
+		struct rvl_shape x = { 4, { draw(2, 3), draw(4, 9), draw(4, 6), draw(4, 6) } };
+
+		memset(&d, 0, sizeof(d));
+		d.n_out = 1;
+		rvl_attr_init(&d.attr);
+		if (_i < 8)
+			quantise_along(axis, &x, scale, _i >= 4);
+		else
+			table_along(axis, &x, scale);
+		compare_apart(rvl_op_name(d.op));
+	}
+}
+END_TEST
+
 /* ---- program files ---- */
 
 struct hostile {
@@ -398,6 +508,8 @@ static const struct hostile hostile[] = {
 	{ "bytes at 0 of place 3", { 2, 3 }, { 64, 4 }, 76, RIVULET_TENSOR_PITCHED, false },
 	{ "pitch 0 is no multiple", { 2, 3 }, { 6, 12 }, 34, RIVULET_TENSOR_PITCHED, false },
 	{ "a pitch that it does not have", { 2, 3 }, { 12, 4 }, 24, 0, false },
+	{ NULL, { 1, 6 }, { 0, 4 }, 24, RIVULET_TENSOR_PITCHED, true },
+	{ "a pitch that it does not have", { 1, 6 }, { 1 << 30, 4 }, 24, RIVULET_TENSOR_PITCHED, true },
 	{ "has pitches, but is", { 2, 3 }, { 12, 4 }, 24, RIVULET_TENSOR_PITCHED | RIVULET_TENSOR_BOUNDED, false },
 };
 
@@ -423,6 +535,32 @@ START_TEST(refuses_impossible_pitches)
 		ck_assert_msg(rc && strstr(why, h->says), "case %d: \"%s\"", _i, why);
 	else
 		ck_assert_msg(!rc, "case %d: %s", _i, why);
+	free(m->file);
+	free(m);
+}
+END_TEST
+
+/* Pitches hold for the compiled shape, which an operand that is bounded may change. */
+START_TEST(refuses_bounded_beside_pitches)
+{
+	struct made *m = calloc(1, sizeof(*m));
+	char why[256] = "";
+
+	for (int i = 0; i < 2; i++)
+		add_tensor(m, i ? RIVULET_PLACE_OUTPUT : RIVULET_PLACE_INPUT, 0, 6);
+	for (int i = 2; i < 4; i++) {
+		struct rivulet_tensor *t = &m->t[add_tensor(m, RIVULET_PLACE_ARENA, 64 * (i - 2), 6)];
+
+		t->ndim = 2;
+		memcpy(t->dim, (const uint64_t[2]) { 2, 3 }, 2 * sizeof(uint64_t));
+	}
+	m->t[2 + (_i & 1)].flags = RIVULET_TENSOR_BOUNDED;
+	m->t[3 - (_i & 1)].flags = RIVULET_TENSOR_PITCHED;
+	memcpy(m->t[3 - (_i & 1)].pitch, (const int64_t[2]) { 4, 8 }, 2 * sizeof(int64_t));
+	add_step(m, 2, UINT32_MAX, 3);
+	make_file(m);
+	ck_assert_int_eq(rivulet_program_check(m->file, m->size, why, sizeof(why)), -EINVAL);
+	ck_assert_msg(strstr(why, "step 0 has operands with pitches and bounded ones"), "%s", why);
 	free(m->file);
 	free(m);
 }
@@ -498,7 +636,10 @@ int main(void)
 	tcase_add_loop_test(t, element_wise_rows, 0, sizeof(rows) / sizeof(rows[0]));
 	tcase_add_loop_test(t, pixels_apart, 0, 11);
 	tcase_add_test(t, refuses_other_pitches);
+	tcase_add_loop_test(t, refuses_other_shapes, 0, sizeof(changed) / sizeof(changed[0]));
+	tcase_add_loop_test(t, axes_of_pixels_apart, 0, 12);
 	tcase_add_loop_test(t, refuses_impossible_pitches, 0, sizeof(hostile) / sizeof(hostile[0]));
+	tcase_add_loop_test(t, refuses_bounded_beside_pitches, 0, 2);
 	tcase_add_test(t, first_element);
 	tcase_add_loop_test(t, nets_are_the_same, 0, 2);
 	return run_suite(s);

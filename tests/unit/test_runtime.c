@@ -418,6 +418,11 @@ START_TEST(contradictions)
 	case 5: s->write[0] = 0; break;			/* writes an input */
 	case 6: t[1].dtype = RIVULET_S32; break;
 	case 7: t[1].size = 1ull << 40; t[1].dim[0] = 1ull << 38; break;
+	case 8:						/* as many elements, but in other dimensions */
+		t[1].flags = RIVULET_TENSOR_BOUNDED;
+		t[1].ndim = 2;
+		t[1].dim[0] = t[1].dim[1] = 4;
+		break;
 	}
 	seal(m->file, m->size);
 	ck_assert_int_eq(rivulet_image_load(rt, m->file, m->size, &img, &err), -EINVAL);
@@ -1010,7 +1015,7 @@ int main(void)
 	tcase_add_test(t, binding);
 	tcase_add_test(t, second_of_each);
 	tcase_add_loop_test(t, packed_memory, 0, 2);
-	tcase_add_loop_test(t, contradictions, 0, 8);
+	tcase_add_loop_test(t, contradictions, 0, 9);
 	tcase_add_loop_test(t, many_in_flight, 0, 2);
 	tcase_add_test(t, profile);
 	tcase_add_test(t, event_loop);
