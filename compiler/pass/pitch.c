@@ -334,21 +334,21 @@ static int new_like(struct pitches *p, const struct rvl_tensor *t, struct rvl_te
 	return grow_lists(p);
 }
 
-static int place_one(struct pitches *p, struct rvl_node *n, uint32_t o, bool can)
+/* @bytes: used_as_long() of a result that can lie there; 0: it is copied from there. */
+static int place_one(struct pitches *p, struct rvl_node *n, uint32_t o, uint64_t bytes)
 {
 	struct rvl_tensor *y = n->out[o], *made = y;
 	const struct rvl_op_box *b;
 	struct rvl_tview v;
-	int rc = can ? 0 : new_like(p, y, &made);
+	int rc = bytes ? 0 : new_like(p, y, &made);
 
 	if (rc)
 		return rc;
 	b = place_result(p, n, o, &v);
-	if (can)
-		rvl_life_extend(&p->lives, root_of(n->in[b->in]), used_as_long(p, n, o),
-				p->lives.last_use[y->id]);
+	if (bytes)
+		rvl_life_extend(&p->lives, root_of(n->in[b->in]), bytes, p->lives.last_use[y->id]);
 	move(p, made, root_of(n->in[b->in]), &v);
-	if (can)
+	if (bytes)
 		return 0;
 	rvl_node_set_out(n, o, made);
 	return add_copy(p, made, y, true);
@@ -365,20 +365,22 @@ static bool result_can_be_copied(struct pitches *p, const struct rvl_node *n, ui
 
 static int forward(struct pitches *p, struct rvl_node *n)
 {
-	uint32_t can = 0;
+	uint64_t bytes[RVL_MAX_OUT] = { 0 };	/* before any result is replaced by one without a life */
+	bool can = false;
 	int rc = 0;
 
 	for (uint32_t o = 0; o < n->n_out; o++) {
 		if (n->out[o] && !result_can_be_copied(p, n, o))
 			return 0;
 		if (n->out[o] && result_can_lie(p, n, o))
-			can |= 1u << o;
+			bytes[o] = used_as_long(p, n, o);
+		can |= bytes[o] > 0;
 	}
 	if (!can)
 		return 0;
 	for (uint32_t o = 0; o < n->n_out && !rc; o++)
 		if (n->out[o])
-			rc = place_one(p, n, o, can >> o & 1);
+			rc = place_one(p, n, o, bytes[o]);
 	n->free = true;
 	return rc;
 }

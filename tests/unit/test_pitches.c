@@ -18,6 +18,7 @@
 #include "prog_exec.h"
 #include "program/program.h"
 #include "suite.h"
+#include "unit/onnx_text.h"
 
 /* ---- kernels ---- */
 
@@ -628,6 +629,45 @@ START_TEST(nets_are_the_same)
 }
 END_TEST
 
+/* Tensors with pitches in the program of a model for the CPU alone. */
+static const struct {
+	const char *model;
+	uint32_t pitched;
+} models[] = {
+	/* One result of Split is an output, which is copied from its place; the other is a view. */
+	{ "in x f32 8,6; const s s64 2 3 3; out a f32 8,3; out y f32 8,3;"
+	  "Neg x -> n; Split n s -> a b axis=1; Abs b -> y", 2 },
+	/* The shapes of Compress are known at run time only, so that Mul takes no view. */
+	{ "in x f32 8,6; in c bool 6; out y f32 6,8;"
+	  "Neg x -> n; Transpose n -> t perm=[1,0]; Compress t c -> k axis=0; Neg k -> y", 0 },
+	{ "in x f32 1,8; in c bool 1; in z f32 8,6; out y f32 6,8; Neg z -> n;"
+	  "Transpose n -> t perm=[1,0]; Compress x c -> k axis=0; Mul t k -> y", 0 },
+};
+
+START_TEST(views_of_models)
+{
+	const struct rivulet_compile_options opt = { .cpu_only = true };
+	struct pb model = ot_model(models[_i].model, 13);
+	struct rivulet_blob program = { 0 };
+	const struct rivulet_tensor *t;
+	struct rivulet_board board;
+	struct rvl_err err = { "" };
+	uint32_t pitched = 0;
+	char why[512] = "";
+
+	ck_assert(!rivulet_board_load(&board, "zu3eg-64", why, sizeof(why)));
+	ck_assert_msg(!rivulet_compile(model.p, model.n, &board, &opt, &program, NULL, &err), "%s",
+		      err.msg);
+	ck_assert_msg(!rivulet_program_check(program.data, program.size, why, sizeof(why)), "%s", why);
+	t = rivulet_program_tensors(program.data);
+	for (uint32_t i = 0; i < ((const struct rivulet_program *)program.data)->tensors; i++)
+		pitched += !!(t[i].flags & RIVULET_TENSOR_PITCHED);
+	ck_assert_uint_eq(pitched, models[_i].pitched);
+	rivulet_blob_free(&program);
+	free(model.p);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("pitches");
@@ -642,5 +682,6 @@ int main(void)
 	tcase_add_loop_test(t, refuses_bounded_beside_pitches, 0, 2);
 	tcase_add_test(t, first_element);
 	tcase_add_loop_test(t, nets_are_the_same, 0, 2);
+	tcase_add_loop_test(t, views_of_models, 0, sizeof(models) / sizeof(models[0]));
 	return run_suite(s);
 }
