@@ -12,7 +12,8 @@
  *
  * Reading elements that are each apart costs about as much as copying them. So a tensor whose
  * neighbours are less than RUN bytes together is a view only if one step reads it: a second reader
- * would pay again for what a copy pays once.
+ * would pay again for what a copy pays once. So would a step that repeats the operand in its
+ * result, as Tile and broadcasts do, if the neighbours in the order of the operand are apart.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -117,15 +118,46 @@ static bool takes(struct pitches *p, const struct rvl_node *n, const struct rvl_
 	return !rvl_kernel_check_pitches(d, NULL);
 }
 
+/* Whether less than RUN bytes along axis @d, -1 for none, are together. */
+static bool is_short(const struct rvl_tensor *t, const struct rvl_tview *v, int d)
+{
+	int64_t run = d >= 0 && v->pitch[d] == 1 ? v->dim[d] : 1;
+
+	return run * (int64_t)rvl_type_size(t->type) < RUN && rvl_tview_count(v) > 1;
+}
+
+/* Whether neighbours in memory are few, along whatever axis they are. */
 static bool are_apart(const struct rvl_tensor *t, const struct rvl_tview *v)
 {
-	struct rvl_tview n = *v;
-	int64_t run = 1;
+	int axis = -1;
 
-	for (int d = 0; d < n.rank; d++)
-		if (n.dim[d] > 1 && n.pitch[d] == 1)
-			run = n.dim[d];
-	return run * (int64_t)rvl_type_size(t->type) < RUN && rvl_tview_count(v) > 1;
+	for (int d = 0; d < v->rank; d++)
+		if (v->dim[d] > 1 && v->pitch[d] == 1)
+			axis = d;
+	return is_short(t, v, axis);
+}
+
+/* The same of the axis along which elements of the tensor follow one another if it is dense. */
+static bool are_apart_in_order(const struct rvl_tensor *t, const struct rvl_tview *v)
+{
+	int axis = t->layout == RIVULET_LAYOUT_NHWC ? 1 : v->rank - 1;
+
+	while (t->layout != RIVULET_LAYOUT_NHWC && axis > 0 && v->dim[axis] == 1)
+		axis--;
+	return is_short(t, v, axis);
+}
+
+/* How often the step reads each element of its operand @t, by the elements of its results. */
+static int64_t reads_of(const struct rvl_node *n, const struct rvl_tensor *t)
+{
+	int64_t most = 1, of = rvl_shape_count(&t->shape);
+
+	for (uint32_t i = 0; i < n->n_out; i++) {
+		int64_t times = n->out[i] ? rvl_shape_count(&n->out[i]->shape) / of : 0;
+
+		most = times > most ? times : most;
+	}
+	return most;
 }
 
 /* Whether the steps that read @t take it as the view. */
@@ -137,6 +169,8 @@ static bool readers_take(struct pitches *p, const struct rvl_tensor *t, const st
 		if (t->users[i]->free)
 			continue;
 		reads++;
+		if (reads_of(t->users[i], t) > 1 && are_apart_in_order(t, v))
+			return false;
 		if (!takes(p, t->users[i], t, v))
 			return false;
 	}

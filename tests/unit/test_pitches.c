@@ -634,9 +634,15 @@ static const struct {
 	const char *model;
 	uint32_t pitched;
 } models[] = {
-	/* One result of Split is an output, which is copied from its place; the other is a view. */
-	{ "in x f32 8,6; const s s64 2 3 3; out a f32 8,3; out y f32 8,3;"
-	  "Neg x -> n; Split n s -> a b axis=1; Abs b -> y", 2 },
+	/* Two results of Split are outputs, which are copied from their places; the third is a view. */
+	{ "in x f32 8,6; const s s64 3 1 1 4; out a f32 8,1; out b f32 8,1; out y f32 8,4;"
+	  "Neg x -> n; Split n s -> a b c axis=1; Abs c -> y", 3 },
+	/* A step that reads single elements once takes the view, one that repeats them a copy. */
+	{ "in x f32 8,6; out y f32 6,8; Neg x -> n; Transpose n -> t perm=[1,0]; Abs t -> y", 1 },
+	{ "in x f32 8,6; const r s64 2 3 1; out y f32 18,8;"
+	  "Neg x -> n; Transpose n -> t perm=[1,0]; Tile t r -> y", 0 },
+	{ "in x f32 8,6; const r s64 3 3 6 8; out y f32 3,6,8;"
+	  "Neg x -> n; Transpose n -> t perm=[1,0]; Expand t r -> y", 0 },
 	/* The shapes of Compress are known at run time only, so that Mul takes no view. */
 	{ "in x f32 8,6; in c bool 6; out y f32 6,8;"
 	  "Neg x -> n; Transpose n -> t perm=[1,0]; Compress t c -> k axis=0; Neg k -> y", 0 },
