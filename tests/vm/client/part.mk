@@ -14,4 +14,4 @@ VM_TESTS += $(BUILD)/tests/vm/client_test $(BUILD)/tests/vm/qconv.rvp $(BUILD)/t
 $(BUILD)/tests/vm/zu3eg-64.board: sim/boards/zu3eg-64.board sim/boards/sc-edge.board
 	@mkdir -p $(@D)
 	@echo "  BOARD   $@"
-	@{ sed 's/^modes = .*/modes = 17/' $<; sed -n 's/^sc_lanes = .*/sc_lanes = 16/; /^sc_/p' sim/boards/sc-edge.board; } >$@
+	@{ awk '/^modes = / { $$3 += 16 } { print }' $<; sed -n 's/^sc_lanes = .*/sc_lanes = 16/; /^sc_/p' sim/boards/sc-edge.board; } >$@
