@@ -164,6 +164,8 @@ struct rivulet_explain_row {
 	uint64_t read_bytes;
 	uint64_t write_bytes;
 	double utilisation; /* macs / (cycles * peak), 0..1; 0 on the CPU */
+	double gops;	    /* 1e9 operations of the array a second at the highest level: 2 array_macs */
+	double dense_gops;  /* the same of the model: 2 macs */
 };
 
 /** struct rivulet_explain_segment - one NPU step in total */
@@ -221,6 +223,12 @@ struct rivulet_explain {
 
 /** rivulet_explain_free() - free what it owns and clear it; a zeroed one is fine */
 void rivulet_explain_free(struct rivulet_explain *e);
+
+/**
+ * rivulet_explain_derive() - fill in utilisation, gops and dense_gops of rows and segments from the
+ * other figures; rivulet_compile() has done so
+ */
+void rivulet_explain_derive(struct rivulet_explain *e);
 
 /**
  * rivulet_explain_text() - aligned table with units, NPU segments and levels behind it

@@ -220,11 +220,11 @@ static struct rivulet_explain_row rows[] = {
 	{ .node = "conv", .op = "QConv", .where = "npu", .reason = "gather", .fused = "relu",
 	  .out = "1x6x14x14", .layout = "blocked",
 	  .bound = "array", .array_macs = 235200, .step = 1, .macs = 117600, .cycles = 6496, .read_bytes = 1540, .write_bytes = 999,
-	  .utilisation = 0.283 },
+	  .utilisation = 0.283, .gops = 24.1144, .dense_gops = 12.0572 },
 	{ .node = "huge", .op = "QConv", .where = "npu", .reason = "", .fused = "", .out = "1x6", .layout = "nhwc",
 	  .bound = "port", .step = 1,
 	  .macs = UINT64_C(12345678901), .cycles = 1000, .read_bytes = 1000000, .write_bytes = 9995,
-	  .utilisation = 1 },
+	  .utilisation = 1, .dense_gops = 8222222.148 },
 };
 
 static struct rivulet_explain_segment segment = {

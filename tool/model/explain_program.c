@@ -36,11 +36,6 @@ static int walk(const struct rivulet_board *b, const void *cmd, uint32_t bytes,
 
 /* ---- rows ---- */
 
-static double share(uint64_t macs, uint64_t cycles, uint32_t peak)
-{
-	return cycles && peak ? (double)macs / ((double)cycles * peak) : 0;
-}
-
 /* The highest level at which the step runs: explain shows the costs of that one. */
 static const struct rivulet_step_variant *top_variant(const struct rivulet_step *s)
 {
@@ -75,7 +70,6 @@ static int add_segment(const struct rivulet_program *p, const struct rivulet_boa
 
 	*seg = (struct rivulet_explain_segment) { .step = i, .layers = 1, .macs = s->macs };
 	r = v ? walk(b, (const char *)p + v->offset, v->length, seg) : 0;
-	seg->utilisation = share(s->macs, seg->cycles, e->peak);
 	row->op = "segment";
 	row->where = "npu";
 	row->reason = "";
@@ -84,7 +78,6 @@ static int add_segment(const struct rivulet_program *p, const struct rivulet_boa
 	row->cycles = seg->cycles;
 	row->read_bytes = seg->read_bytes;
 	row->write_bytes = seg->write_bytes;
-	row->utilisation = seg->utilisation;
 	return r;
 }
 
@@ -129,6 +122,7 @@ static int fill(const struct rivulet_program *p, const struct rivulet_board *b, 
 	if (levels < 0)
 		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s", err.msg);
 	e->n_levels = (uint32_t)levels;
+	rivulet_explain_derive(e);
 	e->program_bytes = p->size;
 	e->weight_bytes = p->const_size;
 	e->arena_bytes = p->arena_size;
