@@ -23,7 +23,7 @@
 #define WORST	     10
 
 static const char *const board_names[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64",
-					   "sc-edge" };
+					   "sc-edge", "dense-16x16" };
 #define BOARDS (sizeof(board_names) / sizeof(board_names[0]))
 
 static const char *const class_names[] = { "load", "conv", "alu", "store" };

@@ -77,7 +77,7 @@ START_TEST(resources)
 	static const struct {
 		const char *name;
 		struct rivulet_resources r;
-		uint32_t dsp, bram; /* of SAF-CNN */
+		uint32_t dsp, bram; /* of SAF-CNN, or of the part */
 	} want[] = {
 		/* INP 24, WGT 24, ACC 16, FIFOs 4 */
 		{ "zu3eg-64", { 64 + 48, 68, 252, 23952 + 64 * 32 }, 130, 71 },
@@ -85,6 +85,9 @@ START_TEST(resources)
 		{ "zu3eg-128", { 128 + 48, 106, 400, 26864 + 128 * 32 }, 201, 107 },
 		/* INP 64, WGT 64, ACC 30, FIFOs 4 */
 		{ "zu3eg-256", { 256 + 48, 162, 592, 31472 + 256 * 72 }, 330, 178 },
+		/* INP 32, WGT 32, ACC 16, FIFOs 4; the part is XCZU3EG */
+		{ "dense-16x16", { 256 + 48, 84, 316, 28944 }, 360, 216 },
+		{ "zcu102-binary", { 256 + 48, 84, 316, 28944 }, 2520, 912 },
 	};
 
 	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
@@ -228,8 +231,8 @@ START_TEST(damage)
 }
 END_TEST
 
-static const char *const shipped[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64",
-				       "sc-edge" };
+static const char *const shipped[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "dense-16x16",
+				       "zcu102-binary", "cyclonev-64", "sc-edge" };
 
 START_TEST(shipped_boards)
 {

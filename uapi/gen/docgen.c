@@ -213,7 +213,8 @@ static void table_board_cost(FILE *f)
 /* All profiles of the source tree, in a fixed order; docgen runs at its root. */
 static void each_profile(FILE *f, void (*write)(FILE *f, const struct rivulet_board *b))
 {
-	static const char *const names[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64",
+	static const char *const names[] = { "zu3eg-64",    "zu3eg-128",   "zu3eg-256",
+					     "dense-16x16", "zcu102-binary", "cyclonev-64",
 					     "sc-edge" };
 	struct rivulet_board b;
 	char path[64], err[256];
