@@ -47,6 +47,8 @@ from reduce import reduce_model  # noqa: E402
 BOARDS = ("zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64")
 INTERPRETED, CPU, NPU, NPU_COPIES = range(4)
 HOW = ("interpreter", "cpu", "npu", "npu without views")
+SPARSE = 1 << 1  # of the modes of CONV
+NOTHING = (0, 0)
 CHUNK = 50
 HANG_S = 120
 TRIES = 8
@@ -88,7 +90,7 @@ class Runner:
         return struct.unpack(kind, self.read(struct.calcsize(kind)))[0]
 
     def ask(self, model, how, board, feeds):
-        """(verdict, detail, NPU steps): "ran" with arrays, or "refused", "crashed", "hung" with a text."""
+        """(verdict, detail, (NPU steps, modes)): "ran" with arrays, or "refused", "crashed", "hung" with a text."""
         if not self.process:
             self.start()
         parts = [struct.pack("<I", len(model)), model, struct.pack("<BBH", how, board, len(feeds))]
@@ -97,20 +99,20 @@ class Runner:
             parts += [struct.pack("<I", len(data)), data]
         try:
             os_write(self.process.stdin, b"".join(parts))
-            rc, steps, n = self.number("<i"), self.number(), self.number()
+            rc, parts, n = self.number("<i"), (self.number(), self.number()), self.number()
             if rc:
-                return "refused", self.read(n).decode(errors="replace"), 0
-            return "ran", [self.array() for _ in range(n)], steps
+                return "refused", self.read(n).decode(errors="replace"), NOTHING
+            return "ran", [self.array() for _ in range(n)], parts
         except (EOFError, BrokenPipeError):
             self.process.kill()
             self.process.communicate()
             self.errors.seek(0)
             text = self.errors.read()
             self.process = None
-            return "crashed", next((line for line in text.splitlines() if "rror" in line), text[-300:]), 0
+            return "crashed", next((line for line in text.splitlines() if "rror" in line), text[-300:]), NOTHING
         except TimeoutError:
             self.stop()
-            return "hung", f"no answer in {HANG_S} s", 0
+            return "hung", f"no answer in {HANG_S} s", NOTHING
 
     def array(self):
         kind, rank = self.number(), self.number()
@@ -170,17 +172,17 @@ class Case:
         self.want = reference(self.data, feeds, int8)
 
     def differs(self, runner, how, board):
-        """Returns (what is wrong, NPU steps), with None if nothing is wrong."""
-        verdict, detail, steps = runner.ask(self.data, how, board, [self.feeds[i.name] for i in self.model.graph.input])
+        """Returns (what is wrong, (NPU steps, modes)), with None if nothing is wrong."""
+        verdict, detail, parts = runner.ask(self.data, how, board, [self.feeds[i.name] for i in self.model.graph.input])
         if verdict != "ran":
-            return f"{verdict}: {detail}", 0
+            return f"{verdict}: {detail}", NOTHING
         if len(detail) != len(self.want):
-            return f"{len(detail)} outputs, not {len(self.want)}", steps
+            return f"{len(detail)} outputs, not {len(self.want)}", parts
         for out, got, want in zip(self.model.graph.output, detail, self.want):
             why = apart(got, want, self.slack.get(out.name, 0))
             if why:
-                return f"output {out.name}: {why}", steps
-        return None, steps
+                return f"output {out.name}: {why}", parts
+        return None, parts
 
     def sensitive(self, runner, how, board):
         """Whether changes of 2^-22 in the operands of nodes explain the distance."""
@@ -296,8 +298,9 @@ def check_seed(seed, runner, folder):
         record["op " + node.op_type] += 1
     wrong = sensitive = unlike = False
     for how, board in ways_of(seed, case.model):
-        what, steps = case.differs(runner, how, board)
+        what, (steps, modes) = case.differs(runner, how, board)
         record["npu"] += how == NPU and steps > 0
+        record["sparse"] += how == NPU and modes & SPARSE > 0
         if what is None:
             continue
         if "apart" in what and case.sensitive(runner, how, board):
@@ -429,6 +432,7 @@ def main():
     print(f"figure graphs.cases {total['cases']} graphs")
     print(f"figure graphs.wrong {total['wrong']} graphs")
     print(f"figure graphs.npu {total['npu']} graphs")
+    print(f"figure graphs.sparse {total['sparse']} graphs")
     print(f"figure graphs.sensitive {total['sensitive']} graphs")
     print(f"figure graphs.unlike {total['unlike']} graphs")
     print(f"figure graphs.operators {sum(k.startswith('op ') for k in total)} operators")

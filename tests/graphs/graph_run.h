@@ -16,7 +16,7 @@ enum how {
 	HOW_INTERPRETED,	/* the graph as it was read, by the interpreter */
 	HOW_CPU,		/* a program without the NPU */
 	HOW_NPU,		/* a program for a board, on the linked device model */
-	HOW_NPU_COPIES,		/* the same without views and cascades */
+	HOW_NPU_COPIES,		/* the same without views, cascades and the sparse mode */
 };
 
 #define GRAPH_MOST_IO 64
@@ -26,6 +26,12 @@ struct graph_buffer {
 	uint32_t size;
 };
 
+struct graph_parts {
+	uint32_t npu_steps;
+	uint32_t modes;		/* bit n: CONV mode n is used */
+	uint32_t outputs;
+};
+
 /* A model with the values of its inputs. */
 struct graph_run {
 	struct graph_buffer model, in[GRAPH_MOST_IO];
@@ -33,8 +39,8 @@ struct graph_run {
 	uint8_t how;	/* enum how */
 	const struct rivulet_board *board;
 	struct rvl_core *core;
-	/* receive the results: first the number of NPU steps and outputs, then each output */
-	void (*head)(void *arg, uint32_t npu_steps, uint32_t outputs);
+	/* receive the results: first what the program is made of, then each output */
+	void (*head)(void *arg, const struct graph_parts *parts);
 	void (*value)(void *arg, const struct rvl_value *v);
 	void *arg;
 };
@@ -44,7 +50,7 @@ struct graph_run {
 static inline void graph_give_interpreted(const struct graph_run *r, const struct rvl_interp *it,
 					  const struct rvl_graph *g)
 {
-	r->head(r->arg, 0, g->n_outputs);
+	r->head(r->arg, &(struct graph_parts){ .outputs = g->n_outputs });
 	for (uint32_t i = 0; i < g->n_outputs; i++) {
 		const struct rvl_tensor *y = g->outputs[i];
 		struct rvl_value v = { .type = y->type, .shape = *rvl_interp_shape(it, y),
@@ -110,11 +116,11 @@ static inline int graph_bind(struct prog_exec *x, const struct graph_run *r, str
 static inline void graph_give_outputs(const struct graph_run *r, struct prog_exec *x)
 {
 	const struct rivulet_step *s = rivulet_program_steps(x->p);
-	uint32_t npu = 0;
+	struct graph_parts parts = { .modes = x->p->target.modes, .outputs = x->p->outputs };
 
 	for (uint32_t i = 0; i < x->p->steps; i++)
-		npu += s[i].kind == RIVULET_STEP_NPU;
-	r->head(r->arg, npu, x->p->outputs);
+		parts.npu_steps += s[i].kind == RIVULET_STEP_NPU;
+	r->head(r->arg, &parts);
 	for (uint32_t i = 0; i < x->p->outputs; i++) {
 		struct rvl_value v = prog_value(x, x->p->inputs + i);
 
@@ -147,7 +153,9 @@ static inline int graph_run_compiled(const struct graph_run *r, struct rvl_err *
 {
 	struct rivulet_compile_options opt = { .cpu_only = r->how == HOW_CPU,
 					       .no_views = r->how == HOW_NPU_COPIES,
-					       .no_cascade = r->how == HOW_NPU_COPIES };
+					       .no_cascade = r->how == HOW_NPU_COPIES,
+					       .without_modes = r->how == HOW_NPU_COPIES ?
+						       1u << RIVULET_MODE_SPARSE : 0 };
 	struct rivulet_blob program = { .data = NULL };
 	char why[200] = "";
 	int rc = rivulet_compile(r->model.data, r->model.size, r->board, &opt, &program, NULL,

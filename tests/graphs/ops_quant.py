@@ -71,13 +71,39 @@ def quantised(g, accept=lambda v: True, shape=None):
     return v
 
 
-def picture(g):
-    return quantised(g, lambda v: v.rank == 4 and 0 not in v.shape)
+def picture(g, most_channels=8):
+    shape = lambda: (1, g.between(1, most_channels), g.between(1, 9), g.between(1, 9))
+    return quantised(g, lambda v: v.rank == 4 and 0 not in v.shape, shape)
 
 
 def spread(g, quant_in, scale_w, taps):
     """A scale for sums of `taps` products."""
     return np.float32(quant_in[0] * scale_w * 74 * 74 * np.sqrt(taps) * 4 / 255 * g.rng.uniform(0.4, 1.6))
+
+
+def prune(g, data, axis, zero):
+    """
+    Sets weights to zero: any of them, or all but some of each block of 8 or 16 inputs of an output, or whole
+    outputs or inputs. The share varies, so that layers on both sides of the sparse mode's limit occur.
+    """
+    rows = np.moveaxis(data, axis, 0)
+    rows = rows.reshape(rows.shape[:2] + (-1,)) if data.ndim > 2 else rows[:, :, None]
+    kept = np.ones(rows.shape, bool)
+    kind = g.choice(("any", "block", "block", "block", "output", "input"))
+    if kind == "any":
+        kept = g.np.random(rows.shape) < g.choice((0.02, 0.1, 0.25, 0.5))
+    if kind == "block":
+        block, most = g.choice((8, 16, 16, 32)), g.choice((1, 2, 4, 4, 5, 8))
+        for c in range(0, rows.shape[1], block):
+            order = g.np.random(rows[:, c:c + block].shape).argsort(axis=1).argsort(axis=1)
+            kept[:, c:c + block] = order < most
+    if kind == "output":
+        kept[g.np.random(rows.shape[0]) < 0.5] = False
+    if kind == "input":
+        kept[:, g.np.random(rows.shape[1]) < 0.7] = False
+    rows = np.where(kept, rows, zero)
+    shape = [data.shape[axis]] + [n for d, n in enumerate(data.shape) if d != axis]
+    data[...] = np.moveaxis(rows.reshape(shape), 0, axis)
 
 
 class Weights:
@@ -89,6 +115,8 @@ class Weights:
         self.zero = g.between(0, 255) if self.dtype == np.uint8 else 0
         lo, hi = limits(self.dtype)
         self.data = g.np.integers(lo, hi, shape, endpoint=True).astype(self.dtype)
+        if g.chance(0.5):
+            prune(g, self.data, axis, self.zero)
         n = shape[axis] if self.per_channel else 1
         self.base = g.choice((2.0 ** g.between(-9, -4), g.rng.uniform(0.002, 0.05)))
         self.scales = (self.base * (g.np.uniform(0.5, 1.5, n) if self.per_channel else np.ones(1))).astype(np.float32)
@@ -128,7 +156,7 @@ def activation(g, name, quant):
 
 @op(6, since=10)
 def q_conv(g):
-    x = picture(g)
+    x = picture(g, g.choice((8, 8, 36)))
     n, c = x.shape[:2]
     group = g.choice([1, 1, c] + [d for d in range(1, c + 1) if c % d == 0])
     out = group * g.between(1, 3) if group > 1 else g.between(1, 20)

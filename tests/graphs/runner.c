@@ -6,9 +6,9 @@
  *
  *	request		u32 bytes of the model, the model, u8 how, u8 board, u16 inputs,
  *			for each input u32 bytes, the bytes (in the order of the graph's inputs)
- *	answer		i32 result, u32 NPU steps, u32 outputs, for each output u32 type, u32 rank,
- *			i64 dimensions[rank], u32 bytes, the bytes; with a negative result u32 length,
- *			the reason instead of the outputs
+ *	answer		i32 result, u32 NPU steps, u32 modes of CONV, u32 outputs, for each output u32
+ *			type, u32 rank, i64 dimensions[rank], u32 bytes, the bytes; with a negative
+ *			result u32 length, the reason instead of the outputs
  *
  * usage: graph_runner BOARD...
  *	graph_runner --types	print the number of each type with its name in .npy files
@@ -72,16 +72,18 @@ static void put_error(int rc, const char *why)
 
 	put(&rc, sizeof(rc));
 	put_u32(0);
+	put_u32(0);
 	put_u32(n);
 	put(why, n);
 }
 
-static void put_head(void *arg, uint32_t npu_steps, uint32_t outputs)
+static void put_head(void *arg, const struct graph_parts *parts)
 {
 	(void)arg;
 	put_u32(0);
-	put_u32(npu_steps);
-	put_u32(outputs);
+	put_u32(parts->npu_steps);
+	put_u32(parts->modes);
+	put_u32(parts->outputs);
 }
 
 static void put_value(void *arg, const struct rvl_value *v)

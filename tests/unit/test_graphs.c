@@ -18,11 +18,11 @@ static const char *const board_name[BOARDS] = { "zu3eg-64", "zu3eg-128", "zu3eg-
 
 static const struct {
 	const char *path;
-	uint32_t least;	/* graphs, and of these such that use the NPU */
-	uint32_t least_npu;
+	uint32_t least;	/* graphs, and of these such that use the NPU, and its sparse mode */
+	uint32_t least_npu, least_sparse;
 } files[] = {
-	{ "tests/data/graphs/random.bin", 300, 60 },
-	{ "tests/data/graphs/wrong_once.bin", 3, 2 },
+	{ "tests/data/graphs/random.bin", 340, 100, 70 },
+	{ "tests/data/graphs/wrong_once.bin", 3, 2, 0 },
 };
 
 struct reader {
@@ -44,6 +44,7 @@ struct recorded {
 	uint16_t n_want;
 	uint16_t at;		/* results compared so far */
 	uint32_t npu_steps;
+	uint32_t modes;		/* that any of the programs uses */
 };
 
 static void take(struct reader *r, void *to, size_t n)
@@ -151,12 +152,13 @@ static void compare(void *arg, const struct rvl_value *v)
 		      g->at - 1u, (long long)bad, (long long)n);
 }
 
-static void begin(void *arg, uint32_t npu_steps, uint32_t outputs)
+static void begin(void *arg, const struct graph_parts *parts)
 {
 	struct recorded *g = arg;
 
-	ck_assert_uint_eq(outputs, g->n_want);
-	g->npu_steps += npu_steps;
+	ck_assert_uint_eq(parts->outputs, g->n_want);
+	g->npu_steps += parts->npu_steps;
+	g->modes |= parts->modes;
 	g->at = 0;
 }
 
@@ -173,10 +175,15 @@ static void run_all_ways(struct recorded *g)
 	}
 }
 
-static void run_part(const char *path, uint32_t part, uint32_t *graphs, uint32_t *npu)
+struct count {
+	uint32_t graphs, npu, sparse;
+};
+
+static struct count run_part(const char *path, uint32_t part)
 {
 	struct rivulet_board board[BOARDS];
 	struct rvl_core *core[BOARDS];
+	struct count n = { 0 };
 	struct recorded g;
 	struct reader r;
 	char why[256];
@@ -190,28 +197,31 @@ static void run_part(const char *path, uint32_t part, uint32_t *graphs, uint32_t
 	}
 	r = (struct reader){ file + 4, file + size };
 	ck_assert(size > 4 && !memcmp(file, "RVGR", 4));
-	for (*graphs = 0, *npu = 0; r.p < r.end; ++*graphs) {
+	for (; r.p < r.end; n.graphs++) {
 		take_graph(&r, &g);
-		g.run.board = &board[*graphs % BOARDS];
-		g.run.core = core[*graphs % BOARDS];
-		if (*graphs % PARTS == part)
+		g.run.board = &board[n.graphs % BOARDS];
+		g.run.core = core[n.graphs % BOARDS];
+		if (n.graphs % PARTS == part)
 			run_all_ways(&g);
-		*npu += g.npu_steps > 0;
+		n.npu += g.npu_steps > 0;
+		n.sparse += g.modes >> RIVULET_MODE_SPARSE & 1;
 		free_graph(&g);
 	}
 	for (int i = 0; i < BOARDS; i++)
 		rvl_core_free(core[i]);
 	free(file);
+	return n;
 }
 
 START_TEST(as_onnxruntime)
 {
-	uint32_t graphs, npu;
+	struct count n = run_part(files[_i / PARTS].path, _i % PARTS);
 
-	run_part(files[_i / PARTS].path, _i % PARTS, &graphs, &npu);
-	ck_assert_uint_ge(graphs, files[_i / PARTS].least);
-	if (files[_i / PARTS].least > PARTS)
-		ck_assert_uint_ge(npu, files[_i / PARTS].least_npu / PARTS / 2);
+	ck_assert_uint_ge(n.graphs, files[_i / PARTS].least);
+	if (files[_i / PARTS].least <= PARTS)
+		return;
+	ck_assert_uint_ge(n.npu, files[_i / PARTS].least_npu / PARTS / 2);
+	ck_assert_uint_ge(n.sparse, files[_i / PARTS].least_sparse / PARTS / 2);
 }
 END_TEST
 
