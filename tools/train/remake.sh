@@ -24,8 +24,8 @@ cases="$t/gen_conv_cases.py --seed 20261121 --max-bytes 9000"
 $python $cases --count 500 -o tests/data/conv_500.bin
 $python $cases --count 10000 --compact -o tests/data/conv_10000.bin
 $python $t/gen_qdq_models.py -o tests/data/qdq
-for m in mobilenet:mobilenetv2 vgg16:vgg16; do
+for m in mobilenetv2:mobilenetv2 vgg16-features:vgg16; do
 	out=build/${m#*:}
-	$python $t/gen_${m%:*}.py -o $out.onnx --image $out.npy
+	$python tools/zoo/zoo.py ${m%:*} -o $out.onnx --image $out.npy
 	$python $t/record_one.py $out.onnx $out.npy -o tests/data/${m#*:}.npy
 done
