@@ -43,7 +43,7 @@
 	  "bytes of one compiled program")                                                         \
 	K(Cache, MemoryMax, cache_bytes, SIZE, "256M", 0, 1ull << 40, "bytes of programs not loaded") \
 	K(Cache, ProgramsMax, cache_programs, COUNT, "128", 0, 4096, "number of programs not loaded") \
-	K(Scheduler, ParallelRuns, parallel, COUNT, "2", 1, 64, "inferences under way at a time")  \
+	K(Scheduler, ParallelRuns, parallel, COUNT, "3", 1, 64, "inferences under way at a time")  \
 	K(Scheduler, StopTimeout, stop_timeout, TIME, "10s", 1000000, 3600000000000ull,             \
 	  "for work under way when the daemon stops")                                              \
 	K(Scheduler, Threads, threads, COUNT, "0", 0, 64, "for CPU steps; 0: one per processor")   \

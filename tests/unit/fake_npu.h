@@ -78,6 +78,7 @@ static struct {
 	struct npu_job log[NPU_LOG];
 	uint32_t jobs;
 	bool hold; /* jobs wait for npu_run() */
+	void (*held)(void); /* called after a job was held; may call npu_run() */
 	/* Answers a job instead of the model. */
 	void (*answer)(struct npu_job *j, struct rivulet_status *st);
 	int refuse[NPU_CALLS];	   /* errno, or 0 */
@@ -202,6 +203,8 @@ static inline int npu_submit(struct drm_rivulet_submit *s)
 	npu.jobs++;
 	if (!npu.hold)
 		npu_run(1);
+	else if (npu.held)
+		npu.held();
 	return 0;
 }
 

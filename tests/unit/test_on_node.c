@@ -182,6 +182,100 @@ START_TEST(failed_jobs)
 }
 END_TEST
 
+#define FRAMES 7
+
+/*
+ * A job runs only when two more are queued behind it, or no more will come. So it ends only if the CPU
+ * steps before the NPU step of the next two frames have run meanwhile.
+ */
+static void behind_two(void)
+{
+	if (npu.jobs == FRAMES)
+		npu_run(FRAMES);
+	else if (npu.jobs > 2)
+		npu_run(1);
+}
+
+/* The scores that --output wrote, all frames behind each other. */
+static const float *scores(const char *dir, size_t *bytes)
+{
+	size_t size;
+	uint8_t *file = read_file(path_in(dir, "scores.npy"), &size);
+
+	return npy_data(file, size, bytes);
+}
+
+/*
+ * Proves that up to three frames are in flight without an option, that the outputs are in the order of
+ * the frames, and that they are those of frames that run one after the other.
+ */
+START_TEST(pipelined)
+{
+	char dir[SCRATCH_MAX], text[300];
+	const float *one, *three;
+	size_t n1, n3;
+
+	make_scratch(dir);
+	snprintf(text, sizeof(text), "run models/lenet.onnx --frames %d --depth 1 --output %s/one", FRAMES, dir);
+	ck_assert_int_eq(on_node(text), 0);
+	ck_assert_uint_eq(npu.jobs, FRAMES);
+	npu.jobs = 0;
+	npu.hold = true;
+	npu.held = behind_two;
+	snprintf(text, sizeof(text), "run models/lenet.onnx --frames %d --json --output %s/three", FRAMES, dir);
+	ck_assert_int_eq(on_node(text), 0);
+	ck_assert_double_eq(number(json_out(), "runs"), FRAMES);
+	ck_assert_double_eq(number(json_out(), "depth"), 3);
+	one = scores(path_in(dir, "one"), &n1);
+	three = scores(path_in(dir, "three"), &n3);
+	ck_assert_uint_eq(n1, FRAMES * 10 * sizeof(float));
+	ck_assert_uint_eq(n3, n1);
+	ck_assert_mem_eq(one, three, n1);
+	for (int i = 1; i < FRAMES; i++)
+		ck_assert_mem_ne(one, one + 10 * i, 10 * sizeof(float));
+	remove_scratch(dir);
+}
+END_TEST
+
+/* The job of frame 2 fails. */
+static void fault_once(struct npu_job *j, struct rivulet_status *st)
+{
+	if (j == &npu.log[2])
+		fault(j, st);
+	else
+		npu_execute(j, st);
+}
+
+/*
+ * Proves that a frame that fails is counted, and that the frames in flight with it have their outputs;
+ * the command fails in the end.
+ */
+START_TEST(one_frame_fails)
+{
+	char dir[SCRATCH_MAX], text[300];
+	const float *all, *rest;
+	size_t n;
+
+	make_scratch(dir);
+	snprintf(text, sizeof(text), "run models/lenet.onnx --frames %d --output %s/all", FRAMES, dir);
+	ck_assert_int_eq(on_node(text), 0);
+	npu.jobs = 0;
+	npu.hold = true;
+	npu.held = behind_two;
+	npu.answer = fault_once;
+	snprintf(text, sizeof(text), "run models/lenet.onnx --frames %d --output %s/rest", FRAMES, dir);
+	ck_assert_int_eq(on_node(text), RVL_EXIT_FAILED);
+	ck_assert(strlen(rvl_tool_error) > 10);
+	SAYS("  1 of 7 FAILED\n");
+	all = scores(path_in(dir, "all"), &n);
+	rest = scores(path_in(dir, "rest"), &n);
+	for (int i = 0; i < FRAMES; i++)
+		if (i != 2)
+			ck_assert_mem_eq(all + 10 * i, rest + 10 * i, 10 * sizeof(float));
+	remove_scratch(dir);
+}
+END_TEST
+
 /* Proves the class of an errno, by which every verb chooses its exit status. */
 START_TEST(exits)
 {
@@ -208,6 +302,8 @@ int main(void)
 	tcase_add_test(t, bench_counts_nothing);
 	tcase_add_test(t, bench_counters_json);
 	tcase_add_test(t, failed_jobs);
+	tcase_add_test(t, pipelined);
+	tcase_add_test(t, one_frame_fails);
 	tcase_add_test(t, exits);
 	return run_suite(s);
 }

@@ -260,7 +260,7 @@ START_TEST(single_share_at_the_end)
 {
 	struct product sum[2];
 
-	share_start("[Scheduler]\nThreads=2\nStopTimeout=3600\n", 1000);
+	share_start("[Scheduler]\nThreads=2\nParallelRuns=2\nStopTimeout=3600\n", 1000);
 	sum_open(&sum[0], ALICE);
 	sum_open(&sum[1], BOB);
 	start_both(sum);
@@ -299,12 +299,12 @@ END_TEST
 
 static void start_limited(void)
 {
-	share_start("[Limits]\nMaxRunSec=1\n[Scheduler]\nThreads=2\n", 1000);
+	share_start("[Limits]\nMaxRunSec=1\n[Scheduler]\nThreads=2\nParallelRuns=2\n", 1000);
 }
 
 static void start_default(void)
 {
-	share_start("[Scheduler]\nThreads=2\n", 1000);
+	share_start("[Scheduler]\nThreads=2\nParallelRuns=2\n", 1000);
 }
 
 static void start_single(void)

@@ -451,6 +451,34 @@ static int new_instance(struct rvl_engine *e, struct instance *in)
 	return e->client ? new_request(e, in) : new_exec(e, in);
 }
 
+static void instance_clear(struct rvl_engine *e, struct instance *in)
+{
+	rivulet_exec_unref(in->exec);
+	rivulet_request_unref(in->req);
+	for (uint32_t i = 0; in->memory && i < e->count; i++)
+		free(in->memory[i]);
+	free(in->memory);
+	*in = (struct instance) { 0 };
+}
+
+/*
+ * The instances after the first one with @fewer. The daemon is asked for their memory at once,
+ * because MemoryPerUser= and InstancesPerUser= may allow fewer.
+ */
+static void add_instances(struct rvl_engine *e, uint32_t count)
+{
+	while (e->instances < count) {
+		struct instance *in = &e->inst[e->instances];
+
+		if (new_instance(e, in) || (in->req && rivulet_request_prepare(in->req))) {
+			instance_clear(e, in);
+			rvl_tool_error_clear();
+			return;
+		}
+		e->instances++;
+	}
+}
+
 int rvl_engine_open(const char *path, const struct rvl_engine_options *o, struct rvl_engine **out)
 {
 	struct rvl_engine *e = calloc(1, sizeof(*e));
@@ -465,26 +493,19 @@ int rvl_engine_open(const char *path, const struct rvl_engine_options *o, struct
 		r = e->client ? describe_daemon(e) : describe_local(e);
 	if (!r)
 		e->inst = calloc(o->instances ? o->instances : 1, sizeof(*e->inst));
-	for (uint32_t i = 0; !r && i < (o->instances ? o->instances : 1); i++) {
+	for (uint32_t i = 0; !r && i < (o->instances && !o->fewer ? o->instances : 1); i++) {
 		e->instances++;
 		r = e->inst ? new_instance(e, &e->inst[i]) :
 		    rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
 	}
+	if (!r && o->fewer)
+		add_instances(e, o->instances);
 	if (r) {
 		rvl_engine_close(e);
 		return r;
 	}
 	*out = e;
 	return 0;
-}
-
-static void instance_clear(struct rvl_engine *e, struct instance *in)
-{
-	rivulet_exec_unref(in->exec);
-	rivulet_request_unref(in->req);
-	for (uint32_t i = 0; in->memory && i < e->count; i++)
-		free(in->memory[i]);
-	free(in->memory);
 }
 
 void rvl_engine_close(struct rvl_engine *e)
@@ -535,6 +556,11 @@ const struct rivulet_estimate_row *rvl_engine_level(struct rvl_engine *e, uint32
 const struct rivulet_program *rvl_engine_program(const struct rvl_engine *e)
 {
 	return e->prog;
+}
+
+uint32_t rvl_engine_instances(const struct rvl_engine *e)
+{
+	return e->instances;
 }
 
 uint32_t rvl_engine_inputs(const struct rvl_engine *e)

@@ -33,6 +33,7 @@ struct rvl_engine_options {
 	const struct rvl_dims *dims;	/* NULL: none */
 	uint32_t threads;	/* of the CPU steps; 0: one per processor */
 	uint32_t instances;	/* runs that may be in flight; 0: 1 */
+	bool fewer;		/* if there is no memory for all instances, take as many as there is for */
 	struct rvl_mode *mode;	/* NULL: int8; local devices only */
 	bool prof;		/* instructions leave PROF records; local devices only */
 	struct rivulet_explain *explain; /* of the compilation; may be NULL, local devices only */
@@ -54,6 +55,8 @@ const struct rivulet_board *rvl_engine_board(const struct rvl_engine *e);
 const struct rivulet_estimate_row *rvl_engine_level(struct rvl_engine *e, uint32_t level);
 /** rvl_engine_program() - the program file */
 const struct rivulet_program *rvl_engine_program(const struct rvl_engine *e);
+/** rvl_engine_instances() - runs that may be in flight */
+uint32_t rvl_engine_instances(const struct rvl_engine *e);
 uint32_t rvl_engine_inputs(const struct rvl_engine *e);
 uint32_t rvl_engine_outputs(const struct rvl_engine *e);
 /** rvl_engine_tensor() - an input or output; if bounded, with the shape of the run waited for last */

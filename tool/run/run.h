@@ -6,12 +6,14 @@
 #include "data/array.h"
 #include "data/picture_input.h"
 #include "device/engine.h"
+#include "progress.h"
 #include "rivulet_snr.h"
 
 #define RVL_RUN_INPUTS 64
 #define RVL_RUN_FILES 256
 #define RVL_RUN_WALLS 65536	/* latencies kept */
 #define RVL_RUN_SHOWN 16	/* pictures shown at most */
+#define RVL_RUN_DEPTH 64	/* frames in flight at most */
 
 /** struct rvl_class - one class of an answer; @confidence is its share in a softmax */
 struct rvl_class {
@@ -45,12 +47,13 @@ struct rvl_run {
 	const char *figures, *reference;
 	const char *input[RVL_RUN_INPUTS], *file[RVL_RUN_FILES];
 	uint32_t n_inputs, n_files;
-	uint64_t first, count, level, deadline_ms, batch, top, seed;
+	uint64_t first, count, level, deadline_ms, batch, top, seed, frames, depth;
 	struct rvl_dims dims;
 	bool require_npu;
 	struct rvl_mode mode;
 	/* state */
 	struct rvl_engine *engine;
+	uint32_t instance;		/* of the frame that was taken last: where its outputs are */
 	uint64_t fed;			/* inputs that have data */
 	struct rvl_array *kept;		/* by output */
 	char *names_text;
@@ -58,7 +61,8 @@ struct rvl_run {
 	uint32_t n_names;
 	/* results */
 	struct rvl_run_stats sum;
-	uint64_t runs;
+	uint64_t runs, failed;		/* frames that ended well, and those that did not */
+	uint64_t series_ns;		/* from the first start to the last end */
 	uint64_t *wall;			/* latencies, at most RVL_RUN_WALLS of them */
 	bool have_labels, have_expect, have_scores;
 	uint32_t want_w, want_h;	/* of the input */
@@ -73,8 +77,26 @@ struct rvl_run {
 	uint32_t n_shown, shown_w, shown_h;
 };
 
-/** rvl_run_once() - run with what is in the inputs; sums statistics */
-int rvl_run_once(struct rvl_run *r);
+/**
+ * struct rvl_series - frames that run one behind the other, several in flight
+ * @feed: fills the inputs of frame @frame, in instance @instance; NULL: they are filled already
+ * @take: the outputs of frame @frame are in r->instance; called in the order of the frames; may be
+ * NULL. Both return 0 or an enum rvl_exit, which ends the series.
+ */
+struct rvl_series {
+	uint64_t count;
+	int (*feed)(struct rvl_run *r, void *ctx, uint64_t frame, uint32_t instance);
+	int (*take)(struct rvl_run *r, void *ctx, uint64_t frame);
+	void *ctx;
+	struct rvl_progress *progress;	/* NULL: none */
+	bool each_alone;		/* a frame that fails is counted, and the series goes on */
+};
+
+/**
+ * rvl_run_series() - run the frames, as many in flight as the engine has instances, and sum their
+ * statistics. 0 or an enum rvl_exit; after an interrupt, the frames in flight are taken
+ */
+int rvl_run_series(struct rvl_run *r, const struct rvl_series *s);
 /** rvl_run_keep() - keep the outputs of run @run of @runs for --output */
 int rvl_run_keep(struct rvl_run *r, uint64_t run, uint64_t runs);
 /** rvl_run_pictures() - --images and --image */

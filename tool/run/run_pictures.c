@@ -23,7 +23,7 @@ static int read_scores(struct rvl_run *r, float *out, uint32_t *n)
 {
 	uint32_t t = rvl_engine_inputs(r->engine);
 	const struct rivulet_tensor_info *info = rvl_engine_tensor(r->engine, t);
-	const void *m = rvl_engine_memory(r->engine, 0, t);
+	const void *m = rvl_engine_memory(r->engine, r->instance, t);
 	uint64_t count = 1;
 
 	for (uint32_t i = 0; i < info->ndim; i++)
@@ -104,7 +104,7 @@ static int compare(struct rvl_run *r, const struct rvl_expect *x, uint64_t index
 {
 	uint32_t t = rvl_engine_inputs(r->engine);
 	const struct rivulet_tensor_info *info = rvl_engine_tensor(r->engine, t);
-	const void *m = rvl_engine_memory(r->engine, 0, t);
+	const void *m = rvl_engine_memory(r->engine, r->instance, t);
 	uint64_t elements = info->bytes / rvl_dtype_size(info->dtype);
 	struct rvl_quant_params q;
 
@@ -202,17 +202,15 @@ static void count_right(struct rvl_run *r, const struct rvl_answer *a)
 		}
 }
 
-/* Runs what is in the input, ranks the classes, and compares with the record. */
+/* Ranks the classes of the picture that was taken, and compares with the record. */
 static int answer(struct rvl_run *r, const struct rvl_image *img, struct rvl_answer *a,
 		  const struct rvl_expect *expect)
 {
 	static float score[MAX_CLASSES];
 	uint32_t n = 0;
 	bool same = true;
-	int e = rvl_run_once(r);
+	int e = read_scores(r, score, &n);
 
-	if (!e)
-		e = read_scores(r, score, &n);
 	if (!e && expect)
 		e = compare(r, expect, a->index, &same);
 	if (!e)
@@ -290,42 +288,58 @@ static int find_input(struct rvl_run *r, struct rvl_picture_target *in)
 }
 
 static int put_picture(struct rvl_run *r, const struct rvl_picture_target *in,
-		       const struct rvl_image *img, const char *what)
+		       const struct rvl_image *img, const char *what, uint32_t instance)
 {
 	return rvl_picture_put(&r->mode.quantise.picture, in, img, what,
-			       rvl_engine_memory(r->engine, 0, 0));
+			       rvl_engine_memory(r->engine, instance, 0));
 }
 
-static int run_file(struct rvl_run *r, const struct rvl_picture_target *in, uint32_t i)
-{
-	struct rvl_answer a = { .file = r->file[i], .index = i, .truth = -1 };
-	struct rvl_image img;
-	int e = rvl_image_read(r->file[i], &img);
+/** struct files - the pictures of --image; those in flight are in memory, by instance */
+struct files {
+	const struct rvl_picture_target *in;
+	struct rvl_image img[RVL_RUN_DEPTH];
+};
 
-	if (e)
-		return e;
-	a.w = img.w;
-	a.h = img.h;
-	e = put_picture(r, in, &img, r->file[i]);
-	if (!e)
-		e = answer(r, &img, &a, NULL);
-	if (!e)
-		e = rvl_run_keep(r, i, r->n_files);
-	free(img.data);
-	return e;
+static void clear_image(struct rvl_image *img)
+{
+	free(img->data);
+	*img = (struct rvl_image) { 0 };
+}
+
+static int feed_file(struct rvl_run *r, void *ctx, uint64_t frame, uint32_t instance)
+{
+	struct files *f = ctx;
+	int e = rvl_image_read(r->file[frame], &f->img[instance]);
+
+	return e ? e : put_picture(r, f->in, &f->img[instance], r->file[frame], instance);
+}
+
+static int take_file(struct rvl_run *r, void *ctx, uint64_t frame)
+{
+	struct files *f = ctx;
+	struct rvl_image *img = &f->img[r->instance];
+	struct rvl_answer a = { .file = r->file[frame], .index = frame, .truth = -1, .w = img->w,
+				.h = img->h };
+	int e = answer(r, img, &a, NULL);
+
+	clear_image(img);
+	return e ? e : rvl_run_keep(r, frame, r->n_files);
 }
 
 static int run_files(struct rvl_run *r, const struct rvl_picture_target *in)
 {
-	int e = 0;
+	struct files f = { .in = in };
+	struct rvl_series s = { .count = r->n_files, .feed = feed_file, .take = take_file, .ctx = &f };
+	int e = rvl_run_series(r, &s);
 
-	for (uint32_t i = 0; !e && i < r->n_files; i++)
-		e = run_file(r, in, i);
+	for (uint32_t i = 0; i < RVL_RUN_DEPTH; i++)
+		clear_image(&f.img[i]);
 	return e;
 }
 
 /** struct set - an IDX file with its labels and its record */
 struct set {
+	const struct rvl_picture_target *in;
 	struct rvl_array images, labels;
 	struct rvl_expect expect;
 };
@@ -368,37 +382,54 @@ static int load_set(struct rvl_run *r, struct set *s)
 	return 0;
 }
 
-static int run_set(struct rvl_run *r, const struct rvl_picture_target *in, const struct set *s)
+/* Picture @frame of those that --first and --count select. */
+static struct rvl_image picture(const struct rvl_run *r, const struct set *s, uint64_t frame)
 {
 	size_t bytes = (size_t)s->images.dim[1] * s->images.dim[2];
+
+	return (struct rvl_image) { .w = (uint32_t)s->images.dim[2], .h = (uint32_t)s->images.dim[1],
+				    .channels = 1,
+				    .data = (uint8_t *)s->images.data + (r->first + frame) * bytes };
+}
+
+static int feed_picture(struct rvl_run *r, void *ctx, uint64_t frame, uint32_t instance)
+{
+	const struct set *s = ctx;
+	struct rvl_image img = picture(r, s, frame);
+
+	return put_picture(r, s->in, &img, r->images, instance);
+}
+
+static int take_picture(struct rvl_run *r, void *ctx, uint64_t frame)
+{
+	const struct set *s = ctx;
+	struct rvl_image img = picture(r, s, frame);
+	uint64_t index = r->first + frame;
+	struct rvl_answer a = { .index = index, .w = img.w, .h = img.h,
+		.truth = r->labels ? ((const uint8_t *)s->labels.data)[index] : -1 };
+	int e = answer(r, &img, &a, r->expect ? &s->expect : NULL);
+
+	return e ? e : rvl_run_keep(r, frame, r->count);
+}
+
+static int run_set(struct rvl_run *r, struct set *set)
+{
 	struct rvl_progress progress = { 0 };
-	int e = 0;
+	struct rvl_series s = { .count = r->count, .feed = feed_picture, .take = take_picture,
+				.ctx = set, .progress = &progress };
+	int e;
 
 	rvl_progress_start(&progress, r->count, "pictures", "pictures");
 	rvl_interrupt_catch();
-	for (uint64_t i = 0; !e && i < r->count && !rvl_interrupted(); i++) {
-		uint64_t index = r->first + i;
-		struct rvl_image img = { .w = (uint32_t)s->images.dim[2],
-			.h = (uint32_t)s->images.dim[1], .channels = 1,
-			.data = (uint8_t *)s->images.data + index * bytes };
-		struct rvl_answer a = { .index = index, .w = img.w, .h = img.h,
-			.truth = r->labels ? ((uint8_t *)s->labels.data)[index] : -1 };
-
-		e = put_picture(r, in, &img, r->images);
-		if (!e)
-			e = answer(r, &img, &a, r->expect ? &s->expect : NULL);
-		if (!e)
-			e = rvl_run_keep(r, i, r->count);
-		rvl_progress_at(&progress, i + 1);
-	}
+	e = rvl_run_series(r, &s);
 	rvl_progress_end(&progress);
 	return e;
 }
 
 int rvl_run_pictures(struct rvl_run *r)
 {
-	struct set s = { 0 };
 	struct rvl_picture_target in;
+	struct set s = { .in = &in };
 	int e = find_input(r, &in);
 
 	if (!e && r->names)
@@ -410,7 +441,7 @@ int rvl_run_pictures(struct rvl_run *r)
 	if (!e)
 		e = load_set(r, &s);
 	if (!e)
-		e = run_set(r, &in, &s);
+		e = run_set(r, &s);
 	clear_set(&s);
 	return e;
 }

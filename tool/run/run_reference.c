@@ -23,7 +23,7 @@ static int compare(struct rvl_run *r, uint32_t output, const struct rvl_array *a
 {
 	uint32_t t = rvl_engine_inputs(r->engine) + output;
 	const struct rivulet_tensor_info *info = rvl_engine_tensor(r->engine, t);
-	const void *got = rvl_engine_memory(r->engine, 0, t);
+	const void *got = rvl_engine_memory(r->engine, r->instance, t);
 	char have[128], want[128];
 
 	if (a->dtype != info->dtype || a->ndim != info->ndim ||

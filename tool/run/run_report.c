@@ -38,6 +38,11 @@ static double utilisation(const struct rvl_run *r)
 	return (double)macs / (per_run(r, r->sum.cycles) * rivulet_board_peak(b));
 }
 
+static double per_second(const struct rvl_run *r)
+{
+	return r->series_ns ? (double)r->runs * 1e9 / (double)r->series_ns : 0;
+}
+
 static void pictures(struct rvl_run *r)
 {
 	const uint8_t *grey[RVL_RUN_SHOWN];
@@ -272,7 +277,7 @@ static void text_outputs(const struct rvl_run *r)
 
 	for (uint32_t i = first; r->tensors && i < first + rvl_engine_outputs(r->engine); i++) {
 		const struct rivulet_tensor_info *t = rvl_engine_tensor(r->engine, i);
-		const void *p = rvl_engine_memory(r->engine, 0, i);
+		const void *p = rvl_engine_memory(r->engine, r->instance, i);
 		uint64_t n = elements(t);
 
 		printf("\noutput %s, %s %s:", t->name, rvl_dtype_name(t->dtype),
@@ -300,7 +305,7 @@ static void json_outputs(const struct rvl_run *r)
 		rvl_json_close();
 		rvl_json_open("first", '[');
 		for (uint64_t k = 0; k < elements(t) && k < VALUES_SHOWN; k++)
-			rvl_json_num(NULL, rvl_dtype_value(t->dtype, rvl_engine_memory(r->engine, 0, i), k));
+			rvl_json_num(NULL, rvl_dtype_value(t->dtype, rvl_engine_memory(r->engine, r->instance, i), k));
 		rvl_json_close();
 		rvl_json_close();
 	}
@@ -317,11 +322,17 @@ static void text_report(const struct rvl_run *r)
 	       rvl_interrupted() ? ", interrupted" : "");
 	if (r->random)
 		printf("  random input, seed %llu\n", (unsigned long long)r->seed);
+	if (r->failed)
+		printf("  %llu of %llu FAILED\n", (unsigned long long)r->failed,
+		       (unsigned long long)(r->runs + r->failed));
 	rvl_table_init(&t, 3, heads);
 	result_rows(r, &t);
 	reference_row(r, &t);
 	cost_rows(r, &t);
 	rvl_table_print(&t, 2);
+	if (r->runs > 1)
+		printf("  throughput  %.1f inferences/s with %u in flight\n", per_second(r),
+		       rvl_engine_instances(r->engine));
 	level_table(r);
 	text_outputs(r);
 }
@@ -354,6 +365,9 @@ static void json_report(const struct rvl_run *r)
 	rvl_json_str("model", r->model);
 	rvl_json_str("device", rvl_engine_name(r->engine));
 	rvl_json_u64("runs", r->runs);
+	rvl_json_u64("failed", r->failed);
+	rvl_json_u64("depth", rvl_engine_instances(r->engine));
+	rvl_json_num("per_second", per_second(r));
 	rvl_json_bool("interrupted", rvl_interrupted());
 	if (r->random)
 		rvl_json_u64("seed", r->seed);
@@ -396,6 +410,8 @@ static void figures(const struct rvl_run *r)
 	rvl_figure(r->figures, "cycles", per_run(r, r->sum.cycles), "cycles");
 	rvl_figure(r->figures, "utilisation", 100 * utilisation(r), "%");
 	rvl_figure(r->figures, "latency", (double)r->wall[n / 2] * 1e-6, "ms");
+	if (r->runs > 1)
+		rvl_figure(r->figures, "throughput", per_second(r), "1/s");
 	for (uint32_t i = 0; b && r->sum.cycles && i < b->levels; i++) {
 		struct level c = level_cost(r, i);
 
@@ -424,5 +440,5 @@ int rvl_run_report(struct rvl_run *r)
 		return rvl_tool_fail(RVL_EXIT_DIFFERENT, "%llu of %llu outputs differ from %s",
 				     (unsigned long long)(r->runs - r->exact),
 				     (unsigned long long)r->runs, r->expect);
-	return 0;
+	return r->failed ? RVL_EXIT_FAILED : 0;
 }

@@ -67,6 +67,11 @@ static int check_args(struct rvl_run *r)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--priority is low, normal or high");
 	if (r->expect && !r->images)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--expect needs --images");
+	if (r->frames && (r->images || r->n_files))
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--frames is for tensors and random input; pictures are "
+				     "frames already");
+	if (!r->frames)
+		r->frames = 1;
 	r->random = !sources;
 	r->tensors = r->random || r->n_inputs;
 	r->classes = r->names || r->top;
@@ -75,43 +80,6 @@ static int check_args(struct rvl_run *r)
 	if (r->seed == UINT64_MAX)
 		r->seed = DEFAULT_SEED;
 	return check_pictures(r) ? RVL_EXIT_USAGE : rvl_picture_options_check(&r->mode.quantise.picture);
-}
-
-/* ---- one run ---- */
-
-static int priority_of(const struct rvl_run *r)
-{
-	return !r->priority || !strcmp(r->priority, "normal") ? 0 : *r->priority == 'h' ? 1 : -1;
-}
-
-static void add_stats(struct rvl_run_stats *sum, const struct rvl_run_stats *s, bool first)
-{
-	sum->npu_ns += s->npu_ns;
-	sum->cpu_ns += s->cpu_ns;
-	sum->cycles += s->cycles;
-	sum->macs += s->macs;
-	sum->energy_pj += s->energy_pj;
-	sum->npu_steps += s->npu_steps;
-	sum->cpu_steps += s->cpu_steps;
-	if (first || s->level_min < sum->level_min)
-		sum->level_min = s->level_min;
-	if (s->level_max > sum->level_max)
-		sum->level_max = s->level_max;
-}
-
-int rvl_run_once(struct rvl_run *r)
-{
-	uint64_t timeout = r->deadline_ms == UINT64_MAX ? 0 : r->deadline_ms * 1000000;
-	struct rvl_run_stats s;
-	int e = rvl_engine_start(r->engine, 0, timeout, priority_of(r));
-
-	if (!e)
-		e = rvl_engine_wait(r->engine, 0, &s);
-	if (e)
-		return e;
-	add_stats(&r->sum, &s, !r->runs);
-	r->wall[r->runs++ % RVL_RUN_WALLS] = s.wall_ns;
-	return 0;
 }
 
 /* ---- outputs as .npy ---- */
@@ -146,7 +114,7 @@ static int keep_output(struct rvl_run *r, uint32_t output, uint64_t run, uint64_
 					     (unsigned long long)runs);
 	}
 	memcpy((char *)a->data + (stack ? run : 0) * info->bytes,
-	       rvl_engine_memory(r->engine, 0, t), info->bytes);
+	       rvl_engine_memory(r->engine, r->instance, t), info->bytes);
 	return 0;
 }
 
@@ -226,6 +194,43 @@ static int feed_tensor(struct rvl_run *r, const char *spec)
 	return e;
 }
 
+/* Every frame has the same inputs. */
+static void share_inputs(struct rvl_run *r)
+{
+	for (uint32_t i = 0; i < rvl_engine_inputs(r->engine); i++)
+		for (uint32_t k = 1; k < rvl_engine_instances(r->engine); k++)
+			memcpy(rvl_engine_memory(r->engine, k, i), rvl_engine_memory(r->engine, 0, i),
+			       rvl_engine_tensor(r->engine, i)->bytes);
+}
+
+static int keep_frame(struct rvl_run *r, void *ctx, uint64_t frame)
+{
+	(void)ctx;
+	return rvl_run_keep(r, frame, r->frames);
+}
+
+/*
+ * A single run that fails is the error of the command. In a series each frame is alone: the command
+ * fails in the end, with the error of the first such frame, and reports the others.
+ */
+static int run_frames(struct rvl_run *r,
+		      int (*feed)(struct rvl_run *r, void *ctx, uint64_t frame, uint32_t instance))
+{
+	struct rvl_progress progress = { 0 };
+	struct rvl_series s = { .count = r->frames, .feed = feed, .take = keep_frame,
+				.each_alone = r->frames > 1 };
+	int e;
+
+	if (r->frames > 1) {
+		rvl_progress_start(&progress, r->frames, "frames", "frames");
+		rvl_interrupt_catch();
+		s.progress = &progress;
+	}
+	e = rvl_run_series(r, &s);
+	rvl_progress_end(&progress);
+	return e || r->runs || !r->failed ? e : RVL_EXIT_FAILED;
+}
+
 static int run_tensors(struct rvl_run *r)
 {
 	int e = 0;
@@ -239,31 +244,40 @@ static int run_tensors(struct rvl_run *r)
 			e = rvl_tool_fail(RVL_EXIT_USAGE, "input \"%s\" is missing: --input %s=FILE",
 					  rvl_engine_tensor(r->engine, i)->name,
 					  rvl_engine_tensor(r->engine, i)->name);
+	share_inputs(r);
 	if (!e)
-		e = rvl_run_once(r);
+		e = run_frames(r, NULL);
 	if (!e && r->classes)
 		e = rvl_run_classes(r);
 	if (!e && r->reference)
 		e = rvl_run_reference(r);
-	return e ? e : rvl_run_keep(r, 0, 1);
+	return e;
 }
 
-static int run_random(struct rvl_run *r)
-{
-	int e;
+/* ---- random input ---- */
 
-	rvl_engine_randomise(r->engine, 0, r->seed);
-	e = rvl_run_once(r);
-	return e ? e : rvl_run_keep(r, 0, 1);
+static int feed_random(struct rvl_run *r, void *ctx, uint64_t frame, uint32_t instance)
+{
+	(void)ctx;
+	rvl_engine_randomise(r->engine, instance, r->seed + frame);
+	return 0;
 }
 
 /* ---- all ---- */
+
+/* Frames in flight, at most as many as there are frames. */
+static uint32_t in_flight(const struct rvl_run *r)
+{
+	uint64_t frames = r->images ? r->count : r->n_files ? r->n_files : r->frames;
+
+	return (uint32_t)(r->depth < frames ? r->depth : frames);
+}
 
 static int open_engine(struct rvl_run *r, const char *model)
 {
 	struct rvl_engine_options o = { .device = r->device, .require_npu = r->require_npu,
 					.batch = (uint32_t)r->batch, .dims = &r->dims,
-					.mode = &r->mode };
+					.mode = &r->mode, .instances = in_flight(r), .fewer = true };
 	int e = rvl_engine_open(model, &o, &r->engine);
 
 	if (!e && r->level != UINT64_MAX)
@@ -300,7 +314,8 @@ static int run_run(void *args, int n, char **operand)
 	if (!e)
 		e = open_engine(r, r->model);
 	if (!e)
-		e = r->random ? run_random(r) : r->n_inputs ? run_tensors(r) : rvl_run_pictures(r);
+		e = r->random ? run_frames(r, feed_random) : r->n_inputs ? run_tensors(r) :
+									   rvl_run_pictures(r);
 	if (!e)
 		e = write_outputs(r);
 	return e ? e : rvl_run_report(r);
@@ -324,6 +339,10 @@ static const struct rvl_option options[] = {
 	  RVL_MEMBER(struct rvl_run, seed), .most = UINT32_MAX },
 	{ "first", 0, "N", "first picture of --images (0)", RVL_MEMBER(struct rvl_run, first) },
 	{ "count", 'n', "N", "pictures of --images (all)", RVL_MEMBER(struct rvl_run, count), .least = 1 },
+	{ "frames", 0, "N", "run the tensors, or N random inputs, so many times (1)",
+	  RVL_MEMBER(struct rvl_run, frames), .least = 1, .most = UINT32_MAX },
+	{ "depth", 0, "N", "frames or pictures in flight (3)", RVL_MEMBER(struct rvl_run, depth),
+	  .least = 1, .most = RVL_RUN_DEPTH },
 	{ "output", 'o', "DIR", "write every output there as NAME.npy",
 	  RVL_MEMBER(struct rvl_run, output) },
 	{ "reference", 0, "DIR", "outputs of another run (--output) to compare with those of --input",
@@ -352,6 +371,6 @@ const struct rvl_verb rvl_verb_run = {
 	.takes = "one model", .options = options, .args_size = sizeof(struct rvl_run),
 	.defaults = &(const struct rvl_run) { .level = UINT64_MAX, .count = UINT64_MAX,
 					      .deadline_ms = UINT64_MAX,
-					      .seed = UINT64_MAX },
+					      .seed = UINT64_MAX, .depth = 3 },
 	.run = run_run, .clear = clear,
 };
