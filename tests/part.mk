@@ -122,7 +122,8 @@ $(eval $(call unit_test,profile,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(eval $(call unit_test,progress,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(BUILD)/unit/test_progress: | $(BUILD)/rivulet
 $(eval $(call unit_test,asm,tool $(TOOL_STATIC),$(TOOL_LIBS)))
-$(eval $(call unit_test,fuzz_program,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
+$(eval $(call program,unit/test_fuzz_program,tests/unit/test_fuzz_program.c tests/fuzz/change.c,runtime client compiler kernels sim uapi,$(TOOL_LIBS) $(CHECK_LIBS)))
+UNIT_TESTS += $(BUILD)/unit/test_fuzz_program
 
 # The stochastic mode: errors and accuracies, speed and memory.
 $(eval $(call program,tests/sc_rmse,tests/sc/rmse.c,uapi,-lm))

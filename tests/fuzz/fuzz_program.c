@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Fuzzes program files: the runtime loads and runs the input on the linked device model. The
- * checksum is corrected, so that the later checks are reached.
+ * checksum is corrected, so that the later checks are reached. Two of three mutations of a sound
+ * file change the parameters of a step and its tensors together.
  */
 
 #include "fuzz.h"
-#include "rivulet_crc32c.h"
+#include "fuzz/change.h"
 #include "rivulet_runtime.h"
 
 #define ROOM (4u << 20)	/* limit for the tensors of a program that is run */
@@ -66,26 +67,49 @@ static void run(struct rivulet_exec *x, const struct rivulet_program *p)
 	free(memory);
 }
 
+/* A copy with a correct checksum, aligned as rivulet_program_check() expects it. */
+static uint8_t *aligned_copy(const uint8_t *data, size_t size)
+{
+	uint8_t *file = aligned_alloc(64, (size + 63) / 64 * 64);
+
+	memcpy(file, data, size);
+	fuzz_set_checksum(file, size);
+	return file;
+}
+
+#ifdef FUZZ_MAIN
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned int seed);
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned int seed)
+{
+	uint64_t state = seed;
+	bool changed = false;
+	uint8_t *file;
+
+	if (seed % 3 && size >= sizeof(struct rivulet_program)) {
+		file = aligned_copy(data, size);
+		changed = fuzz_change_program(file, size, &state);
+		memcpy(data, file, size);
+		free(file);
+	}
+	return changed ? size : LLVMFuzzerMutate(data, size, most);
+}
+#endif
+
 FUZZ_TARGET(program)
 {
 	struct rivulet_runtime_error err = { "" };
 	struct rivulet_image *img;
 	struct rivulet_exec *x;
-	struct rivulet_program h;
 	struct fuzz_cost cost;
 	uint64_t memory = 0;
 	uint8_t *file;
 
-	if (size < sizeof(h) || !runtime())
+	if (size < sizeof(struct rivulet_program) || !runtime())
 		return 0;
 	cost = fuzz_begin();
-	file = aligned_alloc(64, (size + 63) / 64 * 64);
-	memcpy(file, data, size);
-	memcpy(&h, file, sizeof(h));
-	h.crc = 0;
-	memcpy(file, &h, sizeof(h));
-	h.crc = rivulet_crc32c(0, file, size);
-	memcpy(file, &h, sizeof(h));
+	file = aligned_copy(data, size);
 	if (rivulet_image_load(runtime(), file, size, &img, &err)) {
 		fuzz_expect(err.text[0]);
 	} else {

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "files.h"
+#include "fuzz/change.h"
 #include "kernel_seeds.h"
 #include "rivulet_compiler.h"
-#include "rivulet_crc32c.h"
 #include "rivulet_kernels.h"
 #include "rivulet_runtime.h"
 #include "suite.h"
@@ -233,11 +233,12 @@ static uint64_t place(const struct rivulet_program *p)
 	}
 }
 
+/* Every second file is changed as a whole, the others in single words. */
 static void mutate(const struct rivulet_blob *good, uint8_t *file)
 {
-	struct rivulet_program *h = (void *)file;
-
 	memcpy(file, good->data, good->size);
+	if (rnd(2) && fuzz_change_program(file, good->size, &state))
+		return;
 	for (uint32_t n = 1 + rnd(3); n; n--) {
 		uint64_t at = place(good->data) / 4 * 4;
 		uint32_t v;
@@ -246,8 +247,7 @@ static void mutate(const struct rivulet_blob *good, uint8_t *file)
 		v = edge_value(v);
 		memcpy(file + at, &v, sizeof(v));
 	}
-	h->crc = 0;
-	h->crc = rivulet_crc32c(0, file, good->size);
+	fuzz_set_checksum(file, good->size);
 }
 
 /* Provides guarded memory for what a caller binds. Returns false if a tensor is too large. */
