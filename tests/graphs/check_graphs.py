@@ -219,7 +219,7 @@ class Case:
         return same
 
 
-# onnxruntime computes these with tables of sines in float32.
+# onnxruntime computes these with tables of sines in float32. An element that is 0 has the error of the others.
 NOISE = {"DFT": 2.0 ** -19, "STFT": 2.0 ** -19}
 # Their gates are near 1, however small the result is.
 RECURRENT = {"LSTM", "GRU", "RNN"}
@@ -233,7 +233,10 @@ SAME_BITS = {"Reshape", "Transpose", "Concat", "Slice", "Split", "Pad", "Squeeze
 
 
 def disturbed(model, seed):
-    """The model with the float operands of its nodes multiplied by 1 + noise, element by element."""
+    """
+    The model with the float operands of its nodes multiplied by 1 + noise, element by element. Nodes of NOISE also
+    get noise in their results, in proportion to the largest of them.
+    """
     rng = np.random.default_rng(seed)
     shaped = onnx.shape_inference.infer_shapes(model).graph
     infos = list(shaped.value_info) + list(shaped.output) + list(shaped.input)
@@ -254,6 +257,14 @@ def disturbed(model, seed):
             new.graph.node.append(helper.make_node("Mul", [name, f"noise_{k}_{i}"], [f"noisy_{k}_{i}"]))
             changed.input[i] = f"noisy_{k}_{i}"
         new.graph.node.append(changed)
+        out = node.output[0]
+        if node.op_type in NOISE:
+            new.graph.node[-1].output[0] = f"exact_{k}"
+            noise = rng.choice([-1, 1]) * 2.0 ** -22
+            new.graph.initializer.append(numpy_helper.from_array(np.asarray(noise, np.float32), f"share_{k}"))
+            for kind, inputs, result in (("Abs", [f"exact_{k}"], f"size_{k}"), ("ReduceMax", [f"size_{k}"], f"most_{k}"),
+                                         ("Mul", [f"most_{k}", f"share_{k}"], f"error_{k}"), ("Add", [f"exact_{k}", f"error_{k}"], out)):
+                new.graph.node.append(helper.make_node(kind, inputs, [result]))
     return new
 
 
