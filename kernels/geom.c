@@ -159,10 +159,8 @@ static int strides_in(const struct rvl_strided *s, const struct rvl_shape *out, 
 /* Whether dimension @i extends the innermost run: both operands continue at the run's stride. */
 static bool joins(const struct rvl_bcast *bc, int i)
 {
-	bool a = bc->ia ? bc->sa[i] == bc->span : bc->sa[i] == 0;
-	bool b = bc->ib ? bc->sb[i] == bc->span : bc->sb[i] == 0;
-
-	return a && b && bc->sy[i] == bc->span;
+	return bc->sa[i] == bc->ia * bc->span && bc->sb[i] == bc->ib * bc->span &&
+	       bc->sy[i] == bc->iy * bc->span;
 }
 
 static struct rvl_strided dense(const struct rvl_shape *s)
@@ -177,6 +175,22 @@ int rvl_bcast_init(struct rvl_bcast *bc, const struct rvl_shape *a, const struct
 		   const struct rvl_shape *out)
 {
 	struct rvl_strided sa = dense(a), sb = dense(b), sy = dense(out);
+
+	return rvl_bcast_strided(bc, &sa, &sb, &sy);
+}
+
+static struct rvl_strided arg_strided(const struct rvl_kernel_arg *a)
+{
+	struct rvl_strided s = { .shape = a->shape };
+
+	rvl_arg_strides(a, s.stride);
+	return s;
+}
+
+int rvl_bcast_args(struct rvl_bcast *bc, const struct rvl_kernel_arg *a,
+		   const struct rvl_kernel_arg *b, const struct rvl_kernel_arg *out)
+{
+	struct rvl_strided sa = arg_strided(a), sb = arg_strided(b), sy = arg_strided(out);
 
 	return rvl_bcast_strided(bc, &sa, &sb, &sy);
 }
@@ -199,8 +213,9 @@ int rvl_bcast_strided(struct rvl_bcast *bc, const struct rvl_strided *a, const s
 		bc->sy[bc->rank++] = out->stride[i];
 	}
 	if (bc->rank) {
-		bc->ia = bc->sa[bc->rank - 1] != 0;
-		bc->ib = bc->sb[bc->rank - 1] != 0;
+		bc->ia = bc->sa[bc->rank - 1];
+		bc->ib = bc->sb[bc->rank - 1];
+		bc->iy = bc->sy[bc->rank - 1];
 	}
 	while (bc->rank && (bc->span == 1 || joins(bc, bc->rank - 1)))
 		bc->span *= bc->dim[--bc->rank];

@@ -61,8 +61,8 @@ struct rvl_bcast {
 	int64_t sa[RVL_MAX_RANK];
 	int64_t sb[RVL_MAX_RANK];
 	int64_t sy[RVL_MAX_RANK];
-	int64_t span;		/* elements of the innermost run, in which the result is dense */
-	int64_t ia, ib;		/* strides inside it: 0 or 1 */
+	int64_t span;		/* elements of the innermost run */
+	int64_t ia, ib, iy;	/* strides inside it: 1, or 0 where broadcast, unless there are pitches */
 };
 
 struct rvl_i8_mat;
@@ -145,6 +145,12 @@ int rvl_setup_q_table(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_q_general(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_general(struct rvl_kernel *k, bool reference, char *why);
 
+/** Whether an operand is quantised to 8 bits with one scale. */
+static inline bool rvl_is_bytes(const struct rvl_kernel_arg *a)
+{
+	return (a->type == RVL_TYPE_U8 || a->type == RVL_TYPE_S8) && a->quant.n == 1;
+}
+
 /** Bytes of the operator and the attributes of RVL_OP_GENERAL in a packed descriptor. */
 int64_t rvl_attrs_size(const struct rvl_kernel_desc *d);
 void rvl_attrs_pack(const struct rvl_kernel_desc *d, void *buf);
@@ -214,9 +220,13 @@ struct rvl_strided {
 	int64_t stride[RVL_MAX_RANK];
 };
 
-/** The same for operands with strides; the innermost one of @out is 1. */
+/** The same for operands with strides. */
 int rvl_bcast_strided(struct rvl_bcast *bc, const struct rvl_strided *a, const struct rvl_strided *b,
 		      const struct rvl_strided *out);
+
+/** The same for the operands and the result of an element-wise kernel, as they lie. */
+int rvl_bcast_args(struct rvl_bcast *bc, const struct rvl_kernel_arg *a,
+		   const struct rvl_kernel_arg *b, const struct rvl_kernel_arg *out);
 
 /** Calls fn(ctx, offset in a, in b, in the result) for every span. */
 void rvl_bcast_walk(const struct rvl_bcast *bc,

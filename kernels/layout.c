@@ -32,7 +32,7 @@ bool rvl_kernel_image(enum rvl_op op, const struct rvl_op_def *def, uint32_t i)
 {
 	if (op == RVL_OP_GENERAL)
 		return has_pitches(def, RVL_PITCHED_IN(i));
-	return i < (op == RVL_OP_Q_ADD || op == RVL_OP_Q_MUL ? 2 : 1);
+	return i < (rvl_op_traits(op) & RVL_TRAIT_PAIR ? 2 : 1);
 }
 
 static const struct rvl_kernel_arg *operand(const struct rvl_kernel_desc *d, uint32_t i)
@@ -150,6 +150,8 @@ enum rvl_pitches rvl_kernel_pitches(const struct rvl_kernel_desc *d, uint32_t i)
 	if (d->op == RVL_OP_GENERAL)
 		return has_pitches(d->def, input ? RVL_PITCHED_IN(i) : RVL_PITCHED_OUT) ?
 		       RVL_PITCHES_ANY : RVL_PITCHES_NONE;
+	if (traits & RVL_TRAIT_PITCHES_BYTES)
+		return rvl_is_bytes(operand(d, i)) ? RVL_PITCHES_ANY : RVL_PITCHES_NONE;
 	if (!is_image(d, i) || d->attr.sc_length)
 		return RVL_PITCHES_NONE;
 	if (traits & RVL_TRAIT_PITCHES)

@@ -13,36 +13,44 @@ struct span_ctx {
 	void *y;
 };
 
-/* One span of a plain operation; the unsigned casts make integers wrap instead of overflow. */
-#define SPAN(name, type, wide) \
+/*
+ * One span of a plain operation; the unsigned casts make integers wrap instead of overflow. A span of
+ * dense elements has a loop of its own, which compilers vectorise.
+ */
+#define SPAN(name, type, result) \
+static inline void name##_by(const struct rvl_kernel *k, const type *a, int64_t ia, const type *b, \
+			     int64_t ib, type *y, int64_t iy) \
+{ \
+	bool mul = k->d.op == RVL_OP_MUL; \
+	float lo = k->d.attr.f_lo, hi = k->d.attr.f_hi; \
+	(void)lo; \
+	(void)hi; \
+	for (int64_t i = 0; i < k->bc.span; i++) { \
+		type va = a[i * ia], vb = b[i * ib]; \
+		y[i * iy] = (type)(result); \
+	} \
+} \
 static void name(const struct rvl_kernel *k, const type *a, const type *b, type *y) \
 { \
 	const struct rvl_bcast *bc = &k->bc; \
-	bool mul = k->d.op == RVL_OP_MUL; \
-	for (int64_t i = 0; i < bc->span; i++) { \
-		wide va = (wide)a[i * bc->ia], vb = (wide)b[i * bc->ib]; \
-		y[i] = (type)(mul ? va * vb : va + vb); \
-	} \
+	if (bc->ia == 1 && bc->ib == 1 && bc->iy == 1) \
+		name##_by(k, a, 1, b, 1, y, 1); \
+	else \
+		name##_by(k, a, bc->ia, b, bc->ib, y, bc->iy); \
 }
 
-SPAN(span_u8, uint8_t, uint32_t)
-SPAN(span_s8, int8_t, uint32_t)
-SPAN(span_s32, int32_t, uint32_t)
-SPAN(span_s64, int64_t, uint64_t)
+#define WRAP(wide) (mul ? (wide)va * (wide)vb : (wide)va + (wide)vb)
 
-static void span_f32(const struct rvl_kernel *k, const float *a, const float *b, float *y)
+static inline float clamped(float v, float lo, float hi)
 {
-	const struct rvl_bcast *bc = &k->bc;
-	bool mul = k->d.op == RVL_OP_MUL;
-	float lo = k->d.attr.f_lo, hi = k->d.attr.f_hi;
-
-	for (int64_t i = 0; i < bc->span; i++) {
-		float va = a[i * bc->ia], vb = b[i * bc->ib];
-		float v = mul ? va * vb : va + vb;
-
-		y[i] = v < lo ? lo : v > hi ? hi : v;
-	}
+	return v < lo ? lo : v > hi ? hi : v;
 }
+
+SPAN(span_u8, uint8_t, WRAP(uint32_t))
+SPAN(span_s8, int8_t, WRAP(uint32_t))
+SPAN(span_s32, int32_t, WRAP(uint32_t))
+SPAN(span_s64, int64_t, WRAP(uint64_t))
+SPAN(span_f32, float, clamped(mul ? va * vb : va + vb, lo, hi))
 
 static void span(void *ctx, int64_t a, int64_t b, int64_t y)
 {
@@ -92,7 +100,7 @@ int rvl_setup_binary(struct rvl_kernel *k, bool reference, char *why)
 		return rvl_why(why, "operands have different types");
 	if (t == RVL_TYPE_BOOL)
 		return rvl_why(why, "no arithmetic on bool");
-	if (rvl_bcast_init(&k->bc, &d->in[0].shape, &d->in[1].shape, &d->out[0].shape))
+	if (rvl_bcast_args(&k->bc, &d->in[0], &d->in[1], &d->out[0]))
 		return rvl_why(why, "operands do not broadcast to the output");
 	k->run = run_plain;
 	return 0;
@@ -133,11 +141,6 @@ static int run_quant(const struct rvl_kernel *k, const void *const *in, void *co
 #endif
 	rvl_bcast_walk(&k->bc, qspan, &s);
 	return 0;
-}
-
-static bool tensor_q8(const struct rvl_kernel_arg *a)
-{
-	return (a->type == RVL_TYPE_U8 || a->type == RVL_TYPE_S8) && a->quant.n == 1;
 }
 
 static void binary_params(struct rvl_kernel *k, const struct rvl_kernel_arg *a,
@@ -188,7 +191,7 @@ int rvl_setup_qbinary(struct rvl_kernel *k, bool reference, char *why)
 {
 	const struct rvl_kernel_arg *a = &k->d.in[0], *b = &k->d.in[1];
 
-	if (!tensor_q8(a) || !tensor_q8(b) || !tensor_q8(&k->d.out[0]))
+	if (!rvl_is_bytes(a) || !rvl_is_bytes(b) || !rvl_is_bytes(&k->d.out[0]))
 		return rvl_why(why, "operands are not quantised to 8 bits per tensor");
 	if (rvl_bcast_init(&k->bc, &a->shape, &b->shape, &k->d.out[0].shape))
 		return rvl_why(why, "operands do not broadcast to the output");

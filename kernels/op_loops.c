@@ -414,18 +414,23 @@ static void run_rows(void *arg, int64_t first, int64_t past)
 
 int rvl_rows(struct rvl_call *c, enum rvl_class in, enum rvl_class out, rvl_row_fn fn)
 {
+	return rvl_rows_typed(c, c->n_in, class_type(in), class_type(out), fn);
+}
+
+int rvl_rows_typed(struct rvl_call *c, uint32_t n, enum rvl_type in, enum rvl_type out, rvl_row_fn fn)
+{
 	const struct rvl_shape *s = &c->out[0].shape;
 	struct rows r = {
-		.c = c, .in = class_type(in), .out = class_type(out), .fn = fn, .n = c->n_in,
+		.c = c, .in = in, .out = out, .fn = fn, .n = n,
 		.rank = s->rank ? s->rank : 1, .dim = { 1 },
 	};
 	int64_t own[RVL_MAX_RANK];
 
-	if (c->n_in > RVL_ROWS_MAX)
-		return rvl_op_fail(c, "it has %u operands", c->n_in);
+	if (n > RVL_ROWS_MAX)
+		return rvl_op_fail(c, "it has %u operands", n);
 	if (s->rank)
 		memcpy(r.dim, s->dim, sizeof(r.dim));
-	for (uint32_t i = 0; i < c->n_in; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		if (!rvl_has(c, i))
 			continue;
 		rvl_value_strides(&c->in[i], own);

@@ -381,11 +381,6 @@ static int run_qaverage(const struct rvl_kernel *k, const void *const *in, void 
 	return 0;
 }
 
-static bool tensor_q8(const struct rvl_kernel_arg *a)
-{
-	return (a->type == RVL_TYPE_U8 || a->type == RVL_TYPE_S8) && a->quant.n == 1;
-}
-
 int rvl_setup_pool(struct rvl_kernel *k, bool reference, char *why)
 {
 	const struct rvl_kernel_desc *d = &k->d;
@@ -397,7 +392,7 @@ int rvl_setup_pool(struct rvl_kernel *k, bool reference, char *why)
 		return rc;
 	if (d->op == RVL_OP_Q_AVERAGE_POOL) {
 		k->run = run_qaverage;
-		return tensor_q8(&d->in[0]) && tensor_q8(&d->out[0]) ? 0 :
+		return rvl_is_bytes(&d->in[0]) && rvl_is_bytes(&d->out[0]) ? 0 :
 		       rvl_why(why, "operands are not quantised to 8 bits per tensor");
 	}
 	if (d->out[0].type != t || (t != RVL_TYPE_F32 && (d->op == RVL_OP_AVERAGE_POOL ||
@@ -579,7 +574,7 @@ int rvl_setup_global_pool(struct rvl_kernel *k, bool reference, char *why)
 	    rvl_shape_count(x) == 0)
 		return rvl_why(why, "output is not one value per channel");
 	if (d->op == RVL_OP_Q_GLOBAL_AVERAGE_POOL) {
-		if (!tensor_q8(&d->in[0]) || !tensor_q8(&d->out[0]))
+		if (!rvl_is_bytes(&d->in[0]) || !rvl_is_bytes(&d->out[0]))
 			return rvl_why(why, "operands are not quantised to 8 bits per tensor");
 	} else if (d->out[0].type != t || (t != RVL_TYPE_F32 &&
 		   (d->op == RVL_OP_GLOBAL_AVERAGE_POOL ||

@@ -13,15 +13,31 @@
 #define VALUES 256
 #define GRAIN 4096
 
-static bool is_bytes(const struct rvl_kernel_arg *a)
-{
-	return (a->type == RVL_TYPE_U8 || a->type == RVL_TYPE_S8) && a->quant.n == 1;
-}
-
 /* Bytes of workspace for @a as floats; the next piece stays aligned for vectors. */
 static int64_t float_bytes(const struct rvl_kernel_arg *a)
 {
 	return (rvl_shape_count(&a->shape) * (int64_t)sizeof(float) + 63) / 64 * 64;
+}
+
+/* Bytes of workspace for a dense copy of @a, which its tables and its result need; 0: it is dense. */
+static int64_t dense_bytes(const struct rvl_kernel_arg *a)
+{
+	return a->pitched ? (rvl_shape_count(&a->shape) + 63) / 64 * 64 : 0;
+}
+
+/* Copies between the elements of @a, as they lie, and dense ones. */
+static void copy_dense(const struct rvl_kernel_arg *a, const void *x, void *y, bool to_dense,
+		       const struct rvl_pool *pool)
+{
+	struct rvl_copy c = { .x = x, .y = y, .size = 1 };
+	int64_t own[RVL_MAX_RANK], dense[RVL_MAX_RANK];
+
+	rvl_arg_strides(a, own);
+	rvl_strides(&a->shape, dense);
+	for (int d = 0; d < a->shape.rank; d++)
+		rvl_copy_dim(&c, a->shape.dim[d], to_dense ? own[d] : dense[d],
+			     to_dense ? dense[d] : own[d]);
+	rvl_copy_run(&c, pool);
 }
 
 /* The operator on floats, as a kernel of RVL_OP_GENERAL. */
@@ -32,13 +48,15 @@ static int make_inner(struct rvl_kernel *k, bool reference, char *why)
 
 	d.op = RVL_OP_GENERAL;
 	for (uint32_t i = 0; i < d.n_in; i++) {
-		if (is_bytes(&d.in[i])) {
+		if (rvl_is_bytes(&d.in[i])) {
 			d.in[i].type = RVL_TYPE_F32;
 			d.in[i].data = NULL;	/* a constant has its bytes, not floats */
+			d.in[i].pitched = false;
 		}
 		d.in[i].quant = (struct rvl_kernel_quant) { .n = 0 };
 	}
 	d.out[0].type = RVL_TYPE_F32;
+	d.out[0].pitched = false;
 	d.out[0].quant = (struct rvl_kernel_quant) { .n = 0 };
 	rc = rvl_kernel_new(&d, reference, &k->inner, why);
 	return !rc && k->inner->moving ? rvl_why(why, "the shape of its result is known at run time only") : rc;
@@ -53,7 +71,7 @@ static int make_values(struct rvl_kernel *k)
 	for (uint32_t i = 0; i < k->d.n_in; i++) {
 		const struct rvl_kernel_arg *a = &k->d.in[i];
 
-		for (int b = 0; is_bytes(a) && b < VALUES; b++)
+		for (int b = 0; rvl_is_bytes(a) && b < VALUES; b++)
 			k->table[i * VALUES + b] =
 				rvl_dequantize(a->type == RVL_TYPE_U8 ? b : (int8_t)b,
 					       a->quant.scale[0], a->quant.zp[0]);
@@ -99,44 +117,61 @@ static uint32_t pieces(int64_t n)
 	return (uint32_t)((n + GRAIN - 1) / GRAIN);
 }
 
+/* Operand @i as floats at *at, which moves behind them and behind its dense bytes. */
+static void take_floats(const struct rvl_kernel *k, uint32_t i, const void *x, char **at,
+			const struct rvl_pool *pool)
+{
+	const struct rvl_kernel_arg *a = &k->d.in[i];
+	struct to_floats t = { .x = x, .value = k->table + i * VALUES, .y = (float *)(void *)*at,
+			       .n = rvl_shape_count(&a->shape) };
+
+	*at += float_bytes(a);
+	if (a->pitched) {
+		copy_dense(a, x, *at, true, pool);
+		t.x = (const uint8_t *)*at;
+		*at += dense_bytes(a);
+	}
+	rvl_parallel(pool, pieces(t.n), to_floats, &t);
+}
+
 /* Behind the workspace of the operator lie its operands as floats, then its result. */
 static int run_q_general(const struct rvl_kernel *k, const void *const *in, void *const *out,
 			 void *scratch, const struct rvl_pool *pool)
 {
+	const struct rvl_kernel_arg *y = &k->d.out[0];
 	char *at = (char *)scratch + (k->inner->scratch + 63) / 64 * 64;
 	const void *src[RVL_MAX_IN];
-	struct to_bytes b = { .k = k, .y = out[0], .n = rvl_shape_count(&k->d.out[0].shape) };
+	struct to_bytes b = { .k = k, .n = rvl_shape_count(&y->shape) };
 	void *dst[1];
 	int rc;
 
 	for (uint32_t i = 0; i < k->d.n_in; i++) {
-		const struct rvl_kernel_arg *a = &k->d.in[i];
-		struct to_floats t = { .x = in[i], .value = k->table + i * VALUES, .y = (float *)at,
-				       .n = rvl_shape_count(&a->shape) };
-
 		src[i] = in[i];
-		if (!is_bytes(a))
+		if (!rvl_is_bytes(&k->d.in[i]))
 			continue;
-		rvl_parallel(pool, pieces(t.n), to_floats, &t);
 		src[i] = at;
-		at += float_bytes(a);
+		take_floats(k, i, in[i], &at, pool);
 	}
 	dst[0] = at;
 	rc = rvl_kernel_run(k->inner, src, dst, scratch, pool);
 	if (rc)
 		return rc;
-	b.x = (const float *)at;
+	b.x = (const float *)(const void *)at;
+	b.y = y->pitched ? (uint8_t *)at + float_bytes(y) : out[0];
 	rvl_parallel(pool, pieces(b.n), to_bytes, &b);
+	if (y->pitched)
+		copy_dense(y, b.y, out[0], false, pool);
 	return 0;
 }
 
 static int set_scratch(struct rvl_kernel *k, char *why)
 {
-	int64_t bytes = (int64_t)(k->inner->scratch + 63) / 64 * 64 + float_bytes(&k->d.out[0]);
+	const struct rvl_kernel_arg *y = &k->d.out[0];
+	int64_t bytes = (int64_t)(k->inner->scratch + 63) / 64 * 64 + float_bytes(y) + dense_bytes(y);
 
 	for (uint32_t i = 0; i < k->d.n_in; i++)
-		if (is_bytes(&k->d.in[i]))
-			bytes += float_bytes(&k->d.in[i]);
+		if (rvl_is_bytes(&k->d.in[i]))
+			bytes += float_bytes(&k->d.in[i]) + dense_bytes(&k->d.in[i]);
 	if (bytes > RVL_MAX_SCRATCH)
 		return rvl_why(why, "it needs %lld MiB of workspace, at most %lld MiB are allowed",
 			       (long long)(bytes >> 20), (long long)(RVL_MAX_SCRATCH >> 20));
@@ -152,7 +187,7 @@ int rvl_setup_q_general(struct rvl_kernel *k, bool reference, char *why)
 
 	if (!k->d.def)
 		return rvl_why(why, "it has no descriptor");
-	if (!is_bytes(y))
+	if (!rvl_is_bytes(y))
 		return rvl_why(why, "its result is not quantised to 8 bits per tensor");
 	for (uint32_t i = 0; i < k->d.n_in; i++)
 		if (k->d.in[i].quant.n > 1)

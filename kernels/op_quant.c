@@ -147,11 +147,6 @@ static int run_rescale(const struct rvl_kernel *k, const void *const *in, void *
 	return 0;
 }
 
-static bool tensor_q8(const struct rvl_kernel_arg *a)
-{
-	return (a->type == RVL_TYPE_U8 || a->type == RVL_TYPE_S8) && a->quant.n == 1;
-}
-
 /* One byte in, one byte out: Q(DQ(x)) clamped, as a table. */
 int rvl_setup_rescale(struct rvl_kernel *k, bool reference, char *why)
 {
@@ -161,7 +156,7 @@ int rvl_setup_rescale(struct rvl_kernel *k, bool reference, char *why)
 	int32_t hi = rvl_clamp(k->d.attr.q_hi, rvl_qmin(u8), rvl_qmax(u8));
 
 	(void)reference;
-	if (!tensor_q8(x) || !tensor_q8(y) || rvl_shape_count(&x->shape) !=
+	if (!rvl_is_bytes(x) || !rvl_is_bytes(y) || rvl_shape_count(&x->shape) !=
 	    rvl_shape_count(&y->shape))
 		return rvl_why(why, "operands are not quantised to 8 bits per tensor");
 	if (rvl_in_nhwc(&k->d) && !rvl_shape_equal(&x->shape, &y->shape))
@@ -369,7 +364,7 @@ static int check_q_table(const struct rvl_kernel *k, char *why)
 
 	if (!d->def || !(d->def->flags & RVL_OP_ELEMENTWISE))
 		return rvl_why(why, "its function is not element-wise");
-	if (!tensor_q8(&d->in[0]) || !tensor_q8(&d->out[0]) ||
+	if (!rvl_is_bytes(&d->in[0]) || !rvl_is_bytes(&d->out[0]) ||
 	    !rvl_shape_equal(&d->in[0].shape, &d->out[0].shape))
 		return rvl_why(why, "operands are not quantised to 8 bits per tensor");
 	return 0;

@@ -363,6 +363,23 @@ void rvl_copy_run(const struct rvl_copy *b, const struct rvl_pool *pool);
 /** Copies @n elements of @size bytes that are @from and @to elements apart. */
 void rvl_copy_row(const void *src, int64_t from, void *dst, int64_t to, int64_t n, size_t size);
 
+/* Elements of operand @x of a call and their places in operand @y, from the first ones on. */
+struct rvl_region {
+	const struct rvl_value *x, *y;
+	int64_t x_at, y_at;
+	struct rvl_copy copy;
+};
+
+struct rvl_region rvl_region_between(const struct rvl_value *x, int64_t from,
+				     const struct rvl_value *y, int64_t to);
+/** Adds an innermost dimension, or makes the last one longer where both tensors allow it. */
+void rvl_region_dim(struct rvl_region *b, int64_t dim, int64_t from, int64_t to);
+/** Copies the elements, or lists the box where the call wants a list. */
+void rvl_region_copy(const struct rvl_call *c, struct rvl_region *b);
+/** The same of a box of @rank more dimensions. */
+void rvl_region_copy_dims(const struct rvl_call *c, struct rvl_region *b, const int64_t *dim,
+			  const int64_t *from, const int64_t *to, int rank);
+
 /*
  * Element-wise computation in rows: operands are converted to the class in which the function
  * computes, broadcast, and handed over as runs of n elements; the result is converted to the type of
@@ -386,6 +403,12 @@ typedef void (*rvl_row_fn)(const struct rvl_call *c, int64_t n, union rvl_row y,
  * RVL_ROWS_MAX operands. @fn: x[i] of an absent operand has no meaning.
  */
 int rvl_rows(struct rvl_call *c, enum rvl_class in, enum rvl_class out, rvl_row_fn fn);
+
+/**
+ * The same of the first @n operands in rows of type @in, with a result in rows of type @out. @fn finds
+ * elements of the type at x[i].u and y.u.
+ */
+int rvl_rows_typed(struct rvl_call *c, uint32_t n, enum rvl_type in, enum rvl_type out, rvl_row_fn fn);
 
 /** The class that a type is computed in: float, unsigned (bool too) or signed. */
 enum rvl_class rvl_class_of(enum rvl_type type);

@@ -50,7 +50,9 @@ enum rvl_trait {
 	/* The kernel addresses pitches: of images in NHWC those of their pixels, ... */
 	RVL_TRAIT_PIXELS = 1 << 10,
 	RVL_TRAIT_PIXELS_IN = 1 << 11,	/* ... of the inputs only; */
-	RVL_TRAIT_PITCHES = 1 << 12,	/* or any pitches of either side. */
+	RVL_TRAIT_PITCHES = 1 << 12,	/* or any pitches of either side; */
+	RVL_TRAIT_PITCHES_BYTES = 1 << 13,	/* or any of the operands that are quantised bytes. */
+	RVL_TRAIT_PAIR = 1 << 14,	/* inputs 0 and 1 are operands of one kind, as those of a sum */
 };
 
 /*
@@ -96,16 +98,18 @@ enum rvl_trait {
 	  matmul, matmul, Q_MATMUL, RVL_TRAIT_PRODUCT | RVL_TRAIT_CLAMPS | RVL_TRAIT_PLACES, \
 	  "matrix product, batched with broadcasting") \
 	X(RELU, 8, "Relu", 1, 1, \
-	  unary, same, Q_RESCALE, RVL_TRAIT_LINEAR | RVL_TRAIT_PLACES, \
+	  unary, same, Q_RESCALE, RVL_TRAIT_LINEAR | RVL_TRAIT_PLACES | RVL_TRAIT_PITCHES, \
 	  "max(x, 0)") \
 	X(CLIP, 9, "Clip", 1, 3, \
-	  unary, same, Q_RESCALE, RVL_TRAIT_LINEAR, \
+	  unary, same, Q_RESCALE, RVL_TRAIT_LINEAR | RVL_TRAIT_PITCHES, \
 	  "min(max(x, low), high)") \
 	X(ADD, 10, "Add", 2, 2, \
-	  binary, binary, Q_ADD, RVL_TRAIT_LINEAR | RVL_TRAIT_CLAMPS | RVL_TRAIT_PLACES, \
+	  binary, binary, Q_ADD, RVL_TRAIT_LINEAR | RVL_TRAIT_CLAMPS | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_PITCHES | RVL_TRAIT_PAIR, \
 	  "a + b with broadcasting") \
 	X(MUL, 11, "Mul", 2, 2, \
-	  binary, binary, Q_MUL, RVL_TRAIT_LINEAR | RVL_TRAIT_CLAMPS | RVL_TRAIT_PLACES, \
+	  binary, binary, Q_MUL, RVL_TRAIT_LINEAR | RVL_TRAIT_CLAMPS | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_PITCHES | RVL_TRAIT_PAIR, \
 	  "a * b with broadcasting") \
 	X(MAX_POOL, 12, "MaxPool", 1, 1, \
 	  pool, pool, MAX_POOL, \
@@ -178,11 +182,11 @@ enum rvl_trait {
 	  "quantised matrix product (a, b[, bias int32])") \
 	X(Q_ADD, 42, "QAdd", 2, 2, \
 	  qbinary, none, Q_ADD, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
-	  RVL_TRAIT_PIXELS, \
+	  RVL_TRAIT_PIXELS | RVL_TRAIT_PAIR, \
 	  "quantised a + b") \
 	X(Q_MUL, 43, "QMul", 2, 2, \
 	  qbinary, none, Q_MUL, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
-	  RVL_TRAIT_PIXELS, \
+	  RVL_TRAIT_PIXELS | RVL_TRAIT_PAIR, \
 	  "quantised a * b") \
 	X(Q_AVERAGE_POOL, 44, "QAveragePool", 1, 1, \
 	  pool, none, Q_AVERAGE_POOL, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
@@ -202,7 +206,7 @@ enum rvl_trait {
 	  RVL_TRAIT_PIXELS, \
 	  "dequantise, an element-wise function of the table of descriptors, clamp, quantise") \
 	X(Q_GENERAL, 48, "QGeneral", 1, 32, \
-	  q_general, none, Q_GENERAL, RVL_TRAIT_MADE, \
+	  q_general, none, Q_GENERAL, RVL_TRAIT_MADE | RVL_TRAIT_PITCHES_BYTES, \
 	  "dequantise, an operator of the table of descriptors, clamp, quantise") \
 	X(GENERAL, 50, "General", 0, 32, \
 	  general, none, GENERAL, RVL_TRAIT_LINEAR, \

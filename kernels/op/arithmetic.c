@@ -237,7 +237,7 @@ static int run_mean(struct rvl_call *c)
 	.infer = rvl_infer_broadcast, .run = fn, .kernel = which, .doc = text }
 #define SHIFT(opset, set) { \
 	.name = "BitShift", .since = (opset), .least_in = 2, .most_in = 2, .types = { set }, \
-	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, \
+	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL, \
 	.attrs = RVL_ATTRS(RVL_STRING_REQUIRED("direction", "LEFT|RIGHT")), \
 	.infer = rvl_infer_broadcast, .run = run_shift, .doc = "a shifted by b bits" }
 #define VARIADIC(op, opset, set, fn, text) { \
@@ -346,11 +346,12 @@ const struct rvl_op_def rvl_ops_arithmetic[] = {
 	BROADCAST("Mul", RVL_OP_MUL, run_mul, "a * b with broadcasting"),
 	BINARY("Div", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_div, "a / b"),
 	{ .name = "Mod", .since = 10, .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER },
-	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .attrs = RVL_ATTRS(RVL_FLAG("fmod", 0)),
-	  .infer = rvl_infer_broadcast, .run = run_mod,
+	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL,
+	  .attrs = RVL_ATTRS(RVL_FLAG("fmod", 0)), .infer = rvl_infer_broadcast, .run = run_mod,
 	  .doc = "remainder with the sign of the divisor, or of the dividend with fmod" },
 	{ .name = "Pow", .since = 7, .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER },
-	  .flags = RVL_OP_ELEMENTWISE, .infer = rvl_infer_broadcast, .run = run_pow,
+	  .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL,
+	  .infer = rvl_infer_broadcast, .run = run_pow,
 	  .doc = "a to the power of b" },
 	BINARY("Equal", 7, RVL_T_ANY, rvl_infer_broadcast_bool, run_equal, "a == b"),
 	BINARY("Greater", 7, RVL_T_NUMBER, rvl_infer_broadcast_bool, run_greater, "a > b"),

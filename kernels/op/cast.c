@@ -31,19 +31,14 @@ static int infer_convert(struct rvl_call *c)
 	return 0;
 }
 
-static void convert_range(void *arg, int64_t first, int64_t past)
+static void convert_row(const struct rvl_call *c, int64_t n, union rvl_row y, const union rvl_row *x)
 {
-	const struct rvl_call *c = arg;
-	const struct rvl_value *x = &c->in[0], *y = &c->out[0];
-
-	rvl_convert(y->type, (char *)y->data + (size_t)first * rvl_type_size(y->type), x->type,
-		    (const char *)x->data + (size_t)first * rvl_type_size(x->type), past - first);
+	rvl_convert(c->out[0].type, y.u, c->in[0].type, x[0].u, n);
 }
 
 static int run_convert(struct rvl_call *c)
 {
-	rvl_for_range(c, rvl_count(&c->in[0]), 4096, convert_range, c);
-	return 0;
+	return rvl_rows_typed(c, 1, c->in[0].type, c->out[0].type, convert_row);
 }
 
 static int infer_bit_cast(struct rvl_call *c)
@@ -58,29 +53,33 @@ static int infer_bit_cast(struct rvl_call *c)
 	return 0;
 }
 
+static void copy_row(const struct rvl_call *c, int64_t n, union rvl_row y, const union rvl_row *x)
+{
+	memcpy(y.u, x[0].u, (size_t)n * rvl_type_size(c->in[0].type));
+}
+
 static int run_bit_cast(struct rvl_call *c)
 {
-	memcpy(c->out[0].data, c->in[0].data,
-	       (size_t)rvl_count(&c->in[0]) * rvl_type_size(c->in[0].type));
-	return 0;
+	return rvl_rows_typed(c, 1, c->in[0].type, c->out[0].type, copy_row);
 }
 
 const struct rvl_op_def rvl_ops_cast[] = {
 	{ .name = "Cast", .since = 6, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
-	  .flags = RVL_OP_ELEMENTWISE,
+	  .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL,
 	  .attrs = RVL_ATTRS(RVL_INT_REQUIRED("to"), RVL_IGNORED("saturate"),
 			     RVL_IGNORED("round_mode")),
 	  .infer = infer_cast, .run = run_convert, .doc = "the same values in another type" },
 	{ .name = "CastLike", .since = 15, .least_in = 2, .most_in = 2, .types = { RVL_T_ANY },
+	  .pitched = RVL_PITCHED_IN(0) | RVL_PITCHED_OUT,
 	  .attrs = RVL_ATTRS(RVL_IGNORED("saturate"), RVL_IGNORED("round_mode")),
 	  .infer = infer_cast_like, .run = run_convert,
 	  .doc = "the same values in the type of the second input" },
 	{ .name = "BitCast", .since = 26, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
-	  .flags = RVL_OP_ELEMENTWISE, .attrs = RVL_ATTRS(RVL_INT_REQUIRED("to")),
-	  .infer = infer_bit_cast, .run = run_bit_cast,
+	  .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL,
+	  .attrs = RVL_ATTRS(RVL_INT_REQUIRED("to")), .infer = infer_bit_cast, .run = run_bit_cast,
 	  .doc = "the same bits read as another type of the same size" },
 	{ .name = "Convert", .domain = "rivulet", .since = 1, .least_in = 1, .most_in = 1,
-	  .types = { RVL_T_STORED }, .flags = RVL_OP_ELEMENTWISE,
+	  .types = { RVL_T_STORED }, .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL,
 	  .attrs = RVL_ATTRS(RVL_INT_REQUIRED("to")), .infer = infer_convert, .run = run_convert,
 	  .doc = "an input or output of a model from or to float16, bfloat16 or float64" },
 	RVL_OPS_END

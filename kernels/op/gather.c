@@ -107,22 +107,105 @@ static void gather_blocks(void *arg, int64_t first, int64_t past)
 	}
 }
 
-static int run_gather(struct rvl_call *c)
+/* Whether the indices, of which there are some, are evenly spaced. */
+static bool is_range(const struct rvl_value *v, int64_t dim, int64_t *first, int64_t *step)
+{
+	int64_t n = rvl_count(v);
+
+	*first = index_at(v, 0, dim);
+	*step = n > 1 ? index_at(v, 1, dim) - *first : 0;
+	for (int64_t i = 2; i < n; i++)
+		if (index_at(v, i, dim) != *first + i * *step)
+			return false;
+	return true;
+}
+
+/* Strides of the call's operands; those of the result for the axes of the indices come first. */
+struct gather {
+	int axis;
+	int64_t dim;			/* of the axis */
+	int64_t from[RVL_MAX_RANK], to[RVL_MAX_RANK];
+};
+
+/* Copies what one index names, or all @indices, whose elements are @step apart, to @at. */
+static void gather_box(const struct rvl_call *c, const struct gather *g, int64_t first, int64_t at,
+		       const struct rvl_shape *indices, int64_t step)
 {
 	const struct rvl_shape *x = &c->in[0].shape;
-	struct blocks b = { .c = c, .n = rvl_count(&c->in[1]) };
+	int rank = c->in[1].shape.rank;
+	struct rvl_region b = rvl_region_between(&c->in[0], first * g->from[g->axis], &c->out[0], at);
+
+	for (int d = 0; d < g->axis; d++)
+		rvl_region_dim(&b, x->dim[d], g->from[d], g->to[d]);
+	for (int d = 0; indices && d < rank; d++)
+		rvl_region_dim(&b, indices->dim[d],
+			    step * product(indices, d + 1, rank) * g->from[g->axis], g->to[g->axis + d]);
+	for (int d = g->axis + 1; d < x->rank; d++)
+		rvl_region_dim(&b, x->dim[d], g->from[d], g->to[d + rank - 1]);
+	rvl_region_copy(c, &b);
+}
+
+/* Where the result has what index @i names. */
+static int64_t gathered_at(const struct rvl_shape *indices, const struct gather *g, int64_t i)
+{
+	int64_t at = 0;
+
+	for (int d = indices->rank - 1; d >= 0; d--) {
+		at += i % indices->dim[d] * g->to[g->axis + d];
+		i /= indices->dim[d];
+	}
+	return at;
+}
+
+static void gather_each(const struct rvl_call *c, const struct gather *g)
+{
+	const struct rvl_value *v = &c->in[1];
+	int64_t n = rvl_count(v);
+
+	for (int64_t i = 0; i < n; i++)
+		gather_box(c, g, index_at(v, i, g->dim), gathered_at(&v->shape, g, i), NULL, 0);
+}
+
+static int gather_plan(struct rvl_call *c, struct gather *g)
+{
 	int64_t axis;
 	int rc = fixed_axis(c, &axis);
 
 	if (rc)
 		return rc;
-	b.dim = x->dim[axis];
-	b.bytes = (size_t)product(x, (int)axis + 1, x->rank) * rvl_type_size(c->in[0].type);
-	rc = check_indices(c, b.dim);
-	if (!rc && rvl_count(&c->out[0]))
-		rvl_for_range(c, product(x, 0, (int)axis) * b.n, 1 + 16384 / (int64_t)b.bytes,
-			      gather_blocks, &b);
-	return rc;
+	if (!c->in[1].data && rvl_count(&c->in[1]))
+		return rvl_op_fail(c, "its indices are known at run time only");
+	g->axis = (int)axis;
+	g->dim = c->in[0].shape.dim[axis];
+	rvl_value_strides(&c->in[0], g->from);
+	rvl_value_strides(&c->out[0], g->to);
+	return check_indices(c, g->dim);
+}
+
+static int run_gather(struct rvl_call *c)
+{
+	const struct rvl_shape *x = &c->in[0].shape;
+	struct blocks b = { .c = c, .n = rvl_count(&c->in[1]) };
+	int64_t first, step;
+	struct gather g;
+	int rc = gather_plan(c, &g);
+
+	if (rc || !rvl_count(&c->out[0]))
+		return rc;
+	if (is_range(&c->in[1], g.dim, &first, &step)) {
+		gather_box(c, &g, first, 0, &c->in[1].shape, step);
+		return 0;
+	}
+	if (c->boxes)
+		return rvl_op_fail(c, "its indices are not evenly spaced");
+	if (c->in[0].pitch || c->out[0].pitch) {
+		gather_each(c, &g);
+		return 0;
+	}
+	b.dim = g.dim;
+	b.bytes = (size_t)product(x, g.axis + 1, x->rank) * rvl_type_size(c->in[0].type);
+	rvl_for_range(c, product(x, 0, g.axis) * b.n, 1 + 16384 / (int64_t)b.bytes, gather_blocks, &b);
+	return 0;
 }
 
 /* ---- single elements: GatherElements, Scatter, ScatterElements ---- */
@@ -888,7 +971,8 @@ static int run_col2im(struct rvl_call *c)
 
 const struct rvl_op_def rvl_ops_gather[] = {
 	{ .name = "Gather", .since = 1, .least_in = 2, .most_in = 2,
-	  .types = { RVL_T_ANY, RVL_T_INDEX }, .flags = RVL_OP_MOVES,
+	  .types = { RVL_T_ANY, RVL_T_INDEX }, .flags = RVL_OP_MOVES | RVL_OP_BOXES,
+	  .pitched = RVL_PITCHED_IN(0) | RVL_PITCHED_OUT,
 	  .attrs = RVL_ATTRS(RVL_INT("axis", 0)), .infer = infer_gather, .run = run_gather,
 	  .doc = "parts of an axis at indices" },
 	{ .name = "GatherElements", .since = 11, .least_in = 2, .most_in = 2,

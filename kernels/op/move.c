@@ -6,76 +6,6 @@
 
 #define MOST_ELEMENTS ((int64_t)1 << 40)	/* that rvl_shape_count() allows */
 
-/* ---- copying a box ---- */
-
-/* Elements of one operand and their places in another. */
-struct box {
-	const struct rvl_value *x, *y;
-	int64_t x_at, y_at;	/* of the first element */
-	struct rvl_copy copy;
-};
-
-static struct box box_between(const struct rvl_value *x, int64_t from, const struct rvl_value *y,
-			      int64_t to)
-{
-	return (struct box) { .x = x, .y = y, .x_at = from, .y_at = to,
-			      .copy = { .size = rvl_type_size(x->type) } };
-}
-
-/* Adds an innermost dimension, or makes the last one longer where both tensors allow it. */
-static void box_dim(struct box *b, int64_t dim, int64_t from, int64_t to)
-{
-	struct rvl_copy *c = &b->copy;
-	int last = c->rank - 1;
-
-	if (dim == 1)
-		return;
-	if (last < 0 || c->from[last] != from * dim || c->to[last] != to * dim) {
-		rvl_copy_dim(c, dim, from, to);
-		return;
-	}
-	c->dim[last] *= dim;
-	c->from[last] = from;
-	c->to[last] = to;
-}
-
-static void list_box(const struct rvl_call *c, const struct box *b)
-{
-	struct rvl_op_boxes *list = c->boxes;
-	struct rvl_op_box *out;
-
-	if (list->n++ >= RVL_MAX_IN)
-		return;
-	out = &list->box[list->n - 1];
-	*out = (struct rvl_op_box) { .in = (uint32_t)(b->x - c->in), .out = (uint32_t)(b->y - c->out),
-				     .from_at = b->x_at, .to_at = b->y_at, .rank = b->copy.rank };
-	memcpy(out->dim, b->copy.dim, sizeof(out->dim));
-	memcpy(out->from, b->copy.from, sizeof(out->from));
-	memcpy(out->to, b->copy.to, sizeof(out->to));
-}
-
-static void copy_box(const struct rvl_call *c, struct box *b)
-{
-	if (!b->copy.rank)
-		rvl_copy_dim(&b->copy, 1, 1, 1);
-	if (c->boxes) {
-		list_box(c, b);
-		return;
-	}
-	b->copy.x = (const char *)b->x->data + b->x_at * (int64_t)b->copy.size;
-	b->copy.y = (char *)b->y->data + b->y_at * (int64_t)b->copy.size;
-	rvl_copy_run(&b->copy, c->pool);
-}
-
-/* Copies @dim elements along every axis. */
-static void copy_region(const struct rvl_call *c, struct box *b, const int64_t *dim,
-			const int64_t *from, const int64_t *to, int rank)
-{
-	for (int d = 0; d < rank; d++)
-		box_dim(b, dim[d], from[d], to[d]);
-	copy_box(c, b);
-}
-
 /* ---- lists of numbers ---- */
 
 /* The numbers of input @i, which is of a float type in the oldest opsets. */
@@ -167,10 +97,10 @@ static int run_concat(struct rvl_call *c)
 	rvl_value_strides(&c->out[0], to);
 	for (uint32_t i = 0; i < c->n_in; i++) {
 		const struct rvl_shape *x = &c->in[i].shape;
-		struct box b = box_between(&c->in[i], 0, &c->out[0], at * to[axis]);
+		struct rvl_region b = rvl_region_between(&c->in[i], 0, &c->out[0], at * to[axis]);
 
 		rvl_value_strides(&c->in[i], from);
-		copy_region(c, &b, x->dim, from, to, x->rank);
+		rvl_region_copy_dims(c, &b, x->dim, from, to, x->rank);
 		at += x->dim[axis];
 	}
 	return 0;
@@ -274,12 +204,12 @@ static int run_split(struct rvl_call *c)
 	rvl_value_strides(&c->in[0], from);
 	for (uint32_t i = 0; i < c->n_out; i++) {
 		const struct rvl_value *y = &c->out[i];
-		struct box b = box_between(&c->in[0], at * from[axis], y, 0);
+		struct rvl_region b = rvl_region_between(&c->in[0], at * from[axis], y, 0);
 
 		at += size[i];
 		rvl_value_strides(y, to);
 		if (rvl_wants(c, i) && (y->data || c->boxes))
-			copy_region(c, &b, y->shape.dim, from, to, y->shape.rank);
+			rvl_region_copy_dims(c, &b, y->shape.dim, from, to, y->shape.rank);
 	}
 	return 0;
 }
@@ -394,7 +324,7 @@ static int run_slice(struct rvl_call *c)
 	const struct rvl_shape *y = &c->out[0].shape;
 	int64_t from[RVL_MAX_RANK], to[RVL_MAX_RANK], first = 0;
 	struct slice s;
-	struct box b;
+	struct rvl_region b;
 	int rc = slice_plan(c, &s);
 
 	if (rc || !rvl_count(&c->out[0]))
@@ -405,8 +335,8 @@ static int run_slice(struct rvl_call *c)
 		first += s.first[d] * from[d];
 		from[d] *= s.n[d] > 1 ? s.step[d] : 1;
 	}
-	b = box_between(&c->in[0], first, &c->out[0], 0);
-	copy_region(c, &b, y->dim, from, to, y->rank);
+	b = rvl_region_between(&c->in[0], first, &c->out[0], 0);
+	rvl_region_copy_dims(c, &b, y->dim, from, to, y->rank);
 	return 0;
 }
 
@@ -447,7 +377,7 @@ static int run_transpose(struct rvl_call *c)
 {
 	const struct rvl_shape *y = &c->out[0].shape;
 	int64_t perm[RVL_MAX_RANK], own[RVL_MAX_RANK], from[RVL_MAX_RANK], to[RVL_MAX_RANK];
-	struct box b = box_between(&c->in[0], 0, &c->out[0], 0);
+	struct rvl_region b = rvl_region_between(&c->in[0], 0, &c->out[0], 0);
 	int rc = permutation(c, perm);
 
 	if (rc)
@@ -456,7 +386,7 @@ static int run_transpose(struct rvl_call *c)
 	rvl_value_strides(&c->out[0], to);
 	for (int d = 0; d < y->rank; d++)
 		from[d] = own[perm[d]];
-	copy_region(c, &b, y->dim, from, to, y->rank);
+	rvl_region_copy_dims(c, &b, y->dim, from, to, y->rank);
 	return 0;
 }
 
@@ -550,7 +480,7 @@ static void copy_kept(const struct rvl_call *c, const struct pads *p)
 {
 	const struct rvl_shape *x = &c->in[0].shape;
 	int64_t from[RVL_MAX_RANK], to[RVL_MAX_RANK], dim[RVL_MAX_RANK], first = 0, at = 0;
-	struct box b;
+	struct rvl_region b;
 
 	rvl_value_strides(&c->in[0], from);
 	rvl_value_strides(&c->out[0], to);
@@ -561,8 +491,8 @@ static void copy_kept(const struct rvl_call *c, const struct pads *p)
 		if (!dim[d])
 			return;
 	}
-	b = box_between(&c->in[0], first, &c->out[0], at);
-	copy_region(c, &b, dim, from, to, x->rank);
+	b = rvl_region_between(&c->in[0], first, &c->out[0], at);
+	rvl_region_copy_dims(c, &b, dim, from, to, x->rank);
 }
 
 struct fill {
@@ -638,13 +568,13 @@ static void pad_axis(const struct rvl_call *c, const struct pads *p, int d)
 	dim[d] = 1;
 	for (int64_t i = 0; i < y->shape.dim[d]; i++) {
 		int64_t own = i - padded_first(p, d);
-		struct box b;
+		struct rvl_region b;
 
 		if (own >= 0 && own < n)
 			continue;
 		own = padded_first(p, d) + copied_from(mode, own, n);
-		b = box_between(y, at + own * to[d], y, at + i * to[d]);
-		copy_region(c, &b, dim, to, to, y->shape.rank);
+		b = rvl_region_between(y, at + own * to[d], y, at + i * to[d]);
+		rvl_region_copy_dims(c, &b, dim, to, to, y->shape.rank);
 	}
 }
 
@@ -760,7 +690,7 @@ static int infer_tile(struct rvl_call *c)
 static int run_tile(struct rvl_call *c)
 {
 	const struct rvl_shape *x = &c->in[0].shape;
-	struct box b = box_between(&c->in[0], 0, &c->out[0], 0);
+	struct rvl_region b = rvl_region_between(&c->in[0], 0, &c->out[0], 0);
 	int64_t times[RVL_MAX_RANK], from[RVL_MAX_RANK], to[RVL_MAX_RANK];
 	int rc = tile_plan(c, times);
 
@@ -769,10 +699,10 @@ static int run_tile(struct rvl_call *c)
 	rvl_value_strides(&c->in[0], from);
 	rvl_value_strides(&c->out[0], to);
 	for (int d = 0; d < x->rank; d++) {
-		box_dim(&b, times[d], 0, x->dim[d] * to[d]);
-		box_dim(&b, x->dim[d], from[d], to[d]);
+		rvl_region_dim(&b, times[d], 0, x->dim[d] * to[d]);
+		rvl_region_dim(&b, x->dim[d], from[d], to[d]);
 	}
-	copy_box(c, &b);
+	rvl_region_copy(c, &b);
 	return 0;
 }
 
@@ -817,7 +747,7 @@ static bool columns_last(const struct rvl_call *c)
 
 static int run_blocks(struct rvl_call *c, const struct rvl_shape *space, bool to_space)
 {
-	struct box b = box_between(&c->in[0], 0, &c->out[0], 0);
+	struct rvl_region b = rvl_region_between(&c->in[0], 0, &c->out[0], 0);
 	int64_t k = rvl_attr_int(c, "blocksize"), channels = space->dim[1];
 	/* Channels of the deep tensor by which a channel and a place in a block differ. */
 	int64_t channel = columns_last(c) ? k * k : 1, place = columns_last(c) ? 1 : channels;
@@ -833,7 +763,7 @@ static int run_blocks(struct rvl_call *c, const struct rvl_shape *space, bool to
 	rvl_value_strides(to_space ? &c->out[0] : &c->in[0], own);
 	for (int d = 0; d < 6; d++)
 		wide[d] = wide_step[d] * own[wide_axis[d]];
-	copy_region(c, &b, dim, to_space ? deep : wide, to_space ? wide : deep, 6);
+	rvl_region_copy_dims(c, &b, dim, to_space ? deep : wide, to_space ? wide : deep, 6);
 	return 0;
 }
 
@@ -930,19 +860,19 @@ static int run_reverse(struct rvl_call *c)
 	step = from[time];
 	for (int64_t i = 0; i < x->dim[batch]; i++) {
 		int64_t n = length[i], at = i * from[batch], inner = from[1];
-		struct box head, tail;
+		struct rvl_region head, tail;
 
 		if (n < 0 || n > x->dim[time])
 			return rvl_op_fail(c, "sequence %lld has length %lld, not 0 to %lld", (long long)i,
 					   (long long)n, (long long)x->dim[time]);
-		head = box_between(&c->in[0], at + (n ? n - 1 : 0) * step, &c->out[0], at);
-		box_dim(&head, n, -step, step);
-		box_dim(&head, inner, 1, 1);
-		copy_box(c, &head);
-		tail = box_between(&c->in[0], at + n * step, &c->out[0], at + n * step);
-		box_dim(&tail, x->dim[time] - n, step, step);
-		box_dim(&tail, inner, 1, 1);
-		copy_box(c, &tail);
+		head = rvl_region_between(&c->in[0], at + (n ? n - 1 : 0) * step, &c->out[0], at);
+		rvl_region_dim(&head, n, -step, step);
+		rvl_region_dim(&head, inner, 1, 1);
+		rvl_region_copy(c, &head);
+		tail = rvl_region_between(&c->in[0], at + n * step, &c->out[0], at + n * step);
+		rvl_region_dim(&tail, x->dim[time] - n, step, step);
+		rvl_region_dim(&tail, inner, 1, 1);
+		rvl_region_copy(c, &tail);
 	}
 	return 0;
 }
@@ -982,7 +912,7 @@ static int run_reverse(struct rvl_call *c)
 #define BLOCK_MODE RVL_STRING("mode", "DCR", "DCR|CRD")
 #define TO_SPACE(opset, ...) { \
 	.name = "DepthToSpace", .since = (opset), .least_in = 1, .most_in = 1, \
-	.types = { RVL_T_ANY }, .flags = RVL_OP_MOVES | RVL_OP_BOXES, \
+	.types = { RVL_T_ANY }, BOX_MOVES, \
 	.attrs = RVL_ATTRS(__VA_ARGS__), .infer = infer_to_space, .run = run_to_space, \
 	.role = RVL_ROLE_CHANNELS_TO_PIXELS, .doc = "channels as blocks of pixels" }
 

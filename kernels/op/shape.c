@@ -244,20 +244,20 @@ static int infer_expand(struct rvl_call *c)
 	return rc;
 }
 
-/* Element-wise copy of input 0, broadcast. The class determines only the size of an element. */
-static void copy_row(const struct rvl_call *c, int64_t n, union rvl_row y, const union rvl_row *x)
-{
-	(void)c;
-	memcpy(y.u, x[0].u, (size_t)n * (c->out[0].type == RVL_TYPE_F32 ? 4 : 8));
-}
-
 static int run_expand(struct rvl_call *c)
 {
-	enum rvl_class k = rvl_class_of(c->in[0].type);
-	struct rvl_call one = *c;
+	const struct rvl_shape *x = &c->in[0].shape, *y = &c->out[0].shape;
+	struct rvl_region b = rvl_region_between(&c->in[0], 0, &c->out[0], 0);
+	int64_t from[RVL_MAX_RANK], to[RVL_MAX_RANK];
+	int front = y->rank - x->rank;
 
-	one.n_in = 1;
-	return rvl_rows(&one, k, k, copy_row);
+	rvl_value_strides(&c->in[0], from);
+	rvl_value_strides(&c->out[0], to);
+	for (int d = 0; d < y->rank; d++)
+		rvl_region_dim(&b, y->dim[d], d < front || x->dim[d - front] == 1 ? 0 : from[d - front],
+			    to[d]);
+	rvl_region_copy(c, &b);
+	return 0;
 }
 
 /* The number of steps; NaN and infinity give none. */
@@ -373,8 +373,9 @@ const struct rvl_op_def rvl_ops_shape[] = {
 	  .infer = infer_constant_of_shape, .run = run_constant_of_shape,
 	  .doc = "a tensor of one value, whose shape is the input" },
 	{ .name = "Expand", .since = 8, .least_in = 2, .most_in = 2,
-	  .types = { RVL_T_ANY, RVL_T(S64) }, .flags = RVL_OP_MOVES, .infer = infer_expand,
-	  .run = run_expand, .doc = "broadcast to a shape" },
+	  .types = { RVL_T_ANY, RVL_T(S64) }, .flags = RVL_OP_MOVES | RVL_OP_BOXES,
+	  .pitched = RVL_PITCHED_IN(0) | RVL_PITCHED_OUT, .infer = infer_expand, .run = run_expand,
+	  .doc = "broadcast to a shape" },
 	{ .name = "Range", .since = 11, .least_in = 3, .most_in = 3, .types = { RVL_T_NUMBER },
 	  .same = RVL_SAME_ALL, .infer = infer_range, .run = run_range,
 	  .doc = "numbers from start to limit in steps" },

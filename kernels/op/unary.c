@@ -443,7 +443,7 @@ static int run_where(struct rvl_call *c)
 
 #define CLIP_OLD(opset, most) { \
 	.name = "Clip", .since = (opset), .least_in = 1, .most_in = 1, .types = { RVL_T_FLOAT }, \
-	.flags = RVL_OP_ELEMENTWISE, \
+	.flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL, \
 	.attrs = RVL_ATTRS(RVL_FLOAT("min", -most), RVL_FLOAT("max", most), \
 			   RVL_IGNORED("consumed_inputs")), \
 	.infer = rvl_infer_same, .run = run_clip_attr, .kernel = RVL_OP_CLIP, \
@@ -483,14 +483,15 @@ const struct rvl_op_def rvl_ops_unary[] = {
 	UNARY("Not", 1, RVL_T(BOOL), run_not, "the other truth value"),
 	UNARY("BitwiseNot", 18, RVL_T_INT, run_bit_not, "every bit inverted"),
 	{ .name = "IsNaN", .since = 9, .least_in = 1, .most_in = 1, .types = { RVL_T_FLOAT },
-	  .flags = RVL_OP_ELEMENTWISE, .infer = infer_bool, .run = run_is_nan,
-	  .doc = "whether x is NaN" },
+	  .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL, .infer = infer_bool,
+	  .run = run_is_nan, .doc = "whether x is NaN" },
 	{ .name = "IsInf", .since = 10, .least_in = 1, .most_in = 1, .types = { RVL_T_FLOAT },
-	  .flags = RVL_OP_ELEMENTWISE,
+	  .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL,
 	  .attrs = RVL_ATTRS(RVL_INT("detect_negative", 1), RVL_INT("detect_positive", 1)),
 	  .infer = infer_bool, .run = run_is_inf, .doc = "whether x is infinite" },
 	{ .name = "Relu", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_NUMBER },
-	  .flags = RVL_OP_ELEMENTWISE, .attrs = RVL_ATTRS(RVL_IGNORED("consumed_inputs")),
+	  .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL,
+	  .attrs = RVL_ATTRS(RVL_IGNORED("consumed_inputs")),
 	  .infer = rvl_infer_same, .run = run_relu, .kernel = RVL_OP_RELU, .doc = "max(x, 0)" },
 	UNARY("LeakyRelu", 1, RVL_T_FLOAT, run_leaky_relu, "x, or alpha * x where x is below 0",
 	      RVL_FLOAT("alpha", 0.01f)),
@@ -518,20 +519,22 @@ const struct rvl_op_def rvl_ops_unary[] = {
 	UNARY("Shrink", 9, RVL_T_NUMBER, run_shrink, "x - bias above lambd, x + bias below -lambd, 0 between",
 	      RVL_FLOAT("bias", 0.0f), RVL_FLOAT("lambd", 0.5f)),
 	{ .name = "SwiGLU", .since = 28, .least_in = 2, .most_in = 2, .types = { RVL_T_FLOAT },
-	  .flags = RVL_OP_ELEMENTWISE, .attrs = RVL_ATTRS(RVL_FLOAT("alpha", 1.0f)),
-	  .infer = infer_swiglu, .run = run_swiglu, .doc = "Swish of input 0, times input 1" },
+	  .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL,
+	  .attrs = RVL_ATTRS(RVL_FLOAT("alpha", 1.0f)), .infer = infer_swiglu, .run = run_swiglu, .doc = "Swish of input 0, times input 1" },
 	PRELU_ROW(1),
 	PRELU_ROW(7),
 	CLIP_OLD(1, INFINITY),
 	CLIP_OLD(6, FLT_MAX),
 	{ .name = "Clip", .since = 11, .least_in = 1, .most_in = 3, .types = { RVL_T_NUMBER },
-	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .infer = infer_clip, .run = run_clip,
+	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE,
+	  .pitched = RVL_PITCHED_IN(0) | RVL_PITCHED_OUT, .infer = infer_clip, .run = run_clip,
 	  .kernel = RVL_OP_CLIP, .doc = "x within two bounds" },
 	DROPOUT(1, 1, RVL_IGNORED("consumed_inputs"), RVL_IGNORED("is_test"), RVL_IGNORED("ratio")),
 	DROPOUT(10, 1, RVL_IGNORED("ratio")),
 	DROPOUT(12, 3, RVL_IGNORED("seed")),
 	{ .name = "Where", .since = 9, .least_in = 3, .most_in = 3,
 	  .types = { RVL_T(BOOL), RVL_T_ANY, RVL_T_ANY }, .flags = RVL_OP_ELEMENTWISE,
+	  .pitched = RVL_PITCHED_ALL,
 	  .infer = infer_where, .run = run_where,
 	  .doc = "input 1 where the condition holds, else input 2" },
 	RVL_OPS_END

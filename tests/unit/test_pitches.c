@@ -229,35 +229,166 @@ static const struct {
 	{ "And", 7, { RVL_TYPE_BOOL, RVL_TYPE_BOOL }, RVL_TYPE_BOOL },
 	{ "Abs", 13, { RVL_TYPE_S16 }, RVL_TYPE_S16 },
 	{ "Floor", 13, { RVL_TYPE_F32 }, RVL_TYPE_F32 },
+	{ "Where", 16, { RVL_TYPE_BOOL, RVL_TYPE_S16, RVL_TYPE_S16 }, RVL_TYPE_S16 },
+	{ "Mod", 13, { RVL_TYPE_U8, RVL_TYPE_U8 }, RVL_TYPE_U8 },
+	{ "Pow", 13, { RVL_TYPE_F32, RVL_TYPE_F32 }, RVL_TYPE_F32 },
+	{ "IsNaN", 13, { RVL_TYPE_F32 }, RVL_TYPE_BOOL },
+	{ "IsInf", 20, { RVL_TYPE_F32 }, RVL_TYPE_BOOL },
+	{ "Relu", 14, { RVL_TYPE_S16 }, RVL_TYPE_S16 },
+	{ "Clip", 13, { RVL_TYPE_U16 }, RVL_TYPE_U16 },
+	{ "Clip", 6, { RVL_TYPE_F32 }, RVL_TYPE_F32 },
+	{ "CastLike", 19, { RVL_TYPE_F32, RVL_TYPE_S32 }, RVL_TYPE_S32 },
 };
+
+static void general(const char *name, int opset, uint32_t n)
+{
+	memset(&d, 0, sizeof(d));
+	d.op = RVL_OP_GENERAL;
+	d.def = rvl_op_find(NULL, name, opset);
+	ck_assert(d.def);
+	d.n_in = n;
+	d.n_out = 1;
+}
+
+static struct rvl_shape random_shape(int32_t rank)
+{
+	struct rvl_shape s = { .rank = rank };
+
+	for (int k = 0; k < rank; k++)
+		s.dim[k] = draw(1, k ? 7 : 9);
+	return s;
+}
+
+/* The shape with one axis of one element, at times. */
+static struct rvl_shape broadcast_of(struct rvl_shape s)
+{
+	if (draw(0, 2) == 0)
+		s.dim[draw(0, s.rank - 1)] = 1;
+	return s;
+}
 
 /* Element-wise rows, of which one operand is broadcast at times. */
 START_TEST(element_wise_rows)
 {
 	seed = (uint64_t)_i + 1;
 	for (int turn = 0; turn < 200; turn++) {
-		struct rvl_shape s = { .rank = (int32_t)draw(1, 4) };
+		struct rvl_shape s = random_shape((int32_t)draw(1, 4));
 		uint32_t n = 0;
 
-		for (int k = 0; k < s.rank; k++)
-			s.dim[k] = draw(1, k ? 7 : 9);
 		while (n < 3 && rows[_i].in[n])
 			n++;
-		memset(&d, 0, sizeof(d));
-		d.op = RVL_OP_GENERAL;
-		d.def = rvl_op_find(NULL, rows[_i].name, rows[_i].opset);
-		ck_assert(d.def);
-		d.n_in = n;
-		d.n_out = 1;
-		for (uint32_t i = 0; i < n; i++) {
-			struct rvl_shape part = s;
-
-			if (i && draw(0, 2) == 0)
-				part.dim[draw(0, s.rank - 1)] = 1;
-			set_arg(i, rows[_i].in[i], part);
-		}
+		general(rows[_i].name, rows[_i].opset, n);
+		for (uint32_t i = 0; i < n; i++)
+			set_arg(i, rows[_i].in[i], i ? broadcast_of(s) : s);
 		set_arg(n, rows[_i].out, s);
+		ck_assert_int_eq(rvl_kernel_pitches(&d, n), RVL_PITCHES_ANY);
 		compare_apart(rows[_i].name);
+	}
+}
+END_TEST
+
+/* Kernels of float and integer operators that address any pitches. */
+START_TEST(special_kernels)
+{
+	static const struct {
+		enum rvl_op op;
+		enum rvl_type type;
+		uint32_t n;
+	} ops[] = {
+		{ RVL_OP_ADD, RVL_TYPE_F32, 2 }, { RVL_OP_MUL, RVL_TYPE_F32, 2 },
+		{ RVL_OP_ADD, RVL_TYPE_S8, 2 }, { RVL_OP_MUL, RVL_TYPE_S64, 2 },
+		{ RVL_OP_RELU, RVL_TYPE_F32, 1 }, { RVL_OP_CLIP, RVL_TYPE_F32, 1 },
+		{ RVL_OP_RELU, RVL_TYPE_S8, 1 },
+	};
+
+	seed = (uint64_t)_i + 11;
+	for (int turn = 0; turn < 200; turn++) {
+		struct rvl_shape s = random_shape((int32_t)draw(1, 4));
+
+		memset(&d, 0, sizeof(d));
+		d.op = ops[_i].op;
+		d.n_in = ops[_i].n;
+		d.n_out = 1;
+		rvl_attr_init(&d.attr);
+		if (d.op == RVL_OP_CLIP)
+			d.attr.f_lo = -2;
+		set_arg(0, ops[_i].type, s);
+		if (d.n_in > 1)
+			set_arg(1, ops[_i].type, broadcast_of(s));
+		set_arg(d.n_in, ops[_i].type, s);
+		ck_assert_int_eq(rvl_kernel_pitches(&d, 0), RVL_PITCHES_ANY);
+		compare_apart(rvl_op_name(d.op));
+	}
+}
+END_TEST
+
+/* Gather of evenly spaced and of other indices, in a list or in a matrix of them. */
+START_TEST(gathers_apart)
+{
+	static int64_t index[12];
+
+	seed = (uint64_t)_i + 21;
+	for (int turn = 0; turn < 200; turn++) {
+		struct rvl_shape x = random_shape((int32_t)draw(1, 3)), y = { .rank = x.rank + 1 };
+		struct rvl_shape k = { 2, { draw(1, 3), draw(1, 4) } };
+		int64_t axis = draw(0, x.rank - 1), n = k.dim[0] * k.dim[1], step = 0, first;
+
+		if (x.dim[axis] >= n)
+			step = draw(0, (x.dim[axis] - 1) / (n > 1 ? n - 1 : 1));
+		first = draw(0, x.dim[axis] - 1 - step * (n - 1));
+		for (int64_t i = 0; i < n; i++)
+			index[i] = _i ? draw(0, x.dim[axis] - 1) : first + step * i;
+		if (draw(0, 1))
+			index[0] -= x.dim[axis];
+		for (int e = 0, o = 0; e < x.rank; e++) {
+			if (e == axis)
+				y.dim[o++] = k.dim[0];
+			y.dim[o++] = e == axis ? k.dim[1] : x.dim[e];
+		}
+		general("Gather", 13, 2);
+		d.value[0] = (struct rvl_attr_value){ .given = true, .i = axis };
+		set_arg(0, RVL_TYPE_S16, x);
+		set_arg(1, RVL_TYPE_S64, k);
+		d.in[1].data = index;
+		set_arg(2, RVL_TYPE_S16, y);
+		ck_assert_int_eq(rvl_kernel_pitches(&d, 0), RVL_PITCHES_ANY);
+		compare_apart("Gather");
+	}
+}
+END_TEST
+
+/* Expand, Cast and the blocks of pixels. */
+START_TEST(moves_apart)
+{
+	static int64_t to[4];
+
+	seed = (uint64_t)_i + 31;
+	for (int turn = 0; turn < 100; turn++) {
+		struct rvl_shape s = random_shape(4), y = s;
+
+		if (_i == 0) {
+			general("Expand", 13, 2);
+			set_arg(1, RVL_TYPE_S64, (struct rvl_shape){ 1, { 4 } });
+			memcpy(to, s.dim, sizeof(to));
+			d.in[1].data = to;
+			s = broadcast_of(broadcast_of(s));
+		} else if (_i == 1) {
+			general("Cast", 13, 1);
+			d.value[0] = (struct rvl_attr_value){ .given = true, .i = 6 };
+		} else {
+			general(_i == 2 ? "DepthToSpace" : "SpaceToDepth", 13, 1);
+			d.value[0] = (struct rvl_attr_value){ .given = true, .i = 2 };
+			s.dim[1] = _i == 2 ? 4 * s.dim[1] : s.dim[1];
+			s.dim[2] *= _i == 2 ? 1 : 2;
+			s.dim[3] *= _i == 2 ? 1 : 2;
+			y = (struct rvl_shape){ 4, { s.dim[0], _i == 2 ? s.dim[1] / 4 : 4 * s.dim[1],
+						     _i == 2 ? 2 * s.dim[2] : s.dim[2] / 2,
+						     _i == 2 ? 2 * s.dim[3] : s.dim[3] / 2 } };
+		}
+		set_arg(0, RVL_TYPE_F32, s);
+		set_arg(d.n_in, _i == 1 ? RVL_TYPE_S32 : RVL_TYPE_F32, y);
+		ck_assert_int_eq(rvl_kernel_pitches(&d, 0), RVL_PITCHES_ANY);
+		compare_apart(d.def->name);
 	}
 }
 END_TEST
@@ -329,6 +460,30 @@ START_TEST(pixels_apart)
 		if (global)
 			d.out[0].layout = RIVULET_LAYOUT_PLAIN;
 		compare_apart(rvl_op_name(op));
+	}
+}
+END_TEST
+
+/* An operator on floats between bytes, which copies what lies apart. */
+START_TEST(floats_between_bytes)
+{
+	static float scale[3];
+	static int32_t zp[3];
+
+	seed = 3;
+	for (int turn = 0; turn < 100; turn++) {
+		struct rvl_shape s = random_shape((int32_t)draw(1, 4));
+
+		general("Sub", 14, 2);
+		d.op = RVL_OP_Q_GENERAL;
+		rvl_attr_init(&d.attr);
+		for (uint32_t i = 0; i < 3; i++) {
+			set_arg(i, draw(0, 1) ? RVL_TYPE_U8 : RVL_TYPE_S8, i == 1 ? broadcast_of(s) : s);
+			quantised(i, &scale[i], &zp[i]);
+			arg_of(i)->layout = RIVULET_LAYOUT_PLAIN;
+		}
+		ck_assert_int_eq(rvl_kernel_pitches(&d, 1), RVL_PITCHES_ANY);
+		compare_apart("Sub between bytes");
 	}
 }
 END_TEST
@@ -643,6 +798,19 @@ static const struct {
 	  "Neg x -> n; Transpose n -> t perm=[1,0]; Tile t r -> y", 0 },
 	{ "in x f32 8,6; const r s64 3 3 6 8; out y f32 3,6,8;"
 	  "Neg x -> n; Transpose n -> t perm=[1,0]; Expand t r -> y", 0 },
+	/* Evenly spaced indices name a slice in steps. */
+	{ "in x f32 8,6; const k s64 3 1 3 5; out y f32 8,3;"
+	  "Neg x -> n; Gather n k -> g axis=1; Abs g -> y", 1 },
+	{ "in x f32 8,6; const k s64 3 0 1 5; out y f32 8,3;"
+	  "Neg x -> n; Gather n k -> g axis=1; Abs g -> y", 0 },
+	/* The steps that read a result of Expand read its elements again and again. */
+	{ "in x f32 8,1; in z f32 8,6; const s s64 2 8 6; out y f32 8,6;"
+	  "Neg x -> n; Expand n s -> e; Mul e z -> y", 1 },
+	{ "in c bool 6,8; in x f32 8,6; in z f32 6,8; out y f32 6,8;"
+	  "Neg x -> n; Transpose n -> t perm=[1,0]; Where c t z -> y", 1 },
+	{ "in x f32 8,6; out y f32 6,8; Neg x -> n; Transpose n -> t perm=[1,0]; Relu t -> y", 1 },
+	{ "in x f32 8,6; out y s32 6,8;"
+	  "Neg x -> n; Transpose n -> t perm=[1,0]; Cast t -> y to=6", 1 },
 	/* The shapes of Compress are known at run time only, so that Mul takes no view. */
 	{ "in x f32 8,6; in c bool 6; out y f32 6,8;"
 	  "Neg x -> n; Transpose n -> t perm=[1,0]; Compress t c -> k axis=0; Neg k -> y", 0 },
@@ -680,6 +848,10 @@ int main(void)
 	TCase *t = add_case(s, "pitches", 120, NULL, NULL);
 
 	tcase_add_loop_test(t, element_wise_rows, 0, sizeof(rows) / sizeof(rows[0]));
+	tcase_add_loop_test(t, special_kernels, 0, 7);
+	tcase_add_loop_test(t, gathers_apart, 0, 2);
+	tcase_add_loop_test(t, moves_apart, 0, 4);
+	tcase_add_test(t, floats_between_bytes);
 	tcase_add_loop_test(t, pixels_apart, 0, 11);
 	tcase_add_test(t, refuses_other_pitches);
 	tcase_add_loop_test(t, refuses_other_shapes, 0, sizeof(changed) / sizeof(changed[0]));
