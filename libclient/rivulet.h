@@ -63,6 +63,7 @@ struct rivulet_perfmon;
 struct rivulet_client;
 struct rivulet_model;
 struct rivulet_request;
+struct rivulet_stream;
 
 /**
  * rivulet_last_error() - one line about the last call of this thread that failed, or ""
@@ -295,7 +296,8 @@ int rivulet_job_from_step(const void *program, uint32_t step,
  *
  * Blocking. rivulet_open(), rivulet_model_load(), rivulet_model_load_memory(),
  * rivulet_model_wait(), rivulet_request_run(), rivulet_request_prepare(), rivulet_request_wait(),
- * rivulet_request_wait_any(), rivulet_client_ping(), rivulet_client_status(),
+ * rivulet_request_wait_any(), rivulet_stream_new(), rivulet_stream_take(), rivulet_client_ping(),
+ * rivulet_client_status(),
  * rivulet_client_policy() and rivulet_client_wait_device() wait for the daemon. No other function
  * does. The functions called _start() begin an operation, return 0, and leave its result to
  * _result(), to a callback from rivulet_client_dispatch(), or to _wait(). An error that is known at
@@ -733,6 +735,60 @@ int rivulet_request_stats(const struct rivulet_request *r, struct rivulet_run_st
  */
 int rivulet_request_tensor(const struct rivulet_request *r, uint32_t tensor,
 			   struct rivulet_tensor_info *info);
+
+/*
+ * ---- streams: frames of one model, several in flight ----
+ *
+ * A request runs once at a time, and the NPU idles while CPU steps of the run compute. A stream is a
+ * ring of requests: while the NPU runs a frame, CPU steps of the frames after it run. The results are
+ * taken in the order in which the frames were submitted. A frame that fails does not affect others.
+ *
+ *	struct rivulet_request *r;
+ *
+ *	while (read_frame(&picture)) {
+ *		if (!rivulet_stream_next(s))
+ *			use_result(rivulet_stream_take(s, -1, &r), r);
+ *		fill(rivulet_stream_next(s), &picture);
+ *		rivulet_stream_submit(s, NULL);
+ *	}
+ *	while (rivulet_stream_take(s, -1, &r) != -ENODATA)
+ *		use_result(rivulet_request_result(r), r);
+ */
+
+/** RIVULET_STREAM_DEPTH - one frame before its NPU steps, one in them, and one after them */
+#define RIVULET_STREAM_DEPTH 3
+/**
+ * rivulet_stream_new() - a ring of @depth requests of a loaded model; 0: RIVULET_STREAM_DEPTH; blocks
+ * Each request has its working memory in the daemon from here on. If a limit of the user or the
+ * memory allows fewer, but one at least, the ring is smaller. -EINVAL: more than 64. Otherwise as
+ * rivulet_request_prepare().
+ */
+int rivulet_stream_new(struct rivulet_model *m, uint32_t depth, struct rivulet_stream **out);
+struct rivulet_stream *rivulet_stream_ref(struct rivulet_stream *s);
+/** rivulet_stream_unref() - frames in flight are cancelled */
+struct rivulet_stream *rivulet_stream_unref(struct rivulet_stream *s);
+/** rivulet_stream_depth() - requests in the ring: frames that may be in flight */
+uint32_t rivulet_stream_depth(const struct rivulet_stream *s);
+/**
+ * rivulet_stream_request() - the request at @place of the ring, from 0, for binding its tensors
+ * before the first frame; owned by the stream; NULL: no such place. The requests of a ring must not
+ * share outputs. Only the stream starts them.
+ */
+struct rivulet_request *rivulet_stream_request(const struct rivulet_stream *s, uint32_t place);
+/** rivulet_stream_next() - the request of the next frame, to be filled; NULL: all are in flight */
+struct rivulet_request *rivulet_stream_next(const struct rivulet_stream *s);
+/**
+ * rivulet_stream_submit() - start the next frame; never blocks
+ * -EAGAIN: as many frames as the ring has requests are in flight. Otherwise as
+ * rivulet_request_start(); after an error the frame is not in flight.
+ */
+int rivulet_stream_submit(struct rivulet_stream *s, const struct rivulet_run_options *opts);
+/**
+ * rivulet_stream_take() - wait for the oldest frame; its result, as rivulet_request_wait()
+ * @frame: its request, whose outputs are valid until the request is the next one and is filled or
+ * submitted. NULL if no frame ended: -ETIMEDOUT after @timeout_ms, or -ENODATA: none is in flight.
+ */
+int rivulet_stream_take(struct rivulet_stream *s, int timeout_ms, struct rivulet_request **frame);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -66,6 +66,7 @@ using buffer_handle = handle<rivulet_buffer, rivulet_buffer_ref, rivulet_buffer_
 using client_handle = handle<rivulet_client, rivulet_client_ref, rivulet_client_unref>;
 using model_handle = handle<rivulet_model, rivulet_model_ref, rivulet_model_unref>;
 using request_handle = handle<rivulet_request, rivulet_request_ref, rivulet_request_unref>;
+using stream_handle = handle<rivulet_stream, rivulet_stream_ref, rivulet_stream_unref>;
 
 /** sized() - a struct of the C interface, zero but for its size */
 template <typename T> T sized()
@@ -238,6 +239,8 @@ private:
 class request : public request_handle {
 public:
 	explicit request(const model &m) : request_handle(create(m)) {}
+	/** another reference to a request, as those of a stream */
+	explicit request(rivulet_request *r) : request_handle(rivulet_request_ref(r)) {}
 	void bind(std::uint32_t tensor, void *data, std::size_t bytes) const
 	{
 		check(rivulet_bind_memory(get(), tensor, data, bytes));
@@ -290,6 +293,39 @@ private:
 
 		check(rivulet_request_new(m.get(), &r));
 		return r;
+	}
+};
+
+/** stream - frames of one model, several in flight, see rivulet_stream_new() */
+class stream : public stream_handle {
+public:
+	/** blocks; @depth: frames in flight, 0 for the default */
+	explicit stream(const model &m, std::uint32_t depth = 0) : stream_handle(create(m, depth)) {}
+	std::uint32_t depth() const { return rivulet_stream_depth(get()); }
+	/** for binding the tensors of each place of the ring, 0 to depth() - 1 */
+	request at(std::uint32_t place) const { return request(rivulet_stream_request(get(), place)); }
+	/** the request of the next frame; false: all are in flight */
+	request next() const { return request(rivulet_stream_next(get())); }
+	void submit(const rivulet_run_options *options = nullptr) const
+	{
+		check(rivulet_stream_submit(get(), options));
+	}
+	/** the oldest frame, whose result() tells whether it ended well; false: none ended in time */
+	request take(int timeout_ms = -1) const
+	{
+		rivulet_request *r = nullptr;
+
+		rivulet_stream_take(get(), timeout_ms, &r);
+		return request(r);
+	}
+
+private:
+	static rivulet_stream *create(const model &m, std::uint32_t depth)
+	{
+		rivulet_stream *s = nullptr;
+
+		check(rivulet_stream_new(m.get(), depth, &s));
+		return s;
 	}
 };
 

@@ -123,6 +123,20 @@ void rvl_rt_complete(struct rivulet_runtime *rt, struct rvl_rt_task *t)
 	pthread_mutex_unlock(&rt->lock);
 }
 
+/* The tasks of a list that was built from its end. */
+static struct rvl_rt_task *reversed(struct rvl_rt_task *t)
+{
+	struct rvl_rt_task *first = NULL, *next;
+
+	for (; t; t = next) {
+		next = t->next;
+		t->next = first;
+		first = t;
+	}
+	return first;
+}
+
+/* In the order of completion, so that the step after an earlier run's task is issued first. */
 static void take_completed(struct rivulet_runtime *rt)
 {
 	struct rvl_rt_task *t, *next;
@@ -133,7 +147,7 @@ static void take_completed(struct rivulet_runtime *rt)
 	t = rt->completed;
 	rt->completed = NULL;
 	pthread_mutex_unlock(&rt->lock);
-	for (; t; t = next) {
+	for (t = reversed(t); t; t = next) {
 		next = t->next;
 		rvl_rt_exec_done(t);
 	}

@@ -52,6 +52,7 @@ $(eval $(call unit_test,limits,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,fair,daemon uapi,))
 $(eval $(call unit_test,share,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,overdue,$(DAEMON_STATIC),$(DAEMON_LIBS)))
+$(eval $(call unit_test,stream,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(eval $(call unit_test,found,$(DAEMON_STATIC),$(DAEMON_LIBS)))
 $(BUILD)/unit/test_found: | $(BUILD)/rivulet
 $(eval $(call unit_test,sched,$(DAEMON_STATIC),$(DAEMON_LIBS)))

@@ -90,6 +90,45 @@ START_TEST(device_returns)
 }
 END_TEST
 
+/*
+ * The frame of a stream that is in flight when the device is removed fails; the frames after it run on
+ * the device that is added.
+ */
+START_TEST(stream_goes_on)
+{
+	uint8_t in[2][BYTES] = { { 1 }, { 2 } }, out[2][BYTES];
+	struct rivulet_request *q;
+	struct rivulet_client *c;
+	struct rivulet_stream *s;
+	struct rivulet_model *m;
+
+	daemon_start(NONE);
+	ck_assert(!rivulet_open(dm.path, &c));
+	ck_assert(!rivulet_model_load_memory(c, "onnx", 4, NULL, &m));
+	ck_assert(!rivulet_stream_new(m, 2, &s));
+	rivulet_model_unref(m);
+	for (uint32_t i = 0; i < 2; i++) {
+		q = rivulet_stream_request(s, i);
+		ck_assert(!rivulet_bind_memory(q, 0, in[i], BYTES) &&
+			  !rivulet_bind_memory(q, 1, out[i], BYTES));
+	}
+	dm.replug = true;
+	ck_assert_int_eq(rivulet_stream_submit(s, NULL), 0);
+	ck_assert_int_eq(rivulet_stream_take(s, WAIT_MS, &q), -ENODEV);
+	ck_assert_ptr_eq(q, rivulet_stream_request(s, 0));
+	for (uint32_t i = 0; i < 4; i++) {
+		ck_assert_int_eq(rivulet_stream_submit(s, NULL), 0);
+		ck_assert_int_eq(rivulet_stream_take(s, WAIT_MS, &q), 0);
+		ck_assert_ptr_eq(q, rivulet_stream_request(s, (i + 1) % 2));
+	}
+	rivulet_stream_unref(s);
+	rivulet_client_unref(c);
+	daemon_stop();
+	/* Each request has had an instance before the removal and one after it. */
+	ck_assert_uint_eq(dm.opens, 4);
+}
+END_TEST
+
 /* A buffer of a removed device cannot be bound again, and the error names its tensor. */
 START_TEST(buffer_of_the_old_device)
 {
@@ -148,6 +187,7 @@ int main(int argc, char **argv)
 	tcase_add_test(t, daemon_returns);
 	tcase_add_test(t, device_returns);
 	tcase_add_test(t, buffer_of_the_old_device);
+	tcase_add_test(t, stream_goes_on);
 	suite_add_tcase(s, t);
 	return run_library_suite(s);
 }
