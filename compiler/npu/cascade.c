@@ -1,35 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Cascades: a convolution whose result only the next one reads leaves it in INP. Rows of it lie in a
- * ring; the two layers take turns, so that neither STORE nor LOAD moves the value. Both share the
- * scratchpads, so their tiles are smaller: a cascade is taken only where the timeline of the pair is
- * shorter than without, and those of a step only where the timeline of the step is.
+ * ring; the layers of a cascade take turns, so that neither STORE nor LOAD moves the value, and so
+ * that the array works for one layer while the ALU works for another. All share the scratchpads, so
+ * their tiles are smaller.
+ *
+ * Which layers of a step form cascades is found by dynamic programming over the layers in order: the
+ * best division of the first layers into cascades and single layers, for each number of them. A
+ * cascade is priced by the timeline, behind the layer before it. The step as a whole keeps its
+ * cascades only where its timeline is shorter for them.
  */
 #include "npu/backend.h"
+#include "npu/chain.h"
 #include "npu/stream.h"
-#include "rivulet_footprint.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define WORTH_TRYING 103 /* per cent of the array's time; below, there is nothing to gain */
-#define TIMED	     3	 /* cuts of a pair whose timeline is compared: the best by the tiler's estimate */
+#define TIMED	   2  /* cuts of a cascade whose timeline is compared: the best by the estimate */
+#define BYTES_COST 64 /* bytes of the port that weigh as much as a cycle: they cost energy */
 
-/* How a pair is cut. */
-struct cut {
-	struct rvl_layer a, b;
-	struct rvl_ring ring;
-	uint64_t cost;
+/* The best division of the layers of a step before one of them. */
+struct division {
+	uint64_t cost;	  /* of all layers before it */
+	uint32_t first;	  /* of the last cascade, or the last layer */
+	struct rvl_chain c; /* which it is */
 };
 
-struct pair {
+struct search {
 	struct rvl_backend *be;
-	struct rvl_layer **l;		/* two */
-	struct rvl_layer *form[2];	/* those of each layer; @forms of them */
-	uint32_t forms[2];
-	const struct rvl_layer *is[2];	/* the forms that are being tried */
-	struct cut best[TIMED];
-	uint32_t found;
+	struct rvl_layer **l;
+	uint32_t n;
+	struct rvl_layer *form;	  /* of each layer @most, those of layer i from i * @most on */
+	uint32_t most, *forms;
+	struct division *best;	  /* by the number of layers */
+	uint64_t *before;	  /* cost of each layer by itself, at the start of a stream */
+	struct rvl_chain cut[TIMED];
 };
 
 /* ---- which layers ---- */
@@ -66,218 +72,185 @@ static bool linked(const struct rvl_backend *be, const struct rvl_layer *a, cons
 {
 	const struct rvl_store *s = a->out.s;
 
-	return a->mode && b->mode && !a->from && b->in.s == s && s->blocked &&
+	return a->mode && b->mode && b->in.s == s && s->blocked &&
 	       s->place == RIVULET_PLACE_ARENA && !s->base && !s->has_parts && rvl_view_equal(&a->out.v, &b->in.v) &&
 	       readers(be, s) == 1 && !crosses_steps(be, s);
 }
 
-/* ---- cuts of a pair ---- */
+/* ---- the cost of a cascade ---- */
 
-/*
- * Rows that the ring must have: for each tile of @b, from the first that it reads to the last that
- * the producer's tiles make to cover it, and those of the tiles ahead.
- */
-static int64_t rows_needed(const struct cut *c)
+static int cost_of(struct search *s, struct rvl_layer *const *l, uint32_t n, uint64_t *cost)
 {
-	int64_t th = c->a.t.th, most = 0;
+	struct rivulet_explain_segment seg = { 0 };
+	int rc = rvl_time_layers(s->be, l, n, &seg);
 
-	for (int64_t y = 0; y < c->b.out.v.h; y += c->b.t.th) {
-		int64_t rows[2];
-
-		rvl_rows_read(&c->b, y, rvl_min(c->b.t.th, c->b.out.v.h - y), rows);
-		most = rvl_max(most, rvl_div_up(rows[1], th) * th - rows[0]);
-	}
-	return rvl_div_up(most, th) * th + c->ring.lead * th;
+	*cost = seg.cycles == RVL_TOO_LONG ? RVL_TOO_LONG :
+					     seg.cycles + (seg.read_bytes + seg.write_bytes) / BYTES_COST;
+	return rc;
 }
 
-/* Rows of the value by which the consumer's tiles of @th rows advance. */
-static int64_t rows_per_tile(const struct rvl_layer *b, int64_t th)
+/* What @c adds behind the layer before it. */
+static int cost_behind(struct search *s, const struct rvl_chain *c, uint32_t first, uint64_t *cost)
 {
-	int64_t rows = th * b->p.win.sy * (b->e.pool ? b->e.pwin.sy : 1);
+	struct rvl_layer copy[RVL_CHAIN], *l[RVL_CHAIN + 1];
+	struct rvl_ring ring[RVL_CHAIN];
+	int rc;
 
-	return rvl_clamp(rows, 1, b->in.v.h);
+	l[0] = first ? s->l[first - 1] : NULL;
+	for (uint32_t i = 0; i < c->n; i++)
+		l[i + 1] = &copy[i];
+	rvl_chain_use(c, l + 1, ring);
+	rc = cost_of(s, l + !first, c->n + !!first, cost);
+	if (first && *cost != RVL_TOO_LONG)
+		*cost -= rvl_min(s->before[first - 1], *cost);
+	return rc;
 }
 
-static void size_ring(const struct rivulet_board *b, struct cut *c)
+static void offer(struct search *s, const struct rvl_chain *c, uint32_t first, uint64_t cost)
 {
-	struct rvl_ring *r = &c->ring;
+	struct division *d = &s->best[first + c->n];
+	uint64_t sum = s->best[first].cost + cost;
 
-	r->width = c->a.out.v.w;
-	r->blocks = rvl_div_up(c->a.p.m, b->tm) * (b->tm / b->tn);
-	r->image = rvl_div_up(c->a.out.v.h, c->a.t.th) * c->a.t.th;
-	r->rows = rvl_min(rows_needed(c), r->image * c->a.out.v.n);
+	if (sum < cost || sum >= d->cost) /* RVL_TOO_LONG and more */
+		return;
+	d->cost = sum;
+	d->first = first;
+	d->c = *c;
 }
 
-static bool fits(const struct rivulet_board *b, const struct cut *c)
+/* The form of layer @i that keeps the array busy for the shortest time. */
+static const struct rvl_layer *fastest_form(const struct search *s, uint32_t i)
 {
-	struct rvl_words3 wa = rvl_layer_words(&c->a), wb = rvl_layer_words(&c->b);
-	int64_t ring = rvl_ring_words(&c->ring);
+	const struct rvl_layer *f = s->form + i * s->most, *best = f;
 
-	for (int m = 0; m < RIVULET_MEMS; m++)
-		if (wa.mem[m] + wb.mem[m] + (m == RIVULET_MEM_INP ? ring : 0) >
-		    rivulet_mem_words(b, m))
+	for (uint32_t k = 1; k < s->forms[i]; k++)
+		if (rvl_array_time(s->be->board, &f[k]) < rvl_array_time(s->be->board, best))
+			best = &f[k];
+	return best;
+}
+
+/* The layers as each is fastest alone, or in the forms of the least work of the array. */
+static struct rvl_chain forms_of(const struct search *s, uint32_t first, uint32_t n, bool fastest)
+{
+	struct rvl_chain c = { .n = n };
+
+	for (uint32_t i = 0; i < n; i++)
+		c.l[i] = fastest ? *fastest_form(s, first + i) : *s->l[first + i];
+	return c;
+}
+
+static bool same_forms(const struct rvl_chain *a, const struct rvl_chain *b)
+{
+	for (uint32_t i = 0; i < a->n; i++)
+		if (a->l[i].mode != b->l[i].mode || a->l[i].p.gather != b->l[i].p.gather)
 			return false;
 	return true;
 }
 
-/* Keeps the cuts of the least estimated cost, in order. */
-static void keep(struct pair *p, const struct cut *c)
+static int try_chain(struct search *s, uint32_t first, uint32_t n)
 {
-	uint32_t at = p->found < TIMED ? p->found++ : TIMED - 1;
+	struct rvl_chain_cuts cuts = { .cut = s->cut, .most = TIMED };
+	struct rvl_chain alone = forms_of(s, first, n, false), fast = forms_of(s, first, n, true);
+	int rc = 0;
 
-	if (at == TIMED - 1 && p->found == TIMED && p->best[at].cost &&
-	    p->best[at].cost <= c->cost)
-		return;
-	for (; at && p->best[at - 1].cost > c->cost; at--)
-		p->best[at] = p->best[at - 1];
-	p->best[at] = *c;
-}
+	rvl_chain_search(s->be->board, &alone, &cuts);
+	if (!same_forms(&alone, &fast))
+		rvl_chain_search(s->be->board, &fast, &cuts);
+	for (uint32_t i = 0; i < cuts.n && !rc; i++) {
+		uint64_t cost;
 
-/* Tiles of @th result rows; the consumer has first choice of the words that the ring leaves. */
-static void try_cut(struct pair *p, int64_t th, int64_t lead, int64_t wgt_b)
-{
-	const struct rivulet_board *b = p->be->board;
-	struct cut c = { .a = *p->is[0], .b = *p->is[1], .ring = { .lead = lead } };
-	struct rvl_room room = { .inp = rivulet_mem_words(b, RIVULET_MEM_INP),
-				 .wgt = wgt_b,
-				 .acc = rivulet_mem_words(b, RIVULET_MEM_ACC),
-				 .th = th };
-
-	c.a.to = &c.ring;
-	c.b.from = &c.ring;
-	c.a.t.th = rows_per_tile(&c.b, th);
-	c.b.t.th = th;
-	size_ring(b, &c);
-	room.inp = (room.inp - rvl_ring_words(&c.ring)) / 2;
-	if (room.inp <= 0 || !rvl_tile_within(b, &c.b, &room))
-		return;
-	room.inp = rivulet_mem_words(b, RIVULET_MEM_INP) - rvl_ring_words(&c.ring) -
-		   rvl_layer_words(&c.b).mem[RIVULET_MEM_INP];
-	room.wgt = rivulet_mem_words(b, RIVULET_MEM_WGT) -
-		   rvl_layer_words(&c.b).mem[RIVULET_MEM_WGT];
-	room.th = c.a.t.th;
-	if (!rvl_tile_within(b, &c.a, &room))
-		return;
-	size_ring(b, &c);
-	if (!fits(b, &c))
-		return;
-	c.cost = c.a.t.cost + c.b.t.cost;
-	keep(p, &c);
-}
-
-/* Heights from the whole image down; half, a quarter or three quarters of WGT for the consumer. */
-static void search(struct pair *p)
-{
-	int64_t wgt = rivulet_mem_words(p->be->board, RIVULET_MEM_WGT);
-
-	for (int64_t th = p->l[1]->out.v.h;; th = (th + 1) / 2) {
-		for (int64_t part = 1; part <= 3; part++)
-			try_cut(p, th, 1, wgt * part / 4);
-		try_cut(p, th, 0, wgt / 2);
-		if (th == 1)
-			return;
+		rc = cost_behind(s, &s->cut[i], first, &cost);
+		if (!rc && cost != RVL_TOO_LONG)
+			offer(s, &s->cut[i], first, cost);
 	}
+	return rc;
 }
 
 /* ---- decisions ---- */
 
-static void link(struct rvl_layer **l, const struct cut *c, struct rvl_ring *ring)
+static int try_single(struct search *s, uint32_t i)
 {
-	*ring = c->ring;
-	*l[0] = c->a;
-	*l[1] = c->b;
-	l[0]->to = ring;
-	l[1]->from = ring;
-	for (int i = 0; i < 2; i++)
-		rvl_note_form(l[i]);
+	struct rvl_chain c = { .n = 1, .l = { *s->l[i] } };
+	uint64_t cost;
+	int rc = cost_of(s, s->l + i, 1, &s->before[i]);
+
+	if (!rc)
+		rc = cost_behind(s, &c, i, &cost);
+	if (!rc)
+		offer(s, &c, i, rvl_min(cost, RVL_TOO_LONG / 1024));
+	return rc;
 }
 
-/* The array's time of both layers: a lower bound for every schedule. */
-static uint64_t array_time(const struct pair *p)
+/* All cascades that begin with layer @first. */
+static int try_from(struct search *s, uint32_t first)
 {
-	return rvl_array_time(p->be->board, p->is[0]) + rvl_array_time(p->be->board, p->is[1]);
-}
+	int rc = try_single(s, first);
 
-/* What was chosen for a pair. */
-struct choice {
-	struct rvl_layer l[2];
-	struct rvl_ring ring;
-	uint64_t cycles;
-	bool taken;
-};
-
-/* Times the best cuts of the forms that are being tried; @c is the fastest so far. */
-static int time_cuts(struct pair *p, struct rvl_ring *ring, struct choice *c)
-{
-	struct rivulet_explain_segment seg = { 0 };
-	int rc = 0;
-
-	p->found = 0;
-	search(p);
-	for (uint32_t i = 0; i < p->found && !rc; i++) {
-		link(p->l, &p->best[i], ring);
-		rc = rvl_time_layers(p->be, p->l, 2, &seg);
-		if (!rc && seg.cycles < c->cycles)
-			*c = (struct choice){ { *p->l[0], *p->l[1] }, *ring, seg.cycles, true };
+	for (uint32_t n = 2; n <= RVL_CHAIN && first + n <= s->n && !rc; n++) {
+		if (!linked(s->be, s->l[first + n - 2], s->l[first + n - 1]))
+			break;
+		rc = try_chain(s, first, n);
 	}
 	return rc;
 }
 
-/*
- * Takes the cut whose timeline is the shortest, if it is shorter than without a cascade. All forms
- * of the layers are tried: what is fastest alone need not be so where both share the scratchpads.
- */
-static int try_pair(struct pair *p)
+/* Makes the layers those of the best division; returns the values that stay in INP. */
+static int take_best(struct search *s, uint32_t *taken)
 {
-	struct choice c = { .l = { *p->l[0], *p->l[1] } };
-	struct rivulet_explain_segment seg = { 0 };
-	struct rvl_ring *ring = rvl_arena_alloc(p->be->g->arena, sizeof(*ring));
-	int rc = ring ? rvl_time_layers(p->be, p->l, 2, &seg) : -ENOMEM;
+	for (uint32_t end = s->n; end; end = s->best[end].first) {
+		const struct division *d = &s->best[end];
+		struct rvl_ring *ring;
 
-	c.cycles = seg.cycles;
-	p->is[0] = &c.l[0];
-	p->is[1] = &c.l[1];
-	if (rc || (c.cycles != RVL_TOO_LONG && c.cycles * 100 <= array_time(p) * WORTH_TRYING))
-		return rc;
-	for (uint32_t i = 0; i < p->forms[0] * p->forms[1] && !rc; i++) {
-		p->is[0] = &p->form[0][i / p->forms[1]];
-		p->is[1] = &p->form[1][i % p->forms[1]];
-		if (array_time(p) < c.cycles)
-			rc = time_cuts(p, ring, &c);
-	}
-	*p->l[0] = c.l[0];
-	*p->l[1] = c.l[1];
-	*ring = c.ring;
-	return rc;
-}
-
-static int try_at(struct rvl_backend *be, uint32_t first)
-{
-	struct pair p = { .be = be, .l = be->layer + first };
-	struct rvl_layer *form = calloc((size_t)rvl_forms_most() * 2, sizeof(*form));
-	int rc;
-
-	if (!form)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < 2; i++) {
-		p.form[i] = form + i * rvl_forms_most();
-		p.forms[i] = rvl_forms(be, &be->lowered[first + i], p.form[i]);
-	}
-	rc = try_pair(&p);
-	free(form);
-	return rc;
-}
-
-static int pairs_of(struct rvl_backend *be, const struct rvl_bstep *step, uint32_t *taken)
-{
-	int rc = 0;
-
-	for (uint32_t i = step->layer0; i + 1 < step->layer0 + step->layers && !rc; i++) {
-		if (!linked(be, be->layer[i], be->layer[i + 1]))
+		if (d->c.n == 1)
 			continue;
-		rc = try_at(be, i);
-		*taken += !!be->layer[i]->to;
+		ring = rvl_arena_array(s->be->g->arena, d->c.n, sizeof(*ring));
+		if (!ring)
+			return -ENOMEM;
+		rvl_chain_use(&d->c, s->l + d->first, ring);
+		for (uint32_t i = 0; i < d->c.n; i++)
+			rvl_note_form(s->l[d->first + i]);
+		*taken += d->c.n - 1;
 	}
+	return 0;
+}
+
+static int search_step(struct search *s, uint32_t *taken)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < s->n; i++) {
+		s->forms[i] = s->l[i]->mode ? rvl_forms(s->be, &s->be->lowered[s->l - s->be->layer + i],
+							s->form + i * s->most) : 0;
+		s->best[i + 1].cost = UINT64_MAX;
+	}
+	for (uint32_t i = 0; i < s->n && !rc; i++)
+		rc = try_from(s, i);
+	return rc ? rc : take_best(s, taken);
+}
+
+static int chains_of(struct rvl_backend *be, const struct rvl_bstep *step, uint32_t *taken)
+{
+	struct search *s = calloc(1, sizeof(*s));
+	uint32_t n = step->layers;
+	int rc = -ENOMEM;
+
+	if (!s)
+		return rc;
+	s->be = be;
+	s->l = be->layer + step->layer0;
+	s->n = n;
+	s->most = rvl_forms_most();
+	s->form = calloc((size_t)n * s->most, sizeof(*s->form));
+	s->forms = calloc(n, sizeof(*s->forms));
+	s->best = calloc(n + 1, sizeof(*s->best));
+	s->before = calloc(n, sizeof(*s->before));
+	if (s->form && s->forms && s->best && s->before)
+		rc = search_step(s, taken);
+	free(s->form);
+	free(s->forms);
+	free(s->best);
+	free(s->before);
+	free(s);
 	return rc;
 }
 
@@ -319,7 +292,7 @@ static int cascade_step(struct rvl_backend *be, struct rvl_bstep *step)
 	for (uint32_t i = 0; i < step->layers && !rc; i++)
 		before[i] = *l[i];
 	if (!rc)
-		rc = pairs_of(be, step, &taken);
+		rc = chains_of(be, step, &taken);
 	if (!rc && taken)
 		rc = compare_step(be, step, before, taken);
 	free(before);

@@ -322,6 +322,16 @@ bool rvl_tile_within(const struct rivulet_board *b, struct rvl_layer *l,
 		     const struct rvl_room *room);
 /** Cycles of the array if nothing delays it. */
 uint64_t rvl_array_time(const struct rivulet_board *b, const struct rvl_layer *l);
+/** WGT words of all weights, parameters and tables of a layer with a product. */
+int64_t rvl_resident_words(const struct rivulet_board *b, const struct rvl_layer *l);
+
+/* Cycles that a layer occupies the array, the ALU and the port. */
+struct rvl_busy {
+	int64_t array, alu, port;
+};
+
+/** Those of a layer with a product, cut as l->t is. */
+struct rvl_busy rvl_layer_busy(const struct rivulet_board *b, const struct rvl_layer *l);
 /** Rows of the operand that result rows [@y, @y + @h) need: [rows[0], rows[1]). */
 void rvl_rows_read(const struct rvl_layer *l, int64_t y, int64_t h, int64_t rows[2]);
 

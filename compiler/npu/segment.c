@@ -3,8 +3,7 @@
  * The segment planner: which words of the scratchpads each layer of a step gets, and whose tile is
  * emitted next. Layers follow one another, each in buffers behind those of the layer before it, so
  * that the weights of the next layer load while this one computes. Where prefetch.c decides so, they
- * load ahead of the last tiles of this one. The layers of a cascade take turns: a tile is emitted as
- * soon as the rows that it reads are made.
+ * load ahead of the last tiles of this one. The layers of a cascade take turns (turns.c).
  */
 #include "npu/stream.h"
 #include "rivulet_footprint.h"
@@ -21,6 +20,7 @@ struct pads {
 struct group {
 	struct rvl_layer *const *l;
 	struct rvl_emission **e; /* NULL: not open */
+	struct rvl_turns *turns;
 	uint32_t n, first;
 	struct rvl_words3 at, size; /* of all its buffers */
 };
@@ -100,6 +100,10 @@ static void open_group(struct segment *s, struct group *g)
 		g->l[i]->to->base = at.mem[RIVULET_MEM_INP];
 		at.mem[RIVULET_MEM_INP] += rvl_ring_words(g->l[i]->to);
 	}
+	if (!s->s->rc)
+		g->turns = rvl_turns_new(g->e, g->n);
+	if (!s->s->rc && !g->turns)
+		s->s->rc = -ENOMEM;
 }
 
 static void close_group(struct group *g)
@@ -108,39 +112,7 @@ static void close_group(struct group *g)
 		rvl_emission_close(g->e[i]);
 	free(g->e);
 	g->e = NULL;
-}
-
-static void advance(struct segment *s, struct group *g, uint32_t i);
-
-/* Makes the rows that the next tile of layer @i reads, and those ahead that overwrite none of them. */
-static void make_rows(struct segment *s, struct group *g, uint32_t i)
-{
-	struct rvl_emission *p = g->e[i - 1];
-	const struct rvl_ring *r = p->l->to;
-	int64_t rows[2], th = p->l->t.th;
-
-	g->e[i]->reads(g->e[i], rows);
-	while (p->at < p->count && !s->s->rc) {
-		int64_t made = p->made(p);
-		bool room = made + th - r->rows <= rows[0];
-
-		if (made >= rows[1] && (!room || made >= rows[1] + r->lead * th))
-			return;
-		if (!room)
-			s->s->rc = rvl_fail(s->s->err, -EINVAL,
-					    "internal: layer %u needs more rows than its ring has",
-					    g->e[i]->layer);
-		else
-			advance(s, g, i - 1);
-	}
-}
-
-static void advance(struct segment *s, struct group *g, uint32_t i)
-{
-	if (i)
-		make_rows(s, g, i);
-	if (!s->s->rc)
-		rvl_emission_next(g->e[i]);
+	g->turns = rvl_turns_free(g->turns);
 }
 
 /* Whether the weights of @next can be loaded while @g still needs its own. */
@@ -171,7 +143,7 @@ static void emit_group(struct segment *s, struct group *g, struct group *next)
 			if (!s->s->rc)
 				rvl_emission_preload(next->e[0]);
 		}
-		advance(s, g, g->n - 1);
+		rvl_turns_next(g->turns);
 	}
 }
 

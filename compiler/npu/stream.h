@@ -124,6 +124,15 @@ struct rvl_words3 rvl_plain_words(const struct rvl_layer *l);
 struct rvl_emission *rvl_plain_open(struct rvl_stream *s, const struct rvl_layer *l,
 				    const struct rvl_words3 *at);
 
+/* The order in which the layers of a cascade emit their tiles. */
+struct rvl_turns;
+
+/** For the @n emissions of @e, each of which reads the ring of the one before. NULL: no memory. */
+struct rvl_turns *rvl_turns_new(struct rvl_emission *const *e, uint32_t n);
+struct rvl_turns *rvl_turns_free(struct rvl_turns *t);
+/** Emits the next tile of one of them. */
+void rvl_turns_next(struct rvl_turns *t);
+
 /** All layers of a step in order, those of a cascade in turns; the first has the tag @first. */
 void rvl_segment_emit(struct rvl_stream *s, struct rvl_layer *const *l, uint32_t n,
 		      uint32_t first);

@@ -523,14 +523,43 @@ static void count_blocks(struct budget *u)
 	}
 }
 
-uint64_t rvl_array_time(const struct rivulet_board *b, const struct rvl_layer *l)
+static struct budget whole_layer(const struct rivulet_board *b, const struct rvl_layer *l)
 {
-	struct budget u = { .b = b, .l = l, .ocb = rvl_div_up(l->p.m, b->tm) };
+	struct budget u = { .b = b,
+			    .l = l,
+			    .ratio = b->tm / b->tn,
+			    .ocb = rvl_div_up(l->p.m, b->tm),
+			    .oh = l->e.pool ? l->out.v.h : l->p.oh,
+			    .ow = l->e.pool ? l->out.v.w : l->p.ow };
 
 	l->mode->nest(b, l, &u.nest);
 	count_blocks(&u);
+	return u;
+}
+
+uint64_t rvl_array_time(const struct rivulet_board *b, const struct rvl_layer *l)
+{
+	struct budget u = whole_layer(b, l);
+
 	return l->mode->array(b, l, l->in.v.n * l->p.oh * l->p.ow * u.nest.kh * u.nest.kw * u.icb_sum *
 					 l->p.terms);
+}
+
+int64_t rvl_resident_words(const struct rivulet_board *b, const struct rvl_layer *l)
+{
+	struct budget u = whole_layer(b, l);
+
+	return u.icb_sum * u.nest.kh * u.nest.kw * l->p.terms * u.nest.block_words +
+	       u.ocb * rvl_div_up(b->tm * 8, RIVULET_WGT_WORD) + rvl_epilogue_words(l);
+}
+
+struct rvl_busy rvl_layer_busy(const struct rivulet_board *b, const struct rvl_layer *l)
+{
+	struct budget u = whole_layer(b, l);
+	struct load d = loads_of(&u, &l->t, rvl_ocgroups(b, l, l->t.og, NULL));
+	struct busy e = busy_of(&u, &l->t, &d);
+
+	return (struct rvl_busy){ e.array, e.alu, e.in + e.out };
 }
 
 /* The array's work and every byte moved once. */
@@ -552,22 +581,15 @@ static uint64_t lower_bound(const struct budget *u)
 static void run_search(const struct rivulet_board *b, struct rvl_layer *l,
 		       const struct rvl_room *room, struct search *s)
 {
-	s->u = (struct budget){ .b = b,
-				.l = l,
-				.inp = room->inp,
-				.wgt = room->wgt - rvl_epilogue_words(l),
-				.acc = room->acc,
-				.th = room->th,
-				.rows = l->from || l->to,
-				.ratio = b->tm / b->tn,
-				.ocb = rvl_div_up(l->p.m, b->tm),
-				.oh = l->e.pool ? l->out.v.h : l->p.oh,
-				.ow = l->e.pool ? l->out.v.w : l->p.ow };
 	if (l->p.macs > MAX_MACS || b->tm * b->tn % RIVULET_WGT_WORD ||
 	    b->tm * 8 % RIVULET_WGT_WORD)
 		return;
-	l->mode->nest(b, l, &s->u.nest);
-	count_blocks(&s->u);
+	s->u = whole_layer(b, l);
+	s->u.inp = room->inp;
+	s->u.wgt = room->wgt - rvl_epilogue_words(l);
+	s->u.acc = room->acc;
+	s->u.th = room->th;
+	s->u.rows = l->from || l->to;
 	s->bound = lower_bound(&s->u);
 	search_conv(s);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "bench/nets.h"
+#include "files.h"
 #include "graph/interp.h"
 #include "prog_exec.h"
 #include "program/program.h"
@@ -207,12 +208,13 @@ static void find_loads(const struct qg *q, const struct rivulet_compile_options 
  * Proves that the weights of at least @layers layers load before CONV instructions of the layer
  * before, which they follow without it, and that no weights load later.
  */
-static void load_earlier(const struct qg *q, const struct rivulet_compile_options *off, uint32_t layers)
+static void load_earlier(const struct qg *q, const struct rivulet_compile_options *on,
+			 const struct rivulet_compile_options *off, uint32_t layers)
 {
 	static struct first_loads with, without;
 	uint32_t earlier = 0;
 
-	find_loads(q, NULL, &with);
+	find_loads(q, on, &with);
 	find_loads(q, off, &without);
 	ck_assert_uint_eq(with.convs, without.convs);
 	ck_assert_uint_eq(with.n, without.n);
@@ -229,11 +231,14 @@ static void load_earlier(const struct qg *q, const struct rivulet_compile_option
 	ck_assert(layers || !earlier);
 }
 
-/* Weights that load before the last tiles of the layer before: the same bits, in fewer cycles. */
+/*
+ * Weights that load before the last tiles of the layer before: the same bits, in fewer cycles. The
+ * layers of a cascade load their weights at the same time, so there is none here.
+ */
 START_TEST(weights_load_ahead)
 {
-	const struct rivulet_compile_options off = { .no_prefetch = true };
-	uint64_t wait[2] = { 0, 0 };
+	const struct rivulet_compile_options on = { .no_cascade = true };
+	const struct rivulet_compile_options off = { .no_cascade = true, .no_prefetch = true };
 	uint32_t layers = 0;
 	char err[256];
 
@@ -247,24 +252,115 @@ START_TEST(weights_load_ahead)
 
 		make_chain(&q, seed);
 		interpret(&q, &io);
-		for (int on = 0; on < 2; on++) {
-			run(&q, on ? NULL : &off, &io, &e);
+		for (int i = 0; i < 2; i++) {
+			run(&q, i ? &on : &off, &io, &e);
 			ck_assert_uint_eq(e.n_segments, 1);
-			cycles[on] = cycles_of(&e);
-			wait[on] += e.segments[0].weight_wait;
+			cycles[i] = cycles_of(&e);
 			n = e.prefetches;
-			ck_assert(on || !n);
+			ck_assert(i || !n);
 			rivulet_explain_free(&e);
 		}
 		ck_assert_msg(n ? cycles[1] < cycles[0] : cycles[1] == cycles[0],
 			      "seed %" PRIu64 ": %" PRIu64 " cycles in place of %" PRIu64, seed,
 			      cycles[1], cycles[0]);
-		load_earlier(&q, &off, n);
+		load_earlier(&q, &on, &off, n);
 		layers += n;
 		finish_test(&q, &io);
 	}
 	ck_assert_uint_ge(layers, 3);
-	ck_assert_uint_lt(wait[1], wait[0]);
+}
+END_TEST
+
+/* An inverted residual block: 1x1, depthwise, 1x1, and the sum with its operand. */
+static void make_block(struct qg *q, int64_t channels, int64_t side)
+{
+	int64_t inner = 6 * channels;
+	struct rvl_tensor *x, *y;
+
+	qg_open(q, channels);
+	x = qg_tensor(q, "x", RVL_TYPE_U8, (struct rvl_shape){ 4, { 1, channels, side, side } },
+		      0.02f, 100);
+	qg_input(q, x);
+	x = conv(q, x, channels, 1, 1, 1);
+	y = conv(q, x, inner, 1, 1, 1);
+	y = conv(q, y, inner, 3, 1, inner);
+	qg_output(q, add(q, conv(q, y, channels, 1, 1, 1), x));
+}
+
+/*
+ * A block whose inner values are larger than INP is one cascade: neither of them is moved, so that
+ * fewer cycles pass than with all in memory, and the results are the same bits.
+ */
+START_TEST(block_is_one_cascade)
+{
+	const struct rivulet_compile_options off = { .no_cascade = true };
+	struct rivulet_explain with, without;
+	struct io io = { 0 };
+	char err[256];
+	struct qg q;
+
+	ck_assert_msg(!rivulet_board_load(&board, "zu3eg-256", err, sizeof(err)), "%s", err);
+	make_block(&q, 24, 56);
+	interpret(&q, &io);
+	run(&q, NULL, &io, &with);
+	run(&q, &off, &io, &without);
+	ck_assert_uint_ge(with.cascades, 2);
+	ck_assert_uint_eq(without.cascades, 0);
+	ck_assert_uint_eq(with.rows[1].write_bytes, 0);
+	ck_assert_uint_eq(with.rows[2].write_bytes, 0);
+	ck_assert_int_ge(with.cascade_bytes, 4 * 144 * 56 * 56);
+	ck_assert_uint_lt(cycles_of(&with), cycles_of(&without));
+	rivulet_explain_free(&with);
+	rivulet_explain_free(&without);
+	finish_test(&q, &io);
+}
+END_TEST
+
+static uint64_t model_cycles(const char *name, const char *on,
+			     const struct rivulet_compile_options *opt)
+{
+	struct rivulet_explain e;
+	struct rivulet_board b;
+	struct rvl_err err = { "" };
+	uint64_t cycles;
+	char path[64];
+	void *onnx;
+	size_t size;
+
+	snprintf(path, sizeof(path), "models/%s.onnx", name);
+	onnx = read_file(path, &size);
+	ck_assert_msg(!rivulet_board_load(&b, on, err.msg, sizeof(err.msg)), "%s", err.msg);
+	ck_assert_msg(!rivulet_explain_model(onnx, size, &b, opt, &e, &err), "%s", err.msg);
+	cycles = cycles_of(&e);
+	rivulet_explain_free(&e);
+	free(onnx);
+	return cycles;
+}
+
+/* No model of models/ is slower than with a choice of the planner excluded. */
+START_TEST(choices_never_cost)
+{
+	static const char *const models[] = { "lenet", "lenet20", "lenet540", "mlp", "mlp20",
+					      "resnet" };
+	static const char *const boards[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256" };
+	static const struct rivulet_compile_options without[] = {
+		{ .without_modes = 1u << RIVULET_MODE_SPARSE },
+		{ .no_cascade = true },
+		{ .no_prefetch = true },
+		{ .without_modes = 1u << RIVULET_MODE_SPARSE, .no_cascade = true },
+	};
+
+	for (size_t m = 0; m < sizeof(models) / sizeof(models[0]); m++) {
+		uint64_t all = model_cycles(models[m], boards[_i], NULL);
+
+		for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++) {
+			uint64_t less = model_cycles(models[m], boards[_i], &without[i]);
+
+			ck_assert_msg(all <= less,
+				      "%s on %s: %" PRIu64 " cycles, %" PRIu64 " without choice %zu",
+				      models[m], boards[_i], all, less, i);
+		}
+	}
 }
 END_TEST
 
@@ -276,5 +372,7 @@ int main(void)
 	tcase_add_test(t, plain_bytes_move_in_long_bursts);
 	tcase_add_test(t, views_cost_few_cycles);
 	tcase_add_test(t, weights_load_ahead);
+	tcase_add_test(t, block_is_one_cascade);
+	tcase_add_loop_test(t, choices_never_cost, 0, 3);
 	return run_suite(s);
 }

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How a cascade is cut. The height of the last layer's tiles determines the others: a producer's tile
+ * has the rows by which its consumer advances. Rings come first; the rest of INP is for the operand
+ * of the first layer, results and second operands. Weights that stay in WGT for all tiles are moved
+ * once; where not all fit, the plans of WGT differ in which layers' weights stay.
+ */
+#include "npu/chain.h"
+#include "npu/stream.h"
+#include "rivulet_footprint.h"
+
+/* WGT words that are kept for each layer until it is cut. */
+struct share {
+	int64_t words[RVL_CHAIN];
+};
+
+/* Rows of the value by which the consumer's tiles of @th rows advance. */
+static int64_t rows_per_tile(const struct rvl_layer *l, int64_t th)
+{
+	int64_t rows = th * l->p.win.sy * (l->e.pool ? l->e.pwin.sy : 1);
+
+	return rvl_clamp(rows, 1, l->in.v.h);
+}
+
+/*
+ * Rows that the ring between layers @a and @b must have: for each tile of @b, from the first that it
+ * reads to the last that the producer's tiles make to cover it, and those of the tiles ahead.
+ */
+static int64_t rows_needed(const struct rvl_layer *a, const struct rvl_layer *b, int64_t lead)
+{
+	int64_t th = a->t.th, most = 0;
+
+	for (int64_t y = 0; y < b->out.v.h; y += b->t.th) {
+		int64_t rows[2];
+
+		rvl_rows_read(b, y, rvl_min(b->t.th, b->out.v.h - y), rows);
+		most = rvl_max(most, rvl_div_up(rows[1], th) * th - rows[0]);
+	}
+	return rvl_div_up(most, th) * th + lead * th;
+}
+
+static int64_t size_rings(const struct rivulet_board *b, struct rvl_chain *c, int64_t lead)
+{
+	int64_t words = 0;
+
+	for (uint32_t i = 0; i + 1 < c->n; i++) {
+		const struct rvl_layer *l = &c->l[i];
+		struct rvl_ring *r = &c->ring[i];
+
+		r->width = l->out.v.w;
+		r->blocks = rvl_div_up(l->p.m, b->tm) * (b->tm / b->tn);
+		r->image = rvl_div_up(l->out.v.h, l->t.th) * l->t.th;
+		r->rows = rvl_min(rows_needed(l, &c->l[i + 1], lead), r->image * l->out.v.n);
+		words += rvl_ring_words(r);
+	}
+	return words;
+}
+
+static void link_rings(struct rvl_chain *c)
+{
+	for (uint32_t i = 0; i < c->n; i++) {
+		c->l[i].from = i ? &c->ring[i - 1] : NULL;
+		c->l[i].to = i + 1 < c->n ? &c->ring[i] : NULL;
+	}
+}
+
+static bool fits(const struct rivulet_board *b, const struct rvl_chain *c, int64_t rings)
+{
+	struct rvl_words3 sum = { .mem[RIVULET_MEM_INP] = rings };
+
+	for (uint32_t i = 0; i < c->n; i++) {
+		struct rvl_words3 w = rvl_layer_words(&c->l[i]);
+
+		for (int m = 0; m < RIVULET_MEMS; m++)
+			sum.mem[m] += w.mem[m];
+	}
+	for (int m = 0; m < RIVULET_MEMS; m++)
+		if (sum.mem[m] > rivulet_mem_words(b, m))
+			return false;
+	return true;
+}
+
+/* The engines overlap; the port and the ALU are seldom busy to the last cycle. */
+static uint64_t estimate(const struct rivulet_board *b, const struct rvl_chain *c)
+{
+	struct rvl_busy sum = { 0 };
+
+	for (uint32_t i = 0; i < c->n; i++) {
+		struct rvl_busy e = rvl_layer_busy(b, &c->l[i]);
+
+		sum.array += e.array;
+		sum.alu += e.alu;
+		sum.port += e.port;
+	}
+	return rvl_max(rvl_max(sum.array, sum.alu), sum.port) + (sum.array + sum.alu + sum.port) / 8;
+}
+
+static void keep(struct rvl_chain_cuts *cuts, const struct rvl_chain *c)
+{
+	uint32_t at = cuts->n;
+
+	for (uint32_t i = 0; i < cuts->n; i++)
+		if (cuts->cut[i].cost == c->cost)
+			return;
+	while (at && cuts->cut[at - 1].cost > c->cost)
+		at--;
+	if (at == cuts->most)
+		return;
+	if (cuts->n < cuts->most)
+		cuts->n++;
+	for (uint32_t i = cuts->n - 1; i > at; i--)
+		cuts->cut[i] = cuts->cut[i - 1];
+	cuts->cut[at] = *c;
+}
+
+/*
+ * Cuts the layers from the last on, whose tiles have at most @th rows; what one does not take is there
+ * for those before it.
+ */
+static bool cut_layers(const struct rivulet_board *b, struct rvl_chain *c, int64_t th, int64_t inp,
+		       const struct share *share)
+{
+	int64_t wgt = rivulet_mem_words(b, RIVULET_MEM_WGT);
+
+	for (uint32_t i = 0; i < c->n; i++)
+		wgt -= share->words[i];
+	for (uint32_t i = c->n; i-- > 0; th = rows_per_tile(&c->l[i], c->l[i].t.th)) {
+		struct rvl_room room = { .inp = i ? inp / 2 : inp,
+					 .wgt = wgt += share->words[i],
+					 .acc = rivulet_mem_words(b, RIVULET_MEM_ACC),
+					 .th = th };
+		struct rvl_words3 used;
+
+		if (room.inp < 0 || room.wgt <= 0 || !rvl_tile_within(b, &c->l[i], &room))
+			return false;
+		used = rvl_layer_words(&c->l[i]);
+		inp -= used.mem[RIVULET_MEM_INP];
+		wgt -= used.mem[RIVULET_MEM_WGT];
+	}
+	return true;
+}
+
+static void set_heights(struct rvl_chain *c, int64_t th)
+{
+	for (uint32_t i = c->n; i-- > 0; th = rows_per_tile(&c->l[i], th))
+		c->l[i].t.th = th;
+}
+
+static void try_cut(const struct rivulet_board *b, const struct rvl_chain *form, int64_t th,
+		    int64_t lead, const struct share *share, struct rvl_chain_cuts *cuts)
+{
+	struct rvl_chain c = *form;
+	int64_t rings;
+
+	link_rings(&c);
+	set_heights(&c, th);
+	rings = size_rings(b, &c, lead);
+	if (!cut_layers(b, &c, th, rivulet_mem_words(b, RIVULET_MEM_INP) - rings, share))
+		return;
+	rings = size_rings(b, &c, lead);
+	if (!fits(b, &c, rings))
+		return;
+	c.cost = estimate(b, &c);
+	keep(cuts, &c);
+}
+
+/* ---- plans of WGT ---- */
+
+#define PLANS 3
+
+/* Keeps the words of layers in WGT, the smallest or the largest first, while there are enough. */
+static uint32_t keep_resident(const struct rvl_chain *c, const struct share *need, bool largest,
+			      struct share *s, int64_t *left)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t turn = 0; turn < c->n; turn++) {
+		uint32_t at = c->n;
+
+		for (uint32_t i = 0; i < c->n; i++)
+			if (!(kept >> i & 1) && (at == c->n || (need->words[i] > need->words[at]) == largest))
+				at = i;
+		if (need->words[at] > *left * 3 / 4)
+			break;
+		kept |= 1u << at;
+		s->words[at] = need->words[at];
+		*left -= need->words[at];
+	}
+	return kept;
+}
+
+/* All that fit stay, the smallest first or the largest first; or each layer has an equal part. */
+static struct share plan(const struct rivulet_board *b, const struct rvl_chain *c,
+			 const struct share *need, uint32_t number)
+{
+	int64_t left = rivulet_mem_words(b, RIVULET_MEM_WGT);
+	uint32_t kept = 0, others = c->n;
+	struct share s = { { 0 } };
+
+	if (number < 2)
+		kept = keep_resident(c, need, number == 1, &s, &left);
+	others -= __builtin_popcount(kept);
+	for (uint32_t i = 0; i < c->n; i++)
+		if (!(kept >> i & 1))
+			s.words[i] = left / others;
+	return s;
+}
+
+static uint32_t plans_of(const struct rivulet_board *b, const struct rvl_chain *c, struct share *s)
+{
+	struct share need = { { 0 } };
+	int64_t sum = 0;
+
+	for (uint32_t i = 0; i < c->n; i++) {
+		need.words[i] = rvl_resident_words(b, &c->l[i]);
+		sum += need.words[i];
+	}
+	if (sum <= rivulet_mem_words(b, RIVULET_MEM_WGT)) {
+		*s = need;
+		return 1;
+	}
+	for (uint32_t i = 0; i < PLANS; i++)
+		s[i] = plan(b, c, &need, i);
+	return PLANS;
+}
+
+void rvl_chain_search(const struct rivulet_board *b, const struct rvl_chain *form,
+		      struct rvl_chain_cuts *cuts)
+{
+	struct share share[PLANS];
+	uint32_t plans = plans_of(b, form, share);
+
+	for (int64_t th = form->l[form->n - 1].out.v.h;; th = (th + 1) / 2) {
+		for (uint32_t i = 0; i < plans; i++)
+			for (int64_t lead = 0; lead < 2; lead++)
+				try_cut(b, form, th, lead, &share[i], cuts);
+		if (th == 1)
+			return;
+	}
+}
+
+void rvl_chain_use(const struct rvl_chain *c, struct rvl_layer *const *l, struct rvl_ring *ring)
+{
+	for (uint32_t i = 0; i < c->n; i++) {
+		ring[i] = c->ring[i];
+		*l[i] = c->l[i];
+		l[i]->from = i ? &ring[i - 1] : NULL;
+		l[i]->to = i + 1 < c->n ? &ring[i] : NULL;
+	}
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whose tile of a cascade is emitted next. A tile can be emitted when the rows that it reads are made,
+ * and when the rows that it makes overwrite none that are still read. Of several such tiles the one is
+ * chosen that delays the array least, by a clock of CONV, ALU and the halves of ACC between them. Tiles
+ * that keep the ALU busy for long alternate with those that keep the array busy, so that neither waits
+ * for the other.
+ */
+#include "npu/stream.h"
+#include "rivulet_cost.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define NEVER INT64_MAX
+
+struct member {
+	struct rvl_emission *e;
+	int64_t array, alu; /* cycles of a tile and group of output blocks, on average */
+	uint64_t groups;    /* of output blocks of a tile */
+	int64_t *done;	    /* when the ALU has drained them, by number */
+};
+
+struct rvl_turns {
+	struct rvl_stream *s;
+	uint32_t n;
+	int64_t conv, alu; /* when they are idle */
+	int64_t half[2];   /* when the halves of ACC are drained */
+	uint32_t turn;
+	struct member m[];
+};
+
+static int add_member(struct rvl_turns *t, struct rvl_emission *e)
+{
+	struct member *m = &t->m[t->n++];
+	const struct rvl_ring *r = e->l->to;
+	int64_t count = e->count ? e->count : 1;
+
+	m->e = e;
+	m->groups = r ? count / (e->l->out.v.n * (r->image / e->l->t.th)) : 1;
+	m->done = calloc(count, sizeof(*m->done));
+	if (e->l->mode) {
+		struct rvl_busy busy = rvl_layer_busy(e->s->board, e->l);
+
+		m->array = busy.array / count;
+		m->alu = busy.alu / count;
+	}
+	return m->done ? 0 : -ENOMEM;
+}
+
+struct rvl_turns *rvl_turns_free(struct rvl_turns *t)
+{
+	for (uint32_t i = 0; t && i < t->n; i++)
+		free(t->m[i].done);
+	free(t);
+	return NULL;
+}
+
+struct rvl_turns *rvl_turns_new(struct rvl_emission *const *e, uint32_t n)
+{
+	struct rvl_turns *t = calloc(1, sizeof(*t) + n * sizeof(t->m[0]));
+	int rc = t ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; i < n && !rc; i++)
+		rc = add_member(t, e[i]);
+	if (rc)
+		return rvl_turns_free(t);
+	t->s = e[0]->s;
+	return t;
+}
+
+static bool has_room(const struct rvl_turns *t, uint32_t i)
+{
+	const struct rvl_emission *e = t->m[i].e, *reader;
+	const struct rvl_ring *r = e->l->to;
+	int64_t rows[2];
+
+	if (!r)
+		return true;
+	reader = t->m[i + 1].e;
+	if (reader->at == reader->count)
+		return true;
+	reader->reads(reader, rows);
+	return e->made(e) + e->l->t.th - r->rows <= rows[0];
+}
+
+/* When the operand of the next tile of member @i is there; NEVER where it is not made yet. */
+static int64_t operand_at(const struct rvl_turns *t, uint32_t i)
+{
+	const struct member *p = &t->m[i ? i - 1 : 0];
+	const struct rvl_emission *e = t->m[i].e;
+	int64_t rows[2];
+
+	if (!i)
+		return 0;
+	e->reads(e, rows);
+	if (p->e->made(p->e) < rows[1])
+		return NEVER;
+	return p->done[((rows[1] - 1) / p->e->l->t.th + 1) * p->groups - 1];
+}
+
+/* The cycle in which the array could begin the next tile of member @i, or NEVER. */
+static int64_t start_of(const struct rvl_turns *t, uint32_t i)
+{
+	int64_t at;
+
+	if (t->m[i].e->at == t->m[i].e->count || !has_room(t, i))
+		return NEVER;
+	at = operand_at(t, i);
+	return at == NEVER ? NEVER : rvl_max(rvl_max(t->conv, t->half[t->turn % 2]), at);
+}
+
+/* By which a tile lengthens what the ALU has to do behind the array, as it is best now. */
+static int64_t merit(const struct rvl_turns *t, uint32_t i)
+{
+	int64_t gain = t->m[i].alu - t->m[i].array;
+
+	return t->alu > t->conv ? -gain : gain;
+}
+
+static uint32_t choose(const struct rvl_turns *t)
+{
+	int64_t least = NEVER, best = 0;
+	uint32_t chosen = t->n;
+
+	for (uint32_t i = t->n; i-- > 0;) {
+		int64_t at = start_of(t, i), gain = merit(t, i);
+
+		if (at > least || (at == least && gain <= best) || at == NEVER)
+			continue;
+		least = at;
+		best = gain;
+		chosen = i;
+	}
+	return chosen;
+}
+
+static void advance_clock(struct rvl_turns *t, uint32_t i)
+{
+	struct member *m = &t->m[i];
+
+	t->conv = start_of(t, i) + m->array;
+	t->alu = rvl_max(t->alu, t->conv) + m->alu;
+	t->half[t->turn++ % 2] = t->alu;
+	m->done[m->e->at] = t->alu;
+}
+
+void rvl_turns_next(struct rvl_turns *t)
+{
+	uint32_t i = t->n > 1 ? choose(t) : 0;
+
+	if (i == t->n) {
+		t->s->rc = rvl_fail(t->s->err, -EINVAL,
+				    "internal: layer %u needs more rows than its ring has",
+				    t->m[i - 1].e->layer);
+		return;
+	}
+	if (t->n > 1)
+		advance_clock(t, i);
+	rvl_emission_next(t->m[i].e);
+}
