@@ -300,6 +300,7 @@ START_TEST(block_is_one_cascade)
 	struct qg q;
 
 	ck_assert_msg(!rivulet_board_load(&board, "zu3eg-256", err, sizeof(err)), "%s", err);
+	board.port_bytes = 4; /* the port bounds the layers in memory */
 	make_block(&q, 24, 56);
 	interpret(&q, &io);
 	run(&q, NULL, &io, &with);
