@@ -23,6 +23,7 @@ import collections
 import hashlib
 import json
 import multiprocessing
+import multiprocessing.connection
 import os
 import select
 import struct
@@ -44,7 +45,7 @@ import ops_net  # noqa: E402,F401
 import ops_quant  # noqa: E402,F401
 from reduce import reduce_model  # noqa: E402
 
-BOARDS = ("zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64")
+BOARDS = ("zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64", "dense-16x16", "zcu102-binary")
 INTERPRETED, CPU, NPU, NPU_COPIES = range(4)
 HOW = ("interpreter", "cpu", "npu", "npu without views")
 SPARSE = 1 << 1  # of the modes of CONV
@@ -350,20 +351,73 @@ def keep(case, runner, how, board, folder, seed):
 
 # ---- many ----
 
-WORKER = {}
+def check_chunks(pipe, runner, folder, dtypes):
+    """A worker: takes chunks as (seeds, seeds to leave out), and says which seed it is at."""
+    runner = Runner(runner, dtypes)
+    while True:
+        seeds, aborted = pipe.recv()
+        total = collections.Counter(aborted=len(aborted))
+        lines = [f"# graph {seed}: onnxruntime aborts" for seed in aborted]
+        for seed in seeds:
+            pipe.send(seed)
+            record, more = check_seed(seed, runner, folder) if seed not in aborted else ({}, [])
+            total.update(record)
+            lines += more
+        pipe.send((seeds[0], dict(total), lines))
 
 
-def begin(runner, folder, dtypes):
-    WORKER["runner"], WORKER["folder"] = Runner(runner, dtypes), folder
+class Worker:
+    """A process that checks chunks. onnxruntime aborts at some graphs, which ends the process."""
+
+    def __init__(self, args):
+        self.args, self.process, self.pipe, self.chunk = args, None, None, None
+
+    def give(self, chunk):
+        self.chunk, self.aborted, self.seed = chunk, [], None
+        self._send()
+
+    def _send(self):
+        if self.process is None:
+            self.pipe, other = multiprocessing.Pipe()
+            self.process = multiprocessing.Process(target=check_chunks, daemon=True, args=(
+                other, self.args.runner, self.args.folder, self.args.dtypes))
+            self.process.start()
+            other.close()
+        self.pipe.send((self.chunk, self.aborted))
+
+    def answer(self):
+        """The results of the chunk, or None. A process that ended starts again and leaves its graph out."""
+        try:
+            got = self.pipe.recv()
+        except EOFError:
+            self.process.join()
+            self.process = None
+            if self.seed is None or self.seed in self.aborted:
+                raise RuntimeError(f"the worker for graphs {self.chunk[0]} to {self.chunk[-1]} ends") from None
+            self.aborted.append(self.seed)
+            self._send()
+            return None
+        if isinstance(got, tuple):
+            self.chunk = None
+            return got
+        self.seed = got
+        return None
 
 
-def check_chunk(seeds):
-    total, lines = collections.Counter(), []
-    for seed in seeds:
-        record, more = check_seed(seed, WORKER["runner"], WORKER["folder"])
-        total.update(record)
-        lines += more
-    return seeds[0], dict(total), lines
+def results(args, chunks):
+    """(first seed, record, lines) of each chunk, in the order in which they are finished."""
+    workers, chunks = [Worker(args) for _ in range(args.jobs)], iter(chunks)
+    while True:
+        for worker in workers:
+            if worker.chunk is None and (chunk := next(chunks, None)):
+                worker.give(chunk)
+        busy = {worker.pipe: worker for worker in workers if worker.chunk}
+        if not busy:
+            return
+        for pipe in multiprocessing.connection.wait(list(busy)):
+            got = busy[pipe].answer()
+            if got:
+                yield got
 
 
 def version_of(runner):
@@ -392,8 +446,8 @@ def run(args):
                     print("\n".join(lines), end="\n" if lines else "")
     chunks = [list(range(s, min(s + CHUNK, args.seed + args.count))) for s in range(args.seed, args.seed + args.count, CHUNK)]
     chunks = [c for c in chunks if c[0] not in done]
-    with multiprocessing.Pool(args.jobs, begin, (args.runner, args.folder, args.dtypes)) as pool, open(journal, "a", encoding="utf-8") as f:
-        for first, record, lines in pool.imap_unordered(check_chunk, chunks):
+    with open(journal, "a", encoding="utf-8") as f:
+        for first, record, lines in results(args, chunks):
             f.write(json.dumps([first, record, lines]) + "\n")
             f.flush()
             total.update(record)
@@ -446,6 +500,7 @@ def main():
     print(f"figure graphs.sparse {total['sparse']} graphs")
     print(f"figure graphs.sensitive {total['sensitive']} graphs")
     print(f"figure graphs.unlike {total['unlike']} graphs")
+    print(f"figure graphs.aborted {total['aborted']} graphs")
     print(f"figure graphs.operators {sum(k.startswith('op ') for k in total)} operators")
     excused = excused_too_often(total)
     print("\n".join(excused), end="\n" if excused else "")

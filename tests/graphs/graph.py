@@ -113,6 +113,11 @@ class Graph:
             self.constants.append(tensor)
         return name
 
+    @staticmethod
+    def is_constant(value):
+        """Whether const() made it."""
+        return value.name.startswith("c")
+
     def ints(self, *values):
         return self.const(np.array(values, np.int64).reshape(-1))
 

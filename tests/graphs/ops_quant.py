@@ -247,8 +247,8 @@ def q_pool(g):
     x = picture(g)
     kind = g.choice(("MaxPool", "AveragePool", "GlobalAveragePool", "MaxPool"))
     quant = x.quant if kind == "MaxPool" else parameters(g, x.quant[0] * g.choice((1.0, g.rng.uniform(0.5, 1.1))))
-    # onnxruntime 1.31 fuses no mean of opset 22.
-    slack = int(g.opset >= 22 and kind != "MaxPool")
+    # onnxruntime 1.31 fuses no mean of opset 22, and folds that of a constant in float.
+    slack = int((g.opset >= 22 or g.is_constant(x)) and kind != "MaxPool")
     if kind == "GlobalAveragePool":
         name, = g.node(kind, [dequantise(g, x)])
         return quantise(g, name, x.shape[:2] + (1, 1), quant, slack)
