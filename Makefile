@@ -14,7 +14,7 @@
 #   Tests that make check does not run: check-int8 check-float check-cycles check-onnx-newest
 #   check-microsoft check-compile check-large check-quantised check-quantised-operators check-graphs
 #   check-real check-headers check-render check-arm64 check-kexec check-debug fuzz fuzz-ioctl
-#   check-repairs coverage mutants mutants-kmod.
+#   check-reconstruct check-repairs coverage mutants mutants-kmod.
 #   Benches and experiments: demo-battery bench-npu bench-views bench-layouts bench-sc eval-sc
 #   bench-driver bench-switch bench-policy bench-rrsc bench-cpu bench-float.
 #

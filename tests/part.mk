@@ -22,6 +22,7 @@ include tests/fuzz/part.mk
 include tests/graphs/part.mk
 $(eval $(call unit_test,isa_check,compiler sim uapi,-lm))
 $(eval $(call unit_test,sparse,compiler kernels sim uapi,-lm))
+$(eval $(call unit_test,reconstruct,compiler kernels sim uapi,-lm -lnettle))
 $(eval $(call unit_test,proto,uapi,))
 $(eval $(call unit_test,config,daemon policy uapi,$(DAEMON_LIBS)))
 $(eval $(call unit_test,policy,policy uapi,-lm))
@@ -167,6 +168,9 @@ bench-switch:
 # The share of the device that a user has beside floods, which check-attacks runs, too.
 CPPFLAGS_tests_attacks_share := -Itests/unit
 $(eval $(call program,tests/check_share,tests/attacks/share.c,$(DAEMON_STATIC),$(DAEMON_LIBS) $(CHECK_LIBS)))
+.PHONY: check-reconstruct
+check-reconstruct: $(BUILD)/unit/test_reconstruct # 1,000 random graphs with float consumers
+	@RIVULET_GRAPHS=$(or $(N),1000) RIVULET_BOARD_PATH=sim/boards $<
 .PHONY: check-share check-attacks
 check-share: $(BUILD)/tests/check_share
 	@$<

@@ -172,6 +172,7 @@ struct rvl_graph {
 	 * (average.c; docs/numerics.md, 4).
 	 */
 	bool npu_average_pool;
+	bool reconstruct;		/* float consumers evict no operator from the NPU: reconstruct.c */
 	uint32_t sc_longest;		/* longest stream of any variant; 0: none */
 	/* pools tried for exactness; limited, because a trial takes long */
 	uint32_t average_tries;

@@ -96,15 +96,21 @@ static const char *dynamic_scales(struct rvl_graph *g, const struct rvl_node *n)
 /* Why a float operator was not fused: looks for the quantisation around it. */
 static const char *float_operator(struct rvl_graph *g, const struct rvl_node *n)
 {
+	bool is_product = rvl_op_traits(n->op) & RVL_TRAIT_PRODUCT;
+
 	for (uint32_t i = 0; i < n->n_in && i < 2; i++) {
 		const struct rvl_tensor *t = n->in[i];
 
-		if (t && (!t->producer || t->producer->op != RVL_OP_DEQUANTIZE))
+		if (t && !t->data && (!t->producer || t->producer->op != RVL_OP_DEQUANTIZE))
 			return rvl_graph_printf(g, "float: its input '%.80s' is not quantised",
 						t->name);
 	}
-	if (!n->out[0]->n_users || n->out[0]->users[0]->op != RVL_OP_QUANTIZE)
+	if (!n->out[0]->n_users)
 		return "float: its result is not quantised";
+	if (n->out[0]->users[0]->op != RVL_OP_QUANTIZE)
+		return rvl_graph_printf(g, "float: '%.80s' reads its result, which is not quantised%s",
+					n->out[0]->users[0]->name,
+					is_product ? "; --calibrate finds a scale" : "");
 	return "float: scales or operands around it do not allow integers";
 }
 

@@ -9,26 +9,12 @@
 #include "pass/passes.h"
 #include "qmath.h"
 
-static bool per_tensor(const struct rvl_node *q)
-{
-	return q->in[1] && rvl_shape_count(&q->in[1]->shape) == 1;
-}
-
-/* Whether the scale is constant and positive. A scale that a run computes may reverse the order. */
-static bool positive_scale(const struct rvl_node *q)
-{
-	float s;
-
-	return per_tensor(q) && rvl_const_f32(q->in[1], &s) && s > 0 && isfinite(s) &&
-	       (q->n_in < 3 || !q->in[2] || q->in[2]->data);
-}
-
 /* The per-channel axis of a DequantizeLinear behind a transpose; false if there is none. */
 static bool moved_axis(const struct rvl_node *dq, const struct rvl_node *n, int32_t *axis)
 {
 	*axis = dq->attr.axis;
-	if (per_tensor(dq))
-		return positive_scale(dq);
+	if (rvl_shape_count(&dq->in[1]->shape) == 1)
+		return rvl_scale_is_constant(dq);
 	if (n->op != RVL_OP_TRANSPOSE || !dq->in[1]->data)
 		return false;
 	for (int i = 0; i < n->attr.perm_rank; i++) {
@@ -40,19 +26,6 @@ static bool moved_axis(const struct rvl_node *dq, const struct rvl_node *n, int3
 	return false;
 }
 
-/* The scale and zero point of a node with positive_scale(). */
-static float scale_of(const struct rvl_node *q)
-{
-	return *(const float *)q->in[1]->data;
-}
-
-static int32_t zero_of(const struct rvl_node *q)
-{
-	const struct rvl_tensor *z = q->n_in > 2 ? q->in[2] : NULL;
-
-	return z ? rvl_ld8(z->data, 0, z->type == RVL_TYPE_U8) : 0;
-}
-
 /* ---- what a Pad adds ---- */
 
 /* The byte that QuantizeLinear makes of the padded value, as input 2 of the Pad. */
@@ -61,7 +34,7 @@ static int pad_with_byte(struct rvl_graph *g, struct rvl_node *pad, float value,
 {
 	const struct rvl_shape scalar = { .rank = 0 };
 	bool u8 = type == RVL_TYPE_U8;
-	uint8_t byte = (uint8_t)rvl_quantize(value, scale_of(q), zero_of(q), rvl_qmin(u8), rvl_qmax(u8));
+	uint8_t byte = (uint8_t)rvl_quantize(value, rvl_scale_of(q), rvl_zero_of(q), rvl_qmin(u8), rvl_qmax(u8));
 	struct rvl_tensor *t;
 	int rc = rvl_tensor_const(g, NULL, type, &scalar, &byte, &t, err);
 
@@ -78,32 +51,13 @@ static bool has_byte(float value, const struct rvl_node *dq)
 	bool u8 = dq->in[0]->type == RVL_TYPE_U8;
 	int32_t q;
 
-	if (!positive_scale(dq))
+	if (!rvl_scale_is_constant(dq))
 		return false;
-	q = rvl_quantize(value, scale_of(dq), zero_of(dq), rvl_qmin(u8), rvl_qmax(u8));
-	return rvl_dequantize(q, scale_of(dq), zero_of(dq)) == value;
+	q = rvl_quantize(value, rvl_scale_of(dq), rvl_zero_of(dq), rvl_qmin(u8), rvl_qmax(u8));
+	return rvl_dequantize(q, rvl_scale_of(dq), rvl_zero_of(dq)) == value;
 }
 
 /* ---- operators with one operand ---- */
-
-/* The DequantizeLinear of @bytes into @y, like @dq. */
-static int dequantise_as(struct rvl_graph *g, const struct rvl_node *dq, struct rvl_tensor *bytes,
-			 int32_t axis, struct rvl_tensor *y, struct rvl_err *err)
-{
-	struct rvl_node *after;
-	int rc = rvl_node_new(g, RVL_OP_DEQUANTIZE, NULL, &after, err);
-
-	if (rc)
-		return rc;
-	after->attr = dq->attr;
-	after->attr.axis = axis;
-	rc = rvl_node_set_in(g, after, 0, bytes, err);
-	for (uint32_t i = 1; i < dq->n_in && !rc; i++)
-		rc = rvl_node_set_in(g, after, i, dq->in[i], err);
-	if (!rc)
-		rvl_node_set_out(after, 0, y);
-	return rc;
-}
 
 /* Output @k of @n becomes bytes, which a DequantizeLinear makes what it was. */
 static int bytes_out(struct rvl_graph *g, struct rvl_node *n, uint32_t k, const struct rvl_node *dq,
@@ -116,7 +70,7 @@ static int bytes_out(struct rvl_graph *g, struct rvl_node *n, uint32_t k, const 
 		return rc;
 	moved->type = dq->in[0]->type;
 	rvl_node_set_out(n, k, moved);
-	return dequantise_as(g, dq, moved, axis, y, err);
+	return rvl_dequantise_as(g, dq, moved, axis, y, err);
 }
 
 /* x -> DQ -> n -> y becomes x -> n -> new -> DQ' -> y, for every output y. */
@@ -148,7 +102,7 @@ static struct rvl_node *quantised_by(const struct rvl_node *n)
 {
 	struct rvl_node *q = n->n_out == 1 ? rvl_only_user(n->out[0]) : NULL;
 
-	return q && q->op == RVL_OP_QUANTIZE && q->in[0] == n->out[0] && positive_scale(q) ? q : NULL;
+	return q && q->op == RVL_OP_QUANTIZE && q->in[0] == n->out[0] && rvl_scale_is_constant(q) ? q : NULL;
 }
 
 /* x -> n -> t -> Q -> y becomes x -> Q -> new -> n -> y. */
@@ -255,9 +209,9 @@ static bool same_bytes(const struct rvl_node *n)
 	for (uint32_t i = 0; i < n->n_in; i++) {
 		const struct rvl_node *b = n->in[i] ? n->in[i]->producer : NULL;
 
-		if (!b || b->op != RVL_OP_DEQUANTIZE || !positive_scale(b) ||
+		if (!b || b->op != RVL_OP_DEQUANTIZE || !rvl_scale_is_constant(b) ||
 		    b->in[0]->type == RVL_TYPE_S32 || b->in[0]->type != a->in[0]->type ||
-		    scale_of(b) != scale_of(a) || zero_of(b) != zero_of(a))
+		    rvl_scale_of(b) != rvl_scale_of(a) || rvl_zero_of(b) != rvl_zero_of(a))
 			return false;
 	}
 	return a != NULL;

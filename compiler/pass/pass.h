@@ -25,10 +25,33 @@ const float *rvl_const_vector(const struct rvl_tensor *t, int64_t n);
 int rvl_node_bypass(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err);
 
 /**
+ * Whether a QuantizeLinear or DequantizeLinear has one scale and zero point for the whole tensor, which
+ * are constant, and the scale positive. A scale that a run computes may reverse the order of values.
+ */
+bool rvl_scale_is_constant(const struct rvl_node *q);
+/** The two of such a node on bytes. */
+float rvl_scale_of(const struct rvl_node *q);
+int32_t rvl_zero_of(const struct rvl_node *q);
+
+/**
+ * Adds the DequantizeLinear of @bytes into @y with the scale and zero point of @like, a
+ * DequantizeLinear or QuantizeLinear.
+ */
+int rvl_dequantise_as(struct rvl_graph *g, const struct rvl_node *like, struct rvl_tensor *bytes,
+		      int32_t axis, struct rvl_tensor *y, struct rvl_err *err);
+
+/**
  * Whether every result is an element of input 0, so that results do not depend on scale or zero
  * point. The node may have several outputs, and other inputs that say which elements are taken.
  */
 bool rvl_op_moves(const struct rvl_node *n);
+
+/**
+ * Whether fusion would make the operator, whose operands are dequantised bytes, one between bytes if
+ * its result had a scale, which the model does not give it. Products only, and a BatchNormalization
+ * behind one.
+ */
+bool rvl_op_lacks_scale(const struct rvl_node *n);
 
 /** Whether every result is an element of one of the inputs, all of which are data. */
 bool rvl_op_joins(const struct rvl_node *n);

@@ -12,6 +12,7 @@ const struct rvl_pass rvl_passes[] = {
 	{ "fold", rvl_pass_fold },
 	{ "clean", rvl_pass_clean },
 	{ "fold-bn", rvl_pass_fold_bn },
+	{ "reconstruct", rvl_pass_reconstruct },
 	{ "commute", rvl_pass_commute },
 	{ "fold-moved", rvl_pass_fold },
 	{ "fuse", rvl_pass_fuse },

@@ -18,6 +18,12 @@ int rvl_pass_clean(struct rvl_graph *g, struct rvl_err *err);
  */
 int rvl_pass_fold_bn(struct rvl_graph *g, struct rvl_err *err);
 
+/**
+ * Inserts a QuantizeLinear and a DequantizeLinear behind results of which a consumer is not quantised,
+ * so that fusion and the NPU take the operator (rvl_graph.reconstruct).
+ */
+int rvl_pass_reconstruct(struct rvl_graph *g, struct rvl_err *err);
+
 /** Moves DequantizeLinear below, and QuantizeLinear above, operators that only move values. */
 int rvl_pass_commute(struct rvl_graph *g, struct rvl_err *err);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "pass/pass.h"
 
+#include "qmath.h"
 #include "rivulet_op.h"
 
 #include <string.h>
@@ -67,6 +68,45 @@ int rvl_node_bypass(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err
 		if (p->out[i] == x)
 			rvl_node_set_out(p, i, y);
 	return 1;
+}
+
+bool rvl_scale_is_constant(const struct rvl_node *q)
+{
+	float s;
+
+	return q->n_in > 1 && rvl_const_f32(q->in[1], &s) && s > 0 && isfinite(s) &&
+	       (q->n_in < 3 || !q->in[2] || q->in[2]->data);
+}
+
+float rvl_scale_of(const struct rvl_node *q)
+{
+	return *(const float *)q->in[1]->data;
+}
+
+int32_t rvl_zero_of(const struct rvl_node *q)
+{
+	const struct rvl_tensor *z = q->n_in > 2 ? q->in[2] : NULL;
+
+	return z ? rvl_ld8(z->data, 0, z->type == RVL_TYPE_U8) : 0;
+}
+
+int rvl_dequantise_as(struct rvl_graph *g, const struct rvl_node *like, struct rvl_tensor *bytes,
+		      int32_t axis, struct rvl_tensor *y, struct rvl_err *err)
+{
+	struct rvl_node *dq;
+	int rc = rvl_node_new(g, RVL_OP_DEQUANTIZE, NULL, &dq, err);
+
+	if (rc)
+		return rc;
+	dq->attr = like->attr;
+	dq->attr.axis = axis;
+	dq->op_type = "DequantizeLinear";
+	rc = rvl_node_set_in(g, dq, 0, bytes, err);
+	for (uint32_t i = 1; i < like->n_in && !rc; i++)
+		rc = rvl_node_set_in(g, dq, i, like->in[i], err);
+	if (!rc)
+		rvl_node_set_out(dq, 0, y);
+	return rc;
 }
 
 /* Attribute @name of a node of the table of descriptors is the string @value. */

@@ -185,6 +185,7 @@ static int middle(struct rvl_backend *be)
 	int rc;
 
 	be->g->npu_average_pool = be->opt->average_within_1;
+	be->g->reconstruct = be->board && !be->opt->no_reconstruct;
 	if (be->opt->quantise.n_examples) {
 		rc = quantise(be);
 		if (rc)

@@ -281,7 +281,8 @@ static uint32_t options_hash(const struct rivulet_compile_options *o, const uint
 	const uint32_t flags = o->serial | o->prof << 1 | o->require_npu << 2 | o->cpu_only << 3 |
 			       o->average_within_1 << 4 | o->stochastic << 5 |
 			       o->no_cascade << 6 | o->no_views << 7 |
-			       o->no_prefetch << 8 | o->no_layouts << 9;
+			       o->no_prefetch << 8 | o->no_layouts << 9 |
+			       o->no_reconstruct << 10;
 	uint32_t h = rivulet_crc32c(0, &flags, sizeof(flags));
 	uint8_t quantise[32];
 

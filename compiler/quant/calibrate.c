@@ -6,6 +6,7 @@
  */
 #include "quant/calibrate.h"
 
+#include "pass/pass.h"
 #include "pass/passes.h"
 #include "quant/choose.h"
 #include "quant/equalise.h"
@@ -80,6 +81,18 @@ static void share_params(struct calibration *c)
 		c->params[i] = c->own[rvl_chosen_like(&c->chosen, i)];
 }
 
+/* Results of operators on the model's own bytes are of their type. */
+static enum rvl_type type_of(const struct calibration *c, const struct rvl_tensor *t)
+{
+	const struct rvl_node *n = t->producer;
+
+	if (n && n->op == RVL_OP_BATCH_NORM)
+		n = n->in[0]->producer;
+	if (n && rvl_op_lacks_scale(t->producer))
+		return n->in[0]->producer->in[0]->type;
+	return c->q->s8 ? RVL_TYPE_S8 : RVL_TYPE_U8;
+}
+
 /* Parameters by c->method. The values of an input are given, so none of them is clipped. */
 static void find_params(struct calibration *c)
 {
@@ -90,7 +103,7 @@ static void find_params(struct calibration *c)
 
 		if (!c->seen[i].wanted)
 			continue;
-		p->type = c->q->s8 ? RVL_TYPE_S8 : RVL_TYPE_U8;
+		p->type = type_of(c, c->g->tensors[i]);
 		rvl_range_params(rvl_range_of(&c->seen[i], c->g->tensors[i]->is_input ?
 					      RIVULET_RANGE_MIN_MAX : c->method, percentile),
 				 p->type, &p->scale, &p->zp);
@@ -304,7 +317,7 @@ static int choose(struct calibration *c)
 
 	if (!rc && !rvl_choose(c->g, c->keep_float, &c->chosen))
 		rc = rvl_fail(c->err, -EINVAL,
-			      "nothing to calibrate: no float convolution or matrix product with constant weights");
+			      "nothing to calibrate: no convolution or matrix product with constant weights is float, or lacks a scale for its result");
 	for (uint32_t i = 0; i < c->n_tensors; i++)
 		c->seen[i].wanted = c->chosen.tensor[i];
 	for (uint32_t i = 0; i < c->g->n_nodes && !rc && c->q->correct != RIVULET_CORRECT_NO; i++)

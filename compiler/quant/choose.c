@@ -285,11 +285,14 @@ static uint32_t choose_products(const struct rvl_graph *g, const bool *keep_floa
 
 	for (uint32_t i = g->n_nodes; i-- > 0;) {
 		const struct rvl_node *n = g->nodes[i];
-		bool product = rvl_is_product(n) && !(keep_float && keep_float[i]);
+		bool kept = keep_float && keep_float[i];
+		bool product = rvl_is_product(n) && !kept, bytes = !kept && rvl_op_lacks_scale(n);
 
 		if (product)
 			choose_node(c, n, NPU_FORM, i);
-		products += product;
+		products += product + bytes;
+		if (bytes)
+			c->tensor[n->out[0]->id] = true;
 		for (uint32_t k = 0; k < n->n_in && (product || leads(c, n)); k++)
 			if (n->in[k])
 				c->leads[n->in[k]->id] = true;

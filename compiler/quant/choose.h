@@ -34,7 +34,8 @@ uint32_t rvl_chosen_like(const struct rvl_chosen *c, uint32_t id);
  * products it chooses what the CPU computes on bytes, too: operators that move, select, join or pad
  * values, element-wise functions of one or more values, weighted means, and products of two computed
  * matrices. Behind the last product these stay float, where
- * they cost little and lose nothing. @keep_float: by index in g->nodes, nodes that are left out; may
+ * they cost little and lose nothing. A product that the model quantises, but for its result, gets
+ * parameters for the result. @keep_float: by index in g->nodes, nodes that are left out; may
  * be NULL. Returns the number of products.
  */
 uint32_t rvl_choose(const struct rvl_graph *g, const bool *keep_float, struct rvl_chosen *c);

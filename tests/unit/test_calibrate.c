@@ -858,11 +858,11 @@ START_TEST(data_and_models_that_do_not_fit)
 	refused(CONV("1"), v, 0, -EINVAL,
 		"0 bytes of calibration data are no multiple of an example's 16 of input \"x\"");
 	refused("in x f32 4; out y; Relu x -> y", v, 4, -EINVAL,
-		"nothing to calibrate: no float convolution or matrix product with constant "
-		"weights");
+		"nothing to calibrate: no convolution or matrix product with constant weights is float, "
+		"or lacks a scale for its result");
 	refused("in x f32 2,2; out y; MatMul x x -> y", v, 4, -EINVAL,
-		"nothing to calibrate: no float convolution or matrix product with constant "
-		"weights");
+		"nothing to calibrate: no convolution or matrix product with constant weights is float, "
+		"or lacks a scale for its result");
 	refused("in x f32 1,4; in z f32 1,2; out y; MatMul x w -> a; const w f32 4,4 1; MatMul z u -> b; "
 		"const u f32 2,4 1; Add a b -> y", v, 4, -EINVAL,
 		"calibration has 1 runs of input \"x\" but 2 of \"z\"");

@@ -78,7 +78,8 @@ static const struct placed places[] = {
 	  "DequantizeLinear cpu: float out: the NPU gives bytes; Add cpu: float: its result is not "
 	  "quantised" },
 	{ S "in x u8 4; out y; DequantizeLinear x h z -> a; Add a a -> b; Softmax b -> y",
-	  "DequantizeLinear cpu: float out: the NPU gives bytes; Add cpu: float: its result is not "
+	  "DequantizeLinear cpu: float out: the NPU gives bytes; Add cpu: float: 'Softmax_2' reads its "
+	  "result, which is not "
 	  "quantised; "
 	  "Softmax cpu: the NPU has no such arithmetic" },
 	{ S "in x u8 4; out y; const k f32 - 1048576; DequantizeLinear x k z -> a; Add a a -> b; "

@@ -212,6 +212,8 @@ static void read_and_optimise(const struct model *m)
 		else
 			rc = -ENOMEM;
 	}
+	if (!rc)
+		g->reconstruct = true;
 	for (unsigned int i = 0; i < rvl_n_passes && !rc; i++) {
 		rc = rvl_passes[i].run(g, &err);
 		if (!rc && rvl_arena_failed(g->arena) && goes_on(rvl_passes[i].name))

@@ -47,6 +47,7 @@ static int fill_options(struct rvl_model_args *a, const struct rivulet_board *b,
 		.no_views = a->no_views,
 		.no_layouts = a->no_layouts,
 		.without_modes = a->no_sparse ? 1u << RIVULET_MODE_SPARSE : 0,
+		.no_reconstruct = a->no_reconstruct,
 		.no_cascade = a->no_cascade,
 		.no_prefetch = a->no_prefetch,
 		.prof = a->prof, .files = &a->beside.files };

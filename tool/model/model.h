@@ -25,7 +25,8 @@ struct rvl_model_args {
 	const char *board, *plan_file;
 	uint64_t batch;
 	struct rvl_dims dims;
-	bool require_npu, cpu_only, no_cascade, no_prefetch, no_views, no_layouts, no_sparse, serial, prof;
+	bool require_npu, cpu_only, no_reconstruct, no_cascade, no_prefetch, no_views, no_layouts, no_sparse;
+	bool serial, prof;
 	struct rvl_frozen frozen;
 	struct rvl_mode mode;
 	struct rivulet_plan plan; /* of @plan_file */
@@ -48,6 +49,8 @@ int rvl_model_freeze(void *member, const char *value);
 	  RVL_MEMBER(type, m.no_layouts) },                                                        \
 	{ "no-sparse", 0, NULL, "compute no layer by pairs of a weight and its index",             \
 	  RVL_MEMBER(type, m.no_sparse) },                                                         \
+	{ "no-reconstruct", 0, NULL, "insert no quantisation in front of float operators",         \
+	  RVL_MEMBER(type, m.no_reconstruct) },                                                    \
 	{ "no-cascade", 0, NULL, "move every value between NPU layers through memory",             \
 	  RVL_MEMBER(type, m.no_cascade) },                                                        \
 	{ "no-prefetch", 0, NULL, "load no weights before the end of the layer before",            \

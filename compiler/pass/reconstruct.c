@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Keeps operators between bytes where a consumer is not quantised. Fusion needs a QuantizeLinear as
+ * the only reader of an operator's float result. This pass inserts a pair of QuantizeLinear and
+ * DequantizeLinear behind a result that has other readers:
+ *
+ *	op -> t -> Q, float consumers		becomes	op -> Q -> DQ -> t -> float consumers
+ *	op -> t -> moves of t -> Q and others	becomes	op -> Q' -> DQ -> t -> the same readers
+ *	op with a clamp -> t -> float consumers	becomes	op -> Q' -> DQ -> t -> the same readers
+ *
+ * The parameters of Q' are those of the QuantizeLinear that reads the moved values, so that its
+ * bytes stay the same: Q of a value that Q' rounded to the same steps changes nothing. A clamp gives
+ * the range of a result of which nothing else is known. Only what float consumers read is rounded.
+ */
+#include "pass/pass.h"
+#include "pass/passes.h"
+#include "qmath.h"
+
+#include <errno.h>
+
+/* Tensors that are looked at to find the parameters of one result. */
+#define MAX_LOOKED_AT 64
+
+/* A float result whose operator could compute between bytes. */
+struct result {
+	struct rvl_graph *g;
+	struct rvl_tensor *t;
+	struct rvl_node *q;	/* a QuantizeLinear with its parameters, which reads @t or its moved values */
+	struct rvl_err *err;
+};
+
+static bool is_dequantised(const struct rvl_tensor *t)
+{
+	return t && t->producer && t->producer->op == RVL_OP_DEQUANTIZE;
+}
+
+/* ---- which results ---- */
+
+static bool is_product(const struct rvl_node *n)
+{
+	return n->op == RVL_OP_CONV || n->op == RVL_OP_GEMM || n->op == RVL_OP_MATMUL;
+}
+
+/* Whether operands are bytes, or constants of the function that an element-wise operator is. */
+static bool operands_are_bytes(const struct rvl_node *n)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < n->n_in; i++) {
+		if (is_dequantised(n->in[i]))
+			any = true;
+		else if (n->in[i] && (!n->in[i]->data || (is_product(n) && i < 2)))
+			return false;
+	}
+	return any && is_dequantised(n->in[0]);
+}
+
+/* Whether fusion replaces the operator where a QuantizeLinear reads its result. */
+static bool computes_on_bytes(const struct rvl_node *n)
+{
+	switch (n->op) {
+	case RVL_OP_CONV:
+	case RVL_OP_GEMM:
+	case RVL_OP_MATMUL:
+	case RVL_OP_ADD:
+	case RVL_OP_MUL:
+	case RVL_OP_RELU:
+	case RVL_OP_CLIP:
+	case RVL_OP_AVERAGE_POOL:
+	case RVL_OP_GLOBAL_AVERAGE_POOL:
+		return operands_are_bytes(n);
+	case RVL_OP_BATCH_NORM:
+		return n->in[0]->producer && is_product(n->in[0]->producer) &&
+		       rvl_only_user(n->in[0]) == n && computes_on_bytes(n->in[0]->producer);
+	case RVL_OP_GENERAL:
+		return rvl_op_maps_floats(n) && operands_are_bytes(n);
+	default:
+		return false;
+	}
+}
+
+/* ---- their parameters ---- */
+
+static bool makes_bytes(const struct rvl_node *q)
+{
+	return q->op == RVL_OP_QUANTIZE && rvl_scale_is_constant(q) &&
+	       (q->out[0]->type == RVL_TYPE_U8 || q->out[0]->type == RVL_TYPE_S8);
+}
+
+static bool same_parameters(const struct rvl_node *a, const struct rvl_node *b)
+{
+	return a->out[0]->type == b->out[0]->type && rvl_scale_of(a) == rvl_scale_of(b) &&
+	       rvl_zero_of(a) == rvl_zero_of(b);
+}
+
+/* Whether commuting moves the QuantizeLinear behind moving operators to the result by itself. */
+static bool quantised_alone(const struct rvl_tensor *t)
+{
+	const struct rvl_node *n = rvl_only_user(t);
+
+	while (n && n->op != RVL_OP_QUANTIZE && rvl_op_moves(n) && n->n_out == 1)
+		n = rvl_only_user(n->out[0]);
+	return n && makes_bytes(n);
+}
+
+/* The QuantizeLinear that reads @t, else one that reads values of it which are only moved. */
+static struct rvl_node *quantise_of(const struct rvl_tensor *t, int *left)
+{
+	struct rvl_node *q = NULL;
+
+	for (uint32_t i = 0; i < t->n_users; i++)
+		if (t->users[i]->in[0] == t && makes_bytes(t->users[i]))
+			return t->users[i];
+	for (uint32_t i = 0; i < t->n_users && !q; i++) {
+		const struct rvl_node *u = t->users[i];
+		bool moved = u->in[0] == t && rvl_op_moves(u);
+
+		if (!moved && !rvl_op_joins(u))
+			continue;
+		for (uint32_t k = 0; k < u->n_out && !q && (*left)-- > 0; k++)
+			q = u->out[k] ? quantise_of(u->out[k], left) : NULL;
+	}
+	return q;
+}
+
+/* ---- nodes ---- */
+
+static int add_quantise(struct result *r, struct rvl_tensor *x, struct rvl_tensor *scale,
+			struct rvl_tensor *zp, enum rvl_type type)
+{
+	struct rvl_tensor *bytes;
+	int rc = rvl_tensor_like(r->g, r->t, &bytes, r->err);
+
+	if (!rc)
+		rc = rvl_node_new(r->g, RVL_OP_QUANTIZE, NULL, &r->q, r->err);
+	if (!rc)
+		rc = rvl_node_set_in(r->g, r->q, 0, x, r->err);
+	if (!rc)
+		rc = rvl_node_set_in(r->g, r->q, 1, scale, r->err);
+	if (!rc)
+		rc = rvl_node_set_in(r->g, r->q, 2, zp, r->err);
+	if (rc)
+		return rc;
+	bytes->type = type;
+	r->q->op_type = "QuantizeLinear";
+	rvl_node_set_out(r->q, 0, bytes);
+	return 0;
+}
+
+/* The operator makes a new tensor, and @r->t comes from the bytes of @r->q. */
+static int split(struct result *r, struct rvl_tensor **raw)
+{
+	struct rvl_node *n = r->t->producer;
+	int rc = rvl_tensor_like(r->g, r->t, raw, r->err);
+
+	if (!rc)
+		rvl_node_set_out(n, 0, *raw);
+	return rc;
+}
+
+/* QuantizeLinear nodes of @r->t with the parameters of @r->q become it. */
+static int merge_equal(struct result *r)
+{
+	for (uint32_t i = 0; i < r->t->n_users;) {
+		struct rvl_node *u = r->t->users[i];
+		int rc;
+
+		if (u == r->q || u->in[0] != r->t || !makes_bytes(u) ||
+		    !same_parameters(u, r->q)) {
+			i++;
+			continue;
+		}
+		rc = rvl_tensor_replace(r->g, u->out[0], r->q->out[0], r->err);
+		if (rc)
+			return rc;
+		rvl_node_remove(r->g, u);
+	}
+	return 0;
+}
+
+/* The same operator on the same operands, with the result @y. */
+static int copy_maker(struct result *r, const struct rvl_node *n, struct rvl_tensor *y)
+{
+	struct rvl_node *copy;
+	int rc = rvl_node_new(r->g, n->op, NULL, &copy, r->err);
+
+	if (rc)
+		return rc;
+	copy->op_type = n->op_type;
+	copy->attr = n->attr;
+	copy->def = n->def;
+	copy->value = n->value;
+	copy->fused = n->fused;
+	for (uint32_t i = 0; i < n->n_in && !rc; i++)
+		if (n->in[i])
+			rc = rvl_node_set_in(r->g, copy, i, n->in[i], r->err);
+	if (!rc)
+		rvl_node_set_out(copy, 0, y);
+	return rc;
+}
+
+static int copy_operator(struct result *r, const struct rvl_node *n, struct rvl_tensor *y)
+{
+	struct rvl_tensor *x;
+	int rc;
+
+	if (n->op != RVL_OP_BATCH_NORM)
+		return copy_maker(r, n, y);
+	rc = copy_maker(r, n, y);
+	if (!rc)
+		rc = rvl_tensor_like(r->g, n->in[0], &x, r->err);
+	if (!rc)
+		rc = copy_maker(r, n->in[0]->producer, x);
+	return rc ? rc : rvl_node_set_in(r->g, y->producer, 0, x, r->err);
+}
+
+/*
+ * QuantizeLinear nodes of @r->t with other parameters than @r->q each get the operator a second
+ * time: rounding what is rounded already would change their bytes.
+ */
+static int part_others(struct result *r)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < r->t->n_users && !rc;) {
+		struct rvl_node *u = r->t->users[i];
+		struct rvl_tensor *y;
+
+		if (u == r->q || u->in[0] != r->t || !makes_bytes(u)) {
+			i++;
+			continue;
+		}
+		rc = rvl_tensor_like(r->g, r->t, &y, r->err);
+		if (!rc)
+			rc = copy_operator(r, r->t->producer, y);
+		if (!rc)
+			rc = rvl_node_set_in(r->g, u, 0, y, r->err);
+	}
+	return rc;
+}
+
+/* ---- the three forms ---- */
+
+/* @r->q reads the result itself. */
+static int beside_quantise(struct result *r)
+{
+	struct rvl_tensor *raw;
+	int rc = merge_equal(r);
+
+	if (!rc)
+		rc = part_others(r);
+	if (rc || rvl_only_user(r->t) == r->q)
+		return rc;
+	rc = split(r, &raw);
+	if (!rc)
+		rc = rvl_node_set_in(r->g, r->q, 0, raw, r->err);
+	return rc ? rc : rvl_dequantise_as(r->g, r->q, r->q->out[0], r->q->attr.axis, r->t, r->err);
+}
+
+/* @r->q reads what is moved from the result. */
+static int before_moves(struct result *r)
+{
+	const struct rvl_node *like = r->q;
+	struct rvl_tensor *raw;
+	int rc = split(r, &raw);
+
+	if (!rc)
+		rc = add_quantise(r, raw, like->in[1], like->n_in > 2 ? like->in[2] : NULL,
+				  like->out[0]->type);
+	return rc ? rc : rvl_dequantise_as(r->g, r->q, r->q->out[0], 0, r->t, r->err);
+}
+
+/* The range of a product with two bounds, 0 included. */
+static bool bounded(const struct rvl_node *n, float *lo, float *hi)
+{
+	*lo = fminf(n->attr.f_lo, 0);
+	*hi = fmaxf(n->attr.f_hi, 0);
+	return (is_product(n) || n->op == RVL_OP_BATCH_NORM) && rvl_bounds_below(n->attr.f_lo) &&
+	       rvl_bounds_above(n->attr.f_hi) && *hi - *lo >= 0x1p-100f && isfinite(*hi - *lo);
+}
+
+/* Bytes of the type of the operand, whose steps cover the clamp. */
+static int within_bounds(struct result *r)
+{
+	static const struct rvl_shape scalar;
+	const struct rvl_node *n = r->t->producer;
+	struct rvl_tensor *raw, *scale, *zp;
+	enum rvl_type type;
+	float lo, hi, step;
+	uint8_t zero;
+	int rc;
+
+	if (!bounded(n, &lo, &hi))
+		return 0;
+	type = (is_product(n) ? n : n->in[0]->producer)->in[0]->producer->in[0]->type;
+	if (type != RVL_TYPE_U8 && type != RVL_TYPE_S8)
+		return 0;
+	step = (hi - lo) / 255;
+	zero = (uint8_t)(rvl_qmin(type == RVL_TYPE_U8) + (int32_t)rintf(-lo / step));
+	rc = rvl_tensor_const(r->g, NULL, RVL_TYPE_F32, &scalar, &step, &scale, r->err);
+	if (!rc)
+		rc = rvl_tensor_const(r->g, NULL, type, &scalar, &zero, &zp, r->err);
+	if (!rc)
+		rc = split(r, &raw);
+	if (!rc)
+		rc = add_quantise(r, raw, scale, zp, type);
+	return rc ? rc : rvl_dequantise_as(r->g, r->q, r->q->out[0], 0, r->t, r->err);
+}
+
+bool rvl_op_lacks_scale(const struct rvl_node *n)
+{
+	const struct rvl_tensor *t = n->n_out == 1 ? n->out[0] : NULL;
+	const struct rvl_node *next = t ? rvl_only_user(t) : NULL;
+	int left = MAX_LOOKED_AT;
+
+	if (!t || t->type != RVL_TYPE_F32 || (!is_product(n) && n->op != RVL_OP_BATCH_NORM) ||
+	    (next && next->op == RVL_OP_BATCH_NORM))
+		return false;
+	return computes_on_bytes(n) && !quantised_alone(t) && !quantise_of(t, &left);
+}
+
+static int reconstruct(struct result *r)
+{
+	int left = MAX_LOOKED_AT;
+
+	if (r->t->type != RVL_TYPE_F32 || r->t->bounded || (!r->t->n_users && !r->t->is_output) ||
+	    !computes_on_bytes(r->t->producer) || quantised_alone(r->t))
+		return 0;
+	r->q = quantise_of(r->t, &left);
+	if (!r->q)
+		return within_bounds(r);
+	return r->q->in[0] == r->t ? beside_quantise(r) : before_moves(r);
+}
+
+int rvl_pass_reconstruct(struct rvl_graph *g, struct rvl_err *err)
+{
+	uint32_t old = g->n_nodes;
+	struct rvl_node **list;
+	int rc = 0;
+
+	if (!g->reconstruct)
+		return 0;
+	list = rvl_arena_array(g->arena, old + 1, sizeof(*list));
+	if (!list)
+		return rvl_fail(err, -ENOMEM, "no memory to reconstruct the graph");
+	for (uint32_t i = 0; i < old; i++) /* the pass adds and removes nodes */
+		list[i] = g->nodes[i];
+	for (uint32_t i = 0; i < old && !rc; i++) {
+		struct result r = { .g = g, .err = err };
+
+		if (list[i]->n_out != 1 || !list[i]->out[0] || list[i]->out[0]->producer != list[i])
+			continue;
+		r.t = list[i]->out[0];
+		rc = reconstruct(&r);
+	}
+	return rc ? rc : rvl_graph_sort(g, err);
+}

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Float operators that read the results of quantised ones. With and without reconstruction, a model
+ * has the same bytes behind every QuantizeLinear. What a float operator reads is rounded to steps that
+ * the model names, or that the clamp in front of it implies. The NPU gets every convolution whose
+ * result has such steps.
+ */
+#include <check.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "chance.h"
+#include "prog_exec.h"
+#include "program/program.h"
+#include "suite.h"
+#include "unit/onnx_text.h"
+
+#define MAX_VALUES 24
+#define MAX_OUT 11 /* with the input, what the device reaches */
+
+/* What is known of an output of the model. */
+struct output {
+	bool bytes;	/* else -x of a float x */
+	float step, lo, hi; /* of x, if a step is known; else 0 */
+};
+
+/* A float value behind DequantizeLinear, 4 dimensions. */
+struct value {
+	char name[16];
+	int c, h, w;
+	int bytes; /* number of its bytes' name; 0: the input's */
+	bool used;
+};
+
+struct model {
+	char text[1 << 17];
+	size_t n;
+	uint64_t seed;
+	struct value v[MAX_VALUES];
+	int values, names;
+	struct output out[MAX_OUT];
+	int outputs;
+	int convs;   /* of the model */
+	int unknown; /* convolutions whose results have no steps */
+	int clamped; /* convolutions whose steps are implied by a clamp */
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct model *m, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	m->n += (size_t)vsnprintf(m->text + m->n, sizeof(m->text) - m->n, fmt, ap);
+	va_end(ap);
+	ck_assert_uint_lt(m->n, sizeof(m->text));
+}
+
+static int within(struct model *m, int lo, int hi)
+{
+	return lo + (int)(splitmix(&m->seed) % (uint64_t)(hi - lo + 1));
+}
+
+static struct value named(struct model *m, int c, int h, int w)
+{
+	struct value v = { .c = c, .h = h, .w = w };
+
+	snprintf(v.name, sizeof(v.name), "v%d", m->names++);
+	return v;
+}
+
+static void open_model(struct model *m, uint64_t seed)
+{
+	struct value x = { .name = "x", .c = 4, .h = 6, .w = 5 };
+
+	memset(m, 0, sizeof(*m));
+	m->seed = seed;
+	say(m, "in xq u8 1,4,6,5; const xs f32 - 0.02; const xz u8 - 117;"
+	       "DequantizeLinear xq xs xz -> x;");
+	m->v[m->values++] = x;
+}
+
+/* ---- consumers ---- */
+
+static void add_output(struct model *m, struct output o)
+{
+	ck_assert_int_lt(m->outputs, MAX_OUT);
+	m->out[m->outputs++] = o;
+}
+
+/* The float consumer. */
+static void negate(struct model *m, const struct value *t, float step, int zp)
+{
+	int k = m->names++;
+
+	say(m, "Neg %s -> n%d; out n%d;", t->name, k, k);
+	add_output(m, (struct output){ .step = step, .lo = step > 0 ? step * (float)(0 - zp) : -INFINITY,
+				       .hi = step > 0 ? step * (float)(255 - zp) : INFINITY });
+}
+
+/* QuantizeLinear and DequantizeLinear; the value joins the pool. */
+static void quantise(struct model *m, const struct value *t, float step, int zp)
+{
+	struct value v = named(m, t->c, t->h, t->w);
+	int k = m->names++;
+
+	v.bytes = k;
+	say(m, "const s%d f32 - %.9g; const z%d u8 - %d; QuantizeLinear %s s%d z%d -> q%d;", k,
+	    (double)step, k, zp, t->name, k, k, k);
+	say(m, "DequantizeLinear q%d s%d z%d -> %s;", k, k, k, v.name);
+	ck_assert_int_lt(m->values, MAX_VALUES);
+	m->v[m->values++] = v;
+}
+
+static struct value transposed(struct model *m, const struct value *t)
+{
+	struct value v = named(m, t->h, t->w, t->c);
+
+	say(m, "Transpose %s -> %s perm=[0,2,3,1];", t->name, v.name);
+	return v;
+}
+
+/* ---- operators ---- */
+
+static struct value clamped(struct model *m, const struct value *t)
+{
+	struct value v = named(m, t->c, t->h, t->w);
+	int k = m->names++;
+
+	say(m, "const lo%d f32 - -1.5; const hi%d f32 - 6; Clip %s lo%d hi%d -> %s;", k, k, t->name,
+	    k, k, v.name);
+	return v;
+}
+
+static const struct value *operand(struct model *m)
+{
+	struct value *v = &m->v[within(m, 0, m->values - 1)];
+
+	v->used = true;
+	return v;
+}
+
+static struct value conv(struct model *m)
+{
+	const struct value *x = operand(m);
+	int k = m->names++, c = within(m, 1, 6), taps = within(m, 0, 1) ? 3 : 1;
+	struct value y = named(m, c, x->h, x->w);
+
+	m->convs++;
+	say(m, "const w%d s8 %d,%d,%d,%d", k, c, x->c, taps, taps);
+	for (int i = 0; i < c * x->c * taps * taps; i++)
+		say(m, " %d", within(m, -100, 100));
+	say(m, "; const ws%d f32 - 0.0078125; const wz%d s8 - 0;"
+	       "DequantizeLinear w%d ws%d wz%d -> wf%d;", k, k, k, k, k, k);
+	say(m, "Conv %s wf%d -> %s pads=[%d,%d,%d,%d];", x->name, k, y.name, taps / 2, taps / 2,
+	    taps / 2, taps / 2);
+	return y;
+}
+
+static struct value sum(struct model *m)
+{
+	const struct value *a = operand(m);
+	struct value y = named(m, a->c, a->h, a->w);
+
+	say(m, "Add %s %s -> %s;", a->name, a->name, y.name);
+	return y;
+}
+
+/* A result that nothing quantises: alone, or behind a clamp. */
+static void float_only(struct model *m, struct value t)
+{
+	bool clamp = within(m, 0, 1);
+
+	if (clamp)
+		t = clamped(m, &t);
+	m->clamped += clamp;
+	m->unknown += !clamp;
+	/* -1.5 to 6 in 255 steps: -1.5 is not on a step, zero is */
+	negate(m, &t, clamp ? 7.5f / 255 : 0, clamp ? 51 : 0);
+}
+
+static void add_operator(struct model *m)
+{
+	/* In no simple ratio to other steps, so that no result is in the middle of two steps. */
+	float step = 0.01f + 1e-8f * (float)within(m, 0, 11000000);
+	int zp = within(m, 0, 255), how = within(m, 0, 5);
+	struct value t, moved;
+
+	if (how == 5) {
+		float_only(m, conv(m));
+		return;
+	}
+	t = within(m, 0, 3) ? conv(m) : sum(m);
+	moved = how == 3 ? transposed(m, &t) : t;
+	if (how >= 1) /* single path if 0, multi path if not */
+		negate(m, how == 4 ? &t : &moved, step, zp);
+	quantise(m, &moved, step, zp);
+	if (how == 1)
+		quantise(m, &t, step, zp);
+	if (how == 2)
+		quantise(m, &t, step * 1.5f, 128);
+}
+
+/* Outputs that the model may have beside those of its values, of which an unused one is an output. */
+static int outputs_left(const struct model *m)
+{
+	return MAX_OUT - m->outputs - (m->values - 1);
+}
+
+static void random_model(struct model *m, uint64_t seed)
+{
+	int operators;
+
+	open_model(m, seed);
+	operators = within(m, 2, 7);
+	for (int i = 0; i < operators && outputs_left(m) >= 3; i++)
+		add_operator(m);
+	for (int i = 1; i < m->values; i++) {
+		if (m->v[i].used && within(m, 0, 2))
+			continue;
+		say(m, "out q%d;", m->v[i].bytes);
+		add_output(m, (struct output){ .bytes = true });
+	}
+}
+
+/* ---- before and after ---- */
+
+struct outcome {
+	int npu, cpu; /* convolutions */
+	uint32_t segments;
+	void *out[MAX_OUT];
+	size_t size[MAX_OUT];
+};
+
+static struct rivulet_board board;
+
+static void load_board(void)
+{
+	char why[256];
+
+	ck_assert_msg(!rivulet_board_load(&board, "zu3eg-64", why, sizeof(why)), "%s", why);
+}
+
+static void count(const struct rivulet_explain *e, struct outcome *o)
+{
+	o->segments = e->n_segments;
+	for (uint32_t i = 0; i < e->n_rows; i++) {
+		const struct rivulet_explain_row *r = &e->rows[i];
+
+		if (!strcmp(r->op, "QConv") || !strcmp(r->op, "Conv"))
+			++*(strcmp(r->where, "npu") ? &o->cpu : &o->npu);
+	}
+}
+
+static void execute(const struct rivulet_blob *p, const void *x, struct outcome *o)
+{
+	const struct rivulet_program *h = p->data;
+	const struct rivulet_tensor *t = rivulet_program_tensors(h);
+	struct prog_exec run;
+
+	ck_assert_int_eq(prog_open(&run, &board, NULL, p->data), 0);
+	run.io[0] = (void *)(uintptr_t)x;
+	for (uint32_t i = 0; i < h->outputs; i++) {
+		o->size[i] = t[h->inputs + i].size;
+		o->out[i] = calloc(1, o->size[i] + 1);
+		run.io[h->inputs + i] = o->out[i];
+	}
+	ck_assert_msg(!prog_run(&run), "%s", run.err);
+	prog_close(&run, true);
+}
+
+static void compile_and_run(const struct model *m, const struct rivulet_compile_options *opt,
+			    const void *x, struct outcome *o)
+{
+	struct rivulet_blob program = { 0 };
+	struct rivulet_explain e;
+	struct rvl_err err = { "" };
+	struct pb onnx = ot_model(m->text, 13);
+
+	memset(o, 0, sizeof(*o));
+	ck_assert_msg(!rivulet_compile(onnx.p, onnx.n, &board, opt, &program, &e, &err), "%s: %s",
+		      err.msg, m->text);
+	count(&e, o);
+	if (x)
+		execute(&program, x, o);
+	rivulet_explain_free(&e);
+	rivulet_blob_free(&program);
+	free(onnx.p);
+}
+
+static void release(struct outcome *o)
+{
+	for (int i = 0; i < MAX_OUT; i++)
+		free(o->out[i]);
+}
+
+/* Whether -@after is -@before limited to the steps' range and rounded to a step. */
+static bool rounded(const struct output *o, float before, float after)
+{
+	float x = fminf(fmaxf(-before, o->lo), o->hi);
+
+	return fabsf(-after - x) <= 0.501f * o->step + 1e-5f * fabsf(x);
+}
+
+/* The first wrong element of output @i, or -1. */
+static long first_wrong(const struct model *m, const struct outcome *a, const struct outcome *b, int i)
+{
+	const struct output *o = &m->out[i];
+
+	ck_assert_uint_eq(a->size[i], b->size[i]);
+	if (o->bytes)
+		return memcmp(a->out[i], b->out[i], a->size[i]) ? 0 : -1;
+	for (size_t k = 0; k < a->size[i] / sizeof(float); k++)
+		if (!rounded(o, ((float *)a->out[i])[k], ((float *)b->out[i])[k]))
+			return (long)k;
+	return -1;
+}
+
+static void compare(struct model *m, uint64_t seed)
+{
+	const struct rivulet_compile_options off = { .no_reconstruct = true }, on = { 0 };
+	struct outcome before, after;
+	uint8_t x[4 * 6 * 5];
+
+	random_model(m, seed);
+	for (size_t i = 0; i < sizeof(x); i++)
+		x[i] = (uint8_t)splitmix(&m->seed);
+	compile_and_run(m, &off, x, &before);
+	compile_and_run(m, &on, x, &after);
+	for (int i = 0; i < m->outputs; i++) {
+		long at = first_wrong(m, &before, &after, i);
+
+		if (at >= 0)
+			ck_abort_msg("graph %llu: output %d of step %g, %g to %g, differs at %ld (%g, %g): %s",
+				     (unsigned long long)seed, i, (double)m->out[i].step, (double)m->out[i].lo,
+				     (double)m->out[i].hi, at, (double)((float *)before.out[i])[at],
+				     (double)((float *)after.out[i])[at], m->text);
+	}
+	ck_assert_msg(after.npu >= before.npu && after.cpu == m->unknown,
+		      "graph %llu: %d, then %d convolutions on the NPU; %d on the CPU, not %d: %s",
+		      (unsigned long long)seed, before.npu, after.npu, after.cpu, m->unknown, m->text);
+	release(&before);
+	release(&after);
+}
+
+START_TEST(random_graphs_are_equal_before_and_after)
+{
+	const char *n = getenv("RIVULET_GRAPHS"); /* make check-reconstruct */
+	uint64_t graphs = n ? strtoull(n, NULL, 10) : 60;
+	struct model *m = malloc(sizeof(*m));
+
+	load_board();
+	for (uint64_t seed = 1; seed <= graphs; seed++)
+		compare(m, seed);
+	free(m);
+}
+END_TEST
+
+/* ---- the model of the paper ---- */
+
+/*
+ * A convolution of @in channels to @out; @group 1 or @in. Its quantised result, or if @reader names a
+ * float consumer, what that one reads too.
+ */
+static void ssd_conv(struct model *m, const char *x, const char *y, int in, int out, int group, int taps,
+		     int stride)
+{
+	int k = m->names++;
+
+	say(m, "const w%d s8 %d,%d,%d,%d", k, out, in / group, taps, taps);
+	for (int i = 0; i < out * in / group * taps * taps; i++)
+		say(m, " %d", within(m, -100, 100));
+	say(m, "; const ws%d f32 - 0.01; const wz%d s8 - 0; DequantizeLinear w%d ws%d wz%d -> wf%d;", k,
+	    k, k, k, k, k);
+	say(m, "Conv %s wf%d -> c%d group=%d strides=[%d,%d] pads=[%d,%d,%d,%d]; Relu c%d -> %s;", x, k, k,
+	    group, stride, stride, taps / 2, taps / 2, taps / 2, taps / 2, k, y);
+	m->convs++;
+}
+
+static void ssd_quantised(struct model *m, const char *x, const char *y)
+{
+	say(m, "QuantizeLinear %s xs xz -> q_%s; DequantizeLinear q_%s xs xz -> %s;", x, y, y, y);
+}
+
+/* The two heads of a feature map, whose results are never quantised, and a float reader of the map. */
+static void ssd_heads(struct model *m, const char *raw, const char *x, int map)
+{
+	static const char *const head[] = { "loc", "conf" };
+	char y[32];
+
+	say(m, "ReduceMax %s -> prior%d axes=[1,2,3] keepdims=1; out prior%d;", raw, map, map);
+	for (int i = 0; i < 2; i++) {
+		snprintf(y, sizeof(y), "%s%d", head[i], map);
+		ssd_conv(m, x, y, 8, 4 + 2 * i, 1, 1, 1);
+		say(m, "Transpose %s -> t_%s perm=[0,2,3,1]; Flatten t_%s -> %s_flat; out %s_flat;", y, y,
+		    y, y, y);
+	}
+}
+
+/*
+ * MobileNetV1 with the heads of SSD: 1 + 13 x 2 convolutions of the backbone, 4 x 2 behind it, and 2
+ * for each of six feature maps. The readers of the maps are 6 float operators and the heads.
+ */
+static void ssd(struct model *m)
+{
+	char x[32] = "x", y[32], raw[32];
+	int map = 0;
+
+	memset(m, 0, sizeof(*m));
+	m->seed = 1;
+	say(m, "in xq u8 1,3,16,16; out q_d34; const xs f32 - 0.05; const xz u8 - 0; DequantizeLinear xq xs xz -> x;");
+	for (int i = 0; i < 35; i++) {
+		bool depthwise = i >= 1 && i < 27 && i % 2, feature = i == 22 || i == 26 || (i > 26 && i % 2 == 0);
+
+		snprintf(raw, sizeof(raw), "r%d", i);
+		snprintf(y, sizeof(y), "d%d", i);
+		ssd_conv(m, x, raw, i ? 8 : 3, 8, depthwise ? 8 : 1, depthwise || !i ? 3 : 1,
+			 i == 0 || i == 9 ? 2 : 1);
+		ssd_quantised(m, raw, y);
+		if (feature)
+			ssd_heads(m, raw, y, map++);
+		strcpy(x, y);
+	}
+	ck_assert_int_eq(m->convs, 47);
+	ck_assert_int_eq(map, 6);
+}
+
+/* Examples give the heads their scales, which nothing in the model does. */
+START_TEST(ssd_becomes_one_segment)
+{
+	static uint8_t x[2 * 3 * 16 * 16];
+	const struct rivulet_examples examples = { "xq", x, sizeof(x) };
+	struct rivulet_compile_options off = { .no_reconstruct = true }, on = { 0 };
+	struct model *m = malloc(sizeof(*m));
+	struct outcome o;
+
+	load_board();
+	ssd(m);
+	for (size_t i = 0; i < sizeof(x); i++)
+		x[i] = (uint8_t)splitmix(&m->seed);
+	compile_and_run(m, &off, NULL, &o);
+	ck_assert_uint_eq(o.segments, 6);
+	ck_assert_int_eq(o.cpu, 18);
+	ck_assert_int_eq(o.npu, 29);
+	compile_and_run(m, &on, NULL, &o);
+	ck_assert_uint_eq(o.segments, 1);
+	ck_assert_int_eq(o.cpu, 12);
+	on.quantise = (struct rivulet_quantise){ .examples = &examples, .n_examples = 1,
+						 .range = RIVULET_RANGE_MIN_MAX, .threads = 1 };
+	compile_and_run(m, &on, NULL, &o);
+	ck_assert_uint_eq(o.segments, 1);
+	ck_assert_int_eq(o.cpu, 0);
+	ck_assert_int_eq(o.npu, 47);
+	free(m);
+}
+END_TEST
+
+/* ---- --require-npu ---- */
+
+START_TEST(unsupported_operator_in_the_middle_is_named)
+{
+	static const char text[] =
+		"in xq u8 1,4,6,6; const s f32 - 0.05; const z u8 - 0; DequantizeLinear xq s z -> x;"
+		"const w s8 4,4,1,1 3 -5 7 2 4; const zw s8 - 0; DequantizeLinear w s zw -> wf;"
+		"Conv x wf -> a; QuantizeLinear a s z -> aq; DequantizeLinear aq s z -> af;"
+		"Softmax af -> b axis=1; QuantizeLinear b s z -> bq; DequantizeLinear bq s z -> bf;"
+		"Conv bf wf -> c; QuantizeLinear c s z -> cq; out cq;";
+	const struct rivulet_compile_options npu = { .require_npu = true };
+	struct rivulet_blob program = { 0 };
+	struct pb onnx = ot_model(text, 13);
+	struct rivulet_explain e;
+	struct rvl_err err = { "" };
+	uint32_t named = 0;
+
+	load_board();
+	ck_assert_int_eq(rivulet_compile(onnx.p, onnx.n, &board, &npu, &program, NULL, &err), -EOPNOTSUPP);
+	ck_assert_msg(strstr(err.msg, "cannot run on the NPU") != NULL, "%s", err.msg);
+	ck_assert_int_eq(rivulet_compile(onnx.p, onnx.n, &board, NULL, &program, &e, &err), 0);
+	ck_assert_uint_eq(e.n_segments, 2);
+	for (uint32_t i = 0; i < e.n_rows; i++)
+		named += !strcmp(e.rows[i].op, "Softmax") && !strcmp(e.rows[i].where, "cpu") &&
+			 !strcmp(e.rows[i].reason, "the NPU has no such arithmetic");
+	ck_assert_uint_eq(named, 1);
+	rivulet_explain_free(&e);
+	rivulet_blob_free(&program);
+	free(onnx.p);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("reconstruct");
+	TCase *t = add_case(s, "reconstruct", 300, NULL, NULL);
+
+	tcase_add_test(t, random_graphs_are_equal_before_and_after);
+	tcase_add_test(t, ssd_becomes_one_segment);
+	tcase_add_test(t, unsupported_operator_in_the_middle_is_named);
+	return run_suite(s);
+}
