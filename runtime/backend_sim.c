@@ -96,20 +96,6 @@ static void *sim_thread(void *arg)
 	return NULL;
 }
 
-static int sim_alloc(struct rivulet_runtime *rt, uint64_t size, struct rvl_rt_mem *out,
-		     struct rivulet_runtime_error *err)
-{
-	void *p;
-
-	(void)rt;
-	if (posix_memalign(&p, RIVULET_PAGE_SIZE, size ? size : 1))
-		return rvl_rt_fail(err, ENOMEM, "out of memory: %llu bytes",
-				   (unsigned long long)size);
-	memset(p, 0, size);
-	*out = (struct rvl_rt_mem) { .host = p, .size = size, .heap = p };
-	return 0;
-}
-
 /*
  * The variant of the level in force, as the device picks it at promotion. -EOPNOTSUPP: none, which
  * the device would retire as NO_VARIANT.
@@ -213,7 +199,7 @@ static void sim_destroy(struct rivulet_runtime *rt)
 }
 
 static const struct rvl_rt_backend sim_backend = {
-	.mem_alloc = sim_alloc,
+	.mem_alloc = rvl_rt_heap_alloc,
 	.submit = sim_submit,
 	.synced = sim_synced,
 	.set_level = sim_set_level,

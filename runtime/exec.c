@@ -384,9 +384,14 @@ static bool is_ready(const struct rivulet_exec *x, uint32_t i)
 	return !npu || npu_in_flight(x) < MAX_IN_FLIGHT;
 }
 
+/* Tasks of adjacent steps are adjacent. */
 static void cpu_work(struct rvl_rt_task *t)
 {
-	rvl_rt_cpu_run(t);
+	struct rvl_rt_task *s = t, *last = t + t->chain - 1;
+
+	rvl_rt_cpu_run(s);
+	while (s < last && !s->error)
+		rvl_rt_cpu_run(++s);
 	rvl_rt_complete(t->x->img->rt, t);
 }
 
@@ -416,6 +421,18 @@ static void step_done(struct rvl_rt_task *t)
 	}
 	if (t->error)
 		step_failed(x, t->step, t->error, why);
+}
+
+/* The steps of a chain behind one that failed did not run. */
+static void chain_done(struct rvl_rt_task *t)
+{
+	uint32_t n = t->x->img->cpu[t->step].kernel ? t->chain : 1;
+
+	for (uint32_t k = 0; k < n; k++) {
+		step_done(&t[k]);
+		if (t[k].error)
+			break;
+	}
 }
 
 /* Makes the device run the commands of one level at every level. */
@@ -456,6 +473,30 @@ static int submit_npu(struct rivulet_exec *x, uint32_t i, struct rivulet_runtime
 	return img->rt->backend->submit(img->rt, &job, &x->task[i], err);
 }
 
+/*
+ * How many steps from @i on one worker runs without a return to the runtime's thread, which takes
+ * longer than most steps. When no step on the NPU follows and all steps before @i have ended, their
+ * order in the program needs no further check.
+ */
+static uint32_t chain_of(const struct rivulet_exec *x, uint32_t i)
+{
+	return i >= x->img->tail && i == x->first ? x->img->prog->steps - i : 1;
+}
+
+static void push_cpu(struct rivulet_exec *x, uint32_t i)
+{
+	struct rvl_rt_task *t = &x->task[i];
+
+	t->chain = chain_of(x, i);
+	for (uint32_t k = 0; k < t->chain; k++) {
+		t[k].state = RVL_RT_RUNNING;
+		t[k].error = 0;
+	}
+	t->work = cpu_work;
+	t->owner = x->params.owner;
+	rvl_rt_workers_push(x->img->rt->pool, t);
+}
+
 /* Issues step @i; a small CPU step is done when this returns. */
 static void issue(struct rivulet_exec *x, uint32_t i)
 {
@@ -473,9 +514,7 @@ static void issue(struct rivulet_exec *x, uint32_t i)
 	}
 	x->running++;
 	if (!npu) {
-		t->work = cpu_work;
-		t->owner = x->params.owner;
-		rvl_rt_workers_push(x->img->rt->pool, t);
+		push_cpu(x, i);
 		return;
 	}
 	t->report.start_ns = (uint64_t)rvl_rt_now();
@@ -534,7 +573,7 @@ void rvl_rt_exec_done(struct rvl_rt_task *t)
 		copy_done(x);
 		return;
 	}
-	step_done(t);
+	chain_done(t);
 	if (!x->stopping)
 		advance(x);
 	else if (was_stopping && !x->running)

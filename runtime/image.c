@@ -196,6 +196,7 @@ uint64_t rvl_rt_prof_bytes(const struct rivulet_image *img, uint32_t i)
 static void prepare_npu(struct rivulet_image *img, uint32_t i)
 {
 	img->report[i] = img->npu_steps++;
+	img->tail = i + 1;
 	img->io_slots |= rivulet_program_steps(img->prog)[i].slots;
 	img->prof_size += rvl_rt_prof_bytes(img, i);
 }

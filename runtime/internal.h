@@ -54,6 +54,7 @@ struct rvl_rt_task {
 	struct rivulet_exec *x;
 	const void *owner;			/* of the run; see rivulet_exec_params */
 	uint32_t step;
+	uint32_t chain;				/* steps that its worker runs, this one first */
 	uint32_t state;				/* enum rvl_rt_state; the owner's thread only */
 	int error;				/* filled by who ran it: 0 or negative errno */
 	struct rivulet_step_report report;
@@ -115,6 +116,9 @@ int rvl_rt_new(struct rivulet_workers *pool, const struct rvl_rt_backend *b,
 void rvl_rt_complete(struct rivulet_runtime *rt, struct rvl_rt_task *t);
 /** rvl_rt_mem_free() - release and clear; cleared memory is fine */
 void rvl_rt_mem_free(struct rvl_rt_mem *m);
+/** rvl_rt_heap_alloc() - zeroed memory of the process, for back ends that reach all of it */
+int rvl_rt_heap_alloc(struct rivulet_runtime *rt, uint64_t size, struct rvl_rt_mem *out,
+		      struct rivulet_runtime_error *err);
 /** rvl_rt_poll() - take events, waiting up to @timeout_ms; finished runs stay on rt->finished */
 int rvl_rt_poll(struct rivulet_runtime *rt, int timeout_ms);
 /** rvl_rt_deliver() - call back for runs on rt->finished. Returns their number */
@@ -171,6 +175,7 @@ struct rivulet_image {
 	/* By input, then output: a CPU step uses it; and uses its data as addresses, see bind.c. */
 	bool *on_cpu, *addresses;
 	uint32_t npu_steps;
+	uint32_t tail;				/* this step and all behind it run on the CPU */
 	uint32_t io_slots;			/* slots that any NPU step uses */
 	uint64_t prof_size;			/* bytes of PROF records of all steps */
 	struct rvl_kernels_need need;

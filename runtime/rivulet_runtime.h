@@ -66,6 +66,9 @@ int rivulet_runtime_new_device(struct rivulet_device *dev, struct rivulet_worker
  */
 int rivulet_runtime_new_sim(const struct rivulet_board *board, struct rivulet_workers *pool,
 			    struct rivulet_runtime **out, struct rivulet_runtime_error *err);
+/** rivulet_runtime_new_cpu() - no back end: only programs without NPU steps can be loaded */
+int rivulet_runtime_new_cpu(struct rivulet_workers *pool, struct rivulet_runtime **out,
+			    struct rivulet_runtime_error *err);
 struct rivulet_runtime *rivulet_runtime_ref(struct rivulet_runtime *rt);
 struct rivulet_runtime *rivulet_runtime_unref(struct rivulet_runtime *rt);
 /**

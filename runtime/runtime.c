@@ -48,6 +48,20 @@ void rvl_rt_mem_free(struct rvl_rt_mem *m)
 	*m = (struct rvl_rt_mem) { 0 };
 }
 
+int rvl_rt_heap_alloc(struct rivulet_runtime *rt, uint64_t size, struct rvl_rt_mem *out,
+		      struct rivulet_runtime_error *err)
+{
+	void *p;
+
+	(void)rt;
+	if (posix_memalign(&p, RIVULET_PAGE_SIZE, size ? size : 1))
+		return rvl_rt_fail(err, ENOMEM, "out of memory: %llu bytes",
+				   (unsigned long long)size);
+	memset(p, 0, size);
+	*out = (struct rvl_rt_mem) { .host = p, .size = size, .heap = p };
+	return 0;
+}
+
 /* The data of an event is a pointer to its source: &rt->event, &rt->timer, or a task. */
 static int watch(struct rivulet_runtime *rt, int fd, void *what)
 {

@@ -110,6 +110,42 @@ START_TEST(long_chain)
 }
 END_TEST
 
+/* Proves that a worker runs CPU steps one after the other: this thread dispatches once, at the end. */
+START_TEST(steps_in_one_go)
+{
+	struct made *m = calloc(1, sizeof(*m));
+	float *x = calloc(BIG, 4), *y = calloc(BIG, 4);
+	struct pollfd p = { .events = POLLIN };
+	uint32_t in = add_tensor(m, RIVULET_PLACE_INPUT, 0, BIG);
+	uint32_t out = add_tensor(m, RIVULET_PLACE_OUTPUT, 0, BIG), last = in;
+	struct rivulet_exec *e;
+
+	for (uint32_t i = 0; i < 9; i++) {
+		uint32_t to = i == 8 ? out : add_tensor(m, RIVULET_PLACE_ARENA,
+							4ull * BIG * (i % 2), BIG);
+
+		add_step(m, last, in, to);
+		last = to;
+	}
+	make_file(m);
+	e = exec_of(m->file, m->size);
+	x[1] = 2;
+	bind(e, 0, x, 4 * BIG);
+	bind(e, 1, y, 4 * BIG);
+	ck_assert_int_eq(rivulet_exec_start(e, NULL, &err), 0);
+	p.fd = rivulet_runtime_fd(rt);
+	ck_assert_int_eq(poll(&p, 1, 60000), 1);
+	ck_assert_int_eq(rivulet_runtime_dispatch(rt), 1);
+	ck_assert_float_eq(y[1], 20);
+	ck_assert_uint_eq(rivulet_exec_result(e)->cpu_steps, 9);
+	rivulet_exec_unref(e);
+	free(m->file);
+	free(m);
+	free(x);
+	free(y);
+}
+END_TEST
+
 /* Blocks the workers until the test unlocks it. */
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
@@ -1009,6 +1045,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, long_chain, 0, 2);
+	tcase_add_test(t, steps_in_one_go);
 	tcase_add_test(t, deadline_and_cancel);
 	tcase_add_test(t, dependencies);
 	tcase_add_loop_test(t, views, 0, 8);

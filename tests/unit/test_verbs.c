@@ -318,7 +318,7 @@ START_TEST(programs_for_the_daemon)
 	EXPECT("profile models/lenet.onnx --device daemon", RVL_EXIT_USAGE);
 	COMPLAINS("the daemon keeps the PROF records of its jobs");
 	EXPECT("run models/lenet.onnx --device nearby", RVL_EXIT_USAGE);
-	COMPLAINS("--device is \"daemon\", a node below /dev, or sim:BOARD, not \"nearby\"");
+	COMPLAINS("--device is \"daemon\", \"cpu\", a node below /dev, or sim:BOARD, not \"nearby\"");
 	EXPECT("run /nonexistent/m.onnx --device daemon", RVL_EXIT_REFUSED);
 	COMPLAINS("/nonexistent/m.onnx");
 	EXPECT("run models/README --device daemon", RVL_EXIT_REFUSED);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "rivulet_kernels.h"
 #include "rivulet_ops.h"
 #include "rivulet_runtime.h"
 #include "device/engine.h"
@@ -148,11 +149,12 @@ static int compile_here(struct rvl_engine *e, const char *path, const struct rvl
 	int r = rvl_beside_open(&beside, path);
 
 	c = compile_options(o, &beside);
+	c.cpu_only = !e->have_board;
 	if (!r && o->mode)
 		r = rvl_mode_fill(o->mode, e->board.levels, &c);
 	if (!r && o->mode)
 		r = rvl_quantise_fill(&o->mode->quantise, path, b, &c);
-	if (!r && rivulet_compile(b->data, b->size, &e->board, &c, program, o->explain, &err))
+	if (!r && rivulet_compile(b->data, b->size, e->have_board ? &e->board : NULL, &c, program, o->explain, &err))
 		r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", path, err.msg);
 	rvl_beside_clear(&beside);
 	return r;
@@ -415,6 +417,31 @@ static int open_daemon(struct rvl_engine *e)
 	return 0;
 }
 
+static const char *set_in_use(void)
+{
+	struct rvl_cpu_set s = { .used = false };
+
+	for (uint32_t i = 0; !s.used && rvl_cpu_set(i, &s); i++)
+		;
+	return s.used ? s.name : "";
+}
+
+/* Every step on the CPU. */
+static int open_cpu(struct rvl_engine *e, uint32_t threads)
+{
+	struct rivulet_runtime_error err = { "out of memory" };
+	char why[RVL_WHY_MAX];
+	int r;
+
+	if (rvl_cpu_check(why))
+		return rvl_tool_fail(RVL_EXIT_USAGE, "%s", why);
+	r = rivulet_workers_new(threads, &e->workers);
+	if (!r)
+		r = rivulet_runtime_new_cpu(e->workers, &e->rt, &err);
+	snprintf(e->name, sizeof(e->name), "CPU (%s)", set_in_use());
+	return r ? rvl_tool_fail(rvl_exit_of(r), "%s", err.text) : 0;
+}
+
 /* Without --device: the daemon if one answers, else the first node, but never the device model. */
 static int open_device(struct rvl_engine *e, const struct rvl_engine_options *o)
 {
@@ -425,8 +452,10 @@ static int open_device(struct rvl_engine *e, const struct rvl_engine_options *o)
 		return open_daemon(e);
 	if (o->device && (!strncmp(o->device, "sim:", 4) || o->device[0] == '/'))
 		return open_local(e, o->device, o->threads);
+	if (o->device && !strcmp(o->device, "cpu"))
+		return open_cpu(e, o->threads);
 	if (o->device)
-		return rvl_tool_fail(RVL_EXIT_USAGE, "--device is \"daemon\", a node below /dev, or "
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--device is \"daemon\", \"cpu\", a node below /dev, or "
 				     "sim:BOARD, not \"%s\"", o->device);
 	if (!o->prof && !rivulet_open(NULL, &e->client)) {
 		e->client = rivulet_client_unref(e->client);

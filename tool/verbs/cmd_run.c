@@ -322,7 +322,7 @@ static int run_run(void *args, int n, char **operand)
 }
 
 static const struct rvl_option options[] = {
-	{ "device", 'd', "WHERE", "daemon, /dev/accel/accelN, or sim:BOARD",
+	{ "device", 'd', "WHERE", "daemon, /dev/accel/accelN, sim:BOARD, or cpu",
 	  RVL_MEMBER(struct rvl_run, device) },
 	{ "input", 'i', "NAME=FILE", "an input, .npy or ONNX tensor; repeatable",
 	  .kind = RVL_VALUE_CALL, .call = add_input },
