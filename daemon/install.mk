@@ -4,8 +4,8 @@
 # built for.
 SYSTEMD_UNITS := $(PREFIX)/lib/systemd/system
 
-.PHONY: install install-daemon install-tool install-boards install-man install-module
-install: install-daemon install-tool install-boards install-man install-module install-libclient
+.PHONY: install install-daemon install-tool install-boards install-peers install-man install-module
+install: install-daemon install-tool install-boards install-peers install-man install-module install-libclient
 	@[ -n "$(DESTDIR)" ] || echo "Next, as root: systemd-sysusers && udevadm control --reload &&" \
 		"systemctl daemon-reload && systemctl enable --now rivuletd.socket && ldconfig"
 
@@ -30,6 +30,9 @@ install-tool: $(BUILD)/rivulet $(BUILD)/rivulet-sim
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $^
 	install -D -m 644 tool/completion/rivulet.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rivulet
 
+install-peers:
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/rivulet/peers $(sort $(wildcard tools/peers/*.py))
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/rivulet/zoo $(sort $(wildcard tools/zoo/*.py))
 install-boards:
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/rivulet/boards $(sort $(wildcard sim/boards/*.board))
 

@@ -132,9 +132,12 @@ $(eval $(call program,tests/sc_rmse,tests/sc/rmse.c,uapi,-lm))
 $(eval $(call program,tests/bench_sc,tests/bench/bench_sc.c,compiler kernels sim uapi,-lm))
 $(eval $(call program,tests/bench_cpu,tests/bench/bench_cpu.c,kernels uapi,-lm))
 $(eval $(call program,tests/bench_float,tests/bench/bench_float.c,kernels uapi,-lm))
-.PHONY: bench-cpu bench-float check-int8 check-float
-bench-cpu: $(BUILD)/tests/bench_cpu bench-float
+.PHONY: bench-cpu bench-float bench-peers check-int8 check-float
+bench-cpu: $(BUILD)/tests/bench_cpu bench-float bench-peers
 	@$<
+# The CPU operators against libraries from PyPI.
+bench-peers: $(BUILD)/rivulet
+	@XDG_CACHE_HOME=$(abspath $(BUILD))/cache $< bench --device cpu --compare onnxruntime,xnnpack
 # The same for float operators, in ratio to onnxruntime.
 bench-float: $(BUILD)/tests/bench_float
 	@scripts/install-deps.sh --oracle

@@ -657,6 +657,11 @@ START_TEST(other_verbs)
 	check_json("rivulet.cpu/1");
 	EXPECT("bench models/lenet.onnx -n 20 --depth 3 --threads 2 --figures b " SIM, 0);
 	SAYS("figure b.latency.p99");
+	EXPECT("bench models/lenet.onnx -n 20 --depth 0 --json --device cpu", 0);
+	SAYS("\"device\":\"CPU (");
+	SAYS("\"throughput_runs\":0,");
+	SAYS("\"processor_median_s\":");
+	EXPECT("run models/lenet.onnx --device cpu " SET "--count 3 --expect models/lenet.expected", 0);
 	EXPECT("bench models/lenet.onnx -n 20 --json " SIM, 0);
 	check_json("rivulet.bench/1");
 	EXPECT("run --help", 0);

@@ -12,7 +12,7 @@ _rivulet()
 	case $prev in
 	-d | --device | -b | --board)
 		boards=$(cd /usr/share/rivulet/boards 2>/dev/null && printf 'sim:%s ' *.board)
-		mapfile -t COMPREPLY < <(compgen -W "daemon $(echo /dev/accel/accel*) ${boards//.board/}" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "daemon cpu $(echo /dev/accel/accel*) ${boards//.board/}" -- "$cur")
 		return
 		;;
 	--priority)

@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "device/engine.h"
+#include "device/peers.h"
 #include "output.h"
 #include "progress.h"
 
@@ -28,7 +30,7 @@ struct samples {
 
 struct bench {
 	/* options */
-	const char *device, *figures;
+	const char *device, *figures, *compare;
 	uint64_t runs, warmup, depth, batch, threads;
 	struct rvl_dims dims;
 	struct rvl_time duration; /* of each phase, in place of @runs */
@@ -39,6 +41,7 @@ struct bench {
 	struct rvl_progress progress;
 	/* results */
 	struct samples latency; /* of runs one after the other */
+	struct samples processor; /* time of all threads of this process in the same runs */
 	struct rvl_run_stats sum;
 	uint64_t count[RIVULET_PERF_VALUES];	/* of the same runs */
 	uint64_t together; /* runs that ended with @depth in flight */
@@ -83,6 +86,14 @@ static void phase_at(struct bench *b, uint64_t done, uint64_t start)
 	rvl_progress_at(&b->progress, b->duration.ns ? (rvl_tool_now() - start) / 1000000000 : done);
 }
 
+static uint64_t processor_time(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 static int one_run(struct bench *b, struct rvl_run_stats *s)
 {
 	int e = rvl_engine_start(b->engine, 0, 0, 0);
@@ -111,7 +122,11 @@ static int latency(struct bench *b)
 	start = rvl_tool_now();
 	phase_start(b, "latency");
 	while (!e && goes_on(b, b->latency.n, start)) {
+		uint64_t used = processor_time();
+
 		e = one_run(b, &s);
+		if (!e)
+			e = keep(&b->processor, processor_time() - used);
 		if (!e)
 			e = keep(&b->latency, s.wall_ns);
 		if (!e)
@@ -173,17 +188,22 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+static void sort(struct samples *s)
+{
+	qsort(s->ns, s->n, sizeof(*s->ns), by_value);
+}
+
 /* The shortest latency that @percent of the runs do not exceed. */
 static const struct { const char *name; double percent; } quantiles[] = {
 	{ "min", 0 }, { "p50", 50 }, { "p90", 90 }, { "p95", 95 }, { "p99", 99 }, { "max", 100 } };
 
 #define QUANTILES (sizeof(quantiles) / sizeof(quantiles[0]))
 
-static double quantile(const struct bench *b, double percent)
+static double quantile(const struct samples *s, double percent)
 {
-	uint64_t rank = (uint64_t)ceil(percent / 100 * (double)b->latency.n);
+	uint64_t rank = (uint64_t)ceil(percent / 100 * (double)s->n);
 
-	return 1e-9 * (double)b->latency.ns[rank ? rank - 1 : 0];
+	return 1e-9 * (double)s->ns[rank ? rank - 1 : 0];
 }
 
 static double each(const struct bench *b, uint64_t sum)
@@ -247,7 +267,7 @@ static void text_report(const struct bench *b, const char *model)
 	printf("  latency    ");
 	for (size_t i = 0; i < QUANTILES; i++)
 		printf("%s %s %s", i ? "," : "", quantiles[i].name,
-		       rvl_unit(u[0], quantile(b, quantiles[i].percent), "s"));
+		       rvl_unit(u[0], quantile(&b->latency, quantiles[i].percent), "s"));
 	printf("\n");
 	if (b->together)
 		printf("  throughput  %.1f inferences/s with %llu in flight, of %llu runs\n", b->rate,
@@ -294,9 +314,11 @@ static void json_report(const struct bench *b, const char *model)
 	rvl_json_u64("throughput_runs", b->together);
 	for (size_t i = 0; i < QUANTILES; i++) {
 		snprintf(name, sizeof(name), "latency_%s_s", quantiles[i].name);
-		rvl_json_num(name, quantile(b, quantiles[i].percent));
+		rvl_json_num(name, quantile(&b->latency, quantiles[i].percent));
 	}
-	rvl_json_num("latency_median_s", quantile(b, 50));
+	rvl_json_num("latency_median_s", quantile(&b->latency, 50));
+	rvl_json_num("processor_min_s", quantile(&b->processor, 0));
+	rvl_json_num("processor_median_s", quantile(&b->processor, 50));
 	rvl_json_num("per_second", b->together ? b->rate : NAN);
 	rvl_json_num("cycles", each(b, b->sum.cycles));
 	rvl_json_num("npu_s", each(b, b->sum.npu_ns) * 1e-9);
@@ -328,9 +350,9 @@ static void report(const struct bench *b, const char *model)
 		text_counters(b);
 	for (size_t i = 0; i < QUANTILES; i++) {
 		snprintf(name, sizeof(name), "latency.%s", quantiles[i].name);
-		rvl_figure(b->figures, name, quantile(b, quantiles[i].percent) * 1e3, "ms");
+		rvl_figure(b->figures, name, quantile(&b->latency, quantiles[i].percent) * 1e3, "ms");
 	}
-	rvl_figure(b->figures, "latency.median", quantile(b, 50) * 1e3, "ms");
+	rvl_figure(b->figures, "latency.median", quantile(&b->latency, 50) * 1e3, "ms");
 	if (b->together)
 		rvl_figure(b->figures, "throughput", b->rate, "1/s");
 	rvl_figure(b->figures, "cycles", each(b, b->sum.cycles), "cycles");
@@ -345,15 +367,26 @@ static int no_run(void)
 	return rvl_tool_fail(RVL_EXIT_USAGE, "the duration ended before the first run");
 }
 
+/* The libraries run beside this program's CPU operators, with the model as it is. */
+static int compare(const struct bench *b, const char *model)
+{
+	if (!b->device || strcmp(b->device, "cpu"))
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--compare needs --device cpu");
+	return rvl_peers_compare(b->compare, model, b->threads);
+}
+
 static int run_bench(void *args, int n, char **operand)
 {
 	struct bench *b = args;
 	struct rvl_engine_options o = { .device = b->device, .batch = (uint32_t)b->batch,
 		.dims = &b->dims, .mode = &b->mode, .threads = (uint32_t)b->threads,
-		.instances = (uint32_t)b->depth };
+		.instances = (uint32_t)(b->depth ? b->depth : 1) };
 	int e;
 
-	(void)n;
+	if (b->compare)
+		return compare(b, n ? operand[0] : NULL);
+	if (!n)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "rivulet bench takes one model");
 	if (b->runs && b->duration.ns)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "give --runs or --duration, not both");
 	if (!b->runs)
@@ -361,18 +394,19 @@ static int run_bench(void *args, int n, char **operand)
 	e = rvl_engine_open(operand[0], &o, &b->engine);
 	if (!e && b->counters)
 		e = rvl_engine_monitor(b->engine);
-	for (uint32_t i = 0; !e && i < b->depth; i++)
+	for (uint32_t i = 0; !e && i < o.instances; i++)
 		rvl_engine_randomise(b->engine, i, DEFAULT_SEED);
 	rvl_interrupt_catch();
 	if (!e)
 		e = latency(b);
-	if (!e)
+	if (!e && b->depth)
 		e = throughput(b);
 	if (e)
 		return e;
 	if (!b->latency.n)
 		return no_run();
-	qsort(b->latency.ns, b->latency.n, sizeof(*b->latency.ns), by_value);
+	sort(&b->latency);
+	sort(&b->processor);
 	report(b, operand[0]);
 	return 0;
 }
@@ -385,17 +419,18 @@ static void clear(void *args)
 	rvl_mode_clear(&b->mode);
 	rvl_dims_clear(&b->dims);
 	free(b->latency.ns);
+	free(b->processor.ns);
 }
 
 static const struct rvl_option options[] = {
-	{ "device", 'd', "WHERE", "daemon, /dev/accel/accelN, or sim:BOARD", RVL_MEMBER(struct bench, device) },
+	{ "device", 'd', "WHERE", "daemon, /dev/accel/accelN, sim:BOARD, or cpu", RVL_MEMBER(struct bench, device) },
 	{ "runs", 'n', "N", "runs to measure (200)", RVL_MEMBER(struct bench, runs), .least = 1,
 	  .most = MAX_RUNS },
 	{ "duration", 0, "TIME", "measure for so long instead, latency and throughput each: 5s, 500ms",
 	  RVL_MEMBER(struct bench, duration) },
 	{ "warmup", 0, "N", "runs before that (5)", RVL_MEMBER(struct bench, warmup), .most = MAX_RUNS },
-	{ "depth", 0, "N", "runs in flight for the throughput (4)", RVL_MEMBER(struct bench, depth),
-	  .least = 1, .most = MAX_DEPTH },
+	{ "depth", 0, "N", "runs in flight for the throughput (4); 0: latency only", RVL_MEMBER(struct bench, depth),
+	  .most = MAX_DEPTH },
 	{ "batch", 0, "N", RVL_BATCH_HELP, RVL_MEMBER(struct bench, batch), .most = INT32_MAX },
 	RVL_DIMS_OPTIONS(struct bench, dims),
 	RVL_MODE_OPTIONS(struct bench, mode),
@@ -403,6 +438,8 @@ static const struct rvl_option options[] = {
 	  RVL_MEMBER(struct bench, counters) },
 	{ "threads", 0, "N", "workers for CPU steps, not with the daemon", RVL_MEMBER(struct bench, threads),
 	  .most = MAX_DEPTH },
+	{ "compare", 0, "LIST", "with --device cpu: beside onnxruntime, xnnpack or both; without MODEL: a table",
+	  RVL_MEMBER(struct bench, compare) },
 	{ "figures", 0, "PREFIX", "print `figure PREFIX.NAME VALUE UNIT` lines",
 	  RVL_MEMBER(struct bench, figures) },
 	{ 0 }
@@ -410,7 +447,7 @@ static const struct rvl_option options[] = {
 
 const struct rvl_verb rvl_verb_bench = {
 	.name = "bench", .summary = "latency, throughput, energy of a model", .order = 40,
-	.operands = "MODEL [options]", .least = 1, .most = 1, .takes = "one model",
+	.operands = "MODEL [options]", .most = 1, .takes = "one model",
 	.options = options, .args_size = sizeof(struct bench),
 	.defaults = &(const struct bench) { .warmup = 5, .depth = 4 },
 	.run = run_bench, .clear = clear,

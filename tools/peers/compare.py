@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: MIT
+"""Compares `rivulet bench --device cpu` with libraries from PyPI, in figures cpu.*.
+
+A burst is a process of its own that runs one model on one library and prints the median time.
+Bursts of all sides alternate. With one thread a time is processor time, which other load changes
+little; with several it is the latency. The peer of a ratio is the fastest of all libraries, modes
+and, for the networks, activation types.
+"""
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import venv
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ZOO = os.path.join(HERE, "..", "zoo", "zoo.py")
+PACKAGES = {"onnxruntime": ["onnxruntime", "onnx", "numpy"],
+            "xnnpack": ["ai-edge-litert==2.3.0", "onnx", "numpy"]}
+MODES = {"onnxruntime": ["onnxruntime", "onnxruntime/int8", "onnxruntime/precise"],
+         "xnnpack": ["xnnpack"]}
+NETWORKS = ("mobilenetv1", "mobilenetv2", "resnet18", "resnet50", "squeezenet", "ssd-mobilenetv1")
+DETECTORS = ("ssd-mobilenetv1",)    # end in floats
+TYPES = ("uint8", "int8")
+SLOW = 1.5    # a peer so many times slower than the fastest at first is measured no more
+
+
+class Failed(Exception):
+    pass
+
+
+def python_of(cache, peers):
+    """The virtual environment, made where it is missing; one for each set of packages."""
+    folder = os.path.join(cache, "venv-" + "-".join(peers))
+    python = os.path.join(folder, "bin", "python")
+    done = os.path.join(folder, "installed")
+    if not os.path.exists(done):
+        print("installing " + ", ".join(peers) + f" below {folder}", file=sys.stderr)
+        shutil.rmtree(folder, ignore_errors=True)
+        venv.create(folder, with_pip=True)
+        packages = sorted({p for name in peers for p in PACKAGES[name]})
+        subprocess.run([python, "-m", "pip", "-q", "install", *packages], check=True)
+        with open(done, "w", encoding="ascii") as f:
+            f.write("\n".join(packages) + "\n")
+    return python
+
+
+class Case:
+    """A figure: our model, and the files on which each peer runs."""
+
+    def __init__(self, name, ours, peers):
+        self.name, self.ours, self.peers = name, ours, peers
+        self.times = {}    # (side, file): medians of bursts
+
+
+class Comparison:
+    def __init__(self, opt):
+        self.opt = opt
+        self.python = python_of(opt.cache, opt.peers)
+
+    # ---- models ----
+
+    def network(self, name, kind):
+        path = os.path.join(self.opt.cache, f"{name}.{kind}.onnx")
+        if not os.path.exists(path):
+            end = ["--quantised"] if name not in DETECTORS else []
+            subprocess.run([sys.executable, "-B", ZOO, name, "--type", kind, "-o", path, *end],
+                           check=True, stdout=subprocess.DEVNULL)
+        return path
+
+    def tflite(self, path):
+        """The converted model, or None where it cannot be converted."""
+        out = path[:-5] + ".tflite"
+        if not os.path.exists(out):
+            script = os.path.join(HERE, "tflite.py")
+            if subprocess.run([self.python, "-B", script, path, out], check=False).returncode:
+                return None
+        return out
+
+    def peers_of(self, paths, lite=True):
+        sides = [(m, p) for m in MODES["onnxruntime"] for p in paths if "onnxruntime" in self.opt.peers]
+        converted = self.tflite(paths[-1]) if lite and "xnnpack" in self.opt.peers else None
+        return sides + ([("xnnpack", converted)] if converted else [])
+
+    def network_cases(self):
+        for name in self.opt.networks:
+            paths = [self.network(name, kind) for kind in TYPES]
+            for kind, path in zip(TYPES, paths):
+                yield Case(f"{name.replace('-', '')}.{kind}", path, self.peers_of(paths))
+
+    def layer_cases(self):
+        import layers
+
+        for group, prefix in ((layers.OPERATORS, "op."), (layers.DEPTHWISE, "")):
+            for name, build in group.items():
+                path = os.path.join(self.opt.cache, f"{name}.onnx")
+                build(path)
+                sides = self.peers_of([path], lite=not prefix)
+                yield Case(prefix + name, path, sides)
+
+    def cases(self):
+        if self.opt.models:
+            for path in self.opt.models:
+                name = os.path.splitext(os.path.basename(path))[0]
+                yield Case(name, path, self.peers_of([path]))
+            return
+        if self.opt.only in (None, "networks"):
+            yield from self.network_cases()
+        if self.opt.only in (None, "layers"):
+            yield from self.layer_cases()
+
+    # ---- bursts ----
+
+    def ours(self, path, threads, runs):
+        text = self.call([self.opt.tool, "bench", path, "--device", "cpu", "--threads", str(threads),
+                          "--runs", str(runs), "--warmup", "3", "--depth", "0", "--json"])
+        report = json.loads(text)
+        self.device = report["device"]
+        return report["processor_median_s"] if threads == 1 else report["latency_median_s"]
+
+    def theirs(self, side, path, threads, runs):
+        text = self.call([self.python, "-B", os.path.join(HERE, "burst.py"), side, path, str(threads),
+                          str(runs)])
+        report = json.loads(text)
+        return report["processor"] if threads == 1 else report["wall"]
+
+    @staticmethod
+    def call(command):
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode:
+            raise Failed(f"{' '.join(command)}: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
+        return done.stdout
+
+    def burst(self, side, threads, runs):
+        name, path = side
+        return self.ours(path, threads, runs) if name == "rivulet" else \
+            self.theirs(name, path, threads, runs)
+
+    def runs_of(self, seconds):
+        """As many as take the time of a burst."""
+        return max(5, min(400, int(self.opt.burst / max(seconds, 1e-6))))
+
+    def measure(self, case, threads):
+        us = ("rivulet", case.ours)
+        first = {us: self.burst(us, threads, 3)}
+        for side in case.peers:
+            try:
+                first[side] = self.burst(side, threads, 3)
+            except Failed as e:
+                print(f"compare: {case.name}: {e}", file=sys.stderr)
+        least = min((t for s, t in first.items() if s != us), default=None)
+        if least is None:
+            return
+        sides = [s for s, t in first.items() if s == us or t <= SLOW * least]
+        times = {s: [] for s in sides}
+        for _ in range(self.opt.rounds):
+            for s in sides:
+                times[s].append(self.burst(s, threads, self.runs_of(first[s])))
+        self.report(case.name + (f".threads{threads}" if threads > 1 else ""), us, times)
+
+    @staticmethod
+    def report(name, us, times):
+        mine = statistics.median(times[us])
+        peer = min((s for s in times if s != us), key=lambda s: statistics.median(times[s]))
+        theirs = statistics.median(times[peer])
+        detail = " " + os.path.basename(peer[1]).split(".")[-2] if peer[1] != us[1] else ""
+        print(f"{name}: {mine * 1e3:.3f} ms, {peer[0]}{detail} {theirs * 1e3:.3f} ms")
+        print(f"figure cpu.{name}.time {mine * 1e3:.3f} ms")
+        print(f"figure cpu.{name}.peer {theirs * 1e3:.3f} ms")
+        print(f"figure cpu.{name}.ratio {mine / theirs:.2f} x")
+        print(f"figure cpu.{name}.ratio.min {min(times[us]) / min(times[peer]):.2f} x", flush=True)
+
+    def run(self):
+        cases = [c for c in self.cases() if self.opt.match in c.name]
+        if self.opt.prepare:
+            return
+        self.device = None
+        for threads in self.opt.threads:
+            for case in cases:
+                self.measure(case, threads)
+        print(f"instruction set: {self.device}; each peer chooses its own")
+
+
+def words(allowed):
+    def parse(text):
+        got = text.split(",")
+        bad = [w for w in got if allowed and w not in allowed]
+        if bad:
+            raise argparse.ArgumentTypeError(f"{bad[0]} is not one of {', '.join(allowed)}")
+        return got
+    return parse
+
+
+def main():
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ap.add_argument("models", nargs="*", help="without: the networks and layers of the table")
+    ap.add_argument("--tool", required=True, help="the rivulet command")
+    ap.add_argument("--peers", type=words(list(MODES)), default=list(MODES))
+    ap.add_argument("--threads", type=lambda t: [int(n) for n in t.split(",")], default=[1, 2])
+    ap.add_argument("--rounds", type=int, default=5, help="bursts of each side")
+    ap.add_argument("--burst", type=float, default=0.3, help="seconds of a burst")
+    ap.add_argument("--only", choices=["networks", "layers"])
+    ap.add_argument("--networks", type=words(NETWORKS), default=NETWORKS)
+    ap.add_argument("--match", default="", help="only figures whose names contain this")
+    ap.add_argument("--prepare", action="store_true", help="install and make models, measure nothing")
+    ap.add_argument("--cache", default=os.path.join(home, "rivulet", "peers"))
+    opt = ap.parse_args()
+    os.makedirs(opt.cache, exist_ok=True)
+    try:
+        Comparison(opt).run()
+    except (Failed, subprocess.CalledProcessError, OSError) as e:
+        sys.exit(f"compare: {e}")
+
+
+if __name__ == "__main__":
+    main()
