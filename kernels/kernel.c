@@ -10,7 +10,7 @@
 struct dispatch {
 	enum rvl_op op;
 	rvl_setup_fn setup;
-	uint32_t least, most;	/* inputs */
+	struct rvl_inputs inputs;
 };
 
 #define MAX_KERNEL_BYTES ((int64_t)RVL_KERNELS_MOST)
@@ -18,8 +18,8 @@ struct dispatch {
 
 #define rvl_setup_none NULL
 static const struct dispatch table[] = {
-#define KERNEL(id, num, name, lo, hi, kernel, ...) \
-	{ RVL_OP_##id, rvl_setup_##kernel, lo, hi },
+#define KERNEL(id, num, name, inputs, kernel, ...) \
+	{ RVL_OP_##id, rvl_setup_##kernel, inputs },
 	RVL_OPS(KERNEL)
 #undef KERNEL
 };
@@ -117,11 +117,23 @@ static int check_types(const struct rvl_kernel_desc *d, char *why)
 	return 0;
 }
 
+/* A kernel that renames needs no operand that describes the shape. */
+static struct rvl_inputs inputs_of(const struct dispatch *row)
+{
+	const struct rvl_op_def *def = row->inputs.of_row ? rvl_op_of_kernel(row->op) : NULL;
+	bool renames = rvl_op_traits(row->op) & RVL_TRAIT_RENAMES;
+
+	if (!def)
+		return row->inputs;
+	return (struct rvl_inputs) { renames ? 1 : def->least_in, def->most_in, true };
+}
+
 static int check_desc(const struct rvl_kernel_desc *d, const struct dispatch *row, char *why)
 {
+	struct rvl_inputs inputs = inputs_of(row);
 	int rc = 0;
 
-	if (d->n_in < row->least || d->n_in > row->most || d->n_out < 1 ||
+	if (d->n_in < inputs.least || d->n_in > inputs.most || d->n_out < 1 ||
 	    d->n_out > (d->op == RVL_OP_GENERAL ? RVL_MAX_OUT : 2))
 		return rvl_why(why, "%u inputs and %u outputs", d->n_in, d->n_out);
 	if (d->n_out > 1 && d->op != RVL_OP_MAX_POOL && d->op != RVL_OP_GENERAL)

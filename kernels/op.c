@@ -51,6 +51,17 @@ const struct rvl_op_def *rvl_op_of_role(enum rvl_role role, int64_t opset)
 	return NULL;
 }
 
+const struct rvl_op_def *rvl_op_of_kernel(enum rvl_op kernel)
+{
+	const struct rvl_op_def *best = NULL;
+
+	for (size_t i = 0; i < FAMILIES; i++)
+		for (const struct rvl_op_def *d = families[i]; d->name; d++)
+			if (d->kernel == kernel && (!best || d->since > best->since))
+				best = d;
+	return best;
+}
+
 const struct rvl_op_def *rvl_op_at(uint32_t i)
 {
 	for (size_t k = 0; k < FAMILIES; k++)

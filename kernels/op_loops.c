@@ -255,13 +255,18 @@ void rvl_broadcast_strides(const struct rvl_shape *s, const struct rvl_shape *to
 enum rvl_class rvl_class_of(enum rvl_type type)
 {
 	if (is_float(type))
-		return RVL_CLASS_F32;
+		return type == RVL_TYPE_F64 ? RVL_CLASS_F64 : RVL_CLASS_F32;
 	return 1u << type & RVL_T_UNSIGNED || type == RVL_TYPE_BOOL ? RVL_CLASS_U64 : RVL_CLASS_S64;
 }
 
 static enum rvl_type class_type(enum rvl_class k)
 {
-	return k == RVL_CLASS_F32 ? RVL_TYPE_F32 : k == RVL_CLASS_S64 ? RVL_TYPE_S64 : RVL_TYPE_U64;
+	static const enum rvl_type type[] = {
+		[RVL_CLASS_F32] = RVL_TYPE_F32, [RVL_CLASS_S64] = RVL_TYPE_S64,
+		[RVL_CLASS_U64] = RVL_TYPE_U64, [RVL_CLASS_F64] = RVL_TYPE_F64,
+	};
+
+	return type[k];
 }
 
 /*

@@ -41,7 +41,7 @@ const char *rvl_op_name(enum rvl_op op)
 uint32_t rvl_op_traits(enum rvl_op op)
 {
 	switch (op) {
-#define OP_TRAITS(id, num, name, lo, hi, kernel, rule, form, traits, doc) \
+#define OP_TRAITS(id, num, name, inputs, kernel, rule, form, traits, doc) \
 	case RVL_OP_##id: return traits;
 	RVL_OPS(OP_TRAITS)
 #undef OP_TRAITS
@@ -53,7 +53,7 @@ uint32_t rvl_op_traits(enum rvl_op op)
 enum rvl_op rvl_op_quantised(enum rvl_op op)
 {
 	switch (op) {
-#define OP_FORM(id, num, name, lo, hi, kernel, rule, form, traits, doc) \
+#define OP_FORM(id, num, name, inputs, kernel, rule, form, traits, doc) \
 	case RVL_OP_##id: return RVL_OP_##form;
 	RVL_OPS(OP_FORM)
 #undef OP_FORM

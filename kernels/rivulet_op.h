@@ -37,6 +37,7 @@ struct rvl_attr_def {
 	enum rvl_attr_kind kind;
 	bool required;
 	bool fixed;		/* models cannot give it: this opset has its default alone */
+	int32_t from, until;	/* opsets of the row that define it: until is the first that does not; 0: all */
 	int64_t i;
 	float f;
 	const char *s;
@@ -60,6 +61,13 @@ struct rvl_attr_def {
 #define RVL_STRINGS(n) { .name = (n), .kind = RVL_ATTR_STRINGS }
 #define RVL_TENSOR(n) { .name = (n), .kind = RVL_ATTR_TENSOR }
 #define RVL_IGNORED(n) { .name = (n), .kind = RVL_ATTR_IGNORED }
+/* Attributes that only some opsets of a row define. */
+#define RVL_IGNORED_UNTIL(n, opset) { .name = (n), .kind = RVL_ATTR_IGNORED, .until = (opset) }
+#define RVL_IGNORED_FROM(n, opset) { .name = (n), .kind = RVL_ATTR_IGNORED, .from = (opset) }
+#define RVL_FLAG_FROM(n, value, opset) \
+	{ .name = (n), .kind = RVL_ATTR_INT, .i = (value), .choices = "0|1", .from = (opset) }
+/* What opsets before 6 said about memory. */
+#define RVL_CONSUMED RVL_IGNORED_UNTIL("consumed_inputs", 6)
 #define RVL_ATTRS(...) ((const struct rvl_attr_def[]) { __VA_ARGS__, { .name = NULL } })
 
 /*
@@ -131,7 +139,10 @@ struct rvl_call {
 
 /* Sets of element types. */
 #define RVL_T(name) (1u << RVL_TYPE_##name)
-/* The other float types are converted at the inputs and outputs of a model. */
+/*
+ * float16 and bfloat16 are converted at the inputs and outputs of a model. So is float64, unless all
+ * operators of the model take it.
+ */
 #define RVL_T_FLOAT RVL_T(F32)
 #define RVL_T_SIGNED (RVL_T(S8) | RVL_T(S16) | RVL_T(S32) | RVL_T(S64))
 #define RVL_T_UNSIGNED (RVL_T(U8) | RVL_T(U16) | RVL_T(U32) | RVL_T(U64))
@@ -139,6 +150,8 @@ struct rvl_call {
 #define RVL_T_NUMBER (RVL_T_INT | RVL_T_FLOAT)
 #define RVL_T_ANY (RVL_T_NUMBER | RVL_T(BOOL))
 #define RVL_T_INDEX (RVL_T(S32) | RVL_T(S64))
+#define RVL_T_REAL (RVL_T_NUMBER | RVL_T(F64))
+#define RVL_T_MOVED (RVL_T_ANY | RVL_T(F64))
 #define RVL_T_STORED (RVL_T_ANY | RVL_T(F16) | RVL_T(BF16) | RVL_T(F64))
 
 enum rvl_op_flag {
@@ -232,6 +245,9 @@ const struct rvl_op_def *rvl_op_find(const char *domain, const char *name, int64
 /** The newest row of a role up to a model's opset; NULL if there is none. */
 const struct rvl_op_def *rvl_op_of_role(enum rvl_role role, int64_t opset);
 
+/** The newest row whose operator has this kernel of RVL_OPS; NULL if there is none. */
+const struct rvl_op_def *rvl_op_of_kernel(enum rvl_op kernel);
+
 /** Row @i of the whole table; NULL behind the last one. */
 const struct rvl_op_def *rvl_op_at(uint32_t i);
 
@@ -239,6 +255,12 @@ const struct rvl_op_def *rvl_op_at(uint32_t i);
 static inline bool rvl_op_may_lack(const struct rvl_op_def *def, uint32_t i)
 {
 	return i < 32 && def->optional >> i & 1;
+}
+
+/** Whether models of this opset can give the attribute. */
+static inline bool rvl_attr_defined(const struct rvl_attr_def *a, int64_t opset)
+{
+	return !a->fixed && opset >= a->from && (!a->until || opset < a->until);
 }
 
 /** Number of attributes in the definition. */
@@ -385,12 +407,13 @@ void rvl_region_copy_dims(const struct rvl_call *c, struct rvl_region *b, const 
  * computes, broadcast, and handed over as runs of n elements; the result is converted to the type of
  * output 0. All operands of a type that is computed as it stands and is not broadcast are used in place.
  */
-enum rvl_class { RVL_CLASS_F32, RVL_CLASS_S64, RVL_CLASS_U64 };
+enum rvl_class { RVL_CLASS_F32, RVL_CLASS_S64, RVL_CLASS_U64, RVL_CLASS_F64 };
 
 union rvl_row {
 	float *f;
 	int64_t *s;
 	uint64_t *u;
+	double *d;
 };
 
 typedef void (*rvl_row_fn)(const struct rvl_call *c, int64_t n, union rvl_row y,
@@ -410,7 +433,7 @@ int rvl_rows(struct rvl_call *c, enum rvl_class in, enum rvl_class out, rvl_row_
  */
 int rvl_rows_typed(struct rvl_call *c, uint32_t n, enum rvl_type in, enum rvl_type out, rvl_row_fn fn);
 
-/** The class that a type is computed in: float, unsigned (bool too) or signed. */
+/** The class that a type is computed in: float32, float64, unsigned (bool too) or signed. */
 enum rvl_class rvl_class_of(enum rvl_type type);
 
 /** Copies @n elements with conversion by C's rules, but floats saturate and NaN becomes 0 as integer. */

@@ -55,10 +55,19 @@ enum rvl_trait {
 	RVL_TRAIT_PAIR = 1 << 14,	/* inputs 0 and 1 are operands of one kind, as those of a sum */
 };
 
+/* The least and the most inputs of a kernel whose operator has no row. */
+#define RVL_INPUTS(least, most) { (least), (most), false }
+#define RVL_INPUTS_OF_ROW { 0, 0, true }
+
+struct rvl_inputs {
+	uint32_t least, most;
+	bool of_row;	/* those of the newest row that names the kernel */
+};
+
 /*
  * The operators that have kernels of their own beside their rows in the table of descriptors.
  *
- * X(identifier, number, name, minimum and maximum number of the kernel's inputs,
+ * X(identifier, number, name, the number of the kernel's inputs,
  *   kernel: rvl_setup_NAME, shape rule: infer_NAME of compiler/graph/shape.c, quantised form,
  *   traits, summary)
  *
@@ -66,158 +75,158 @@ enum rvl_trait {
  * of the same identifier. A column or a row that is missing is an error of the compiler.
  *
  * An operator of ONNX or of ONNX Runtime has rows in the table of descriptors, which say its domain,
- * opsets, operands and attributes. Here it has the inputs of its newest form; an attribute of an
+ * opsets, operands and attributes. Its kernel takes the inputs of its newest row; an attribute of an
  * older opset stays an attribute only if struct rvl_attr has it. The operators that are in no model
  * are made by fusion and by the back end: their scales and zero points are constants of their tensors.
  */
 #define RVL_OPS(X) \
-	X(UNSUPPORTED, 0, "Unsupported", 0, 32, \
+	X(UNSUPPORTED, 0, "Unsupported", RVL_INPUTS(0, 32), \
 	  none, none, UNSUPPORTED, 0, \
 	  "an operator that cannot be executed; the node holds the reason") \
-	X(QUANTIZE, 1, "QuantizeLinear", 2, 3, \
+	X(QUANTIZE, 1, "QuantizeLinear", RVL_INPUTS_OF_ROW, \
 	  quantize, quantize, QUANTIZE, RVL_TRAIT_LINEAR | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PIXELS, \
 	  "y = saturate(rint(x / scale) + zero point)") \
-	X(DEQUANTIZE, 2, "DequantizeLinear", 2, 3, \
+	X(DEQUANTIZE, 2, "DequantizeLinear", RVL_INPUTS_OF_ROW, \
 	  dequantize, quantize, DEQUANTIZE, RVL_TRAIT_LINEAR | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PIXELS, \
 	  "y = (x - zero point) * scale") \
-	X(QLINEAR_CONV, 3, "QLinearConv", 8, 9, \
+	X(QLINEAR_CONV, 3, "QLinearConv", RVL_INPUTS_OF_ROW, \
 	  qlinear, qlinear_conv, Q_CONV, 0, \
 	  "quantised convolution, scales as inputs") \
-	X(QLINEAR_MATMUL, 4, "QLinearMatMul", 8, 8, \
+	X(QLINEAR_MATMUL, 4, "QLinearMatMul", RVL_INPUTS_OF_ROW, \
 	  qlinear, qlinear_matmul, Q_MATMUL, 0, \
 	  "quantised matrix product, scales as inputs") \
-	X(CONV, 5, "Conv", 2, 3, \
+	X(CONV, 5, "Conv", RVL_INPUTS_OF_ROW, \
 	  conv, conv, Q_CONV, RVL_TRAIT_PRODUCT | RVL_TRAIT_CLAMPS | RVL_TRAIT_PLACES, \
 	  "float 2-D convolution") \
-	X(GEMM, 6, "Gemm", 2, 3, \
+	X(GEMM, 6, "Gemm", RVL_INPUTS_OF_ROW, \
 	  gemm, gemm, Q_MATMUL, RVL_TRAIT_PRODUCT | RVL_TRAIT_CLAMPS | RVL_TRAIT_PLACES, \
 	  "alpha * op(A) * op(B) + beta * C") \
-	X(MATMUL, 7, "MatMul", 2, 2, \
+	X(MATMUL, 7, "MatMul", RVL_INPUTS_OF_ROW, \
 	  matmul, matmul, Q_MATMUL, RVL_TRAIT_PRODUCT | RVL_TRAIT_CLAMPS | RVL_TRAIT_PLACES, \
 	  "matrix product, batched with broadcasting") \
-	X(RELU, 8, "Relu", 1, 1, \
+	X(RELU, 8, "Relu", RVL_INPUTS_OF_ROW, \
 	  unary, same, Q_RESCALE, RVL_TRAIT_LINEAR | RVL_TRAIT_PLACES | RVL_TRAIT_PITCHES, \
 	  "max(x, 0)") \
-	X(CLIP, 9, "Clip", 1, 3, \
+	X(CLIP, 9, "Clip", RVL_INPUTS_OF_ROW, \
 	  unary, same, Q_RESCALE, RVL_TRAIT_LINEAR | RVL_TRAIT_PITCHES, \
 	  "min(max(x, low), high)") \
-	X(ADD, 10, "Add", 2, 2, \
+	X(ADD, 10, "Add", RVL_INPUTS_OF_ROW, \
 	  binary, binary, Q_ADD, RVL_TRAIT_LINEAR | RVL_TRAIT_CLAMPS | RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PITCHES | RVL_TRAIT_PAIR, \
 	  "a + b with broadcasting") \
-	X(MUL, 11, "Mul", 2, 2, \
+	X(MUL, 11, "Mul", RVL_INPUTS_OF_ROW, \
 	  binary, binary, Q_MUL, RVL_TRAIT_LINEAR | RVL_TRAIT_CLAMPS | RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PITCHES | RVL_TRAIT_PAIR, \
 	  "a * b with broadcasting") \
-	X(MAX_POOL, 12, "MaxPool", 1, 1, \
+	X(MAX_POOL, 12, "MaxPool", RVL_INPUTS_OF_ROW, \
 	  pool, pool, MAX_POOL, \
 	  RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PIXELS, \
 	  "largest value under a 2-D window; also on quantised tensors") \
-	X(AVERAGE_POOL, 13, "AveragePool", 1, 1, \
+	X(AVERAGE_POOL, 13, "AveragePool", RVL_INPUTS_OF_ROW, \
 	  pool, pool, Q_AVERAGE_POOL, RVL_TRAIT_PLACES, \
 	  "mean under a 2-D window") \
-	X(GLOBAL_AVERAGE_POOL, 14, "GlobalAveragePool", 1, 1, \
+	X(GLOBAL_AVERAGE_POOL, 14, "GlobalAveragePool", RVL_INPUTS_OF_ROW, \
 	  global_pool, global, Q_GLOBAL_AVERAGE_POOL, RVL_TRAIT_PLACES, \
 	  "mean of every channel") \
-	X(GLOBAL_MAX_POOL, 15, "GlobalMaxPool", 1, 1, \
+	X(GLOBAL_MAX_POOL, 15, "GlobalMaxPool", RVL_INPUTS_OF_ROW, \
 	  global_pool, global, GLOBAL_MAX_POOL, \
 	  RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PIXELS_IN, \
 	  "largest value of every channel") \
-	X(FLATTEN, 16, "Flatten", 1, 1, \
+	X(FLATTEN, 16, "Flatten", RVL_INPUTS_OF_ROW, \
 	  move, flatten, FLATTEN, \
 	  RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES | RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PITCHES, \
 	  "reshape to a matrix, split at an axis") \
-	X(RESHAPE, 17, "Reshape", 1, 2, \
+	X(RESHAPE, 17, "Reshape", RVL_INPUTS_OF_ROW, \
 	  move, reshape, RESHAPE, \
 	  RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES | RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PITCHES, \
 	  "the same elements in another shape") \
-	X(TRANSPOSE, 18, "Transpose", 1, 1, \
+	X(TRANSPOSE, 18, "Transpose", RVL_INPUTS_OF_ROW, \
 	  transpose, transpose, TRANSPOSE, \
 	  RVL_TRAIT_LINEAR | RVL_TRAIT_MOVES | RVL_TRAIT_NHWC_EACH | RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PITCHES, \
 	  "permute the axes") \
-	X(SOFTMAX, 19, "Softmax", 1, 1, \
+	X(SOFTMAX, 19, "Softmax", RVL_INPUTS_OF_ROW, \
 	  softmax, softmax, SOFTMAX, RVL_TRAIT_LINEAR | RVL_TRAIT_PLACES, \
 	  "softmax along an axis, or over all axes from one on (before opset 13)") \
-	X(BATCH_NORM, 20, "BatchNormalization", 5, 5, \
+	X(BATCH_NORM, 20, "BatchNormalization", RVL_INPUTS_OF_ROW, \
 	  bn, same, BATCH_NORM, RVL_TRAIT_LINEAR | RVL_TRAIT_CLAMPS, \
 	  "(x - mean) / sqrt(var + eps) * scale + bias per channel") \
-	X(IDENTITY, 21, "Identity", 1, 1, \
+	X(IDENTITY, 21, "Identity", RVL_INPUTS_OF_ROW, \
 	  move, same, IDENTITY, \
 	  RVL_TRAIT_LINEAR | RVL_TRAIT_RENAMES | RVL_TRAIT_MOVES | RVL_TRAIT_CHANNELS | RVL_TRAIT_NHWC | \
 	  RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PITCHES, \
 	  "copy") \
-	X(CONSTANT, 22, "Constant", 0, 0, \
+	X(CONSTANT, 22, "Constant", RVL_INPUTS(0, 0), \
 	  none, none, CONSTANT, 0, \
 	  "a constant; becomes an initialiser when the model is read") \
-	X(QLINEAR_ADD, 23, "QLinearAdd", 7, 8, \
+	X(QLINEAR_ADD, 23, "QLinearAdd", RVL_INPUTS_OF_ROW, \
 	  qlinear, binary, Q_ADD, 0, \
 	  "quantised a + b, scales as inputs") \
-	X(QLINEAR_MUL, 24, "QLinearMul", 7, 8, \
+	X(QLINEAR_MUL, 24, "QLinearMul", RVL_INPUTS_OF_ROW, \
 	  qlinear, binary, Q_MUL, 0, \
 	  "quantised a * b, scales as inputs") \
-	X(QGEMM, 25, "QGemm", 6, 9, \
+	X(QGEMM, 25, "QGemm", RVL_INPUTS_OF_ROW, \
 	  qlinear, qgemm, Q_MATMUL, 0, \
 	  "quantised Gemm, scales as inputs") \
-	X(QLINEAR_GLOBAL_AVERAGE_POOL, 26, "QLinearGlobalAveragePool", 4, 5, \
+	X(QLINEAR_GLOBAL_AVERAGE_POOL, 26, "QLinearGlobalAveragePool", RVL_INPUTS_OF_ROW, \
 	  qlinear, global, Q_GLOBAL_AVERAGE_POOL, 0, \
 	  "quantised mean of every channel, scales as inputs") \
-	X(QLINEAR_AVERAGE_POOL, 27, "QLinearAveragePool", 4, 5, \
+	X(QLINEAR_AVERAGE_POOL, 27, "QLinearAveragePool", RVL_INPUTS_OF_ROW, \
 	  qlinear, pool, Q_AVERAGE_POOL, 0, \
 	  "quantised mean under a window, scales as inputs") \
-	X(Q_CONV, 40, "QConv", 2, 3, \
+	X(Q_CONV, 40, "QConv", RVL_INPUTS(2, 3), \
 	  qconv, none, Q_CONV, \
 	  RVL_TRAIT_PRODUCT | RVL_TRAIT_MADE | RVL_TRAIT_NHWC_EACH | RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PIXELS, \
 	  "quantised convolution (x, w[, bias int32])") \
-	X(Q_MATMUL, 41, "QMatMul", 2, 3, \
+	X(Q_MATMUL, 41, "QMatMul", RVL_INPUTS(2, 3), \
 	  qmatmul, none, Q_MATMUL, RVL_TRAIT_PRODUCT | RVL_TRAIT_MADE | RVL_TRAIT_PLACES, \
 	  "quantised matrix product (a, b[, bias int32])") \
-	X(Q_ADD, 42, "QAdd", 2, 2, \
+	X(Q_ADD, 42, "QAdd", RVL_INPUTS(2, 2), \
 	  qbinary, none, Q_ADD, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PIXELS | RVL_TRAIT_PAIR, \
 	  "quantised a + b") \
-	X(Q_MUL, 43, "QMul", 2, 2, \
+	X(Q_MUL, 43, "QMul", RVL_INPUTS(2, 2), \
 	  qbinary, none, Q_MUL, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PIXELS | RVL_TRAIT_PAIR, \
 	  "quantised a * b") \
-	X(Q_AVERAGE_POOL, 44, "QAveragePool", 1, 1, \
+	X(Q_AVERAGE_POOL, 44, "QAveragePool", RVL_INPUTS(1, 1), \
 	  pool, none, Q_AVERAGE_POOL, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PIXELS, \
 	  "quantised mean under a 2-D window") \
-	X(Q_GLOBAL_AVERAGE_POOL, 45, "QGlobalAveragePool", 1, 1, \
+	X(Q_GLOBAL_AVERAGE_POOL, 45, "QGlobalAveragePool", RVL_INPUTS(1, 1), \
 	  global_pool, none, Q_GLOBAL_AVERAGE_POOL, \
 	  RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PIXELS_IN, \
 	  "quantised mean of every channel") \
-	X(Q_RESCALE, 46, "QRescale", 1, 1, \
+	X(Q_RESCALE, 46, "QRescale", RVL_INPUTS(1, 1), \
 	  rescale, none, Q_RESCALE, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PIXELS, \
 	  "dequantise, clamp, quantise: 8 bits to 8 bits") \
-	X(Q_TABLE, 47, "QTable", 1, 3, \
+	X(Q_TABLE, 47, "QTable", RVL_INPUTS(1, 3), \
 	  q_table, none, Q_TABLE, RVL_TRAIT_MADE | RVL_TRAIT_NHWC | RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PIXELS, \
 	  "dequantise, an element-wise function of the table of descriptors, clamp, quantise") \
-	X(Q_GENERAL, 48, "QGeneral", 1, 32, \
+	X(Q_GENERAL, 48, "QGeneral", RVL_INPUTS(1, 32), \
 	  q_general, none, Q_GENERAL, RVL_TRAIT_MADE | RVL_TRAIT_PITCHES_BYTES, \
 	  "dequantise, an operator of the table of descriptors, clamp, quantise") \
-	X(GENERAL, 50, "General", 0, 32, \
+	X(GENERAL, 50, "General", RVL_INPUTS(0, 32), \
 	  general, none, GENERAL, RVL_TRAIT_LINEAR, \
 	  "an operator of the table of descriptors, which it names; any shape and type of its row") \
-	X(PACK_BLOCKED, 60, "PackBlocked", 1, 1, \
+	X(PACK_BLOCKED, 60, "PackBlocked", RVL_INPUTS(1, 1), \
 	  blocked, none, PACK_BLOCKED, RVL_TRAIT_PLACES, \
 	  "NCHW bytes to the device's channel blocks; made by the back end") \
-	X(UNPACK_BLOCKED, 61, "UnpackBlocked", 1, 1, \
+	X(UNPACK_BLOCKED, 61, "UnpackBlocked", RVL_INPUTS(1, 1), \
 	  blocked, none, UNPACK_BLOCKED, RVL_TRAIT_PLACES, \
 	  "the device's channel blocks to NCHW bytes; made by the back end") \
-	X(REORDER, 62, "Reorder", 1, 1, \
+	X(REORDER, 62, "Reorder", RVL_INPUTS(1, 1), \
 	  reorder, none, REORDER, RVL_TRAIT_MOVES | RVL_TRAIT_NHWC_EACH | RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PITCHES, \
 	  "the same image in another layout; made by the pass of layouts")

@@ -177,6 +177,7 @@ struct rvl_graph {
 	/* pools tried for exactness; limited, because a trial takes long */
 	uint32_t average_tries;
 	const struct rivulet_files *files;	/* while a model is read, or NULL */
+	bool float64;			/* its float64 tensors are computed as such, not in float32 */
 	bool from_files;		/* data came from files */
 	uint8_t files_hash[32];		/* SHA-256 of the one before and that of the next data from a file */
 	uint32_t expanded;		/* nodes of subgraphs and function bodies read so far */

@@ -335,7 +335,7 @@ static void infer_softmax(struct infer *in)
 
 #define infer_none NULL
 static void (*const table[])(struct infer *) = {
-#define RULE(id, num, name, lo, hi, kernel, rule, ...) [RVL_OP_##id] = infer_##rule,
+#define RULE(id, num, name, inputs, kernel, rule, ...) [RVL_OP_##id] = infer_##rule,
 	RVL_OPS(RULE)
 #undef RULE
 };

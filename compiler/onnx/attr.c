@@ -116,13 +116,14 @@ static int read_one(struct rvl_graph *g, const struct rvl_onnx_model *m,
 		    const struct rvl_op_def *def, const struct rvl_onnx_attr *a,
 		    struct rvl_attr_value *values, const char **why)
 {
+	bool ms = def->domain && !strcmp(def->domain, "com.microsoft");
 	const char *bad = NULL;
 	uint32_t i = 0;
 	int rc = 0;
 
 	while (i < rvl_op_attrs(def) && !rvl_span_is(a->name, def->attrs[i].name))
 		i++;
-	if (i == rvl_op_attrs(def) || def->attrs[i].fixed)
+	if (i == rvl_op_attrs(def) || !rvl_attr_defined(&def->attrs[i], ms ? m->ms_opset : m->opset))
 		bad = "is not supported";
 	else if (def->attrs[i].kind == RVL_ATTR_IGNORED)
 		return 0;

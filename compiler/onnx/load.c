@@ -105,7 +105,7 @@ static int load_input(struct rvl_graph *g, const struct rvl_onnx_model *m, uint3
 		rc = declare(g, m, t, &v, o);
 	if (!rc)
 		rc = rvl_graph_add_input(g, t, err);
-	if (rc || t->bad || rvl_onnx_computed_type(t->type) == t->type)
+	if (rc || t->bad || rvl_onnx_computed_type(g, t->type) == t->type)
 		return rc;
 	rc = make_computed(g, t, err);
 	return rc ? rc : add_convert(g, t, t->computed, RVL_TYPE_F32, err);
@@ -125,7 +125,7 @@ static int reserve_output(struct rvl_graph *g, const struct rvl_onnx_model *m,
 	if (!rc)
 		rc = rvl_span_name(g, v.name, &name, err);
 	type = rvl_onnx_type(v.elem_type);
-	if (rc || rvl_onnx_computed_type(type) == type || rvl_tensor_find(g, name))
+	if (rc || rvl_onnx_computed_type(g, type) == type || rvl_tensor_find(g, name))
 		return rc;
 	rc = rvl_tensor_new(g, name, &t, err);
 	if (!rc)
@@ -168,7 +168,7 @@ static int load_value_info(struct rvl_graph *g, const struct rvl_onnx_model *m,
 		return 0;
 	if (t->producer && v.elem_type && !t->declared && !t->computed) {
 		rc = declare(g, m, t, &v, o);
-		t->type = rvl_onnx_computed_type(t->type);
+		t->type = rvl_onnx_computed_type(g, t->type);
 		if (!rc && t->producer->op != RVL_OP_UNSUPPORTED)
 			t->bad = NULL;	/* shape inference decides */
 	}
@@ -195,8 +195,10 @@ static int check_sources(const struct rvl_graph *g, struct rvl_err *err)
 static int load_graph(struct rvl_graph *g, const struct rvl_onnx_model *m,
 		      const struct rvl_onnx_opts *o, struct rvl_err *err)
 {
-	int rc = load_initializers(g, m, err);
+	int rc = rvl_onnx_float64(g, m, err);
 
+	if (!rc)
+		rc = load_initializers(g, m, err);
 	for (uint32_t i = 0; i < m->inputs.n && !rc; i++)
 		rc = load_input(g, m, i, o, err);
 	for (uint32_t i = 0; i < m->outputs.n && !rc; i++)

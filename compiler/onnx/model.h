@@ -302,11 +302,16 @@ int rvl_onnx_tensor(struct rvl_graph *g, struct rvl_msg m, const char *name,
 /** The name in a TensorProto. */
 int rvl_onnx_tensor_name(struct rvl_msg m, struct rvl_span *name);
 
-/** float32 for the float types that are only stored, every other type as it is. */
-enum rvl_type rvl_onnx_computed_type(enum rvl_type t);
+/** float32 for the float types that the graph only stores, every other type as it is. */
+enum rvl_type rvl_onnx_computed_type(const struct rvl_graph *g, enum rvl_type t);
 
 /** Converts a constant of such a type to float32. */
 int rvl_onnx_computed(struct rvl_graph *g, struct rvl_tensor *t, struct rvl_err *err);
+
+/* ---- float64.c ---- */
+
+/** Sets g->float64 before tensors are read. */
+int rvl_onnx_float64(struct rvl_graph *g, const struct rvl_onnx_model *m, struct rvl_err *err);
 
 /* ---- attr.c ---- */
 

@@ -406,7 +406,7 @@ int rvl_onnx_computed(struct rvl_graph *g, struct rvl_tensor *t, struct rvl_err 
 	int64_t n = rvl_shape_count(&t->shape);
 	void *data;
 
-	if (t->bad || rvl_onnx_computed_type(t->type) == t->type)
+	if (t->bad || rvl_onnx_computed_type(g, t->type) == t->type)
 		return 0;
 	data = rvl_arena_alloc(g->arena, (size_t)n * sizeof(float) + 1);
 	if (!data)
@@ -417,8 +417,10 @@ int rvl_onnx_computed(struct rvl_graph *g, struct rvl_tensor *t, struct rvl_err 
 	return 0;
 }
 
-enum rvl_type rvl_onnx_computed_type(enum rvl_type t)
+enum rvl_type rvl_onnx_computed_type(const struct rvl_graph *g, enum rvl_type t)
 {
+	if (t == RVL_TYPE_F64 && g->float64)
+		return t;
 	return t == RVL_TYPE_F16 || t == RVL_TYPE_BF16 || t == RVL_TYPE_F64 ? RVL_TYPE_F32 : t;
 }
 

@@ -12,7 +12,7 @@
 static const char *summary_of(enum rvl_op op)
 {
 	switch (op) {
-#define OP_DOC(id, num, name, lo, hi, kernel, rule, form, traits, doc) \
+#define OP_DOC(id, num, name, inputs, kernel, rule, form, traits, doc) \
 	case RVL_OP_##id: return doc;
 	RVL_OPS(OP_DOC)
 #undef OP_DOC
@@ -26,9 +26,15 @@ static void write_attrs(FILE *f, const struct rvl_op_def *d)
 	const char *comma = "";
 
 	for (uint32_t k = 0; k < rvl_op_attrs(d); k++) {
-		if (d->attrs[k].fixed)
+		const struct rvl_attr_def *a = &d->attrs[k];
+
+		if (a->fixed)
 			continue;
-		fprintf(f, "%s`%s`", comma, d->attrs[k].name);
+		fprintf(f, "%s`%s`", comma, a->name);
+		if (a->from > d->since)
+			fprintf(f, " (from %d)", a->from);
+		if (a->until)
+			fprintf(f, " (to %d)", a->until - 1);
 		comma = ", ";
 	}
 	fprintf(f, "%s | ", *comma ? "" : "none");
@@ -41,7 +47,7 @@ static bool has_attr(const struct rvl_op_def *d, int32_t opset, const char *name
 
 	for (uint32_t k = 0; row && k < rvl_op_attrs(row); k++)
 		if (!strcmp(row->attrs[k].name, name))
-			return !row->attrs[k].fixed;
+			return rvl_attr_defined(&row->attrs[k], opset);
 	return false;
 }
 
@@ -206,7 +212,8 @@ char *rvl_operators_doc(void)
 		"attribute outside its row, is refused by name with a reason; `rivulet explain` lists\n"
 		"all of them. Values are float32, bool and integers of 8 to 64 bits. float16, bfloat16\n"
 		"and float64 are converted to float32 where they enter a model, and back where they\n"
-		"leave it. The data of a tensor may be in a file beside the model.\n\n"
+		"leave it. A model all of whose operators take float64 computes it as such. The data of\n"
+		"a tensor may be in a file beside the model.\n\n"
 		"## Operators with kernels of their own\n\n"
 		"These operators have fast kernels for the types and shapes that they take, 2-D images\n"
 		"among them, and quantised forms. A node that they refuse is left to the second table. The\n"

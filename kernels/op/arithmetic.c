@@ -21,15 +21,24 @@
  * The functions of an operator, one for each class of element types. NULL: the class is not taken.
  */
 struct functions {
-	rvl_row_fn f, s, u;
+	rvl_row_fn f, s, u, d;
 };
+
+static rvl_row_fn function_of(const struct functions *fn, enum rvl_class k)
+{
+	const rvl_row_fn by_class[] = {
+		[RVL_CLASS_F32] = fn->f, [RVL_CLASS_S64] = fn->s, [RVL_CLASS_U64] = fn->u,
+		[RVL_CLASS_F64] = fn->d,
+	};
+
+	return by_class[k];
+}
 
 static int run_class(struct rvl_call *c, const struct functions *fn)
 {
 	enum rvl_class k = rvl_class_of(c->in[0].type);
-	rvl_row_fn f = k == RVL_CLASS_F32 ? fn->f : k == RVL_CLASS_S64 ? fn->s : fn->u;
 
-	return rvl_rows(c, k, k, f);
+	return rvl_rows(c, k, k, function_of(fn, k));
 }
 
 /* Functions whose bool result is computed as an unsigned number. */
@@ -37,41 +46,46 @@ static int run_compare(struct rvl_call *c, const struct functions *fn)
 {
 	enum rvl_class k = rvl_class_of(c->in[0].type);
 
-	return rvl_rows(c, k, RVL_CLASS_U64,
-			k == RVL_CLASS_F32 ? fn->f : k == RVL_CLASS_S64 ? fn->s : fn->u);
+	return rvl_rows(c, k, RVL_CLASS_U64, function_of(fn, k));
 }
 
-#define RUN_CLASS(name, ff, sf, uf) \
+#define RUN_CLASS(name, ff, sf, uf, ...) \
 	static int run_##name(struct rvl_call *c) \
 	{ \
-		return run_class(c, &(const struct functions) { ff, sf, uf }); \
+		return run_class(c, &(const struct functions) { .f = ff, .s = sf, .u = uf, __VA_ARGS__ }); \
 	}
 
 #define RUN_COMPARE(name, expr) \
 	ROW2(name##_f, f, u, expr) \
 	ROW2(name##_s, s, u, expr) \
 	ROW2(name##_u, u, u, expr) \
+	ROW2(name##_d, d, u, expr) \
 	static int run_##name(struct rvl_call *c) \
 	{ \
-		return run_compare(c, &(const struct functions) { name##_f, name##_s, name##_u }); \
+		return run_compare(c, &(const struct functions) { \
+			.f = name##_f, .s = name##_s, .u = name##_u, .d = name##_d }); \
 	}
 
 /* Sums of integers wrap around, so that they are computed on unsigned integers. */
 ROW2(add_f, f, f, a + b)
+ROW2(add_d, d, d, a + b)
 ROW2(add_u, u, u, a + b)
-RUN_CLASS(add, add_f, add_u, add_u)
+RUN_CLASS(add, add_f, add_u, add_u, .d = add_d)
 ROW2(sub_f, f, f, a - b)
+ROW2(sub_d, d, d, a - b)
 ROW2(sub_u, u, u, a - b)
-RUN_CLASS(sub, sub_f, sub_u, sub_u)
+RUN_CLASS(sub, sub_f, sub_u, sub_u, .d = sub_d)
 ROW2(mul_f, f, f, a * b)
+ROW2(mul_d, d, d, a * b)
 ROW2(mul_u, u, u, a * b)
-RUN_CLASS(mul, mul_f, mul_u, mul_u)
+RUN_CLASS(mul, mul_f, mul_u, mul_u, .d = mul_d)
 
 /* Division by zero gives 0, and the least integer divided by -1 gives itself. */
 ROW2(div_f, f, f, a / b)
+ROW2(div_d, d, d, a / b)
 ROW2(div_s, s, s, b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b)
 ROW2(div_u, u, u, b ? a / b : 0)
-RUN_CLASS(div, div_f, div_s, div_u)
+RUN_CLASS(div, div_f, div_s, div_u, .d = div_d)
 
 static float mod_sign_of_divisor(float a, float b)
 {
@@ -95,8 +109,8 @@ ROW2(fmod_s, s, s, b == 0 || b == -1 ? 0 : a % b)
 
 static int run_mod(struct rvl_call *c)
 {
-	static const struct functions divisor = { mod_f, mod_s, mod_u };
-	static const struct functions dividend = { fmod_f, fmod_s, mod_u };
+	static const struct functions divisor = { .f = mod_f, .s = mod_s, .u = mod_u };
+	static const struct functions dividend = { .f = fmod_f, .s = fmod_s, .u = mod_u };
 
 	return run_class(c, rvl_attr_int(c, "fmod") ? &dividend : &divisor);
 }
@@ -128,8 +142,8 @@ ROW2(shift_right_s, s, s, (uint64_t)b < 64 ? a >> b : a < 0 ? -1 : 0)
 
 static int run_shift(struct rvl_call *c)
 {
-	static const struct functions left = { NULL, shift_left_s, shift_left };
-	static const struct functions right = { NULL, shift_right_s, shift_right };
+	static const struct functions left = { .s = shift_left_s, .u = shift_left };
+	static const struct functions right = { .s = shift_right_s, .u = shift_right };
 
 	return run_class(c, rvl_attr_is(c, "direction", "LEFT") ? &left : &right);
 }
@@ -200,7 +214,7 @@ static int run_fold(struct rvl_call *c, const struct functions *fn)
 #define RUN_FOLD(name, ff, sf, uf) \
 	static int run_##name(struct rvl_call *c) \
 	{ \
-		return run_fold(c, &(const struct functions) { ff, sf, uf }); \
+		return run_fold(c, &(const struct functions) { .f = ff, .s = sf, .u = uf }); \
 	}
 
 RUN_FOLD(sum, add_f, add_u, add_u)
@@ -232,7 +246,7 @@ static int run_mean(struct rvl_call *c)
 	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL, \
 	.infer = rule, .run = fn, .doc = text }
 #define BROADCAST(op, which, fn, text) { \
-	.name = op, .since = 7, .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER }, \
+	.name = op, .since = 7, .least_in = 2, .most_in = 2, .types = { RVL_T_REAL }, \
 	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL, \
 	.infer = rvl_infer_broadcast, .run = fn, .kernel = which, .doc = text }
 #define SHIFT(opset, set) { \
@@ -321,19 +335,19 @@ RUN_ALIGNED(and)
 RUN_ALIGNED(or)
 RUN_ALIGNED(xor)
 
-#define ALIGNED(op, set, rule, function, what) \
+#define ALIGNED(op, set, rule, function, what, ...) \
 	{ .name = (op), .since = 1, .least_in = 2, .most_in = 2, .types = { set }, \
 	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .infer = (rule), .run = (function), \
 	  .pitched = RVL_PITCHED_IN(0) | RVL_PITCHED_OUT, .align = aligned_shape, \
 	  .attrs = RVL_ATTRS(RVL_FLAG("broadcast", 0), RVL_INT("axis", 0), \
-			     RVL_IGNORED("consumed_inputs")), \
+			     ##__VA_ARGS__), \
 	  .doc = what ". The dimensions of b are those of a from attribute axis on" }
 
 const struct rvl_op_def rvl_ops_arithmetic[] = {
-	ALIGNED("Add", RVL_T_NUMBER, infer_aligned, run_add_aligned, "a + b"),
-	ALIGNED("Sub", RVL_T_NUMBER, infer_aligned, run_sub_aligned, "a - b"),
-	ALIGNED("Mul", RVL_T_NUMBER, infer_aligned, run_mul_aligned, "a * b"),
-	ALIGNED("Div", RVL_T_NUMBER, infer_aligned, run_div_aligned, "a / b"),
+	ALIGNED("Add", RVL_T_REAL, infer_aligned, run_add_aligned, "a + b", RVL_CONSUMED),
+	ALIGNED("Sub", RVL_T_REAL, infer_aligned, run_sub_aligned, "a - b", RVL_CONSUMED),
+	ALIGNED("Mul", RVL_T_REAL, infer_aligned, run_mul_aligned, "a * b", RVL_CONSUMED),
+	ALIGNED("Div", RVL_T_REAL, infer_aligned, run_div_aligned, "a / b", RVL_CONSUMED),
 	ALIGNED("Pow", RVL_T_FLOAT, infer_aligned, run_pow_aligned, "a to the power of b"),
 	ALIGNED("Equal", RVL_T_ANY, infer_aligned_bool, run_equal_aligned, "a == b"),
 	ALIGNED("Greater", RVL_T_FLOAT, infer_aligned_bool, run_greater_aligned, "a > b"),
@@ -342,9 +356,9 @@ const struct rvl_op_def rvl_ops_arithmetic[] = {
 	ALIGNED("Or", RVL_T(BOOL), infer_aligned, run_or_aligned, "whether at least one is true"),
 	ALIGNED("Xor", RVL_T(BOOL), infer_aligned, run_xor_aligned, "whether exactly one is true"),
 	BROADCAST("Add", RVL_OP_ADD, run_add, "a + b with broadcasting"),
-	BINARY("Sub", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_sub, "a - b"),
+	BINARY("Sub", 7, RVL_T_REAL, rvl_infer_broadcast, run_sub, "a - b"),
 	BROADCAST("Mul", RVL_OP_MUL, run_mul, "a * b with broadcasting"),
-	BINARY("Div", 7, RVL_T_NUMBER, rvl_infer_broadcast, run_div, "a / b"),
+	BINARY("Div", 7, RVL_T_REAL, rvl_infer_broadcast, run_div, "a / b"),
 	{ .name = "Mod", .since = 10, .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER },
 	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL,
 	  .attrs = RVL_ATTRS(RVL_FLAG("fmod", 0)), .infer = rvl_infer_broadcast, .run = run_mod,
@@ -353,12 +367,12 @@ const struct rvl_op_def rvl_ops_arithmetic[] = {
 	  .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL,
 	  .infer = rvl_infer_broadcast, .run = run_pow,
 	  .doc = "a to the power of b" },
-	BINARY("Equal", 7, RVL_T_ANY, rvl_infer_broadcast_bool, run_equal, "a == b"),
-	BINARY("Greater", 7, RVL_T_NUMBER, rvl_infer_broadcast_bool, run_greater, "a > b"),
-	BINARY("GreaterOrEqual", 12, RVL_T_NUMBER, rvl_infer_broadcast_bool, run_greater_equal,
+	BINARY("Equal", 7, RVL_T_MOVED, rvl_infer_broadcast_bool, run_equal, "a == b"),
+	BINARY("Greater", 7, RVL_T_REAL, rvl_infer_broadcast_bool, run_greater, "a > b"),
+	BINARY("GreaterOrEqual", 12, RVL_T_REAL, rvl_infer_broadcast_bool, run_greater_equal,
 	       "a >= b"),
-	BINARY("Less", 7, RVL_T_NUMBER, rvl_infer_broadcast_bool, run_less, "a < b"),
-	BINARY("LessOrEqual", 12, RVL_T_NUMBER, rvl_infer_broadcast_bool, run_less_equal, "a <= b"),
+	BINARY("Less", 7, RVL_T_REAL, rvl_infer_broadcast_bool, run_less, "a < b"),
+	BINARY("LessOrEqual", 12, RVL_T_REAL, rvl_infer_broadcast_bool, run_less_equal, "a <= b"),
 	BINARY("And", 7, RVL_T(BOOL), rvl_infer_broadcast, run_and, "whether both are true"),
 	BINARY("Or", 7, RVL_T(BOOL), rvl_infer_broadcast, run_or,
 	       "whether at least one is true"),

@@ -894,25 +894,25 @@ static int run_reverse(struct rvl_call *c)
 	.attrs = RVL_ATTRS(RVL_STRING("mode", "constant", modes)), \
 	.infer = infer_pad, .run = run_pad, .doc = "elements added at the ends of axes" }
 #define MOVED(op, opset, rule, work, text, ...) { \
-	.name = op, .since = (opset), .least_in = 1, .most_in = 1, .types = { RVL_T_ANY }, \
+	.name = op, .since = (opset), .least_in = 1, .most_in = 1, .types = { RVL_T_MOVED }, \
 	BOX_MOVES, .attrs = RVL_ATTRS(__VA_ARGS__), .infer = rule, \
 	.run = work, .doc = text }
 #define SPLIT(opset, most, type, ...) { \
 	.name = "Split", .since = (opset), .least_in = 1, .most_in = most, \
-	.least_out = 1, .most_out = RVL_MAX_OUT, .types = { RVL_T_ANY, type }, \
+	.least_out = 1, .most_out = RVL_MAX_OUT, .types = { RVL_T_MOVED, type }, \
 	BOX_MOVES, \
 	.attrs = RVL_ATTRS(RVL_INT("axis", 0), __VA_ARGS__), .infer = infer_split, \
 	.run = run_split, .doc = "parts along an axis" }
 #define CONCAT(opset, axis) { \
 	.name = "Concat", .since = (opset), .least_in = 1, .most_in = RVL_ANY_NUMBER_IN, \
-	.types = { RVL_T_ANY }, .same = RVL_SAME_ALL, \
+	.types = { RVL_T_MOVED }, .same = RVL_SAME_ALL, \
 	.flags = RVL_OP_JOINS | RVL_OP_BOXES, .pitched = RVL_PITCHED_ALL, \
 	.attrs = RVL_ATTRS(axis), \
 	.infer = infer_concat, .run = run_concat, .doc = "the inputs one behind the other along an axis" }
 #define BLOCK_MODE RVL_STRING("mode", "DCR", "DCR|CRD")
 #define TO_SPACE(opset, ...) { \
 	.name = "DepthToSpace", .since = (opset), .least_in = 1, .most_in = 1, \
-	.types = { RVL_T_ANY }, BOX_MOVES, \
+	.types = { RVL_T_MOVED }, BOX_MOVES, \
 	.attrs = RVL_ATTRS(__VA_ARGS__), .infer = infer_to_space, .run = run_to_space, \
 	.role = RVL_ROLE_CHANNELS_TO_PIXELS, .doc = "channels as blocks of pixels" }
 
@@ -922,17 +922,17 @@ const struct rvl_op_def rvl_ops_move[] = {
 	SPLIT(1, 2, RVL_T_FLOAT, RVL_INTS("split")),
 	SPLIT(2, 1, 0, RVL_INTS("split")),
 	{ .name = "Split", .since = 13, .least_in = 1, .most_in = 2, .least_out = 1,
-	  .most_out = RVL_MAX_OUT, .types = { RVL_T_ANY, RVL_T(S64) },
+	  .most_out = RVL_MAX_OUT, .types = { RVL_T_MOVED, RVL_T(S64) },
 	  BOX_MOVES, .attrs = RVL_ATTRS(RVL_INT("axis", 0)),
 	  .infer = infer_split, .run = run_split, .doc = "parts along an axis" },
 	SPLIT(18, 2, RVL_T(S64), RVL_INT("num_outputs", 0)),
 	MOVED("Slice", 1, infer_slice, run_slice, "a part of every axis", RVL_INTS("axes"),
 	      RVL_INTS_REQUIRED("starts"), RVL_INTS_REQUIRED("ends")),
 	{ .name = "Slice", .since = 10, .least_in = 3, .most_in = 5,
-	  .types = { RVL_T_ANY, RVL_T_INDEX, RVL_T_INDEX, RVL_T_INDEX },
+	  .types = { RVL_T_MOVED, RVL_T_INDEX, RVL_T_INDEX, RVL_T_INDEX },
 	  BOX_MOVES, .infer = infer_slice, .run = run_slice,
 	  .role = RVL_ROLE_CUT, .doc = "a part of every axis, in steps" },
-	{ .name = "Transpose", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
+	{ .name = "Transpose", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_MOVED },
 	  BOX_MOVES, .attrs = RVL_ATTRS(RVL_INTS("perm")),
 	  .infer = infer_transpose, .run = run_transpose, .kernel = RVL_OP_TRANSPOSE,
 	  .doc = "the axes permuted" },
@@ -949,7 +949,7 @@ const struct rvl_op_def rvl_ops_move[] = {
 	  BOX_MOVES, .infer = infer_tile, .run = run_tile,
 	  .doc = "the input repeated along one axis" },
 	{ .name = "Tile", .since = 6, .least_in = 2, .most_in = 2,
-	  .types = { RVL_T_ANY, RVL_T(S64) }, BOX_MOVES,
+	  .types = { RVL_T_MOVED, RVL_T(S64) }, BOX_MOVES,
 	  .infer = infer_tile, .run = run_tile, .doc = "the input repeated along every axis" },
 	TO_SPACE(1, RVL_INT_REQUIRED("blocksize")),
 	TO_SPACE(11, RVL_INT_REQUIRED("blocksize"), BLOCK_MODE),

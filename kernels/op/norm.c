@@ -500,19 +500,19 @@ static int run_lrn(struct rvl_call *c)
 
 #define GROUP(op, opset, text, ...) { \
 	.name = op, .since = (opset), .least_in = 3, .most_in = 3, .types = { RVL_T_FLOAT }, \
-	.attrs = RVL_ATTRS(EPSILON, RVL_IGNORED("stash_type"), ##__VA_ARGS__), \
+	.attrs = RVL_ATTRS(EPSILON, ##__VA_ARGS__), \
 	.infer = infer_group, .run = run_group, .doc = text }
 
 const struct rvl_op_def rvl_ops_norm[] = {
-	BATCH(1, 5, RVL_IGNORED("consumed_inputs"), RVL_IGNORED("is_test"), RVL_INT("spatial", 1)),
+	BATCH(1, 5, RVL_CONSUMED, RVL_IGNORED_UNTIL("is_test", 7), RVL_INT("spatial", 1)),
 	BATCH(9, 5),
 	BATCH(14, 3, RVL_INT("training_mode", 0)),
 	GROUP("InstanceNormalization", 1, "each channel of each image to mean 0 and variance 1",
-	      RVL_IGNORED("consumed_inputs")),
+	      RVL_CONSUMED),
 	GROUP("GroupNormalization", 18, "each group of channels to mean 0 and variance 1",
 	      RVL_INT_REQUIRED("num_groups")),
 	GROUP("GroupNormalization", 21, "each group of channels to mean 0 and variance 1",
-	      RVL_INT_REQUIRED("num_groups")),
+	      RVL_IGNORED("stash_type"), RVL_INT_REQUIRED("num_groups")),
 	{ .name = "LayerNormalization", .since = 17, .least_in = 2, .most_in = 3, .most_out = 3,
 	  .types = { RVL_T_FLOAT },
 	  .attrs = RVL_ATTRS(EPSILON, RVL_INT("axis", -1), RVL_IGNORED("stash_type")),

@@ -610,7 +610,7 @@ static int run_net(struct rvl_call *c)
 	NET("LSTM", opset, 8, 3, "long short-term memory", RVL_INT("input_forget", 0), __VA_ARGS__)
 #define GRU(opset, ...) NET("GRU", opset, 6, 2, "gated recurrent units", __VA_ARGS__)
 #define RNN(opset, ...) NET("RNN", opset, 6, 2, "a simple recurrent network", __VA_ARGS__)
-#define OLD_SEQUENCE RVL_IGNORED("output_sequence")
+#define OLD_SEQUENCE RVL_IGNORED_UNTIL("output_sequence", 7)
 #define LATE_RESET RVL_INT("linear_before_reset", 0)
 #define LAYOUT RVL_INT("layout", 0)
 

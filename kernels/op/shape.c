@@ -340,7 +340,7 @@ static int run_eye_like(struct rvl_call *c)
 
 #define RESHAPED(op, opset, in, rule, list, text, ...) { \
 	.name = op, .since = (opset), .least_in = (in), .most_in = (in), \
-	.types = { RVL_T_ANY, RVL_T(S64) }, .flags = RVL_OP_MOVES | RVL_OP_BOXES, .attrs = list, \
+	.types = { RVL_T_MOVED, RVL_T(S64) }, .flags = RVL_OP_MOVES | RVL_OP_BOXES, .attrs = list, \
 	.infer = rule, .run = copy_all, .doc = text, ##__VA_ARGS__ }
 
 const struct rvl_op_def rvl_ops_shape[] = {
@@ -353,19 +353,19 @@ const struct rvl_op_def rvl_ops_shape[] = {
 	{ .name = "Size", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
 	  .flags = RVL_OP_NEEDS_NO_DATA, .infer = infer_size, .run = run_size,
 	  .doc = "the number of elements" },
-	RESHAPED("Reshape", 5, 2, infer_reshape, RVL_ATTRS(RVL_FLAG("allowzero", 0)),
+	RESHAPED("Reshape", 5, 2, infer_reshape, RVL_ATTRS(RVL_FLAG_FROM("allowzero", 0, 14)),
 		 "the same elements in another shape", .kernel = RVL_OP_RESHAPE),
 	RESHAPED("Flatten", 1, 1, infer_flatten, RVL_ATTRS(RVL_INT("axis", 1)),
 		 "reshape to a matrix, split at an axis", .kernel = RVL_OP_FLATTEN),
 	RESHAPED("Squeeze", 1, 1, infer_squeeze, RVL_ATTRS(RVL_INTS("axes")),
 		 "the same elements without axes of one element"),
 	{ .name = "Squeeze", .since = 13, .least_in = 1, .most_in = 2,
-	  .types = { RVL_T_ANY, RVL_T(S64) }, .flags = RVL_OP_MOVES | RVL_OP_BOXES,
+	  .types = { RVL_T_MOVED, RVL_T(S64) }, .flags = RVL_OP_MOVES | RVL_OP_BOXES,
 	  .infer = infer_squeeze, .run = copy_all, .doc = "the same elements without axes of one element" },
 	RESHAPED("Unsqueeze", 1, 1, infer_unsqueeze, RVL_ATTRS(RVL_INTS_REQUIRED("axes")),
 		 "the same elements with new axes of one element"),
 	RESHAPED("Unsqueeze", 13, 2, infer_unsqueeze, NULL, "the same elements with new axes of one element"),
-	{ .name = "Identity", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
+	{ .name = "Identity", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_MOVED },
 	  .flags = RVL_OP_MOVES | RVL_OP_ELEMENTWISE | RVL_OP_BOXES, .infer = rvl_infer_same,
 	  .run = copy_all, .kernel = RVL_OP_IDENTITY, .doc = "copy" },
 	{ .name = "ConstantOfShape", .since = 9, .least_in = 1, .most_in = 1,
@@ -373,11 +373,11 @@ const struct rvl_op_def rvl_ops_shape[] = {
 	  .infer = infer_constant_of_shape, .run = run_constant_of_shape,
 	  .doc = "a tensor of one value, whose shape is the input" },
 	{ .name = "Expand", .since = 8, .least_in = 2, .most_in = 2,
-	  .types = { RVL_T_ANY, RVL_T(S64) }, .flags = RVL_OP_MOVES | RVL_OP_BOXES,
+	  .types = { RVL_T_MOVED, RVL_T(S64) }, .flags = RVL_OP_MOVES | RVL_OP_BOXES,
 	  .pitched = RVL_PITCHED_IN(0) | RVL_PITCHED_OUT, .infer = infer_expand, .run = run_expand,
 	  .doc = "broadcast to a shape" },
 	{ .name = "Range", .since = 11, .least_in = 3, .most_in = 3, .types = { RVL_T_NUMBER },
-	  .same = RVL_SAME_ALL, .infer = infer_range, .run = run_range,
+	  .same = RVL_SAME_ALL, .attrs = RVL_ATTRS(RVL_IGNORED_FROM("stash_type", 27)), .infer = infer_range, .run = run_range,
 	  .doc = "numbers from start to limit in steps" },
 	{ .name = "EyeLike", .since = 9, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
 	  .flags = RVL_OP_NEEDS_NO_DATA, .attrs = RVL_ATTRS(RVL_INT("dtype", 0), RVL_INT("k", 0)),

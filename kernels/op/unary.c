@@ -432,8 +432,8 @@ static int run_where(struct rvl_call *c)
 #define UNARY(op, opset, set, fn, text, ...) { \
 	.name = op, .since = (opset), .least_in = 1, .most_in = 1, .types = { set }, \
 	.flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL, \
-	.attrs = RVL_ATTRS(RVL_IGNORED("consumed_inputs"), ##__VA_ARGS__), \
-	.infer = rvl_infer_same, .run = fn, .doc = text }
+	.infer = rvl_infer_same, .run = fn, .doc = text, ##__VA_ARGS__ }
+#define ATTRS(...) .attrs = RVL_ATTRS(__VA_ARGS__)
 
 #define DROPOUT(opset, in, ...) { \
 	.name = "Dropout", .since = (opset), .least_in = 1, .most_in = (in), .most_out = 2, \
@@ -445,7 +445,7 @@ static int run_where(struct rvl_call *c)
 	.name = "Clip", .since = (opset), .least_in = 1, .most_in = 1, .types = { RVL_T_FLOAT }, \
 	.flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL, \
 	.attrs = RVL_ATTRS(RVL_FLOAT("min", -most), RVL_FLOAT("max", most), \
-			   RVL_IGNORED("consumed_inputs")), \
+			   RVL_CONSUMED), \
 	.infer = rvl_infer_same, .run = run_clip_attr, .kernel = RVL_OP_CLIP, \
 	.doc = "x within min and max" }
 
@@ -453,20 +453,20 @@ static int run_where(struct rvl_call *c)
 	.name = "PRelu", .since = (opset), .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER }, \
 	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, \
 	.pitched = RVL_PITCHED_IN(0) | RVL_PITCHED_OUT, \
-	.attrs = RVL_ATTRS(RVL_IGNORED("consumed_inputs")), .infer = infer_prelu, \
+	.attrs = RVL_ATTRS(RVL_CONSUMED), .infer = infer_prelu, \
 	.align = slope_shape, .run = run_prelu, .doc = "x, or slope * x where x is below 0" }
 
 const struct rvl_op_def rvl_ops_unary[] = {
-	UNARY("Abs", 1, RVL_T_NUMBER, run_abs, "magnitude"),
-	UNARY("Neg", 1, RVL_T_SIGNED | RVL_T_FLOAT, run_neg, "-x"),
+	UNARY("Abs", 1, RVL_T_NUMBER, run_abs, "magnitude", ATTRS(RVL_CONSUMED)),
+	UNARY("Neg", 1, RVL_T_SIGNED | RVL_T_FLOAT, run_neg, "-x", ATTRS(RVL_CONSUMED)),
 	UNARY("Sign", 9, RVL_T_NUMBER, run_sign, "-1, 0 or 1"),
-	UNARY("Ceil", 1, RVL_T_FLOAT, run_ceil, "rounded up"),
-	UNARY("Floor", 1, RVL_T_FLOAT, run_floor, "rounded down"),
+	UNARY("Ceil", 1, RVL_T_FLOAT, run_ceil, "rounded up", ATTRS(RVL_CONSUMED)),
+	UNARY("Floor", 1, RVL_T_FLOAT, run_floor, "rounded down", ATTRS(RVL_CONSUMED)),
 	UNARY("Round", 11, RVL_T_FLOAT, run_round, "rounded to the nearest integer, ties to even"),
-	UNARY("Exp", 1, RVL_T_FLOAT, run_exp, "e to the power of x"),
-	UNARY("Log", 1, RVL_T_FLOAT, run_log, "natural logarithm"),
-	UNARY("Sqrt", 1, RVL_T_FLOAT, run_sqrt, "square root"),
-	UNARY("Reciprocal", 1, RVL_T_FLOAT, run_reciprocal, "1 / x"),
+	UNARY("Exp", 1, RVL_T_FLOAT, run_exp, "e to the power of x", ATTRS(RVL_CONSUMED)),
+	UNARY("Log", 1, RVL_T_FLOAT, run_log, "natural logarithm", ATTRS(RVL_CONSUMED)),
+	UNARY("Sqrt", 1, RVL_T_FLOAT, run_sqrt, "square root", ATTRS(RVL_CONSUMED)),
+	UNARY("Reciprocal", 1, RVL_T_FLOAT, run_reciprocal, "1 / x", ATTRS(RVL_CONSUMED)),
 	UNARY("Erf", 9, RVL_T_NUMBER, run_erf, "error function"),
 	UNARY("Sin", 7, RVL_T_FLOAT, run_sin, "sine"),
 	UNARY("Cos", 7, RVL_T_FLOAT, run_cos, "cosine"),
@@ -476,7 +476,7 @@ const struct rvl_op_def rvl_ops_unary[] = {
 	UNARY("Atan", 7, RVL_T_FLOAT, run_atan, "inverse tangent"),
 	UNARY("Sinh", 9, RVL_T_FLOAT, run_sinh, "hyperbolic sine"),
 	UNARY("Cosh", 9, RVL_T_FLOAT, run_cosh, "hyperbolic cosine"),
-	UNARY("Tanh", 1, RVL_T_FLOAT, run_tanh, "hyperbolic tangent"),
+	UNARY("Tanh", 1, RVL_T_FLOAT, run_tanh, "hyperbolic tangent", ATTRS(RVL_CONSUMED)),
 	UNARY("Asinh", 9, RVL_T_FLOAT, run_asinh, "inverse hyperbolic sine"),
 	UNARY("Acosh", 9, RVL_T_FLOAT, run_acosh, "inverse hyperbolic cosine"),
 	UNARY("Atanh", 9, RVL_T_FLOAT, run_atanh, "inverse hyperbolic tangent"),
@@ -491,33 +491,34 @@ const struct rvl_op_def rvl_ops_unary[] = {
 	  .infer = infer_bool, .run = run_is_inf, .doc = "whether x is infinite" },
 	{ .name = "Relu", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_NUMBER },
 	  .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL,
-	  .attrs = RVL_ATTRS(RVL_IGNORED("consumed_inputs")),
+	  .attrs = RVL_ATTRS(RVL_CONSUMED),
 	  .infer = rvl_infer_same, .run = run_relu, .kernel = RVL_OP_RELU, .doc = "max(x, 0)" },
 	UNARY("LeakyRelu", 1, RVL_T_FLOAT, run_leaky_relu, "x, or alpha * x where x is below 0",
-	      RVL_FLOAT("alpha", 0.01f)),
+	      ATTRS(RVL_FLOAT("alpha", 0.01f), RVL_CONSUMED)),
 	UNARY("ThresholdedRelu", 10, RVL_T_FLOAT, run_thresholded_relu,
-	      "x above alpha, else 0", RVL_FLOAT("alpha", 1.0f)),
+	      "x above alpha, else 0", ATTRS(RVL_FLOAT("alpha", 1.0f))),
 	UNARY("Elu", 1, RVL_T_FLOAT, run_elu, "x, or alpha * (exp(x) - 1) where x is below 0",
-	      RVL_FLOAT("alpha", 1.0f)),
+	      ATTRS(RVL_FLOAT("alpha", 1.0f), RVL_CONSUMED)),
 	UNARY("Celu", 12, RVL_T_FLOAT, run_celu,
-	      "x, or alpha * (exp(x / alpha) - 1) where x is below 0", RVL_FLOAT("alpha", 1.0f)),
+	      "x, or alpha * (exp(x / alpha) - 1) where x is below 0", ATTRS(RVL_FLOAT("alpha", 1.0f))),
 	UNARY("Selu", 1, RVL_T_FLOAT, run_selu, "gamma times Elu of x",
-	      RVL_FLOAT("alpha", 1.6732f), RVL_FLOAT("gamma", 1.0507f)),
+	      ATTRS(RVL_FLOAT("alpha", 1.6732f), RVL_FLOAT("gamma", 1.0507f), RVL_CONSUMED)),
 	UNARY("Selu", 6, RVL_T_FLOAT, run_selu, "gamma times Elu of x",
-	      RVL_FLOAT("alpha", 1.67326319f), RVL_FLOAT("gamma", 1.05070102f)),
+	      ATTRS(RVL_FLOAT("alpha", 1.67326319f), RVL_FLOAT("gamma", 1.05070102f))),
 	UNARY("Softplus", 1, RVL_T_FLOAT, run_softplus, "log(1 + exp(x))"),
 	UNARY("Softsign", 1, RVL_T_FLOAT, run_softsign, "x / (1 + |x|)"),
-	UNARY("Sigmoid", 1, RVL_T_FLOAT, run_sigmoid, "1 / (1 + exp(-x))"),
+	UNARY("Sigmoid", 1, RVL_T_FLOAT, run_sigmoid, "1 / (1 + exp(-x))", ATTRS(RVL_CONSUMED)),
 	UNARY("HardSigmoid", 1, RVL_T_FLOAT, run_hard_sigmoid,
-	      "alpha * x + beta within 0 and 1", RVL_FLOAT("alpha", 0.2f), RVL_FLOAT("beta", 0.5f)),
+	      "alpha * x + beta within 0 and 1", ATTRS(RVL_FLOAT("alpha", 0.2f), RVL_FLOAT("beta", 0.5f),
+		    RVL_CONSUMED)),
 	UNARY("HardSwish", 14, RVL_T_FLOAT, run_hard_swish, "x times HardSigmoid of x, alpha = 1/6"),
 	UNARY("Mish", 18, RVL_T_FLOAT, run_mish, "x * tanh(log(1 + exp(x)))"),
 	UNARY("Gelu", 20, RVL_T_FLOAT, run_gelu, "x times the normal distribution's share below x",
-	      RVL_STRING("approximate", "none", "none|tanh")),
+	      ATTRS(RVL_STRING("approximate", "none", "none|tanh"))),
 	UNARY("Swish", 24, RVL_T_FLOAT, run_swish, "x / (1 + exp(-alpha * x))",
-	      RVL_FLOAT("alpha", 1.0f)),
+	      ATTRS(RVL_FLOAT("alpha", 1.0f))),
 	UNARY("Shrink", 9, RVL_T_NUMBER, run_shrink, "x - bias above lambd, x + bias below -lambd, 0 between",
-	      RVL_FLOAT("bias", 0.0f), RVL_FLOAT("lambd", 0.5f)),
+	      ATTRS(RVL_FLOAT("bias", 0.0f), RVL_FLOAT("lambd", 0.5f))),
 	{ .name = "SwiGLU", .since = 28, .least_in = 2, .most_in = 2, .types = { RVL_T_FLOAT },
 	  .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL,
 	  .attrs = RVL_ATTRS(RVL_FLOAT("alpha", 1.0f)), .infer = infer_swiglu, .run = run_swiglu, .doc = "Swish of input 0, times input 1" },
@@ -529,7 +530,7 @@ const struct rvl_op_def rvl_ops_unary[] = {
 	  .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE,
 	  .pitched = RVL_PITCHED_IN(0) | RVL_PITCHED_OUT, .infer = infer_clip, .run = run_clip,
 	  .kernel = RVL_OP_CLIP, .doc = "x within two bounds" },
-	DROPOUT(1, 1, RVL_IGNORED("consumed_inputs"), RVL_IGNORED("is_test"), RVL_IGNORED("ratio")),
+	DROPOUT(1, 1, RVL_CONSUMED, RVL_IGNORED_UNTIL("is_test", 7), RVL_IGNORED("ratio")),
 	DROPOUT(10, 1, RVL_IGNORED("ratio")),
 	DROPOUT(12, 3, RVL_IGNORED("seed")),
 	{ .name = "Where", .since = 9, .least_in = 3, .most_in = 3,

@@ -8,7 +8,7 @@
  *	info NAME TYPE DIMS		what the model declares of a value inside
  *	OP IN... -> OUT... ATTR...	a node; an operand of _ is absent, OP may end with @DOMAIN
  *
- * TYPE is f32, u8, s8, s32, s64, bool or a number of ONNX. ATTR is name=3, name=[1,2], name=0.5f or
+ * TYPE is f32, u8, s8, s32, s64, bool or a number of ONNX (11: float64). ATTR is name=3, name=[1,2], name=0.5f or
  *name='text' or name=['a','b'].
  */
 #ifndef RVL_ONNX_TEXT_H
@@ -60,6 +60,8 @@ static inline void ot_put(struct pb *raw, int type, double v)
 
 	if (type == 1)
 		pb_bytes(raw, &f, 4);
+	else if (type == 11)
+		pb_bytes(raw, &v, 8);
 	else
 		pb_bytes(raw, &i, type == 7 ? 8 : type == 6 ? 4 : 1);
 }

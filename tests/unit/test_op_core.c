@@ -12,6 +12,7 @@
 #include "rivulet_compiler.h"
 #include "suite.h"
 #include "unit/edge.h"
+#include "unit/onnx_attrs.h"
 #include "unit/onnx_opsets.h"
 #include "unit/onnx_text.h"
 
@@ -62,6 +63,52 @@ START_TEST(rows_are_found_by_opset)
 	ck_assert_ptr_null(rvl_op_find("com.example", "Range", 11));
 	ck_assert_ptr_null(rvl_op_find("", "range", 11));
 	ck_assert_ptr_null(rvl_op_find("", "Convert", 13));
+}
+END_TEST
+
+/* What the specification gives the operator at an opset; "" where it has no attributes. */
+static const char *attrs_of(const char *name, int opset)
+{
+	const char *attrs = "";
+
+	for (size_t i = 0; i < sizeof(onnx_attrs) / sizeof(onnx_attrs[0]); i++)
+		if (!strcmp(onnx_attrs[i].name, name) && onnx_attrs[i].opset <= opset)
+			attrs = onnx_attrs[i].attrs;
+	return attrs;
+}
+
+/* Whether the row takes, at this opset, exactly the attributes of a list. */
+static bool takes_attrs(const struct rvl_op_def *d, int opset, const char *list)
+{
+	char words[512], *save = NULL;
+	uint32_t n = 0, listed = 0;
+
+	for (uint32_t k = 0; k < rvl_op_attrs(d); k++)
+		n += rvl_attr_defined(&d->attrs[k], opset);
+	snprintf(words, sizeof(words), "%s", list);
+	for (char *w = strtok_r(words, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
+		uint32_t k = 0;
+
+		while (k < rvl_op_attrs(d) && strcmp(d->attrs[k].name, w))
+			k++;
+		if (k == rvl_op_attrs(d) || !rvl_attr_defined(&d->attrs[k], opset))
+			return false;
+		listed++;
+	}
+	return listed == n;
+}
+
+/* An attribute of another opset is refused, as onnxruntime does. */
+START_TEST(rows_take_the_attributes_of_their_opset)
+{
+	const struct rvl_op_def *d;
+
+	for (uint32_t i = 0; (d = rvl_op_at(i)); i++)
+		for (int opset = d->since; opset <= 28 && !d->domain; opset++)
+			if (rvl_op_find(NULL, d->name, opset) == d &&
+			    !takes_attrs(d, opset, attrs_of(d->name, opset)))
+				ck_abort_msg("%s of opset %d does not take the attributes \"%s\"", d->name,
+					     opset, attrs_of(d->name, opset));
 }
 END_TEST
 
@@ -241,6 +288,7 @@ START_TEST(a_product_with_a_constant_is_a_table)
 }
 END_TEST
 
+/* Max takes no float64, so the model computes float32. */
 START_TEST(float64_and_float16_at_the_edges)
 {
 	double x[4] __attribute__((aligned(64))) = { 1.5, -2, 1e300, 0.1 };
@@ -249,13 +297,55 @@ START_TEST(float64_and_float16_at_the_edges)
 	uint16_t z[4] __attribute__((aligned(64)));
 	struct ran r;
 
-	run_model(&r, "in x 11 4; in h 10 4; out y 11 4; out z 10 4; Add x x -> y; Add h h -> z", 14,
-		  NULL, (void *[]) { x, h, y, z });
+	run_model(&r, "in x 11 4; in h 10 4; out y 11 4; out z 10 4; Max x x -> m; Add m m -> y; Add h h -> z",
+		  14, NULL, (void *[]) { x, h, y, z });
 	ck_assert(y[0] == 3.0 && y[1] == -4.0 && isinf(y[2]) && y[3] == (double)(2 * 0.1f));
 	ck_assert_uint_eq(z[0], 0x4000);
 	ck_assert_uint_eq(z[1], 0xc400);
 	ck_assert_uint_eq(z[2], 0x0002);
 	ck_assert_uint_eq(z[3], 0x7c00);
+	end_run(&r);
+}
+END_TEST
+
+/* A model all of whose operators take float64 keeps its values and its precision. */
+START_TEST(float64_as_such)
+{
+	static const char text[] =
+		"in x 11 2,2; in h 10 4; const k s64 2 1 4; out y 11 1,4; out b bool 1,4; out z 10 4; "
+		"Add x x -> s; Sub s x -> d; Mul d x -> m; Div m x -> q; Transpose q -> t; "
+		"Reshape t k -> y; Transpose x -> o; Reshape o k -> p; Less p y -> b; Add h h -> z";
+	double x[4] __attribute__((aligned(64))) = { 1.5e150, -2e120, 1e-130, 0.1 };
+	uint16_t h[4] __attribute__((aligned(64))) = { 0x3c00, 0, 0, 0 };
+	double y[4] __attribute__((aligned(64)));
+	uint8_t b[4] __attribute__((aligned(64)));
+	uint16_t z[4] __attribute__((aligned(64)));
+	struct ran r;
+
+	run_model(&r, text, 14, NULL, (void *[]) { x, h, y, b, z });
+	for (int i = 0; i < 4; i++) {
+		double v = x[i / 2 + i % 2 * 2];
+		double q = (v + v - v) * v / v;
+
+		ck_assert_mem_eq(&y[i], &q, sizeof(q));
+		ck_assert_uint_eq(b[i], v < q);
+	}
+	ck_assert_uint_eq(z[0], 0x4000);
+	end_run(&r);
+}
+END_TEST
+
+/* The rows of opsets before 7, and a constant beyond float32. */
+START_TEST(float64_of_old_opsets)
+{
+	static const double k[] = { 1e200, 2e200, -1e200 };
+	double x[6] __attribute__((aligned(64))) = { 1, 2, 3, 4, 5, 6 }, y[6] __attribute__((aligned(64)));
+	struct ran r;
+
+	run_model(&r, "in x 11 2,3; const k 11 3 1e200 2e200 -1e200; out y 11 2,3; "
+		      "Add x k -> y broadcast=1 axis=1", 6, NULL, (void *[]) { x, y });
+	for (int i = 0; i < 6; i++)
+		ck_assert_double_eq(y[i], x[i] + k[i % 3]);
 	end_run(&r);
 }
 END_TEST
@@ -351,12 +441,15 @@ int main(void)
 	tcase_add_checked_fixture(t, load_board, NULL);
 	tcase_add_test(t, rows_are_complete);
 	tcase_add_test(t, rows_are_found_by_opset);
+	tcase_add_test(t, rows_take_the_attributes_of_their_opset);
 	tcase_add_test(t, rows_begin_where_the_operator_changes);
 	tcase_add_test(t, narrow_floats);
 	tcase_add_test(t, conversions_saturate_where_C_would_be_undefined);
 	tcase_add_test(t, a_function_of_bytes_is_a_table_on_the_NPU);
 	tcase_add_test(t, a_product_with_a_constant_is_a_table);
 	tcase_add_test(t, float64_and_float16_at_the_edges);
+	tcase_add_test(t, float64_as_such);
+	tcase_add_test(t, float64_of_old_opsets);
 	tcase_add_test(t, shapes_computed_by_nodes);
 	tcase_add_test(t, descriptors_travel_as_bytes);
 	tcase_add_test(t, damaged_descriptors_are_refused);
